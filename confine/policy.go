@@ -1,0 +1,89 @@
+package confine
+
+import "time"
+
+// Policy is what is wanted, whatever the host. The zero value of a limit means
+// that there is none; Default and Profile give policies that have some.
+//
+// Times are durations, sizes are bytes (1024-based when written as words),
+// counts are plain numbers.
+type Policy struct {
+	Profile string // the profile it started from, for the report
+
+	TimeLimit       time.Duration // wall clock
+	CPUTime         time.Duration // CPU of the whole tree
+	MemoryLimit     int64         // of the whole tree
+	CPULimit        int           // rate, in percent of one core
+	CPUs            int           // number of cores
+	Processes       int64         // tasks in the tree; threads count
+	FileDescriptors int64         // open files per process
+	DiskLimit       int64         // what can be written in scratch and overlays
+	MaxFileSize     int64         // one file
+	MaxFiles        int64         // number of files in scratch and overlays
+	OutputLimit     int64         // per stream
+	Grace           time.Duration // between SIGTERM and SIGKILL
+
+	Network    Network
+	Filesystem Filesystem
+	Env        Env
+
+	Seccomp       string // "off", "default", "strict", or a file's path
+	SeccompAction string // "errno", "kill" or "log"
+	Isolation     string // "process", "wasm" or "vm"
+	User          *User  // as root: run as another
+	CgroupParent  string
+
+	// AllowPartial names capabilities that need not be enforceable ("all": none
+	// needs to). Require names those without which nothing starts, as
+	// "CAPABILITY" or "CAPABILITY=MECHANISM".
+	AllowPartial []string
+	Require      []string
+}
+
+// Network says what of the network is reachable. Nothing allowed is no network.
+type Network struct {
+	All           bool     // the caller's network as it is
+	Allow         []string // HOST[:PORT]
+	Deny          []string // deny beats allow
+	Ports         []int    // empty: any
+	BlockInternal bool     // loopback, link-local, private and metadata addresses, unless named
+	Log           bool     // log allowed attempts too
+	Publish       []string // HOSTPORT:PORT
+}
+
+// Filesystem says what of the file system is visible, and what of it is writable.
+// The most specific path wins; at a tie, deny wins.
+type Filesystem struct {
+	AllowRead  []string
+	AllowWrite []string
+	Deny       []string // globs: *, ?, [], ** over directories
+	Workdir    string   // "none", "ro", "rw" or "overlay": how the current directory appears
+	// WorkdirAsked: Workdir was asked for by the caller and not only by a
+	// profile. Then a directory that is too broad to expose is an error.
+	WorkdirAsked bool
+	Chdir        string  // where to start
+	Mounts       []Mount // SRC:DST[:ro|rw|overlay]
+	Virtual      bool    // only mounts are visible
+	TempDir      bool    // a private, writable $TMPDIR
+	Home         bool    // the home directory is readable, except secrets (profile development)
+	Overlay      []string
+	Keep         bool
+	Rootfs       string
+	Protect      []string // read-only or kept absent even in a writable tree; relative to each such tree
+}
+
+// Mount is one --mount.
+type Mount struct {
+	Src, Dst string
+	Mode     string // "ro", "rw" or "overlay"
+}
+
+// Env says what of the environment the target gets. It is built from nothing.
+type Env struct {
+	Pass    []string
+	Set     map[string]string
+	KeepAll bool
+}
+
+// User is who the target is, when the caller is root.
+type User struct{ UID, GID uint32 }

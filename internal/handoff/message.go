@@ -1,0 +1,86 @@
+package handoff
+
+// Kind is the kind of a frame.
+type Kind uint8
+
+const (
+	KindPlan       Kind = iota + 1 // in: Child
+	KindGo                         // in: start the target
+	KindSignal                     // in: pass Number on to the target's process group
+	KindSetupError                 // out: Step, Op, Path, Errno
+	KindReady                      // out: Skipped, Fallbacks; descriptors: root of proc [, pty master]
+	KindExecError                  // out: Step, Errno
+	KindStarted                    // out: PID, as seen inside
+	KindStopped                    // out: Number, the signal that stopped the target
+	KindExited                     // out: WaitStatus and what the whole tree used
+)
+
+// Message is any frame but the plan. Which fields mean something is said above.
+type Message struct {
+	Kind Kind
+
+	Step, Op, Path string
+	Errno          uint32
+
+	Number uint32
+	PID    uint32
+
+	Skipped   []uint32 // indices of optional mounts that were left out
+	Fallbacks Fallbacks
+
+	WaitStatus uint32
+	UserUS     int64 // microseconds, everything reaped inside
+	SystemUS   int64
+	MaxRSS     int64 // bytes, the largest single process
+}
+
+// Fallbacks are the planned, weaker mechanisms that the kernel made the child take.
+type Fallbacks struct {
+	ProcOfCaller    bool // no fresh proc
+	OverlayReadOnly bool // no overlayfs for users
+	MountSetattr    bool // no mount_setattr (before Linux 5.12): one remount per mount
+	NoPIDMax        bool // no kernel.pid_max per namespace (before Linux 6.14)
+}
+
+func (m *Message) code(c *codec) {
+	c.head(m.Kind)
+	c.str(&m.Step)
+	c.str(&m.Op)
+	c.str(&m.Path)
+	num(c, &m.Errno)
+	num(c, &m.Number)
+	num(c, &m.PID)
+	list(c, &m.Skipped, func(n *uint32) { num(c, n) })
+	c.bool(&m.Fallbacks.ProcOfCaller)
+	c.bool(&m.Fallbacks.OverlayReadOnly)
+	c.bool(&m.Fallbacks.MountSetattr)
+	c.bool(&m.Fallbacks.NoPIDMax)
+	num(c, &m.WaitStatus)
+	num(c, &m.UserUS)
+	num(c, &m.SystemUS)
+	num(c, &m.MaxRSS)
+}
+
+// Encode makes a frame.
+func (m *Message) Encode() []byte {
+	c := codec{buf: make([]byte, 0, 256)}
+	m.code(&c)
+	return c.buf
+}
+
+// kindAt is where the kind stands in every frame.
+const kindAt = 8
+
+// DecodeMessage reads any frame but the plan.
+func DecodeMessage(frame []byte) (*Message, error) {
+	if len(frame) <= kindAt {
+		return nil, Error("cut short")
+	}
+	m := &Message{Kind: Kind(frame[kindAt])}
+	if m.Kind <= KindPlan || m.Kind > KindExited {
+		return nil, Error("another kind of frame")
+	}
+	c := codec{buf: frame, reading: true}
+	m.code(&c)
+	return m, c.end()
+}

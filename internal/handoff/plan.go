@@ -1,0 +1,130 @@
+package handoff
+
+import (
+	"time"
+
+	"github.com/confine-run/confine/status"
+)
+
+// Plan is what will be done for one run, and nothing else needs to be known to
+// do it. It is plain data: printable, comparable, made without privilege.
+type Plan struct {
+	Child Child // what the inside does
+	Watch Watch // what the outside watches
+
+	// Namespaces are CLONE_NEW* flags. None: the host refuses them, and the
+	// ledger says so.
+	Namespaces uintptr
+	UIDMap     IDMap
+	GIDMap     IDMap
+	// DropGroups empties the supplementary groups; only root can.
+	DropGroups bool
+
+	// KeepAbsent are protected paths that did not exist when the plan was made,
+	// in trees that are writable inside. What appears there is removed again.
+	KeepAbsent []string
+
+	Ledger  map[status.Capability]status.Enforcement
+	Notices []string // for the user, each one line, without prefix
+}
+
+// IDMap is a map of one id, as in uid_map(5).
+type IDMap struct{ Inside, Outside uint32 }
+
+// Watch is what the supervisor holds the run to. Zero means no limit.
+type Watch struct {
+	Wall  time.Duration
+	CPU   time.Duration // whole tree
+	Grace time.Duration // between SIGTERM and SIGKILL
+
+	Memory     int64 // bytes of PSS, whole tree
+	Tasks      int64 // threads count; set only where the kernel doesn't hold the limit itself
+	CPUPercent int   // of one core, by stopping and continuing
+	Output     int64 // bytes per stream
+	Disk       int64 // for limits_hit: size of the scratch file system
+	Files      int64 // for limits_hit: inodes of the scratch file system
+}
+
+// Child is what the inside needs to know to build the sandbox and start the
+// target. Steps whose field is zero do nothing.
+type Child struct {
+	Argv []string
+	Env  []string // K=V
+	Dir  string   // where the target starts
+	UID  uint32   // inside
+	GID  uint32
+
+	Namespaces uint64 // what it was cloned into
+	DropGroups bool
+	Hostname   string
+
+	Mounts        []Mount // in this order
+	ScratchSize   int64   // bytes; of the one tmpfs behind every writable private place
+	ScratchInodes int64
+
+	Rlimits []Rlimit
+	CPUs    []uint32 // sched_setaffinity
+	PIDMax  uint32   // kernel.pid_max of the pid namespace, where there is one (Linux 6.14)
+
+	Seccomp      []uint64 // BPF instructions: code<<48 | jt<<40 | jf<<32 | k
+	SeccompFlags uint32
+
+	// TTY: which of 0, 1, 2 are the pty that the child makes in its own devpts.
+	TTY        [3]bool
+	Rows, Cols uint16
+}
+
+// Rlimit is one setrlimit.
+type Rlimit struct {
+	Resource   uint32
+	Soft, Hard uint64
+}
+
+// MountKind is what one entry of the mount table does.
+type MountKind uint8
+
+const (
+	// MountDir makes a directory in the private root, with Mode.
+	MountDir MountKind = iota + 1
+	// MountFile writes Text to a new file in the private root, with Mode.
+	MountFile
+	// MountSymlink makes Dst a symbolic link to Text in the private root.
+	MountSymlink
+	// MountBind shows Src, with everything mounted below it, at Dst.
+	MountBind
+	// MountScratch makes Dst a private writable directory, with Mode, on the
+	// one sized tmpfs that all of them share.
+	MountScratch
+	// MountOverlay shows Src at Dst; writes go to the scratch tmpfs. Where the
+	// kernel has no overlayfs for users, Src is shown read-only and the child says so.
+	MountOverlay
+	// MountProc is a fresh proc of the own pid namespace. Where the host masks
+	// its own proc, and the kernel therefore refuses a fresh one, the caller's
+	// proc is shown read-only and the child says so.
+	MountProc
+	// MountDevpts is an own instance of devpts.
+	MountDevpts
+	// MountMask hides what is at Dst behind something empty that nobody can
+	// open. What isn't there needs no hiding.
+	MountMask
+	// MountReadOnly makes what is at Dst read-only. What isn't there is skipped.
+	MountReadOnly
+	// MountPin makes Dst a mount point with nothing changed, so that it can't be
+	// renamed away together with what is mounted below it.
+	MountPin
+)
+
+// Mount is one entry of the mount table.
+type Mount struct {
+	Kind MountKind
+	Dst  string // absolute, clean; inside
+	Src  string // absolute, canonical (no symbolic link in it); outside
+	// Dev and Ino are what Src was when it was resolved. The child opens Src
+	// once, without following links, and refuses anything else.
+	Dev, Ino uint64
+	ReadOnly bool
+	Device   bool // device nodes work in it
+	Optional bool // skipped, and said so, when Src can't be opened by the target's user
+	Text     string
+	Mode     uint32
+}

@@ -1,0 +1,87 @@
+package status
+
+// Report is the whole truth about one run. Its JSON form is version 1, and
+// additions are the only change it will ever see; see schema.json.
+type Report struct {
+	Version      int                        `json:"version"`
+	Status       Status                     `json:"status"`
+	RC           int                        `json:"rc"`     // the exit code of confine itself, in the dialect asked for
+	Reason       string                     `json:"reason"` // one stable sentence or identifier
+	Cause        Cause                      `json:"cause"`
+	Signal       string                     `json:"signal,omitempty"`    // by name, "SIGKILL"; of the target
+	ExitCode     *int                       `json:"exit_code,omitempty"` // of the target, when it exited by itself
+	Stdout       string                     `json:"stdout"`              // only when captured (--json, or the Go API's Capture)
+	Stderr       string                     `json:"stderr"`
+	Encoding     Pair[string]               `json:"encoding"` // of Stdout and Stderr: "utf-8", or "base64" when not valid UTF-8
+	Truncated    Pair[bool]                 `json:"truncated"`
+	Bytes        Pair[int64]                `json:"bytes"`       // written by the target, dropped ones included
+	DurationMS   int64                      `json:"duration_ms"` // from the target's start to its end
+	Cmd          []string                   `json:"cmd"`         // redacted
+	TraceID      string                     `json:"trace_id"`
+	Profile      string                     `json:"profile"`
+	PolicyDigest string                     `json:"policy_digest"` // "sha256:…" over the effective policy
+	Backend      string                     `json:"backend"`       // "linux-process"
+	Usage        Usage                      `json:"usage"`
+	LimitsHit    []string                   `json:"limits_hit"` // capabilities, sorted
+	Violations   []Violation                `json:"violations"`
+	Enforced     map[Capability]Enforcement `json:"enforced"`
+	Changes      *Changes                   `json:"changes,omitempty"`
+	Host         Host                       `json:"host"`
+	SetupError   *SetupError                `json:"setup_error,omitempty"`
+}
+
+// Pair is a value for each of the two output streams.
+type Pair[T any] struct {
+	Stdout T `json:"stdout"`
+	Stderr T `json:"stderr"`
+}
+
+// Usage is what the whole tree of the run used.
+type Usage struct {
+	CPUMS           int64 `json:"cpu_ms"`
+	UserMS          int64 `json:"user_ms"`
+	SystemMS        int64 `json:"system_ms"`
+	MemoryPeakBytes int64 `json:"memory_peak_bytes"`
+	TasksPeak       int64 `json:"tasks_peak"`
+	// Sources names, for each field above, where the figure came from.
+	Sources map[string]string `json:"sources,omitempty"`
+}
+
+// Violation is one kind of refused attempt, coalesced.
+type Violation struct {
+	Kind    string `json:"kind"` // "syscall", "network" or "file"
+	What    string `json:"what"`
+	Count   int64  `json:"count"`
+	FirstMS int64  `json:"first_ms"`
+	PID     int    `json:"pid,omitempty"`
+	Comm    string `json:"comm,omitempty"`
+	Rule    string `json:"rule,omitempty"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Changes is what an overlay run changed.
+type Changes struct {
+	RunID    string   `json:"run_id,omitempty"`
+	Kept     bool     `json:"kept"`
+	Added    []string `json:"added,omitempty"`
+	Modified []string `json:"modified,omitempty"`
+	Deleted  []string `json:"deleted,omitempty"`
+}
+
+// Host is where the run took place.
+type Host struct {
+	OS     string `json:"os"`
+	Arch   string `json:"arch"`
+	Kernel string `json:"kernel"`
+	UID    int    `json:"uid"`
+}
+
+// SetupError is the step of building the sandbox that failed.
+type SetupError struct {
+	Step  string `json:"step"`
+	Op    string `json:"op"`
+	Path  string `json:"path,omitempty"`
+	Errno int    `json:"errno,omitempty"`
+	Error string `json:"error"`
+	Hint  string `json:"hint,omitempty"`
+}
