@@ -149,6 +149,7 @@ func (p *Child) code(c *codec) {
 	num(c, &p.PIDMax)
 	list(c, &p.Seccomp, c.u64)
 	num(c, &p.SeccompFlags)
+	p.Refuse.code(c)
 	for i := range p.TTY {
 		c.bool(&p.TTY[i])
 	}

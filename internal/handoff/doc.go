@@ -7,7 +7,7 @@
 //	    │ ── Child (one frame) ─────────────────▶ │  every set-up step
 //	    │ ◀────────────── SetupError ──────────── │  …or: it failed, typed; exit
 //	    │ ◀────────────── Ready + descriptors ─── │  everything is built
-//	    │ ── Go ────────────────────────────────▶ │  drop everything, execve
+//	    │                                         │  drop everything, execve
 //	    │ ◀────────────── ExecError ───────────── │  …or: execve refused
 //	    │ ◀────────────── Started ─────────────── │
 //	    │ ── Signal ────────────────────────────▶ │  passed on to the target's group

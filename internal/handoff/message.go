@@ -5,10 +5,9 @@ type Kind uint8
 
 const (
 	KindPlan       Kind = iota + 1 // in: Child
-	KindGo                         // in: start the target
 	KindSignal                     // in: pass Number on to the target's process group
 	KindSetupError                 // out: Step, Op, Path, Errno
-	KindReady                      // out: Skipped, Fallbacks; descriptors: root of proc [, pty master]
+	KindReady                      // out: Skipped, Fallbacks; descriptors: root of proc, pty master
 	KindExecError                  // out: Step, Errno
 	KindStarted                    // out: PID, as seen inside
 	KindStopped                    // out: Number, the signal that stopped the target
@@ -27,6 +26,8 @@ type Message struct {
 
 	Skipped   []uint32 // indices of optional mounts that were left out
 	Fallbacks Fallbacks
+
+	HasProc, HasPTY bool // which descriptors come with Ready, in this order
 
 	WaitStatus uint32
 	UserUS     int64 // microseconds, everything reaped inside
@@ -51,14 +52,20 @@ func (m *Message) code(c *codec) {
 	num(c, &m.Number)
 	num(c, &m.PID)
 	list(c, &m.Skipped, func(n *uint32) { num(c, n) })
-	c.bool(&m.Fallbacks.ProcOfCaller)
-	c.bool(&m.Fallbacks.OverlayReadOnly)
-	c.bool(&m.Fallbacks.MountSetattr)
-	c.bool(&m.Fallbacks.NoPIDMax)
+	m.Fallbacks.code(c)
+	c.bool(&m.HasProc)
+	c.bool(&m.HasPTY)
 	num(c, &m.WaitStatus)
 	num(c, &m.UserUS)
 	num(c, &m.SystemUS)
 	num(c, &m.MaxRSS)
+}
+
+func (f *Fallbacks) code(c *codec) {
+	c.bool(&f.ProcOfCaller)
+	c.bool(&f.OverlayReadOnly)
+	c.bool(&f.MountSetattr)
+	c.bool(&f.NoPIDMax)
 }
 
 // Encode makes a frame.

@@ -1,50 +1,5 @@
 package handoff
 
-import (
-	"time"
-
-	"github.com/confine-run/confine/status"
-)
-
-// Plan is what will be done for one run, and nothing else needs to be known to
-// do it. It is plain data: printable, comparable, made without privilege.
-type Plan struct {
-	Child Child // what the inside does
-	Watch Watch // what the outside watches
-
-	// Namespaces are CLONE_NEW* flags. None: the host refuses them, and the
-	// ledger says so.
-	Namespaces uintptr
-	UIDMap     IDMap
-	GIDMap     IDMap
-	// DropGroups empties the supplementary groups; only root can.
-	DropGroups bool
-
-	// KeepAbsent are protected paths that did not exist when the plan was made,
-	// in trees that are writable inside. What appears there is removed again.
-	KeepAbsent []string
-
-	Ledger  map[status.Capability]status.Enforcement
-	Notices []string // for the user, each one line, without prefix
-}
-
-// IDMap is a map of one id, as in uid_map(5).
-type IDMap struct{ Inside, Outside uint32 }
-
-// Watch is what the supervisor holds the run to. Zero means no limit.
-type Watch struct {
-	Wall  time.Duration
-	CPU   time.Duration // whole tree
-	Grace time.Duration // between SIGTERM and SIGKILL
-
-	Memory     int64 // bytes of PSS, whole tree
-	Tasks      int64 // threads count; set only where the kernel doesn't hold the limit itself
-	CPUPercent int   // of one core, by stopping and continuing
-	Output     int64 // bytes per stream
-	Disk       int64 // for limits_hit: size of the scratch file system
-	Files      int64 // for limits_hit: inodes of the scratch file system
-}
-
 // Child is what the inside needs to know to build the sandbox and start the
 // target. Steps whose field is zero do nothing.
 type Child struct {
@@ -68,6 +23,9 @@ type Child struct {
 
 	Seccomp      []uint64 // BPF instructions: code<<48 | jt<<40 | jf<<32 | k
 	SeccompFlags uint32
+
+	// Refuse are fallbacks that the policy doesn't accept: needing one fails the set-up.
+	Refuse Fallbacks
 
 	// TTY: which of 0, 1, 2 are the pty that the child makes in its own devpts.
 	TTY        [3]bool

@@ -1,0 +1,134 @@
+package child
+
+import "golang.org/x/sys/unix"
+
+// closeInherited closes everything but the three streams and our socket.
+func (s *state) closeInherited() error {
+	err := unix.CloseRange(sock+1, ^uint(0), 0)
+	if err == unix.ENOSYS || err == unix.EPERM { // before Linux 5.9, or filtered
+		err = closeListed()
+	}
+	return fault("close_range", "", err)
+}
+
+// closeListed closes what /proc lists.
+func closeListed() error {
+	dir, err := unix.Open("/proc/self/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	buf := make([]byte, 4096)
+	var names []string
+	for {
+		n, err := unix.Getdents(dir, buf)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+	}
+	for _, name := range names {
+		fd := 0
+		for _, c := range []byte(name) {
+			fd = fd*10 + int(c-'0')
+		}
+		if fd > sock && fd != dir {
+			_ = unix.Close(fd)
+		}
+	}
+	return nil
+}
+
+// undumpable puts our memory, descriptors and /proc files out of the target's
+// reach, which runs under the same uid.
+func (s *state) undumpable() error {
+	return fault("prctl", "PR_SET_DUMPABLE", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+}
+
+// identity takes the ids that the target will have. For an ordinary user they
+// are the own ones, and nothing needs to be done.
+func (s *state) identity() error {
+	uid, gid := int(s.plan.UID), int(s.plan.GID)
+	if s.plan.DropGroups {
+		if err := unix.Setgroups(nil); err != nil {
+			return fault("setgroups", "", err)
+		}
+	}
+	if unix.Getgid() != gid || unix.Getegid() != gid {
+		if err := unix.Setresgid(gid, gid, gid); err != nil {
+			return fault("setresgid", "", err)
+		}
+	}
+	if unix.Getuid() != uid || unix.Geteuid() != uid {
+		if err := unix.Setresuid(uid, uid, uid); err != nil {
+			return fault("setresuid", "", err)
+		}
+		// A change of uid clears both.
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return fault("prctl", "PR_SET_DUMPABLE", err)
+		}
+		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+			return fault("prctl", "PR_SET_PDEATHSIG", err)
+		}
+		return s.supervisorAlive()
+	}
+	return nil
+}
+
+// supervisorAlive closes the gap in which the supervisor died and nobody told us.
+func (s *state) supervisorAlive() error {
+	fds := []unix.PollFd{{Fd: sock, Events: unix.POLLRDHUP}}
+	if n, _ := unix.Poll(fds, 0); n > 0 && fds[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0 {
+		exit(125)
+	}
+	return nil
+}
+
+// session leaves the caller's session, and with it the controlling terminal.
+func (s *state) session() error {
+	_, err := unix.Setsid()
+	return fault("setsid", "", err)
+}
+
+// keyring joins a new session keyring, so that the caller's keys are not ours.
+// Where the call isn't there, or a filter above refuses it, nobody inside can
+// reach a key either.
+func (s *state) keyring() error {
+	// A null name: a new, anonymous one.
+	_, _, errno := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
+	if errno == 0 || errno == unix.ENOSYS || errno == unix.EPERM || errno == unix.EACCES {
+		return nil
+	}
+	return fault("keyctl", "KEYCTL_JOIN_SESSION_KEYRING", errno)
+}
+
+func (s *state) hostname() error {
+	if s.plan.Namespaces&unix.CLONE_NEWUTS == 0 {
+		return nil
+	}
+	if err := unix.Sethostname([]byte(s.plan.Hostname)); err != nil {
+		return fault("sethostname", s.plan.Hostname, err)
+	}
+	return fault("setdomainname", "", unix.Setdomainname([]byte("(none)")))
+}
+
+// loopback brings lo up, so that servers and clients inside can talk.
+func (s *state) loopback() error {
+	if s.plan.Namespaces&unix.CLONE_NEWNET == 0 {
+		return nil
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fault("socket", "AF_INET", err)
+	}
+	defer unix.Close(fd)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return fault("ifreq", "lo", err)
+	}
+	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return fault("ioctl SIOCSIFFLAGS", "lo", unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo))
+}

@@ -1,0 +1,101 @@
+package child
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
+)
+
+// Word is the hidden subcommand.
+const Word = "__child"
+
+// sock is where the supervisor put the socket.
+const sock = 3
+
+// Called says whether this process was started as the child. It is cheap
+// enough to be asked at every start: only an init reads its command line.
+func Called() bool {
+	if unix.Getpid() != 1 {
+		return false
+	}
+	return calledAs(commandLine())
+}
+
+// calledAs says whether a /proc/self/cmdline is that of a child.
+func calledAs(cmdline []byte) bool {
+	for i, c := range cmdline {
+		if c == 0 {
+			return string(cmdline[i+1:]) == Word+"\x00"
+		}
+	}
+	return false
+}
+
+func commandLine() []byte {
+	fd, err := unix.Open("/proc/self/cmdline", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 256)
+	n, err := unix.Read(fd, buf)
+	if err != nil || n < 0 {
+		return nil
+	}
+	return buf[:n]
+}
+
+// Main is the child. It never returns.
+func Main() {
+	s := &state{procFD: -1, ptyFD: -1, ttyFD: -1, oldUmask: unix.Umask(0)}
+	if why := s.receive(); why != "" {
+		refuse(why)
+	}
+	for i := range steps {
+		s.step = steps[i].name
+		if err := steps[i].do(s); err != nil {
+			s.fail(err)
+		}
+	}
+	pid := s.start()
+	s.wait(pid)
+}
+
+// receive takes the plan. Whatever is wrong before the plan is there can only
+// mean that nobody of ours is on the other side.
+func (s *state) receive() string {
+	if unix.Getpid() != 1 || unix.Getppid() != 0 {
+		return "not in a namespace of its own"
+	}
+	// The peer is named by its pid as seen from here: 0 is "outside".
+	peer, err := unix.GetsockoptUcred(sock, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil || peer.Pid != 0 {
+		return "no supervisor"
+	}
+	// From here on the supervisor's death is ours. Had it died before, the
+	// socket would be at its end.
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return "prctl PR_SET_PDEATHSIG"
+	}
+	frame, _, err := linux.ReceiveFrame(sock)
+	if err != nil {
+		return "no plan"
+	}
+	if s.plan, err = handoff.DecodeChild(frame); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// refuse ends a child that nobody planned, typed by hand for example.
+func refuse(why string) {
+	_, _ = unix.Write(2, []byte("[confine] __child is internal, and does nothing by itself: "+why+"\n"))
+	exit(125)
+}
+
+func exit(code int) {
+	for {
+		unix.Exit(code)
+	}
+}

@@ -1,0 +1,259 @@
+package child
+
+import (
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
+)
+
+// mountAll works through the mount table, in its order.
+func (s *state) mountAll() error {
+	for i := range s.plan.Mounts {
+		m := &s.plan.Mounts[i]
+		if err := s.mount(m); err != nil {
+			f, ok := err.(*failure)
+			if !m.Optional || !ok || (f.errno != unix.EACCES && f.errno != unix.ENOENT) {
+				return err
+			}
+			s.skipped = append(s.skipped, uint32(i))
+		}
+	}
+	return nil
+}
+
+func (s *state) mount(m *handoff.Mount) error {
+	switch m.Kind {
+	case handoff.MountDir:
+		return s.makeDir(m.Dst, m.Mode)
+	case handoff.MountFile:
+		return s.makeFile(m)
+	case handoff.MountSymlink:
+		return s.makeSymlink(m)
+	case handoff.MountBind:
+		return s.bind(m)
+	case handoff.MountScratch:
+		return s.private(m)
+	case handoff.MountOverlay:
+		return s.overlay(m)
+	case handoff.MountProc:
+		return s.proc(m)
+	case handoff.MountDevpts:
+		fd, err := newFS("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC,
+			"newinstance", "", "ptmxmode", "0666", "mode", "0620")
+		if err != nil {
+			return err
+		}
+		return s.attachAt(fd, m.Dst, true)
+	case handoff.MountMask:
+		return s.mask(m)
+	case handoff.MountReadOnly:
+		return s.again(m.Dst, unix.MOUNT_ATTR_RDONLY)
+	case handoff.MountPin:
+		return s.again(m.Dst, 0)
+	}
+	return fault("mount", m.Dst, unix.EINVAL)
+}
+
+// bind shows a tree of the caller's.
+func (s *state) bind(m *handoff.Mount) error {
+	fd, dir, err := openSource(m)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return s.clone(fd, m, dir)
+}
+
+// clone attaches a copy of the mount at fd, with everything below, restricted.
+func (s *state) clone(fd int, m *handoff.Mount, dir bool) error {
+	tree, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
+	if err != nil {
+		return fault("open_tree", m.Src, err)
+	}
+	attr := unix.MOUNT_ATTR_NOSUID
+	if !m.Device {
+		attr |= unix.MOUNT_ATTR_NODEV
+	}
+	if m.ReadOnly {
+		attr |= unix.MOUNT_ATTR_RDONLY
+	}
+	if err := s.restrict(tree, attr, true); err != nil {
+		_ = unix.Close(tree)
+		return err
+	}
+	if err := s.attachAt(tree, m.Dst, dir); err != nil {
+		return err
+	}
+	return s.restrictPlaced(m.Dst, attr)
+}
+
+// private shows a part of the scratch tmpfs.
+func (s *state) private(m *handoff.Mount) error {
+	fd, err := s.scratch.part(m.Mode)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return s.clone(fd, &handoff.Mount{Src: m.Dst, Dst: m.Dst}, true)
+}
+
+// overlay shows a tree of the caller's with writes going to the scratch tmpfs.
+func (s *state) overlay(m *handoff.Mount) error {
+	lower, dir, err := openSource(m)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(lower)
+	var st unix.Stat_t
+	if err := unix.Fstat(lower, &st); err != nil {
+		return fault("fstat", m.Src, err)
+	}
+	fd, err := s.newOverlay(lower, st.Mode&0o7777)
+	if err != nil {
+		f, ok := err.(*failure)
+		if !ok || !overlayUnsupported(f.errno) || s.plan.Refuse.OverlayReadOnly {
+			return err
+		}
+		s.fellBack.OverlayReadOnly = true
+		ro := *m
+		ro.ReadOnly = true
+		return s.clone(lower, &ro, dir)
+	}
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fault("fstat", m.Dst, err)
+	}
+	s.overlayDevs = append(s.overlayDevs, uint64(st.Dev))
+	return s.attachAt(fd, m.Dst, true)
+}
+
+// overlayUnsupported: no overlayfs, none for users, or not over this file system.
+func overlayUnsupported(errno unix.Errno) bool {
+	return errno == unix.ENODEV || errno == unix.EPERM || errno == unix.EINVAL || errno == unix.EACCES
+}
+
+func (s *state) newOverlay(lower int, mode uint32) (fd int, err error) {
+	upper, err := s.scratch.part(mode)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(upper)
+	work, err := s.scratch.part(0o700)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(work)
+	// By descriptor: no name is resolved twice, and no ":" or "," in one matters.
+	return newFS("overlay", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
+		"lowerdir", fdPath(lower), "upperdir", fdPath(upper), "workdir", fdPath(work), "userxattr", "")
+}
+
+func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// proc shows the processes of the own pid namespace.
+func (s *state) proc(m *handoff.Mount) error {
+	const attr = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+	fd, err := newFS("proc", attr)
+	if err == nil {
+		if err := s.attachAt(fd, m.Dst, true); err != nil {
+			return err
+		}
+		s.procFD, err = unix.Openat(s.rootFD, strings.TrimPrefix(m.Dst, "/"), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return fault("open", m.Dst, err)
+	}
+	f, ok := err.(*failure)
+	if !ok || f.errno != unix.EPERM || s.plan.Refuse.ProcOfCaller {
+		return err
+	}
+	// The host shows this namespace only parts of its own proc, so the kernel
+	// gives no whole one: show the same parts, read-only.
+	s.fellBack.ProcOfCaller = true
+	old, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fault("open", "/proc", err)
+	}
+	defer unix.Close(old)
+	return s.clone(old, &handoff.Mount{Src: "/proc", Dst: m.Dst, ReadOnly: true}, true)
+}
+
+// again mounts what is at dst over itself, with attr. What isn't there is skipped.
+func (s *state) again(dst string, attr int) error {
+	fd, err := s.inside(dst)
+	if err == unix.ENOENT || err == unix.ENOTDIR {
+		return nil
+	}
+	if err != nil {
+		return fault("openat2", dst, err)
+	}
+	defer unix.Close(fd)
+	tree, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
+	if err != nil {
+		return fault("open_tree", dst, err)
+	}
+	defer unix.Close(tree)
+	if err := s.restrict(tree, attr, true); err != nil {
+		return err
+	}
+	if err := moveMount(tree, fd, ""); err != nil {
+		return err
+	}
+	return s.restrictPlaced(dst, attr)
+}
+
+// mask hides what is at dst behind something empty that nobody can open.
+func (s *state) mask(m *handoff.Mount) error {
+	fd, err := s.inside(m.Dst)
+	if err == unix.ENOENT || err == unix.ENOTDIR {
+		return nil
+	}
+	if err != nil {
+		return fault("openat2", m.Dst, err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fault("fstat", m.Dst, err)
+	}
+	empty, err := s.scratch.empty(st.Mode&unix.S_IFMT == unix.S_IFDIR)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(empty)
+	tree, err := unix.OpenTree(empty, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	if err != nil {
+		return fault("open_tree", m.Dst, err)
+	}
+	defer unix.Close(tree)
+	const attr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+	if err := s.restrict(tree, attr, false); err != nil {
+		return err
+	}
+	if err := moveMount(tree, fd, ""); err != nil {
+		return err
+	}
+	return s.restrictPlaced(m.Dst, attr)
+}
+
+// empty opens the empty directory, or file, that masks are made of.
+func (s *scratch) empty(dir bool) (fd int, err error) {
+	name, flags := "empty-file", unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC
+	if dir {
+		name = "empty-dir"
+	}
+	fd, err = unix.Openat(s.fd, name, flags, 0)
+	if err != unix.ENOENT {
+		return fd, fault("open", name, err)
+	}
+	if dir {
+		err = unix.Mkdirat(s.fd, name, 0)
+	} else {
+		err = unix.Mknodat(s.fd, name, unix.S_IFREG, 0)
+	}
+	if err != nil {
+		return -1, fault("mknod", name, err)
+	}
+	fd, err = unix.Openat(s.fd, name, flags, 0)
+	return fd, fault("open", name, err)
+}

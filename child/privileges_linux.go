@@ -1,0 +1,33 @@
+package child
+
+import "golang.org/x/sys/unix"
+
+// Securebits: uid 0 means nothing (NOROOT), and none of it can be changed back.
+const lockedSecurebits = 1<<0 | 1<<1 | // SECBIT_NOROOT, locked
+	1<<2 | 1<<3 | // SECBIT_NO_SETUID_FIXUP, locked
+	1<<5 | // SECBIT_KEEP_CAPS stays off, locked
+	1<<6 | 1<<7 // SECBIT_NO_CAP_AMBIENT_RAISE, locked
+
+// dropCapabilities empties every capability set of every thread. The target is
+// forked from this thread and inherits what is left: nothing.
+func (s *state) dropCapabilities() error {
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP+24; c++ {
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+		if err == unix.EINVAL {
+			break // past the kernel's last one
+		}
+		if err != nil {
+			return fault("prctl PR_CAPBSET_DROP", "", err)
+		}
+	}
+	if err := unix.Prctl(unix.PR_SET_SECUREBITS, lockedSecurebits, 0, 0, 0); err != nil {
+		return fault("prctl PR_SET_SECUREBITS", "", err)
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fault("prctl PR_CAP_AMBIENT_CLEAR_ALL", "", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fault("prctl PR_SET_NO_NEW_PRIVS", "", err)
+	}
+	return s.capset()
+}

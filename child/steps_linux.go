@@ -1,0 +1,115 @@
+package child
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
+)
+
+// state is what one step leaves for a later one.
+type state struct {
+	plan     *handoff.Child
+	step     string
+	oldUmask int
+
+	rootFD  int // the new root, while it is being built
+	scratch scratch
+	// overlayDevs are the file systems made by overlay: ours to make directories in.
+	overlayDevs []uint64
+
+	procFD   int // of the proc inside, for the supervisor's accounting
+	ptyFD    int // master
+	ttyFD    int // slave, ours to hand the foreground on
+	skipped  []uint32
+	fellBack handoff.Fallbacks
+}
+
+// steps are all that happens between the plan and the fork of the target.
+// Their order matters; each says why it stands where it stands.
+var steps = []struct {
+	name string
+	do   func(*state) error
+}{
+	// First: whatever the caller forgot to close must not be there when
+	// anything else goes wrong.
+	{"descriptors", (*state).closeInherited},
+	// Not before the plan: until the maps are written our own /proc files must
+	// belong to the caller.
+	{"dumpable", (*state).undumpable},
+	// Before anything is made: files must belong to the target's ids, and a tmpfs
+	// refuses ids that have no mapping.
+	{"identity", (*state).identity},
+	{"session", (*state).session},
+	{"keyring", (*state).keyring},
+	{"hostname", (*state).hostname},
+	{"loopback", (*state).loopback},
+	// Mounts. Sources are opened while the caller's tree is still there.
+	{"propagation", (*state).propagation},
+	{"root", (*state).makeRoot},
+	{"mounts", (*state).mountAll},
+	{"pivot_root", (*state).pivot},
+	// After the fact, from the kernel's own table.
+	{"verify", (*state).verify},
+	// In the new root: its devpts, its directories, its PATH.
+	{"terminal", (*state).terminal},
+	{"chdir", (*state).chdir},
+	// Everything is built: tell, then let go of what built it.
+	{"ready", (*state).ready},
+	{"capabilities", (*state).dropCapabilities},
+	{"signals", (*state).defaultSignals},
+}
+
+// ready reports what was really done, with the descriptors that the outside needs.
+func (s *state) ready() error {
+	m := handoff.Message{
+		Kind:      handoff.KindReady,
+		Skipped:   s.skipped,
+		Fallbacks: s.fellBack,
+		HasProc:   s.procFD >= 0,
+		HasPTY:    s.ptyFD >= 0,
+	}
+	var fds []int
+	for _, fd := range []int{s.procFD, s.ptyFD} {
+		if fd >= 0 {
+			fds = append(fds, fd)
+		}
+	}
+	if err := linux.SendFrame(sock, m.Encode(), fds...); err != nil {
+		return fault("sendmsg", "", err)
+	}
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+	return nil
+}
+
+// failure is a step that the kernel refused.
+type failure struct {
+	op, path string
+	errno    unix.Errno
+}
+
+func (f *failure) Error() string { return f.op + " " + f.path + ": " + f.errno.Error() }
+
+// fault makes err, which comes from one system call, a failure.
+func fault(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	errno, ok := err.(unix.Errno)
+	if !ok {
+		errno = unix.EIO
+	}
+	return &failure{op, path, errno}
+}
+
+// fail tells the supervisor and ends. Nothing is retried with less.
+func (s *state) fail(err error) {
+	m := handoff.Message{Kind: handoff.KindSetupError, Step: s.step, Op: err.Error(), Errno: uint32(unix.EIO)}
+	if f, ok := err.(*failure); ok {
+		m.Op, m.Path, m.Errno = f.op, f.path, uint32(f.errno)
+	}
+	_ = linux.SendFrame(sock, m.Encode())
+	exit(125)
+}

@@ -1,0 +1,104 @@
+package child
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
+)
+
+func (s *state) capset() error { return fault("capset", "", linux.DropCapabilities()) }
+
+// start forks the target, or says why it can't be started and ends.
+func (s *state) start() (pid int) {
+	s.step = "exec"
+	path, err := lookPath(s.plan.Argv[0], s.plan.Env)
+	if err == nil {
+		pid, err = linux.ForkExec(s.targetCalls(path))
+	}
+	if err == nil {
+		m := handoff.Message{Kind: handoff.KindStarted, PID: uint32(pid)}
+		_ = linux.SendFrame(sock, m.Encode())
+		return pid
+	}
+	m := handoff.Message{Kind: handoff.KindExecError, Step: "execve", Path: path, Errno: uint32(unix.EIO)}
+	switch e := err.(type) {
+	case *linux.CallError:
+		m.Errno = uint32(e.Errno)
+		if e.Name != "execve" {
+			// Not the command's fault: the last steps of the set-up.
+			m.Kind, m.Step, m.Op, m.Path = handoff.KindSetupError, s.step, e.Name, ""
+		}
+	case unix.Errno:
+		m.Errno, m.Step = uint32(e), "lookup"
+	}
+	_ = linux.SendFrame(sock, m.Encode())
+	exit(125)
+	return 0
+}
+
+// targetCalls is everything between fork and the target's first instruction.
+func (s *state) targetCalls(path string) []linux.Call {
+	zero := uintptr(0)
+	calls := []linux.Call{
+		{Name: "setpgid", Nr: unix.SYS_SETPGID},
+	}
+	add := func(name string, nr uintptr, keep any, args ...uintptr) {
+		c := linux.Call{Name: name, Nr: nr, Keep: keep}
+		copy(c.Args[:], args)
+		calls = append(calls, c)
+	}
+	if s.ttyFD >= 0 {
+		// The terminal's foreground is ours to give. SIGTTOU is blocked like every
+		// other signal, so that asking from the background doesn't stop us.
+		pgrp := new(int32)
+		calls = append(calls, linux.Call{Name: "getpid", Nr: unix.SYS_GETPID, Result: pgrp})
+		add("ioctl TIOCSPGRP", unix.SYS_IOCTL, pgrp, uintptr(s.ttyFD), unix.TIOCSPGRP, uintptr(unsafe.Pointer(pgrp)))
+	}
+	add("umask", unix.SYS_UMASK, nil, uintptr(s.oldUmask))
+	for i := range s.plan.Rlimits {
+		l := &s.plan.Rlimits[i]
+		limit := &unix.Rlimit{Cur: l.Soft, Max: l.Hard}
+		add("prlimit64", unix.SYS_PRLIMIT64, limit, zero, uintptr(l.Resource), uintptr(unsafe.Pointer(limit)))
+	}
+	if len(s.plan.CPUs) > 0 {
+		set := new(unix.CPUSet)
+		for _, cpu := range s.plan.CPUs {
+			set.Set(int(cpu))
+		}
+		add("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, set, zero, unsafe.Sizeof(*set), uintptr(unsafe.Pointer(set)))
+	}
+	unblocked := new(unix.Sigset_t)
+	add("rt_sigprocmask", unix.SYS_RT_SIGPROCMASK, unblocked, unix.SIG_SETMASK, uintptr(unsafe.Pointer(unblocked)), 0, 8)
+	argv, envp, name := pointers(s.plan.Argv), pointers(s.plan.Env), cString(path)
+	// Last but one, so that nothing of ours has to be allowed by the policy
+	// except execve itself.
+	if len(s.plan.Seccomp) > 0 {
+		filter := make([]unix.SockFilter, len(s.plan.Seccomp))
+		for i, x := range s.plan.Seccomp {
+			filter[i] = unix.SockFilter{Code: uint16(x >> 48), Jt: uint8(x >> 40), Jf: uint8(x >> 32), K: uint32(x)}
+		}
+		program := &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+		add("seccomp", unix.SYS_SECCOMP, program, unix.SECCOMP_SET_MODE_FILTER, uintptr(s.plan.SeccompFlags), uintptr(unsafe.Pointer(program)))
+	}
+	add("execve", unix.SYS_EXECVE, [3]any{name, argv, envp},
+		uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&envp[0])))
+	return calls
+}
+
+func cString(s string) *byte {
+	b := make([]byte, len(s)+1)
+	copy(b, s)
+	return &b[0]
+}
+
+// pointers is the form that execve takes: C strings, and a null at the end.
+func pointers(words []string) []*byte {
+	out := make([]*byte, len(words)+1)
+	for i, w := range words {
+		out[i] = cString(w)
+	}
+	return out
+}

@@ -1,0 +1,82 @@
+package linux
+
+import "golang.org/x/sys/unix"
+
+// MaxFrame bounds what SendFrame and ReceiveFrame carry: execve itself takes no
+// more than a few megabytes of arguments.
+const MaxFrame = 64 << 20
+
+// SendFrame writes frame with its length before it, and fds with its first byte.
+// It never raises SIGPIPE.
+func SendFrame(sock int, frame []byte, fds ...int) error {
+	buf := make([]byte, 4, 4+len(frame))
+	n := uint32(len(frame))
+	buf[0], buf[1], buf[2], buf[3] = byte(n), byte(n>>8), byte(n>>16), byte(n>>24)
+	buf = append(buf, frame...)
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	for len(buf) > 0 {
+		n, err := unix.SendmsgN(sock, buf, oob, nil, unix.MSG_NOSIGNAL)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		buf, oob = buf[n:], nil
+	}
+	return nil
+}
+
+// ReceiveFrame reads one frame, and the descriptors that came with it,
+// close-on-exec. The end of the stream is ECONNRESET: the other side is gone.
+func ReceiveFrame(sock int) (frame []byte, fds []int, err error) {
+	var head [4]byte
+	if fds, err = receive(sock, head[:]); err != nil {
+		return nil, fds, err
+	}
+	n := uint32(head[0]) | uint32(head[1])<<8 | uint32(head[2])<<16 | uint32(head[3])<<24
+	if n > MaxFrame {
+		return nil, fds, unix.EMSGSIZE
+	}
+	frame = make([]byte, n)
+	more, err := receive(sock, frame)
+	return frame, append(fds, more...), err
+}
+
+// receive fills buf.
+func receive(sock int, buf []byte) (fds []int, err error) {
+	var oob [64]byte // room for four descriptors
+	for len(buf) > 0 {
+		n, oobn, _, _, err := unix.Recvmsg(sock, buf, oob[:], unix.MSG_CMSG_CLOEXEC)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return fds, err
+		}
+		if oobn > 0 {
+			fds = append(fds, rights(oob[:oobn])...)
+		}
+		if n == 0 {
+			return fds, unix.ECONNRESET
+		}
+		buf = buf[n:]
+	}
+	return fds, nil
+}
+
+func rights(oob []byte) (fds []int) {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	for i := range messages {
+		if got, err := unix.ParseUnixRights(&messages[i]); err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	return fds
+}

@@ -1,0 +1,160 @@
+package supervisor
+
+import (
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
+	"github.com/confine-run/confine/internal/plan"
+)
+
+// setupCaps are the capabilities that the child needs, in its own user
+// namespace, to build the sandbox. They survive its exec because they are
+// ambient; it drops all of them before the target starts.
+var setupCaps = []uintptr{
+	unix.CAP_SYS_ADMIN, // mounts, pivot_root, sethostname
+	unix.CAP_NET_ADMIN, // lo up
+	unix.CAP_SETPCAP,   // empty the bounding set, lock the securebits
+	unix.CAP_SETUID,    // the target's ids, as root
+	unix.CAP_SETGID,
+	// overlayfs works on the layers as whoever mounted it: its work directory
+	// has mode 0, and a file that is copied up keeps owner and mode.
+	unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN, unix.CAP_FSETID,
+}
+
+// childName and childWord are the child's argv. Its environment is empty.
+const (
+	childName = "confine"
+	childWord = "__child"
+	selfPath  = "/proc/self/exe"
+)
+
+// process is the child as seen from outside.
+type process struct {
+	pid   int
+	pidfd int
+	sock  int
+}
+
+// start clones the child into its namespaces, writes its id maps, and sends it
+// the plan. The calling goroutine has to be locked to its thread, and that
+// thread has to live as long as the run: PDEATHSIG fires when it ends.
+//
+// files are the child's 0, 1 and 2.
+func start(p *plan.Plan, files [3]int) (*process, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, &SetupError{Step: "start", Op: "socketpair", Errno: errnoOf(err)}
+	}
+	child := &process{pidfd: -1, sock: pair[0]}
+	attr := &syscall.SysProcAttr{
+		Cloneflags:  p.Namespaces,
+		AmbientCaps: setupCaps,
+		Pdeathsig:   unix.SIGKILL,
+		PidFD:       &child.pidfd,
+	}
+	child.pid, err = syscall.ForkExec(selfPath, []string{childName, childWord}, &syscall.ProcAttr{
+		Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2]), uintptr(pair[1])},
+		Env:   childEnv(),
+		Sys:   attr,
+	})
+	_ = unix.Close(pair[1])
+	if err != nil {
+		_ = unix.Close(pair[0])
+		return nil, &SetupError{Step: "start", Op: "clone", Errno: errnoOf(err)}
+	}
+	if err := child.writeMaps(p); err != nil {
+		child.discard()
+		return nil, err
+	}
+	if err := linux.SendFrame(child.sock, handoff.EncodeChild(&p.Child)); err != nil && err != unix.EPIPE {
+		// EPIPE: the child has ended, and has said why.
+		child.discard()
+		return nil, &SetupError{Step: "start", Op: "sendmsg", Errno: errnoOf(err)}
+	}
+	return child, nil
+}
+
+// writeMaps writes the one id that is mapped. It is written from outside, since
+// only there root may map another id than its own (--user).
+func (c *process) writeMaps(p *plan.Plan) error {
+	if p.Namespaces&unix.CLONE_NEWUSER == 0 {
+		return nil
+	}
+	dir := "/proc/" + strconv.Itoa(c.pid) + "/"
+	if !p.Child.DropGroups {
+		// Required of everybody but root: dropping a group may open files.
+		if err := writeFile(dir+"setgroups", "deny"); err != nil {
+			return err
+		}
+	}
+	if err := writeFile(dir+"uid_map", mapLine(p.UIDMap)); err != nil {
+		return err
+	}
+	return writeFile(dir+"gid_map", mapLine(p.GIDMap))
+}
+
+func mapLine(m plan.IDMap) string {
+	return strconv.FormatUint(uint64(m.Inside), 10) + " " + strconv.FormatUint(uint64(m.Outside), 10) + " 1"
+}
+
+func writeFile(path, text string) error {
+	name := path[len(path)-len(baseOf(path)):]
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &SetupError{Step: "maps", Op: "open", Path: name, Errno: errnoOf(err)}
+	}
+	defer unix.Close(fd)
+	if _, err := unix.Write(fd, []byte(text)); err != nil {
+		return &SetupError{Step: "maps", Op: "write", Path: name, Errno: errnoOf(err)}
+	}
+	return nil
+}
+
+func baseOf(path string) string {
+	for i := len(path) - 1; i >= 0; i-- {
+		if path[i] == '/' {
+			return path[i+1:]
+		}
+	}
+	return path
+}
+
+// kill ends the child and, it being the init of its namespace, everything inside.
+func (c *process) kill() {
+	if c.pidfd >= 0 {
+		_ = unix.PidfdSendSignal(c.pidfd, unix.SIGKILL, nil, 0)
+		return
+	}
+	_ = unix.Kill(c.pid, unix.SIGKILL)
+}
+
+// reap waits for the child itself.
+func (c *process) reap() unix.WaitStatus {
+	var status unix.WaitStatus
+	for {
+		if _, err := unix.Wait4(c.pid, &status, 0, nil); err != unix.EINTR {
+			break
+		}
+	}
+	if c.pidfd >= 0 {
+		_ = unix.Close(c.pidfd)
+	}
+	_ = unix.Close(c.sock)
+	return status
+}
+
+func (c *process) discard() {
+	c.kill()
+	c.reap()
+}
+
+func errnoOf(err error) unix.Errno {
+	if errno, ok := err.(unix.Errno); ok {
+		return errno
+	}
+	return unix.EIO
+}
