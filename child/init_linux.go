@@ -32,10 +32,16 @@ func (s *state) defaultSignals() error {
 	return fault("rt_sigprocmask", "", unix.PthreadSigmask(unix.SIG_SETMASK, &all, nil))
 }
 
+// listen starts to hear the supervisor.
+func (s *state) listen() error {
+	go s.serve()
+	return nil
+}
+
 // wait is the life of PID 1: it reaps until the target is gone, then ends
 // everything else, and says what all of it used.
 func (s *state) wait(target int) {
-	go serve(target)
+	s.target.Store(int32(target))
 	options := 0
 	if s.ttyFD >= 0 {
 		options = unix.WUNTRACED
@@ -82,7 +88,7 @@ func killRest() {
 
 // serve passes on what the supervisor says. Its silence for ever, the end of the
 // stream, means that it died: so do we, and the namespace with us.
-func serve(target int) {
+func (s *state) serve() {
 	for {
 		frame, _, err := linux.ReceiveFrame(sock)
 		if err != nil {
@@ -92,11 +98,14 @@ func serve(target int) {
 		if err != nil {
 			exit(125)
 		}
-		if m.Kind == handoff.KindSignal {
-			n := unix.Signal(m.Number)
-			if unix.Kill(-target, n) != nil {
-				_ = unix.Kill(target, n)
-			}
+		// There is no target yet, or it is gone and the namespace with it soon.
+		target := int(s.target.Load())
+		if m.Kind != handoff.KindSignal || target == 0 {
+			continue
+		}
+		n := unix.Signal(m.Number)
+		if unix.Kill(-target, n) != nil {
+			_ = unix.Kill(target, n)
 		}
 	}
 }

@@ -122,6 +122,5 @@ func (s *state) pivot() error {
 		return fault("chdir", "/", err)
 	}
 	_ = unix.Close(s.rootFD)
-	_ = unix.Close(s.scratch.fd)
 	return nil
 }

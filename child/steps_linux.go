@@ -1,6 +1,8 @@
 package child
 
 import (
+	"sync/atomic"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -22,6 +24,7 @@ type state struct {
 	ptyFD    int // master
 	ttyFD    int // slave, ours to hand the foreground on
 	skipped  []uint32
+	target   atomic.Int32
 	fellBack handoff.Fallbacks
 }
 
@@ -58,19 +61,22 @@ var steps = []struct {
 	{"ready", (*state).ready},
 	{"capabilities", (*state).dropCapabilities},
 	{"signals", (*state).defaultSignals},
+	// The last thread of ours that counts against the target's RLIMIT_NPROC.
+	{"listen", (*state).listen},
 }
 
 // ready reports what was really done, with the descriptors that the outside needs.
 func (s *state) ready() error {
 	m := handoff.Message{
-		Kind:      handoff.KindReady,
-		Skipped:   s.skipped,
-		Fallbacks: s.fellBack,
-		HasProc:   s.procFD >= 0,
-		HasPTY:    s.ptyFD >= 0,
+		Kind:       handoff.KindReady,
+		Skipped:    s.skipped,
+		Fallbacks:  s.fellBack,
+		HasProc:    s.procFD >= 0,
+		HasScratch: true,
+		HasPTY:     s.ptyFD >= 0,
 	}
 	var fds []int
-	for _, fd := range []int{s.procFD, s.ptyFD} {
+	for _, fd := range []int{s.procFD, s.scratch.fd, s.ptyFD} {
 		if fd >= 0 {
 			fds = append(fds, fd)
 		}

@@ -61,6 +61,10 @@ func (s *state) targetCalls(path string) []linux.Call {
 	for i := range s.plan.Rlimits {
 		l := &s.plan.Rlimits[i]
 		limit := &unix.Rlimit{Cur: l.Soft, Max: l.Hard}
+		if l.Resource == unix.RLIMIT_NPROC {
+			own := ownTasks()
+			limit.Cur, limit.Max = limit.Cur+own, limit.Max+own
+		}
 		add("prlimit64", unix.SYS_PRLIMIT64, limit, zero, uintptr(l.Resource), uintptr(unsafe.Pointer(limit)))
 	}
 	if len(s.plan.CPUs) > 0 {
@@ -86,6 +90,16 @@ func (s *state) targetCalls(path string) []linux.Call {
 	add("execve", unix.SYS_EXECVE, [3]any{name, argv, envp},
 		uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&envp[0])))
 	return calls
+}
+
+// ownTasks are the threads of this init. They count against RLIMIT_NPROC, which
+// is about the target's.
+func ownTasks() uint64 {
+	var st unix.Stat_t
+	if unix.Stat("/proc/self/task", &st) != nil || st.Nlink < 3 {
+		return 1
+	}
+	return uint64(st.Nlink) - 2
 }
 
 func cString(s string) *byte {

@@ -23,6 +23,7 @@ const (
 	Privileges      Capability = "privileges"       // no capabilities, no_new_privs
 	Cgroup          Capability = "cgroup"           // --cgroup-parent
 	Overlay         Capability = "overlay"          // --overlay, --keep, --workdir overlay
+	Rootfs          Capability = "rootfs"           // --rootfs
 	Publish         Capability = "publish"          // --publish
 	Isolation       Capability = "isolation"        // --isolation
 )
@@ -52,6 +53,7 @@ const (
 	OverlayUnsupported    FallbackReason = "linux_overlay_unsupported"
 	ProcMasked            FallbackReason = "linux_proc_masked"
 	NprocUnboundForRoot   FallbackReason = "linux_rlimit_nproc_not_for_root"
+	NprocPerUserKernel    FallbackReason = "linux_rlimit_nproc_counts_whole_user"
 	MountAttrUnsupported  FallbackReason = "linux_mount_setattr_unsupported_kernel"
 	NotInBuild            FallbackReason = "not_enforceable_on_this_build"
 	PlatformUnsupported   FallbackReason = "platform_not_supported"

@@ -26,7 +26,9 @@ func TestTry(t *testing.T) {
 	uid, gid := uint32(os.Getuid()), uint32(os.Getgid())
 	p.UIDMap = plan.IDMap{uid, uid}
 	p.GIDMap = plan.IDMap{gid, gid}
-	b := func(s string) handoff.Mount { return handoff.Mount{Kind: handoff.MountBind, Src: s, Dst: s, ReadOnly: true} }
+	b := func(s string) handoff.Mount {
+		return handoff.Mount{Kind: handoff.MountBind, Src: s, Dst: s, ReadOnly: true}
+	}
 	d := func(s string) handoff.Mount {
 		return handoff.Mount{Kind: handoff.MountBind, Src: s, Dst: s, Device: true}
 	}

@@ -7,7 +7,7 @@ const (
 	KindPlan       Kind = iota + 1 // in: Child
 	KindSignal                     // in: pass Number on to the target's process group
 	KindSetupError                 // out: Step, Op, Path, Errno
-	KindReady                      // out: Skipped, Fallbacks; descriptors: root of proc, pty master
+	KindReady                      // out: Skipped, Fallbacks; descriptors: roots of proc and scratch, pty master
 	KindExecError                  // out: Step, Errno
 	KindStarted                    // out: PID, as seen inside
 	KindStopped                    // out: Number, the signal that stopped the target
@@ -27,7 +27,7 @@ type Message struct {
 	Skipped   []uint32 // indices of optional mounts that were left out
 	Fallbacks Fallbacks
 
-	HasProc, HasPTY bool // which descriptors come with Ready, in this order
+	HasProc, HasScratch, HasPTY bool // which descriptors come with Ready, in this order
 
 	WaitStatus uint32
 	UserUS     int64 // microseconds, everything reaped inside
@@ -54,6 +54,7 @@ func (m *Message) code(c *codec) {
 	list(c, &m.Skipped, func(n *uint32) { num(c, n) })
 	m.Fallbacks.code(c)
 	c.bool(&m.HasProc)
+	c.bool(&m.HasScratch)
 	c.bool(&m.HasPTY)
 	num(c, &m.WaitStatus)
 	num(c, &m.UserUS)

@@ -23,8 +23,8 @@ type Plan struct {
 	Namespaces uintptr
 	UIDMap     IDMap
 	GIDMap     IDMap
-	// DropGroups empties the supplementary groups; only root can.
-	DropGroups bool
+	// SeccompKills: a call that the filter refuses ends the target by SIGSYS.
+	SeccompKills bool
 
 	// KeepAbsent are protected paths that did not exist when the plan was made,
 	// in trees that are writable inside. What appears there is removed again.
@@ -44,7 +44,8 @@ type Watch struct {
 	Grace time.Duration // between SIGTERM and SIGKILL
 
 	Memory     int64 // bytes of PSS, whole tree
-	Tasks      int64 // threads count; set only where the kernel doesn't hold the limit itself
+	Tasks      int64 // threads count
+	KillTasks  bool  // the kernel doesn't hold Tasks: the watchdog kills what is too much
 	CPUPercent int   // of one core, by stopping and continuing
 	Output     int64 // bytes per stream
 	Disk       int64 // for limits_hit: size of the scratch file system

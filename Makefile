@@ -1,0 +1,84 @@
+# What everybody needs: `make test`, and before a commit `make check`.
+
+GO      ?= go
+PREFIX  ?= /usr/local
+DESTDIR ?=
+FUZZTIME ?= 10s
+
+# urfave_cli_no_docs leaves out what only writes documentation.
+TAGS    := urfave_cli_no_docs
+LDFLAGS := -s -w
+BUILD   := $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)'
+
+# What it has to compile for. Off Linux it only says that it can't confine yet.
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+
+# No cgo anywhere, so that one static binary runs on every distribution.
+export CGO_ENABLED := 0
+
+.DEFAULT_GOAL := build
+.PHONY: build test check fmt vet staticcheck tidy generated cross fuzz cover bench install clean
+
+build:
+	$(BUILD) -o bin/confine .
+
+# Needs nothing but Go. What this host can't do, and programs that are not
+# installed, skip their tests, unless CONFINE_MUST_RUN (CONTRIBUTING.md) names them.
+test:
+	$(GO) test -tags $(TAGS) ./...
+
+check: fmt vet staticcheck tidy generated
+
+fmt:
+	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
+		echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+
+vet:
+	@set -e; for p in $(PLATFORMS); do \
+		echo "vet $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet -tags $(TAGS) ./...; done
+
+staticcheck:
+	$(GO) tool staticcheck -tags $(TAGS) ./...
+
+tidy:
+	$(GO) mod tidy -diff
+
+# In a copy, so that a tree with changes of its own can be asked too.
+generated:
+	@set -e; copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
+	tar -cf - --exclude=./.git --exclude=./bin --exclude=./dist --exclude=./cover . | tar -xf - -C "$$copy"; \
+	(cd "$$copy" && $(GO) generate ./...); \
+	diff -rq --exclude=.git --exclude=bin --exclude=dist --exclude=cover . "$$copy" || \
+		{ echo "generated files are out of date, run: $(GO) generate ./..."; exit 1; }
+
+cross:
+	@set -e; for p in $(PLATFORMS); do \
+		suffix=; [ "$${p%/*}" != windows ] || suffix=.exe; \
+		echo "build $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} \
+		$(BUILD) -o dist/confine-$${p%/*}-$${p#*/}$$suffix .; done
+
+# Every fuzz target there is, for FUZZTIME each.
+fuzz:
+	@set -e; grep -r --include='*_test.go' -H '^func Fuzz' . | \
+	sed -n 's|^\(.*\)/[^/]*_test\.go:func \(Fuzz[A-Za-z0-9_]*\)(.*|\1 \2|p' | sort -u | \
+	while read -r dir name; do \
+		echo "fuzz $$dir $$name"; \
+		$(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null; done
+
+# Unit tests and the binary under its integration tests, together.
+cover:
+	.ci/cover
+
+bench:
+	$(BUILD) -o bin/confine .
+	$(GO) run ./bench
+
+install: build
+	install -D -m 0755 bin/confine '$(DESTDIR)$(PREFIX)/bin/confine'
+	install -D -m 0644 docs/confine.1 '$(DESTDIR)$(PREFIX)/share/man/man1/confine.1'
+	install -D -m 0644 internal/cli/pages/completion.bash '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/confine'
+	install -D -m 0644 internal/cli/pages/completion.zsh '$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_confine'
+	install -D -m 0644 internal/cli/pages/completion.fish '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/confine.fish'
+
+clean:
+	rm -rf bin dist cover

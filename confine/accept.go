@@ -1,0 +1,87 @@
+package confine
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/confine-run/confine/status"
+)
+
+// Unenforceable is a plan that doesn't give what the policy insists on. The run
+// ends as INTERNAL_ERROR before anything starts.
+type Unenforceable struct {
+	Capability status.Capability
+	Requested  string
+	Reason     status.FallbackReason
+	Details    string
+	Hint       string
+	Ledger     map[status.Capability]status.Enforcement
+}
+
+func (e *Unenforceable) Error() string {
+	s := fmt.Sprintf("%s %q can't be enforced", e.Capability, e.Requested)
+	if e.Details != "" {
+		s += ": " + e.Details
+	}
+	if e.Reason != "" {
+		s += " (" + string(e.Reason) + ")"
+	}
+	return s
+}
+
+// accept holds the ledger against what the policy allows to be missing, and
+// what it requires.
+func accept(p *Policy, ledger map[status.Capability]status.Enforcement) error {
+	names := make([]string, 0, len(ledger))
+	for c := range ledger {
+		names = append(names, string(c))
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		c := status.Capability(name)
+		e := ledger[c]
+		if e.Enabled && !e.Effective && !allowsPartial(p, c) {
+			return &Unenforceable{
+				Capability: c, Requested: e.Requested, Reason: e.FallbackReason, Details: e.Details, Ledger: ledger,
+				Hint: "--allow-partial " + name + " goes on without it, and says so in the report",
+			}
+		}
+	}
+	for _, r := range p.Require {
+		name, mechanism, _ := strings.Cut(r, "=")
+		c := status.Capability(name)
+		e := ledger[c]
+		if e.Enabled && e.Effective && (mechanism == "" || mechanism == e.Mechanism) {
+			continue
+		}
+		details := "the policy doesn't ask for it"
+		if e.Enabled {
+			details = "here it would be by " + e.Mechanism
+		}
+		return &Unenforceable{
+			Capability: c, Requested: r, Reason: e.FallbackReason, Details: details, Ledger: ledger,
+			Hint: "confine explain shows what this host can do",
+		}
+	}
+	return nil
+}
+
+func allowsPartial(p *Policy, c status.Capability) bool {
+	for _, a := range p.AllowPartial {
+		if a == "all" || a == string(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// requires says whether the policy insists on a capability in full.
+func requires(p *Policy, c status.Capability) bool {
+	for _, r := range p.Require {
+		if name, _, _ := strings.Cut(r, "="); name == string(c) {
+			return true
+		}
+	}
+	return false
+}

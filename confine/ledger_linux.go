@@ -1,0 +1,141 @@
+package confine
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/confine-run/confine/status"
+)
+
+// ledger says what was asked and by what it will be enforced. Whether it was,
+// only the run can say.
+func (p *planner) ledger() error {
+	l := map[status.Capability]status.Enforcement{}
+	p.plan.Ledger = l
+	q := p.policy
+
+	l[status.Containment] = on("all", "pid_namespace", "the namespace's init ends, and the kernel everything in it")
+	l[status.Privileges] = on("none", "user_namespace", "no capability in any set, no_new_privs, securebits locked")
+	l[status.WallTime] = limit(q.TimeLimit > 0, FormatDuration(q.TimeLimit), "timer", "")
+	l[status.CPUTime] = limit(q.CPUTime > 0, FormatDuration(q.CPUTime), "tree_watchdog", "sum over the tree, RLIMIT_CPU behind it")
+	l[status.CPURate] = limit(q.CPULimit > 0, strconv.Itoa(q.CPULimit)+"%", "stop_continue", "period 100ms")
+	l[status.CPUs] = limit(q.CPUs > 0, strconv.Itoa(q.CPUs), "sched_setaffinity", p.cpusDetail())
+	l[status.Memory] = limit(q.MemoryLimit > 0, FormatSize(q.MemoryLimit), "tree_watchdog",
+		fmt.Sprintf("PSS of the tree, RLIMIT_DATA of %s per process behind it", FormatSize(q.MemoryLimit*dataFactor)))
+	l[status.Tasks] = limit(q.Processes > 0, strconv.FormatInt(q.Processes, 10), "rlimit_nproc", "of the own user namespace")
+	if p.plan.Watch.KillTasks {
+		e := l[status.Tasks]
+		e.Mechanism, e.Details = "tree_watchdog", "the newest tasks too many are killed"
+		if e.FallbackReason = status.NprocUnboundForRoot; p.uid != 0 {
+			e.FallbackReason = status.NprocPerUserKernel
+		}
+		l[status.Tasks] = e
+	}
+	for _, c := range []status.Capability{status.CPUTime, status.CPURate, status.Memory, status.Tasks} {
+		if e := l[c]; e.Enabled && e.FallbackReason == "" {
+			e.FallbackReason = status.CgroupNotInBuild
+			l[c] = e
+		}
+	}
+	l[status.FileDescriptors] = limit(q.FileDescriptors > 0, strconv.FormatInt(q.FileDescriptors, 10), "rlimit_nofile", "per process")
+	l[status.FileSize] = limit(q.MaxFileSize > 0, FormatSize(q.MaxFileSize), "rlimit_fsize", "")
+	l[status.Disk] = limit(q.DiskLimit > 0, FormatSize(q.DiskLimit), "tmpfs_size", "private places and overlays together")
+	l[status.Files] = limit(q.MaxFiles > 0, strconv.FormatInt(q.MaxFiles, 10), "tmpfs_nr_inodes", "private places and overlays together")
+	l[status.Output] = limit(q.OutputLimit > 0, FormatSize(q.OutputLimit), "relay", "per stream")
+	l[status.Filesystem] = on(p.filesystemAsked(), "mount_namespace", "pivot_root into an allowlisted tree")
+	l[status.Network] = p.network()
+	l[status.Syscalls] = p.syscalls()
+	p.notYet(l)
+	return nil
+}
+
+// on is a capability that every policy asks for.
+func on(requested, mechanism, details string) status.Enforcement {
+	return status.Enforcement{Requested: requested, Enabled: true, Effective: true, Mechanism: mechanism, Details: details}
+}
+
+// limit is one that a policy may ask for.
+func limit(asked bool, requested, mechanism, details string) status.Enforcement {
+	if !asked {
+		return status.Enforcement{Requested: "none", Mechanism: "none"}
+	}
+	return on(requested, mechanism, details)
+}
+
+func (p *planner) cpusDetail() string {
+	if have := len(p.host.CPUs()); p.policy.CPUs >= have {
+		return fmt.Sprintf("there are %d", have)
+	}
+	return ""
+}
+
+func (p *planner) filesystemAsked() string {
+	f := &p.policy.Filesystem
+	words := []string{"workdir " + f.Workdir}
+	if f.Virtual {
+		words = append(words, "virtual")
+	}
+	if n := len(f.AllowRead); n > 0 {
+		words = append(words, fmt.Sprintf("read %d", n))
+	}
+	if n := len(f.AllowWrite); n > 0 {
+		words = append(words, fmt.Sprintf("write %d", n))
+	}
+	if n := len(f.Deny); n > 0 {
+		words = append(words, fmt.Sprintf("deny %d", n))
+	}
+	return strings.Join(words, ", ")
+}
+
+func (p *planner) network() status.Enforcement {
+	n := &p.policy.Network
+	switch {
+	case n.All:
+		return status.Enforcement{Requested: "all", Mechanism: "none", Details: "the caller's network"}
+	case len(n.Allow) == 0:
+		return on("none", "network_namespace", "lo only")
+	}
+	// Nothing at all is reachable instead: less than asked, never more.
+	e := notEnforceable(strings.Join(n.Allow, ","), "an allowlist is not in this build; no network instead")
+	e.Mechanism = "network_namespace"
+	return e
+}
+
+func (p *planner) syscalls() status.Enforcement {
+	f := p.plan.Seccomp
+	if f == nil {
+		return status.Enforcement{Requested: "off", Mechanism: "none"}
+	}
+	e := on(f.Version+", "+p.policy.SeccompAction, "seccomp_bpf", f.Digest)
+	e.PolicyKind, e.Version = f.Kind, f.Version
+	return e
+}
+
+// notYet are options whose mechanism this build doesn't have.
+func (p *planner) notYet(l map[status.Capability]status.Enforcement) {
+	q := p.policy
+	f := &q.Filesystem
+	for _, o := range []struct {
+		c       status.Capability
+		asked   bool
+		words   string
+		details string
+	}{
+		{status.Overlay, len(f.Overlay) > 0 || f.Keep, strings.Join(f.Overlay, ","), "--overlay and --keep are not in this build; --workdir overlay is, and is thrown away"},
+		{status.Rootfs, f.Rootfs != "", f.Rootfs, "--rootfs is not in this build"},
+		{status.Publish, len(q.Network.Publish) > 0, strings.Join(q.Network.Publish, ","), "--publish is not in this build"},
+		{status.Cgroup, q.CgroupParent != "", q.CgroupParent, "cgroups are not in this build"},
+		{status.Isolation, q.Isolation != "" && q.Isolation != "process", q.Isolation, "only process isolation is in this build"},
+	} {
+		if o.asked {
+			l[o.c] = notEnforceable(o.words, o.details)
+		}
+	}
+}
+
+func notEnforceable(requested, details string) status.Enforcement {
+	return status.Enforcement{
+		Requested: requested, Enabled: true, Mechanism: "none", Details: details, FallbackReason: status.NotInBuild,
+	}
+}

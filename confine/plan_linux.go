@@ -1,0 +1,147 @@
+package confine
+
+import (
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/seccomp"
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
+)
+
+// hostname is the name of every sandbox.
+const hostname = "confine"
+
+// Plan is what will be done for one run on this host.
+type Plan struct {
+	plan.Plan
+	Rules   []rootfs.Rule // what of the file system appears how, and why
+	Seccomp *seccomp.Filter
+	policy  *Policy
+	command *Command
+}
+
+// planner holds what the parts of a plan are made from.
+type planner struct {
+	policy  *Policy
+	command *Command
+	host    *host.Facts
+	plan    *Plan
+	uid     uint32 // inside and outside: one id is mapped, to itself
+	gid     uint32
+}
+
+// NewPlan decides what will be done. It changes nothing, and needs no privilege.
+// A policy that this host or this build can't enforce, and doesn't allow to be
+// enforced in part, is an *Unenforceable, and the plan comes with it.
+func NewPlan(policy *Policy, command *Command) (*Plan, error) {
+	if err := command.fill(); err != nil {
+		return nil, err
+	}
+	p := &planner{policy: policy, command: command, host: host.Current()}
+	p.plan = &Plan{policy: policy, command: command}
+	for _, part := range []func() error{
+		p.identity,
+		p.namespaces,
+		p.filesystem,
+		p.limits,
+		p.filter,
+		p.ledger,
+	} {
+		if err := part(); err != nil {
+			return nil, err
+		}
+	}
+	return p.plan, accept(policy, p.plan.Ledger)
+}
+
+// Policy is what the plan was made from.
+func (p *Plan) Policy() *Policy { return p.policy }
+
+// identity: the own ids, or as root those of --user.
+func (p *planner) identity() error {
+	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
+	if u := p.policy.User; u != nil {
+		if uid != 0 && (u.UID != uid || u.GID != gid) {
+			return &UsageError{Msg: "--user: only root can run as another", Hint: "leave it away, or run confine as root"}
+		}
+		uid, gid = u.UID, u.GID
+	}
+	p.uid, p.gid = uid, gid
+	c := &p.plan.Child
+	c.UID, c.GID = uid, gid
+	p.plan.UIDMap = plan.IDMap{Inside: uid, Outside: uid}
+	p.plan.GIDMap = plan.IDMap{Inside: gid, Outside: gid}
+	// Only root may, and only where it still has the capability.
+	c.DropGroups = p.host.UID() == 0 && p.host.Capable(unix.CAP_SETGID)
+	return nil
+}
+
+func (p *planner) namespaces() error {
+	flags := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP)
+	if !p.policy.Network.All {
+		flags |= unix.CLONE_NEWNET
+	}
+	p.plan.Namespaces = flags
+	p.plan.Child.Namespaces = uint64(flags)
+	p.plan.Child.Hostname = hostname
+	return nil
+}
+
+func (p *planner) filesystem() error {
+	f := &p.policy.Filesystem
+	in := rootfs.Input{
+		AllowRead: f.AllowRead, AllowWrite: f.AllowWrite, Deny: f.Deny,
+		Workdir: f.Workdir, WorkdirAsked: f.WorkdirAsked, Chdir: f.Chdir,
+		Virtual: f.Virtual, TempDir: f.TempDir, Home: f.Home,
+		Overlay: f.Overlay, Protect: f.Protect, ConfigFiles: p.command.ConfigFiles,
+		Dir: p.command.Dir, HomeDir: p.command.env("HOME"), UserName: p.command.env("USER"),
+		UID: p.uid, GID: p.gid, AccessUID: p.uid, AccessGID: p.gid,
+		Env: p.command.env, Command: p.command.Argv[0],
+		Hostname: hostname, NetworkAll: p.policy.Network.All,
+	}
+	for _, m := range f.Mounts {
+		in.Mounts = append(in.Mounts, rootfs.Mount{Src: m.Src, Dst: m.Dst, Mode: m.Mode})
+	}
+	table, err := rootfs.Compile(in)
+	if err != nil {
+		return err
+	}
+	c := &p.plan.Child
+	c.Mounts, c.Dir = table.Mounts, table.Dir
+	c.ScratchSize, c.ScratchInodes = p.policy.DiskLimit, p.policy.MaxFiles
+	if requires(p.policy, status.Filesystem) {
+		c.Refuse = handoff.Fallbacks{ProcOfCaller: true, OverlayReadOnly: true}
+	}
+	p.plan.KeepAbsent = table.KeepAbsent
+	p.plan.Notices = table.Notices
+	p.plan.Rules = table.Rules
+	table.Env["PWD"] = table.Dir
+	c.Argv = p.command.Argv
+	c.Env = environment(&p.policy.Env, p.command.Environ, table.Env)
+	c.TTY, c.Rows, c.Cols = p.command.TTY, p.command.Rows, p.command.Cols
+	if p.policy.Env.KeepAll {
+		p.plan.Notices = append(p.plan.Notices, "the whole environment is passed on, secrets too (--keep-env)")
+	}
+	return nil
+}
+
+// filter compiles the system call policy.
+func (p *planner) filter() error {
+	if p.policy.Seccomp == "off" || p.policy.Seccomp == "" {
+		return nil
+	}
+	f, err := seccomp.Build(p.policy.Seccomp, seccomp.Action(p.policy.SeccompAction), runtime.GOARCH)
+	if err != nil {
+		return err
+	}
+	p.plan.Seccomp = f
+	p.plan.Child.Seccomp = f.Program
+	p.plan.SeccompKills = p.policy.SeccompAction == "kill"
+	return nil
+}

@@ -1,0 +1,213 @@
+package confine
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/confine-run/confine/confine/rootfs"
+)
+
+// profileDefault is the profile of a run that names none.
+const profileDefault = "default"
+
+// Profiles are the names of the profiles that ship.
+func Profiles() []string {
+	names := make([]string, len(builtins))
+	for i := range builtins {
+		names[i] = builtins[i].name
+	}
+	return names
+}
+
+// Default is the policy of the profile "default".
+func Default() Policy {
+	p, err := Profile(profileDefault)
+	if err != nil {
+		panic(err) // the table is wrong
+	}
+	return p
+}
+
+// Profile is the policy of a profile that ships.
+func Profile(name string) (Policy, error) {
+	var r Resolved
+	var shipped profiles
+	if builtinProfile(name) == nil {
+		return Policy{}, shipped.unknown(name)
+	}
+	chain, err := shipped.chain(name, "")
+	if err != nil {
+		return Policy{}, err
+	}
+	for _, s := range chain {
+		if err := r.apply(s); err != nil {
+			return Policy{}, err
+		}
+	}
+	r.Policy.Profile = name
+	return r.Policy, nil
+}
+
+// profiles are those that ship and what files say about profiles.
+type profiles struct{ files []*file }
+
+// chain is all that a profile says, from the bottom: what it extends first.
+func (p *profiles) chain(name, where string) ([]said, error) {
+	var list []said
+	var path []string
+	for {
+		path = append(path, name)
+		own, extends, at, err := p.own(name)
+		if err != nil {
+			return nil, within(where, err)
+		}
+		list = append(own, list...)
+		if extends == "" {
+			return list, nil
+		}
+		if slices.Contains(path, extends) {
+			return nil, &UsageError{
+				Msg:  fmt.Sprintf("%s: profile %q extends itself: %s", at, extends, strings.Join(append(path, extends), " → ")),
+				Hint: "extend a profile that ships: " + strings.Join(Profiles(), ", "),
+			}
+		}
+		name, where = extends, at
+	}
+}
+
+func within(where string, err error) error {
+	if u, ok := err.(*UsageError); ok && where != "" {
+		return &UsageError{Msg: where + ": " + u.Msg, Hint: u.Hint, Err: u.Err}
+	}
+	return err
+}
+
+// own is what one profile says itself, and which one it extends.
+//
+// A new profile extends "default" unless it says otherwise, so that one that
+// names a single limit has the others too. One that has the name of a profile
+// that ships is laid over it.
+func (p *profiles) own(name string) (list []said, extends, at string, err error) {
+	var fromFiles []said
+	found := false
+	for _, f := range p.files {
+		for _, piece := range f.pieces {
+			if piece.name != name {
+				continue
+			}
+			found = true
+			if at == "" || piece.extends != "" {
+				at = piece.where
+			}
+			if piece.extends != "" {
+				extends = piece.extends
+			}
+			fromFiles = append(fromFiles, piece.settings...)
+		}
+		if name == "testing" && !f.testOff {
+			fromFiles = append(fromFiles, f.test...)
+		}
+	}
+	shipped := builtinProfile(name)
+	switch {
+	case !found && shipped == nil && name != wordNone:
+		return nil, "", "", p.unknown(name)
+	case shipped != nil && (extends == "" || extends == name):
+		return append(linesOf(name, shipped.lines()), fromFiles...), wordNone, at, nil
+	case name == wordNone:
+		return linesOf(wordNone, nothing[:]), "", "", nil
+	case extends == "":
+		extends = profileDefault
+	}
+	return fromFiles, extends, at, nil
+}
+
+func (p *profiles) unknown(name string) error {
+	known := p.names()
+	return &UsageError{
+		Msg:  "unknown profile " + strconv.Quote(name) + meant(name, known),
+		Hint: "there are " + strings.Join(known, ", "),
+	}
+}
+
+// names are all profiles: those that ship, then those of files.
+func (p *profiles) names() []string {
+	names := Profiles()
+	for _, f := range p.files {
+		for _, piece := range f.pieces {
+			names = with(names, piece.name)
+		}
+	}
+	return names
+}
+
+func builtinProfile(name string) *builtin {
+	for i := range builtins {
+		if builtins[i].name == name {
+			return &builtins[i]
+		}
+	}
+	return nil
+}
+
+// lines are all that a profile that ships says.
+func (b *builtin) lines() []line {
+	list := slices.Clone(every[:])
+	for _, p := range rootfs.DefaultProtect() {
+		if last := &list[len(list)-1]; last.option == "protect" && last.why == p.Reason {
+			last.words = append(last.words, p.Path)
+		} else {
+			list = append(list, line{"protect", []string{p.Path}, p.Reason})
+		}
+	}
+	return append(list, b.says...)
+}
+
+func linesOf(profile string, lines []line) (list []said) {
+	source := "profile " + profile
+	if profile == wordNone {
+		source = unsaid
+	}
+	for _, l := range lines {
+		list = append(list, said{option: LookupOption(l.option), words: l.words, source: source, where: source})
+	}
+	return list
+}
+
+// unsaid is the source of what holds because nobody said otherwise.
+const unsaid = "built in"
+
+// ProfileInfo is one profile in a list.
+type ProfileInfo struct {
+	Name   string
+	About  string // one line; empty for a profile of a file
+	Source string // "built in" and where a file says it
+}
+
+// ListProfiles lists the profiles that ship, and those of the files that count.
+func ListProfiles(src Sources) (list []ProfileInfo, notices []string, err error) {
+	r, err := gather(src)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range r.profiles.names() {
+		info := ProfileInfo{Name: name}
+		var at []string
+		if b := builtinProfile(name); b != nil {
+			info.About = b.about
+			at = append(at, unsaid)
+		}
+		for _, f := range r.files {
+			for _, piece := range f.pieces {
+				if piece.name == name {
+					at = append(at, printable(f.path))
+				}
+			}
+		}
+		info.Source = strings.Join(at, ", ")
+		list = append(list, info)
+	}
+	return list, r.out.Notices, nil
+}

@@ -1,0 +1,78 @@
+package rootfs
+
+import (
+	"github.com/confine-run/confine/internal/handoff"
+)
+
+// compiler is one Compile under way.
+type compiler struct {
+	in   *Input
+	host Host
+
+	home    string // canonical; empty when there is none that can be shown or made
+	homeEnv string // HOME inside
+	dir     File   // the current directory
+	dirErr  error  // why there is none
+	foreign bool   // planning for a user other than the caller
+
+	grants []grant // settled by settle
+	asked  []grant // as they were before, sorted
+	links  []link
+	files  []handoff.Mount // what is made or mounted, other than grants
+	masks  []mask
+	shut   []handoff.Mount // read-only parts and pins
+	bins   []bin           // what of PATH exists
+	chains chainState
+
+	table Table
+}
+
+// steps are what Compile does, in this order.
+var steps = [...]struct {
+	name string
+	do   func(*compiler) error
+}{
+	// Everything else is said relative to these.
+	{"places", (*compiler).places},
+	// What is always there comes before what can be left out because of it.
+	{"system", (*compiler).system},
+	{"options", (*compiler).options},
+	{"workdir", (*compiler).workdir},
+	// A private home or /tmp gives way to what the caller named.
+	{"private places", (*compiler).private},
+	// Discovery adds only what isn't visible by now.
+	{"tool chains", (*compiler).toolChains},
+	{"command", (*compiler).command},
+	{"settle", (*compiler).settle},
+	// These take away from what is settled.
+	{"deny", (*compiler).deny},
+	{"secrets", (*compiler).secrets},
+	{"protect", (*compiler).protect},
+	{"start", (*compiler).start},
+	{"emit", (*compiler).emit},
+}
+
+// Compile computes the mount table. Its errors about the policy are *Error.
+func Compile(in Input) (*Table, error) {
+	c := &compiler{in: &in, host: in.Host}
+	if c.host == nil {
+		c.host = ThisHost()
+	}
+	if in.Env == nil {
+		in.Env = func(string) string { return "" }
+	}
+	c.table.Env = make(map[string]string, 8)
+	c.grants = make([]grant, 0, 32)
+	leave, foreign, err := c.host.As(in.AccessUID, in.AccessGID)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	c.foreign = foreign
+	for i := range steps {
+		if err := steps[i].do(c); err != nil {
+			return nil, err
+		}
+	}
+	return &c.table, nil
+}

@@ -1,0 +1,189 @@
+package rootfs
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// maxSearch bounds how many files the search for one pattern looks at.
+const maxSearch = 200_000
+
+// deny hides what the caller denied.
+func (c *compiler) deny() error {
+	for _, d := range c.in.Deny {
+		full, err := c.absolute(optDeny, d)
+		if err != nil {
+			return err
+		}
+		if !strings.ContainsAny(full, `*?[{\`) {
+			err = c.denyPath(d, full)
+		} else if _, e := c.host.Lstat(full); e == nil {
+			err = c.denyPath(d, full) // its name only looks like a pattern
+		} else {
+			err = c.denyPattern(d, full)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// denyPath hides one path wherever it is shown. What isn't there needs no hiding.
+func (c *compiler) denyPath(given, full string) error {
+	f, err := c.host.Resolve(full)
+	if absent(err) {
+		// It may still be a place inside that a mount made.
+		c.hideShown("", path.Clean(full), optDeny+" "+given)
+		return nil
+	}
+	if err != nil {
+		// This user can't see it now; the target is the same user.
+		c.hideShown(path.Clean(full), path.Clean(full), optDeny+" "+given)
+		return nil
+	}
+	if f.Path == "/" {
+		return &Error{Option: optDeny, Path: given, Err: ErrTooBroad, Hint: "what isn't allowed is not visible anyway: --virtual-fs leaves the system only"}
+	}
+	c.hideShown(f.Path, path.Clean(full), optDeny+" "+given)
+	return nil
+}
+
+// hideShown hides a path of the caller's at every place that shows it, and what
+// stands at a path inside.
+func (c *compiler) hideShown(outside, inside, why string) {
+	var found []string
+	for i := range c.grants {
+		g := &c.grants[i]
+		if g.access == private {
+			continue
+		}
+		if outside != "" && under(outside, g.src.Path) {
+			found = append(found, rebase(outside, g.src.Path, g.dst))
+		}
+		if g.dst != g.src.Path && under(inside, g.dst) {
+			found = append(found, inside)
+		}
+	}
+	for _, at := range found {
+		if g := nearest(c.grants, at); g != nil && g.access != private {
+			if _, err := c.host.Lstat(g.at(at)); !absent(err) {
+				c.hide(at, why)
+			}
+		}
+	}
+}
+
+// denyPattern hides what matches in trees of the caller's.
+func (c *compiler) denyPattern(given, full string) error {
+	base, rest := doublestar.SplitPattern(full)
+	if f, err := c.host.Resolve(base); err == nil {
+		base = f.Path // patterns match canonical paths
+	} else {
+		base = path.Clean(base)
+	}
+	pattern := escape(base) + "/" + rest
+	if base == "/" {
+		pattern = "/" + rest
+	}
+	if !doublestar.ValidatePattern(pattern) {
+		return &Error{Option: optDeny, Path: given, Err: ErrInvalid, Hint: "a bracket or brace is not closed"}
+	}
+	s := search{c: c, given: given, pattern: pattern, base: base, depth: -1}
+	if !strings.Contains(rest, "**") && !strings.ContainsAny(rest, `{\`) {
+		s.depth = strings.Count(pattern, "/")
+	}
+	for _, g := range slices.Clone(c.grants) {
+		if g.system || g.access == private {
+			continue
+		}
+		if err := s.tree(&g); err != nil {
+			return err
+		}
+	}
+	for _, at := range s.found {
+		c.hide(at, optDeny+" "+given)
+	}
+	// What is shown below something hidden is itself denied if it matches.
+	for _, g := range slices.Clone(c.grants) {
+		if !g.system && g.access != private && (s.matches(g.src.Path) || s.matches(g.dst)) {
+			c.hide(g.dst, optDeny+" "+given)
+		}
+	}
+	return nil
+}
+
+func escape(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `{`, `\{`).Replace(s)
+}
+
+// search looks for what matches one pattern.
+type search struct {
+	c              *compiler
+	given, pattern string
+	base           string // every match is below it
+	depth          int    // number of slashes in a match; -1 is any
+	seen           int
+	found          []string // inside
+}
+
+func (s *search) matches(p string) bool { return doublestar.MatchUnvalidated(s.pattern, p) }
+
+// tree searches one grant, by the names that its files have outside and, where
+// these differ, inside.
+func (s *search) tree(g *grant) error {
+	if s.matches(g.src.Path) || s.matches(g.dst) {
+		s.found = append(s.found, g.dst)
+		return nil
+	}
+	if !g.src.Mode.IsDir() {
+		return nil
+	}
+	return s.directory(g, g.src.Path, g.dst)
+}
+
+func (s *search) leads(dir string) bool {
+	return (under(dir, s.base) || under(s.base, dir)) && (s.depth < 0 || strings.Count(dir, "/") < s.depth)
+}
+
+func (s *search) directory(g *grant, outside, inside string) error {
+	if !s.leads(outside) && (outside == inside || !s.leads(inside)) {
+		return nil
+	}
+	if n := nearest(s.c.grants, inside); n == nil || n.dst != g.dst {
+		return nil // another grant shows what is here
+	}
+	entries, err := s.c.host.ReadDir(outside)
+	if errors.Is(err, fs.ErrPermission) {
+		// Names in it may be opened without being listed, or its mode changed.
+		s.found = append(s.found, inside)
+		return nil
+	}
+	if err != nil {
+		return nil // it went away
+	}
+	s.seen += len(entries)
+	if s.seen > maxSearch {
+		return &Error{Option: optDeny, Path: s.given, Err: ErrLimit, Hint: "name a directory before the first wildcard"}
+	}
+	for _, e := range entries {
+		o, i := path.Join(outside, e.Name), path.Join(inside, e.Name)
+		switch {
+		case s.matches(o) || s.matches(i):
+			// A link is only a name; where it leads is searched as itself.
+			if e.Type&linkType == 0 {
+				s.found = append(s.found, i)
+			}
+		case e.Type.IsDir():
+			if err := s.directory(g, o, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

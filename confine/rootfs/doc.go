@@ -1,0 +1,39 @@
+// Package rootfs computes the mount table of a run: what the target sees of the
+// file system, and what of it is writable. It only computes. The table is data
+// that the child acts on, and nothing here needs privilege or changes anything.
+//
+// # What is visible
+//
+//   - System, read-only: /usr, the /bin-like links, a chosen part of /etc, some
+//     of it written anew, a fresh /proc, a minimal /dev.
+//   - The tool chains that the caller really uses, read-only, found from PATH
+//     and the like, never with the credentials beside them.
+//   - The current directory, as the policy wants it, unless it is too broad.
+//   - What the policy names.
+//   - Private writable places: /tmp, /var/tmp, /dev/shm and the home directory.
+//
+// The most specific path wins. At a tie deny beats write, write beats overlay,
+// and overlay beats read. What the caller named beats what a profile or
+// discovery adds.
+//
+// A virtual file system hides everything of the caller's: current directory,
+// home, tool chains, what the policy allows to read. System and the private
+// places stay, since almost nothing runs without a loader and a C library.
+//
+// # Names
+//
+// Every path of the caller is resolved once, to a descriptor. The table has the
+// canonical path and the device and inode of that descriptor; the child opens
+// the canonical path without following links and compares. Things appear at
+// their canonical path, and the symbolic links that the name as given leads
+// through appear as links.
+//
+// # What this does not stop
+//
+//   - A socket that lies in an allowed tree can be connected to, when its mode
+//     lets the target's user: read-only mounts don't prevent that.
+//   - A deny pattern hides what matches when the run starts. It doesn't prevent
+//     a target from making something of that name in a writable tree.
+//   - Protection covers the root of each writable tree, its git directory,
+//     submodules and worktrees, not repositories further down.
+package rootfs

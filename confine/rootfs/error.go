@@ -1,0 +1,49 @@
+package rootfs
+
+import (
+	"errors"
+	"io/fs"
+	"strconv"
+	"syscall"
+)
+
+// Error is a policy that can't be turned into a table. All are errors of usage:
+// nothing has started.
+type Error struct {
+	Option string // "--allow-read", …; empty when no option is to blame
+	Path   string // as given
+	Err    error
+	Hint   string // the remedy; may be empty
+}
+
+func (e *Error) Error() string {
+	s := e.Err.Error()
+	if e.Path != "" {
+		s = strconv.Quote(e.Path) + ": " + s
+	}
+	if e.Option != "" {
+		s = e.Option + " " + s
+	}
+	if e.Hint != "" {
+		s += "\nhint: " + e.Hint
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errors that are about the policy and not about what the kernel said.
+var (
+	ErrTooBroad   = errors.New("too broad to be shown")
+	ErrNotVisible = errors.New("not visible inside")
+	ErrNoTarget   = errors.New("mount points are not made in the caller's tree")
+	ErrReserved   = errors.New("has a private one inside")
+	ErrConflict   = errors.New("contradicts --virtual-fs")
+	ErrInvalid    = errors.New("not valid")
+	ErrLimit      = errors.New("too many files to search")
+)
+
+// absent: nothing is there, as opposed to something that can't be reached.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}

@@ -1,0 +1,81 @@
+package rootfs
+
+import (
+	"strconv"
+	"strings"
+)
+
+// maxNameService bounds what is copied of the caller's resolv.conf and hosts.
+const maxNameService = 256 << 10
+
+// ownEtc writes the files of /etc that are about users and names. They tell
+// nothing about the host.
+func (c *compiler) ownEtc() {
+	c.file("/etc/passwd", c.passwd())
+	c.file("/etc/group", c.group())
+	c.file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n")
+	host := c.hostname()
+	c.file("/etc/hostname", host+"\n")
+	hosts := "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 " + host + "\n"
+	resolv := "" // without a network nobody answers; a resolver that is told of none asks 127.0.0.1 and is refused at once
+	if c.in.NetworkAll {
+		if text, err := c.host.ReadFile("/etc/hosts", maxNameService); err == nil {
+			hosts = text
+		}
+		resolv, _ = c.host.ReadFile("/etc/resolv.conf", maxNameService)
+	}
+	c.file("/etc/hosts", hosts)
+	c.file("/etc/resolv.conf", resolv)
+	c.rule("/etc", AccessRead, "system: a chosen part; passwd, group, hosts, hostname, nsswitch.conf and resolv.conf are the run's own")
+}
+
+func (c *compiler) hostname() string {
+	if h := field(c.in.Hostname); h != "" {
+		return h
+	}
+	return "localhost"
+}
+
+// field makes text fit for a file of lines and colons.
+func field(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r <= ' ' || r == ':' || r == ',' || r == '#' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+const nobody = 65534
+
+func (c *compiler) user() string {
+	if name := field(c.in.UserName); name != "" && name != "root" && name != "nobody" {
+		return name
+	}
+	return "user"
+}
+
+func (c *compiler) passwd() string {
+	home := strings.NewReplacer(":", "", "\n", "").Replace(c.homeEnv)
+	gid := strconv.FormatUint(uint64(c.in.GID), 10)
+	rootGID, rootHome := "0", "/root"
+	if c.in.UID == 0 {
+		rootGID, rootHome = gid, home
+	}
+	s := "root:x:0:" + rootGID + "::" + rootHome + ":/bin/sh\n"
+	if c.in.UID != 0 && c.in.UID != nobody {
+		s += c.user() + ":x:" + strconv.FormatUint(uint64(c.in.UID), 10) + ":" + gid + "::" + home + ":/bin/sh\n"
+	}
+	if c.in.UID == nobody {
+		return s + "nobody:x:65534:" + gid + "::" + home + ":/bin/sh\n"
+	}
+	return s + "nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n"
+}
+
+func (c *compiler) group() string {
+	s := "root:x:0:\n"
+	if c.in.GID != 0 && c.in.GID != nobody {
+		s += c.user() + ":x:" + strconv.FormatUint(uint64(c.in.GID), 10) + ":\n"
+	}
+	return s + "nogroup:x:65534:\n"
+}

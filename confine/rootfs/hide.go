@@ -1,0 +1,57 @@
+package rootfs
+
+import "slices"
+
+// mask is one path inside that is hidden.
+type mask struct {
+	dst string
+	// open: something below it is shown, so what hides it must be a directory
+	// in which mount points can be made.
+	open bool
+}
+
+// hide takes a path inside out of what is visible. What the caller named below
+// it is more specific, and stays.
+func (c *compiler) hide(at, why string) {
+	for _, m := range c.masks {
+		if m.dst == at {
+			return
+		}
+	}
+	c.grants = slices.DeleteFunc(c.grants, func(g grant) bool { return g.dst == at })
+	open := c.reinstate(at)
+	c.rule(at, AccessHidden, why)
+	if g := nearest(c.grants, at); g == nil || g.access == private {
+		return // with the grant itself gone, nothing of the caller's is there
+	}
+	c.masks = append(c.masks, mask{at, open})
+}
+
+// reinstate puts back what the caller named below a path, and what settle
+// dropped because it was visible through what is hidden now.
+func (c *compiler) reinstate(at string) (any bool) {
+	for i := range c.asked {
+		g := &c.asked[i]
+		if !g.explicit || !below(g.dst, at) {
+			continue
+		}
+		any = true
+		if !slices.ContainsFunc(c.grants, func(k grant) bool { return k.dst == g.dst }) {
+			c.grants = append(c.grants, *g)
+		}
+	}
+	return any
+}
+
+// masked says whether a path inside is hidden.
+func (c *compiler) masked(p string) bool {
+	for _, m := range c.masks {
+		if !under(p, m.dst) {
+			continue
+		}
+		if g := nearest(c.grants, p); g == nil || len(g.dst) < len(m.dst) {
+			return true
+		}
+	}
+	return false
+}

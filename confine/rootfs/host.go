@@ -1,0 +1,32 @@
+package rootfs
+
+import "io/fs"
+
+// Host is what the table needs to be told about the host. Errors carry errnos.
+type Host interface {
+	// As lets what follows on this thread see no more than that user can, until
+	// leave. other says that this is not the user who asks.
+	As(uid, gid uint32) (leave func(), other bool, err error)
+	// Resolve follows path to a descriptor, once, and says what that is.
+	Resolve(path string) (File, error)
+	// Lstat gives the type and permissions of what is at path, links not followed.
+	Lstat(path string) (fs.FileMode, error)
+	// Readlink fails when path is no symbolic link.
+	Readlink(path string) (string, error)
+	ReadDir(path string) ([]Entry, error)
+	// ReadFile reads a regular file of at most limit bytes; a larger one is EFBIG.
+	ReadFile(path string, limit int) (string, error)
+}
+
+// File is something that a descriptor was opened on.
+type File struct {
+	Path     string // canonical
+	Dev, Ino uint64
+	Mode     fs.FileMode
+}
+
+// Entry is one name in a directory.
+type Entry struct {
+	Name string
+	Type fs.FileMode // as fs.FileMode.Type
+}

@@ -1,0 +1,161 @@
+package rootfs
+
+import (
+	"io/fs"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ThisHost asks the kernel.
+func ThisHost() Host { return kernel{} }
+
+type kernel struct{}
+
+// As switches the fsuid of this thread, so that root planning for another user
+// meets the same EACCES that the child will.
+func (kernel) As(uid, gid uint32) (func(), bool, error) {
+	if int(uid) == unix.Geteuid() && int(gid) == unix.Getegid() {
+		return func() {}, false, nil
+	}
+	runtime.LockOSThread()
+	dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	leave := func() {
+		_, _ = unix.SetfsuidRetUid(unix.Geteuid())
+		_, _ = unix.SetfsgidRetGid(unix.Getegid())
+		if dumpable == 1 { // a change of fsuid clears it
+			_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+		}
+		runtime.UnlockOSThread()
+	}
+	_, _ = unix.SetfsgidRetGid(int(gid))
+	_, _ = unix.SetfsuidRetUid(int(uid))
+	// The calls give the former id and never an error; -1 changes nothing.
+	now, _ := unix.SetfsuidRetUid(-1)
+	nowGID, _ := unix.SetfsgidRetGid(-1)
+	if uint32(now) != uid || uint32(nowGID) != gid {
+		leave()
+		return nil, false, &fs.PathError{Op: "setfsuid", Path: strconv.Itoa(int(uid)), Err: unix.EPERM}
+	}
+	return leave, true, nil
+}
+
+func (kernel) Resolve(name string) (File, error) {
+	fd, canonical, err := openPath(name)
+	if err != nil {
+		return File{}, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return File{}, err
+	}
+	if canonical == "" {
+		if canonical, err = readlink("/proc/self/fd/" + strconv.Itoa(fd)); err != nil {
+			return File{}, &fs.PathError{Op: "readlink", Path: "/proc/self/fd", Err: err}
+		}
+		if !path.IsAbs(canonical) || strings.HasSuffix(canonical, " (deleted)") && !same(canonical, &st) {
+			return File{}, unix.ENOENT // it went away, or has no name in this root
+		}
+	}
+	return File{Path: canonical, Dev: uint64(st.Dev), Ino: st.Ino, Mode: fileMode(st.Mode)}, nil
+}
+
+// openPath opens name. Most names lead through no link and are canonical as
+// they stand, which one openat2 shows (Linux 5.6); the others are asked of proc.
+func openPath(name string) (fd int, canonical string, err error) {
+	if path.IsAbs(name) && path.Clean(name) == name {
+		fd, err = unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{
+			Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+		if err == nil {
+			return fd, name, nil
+		}
+		if err != unix.ELOOP && err != unix.ENOSYS && err != unix.EPERM { // EPERM: a filter that doesn't know it
+			return -1, "", err
+		}
+	}
+	fd, err = unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	return fd, "", err
+}
+
+// same says whether st is what is at name: a file can be called "x (deleted)".
+func same(name string, st *unix.Stat_t) bool {
+	var now unix.Stat_t
+	return unix.Lstat(name, &now) == nil && now.Dev == st.Dev && now.Ino == st.Ino
+}
+
+func (kernel) Lstat(name string) (fs.FileMode, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(name, &st); err != nil {
+		return 0, err
+	}
+	return fileMode(st.Mode), nil
+}
+
+func (kernel) Readlink(name string) (string, error) { return readlink(name) }
+
+func readlink(name string) (string, error) {
+	var buf [unix.PathMax]byte
+	n, err := unix.Readlink(name, buf[:])
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}
+
+func (kernel) ReadFile(name string, limit int) (string, error) {
+	// O_NONBLOCK: a FIFO of that name must not hold us.
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return "", err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return "", unix.EINVAL
+	}
+	if st.Size > int64(limit) {
+		return "", unix.EFBIG
+	}
+	buf := make([]byte, limit+1)
+	got := 0
+	for got <= limit {
+		n, err := unix.Read(fd, buf[got:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if n == 0 {
+			return string(buf[:got]), nil
+		}
+		got += n
+	}
+	return "", unix.EFBIG
+}
+
+func fileMode(m uint32) fs.FileMode {
+	mode := fs.FileMode(m & 0o777)
+	switch m & unix.S_IFMT {
+	case unix.S_IFDIR:
+		mode |= fs.ModeDir
+	case unix.S_IFLNK:
+		mode |= fs.ModeSymlink
+	case unix.S_IFSOCK:
+		mode |= fs.ModeSocket
+	case unix.S_IFIFO:
+		mode |= fs.ModeNamedPipe
+	case unix.S_IFCHR:
+		mode |= fs.ModeDevice | fs.ModeCharDevice
+	case unix.S_IFBLK:
+		mode |= fs.ModeDevice
+	}
+	return mode
+}

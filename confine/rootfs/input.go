@@ -1,0 +1,66 @@
+package rootfs
+
+import "github.com/confine-run/confine/internal/handoff"
+
+// Input is all that the table depends on, but for the host itself.
+type Input struct {
+	AllowRead, AllowWrite []string
+	Deny                  []string // paths and globs: *, ?, [], {} and **
+	Workdir               string   // "none", "ro", "rw" or "overlay"; empty is "none"
+	WorkdirAsked          bool     // by the caller, and not only by a profile
+	Chdir                 string   // inside; where to start
+	Mounts                []Mount
+	Virtual, TempDir      bool
+	Home                  bool // the home directory is readable, except secrets
+	Overlay               []string
+	Rootfs                string   // the planner refuses it; nothing is done with it here
+	Protect               []string // relative to each writable tree
+	ConfigFiles           []string // policy files in use: never writable inside
+
+	Dir, HomeDir, UserName string
+	UID, GID               uint32 // inside
+	AccessUID, AccessGID   uint32 // outside; who will open the sources
+	Env                    func(string) string
+	Command                string // argv[0] as typed
+	Hostname               string
+	NetworkAll             bool
+
+	Host Host // nil is this host
+}
+
+// Mount is one --mount.
+type Mount struct {
+	Src, Dst string
+	Mode     string // "ro", "rw" or "overlay"; empty is "ro"
+}
+
+// Table is what the target will see.
+type Table struct {
+	Mounts []handoff.Mount
+	Dir    string // where to start
+	// Env is what follows for the environment: HOME, TMPDIR, PATH with only the
+	// entries that exist inside, and the variables of the tool chains shown.
+	Env map[string]string
+	// KeepAbsent are protected paths, outside, that don't exist and must not
+	// come to be. A target may turn any directory on the way into a symbolic link.
+	KeepAbsent []string
+	Notices    []string
+	Rules      []Rule // sorted by path
+}
+
+// Rule says how one path appears, and why.
+type Rule struct {
+	Path   string `json:"path"`
+	Access string `json:"access"` // one of the constants below
+	Why    string `json:"why"`
+}
+
+// The values of Rule.Access.
+const (
+	AccessRead      = "read"
+	AccessWrite     = "write"
+	AccessOverlay   = "overlay"
+	AccessPrivate   = "private"
+	AccessHidden    = "hidden"
+	AccessProtected = "protected"
+)

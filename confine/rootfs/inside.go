@@ -1,0 +1,88 @@
+package rootfs
+
+import (
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// inside follows a path as the target would, as far as the table is known. It
+// gives the path that it ends at, and the type of what is there; found is
+// whether anything is. A path that loops comes back empty.
+func (c *compiler) inside(name string) (at string, mode fs.FileMode, found bool) {
+	at, rest, followed := "/", name, 0
+	mode, found = fs.ModeDir, true
+	for rest != "" {
+		var component string
+		component, rest, _ = strings.Cut(rest, "/")
+		switch component {
+		case "", ".":
+			continue
+		case "..":
+			at = path.Dir(at)
+			continue
+		}
+		next := path.Join(at, component)
+		target, isLink := c.linkInside(next)
+		if !isLink {
+			at = next
+			continue
+		}
+		if followed++; followed > maxLinks {
+			return "", 0, false
+		}
+		if path.IsAbs(target) {
+			at = "/"
+		}
+		rest = target + "/" + rest
+	}
+	if at != "/" {
+		mode, found = c.statInside(at)
+	}
+	return at, mode, found
+}
+
+func (c *compiler) linkInside(p string) (target string, ok bool) {
+	if g := nearest(c.grants, p); g != nil && g.access != private {
+		if p == g.dst {
+			return "", false
+		}
+		target, err := c.host.Readlink(g.at(p))
+		return target, err == nil
+	}
+	for _, l := range c.links {
+		if l.at == p {
+			return l.target, true
+		}
+	}
+	return "", false
+}
+
+func (c *compiler) statInside(p string) (fs.FileMode, bool) {
+	if c.masked(p) {
+		return 0, false
+	}
+	if g := nearest(c.grants, p); g != nil {
+		if g.access != private {
+			mode, err := c.host.Lstat(g.at(p))
+			return mode, err == nil
+		}
+		if g.dst == p {
+			return fs.ModeDir, true
+		}
+	}
+	for i := range c.files {
+		if f := &c.files[i]; f.Dst == p && f.Text == "" {
+			return fs.ModeDir, true
+		}
+		if below(c.files[i].Dst, p) {
+			return fs.ModeDir, true
+		}
+	}
+	for i := range c.grants {
+		if below(c.grants[i].dst, p) {
+			return fs.ModeDir, true
+		}
+	}
+	return 0, false
+}

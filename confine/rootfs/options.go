@@ -1,0 +1,179 @@
+package rootfs
+
+import (
+	"path"
+	"strings"
+)
+
+const (
+	optRead    = "--allow-read"
+	optWrite   = "--allow-write"
+	optOverlay = "--overlay"
+	optMount   = "--mount"
+	optWorkdir = "--workdir"
+	optChdir   = "--chdir"
+	optDeny    = "--deny"
+)
+
+// options adds what the caller named.
+func (c *compiler) options() error {
+	if c.in.Virtual {
+		if err := c.virtual(); err != nil {
+			return err
+		}
+	}
+	for _, o := range [...]struct {
+		option string
+		paths  []string
+		access access
+	}{
+		{optRead, c.in.AllowRead, read},
+		{optWrite, c.in.AllowWrite, write},
+		{optOverlay, c.in.Overlay, overlay},
+	} {
+		for _, p := range o.paths {
+			if err := c.allow(o.option, p, o.access); err != nil {
+				return err
+			}
+		}
+	}
+	for _, m := range c.in.Mounts {
+		if err := c.mountOption(m); err != nil {
+			return err
+		}
+	}
+	return c.homeOption()
+}
+
+// virtual refuses what says the opposite.
+func (c *compiler) virtual() error {
+	for _, o := range [...]struct {
+		option string
+		paths  []string
+	}{{optRead, c.in.AllowRead}, {optWrite, c.in.AllowWrite}, {optOverlay, c.in.Overlay}} {
+		if len(o.paths) > 0 {
+			p := o.paths[0]
+			return &Error{Option: o.option, Path: p, Err: ErrConflict, Hint: "with --virtual-fs only mounts are visible: --mount " + p + ":/DST"}
+		}
+	}
+	if c.in.WorkdirAsked && c.in.Workdir != "none" && c.in.Workdir != "" {
+		return &Error{Option: optWorkdir, Path: c.in.Workdir, Err: ErrConflict, Hint: "with --virtual-fs only mounts are visible: --mount .:/DST"}
+	}
+	return nil
+}
+
+func (c *compiler) allow(option, name string, a access) error {
+	f, links, err := c.named(option, name)
+	if err != nil {
+		return err
+	}
+	if err := c.allowed(option, name, f, a); err != nil {
+		return err
+	}
+	why := option + " " + name
+	if f.Path == "/" {
+		return c.allowRoot(option, why, a)
+	}
+	c.show(grant{src: f, access: a, explicit: true, option: option, why: why}, links)
+	return nil
+}
+
+// allowed refuses trees of which every run has its own, and writing to everything.
+func (c *compiler) allowed(option, name string, f File, a access) error {
+	p := f.Path
+	switch {
+	case p == "/" && a != read:
+		return &Error{Option: option, Path: name, Err: ErrTooBroad, Hint: "name the directories that are to be written to"}
+	case under(p, "/proc"):
+		return &Error{Option: option, Path: name, Err: ErrReserved, Hint: "/proc inside is that of the run's own processes, and the host's is never shown"}
+	case p == "/dev", under(p, "/dev/pts"), p == "/dev/shm", p == "/dev/ptmx":
+		return &Error{Option: option, Path: name, Err: ErrReserved, Hint: "name a single device, as /dev/kvm"}
+	case under(p, "/sys") && a != read:
+		return &Error{Option: option, Path: name, Err: ErrReserved, Hint: "/sys can be shown read-only: --allow-read " + name}
+	case a == overlay && !f.Mode.IsDir():
+		return &Error{Option: option, Path: name, Err: ErrInvalid, Hint: "an overlay is over a directory"}
+	}
+	return nil
+}
+
+// notOfRoot are left out when everything is to be readable: kernel views, other
+// people's sockets, and places that are private inside.
+var notOfRoot = [...]string{"dev", "lost+found", "proc", "run", "sys", "tmp"}
+
+// allowRoot shows everything in / by itself, because the root inside is a
+// private one, in which mount points can be made.
+func (c *compiler) allowRoot(option, why string, a access) error {
+	entries, err := c.host.ReadDir("/")
+	if err != nil {
+		return &Error{Option: option, Path: "/", Err: err}
+	}
+next:
+	for _, e := range entries {
+		for _, n := range notOfRoot {
+			if e.Name == n {
+				continue next
+			}
+		}
+		f, links, err := c.find("/" + e.Name)
+		if err == nil {
+			c.show(grant{src: f, access: a, explicit: true, option: option, why: why}, links)
+		}
+	}
+	return nil
+}
+
+var mountModes = [...]struct {
+	word   string
+	access access
+}{{"", read}, {"ro", read}, {"rw", write}, {"overlay", overlay}}
+
+// mountOption shows SRC at DST.
+func (c *compiler) mountOption(m Mount) error {
+	name := m.Src + ":" + m.Dst
+	bad := func(err error, hint string) error { return &Error{Option: optMount, Path: name, Err: err, Hint: hint} }
+	mode := access(0)
+	for _, w := range mountModes {
+		if w.word == m.Mode {
+			mode = w.access
+		}
+	}
+	switch {
+	case mode == private:
+		return bad(ErrInvalid, "the mode is ro, rw or overlay")
+	case !path.IsAbs(m.Dst) || strings.IndexByte(m.Dst, 0) >= 0:
+		return bad(ErrInvalid, "the place inside must be absolute")
+	}
+	f, links, err := c.named(optMount, m.Src)
+	if err != nil {
+		return err
+	}
+	if err := c.allowed(optMount, m.Src, f, mode); err != nil {
+		return err
+	}
+	if f.Path == "/" {
+		return bad(ErrTooBroad, "mount a directory of it, or use --allow-read /")
+	}
+	dst, _, _ := c.inside(path.Clean(m.Dst))
+	switch {
+	case dst == "":
+		return bad(ErrInvalid, "the links that lead there never end")
+	case dst == "/":
+		return bad(ErrReserved, "a tree as the root is --rootfs")
+	case under(dst, "/proc"), dst == "/dev", under(dst, "/dev/pts"), dst == "/dev/shm":
+		return bad(ErrReserved, "choose another place")
+	}
+	for i := range c.grants {
+		if g := &c.grants[i]; g.mount && g.dst == dst {
+			return bad(ErrInvalid, "something else is mounted there already")
+		}
+	}
+	if dst == f.Path {
+		c.links = append(c.links, links...)
+	}
+	why := optMount + " " + name
+	if m.Mode != "" {
+		why += ":" + m.Mode
+	}
+	c.show(grant{dst: dst, src: f, access: mode, explicit: true, mount: true, option: optMount, why: why}, nil)
+	return nil
+}

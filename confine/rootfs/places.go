@@ -1,0 +1,118 @@
+package rootfs
+
+import (
+	"errors"
+	"path"
+)
+
+const (
+	tmpDir    = "/tmp"
+	varTmpDir = "/var/tmp"
+)
+
+// places resolves the home directory and the current one.
+func (c *compiler) places() error {
+	c.placeHome()
+	if c.in.Dir == "" {
+		c.dirErr = &Error{Option: "current directory", Err: errors.New("is gone"), Hint: "cd to one that exists"}
+		return nil
+	}
+	if !path.IsAbs(c.in.Dir) {
+		return &Error{Option: "current directory", Path: c.in.Dir, Err: ErrInvalid, Hint: "it must be absolute"}
+	}
+	f, links, err := c.find(c.in.Dir)
+	if err != nil {
+		c.dirErr = &Error{Option: "current directory", Path: c.in.Dir, Err: err, Hint: c.missing(c.in.Dir, err)}
+		return nil
+	}
+	c.dir = f
+	c.links = append(c.links, links...)
+	return nil
+}
+
+// placeHome finds where HOME is inside: at the caller's own path, because tool
+// chains have it written into them. It needn't exist on the host. Accounts of
+// services have homes that are no homes; theirs is the private /tmp.
+func (c *compiler) placeHome() {
+	c.homeEnv = tmpDir
+	home := c.in.HomeDir
+	if !path.IsAbs(home) || path.Clean(home) == "/" {
+		return
+	}
+	home = path.Clean(home)
+	at, links := home, []link(nil)
+	if f, l, err := c.find(home); err == nil {
+		if !f.Mode.IsDir() {
+			return
+		}
+		at, links = f.Path, l
+	}
+	for _, taken := range homeless {
+		if at == taken || (taken == "/usr" || taken == "/etc" || isKernelTree(taken)) && under(at, taken) {
+			return
+		}
+	}
+	c.home, c.homeEnv = at, home
+	c.links = append(c.links, links...)
+}
+
+// homeless are places where a private home would hide something that is needed.
+var homeless = [...]string{"/", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/var", "/tmp", "/var/tmp", "/run", "/proc", "/sys", "/dev"}
+
+func isKernelTree(p string) bool {
+	for _, k := range kernelTrees {
+		if p == k {
+			return true
+		}
+	}
+	return false
+}
+
+// private adds the home directory and the places for temporary files.
+func (c *compiler) private() error {
+	c.table.Env["HOME"] = c.homeEnv
+	if c.home != "" && !c.in.Home {
+		c.give(c.home, 0o700, "home directory")
+	}
+	if !c.in.TempDir {
+		c.files = append(c.files, dirAt(tmpDir))
+		return nil
+	}
+	c.table.Env["TMPDIR"] = tmpDir
+	c.give(tmpDir, 0o1777, "temporary files")
+	if g := nearest(c.grants, tmpDir); g.access == read {
+		// The caller's own is shown there: the private one is the other.
+		c.table.Env["TMPDIR"] = varTmpDir
+	}
+	if c.table.Env["TMPDIR"] == varTmpDir || c.anyUnder(varTmpDir) {
+		c.give(varTmpDir, 0o1777, "temporary files")
+	} else if g := nearest(c.grants, varTmpDir); g == nil {
+		// One mount less than a second place.
+		c.links = append(c.links, link{varTmpDir, "../tmp"})
+		c.rule(varTmpDir, AccessPrivate, "temporary files")
+	}
+	return nil
+}
+
+// give adds a private place, unless something named by the caller is there.
+func (c *compiler) give(dst string, mode uint32, why string) {
+	if g := nearest(c.grants, dst); g != nil && g.access != private && (g.explicit || g.dst == dst) {
+		return
+	}
+	c.show(grant{dst: dst, access: private, mode: mode, system: true, why: why}, nil)
+}
+
+func (c *compiler) anyUnder(dir string) bool {
+	for i := range c.grants {
+		if under(c.grants[i].dst, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *compiler) rule(path, access, why string) {
+	c.table.Rules = append(c.table.Rules, Rule{path, access, why})
+}
+
+func (c *compiler) notice(text string) { c.table.Notices = append(c.table.Notices, text) }

@@ -1,0 +1,124 @@
+package rootfs
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+func quote(s string) string { return strconv.Quote(s) }
+
+const (
+	deviceOrSocket = fs.ModeDevice | fs.ModeSocket
+	linkType       = fs.ModeSymlink
+)
+
+// link is a symbolic link that a name leads through.
+type link struct{ at, target string }
+
+// find resolves a path of the caller's, and says which links its name leads through.
+func (c *compiler) find(name string) (File, []link, error) {
+	f, err := c.host.Resolve(name)
+	if err != nil || f.Path == name || f.Path == path.Clean(name) && !strings.Contains(name, "..") {
+		return f, nil, err
+	}
+	return f, c.linksOf(name), nil
+}
+
+// maxLinks is MAXSYMLINKS of the kernel.
+const maxLinks = 40
+
+// linksOf walks a name. Only names come of this, and no file is opened by it,
+// so nothing is lost when something is swapped meanwhile.
+func (c *compiler) linksOf(name string) (links []link) {
+	at, rest := "/", name
+	for rest != "" && len(links) < maxLinks {
+		var component string
+		component, rest, _ = strings.Cut(rest, "/")
+		switch component {
+		case "", ".":
+			continue
+		case "..":
+			at = path.Dir(at)
+			continue
+		}
+		next := path.Join(at, component)
+		target, err := c.host.Readlink(next)
+		if err != nil {
+			at = next
+			continue
+		}
+		links = append(links, link{next, target})
+		if path.IsAbs(target) {
+			at = "/"
+		}
+		rest = target + "/" + rest
+	}
+	return links
+}
+
+// absolute puts a path of an option below the current directory. It isn't
+// cleaned: what ".." means is for the kernel to say.
+func (c *compiler) absolute(option, name string) (string, error) {
+	switch {
+	case name == "":
+		return "", &Error{Option: option, Path: name, Err: ErrInvalid, Hint: "the path is empty"}
+	case strings.IndexByte(name, 0) >= 0:
+		return "", &Error{Option: option, Path: name, Err: ErrInvalid, Hint: "no path has a NUL in it"}
+	case path.IsAbs(name):
+		return name, nil
+	case c.dirErr != nil:
+		return "", c.dirErr
+	}
+	return c.dir.Path + "/" + name, nil
+}
+
+// named resolves the path of an option, with an error that says what is wrong.
+func (c *compiler) named(option, name string) (File, []link, error) {
+	full, err := c.absolute(option, name)
+	if err != nil {
+		return File{}, nil, err
+	}
+	f, links, err := c.find(full)
+	if err != nil {
+		return File{}, nil, &Error{Option: option, Path: name, Err: err, Hint: c.missing(full, err)}
+	}
+	return f, links, nil
+}
+
+// missing explains why a path could not be resolved.
+func (c *compiler) missing(full string, err error) string {
+	if errors.Is(err, syscall.EACCES) {
+		return "uid " + strconv.Itoa(int(c.in.AccessUID)) + " can't reach it: see the permissions of the directories above it"
+	}
+	if !absent(err) {
+		return ""
+	}
+	full = path.Clean(full)
+	if target, err := c.host.Readlink(full); err == nil {
+		return "it is a symbolic link to " + quote(target) + ", and nothing is there"
+	}
+	for up := full; up != "/"; {
+		name := path.Base(up)
+		up = path.Dir(up)
+		if _, err := c.host.Resolve(up); err == nil {
+			return quote(up) + " exists and has no " + quote(name)
+		}
+	}
+	return ""
+}
+
+// show makes a tree visible, under the name that it was given by too.
+func (c *compiler) show(g grant, links []link) {
+	if g.dst == "" {
+		g.dst = g.src.Path
+	}
+	if g.src.Mode.Type()&fs.ModeDevice == 0 {
+		g.optional = g.optional || !g.explicit && c.foreign && !g.system
+	}
+	c.grants = append(c.grants, g)
+	c.links = append(c.links, links...)
+}

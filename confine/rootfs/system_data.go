@@ -1,0 +1,109 @@
+package rootfs
+
+// rootLinks are links into /usr on most hosts, and directories of their own on
+// the others. What isn't there is left out.
+var rootLinks = [...]string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
+
+// stores are where distributions without /usr keep everything.
+var stores = [...]string{"/nix/store", "/gnu/store"}
+
+// etcEntry is one thing of the host's /etc that is shown.
+type etcEntry struct {
+	name   string // below /etc; a last "*" stands for any end of a first name
+	copy   bool   // small: its text costs less than a mount
+	reason string
+}
+
+// etc is the chosen part of /etc. What is not here is not shown: above all
+// shadow and private keys, which the uid 0 of a run of root's could read, the
+// id of the machine, and settings that hold tokens (gitconfig, npmrc, pip.conf,
+// wgetrc, curlrc, maven's settings.xml).
+var etc = [...]etcEntry{
+	{"ImageMagick-*", false, "ImageMagick reads its policy before it does anything"},
+	{"R", false, "R keeps its start-up files here, and links to them"},
+	{"alternatives", false, "links of /usr/bin lead through it"},
+	{"ca-certificates.conf", true, "which authorities are trusted"},
+	{"crypto-policies", false, "OpenSSL's settings on Fedora include it"},
+	{"debian_version", true, "programs ask which system this is"},
+	{"fonts", false, "fontconfig fails without"},
+	{"inputrc", true, "keys of readline"},
+	{"java-*", false, "the JDK's conf and security directories are links to it"},
+	{"java", false, "the same, on Fedora"},
+	{"ld-musl-*", true, "the search path of musl's loader"},
+	{"ld.so.cache", false, "where the loader finds libraries"},
+	{"localtime", false, "the time zone"},
+	{"lsb-release", true, "programs ask which system this is"},
+	{"matplotlibrc", false, "Debian's matplotlib can't be imported without"},
+	{"maven/m2.conf", true, "mvn starts from it"},
+	{"maven/logging", false, "mvn logs by it"},
+	{"mime.types", false, "Python's mimetypes and web servers read it"},
+	{"os-release", true, "programs ask which system this is"},
+	{"perl", false, "modules of the system's perl"},
+	{"php", false, "PHP loads its extensions from what it says"},
+	{"pki/ca-trust/extracted", false, "certificates of authorities on Fedora"},
+	{"pki/tls/cert.pem", false, "certificates of authorities on Fedora"},
+	{"pki/tls/certs", false, "certificates of authorities on Fedora"},
+	{"pki/tls/openssl.cnf", true, "OpenSSL's settings on Fedora"},
+	{"protocols", true, "getprotobyname"},
+	{"python3.*", false, "sitecustomize of Debian's Python"},
+	{"redhat-release", true, "programs ask which system this is"},
+	{"services", false, "getservbyname"},
+	{"ssl/cert.pem", false, "certificates of authorities on Alpine"},
+	{"ssl/certs", false, "certificates of authorities; ssl/private is beside it, so not all of ssl"},
+	{"ssl/openssl.cnf", false, "OpenSSL's settings"},
+}
+
+// maxCopy is the size up to which copying a file costs less than mounting it.
+const maxCopy = 8 << 10
+
+// devices are the nodes of the minimal /dev.
+var devices = [...]string{"/dev/full", "/dev/null", "/dev/random", "/dev/tty", "/dev/urandom", "/dev/zero"}
+
+// deviceLinks are the links of /dev.
+var deviceLinks = [...]link{
+	{"/dev/fd", "/proc/self/fd"},
+	{"/dev/ptmx", "pts/ptmx"},
+	{"/dev/stderr", "/proc/self/fd/2"},
+	{"/dev/stdin", "/proc/self/fd/0"},
+	{"/dev/stdout", "/proc/self/fd/1"},
+}
+
+// procPart is one part of a fresh /proc that isn't left as it is. What the
+// kernel at hand doesn't have needs nothing.
+type procPart struct {
+	path   string
+	hide   bool // or only read-only
+	always bool // or only for root
+	reason string
+}
+
+// procParts: an ordinary user owns nothing of /proc but its own processes, and
+// has no capability, so the kernel refuses the rest. Files of root's are
+// another matter: uid 0 of the caller is their owner inside too, without any
+// capability, and uid 0 of the user namespace owns the settings of the
+// namespaces that belong to it.
+var procParts = [...]procPart{
+	{"/proc/acpi", true, false, "switches of the hardware"},
+	{"/proc/asound", true, false, "switches of the hardware"},
+	{"/proc/bus", false, false, "configuration space of devices"},
+	{"/proc/driver", false, false, "settings of drivers"},
+	{"/proc/dynamic_debug", false, false, "settings of the kernel"},
+	{"/proc/fs", false, false, "settings of file systems"},
+	{"/proc/irq", false, false, "which CPU serves which device"},
+	{"/proc/kcore", true, false, "memory of the kernel"},
+	{"/proc/key-users", true, true, "keyrings of the caller"},
+	{"/proc/keys", true, true, "keyrings of the caller: shown by uid, not by namespace"},
+	{"/proc/kmsg", true, false, "log of the kernel"},
+	{"/proc/kpagecgroup", true, false, "physical memory of everybody"},
+	{"/proc/kpagecount", true, false, "physical memory of everybody"},
+	{"/proc/kpageflags", true, false, "physical memory of everybody"},
+	{"/proc/latency_stats", true, false, "what everybody waits for"},
+	{"/proc/mtrr", false, false, "settings of the memory"},
+	{"/proc/sched_debug", true, false, "what everybody runs"},
+	{"/proc/scsi", true, false, "switches of the hardware"},
+	{"/proc/sys", false, false, "settings of the kernel: core_pattern is a program that it runs as root"},
+	{"/proc/sysrq-trigger", false, false, "reboots the host"},
+	{"/proc/timer_list", true, false, "what everybody runs"},
+	{"/proc/timer_stats", true, false, "what everybody runs"},
+	{"/proc/vmcore", true, false, "memory of the kernel"},
+}

@@ -1,0 +1,167 @@
+package rootfs
+
+import (
+	"path"
+)
+
+// chainState is what discovery found so far.
+type chainState struct {
+	roots [len(chains)]string
+	used  [len(chains)]bool
+	never []string // outside; hidden wherever it is visible
+}
+
+// toolChains shows the tool chains that PATH and the like lead to.
+func (c *compiler) toolChains() error {
+	for i := range chains {
+		x := &chains[i]
+		root := ""
+		if x.env != "" {
+			root = firstOf(c.in.Env(x.env))
+		}
+		if !path.IsAbs(root) && c.homeGiven() {
+			root = path.Join(c.in.HomeDir, x.home)
+		}
+		if path.IsAbs(root) {
+			c.chains.roots[i] = path.Clean(root)
+		}
+	}
+	c.readPath()
+	if c.in.Virtual {
+		return nil
+	}
+	for i := range c.bins {
+		c.showBin(&c.bins[i])
+	}
+	for _, name := range installations {
+		if dir := c.in.Env(name); path.IsAbs(dir) {
+			c.installation(name, dir)
+		}
+	}
+	c.goCaches()
+	return nil
+}
+
+func (c *compiler) homeGiven() bool { return path.IsAbs(c.in.HomeDir) && c.in.HomeDir != "/" }
+
+// firstOf is the first of a list such as GOPATH can be.
+func firstOf(list string) string {
+	for i := 0; i < len(list); i++ {
+		if list[i] == ':' {
+			return list[:i]
+		}
+	}
+	return list
+}
+
+// chainOf is the index of the tool chain that a path lies in, or -1. The
+// innermost one wins: pipx lies in ~/.local.
+func (c *compiler) chainOf(paths ...string) int {
+	best := -1
+	for i, root := range c.chains.roots {
+		if root == "" || best >= 0 && len(root) <= len(c.chains.roots[best]) {
+			continue
+		}
+		for _, p := range paths {
+			if under(p, root) {
+				best = i
+			}
+		}
+	}
+	return best
+}
+
+// useChain shows a tool chain and says so in the environment.
+func (c *compiler) useChain(i int, by string) {
+	if c.chains.used[i] {
+		return
+	}
+	c.chains.used[i] = true
+	x, root := &chains[i], c.chains.roots[i]
+	why := "tool chain: " + x.name + " (" + by + ")"
+	if x.show == nil {
+		f, links, err := c.find(root)
+		if err == nil && (!c.tooBroad(f.Path) || c.visible(f.Path)) {
+			c.add(f, links, read, why)
+		}
+	}
+	for _, part := range x.show {
+		if f, links, err := c.find(root + "/" + part); err == nil && !c.tooBroad(f.Path) {
+			c.add(f, links, read, why)
+		}
+	}
+	for _, part := range x.hide {
+		c.chains.never = append(c.chains.never, root+"/"+part)
+	}
+	if x.env != "" {
+		c.table.Env[x.env] = root
+	}
+	if x.name == "local" {
+		c.userSite(root, why)
+	}
+	for j := range chains {
+		if chains[j].name == x.with && c.chains.roots[j] != "" {
+			c.useChain(j, by)
+		}
+	}
+}
+
+// userSite shows the Python packages beside ~/.local/bin.
+func (c *compiler) userSite(root, why string) {
+	entries, err := c.host.ReadDir(root + "/lib")
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if ok, _ := path.Match("python3*", e.Name); ok && e.Type.IsDir() {
+			if f, links, err := c.find(root + "/lib/" + e.Name); err == nil {
+				c.add(f, links, read, why)
+			}
+		}
+	}
+}
+
+// add shows what discovery found, unless it is visible already.
+func (c *compiler) add(f File, links []link, a access, why string) {
+	c.links = append(c.links, links...)
+	if a == read && c.visible(f.Path) {
+		return
+	}
+	c.show(grant{src: f, access: a, why: why}, nil)
+}
+
+// prefixOf is what the executables in dir were installed to, when that can be
+// shown: "" when there is no such thing.
+func (c *compiler) prefixOf(dir string) string {
+	if !isBin(dir) {
+		return ""
+	}
+	prefix := path.Dir(dir)
+	if c.tooBroad(prefix) || path.Dir(prefix) == "/" {
+		return "" // a directory in / holds more than one program
+	}
+	for i, root := range c.chains.roots {
+		if root == prefix && chains[i].show != nil {
+			return ""
+		}
+	}
+	return prefix
+}
+
+func (c *compiler) isPrefix(dir string) bool {
+	for _, sign := range prefixSigns {
+		if mode, err := c.host.Lstat(dir + "/" + sign); err == nil && mode.IsDir() {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *compiler) inHome(p string) bool { return c.home != "" && under(p, c.home) }
+
+// showTree shows f by its path as named, with what belongs to it.
+func (c *compiler) showPath(name, why string) {
+	if f, links, err := c.find(name); err == nil && !c.tooBroad(f.Path) {
+		c.add(f, links, read, why)
+	}
+}

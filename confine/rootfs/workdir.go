@@ -1,0 +1,87 @@
+package rootfs
+
+import (
+	"strconv"
+)
+
+// workdir shows the current directory as the policy wants it.
+func (c *compiler) workdir() error {
+	a := private
+	switch c.in.Workdir {
+	case "", "none":
+		return nil
+	case "ro":
+		a = read
+	case "rw":
+		a = write
+	case "overlay":
+		a = overlay
+	default:
+		return &Error{Option: optWorkdir, Path: c.in.Workdir, Err: ErrInvalid, Hint: "one of none, ro, rw, overlay"}
+	}
+	if c.in.Virtual {
+		return nil
+	}
+	if c.dirErr != nil {
+		return c.dirErr
+	}
+	dir := c.dir.Path
+	if c.tooBroad(dir) {
+		return c.broadWorkdir(dir, a)
+	}
+	why := "current directory"
+	if c.in.WorkdirAsked {
+		why = optWorkdir + " " + c.in.Workdir
+	}
+	c.show(grant{src: c.dir, access: a, explicit: c.in.WorkdirAsked, option: optWorkdir, why: why}, nil)
+	return nil
+}
+
+// broadWorkdir doesn't show a current directory that holds far more than a
+// project. Whoever asked for it is refused, anybody else told.
+func (c *compiler) broadWorkdir(dir string, a access) error {
+	option := optRead
+	if a == write {
+		option = optWrite
+	}
+	if c.in.WorkdirAsked {
+		hint := "start in the directory of a project, or name it: " + option + " " + quote(dir)
+		if dir == "/" || isKernelTree(dir) {
+			hint = "start in the directory of a project"
+		}
+		return &Error{Option: optWorkdir + " " + c.in.Workdir, Path: dir, Err: ErrTooBroad, Hint: hint}
+	}
+	if g := nearest(c.grants, dir); g != nil && g.access != private && (g.access == read) == (a == read) {
+		return nil // it is there anyway, as wanted
+	}
+	c.notice("the current directory " + strconv.Quote(dir) + " is not shown inside as it is, because it is too broad: start in the directory of a project, or name it with " + option)
+	return nil
+}
+
+// start finds where the target starts.
+func (c *compiler) start() error {
+	if c.in.Chdir != "" {
+		return c.chdir()
+	}
+	c.table.Dir = tmpDir
+	if c.dirErr == nil && c.dir.Path != "" && c.visible(c.dir.Path) && !c.masked(c.dir.Path) {
+		c.table.Dir = c.dir.Path
+	}
+	return nil
+}
+
+func (c *compiler) chdir() error {
+	name, err := c.absolute(optChdir, c.in.Chdir)
+	if err != nil {
+		return err
+	}
+	at, mode, found := c.inside(name)
+	switch {
+	case !found:
+		return &Error{Option: optChdir, Path: c.in.Chdir, Err: ErrNotVisible, Hint: "it must be visible inside: " + optRead + " " + quote(c.in.Chdir)}
+	case !mode.IsDir():
+		return &Error{Option: optChdir, Path: c.in.Chdir, Err: ErrInvalid, Hint: "it is not a directory"}
+	}
+	c.table.Dir = at
+	return nil
+}

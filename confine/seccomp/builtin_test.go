@@ -1,0 +1,230 @@
+package seccomp
+
+import (
+	"errors"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	actions   = []Action{ActionErrno, ActionKill, ActionLog}
+	tables    = []*table{&amd64, &arm64}
+	builtins  = []*builtin{&builtinDefault, &builtinStrict}
+	additions = []Addition{SharedPIDs, NoNetwork, KeepCPUs}
+)
+
+// golden are the digests of everything that has been released. A policy that
+// changes gets a new version and a new line here; no line is ever changed.
+var golden = map[string]string{
+	"default/1":     "sha256:GOLDEN_DEFAULT",
+	"strict/1":      "sha256:GOLDEN_STRICT",
+	"shared-pids/1": "sha256:GOLDEN_PIDS",
+	"no-network/1":  "sha256:GOLDEN_NET",
+	"keep-cpus/1":   "sha256:GOLDEN_CPUS",
+}
+
+func TestReleasedPoliciesAreUnchanged(t *testing.T) {
+	for _, p := range []*Policy{&builtinDefault.policy, &builtinStrict.policy,
+		&additionSharedPIDs, &additionNoNetwork, &additionKeepCPUs} {
+		if got := p.Digest(); got != golden[p.Version] {
+			t.Errorf("%s has the digest %s, it was released with %s: a change is a new version", p.Version, got, golden[p.Version])
+		}
+	}
+}
+
+func TestGeneratedCodeIsUpToDate(t *testing.T) {
+	for name, p := range map[string]*Policy{
+		"default": &builtinDefault.policy, "strict": &builtinStrict.policy, "shared-pids": &additionSharedPIDs,
+		"no-network": &additionNoNetwork, "keep-cpus": &additionKeepCPUs,
+	} {
+		text, err := os.ReadFile("data/" + name + "-1.toml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := Parse(text, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(q.Rules, p.Rules) || q.Default != p.Default {
+			t.Errorf("data/%s-1.toml is not what was generated from it: go generate", name)
+		}
+	}
+	for _, b := range builtins {
+		if b.digest != b.policy.Digest() {
+			t.Errorf("%s: generated digest is %s", b.policy.Version, b.digest)
+		}
+		if len(b.programs) != len(tables)*len(actions) {
+			t.Errorf("%s: %d programs", b.policy.Version, len(b.programs))
+		}
+		for _, g := range b.programs {
+			f, err := b.policy.Compile(g.action, g.arch)
+			if err != nil || !slices.Equal(f.Program, g.program) {
+				t.Errorf("%s %s %s: the generated program is not what the policy compiles to", b.policy.Version, g.arch, g.action)
+			}
+		}
+	}
+}
+
+func TestProgramsDoWhatPoliciesDecide(t *testing.T) {
+	for _, b := range builtins {
+		for _, g := range b.programs {
+			tab, _ := tableOf(g.arch)
+			agree(t, &b.policy, tab, g.action, g.program)
+			if len(g.program) >= 150 {
+				t.Errorf("%s %s %s has %d instructions", b.policy.Version, g.arch, g.action, len(g.program))
+			}
+		}
+	}
+}
+
+func TestAdditionsAreLaidOver(t *testing.T) {
+	for _, spec := range []string{"default", "strict"} {
+		for _, with := range [][]Addition{{SharedPIDs}, {NoNetwork}, {KeepCPUs}, additions} {
+			p, err := Load(spec, with...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, tab := range tables {
+				f, err := Build(spec, ActionErrno, tab.arch, with...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f.Digest != p.Digest() || f.Digest == builtinOf(spec).digest || f.Version != p.Version {
+					t.Errorf("%s: digest %s", f.Version, f.Digest)
+				}
+				agree(t, p, tab, ActionErrno, f.Program)
+			}
+		}
+	}
+	p, _ := Load("default", additions...)
+	if p.Version != "default/1+shared-pids/1+no-network/1+keep-cpus/1" {
+		t.Errorf("version %q", p.Version)
+	}
+	for _, call := range []string{"ptrace", "pidfd_getfd", "sched_setaffinity"} {
+		if v := p.Decide(call, [6]uint64{}); v.Under(ActionLog) == "allow" {
+			t.Errorf("%s is allowed under %s", call, p.Version)
+		}
+	}
+	if v := p.Decide("socket", [6]uint64{2, 1, 0}); v.String() != "errno EACCES" {
+		t.Errorf("socket(AF_INET) under %s: %s", p.Version, v)
+	}
+	if len(builtinDefault.policy.Rules) == len(p.Rules) || builtinDefault.policy.Rules[0].Name != "io_uring" {
+		t.Error("an addition changed the policy that it was laid over")
+	}
+	if _, err := Load("default", "nonsense"); err == nil {
+		t.Error("an addition that there is none of was taken")
+	}
+}
+
+// TestNeverAllowed is the list of what no policy that ships lets through, under
+// any action.
+func TestNeverAllowed(t *testing.T) {
+	hi := uint64(0xdeadbeef) << 32
+	for _, c := range []struct {
+		call string
+		args [6]uint64
+	}{
+		{"io_uring_setup", [6]uint64{}}, {"io_uring_enter", [6]uint64{}}, {"io_uring_register", [6]uint64{}},
+		{"bpf", [6]uint64{}}, {"perf_event_open", [6]uint64{}}, {"userfaultfd", [6]uint64{}},
+		{"add_key", [6]uint64{}}, {"request_key", [6]uint64{}}, {"keyctl", [6]uint64{}},
+		{"ioctl", [6]uint64{0, 0x5412}}, {"ioctl", [6]uint64{0, hi | 0x5412}},
+		{"ioctl", [6]uint64{0, 0x541c}}, {"ioctl", [6]uint64{0, hi | 0x541c}}, {"ioctl", [6]uint64{0, hi | 0x5423}},
+		{"socket", [6]uint64{40}}, {"socket", [6]uint64{38}}, {"socket", [6]uint64{17}}, {"socket", [6]uint64{hi | 38}},
+		{"socket", [6]uint64{2, 10}}, {"socket", [6]uint64{2, hi | 10 | 0x80800}}, {"socket", [6]uint64{2, 1, 262}},
+		{"socket", [6]uint64{16, 3, 12}}, {"socket", [6]uint64{30}}, {"socketpair", [6]uint64{30}},
+		{"clone", [6]uint64{0x10000000}}, {"clone", [6]uint64{hi | 0x20000 | 17}}, {"clone", [6]uint64{0x7e020000}},
+		{"clone3", [6]uint64{}}, {"unshare", [6]uint64{0x80}}, {"unshare", [6]uint64{hi | 0x10000000}},
+		{"setns", [6]uint64{}}, {"mount", [6]uint64{}}, {"umount2", [6]uint64{}}, {"pivot_root", [6]uint64{}},
+		{"chroot", [6]uint64{}}, {"open_tree", [6]uint64{}}, {"open_tree_attr", [6]uint64{}}, {"move_mount", [6]uint64{}},
+		{"fsopen", [6]uint64{}}, {"fsconfig", [6]uint64{}}, {"fsmount", [6]uint64{}}, {"fspick", [6]uint64{}},
+		{"mount_setattr", [6]uint64{}}, {"open_by_handle_at", [6]uint64{}}, {"name_to_handle_at", [6]uint64{}},
+		{"init_module", [6]uint64{}}, {"finit_module", [6]uint64{}}, {"delete_module", [6]uint64{}},
+		{"kexec_load", [6]uint64{}}, {"kexec_file_load", [6]uint64{}}, {"reboot", [6]uint64{}},
+		{"swapon", [6]uint64{}}, {"swapoff", [6]uint64{}}, {"acct", [6]uint64{}}, {"quotactl", [6]uint64{}},
+		{"quotactl_fd", [6]uint64{}}, {"syslog", [6]uint64{}}, {"settimeofday", [6]uint64{}},
+		{"clock_settime", [6]uint64{}}, {"iopl", [6]uint64{}}, {"ioperm", [6]uint64{}},
+	} {
+		for _, b := range builtins {
+			for _, a := range actions {
+				v := b.policy.Decide(c.call, c.args)
+				if u := v.Under(a); u == "allow" || u == "log" {
+					t.Errorf("%s %s: %s %#x is %s by rule %s", b.policy.Version, a, c.call, c.args, u, v.Rule)
+				}
+			}
+		}
+	}
+}
+
+func TestOrdinaryCallsAreAllowed(t *testing.T) {
+	for _, c := range []struct {
+		call   string
+		args   [6]uint64
+		strict bool
+	}{
+		{"read", [6]uint64{}, true}, {"execve", [6]uint64{}, true}, {"exit_group", [6]uint64{}, true},
+		{"ioctl", [6]uint64{0, 0x5401}, true}, {"clone", [6]uint64{0x3d0f00}, true}, {"clone", [6]uint64{0x1200011}, true},
+		{"socket", [6]uint64{1, 0x80801}, true}, {"socketpair", [6]uint64{1, 1}, true}, {"personality", [6]uint64{0xffffffff}, true},
+		{"socket", [6]uint64{2, 0x80801, 6}, false}, {"socket", [6]uint64{10, 2}, false}, {"socket", [6]uint64{16, 0x80003}, false},
+		{"unshare", [6]uint64{0x400}, false}, {"ptrace", [6]uint64{}, false}, {"inotify_init1", [6]uint64{}, false},
+		{"personality", [6]uint64{}, false}, {"shmget", [6]uint64{}, false}, {"seccomp", [6]uint64{}, false},
+	} {
+		if v := builtinDefault.policy.Decide(c.call, c.args); v.Do != Allow {
+			t.Errorf("default/1: %s %#x is %s by rule %s", c.call, c.args, v, v.Rule)
+		}
+		if v := builtinStrict.policy.Decide(c.call, c.args); (v.Do == Allow) != c.strict {
+			t.Errorf("strict/1: %s %#x is %s by rule %s", c.call, c.args, v, v.Rule)
+		}
+	}
+}
+
+func TestStrictAllowsNothingThatDefaultDoesNot(t *testing.T) {
+	both := Policy{Rules: slices.Concat(builtinDefault.policy.Rules, builtinStrict.policy.Rules)}
+	for _, name := range callNames() {
+		for _, args := range both.classes(name) {
+			s, d := builtinStrict.policy.Decide(name, args), builtinDefault.policy.Decide(name, args)
+			if s.Do == Allow && d.Do != Allow {
+				t.Fatalf("strict/1 allows %s %#x by rule %s, default/1 says %s by rule %s", name, args, s.Rule, d, d.Rule)
+			}
+		}
+	}
+}
+
+func TestEveryCallHasARule(t *testing.T) {
+	for _, b := range builtins {
+		for _, name := range callNames() {
+			if name == "" {
+				continue
+			}
+			if v := b.policy.Decide(name, [6]uint64{}); v.Rule == "default" && name != "personality" {
+				t.Errorf("%s: no rule says why %s is refused", b.policy.Version, name)
+			}
+		}
+		for _, r := range b.policy.Rules {
+			if r.Reason == "" || strings.HasPrefix(r.Name, "rule ") {
+				t.Errorf("%s: rule %q has no name or no reason", b.policy.Version, r.Name)
+			}
+		}
+	}
+}
+
+func TestUnknownArchitectureAndAction(t *testing.T) {
+	var ae *ArchError
+	if _, err := Build("default", ActionErrno, "riscv64"); !errors.As(err, &ae) || !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("riscv64: %v", err)
+	}
+	var xe *ActionError
+	if _, err := Build("default", "trap", "amd64"); !errors.As(err, &xe) {
+		t.Errorf("trap: %v", err)
+	}
+}
+
+func TestFiltersCanNotBeChangedThroughTheirCopies(t *testing.T) {
+	f, _ := Build("default", ActionErrno, "amd64")
+	f.Program[0] = 0
+	if g, _ := Build("default", ActionErrno, "amd64"); g.Program[0] == 0 {
+		t.Error("a caller changed the program that ships")
+	}
+}

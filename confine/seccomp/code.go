@@ -1,0 +1,121 @@
+package seccomp
+
+// Classic BPF as the kernel's seccomp_check_filter takes it.
+const (
+	opLoad = 0x20 // ld  [k]     BPF_LD|BPF_W|BPF_ABS
+	opAnd  = 0x54 // and #k      BPF_ALU|BPF_AND|BPF_K
+	opJump = 0x05 // ja  k       BPF_JMP|BPF_JA
+	opJeq  = 0x15 // jeq #k      BPF_JMP|BPF_JEQ|BPF_K
+	opJgt  = 0x25 // jgt #k      BPF_JMP|BPF_JGT|BPF_K
+	opJge  = 0x35 // jge #k      BPF_JMP|BPF_JGE|BPF_K
+	opRet  = 0x06 // ret #k      BPF_RET|BPF_K
+
+	maxInstructions = 4096 // BPF_MAXINSNS
+)
+
+// Offsets in struct seccomp_data. Both architectures are little-endian, so the
+// lower half of an argument comes first.
+const (
+	offNr   = 0
+	offArch = 4
+	offArgs = 16
+)
+
+// insn is an instruction of which the successors are known.
+type insn struct {
+	op   uint16
+	k    uint32
+	t, f int // positions, see code; -1: none
+}
+
+// code writes a program from its end to its start. Classic BPF jumps only
+// forward, so whatever an instruction leads to is there before it is, and equal
+// tails are found equal and written once.
+//
+// Positions count from the end of the program.
+type code struct {
+	list []insn
+	seen map[insn]int
+}
+
+func newCode() *code { return &code{seen: make(map[insn]int)} }
+
+func (c *code) put(i insn) int {
+	c.list = append(c.list, i)
+	return len(c.list) - 1
+}
+
+func (c *code) share(i insn, write func() int) int {
+	if at, ok := c.seen[i]; ok {
+		return at
+	}
+	at := write()
+	c.seen[i] = at
+	return at
+}
+
+func (c *code) ret(k uint32) int {
+	i := insn{opRet, k, -1, -1}
+	return c.share(i, func() int { return c.put(i) })
+}
+
+// then writes a load or an and, which go on with the instruction behind them.
+func (c *code) then(op uint16, k uint32, next int) int {
+	i := insn{op, k, next, -1}
+	return c.share(i, func() int {
+		if next != len(c.list)-1 {
+			i.t = c.put(insn{opJump, 0, next, -1})
+		}
+		return c.put(i)
+	})
+}
+
+// branch writes a conditional jump.
+func (c *code) branch(op uint16, k uint32, t, f int) int {
+	if t == f {
+		return t
+	}
+	i := insn{op, k, t, f}
+	return c.share(i, func() int {
+		i.t = c.near(t, 254) // one less: bringing f near may put an instruction between
+		i.f = c.near(f, 255)
+		return c.put(i)
+	})
+}
+
+// near gives a position that does what the one at does, and that the
+// instruction written next reaches with a jump of limit at most.
+func (c *code) near(at, limit int) int {
+	if len(c.list)-at-1 <= limit {
+		return at
+	}
+	if i := c.list[at]; i.op == opRet {
+		c.seen[i] = c.put(i)
+		return c.seen[i]
+	}
+	return c.put(insn{opJump, 0, at, -1})
+}
+
+// pack gives the program in the order in which it runs, starting at start.
+func (c *code) pack(start int) ([]uint64, error) {
+	if start != len(c.list)-1 {
+		c.put(insn{opJump, 0, start, -1})
+	}
+	n := len(c.list)
+	if n > maxInstructions {
+		return nil, &SizeError{n}
+	}
+	program := make([]uint64, 0, n)
+	for at := n - 1; at >= 0; at-- {
+		i := c.list[at]
+		var jt, jf uint64
+		switch i.op {
+		case opJump:
+			i.k = uint32(at - i.t - 1)
+		case opJeq, opJgt, opJge:
+			jt, jf = uint64(at-i.t-1), uint64(at-i.f-1)
+		}
+		program = append(program, uint64(i.op)<<48|jt<<40|jf<<32|uint64(i.k))
+	}
+	return program, nil
+}

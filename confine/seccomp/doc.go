@@ -1,0 +1,70 @@
+// Package seccomp compiles policies over system calls to BPF programs, as data.
+// It loads nothing: whoever has the program sets no_new_privs and calls
+// seccomp(2) with it, last before execve.
+//
+// Policies are rules by name of call, with conditions on arguments, see Policy.
+// Two ship, default/1 and strict/1, and never change under their version; others
+// are TOML files, see below. Policy.Decide says in Go what a policy does with a
+// call; the programs are tested against it, against the programs that
+// go-seccomp-bpf makes of the same policies, and on the kernel.
+//
+// # In every policy
+//
+// Calls of another architecture (i386 on amd64, arm on arm64) and x32 calls are
+// refused, under --seccomp-action log, too, and under a file that allows
+// everything. A policy file can't change that. execve must be allowed, or there
+// is no filter.
+//
+// Numbers that are not in the table, because the call is newer than it or there
+// is none, answer ENOSYS under a policy that refuses by default, whatever the
+// action: that is how C libraries learn to fall back on older calls. Under a
+// policy that allows by default they are allowed. The table is that of Linux
+// 6.15.
+//
+// # Actions
+//
+// A rule either says itself what is done, or "deny": that is what
+// --seccomp-action says. "refuse" is the same, except that log does not let it
+// through. Some calls answer an errno even under kill, because runtimes try them
+// and get along without; each such rule has its reason.
+//
+//	            errno     kill      log
+//	allow       allowed   allowed   allowed
+//	deny        EPERM     SIGSYS    allowed, logged
+//	refuse      EPERM     SIGSYS    EPERM
+//	errno E     E         E         E
+//	kill        SIGSYS    SIGSYS    SIGSYS
+//	log         allowed and logged under each
+//
+// # Policy files
+//
+//	extends = "default"          # or "strict"; its rules come after these
+//	default_action = "deny"      # for calls that no rule names; any word of the table
+//
+//	[[rules]]                    # the first that holds decides
+//	rule = "no-sockets"          # its name, for people
+//	names = ["socket"]
+//	action = "errno"
+//	errno = "EAFNOSUPPORT"       # without: EPERM
+//	reason = "…"
+//	args = [{ index = 0, op = "ne", value = "AF_UNIX", width = 32 }]
+//
+// All conditions of a rule must hold. op is eq, ne, lt, le, gt, ge (with value),
+// in or not_in (with values); comparisons are without sign. mask picks bits
+// before the comparison. width must be said: 32 where the kernel takes an int,
+// because it ignores the upper half of the register then, and a comparison of
+// all 64 bits is one that the target can dodge. Values are numbers, hexadecimal
+// strings, or constants such as "AF_UNIX" and "CLONE_NEWUSER|CLONE_NEWNET".
+//
+// Calls that only the other architecture has may be named. Whoever writes
+// default_action = "allow" should know that everything new in the kernel is
+// allowed with it.
+//
+// # Current limitations
+//
+// A filter sees registers, not memory: paths, addresses of sockets and the
+// flags of clone3 are out of its reach. A process that allows itself io_uring by
+// a policy file has what io_uring does unfiltered. Where there is no pid or
+// network namespace, the policies that ship are too wide; lay the additions
+// SharedPIDs and NoNetwork over them.
+package seccomp

@@ -1,0 +1,139 @@
+package seccomp
+
+import (
+	"path/filepath"
+	"slices"
+)
+
+// Filter is a policy compiled for one architecture and one action.
+type Filter struct {
+	// Program is ready for seccomp(2), with each sock_filter packed as
+	// code<<48 | jt<<40 | jf<<32 | k.
+	Program []uint64
+	Kind    string // "default", "strict" or "file"
+	Version string // "default/1", "strict/1", or the file's base name; with "+NAME" for each addition
+	Digest  string // of the policy, see Policy.Digest
+}
+
+// Addition is a short policy that ships and is laid over another one when the
+// host lacks what that one counts on. Its rules come first.
+type Addition string
+
+const (
+	SharedPIDs Addition = "shared-pids/1" // there is no pid namespace
+	NoNetwork  Addition = "no-network/1"  // there is no network namespace, and is to be no network
+	KeepCPUs   Addition = "keep-cpus/1"   // --cpus is held by sched_setaffinity alone
+)
+
+// Build compiles what --seccomp names: "default", "strict" or a policy file,
+// for an architecture as in runtime.GOARCH. Without additions, the policies that
+// ship were compiled beforehand, and nothing is left to do.
+//
+// Errors are *ArchError, *ActionError, *PolicyError, *SizeError, or from reading
+// the file.
+func Build(spec string, action Action, arch string, with ...Addition) (*Filter, error) {
+	if err := action.check(); err != nil {
+		return nil, err
+	}
+	if _, err := tableOf(arch); err != nil {
+		return nil, err
+	}
+	if b := builtinOf(spec); b != nil && len(with) == 0 {
+		for i := range b.programs {
+			if p := &b.programs[i]; p.arch == arch && p.action == action {
+				return &Filter{slices.Clone(p.program), b.policy.Kind, b.policy.Version, b.digest}, nil
+			}
+		}
+	}
+	p, err := Load(spec, with...)
+	if err != nil {
+		return nil, err
+	}
+	return p.Compile(action, arch)
+}
+
+// Load gives the policy that --seccomp names, for reading. It must not be changed.
+func Load(spec string, with ...Addition) (*Policy, error) {
+	var p *Policy
+	if b := builtinOf(spec); b != nil {
+		p = &b.policy
+	} else {
+		var err error
+		if p, err = readFile(spec); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range with {
+		rules := additionOf(name)
+		if rules == nil {
+			return nil, &PolicyError{File: string(name), Msg: "no such addition"}
+		}
+		q := *p
+		q.Version += "+" + string(name)
+		q.Rules = append(slices.Clip(slices.Clone(rules)), p.Rules...)
+		p = &q
+	}
+	return p, nil
+}
+
+// Parse reads a policy from the text of a file. The name is for errors and for
+// the policy's version.
+func Parse(text []byte, name string) (*Policy, error) {
+	p, err := parse(text, name)
+	if err != nil {
+		return nil, err
+	}
+	p.Kind, p.Version = "file", filepath.Base(name)
+	return p, nil
+}
+
+// Compile makes the filter of the policy for one action and one architecture.
+func (p *Policy) Compile(action Action, arch string) (*Filter, error) {
+	if err := action.check(); err != nil {
+		return nil, err
+	}
+	t, err := tableOf(arch)
+	if err != nil {
+		return nil, err
+	}
+	program, err := p.assemble(t, action)
+	if err != nil {
+		return nil, err
+	}
+	return &Filter{program, p.Kind, p.Version, p.Digest()}, nil
+}
+
+// builtin is a policy that ships, with its programs.
+type builtin struct {
+	policy   Policy
+	digest   string
+	programs []program
+}
+
+type program struct {
+	arch    string
+	action  Action
+	program []uint64
+}
+
+func builtinOf(spec string) *builtin {
+	switch spec {
+	case "default":
+		return &builtinDefault
+	case "strict":
+		return &builtinStrict
+	}
+	return nil
+}
+
+func additionOf(name Addition) []Rule {
+	switch name {
+	case SharedPIDs:
+		return additionSharedPIDs.Rules
+	case NoNetwork:
+		return additionNoNetwork.Rules
+	case KeepCPUs:
+		return additionKeepCPUs.Rules
+	}
+	return nil
+}

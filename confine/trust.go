@@ -1,0 +1,145 @@
+package confine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The list of trusted files lies in the user's data directory, outside every
+// tree that a run can write to. Each line is a digest and a quoted path:
+//
+//	sha256:9f86d0… "/home/u/project/confine.toml"
+//
+// A file is trusted as these bytes at this place. Whoever changes it, or moves
+// it to another tree, asks again.
+
+// trust is how well a file is known.
+type trust uint8
+
+const (
+	trustNone  trust = iota // this place was never trusted
+	trustOther              // it was, with other bytes
+	trustFull
+)
+
+type trustedFile struct{ digest, path string }
+
+func digestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// trusted says whether these bytes at this path were accepted.
+func (src *Sources) trusted(path string, data []byte) (trust, error) {
+	store := src.trustStore()
+	if store == "" {
+		return trustNone, nil
+	}
+	list, err := readTrustStore(store, src.UID)
+	if err != nil {
+		return trustNone, err
+	}
+	known := trustNone
+	for _, t := range list {
+		if t.path != path {
+			continue
+		}
+		if t.digest == digestOf(data) {
+			return trustFull, nil
+		}
+		known = trustOther
+	}
+	return known, nil
+}
+
+// Trust accepts a project file as it is now, and gives its digest. An empty path
+// means the one that would be discovered from src.Dir. A file that can't be
+// understood is not accepted.
+func Trust(src Sources, path string) (file, digest string, err error) {
+	if path == "" {
+		if path = discover(src.Dir); path == "" {
+			return "", "", &UsageError{Msg: fmt.Sprintf("there is no %s in %q or above it", fileName, src.Dir), Hint: "name a file"}
+		}
+	}
+	if path, err = (place{dir: src.Dir, home: src.Home}).physical(path); err != nil {
+		return "", "", err
+	}
+	data, err := readPolicyFile(path, false)
+	if err != nil {
+		return "", "", unreadable(path, err)
+	}
+	if _, err := parseFile(path, data, src.Home); err != nil {
+		return "", "", err
+	}
+	store := src.trustStore()
+	if store == "" {
+		return "", "", &UsageError{Msg: "there is no place to remember trusted files in", Hint: "set HOME or XDG_DATA_HOME"}
+	}
+	digest = digestOf(data)
+	return path, digest, addTrust(store, src.UID, trustedFile{digest, path})
+}
+
+// physical is the path by which the file would be discovered.
+func (at place) physical(path string) (string, error) {
+	abs, err := checkPath(at, path)
+	if err != nil {
+		s := said{option: &Option{Name: "file"}, where: "trust"}
+		return "", s.blame(path, err)
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if err != nil {
+		return "", unreadable(abs, err)
+	}
+	return filepath.Join(dir, filepath.Base(abs)), nil
+}
+
+// parseTrust reads the list. A line that is damaged makes the whole list void.
+func parseTrust(text string) (list []trustedFile, err error) {
+	for n, row := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		if row == "" && n == 0 {
+			continue
+		}
+		digest, quoted, _ := strings.Cut(row, " ")
+		path, err := strconv.Unquote(quoted)
+		if err != nil || !strings.HasPrefix(digest, "sha256:") || !filepath.IsAbs(path) {
+			return nil, errors.New("line " + strconv.Itoa(n+1) + " is damaged")
+		}
+		list = append(list, trustedFile{digest, path})
+	}
+	return list, nil
+}
+
+func formatTrust(list []trustedFile) string {
+	var b strings.Builder
+	for _, t := range list {
+		b.WriteString(t.digest + " " + strconv.Quote(t.path) + "\n")
+	}
+	return b.String()
+}
+
+// replaceTrust is the list with one file as it is now.
+func replaceTrust(list []trustedFile, t trustedFile) []trustedFile {
+	list = slices.DeleteFunc(list, func(old trustedFile) bool { return old.path == t.path })
+	return append(list, t)
+}
+
+// badStore is why a list of trusted files can't be used.
+func badStore(store, why, hint string, err error) error {
+	return &UsageError{Msg: fmt.Sprintf("list of trusted files %q: %s", store, why), Hint: hint, Err: err}
+}
+
+func storeUnreadable(store string, err error) error {
+	cause := err
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		cause = pe.Err
+	}
+	return badStore(store, cause.Error(), "remove it and trust the files again", err)
+}

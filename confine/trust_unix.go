@@ -1,0 +1,116 @@
+//go:build unix
+
+package confine
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// readTrustStore reads the list, if nobody else can have written it.
+func readTrustStore(store string, uid int) ([]trustedFile, error) {
+	f, err := openPolicyFile(store, false)
+	if absent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, storeUnreadable(store, err)
+	}
+	defer f.Close()
+	if err := onlyMine(filepath.Dir(store), uid, os.Stat); err != nil {
+		return nil, err
+	}
+	if err := onlyMine(store, uid, func(string) (fs.FileInfo, error) { return f.Stat() }); err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, fileMost+1))
+	if err != nil {
+		return nil, storeUnreadable(store, err)
+	}
+	if len(data) > fileMost {
+		return nil, badStore(store, "larger than 1 MiB", "remove it and trust the files again", nil)
+	}
+	list, err := parseTrust(string(data))
+	if err != nil {
+		return nil, storeUnreadable(store, err)
+	}
+	return list, nil
+}
+
+// onlyMine refuses what another user owns or can write to.
+func onlyMine(path string, uid int, stat func(string) (fs.FileInfo, error)) error {
+	info, err := stat(path)
+	if err != nil {
+		return storeUnreadable(path, err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok || int(st.Uid) != uid:
+		return badStore(path, "belongs to another user", "remove it, or run as its owner", syscall.EPERM)
+	case info.Mode().Perm()&0o022 != 0:
+		return badStore(path, "others can write to it", "chmod go-w "+shellWord(path), syscall.EPERM)
+	case !info.IsDir() && !info.Mode().IsRegular():
+		return badStore(path, "not a regular file", "remove it and trust the files again", nil)
+	}
+	return nil
+}
+
+// addTrust replaces the list as a whole, so that a reader sees the old one or the
+// new one. A lock keeps two of these apart; it goes with its holder.
+func addTrust(store string, uid int, t trustedFile) error {
+	dir := filepath.Dir(store)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return storeUnreadable(store, err)
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return storeUnreadable(store, err)
+	}
+	defer d.Close()
+	if err := onlyMine(dir, uid, func(string) (fs.FileInfo, error) { return d.Stat() }); err != nil {
+		return err
+	}
+	if err := lock(d); err != nil {
+		return storeUnreadable(store, err)
+	}
+	list, err := readTrustStore(store, uid)
+	if err != nil {
+		return err
+	}
+	return replaceFile(store, formatTrust(replaceTrust(list, t)))
+}
+
+func lock(f *os.File) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+		if !errors.Is(err, syscall.EINTR) {
+			return os.NewSyscallError("flock", err)
+		}
+	}
+}
+
+func replaceFile(path, text string) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".trusted-*") // 0600
+	if err != nil {
+		return storeUnreadable(path, err)
+	}
+	_, err = tmp.WriteString(text)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if closed := tmp.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+		return storeUnreadable(path, err)
+	}
+	return nil
+}

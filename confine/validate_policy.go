@@ -1,0 +1,101 @@
+package confine
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Validate checks a policy that was built by hand. Resolve and Profile give none
+// but valid ones. Paths must be absolute.
+func (p *Policy) Validate() error {
+	r := &Resolved{Policy: *p}
+	for i := range options {
+		o := &options[i]
+		if o.Run {
+			continue
+		}
+		for _, w := range o.words(r) {
+			if _, err := o.canonical(place{}, w); err != nil {
+				s := said{option: o, where: "policy"}
+				return s.blame(w, err)
+			}
+		}
+	}
+	return p.conflicts()
+}
+
+// conflicts are demands that can't both be met. None is dropped in silence.
+func (p *Policy) conflicts() error {
+	n, f := &p.Network, &p.Filesystem
+	switch {
+	case n.All && len(n.Deny) > 0:
+		return &UsageError{
+			Msg:  "deny-network " + strconv.Quote(n.Deny[0]) + " can't be enforced on the caller's own network, which \"--allow-network all\" gives",
+			Hint: "name the hosts that may be reached, or drop it with --deny-network none",
+		}
+	case n.All && len(n.Ports) > 0:
+		return &UsageError{
+			Msg:  "allow-port can't be enforced on the caller's own network, which \"--allow-network all\" gives",
+			Hint: "name the hosts that may be reached, or drop it with --allow-port none",
+		}
+	case f.Virtual && len(f.Mounts) == 0:
+		return &UsageError{Msg: "virtual-fs shows nothing but mounts, and there are none", Hint: "add --mount SRC:DST"}
+	}
+	for i, m := range f.Mounts {
+		for _, earlier := range f.Mounts[:i] {
+			if m.Dst == earlier.Dst {
+				return &UsageError{Msg: "mounts " + strconv.Quote(earlier.String()) + " and " + strconv.Quote(m.String()) + " have the same destination"}
+			}
+		}
+	}
+	for i, a := range n.Publish {
+		for _, earlier := range n.Publish[:i] {
+			port, _, _ := strings.Cut(a, ":")
+			if other, _, _ := strings.Cut(earlier, ":"); port == other {
+				return &UsageError{Msg: "publish " + strconv.Quote(earlier) + " and " + strconv.Quote(a) + " want the same port outside"}
+			}
+		}
+	}
+	for _, req := range p.Require {
+		name, _, _ := strings.Cut(req, "=")
+		for _, partial := range p.AllowPartial {
+			if name == partial {
+				return &UsageError{Msg: "require and allow-partial both name " + strconv.Quote(name), Hint: "keep one of them"}
+			}
+		}
+	}
+	return nil
+}
+
+// check looks at everything together, at last, and notes what is surprising.
+func (r *Resolved) check() error {
+	if err := r.Policy.conflicts(); err != nil {
+		return err
+	}
+	in, p := &r.Invocation, &r.Policy
+	switch {
+	case in.JSON && in.TTY == "always":
+		return &UsageError{Msg: "json captures the streams, so the command can't have a terminal", Hint: "drop --json or --tty always"}
+	case in.Report != "" && in.Report == in.Events:
+		return &UsageError{Msg: "report and events would both write to " + strconv.Quote(in.Report), Hint: "name two places"}
+	}
+	if p.Network.All && len(p.Network.Allow) > 0 {
+		r.Notices = append(r.Notices, "the network is allowed as a whole, so naming "+strconv.Quote(p.Network.Allow[0])+" narrows nothing")
+	}
+	if p.Env.KeepAll {
+		r.Notices = append(r.Notices, "the command sees all variables of the environment, secrets too (keep-env)")
+	}
+	if p.Filesystem.Keep && !p.hasOverlay() {
+		r.Notices = append(r.Notices, "there is no overlay, so there is nothing to keep (keep)")
+	}
+	return nil
+}
+
+func (p *Policy) hasOverlay() bool {
+	for _, m := range p.Filesystem.Mounts {
+		if m.Mode == "overlay" {
+			return true
+		}
+	}
+	return p.Filesystem.Workdir == "overlay" || len(p.Filesystem.Overlay) > 0
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"slices"
+
+	"github.com/confine-run/confine/confine"
+)
+
+// Takes says which options a subcommand has.
+type Takes uint8
+
+const (
+	TakesNothing Takes = iota
+	TakesJSON          // --json
+	TakesAll           // all of confine.Options
+)
+
+// Command is one subcommand. Its table drives the dispatch, help, the man page
+// and completion.
+type Command struct {
+	Name    string
+	Args    string // what follows the options, for the usage line
+	Summary string // one line
+	Text    string // paragraphs for help and the man page, or empty
+	Takes   Takes
+	Words   []string // the words that can follow, where they are a closed set
+	// Later: the name is taken, and what it stands for is not in this build.
+	Later bool
+}
+
+const commandArgs = "[--] COMMAND [ARG…]"
+
+// commands is in the order of help. It holds nothing but constants, so that it
+// costs nothing at start.
+var commands = [...]Command{
+	{Name: "run", Args: commandArgs, Takes: TakesAll,
+		Summary: "run a command (the word \"run\" can be left out)",
+		Text: "Options stop at the first word that is none; it and everything after it reach the command untouched. " +
+			"After -- a word is always a command, even if it is the name of a subcommand."},
+	{Name: "explain", Args: commandArgs, Takes: TakesAll,
+		Summary: "show what would be enforced, how and why, and run nothing",
+		Text: "Shows the plan for this host: every capability with its mechanism, or why there is only a weaker one; " +
+			"every path; and which flag, variable, file or profile each value came from."},
+	{Name: "doctor", Takes: TakesJSON,
+		Summary: "try what this host can enforce, with the remedy for each no",
+		Text:    "Exits with 0 when the profile \"default\" can be enforced in full, and with 1 when it can't."},
+	{Name: "profiles", Args: "[NAME]", Takes: TakesJSON,
+		Summary: "list the profiles, or show one in full, as TOML that can be pasted"},
+	{Name: "learn", Args: commandArgs, Takes: TakesAll, Later: true,
+		Summary: "run a command and write the profile that just allows what it did"},
+	{Name: "shell", Takes: TakesAll,
+		Summary: "start an interactive shell inside",
+		Text: "Starts $SHELL, or /bin/sh where that can't be seen inside. Limits on the wall clock, CPU time and output hold " +
+			"only when a flag, a variable or a file sets them: those of the profile are made for single commands."},
+	{Name: "diff", Args: "[--run ID] [PATH…]", Later: true,
+		Summary: "show what an overlay run changed"},
+	{Name: "apply", Args: "[--run ID] [PATH…]", Later: true,
+		Summary: "copy what an overlay run changed to the real tree"},
+	{Name: "discard", Args: "[--run ID] [PATH…]", Later: true,
+		Summary: "drop what an overlay run changed"},
+	{Name: "session", Args: "…", Takes: TakesAll, Later: true,
+		Summary: "long-lived sandboxes"},
+	{Name: "serve", Later: true,
+		Summary: "a local API with a warm pool"},
+	{Name: "selftest", Later: true,
+		Summary: "try the built-in escape attempts on this host"},
+	{Name: "trust", Args: "[FILE]",
+		Summary: "accept a project's confine.toml",
+		Text: "Code that is run may have written the file itself, so one that was found upwards from the current directory " +
+			"counts only after this. It counts as long as it stays where it is and as it is."},
+	{Name: "completion", Args: "bash|zsh|fish", Words: []string{"bash", "zsh", "fish"},
+		Summary: "print a completion script for a shell"},
+	{Name: "version", Takes: TakesJSON,
+		Summary: "print the version"},
+	{Name: "help", Args: "[SUBCOMMAND]",
+		Summary: "print help"},
+}
+
+// Commands is the table of all subcommands. It is not to be changed.
+func Commands() []Command { return commands[:] }
+
+func lookup(name string) *Command {
+	for i := range commands {
+		if commands[i].Name == name {
+			return &commands[i]
+		}
+	}
+	return nil
+}
+
+func commandNames() []string {
+	names := make([]string, len(commands))
+	for i := range commands {
+		names[i] = commands[i].Name
+	}
+	return names
+}
+
+// Has says whether the subcommand takes the option as a flag.
+func (t Takes) Has(o *confine.Option) bool {
+	switch t {
+	case TakesAll:
+		return !o.FileOnly
+	case TakesJSON:
+		return o.Name == "json"
+	}
+	return false
+}
+
+// Flags are the options that the subcommand takes.
+func (c *Command) Flags() []confine.Option {
+	return slices.DeleteFunc(slices.Clone(confine.Options()), func(o confine.Option) bool { return !c.Takes.Has(&o) })
+}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/redact"
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/terminal"
+)
+
+// Confined is the engine that really runs things.
+func Confined() Engine {
+	return Engine{
+		Run:     runConfined,
+		Explain: explainPlan,
+		Doctor: func(context.Context) ([]host.Result, error) {
+			return host.RunDoctor().Results, nil
+		},
+	}
+}
+
+// passedOn are the signals that a caller may send to a program to be heard by it.
+// The terminal's own (SIGWINCH, SIGTSTP, SIGCONT) are package terminal's.
+var passedOn = []os.Signal{
+	unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM,
+}
+
+func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io RunIO) (*status.Report, error) {
+	command := &confine.Command{Argv: argv, ConfigFiles: r.Protected}
+	wantTTY(command, r.Invocation.TTY, io)
+	plan, err := confine.NewPlan(&r.Policy, command)
+	var cant *confine.Unenforceable
+	switch {
+	case errors.As(err, &cant):
+		return finish(confine.Refused(cant, &r.Policy, command), r, io), nil
+	case err != nil:
+		return nil, err
+	}
+	for _, n := range plan.Notices {
+		io.Notice(n)
+	}
+	if io.Planned != nil {
+		io.Planned(explanationOf(plan, command, nil))
+	}
+	opts := confine.IO{
+		Stdin: fdOf(io.Stdin), Stdout: fdOf(io.Stdout), Stderr: fdOf(io.Stderr),
+		Capture: io.Capture,
+		Started: io.Started,
+	}
+	screen := terminal.NewScreen(opts.Stdout, opts.Stderr)
+	opts.OutGuard, opts.ErrGuard = screen.Guard(opts.Stdout), screen.Guard(opts.Stderr)
+	if command.TTY != [3]bool{} {
+		if opts.Terminal, err = terminal.Open(opts.Stdin, opts.Stdout, opts.Stderr); err != nil {
+			return nil, err
+		}
+		defer opts.Terminal.Restore()
+	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, passedOn...)
+	defer signal.Stop(signals)
+	opts.Signals = signals
+	report := confine.Execute(ctx, plan, opts)
+	screen.End()
+	return finish(report, r, io), nil
+}
+
+// finish sets what the command line decides: the dialect of the exit code, and
+// the trace that the events have named already.
+func finish(report *status.Report, r *confine.Resolved, io RunIO) *status.Report {
+	code, sig := 0, 0
+	if report.ExitCode != nil {
+		code = *report.ExitCode
+	}
+	if report.Status == status.ExecFailed {
+		code = report.RC
+	}
+	if report.Signal != "" {
+		sig = int(unix.SignalNum(report.Signal))
+	}
+	report.RC = report.Status.RC(status.Dialect(r.Invocation.ExitCodes), code, sig)
+	report.TraceID = io.TraceID
+	return report
+}
+
+// wantTTY decides which streams of the target are a pty: those that are a
+// terminal of the caller's, unless never or always was said.
+func wantTTY(c *confine.Command, tty string, io RunIO) {
+	if tty == "never" || io.Capture && tty != "always" {
+		return
+	}
+	for fd, f := range []*os.File{io.Stdin, io.Stdout, io.Stderr} {
+		size, err := unix.IoctlGetWinsize(fdOf(f), unix.TIOCGWINSZ)
+		switch {
+		case err == nil:
+			c.TTY[fd] = true
+			if c.Rows == 0 {
+				c.Rows, c.Cols = size.Row, size.Col
+			}
+		case tty == "always":
+			c.TTY[fd] = true
+		}
+	}
+}
+
+func fdOf(f *os.File) int {
+	if f == nil {
+		return -1
+	}
+	return int(f.Fd())
+}
+
+func explainPlan(_ context.Context, r *confine.Resolved, argv []string) (*Explanation, error) {
+	command := &confine.Command{Argv: argv, ConfigFiles: r.Protected}
+	plan, err := confine.NewPlan(&r.Policy, command)
+	var cant *confine.Unenforceable
+	if err != nil && !errors.As(err, &cant) {
+		return nil, err
+	}
+	return explanationOf(plan, command, cant), nil
+}
+
+func explanationOf(p *confine.Plan, c *confine.Command, cant *confine.Unenforceable) *Explanation {
+	e := &Explanation{
+		Command:      CommandInfo{Argv: redact.Redact(c.Argv), Dir: p.Child.Dir},
+		PolicyDigest: p.Policy().Digest(),
+		Backend:      confine.Backend,
+		Enforced:     p.Ledger,
+		Notices:      p.Notices,
+	}
+	for _, rule := range p.Rules {
+		e.Paths = append(e.Paths, PathRule{Path: rule.Path, Access: rule.Access, Why: rule.Why})
+	}
+	if cant != nil {
+		e.Refused = cant.Error()
+	}
+	return e
+}

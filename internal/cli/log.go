@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/status"
+)
+
+// prefix stands before every line of ours, so that nothing that a command
+// prints need be taken for it: a line of ours never has a control character in it,
+// and a command's last line without an end is ended first by who passes it on.
+const prefix = "[confine] "
+
+// logger says things on stderr.
+type logger struct {
+	write func([]byte) error
+	level string // "quiet", "normal" or "verbose"
+	json  bool
+}
+
+// record is one line of --log-format json.
+type record struct {
+	Level  string `json:"level"` // "error", "notice" or "info"
+	Msg    string `json:"msg"`
+	Hint   string `json:"hint,omitempty"`
+	Status string `json:"status,omitempty"`
+}
+
+// failure is said even when quiet: without it a non-zero exit would explain nothing.
+func (l *logger) failure(err error) {
+	msg, hint := err.Error(), ""
+	var usage *confine.UsageError
+	if errors.As(err, &usage) {
+		msg, hint = usage.Msg, usage.Hint
+	} else if m, h, ok := strings.Cut(msg, "\nhint: "); ok {
+		msg, hint = m, h
+	}
+	l.emit(record{Level: "error", Msg: msg, Hint: hint})
+}
+
+// notice is for what the user should know and didn't ask for.
+func (l *logger) notice(msg string) {
+	if l.level != "quiet" {
+		msg, hint, _ := strings.Cut(msg, "\nhint: ")
+		l.emit(record{Level: "notice", Msg: msg, Hint: hint})
+	}
+}
+
+// outcome is how a run ended, when that needs saying.
+func (l *logger) outcome(r record) {
+	if l.level != "quiet" || r.Status == string(status.InternalError) {
+		r.Level = "error"
+		l.emit(r)
+	}
+}
+
+func (l *logger) info(msg string) {
+	if l.level == "verbose" {
+		l.emit(record{Level: "info", Msg: msg})
+	}
+}
+
+// emit writes one record in one write, so that lines of several runs don't mix. That
+// stderr is gone is nothing that could be said anywhere.
+func (l *logger) emit(r record) {
+	if l.json {
+		r.Msg, r.Hint = clean(r.Msg), clean(r.Hint)
+		b, _ := json.Marshal(r)
+		_ = l.write(append(b, '\n'))
+		return
+	}
+	msg := r.Msg
+	if r.Status != "" {
+		msg = r.Status + ": " + msg
+	}
+	var b strings.Builder
+	for line := range strings.SplitSeq(msg, "\n") {
+		b.WriteString(prefix + clean(line) + "\n")
+	}
+	if r.Hint != "" {
+		lead := "hint: "
+		for line := range strings.SplitSeq(r.Hint, "\n") {
+			b.WriteString(prefix + lead + clean(line) + "\n")
+			lead = "      "
+		}
+	}
+	_ = l.write([]byte(b.String()))
+}
+
+// clean makes text safe to print: whatever could move the cursor, change the
+// direction of text or start another line is shown as an escape. In --log-format
+// json a line break may stay, which is escaped there.
+func clean(s string) string {
+	printable := true
+	for _, r := range s {
+		if r == utf8.RuneError || !strconv.IsPrint(r) {
+			printable = false
+			break
+		}
+	}
+	if printable {
+		return s
+	}
+	var b strings.Builder
+	for i, size := 0, 0; i < len(s); i += size {
+		var r rune
+		r, size = utf8.DecodeRuneInString(s[i:])
+		if strconv.IsPrint(r) && (r != utf8.RuneError || size > 1) {
+			b.WriteString(s[i : i+size])
+			continue
+		}
+		q := strconv.QuoteToASCII(s[i : i+size])
+		b.WriteString(q[1 : len(q)-1])
+	}
+	return b.String()
+}

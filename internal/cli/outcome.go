@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/status"
+)
+
+// outcomes words how a run ended: nothing for one that ended by itself and was
+// cut nowhere.
+func outcomes(r *status.Report, p *confine.Policy) []record {
+	var all []record
+	if rec, ok := ending(r, p); ok {
+		rec.Status = string(r.Status)
+		all = append(all, rec)
+	}
+	for _, c := range r.LimitsHit {
+		if rec, ok := limitHit(r, p, status.Capability(c)); ok {
+			all = append(all, rec)
+		}
+	}
+	return all
+}
+
+// ending says why a run ended as it did.
+func ending(r *status.Report, p *confine.Policy) (record, bool) {
+	switch r.Status {
+	case status.OK, status.Failed:
+		return record{}, false
+	case status.Timeout:
+		return record{Msg: confine.FormatDuration(p.TimeLimit) + " wall-clock limit reached", Hint: "--time-limit sets another"}, true
+	case status.CPULimit:
+		return record{Msg: confine.FormatDuration(p.CPUTime) + " CPU time limit reached", Hint: "--cpu-time sets another"}, true
+	case status.MemLimit:
+		return record{Msg: confine.FormatSize(p.MemoryLimit) + " memory limit reached", Hint: "--memory-limit sets another"}, true
+	case status.KilledTerm, status.KilledKill, status.KilledSignal:
+		return killed(r), true
+	case status.ForbiddenSyscall, status.SandboxDenied:
+		return denied(r), true
+	case status.ExecFailed:
+		return execFailed(r), true
+	}
+	return internal(r), true
+}
+
+func killed(r *status.Report) record {
+	name := cmp.Or(r.Signal, "a signal")
+	switch r.Cause {
+	case status.CauseCaller:
+		return record{Msg: "ended by " + name + ", which confine was sent and passed on"}
+	case status.CauseContext:
+		return record{Msg: "ended by " + name + ", because the run was cancelled"}
+	}
+	rec := record{Msg: "ended by " + name + ", which confine did not send"}
+	if r.Status == status.KilledKill {
+		rec.Hint = "no limit of this run was reached; the host itself may have been short of memory"
+	}
+	return rec
+}
+
+func denied(r *status.Report) record {
+	var rec record
+	rec.Msg = "a system call was refused"
+	if r.Status == status.SandboxDenied {
+		rec.Msg = "exited with " + strconv.Itoa(r.RC) + " after something was refused"
+	}
+	var what, hints []string
+	const most = 3 // the report has them all
+	for i, v := range r.Violations {
+		if i == most {
+			what = append(what, fmt.Sprintf("%d more", len(r.Violations)-most))
+			break
+		}
+		what = append(what, v.Kind+" "+v.What)
+		if v.Hint != "" {
+			hints = append(hints, v.Hint)
+		}
+	}
+	if len(what) > 0 {
+		rec.Msg += ": " + strings.Join(what, ", ")
+	}
+	rec.Hint = strings.Join(hints, "\n")
+	return rec
+}
+
+func execFailed(r *status.Report) record {
+	rec := internal(r)
+	if len(r.Cmd) > 0 && rec.Hint == "" && lookup(r.Cmd[0]) != nil {
+		rec.Hint = strconv.Quote(r.Cmd[0]) + " is a subcommand only as the first word: confine " + r.Cmd[0] + " [options]"
+	}
+	return rec
+}
+
+func internal(r *status.Report) record {
+	msg, hint, _ := strings.Cut(cmp.Or(r.Reason, "no reason was given"), "\nhint: ")
+	e := r.SetupError
+	if e == nil {
+		return record{Msg: msg, Hint: hint}
+	}
+	if e.Error == msg {
+		return record{Msg: msg, Hint: cmp.Or(e.Hint, hint)}
+	}
+	detail := e.Step
+	if e.Op != "" {
+		detail += ": " + e.Op
+	}
+	if e.Path != "" {
+		detail += " " + strconv.Quote(e.Path)
+	}
+	detail = strings.TrimPrefix(detail+": "+e.Error, ": ")
+	if msg != detail && !strings.Contains(detail, msg) {
+		detail = msg + ": " + detail
+	}
+	return record{Msg: detail, Hint: cmp.Or(e.Hint, hint)}
+}
+
+// limitHit words a limit that was reached and didn't end the run.
+func limitHit(r *status.Report, p *confine.Policy, c status.Capability) (record, bool) {
+	if c == status.Output {
+		return cut(r, p)
+	}
+	for _, l := range limits {
+		if l.capability == c && !l.ends(r.Status) {
+			value := l.value(p)
+			if value != "" {
+				value = " of " + value
+			}
+			return record{Msg: "limit" + value + " " + l.what + " was reached", Hint: "--" + l.option + " sets another"}, true
+		}
+	}
+	return record{}, false
+}
+
+func cut(r *status.Report, p *confine.Policy) (record, bool) {
+	var streams []string
+	if r.Truncated.Stdout {
+		streams = append(streams, fmt.Sprintf("stdout (%s written)", roughSize(r.Bytes.Stdout)))
+	}
+	if r.Truncated.Stderr {
+		streams = append(streams, fmt.Sprintf("stderr (%s written)", roughSize(r.Bytes.Stderr)))
+	}
+	if streams == nil {
+		return record{}, false
+	}
+	return record{
+		Msg:  strings.Join(streams, " and ") + " cut at " + confine.FormatSize(p.OutputLimit),
+		Hint: "--output-limit sets another limit, or \"none\"",
+	}, true
+}

@@ -1,0 +1,112 @@
+#compdef confine
+# zsh completion for confine; made by "confine completion zsh"
+
+_confine_options=(
+        '(-p --profile)'{-p+,--profile=}'[start from a profile (see "confine profiles")]:NAME:(default permissive standard strict testing development)'
+        '--level=[the same as --profile, for these three]:LEVEL:(permissive standard strict)'
+        '--config=[use this file and no discovered confine.toml]:FILE:_files'
+        '(-t --time-limit)'{-t+,--time-limit=}'[wall clock time]:D: '
+        '--cpu-time=[CPU time of the whole tree of processes]:D: '
+        '(-m --memory-limit)'{-m+,--memory-limit=}'[memory of the whole tree of processes]:SIZE: '
+        '--cpu-limit=[CPU rate, in percent of one core]:PERCENT: '
+        '--cpus=[number of cores]:N: '
+        '--processes=[tasks in the tree; threads count, as in the kernel]:N: '
+        '--file-descriptors=[open files per process]:N: '
+        '--disk-limit=[what can be written in scratch and overlays]:SIZE: '
+        '--max-file-size=[size of one file]:SIZE: '
+        '--max-files=[number of files in scratch and overlays]:N: '
+        '--output-limit=[output per stream; the rest is dropped and marked \[TRUNCATED\]]:SIZE: '
+        '--grace=[time between SIGTERM and SIGKILL]:D: '
+        '*--allow-network=[reach a host, a pattern (*.github.com), an address, a CIDR or localhost\:PORT; "all"\: the caller'\''s network as it is]:HOST\[\:PORT\]: '
+        '*--deny-network=[never reach it; deny beats allow]:HOST: '
+        '*--allow-port=[reach only these ports (default\: any)]:N: '
+        '--block-internal=-[refuse loopback, link-local, private and metadata addresses unless they are named]::value:(true false)'
+        '--log-network=-[log allowed attempts too]::value:(true false)'
+        '*--publish=[show a port inside on the caller'\''s loopback]:HOSTPORT\:PORT: '
+        '*--allow-read=[let it be read; the most specific path wins]:PATH:_files'
+        '*--allow-write=[let it be read and written; the most specific path wins]:PATH:_files'
+        '*--deny=[hide what matches; at a tie with an allowed path, deny wins]:GLOB:_files'
+        '--workdir=[how the current directory appears]:HOW:(none ro rw overlay)'
+        '(-C --chdir)'{-C+,--chdir=}'[where to start]:DIR:_files'
+        '*--mount=[show SRC at DST (default\: ro)]:SRC\:DST\[\:ro|rw|overlay\]: '
+        '--virtual-fs=-[only mounts are visible]::value:(true false)'
+        '--temp-dir=-[a private, writable $TMPDIR (there unless switched off)]::value:(true false)'
+        '*--overlay=[keep writes to PATH apart\: "confine diff" shows them, "confine apply" copies them]:PATH:_files'
+        '--keep=-[keep what overlays hold after the run]::value:(true false)'
+        '--rootfs=[a prepared tree as /]:DIR:_files'
+        '*--env=[pass a variable of the caller'\''s, or set one]:K\[=V\]: '
+        '--keep-env=-[pass all variables, secrets too]::value:(true false)'
+        '--seccomp=[which system calls there are]:off|default|strict|FILE:_files'
+        '--seccomp-action=[what happens at any other system call]:ACTION:(errno kill log)'
+        '--isolation=[what stands between the command and the host]:LEVEL:(process wasm vm)'
+        '--user=[as root\: run as another]:UID\[\:GID\]: '
+        '--cgroup-parent=[where cgroups are made]:PATH:_files'
+        '*--allow-partial=[go on when a capability can'\''t be enforced]:CAP|all: '
+        '*--require=[refuse to run unless it is enforced, by that mechanism]:CAP\[=MECHANISM\]: '
+        '--report=[write the report]:FILE|fd\:N:_files'
+        '--events=[write JSON lines as things happen]:FILE|fd\:N:_files'
+        '--json=-[capture the streams and print the whole result as JSON]::value:(true false)'
+        '--exit-codes=[which exit codes tell how it ended]:DIALECT:(normalized gnu simple)'
+        '--log=[what is said on stderr]:LEVEL:(quiet normal verbose)'
+        '--log-format=[how it is said]:FORMAT:(text json)'
+        '--tty=[a pty for the command; auto\: when the caller has one]:WHEN:(auto always never)'
+        '--help[print help]'
+)
+
+_confine_subcommands() {
+    local -a subcommands=(
+        'run:run a command (the word "run" can be left out)'
+        'explain:show what would be enforced, how and why, and run nothing'
+        'doctor:try what this host can enforce, with the remedy for each no'
+        'profiles:list the profiles, or show one in full, as TOML that can be pasted'
+        'learn:run a command and write the profile that just allows what it did'
+        'shell:start an interactive shell inside'
+        'diff:show what an overlay run changed'
+        'apply:copy what an overlay run changed to the real tree'
+        'discard:drop what an overlay run changed'
+        'session:long-lived sandboxes'
+        'serve:a local API with a warm pool'
+        'selftest:try the built-in escape attempts on this host'
+        'trust:accept a project'\''s confine.toml'
+        'completion:print a completion script for a shell'
+        'version:print the version'
+        'help:print help'
+    )
+    _describe -t subcommands subcommand subcommands
+}
+
+# Options, and then a command with words of its own.
+_confine_run() {
+    _arguments -s -S -A '-*' $_confine_options '(-)1: :_command_names -e' '*:: :_normal'
+}
+
+_confine() {
+    if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then
+        _alternative 'subcommands: :_confine_subcommands' 'commands: :_command_names -e'
+        return
+    fi
+    case $words[2] in
+        run|explain|learn|shell|session|doctor|version|completion|profiles|help|trust|diff|apply|discard)
+            local sub=$words[2]
+            shift words
+            (( CURRENT-- )) ;;
+        *)
+            _confine_run
+            return ;;
+    esac
+    case $sub in
+        run|explain|learn) _confine_run ;;
+        shell|session) _arguments -s -S $_confine_options ;;
+        completion) _values shell bash zsh fish ;;
+        profiles) _values profile default permissive standard strict testing development ;;
+        help) _confine_subcommands ;;
+        doctor|version) _arguments '--json[print JSON]' '--help[print help]' ;;
+        *) _files ;;
+    esac
+}
+
+if [[ $funcstack[1] == _confine ]]; then
+    _confine "$@"
+else
+    compdef _confine confine
+fi

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"runtime"
+
+	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/status"
+)
+
+// run is "confine [options] [--] COMMAND [ARG…]".
+func (s *session) run(args []string) int {
+	line, err := Scan(TakesAll, args)
+	switch {
+	case err != nil:
+		s.early(line.Settings)
+		return s.usage(err)
+	case line.Help:
+		return s.page("run")
+	case len(line.Rest) == 0:
+		return s.noCommand()
+	}
+	r, err := s.resolve(line.Settings)
+	if err != nil {
+		return s.usage(err)
+	}
+	return s.start(r, line.Rest)
+}
+
+// start runs argv and says how it ended. Where the report and the events go is
+// opened before anything starts.
+func (s *session) start(r *confine.Resolved, argv []string) int {
+	out, err := openOutputs(&r.Invocation)
+	if err != nil {
+		return s.usage(err)
+	}
+	defer out.close()
+	trace := status.TraceID(s.env("TRACEPARENT"))
+	io := RunIO{
+		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
+		Capture: r.Invocation.JSON,
+		TraceID: trace,
+		Notice:  s.log.notice,
+		Started: func() { out.started(trace) },
+	}
+	if s.log.level == "verbose" {
+		io.Planned = func(e *Explanation) { s.before(e, &r.Policy) }
+	}
+	report, err := s.engine.Run(s.ctx, r, argv, io)
+	if report == nil {
+		var usage *confine.UsageError
+		if errors.As(err, &usage) {
+			return s.usage(err)
+		}
+		report = broken(err, r, argv, trace)
+	}
+	report.TraceID = trace // as the events have named it
+	report.Normalize()
+	return s.ended(report, r, out)
+}
+
+// ended says how the run ended, everywhere where that was asked for. The exit
+// code is the run's; but a run that ended well and whose report could not be
+// written did not do what was asked for, and ends with 1.
+func (s *session) ended(report *status.Report, r *confine.Resolved, out *outputs) int {
+	s.after(report, &r.Policy)
+	for _, rec := range outcomes(report, &r.Policy) {
+		s.log.outcome(rec)
+	}
+	rc := report.RC
+	failed := out.ended(report)
+	if r.Invocation.JSON {
+		if err := s.Out(encode(report)); err != nil {
+			failed = append(failed, &stdoutError{err})
+		}
+	}
+	for _, err := range failed {
+		s.log.failure(err)
+		if rc == rcOK {
+			rc = rcProblem
+		}
+	}
+	return rc
+}
+
+// broken is the report of a run that the engine could not give one for.
+func broken(err error, r *confine.Resolved, argv []string, trace string) *status.Report {
+	if err == nil {
+		err = errors.New("the engine gave neither a report nor an error")
+	}
+	dialect := status.Dialect(r.Invocation.ExitCodes)
+	return &status.Report{
+		Status:  status.InternalError,
+		RC:      status.InternalError.RC(dialect, 0, 0),
+		Reason:  err.Error(),
+		Cause:   status.CauseSetup,
+		Cmd:     argv[:1], // the other words may hold secrets, and nobody has looked
+		TraceID: trace,
+		Profile: r.Policy.Profile,
+		Host:    status.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, UID: os.Getuid()},
+	}
+}

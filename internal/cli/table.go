@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// table collects lines, and rows whose columns stand below each other. What it
+// shows can't break out of its line.
+type table struct {
+	b    strings.Builder
+	rows [][]string
+}
+
+func (t *table) line(s string) { t.b.WriteString(clean(s) + "\n") }
+
+// pair is a line that is left out when there is nothing to say.
+func (t *table) pair(name, value string) {
+	if value != "" {
+		t.line(name + value)
+	}
+}
+
+func (t *table) head(cells ...string) {
+	for i, c := range cells {
+		cells[i] = strings.ToUpper(c)
+	}
+	t.rows = append(t.rows[:0], cells)
+}
+
+func (t *table) row(cells ...string) {
+	for i, c := range cells {
+		cells[i] = clean(c)
+		if cells[i] == "" && i < len(cells)-1 {
+			cells[i] = "-"
+		}
+	}
+	t.rows = append(t.rows, cells)
+}
+
+// end writes the rows, if there are any below the head.
+func (t *table) end() {
+	if len(t.rows) < 2 {
+		t.rows = t.rows[:0]
+		return
+	}
+	var width []int
+	for _, r := range t.rows {
+		for i, c := range r {
+			if i == len(width) {
+				width = append(width, 0)
+			}
+			width[i] = max(width[i], utf8.RuneCountInString(c))
+		}
+	}
+	t.b.WriteString("\n")
+	for _, r := range t.rows {
+		var line strings.Builder
+		for i, c := range r {
+			line.WriteString(c)
+			if i < len(r)-1 {
+				line.WriteString(strings.Repeat(" ", 2+width[i]-utf8.RuneCountInString(c)))
+			}
+		}
+		t.b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	t.rows = t.rows[:0]
+}
+
+func (t *table) String() string { return t.b.String() }

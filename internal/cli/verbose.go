@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/status"
+)
+
+// before is the plan's summary in --log verbose.
+func (s *session) before(e *Explanation, p *confine.Policy) {
+	if s.log.level != "verbose" {
+		return
+	}
+	s.log.info("starting with profile: " + e.Profile)
+	for i := range limits {
+		l := &limits[i]
+		if v := l.value(p); v != "" {
+			s.log.info(l.what + ": " + v + how(e, l.capability))
+		}
+	}
+	s.log.info("network: " + network(&p.Network) + how(e, status.Network))
+	s.log.info("file system: " + filesystem(&p.Filesystem) + how(e, status.Filesystem))
+	s.log.info("system calls: " + p.Seccomp + how(e, status.Syscalls))
+	s.log.info("running: " + commandLine(e.Command.Argv))
+}
+
+// how names the mechanism, and why there is only a weaker one.
+func how(e *Explanation, c status.Capability) string {
+	line, ok := e.Enforced[c]
+	switch {
+	case !ok || !line.Enabled:
+		return ""
+	case !line.Effective:
+		return " [not enforced: " + string(line.FallbackReason) + "]"
+	case line.FallbackReason != "":
+		return " [" + line.Mechanism + ": " + string(line.FallbackReason) + "]"
+	}
+	return " [" + line.Mechanism + "]"
+}
+
+func network(n *confine.Network) string {
+	switch {
+	case n.All:
+		return "the caller's"
+	case len(n.Allow) == 0:
+		return "denied"
+	}
+	return strings.Join(n.Allow, ", ")
+}
+
+func filesystem(f *confine.Filesystem) string {
+	workdir := map[string]string{"ro": "read-only", "rw": "writable", "overlay": "overlay", "none": "hidden"}[f.Workdir]
+	if f.Virtual {
+		return "mounts only"
+	}
+	text := "current directory " + workdir
+	if n := len(f.AllowWrite); n > 0 {
+		text += ", " + strconv.Itoa(n) + " writable"
+	}
+	return text
+}
+
+// commandLine shows words so that one can tell them apart.
+func commandLine(argv []string) string {
+	shown := make([]string, len(argv))
+	for i, w := range argv {
+		shown[i] = w
+		if w == "" || strings.ContainsAny(w, " \t\n\"'\\$`|&;<>()*?[]#~") {
+			shown[i] = strconv.Quote(w)
+		}
+	}
+	return strings.Join(shown, " ")
+}
+
+// after is what the run used, in --log verbose.
+func (s *session) after(r *status.Report, p *confine.Policy) {
+	if s.log.level != "verbose" {
+		return
+	}
+	u := &r.Usage
+	wall := time.Duration(r.DurationMS) * time.Millisecond
+	cpu := time.Duration(u.CPUMS) * time.Millisecond
+	s.log.info(fmt.Sprintf("wall-clock time: %.3fs%s", wall.Seconds(), share(wall.Seconds(), p.TimeLimit.Seconds())))
+	s.log.info(fmt.Sprintf("CPU time: %.3fs%s", cpu.Seconds(), share(cpu.Seconds(), p.CPUTime.Seconds())))
+	s.log.info("memory: " + roughSize(u.MemoryPeakBytes) + share(float64(u.MemoryPeakBytes), float64(p.MemoryLimit)))
+	s.log.info(fmt.Sprintf("tasks: %d%s", u.TasksPeak, share(float64(u.TasksPeak), float64(p.Processes))))
+	s.log.info("output: " + roughSize(r.Bytes.Stdout) + " stdout, " + roughSize(r.Bytes.Stderr) + " stderr")
+	s.log.info(fmt.Sprintf("exit: %d (%s)", r.RC, r.Status))
+}

@@ -1,0 +1,39 @@
+package host
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+func unameRelease() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+// maxCPUs is the largest number of CPUs that Linux can be built for (x86: 8192).
+const maxCPUs = 8192
+
+func allowedCPUs() []int {
+	set := unix.NewCPUSet(maxCPUs)
+	if unix.SchedGetaffinityDynamic(0, set) != nil {
+		return nil
+	}
+	var cpus []int
+	for i := range maxCPUs {
+		if set.IsSet(i) {
+			cpus = append(cpus, i)
+		}
+	}
+	return cpus
+}
+
+// Rlimit is one of this process's own limits, by its RLIMIT_ number.
+func (f *Facts) Rlimit(resource int) (soft, hard uint64, err error) {
+	var r unix.Rlimit
+	if err := unix.Prlimit(0, resource, nil, &r); err != nil {
+		return 0, 0, err
+	}
+	return r.Cur, r.Max, nil
+}

@@ -1,0 +1,43 @@
+package status
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"testing"
+)
+
+// constants reads the constants of a type from the source, in order, so that
+// nobody has to keep a second list of them.
+func constants[T ~string](t *testing.T, typeName string) []T {
+	t.Helper()
+	var all []T
+	for _, file := range []string{"status.go", "ledger.go"} {
+		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok {
+				return true
+			}
+			if id, ok := spec.Type.(*ast.Ident); !ok || id.Name != typeName {
+				return true
+			}
+			for _, v := range spec.Values {
+				s, err := strconv.Unquote(v.(*ast.BasicLit).Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, T(s))
+			}
+			return true
+		})
+	}
+	if len(all) == 0 {
+		t.Fatalf("no constants of type %s", typeName)
+	}
+	return all
+}

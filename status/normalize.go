@@ -1,0 +1,28 @@
+package status
+
+// ReportVersion is the version of the report's JSON form.
+const ReportVersion = 1
+
+// Normalize fills what the schema wants to be there even when there is nothing
+// to say: empty lists instead of null, the version, the encoding of the streams.
+func (r *Report) Normalize() {
+	r.Version = ReportVersion
+	if r.Encoding.Stdout == "" {
+		r.Encoding.Stdout = "utf-8"
+	}
+	if r.Encoding.Stderr == "" {
+		r.Encoding.Stderr = "utf-8"
+	}
+	if r.Cmd == nil {
+		r.Cmd = []string{}
+	}
+	if r.LimitsHit == nil {
+		r.LimitsHit = []string{}
+	}
+	if r.Violations == nil {
+		r.Violations = []Violation{}
+	}
+	if r.Enforced == nil {
+		r.Enforced = map[Capability]Enforcement{}
+	}
+}

@@ -1,0 +1,24 @@
+package supervisor
+
+import (
+	"os"
+
+	"github.com/confine-run/confine/supervisor/output"
+	"github.com/confine-run/confine/supervisor/terminal"
+)
+
+// Options are what a run needs to know of its caller.
+type Options struct {
+	// Stdin, Stdout and Stderr are the caller's descriptors; -1 is none.
+	Stdin, Stdout, Stderr int
+	// Capture keeps what passes, for the report, and relays it nowhere.
+	Capture bool
+	// Guards know where a line on the caller's terminal begins; nil is none.
+	OutGuard, ErrGuard output.Guard
+	// Terminal is the caller's, when the target gets a pty; nil is none.
+	Terminal *terminal.Terminal
+	// Signals are to be passed on.
+	Signals <-chan os.Signal
+	// Started is called when the target runs.
+	Started func()
+}

@@ -1,0 +1,156 @@
+package supervisor
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/confine-run/confine/status"
+)
+
+// outcome is what is known of how a run ended. Each fact was recorded by
+// whoever caused it; none is concluded from another.
+type outcome struct {
+	setup *SetupError
+	exec  *execError
+
+	cause  status.Cause // ours, the first one; "" if we ended nothing
+	detail string       // of cause: which limit, how much
+
+	waited     bool // the init told how the target ended
+	waitStatus syscall.WaitStatus
+
+	seccompKills bool // the policy kills
+	cpuLimit     time.Duration
+	cpuUsed      time.Duration
+}
+
+// execError is a command that could not be started.
+type execError struct {
+	path   string
+	errno  syscall.Errno
+	lookup bool // not even execve was reached
+}
+
+// rc is what a shell would make of it. ENOENT from execve itself is a script
+// whose interpreter is missing: the file is there, and can't be executed.
+func (e *execError) rc() int {
+	if e.lookup && (e.errno == syscall.ENOENT || e.errno == syscall.ENOTDIR) {
+		return 127
+	}
+	return 126
+}
+
+func (e *execError) reason() string {
+	switch {
+	case e.rc() == 127:
+		return fmt.Sprintf("command not found: %q", e.path)
+	case e.errno == syscall.ENOENT:
+		return fmt.Sprintf("the interpreter of %q was not found", e.path)
+	case e.errno == syscall.ENOEXEC:
+		return fmt.Sprintf("%q is no executable of this machine, and names no interpreter", e.path)
+	}
+	return fmt.Sprintf("%q can't be executed: %v", e.path, e.errno)
+}
+
+// verdict is the part of the report that says how it ended.
+type verdict struct {
+	status   status.Status
+	cause    status.Cause
+	reason   string
+	signal   syscall.Signal
+	exitCode int // of the target; of a command that could not be started, 126 or 127
+	exited   bool
+}
+
+// limits are the causes that have a status of their own. The first cause wins:
+// what the target made of it, exiting 1 on SIGTERM for example, doesn't matter.
+var limits = map[status.Cause]status.Status{
+	status.CauseWall:     status.Timeout,
+	status.CauseCPUTree:  status.CPULimit,
+	status.CauseMemWatch: status.MemLimit,
+}
+
+func (o *outcome) verdict() verdict {
+	v := verdict{cause: o.cause}
+	if o.waited {
+		if o.waitStatus.Exited() {
+			v.exitCode, v.exited = o.waitStatus.ExitStatus(), true
+		} else {
+			v.signal = o.waitStatus.Signal()
+		}
+	}
+	switch {
+	case o.setup != nil:
+		v.status, v.cause, v.reason = status.InternalError, status.CauseSetup, o.setup.Error()
+	case o.exec != nil:
+		v.status, v.cause, v.reason = status.ExecFailed, status.CauseExec, o.exec.reason()
+		v.exitCode = o.exec.rc()
+	case limits[o.cause] != "":
+		v.status, v.reason = limits[o.cause], o.detail
+	case !o.waited && o.cause != "":
+		// We killed everything at once, on the caller's behalf.
+		v.status, v.signal, v.reason = status.KilledKill, syscall.SIGKILL, o.detail
+	case !o.waited:
+		v.status, v.cause = status.InternalError, status.CauseSetup
+		v.reason = "the sandbox's init ended without a word"
+	case v.exited:
+		o.exitVerdict(&v)
+	default:
+		o.signalVerdict(&v)
+	}
+	return v
+}
+
+func (o *outcome) exitVerdict(v *verdict) {
+	v.status, v.reason = status.OK, "exited 0"
+	if v.exitCode != 0 {
+		v.status, v.reason = status.Failed, fmt.Sprintf("exited %d", v.exitCode)
+	}
+	if v.cause == "" {
+		v.cause = status.CauseExit
+	}
+}
+
+func (o *outcome) signalVerdict(v *verdict) {
+	if v.cause == "" {
+		v.cause = status.CauseSignal
+	}
+	v.reason = "killed by " + signalName(v.signal)
+	switch v.signal {
+	case syscall.SIGTERM:
+		v.status = status.KilledTerm
+	case syscall.SIGKILL:
+		v.status = status.KilledKill
+	case syscall.SIGXCPU:
+		v.status = status.KilledSignal
+		if o.cpuLimit > 0 && o.cpuUsed >= o.cpuLimit {
+			v.status, v.cause = status.CPULimit, status.CauseCPURlim
+			v.reason = "CPU time limit of one process reached"
+		}
+	case syscall.SIGSYS:
+		v.status = status.KilledSignal
+		if o.seccompKills {
+			v.status, v.cause = status.ForbiddenSyscall, status.CauseSeccomp
+			v.reason = "killed by the system call filter"
+		}
+	default:
+		v.status = status.KilledSignal
+	}
+}
+
+// signalName is the name as in signal(7).
+func signalName(n syscall.Signal) string {
+	if n > 0 && int(n) < len(signalNames) && signalNames[n] != "" {
+		return "SIG" + signalNames[n]
+	}
+	return fmt.Sprintf("signal %d", int(n))
+}
+
+// signalNames are Linux's numbers.
+var signalNames = [...]string{
+	1: "HUP", 2: "INT", 3: "QUIT", 4: "ILL", 5: "TRAP", 6: "ABRT", 7: "BUS", 8: "FPE", 9: "KILL",
+	10: "USR1", 11: "SEGV", 12: "USR2", 13: "PIPE", 14: "ALRM", 15: "TERM", 16: "STKFLT", 17: "CHLD",
+	18: "CONT", 19: "STOP", 20: "TSTP", 21: "TTIN", 22: "TTOU", 23: "URG", 24: "XCPU", 25: "XFSZ",
+	26: "VTALRM", 27: "PROF", 28: "WINCH", 29: "IO", 30: "PWR", 31: "SYS",
+}

@@ -1,0 +1,119 @@
+package output
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// roleWrite is a target that writes SIZE bytes, 64 KiB at a time.
+func roleWrite() {
+	size, _ := strconv.Atoi(os.Getenv("SIZE"))
+	b := make([]byte, 64<<10)
+	for size > 0 {
+		n, err := unix.Write(1, b[:min(size, len(b))])
+		if err != nil {
+			os.Exit(1)
+		}
+		size -= n
+	}
+}
+
+// roleDiscard is a reader such as cat >/dev/null.
+func roleDiscard() {
+	b := make([]byte, 128<<10)
+	for {
+		if n, err := unix.Read(0, b); n <= 0 || err != nil {
+			return
+		}
+	}
+}
+
+const benchSize = 1 << 30
+
+// BenchmarkPipe: a gigabyte from one process to another, over one pipe and through the pump.
+func BenchmarkPipe(b *testing.B) {
+	for _, relayed := range []bool{false, true} {
+		name := "bare"
+		if relayed {
+			name = "relayed"
+		}
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(benchSize)
+			for b.Loop() {
+				r, w, _ := os.Pipe()
+				reader, writer := helper("discard"), helper("write", "SIZE="+strconv.Itoa(benchSize))
+				reader.Stdin = r
+				var p *Pump
+				writer.Stdout = w
+				if relayed {
+					p = pump(b)
+					_, writer.Stdout = output(b, p, Config{Dst: int(w.Fd()), Limit: 2 * benchSize})
+					p.Start()
+				}
+				start(b, reader.Start(), writer.Start())
+				r.Close()
+				writer.Wait()
+				if relayed {
+					writer.Stdout.(*os.File).Close()
+					ended(b, p)
+				}
+				w.Close()
+				reader.Wait()
+			}
+		})
+	}
+}
+
+// BenchmarkSink: a gigabyte that ends with us: dropped, captured, or in a file.
+func BenchmarkSink(b *testing.B) {
+	file, err := os.Create(b.TempDir() + "/out")
+	if err != nil {
+		b.Fatal(err)
+	}
+	null, _ := os.OpenFile("/dev/null", os.O_WRONLY, 0)
+	for _, c := range []struct {
+		name string
+		cfg  Config
+		bare *os.File
+	}{
+		{"dropped", Config{Dst: -1, Limit: 1}, nil},
+		{"null, bare", Config{}, null},
+		{"null", Config{Dst: int(null.Fd())}, nil},
+		{"file, bare", Config{}, file},
+		{"file", Config{Dst: int(file.Fd())}, nil},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.SetBytes(benchSize)
+			for b.Loop() {
+				file.Truncate(0)
+				file.Seek(0, io.SeekStart)
+				writer := helper("write", "SIZE="+strconv.Itoa(benchSize))
+				if c.bare != nil {
+					writer.Stdout = c.bare
+					start(b, writer.Run())
+					continue
+				}
+				p := pump(b)
+				_, w := output(b, p, c.cfg)
+				p.Start()
+				writer.Stdout = w
+				start(b, writer.Run())
+				w.Close()
+				ended(b, p)
+			}
+		})
+	}
+}
+
+func start(b *testing.B, errs ...error) {
+	b.Helper()
+	for _, err := range errs {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}

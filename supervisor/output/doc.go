@@ -1,0 +1,38 @@
+// Package output moves the bytes of a run between the caller and the target:
+// the target's two output streams (or its pty) to the caller's, each under a
+// cap, and the caller's standard input to the target.
+//
+//	target ──▶ pipe of ours ──▶ Pump ──▶ the caller's stdout
+//	target ──▶ pipe of ours ──▶ Pump ──▶ the caller's stderr
+//	target ◀── pipe of ours ◀── Pump ◀── the caller's stdin
+//	target ◀─▶ pty          ◀─▶ Pump ◀─▶ the caller's terminal
+//
+// The target never holds the caller's own descriptor, so it can neither seek,
+// nor reopen, nor change the mode of what is behind it. The one exception is a
+// standard input that is an anonymous pipe: it is handed on, because bytes taken
+// out of a pipe can't be put back for whoever reads it next.
+//
+// One goroutine on one thread, in poll(2), serves everything. It never blocks
+// on a destination: pipes and terminals are opened a second time for a file
+// description with O_NONBLOCK of its own (setting the flag on the caller's would
+// change it for everybody who shares it), sockets take MSG_DONTWAIT. Where the
+// second open is refused (another user's terminal), writes are kept so small
+// that poll's answer holds.
+//
+// What happens when a destination fails:
+//
+//   - nobody reads any more (EPIPE): the target's end is closed too, so the
+//     target dies of SIGPIPE, or sees EPIPE, just as it would without us:
+//     "confine -- yes | head -1" ends at once;
+//   - any other error (ENOSPC, EBADF because the caller closed it): the rest is
+//     drained and dropped, the error is kept for the report.
+//
+// Writes here are raw system calls on a thread that blocks SIGPIPE and SIGXFSZ,
+// so neither signal can end the supervisor. An *os.File on descriptor 1 or 2
+// would: the Go runtime raises SIGPIPE for those.
+//
+// Current limitations: what the target wrote to one stream and what it wrote to
+// the other arrive in order only as far as poll(2) sees them apart, as with any
+// pair of pipes. A regular file given as standard input is at its end when it is
+// at its end: a target that waits for it to grow waits in vain.
+package output

@@ -1,0 +1,186 @@
+package output
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// background is how often a terminal is looked at that isn't ours to read now.
+const background = 300 * time.Millisecond
+
+// Input relays something of the caller's to a pipe or pty of the target's.
+type Input struct {
+	src      int
+	owned    bool // src is a second open of the caller's file, ours to close
+	caller   int  // the caller's descriptor itself
+	seekable bool
+	terminal bool
+	socket   bool
+	dst      int // ours
+	hold     int // reading end of our pipe, to count what is left; -1: none
+
+	buf        []byte
+	pend       []byte
+	wasFore    bool
+	foreground func()
+	eof, done  bool
+	polled     [2]int
+}
+
+// newInput owns dst from its success on.
+func newInput(fd, dst int) (*Input, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if err := unix.SetNonblock(dst, true); err != nil {
+		return nil, err
+	}
+	in := &Input{src: fd, caller: fd, dst: dst, hold: -1}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG, unix.S_IFBLK:
+		in.seekable = true
+	case unix.S_IFSOCK:
+		in.socket = true
+	case unix.S_IFIFO:
+		in.reopen(unix.O_RDONLY)
+	case unix.S_IFCHR:
+		if in.terminal = isTerminal(fd); in.terminal {
+			in.reopen(unix.O_RDONLY | unix.O_NOCTTY)
+		}
+	}
+	return in, nil
+}
+
+// reopen makes reads return at once even where somebody else was faster.
+// Where it is refused poll's answer has to do.
+func (in *Input) reopen(mode int) {
+	if fd, err := reopen(in.src, mode|unix.O_NONBLOCK); err == nil {
+		in.src, in.owned = fd, true
+	}
+}
+
+// enter adds to the poll set what the input waits for; again: look again after a while.
+func (in *Input) enter(set []unix.PollFd) (_ []unix.PollFd, again bool) {
+	in.polled = [2]int{-1, -1}
+	if in.done {
+		return set, false
+	}
+	out := unix.PollFd{Fd: int32(in.dst)}
+	switch {
+	case len(in.pend) > 0:
+		out.Events = unix.POLLOUT
+	case in.eof:
+		return set, false
+	case !in.mayRead():
+		again = true
+	default:
+		in.polled[0] = len(set)
+		set = append(set, unix.PollFd{Fd: int32(in.src), Events: unix.POLLIN})
+	}
+	in.polled[1] = len(set) // also for POLLERR: nobody reads it any more
+	return append(set, out), again
+}
+
+// mayRead: a read from the background would stop the whole job, which did not ask for it.
+func (in *Input) mayRead() bool {
+	if !in.terminal {
+		return true
+	}
+	pgrp, err := unix.IoctlGetInt(in.src, unix.TIOCGPGRP)
+	fore := err != nil || pgrp == unix.Getpgrp() // ENOTTY: not our controlling terminal, no job control
+	if fore && !in.wasFore && in.foreground != nil {
+		in.foreground()
+	}
+	in.wasFore = fore
+	return fore
+}
+
+func (in *Input) leave(set []unix.PollFd) {
+	if i := in.polled[1]; i >= 0 && set[i].Revents != 0 {
+		if set[i].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) != 0 {
+			in.end()
+			return
+		}
+		in.flush()
+	}
+	if i := in.polled[0]; i >= 0 && set[i].Revents != 0 {
+		in.fill()
+	}
+}
+
+func (in *Input) fill() {
+	if in.buf == nil {
+		in.buf = make([]byte, bufSize)
+	}
+	n, err := in.read()
+	switch {
+	case err == unix.EAGAIN || err == unix.EINTR:
+	case err == unix.EIO && in.terminal && !in.mayRead(): // went to the background just now
+	case err != nil || n <= 0:
+		in.finish()
+	default:
+		in.pend = in.buf[:n]
+		in.flush()
+	}
+}
+
+func (in *Input) read() (int, error) {
+	if in.socket {
+		n, _, err := unix.Recvfrom(in.src, in.buf, unix.MSG_DONTWAIT)
+		return n, err
+	}
+	return unix.Read(in.src, in.buf)
+}
+
+func (in *Input) flush() {
+	for len(in.pend) > 0 {
+		n, err := unix.Write(in.dst, in.pend)
+		if err == unix.EINTR {
+			continue
+		}
+		if err == unix.EAGAIN {
+			return
+		}
+		if err != nil { // nobody reads any more
+			in.end()
+			return
+		}
+		in.pend = in.pend[n:]
+	}
+}
+
+// finish: the source has ended. Only counting what is left may remain to be done.
+func (in *Input) finish() {
+	in.eof = true
+	unix.Close(in.dst)
+	in.dst = -1
+	if in.hold < 0 {
+		in.end()
+	}
+}
+
+// end stops the relay and gives back what the target didn't take.
+func (in *Input) end() {
+	if in.done {
+		return
+	}
+	in.done = true
+	if in.seekable && in.hold >= 0 {
+		left, err := unix.IoctlGetInt(in.hold, unix.TIOCINQ)
+		if left += len(in.pend); err == nil && left > 0 {
+			unix.Seek(in.caller, int64(-left), unix.SEEK_CUR)
+		}
+	}
+	in.pend = nil
+	for _, fd := range []*int{&in.dst, &in.hold} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1
+		}
+	}
+	if in.owned {
+		unix.Close(in.src)
+	}
+}

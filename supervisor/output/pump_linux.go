@@ -1,0 +1,215 @@
+package output
+
+import (
+	"math"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Pump serves all streams of one run.
+type Pump struct {
+	outs []*Stream
+	ins  []*Input
+	wake int // eventfd
+	null int // /dev/null for what is dropped; -1: none
+
+	began time.Time
+	until atomic.Int64 // nanoseconds after began; noEnd: the run goes on
+	idle  chan struct{}
+	lost  bool
+}
+
+const (
+	noEnd   = math.MaxInt64
+	forever = math.MaxInt64 - 1
+	// stuck is how long End waits for a system call that ignores its deadline.
+	stuck = 200 * time.Millisecond
+)
+
+// Pipe makes a pipe for one stream of a run.
+func Pipe() (r, w int, err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return -1, -1, err
+	}
+	return fds[0], fds[1], nil
+}
+
+// New makes a Pump with nothing to do.
+func New() (*Pump, error) {
+	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pump{wake: wake, null: -1, began: time.Now(), idle: make(chan struct{})}
+	p.until.Store(noEnd)
+	return p, nil
+}
+
+// Output adds an output stream, before Start.
+func (p *Pump) Output(c Config) (*Stream, error) {
+	s, err := newStream(c)
+	if err == nil {
+		p.outs = append(p.outs, s)
+	}
+	return s, err
+}
+
+// Start begins to move bytes.
+func (p *Pump) Start() { go p.run() }
+
+// End is called when the target and everything it started are gone: it gives
+// standard input back, and returns when the destinations have all that was
+// written, but not later than after patience (negative: as long as it takes, as
+// without us). It may be called again, at the same time, with less patience.
+// With ErrUndelivered something was left.
+func (p *Pump) End(patience time.Duration) error {
+	until := int64(forever)
+	if patience >= 0 {
+		until = int64(time.Since(p.began) + patience)
+	}
+	for old := p.until.Load(); until < old; old = p.until.Load() {
+		if p.until.CompareAndSwap(old, until) {
+			break
+		}
+	}
+	p.poke()
+	if patience < 0 {
+		<-p.idle
+	} else {
+		t := time.NewTimer(patience + stuck)
+		defer t.Stop()
+		select {
+		case <-p.idle:
+		case <-t.C:
+			return ErrUndelivered // in a system call that nothing interrupts; it goes with the process
+		}
+	}
+	if p.lost {
+		return ErrUndelivered
+	}
+	return nil
+}
+
+func (p *Pump) poke() {
+	one := [8]byte{1} // the order of bytes doesn't matter: any number wakes
+	unix.Write(p.wake, one[:])
+}
+
+// run is the thread of the pump. The thread is never unlocked and so ends with
+// it, together with its signal mask and what is pending on it.
+func (p *Pump) run() {
+	runtime.LockOSThread()
+	defer close(p.idle)
+	blockSignals()
+	defer p.close()
+	if len(p.outs) > 0 {
+		if fd, err := unix.Open("/dev/null", unix.O_WRONLY|unix.O_CLOEXEC, 0); err == nil {
+			p.null = fd
+			defer unix.Close(fd)
+		}
+	}
+	var set []unix.PollFd
+	for {
+		until := p.until.Load()
+		if until != noEnd {
+			for _, in := range p.ins {
+				in.end() // before anything else: the caller's next program reads there
+			}
+		}
+		set = append(set[:0], unix.PollFd{Fd: int32(p.wake), Events: unix.POLLIN})
+		var wait time.Duration
+		if set, wait = p.enter(set); p.finished() {
+			return
+		}
+		if until < forever {
+			left := time.Duration(until) - time.Since(p.began)
+			if left <= 0 {
+				p.lost = true
+				return
+			}
+			wait = left
+		}
+		if _, err := unix.Poll(set, milliseconds(wait)); err != nil {
+			continue // EINTR; ENOMEM passes
+		}
+		p.leave(set)
+	}
+}
+
+// enter makes the poll set, and says how long it may be waited for at most; 0: for ever.
+func (p *Pump) enter(set []unix.PollFd) ([]unix.PollFd, time.Duration) {
+	for _, s := range p.outs {
+		set = s.enter(set)
+	}
+	var wait time.Duration
+	for _, in := range p.ins {
+		var again bool
+		if set, again = in.enter(set); again {
+			wait = background
+		}
+	}
+	return set, wait
+}
+
+func (p *Pump) leave(set []unix.PollFd) {
+	if set[0].Revents != 0 {
+		var b [8]byte
+		unix.Read(p.wake, b[:])
+	}
+	for _, in := range p.ins {
+		in.leave(set)
+	}
+	for _, s := range p.outs {
+		s.leave(p, set)
+	}
+}
+
+// finished: nothing can happen any more.
+func (p *Pump) finished() bool {
+	for _, s := range p.outs {
+		if !s.done() {
+			return false
+		}
+	}
+	for _, in := range p.ins {
+		if !in.done {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *Pump) close() {
+	for _, in := range p.ins {
+		in.end()
+	}
+	for _, s := range p.outs {
+		s.closeSrc()
+		s.dst.close()
+	}
+	// wake stays open: somebody may be about to write to it, and its number must
+	// not mean another file by then. It is one descriptor per run.
+	runtime.AddCleanup(p, func(fd int) { unix.Close(fd) }, p.wake)
+}
+
+func milliseconds(d time.Duration) int {
+	if d == 0 {
+		return -1
+	}
+	return int(min(d/time.Millisecond+1, math.MaxInt32))
+}
+
+// blockSignals keeps the kernel from ending or stopping the process for what a
+// write or read of this thread meets: it gets the errno instead.
+func blockSignals() {
+	var set unix.Sigset_t
+	for _, sig := range []unix.Signal{unix.SIGPIPE, unix.SIGXFSZ, unix.SIGTTIN} {
+		const bits = 32 << (^uint(0) >> 63)
+		set.Val[(int(sig)-1)/bits] |= 1 << ((int(sig) - 1) % bits)
+	}
+	unix.PthreadSigmask(unix.SIG_BLOCK, &set, nil)
+}

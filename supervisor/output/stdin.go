@@ -1,0 +1,24 @@
+package output
+
+// Kind is what the caller's standard input is, as far as it matters.
+type Kind uint8
+
+const (
+	// Null reads nothing: /dev/null, or no standard input at all. The target gets a /dev/null of its own.
+	Null Kind = iota
+	// Handed is an anonymous pipe open for reading only. The target gets it, unread.
+	Handed
+	// Relayed is anything else. The target gets a pipe, and holds nothing of the
+	// caller's file, socket, device or terminal.
+	Relayed
+)
+
+func (k Kind) String() string {
+	switch k {
+	case Null:
+		return "null"
+	case Handed:
+		return "handed on"
+	}
+	return "relayed"
+}

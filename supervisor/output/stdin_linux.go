@@ -1,0 +1,78 @@
+package output
+
+import "golang.org/x/sys/unix"
+
+// Stdin says what fd is as a standard input.
+func Stdin(fd int) Kind {
+	var st unix.Stat_t
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil || unix.Fstat(fd, &st) != nil {
+		return Null // closed
+	}
+	if flags&unix.O_PATH != 0 || flags&unix.O_ACCMODE == unix.O_WRONLY {
+		return Null // nothing can be read there
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return Null
+	case unix.S_IFCHR:
+		if st.Rdev == unix.Mkdev(1, 3) {
+			return Null
+		}
+	case unix.S_IFIFO:
+		if flags&unix.O_ACCMODE == unix.O_RDONLY && anonymous(fd) {
+			return Handed
+		}
+	}
+	return Relayed
+}
+
+// Stdin makes the target's standard input out of the caller's fd, before Start.
+// The result is the caller's to close once the target has it.
+func (p *Pump) Stdin(fd int) (target int, err error) {
+	switch Stdin(fd) {
+	case Null:
+		return unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	case Handed:
+		return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	}
+	r, w, err := Pipe()
+	if err != nil {
+		return -1, err
+	}
+	in, err := newInput(fd, w)
+	if err != nil {
+		unix.Close(r)
+		unix.Close(w)
+		return -1, err
+	}
+	if in.seekable {
+		// Our own reading end: what lies unread in the pipe can still be counted
+		// when the file has ended and the writing end is closed.
+		if in.hold, err = unix.FcntlInt(uintptr(r), unix.F_DUPFD_CLOEXEC, 3); err != nil {
+			unix.Close(r)
+			in.end()
+			return -1, err
+		}
+	}
+	p.ins = append(p.ins, in)
+	return r, nil
+}
+
+// Keyboard relays the caller's terminal fd to the pty master, before Start.
+// foreground, if not nil, is called whenever confine finds itself in the
+// terminal's foreground after it wasn't.
+func (p *Pump) Keyboard(fd, master int, foreground func()) error {
+	own, err := unix.FcntlInt(uintptr(master), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return err
+	}
+	in, err := newInput(fd, own)
+	if err != nil {
+		unix.Close(own)
+		return err
+	}
+	in.foreground = foreground
+	p.ins = append(p.ins, in)
+	return nil
+}

@@ -1,0 +1,137 @@
+package supervisor
+
+import (
+	"encoding/base64"
+	"sort"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"github.com/confine-run/confine/status"
+)
+
+// report says what is known, once everything has ended. What only the caller
+// knows (command, profile, exit code in its dialect) is left to it.
+func (r *run) report() *status.Report {
+	v := r.out.verdict()
+	rep := &status.Report{
+		Status:  v.status,
+		Cause:   v.cause,
+		Reason:  v.reason,
+		Backend: "linux-process",
+	}
+	if v.signal != 0 {
+		rep.Signal = signalName(v.signal)
+	}
+	if v.exited {
+		rep.ExitCode = &v.exitCode
+	}
+	rep.RC = status.Status.RC(v.status, status.Normalized, v.exitCode, int(v.signal))
+	if r.out.setup != nil {
+		rep.SetupError = r.out.setup.report()
+	}
+	if !r.started.IsZero() {
+		rep.DurationMS = r.ended.Sub(r.started).Milliseconds()
+	}
+	r.reportStreams(rep)
+	r.reportUsage(rep)
+	rep.Enforced = r.ledger()
+	rep.LimitsHit = r.limitsHit(rep)
+	rep.Violations = r.violations()
+	rep.Normalize()
+	return rep
+}
+
+func (r *run) reportStreams(rep *status.Report) {
+	if r.io == nil {
+		return
+	}
+	for fd, to := range []struct {
+		bytes     *int64
+		truncated *bool
+		text      *string
+		encoding  *string
+	}{
+		1: {&rep.Bytes.Stdout, &rep.Truncated.Stdout, &rep.Stdout, &rep.Encoding.Stdout},
+		2: {&rep.Bytes.Stderr, &rep.Truncated.Stderr, &rep.Stderr, &rep.Encoding.Stderr},
+	} {
+		s := r.io.out[fd]
+		if fd == 0 || s == nil {
+			continue
+		}
+		*to.bytes, *to.truncated = s.Bytes(), s.Truncated()
+		if text := s.Captured(); utf8.Valid(text) {
+			*to.text = string(text)
+		} else {
+			*to.text, *to.encoding = base64.StdEncoding.EncodeToString(text), "base64"
+		}
+	}
+}
+
+// reportUsage: the init's own count of what it reaped, which is everything, if
+// it could tell; else the last sample of the tree.
+func (r *run) reportUsage(rep *status.Report) {
+	seen := r.watch.usage()
+	u := &rep.Usage
+	u.Sources = map[string]string{}
+	if r.out.waited {
+		user := time.Duration(r.exited.UserUS) * time.Microsecond
+		system := time.Duration(r.exited.SystemUS) * time.Microsecond
+		u.UserMS, u.SystemMS, u.CPUMS = user.Milliseconds(), system.Milliseconds(), (user + system).Milliseconds()
+		u.MemoryPeakBytes = r.exited.MaxRSS
+		u.Sources["cpu_ms"] = "rusage of everything reaped"
+		u.Sources["memory_peak_bytes"] = "rusage, largest process"
+	}
+	if seen.CPU.Milliseconds() > u.CPUMS {
+		u.CPUMS, u.UserMS, u.SystemMS = seen.CPU.Milliseconds(), seen.User.Milliseconds(), seen.System.Milliseconds()
+		u.Sources["cpu_ms"] = "samples of the process tree"
+	}
+	if seen.MemoryPeak > u.MemoryPeakBytes {
+		u.MemoryPeakBytes = seen.MemoryPeak
+		u.Sources["memory_peak_bytes"] = "samples of the process tree"
+	}
+	u.TasksPeak = seen.TasksPeak
+	u.Sources["tasks_peak"] = "samples of the process tree"
+	if r.out.waited && u.TasksPeak < 1 {
+		u.TasksPeak = 1 // it ran, and ended before the first sample
+	}
+}
+
+// limitsHit are the limits that were reached, whether they ended the run or not.
+func (r *run) limitsHit(rep *status.Report) []string {
+	hit := map[status.Capability]bool{}
+	switch rep.Status {
+	case status.Timeout:
+		hit[status.WallTime] = true
+	case status.CPULimit:
+		hit[status.CPUTime] = true
+	case status.MemLimit:
+		hit[status.Memory] = true
+	}
+	if rep.Truncated.Stdout || rep.Truncated.Stderr {
+		hit[status.Output] = true
+	}
+	if r.out.waited && r.out.waitStatus.Signaled() && r.out.waitStatus.Signal() == syscall.SIGXFSZ {
+		hit[status.FileSize] = true
+	}
+	for _, c := range r.watch.limits() {
+		hit[c] = true
+	}
+	names := make([]string, 0, len(hit))
+	for c := range hit {
+		names = append(names, string(c))
+	}
+	sort.Strings(names)
+	return names
+}
+
+// violations are the attempts that this side can name.
+func (r *run) violations() (list []status.Violation) {
+	for _, path := range r.removed {
+		list = append(list, status.Violation{
+			Kind: "file", What: path, Count: 1, Rule: "protected",
+			Hint: "it did not exist before and was removed again; protect = [] in [sandbox.filesystem] allows it",
+		})
+	}
+	return list
+}

@@ -1,0 +1,263 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
+)
+
+const (
+	// setupPatience bounds the time from clone to the target's start.
+	setupPatience = 30 * time.Second
+	// initPatience is how long the init may take to kill, reap and report before
+	// it is killed itself.
+	initPatience = 2 * time.Second
+)
+
+// run is one run, from the side that watches. Only its own goroutine touches it.
+type run struct {
+	plan  *plan.Plan
+	opts  *Options
+	child *process
+	io    *streams
+	watch *watch
+
+	events <-chan event
+	wall   <-chan time.Time
+	out    outcome
+
+	started  time.Time // of the target
+	ended    time.Time
+	exited   handoff.Message
+	fellBack handoff.Fallbacks
+	ready    bool
+
+	targetStarted bool
+
+	removed []string // protected paths that had come to be
+
+	stage    stage
+	deadline <-chan time.Time // of the stage
+}
+
+// stage is how far the stopping of a run has gone.
+type stage int
+
+const (
+	running stage = iota
+	asked         // SIGTERM was sent, or the caller's signal passed on
+	killed        // the init was told to kill
+	shot          // the init was killed
+)
+
+// Run carries out a plan. It always gives a report, whatever happened.
+func Run(ctx context.Context, p *plan.Plan, o Options) *status.Report {
+	// The child dies with the thread that made it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	r := &run{plan: p, opts: &o}
+	r.out.seccompKills = p.SeccompKills
+	r.out.cpuLimit = p.Watch.CPU
+	r.do(ctx)
+	return r.report()
+}
+
+func (r *run) do(ctx context.Context) {
+	var err error
+	if r.io, err = openStreams(r.plan, r.opts); err != nil {
+		r.out.setup = &SetupError{Step: "streams", Op: "pipe", Errno: errnoOf(err)}
+		return
+	}
+	r.child, err = start(r.plan, r.io.target)
+	r.io.started()
+	if err != nil {
+		r.out.setup = err.(*SetupError)
+		r.io.end(0)
+		return
+	}
+	r.events = listen(r.child.sock)
+	r.loop(ctx)
+	r.watch.end()
+	r.child.reap()
+	if r.ended.IsZero() {
+		r.ended = time.Now()
+	}
+	r.removed = removeAbsent(r.plan.KeepAbsent)
+	r.io.end(r.patience())
+}
+
+// patience is how long the caller's side may still take to read what is there.
+func (r *run) patience() time.Duration {
+	if r.out.cause == "" {
+		return -1 // as long as without us
+	}
+	return initPatience
+}
+
+// loop ends when the child's side of the socket has: then nothing of the run is
+// left but a zombie.
+func (r *run) loop(ctx context.Context) {
+	setup := time.NewTimer(setupPatience)
+	defer setup.Stop()
+	done := ctx.Done()
+	for {
+		select {
+		case e, open := <-r.events:
+			if !open {
+				return
+			}
+			r.hear(e)
+		case <-setup.C:
+			if !r.ready {
+				r.out.setup = &SetupError{Step: "start", Op: "set-up", Errno: unix.ETIMEDOUT}
+				r.child.kill()
+			}
+		case <-r.wall:
+			r.stop(status.CauseWall, fmt.Sprintf("wall-clock limit of %s reached", r.plan.Watch.Wall))
+		case <-done:
+			done = nil
+			r.kill(status.CauseContext, "cancelled by the caller")
+		case hit := <-r.watch.hits():
+			if hit.broken != nil {
+				r.broken(hit.broken)
+				continue
+			}
+			r.kill(hit.cause, hit.detail)
+		case s := <-r.opts.Signals:
+			r.passOn(s)
+		case <-r.deadline:
+			r.advance()
+		}
+	}
+}
+
+// hear takes one message of the child's.
+func (r *run) hear(e event) {
+	m := e.message
+	switch m.Kind {
+	case handoff.KindSetupError:
+		if r.out.setup == nil {
+			r.out.setup = &SetupError{Step: m.Step, Op: m.Op, Path: m.Path, Errno: unix.Errno(m.Errno)}
+		}
+	case handoff.KindReady:
+		r.ready, r.fellBack = true, m.Fallbacks
+		r.started = time.Now()
+		if r.plan.Watch.Wall > 0 {
+			r.wall = time.After(r.plan.Watch.Wall)
+		}
+		err := r.io.begin(e.pty)
+		if err != nil {
+			r.broken(err)
+			return
+		}
+		r.watch, err = newWatch(r.plan, e.proc, e.scratch, r.child.pid)
+		if err != nil && !errors.Is(err, os.ErrProcessDone) {
+			r.broken(err)
+		}
+	case handoff.KindExecError:
+		r.out.exec = &execError{path: m.Path, errno: unix.Errno(m.Errno), lookup: m.Step == "lookup"}
+	case handoff.KindStarted:
+		r.targetStarted = true
+		if r.opts.Started != nil {
+			r.opts.Started()
+		}
+	case handoff.KindStopped:
+		r.suspend(unix.Signal(m.Number))
+	case handoff.KindExited:
+		r.ended = time.Now()
+		r.exited = *m
+		r.out.waited, r.out.waitStatus = true, syscall.WaitStatus(m.WaitStatus)
+		r.out.cpuUsed = time.Duration(m.UserUS+m.SystemUS) * time.Microsecond
+	}
+}
+
+// broken ends a run that can't be held to its limits any more.
+func (r *run) broken(err error) {
+	if r.out.setup == nil && !r.out.waited {
+		r.out.setup = &SetupError{Step: "watch", Op: err.Error(), Errno: errnoOf(err)}
+	}
+	r.child.kill()
+}
+
+// because records a cause; the first one wins.
+func (r *run) because(cause status.Cause, detail string) {
+	if r.out.cause == "" && !r.out.waited {
+		r.out.cause, r.out.detail = cause, detail
+	}
+}
+
+// stop asks the target to end, and gives it the grace period.
+func (r *run) stop(cause status.Cause, detail string) {
+	r.because(cause, detail)
+	if r.stage >= asked {
+		return
+	}
+	r.send(unix.SIGTERM)
+	r.send(unix.SIGCONT) // a stopped one could not hear
+	r.enter(asked, r.plan.Watch.Grace)
+}
+
+// kill ends it at once.
+func (r *run) kill(cause status.Cause, detail string) {
+	r.because(cause, detail)
+	if r.stage < killed {
+		r.stage = asked
+		r.advance()
+	}
+}
+
+// enter begins a stage that ends by itself after d.
+func (r *run) enter(s stage, d time.Duration) {
+	r.stage = s
+	r.deadline = time.After(d)
+}
+
+// advance goes one stage further.
+func (r *run) advance() {
+	switch r.stage {
+	case asked:
+		// The init kills the target, and then everything else, and can tell what
+		// all of it used.
+		r.send(unix.SIGKILL)
+		r.enter(killed, initPatience)
+	case killed:
+		r.child.kill()
+		r.stage, r.deadline = shot, nil
+	}
+}
+
+func (r *run) send(n unix.Signal) {
+	m := handoff.Message{Kind: handoff.KindSignal, Number: uint32(n)}
+	_ = r.child.send(&m)
+}
+
+// passOn gives the caller's signal to the target. One that asks for an end
+// starts the grace period; the second of these kills.
+func (r *run) passOn(s os.Signal) {
+	n, ok := s.(syscall.Signal)
+	if !ok {
+		return
+	}
+	switch n {
+	case unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP:
+		if r.stage >= asked {
+			r.kill(status.CauseCaller, "killed by the caller's second signal")
+			return
+		}
+		r.because(status.CauseCaller, "the caller's "+signalName(n))
+		r.send(n)
+		r.enter(asked, r.plan.Watch.Grace)
+	default:
+		r.send(n)
+	}
+}

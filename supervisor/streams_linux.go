@@ -1,0 +1,133 @@
+package supervisor
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/supervisor/output"
+)
+
+// streams are the three streams of a run. What the target gets are ends of our
+// own, never the caller's descriptors; see package output for the one exception.
+type streams struct {
+	plan   *plan.Plan
+	opts   *Options
+	pump   *output.Pump
+	target [3]int // the child's 0, 1, 2, until it has them
+	source [3]int // our ends of 1 and 2
+	out    [3]*output.Stream
+	begun  bool
+	err    error
+}
+
+func openStreams(p *plan.Plan, o *Options) (*streams, error) {
+	s := &streams{plan: p, opts: o, target: [3]int{-1, -1, -1}, source: [3]int{-1, -1, -1}}
+	pump, err := output.New()
+	if err != nil {
+		return nil, err
+	}
+	s.pump = pump
+	for fd := range s.target {
+		if err := s.open(fd); err != nil {
+			s.started()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *streams) open(fd int) (err error) {
+	switch {
+	case s.plan.Child.TTY[fd]: // the child puts its pty there
+		s.target[fd], err = unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	case fd == 0:
+		s.target[0], err = s.pump.Stdin(s.opts.Stdin)
+	default:
+		s.source[fd], s.target[fd], err = output.Pipe()
+	}
+	return err
+}
+
+// started lets go of the ends that the child has now.
+func (s *streams) started() {
+	for i, fd := range s.target {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+		s.target[i] = -1
+	}
+}
+
+// begin starts to move bytes. pty is the master that the child made, or -1.
+func (s *streams) begin(pty int) error {
+	for fd := 1; fd <= 2; fd++ {
+		if s.source[fd] < 0 {
+			continue
+		}
+		if err := s.relay(fd, s.source[fd]); err != nil {
+			return err
+		}
+		s.source[fd] = -1
+	}
+	if pty >= 0 {
+		if err := s.beginPTY(pty); err != nil {
+			return err
+		}
+	}
+	s.begun = true
+	s.pump.Start()
+	return nil
+}
+
+func (s *streams) relay(fd, source int) (err error) {
+	c := output.Config{Src: source, Limit: s.plan.Watch.Output, Capture: s.opts.Capture}
+	switch {
+	case s.opts.Capture:
+		c.Dst = -1
+	case fd == 1:
+		c.Dst, c.Guard = s.opts.Stdout, s.opts.OutGuard
+	default:
+		c.Dst, c.Guard = s.opts.Stderr, s.opts.ErrGuard
+	}
+	s.out[fd], err = s.pump.Output(c)
+	return err
+}
+
+// beginPTY relays the pty. What the target writes to it counts as its standard
+// output, or as standard error where only that is a terminal.
+func (s *streams) beginPTY(pty int) error {
+	if s.plan.Child.TTY[0] && s.opts.Stdin >= 0 {
+		var resized func()
+		if s.opts.Terminal != nil {
+			resized = s.opts.Terminal.Foreground
+		}
+		if err := s.pump.Keyboard(s.opts.Stdin, pty, resized); err != nil {
+			return err
+		}
+	}
+	if s.opts.Terminal != nil {
+		if err := s.opts.Terminal.Attach(pty); err != nil {
+			return err
+		}
+	}
+	fd := 1
+	if !s.plan.Child.TTY[1] && s.plan.Child.TTY[2] {
+		fd = 2
+	}
+	return s.relay(fd, pty)
+}
+
+// end waits until the caller has what the target wrote.
+func (s *streams) end(patience time.Duration) {
+	for i, fd := range s.source {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+			s.source[i] = -1
+		}
+	}
+	if s.begun {
+		s.err = s.pump.End(patience)
+	}
+}

@@ -1,0 +1,263 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fakeProc is a directory that looks like the proc of a pid namespace.
+type fakeProc struct {
+	*testing.T
+	dir  string
+	tree *Tree
+}
+
+func newFakeProc(t *testing.T) *fakeProc {
+	f := &fakeProc{T: t, dir: t.TempDir()}
+	fd, err := unix.Open(f.dir, flagsDir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.tree = newTree(fd, 1)
+	t.Cleanup(func() { f.tree.Close() })
+	f.put(stat{pid: 1, state: 'S', threads: 6, utime: 500, stime: 500, rss: 1000})
+	return f
+}
+
+// put writes PID/stat; with rollup: PID/smaps_rollup with that many kB of PSS.
+func (f *fakeProc) put(s stat, rollup ...int) {
+	f.Helper()
+	if s.state == 0 {
+		s.state = 'S'
+	}
+	if s.threads == 0 {
+		s.threads = 1
+	}
+	if s.start == 0 {
+		s.start = int64(s.pid)
+	}
+	dir := filepath.Join(f.dir, strconv.Itoa(int(s.pid)))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		f.Fatal(err)
+	}
+	f.write(filepath.Join(dir, "stat"), statLine(s, fmt.Sprintf("p%d", s.pid)))
+	for _, kb := range rollup {
+		f.write(filepath.Join(dir, "smaps_rollup"), fmt.Sprintf("Rss: 1 kB\nPss: %8d kB\n", kb))
+	}
+}
+
+func (f *fakeProc) write(name, text string) {
+	f.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fakeProc) remove(pids ...int) {
+	f.Helper()
+	for _, pid := range pids {
+		if err := os.RemoveAll(filepath.Join(f.dir, strconv.Itoa(pid))); err != nil {
+			f.Fatal(err)
+		}
+	}
+}
+
+func (f *fakeProc) sample(above int64) Sample {
+	f.Helper()
+	s, err := f.tree.Sample(Need{PSSAbove: above})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return s
+}
+
+// cpu fails unless that many ticks are counted, so many of them from the ledger.
+func (f *fakeProc) cpu(when string, want, unreaped int64) {
+	f.Helper()
+	s := f.sample(NoPSS)
+	if s.CPU != ticks(want) || s.Unreaped != ticks(unreaped) || s.User+s.System != s.CPU {
+		f.Errorf("%s: %v (%v + %v), %v of it unreaped; want %v, %v", when, s.CPU, s.User, s.System, s.Unreaped, ticks(want), ticks(unreaped))
+	}
+}
+
+func TestSampleLeavesOutWhatBelongsToTheSandbox(t *testing.T) {
+	f := newFakeProc(t)
+	f.put(stat{pid: 1, state: 'S', threads: 6, utime: 500, stime: 500, cutime: 3, cstime: 4, rss: 1000})
+	f.put(stat{pid: 2, ppid: 1, threads: 3, utime: 10, stime: 20, cutime: 1, cstime: 2, rss: 100})
+	f.put(stat{pid: 3, ppid: 2, state: 'Z', utime: 1})
+	s := f.sample(NoPSS)
+	page := int64(os.Getpagesize())
+	if s.Processes != 2 || s.Tasks != 4 || s.Zombies != 1 || s.Live() != 3 || s.RSS != 100*page || s.HasPSS || s.Memory() != s.RSS {
+		t.Errorf("%+v", s)
+	}
+	if s.User != ticks(3+10+1+1) || s.System != ticks(4+20+2) || s.CPU != s.User+s.System {
+		t.Errorf("user %v, system %v, cpu %v", s.User, s.System, s.CPU)
+	}
+}
+
+func TestPSSIsMeasuredOnlyAboveTheThreshold(t *testing.T) {
+	f := newFakeProc(t)
+	page := int64(os.Getpagesize())
+	f.put(stat{pid: 2, ppid: 1, rss: 100}, 40)
+	f.put(stat{pid: 3, ppid: 1, rss: 100}, 60)
+	f.put(stat{pid: 4, ppid: 1, state: 'Z'})
+	if s := f.sample(200 * page); s.HasPSS || s.Memory() != 200*page {
+		t.Errorf("at the threshold: %+v", s)
+	}
+	s := f.sample(200*page - 1)
+	if !s.HasPSS || s.PSS != 100<<10 || s.Memory() != s.PSS || s.Estimated != 0 {
+		t.Errorf("above it: %+v", s)
+	}
+	if big := f.tree.Biggest(); big != (Process{PID: 3, Name: "p3", Bytes: 60 << 10}) {
+		t.Errorf("biggest: %+v", big)
+	}
+}
+
+func TestRSSStandsInForAPSSThatCanNotBeRead(t *testing.T) {
+	f := newFakeProc(t)
+	page := int64(os.Getpagesize())
+	f.put(stat{pid: 2, ppid: 1, rss: 100}) // no smaps_rollup, though it lives
+	f.put(stat{pid: 3, ppid: 1, rss: 100}, 60)
+	if s := f.sample(0); s.PSS != 100*page+60<<10 || s.Estimated != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestTimeOfReapedChildrenIsCountedOnce(t *testing.T) {
+	f := newFakeProc(t)
+	f.put(stat{pid: 2, ppid: 1, utime: 5})
+	f.put(stat{pid: 3, ppid: 2, utime: 7, stime: 3})
+	f.cpu("both alive", 15, 0)
+	f.remove(3)
+	f.put(stat{pid: 2, ppid: 1, utime: 5, cutime: 8, cstime: 3}) // it used a tick more before it ended
+	f.cpu("the child reaped by its parent", 16, 0)
+	f.remove(2)
+	f.put(stat{pid: 1, utime: 500, stime: 500, cutime: 13, cstime: 3})
+	f.cpu("the parent reaped by PID 1", 16, 0)
+	f.cpu("and again", 16, 0)
+}
+
+func TestTimeThatNobodyWaitedForIsKept(t *testing.T) {
+	f := newFakeProc(t)
+	f.put(stat{pid: 2, ppid: 1, utime: 5})
+	f.put(stat{pid: 3, ppid: 2, utime: 7, stime: 3, cutime: 2})
+	f.put(stat{pid: 4, ppid: 2, utime: 6})
+	f.cpu("alive", 23, 0)
+	f.remove(3)
+	f.cpu("one dropped", 23, 12)
+	f.remove(4)
+	f.put(stat{pid: 2, ppid: 1, utime: 6, cutime: 6})
+	f.cpu("one reaped", 24, 12)
+	f.put(stat{pid: 5, ppid: 2, utime: 1})
+	f.cpu("another started", 25, 12)
+}
+
+func TestTimeThatGoesWithTheParentIsLookedForAtEveryAncestor(t *testing.T) {
+	start := func(t *testing.T) *fakeProc {
+		f := newFakeProc(t)
+		f.put(stat{pid: 2, ppid: 1, utime: 1})
+		f.put(stat{pid: 3, ppid: 2, utime: 10})
+		f.put(stat{pid: 4, ppid: 3, utime: 20})
+		f.cpu("alive", 31, 0)
+		f.remove(3, 4)
+		return f
+	}
+	t.Run("reaped by the parent first", func(t *testing.T) {
+		f := start(t)
+		f.put(stat{pid: 2, ppid: 1, utime: 1, cutime: 30})
+		f.cpu("gone", 31, 0)
+	})
+	t.Run("the orphan reaped by PID 1", func(t *testing.T) {
+		f := start(t)
+		f.put(stat{pid: 2, ppid: 1, utime: 1, cutime: 10})
+		f.put(stat{pid: 1, utime: 501, stime: 500, cutime: 20})
+		f.cpu("gone", 31, 0)
+	})
+	t.Run("dropped by the parent", func(t *testing.T) {
+		f := start(t)
+		f.put(stat{pid: 2, ppid: 1, utime: 1, cutime: 10})
+		f.cpu("gone", 31, 20)
+	})
+}
+
+func TestAReusedPidIsAnotherProcess(t *testing.T) {
+	f := newFakeProc(t)
+	f.put(stat{pid: 2, ppid: 1})
+	f.put(stat{pid: 3, ppid: 2, utime: 10, start: 100})
+	f.cpu("alive", 10, 0)
+	f.put(stat{pid: 3, ppid: 2, utime: 4, start: 200})
+	f.cpu("dropped and reused", 14, 10)
+	f.put(stat{pid: 3, ppid: 2, utime: 1, start: 200}) // within one tick of the clock
+	f.cpu("reused in the same tick", 15, 14)
+}
+
+func TestNothingIsKeptWhereItCanNotBeTold(t *testing.T) {
+	f := newFakeProc(t)
+	f.put(stat{pid: 5, ppid: 1})
+	f.put(stat{pid: 3, ppid: 5, utime: 10}) // numbers have wrapped: read before its parent
+	f.cpu("alive", 10, 0)
+	f.remove(3)
+	f.cpu("the parent's base may hold it already", 10, 0)
+
+	f = newFakeProc(t)
+	f.put(stat{pid: 7, ppid: 6, utime: 10}) // whose parent was gone when it was to be read
+	f.cpu("an orphan", 10, 0)
+	f.remove(7)
+	f.cpu("no ancestor known", 10, 0)
+}
+
+func TestTheEndOfTheNamespaceIsNoLoss(t *testing.T) {
+	f := newFakeProc(t)
+	f.put(stat{pid: 2, ppid: 1, utime: 10})
+	f.cpu("alive", 10, 0)
+	f.remove(1, 2)
+	s, err := f.tree.Sample(Need{PSSAbove: NoPSS})
+	if !errors.Is(err, os.ErrProcessDone) || s.CPU != 100*time.Millisecond || s.Unreaped != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestAnUnreadableStatIsAnErrorAndNoLoss(t *testing.T) {
+	f := newFakeProc(t)
+	f.put(stat{pid: 2, ppid: 1, utime: 10})
+	f.cpu("alive", 10, 0)
+	f.write(filepath.Join(f.dir, "2", "stat"), "2 (sh")
+	if _, err := f.tree.Sample(Need{}); err == nil {
+		t.Error("no error")
+	}
+	f.remove(2)
+	f.cpu("after it", 10, 0)
+}
+
+func TestDescendantsByTheirParents(t *testing.T) {
+	all := []stat{{pid: 9, ppid: 5}, {pid: 2, ppid: 1}, {pid: 5, ppid: 3}, {pid: 4, ppid: 2}, {pid: 3, ppid: 1}, {pid: 6, ppid: 3}}
+	got := fmt.Sprint(descendants(nil, 3, all))
+	if got != "[3 5 6 9]" && got != "[3 6 5 9]" {
+		t.Error(got)
+	}
+	loop := []stat{{pid: 5, ppid: 3}, {pid: 3, ppid: 5}} // numbers reused while reading
+	if n := len(descendants(nil, 3, loop)); n > 4 {
+		t.Errorf("%d in a loop of two", n)
+	}
+}
+
+func TestNewRefusesWhatIsNoProc(t *testing.T) {
+	fd, err := unix.Open(t.TempDir(), flagsDir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if _, err := New(fd); !errors.Is(err, unix.ENOTDIR) {
+		t.Errorf("a temporary directory: %v", err)
+	}
+	if _, err := New(-1); !errors.Is(err, unix.EBADF) {
+		t.Errorf("no descriptor: %v", err)
+	}
+}

@@ -1,0 +1,123 @@
+package tree
+
+import (
+	"errors"
+	"time"
+)
+
+// judge compares a sample with the limits that end a run, and with that of tasks.
+func (w *Watchdog) judge(s *Sample) error {
+	if w.Limits.CPU > 0 && !w.cpuHit && s.CPU >= w.Limits.CPU {
+		w.cpuHit = true
+		if w.OnCPU != nil {
+			w.OnCPU(s.CPU)
+		}
+	}
+	if w.Limits.Memory > 0 && !w.memHit && s.Memory() > w.Limits.Memory {
+		if err := w.weigh(); err != nil {
+			return err
+		}
+	}
+	if w.Limits.Tasks > 0 && (s.Live() > w.Limits.Tasks || s.Zombies > w.Limits.Tasks) {
+		return w.trim(s)
+	}
+	return nil
+}
+
+// weigh measures again with everybody stopped. Processes that share memory
+// and end while they are measured one after the other are counted twice, and
+// nobody is killed for that.
+func (w *Watchdog) weigh() error {
+	return w.frozen(func() error {
+		s, err := w.tree.Sample(Need{PSSAbove: -1})
+		if err != nil {
+			return err
+		}
+		w.note(&s, w.now())
+		if s.Memory() > w.Limits.Memory {
+			w.memHit = true
+			if w.OnMemory != nil {
+				w.OnMemory(s.Memory(), w.tree.Biggest())
+			}
+		}
+		return nil
+	})
+}
+
+// maxTrims bounds the rounds of one sample; the next sample comes soon after.
+const maxTrims = 16
+
+// trim kills the newest tasks until the count is within its limit. When they
+// come back faster than they are killed, everybody is stopped meanwhile.
+func (w *Watchdog) trim(s *Sample) error {
+	count := s.Live()
+	hit := count > w.Limits.Tasks
+	rounds := func(n int) (settled bool, err error) {
+		for range n {
+			killed, err := w.tree.Trim(w.Limits.Tasks)
+			if err != nil || killed == 0 {
+				return true, err
+			}
+			hit = true
+		}
+		return false, nil
+	}
+	settled, err := rounds(2)
+	if !settled {
+		err = w.frozen(func() error {
+			_, err := rounds(maxTrims)
+			return err
+		})
+	}
+	if hit && !w.tasksHit {
+		w.tasksHit = true
+		if w.OnTasks != nil {
+			w.OnTasks(count)
+		}
+	}
+	return err
+}
+
+// frozen does something with everybody stopped, as far as that can be reached.
+func (w *Watchdog) frozen(do func() error) error {
+	err := w.tree.Stop()
+	if err == nil || errors.Is(err, ErrUnsettled) {
+		err = do()
+	}
+	if w.stopped.IsZero() {
+		err = errors.Join(err, w.tree.Continue())
+	}
+	return err
+}
+
+// throttle stops the tree when it has used up its rate, and wakes it when the
+// budget of a period has accumulated again.
+func (w *Watchdog) throttle(used time.Duration, now time.Time) error {
+	if w.Limits.CPUPercent <= 0 {
+		return nil
+	}
+	w.rate.tell(used, now)
+	switch {
+	case w.stopped.IsZero() && !w.rate.empty():
+		return nil
+	case w.stopped.IsZero():
+		w.stopped = now
+	case w.rate.full():
+		return w.release()
+	default:
+		w.throttled(now)
+		w.stopped = now
+	}
+	// Again while it is stopped, because SIGCONT can come from elsewhere.
+	if err := w.tree.Stop(); err != nil && !errors.Is(err, ErrUnsettled) {
+		return err
+	}
+	return nil
+}
+
+// throttled adds the time since the tree was last known to be stopped.
+func (w *Watchdog) throttled(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.usage.Throttled += now.Sub(w.stopped)
+}

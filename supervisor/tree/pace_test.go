@@ -1,0 +1,88 @@
+package tree
+
+import (
+	"testing"
+	"time"
+)
+
+const ms = time.Millisecond
+
+func TestTheNextSampleComesBeforeALimitCanBePassed(t *testing.T) {
+	late := situation{cores: 2, nth: 100}
+	for name, c := range map[string]struct {
+		change func(*situation)
+		want   time.Duration
+	}{
+		"no limit":                        {func(s *situation) {}, slowest},
+		"the first sample":                {func(s *situation) { s.nth = 0 }, fast},
+		"cpu far off":                     {func(s *situation) { s.limits.CPU = 20 * time.Second }, slowest},
+		"cpu: the rest by cores":          {func(s *situation) { s.limits.CPU = time.Second; s.used = 800 * ms }, 100 * ms},
+		"cpu: never below a tick":         {func(s *situation) { s.limits.CPU = time.Second; s.used = 999 * ms }, fast},
+		"cpu over":                        {func(s *situation) { s.limits.CPU = time.Second; s.used = 2 * time.Second }, fast},
+		"cpu told":                        {func(s *situation) { s.limits.CPU = time.Second; s.used = 2 * time.Second; s.cpuDone = true }, slowest},
+		"cpu with unreaped children":      {func(s *situation) { s.limits.CPU = time.Hour; s.unreaped = true }, fast},
+		"unreaped, but no cpu limit":      {func(s *situation) { s.unreaped = true }, slowest},
+		"rate: the rest by cores":         {func(s *situation) { s.limits.CPUPercent = 100; s.tokens = 80 * ms }, 40 * ms},
+		"rate nearly used up":             {func(s *situation) { s.limits.CPUPercent = 100; s.tokens = ms }, fastest},
+		"memory: far off on two cores":    {func(s *situation) { s.limits.Memory = 512 << 20 }, 62500 * time.Microsecond},
+		"memory: far off, large":          {func(s *situation) { s.limits.Memory = 8 << 30 }, slowestMem},
+		"memory: many cores":              {func(s *situation) { s.limits.Memory = 512 << 20; s.cores = 64 }, usual},
+		"memory: close, but steady":       {func(s *situation) { s.limits.Memory = 512 << 20; s.memory = 500 << 20 }, usual},
+		"memory: close and growing":       {func(s *situation) { s.limits.Memory = 512 << 20; s.memory = 500 << 20; s.growth = 1 << 20 }, fastest},
+		"memory: far off, rushing":        {func(s *situation) { s.limits.Memory = 512 << 20; s.growth = 20 << 30 }, fast},
+		"memory told":                     {func(s *situation) { s.limits.Memory = 1; s.memory = 2; s.memDone = true }, slowest},
+		"tasks: few":                      {func(s *situation) { s.limits.Tasks = 32; s.tasks = 2 }, slowestCnt},
+		"tasks: many":                     {func(s *situation) { s.limits.Tasks = 32; s.tasks = 20 }, fast},
+		"tasks: over":                     {func(s *situation) { s.limits.Tasks = 32; s.tasks = 33 }, fastest},
+		"a dear sample":                   {func(s *situation) { s.cost = 50 * ms }, 800 * ms},
+		"a dear sample when it is urgent": {func(s *situation) { s.cost = 50 * ms; s.limits.Tasks = 32; s.tasks = 33 }, 200 * ms},
+	} {
+		s := late
+		c.change(&s)
+		if got := s.next(); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestBucketStopsWhoUsesMoreAndNotWhoUsesLess(t *testing.T) {
+	now := time.Unix(0, 0)
+	b := newBucket(50, now)
+	var used time.Duration
+	spend := func(elapsed, cpu time.Duration) {
+		now, used = now.Add(elapsed), used+cpu
+		b.tell(used, now)
+	}
+	for range 100 { // 40 % of one core
+		if spend(10*ms, 4*ms); b.empty() {
+			t.Fatal("empty at less than the rate")
+		}
+	}
+	spend(time.Hour, 0)
+	if !b.full() || b.tokens != 50*ms {
+		t.Fatalf("after idling: %v", b.tokens)
+	}
+	n := 0
+	for ; !b.empty() && n < 100; n++ { // a whole core
+		spend(10*ms, 10*ms)
+	}
+	if n != 10 { // 50 ms, and what fills meanwhile
+		t.Errorf("empty after %d0 ms of a whole core", n)
+	}
+	if spend(b.refill(), 0); !b.full() {
+		t.Errorf("not full after its own time: %v", b.tokens)
+	}
+}
+
+func TestBucketRemembersWhatWasUsedTooMuch(t *testing.T) {
+	now := time.Unix(0, 0)
+	b := newBucket(10, now)
+	b.tell(510*ms, now.Add(100*ms)) // 10 ms were saved, 10 came meanwhile
+	if got := b.refill().Round(ms); got != 5000*ms {
+		t.Errorf("refill takes %v", got)
+	}
+	b.tell(510*ms, now.Add(1000*time.Hour))
+	if !b.full() {
+		t.Error("not full after a thousand hours")
+	}
+}

@@ -1,0 +1,216 @@
+package tree
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestTheNamespaceHoldsDoubleForks(t *testing.T) {
+	r := namespace(t, nil, "/bin/sh", "-c", `(setsid sh -c 'sleep 50 & sleep 50 &') & wait; echo ready; exec sleep 50`)
+	r.begin()
+	r.expect("ready")
+	r.until("three sleepers", func(s Sample) bool { return s.Processes == 3 && s.Tasks == 3 })
+}
+
+func TestTheWalkFindsWhatTheNamespaceHolds(t *testing.T) {
+	r := namespace(t, nil, "/bin/sh", "-c", `(setsid sh -c 'sleep 50 & sleep 50 &') & wait; echo ready; exec sleep 50`)
+	r.begin()
+	r.expect("ready")
+	r.until("three sleepers", func(s Sample) bool { return s.Processes == 3 })
+	walk, err := NewFromPID(r.cmd.Process.Pid)
+	r.must(err)
+	defer walk.Close()
+	s, err := walk.Sample(Need{PSSAbove: 0})
+	if err != nil || s.Processes != 3 || !s.HasPSS || s.PSS == 0 || s.Estimated != 0 {
+		t.Errorf("by children: %+v, %v", s, err)
+	}
+	walk.pids = walk.pids[:0]
+	if err := walk.scan(); err != nil || len(walk.pids) != 4 {
+		t.Errorf("by parents: %v, %v", walk.pids, err)
+	}
+	r.must(walk.Stop())
+	for pid, state := range r.states() {
+		if state != 'T' {
+			t.Errorf("%d is %c", pid, state)
+		}
+	}
+	r.must(walk.Continue())
+	r.must(walk.Signal(unix.SIGKILL))
+	r.until("killed through the walk", func(s Sample) bool { return s.Processes == 0 })
+	if err := r.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	r.cmd.Wait()
+	if _, err := walk.Sample(Need{}); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("after the end: %v", err)
+	}
+	if _, err := NewFromPID(r.cmd.Process.Pid); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("a pid that is gone: %v", err)
+	}
+}
+
+func TestSharedMemoryCountsOnce(t *testing.T) {
+	const size = 100 << 20
+	r := started(t, "share", "4", "100")
+	s := r.sample(0)
+	if s.RSS < 4*size {
+		t.Errorf("RSS %d MiB: it is not shared, or not there", s.RSS>>20)
+	}
+	if s.PSS < size || s.PSS > size+60<<20 || s.Estimated != 0 {
+		t.Errorf("PSS %d MiB of 100 shared by 4, %d estimated", s.PSS>>20, s.Estimated)
+	}
+}
+
+func TestMemoryOfAProcessWithoutItsLeaderIsSeen(t *testing.T) {
+	r := started(t, "headless", "64")
+	r.until("headless", func(Sample) bool {
+		for i := range r.tree.cur {
+			if r.tree.cur[i].tid != 0 {
+				return true
+			}
+		}
+		return false
+	})
+	s := r.sample(0)
+	if s.RSS < 64<<20 || s.PSS < 64<<20 || s.Zombies != 0 || s.Estimated != 0 {
+		t.Errorf("%+v", s)
+	}
+	r.must(r.tree.Stop())
+	for pid, state := range r.states() {
+		if state != 'T' {
+			t.Errorf("%d is %c", pid, state)
+		}
+	}
+	r.must(r.tree.Signal(unix.SIGKILL))
+	r.until("killed", func(s Sample) bool { return s.Processes == 0 })
+}
+
+func TestThreadsAreTasks(t *testing.T) {
+	r := started(t, "threads", "40")
+	if s := r.sample(NoPSS); s.Processes != 1 || s.Tasks < 40 || s.Tasks > 60 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Whoever samples at whatever rate must come out at what the kernel says, and
+// never above: 30 short-lived children, all of them waited for.
+func TestCPUOfShortLivedChildrenIsNeitherMissedNorDoubled(t *testing.T) {
+	r := namespace(t, nil, "/bin/sh", "-c",
+		`i=0; while [ $i -lt 30 ]; do (j=0; while [ $j -lt 8000 ]; do j=$((j+1)); done) & (j=0; while [ $j -lt 8000 ]; do j=$((j+1)); done); i=$((i+1)); done; wait`)
+	r.begin()
+	end := make(chan time.Duration)
+	go func() { end <- r.used() }()
+	var truth, last time.Duration
+	for samples := 0; truth == 0; samples++ {
+		select {
+		case truth = <-end:
+			if samples < 10 {
+				t.Errorf("%d samples", samples)
+			}
+		default:
+		}
+		s := r.sample(NoPSS)
+		if s.CPU < last {
+			t.Fatalf("from %v to %v", last, s.CPU)
+		}
+		last = s.CPU
+		if s.Unreaped != 0 {
+			t.Fatalf("%v said to be unreaped", s.Unreaped)
+		}
+	}
+	if last > truth || truth-last > 30*ms {
+		t.Errorf("counted %v, was %v", last, truth)
+	}
+}
+
+func TestCPUOfChildrenThatNobodyWaitsForIsCounted(t *testing.T) {
+	r := namespace(t, nil, "ignore", "300", "300", "300")
+	r.begin()
+	done := make(chan struct{})
+	go func() { r.expect("done"); close(done) }()
+	for alive := true; alive; {
+		select {
+		case <-done:
+			alive = false
+		case <-time.After(fast): // what the watchdog does once it knows
+		}
+		r.sample(NoPSS)
+	}
+	s := r.sample(NoPSS)
+	if s.Unreaped < 750*ms || s.Unreaped > 960*ms || s.CPU < s.Unreaped {
+		t.Errorf("%v of 900 ms, in all %v", s.Unreaped, s.CPU)
+	}
+}
+
+func TestStopReachesEverybodyAndWakesOnlyWhomItStopped(t *testing.T) {
+	r := namespace(t, nil, "/bin/sh", "-c",
+		`i=0; while [ $i -lt 10 ]; do (while :; do (:); done) & i=$((i+1)); done; sh -c 'kill -STOP $$' & echo ready; wait`)
+	r.begin()
+	r.expect("ready")
+	r.until("stopped itself", func(s Sample) bool {
+		for i := range r.tree.cur {
+			if r.tree.cur[i].state == 'T' {
+				return s.Processes >= 12
+			}
+		}
+		return false
+	})
+	for range 20 {
+		r.must(r.tree.Stop())
+		before := r.sample(NoPSS)
+		for pid, state := range r.states() {
+			if state != 'T' && state != 'Z' && state != 'D' {
+				t.Fatalf("%d is %c", pid, state)
+			}
+		}
+		if after := r.sample(NoPSS); after.CPU != before.CPU || after.Processes != before.Processes {
+			t.Fatalf("stopped, and went from %+v to %+v", before, after)
+		}
+		r.must(r.tree.Continue())
+		r.until("running", func(s Sample) bool { return s.CPU > before.CPU })
+	}
+	asleep := 0
+	for _, state := range r.states() {
+		if state == 'T' {
+			asleep++
+		}
+	}
+	if asleep != 1 {
+		t.Errorf("%d stopped, want the one that stopped itself", asleep)
+	}
+	r.must(r.tree.Signal(unix.SIGKILL))
+	r.until("killed", func(s Sample) bool { return s.Live() == 0 })
+}
+
+// A program file that its user can't read hides its memory, but not that it has some.
+func TestMemoryOfAnUnreadableProgramIsEstimated(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can make a file that is another's")
+	}
+	file := t.TempDir() + "/sleep"
+	text, err := os.ReadFile("/bin/sleep")
+	must(t, err)
+	must(t, os.WriteFile(file, text, 0o755))
+	must(t, os.Chmod(file, 0o111))
+	must(t, os.Chown(file, 12345, 12345))
+	must(t, os.Chmod(t.TempDir(), 0o755))
+	r := namespace(t, nil, file, "50")
+	r.begin()
+	r.until("there", func(s Sample) bool { return s.Processes == 1 && r.tree.Biggest().Name == "sleep" })
+	s := r.sample(0)
+	t.Logf("%+v", s)
+	if s.PSS == 0 || s.PSS > s.RSS {
+		t.Errorf("%+v", s)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,175 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// identity names a process for good.
+type identity struct {
+	pid   int32
+	start int64
+}
+
+// maxPasses bounds how often a signal is sent to those who appeared since. A
+// tree that still makes processes after so many passes wins only time: what
+// it made is found by the next call.
+const maxPasses = 64
+
+// Signal sends a signal to every process but PID 1, again and again until
+// nobody is left who has not had it.
+func (t *Tree) Signal(sig unix.Signal) error {
+	t.signalled = t.signalled[:0]
+	for range maxPasses {
+		if err := t.list(); err != nil {
+			return err
+		}
+		fresh := 0
+		for _, pid := range t.pids {
+			if pid == t.root {
+				continue
+			}
+			err := t.with(pid, func(fd int, s *stat) error {
+				id := identity{pid, s.start}
+				if s.dead() || slices.Contains(t.signalled, id) {
+					return nil
+				}
+				fresh++
+				t.signalled = append(t.signalled, id)
+				return send(fd, sig)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if fresh == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("%v: %w", sig, ErrUnsettled)
+}
+
+// with opens the directory of a process, reads its stat through it, and hands
+// on both: they are one process, whatever becomes of the number. That it ended
+// meanwhile is no error.
+func (t *Tree) with(pid int32, do func(fd int, s *stat) error) error {
+	fd, err := t.open(pid, "", flagsDir)
+	if gone(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("openat %d in proc: %w", pid, err)
+	}
+	defer unix.Close(fd)
+	var s stat
+	if err := t.statAt(fd, &s); gone(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("openat %d/stat in proc: %w", pid, err)
+	}
+	return do(fd, &s)
+}
+
+// send signals the process whose directory was opened. The kernel takes that
+// for a pidfd, if it is no O_PATH descriptor.
+func send(fd int, sig unix.Signal) error {
+	err := unix.PidfdSendSignal(fd, sig, nil, 0)
+	if err == nil || errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return fmt.Errorf("pidfd_send_signal %v: %w", sig, err)
+}
+
+// Stop stops everybody but PID 1 and who was stopped already, and remembers
+// whom. Called again before Continue, it stops who was woken or appeared since.
+//
+// Parents come before children, so that a shell doesn't see its jobs stopped.
+// A fork that was going on when its parent was signalled can still leave a
+// child, so it is at rest when two passes, one after the other, found nobody running.
+func (t *Tree) Stop() error {
+	for pass, quiet := 0, 0; pass < maxPasses; pass++ {
+		running, err := t.stopPass(pass == 0)
+		if err != nil {
+			return err
+		}
+		if running > 0 {
+			quiet = 0
+			time.Sleep(50 * time.Microsecond) // the signal is on its way
+		} else if quiet++; quiet == 2 {
+			return nil
+		}
+	}
+	return fmt.Errorf("SIGSTOP: %w", ErrUnsettled)
+}
+
+// stopPass signals everybody who isn't stopped, and says how many may still run.
+func (t *Tree) stopPass(first bool) (running int, err error) {
+	if err := t.refresh(); err != nil {
+		return 0, err
+	}
+	t.byAge()
+	for _, at := range t.order {
+		p := &t.cur[at]
+		if p.root || p.dead() || p.state == 'T' || p.state == 't' {
+			continue
+		}
+		id := identity{p.pid, p.start}
+		known := slices.Contains(t.stopped, id)
+		// Who waits in the kernel without being interruptible (for the exec of a
+		// vfork, for a disk) stops before it runs again.
+		if known && p.state == 'D' && !first {
+			continue
+		}
+		err := t.with(p.pid, func(fd int, s *stat) error {
+			if s.start != p.start {
+				return nil
+			}
+			running++
+			if !known {
+				t.stopped = append(t.stopped, id)
+			}
+			return send(fd, unix.SIGSTOP)
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return running, nil
+}
+
+// byAge fills t.order with the places in t.cur, oldest first.
+func (t *Tree) byAge() {
+	t.order = t.order[:0]
+	for i := range t.cur {
+		t.order = append(t.order, int32(i))
+	}
+	slices.SortFunc(t.order, func(a, b int32) int { return older(&t.cur[a], &t.cur[b]) })
+}
+
+func older(a, b *process) int {
+	if a.start != b.start {
+		return int(max(-1, min(1, a.start-b.start)))
+	}
+	return int(a.pid - b.pid)
+}
+
+// Continue wakes whom Stop stopped, children before parents.
+func (t *Tree) Continue() error {
+	var first error
+	for _, id := range slices.Backward(t.stopped) {
+		err := t.with(id.pid, func(fd int, s *stat) error {
+			if s.start != id.start {
+				return nil
+			}
+			return send(fd, unix.SIGCONT)
+		})
+		if err != nil && first == nil {
+			first = err // the others must wake nevertheless
+		}
+	}
+	t.stopped = t.stopped[:0]
+	return first
+}

@@ -1,0 +1,140 @@
+package tree
+
+import "bytes"
+
+// userHZ is the unit of times in /proc/PID/stat. It is part of the ABI on
+// every architecture that Go runs on, whatever CONFIG_HZ is.
+const userHZ = 100
+
+// stat is what is taken from /proc/PID/stat. Times are in units of 1/userHZ seconds.
+type stat struct {
+	pid, ppid      int32
+	state          byte
+	comm           [16]byte // TASK_COMM_LEN; the rest is zero
+	utime, stime   int64    // all threads, living and dead
+	cutime, cstime int64    // children that were waited for, and theirs
+	threads        int64
+	start          int64 // since boot; with the pid it names a process for good
+	rss            int64 // pages
+}
+
+func (s *stat) own() int64    { return s.utime + s.stime }
+func (s *stat) reaped() int64 { return s.cutime + s.cstime }
+
+// dead: nothing of it runs any more. A leader that has exited before its
+// threads is also shown as a zombie, and is none.
+func (s *stat) dead() bool {
+	return s.state == 'X' || s.state == 'Z' && s.threads <= 1
+}
+
+// headless: the leader has exited, other threads go on. The kernel shows such
+// a process without memory and as a zombie; the truth is with another thread.
+func (s *stat) headless() bool { return s.state == 'Z' && s.threads > 1 }
+
+// Fields after the command's name, as in proc_pid_stat(5) less 3.
+const (
+	fieldState   = 0
+	fieldPPID    = 1
+	fieldUtime   = 11
+	fieldStime   = 12
+	fieldCutime  = 13
+	fieldCstime  = 14
+	fieldThreads = 17
+	fieldStart   = 19
+	fieldRSS     = 21
+)
+
+// parseStat reads one /proc/PID/stat. The name between the parentheses is the
+// target's to choose, and may hold parentheses, spaces and newlines; numbers
+// can't, so that the last parenthesis is the kernel's.
+func parseStat(text []byte, s *stat) bool {
+	*s = stat{}
+	open := bytes.IndexByte(text, '(')
+	shut := bytes.LastIndexByte(text, ')')
+	if open < 2 || shut < open {
+		return false
+	}
+	pid, ok := parseInt(text[:open-1])
+	if !ok || text[open-1] != ' ' || pid <= 0 || pid > 1<<30 {
+		return false
+	}
+	s.pid = int32(pid)
+	copy(s.comm[:len(s.comm)-1], text[open+1:shut])
+
+	rest := bytes.TrimPrefix(bytes.TrimSuffix(text[shut+1:], []byte("\n")), []byte(" "))
+	for n := 0; n <= fieldRSS; n++ {
+		if len(rest) == 0 {
+			return false
+		}
+		field := rest
+		if end := bytes.IndexByte(rest, ' '); end >= 0 {
+			field, rest = rest[:end], rest[end+1:]
+		} else {
+			rest = nil
+		}
+		if n == fieldState {
+			if len(field) != 1 {
+				return false
+			}
+			s.state = field[0]
+			continue
+		}
+		v, ok := parseInt(field)
+		if to := s.field(n); ok && to != nil {
+			*to = max(v, 0)
+		} else if n == fieldPPID && ok && v >= 0 && v <= 1<<30 {
+			s.ppid = int32(v)
+		} else if to != nil || n == fieldPPID {
+			return false
+		}
+	}
+	return true
+}
+
+// field says where a number goes; nil: nowhere.
+func (s *stat) field(n int) *int64 {
+	switch n {
+	case fieldUtime:
+		return &s.utime
+	case fieldStime:
+		return &s.stime
+	case fieldCutime:
+		return &s.cutime
+	case fieldCstime:
+		return &s.cstime
+	case fieldThreads:
+		return &s.threads
+	case fieldStart:
+		return &s.start
+	case fieldRSS:
+		return &s.rss
+	}
+	return nil
+}
+
+// maxInt is far above anything that the kernel shows, and small enough that
+// sums over all processes can't overflow.
+const maxInt = 1 << 50
+
+func parseInt(text []byte) (int64, bool) {
+	negative := len(text) > 1 && text[0] == '-'
+	if negative {
+		text = text[1:]
+	}
+	if len(text) == 0 {
+		return 0, false
+	}
+	var v int64
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		if v = v*10 + int64(c-'0'); v > maxInt {
+			return 0, false
+		}
+	}
+	if negative {
+		v = -v
+	}
+	return v, true
+}

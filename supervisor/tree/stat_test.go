@@ -1,0 +1,116 @@
+package tree
+
+import (
+	"strings"
+	"testing"
+)
+
+// statLine is a stat as the kernel writes it.
+func statLine(s stat, comm string) string {
+	line := []byte{}
+	line = appendNum(line, int64(s.pid))
+	line = append(append(append(line, " ("...), comm...), ") "...)
+	line = append(line, s.state)
+	for n := 1; n <= 49; n++ {
+		v := int64(-1)
+		if n == fieldPPID {
+			v = int64(s.ppid)
+		} else if from := s.field(n); from != nil {
+			v = *from
+		}
+		line = appendNum(append(line, ' '), v)
+	}
+	return string(line) + "\n"
+}
+
+func appendNum(b []byte, v int64) []byte {
+	if v < 0 {
+		return append(appendNum(b, -v)[:len(b)], append([]byte{'-'}, appendNum(nil, -v)...)...)
+	}
+	if v >= 10 {
+		b = appendNum(b, v/10)
+	}
+	return append(b, byte('0'+v%10))
+}
+
+var someStat = stat{
+	pid: 1234, ppid: 7, state: 'S', utime: 11, stime: 22, cutime: 33, cstime: 44,
+	threads: 5, start: 987654, rss: 4321,
+}
+
+func TestParseStatTakesTheKernelsNumbersWhateverTheName(t *testing.T) {
+	for _, comm := range []string{"sh", "", "a b", ") R 1 1", "(x)", "))))", "a\nb) Z 9 9 9", "-1", "\xff\x01"} {
+		var got stat
+		if !parseStat([]byte(statLine(someStat, comm)), &got) {
+			t.Errorf("%q: not read", comm)
+			continue
+		}
+		want := someStat
+		copy(want.comm[:15], comm)
+		if got != want {
+			t.Errorf("%q: %+v, want %+v", comm, got, want)
+		}
+	}
+}
+
+func TestParseStatRefusesWhatIsCutShortOrNoNumber(t *testing.T) {
+	whole := statLine(someStat, "sh")
+	cut := strings.Index(whole, " 4321 ") // the last field that is needed
+	for _, text := range []string{
+		"", "1234", "1234 (sh", "(sh) R 1", "x (sh) R 1", whole[:cut],
+		strings.Replace(whole, " 11 ", " 1x ", 1),
+		strings.Replace(whole, " 11 ", " 99999999999999999999 ", 1),
+		strings.Replace(whole, "1234 ", "-1 ", 1),
+		strings.Replace(whole, " S ", " SS ", 1),
+	} {
+		if parseStat([]byte(text), new(stat)) {
+			t.Errorf("%q was read", text)
+		}
+	}
+}
+
+func TestALeaderThatExitedBeforeItsThreadsIsNotDead(t *testing.T) {
+	for _, c := range []struct {
+		state    byte
+		threads  int64
+		dead     bool
+		headless bool
+	}{
+		{'R', 1, false, false}, {'Z', 1, true, false}, {'Z', 0, true, false},
+		{'Z', 2, false, true}, {'X', 1, true, false}, {'T', 3, false, false},
+	} {
+		s := stat{state: c.state, threads: c.threads}
+		if s.dead() != c.dead || s.headless() != c.headless {
+			t.Errorf("%c with %d threads: dead %v, headless %v", c.state, c.threads, s.dead(), s.headless())
+		}
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add(statLine(someStat, "sh"))
+	f.Add("1 () R")
+	f.Fuzz(func(t *testing.T, text string) {
+		var s stat
+		if !parseStat([]byte(text), &s) {
+			return
+		}
+		if s.pid <= 0 || s.ppid < 0 || s.own() < 0 || s.reaped() < 0 || s.rss < 0 || s.threads < 0 || s.comm[15] != 0 {
+			t.Errorf("%q: %+v", text, s)
+		}
+	})
+}
+
+func FuzzParseStatName(f *testing.F) {
+	f.Add("a) R 1 (b", int64(3), int64(7))
+	f.Fuzz(func(t *testing.T, comm string, ticks, rss int64) {
+		want := someStat
+		want.utime, want.rss = ticks&(maxInt-1), rss&(maxInt-1)
+		var got stat
+		if !parseStat([]byte(statLine(want, comm)), &got) {
+			t.Fatalf("name %q: not read", comm)
+		}
+		if want.comm = got.comm; got != want {
+			t.Errorf("name %q: %+v, want %+v", comm, got, want)
+		}
+	})
+}

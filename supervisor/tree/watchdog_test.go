@@ -1,0 +1,218 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+)
+
+// fakeTree gives prepared samples and notes what was done to it.
+type fakeTree struct {
+	clock   time.Time
+	sample  Sample
+	pss     int64
+	exact   int64 // PSS when everybody is stopped; 0: the same
+	err     error
+	stopErr error
+	trims   []int // what Trim answers, one after the other
+	done    []string
+}
+
+func (f *fakeTree) Sample(n Need) (Sample, error) {
+	f.sample.At = f.clock
+	s := f.sample
+	if s.RSS > n.PSSAbove {
+		s.HasPSS, s.PSS = true, f.pss
+		if f.exact != 0 && slices.Contains(f.done, "stop") {
+			s.PSS = f.exact
+		}
+	}
+	return s, f.err
+}
+
+func (f *fakeTree) Biggest() Process { return Process{PID: 7, Name: "big"} }
+func (f *fakeTree) Stop() error      { f.done = append(f.done, "stop"); return f.stopErr }
+func (f *fakeTree) Continue() error  { f.done = append(f.done, "continue"); return nil }
+func (f *fakeTree) Trim(limit int64) (int, error) {
+	f.done = append(f.done, fmt.Sprint("trim ", limit))
+	if len(f.trims) == 0 {
+		return 0, nil
+	}
+	n := f.trims[0]
+	f.trims = f.trims[1:]
+	return n, nil
+}
+
+type watched struct {
+	*testing.T
+	*Watchdog
+	tree *fakeTree
+	told []string
+}
+
+func watch(t *testing.T, limits Limits) *watched {
+	w := &watched{T: t, tree: &fakeTree{clock: time.Unix(1000, 0)}}
+	w.Watchdog = &Watchdog{
+		Limits: limits, Cores: 2, tree: w.tree, now: func() time.Time { return w.tree.clock },
+		OnCPU:    func(used time.Duration) { w.told = append(w.told, fmt.Sprint("cpu ", used)) },
+		OnMemory: func(n int64, p Process) { w.told = append(w.told, fmt.Sprint("memory ", n, " ", p.Name)) },
+		OnTasks:  func(n int64) { w.told = append(w.told, fmt.Sprint("tasks ", n)) },
+	}
+	w.start()
+	return w
+}
+
+// look lets time pass and looks once.
+func (w *watched) look(after time.Duration) time.Duration {
+	w.Helper()
+	w.tree.clock = w.tree.clock.Add(after)
+	wait, err := w.step()
+	if err != nil {
+		w.Fatal(err)
+	}
+	return wait
+}
+
+func (w *watched) expect(what string, got []string, want ...string) {
+	w.Helper()
+	if !slices.Equal(got, want) {
+		w.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func TestEachCauseIsToldOnce(t *testing.T) {
+	w := watch(t, Limits{CPU: time.Second, Memory: 1000, Tasks: 10})
+	w.look(0)
+	w.tree.sample = Sample{CPU: 999 * ms, RSS: 1000, Tasks: 10}
+	w.tree.pss = 1000
+	w.look(ms)
+	w.expect("at the limits", w.told)
+	w.tree.sample = Sample{CPU: time.Second, RSS: 5000, Tasks: 14, Zombies: 3}
+	w.tree.pss, w.tree.trims = 1001, []int{1}
+	for range 3 {
+		w.look(ms)
+	}
+	w.expect("above them", w.told, "cpu 1s", "memory 1001 big", "tasks 11")
+}
+
+func TestSharedMemoryIsWeighedBeforeAnybodyIsBlamed(t *testing.T) {
+	w := watch(t, Limits{Memory: 1000 << 20})
+	w.tree.sample.RSS, w.tree.pss = 4000<<20, 900<<20
+	w.look(ms)
+	w.expect("PSS below the limit", w.told)
+	w.expect("nobody stopped", w.tree.done)
+	w.tree.pss, w.tree.exact = 1100<<20, 950<<20
+	w.look(ms)
+	w.expect("above, but not when measured at rest", w.told)
+	w.expect("stopped to measure", w.tree.done, "stop", "continue")
+	if u := w.Usage(); u.MemoryPeak != 1100<<20 {
+		t.Errorf("peak %d", u.MemoryPeak>>20)
+	}
+}
+
+func TestThePeakIsPSSAndFollowsGrowth(t *testing.T) {
+	w := watch(t, Limits{})
+	for _, mb := range []int64{10, 100, 104, 120, 90} {
+		w.tree.sample.RSS, w.tree.pss = mb<<20, mb<<19
+		w.look(ms)
+	}
+	if u := w.Usage(); u.MemoryPeak != 60<<20 {
+		t.Errorf("%d MiB", u.MemoryPeak>>20)
+	}
+}
+
+func TestSwappedMemoryIsAskedForOnceASecond(t *testing.T) {
+	w := watch(t, Limits{Memory: 1000 << 20})
+	w.swap = func() bool { return true }
+	w.weighed = 900 << 20
+	var weighed int
+	for range 30 {
+		w.tree.pss = int64(10 + weighed)
+		w.look(100 * ms)
+		if w.last.HasPSS {
+			weighed++
+		}
+	}
+	if weighed != 3 {
+		t.Errorf("%d times in three seconds", weighed)
+	}
+}
+
+func TestTasksThatComeBackAreTrimmedWithEverybodyStopped(t *testing.T) {
+	w := watch(t, Limits{Tasks: 10})
+	w.tree.sample.Tasks = 100
+	w.tree.trims, w.tree.stopErr = []int{90, 50, 5}, fmt.Errorf("x: %w", ErrUnsettled)
+	w.look(ms)
+	w.expect("done", w.tree.done, "trim 10", "trim 10", "stop", "trim 10", "trim 10", "continue")
+	w.expect("told", w.told, "tasks 100")
+}
+
+func TestHoardedZombiesAreTrimmed(t *testing.T) {
+	w := watch(t, Limits{Tasks: 10})
+	w.tree.sample = Sample{Tasks: 13, Zombies: 10}
+	w.look(ms)
+	w.expect("ten zombies", w.tree.done)
+	w.tree.sample = Sample{Tasks: 13, Zombies: 11}
+	w.look(ms)
+	w.expect("nobody to kill", w.told)
+	w.tree.trims = []int{1}
+	w.look(ms)
+	w.expect("a hoarder", w.told, "tasks 2")
+}
+
+func TestTheRateStopsAndContinues(t *testing.T) {
+	w := watch(t, Limits{CPUPercent: 50})
+	for range 20 { // less than the rate
+		w.tree.sample.CPU += 4 * ms
+		w.look(10 * ms)
+	}
+	w.expect("below the rate", w.tree.done)
+	var running, stopped time.Duration
+	for range 2000 { // as much as it can
+		wait := w.wait(&w.last)
+		if w.stopped.IsZero() {
+			w.tree.sample.CPU += 2 * wait
+			running += wait
+		} else {
+			stopped += wait
+		}
+		w.look(wait)
+	}
+	if share := 200 * running / (running + stopped); share < 49 || share > 52 {
+		t.Errorf("two busy cores got %d %% of one", share)
+	}
+	if u := w.Usage(); u.Throttled.Round(100*ms) != stopped.Round(100*ms) {
+		t.Errorf("throttled %v, was stopped %v", u.Throttled, stopped)
+	}
+	if !slices.Contains(w.tree.done, "continue") {
+		w.Error("never continued")
+	}
+}
+
+func TestNobodyIsLeftStopped(t *testing.T) {
+	w := watch(t, Limits{CPUPercent: 10})
+	w.tree.sample.CPU = time.Second
+	w.look(ms)
+	stop := make(chan struct{})
+	close(stop)
+	if err := w.Watchdog.Run(stop); err != nil {
+		t.Fatal(err)
+	}
+	w.expect("done", w.tree.done, "stop", "continue")
+}
+
+func TestRunEndsWithPID1AndFailsWithTheTree(t *testing.T) {
+	w := watch(t, Limits{})
+	w.tree.err = os.ErrProcessDone
+	if err := w.Watchdog.Run(nil); err != nil {
+		t.Errorf("PID 1 gone: %v", err)
+	}
+	w = watch(t, Limits{CPUPercent: 10})
+	w.tree.err = os.ErrPermission
+	if err := w.Watchdog.Run(nil); !errors.Is(err, os.ErrPermission) {
+		t.Errorf("proc unreadable: %v", err)
+	}
+}

@@ -1,0 +1,155 @@
+package supervisor
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/tree"
+)
+
+// watch holds the run to what no kernel mechanism holds it to, and measures it.
+// A nil watch watches nothing.
+type watch struct {
+	plan    *plan.Watch
+	dog     *tree.Watchdog
+	tree    *tree.Tree
+	scratch int // the scratch tmpfs, for its fill
+
+	found chan hit
+	stop  chan struct{}
+	done  chan struct{}
+
+	mu     sync.Mutex
+	hitSet map[status.Capability]bool // guarded by mu
+}
+
+// hit is a limit that ends the run; broken is a watch that can't see any more.
+type hit struct {
+	cause  status.Cause
+	detail string
+	broken error
+}
+
+// newWatch begins to watch. proc is the root of the proc inside, or -1: then
+// the tree is found from pid, the init, in the caller's proc. Both descriptors
+// are the watch's from then on.
+func newWatch(p *plan.Plan, proc, scratch, pid int) (*watch, error) {
+	w := &watch{
+		plan: &p.Watch, scratch: scratch,
+		found: make(chan hit, 4), stop: make(chan struct{}), done: make(chan struct{}),
+		hitSet: map[status.Capability]bool{},
+	}
+	var err error
+	if proc >= 0 {
+		w.tree, err = tree.New(proc)
+		_ = unix.Close(proc)
+	} else {
+		w.tree, err = tree.NewFromPID(pid)
+	}
+	if err != nil {
+		if scratch >= 0 {
+			_ = unix.Close(scratch)
+		}
+		return nil, err
+	}
+	w.dog = tree.NewWatchdog(w.tree)
+	w.dog.Cores = len(p.Child.CPUs)
+	w.dog.Limits = tree.Limits{CPU: p.Watch.CPU, Memory: p.Watch.Memory, CPUPercent: p.Watch.CPUPercent}
+	if p.Watch.KillTasks {
+		w.dog.Limits.Tasks = p.Watch.Tasks
+	}
+	w.dog.OnCPU = func(used time.Duration) {
+		w.found <- hit{cause: status.CauseCPUTree,
+			detail: fmt.Sprintf("CPU time limit of %s reached", p.Watch.CPU)}
+	}
+	w.dog.OnMemory = func(bytes int64, biggest tree.Process) {
+		w.found <- hit{cause: status.CauseMemWatch,
+			detail: fmt.Sprintf("memory limit of %d bytes reached", p.Watch.Memory)}
+	}
+	w.dog.OnTasks = func(int64) { w.note(status.Tasks) }
+	go w.run()
+	return w, nil
+}
+
+func (w *watch) run() {
+	defer close(w.done)
+	if err := w.dog.Run(w.stop); err != nil {
+		w.found <- hit{broken: err}
+	}
+}
+
+// hits tells of limits that end the run.
+func (w *watch) hits() <-chan hit {
+	if w == nil {
+		return nil
+	}
+	return w.found
+}
+
+func (w *watch) note(c status.Capability) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hitSet[c] = true
+}
+
+// end stops watching, once the run is over.
+func (w *watch) end() {
+	if w == nil {
+		return
+	}
+	close(w.stop)
+	<-w.done
+	w.fill()
+	_ = w.tree.Close()
+	if w.scratch >= 0 {
+		_ = unix.Close(w.scratch)
+	}
+}
+
+// fill looks whether the scratch file system is full. It outlives the run's
+// namespace for as long as we hold it.
+func (w *watch) fill() {
+	var fs unix.Statfs_t
+	if w.scratch < 0 || unix.Fstatfs(w.scratch, &fs) != nil {
+		return
+	}
+	if w.plan.Disk > 0 && fs.Blocks > 0 && fs.Bfree == 0 {
+		w.note(status.Disk)
+	}
+	if w.plan.Files > 0 && fs.Files > 0 && fs.Ffree == 0 {
+		w.note(status.Files)
+	}
+}
+
+// usage is what was used, as far as samples tell.
+func (w *watch) usage() tree.Usage {
+	if w == nil {
+		return tree.Usage{}
+	}
+	return w.dog.Usage()
+}
+
+// limits are those that were reached without ending the run.
+func (w *watch) limits() (hit []status.Capability) {
+	if w == nil {
+		return nil
+	}
+	u := w.dog.Usage()
+	if u.Throttled > 0 {
+		w.note(status.CPURate)
+	}
+	if w.plan.Tasks > 0 && u.TasksPeak >= w.plan.Tasks {
+		w.note(status.Tasks)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.hitSet {
+		hit = append(hit, c)
+	}
+	return hit
+}
