@@ -17,7 +17,11 @@ type Unenforceable struct {
 	Details    string
 	Hint       string
 	Ledger     map[status.Capability]status.Enforcement
+	Err        error // behind it, or nil
 }
+
+// Unwrap gives the error behind it.
+func (e *Unenforceable) Unwrap() error { return e.Err }
 
 func (e *Unenforceable) Error() string {
 	s := fmt.Sprintf("%s %q can't be enforced", e.Capability, e.Requested)

@@ -86,7 +86,7 @@ func (c *compiler) showBin(b *bin) {
 	dir, by := b.file.Path, "PATH"
 	if i := c.chainOf(b.full, dir); i >= 0 && !c.inSystem(dir, i) {
 		c.useChain(i, by)
-		if chains[i].show == nil && c.visible(dir) {
+		if chains[i].name != "local" && c.visible(dir) {
 			return
 		}
 	}
@@ -134,7 +134,7 @@ func (c *compiler) special(prefix, by string) bool {
 	}
 	if _, err := c.host.Lstat(prefix + "/conda-meta"); err == nil && !c.tooBroad(prefix) {
 		c.showPath(prefix, "tool chain: conda ("+by+")")
-		c.chains.never = append(c.chains.never, prefix+"/.condarc", prefix+"/condarc")
+		c.chains.never = append(c.chains.never, never{prefix, []string{".condarc", "condarc"}})
 		return true
 	}
 	return false

@@ -18,6 +18,7 @@ type compiler struct {
 	grants []grant // settled by settle
 	asked  []grant // as they were before, sorted
 	links  []link
+	roots  []link          // the /bin-like links, with absolute targets
 	files  []handoff.Mount // what is made or mounted, other than grants
 	masks  []mask
 	shut   []handoff.Mount // read-only parts and pins

@@ -120,7 +120,7 @@ func order(k handoff.MountKind) int {
 
 func (c *compiler) finish() {
 	t := &c.table
-	slices.SortStableFunc(t.Mounts, func(a, b handoff.Mount) int {
+	slices.SortFunc(t.Mounts, func(a, b handoff.Mount) int {
 		if n := comparePaths(a.Dst, b.Dst); n != 0 {
 			return n
 		}

@@ -26,7 +26,8 @@ func (c *compiler) protectGit(root string) {
 		return
 	}
 	git := path.Join(root, ".git")
-	mode, err := c.host.Lstat(git)
+	f, err := c.host.Lstat(git)
+	mode := f.Mode
 	switch {
 	case err != nil:
 		return

@@ -46,6 +46,16 @@ func (c *compiler) goCache(variable, dir string, a access) {
 }
 
 func (c *compiler) hasGo() bool {
+	if c.chains.goIs == 0 {
+		c.chains.goIs = -1
+		if c.findGo() {
+			c.chains.goIs = 1
+		}
+	}
+	return c.chains.goIs > 0
+}
+
+func (c *compiler) findGo() bool {
 	for i := range c.bins {
 		if c.visible(c.bins[i].file.Path) {
 			if f, err := c.host.Resolve(c.bins[i].file.Path + "/go"); err == nil && f.Mode.IsRegular() && f.Mode&0o111 != 0 {

@@ -125,8 +125,8 @@ func (c *compiler) changes(parent, g *grant) (bool, error) {
 		}
 		return g.access > parent.access, nil
 	}
-	mode, err := c.host.Lstat(point)
-	if err == nil && mode.IsDir() == (g.access == private || g.src.Mode.IsDir()) {
+	f, err := c.host.Lstat(point)
+	if err == nil && f.Mode.IsDir() == (g.access == private || g.src.Mode.IsDir()) {
 		return true, nil
 	}
 	if !g.explicit {

@@ -33,9 +33,17 @@ func (c *compiler) secrets() error {
 			c.hideSecret(at, s.reason)
 		}
 	}
-	for _, p := range c.chains.never {
-		if f, err := c.host.Resolve(p); err == nil {
-			c.hideSecret(f.Path, whyTokens)
+	for _, n := range c.chains.never {
+		root, err := c.host.Resolve(n.root)
+		if err != nil {
+			continue
+		}
+		for _, part := range n.parts {
+			if at := root.Path + "/" + part; c.visible(at) {
+				if f, err := c.host.Resolve(at); err == nil {
+					c.hideSecret(f.Path, whyTokens)
+				}
+			}
 		}
 	}
 	return nil

@@ -9,8 +9,8 @@ type Host interface {
 	As(uid, gid uint32) (leave func(), other bool, err error)
 	// Resolve follows path to a descriptor, once, and says what that is.
 	Resolve(path string) (File, error)
-	// Lstat gives the type and permissions of what is at path, links not followed.
-	Lstat(path string) (fs.FileMode, error)
+	// Lstat says what is at path, a last link not followed. The path is as given.
+	Lstat(path string) (File, error)
 	// Readlink fails when path is no symbolic link.
 	Readlink(path string) (string, error)
 	ReadDir(path string) ([]Entry, error)

@@ -87,12 +87,12 @@ func same(name string, st *unix.Stat_t) bool {
 	return unix.Lstat(name, &now) == nil && now.Dev == st.Dev && now.Ino == st.Ino
 }
 
-func (kernel) Lstat(name string) (fs.FileMode, error) {
+func (kernel) Lstat(name string) (File, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(name, &st); err != nil {
-		return 0, err
+		return File{}, err
 	}
-	return fileMode(st.Mode), nil
+	return File{Path: name, Dev: uint64(st.Dev), Ino: st.Ino, Mode: fileMode(st.Mode)}, nil
 }
 
 func (kernel) Readlink(name string) (string, error) { return readlink(name) }
@@ -123,9 +123,13 @@ func (kernel) ReadFile(name string, limit int) (string, error) {
 	if st.Size > int64(limit) {
 		return "", unix.EFBIG
 	}
-	buf := make([]byte, limit+1)
+	size := limit
+	if st.Size > 0 {
+		size = int(st.Size)
+	}
+	buf := make([]byte, size+1)
 	got := 0
-	for got <= limit {
+	for got <= size {
 		n, err := unix.Read(fd, buf[got:])
 		if err == unix.EINTR {
 			continue
@@ -136,9 +140,11 @@ func (kernel) ReadFile(name string, limit int) (string, error) {
 		if n == 0 {
 			return string(buf[:got]), nil
 		}
-		got += n
+		if got += n; got == int(st.Size) {
+			return string(buf[:got]), nil
+		}
 	}
-	return "", unix.EFBIG
+	return "", unix.EFBIG // it grows
 }
 
 func fileMode(m uint32) fs.FileMode {

@@ -4,7 +4,6 @@ package rootfs
 
 import (
 	"errors"
-	"io/fs"
 )
 
 // ThisHost answers every question with an error: mount tables are for Linux.
@@ -14,7 +13,7 @@ type noHost struct{}
 
 func (noHost) As(uint32, uint32) (func(), bool, error) { return nil, false, errors.ErrUnsupported }
 func (noHost) Resolve(string) (File, error)            { return File{}, errors.ErrUnsupported }
-func (noHost) Lstat(string) (fs.FileMode, error)       { return 0, errors.ErrUnsupported }
+func (noHost) Lstat(string) (File, error)              { return File{}, errors.ErrUnsupported }
 func (noHost) Readlink(string) (string, error)         { return "", errors.ErrUnsupported }
 func (noHost) ReadDir(string) ([]Entry, error)         { return nil, errors.ErrUnsupported }
 func (noHost) ReadFile(string, int) (string, error)    { return "", errors.ErrUnsupported }

@@ -64,8 +64,8 @@ func (c *compiler) statInside(p string) (fs.FileMode, bool) {
 	}
 	if g := nearest(c.grants, p); g != nil {
 		if g.access != private {
-			mode, err := c.host.Lstat(g.at(p))
-			return mode, err == nil
+			f, err := c.host.Lstat(g.at(p))
+			return f.Mode, err == nil
 		}
 		if g.dst == p {
 			return fs.ModeDir, true

@@ -93,7 +93,8 @@ func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
 			return // the caller named just this as writable
 		}
 		outside := n.at(at)
-		mode, err := c.host.Lstat(outside)
+		f, err := c.host.Lstat(outside)
+		mode := f.Mode
 		switch {
 		case absent(err):
 			c.keepAbsent(path.Join(outside, rest), path.Join(at, rest), why)

@@ -58,7 +58,7 @@ func (k kernel) entry(dir string, dirent []byte) (Entry, bool) {
 		e.Type = fileMode(uint32(kind) << 12).Type() // DT_* are S_IF* shifted
 		return e, true
 	}
-	mode, err := k.Lstat(dir + "/" + e.Name)
-	e.Type = mode.Type()
+	f, err := k.Lstat(dir + "/" + e.Name)
+	e.Type = f.Mode.Type()
 	return e, err == nil
 }

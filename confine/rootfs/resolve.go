@@ -21,6 +21,12 @@ type link struct{ at, target string }
 
 // find resolves a path of the caller's, and says which links its name leads through.
 func (c *compiler) find(name string) (File, []link, error) {
+	for i := range c.roots { // these are known, and what most of PATH leads through
+		if r := &c.roots[i]; under(name, r.at) {
+			name = rebase(name, r.at, r.target)
+			break
+		}
+	}
 	f, err := c.host.Resolve(name)
 	if err != nil || f.Path == name || f.Path == path.Clean(name) && !strings.Contains(name, "..") {
 		return f, nil, err

@@ -9,7 +9,7 @@ var stores = [...]string{"/nix/store", "/gnu/store"}
 
 // etcEntry is one thing of the host's /etc that is shown.
 type etcEntry struct {
-	name   string // below /etc; a last "*" stands for any end of a first name
+	name   string // below /etc
 	copy   bool   // small: its text costs less than a mount
 	reason string
 }
@@ -19,17 +19,17 @@ type etcEntry struct {
 // id of the machine, and settings that hold tokens (gitconfig, npmrc, pip.conf,
 // wgetrc, curlrc, maven's settings.xml).
 var etc = [...]etcEntry{
-	{"ImageMagick-*", false, "ImageMagick reads its policy before it does anything"},
+	{"ImageMagick-6", false, "ImageMagick reads its policy before it does anything"},
+	{"ImageMagick-7", false, "the same"},
 	{"R", false, "R keeps its start-up files here, and links to them"},
 	{"alternatives", false, "links of /usr/bin lead through it"},
-	{"ca-certificates.conf", true, "which authorities are trusted"},
 	{"crypto-policies", false, "OpenSSL's settings on Fedora include it"},
 	{"debian_version", true, "programs ask which system this is"},
 	{"fonts", false, "fontconfig fails without"},
 	{"inputrc", true, "keys of readline"},
-	{"java-*", false, "the JDK's conf and security directories are links to it"},
-	{"java", false, "the same, on Fedora"},
-	{"ld-musl-*", true, "the search path of musl's loader"},
+	{"java", false, "what the JDK's conf and security directories lead to on Fedora; Debian's are below"},
+	{"ld-musl-aarch64.path", true, "the search path of musl's loader"},
+	{"ld-musl-x86_64.path", true, "the search path of musl's loader"},
 	{"ld.so.cache", false, "where the loader finds libraries"},
 	{"localtime", false, "the time zone"},
 	{"lsb-release", true, "programs ask which system this is"},
@@ -45,16 +45,19 @@ var etc = [...]etcEntry{
 	{"pki/tls/certs", false, "certificates of authorities on Fedora"},
 	{"pki/tls/openssl.cnf", true, "OpenSSL's settings on Fedora"},
 	{"protocols", true, "getprotobyname"},
-	{"python3.*", false, "sitecustomize of Debian's Python"},
 	{"redhat-release", true, "programs ask which system this is"},
-	{"services", false, "getservbyname"},
+	{"services", true, "getservbyname"},
 	{"ssl/cert.pem", false, "certificates of authorities on Alpine"},
 	{"ssl/certs", false, "certificates of authorities; ssl/private is beside it, so not all of ssl"},
-	{"ssl/openssl.cnf", false, "OpenSSL's settings"},
+	{"ssl/openssl.cnf", true, "OpenSSL's settings"},
 }
 
+// jvms holds Debian's JDKs as java-17-openjdk-amd64. Their settings are links
+// to /etc/java-17-openjdk, without which java doesn't start.
+const jvms = "/usr/lib/jvm"
+
 // maxCopy is the size up to which copying a file costs less than mounting it.
-const maxCopy = 8 << 10
+const maxCopy = 16 << 10
 
 // devices are the nodes of the minimal /dev.
 var devices = [...]string{"/dev/full", "/dev/null", "/dev/random", "/dev/tty", "/dev/urandom", "/dev/zero"}

@@ -8,7 +8,14 @@ import (
 type chainState struct {
 	roots [len(chains)]string
 	used  [len(chains)]bool
-	never []string // outside; hidden wherever it is visible
+	never []never
+	goIs  int8 // whether PATH has go: 1 yes, -1 no, 0 not looked yet
+}
+
+// never is what of a directory is hidden wherever it is visible.
+type never struct {
+	root  string
+	parts []string
 }
 
 // toolChains shows the tool chains that PATH and the like lead to.
@@ -90,8 +97,8 @@ func (c *compiler) useChain(i int, by string) {
 			c.add(f, links, read, why)
 		}
 	}
-	for _, part := range x.hide {
-		c.chains.never = append(c.chains.never, root+"/"+part)
+	if len(x.hide) > 0 {
+		c.chains.never = append(c.chains.never, never{root, x.hide})
 	}
 	if x.env != "" {
 		c.table.Env[x.env] = root
@@ -150,7 +157,7 @@ func (c *compiler) prefixOf(dir string) string {
 
 func (c *compiler) isPrefix(dir string) bool {
 	for _, sign := range prefixSigns {
-		if mode, err := c.host.Lstat(dir + "/" + sign); err == nil && mode.IsDir() {
+		if f, err := c.host.Lstat(dir + "/" + sign); err == nil && f.Mode.IsDir() {
 			return true
 		}
 	}

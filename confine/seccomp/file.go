@@ -89,14 +89,9 @@ func decodeError(err error, name string) error {
 		line, column := first.Position()
 		key := first.Key()
 		word := key[len(key)-1]
-		var words []string
-		switch {
-		case len(key) == 1:
-			words = []string{"extends", "default_action", "rules"}
-		case slices.Contains(key[:len(key)-1], "args"):
-			words = []string{"index", "op", "value", "values", "mask", "width"}
-		default:
-			words = []string{"rule", "names", "action", "errno", "reason", "args"}
+		words := []string{"extends", "default_action", "rules"}
+		if len(key) > 1 {
+			words = []string{"rule", "names", "action", "errno", "reason", "args", "index", "op", "value", "values", "mask", "width"}
 		}
 		return &PolicyError{name, line, column, fmt.Sprintf("unknown key %q", word), didYouMean(word, words)}
 	}
@@ -108,17 +103,17 @@ func decodeError(err error, name string) error {
 }
 
 // startable refuses a policy under which nothing can run: the filter is loaded
-// before execve.
+// before execve. A condition doesn't count: the arguments are pointers.
 func (p *Policy) startable() *mistake {
-	v := p.Decide("execve", [6]uint64{})
+	do := p.Default.Do
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		if slices.Contains(r.Calls, "execve") && len(r.Args) == 0 {
-			v = Verdict{r.Outcome, r.Name, r.Reason}
+			do = r.Outcome.Do
 			break
 		}
 	}
-	if v.Do == Allow || v.Do == Log {
+	if do == Allow || do == Log {
 		return nil
 	}
 	return &mistake{msg: "execve is not allowed, so that no program can start", hint: `allow it: names = ["execve"], action = "allow"`}

@@ -155,6 +155,9 @@ func differPlain(t *testing.T, p *Policy, tab *table, a Action) int {
 	t.Helper()
 	q := *p
 	q.Rules = slices.DeleteFunc(slices.Clone(p.Rules), func(r Rule) bool { return len(r.Args) > 0 })
+	if len(q.Rules) == 0 {
+		return 0
+	}
 	byDefault := library.Action(q.Default.ret(a))
 	if byDefault == library.ActionErrno|eperm { // it adds the errno itself
 		byDefault = library.ActionErrno
@@ -193,7 +196,7 @@ func TestSameAsTheLibrarysProgram(t *testing.T) {
 			}
 		}
 	}
-	for seed := range uint64(20) {
+	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		p := random(r, named(tab), 1+r.IntN(40), true)
 		p.Default = Outcome{Do: []Do{Allow, Deny, Log, Kill}[r.IntN(4)]}

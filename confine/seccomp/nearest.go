@@ -1,9 +1,12 @@
 package seccomp
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
-// didYouMean is a hint that names the nearest of the words there are, or "" when
-// none is near.
+// didYouMean is a hint that names the nearest of the words there are; or all,
+// when they are few and none is near.
 func didYouMean(word string, words []string) string {
 	best, least := "", len(word)/2+1
 	for _, w := range words {
@@ -11,7 +14,10 @@ func didYouMean(word string, words []string) string {
 			best, least = w, d
 		}
 	}
-	if best == "" {
+	switch {
+	case best == "" && len(words) <= 10:
+		return "one of " + strings.Join(words, ", ")
+	case best == "":
 		return ""
 	}
 	return "did you mean " + strconv.Quote(best) + "?"

@@ -123,8 +123,8 @@ func named(tab *table) []string {
 
 func TestRandomPolicies(t *testing.T) {
 	longest := 0
-	for seed := range uint64(40) {
-		rules := 1 + int(seed)*5
+	for seed := range uint64(24) {
+		rules := 1 + int(seed)*8
 		checkRandom(t, seed, rules)
 		p := random(rand.New(rand.NewPCG(seed, 1)), named(&amd64), rules, false)
 		program, err := p.assemble(&amd64, ActionErrno)

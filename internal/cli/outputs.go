@@ -15,9 +15,6 @@ type outputs struct {
 }
 
 func openOutputs(inv *confine.Invocation) (*outputs, error) {
-	if sameSink(inv.Report, inv.Events) {
-		return nil, &confine.UsageError{Msg: "--report and --events name the same place", Hint: "the last event holds the report, too"}
-	}
 	o := new(outputs)
 	var err error
 	if inv.Report != "" {

@@ -84,6 +84,3 @@ func (s *sink) refuse(why, hint string, err error) error {
 	}
 	return &confine.UsageError{Msg: msg, Hint: hint, Err: err}
 }
-
-// sameSink says whether two options name one place, as far as the words tell.
-func sameSink(a, b string) bool { return a != "" && a == b }

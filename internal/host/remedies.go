@@ -1,16 +1,22 @@
 package host
 
 import (
+	"slices"
 	"strconv"
 	"syscall"
 
 	"github.com/confine-run/confine/status"
 )
 
-// remedies, the first that fits counts: a setting that forbids comes before a
-// container, and a container before a guess. It is a function because a run that
-// goes well needs none of them.
+// remedies, the first that fits counts: a setting that forbids comes before
+// what surrounds the program, and that before a guess. They are functions because
+// a run that goes well needs none of them.
 func remedies() []remedy {
+	return slices.Concat(settings(), surroundings(), mountsRefused(), kernels(), cgroups())
+}
+
+// settings of the kernel that forbid namespaces to somebody.
+func settings() []remedy {
 	return []remedy{
 		{
 			name: "no proc", reason: status.ProcMasked, probes: " proc ",
@@ -41,6 +47,12 @@ func remedies() []remedy {
 			when: func(f *Facts, _ syscall.Errno) bool { return f.UsernsCloneForbidden() && !f.privileged() },
 			hint: say("as root: sysctl -w kernel.unprivileged_userns_clone=1 (and in /etc/sysctl.d/ to keep it)"),
 		},
+	}
+}
+
+// surroundings are what the program was started in.
+func surroundings() []remedy {
+	return []remedy{
 		{
 			name: "chroot", reason: status.UsernsDenied, probes: " userns ",
 			when: func(f *Facts, errno syscall.Errno) bool { return denied(f, errno) && f.Chrooted() },
@@ -97,6 +109,13 @@ func remedies() []remedy {
 			when: func(f *Facts, errno syscall.Errno) bool { return denied(f, errno) && f.SeccompMode() == 2 },
 			hint: say("a seccomp filter that this program was started under refuses it: look for RestrictNamespaces= or SystemCallFilter= in the systemd unit, for flatpak or snap, or for another sandbox around it"),
 		},
+	}
+}
+
+// mountsRefused are single file systems that are refused, and the rest that
+// nothing above explains.
+func mountsRefused() []remedy {
+	return []remedy{
 		{
 			name: "masked proc", reason: status.ProcMasked, probes: " proc_mount ",
 			when: denied,
@@ -136,6 +155,12 @@ func remedies() []remedy {
 				return "as root: modprobe overlay"
 			},
 		},
+	}
+}
+
+// kernels are too old, or built or booted without something.
+func kernels() []remedy {
+	return []remedy{
 		{
 			name: "no seccomp", reason: status.SeccompUnsupported, probes: " seccomp seccomp_log seccomp_user_notif no_new_privs ",
 			when: always,
@@ -158,6 +183,12 @@ func remedies() []remedy {
 			when: is(syscall.ENOSYS),
 			hint: say("use Linux 5.13 or later, built with CONFIG_SECURITY_LANDLOCK"),
 		},
+	}
+}
+
+// cgroups that are not this process's to change.
+func cgroups() []remedy {
+	return []remedy{
 		{
 			name: "cgroup as user", reason: status.CgroupNotDelegated, probes: " cgroup2 ",
 			when: func(f *Facts, _ syscall.Errno) bool { return f.UID() != 0 },

@@ -43,6 +43,7 @@ func BenchmarkPipe(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(benchSize)
+			defer func(was float64) { b.ReportMetric((cpu()-was)/float64(b.N), "cpu-s/op") }(cpu())
 			for b.Loop() {
 				r, w, _ := os.Pipe()
 				reader, writer := helper("discard"), helper("write", "SIZE="+strconv.Itoa(benchSize))
@@ -88,6 +89,7 @@ func BenchmarkSink(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(benchSize)
+			defer func(was float64) { b.ReportMetric((cpu()-was)/float64(b.N), "cpu-s/op") }(cpu())
 			for b.Loop() {
 				file.Truncate(0)
 				file.Seek(0, io.SeekStart)
@@ -107,6 +109,17 @@ func BenchmarkSink(b *testing.B) {
 			}
 		})
 	}
+}
+
+// cpu is what this process and its children have used, in seconds.
+func cpu() float64 {
+	var sum float64
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var ru unix.Rusage
+		unix.Getrusage(who, &ru)
+		sum += float64(ru.Utime.Nano()+ru.Stime.Nano()) / 1e9
+	}
+	return sum
 }
 
 func start(b *testing.B, errs ...error) {

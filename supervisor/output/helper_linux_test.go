@@ -64,8 +64,17 @@ func osPipe(t testing.TB) (r, w *os.File) {
 		t.Fatal(err)
 	}
 	r, w = os.NewFile(uintptr(rfd), "r"), os.NewFile(uintptr(wfd), "w")
-	t.Cleanup(func() { r.Close(); w.Close() })
+	keep(t, r, w)
 	return r, w
+}
+
+// keep holds files open to the end of the test: only their numbers are in use.
+func keep(t testing.TB, files ...*os.File) {
+	t.Cleanup(func() {
+		for _, f := range files {
+			f.Close()
+		}
+	})
 }
 
 // output makes a stream and returns the target's end of it.
@@ -81,7 +90,7 @@ func output(t testing.TB, p *Pump, c Config) (*Stream, *os.File) {
 		t.Fatal(err)
 	}
 	f := os.NewFile(uintptr(w), "target")
-	t.Cleanup(func() { f.Close() })
+	keep(t, f)
 	return s, f
 }
 

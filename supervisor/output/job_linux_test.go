@@ -121,7 +121,7 @@ func TestKeyboardReachesThePty(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer caller.Close()
+	keep(t, caller, callerTTY)
 	master, slave, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func TestStdinKinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.Close()
+	keep(t, m, s)
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func stdin(t *testing.T, fd int) (*Pump, *os.File) {
 	}
 	p.Start()
 	f := os.NewFile(uintptr(target), "stdin")
-	t.Cleanup(func() { f.Close() })
+	keep(t, f)
 	return p, f
 }
 
@@ -91,6 +91,7 @@ func TestStdinFileGivesBackWhatWasNotRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			keep(t, f)
 			p, target := stdin(t, int(f.Fd()))
 			got := make([]byte, take)
 			if _, err := io.ReadFull(target, got); err != nil || !bytes.Equal(got, data[:take]) {
@@ -112,6 +113,7 @@ func TestStdinFileEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keep(t, f)
 	f.Seek(1000, io.SeekStart)
 	p, target := stdin(t, int(f.Fd()))
 	if b := within(t, collect(target), "target"); !bytes.Equal(b, data[1000:]) {
@@ -129,6 +131,7 @@ func TestStdinFileCantBeReachedByTheTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keep(t, f)
 	if own, err := reopen(int(f.Fd()), unix.O_RDWR); err != nil { // the control: what a bare program could do
 		t.Fatal(err)
 	} else {
@@ -163,6 +166,7 @@ func TestStdinNullIsFresh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keep(t, f)
 	p, target := stdin(t, int(f.Fd()))
 	ended(t, p)
 	flags, _ := unix.FcntlInt(target.Fd(), unix.F_GETFL, 0)
@@ -180,11 +184,11 @@ func TestStdinThatNeverEndsKeepsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.Close()
 	zero, err := os.Open("/dev/zero")
 	if err != nil {
 		t.Fatal(err)
 	}
+	keep(t, m, s, zero)
 	for name, fd := range map[string]int{"socket": fds[0], "terminal": int(s.Fd()), "endless device": int(zero.Fd())} {
 		t.Run(name, func(t *testing.T) {
 			p, target := stdin(t, fd)
@@ -225,6 +229,7 @@ func TestStdinRelayStopsWhenNobodyReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keep(t, f)
 	p, target := stdin(t, int(f.Fd()))
 	target.Close()
 	within(t, p.idle, "the pump's end") // by itself: no End

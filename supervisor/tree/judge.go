@@ -48,8 +48,9 @@ func (w *Watchdog) weigh() error {
 const maxTrims = 16
 
 // trim kills the newest tasks until the count is within its limit. When they
-// come back faster than they are killed, everybody is stopped meanwhile.
-func (w *Watchdog) trim(s *Sample) error {
+// come back faster than they are killed, everybody is stopped meanwhile; when
+// there are very many already, before anything else.
+func (w *Watchdog) trim(s *Sample) (err error) {
 	count := s.Live()
 	hit := count > w.Limits.Tasks
 	rounds := func(n int) (settled bool, err error) {
@@ -62,8 +63,13 @@ func (w *Watchdog) trim(s *Sample) error {
 		}
 		return false, nil
 	}
-	settled, err := rounds(2)
-	if !settled {
+	settled := false
+	if count > 2*w.Limits.Tasks {
+		err = w.tree.Rush()
+	} else {
+		settled, err = rounds(2)
+	}
+	if err == nil && !settled {
 		err = w.frozen(func() error {
 			_, err := rounds(maxTrims)
 			return err

@@ -186,28 +186,6 @@ func TestStopReachesEverybodyAndWakesOnlyWhomItStopped(t *testing.T) {
 	r.until("killed", func(s Sample) bool { return s.Live() == 0 })
 }
 
-// A program file that its user can't read hides its memory, but not that it has some.
-func TestMemoryOfAnUnreadableProgramIsEstimated(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can make a file that is another's")
-	}
-	file := t.TempDir() + "/sleep"
-	text, err := os.ReadFile("/bin/sleep")
-	must(t, err)
-	must(t, os.WriteFile(file, text, 0o755))
-	must(t, os.Chmod(file, 0o111))
-	must(t, os.Chown(file, 12345, 12345))
-	must(t, os.Chmod(t.TempDir(), 0o755))
-	r := namespace(t, nil, file, "50")
-	r.begin()
-	r.until("there", func(s Sample) bool { return s.Processes == 1 && r.tree.Biggest().Name == "sleep" })
-	s := r.sample(0)
-	t.Logf("%+v", s)
-	if s.PSS == 0 || s.PSS > s.RSS {
-		t.Errorf("%+v", s)
-	}
-}
-
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 type governed interface {
 	Sample(Need) (Sample, error)
 	Biggest() Process
+	Rush() error
 	Stop() error
 	Continue() error
 	Trim(limit int64) (killed int, err error)
@@ -33,6 +34,8 @@ type Watchdog struct {
 
 	tree governed
 	now  func() time.Time
+	// sleeper makes what Run sleeps with, and what undoes it.
+	sleeper func(stop <-chan struct{}) (sleep func(time.Duration) bool, done func())
 	swap func() bool // some memory of the host is swapped out
 
 	mu    sync.Mutex
@@ -62,14 +65,9 @@ func (w *Watchdog) Usage() Usage {
 // stopped. After an error nothing is watched any more: the run must be ended.
 func (w *Watchdog) Run(stop <-chan struct{}) error {
 	w.start()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	sleep, done := w.sleeper(stop)
+	defer done()
 	for {
-		select {
-		case <-stop:
-			return w.release()
-		case <-timer.C:
-		}
 		wait, err := w.step()
 		if errors.Is(err, os.ErrProcessDone) {
 			return nil
@@ -77,13 +75,32 @@ func (w *Watchdog) Run(stop <-chan struct{}) error {
 		if err != nil {
 			return errors.Join(err, w.release())
 		}
-		timer.Reset(wait)
+		if !sleep(wait) {
+			return w.release()
+		}
 	}
+}
+
+// onTimer sleeps by a timer of the runtime. It is false when stop was closed.
+func onTimer(stop <-chan struct{}) (sleep func(time.Duration) bool, done func()) {
+	timer := time.NewTimer(0)
+	return func(d time.Duration) bool {
+		timer.Reset(d)
+		select {
+		case <-stop:
+			return false
+		case <-timer.C:
+			return true
+		}
+	}, func() { timer.Stop() }
 }
 
 func (w *Watchdog) start() {
 	if w.now == nil {
 		w.now = time.Now
+	}
+	if w.sleeper == nil {
+		w.sleeper = onTimer
 	}
 	if w.Cores <= 0 {
 		w.Cores = runtime.NumCPU()

@@ -34,6 +34,7 @@ func (f *fakeTree) Sample(n Need) (Sample, error) {
 }
 
 func (f *fakeTree) Biggest() Process { return Process{PID: 7, Name: "big"} }
+func (f *fakeTree) Rush() error      { f.done = append(f.done, "rush"); return nil }
 func (f *fakeTree) Stop() error      { f.done = append(f.done, "stop"); return f.stopErr }
 func (f *fakeTree) Continue() error  { f.done = append(f.done, "continue"); return nil }
 func (f *fakeTree) Trim(limit int64) (int, error) {
@@ -143,11 +144,15 @@ func TestSwappedMemoryIsAskedForOnceASecond(t *testing.T) {
 
 func TestTasksThatComeBackAreTrimmedWithEverybodyStopped(t *testing.T) {
 	w := watch(t, Limits{Tasks: 10})
-	w.tree.sample.Tasks = 100
-	w.tree.trims, w.tree.stopErr = []int{90, 50, 5}, fmt.Errorf("x: %w", ErrUnsettled)
+	w.tree.sample.Tasks = 20
+	w.tree.trims, w.tree.stopErr = []int{10, 50, 5}, fmt.Errorf("x: %w", ErrUnsettled)
 	w.look(ms)
 	w.expect("done", w.tree.done, "trim 10", "trim 10", "stop", "trim 10", "trim 10", "continue")
-	w.expect("told", w.told, "tasks 100")
+	w.expect("told", w.told, "tasks 20")
+	w.tree.done, w.tree.trims = nil, []int{11}
+	w.tree.sample.Tasks = 21
+	w.look(ms)
+	w.expect("very many", w.tree.done, "rush", "stop", "trim 10", "trim 10", "continue")
 }
 
 func TestHoardedZombiesAreTrimmed(t *testing.T) {
@@ -201,7 +206,7 @@ func TestNobodyIsLeftStopped(t *testing.T) {
 	if err := w.Watchdog.Run(stop); err != nil {
 		t.Fatal(err)
 	}
-	w.expect("done", w.tree.done, "stop", "continue")
+	w.expect("the last thing done", w.tree.done[len(w.tree.done)-1:], "continue")
 }
 
 func TestRunEndsWithPID1AndFailsWithTheTree(t *testing.T) {

@@ -46,7 +46,7 @@ func italic(s string) string { return `\fI` + roffText(s) + `\fR` }
 func man() []byte {
 	r := new(roff)
 	r.WriteString(".\\\" Made by internal/cli/gen from the tables of options and subcommands.\n")
-	r.WriteString(".TH CONFINE 1\n")
+	r.WriteString(".TH CONFINE 1\n.nh\n") // options must not be hyphenated
 	r.section("NAME")
 	r.WriteString("confine \\- " + roffText(oneLine) + "\n")
 	r.section("SYNOPSIS")

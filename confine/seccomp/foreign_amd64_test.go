@@ -1,0 +1,7 @@
+package seccomp
+
+import "github.com/confine-run/confine/confine/seccomp/internal/i386"
+
+const hasI386 = true
+
+func i386Getpid() int32 { return i386.Call(i386.Getpid) }

@@ -1,0 +1,236 @@
+//go:build amd64 || arm64
+
+package seccomp
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	denied  = "errno 1"
+	missing = "errno 38"
+	killed  = "SIGSYS"
+	through = "through" // as without a filter
+)
+
+// attempts has one victim for each class of rules, with how default/1 treats it
+// under errno, kill and log. Without a filter the kernel must answer otherwise:
+// many are made with arguments that are wrong in a way of their own.
+var attempts = []struct {
+	name             string
+	call             string
+	args             [6]uint64
+	errno, kill, log string
+	unprivileged     bool // without a filter, too, EPERM is what an ordinary user gets
+}{
+	{"TIOCSTI", "ioctl", [6]uint64{1 << 20, 0x5412}, denied, killed, denied, false},
+	{"TIOCSTI with upper bits", "ioctl", [6]uint64{1 << 20, 0xdeadbeef00005412}, denied, killed, denied, false},
+	{"TIOCLINUX with upper bits", "ioctl", [6]uint64{1 << 20, 1<<63 | 0x541c}, denied, killed, denied, false},
+	{"TIOCSETD", "ioctl", [6]uint64{1 << 20, 0x5423}, denied, killed, denied, false},
+	{"socket AF_ALG", "socket", [6]uint64{unix.AF_ALG, unix.SOCK_SEQPACKET}, denied, killed, denied, false},
+	{"socket AF_ALG with upper bits", "socket", [6]uint64{1<<32 | unix.AF_ALG, unix.SOCK_SEQPACKET}, denied, killed, denied, false},
+	{"socket AF_VSOCK", "socket", [6]uint64{unix.AF_VSOCK, unix.SOCK_STREAM}, denied, killed, denied, false},
+	{"socket AF_PACKET", "socket", [6]uint64{unix.AF_PACKET, unix.SOCK_RAW}, denied, killed, denied, true},
+	{"socket AF_INET SOCK_PACKET", "socket", [6]uint64{unix.AF_INET, 10}, denied, killed, denied, true},
+	{"socket of no family", "socket", [6]uint64{99, 1}, denied, killed, denied, false},
+	{"socket netlink audit", "socket", [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, 15}, "errno 93", "errno 93", "errno 93", false},
+	{"socket SCTP", "socket", [6]uint64{unix.AF_INET, 99, 132}, "errno 93", "errno 93", "errno 93", false},
+	{"socketpair AF_TIPC", "socketpair", [6]uint64{unix.AF_TIPC, 99}, denied, killed, denied, false},
+	{"io_uring_setup", "io_uring_setup", [6]uint64{1}, missing, missing, missing, true},
+	{"clone CLONE_NEWUSER", "clone", [6]uint64{unix.CLONE_NEWUSER | 17}, denied, killed, denied, true},
+	{"clone CLONE_NEWNET with upper bits", "clone", [6]uint64{1<<40 | unix.CLONE_NEWNET | unix.CLONE_NEWUSER | 17}, denied, killed, denied, true},
+	{"clone3", "clone3", [6]uint64{0, 1}, missing, missing, missing, false},
+	{"unshare CLONE_NEWUSER", "unshare", [6]uint64{unix.CLONE_NEWUSER}, denied, killed, denied, true},
+	{"setns", "setns", [6]uint64{1 << 20}, denied, killed, denied, false},
+	{"keyctl", "keyctl", [6]uint64{9999}, denied, killed, denied, false},
+	{"add_key", "add_key", [6]uint64{}, denied, killed, denied, false},
+	{"bpf", "bpf", [6]uint64{9999}, denied, killed, denied, true},
+	{"perf_event_open", "perf_event_open", [6]uint64{}, denied, killed, denied, true},
+	{"userfaultfd", "userfaultfd", [6]uint64{0xffff}, denied, killed, denied, true},
+	{"mount", "mount", [6]uint64{1, 1, 1}, denied, killed, denied, true},
+	{"pivot_root", "pivot_root", [6]uint64{}, denied, killed, denied, true},
+	{"chroot", "chroot", [6]uint64{}, denied, killed, denied, true},
+	{"open_tree", "open_tree", [6]uint64{1 << 20, 0, 0xffffffff}, denied, killed, denied, false},
+	{"open_by_handle_at", "open_by_handle_at", [6]uint64{1 << 20}, denied, killed, denied, true},
+	{"name_to_handle_at", "name_to_handle_at", [6]uint64{1 << 20}, "errno 95", "errno 95", "errno 95", false},
+	{"quotactl", "quotactl", [6]uint64{0xffffffff}, denied, killed, denied, false},
+	{"syslog", "syslog", [6]uint64{9999}, denied, killed, denied, true},
+	{"init_module", "init_module", [6]uint64{}, denied, killed, denied, true},
+	{"kcmp", "kcmp", [6]uint64{1 << 30, 1 << 30}, denied, killed, through, false},
+	{"fanotify_mark", "fanotify_mark", [6]uint64{1 << 20, 1 << 31}, denied, killed, through, false},
+	{"get_mempolicy", "get_mempolicy", [6]uint64{0, 0, 0, 0, 99}, missing, missing, missing, false},
+	{"personality with ADDR_NO_RANDOMIZE", "personality", [6]uint64{0x40000}, denied, killed, through, false},
+	{"personality, asked with upper bits", "personality", [6]uint64{0xffffffffffffffff}, through, through, through, false},
+	{"unshare CLONE_FILES", "unshare", [6]uint64{unix.CLONE_FILES}, through, through, through, false},
+	{"socket AF_UNIX", "socket", [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, through, through, through, false},
+	{"TCGETS", "ioctl", [6]uint64{1 << 20, 0x5401}, through, through, through, false},
+}
+
+// without runs the attempt with no filter: the positive control.
+func without(t *testing.T, v victim) string {
+	t.Helper()
+	v.Program = nil
+	got, _ := v.run(t)
+	return got
+}
+
+func held(t *testing.T, spec string, a Action, v victim, want string) {
+	t.Helper()
+	f, err := Build(spec, a, runtime.GOARCH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Program = f.Program
+	if got, _ := v.run(t); got != want {
+		t.Errorf("%s %s: %q, want %q", spec, a, got, want)
+	}
+}
+
+func TestTheKernelRefuses(t *testing.T) {
+	tab, _ := tableOf(runtime.GOARCH)
+	for _, c := range attempts {
+		t.Run(c.name, func(t *testing.T) {
+			nr, found := tab.lookup(c.call)
+			if !found {
+				t.Fatalf("no number for %s", c.call)
+			}
+			v := victim{NR: uintptr(nr), Args: c.args}
+			control := without(t, v)
+			if c.errno != through && control == c.errno {
+				switch {
+				case control == denied && c.unprivileged && unix.Geteuid() != 0:
+					t.Log("an ordinary user gets EPERM without a filter, too; only kill tells here")
+				case control == missing:
+					t.Skip("this kernel does not have the call")
+				default:
+					t.Fatalf("control: without a filter the answer is %q, too", control)
+				}
+			}
+			for a, want := range map[Action]string{ActionErrno: c.errno, ActionKill: c.kill, ActionLog: c.log} {
+				if want == through {
+					want = control
+				}
+				if want == "errno 9" || want[0] == 'e' || want == killed || c.call == "personality" || c.errno == through {
+					held(t, "default", a, v, want)
+				}
+			}
+		})
+	}
+}
+
+func TestTheKernelRefusesNumbersOutsideTheTable(t *testing.T) {
+	for _, spec := range []string{"default", "strict"} {
+		for _, a := range actions {
+			held(t, spec, a, victim{NR: 999}, missing)
+			held(t, spec, a, victim{NR: 1 << 20}, missing)
+		}
+	}
+	// The kernel says ENOSYS by itself; a call that it has and the table doesn't shows the filter.
+	p := &Policy{Kind: "file", Version: "old", Default: Outcome{Do: Deny}, Rules: builtinStrict.policy.Rules}
+	old := table{arch: runtime.GOARCH, audit: amd64.audit, x32: true}
+	full, _ := tableOf(runtime.GOARCH)
+	old = *full
+	old.names = old.names[:439] // before faccessat2
+	old.sorted = nil
+	for _, nr := range full.sorted {
+		if int(nr) < len(old.names) {
+			old.sorted = append(old.sorted, nr)
+		}
+	}
+	program, err := p.assemble(&old, ActionKill)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := victim{NR: unix.SYS_FACCESSAT2, Args: [6]uint64{1 << 20, 0, 0xffff}}
+	if got := without(t, v); got == missing {
+		t.Skip("this kernel has no faccessat2")
+	}
+	v.Program = program
+	if got, _ := v.run(t); got != missing {
+		t.Errorf("a call newer than the table: %q", got)
+	}
+}
+
+func TestTheKernelRefusesForeignCalls(t *testing.T) {
+	open, err := Parse([]byte(`default_action = "allow"`), "open.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOARCH != "amd64" {
+		t.Skip("only an amd64 process can make such calls")
+	}
+	for _, c := range []struct {
+		name string
+		v    victim
+	}{
+		{"i386 getpid by int 0x80", victim{I386: true}},
+		{"x32 getpid", victim{NR: x32Bit | 39}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.v.I386 && !hasI386 {
+				t.Skip("no stub")
+			}
+			control := without(t, c.v)
+			t.Logf("without a filter: %s", control)
+			if control == "SIGSEGV" {
+				t.Skip("this kernel has no 32-bit calls")
+			}
+			if control == denied || control == killed {
+				t.Fatalf("control: without a filter the answer is %q, too", control)
+			}
+			for a, want := range map[Action]string{ActionErrno: denied, ActionKill: killed, ActionLog: denied} {
+				held(t, "default", a, c.v, want)
+				held(t, "strict", a, c.v, want)
+				f, err := open.Compile(a, runtime.GOARCH)
+				if err != nil {
+					t.Fatal(err)
+				}
+				v := c.v
+				v.Program = f.Program
+				if got, _ := v.run(t); got != want {
+					t.Errorf("open.toml %s: %q, want %q", a, got, want)
+				}
+			}
+		})
+	}
+}
+
+// A program with jumps over more than 255 instructions must be one that the
+// kernel takes and runs right.
+func TestTheKernelTakesLongPrograms(t *testing.T) {
+	p := &Policy{Default: Outcome{Do: Allow}}
+	for i, name := range named(mustTable(t)) {
+		p.Rules = append(p.Rules, Rule{Outcome: Outcome{Errno, uint16(2 + i%30)}, Calls: []string{name},
+			Args: []Cond{{Index: 5, Width: 64, Op: Eq, Values: []uint64{0xabcdef0123456789 + uint64(i)}}}})
+	}
+	f, err := p.Compile(ActionErrno, runtime.GOARCH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Program) < 1000 {
+		t.Fatalf("%d instructions", len(f.Program))
+	}
+	for i, r := range p.Rules {
+		if i%97 != 0 {
+			continue
+		}
+		nr, _ := mustTable(t).lookup(r.Calls[0])
+		v := victim{Program: f.Program, NR: uintptr(nr), Args: [6]uint64{5: r.Args[0].Values[0]}}
+		if got, _ := v.run(t); got != fmt.Sprintf("errno %d", r.Outcome.Errno) {
+			t.Errorf("%s: %q, want %s", r.Calls[0], got, r.Outcome)
+		}
+	}
+}
+
+func mustTable(t *testing.T) *table {
+	t.Helper()
+	tab, err := tableOf(runtime.GOARCH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tab
+}

@@ -1,0 +1,239 @@
+package arch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const module = "github.com/confine-run/confine"
+
+// group is packages that may import the same things of ours.
+type group struct {
+	name     string
+	packages []string // below the module; "x/..." is everything below x, "*/x" an x anywhere
+	may      []string // groups
+	why      string
+}
+
+// groups, the first that names a package counts.
+var groups = []group{
+	{"generators", []string{"*/gen", "*/gen/..."}, []string{"leaves", "mechanisms", "plan", "host", "api", "command line"},
+		"they run at build time, and what they make is checked in"},
+	{"leaves", []string{"status", "internal/handoff", "internal/linux", "internal/redact"}, []string{"leaves"},
+		"both sides of a run share them: what they import, the inside starts with"},
+	{"plan", []string{"internal/plan"}, []string{"leaves"},
+		"plain data between those who make it and those who act on it"},
+	{"host", []string{"internal/host"}, []string{"leaves"},
+		"what a host can do doesn't depend on what is wanted of it"},
+	{"inside", []string{"child", "child/..."}, []string{"leaves", "inside"},
+		"it acts on the hand-off alone; the policy, and the outside, are none of its business"},
+	{"outside", []string{"supervisor", "supervisor/..."}, []string{"leaves", "plan", "outside"},
+		"it starts the inside by its name in argv and talks to it through the hand-off alone"},
+	{"mechanisms", []string{"confine/..."}, []string{"leaves", "plan", "mechanisms"},
+		"each compiles policy to data, and acts on nothing"},
+	{"api", []string{"confine"}, []string{"leaves", "plan", "host", "mechanisms", "inside", "outside"},
+		"policy and host become a plan here, and Run hands it to the outside"},
+	{"command line", []string{"internal/cli", "internal/cli/..."}, []string{"leaves", "host", "api", "command line", "terminals"},
+		"it words what the API says, and reaches past it for nothing but the terminal"},
+	{"program", []string{""}, []string{"host", "inside", "command line"},
+		"it only decides which of the three this process is"},
+	{"from outside", []string{"integration", "integration/...", "bench", "bench/...", "examples/...", "internal/arch"},
+		[]string{"leaves", "host", "api"}, "they see what a user sees, and the host's probes for their conditions"},
+}
+
+// alsoIn are packages that are allowed by a second name, beside their group's.
+var alsoIn = map[string]string{
+	// The user's terminal is one thing, whether confine draws its status line on
+	// it or passes it on.
+	"supervisor/terminal": "terminals",
+}
+
+// never are packages of anybody's that something must not lead to, however far.
+var never = []struct{ from, to, why string }{
+	{"child", "fmt", "package initialisation is paid before every target"},
+	{"child", "os", "its initialisation makes files, pollers and finalizers of descriptors that are not its own"},
+	{"child", "os/signal", "signals keep their default action inside"},
+	{"child", "context", "package initialisation is paid before every target"},
+	{"child", "net", "package initialisation is paid before every target"},
+	{"child", "encoding/json", "package initialisation is paid before every target"},
+	{"child", "regexp", "package initialisation is paid before every target"},
+	{"child", "log", "the inside has nobody to tell but the outside"},
+	{"child", module + "/supervisor", "the sides meet in the hand-off"},
+	{"supervisor", module + "/child", "the sides meet in the hand-off"},
+	{"", "net/http", "start-up, twice for every run"},
+	{"", "crypto/tls", "start-up, twice for every run"},
+	{"", "text/template", "start-up, twice for every run"},
+	{"", "html/template", "start-up, twice for every run"},
+	{"", "github.com/urfave/cli/v2", "start-up, twice for every run: only generators use it"},
+	{"", "github.com/elastic/go-seccomp-bpf", "its tables are generated into ours; off Linux it does nothing and says it did"},
+	{"", "testing", "no test code in the program"},
+	{"", "runtime/cgo", "one static binary"},
+}
+
+// insideLibraries are all that the inside may import of anybody else's.
+var insideLibraries = []string{"golang.org/x/sys/unix"}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+	Standard   bool
+}
+
+// list is asked once, for one platform, so that the answer is the same on all.
+var list = sync.OnceValues(func() ([]listed, error) {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Deps,Standard", "./...")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, errors.New("go list: " + err.Error() + "\n" + errs.String())
+	}
+	var all []listed
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := d.Decode(&p); err == io.EOF {
+			return all, nil
+		} else if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+})
+
+const root = "../.."
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	all, err := list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 5 {
+		t.Fatalf("go list knows only %d packages", len(all))
+	}
+	return all
+}
+
+// below is a package's path in the module; ok is false for anybody else's.
+func below(importPath string) (name string, ok bool) {
+	if importPath == module {
+		return "", true
+	}
+	return strings.CutPrefix(importPath, module+"/")
+}
+
+func matches(pattern, name string) bool {
+	if anywhere, ok := strings.CutPrefix(pattern, "*/"); ok {
+		for rest := name; rest != ""; {
+			if matches(anywhere, rest) {
+				return true
+			}
+			_, rest, _ = strings.Cut(rest, "/")
+		}
+		return false
+	}
+	if dir, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return strings.HasPrefix(name, dir+"/")
+	}
+	return pattern == name
+}
+
+func groupOf(name string) (group, bool) {
+	for _, g := range groups {
+		for _, pattern := range g.packages {
+			if matches(pattern, name) {
+				return g, true
+			}
+		}
+	}
+	return group{}, false
+}
+
+func TestEveryImportHasAReason(t *testing.T) {
+	for _, p := range packages(t) {
+		name, _ := below(p.ImportPath)
+		from, ok := groupOf(name)
+		if !ok {
+			t.Errorf("%s is in no group: say in the table what it may import, and why", p.ImportPath)
+			continue
+		}
+		for _, imported := range p.Imports {
+			to, ours := below(imported)
+			if !ours {
+				continue
+			}
+			into, _ := groupOf(to)
+			if !slices.Contains(from.may, into.name) && !slices.Contains(from.may, alsoIn[to]) {
+				t.Errorf("%s imports %s\n\t%s may import %s: %s", p.ImportPath, imported, from.name, strings.Join(from.may, ", "), from.why)
+			}
+		}
+	}
+}
+
+func TestNothingLeadsWhereItMustNot(t *testing.T) {
+	for _, rule := range never {
+		found := false
+		for _, p := range packages(t) {
+			if name, _ := below(p.ImportPath); name != rule.from {
+				continue
+			}
+			found = true
+			if slices.Contains(p.Deps, rule.to) {
+				t.Errorf("%s leads to %s: %s", p.ImportPath, rule.to, rule.why)
+			}
+		}
+		if !found {
+			t.Errorf("no package %q", path.Join(module, rule.from))
+		}
+	}
+}
+
+func TestTheInsideUsesNoOtherLibraries(t *testing.T) {
+	std := map[string]bool{}
+	for _, p := range packages(t) {
+		name, _ := below(p.ImportPath)
+		if g, _ := groupOf(name); g.name != "inside" {
+			continue
+		}
+		for _, dep := range p.Deps {
+			first, _, _ := strings.Cut(dep, "/")
+			if _, ours := below(dep); ours || !strings.Contains(first, ".") {
+				std[dep] = true
+				continue
+			}
+			if !slices.Contains(insideLibraries, dep) {
+				t.Errorf("%s leads to %s", p.ImportPath, dep)
+			}
+		}
+	}
+	if !std["runtime"] {
+		t.Error("the inside leads nowhere: nothing was looked at")
+	}
+}
+
+func TestMatches(t *testing.T) {
+	for _, c := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"child", "child", true}, {"child", "children", false}, {"child/...", "child", false}, {"child/...", "child/early", true},
+		{"*/gen", "confine/seccomp/gen", true}, {"*/gen", "gen", true}, {"*/gen/...", "confine/seccomp/gen/tables", true},
+		{"*/gen", "confine/generate", false}, {"", "", true}, {"", "child", false},
+	} {
+		if got := matches(c.pattern, c.name); got != c.want {
+			t.Errorf("%q matches %q: %v", c.pattern, c.name, got)
+		}
+	}
+}

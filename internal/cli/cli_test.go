@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/status"
+)
+
+func TestJSONIsTheReport(t *testing.T) {
+	inTemp(t)
+	var c call
+	r := c.run(t, "--json", "ls")
+	var got status.Report
+	if err := json.Unmarshal([]byte(r.out), &got); err != nil || r.rc != 0 {
+		t.Fatalf("rc %d, %s: %v", r.rc, r.out, err)
+	}
+	if !r.fake.io.Capture || got.Status != status.OK || strings.Count(r.out, "\n") != 1 {
+		t.Errorf("%s", r.out)
+	}
+	c = call{}
+	if r := c.run(t, "--json=false", "ls"); r.fake.io.Capture || r.out != "" {
+		t.Errorf("--json=false: %s", r.out)
+	}
+}
+
+func TestClosedStdout(t *testing.T) {
+	inTemp(t)
+	broken := func([]byte) error { return syscall.EPIPE }
+	for _, args := range [][]string{
+		{"--json", "ls"}, {"help"}, {"run", "--help"}, {"version"}, {"version", "--json"}, {"profiles"}, {"profiles", "strict"},
+		{"completion", "bash"}, {"explain", "ls"}, {"explain", "--json", "ls"}, {"doctor"}, {"doctor", "--json"},
+	} {
+		c := call{out: broken}
+		c.checks = []host.Result{{Name: "userns", Answer: host.Yes, Needed: true}}
+		if r := c.run(t, args...); r.rc != 1 || !strings.Contains(r.err, "write stdout: broken pipe") {
+			t.Errorf("%q: rc %d, %s", args, r.rc, r.err)
+		}
+	}
+	c := call{out: broken}
+	c.report = &status.Report{Status: status.Failed, RC: 9, Cause: status.CauseExit}
+	if r := c.run(t, "--json", "ls"); r.rc != 9 {
+		t.Errorf("a failed run: rc %d", r.rc)
+	}
+}
+
+func TestExitCodeIsTheReports(t *testing.T) {
+	inTemp(t)
+	for _, rc := range []int{0, 1, 2, 124, 137, 255} {
+		c := call{fake: fake{report: &status.Report{Status: status.Failed, RC: rc, Cause: status.CauseExit}}}
+		if r := c.run(t, "ls"); r.rc != rc {
+			t.Errorf("rc %d, want %d", r.rc, rc)
+		}
+	}
+}
+
+func TestUsageErrorOfTheEngine(t *testing.T) {
+	inTemp(t)
+	var c call
+	c.fake.err = &confine.UsageError{Msg: "no such mechanism", Hint: "name another"}
+	r := c.run(t, "--report", "r.json", "ls")
+	if r.rc != 125 || r.err != prefix+"no such mechanism\n"+prefix+"hint: name another\n" {
+		t.Errorf("rc %d, %s", r.rc, r.err)
+	}
+}
+
+func TestTraceIsTheCallers(t *testing.T) {
+	inTemp(t)
+	c := call{environ: []string{"TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
+	if r := c.run(t, "ls"); r.fake.io.TraceID != "4bf92f3577b34da6a3ce929d0e0e4736" {
+		t.Error(r.fake.io.TraceID)
+	}
+}
+
+func TestFlagsReachThePolicy(t *testing.T) {
+	inTemp(t)
+	c := call{environ: []string{"CONFINE_MEMORY_LIMIT=64M", "CONFINE_TIME_LIMIT=9s"}}
+	r := c.run(t, "-t", "5s", "--block-internal=false", "--env", "A=1,2", "--env", "B=x=y", "ls")
+	p := r.fake.resolved.Policy
+	if p.TimeLimit.Seconds() != 5 || p.MemoryLimit != 64<<20 || p.Network.BlockInternal || p.Env.Set["A"] != "1,2" || p.Env.Set["B"] != "x=y" {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestVerbose(t *testing.T) {
+	inTemp(t)
+	var c call
+	c.plan = &Explanation{
+		Profile: "default",
+		Command: CommandInfo{Argv: []string{"ls", "a b", ""}},
+		Enforced: map[status.Capability]status.Enforcement{
+			status.WallTime: {Enabled: true, Effective: true, Mechanism: "timer"},
+			status.Memory:   {Enabled: true, Effective: true, Mechanism: "watchdog", FallbackReason: status.CgroupNotDelegated},
+			status.CPUTime:  {Enabled: true, FallbackReason: status.NotInBuild},
+		},
+	}
+	c.report = &status.Report{
+		Status: status.OK, Cause: status.CauseExit, DurationMS: 1500,
+		Usage: status.Usage{CPUMS: 123, MemoryPeakBytes: 15<<20 + 200<<10, TasksPeak: 8},
+	}
+	r := c.run(t, "--log", "verbose", "-t", "5s", "-m", "100M", "--cpu-time", "5s", "--processes", "32", "ls")
+	for _, want := range []string{
+		"starting with profile: default", "wall-clock time: 5s [timer]", "memory: 100M [watchdog: linux_cgroup_not_delegated]",
+		"CPU time: 5s [not enforced: not_enforceable_on_this_build]", "network: denied", "file system: current directory read-only",
+		`running: ls "a b" ""`, "wall-clock time: 1.500s (30.0%)", "CPU time: 0.123s (2.5%)", "memory: 15.2M (15.2%)", "tasks: 8 (25.0%)", "exit: 0 (OK)",
+	} {
+		if !strings.Contains(r.err, prefix+want+"\n") {
+			t.Errorf("%q is missing in\n%s", want, r.err)
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	dir := inTemp(t)
+	if err := os.WriteFile("my.toml", []byte("[sandbox]\ntime_limit = \"7s\"\nmemory_limit = \"64M\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"explain", "--config", "my.toml", "-m", "65M", "--env", "TOKEN=secret", "--", "ls"}
+	plan := &Explanation{
+		Command: CommandInfo{Argv: []string{"ls"}, Path: "/usr/bin/ls"},
+		Enforced: map[status.Capability]status.Enforcement{
+			status.Memory:  {Requested: "65M", Enabled: true, Effective: true, Mechanism: "watchdog", FallbackReason: status.CgroupNotDelegated},
+			status.Publish: {Requested: "80:80", Enabled: true, Mechanism: "none", FallbackReason: status.NotInBuild, Details: "later"},
+		},
+		Paths: []PathRule{{Path: "/usr", Access: "read", Why: "system"}, {Path: "/a\x1bb", Access: "hidden", Why: "--deny"}},
+	}
+	c := call{environ: []string{"CONFINE_TIME_LIMIT=6s"}}
+	c.plan = plan
+	r := c.run(t, args...)
+	rows := map[string]bool{}
+	for line := range strings.Lines(r.out) {
+		rows[strings.Join(strings.Fields(line), " ")] = true
+	}
+	for _, want := range []string{
+		"memory 65M watchdog yes linux_cgroup_not_delegated", "publish 80:80 none NO not_enforceable_on_this_build: later",
+		"/usr read system", `/a\x1bb hidden --deny`, "memory-limit 65M flag --memory-limit", "- (64M) " + dir + "/my.toml:3",
+		"time-limit 6s environment CONFINE_TIME_LIMIT", "- (7s) " + dir + "/my.toml:2", "- (30s) profile default", "cpu-time 20s profile default",
+		"env TOKEN=… flag --env",
+	} {
+		if !rows[want] {
+			t.Errorf("%q is missing in\n%s", want, r.out)
+		}
+	}
+	if r.rc != 0 || strings.Contains(r.out, "secret") {
+		t.Errorf("rc %d, %s", r.rc, r.out)
+	}
+
+	c.plan = plan
+	r = c.run(t, slices.Insert(slices.Clone(args), 1, "--json")...)
+	var e Explanation
+	if err := json.Unmarshal([]byte(r.out), &e); err != nil {
+		t.Fatalf("%s: %v", r.out, err)
+	}
+	i := slices.IndexFunc(e.Values, func(v Value) bool { return v.Option == "memory-limit" })
+	if i < 0 || e.Values[i].Values[0] != "65M" || len(e.Values[i].Overridden) != 2 || strings.Contains(r.out, "secret") {
+		t.Errorf("%s", r.out)
+	}
+
+	c.plan = &Explanation{Refused: "memory can't be enforced"}
+	if r := c.run(t, "explain", "ls"); r.rc != 1 || !strings.Contains(r.out, "would not start: memory can't be enforced") {
+		t.Errorf("refused: rc %d, %s", r.rc, r.out)
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	inTemp(t)
+	checks := []host.Result{
+		{Name: "userns", Means: "everything", Answer: host.No, Needed: true, Detail: "clone: EPERM", Remedy: "sysctl one\nsysctl two"},
+		{Name: "overlay", Means: "more", Answer: host.Unknown},
+		{Name: "proc", Means: "itself", Answer: host.Yes, Needed: true},
+	}
+	c := call{fake: fake{checks: checks}}
+	r := c.run(t, "doctor")
+	for _, want := range []string{"NO ", "userns: no", "  clone: EPERM", "  hint: sysctl one", "        sysctl two", "overlay: unknown", "can't be enforced in full"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("%q is missing in\n%s", want, r.out)
+		}
+	}
+	if r.rc != 1 {
+		t.Errorf("rc %d", r.rc)
+	}
+	c.checks = checks[1:]
+	if r := c.run(t, "doctor"); r.rc != 0 || !strings.Contains(r.out, "can be enforced in full") {
+		t.Errorf("rc %d, %s", r.rc, r.out)
+	}
+	r = c.run(t, "doctor", "--json")
+	var d diagnosis
+	if err := json.Unmarshal([]byte(r.out), &d); err != nil || !d.OK || len(d.Checks) != 2 || r.rc != 0 {
+		t.Errorf("rc %d, %s: %v", r.rc, r.out, err)
+	}
+	c.checks = nil
+	if r := c.run(t, "doctor"); r.rc != 1 || r.err == "" {
+		t.Errorf("no host: rc %d, %s", r.rc, r.err)
+	}
+}
+
+func TestProfiles(t *testing.T) {
+	inTemp(t)
+	var c call
+	r := c.run(t, "profiles")
+	for _, name := range confine.Profiles() {
+		if !strings.Contains(r.out, "\n"+name+" ") {
+			t.Errorf("%s is missing in\n%s", name, r.out)
+		}
+		one := c.run(t, "profiles", name)
+		if one.rc != 0 || !strings.Contains(one.out, "[sandbox.profiles."+name+"]") {
+			t.Errorf("%s: rc %d, %s", name, one.rc, one.out)
+		}
+	}
+	r = c.run(t, "profiles", "strict", "--json")
+	var all []listed
+	if err := json.Unmarshal([]byte(r.out), &all); err != nil || len(all) != 1 || all[0].Name != "strict" {
+		t.Errorf("%s: %v", r.out, err)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	inTemp(t)
+	for _, args := range [][]string{{"version"}, {"--version"}} {
+		var c call
+		if r := c.run(t, args...); r.rc != 0 || !strings.HasPrefix(r.out, "confine ") || !strings.Contains(r.out, runtime.GOOS+"/"+runtime.GOARCH) {
+			t.Errorf("%q: rc %d, %s", args, r.rc, r.out)
+		}
+	}
+	var c call
+	var b build
+	if r := c.run(t, "version", "--json"); json.Unmarshal([]byte(r.out), &b) != nil || b.Go != runtime.Version() {
+		t.Errorf("%s", r.out)
+	}
+}
+
+func TestShell(t *testing.T) {
+	inTemp(t)
+	for _, c := range []struct {
+		name, env string
+		plan      *Explanation
+		want      string
+	}{
+		{"the caller's", "SHELL=/usr/bin/zsh", nil, "/usr/bin/zsh"},
+		{"one that can't be seen", "SHELL=/opt/sh", &Explanation{Command: CommandInfo{Error: "not visible"}}, "/bin/sh"},
+		{"none", "X=", nil, "/bin/sh"},
+		{"a relative one", "SHELL=sh", nil, "/bin/sh"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fake := call{environ: []string{c.env}, fake: fake{plan: c.plan}}
+			r := fake.run(t, "shell")
+			if !slices.Equal(r.fake.argv, []string{c.want}) {
+				t.Errorf("%q", r.fake.argv)
+			}
+			if p := r.fake.resolved.Policy; p.TimeLimit != 0 || p.CPUTime != 0 || p.OutputLimit != 0 || p.MemoryLimit == 0 {
+				t.Errorf("%+v", p)
+			}
+		})
+	}
+	c := call{environ: []string{"CONFINE_CPU_TIME=3s"}}
+	r := c.run(t, "shell", "-t", "5s")
+	if p := r.fake.resolved.Policy; p.TimeLimit.Seconds() != 5 || p.CPUTime.Seconds() != 3 || p.OutputLimit != 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestTrust(t *testing.T) {
+	dir := inTemp(t)
+	if err := os.WriteFile("confine.toml", []byte("[sandbox]\ntime_limit = \"7s\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	data := t.TempDir()
+	c := call{environ: []string{"XDG_DATA_HOME=" + data}}
+	r := c.run(t, "ls")
+	if r.fake.resolved.Policy.TimeLimit.Seconds() == 7 || !strings.Contains(r.err, "confine trust") {
+		t.Errorf("before: %v, %s", r.fake.resolved.Policy.TimeLimit, r.err)
+	}
+	if r := c.run(t, "trust"); r.rc != 0 || !strings.Contains(r.out, dir+"/confine.toml") {
+		t.Errorf("rc %d, %s%s", r.rc, r.out, r.err)
+	}
+	if r = c.run(t, "ls"); r.fake.resolved.Policy.TimeLimit.Seconds() != 7 || r.err != "" {
+		t.Errorf("after: %v, %s", r.fake.resolved.Policy.TimeLimit, r.err)
+	}
+}

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/status"
+)
+
+var policy = confine.Policy{
+	TimeLimit: 30 * time.Second, CPUTime: 20 * time.Second, MemoryLimit: 512 << 20, OutputLimit: 1 << 20, Processes: 32,
+}
+
+func report(s status.Status, c status.Cause, change func(*status.Report)) *status.Report {
+	r := &status.Report{Status: s, Cause: c, RC: s.RC(status.Normalized, 1, 9), Cmd: []string{"prog"}}
+	if change != nil {
+		change(r)
+	}
+	return r
+}
+
+func TestWhatIsSaidAboutARun(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		report *status.Report
+		want   string
+	}{
+		{"ok", report(status.OK, status.CauseExit, nil), ""},
+		{"failed", report(status.Failed, status.CauseExit, nil), ""},
+		{"timeout", report(status.Timeout, status.CauseWall, func(r *status.Report) { r.LimitsHit = []string{"wall_time"} }),
+			"TIMEOUT: 30s wall-clock limit reached\nhint: --time-limit sets another\n"},
+		{"cpu", report(status.CPULimit, status.CauseCPUTree, nil), "CPU_LIMIT: 20s CPU time limit reached\nhint: --cpu-time sets another\n"},
+		{"memory", report(status.MemLimit, status.CauseMemWatch, func(r *status.Report) { r.LimitsHit = []string{"memory"} }),
+			"MEM_LIMIT: 512M memory limit reached\nhint: --memory-limit sets another\n"},
+		{"term", report(status.KilledTerm, status.CauseSignal, func(r *status.Report) { r.Signal = "SIGTERM" }),
+			"KILLED_TERM: ended by SIGTERM, which confine did not send\n"},
+		{"term that was passed on", report(status.KilledTerm, status.CauseCaller, func(r *status.Report) { r.Signal = "SIGTERM" }),
+			"KILLED_TERM: ended by SIGTERM, which confine was sent and passed on\n"},
+		{"cancelled", report(status.KilledKill, status.CauseContext, func(r *status.Report) { r.Signal = "SIGKILL" }),
+			"KILLED_KILL: ended by SIGKILL, because the run was cancelled\n"},
+		{"kill", report(status.KilledKill, status.CauseSignal, func(r *status.Report) { r.Signal = "SIGKILL" }),
+			"KILLED_KILL: ended by SIGKILL, which confine did not send\nhint: no limit of this run was reached; the host itself may have been short of memory\n"},
+		{"segv", report(status.KilledSignal, status.CauseSignal, func(r *status.Report) { r.Signal = "SIGSEGV" }),
+			"KILLED_SIGNAL: ended by SIGSEGV, which confine did not send\n"},
+		{"system call", report(status.ForbiddenSyscall, status.CauseSeccomp, func(r *status.Report) {
+			r.Violations = []status.Violation{{Kind: "syscall", What: "ptrace", Hint: "--seccomp off lets it through"}}
+		}), "FORBIDDEN_SYSCALL: a system call was refused: syscall ptrace\nhint: --seccomp off lets it through\n"},
+		{"system call, nobody knows which", report(status.ForbiddenSyscall, status.CauseSeccomp, nil), "FORBIDDEN_SYSCALL: a system call was refused\n"},
+		{"denied", report(status.SandboxDenied, status.CauseExit, func(r *status.Report) {
+			for _, w := range []string{"a", "b", "c", "d", "e"} {
+				r.Violations = append(r.Violations, status.Violation{Kind: "file", What: "/" + w, Hint: "--allow-read /" + w})
+			}
+		}), "SANDBOX_DENIED: exited with 1 after something was refused: file /a, file /b, file /c, 2 more\nhint: --allow-read /a\n      --allow-read /b\n      --allow-read /c\n"},
+		{"not found", report(status.ExecFailed, status.CauseExec, func(r *status.Report) { r.Reason = `"prog" was not found` }),
+			"EXEC_FAILED: \"prog\" was not found\n"},
+		{"a subcommand's name, not found", report(status.ExecFailed, status.CauseExec, func(r *status.Report) {
+			r.Reason, r.Cmd = `"doctor" was not found`, []string{"doctor"}
+		}), "EXEC_FAILED: \"doctor\" was not found\nhint: \"doctor\" is a subcommand only as the first word: confine doctor [options]\n"},
+		{"set-up", report(status.InternalError, status.CauseSetup, func(r *status.Report) {
+			r.Reason = "set-up failed"
+			r.SetupError = &status.SetupError{Step: "root", Op: "pivot_root", Path: "/x", Errno: 1, Error: "operation not permitted", Hint: "do this"}
+		}), "INTERNAL_ERROR: set-up failed: root: pivot_root \"/x\": operation not permitted\nhint: do this\n"},
+		{"refused by the plan", report(status.InternalError, status.CauseSetup, func(r *status.Report) {
+			r.Reason = "memory \"1G\" can't be enforced"
+			r.SetupError = &status.SetupError{Step: "plan", Op: "memory", Error: r.Reason, Hint: "--allow-partial memory"}
+		}), "INTERNAL_ERROR: memory \"1G\" can't be enforced\nhint: --allow-partial memory\n"},
+		{"a status that isn't known", report("NEW", status.CauseExit, nil), "NEW: no reason was given\n"},
+		{"output was cut", report(status.OK, status.CauseExit, func(r *status.Report) {
+			r.LimitsHit, r.Truncated.Stdout, r.Bytes.Stdout = []string{"output"}, true, 5<<20+200<<10
+		}), "stdout (5.2M written) cut at 1M\nhint: --output-limit sets another limit, or \"none\"\n"},
+		{"tasks", report(status.OK, status.CauseExit, func(r *status.Report) { r.LimitsHit = []string{"tasks"} }),
+			"limit of 32 tasks was reached\nhint: --processes sets another\n"},
+		{"timeout, and output was cut", report(status.Timeout, status.CauseWall, func(r *status.Report) {
+			r.LimitsHit, r.Truncated.Stderr, r.Bytes.Stderr = []string{"output", "wall_time"}, true, 2<<20
+		}), "TIMEOUT: 30s wall-clock limit reached\nhint: --time-limit sets another\nstderr (2.0M written) cut at 1M\nhint: --output-limit sets another limit, or \"none\"\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := said(t, &logger{level: "normal"}, c.report)
+			want := ""
+			for line := range strings.Lines(c.want) {
+				want += prefix + line
+			}
+			// The second line of a hint stands under the first.
+			if got != want {
+				t.Errorf("got\n%swant\n%s", got, want)
+			}
+		})
+	}
+}
+
+func said(t *testing.T, l *logger, r *status.Report) string {
+	t.Helper()
+	var b strings.Builder
+	l.write = func(line []byte) error { b.Write(line); return nil }
+	for _, rec := range outcomes(r, &policy) {
+		l.outcome(rec)
+	}
+	return b.String()
+}
+
+func TestQuietSaysOnlyWhatIsOurFault(t *testing.T) {
+	if got := said(t, &logger{level: "quiet"}, report(status.Timeout, status.CauseWall, nil)); got != "" {
+		t.Error(got)
+	}
+	if got := said(t, &logger{level: "quiet"}, report(status.InternalError, status.CauseSetup, nil)); got == "" {
+		t.Error("a failure of the sandbox is not said")
+	}
+}
+
+func TestJSONLines(t *testing.T) {
+	got := said(t, &logger{level: "normal", json: true}, report(status.Timeout, status.CauseWall, nil))
+	var r record
+	if err := json.Unmarshal([]byte(got), &r); err != nil {
+		t.Fatalf("%s: %v", got, err)
+	}
+	if r != (record{Level: "error", Msg: "30s wall-clock limit reached", Hint: "--time-limit sets another", Status: "TIMEOUT"}) {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestNothingBreaksOutOfALine(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain äöü …":          "plain äöü …",
+		"\x1b[2J":              `\x1b[2J`,
+		"a\rb":                 `a\rb`,
+		"a\nb":                 `a\nb`,
+		"\u009b31m":            `\u009b31m`,
+		"\u202egpj.exe":        `\u202egpj.exe`,
+		"\xff\xfe":             `\xff\xfe`,
+		"\u2028":               `\u2028`,
+		"a\x00b\x7f":           `a\x00b\x7f`,
+		"literal \ufffd stays": "literal \ufffd stays",
+	} {
+		if got := clean(in); got != want {
+			t.Errorf("clean(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func FuzzLogger(f *testing.F) {
+	f.Add("a\nb", "c\x1b[0m\n", "X")
+	f.Fuzz(func(t *testing.T, msg, hint, stat string) {
+		for _, asJSON := range []bool{false, true} {
+			var out string
+			l := logger{write: func(b []byte) error { out += string(b); return nil }, json: asJSON}
+			l.outcome(record{Msg: msg, Hint: hint, Status: stat})
+			if !strings.HasSuffix(out, "\n") {
+				t.Fatalf("%q has no end", out)
+			}
+			for line := range strings.Lines(out) {
+				if !asJSON && !strings.HasPrefix(line, prefix) || asJSON && !json.Valid([]byte(line)) {
+					t.Fatalf("line %q", line)
+				}
+				for _, r := range strings.TrimSuffix(line, "\n") {
+					if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e' {
+						t.Fatalf("line %q has %q in it", line, r)
+					}
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,63 @@
+//go:build linux
+
+package supervisor
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func TestRemoveAbsent(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := filepath.Join(dir, "outside")
+	tree := filepath.Join(dir, "tree")
+	for _, d := range []string{outside, filepath.Join(tree, ".vscode", "deep", "er"), filepath.Join(tree, "locked")} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(path string) string {
+		t.Helper()
+		if err := os.WriteFile(path, []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	kept := write(filepath.Join(outside, "hooks"))
+	write(filepath.Join(tree, ".envrc"))
+	write(filepath.Join(tree, ".vscode", "deep", "er", "tasks.json"))
+	write(filepath.Join(tree, "locked", "file"))
+	if err := os.Chmod(filepath.Join(tree, "locked"), 0); err != nil {
+		t.Fatal(err)
+	}
+	// A directory on the way became a link out of the tree.
+	if err := os.Symlink(outside, filepath.Join(tree, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	// The protected file itself became a link: the link goes, not what it names.
+	if err := os.Symlink(kept, filepath.Join(tree, ".bashrc")); err != nil {
+		t.Fatal(err)
+	}
+	paths := []string{".envrc", ".vscode", "locked", ".git/hooks", ".bashrc", "never-there", "no/such/dir"}
+	for i, p := range paths {
+		paths[i] = filepath.Join(tree, p)
+	}
+	removed := removeAbsent(paths)
+	want := []string{paths[0], paths[1], paths[2], paths[4]}
+	if !slices.Equal(removed, want) {
+		t.Errorf("removed %q, want %q", removed, want)
+	}
+	for _, p := range want {
+		if _, err := os.Lstat(p); !os.IsNotExist(err) {
+			t.Errorf("%s is still there: %v", p, err)
+		}
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Errorf("followed a link: %v", err)
+	}
+}

@@ -1,0 +1,38 @@
+// Package supervisor is the outside of a run: it starts the child, keeps the
+// clocks, moves the output, counts what is used, stops what has to be stopped,
+// and says how it ended.
+//
+// # Theory of operation
+//
+// Three processes matter, and two descriptors between them:
+//
+//	caller ─── supervisor ══ socket ══ child, PID 1 inside ─── target ─── …
+//	             │    ▲                                          │
+//	             │    └────── pipes of ours, or a pty ───────────┘ 1, 2
+//	             └─────────── pipe of ours (or the caller's own) ─▶ 0
+//
+// The supervisor has the caller's privileges and none more. It clones the child
+// straight into new namespaces, where the child has the capabilities that it
+// needs to build the sandbox, over nothing but these namespaces. The child
+// drops them before the target starts; see package child.
+//
+// # Order of death
+//
+//   - The target ends: the child, its init, kills and reaps whatever is left,
+//     reports, ends; the kernel would kill the namespace anyway.
+//   - A limit or the caller ends the run: SIGTERM to the target's group, after
+//     the grace period SIGKILL by the child, which can still tell what all of it
+//     used; when the child doesn't answer either, SIGKILL to the child by pidfd,
+//     and with it goes the namespace.
+//   - The supervisor dies, by SIGKILL even: PDEATHSIG kills the child, and with
+//     it the namespace. The signal is armed by the fork itself and again by the
+//     child after every change of ids that clears it; in between, and for a
+//     parent that died before, the end of the socket says the same.
+//   - PDEATHSIG fires when the thread that forked ends, so Run locks its thread.
+//
+// # Causes
+//
+// Whoever ends a run writes down why before doing it, and the first cause wins:
+// a target that exits 1 because of our SIGTERM at the time limit is a TIMEOUT.
+// A cause is never concluded from the signal that the target died of.
+package supervisor

@@ -1,0 +1,82 @@
+package supervisor
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/confine-run/confine/status"
+)
+
+func exited(code int) syscall.WaitStatus           { return syscall.WaitStatus(code << 8) }
+func signaled(n syscall.Signal) syscall.WaitStatus { return syscall.WaitStatus(n) }
+
+func TestVerdict(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		out    outcome
+		status status.Status
+		cause  status.Cause
+		rc     int
+	}{
+		{"exit 0", outcome{waited: true, waitStatus: exited(0)}, status.OK, status.CauseExit, 0},
+		{"exit 3", outcome{waited: true, waitStatus: exited(3)}, status.Failed, status.CauseExit, 3},
+		{"wall timer, and the target exits 1 on our SIGTERM",
+			outcome{cause: status.CauseWall, waited: true, waitStatus: exited(1)}, status.Timeout, status.CauseWall, 124},
+		{"wall timer, and the target exits 0 on our SIGTERM",
+			outcome{cause: status.CauseWall, waited: true, waitStatus: exited(0)}, status.Timeout, status.CauseWall, 124},
+		{"wall timer, and nobody was left to tell",
+			outcome{cause: status.CauseWall}, status.Timeout, status.CauseWall, 124},
+		{"CPU watchdog", outcome{cause: status.CauseCPUTree, waited: true, waitStatus: signaled(9)}, status.CPULimit, status.CauseCPUTree, 152},
+		{"memory watchdog", outcome{cause: status.CauseMemWatch, waited: true, waitStatus: signaled(9)}, status.MemLimit, status.CauseMemWatch, 137},
+		{"SIGKILL from somebody", outcome{waited: true, waitStatus: signaled(9)}, status.KilledKill, status.CauseSignal, 137},
+		{"SIGTERM from somebody", outcome{waited: true, waitStatus: signaled(15)}, status.KilledTerm, status.CauseSignal, 143},
+		{"the caller's SIGTERM passed on", outcome{cause: status.CauseCaller, waited: true, waitStatus: signaled(15)}, status.KilledTerm, status.CauseCaller, 143},
+		{"the caller's SIGTERM, survived", outcome{cause: status.CauseCaller, waited: true, waitStatus: exited(0)}, status.OK, status.CauseCaller, 0},
+		{"the context", outcome{cause: status.CauseContext}, status.KilledKill, status.CauseContext, 137},
+		{"SIGSEGV", outcome{waited: true, waitStatus: signaled(11)}, status.KilledSignal, status.CauseSignal, 139},
+		{"SIGSYS under a policy that kills", outcome{seccompKills: true, waited: true, waitStatus: signaled(31)}, status.ForbiddenSyscall, status.CauseSeccomp, 159},
+		{"SIGSYS under one that doesn't", outcome{waited: true, waitStatus: signaled(31)}, status.KilledSignal, status.CauseSignal, 159},
+		{"SIGXCPU of our RLIMIT_CPU", outcome{cpuLimit: time.Second, cpuUsed: 2 * time.Second, waited: true, waitStatus: signaled(24)}, status.CPULimit, status.CauseCPURlim, 152},
+		{"SIGXCPU sent by itself", outcome{cpuLimit: 9 * time.Second, cpuUsed: time.Millisecond, waited: true, waitStatus: signaled(24)}, status.KilledSignal, status.CauseSignal, 152},
+		{"not found", outcome{exec: &execError{path: "x", errno: syscall.ENOENT, lookup: true}}, status.ExecFailed, status.CauseExec, 127},
+		{"not executable", outcome{exec: &execError{path: "x", errno: syscall.EACCES, lookup: true}}, status.ExecFailed, status.CauseExec, 126},
+		{"a script without its interpreter", outcome{exec: &execError{path: "x", errno: syscall.ENOENT}}, status.ExecFailed, status.CauseExec, 126},
+		{"another machine's", outcome{exec: &execError{path: "x", errno: syscall.ENOEXEC}}, status.ExecFailed, status.CauseExec, 126},
+		{"set-up", outcome{setup: &SetupError{Step: "mounts", Errno: syscall.EPERM}}, status.InternalError, status.CauseSetup, 1},
+		{"the init vanished", outcome{}, status.InternalError, status.CauseSetup, 1},
+		{"set-up wins over everything", outcome{setup: &SetupError{Step: "watch"}, cause: status.CauseWall, waited: true}, status.InternalError, status.CauseSetup, 1},
+	} {
+		v := c.out.verdict()
+		rc := v.status.RC(status.Normalized, v.exitCode, int(v.signal))
+		if v.status != c.status || v.cause != c.cause || rc != c.rc || v.reason == "" && c.out.cause == "" {
+			t.Errorf("%s: %s by %s, rc %d (%s); want %s by %s, rc %d", c.name, v.status, v.cause, rc, v.reason, c.status, c.cause, c.rc)
+		}
+	}
+}
+
+func TestSetupErrorKeepsTheErrno(t *testing.T) {
+	e := &SetupError{Step: "maps", Op: "write", Path: "uid_map", Errno: syscall.EPERM}
+	if !errors.Is(e, syscall.EPERM) {
+		t.Error("errors.Is doesn't find EPERM")
+	}
+	if s := e.Error(); !strings.Contains(s, "maps: write \"uid_map\": ") {
+		t.Error(s)
+	}
+	if r := e.report(); r.Errno != int(syscall.EPERM) || r.Step != "maps" {
+		t.Errorf("%+v", r)
+	}
+	if errors.Unwrap(&SetupError{Step: "x"}) != nil {
+		t.Error("no errno became one")
+	}
+}
+
+func TestSignalNames(t *testing.T) {
+	for n, want := range map[syscall.Signal]string{9: "SIGKILL", 31: "SIGSYS", 34: "signal 34", 0: "signal 0", -1: "signal -1"} {
+		if got := signalName(n); got != want {
+			t.Errorf("%d: %s", int(n), got)
+		}
+	}
+}

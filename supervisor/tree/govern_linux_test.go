@@ -1,0 +1,203 @@
+package tree
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// govern runs a watchdog over a target until it is told to stop.
+func (r *run) govern(limits Limits, set func(*Watchdog)) (w *Watchdog, stop func()) {
+	r.Helper()
+	w = NewWatchdog(r.tree, limits)
+	set(w)
+	end, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- w.Run(end) }()
+	r.begin()
+	return w, func() {
+		r.Helper()
+		close(end)
+		r.must(<-done)
+	}
+}
+
+// waitFor fails when nothing comes within a while.
+func waitFor[T any](t testing.TB, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("%s: never", what)
+	}
+	return v
+}
+
+func TestAFastAllocatorIsCaught(t *testing.T) {
+	const limit = 256 << 20
+	r := namespace(t, nil, "allocate", "4000")
+	hit := make(chan int64, 1)
+	_, stop := r.govern(Limits{Memory: limit}, func(w *Watchdog) {
+		w.OnMemory = func(n int64, p Process) {
+			if p.PID <= 1 || p.Bytes > n || p.Bytes < n/2 {
+				t.Errorf("biggest: %+v of %d", p, n)
+			}
+			r.cmd.Process.Kill()
+			hit <- n
+		}
+	})
+	n := waitFor(t, "hit", hit)
+	stop()
+	t.Logf("%d MiB above the limit", (n-limit)>>20)
+	if n <= limit || n > 2*limit {
+		t.Errorf("told at %d MiB", n>>20)
+	}
+}
+
+func TestSharedMemoryBelowTheLimitIsLeftAlone(t *testing.T) {
+	r := namespace(t, nil, "share", "4", "100")
+	w, stop := r.govern(Limits{Memory: 300 << 20}, func(w *Watchdog) {
+		w.OnMemory = func(n int64, p Process) { t.Errorf("blamed %+v at %d MiB", p, n>>20) }
+	})
+	r.expect("ready") // 400 MiB of RSS by now
+	for start := time.Now(); time.Since(start) < 10*time.Second && w.Usage().MemoryPeak < 100<<20; {
+		time.Sleep(ms)
+	}
+	stop()
+	if u := w.Usage(); u.MemoryPeak < 100<<20 || u.MemoryPeak > 200<<20 {
+		t.Errorf("peak %d MiB", u.MemoryPeak>>20)
+	}
+}
+
+func TestCPUOfTheWholeTreeIsHeld(t *testing.T) {
+	const limit = 500 * ms
+	r := namespace(t, nil, "/bin/sh", "-c", `while :; do (j=0; while [ $j -lt 3000 ]; do j=$((j+1)); done); done & while :; do (:); done`)
+	hit := make(chan time.Duration, 1)
+	_, stop := r.govern(Limits{CPU: limit}, func(w *Watchdog) {
+		w.OnCPU = func(used time.Duration) { r.cmd.Process.Kill(); hit <- used }
+	})
+	used := waitFor(t, "hit", hit)
+	stop()
+	t.Logf("told at %v", used)
+	if used < limit || used > limit+200*ms {
+		t.Errorf("told at %v", used)
+	}
+}
+
+func TestTheRateIsHeld(t *testing.T) {
+	const percent = 30
+	r := namespace(t, nil, "/bin/sh", "-c", `while :; do :; done & while :; do :; done`)
+	w, stop := r.govern(Limits{CPUPercent: percent}, func(*Watchdog) {})
+	start := time.Now()
+	for w.Usage().CPU < 600*ms && time.Since(start) < 20*time.Second {
+		time.Sleep(ms)
+	}
+	u, elapsed := w.Usage(), time.Since(start)
+	stop()
+	share := int(100 * u.CPU / elapsed)
+	t.Logf("%d %%, stopped for %v of %v", share, u.Throttled, elapsed)
+	if share > percent+15 || u.Throttled == 0 {
+		t.Errorf("two busy loops got %d %%, stopped for %v of %v", share, u.Throttled, elapsed)
+	}
+	for pid, state := range r.states() {
+		if state == 'T' {
+			t.Errorf("%d was left stopped", pid)
+		}
+	}
+}
+
+func TestWhoUsesLessThanTheRateIsNeverStopped(t *testing.T) {
+	r := namespace(t, nil, "/bin/sh", "-c", `i=0; while [ $i -lt 20 ]; do sleep 0.02; i=$((i+1)); done; echo ready; exec sleep 50`)
+	w, stop := r.govern(Limits{CPUPercent: 50}, func(*Watchdog) {})
+	r.expect("ready")
+	stop()
+	if u := w.Usage(); u.Throttled != 0 {
+		t.Errorf("%+v", u)
+	}
+}
+
+// The bombs are bounded by the pid_max of their own namespace (Linux 6.14) and
+// by the end of the test, whose PID 1 takes them with it.
+func bomb(t *testing.T, limit int64, script string) (Usage, int64) {
+	const bound = 1500
+	r := namespace(t, []string{"TREE_TEST_PID_MAX=" + strconv.Itoa(bound)}, "/bin/sh", "-c", script)
+	hit := make(chan int64, 1)
+	w, stop := r.govern(Limits{Tasks: limit}, func(w *Watchdog) {
+		w.OnTasks = func(n int64) { hit <- n }
+	})
+	n := waitFor(t, "hit", hit)
+	var over, all atomic.Int64
+	for start := time.Now(); time.Since(start) < 2*time.Second; time.Sleep(ms) {
+		if all.Add(1); w.Usage().Tasks > limit {
+			over.Add(1)
+		}
+	}
+	r.cmd.Process.Kill()
+	stop()
+	u := w.Usage()
+	t.Logf("told at %d, peak %d, above the limit in %d of %d looks", n, u.TasksPeak, over.Load(), all.Load())
+	if u.TasksPeak > bound*2/3 {
+		t.Errorf("peak %d: not contained", u.TasksPeak)
+	}
+	return u, n
+}
+
+func TestAForkBombIsContained(t *testing.T) {
+	if _, err := os.Stat("/proc/sys/kernel/pid_max"); err != nil {
+		t.Fatal(err)
+	}
+	for name, script := range map[string]string{
+		"doubling":         `b() { b | b & }; b; wait`,
+		"a loop of forks":  `while :; do sleep 50 & done`,
+		"a nest of shells": `n() { sh -c "$0" & (n) & wait; }; n`,
+	} {
+		t.Run(name, func(t *testing.T) { bomb(t, 32, script) })
+	}
+}
+
+func TestTheNewestGoFirst(t *testing.T) {
+	r := namespace(t, nil, "/bin/sh", "-c", `i=0; while [ $i -lt 9 ]; do sleep 50 & i=$((i+1)); done; echo ready; exec sleep 50`)
+	r.begin()
+	r.expect("ready")
+	r.until("ten", func(s Sample) bool { return s.Processes == 10 })
+	before := r.states()
+	if n, err := r.tree.Trim(10); n != 0 || err != nil {
+		t.Fatalf("at the limit: killed %d, %v", n, err)
+	}
+	n, err := r.tree.Trim(7)
+	if n != 3 || err != nil {
+		t.Fatalf("killed %d, %v", n, err)
+	}
+	if n, err := r.tree.Trim(7); n != 0 || err != nil {
+		t.Errorf("and then %d, %v", n, err)
+	}
+	r.until("seven", func(s Sample) bool { return s.Live() == 7 })
+	pids := slices.Sorted(maps.Keys(before)) // in the order of their start
+	now := r.states()
+	for i, pid := range pids {
+		if state, there := now[pid]; (i >= 7) != (!there || state == 'Z') {
+			t.Errorf("number %d of 10 is %q", i+1, state)
+		}
+	}
+}
+
+func TestSignalsCanNotReachTheNextOwnerOfANumber(t *testing.T) {
+	r := namespace(t, nil, "/bin/sh", "-c", `sleep 50 & echo ready; exec sleep 50`)
+	r.begin()
+	r.expect("ready")
+	r.until("two", func(s Sample) bool { return s.Processes == 2 })
+	p := r.tree.cur[len(r.tree.cur)-1]
+	p.start-- // as if the table were about an earlier one
+	r.must(r.tree.kill(&p))
+	r.tree.stopped = append(r.tree.stopped, identity{p.pid, p.start})
+	r.must(r.tree.Continue())
+	if s := r.sample(NoPSS); s.Live() != 2 {
+		t.Errorf("%+v", s)
+	}
+	p.start++
+	r.must(r.tree.kill(&p))
+	r.until("killed when it is the one", func(s Sample) bool { return s.Live() == 1 })
+}

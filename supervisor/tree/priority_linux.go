@@ -1,0 +1,54 @@
+package tree
+
+import (
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// promoted sleeps in the kernel, on a thread that comes before all others
+// where the caller may have one (CAP_SYS_NICE). A fork bomb of a thousand
+// processes leaves an ordinary thread a thousandth of a core, with seconds
+// between its turns; a timer of the runtime would wait for ordinary threads as well.
+//
+// Where the caller may not, it has an own user namespace and an ordinary uid,
+// and RLIMIT_NPROC counts the tasks in the kernel.
+func promoted(stop <-chan struct{}) (sleep func(time.Duration) bool, done func()) {
+	var pipe [2]int
+	if unix.Pipe2(pipe[:], unix.O_CLOEXEC) != nil {
+		return onTimer(stop)
+	}
+	runtime.LockOSThread()
+	was, err := unix.SchedGetAttr(0, 0)
+	if err == nil {
+		err = unix.SchedSetAttr(0, &unix.SchedAttr{
+			Size:     unix.SizeofSchedAttr,
+			Policy:   unix.SCHED_RR,
+			Flags:    unix.SCHED_FLAG_RESET_ON_FORK,
+			Priority: 1,
+		}, 0)
+	}
+	over := make(chan struct{})
+	go func() {
+		select {
+		case <-stop:
+		case <-over:
+		}
+		unix.Close(pipe[1]) // wakes the poll
+	}()
+	return func(d time.Duration) bool {
+			timeout := unix.NsecToTimespec(int64(d))
+			n, e := unix.Ppoll([]unix.PollFd{{Fd: int32(pipe[0])}}, &timeout, nil)
+			return n == 0 || e == unix.EINTR
+		}, func() {
+			close(over)
+			unix.Close(pipe[0])
+			if err == nil {
+				err = unix.SchedSetAttr(0, was, 0)
+			}
+			if err == nil || was != nil && was.Policy != unix.SCHED_RR {
+				runtime.UnlockOSThread()
+			}
+		}
+}
