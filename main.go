@@ -11,6 +11,11 @@
 //	status                 HOW IT ENDED: the report
 package main
 
+// The runtime need not look for a CPU quota at every start, twice a run: what is
+// parallel here waits.
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
+
 import (
 	"os"
 

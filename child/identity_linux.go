@@ -8,7 +8,12 @@ func (s *state) closeInherited() error {
 	if err == unix.ENOSYS || err == unix.EPERM { // before Linux 5.9, or filtered
 		err = closeListed()
 	}
-	return fault("close_range", "", err)
+	if err != nil {
+		return fault("close_range", "", err)
+	}
+	// The socket came with the flag cleared, to survive our own exec.
+	_, err = unix.FcntlInt(sock, unix.F_SETFD, unix.FD_CLOEXEC)
+	return fault("fcntl F_SETFD", "", err)
 }
 
 // closeListed closes what /proc lists.

@@ -266,7 +266,7 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		{"bad value of the environment", `environment CONFINE_CPUS: "x" is not a number`, Sources{Environ: []string{"CONFINE_CPUS=x"}}},
 		{"mistyped twin", `environment CONFINE_TIMELIMIT: no such option, did you mean "CONFINE_TIME_LIMIT"?`, Sources{Environ: []string{"CONFINE_TIMELIMIT=1", "CONFINE_ZZZZZ=1"}}},
 		{"a twin for files only", "", Sources{Environ: []string{"CONFINE_PROTECT=x"}}},
-		{"unknown profile", `unknown profile "strickt", did you mean "strict"?`, Sources{Flags: []Setting{flag("profile", "strickt")}}},
+		{"unknown profile", `flag --profile: unknown profile "strickt", did you mean "strict"?`, Sources{Flags: []Setting{flag("profile", "strickt")}}},
 		{"unknown level", `flag --level: "testing" is not known`, Sources{Flags: []Setting{flag("level", "testing")}}},
 		{"empty profile", `flag --profile: "" is not a profile's name`, Sources{Flags: []Setting{flag("profile", "")}}},
 		{"empty path", `flag --config: "" is empty`, Sources{Flags: []Setting{flag("config", "")}}},

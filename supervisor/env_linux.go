@@ -1,4 +1,5 @@
 package supervisor
 
 // childEnv is the environment of the child itself, which never is the target's.
-func childEnv() []string { return []string{} }
+// One processor is enough for a list of steps: fewer threads, less to set up.
+func childEnv() []string { return []string{"GOMAXPROCS=1"} }

@@ -57,12 +57,12 @@ func newWatch(p *plan.Plan, proc, scratch, pid int) (*watch, error) {
 		}
 		return nil, err
 	}
-	w.dog = tree.NewWatchdog(w.tree)
-	w.dog.Cores = len(p.Child.CPUs)
-	w.dog.Limits = tree.Limits{CPU: p.Watch.CPU, Memory: p.Watch.Memory, CPUPercent: p.Watch.CPUPercent}
+	limits := tree.Limits{CPU: p.Watch.CPU, Memory: p.Watch.Memory, CPUPercent: p.Watch.CPUPercent}
 	if p.Watch.KillTasks {
-		w.dog.Limits.Tasks = p.Watch.Tasks
+		limits.Tasks = p.Watch.Tasks
 	}
+	w.dog = tree.NewWatchdog(w.tree, limits)
+	w.dog.Cores = len(p.Child.CPUs)
 	w.dog.OnCPU = func(used time.Duration) {
 		w.found <- hit{cause: status.CauseCPUTree,
 			detail: fmt.Sprintf("CPU time limit of %s reached", p.Watch.CPU)}

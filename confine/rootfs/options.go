@@ -153,7 +153,7 @@ func (c *compiler) mountOption(m Mount) error {
 	if f.Path == "/" {
 		return bad(ErrTooBroad, "mount a directory of it, or use --allow-read /")
 	}
-	dst, _, _ := c.inside(path.Clean(m.Dst))
+	dst, _, _ := c.inside(m.Dst)
 	switch {
 	case dst == "":
 		return bad(ErrInvalid, "the links that lead there never end")

@@ -89,8 +89,8 @@ func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
 		if n == nil || n.access != write || c.masked(at) {
 			return // not writable here
 		}
-		if n.dst == at && n.explicit && rest == "" {
-			return // the caller named just this as writable
+		if rest == "" && c.namedWritable(at) {
+			return
 		}
 		outside := n.at(at)
 		f, err := c.host.Lstat(outside)
@@ -104,6 +104,7 @@ func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
 			return
 		case rest == "":
 			c.close(handoff.MountReadOnly, at)
+			c.reinstate(at)
 			c.rule(at, AccessProtected, why)
 			return
 		case err == nil && !mode.IsDir():
@@ -112,6 +113,16 @@ func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
 		}
 		c.close(handoff.MountPin, at)
 	}
+}
+
+// namedWritable: the caller named just this path as writable.
+func (c *compiler) namedWritable(at string) bool {
+	for i := range c.asked {
+		if g := &c.asked[i]; g.dst == at && g.explicit && g.access == write {
+			return true
+		}
+	}
+	return false
 }
 
 // shieldLink protects a symbolic link itself: a mount on it can't be replaced.
@@ -131,7 +142,7 @@ func (c *compiler) shieldLink(g *grant, at, rest, why string) {
 	c.rule(at, AccessHidden, why+": a symbolic link that a mount can't make read-only")
 	c.notice(quote(at) + " is hidden: it is protected, and a symbolic link to no file can't be made read-only")
 	if err == nil && f.Mode.IsDir() {
-		c.shield(f.Path, rest, why)
+		c.shield(path.Dir(f.Path), path.Join(path.Base(f.Path), rest), why)
 	}
 }
 

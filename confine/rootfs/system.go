@@ -60,7 +60,11 @@ func (c *compiler) hostEtc() {
 		if x.copy && c.etcCopy(name) {
 			continue
 		}
-		c.systemFile(name)
+		if strings.Contains(x.name, "/") {
+			c.systemTree(name) // a link may be on the way
+		} else {
+			c.systemFile(name)
+		}
 	}
 	entries, err := c.host.ReadDir(jvms)
 	if err != nil {
@@ -104,8 +108,8 @@ func (c *compiler) etcCopy(name string) bool {
 	return err == nil
 }
 
-// systemFile is systemTree at the price of one lstat, for what no link leads
-// to. Should one lead there after all, the child doesn't find what it is told.
+// systemFile is systemTree at the price of one lstat, for what stands in a
+// directory that is no link.
 func (c *compiler) systemFile(name string) {
 	f, err := c.host.Lstat(name)
 	switch {

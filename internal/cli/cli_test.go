@@ -140,9 +140,9 @@ func TestExplain(t *testing.T) {
 	}
 	for _, want := range []string{
 		"memory 65M watchdog yes linux_cgroup_not_delegated", "publish 80:80 none NO not_enforceable_on_this_build: later",
-		"/usr read system", `/a\x1bb hidden --deny`, "memory-limit 65M flag --memory-limit", "- (64M) " + dir + "/my.toml:3",
-		"time-limit 6s environment CONFINE_TIME_LIMIT", "- (7s) " + dir + "/my.toml:2", "- (30s) profile default", "cpu-time 20s profile default",
-		"env TOKEN=… flag --env",
+		"/usr read system", `/a\x1bb hidden --deny`, "memory-limit flag --memory-limit 65M", "- " + dir + "/my.toml:3 (64M, which doesn't count)",
+		"time-limit environment CONFINE_TIME_LIMIT 6s", "- " + dir + "/my.toml:2 (7s, which doesn't count)",
+		"- profile default (30s, which doesn't count)", "cpu-time profile default 20s", "env-set flag --env TOKEN=…",
 	} {
 		if !rows[want] {
 			t.Errorf("%q is missing in\n%s", want, r.out)

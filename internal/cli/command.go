@@ -45,7 +45,7 @@ var commands = [...]Command{
 		Summary: "try what this host can enforce, with the remedy for each no",
 		Text:    "Exits with 0 when the profile \"default\" can be enforced in full, and with 1 when it can't."},
 	{Name: "profiles", Args: "[NAME]", Takes: TakesJSON,
-		Summary: "list the profiles, or show one in full, as TOML that can be pasted"},
+		Summary: "list the profiles, or show one as TOML that can be pasted"},
 	{Name: "learn", Args: commandArgs, Takes: TakesAll, Later: true,
 		Summary: "run a command and write the profile that just allows what it did"},
 	{Name: "shell", Takes: TakesAll,

@@ -104,11 +104,11 @@ func explanation(e *Explanation) string {
 		t.row(p.Path, p.Access, p.Why)
 	}
 	t.end()
-	t.head("option", "value", "said by")
+	t.head("option", "said by", "value")
 	for _, v := range e.Values {
-		t.row(v.Option, strings.Join(v.Values, " "), v.Origin)
+		t.row(v.Option, v.Origin, strings.Join(v.Values, " "))
 		for _, o := range v.Overridden {
-			t.row("", "("+strings.Join(o.Values, " ")+")", o.Origin)
+			t.row("", o.Origin, "("+strings.Join(o.Values, " ")+", which doesn't count)")
 		}
 	}
 	t.end()

@@ -122,6 +122,14 @@ func (d *dest) writable() bool {
 	return n == 1 && err == nil
 }
 
+// pipe is the anonymous pipe's descriptor, or -1.
+func (d *dest) pipe() int {
+	if d == nil || !d.watch {
+		return -1
+	}
+	return d.fd
+}
+
 func (d *dest) close() {
 	if d != nil && d.owned {
 		unix.Close(d.fd)

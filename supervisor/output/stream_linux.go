@@ -188,12 +188,22 @@ func (s *Stream) copy() bool {
 	}
 	s.flush()
 	s.fast = n == len(s.buf)
-	if s.fast && !s.big && !s.pty {
-		// Only now: pages for pipes are rationed per user, and most streams are small.
-		s.big = true
-		unix.FcntlInt(uintptr(s.src), unix.F_SETPIPE_SZ, pipeSize)
-	}
 	return s.fast
+}
+
+// enlarge gives the pipes of a fast stream more room, as far as the kernel lets
+// us. Not before it shows to be fast: room for pipes is rationed per user, and
+// most streams are small.
+func (s *Stream) enlarge(dst int) {
+	if s.big || s.pty {
+		return
+	}
+	s.big = true
+	for _, fd := range []int{s.src, dst} {
+		if size, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0); err == nil && size < pipeSize {
+			unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, pipeSize)
+		}
+	}
 }
 
 // truncate puts the mark after the last bytes that pass.
@@ -225,6 +235,7 @@ func (s *Stream) read(b []byte) (int, bool) {
 
 // move passes on by reference what is in the pipe, all but its tail.
 func (s *Stream) move() {
+	s.enlarge(s.dst.pipe())
 	n, err := unix.IoctlGetInt(s.src, unix.TIOCINQ)
 	n = int(min(int64(n), s.meter.room(), pipeSize)) - tail
 	if err != nil || n < spliceMin {
@@ -245,6 +256,7 @@ func (s *Stream) move() {
 
 // drop empties the pipe as fast as it fills.
 func (s *Stream) drop(p *Pump) bool {
+	s.enlarge(-1)
 	if !s.pty && p.null >= 0 {
 		n, err := splice(s.src, p.null, pipeSize)
 		if n > 0 {

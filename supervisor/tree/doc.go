@@ -41,6 +41,11 @@
 //     exceeded has been exceeded; the interval is chosen so that it can't be by much.
 //   - A fork can't be refused from outside. The newest tasks are killed until
 //     the count is within the limit, and while that goes on there are more.
+//     Against a bomb the watchdog depends on getting its turn: on CAP_SYS_NICE,
+//     or on the target being in a session and so an autogroup of its own. Where the
+//     kernel can hold the number of tasks itself, that is the limit to rely on.
+//   - PSS is read under a lock that the memory calls of the target take as well,
+//     and waits for them.
 //   - A process that is stopped to hold a CPU rate loses a SIGTSTP that
 //     arrives in that time, because SIGCONT discards it.
 package tree

@@ -238,6 +238,7 @@ func namespace(t testing.TB, env []string, target ...string) *run {
 		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		Setsid:      true,
 	}
 	r := &run{TB: t, cmd: cmd}
 	in, err := cmd.StdinPipe() // PID 1 ends at its end of file: with this process

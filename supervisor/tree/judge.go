@@ -18,7 +18,7 @@ func (w *Watchdog) judge(s *Sample) error {
 			return err
 		}
 	}
-	if w.Limits.Tasks > 0 && (s.Live() > w.Limits.Tasks || s.Zombies > w.Limits.Tasks) {
+	if w.Limits.Tasks > 0 && (s.Rushed || s.Live() > w.Limits.Tasks || s.Zombies > w.Limits.Tasks) {
 		return w.trim(s)
 	}
 	return nil
@@ -48,8 +48,8 @@ func (w *Watchdog) weigh() error {
 const maxTrims = 16
 
 // trim kills the newest tasks until the count is within its limit. When they
-// come back faster than they are killed, everybody is stopped meanwhile; when
-// there are very many already, before anything else.
+// come back faster than they are killed, everybody is stopped meanwhile. Those
+// whom the sample has stopped already must be woken in any case.
 func (w *Watchdog) trim(s *Sample) (err error) {
 	count := s.Live()
 	hit := count > w.Limits.Tasks
@@ -64,12 +64,10 @@ func (w *Watchdog) trim(s *Sample) (err error) {
 		return false, nil
 	}
 	settled := false
-	if count > 2*w.Limits.Tasks {
-		err = w.tree.Rush()
-	} else {
+	if !s.Rushed {
 		settled, err = rounds(2)
 	}
-	if err == nil && !settled {
+	if !settled {
 		err = w.frozen(func() error {
 			_, err := rounds(maxTrims)
 			return err

@@ -26,7 +26,7 @@ type situation struct {
 	growth    int64         // bytes per second since the last sample
 	tasks     int64         // alive
 	tokens    time.Duration // of the rate
-	cost      time.Duration // of the last sample
+	cost      time.Duration // of the last sample, in CPU time
 	nth       int
 	cpuDone   bool // the limit was hit, and told
 	memDone   bool
@@ -67,9 +67,9 @@ func (s *situation) next() time.Duration {
 	}
 	// Many processes make a sample dear. Looking must not become the load.
 	if urgent {
-		return max(d, 4*s.cost)
+		return max(d, min(4*s.cost, usual))
 	}
-	return max(d, 16*s.cost)
+	return max(d, min(16*s.cost, slowest))
 }
 
 // memoryDue is when memory could be full, and whether that is close.

@@ -34,8 +34,9 @@ func TestTheNextSampleComesBeforeALimitCanBePassed(t *testing.T) {
 		"tasks: few":                      {func(s *situation) { s.limits.Tasks = 32; s.tasks = 2 }, slowestCnt},
 		"tasks: many":                     {func(s *situation) { s.limits.Tasks = 32; s.tasks = 20 }, fast},
 		"tasks: over":                     {func(s *situation) { s.limits.Tasks = 32; s.tasks = 33 }, fastest},
-		"a dear sample":                   {func(s *situation) { s.cost = 50 * ms }, 800 * ms},
-		"a dear sample when it is urgent": {func(s *situation) { s.cost = 50 * ms; s.limits.Tasks = 32; s.tasks = 33 }, 200 * ms},
+		"a dear sample":                   {func(s *situation) { s.cost = 5 * ms; s.limits.Tasks = 32; s.tasks = 2 }, 80 * ms},
+		"a very dear sample":              {func(s *situation) { s.cost = 50 * ms }, slowest},
+		"a dear sample when it is urgent": {func(s *situation) { s.cost = 4 * ms; s.limits.Tasks = 32; s.tasks = 33 }, 16 * ms},
 	} {
 		s := late
 		c.change(&s)

@@ -9,6 +9,10 @@ import (
 type Need struct {
 	// PSSAbove: PSS is measured when the sum of RSS is above this many bytes.
 	PSSAbove int64
+	// RushAbove: when more processes than this are there, they are stopped
+	// before they are looked at, and the sample says so; Continue wakes them.
+	// Zero: never.
+	RushAbove int
 }
 
 // NoPSS is a PSSAbove that is never reached.
@@ -20,6 +24,8 @@ type Sample struct {
 	Processes int   // zombies count
 	Tasks     int64 // threads; zombies count, as in the kernel's own limits
 	Zombies   int64 // of the tasks
+
+	Rushed bool // somebody was stopped: see Need
 
 	// CPU is what the whole tree ever used, User and System its parts. It
 	// never decreases.

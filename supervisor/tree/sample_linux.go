@@ -15,10 +15,14 @@ import (
 // nothing is known, and whoever holds a run to a limit must end it.
 func (t *Tree) Sample(need Need) (Sample, error) {
 	s := Sample{At: time.Now()}
+	rushed := len(t.stopped)
+	t.rushAbove = need.RushAbove
 	err := t.refresh()
+	t.rushAbove = 0
 	if err != nil && err != os.ErrProcessDone {
 		return s, err
 	}
+	s.Rushed = len(t.stopped) > rushed
 	user, system := t.unreapedUser, t.unreaped-t.unreapedUser
 	for i := range t.cur {
 		p := &t.cur[i]
@@ -64,6 +68,9 @@ func (t *Tree) refresh() error {
 		t.cur = t.cur[:0] // nobody may seem to have disappeared
 		return err
 	}
+	if len(t.rushed) > 0 {
+		t.adopt()
+	}
 	if find(t.cur, t.root) == nil {
 		return os.ErrProcessDone
 	}
@@ -74,6 +81,11 @@ func (t *Tree) refresh() error {
 func (t *Tree) collect() error {
 	if err := t.list(); err != nil {
 		return err
+	}
+	if t.rushAbove > 0 && len(t.pids) > t.rushAbove {
+		if err := t.rush(); err != nil {
+			return err
+		}
 	}
 	t.prev, t.cur = t.cur, t.prev[:0]
 	for _, pid := range t.pids {

@@ -83,44 +83,6 @@ func send(fd int, sig unix.Signal) error {
 	return fmt.Errorf("pidfd_send_signal %v: %w", sig, err)
 }
 
-// Rush stops everybody who wasn't stopped when last seen, with as little
-// work for each as can be: against a fork bomb every microsecond counts. Stop must
-// follow, which finds whom it missed.
-func (t *Tree) Rush() error {
-	for range maxPasses {
-		if err := t.list(); err != nil {
-			return err
-		}
-		fresh := 0
-		for _, pid := range slices.Backward(t.pids) {
-			p := find(t.cur, pid)
-			if pid == t.root || p != nil && (p.state == 'T' || p.state == 't') {
-				continue
-			}
-			if _, known := slices.BinarySearch(t.rushed, pid); known {
-				continue
-			}
-			fd, err := t.open(pid, "", flagsDir)
-			if gone(err) {
-				continue
-			} else if err != nil {
-				return fmt.Errorf("openat %d in proc: %w", pid, err)
-			}
-			err = send(fd, unix.SIGSTOP)
-			unix.Close(fd)
-			if err != nil {
-				return err
-			}
-			fresh++
-		}
-		t.rushed = append(t.rushed[:0], t.pids...)
-		if fresh == 0 {
-			return nil
-		}
-	}
-	return nil
-}
-
 // Stop stops everybody but PID 1 and who was stopped already, and remembers
 // whom. Called again before Continue, it stops who was woken or appeared since.
 //
@@ -149,9 +111,6 @@ func (t *Tree) stopPass(first bool) (running int, err error) {
 		return 0, err
 	}
 	t.byAge()
-	if len(t.rushed) > 0 {
-		t.adopt()
-	}
 	for _, at := range t.order {
 		p := &t.cur[at]
 		if p.root || p.dead() || p.state == 'T' || p.state == 't' {
@@ -179,20 +138,6 @@ func (t *Tree) stopPass(first bool) (running int, err error) {
 		}
 	}
 	return running, nil
-}
-
-// adopt remembers whom Rush stopped.
-func (t *Tree) adopt() {
-	for _, at := range t.order {
-		p := &t.cur[at]
-		_, rushed := slices.BinarySearch(t.rushed, p.pid)
-		was := find(t.prev, p.pid)
-		own := was != nil && was.start == p.start && (was.state == 'T' || was.state == 't')
-		if id := (identity{p.pid, p.start}); rushed && !own && !p.root && !p.dead() && !slices.Contains(t.stopped, id) {
-			t.stopped = append(t.stopped, id)
-		}
-	}
-	t.rushed = t.rushed[:0]
 }
 
 // byAge fills t.order with the places in t.cur, oldest first.

@@ -31,7 +31,8 @@ type Tree struct {
 
 	signalled []identity // by the Signal that is going on
 	doomed    []identity // killed by Trim
-	rushed    []int32    // by Rush, and still to be remembered as stopped
+	rushAbove int
+	rushed    []int32    // by rush, and still to be remembered as stopped
 	stopped   []identity // by Stop, and to be woken by Continue
 }
 

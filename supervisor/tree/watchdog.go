@@ -12,7 +12,6 @@ import (
 type governed interface {
 	Sample(Need) (Sample, error)
 	Biggest() Process
-	Rush() error
 	Stop() error
 	Continue() error
 	Trim(limit int64) (killed int, err error)
@@ -34,9 +33,10 @@ type Watchdog struct {
 
 	tree governed
 	now  func() time.Time
+	busy func() time.Duration // CPU time of this thread
 	// sleeper makes what Run sleeps with, and what undoes it.
 	sleeper func(stop <-chan struct{}) (sleep func(time.Duration) bool, done func())
-	swap func() bool // some memory of the host is swapped out
+	swap    func() bool // some memory of the host is swapped out
 
 	mu    sync.Mutex
 	usage Usage // guarded by mu
@@ -99,6 +99,9 @@ func (w *Watchdog) start() {
 	if w.now == nil {
 		w.now = time.Now
 	}
+	if w.busy == nil {
+		w.busy = func() time.Duration { return 0 }
+	}
 	if w.sleeper == nil {
 		w.sleeper = onTimer
 	}
@@ -122,10 +125,16 @@ func (w *Watchdog) release() error {
 
 // step looks once, does what follows, and says when to look again.
 func (w *Watchdog) step() (time.Duration, error) {
-	began := w.now()
-	s, err := w.tree.Sample(Need{PSSAbove: w.weighAbove(began)})
+	busy := w.busy()
+	s, err := w.tree.Sample(Need{
+		PSSAbove:  w.weighAbove(w.now()),
+		RushAbove: int(min(2*w.Limits.Tasks, 1<<30)),
+	})
 	now := w.now()
-	w.cost = now.Sub(began)
+	// A goroutine that changed its thread learns nothing here.
+	if cost := w.busy() - busy; cost >= 0 {
+		w.cost = cost
+	}
 	w.note(&s, now)
 	if err != nil {
 		return 0, err

@@ -24,6 +24,7 @@ type fakeTree struct {
 func (f *fakeTree) Sample(n Need) (Sample, error) {
 	f.sample.At = f.clock
 	s := f.sample
+	s.Rushed = n.RushAbove > 0 && s.Processes > n.RushAbove
 	if s.RSS > n.PSSAbove {
 		s.HasPSS, s.PSS = true, f.pss
 		if f.exact != 0 && slices.Contains(f.done, "stop") {
@@ -34,7 +35,6 @@ func (f *fakeTree) Sample(n Need) (Sample, error) {
 }
 
 func (f *fakeTree) Biggest() Process { return Process{PID: 7, Name: "big"} }
-func (f *fakeTree) Rush() error      { f.done = append(f.done, "rush"); return nil }
 func (f *fakeTree) Stop() error      { f.done = append(f.done, "stop"); return f.stopErr }
 func (f *fakeTree) Continue() error  { f.done = append(f.done, "continue"); return nil }
 func (f *fakeTree) Trim(limit int64) (int, error) {
@@ -150,9 +150,13 @@ func TestTasksThatComeBackAreTrimmedWithEverybodyStopped(t *testing.T) {
 	w.expect("done", w.tree.done, "trim 10", "trim 10", "stop", "trim 10", "trim 10", "continue")
 	w.expect("told", w.told, "tasks 20")
 	w.tree.done, w.tree.trims = nil, []int{11}
-	w.tree.sample.Tasks = 21
+	w.tree.sample.Tasks, w.tree.sample.Processes = 21, 21
 	w.look(ms)
-	w.expect("very many", w.tree.done, "rush", "stop", "trim 10", "trim 10", "continue")
+	w.expect("very many", w.tree.done, "stop", "trim 10", "trim 10", "continue")
+	w.tree.done = nil
+	w.tree.sample.Zombies = 20
+	w.look(ms)
+	w.expect("stopped, though most were zombies", w.tree.done, "stop", "trim 10", "continue")
 }
 
 func TestHoardedZombiesAreTrimmed(t *testing.T) {

@@ -41,7 +41,7 @@ complete -c confine -f -n 'not __confine_is doctor profiles diff apply discard s
 complete -c confine -n __confine_first -a run -d 'run a command (the word "run" can be left out)'
 complete -c confine -n __confine_first -a explain -d 'show what would be enforced, how and why, and run nothing'
 complete -c confine -n __confine_first -a doctor -d 'try what this host can enforce, with the remedy for each no'
-complete -c confine -n __confine_first -a profiles -d 'list the profiles, or show one in full, as TOML that can be pasted'
+complete -c confine -n __confine_first -a profiles -d 'list the profiles, or show one as TOML that can be pasted'
 complete -c confine -n __confine_first -a learn -d 'run a command and write the profile that just allows what it did'
 complete -c confine -n __confine_first -a shell -d 'start an interactive shell inside'
 complete -c confine -n __confine_first -a diff -d 'show what an overlay run changed'

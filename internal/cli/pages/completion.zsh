@@ -58,7 +58,7 @@ _confine_subcommands() {
         'run:run a command (the word "run" can be left out)'
         'explain:show what would be enforced, how and why, and run nothing'
         'doctor:try what this host can enforce, with the remedy for each no'
-        'profiles:list the profiles, or show one in full, as TOML that can be pasted'
+        'profiles:list the profiles, or show one as TOML that can be pasted'
         'learn:run a command and write the profile that just allows what it did'
         'shell:start an interactive shell inside'
         'diff:show what an overlay run changed'

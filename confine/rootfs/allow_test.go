@@ -1,0 +1,214 @@
+package rootfs
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestAllowedPaths(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		extra       []string
+		read, write []string
+		want        []string
+	}{
+		{"relative to the current directory", nil, nil, []string{"src"}, []string{"/home/u/p/src", "rw /home/u/p/src"}},
+		{"upwards", []string{"/home/u/lib/x=1"}, []string{"../lib"}, nil, []string{"/home/u/lib", "ro /home/u/lib"}},
+		{"upwards from a link, as the kernel sees it", []string{"/d/e/f/", "/d/g/", "/home/u/p/l -> /d/e/f"}, []string{"l/../../g"}, nil,
+			[]string{"/d/g", "ro /d/g"}},
+		{"with spaces and odd characters", []string{"/a b/c,d:e\nf/"}, []string{"/a b/c,d:e\nf"}, nil, []string{"/a b/c,d:e\nf", "ro /a b/c,d:e\nf"}},
+		{"with trailing slashes", []string{"/data/x/"}, []string{"/data//x///"}, nil, []string{"/data/x", "ro /data/x"}},
+		{"twice", []string{"/data/"}, []string{"/data", "/data/", "/data/."}, nil, []string{"/data", "ro /data"}},
+		{"a file", []string{"/data/f=1"}, []string{"/data/f"}, nil, []string{"/data/f", "ro /data/f", "/data", ""}},
+		{"a socket, when named", nil, []string{"/run/docker.sock"}, nil, []string{"/run/docker.sock", "ro /run/docker.sock"}},
+		{"a FIFO", []string{"/data/fifo%"}, nil, []string{"/data/fifo"}, []string{"/data/fifo", "ro /data/fifo"}},
+		{"a device", nil, nil, []string{"/dev/kvm"}, []string{"/dev/kvm", "ro /dev/kvm"}},
+		{"through links", []string{"/mnt/big/", "/data -> /m/l", "/m -> mnt", "/mnt/l -> big"}, []string{"/data"}, nil,
+			[]string{"/data", "link /m/l", "/m", "link mnt", "/mnt/l", "link big", "/mnt/big", "ro /mnt/big"}},
+		{"already visible", []string{"/usr/share/x/"}, []string{"/usr/share/x"}, nil, []string{"/usr/share/x", ""}},
+		{"nested, read in write", []string{"/w/a/b/"}, []string{"/w/a/b"}, []string{"/w"}, []string{"/w", "rw /w", "/w/a", "pin", "/w/a/b", "ro /w/a/b"}},
+		{"nested, write in read", []string{"/w/a/b/"}, []string{"/w"}, []string{"/w/a/b"}, []string{"/w", "ro /w", "/w/a", "", "/w/a/b", "rw /w/a/b"}},
+		{"nested, the same", []string{"/w/a/b/"}, []string{"/w", "/w/a/b"}, nil, []string{"/w", "ro /w", "/w/a/b", ""}},
+		{"write beats read", []string{"/w/"}, []string{"/w"}, []string{"/w"}, []string{"/w", "rw /w"}},
+		{"a sibling with the same beginning", []string{"/w/", "/w2/", "/w.x/"}, []string{"/w", "/w2", "/w.x"}, nil,
+			[]string{"/w", "ro /w", "/w2", "ro /w2", "/w.x", "ro /w.x"}},
+		{"write around the current directory", nil, nil, []string{"/home/u"}, []string{"/home/u", "rw /home/u", "/home/u/p", ""}},
+		{"the home directory", nil, []string{"/home/u"}, nil, []string{"/home/u", "ro /home/u", "/home/u/p", ""}},
+		{"/tmp", nil, []string{"/tmp"}, nil, []string{"/tmp", "ro /tmp", "/var/tmp", "scratch"}},
+		{"in /tmp", []string{"/tmp/x/"}, nil, []string{"/tmp/x"}, []string{"/tmp", "scratch", "/tmp/x", "rw /tmp/x"}},
+		{"in /var/tmp", []string{"/var/tmp/x/"}, []string{"/var/tmp/x"}, nil, []string{"/var/tmp", "scratch", "/var/tmp/x", "ro /var/tmp/x"}},
+		{"all of /etc", nil, []string{"/etc"}, nil, []string{"/etc", "ro /etc", "/etc/passwd", "", "/etc/ssl/certs", ""}},
+		{"/sys", nil, []string{"/sys"}, nil, []string{"/sys", "ro /sys"}},
+		{"everything", []string{"/data/x=1"}, []string{"/"}, nil, []string{"/data", "ro /data", "/home", "ro /home", "/home/u", "", "/proc", "proc",
+			"/bin", "link usr/bin", "/run", "dir", "/tmp", "scratch", "/etc", "ro /etc"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			compile(t, host(t, c.extra...), func(in *Input) { in.AllowRead, in.AllowWrite = c.read, c.write }).want(c.want...)
+		})
+	}
+}
+
+func TestRefusedPolicies(t *testing.T) {
+	extra := []string{"/data/f=1", "/loop -> /loop2", "/loop2 -> /loop", "/dangling -> /nowhere", "/shut/!", "/shut/x/"}
+	for _, c := range []struct {
+		name    string
+		change  func(*Input)
+		is      error
+		message string // part of it
+	}{
+		{"missing", func(in *Input) { in.AllowRead = []string{"/data/no/such"} }, fs.ErrNotExist, `--allow-read "/data/no/such": no such file or directory
+hint: "/data" exists and has no "no"`},
+		{"below a file", func(in *Input) { in.AllowRead = []string{"/data/f/x"} }, syscall.ENOTDIR, "--allow-read"},
+		{"a loop", func(in *Input) { in.AllowWrite = []string{"/loop"} }, syscall.ELOOP, "--allow-write"},
+		{"dangling", func(in *Input) { in.AllowWrite = []string{"/dangling"} }, fs.ErrNotExist, `symbolic link to "/nowhere"`},
+		{"out of reach", func(in *Input) { in.AllowRead = []string{"/shut/x"} }, fs.ErrPermission, "uid 1000 can't reach it"},
+		{"empty", func(in *Input) { in.AllowRead = []string{""} }, ErrInvalid, "empty"},
+		{"NUL", func(in *Input) { in.AllowRead = []string{"a\x00b"} }, ErrInvalid, "NUL"},
+		{"writing everywhere", func(in *Input) { in.AllowWrite = []string{"/"} }, ErrTooBroad, "--allow-write"},
+		{"writing everywhere by another name", func(in *Input) { in.AllowWrite = []string{"../../.."} }, ErrTooBroad, "--allow-write"},
+		{"/proc", func(in *Input) { in.AllowRead = []string{"/proc/sys"} }, ErrReserved, "/proc"},
+		{"/dev", func(in *Input) { in.AllowRead = []string{"/dev"} }, ErrReserved, "/dev/kvm"},
+		{"writing to /sys", func(in *Input) { in.AllowWrite = []string{"/sys/class"} }, ErrReserved, "read-only"},
+		{"overlay over a file", func(in *Input) { in.Overlay = []string{"/data/f"} }, ErrInvalid, "directory"},
+		{"relative without a current directory", func(in *Input) { in.Dir, in.Workdir, in.AllowRead = "", "none", []string{"x"} }, nil, "current directory"},
+		{"no current directory", func(in *Input) { in.Dir = "/home/u/gone" }, fs.ErrNotExist, "current directory"},
+		{"a current directory out of reach", func(in *Input) { in.Dir = "/shut/x" }, fs.ErrPermission, "current directory"},
+		{"workdir asked for at home", func(in *Input) { in.Dir, in.WorkdirAsked = "/home/u", true }, ErrTooBroad, "--workdir ro"},
+		{"workdir asked for above home", func(in *Input) { in.Dir, in.WorkdirAsked, in.Workdir = "/home", true, "rw" }, ErrTooBroad, "--allow-write"},
+		{"workdir asked for in /proc", func(in *Input) { in.Dir, in.WorkdirAsked = "/proc/sys", true }, ErrTooBroad, "project"},
+		{"an unknown workdir", func(in *Input) { in.Workdir = "rx" }, ErrInvalid, "none, ro, rw, overlay"},
+		{"start where nothing is", func(in *Input) { in.Chdir = "/data" }, ErrNotVisible, "--allow-read"},
+		{"start in a file", func(in *Input) { in.Chdir = "src/a" }, ErrInvalid, "not a directory"},
+		{"mount to a relative place", func(in *Input) { in.Mounts = []Mount{{"/data", "d", "ro"}} }, ErrInvalid, "absolute"},
+		{"mount in an odd mode", func(in *Input) { in.Mounts = []Mount{{"/data", "/d", "rx"}} }, ErrInvalid, "ro, rw or overlay"},
+		{"mount to /", func(in *Input) { in.Mounts = []Mount{{"/data", "/", "ro"}} }, ErrReserved, "--rootfs"},
+		{"mount of /", func(in *Input) { in.Mounts = []Mount{{"/", "/host", "ro"}} }, ErrTooBroad, "--allow-read"},
+		{"mount into /proc", func(in *Input) { in.Mounts = []Mount{{"/data", "/proc/x", "ro"}} }, ErrReserved, "another place"},
+		{"two mounts in one place", func(in *Input) { in.Mounts = []Mount{{"/data", "/d", "ro"}, {"/usr", "/d/", "ro"}} }, ErrInvalid, "already"},
+		{"a mount point in the caller's tree", func(in *Input) { in.Mounts = []Mount{{"/data", "/home/u/p/new", "ro"}} }, ErrNoTarget, `make "/home/u/p/new" yourself`},
+		{"a directory over a file", func(in *Input) { in.Mounts = []Mount{{"/data", "/home/u/p/src/a", "ro"}} }, ErrNoTarget, "--mount"},
+		{"virtual, and more", func(in *Input) { in.Virtual, in.AllowRead = true, []string{"/data"} }, ErrConflict, "--mount /data:/DST"},
+		{"virtual, and the workdir", func(in *Input) { in.Virtual, in.WorkdirAsked = true, true }, ErrConflict, "--mount"},
+		{"an open bracket", func(in *Input) { in.Deny = []string{"/home/u/p/[a"} }, ErrInvalid, "bracket"},
+		{"deny everything", func(in *Input) { in.Deny = []string{"/"} }, ErrTooBroad, "--deny"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := host(t, extra...)
+			h.other = true
+			_, err := Compile(plain(h, c.change))
+			var usage *Error
+			if !errors.As(err, &usage) {
+				t.Fatalf("error %v is not of usage", err)
+			}
+			if c.is != nil && !errors.Is(err, c.is) {
+				t.Errorf("%v is not %v", err, c.is)
+			}
+			if !strings.Contains(err.Error(), c.message) {
+				t.Errorf("%q lacks %q", err, c.message)
+			}
+		})
+	}
+}
+
+func TestMounts(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		mount Mount
+		want  []string
+	}{
+		{"in the private root", Mount{"/data", "/srv/x/y", "ro"}, []string{"/srv/x/y", "ro /data"}},
+		{"writable", Mount{"/data", "/srv", "rw"}, []string{"/srv", "rw /data"}},
+		{"overlay", Mount{"/data", "/srv", "overlay"}, []string{"/srv", "overlay /data"}},
+		{"mode left out", Mount{"/data", "/srv", ""}, []string{"/srv", "ro /data"}},
+		{"relative source", Mount{"src", "/srv", ""}, []string{"/srv", "ro /home/u/p/src"}},
+		{"in a private place", Mount{"/data", "/tmp/a/b", ""}, []string{"/tmp/a/b", "ro /data"}},
+		{"in the private home", Mount{"/data", "/home/u/x", ""}, []string{"/home/u/x", "ro /data"}},
+		{"on a directory of the caller's", Mount{"/data", "/home/u/p/src", "rw"}, []string{"/home/u/p/src", "rw /data"}},
+		{"of a file", Mount{"/data/f", "/home/u/p/src/a", ""}, []string{"/home/u/p/src/a", "ro /data/f"}},
+		{"through a link inside", Mount{"/data", "/bin/../share/d", ""}, []string{"/usr/share/d", "ro /data", "/share", ""}},
+		{"over a tool of the system", Mount{"/data/f", "/bin/true", ""}, []string{"/usr/bin/true", "ro /data/f", "/bin", "link usr/bin"}},
+		{"over generated /etc", Mount{"/data/f", "/etc/hosts", ""}, []string{"/etc/hosts", "ro /data/f"}},
+		{"in place of /tmp", Mount{"/data", "/tmp", "rw"}, []string{"/tmp", "rw /data"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			compile(t, host(t, "/data/f=1", "/usr/share/d/"), func(in *Input) { in.Mounts = []Mount{c.mount} }).want(c.want...)
+		})
+	}
+}
+
+func TestVirtualShowsOnlySystemAndMounts(t *testing.T) {
+	r := compile(t, host(t, "/opt/tool/bin/x*", "/opt/tool/lib/"), func(in *Input) {
+		in.Virtual, in.Mounts = true, []Mount{{"src", "/data", "ro"}}
+		in.Env = environ("PATH=/opt/tool/bin:/usr/bin:/data")
+		in.Command = "/home/u/p/src/a"
+	})
+	r.want("/data", "ro /home/u/p/src", "/usr", "ro /usr", "/home/u/p", "", "/opt/tool", "", "/home/u", "scratch")
+	if r.Dir != "/tmp" || r.Env["PATH"] != "/usr/bin:/data" {
+		t.Errorf("dir %s, PATH %s", r.Dir, r.Env["PATH"])
+	}
+}
+
+func TestWorkdir(t *testing.T) {
+	for _, c := range []struct {
+		name, mode, dir string
+		asked           bool
+		at, want, start string
+		notices         int
+	}{
+		{"read-only", "ro", "/home/u/p", false, "/home/u/p", "ro /home/u/p", "/home/u/p", 0},
+		{"writable", "rw", "/home/u/p", true, "/home/u/p", "rw /home/u/p", "/home/u/p", 0},
+		{"overlay", "overlay", "/home/u/p", true, "/home/u/p", "overlay /home/u/p", "/home/u/p", 0},
+		{"none", "none", "/home/u/p", true, "/home/u/p", "", "/tmp", 0},
+		{"none, in the system", "none", "/usr/bin", false, "/usr/bin", "", "/usr/bin", 0},
+		{"in the system", "ro", "/usr/bin", false, "/usr/bin", "", "/usr/bin", 0},
+		{"in /tmp", "ro", "/tmp/x", false, "/tmp/x", "ro /tmp/x", "/tmp/x", 0},
+		{"through a link", "ro", "/l", false, "/home/u/p", "ro /home/u/p", "/home/u/p", 0},
+		{"home", "ro", "/home/u", false, "/home/u", "scratch", "/tmp", 1},
+		{"above home", "overlay", "/home", false, "/home", "", "/tmp", 1},
+		{"/", "ro", "/", false, "/home", "", "/tmp", 1},
+		{"/tmp itself", "rw", "/tmp", false, "/tmp", "scratch", "/tmp", 1},
+		{"/proc", "ro", "/proc/sys", false, "/proc/sys", "", "/tmp", 1},
+		{"/usr, read-only", "ro", "/usr", false, "/usr", "ro /usr", "/usr", 0},
+		{"/usr, writable", "rw", "/usr", false, "/usr", "ro /usr", "/usr", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := compile(t, host(t, "/tmp/x/", "/l -> home/u/p"), func(in *Input) { in.Workdir, in.Dir, in.WorkdirAsked = c.mode, c.dir, c.asked })
+			r.want(c.at, c.want)
+			if r.Dir != c.start || len(r.Notices) != c.notices {
+				t.Errorf("starts in %s, notices %q", r.Dir, r.Notices)
+			}
+		})
+	}
+}
+
+func TestStartDirectory(t *testing.T) {
+	for _, c := range []struct{ chdir, want string }{
+		{"src", "/home/u/p/src"}, {"/usr/bin", "/usr/bin"}, {"/bin", "/usr/bin"}, {"/tmp", "/tmp"}, {"/", "/"},
+		{"/home", "/home"}, {"/home/u", "/home/u"}, {"/m/src", "/m/src"}, {"..", "/home/u"}, {"/proc", "/proc"}, {"/dev/shm", "/dev/shm"},
+	} {
+		r := compile(t, host(t), func(in *Input) { in.Chdir, in.Mounts = c.chdir, []Mount{{".", "/m", ""}} })
+		if r.Dir != c.want {
+			t.Errorf("--chdir %s starts in %s, want %s", c.chdir, r.Dir, c.want)
+		}
+	}
+}
+
+func TestOptionsBeatWhatAProfileAdds(t *testing.T) {
+	h := host(t)
+	for _, c := range []struct {
+		name   string
+		change func(*Input)
+		want   string
+	}{
+		{"a profile's overlay in a tree named writable", func(in *Input) { in.Workdir, in.AllowWrite = "overlay", []string{"/home/u"} }, ""},
+		{"a workdir asked for in it", func(in *Input) { in.Workdir, in.WorkdirAsked, in.AllowWrite = "overlay", true, []string{"/home/u"} }, "overlay /home/u/p"},
+		{"a profile's overlay in a tree named readable", func(in *Input) { in.Workdir, in.AllowRead = "overlay", []string{"/home/u"} }, "overlay /home/u/p"},
+		{"writable by name", func(in *Input) { in.Workdir, in.AllowWrite = "overlay", []string{"."} }, "rw /home/u/p"},
+		{"overlay by name", func(in *Input) { in.Overlay = []string{"."} }, "overlay /home/u/p"},
+	} {
+		t.Run(c.name, func(t *testing.T) { compile(t, h, c.change).want("/home/u/p", c.want) })
+	}
+}

@@ -1,0 +1,102 @@
+package rootfs
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+)
+
+func TestDeny(t *testing.T) {
+	extra := []string{"/home/u/p/.env=1", "/home/u/p/a/.env=1", "/home/u/p/a/b/k.key=1", "/home/u/p/k.key=1", "/home/u/p/x y.key=1",
+		"/home/u/p/secret/pub/f=1", "/home/u/p/secret/f=1", "/home/u/p/l -> a/b", "/data/k.key=1", "/data/s/pub/=", "/home/u/p/[x]=1",
+		"/usr/share/k.key=1", "/data/shut/!"}
+	for _, c := range []struct {
+		name   string
+		deny   []string
+		change func(*Input)
+		want   []string
+	}{
+		{"a path", []string{"/home/u/p/.env"}, nil, []string{"/home/u/p/.env", "mask"}},
+		{"relative", []string{"a/b"}, nil, []string{"/home/u/p/a/b", "mask"}},
+		{"through a link", []string{"l"}, nil, []string{"/home/u/p/a/b", "mask", "/home/u/p/l", ""}},
+		{"of the system", []string{"/usr/share/k.key"}, nil, []string{"/usr/share/k.key", "mask"}},
+		{"by a link of the system's", []string{"/bin/true"}, nil, []string{"/usr/bin/true", "mask"}},
+		{"not there", []string{"nope", "/data/k.key"}, nil, []string{"/home/u/p/nope", "", "/data/k.key", ""}},
+		{"one level", []string{"*.key"}, nil, []string{"/home/u/p/k.key", "mask", "/home/u/p/x y.key", "mask", "/home/u/p/a/b/k.key", ""}},
+		{"every level", []string{"**/.env"}, nil, []string{"/home/u/p/.env", "mask", "/home/u/p/a/.env", "mask"}},
+		{"braces and classes", []string{"/home/u/p/{a/b,}/[j-l].key"}, nil, []string{"/home/u/p/a/b/k.key", "mask"}},
+		{"not in the system", []string{"/**/*.key"}, nil, []string{"/usr/share/k.key", "", "/home/u/p/a/b/k.key", "mask"}},
+		{"a name that looks like a pattern", []string{"[x]"}, nil, []string{"/home/u/p/[x]", "mask"}},
+		{"at a tie", []string{"/data"}, func(in *Input) { in.AllowRead = []string{"/data"} }, []string{"/data", ""}},
+		{"at a tie within a tree", []string{"a"}, func(in *Input) { in.AllowRead = []string{"a"} }, []string{"/home/u/p/a", "mask"}},
+		{"more specific is what is allowed", []string{"secret"}, func(in *Input) { in.AllowRead = []string{"secret/pub"} },
+			[]string{"/home/u/p/secret", "scratch", "/home/u/p/secret/pub", "ro /home/u/p/secret/pub"}},
+		{"below what only the denied tree showed", []string{"/data"}, func(in *Input) { in.AllowRead = []string{"/data", "/data/s"} },
+			[]string{"/data", "", "/data/s", "ro /data/s"}},
+		{"a pattern beats what it matches below", []string{"secret/**"}, func(in *Input) { in.AllowRead = []string{"secret/pub"} },
+			[]string{"/home/u/p/secret", "scratch", "/home/u/p/secret/pub", ""}},
+		{"of the host, where a mount shows it", []string{"/data/k.key"}, func(in *Input) { in.Mounts = []Mount{{"/data", "/m", "ro"}} },
+			[]string{"/m/k.key", "mask"}},
+		{"inside, where a mount shows it", []string{"/m/*.key"}, func(in *Input) { in.Mounts = []Mount{{"/data", "/m", "ro"}} },
+			[]string{"/m/k.key", "mask"}},
+		{"what can't be listed", []string{"/data/**/*.key"}, func(in *Input) { in.AllowRead = []string{"/data"} },
+			[]string{"/data/shut", "mask", "/data/k.key", "mask"}},
+		{"the current directory", []string{"."}, nil, []string{"/home/u/p", ""}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := host(t, extra...)
+			h.other = true
+			r := compile(t, h, func(in *Input) {
+				if c.change != nil {
+					c.change(in)
+				}
+				in.Deny = c.deny
+			})
+			if c.name == "a pattern beats what it matches below" {
+				if r.sees("/home/u/p/secret/pub/f") || r.sees("/home/u/p/secret/f") {
+					t.Error("it is visible")
+				}
+				return
+			}
+			r.want(c.want...)
+			if c.name == "the current directory" && r.Dir != "/tmp" {
+				t.Errorf("starts in %s", r.Dir)
+			}
+		})
+	}
+}
+
+func TestDenyDoesNotSearchForEver(t *testing.T) {
+	h := host(t)
+	for i := range maxSearch/2 + 1 {
+		n := strconv.Itoa(i)
+		h.nodes["/home/u/p/src/"+n] = &fakeNode{ino: 1e6, mode: 0o644}
+	}
+	in := plain(h, func(in *Input) { in.Deny = []string{"src/*.x"} })
+	if _, err := Compile(in); err != nil { // the control: half as many are searched
+		t.Fatal(err)
+	}
+	for i := range maxSearch/2 + 1 {
+		n := strconv.Itoa(i)
+		h.nodes["/home/u/p/src/y"+n] = &fakeNode{ino: 1e6, mode: 0o644}
+	}
+	if _, err := Compile(in); !errors.Is(err, ErrLimit) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestHomeIsReadableExceptSecrets(t *testing.T) {
+	h := host(t, "/home/u/.aws/config=1", "/home/u/.bash_history=1", "/home/u/.config/gh/hosts.yml=1", "/home/u/.gnupg -> keys",
+		"/home/u/keys/k=1", "/home/u/.cargo/credentials.toml=1", "/home/u/notes=1")
+	r := compile(t, h, func(in *Input) { in.Home, in.Workdir = true, "rw" })
+	r.want("/home/u", "ro /home/u", "/home/u/p", "rw /home/u/p", "/home/u/.ssh", "mask", "/home/u/.aws", "mask", "/home/u/keys", "mask",
+		"/home/u/.config/gh", "mask", "/home/u/.bash_history", "mask", "/home/u/.netrc", "", "/home/u/.cargo/credentials.toml", "mask")
+	if !r.sees("/home/u/notes") {
+		t.Error("the home directory isn't visible")
+	}
+	r = compile(t, h, func(in *Input) { in.Home, in.AllowRead = true, []string{"/home/u/.ssh", "/home/u/.aws/config"} })
+	r.want("/home/u/.ssh", "", "/home/u/.aws", "scratch", "/home/u/.aws/config", "ro /home/u/.aws/config")
+	if !r.sees("/home/u/.ssh/id") {
+		t.Error("what was named is hidden")
+	}
+}

@@ -1,0 +1,269 @@
+//go:build unix
+
+package confine
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// project is a home directory with a project file in it that isn't trusted.
+func project(t *testing.T) (src Sources, path string) {
+	src = home(t)
+	path = write(t, filepath.Join(src.Home, "project", fileName), "[sandbox]\ntime_limit = 2\n")
+	return src, path
+}
+
+func TestDiscoveredFileCountsOnceTrusted(t *testing.T) {
+	src, path := project(t)
+	r := resolve(t, src)
+	if r.Policy.TimeLimit != 30*time.Second || len(r.Files) > 0 || r.Project != path {
+		t.Errorf("untrusted: %v, files %q, project %q", r.Policy.TimeLimit, r.Files, r.Project)
+	}
+	if want := path + " is not trusted and was ignored: read it, then run: confine trust " + path; len(r.Notices) != 1 || r.Notices[0] != want {
+		t.Errorf("notices %q, want %q", r.Notices, want)
+	}
+
+	got, digest, err := Trust(src, "")
+	if err != nil || got != path || !strings.HasPrefix(digest, "sha256:") || len(digest) != 71 {
+		t.Fatalf("Trust: %q, %q, %v", got, digest, err)
+	}
+	r = resolve(t, src)
+	if r.Policy.TimeLimit != 2*time.Second || len(r.Notices) > 0 || r.Project != path {
+		t.Errorf("trusted: %v, notices %q, project %q", r.Policy.TimeLimit, r.Notices, r.Project)
+	}
+
+	write(t, path, "[sandbox]\ntime_limit = 'none'\n")
+	r = resolve(t, src)
+	if r.Policy.TimeLimit != 30*time.Second || len(r.Notices) != 1 || !strings.Contains(r.Notices[0], "has changed since it was trusted") {
+		t.Errorf("changed: %v, notices %q", r.Policy.TimeLimit, r.Notices)
+	}
+	if _, _, err := Trust(src, path); err != nil {
+		t.Fatal(err)
+	}
+	if r = resolve(t, src); r.Policy.TimeLimit != 0 {
+		t.Errorf("trusted again: %v", r.Policy.TimeLimit)
+	}
+	// The old bytes are no longer trusted.
+	write(t, path, "[sandbox]\ntime_limit = 2\n")
+	if r = resolve(t, src); r.Policy.TimeLimit != 30*time.Second {
+		t.Errorf("the old file: %v", r.Policy.TimeLimit)
+	}
+}
+
+// Trusted bytes in another tree are not trusted there.
+func TestTrustIsOfOnePlace(t *testing.T) {
+	src, path := project(t)
+	if _, _, err := Trust(src, path); err != nil {
+		t.Fatal(err)
+	}
+	data, _ := os.ReadFile(path)
+	write(t, filepath.Join(src.Dir, fileName), string(data)) // nearer
+	if r := resolve(t, src); len(r.Files) > 0 || r.Project != filepath.Join(src.Dir, fileName) || len(r.Notices) != 1 {
+		t.Errorf("files %q, project %q, notices %q", r.Files, r.Project, r.Notices)
+	}
+}
+
+// A broken file that nobody trusts stops nothing.
+func TestUntrustedFileIsNotParsed(t *testing.T) {
+	src, path := project(t)
+	write(t, path, "not toml")
+	if r := resolve(t, src); len(r.Notices) != 1 {
+		t.Errorf("notices %q", r.Notices)
+	}
+	if _, _, err := Trust(src, path); err == nil || !strings.HasPrefix(err.Error(), path+":1:") {
+		t.Errorf("trusting it: %v", err)
+	}
+}
+
+func TestStrangeThingsInPlaceOfAProjectFile(t *testing.T) {
+	for name, make := range map[string]func(path string) error{
+		"symbolic link": func(path string) error {
+			target := filepath.Join(filepath.Dir(path), "real.toml")
+			if err := os.WriteFile(target, []byte("[sandbox]\ntime_limit = 2\n"), 0o600); err != nil {
+				return err
+			}
+			return os.Symlink(target, path)
+		},
+		"dangling link": func(path string) error { return os.Symlink("nowhere", path) },
+		"directory":     func(path string) error { return os.Mkdir(path, 0o755) },
+		"FIFO":          func(path string) error { return syscall.Mkfifo(path, 0o600) },
+	} {
+		src, path := project(t)
+		if err := errors.Join(os.Remove(path), make(path)); err != nil {
+			t.Fatal(err)
+		}
+		r := resolve(t, src) // a FIFO would hang here
+		if r.Policy.TimeLimit != 30*time.Second || len(r.Notices) != 1 || !strings.Contains(r.Notices[0], "can't be read") {
+			t.Errorf("%s: %v, notices %q", name, r.Policy.TimeLimit, r.Notices)
+		}
+		if _, _, err := Trust(src, path); err == nil {
+			t.Errorf("%s can be trusted", name)
+		}
+	}
+}
+
+// The way there can be a link; what counts is where it leads.
+func TestDirectoryReachedThroughALink(t *testing.T) {
+	src, path := project(t)
+	if err := os.Symlink(filepath.Dir(path), filepath.Join(src.Home, "link")); err != nil {
+		t.Fatal(err)
+	}
+	src.Dir = filepath.Join(src.Home, "link", "sub")
+	if got, _, err := Trust(src, filepath.Join(src.Home, "link", fileName)); err != nil || got != path {
+		t.Fatalf("%q, %v", got, err)
+	}
+	if r := resolve(t, src); r.Policy.TimeLimit != 2*time.Second || r.Project != path {
+		t.Errorf("%v, project %q, notices %q", r.Policy.TimeLimit, r.Project, r.Notices)
+	}
+}
+
+func TestListOfTrustedFilesIsPrivate(t *testing.T) {
+	src, path := project(t)
+	if _, _, err := Trust(src, path); err != nil {
+		t.Fatal(err)
+	}
+	store := src.trustStore()
+	for p, want := range map[string]os.FileMode{store: 0o600, filepath.Dir(store): 0o700} {
+		if info, err := os.Stat(p); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", p, info.Mode(), err)
+		}
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(store)); len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+// A list that somebody else could have written is not believed, nor added to.
+func TestSpoiltListOfTrustedFiles(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(src *Sources) error
+		want  string
+	}{
+		"group can write": {func(s *Sources) error { return os.Chmod(s.trustStore(), 0o620) }, "others can write"},
+		"all can write":   {func(s *Sources) error { return os.Chmod(s.trustStore(), 0o602) }, "others can write"},
+		"its folder":      {func(s *Sources) error { return os.Chmod(filepath.Dir(s.trustStore()), 0o777) }, "others can write"},
+		"another's":       {func(s *Sources) error { s.UID++; return nil }, "another user"},
+		"damaged":         {func(s *Sources) error { return os.WriteFile(s.trustStore(), []byte("x\n"), 0o600) }, "line 1 is damaged"},
+		"damaged later":   {func(s *Sources) error { return appendTo(s.trustStore(), "sha256:0 /unquoted\n") }, "line 2 is damaged"},
+		"too large":       {func(s *Sources) error { return os.Truncate(s.trustStore(), fileMost+1) }, "larger than 1 MiB"},
+		"a link":          {func(s *Sources) error { return linkAway(s.trustStore()) }, "symbolic link"},
+		"a FIFO": {func(s *Sources) error {
+			return errors.Join(os.Remove(s.trustStore()), syscall.Mkfifo(s.trustStore(), 0o600))
+		}, "not a regular file"},
+	} {
+		src, path := project(t)
+		if _, _, err := Trust(src, path); err != nil {
+			t.Fatal(err)
+		}
+		if r := resolve(t, src); r.Policy.TimeLimit != 2*time.Second {
+			t.Fatalf("%s: not trusted before", name)
+		}
+		if err := c.spoil(&src); err != nil {
+			t.Fatal(err)
+		}
+		r := resolve(t, src)
+		if r.Policy.TimeLimit != 30*time.Second || len(r.Notices) != 1 || !strings.Contains(r.Notices[0], c.want) {
+			t.Errorf("%s: %v, notices %q, want %q", name, r.Policy.TimeLimit, r.Notices, c.want)
+		}
+		if _, _, err := Trust(src, path); err == nil || (!strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: adding to it: %v", name, err)
+		}
+	}
+}
+
+func appendTo(path, text string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+func linkAway(path string) error {
+	return errors.Join(os.Rename(path, path+".real"), os.Symlink(path+".real", path))
+}
+
+func TestPermissionErrorsKeepTheirErrno(t *testing.T) {
+	src, path := project(t)
+	if _, _, err := Trust(src, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(src.trustStore(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Trust(src, path); !errors.Is(err, syscall.EPERM) {
+		t.Errorf("%v is no EPERM", err)
+	}
+}
+
+// Two at once lose nothing.
+func TestTrustAtOnce(t *testing.T) {
+	src, _ := project(t)
+	var paths []string
+	for _, name := range strings.Fields("a b c d e f g h 'i") {
+		paths = append(paths, write(t, filepath.Join(src.Home, name+"\n", fileName), ""))
+	}
+	var wg sync.WaitGroup
+	for _, p := range paths {
+		wg.Go(func() {
+			if _, _, err := Trust(src, p); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, p := range paths {
+		if known, err := src.trusted(p, nil); known != trustFull || err != nil {
+			t.Errorf("%q: %v, %v", p, known, err)
+		}
+	}
+}
+
+func TestNothingToTrust(t *testing.T) {
+	src := home(t)
+	if _, _, err := Trust(src, ""); err == nil || !strings.Contains(err.Error(), "there is no confine.toml") {
+		t.Errorf("nothing there: %v", err)
+	}
+	if _, _, err := Trust(src, "nowhere/confine.toml"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no such folder: %v", err)
+	}
+	if _, _, err := Trust(src, "~x/confine.toml"); err == nil || !strings.Contains(err.Error(), "another user") {
+		t.Errorf("a bad path: %v", err)
+	}
+	path := write(t, filepath.Join(src.Dir, fileName), "")
+	src.Home = ""
+	if _, _, err := Trust(src, path); err == nil || !strings.Contains(err.Error(), "set HOME") {
+		t.Errorf("no home: %v", err)
+	}
+	if r := resolve(t, src); len(r.Notices) != 1 {
+		t.Errorf("no home: notices %q", r.Notices)
+	}
+	src.DataHome = filepath.Join(path, "below a file")
+	if _, _, err := Trust(src, path); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("no place: %v", err)
+	}
+}
+
+func FuzzTrustStore(f *testing.F) {
+	f.Add("sha256:00 \"/a\"\nsha256:11 \"/b\\n\"\n")
+	f.Add("\n")
+	f.Add("sha256:00 \"a\"")
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := parseTrust(text)
+		if err != nil {
+			return
+		}
+		again, err := parseTrust(formatTrust(list))
+		if err != nil || len(again) != len(list) {
+			t.Fatalf("%q: %v, %v, %v", text, list, again, err)
+		}
+	})
+}

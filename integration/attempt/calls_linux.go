@@ -1,0 +1,159 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+var callTries = map[string]try{
+	"call": {1, call},                                        // NAME: one of calls
+	"key":  {1, func(a []string) error { return key(a[0]) }}, // DESCRIPTION: is it in a keyring of ours?
+	"add":  {1, func(a []string) error { return addKey(a[0]) }},
+}
+
+// calls are made with arguments that work where the call is allowed, or that
+// fail in a way that shows that it was.
+var calls = map[string]func() error{
+	"io_uring_setup": func() error {
+		var params [120]byte
+		return raw(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params)), 0)
+	},
+	"add_key":      func() error { return addKey("attempt") },
+	"keyctl":       func() error { _, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, true); return err },
+	"unshare_user": func() error { return inThread(func() error { return cloned(unix.CLONE_NEWUSER) }) },
+	"unshare_net":  func() error { return inThread(func() error { return unix.Unshare(unix.CLONE_NEWNET) }) },
+	"clone_user":   func() error { return cloned(unix.CLONE_NEWUSER) },
+	"mount":        func() error { return unix.Mount("tmpfs", "/tmp", "tmpfs", 0, "") },
+	"umount": func() error {
+		err := unix.Unmount("/proc", unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		return err
+	},
+	"fsopen":          func() error { _, err := unix.Fsopen("tmpfs", 0); return err },
+	"open_tree":       func() error { _, err := unix.OpenTree(unix.AT_FDCWD, "/", unix.OPEN_TREE_CLONE); return err },
+	"setns":           func() error { return anyBut(raw(unix.SYS_SETNS, ^uintptr(0), 0, 0), unix.EBADF) },
+	"pivot_root":      func() error { return anyBut(unix.PivotRoot("/nowhere", "/nowhere"), unix.ENOENT) },
+	"chroot":          func() error { return anyBut(unix.Chroot("/nowhere"), unix.ENOENT) },
+	"bpf":             func() error { return anyBut(raw(unix.SYS_BPF, 999, 0, 0), unix.EINVAL) },
+	"perf_event_open": perfEvent,
+	"userfaultfd":     func() error { return raw(unix.SYS_USERFAULTFD, 1, 0, 0) },
+	"open_by_handle": func() error {
+		return anyBut(raw(unix.SYS_OPEN_BY_HANDLE_AT, ^uintptr(0), 0, 0), unix.EFAULT, unix.EBADF)
+	},
+	"init_module": func() error { return anyBut(raw(unix.SYS_INIT_MODULE, 0, 0, 0), unix.EFAULT, unix.ENOEXEC) },
+	"kexec_load":  func() error { return anyBut(raw(unix.SYS_KEXEC_LOAD, 0, 1<<20, 0), unix.EINVAL) },
+	"swapon":      func() error { return anyBut(raw(unix.SYS_SWAPON, 0, 0, 0), unix.EFAULT) },
+	"acct":        func() error { return anyBut(unix.Acct("/nowhere"), unix.ENOENT) },
+	"sethostname": func() error { return sameHostname() },
+	"settimeofday": func() error {
+		tv := unix.Timeval{Usec: -1}
+		return anyBut(unix.Settimeofday(&tv), unix.EINVAL)
+	},
+	"mknod": func() error {
+		name := fmt.Sprintf("%s/attempt-%d", os.TempDir(), os.Getpid())
+		err := unix.Mknod(name, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))
+		_ = unix.Unlink(name)
+		return err
+	},
+	"setuid":       func() error { return inThread(func() error { return raw(unix.SYS_SETUID, 12345, 0, 0) }) },
+	"ptrace_child": traceChild,
+	"modify_ldt":   modifyLDT,
+	"syslog":       func() error { _, err := unix.Klogctl(3, make([]byte, 16)); return err },
+	"tiocsti":      func() error { return ioctlTTY(unix.TIOCSTI, 'x') },
+	"tioclinux":    func() error { return ioctlTTY(unix.TIOCLINUX, 6) },
+	// With a bit above the low 32, which the kernel ignores and a careless filter doesn't.
+	"tiocsti_high": func() error { return ioctlTTY(unix.TIOCSTI|1<<32, 'x') },
+}
+
+func call(args []string) error {
+	do, ok := calls[args[0]]
+	if !ok {
+		return fmt.Errorf("%w: call %q", errBroken, args[0])
+	}
+	return do()
+}
+
+func raw(number, a, b, c uintptr) error {
+	if _, _, errno := syscall.Syscall6(number, a, b, c, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// anyBut: an error that comes from behind the check shows that the call is let in.
+func anyBut(err error, behind ...unix.Errno) error {
+	for _, e := range behind {
+		if errors.Is(err, e) {
+			return nil
+		}
+	}
+	return err
+}
+
+// inThread is for what changes a thread for good.
+func inThread(do func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		done <- do()
+	}()
+	return <-done
+}
+
+func cloned(flags uintptr) error {
+	cmd, err := again(&syscall.SysProcAttr{Cloneflags: flags}, "sleep", "0")
+	if err != nil {
+		return err
+	}
+	return cmd.Wait()
+}
+
+func perfEvent() error {
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK, Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
+	attr.Size = uint32(unsafe.Sizeof(attr))
+	_, err := unix.PerfEventOpen(&attr, 0, -1, -1, 0)
+	return anyBut(err, unix.ENOENT, unix.ENODEV)
+}
+
+func sameHostname() error {
+	name, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("%w: %v", errBroken, err)
+	}
+	return unix.Sethostname([]byte(name))
+}
+
+func addKey(description string) error {
+	_, err := unix.AddKey("user", description, []byte("secret"), unix.KEY_SPEC_SESSION_KEYRING)
+	return err
+}
+
+func key(description string) error {
+	_, err := unix.KeyctlSearch(unix.KEY_SPEC_SESSION_KEYRING, "user", description, 0)
+	return err
+}
+
+// traceChild is what a debugger does to its own child.
+func traceChild() error {
+	cmd, err := again(nil, "sleep", "20")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	return unix.PtraceSeize(cmd.Process.Pid)
+}
+
+// ioctlTTY needs a terminal, and makes one: outside its own input takes what is
+// pushed; the request is refused before the terminal is looked at.
+func ioctlTTY(request uintptr, b byte) error {
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return fmt.Errorf("%w: %v", errBroken, err)
+	}
+	return raw(unix.SYS_IOCTL, uintptr(fd), request, uintptr(unsafe.Pointer(&b)))
+}

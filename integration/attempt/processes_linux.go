@@ -1,0 +1,190 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var processTries = map[string]try{
+	"deaf":     {1, deaf},     // SECONDS: ignores what can be ignored; writes "ready" first
+	"hear":     {1, hear},     // SECONDS: exits with 40+n on signal n; writes "ready" first
+	"sleep":    {1, sleep},    // SECONDS
+	"daemon":   {1, daemon},   // SECONDS: leaves a process of a session of its own, deaf
+	"stopped":  {1, stopped},  // SECONDS: leaves a stopped process
+	"die":      {1, die},      // SIGNAL
+	"kill":     {2, kill},     // PID SIGNAL
+	"killall":  {1, killAll},  // PID: every signal there is, one after another
+	"ptrace":   {1, ptrace},   // PID
+	"peek":     {1, peek},     // PID: process_vm_readv
+	"pidfd":    {2, pidfd},    // PID FD: pidfd_getfd
+	"tree":     {2, grow},     // N SECONDS: N children at once, each sleeping; prints how many there were
+	"renice":   {1, renice},   // PID
+	"affinity": {0, affinity}, // prints the number of cores
+}
+
+func deaf(args []string) error {
+	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGPIPE)
+	fmt.Println("ready")
+	return sleep(args)
+}
+
+func hear(args []string) error {
+	n, err := number(args[0])
+	if err != nil {
+		return err
+	}
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1)
+	fmt.Println("ready")
+	select {
+	case s := <-heard:
+		fmt.Println("heard", s)
+		os.Exit(40 + int(s.(syscall.Signal)))
+	case <-time.After(time.Duration(n) * time.Second):
+	}
+	return nil
+}
+
+func sleep(args []string) error {
+	n, err := number(args[0])
+	if err != nil {
+		return err
+	}
+	time.Sleep(time.Duration(n) * time.Second)
+	return nil
+}
+
+// again starts this program once more.
+func again(attr *syscall.SysProcAttr, args ...string) (*exec.Cmd, error) {
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.SysProcAttr = attr
+	return cmd, cmd.Start()
+}
+
+// daemon forks twice: the one in between ends, and nobody knows the other's parent.
+func daemon(args []string) error {
+	if len(args) > 1 {
+		_, err := again(&syscall.SysProcAttr{Setsid: true}, "deaf", args[0])
+		return err
+	}
+	cmd, err := again(&syscall.SysProcAttr{Setsid: true}, "daemon", args[0], "between")
+	if err != nil {
+		return err
+	}
+	return cmd.Wait()
+}
+
+func stopped(args []string) error {
+	cmd, err := again(nil, "sleep", args[0])
+	if err != nil {
+		return err
+	}
+	if err := cmd.Process.Signal(unix.SIGSTOP); err != nil {
+		return err
+	}
+	var status unix.WaitStatus
+	_, err = unix.Wait4(cmd.Process.Pid, &status, unix.WUNTRACED, nil)
+	if err == nil && !status.Stopped() {
+		return fmt.Errorf("%w: it did not stop", errBroken)
+	}
+	return err
+}
+
+func die(args []string) error {
+	return kill([]string{strconv.Itoa(os.Getpid()), args[0]})
+}
+
+func kill(args []string) error {
+	n, err := numbers(args)
+	if err != nil {
+		return err
+	}
+	return unix.Kill(int(n[0]), unix.Signal(n[1]))
+}
+
+// killAll leaves the real-time signals out that the C library uses.
+func killAll(args []string) error {
+	pid, err := number(args[0])
+	if err != nil {
+		return err
+	}
+	for n := 1; n <= 64; n++ {
+		if n == 32 || n == 33 {
+			continue
+		}
+		if err := unix.Kill(int(pid), unix.Signal(n)); err != nil {
+			return fmt.Errorf("signal %d: %w", n, err)
+		}
+	}
+	return nil
+}
+
+func ptrace(args []string) error {
+	return withFD(args[0], func(pid int) error { return unix.PtraceSeize(pid) })
+}
+
+func peek(args []string) error {
+	return withFD(args[0], func(pid int) error {
+		b := make([]byte, 8)
+		local := []unix.Iovec{{Base: &b[0], Len: 8}}
+		// Any address will do: one that isn't there gives EFAULT, behind the check.
+		_, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: 0x10000, Len: 8}}, 0)
+		if err == unix.EFAULT {
+			return nil
+		}
+		return err
+	})
+}
+
+func pidfd(args []string) error {
+	n, err := numbers(args)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.PidfdOpen(int(n[0]), 0)
+	if err != nil {
+		return err
+	}
+	_, err = unix.PidfdGetfd(fd, int(n[1]), 0)
+	return err
+}
+
+func grow(args []string) error {
+	n, err := numbers(args)
+	if err != nil {
+		return err
+	}
+	var children []*exec.Cmd
+	for range n[0] {
+		var cmd *exec.Cmd
+		if cmd, err = again(nil, "sleep", args[1]); err != nil {
+			break
+		}
+		children = append(children, cmd)
+	}
+	fmt.Println("started", len(children))
+	for _, cmd := range children {
+		_ = cmd.Wait()
+	}
+	return err
+}
+
+func renice(args []string) error {
+	return withFD(args[0], func(pid int) error { return unix.Setpriority(unix.PRIO_PROCESS, pid, 5) })
+}
+
+func affinity([]string) error {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return err
+	}
+	fmt.Println(set.Count())
+	return nil
+}

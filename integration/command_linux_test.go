@@ -1,0 +1,117 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/confine-run/confine/internal/host"
+)
+
+// commands are what scripts have beside testscript's own:
+//
+//	rc N COMMAND…            run it; it has to exit with just N
+//	refused COMMAND…         run "attempt COMMAND…" outside, where it has to succeed, and
+//	                         then inside ($CONFINE has the options), where it must not
+//	jq FILE PATH VALUE       what a.b[0] is in a file of JSON; ~VALUE is a pattern
+//	clean [-wait]            nothing of the runs so far is left
+//	listen KIND NAME VAR     a listener of the host's; VAR gets its address
+//	untouched FILE TEXT      the file still holds just this line
+//	put FILE KIND            make what txtar can't: fifo, socket, or big:N
+//	foreign FROM TO          a copy of an executable, made for another machine
+//	pty OUT KEYS COMMAND…    run it on a terminal and type KEYS
+var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
+	"rc":        cmdRC,
+	"refused":   cmdRefused,
+	"jq":        cmdJQ,
+	"clean":     cmdClean,
+	"listen":    cmdListen,
+	"untouched": cmdUntouched,
+	"put":       cmdPut,
+	"foreign":   cmdForeign,
+}
+
+func needs(ts *testscript.TestScript, neg bool, args []string, least int, usage string) {
+	if neg || len(args) < least {
+		ts.Fatalf("usage: %s", usage)
+	}
+}
+
+func cmdRC(ts *testscript.TestScript, neg bool, args []string) {
+	needs(ts, neg, args, 2, "rc N COMMAND…")
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if got := run(ts, args[1:]); got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// run gives the exit code as a shell would.
+func run(ts *testscript.TestScript, argv []string) int {
+	err := ts.Exec(argv[0], argv[1:]...)
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		ts.Fatalf("%s: %v", argv[0], err)
+	}
+	if exit == nil {
+		return 0
+	}
+	if code := exit.ExitCode(); code >= 0 {
+		return code
+	}
+	return -1
+}
+
+// exitRefused is attempt's own word for "the kernel said no".
+const exitRefused = 3
+
+func cmdRefused(ts *testscript.TestScript, neg bool, args []string) {
+	needs(ts, neg, args, 1, "refused COMMAND…")
+	attempt := append([]string{ts.Getenv("ATTEMPT")}, args...)
+	if code := run(ts, attempt); code != 0 {
+		ts.Fatalf("outside, where it should succeed, exit code %d", code)
+	}
+	inside := append([]string{"confine"}, strings.Fields(ts.Getenv("CONFINE"))...)
+	if code := run(ts, append(append(inside, "--"), attempt...)); code != exitRefused {
+		ts.Fatalf("inside: exit code %d, want %d", code, exitRefused)
+	}
+}
+
+func cmdUntouched(ts *testscript.TestScript, neg bool, args []string) {
+	needs(ts, neg, args, 2, "untouched FILE TEXT")
+	if got := ts.ReadFile(args[0]); got != args[1]+"\n" {
+		ts.Fatalf("%s holds %q", args[0], got)
+	}
+}
+
+// hasModule asks the Python that scripts find.
+func hasModule(name string) (bool, error) {
+	ok, err := host.Has("program:python3")
+	if err != nil || !ok {
+		return false, errors.Join(err, host.MustRun("program:python3"))
+	}
+	if err := exec.Command("python3", "-c", "import "+name).Run(); err != nil {
+		cond := "python:" + name
+		return false, host.MustRun(cond)
+	}
+	return true, nil
+}
+
+func cmdForeign(ts *testscript.TestScript, neg bool, args []string) {
+	needs(ts, neg, args, 2, "foreign FROM TO")
+	b, err := os.ReadFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	const machine, sparc64 = 18, 43 // e_machine, little-endian
+	if len(b) < 20 || string(b[:4]) != "\x7fELF" {
+		ts.Fatalf("%s is no ELF file", args[0])
+	}
+	b[machine], b[machine+1] = sparc64, 0
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o755))
+}
+
+func quoted(v any) string { return fmt.Sprintf("%q", v) }

@@ -1,0 +1,108 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/confine-run/confine/internal/host"
+)
+
+// The caller may name a binary to be tested; it is built otherwise. And the run
+// as an ordinary user gets what the run as root has built.
+const (
+	binaryVar   = "CONFINE_BIN"
+	programsVar = "CONFINE_TEST_PROGRAMS"
+)
+
+// scene is where everything of this package lives: programs, homes, and the
+// directories of the scripts. The ordinary user can look into it.
+var scene struct {
+	dir      string
+	programs string // confine, attempt
+}
+
+func TestMain(m *testing.M) {
+	host.ProbeMain() // a throw-away process of a condition never gets any further
+	code, err := inScene(m.Run)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "integration:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func inScene(run func() int) (code int, err error) {
+	if scene.dir, err = os.MkdirTemp("", "confine-integration-"); err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, removeScene()) }()
+	if err := os.Chmod(scene.dir, 0o755); err != nil {
+		return 1, err
+	}
+	if scene.programs = os.Getenv(programsVar); scene.programs == "" {
+		if err := makePrograms(); err != nil {
+			return 1, err
+		}
+	}
+	return run(), nil
+}
+
+func makePrograms() error {
+	scene.programs = filepath.Join(scene.dir, "programs")
+	if err := os.Mkdir(scene.programs, 0o755); err != nil {
+		return err
+	}
+	confine := filepath.Join(scene.programs, "confine")
+	if given := os.Getenv(binaryVar); given != "" {
+		if err := copyProgram(given, confine); err != nil {
+			return err
+		}
+	} else if err := build(confine, ".."); err != nil {
+		return err
+	}
+	return build(filepath.Join(scene.programs, "attempt"), "./attempt")
+}
+
+func build(out, pkg string) error {
+	args := []string{"build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w", "-o", out}
+	if os.Getenv("GOCOVERDIR") != "" && pkg == ".." {
+		args = append(args, "-cover", "-coverpkg=github.com/confine-run/confine/...")
+	}
+	cmd := exec.Command("go", append(args, pkg)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, text)
+	}
+	return os.Chmod(out, 0o755)
+}
+
+func copyProgram(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Chmod(0o755), out.Close())
+}
+
+// removeScene makes directories writable first: the module cache of a script's
+// Go is not.
+func removeScene() error {
+	_ = filepath.WalkDir(scene.dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = os.Chmod(path, 0o755)
+		}
+		return nil
+	})
+	return os.RemoveAll(scene.dir)
+}

@@ -1,0 +1,94 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/confine-run/confine/internal/host"
+)
+
+func TestScripts(t *testing.T) {
+	work := filepath.Join(scene.dir, "work")
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		WorkdirRoot:         work,
+		Setup:               prepare,
+		Condition:           condition,
+		Cmds:                commands,
+		RequireUniqueNames:  true,
+		RequireExplicitExec: true,
+	})
+}
+
+// passedOn are variables of the caller's that tool chains need. Everything else
+// that a script finds is made for it.
+var passedOn = []string{
+	"GOROOT", "GOTOOLCHAIN", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "PYENV_ROOT", "JAVA_HOME", "CARGO_HOME", "RUSTUP_HOME", "LANG",
+}
+
+// prepare gives a script a binary of its own, by which everything that is left
+// of its runs can be told from other scripts', a home and a place for temporary
+// files. They lie beside the script's directory, so that this is a project like
+// any other.
+func prepare(env *testscript.Env) error {
+	name := strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")
+	own := filepath.Join(scene.dir, "own", name)
+	for _, dir := range []string{"bin", "home", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(own, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	confine := filepath.Join(own, "bin", "confine")
+	if err := copyProgram(filepath.Join(scene.programs, "confine"), confine); err != nil {
+		return err
+	}
+	attempt := filepath.Join(own, "bin", "attempt")
+	if err := copyProgram(filepath.Join(scene.programs, "attempt"), attempt); err != nil {
+		return err
+	}
+	env.Setenv("PATH", filepath.Join(own, "bin")+":"+os.Getenv("PATH"))
+	env.Setenv("HOME", filepath.Join(own, "home"))
+	env.Setenv("REALHOME", os.Getenv("HOME"))
+	env.Setenv("TMPDIR", filepath.Join(own, "tmp"))
+	env.Setenv("OWN", own)
+	env.Setenv("ATTEMPT", attempt)
+	for _, key := range passedOn {
+		if value := os.Getenv(key); value != "" {
+			env.Setenv(key, value)
+		}
+	}
+	before, err := takeStock(own, env.WorkDir)
+	if err != nil {
+		return err
+	}
+	env.Values[stockKey{}] = before
+	env.Defer(func() {
+		if err := validReports(env.WorkDir); err != nil {
+			env.T().Fatal(err)
+		}
+		_ = os.RemoveAll(own)
+	})
+	return nil
+}
+
+// condition answers what testscript itself doesn't know.
+func condition(cond string) (bool, error) {
+	if name, ok := strings.CutPrefix(cond, "prog:"); ok {
+		cond = "program:" + name
+	}
+	if module, ok := strings.CutPrefix(cond, "python:"); ok {
+		return hasModule(module)
+	}
+	ok, err := host.Has(cond)
+	if err != nil || ok {
+		return ok, err
+	}
+	return false, host.MustRun(cond)
+}
