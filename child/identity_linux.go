@@ -1,50 +1,48 @@
 package child
 
-import "golang.org/x/sys/unix"
+import (
+	"strconv"
 
-// closeInherited closes everything but the three streams and our socket.
+	"golang.org/x/sys/unix"
+)
+
+// closeInherited sees to it that the target gets nothing but the three streams:
+// everything else is closed by its exec, also what the caller forgot to mark.
+// Closing it here would take from the Go runtime what it may have opened.
 func (s *state) closeInherited() error {
-	err := unix.CloseRange(sock+1, ^uint(0), 0)
-	if err == unix.ENOSYS || err == unix.EPERM { // before Linux 5.9, or filtered
-		err = closeListed()
-	}
-	if err != nil {
-		return fault("close_range", "", err)
-	}
 	// The socket came with the flag cleared, to survive our own exec.
-	_, err = unix.FcntlInt(sock, unix.F_SETFD, unix.FD_CLOEXEC)
-	return fault("fcntl F_SETFD", "", err)
+	err := unix.CloseRange(sock, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+	if err == unix.ENOSYS || err == unix.EINVAL || err == unix.EPERM { // before Linux 5.11, or filtered
+		err = markListed()
+	}
+	openCoverage()
+	return fault("close_range", "", err)
 }
 
-// closeListed closes what /proc lists.
-func closeListed() error {
+// markListed marks what /proc lists.
+func markListed() error {
 	dir, err := unix.Open("/proc/self/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(dir)
 	buf := make([]byte, 4096)
-	var names []string
 	for {
 		n, err := unix.Getdents(dir, buf)
-		if err != nil {
+		if err != nil || n == 0 {
 			return err
 		}
-		if n == 0 {
-			break
-		}
-		_, _, names = unix.ParseDirent(buf[:n], -1, names)
-	}
-	for _, name := range names {
-		fd := 0
-		for _, c := range []byte(name) {
-			fd = fd*10 + int(c-'0')
-		}
-		if fd > sock && fd != dir {
-			_ = unix.Close(fd)
+		_, _, names := unix.ParseDirent(buf[:n], -1, nil)
+		for _, name := range names {
+			fd, err := strconv.Atoi(name)
+			if err == nil && fd >= sock {
+				_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
-	return nil
 }
 
 // undumpable puts our memory, descriptors and /proc files out of the target's

@@ -1,6 +1,8 @@
 package child
 
 import (
+	"runtime"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -48,6 +50,8 @@ func commandLine() []byte {
 
 // Main is the child. It never returns.
 func Main() {
+	// Signal mask, capabilities and parent-death signal belong to a thread.
+	runtime.LockOSThread()
 	s := &state{procFD: -1, ptyFD: -1, ttyFD: -1, oldUmask: unix.Umask(0)}
 	if why := s.receive(); why != "" {
 		refuse(why)
@@ -95,6 +99,7 @@ func refuse(why string) {
 }
 
 func exit(code int) {
+	flushCoverage()
 	for {
 		unix.Exit(code)
 	}

@@ -122,10 +122,9 @@ func (s *state) overlay(m *handoff.Mount) error {
 		ro.ReadOnly = true
 		return s.clone(lower, &ro, dir)
 	}
-	if err := unix.Fstat(fd, &st); err != nil {
-		return fault("fstat", m.Dst, err)
+	if err := s.own(fd, m.Dst); err != nil {
+		return err
 	}
-	s.overlayDevs = append(s.overlayDevs, uint64(st.Dev))
 	return s.attachAt(fd, m.Dst, true)
 }
 

@@ -45,31 +45,33 @@ func (s *state) inside(path string) (int, error) {
 
 // attachAt mounts tree at dst and closes it. The mount point, and what leads to
 // it, is made where that is a file system of ours, and never in the caller's tree.
-func (s *state) attachAt(tree int, dst string, dir bool) error {
+// No link is followed: not on the way, which parent opens, nor at the end.
+func (s *state) attachAt(tree int, dst string, isDir bool) error {
 	defer unix.Close(tree)
 	if dst == "/" {
 		return fault("move_mount", dst, unix.EBUSY)
 	}
-	at, err := s.inside(dst)
-	if err == unix.ENOENT {
-		if dir {
-			err = s.makeDir(dst, 0o755)
-		} else {
-			err = s.makeFile(&handoff.Mount{Dst: dst, Mode: 0o644})
-		}
-		if err != nil {
-			return err
-		}
-		at, err = s.inside(dst)
-	}
+	dir, name, err := s.parent(dst)
 	if err != nil {
-		return fault("openat2", dst, err)
+		return err
 	}
-	defer unix.Close(at)
-	if err := unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+	defer unix.Close(dir)
+	err = unix.MoveMount(tree, "", dir, name, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	if err != unix.ENOENT {
 		return fault("move_mount", dst, err)
 	}
-	return nil
+	if err := s.ours(dir, dst); err != nil {
+		return err
+	}
+	if isDir {
+		err = unix.Mkdirat(dir, name, 0o755)
+	} else {
+		err = unix.Mknodat(dir, name, unix.S_IFREG|0o644, 0)
+	}
+	if err != nil {
+		return fault("mkdir", dst, err)
+	}
+	return fault("move_mount", dst, unix.MoveMount(tree, "", dir, name, unix.MOVE_MOUNT_F_EMPTY_PATH))
 }
 
 // parent opens the directory that dst stands in, making what is missing on the
@@ -98,24 +100,26 @@ func (s *state) parent(dst string) (fd int, name string, err error) {
 // ours says whether a directory lies on one of the file systems made here.
 // Anything else is the caller's, where nothing is ever made.
 func (s *state) ours(dir int, path string) error {
-	devs := s.overlayDevs
-	for _, fd := range []int{s.rootFD, s.scratch.fd} {
-		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err != nil {
-			return fault("fstat", path, err)
-		}
-		devs = append(devs, uint64(st.Dev))
-	}
 	var st unix.Stat_t
 	if err := unix.Fstat(dir, &st); err != nil {
 		return fault("fstat", path, err)
 	}
-	for _, dev := range devs {
+	for _, dev := range s.devs {
 		if uint64(st.Dev) == dev {
 			return nil
 		}
 	}
 	return fault("mkdir (a mount point is never made in the caller's tree)", path, unix.EROFS)
+}
+
+// own remembers a file system that was made here.
+func (s *state) own(fd int, path string) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fault("fstat", path, err)
+	}
+	s.devs = append(s.devs, uint64(st.Dev))
+	return nil
 }
 
 // makeDir makes dst and what leads to it. What is there already stays.
@@ -128,11 +132,11 @@ func (s *state) makeDir(dst string, mode uint32) error {
 		return err
 	}
 	defer unix.Close(dir)
-	if fd, err := s.inside(dst); err == nil {
-		_ = unix.Close(fd)
-		return nil
-	}
 	if err := s.ours(dir, dst); err != nil {
+		if fd, there := s.inside(dst); there == nil {
+			_ = unix.Close(fd)
+			return nil
+		}
 		return err
 	}
 	err = unix.Mkdirat(dir, name, mode)

@@ -33,6 +33,9 @@ func (s *state) makeRoot() error {
 		return err
 	}
 	s.rootFD = fd
+	if err := s.own(fd, "/"); err != nil {
+		return err
+	}
 	if err := unix.Mkdirat(fd, corner, 0o700); err != nil {
 		return fault("mkdir", corner, err)
 	}
@@ -44,6 +47,9 @@ func (s *state) makeRoot() error {
 		options = append(options, "nr_inodes", strconv.FormatInt(n, 10))
 	}
 	if s.scratch.fd, err = newTmpfs(options...); err != nil {
+		return err
+	}
+	if err := s.own(s.scratch.fd, corner); err != nil {
 		return err
 	}
 	return moveMount(s.scratch.fd, fd, corner)

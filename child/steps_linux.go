@@ -17,8 +17,8 @@ type state struct {
 
 	rootFD  int // the new root, while it is being built
 	scratch scratch
-	// overlayDevs are the file systems made by overlay: ours to make directories in.
-	overlayDevs []uint64
+	// devs are the file systems made here: ours to make mount points in.
+	devs []uint64
 
 	procFD   int // of the proc inside, for the supervisor's accounting
 	ptyFD    int // master

@@ -89,6 +89,9 @@ func (o *Option) most() int64 {
 // set puts canonical words where they belong: a scalar is replaced, a list grows.
 func (o *Option) set(r *Resolved, words []string) {
 	if o.Kind == KindList {
+		if p, ok := o.field(r).(*[]string); ok {
+			*p = slices.Grow(*p, len(words))
+		}
 		for _, w := range words {
 			o.add(r, w)
 		}

@@ -154,7 +154,7 @@ func builtinProfile(name string) *builtin {
 
 // lines are all that a profile that ships says.
 func (b *builtin) lines() []line {
-	list := slices.Clone(every[:])
+	list := slices.Clone(every[:]) // its words are not written to: each is full
 	for _, p := range rootfs.DefaultProtect() {
 		if last := &list[len(list)-1]; last.option == "protect" && last.why == p.Reason {
 			last.words = append(last.words, p.Path)
@@ -170,7 +170,12 @@ func linesOf(profile string, lines []line) (list []said) {
 	if profile == wordNone {
 		source = unsaid
 	}
+	list = make([]said, 0, len(lines))
 	for _, l := range lines {
+		if n := len(list); n > 0 && list[n-1].option.Name == l.option && list[n-1].option.IsList() {
+			list[n-1].words = slices.Concat(list[n-1].words, l.words)
+			continue
+		}
 		list = append(list, said{option: LookupOption(l.option), words: l.words, source: source, where: source})
 	}
 	return list

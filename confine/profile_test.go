@@ -275,35 +275,3 @@ func TestProfileSharesNothing(t *testing.T) {
 		t.Error("changing one policy changed the profile")
 	}
 }
-
-func TestValidate(t *testing.T) {
-	for name, spoil := range map[string]func(*Policy){
-		"time-limit":    func(p *Policy) { p.TimeLimit = -1 },
-		"memory-limit":  func(p *Policy) { p.MemoryLimit = -5 },
-		"cpus":          func(p *Policy) { p.CPUs = -1 },
-		"allow-network": func(p *Policy) { p.Network.Allow = []string{"a b"} },
-		"allow-port":    func(p *Policy) { p.Network.Ports = []int{0} },
-		"allow-read":    func(p *Policy) { p.Filesystem.AllowRead = []string{"relative"} },
-		"workdir":       func(p *Policy) { p.Filesystem.Workdir = "rx" },
-		"mount":         func(p *Policy) { p.Filesystem.Mounts = []Mount{{Src: "/a", Dst: "b"}} },
-		"env ":          func(p *Policy) { p.Env.Pass = []string{"A=B"} },
-		"env-set":       func(p *Policy) { p.Env.Set = map[string]string{"": "x"} },
-		"user":          func(p *Policy) { p.User = &User{UID: 1<<32 - 1} },
-		"require":       func(p *Policy) { p.Require = []string{"x"} },
-		"same destination": func(p *Policy) {
-			p.Filesystem.Mounts = []Mount{{Src: "/a", Dst: "/b"}, {Src: "/c", Dst: "/b"}}
-		},
-	} {
-		p := Default()
-		if err := p.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		spoil(&p)
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if err := (&Policy{}).Validate(); err != nil {
-		t.Errorf("the zero policy: %v", err)
-	}
-}

@@ -1,8 +1,6 @@
 package confine
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,24 +32,31 @@ func (p *Policy) Describe() []Described {
 	return list
 }
 
-// Digest tells policies apart: "sha256:" and the digest of what Describe tells.
+// Digest tells policies apart: "sha256:" and the digest over all options and
+// their values, in a fixed form.
 // The order in which a list was said makes no difference, but for mounts, which
 // are made in their order. The profile's name is no part of it.
 func (p *Policy) Digest() string {
-	var b strings.Builder
-	b.WriteString("confine policy 1\n")
-	for _, d := range p.Describe() {
-		words := d.Values
-		if d.Option != "mount" {
+	r := &Resolved{Policy: *p}
+	text := make([]byte, 0, 4096)
+	text = append(text, "confine policy 1\n"...)
+	for i := range options {
+		o := &options[i]
+		if o.Run {
+			continue
+		}
+		words := o.words(r)
+		if o.Name != "mount" {
 			slices.Sort(words)
 		}
-		b.WriteString(d.Option)
-		for _, w := range words {
-			b.WriteByte(' ')
-			b.WriteString(strconv.Quote(w))
+		text = append(text, o.Name...)
+		for _, w := range words { // each with its length: no two lists of words look the same
+			text = append(text, ' ')
+			text = strconv.AppendInt(text, int64(len(w)), 10)
+			text = append(text, ':')
+			text = append(text, w...)
 		}
-		b.WriteByte('\n')
+		text = append(text, '\n')
 	}
-	sum := sha256.Sum256([]byte(b.String()))
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return digestOf(text)
 }

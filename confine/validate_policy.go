@@ -82,9 +82,6 @@ func (r *Resolved) check() error {
 	if p.Network.All && len(p.Network.Allow) > 0 {
 		r.Notices = append(r.Notices, "the network is allowed as a whole, so naming "+strconv.Quote(p.Network.Allow[0])+" narrows nothing")
 	}
-	if p.Env.KeepAll {
-		r.Notices = append(r.Notices, "the command sees all variables of the environment, secrets too (keep-env)")
-	}
 	if p.Filesystem.Keep && !p.hasOverlay() {
 		r.Notices = append(r.Notices, "there is no overlay, so there is nothing to keep (keep)")
 	}

@@ -89,13 +89,9 @@ func cmdUntouched(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// hasModule asks the Python that scripts find.
-func hasModule(name string) (bool, error) {
-	ok, err := host.Has("program:python3")
-	if err != nil || !ok {
-		return false, errors.Join(err, host.MustRun("program:python3"))
-	}
-	if err := exec.Command("python3", "-c", "import "+name).Run(); err != nil {
+// hasModule asks a Python: the one that PATH leads to, or the distribution's.
+func hasModule(python, name string) (bool, error) {
+	if err := exec.Command(python, "-c", "import "+name).Run(); err != nil {
 		cond := "python:" + name
 		return false, host.MustRun(cond)
 	}

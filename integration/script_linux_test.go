@@ -84,7 +84,10 @@ func condition(cond string) (bool, error) {
 		cond = "program:" + name
 	}
 	if module, ok := strings.CutPrefix(cond, "python:"); ok {
-		return hasModule(module)
+		return hasModule("python3", module)
+	}
+	if module, ok := strings.CutPrefix(cond, "debian:"); ok {
+		return hasModule("/usr/bin/python3", module)
 	}
 	ok, err := host.Has(cond)
 	if err != nil || ok {

@@ -1,3 +1,5 @@
+//go:build !confinecover
+
 package supervisor
 
 // childEnv is the environment of the child itself, which never is the target's.

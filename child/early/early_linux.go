@@ -1,3 +1,5 @@
+//go:build !confinecover
+
 // Package early turns the process into the child, if that is what it was
 // started as, before the packages that a child doesn't need are initialised.
 //

@@ -87,7 +87,7 @@ func TestOrdinaryProgramsRun(t *testing.T) {
 		{"node", "node", []string{"node", filepath.Join(dir, "t.js")}, "default strict"},
 		{"java", "java", []string{"java", filepath.Join(dir, "Main.java")}, "default strict"},
 		{"git", "git", []string{"sh", "-c", "git init -q . && git -c user.name=n -c user.email=e commit -q --allow-empty -m m && echo good"}, "default strict"},
-		{"go", "go", []string{"sh", "-c", "echo 'package main; func main() { println(1) }' >m.go && GOCACHE=$PWD/c GOFLAGS=-mod=mod go vet m.go && echo good"}, "default"},
+		{"go", "go", []string{"sh", "-c", "echo 'package main; func main() { println(1) }' >m.go && go run m.go && echo good"}, "default"},
 		{"strace", "strace", []string{"sh", "-c", "strace -f -o o true && echo good"}, "default"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -105,14 +105,5 @@ func TestOrdinaryProgramsRun(t *testing.T) {
 				}
 			}
 		})
-	}
-	f, err := Build("strict", ActionKill, runtime.GOARCH)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := exec.LookPath("strace"); err == nil {
-		if got, _ := (victim{Program: f.Program, Argv: []string{"strace", "true"}}).run(t); strings.HasSuffix(got, "good") || got == "" {
-			t.Errorf("control: strace runs under strict: %q", got)
-		}
 	}
 }

@@ -114,6 +114,10 @@ func (v victim) run(t *testing.T) (string, string) {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Env = append(os.Environ(), victimEnv+"="+string(text))
 	cmd.Dir = t.TempDir()
+	// What it started goes with it, and must not keep its output open.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	var failed *exec.ExitError
 	switch {

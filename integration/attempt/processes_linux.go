@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -18,7 +17,6 @@ var processTries = map[string]try{
 	"sleep":    {1, sleep},    // SECONDS
 	"daemon":   {1, daemon},   // SECONDS: leaves a process of a session of its own, deaf
 	"stopped":  {1, stopped},  // SECONDS: leaves a stopped process
-	"die":      {1, die},      // SIGNAL
 	"kill":     {2, kill},     // PID SIGNAL
 	"killall":  {1, killAll},  // PID: every signal there is, one after another
 	"ptrace":   {1, ptrace},   // PID
@@ -95,10 +93,6 @@ func stopped(args []string) error {
 		return fmt.Errorf("%w: it did not stop", errBroken)
 	}
 	return err
-}
-
-func die(args []string) error {
-	return kill([]string{strconv.Itoa(os.Getpid()), args[0]})
 }
 
 func kill(args []string) error {

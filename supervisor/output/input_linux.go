@@ -17,8 +17,11 @@ type Input struct {
 	seekable bool
 	terminal bool
 	socket   bool
-	dst      int // ours
-	hold     int // reading end of our pipe, to count what is left; -1: none
+	// eager reads before it polls. A FIFO that is opened when its writer has
+	// already left never polls as hung up; read tells the end.
+	fifo, eager bool
+	dst         int // ours
+	hold        int // reading end of our pipe, to count what is left; -1: none
 
 	buf        []byte
 	pend       []byte
@@ -45,6 +48,7 @@ func newInput(fd, dst int) (*Input, error) {
 		in.socket = true
 	case unix.S_IFIFO:
 		in.reopen(unix.O_RDONLY)
+		in.fifo, in.eager = in.owned, in.owned
 	case unix.S_IFCHR:
 		if in.terminal = isTerminal(fd); in.terminal {
 			in.reopen(unix.O_RDONLY | unix.O_NOCTTY)
@@ -64,6 +68,9 @@ func (in *Input) reopen(mode int) {
 // enter adds to the poll set what the input waits for; again: look again after a while.
 func (in *Input) enter(set []unix.PollFd) (_ []unix.PollFd, again bool) {
 	in.polled = [2]int{-1, -1}
+	for in.eager && len(in.pend) == 0 && !in.eof && !in.done {
+		in.fill()
+	}
 	if in.done {
 		return set, false
 	}
@@ -116,12 +123,15 @@ func (in *Input) fill() {
 	}
 	n, err := in.read()
 	switch {
-	case err == unix.EAGAIN || err == unix.EINTR:
+	case err == unix.EINTR:
+	case err == unix.EAGAIN:
+		in.eager = false
 	case err == unix.EIO && in.terminal && !in.mayRead(): // went to the background just now
 	case err != nil || n <= 0:
 		in.finish()
 	default:
 		in.pend = in.buf[:n]
+		in.eager = in.fifo
 		in.flush()
 	}
 }

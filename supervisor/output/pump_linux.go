@@ -3,6 +3,7 @@ package output
 import (
 	"math"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,8 +14,11 @@ import (
 type Pump struct {
 	outs []*Stream
 	ins  []*Input
-	wake int // eventfd
 	null int // /dev/null for what is dropped; -1: none
+
+	mu      sync.Mutex
+	wake    int // eventfd; -1: closed
+	started bool
 
 	began time.Time
 	until atomic.Int64 // nanoseconds after began; noEnd: the run goes on
@@ -59,14 +63,23 @@ func (p *Pump) Output(c Config) (*Stream, error) {
 }
 
 // Start begins to move bytes.
-func (p *Pump) Start() { go p.run() }
+func (p *Pump) Start() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.started {
+		p.started = true
+		go p.run()
+	}
+}
 
 // End is called when the target and everything it started are gone: it gives
 // standard input back, and returns when the destinations have all that was
 // written, but not later than after patience (negative: as long as it takes, as
 // without us). It may be called again, at the same time, with less patience.
-// With ErrUndelivered something was left.
+// With ErrUndelivered something was left. It also closes a Pump
+// that was never started, where set-up failed: then with patience 0.
 func (p *Pump) End(patience time.Duration) error {
+	p.Start()
 	until := int64(forever)
 	if patience >= 0 {
 		until = int64(time.Since(p.began) + patience)
@@ -95,8 +108,12 @@ func (p *Pump) End(patience time.Duration) error {
 }
 
 func (p *Pump) poke() {
-	one := [8]byte{1} // the order of bytes doesn't matter: any number wakes
-	unix.Write(p.wake, one[:])
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.wake >= 0 {
+		one := [8]byte{1} // the order of bytes doesn't matter: any number wakes
+		unix.Write(p.wake, one[:])
+	}
 }
 
 // run is the thread of the pump. The thread is never unlocked and so ends with
@@ -191,9 +208,10 @@ func (p *Pump) close() {
 		s.closeSrc()
 		s.dst.close()
 	}
-	// wake stays open: somebody may be about to write to it, and its number must
-	// not mean another file by then. It is one descriptor per run.
-	runtime.AddCleanup(p, func(fd int) { unix.Close(fd) }, p.wake)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	unix.Close(p.wake)
+	p.wake = -1
 }
 
 func milliseconds(d time.Duration) int {

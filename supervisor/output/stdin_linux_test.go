@@ -242,3 +242,25 @@ func TestStdinRelayStopsWhenNobodyReads(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestStdinFIFOWhoseWriterHasLeft(t *testing.T) {
+	name := t.TempDir() + "/fifo"
+	if err := unix.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := os.NewFile(uintptr(fd), name)
+	keep(t, r)
+	if err := os.WriteFile(name, []byte("all"), 0); err != nil {
+		t.Fatal(err)
+	}
+	unix.SetNonblock(fd, false)
+	p, target := stdin(t, fd)
+	if b := within(t, collect(target), "end of file"); string(b) != "all" {
+		t.Errorf("%q", b)
+	}
+	ended(t, p)
+}

@@ -256,9 +256,11 @@ func (s *Stream) move() {
 
 // drop empties the pipe as fast as it fills.
 func (s *Stream) drop(p *Pump) bool {
-	s.enlarge(-1)
 	if !s.pty && p.null >= 0 {
 		n, err := splice(s.src, p.null, pipeSize)
+		if n >= spliceMin {
+			s.enlarge(-1)
+		}
 		if n > 0 {
 			s.meter.total += n
 			s.total.Store(s.meter.total)

@@ -86,18 +86,19 @@ func TestCPUOfTheWholeTreeIsHeld(t *testing.T) {
 }
 
 func TestTheRateIsHeld(t *testing.T) {
-	const percent = 30
+	const percent = 15
 	r := namespace(t, nil, "/bin/sh", "-c", `while :; do :; done & while :; do :; done`)
 	w, stop := r.govern(Limits{CPUPercent: percent}, func(*Watchdog) {})
 	start := time.Now()
-	for w.Usage().CPU < 600*ms && time.Since(start) < 20*time.Second {
+	for w.Usage().CPU < 450*ms && time.Since(start) < 20*time.Second {
 		time.Sleep(ms)
 	}
 	u, elapsed := w.Usage(), time.Since(start)
 	stop()
 	share := int(100 * u.CPU / elapsed)
 	t.Logf("%d %%, stopped for %v of %v", share, u.Throttled, elapsed)
-	if share > percent+15 || u.Throttled == 0 {
+	// A busy host may give them less than the rate to begin with.
+	if share > percent+8 || u.Throttled == 0 && share >= percent {
 		t.Errorf("two busy loops got %d %%, stopped for %v of %v", share, u.Throttled, elapsed)
 	}
 	for pid, state := range r.states() {

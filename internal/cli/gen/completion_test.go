@@ -145,6 +145,7 @@ func TestZshCompletion(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	driver := script(t, "driver.zsh", []byte(zshDriver))
+	home := t.TempDir() // the first case leaves a dump there, which saves the others seconds
 	for _, c := range []struct {
 		line string
 		want []string
@@ -164,7 +165,7 @@ func TestZshCompletion(t *testing.T) {
 		{"confine true --js", nil, []string{"--json"}},
 	} {
 		cmd := exec.Command(zsh, "-f", driver, path, c.line)
-		cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "TERM=dumb")
+		cmd.Env = append(os.Environ(), "HOME="+home, "TERM=dumb")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%q: %v\n%s", c.line, err, out)
@@ -187,7 +188,7 @@ func TestZshCompletion(t *testing.T) {
 const zshDriver = `
 zmodload zsh/zpty
 zpty z zsh -f -i
-zpty -w z "PROMPT=; unsetopt zle_bracketed_paste; autoload -U compinit; compinit -u -D; source $1"
+zpty -w z "PROMPT=; unsetopt zle_bracketed_paste; autoload -U compinit; compinit -u -d $HOME/dump; source $1"
 zpty -w z 'compadd() {
     local -a hits
     builtin compadd -A hits "$@"

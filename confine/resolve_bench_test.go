@@ -1,0 +1,21 @@
+package confine
+
+import "testing"
+
+// Every start pays this.
+func BenchmarkResolve(b *testing.B) {
+	src := Here()
+	src.Flags = []Setting{{Option: "profile", Values: []string{"testing"}}, {Option: "time-limit", Values: []string{"5s"}}}
+	for b.Loop() {
+		if _, err := Resolve(src); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDigest(b *testing.B) {
+	p := Default()
+	for b.Loop() {
+		p.Digest()
+	}
+}

@@ -1,0 +1,9 @@
+//go:build confinecover
+
+package supervisor
+
+import "os"
+
+func childEnv() []string {
+	return []string{"GOMAXPROCS=1", "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
+}
