@@ -187,6 +187,14 @@ func (s *state) again(dst string, attr int) error {
 		return fault("openat2", dst, err)
 	}
 	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fault("fstat", dst, err)
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		// Protecting a link would not protect what it leads to.
+		return fault("fstat (a symbolic link now)", dst, unix.ELOOP)
+	}
 	tree, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
 	if err != nil {
 		return fault("open_tree", dst, err)

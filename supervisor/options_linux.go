@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"os"
+	"time"
 
 	"github.com/confine-run/confine/supervisor/output"
 	"github.com/confine-run/confine/supervisor/terminal"
@@ -19,6 +20,9 @@ type Options struct {
 	Terminal *terminal.Terminal
 	// Signals are to be passed on.
 	Signals <-chan os.Signal
+	// Watching, if not nil, is called when the target runs, with what tells the time
+	// since its start and the memory that its tree uses; stop when it has ended.
+	Watching func(elapsed func() time.Duration, memory func() int64) (stop func())
 	// Started is called when the target runs.
 	Started func()
 }

@@ -43,6 +43,7 @@ type run struct {
 	ready    bool
 
 	targetStarted bool
+	unwatch       func()
 
 	removed []string // protected paths that had come to be
 
@@ -88,6 +89,9 @@ func (r *run) do(ctx context.Context) {
 	r.events = listen(r.child.sock)
 	r.loop(ctx)
 	r.watch.end()
+	if r.unwatch != nil {
+		r.unwatch()
+	}
 	r.child.reap()
 	if r.ended.IsZero() {
 		r.ended = time.Now()
@@ -170,6 +174,11 @@ func (r *run) hear(e event) {
 		r.targetStarted = true
 		if r.opts.Started != nil {
 			r.opts.Started()
+		}
+		if r.opts.Watching != nil {
+			r.unwatch = r.opts.Watching(
+				func() time.Duration { return time.Since(r.started) },
+				func() int64 { return r.watch.usage().Memory })
 		}
 	case handoff.KindStopped:
 		r.suspend(unix.Signal(m.Number))

@@ -64,6 +64,9 @@ func Compile(in Input) (*Table, error) {
 	}
 	c.table.Env = make(map[string]string, 8)
 	c.grants = make([]grant, 0, 32)
+	c.files = make([]handoff.Mount, 0, 64)
+	c.links = make([]link, 0, 16)
+	c.table.Rules = make([]Rule, 0, 64)
 	leave, foreign, err := c.host.As(in.AccessUID, in.AccessGID)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ func TestDeny(t *testing.T) {
 		{"a path", []string{"/home/u/p/.env"}, nil, []string{"/home/u/p/.env", "mask"}},
 		{"relative", []string{"a/b"}, nil, []string{"/home/u/p/a/b", "mask"}},
 		{"through a link", []string{"l"}, nil, []string{"/home/u/p/a/b", "mask", "/home/u/p/l", ""}},
+		{"a link is only a name", []string{"?"}, nil, []string{"/home/u/p/a", "mask", "/home/u/p/l", ""}},
 		{"of the system", []string{"/usr/share/k.key"}, nil, []string{"/usr/share/k.key", "mask"}},
 		{"by a link of the system's", []string{"/bin/true"}, nil, []string{"/usr/bin/true", "mask"}},
 		{"not there", []string{"nope", "/data/k.key"}, nil, []string{"/home/u/p/nope", "", "/data/k.key", ""}},

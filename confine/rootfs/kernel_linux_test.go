@@ -156,7 +156,8 @@ func TestRootPlansWithTheEyesOfAnother(t *testing.T) {
 	if err := as(0); err != nil { // the control
 		t.Fatal(err)
 	}
-	if err := as(65534); !errors.Is(err, fs.ErrPermission) {
+	var usage *Error
+	if err := as(65534); !errors.Is(err, fs.ErrPermission) || !errors.As(err, &usage) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := os.Stat(dir + "/sub"); err != nil {

@@ -93,6 +93,9 @@ func TestGitDirectoriesElsewhere(t *testing.T) {
 	if !slices.Contains(r.KeepAbsent, "/home/u/main/.git/modules/lib/x/hooks") {
 		t.Errorf("kept absent: %q", r.KeepAbsent)
 	}
+	// The git directory is writable, but not the tree that it belongs to.
+	r = compile(t, h, func(in *Input) { defaults(in); in.AllowWrite = []string{"/home/u/main/.git"} })
+	r.want("/home/u/main/.git/hooks", "readonly", "/home/u/main/.git/modules/lib/x/config", "readonly")
 	r = compile(t, h, defaults) // the git directory isn't writable: nothing to do there
 	r.want("/home/u/p/.git", "readonly", "/home/u/main/.git/config", "")
 	// A writable tree that begins within a git directory.

@@ -10,6 +10,9 @@ import (
 func didYouMean(word string, words []string) string {
 	best, least := "", len(word)/2+1
 	for _, w := range words {
+		if len(w)-len(word) >= least || len(word)-len(w) >= least {
+			continue
+		}
 		if d := distance(word, w); d < least {
 			best, least = w, d
 		}

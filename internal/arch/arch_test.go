@@ -44,8 +44,8 @@ var groups = []group{
 		"policy and host become a plan here, and Run hands it to the outside"},
 	{"command line", []string{"internal/cli", "internal/cli/..."}, []string{"leaves", "host", "api", "command line", "terminals"},
 		"it words what the API says, and reaches past it for nothing but the terminal"},
-	{"program", []string{""}, []string{"host", "inside", "command line"},
-		"it only decides which of the three this process is"},
+	{"program", []string{""}, []string{"host", "api", "inside", "command line"},
+		"it only decides what this process is: the inside, a probe, or the command line"},
 	{"from outside", []string{"integration", "integration/...", "bench", "bench/...", "examples/...", "internal/arch"},
 		[]string{"leaves", "host", "api"}, "they see what a user sees, and the host's probes for their conditions"},
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/status"
 )
 
@@ -142,7 +143,7 @@ func TestExplain(t *testing.T) {
 		"memory 65M watchdog yes linux_cgroup_not_delegated", "publish 80:80 none NO not_enforceable_on_this_build: later",
 		"/usr read system", `/a\x1bb hidden --deny`, "memory-limit flag --memory-limit 65M", "- " + dir + "/my.toml:3 (64M, which doesn't count)",
 		"time-limit environment CONFINE_TIME_LIMIT 6s", "- " + dir + "/my.toml:2 (7s, which doesn't count)",
-		"- profile default (30s, which doesn't count)", "cpu-time profile default 20s", "env-set flag --env TOKEN=…",
+		"- profile default (30s, which doesn't count)", "cpu-time profile default 20s", "env-set flag --env TOKEN=" + redact.Mask,
 	} {
 		if !rows[want] {
 			t.Errorf("%q is missing in\n%s", want, r.out)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -54,12 +55,20 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 		Capture: io.Capture,
 		Started: io.Started,
 	}
-	screen := terminal.NewScreen(opts.Stdout, opts.Stderr)
-	opts.OutGuard, opts.ErrGuard = screen.Guard(opts.Stdout), screen.Guard(opts.Stderr)
-	if command.TTY != [3]bool{} {
-		if opts.Terminal, err = terminal.Open(opts.Stdin, opts.Stdout, opts.Stderr); err != nil {
-			return nil, err
+	console := terminal.NewConsole(io.Stderr)
+	opts.OutGuard, opts.ErrGuard = console.Guard(opts.Stdout), console.Guard(opts.Stderr)
+	if r.Invocation.Log != "quiet" && r.Invocation.LogFormat != "json" {
+		opts.Watching = func(elapsed func() time.Duration, memory func() int64) (stop func()) {
+			return console.Status(func() terminal.Progress {
+				return terminal.Progress{
+					Elapsed: elapsed(), TimeLimit: r.Policy.TimeLimit,
+					Memory: memory(), MemoryLimit: r.Policy.MemoryLimit,
+				}
+			})
 		}
+	}
+	if command.TTY != [3]bool{} {
+		opts.Terminal = terminal.Open(opts.Stdin, opts.Stdout, opts.Stderr)
 		defer opts.Terminal.Restore()
 	}
 	signals := make(chan os.Signal, 8)
@@ -67,7 +76,9 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 	defer signal.Stop(signals)
 	opts.Signals = signals
 	report := confine.Execute(ctx, plan, opts)
-	screen.End()
+	if io.Console != nil {
+		io.Console(console.Lines)
+	}
 	return finish(report, r, io), nil
 }
 

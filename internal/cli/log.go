@@ -69,7 +69,7 @@ func (l *logger) info(msg string) {
 // stderr is gone is nothing that could be said anywhere.
 func (l *logger) emit(r record) {
 	if l.json {
-		r.Msg, r.Hint = clean(r.Msg), clean(r.Hint)
+		r.Msg, r.Hint, r.Status = cleanLines(r.Msg), cleanLines(r.Hint), clean(r.Status)
 		b, _ := json.Marshal(r)
 		_ = l.write(append(b, '\n'))
 		return
@@ -93,8 +93,7 @@ func (l *logger) emit(r record) {
 }
 
 // clean makes text safe to print: whatever could move the cursor, change the
-// direction of text or start another line is shown as an escape. In --log-format
-// json a line break may stay, which is escaped there.
+// direction of text or start another line is shown as an escape.
 func clean(s string) string {
 	printable := true
 	for _, r := range s {
@@ -118,4 +117,13 @@ func clean(s string) string {
 		b.WriteString(q[1 : len(q)-1])
 	}
 	return b.String()
+}
+
+// cleanLines is clean for a place where a line break is an escape anyway.
+func cleanLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = clean(l)
+	}
+	return strings.Join(lines, "\n")
 }

@@ -142,6 +142,7 @@ func TestNothingBreaksOutOfALine(t *testing.T) {
 
 func FuzzLogger(f *testing.F) {
 	f.Add("a\nb", "c\x1b[0m\n", "X")
+	f.Add("a", "b", "\x7f")
 	f.Fuzz(func(t *testing.T, msg, hint, stat string) {
 		for _, asJSON := range []bool{false, true} {
 			var out string

@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/status"
 )
 
@@ -95,7 +96,7 @@ func broken(err error, r *confine.Resolved, argv []string, trace string) *status
 		RC:      status.InternalError.RC(dialect, 0, 0),
 		Reason:  err.Error(),
 		Cause:   status.CauseSetup,
-		Cmd:     argv[:1], // the other words may hold secrets, and nobody has looked
+		Cmd:     redact.Redact(argv),
 		TraceID: trace,
 		Profile: r.Policy.Profile,
 		Host:    status.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, UID: os.Getuid()},

@@ -2,9 +2,9 @@ package cli
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/redact"
 )
 
 // values are what holds, in the order of the options, with who said so. What a
@@ -20,31 +20,25 @@ func values(r *confine.Resolved) []Value {
 		}
 		if o.IsList() {
 			for _, set := range said {
-				all = append(all, Value{Option: o.Name, Values: shown(o, set.Values), Origin: set.Source})
+				all = append(all, Value{Option: o.Name, Values: shown(set.Values), Origin: set.Source})
 			}
 			continue
 		}
 		last := said[len(said)-1]
-		v := Value{Option: o.Name, Values: shown(o, last.Values), Origin: last.Source}
+		v := Value{Option: o.Name, Values: shown(last.Values), Origin: last.Source}
 		for _, set := range slices.Backward(said[:len(said)-1]) {
-			v.Overridden = append(v.Overridden, Origin{Values: shown(o, set.Values), Origin: set.Source})
+			v.Overridden = append(v.Overridden, Origin{Values: shown(set.Values), Origin: set.Source})
 		}
 		all = append(all, v)
 	}
 	return all
 }
 
-// shown are words without the values of variables, which may be secrets.
-func shown(o *confine.Option, words []string) []string {
-	if o.Group != confine.GroupEnvironment {
-		return words
-	}
+// shown are words with the secrets in them masked.
+func shown(words []string) []string {
 	safe := make([]string, len(words))
 	for i, w := range words {
-		name, _, set := strings.Cut(w, "=")
-		if safe[i] = name; set {
-			safe[i] += "=…"
-		}
+		safe[i] = redact.Word(w)
 	}
 	return safe
 }

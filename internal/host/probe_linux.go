@@ -47,6 +47,7 @@ func ProbeMain() {
 		os.Exit(1)
 	}
 	p := &inProbe{root: -1, proc: -1}
+	done := finish()
 	var answers answers
 	switch os.Args[2] {
 	case roleInside:
@@ -55,6 +56,7 @@ func ProbeMain() {
 	case rolePlain:
 		p.work(plainSteps, answers, lines)
 	}
+	done()
 	os.Exit(0)
 }
 

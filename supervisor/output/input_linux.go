@@ -68,7 +68,10 @@ func (in *Input) reopen(mode int) {
 // enter adds to the poll set what the input waits for; again: look again after a while.
 func (in *Input) enter(set []unix.PollFd) (_ []unix.PollFd, again bool) {
 	in.polled = [2]int{-1, -1}
-	for in.eager && len(in.pend) == 0 && !in.eof && !in.done {
+	for range turn {
+		if !in.eager || len(in.pend) > 0 || in.eof || in.done {
+			break
+		}
 		in.fill()
 	}
 	if in.done {

@@ -20,13 +20,6 @@ const (
 	captureMax = 64 << 20
 )
 
-// Guard is told about writes to a place that others draw on too. Between Begin
-// and End nobody else writes there.
-type Guard interface {
-	Begin()
-	End(written []byte)
-}
-
 // Config says what to do with one output stream of the target.
 type Config struct {
 	Src     int   // read end of a pipe made for this stream alone, or a pty master; the Pump's from now on

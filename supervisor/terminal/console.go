@@ -1,0 +1,120 @@
+package terminal
+
+import (
+	"time"
+
+	"github.com/confine-run/confine/supervisor/output"
+)
+
+const (
+	// erase removes the status line.
+	erase = "\r\x1b[K"
+	// calm is how long a terminal must have been silent for a status line to appear.
+	calm = 500 * time.Millisecond
+	// stuck is how long a line of ours waits for a write of the target's to end.
+	stuck = time.Second
+)
+
+// Console is stderr, shared by the target's output and confine's own lines.
+type Console struct {
+	turn     chan struct{} // a mutex that can be waited for with a limit
+	write    func([]byte)
+	terminal bool
+	same     func(fd int) bool // whether fd leads to the same place
+	columns  func() int        // 0: not known
+	inFront  func() bool       // in the terminal's foreground
+	now      func() time.Time
+
+	midLine bool // the last byte was not a newline
+	dirty   bool // the target has written since our last line
+	last    time.Time
+	shown   string // the status line that is there
+	alt     altScreen
+}
+
+func newConsole(write func([]byte)) *Console {
+	no := func() bool { return false }
+	return &Console{
+		turn:    make(chan struct{}, 1),
+		write:   write,
+		same:    func(int) bool { return false },
+		columns: func() int { return 0 },
+		inFront: no,
+		now:     time.Now,
+	}
+}
+
+// Guard is to be told about what the target writes to fd; nil if that is another place.
+func (c *Console) Guard(fd int) output.Guard {
+	if fd < 0 || !c.same(fd) {
+		return nil
+	}
+	return guard{c}
+}
+
+type guard struct{ c *Console }
+
+func (g guard) Begin() {
+	g.c.turn <- struct{}{}
+	g.c.unshow()
+}
+
+func (g guard) End(p []byte) {
+	c := g.c
+	if len(p) > 0 {
+		c.midLine, c.dirty, c.last = p[len(p)-1] != '\n', true, c.now()
+		if c.terminal {
+			c.alt.feed(p)
+		}
+	}
+	<-c.turn
+}
+
+// Clear removes the status line, before the process is stopped.
+func (c *Console) Clear() {
+	defer c.take()()
+	c.unshow()
+}
+
+// take waits for its turn, but not for ever: a terminal that was stopped with
+// Ctrl-S must not keep an error from being reported elsewhere.
+func (c *Console) take() (release func()) {
+	t := time.NewTimer(stuck)
+	defer t.Stop()
+	select {
+	case c.turn <- struct{}{}:
+		return func() { <-c.turn }
+	case <-t.C:
+		return func() {}
+	}
+}
+
+func (c *Console) unshow() {
+	if c.shown != "" {
+		c.shown = ""
+		c.write([]byte(erase))
+	}
+}
+
+// print writes lines of ours, each with its newline, from the start of a line.
+func (c *Console) print(lines ...string) {
+	defer c.take()()
+	c.unshow()
+	var b []byte
+	end := "\n"
+	if c.terminal {
+		end = "\r\n" // it may be raw
+		if c.dirty {
+			b = append(b, output.ResetTerminal...)
+		}
+		b = append(b, '\r')
+	}
+	if c.midLine {
+		b = append(b, end...)
+	}
+	for _, l := range lines {
+		b = append(append(b, l...), end...)
+	}
+	c.midLine, c.dirty, c.last = false, false, c.now()
+	c.write(b)
+}

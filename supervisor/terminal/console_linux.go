@@ -1,0 +1,66 @@
+package terminal
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// NewConsole is the console on f, normally os.Stderr. Errors of writing are
+// not reported: there is nowhere to report them. It writes without the os
+// package, which raises SIGPIPE when nobody reads descriptor 2 any more.
+func NewConsole(f *os.File) *Console {
+	fd := int(f.Fd())
+	c := newConsole(func(p []byte) { writeAll(fd, p) })
+	c.terminal = IsTerminal(fd)
+	c.same = func(other int) bool { return samePlace(fd, other) }
+	c.columns = func() int {
+		ws, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+		if err != nil {
+			return 0
+		}
+		return int(ws.Col)
+	}
+	c.inFront = func() bool { return foreground(fd) }
+	return c
+}
+
+func writeAll(fd int, p []byte) {
+	for len(p) > 0 {
+		n, err := unix.Write(fd, p)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN: // somebody made it non-blocking; bounded all the same
+			set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+			if n, _ := unix.Poll(set, int(stuck.Milliseconds())); n == 0 {
+				return
+			}
+		case err != nil:
+			return
+		}
+		p = p[max(n, 0):]
+	}
+}
+
+// samePlace: two terminals count as one, whatever their names: /dev/tty is
+// another file than the /dev/pts entry that it leads to.
+func samePlace(a, b int) bool {
+	var x, y unix.Stat_t
+	if unix.Fstat(a, &x) != nil || unix.Fstat(b, &y) != nil {
+		return false
+	}
+	return x.Dev == y.Dev && x.Ino == y.Ino || IsTerminal(a) && IsTerminal(b)
+}
+
+// IsTerminal says whether fd is a terminal.
+func IsTerminal(fd int) bool {
+	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	return err == nil
+}
+
+// foreground says whether we are in the foreground of the terminal fd. On one
+// that isn't our controlling terminal there is no background.
+func foreground(fd int) bool {
+	pgrp, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return err != nil || pgrp == unix.Getpgrp()
+}

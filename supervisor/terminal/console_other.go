@@ -1,0 +1,11 @@
+//go:build !linux
+
+package terminal
+
+import "os"
+
+// NewConsole is the console on f. It is taken for no terminal here: lines are
+// printed, nothing is drawn.
+func NewConsole(f *os.File) *Console {
+	return newConsole(func(p []byte) { f.Write(p) })
+}

@@ -1,0 +1,292 @@
+package terminal
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+const patience = 20 * time.Second
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv("TERMINAL_TEST_ROLE"); role != "" {
+		roles[role]()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// roles are what this binary does as a process of its own.
+var roles = map[string]func(){"shell": roleShell, "job": roleJob, "broken-stderr": roleBrokenStderr}
+
+func helper(role string) *exec.Cmd {
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), "TERMINAL_TEST_ROLE="+role)
+	c.Stderr = os.Stderr
+	return c
+}
+
+func open(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	m, s, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close(); s.Close() })
+	return m, s
+}
+
+func modes(t *testing.T, f *os.File) unix.Termios {
+	t.Helper()
+	tio, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *tio
+}
+
+func TestRawAndBack(t *testing.T) {
+	_, s := open(t)
+	before := modes(t, s)
+	term, err := Open(int(s.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for range 2 { // twice is as once
+			if err := term.Raw(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if raw := modes(t, s); raw.Lflag&(unix.ICANON|unix.ECHO|unix.ISIG) != 0 || raw.Oflag&unix.OPOST != 0 {
+			t.Errorf("raw: %+v", raw)
+		}
+		for range 2 {
+			if err := term.Restore(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if after := modes(t, s); after != before {
+			t.Errorf("%+v\nbefore %+v", after, before)
+		}
+	}
+}
+
+func TestRestoreWithoutRawChangesNothing(t *testing.T) {
+	_, s := open(t)
+	term, err := Open(int(s.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tio := modes(t, s)
+	tio.Lflag &^= unix.ECHO // somebody else, after Open
+	if err := unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio); err != nil {
+		t.Fatal(err)
+	}
+	term.Restore()
+	if modes(t, s) != tio {
+		t.Error("changed")
+	}
+}
+
+func TestNoTerminal(t *testing.T) {
+	f, err := os.Open("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := Open(int(f.Fd())); !errors.Is(err, unix.ENOTTY) {
+		t.Errorf("%v, want ENOTTY", err)
+	}
+	var none *Terminal
+	none.Follow(-1)()
+	if err := errors.Join(none.Raw(), none.Restore(), none.Copy(-1), none.CopySize(-1)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCopy(t *testing.T) {
+	outer, s := open(t)
+	inner, slave := open(t)
+	term, err := Open(int(s.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tio := modes(t, s)
+	tio.Cc[unix.VERASE] = 8
+	tio.Iflag |= unix.IUTF8
+	if err := unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio); err != nil {
+		t.Fatal(err)
+	}
+	if err := term.Raw(); err != nil {
+		t.Fatal(err)
+	}
+	if err := pty.Setsize(outer, &pty.Winsize{Rows: 33, Cols: 99}); err != nil {
+		t.Fatal(err)
+	}
+	if err := term.Copy(int(inner.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	if got := modes(t, slave); got.Cc[unix.VERASE] != 8 || got.Iflag&unix.IUTF8 == 0 || got.Lflag&unix.ICANON == 0 {
+		t.Errorf("%+v", got)
+	}
+	if r, c, _ := pty.Getsize(slave); r != 33 || c != 99 {
+		t.Errorf("%d rows, %d columns", r, c)
+	}
+	if r, c := term.Size(); r != 33 || c != 99 {
+		t.Errorf("Size: %d rows, %d columns", r, c)
+	}
+}
+
+func TestFollow(t *testing.T) {
+	outer, s := open(t)
+	inner, slave := open(t)
+	term, err := Open(int(s.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := term.Follow(int(inner.Fd()))
+	defer stop()
+	if err := pty.Setsize(outer, &pty.Winsize{Rows: 10, Cols: 20}); err != nil {
+		t.Fatal(err)
+	}
+	unix.Kill(os.Getpid(), unix.SIGWINCH) // s isn't our controlling terminal: the kernel doesn't
+	deadline := time.Now().Add(patience)
+	for r, c := 0, 0; r != 10 || c != 20; r, c, _ = pty.Getsize(slave) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d rows, %d columns", r, c)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	stop()
+}
+
+// roleShell has one job in the foreground of its terminal and does what a shell
+// does when it stops. It says on descriptor 3 what it sees.
+func roleShell() {
+	say := os.NewFile(3, "say")
+	before, _ := unix.IoctlGetTermios(0, unix.TCGETS)
+	job := helper("job")
+	job.Stdin, job.Stdout = os.Stdin, say
+	job.SysProcAttr = &syscall.SysProcAttr{Foreground: true, Ctty: 0}
+	if err := job.Start(); err != nil {
+		panic(err)
+	}
+	var ws unix.WaitStatus
+	unix.Wait4(job.Process.Pid, &ws, unix.WUNTRACED, nil)
+	now, _ := unix.IoctlGetTermios(0, unix.TCGETS)
+	fmt.Fprintln(say, "stopped", ws.Stopped() && ws.StopSignal() == unix.SIGTSTP, "cooked", *now == *before)
+	if ws.Stopped() {
+		unix.Kill(-job.Process.Pid, unix.SIGCONT) // fg: it still has the terminal
+	}
+	job.Wait()
+	now, _ = unix.IoctlGetTermios(0, unix.TCGETS)
+	fmt.Fprintln(say, "cooked", *now == *before)
+}
+
+func roleJob() {
+	t, err := Open(0)
+	if err != nil {
+		panic(err)
+	}
+	isRaw := func() bool {
+		tio, _ := unix.IoctlGetTermios(0, unix.TCGETS)
+		return tio.Lflag&unix.ICANON == 0
+	}
+	t.Raw()
+	fmt.Println("raw", isRaw())
+	err = t.Suspend()
+	fmt.Println("raw", isRaw(), err)
+	t.Restore()
+}
+
+func session(t *testing.T, role string) *bufio.Reader {
+	_, s := open(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := helper(role)
+	c.Stdin, c.Stdout = s, w
+	c.ExtraFiles = []*os.File{w}
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	r.SetReadDeadline(time.Now().Add(patience))
+	t.Cleanup(func() { r.Close(); c.Process.Kill(); c.Wait() })
+	return bufio.NewReader(r)
+}
+
+func expect(t *testing.T, r *bufio.Reader, lines ...string) {
+	t.Helper()
+	for _, want := range lines {
+		if got, err := r.ReadString('\n'); got != want+"\n" {
+			t.Fatalf("%q, %v; want %q", got, err, want)
+		}
+	}
+}
+
+func TestSuspendAndResume(t *testing.T) {
+	expect(t, session(t, "shell"), "raw true", "stopped true cooked true", "raw true <nil>", "cooked true")
+}
+
+func TestSuspendWhereNobodyCouldResume(t *testing.T) { // a session leader's own group is orphaned
+	expect(t, session(t, "job"), "raw true", "raw true <nil>")
+}
+
+func TestConsoleOnATerminal(t *testing.T) {
+	m, s := open(t)
+	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	c := NewConsole(s)
+	if c.Guard(int(s.Fd())) == nil || c.Guard(int(null.Fd())) != nil {
+		t.Error("what is the same place?")
+	}
+	if err := pty.Setsize(m, &pty.Winsize{Rows: 10, Cols: 40}); err != nil {
+		t.Fatal(err)
+	}
+	c.show(progress)
+	NewLines(c, Normal, false).Info("end")
+	want := []byte(erase + "\r[confine] end\r\r\n")
+	got := make([]byte, 0, 200)
+	m.SetReadDeadline(time.Now().Add(patience))
+	for !bytes.HasSuffix(got, want) {
+		b := make([]byte, 100)
+		n, err := m.Read(b)
+		if got = append(got, b[:n]...); err != nil {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	if first := "\r[confine] 12 s of 30 s · 120 MiB of 51"; !bytes.HasPrefix(got, []byte(first+"\x1b[K")) {
+		t.Errorf("%q", got)
+	}
+}
+
+func roleBrokenStderr() {
+	r, w, _ := os.Pipe()
+	r.Close()
+	unix.Dup3(int(w.Fd()), 2, 0)
+	NewLines(NewConsole(os.Stderr), Normal, false).Error("nobody reads this")
+	fmt.Print("alive")
+}
+
+func TestALineToABrokenPipeIsNoDeath(t *testing.T) {
+	out, err := helper("broken-stderr").Output()
+	if string(out) != "alive" || err != nil {
+		t.Errorf("%q, %v", out, err)
+	}
+}

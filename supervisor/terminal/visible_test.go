@@ -1,0 +1,73 @@
+package terminal
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestVisible(t *testing.T) {
+	for _, c := range []struct{ name, in, want string }{
+		{"plain", "/usr/bin/python3 -c 'x'", "/usr/bin/python3 -c 'x'"},
+		{"letters of the world", "Grüße 日本語 🙂", "Grüße 日本語 🙂"},
+		{"escape sequence", "\x1b[31mred", `\x1b[31mred`},
+		{"newline and tab", "a\nb\tc\r", `a\nb\tc\r`},
+		{"NUL, BEL, DEL", "\x00\a\x7f", `\x00\a\x7f`},
+		{"C1 as UTF-8", "\u009b31m", `\u009b31m`},
+		{"C1 as a byte", "\x9b31m", `\x9b31m`},
+		{"bidirectional override", "\u202egnp.exe", `\u202egnp.exe`},
+		{"bidirectional isolate", "\u2066x\u2069", `\u2066x\u2069`},
+		{"zero width", "a\u200bb\ufeff", `a\u200bb\ufeff`},
+		{"tag characters", "\U000e0041", `\U000e0041`},
+		{"line separator", "a\u2028b", `a\u2028b`},
+		{"no-break space", "a\u00a0b", `a\u00a0b`},
+		{"broken UTF-8", "a\xff\xc3(", `a\xff\xc3(`},
+		{"real replacement character", "a\ufffdb", "a\ufffdb"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := Visible(c.in); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func FuzzVisible(f *testing.F) {
+	for _, s := range []string{"", "a", "\x1b]0;x\a", "\xff\u202e", "\U000e0001"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got := Visible(s)
+		for _, r := range got {
+			if !strconv.IsPrint(r) {
+				t.Errorf("%q from %q", got, s)
+			}
+		}
+		if !utf8.ValidString(got) || Visible(got) != got {
+			t.Errorf("%q from %q", got, s)
+		}
+	})
+}
+
+func FuzzJSON(f *testing.F) {
+	for _, s := range []string{"", `a"\`, "\x1b\n\t\x7f\u009b", "\U000e0041🙂", "\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got := appendJSON(nil, s)
+		for _, r := range string(got) {
+			if !strconv.IsPrint(r) {
+				t.Errorf("%q from %q", got, s)
+			}
+		}
+		var back string
+		if err := json.Unmarshal(got, &back); err != nil {
+			t.Fatalf("%s: %v", got, err)
+		}
+		if want := strings.ToValidUTF8(s, "\ufffd"); utf8.ValidString(s) && back != want {
+			t.Errorf("%q came back as %q", s, back)
+		}
+	})
+}
