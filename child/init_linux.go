@@ -9,10 +9,14 @@ import (
 	"github.com/confine-run/confine/internal/linux"
 )
 
-// defaultSignals gives every signal its default action, and blocks all of them
-// on this thread. The kernel delivers no signal with a default action to a
-// namespace's init from inside; one with a handler, such as those that the Go
-// runtime installs, it would, and SIGQUIT would end us with a stack dump.
+// defaultSignals gives every signal its default action. The kernel delivers no
+// signal with a default action to a namespace's init from inside; one with a
+// handler, such as those that the Go runtime installs, it would, and SIGQUIT would
+// end us with a stack dump.
+//
+// None of those that kill may be blocked on this thread, the group's leader: a
+// blocked signal is not dropped when it is sent, and the kernel then gives it to
+// another of our threads, where its default action ends all of them, init or not.
 func (s *state) defaultSignals() error {
 	// struct kernel_sigaction: SIG_DFL, no flags, no mask.
 	var action [4]uint64
@@ -25,11 +29,9 @@ func (s *state) defaultSignals() error {
 			return fault("rt_sigaction", "", errno)
 		}
 	}
-	all := unix.Sigset_t{}
-	for i := range all.Val {
-		all.Val[i] = ^all.Val[i]
-	}
-	return fault("rt_sigprocmask", "", unix.PthreadSigmask(unix.SIG_SETMASK, &all, nil))
+	// Blocked for the target's sake, which asks for its terminal before its execve.
+	mask := unix.Sigset_t{Val: [16]uint64{1 << (unix.SIGTTOU - 1)}}
+	return fault("rt_sigprocmask", "", unix.PthreadSigmask(unix.SIG_SETMASK, &mask, nil))
 }
 
 // listen starts to hear the supervisor.
@@ -41,7 +43,7 @@ func (s *state) listen() error {
 // wait is the life of PID 1: it reaps until the target is gone, then ends
 // everything else, and says what all of it used.
 func (s *state) wait(target int) {
-	s.target.Store(int32(target))
+	s.begin(target)
 	options := 0
 	if s.ttyFD >= 0 {
 		options = unix.WUNTRACED
@@ -75,6 +77,24 @@ func (s *state) wait(target int) {
 	exit(0)
 }
 
+// begin lets signals through to the target. It may have run for a while by now: one
+// that came in meanwhile was for it, too.
+func (s *state) begin(target int) {
+	s.signals.Lock()
+	defer s.signals.Unlock()
+	s.target = target
+	for _, n := range s.early {
+		s.signal(n)
+	}
+}
+
+// signal gives the target, and what is in its process group, a signal.
+func (s *state) signal(n unix.Signal) {
+	if unix.Kill(-s.target, n) != nil {
+		_ = unix.Kill(s.target, n)
+	}
+}
+
 // killRest ends whatever the target left, and reaps it so that its usage counts.
 func killRest() {
 	for {
@@ -98,14 +118,15 @@ func (s *state) serve() {
 		if err != nil {
 			exit(125)
 		}
-		// There is no target yet, or it is gone and the namespace with it soon.
-		target := int(s.target.Load())
-		if m.Kind != handoff.KindSignal || target == 0 {
+		if m.Kind != handoff.KindSignal {
 			continue
 		}
-		n := unix.Signal(m.Number)
-		if unix.Kill(-target, n) != nil {
-			_ = unix.Kill(target, n)
+		s.signals.Lock()
+		if n := unix.Signal(m.Number); s.target == 0 {
+			s.early = append(s.early, n)
+		} else {
+			s.signal(n)
 		}
+		s.signals.Unlock()
 	}
 }

@@ -1,7 +1,7 @@
 package child
 
 import (
-	"sync/atomic"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -20,11 +20,14 @@ type state struct {
 	// devs are the file systems made here: ours to make mount points in.
 	devs []uint64
 
-	procFD   int // of the proc inside, for the supervisor's accounting
-	ptyFD    int // master
-	ttyFD    int // slave, ours to hand the foreground on
-	skipped  []uint32
-	target   atomic.Int32
+	procFD  int // of the proc inside, for the supervisor's accounting
+	ptyFD   int // master
+	ttyFD   int // slave, ours to hand the foreground on
+	skipped []uint32
+
+	signals  sync.Mutex
+	target   int           // guarded by signals; 0 before it has begun
+	early    []unix.Signal // guarded by signals; came before that
 	fellBack handoff.Fallbacks
 }
 

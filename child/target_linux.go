@@ -51,8 +51,8 @@ func (s *state) targetCalls(path string) []linux.Call {
 		calls = append(calls, c)
 	}
 	if s.ttyFD >= 0 {
-		// The terminal's foreground is ours to give. SIGTTOU is blocked like every
-		// other signal, so that asking from the background doesn't stop us.
+		// The terminal's foreground is ours to give. SIGTTOU is blocked, so that
+		// asking from the background doesn't stop us.
 		pgrp := new(int32)
 		calls = append(calls, linux.Call{Name: "getpid", Nr: unix.SYS_GETPID, Result: pgrp})
 		add("ioctl TIOCSPGRP", unix.SYS_IOCTL, pgrp, uintptr(s.ttyFD), unix.TIOCSPGRP, uintptr(unsafe.Pointer(pgrp)))

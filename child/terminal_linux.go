@@ -20,12 +20,9 @@ func (s *state) terminal() error {
 		return fault("ioctl TIOCSPTLCK", "/dev/pts/ptmx", err)
 	}
 	// By descriptor: no name is looked up for the other end.
-	slave, err := unix.IoctlRetInt(master, unix.TIOCGPTPEER)
+	slave, err := peer(master)
 	if err != nil {
-		slave, err = unix.Open("/dev/pts/0", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	}
-	if err != nil {
-		return fault("open", "/dev/pts/0", err)
+		return err
 	}
 	if s.plan.Rows != 0 {
 		size := unix.Winsize{Row: s.plan.Rows, Col: s.plan.Cols}
@@ -46,6 +43,16 @@ func (s *state) terminal() error {
 	}
 	s.ptyFD, s.ttyFD = master, slave
 	return nil
+}
+
+// peer opens the other end of a pty.
+func peer(master int) (int, error) {
+	const flags = unix.O_RDWR | unix.O_NOCTTY | unix.O_CLOEXEC
+	fd, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER, flags)
+	if errno != 0 {
+		return -1, fault("ioctl TIOCGPTPEER", "/dev/pts/ptmx", errno)
+	}
+	return int(fd), nil
 }
 
 // chdir goes where the target starts.

@@ -27,6 +27,9 @@ func (p *planner) ledger() error {
 	if p.plan.Watch.KillTasks {
 		e := l[status.Tasks]
 		e.Mechanism, e.Details = "tree_watchdog", "the newest tasks too many are killed"
+		if n := p.plan.Child.PIDMax; n > 0 {
+			e.Details += fmt.Sprintf(", kernel.pid_max %d behind it", n)
+		}
 		if e.FallbackReason = status.NprocUnboundForRoot; p.uid != 0 {
 			e.FallbackReason = status.NprocPerUserKernel
 		}

@@ -53,10 +53,21 @@ func (p *planner) limits() error {
 			p.rlimit(unix.RLIMIT_NPROC, uint64(n), uint64(n))
 		} else {
 			p.plan.Watch.KillTasks = true
+			p.pidMax(n)
 		}
 	}
 	p.affinity()
 	return nil
+}
+
+// pidMax is a hard bound behind the watchdog that holds the number of tasks.
+// Since Linux 6.14 every pid namespace has its own; before, writing it would
+// change the host's.
+func (p *planner) pidMax(tasks int64) {
+	const least, room, most = 301, 64, 1 << 22 // the kernel's own bounds, and our init's threads
+	if p.host.Kernel().AtLeast(host.Kernel{Major: 6, Minor: 14}) {
+		p.plan.Child.PIDMax = uint32(min(max(least, tasks+room), most))
+	}
 }
 
 // nprocBinds: since Linux 5.14 the own user namespace has its own count, but the

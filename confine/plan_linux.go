@@ -136,7 +136,11 @@ func (p *planner) filter() error {
 	if p.policy.Seccomp == "off" || p.policy.Seccomp == "" {
 		return nil
 	}
-	f, err := seccomp.Build(p.policy.Seccomp, seccomp.Action(p.policy.SeccompAction), runtime.GOARCH)
+	var with []seccomp.Addition
+	if len(p.plan.Child.CPUs) > 0 {
+		with = append(with, seccomp.KeepCPUs)
+	}
+	f, err := seccomp.Build(p.policy.Seccomp, seccomp.Action(p.policy.SeccompAction), runtime.GOARCH, with...)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,8 @@ import (
 // commands are what scripts have beside testscript's own:
 //
 //	rc N COMMAND…            run it; it has to exit with just N
+//	rc N signalled SIGNAL,… WORD COMMAND…
+//	                         the same, and send it signals once it has written WORD
 //	refused COMMAND…         run "attempt COMMAND…" outside, where it has to succeed, and
 //	                         then inside ($CONFINE has the options), where it must not
 //	jq FILE PATH VALUE       what a.b[0] is in a file of JSON; ~VALUE is a pattern
@@ -46,7 +48,11 @@ func cmdRC(ts *testscript.TestScript, neg bool, args []string) {
 	needs(ts, neg, args, 2, "rc N COMMAND…")
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	if got := run(ts, args[1:]); got != want {
+	argv := args[1:]
+	if argv[0] == "signalled" {
+		argv = append([]string{"attempt"}, argv...)
+	}
+	if got := run(ts, argv); got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
 }

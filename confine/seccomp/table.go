@@ -4,7 +4,7 @@ package seccomp
 //go:generate go run ./gen/policies
 
 // table is the system call table of one architecture. The generated ones are
-// arrays that the linker lays out, so that they cost nothing at start.
+// laid out by the linker, so that they cost nothing at start.
 type table struct {
 	arch   string // as runtime.GOARCH
 	audit  uint32 // AUDIT_ARCH_*

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -12,19 +15,21 @@ import (
 )
 
 var processTries = map[string]try{
-	"deaf":     {1, deaf},     // SECONDS: ignores what can be ignored; writes "ready" first
-	"hear":     {1, hear},     // SECONDS: exits with 40+n on signal n; writes "ready" first
-	"sleep":    {1, sleep},    // SECONDS
-	"daemon":   {1, daemon},   // SECONDS: leaves a process of a session of its own, deaf
-	"stopped":  {1, stopped},  // SECONDS: leaves a stopped process
-	"kill":     {2, kill},     // PID SIGNAL
-	"killall":  {1, killAll},  // PID: every signal there is, one after another
-	"ptrace":   {1, ptrace},   // PID
-	"peek":     {1, peek},     // PID: process_vm_readv
-	"pidfd":    {2, pidfd},    // PID FD: pidfd_getfd
-	"tree":     {2, grow},     // N SECONDS: N children at once, each sleeping; prints how many there were
-	"renice":   {1, renice},   // PID
-	"affinity": {0, affinity}, // prints the number of cores
+	"deaf":      {1, deaf},      // SECONDS: ignores what can be ignored; writes "ready" first
+	"hear":      {1, hear},      // SECONDS: exits with 40+n on signal n; writes "ready" first
+	"sleep":     {1, sleep},     // SECONDS
+	"daemon":    {1, daemon},    // SECONDS: leaves a process of a session of its own, deaf
+	"stopped":   {1, stopped},   // SECONDS: leaves a stopped process
+	"kill":      {2, kill},      // PID SIGNAL
+	"killall":   {1, killAll},   // PID: every signal there is, one after another
+	"ptrace":    {1, ptrace},    // PID
+	"peek":      {1, peek},      // PID: process_vm_readv
+	"pidfd":     {2, pidfd},     // PID FD: pidfd_getfd
+	"tree":      {2, grow},      // N SECONDS: N children at once, each sleeping; prints how many there were
+	"signalled": {3, signalled}, // SIGNAL,… WORD COMMAND…: sends them once it has written WORD
+	"bomb":      {2, bomb},      // N SECONDS: forks without pause, each child forking once more, N at most
+	"renice":    {1, renice},    // PID
+	"affinity":  {0, affinity},  // prints the number of cores
 }
 
 func deaf(args []string) error {
@@ -168,6 +173,56 @@ func grow(args []string) error {
 		_ = cmd.Wait()
 	}
 	return err
+}
+
+// signalled exits as the command does.
+func signalled(args []string) error {
+	cmd := exec.Command(args[2], args[3:]...)
+	cmd.Stdin, cmd.Stderr = os.Stdin, os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		fmt.Println(lines.Text())
+		if lines.Text() != args[1] {
+			continue
+		}
+		for i, name := range strings.Split(args[0], ",") {
+			if i > 0 {
+				// Equal signals that are both pending are one.
+				time.Sleep(200 * time.Millisecond)
+			}
+			if err := cmd.Process.Signal(unix.SignalNum("SIG" + name)); err != nil {
+				return err
+			}
+		}
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); errors.As(err, &exit) {
+		os.Exit(exit.ExitCode())
+	}
+	return nil
+}
+
+// bomb forks for so many seconds; a refusal doesn't end it.
+func bomb(args []string) error {
+	n, err := numbers(args)
+	if err != nil {
+		return err
+	}
+	end := time.Now().Add(time.Duration(n[1]) * time.Second)
+	var refused error
+	for i := int64(0); i < n[0] && time.Now().Before(end); i++ {
+		if _, err := again(nil, "tree", "1", "2"); err != nil {
+			refused = err
+		}
+	}
+	return refused
 }
 
 func renice(args []string) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // Process is what the command line knows of the process it is in.
@@ -18,6 +19,8 @@ type Process struct {
 	SystemFile            string // /etc/confine/confine.toml; empty: none
 	// Out and Err write to descriptors 1 and 2.
 	Out, Err func([]byte) error
+	// Console is standard error as it is shared with a command; nil: Err.
+	Console *terminal.Console
 }
 
 // Exit codes of what is no run.
@@ -39,6 +42,7 @@ func Main(e Engine) int {
 		SystemFile: systemFile,
 		Out:        func(b []byte) error { return writeAll(1, b) },
 		Err:        func(b []byte) error { return writeAll(2, b) },
+		Console:    terminal.NewConsole(os.Stderr),
 	}
 	return p.Main(context.Background(), e)
 }
@@ -57,7 +61,7 @@ type session struct {
 // the very first word; everything else is a command to run.
 func (p *Process) Main(ctx context.Context, e Engine) int {
 	s := &session{Process: p, engine: e, ctx: ctx}
-	s.log = logger{write: p.Err, level: "normal", json: p.env("CONFINE_LOG_FORMAT") == "json"}
+	s.log = logger{console: p.Console, write: p.Err, level: "normal", json: p.env("CONFINE_LOG_FORMAT") == "json"}
 	args := p.Args
 	if len(args) == 0 {
 		return s.noCommand()

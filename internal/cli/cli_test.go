@@ -94,7 +94,6 @@ func TestVerbose(t *testing.T) {
 	inTemp(t)
 	var c call
 	c.plan = &Explanation{
-		Profile: "default",
 		Command: CommandInfo{Argv: []string{"ls", "a b", ""}},
 		Enforced: map[status.Capability]status.Enforcement{
 			status.WallTime: {Enabled: true, Effective: true, Mechanism: "timer"},
@@ -108,8 +107,8 @@ func TestVerbose(t *testing.T) {
 	}
 	r := c.run(t, "--log", "verbose", "-t", "5s", "-m", "100M", "--cpu-time", "5s", "--processes", "32", "ls")
 	for _, want := range []string{
-		"starting with profile: default", "wall-clock time: 5s [timer]", "memory: 100M [watchdog: linux_cgroup_not_delegated]",
-		"CPU time: 5s [not enforced: not_enforceable_on_this_build]", "network: denied", "file system: current directory read-only",
+		"starting with profile: default", "limit on wall-clock time: 5s [timer]", "limit on memory: 100M [watchdog: linux_cgroup_not_delegated]",
+		"limit on CPU time: 5s [not enforced: not_enforceable_on_this_build]", "network: denied", "file system: current directory read-only",
 		`running: ls "a b" ""`, "wall-clock time: 1.500s (30.0%)", "CPU time: 0.123s (2.5%)", "memory: 15.2M (15.2%)", "tasks: 8 (25.0%)", "exit: 0 (OK)",
 	} {
 		if !strings.Contains(r.err, prefix+want+"\n") {

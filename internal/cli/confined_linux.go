@@ -55,9 +55,10 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 		Capture: io.Capture,
 		Started: io.Started,
 	}
-	console := terminal.NewConsole(io.Stderr)
-	opts.OutGuard, opts.ErrGuard = console.Guard(opts.Stdout), console.Guard(opts.Stderr)
-	if r.Invocation.Log != "quiet" && r.Invocation.LogFormat != "json" {
+	if console := io.Console; console != nil {
+		opts.OutGuard, opts.ErrGuard = console.Guard(opts.Stdout), console.Guard(opts.Stderr)
+	}
+	if console := io.Console; console != nil && r.Invocation.Log != "quiet" && r.Invocation.LogFormat != "json" {
 		opts.Watching = func(elapsed func() time.Duration, memory func() int64) (stop func()) {
 			return console.Status(func() terminal.Progress {
 				return terminal.Progress{
@@ -76,9 +77,6 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 	defer signal.Stop(signals)
 	opts.Signals = signals
 	report := confine.Execute(ctx, plan, opts)
-	if io.Console != nil {
-		io.Console(console.Lines)
-	}
 	return finish(report, r, io), nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // Engine is what the command line drives. All of it can be replaced by fakes.
@@ -26,6 +27,9 @@ type RunIO struct {
 	Stdin, Stdout, Stderr *os.File
 	Capture               bool // collect the streams for the report instead of passing them on
 	TraceID               string
+
+	// Console is what the command's output shares with lines of ours; nil is none.
+	Console *terminal.Console
 
 	// Planned, when not nil, is called once, before anything starts.
 	Planned func(*Explanation)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // prefix stands before every line of ours, so that nothing that a command
@@ -18,9 +19,10 @@ const prefix = "[confine] "
 
 // logger says things on stderr.
 type logger struct {
-	write func([]byte) error
-	level string // "quiet", "normal" or "verbose"
-	json  bool
+	console *terminal.Console // shared with the command's own output; nil: write
+	write   func([]byte) error
+	level   string // "quiet", "normal" or "verbose"
+	json    bool
 }
 
 // record is one line of --log-format json.
@@ -71,25 +73,35 @@ func (l *logger) emit(r record) {
 	if l.json {
 		r.Msg, r.Hint, r.Status = cleanLines(r.Msg), cleanLines(r.Hint), clean(r.Status)
 		b, _ := json.Marshal(r)
-		_ = l.write(append(b, '\n'))
+		l.print([]string{string(b)})
 		return
 	}
 	msg := r.Msg
 	if r.Status != "" {
 		msg = r.Status + ": " + msg
 	}
-	var b strings.Builder
+	var lines []string
 	for line := range strings.SplitSeq(msg, "\n") {
-		b.WriteString(prefix + clean(line) + "\n")
+		lines = append(lines, prefix+clean(line))
 	}
 	if r.Hint != "" {
 		lead := "hint: "
 		for line := range strings.SplitSeq(r.Hint, "\n") {
-			b.WriteString(prefix + lead + clean(line) + "\n")
+			lines = append(lines, prefix+lead+clean(line))
 			lead = "      "
 		}
 	}
-	_ = l.write([]byte(b.String()))
+	l.print(lines)
+}
+
+// print writes lines in one write, from the start of a line, whatever the
+// command has left on the terminal.
+func (l *logger) print(lines []string) {
+	if l.console != nil {
+		l.console.Print(lines...)
+		return
+	}
+	_ = l.write([]byte(strings.Join(lines, "\n") + "\n"))
 }
 
 // clean makes text safe to print: whatever could move the cursor, change the

@@ -41,6 +41,7 @@ func (s *session) start(r *confine.Resolved, argv []string) int {
 	io := RunIO{
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
 		Capture: r.Invocation.JSON,
+		Console: s.Console,
 		TraceID: trace,
 		Notice:  s.log.notice,
 		Started: func() { out.started(trace) },

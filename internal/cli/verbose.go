@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,11 +16,11 @@ func (s *session) before(e *Explanation, p *confine.Policy) {
 	if s.log.level != "verbose" {
 		return
 	}
-	s.log.info("starting with profile: " + e.Profile)
+	s.log.info("starting with profile: " + cmp.Or(e.Profile, p.Profile))
 	for i := range limits {
 		l := &limits[i]
 		if v := l.value(p); v != "" {
-			s.log.info(l.what + ": " + v + how(e, l.capability))
+			s.log.info("limit on " + l.what + ": " + v + how(e, l.capability))
 		}
 	}
 	s.log.info("network: " + network(&p.Network) + how(e, status.Network))

@@ -40,7 +40,6 @@ type Fallbacks struct {
 	ProcOfCaller    bool // no fresh proc
 	OverlayReadOnly bool // no overlayfs for users
 	MountSetattr    bool // no mount_setattr (before Linux 5.12): one remount per mount
-	NoPIDMax        bool // no kernel.pid_max per namespace (before Linux 6.14)
 }
 
 func (m *Message) code(c *codec) {
@@ -66,7 +65,6 @@ func (f *Fallbacks) code(c *codec) {
 	c.bool(&f.ProcOfCaller)
 	c.bool(&f.OverlayReadOnly)
 	c.bool(&f.MountSetattr)
-	c.bool(&f.NoPIDMax)
 }
 
 // Encode makes a frame.

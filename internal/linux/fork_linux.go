@@ -37,8 +37,8 @@ func (e *CallError) Unwrap() error { return e.Errno }
 // therefore be such that no Go program survives them, and seccomp can come right
 // before execve. Success is the end of a close-on-exec pipe, as in os/exec.
 //
-// The caller has to be locked to its thread, with all signals blocked: what is
-// left of the Go runtime must not handle one in the new process.
+// The caller has to be locked to its thread, with no signal handled: what is left
+// of the Go runtime must not handle one in the new process.
 func ForkExec(calls []Call) (pid int, err error) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {

@@ -63,5 +63,5 @@ func (a *altScreen) sequence(p []byte) (n int, complete bool) {
 			return i, true
 		}
 	}
-	return 0, len(p) > maxSequence
+	return len(p), len(p) > maxSequence
 }

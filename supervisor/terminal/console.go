@@ -96,8 +96,10 @@ func (c *Console) unshow() {
 	}
 }
 
-// print writes lines of ours, each with its newline, from the start of a line.
-func (c *Console) print(lines ...string) {
+// Print writes lines of ours, given without their newlines, from the start of a
+// line. There must be nothing in them that a terminal would obey; see Visible.
+// That nobody reads them is nothing that could be said anywhere.
+func (c *Console) Print(lines ...string) {
 	defer c.take()()
 	c.unshow()
 	var b []byte

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NewConsole is the console on f, normally os.Stderr. Errors of writing are
-// not reported: there is nowhere to report them. It writes without the os
+// NewConsole is the console on f, normally os.Stderr. It writes without the os
 // package, which raises SIGPIPE when nobody reads descriptor 2 any more.
 func NewConsole(f *os.File) *Console {
 	fd := int(f.Fd())
@@ -29,13 +28,12 @@ func writeAll(fd int, p []byte) {
 	for len(p) > 0 {
 		n, err := unix.Write(fd, p)
 		switch {
-		case err == unix.EINTR:
-		case err == unix.EAGAIN: // somebody made it non-blocking; bounded all the same
+		case err == unix.EAGAIN: // somebody made it non-blocking
 			set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 			if n, _ := unix.Poll(set, int(stuck.Milliseconds())); n == 0 {
 				return
 			}
-		case err != nil:
+		case err != nil && err != unix.EINTR:
 			return
 		}
 		p = p[max(n, 0):]
@@ -50,12 +48,6 @@ func samePlace(a, b int) bool {
 		return false
 	}
 	return x.Dev == y.Dev && x.Ino == y.Ino || IsTerminal(a) && IsTerminal(b)
-}
-
-// IsTerminal says whether fd is a terminal.
-func IsTerminal(fd int) bool {
-	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-	return err == nil
 }
 
 // foreground says whether we are in the foreground of the terminal fd. On one

@@ -62,14 +62,14 @@ func (l *Lines) line(at Level, name, format string, args []any) {
 	}
 	msg, remedy, hinted := strings.Cut(strings.TrimSuffix(msg, "\n"), hint)
 	if l.json {
-		l.console.print(l.object(name, msg, remedy))
+		l.console.Print(l.object(name, msg, remedy))
 		return
 	}
 	lines := []string{prefix + Visible(msg)}
 	if hinted {
 		lines = append(lines, prefix+"hint: "+Visible(remedy))
 	}
-	l.console.print(lines...)
+	l.console.Print(lines...)
 }
 
 func (l *Lines) object(level, msg, remedy string) string {

@@ -3,7 +3,9 @@ package terminal
 import (
 	"os"
 	"os/signal"
+	"runtime"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,8 +42,9 @@ func IsTerminal(fd int) bool {
 	return err == nil
 }
 
-// Attach begins: the target's pty gets the caller's size, now and whenever that
-// changes, and the caller's terminal becomes raw.
+// Attach begins: the target's pty gets the caller's settings (which key erases,
+// whether it is UTF-8) and size, the size also whenever that changes, and the caller's
+// terminal becomes raw.
 func (t *Terminal) Attach(master int) error {
 	own, err := unix.FcntlInt(uintptr(master), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
@@ -53,10 +56,14 @@ func (t *Terminal) Attach(master int) error {
 	if t.fd < 0 {
 		return nil
 	}
-	t.resized = make(chan os.Signal, 1)
-	signal.Notify(t.resized, unix.SIGWINCH)
+	if settings, err := unix.IoctlGetTermios(t.fd, unix.TCGETS); err == nil {
+		_ = unix.IoctlSetTermios(own, unix.TCSETS, settings)
+	}
+	resized := make(chan os.Signal, 1)
+	t.resized = resized
+	signal.Notify(resized, unix.SIGWINCH)
 	go func() {
-		for range t.resized {
+		for range resized {
 			t.resize()
 		}
 	}()
@@ -70,7 +77,7 @@ func (t *Terminal) Foreground() {
 	t.resize()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.raw || !t.keyboard || !t.ours() {
+	if t.raw || !t.keyboard || !foreground(t.fd) {
 		return
 	}
 	saved, err := unix.IoctlGetTermios(t.fd, unix.TCGETS)
@@ -79,14 +86,8 @@ func (t *Terminal) Foreground() {
 	}
 	t.saved = *saved
 	raw := makeRaw(*saved)
+	// TCSETS: keys typed ahead are kept, and output that Ctrl-S holds isn't waited for.
 	t.raw = unix.IoctlSetTermios(t.fd, unix.TCSETS, &raw) == nil
-}
-
-// ours: we are in the terminal's foreground. Changing it from the background
-// would stop us, or change the shell's own settings.
-func (t *Terminal) ours() bool {
-	group, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP)
-	return err == nil && group == unix.Getpgrp()
 }
 
 // makeRaw is cfmakeraw(3): nothing is interpreted on the way.
@@ -110,23 +111,54 @@ func (t *Terminal) resize() {
 	}
 }
 
+// unstoppable is how long a stop may take to happen. In a process group that no
+// shell controls the kernel drops SIGTSTP.
+const unstoppable = 200 * time.Millisecond
+
 // Suspend gives the terminal back and stops confine, together with the rest of
 // its job, as Ctrl-Z would stop it. It returns when the shell goes on with it. A
 // job that no shell controls isn't stopped: the kernel ignores it, and so do we.
+// SIGTSTP has its default action afterwards.
 func (t *Terminal) Suspend() {
 	t.giveBack()
+	resumed := make(chan os.Signal, 1)
+	signal.Notify(resumed, unix.SIGCONT)
+	defer signal.Stop(resumed)
+	signal.Reset(unix.SIGTSTP)
 	_ = unix.Kill(0, unix.SIGTSTP)
+	// The signal may reach another thread first; this one must not go on, and take
+	// the terminal again, in the moment before everything stops.
+	limit := time.NewTimer(unstoppable)
+	defer limit.Stop()
+	select {
+	case <-resumed:
+	case <-limit.C:
+	}
 	t.Foreground()
 }
 
-// giveBack restores the settings that the terminal had.
+// giveBack restores the settings that the terminal had. In the background it
+// leaves them alone: whoever has the terminal now has set them.
 func (t *Terminal) giveBack() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.raw {
-		_ = unix.IoctlSetTermios(t.fd, unix.TCSETSW, &t.saved)
-		t.raw = false
+	if t.raw && foreground(t.fd) {
+		withoutStopping(func() { _ = unix.IoctlSetTermios(t.fd, unix.TCSETS, &t.saved) })
 	}
+	t.raw = false
+}
+
+// withoutStopping blocks SIGTTOU: a process on its way out must not be stopped
+// for touching a terminal that it has lost since it looked.
+func withoutStopping(do func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var set, old unix.Sigset_t
+	set.Val[0] = 1 << (unix.SIGTTOU - 1)
+	if unix.PthreadSigmask(unix.SIG_BLOCK, &set, &old) == nil {
+		defer func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) }()
+	}
+	do()
 }
 
 // Restore ends it. It can be called more than once.

@@ -3,7 +3,6 @@ package terminal
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -54,26 +53,28 @@ func modes(t *testing.T, f *os.File) unix.Termios {
 	return *tio
 }
 
+func attach(t *testing.T, s *os.File) (term *Terminal, slave *os.File) {
+	t.Helper()
+	inner, slave := open(t)
+	term = Open(int(s.Fd()), -1, -1)
+	t.Cleanup(term.Restore)
+	if err := term.Attach(int(inner.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	return term, slave
+}
+
 func TestRawAndBack(t *testing.T) {
 	_, s := open(t)
 	before := modes(t, s)
-	term, err := Open(int(s.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for range 2 {
-		for range 2 { // twice is as once
-			if err := term.Raw(); err != nil {
-				t.Fatal(err)
-			}
-		}
+		term, _ := attach(t, s)
+		term.Foreground() // twice is as once
 		if raw := modes(t, s); raw.Lflag&(unix.ICANON|unix.ECHO|unix.ISIG) != 0 || raw.Oflag&unix.OPOST != 0 {
 			t.Errorf("raw: %+v", raw)
 		}
 		for range 2 {
-			if err := term.Restore(); err != nil {
-				t.Fatal(err)
-			}
+			term.Restore()
 		}
 		if after := modes(t, s); after != before {
 			t.Errorf("%+v\nbefore %+v", after, before)
@@ -81,14 +82,15 @@ func TestRawAndBack(t *testing.T) {
 	}
 }
 
-func TestRestoreWithoutRawChangesNothing(t *testing.T) {
+func TestRestoreTouchesNothingThatWasNotTaken(t *testing.T) {
 	_, s := open(t)
-	term, err := Open(int(s.Fd()))
-	if err != nil {
+	term := Open(-1, int(s.Fd()), -1) // no keyboard: never raw
+	inner, _ := open(t)
+	if err := term.Attach(int(inner.Fd())); err != nil {
 		t.Fatal(err)
 	}
 	tio := modes(t, s)
-	tio.Lflag &^= unix.ECHO // somebody else, after Open
+	tio.Lflag ^= unix.ECHO // somebody else, meanwhile
 	if err := unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio); err != nil {
 		t.Fatal(err)
 	}
@@ -104,58 +106,38 @@ func TestNoTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := Open(int(f.Fd())); !errors.Is(err, unix.ENOTTY) {
-		t.Errorf("%v, want ENOTTY", err)
-	}
-	var none *Terminal
-	none.Follow(-1)()
-	if err := errors.Join(none.Raw(), none.Restore(), none.Copy(-1), none.CopySize(-1)); err != nil {
+	inner, _ := open(t)
+	term := Open(int(f.Fd()), -1, -1)
+	if err := term.Attach(int(inner.Fd())); err != nil {
 		t.Error(err)
 	}
+	term.Foreground()
+	term.Restore()
 }
 
-func TestCopy(t *testing.T) {
+func TestThePtyIsLikeTheTerminal(t *testing.T) {
 	outer, s := open(t)
-	inner, slave := open(t)
-	term, err := Open(int(s.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
 	tio := modes(t, s)
 	tio.Cc[unix.VERASE] = 8
 	tio.Iflag |= unix.IUTF8
 	if err := unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio); err != nil {
 		t.Fatal(err)
 	}
-	if err := term.Raw(); err != nil {
-		t.Fatal(err)
-	}
 	if err := pty.Setsize(outer, &pty.Winsize{Rows: 33, Cols: 99}); err != nil {
 		t.Fatal(err)
 	}
-	if err := term.Copy(int(inner.Fd())); err != nil {
-		t.Fatal(err)
-	}
+	_, slave := attach(t, s)
 	if got := modes(t, slave); got.Cc[unix.VERASE] != 8 || got.Iflag&unix.IUTF8 == 0 || got.Lflag&unix.ICANON == 0 {
 		t.Errorf("%+v", got)
 	}
 	if r, c, _ := pty.Getsize(slave); r != 33 || c != 99 {
 		t.Errorf("%d rows, %d columns", r, c)
 	}
-	if r, c := term.Size(); r != 33 || c != 99 {
-		t.Errorf("Size: %d rows, %d columns", r, c)
-	}
 }
 
-func TestFollow(t *testing.T) {
+func TestThePtyFollowsTheSize(t *testing.T) {
 	outer, s := open(t)
-	inner, slave := open(t)
-	term, err := Open(int(s.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop := term.Follow(int(inner.Fd()))
-	defer stop()
+	_, slave := attach(t, s)
 	if err := pty.Setsize(outer, &pty.Winsize{Rows: 10, Cols: 20}); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +149,6 @@ func TestFollow(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	stop()
 }
 
 // roleShell has one job in the foreground of its terminal and does what a shell
@@ -194,7 +175,7 @@ func roleShell() {
 }
 
 func roleJob() {
-	t, err := Open(0)
+	inner, _, err := pty.Open()
 	if err != nil {
 		panic(err)
 	}
@@ -202,10 +183,13 @@ func roleJob() {
 		tio, _ := unix.IoctlGetTermios(0, unix.TCGETS)
 		return tio.Lflag&unix.ICANON == 0
 	}
-	t.Raw()
+	t := Open(0, -1, -1)
+	if err := t.Attach(int(inner.Fd())); err != nil {
+		panic(err)
+	}
 	fmt.Println("raw", isRaw())
-	err = t.Suspend()
-	fmt.Println("raw", isRaw(), err)
+	t.Suspend()
+	fmt.Println("raw", isRaw())
 	t.Restore()
 }
 
@@ -238,11 +222,11 @@ func expect(t *testing.T, r *bufio.Reader, lines ...string) {
 }
 
 func TestSuspendAndResume(t *testing.T) {
-	expect(t, session(t, "shell"), "raw true", "stopped true cooked true", "raw true <nil>", "cooked true")
+	expect(t, session(t, "shell"), "raw true", "stopped true cooked true", "raw true", "cooked true")
 }
 
 func TestSuspendWhereNobodyCouldResume(t *testing.T) { // a session leader's own group is orphaned
-	expect(t, session(t, "job"), "raw true", "raw true <nil>")
+	expect(t, session(t, "job"), "raw true", "raw true")
 }
 
 func TestConsoleOnATerminal(t *testing.T) {

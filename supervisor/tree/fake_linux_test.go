@@ -236,6 +236,35 @@ func TestAnUnreadableStatIsAnErrorAndNoLoss(t *testing.T) {
 	f.cpu("after it", 10, 0)
 }
 
+func TestWhoIsTooManyAloneGoesBeforeTheNewest(t *testing.T) {
+	f := newFakeProc(t)
+	f.put(stat{pid: 2, ppid: 1})
+	f.put(stat{pid: 3, ppid: 2, threads: 50})
+	f.put(stat{pid: 4, ppid: 2, threads: 2})
+	_, err := f.tree.Trim(10)
+	// No directory but that of a process takes a signal.
+	if !errors.Is(err, unix.EBADF) || len(f.tree.doomed) != 1 || f.tree.doomed[0].pid != 3 {
+		t.Errorf("%v, %v", f.tree.doomed, err)
+	}
+}
+
+func TestTheParentOfHoardedZombiesGoes(t *testing.T) {
+	f := newFakeProc(t)
+	f.put(stat{pid: 2, ppid: 1})
+	f.put(stat{pid: 3, ppid: 2})
+	for pid := int32(10); pid < 16; pid++ {
+		f.put(stat{pid: pid, ppid: 3 - pid%2, state: 'Z'})
+	}
+	f.put(stat{pid: 17, ppid: 3, state: 'Z'})
+	if n, err := f.tree.Trim(7); n != 0 || err != nil {
+		t.Errorf("seven zombies: %d, %v", n, err)
+	}
+	_, err := f.tree.Trim(6)
+	if !errors.Is(err, unix.EBADF) || len(f.tree.doomed) != 1 || f.tree.doomed[0].pid != 3 {
+		t.Errorf("%v, %v", f.tree.doomed, err)
+	}
+}
+
 func TestDescendantsByTheirParents(t *testing.T) {
 	all := []stat{{pid: 9, ppid: 5}, {pid: 2, ppid: 1}, {pid: 5, ppid: 3}, {pid: 4, ppid: 2}, {pid: 3, ppid: 1}, {pid: 6, ppid: 3}}
 	got := fmt.Sprint(descendants(nil, 3, all))

@@ -194,10 +194,11 @@ func TestSignalsCanNotReachTheNextOwnerOfANumber(t *testing.T) {
 	p := r.tree.cur[len(r.tree.cur)-1]
 	p.start-- // as if the table were about an earlier one
 	r.must(r.tree.kill(&p))
-	r.tree.stopped = append(r.tree.stopped, identity{p.pid, p.start})
+	r.must(r.tree.Stop())
+	r.tree.stopped = []identity{{p.pid, p.start}}
 	r.must(r.tree.Continue())
-	if s := r.sample(NoPSS); s.Live() != 2 {
-		t.Errorf("%+v", s)
+	if s := r.sample(NoPSS); s.Live() != 2 || r.states()[p.pid] != 'T' {
+		t.Errorf("killed or woken: %+v, %c", s, r.states()[p.pid])
 	}
 	p.start++
 	r.must(r.tree.kill(&p))

@@ -10,10 +10,8 @@ import (
 // promoted sleeps in the kernel, on a thread that comes before all others
 // where the caller may have one (CAP_SYS_NICE). A fork bomb of a thousand
 // processes leaves an ordinary thread a thousandth of a core, with seconds
-// between its turns; a timer of the runtime would wait for ordinary threads as well.
-//
-// Where the caller may not, it has an own user namespace and an ordinary uid,
-// and RLIMIT_NPROC counts the tasks in the kernel.
+// between its turns; a timer of the runtime would wait for ordinary threads as
+// well. Where the caller may not, the thread asks for a short slice instead.
 func promoted(stop <-chan struct{}) (sleep func(time.Duration) bool, done func()) {
 	var pipe [2]int
 	if unix.Pipe2(pipe[:], unix.O_CLOEXEC) != nil {

@@ -17,8 +17,8 @@ type governed interface {
 	Trim(limit int64) (killed int, err error)
 }
 
-// Watchdog holds a tree to limits that no kernel holds it to. Set the fields,
-// then let one goroutine Run it. Each callback comes at most once, from that
+// Watchdog holds a tree to limits that no kernel holds it to. Make it with
+// NewWatchdog, set the fields, then let one goroutine Run it. Each callback comes at most once, from that
 // goroutine, and nothing is watched until it returns.
 type Watchdog struct {
 	Limits Limits
