@@ -34,9 +34,14 @@ func (s *state) defaultSignals() error {
 	return fault("rt_sigprocmask", "", unix.PthreadSigmask(unix.SIG_SETMASK, &mask, nil))
 }
 
-// listen starts to hear the supervisor.
+// listen starts to hear the supervisor. It returns when that has a thread.
 func (s *state) listen() error {
-	go s.serve()
+	running := make(chan struct{})
+	go func() {
+		close(running)
+		s.serve()
+	}()
+	<-running
 	return nil
 }
 

@@ -163,7 +163,7 @@ func (s *state) proc(m *handoff.Mount) error {
 		if err != nil {
 			return fault("open", m.Dst, err)
 		}
-		return s.pidMax()
+		return s.openPIDs()
 	}
 	f, ok := err.(*failure)
 	if !ok || f.errno != unix.EPERM || s.plan.Refuse.ProcOfCaller {
@@ -172,6 +172,7 @@ func (s *state) proc(m *handoff.Mount) error {
 	// The host shows this namespace only parts of its own proc, so the kernel
 	// gives no whole one: show the same parts, read-only.
 	s.fellBack.ProcOfCaller = true
+	s.fellBack.NoPIDMax = s.plan.PIDMax != 0
 	old, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fault("open", "/proc", err)
@@ -266,21 +267,4 @@ func (s *scratch) empty(dir bool) (fd int, err error) {
 	}
 	fd, err = unix.Openat(s.fd, name, flags, 0)
 	return fd, fault("open", name, err)
-}
-
-// pidMax bounds the process ids of the own pid namespace, and so its tasks. It
-// stands here because /proc/sys is made read-only next. The plan asks for it
-// only from Linux 6.14 on: before, the number is the whole host's.
-func (s *state) pidMax() error {
-	if s.plan.PIDMax == 0 {
-		return nil
-	}
-	const path = "sys/kernel/pid_max"
-	fd, err := unix.Openat(s.procFD, path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return fault("open", "/proc/"+path, err)
-	}
-	defer unix.Close(fd)
-	_, err = unix.Write(fd, []byte(strconv.Itoa(int(s.plan.PIDMax))))
-	return fault("write", "/proc/"+path, err)
 }

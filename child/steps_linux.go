@@ -23,6 +23,7 @@ type state struct {
 	procFD  int // of the proc inside, for the supervisor's accounting
 	ptyFD   int // master
 	ttyFD   int // slave, ours to hand the foreground on
+	pidFDs  [2]int
 	skipped []uint32
 
 	signals  sync.Mutex
@@ -62,10 +63,13 @@ var steps = []struct {
 	{"chdir", (*state).chdir},
 	// Everything is built: tell, then let go of what built it.
 	{"ready", (*state).ready},
+	// The last thread of ours: those that come later count against the target's
+	// number of tasks.
+	{"listen", (*state).listen},
+	{"pid_max", (*state).setPIDMax},
+	// Reaches every thread by a signal of the Go runtime's, so before these go.
 	{"capabilities", (*state).dropCapabilities},
 	{"signals", (*state).defaultSignals},
-	// The last thread of ours that counts against the target's RLIMIT_NPROC.
-	{"listen", (*state).listen},
 }
 
 // ready reports what was really done, with the descriptors that the outside needs.

@@ -52,6 +52,7 @@ func ExamplePolicy() {
 func ExampleStart() {
 	policy := confine.Default()
 	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	started := make(chan struct{})
 	run, err := confine.Start(ctx, &policy, &confine.Command{Argv: []string{"sleep", "1000"}}, confine.IO{
 		Stdin: -1, Stdout: -1, Stderr: -1,

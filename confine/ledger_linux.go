@@ -24,12 +24,12 @@ func (p *planner) ledger() error {
 	l[status.Memory] = limit(q.MemoryLimit > 0, FormatSize(q.MemoryLimit), "tree_watchdog",
 		fmt.Sprintf("PSS of the tree, RLIMIT_DATA of %s per process behind it", FormatSize(q.MemoryLimit*dataFactor)))
 	l[status.Tasks] = limit(q.Processes > 0, strconv.FormatInt(q.Processes, 10), "rlimit_nproc", "of the own user namespace")
+	if p.plan.Child.PIDMax > 0 {
+		l[status.Tasks] = on(l[status.Tasks].Requested, "pid_max", "of the own pid namespace")
+	}
 	if p.plan.Watch.KillTasks {
 		e := l[status.Tasks]
 		e.Mechanism, e.Details = "tree_watchdog", "the newest tasks too many are killed"
-		if n := p.plan.Child.PIDMax; n > 0 {
-			e.Details += fmt.Sprintf(", kernel.pid_max %d behind it", n)
-		}
 		if e.FallbackReason = status.NprocUnboundForRoot; p.uid != 0 {
 			e.FallbackReason = status.NprocPerUserKernel
 		}

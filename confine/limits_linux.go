@@ -19,6 +19,8 @@ const (
 	dataFactor = 2
 	// stackSize is the usual soft limit, whatever the caller's is.
 	stackSize = 8 << 20
+	// pidMaxMost is PID_MAX_LIMIT, less what the kernel keeps for itself.
+	pidMaxMost = 1<<22 - 300
 )
 
 // limits turns the policy's numbers into rlimits for the target and into what
@@ -48,26 +50,24 @@ func (p *planner) limits() error {
 	}
 	if n := q.Processes; n > 0 {
 		p.plan.Watch.Tasks = n
-		if p.nprocBinds() {
+		switch {
+		case p.nprocBinds():
 			// The child adds the tasks of its own, which count too.
 			p.rlimit(unix.RLIMIT_NPROC, uint64(n), uint64(n))
-		} else {
+		case p.ownPIDMax() && n <= pidMaxMost:
+			p.plan.Child.PIDMax = uint32(n)
+		default:
 			p.plan.Watch.KillTasks = true
-			p.pidMax(n)
 		}
 	}
 	p.affinity()
 	return nil
 }
 
-// pidMax is a hard bound behind the watchdog that holds the number of tasks.
-// Since Linux 6.14 every pid namespace has its own; before, writing it would
-// change the host's.
-func (p *planner) pidMax(tasks int64) {
-	const least, room, most = 301, 64, 1 << 22 // the kernel's own bounds, and our init's threads
-	if p.host.Kernel().AtLeast(host.Kernel{Major: 6, Minor: 14}) {
-		p.plan.Child.PIDMax = uint32(min(max(least, tasks+room), most))
-	}
+// ownPIDMax: every pid namespace has its own kernel.pid_max, which binds root too.
+// Before Linux 6.14, writing it would change the host's.
+func (p *planner) ownPIDMax() bool {
+	return p.host.Kernel().AtLeast(host.Kernel{Major: 6, Minor: 14})
 }
 
 // nprocBinds: since Linux 5.14 the own user namespace has its own count, but the

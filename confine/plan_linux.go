@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"errors"
 	"os"
 	"runtime"
 
@@ -110,7 +111,7 @@ func (p *planner) filesystem() error {
 	}
 	table, err := rootfs.Compile(in)
 	if err != nil {
-		return err
+		return usage(err)
 	}
 	c := &p.plan.Child
 	c.Mounts, c.Dir = table.Mounts, table.Dir
@@ -129,6 +130,17 @@ func (p *planner) filesystem() error {
 		p.plan.Notices = append(p.plan.Notices, "the whole environment is passed on, secrets too (--keep-env)")
 	}
 	return nil
+}
+
+// usage makes what is wrong with the policy's paths an error of usage.
+func usage(err error) error {
+	var bad *rootfs.Error
+	if !errors.As(err, &bad) {
+		return err
+	}
+	plain := *bad
+	plain.Hint = ""
+	return &UsageError{Msg: plain.Error(), Hint: bad.Hint, Err: bad}
 }
 
 // filter compiles the system call policy.

@@ -15,6 +15,12 @@ func (r *run) ledger() map[status.Capability]status.Enforcement {
 	if !r.ready {
 		return ledger
 	}
+	if r.fellBack.NoPIDMax {
+		e := ledger[status.Tasks]
+		e.Mechanism, e.Details = "tree_watchdog", "the newest tasks too many are killed"
+		e.FallbackReason = status.NprocUnboundForRoot
+		ledger[status.Tasks] = e
+	}
 	fs := ledger[status.Filesystem]
 	switch {
 	case r.fellBack.OverlayReadOnly:

@@ -77,7 +77,9 @@ func (r *run) reportUsage(rep *status.Report) {
 	if r.out.waited {
 		user := time.Duration(r.exited.UserUS) * time.Microsecond
 		system := time.Duration(r.exited.SystemUS) * time.Microsecond
-		u.UserMS, u.SystemMS, u.CPUMS = user.Milliseconds(), system.Milliseconds(), (user + system).Milliseconds()
+		u.UserMS, u.SystemMS = user.Milliseconds(), system.Milliseconds()
+		// What was never reaped, because its parent ignores SIGCHLD, only samples saw.
+		u.CPUMS = (user + system + seen.Unreaped).Milliseconds()
 		u.MemoryPeakBytes = r.exited.MaxRSS
 		u.Sources["cpu_ms"] = "rusage of everything reaped"
 		u.Sources["memory_peak_bytes"] = "rusage, largest process"

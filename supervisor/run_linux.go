@@ -164,7 +164,7 @@ func (r *run) hear(e event) {
 			r.broken(err)
 			return
 		}
-		r.watch, err = newWatch(r.plan, e.proc, e.scratch, r.child.pid)
+		r.watch, err = newWatch(r.plan, r.plan.Watch.KillTasks || r.fellBack.NoPIDMax, e.proc, e.scratch, r.child.pid)
 		if err != nil && !errors.Is(err, os.ErrProcessDone) {
 			r.broken(err)
 		}

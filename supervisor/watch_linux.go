@@ -37,8 +37,8 @@ type hit struct {
 
 // newWatch begins to watch. proc is the root of the proc inside, or -1: then
 // the tree is found from pid, the init, in the caller's proc. Both descriptors
-// are the watch's from then on.
-func newWatch(p *plan.Plan, proc, scratch, pid int) (*watch, error) {
+// are the watch's from then on. killTasks: no kernel mechanism holds their number.
+func newWatch(p *plan.Plan, killTasks bool, proc, scratch, pid int) (*watch, error) {
 	w := &watch{
 		plan: &p.Watch, scratch: scratch,
 		found: make(chan hit, 4), stop: make(chan struct{}), done: make(chan struct{}),
@@ -58,7 +58,7 @@ func newWatch(p *plan.Plan, proc, scratch, pid int) (*watch, error) {
 		return nil, err
 	}
 	limits := tree.Limits{CPU: p.Watch.CPU, Memory: p.Watch.Memory, CPUPercent: p.Watch.CPUPercent}
-	if p.Watch.KillTasks {
+	if killTasks {
 		limits.Tasks = p.Watch.Tasks
 	}
 	w.dog = tree.NewWatchdog(w.tree, limits)

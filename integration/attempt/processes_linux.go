@@ -218,9 +218,12 @@ func bomb(args []string) error {
 	end := time.Now().Add(time.Duration(n[1]) * time.Second)
 	var refused error
 	for i := int64(0); i < n[0] && time.Now().Before(end); i++ {
-		if _, err := again(nil, "tree", "1", "2"); err != nil {
+		cmd, err := again(nil, "tree", "1", "1")
+		if err != nil {
 			refused = err
+			continue
 		}
+		go func() { _ = cmd.Wait() }()
 	}
 	return refused
 }

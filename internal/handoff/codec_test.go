@@ -18,7 +18,7 @@ func fullChild() *Child {
 		},
 		ScratchSize: 1 << 40, ScratchInodes: 7,
 		Rlimits: []Rlimit{{Resource: 7, Soft: 1, Hard: ^uint64(0)}},
-		CPUs:    []uint32{0, 3}, PIDMax: 301,
+		CPUs:    []uint32{0, 3}, PIDMax: 32,
 		Seccomp: []uint64{1, ^uint64(0)}, SeccompFlags: 1,
 		Refuse: Fallbacks{ProcOfCaller: true, MountSetattr: true},
 		TTY:    [3]bool{true, false, true}, Rows: 24, Cols: 80,
@@ -65,7 +65,7 @@ func TestEveryFieldOfChildIsCarried(t *testing.T) {
 func TestMessageArrivesAsSent(t *testing.T) {
 	want := &Message{
 		Kind: KindReady, Step: "mounts", Op: "openat2", Path: "/a b", Errno: 13, Number: 15, PID: 2,
-		Skipped: []uint32{3}, Fallbacks: Fallbacks{true, true, true},
+		Skipped: []uint32{3}, Fallbacks: Fallbacks{true, true, true, true},
 		HasProc: true, HasScratch: true, HasPTY: true,
 		WaitStatus: 0x1234, UserUS: 5, SystemUS: 6, MaxRSS: 7,
 	}

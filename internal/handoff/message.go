@@ -39,6 +39,7 @@ type Message struct {
 type Fallbacks struct {
 	ProcOfCaller    bool // no fresh proc
 	OverlayReadOnly bool // no overlayfs for users
+	NoPIDMax        bool // kernel.pid_max can't hold the number of tasks
 	MountSetattr    bool // no mount_setattr (before Linux 5.12): one remount per mount
 }
 
@@ -64,6 +65,7 @@ func (m *Message) code(c *codec) {
 func (f *Fallbacks) code(c *codec) {
 	c.bool(&f.ProcOfCaller)
 	c.bool(&f.OverlayReadOnly)
+	c.bool(&f.NoPIDMax)
 	c.bool(&f.MountSetattr)
 }
 

@@ -19,7 +19,7 @@ type Child struct {
 
 	Rlimits []Rlimit
 	CPUs    []uint32 // sched_setaffinity
-	PIDMax  uint32   // kernel.pid_max of the pid namespace, where there is one (Linux 6.14)
+	PIDMax  uint32   // tasks that the pid namespace may have, by kernel.pid_max (Linux 6.14)
 
 	Seccomp      []uint64 // BPF instructions: code<<48 | jt<<40 | jf<<32 | k
 	SeccompFlags uint32

@@ -5,17 +5,9 @@ import "strings"
 // Redact gives a command line with its secrets masked. It is a copy.
 func Redact(argv []string) []string {
 	out := make([]string, len(argv))
-	next := false // the word before names a secret
+	var r reader
 	for i, word := range argv {
-		switch {
-		case next && !strings.HasPrefix(word, "-"):
-			out[i], next = Mask, false
-			continue
-		default:
-			out[i] = Word(word)
-		}
-		name, _, assigned := strings.Cut(word, "=")
-		next = i > 0 && !assigned && strings.HasPrefix(word, "-") && isSecretName(name)
+		out[i] = r.word(word, i == 0)
 	}
 	return out
 }
@@ -32,111 +24,110 @@ func Env(environ []string) []string {
 // Word masks what is secret in one word.
 func Word(word string) string {
 	if name, value, ok := strings.Cut(word, "="); ok && value != "" && isName(name) && isSecretName(name) {
-		return name + "=" + Mask
+		return prefixes(name) + "=" + Mask
 	}
-	return prefixes(header(userinfo(word)))
+	return prefixes(privateKey(members(pairs(header(userinfo(word))))))
 }
 
-// isName: what could stand before = in an option or an assignment.
-func isName(s string) bool {
-	for _, c := range []byte(s) {
-		if !letter(c) && c != '-' && c != '_' && c != '.' {
-			return false
+// reader goes through a command line and remembers what the next word may be.
+type reader struct {
+	next     bool   // the word before names a secret
+	nextUser bool   // and it is user:secret
+	program  string // the last one with options of its own
+}
+
+// word masks one word of a command line; first: it is the command itself.
+func (r *reader) word(word string, first bool) string {
+	if r.next && !strings.HasPrefix(word, "-") {
+		user := r.nextUser
+		r.next, r.nextUser = false, false
+		return maskValue(word, user)
+	}
+	r.next, r.nextUser = false, false
+	if takesOptions(base(word)) {
+		r.program = base(word)
+	}
+	if masked, ok := r.short(word); ok {
+		return masked
+	}
+	if strings.ContainsAny(word, " \t\n") && !first {
+		return script(Word(word)) // as of sh -c
+	}
+	name, _, assigned := strings.Cut(word, "=")
+	r.next = !first && !assigned && strings.HasPrefix(word, "-") && isName(name) && isSecretName(name)
+	return Word(word)
+}
+
+// short masks the value of an option of one letter that the program takes.
+func (r *reader) short(word string) (masked string, ok bool) {
+	if r.program == "" || len(word) < 2 || word[0] != '-' {
+		return "", false
+	}
+	for _, o := range shortOptions {
+		if o.program != r.program {
+			continue
+		}
+		long := strings.HasPrefix(o.option, "--")
+		switch value, has := strings.CutPrefix(word, o.option); {
+		case !has:
+		case value == "":
+			r.next, r.nextUser = o.apart, o.user
+			return word, true
+		case long && value[0] == '=':
+			return o.option + "=" + maskValue(value[1:], o.user), true
+		case !long:
+			return o.option + maskValue(value, o.user), true
 		}
 	}
-	return s != ""
+	return "", false
 }
 
-func letter(c byte) bool {
-	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
-}
-
-func isSecretName(name string) bool {
-	plain := strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(name))
-	for _, h := range harmlessNames {
-		if plain == h {
-			return false
-		}
-	}
-	for _, s := range secretNames {
-		if strings.Contains(plain, s) {
+func takesOptions(name string) bool {
+	for _, o := range shortOptions {
+		if o.program == name {
 			return true
 		}
 	}
 	return false
 }
 
-// userinfo masks the password of every URL in a word.
-func userinfo(word string) string {
-	done := 0
-	for {
-		i := strings.Index(word[done:], "://")
+// maskValue masks all of a value, or what follows the user's name.
+func maskValue(value string, user bool) string {
+	if !user {
+		return Mask
+	}
+	if name, secret, ok := strings.Cut(value, ":"); ok && secret != "" {
+		return prefixes(name) + ":" + Mask
+	}
+	return prefixes(value)
+}
+
+func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// script masks the words of a text that holds a command line, and leaves what is between them.
+func script(text string) string {
+	const between = " \t\r\n\"';|&()"
+	var b strings.Builder
+	var r reader
+	for text != "" {
+		i := strings.IndexAny(text, between)
 		if i < 0 {
-			return word
+			i = len(text)
 		}
-		start := done + i + len("://")
-		end := start + len(word[start:])
-		if j := strings.IndexAny(word[start:], "/?# \t\n\"'"); j >= 0 {
-			end = start + j
-		}
-		done = start
-		at := strings.LastIndexByte(word[start:end], '@')
-		if at < 0 {
-			continue
-		}
-		if colon := strings.IndexByte(word[start:start+at], ':'); colon >= 0 {
-			word = word[:start+colon+1] + Mask + word[start+at:]
-		}
-	}
-}
-
-// header masks what follows an Authorization scheme.
-func header(word string) string {
-	lower := strings.ToLower(word)
-	i := strings.Index(lower, "authorization:")
-	if i < 0 || len(lower) != len(word) {
-		return word
-	}
-	rest := i + len("authorization:")
-	for rest < len(word) && word[rest] == ' ' {
-		rest++
-	}
-	for _, s := range schemes {
-		if strings.HasPrefix(lower[rest:], s) {
-			rest += len(s)
-			break
-		}
-	}
-	end := len(word)
-	if j := strings.IndexAny(word[rest:], "\"'\r\n"); j >= 0 {
-		end = rest + j
-	}
-	if rest == end {
-		return word
-	}
-	return word[:rest] + Mask + word[end:]
-}
-
-// prefixes masks what begins as only a secret does.
-func prefixes(word string) string {
-	for i := 0; i < len(word); i++ {
-		if i > 0 && letter(word[i-1]) {
-			continue
-		}
-		for _, p := range secretPrefixes {
-			if !strings.HasPrefix(word[i:], p.prefix) {
-				continue
+		if i > 0 {
+			word := text[:i]
+			if word == Mask { // by what was masked in the text as a whole
+				r = reader{program: r.program}
+			} else {
+				word = r.word(word, false)
 			}
-			end := i
-			for end < len(word) && (letter(word[end]) || strings.IndexByte("-_.", word[end]) >= 0) {
-				end++
-			}
-			if end-i >= p.least {
-				word = word[:i] + p.prefix + Mask + word[end:]
-				i += len(p.prefix) + len(Mask) - 1
-				break
-			}
+			b.WriteString(word)
 		}
+		if i < len(text) {
+			b.WriteByte(text[i])
+			i++
+		}
+		text = text[i:]
 	}
-	return word
+	return b.String()
 }

@@ -5,7 +5,20 @@
 // With a pty the caller's keys go to the target's terminal unread, so that
 // Ctrl-C and Ctrl-Z mean there what they always mean. When the target is stopped
 // by its terminal, confine gives the caller's terminal back and stops too, as a
-// job of the caller's shell; see Suspend.
+// job of the caller's shell; see [Terminal.Suspend].
+//
+// A [Console] is the one place that stderr is written through. The pump that
+// relays the target's output reports to its [Console.Guard], so that a line of
+// ours always starts at the start of a line, never in the middle of an escape
+// sequence or in the colours that the target left behind, and the status line
+// is gone before anything else appears. What is interpolated into a line is made
+// visible first ([Visible]): no argument, path or host name can move the cursor,
+// hide text, or look like a line of ours.
 //
 // Killed by SIGKILL, confine can't give the terminal back: reset(1) does.
+//
+// A status line is not drawn while the target uses the alternate screen of the
+// terminal, but a full-screen program that doesn't switch to it, and ends a burst of
+// output with a newline, can have one drawn over it. What the user types while the
+// target reads the terminal through a pipe is echoed by the kernel and not seen here.
 package terminal

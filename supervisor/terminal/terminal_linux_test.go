@@ -255,7 +255,7 @@ func TestConsoleOnATerminal(t *testing.T) {
 			t.Fatalf("%q, %v", got, err)
 		}
 	}
-	if first := "\r[confine] 12 s of 30 s · 120 MiB of 51"; !bytes.HasPrefix(got, []byte(first+"\x1b[K")) {
+	if first := "\r[confine] 12 s of 30 s · 120 MiB of 512"; !bytes.HasPrefix(got, []byte(first+"\x1b[K")) {
 		t.Errorf("%q", got)
 	}
 }
