@@ -53,7 +53,9 @@ func median(list []float64) float64 {
 }
 
 // ratio is the median of the ratios within each round.
-func ratio(s, base *series) float64 { return pairs(s, base, func(a, b float64) float64 { return a / b }) }
+func ratio(s, base *series) float64 {
+	return pairs(s, base, func(a, b float64) float64 { return a / b })
+}
 
 // difference is the median of the differences within each round.
 func difference(s, base *series) float64 {

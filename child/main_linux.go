@@ -1,8 +1,6 @@
 package child
 
 import (
-	"runtime"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -48,10 +46,10 @@ func commandLine() []byte {
 	return buf[:n]
 }
 
-// Main is the child. It never returns.
+// Main is the child. It never returns. The caller has to be locked to its
+// thread, as it is while packages are initialised: signal mask, capabilities and
+// parent-death signal belong to a thread.
 func Main() {
-	// Signal mask, capabilities and parent-death signal belong to a thread.
-	runtime.LockOSThread()
 	s := &state{procFD: -1, ptyFD: -1, ttyFD: -1, oldUmask: unix.Umask(0)}
 	if why := s.receive(); why != "" {
 		refuse(why)

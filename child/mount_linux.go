@@ -163,6 +163,9 @@ func (s *state) proc(m *handoff.Mount) error {
 		if err != nil {
 			return fault("open", m.Dst, err)
 		}
+		if err := s.noUserNamespaces(); err != nil {
+			return err
+		}
 		return s.openPIDs()
 	}
 	f, ok := err.(*failure)

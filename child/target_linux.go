@@ -16,7 +16,7 @@ func (s *state) start() (pid int) {
 	s.step = "exec"
 	path, err := lookPath(s.plan.Argv[0], s.plan.Env)
 	if err == nil {
-		pid, err = linux.ForkExec(s.targetCalls(path))
+		pid, _, err = linux.ForkExec(0, s.targetCalls(path))
 	}
 	if err == nil {
 		m := handoff.Message{Kind: handoff.KindStarted, PID: uint32(pid)}
@@ -76,7 +76,6 @@ func (s *state) targetCalls(path string) []linux.Call {
 	}
 	unblocked := new(unix.Sigset_t)
 	add("rt_sigprocmask", unix.SYS_RT_SIGPROCMASK, unblocked, unix.SIG_SETMASK, uintptr(unsafe.Pointer(unblocked)), 0, 8)
-	argv, envp, name := pointers(s.plan.Argv), pointers(s.plan.Env), cString(path)
 	// Last but one, so that nothing of ours has to be allowed by the policy
 	// except execve itself.
 	if len(s.plan.Seccomp) > 0 {
@@ -87,8 +86,7 @@ func (s *state) targetCalls(path string) []linux.Call {
 		program := &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 		add("seccomp", unix.SYS_SECCOMP, program, unix.SECCOMP_SET_MODE_FILTER, uintptr(s.plan.SeccompFlags), uintptr(unsafe.Pointer(program)))
 	}
-	add("execve", unix.SYS_EXECVE, [3]any{name, argv, envp},
-		uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&envp[0])))
+	calls = append(calls, linux.Exec(path, s.plan.Argv, s.plan.Env))
 	return calls
 }
 
@@ -100,19 +98,4 @@ func ownTasks() uint64 {
 		return 1
 	}
 	return uint64(st.Nlink) - 2
-}
-
-func cString(s string) *byte {
-	b := make([]byte, len(s)+1)
-	copy(b, s)
-	return &b[0]
-}
-
-// pointers is the form that execve takes: C strings, and a null at the end.
-func pointers(words []string) []*byte {
-	out := make([]*byte, len(words)+1)
-	for i, w := range words {
-		out[i] = cString(w)
-	}
-	return out
 }

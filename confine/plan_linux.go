@@ -2,8 +2,10 @@ package confine
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"runtime"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -132,15 +134,16 @@ func (p *planner) filesystem() error {
 	return nil
 }
 
-// usage makes what is wrong with the policy's paths an error of usage.
+// usage makes what is wrong with the policy's paths, and with a policy file that
+// it names, an error of usage.
 func usage(err error) error {
-	var bad *rootfs.Error
-	if !errors.As(err, &bad) {
+	var path *rootfs.Error
+	var file *seccomp.PolicyError
+	if !errors.As(err, &path) && !errors.As(err, &file) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	plain := *bad
-	plain.Hint = ""
-	return &UsageError{Msg: plain.Error(), Hint: bad.Hint, Err: bad}
+	msg, hint, _ := strings.Cut(err.Error(), "\nhint: ")
+	return &UsageError{Msg: msg, Hint: hint, Err: err}
 }
 
 // filter compiles the system call policy.
@@ -154,7 +157,7 @@ func (p *planner) filter() error {
 	}
 	f, err := seccomp.Build(p.policy.Seccomp, seccomp.Action(p.policy.SeccompAction), runtime.GOARCH, with...)
 	if err != nil {
-		return err
+		return usage(err)
 	}
 	p.plan.Seccomp = f
 	p.plan.Child.Seccomp = f.Program

@@ -3,6 +3,7 @@ package confine
 import (
 	"context"
 	"errors"
+	"runtime"
 	"syscall"
 
 	"github.com/confine-run/confine/child"
@@ -23,6 +24,7 @@ type IO = supervisor.Options
 // started again.
 func Init() {
 	if child.Called() {
+		runtime.LockOSThread()
 		child.Main()
 	}
 }

@@ -21,6 +21,7 @@ import (
 //	refused COMMAND…         run "attempt COMMAND…" outside, where it has to succeed, and
 //	                         then inside ($CONFINE has the options), where it must not
 //	jq FILE PATH VALUE       what a.b[0] is in a file of JSON; ~VALUE is a pattern
+//	agree FILE FILE          two ledgers, of explain or of runs, say the same
 //	clean [-wait]            nothing of the runs so far is left
 //	listen KIND NAME VAR     a listener of the host's; VAR gets its address
 //	untouched FILE TEXT      the file still holds just this line
@@ -31,6 +32,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"rc":        cmdRC,
 	"refused":   cmdRefused,
 	"jq":        cmdJQ,
+	"agree":     cmdAgree,
 	"clean":     cmdClean,
 	"listen":    cmdListen,
 	"untouched": cmdUntouched,

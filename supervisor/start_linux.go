@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"strconv"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -14,11 +13,12 @@ import (
 // setupCaps are the capabilities that the child needs, in its own user
 // namespace, to build the sandbox. They survive its exec because they are
 // ambient; it drops all of them before the target starts.
-var setupCaps = []uintptr{
-	unix.CAP_SYS_ADMIN, // mounts, pivot_root, sethostname
-	unix.CAP_NET_ADMIN, // lo up
-	unix.CAP_SETPCAP,   // empty the bounding set, lock the securebits
-	unix.CAP_SETUID,    // the target's ids, as root
+var setupCaps = []uint{
+	unix.CAP_SYS_ADMIN,    // mounts, pivot_root, sethostname
+	unix.CAP_NET_ADMIN,    // lo up
+	unix.CAP_SYS_RESOURCE, // the sysctls of the own user namespace
+	unix.CAP_SETPCAP,      // empty the bounding set, lock the securebits
+	unix.CAP_SETUID,       // the target's ids, as root
 	unix.CAP_SETGID,
 	// overlayfs works on the layers as whoever mounted it: its work directory
 	// has mode 0, and a file that is copied up keeps owner and mode.
@@ -50,21 +50,19 @@ func start(p *plan.Plan, files [3]int) (*process, error) {
 		return nil, &SetupError{Step: "start", Op: "socketpair", Errno: errnoOf(err)}
 	}
 	child := &process{pidfd: -1, sock: pair[0]}
-	attr := &syscall.SysProcAttr{
-		Cloneflags:  p.Namespaces,
-		AmbientCaps: setupCaps,
-		Pdeathsig:   unix.SIGKILL,
-		PidFD:       &child.pidfd,
+	calls, err := childCalls([]int{files[0], files[1], files[2], pair[1]})
+	if err == nil {
+		child.pid, child.pidfd, err = linux.ForkExec(p.Namespaces, calls)
 	}
-	child.pid, err = syscall.ForkExec(selfPath, []string{childName, childWord}, &syscall.ProcAttr{
-		Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2]), uintptr(pair[1])},
-		Env:   childEnv(),
-		Sys:   attr,
-	})
+	closeDuplicates(calls)
 	_ = unix.Close(pair[1])
 	if err != nil {
 		_ = unix.Close(pair[0])
-		return nil, &SetupError{Step: "start", Op: "clone", Errno: errnoOf(err)}
+		failed := &SetupError{Step: "start", Op: "clone", Errno: errnoOf(err)}
+		if e, ok := err.(*linux.CallError); ok {
+			failed.Op, failed.Errno = e.Name, e.Errno
+		}
+		return nil, failed
 	}
 	if err := child.writeMaps(p); err != nil {
 		child.discard()
@@ -76,6 +74,38 @@ func start(p *plan.Plan, files [3]int) (*process, error) {
 		return nil, &SetupError{Step: "start", Op: "sendmsg", Errno: errnoOf(err)}
 	}
 	return child, nil
+}
+
+// childCalls is everything between clone and the child's first instruction.
+func childCalls(files []int) (calls []linux.Call, err error) {
+	// The signal first: the supervisor may die at any moment from here on.
+	calls = append(calls, linux.Call{Name: "prctl PR_SET_PDEATHSIG", Nr: unix.SYS_PRCTL,
+		Args: [5]uintptr{unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}})
+	for to, from := range files {
+		// Out of the way of the numbers that are filled.
+		fd, err := unix.FcntlInt(uintptr(from), unix.F_DUPFD_CLOEXEC, firstDuplicate)
+		if err != nil {
+			return calls, err
+		}
+		calls = append(calls, linux.Call{Name: dup3, Nr: unix.SYS_DUP3, Args: [5]uintptr{uintptr(fd), uintptr(to)}})
+	}
+	calls = append(calls, linux.AmbientCapabilities(setupCaps)...)
+	calls = append(calls, linux.SignalDefaults(new(unix.Sigset_t))...)
+	return append(calls, linux.Exec(selfPath, []string{childName, childWord}, childEnv())), nil
+}
+
+const (
+	dup3           = "dup3"
+	firstDuplicate = 10
+)
+
+// closeDuplicates closes what childCalls opened.
+func closeDuplicates(calls []linux.Call) {
+	for i := range calls {
+		if calls[i].Name == dup3 {
+			_ = unix.Close(int(calls[i].Args[0]))
+		}
+	}
 }
 
 // writeMaps writes the one id that is mapped. It is written from outside, since

@@ -29,69 +29,123 @@ func (e *CallError) Error() string { return e.Name + ": " + e.Errno.Error() }
 // Unwrap gives the errno.
 func (e *CallError) Unwrap() error { return e.Errno }
 
-// ForkExec forks, makes the calls of the list in the new process, one after
-// another, and says which of them failed. The last is to be execve.
+// report is what the new process leaves in the memory that both share.
+type report struct {
+	failed int32 // index of the call that failed, plus one
+	errno  int32
+}
+
+// rawVfork is clone(2) as vfork(2) uses it.
+func rawVfork(flags uintptr, pidfd *int32) (pid, errno uintptr)
+
+// ForkExec clones with flags (namespaces), makes the calls of the list in the new
+// process, one after another, and says which of them failed. The last is to be
+// execve. The caller has to be locked to its thread.
 //
-// The new process has one thread and no working Go runtime, so nothing runs in
-// it but this list: no allocation, no stack growth, no scheduler. The calls can
-// therefore be such that no Go program survives them, and seccomp can come right
-// before execve. Success is the end of a close-on-exec pipe, as in os/exec.
+// The new process borrows this one's memory, as with vfork(2), until its execve:
+// nothing is copied, so that nothing has to be faulted in again, and what failed
+// can simply be read. But it has no working Go runtime, so nothing runs in it but
+// this list: no allocation, no stack growth, no scheduler. The calls can therefore
+// be such that no Go program survives them, and seccomp can come right before
+// execve.
 //
-// The caller has to be locked to its thread, with no signal handled: what is left
-// of the Go runtime must not handle one in the new process.
-func ForkExec(calls []Call) (pid int, err error) {
-	var pipe [2]int
-	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		return 0, &CallError{"pipe2", err.(unix.Errno)}
+// Signals are blocked meanwhile: a handler of this process must not run in the new
+// one. A list that begins with SignalDefaults unblocks them again.
+func ForkExec(flags uintptr, calls []Call) (pid, pidfd int, err error) {
+	all, old := fullSigset(), unix.Sigset_t{}
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &old); err != nil {
+		return 0, -1, &CallError{"rt_sigprocmask", err.(unix.Errno)}
 	}
-	defer unix.Close(pipe[0])
-	pid, errno := forkCalls(calls, uintptr(pipe[1]))
-	_ = unix.Close(pipe[1])
+	fd, failed := int32(-1), new(report)
+	pid, errno := forkCalls(flags|unix.CLONE_VM|unix.CLONE_VFORK|unix.CLONE_PIDFD|uintptr(unix.SIGCHLD), &fd, calls, failed)
+	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
 	runtime.KeepAlive(calls)
 	if errno != 0 {
-		return 0, &CallError{"clone", errno}
+		return 0, -1, &CallError{"clone", errno}
 	}
-	var report [2]uint32
-	n, err := unix.Read(pipe[0], (*[8]byte)(unsafe.Pointer(&report))[:])
-	if err != nil || n == 0 {
-		return pid, nil
+	if failed.failed == 0 {
+		return pid, int(fd), nil
 	}
-	var status unix.WaitStatus
+	_ = unix.Close(int(fd))
 	for {
-		if _, err := unix.Wait4(pid, &status, 0, nil); err != unix.EINTR {
+		if _, err := unix.Wait4(pid, nil, unix.WALL, nil); err != unix.EINTR {
 			break
 		}
 	}
-	if n != 8 || int(report[0]) >= len(calls) {
-		return 0, &CallError{"clone", unix.EIO}
-	}
-	return 0, &CallError{calls[report[0]].Name, unix.Errno(report[1])}
+	return 0, -1, &CallError{calls[failed.failed-1].Name, unix.Errno(failed.errno)}
 }
 
-// forkCalls returns only in the old process.
+func fullSigset() (s unix.Sigset_t) {
+	for i := range s.Val {
+		s.Val[i] = ^s.Val[i]
+	}
+	return s
+}
+
+// forkCalls returns only in the old process. The new one runs in this very stack
+// frame, and never leaves it; the old one returns at once.
 //
 //go:noinline
 //go:norace
 //go:nosplit
-func forkCalls(calls []Call, pipe uintptr) (pid int, errno unix.Errno) {
-	var report [2]uint32
-	r, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
-	if errno != 0 || r != 0 {
-		return int(r), errno
+func forkCalls(flags uintptr, pidfd *int32, calls []Call, failed *report) (pid int, errno unix.Errno) {
+	p, e := rawVfork(flags, pidfd)
+	if e != 0 || p != 0 {
+		return int(p), unix.Errno(e)
 	}
 	for i := range calls {
 		c := &calls[i]
-		r, _, errno = unix.RawSyscall6(c.Nr, c.Args[0], c.Args[1], c.Args[2], c.Args[3], c.Args[4], 0)
+		r, _, errno := unix.RawSyscall6(c.Nr, c.Args[0], c.Args[1], c.Args[2], c.Args[3], c.Args[4], 0)
 		if errno != 0 {
-			report[0], report[1] = uint32(i), uint32(errno)
+			failed.failed, failed.errno = int32(i)+1, int32(errno)
 			break
 		}
 		if c.Result != nil {
 			*c.Result = int32(r)
 		}
 	}
-	unix.RawSyscall(unix.SYS_WRITE, pipe, uintptr(unsafe.Pointer(&report[0])), 8)
 	for {
 		unix.RawSyscall(unix.SYS_EXIT_GROUP, 127, 0, 0)
 	}
+}
+
+// Signals of Linux are 1 to 64.
+const lastSignal = 64
+
+// SignalDefaults are the calls that give every signal its default action and
+// then unblock all of them, or all but those in blocked.
+func SignalDefaults(blocked *unix.Sigset_t) []Call {
+	action := new([4]uint64) // struct kernel_sigaction: SIG_DFL, no flags, no mask
+	calls := make([]Call, 0, lastSignal)
+	for n := 1; n <= lastSignal; n++ {
+		if s := unix.Signal(n); s != unix.SIGKILL && s != unix.SIGSTOP {
+			calls = append(calls, Call{Name: "rt_sigaction", Nr: unix.SYS_RT_SIGACTION, Keep: action,
+				Args: [5]uintptr{uintptr(n), uintptr(unsafe.Pointer(action)), 0, 8}})
+		}
+	}
+	return append(calls, Call{Name: "rt_sigprocmask", Nr: unix.SYS_RT_SIGPROCMASK, Keep: blocked,
+		Args: [5]uintptr{unix.SIG_SETMASK, uintptr(unsafe.Pointer(blocked)), 0, 8}})
+}
+
+// CString is s as system calls take it.
+func CString(s string) *byte {
+	b := make([]byte, len(s)+1)
+	copy(b, s)
+	return &b[0]
+}
+
+// Exec is the call of execve.
+func Exec(path string, argv, env []string) Call {
+	name, args, envp := CString(path), pointers(argv), pointers(env)
+	return Call{Name: "execve", Nr: unix.SYS_EXECVE, Keep: [3]any{name, args, envp},
+		Args: [5]uintptr{uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&args[0])), uintptr(unsafe.Pointer(&envp[0]))}}
+}
+
+// pointers ends with a null.
+func pointers(words []string) []*byte {
+	out := make([]*byte, len(words)+1)
+	for i, w := range words {
+		out[i] = CString(w)
+	}
+	return out
 }

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+func measureCalls(b *bench) (*result, error) {
+	r := &result{unit: "ns", base: "bare"}
+	argv := []string{b.self, insideWord, "calls"}
+	peers := []peer{
+		b.asked("bare", command{argv: argv}),
+		b.asked("confine", b.confined("--workdir ro", argv...)),
+		b.asked("confine --seccomp off", b.confined("--workdir ro --seccomp off", argv...)),
+	}
+	if b.bwrap != "" {
+		peers = append(peers, b.asked("bwrap", b.bwrapped([]string{"--ro-bind", b.work, b.work}, argv...)))
+	}
+	var err error
+	if r.all, err = inTurns(peers, b.rounds(15)); err != nil {
+		return nil, err
+	}
+	more := difference(find(r.all, "confine"), find(r.all, "bare"))
+	r.measured, r.verdict = fmt.Sprintf("%+.1f ns", more), judge(more <= 10)
+	r.note("The best of 60 loops of 50,000 calls, each time.")
+	return r, nil
+}
+
+// asked is a peer that prints its reading itself.
+func (b *bench) asked(name string, c command) peer {
+	return peer{name, func() (reading, error) {
+		text, err := b.output(&c)
+		if err != nil {
+			return reading{}, err
+		}
+		value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		return reading{value: value}, err
+	}}
+}
+
+// output is what c writes to 1.
+func (b *bench) output(c *command) (string, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	p, err := b.start(c, [3]*os.File{1: w, 2: b.stderr})
+	_ = w.Close()
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(r)
+	if _, failed := finish(c, p); failed != nil {
+		return "", failed
+	}
+	return string(text), err
+}

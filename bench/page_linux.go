@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// entry is a measurement with what it found.
+type entry struct {
+	measurement
+	result *result
+}
+
+// page is what docs/BENCHMARKS.md says.
+type page struct {
+	host []string
+	done []entry
+}
+
+func describeHost() []string {
+	var name unix.Utsname
+	_ = unix.Uname(&name)
+	load, _ := os.ReadFile("/proc/loadavg")
+	user := "an ordinary user"
+	if os.Geteuid() == 0 {
+		user = "root"
+	}
+	return []string{
+		fmt.Sprintf("%s, Linux %s %s", time.Now().UTC().Format("2006-01-02"), unix.ByteSliceToString(name.Release[:]), runtime.GOARCH),
+		fmt.Sprintf("%d CPUs (%s), load before the start %s", runtime.NumCPU(), cpuModel(), strings.Join(strings.Fields(string(load))[:min(3, len(strings.Fields(string(load))))], " ")),
+		fmt.Sprintf("%s, as %s", runtime.Version(), user),
+	}
+}
+
+func cpuModel() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "model not known"
+}
+
+const intro = `# Benchmarks
+
+Written by ` + "`make bench`" + `; don't edit. Whatever is compared was measured in turns, A B C A B C.
+A figure is the median, with the least and the greatest beside it; a ratio is the median of the
+ratios within each round. Times are this host's; ratios are worth more. CPU is user and system time
+of all processes that were waited for, in milliseconds. Everything starts by the same fork and
+exec, with a short PATH and in an empty directory, unless it says otherwise.
+
+`
+
+func (p *page) text() string {
+	var s strings.Builder
+	s.WriteString(intro)
+	for _, line := range p.host {
+		s.WriteString("- " + line + "\n")
+	}
+	s.WriteString("\n" + p.summary())
+	for i := range p.done {
+		s.WriteString("\n" + section(&p.done[i].measurement, p.done[i].result))
+	}
+	return s.String()
+}
+
+func (p *page) summary() string {
+	var s strings.Builder
+	s.WriteString("| what | aim | measured | |\n|---|---|---|---|\n")
+	for _, e := range p.done {
+		fmt.Fprintf(&s, "| %s | %s | %s | %s |\n", e.what, e.aim, e.result.measured, e.result.verdict)
+	}
+	return s.String()
+}
+
+// section is one measurement in full.
+func section(m *measurement, r *result) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "## %s: %s\n\n", m.name, m.what)
+	base := find(r.all, r.base)
+	if len(r.all) > 0 {
+		fmt.Fprintf(&s, "| | median, %s | least … greatest | × %s | CPU ms |\n|---|---:|---:|---:|---:|\n", r.unit, r.base)
+	}
+	for i := range r.all {
+		one := &r.all[i]
+		v, times, cpu := one.values(), "–", "–"
+		if base != nil {
+			times = fmt.Sprintf("%.2f", ratio(one, base))
+		}
+		if c := one.cpu(); c.median > 0 {
+			cpu = fmt.Sprintf("%.2f", c.median)
+		}
+		fmt.Fprintf(&s, "| %s | %.2f | %.2f … %.2f | %s | %s |\n", one.name, v.median, v.min, v.max, times, cpu)
+	}
+	if len(r.all) > 0 {
+		s.WriteString("\n")
+	}
+	for _, n := range r.notes {
+		s.WriteString(n + "\n")
+	}
+	if base == nil && r.base != "" && len(r.all) > 0 {
+		s.WriteString("\n" + r.base + " is missing on this host.\n")
+	}
+	return s.String() + "\n"
+}
