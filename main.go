@@ -9,12 +9,13 @@
 //	supervisor             OUTSIDE: clones the child, watches, stops, reports
 //	child                  INSIDE: the steps, execve, and PID 1
 //	status                 HOW IT ENDED: the report
-package main
-
-// The runtime need not look for a CPU quota at every start, twice a run: what is
-// parallel here waits.
+//
+// The runtime is told not to look for a CPU quota at every start, twice a run:
+// what is parallel here waits.
+//
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
+package main
 
 import (
 	"os"

@@ -3,13 +3,12 @@
 //
 // The supervisor clones this binary, as __child, straight into new namespaces.
 // The child reads its plan from descriptor 3, works through the list in
-// steps_linux.go, forks the target, and then only waits: it reaps, passes
-// signals on, reports how the target ended, and by ending takes the whole pid
-// namespace with it.
+// steps_linux.go, forks the target, and then only waits: it reaps, reports how
+// the target ended, and by ending takes the whole pid namespace with it. Signals
+// for the target come from the supervisor itself, by pidfd.
 //
 // What guards it, since the target runs under the same uid next to it:
-// it is not dumpable (so /proc/1 and ptrace are out of reach), it has no
-// capability left, every signal has its default action (which the kernel never
+// it is not dumpable (so /proc/1 and ptrace are out of reach), every signal has its default action (which the kernel never
 // lets a namespace's init suffer from inside), and its only descriptor is the
 // socket to the supervisor.
 //

@@ -34,21 +34,9 @@ func (s *state) defaultSignals() error {
 	return fault("rt_sigprocmask", "", unix.PthreadSigmask(unix.SIG_SETMASK, &mask, nil))
 }
 
-// listen starts to hear the supervisor. It returns when that has a thread.
-func (s *state) listen() error {
-	running := make(chan struct{})
-	go func() {
-		close(running)
-		s.serve()
-	}()
-	<-running
-	return nil
-}
-
 // wait is the life of PID 1: it reaps until the target is gone, then ends
 // everything else, and says what all of it used.
 func (s *state) wait(target int) {
-	s.begin(target)
 	options := 0
 	if s.ttyFD >= 0 {
 		options = unix.WUNTRACED
@@ -82,24 +70,6 @@ func (s *state) wait(target int) {
 	exit(0)
 }
 
-// begin lets signals through to the target. It may have run for a while by now: one
-// that came in meanwhile was for it, too.
-func (s *state) begin(target int) {
-	s.signals.Lock()
-	defer s.signals.Unlock()
-	s.target = target
-	for _, n := range s.early {
-		s.signal(n)
-	}
-}
-
-// signal gives the target, and what is in its process group, a signal.
-func (s *state) signal(n unix.Signal) {
-	if unix.Kill(-s.target, n) != nil {
-		_ = unix.Kill(s.target, n)
-	}
-}
-
 // killRest ends whatever the target left, and reaps it so that its usage counts.
 func killRest() {
 	for {
@@ -108,30 +78,5 @@ func killRest() {
 		if err != nil && err != unix.EINTR {
 			return // ECHILD: nobody is left
 		}
-	}
-}
-
-// serve passes on what the supervisor says. Its silence for ever, the end of the
-// stream, means that it died: so do we, and the namespace with us.
-func (s *state) serve() {
-	for {
-		frame, _, err := linux.ReceiveFrame(sock)
-		if err != nil {
-			exit(125)
-		}
-		m, err := handoff.DecodeMessage(frame)
-		if err != nil {
-			exit(125)
-		}
-		if m.Kind != handoff.KindSignal {
-			continue
-		}
-		s.signals.Lock()
-		if n := unix.Signal(m.Number); s.target == 0 {
-			s.early = append(s.early, n)
-		} else {
-			s.signal(n)
-		}
-		s.signals.Unlock()
 	}
 }

@@ -1,6 +1,10 @@
 package child
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
+)
 
 // Securebits: uid 0 means nothing (NOROOT), and none of it can be changed back.
 const lockedSecurebits = 1<<0 | 1<<1 | // SECBIT_NOROOT, locked
@@ -8,8 +12,14 @@ const lockedSecurebits = 1<<0 | 1<<1 | // SECBIT_NOROOT, locked
 	1<<5 | // SECBIT_KEEP_CAPS stays off, locked
 	1<<6 | 1<<7 // SECBIT_NO_CAP_AMBIENT_RAISE, locked
 
-// dropCapabilities empties every capability set of every thread. The target is
-// forked from this thread and inherits what is left: nothing.
+// dropCapabilities empties every capability set of this thread. The target is
+// forked from it and inherits what is left: nothing.
+//
+// The other threads of ours are the Go runtime's own. They keep what they have,
+// over nothing but these namespaces: capset(2) reaches one thread only, and to
+// interrupt the others for it takes longer than all mounts together. No thread of
+// an init that isn't dumpable can be traced by the target, and one that has
+// capabilities even less.
 func (s *state) dropCapabilities() error {
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP+24; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
@@ -29,5 +39,5 @@ func (s *state) dropCapabilities() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fault("prctl PR_SET_NO_NEW_PRIVS", "", err)
 	}
-	return s.capset()
+	return fault("capset", "", linux.DropCapabilities())
 }

@@ -1,8 +1,6 @@
 package child
 
 import (
-	"sync"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -26,9 +24,6 @@ type state struct {
 	pidFDs  [2]int
 	skipped []uint32
 
-	signals  sync.Mutex
-	target   int           // guarded by signals; 0 before it has begun
-	early    []unix.Signal // guarded by signals; came before that
 	fellBack handoff.Fallbacks
 }
 
@@ -63,11 +58,8 @@ var steps = []struct {
 	{"chdir", (*state).chdir},
 	// Everything is built: tell, then let go of what built it.
 	{"ready", (*state).ready},
-	// The last thread of ours: those that come later count against the target's
-	// number of tasks.
-	{"listen", (*state).listen},
+	// As late as it can be: whatever is forked from here on counts.
 	{"pid_max", (*state).setPIDMax},
-	// Reaches every thread by a signal of the Go runtime's, so before these go.
 	{"capabilities", (*state).dropCapabilities},
 	{"signals", (*state).defaultSignals},
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/confine-run/confine/internal/linux"
 )
 
-func (s *state) capset() error { return fault("capset", "", linux.DropCapabilities()) }
-
 // start forks the target, or says why it can't be started and ends.
 func (s *state) start() (pid int) {
 	s.step = "exec"
 	path, err := lookPath(s.plan.Argv[0], s.plan.Env)
+	pidfd := -1
 	if err == nil {
-		pid, _, err = linux.ForkExec(0, s.targetCalls(path))
+		pid, pidfd, err = linux.ForkExec(0, s.targetCalls(path))
 	}
 	if err == nil {
-		m := handoff.Message{Kind: handoff.KindStarted, PID: uint32(pid)}
-		_ = linux.SendFrame(sock, m.Encode())
+		m := handoff.Message{Kind: handoff.KindStarted, PID: uint32(pid), HasPIDFD: true}
+		_ = linux.SendFrame(sock, m.Encode(), pidfd)
+		_ = unix.Close(pidfd)
 		return pid
 	}
 	m := handoff.Message{Kind: handoff.KindExecError, Step: "execve", Path: path, Errno: uint32(unix.EIO)}

@@ -19,7 +19,8 @@ import (
 //	rc N signalled SIGNAL,… WORD COMMAND…
 //	                         the same, and send it signals once it has written WORD
 //	refused COMMAND…         run "attempt COMMAND…" outside, where it has to succeed, and
-//	                         then inside ($CONFINE has the options), where it must not
+//	                         then inside ($CONFINE has the options), where it must not;
+//	                         with -anyway first, hosts may refuse it themselves
 //	jq FILE PATH VALUE       what a.b[0] is in a file of JSON; ~VALUE is a pattern
 //	agree FILE FILE          two ledgers, of explain or of runs, say the same
 //	clean [-wait]            nothing of the runs so far is left
@@ -79,9 +80,13 @@ func run(ts *testscript.TestScript, argv []string) int {
 const exitRefused = 3
 
 func cmdRefused(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 1, "refused COMMAND…")
+	needs(ts, neg, args, 1, "refused [-anyway] COMMAND…")
+	anyway := args[0] == "-anyway"
+	if anyway {
+		args = args[1:]
+	}
 	attempt := append([]string{ts.Getenv("ATTEMPT")}, args...)
-	if code := run(ts, attempt); code != 0 {
+	if code := run(ts, attempt); code != 0 && !(anyway && code == exitRefused) {
 		ts.Fatalf("outside, where it should succeed, exit code %d", code)
 	}
 	inside := append([]string{"confine"}, strings.Fields(ts.Getenv("CONFINE"))...)
@@ -98,9 +103,8 @@ func cmdUntouched(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // hasModule asks a Python: the one that PATH leads to, or the distribution's.
-func hasModule(python, name string) (bool, error) {
+func hasModule(python, name, cond string) (bool, error) {
 	if err := exec.Command(python, "-c", "import "+name).Run(); err != nil {
-		cond := "python:" + name
 		return false, host.MustRun(cond)
 	}
 	return true, nil

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,20 +18,39 @@ import (
 func cmdListen(ts *testscript.TestScript, neg bool, args []string) {
 	needs(ts, neg, args, 3, "listen tcp|unix|abstract NAME VAR")
 	kind, name := args[0], args[1]
-	network, address := "unix", ts.MkAbs(name)
+	network, address := "unix", ""
 	switch kind {
 	case "tcp":
 		network, address = "tcp4", "127.0.0.1:0"
 	case "abstract":
 		address = "@" + filepath.Base(ts.Getenv("OWN")) + strconv.Itoa(os.Getpid()) + name
 	case "unix":
+		ts.Setenv(args[2], ts.MkAbs(name))
+		listenAt(ts, ts.MkAbs(name))
+		return
 	default:
 		ts.Fatalf("listen: %q is none of tcp, unix, abstract", kind)
 	}
 	l, err := net.Listen(network, address)
 	ts.Check(err)
-	ts.Defer(func() { l.Close() })
 	ts.Setenv(args[2], l.Addr().String())
+	greet(ts, l)
+}
+
+// listenAt makes a socket in a directory whose name may be longer than an
+// address can be.
+func listenAt(ts *testscript.TestScript, path string) {
+	dir, err := os.Open(filepath.Dir(path))
+	ts.Check(err)
+	defer dir.Close()
+	l, err := net.Listen("unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
+	ts.Check(err)
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // by that name it isn't there any more
+	greet(ts, l)
+}
+
+func greet(ts *testscript.TestScript, l net.Listener) {
+	ts.Defer(func() { l.Close() })
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -51,9 +71,7 @@ func cmdPut(ts *testscript.TestScript, neg bool, args []string) {
 	case "fifo":
 		ts.Check(syscall.Mkfifo(path, 0o666))
 	case "socket":
-		l, err := net.Listen("unix", path)
-		ts.Check(err)
-		ts.Defer(func() { l.Close() })
+		listenAt(ts, path)
 	case "big":
 		n, err := strconv.ParseInt(size, 10, 64)
 		f, err2 := os.Create(path)

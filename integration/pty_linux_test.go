@@ -118,7 +118,7 @@ func TestTerminalIsOne(t *testing.T) {
 
 func TestWithoutTerminalThereIsNone(t *testing.T) {
 	t.Parallel()
-	s := onTerminal(t, "confine", "--tty", "never", "--", "sh", "-c", "test -t 1 || echo none; test -c /dev/tty && : </dev/tty || echo no controlling one")
+	s := onTerminal(t, "confine", "--tty", "never", "--", "sh", "-c", "test -t 1 || echo none; (exec 3</dev/tty) 2>/dev/null || echo no controlling one")
 	s.ended()
 	s.see("none")
 	s.see("no controlling one")

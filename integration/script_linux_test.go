@@ -84,10 +84,10 @@ func condition(cond string) (bool, error) {
 		cond = "program:" + name
 	}
 	if module, ok := strings.CutPrefix(cond, "python:"); ok {
-		return hasModule("python3", module)
+		return hasModule("python3", module, cond)
 	}
 	if module, ok := strings.CutPrefix(cond, "debian:"); ok {
-		return hasModule("/usr/bin/python3", module)
+		return hasModule("/usr/bin/python3", module, cond)
 	}
 	ok, err := host.Has(cond)
 	if err != nil || ok {

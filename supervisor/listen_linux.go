@@ -9,8 +9,8 @@ import (
 
 // event is a message of the child's, with the descriptors that came with it, or -1.
 type event struct {
-	message            *handoff.Message
-	proc, scratch, pty int
+	message                   *handoff.Message
+	proc, scratch, pty, pidfd int
 }
 
 // listen reads what the child says until it is gone. What can't be read ends the
@@ -28,11 +28,11 @@ func listen(sock int) <-chan event {
 			if err != nil {
 				return
 			}
-			e := event{message: m, proc: -1, scratch: -1, pty: -1}
+			e := event{message: m, proc: -1, scratch: -1, pty: -1, pidfd: -1}
 			for _, one := range []struct {
 				there bool
 				fd    *int
-			}{{m.HasProc, &e.proc}, {m.HasScratch, &e.scratch}, {m.HasPTY, &e.pty}} {
+			}{{m.HasProc, &e.proc}, {m.HasScratch, &e.scratch}, {m.HasPTY, &e.pty}, {m.HasPIDFD, &e.pidfd}} {
 				if one.there && len(fds) > 0 {
 					*one.fd, fds = fds[0], fds[1:]
 				}
@@ -44,8 +44,4 @@ func listen(sock int) <-chan event {
 		}
 	}()
 	return events
-}
-
-func (c *process) send(m *handoff.Message) error {
-	return linux.SendFrame(c.sock, m.Encode())
 }

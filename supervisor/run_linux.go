@@ -43,6 +43,8 @@ type run struct {
 	ready    bool
 
 	targetStarted bool
+	target        int           // pidfd
+	early         []unix.Signal // for a target that had not started yet
 	unwatch       func()
 
 	removed []string // protected paths that had come to be
@@ -57,7 +59,7 @@ type stage int
 const (
 	running stage = iota
 	asked         // SIGTERM was sent, or the caller's signal passed on
-	killed        // the init was told to kill
+	killed        // SIGKILL was sent to the target
 	shot          // the init was killed
 )
 
@@ -93,6 +95,9 @@ func (r *run) do(ctx context.Context) {
 		r.unwatch()
 	}
 	r.child.reap()
+	if r.targetStarted {
+		_ = unix.Close(r.target)
+	}
 	if r.ended.IsZero() {
 		r.ended = time.Now()
 	}
@@ -171,7 +176,10 @@ func (r *run) hear(e event) {
 	case handoff.KindExecError:
 		r.out.exec = &execError{path: m.Path, errno: unix.Errno(m.Errno), lookup: m.Step == "lookup"}
 	case handoff.KindStarted:
-		r.targetStarted = true
+		r.targetStarted, r.target = true, e.pidfd
+		for _, n := range r.early {
+			r.send(n)
+		}
 		if r.opts.Started != nil {
 			r.opts.Started()
 		}
@@ -235,7 +243,7 @@ func (r *run) enter(s stage, d time.Duration) {
 func (r *run) advance() {
 	switch r.stage {
 	case asked:
-		// The init kills the target, and then everything else, and can tell what
+		// The init kills everything else when the target is gone, and can tell what
 		// all of it used.
 		r.send(unix.SIGKILL)
 		r.enter(killed, initPatience)
@@ -245,9 +253,14 @@ func (r *run) advance() {
 	}
 }
 
+// send gives a signal to the target and to what is in its process group. What
+// comes before there is a target is for it, too.
 func (r *run) send(n unix.Signal) {
-	m := handoff.Message{Kind: handoff.KindSignal, Number: uint32(n)}
-	_ = r.child.send(&m)
+	if !r.targetStarted {
+		r.early = append(r.early, n)
+		return
+	}
+	signalGroup(r.target, n)
 }
 
 // passOn gives the caller's signal to the target. One that asks for an end

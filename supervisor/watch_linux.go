@@ -28,6 +28,10 @@ type watch struct {
 	hitSet map[status.Capability]bool // guarded by mu
 }
 
+// head is the start that a target gets: most short ones need no sample at all, and
+// the first would compete with them for a core.
+const head = 5 * time.Millisecond
+
 // hit is a limit that ends the run; broken is a watch that can't see any more.
 type hit struct {
 	cause  status.Cause
@@ -78,6 +82,11 @@ func newWatch(p *plan.Plan, killTasks bool, proc, scratch, pid int) (*watch, err
 
 func (w *watch) run() {
 	defer close(w.done)
+	select {
+	case <-w.stop:
+		return
+	case <-time.After(head):
+	}
 	if err := w.dog.Run(w.stop); err != nil {
 		w.found <- hit{broken: err}
 	}

@@ -9,8 +9,7 @@
 //	    │ ◀────────────── Ready + descriptors ─── │  everything is built
 //	    │                                         │  drop everything, execve
 //	    │ ◀────────────── ExecError ───────────── │  …or: execve refused
-//	    │ ◀────────────── Started ─────────────── │
-//	    │ ── Signal ────────────────────────────▶ │  passed on to the target's group
+//	    │ ◀────────────── Started + pidfd ─────── │
 //	    │ ◀────────────── Stopped ─────────────── │  (pty only) the target was stopped
 //	    │ ◀────────────── Exited ──────────────── │  target gone, everything else killed and reaped
 //

@@ -5,11 +5,10 @@ type Kind uint8
 
 const (
 	KindPlan       Kind = iota + 1 // in: Child
-	KindSignal                     // in: pass Number on to the target's process group
 	KindSetupError                 // out: Step, Op, Path, Errno
 	KindReady                      // out: Skipped, Fallbacks; descriptors: roots of proc and scratch, pty master
 	KindExecError                  // out: Step, Errno
-	KindStarted                    // out: PID, as seen inside
+	KindStarted                    // out: PID, as seen inside; descriptor: its pidfd
 	KindStopped                    // out: Number, the signal that stopped the target
 	KindExited                     // out: WaitStatus and what the whole tree used
 )
@@ -27,7 +26,7 @@ type Message struct {
 	Skipped   []uint32 // indices of optional mounts that were left out
 	Fallbacks Fallbacks
 
-	HasProc, HasScratch, HasPTY bool // which descriptors come with Ready, in this order
+	HasProc, HasScratch, HasPTY, HasPIDFD bool // which descriptors come with it, in this order
 
 	WaitStatus uint32
 	UserUS     int64 // microseconds, everything reaped inside
@@ -56,6 +55,7 @@ func (m *Message) code(c *codec) {
 	c.bool(&m.HasProc)
 	c.bool(&m.HasScratch)
 	c.bool(&m.HasPTY)
+	c.bool(&m.HasPIDFD)
 	num(c, &m.WaitStatus)
 	num(c, &m.UserUS)
 	num(c, &m.SystemUS)

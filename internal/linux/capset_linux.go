@@ -1,23 +1,17 @@
 package linux
 
 import (
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// DropCapabilities empties the effective, permitted and inheritable set of
-// every thread of the process: capset(2) reaches one thread only.
+// DropCapabilities empties the effective, permitted and inheritable set of the
+// calling thread, to which the caller has to be locked.
 func DropCapabilities() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
-	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET,
-		uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none[0])), 0)
-	if errno != 0 {
-		return errno
-	}
-	return nil
+	return unix.Capset(&header, &none[0])
 }
 
 // AmbientCapabilities are the calls after which exactly these capabilities
