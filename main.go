@@ -9,12 +9,6 @@
 //	supervisor             OUTSIDE: clones the child, watches, stops, reports
 //	child                  INSIDE: the steps, execve, and PID 1
 //	status                 HOW IT ENDED: the report
-//
-// The runtime is told not to look for a CPU quota at every start, twice a run:
-// what is parallel here waits.
-//
-//go:debug containermaxprocs=0
-//go:debug updatemaxprocs=0
 package main
 
 import (
@@ -27,7 +21,7 @@ import (
 )
 
 func main() {
-	confine.Init() // the inside, in a build without package early
+	confine.Init()   // the inside, in a build without package early
 	host.ProbeMain() // a throw-away process of doctor's never gets any further
 	os.Exit(cli.Main(cli.Confined()))
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +23,10 @@ func inside(words []string) int {
 	switch {
 	case len(words) == 1 && words[0] == "calls":
 		fmt.Println(fastestCall())
+	case len(words) == 1 && words[0] == "calls-filtered":
+		if err = allowAll(); err == nil {
+			fmt.Println(fastestCall())
+		}
 	case len(words) == 2 && words[0] == "write":
 		err = writeBytes(words[1])
 	case len(words) == 1 && words[0] == "read":
@@ -53,6 +59,17 @@ func fastestCall() float64 {
 		best = min(best, time.Since(began))
 	}
 	return float64(best) / calls
+}
+
+// allowAll loads the shortest filter there is, which allows everything.
+func allowAll() error {
+	runtime.LockOSThread()
+	filter := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}}
+	program := &unix.SockFprog{Len: 1, Filter: &filter[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(program)), 0, 0)
 }
 
 func writeBytes(count string) error {

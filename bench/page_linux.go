@@ -32,9 +32,14 @@ func describeHost() []string {
 	}
 	return []string{
 		fmt.Sprintf("%s, Linux %s %s", time.Now().UTC().Format("2006-01-02"), unix.ByteSliceToString(name.Release[:]), runtime.GOARCH),
-		fmt.Sprintf("%d CPUs (%s), load before the start %s", runtime.NumCPU(), cpuModel(), strings.Join(strings.Fields(string(load))[:min(3, len(strings.Fields(string(load))))], " ")),
+		fmt.Sprintf("%d CPUs (%s), load before the start %s", runtime.NumCPU(), cpuModel(), firstWords(string(load), 3)),
 		fmt.Sprintf("%s, as %s", runtime.Version(), user),
 	}
+}
+
+func firstWords(text string, n int) string {
+	words := strings.Fields(text)
+	return strings.Join(words[:min(n, len(words))], " ")
 }
 
 func cpuModel() string {
@@ -52,7 +57,7 @@ const intro = `# Benchmarks
 Written by ` + "`make bench`" + `; don't edit. Whatever is compared was measured in turns, A B C A B C.
 A figure is the median, with the least and the greatest beside it; a ratio is the median of the
 ratios within each round. Times are this host's; ratios are worth more. CPU is user and system time
-of all processes that were waited for, in milliseconds. Everything starts by the same fork and
+of all processes that were waited for, in milliseconds; bwrap doesn't wait for its own. Everything starts by the same fork and
 exec, with a short PATH and in an empty directory, unless it says otherwise.
 
 `

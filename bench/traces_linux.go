@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 )
 
-// traces are what runs could leave behind.
+// traces are what runs could leave behind, beside processes.
 type traces struct {
-	processes, mounts, files, cgroups, descriptors int
+	mounts, files, cgroups, descriptors int
 }
 
 func (t traces) String() string {
-	return fmt.Sprintf("%d processes, %d mounts, %d files, %d cgroups, %d descriptors",
-		t.processes, t.mounts, t.files, t.cgroups, t.descriptors)
+	return fmt.Sprintf("%d mounts, %d files, %d cgroups, %d descriptors",
+		t.mounts, t.files, t.cgroups, t.descriptors)
 }
 
 // beyond is an error naming what there is more of than before, or nil.
@@ -26,7 +26,6 @@ func (t traces) beyond(before traces) error {
 		what        string
 		now, before int
 	}{
-		{"processes", t.processes, before.processes},
 		{"mounts", t.mounts, before.mounts},
 		{"files", t.files, before.files},
 		{"cgroups", t.cgroups, before.cgroups},
@@ -40,9 +39,6 @@ func (t traces) beyond(before traces) error {
 }
 
 func (b *bench) traces() (t traces, err error) {
-	if t.processes, err = orphans(); err != nil {
-		return t, err
-	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return t, err

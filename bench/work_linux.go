@@ -48,7 +48,7 @@ func measurePytest(b *bench) (*result, error) {
 	c.dir = dir
 	peers = append(peers, b.timed("confine -p testing", c))
 	r.note("Start-up included. $TMPDIR is in memory for all of them.")
-	return r, r.compare(peers, b.rounds(9), "confine -p testing", atMost(1.02))
+	return r, r.compare(peers, b.rounds(7), "confine -p testing", atMost(1.02))
 }
 
 func (b *bench) withoutTmp() (env []string) {
@@ -61,7 +61,7 @@ func (b *bench) withoutTmp() (env []string) {
 }
 
 // packages is how many packages the program has that is built.
-const packages = 24
+const packages = 60
 
 func measureGoBuild(b *bench) (*result, error) {
 	r := &result{unit: "ms", base: "bare"}
@@ -95,7 +95,7 @@ func measureGoBuild(b *bench) (*result, error) {
 	}
 	peers = append(peers, p.changed(b.timed("confine -p testing --workdir rw", inside)))
 	r.note("%d packages change each time; the standard library comes from the build cache. All write to the same disk.", packages)
-	return r, r.compare(peers, b.rounds(9), "confine -p testing --workdir rw", atMost(1.02))
+	return r, r.compare(peers, b.rounds(7), "confine -p testing --workdir rw", atMost(1.02))
 }
 
 func goRoot() (string, error) {

@@ -59,20 +59,24 @@ func (s *state) mount(m *handoff.Mount) error {
 
 // bind shows a tree of the caller's.
 func (s *state) bind(m *handoff.Mount) error {
-	fd, dir, err := openSource(m)
+	tree, dir, err := cloneSource(m)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	return s.clone(fd, m, dir)
+	return s.show(tree, m, dir)
 }
 
-// clone attaches a copy of the mount at fd, with everything below, restricted.
+// clone shows a copy of the mount at fd, with everything below.
 func (s *state) clone(fd int, m *handoff.Mount, dir bool) error {
-	tree, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
+	tree, err := unix.OpenTree(fd, "", cloneTree|unix.AT_EMPTY_PATH)
 	if err != nil {
 		return fault("open_tree", m.Src, err)
 	}
+	return s.show(tree, m, dir)
+}
+
+// show restricts tree as m says, and attaches it.
+func (s *state) show(tree int, m *handoff.Mount, dir bool) error {
 	attr := unix.MOUNT_ATTR_NOSUID
 	if !m.Device {
 		attr |= unix.MOUNT_ATTR_NODEV
@@ -213,6 +217,7 @@ func (s *state) again(dst string, attr int) error {
 	if err := moveMount(tree, fd, ""); err != nil {
 		return err
 	}
+	s.forget(dst)
 	return s.restrictPlaced(dst, attr)
 }
 
@@ -247,6 +252,7 @@ func (s *state) mask(m *handoff.Mount) error {
 	if err := moveMount(tree, fd, ""); err != nil {
 		return err
 	}
+	s.forget(m.Dst)
 	return s.restrictPlaced(m.Dst, attr)
 }
 

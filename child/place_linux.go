@@ -2,6 +2,7 @@ package child
 
 import (
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -19,16 +20,48 @@ func openSource(m *handoff.Mount) (fd int, dir bool, err error) {
 	if err != nil {
 		return -1, false, fault("openat2", m.Src, err)
 	}
+	if dir, err = identify(fd, m); err != nil {
+		_ = unix.Close(fd)
+	}
+	return fd, dir, err
+}
+
+// cloneSource copies the mount at what the plan resolved, with everything below
+// it. A link on the way, put there since, leads to something else than the plan's
+// device and inode, and is refused like any other replacement.
+func cloneSource(m *handoff.Mount) (tree int, dir bool, err error) {
+	if m.Ino == 0 {
+		fd, dir, err := openSource(m)
+		if err != nil {
+			return -1, false, err
+		}
+		defer unix.Close(fd)
+		tree, err = unix.OpenTree(fd, "", cloneTree|unix.AT_EMPTY_PATH)
+		return tree, dir, fault("open_tree", m.Src, err)
+	}
+	tree, err = unix.OpenTree(unix.AT_FDCWD, m.Src, cloneTree|unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return -1, false, fault("open_tree", m.Src, err)
+	}
+	dir, err = identify(tree, m)
+	if err != nil {
+		_ = unix.Close(tree)
+	}
+	return tree, dir, err
+}
+
+const cloneTree = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
+
+// identify holds what was opened against the plan.
+func identify(fd int, m *handoff.Mount) (dir bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		_ = unix.Close(fd)
-		return -1, false, fault("fstat", m.Src, err)
+		return false, fault("fstat", m.Src, err)
 	}
 	if m.Ino != 0 && (uint64(st.Dev) != m.Dev || st.Ino != m.Ino) {
-		_ = unix.Close(fd)
-		return -1, false, fault("openat2 (replaced during set-up)", m.Src, unix.ESTALE)
+		return false, fault("open_tree (replaced during set-up)", m.Src, unix.ESTALE)
 	}
-	return fd, st.Mode&unix.S_IFMT == unix.S_IFDIR, nil
+	return st.Mode&unix.S_IFMT == unix.S_IFDIR, nil
 }
 
 // inside opens a path of the new root, by descriptor, following no link.
@@ -55,60 +88,83 @@ func (s *state) attachAt(tree int, dst string, isDir bool) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(dir)
-	err = unix.MoveMount(tree, "", dir, name, unix.MOVE_MOUNT_F_EMPTY_PATH)
-	if err != unix.ENOENT {
-		return fault("move_mount", dst, err)
+	if s.ours(dir) {
+		if isDir {
+			err = unix.Mkdirat(dir.fd, name, 0o755)
+		} else {
+			err = unix.Mknodat(dir.fd, name, unix.S_IFREG|0o644, 0)
+		}
+		if err != nil && err != unix.EEXIST {
+			return fault("mkdir", dst, err)
+		}
 	}
-	if err := s.ours(dir, dst); err != nil {
-		return err
+	err = unix.MoveMount(tree, "", dir.fd, name, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	if err == unix.ENOENT {
+		return notOurs(dst)
 	}
-	if isDir {
-		err = unix.Mkdirat(dir, name, 0o755)
-	} else {
-		err = unix.Mknodat(dir, name, unix.S_IFREG|0o644, 0)
-	}
-	if err != nil {
-		return fault("mkdir", dst, err)
-	}
-	return fault("move_mount", dst, unix.MoveMount(tree, "", dir, name, unix.MOVE_MOUNT_F_EMPTY_PATH))
+	s.forget(dst)
+	return fault("move_mount", dst, err)
+}
+
+// place is a directory of the new root that is held open, because what comes
+// next in the table often stands in the same one.
+type place struct {
+	path string // "" is none
+	fd   int
+	dev  uint64
 }
 
 // parent opens the directory that dst stands in, making what is missing on the
-// way, and gives the last name.
-func (s *state) parent(dst string) (fd int, name string, err error) {
-	dst = strings.TrimPrefix(dst, "/")
+// way, and gives the last name. It stays open until another one is asked for.
+func (s *state) parent(dst string) (dir *place, name string, err error) {
 	i := strings.LastIndexByte(dst, '/')
-	if i < 0 {
-		fd, err = unix.FcntlInt(uintptr(s.rootFD), unix.F_DUPFD_CLOEXEC, 0)
-		return fd, dst, fault("dup", "/", err)
+	up, name := dst[:i], dst[i+1:]
+	if up == "" {
+		up = "/"
 	}
-	up := "/" + dst[:i]
-	fd, err = s.inside(up)
+	if s.last.path == up {
+		return &s.last, name, nil
+	}
+	fd, err := s.inside(up)
 	if err == unix.ENOENT {
 		if err := s.makeDir(up, 0o755); err != nil {
-			return -1, "", err
+			return nil, "", err
 		}
 		fd, err = s.inside(up)
 	}
 	if err != nil {
-		return -1, "", fault("openat2", up, err)
+		return nil, "", fault("openat2", up, err)
 	}
-	return fd, dst[i+1:], nil
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		_ = unix.Close(fd)
+		return nil, "", fault("fstat", up, err)
+	}
+	s.forget(s.last.path)
+	s.last = place{path: up, fd: fd, dev: uint64(st.Dev)}
+	return &s.last, name, nil
+}
+
+// forget lets go of the open directory if something was mounted on it, or above.
+func (s *state) forget(dst string) {
+	if s.last.path != "" && (s.last.path == dst || strings.HasPrefix(s.last.path, dst+"/") || dst == "/") {
+		_ = unix.Close(s.last.fd)
+		s.last = place{}
+	}
 }
 
 // ours says whether a directory lies on one of the file systems made here.
 // Anything else is the caller's, where nothing is ever made.
-func (s *state) ours(dir int, path string) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(dir, &st); err != nil {
-		return fault("fstat", path, err)
-	}
+func (s *state) ours(dir *place) bool {
 	for _, dev := range s.devs {
-		if uint64(st.Dev) == dev {
-			return nil
+		if dir.dev == dev {
+			return true
 		}
 	}
+	return false
+}
+
+func notOurs(path string) error {
 	return fault("mkdir (a mount point is never made in the caller's tree)", path, unix.EROFS)
 }
 
@@ -131,38 +187,36 @@ func (s *state) makeDir(dst string, mode uint32) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(dir)
-	if err := s.ours(dir, dst); err != nil {
-		if fd, there := s.inside(dst); there == nil {
-			_ = unix.Close(fd)
-			return nil
+	if !s.ours(dir) {
+		fd, err := s.inside(dst)
+		if err != nil {
+			return notOurs(dst)
 		}
-		return err
+		return fault("close", dst, unix.Close(fd))
 	}
-	err = unix.Mkdirat(dir, name, mode)
+	err = unix.Mkdirat(dir.fd, name, mode)
 	if err == unix.EEXIST {
 		err = nil
 	}
 	return fault("mkdir", dst, err)
 }
 
-// makeFile writes a small file, or makes an empty mount point.
+// makeFile writes a small file.
 func (s *state) makeFile(m *handoff.Mount) error {
 	dir, name, err := s.parent(m.Dst)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(dir)
-	if err := s.ours(dir, m.Dst); err != nil {
-		return err
+	if !s.ours(dir) {
+		return notOurs(m.Dst)
 	}
-	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, m.Mode)
+	fd, err := unix.Openat(dir.fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, m.Mode)
 	if err != nil {
 		return fault("open", m.Dst, err)
 	}
 	defer unix.Close(fd)
-	for text := m.Text; text != ""; {
-		n, err := unix.Write(fd, []byte(text))
+	for text := unsafe.Slice(unsafe.StringData(m.Text), len(m.Text)); len(text) > 0; {
+		n, err := unix.Write(fd, text)
 		if err != nil {
 			return fault("write", m.Dst, err)
 		}
@@ -176,9 +230,8 @@ func (s *state) makeSymlink(m *handoff.Mount) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(dir)
-	if err := s.ours(dir, m.Dst); err != nil {
-		return err
+	if !s.ours(dir) {
+		return notOurs(m.Dst)
 	}
-	return fault("symlink", m.Dst, unix.Symlinkat(m.Text, dir, name))
+	return fault("symlink", m.Dst, unix.Symlinkat(m.Text, dir.fd, name))
 }

@@ -105,6 +105,7 @@ func moveMount(fd, dir int, path string) error {
 
 // pivot makes the new root the root, and lets go of the caller's tree.
 func (s *state) pivot() error {
+	s.forget(s.last.path)
 	if err := unix.Unmount("/proc/self/fd/"+strconv.Itoa(s.rootFD)+"/"+corner, unix.MNT_DETACH); err != nil {
 		return fault("umount", corner, err)
 	}

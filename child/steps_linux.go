@@ -17,6 +17,7 @@ type state struct {
 	scratch scratch
 	// devs are the file systems made here: ours to make mount points in.
 	devs []uint64
+	last place // the directory that was opened last
 
 	procFD  int // of the proc inside, for the supervisor's accounting
 	ptyFD   int // master

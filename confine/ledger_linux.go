@@ -94,6 +94,8 @@ func (p *planner) filesystemAsked() string {
 func (p *planner) network() status.Enforcement {
 	n := &p.policy.Network
 	switch {
+	case n.All && n.Log:
+		return notEnforceable("all, logged", "a log of attempts is not in this build")
 	case n.All:
 		return status.Enforcement{Requested: "all", Mechanism: "none", Details: "the caller's network"}
 	case len(n.Allow) == 0:

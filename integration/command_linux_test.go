@@ -28,7 +28,6 @@ import (
 //	untouched FILE TEXT      the file still holds just this line
 //	put FILE KIND            make what txtar can't: fifo, socket, or big:N
 //	foreign FROM TO          a copy of an executable, made for another machine
-//	pty OUT KEYS COMMAND…    run it on a terminal and type KEYS
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"rc":        cmdRC,
 	"refused":   cmdRefused,

@@ -14,6 +14,10 @@ import (
 	"github.com/creack/pty"
 )
 
+// prompt is an interactive shell's. What is typed before it is there goes to
+// whatever has the terminal.
+const prompt = "at the prompt$ "
+
 // screen is a terminal with a session of its own on it.
 type screen struct {
 	t    *testing.T
@@ -37,7 +41,7 @@ func onTerminal(t *testing.T, argv ...string) *screen {
 	cmd.Dir = dir
 	cmd.Env = []string{
 		"PATH=" + scene.programs + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(scene.dir, "nobody"),
-		"TERM=xterm", "PS1=", "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
+		"TERM=xterm", "PS1=" + prompt, "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
 	}
 	ptm, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 33, Cols: 77})
 	if err != nil {
@@ -70,9 +74,11 @@ func (s *screen) shown() string {
 }
 
 // see waits for a word.
-func (s *screen) see(word string) {
+func (s *screen) see(word string) { s.t.Helper(); s.seeTimes(word, 1) }
+
+func (s *screen) seeTimes(word string, n int) {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(s.shown(), word); {
+	for end := time.Now().Add(20 * time.Second); strings.Count(s.shown(), word) < n; {
 		if time.Now().After(end) {
 			s.t.Fatalf("no %q on the terminal:\n%s", word, s.shown())
 		}
@@ -163,15 +169,19 @@ func TestSuspendKeyStopsAndForegroundGoesOn(t *testing.T) {
 		t.Skip("no bash")
 	}
 	s := onTerminal(t, bash, "--norc", "--noprofile", "-i")
+	s.see(prompt)
 	s.keys("confine -- sh -c 'echo rea''dy; read x; echo got $x'\n")
 	s.see("ready")
 	s.keys("\x1a")
 	s.see("Stopped")
+	s.seeTimes(prompt, 2)
 	s.keys("echo out''side\n")
 	s.see("outside")
+	s.seeTimes(prompt, 3)
 	s.keys("fg\n")
 	s.keys("word\n")
 	s.see("got word")
+	s.seeTimes(prompt, 4)
 	s.keys("exit\n")
 	s.ended()
 }

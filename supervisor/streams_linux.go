@@ -10,7 +10,7 @@ import (
 )
 
 // streams are the three streams of a run. What the target gets are ends of our
-// own, never the caller's descriptors; see package output for the one exception.
+// own, never the caller's descriptors.
 type streams struct {
 	plan   *plan.Plan
 	opts   *Options
@@ -128,6 +128,24 @@ func (s *streams) end(patience time.Duration) {
 		}
 	}
 	if s.begun {
-		s.err = s.pump.End(patience)
+		if s.err = s.pump.End(patience); s.err == nil { // else the streams may still be in use
+			s.undelivered()
+		}
+	}
+}
+
+// undelivered tells the caller what its own side refused.
+func (s *streams) undelivered() {
+	if s.opts.Undelivered == nil {
+		return
+	}
+	for fd, name := range []string{1: "stdout", 2: "stderr"} {
+		out := s.out[fd]
+		if out == nil || out.Bytes() == 0 {
+			continue // nothing was written there, nothing was refused
+		}
+		if err := out.Err(); err != nil && !output.Gone(err) {
+			s.opts.Undelivered(name, err)
+		}
 	}
 }

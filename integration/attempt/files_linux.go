@@ -18,7 +18,6 @@ var fileTries = map[string]try{
 	"remove":    {1, remove},    // FILE
 	"rename":    {2, rename},    // FROM TO
 	"link":      {2, link},      // FROM TO, hard
-	"symlink":   {2, symlink},   // TEXT AT
 	"chmod":     {2, chmod},     // MODE FILE
 	"mkdir":     {1, mkdir},     // DIR
 	"overwrite": {1, overwrite}, // FILE that is being executed, such as /proc/1/exe
@@ -30,7 +29,6 @@ var fileTries = map[string]try{
 	"fds":       {0, fds},       // prints what is open
 	"fill":      {2, fill},      // FILE BYTES, really written
 	"files":     {2, files},     // DIR N: empty ones
-	"exists":    {1, exists},
 }
 
 func read(args []string) error {
@@ -68,11 +66,10 @@ func create(args []string) error {
 	return errors.Join(err, f.Close())
 }
 
-func remove(args []string) error  { return os.RemoveAll(args[0]) }
-func rename(args []string) error  { return os.Rename(args[0], args[1]) }
-func link(args []string) error    { return os.Link(args[0], args[1]) }
-func symlink(args []string) error { return os.Symlink(args[0], args[1]) }
-func mkdir(args []string) error   { return os.MkdirAll(args[0], 0o755) }
+func remove(args []string) error { return os.RemoveAll(args[0]) }
+func rename(args []string) error { return os.Rename(args[0], args[1]) }
+func link(args []string) error   { return os.Link(args[0], args[1]) }
+func mkdir(args []string) error  { return os.MkdirAll(args[0], 0o755) }
 
 func chmod(args []string) error {
 	mode, err := strconv.ParseUint(args[0], 8, 32)
@@ -80,11 +77,6 @@ func chmod(args []string) error {
 		return fmt.Errorf("%w: mode %q", errBroken, args[0])
 	}
 	return unix.Chmod(args[1], uint32(mode))
-}
-
-func exists(args []string) error {
-	_, err := os.Lstat(args[0])
-	return err
 }
 
 // overwrite opens without waiting for the program to end: ETXTBSY is a way in,

@@ -11,13 +11,12 @@ import (
 )
 
 var loadTries = map[string]try{
-	"alloc":  {2, alloc},     // MIB SECONDS: touched, and kept so long
-	"allocs": {3, allocs},    // N MIB SECONDS: in N children at once
-	"spin":   {1, spin},      // MILLISECONDS of CPU time
-	"spins":  {2, spins},     // N MILLISECONDS: N children one after another, each so much CPU time
-	"put":    {2, putOut},    // FD BYTES: 0, 1, 2 … 255, 0 …
-	"open":   {1, openMany},  // N descriptors at once
-	"stdin":  {0, readStdin}, // prints how many bytes there are
+	"alloc":  {2, alloc},    // MIB SECONDS: touched, and kept so long
+	"allocs": {3, allocs},   // N MIB SECONDS: in N children at once
+	"spin":   {1, spin},     // MILLISECONDS of CPU time
+	"spins":  {2, spins},    // N MILLISECONDS: N children one after another, each so much CPU time
+	"put":    {2, putOut},   // FD BYTES: 0, 1, 2 … 255, 0 …
+	"open":   {1, openMany}, // N descriptors at once
 }
 
 func alloc(args []string) error {
@@ -115,19 +114,4 @@ func openMany(args []string) error {
 		}
 	}
 	return nil
-}
-
-func readStdin([]string) error {
-	total, b := 0, make([]byte, 1<<16)
-	for {
-		n, err := unix.Read(0, b)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			fmt.Println(total)
-			return nil
-		}
-		total += n
-	}
 }

@@ -20,7 +20,6 @@ var processTries = map[string]try{
 	"sleep":     {1, sleep},     // SECONDS
 	"daemon":    {1, daemon},    // SECONDS: leaves a process of a session of its own, deaf
 	"stopped":   {1, stopped},   // SECONDS: leaves a stopped process
-	"kill":      {2, kill},      // PID SIGNAL
 	"killall":   {1, killAll},   // PID: every signal there is, one after another
 	"ptrace":    {1, ptrace},    // PID
 	"peek":      {1, peek},      // PID: process_vm_readv
@@ -28,7 +27,6 @@ var processTries = map[string]try{
 	"tree":      {2, grow},      // N SECONDS: N children at once, each sleeping; prints how many there were
 	"signalled": {3, signalled}, // SIGNAL,… WORD COMMAND…: sends them once it has written WORD
 	"bomb":      {2, bomb},      // N SECONDS: forks without pause, each child forking once more, N at most
-	"renice":    {1, renice},    // PID
 	"affinity":  {0, affinity},  // prints the number of cores
 }
 
@@ -98,14 +96,6 @@ func stopped(args []string) error {
 		return fmt.Errorf("%w: it did not stop", errBroken)
 	}
 	return err
-}
-
-func kill(args []string) error {
-	n, err := numbers(args)
-	if err != nil {
-		return err
-	}
-	return unix.Kill(int(n[0]), unix.Signal(n[1]))
 }
 
 // killAll leaves the real-time signals out that the C library uses.
@@ -226,10 +216,6 @@ func bomb(args []string) error {
 		go func() { _ = cmd.Wait() }()
 	}
 	return refused
-}
-
-func renice(args []string) error {
-	return withFD(args[0], func(pid int) error { return unix.Setpriority(unix.PRIO_PROCESS, pid, 5) })
 }
 
 func affinity([]string) error {

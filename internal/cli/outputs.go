@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/status"
@@ -12,6 +13,7 @@ import (
 type outputs struct {
 	report, events *sink
 	eventsErr      error // the first one; it is said at the end, when stderr is ours
+	streamErrs     []error
 }
 
 func openOutputs(inv *confine.Invocation) (*outputs, error) {
@@ -54,8 +56,14 @@ func (o *outputs) emit(e event) {
 	}
 }
 
+// undelivered keeps that one of the caller's streams did not take what the command wrote.
+func (o *outputs) undelivered(stream string, err error) {
+	o.streamErrs = append(o.streamErrs, fmt.Errorf("%s: write: %w", stream, err))
+}
+
 // ended writes the report, and the last event.
 func (o *outputs) ended(r *status.Report) (failed []error) {
+	failed = o.streamErrs
 	o.emit(event{Event: "ended", TraceID: r.TraceID, Report: r})
 	if o.events != nil && o.eventsErr == nil {
 		o.eventsErr = o.events.finish()

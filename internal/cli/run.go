@@ -45,6 +45,8 @@ func (s *session) start(r *confine.Resolved, argv []string) int {
 		TraceID: trace,
 		Notice:  s.log.notice,
 		Started: func() { out.started(trace) },
+
+		Undelivered: out.undelivered,
 	}
 	if s.log.level == "verbose" {
 		io.Planned = func(e *Explanation) { s.before(e, &r.Policy) }
@@ -63,12 +65,15 @@ func (s *session) start(r *confine.Resolved, argv []string) int {
 }
 
 // ended says how the run ended, everywhere where that was asked for. The exit
-// code is the run's; but a run that ended well and whose report could not be
-// written did not do what was asked for, and ends with 1.
+// code is the run's; but a run that ended well and whose output or report could
+// not be written did not do what was asked for, and ends with 1.
 func (s *session) ended(report *status.Report, r *confine.Resolved, out *outputs) int {
 	s.after(report, &r.Policy)
 	for _, rec := range outcomes(report, &r.Policy) {
 		s.log.outcome(rec)
+	}
+	if report.RC == rcOK && len(out.streamErrs) > 0 {
+		report.RC = rcProblem // known early enough for the report
 	}
 	rc := report.RC
 	failed := out.ended(report)

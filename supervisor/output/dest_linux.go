@@ -137,5 +137,5 @@ func (d *dest) close() {
 	}
 }
 
-// gone: the error says that nobody will ever read what is written.
-func gone(err error) bool { return err == unix.EPIPE || err == unix.ECONNRESET }
+// Gone says of the error of a write that nobody will ever read what is written.
+func Gone(err error) bool { return err == unix.EPIPE || err == unix.ECONNRESET }

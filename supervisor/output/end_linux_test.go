@@ -50,13 +50,13 @@ func TestNothingIsLeftOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep(t, file)
-	_, w := osPipe(t)
+	r, w := osPipe(t)
 	runtime.GC() // what other tests left
 	before := open()
 	const runs = 20
-	for range runs {
+	for i := range runs {
 		p := pump(t)
-		in, err := p.Stdin(int(file.Fd()))
+		in, err := p.Stdin([]int{int(file.Fd()), int(r.Fd())}[i%2])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,6 +31,7 @@ var roles = map[string]func(){
 	"session":  roleSession,
 	"job":      roleJob,
 	"bare-job": roleBareJob,
+	"no-tee":   roleNoTee,
 }
 
 func helper(role string, env ...string) *exec.Cmd {

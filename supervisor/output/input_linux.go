@@ -65,7 +65,8 @@ func (in *Input) reopen(mode int) {
 	}
 }
 
-// enter adds to the poll set what the input waits for; again: look again after a while.
+func (in *Input) ended() bool { return in.done }
+
 func (in *Input) enter(set []unix.PollFd) (_ []unix.PollFd, again bool) {
 	in.polled = [2]int{-1, -1}
 	for range turn {

@@ -13,7 +13,7 @@ import (
 // Pump serves all streams of one run.
 type Pump struct {
 	outs []*Stream
-	ins  []*Input
+	ins  []relay
 	null int // /dev/null for what is dropped; -1: none
 
 	mu      sync.Mutex
@@ -24,6 +24,17 @@ type Pump struct {
 	until atomic.Int64 // nanoseconds after began; noEnd: the run goes on
 	idle  chan struct{}
 	lost  bool
+}
+
+// relay brings the target something of the caller's.
+type relay interface {
+	// enter adds to the poll set what is waited for; again: look again after a while.
+	enter(set []unix.PollFd) (_ []unix.PollFd, again bool)
+	// leave acts on what poll found.
+	leave(set []unix.PollFd)
+	// end stops, and gives back what the target didn't take.
+	end()
+	ended() bool
 }
 
 const (
@@ -193,7 +204,7 @@ func (p *Pump) finished() bool {
 		}
 	}
 	for _, in := range p.ins {
-		if !in.done {
+		if !in.ended() {
 			return false
 		}
 	}

@@ -6,8 +6,8 @@ type Kind uint8
 const (
 	// Null reads nothing: /dev/null, or no standard input at all. The target gets a /dev/null of its own.
 	Null Kind = iota
-	// Handed is an anonymous pipe open for reading only. The target gets it, unread.
-	Handed
+	// Teed is an anonymous pipe. The target gets a pipe, and what it doesn't read stays in the caller's.
+	Teed
 	// Relayed is anything else. The target gets a pipe, and holds nothing of the
 	// caller's file, socket, device or terminal.
 	Relayed
@@ -17,8 +17,8 @@ func (k Kind) String() string {
 	switch k {
 	case Null:
 		return "null"
-	case Handed:
-		return "handed on"
+	case Teed:
+		return "teed"
 	}
 	return "relayed"
 }

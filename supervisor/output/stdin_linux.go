@@ -20,8 +20,8 @@ func Stdin(fd int) Kind {
 			return Null
 		}
 	case unix.S_IFIFO:
-		if flags&unix.O_ACCMODE == unix.O_RDONLY && anonymous(fd) {
-			return Handed
+		if anonymous(fd) {
+			return Teed
 		}
 	}
 	return Relayed
@@ -30,15 +30,19 @@ func Stdin(fd int) Kind {
 // Stdin makes the target's standard input out of the caller's fd, before Start.
 // The result is the caller's to close once the target has it.
 func (p *Pump) Stdin(fd int) (target int, err error) {
-	switch Stdin(fd) {
-	case Null:
+	kind := Stdin(fd)
+	if kind == Null {
 		return unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	case Handed:
-		return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 	}
 	r, w, err := Pipe()
 	if err != nil {
 		return -1, err
+	}
+	if kind == Teed {
+		if t, err := newTee(fd, r, w); err == nil {
+			p.ins = append(p.ins, t)
+			return r, nil
+		}
 	}
 	in, err := newInput(fd, w)
 	if err != nil {

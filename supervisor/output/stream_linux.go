@@ -149,7 +149,7 @@ func (s *Stream) fail(err error) {
 	s.pend, s.full = nil, false
 	s.dst.close()
 	s.dst = nil
-	if gone(err) && !s.pty && !s.capture {
+	if Gone(err) && !s.pty && !s.capture {
 		s.closeSrc()
 	}
 }
@@ -193,9 +193,13 @@ func (s *Stream) enlarge(dst int) {
 	}
 	s.big = true
 	for _, fd := range []int{s.src, dst} {
-		if size, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0); err == nil && size < pipeSize {
-			unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, pipeSize)
-		}
+		enlargePipe(fd)
+	}
+}
+
+func enlargePipe(fd int) {
+	if size, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0); err == nil && size < pipeSize {
+		unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, pipeSize)
 	}
 }
 

@@ -1,8 +1,6 @@
 package terminal
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -49,19 +47,16 @@ func TestLines(t *testing.T) {
 		name     string
 		terminal bool
 		before   string
-		say      func(*Lines)
+		lines    []string
 		want     string
 	}{
-		{"first", false, "", func(l *Lines) { l.Info("hello") }, "[confine] hello\n"},
-		{"after a line", false, "x\n", func(l *Lines) { l.Info("hello") }, "[confine] hello\n"},
-		{"in a line", false, "x", func(l *Lines) { l.Info("hello") }, "\n[confine] hello\n"},
-		{"two", false, "x", func(l *Lines) { l.Info("a"); l.Info("b") }, "\n[confine] a\n[confine] b\n"},
-		{"terminal, first", true, "", func(l *Lines) { l.Info("hello") }, "\r[confine] hello\r\n"},
-		{"terminal, in a line", true, "\x1b[31mx", func(l *Lines) { l.Info("hello") }, reset + "\r\r\n[confine] hello\r\n"},
-		{"terminal, in an escape sequence", true, "\x1b]0;ti", func(l *Lines) { l.Info("hello") }, reset + "\r\r\n[confine] hello\r\n"},
-		{"controls in an argument", false, "", func(l *Lines) { l.Info("run %s", "\x1b[2J\n[confine] OK") }, `[confine] run \x1b[2J\n[confine] OK` + "\n"},
-		{"hint", false, "", func(l *Lines) { l.Error("%v", errors.New("mount \"/x\"\nhint: try")) }, "[confine] mount \"/x\"\n[confine] hint: try\n"},
-		{"percent sign without arguments", false, "", func(l *Lines) { l.Info("50%") }, "[confine] 50%\n"},
+		{"first", false, "", []string{"hello"}, "hello\n"},
+		{"after a line", false, "x\n", []string{"hello"}, "hello\n"},
+		{"in a line", false, "x", []string{"hello"}, "\nhello\n"},
+		{"two", false, "x", []string{"a", "b"}, "\na\nb\n"},
+		{"terminal, first", true, "", []string{"hello"}, "\rhello\r\n"},
+		{"terminal, in a line", true, "\x1b[31mx", []string{"hello"}, reset + "\r\r\nhello\r\n"},
+		{"terminal, in an escape sequence", true, "\x1b]0;ti", []string{"hello"}, reset + "\r\r\nhello\r\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScreen(c.terminal)
@@ -69,40 +64,11 @@ func TestLines(t *testing.T) {
 				s.target(c.before)
 			}
 			s.take()
-			c.say(NewLines(s.Console, Normal, false))
+			s.Print(c.lines...)
 			if got := s.take(); got != c.want {
 				t.Errorf("%q\nwant %q", got, c.want)
 			}
 		})
-	}
-}
-
-func TestLevels(t *testing.T) {
-	for level, want := range map[Level]string{
-		Quiet:   "[confine] e\n",
-		Normal:  "[confine] e\n[confine] i\n",
-		Verbose: "[confine] e\n[confine] i\n[confine] d\n",
-	} {
-		s := newScreen(false)
-		l := NewLines(s.Console, level, false)
-		l.Error("e")
-		l.Info("i")
-		l.Debug("d")
-		if got := s.take(); got != want {
-			t.Errorf("level %d: %q", level, got)
-		}
-	}
-}
-
-func TestJSONLines(t *testing.T) {
-	s := newScreen(false)
-	l := NewLines(s.Console, Normal, true).With(Field{"trace_id", "4b\x1b"})
-	l.Error("no \"x\": %s\nhint: make one", "\u202e")
-	l.Info("done")
-	want := `{"level":"error","msg":"no \"x\": \u202e","hint":"make one","trace_id":"4b\u001b"}` + "\n" +
-		`{"level":"info","msg":"done","trace_id":"4b\u001b"}` + "\n"
-	if got := s.take(); got != want {
-		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 
@@ -130,7 +96,7 @@ func TestStatusLine(t *testing.T) {
 		{"in a line", func(s *screen) { s.target("a"); s.time = s.time.Add(calm); s.show(progress) }, "a"},
 		{"unchanged", func(s *screen) { s.show(progress); s.show(progress) }, drawn},
 		{"output erases it", func(s *screen) { s.show(progress); s.target("a\n") }, drawn + erase + "a\n"},
-		{"our lines erase it", func(s *screen) { s.show(progress); NewLines(s.Console, Normal, false).Info("x") }, drawn + erase + "\r[confine] x\r\n"},
+		{"our lines erase it", func(s *screen) { s.show(progress); s.Print("x") }, drawn + erase + "\rx\r\n"},
 		{"cleared once", func(s *screen) { s.show(progress); s.Clear(); s.Clear() }, drawn + erase},
 		{"in the background", func(s *screen) { s.inFront = func() bool { return false }; s.show(progress) }, ""},
 		{"on the alternate screen", func(s *screen) { s.target("\x1b[?1049h\n"); s.time = s.time.Add(calm); s.show(progress) }, "\x1b[?1049h\n"},
@@ -227,12 +193,4 @@ func FuzzAltScreen(f *testing.F) {
 			t.Errorf("%q: %v whole, %v in parts of %d", s, whole.on, parts.on, cut+1)
 		}
 	})
-}
-
-func ExampleLines() {
-	s := newScreen(false)
-	l := NewLines(s.Console, Normal, false)
-	l.Info("profile %s: %d limits", "testing", 7)
-	fmt.Print(s.take())
-	// Output: [confine] profile testing: 7 limits
 }

@@ -244,8 +244,8 @@ func TestConsoleOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.show(progress)
-	NewLines(c, Normal, false).Info("end")
-	want := []byte(erase + "\r[confine] end\r\r\n")
+	c.Print("end")
+	want := []byte(erase + "\rend\r\r\n")
 	got := make([]byte, 0, 200)
 	m.SetReadDeadline(time.Now().Add(patience))
 	for !bytes.HasSuffix(got, want) {
@@ -264,7 +264,7 @@ func roleBrokenStderr() {
 	r, w, _ := os.Pipe()
 	r.Close()
 	unix.Dup3(int(w.Fd()), 2, 0)
-	NewLines(NewConsole(os.Stderr), Normal, false).Error("nobody reads this")
+	NewConsole(os.Stderr).Print("nobody reads this")
 	fmt.Print("alive")
 }
 

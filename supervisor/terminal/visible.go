@@ -46,33 +46,3 @@ func firstHidden(s string) int {
 	}
 	return -1
 }
-
-// appendJSON appends s as a JSON string in which nothing but printable characters
-// stands as itself. Bytes that aren't UTF-8 become U+FFFD.
-func appendJSON(b []byte, s string) []byte {
-	b = append(b, '"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b = append(b, '\\', byte(r))
-		case r == '\n':
-			b = append(b, `\n`...)
-		case r == '\t':
-			b = append(b, `\t`...)
-		case strconv.IsPrint(r):
-			b = utf8.AppendRune(b, r)
-		case r >= 0x10000:
-			r -= 0x10000
-			b = appendUnit(b, 0xd800+r>>10)
-			b = appendUnit(b, 0xdc00+r&0x3ff)
-		default:
-			b = appendUnit(b, r)
-		}
-	}
-	return append(b, '"')
-}
-
-// appendUnit appends one UTF-16 unit, escaped.
-func appendUnit(b []byte, r rune) []byte {
-	return append(b, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
-}

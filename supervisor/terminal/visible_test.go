@@ -1,9 +1,7 @@
 package terminal
 
 import (
-	"encoding/json"
 	"strconv"
-	"strings"
 	"testing"
 	"unicode/utf8"
 )
@@ -47,27 +45,6 @@ func FuzzVisible(f *testing.F) {
 		}
 		if !utf8.ValidString(got) || Visible(got) != got {
 			t.Errorf("%q from %q", got, s)
-		}
-	})
-}
-
-func FuzzJSON(f *testing.F) {
-	for _, s := range []string{"", `a"\`, "\x1b\n\t\x7f\u009b", "\U000e0041🙂", "\xff"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		got := appendJSON(nil, s)
-		for _, r := range string(got) {
-			if !strconv.IsPrint(r) {
-				t.Errorf("%q from %q", got, s)
-			}
-		}
-		var back string
-		if err := json.Unmarshal(got, &back); err != nil {
-			t.Fatalf("%s: %v", got, err)
-		}
-		if want := strings.ToValidUTF8(s, "\ufffd"); utf8.ValidString(s) && back != want {
-			t.Errorf("%q came back as %q", s, back)
 		}
 	})
 }

@@ -1,0 +1,113 @@
+package child
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
+)
+
+// rooted is a state whose new root is an ordinary directory.
+func rooted(t *testing.T) (*state, string) {
+	t.Helper()
+	dir := t.TempDir()
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &state{rootFD: fd}
+	t.Cleanup(func() {
+		s.forget("/")
+		_ = unix.Close(fd)
+	})
+	if err := s.own(fd, "/"); err != nil {
+		t.Fatal(err)
+	}
+	return s, dir
+}
+
+func TestWhatLeadsToAPlaceIsMade(t *testing.T) {
+	s, dir := rooted(t)
+	for _, err := range []error{
+		s.makeDir("/a/b/c", 0o755),
+		s.makeFile(&handoff.Mount{Dst: "/a/b/file", Text: "text", Mode: 0o644}),
+		s.makeSymlink(&handoff.Mount{Dst: "/link", Text: "a"}),
+		s.makeDir("/a/b/c", 0o755), // there already
+	} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "link/b/file")); string(text) != "text" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if st, err := os.Stat(filepath.Join(dir, "a/b/c")); err != nil || !st.IsDir() {
+		t.Errorf("a/b/c: %v", err)
+	}
+}
+
+func TestNothingIsMadeBehindALinkOrInTheCallersTree(t *testing.T) {
+	s, dir := rooted(t)
+	outside := t.TempDir()
+	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.makeDir("/link/new", 0o755); err == nil {
+		t.Error("made a directory behind a link")
+	}
+	if err := s.makeDir("/mine", 0o755); err != nil { // the control
+		t.Fatal(err)
+	}
+	s.devs = nil // from here on all of it is the caller's
+	if err := s.makeDir("/theirs", 0o755); !isErrno(err, unix.EROFS) {
+		t.Errorf("made a directory in the caller's tree: %v", err)
+	}
+	if names, _ := os.ReadDir(outside); len(names) != 0 {
+		t.Errorf("outside: %v", names)
+	}
+}
+
+// A mount covers what is held open below it. A rename stands for the mount here:
+// the path leads elsewhere from then on.
+func TestADirectoryThatIsCoveredIsLeft(t *testing.T) {
+	const at = "/a/b"
+	for _, c := range []struct {
+		name, mounted string
+		left          bool
+	}{
+		{"mounted there", at, true},
+		{"mounted above", "/a", true},
+		{"mounted beside, with a name that begins alike", "/a/bc", false},
+		{"mounted below", "/a/b/c", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, dir := rooted(t)
+			if err := s.makeDir(at+"/first", 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(dir+at, dir+"/old"); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(dir+at, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			s.forget(c.mounted)
+			if err := s.makeDir(at+"/second", 0o755); err != nil {
+				t.Fatal(err)
+			}
+			_, err := os.Stat(dir + at + "/second")
+			if left := err == nil; left != c.left {
+				t.Errorf("left: %v, want %v", left, c.left)
+			}
+		})
+	}
+}
+
+func isErrno(err error, errno unix.Errno) bool {
+	var f *failure
+	return errors.As(err, &f) && f.errno == errno
+}

@@ -1,0 +1,246 @@
+package output
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// fill puts data into a pipe that has room for it.
+func fill(t testing.TB, w *os.File, data []byte) {
+	t.Helper()
+	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, pipeSize); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStdinPipeStaysUnread(t *testing.T) {
+	data := noise(200_000)
+	for _, take := range []int{0, 1, 4095, 4096, 4097, 70_000, 199_999, 200_000} {
+		for _, chunk := range []int{1, 1000, 4096, 1 << 20} {
+			for _, open := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%d by %d, writer open %v", take, chunk, open), func(t *testing.T) {
+					r, w := osPipe(t)
+					fill(t, w, data)
+					if !open {
+						w.Close()
+					}
+					p, target := stdin(t, int(r.Fd()))
+					got := make([]byte, take)
+					for rest := got; len(rest) > 0; {
+						n, err := target.Read(rest[:min(chunk, len(rest))])
+						if err != nil {
+							t.Fatal(err)
+						}
+						rest = rest[n:]
+					}
+					if !bytes.Equal(got, data[:take]) {
+						t.Error("the target read something else")
+					}
+					ended(t, p)
+					w.Close()
+					if rest, err := io.ReadAll(r); err != nil || !bytes.Equal(rest, data[take:]) {
+						t.Errorf("%d bytes are left to the next reader, want %d; %v", len(rest), len(data)-take, err)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestStdinPipeServesOneAfterAnother(t *testing.T) {
+	r, w := osPipe(t)
+	data := noise(100_000)
+	go func() { w.Write(data); w.Close() }()
+	var got []byte
+	for run := 0; len(got) < len(data); run++ {
+		p, target := stdin(t, int(r.Fd()))
+		b := make([]byte, min(run*37, len(data)-len(got)))
+		if _, err := io.ReadFull(target, b); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, b...)
+		ended(t, p)
+		target.Close()
+	}
+	if !bytes.Equal(got, data) {
+		t.Error("not what was written")
+	}
+}
+
+func TestStdinPipeCantBeWrittenByTheTarget(t *testing.T) {
+	inject := func(fd int) error {
+		w, err := reopen(fd, unix.O_WRONLY|unix.O_NONBLOCK)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(w)
+		_, err = unix.Write(w, []byte("INJECT"))
+		return err
+	}
+	const read = 2
+	next := func(r, w *os.File) string {
+		w.WriteString("more")
+		w.Close()
+		b, _ := io.ReadAll(r)
+		return string(b)
+	}
+	r, w := osPipe(t)
+	w.WriteString("both")
+	if err := inject(int(r.Fd())); err != nil { // the control: what holds the pipe itself can write there
+		t.Fatal(err)
+	}
+	io.ReadFull(r, make([]byte, read))
+	if got := next(r, w); got != "thINJECTmore" {
+		t.Fatalf("bare: %q", got)
+	}
+	for _, when := range []string{"before it reads", "after"} {
+		r, w := osPipe(t)
+		w.WriteString("both")
+		p, target := stdin(t, int(r.Fd()))
+		if when == "after" {
+			io.ReadFull(target, make([]byte, read))
+		}
+		err := inject(int(target.Fd()))
+		if err != nil && err != unix.EAGAIN { // as a rule its own pipe is full
+			t.Fatal(err)
+		}
+		ended(t, p)
+		// Its own writing may hide from the count what it read, but adds nothing.
+		if got := next(r, w); got != "thmore" && got != "bothmore" {
+			t.Errorf("%s: the next reader gets %q", when, got)
+		}
+	}
+}
+
+func TestStdinPipeRoundTrip(t *testing.T) {
+	data := noise(50 << 20)
+	want := sha256.Sum256(data)
+	for _, nonblock := range []bool{false, true} {
+		for _, chunk := range []int{3000, 8192, 128 << 10} {
+			t.Run(fmt.Sprintf("by %d, O_NONBLOCK %v", chunk, nonblock), func(t *testing.T) {
+				r, w := osPipe(t)
+				if err := unix.SetNonblock(int(r.Fd()), nonblock); err != nil {
+					t.Fatal(err)
+				}
+				before, _ := unix.FcntlInt(r.Fd(), unix.F_GETFL, 0)
+				p, target := stdin(t, int(r.Fd()))
+				go func() { w.Write(data); w.Close() }()
+				sum := sha256.New()
+				if _, err := io.CopyBuffer(struct{ io.Writer }{sum}, struct{ io.Reader }{target}, make([]byte, chunk)); err != nil {
+					t.Fatal(err)
+				}
+				if [32]byte(sum.Sum(nil)) != want {
+					t.Error("not what was written")
+				}
+				ended(t, p)
+				if after, _ := unix.FcntlInt(r.Fd(), unix.F_GETFL, 0); after != before {
+					t.Errorf("flags %#x became %#x", before, after)
+				}
+			})
+		}
+	}
+}
+
+func TestStdinPipeOfASlowWriter(t *testing.T) {
+	r, w := osPipe(t)
+	p, target := stdin(t, int(r.Fd()))
+	lines := bufio.NewReader(target)
+	for i := range 1000 {
+		want := fmt.Sprintf("line %d\n", i)
+		w.WriteString(want)
+		if got := next(t, lines); got != want {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	}
+	w.Close()
+	if b := within(t, collect(target), "end of file"); len(b) > 0 {
+		t.Errorf("%q", b)
+	}
+	within(t, p.idle, "the pump's end")
+	ended(t, p)
+}
+
+func TestStdinPipeWhoseWriterDies(t *testing.T) {
+	r, w := osPipe(t)
+	c := helper("write", "SIZE=10000000000")
+	c.Stdout = w
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	p, target := stdin(t, int(r.Fd()))
+	if _, err := io.ReadFull(target, make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	c.Process.Kill()
+	c.Wait()
+	within(t, collect(target), "end of file")
+	ended(t, p)
+}
+
+// TestStdinPipeNobodyReads: the writer has to wait where it has to without us.
+func TestStdinPipeNobodyReads(t *testing.T) {
+	room := func(relayed bool) (n int) {
+		r, w := osPipe(t)
+		unix.SetNonblock(int(w.Fd()), true)
+		if relayed {
+			p, _ := stdin(t, int(r.Fd()))
+			defer ended(t, p)
+		}
+		for {
+			m, err := unix.Write(int(w.Fd()), make([]byte, 1000))
+			if err != nil {
+				return n
+			}
+			n += m
+		}
+	}
+	if bare, ours := room(false), room(true); bare != ours {
+		t.Errorf("%d bytes can be written, %d without us", ours, bare)
+	}
+}
+
+func TestStdinPipeWithoutTee(t *testing.T) {
+	c := helper("no-tee")
+	c.Stdin = bytes.NewReader(noise(1 << 20)) // a pipe
+	out, err := c.Output()
+	if want := fmt.Sprintf("relayed %x", sha256.Sum256(noise(1<<20))); string(out) != want || err != nil {
+		t.Errorf("%s, %v, want %s", out, err, want)
+	}
+}
+
+// roleNoTee relays a pipe where a filter refuses tee.
+func roleNoTee() {
+	refuse := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the system call's number
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_TEE, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	if err := filter(refuse); err != nil {
+		panic(err)
+	}
+	p, _ := New()
+	fd, err := p.Stdin(0)
+	if err != nil {
+		panic(err)
+	}
+	if _, teed := p.ins[0].(*Tee); !teed {
+		fmt.Print("relayed ")
+	}
+	p.Start()
+	sum := sha256.New()
+	io.Copy(sum, os.NewFile(uintptr(fd), "stdin"))
+	fmt.Printf("%x", sum.Sum(nil))
+	p.End(0)
+}
