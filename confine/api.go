@@ -3,7 +3,6 @@ package confine
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 
 	"github.com/confine-run/confine/status"
 )
@@ -35,22 +34,20 @@ type Running struct {
 // Start begins a run and returns. What io names stays open until the run's end.
 func Start(ctx context.Context, policy *Policy, command *Command, io IO) (*Running, error) {
 	copied := *policy
-	plan, err := NewPlan(&copied, command)
-	r := &Running{done: make(chan struct{})}
-	var cant *Unenforceable
-	if errors.As(err, &cant) {
-		r.cancel, r.report = func() {}, Refused(cant, &copied, command)
-		close(r.done)
-		return r, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	ctx, r.cancel = context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	r := &Running{cancel: cancel, done: make(chan struct{})}
+	planned := make(chan error, 2)
 	go func() {
 		defer close(r.done)
-		r.report = Execute(ctx, plan, io)
+		var err error
+		r.report, err = Execute(ctx, &copied, command, io, func(*Plan) { planned <- nil })
+		planned <- err
 	}()
+	if err := <-planned; err != nil {
+		cancel()
+		<-r.done
+		return nil, err
+	}
 	return r, nil
 }
 

@@ -85,13 +85,18 @@ func (p *planner) identity() error {
 	return nil
 }
 
-func (p *planner) namespaces() error {
+// namespaces that a run gets: all, but for the caller's network if that is asked for.
+func namespaces(policy *Policy) uintptr {
 	flags := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP)
-	if !p.policy.Network.All {
+	if !policy.Network.All {
 		flags |= unix.CLONE_NEWNET
 	}
-	p.plan.Namespaces = flags
-	p.plan.Child.Namespaces = uint64(flags)
+	return flags
+}
+
+func (p *planner) namespaces() error {
+	p.plan.Namespaces = namespaces(p.policy)
+	p.plan.Child.Namespaces = uint64(p.plan.Namespaces)
 	p.plan.Child.Hostname = hostname
 	return nil
 }

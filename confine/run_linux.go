@@ -29,10 +29,43 @@ func Init() {
 	}
 }
 
-// Execute carries out a plan and gives the report. It returns when nothing of
-// the run is left.
-func Execute(ctx context.Context, p *Plan, o IO) *status.Report {
-	r := supervisor.Run(ctx, &p.Plan, o)
+// Execute plans and carries out, at the same time as far as that goes: the child
+// is started while the plan is made, and does nothing until it has it. It returns
+// when nothing of the run is left. planned, if not nil, is called with the plan
+// before anything else happens.
+//
+// The error is about what was asked for, and nothing was started; everything else
+// is in the report.
+func Execute(ctx context.Context, policy *Policy, command *Command, io IO, planned func(*Plan)) (*status.Report, error) {
+	if err := command.fill(); err != nil {
+		return nil, err
+	}
+	var p *Plan
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p, err = NewPlan(policy, command)
+	}()
+	ready := supervisor.Prepare(namespaces(policy), command.TTY, io)
+	<-done
+	var cant *Unenforceable
+	switch {
+	case errors.As(err, &cant):
+		ready.Discard()
+		return Refused(cant, policy, command), nil
+	case err != nil:
+		ready.Discard()
+		return nil, err
+	}
+	if planned != nil {
+		planned(p)
+	}
+	return explained(ready.Run(ctx, &p.Plan), policy, command), nil
+}
+
+// explained adds to a failed set-up what this host has to say about it.
+func explained(r *status.Report, policy *Policy, command *Command) *status.Report {
 	if e := r.SetupError; e != nil && e.Errno != 0 {
 		reason, hint := host.Diagnose(host.Current(), host.Failure{Step: e.Step, Op: e.Op, Path: e.Path, Errno: syscall.Errno(e.Errno)})
 		if e.Hint == "" {
@@ -47,19 +80,5 @@ func Execute(ctx context.Context, p *Plan, o IO) *status.Report {
 			}
 		}
 	}
-	return complete(r, p.policy, p.command)
-}
-
-// RunCommand plans and executes. What is wrong with the words themselves is an
-// error, and nothing was started; everything else is in the report.
-func RunCommand(ctx context.Context, policy *Policy, command *Command, o IO) (*status.Report, error) {
-	p, err := NewPlan(policy, command)
-	var cant *Unenforceable
-	if errors.As(err, &cant) {
-		return Refused(cant, policy, command), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return Execute(ctx, p, o), nil
+	return complete(r, policy, command)
 }

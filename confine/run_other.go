@@ -58,10 +58,12 @@ func NewPlan(policy *Policy, command *Command) (*Plan, error) {
 // Init does nothing here.
 func Init() {}
 
-// Execute has no plan to carry out, since NewPlan makes none.
-func Execute(_ context.Context, p *Plan, _ IO) *status.Report {
-	_, err := NewPlan(p.policy, &Command{Argv: []string{"-"}, Dir: ".", Environ: []string{}})
+// Execute reports that nothing can be carried out.
+func Execute(_ context.Context, policy *Policy, command *Command, _ IO, _ func(*Plan)) (*status.Report, error) {
+	_, err := NewPlan(policy, command)
 	var cant *Unenforceable
-	errors.As(err, &cant)
-	return Refused(cant, p.policy, &Command{})
+	if !errors.As(err, &cant) {
+		return nil, err
+	}
+	return Refused(cant, policy, command), nil
 }

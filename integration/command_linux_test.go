@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -118,6 +119,8 @@ func cmdForeign(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s is no ELF file", args[0])
 	}
 	b[machine], b[machine+1] = sparc64, 0
+	syscall.ForkLock.RLock() // as in copyProgram
+	defer syscall.ForkLock.RUnlock()
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o755))
 }
 

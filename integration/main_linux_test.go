@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/confine-run/confine/internal/host"
@@ -81,7 +82,11 @@ func build(out, pkg string) error {
 	return os.Chmod(out, 0o755)
 }
 
+// copyProgram lets nobody fork meanwhile: a process that has the copy open for
+// writing, for as long as it takes it to execve, keeps it from being executed.
 func copyProgram(from, to string) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	in, err := os.Open(from)
 	if err != nil {
 		return err

@@ -63,28 +63,64 @@ const (
 	shot          // the init was killed
 )
 
-// Run carries out a plan. It always gives a report, whatever happened.
-func Run(ctx context.Context, p *plan.Plan, o Options) *status.Report {
-	// The child dies with the thread that made it.
+// Prepared is a child that waits for its plan. It has done nothing yet.
+type Prepared struct {
+	opts  *Options
+	io    *streams
+	child *process
+	err   *SetupError
+}
+
+// Prepare clones the child ahead of its plan, so that the one starts while the
+// other is made. namespaces and tty are those of the plan. The calling goroutine
+// is locked to its thread until Run or Discard, which it has to call: the child
+// dies with the thread that made it.
+func Prepare(namespaces uintptr, tty [3]bool, o Options) *Prepared {
 	runtime.LockOSThread()
+	p := &Prepared{opts: &o}
+	var err error
+	if p.io, err = openStreams(tty, p.opts); err != nil {
+		p.err = &SetupError{Step: "streams", Op: "pipe", Errno: errnoOf(err)}
+		return p
+	}
+	p.child, p.err = start(namespaces, p.io.target)
+	p.io.started()
+	return p
+}
+
+// Discard ends a child that will get no plan.
+func (p *Prepared) Discard() {
 	defer runtime.UnlockOSThread()
-	r := &run{plan: p, opts: &o}
-	r.out.seccompKills = p.SeccompKills
-	r.out.cpuLimit = p.Watch.CPU
-	r.do(ctx)
+	if p.child != nil {
+		p.child.discard()
+	}
+	if p.io != nil {
+		p.io.end(0)
+	}
+}
+
+// Run carries out the plan. It always gives a report, whatever happened.
+func (p *Prepared) Run(ctx context.Context, pl *plan.Plan) *status.Report {
+	defer runtime.UnlockOSThread()
+	r := &run{plan: pl, opts: p.opts, io: p.io, child: p.child}
+	r.out.setup = p.err
+	r.out.seccompKills = pl.SeccompKills
+	r.out.cpuLimit = pl.Watch.CPU
+	if p.io != nil {
+		p.io.limit = pl.Watch.Output
+		r.do(ctx)
+	}
 	return r.report()
 }
 
 func (r *run) do(ctx context.Context) {
-	var err error
-	if r.io, err = openStreams(r.plan, r.opts); err != nil {
-		r.out.setup = &SetupError{Step: "streams", Op: "pipe", Errno: errnoOf(err)}
-		return
+	if r.out.setup == nil {
+		r.out.setup = r.child.send(r.plan)
 	}
-	r.child, err = start(r.plan, r.io.target)
-	r.io.started()
-	if err != nil {
-		r.out.setup = err.(*SetupError)
+	if r.child == nil || r.out.setup != nil {
+		if r.child != nil {
+			r.child.discard()
+		}
 		r.io.end(0)
 		return
 	}

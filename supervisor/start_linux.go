@@ -39,12 +39,12 @@ type process struct {
 	sock  int
 }
 
-// start clones the child into its namespaces, writes its id maps, and sends it
-// the plan. The calling goroutine has to be locked to its thread, and that
-// thread has to live as long as the run: PDEATHSIG fires when it ends.
+// start clones the child into its namespaces. The calling goroutine has to be
+// locked to its thread, and that thread has to live as long as the run:
+// PDEATHSIG fires when it ends.
 //
 // files are the child's 0, 1 and 2.
-func start(p *plan.Plan, files [3]int) (*process, error) {
+func start(namespaces uintptr, files [3]int) (*process, *SetupError) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, &SetupError{Step: "start", Op: "socketpair", Errno: errnoOf(err)}
@@ -52,7 +52,7 @@ func start(p *plan.Plan, files [3]int) (*process, error) {
 	child := &process{pidfd: -1, sock: pair[0]}
 	calls, err := childCalls([]int{files[0], files[1], files[2], pair[1]})
 	if err == nil {
-		child.pid, child.pidfd, err = linux.ForkExec(p.Namespaces, calls)
+		child.pid, child.pidfd, err = linux.ForkExec(namespaces, calls)
 	}
 	closeDuplicates(calls)
 	_ = unix.Close(pair[1])
@@ -64,16 +64,19 @@ func start(p *plan.Plan, files [3]int) (*process, error) {
 		}
 		return nil, failed
 	}
-	if err := child.writeMaps(p); err != nil {
-		child.discard()
-		return nil, err
-	}
-	if err := linux.SendFrame(child.sock, handoff.EncodeChild(&p.Child)); err != nil && err != unix.EPIPE {
-		// EPIPE: the child has ended, and has said why.
-		child.discard()
-		return nil, &SetupError{Step: "start", Op: "sendmsg", Errno: errnoOf(err)}
-	}
 	return child, nil
+}
+
+// send writes the id maps and sends the plan.
+func (c *process) send(p *plan.Plan) *SetupError {
+	if err := c.writeMaps(p); err != nil {
+		return err
+	}
+	err := linux.SendFrame(c.sock, handoff.EncodeChild(&p.Child))
+	if err == nil || err == unix.EPIPE || err == unix.ECONNRESET {
+		return nil // a child that has ended has said why
+	}
+	return &SetupError{Step: "start", Op: "sendmsg", Errno: errnoOf(err)}
 }
 
 // childCalls is everything between clone and the child's first instruction.
@@ -110,7 +113,7 @@ func closeDuplicates(calls []linux.Call) {
 
 // writeMaps writes the one id that is mapped. It is written from outside, since
 // only there root may map another id than its own (--user).
-func (c *process) writeMaps(p *plan.Plan) error {
+func (c *process) writeMaps(p *plan.Plan) *SetupError {
 	if p.Namespaces&unix.CLONE_NEWUSER == 0 {
 		return nil
 	}
@@ -131,7 +134,7 @@ func mapLine(m plan.IDMap) string {
 	return strconv.FormatUint(uint64(m.Inside), 10) + " " + strconv.FormatUint(uint64(m.Outside), 10) + " 1"
 }
 
-func writeFile(path, text string) error {
+func writeFile(path, text string) *SetupError {
 	name := path[len(path)-len(baseOf(path)):]
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/supervisor/output"
 )
 
 // streams are the three streams of a run. What the target gets are ends of our
 // own, never the caller's descriptors.
 type streams struct {
-	plan   *plan.Plan
+	tty    [3]bool
+	limit  int64 // bytes per stream; 0: none
 	opts   *Options
 	pump   *output.Pump
 	target [3]int // the child's 0, 1, 2, until it has them
@@ -22,8 +22,8 @@ type streams struct {
 	err    error
 }
 
-func openStreams(p *plan.Plan, o *Options) (*streams, error) {
-	s := &streams{plan: p, opts: o, target: [3]int{-1, -1, -1}, source: [3]int{-1, -1, -1}}
+func openStreams(tty [3]bool, o *Options) (*streams, error) {
+	s := &streams{tty: tty, opts: o, target: [3]int{-1, -1, -1}, source: [3]int{-1, -1, -1}}
 	pump, err := output.New()
 	if err != nil {
 		return nil, err
@@ -32,6 +32,7 @@ func openStreams(p *plan.Plan, o *Options) (*streams, error) {
 	for fd := range s.target {
 		if err := s.open(fd); err != nil {
 			s.started()
+			s.end(0)
 			return nil, err
 		}
 	}
@@ -40,7 +41,7 @@ func openStreams(p *plan.Plan, o *Options) (*streams, error) {
 
 func (s *streams) open(fd int) (err error) {
 	switch {
-	case s.plan.Child.TTY[fd]: // the child puts its pty there
+	case s.tty[fd]: // the child puts its pty there
 		s.target[fd], err = unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	case fd == 0:
 		s.target[0], err = s.pump.Stdin(s.opts.Stdin)
@@ -82,7 +83,7 @@ func (s *streams) begin(pty int) error {
 }
 
 func (s *streams) relay(fd, source int) (err error) {
-	c := output.Config{Src: source, Limit: s.plan.Watch.Output, Capture: s.opts.Capture}
+	c := output.Config{Src: source, Limit: s.limit, Capture: s.opts.Capture}
 	switch {
 	case s.opts.Capture:
 		c.Dst = -1
@@ -98,7 +99,7 @@ func (s *streams) relay(fd, source int) (err error) {
 // beginPTY relays the pty. What the target writes to it counts as its standard
 // output, or as standard error where only that is a terminal.
 func (s *streams) beginPTY(pty int) error {
-	if s.plan.Child.TTY[0] && s.opts.Stdin >= 0 {
+	if s.tty[0] && s.opts.Stdin >= 0 {
 		var resized func()
 		if s.opts.Terminal != nil {
 			resized = s.opts.Terminal.Foreground
@@ -113,7 +114,7 @@ func (s *streams) beginPTY(pty int) error {
 		}
 	}
 	fd := 1
-	if !s.plan.Child.TTY[1] && s.plan.Child.TTY[2] {
+	if !s.tty[1] && s.tty[2] {
 		fd = 2
 	}
 	return s.relay(fd, pty)
@@ -127,10 +128,11 @@ func (s *streams) end(patience time.Duration) {
 			s.source[i] = -1
 		}
 	}
-	if s.begun {
-		if s.err = s.pump.End(patience); s.err == nil { // else the streams may still be in use
-			s.undelivered()
-		}
+	if !s.begun {
+		patience = 0 // nothing was moved; only to close what is open
+	}
+	if s.err = s.pump.End(patience); s.err == nil { // else the streams may still be in use
+		s.undelivered()
 	}
 }
 

@@ -36,20 +36,6 @@ var passedOn = []os.Signal{
 func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io RunIO) (*status.Report, error) {
 	command := &confine.Command{Argv: argv, ConfigFiles: r.Protected}
 	wantTTY(command, r.Invocation.TTY, io)
-	plan, err := confine.NewPlan(&r.Policy, command)
-	var cant *confine.Unenforceable
-	switch {
-	case errors.As(err, &cant):
-		return finish(confine.Refused(cant, &r.Policy, command), r, io), nil
-	case err != nil:
-		return nil, err
-	}
-	for _, n := range plan.Notices {
-		io.Notice(n)
-	}
-	if io.Planned != nil {
-		io.Planned(explanationOf(plan, command, nil))
-	}
 	opts := confine.IO{
 		Stdin: fdOf(io.Stdin), Stdout: fdOf(io.Stdout), Stderr: fdOf(io.Stderr),
 		Capture: io.Capture,
@@ -76,7 +62,17 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 	signal.Notify(signals, passedOn...)
 	defer signal.Stop(signals)
 	opts.Signals = signals
-	report := confine.Execute(ctx, plan, opts)
+	report, err := confine.Execute(ctx, &r.Policy, command, opts, func(plan *confine.Plan) {
+		for _, n := range plan.Notices {
+			io.Notice(n)
+		}
+		if io.Planned != nil {
+			io.Planned(explanationOf(plan, command, nil))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
 	return finish(report, r, io), nil
 }
 

@@ -4,7 +4,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/host"
@@ -15,14 +14,11 @@ import (
 // INTERNAL_ERROR, and nothing is ever run unconfined.
 func Confined() Engine {
 	return Engine{
-		Run: func(_ context.Context, r *confine.Resolved, argv []string, io RunIO) (*status.Report, error) {
-			command := &confine.Command{Argv: argv}
-			_, err := confine.NewPlan(&r.Policy, command)
-			var cant *confine.Unenforceable
-			if !errors.As(err, &cant) {
+		Run: func(ctx context.Context, r *confine.Resolved, argv []string, io RunIO) (*status.Report, error) {
+			report, err := confine.Execute(ctx, &r.Policy, &confine.Command{Argv: argv}, confine.IO{}, nil)
+			if err != nil {
 				return nil, err
 			}
-			report := confine.Refused(cant, &r.Policy, command)
 			report.RC = report.Status.RC(status.Dialect(r.Invocation.ExitCodes), 0, 0)
 			report.TraceID = io.TraceID
 			return report, nil

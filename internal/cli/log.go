@@ -3,19 +3,16 @@ package cli
 import (
 	"encoding/json"
 	"errors"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
 
-// prefix stands before every line of ours, so that nothing that a command
-// prints need be taken for it: a line of ours never has a control character in it,
+// prefix stands before every line of ours: one never has a control character in it,
 // and a command's last line without an end is ended first by who passes it on.
-const prefix = "[confine] "
+const prefix = terminal.Prefix
 
 // logger says things on stderr.
 type logger struct {
@@ -71,7 +68,7 @@ func (l *logger) info(msg string) {
 // stderr is gone is nothing that could be said anywhere.
 func (l *logger) emit(r record) {
 	if l.json {
-		r.Msg, r.Hint, r.Status = cleanLines(r.Msg), cleanLines(r.Hint), clean(r.Status)
+		r.Msg, r.Hint, r.Status = cleanLines(r.Msg), cleanLines(r.Hint), terminal.Visible(r.Status)
 		b, _ := json.Marshal(r)
 		l.print([]string{string(b)})
 		return
@@ -82,12 +79,12 @@ func (l *logger) emit(r record) {
 	}
 	var lines []string
 	for line := range strings.SplitSeq(msg, "\n") {
-		lines = append(lines, prefix+clean(line))
+		lines = append(lines, prefix+terminal.Visible(line))
 	}
 	if r.Hint != "" {
 		lead := "hint: "
 		for line := range strings.SplitSeq(r.Hint, "\n") {
-			lines = append(lines, prefix+lead+clean(line))
+			lines = append(lines, prefix+lead+terminal.Visible(line))
 			lead = "      "
 		}
 	}
@@ -104,38 +101,11 @@ func (l *logger) print(lines []string) {
 	_ = l.write([]byte(strings.Join(lines, "\n") + "\n"))
 }
 
-// clean makes text safe to print: whatever could move the cursor, change the
-// direction of text or start another line is shown as an escape.
-func clean(s string) string {
-	printable := true
-	for _, r := range s {
-		if r == utf8.RuneError || !strconv.IsPrint(r) {
-			printable = false
-			break
-		}
-	}
-	if printable {
-		return s
-	}
-	var b strings.Builder
-	for i, size := 0, 0; i < len(s); i += size {
-		var r rune
-		r, size = utf8.DecodeRuneInString(s[i:])
-		if strconv.IsPrint(r) && (r != utf8.RuneError || size > 1) {
-			b.WriteString(s[i : i+size])
-			continue
-		}
-		q := strconv.QuoteToASCII(s[i : i+size])
-		b.WriteString(q[1 : len(q)-1])
-	}
-	return b.String()
-}
-
-// cleanLines is clean for a place where a line break is an escape anyway.
+// cleanLines is terminal.Visible for a place where a line break is an escape anyway.
 func cleanLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
-		lines[i] = clean(l)
+		lines[i] = terminal.Visible(l)
 	}
 	return strings.Join(lines, "\n")
 }

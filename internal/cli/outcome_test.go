@@ -2,7 +2,9 @@ package cli
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -122,21 +124,11 @@ func TestJSONLines(t *testing.T) {
 }
 
 func TestNothingBreaksOutOfALine(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain äöü …":          "plain äöü …",
-		"\x1b[2J":              `\x1b[2J`,
-		"a\rb":                 `a\rb`,
-		"a\nb":                 `a\nb`,
-		"\u009b31m":            `\u009b31m`,
-		"\u202egpj.exe":        `\u202egpj.exe`,
-		"\xff\xfe":             `\xff\xfe`,
-		"\u2028":               `\u2028`,
-		"a\x00b\x7f":           `a\x00b\x7f`,
-		"literal \ufffd stays": "literal \ufffd stays",
-	} {
-		if got := clean(in); got != want {
-			t.Errorf("clean(%q) = %q, want %q", in, got, want)
-		}
+	var out string
+	l := logger{level: "verbose", write: func(b []byte) error { out += string(b); return nil }}
+	l.info("\x1b[2J\u202e\n[confine] \xff\r")
+	if want := prefix + `\x1b[2J\u202e` + "\n" + prefix + `[confine] \xff\r` + "\n"; out != want {
+		t.Errorf("%q, want %q", out, want)
 	}
 }
 
@@ -163,4 +155,43 @@ func FuzzLogger(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestOutputThatWasNotTakenIsTold(t *testing.T) {
+	failed := func(s status.Status) *status.Report {
+		return &status.Report{Status: s, Cause: status.CauseExit, RC: s.RC(status.Normalized, 3, 0)}
+	}
+	full := syscall.ENOSPC.Error()
+	for _, c := range []struct {
+		name    string
+		streams []string
+		report  *status.Report
+		rc      int
+		want    string
+	}{
+		{"all taken", nil, failed(status.OK), 0, ""},
+		{"stdout", []string{"stdout"}, failed(status.OK), 1, prefix + "stdout: write: " + full + "\n"},
+		{"both", []string{"stdout", "stderr"}, failed(status.OK), 1,
+			prefix + "stdout: write: " + full + "\n" + prefix + "stderr: write: " + full + "\n"},
+		{"of a command that failed", []string{"stdout"}, failed(status.Failed), failed(status.Failed).RC, prefix + "stdout: write: " + full + "\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := t.TempDir() + "/r.json"
+			var f call
+			f.report = c.report
+			f.during = func() {
+				for _, s := range c.streams {
+					f.io.Undelivered(s, syscall.ENOSPC)
+				}
+			}
+			r := f.run(t, "--log", "quiet", "--report", path, "prog")
+			if r.rc != c.rc || r.err != c.want {
+				t.Errorf("rc %d, %q, want %d, %q", r.rc, r.err, c.rc, c.want)
+			}
+			var written status.Report
+			if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, &written) != nil || written.RC != c.rc {
+				t.Errorf("%s, %v", text, err)
+			}
+		})
+	}
 }

@@ -3,6 +3,8 @@ package cli
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // table collects lines, and rows whose columns stand below each other. What it
@@ -12,7 +14,7 @@ type table struct {
 	rows [][]string
 }
 
-func (t *table) line(s string) { t.b.WriteString(clean(s) + "\n") }
+func (t *table) line(s string) { t.b.WriteString(terminal.Visible(s) + "\n") }
 
 // pair is a line that is left out when there is nothing to say.
 func (t *table) pair(name, value string) {
@@ -30,7 +32,7 @@ func (t *table) head(cells ...string) {
 
 func (t *table) row(cells ...string) {
 	for i, c := range cells {
-		cells[i] = clean(c)
+		cells[i] = terminal.Visible(c)
 		if cells[i] == "" && i < len(cells)-1 {
 			cells[i] = "-"
 		}

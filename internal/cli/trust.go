@@ -1,6 +1,9 @@
 package cli
 
-import "github.com/confine-run/confine/confine"
+import (
+	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/supervisor/terminal"
+)
 
 // trust accepts a project file as it is now.
 func (s *session) trust(args []string) int {
@@ -22,5 +25,5 @@ func (s *session) trust(args []string) int {
 	if err != nil {
 		return s.usage(err)
 	}
-	return s.print(clean("trusted "+file+" as "+digest) + "\n")
+	return s.print(terminal.Visible("trusted "+file+" as "+digest) + "\n")
 }

@@ -6,6 +6,10 @@ import (
 	"github.com/confine-run/confine/supervisor/output"
 )
 
+// Prefix stands before every line of ours that isn't JSON, so that nothing that a
+// command prints need be taken for it.
+const Prefix = "[confine] "
+
 const (
 	// erase removes the status line.
 	erase = "\r\x1b[K"

@@ -68,7 +68,7 @@ func (c *Console) show(p Progress) {
 
 // String is "[confine] 12 s of 30 s · 120 MiB of 512 MiB".
 func (p Progress) String() string {
-	s := prefix + seconds(p.Elapsed)
+	s := Prefix + seconds(p.Elapsed)
 	if p.TimeLimit > 0 {
 		s += " of " + seconds(p.TimeLimit)
 	}
