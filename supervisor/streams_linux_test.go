@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
 )
 
 func TestWhatTheCallerDidNotTake(t *testing.T) {

@@ -136,3 +136,40 @@ func start(b *testing.B, errs ...error) {
 		}
 	}
 }
+
+// BenchmarkStdin: a gigabyte from a pipe of the caller's to the target.
+func BenchmarkStdin(b *testing.B) {
+	for _, relayed := range []bool{false, true} {
+		name := "bare"
+		if relayed {
+			name = "teed"
+		}
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(benchSize)
+			defer func(was float64) { b.ReportMetric((cpu()-was)/float64(b.N), "cpu-s/op") }(cpu())
+			for b.Loop() {
+				r, w, _ := os.Pipe()
+				reader, writer := helper("discard"), helper("write", "SIZE="+strconv.Itoa(benchSize))
+				reader.Stdin, writer.Stdout = r, w
+				p := pump(b)
+				if relayed {
+					target, err := p.Stdin(int(r.Fd()))
+					if err != nil {
+						b.Fatal(err)
+					}
+					reader.Stdin = os.NewFile(uintptr(target), "stdin")
+				}
+				p.Start()
+				start(b, reader.Start(), writer.Start())
+				w.Close()
+				if relayed {
+					reader.Stdin.(*os.File).Close()
+				}
+				writer.Wait()
+				reader.Wait()
+				r.Close()
+				ended(b, p)
+			}
+		})
+	}
+}

@@ -8,9 +8,14 @@
 //	target ◀─▶ pty          ◀─▶ Pump ◀─▶ the caller's terminal
 //
 // The target never holds the caller's own descriptor, so it can neither seek,
-// nor reopen, nor change the mode of what is behind it. The one exception is a
-// standard input that is an anonymous pipe: it is handed on, because bytes taken
-// out of a pipe can't be put back for whoever reads it next.
+// nor reopen, nor change the mode of what is behind it. Not even a pipe that is
+// open for reading only: opened again through /proc/self/fd it can be written,
+// and what is written there is read by whoever of the caller's reads next.
+//
+// What the target leaves of its standard input is there for the next reader: a
+// file's offset is set back; bytes taken out of a pipe can't be put back, so an
+// anonymous pipe is relayed by tee(2), which takes none out; see [Tee]. Sockets,
+// terminals, other devices and named FIFOs are read ahead of the target.
 //
 // One goroutine on one thread, in poll(2), serves everything. It never blocks
 // on a destination: pipes and terminals are opened a second time for a file
@@ -35,4 +40,12 @@
 // the other arrive in order only as far as poll(2) sees them apart, as with any
 // pair of pipes. A regular file given as standard input is at its end when it is
 // at its end: a target that waits for it to grow waits in vain.
+// A pipe that others read at the same time as a Tee gives them the same bytes as
+// the target, or loses some: without us each byte goes to one of them. If the
+// supervisor is killed by SIGKILL, what the target read since the last tee, at
+// most what one pipe holds, is read again by the next reader. Through a Tee the
+// target sees what it has been given at a time, not all that its caller's pipe
+// holds, and a target that writes to its own standard input may wait for good:
+// that pipe is full whenever there is anything in it. Where a filter around us
+// refuses tee, a pipe is read ahead like a FIFO.
 package output

@@ -18,19 +18,18 @@ const (
 
 // situation is what the next sample's time follows from.
 type situation struct {
-	limits    Limits
-	cores     int
-	used      time.Duration
-	unreaped  bool // processes are reaped by nobody, so that their time is only known from samples
-	memory    int64
-	growth    int64         // bytes per second since the last sample
-	tasks     int64         // alive
-	tokens    time.Duration // of the rate
-	cost      time.Duration // of the last sample, in CPU time
-	nth       int
-	cpuDone   bool // the limit was hit, and told
-	memDone   bool
-	throttled bool
+	limits   Limits
+	cores    int
+	used     time.Duration
+	unreaped bool // processes are reaped by nobody, so that their time is only known from samples
+	memory   int64
+	growth   int64         // bytes per second since the last sample
+	tasks    int64         // alive
+	tokens   time.Duration // of the rate
+	cost     time.Duration // of the last sample, in CPU time
+	nth      int
+	cpuDone  bool // the limit was hit, and told
+	memDone  bool
 }
 
 // next is how long to wait for the next sample: as long as nothing can go

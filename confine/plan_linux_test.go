@@ -1,0 +1,145 @@
+package confine
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/status"
+)
+
+func planned(t *testing.T, change func(*Policy)) *Plan {
+	t.Helper()
+	policy := Default()
+	change(&policy)
+	p, err := NewPlan(&policy, &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{"PATH=/usr/bin:/bin", "HOME=/nonexistent"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestEveryCapabilityAskedForHasAMechanism(t *testing.T) {
+	p := planned(t, func(*Policy) {})
+	for c, e := range p.Ledger {
+		if e.Applied {
+			t.Errorf("%s: a plan can't confirm anything", c)
+		}
+		if e.Enabled != (e.Mechanism != "none") {
+			t.Errorf("%s: %+v", c, e)
+		}
+	}
+	for _, c := range []status.Capability{status.Containment, status.WallTime, status.CPUTime, status.Memory, status.Tasks,
+		status.FileDescriptors, status.Disk, status.Output, status.Filesystem, status.Network, status.Syscalls, status.Privileges} {
+		if !p.Ledger[c].Enabled {
+			t.Errorf("the default profile asks for %s, and the ledger doesn't know", c)
+		}
+	}
+}
+
+func TestNetworkNamespace(t *testing.T) {
+	if p := planned(t, func(*Policy) {}); p.Namespaces&unix.CLONE_NEWNET == 0 {
+		t.Error("no network, but the caller's namespace")
+	}
+	if p := planned(t, func(q *Policy) { q.Network.All = true }); p.Namespaces&unix.CLONE_NEWNET != 0 {
+		t.Error("the caller's network, but an own namespace")
+	}
+}
+
+func TestNamedHostsAreRefusedOrNothing(t *testing.T) {
+	policy := Default()
+	policy.Network.Allow = []string{"a.example:443"}
+	command := &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{}}
+	_, err := NewPlan(&policy, command)
+	var cant *Unenforceable
+	if !errors.As(err, &cant) || cant.Capability != status.Network {
+		t.Fatalf("%v, want a refusal", err)
+	}
+	policy.AllowPartial = []string{"network"}
+	p, err := NewPlan(&policy, command)
+	if err != nil || p.Namespaces&unix.CLONE_NEWNET == 0 {
+		t.Errorf("%v: less than asked has to be nothing", err)
+	}
+}
+
+func TestWhatIsNotInThisBuildIsRefused(t *testing.T) {
+	for name, change := range map[status.Capability]func(*Policy){
+		status.Overlay:   func(q *Policy) { q.Filesystem.Keep = true },
+		status.Rootfs:    func(q *Policy) { q.Filesystem.Rootfs = "/" },
+		status.Publish:   func(q *Policy) { q.Network.Publish = []string{"1:1"} },
+		status.Cgroup:    func(q *Policy) { q.CgroupParent = "/x" },
+		status.Isolation: func(q *Policy) { q.Isolation = "vm" },
+		status.Network:   func(q *Policy) { q.Network.All, q.Network.Log = true, true },
+	} {
+		policy := Default()
+		change(&policy)
+		_, err := NewPlan(&policy, &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{}})
+		var cant *Unenforceable
+		if !errors.As(err, &cant) || cant.Capability != name {
+			t.Errorf("%s: %v, want a refusal", name, err)
+		}
+	}
+}
+
+func TestLimitsBecomeRlimits(t *testing.T) {
+	p := planned(t, func(q *Policy) {
+		q.FileDescriptors, q.MaxFileSize, q.CPUTime, q.MemoryLimit = 33, 4096, 1500*time.Millisecond, 1<<20
+	})
+	got := map[uint32][2]uint64{}
+	for _, l := range p.Child.Rlimits {
+		got[l.Resource] = [2]uint64{l.Soft, l.Hard}
+	}
+	for resource, want := range map[uint32][2]uint64{
+		unix.RLIMIT_NOFILE: {33, 33},
+		unix.RLIMIT_FSIZE:  {4096, 4096},
+		unix.RLIMIT_CPU:    {3, 4}, // behind the watchdog's 1.5 s
+		unix.RLIMIT_DATA:   {2 << 20, 2 << 20},
+		unix.RLIMIT_CORE:   {0, 0},
+	} {
+		if got[resource] != want {
+			t.Errorf("rlimit %d: %v, want %v", resource, got[resource], want)
+		}
+	}
+}
+
+func TestTasksAreHeldByTheKernelWhereItCan(t *testing.T) {
+	p := planned(t, func(q *Policy) { q.Processes = 9 })
+	e := p.Ledger[status.Tasks]
+	switch {
+	case os.Geteuid() != 0 && e.Mechanism != "rlimit_nproc":
+		t.Errorf("an ordinary user: %+v", e)
+	case os.Geteuid() == 0 && (e.Mechanism == "pid_max") != (p.Child.PIDMax == 9):
+		t.Errorf("root: %+v, pid_max %d", e, p.Child.PIDMax)
+	case (e.Mechanism == "tree_watchdog") != p.Watch.KillTasks:
+		t.Errorf("%+v, watched %v", e, p.Watch.KillTasks)
+	}
+}
+
+func TestOnlyRootRunsAsAnother(t *testing.T) {
+	policy := Default()
+	policy.User = &User{UID: 12345, GID: 12345}
+	p, err := NewPlan(&policy, &Command{Argv: []string{"true"}, Dir: "/", Environ: []string{"PATH=/usr/bin"}})
+	if os.Geteuid() != 0 {
+		var usage *UsageError
+		if !errors.As(err, &usage) {
+			t.Errorf("%v, want a usage error", err)
+		}
+		return
+	}
+	if err != nil || p.UIDMap.Outside != 12345 || p.Child.UID != 12345 || !p.Child.DropGroups {
+		t.Errorf("%v %+v", err, p)
+	}
+}
+
+func TestNoCommand(t *testing.T) {
+	policy := Default()
+	for _, argv := range [][]string{nil, {""}} {
+		var usage *UsageError
+		if _, err := NewPlan(&policy, &Command{Argv: argv}); !errors.As(err, &usage) {
+			t.Errorf("%q: %v, want a usage error", argv, err)
+		}
+	}
+}
