@@ -60,6 +60,8 @@ func run() error {
 	}
 	defer b.close()
 	doc := page{host: describeHost()}
+	before := loadNow()
+	peak := before
 	var failed []error
 	for _, m := range list {
 		fmt.Fprintf(os.Stderr, "bench: %s\n", m.name)
@@ -69,9 +71,11 @@ func run() error {
 			continue
 		}
 		fmt.Print(section(&m, r))
+		peak = max(peak, loadNow())
 		doc.done = append(doc.done, entry{m, r})
 	}
-	fmt.Print(doc.summary())
+	doc.host = append(doc.host, describeLoad(before, peak))
+	fmt.Println(strings.Join(doc.host, "\n") + "\n\n" + doc.summary())
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,21 +26,33 @@ type page struct {
 func describeHost() []string {
 	var name unix.Utsname
 	_ = unix.Uname(&name)
-	load, _ := os.ReadFile("/proc/loadavg")
 	user := "an ordinary user"
 	if os.Geteuid() == 0 {
 		user = "root"
 	}
 	return []string{
 		fmt.Sprintf("%s, Linux %s %s", time.Now().UTC().Format("2006-01-02"), unix.ByteSliceToString(name.Release[:]), runtime.GOARCH),
-		fmt.Sprintf("%d CPUs (%s), load before the start %s", runtime.NumCPU(), cpuModel(), firstWords(string(load), 3)),
+		fmt.Sprintf("%d CPUs (%s)", runtime.NumCPU(), cpuModel()),
 		fmt.Sprintf("%s, as %s", runtime.Version(), user),
 	}
 }
 
-func firstWords(text string, n int) string {
-	words := strings.Fields(text)
-	return strings.Join(words[:min(n, len(words))], " ")
+// loadNow is how many wanted a CPU in the last minute.
+func loadNow() float64 {
+	text, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(text), " ")
+	load, _ := strconv.ParseFloat(first, 64)
+	return load
+}
+
+// describeLoad says whether others were at work here. Our own part is about one
+// or two, and can't be told apart.
+func describeLoad(before, peak float64) string {
+	line := fmt.Sprintf("load %.1f before the start, %.1f at most", before, peak)
+	if cpus := float64(runtime.NumCPU()); before > cpus/2 || peak > cpus+3 {
+		line += ". **The host was busy with other things: worth little, above all where several processes take part**"
+	}
+	return line
 }
 
 func cpuModel() string {

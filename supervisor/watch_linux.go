@@ -20,6 +20,7 @@ type watch struct {
 	tree    *tree.Tree
 	scratch int // the scratch tmpfs, for its fill
 
+	begin *time.Timer // of run
 	found chan hit
 	stop  chan struct{}
 	done  chan struct{}
@@ -76,17 +77,12 @@ func newWatch(p *plan.Plan, killTasks bool, proc, scratch, pid int) (*watch, err
 			detail: fmt.Sprintf("memory limit of %d bytes reached", p.Watch.Memory)}
 	}
 	w.dog.OnTasks = func(int64) { w.note(status.Tasks) }
-	go w.run()
+	w.begin = time.AfterFunc(head, w.run)
 	return w, nil
 }
 
 func (w *watch) run() {
 	defer close(w.done)
-	select {
-	case <-w.stop:
-		return
-	case <-time.After(head):
-	}
 	if err := w.dog.Run(w.stop); err != nil {
 		w.found <- hit{broken: err}
 	}
@@ -111,8 +107,10 @@ func (w *watch) end() {
 	if w == nil {
 		return
 	}
-	close(w.stop)
-	<-w.done
+	if !w.begin.Stop() {
+		close(w.stop)
+		<-w.done
+	}
 	w.fill()
 	_ = w.tree.Close()
 	if w.scratch >= 0 {
