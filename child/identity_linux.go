@@ -60,25 +60,30 @@ func (s *state) identity() error {
 			return fault("setgroups", "", err)
 		}
 	}
+	changed := false
 	if unix.Getgid() != gid || unix.Getegid() != gid {
 		if err := unix.Setresgid(gid, gid, gid); err != nil {
 			return fault("setresgid", "", err)
 		}
+		changed = true
 	}
 	if unix.Getuid() != uid || unix.Geteuid() != uid {
 		if err := unix.Setresuid(uid, uid, uid); err != nil {
 			return fault("setresuid", "", err)
 		}
-		// A change of uid clears both.
-		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-			return fault("prctl", "PR_SET_DUMPABLE", err)
-		}
-		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
-			return fault("prctl", "PR_SET_PDEATHSIG", err)
-		}
-		return s.supervisorAlive()
+		changed = true
 	}
-	return nil
+	if !changed {
+		return nil
+	}
+	// A change of either clears both.
+	if err := s.undumpable(); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fault("prctl", "PR_SET_PDEATHSIG", err)
+	}
+	return s.supervisorAlive()
 }
 
 // supervisorAlive closes the gap in which the supervisor died and nobody told us.

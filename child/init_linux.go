@@ -59,12 +59,16 @@ func (s *state) wait(target int) {
 	killRest()
 	var used unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_CHILDREN, &used)
+	var own unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &own)
 	m := handoff.Message{
 		Kind:       handoff.KindExited,
 		WaitStatus: uint32(status),
 		UserUS:     used.Utime.Nano() / 1000,
 		SystemUS:   used.Stime.Nano() / 1000,
 		MaxRSS:     used.Maxrss * 1024,
+		// execve keeps the high-water mark of the memory that the target was forked in.
+		RSSAtMost: used.Maxrss <= own.Maxrss,
 	}
 	_ = linux.SendFrame(sock, m.Encode())
 	exit(0)

@@ -167,13 +167,13 @@ func (s *state) proc(m *handoff.Mount) error {
 		if err != nil {
 			return fault("open", m.Dst, err)
 		}
-		if err := s.noUserNamespaces(); err != nil {
+		if err := s.noUserNamespaces(s.procFD); err != nil {
 			return err
 		}
 		return s.openPIDs()
 	}
 	f, ok := err.(*failure)
-	if !ok || f.errno != unix.EPERM || s.plan.Refuse.ProcOfCaller {
+	if !ok || f.errno != unix.EPERM || s.plan.Refuse.ProcOfCaller || s.plan.PIDMax != 0 && s.plan.Refuse.NoPIDMax {
 		return err
 	}
 	// The host shows this namespace only parts of its own proc, so the kernel
@@ -185,6 +185,13 @@ func (s *state) proc(m *handoff.Mount) error {
 		return fault("open", "/proc", err)
 	}
 	defer unix.Close(old)
+	// The number is the user namespace's of whoever opens it, in any proc.
+	if err := s.noUserNamespaces(old); err != nil {
+		if s.plan.Refuse.NestedUserns || len(s.plan.Seccomp) == 0 {
+			return err
+		}
+		s.fellBack.NestedUserns = true
+	}
 	return s.clone(old, &handoff.Mount{Src: "/proc", Dst: m.Dst, ReadOnly: true}, true)
 }
 

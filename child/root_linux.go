@@ -115,6 +115,11 @@ func (s *state) pivot() error {
 	if err := s.restrict(s.rootFD, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, false); err != nil {
 		return err
 	}
+	if s.fellBack.MountSetattr {
+		if err := remount(s.rootFD, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV); err != nil {
+			return fault("mount MS_REMOUNT", "/", err)
+		}
+	}
 	if err := unix.Fchdir(s.rootFD); err != nil {
 		return fault("fchdir", "/", err)
 	}

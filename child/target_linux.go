@@ -62,8 +62,7 @@ func (s *state) targetCalls(path string) []linux.Call {
 		l := &s.plan.Rlimits[i]
 		limit := &unix.Rlimit{Cur: l.Soft, Max: l.Hard}
 		if l.Resource == unix.RLIMIT_NPROC {
-			own := ownTasks()
-			limit.Cur, limit.Max = limit.Cur+own, limit.Max+own
+			addOwnTasks(limit)
 		}
 		add("prlimit64", unix.SYS_PRLIMIT64, limit, zero, uintptr(l.Resource), uintptr(unsafe.Pointer(limit)))
 	}
@@ -90,8 +89,18 @@ func (s *state) targetCalls(path string) []linux.Call {
 	return calls
 }
 
-// ownTasks are the threads of this init. They count against RLIMIT_NPROC, which
-// is about the target's.
+// addOwnTasks makes room for the threads of this init, which count too, as far as
+// the caller's own limit lets it.
+func addOwnTasks(limit *unix.Rlimit) {
+	var most unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NPROC, &most) != nil {
+		return
+	}
+	own := ownTasks()
+	limit.Cur, limit.Max = min(limit.Cur+own, most.Max), min(limit.Max+own, most.Max)
+}
+
+// ownTasks are the threads of this init.
 func ownTasks() uint64 {
 	var st unix.Stat_t
 	if unix.Stat("/proc/self/task", &st) != nil || st.Nlink < 3 {

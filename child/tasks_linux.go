@@ -18,7 +18,7 @@ func (s *state) openPIDs() error {
 	for i, name := range []string{"ns_last_pid", "pid_max"} {
 		path := "sys/kernel/" + name
 		fd, err := unix.Openat(s.procFD, path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
-		if err == unix.ENOENT { // a kernel without CONFIG_CHECKPOINT_RESTORE
+		if err == unix.ENOENT && !s.plan.Refuse.NoPIDMax { // a kernel without CONFIG_CHECKPOINT_RESTORE
 			s.fellBack.NoPIDMax = true
 			return nil
 		}

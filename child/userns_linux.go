@@ -7,11 +7,10 @@ import "golang.org/x/sys/unix"
 // capability again, and with them the parts of the kernel that only root reaches
 // otherwise. The number is this user namespace's, and bounds all those below it.
 //
-// It has to come while /proc/sys can still be written. The caller's own proc,
-// which is shown where the kernel gives no other, can't be.
-func (s *state) noUserNamespaces() error {
+// It has to come while /proc/sys can still be written.
+func (s *state) noUserNamespaces(proc int) error {
 	const path = "sys/user/max_user_namespaces"
-	fd, err := unix.Openat(s.procFD, path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(proc, path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fault("open", "/proc/"+path, err)
 	}

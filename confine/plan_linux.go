@@ -123,8 +123,13 @@ func (p *planner) filesystem() error {
 	c := &p.plan.Child
 	c.Mounts, c.Dir = table.Mounts, table.Dir
 	c.ScratchSize, c.ScratchInodes = p.policy.DiskLimit, p.policy.MaxFiles
-	if requires(p.policy, status.Filesystem) {
-		c.Refuse = handoff.Fallbacks{ProcOfCaller: true, OverlayReadOnly: true}
+	// What the kernel may refuse only when it is tried has a planned fallback,
+	// which a policy that insists doesn't take.
+	fs := requires(p.policy, status.Filesystem)
+	c.Refuse = handoff.Fallbacks{
+		ProcOfCaller: fs, OverlayReadOnly: fs,
+		NoPIDMax:     requires(p.policy, status.Tasks),
+		NestedUserns: requires(p.policy, status.Privileges),
 	}
 	p.plan.KeepAbsent = table.KeepAbsent
 	p.plan.Notices = table.Notices

@@ -37,6 +37,8 @@ func Init() {
 // The error is about what was asked for, and nothing was started; everything else
 // is in the report.
 func Execute(ctx context.Context, policy *Policy, command *Command, io IO, planned func(*Plan)) (*status.Report, error) {
+	own := *command // the caller's may be used again, in another directory
+	command = &own
 	if err := command.fill(); err != nil {
 		return nil, err
 	}

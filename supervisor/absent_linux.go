@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -9,50 +10,130 @@ import (
 // removeAbsent removes what came to be at protected paths that did not exist
 // when the run was planned: a git hook or an editor's settings left there would
 // be run by the caller's own programs. Nothing is followed on the way: the
-// target may have left links. It gives the paths that it removed.
-func removeAbsent(paths []string) (removed []string) {
+// target may have left links. It gives what it removed, and what it could not.
+func removeAbsent(paths []string) (removed, left []string) {
 	for _, path := range paths {
 		dir, err := unix.Openat2(unix.AT_FDCWD, filepath.Dir(path), &unix.OpenHow{
 			Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
 			Resolve: unix.RESOLVE_NO_SYMLINKS,
 		})
+		if err == unix.EACCES {
+			left = append(left, path) // a directory on the way was closed: what is behind it can't be told
+			continue
+		}
 		if err != nil {
 			continue // its directory isn't there, or is a link now: not the protected place
 		}
-		if removeAt(dir, filepath.Base(path)) == nil {
+		switch removeAt(dir, filepath.Base(path)) {
+		case nil:
 			removed = append(removed, path)
+		case unix.ENOENT:
+		default:
+			left = append(left, path)
 		}
 		_ = unix.Close(dir)
 	}
-	return removed
+	return removed, left
 }
 
-// removeAt removes name in dir, with everything below it.
+// removeAt removes name in dir, with everything below it. The target, whose uid is
+// the caller's, may have taken permissions away; they are given back to remove it.
 func removeAt(dir int, name string) error {
 	err := unix.Unlinkat(dir, name, 0)
+	if err == unix.EACCES {
+		restore, chmodErr := openUp(dir)
+		if chmodErr != nil {
+			return err
+		}
+		defer restore()
+		err = unix.Unlinkat(dir, name, 0)
+	}
 	if err != unix.EISDIR && err != unix.EPERM {
 		return err
 	}
-	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err == unix.EACCES {
-		_ = unix.Fchmodat(dir, name, 0o700, unix.AT_SYMLINK_NOFOLLOW)
-		fd, err = unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	return removeTree(dir, name)
+}
+
+// openUp makes a directory writable for its owner for as long as that is needed.
+func openUp(dir int) (restore func(), err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(dir, &st); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return err
+	self := "/proc/self/fd/" + strconv.Itoa(dir) // fchmod takes no O_PATH
+	if err := unix.Chmod(self, st.Mode&0o7777|0o700); err != nil {
+		return nil, err
 	}
-	defer unix.Close(fd)
-	_ = unix.Fchmod(fd, 0o700)
-	names, err := listNames(fd)
-	if err != nil {
-		return err
-	}
-	for _, n := range names {
-		if err := removeAt(fd, n); err != nil {
+	return func() { _ = unix.Chmod(self, st.Mode&0o7777) }, nil
+}
+
+// removeTree removes a directory however deep it is, with two descriptors: what
+// stands in a directory below is first moved up beside it.
+func removeTree(top int, name string) error {
+	queue := []string{name}
+	for n := 0; len(queue) > 0; {
+		current := queue[len(queue)-1]
+		more, err := emptyInto(top, current, &n)
+		if err != nil {
 			return err
 		}
+		if len(more) > 0 {
+			queue = append(queue, more...)
+			continue
+		}
+		if err := unix.Unlinkat(top, current, unix.AT_REMOVEDIR); err != nil {
+			return err
+		}
+		queue = queue[:len(queue)-1]
 	}
-	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+	return nil
+}
+
+// emptyInto removes the files of a directory, and moves its directories to top.
+func emptyInto(top int, name string, n *int) (moved []string, err error) {
+	path, err := unix.Openat(top, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(path)
+	if _, err := openUp(path); err != nil {
+		return nil, err
+	}
+	dir, err := unix.Openat(path, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(dir)
+	names, err := listNames(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range names {
+		err := unix.Unlinkat(dir, entry, 0)
+		if err != unix.EISDIR && err != unix.EPERM {
+			if err != nil {
+				return moved, err
+			}
+			continue
+		}
+		// Moving a directory writes to it: its ".." changes.
+		sub, err := unix.Openat(dir, entry, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return moved, err
+		}
+		_, err = openUp(sub)
+		_ = unix.Close(sub)
+		if err != nil {
+			return moved, err
+		}
+		*n++
+		beside := ".confine-removing-" + strconv.Itoa(unix.Getpid()) + "-" + strconv.Itoa(*n)
+		if err := unix.Renameat(dir, entry, top, beside); err != nil {
+			return moved, err
+		}
+		moved = append(moved, beside)
+	}
+	return moved, nil
 }
 
 func listNames(fd int) (names []string, err error) {

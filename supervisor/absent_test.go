@@ -6,7 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestRemoveAbsent(t *testing.T) {
@@ -47,7 +50,10 @@ func TestRemoveAbsent(t *testing.T) {
 	for i, p := range paths {
 		paths[i] = filepath.Join(tree, p)
 	}
-	removed := removeAbsent(paths)
+	removed, left := removeAbsent(paths)
+	if len(left) != 0 {
+		t.Errorf("could not remove %q", left)
+	}
 	want := []string{paths[0], paths[1], paths[2], paths[4]}
 	if !slices.Equal(removed, want) {
 		t.Errorf("removed %q, want %q", removed, want)
@@ -59,5 +65,47 @@ func TestRemoveAbsent(t *testing.T) {
 	}
 	if _, err := os.Stat(kept); err != nil {
 		t.Errorf("followed a link: %v", err)
+	}
+}
+
+// A target runs as the caller, and can take permissions away.
+func TestRemoveAbsentWhereATargetStoodInTheWay(t *testing.T) {
+	tree, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	deep := filepath.Join(tree, ".vscode", strings.Repeat("d/", 300), "task")
+	if err := os.MkdirAll(deep, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(tree, ".envrc"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{filepath.Join(tree, ".vscode", "d"), filepath.Join(tree, ".vscode"), tree} {
+		if err := os.Chmod(d, 0o555); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { os.Chmod(tree, 0o755) })
+	// Far fewer descriptors than levels.
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &old)
+	want := []string{filepath.Join(tree, ".envrc"), filepath.Join(tree, ".vscode")}
+	removed, left := removeAbsent(want)
+	if !slices.Equal(removed, want) || len(left) != 0 {
+		t.Errorf("removed %q, left %q", removed, left)
+	}
+	rest, err := os.ReadDir(tree)
+	if err != nil || len(rest) != 0 {
+		t.Errorf("still there: %v %v", rest, err)
+	}
+	if st, err := os.Stat(tree); err != nil || st.Mode().Perm() != 0o555 {
+		t.Errorf("the tree's own mode: %v %v", st.Mode(), err)
 	}
 }

@@ -1,6 +1,10 @@
 package supervisor
 
-import "github.com/confine-run/confine/status"
+import (
+	"fmt"
+
+	"github.com/confine-run/confine/status"
+)
 
 // ledger is the planned one with what was confirmed: by the child, which says
 // Ready only when every step is done and starts the target only when the last
@@ -21,18 +25,36 @@ func (r *run) ledger() map[status.Capability]status.Enforcement {
 		e.FallbackReason = status.NprocUnboundForRoot
 		ledger[status.Tasks] = e
 	}
+	if r.fellBack.NestedUserns {
+		weaken(ledger, status.Privileges, status.ProcMasked, "; against nested user namespaces only the system call filter stands")
+	}
+	if r.fellBack.ProcOfCaller {
+		weaken(ledger, status.Filesystem, status.ProcMasked, "; /proc is the caller's, read-only")
+	}
+	if r.fellBack.OverlayReadOnly {
+		weaken(ledger, status.Filesystem, status.OverlayUnsupported, "; what was to be an overlay is read-only")
+	}
+	if len(r.left) > 0 {
+		weaken(ledger, status.Filesystem, "", "; a protected path that did not exist before could not be removed")
+	}
 	fs := ledger[status.Filesystem]
-	switch {
-	case r.fellBack.OverlayReadOnly:
-		fs.FallbackReason, fs.Effective = status.OverlayUnsupported, false
-		fs.Details += "; what was to be an overlay is read-only"
-	case r.fellBack.ProcOfCaller:
-		fs.FallbackReason, fs.Effective = status.ProcMasked, false
-		fs.Details += "; /proc is the caller's, read-only"
-	case r.fellBack.MountSetattr:
-		fs.FallbackReason = status.MountAttrUnsupported
+	if r.fellBack.MountSetattr {
 		fs.Details += "; read-only by remounts"
+	}
+	if n := len(r.skipped); n > 0 {
+		fs.Details += fmt.Sprintf("; %d paths out of the user's reach left out", n)
 	}
 	ledger[status.Filesystem] = fs
 	return ledger
+}
+
+// weaken notes that a capability holds less than was planned, and why.
+func weaken(ledger map[status.Capability]status.Enforcement, c status.Capability, why status.FallbackReason, details string) {
+	e := ledger[c]
+	e.Effective = false
+	if why != "" {
+		e.FallbackReason = why
+	}
+	e.Details += details
+	ledger[c] = e
 }

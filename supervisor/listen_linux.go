@@ -13,6 +13,15 @@ type event struct {
 	proc, scratch, pty, pidfd int
 }
 
+// close lets go of descriptors that nobody took.
+func (e *event) close() {
+	for _, fd := range []int{e.proc, e.scratch, e.pty, e.pidfd} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
 // listen reads what the child says until it is gone. What can't be read ends the
 // stream: then the child is not ours any more, and loop ends without its word.
 func listen(sock int) <-chan event {
@@ -26,6 +35,9 @@ func listen(sock int) <-chan event {
 			}
 			m, err := handoff.DecodeMessage(frame)
 			if err != nil {
+				for _, fd := range fds {
+					_ = unix.Close(fd)
+				}
 				return
 			}
 			e := event{message: m, proc: -1, scratch: -1, pty: -1, pidfd: -1}

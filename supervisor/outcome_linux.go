@@ -132,7 +132,7 @@ func (o *outcome) signalVerdict(v *verdict) {
 		v.status = status.KilledSignal
 		if o.seccompKills {
 			v.status, v.cause = status.ForbiddenSyscall, status.CauseSeccomp
-			v.reason = "killed by the system call filter"
+			v.reason = "ended by SIGSYS, which the system call filter sends"
 		}
 	default:
 		v.status = status.KilledSignal

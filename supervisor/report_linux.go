@@ -60,6 +60,9 @@ func (r *run) reportStreams(rep *status.Report) {
 			continue
 		}
 		*to.bytes, *to.truncated = s.Bytes(), s.Truncated()
+		if r.io.err != nil {
+			continue // the pump may still be at it
+		}
 		if text := s.Captured(); utf8.Valid(text) {
 			*to.text = string(text)
 		} else {
@@ -83,12 +86,15 @@ func (r *run) reportUsage(rep *status.Report) {
 		u.MemoryPeakBytes = r.exited.MaxRSS
 		u.Sources["cpu_ms"] = "rusage of everything reaped"
 		u.Sources["memory_peak_bytes"] = "rusage, largest process"
+		if r.exited.RSSAtMost {
+			u.Sources["memory_peak_bytes"] = "at most: rusage counts the init that the target was forked from"
+		}
 	}
 	if seen.CPU.Milliseconds() > u.CPUMS {
 		u.CPUMS, u.UserMS, u.SystemMS = seen.CPU.Milliseconds(), seen.User.Milliseconds(), seen.System.Milliseconds()
 		u.Sources["cpu_ms"] = "samples of the process tree"
 	}
-	if seen.MemoryPeak > u.MemoryPeakBytes {
+	if seen.MemoryPeak > u.MemoryPeakBytes || r.exited.RSSAtMost && seen.MemoryPeak > 0 {
 		u.MemoryPeakBytes = seen.MemoryPeak
 		u.Sources["memory_peak_bytes"] = "samples of the process tree"
 	}
@@ -133,6 +139,12 @@ func (r *run) violations() (list []status.Violation) {
 		list = append(list, status.Violation{
 			Kind: "file", What: path, Count: 1, Rule: "protected",
 			Hint: "it did not exist before and was removed again; protect = [] in [sandbox.filesystem] allows it",
+		})
+	}
+	for _, path := range r.left {
+		list = append(list, status.Violation{
+			Kind: "file", What: path, Count: 1, Rule: "protected",
+			Hint: "it did not exist before and could NOT be removed: look at it before any program of yours does",
 		})
 	}
 	return list

@@ -40,6 +40,7 @@ type run struct {
 	ended    time.Time
 	exited   handoff.Message
 	fellBack handoff.Fallbacks
+	skipped  []uint32 // optional mounts
 	ready    bool
 
 	targetStarted bool
@@ -48,6 +49,7 @@ type run struct {
 	unwatch       func()
 
 	removed []string // protected paths that had come to be
+	left    []string // and those that could not be removed again
 
 	stage    stage
 	deadline <-chan time.Time // of the stage
@@ -114,6 +116,12 @@ func (p *Prepared) Run(ctx context.Context, pl *plan.Plan) *status.Report {
 }
 
 func (r *run) do(ctx context.Context) {
+	if ctx.Err() != nil && r.out.setup == nil {
+		r.because(status.CauseContext, "cancelled by the caller")
+		r.child.discard()
+		r.io.end(0)
+		return
+	}
 	if r.out.setup == nil {
 		r.out.setup = r.child.send(r.plan)
 	}
@@ -137,8 +145,38 @@ func (r *run) do(ctx context.Context) {
 	if r.ended.IsZero() {
 		r.ended = time.Now()
 	}
-	r.removed = removeAbsent(r.plan.KeepAbsent)
-	r.io.end(r.patience())
+	r.removed, r.left = removeAbsent(r.plan.KeepAbsent)
+	r.deliver(ctx)
+}
+
+// deliver waits until the caller's side has what the target wrote. The target is
+// gone: what asks for an end now is about us.
+func (r *run) deliver(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.io.end(r.patience())
+	}()
+	patience := initPatience
+	ended := ctx.Done()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ended:
+			ended = nil
+		case s, open := <-r.opts.Signals:
+			if !open {
+				r.opts.Signals = nil
+				continue
+			}
+			if !asksForEnd(s) {
+				continue
+			}
+		}
+		r.io.hurry(patience)
+		patience = 0
+	}
 }
 
 // patience is how long the caller's side may still take to read what is there.
@@ -178,7 +216,11 @@ func (r *run) loop(ctx context.Context) {
 				continue
 			}
 			r.kill(hit.cause, hit.detail)
-		case s := <-r.opts.Signals:
+		case s, open := <-r.opts.Signals:
+			if !open {
+				r.opts.Signals = nil
+				continue
+			}
 			r.passOn(s)
 		case <-r.deadline:
 			r.advance()
@@ -195,13 +237,14 @@ func (r *run) hear(e event) {
 			r.out.setup = &SetupError{Step: m.Step, Op: m.Op, Path: m.Path, Errno: unix.Errno(m.Errno)}
 		}
 	case handoff.KindReady:
-		r.ready, r.fellBack = true, m.Fallbacks
+		r.ready, r.fellBack, r.skipped = true, m.Fallbacks, m.Skipped
 		r.started = time.Now()
 		if r.plan.Watch.Wall > 0 {
 			r.wall = time.After(r.plan.Watch.Wall)
 		}
 		err := r.io.begin(e.pty)
 		if err != nil {
+			e.close()
 			r.broken(err)
 			return
 		}
@@ -263,6 +306,11 @@ func (r *run) stop(cause status.Cause, detail string) {
 // kill ends it at once.
 func (r *run) kill(cause status.Cause, detail string) {
 	r.because(cause, detail)
+	if !r.targetStarted {
+		r.child.kill() // there is nothing yet whose usage could be told
+		r.stage, r.deadline = shot, nil
+		return
+	}
 	if r.stage < killed {
 		r.stage = asked
 		r.advance()
@@ -303,11 +351,9 @@ func (r *run) send(n unix.Signal) {
 // starts the grace period; the second of these kills.
 func (r *run) passOn(s os.Signal) {
 	n, ok := s.(syscall.Signal)
-	if !ok {
-		return
-	}
-	switch n {
-	case unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP:
+	switch {
+	case !ok:
+	case asksForEnd(n):
 		if r.stage >= asked {
 			r.kill(status.CauseCaller, "killed by the caller's second signal")
 			return
@@ -318,4 +364,8 @@ func (r *run) passOn(s os.Signal) {
 	default:
 		r.send(n)
 	}
+}
+
+func asksForEnd(s os.Signal) bool {
+	return s == unix.SIGINT || s == unix.SIGTERM || s == unix.SIGQUIT || s == unix.SIGHUP
 }

@@ -10,19 +10,20 @@ import (
 // pidfdSignalProcessGroup is PIDFD_SIGNAL_PROCESS_GROUP, since Linux 6.9.
 const pidfdSignalProcessGroup = 1 << 2
 
-// signalGroup sends n to the process group of the process behind pidfd, or, where
-// that can't be, to the process alone.
+// signalGroup sends n to the process behind pidfd and to the process group that
+// it was started in, as a terminal would. A target that has left that group for
+// another gets the signal all the same.
 func signalGroup(pidfd int, n unix.Signal) {
-	err := unix.PidfdSendSignal(pidfd, n, nil, pidfdSignalProcessGroup)
-	if err == unix.EINVAL {
-		// An older kernel. As long as the process is there, its number is its own.
-		if pid := pidOf(pidfd); pid > 0 {
-			if group, err := unix.Getpgid(pid); err == nil && group > 1 && unix.Kill(-group, n) == nil {
-				return
-			}
-		}
+	pid := pidOf(pidfd) // as long as the process is there, its number is its own
+	group := 0
+	if pid > 0 {
+		group, _ = unix.Getpgid(pid)
 	}
-	if err != nil {
+	err := unix.PidfdSendSignal(pidfd, n, nil, pidfdSignalProcessGroup)
+	if err == unix.EINVAL && group == pid && pid > 1 { // before Linux 6.9
+		err = unix.Kill(-group, n)
+	}
+	if err != nil || group != pid || n == unix.SIGKILL {
 		_ = unix.PidfdSendSignal(pidfd, n, nil, 0)
 	}
 }

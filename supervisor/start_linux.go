@@ -25,7 +25,7 @@ var setupCaps = []uint{
 	unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN, unix.CAP_FSETID,
 }
 
-// childName and childWord are the child's argv. Its environment is empty.
+// childName and childWord are the child's argv. Nothing of the policy is in it.
 const (
 	childName = "confine"
 	childWord = "__child"

@@ -136,6 +136,13 @@ func (s *streams) end(patience time.Duration) {
 	}
 }
 
+// hurry shortens the patience of an end that is under way.
+func (s *streams) hurry(patience time.Duration) {
+	if s.begun {
+		_ = s.pump.End(patience)
+	}
+}
+
 // undelivered tells the caller what its own side refused.
 func (s *streams) undelivered() {
 	if s.opts.Undelivered == nil {

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,12 +16,16 @@ func ThisHost() Host { return kernel{} }
 
 type kernel struct{}
 
+// asOther: being dumpable belongs to the process, and is given back as it was found.
+var asOther sync.Mutex
+
 // As switches the fsuid of this thread, so that root planning for another user
 // meets the same EACCES that the child will.
 func (kernel) As(uid, gid uint32) (func(), bool, error) {
 	if int(uid) == unix.Geteuid() && int(gid) == unix.Getegid() {
 		return func() {}, false, nil
 	}
+	asOther.Lock()
 	runtime.LockOSThread()
 	dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 	leave := func() {
@@ -30,6 +35,7 @@ func (kernel) As(uid, gid uint32) (func(), bool, error) {
 			_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 		}
 		runtime.UnlockOSThread()
+		asOther.Unlock()
 	}
 	_, _ = unix.SetfsgidRetGid(int(gid))
 	_, _ = unix.SetfsuidRetUid(int(uid))

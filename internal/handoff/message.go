@@ -32,12 +32,14 @@ type Message struct {
 	UserUS     int64 // microseconds, everything reaped inside
 	SystemUS   int64
 	MaxRSS     int64 // bytes, the largest single process
+	RSSAtMost  bool  // MaxRSS may be the init's own
 }
 
 // Fallbacks are the planned, weaker mechanisms that the kernel made the child take.
 type Fallbacks struct {
 	ProcOfCaller    bool // no fresh proc
 	OverlayReadOnly bool // no overlayfs for users
+	NestedUserns    bool // max_user_namespaces could not be set: only the filter stands against nested ones
 	NoPIDMax        bool // kernel.pid_max can't hold the number of tasks
 	MountSetattr    bool // no mount_setattr (before Linux 5.12): one remount per mount
 }
@@ -60,11 +62,13 @@ func (m *Message) code(c *codec) {
 	num(c, &m.UserUS)
 	num(c, &m.SystemUS)
 	num(c, &m.MaxRSS)
+	c.bool(&m.RSSAtMost)
 }
 
 func (f *Fallbacks) code(c *codec) {
 	c.bool(&f.ProcOfCaller)
 	c.bool(&f.OverlayReadOnly)
+	c.bool(&f.NestedUserns)
 	c.bool(&f.NoPIDMax)
 	c.bool(&f.MountSetattr)
 }
