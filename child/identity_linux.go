@@ -60,21 +60,16 @@ func (s *state) identity() error {
 			return fault("setgroups", "", err)
 		}
 	}
-	changed := false
-	if unix.Getgid() != gid || unix.Getegid() != gid {
-		if err := unix.Setresgid(gid, gid, gid); err != nil {
-			return fault("setresgid", "", err)
-		}
-		changed = true
-	}
-	if unix.Getuid() != uid || unix.Geteuid() != uid {
-		if err := unix.Setresuid(uid, uid, uid); err != nil {
-			return fault("setresuid", "", err)
-		}
-		changed = true
-	}
-	if !changed {
+	if !s.plan.OtherIDs {
 		return nil
+	}
+	// Not asked first whether they are these: an id without a mapping reads as
+	// 65534, which may be the very one that is wanted.
+	if err := unix.Setresgid(gid, gid, gid); err != nil {
+		return fault("setresgid", "", err)
+	}
+	if err := unix.Setresuid(uid, uid, uid); err != nil {
+		return fault("setresuid", "", err)
 	}
 	// A change of either clears both.
 	if err := s.undumpable(); err != nil {

@@ -78,6 +78,7 @@ func (p *planner) identity() error {
 	p.uid, p.gid = uid, gid
 	c := &p.plan.Child
 	c.UID, c.GID = uid, gid
+	c.OtherIDs = int(uid) != os.Geteuid() || int(gid) != os.Getegid() || os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid()
 	p.plan.UIDMap = plan.IDMap{Inside: uid, Outside: uid}
 	p.plan.GIDMap = plan.IDMap{Inside: gid, Outside: gid}
 	// Only root may, and only where it still has the capability.
@@ -131,7 +132,7 @@ func (p *planner) filesystem() error {
 		NoPIDMax:     requires(p.policy, status.Tasks),
 		NestedUserns: requires(p.policy, status.Privileges),
 	}
-	p.plan.KeepAbsent = table.KeepAbsent
+	p.plan.KeepAbsent, p.plan.KeepClear = table.KeepAbsent, table.KeepClear
 	p.plan.Notices = table.Notices
 	p.plan.Rules = table.Rules
 	table.Env["PWD"] = table.Dir

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -11,8 +12,11 @@ import (
 // when the run was planned: a git hook or an editor's settings left there would
 // be run by the caller's own programs. Nothing is followed on the way: the
 // target may have left links. It gives what it removed, and what it could not.
-func removeAbsent(paths []string) (removed, left []string) {
-	for _, path := range paths {
+//
+// clear are directories that were missing on the way to them. A link there, or a
+// file that says where to look instead, as git's do, is removed first.
+func removeAbsent(paths, clear []string) (removed, left []string) {
+	for i, path := range append(slices.Clone(clear), paths...) {
 		dir, err := unix.Openat2(unix.AT_FDCWD, filepath.Dir(path), &unix.OpenHow{
 			Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
 			Resolve: unix.RESOLVE_NO_SYMLINKS,
@@ -24,6 +28,10 @@ func removeAbsent(paths []string) (removed, left []string) {
 		if err != nil {
 			continue // its directory isn't there, or is a link now: not the protected place
 		}
+		if i < len(clear) && isDir(dir, filepath.Base(path)) {
+			_ = unix.Close(dir)
+			continue
+		}
 		switch removeAt(dir, filepath.Base(path)) {
 		case nil:
 			removed = append(removed, path)
@@ -34,6 +42,12 @@ func removeAbsent(paths []string) (removed, left []string) {
 		_ = unix.Close(dir)
 	}
 	return removed, left
+}
+
+func isDir(dir int, name string) bool {
+	var st unix.Stat_t
+	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
 // removeAt removes name in dir, with everything below it. The target, whose uid is

@@ -50,7 +50,7 @@ func TestRemoveAbsent(t *testing.T) {
 	for i, p := range paths {
 		paths[i] = filepath.Join(tree, p)
 	}
-	removed, left := removeAbsent(paths)
+	removed, left := removeAbsent(paths, nil)
 	if len(left) != 0 {
 		t.Errorf("could not remove %q", left)
 	}
@@ -97,7 +97,7 @@ func TestRemoveAbsentWhereATargetStoodInTheWay(t *testing.T) {
 	}
 	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &old)
 	want := []string{filepath.Join(tree, ".envrc"), filepath.Join(tree, ".vscode")}
-	removed, left := removeAbsent(want)
+	removed, left := removeAbsent(want, nil)
 	if !slices.Equal(removed, want) || len(left) != 0 {
 		t.Errorf("removed %q, left %q", removed, left)
 	}
@@ -107,5 +107,38 @@ func TestRemoveAbsentWhereATargetStoodInTheWay(t *testing.T) {
 	}
 	if st, err := os.Stat(tree); err != nil || st.Mode().Perm() != 0o555 {
 		t.Errorf("the tree's own mode: %v %v", st.Mode(), err)
+	}
+}
+
+// What leads to a protected path must not lead elsewhere.
+func TestRemoveAbsentTakesAwayWhatLeadsAround(t *testing.T) {
+	tree, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(name string) string { return filepath.Join(tree, name) }
+	for _, d := range []string{"x/hooks", ".real"} {
+		if err := os.MkdirAll(in(d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("x", in(".config")); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{".git", "x/fish", ".real/hooks"} {
+		if err := os.WriteFile(in(f), []byte("gitdir: x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	paths := []string{in(".config/fish"), in(".git/config"), in(".real/hooks"), in(".none/x")}
+	clear := []string{in(".config"), in(".git"), in(".real"), in(".none")}
+	removed, left := removeAbsent(paths, clear)
+	if want := []string{in(".config"), in(".git"), in(".real/hooks")}; !slices.Equal(removed, want) || len(left) != 0 {
+		t.Errorf("removed %q, left %q; want %q", removed, left, want)
+	}
+	for _, kept := range []string{"x/hooks", "x/fish", ".real"} {
+		if _, err := os.Stat(in(kept)); err != nil {
+			t.Errorf("%v: it is no protected path", err)
+		}
 	}
 }

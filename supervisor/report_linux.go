@@ -99,6 +99,9 @@ func (r *run) reportUsage(rep *status.Report) {
 		u.Sources["memory_peak_bytes"] = "samples of the process tree"
 	}
 	u.TasksPeak = seen.TasksPeak
+	if n := r.plan.Watch.Tasks; n > 0 && !r.plan.Watch.KillTasks && !r.fellBack.NoPIDMax {
+		u.TasksPeak = min(u.TasksPeak, n) // the kernel holds it; a sample is not taken in one moment
+	}
 	u.Sources["tasks_peak"] = "samples of the process tree"
 	if r.out.waited && u.TasksPeak < 1 {
 		u.TasksPeak = 1 // it ran, and ended before the first sample

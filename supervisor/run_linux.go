@@ -51,6 +51,7 @@ type run struct {
 	removed []string // protected paths that had come to be
 	left    []string // and those that could not be removed again
 
+	resumed  time.Time // after the last suspension
 	stage    stage
 	deadline <-chan time.Time // of the stage
 }
@@ -145,7 +146,7 @@ func (r *run) do(ctx context.Context) {
 	if r.ended.IsZero() {
 		r.ended = time.Now()
 	}
-	r.removed, r.left = removeAbsent(r.plan.KeepAbsent)
+	r.removed, r.left = removeAbsent(r.plan.KeepAbsent, r.plan.KeepClear)
 	r.deliver(ctx)
 }
 

@@ -18,6 +18,7 @@ type watch struct {
 	plan    *plan.Watch
 	dog     *tree.Watchdog
 	tree    *tree.Tree
+	proc    int // the root of the proc inside, or -1
 	scratch int // the scratch tmpfs, for its fill
 
 	begin *time.Timer // of run
@@ -45,20 +46,21 @@ type hit struct {
 // are the watch's from then on. killTasks: no kernel mechanism holds their number.
 func newWatch(p *plan.Plan, killTasks bool, proc, scratch, pid int) (*watch, error) {
 	w := &watch{
-		plan: &p.Watch, scratch: scratch,
+		plan: &p.Watch, proc: proc, scratch: scratch,
 		found: make(chan hit, 4), stop: make(chan struct{}), done: make(chan struct{}),
 		hitSet: map[status.Capability]bool{},
 	}
 	var err error
 	if proc >= 0 {
 		w.tree, err = tree.New(proc)
-		_ = unix.Close(proc)
 	} else {
 		w.tree, err = tree.NewFromPID(pid)
 	}
 	if err != nil {
-		if scratch >= 0 {
-			_ = unix.Close(scratch)
+		for _, fd := range []int{proc, scratch} {
+			if fd >= 0 {
+				_ = unix.Close(fd)
+			}
 		}
 		return nil, err
 	}
@@ -113,8 +115,10 @@ func (w *watch) end() {
 	}
 	w.fill()
 	_ = w.tree.Close()
-	if w.scratch >= 0 {
-		_ = unix.Close(w.scratch)
+	for _, fd := range []int{w.proc, w.scratch} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
 	}
 }
 
@@ -130,6 +134,22 @@ func (w *watch) fill() {
 	}
 	if w.plan.Files > 0 && fs.Files > 0 && fs.Ffree == 0 {
 		w.note(status.Files)
+	}
+}
+
+// freeze stops everything inside, by a view of its own on the same tree.
+func (w *watch) freeze() (thaw func()) {
+	if w == nil || w.proc < 0 {
+		return func() {}
+	}
+	t, err := tree.New(w.proc)
+	if err != nil {
+		return func() {}
+	}
+	_ = t.Stop() // as far as it goes
+	return func() {
+		_ = t.Continue()
+		_ = t.Close()
 	}
 }
 

@@ -44,8 +44,11 @@ type Table struct {
 	// KeepAbsent are protected paths, outside, that don't exist and must not
 	// come to be. A target may turn any directory on the way into a symbolic link.
 	KeepAbsent []string
-	Notices    []string
-	Rules      []Rule // sorted by path
+	// KeepClear are the directories that are missing on the way there, parents first.
+	// What comes to be there has to be a directory, and nothing else.
+	KeepClear []string
+	Notices   []string
+	Rules     []Rule // sorted by path
 }
 
 // Rule says how one path appears, and why.

@@ -3,6 +3,7 @@ package rootfs
 import (
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -98,6 +99,7 @@ func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
 		switch {
 		case absent(err):
 			c.keepAbsent(path.Join(outside, rest), path.Join(at, rest), why)
+			c.keepClear(outside, rest)
 			return
 		case err == nil && mode.Type() == fs.ModeSymlink:
 			c.shieldLink(n, at, rest, why)
@@ -185,6 +187,19 @@ func (c *compiler) close(kind handoff.MountKind, at string) {
 		}
 	}
 	c.shut = append(c.shut, handoff.Mount{Kind: kind, Dst: at})
+}
+
+// keepClear notes the directories that are missing on the way to a protected path:
+// a link or a file planted in their place would lead around the protection.
+func (c *compiler) keepClear(outside, rest string) {
+	for rest != "" {
+		if !slices.Contains(c.table.KeepClear, outside) {
+			c.table.KeepClear = append(c.table.KeepClear, outside)
+		}
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		outside = path.Join(outside, name)
+	}
 }
 
 func (c *compiler) keepAbsent(outside, inside, why string) {

@@ -134,6 +134,7 @@ func (p *Child) code(c *codec) {
 	c.str(&p.Dir)
 	num(c, &p.UID)
 	num(c, &p.GID)
+	c.bool(&p.OtherIDs)
 	num(c, &p.Namespaces)
 	c.bool(&p.DropGroups)
 	c.str(&p.Hostname)

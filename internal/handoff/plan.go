@@ -8,6 +8,8 @@ type Child struct {
 	Dir  string   // where the target starts
 	UID  uint32   // inside
 	GID  uint32
+	// OtherIDs: they are not the caller's own.
+	OtherIDs bool
 
 	Namespaces uint64 // what it was cloned into
 	DropGroups bool

@@ -29,6 +29,9 @@ type Plan struct {
 	// KeepAbsent are protected paths that did not exist when the plan was made,
 	// in trees that are writable inside. What appears there is removed again.
 	KeepAbsent []string
+	// KeepClear are the directories missing on the way there, parents first. What
+	// appears there and is no directory is removed, too.
+	KeepClear []string
 
 	Ledger  map[status.Capability]status.Enforcement
 	Notices []string // for the user, each one line, without prefix

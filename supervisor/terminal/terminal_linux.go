@@ -111,6 +111,11 @@ func (t *Terminal) resize() {
 	}
 }
 
+// Interactive says whether somebody is there: keys come from it, and it is ours.
+func (t *Terminal) Interactive() bool {
+	return t != nil && t.keyboard && foreground(t.fd)
+}
+
 // unstoppable is how long a stop may take to happen. In a process group that no
 // shell controls the kernel drops SIGTSTP.
 const unstoppable = 200 * time.Millisecond
