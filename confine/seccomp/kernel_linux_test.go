@@ -29,6 +29,9 @@ type attempt struct {
 // under errno, kill and log. Without a filter the kernel must answer otherwise:
 // many are made with arguments that are wrong in a way of their own.
 var attempts = []attempt{
+	{"set-uid by fchmod", "fchmod", [6]uint64{1 << 20, 0o4755}, denied, killed, denied, false},
+	{"set-uid by fchmodat", "fchmodat", [6]uint64{1 << 20, 0, 0o4755}, denied, killed, denied, false},
+	{"set-uid by openat", "openat", [6]uint64{1 << 20, 0, 0o101, 0o4755}, denied, killed, denied, false},
 	{"TIOCSTI", "ioctl", [6]uint64{1 << 20, 0x5412}, denied, killed, denied, false},
 	{"TIOCSTI with upper bits", "ioctl", [6]uint64{1 << 20, 0xdeadbeef00005412}, denied, killed, denied, false},
 	{"TIOCLINUX with upper bits", "ioctl", [6]uint64{1 << 20, 1<<63 | 0x541c}, denied, killed, denied, false},

@@ -12,7 +12,7 @@ import (
 
 // narrower are calls that moby allows and default/1 does not. The reason stands
 // at the rule.
-var narrower = []string{"epoll_ctl_old", "epoll_wait_old", "fanotify_mark", "modify_ldt", "name_to_handle_at"}
+var narrower = []string{"epoll_ctl_old", "epoll_wait_old", "fanotify_mark", "modify_ldt", "name_to_handle_at", "openat2"}
 
 // wider are calls that default/1 allows and moby does not: unshare without a
 // namespace needs no capability.

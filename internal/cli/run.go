@@ -75,6 +75,11 @@ func (s *session) ended(report *status.Report, r *confine.Resolved, out *outputs
 	if report.RC == rcOK && len(out.streamErrs) > 0 {
 		report.RC = rcProblem // known early enough for the report
 	}
+	for _, v := range report.Violations {
+		if v.Rule == "protected" {
+			s.log.notice("protected: " + v.What + " came to be during the run\nhint: " + v.Hint)
+		}
+	}
 	rc := report.RC
 	failed := out.ended(report)
 	if r.Invocation.JSON {
