@@ -89,6 +89,9 @@ func denied(r *status.Report) record {
 
 func execFailed(r *status.Report) record {
 	rec := internal(r)
+	if len(r.Cmd) > 0 && rec.Hint == "" && strings.HasPrefix(r.Cmd[0], ".") && strings.Contains(r.Cmd[0], "/") {
+		rec.Hint = "a relative name counts from where the command starts; --workdir ro shows the current directory, and a full path works without"
+	}
 	if len(r.Cmd) > 0 && rec.Hint == "" && lookup(r.Cmd[0]) != nil {
 		rec.Hint = strconv.Quote(r.Cmd[0]) + " is a subcommand only as the first word: confine " + r.Cmd[0] + " [options]"
 	}

@@ -25,7 +25,11 @@ func settings() []remedy {
 		},
 		{
 			name: "max_user_namespaces is 0", reason: status.UsernsDenied, probes: " userns ",
-			when: func(f *Facts, _ syscall.Errno) bool { n, ok := f.MaxUserNamespaces(); return ok && n == 0 },
+			// Any other errno comes from something that stood in the way before this.
+			when: func(f *Facts, errno syscall.Errno) bool {
+				n, ok := f.MaxUserNamespaces()
+				return ok && n == 0 && (errno == syscall.ENOSPC || errno == syscall.EUSERS)
+			},
 			hint: say("as root: sysctl -w user.max_user_namespaces=15000 (and in /etc/sysctl.d/ to keep it)"),
 		},
 		{
