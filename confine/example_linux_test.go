@@ -37,7 +37,7 @@ func ExampleRun() {
 func ExamplePolicy() {
 	policy := confine.Policy{Seccomp: "default", SeccompAction: "errno", FileDescriptors: 64}
 	policy.Filesystem.TempDir = true
-	report, err := confine.Run(context.Background(), &policy, "sh", "-c", "ulimit -n; ls /home 2>/dev/null | wc -l")
+	report, err := confine.Run(context.Background(), &policy, "sh", "-c", "ulimit -n; ls /sys 2>/dev/null | wc -l")
 	if err != nil {
 		fmt.Println(err)
 		return

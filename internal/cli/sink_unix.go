@@ -213,6 +213,12 @@ func (s *sink) unchanged(fd int, size int64) error {
 	if byFD.Dev != byName.Dev || byFD.Ino != byName.Ino || byFD.Size != size {
 		return s.failed("", errChanged)
 	}
+	// The directory, too, may have been moved away, with another left in its place:
+	// what the caller will read is what the name leads to.
+	var atPath unix.Stat_t
+	if err := unix.Lstat(s.spec, &atPath); err != nil || atPath.Dev != byFD.Dev || atPath.Ino != byFD.Ino {
+		return s.failed("", errChanged)
+	}
 	return nil
 }
 
