@@ -81,9 +81,15 @@ func (p *planner) identity() error {
 	c.OtherIDs = int(uid) != os.Geteuid() || int(gid) != os.Getegid() || os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid()
 	p.plan.UIDMap = plan.IDMap{Inside: uid, Outside: uid}
 	p.plan.GIDMap = plan.IDMap{Inside: gid, Outside: gid}
-	// Only root may, and only where it still has the capability.
-	c.DropGroups = p.host.UID() == 0 && p.host.Capable(unix.CAP_SETGID)
+	// Only root may, where it still has the capability and its user namespace lets it.
+	c.DropGroups = p.host.UID() == 0 && p.host.Capable(unix.CAP_SETGID) && setgroupsAllowed()
 	return nil
+}
+
+// setgroupsAllowed: root of a user namespace that an ordinary user made may not.
+func setgroupsAllowed() bool {
+	text, err := os.ReadFile("/proc/self/setgroups")
+	return err != nil || strings.TrimSpace(string(text)) == "allow"
 }
 
 // namespaces that a run gets: all, but for the caller's network if that is asked for.
