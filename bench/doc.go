@@ -1,4 +1,4 @@
-// Bench measures what confine costs, beside the same work without it and under
+// Command bench measures what confine costs, beside the same work without it and under
 // its peers, and holds the figures against what the project aims at.
 //
 //	make bench                         all of it, written to docs/BENCHMARKS.md

@@ -21,14 +21,14 @@
 //   - The target ends: the child, its init, kills and reaps whatever is left,
 //     reports, ends; the kernel would kill the namespace anyway.
 //   - A limit or the caller ends the run: SIGTERM to the target's group, after
-//     the grace period SIGKILL by the child, which can still tell what all of it
-//     used; when the child doesn't answer either, SIGKILL to the child by pidfd,
-//     and with it goes the namespace.
+//     the grace period SIGKILL, both by pidfd; the child then kills the rest, and
+//     can still tell what all of it used. When the child doesn't answer either,
+//     SIGKILL to the child by pidfd, and with it goes the namespace.
 //   - The supervisor dies, by SIGKILL even: PDEATHSIG kills the child, and with
 //     it the namespace. The signal is armed by the fork itself and again by the
 //     child after every change of ids that clears it; in between, and for a
 //     parent that died before, the end of the socket says the same.
-//   - PDEATHSIG fires when the thread that forked ends, so Run locks its thread.
+//   - PDEATHSIG fires when the thread that forked ends, so Prepare locks its thread.
 //
 // # Causes
 //

@@ -9,7 +9,7 @@ import (
 )
 
 // outcome is what is known of how a run ended. Each fact was recorded by
-// whoever caused it; none is concluded from another.
+// whoever caused it; for SIGXCPU and SIGSYS see the package comment.
 type outcome struct {
 	setup *SetupError
 	exec  *execError

@@ -50,7 +50,8 @@ func rawVfork(flags uintptr, pidfd *int32) (pid, errno uintptr)
 // execve.
 //
 // Signals are blocked meanwhile: a handler of this process must not run in the new
-// one. A list that begins with SignalDefaults unblocks them again.
+// one. The list has to unblock them again, after SignalDefaults where this process
+// has handlers.
 func ForkExec(flags uintptr, calls []Call) (pid, pidfd int, err error) {
 	all, old := fullSigset(), unix.Sigset_t{}
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &old); err != nil {

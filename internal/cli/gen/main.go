@@ -1,4 +1,4 @@
-// Gen makes what is made from the tables of options and subcommands: the help
+// Command gen makes what is made from the tables of options and subcommands: the help
 // pages and completion scripts that the binary holds, the man page and
 // docs/OPTIONS.md. It writes what has changed; with -check it writes nothing and
 // fails instead.
