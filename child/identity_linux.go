@@ -84,10 +84,17 @@ func (s *state) identity() error {
 // supervisorAlive closes the gap in which the supervisor died and nobody told us.
 func (s *state) supervisorAlive() error {
 	fds := []unix.PollFd{{Fd: sock, Events: unix.POLLRDHUP}}
-	if n, _ := unix.Poll(fds, 0); n > 0 && fds[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0 {
-		exit(125)
+	for {
+		switch _, err := unix.Poll(fds, 0); {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return fault("poll", "the supervisor's socket", err)
+		case fds[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0:
+			exit(125)
+		}
+		return nil
 	}
-	return nil
 }
 
 // session leaves the caller's session, and with it the controlling terminal.

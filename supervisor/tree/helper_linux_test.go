@@ -2,6 +2,7 @@ package tree
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -322,6 +323,17 @@ func (r *run) until(what string, so func(Sample) bool) Sample {
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// stop stops everybody. Who is to stop must run for that, and a busy host may
+// not let it for a while.
+func (r *run) stop() {
+	r.Helper()
+	err := r.tree.Stop()
+	for end := time.Now().Add(20 * time.Second); errors.Is(err, ErrUnsettled) && time.Now().Before(end); {
+		err = r.tree.Stop()
+	}
+	r.must(err)
 }
 
 // states are the states of all processes but PID 1, by pid.

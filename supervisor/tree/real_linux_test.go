@@ -79,7 +79,7 @@ func TestMemoryOfAProcessWithoutItsLeaderIsSeen(t *testing.T) {
 	if s.RSS < 64<<20 || s.PSS < 64<<20 || s.Zombies != 0 || s.Estimated != 0 {
 		t.Errorf("%+v", s)
 	}
-	r.must(r.tree.Stop())
+	r.stop()
 	for pid, state := range r.states() {
 		if state != 'T' {
 			t.Errorf("%d is %c", pid, state)
@@ -161,7 +161,7 @@ func TestStopReachesEverybodyAndWakesOnlyWhomItStopped(t *testing.T) {
 		return false
 	})
 	for range 20 {
-		r.must(r.tree.Stop())
+		r.stop()
 		before := r.sample(NoPSS)
 		for pid, state := range r.states() {
 			if state != 'T' && state != 'Z' && state != 'D' {
