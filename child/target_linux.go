@@ -19,7 +19,9 @@ func (s *state) start() (pid int) {
 	}
 	if err == nil {
 		m := handoff.Message{Kind: handoff.KindStarted, PID: uint32(pid), HasPIDFD: true}
-		_ = linux.SendFrame(sock, m.Encode(), pidfd)
+		if linux.SendFrame(sock, m.Encode(), pidfd) != nil {
+			exit(125) // nobody could end it in time
+		}
 		_ = unix.Close(pidfd)
 		return pid
 	}

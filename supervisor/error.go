@@ -24,7 +24,7 @@ func (e *SetupError) Error() string {
 	if e.Path != "" {
 		b.WriteString(` "` + e.Path + `"`)
 	}
-	if e.Errno != 0 {
+	if e.Errno != 0 && !strings.HasSuffix(e.Op, e.Errno.Error()) {
 		b.WriteString(": " + e.Errno.Error())
 	}
 	return b.String()

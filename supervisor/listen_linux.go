@@ -7,10 +7,12 @@ import (
 	"github.com/confine-run/confine/internal/linux"
 )
 
-// event is a message of the child's, with the descriptors that came with it, or -1.
+// event is a message of the child's, with the descriptors that came with it, or
+// -1; or why no further message can be understood.
 type event struct {
 	message                   *handoff.Message
 	proc, scratch, pty, pidfd int
+	err                       error
 }
 
 // close lets go of descriptors that nobody took.
@@ -22,22 +24,26 @@ func (e *event) close() {
 	}
 }
 
-// listen reads what the child says until it is gone. What can't be read ends the
-// stream: then the child is not ours any more, and loop ends without its word.
+// listen reads what the child says until it is gone. When that can't be
+// understood the last event says why.
 func listen(sock int) <-chan event {
 	events := make(chan event)
 	go func() {
 		defer close(events)
 		for {
 			frame, fds, err := linux.ReceiveFrame(sock)
-			if err != nil {
+			if err == unix.ECONNRESET {
 				return
 			}
-			m, err := handoff.DecodeMessage(frame)
+			var m *handoff.Message
+			if err == nil {
+				m, err = handoff.DecodeMessage(frame)
+			}
 			if err != nil {
 				for _, fd := range fds {
 					_ = unix.Close(fd)
 				}
+				events <- event{err: err}
 				return
 			}
 			e := event{message: m, proc: -1, scratch: -1, pty: -1, pidfd: -1}

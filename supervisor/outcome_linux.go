@@ -92,8 +92,8 @@ func (o *outcome) verdict() verdict {
 		// We killed everything at once, on the caller's behalf.
 		v.status, v.signal, v.reason = status.KilledKill, syscall.SIGKILL, o.detail
 	case !o.waited:
-		v.status, v.cause = status.InternalError, status.CauseSetup
-		v.reason = "the sandbox's init ended without a word"
+		o.setup = &SetupError{Step: "init", Op: "it ended without a word"}
+		v.status, v.cause, v.reason = status.InternalError, status.CauseSetup, o.setup.Error()
 	case v.exited:
 		o.exitVerdict(&v)
 	default:

@@ -231,6 +231,10 @@ func (r *run) loop(ctx context.Context) {
 
 // hear takes one message of the child's.
 func (r *run) hear(e event) {
+	if e.err != nil {
+		r.broken(fmt.Errorf("a message of the init's: %w", e.err))
+		return
+	}
 	m := e.message
 	switch m.Kind {
 	case handoff.KindSetupError:

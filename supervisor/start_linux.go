@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -186,7 +187,8 @@ func (c *process) discard() {
 }
 
 func errnoOf(err error) unix.Errno {
-	if errno, ok := err.(unix.Errno); ok {
+	var errno unix.Errno
+	if errors.As(err, &errno) {
 		return errno
 	}
 	return unix.EIO

@@ -1,0 +1,5 @@
+package integration
+
+import "golang.org/x/sys/unix"
+
+const sysNewfstatat = unix.SYS_NEWFSTATAT
