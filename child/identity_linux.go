@@ -15,7 +15,6 @@ func (s *state) closeInherited() error {
 	if err == unix.ENOSYS || err == unix.EINVAL || err == unix.EPERM { // before Linux 5.11, or filtered
 		err = markListed()
 	}
-	openCoverage()
 	return fault("close_range", "", err)
 }
 

@@ -50,6 +50,7 @@ func commandLine() []byte {
 // thread, as it is while packages are initialised: signal mask, capabilities and
 // parent-death signal belong to a thread.
 func Main() {
+	openCoverage()
 	s := &state{procFD: -1, ptyFD: -1, ttyFD: -1, oldUmask: unix.Umask(0)}
 	if why := s.receive(); why != "" {
 		refuse(why)

@@ -26,7 +26,7 @@ type Options struct {
 	// Started is called when the target runs.
 	Started func()
 	// Undelivered, if not nil, is called at the end for "stdout" and "stderr" when the
-	// caller's did not take what the target wrote, with the errno of the write. That
+	// caller's did not take what the target wrote, or that could not be read. That
 	// nobody reads any more is not worth a word: the target has seen it.
 	Undelivered func(stream string, err error)
 }

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -150,11 +151,15 @@ func (s *streams) undelivered() {
 	}
 	for fd, name := range []string{1: "stdout", 2: "stderr"} {
 		out := s.out[fd]
-		if out == nil || out.Bytes() == 0 {
-			continue // nothing was written there, nothing was refused
+		if out == nil {
+			continue
 		}
-		if err := out.Err(); err != nil && !output.Gone(err) {
-			s.opts.Undelivered(name, err)
+		if err := out.Unread(); err != nil {
+			s.opts.Undelivered(name, fmt.Errorf("read: %w", err))
+		}
+		// Where nothing was written, nothing was refused.
+		if err := out.Err(); err != nil && !output.Gone(err) && out.Bytes() > 0 {
+			s.opts.Undelivered(name, fmt.Errorf("write: %w", err))
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestWhatTheCallerDidNotTake(t *testing.T) {
 			got := map[string]error{}
 			s, err := openStreams([3]bool{}, &Options{
 				Stdin: -1, Stdout: int(c.stdout.Fd()), Stderr: int(c.stderr.Fd()),
-				Undelivered: func(stream string, err error) { got[stream] = err },
+				Undelivered: func(stream string, err error) { got[stream] = errors.Unwrap(err) },
 			})
 			if err != nil {
 				t.Fatal(err)

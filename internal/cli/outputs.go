@@ -56,9 +56,9 @@ func (o *outputs) emit(e event) {
 	}
 }
 
-// undelivered keeps that one of the caller's streams did not take what the command wrote.
+// undelivered keeps that what the command wrote did not reach one of the caller's streams.
 func (o *outputs) undelivered(stream string, err error) {
-	o.streamErrs = append(o.streamErrs, fmt.Errorf("%s: write: %w", stream, err))
+	o.streamErrs = append(o.streamErrs, fmt.Errorf("%s: %w", stream, err))
 }
 
 // ended writes the report, and the last event.

@@ -45,6 +45,7 @@ type Stream struct {
 	fast   bool   // the last read filled buf: there is more than we copy well
 	big    bool   // the pipe was enlarged
 	err    error
+	unread error
 	hit    time.Time
 	total  atomic.Int64
 	polled [2]int // places of src and dst in the poll set; -1: not in it
@@ -88,6 +89,9 @@ func (s *Stream) Captured() []byte { return s.captured }
 
 // Err is the first error of the destination, an errno.
 func (s *Stream) Err() error { return s.err }
+
+// Unread is why the rest of what the target wrote could not be read, an errno.
+func (s *Stream) Unread() error { return s.unread }
 
 func (s *Stream) done() bool { return s.src < 0 && len(s.pend) == 0 }
 
@@ -222,7 +226,11 @@ func (s *Stream) read(b []byte) (int, bool) {
 			continue
 		case err == unix.EAGAIN:
 			return 0, false
-		case err != nil || n == 0: // EIO: the last slave of the pty is closed
+		case err == unix.EIO && s.pty: // the last slave is closed
+			err = nil
+			fallthrough
+		case err != nil || n == 0:
+			s.unread = err
 			s.closeSrc()
 			return 0, true
 		}
