@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -181,7 +182,7 @@ func TestOutputThatWasNotTakenIsTold(t *testing.T) {
 			f.report = c.report
 			f.during = func() {
 				for _, s := range c.streams {
-					f.io.Undelivered(s, syscall.ENOSPC)
+					f.io.Undelivered(s, fmt.Errorf("write: %w", syscall.ENOSPC))
 				}
 			}
 			r := f.run(t, "--log", "quiet", "--report", path, "prog")
