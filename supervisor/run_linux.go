@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 )
@@ -261,6 +262,7 @@ func (r *run) hear(e event) {
 		r.out.exec = &execError{path: m.Path, errno: unix.Errno(m.Errno), lookup: m.Step == "lookup"}
 	case handoff.KindStarted:
 		r.targetStarted, r.target = true, e.pidfd
+		time.AfterFunc(head, linux.ForgetImage)
 		for _, n := range r.early {
 			r.send(n)
 		}
