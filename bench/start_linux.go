@@ -5,6 +5,8 @@ import "os"
 // target is the least that can be run.
 const target = "/bin/true"
 
+const likeMounts = "bwrap, confine's mounts one for one"
+
 func measureStart(b *bench) (*result, error) {
 	r := &result{unit: "ms", base: "bwrap"}
 	peers := []peer{
@@ -27,7 +29,9 @@ func measureStart(b *bench) (*result, error) {
 			return nil, err
 		}
 		peers = append([]peer{b.timed("bwrap", b.bwrapped(nil, target))}, peers...)
-		peers = append(peers, b.timed("bwrap, confine's mounts one for one", same))
+		// What is judged is the work of confining, not how many mounts were asked for.
+		r.base = likeMounts
+		peers = append(peers, b.timed(likeMounts, same))
 	}
 	r.note("bwrap has no system call filter here, keeps no clocks, and passes its streams on as they are; confine does all of its work.")
 	r.note("The caller's whole environment means its PATH too: each tool chain found there is a mount more.")
