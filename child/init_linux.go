@@ -69,11 +69,17 @@ func (s *state) wait(target int) {
 		SystemUS:   used.Stime.Nano() / 1000,
 		MaxRSS:     used.Maxrss * 1024,
 		// execve keeps the high-water mark of the memory that the target was forked in.
-		RSSAtMost: used.Maxrss <= own.Maxrss,
+		RSSAtMost:  used.Maxrss <= own.Maxrss,
+		Switches:   used.Nvcsw + used.Nivcsw,
+		ReadBytes:  used.Inblock * rusageBlock,
+		WriteBytes: used.Oublock * rusageBlock,
 	}
 	_ = linux.SendFrame(sock, m.Encode())
 	exit(0)
 }
+
+// rusageBlock is the unit of ru_inblock and ru_oublock.
+const rusageBlock = 512
 
 // killRest ends whatever the target left, and reaps it so that its usage counts.
 func killRest() {

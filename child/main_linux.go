@@ -81,12 +81,19 @@ func (s *state) receive() string {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return "prctl PR_SET_PDEATHSIG"
 	}
-	frame, _, err := linux.ReceiveFrame(sock)
+	frame, fds, err := linux.ReceiveFrame(sock)
 	if err != nil {
 		return "no plan"
 	}
 	if s.plan, err = handoff.DecodeChild(frame); err != nil {
 		return err.Error()
+	}
+	s.joinDir = linux.NoCgroup
+	if s.plan.JoinDir && len(fds) > 0 {
+		s.joinDir, fds = fds[0], fds[1:]
+	}
+	if s.joinProcs = fds; len(fds) != int(s.plan.JoinProcs) || s.plan.JoinDir && s.joinDir == linux.NoCgroup {
+		return "not the descriptors that were announced"
 	}
 	return ""
 }

@@ -12,8 +12,9 @@ const lockedSecurebits = 1<<0 | 1<<1 | // SECBIT_NOROOT, locked
 	1<<5 | // SECBIT_KEEP_CAPS stays off, locked
 	1<<6 | 1<<7 // SECBIT_NO_CAP_AMBIENT_RAISE, locked
 
-// dropCapabilities empties every capability set of this thread. The target is
-// forked from it and inherits what is left: nothing.
+// dropCapabilities empties every capability set of this thread but for the one
+// capability that the target's last step needs, to make its cgroup namespace;
+// see targetCalls. No execve gives any of them back.
 //
 // The other threads of ours are the Go runtime's own. They keep what they have,
 // over nothing but these namespaces: capset(2) reaches one thread only, and to
@@ -39,5 +40,5 @@ func (s *state) dropCapabilities() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fault("prctl PR_SET_NO_NEW_PRIVS", "", err)
 	}
-	return fault("capset", "", linux.DropCapabilities())
+	return fault("capset", "", linux.SetCapabilities(unix.CAP_SYS_ADMIN))
 }

@@ -19,6 +19,9 @@ type state struct {
 	devs []uint64
 	last place // the directory that was opened last
 
+	joinDir   int   // the target's cgroup v2, or linux.NoCgroup
+	joinProcs []int // cgroup.procs of its other cgroups
+
 	procFD  int // of the proc inside, for the supervisor's accounting
 	ptyFD   int // master
 	ttyFD   int // slave, ours to hand the foreground on

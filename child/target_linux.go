@@ -15,9 +15,13 @@ func (s *state) start() (pid int) {
 	path, err := lookPath(s.plan.Argv[0], s.plan.Env)
 	pidfd := -1
 	if err == nil {
-		pid, pidfd, err = linux.ForkExec(0, s.targetCalls(path))
+		pid, pidfd, err = s.fork(path)
 	}
 	if err == nil {
+		// What the target's last steps needed.
+		if linux.SetCapabilities() != nil {
+			exit(125)
+		}
 		m := handoff.Message{Kind: handoff.KindStarted, PID: uint32(pid), HasPIDFD: true}
 		if linux.SendFrame(sock, m.Encode(), pidfd) != nil {
 			exit(125) // nobody could end it in time
@@ -41,6 +45,21 @@ func (s *state) start() (pid int) {
 	return 0
 }
 
+// fork starts the target in the cgroup that it is to live in, which is not ours.
+func (s *state) fork(path string) (pid, pidfd int, err error) {
+	pid, pidfd, err = linux.ForkExec(0, s.joinDir, s.targetCalls(path))
+	if e, ok := err.(*linux.CallError); ok && e.Name == "clone3" && e.Errno == unix.ENOSYS && s.joinDir != linux.NoCgroup {
+		// Filtered, as some containers do: the target moves there by itself.
+		procs, err := unix.Openat(s.joinDir, "cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return 0, -1, &linux.CallError{Name: "open cgroup.procs", Errno: err.(unix.Errno)}
+		}
+		s.joinDir, s.joinProcs = linux.NoCgroup, append(s.joinProcs, procs)
+		pid, pidfd, err = linux.ForkExec(0, linux.NoCgroup, s.targetCalls(path))
+	}
+	return pid, pidfd, err
+}
+
 // targetCalls is everything between fork and the target's first instruction.
 func (s *state) targetCalls(path string) []linux.Call {
 	zero := uintptr(0)
@@ -59,6 +78,16 @@ func (s *state) targetCalls(path string) []linux.Call {
 		calls = append(calls, linux.Call{Name: "getpid", Nr: unix.SYS_GETPID, Result: pgrp})
 		add("ioctl TIOCSPGRP", unix.SYS_IOCTL, pgrp, uintptr(s.ttyFD), unix.TIOCSPGRP, uintptr(unsafe.Pointer(pgrp)))
 	}
+	// Into the cgroups, before anything that counts in them; and then these are all
+	// that can be seen of cgroups.
+	self := linux.CString("0")
+	for _, fd := range s.joinProcs {
+		add("write cgroup.procs", unix.SYS_WRITE, self, uintptr(fd), uintptr(unsafe.Pointer(self)), 1)
+	}
+	if s.plan.Namespaces&unix.CLONE_NEWCGROUP != 0 {
+		add("unshare CLONE_NEWCGROUP", unix.SYS_UNSHARE, nil, unix.CLONE_NEWCGROUP)
+	}
+	calls = append(calls, linux.NoCapabilities())
 	add("umask", unix.SYS_UMASK, nil, uintptr(s.oldUmask))
 	for i := range s.plan.Rlimits {
 		l := &s.plan.Rlimits[i]

@@ -37,7 +37,7 @@ func (p *planner) ledger() error {
 	}
 	for _, c := range []status.Capability{status.CPUTime, status.CPURate, status.Memory, status.Tasks} {
 		if e := l[c]; e.Enabled && e.FallbackReason == "" {
-			e.FallbackReason = status.CgroupNotInBuild
+			e.FallbackReason = status.CgroupNotDelegated
 			l[c] = e
 		}
 	}

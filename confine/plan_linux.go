@@ -92,9 +92,9 @@ func setgroupsAllowed() bool {
 	return err != nil || strings.TrimSpace(string(text)) == "allow"
 }
 
-// namespaces that a run gets: all, but for the caller's network if that is asked for.
+// namespaces that the child is cloned into: all, but for the caller's network if that is asked for.
 func namespaces(policy *Policy) uintptr {
-	flags := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP)
+	flags := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS)
 	if !policy.Network.All {
 		flags |= unix.CLONE_NEWNET
 	}
@@ -103,7 +103,9 @@ func namespaces(policy *Policy) uintptr {
 
 func (p *planner) namespaces() error {
 	p.plan.Namespaces = namespaces(p.policy)
-	p.plan.Child.Namespaces = uint64(p.plan.Namespaces)
+	// The last one is the target's own affair: what it shows begins with the cgroup
+	// that it is in.
+	p.plan.Child.Namespaces = uint64(p.plan.Namespaces | unix.CLONE_NEWCGROUP)
 	p.plan.Child.Hostname = hostname
 	return nil
 }

@@ -48,7 +48,6 @@ const (
 	UsernsDenied          FallbackReason = "linux_userns_denied"
 	UsernsDeniedAppArmor  FallbackReason = "linux_userns_denied_apparmor"
 	CgroupNotDelegated    FallbackReason = "linux_cgroup_not_delegated"
-	CgroupNotInBuild      FallbackReason = "linux_cgroup_not_in_this_build"
 	SeccompUnsupported    FallbackReason = "linux_seccomp_unsupported_kernel"
 	OverlayUnsupported    FallbackReason = "linux_overlay_unsupported"
 	ProcMasked            FallbackReason = "linux_proc_masked"

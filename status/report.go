@@ -43,6 +43,10 @@ type Usage struct {
 	SystemMS        int64 `json:"system_ms"`
 	MemoryPeakBytes int64 `json:"memory_peak_bytes"`
 	TasksPeak       int64 `json:"tasks_peak"`
+	ThrottledMS     int64 `json:"throttled_ms"` // how long the CPU rate held the run back
+	ReadBytes       int64 `json:"read_bytes"`   // from storage
+	WriteBytes      int64 `json:"write_bytes"`  // to storage
+	ContextSwitches int64 `json:"context_switches"`
 	// Sources names, for each field above, where the figure came from.
 	Sources map[string]string `json:"sources,omitempty"`
 }

@@ -30,6 +30,10 @@ const (
 	CauseCPUTree  Cause = "cpu_watchdog"    // our count of the whole tree's CPU time
 	CauseCPURlim  Cause = "rlimit_cpu"      // SIGXCPU by RLIMIT_CPU
 	CauseMemWatch Cause = "memory_watchdog" // our count of the whole tree's memory
+	CauseCPUGroup Cause = "cpu_cgroup"      // the count of the run's cgroup
+	CauseMemGroup Cause = "memory_cgroup"   // an OOM kill in the run's cgroup
+	CauseMemAlloc Cause = "memory_refused"  // an allocation that the cgroup's limit refused, as it counted
+	CauseDisk     Cause = "disk_watchdog"   // our count of what was written to writable trees
 	CauseSeccomp  Cause = "seccomp"         // the system call filter
 	CauseExec     Cause = "exec"            // execve refused
 	CauseSetup    Cause = "setup"           // the sandbox could not be built, or broke

@@ -84,7 +84,10 @@ func (r *run) reportUsage(rep *status.Report) {
 		// What was never reaped, because its parent ignores SIGCHLD, only samples saw.
 		u.CPUMS = (user + system + seen.Unreaped).Milliseconds()
 		u.MemoryPeakBytes = r.exited.MaxRSS
+		u.ReadBytes, u.WriteBytes, u.ContextSwitches = r.exited.ReadBytes, r.exited.WriteBytes, r.exited.Switches
 		u.Sources["cpu_ms"] = "rusage of everything reaped"
+		u.Sources["read_bytes"] = "rusage of everything reaped"
+		u.Sources["context_switches"] = "rusage of everything reaped"
 		u.Sources["memory_peak_bytes"] = "rusage, largest process"
 		if r.exited.RSSAtMost {
 			u.Sources["memory_peak_bytes"] = "at most: rusage counts the init that the target was forked from"
@@ -97,6 +100,9 @@ func (r *run) reportUsage(rep *status.Report) {
 	if seen.MemoryPeak > u.MemoryPeakBytes || r.exited.RSSAtMost && seen.MemoryPeak > 0 {
 		u.MemoryPeakBytes = seen.MemoryPeak
 		u.Sources["memory_peak_bytes"] = "samples of the process tree"
+	}
+	if u.ThrottledMS = seen.Throttled.Milliseconds(); u.ThrottledMS > 0 {
+		u.Sources["throttled_ms"] = "the watchdog's clock"
 	}
 	u.TasksPeak = seen.TasksPeak
 	if n := r.plan.Watch.Tasks; n > 0 && !r.plan.Watch.KillTasks && !r.fellBack.NoPIDMax {

@@ -53,7 +53,7 @@ func start(namespaces uintptr, files [3]int) (*process, *SetupError) {
 	child := &process{pidfd: -1, sock: pair[0]}
 	calls, err := childCalls([]int{files[0], files[1], files[2], pair[1]})
 	if err == nil {
-		child.pid, child.pidfd, err = linux.ForkExec(namespaces, calls)
+		child.pid, child.pidfd, err = linux.ForkExec(namespaces, linux.NoCgroup, calls)
 	}
 	closeDuplicates(calls)
 	_ = unix.Close(pair[1])

@@ -141,6 +141,8 @@ func (p *Child) code(c *codec) {
 	list(c, &p.Mounts, func(m *Mount) { m.code(c) })
 	num(c, &p.ScratchSize)
 	num(c, &p.ScratchInodes)
+	c.bool(&p.JoinDir)
+	num(c, &p.JoinProcs)
 	list(c, &p.Rlimits, func(r *Rlimit) {
 		num(c, &r.Resource)
 		num(c, &r.Soft)

@@ -17,6 +17,7 @@ func fullChild() *Child {
 			{Kind: MountBind, Dst: "/dev/null", Src: "/dev/null", Device: true},
 		},
 		ScratchSize: 1 << 40, ScratchInodes: 7,
+		JoinDir: true, JoinProcs: 3,
 		Rlimits: []Rlimit{{Resource: 7, Soft: 1, Hard: ^uint64(0)}},
 		CPUs:    []uint32{0, 3}, PIDMax: 32,
 		Seccomp: []uint64{1, ^uint64(0)}, SeccompFlags: 1,
@@ -68,6 +69,7 @@ func TestMessageArrivesAsSent(t *testing.T) {
 		Skipped: []uint32{3}, Fallbacks: Fallbacks{true, true, true, true, true},
 		HasProc: true, HasScratch: true, HasPTY: true, HasPIDFD: true,
 		WaitStatus: 0x1234, UserUS: 5, SystemUS: 6, MaxRSS: 7, RSSAtMost: true,
+		Switches: 8, ReadBytes: 9, WriteBytes: 10,
 	}
 	v := reflect.ValueOf(*want)
 	for i := range v.NumField() {

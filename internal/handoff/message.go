@@ -33,6 +33,9 @@ type Message struct {
 	SystemUS   int64
 	MaxRSS     int64 // bytes, the largest single process
 	RSSAtMost  bool  // MaxRSS may be the init's own
+	Switches   int64 // of context
+	ReadBytes  int64 // from storage
+	WriteBytes int64 // to storage
 }
 
 // Fallbacks are the planned, weaker mechanisms that the kernel made the child take.
@@ -63,6 +66,9 @@ func (m *Message) code(c *codec) {
 	num(c, &m.SystemUS)
 	num(c, &m.MaxRSS)
 	c.bool(&m.RSSAtMost)
+	num(c, &m.Switches)
+	num(c, &m.ReadBytes)
+	num(c, &m.WriteBytes)
 }
 
 func (f *Fallbacks) code(c *codec) {

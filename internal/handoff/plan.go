@@ -19,6 +19,11 @@ type Child struct {
 	ScratchSize   int64   // bytes; of the one tmpfs behind every writable private place
 	ScratchInodes int64
 
+	// The cgroups that the target begins in come as descriptors with the plan: a
+	// directory of cgroup v2 if JoinDir, and then so many cgroup.procs of v1.
+	JoinDir   bool
+	JoinProcs uint8
+
 	Rlimits []Rlimit
 	CPUs    []uint32 // sched_setaffinity
 	PIDMax  uint32   // tasks that the pid namespace may have, by kernel.pid_max (Linux 6.14)

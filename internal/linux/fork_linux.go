@@ -29,16 +29,49 @@ func (e *CallError) Error() string { return e.Name + ": " + e.Errno.Error() }
 // Unwrap gives the errno.
 func (e *CallError) Unwrap() error { return e.Errno }
 
-// report is what the new process leaves in the memory that both share.
-type report struct {
+// fork is what the kernel and the new process read and write: the memory is shared.
+type fork struct {
+	pidfd  int32
 	failed int32 // index of the call that failed, plus one
 	errno  int32
+	args   cloneArgs
+	nr     uintptr
+	words  [3]uintptr
 }
 
-// rawVfork is clone(2) as vfork(2) uses it.
-func rawVfork(flags uintptr, pidfd *int32) (pid, errno uintptr)
+// cloneArgs is struct clone_args.
+type cloneArgs struct {
+	flags, pidfd, childTID, parentTID, exitSignal     uint64
+	stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
+}
 
-// ForkExec clones with flags (namespaces), makes the calls of the list in the new
+// newFork is on the heap, where nothing moves: addresses in it are kept as numbers.
+//
+//go:noinline
+func newFork(flags uintptr, cgroup int) *fork {
+	f := &fork{pidfd: -1}
+	flags |= unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PIDFD
+	pidfd := uintptr(unsafe.Pointer(&f.pidfd))
+	if cgroup == NoCgroup {
+		f.nr, f.words = unix.SYS_CLONE, [3]uintptr{flags | uintptr(unix.SIGCHLD), 0, pidfd}
+		return f
+	}
+	f.args = cloneArgs{
+		flags: uint64(flags) | unix.CLONE_INTO_CGROUP, pidfd: uint64(pidfd),
+		exitSignal: uint64(unix.SIGCHLD), cgroup: uint64(cgroup),
+	}
+	f.nr, f.words = unix.SYS_CLONE3, [3]uintptr{uintptr(unsafe.Pointer(&f.args)), unsafe.Sizeof(f.args)}
+	return f
+}
+
+// rawFork is a clone(2) or clone3(2) that goes on with the same stack.
+func rawFork(nr, a, b, c uintptr) (pid, errno uintptr)
+
+// NoCgroup is for ForkExec: the new process begins where this one is.
+const NoCgroup = -1
+
+// ForkExec clones with flags (namespaces), into the cgroup v2 whose directory
+// cgroup is or into this process's own (NoCgroup), makes the calls of the list in the new
 // process, one after another, and says which of them failed. The last is to be
 // execve. The caller has to be locked to its thread.
 //
@@ -52,28 +85,30 @@ func rawVfork(flags uintptr, pidfd *int32) (pid, errno uintptr)
 // Signals are blocked meanwhile: a handler of this process must not run in the new
 // one. The list has to unblock them again, after SignalDefaults where this process
 // has handlers.
-func ForkExec(flags uintptr, calls []Call) (pid, pidfd int, err error) {
+func ForkExec(flags uintptr, cgroup int, calls []Call) (pid, pidfd int, err error) {
 	all, old := fullSigset(), unix.Sigset_t{}
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &old); err != nil {
 		return 0, -1, &CallError{"rt_sigprocmask", err.(unix.Errno)}
 	}
-	fd, failed := int32(-1), new(report)
-	pid, errno := forkCalls(flags|unix.CLONE_VM|unix.CLONE_VFORK|unix.CLONE_PIDFD|uintptr(unix.SIGCHLD), &fd, calls, failed)
+	f := newFork(flags, cgroup)
+	pid, errno := forkCalls(f, calls)
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
 	runtime.KeepAlive(calls)
-	if errno != 0 {
+	switch {
+	case errno != 0 && cgroup != NoCgroup:
+		return 0, -1, &CallError{"clone3", errno}
+	case errno != 0:
 		return 0, -1, &CallError{"clone", errno}
+	case f.failed == 0:
+		return pid, int(f.pidfd), nil
 	}
-	if failed.failed == 0 {
-		return pid, int(fd), nil
-	}
-	_ = unix.Close(int(fd))
+	_ = unix.Close(int(f.pidfd))
 	for {
 		if _, err := unix.Wait4(pid, nil, unix.WALL, nil); err != unix.EINTR {
 			break
 		}
 	}
-	return 0, -1, &CallError{calls[failed.failed-1].Name, unix.Errno(failed.errno)}
+	return 0, -1, &CallError{calls[f.failed-1].Name, unix.Errno(f.errno)}
 }
 
 func fullSigset() (s unix.Sigset_t) {
@@ -89,8 +124,8 @@ func fullSigset() (s unix.Sigset_t) {
 //go:noinline
 //go:norace
 //go:nosplit
-func forkCalls(flags uintptr, pidfd *int32, calls []Call, failed *report) (pid int, errno unix.Errno) {
-	p, e := rawVfork(flags, pidfd)
+func forkCalls(f *fork, calls []Call) (pid int, errno unix.Errno) {
+	p, e := rawFork(f.nr, f.words[0], f.words[1], f.words[2])
 	if e != 0 || p != 0 {
 		return int(p), unix.Errno(e)
 	}
@@ -98,7 +133,7 @@ func forkCalls(flags uintptr, pidfd *int32, calls []Call, failed *report) (pid i
 		c := &calls[i]
 		r, _, errno := unix.RawSyscall6(c.Nr, c.Args[0], c.Args[1], c.Args[2], c.Args[3], c.Args[4], 0)
 		if errno != 0 {
-			failed.failed, failed.errno = int32(i)+1, int32(errno)
+			f.failed, f.errno = int32(i)+1, int32(errno)
 			break
 		}
 		if c.Result != nil {
