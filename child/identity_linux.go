@@ -62,6 +62,12 @@ func (s *state) identity() error {
 	if !s.plan.OtherIDs {
 		return nil
 	}
+	if !s.has(unix.CLONE_NEWUSER) {
+		// Leaving uid 0 would take the capabilities away before their time.
+		if err := unix.Prctl(unix.PR_SET_SECUREBITS, noSetuidFixup, 0, 0, 0); err != nil {
+			return fault("prctl", "PR_SET_SECUREBITS", err)
+		}
+	}
 	// Not asked first whether they are these: an id without a mapping reads as
 	// 65534, which may be the very one that is wanted.
 	if err := unix.Setresgid(gid, gid, gid); err != nil {

@@ -24,6 +24,10 @@ func (s *state) defaultSignals() error {
 		if unix.Signal(n) == unix.SIGKILL || unix.Signal(n) == unix.SIGSTOP {
 			continue
 		}
+		// A guard has nothing but this against the target's signals.
+		if action[0] = sigDefault; !s.has(unix.CLONE_NEWPID) && unix.Signal(n) != unix.SIGCHLD {
+			action[0] = sigIgnore
+		}
 		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 		if errno != 0 {
 			return fault("rt_sigaction", "", errno)
@@ -57,7 +61,7 @@ func (s *state) wait(target int) {
 		m := handoff.Message{Kind: handoff.KindStopped, Number: uint32(status.StopSignal())}
 		_ = linux.SendFrame(sock, m.Encode())
 	}
-	killRest()
+	s.killRest()
 	var used unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_CHILDREN, &used)
 	var own unix.Rusage
@@ -74,18 +78,27 @@ func (s *state) wait(target int) {
 		ReadBytes:  used.Inblock * rusageBlock,
 		WriteBytes: used.Oublock * rusageBlock,
 	}
-	_ = linux.SendFrame(sock, m.Encode())
+	if linux.SendFrame(sock, m.Encode()) != nil {
+		s.tidy()
+	}
 	exit(0)
 }
+
+// The handlers that are none.
+const sigDefault, sigIgnore = 0, 1
 
 // rusageBlock is the unit of ru_inblock and ru_oublock.
 const rusageBlock = 512
 
 // killRest ends whatever the target left, and reaps it so that its usage counts.
-func killRest() {
+func (s *state) killRest() {
 	for {
-		_ = unix.Kill(-1, unix.SIGKILL)
-		_, err := unix.Wait4(-1, nil, unix.WALL, nil)
+		s.killAll()
+		// One at least, and then whoever else has ended by now.
+		pid, err := unix.Wait4(-1, nil, unix.WALL, nil)
+		for err == nil && pid > 0 {
+			pid, err = unix.Wait4(-1, nil, unix.WALL|unix.WNOHANG, nil)
+		}
 		if err != nil && err != unix.EINTR {
 			return // ECHILD: nobody is left
 		}

@@ -1,6 +1,8 @@
 package child
 
 import (
+	"strconv"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -51,7 +53,7 @@ func commandLine() []byte {
 // parent-death signal belong to a thread.
 func Main() {
 	openCoverage()
-	s := &state{procFD: -1, ptyFD: -1, ttyFD: -1, oldUmask: unix.Umask(0)}
+	s := &state{scratch: scratch{fd: -1}, procFD: -1, ptyFD: -1, ttyFD: -1, oldUmask: unix.Umask(0)}
 	if why := s.receive(); why != "" {
 		refuse(why)
 	}
@@ -68,12 +70,13 @@ func Main() {
 // receive takes the plan. Whatever is wrong before the plan is there can only
 // mean that nobody of ours is on the other side.
 func (s *state) receive() string {
-	if unix.Getpid() != 1 || unix.Getppid() != 0 {
-		return "not in a namespace of its own"
+	parent, isInit := unix.Getppid(), unix.Getpid() == 1
+	if isInit != (parent == 0) || !isInit && !sameProgram(strconv.Itoa(parent)) {
+		return "not started by confine"
 	}
 	// The peer is named by its pid as seen from here: 0 is "outside".
 	peer, err := unix.GetsockoptUcred(sock, unix.SOL_SOCKET, unix.SO_PEERCRED)
-	if err != nil || peer.Pid != 0 {
+	if err != nil || int(peer.Pid) != parent {
 		return "no supervisor"
 	}
 	// From here on the supervisor's death is ours. Had it died before, the
@@ -87,6 +90,9 @@ func (s *state) receive() string {
 	}
 	if s.plan, err = handoff.DecodeChild(frame); err != nil {
 		return err.Error()
+	}
+	if s.has(unix.CLONE_NEWPID) != isInit {
+		return "a plan for another"
 	}
 	s.joinDir = linux.NoCgroup
 	if s.plan.JoinDir && len(fds) > 0 {

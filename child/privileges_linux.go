@@ -6,6 +6,9 @@ import (
 	"github.com/confine-run/confine/internal/linux"
 )
 
+// noSetuidFixup is SECBIT_NO_SETUID_FIXUP: capabilities don't follow the user id.
+const noSetuidFixup = 1 << 2
+
 // Securebits: uid 0 means nothing (NOROOT), and none of it can be changed back.
 const lockedSecurebits = 1<<0 | 1<<1 | // SECBIT_NOROOT, locked
 	1<<2 | 1<<3 | // SECBIT_NO_SETUID_FIXUP, locked
@@ -22,6 +25,28 @@ const lockedSecurebits = 1<<0 | 1<<1 | // SECBIT_NOROOT, locked
 // an init that isn't dumpable can be traced by the target, and one that has
 // capabilities even less.
 func (s *state) dropCapabilities() error {
+	if err := s.dropForGood(); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fault("prctl PR_CAP_AMBIENT_CLEAR_ALL", "", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fault("prctl PR_SET_NO_NEW_PRIVS", "", err)
+	}
+	if s.has(unix.CLONE_NEWCGROUP) {
+		return fault("capset", "", linux.SetCapabilities(unix.CAP_SYS_ADMIN))
+	}
+	return fault("capset", "", linux.SetCapabilities())
+}
+
+// dropForGood empties the bounding set and locks the securebits. An ordinary user
+// outside of a user namespace may not; but has no capability either, and
+// no_new_privs sees to it that no execve brings one.
+func (s *state) dropForGood() error {
+	if !s.has(unix.CLONE_NEWUSER) && unix.Geteuid() != 0 && !s.plan.OtherIDs {
+		return nil
+	}
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP+24; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if err == unix.EINVAL {
@@ -31,14 +56,5 @@ func (s *state) dropCapabilities() error {
 			return fault("prctl PR_CAPBSET_DROP", "", err)
 		}
 	}
-	if err := unix.Prctl(unix.PR_SET_SECUREBITS, lockedSecurebits, 0, 0, 0); err != nil {
-		return fault("prctl PR_SET_SECUREBITS", "", err)
-	}
-	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
-		return fault("prctl PR_CAP_AMBIENT_CLEAR_ALL", "", err)
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fault("prctl PR_SET_NO_NEW_PRIVS", "", err)
-	}
-	return fault("capset", "", linux.SetCapabilities(unix.CAP_SYS_ADMIN))
+	return fault("prctl PR_SET_SECUREBITS", "", unix.Prctl(unix.PR_SET_SECUREBITS, lockedSecurebits, 0, 0, 0))
 }

@@ -18,6 +18,9 @@ const corner = ".scratch"
 
 // propagation keeps mounts apart from the caller's in both directions.
 func (s *state) propagation() error {
+	if !s.has(unix.CLONE_NEWNS) {
+		return nil
+	}
 	return fault("mount", "/", unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
 }
 
@@ -25,6 +28,9 @@ func (s *state) propagation() error {
 // "/": our own root stays the caller's tree below it until pivot_root, so that
 // no directory of the caller is needed as a mount point.
 func (s *state) makeRoot() error {
+	if !s.has(unix.CLONE_NEWNS) {
+		return nil
+	}
 	fd, err := newTmpfs("mode", "0755")
 	if err != nil {
 		return err
@@ -105,6 +111,9 @@ func moveMount(fd, dir int, path string) error {
 
 // pivot makes the new root the root, and lets go of the caller's tree.
 func (s *state) pivot() error {
+	if !s.has(unix.CLONE_NEWNS) {
+		return nil
+	}
 	s.forget(s.last.path)
 	if err := unix.Unmount("/proc/self/fd/"+strconv.Itoa(s.rootFD)+"/"+corner, unix.MNT_DETACH); err != nil {
 		return fault("umount", corner, err)

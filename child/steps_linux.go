@@ -21,6 +21,7 @@ type state struct {
 
 	joinDir   int   // the target's cgroup v2, or linux.NoCgroup
 	joinProcs []int // cgroup.procs of its other cgroups
+	ruleset   int   // Landlock's, or -1
 
 	procFD  int // of the proc inside, for the supervisor's accounting
 	ptyFD   int // master
@@ -59,7 +60,9 @@ var steps = []struct {
 	{"verify", (*state).verify},
 	// In the new root: its devpts, its directories, its PATH.
 	{"terminal", (*state).terminal},
+	{"temp_dir", (*state).makeTemp},
 	{"chdir", (*state).chdir},
+	{"guard", (*state).guard},
 	// Everything is built: tell, then let go of what built it.
 	{"ready", (*state).ready},
 	// As late as it can be: whatever is forked from here on counts.
@@ -75,7 +78,7 @@ func (s *state) ready() error {
 		Skipped:    s.skipped,
 		Fallbacks:  s.fellBack,
 		HasProc:    s.procFD >= 0,
-		HasScratch: true,
+		HasScratch: s.scratch.fd >= 0,
 		HasPTY:     s.ptyFD >= 0,
 	}
 	var fds []int

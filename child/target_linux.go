@@ -15,6 +15,9 @@ func (s *state) start() (pid int) {
 	path, err := lookPath(s.plan.Argv[0], s.plan.Env)
 	pidfd := -1
 	if err == nil {
+		s.ruleset, err = s.scope()
+	}
+	if err == nil {
 		pid, pidfd, err = s.fork(path)
 	}
 	if err == nil {
@@ -104,7 +107,13 @@ func (s *state) targetCalls(path string) []linux.Call {
 		}
 		add("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, set, zero, unsafe.Sizeof(*set), uintptr(unsafe.Pointer(set)))
 	}
+	if s.ruleset >= 0 {
+		add("landlock_restrict_self", unix.SYS_LANDLOCK_RESTRICT_SELF, nil, uintptr(s.ruleset), 0)
+	}
 	unblocked := new(unix.Sigset_t)
+	if !s.has(unix.CLONE_NEWPID) {
+		calls = append(calls, linux.SignalDefaults(unblocked)...) // a guard ignores them
+	}
 	add("rt_sigprocmask", unix.SYS_RT_SIGPROCMASK, unblocked, unix.SIG_SETMASK, uintptr(unsafe.Pointer(unblocked)), 0, 8)
 	// Last but one, so that nothing of ours has to be allowed by the policy
 	// except execve itself.

@@ -12,7 +12,11 @@ func (s *state) terminal() error {
 	if s.plan.TTY == [3]bool{} {
 		return nil
 	}
-	master, err := unix.Open("/dev/pts/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	multiplexer := "/dev/pts/ptmx" // of the own devpts
+	if !s.has(unix.CLONE_NEWNS) {
+		multiplexer = "/dev/ptmx"
+	}
+	master, err := unix.Open(multiplexer, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fault("open", "/dev/pts/ptmx", err)
 	}

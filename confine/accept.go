@@ -2,6 +2,7 @@ package confine
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -42,14 +43,16 @@ func accept(p *Policy, ledger map[status.Capability]status.Enforcement) error {
 		names = append(names, string(c))
 	}
 	sort.Strings(names)
-	for _, name := range names {
-		c := status.Capability(name)
+	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		e := ledger[status.Capability(name)]
+		return !e.Enabled || e.Effective || allowsPartial(p, status.Capability(name))
+	})
+	if len(missing) > 0 {
+		c := status.Capability(missing[0])
 		e := ledger[c]
-		if e.Enabled && !e.Effective && !allowsPartial(p, c) {
-			return &Unenforceable{
-				Capability: c, Requested: e.Requested, Reason: e.FallbackReason, Details: e.Details, Ledger: ledger,
-				Hint: "--allow-partial " + name + " goes on without it, and says so in the report",
-			}
+		return &Unenforceable{
+			Capability: c, Requested: e.Requested, Reason: e.FallbackReason, Details: e.Details, Ledger: ledger,
+			Hint: "--allow-partial " + strings.Join(missing, ",") + " goes on without, and says so in the report",
 		}
 	}
 	for _, r := range p.Require {

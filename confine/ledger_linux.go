@@ -49,6 +49,9 @@ func (p *planner) ledger() error {
 	l[status.Filesystem] = on(p.filesystemAsked(), "mount_namespace", "pivot_root into an allowlisted tree")
 	l[status.Network] = p.network()
 	l[status.Syscalls] = p.syscalls()
+	if p.ground != inUserns {
+		p.lower(l)
+	}
 	p.notYet(l)
 	return nil
 }
@@ -142,5 +145,39 @@ func (p *planner) notYet(l map[status.Capability]status.Enforcement) {
 func notEnforceable(requested, details string) status.Enforcement {
 	return status.Enforcement{
 		Requested: requested, Enabled: true, Mechanism: "none", Details: details, FallbackReason: status.NotInBuild,
+	}
+}
+
+// lower notes what is otherwise on a lower ground.
+func (p *planner) lower(l map[status.Capability]status.Enforcement) {
+	note := func(c status.Capability, mechanism, details string, effective bool) {
+		e := l[c]
+		if e.Enabled {
+			e.Mechanism, e.Details, e.Effective, e.FallbackReason = mechanism, details, effective, p.lowered.reason
+			l[c] = e
+		}
+	}
+	if p.ground == asRoot {
+		note(status.Privileges, "capabilities_dropped", "no capability in any set, no_new_privs, securebits locked; uid 0 is the host's", true)
+		return
+	}
+	scoped := p.plan.Child.Scopes
+	if scoped&scopeSignals != 0 {
+		note(status.Containment, "subreaper", "a guard ends what is left; Landlock keeps signals inside", true)
+	} else {
+		note(status.Containment, "subreaper", "a guard ends what is left; a target that kills its guard gets away from it, and signals reach the caller's other processes", false)
+	}
+	note(status.Privileges, "no_new_privs", "no capability in any set", true)
+	note(status.Filesystem, "none", "the target sees the caller's files as the caller does", false)
+	note(status.Disk, "none", "temporary files are on the caller's disk", false)
+	note(status.Files, "none", "temporary files are on the caller's disk", false)
+	switch {
+	case p.policy.Network.All:
+	case p.plan.Seccomp == nil:
+		note(status.Network, "none", "no filter of system calls", false)
+	case scoped&scopeAbstractSockets != 0:
+		note(status.Network, "seccomp_socket", "no socket but of the own host's files, and those are not named here; Landlock keeps abstract ones inside", true)
+	default:
+		note(status.Network, "seccomp_socket", "unix sockets only; the abstract ones of the host can be reached", false)
 	}
 }

@@ -67,13 +67,13 @@ func (p *planner) limits() error {
 // ownPIDMax: every pid namespace has its own kernel.pid_max, which binds root too.
 // Before Linux 6.14, writing it would change the host's.
 func (p *planner) ownPIDMax() bool {
-	return p.host.Kernel().AtLeast(host.Kernel{Major: 6, Minor: 14})
+	return p.ground != bare && p.host.Kernel().AtLeast(host.Kernel{Major: 6, Minor: 14})
 }
 
 // nprocBinds: since Linux 5.14 the own user namespace has its own count, but the
 // kernel holds nobody to it whose uid outside is 0.
 func (p *planner) nprocBinds() bool {
-	return p.uid != 0 && p.host.Kernel().AtLeast(host.Kernel{Major: 5, Minor: 14})
+	return p.uid != 0 && p.ground == inUserns && p.host.Kernel().AtLeast(host.Kernel{Major: 5, Minor: 14})
 }
 
 // rlimit asks for a limit, or for the caller's own where that is lower: no limit

@@ -1,9 +1,11 @@
 package confine
 
 import (
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -35,6 +37,8 @@ type planner struct {
 	command *Command
 	host    *host.Facts
 	plan    *Plan
+	ground  ground
+	lowered denial // why it is not a higher one
 	uid     uint32 // inside and outside: one id is mapped, to itself
 	gid     uint32
 }
@@ -43,10 +47,15 @@ type planner struct {
 // A policy that this host or this build can't enforce, and doesn't allow to be
 // enforced in part, is an *Unenforceable, and the plan comes with it.
 func NewPlan(policy *Policy, command *Command) (*Plan, error) {
+	g, why := standing(host.Current())
+	return newPlan(policy, command, g, why)
+}
+
+func newPlan(policy *Policy, command *Command, g ground, lowered denial) (*Plan, error) {
 	if err := command.fill(); err != nil {
 		return nil, err
 	}
-	p := &planner{policy: policy, command: command, host: host.Current()}
+	p := &planner{policy: policy, command: command, host: host.Current(), ground: g, lowered: lowered}
 	p.plan = &Plan{policy: policy, command: command}
 	for _, part := range []func() error{
 		p.identity,
@@ -60,7 +69,12 @@ func NewPlan(policy *Policy, command *Command) (*Plan, error) {
 			return nil, err
 		}
 	}
-	return p.plan, accept(policy, p.plan.Ledger)
+	err := accept(policy, p.plan.Ledger)
+	var cant *Unenforceable
+	if errors.As(err, &cant) && lowered.hint != "" && cant.Reason == lowered.reason {
+		cant.Hint = lowered.hint + "; or " + cant.Hint
+	}
+	return p.plan, err
 }
 
 // Policy is what the plan was made from.
@@ -92,21 +106,16 @@ func setgroupsAllowed() bool {
 	return err != nil || strings.TrimSpace(string(text)) == "allow"
 }
 
-// namespaces that the child is cloned into: all, but for the caller's network if that is asked for.
-func namespaces(policy *Policy) uintptr {
-	flags := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS)
-	if !policy.Network.All {
-		flags |= unix.CLONE_NEWNET
-	}
-	return flags
-}
-
 func (p *planner) namespaces() error {
-	p.plan.Namespaces = namespaces(p.policy)
-	// The last one is the target's own affair: what it shows begins with the cgroup
-	// that it is in.
-	p.plan.Child.Namespaces = uint64(p.plan.Namespaces | unix.CLONE_NEWCGROUP)
-	p.plan.Child.Hostname = hostname
+	c := &p.plan.Child
+	p.plan.Namespaces = p.ground.namespaces(p.policy)
+	c.Namespaces = uint64(p.plan.Namespaces)
+	c.Scopes = p.scopes()
+	c.Hostname = hostname
+	if p.ground != bare {
+		// The target's own affair: what it shows begins with the cgroup that it is in.
+		c.Namespaces |= unix.CLONE_NEWCGROUP
+	}
 	return nil
 }
 
@@ -131,6 +140,9 @@ func (p *planner) filesystem() error {
 	}
 	c := &p.plan.Child
 	c.Mounts, c.Dir = table.Mounts, table.Dir
+	if p.ground == bare {
+		p.inTheOpen(table)
+	}
 	c.ScratchSize, c.ScratchInodes = p.policy.DiskLimit, p.policy.MaxFiles
 	// What the kernel may refuse only when it is tried has a planned fallback,
 	// which a policy that insists doesn't take.
@@ -142,7 +154,9 @@ func (p *planner) filesystem() error {
 	}
 	p.plan.KeepAbsent, p.plan.KeepClear = table.KeepAbsent, table.KeepClear
 	p.plan.Notices = table.Notices
-	p.plan.Rules = table.Rules
+	if p.ground != bare {
+		p.plan.Rules = table.Rules
+	}
 	table.Env["PWD"] = table.Dir
 	c.Argv = p.command.Argv
 	c.Env = environment(&p.policy.Env, p.command.Environ, table.Env)
@@ -151,6 +165,24 @@ func (p *planner) filesystem() error {
 		p.plan.Notices = append(p.plan.Notices, "the whole environment is passed on, secrets too (--keep-env)")
 	}
 	return nil
+}
+
+// inTheOpen is for a target that sees the caller's files. What it would have had
+// of its own is one directory.
+func (p *planner) inTheOpen(table *rootfs.Table) {
+	c := &p.plan.Child
+	c.TempDir = filepath.Join(os.TempDir(), "confine-"+rand.Text())
+	c.Mounts, c.Dir = nil, p.command.Dir
+	if dir := p.policy.Filesystem.Chdir; dir != "" {
+		c.Dir = filepath.Join(c.Dir, dir)
+		if filepath.IsAbs(dir) {
+			c.Dir = dir
+		}
+	} else if p.policy.Filesystem.Workdir == "none" {
+		c.Dir = c.TempDir
+	}
+	table.Env["HOME"], table.Env["TMPDIR"], table.Dir = c.TempDir, c.TempDir, c.Dir
+	delete(table.Env, "PATH") // as it is
 }
 
 // usage makes what is wrong with the policy's paths, and with a policy file that
@@ -173,6 +205,12 @@ func (p *planner) filter() error {
 	var with []seccomp.Addition
 	if len(p.plan.Child.CPUs) > 0 {
 		with = append(with, seccomp.KeepCPUs)
+	}
+	if p.ground == bare {
+		with = append(with, seccomp.SharedPIDs)
+		if !p.policy.Network.All {
+			with = append(with, seccomp.NoNetwork)
+		}
 	}
 	f, err := seccomp.Build(p.policy.Seccomp, seccomp.Action(p.policy.SeccompAction), runtime.GOARCH, with...)
 	if err != nil {

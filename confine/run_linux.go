@@ -3,6 +3,7 @@ package confine
 import (
 	"context"
 	"errors"
+	"os"
 	"runtime"
 	"syscall"
 
@@ -23,7 +24,8 @@ type IO = supervisor.Options
 // call it first thing in main, because the inside of a run is the same binary,
 // started again.
 func Init() {
-	if child.Called() {
+	if child.Called() || child.CalledBare(os.Args) {
+		child.Sweep, child.Tidy = supervisor.SweepBelow, os.RemoveAll
 		runtime.LockOSThread()
 		child.Main()
 	}
@@ -42,14 +44,29 @@ func Execute(ctx context.Context, policy *Policy, command *Command, io IO, plann
 	if err := command.fill(); err != nil {
 		return nil, err
 	}
+	g, why := inUserns, denial{}
+	for {
+		r, err := execute(ctx, policy, command, io, planned, g, why)
+		if err != nil {
+			return nil, err
+		}
+		var ok bool
+		if g, why, ok = g.below(host.Current(), r.SetupError); !ok {
+			return explained(r, policy, command), nil
+		}
+	}
+}
+
+// execute is one attempt, on one ground.
+func execute(ctx context.Context, policy *Policy, command *Command, io IO, planned func(*Plan), g ground, why denial) (*status.Report, error) {
 	var p *Plan
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		p, err = NewPlan(policy, command)
+		p, err = newPlan(policy, command, g, why)
 	}()
-	ready := supervisor.Prepare(namespaces(policy), command.TTY, io)
+	ready := supervisor.Prepare(g.namespaces(policy), command.TTY, io)
 	<-done
 	var cant *Unenforceable
 	switch {
@@ -60,16 +77,20 @@ func Execute(ctx context.Context, policy *Policy, command *Command, io IO, plann
 		ready.Discard()
 		return nil, err
 	}
-	if planned != nil {
+	if planned != nil && !ready.Failed() {
 		planned(p)
 	}
-	return explained(ready.Run(ctx, &p.Plan), policy, command), nil
+	return ready.Run(ctx, &p.Plan), nil
+}
+
+func failureOf(e *status.SetupError) host.Failure {
+	return host.Failure{Step: e.Step, Op: e.Op, Path: e.Path, Errno: syscall.Errno(e.Errno)}
 }
 
 // explained adds to a failed set-up what this host has to say about it.
 func explained(r *status.Report, policy *Policy, command *Command) *status.Report {
 	if e := r.SetupError; e != nil && e.Errno != 0 {
-		reason, hint := host.Diagnose(host.Current(), host.Failure{Step: e.Step, Op: e.Op, Path: e.Path, Errno: syscall.Errno(e.Errno)})
+		reason, hint := host.Diagnose(host.Current(), failureOf(e))
 		if e.Hint == "" {
 			e.Hint = hint
 		}

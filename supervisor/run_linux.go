@@ -64,7 +64,7 @@ const (
 	running stage = iota
 	asked         // SIGTERM was sent, or the caller's signal passed on
 	killed        // SIGKILL was sent to the target
-	shot          // the init was killed
+	shot          // the init was killed, or the guard told to end everything
 )
 
 // Prepared is a child that waits for its plan. It has done nothing yet.
@@ -87,10 +87,16 @@ func Prepare(namespaces uintptr, tty [3]bool, o Options) *Prepared {
 		p.err = &SetupError{Step: "streams", Op: "pipe", Errno: errnoOf(err)}
 		return p
 	}
+	if namespaces&unix.CLONE_NEWPID == 0 && o.Alone {
+		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	}
 	p.child, p.err = start(namespaces, p.io.target)
 	p.io.started()
 	return p
 }
+
+// Failed says whether there is no child at all: Run will only say why.
+func (p *Prepared) Failed() bool { return p.err != nil }
 
 // Discard ends a child that will get no plan.
 func (p *Prepared) Discard() {
@@ -141,11 +147,17 @@ func (r *run) do(ctx context.Context) {
 		r.unwatch()
 	}
 	r.child.reap()
+	if r.child.bare && r.opts.Alone {
+		sweepOrphans()
+	}
 	if r.targetStarted {
 		_ = unix.Close(r.target)
 	}
 	if r.ended.IsZero() {
 		r.ended = time.Now()
+	}
+	if dir := r.plan.Child.TempDir; dir != "" {
+		_ = os.RemoveAll(dir)
 	}
 	r.removed, r.left = removeAbsent(r.plan.KeepAbsent, r.plan.KeepClear)
 	r.deliver(ctx)
@@ -315,7 +327,7 @@ func (r *run) kill(cause status.Cause, detail string) {
 	r.because(cause, detail)
 	if !r.targetStarted {
 		r.child.kill() // there is nothing yet whose usage could be told
-		r.stage, r.deadline = shot, nil
+		r.enter(shot, initPatience)
 		return
 	}
 	if r.stage < killed {
@@ -340,7 +352,10 @@ func (r *run) advance() {
 		r.enter(killed, initPatience)
 	case killed:
 		r.child.kill()
-		r.stage, r.deadline = shot, nil
+		r.enter(shot, initPatience)
+	case shot:
+		r.child.shoot() // a guard that was stopped, or is too slow
+		r.deadline = nil
 	}
 }
 

@@ -38,6 +38,7 @@ type process struct {
 	pid   int
 	pidfd int
 	sock  int
+	bare  bool // no init of a namespace but a guard, which has to end the others by itself
 }
 
 // start clones the child into its namespaces. The calling goroutine has to be
@@ -50,8 +51,8 @@ func start(namespaces uintptr, files [3]int) (*process, *SetupError) {
 	if err != nil {
 		return nil, &SetupError{Step: "start", Op: "socketpair", Errno: errnoOf(err)}
 	}
-	child := &process{pidfd: -1, sock: pair[0]}
-	calls, err := childCalls([]int{files[0], files[1], files[2], pair[1]})
+	child := &process{pidfd: -1, sock: pair[0], bare: namespaces&unix.CLONE_NEWPID == 0}
+	calls, err := childCalls(namespaces, []int{files[0], files[1], files[2], pair[1]})
 	if err == nil {
 		child.pid, child.pidfd, err = linux.ForkExec(namespaces, linux.NoCgroup, calls)
 	}
@@ -81,7 +82,7 @@ func (c *process) send(p *plan.Plan) *SetupError {
 }
 
 // childCalls is everything between clone and the child's first instruction.
-func childCalls(files []int) (calls []linux.Call, err error) {
+func childCalls(namespaces uintptr, files []int) (calls []linux.Call, err error) {
 	// The signal first: the supervisor may die at any moment from here on.
 	calls = append(calls, linux.Call{Name: "prctl PR_SET_PDEATHSIG", Nr: unix.SYS_PRCTL,
 		Args: [5]uintptr{unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}})
@@ -93,7 +94,9 @@ func childCalls(files []int) (calls []linux.Call, err error) {
 		}
 		calls = append(calls, linux.Call{Name: dup3, Nr: unix.SYS_DUP3, Args: [5]uintptr{uintptr(fd), uintptr(to)}})
 	}
-	calls = append(calls, linux.AmbientCapabilities(setupCaps)...)
+	if namespaces&unix.CLONE_NEWUSER != 0 {
+		calls = append(calls, linux.AmbientCapabilities(setupCaps)...)
+	}
 	calls = append(calls, linux.SignalDefaults(new(unix.Sigset_t))...)
 	return append(calls, linux.Exec(selfPath, []string{childName, childWord}, childEnv())), nil
 }
@@ -158,7 +161,17 @@ func baseOf(path string) string {
 }
 
 // kill ends the child and, it being the init of its namespace, everything inside.
+// A guard is asked to do so: it would leave the others behind.
 func (c *process) kill() {
+	if c.bare {
+		_ = unix.Shutdown(c.sock, unix.SHUT_WR)
+		return
+	}
+	c.shoot()
+}
+
+// shoot ends just the child.
+func (c *process) shoot() {
 	if c.pidfd >= 0 {
 		_ = unix.PidfdSendSignal(c.pidfd, unix.SIGKILL, nil, 0)
 		return
@@ -182,7 +195,7 @@ func (c *process) reap() unix.WaitStatus {
 }
 
 func (c *process) discard() {
-	c.kill()
+	c.shoot()
 	c.reap()
 }
 

@@ -12,21 +12,43 @@ import (
 )
 
 // olderTries are what a kernel that lacks something would make of a command.
-var olderTries = map[string]try{"older": {2, older}}
+var olderTries = map[string]try{
+	"older":     {2, older},    // CALL,… COMMAND…: on a kernel that answers ENOSYS to them
+	"no-userns": {1, noUserns}, // COMMAND…: on a host that denies user namespaces
+}
 
 // missing are calls that older kernels don't have.
 var missing = map[string]uint32{
-	"mount_setattr": unix.SYS_MOUNT_SETATTR, // before Linux 5.12
-	"close_range":   unix.SYS_CLOSE_RANGE,   // before Linux 5.9
-	"keyctl":        unix.SYS_KEYCTL,        // without CONFIG_KEYS
+	"mount_setattr":           unix.SYS_MOUNT_SETATTR,           // before Linux 5.12
+	"close_range":             unix.SYS_CLOSE_RANGE,             // before Linux 5.9
+	"keyctl":                  unix.SYS_KEYCTL,                  // without CONFIG_KEYS
+	"landlock_create_ruleset": unix.SYS_LANDLOCK_CREATE_RULESET, // before Linux 5.13
+}
+
+type program []unix.SockFilter
+
+func (p *program) add(code uint16, k uint32, jt, jf uint8) {
+	*p = append(*p, unix.SockFilter{Code: code, K: k, Jt: jt, Jf: jf})
+}
+
+// noUserns runs args with every new user namespace refused, as by a sysctl.
+func noUserns(args []string) error {
+	var filter program
+	for _, nr := range []uint32{unix.SYS_CLONE, unix.SYS_UNSHARE} {
+		filter.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 0, 0, 0) // seccomp_data.nr
+		filter.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, nr, 0, 3)
+		filter.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 16, 0, 0) // seccomp_data.args[0]
+		filter.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, unix.CLONE_NEWUSER, 0, 1)
+		filter.add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(unix.EPERM), 0, 0)
+	}
+	filter.add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW, 0, 0)
+	return filtered(filter, args)
 }
 
 // older runs args[1:] on a kernel that answers ENOSYS to the calls named in args[0].
 func older(args []string) error {
-	var filter []unix.SockFilter
-	add := func(code uint16, k uint32, jt, jf uint8) {
-		filter = append(filter, unix.SockFilter{Code: code, K: k, Jt: jt, Jf: jf})
-	}
+	var filter program
+	add := filter.add
 	add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 0, 0, 0) // seccomp_data.nr
 	for _, name := range strings.Split(args[0], ",") {
 		nr, ok := missing[name]
@@ -37,7 +59,12 @@ func older(args []string) error {
 		add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS), 0, 0)
 	}
 	add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW, 0, 0)
-	path, err := exec.LookPath(args[1])
+	return filtered(filter, args[1:])
+}
+
+// filtered runs a command under a filter.
+func filtered(filter program, argv []string) error {
+	path, err := exec.LookPath(argv[0])
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBroken, err)
 	}
@@ -49,5 +76,5 @@ func older(args []string) error {
 	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0); err != nil {
 		return fmt.Errorf("%w: %w", errBroken, err)
 	}
-	return fmt.Errorf("%w: %w", errBroken, unix.Exec(path, args[1:], os.Environ()))
+	return fmt.Errorf("%w: %w", errBroken, unix.Exec(path, argv, os.Environ()))
 }

@@ -38,7 +38,7 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 	wantTTY(command, r.Invocation.TTY, io)
 	opts := confine.IO{
 		Stdin: fdOf(io.Stdin), Stdout: fdOf(io.Stdout), Stderr: fdOf(io.Stderr),
-		Capture: io.Capture,
+		Capture: io.Capture, Alone: true,
 		Started: io.Started, Undelivered: io.Undelivered,
 	}
 	if console := io.Console; console != nil {

@@ -136,6 +136,8 @@ func (p *Child) code(c *codec) {
 	num(c, &p.GID)
 	c.bool(&p.OtherIDs)
 	num(c, &p.Namespaces)
+	c.str(&p.TempDir)
+	num(c, &p.Scopes)
 	c.bool(&p.DropGroups)
 	c.str(&p.Hostname)
 	list(c, &p.Mounts, func(m *Mount) { m.code(c) })

@@ -10,7 +10,7 @@ import (
 func fullChild() *Child {
 	return &Child{
 		Argv: []string{"sh", "-c", "", "\xff\xfe"}, Env: []string{"A=b", "C="}, Dir: "/tmp",
-		UID: 1000, GID: 1001, OtherIDs: true, Namespaces: 0x7e020000, DropGroups: true, Hostname: "confine",
+		UID: 1000, GID: 1001, OtherIDs: true, Namespaces: 0x7e020000, TempDir: "/tmp/x", Scopes: 3, DropGroups: true, Hostname: "confine",
 		Mounts: []Mount{
 			{Kind: MountBind, Dst: "/usr", Src: "/usr", Dev: 1 << 40, Ino: 1<<63 + 1, ReadOnly: true, Optional: true},
 			{Kind: MountFile, Dst: "/etc/hosts", Text: "x\n", Mode: 0o644},

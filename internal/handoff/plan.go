@@ -11,7 +11,9 @@ type Child struct {
 	// OtherIDs: they are not the caller's own.
 	OtherIDs bool
 
-	Namespaces uint64 // what it was cloned into
+	Namespaces uint64 // what it was cloned into, and the target's cgroup namespace
+	TempDir    string // to be made; where there is no mount namespace
+	Scopes     uint64 // LANDLOCK_SCOPE_*: what stays among the target's own
 	DropGroups bool
 	Hostname   string
 

@@ -1,0 +1,101 @@
+package child
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
+)
+
+// Where there is no pid namespace this process is no init but a guard: the
+// reaper of everything that the target makes and leaves (PR_SET_CHILD_SUBREAPER).
+// What no kernel mechanism ends with it, it ends itself: when the target has
+// ended, and when the supervisor has.
+
+// What a guard needs of packages that an init can't wait for. It begins in main,
+// where they are there.
+var (
+	Sweep func() error           // sends SIGKILL to everybody below this process
+	Tidy  func(dir string) error // removes a directory with everything in it
+)
+
+// CalledBare is [Called] for a process that is no init. Main looks further.
+func CalledBare(argv []string) bool {
+	return len(argv) == 2 && argv[1] == Word
+}
+
+// has says whether the child was cloned into a namespace of this kind.
+func (s *state) has(namespace uint64) bool { return s.plan.Namespaces&namespace != 0 }
+
+// sameProgram says whether the parent is this program too: nobody else has a
+// plan for us.
+func sameProgram(parent string) bool {
+	var own, other unix.Stat_t
+	return unix.Stat("/proc/self/exe", &own) == nil && unix.Stat("/proc/"+parent+"/exe", &other) == nil &&
+		own.Dev == other.Dev && own.Ino == other.Ino
+}
+
+// makeTemp makes the run's own directory for temporary files, where no private
+// root has one.
+func (s *state) makeTemp() error {
+	if s.plan.TempDir == "" {
+		return nil
+	}
+	return fault("mkdir", s.plan.TempDir, unix.Mkdir(s.plan.TempDir, 0o700))
+}
+
+// guard makes this process the parent of what loses its own, and the one that
+// outlives the supervisor: it must not die with it, and leave the target alone.
+func (s *state) guard() error {
+	if s.has(unix.CLONE_NEWPID) {
+		return nil
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fault("prctl", "PR_SET_CHILD_SUBREAPER", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0); err != nil {
+		return fault("prctl", "PR_SET_PDEATHSIG", err)
+	}
+	go func() {
+		for {
+			// Nothing is sent to us any more: whatever comes is the end.
+			if n, err := unix.Read(sock, make([]byte, 1)); err == nil && n > 0 || err == unix.EINTR {
+				continue
+			}
+			s.killRest()
+			s.tidy()
+			exit(125)
+		}
+	}()
+	return nil
+}
+
+func (s *state) tidy() {
+	if s.plan.TempDir != "" && Tidy != nil {
+		_ = Tidy(s.plan.TempDir)
+	}
+}
+
+// killAll sends SIGKILL to everything of the run but this process.
+func (s *state) killAll() {
+	if s.has(unix.CLONE_NEWPID) {
+		_ = unix.Kill(-1, unix.SIGKILL)
+	} else if Sweep != nil {
+		_ = Sweep()
+	}
+}
+
+// scope makes the Landlock ruleset that keeps the target's signals and abstract
+// sockets among its own (Linux 6.12), or is -1.
+func (s *state) scope() (ruleset int, err error) {
+	if s.plan.Scopes == 0 {
+		return -1, nil
+	}
+	attr := struct{ fs, net, scoped uint64 }{scoped: s.plan.Scopes}
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
+	if errno != 0 {
+		return -1, &linux.CallError{Name: "landlock_create_ruleset", Errno: errno}
+	}
+	return int(fd), nil
+}

@@ -1,0 +1,111 @@
+package confine
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/status"
+)
+
+// ground is what a run stands on: how much of its isolation the kernel grants to
+// this caller. It is found by trying, from the top; the plan and its ledger are
+// made for one ground, and what the policy doesn't accept there is refused.
+type ground int
+
+const (
+	inUserns ground = iota // all namespaces, in a user namespace of the run's own
+	asRoot                 // all but that one: root, where user namespaces are denied
+	bare                   // none: what every process may do to itself and its children
+)
+
+// denial is why a run doesn't stand on higher ground, and what to do about it.
+type denial struct {
+	reason status.FallbackReason
+	hint   string
+}
+
+// below is the next lower ground after a set-up that failed because the kernel
+// denied its namespaces, and why; false where that isn't so, or there is none.
+func (g ground) below(f *host.Facts, e *status.SetupError) (lower ground, why denial, ok bool) {
+	if e == nil || e.Errno == 0 || g == bare {
+		return g, why, false
+	}
+	why.reason, why.hint = host.Diagnose(f, failureOf(e))
+	cloned := e.Step == "start" && e.Op == "clone" || e.Step == "maps"
+	switch {
+	case !cloned && why.reason != status.UsernsDenied && why.reason != status.UsernsDeniedAppArmor:
+		return g, why, false
+	case why.reason == "":
+		why.reason = status.UsernsDenied
+	}
+	if g == inUserns && f.Capable(unix.CAP_SYS_ADMIN) {
+		return asRoot, why, true
+	}
+	return bare, why, true
+}
+
+// standing is the ground that probes find, for a plan that isn't carried out.
+func standing(f *host.Facts) (ground, denial) {
+	denied := denial{reason: status.UsernsDenied, hint: "confine doctor says what to do"}
+	for _, probe := range []string{"userns", "uid_map", "mountns", "tmpfs"} {
+		ok, err := host.Has(probe)
+		switch {
+		case ok && err == nil:
+		case f.Capable(unix.CAP_SYS_ADMIN):
+			return asRoot, denied
+		default:
+			return bare, denied
+		}
+	}
+	return inUserns, denial{}
+}
+
+// namespaces that the child is cloned into: all that the ground has, but for the
+// caller's network if that is asked for.
+func (g ground) namespaces(policy *Policy) uintptr {
+	if g == bare {
+		return 0
+	}
+	flags := uintptr(unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS)
+	if g == inUserns {
+		flags |= unix.CLONE_NEWUSER
+	}
+	if !policy.Network.All {
+		flags |= unix.CLONE_NEWNET
+	}
+	return flags
+}
+
+// Landlock's scopes, since Linux 6.12.
+const (
+	scopeAbstractSockets = 1 << 0
+	scopeSignals         = 1 << 1
+	scopesABI            = 6
+)
+
+// landlockABI is the version that the kernel has, 0 for none.
+func landlockABI() int {
+	const version = 1 // LANDLOCK_CREATE_RULESET_VERSION
+	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(nil)), 0, version)
+	if errno != 0 {
+		return 0
+	}
+	return int(v)
+}
+
+// scopes keeps to the run what no namespace keeps there.
+func (p *planner) scopes() uint64 {
+	var wanted uint64
+	if p.ground == bare {
+		wanted = scopeSignals
+	}
+	if p.plan.Namespaces&unix.CLONE_NEWNET == 0 {
+		wanted |= scopeAbstractSockets
+	}
+	if wanted == 0 || landlockABI() < scopesABI {
+		return 0
+	}
+	return wanted
+}
