@@ -48,23 +48,22 @@ func (s *state) start() (pid int) {
 	return 0
 }
 
-// fork starts the target in the cgroup that it is to live in, which is not ours.
+// fork starts the target in the cgroup that it is to live in, which is not ours:
+// right there, or, where clone3 is filtered as some containers do it, and in
+// cgroup v1, by moving there itself.
 func (s *state) fork(path string) (pid, pidfd int, err error) {
-	pid, pidfd, err = linux.ForkExec(0, s.joinDir, s.targetCalls(path))
-	if e, ok := err.(*linux.CallError); ok && e.Name == "clone3" && e.Errno == unix.ENOSYS && s.joinDir != linux.NoCgroup {
-		// Filtered, as some containers do: the target moves there by itself.
-		procs, err := unix.Openat(s.joinDir, "cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return 0, -1, &linux.CallError{Name: "open cgroup.procs", Errno: err.(unix.Errno)}
-		}
-		s.joinDir, s.joinProcs = linux.NoCgroup, append(s.joinProcs, procs)
-		pid, pidfd, err = linux.ForkExec(0, linux.NoCgroup, s.targetCalls(path))
+	if s.joinDir == linux.NoCgroup {
+		return linux.ForkExec(0, linux.NoCgroup, s.targetCalls(path, s.joinProcs))
+	}
+	pid, pidfd, err = linux.ForkExec(0, s.joinDir, s.targetCalls(path, nil))
+	if e, ok := err.(*linux.CallError); ok && e.Name == "clone3" && e.Errno == unix.ENOSYS {
+		return linux.ForkExec(0, linux.NoCgroup, s.targetCalls(path, s.joinProcs))
 	}
 	return pid, pidfd, err
 }
 
 // targetCalls is everything between fork and the target's first instruction.
-func (s *state) targetCalls(path string) []linux.Call {
+func (s *state) targetCalls(path string, groups []int) []linux.Call {
 	zero := uintptr(0)
 	calls := []linux.Call{
 		{Name: "setpgid", Nr: unix.SYS_SETPGID},
@@ -84,7 +83,7 @@ func (s *state) targetCalls(path string) []linux.Call {
 	// Into the cgroups, before anything that counts in them; and then these are all
 	// that can be seen of cgroups.
 	self := linux.CString("0")
-	for _, fd := range s.joinProcs {
+	for _, fd := range groups {
 		add("write cgroup.procs", unix.SYS_WRITE, self, uintptr(fd), uintptr(unsafe.Pointer(self)), 1)
 	}
 	if s.plan.Namespaces&unix.CLONE_NEWCGROUP != 0 {

@@ -35,12 +35,7 @@ func (p *planner) ledger() error {
 		}
 		l[status.Tasks] = e
 	}
-	for _, c := range []status.Capability{status.CPUTime, status.CPURate, status.Memory, status.Tasks} {
-		if e := l[c]; e.Enabled && e.FallbackReason == "" {
-			e.FallbackReason = status.CgroupNotDelegated
-			l[c] = e
-		}
-	}
+	p.groups.enter(l, p)
 	l[status.FileDescriptors] = limit(q.FileDescriptors > 0, strconv.FormatInt(q.FileDescriptors, 10), "rlimit_nofile", "per process")
 	l[status.FileSize] = limit(q.MaxFileSize > 0, FormatSize(q.MaxFileSize), "rlimit_fsize", "")
 	l[status.Disk] = limit(q.DiskLimit > 0, FormatSize(q.DiskLimit), "tmpfs_size", "private places and overlays together")
@@ -133,7 +128,6 @@ func (p *planner) notYet(l map[status.Capability]status.Enforcement) {
 		{status.Overlay, len(f.Overlay) > 0 || f.Keep, strings.Join(f.Overlay, ","), "--overlay and --keep are not in this build; --workdir overlay is, and is thrown away"},
 		{status.Rootfs, f.Rootfs != "", f.Rootfs, "--rootfs is not in this build"},
 		{status.Publish, len(q.Network.Publish) > 0, strings.Join(q.Network.Publish, ","), "--publish is not in this build"},
-		{status.Cgroup, q.CgroupParent != "", q.CgroupParent, "cgroups are not in this build"},
 		{status.Isolation, q.Isolation != "" && q.Isolation != "process", q.Isolation, "only process isolation is in this build"},
 	} {
 		if o.asked {

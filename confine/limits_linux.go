@@ -10,6 +10,7 @@ import (
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/supervisor/cgroup"
 )
 
 const (
@@ -32,6 +33,14 @@ func (p *planner) limits() error {
 		Memory: q.MemoryLimit, CPUPercent: q.CPULimit,
 		Output: q.OutputLimit, Disk: q.DiskLimit, Files: q.MaxFiles,
 	}
+	w, held := &p.plan.Watch, &p.plan.Held
+	held.CPU = p.groups.counts
+	if p.groups.holds[cgroup.Memory] {
+		w.Memory, held.Memory = 0, w.Memory
+	}
+	if p.groups.holds[cgroup.CPU] {
+		w.CPUPercent, held.CPUPercent = 0, w.CPUPercent
+	}
 	p.rlimit(unix.RLIMIT_CORE, 0, 0)
 	p.rlimit(unix.RLIMIT_STACK, stackSize, math.MaxUint64)
 	if n := q.FileDescriptors; n > 0 {
@@ -45,19 +54,21 @@ func (p *planner) limits() error {
 		s := uint64((d + time.Second - 1) / time.Second)
 		p.rlimit(unix.RLIMIT_CPU, s+1, s+2)
 	}
-	if n := q.MemoryLimit; n > 0 && n < math.MaxInt64/dataFactor {
+	if n := w.Memory; n > 0 && n < math.MaxInt64/dataFactor {
 		p.rlimit(unix.RLIMIT_DATA, uint64(n)*dataFactor, uint64(n)*dataFactor)
 	}
 	if n := q.Processes; n > 0 {
-		p.plan.Watch.Tasks = n
+		w.Tasks = n
 		switch {
+		case p.groups.holds[cgroup.PIDs]:
+			w.Tasks, held.Tasks = 0, n
 		case p.nprocBinds():
 			// The child adds the tasks of its own, which count too.
 			p.rlimit(unix.RLIMIT_NPROC, uint64(n), uint64(n))
 		case p.ownPIDMax() && n <= pidMaxMost:
 			p.plan.Child.PIDMax = uint32(n)
 		default:
-			p.plan.Watch.KillTasks = true
+			w.KillTasks = true
 		}
 	}
 	p.affinity()

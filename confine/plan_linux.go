@@ -37,6 +37,7 @@ type planner struct {
 	command *Command
 	host    *host.Facts
 	plan    *Plan
+	groups  groups
 	ground  ground
 	lowered denial // why it is not a higher one
 	uid     uint32 // inside and outside: one id is mapped, to itself
@@ -48,14 +49,14 @@ type planner struct {
 // enforced in part, is an *Unenforceable, and the plan comes with it.
 func NewPlan(policy *Policy, command *Command) (*Plan, error) {
 	g, why := standing(host.Current())
-	return newPlan(policy, command, g, why)
+	return newPlan(policy, command, lookForGroup(policy), g, why)
 }
 
-func newPlan(policy *Policy, command *Command, g ground, lowered denial) (*Plan, error) {
+func newPlan(policy *Policy, command *Command, have groups, g ground, lowered denial) (*Plan, error) {
 	if err := command.fill(); err != nil {
 		return nil, err
 	}
-	p := &planner{policy: policy, command: command, host: host.Current(), ground: g, lowered: lowered}
+	p := &planner{policy: policy, command: command, host: host.Current(), groups: have, ground: g, lowered: lowered}
 	p.plan = &Plan{policy: policy, command: command}
 	for _, part := range []func() error{
 		p.identity,

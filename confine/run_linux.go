@@ -11,6 +11,7 @@ import (
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor"
+	"github.com/confine-run/confine/supervisor/cgroup"
 )
 
 // Backend is what carries out plans on this system.
@@ -60,27 +61,33 @@ func Execute(ctx context.Context, policy *Policy, command *Command, io IO, plann
 // execute is one attempt, on one ground.
 func execute(ctx context.Context, policy *Policy, command *Command, io IO, planned func(*Plan), g ground, why denial) (*status.Report, error) {
 	var p *Plan
+	var group *cgroup.Group
 	var err error
-	done := make(chan struct{})
+	done, anchor := make(chan struct{}), make(chan int, 1)
 	go func() {
 		defer close(done)
-		p, err = newPlan(policy, command, g, why)
+		var have groups
+		group, have = makeGroup(policy, func() int { return <-anchor })
+		p, err = newPlan(policy, command, have, g, why)
 	}()
 	ready := supervisor.Prepare(g.namespaces(policy), command.TTY, io)
+	anchor <- ready.PID()
 	<-done
-	var cant *Unenforceable
-	switch {
-	case errors.As(err, &cant):
+	if err != nil {
 		ready.Discard()
-		return Refused(cant, policy, command), nil
-	case err != nil:
-		ready.Discard()
+		if group != nil {
+			_ = group.Remove()
+		}
+		var cant *Unenforceable
+		if errors.As(err, &cant) {
+			return Refused(cant, policy, command), nil
+		}
 		return nil, err
 	}
 	if planned != nil && !ready.Failed() {
 		planned(p)
 	}
-	return ready.Run(ctx, &p.Plan), nil
+	return ready.Run(ctx, &p.Plan, group), nil
 }
 
 func failureOf(e *status.SetupError) host.Failure {

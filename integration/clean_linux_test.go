@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/confine-run/confine/internal/hierarchy"
 )
 
 // stockKey is where a script keeps its stock.
@@ -70,9 +72,27 @@ func (s *stock) left() (left []string) {
 			left = append(left, "mount "+line)
 		}
 	}
+	left = append(left, deadGroups()...)
 	files, _ := os.ReadDir(filepath.Join(s.own, "tmp"))
 	for _, f := range files {
 		left = append(left, "temporary file "+f.Name())
+	}
+	return left
+}
+
+// deadGroups are cgroups of runs whose owner is gone. Those of other scripts' runs
+// have one. The name begins with the owner's pid.
+func deadGroups() (left []string) {
+	own, _ := os.ReadFile("/proc/self/cgroup")
+	mountinfo, _ := os.ReadFile("/proc/self/mountinfo")
+	for _, d := range hierarchy.Dirs(string(own), string(mountinfo)) {
+		groups, _ := filepath.Glob(filepath.Join(d.Path, "confine-*"))
+		for _, g := range groups {
+			pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(g), "confine-"), "-")
+			if _, err := os.Stat("/proc/" + pid); err != nil {
+				left = append(left, "cgroup "+g)
+			}
+		}
 	}
 	return left
 }

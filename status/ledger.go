@@ -48,6 +48,7 @@ const (
 	UsernsDenied          FallbackReason = "linux_userns_denied"
 	UsernsDeniedAppArmor  FallbackReason = "linux_userns_denied_apparmor"
 	CgroupNotDelegated    FallbackReason = "linux_cgroup_not_delegated"
+	CgroupV1              FallbackReason = "linux_cgroup_v1"
 	SeccompUnsupported    FallbackReason = "linux_seccomp_unsupported_kernel"
 	OverlayUnsupported    FallbackReason = "linux_overlay_unsupported"
 	ProcMasked            FallbackReason = "linux_proc_masked"

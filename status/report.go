@@ -47,6 +47,9 @@ type Usage struct {
 	ReadBytes       int64 `json:"read_bytes"`   // from storage
 	WriteBytes      int64 `json:"write_bytes"`  // to storage
 	ContextSwitches int64 `json:"context_switches"`
+	// PressureMS is how long work waited for a resource, where the kernel counts it
+	// (PSI): "cpu_some", "memory_some", "memory_full", "io_some", "io_full".
+	PressureMS map[string]int64 `json:"pressure_ms,omitempty"`
 	// Sources names, for each field above, where the figure came from.
 	Sources map[string]string `json:"sources,omitempty"`
 }

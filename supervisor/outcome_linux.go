@@ -69,6 +69,9 @@ var limits = map[status.Cause]status.Status{
 	status.CauseWall:     status.Timeout,
 	status.CauseCPUTree:  status.CPULimit,
 	status.CauseMemWatch: status.MemLimit,
+	status.CauseCPUGroup: status.CPULimit,
+	status.CauseMemGroup: status.MemLimit,
+	status.CauseMemAlloc: status.MemLimit,
 }
 
 func (o *outcome) verdict() verdict {

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/tree"
 )
 
 // report says what is known, once everything has ended. What only the caller
@@ -104,13 +105,35 @@ func (r *run) reportUsage(rep *status.Report) {
 	if u.ThrottledMS = seen.Throttled.Milliseconds(); u.ThrottledMS > 0 {
 		u.Sources["throttled_ms"] = "the watchdog's clock"
 	}
-	u.TasksPeak = seen.TasksPeak
-	if n := r.plan.Watch.Tasks; n > 0 && !r.plan.Watch.KillTasks && !r.fellBack.NoPIDMax {
-		u.TasksPeak = min(u.TasksPeak, n) // the kernel holds it; a sample is not taken in one moment
-	}
-	u.Sources["tasks_peak"] = "samples of the process tree"
+	r.peaks(u, &seen)
+	r.groupUsage(u)
 	if r.out.waited && u.TasksPeak < 1 {
 		u.TasksPeak = 1 // it ran, and ended before the first sample
+	}
+}
+
+// peaks are the highest that was seen, where the kernel keeps no peak.
+func (r *run) peaks(u *status.Usage, seen *tree.Usage) {
+	u.TasksPeak = seen.TasksPeak
+	u.Sources["tasks_peak"] = "samples of the process tree"
+	most := r.plan.Held.Tasks
+	if n := r.plan.Watch.Tasks; n > 0 && !r.plan.Watch.KillTasks && !r.fellBack.NoPIDMax {
+		most = n
+	}
+	if w := r.watch; w != nil && w.group != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		u.TasksPeak = max(u.TasksPeak, w.tasksPeak)
+		u.Sources["tasks_peak"] = "samples of the cgroup"
+		if r.stat.TasksHits.N > 0 {
+			u.TasksPeak = most // a fork was refused there
+		}
+		if w.memoryPeak > u.MemoryPeakBytes {
+			u.MemoryPeakBytes, u.Sources["memory_peak_bytes"] = w.memoryPeak, "samples of the cgroup"
+		}
+	}
+	if most > 0 {
+		u.TasksPeak = min(u.TasksPeak, most) // the kernel holds it; a sample is not taken in one moment
 	}
 }
 
@@ -131,7 +154,7 @@ func (r *run) limitsHit(rep *status.Report) []string {
 	if r.out.waited && r.out.waitStatus.Signaled() && r.out.waitStatus.Signal() == syscall.SIGXFSZ {
 		hit[status.FileSize] = true
 	}
-	for _, c := range r.watch.limits() {
+	for _, c := range append(r.groupLimits(), r.watch.limits()...) {
 		hit[c] = true
 	}
 	names := make([]string, 0, len(hit))

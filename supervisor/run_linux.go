@@ -15,6 +15,7 @@ import (
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/cgroup"
 )
 
 const (
@@ -32,6 +33,9 @@ type run struct {
 	child *process
 	io    *streams
 	watch *watch
+	group *cgroup.Group // or nil
+	stat  cgroup.Stat   // of the group, at the end
+	oom   <-chan struct{}
 
 	events <-chan event
 	wall   <-chan time.Time
@@ -56,16 +60,6 @@ type run struct {
 	stage    stage
 	deadline <-chan time.Time // of the stage
 }
-
-// stage is how far the stopping of a run has gone.
-type stage int
-
-const (
-	running stage = iota
-	asked         // SIGTERM was sent, or the caller's signal passed on
-	killed        // SIGKILL was sent to the target
-	shot          // the init was killed, or the guard told to end everything
-)
 
 // Prepared is a child that waits for its plan. It has done nothing yet.
 type Prepared struct {
@@ -95,6 +89,14 @@ func Prepare(namespaces uintptr, tty [3]bool, o Options) *Prepared {
 	return p
 }
 
+// PID is the child's, 0 when there is none.
+func (p *Prepared) PID() int {
+	if p.child == nil {
+		return 0
+	}
+	return p.child.pid
+}
+
 // Failed says whether there is no child at all: Run will only say why.
 func (p *Prepared) Failed() bool { return p.err != nil }
 
@@ -109,10 +111,11 @@ func (p *Prepared) Discard() {
 	}
 }
 
-// Run carries out the plan. It always gives a report, whatever happened.
-func (p *Prepared) Run(ctx context.Context, pl *plan.Plan) *status.Report {
+// Run carries out the plan, with the target in group, if there is one, which is
+// removed at the end. It always gives a report, whatever happened.
+func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group) *status.Report {
 	defer runtime.UnlockOSThread()
-	r := &run{plan: pl, opts: p.opts, io: p.io, child: p.child}
+	r := &run{plan: pl, opts: p.opts, io: p.io, child: p.child, group: group}
 	r.out.setup = p.err
 	r.out.seccompKills = pl.SeccompKills
 	r.out.cpuLimit = pl.Watch.CPU
@@ -120,6 +123,7 @@ func (p *Prepared) Run(ctx context.Context, pl *plan.Plan) *status.Report {
 		p.io.limit = pl.Watch.Output
 		r.do(ctx)
 	}
+	r.settle()
 	return r.report()
 }
 
@@ -131,7 +135,7 @@ func (r *run) do(ctx context.Context) {
 		return
 	}
 	if r.out.setup == nil {
-		r.out.setup = r.child.send(r.plan)
+		r.out.setup = r.child.send(r.plan, r.group)
 	}
 	if r.child == nil || r.out.setup != nil {
 		if r.child != nil {
@@ -224,6 +228,9 @@ func (r *run) loop(ctx context.Context) {
 		case <-done:
 			done = nil
 			r.kill(status.CauseContext, "cancelled by the caller")
+		case <-r.oom:
+			r.oom = nil
+			r.kill(status.CauseMemGroup, r.memoryReached())
 		case hit := <-r.watch.hits():
 			if hit.broken != nil {
 				r.broken(hit.broken)
@@ -266,7 +273,10 @@ func (r *run) hear(e event) {
 			r.broken(err)
 			return
 		}
-		r.watch, err = newWatch(r.plan, r.plan.Watch.KillTasks || r.fellBack.NoPIDMax, e.proc, e.scratch, r.child.pid)
+		if r.group != nil {
+			r.oom = r.group.OOM()
+		}
+		r.watch, err = newWatch(r.plan, r.group, r.plan.Watch.KillTasks || r.fellBack.NoPIDMax, e.proc, e.scratch, r.child.pid)
 		if err != nil && !errors.Is(err, os.ErrProcessDone) {
 			r.broken(err)
 		}
@@ -284,7 +294,7 @@ func (r *run) hear(e event) {
 		if r.opts.Watching != nil {
 			r.unwatch = r.opts.Watching(
 				func() time.Duration { return time.Since(r.started) },
-				func() int64 { return r.watch.usage().Memory })
+				r.watch.memory)
 		}
 	case handoff.KindStopped:
 		r.suspend(unix.Signal(m.Number))
@@ -302,92 +312,4 @@ func (r *run) broken(err error) {
 		r.out.setup = &SetupError{Step: "watch", Op: err.Error(), Errno: errnoOf(err)}
 	}
 	r.child.kill()
-}
-
-// because records a cause; the first one wins.
-func (r *run) because(cause status.Cause, detail string) {
-	if r.out.cause == "" && !r.out.waited {
-		r.out.cause, r.out.detail = cause, detail
-	}
-}
-
-// stop asks the target to end, and gives it the grace period.
-func (r *run) stop(cause status.Cause, detail string) {
-	r.because(cause, detail)
-	if r.stage >= asked {
-		return
-	}
-	r.send(unix.SIGTERM)
-	r.send(unix.SIGCONT) // a stopped one could not hear
-	r.enter(asked, r.plan.Watch.Grace)
-}
-
-// kill ends it at once.
-func (r *run) kill(cause status.Cause, detail string) {
-	r.because(cause, detail)
-	if !r.targetStarted {
-		r.child.kill() // there is nothing yet whose usage could be told
-		r.enter(shot, initPatience)
-		return
-	}
-	if r.stage < killed {
-		r.stage = asked
-		r.advance()
-	}
-}
-
-// enter begins a stage that ends by itself after d.
-func (r *run) enter(s stage, d time.Duration) {
-	r.stage = s
-	r.deadline = time.After(d)
-}
-
-// advance goes one stage further.
-func (r *run) advance() {
-	switch r.stage {
-	case asked:
-		// The init kills everything else when the target is gone, and can tell what
-		// all of it used.
-		r.send(unix.SIGKILL)
-		r.enter(killed, initPatience)
-	case killed:
-		r.child.kill()
-		r.enter(shot, initPatience)
-	case shot:
-		r.child.shoot() // a guard that was stopped, or is too slow
-		r.deadline = nil
-	}
-}
-
-// send gives a signal to the target and to what is in its process group. What
-// comes before there is a target is for it, too.
-func (r *run) send(n unix.Signal) {
-	if !r.targetStarted {
-		r.early = append(r.early, n)
-		return
-	}
-	signalGroup(r.target, n)
-}
-
-// passOn gives the caller's signal to the target. One that asks for an end
-// starts the grace period; the second of these kills.
-func (r *run) passOn(s os.Signal) {
-	n, ok := s.(syscall.Signal)
-	switch {
-	case !ok:
-	case asksForEnd(n):
-		if r.stage >= asked {
-			r.kill(status.CauseCaller, "killed by the caller's second signal")
-			return
-		}
-		r.because(status.CauseCaller, "the caller's "+signalName(n))
-		r.send(n)
-		r.enter(asked, r.plan.Watch.Grace)
-	default:
-		r.send(n)
-	}
-}
-
-func asksForEnd(s os.Signal) bool {
-	return s == unix.SIGINT || s == unix.SIGTERM || s == unix.SIGQUIT || s == unix.SIGHUP
 }

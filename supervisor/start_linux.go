@@ -9,6 +9,7 @@ import (
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/supervisor/cgroup"
 )
 
 // setupCaps are the capabilities that the child needs, in its own user
@@ -69,12 +70,22 @@ func start(namespaces uintptr, files [3]int) (*process, *SetupError) {
 	return child, nil
 }
 
-// send writes the id maps and sends the plan.
-func (c *process) send(p *plan.Plan) *SetupError {
+// send writes the id maps and sends the plan, and with it the way into the group.
+func (c *process) send(p *plan.Plan, group *cgroup.Group) *SetupError {
 	if err := c.writeMaps(p); err != nil {
 		return err
 	}
-	err := linux.SendFrame(c.sock, handoff.EncodeChild(&p.Child))
+	var fds []int
+	if group != nil {
+		dir, procs := group.Join()
+		// The kernel judges the one by who clones: not another user.
+		if p.Child.JoinDir = dir >= 0 && !p.Child.OtherIDs; p.Child.JoinDir {
+			fds = append(fds, dir)
+		}
+		fds = append(fds, procs...)
+		p.Child.JoinProcs = uint8(len(procs))
+	}
+	err := linux.SendFrame(c.sock, handoff.EncodeChild(&p.Child), fds...)
 	if err == nil || err == unix.EPIPE || err == unix.ECONNRESET {
 		return nil // a child that has ended has said why
 	}

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/cgroup"
 	"github.com/confine-run/confine/supervisor/tree"
 )
 
@@ -16,18 +18,25 @@ import (
 // A nil watch watches nothing.
 type watch struct {
 	plan    *plan.Watch
-	dog     *tree.Watchdog
-	tree    *tree.Tree
+	held    *plan.Held
+	dog     *tree.Watchdog // nil: the cgroup sees everything
+	tree    *tree.Tree     // the dog's
+	group   *cgroup.Group  // nil: there is none
+	root    func() (*tree.Tree, error)
 	proc    int // the root of the proc inside, or -1
 	scratch int // the scratch tmpfs, for its fill
+	cores   int
 
 	begin *time.Timer // of run
 	found chan hit
 	stop  chan struct{}
 	done  chan struct{}
 
-	mu     sync.Mutex
-	hitSet map[status.Capability]bool // guarded by mu
+	metered chan struct{}
+
+	mu                               sync.Mutex
+	hitSet                           map[status.Capability]bool // guarded by mu
+	memoryNow, memoryPeak, tasksPeak int64                      // of the cgroup; guarded by mu
 }
 
 // head is the start that a target gets: most short ones need no sample at all, and
@@ -44,47 +53,66 @@ type hit struct {
 // newWatch begins to watch. proc is the root of the proc inside, or -1: then
 // the tree is found from pid, the init, in the caller's proc. Both descriptors
 // are the watch's from then on. killTasks: no kernel mechanism holds their number.
-func newWatch(p *plan.Plan, killTasks bool, proc, scratch, pid int) (*watch, error) {
+func newWatch(p *plan.Plan, group *cgroup.Group, killTasks bool, proc, scratch, pid int) (*watch, error) {
 	w := &watch{
-		plan: &p.Watch, proc: proc, scratch: scratch,
-		found: make(chan hit, 4), stop: make(chan struct{}), done: make(chan struct{}),
+		plan: &p.Watch, held: &p.Held, group: group, proc: proc, scratch: scratch,
+		found: make(chan hit, 4), stop: make(chan struct{}), done: make(chan struct{}), metered: make(chan struct{}),
 		hitSet: map[status.Capability]bool{},
+		root:   func() (*tree.Tree, error) { return tree.New(proc) },
 	}
-	var err error
-	if proc >= 0 {
-		w.tree, err = tree.New(proc)
-	} else {
-		w.tree, err = tree.NewFromPID(pid)
+	if proc < 0 {
+		w.root = func() (*tree.Tree, error) { return tree.NewFromPID(pid) }
 	}
-	if err != nil {
-		for _, fd := range []int{proc, scratch} {
-			if fd >= 0 {
-				_ = unix.Close(fd)
-			}
-		}
-		return nil, err
+	if w.cores = len(p.Child.CPUs); w.cores == 0 {
+		w.cores = runtime.NumCPU()
 	}
 	limits := tree.Limits{CPU: p.Watch.CPU, Memory: p.Watch.Memory, CPUPercent: p.Watch.CPUPercent}
+	if p.Held.CPU {
+		limits.CPU = 0
+	}
 	if killTasks {
 		limits.Tasks = p.Watch.Tasks
 	}
-	w.dog = tree.NewWatchdog(w.tree, limits)
-	w.dog.Cores = len(p.Child.CPUs)
-	w.dog.OnCPU = func(used time.Duration) {
-		w.found <- hit{cause: status.CauseCPUTree,
-			detail: fmt.Sprintf("CPU time limit of %s reached", p.Watch.CPU)}
+	if group == nil || limits != (tree.Limits{}) {
+		if err := w.guard(limits); err != nil {
+			w.close()
+			return nil, err
+		}
 	}
-	w.dog.OnMemory = func(bytes int64, biggest tree.Process) {
-		w.found <- hit{cause: status.CauseMemWatch,
-			detail: fmt.Sprintf("memory limit of %d bytes reached", p.Watch.Memory)}
-	}
-	w.dog.OnTasks = func(int64) { w.note(status.Tasks) }
 	w.begin = time.AfterFunc(head, w.run)
 	return w, nil
 }
 
+// guard sets the tree's watchdog on what the cgroup doesn't hold.
+func (w *watch) guard(limits tree.Limits) error {
+	t, err := w.root()
+	if err != nil {
+		return err
+	}
+	w.tree, w.dog = t, tree.NewWatchdog(t, limits)
+	w.dog.Cores = w.cores
+	w.dog.OnCPU = func(used time.Duration) {
+		w.found <- hit{cause: status.CauseCPUTree,
+			detail: fmt.Sprintf("CPU time limit of %s reached", w.plan.CPU)}
+	}
+	w.dog.OnMemory = func(bytes int64, biggest tree.Process) {
+		w.found <- hit{cause: status.CauseMemWatch,
+			detail: fmt.Sprintf("memory limit of %d bytes reached: %s (pid %d) held the most", w.plan.Memory, biggest.Name, biggest.PID)}
+	}
+	w.dog.OnTasks = func(int64) { w.note(status.Tasks) }
+	return nil
+}
+
 func (w *watch) run() {
 	defer close(w.done)
+	if w.group != nil {
+		go w.meter()
+	} else {
+		close(w.metered)
+	}
+	if w.dog == nil {
+		return
+	}
 	if err := w.dog.Run(w.stop); err != nil {
 		w.found <- hit{broken: err}
 	}
@@ -112,9 +140,16 @@ func (w *watch) end() {
 	if !w.begin.Stop() {
 		close(w.stop)
 		<-w.done
+		<-w.metered
 	}
 	w.fill()
-	_ = w.tree.Close()
+	w.close()
+}
+
+func (w *watch) close() {
+	if w.tree != nil {
+		_ = w.tree.Close()
+	}
 	for _, fd := range []int{w.proc, w.scratch} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
@@ -139,10 +174,10 @@ func (w *watch) fill() {
 
 // freeze stops everything inside, by a view of its own on the same tree.
 func (w *watch) freeze() (thaw func()) {
-	if w == nil || w.proc < 0 {
+	if w == nil {
 		return func() {}
 	}
-	t, err := tree.New(w.proc)
+	t, err := w.root()
 	if err != nil {
 		return func() {}
 	}
@@ -155,10 +190,20 @@ func (w *watch) freeze() (thaw func()) {
 
 // usage is what was used, as far as samples tell.
 func (w *watch) usage() tree.Usage {
-	if w == nil {
+	if w == nil || w.dog == nil {
 		return tree.Usage{}
 	}
 	return w.dog.Usage()
+}
+
+// memory is what is in use now.
+func (w *watch) memory() int64 {
+	if w == nil || w.group == nil {
+		return w.usage().Memory
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.memoryNow
 }
 
 // limits are those that were reached without ending the run.
@@ -166,7 +211,7 @@ func (w *watch) limits() (hit []status.Capability) {
 	if w == nil {
 		return nil
 	}
-	u := w.dog.Usage()
+	u := w.usage()
 	if u.Throttled > 0 {
 		w.note(status.CPURate)
 	}

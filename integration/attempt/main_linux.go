@@ -27,7 +27,7 @@ type try struct {
 	do   func(args []string) error
 }
 
-var tries = []map[string]try{fileTries, processTries, loadTries, networkTries, callTries, olderTries, faultTries}
+var tries = []map[string]try{fileTries, processTries, loadTries, networkTries, callTries, olderTries, faultTries, cgroupTries}
 
 func main() {
 	if len(os.Args) < 2 {

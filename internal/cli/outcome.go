@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/status"
@@ -36,7 +37,11 @@ func ending(r *status.Report, p *confine.Policy) (record, bool) {
 	case status.CPULimit:
 		return record{Msg: confine.FormatDuration(p.CPUTime) + " CPU time limit reached", Hint: "--cpu-time sets another"}, true
 	case status.MemLimit:
-		return record{Msg: confine.FormatSize(p.MemoryLimit) + " memory limit reached", Hint: "--memory-limit sets another"}, true
+		msg := confine.FormatSize(p.MemoryLimit) + " memory limit reached"
+		if _, who, ok := strings.Cut(r.Reason, " reached: "); ok {
+			msg += ": " + who
+		}
+		return record{Msg: msg, Hint: "--memory-limit sets another"}, true
 	case status.KilledTerm, status.KilledKill, status.KilledSignal:
 		return killed(r), true
 	case status.ForbiddenSyscall, status.SandboxDenied:
@@ -123,8 +128,12 @@ func internal(r *status.Report) record {
 
 // limitHit words a limit that was reached and didn't end the run.
 func limitHit(r *status.Report, p *confine.Policy, c status.Capability) (record, bool) {
-	if c == status.Output {
+	switch c {
+	case status.Output:
 		return cut(r, p)
+	case status.CPURate:
+		held := time.Duration(r.Usage.ThrottledMS) * time.Millisecond
+		return record{Msg: fmt.Sprintf("throttled to %d %% of a core: %.1f s", p.CPULimit, held.Seconds()), Hint: "--cpu-limit sets another"}, true
 	}
 	for _, l := range limits {
 		if l.capability == c && !l.ends(r.Status) {

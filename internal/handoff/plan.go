@@ -22,7 +22,7 @@ type Child struct {
 	ScratchInodes int64
 
 	// The cgroups that the target begins in come as descriptors with the plan: a
-	// directory of cgroup v2 if JoinDir, and then so many cgroup.procs of v1.
+	// directory of cgroup v2 if JoinDir, and then so many cgroup.procs, of all of them.
 	JoinDir   bool
 	JoinProcs uint8
 

@@ -17,6 +17,7 @@ import (
 type Plan struct {
 	Child handoff.Child // what the inside does
 	Watch Watch         // what the outside watches
+	Held  Held          // what the run's cgroup holds instead
 
 	// Namespaces are CLONE_NEW* flags. None: the host refuses them, and the
 	// ledger says so.
@@ -53,4 +54,12 @@ type Watch struct {
 	Output     int64 // bytes per stream
 	Disk       int64 // for limits_hit: size of the scratch file system
 	Files      int64 // for limits_hit: inodes of the scratch file system
+}
+
+// Held are the limits that the kernel holds the run's cgroup to. Zero: not these.
+type Held struct {
+	Memory     int64 // bytes
+	Tasks      int64
+	CPUPercent int
+	CPU        bool // it counts CPU time, for Watch.CPU
 }

@@ -1,0 +1,131 @@
+package confine
+
+import (
+	"strings"
+
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/cgroup"
+)
+
+// groups is what cgroups give to a run: by trying, or for a plan that isn't carried
+// out by looking.
+type groups struct {
+	source  cgroup.Source
+	version int
+	holds   map[cgroup.Controller]bool
+	counts  bool  // CPU time
+	err     error // why there is none
+}
+
+// wantsGroup says whether the policy has anything for a cgroup to do.
+func wantsGroup(p *Policy) bool {
+	return p.MemoryLimit > 0 || p.Processes > 0 || p.CPULimit > 0 || p.CPUTime > 0 || p.CgroupParent != ""
+}
+
+func groupLimits(p *Policy) cgroup.Limits {
+	return cgroup.Limits{Memory: p.MemoryLimit, Tasks: p.Processes, CPUPercent: p.CPULimit}
+}
+
+// makeGroup makes the run's cgroup, or says why there is none. anchor gives the
+// pid of the child.
+func makeGroup(p *Policy, anchor func() int) (*cgroup.Group, groups) {
+	if !wantsGroup(p) {
+		return nil, groups{}
+	}
+	g, err := cgroup.Make(cgroup.Options{Parent: p.CgroupParent, Limits: groupLimits(p), Anchor: anchor, Account: true})
+	if err != nil {
+		return nil, groups{err: err}
+	}
+	have := groups{source: g.Source(), version: g.Version(), holds: map[cgroup.Controller]bool{}}
+	for _, c := range []cgroup.Controller{cgroup.Memory, cgroup.PIDs, cgroup.CPU} {
+		_, have.holds[c] = g.Holds(c)
+	}
+	_, have.counts = g.CPUTime()
+	return g, have
+}
+
+// lookForGroup says what makeGroup would find.
+func lookForGroup(p *Policy) groups {
+	if !wantsGroup(p) {
+		return groups{}
+	}
+	offer := cgroup.Look(p.CgroupParent)
+	if offer.Err != nil {
+		return groups{err: offer.Err}
+	}
+	have := groups{source: offer.Source, version: offer.Version, holds: map[cgroup.Controller]bool{}}
+	for _, c := range offer.Controllers {
+		have.holds[c] = true
+	}
+	have.counts = offer.Version == 2 || offer.Has(cgroup.CPUAcct)
+	return have
+}
+
+// mechanism is the ledger's name for cgroups of this version.
+func (g *groups) mechanism() string {
+	if g.version == 1 {
+		return "cgroup_v1"
+	}
+	return "cgroup_v2"
+}
+
+// file names the one that holds a limit.
+func (g *groups) file(c cgroup.Controller) string {
+	switch {
+	case c == cgroup.Memory && g.version == 1:
+		return "memory.limit_in_bytes"
+	case c == cgroup.Memory:
+		return "memory.max, memory.oom.group"
+	case c == cgroup.PIDs:
+		return "pids.max"
+	case g.version == 1:
+		return "cpu.cfs_quota_us"
+	}
+	return "cpu.max"
+}
+
+// enter puts into the ledger what the cgroup does, and why it doesn't do the rest.
+func (g *groups) enter(l map[status.Capability]status.Enforcement, p *planner) {
+	for c, controller := range map[status.Capability]cgroup.Controller{
+		status.Memory: cgroup.Memory, status.Tasks: cgroup.PIDs, status.CPURate: cgroup.CPU, status.CPUTime: cgroup.CPUAcct,
+	} {
+		e := l[c]
+		switch {
+		case !e.Enabled:
+			continue
+		case controller == cgroup.CPUAcct && g.counts:
+			e.Mechanism, e.Details = g.mechanism(), "CPU time of the whole cgroup, RLIMIT_CPU behind it"
+		case g.holds[controller]:
+			e.Mechanism, e.Details = g.mechanism(), g.file(controller)
+		default:
+			if e.FallbackReason == "" {
+				e.FallbackReason = status.CgroupNotDelegated
+			}
+			l[c] = e
+			continue
+		}
+		e.Effective, e.FallbackReason = true, ""
+		if g.version == 1 {
+			e.FallbackReason = status.CgroupV1
+		}
+		l[c] = e
+	}
+	asked := p.policy.CgroupParent
+	switch {
+	case g.source != "":
+		requested := "any"
+		if asked != "" {
+			requested = asked
+		}
+		l[status.Cgroup] = on(requested, string(g.source), "")
+	case asked != "":
+		e := on(asked, "none", g.err.Error())
+		e.Effective, e.FallbackReason = false, status.CgroupNotDelegated
+		l[status.Cgroup] = e
+	case g.err != nil:
+		// Where each source says why, the report would differ from run to run by the
+		// paths that are in it.
+		why, _, _ := strings.Cut(g.err.Error(), "; ")
+		l[status.Cgroup] = status.Enforcement{Requested: "any", Mechanism: "none", Details: why, FallbackReason: status.CgroupNotDelegated}
+	}
+}

@@ -1,0 +1,205 @@
+package cgroup
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Group is the cgroup of one run: a directory of v2, or one in each hierarchy of
+// v1 that is needed. It is safe for concurrent use.
+type Group struct {
+	source  Source
+	version int
+	name    string // of its directories
+	dirs    []*dir
+	memory  int64         // the limit
+	freezer *dir          // nil in v1 without that hierarchy
+	holds   []namedHold   // what was asked for
+	parents []*dir        // that the directories were made in
+	undo    func() *Error // what Make did around the directories
+
+	mu    sync.Mutex // guards what is below
+	files []opened
+	buf   []byte
+	stat  Stat // so that none is allocated for each call
+	oom   *oomWatch
+	gone  bool
+}
+
+// hold is a limit as it was set.
+type hold struct {
+	mechanism string
+	err       error
+}
+
+func held(mechanism string, err error) hold { return hold{mechanism, err} }
+
+type namedHold struct {
+	Controller
+	hold
+}
+
+// reading is a file, and what of it goes into a Stat.
+type reading struct {
+	name string
+	into func(*Stat, []byte)
+}
+
+// opened is a reading in one directory.
+type opened struct {
+	reading
+	dir *dir
+	fd  int // notOpened, absent
+}
+
+const (
+	notOpened = -1
+	absent    = -2
+)
+
+func (g *Group) reads(d *dir, tables ...[]reading) {
+	for _, table := range tables {
+		for _, r := range table {
+			g.files = append(g.files, opened{r, d, notOpened})
+		}
+	}
+}
+
+// Source is where it came from.
+func (g *Group) Source() Source { return g.source }
+
+// Version is that of its hierarchies: 1 or 2.
+func (g *Group) Version() int { return g.version }
+
+// Path is its directory; in v1, the first of them.
+func (g *Group) Path() string { return g.dirs[0].path }
+
+// Paths are all of its directories.
+func (g *Group) Paths() (all []string) {
+	for _, d := range g.dirs {
+		all = append(all, d.path)
+	}
+	return all
+}
+
+// Holds names the file that the limit of this controller was written to. It is ok
+// when the limit was read back as written.
+func (g *Group) Holds(c Controller) (mechanism string, ok bool) {
+	for _, h := range g.holds {
+		if h.Controller == c && h.err == nil {
+			return h.mechanism, true
+		}
+	}
+	return "", false
+}
+
+// WhyNot is the error for a limit that was asked for and doesn't hold.
+func (g *Group) WhyNot(c Controller) error {
+	for _, h := range g.holds {
+		if h.Controller == c {
+			return h.err
+		}
+	}
+	return nil
+}
+
+// Join is how a process becomes a member.
+//
+// dir, of v2 only, else -1, is for clone3 with CLONE_INTO_CGROUP. Whoever calls it must have
+// the run's directory inside its cgroup namespace, where cgroup2 is mounted with
+// nsdelegate, and be allowed to write cgroup.procs there and in the directory
+// that both have in common.
+//
+// procs are descriptors of cgroup.procs, one for each hierarchy: a process that
+// writes "0" into all of them is in the group. The kernel judges that by who opened them (since Linux
+// 5.16, and 5.10.94, 5.15.17), so that the process itself needs no permission, and may be
+// in a cgroup namespace of its own.
+//
+// All of them are the group's: Remove closes them.
+func (g *Group) Join() (dir int, procs []int) {
+	dir = -1
+	if g.version == 2 {
+		dir = g.dirs[0].fd
+	}
+	for _, d := range g.dirs {
+		procs = append(procs, d.procs)
+	}
+	return dir, procs
+}
+
+// Stat reads what was used so far. A file that can't be read leaves its numbers
+// unknown.
+func (g *Group) Stat() Stat {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stat = Stat{}
+	for i := range g.files {
+		if b := g.read(&g.files[i]); b != nil {
+			g.files[i].into(&g.stat, b)
+		}
+	}
+	return g.stat
+}
+
+// CPUTime is Stat().CPU alone, for whoever asks often.
+func (g *Group) CPUTime() (time.Duration, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stat = Stat{}
+	for i := range g.files {
+		f := &g.files[i]
+		if f.name != "cpuacct.usage" && (f.name != "cpu.stat" || g.version != 2) {
+			continue
+		}
+		if b := g.read(f); b != nil {
+			f.into(&g.stat, b)
+		}
+	}
+	return g.stat.CPU.D, g.stat.CPU.Known
+}
+
+func (g *Group) read(f *opened) []byte {
+	if g.gone || f.fd == absent {
+		return nil
+	}
+	if f.fd == notOpened {
+		fd, err := openAt(f.dir.fd, f.name, flagsRead)
+		if err != nil {
+			f.fd = absent
+			return nil
+		}
+		f.fd = fd
+	}
+	if len(g.buf) == 0 {
+		g.buf = make([]byte, 4096) // what the kernel gives at once
+	}
+	b, err := readAgain(f.fd, g.buf)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// close closes every descriptor.
+func (g *Group) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.gone {
+		return
+	}
+	g.gone = true
+	g.oom.close()
+	for i := range g.files {
+		if g.files[i].fd >= 0 {
+			_ = unix.Close(g.files[i].fd)
+		}
+	}
+	for _, d := range g.dirs {
+		d.close()
+	}
+	for _, d := range g.parents {
+		d.close()
+	}
+}

@@ -1,0 +1,320 @@
+package cgroup
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const mib = 1 << 20
+
+// either is what the tests need that hold for both versions.
+const (
+	anyMemory = "cgroup1:memory|cgroup2:memory"
+	anyPIDs   = "cgroup1:pids|cgroup2:pids"
+	anyCPU    = "cgroup1:cpu|cgroup2:cpu"
+)
+
+func TestLimitsAreReadBack(t *testing.T) {
+	need(t, anyMemory, anyPIDs, anyCPU)
+	g := mustMake(t, Options{Limits: Limits{Memory: 64*mib + 1, Tasks: 10, CPUPercent: 150}})
+	want := map[Controller]string{Memory: "memory.max", PIDs: "pids.max", CPU: "cpu.max"}
+	text := map[string]string{"memory.max": "67108864", "pids.max": "10", "cpu.max": "150000 100000"}
+	if g.Version() == 1 {
+		want[Memory], want[CPU] = "memory.limit_in_bytes", "cpu.cfs_quota_us"
+		text = map[string]string{"memory.limit_in_bytes": "67108864", "pids.max": "10", "cpu.cfs_quota_us": "150000"}
+	}
+	for c, file := range want {
+		if got, ok := g.Holds(c); !ok || got != file || g.WhyNot(c) != nil {
+			t.Errorf("%s: %q, %v, %v", c, got, ok, g.WhyNot(c))
+		}
+		found := false
+		for _, dir := range g.Paths() {
+			if b, err := os.ReadFile(dir + "/" + file); err == nil {
+				found = strings.TrimSpace(string(b)) == text[file]
+			}
+		}
+		if !found {
+			t.Errorf("%s doesn't hold %s anywhere", file, text[file])
+		}
+	}
+	if mechanism, ok := g.Holds(IO); ok || mechanism != "" || g.WhyNot(IO) != nil {
+		t.Error("a limit that nobody asked for: ", mechanism)
+	}
+	for _, p := range g.Paths() {
+		if o, ok := parseName(p[strings.LastIndexByte(p, '/')+1:]); !ok || o != thisOwner() {
+			t.Errorf("%s is %+v's, want %+v", p, o, thisOwner())
+		}
+	}
+	must(t, g.Remove())
+	for _, p := range g.Paths() {
+		if exists(p) {
+			t.Error("left: ", p)
+		}
+	}
+	if err := g.Remove(); err != nil {
+		t.Error("a second time: ", err)
+	}
+	if s := g.Stat(); s != (Stat{}) {
+		t.Errorf("removed, and counts %+v", s)
+	}
+	if g.OOM() != nil {
+		t.Error("removed, and waits for an OOM kill")
+	}
+}
+
+func TestALimitThatTheKernelRefusesDoesNotHold(t *testing.T) {
+	need(t, anyPIDs, anyCPU)
+	g := mustMake(t, Options{Limits: Limits{Tasks: 1 << 40, CPUPercent: 50}, Account: true})
+	if _, ok := g.Holds(PIDs); ok {
+		t.Error("2^40 tasks")
+	}
+	if err := g.WhyNot(PIDs); !errors.Is(err, unix.EINVAL) || !strings.Contains(err.Error(), "/pids.max\": invalid argument") {
+		t.Error(err)
+	}
+	if _, ok := g.Holds(CPU); !ok {
+		t.Error(g.WhyNot(CPU))
+	}
+}
+
+func TestMemoryLimit(t *testing.T) {
+	need(t, anyMemory)
+	control := mustMake(t, Options{Account: true})
+	hog := member(t, control, "hog 100")
+	hog.expect("ready")
+	hog.expect("done")
+	must(t, hog.Wait())
+	if s := control.Stat(); s.MemoryPeak.Known && s.MemoryPeak.N < 100*mib || s.OOMKills.N != 0 || s.OOMs.N != 0 || control.KilledForMemory() {
+		t.Errorf("without a limit: %+v", s)
+	}
+
+	g := mustMake(t, Options{Limits: Limits{Memory: 50 * mib}})
+	other := member(t, g, "sleep")
+	other.expect("ready")
+	oom := g.OOM()
+	if oom == nil || g.OOM() != oom {
+		t.Fatal("no channel, or more than one")
+	}
+	hog = member(t, g, "hog 100")
+	hog.expect("ready")
+	select {
+	case <-oom:
+	case <-time.After(10 * time.Second):
+		t.Fatal("not told of an OOM kill")
+	}
+	if err := signalOf(hog.Wait()); err != unix.SIGKILL {
+		t.Error("the hog: ", err)
+	}
+	s := g.Stat()
+	if s.OOMKills.N < 1 || !g.KilledForMemory() || s.MemoryPeak.Known && (s.MemoryPeak.N > 51*mib || s.MemoryPeak.N < 40*mib) {
+		t.Errorf("%+v", s)
+	}
+	if g.Version() == 1 {
+		return // the rest is the caller's
+	}
+	if s.OOMs.N < 1 || s.MemoryHits.N < 1 {
+		t.Errorf("%+v", s)
+	}
+	if err := signalOf(other.Wait()); err != unix.SIGKILL {
+		t.Error("the rest of the group: ", err)
+	}
+}
+
+func signalOf(err error) syscall.Signal {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.Sys().(syscall.WaitStatus).Signal()
+	}
+	return -1
+}
+
+func TestTasksLimit(t *testing.T) {
+	need(t, anyPIDs)
+	g := mustMake(t, Options{Limits: Limits{Tasks: 40}})
+	p := member(t, g, "tasks 60")
+	p.expect("ready")
+	got, err := strconv.Atoi(p.line())
+	must(t, err)
+	if got < 1 || got > 30 { // each has a few threads
+		t.Errorf("%d children", got)
+	}
+	s := g.Stat()
+	if s.TasksHits.N < 1 || s.Tasks.N < 2 || s.Tasks.N > 40 || s.TasksPeak.Known && (s.TasksPeak.N > 40 || s.TasksPeak.N < s.Tasks.N) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestCPURate(t *testing.T) {
+	need(t, anyCPU)
+	g := mustMake(t, Options{Limits: Limits{CPUPercent: 20}, Account: true})
+	p := member(t, g, "spin")
+	p.expect("ready")
+	before, ok := g.CPUTime()
+	if !ok {
+		t.Fatal("CPU time is not known")
+	}
+	began := time.Now()
+	time.Sleep(time.Second)
+	after, _ := g.CPUTime()
+	share := float64(after-before) / float64(time.Since(began))
+	if share > 0.32 || share < 0.05 {
+		t.Errorf("%.0f %% of a core, want 20", 100*share)
+	}
+	s := g.Stat()
+	if s.Throttled.D <= 0 || s.ThrottledPeriods.N < 1 || s.Periods.N < s.ThrottledPeriods.N || s.CPU.D < after {
+		t.Errorf("%+v", s)
+	}
+	if sum := s.User.D + s.System.D; sum < s.CPU.D/2 || sum > 2*s.CPU.D {
+		t.Errorf("%v user and %v system of %v", s.User.D, s.System.D, s.CPU.D)
+	}
+}
+
+func TestFreeze(t *testing.T) {
+	need(t, "cgroup1:freezer|cgroup2", anyMemory)
+	g := mustMake(t, Options{Account: true})
+	p := member(t, g, "spin")
+	p.expect("ready")
+	for range 5 {
+		must(t, g.Freeze())
+		before, _ := g.CPUTime()
+		time.Sleep(200 * time.Millisecond)
+		if after, _ := g.CPUTime(); after-before > 20*time.Millisecond { // what was not booked yet
+			t.Fatalf("frozen, and used %v", after-before)
+		}
+		must(t, g.Thaw())
+		eventually(t, "running", func() bool { after, _ := g.CPUTime(); return after > before })
+	}
+}
+
+// tree starts 15 processes in as many sessions.
+func tree(t *testing.T, g *Group) *process {
+	p := member(t, g, "tree 3")
+	for range 15 {
+		p.expect("ready")
+	}
+	if pids, err := g.dirs[0].processes(); err != nil || len(pids) != 15 {
+		out, _ := exec.Command("sh", "-c", "for p in $(ls /proc | grep '^[0-9]'); do tr '\\0' ' ' < /proc/$p/environ 2>/dev/null | grep -q HELPER && { echo == $p; grep PPid /proc/$p/status; for t in /proc/$p/task/*; do echo $t; grep -E 'memory|pids|freezer' $t/cgroup; done; }; done").CombinedOutput()
+		t.Log(g.Paths(), string(out))
+		t.Fatalf("%d processes, %v: %+v", len(pids), err, g.Stat())
+	}
+	return p
+}
+
+func TestKill(t *testing.T) {
+	need(t, anyMemory)
+	g := mustMake(t, Options{Account: true})
+	tree(t, g)
+	must(t, g.Kill())
+	eventually(t, "empty", func() bool { pids, err := g.dirs[0].processes(); return err == nil && len(pids) == 0 })
+	must(t, g.Kill())
+}
+
+func TestKillInRounds(t *testing.T) {
+	need(t, anyMemory)
+	for name, f := range map[string]func(g *Group) freezes{
+		"with a freezer": func(g *Group) freezes { return g },
+		"without":        func(*Group) freezes { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := mustMake(t, Options{Account: true})
+			tree(t, g)
+			must(t, g.dirs[0].killAll(f(g), time.Now().Add(10*time.Second)))
+			if pids, err := g.dirs[0].processes(); err != nil || len(pids) != 0 {
+				t.Errorf("%v, %v", pids, err)
+			}
+		})
+	}
+}
+
+func TestRemoveKillsWhatIsLeft(t *testing.T) {
+	need(t, anyMemory)
+	g := mustMake(t, Options{Limits: Limits{Memory: 500 * mib, Tasks: 200}, Account: true})
+	tree(t, g)
+	must(t, os.Mkdir(g.dirs[0].path+"/below", 0o755))
+	began := time.Now()
+	must(t, g.Remove())
+	t.Logf("15 processes and a directory below: %v", time.Since(began))
+	for _, p := range g.Paths() {
+		if exists(p) {
+			t.Error("left: ", p)
+		}
+	}
+}
+
+func TestNoDescriptorIsLeftOrInherited(t *testing.T) {
+	need(t, anyMemory)
+	mustMake(t, Options{Account: true}) // what the runtime opens once
+	before := descriptors(t)
+	g := mustMake(t, Options{Limits: Limits{Memory: 64 * mib, Tasks: 10, CPUPercent: 50}, Account: true})
+	g.Stat()
+	g.OOM()
+	for fd := range descriptors(t) {
+		if before[fd] {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			t.Errorf("%d would be inherited", fd)
+		}
+	}
+	must(t, g.Remove())
+	after := descriptors(t)
+	for fd := range after {
+		if !before[fd] {
+			t.Errorf("%d is left", fd)
+		}
+	}
+}
+
+func descriptors(t *testing.T) map[int]bool {
+	entries, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	all := map[int]bool{}
+	for _, e := range entries {
+		fd, _ := strconv.Atoi(e.Name())
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil { // not the one just read by
+			all[fd] = true
+		}
+	}
+	return all
+}
+
+func TestManyAtOnce(t *testing.T) {
+	need(t, anyMemory, anyPIDs)
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			g, err := Make(Options{Limits: Limits{Memory: 64 * mib, Tasks: 10}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if _, ok := g.Holds(Memory); !ok {
+				t.Error(g.WhyNot(Memory))
+			}
+			g.Stat()
+			if err := g.Remove(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestStatAllocatesNothing(t *testing.T) {
+	need(t, anyMemory)
+	g := mustMake(t, Options{Account: true})
+	if n := testing.AllocsPerRun(100, func() { g.Stat() }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if n := testing.AllocsPerRun(100, func() { g.CPUTime() }); n != 0 {
+		t.Errorf("%v allocations for the CPU time", n)
+	}
+}

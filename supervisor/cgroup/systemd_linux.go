@@ -1,0 +1,259 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// systemdPatience bounds everything that systemd is asked for one run.
+const systemdPatience = 2 * time.Second
+
+// The scope's directory belongs to us, but holds no processes: a directory of v2 that hands
+// down controllers has none.
+const (
+	initLeaf = "init" // the sandbox's init, which systemd wants there
+	runLeaf  = "run"  // the target and its descendants
+)
+
+// makeScope has systemd start a scope with the sandbox's init in it, and delegate it.
+//
+// The scope goes with its last process, whoever is killed: there is nothing to sweep.
+func (h *here) makeScope(s site, o *Options) (*Group, *Error) {
+	until := time.Now().Add(systemdPatience)
+	if e := h.sameSystemd(s.source); e != nil {
+		return nil, e
+	}
+	m, e := h.dial(s.source, until)
+	if e != nil {
+		return nil, e
+	}
+	defer m.Close()
+	anchor := o.Anchor()
+	if anchor <= 0 {
+		return nil, &Error{Source: s.source, Kind: NoSystemd, Why: "a scope can't be made without a process"}
+	}
+	unit := "confine-" + strconv.Itoa(h.owner.pid) + "-" + strconv.FormatUint(uint64(rand.Uint32()), 16) + ".scope"
+	if e := m.start(unit, anchor, until); e != nil {
+		e.Source = s.source
+		return nil, e
+	}
+	scope, e := h.scopeOf(anchor, unit)
+	if e == nil {
+		var g *Group
+		if g, e = h.makeInScope(s.source, scope, anchor, o); e == nil {
+			return g, nil
+		}
+	}
+	e.Source = s.source
+	return nil, e
+}
+
+// sameSystemd: pids mean the same to systemd as here. A bus that was passed into a
+// container would have it move whoever has that number outside.
+func (h *here) sameSystemd(source Source) *Error {
+	if h.owner.spaces>>32 == initialPIDNamespace {
+		return nil
+	}
+	if comm, err := readWhole(h.proc + "/1/comm"); err == nil && string(comm) == "systemd\n" {
+		return nil
+	}
+	return &Error{Source: source, Kind: NoSystemd, Why: "systemd is not the init of this pid namespace"}
+}
+
+// initialPIDNamespace is PROC_PID_INIT_INO.
+const initialPIDNamespace = 0xeffffffc
+
+// scopeOf opens the directory that the anchor is in, which has to be that of the unit.
+func (h *here) scopeOf(anchor int, unit string) (*dir, *Error) {
+	places, e := h.places(strconv.Itoa(anchor))
+	if e != nil {
+		return nil, e
+	}
+	for _, p := range places {
+		if !p.V2 {
+			continue
+		}
+		if path.Base(p.Path) != unit {
+			return nil, &Error{Kind: NoSystemd, Path: p.Path, Why: "the sandbox's init is here and not in " + unit}
+		}
+		d, err := openDir(p.Path)
+		if err != nil {
+			return nil, failed("", "open", p.Path, err)
+		}
+		return d, nil
+	}
+	return nil, &Error{Kind: Absent, Path: unit, Why: "the scope is in no hierarchy that is mounted here"}
+}
+
+// makeInScope makes the leaves and moves the anchor to its own. It takes the scope over.
+func (h *here) makeInScope(source Source, scope *dir, anchor int, o *Options) (*Group, *Error) {
+	defer func() {
+		if scope != nil {
+			scope.close()
+		}
+	}()
+	first, err := scope.make(initLeaf)
+	if err != nil {
+		return nil, failed(source, "mkdirat", scope.path, err)
+	}
+	defer first.close()
+	if e := move(first, []int{anchor}); e != nil {
+		return nil, e
+	}
+	e := h.enable(&inner{dir: scope}, o.wanted())
+	if e != nil {
+		return nil, e
+	}
+	d, err := scope.make(runLeaf)
+	if err != nil {
+		return nil, failed(source, "mkdirat", scope.path, err)
+	}
+	g := &Group{source: source, version: 2, memory: o.Limits.Memory, dirs: []*dir{d}, parents: []*dir{scope}}
+	name := scope.path
+	g.undo = func() *Error {
+		// Only when the init is gone; and else, systemd does it then.
+		if unix.Rmdir(name+"/"+initLeaf) == nil {
+			_ = unix.Rmdir(name)
+		}
+		return nil
+	}
+	scope = nil
+	if e := h.fill(g, o); e != nil {
+		_ = g.Remove()
+		return nil, e
+	}
+	return g, nil
+}
+
+// sockets are where the manager listens: itself first, which is quicker than by way
+// of the bus, and is not there for users who are not allowed to.
+func (h *here) sockets() (all []socket) {
+	if h.euid == 0 {
+		return []socket{
+			{address: h.run + "/systemd/private"},
+			{address: h.run + "/dbus/system_bus_socket", bus: true},
+		}
+	}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		all = append(all, socket{address: dir + "/systemd/private"}, socket{address: dir + "/bus", bus: true})
+	}
+	// Of the addresses that D-Bus knows, those that start no program.
+	for one := range strings.SplitSeq(os.Getenv("DBUS_SESSION_BUS_ADDRESS"), ";") {
+		one, _, _ = strings.Cut(one, ",")
+		s := socket{bus: true}
+		if name, ok := strings.CutPrefix(one, "unix:path="); ok {
+			s.address = name
+		} else if name, ok := strings.CutPrefix(one, "unix:abstract="); ok {
+			s.address = "@" + name
+		}
+		if s.address != "" && !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (h *here) dial(source Source, until time.Time) (*manager, *Error) {
+	e := &Error{Source: source, Kind: NoSystemd, Why: "neither XDG_RUNTIME_DIR nor DBUS_SESSION_BUS_ADDRESS says where"}
+	for _, s := range h.sockets() {
+		m, err := s.dial(h.euid, until)
+		if err == nil {
+			return m, nil
+		}
+		e = failed(source, "connect", s.address, err)
+		if e.Kind != Denied {
+			e.Kind = NoSystemd
+		}
+	}
+	return nil, e
+}
+
+// start starts the scope, and waits until the job is done.
+func (m *manager) start(unit string, anchor int, until time.Time) *Error {
+	const call = "StartTransientUnit"
+	jobs := m.jobs()
+	properties := []property{
+		{"Description", dbus.MakeVariant("a run of confine")},
+		{"Delegate", dbus.MakeVariant(true)},
+		{"PIDs", dbus.MakeVariant([]uint32{uint32(anchor)})},
+		{"CollectMode", dbus.MakeVariant("inactive-or-failed")},
+	}
+	if err := m.call(until, call, unit, "fail", properties, []auxiliary{}); err != nil {
+		return refusal(call, unit, err)
+	}
+	late := time.NewTimer(time.Until(until))
+	defer late.Stop()
+	for {
+		select {
+		case s, open := <-jobs:
+			if !open {
+				return &Error{Kind: NoSystemd, Op: call, Path: unit, Errno: unix.ECONNRESET}
+			}
+			// JobRemoved(id, job, unit, result)
+			if s.Name != managerInterface+".JobRemoved" || len(s.Body) != 4 || s.Body[2] != unit {
+				continue
+			}
+			if result, _ := s.Body[3].(string); result != "done" {
+				return &Error{Kind: NoSystemd, Op: call, Path: unit, Why: "the job ended as " + strconv.Quote(result)}
+			}
+			return nil
+		case <-late.C:
+			return &Error{Kind: TimedOut, Op: call, Path: unit, Errno: unix.ETIMEDOUT}
+		}
+	}
+}
+
+func refusal(call, unit string, err error) *Error {
+	e := failed("", call, unit, err)
+	var refused dbus.Error
+	switch {
+	case errors.As(err, &refused):
+		e.Kind, e.Why = NoSystemd, refused.Name+": "+refused.Error()
+		if strings.HasSuffix(refused.Name, ".AccessDenied") || strings.HasSuffix(refused.Name, ".InteractiveAuthorizationRequired") {
+			e.Kind = Denied
+		}
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		e.Kind, e.Errno, e.Why = TimedOut, unix.ETIMEDOUT, ""
+	default:
+		e.Kind = NoSystemd
+	}
+	return e
+}
+
+// lookScope asks nothing: there is a socket, and what the manager could hand down.
+func (h *here) lookScope(f *facts, o Offer) (Offer, *Error) {
+	e := &Error{Source: o.Source, Kind: NoSystemd, Why: "neither XDG_RUNTIME_DIR nor DBUS_SESSION_BUS_ADDRESS says where"}
+	if e := h.sameSystemd(o.Source); e != nil {
+		return o, e
+	}
+	for _, s := range h.sockets() {
+		if err := mayWrite(s.address); err != nil && s.address[0] != '@' {
+			e = failed(o.Source, "access", s.address, err)
+			continue
+		}
+		for _, d := range f.dirs {
+			if !d.V2 {
+				continue
+			}
+			o.Path = d.Mount
+			if o.Source == SystemdUser {
+				id := strconv.Itoa(h.euid)
+				o.Path = d.Mount + "/user.slice/user-" + id + ".slice/user@" + id + ".service"
+			}
+		}
+		o.Controllers = controllersIn(f.controllers(o.Path))
+		return o, nil
+	}
+	return o, e
+}

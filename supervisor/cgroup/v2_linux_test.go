@@ -1,0 +1,328 @@
+package cgroup
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/hierarchy"
+)
+
+// place is a directory of v2 for one test, below the one that this process is in.
+type place struct {
+	testing.TB
+	*dir
+}
+
+func newPlace(t testing.TB) *place {
+	t.Helper()
+	need(t, "cgroup2:memory", "cgroup2:pids", "cgroup2:cpu", "root")
+	places, e := thisProcess().places("self")
+	if e != nil {
+		t.Fatal(e)
+	}
+	own := places[slices.IndexFunc(places, func(d hierarchy.Dir) bool { return d.V2 })].Path
+	must(t, os.WriteFile(own+"/cgroup.subtree_control", []byte("+memory +pids +cpu"), 0))
+	name := own + "/test-" + strconv.Itoa(os.Getpid()) + "-" + strings.ReplaceAll(t.Name(), "/", "-")
+	must(t, os.Mkdir(name, 0o755))
+	d, err := openDir(name)
+	must(t, err)
+	d.parent, err = unix.Open(own, flagsDir, 0)
+	must(t, err)
+	d.name = path.Base(name)
+	t.Cleanup(func() {
+		must(t, d.killAll(nil, time.Now().Add(10*time.Second)))
+		must(t, d.removeTree(2, time.Now().Add(10*time.Second)))
+		must(t, unix.Close(d.parent))
+		d.close()
+	})
+	return &place{t, d}
+}
+
+func (p *place) read(name string) string {
+	p.Helper()
+	b, err := os.ReadFile(p.path + "/" + name)
+	must(p, err)
+	return strings.TrimSpace(string(b))
+}
+
+func (p *place) set(name, text string) {
+	p.Helper()
+	must(p, os.WriteFile(p.path+"/"+name, []byte(text), 0))
+}
+
+// maker starts a helper in the place that makes a group.
+func (p *place) maker(o Options, change func(*syscall.SysProcAttr)) *process {
+	p.Helper()
+	o.Anchor = nil
+	text, err := json.Marshal(struct {
+		Parent  string
+		Limits  Limits
+		Account bool
+	}{o.Parent, o.Limits, o.Account})
+	must(p, err)
+	c := again("make " + string(text))
+	c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: p.fd}
+	if change != nil {
+		change(c.SysProcAttr)
+	}
+	return start(p.TB, c)
+}
+
+var limits = Options{Limits: Limits{Memory: 50 * mib, Tasks: 100}}
+
+func TestTheSupervisorAndItsChildMoveAsideAndBack(t *testing.T) {
+	p := newPlace(t)
+	t.Setenv("WITH_CHILD", "1")
+	maker := p.maker(limits, nil)
+	m := maker.made()
+	if m.Source != WritableParent || m.Version != 2 || m.Memory != "memory.max" || len(m.Paths) != 1 || path.Dir(m.Paths[0]) != p.path {
+		t.Fatalf("%+v", m)
+	}
+	if got := p.read("cgroup.subtree_control"); got != "memory pids" {
+		t.Errorf("handed down: %q", got)
+	}
+	if p.read("cgroup.procs") != "" || !strings.HasSuffix(strings.TrimSpace(m.Own), selfSuffix) {
+		t.Errorf("in the place: %q; the maker: %q", p.read("cgroup.procs"), m.Own)
+	}
+	must(t, maker.in.Close())
+	if after := maker.made(); !strings.HasSuffix(strings.TrimSpace(after.Own), "/"+p.name) {
+		t.Errorf("not back: %q", after.Own)
+	}
+	if got := p.read("cgroup.subtree_control"); got != "" {
+		t.Errorf("still handed down: %q", got)
+	}
+	if below, err := p.children(); len(below) > 0 {
+		t.Error("left: ", below, err)
+	}
+	must(t, maker.Wait())
+}
+
+func TestProcessesOfOthersAreNotMoved(t *testing.T) {
+	p := newPlace(t)
+	other := sleeper()
+	other.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: p.fd}
+	start(t, other).expect("ready")
+	m := p.maker(limits, nil).made()
+	if m.Kind != Occupied || m.Errno != unix.EBUSY || !strings.Contains(m.Error, strconv.Itoa(other.Process.Pid)) {
+		t.Errorf("%+v", m)
+	}
+	if below, _ := p.children(); len(below) > 0 || p.read("cgroup.subtree_control") != "" {
+		t.Errorf("left: %q, %q", below, p.read("cgroup.subtree_control"))
+	}
+	if got := strings.Fields(p.read("cgroup.procs")); !slices.Contains(got, strconv.Itoa(other.Process.Pid)) {
+		t.Errorf("moved: %q", got)
+	}
+}
+
+func TestWhoeverIsLastPutsBack(t *testing.T) {
+	p := newPlace(t)
+	o := limits
+	o.Parent = p.path
+	first := mustMake(t, o)
+	second := mustMake(t, o)
+	must(t, first.Remove())
+	if _, ok := second.Holds(Memory); !ok || p.read("cgroup.subtree_control") != "memory pids" {
+		t.Errorf("taken from a run that is on: %q", p.read("cgroup.subtree_control"))
+	}
+	must(t, second.Remove())
+	third := mustMake(t, Options{Parent: p.path, Limits: Limits{CPUPercent: 50}})
+	must(t, third.Remove())
+	if got := p.read("cgroup.subtree_control"); got != "memory pids" { // not third's to take
+		t.Errorf("%q", got)
+	}
+	p.set("cgroup.subtree_control", "-memory -pids")
+	third = mustMake(t, o)
+	must(t, os.Mkdir(p.path+"/somebody", 0o755))
+	must(t, third.Remove())
+	if got := p.read("cgroup.subtree_control"); got != "memory pids" { // somebody may need it
+		t.Errorf("%q", got)
+	}
+}
+
+func TestAParentThatIsWrong(t *testing.T) {
+	p := newPlace(t)
+	wrong := func(t *testing.T, o Options, kind Kind, errno syscall.Errno, words string) {
+		t.Helper()
+		_, err := Make(o)
+		var e *Error
+		if !errors.As(err, &e) || e.Kind != kind || e.Source != CgroupParent || !errors.Is(err, errno) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%+v: %v", e, err)
+		}
+		if below, _ := p.children(); len(below) > 0 {
+			t.Errorf("left: %q", below)
+		}
+	}
+	o := limits
+	o.Parent = p.path
+	t.Run("full of descendants", func(t *testing.T) {
+		p.set("cgroup.max.descendants", "0")
+		defer p.set("cgroup.max.descendants", "max")
+		wrong(t, o, Full, unix.EAGAIN, "mkdirat")
+	})
+	t.Run("too deep", func(t *testing.T) {
+		p.set("cgroup.max.depth", "0")
+		defer p.set("cgroup.max.depth", "max")
+		wrong(t, o, Full, unix.EAGAIN, "mkdirat")
+	})
+	t.Run("occupied", func(t *testing.T) {
+		other := sleeper()
+		other.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: p.fd}
+		c := start(t, other)
+		c.expect("ready")
+		if m := p.maker(o, nil).made(); m.Kind != Occupied || m.Errno != unix.EBUSY || !strings.Contains(m.Error, "not confine's") {
+			t.Errorf("%+v", m)
+		}
+		must(t, c.Process.Kill())
+		_ = c.Wait()
+	})
+	t.Run("without controllers", func(t *testing.T) {
+		must(t, os.Mkdir(p.path+"/bare", 0o755))
+		defer os.Remove(p.path + "/bare")
+		_, err := Make(Options{Parent: p.path + "/bare", Limits: limits.Limits})
+		if e := err.(*Error); e.Kind != NoController {
+			t.Error(err)
+		}
+		offer := Look(p.path + "/bare")
+		if offer.Err != nil || len(offer.Controllers) != 0 {
+			t.Errorf("%+v", offer)
+		}
+	})
+	t.Run("locked", func(t *testing.T) {
+		fd, err := unix.Open(p.path, flagsDir, 0)
+		must(t, err)
+		defer unix.Close(fd)
+		must(t, unix.Flock(fd, unix.LOCK_EX))
+		wrong(t, o, Failed, unix.EAGAIN, "flock")
+	})
+	t.Run("read-only", func(t *testing.T) {
+		t.Setenv("READ_ONLY", p.path)
+		m := p.maker(o, func(s *syscall.SysProcAttr) { s.Unshareflags = unix.CLONE_NEWNS }).made()
+		if m.Kind != ReadOnly || m.Errno != unix.EROFS {
+			t.Errorf("%+v", m)
+		}
+	})
+	t.Run("somebody else's", func(t *testing.T) {
+		m := p.maker(o, nobody).made()
+		if m.Kind != Denied || m.Errno != unix.EACCES {
+			t.Errorf("%+v", m)
+		}
+	})
+	t.Run("across what is somebody else's", func(t *testing.T) {
+		must(t, os.Mkdir(p.path+"/given", 0o755))
+		must(t, os.Mkdir(p.path+"/own", 0o755))
+		defer os.Remove(p.path + "/given")
+		defer os.Remove(p.path + "/own")
+		p.give("given")
+		own := p.below("own")
+		defer own.close()
+		o := o
+		o.Parent = p.path + "/given"
+		p.set("cgroup.subtree_control", "+memory +pids")
+		defer p.set("cgroup.subtree_control", "-memory -pids")
+		maker := own.maker(o, nobody)
+		m := maker.made()
+		_ = maker.Wait()
+		if m.Kind != Denied || !strings.Contains(m.Error, "moved across") {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
+func nobody(s *syscall.SysProcAttr) { s.Credential = &syscall.Credential{Uid: 65534, Gid: 65534} }
+
+// give makes a directory below nobody's, as systemd delegates.
+func (p *place) give(name string) {
+	for _, file := range []string{"", "/cgroup.procs", "/cgroup.subtree_control", "/cgroup.threads"} {
+		must(p, os.Chown(p.path+"/"+name+file, 65534, 65534))
+	}
+}
+
+func (p *place) below(name string) *place {
+	d, err := openDir(p.path + "/" + name)
+	must(p, err)
+	return &place{p.TB, d}
+}
+
+func TestADelegatedSubtreeOfAUser(t *testing.T) {
+	p := newPlace(t)
+	must(t, os.Mkdir(p.path+"/user", 0o755))
+	p.set("cgroup.subtree_control", "+memory +pids +cpu")
+	p.give("user")
+	user := p.below("user")
+	defer user.close()
+	maker := user.maker(limits, nobody)
+	m := maker.made()
+	if m.Source != WritableParent || m.Memory != "memory.max" {
+		t.Fatalf("%+v", m)
+	}
+	must(t, maker.in.Close())
+	maker.made()
+	must(t, maker.Wait())
+	if below, _ := user.children(); len(below) > 0 || user.read("cgroup.subtree_control") != "" {
+		t.Errorf("left: %q, %q", below, user.read("cgroup.subtree_control"))
+	}
+}
+
+func TestCloneIntoCgroup(t *testing.T) {
+	p := newPlace(t)
+	o := limits
+	o.Parent = p.path
+	g := mustMake(t, o)
+	fd, procs := g.Join()
+	if fd < 0 || len(procs) != 1 {
+		t.Fatal(fd, procs)
+	}
+	c := sleeper()
+	c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd}
+	start(t, c).expect("ready")
+	if pids, err := g.dirs[0].processes(); err != nil || !slices.Equal(pids, []int{c.Process.Pid}) {
+		t.Errorf("%v, %v", pids, err)
+	}
+}
+
+// Whoever opened cgroup.procs is who may move: the target's own cgroup namespace,
+// which doesn't show the group, and its ids don't matter.
+func TestJoinFromAnotherNamespaceAndUser(t *testing.T) {
+	p := newPlace(t)
+	o := limits
+	o.Parent = p.path
+	g := mustMake(t, o)
+	_, procs := g.Join()
+	c := again("join 1 sleep")
+	copied, err := unix.FcntlInt(uintptr(procs[0]), unix.F_DUPFD_CLOEXEC, 0)
+	must(t, err)
+	f := os.NewFile(uintptr(copied), "cgroup.procs")
+	defer f.Close()
+	c.ExtraFiles = []*os.File{f}
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWCGROUP,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 65534, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 65534, Size: 1}}}
+	start(t, c).expect("ready")
+	if pids, err := g.dirs[0].processes(); err != nil || len(pids) != 1 {
+		t.Errorf("%v, %v", pids, err)
+	}
+}
+
+func TestPressureAndIO(t *testing.T) {
+	p := newPlace(t)
+	g := mustMake(t, Options{Parent: p.path, Account: true})
+	s := g.Stat()
+	for name, known := range map[string]bool{
+		"memory": s.Memory.Known, "events": s.OOMKills.Known, "tasks": s.Tasks.Known, "cpu": s.CPU.Known, "user": s.User.Known,
+	} {
+		if !known {
+			t.Errorf("%s is not known: %+v", name, s)
+		}
+	}
+	t.Logf("%+v", s)
+}

@@ -1,0 +1,138 @@
+package supervisor
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/cgroup"
+)
+
+// settle reads what the run's cgroup counted, now that nothing is in it any
+// more, and removes it. What only the counters know of the end goes into the
+// outcome: an OOM kill of which the target died before anybody could say so.
+func (r *run) settle() {
+	if r.group == nil {
+		return
+	}
+	r.stat = r.group.Stat()
+	if err := r.group.Remove(); err != nil && r.out.setup == nil {
+		r.out.setup = &SetupError{Step: "cgroup", Op: err.Error(), Errno: errnoOf(err)}
+	}
+	if r.out.cause != "" || !r.targetStarted || r.plan.Held.Memory == 0 {
+		return
+	}
+	// The host's own OOM killer counts too, but nothing was at our limit then.
+	atLimit := r.stat.OOMs.N > 0 || !r.stat.OOMs.Known && r.stat.MemoryHits.N > 0
+	failed := !r.out.waitStatus.Exited() || r.out.waitStatus.ExitStatus() != 0
+	switch {
+	case r.stat.OOMKills.N > 0 && atLimit:
+		r.out.cause, r.out.detail = status.CauseMemGroup, r.memoryReached()
+	case r.stat.OOMs.Known && r.stat.OOMs.N > 0 && failed:
+		r.out.cause = status.CauseMemAlloc
+		r.out.detail = fmt.Sprintf("memory limit of %d bytes reached: %d allocations were refused", r.plan.Held.Memory, r.stat.OOMs.N)
+	}
+}
+
+// memoryReached says who was killed, as far as the kernel tells.
+func (r *run) memoryReached() string {
+	who := "the kernel killed one process, and confine the others"
+	if r.group.Version() == 2 {
+		who = "the kernel killed the whole tree"
+	}
+	return fmt.Sprintf("memory limit of %d bytes reached: %s", r.plan.Held.Memory, who)
+}
+
+// How often the cgroup's CPU time is looked at: when the rest can be used up, but
+// no more often than is cheap.
+const (
+	meterFastest = 2 * time.Millisecond
+	meterSlowest = 500 * time.Millisecond
+)
+
+// meter holds the run to its CPU time, and keeps the peaks of what the kernel has
+// none of.
+func (w *watch) meter() {
+	defer close(w.metered)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-w.stop:
+			return
+		case <-timer.C:
+		}
+		wait := w.peaks()
+		if limit := w.plan.CPU; limit > 0 && w.held.CPU {
+			used, ok := w.group.CPUTime()
+			if ok && used >= limit {
+				w.found <- hit{cause: status.CauseCPUGroup, detail: fmt.Sprintf("CPU time limit of %s reached", limit)}
+				return
+			}
+			wait = min(wait, max((limit-used)/time.Duration(w.cores), meterFastest))
+		}
+		timer.Reset(wait)
+	}
+}
+
+// peaks keeps what is highest, and says when to look again.
+func (w *watch) peaks() time.Duration {
+	s := w.group.Stat()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.memoryNow = s.Memory.N
+	w.tasksPeak = max(w.tasksPeak, s.Tasks.N)
+	w.memoryPeak = max(w.memoryPeak, s.Memory.N)
+	if s.TasksPeak.Known && s.MemoryPeak.Known {
+		return meterSlowest
+	}
+	return meterSlowest / 10
+}
+
+// groupUsage is what the cgroup counted, laid over what others did.
+func (r *run) groupUsage(u *status.Usage) {
+	if r.group == nil {
+		return
+	}
+	s := &r.stat
+	from := fmt.Sprintf("cgroup v%d", r.group.Version())
+	put := func(name string, to *int64, n int64, known bool) {
+		if known {
+			*to, u.Sources[name] = n, from
+		}
+	}
+	span := func(name string, to *int64, d cgroup.Span) { put(name, to, d.D.Milliseconds(), d.Known) }
+	span("cpu_ms", &u.CPUMS, s.CPU)
+	span("user_ms", &u.UserMS, s.User)
+	span("system_ms", &u.SystemMS, s.System)
+	if r.plan.Held.CPUPercent > 0 {
+		span("throttled_ms", &u.ThrottledMS, s.Throttled)
+	}
+	put("read_bytes", &u.ReadBytes, s.Read.N, s.Read.Known)
+	put("write_bytes", &u.WriteBytes, s.Written.N, s.Written.Known)
+	put("memory_peak_bytes", &u.MemoryPeakBytes, s.MemoryPeak.N, s.MemoryPeak.Known)
+	put("tasks_peak", &u.TasksPeak, s.TasksPeak.N, s.TasksPeak.Known)
+	for name, d := range map[string]cgroup.Span{
+		"cpu_some": s.Pressure.CPUSome, "memory_some": s.Pressure.MemorySome, "memory_full": s.Pressure.MemoryFull,
+		"io_some": s.Pressure.IOSome, "io_full": s.Pressure.IOFull,
+	} {
+		if !d.Known {
+			continue
+		}
+		if u.PressureMS == nil {
+			u.PressureMS = map[string]int64{}
+		}
+		u.PressureMS[name] = d.D.Milliseconds()
+	}
+}
+
+// groupLimits are those that the cgroup held without ending the run.
+func (r *run) groupLimits() (hit []status.Capability) {
+	if r.stat.TasksHits.N > 0 && r.plan.Held.Tasks > 0 {
+		hit = append(hit, status.Tasks)
+	}
+	if r.stat.Throttled.D > 0 && r.plan.Held.CPUPercent > 0 {
+		hit = append(hit, status.CPURate)
+	}
+	return hit
+}
