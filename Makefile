@@ -19,7 +19,7 @@ VETTED    := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := build
-.PHONY: build test check fmt vet staticcheck tidy generated cross fuzz cover bench install clean
+.PHONY: build test check fmt vet staticcheck tidy generated cross fuzz cover bench soak install clean
 
 build:
 	$(BUILD) -o bin/confine .
@@ -74,6 +74,11 @@ cover:
 # Builds a binary of its own; the figures go to docs/BENCHMARKS.md too.
 bench:
 	$(GO) run ./bench -write
+
+# Thousands of runs, a third of them killed, and nothing may be left: minutes.
+# SOAK are words for it, such as SOAK='-duration 2h'.
+soak:
+	$(GO) run ./integration/soak $(SOAK)
 
 install: build
 	install -D -m 0755 bin/confine '$(DESTDIR)$(PREFIX)/bin/confine'

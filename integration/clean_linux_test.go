@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -89,6 +90,9 @@ func deadGroups() (left []string) {
 		groups, _ := filepath.Glob(filepath.Join(d.Path, "confine-*"))
 		for _, g := range groups {
 			pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(g), "confine-"), "-")
+			if _, err := strconv.Atoi(pid); err != nil {
+				continue // somebody else's
+			}
 			if _, err := os.Stat("/proc/" + pid); err != nil {
 				left = append(left, "cgroup "+g)
 			}

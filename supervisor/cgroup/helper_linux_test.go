@@ -41,6 +41,16 @@ func help(args []string) int {
 			}
 		}
 		args = args[2:]
+		for k := range 2 {
+			ents, _ := os.ReadDir("/proc/self/task")
+			for _, e := range ents {
+				b, _ := os.ReadFile("/proc/self/task/" + e.Name() + "/cgroup")
+				if !strings.Contains(string(b), "confine-") {
+					fmt.Fprintln(os.Stderr, "OUT", k, "pid", os.Getpid(), "me", unix.Gettid(), "task", e.Name(), len(ents))
+				}
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
 	}
 	number := 0
 	if len(args) > 1 {
