@@ -38,8 +38,12 @@ func (p *planner) ledger() error {
 	p.groups.enter(l, p)
 	l[status.FileDescriptors] = limit(q.FileDescriptors > 0, strconv.FormatInt(q.FileDescriptors, 10), "rlimit_nofile", "per process")
 	l[status.FileSize] = limit(q.MaxFileSize > 0, FormatSize(q.MaxFileSize), "rlimit_fsize", "")
-	l[status.Disk] = limit(q.DiskLimit > 0, FormatSize(q.DiskLimit), "tmpfs_size", "private places and overlays together")
-	l[status.Files] = limit(q.MaxFiles > 0, strconv.FormatInt(q.MaxFiles, 10), "tmpfs_nr_inodes", "private places and overlays together")
+	where := "private places and overlays together"
+	if len(p.plan.Watch.Trees) > 0 {
+		where += "; a watchdog on what writable trees grow by"
+	}
+	l[status.Disk] = limit(q.DiskLimit > 0, FormatSize(q.DiskLimit), "tmpfs_size", where)
+	l[status.Files] = limit(q.MaxFiles > 0, strconv.FormatInt(q.MaxFiles, 10), "tmpfs_nr_inodes", where)
 	l[status.Output] = limit(q.OutputLimit > 0, FormatSize(q.OutputLimit), "relay", "per stream")
 	l[status.Filesystem] = on(p.filesystemAsked(), "mount_namespace", "pivot_root into an allowlisted tree")
 	l[status.Network] = p.network()

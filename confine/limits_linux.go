@@ -71,8 +71,21 @@ func (p *planner) limits() error {
 			w.KillTasks = true
 		}
 	}
+	if q.DiskLimit > 0 || q.MaxFiles > 0 {
+		p.writableTrees()
+	}
 	p.affinity()
 	return nil
+}
+
+// writableTrees are those of the caller's: no file system of the run's own bounds
+// what is added there.
+func (p *planner) writableTrees() {
+	for _, m := range p.plan.Child.Mounts {
+		if m.Kind == handoff.MountBind && !m.ReadOnly && !m.Device {
+			p.plan.Watch.Trees = append(p.plan.Watch.Trees, plan.Tree{Path: m.Src, Dev: m.Dev, Ino: m.Ino})
+		}
+	}
 }
 
 // ownPIDMax: every pid namespace has its own kernel.pid_max, which binds root too.

@@ -12,6 +12,9 @@ import (
 // more, and removes it. What only the counters know of the end goes into the
 // outcome: an OOM kill of which the target died before anybody could say so.
 func (r *run) settle() {
+	if r.trees != nil {
+		_ = r.trees.Close()
+	}
 	if r.group == nil {
 		return
 	}

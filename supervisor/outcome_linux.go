@@ -91,6 +91,8 @@ func (o *outcome) verdict() verdict {
 		v.exitCode = o.exec.rc()
 	case limits[o.cause] != "":
 		v.status, v.reason = limits[o.cause], o.detail
+	case o.cause == status.CauseDisk:
+		v.status, v.signal, v.reason = status.KilledKill, syscall.SIGKILL, o.detail
 	case !o.waited && o.cause != "":
 		// We killed everything at once, on the caller's behalf.
 		v.status, v.signal, v.reason = status.KilledKill, syscall.SIGKILL, o.detail

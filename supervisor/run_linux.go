@@ -16,6 +16,7 @@ import (
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
+	"github.com/confine-run/confine/supervisor/disk"
 )
 
 const (
@@ -36,6 +37,7 @@ type run struct {
 	group *cgroup.Group // or nil
 	stat  cgroup.Stat   // of the group, at the end
 	oom   <-chan struct{}
+	trees *disk.Watchdog
 
 	events <-chan event
 	wall   <-chan time.Time
@@ -133,6 +135,9 @@ func (r *run) do(ctx context.Context) {
 		r.child.discard()
 		r.io.end(0)
 		return
+	}
+	if r.out.setup == nil {
+		r.out.setup = r.weighTrees()
 	}
 	if r.out.setup == nil {
 		r.out.setup = r.child.send(r.plan, r.group)
@@ -276,7 +281,7 @@ func (r *run) hear(e event) {
 		if r.group != nil {
 			r.oom = r.group.OOM()
 		}
-		r.watch, err = newWatch(r.plan, r.group, r.plan.Watch.KillTasks || r.fellBack.NoPIDMax, e.proc, e.scratch, r.child.pid)
+		r.watch, err = newWatch(r.plan, r.group, r.trees, r.plan.Watch.KillTasks || r.fellBack.NoPIDMax, e.proc, e.scratch, r.child.pid)
 		if err != nil && !errors.Is(err, os.ErrProcessDone) {
 			r.broken(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
+	"github.com/confine-run/confine/supervisor/disk"
 	"github.com/confine-run/confine/supervisor/tree"
 )
 
@@ -32,7 +33,8 @@ type watch struct {
 	stop  chan struct{}
 	done  chan struct{}
 
-	metered chan struct{}
+	trees            *disk.Watchdog // nil: none is writable
+	metered, weighed chan struct{}
 
 	mu                               sync.Mutex
 	hitSet                           map[status.Capability]bool // guarded by mu
@@ -53,10 +55,11 @@ type hit struct {
 // newWatch begins to watch. proc is the root of the proc inside, or -1: then
 // the tree is found from pid, the init, in the caller's proc. Both descriptors
 // are the watch's from then on. killTasks: no kernel mechanism holds their number.
-func newWatch(p *plan.Plan, group *cgroup.Group, killTasks bool, proc, scratch, pid int) (*watch, error) {
+func newWatch(p *plan.Plan, group *cgroup.Group, trees *disk.Watchdog, killTasks bool, proc, scratch, pid int) (*watch, error) {
 	w := &watch{
-		plan: &p.Watch, held: &p.Held, group: group, proc: proc, scratch: scratch,
-		found: make(chan hit, 4), stop: make(chan struct{}), done: make(chan struct{}), metered: make(chan struct{}),
+		plan: &p.Watch, held: &p.Held, group: group, trees: trees, proc: proc, scratch: scratch,
+		found: make(chan hit, 8), stop: make(chan struct{}), done: make(chan struct{}),
+		metered: make(chan struct{}), weighed: make(chan struct{}),
 		hitSet: map[status.Capability]bool{},
 		root:   func() (*tree.Tree, error) { return tree.New(proc) },
 	}
@@ -110,6 +113,11 @@ func (w *watch) run() {
 	} else {
 		close(w.metered)
 	}
+	if w.trees != nil {
+		go w.weigh()
+	} else {
+		close(w.weighed)
+	}
 	if w.dog == nil {
 		return
 	}
@@ -141,6 +149,7 @@ func (w *watch) end() {
 		close(w.stop)
 		<-w.done
 		<-w.metered
+		<-w.weighed
 	}
 	w.fill()
 	w.close()

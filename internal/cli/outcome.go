@@ -57,6 +57,8 @@ func killed(r *status.Report) record {
 	switch r.Cause {
 	case status.CauseCaller:
 		return record{Msg: "ended by " + name + ", which confine was sent and passed on"}
+	case status.CauseDisk:
+		return record{Msg: "ended by " + name + ": more was written to writable trees than the limits on disk and files allow"}
 	case status.CauseContext:
 		return record{Msg: "ended by " + name + ", because the run was cancelled"}
 	}

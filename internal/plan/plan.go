@@ -52,8 +52,15 @@ type Watch struct {
 	KillTasks  bool  // the kernel doesn't hold Tasks: the watchdog kills what is too much
 	CPUPercent int   // of one core, by stopping and continuing
 	Output     int64 // bytes per stream
-	Disk       int64 // for limits_hit: size of the scratch file system
-	Files      int64 // for limits_hit: inodes of the scratch file system
+	Disk       int64 // size of the scratch file system, and what Trees may grow by
+	Files      int64 // inodes, likewise
+	Trees      []Tree
+}
+
+// Tree is a directory or file of the caller's that is writable inside.
+type Tree struct {
+	Path     string // absolute, without symbolic links
+	Dev, Ino uint64 // what it was when it was resolved
 }
 
 // Held are the limits that the kernel holds the run's cgroup to. Zero: not these.

@@ -1,0 +1,180 @@
+package disk
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/status"
+)
+
+const (
+	mib     = 1 << 20
+	forever = 30 * time.Second
+)
+
+// run is a watchdog at work on one tree.
+type run struct {
+	testing.TB
+	dir  string
+	dog  *Watchdog
+	hits chan told
+	stop chan struct{}
+	done chan error
+}
+
+func opath(tb testing.TB, path string) int {
+	tb.Helper()
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
+}
+
+// watched makes the watchdog of dir, which doesn't run yet.
+func watched(tb testing.TB, dir string, limits Limits) *run {
+	tb.Helper()
+	time.Sleep(20 * time.Millisecond) // the tick of times of files: what was made before is older
+	w, err := New([]int{opath(tb, dir)}, limits)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r := &run{TB: tb, dir: dir, dog: w, hits: make(chan told, 4), stop: make(chan struct{}), done: make(chan error, 1)}
+	w.OnHit = func(c status.Capability, used int64) { r.hits <- told{c, used} }
+	return r
+}
+
+func (r *run) begin() *run {
+	go func() { r.done <- r.dog.Run(r.stop) }()
+	return r
+}
+
+// end stops it; every hit was told when it returns.
+func (r *run) end() {
+	r.Helper()
+	close(r.stop)
+	if err := <-r.done; err != nil {
+		r.Error(err)
+	}
+	if err := r.dog.Close(); err != nil {
+		r.Error(err)
+	}
+}
+
+func (r *run) hit(want status.Capability) told {
+	r.Helper()
+	select {
+	case h := <-r.hits:
+		if h.what != want {
+			r.Fatalf("told of %s, not of %s", h.what, want)
+		}
+		return h
+	case err := <-r.done:
+		r.Fatalf("Run returned: %v", err)
+	case <-time.After(forever):
+		r.Fatalf("no %s hit; usage %+v", want, r.dog.Usage())
+	}
+	return told{}
+}
+
+// quiet: nothing was told.
+func (r *run) quiet() {
+	r.Helper()
+	select {
+	case h := <-r.hits:
+		r.Errorf("told of %s: %d", h.what, h.used)
+	default:
+	}
+}
+
+// until waits for the watchdog to see what is expected.
+func (r *run) until(what string, ok func(Usage) bool) {
+	r.Helper()
+	for end := time.Now().Add(forever); !ok(r.dog.Usage()); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			r.Fatalf("not seen: %s; usage %+v", what, r.dog.Usage())
+		}
+	}
+}
+
+// baseline waits until it is taken.
+func (r *run) baseline() *run {
+	r.Helper()
+	r.until("the baseline", func(u Usage) bool { return u.Source != "" })
+	return r
+}
+
+// survey is one walk over dir.
+func surveyOf(tb testing.TB, dirs ...string) survey {
+	tb.Helper()
+	var fds []int
+	for _, dir := range dirs {
+		fds = append(fds, opath(tb, dir))
+	}
+	f, err := newForest(fds)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.close()
+	s, err := f.walk(order{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// put writes a file of so many bytes, none of them zero.
+func put(tb testing.TB, path string, size int) {
+	tb.Helper()
+	text := make([]byte, size)
+	for i := range text {
+		text[i] = byte(i%251) + 1
+	}
+	must(tb, os.WriteFile(path, text, 0o644))
+}
+
+func mkdir(tb testing.TB, path ...string) string {
+	tb.Helper()
+	dir := filepath.Join(path...)
+	must(tb, os.MkdirAll(dir, 0o755))
+	return dir
+}
+
+// plant makes n empty files, a hundred to a directory.
+func plant(tb testing.TB, dir string, n int) {
+	tb.Helper()
+	sub := ""
+	for i := range n {
+		if i%100 == 0 {
+			sub = mkdir(tb, dir, strconv.Itoa(i/100))
+		}
+		put(tb, filepath.Join(sub, strconv.Itoa(i)), 0)
+	}
+}
+
+func descriptors(tb testing.TB) int {
+	tb.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	must(tb, err)
+	return len(list)
+}
+
+func blocks(tb testing.TB, path string) int64 {
+	tb.Helper()
+	var st unix.Stat_t
+	must(tb, unix.Lstat(path, &st))
+	return st.Blocks * 512
+}

@@ -1,0 +1,220 @@
+package disk
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/confine-run/confine/status"
+)
+
+func TestAFastWriterIsCaught(t *testing.T) {
+	const limit, most = 32 * mib, 2048 * mib
+	for name, before := range map[string]int{"small tree": 10, "3000 entries": 3000} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			plant(t, dir, before)
+			r := watched(t, dir, Limits{Bytes: limit}).begin()
+			f, err := os.Create(dir + "/big")
+			must(t, err)
+			defer f.Close()
+			chunk, written := make([]byte, mib), int64(0)
+			for len(r.hits) == 0 && written < most {
+				n, err := f.Write(chunk)
+				must(t, err)
+				written += int64(n)
+			}
+			h := r.hit(status.Disk)
+			r.end()
+			t.Logf("told at %d MiB of %d, %d MiB were written", h.used/mib, int64(limit)/mib, written/mib)
+			if h.used <= limit || written >= most {
+				t.Errorf("told at %d, %d were written", h.used, written)
+			}
+			if u := r.dog.Usage(); u.BytesPeak < h.used || u.Source != FromWalk {
+				t.Errorf("%+v", u)
+			}
+		})
+	}
+}
+
+func TestManySmallFilesAreCaught(t *testing.T) {
+	const limit, most = 500, 100_000
+	dir := t.TempDir()
+	plant(t, dir, 1000)
+	r := watched(t, dir, Limits{Files: limit}).begin()
+	n := 0
+	for ; len(r.hits) == 0 && n < most; n++ {
+		if n%1000 == 0 {
+			mkdir(t, dir, "new", strconv.Itoa(n/1000))
+		}
+		put(t, filepath.Join(dir, "new", strconv.Itoa(n/1000), strconv.Itoa(n)), 0)
+	}
+	h := r.hit(status.Files)
+	r.end()
+	t.Logf("told at %d of %d, %d were made", h.used, limit, n)
+	if h.used <= limit || n >= most {
+		t.Errorf("told at %d, %d were made", h.used, n)
+	}
+}
+
+func TestWithinTheLimitNothingIsTold(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir+"/before", 16*mib)
+	r := watched(t, dir, Limits{Bytes: 8 * mib, Files: 10}).begin()
+	for i := range 5 {
+		put(t, filepath.Join(dir, strconv.Itoa(i)), mib)
+	}
+	r.until("what was written", func(u Usage) bool { return u.Bytes >= 5*mib && u.Files == 5 })
+	r.end()
+	r.quiet()
+}
+
+func TestWhatIsRemovedGivesRoom(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir+"/before", 8*mib)
+	r := watched(t, dir, Limits{Bytes: 12 * mib}).begin().baseline()
+	put(t, dir+"/new", 6*mib)
+	r.until("growth", func(u Usage) bool { return u.Bytes >= 6*mib })
+	must(t, os.Remove(dir+"/new"))
+	r.until("the file gone again", func(u Usage) bool { return u.Bytes < mib && u.Files == 0 })
+	must(t, os.Remove(dir+"/before"))
+	r.until("less than at the start", func(u Usage) bool { return u.Bytes < -7*mib && u.Files == -1 })
+	put(t, dir+"/another", 18*mib)
+	r.until("the room taken", func(u Usage) bool { return u.Bytes >= 9*mib })
+	r.end()
+	r.quiet()
+	if u := r.dog.Usage(); u.BytesPeak < 9*mib {
+		t.Errorf("%+v", u)
+	}
+}
+
+// Between New and the end of the baseline the target runs already.
+func TestWhatIsMadeDuringTheBaselineCounts(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir+"/before", 8*mib)
+	r := watched(t, dir, Limits{Bytes: 2 * mib})
+	put(t, dir+"/early", 4*mib)
+	r.begin()
+	h := r.hit(status.Disk)
+	r.end()
+	if h.used < 4*mib || h.used > 6*mib {
+		t.Errorf("told at %d", h.used)
+	}
+}
+
+func TestTheLastMomentIsLookedAt(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir+"/before", mib)
+	for name, limits := range map[string]Limits{"bytes": {Bytes: 2 * mib}, "files": {Files: 5}, "both": {2 * mib, 5}} {
+		r := watched(t, dir, limits)
+		for i := range 10 {
+			put(t, filepath.Join(dir, name+strconv.Itoa(i)), mib)
+		}
+		r.begin().end() // before the first step, mostly
+		want := 0
+		for _, l := range []int64{limits.Bytes, limits.Files} {
+			if l > 0 {
+				want++
+			}
+		}
+		if len(r.hits) != want {
+			t.Errorf("%s: told %d times, want %d; %+v", name, len(r.hits), want, r.dog.Usage())
+		}
+	}
+}
+
+// A tree with more than the limit in it is moved about: it must not be taken for
+// growth, and what is written into it meanwhile must not be missed for good.
+func TestATreeThatIsMovedCountsOnce(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 40 {
+		mkdir(t, dir, "place", strconv.Itoa(i))
+	}
+	put(t, mkdir(t, dir, "place", "0", "x", "y")+"/big", 32*mib)
+	r := watched(t, dir, Limits{Bytes: 8 * mib}).begin().baseline()
+	stop, done := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for ; ; n++ {
+			select {
+			case <-stop:
+				done <- n
+				return
+			default:
+			}
+			_ = os.Rename(filepath.Join(dir, "place", strconv.Itoa(n%40), "x"), filepath.Join(dir, "place", strconv.Itoa((n+1)%40), "x"))
+			put(t, dir+"/stir", n%2*mib) // so that the file system moves
+		}
+	}()
+	time.Sleep(500 * time.Millisecond)
+	r.quiet()
+	close(stop)
+	n := <-done
+	put(t, filepath.Join(dir, "place", strconv.Itoa(n%40), "x", "y", "more"), 16*mib)
+	h := r.hit(status.Disk)
+	r.end()
+	if n < 10 || h.used > 24*mib {
+		t.Errorf("moved %d times, told at %d", n, h.used)
+	}
+}
+
+// Root can read everything. Anybody else is told by the file system.
+func TestADirectoryMadeUnreadableHidesNothing(t *testing.T) {
+	for name, mode := range map[string]os.FileMode{"nothing": 0, "no names": 0o300, "names only": 0o400} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			r := watched(t, dir, Limits{Bytes: 16 * mib}).begin().baseline()
+			hidden := mkdir(t, dir, "hidden")
+			t.Cleanup(func() { _ = os.Chmod(hidden, 0o755) })
+			put(t, hidden+"/small", 0)
+			f, err := os.Create(hidden + "/big")
+			must(t, err)
+			defer f.Close()
+			must(t, os.Chmod(hidden, mode))
+			chunk := make([]byte, mib)
+			for range 64 {
+				_, err := f.Write(chunk)
+				must(t, err)
+			}
+			r.hit(status.Disk)
+			r.end()
+			want := FromBoth
+			if os.Geteuid() == 0 {
+				want = FromWalk
+			}
+			if u := r.dog.Usage(); u.Source != want {
+				t.Errorf("%+v, want source %s", u, want)
+			}
+		})
+	}
+}
+
+// What was unreadable all along is the caller's affair.
+func TestADirectoryThatWasUnreadableBeforeObscuresNothing(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Chmod(mkdir(t, dir, "private"), 0))
+	t.Cleanup(func() { _ = os.Chmod(dir+"/private", 0o755) })
+	time.Sleep(20 * time.Millisecond) // a tick
+	if s := surveyOf(t, dir); s.obscured || s.all.files != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestARemovedFileThatIsOpenIsUnseen(t *testing.T) {
+	dir := t.TempDir()
+	r := watched(t, dir, Limits{Bytes: 16 * mib}).begin().baseline()
+	f, err := os.Create(dir + "/gone")
+	must(t, err)
+	defer f.Close()
+	must(t, os.Remove(dir+"/gone"))
+	chunk := make([]byte, mib)
+	for range 64 {
+		_, err := f.Write(chunk)
+		must(t, err)
+	}
+	r.until("what the file system lost", func(u Usage) bool { return u.Unseen >= 32*mib })
+	r.end()
+	r.quiet()
+}
