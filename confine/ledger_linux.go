@@ -22,7 +22,7 @@ func (p *planner) ledger() error {
 	l[status.CPURate] = limit(q.CPULimit > 0, strconv.Itoa(q.CPULimit)+"%", "stop_continue", "period 100ms")
 	l[status.CPUs] = limit(q.CPUs > 0, strconv.Itoa(q.CPUs), "sched_setaffinity", p.cpusDetail())
 	l[status.Memory] = limit(q.MemoryLimit > 0, FormatSize(q.MemoryLimit), "tree_watchdog",
-		fmt.Sprintf("PSS of the tree, sampled; RLIMIT_DATA of %s per process behind it; not what no process has mapped (tmpfs, an unmapped memfd)", FormatSize(q.MemoryLimit*dataFactor)))
+		fmt.Sprintf("PSS of the tree, sampled; RLIMIT_DATA of %s per process behind it; private places and memfds count", FormatSize(q.MemoryLimit*dataFactor)))
 	l[status.Tasks] = limit(q.Processes > 0, strconv.FormatInt(q.Processes, 10), "rlimit_nproc", "of the own user namespace")
 	if p.plan.Child.PIDMax > 0 {
 		l[status.Tasks] = on(l[status.Tasks].Requested, "pid_max", "of the own pid namespace")

@@ -73,7 +73,6 @@ func (s *stock) left() (left []string) {
 			left = append(left, "mount "+line)
 		}
 	}
-	left = append(left, deadGroups()...)
 	files, _ := os.ReadDir(filepath.Join(s.own, "tmp"))
 	for _, f := range files {
 		left = append(left, "temporary file "+f.Name())
@@ -81,8 +80,8 @@ func (s *stock) left() (left []string) {
 	return left
 }
 
-// deadGroups are cgroups of runs whose owner is gone. Those of other scripts' runs
-// have one. The name begins with the owner's pid.
+// deadGroups are cgroups of runs whose owner is gone: the name begins with its pid.
+// Whoever kills confine leaves one, until the next run.
 func deadGroups() (left []string) {
 	own, _ := os.ReadFile("/proc/self/cgroup")
 	mountinfo, _ := os.ReadFile("/proc/self/mountinfo")

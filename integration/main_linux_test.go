@@ -50,7 +50,13 @@ func inScene(run func() int) (code int, err error) {
 			return 1, err
 		}
 	}
-	return run(), nil
+	code = run()
+	// The next run sweeps what those have left that were killed.
+	_ = exec.Command(filepath.Join(scene.programs, "confine"), "--", "true").Run()
+	if left := deadGroups(); len(left) > 0 {
+		return 1, fmt.Errorf("left behind: %v", left)
+	}
+	return code, nil
 }
 
 func makePrograms() error {

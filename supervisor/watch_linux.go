@@ -94,6 +94,7 @@ func (w *watch) guard(limits tree.Limits) error {
 	}
 	w.tree, w.dog = t, tree.NewWatchdog(t, limits)
 	w.dog.Cores = w.cores
+	w.dog.Scratch = w.scratchUsed
 	w.dog.OnCPU = func(used time.Duration) {
 		w.found <- hit{cause: status.CauseCPUTree,
 			detail: fmt.Sprintf("CPU time limit of %s reached", w.plan.CPU)}
@@ -164,6 +165,15 @@ func (w *watch) close() {
 			_ = unix.Close(fd)
 		}
 	}
+}
+
+// scratchUsed is what is in the scratch file system, which is memory.
+func (w *watch) scratchUsed() int64 {
+	var fs unix.Statfs_t
+	if w.scratch < 0 || unix.Fstatfs(w.scratch, &fs) != nil {
+		return 0
+	}
+	return int64(fs.Blocks-fs.Bfree) * fs.Bsize
 }
 
 // fill looks whether the scratch file system is full. It outlives the run's

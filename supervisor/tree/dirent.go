@@ -13,19 +13,32 @@ const (
 
 // appendPIDs adds the numbers among the names in a buffer of getdents64(2).
 func appendPIDs(pids []int32, buf []byte) []int32 {
-	for len(buf) > direntName {
-		size := int(binary.NativeEndian.Uint16(buf[direntReclen:]))
-		if size <= direntName || size > len(buf) {
+	for {
+		name, rest := nextName(buf)
+		if name == nil {
 			return pids
 		}
-		name := buf[direntName:size]
-		if end := bytes.IndexByte(name, 0); end >= 0 {
-			name = name[:end]
-		}
-		pids = appendPID(pids, name)
-		buf = buf[size:]
+		pids = appendPID(pids, name[:len(name)-1])
+		buf = rest
 	}
-	return pids
+}
+
+// nextName is the first name in a buffer of getdents64(2), with the zero that
+// ends it, and what follows in the buffer. At the end the name is nil.
+func nextName(buf []byte) (name, rest []byte) {
+	if len(buf) <= direntName {
+		return nil, nil
+	}
+	size := int(binary.NativeEndian.Uint16(buf[direntReclen:]))
+	if size <= direntName || size > len(buf) {
+		return nil, nil
+	}
+	name = buf[direntName:size]
+	end := bytes.IndexByte(name, 0)
+	if end < 0 {
+		return nil, nil
+	}
+	return name[:end+1], buf[size:]
 }
 
 // appendChildren adds the numbers of a /proc/PID/task/TID/children.

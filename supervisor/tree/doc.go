@@ -23,6 +23,16 @@
 // once, is the truth and is never more than RSS, so that it need only be
 // measured when RSS alone would be too much.
 //
+// Files in memory need not be mapped by anybody. Two kinds are added: what is in
+// the scratch tmpfs, and what memfds hold that some process has a descriptor of.
+// The latter are found by a walk over /proc/PID/fd of everybody, each once by
+// its inode. What is mapped of both is in the PSS already, as shared memory, so
+// that only what they are more than Pss_Shmem is added: nothing counts twice. The walk
+// has its own budget (at most every 100 ms, at most a twentieth of a core), goes on
+// in the next sample when there are very many descriptors, and is left out
+// while all shared memory of the host would fit into what is left of the limit.
+// Whether a limit is passed is measured again, and all of the walk, with everybody stopped.
+//
 // Signals go through the directory descriptor of /proc/PID, which the kernel
 // takes for a pidfd (Linux 5.1): the number means nothing outside of the
 // namespace, and a number that was reused meanwhile can't be hit.
@@ -34,9 +44,20 @@
 //     ledger, never more than that: time after its last sample is lost, and
 //     all of it when the child lived between two samples. Once the ledger has
 //     seen such a loss, samples come at the shortest interval.
-//   - Memory that is in no address space is not in PSS: written but unmapped
-//     memfds, pipe and socket buffers, page tables, System V segments that
-//     nobody has attached. RLIMIT_FSIZE, RLIMIT_NOFILE and RLIMIT_NPROC bound those.
+//   - Memory that is neither in an address space nor in such a file: pipe and
+//     socket buffers, page tables, System V segments that nobody has attached, files
+//     in a tmpfs that the target mounted itself. RLIMIT_FSIZE, RLIMIT_NOFILE and
+//     RLIMIT_NPROC bound some of it.
+//   - A memfd that no /proc/PID/fd shows: in flight over a socket, registered with
+//     an io_uring, in a descriptor table that a thread has made its own
+//     (CLONE_FILES), or of a process whose descriptors the caller may not see. The
+//     latter is so for an ordinary user when a process has made itself undumpable
+//     and user 0 is not mapped into its user namespace. It is in the PSS where it is mapped.
+//     Memfds of huge pages are not seen at all.
+//   - Shared memory that is mapped and in neither kind of file (anonymous, System V,
+//     a memfd that was closed since) hides as much of files that are not mapped:
+//     Pss_Shmem doesn't tell them apart. So does all memory of a process whose PSS
+//     can't be read, and all PSS before Linux 5.3. Half is counted in any case.
 //   - Whatever is done between two samples happens. A limit that is found
 //     exceeded has been exceeded; the interval is chosen so that it can't be by much.
 //   - A fork can't be refused from outside. The newest tasks are killed until

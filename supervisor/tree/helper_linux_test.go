@@ -28,6 +28,9 @@ var helpers = map[string]func(args []string){
 	"allocate": helpAllocate,
 	"share":    helpShare,
 	"map":      helpMap,
+	"memfd":    helpMemfd,
+	"scratch":  helpScratch,
+	"holders":  helpHolders,
 	"headless": helpHeadless,
 	"threads":  helpThreads,
 	"wait":     func([]string) { forever() },
@@ -161,9 +164,15 @@ func helpShare(args []string) {
 	size, err := strconv.Atoi(args[1])
 	check(err)
 	check(unix.Ftruncate(fd, int64(size)<<20))
-	file := os.NewFile(uintptr(fd), "shared")
+	startMappers(os.NewFile(uintptr(fd), "shared"), n, args[1])
+	fmt.Println("ready")
+	forever()
+}
+
+// startMappers starts so many processes that map so many MiB of a file.
+func startMappers(file *os.File, n int, size string) {
 	for range n {
-		cmd := self("map", args[1])
+		cmd := self("map", size)
 		cmd.ExtraFiles = []*os.File{file}
 		out, err := cmd.StdoutPipe()
 		check(err)
@@ -171,8 +180,6 @@ func helpShare(args []string) {
 		_, err = bufio.NewReader(out).ReadString('\n')
 		check(err)
 	}
-	fmt.Println("ready")
-	forever()
 }
 
 func helpMap(args []string) {

@@ -25,14 +25,15 @@ func (w *Watchdog) judge(s *Sample) error {
 }
 
 // weigh measures again with everybody stopped. Processes that share memory
-// and end while they are measured one after the other are counted twice, and
-// nobody is killed for that.
+// and end while they are measured one after the other are counted twice, so is
+// a memfd that was closed since the last walk, and nobody is killed for that.
 func (w *Watchdog) weigh() error {
 	return w.frozen(func() error {
-		s, err := w.tree.Sample(Need{PSSAbove: -1})
+		s, err := w.tree.Sample(Need{PSSAbove: -1, Scratch: w.scratch(), Memfds: WholeWalk})
 		if err != nil {
 			return err
 		}
+		w.walked(WholeWalk, &s, w.now())
 		w.note(&s, w.now())
 		if s.Memory() > w.Limits.Memory {
 			w.memHit = true

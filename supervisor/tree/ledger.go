@@ -4,6 +4,7 @@ package tree
 type process struct {
 	stat
 	memory int64 // bytes; PSS where measured
+	shmem  int64 // the part of it that may be mapped files of a tmpfs, memfds too; only where PSS is
 	tid    int32 // the thread to ask for memory, when the leader is gone; else 0
 
 	// base is reaped() when the sample first read it: before it read any of its
@@ -22,6 +23,14 @@ type process struct {
 
 func (p *process) same(q *process) bool {
 	return p.pid == q.pid && p.start == q.start && p.own() >= q.own()
+}
+
+// thread is the number under which what belongs to its threads is found.
+func (p *process) thread() int32 {
+	if p.tid != 0 {
+		return p.tid
+	}
+	return p.pid
 }
 
 func find(table []process, pid int32) *process {

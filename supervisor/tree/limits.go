@@ -12,7 +12,7 @@ var ErrUnsettled = errors.New("the process tree did not come to rest")
 // Limits are what a run is held to. Zero means no limit.
 type Limits struct {
 	CPU        time.Duration // user and system time of the whole tree
-	Memory     int64         // bytes of PSS of the whole tree
+	Memory     int64         // bytes of the whole tree, as Sample.Memory counts them
 	Tasks      int64         // threads that are alive
 	CPUPercent int           // of one core, by stopping and continuing
 }
@@ -22,7 +22,9 @@ type Usage struct {
 	CPU, User, System time.Duration
 	Unreaped          time.Duration // the part of CPU that PID 1 can't know of: see Sample
 
-	Memory, MemoryPeak int64 // bytes
+	// Memory and MemoryPeak are in bytes, as Sample.Memory counts them. Without a
+	// limit of memory nobody looks for memfds, and they are left out.
+	Memory, MemoryPeak int64
 	Tasks, TasksPeak   int64 // zombies left out
 	Throttled          time.Duration
 

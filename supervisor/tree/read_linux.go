@@ -110,11 +110,8 @@ func (r *reader) statAt(fd int, s *stat) error {
 
 // list appends the numbers among the names in a directory.
 func (r *reader) list(fd int, pids []int32) ([]int32, error) {
-	if len(r.buf) == 0 {
-		r.buf = make([]byte, bufSize)
-	}
 	for {
-		n, err := unix.Getdents(fd, r.buf)
+		n, err := unix.Getdents(fd, r.room())
 		if err == unix.EINTR {
 			continue
 		}
@@ -123,6 +120,14 @@ func (r *reader) list(fd int, pids []int32) ([]int32, error) {
 		}
 		pids = appendPIDs(pids, r.buf[:n])
 	}
+}
+
+// room is a buffer for names.
+func (r *reader) room() []byte {
+	if len(r.buf) == 0 {
+		r.buf = make([]byte, bufSize)
+	}
+	return r.buf
 }
 
 // threads appends the thread ids of a process.

@@ -7,6 +7,7 @@ Rss:                2048 kB
 Pss:                 512 kB
 Pss_Dirty:           100 kB
 Pss_Anon:             96 kB
+Pss_Shmem:           352 kB
 Shared_Clean:       1900 kB
 Swap:                 64 kB
 SwapPss:              32 kB
@@ -16,21 +17,25 @@ Locked:                0 kB
 func TestParseRollup(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
-		want int64
+		want rollup
 		ok   bool
 	}{
-		"pss and its swap":   {someRollup, 544 << 10, true},
-		"no swap line":       {"Pss: 8 kB\n", 8 << 10, true},
-		"no newline":         {"Pss: 8 kB", 8 << 10, true},
-		"nothing":            {"", 0, false},
-		"only swap":          {"SwapPss: 8 kB\n", 0, false},
-		"another unit":       {"Pss: 8 MB\n", 0, false},
-		"no number":          {"Pss: x kB\n", 0, false},
-		"negative":           {"Pss: -8 kB\n", 0, false},
-		"Pss_Anon is no Pss": {"Pss_Anon: 8 kB\n", 0, false},
+		"pss and its swap":         {someRollup, rollup{544 << 10, 352 << 10}, true},
+		"no swap line":             {"Pss: 8 kB\nPss_Shmem: 3 kB\n", rollup{8 << 10, 3 << 10}, true},
+		"no parts: all may be it":  {"Pss: 8 kB\nSwapPss: 2 kB\n", rollup{10 << 10, 8 << 10}, true},
+		"no newline":               {"Pss_Shmem: 0 kB\nPss: 8 kB", rollup{8 << 10, 0}, true},
+		"a part is never the more": {"Pss: 8 kB\nPss_Shmem: 9 kB\n", rollup{8 << 10, 8 << 10}, true},
+		"nothing":                  {"", rollup{}, false},
+		"only swap":                {"SwapPss: 8 kB\n", rollup{}, false},
+		"another unit":             {"Pss: 8 MB\n", rollup{}, false},
+		"another unit of the part": {"Pss: 8 kB\nPss_Shmem: 3 MB\n", rollup{}, false},
+		"no number":                {"Pss: x kB\n", rollup{}, false},
+		"negative":                 {"Pss: -8 kB\n", rollup{}, false},
+		"Pss_Anon is no Pss":       {"Pss_Anon: 8 kB\n", rollup{}, false},
+		"a line without its colon": {"Pss\nPss: 8 kB\nPss_Shmem: 3 kB\n", rollup{8 << 10, 3 << 10}, true},
 	} {
 		if got, ok := parseRollup([]byte(c.text)); got != c.want || ok != c.ok {
-			t.Errorf("%s: %d, %v", name, got, ok)
+			t.Errorf("%s: %+v, %v", name, got, ok)
 		}
 	}
 }
@@ -38,8 +43,8 @@ func TestParseRollup(t *testing.T) {
 func FuzzParseRollup(f *testing.F) {
 	f.Add([]byte(someRollup))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if n, ok := parseRollup(text); ok && n < 0 {
-			t.Errorf("%q: %d", text, n)
+		if r, ok := parseRollup(text); ok && (r.shmem < 0 || r.pss < r.shmem) {
+			t.Errorf("%q: %+v", text, r)
 		}
 	})
 }

@@ -7,13 +7,26 @@ import (
 
 // Need says what a sample is wanted for.
 type Need struct {
-	// PSSAbove: PSS is measured when the sum of RSS is above this many bytes.
+	// PSSAbove: PSS is measured when the sum of RSS, of Scratch and of what memfds
+	// hold is above this many bytes.
 	PSSAbove int64
+	// Scratch is how many bytes are in a tmpfs that is the tree's.
+	Scratch int64
+	Memfds  Walk
 	// RushAbove: when more processes than this are there, they are stopped
 	// before they are looked at, and the sample says so; Continue wakes them.
 	// Zero: never.
 	RushAbove int
 }
+
+// Walk says how to look for memfds.
+type Walk int
+
+const (
+	NoWalk    Walk = iota // not at all: what was found last stands
+	PartWalk              // go on where the last one ended, for a bounded number of descriptors
+	WholeWalk             // from the first descriptor to the last
+)
 
 // NoPSS is a PSSAbove that is never reached.
 const NoPSS = math.MaxInt64
@@ -38,19 +51,39 @@ type Sample struct {
 	// PSS is in bytes, swap included, and only there when HasPSS.
 	PSS    int64
 	HasPSS bool
+	// PSSShmem is the part of PSS that is shared memory.
+	PSSShmem int64
+	// Scratch is what Need said; Memfds are the bytes of memfds that somebody in
+	// the tree has a descriptor of, mapped or not.
+	Scratch, Memfds int64
+	// Walked: Memfds is of this moment, because a walk has ended in this sample.
+	Walked   bool
+	walkCost time.Duration // of CPU
+
 	// Estimated is the number of processes whose PSS could not be read (a
 	// program file that its user can't read, for one). Their RSS stands in.
 	Estimated int
 }
 
-// Memory is the best figure there is: PSS where it was measured, else RSS,
-// which is never less.
+// Memory is the best figure there is. Where PSS was measured, it is that and
+// those files of the scratch file system and of memfds that nobody has mapped: what is mapped
+// is in the PSS already. Else it is RSS and all files, which is never less.
 func (s *Sample) Memory() int64 {
 	if s.HasPSS {
-		return s.PSS
+		return s.PSS + max(s.files()-s.PSSShmem, 0)
 	}
-	return s.RSS
+	return s.ceiling()
 }
+
+// files are the bytes in files that are memory.
+func (s *Sample) files() int64 { return s.Scratch + s.Memfds }
+
+// ceiling is what Memory can't be above.
+func (s *Sample) ceiling() int64 { return s.RSS + s.files() }
+
+// exact: memory is counted, and nothing twice. A memfd that was found earlier
+// may have been given back since, and its memory be something else by now.
+func (s *Sample) exact() bool { return s.HasPSS && (s.Walked || s.Memfds == 0) }
 
 // Live is the number of tasks that are no zombies.
 func (s *Sample) Live() int64 { return s.Tasks - s.Zombies }
@@ -62,7 +95,7 @@ type Process struct {
 	Bytes int64  // memory
 }
 
-func (p *process) describe() Process {
+func (p *process) describe(memory int64) Process {
 	name := make([]byte, 0, len(p.comm))
 	for _, c := range p.comm {
 		if c == 0 {
@@ -73,5 +106,5 @@ func (p *process) describe() Process {
 		}
 		name = append(name, c)
 	}
-	return Process{PID: int(p.pid), Name: string(name), Bytes: p.memory}
+	return Process{PID: int(p.pid), Name: string(name), Bytes: memory}
 }

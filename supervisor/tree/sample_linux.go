@@ -14,7 +14,7 @@ import (
 // more; the CPU times are then those that were last known. After any other error
 // nothing is known, and whoever holds a run to a limit must end it.
 func (t *Tree) Sample(need Need) (Sample, error) {
-	s := Sample{At: time.Now()}
+	s := Sample{At: time.Now(), Scratch: need.Scratch}
 	rushed := len(t.stopped)
 	t.rushAbove = need.RushAbove
 	err := t.refresh()
@@ -48,7 +48,13 @@ func (t *Tree) Sample(need Need) (Sample, error) {
 	if err != nil {
 		return s, err
 	}
-	if s.RSS > need.PSSAbove {
+	if need.Memfds != NoWalk {
+		if err := t.walkMemfds(&s, need.Memfds == WholeWalk); err != nil {
+			return s, err
+		}
+	}
+	s.Memfds = t.memfds.bytes()
+	if s.ceiling() > need.PSSAbove {
 		if err := t.measure(&s); err != nil {
 			return s, err
 		}
@@ -214,10 +220,10 @@ func (t *Tree) measure(s *Sample) error {
 		if p.root || p.dead() {
 			continue
 		}
-		pss, err := t.rollup(p)
+		r, err := t.rollup(p)
 		switch {
 		case err == nil:
-			p.memory = pss
+			p.memory, p.shmem = r.pss, r.shmem
 		case gone(err):
 			// It ended since, or is between two programs.
 			var now stat
@@ -225,43 +231,49 @@ func (t *Tree) measure(s *Sample) error {
 				p.memory = 0
 			} else {
 				s.Estimated++
+				p.shmem = p.memory
 			}
 		case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):
 			s.Estimated++
+			p.shmem = p.memory // any of it may be
 		default:
 			return fmt.Errorf("read %d/smaps_rollup in proc: %w", p.pid, err)
 		}
 		s.PSS += p.memory
+		s.PSSShmem += p.shmem
 	}
 	return nil
 }
 
-func (t *Tree) rollup(p *process) (int64, error) {
-	pid := p.pid
-	if p.tid != 0 {
-		pid = p.tid
-	}
-	text, err := t.file(pid, "smaps_rollup")
+func (t *Tree) rollup(p *process) (rollup, error) {
+	text, err := t.file(p.thread(), "smaps_rollup")
 	if err != nil {
-		return 0, err
+		return rollup{}, err
 	}
-	pss, ok := parseRollup(text)
+	r, ok := parseRollup(text)
 	if !ok && len(text) > 0 {
-		return 0, unix.EACCES // another layout: RSS stands in
+		return rollup{}, unix.EACCES // another layout: RSS stands in
 	}
-	return pss, nil
+	return r, nil
 }
 
-// Biggest is the process with the most memory at the last sample.
+// Biggest is the process with the most memory at the last sample. A memfd is
+// on the account of the first process that has a descriptor of it.
 func (t *Tree) Biggest() Process {
 	var big *process
+	var most int64
 	for i := range t.cur {
-		if p := &t.cur[i]; !p.root && (big == nil || p.memory > big.memory) {
-			big = p
+		p := &t.cur[i]
+		if p.root {
+			continue
+		}
+		n := p.memory + max(t.memfds.of(p)-p.shmem, 0)
+		if big == nil || n > most {
+			big, most = p, n
 		}
 	}
 	if big == nil {
 		return Process{}
 	}
-	return big.describe()
+	return big.describe(most)
 }

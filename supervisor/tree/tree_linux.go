@@ -28,6 +28,7 @@ type Tree struct {
 	unreaped     int64         // ticks
 	unreapedUser int64         // its part
 	page         int64
+	memfds       memfds
 
 	signalled []identity // by the Signal that is going on
 	doomed    []identity // killed by Trim

@@ -24,6 +24,10 @@ type Watchdog struct {
 	Limits Limits
 	Cores  int // that the tree can use; 0: as many as the caller can
 
+	// Scratch says how many bytes are in a tmpfs that is the run's. nil: it has none.
+	// It comes from the goroutine that runs the Watchdog, at every sample.
+	Scratch func() int64
+
 	// OnCPU and OnMemory should kill the run: the watchdog doesn't.
 	OnCPU    func(used time.Duration)
 	OnMemory func(bytes int64, biggest Process)
@@ -37,6 +41,9 @@ type Watchdog struct {
 	// sleeper makes what Run sleeps with, and what undoes it.
 	sleeper func(stop <-chan struct{}) (sleep func(time.Duration) bool, done func())
 	swap    func() bool // some memory of the host is swapped out
+	// shared is what memfds can have of the host's memory at the most. Negative:
+	// that can't be told.
+	shared func() int64
 
 	mu    sync.Mutex
 	usage Usage // guarded by mu
@@ -46,7 +53,8 @@ type Watchdog struct {
 	last       Sample
 	cost       time.Duration
 	nth        int
-	weighed    int64 // RSS when PSS was last measured for the peak
+	weighed    int64 // what could have been the peak when PSS was last measured for it
+	walks      walks
 	swapAsked  time.Time
 	unreapedAt time.Time
 
@@ -126,15 +134,16 @@ func (w *Watchdog) release() error {
 // step looks once, does what follows, and says when to look again.
 func (w *Watchdog) step() (time.Duration, error) {
 	busy := w.busy()
-	s, err := w.tree.Sample(Need{
-		PSSAbove:  w.weighAbove(w.now()),
-		RushAbove: int(min(2*w.Limits.Tasks, 1<<30)),
-	})
+	need := Need{Scratch: w.scratch(), RushAbove: int(min(2*w.Limits.Tasks, 1<<30))}
+	need.Memfds = w.walkNow(need.Scratch, w.now())
+	need.PSSAbove = w.weighAbove(need.Memfds, w.now())
+	s, err := w.tree.Sample(need)
 	now := w.now()
 	// A goroutine that changed its thread learns nothing here.
 	if cost := w.busy() - busy; cost >= 0 {
-		w.cost = cost
+		w.cost = max(cost-s.walkCost, 0)
 	}
+	w.walked(need.Memfds, &s, now)
 	w.note(&s, now)
 	if err != nil {
 		return 0, err
@@ -151,15 +160,18 @@ func (w *Watchdog) step() (time.Duration, error) {
 	return wait, nil
 }
 
-// weighAbove is the sum of RSS from which PSS is worth its price.
-func (w *Watchdog) weighAbove(now time.Time) int64 {
-	// For the peak: whenever RSS grew by a sixteenth since it was last done.
+// weighAbove is the sum of RSS and files from which PSS is worth its price.
+func (w *Watchdog) weighAbove(memfds Walk, now time.Time) int64 {
+	// For the peak: whenever it grew by a sixteenth since PSS was last measured.
 	above := w.weighed + max(w.weighed/16, 1<<20)
+	if memfds == NoWalk && w.last.Memfds > 0 {
+		above = NoPSS // for the peak it would not be exact
+	}
 	if w.Limits.Memory == 0 || w.memHit {
 		return above
 	}
 	// RSS in stat lags by some pages for each core; PSS is exact.
-	above = min(above, w.Limits.Memory-w.Limits.Memory/8)
+	above = min(above, w.near())
 	// What is swapped out is in no RSS.
 	if w.swap != nil && now.Sub(w.swapAsked) >= time.Second {
 		w.swapAsked = now
@@ -175,8 +187,8 @@ func (w *Watchdog) note(s *Sample, now time.Time) {
 	if s.Unreaped > w.last.Unreaped {
 		w.unreapedAt = now
 	}
-	if s.HasPSS {
-		w.weighed = max(w.weighed, s.RSS)
+	if s.exact() {
+		w.weighed = max(w.weighed, s.ceiling())
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,8 +196,8 @@ func (w *Watchdog) note(s *Sample, now time.Time) {
 	u.CPU, u.User, u.System, u.Unreaped = s.CPU, s.User, s.System, s.Unreaped
 	u.Memory, u.Tasks = s.Memory(), s.Live()
 	u.TasksPeak = max(u.TasksPeak, u.Tasks)
-	if s.HasPSS && s.PSS > u.MemoryPeak {
-		u.MemoryPeak, u.Estimated = s.PSS, s.Estimated > 0
+	if s.exact() && s.Memory() > u.MemoryPeak {
+		u.MemoryPeak, u.Estimated = s.Memory(), s.Estimated > 0
 	}
 }
 

@@ -1,6 +1,8 @@
 package tree
 
 import (
+	"os"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -9,7 +11,10 @@ import (
 // NewWatchdog makes the watchdog of a tree, which is its own from then on
 // until Run has returned.
 func NewWatchdog(t *Tree, limits Limits) *Watchdog {
-	w := &Watchdog{Limits: limits, tree: t, swap: swapUsed, busy: threadTime}
+	w := &Watchdog{Limits: limits, tree: t, swap: swapUsed, shared: sharedMemory, busy: threadTime}
+	if limits.Memory > 0 {
+		w.walks.shared = w.shared() // before the target has any
+	}
 	if limits.Tasks > 0 {
 		w.sleeper = promoted
 	}
@@ -20,6 +25,19 @@ func NewWatchdog(t *Tree, limits Limits) *Watchdog {
 func swapUsed() bool {
 	var info unix.Sysinfo_t
 	return unix.Sysinfo(&info) != nil || info.Freeswap < info.Totalswap
+}
+
+// sharedMemory is all shared memory of the host, and all that is swapped out,
+// which may be such. Files of tmpfs and memfds are in it.
+func sharedMemory() int64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil || info.Sharedram == 0 { // or not told at all
+		return -1
+	}
+	pages := uint64(info.Sharedram) + uint64(info.Totalswap-info.Freeswap)
+	// Each CPU may keep so many pages to itself before the sum learns of them.
+	drift := uint64(runtime.NumCPU()) * 125 * uint64(os.Getpagesize())
+	return int64(min(pages*uint64(max(info.Unit, 1))+drift, maxInt))
 }
 
 // threadTime is what samples cost. Time on the clock would let a busy host,

@@ -19,13 +19,19 @@ type fakeTree struct {
 	stopErr error
 	trims   []int // what Trim answers, one after the other
 	done    []string
+	walks   []Walk // that were wanted
+	endless bool   // a walk doesn't come to its end
 }
 
 func (f *fakeTree) Sample(n Need) (Sample, error) {
 	f.sample.At = f.clock
 	s := f.sample
 	s.Rushed = n.RushAbove > 0 && s.Processes > n.RushAbove
-	if s.RSS > n.PSSAbove {
+	s.Scratch = n.Scratch
+	if f.walks = append(f.walks, n.Memfds); n.Memfds != NoWalk {
+		s.Walked = !f.endless || n.Memfds == WholeWalk
+	}
+	if s.ceiling() > n.PSSAbove {
 		s.HasPSS, s.PSS = true, f.pss
 		if f.exact != 0 && slices.Contains(f.done, "stop") {
 			s.PSS = f.exact
