@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/confine-run/confine/status"
@@ -22,18 +23,8 @@ func (r *run) settle() {
 	if err := r.group.Remove(); err != nil && r.out.setup == nil {
 		r.out.setup = &SetupError{Step: "cgroup", Op: err.Error(), Errno: errnoOf(err)}
 	}
-	if r.out.cause != "" || !r.targetStarted || r.plan.Held.Memory == 0 {
-		return
-	}
-	// The host's own OOM killer counts too, but nothing was at our limit then.
-	atLimit := r.stat.OOMs.N > 0 || !r.stat.OOMs.Known && r.stat.MemoryHits.N > 0
-	failed := !r.out.waitStatus.Exited() || r.out.waitStatus.ExitStatus() != 0
-	switch {
-	case r.stat.OOMKills.N > 0 && atLimit:
-		r.out.cause, r.out.detail = status.CauseMemGroup, r.memoryReached()
-	case r.stat.OOMs.Known && r.stat.OOMs.N > 0 && failed:
-		r.out.cause = status.CauseMemAlloc
-		r.out.detail = fmt.Sprintf("memory limit of %d bytes reached: %d allocations were refused", r.plan.Held.Memory, r.stat.OOMs.N)
+	if r.targetStarted && r.plan.Held.Memory > 0 {
+		r.out.counted(&r.stat, r.memoryReached())
 	}
 }
 
@@ -44,6 +35,25 @@ func (r *run) memoryReached() string {
 		who = "the kernel killed the whole tree"
 	}
 	return fmt.Sprintf("memory limit of %d bytes reached: %s", r.plan.Held.Memory, who)
+}
+
+// counted is what only the counters of the cgroup know: an OOM kill that nobody
+// heard of in time, or an allocation that was refused and that the target failed
+// over. reached words the limit.
+func (o *outcome) counted(s *cgroup.Stat, reached string) {
+	if o.cause != "" {
+		return
+	}
+	// The host's own OOM killer counts too, but nothing was at our limit then.
+	atLimit := s.OOMs.N > 0 || !s.OOMs.Known && s.MemoryHits.N > 0
+	failed := !o.waitStatus.Exited() || o.waitStatus.ExitStatus() != 0
+	switch {
+	case s.OOMKills.N > 0 && atLimit:
+		o.cause, o.detail = status.CauseMemGroup, reached
+	case s.OOMs.Known && s.OOMs.N > 0 && failed:
+		limit, _, _ := strings.Cut(reached, ": ")
+		o.cause, o.detail = status.CauseMemAlloc, limit+": an allocation was refused"
+	}
 }
 
 // How often the cgroup's CPU time is looked at: when the rest can be used up, but

@@ -41,7 +41,18 @@ func help(args []string) int {
 			}
 		}
 		args = args[2:]
+		for fd := 3; fd < 3+n; fd++ {
+			l, _ := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+			if !strings.HasSuffix(l, "cgroup.procs") {
+				fmt.Fprintln(os.Stderr, "FD", fd, l)
+			}
+		}
 		for k := range 2 {
+			if k == 1 {
+				for fd := 3; fd < 3+n; fd++ {
+					unix.Write(fd, []byte(strconv.Itoa(os.Getpid())))
+				}
+			}
 			ents, _ := os.ReadDir("/proc/self/task")
 			for _, e := range ents {
 				b, _ := os.ReadFile("/proc/self/task/" + e.Name() + "/cgroup")
@@ -59,7 +70,7 @@ func help(args []string) int {
 	switch args[0] {
 	case "sleep":
 		fmt.Println("ready")
-		time.Sleep(time.Hour)
+		time.Sleep(time.Minute)
 	case "hog": // memory, all of it used
 		fmt.Println("ready")
 		b := make([]byte, number<<20)
@@ -77,7 +88,7 @@ func help(args []string) int {
 			}
 		}
 		fmt.Println(got)
-		time.Sleep(time.Hour)
+		time.Sleep(time.Minute)
 	case "tree": // children of children, each in a session of its own
 		if number > 0 {
 			for range 2 {
@@ -88,7 +99,7 @@ func help(args []string) int {
 			}
 		}
 		fmt.Println("ready")
-		time.Sleep(time.Hour)
+		time.Sleep(time.Minute)
 	case "spin":
 		fmt.Println("ready")
 		for n := 0; ; n++ {

@@ -1,0 +1,67 @@
+package supervisor
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/cgroup"
+)
+
+func known(n int64) cgroup.Count { return cgroup.Count{N: n, Known: true} }
+
+func TestWhatOnlyTheCountersKnow(t *testing.T) {
+	const reached = "memory limit of 9 bytes reached: the kernel killed the whole tree"
+	exited := func(code int) syscall.WaitStatus { return syscall.WaitStatus(code << 8) }
+	for _, c := range []struct {
+		name  string
+		cause status.Cause // before
+		stat  cgroup.Stat
+		ended syscall.WaitStatus
+		want  status.Cause
+		state status.Status
+	}{
+		{"nothing", "", cgroup.Stat{OOMs: known(0)}, exited(1), "", status.Failed},
+		{"an OOM kill, v2", "", cgroup.Stat{OOMs: known(1), OOMKills: known(3)}, 9, status.CauseMemGroup, status.MemLimit},
+		{"an OOM kill, v1", "", cgroup.Stat{MemoryHits: known(7), OOMKills: known(1)}, exited(1), status.CauseMemGroup, status.MemLimit},
+		{"of a child, and the target went on", "", cgroup.Stat{MemoryHits: known(7), OOMKills: known(1)}, exited(0), status.CauseMemGroup, status.MemLimit},
+		{"by the host, v2", "", cgroup.Stat{OOMs: known(0), OOMKills: known(1)}, 9, "", status.KilledKill},
+		{"by the host, v1", "", cgroup.Stat{MemoryHits: known(0), OOMKills: known(1)}, 9, "", status.KilledKill},
+		{"refused, and it failed", "", cgroup.Stat{OOMs: known(2), OOMKills: known(0)}, exited(1), status.CauseMemAlloc, status.MemLimit},
+		{"refused, and it went on", "", cgroup.Stat{OOMs: known(2), OOMKills: known(0)}, exited(0), "", status.OK},
+		{"the first cause wins", status.CauseWall, cgroup.Stat{OOMs: known(1), OOMKills: known(1)}, 9, status.CauseWall, status.Timeout},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := outcome{cause: c.cause, waited: true, waitStatus: c.ended}
+			o.counted(&c.stat, reached)
+			if o.cause != c.want {
+				t.Errorf("cause %q, want %q", o.cause, c.want)
+			}
+			if v := o.verdict(); v.status != c.state {
+				t.Errorf("%s, want %s", v.status, c.state)
+			}
+		})
+	}
+}
+
+func TestUsageSaysWhereItIsFrom(t *testing.T) {
+	r := &run{group: new(cgroup.Group), plan: &plan.Plan{Held: plan.Held{CPUPercent: 50, Tasks: 5}}}
+	second := cgroup.Span{D: time.Second, Known: true}
+	r.stat = cgroup.Stat{
+		CPU: second, Throttled: second, MemoryPeak: known(7), TasksHits: known(1),
+		Pressure: cgroup.Pressure{MemoryFull: second},
+	}
+	u := status.Usage{TasksPeak: 3, Sources: map[string]string{"tasks_peak": "samples"}}
+	r.groupUsage(&u)
+	if u.CPUMS != 1000 || u.ThrottledMS != 1000 || u.MemoryPeakBytes != 7 || u.PressureMS["memory_full"] != 1000 {
+		t.Errorf("%+v", u)
+	}
+	if u.TasksPeak != 3 || u.Sources["tasks_peak"] != "samples" || u.Sources["cpu_ms"] == "" || len(u.PressureMS) != 1 {
+		t.Errorf("what is not known: %+v", u)
+	}
+	if got := r.groupLimits(); len(got) != 2 {
+		t.Errorf("limits hit: %v", got)
+	}
+}
