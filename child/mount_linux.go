@@ -24,7 +24,7 @@ func (s *state) mountAll() error {
 			s.skipped = append(s.skipped, uint32(i))
 		}
 	}
-	return nil
+	return s.boundFiles()
 }
 
 func (s *state) mount(m *handoff.Mount) error {

@@ -50,7 +50,8 @@ func (s *state) makeRoot() error {
 		options = append(options, "size", strconv.FormatInt(n, 10))
 	}
 	if n := s.plan.ScratchInodes; n > 0 {
-		options = append(options, "nr_inodes", strconv.FormatInt(n, 10))
+		// Bounded for good when our own are in it: see boundFiles.
+		options = append(options, "nr_inodes", strconv.FormatInt(n+ownInodes, 10))
 	}
 	if s.scratch.fd, err = newTmpfs(options...); err != nil {
 		return err
@@ -59,6 +60,32 @@ func (s *state) makeRoot() error {
 		return err
 	}
 	return moveMount(s.scratch.fd, fd, corner)
+}
+
+// ownInodes is more than private places and the mount points in them take.
+const ownInodes = 1 << 16
+
+// boundFiles lets the target have as many files in the scratch file system as the
+// plan says, beside what is there already.
+func (s *state) boundFiles() error {
+	n := s.plan.ScratchInodes
+	if n == 0 {
+		return nil
+	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(s.scratch.fd, &fs); err != nil {
+		return fault("fstatfs", corner, err)
+	}
+	fd, err := unix.Fspick(s.scratch.fd, "", unix.FSPICK_CLOEXEC|unix.FSPICK_EMPTY_PATH)
+	if err != nil {
+		return fault("fspick", corner, err)
+	}
+	defer unix.Close(fd)
+	most := n + int64(fs.Files-fs.Ffree)
+	if err := unix.FsconfigSetString(fd, "nr_inodes", strconv.FormatInt(most, 10)); err != nil {
+		return fault("fsconfig nr_inodes", corner, err)
+	}
+	return fault("fsconfig reconfigure", corner, unix.FsconfigReconfigure(fd))
 }
 
 // part makes the next directory of the scratch file system, and opens it.

@@ -24,10 +24,15 @@ func (p *Policy) Validate() error {
 	return p.conflicts()
 }
 
+// leastMemory is what execve of a small static program takes, and some more.
+const leastMemory = 1 << 20
+
 // conflicts are demands that can't both be met. None is dropped in silence.
 func (p *Policy) conflicts() error {
 	n, f := &p.Network, &p.Filesystem
 	switch {
+	case p.MemoryLimit > 0 && p.MemoryLimit < leastMemory:
+		return &UsageError{Msg: "memory-limit " + strconv.Quote(FormatSize(p.MemoryLimit)) + " is less than any program needs to start", Hint: "the least is " + FormatSize(leastMemory)}
 	case n.All && len(n.Deny) > 0:
 		return &UsageError{
 			Msg:  "deny-network " + strconv.Quote(n.Deny[0]) + " can't be enforced on the caller's own network, which \"--allow-network all\" gives",
