@@ -19,7 +19,7 @@ VETTED    := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := build
-.PHONY: build test check fmt vet staticcheck tidy generated cross fuzz cover bench soak install clean
+.PHONY: build test check fmt vet staticcheck tidy generated cross fuzz cover bench soak machines install clean
 
 build:
 	$(BUILD) -o bin/confine .
@@ -79,6 +79,11 @@ bench:
 # SOAK are words for it, such as SOAK='-duration 2h'.
 soak:
 	$(GO) run ./integration/soak $(SOAK)
+
+# The scripts on other hosts, each a machine of its own; what holds what there is
+# in docs/ENFORCEMENT.md. Needs QEMU and Debian's archive, and skips without.
+machines:
+	$(GO) run ./integration/machines
 
 install: build
 	install -D -m 0755 bin/confine '$(DESTDIR)$(PREFIX)/bin/confine'

@@ -46,6 +46,8 @@ var groups = []group{
 		"it words what the API says, and reaches past it for nothing but the terminal"},
 	{"program", []string{""}, []string{"host", "api", "inside", "command line"},
 		"it only decides what this process is: the inside, a probe, or the command line"},
+	{"machines", []string{"integration/machines", "integration/machines/..."}, []string{"leaves", "host", "machines"},
+		"the host's side and the guest's share the orders between them"},
 	{"from outside", []string{"integration", "integration/...", "bench", "bench/...", "examples/...", "internal/arch"},
 		[]string{"leaves", "host", "api"}, "they see what a user sees, and the host's probes for their conditions"},
 }

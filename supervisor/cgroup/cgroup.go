@@ -46,6 +46,9 @@ type Options struct {
 	Anchor func() int
 	// Account: usage is wanted, whatever the limits.
 	Account bool
+	// Freezer: Freeze and Thaw are wanted. In v1 they cost a directory more; v2 has
+	// them anyway.
+	Freezer bool
 }
 
 // wanted are the controllers that a limit or a count needs.

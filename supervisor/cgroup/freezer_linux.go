@@ -49,7 +49,7 @@ func (g *Group) Thaw() error {
 }
 
 func (g *Group) noFreezer() *Error {
-	return &Error{Source: g.source, Kind: NoController, Op: "freeze", Errno: unix.EOPNOTSUPP, Why: "no freezer hierarchy that can be written"}
+	return &Error{Source: g.source, Kind: NoController, Op: "freeze", Errno: unix.EOPNOTSUPP, Why: "no freezer hierarchy that can be written, or it was not asked for"}
 }
 
 // frozen1 waits for v1's freezer, which has no event to wait for; reading the state is

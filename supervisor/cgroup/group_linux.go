@@ -15,7 +15,8 @@ type Group struct {
 	name    string // of its directories
 	dirs    []*dir
 	memory  int64         // the limit
-	freezer *dir          // nil in v1 without that hierarchy
+	freezer *dir          // of v1, when there is one
+	pids    *dir          // likewise
 	holds   []namedHold   // what was asked for
 	parents []*dir        // that the directories were made in
 	undo    func() *Error // what Make did around the directories
@@ -107,15 +108,16 @@ func (g *Group) WhyNot(c Controller) error {
 
 // Join is how a process becomes a member.
 //
-// dir, of v2 only, else -1, is for clone3 with CLONE_INTO_CGROUP. Whoever calls it must have
-// the run's directory inside its cgroup namespace, where cgroup2 is mounted with
-// nsdelegate, and be allowed to write cgroup.procs there and in the directory
-// that both have in common.
+// dir, of v2 only, else -1, is for clone3 with CLONE_INTO_CGROUP. Whoever calls it
+// has to be allowed to write cgroup.procs there and in the directory that both have
+// in common. Where cgroup2 is mounted with nsdelegate, it must also not have left
+// for a cgroup namespace of its own: the kernel then says ENOENT.
 //
-// procs are descriptors of cgroup.procs, one for each hierarchy: a process that
-// writes "0" into all of them is in the group. The kernel judges that by who opened them (since Linux
-// 5.16, and 5.10.94, 5.15.17), so that the process itself needs no permission, and may be
-// in a cgroup namespace of its own.
+// procs are descriptors of cgroup.procs, or in v1 of tasks, one for each hierarchy: a
+// process of one thread that writes "0" into all of them is in the group. The kernel
+// judges that by who opened them (since Linux 5.16, and in stable ones before), so
+// that the process itself needs no permission, and may be in a cgroup namespace of
+// its own. In v2 it is the slower way by milliseconds.
 //
 // All of them are the group's: Remove closes them.
 func (g *Group) Join() (dir int, procs []int) {

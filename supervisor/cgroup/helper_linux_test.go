@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -32,37 +33,6 @@ func TestMain(m *testing.M) {
 
 // help is a member of a group, or somebody who makes one.
 func help(args []string) int {
-	if args[0] == "join" { // by the descriptors 3 and up
-		n, _ := strconv.Atoi(args[1])
-		for fd := 3; fd < 3+n; fd++ {
-			if _, err := unix.Write(fd, []byte("0")); err != nil {
-				fmt.Println("join:", err)
-				return 3
-			}
-		}
-		args = args[2:]
-		for fd := 3; fd < 3+n; fd++ {
-			l, _ := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
-			if !strings.HasSuffix(l, "cgroup.procs") {
-				fmt.Fprintln(os.Stderr, "FD", fd, l)
-			}
-		}
-		for k := range 2 {
-			if k == 1 {
-				for fd := 3; fd < 3+n; fd++ {
-					unix.Write(fd, []byte(strconv.Itoa(os.Getpid())))
-				}
-			}
-			ents, _ := os.ReadDir("/proc/self/task")
-			for _, e := range ents {
-				b, _ := os.ReadFile("/proc/self/task/" + e.Name() + "/cgroup")
-				if !strings.Contains(string(b), "confine-") {
-					fmt.Fprintln(os.Stderr, "OUT", k, "pid", os.Getpid(), "me", unix.Gettid(), "task", e.Name(), len(ents))
-				}
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-	}
 	number := 0
 	if len(args) > 1 {
 		number, _ = strconv.Atoi(args[1])
@@ -70,7 +40,7 @@ func help(args []string) int {
 	switch args[0] {
 	case "sleep":
 		fmt.Println("ready")
-		time.Sleep(time.Minute)
+		time.Sleep(5 * time.Minute) // should nobody kill it
 	case "hog": // memory, all of it used
 		fmt.Println("ready")
 		b := make([]byte, number<<20)
@@ -88,7 +58,7 @@ func help(args []string) int {
 			}
 		}
 		fmt.Println(got)
-		time.Sleep(time.Minute)
+		time.Sleep(5 * time.Minute) // should nobody kill it
 	case "tree": // children of children, each in a session of its own
 		if number > 0 {
 			for range 2 {
@@ -99,12 +69,40 @@ func help(args []string) int {
 			}
 		}
 		fmt.Println("ready")
-		time.Sleep(time.Minute)
+		time.Sleep(5 * time.Minute) // should nobody kill it
 	case "spin":
 		fmt.Println("ready")
 		for n := 0; ; n++ {
 			spun = n
 		}
+	case "chain": // each link ends as soon as there is another
+		fmt.Println("ready")
+		runtime.LockOSThread()
+		for until := time.Now().Add(time.Minute).Unix(); ; { // nothing but system calls from here on
+			next, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+			var now unix.Timespec
+			_, _, _ = unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_REALTIME, uintptr(unsafe.Pointer(&now)), 0)
+			if errno == 0 && next != 0 || now.Sec > until {
+				_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+			}
+		}
+	case "init": // of the sandbox: clones into the directory that it is told
+		fmt.Println("ready")
+		in := bufio.NewReader(os.Stdin)
+		name, _ := in.ReadString('\n')
+		fd, err := unix.Open(strings.TrimSpace(name), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			fmt.Println(err)
+			return 3
+		}
+		target := sleeper()
+		target.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd}
+		if err := target.Start(); err != nil {
+			fmt.Println(err)
+			return 3
+		}
+		fmt.Println(target.Process.Pid)
+		_, _ = in.ReadByte()
 	case "make":
 		return makeAndWait(strings.Join(args[1:], " "))
 	}
@@ -120,6 +118,30 @@ func sleeper() *exec.Cmd { return again("sleep") }
 func again(what string) *exec.Cmd {
 	c := exec.Command("/proc/self/exe")
 	c.Env = append(os.Environ(), helperVar+"="+what, "GOMAXPROCS=2")
+	return c
+}
+
+// madeNone is made, of a helper that ends then.
+func (p *process) madeNone() made {
+	p.Helper()
+	m := p.made()
+	_ = p.Wait()
+	return m
+}
+
+// joining is a helper that joins by the descriptors 3 and up. That is for one
+// thread, which no Go program is.
+func joining(n int, what string) *exec.Cmd {
+	script := ""
+	for fd := 3; fd < 3+n; fd++ {
+		script += fmt.Sprintf("echo 0 >&%d && exec %d>&- || exit 3; ", fd, fd)
+	}
+	self, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		panic(err)
+	}
+	c := exec.Command("/bin/sh", "-c", script+`exec "$0"`, self)
+	c.Env = again(what).Env
 	return c
 }
 
@@ -165,7 +187,7 @@ func makeAndWait(options string) int {
 	g, err := Make(o)
 	if os.Getenv("WITH_MEMBER") != "" {
 		_, procs := g.Join()
-		member := again("join " + strconv.Itoa(len(procs)) + " sleep")
+		member := joining(len(procs), "sleep")
 		for _, fd := range procs {
 			member.ExtraFiles = append(member.ExtraFiles, os.NewFile(uintptr(fd), "cgroup.procs"))
 		}
@@ -282,7 +304,7 @@ func (p *process) made() (m made) {
 func member(t testing.TB, g *Group, what string) *process {
 	t.Helper()
 	_, procs := g.Join()
-	c := again("join " + strconv.Itoa(len(procs)) + " " + what)
+	c := joining(len(procs), what)
 	for _, fd := range procs {
 		copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		must(t, err)
@@ -316,9 +338,9 @@ func must(t testing.TB, err error) {
 // eventually waits for what the kernel does by itself in a moment.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for until := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
-			t.Fatal("not so in ten seconds: ", what)
+			t.Fatal("not so in a minute: ", what)
 		}
 	}
 }

@@ -31,18 +31,36 @@ func (g *Group) kill(until time.Time) error {
 	}
 	for _, d := range g.dirs {
 		// A process that died on its way in is in some of them only.
-		if err := d.killAll(g, until); err != nil {
+		if err := d.killAll(g.holder(), until); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// freezes stops and wakes a group around a round of signals, so that what forks
-// faster than it can be killed doesn't get away. That it could not costs rounds only.
+// freezes stops a group around a round of signals and wakes it again, so that
+// what forks faster than it can be killed doesn't get away. That it could not costs
+// rounds only.
 type freezes interface {
 	Freeze() error
 	Thaw() error
+}
+
+// barren stops the forks instead: nothing new comes while the rest is killed.
+type barren struct{ pids *dir }
+
+func (b barren) Freeze() error { return b.pids.write("pids.max", "0") }
+func (barren) Thaw() error     { return nil }
+
+// holder is what this group has of both.
+func (g *Group) holder() freezes {
+	switch {
+	case g.version == 2 || g.freezer != nil:
+		return g
+	case g.pids != nil:
+		return barren{g.pids}
+	}
+	return nil
 }
 
 // killAll kills by the list in cgroup.procs until that is empty.

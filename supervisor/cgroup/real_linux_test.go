@@ -1,9 +1,11 @@
 package cgroup
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,23 +29,26 @@ func TestLimitsAreReadBack(t *testing.T) {
 	need(t, anyMemory, anyPIDs, anyCPU)
 	g := mustMake(t, Options{Limits: Limits{Memory: 64*mib + 1, Tasks: 10, CPUPercent: 150}})
 	want := map[Controller]string{Memory: "memory.max", PIDs: "pids.max", CPU: "cpu.max"}
-	text := map[string]string{"memory.max": "67108864", "pids.max": "10", "cpu.max": "150000 100000"}
+	text := map[string]string{"memory.max": "67108864", "memory.swap.max": "0", "memory.oom.group": "1", "pids.max": "10", "cpu.max": "150000 100000"}
 	if g.Version() == 1 {
 		want[Memory], want[CPU] = "memory.limit_in_bytes", "cpu.cfs_quota_us"
-		text = map[string]string{"memory.limit_in_bytes": "67108864", "pids.max": "10", "cpu.cfs_quota_us": "150000"}
+		text = map[string]string{"memory.limit_in_bytes": "67108864", "memory.memsw.limit_in_bytes": "67108864", "pids.max": "10", "cpu.cfs_quota_us": "150000"}
 	}
 	for c, file := range want {
 		if got, ok := g.Holds(c); !ok || got != file || g.WhyNot(c) != nil {
 			t.Errorf("%s: %q, %v, %v", c, got, ok, g.WhyNot(c))
 		}
-		found := false
+	}
+	for file, want := range text {
+		got, found := "", false
 		for _, dir := range g.Paths() {
 			if b, err := os.ReadFile(dir + "/" + file); err == nil {
-				found = strings.TrimSpace(string(b)) == text[file]
+				got, found = strings.TrimSpace(string(b)), true
 			}
 		}
-		if !found {
-			t.Errorf("%s doesn't hold %s anywhere", file, text[file])
+		// Without accounting of swap there is no file for it.
+		if got != want && (found || !strings.Contains(file, "sw")) {
+			t.Errorf("%s holds %q, want %q", file, got, want)
 		}
 	}
 	if mechanism, ok := g.Holds(IO); ok || mechanism != "" || g.WhyNot(IO) != nil {
@@ -107,7 +112,7 @@ func TestMemoryLimit(t *testing.T) {
 	hog.expect("ready")
 	select {
 	case <-oom:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("not told of an OOM kill")
 	}
 	if err := signalOf(hog.Wait()); err != unix.SIGKILL {
@@ -162,24 +167,23 @@ func TestCPURate(t *testing.T) {
 		t.Fatal("CPU time is not known")
 	}
 	began := time.Now()
-	time.Sleep(time.Second)
+	eventually(t, "throttled", func() bool { return time.Since(began) > time.Second && g.Stat().Throttled.D > 0 })
 	after, _ := g.CPUTime()
-	share := float64(after-before) / float64(time.Since(began))
-	if share > 0.32 || share < 0.05 {
+	if share := float64(after-before) / float64(time.Since(began)); share > 0.6 { // alone it is 1; a busy host books late
 		t.Errorf("%.0f %% of a core, want 20", 100*share)
 	}
 	s := g.Stat()
-	if s.Throttled.D <= 0 || s.ThrottledPeriods.N < 1 || s.Periods.N < s.ThrottledPeriods.N || s.CPU.D < after {
+	if s.ThrottledPeriods.N < 1 || s.Periods.N < s.ThrottledPeriods.N || s.CPU.D < after {
 		t.Errorf("%+v", s)
 	}
-	if sum := s.User.D + s.System.D; sum < s.CPU.D/2 || sum > 2*s.CPU.D {
+	if sum := s.User.D + s.System.D; sum < s.CPU.D/2-tick || sum > 2*s.CPU.D+2*tick {
 		t.Errorf("%v user and %v system of %v", s.User.D, s.System.D, s.CPU.D)
 	}
 }
 
 func TestFreeze(t *testing.T) {
 	need(t, "cgroup1:freezer|cgroup2", anyMemory)
-	g := mustMake(t, Options{Account: true})
+	g := mustMake(t, Options{Account: true, Freezer: true})
 	p := member(t, g, "spin")
 	p.expect("ready")
 	for range 5 {
@@ -201,8 +205,6 @@ func tree(t *testing.T, g *Group) *process {
 		p.expect("ready")
 	}
 	if pids, err := g.dirs[0].processes(); err != nil || len(pids) != 15 {
-		out, _ := exec.Command("sh", "-c", "for p in $(ls /proc | grep '^[0-9]'); do tr '\\0' ' ' < /proc/$p/environ 2>/dev/null | grep -q HELPER && { echo == $p; grep PPid /proc/$p/status; for t in /proc/$p/task/*; do echo $t; grep -E 'memory|pids|freezer' $t/cgroup; done; }; done").CombinedOutput()
-		t.Log(g.Paths(), string(out))
 		t.Fatalf("%d processes, %v: %+v", len(pids), err, g.Stat())
 	}
 	return p
@@ -221,16 +223,37 @@ func TestKillInRounds(t *testing.T) {
 	need(t, anyMemory)
 	for name, f := range map[string]func(g *Group) freezes{
 		"with a freezer": func(g *Group) freezes { return g },
-		"without":        func(*Group) freezes { return nil },
+		"without forks":  func(g *Group) freezes { return barren{cmp.Or(g.pids, g.dirs[0])} },
+		"as it is":       func(g *Group) freezes { return g.holder() },
+		"with nothing":   func(*Group) freezes { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := mustMake(t, Options{Account: true})
+			g := mustMake(t, Options{Account: true, Freezer: true})
 			tree(t, g)
-			must(t, g.dirs[0].killAll(f(g), time.Now().Add(10*time.Second)))
+			must(t, g.dirs[0].killAll(f(g), time.Now().Add(time.Minute)))
 			if pids, err := g.dirs[0].processes(); err != nil || len(pids) != 0 {
 				t.Errorf("%v, %v", pids, err)
 			}
 		})
+	}
+}
+
+// A process that is never the same for long can't be killed by its number.
+func TestKillOfWhatForksFasterThanItIsListed(t *testing.T) {
+	need(t, anyMemory, anyPIDs)
+	g := mustMake(t, Options{Account: true})
+	p := member(t, g, "chain")
+	p.expect("ready")
+	time.Sleep(50 * time.Millisecond)
+	if pids, err := g.dirs[0].processes(); err != nil || slices.Equal(pids, []int{p.Process.Pid}) {
+		t.Fatalf("it does not change: %v, %v", pids, err)
+	}
+	must(t, g.Kill())
+	eventually(t, "empty", func() bool { pids, err := g.dirs[0].processes(); return err == nil && len(pids) == 0 })
+	if g.Version() == 1 { // whether it would have got away depends on the host
+		if b, err := os.ReadFile(g.pids.path + "/pids.max"); err != nil || string(b) != "0\n" {
+			t.Errorf("forks were not stopped: %q, %v", b, err)
+		}
 	}
 }
 

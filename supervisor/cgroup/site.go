@@ -42,7 +42,7 @@ func sites(f *facts, parent string, wanted []Controller) (all []site) {
 	if parent != "" {
 		return []site{{source: CgroupParent, v2: parent, v1: besides(parent, v1)}}
 	}
-	if v2 != nil && useful(f.controllers(v2.Mount), f.controllers(v2.Path), v2.Path == v2.Mount, wanted) {
+	if v2 != nil && f.useful(v2, wanted) {
 		all = f.unified(v2)
 	}
 	if len(v1) > 0 {
@@ -80,16 +80,26 @@ func (f *facts) unified(own *hierarchy.Dir) (all []site) {
 	return append(all, w)
 }
 
-// useful: the hierarchy has one of the controllers for us. In a directory below the
-// root only those that were handed down count; whoever gets a scope of systemd's may
-// have more, so that the root is asked, too.
-func useful(root, own string, same bool, wanted []Controller) bool {
-	for _, c := range wanted {
-		if hasWord([]byte(own), string(c)) || !same && hasWord([]byte(root), string(c)) {
-			return true
+// useful: the hierarchy has one of the controllers for us. Whoever gets a scope of
+// systemd's may have more than was handed down to the own directory, so that the
+// root is asked, too.
+func (f *facts) useful(own *hierarchy.Dir, wanted []Controller) bool {
+	if len(wanted) == 0 {
+		return true
+	}
+	dirs := []string{own.Path, own.Mount}
+	if own.Path == own.Mount {
+		dirs = dirs[:1]
+	}
+	for _, dir := range dirs {
+		list := []byte(f.controllers(dir))
+		for _, c := range wanted {
+			if hasWord(list, string(c)) {
+				return true
+			}
 		}
 	}
-	return len(wanted) == 0
+	return false
 }
 
 // unitOf is the directory of the innermost unit of systemd's above a directory or at it. What

@@ -145,9 +145,11 @@ func (h *here) sockets() (all []socket) {
 			{address: h.run + "/dbus/system_bus_socket", bus: true},
 		}
 	}
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		all = append(all, socket{address: dir + "/systemd/private"}, socket{address: dir + "/bus", bus: true})
+	dir := os.Getenv("XDG_RUNTIME_DIR")
+	if dir == "" { // as after su(1)
+		dir = h.run + "/user/" + strconv.Itoa(h.euid)
 	}
+	all = append(all, socket{address: dir + "/systemd/private"}, socket{address: dir + "/bus", bus: true})
 	// Of the addresses that D-Bus knows, those that start no program.
 	for one := range strings.SplitSeq(os.Getenv("DBUS_SESSION_BUS_ADDRESS"), ";") {
 		one, _, _ = strings.Cut(one, ",")
@@ -165,7 +167,7 @@ func (h *here) sockets() (all []socket) {
 }
 
 func (h *here) dial(source Source, until time.Time) (*manager, *Error) {
-	e := &Error{Source: source, Kind: NoSystemd, Why: "neither XDG_RUNTIME_DIR nor DBUS_SESSION_BUS_ADDRESS says where"}
+	var e *Error
 	for _, s := range h.sockets() {
 		m, err := s.dial(h.euid, until)
 		if err == nil {
@@ -233,13 +235,14 @@ func refusal(call, unit string, err error) *Error {
 
 // lookScope asks nothing: there is a socket, and what the manager could hand down.
 func (h *here) lookScope(f *facts, o Offer) (Offer, *Error) {
-	e := &Error{Source: o.Source, Kind: NoSystemd, Why: "neither XDG_RUNTIME_DIR nor DBUS_SESSION_BUS_ADDRESS says where"}
 	if e := h.sameSystemd(o.Source); e != nil {
 		return o, e
 	}
+	var e *Error
 	for _, s := range h.sockets() {
 		if err := mayWrite(s.address); err != nil && s.address[0] != '@' {
 			e = failed(o.Source, "access", s.address, err)
+			e.Kind = NoSystemd
 			continue
 		}
 		for _, d := range f.dirs {

@@ -22,7 +22,7 @@ var controls1 = []control{
 	{PIDs, func(d *dir, l Limits) hold { return limitPIDs(d, l.Tasks) }, pidsFiles},
 	{CPU, func(d *dir, l Limits) hold { return limitCPU1(d, l.CPUPercent) }, cpuFiles1},
 	{CPUAcct, nil, cpuacctFiles},
-	{Freezer, nil, nil}, // without it a group is killed in rounds
+	{Freezer, nil, nil}, // last: see freezes
 }
 
 // make1 makes a child in each hierarchy that is needed. One that can't be made
@@ -39,7 +39,7 @@ func (h *here) make1(o *Options, places []hierarchy.Dir) (*Group, *Error) {
 	made := map[string]*dir{}
 	for _, c := range controls1 {
 		needed := slices.Contains(wanted, c.name)
-		if !needed && !(c.name == CPUAcct && o.Account) && !(c.name == Freezer && useful) {
+		if !needed && !(c.name == CPUAcct && o.Account) && !(c.name == Freezer && useful && (o.Freezer || g.pids == nil)) {
 			continue
 		}
 		d, err := h.child1(g, made, places, c.name)
@@ -55,6 +55,9 @@ func (h *here) make1(o *Options, places []hierarchy.Dir) (*Group, *Error) {
 		if c.name == Freezer {
 			g.freezer = d
 			continue
+		}
+		if c.name == PIDs {
+			g.pids = d
 		}
 		useful = useful || needed
 		g.reads(d, c.files)
@@ -106,7 +109,7 @@ func (h *here) child1(g *Group, made map[string]*dir, places []hierarchy.Dir, c 
 		_ = d.rmdir()
 		d.close()
 		parent.close()
-		return nil, failed(g.source, "open", d.path+"/cgroup.procs", err)
+		return nil, failed(g.source, "open", d.path+"/tasks", err)
 	}
 	g.parents = append(g.parents, parent)
 	g.dirs = append(g.dirs, d)

@@ -40,8 +40,8 @@ func newPlace(t testing.TB) *place {
 	must(t, err)
 	d.name = path.Base(name)
 	t.Cleanup(func() {
-		must(t, d.killAll(nil, time.Now().Add(10*time.Second)))
-		must(t, d.removeTree(2, time.Now().Add(10*time.Second)))
+		must(t, d.killAll(nil, time.Now().Add(time.Minute)))
+		must(t, d.removeTree(2, time.Now().Add(time.Minute)))
 		must(t, unix.Close(d.parent))
 		d.close()
 	})
@@ -112,7 +112,7 @@ func TestProcessesOfOthersAreNotMoved(t *testing.T) {
 	other := sleeper()
 	other.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: p.fd}
 	start(t, other).expect("ready")
-	m := p.maker(limits, nil).made()
+	m := p.maker(limits, nil).madeNone()
 	if m.Kind != Occupied || m.Errno != unix.EBUSY || !strings.Contains(m.Error, strconv.Itoa(other.Process.Pid)) {
 		t.Errorf("%+v", m)
 	}
@@ -179,7 +179,7 @@ func TestAParentThatIsWrong(t *testing.T) {
 		other.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: p.fd}
 		c := start(t, other)
 		c.expect("ready")
-		if m := p.maker(o, nil).made(); m.Kind != Occupied || m.Errno != unix.EBUSY || !strings.Contains(m.Error, "not confine's") {
+		if m := p.maker(o, nil).madeNone(); m.Kind != Occupied || m.Errno != unix.EBUSY || !strings.Contains(m.Error, "not confine's") {
 			t.Errorf("%+v", m)
 		}
 		must(t, c.Process.Kill())
@@ -206,13 +206,13 @@ func TestAParentThatIsWrong(t *testing.T) {
 	})
 	t.Run("read-only", func(t *testing.T) {
 		t.Setenv("READ_ONLY", p.path)
-		m := p.maker(o, func(s *syscall.SysProcAttr) { s.Unshareflags = unix.CLONE_NEWNS }).made()
+		m := p.maker(o, func(s *syscall.SysProcAttr) { s.Unshareflags = unix.CLONE_NEWNS }).madeNone()
 		if m.Kind != ReadOnly || m.Errno != unix.EROFS {
 			t.Errorf("%+v", m)
 		}
 	})
 	t.Run("somebody else's", func(t *testing.T) {
-		m := p.maker(o, nobody).made()
+		m := p.maker(o, nobody).madeNone()
 		if m.Kind != Denied || m.Errno != unix.EACCES {
 			t.Errorf("%+v", m)
 		}
@@ -229,9 +229,7 @@ func TestAParentThatIsWrong(t *testing.T) {
 		o.Parent = p.path + "/given"
 		p.set("cgroup.subtree_control", "+memory +pids")
 		defer p.set("cgroup.subtree_control", "-memory -pids")
-		maker := own.maker(o, nobody)
-		m := maker.made()
-		_ = maker.Wait()
+		m := own.maker(o, nobody).madeNone()
 		if m.Kind != Denied || !strings.Contains(m.Error, "moved across") {
 			t.Errorf("%+v", m)
 		}
@@ -298,7 +296,7 @@ func TestJoinFromAnotherNamespaceAndUser(t *testing.T) {
 	o.Parent = p.path
 	g := mustMake(t, o)
 	_, procs := g.Join()
-	c := again("join 1 sleep")
+	c := joining(1, "sleep")
 	copied, err := unix.FcntlInt(uintptr(procs[0]), unix.F_DUPFD_CLOEXEC, 0)
 	must(t, err)
 	f := os.NewFile(uintptr(copied), "cgroup.procs")

@@ -112,7 +112,9 @@ func TestTheLastMomentIsLookedAt(t *testing.T) {
 		for i := range 10 {
 			put(t, filepath.Join(dir, name+strconv.Itoa(i)), mib)
 		}
-		r.begin().end() // before the first step, mostly
+		close(r.stop)
+		must(t, r.dog.Run(r.stop)) // there was no time for anything else
+		must(t, r.dog.Close())
 		want := 0
 		for _, l := range []int64{limits.Bytes, limits.Files} {
 			if l > 0 {

@@ -35,9 +35,9 @@ type holder struct {
 	bytes int64
 }
 
-// walkPart is how many descriptors are looked at in one part of a walk: 1 to 5
+// partSize is how many descriptors are looked at in one part of a walk: 1 to 10
 // ms. With some more, because they are listed by the buffer.
-const walkPart = 1024
+const partSize = 1024
 
 // bytes is what is held. A walk that goes on may have found more already.
 func (m *memfds) bytes() int64 { return max(m.total, m.sum) }
@@ -55,7 +55,7 @@ func (m *memfds) of(p *process) int64 {
 // walkMemfds looks at the descriptors of everybody who is in the table.
 func (t *Tree) walkMemfds(s *Sample, whole bool) error {
 	began, busy := time.Now(), threadTime()
-	part := walkPart
+	part := partSize
 	if whole {
 		part = math.MaxInt
 		t.memfds.restart()

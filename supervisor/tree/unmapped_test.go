@@ -145,6 +145,7 @@ func TestWalksHaveABudget(t *testing.T) {
 	w.look(ms)
 	w.wants("dear ones", PartWalk, NoWalk, PartWalk)
 	w.tree.sample.walkCost, w.tree.endless = ms, true
+	*w.hostShared() += walkWorth
 	w.look(1000 * ms)
 	w.look(19 * ms)
 	w.look(ms)

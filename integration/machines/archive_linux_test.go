@@ -1,0 +1,81 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestTheNewestKernelIsTheOneWithTheHighestNumbers(t *testing.T) {
+	names := []string{"linux-image-6.1.0-9-cloud-amd64", "linux-image-6.1.0-56-cloud-amd64", "linux-image-6.1.0-56-amd64", "linux-image-6.1.0-56-cloud-amd64-dbg"}
+	got, err := newest(names, `^linux-image-6\.1\.0-\d+-cloud-amd64$`)
+	if err != nil || got != names[1] {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := newest(names, `^linux-image-6\.2\.`); err == nil {
+		t.Errorf("%q is of another series", got)
+	}
+}
+
+func TestTheCacheMakesAThingOnce(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	c, err := openCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	get := func(fault error) (string, error) {
+		return c.get("kind", "name", func(path string) error {
+			made++
+			if err := os.WriteFile(path, nil, 0o644); err != nil {
+				return err
+			}
+			return fault
+		})
+	}
+	if _, err := get(os.ErrInvalid); err == nil {
+		t.Fatal("a fault got lost")
+	}
+	path, err := get(nil)
+	if err != nil || made != 2 {
+		t.Fatalf("%v, made %d times: what was not finished must not be kept", err, made)
+	}
+	if _, err := get(nil); err != nil || made != 2 {
+		t.Errorf("%v, made %d times", err, made)
+	}
+	old := filepath.Join(filepath.Dir(path), "old")
+	if err := os.WriteFile(old, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-2 * unused)
+	if err := os.Chtimes(old, long, long); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(old); !os.IsNotExist(err) {
+		t.Errorf("what nobody used for long is still there: %v", err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestADigestIsOfContent(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	sum := func(content string) string {
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		d, err := digest("x", file(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if a, b := sum("a"), sum("b"); a == b || a != sum("a") {
+		t.Error("a file's content makes no difference, or nothing but")
+	}
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"github.com/confine-run/confine/integration/machines/orders"
+)
+
+// writeInitramfs is the payload, the modules, the orders, and /init.
+func writeInitramfs(to string, o *orders.Orders, files map[string]string, k *kernelFiles) error {
+	var b bytes.Buffer
+	c := cpio{w: &b}
+	guest := files["guest"]
+	for _, module := range k.modules {
+		name := filepath.Base(module)
+		o.Modules = append(o.Modules, name)
+		files["modules/"+name] = module
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		content, err := os.ReadFile(files[name])
+		if err != nil {
+			return err
+		}
+		c.file(path.Join(orders.Payload[1:], name), 0o755, content)
+		if files[name] == guest {
+			c.file("init", 0o755, content)
+		}
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	c.file(orders.File[1:], 0o644, text)
+	for _, dir := range []string{"dev", "proc", "root", "sys"} {
+		c.dir(dir)
+	}
+	if err := c.end(); err != nil {
+		return err
+	}
+	return os.WriteFile(to, b.Bytes(), 0o644)
+}

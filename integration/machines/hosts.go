@@ -1,0 +1,114 @@
+package main
+
+import (
+	"time"
+
+	"github.com/confine-run/confine/integration/machines/orders"
+)
+
+// machine is one host that confine is tried on.
+type machine struct {
+	name     string
+	what     string // for the document
+	kernel   string // of kernels
+	place    orders.Place
+	user     bool // the caller is an ordinary user
+	cgroups  orders.Hierarchy
+	sysctls  map[string]string
+	cpus     int        // 0: one
+	leaveOut [][]string // scripts
+}
+
+// Scripts that are left out, by reason.
+var (
+	// Too quick for tasks to be counted by samples, where the CPU is emulated.
+	sampled = []string{"limits_tasks"}
+	// The kernel decides alone, and on another machine it has.
+	asBefore = []string{"filesystem_outside", "limits_descriptors", "limits_disk", "limits_file_size", "limits_output",
+		"network_none", "stop_signals", "syscalls"}
+	// One CPU is no limit to one CPU.
+	severalCPUs = []string{"limits_cpus"}
+)
+
+// limit is how long any of them may take, emulated, on a host that is busy with
+// other things. Left alone an emulated one takes a minute or two.
+const limit = 10 * time.Minute
+
+var machines = []machine{
+	{name: "v2-root", kernel: "6.12", place: orders.Plain, cgroups: orders.Unified, cpus: 2, leaveOut: [][]string{sampled},
+		what: "cgroup v2, nothing that manages it, as root"},
+	{name: "systemd-user", kernel: "6.12", place: orders.Session, user: true,
+		what: "cgroup v2, systemd, as an ordinary user in a delegated cgroup"},
+	{name: "systemd-root", kernel: "6.12", place: orders.Service, leaveOut: [][]string{sampled, asBefore},
+		what: "cgroup v2, systemd, as root in a service"},
+	{name: "newer", kernel: "6.18", place: orders.Plain, cgroups: orders.Unified,
+		what: "a newer kernel, as root"},
+	{name: "older", kernel: "6.1", place: orders.Plain, user: true, cgroups: orders.Unified,
+		what: "an older kernel, as an ordinary user, no cgroup delegated"},
+	{name: "oldest", kernel: "5.10", place: orders.Plain, user: true, cgroups: orders.Unified, leaveOut: [][]string{sampled},
+		what: "the oldest kernel that Debian has, as an ordinary user, no cgroup delegated"},
+	{name: "hybrid", kernel: "6.1", place: orders.Plain, cgroups: orders.Hybrid, leaveOut: [][]string{sampled, asBefore},
+		what: "cgroup v1, with v2 beside it for processes only, as root"},
+	{name: "no-userns-root", kernel: "6.12", place: orders.Plain, cgroups: orders.Unified,
+		sysctls: map[string]string{"user.max_user_namespaces": "0"},
+		what:    "`user.max_user_namespaces=0`, as root"},
+	{name: "no-userns-user", kernel: "6.12", place: orders.Plain, user: true, cgroups: orders.Unified,
+		sysctls: map[string]string{"user.max_user_namespaces": "0"},
+		what:    "`user.max_user_namespaces=0`, as an ordinary user"},
+	{name: "no-clone-user", kernel: "6.1", place: orders.Plain, user: true, cgroups: orders.Unified,
+		sysctls: map[string]string{"kernel.unprivileged_userns_clone": "0"},
+		what:    "`kernel.unprivileged_userns_clone=0`, as an ordinary user"},
+	{name: "container", kernel: "6.12", place: orders.Container, cgroups: orders.Unified,
+		what: "a container as Docker starts it, its seccomp profile and capabilities, no user namespace, as its root"},
+}
+
+// kernel is a series of Debian's.
+type kernel struct {
+	series  string // what the document says
+	pattern string // the names of its packages; the highest version counts
+}
+
+var kernels = []kernel{
+	{"5.10", `^linux-image-5\.10\.0-\d+-cloud-amd64$`},
+	{"6.1", `^linux-image-6\.1\.0-\d+-cloud-amd64$`},
+	{"6.12", `^linux-image-6\.12\.\d+\+deb12-cloud-amd64$`},
+	{"6.18", `^linux-image-6\.18\.\d+\+deb13-cloud-amd64$`},
+}
+
+// modules are what a machine needs of its kernel, with all that these need.
+// What the kernel has built in is fine, too.
+var modules = []string{
+	"virtio_pci", "virtio_blk", // the disk
+	"overlay", // no ordinary user's mount loads it
+}
+
+// suites are what the kernels and the disk come from.
+var suites = []string{
+	"http://deb.debian.org/debian bookworm main",
+	"http://deb.debian.org/debian-security bookworm-security main",
+	"http://deb.debian.org/debian bullseye main",
+	"http://deb.debian.org/debian trixie-backports main",
+}
+
+// disk is the userland of all machines: what systemd needs to serve an ordinary
+// user, a container's runtime, and what the scripts call.
+var disk = recipe{
+	suite:    "bookworm",
+	sources:  suites[:2],
+	packages: []string{"crun", "dbus", "dbus-user-session", "libpam-systemd", "procps", "systemd", "systemd-sysv"},
+	hooks: []string{
+		`chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 ` + orders.User,
+		`mkdir -p "$1` + orders.Payload + `"`,
+		// What only slows the start down here.
+		`for u in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service ` +
+			`fstrim.timer getty@tty1.service systemd-timesyncd.service; do ln -sf /dev/null "$1/etc/systemd/system/$u"; done`,
+	},
+}
+
+// recipe is what mmdebstrap is told.
+type recipe struct {
+	suite    string
+	sources  []string
+	packages []string
+	hooks    []string
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/confine-run/confine/integration/machines/orders"
+	"github.com/confine-run/confine/status"
+)
+
+func TestTheTableNamesWhatIsThere(t *testing.T) {
+	seen := map[string]bool{}
+	for i := range machines {
+		m := &machines[i]
+		if seen[m.name] || m.what == "" {
+			t.Errorf("%q: a machine needs a name of its own, and a description", m.name)
+		}
+		seen[m.name] = true
+		if !slices.ContainsFunc(kernels, func(k kernel) bool { return k.series == m.kernel }) {
+			t.Errorf("%s: no kernel %s", m.name, m.kernel)
+		}
+		hasSystemd := m.place == orders.Service || m.place == orders.Session
+		if hasSystemd == (m.cgroups != "") {
+			t.Errorf("%s: cgroups are systemd's, or the machine says how they are mounted", m.name)
+		}
+		if m.user != (m.place == orders.Session) && m.place != orders.Plain {
+			t.Errorf("%s: %s says whose it is", m.name, m.place)
+		}
+		for _, script := range slices.Concat(m.leaveOut...) {
+			if len(m.scripts()) == 0 || !slices.ContainsFunc(proofs, func(p proof) bool { return slices.Contains(p.scripts, script) }) {
+				t.Errorf("%s leaves out %s, which is no proof", m.name, script)
+			}
+		}
+	}
+	for _, k := range kernels {
+		if _, err := regexp.Compile(k.pattern); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, p := range proofs {
+		for _, script := range p.scripts {
+			if _, err := os.Stat(filepath.Join("..", "testdata", script+".txtar")); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestAnInitramfsIsWhatTheKernelReads(t *testing.T) {
+	var b bytes.Buffer
+	c := cpio{w: &b}
+	c.file("a/b/c", 0o755, []byte("12345"))
+	c.file("a/b/d", 0o644, nil)
+	if err := c.end(); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for rest := b.Bytes(); len(rest) > 0; {
+		header := rest[:110]
+		if string(header[:6]) != "070701" {
+			t.Fatalf("no header at %d", b.Len()-len(rest))
+		}
+		size, nameSize := fromHex(t, header[54:62]), fromHex(t, header[94:102])
+		name := string(rest[110 : 110+nameSize-1])
+		at := (110 + nameSize + 3) &^ 3
+		if name == "a/b/c" && string(rest[at:at+size]) != "12345" {
+			t.Errorf("%s holds %q", name, rest[at:at+size])
+		}
+		if mode := fromHex(t, header[14:22]); name == "a" && mode != 0o040755 || name == "a/b/c" && mode != 0o100755 {
+			t.Errorf("%s has mode %o", name, mode)
+		}
+		names = append(names, name)
+		rest = rest[(at+size+3)&^3:]
+	}
+	if want := []string{"a", "a/b", "a/b/c", "a/b/d", "TRAILER!!!"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
+	}
+}
+
+func fromHex(t *testing.T, digits []byte) (n int) {
+	t.Helper()
+	for _, d := range string(digits) {
+		n = n<<4 + strings.IndexRune("0123456789ABCDEF", d)
+	}
+	return n
+}
+
+func TestModulesAreLoadedAfterWhatTheyNeed(t *testing.T) {
+	needs := map[string][]string{"disk": {"bus", "ring"}, "bus": {"ring", "builtin"}, "ring": nil, "other": {"bus"}}
+	order, err := inOrder([]string{"disk", "other", "builtin", "ring"}, func(name string) ([]string, bool, error) {
+		deps, ok := needs[name]
+		return deps, ok, nil
+	})
+	if want := []string{"ring", "bus", "disk", "other"}; err != nil || !slices.Equal(order, want) {
+		t.Errorf("%q, %v, want %q", order, err, want)
+	}
+	if _, err := inOrder([]string{"x"}, func(string) ([]string, bool, error) { return nil, false, os.ErrPermission }); !errors.Is(err, os.ErrPermission) {
+		t.Errorf("an error got lost: %v", err)
+	}
+	for file, want := range map[string]string{"/lib/modules/virtio-ring.ko.xz": "virtio_ring", "overlay.ko": "overlay"} {
+		if got := moduleName(file); got != want {
+			t.Errorf("%s is %q, want %q", file, got, want)
+		}
+	}
+}
+
+const ran = `{"version":1,"status":"OK","enforced":{"memory":{"enabled":true,"effective":true,"mechanism":"cgroup2"}}}`
+
+func TestResults(t *testing.T) {
+	kernel, report, done := orders.Said{Kernel: "6.12.1"}, orders.Said{Report: []byte(ran)}, orders.Said{Done: true}
+	line := func(text string) orders.Said { return orders.Said{Line: text} }
+	refused := orders.Said{Report: []byte(`{"status":"INTERNAL_ERROR","setup_error":{"step":"start","hint":"do this"}}`)}
+	broken := orders.Said{Report: []byte(`{"status":"INTERNAL_ERROR","setup_error":{"step":"start"}}`)}
+	for _, c := range []struct {
+		name string
+		said []orders.Said
+		want string // the outcome of "s", "refused", or what the error says
+	}{
+		{"passed", []orders.Said{kernel, report, line("--- PASS: TestScripts/s (1.00s)"), done}, "PASS"},
+		{"skipped", []orders.Said{kernel, report, line("    --- SKIP: TestScripts/s (1.00s)"), done}, "SKIP"},
+		{"failed", []orders.Said{kernel, report, line("--- FAIL: TestScripts/s (1.00s)"), line("because"), done}, "because"},
+		{"not run", []orders.Said{kernel, report, line("--- PASS: TestScripts/sir (1.00s)"), done}, "never ended"},
+		{"refused", []orders.Said{kernel, refused, done}, "refused"},
+		{"refused without a hint", []orders.Said{kernel, broken, done}, "no hint"},
+		{"cut short", []orders.Said{kernel, report, line("--- PASS: TestScripts/s (1.00s)")}, "ended before"},
+		{"no report", []orders.Said{kernel, done}, "ended before"},
+		{"a fault", []orders.Said{kernel, {Failed: "no such thing"}}, "no such thing"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := collect(c.said, []string{"s"})
+			switch {
+			case err != nil && !strings.Contains(err.Error(), c.want):
+				t.Errorf("%v, want %s", err, c.want)
+			case err == nil && r.Refused != (c.want == "refused"):
+				t.Errorf("refused is %v", r.Refused)
+			case err == nil && !r.Refused && string(r.Scripts["s"]) != c.want:
+				t.Errorf("%s, want %s", r.Scripts["s"], c.want)
+			}
+		})
+	}
+}
+
+func TestOnlyWhatRanIsProven(t *testing.T) {
+	ledger := map[status.Capability]status.Enforcement{
+		status.Memory:   {Enabled: true, Effective: true, Mechanism: "cgroup2"},
+		status.CPUTime:  {Enabled: true, Effective: true, Mechanism: "timer"},
+		status.WallTime: {Enabled: true, Mechanism: "none", FallbackReason: "reason"},
+		status.Network:  {Mechanism: "none"},
+	}
+	r := &result{Ledger: ledger, Scripts: map[string]outcome{"limits_memory": passed, "limits_cpu": skipped}}
+	notes := notesOf([]*result{r})
+	got := map[status.Capability]string{}
+	for c := range ledger {
+		got[c] = cell(r, c, notes)
+	}
+	want := map[status.Capability]string{
+		status.Memory: "`cgroup2` ✓", status.CPUTime: "`timer`", status.WallTime: "`none` *partly* (1)", status.Network: "–",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := cell(&result{Refused: true}, status.Memory, nil); got != "refused" {
+		t.Error(got)
+	}
+}
+
+func TestAnUpdateOfTheKernelMakesNoDifference(t *testing.T) {
+	m := []*machine{{name: "m", kernel: "6.12", what: "it"}}
+	one := pageOf(m, []*result{{Release: "6.12.117+deb12-cloud-amd64"}})
+	two := pageOf(m, []*result{{Release: "6.12.119+deb12-cloud-amd64"}})
+	if one != two || !strings.Contains(one, "| m | 6.12 | it |") {
+		t.Errorf("%s\n%s", one, two)
+	}
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/confine-run/confine/integration/machines/orders"
+	"github.com/confine-run/confine/status"
+)
+
+// everything are words that ask for all capabilities that a ledger knows. What a
+// host can't enforce then doesn't keep the run from starting.
+var everything = []string{"--allow-partial", "all", "--json", "-p", "default",
+	"--cpu-limit", "50", "--cpus", "1", "--max-file-size", "64M", "--", "true"}
+
+// proof is the scripts that try whether a capability holds.
+type proof struct {
+	capability status.Capability
+	scripts    []string
+}
+
+// proofs has the capabilities in the order of the document. One without scripts
+// shows its mechanism, unproven; one that no ledger has is not shown.
+var proofs = []proof{
+	{status.Containment, []string{"stop_survivors"}},
+	{status.WallTime, []string{"stop_signals"}},
+	{status.CPUTime, []string{"limits_cpu"}},
+	{status.CPURate, []string{"limits_cpu_rate"}},
+	{status.CPUs, []string{"limits_cpus"}},
+	{status.Memory, []string{"limits_memory"}},
+	{status.Tasks, []string{"limits_tasks", "limits_tasks_loop"}},
+	{status.FileDescriptors, []string{"limits_descriptors"}},
+	{status.FileSize, []string{"limits_file_size"}},
+	{status.Disk, []string{"limits_disk"}},
+	{status.Files, []string{"limits_disk"}},
+	{status.Output, []string{"limits_output"}},
+	{status.Filesystem, []string{"filesystem_outside"}},
+	{status.Network, []string{"network_none"}},
+	{status.Syscalls, []string{"syscalls"}},
+	{status.Privileges, []string{"privileges"}},
+	{status.Cgroup, nil},
+	{status.Overlay, nil},
+	{status.Rootfs, nil},
+	{status.Publish, nil},
+	{status.Isolation, nil},
+}
+
+// ordersFor makes of the table what the machine has to know.
+func ordersFor(m *machine, scripts []string) *orders.Orders {
+	o := &orders.Orders{
+		Host: m.name, Place: m.place, Cgroups: m.cgroups, Sysctls: m.sysctls,
+		CPUs: max(1, m.cpus), Ledger: everything, Scripts: scripts,
+	}
+	if m.user {
+		o.UID = orders.UID
+	}
+	return o
+}
+
+// scripts are those of all proofs, but for what the machine leaves out.
+func (m *machine) scripts() (names []string) {
+	out := slices.Concat(m.leaveOut...)
+	if m.cpus < 2 {
+		out = append(out, severalCPUs...)
+	}
+	for _, p := range proofs {
+		for _, script := range p.scripts {
+			if !slices.Contains(names, script) && !slices.Contains(out, script) {
+				names = append(names, script)
+			}
+		}
+	}
+	return names
+}
