@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/confine-run/confine/status"
@@ -42,6 +43,15 @@ func makeGroup(p *Policy, anchor func() int) (*cgroup.Group, groups) {
 	}
 	_, have.counts = g.CPUTime()
 	return g, have
+}
+
+// noGroupOnBare: where the target sees the caller's cgroup file system, and as
+// its user, it could leave its cgroup or freeze us. What watches from outside holds.
+func noGroupOnBare(p *Policy) groups {
+	if !wantsGroup(p) {
+		return groups{}
+	}
+	return groups{err: errors.New("without a mount namespace the target could leave its cgroup")}
 }
 
 // lookForGroup says what makeGroup would find.

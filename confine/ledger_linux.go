@@ -155,17 +155,26 @@ func (p *planner) lower(l map[status.Capability]status.Enforcement) {
 			l[c] = e
 		}
 	}
+	filtered := p.plan.Seccomp != nil && p.plan.Seccomp.Kind != "file"
 	if p.ground == asRoot {
-		note(status.Privileges, "capabilities_dropped", "no capability in any set, no_new_privs, securebits locked; uid 0 is the host's", true)
+		if filtered {
+			note(status.Privileges, "capabilities_dropped", "no capability in any set, no_new_privs, securebits locked; uid 0 is the host's", true)
+		} else {
+			note(status.Privileges, "capabilities_dropped", "no capability in any set, but no filter of ours that keeps it from a user namespace with all of them", false)
+		}
 		return
 	}
 	scoped := p.plan.Child.Scopes
-	if scoped&scopeSignals != 0 {
+	if scoped&scopeSignals != 0 && p.plan.Seccomp != nil {
 		note(status.Containment, "subreaper", "a guard ends what is left; Landlock keeps signals inside", true)
 	} else {
 		note(status.Containment, "subreaper", "a guard ends what is left; a target that kills its guard gets away from it, and signals reach the caller's other processes", false)
 	}
-	note(status.Privileges, "no_new_privs", "no capability in any set", true)
+	if p.uid == 0 {
+		note(status.Privileges, "no_new_privs", "no capability, but uid 0 may write what belongs to it, in /proc/sys too", false)
+	} else {
+		note(status.Privileges, "no_new_privs", "no capability but in the bounding set, out of which nothing comes back", true)
+	}
 	note(status.Filesystem, "none", "the target sees the caller's files as the caller does", false)
 	note(status.Disk, "none", "temporary files are on the caller's disk", false)
 	note(status.Files, "none", "temporary files are on the caller's disk", false)

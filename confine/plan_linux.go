@@ -49,7 +49,11 @@ type planner struct {
 // enforced in part, is an *Unenforceable, and the plan comes with it.
 func NewPlan(policy *Policy, command *Command) (*Plan, error) {
 	g, why := standing(host.Current())
-	return newPlan(policy, command, lookForGroup(policy), g, why)
+	have := noGroupOnBare(policy)
+	if g != bare {
+		have = lookForGroup(policy)
+	}
+	return newPlan(policy, command, have, g, why)
 }
 
 func newPlan(policy *Policy, command *Command, have groups, g ground, lowered denial) (*Plan, error) {

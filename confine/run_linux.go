@@ -26,7 +26,7 @@ type IO = supervisor.Options
 // started again.
 func Init() {
 	if child.Called() || child.CalledBare(os.Args) {
-		child.Sweep, child.Tidy = supervisor.SweepBelow, os.RemoveAll
+		child.Sweep, child.Tidy = supervisor.SweepBelow, supervisor.RemoveTemp
 		runtime.LockOSThread()
 		child.Main()
 	}
@@ -67,7 +67,11 @@ func execute(ctx context.Context, policy *Policy, command *Command, io IO, plann
 	go func() {
 		defer close(done)
 		var have groups
-		group, have = makeGroup(policy, func() int { return <-anchor })
+		if g == bare {
+			have = noGroupOnBare(policy)
+		} else {
+			group, have = makeGroup(policy, func() int { return <-anchor })
+		}
 		p, err = newPlan(policy, command, have, g, why)
 	}()
 	ready := supervisor.Prepare(g.namespaces(policy), command.TTY, io)

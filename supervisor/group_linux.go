@@ -20,11 +20,12 @@ func (r *run) settle() {
 		return
 	}
 	r.stat = r.group.Stat()
+	oom := r.group.KilledForMemory()
 	if err := r.group.Remove(); err != nil && r.out.setup == nil {
 		r.out.setup = &SetupError{Step: "cgroup", Op: err.Error(), Errno: errnoOf(err)}
 	}
 	if r.targetStarted && r.plan.Held.Memory > 0 {
-		r.out.counted(&r.stat, r.memoryReached())
+		r.out.counted(&r.stat, oom, r.memoryReached())
 	}
 }
 
@@ -38,17 +39,15 @@ func (r *run) memoryReached() string {
 }
 
 // counted is what only the counters of the cgroup know: an OOM kill that nobody
-// heard of in time, or an allocation that was refused and that the target failed
-// over. reached words the limit.
-func (o *outcome) counted(s *cgroup.Stat, reached string) {
+// heard of in time (oom), or an allocation that was refused and that the target
+// failed over. reached words the limit.
+func (o *outcome) counted(s *cgroup.Stat, oom bool, reached string) {
 	if o.cause != "" {
 		return
 	}
-	// The host's own OOM killer counts too, but nothing was at our limit then.
-	atLimit := s.OOMs.N > 0 || !s.OOMs.Known && s.MemoryHits.N > 0
 	failed := !o.waitStatus.Exited() || o.waitStatus.ExitStatus() != 0
 	switch {
-	case s.OOMKills.N > 0 && atLimit:
+	case oom:
 		o.cause, o.detail = status.CauseMemGroup, reached
 	case s.OOMs.Known && s.OOMs.N > 0 && failed:
 		limit, _, _ := strings.Cut(reached, ": ")

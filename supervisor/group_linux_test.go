@@ -18,24 +18,24 @@ func TestWhatOnlyTheCountersKnow(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		cause status.Cause // before
-		stat  cgroup.Stat
+		oom   bool
+		ooms  int64
 		ended syscall.WaitStatus
 		want  status.Cause
 		state status.Status
 	}{
-		{"nothing", "", cgroup.Stat{OOMs: known(0)}, exited(1), "", status.Failed},
-		{"an OOM kill, v2", "", cgroup.Stat{OOMs: known(1), OOMKills: known(3)}, 9, status.CauseMemGroup, status.MemLimit},
-		{"an OOM kill, v1", "", cgroup.Stat{MemoryHits: known(7), OOMKills: known(1)}, exited(1), status.CauseMemGroup, status.MemLimit},
-		{"of a child, and the target went on", "", cgroup.Stat{MemoryHits: known(7), OOMKills: known(1)}, exited(0), status.CauseMemGroup, status.MemLimit},
-		{"by the host, v2", "", cgroup.Stat{OOMs: known(0), OOMKills: known(1)}, 9, "", status.KilledKill},
-		{"by the host, v1", "", cgroup.Stat{MemoryHits: known(0), OOMKills: known(1)}, 9, "", status.KilledKill},
-		{"refused, and it failed", "", cgroup.Stat{OOMs: known(2), OOMKills: known(0)}, exited(1), status.CauseMemAlloc, status.MemLimit},
-		{"refused, and it went on", "", cgroup.Stat{OOMs: known(2), OOMKills: known(0)}, exited(0), "", status.OK},
-		{"the first cause wins", status.CauseWall, cgroup.Stat{OOMs: known(1), OOMKills: known(1)}, 9, status.CauseWall, status.Timeout},
+		{"nothing", "", false, 0, exited(1), "", status.Failed},
+		{"an OOM kill", "", true, 1, 9, status.CauseMemGroup, status.MemLimit},
+		{"of a child, and the target failed", "", true, 0, exited(1), status.CauseMemGroup, status.MemLimit},
+		{"of a child, and the target went on", "", true, 0, exited(0), status.CauseMemGroup, status.MemLimit},
+		{"not ours", "", false, 0, 9, "", status.KilledKill},
+		{"refused, and it failed", "", false, 2, exited(1), status.CauseMemAlloc, status.MemLimit},
+		{"refused, and it went on", "", false, 2, exited(0), "", status.OK},
+		{"the first cause wins", status.CauseWall, true, 1, 9, status.CauseWall, status.Timeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := outcome{cause: c.cause, waited: true, waitStatus: c.ended}
-			o.counted(&c.stat, reached)
+			o.counted(&cgroup.Stat{OOMs: known(c.ooms)}, c.oom, reached)
 			if o.cause != c.want {
 				t.Errorf("cause %q, want %q", o.cause, c.want)
 			}

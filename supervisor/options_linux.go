@@ -18,8 +18,8 @@ type Options struct {
 	OutGuard, ErrGuard output.Guard
 	// Terminal is the caller's, when the target gets a pty; nil is none.
 	Terminal *terminal.Terminal
-	// Alone: this process has no children but the run's. Where there is no pid
-	// namespace it then ends those whose guard was killed.
+	// Alone: this process starts no children but the run's. Where there is no pid
+	// namespace, and it has none from before, it then ends those whose guard was killed.
 	Alone bool
 	// Signals are to be passed on.
 	Signals <-chan os.Signal

@@ -83,10 +83,13 @@ func Prepare(namespaces uintptr, tty [3]bool, o Options) *Prepared {
 		p.err = &SetupError{Step: "streams", Op: "pipe", Errno: errnoOf(err)}
 		return p
 	}
-	if namespaces&unix.CLONE_NEWPID == 0 && o.Alone {
+	reaper := namespaces&unix.CLONE_NEWPID == 0 && o.Alone && alone()
+	if reaper {
 		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	}
-	p.child, p.err = start(namespaces, p.io.target)
+	if p.child, p.err = start(namespaces, p.io.target); p.child != nil {
+		p.child.alone = reaper
+	}
 	p.io.started()
 	return p
 }
@@ -156,19 +159,21 @@ func (r *run) do(ctx context.Context) {
 		r.unwatch()
 	}
 	r.child.reap()
-	if r.child.bare && r.opts.Alone {
-		sweepOrphans()
-	}
+	swept := !r.child.bare || !r.child.alone || sweepOrphans()
 	if r.targetStarted {
 		_ = unix.Close(r.target)
 	}
 	if r.ended.IsZero() {
 		r.ended = time.Now()
 	}
-	if dir := r.plan.Child.TempDir; dir != "" {
-		_ = os.RemoveAll(dir)
+	if dir := r.plan.Child.TempDir; dir != "" && RemoveTemp(dir) != nil {
+		r.left = append(r.left, dir)
 	}
-	r.removed, r.left = removeAbsent(r.plan.KeepAbsent, r.plan.KeepClear)
+	if !swept && r.out.setup == nil {
+		r.out.setup = &SetupError{Step: "sweep", Op: "some of the run's processes could not be ended"}
+	}
+	removed, left := removeAbsent(r.plan.KeepAbsent, r.plan.KeepClear)
+	r.removed, r.left = removed, append(r.left, left...)
 	r.deliver(ctx)
 }
 

@@ -39,6 +39,7 @@ type process struct {
 	pid   int
 	pidfd int
 	sock  int
+	alone bool // it is the only child of this process, which is a reaper
 	bare  bool // no init of a namespace but a guard, which has to end the others by itself
 }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -33,8 +34,9 @@ type fakeSystemd struct {
 	mu     sync.Mutex
 }
 
-func newFake(t *testing.T) *fakeSystemd {
+func newFake(t *testing.T, change func(*fakeSystemd)) *fakeSystemd {
 	f := &fakeSystemd{TB: t, address: path.Join(t.TempDir(), "private"), result: "done"}
+	change(f)
 	l, err := net.Listen("unix", f.address)
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
@@ -177,8 +179,7 @@ func TestStartingAScope(t *testing.T) {
 		"no answer":         {func(f *fakeSystemd) { f.mute = "StartTransientUnit" }, false, TimedOut, "connection timed out", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFake(t)
-			c.change(f)
+			f := newFake(t, c.change)
 			until := time.Now().Add(10 * time.Second)
 			if c.kind == TimedOut {
 				until = time.Now().Add(500 * time.Millisecond)
@@ -199,8 +200,7 @@ func TestStartingAScope(t *testing.T) {
 		})
 	}
 	t.Run("no job", func(t *testing.T) {
-		f := newFake(t)
-		f.result = "done"
+		f := newFake(t, func(*fakeSystemd) {})
 		until := time.Now().Add(200 * time.Millisecond)
 		m, err := socket{f.address, false}.dial(os.Geteuid(), until)
 		must(t, err)
@@ -226,8 +226,7 @@ func TestSystemdThatCanNotBeReached(t *testing.T) {
 	if _, e := h.dial(SystemdUser, time.Now().Add(time.Second)); e == nil || e.Kind != NoSystemd || e.Path != h.run+"/user/65534/bus" {
 		t.Errorf("%+v", e)
 	}
-	f := newFake(t)
-	f.silent = true
+	f := newFake(t, func(f *fakeSystemd) { f.silent = true })
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path="+f.address+",guid=01;unix:abstract=confine-nobody")
 	all := h.sockets()
 	if len(all) != 4 || all[0].address != h.run+"/user/65534/systemd/private" || all[2] != (socket{f.address, true}) || all[3] != (socket{"@confine-nobody", true}) {
@@ -266,11 +265,16 @@ func TestAnotherPIDNamespacesSystemdIsNotAsked(t *testing.T) {
 // The fake makes the scope in a real hierarchy, and what follows is as with systemd.
 func TestAScope(t *testing.T) {
 	p := newPlace(t)
-	f := newFake(t)
-	f.scope = func(unit string, pid int) error {
-		err := os.Mkdir(p.path+"/"+unit, 0o755)
-		return errors.Join(err, os.WriteFile(p.path+"/"+unit+"/cgroup.procs", []byte(strconv.Itoa(pid)), 0))
-	}
+	var idle atomic.Bool
+	f := newFake(t, func(f *fakeSystemd) {
+		f.scope = func(unit string, pid int) error {
+			if idle.Load() {
+				return nil
+			}
+			err := os.Mkdir(p.path+"/"+unit, 0o755)
+			return errors.Join(err, os.WriteFile(p.path+"/"+unit+"/cgroup.procs", []byte(strconv.Itoa(pid)), 0))
+		}
+	})
 	p.set("cgroup.subtree_control", "+memory +pids +cpu")
 	h := thisProcess()
 	h.run, h.euid = path.Dir(f.address), 0
@@ -308,7 +312,7 @@ func TestAScope(t *testing.T) {
 	if _, e := h.makeAt(site{source: SystemdSystem}, &o); e == nil || e.Kind != NoSystemd || !strings.Contains(e.Error(), "without a process") {
 		t.Errorf("%+v", e)
 	}
-	f.scope = nil // and so the init stays where it was
+	idle.Store(true) // and so the init stays where it was
 	o.Anchor = os.Getpid
 	if _, e := h.makeAt(site{source: SystemdSystem}, &o); e == nil || e.Kind != NoSystemd || !strings.Contains(e.Error(), "and not in confine-") {
 		t.Errorf("%+v", e)

@@ -119,7 +119,7 @@ func TestCPUOfShortLivedChildrenIsNeitherMissedNorDoubled(t *testing.T) {
 			t.Fatalf("from %v to %v", last, s.CPU)
 		}
 		last = s.CPU
-		if s.Unreaped != 0 {
+		if s.Unreaped > 30*ms { // a tick or two, by which a process and what its parent is told differ
 			t.Fatalf("%v said to be unreaped", s.Unreaped)
 		}
 	}

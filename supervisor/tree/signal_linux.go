@@ -23,7 +23,7 @@ const maxPasses = 64
 // Signal sends a signal to every process but PID 1, again and again until
 // nobody is left who has not had it.
 func (t *Tree) Signal(sig unix.Signal) error {
-	t.signalled = t.signalled[:0]
+	clear(t.signalled)
 	for range maxPasses {
 		if err := t.list(); err != nil {
 			return err
@@ -35,11 +35,11 @@ func (t *Tree) Signal(sig unix.Signal) error {
 			}
 			err := t.with(pid, func(fd int, s *stat) error {
 				id := identity{pid, s.start}
-				if s.dead() || slices.Contains(t.signalled, id) {
+				if s.dead() || t.signalled[id] {
 					return nil
 				}
 				fresh++
-				t.signalled = append(t.signalled, id)
+				t.signalled[id] = true
 				return send(fd, sig)
 			})
 			if err != nil {

@@ -30,8 +30,8 @@ type Tree struct {
 	page         int64
 	memfds       memfds
 
-	signalled []identity // by the Signal that is going on
-	doomed    []identity // killed by Trim
+	signalled map[identity]bool // by the Signal that is going on
+	doomed    []identity        // killed by Trim
 	rushAbove int
 	rushed    []int32    // by rush, and still to be remembered as stopped
 	stopped   []identity // by Stop, and to be woken by Continue
@@ -77,7 +77,7 @@ func NewFromPID(pid int) (*Tree, error) {
 }
 
 func newTree(dir int, root int32) *Tree {
-	return &Tree{reader: reader{dir: dir}, root: root, page: int64(os.Getpagesize())}
+	return &Tree{reader: reader{dir: dir}, root: root, page: int64(os.Getpagesize()), signalled: map[identity]bool{}}
 }
 
 // Close closes the tree's own descriptor.
