@@ -311,6 +311,38 @@ func TestJoinFromAnotherNamespaceAndUser(t *testing.T) {
 	}
 }
 
+// What Join says about nsdelegate.
+func TestCloneFromAnotherNamespaceIsRefused(t *testing.T) {
+	p := newPlace(t)
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	must(t, err)
+	if !strings.Contains(string(mounts), "nsdelegate") {
+		t.Skip("cgroup2 is mounted without nsdelegate")
+	}
+	must(t, os.Mkdir(p.path+"/own", 0o755))
+	own := p.below("own")
+	defer own.close()
+	o := limits
+	o.Parent = p.path
+	g := mustMake(t, o)
+	for _, c := range []struct {
+		unshared uintptr
+		refused  bool
+	}{{0, false}, {unix.CLONE_NEWCGROUP, true}} {
+		init := again("init")
+		init.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: own.fd, Unshareflags: c.unshared}
+		q := start(t, init)
+		q.expect("ready")
+		_, err := q.in.Write([]byte(g.Path() + "\n"))
+		must(t, err)
+		if line := q.line(); strings.Contains(line, "no such file or directory") != c.refused {
+			t.Errorf("unshared %#x: %s", c.unshared, line)
+		}
+		must(t, q.Process.Kill())
+		_ = q.Wait()
+	}
+}
+
 func TestPressureAndIO(t *testing.T) {
 	p := newPlace(t)
 	g := mustMake(t, Options{Parent: p.path, Account: true})
