@@ -80,8 +80,8 @@ bench:
 soak:
 	$(GO) run ./integration/soak $(SOAK)
 
-# The scripts on other hosts, each a machine of its own; what holds what there is
-# in docs/ENFORCEMENT.md. Needs QEMU and Debian's archive, and skips without.
+# The scripts on other hosts, each a machine of its own, and a table of what holds
+# what there. Needs QEMU and Debian's archive, and skips without.
 machines:
 	$(GO) run ./integration/machines
 

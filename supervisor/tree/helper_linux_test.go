@@ -336,9 +336,14 @@ func (r *run) until(what string, so func(Sample) bool) Sample {
 // not let it for a while.
 func (r *run) stop() {
 	r.Helper()
-	err := r.tree.Stop()
+	r.stopBy(r.tree)
+}
+
+func (r *run) stopBy(t *Tree) {
+	r.Helper()
+	err := t.Stop()
 	for end := time.Now().Add(20 * time.Second); errors.Is(err, ErrUnsettled) && time.Now().Before(end); {
-		err = r.tree.Stop()
+		err = t.Stop()
 	}
 	r.must(err)
 }

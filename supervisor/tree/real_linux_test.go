@@ -33,7 +33,7 @@ func TestTheWalkFindsWhatTheNamespaceHolds(t *testing.T) {
 	if err := walk.scan(); err != nil || len(walk.pids) != 4 {
 		t.Errorf("by parents: %v, %v", walk.pids, err)
 	}
-	r.must(walk.Stop())
+	r.stopBy(walk)
 	for pid, state := range r.states() {
 		if state != 'T' {
 			t.Errorf("%d is %c", pid, state)
