@@ -18,9 +18,11 @@ import (
 	"github.com/confine-run/confine/integration/machines/orders"
 )
 
-// The ways to run a machine.
+// The ways to run a machine. Emulated CPUs take turns in one thread: with a thread
+// each, one now and then runs into what another is writing, where the kernel
+// patches its own code ("Oops: int3").
 var (
-	emulated = []string{"-accel", "tcg,thread=multi,tb-size=256", "-cpu", "max"}
+	emulated = []string{"-accel", "tcg,thread=single,tb-size=256", "-icount", "shift=2,sleep=off", "-cpu", "max"}
 	virtual  = []string{"-accel", "kvm", "-cpu", "host"}
 )
 

@@ -2,9 +2,11 @@ package cgroup
 
 import (
 	"context"
-	"net"
 	"strconv"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/godbus/dbus/v5"
 )
@@ -15,10 +17,12 @@ type socket struct {
 	bus     bool // a bus, with the manager behind it
 }
 
-// manager is a connection to one.
+// manager is a connection to one. It is closed by itself at the deadline, and
+// whatever waits for something then ends.
 type manager struct {
 	*dbus.Conn
-	bus bool
+	ctx    context.Context
+	cancel context.CancelFunc
 }
 
 const (
@@ -38,51 +42,62 @@ type auxiliary struct {
 	Properties []property
 }
 
-// dial connects and says who we are. The deadline holds for whatever is read or written
-// by the connection, ever.
+// dial connects and says who we are. The library does it itself: over a connection that it is
+// given, it panics when that is closed in the middle of a message (v5.2.2).
 func (s socket) dial(uid int, until time.Time) (*manager, error) {
-	wire, err := (&net.Dialer{Deadline: until}).Dial("unix", s.address)
+	key, name := "unix:path=", s.address
+	if abstract, ok := strings.CutPrefix(s.address, "@"); ok {
+		key, name = "unix:abstract=", abstract
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	conn, err := dbus.Dial(key+dbus.EscapeBusAddressValue(name), dbus.WithContext(ctx))
 	if err != nil {
+		cancel()
 		return nil, err
 	}
-	if err := wire.SetDeadline(until); err != nil {
-		_ = wire.Close()
-		return nil, err
-	}
-	conn, err := dbus.NewConn(wire)
-	if err != nil {
-		_ = wire.Close()
-		return nil, err
-	}
-	m := &manager{conn, s.bus}
+	m := &manager{conn, ctx, cancel}
 	if err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(uid))}); err == nil && s.bus {
-		err = m.join(until)
+		err = m.join()
 	}
 	if err != nil {
-		_ = conn.Close()
+		err = m.late(err)
+		m.close()
 		return nil, err
 	}
 	return m, nil
 }
 
+func (m *manager) close() {
+	_ = m.Conn.Close()
+	m.cancel()
+}
+
+// late is err, or that it came of the deadline.
+func (m *manager) late(err error) error {
+	if m.ctx.Err() == context.DeadlineExceeded {
+		return unix.ETIMEDOUT
+	}
+	return err
+}
+
 // join is what a bus needs and a manager itself doesn't: a name, and to be asked for
 // the signals.
-func (m *manager) join(until time.Time) error {
+func (m *manager) join() error {
 	if err := m.Hello(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), until)
-	defer cancel()
-	if err := m.AddMatchSignalContext(ctx, dbus.WithMatchInterface(managerInterface), dbus.WithMatchMember("JobRemoved")); err != nil {
+	if err := m.AddMatchSignalContext(m.ctx, dbus.WithMatchInterface(managerInterface), dbus.WithMatchMember("JobRemoved")); err != nil {
 		return err
 	}
-	return m.call(until, "Subscribe")
+	return m.call("Subscribe")
 }
 
-func (m *manager) call(until time.Time, method string, args ...any) error {
-	ctx, cancel := context.WithDeadline(context.Background(), until)
-	defer cancel()
-	return m.Object(managerName, managerPath).CallWithContext(ctx, managerInterface+"."+method, 0, args...).Err
+func (m *manager) call(method string, args ...any) error {
+	err := m.Object(managerName, managerPath).CallWithContext(m.ctx, managerInterface+"."+method, 0, args...).Err
+	if err != nil {
+		return m.late(err)
+	}
+	return nil
 }
 
 // jobs are the signals from here on. There is room for those of others that come

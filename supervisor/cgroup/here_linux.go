@@ -49,7 +49,7 @@ var thisOwner = sync.OnceValue(func() owner {
 	return o
 })
 
-// places are the directories of this process in all hierarchies.
+// places are the directories in all hierarchies of a process: "self", or a pid.
 func (h *here) places(of string) ([]hierarchy.Dir, *Error) {
 	var texts [2]string
 	for i, name := range [...]string{h.proc + "/" + of + "/cgroup", h.proc + "/self/mountinfo"} {

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/confine-run/confine/internal/hierarchy"
@@ -42,7 +43,7 @@ func sites(f *facts, parent string, wanted []Controller) (all []site) {
 	if parent != "" {
 		return []site{{source: CgroupParent, v2: parent, v1: besides(parent, v1)}}
 	}
-	if v2 != nil && f.useful(v2, wanted) {
+	if v2 != nil && f.useful(v2, v1, wanted) {
 		all = f.unified(v2)
 	}
 	if len(v1) > 0 {
@@ -80,23 +81,30 @@ func (f *facts) unified(own *hierarchy.Dir) (all []site) {
 	return append(all, w)
 }
 
-// useful: the hierarchy has one of the controllers for us. Whoever gets a scope of
-// systemd's may have more than was handed down to the own directory, so that the
-// root is asked, too.
-func (f *facts) useful(own *hierarchy.Dir, wanted []Controller) bool {
+// useful: the hierarchy of v2 has one of the controllers for us. One that is in v1 is not
+// in v2. Whoever gets a scope of systemd's may have more than was handed down to
+// the own directory, so that the root is asked, too.
+func (f *facts) useful(own *hierarchy.Dir, v1 []hierarchy.Dir, wanted []Controller) bool {
 	if len(wanted) == 0 {
 		return true
+	}
+	var left []Controller
+	for _, c := range wanted {
+		if !slices.ContainsFunc(v1, func(d hierarchy.Dir) bool { return slices.Contains(d.Controllers, string(c)) }) {
+			left = append(left, c)
+		}
 	}
 	dirs := []string{own.Path, own.Mount}
 	if own.Path == own.Mount {
 		dirs = dirs[:1]
 	}
 	for _, dir := range dirs {
+		if len(left) == 0 {
+			return false
+		}
 		list := []byte(f.controllers(dir))
-		for _, c := range wanted {
-			if hasWord(list, string(c)) {
-				return true
-			}
+		if slices.ContainsFunc(left, func(c Controller) bool { return hasWord(list, string(c)) }) {
+			return true
 		}
 	}
 	return false

@@ -62,8 +62,8 @@ func (h *here) dead(o owner) bool {
 	if o.spaces != h.owner.spaces || h.owner.spaces == 0 || o == h.owner {
 		return false
 	}
-	if err := unix.Kill(o.pid, 0); err != nil {
-		return err == unix.ESRCH
+	if unix.Kill(o.pid, 0) == unix.ESRCH {
+		return true
 	}
 	_, start, ok := h.process(o.pid)
 	return ok && start != o.start

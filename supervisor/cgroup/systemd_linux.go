@@ -1,7 +1,6 @@
 package cgroup
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -38,13 +37,13 @@ func (h *here) makeScope(s site, o *Options) (*Group, *Error) {
 	if e != nil {
 		return nil, e
 	}
-	defer m.Close()
+	defer m.close()
 	anchor := o.Anchor()
 	if anchor <= 0 {
 		return nil, &Error{Source: s.source, Kind: NoSystemd, Why: "a scope can't be made without a process"}
 	}
 	unit := "confine-" + strconv.Itoa(h.owner.pid) + "-" + strconv.FormatUint(uint64(rand.Uint32()), 16) + ".scope"
-	if e := m.start(unit, anchor, until); e != nil {
+	if e := m.start(unit, anchor); e != nil {
 		e.Source = s.source
 		return nil, e
 	}
@@ -182,7 +181,7 @@ func (h *here) dial(source Source, until time.Time) (*manager, *Error) {
 }
 
 // start starts the scope, and waits until the job is done.
-func (m *manager) start(unit string, anchor int, until time.Time) *Error {
+func (m *manager) start(unit string, anchor int) *Error {
 	const call = "StartTransientUnit"
 	jobs := m.jobs()
 	properties := []property{
@@ -191,29 +190,20 @@ func (m *manager) start(unit string, anchor int, until time.Time) *Error {
 		{"PIDs", dbus.MakeVariant([]uint32{uint32(anchor)})},
 		{"CollectMode", dbus.MakeVariant("inactive-or-failed")},
 	}
-	if err := m.call(until, call, unit, "fail", properties, []auxiliary{}); err != nil {
+	if err := m.call(call, unit, "fail", properties, []auxiliary{}); err != nil {
 		return refusal(call, unit, err)
 	}
-	late := time.NewTimer(time.Until(until))
-	defer late.Stop()
-	for {
-		select {
-		case s, open := <-jobs:
-			if !open {
-				return &Error{Kind: NoSystemd, Op: call, Path: unit, Errno: unix.ECONNRESET}
-			}
-			// JobRemoved(id, job, unit, result)
-			if s.Name != managerInterface+".JobRemoved" || len(s.Body) != 4 || s.Body[2] != unit {
-				continue
-			}
-			if result, _ := s.Body[3].(string); result != "done" {
-				return &Error{Kind: NoSystemd, Op: call, Path: unit, Why: "the job ended as " + strconv.Quote(result)}
-			}
-			return nil
-		case <-late.C:
-			return &Error{Kind: TimedOut, Op: call, Path: unit, Errno: unix.ETIMEDOUT}
+	for s := range jobs { // until it is closed, at the deadline or by systemd
+		// JobRemoved(id, job, unit, result)
+		if s.Name != managerInterface+".JobRemoved" || len(s.Body) != 4 || s.Body[2] != unit {
+			continue
 		}
+		if result, _ := s.Body[3].(string); result != "done" {
+			return &Error{Kind: NoSystemd, Op: call, Path: unit, Why: "the job ended as " + strconv.Quote(result)}
+		}
+		return nil
 	}
+	return refusal(call, unit, m.late(unix.ECONNRESET))
 }
 
 func refusal(call, unit string, err error) *Error {
@@ -225,8 +215,7 @@ func refusal(call, unit string, err error) *Error {
 		if strings.HasSuffix(refused.Name, ".AccessDenied") || strings.HasSuffix(refused.Name, ".InteractiveAuthorizationRequired") {
 			e.Kind = Denied
 		}
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
-		e.Kind, e.Errno, e.Why = TimedOut, unix.ETIMEDOUT, ""
+	case e.Kind == TimedOut:
 	default:
 		e.Kind = NoSystemd
 	}
