@@ -17,11 +17,9 @@ import (
 	_ "github.com/confine-run/confine/child/early" // a __child never gets any further
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/cli"
-	"github.com/confine-run/confine/internal/host"
 )
 
 func main() {
-	confine.Init()   // the inside, in a build without package early
-	host.ProbeMain() // a throw-away process of doctor's never gets any further
+	confine.Init() // the inside, in a build without package early; and throw-away probes
 	os.Exit(cli.Main(cli.Confined()))
 }

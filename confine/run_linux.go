@@ -30,6 +30,7 @@ func Init() {
 		runtime.LockOSThread()
 		child.Main()
 	}
+	host.ProbeMain() // NewPlan asks what the host can do in throw-away processes, too
 }
 
 // Execute plans and carries out, at the same time as far as that goes: the child
