@@ -2,7 +2,6 @@ package confine
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
@@ -133,9 +132,8 @@ func (g *groups) enter(l map[status.Capability]status.Enforcement, p *planner) {
 		e.Effective, e.FallbackReason = false, status.CgroupNotDelegated
 		l[status.Cgroup] = e
 	case g.err != nil:
-		// Where each source says why, the report would differ from run to run by the
-		// paths that are in it.
-		why, _, _ := strings.Cut(g.err.Error(), "; ")
-		l[status.Cgroup] = status.Enforcement{Requested: "any", Mechanism: "none", Details: why, FallbackReason: status.CgroupNotDelegated}
+		// Not which call was refused: looking and trying find out by different ones.
+		l[status.Cgroup] = status.Enforcement{Requested: "any", Mechanism: "none",
+			Details: "there is none that this user may write, or get from systemd", FallbackReason: status.CgroupNotDelegated}
 	}
 }

@@ -215,7 +215,8 @@ func (f *faults) judge(bad fault, err error, out []byte, errs string) {
 	}
 	said := string(out)
 	ran := strings.Contains(said, "ran")
-	if r.Enforced[status.Filesystem].FallbackReason == status.ProcMasked {
+	// An init that ends in the middle has no command line any more.
+	if r.Enforced[status.Filesystem].FallbackReason == status.ProcMasked || r.Status == status.InternalError {
 		said = procOfCaller.ReplaceAllString(said, "")
 	}
 	if strings.Contains(said, "wrong:") {
