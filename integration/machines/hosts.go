@@ -16,17 +16,19 @@ type machine struct {
 	cgroups  orders.Hierarchy
 	sysctls  map[string]string
 	cpus     int        // 0: one
-	leaveOut [][]string // scripts
+	scripts  [][]string // sets of them
 }
 
-// Scripts that are left out, by reason.
+// The scripts of the proofs, in sets: all of them on every machine would take
+// too long.
 var (
-	// Too quick for tasks to be counted by samples, where the CPU is emulated.
-	sampled = []string{"limits_tasks"}
-	// The kernel decides alone, and on another machine it has.
-	asBefore = []string{"filesystem_outside", "limits_descriptors", "limits_disk", "limits_file_size", "limits_output",
-		"network_none", "stop_signals", "syscalls"}
-	// One CPU is no limit to one CPU.
+	// What is counted over all processes: by cgroups, or without them.
+	tree = []string{"stop_survivors", "limits_cpu", "limits_cpu_rate", "limits_memory", "limits_tasks"}
+	// What can't be seen, reached, or done.
+	walls = []string{"filesystem_outside", "network_none", "syscalls", "privileges"}
+	// What the kernel holds for each process alike, and what confine itself does.
+	single = []string{"stop_signals", "limits_descriptors", "limits_disk", "limits_file_size", "limits_output"}
+	// One CPU would be no limit to one CPU.
 	severalCPUs = []string{"limits_cpus"}
 )
 
@@ -35,31 +37,42 @@ var (
 const limit = 10 * time.Minute
 
 var machines = []machine{
-	{name: "v2-root", kernel: "6.12", place: orders.Plain, cgroups: orders.Unified, cpus: 2, leaveOut: [][]string{sampled},
-		what: "cgroup v2, nothing that manages it, as root"},
+	{name: "v2-root", kernel: "6.12", place: orders.Plain, cgroups: orders.Unified, cpus: 2,
+		what:    "cgroup v2, nothing that manages it, as root",
+		scripts: [][]string{tree, walls, single, severalCPUs}},
 	{name: "systemd-user", kernel: "6.12", place: orders.Session, user: true,
-		what: "cgroup v2, systemd, as an ordinary user in a delegated cgroup"},
-	{name: "systemd-root", kernel: "6.12", place: orders.Service, leaveOut: [][]string{sampled, asBefore},
-		what: "cgroup v2, systemd, as root in a service"},
-	{name: "newer", kernel: "6.18", place: orders.Plain, cgroups: orders.Unified,
-		what: "a newer kernel, as root"},
+		what:    "cgroup v2, systemd, as an ordinary user in a delegated cgroup",
+		scripts: [][]string{tree}},
+	{name: "systemd-root", kernel: "6.12", place: orders.Service,
+		what:    "cgroup v2, systemd, as root in a service",
+		scripts: [][]string{tree}},
+	{name: "hybrid", kernel: "6.1", place: orders.Plain, cgroups: orders.Hybrid,
+		what:    "cgroup v1, with v2 beside it for processes only, as root",
+		scripts: [][]string{tree}},
+	{name: "newer", kernel: "6.18", place: orders.Plain, user: true, cgroups: orders.Unified,
+		what:    "a newer kernel, as an ordinary user, no cgroup delegated",
+		scripts: [][]string{{"filesystem_outside", "network_none", "limits_tasks"}}},
 	{name: "older", kernel: "6.1", place: orders.Plain, user: true, cgroups: orders.Unified,
-		what: "an older kernel, as an ordinary user, no cgroup delegated"},
-	{name: "oldest", kernel: "5.10", place: orders.Plain, user: true, cgroups: orders.Unified, leaveOut: [][]string{sampled},
-		what: "the oldest kernel that Debian has, as an ordinary user, no cgroup delegated"},
-	{name: "hybrid", kernel: "6.1", place: orders.Plain, cgroups: orders.Hybrid, leaveOut: [][]string{sampled, asBefore},
-		what: "cgroup v1, with v2 beside it for processes only, as root"},
+		what:    "an older kernel, as an ordinary user, no cgroup delegated",
+		scripts: [][]string{tree, {"filesystem_outside", "privileges"}}},
+	{name: "oldest", kernel: "5.10", place: orders.Plain, user: true, cgroups: orders.Unified,
+		what:    "the oldest kernel that Debian has, as an ordinary user, no cgroup delegated",
+		scripts: [][]string{tree, walls}},
 	{name: "no-userns-root", kernel: "6.12", place: orders.Plain, cgroups: orders.Unified,
 		sysctls: map[string]string{"user.max_user_namespaces": "0"},
-		what:    "`user.max_user_namespaces=0`, as root"},
+		what:    "`user.max_user_namespaces=0`, as root",
+		scripts: [][]string{{"stop_survivors"}, walls}},
 	{name: "no-userns-user", kernel: "6.12", place: orders.Plain, user: true, cgroups: orders.Unified,
 		sysctls: map[string]string{"user.max_user_namespaces": "0"},
-		what:    "`user.max_user_namespaces=0`, as an ordinary user"},
+		what:    "`user.max_user_namespaces=0`, as an ordinary user",
+		scripts: [][]string{tree, walls, {"limits_descriptors", "limits_disk", "limits_file_size"}}},
 	{name: "no-clone-user", kernel: "6.1", place: orders.Plain, user: true, cgroups: orders.Unified,
 		sysctls: map[string]string{"kernel.unprivileged_userns_clone": "0"},
-		what:    "`kernel.unprivileged_userns_clone=0`, as an ordinary user"},
+		what:    "`kernel.unprivileged_userns_clone=0`, as an ordinary user",
+		scripts: [][]string{{"stop_survivors", "filesystem_outside", "privileges"}}},
 	{name: "container", kernel: "6.12", place: orders.Container, cgroups: orders.Unified,
-		what: "a container as Docker starts it, its seccomp profile and capabilities, no user namespace, as its root"},
+		what:    "a container as Docker starts it, its seccomp profile and capabilities, no user namespace, as its root",
+		scripts: [][]string{tree, walls, {"limits_descriptors", "limits_disk", "limits_file_size"}}},
 }
 
 // kernel is a series of Debian's.

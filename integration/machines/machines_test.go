@@ -16,7 +16,7 @@ import (
 )
 
 func TestTheTableNamesWhatIsThere(t *testing.T) {
-	seen := map[string]bool{}
+	seen, ranSomewhere := map[string]bool{}, map[string]bool{}
 	for i := range machines {
 		m := &machines[i]
 		if seen[m.name] || m.what == "" {
@@ -33,10 +33,14 @@ func TestTheTableNamesWhatIsThere(t *testing.T) {
 		if m.user != (m.place == orders.Session) && m.place != orders.Plain {
 			t.Errorf("%s: %s says whose it is", m.name, m.place)
 		}
-		for _, script := range slices.Concat(m.leaveOut...) {
-			if len(m.scripts()) == 0 || !slices.ContainsFunc(proofs, func(p proof) bool { return slices.Contains(p.scripts, script) }) {
-				t.Errorf("%s leaves out %s, which is no proof", m.name, script)
+		for _, script := range slices.Concat(m.scripts...) {
+			if !slices.ContainsFunc(proofs, func(p proof) bool { return slices.Contains(p.scripts, script) }) {
+				t.Errorf("%s runs %s, which proves nothing", m.name, script)
 			}
+			ranSomewhere[script] = true
+		}
+		if m.cpus < 2 && slices.Contains(slices.Concat(m.scripts...), severalCPUs[0]) {
+			t.Errorf("%s has one CPU", m.name)
 		}
 	}
 	for _, k := range kernels {
@@ -48,6 +52,9 @@ func TestTheTableNamesWhatIsThere(t *testing.T) {
 		for _, script := range p.scripts {
 			if _, err := os.Stat(filepath.Join("..", "testdata", script+".txtar")); err != nil {
 				t.Error(err)
+			}
+			if !ranSomewhere[script] {
+				t.Errorf("%s runs nowhere", script)
 			}
 		}
 	}

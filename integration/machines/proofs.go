@@ -1,8 +1,6 @@
 package main
 
 import (
-	"slices"
-
 	"github.com/confine-run/confine/integration/machines/orders"
 	"github.com/confine-run/confine/status"
 )
@@ -27,7 +25,7 @@ var proofs = []proof{
 	{status.CPURate, []string{"limits_cpu_rate"}},
 	{status.CPUs, []string{"limits_cpus"}},
 	{status.Memory, []string{"limits_memory"}},
-	{status.Tasks, []string{"limits_tasks", "limits_tasks_loop"}},
+	{status.Tasks, []string{"limits_tasks"}},
 	{status.FileDescriptors, []string{"limits_descriptors"}},
 	{status.FileSize, []string{"limits_file_size"}},
 	{status.Disk, []string{"limits_disk"}},
@@ -54,20 +52,4 @@ func ordersFor(m *machine, scripts []string) *orders.Orders {
 		o.UID = orders.UID
 	}
 	return o
-}
-
-// scripts are those of all proofs, but for what the machine leaves out.
-func (m *machine) scripts() (names []string) {
-	out := slices.Concat(m.leaveOut...)
-	if m.cpus < 2 {
-		out = append(out, severalCPUs...)
-	}
-	for _, p := range proofs {
-		for _, script := range p.scripts {
-			if !slices.Contains(names, script) && !slices.Contains(out, script) {
-				names = append(names, script)
-			}
-		}
-	}
-	return names
 }

@@ -20,7 +20,9 @@ import (
 
 // The ways to run a machine. Emulated CPUs take turns in one thread: with a thread
 // each, one now and then runs into what another is writing, where the kernel
-// patches its own code ("Oops: int3").
+// patches its own code ("Oops: int3"). Their clock counts instructions, four
+// nanoseconds each, and jumps where there is nothing to do: so the scripts, all of
+// which measure time, don't see how slow emulation is, nor what else the host does.
 var (
 	emulated = []string{"-accel", "tcg,thread=single,tb-size=256", "-icount", "shift=2,sleep=off", "-cpu", "max"}
 	virtual  = []string{"-accel", "kvm", "-cpu", "host"}

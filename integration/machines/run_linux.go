@@ -131,7 +131,7 @@ func (g *ground) all(ctx context.Context, list []*machine) ([]*result, error) {
 
 // one is a machine's result: from the cache, or by running it.
 func (g *ground) one(ctx context.Context, m *machine) (*result, error) {
-	scripts := m.scripts()
+	scripts := slices.Concat(m.scripts...)
 	if g.scripts != nil {
 		scripts = g.scripts
 	}
