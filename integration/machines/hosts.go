@@ -8,15 +8,15 @@ import (
 
 // machine is one host that confine is tried on.
 type machine struct {
-	name     string
-	what     string // for the document
-	kernel   string // of kernels
-	place    orders.Place
-	user     bool // the caller is an ordinary user
-	cgroups  orders.Hierarchy
-	sysctls  map[string]string
-	cpus     int        // 0: one
-	scripts  [][]string // sets of them
+	name    string
+	what    string // for the document
+	kernel  string // of kernels
+	place   orders.Place
+	user    bool // the caller is an ordinary user
+	cgroups orders.Hierarchy
+	sysctls map[string]string
+	cpus    int        // 0: one
+	scripts [][]string // sets of them
 }
 
 // The scripts of the proofs, in sets: all of them on every machine would take
