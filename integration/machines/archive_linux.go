@@ -19,8 +19,15 @@ import (
 // its own.
 type archive struct {
 	dir   string
+	sites map[bool]string    // for security, and for all the rest
 	found map[string]version // by pattern or name
 }
+
+// suite is a part of the archive.
+type suite string
+
+// security says that the suite has a site of its own.
+func (s suite) security() bool { return strings.HasSuffix(string(s), "-security") }
 
 // version is the highest one that there is of a package.
 type version struct{ Name, Version string }
@@ -31,20 +38,49 @@ const fresh = 24 * time.Hour
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 // source is a suite's line in a list of sources. An old suite isn't signed anew any more.
-func source(suite string) string {
-	return "deb [signed-by=" + keyring + " check-valid-until=no] " + suite
+func (a *archive) source(s suite) string {
+	return "deb [signed-by=" + keyring + " check-valid-until=no] " + a.sites[s.security()] + " " + string(s) + " main"
+}
+
+// sitesOf finds Debian's sites among what apt has for its sources: a line each
+// of release and site.
+func sitesOf(sources string) (map[bool]string, error) {
+	sites := map[bool]string{}
+	for line := range strings.Lines(sources) {
+		release, site, _ := strings.Cut(strings.TrimSpace(line), " ")
+		codename, _, _ := strings.Cut(release, "-")
+		forSecurity := suite(release).security()
+		if _, ok := sites[forSecurity]; !ok && slices.Contains(suites, suite(codename)) {
+			sites[forSecurity] = site
+		}
+	}
+	if len(sites) != 2 {
+		return nil, unavailable{errors.New("apt's sources name no site of Debian's with its security updates")}
+	}
+	return sites, nil
 }
 
 func openArchive(c *cache) (*archive, error) {
 	if _, err := os.Stat(keyring); err != nil {
 		return nil, unavailable{fmt.Errorf("%w\nhint: apt-get install debian-archive-keyring", err)}
 	}
-	name, err := digest(suites, kernels, disk.packages)
+	a := &archive{found: map[string]version{}}
+	sources, err := output("", "apt-get", "indextargets", "--format", "$(RELEASE) $(SITE)", "Created-By: Packages")
+	if err != nil {
+		return nil, unavailable{err}
+	}
+	if a.sites, err = sitesOf(sources); err != nil {
+		return nil, err
+	}
+	var list strings.Builder
+	for _, s := range suites {
+		list.WriteString(a.source(s) + "\n")
+	}
+	name, err := digest(list.String(), kernels, disk.packages)
 	if err != nil {
 		return nil, err
 	}
-	a := &archive{found: map[string]version{}}
-	a.dir, err = c.get("apt", name, makeConfiguration)
+	a.dir, err = c.get("apt", name, func(dir string) error { return makeConfiguration(dir, list.String()) })
 	if err != nil {
 		return nil, err
 	}
@@ -109,16 +145,12 @@ func (a *archive) look() error {
 
 // makeConfiguration makes no mention of where it lies, because it is moved: the
 // directories are said on the command line.
-func makeConfiguration(dir string) error {
+func makeConfiguration(dir, list string) error {
 	var errs []error
 	for _, sub := range []string{"state/lists/partial", "cache/archives/partial"} {
 		errs = append(errs, os.MkdirAll(filepath.Join(dir, sub), 0o755))
 	}
-	var list strings.Builder
-	for _, suite := range suites {
-		list.WriteString(source(suite) + "\n")
-	}
-	return errors.Join(append(errs, os.WriteFile(filepath.Join(dir, "sources.list"), []byte(list.String()), 0o644))...)
+	return errors.Join(append(errs, os.WriteFile(filepath.Join(dir, "sources.list"), []byte(list), 0o644))...)
 }
 
 // apt runs one of apt's programs.

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -15,6 +16,27 @@ func TestTheNewestKernelIsTheOneWithTheHighestNumbers(t *testing.T) {
 	}
 	if got, err := newest(names, `^linux-image-6\.2\.`); err == nil {
 		t.Errorf("%q is of another series", got)
+	}
+}
+
+func TestTheSitesAreThoseOfThisHostsApt(t *testing.T) {
+	sources := "nodistro https://other.example/x\nbookworm http://a.example/debian\nbookworm-updates http://b.example/debian\n" +
+		"bookworm-security http://a.example/debian-security\n"
+	sites, err := sitesOf(sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &archive{sites: sites}
+	for s, want := range map[suite]string{
+		"trixie-backports":  " http://a.example/debian trixie-backports main",
+		"bookworm-security": " http://a.example/debian-security bookworm-security main",
+	} {
+		if got := a.source(s); !strings.HasSuffix(got, want) {
+			t.Errorf("%q, not %q", got, want)
+		}
+	}
+	if sites, err := sitesOf("noble http://other.example/ubuntu\nnoble-security http://other.example/ubuntu\n"); err == nil {
+		t.Errorf("%v are not Debian's", sites)
 	}
 }
 

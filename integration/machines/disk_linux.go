@@ -12,7 +12,7 @@ func makeDisk(c *cache, a *archive) (path string, err error) {
 	for _, name := range disk.packages {
 		versions = append(versions, a.found[name])
 	}
-	name, err := digest(disk.suite, disk.sources, disk.packages, disk.hooks, versions)
+	name, err := digest(disk.release, disk.suites, disk.packages, disk.hooks, versions)
 	if err != nil {
 		return "", err
 	}
@@ -24,9 +24,9 @@ func makeDisk(c *cache, a *archive) (path string, err error) {
 		for _, h := range disk.hooks {
 			args = append(args, "--customize-hook="+h)
 		}
-		args = append(args, disk.suite, path)
-		for _, s := range disk.sources {
-			args = append(args, source(s))
+		args = append(args, disk.release, path)
+		for _, s := range disk.suites {
+			args = append(args, a.source(s))
 		}
 		cmd := exec.Command("mmdebstrap", args...)
 		cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=0")

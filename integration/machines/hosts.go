@@ -95,19 +95,19 @@ var modules = []string{
 	"overlay", // no ordinary user's mount loads it
 }
 
-// suites are what the kernels and the disk come from.
-var suites = []string{
-	"http://deb.debian.org/debian bookworm main",
-	"http://deb.debian.org/debian-security bookworm-security main",
-	"http://deb.debian.org/debian bullseye main",
-	"http://deb.debian.org/debian trixie-backports main",
+// suites are what the kernels and the disk come from. Where they are to be had, the
+// sources of this host's apt say.
+var suites = []suite{
+	"bookworm", "bookworm-security",
+	"bullseye",
+	"trixie-backports",
 }
 
 // disk is the userland of all machines: what systemd needs to serve an ordinary
 // user, a container's runtime, and what the scripts call.
 var disk = recipe{
-	suite:    "bookworm",
-	sources:  suites[:2],
+	release:  "bookworm",
+	suites:   suites[:2],
 	packages: []string{"crun", "dbus", "dbus-user-session", "libpam-systemd", "procps", "systemd", "systemd-sysv"},
 	hooks: []string{
 		`chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 ` + orders.User,
@@ -120,8 +120,8 @@ var disk = recipe{
 
 // recipe is what mmdebstrap is told.
 type recipe struct {
-	suite    string
-	sources  []string
+	release  string
+	suites   []suite
 	packages []string
 	hooks    []string
 }
