@@ -24,6 +24,7 @@ var processTries = map[string]try{
 	"ptrace":    {1, ptrace},    // PID
 	"peek":      {1, peek},      // PID: process_vm_readv
 	"pidfd":     {2, pidfd},     // PID FD: pidfd_getfd
+	"limit":     {1, limit},     // PID: prlimit64, of the files that it may open
 	"tree":      {2, grow},      // N SECONDS: N children at once, each sleeping; prints how many there were
 	"signalled": {3, signalled}, // SIGNAL,… WORD COMMAND…: sends them once it has written WORD
 	"bomb":      {2, bomb},      // N SECONDS: forks without pause, each child forking once more, N at most
@@ -129,6 +130,17 @@ func peek(args []string) error {
 			return nil
 		}
 		return err
+	})
+}
+
+func limit(args []string) error {
+	return withFD(args[0], func(pid int) error {
+		var is unix.Rlimit
+		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &is); err != nil {
+			return fmt.Errorf("%w: prlimit: %w", errBroken, err)
+		}
+		is.Cur--
+		return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &is, nil)
 	})
 }
 
