@@ -53,19 +53,21 @@ func NewPlan(policy *Policy, command *Command) (*Plan, error) {
 	if g != bare {
 		have = lookForGroup(policy)
 	}
-	return newPlan(policy, command, have, g, why)
+	return newPlan(policy, command, func() groups { return have }, g, why)
 }
 
-func newPlan(policy *Policy, command *Command, have groups, g ground, lowered denial) (*Plan, error) {
+// newPlan asks late what cgroups give: they are being made meanwhile.
+func newPlan(policy *Policy, command *Command, have func() groups, g ground, lowered denial) (*Plan, error) {
 	if err := command.fill(); err != nil {
 		return nil, err
 	}
-	p := &planner{policy: policy, command: command, host: host.Current(), groups: have, ground: g, lowered: lowered}
+	p := &planner{policy: policy, command: command, host: host.Current(), ground: g, lowered: lowered}
 	p.plan = &Plan{policy: policy, command: command}
 	for _, part := range []func() error{
 		p.identity,
 		p.namespaces,
 		p.filesystem,
+		func() error { p.groups = have(); return nil },
 		p.limits,
 		p.filter,
 		p.ledger,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"sync"
 	"syscall"
 
 	"github.com/confine-run/confine/child"
@@ -34,7 +35,7 @@ func Init() {
 }
 
 // Execute plans and carries out, at the same time as far as that goes: the child
-// is started while the plan is made, and does nothing until it has it. It returns
+// is started while the plan and the cgroup are made, and does nothing until it has them. It returns
 // when nothing of the run is left. planned, if not nil, is called with the plan
 // before anything else happens.
 //
@@ -64,20 +65,21 @@ func execute(ctx context.Context, policy *Policy, command *Command, io IO, plann
 	var p *Plan
 	var group *cgroup.Group
 	var err error
-	done, anchor := make(chan struct{}), make(chan int, 1)
-	go func() {
-		defer close(done)
-		var have groups
-		if g == bare {
-			have = noGroupOnBare(policy)
-		} else {
+	var both sync.WaitGroup
+	made, anchor := make(chan groups, 1), make(chan int, 1)
+	both.Go(func() {
+		have := noGroupOnBare(policy)
+		if g != bare {
 			group, have = makeGroup(policy, func() int { return <-anchor })
 		}
-		p, err = newPlan(policy, command, have, g, why)
-	}()
+		made <- have
+	})
+	both.Go(func() {
+		p, err = newPlan(policy, command, func() groups { return <-made }, g, why)
+	})
 	ready := supervisor.Prepare(g.namespaces(policy), command.TTY, io)
 	anchor <- ready.PID()
-	<-done
+	both.Wait()
 	if err != nil {
 		ready.Discard()
 		if group != nil {
