@@ -81,7 +81,23 @@ func (s *state) wait(target int) {
 	if linux.SendFrame(sock, m.Encode()) != nil {
 		s.tidy()
 	}
+	if s.plan.Linger {
+		linger()
+	}
 	exit(0)
+}
+
+// patience bounds how long an init waits for a supervisor that doesn't get its turn.
+const patience = 2000 // ms
+
+// linger waits until the outside has read what there is to be read.
+func linger() {
+	fds := []unix.PollFd{{Fd: sock, Events: unix.POLLRDHUP}}
+	for {
+		if _, err := unix.Poll(fds, patience); err != unix.EINTR {
+			return
+		}
+	}
 }
 
 // The handlers that are none.

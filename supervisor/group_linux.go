@@ -19,13 +19,20 @@ func (r *run) settle() {
 	if r.group == nil {
 		return
 	}
-	r.stat = r.group.Stat()
-	oom := r.group.KilledForMemory()
+	r.count()
 	if err := r.group.Remove(); err != nil && r.out.setup == nil {
 		r.out.setup = &SetupError{Step: "cgroup", Op: err.Error(), Errno: errnoOf(err)}
 	}
 	if r.targetStarted && r.plan.Held.Memory > 0 {
-		r.out.counted(&r.stat, oom, r.memoryReached())
+		r.out.counted(&r.stat, r.oomKilled, r.memoryReached())
+	}
+}
+
+// count reads the counters. Where they go with the init it is done before that
+// ends, and what is read then stays.
+func (r *run) count() {
+	if s := r.group.Stat(); s != (cgroup.Stat{}) {
+		r.stat, r.oomKilled = s, r.group.KilledForMemory()
 	}
 }
 

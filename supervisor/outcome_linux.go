@@ -91,7 +91,7 @@ func (o *outcome) verdict() verdict {
 		v.exitCode = o.exec.rc()
 	case limits[o.cause] != "":
 		v.status, v.reason = limits[o.cause], o.detail
-	case o.cause == status.CauseDisk:
+	case o.cause == status.CauseDisk || o.cause == status.CauseTasks:
 		v.status, v.signal, v.reason = status.KilledKill, syscall.SIGKILL, o.detail
 	case !o.waited && o.cause != "":
 		// We killed everything at once, on the caller's behalf.
@@ -141,6 +141,15 @@ func (o *outcome) signalVerdict(v *verdict) {
 		}
 	default:
 		v.status = status.KilledSignal
+	}
+}
+
+// tooMany is what the watchdog knows: that it killed the target as one of the
+// newest tasks, which is no guess about a SIGKILL.
+func (o *outcome) tooMany(limit int64) {
+	if o.cause == "" && o.waited && o.waitStatus.Signaled() && o.waitStatus.Signal() == syscall.SIGKILL {
+		o.cause = status.CauseTasks
+		o.detail = fmt.Sprintf("limit of %d tasks reached: the command was one too many", limit)
 	}
 }
 

@@ -31,6 +31,7 @@ func TestVerdict(t *testing.T) {
 			outcome{cause: status.CauseWall}, status.Timeout, status.CauseWall, 124},
 		{"CPU watchdog", outcome{cause: status.CauseCPUTree, waited: true, waitStatus: signaled(9)}, status.CPULimit, status.CauseCPUTree, 152},
 		{"memory watchdog", outcome{cause: status.CauseMemWatch, waited: true, waitStatus: signaled(9)}, status.MemLimit, status.CauseMemWatch, 137},
+		{"SIGKILL from our watchdog of tasks", outcome{cause: status.CauseTasks, waited: true, waitStatus: signaled(9)}, status.KilledKill, status.CauseTasks, 137},
 		{"SIGKILL from somebody", outcome{waited: true, waitStatus: signaled(9)}, status.KilledKill, status.CauseSignal, 137},
 		{"SIGTERM from somebody", outcome{waited: true, waitStatus: signaled(15)}, status.KilledTerm, status.CauseSignal, 143},
 		{"the caller's SIGTERM passed on", outcome{cause: status.CauseCaller, waited: true, waitStatus: signaled(15)}, status.KilledTerm, status.CauseCaller, 143},

@@ -36,8 +36,10 @@ type run struct {
 	watch *watch
 	group *cgroup.Group // or nil
 	stat  cgroup.Stat   // of the group, at the end
-	oom   <-chan struct{}
-	trees *disk.Watchdog
+	// oomKilled: the OOM killer came for the group's own limit.
+	oomKilled bool
+	oom       <-chan struct{}
+	trees     *disk.Watchdog
 
 	events <-chan event
 	wall   <-chan time.Time
@@ -161,6 +163,9 @@ func (r *run) do(ctx context.Context) {
 	r.child.reap()
 	swept := !r.child.bare || !r.child.alone || sweepOrphans()
 	if r.targetStarted {
+		if r.watch.tooMany() {
+			r.out.tooMany(r.plan.Watch.Tasks)
+		}
 		_ = unix.Close(r.target)
 	}
 	if r.ended.IsZero() {
@@ -294,6 +299,7 @@ func (r *run) hear(e event) {
 		r.out.exec = &execError{path: m.Path, errno: unix.Errno(m.Errno), lookup: m.Step == "lookup"}
 	case handoff.KindStarted:
 		r.targetStarted, r.target = true, e.pidfd
+		r.watch.started(int(m.PID), e.pidfd)
 		time.AfterFunc(head, linux.ForgetImage)
 		for _, n := range r.early {
 			r.send(n)
@@ -313,6 +319,10 @@ func (r *run) hear(e event) {
 		r.exited = *m
 		r.out.waited, r.out.waitStatus = true, syscall.WaitStatus(m.WaitStatus)
 		r.out.cpuUsed = time.Duration(m.UserUS+m.SystemUS) * time.Microsecond
+		if r.plan.Child.Linger {
+			r.count()
+			_ = unix.Shutdown(r.child.sock, unix.SHUT_WR)
+		}
 	}
 }
 

@@ -85,6 +85,7 @@ func (c *process) send(p *plan.Plan, group *cgroup.Group) *SetupError {
 		}
 		fds = append(fds, procs...)
 		p.Child.JoinProcs = uint8(len(procs))
+		p.Child.Linger = group.GoesWithInit()
 	}
 	err := linux.SendFrame(c.sock, handoff.EncodeChild(&p.Child), fds...)
 	if err == nil || err == unix.EPIPE || err == unix.ECONNRESET {

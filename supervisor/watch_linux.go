@@ -37,6 +37,8 @@ type watch struct {
 	metered, weighed chan struct{}
 
 	mu                               sync.Mutex
+	target                           int                        // as proc numbers it; guarded by mu
+	targetKilled                     bool                       // it was a task too many; guarded by mu
 	hitSet                           map[status.Capability]bool // guarded by mu
 	memoryNow, memoryPeak, tasksPeak int64                      // of the cgroup; guarded by mu
 }
@@ -104,6 +106,11 @@ func (w *watch) guard(limits tree.Limits) error {
 			detail: fmt.Sprintf("memory limit of %d bytes reached: %s (pid %d) held the most", w.plan.Memory, biggest.Name, biggest.PID)}
 	}
 	w.dog.OnTasks = func(int64) { w.note(status.Tasks) }
+	w.dog.OnKill = func(pid int) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.targetKilled = w.targetKilled || pid == w.target
+	}
 	return nil
 }
 
@@ -165,6 +172,30 @@ func (w *watch) close() {
 			_ = unix.Close(fd)
 		}
 	}
+}
+
+// started tells which process is the target: by its number inside, or for want of
+// a proc of the inside by the caller's.
+func (w *watch) started(inside, pidfd int) {
+	if w == nil || w.dog == nil {
+		return
+	}
+	if w.proc < 0 {
+		inside = pidOf(pidfd)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.target = inside
+}
+
+// tooMany says whether the target itself was killed as a task too many.
+func (w *watch) tooMany() bool {
+	if w == nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.targetKilled
 }
 
 // scratchUsed is what is in the scratch file system, which is memory.

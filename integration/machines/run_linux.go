@@ -122,6 +122,7 @@ func (g *ground) all(ctx context.Context, list []*machine) ([]*result, error) {
 			defer func() { <-free }()
 			if results[i], errs[i] = g.one(ctx, m); errs[i] != nil {
 				errs[i] = fmt.Errorf("%s: %w", m.name, errs[i])
+				fmt.Fprintf(os.Stderr, "machines: %s failed, see the end\n", m.name)
 			}
 		})
 	}

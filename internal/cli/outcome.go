@@ -59,6 +59,8 @@ func killed(r *status.Report) record {
 		return record{Msg: "ended by " + name + ", which confine was sent and passed on"}
 	case status.CauseDisk:
 		return record{Msg: "ended by " + name + ": more was written to writable trees than the limits on disk and files allow"}
+	case status.CauseTasks:
+		return record{Msg: "ended by " + name + ": the limit of tasks is held by killing the newest, and the command was one"}
 	case status.CauseContext:
 		return record{Msg: "ended by " + name + ", because the run was cancelled"}
 	}

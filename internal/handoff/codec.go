@@ -145,6 +145,7 @@ func (p *Child) code(c *codec) {
 	num(c, &p.ScratchInodes)
 	c.bool(&p.JoinDir)
 	num(c, &p.JoinProcs)
+	c.bool(&p.Linger)
 	list(c, &p.Rlimits, func(r *Rlimit) {
 		num(c, &r.Resource)
 		num(c, &r.Soft)

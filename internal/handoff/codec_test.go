@@ -17,7 +17,7 @@ func fullChild() *Child {
 			{Kind: MountBind, Dst: "/dev/null", Src: "/dev/null", Device: true},
 		},
 		ScratchSize: 1 << 40, ScratchInodes: 7,
-		JoinDir: true, JoinProcs: 3,
+		JoinDir: true, JoinProcs: 3, Linger: true,
 		Rlimits: []Rlimit{{Resource: 7, Soft: 1, Hard: ^uint64(0)}},
 		CPUs:    []uint32{0, 3}, PIDMax: 32,
 		Seccomp: []uint64{1, ^uint64(0)}, SeccompFlags: 1,

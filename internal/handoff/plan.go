@@ -25,6 +25,8 @@ type Child struct {
 	// directory of cgroup v2 if JoinDir, and then so many cgroup.procs, of all of them.
 	JoinDir   bool
 	JoinProcs uint8
+	// Linger: with the init goes what its cgroup counted, so it stays until that was read.
+	Linger bool
 
 	Rlimits []Rlimit
 	CPUs    []uint32 // sched_setaffinity

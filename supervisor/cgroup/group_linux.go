@@ -71,6 +71,10 @@ func (g *Group) reads(d *dir, tables ...[]reading) {
 // Source is where it came from.
 func (g *Group) Source() Source { return g.source }
 
+// GoesWithInit: systemd removes a scope, with what was counted in it, when its last
+// process ends, and that is the anchor.
+func (g *Group) GoesWithInit() bool { return g.source == SystemdUser || g.source == SystemdSystem }
+
 // Version is that of its hierarchies: 1 or 2.
 func (g *Group) Version() int { return g.version }
 

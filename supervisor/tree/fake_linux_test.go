@@ -256,12 +256,29 @@ func TestTheParentOfHoardedZombiesGoes(t *testing.T) {
 		f.put(stat{pid: pid, ppid: 3 - pid%2, state: 'Z'})
 	}
 	f.put(stat{pid: 17, ppid: 3, state: 'Z'})
-	if n, err := f.tree.Trim(7); n != 0 || err != nil {
-		t.Errorf("seven zombies: %d, %v", n, err)
+	if killed, err := f.tree.Trim(7); killed != nil || err != nil {
+		t.Errorf("seven zombies: %d, %v", killed, err)
 	}
 	_, err := f.tree.Trim(6)
 	if !errors.Is(err, unix.EBADF) || len(f.tree.doomed) != 1 || f.tree.doomed[0].pid != 3 {
 		t.Errorf("%v, %v", f.tree.doomed, err)
+	}
+}
+
+func TestAParentIsNotToBlameForTheDeadThatWeMade(t *testing.T) {
+	f := newFakeProc(t)
+	f.put(stat{pid: 2, ppid: 1})
+	for pid := int32(10); pid < 30; pid++ {
+		f.put(stat{pid: pid, ppid: 2, state: 'Z'})
+		f.tree.doomed = append(f.tree.doomed, identity{pid, int64(pid)})
+	}
+	if killed, err := f.tree.Trim(7); killed != nil || err != nil {
+		t.Errorf("%d, %v", killed, err)
+	}
+	f.tree.doomed = f.tree.doomed[:12]
+	_, err := f.tree.Trim(7)
+	if last := len(f.tree.doomed) - 1; !errors.Is(err, unix.EBADF) || f.tree.doomed[last].pid != 2 {
+		t.Errorf("of eight others: %v, %v", f.tree.doomed, err)
 	}
 }
 

@@ -165,10 +165,10 @@ type counting struct {
 	killed *atomic.Int64
 }
 
-func (c counting) Trim(limit int64) (int, error) {
-	n, err := c.governed.Trim(limit)
-	c.killed.Add(int64(n))
-	return n, err
+func (c counting) Trim(limit int64) ([]int, error) {
+	killed, err := c.governed.Trim(limit)
+	c.killed.Add(int64(len(killed)))
+	return killed, err
 }
 
 func TestTheNewestGoFirst(t *testing.T) {
@@ -177,19 +177,24 @@ func TestTheNewestGoFirst(t *testing.T) {
 	r.expect("ready")
 	r.until("ten", func(s Sample) bool { return s.Processes == 10 })
 	before := r.states()
-	if n, err := r.tree.Trim(10); n != 0 || err != nil {
-		t.Fatalf("at the limit: killed %d, %v", n, err)
+	if killed, err := r.tree.Trim(10); killed != nil || err != nil {
+		t.Fatalf("at the limit: killed %d, %v", killed, err)
 	}
-	n, err := r.tree.Trim(7)
-	if n != 3 || err != nil {
-		t.Fatalf("killed %d, %v", n, err)
+	killed, err := r.tree.Trim(7)
+	if len(killed) != 3 || err != nil {
+		t.Fatalf("killed %d, %v", killed, err)
 	}
-	if n, err := r.tree.Trim(7); n != 0 || err != nil {
-		t.Errorf("and then %d, %v", n, err)
+	if again, err := r.tree.Trim(7); again != nil || err != nil {
+		t.Errorf("and then %d, %v", again, err)
 	}
 	r.until("seven", func(s Sample) bool { return s.Live() == 7 })
 	pids := slices.Sorted(maps.Keys(before)) // in the order of their start
 	now := r.states()
+	for _, pid := range killed {
+		if !slices.Contains(pids[7:], int32(pid)) {
+			t.Errorf("said to have killed %d, the newest are %d", killed, pids[7:])
+		}
+	}
 	for i, pid := range pids {
 		if state, there := now[pid]; (i >= 7) != (!there || state == 'Z') {
 			t.Errorf("number %d of 10 is %q", i+1, state)

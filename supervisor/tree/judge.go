@@ -57,7 +57,12 @@ func (w *Watchdog) trim(s *Sample) (err error) {
 	rounds := func(n int) (settled bool, err error) {
 		for range n {
 			killed, err := w.tree.Trim(w.Limits.Tasks)
-			if err != nil || killed == 0 {
+			for _, pid := range killed {
+				if w.OnKill != nil {
+					w.OnKill(pid)
+				}
+			}
+			if err != nil || killed == nil {
 				return true, err
 			}
 			hit = true

@@ -6,15 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// forgiven is how many zombies may be there that we made, by killing, and whose
+// parent takes its time.
+const forgiven = 1000
+
 // Trim kills the newest processes until the living have no more than limit
-// threads, and says how many it killed. A process that has more than that by
+// threads, and says which it killed. A process that has more than that by
 // itself goes first, so that nobody else pays for it.
 //
 // Zombies can't be killed. When a parent hoards so many that they alone are more
 // than the limit, it goes.
-func (t *Tree) Trim(limit int64) (killed int, err error) {
+func (t *Tree) Trim(limit int64) (killed []int, err error) {
 	if err := t.refresh(); err != nil {
-		return 0, err
+		return nil, err
 	}
 	live, zombies := t.census()
 	t.byAge()
@@ -30,30 +34,34 @@ func (t *Tree) Trim(limit int64) (killed int, err error) {
 			if err := t.kill(p); err != nil {
 				return killed, err
 			}
-			killed++
+			killed = append(killed, int(p.pid))
 			live -= max(p.threads, 1)
 		}
 	}
-	if killed > 0 || zombies <= limit {
+	if killed != nil || zombies <= limit {
 		return killed, nil
 	}
 	if hoarder := t.hoarder(); hoarder != nil {
-		return 1, t.kill(hoarder)
+		return []int{int(hoarder.pid)}, t.kill(hoarder)
 	}
-	return 0, nil
+	return nil, nil
 }
 
 // census counts the threads of the living and the zombies, and forgets who
 // was doomed and is gone. Who has been killed but has not died yet counts as
-// neither: else somebody else would be killed in its place.
+// neither: else somebody else would be killed in its place. Nor do a number of
+// those that died of it: their parent could not know.
 func (t *Tree) census() (live, zombies int64) {
 	t.doomed = slices.DeleteFunc(t.doomed, func(id identity) bool {
 		p := find(t.cur, id.pid)
 		return p == nil || p.start != id.start
 	})
+	forgive := forgiven
 	for i := range t.cur {
 		switch p := &t.cur[i]; {
 		case p.root:
+		case p.dead() && forgive > 0 && t.isDoomed(p):
+			forgive--
 		case p.dead():
 			zombies++
 		case !t.isDoomed(p):

@@ -14,7 +14,7 @@ type governed interface {
 	Biggest() Process
 	Stop() error
 	Continue() error
-	Trim(limit int64) (killed int, err error)
+	Trim(limit int64) (killed []int, err error)
 }
 
 // Watchdog holds a tree to limits that no kernel holds it to. Make it with
@@ -34,6 +34,8 @@ type Watchdog struct {
 	// OnTasks comes after the newest were killed. The run may go on, and so does
 	// the watchdog.
 	OnTasks func(count int64)
+	// OnKill comes for each process that was killed for that, as often as it takes.
+	OnKill func(pid int)
 
 	tree governed
 	now  func() time.Time

@@ -43,14 +43,14 @@ func (f *fakeTree) Sample(n Need) (Sample, error) {
 func (f *fakeTree) Biggest() Process { return Process{PID: 7, Name: "big"} }
 func (f *fakeTree) Stop() error      { f.done = append(f.done, "stop"); return f.stopErr }
 func (f *fakeTree) Continue() error  { f.done = append(f.done, "continue"); return nil }
-func (f *fakeTree) Trim(limit int64) (int, error) {
+func (f *fakeTree) Trim(limit int64) ([]int, error) {
 	f.done = append(f.done, fmt.Sprint("trim ", limit))
 	if len(f.trims) == 0 {
-		return 0, nil
+		return nil, nil
 	}
-	n := f.trims[0]
+	killed := make([]int, f.trims[0])
 	f.trims = f.trims[1:]
-	return n, nil
+	return killed, nil
 }
 
 type watched struct {
