@@ -19,7 +19,9 @@ func (r *run) settle() {
 	if r.group == nil {
 		return
 	}
-	r.count()
+	if !r.counted {
+		r.count()
+	}
 	if err := r.group.Remove(); err != nil && r.out.setup == nil {
 		r.out.setup = &SetupError{Step: "cgroup", Op: err.Error(), Errno: errnoOf(err)}
 	}
@@ -28,12 +30,10 @@ func (r *run) settle() {
 	}
 }
 
-// count reads the counters. Where they go with the init it is done before that
-// ends, and what is read then stays.
+// count reads the counters, once: of a systemd scope before the init ends. Then
+// systemd takes it down bit by bit, and some counters are gone before others.
 func (r *run) count() {
-	if s := r.group.Stat(); s != (cgroup.Stat{}) {
-		r.stat, r.oomKilled = s, r.group.KilledForMemory()
-	}
+	r.stat, r.oomKilled, r.counted = r.group.Stat(), r.group.KilledForMemory(), true
 }
 
 // memoryReached says who was killed, as far as the kernel tells.

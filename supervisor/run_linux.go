@@ -37,9 +37,9 @@ type run struct {
 	group *cgroup.Group // or nil
 	stat  cgroup.Stat   // of the group, at the end
 	// oomKilled: the OOM killer came for the group's own limit.
-	oomKilled bool
-	oom       <-chan struct{}
-	trees     *disk.Watchdog
+	oomKilled, counted bool
+	oom                <-chan struct{}
+	trees              *disk.Watchdog
 
 	events <-chan event
 	wall   <-chan time.Time
