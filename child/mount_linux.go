@@ -118,6 +118,7 @@ func (s *state) overlay(m *handoff.Mount) error {
 	if err := unix.Fstat(lower, &st); err != nil {
 		return fault("fstat", m.Src, err)
 	}
+	upper := handoff.Upper{Dst: m.Dst, Part: uint32(s.scratch.next)}
 	fd, err := s.newOverlay(lower, st.Mode&0o7777)
 	if err != nil {
 		f, ok := err.(*failure)
@@ -132,6 +133,7 @@ func (s *state) overlay(m *handoff.Mount) error {
 	if err := s.own(fd, m.Dst); err != nil {
 		return err
 	}
+	s.uppers = append(s.uppers, upper)
 	return s.attachAt(fd, m.Dst, true)
 }
 
@@ -140,6 +142,7 @@ func overlayUnsupported(errno unix.Errno) bool {
 	return errno == unix.ENODEV || errno == unix.EPERM || errno == unix.EINVAL || errno == unix.EACCES
 }
 
+// newOverlay takes the next two parts of the scratch file system, the upper directory first.
 func (s *state) newOverlay(lower int, mode uint32) (fd int, err error) {
 	upper, err := s.scratch.part(mode)
 	if err != nil {

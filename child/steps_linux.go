@@ -28,6 +28,7 @@ type state struct {
 	ttyFD   int // slave, ours to hand the foreground on
 	pidFDs  [2]int
 	skipped []uint32
+	uppers  []handoff.Upper
 
 	fellBack handoff.Fallbacks
 }
@@ -77,6 +78,7 @@ func (s *state) ready() error {
 		Kind:       handoff.KindReady,
 		Skipped:    s.skipped,
 		Fallbacks:  s.fellBack,
+		Uppers:     s.uppers,
 		HasProc:    s.procFD >= 0,
 		HasScratch: s.scratch.fd >= 0,
 		HasPTY:     s.ptyFD >= 0,

@@ -6,7 +6,7 @@ type Kind uint8
 const (
 	KindPlan       Kind = iota + 1 // in: Child
 	KindSetupError                 // out: Step, Op, Path, Errno
-	KindReady                      // out: Skipped, Fallbacks; descriptors: roots of proc and scratch, pty master
+	KindReady                      // out: Skipped, Fallbacks, Uppers; descriptors: roots of proc and scratch, pty master
 	KindExecError                  // out: Step, Errno
 	KindStarted                    // out: PID, as seen inside; descriptor: its pidfd
 	KindStopped                    // out: Number, the signal that stopped the target
@@ -25,6 +25,7 @@ type Message struct {
 
 	Skipped   []uint32 // indices of optional mounts that were left out
 	Fallbacks Fallbacks
+	Uppers    []Upper
 
 	HasProc, HasScratch, HasPTY, HasPIDFD bool // which descriptors come with it, in this order
 
@@ -36,6 +37,12 @@ type Message struct {
 	Switches   int64 // of context
 	ReadBytes  int64 // from storage
 	WriteBytes int64 // to storage
+}
+
+// Upper is where an overlay keeps what is written to it.
+type Upper struct {
+	Dst  string // of the mount
+	Part uint32 // the name of a directory in the root of scratch
 }
 
 // Fallbacks are the planned, weaker mechanisms that the kernel made the child take.
@@ -57,6 +64,10 @@ func (m *Message) code(c *codec) {
 	num(c, &m.PID)
 	list(c, &m.Skipped, func(n *uint32) { num(c, n) })
 	m.Fallbacks.code(c)
+	list(c, &m.Uppers, func(u *Upper) {
+		c.str(&u.Dst)
+		num(c, &u.Part)
+	})
 	c.bool(&m.HasProc)
 	c.bool(&m.HasScratch)
 	c.bool(&m.HasPTY)
