@@ -1,0 +1,24 @@
+//go:build !linux
+
+package changes
+
+import "io"
+
+// Store keeps runs. There is none here.
+type Store struct{}
+
+// Run is a kept run.
+type Run struct{ m *manifest }
+
+func Read(Tree, Limits) (*Set, error)                        { return nil, ErrNotSupported }
+func OpenStore(string) (*Store, error)                       { return nil, ErrNotSupported }
+func (*Store) Close() error                                  { return nil }
+func (*Store) Keep(Keeping) (string, error)                  { return "", ErrNotSupported }
+func (*Store) List() ([]Info, error)                         { return nil, ErrNotSupported }
+func (*Store) Latest() (*Run, error)                         { return nil, ErrNotSupported }
+func (*Store) Open(string) (*Run, error)                     { return nil, ErrNotSupported }
+func (*Store) Discard(string, ...string) (int, error)        { return 0, ErrNotSupported }
+func (*Store) Recover() error                                { return ErrNotSupported }
+func (*Store) Apply(*Run, []string, Options) (Result, error) { return Result{}, ErrNotSupported }
+func (*Run) Close() error                                    { return nil }
+func Diff(io.Writer, *Run, []string, DiffOptions) error      { return ErrNotSupported }

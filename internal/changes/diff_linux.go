@@ -1,0 +1,200 @@
+package changes
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"golang.org/x/sys/unix"
+)
+
+// Diff writes the changes at and below paths, all without paths. A patch is against
+// what the real tree has at this moment.
+func Diff(w io.Writer, r *Run, paths []string, o DiffOptions) error {
+	all, err := r.shown(paths)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return r.writeJSON(w, all)
+	}
+	if !o.Patch {
+		for _, e := range all {
+			if _, err := fmt.Fprintln(w, r.line(e)); err != nil {
+				return err
+			}
+		}
+		if n := r.Truncated(); n > 0 {
+			_, err = fmt.Fprintf(w, "… and at least %d more that were not kept\n", n)
+		}
+		return err
+	}
+	p := &patcher{run: r, options: o.orDefault(), roots: make([]int, len(r.m.Trees))}
+	defer p.close()
+	if err := p.open(); err != nil {
+		return err
+	}
+	left := p.options.Total
+	for i, e := range all {
+		text, err := p.one(e)
+		if err != nil {
+			return err
+		}
+		if left -= int64(len(text)); left < 0 {
+			_, err := fmt.Fprintf(w, "… and %d more\n", len(all)-i)
+			return err
+		}
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type patcher struct {
+	run     *Run
+	options DiffOptions
+	roots   []int
+	blobs   int
+}
+
+func (p *patcher) open() error {
+	for i := range p.roots {
+		p.roots[i] = -1
+	}
+	var err error
+	if p.blobs, err = unix.Openat(p.run.fd, blobsName, dirFlags|unix.O_CLOEXEC, 0); err != nil {
+		return failed("open", p.run.path+"/"+blobsName, err)
+	}
+	for i, t := range p.run.m.Trees {
+		if p.roots[i], err = openTree(t.Path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *patcher) close() {
+	for _, fd := range append(p.roots, p.blobs) {
+		if fd > 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// side is one side of a change: its text, or why there is none.
+type side struct {
+	text   []byte
+	exists bool
+	why    string
+}
+
+func (p *patcher) one(e *Entry) ([]byte, error) {
+	var out bytes.Buffer
+	fmt.Fprintln(&out, p.run.line(e))
+	if e.Kind == ModeOnly || e.Type != File && e.Was != File {
+		return out.Bytes(), nil
+	}
+	old, err := p.real(e)
+	if err != nil {
+		return nil, failed("read", p.run.m.Trees[e.Tree].Path+"/"+e.Path, err)
+	}
+	new := side{}
+	if e.now() == File {
+		if new, err = p.blob(e); err != nil {
+			return nil, failed("read", p.run.path+"/"+blobsName+"/"+e.Blob, err)
+		}
+	}
+	title := p.run.title(e)
+	from, to := "/dev/null", "/dev/null"
+	if old.exists {
+		from = Quote(join2("a", e.Path))
+	}
+	if new.exists {
+		to = Quote(join2("b", e.Path))
+	}
+	why := old.why
+	if why == "" {
+		why = new.why
+	}
+	switch {
+	case why != "":
+		fmt.Fprintf(&out, "%s: %s\n", Quote(title), why)
+	case isBinary(old.text) || isBinary(new.text):
+		if !bytes.Equal(old.text, new.text) {
+			fmt.Fprintf(&out, "Binary files %s and %s differ\n", from, to)
+		}
+	default:
+		out.Write(printable(diff.Diff(from, old.text, to, new.text)))
+	}
+	return out.Bytes(), nil
+}
+
+// real is what the tree has. What isn't a regular file is nothing.
+func (p *patcher) real(e *Entry) (side, error) {
+	at, name := split(e.Path)
+	dir, err := openBeneath(p.roots[e.Tree], at, dirFlags)
+	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
+		return side{}, nil
+	}
+	if err != nil {
+		return side{}, err
+	}
+	defer unix.Close(dir)
+	n, err := statAt(dir, name)
+	if err != nil || n.typ != File {
+		return side{}, err
+	}
+	fd, err := openFile(dir, name)
+	switch err {
+	case nil:
+	case unix.EACCES:
+		return side{exists: true, why: "the real file can't be read"}, nil
+	case unix.ENOENT, unix.ESTALE:
+		return side{}, nil
+	default:
+		return side{}, err
+	}
+	return p.read(fd)
+}
+
+func (p *patcher) blob(e *Entry) (side, error) {
+	if e.Unkept != "" {
+		return side{exists: true, why: e.Unkept}, nil
+	}
+	fd, err := openFile(p.blobs, e.Blob)
+	if err != nil {
+		return side{}, err
+	}
+	return p.read(fd)
+}
+
+func (p *patcher) read(fd int) (side, error) {
+	defer unix.Close(fd)
+	n, err := statFD(fd)
+	if err != nil {
+		return side{}, err
+	}
+	if n.size > p.options.Largest {
+		return side{exists: true, why: fmt.Sprintf("%d bytes, more than a patch shows", n.size)}, nil
+	}
+	text := make([]byte, 0, n.size)
+	for int64(len(text)) < n.size {
+		m, err := unix.Pread(fd, text[len(text):n.size], int64(len(text)))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return side{}, err
+		}
+		if m == 0 {
+			break
+		}
+		text = text[:len(text)+m]
+	}
+	return side{text: text, exists: true}, nil
+}
+
+// isBinary: as git tells it.
+func isBinary(text []byte) bool { return bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0 }

@@ -1,0 +1,244 @@
+package changes
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// beneath is how every path below a tree is resolved.
+const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+
+// openBeneath opens path below dir; "" is dir itself.
+func openBeneath(dir int, path string, flags int) (int, error) {
+	if path == "" {
+		path = "."
+	}
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC | unix.O_NOCTTY), Resolve: beneath}
+	if flags&unix.O_PATH != 0 {
+		how.Flags &^= unix.O_NOCTTY
+	}
+	// EAGAIN: something was renamed while ".." was being ruled out.
+	for range 1000 {
+		fd, err := unix.Openat2(dir, path, &how)
+		if err != unix.EAGAIN && err != unix.EINTR {
+			return fd, err
+		}
+	}
+	return -1, unix.EAGAIN
+}
+
+const dirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
+
+// openTree opens a real tree by its absolute path, through no symbolic link.
+func openTree(path string) (int, error) {
+	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, failed("open", "/", err)
+	}
+	defer unix.Close(root)
+	fd, err := openBeneath(root, strings.TrimPrefix(path, "/"), dirFlags)
+	return fd, failed("openat2", path, err)
+}
+
+func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// node is what stat says.
+type node struct {
+	typ          Type
+	mode         uint32
+	uid, gid     uint32
+	size         int64
+	mtime, ctime int64
+	dev, ino     uint64
+	nlink        uint64
+	whiteout     bool
+}
+
+func nodeOf(st *unix.Stat_t) node {
+	n := node{mode: st.Mode & 0o7777, uid: st.Uid, gid: st.Gid, size: st.Size, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(),
+		dev: st.Dev, ino: st.Ino, nlink: uint64(st.Nlink)}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		n.typ = File
+	case unix.S_IFDIR:
+		n.typ, n.size = Dir, 0
+	case unix.S_IFLNK:
+		n.typ = Symlink
+	case unix.S_IFIFO:
+		n.typ = FIFO
+	case unix.S_IFSOCK:
+		n.typ = Socket
+	default:
+		n.typ = Device
+		n.whiteout = st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
+	}
+	return n
+}
+
+// statAt looks at one name in dir. Nothing there is a node of type Absent.
+func statAt(dir int, name string) (node, error) {
+	var st unix.Stat_t
+	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == unix.ENOENT {
+		return node{}, nil
+	}
+	if err != nil {
+		return node{}, err
+	}
+	return nodeOf(&st), nil
+}
+
+func statFD(fd int) (node, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return node{}, err
+	}
+	return nodeOf(&st), nil
+}
+
+func readLink(dir int, name string) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(dir, name, buf)
+	if err != nil {
+		return "", err
+	}
+	if n == len(buf) {
+		return "", unix.ENAMETOOLONG
+	}
+	return string(buf[:n]), nil
+}
+
+// openFile opens a regular file of dir for reading, and nothing else: what stands
+// there may have been swapped for a FIFO.
+func openFile(dir int, name string) (int, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	n, err := statFD(fd)
+	if err == nil && n.typ != File {
+		err = unix.ESTALE
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// names calls each with the names in the open directory, from the beginning, in
+// the order of the file system and without holding all of them.
+func names(fd int, each func(name string) error) error {
+	if _, err := unix.Seek(fd, 0, io.SeekStart); err != nil {
+		return err
+	}
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := unix.Getdents(fd, buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return err
+		}
+		for rest := buf[:n]; len(rest) >= 19; {
+			size := int(rest[16]) | int(rest[17])<<8
+			if size < 19 || size > len(rest) {
+				return unix.EIO
+			}
+			name := rest[19:size]
+			if i := bytes.IndexByte(name, 0); i >= 0 {
+				name = name[:i]
+			}
+			rest = rest[size:]
+			if s := string(name); s != "." && s != ".." {
+				if err := each(s); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// xattrs are the attributes of an open object that are part of a change. A file
+// system without any has none.
+func xattrs(fd int) (map[string][]byte, error) {
+	path := procPath(fd) // fd may be O_PATH
+	buf := make([]byte, 1024)
+	n, err := unix.Listxattr(path, buf)
+	if err == unix.ERANGE {
+		buf = make([]byte, 64<<10) // XATTR_LIST_MAX
+		n, err = unix.Listxattr(path, buf)
+	}
+	if errors.Is(err, unix.ENOTSUP) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all map[string][]byte
+	for name := range strings.SplitSeq(string(buf[:n]), "\x00") {
+		if !ownXattr(name) {
+			continue
+		}
+		value := make([]byte, 64<<10) // XATTR_SIZE_MAX
+		n, err := unix.Getxattr(path, name, value)
+		if err == unix.ENODATA {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if all == nil {
+			all = map[string][]byte{}
+		}
+		all[name] = append([]byte{}, value[:n]...)
+	}
+	return all, nil
+}
+
+func sameXattrs(a, b map[string][]byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if w, ok := b[k]; !ok || !bytes.Equal(v, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// setXattrs gives the open object these attributes and no other user.* ones.
+func setXattrs(fd int, want map[string][]byte) error {
+	have, err := xattrs(fd)
+	if err != nil {
+		return err
+	}
+	path := procPath(fd)
+	for name, value := range want {
+		if old, ok := have[name]; ok && bytes.Equal(old, value) {
+			continue
+		}
+		if err := unix.Setxattr(path, name, value, 0); err != nil {
+			return err
+		}
+	}
+	for name := range have {
+		if _, ok := want[name]; ok {
+			continue
+		}
+		if err := unix.Removexattr(path, name); err != nil && err != unix.ENODATA {
+			return err
+		}
+	}
+	return nil
+}
+
+func isRoot() bool { return os.Geteuid() == 0 }

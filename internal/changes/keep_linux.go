@@ -1,0 +1,303 @@
+package changes
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Keep stores the changes of a run, and gives its id; none if nothing changed. It
+// reads the trees' descriptors once more: nobody may have written the uppers since
+// Read.
+func (s *Store) Keep(k Keeping) (id string, err error) {
+	total := 0
+	for _, set := range k.Sets {
+		total += len(set.Changes) + set.Truncated
+	}
+	if total == 0 {
+		return "", nil
+	}
+	if len(k.Sets) != len(k.Trees) {
+		return "", fmt.Errorf("%d sets of changes for %d trees", len(k.Sets), len(k.Trees))
+	}
+	if err := s.sweep(); err != nil {
+		return "", err
+	}
+	id, fd, err := s.begin(time.Now())
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd) // and the lock on it
+	defer func() {
+		if err != nil {
+			_ = removeAll(s.fd, unfinished+id)
+		}
+	}()
+	m := &manifest{Version: manifestVersion, ID: id, Time: k.Start.UTC(), Command: k.Command}
+	if err := s.fill(fd, m, k); err != nil {
+		return "", err
+	}
+	if err := s.at("finish keep"); err != nil {
+		return "", err
+	}
+	if err := unix.Renameat2(s.fd, unfinished+id, s.fd, id, unix.RENAME_NOREPLACE); err != nil {
+		return "", failed("rename", s.path+"/"+id, err)
+	}
+	return id, failed("fsync", s.path, unix.Fsync(s.fd))
+}
+
+// begin makes and locks the directory of a run that isn't one yet.
+func (s *Store) begin(now time.Time) (string, int, error) {
+	for range 100 {
+		var random [2]byte
+		_, _ = rand.Read(random[:]) // never fails
+		// Milliseconds first, so that two runs of one second are in order.
+		id := fmt.Sprintf("%s-%03x%03x", now.UTC().Format("20060102T150405"), now.Nanosecond()/1e6,
+			(uint(random[0])<<8|uint(random[1]))&0xfff)
+		if n, err := statAt(s.fd, id); err != nil || n.typ != Absent {
+			continue
+		}
+		err := unix.Mkdirat(s.fd, unfinished+id, 0o700)
+		if err == unix.EEXIST {
+			continue
+		}
+		if err != nil {
+			return "", -1, failed("mkdir", s.path+"/"+id, err)
+		}
+		fd, err := unix.Openat(s.fd, unfinished+id, dirFlags|unix.O_CLOEXEC, 0)
+		if err == unix.ENOENT {
+			continue // swept before it was locked
+		}
+		if err != nil {
+			return "", -1, failed("open", s.path+"/"+id, err)
+		}
+		var st unix.Stat_t
+		if flock(fd) == nil && unix.Fstat(fd, &st) == nil && st.Nlink > 0 {
+			return id, fd, nil
+		}
+		_ = unix.Close(fd)
+	}
+	return "", -1, failed("mkdir", s.path, unix.EEXIST)
+}
+
+func (s *Store) fill(fd int, m *manifest, k Keeping) error {
+	if err := unix.Mkdirat(fd, blobsName, 0o700); err != nil {
+		return failed("mkdir", s.path+"/"+m.ID, err)
+	}
+	blobs, err := unix.Openat(fd, blobsName, dirFlags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return failed("open", s.path+"/"+m.ID, err)
+	}
+	defer unix.Close(blobs)
+	w := &keeper{store: s, blobs: blobs, start: k.Start.UnixNano(), path: s.path + "/" + m.ID}
+	for i, t := range k.Trees {
+		n, err := statFD(t.Lower)
+		if err != nil {
+			return failed("fstat", t.Path, err)
+		}
+		m.Trees = append(m.Trees, keptTree{Path: t.Path, Ino: n.ino, Truncated: k.Sets[i].Truncated})
+		entries, err := w.tree(i, t, k.Sets[i].Changes)
+		if err != nil {
+			return err
+		}
+		m.Changes = append(m.Changes, entries...)
+	}
+	if err := m.check(); err != nil {
+		return failed("keep", w.path, err) // what can't be read back isn't kept
+	}
+	if w.count > fewFiles {
+		if err := unix.Syncfs(blobs); err != nil {
+			return failed("syncfs", w.path, err)
+		}
+	}
+	if err := unix.Fsync(blobs); err != nil {
+		return failed("fsync", w.path, err)
+	}
+	return failed("write", w.path+"/"+manifestName, s.writeManifest(fd, m))
+}
+
+// fewFiles are synced one by one; more, by syncing the file system.
+const fewFiles = 100
+
+type keeper struct {
+	store *Store
+	blobs int
+	count int
+	start int64
+	path  string
+}
+
+// tree makes the entries of one tree.
+func (w *keeper) tree(index int, t Tree, all []Change) ([]Entry, error) {
+	up := newUpper(t.Upper)
+	defer up.restore()
+	upper := &parent{open: up.dir}
+	lower := &parent{open: func(path string) (int, error) { return openBeneath(t.Lower, path, dirFlags) }}
+	defer upper.close()
+	defer lower.close()
+	at := map[string]int{}
+	entries := make([]Entry, len(all))
+	for i, c := range all {
+		e := &entries[i]
+		e.Change = c
+		e.Tree = index
+		at[c.Path] = i
+		if err := w.base(e, lower); err != nil {
+			return nil, failed("read", t.Path+"/"+c.Path, err)
+		}
+		if c.Kind == Deleted {
+			continue
+		}
+		if first, ok := at[c.Link]; ok && c.Link != "" && entries[first].Blob != "" {
+			f := &entries[first]
+			e.Blob, e.Digest, e.Xattrs = f.Blob, f.Digest, f.Xattrs
+			continue
+		}
+		e.Link = ""
+		if err := w.content(e, up, upper); err != nil {
+			return nil, failed("read (upper)", t.Path+"/"+c.Path, err)
+		}
+	}
+	return entries, nil
+}
+
+// content stores what the run left at a path.
+func (w *keeper) content(e *Entry, up *upper, in *parent) error {
+	dir, name := split(e.Path)
+	at, err := in.at(dir)
+	if err != nil {
+		return err
+	}
+	switch e.Type {
+	case Dir:
+		fd, err := up.dir(e.Path)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		e.Xattrs, err = xattrs(fd)
+		return err
+	case File:
+	default:
+		return nil // a symbolic link has no user.* attributes, and specials aren't applied
+	}
+	fd, err := up.file(at, name)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if e.Xattrs, err = xattrs(fd); err != nil || e.Kind == ModeOnly {
+		return err
+	}
+	e.Blob = strconv.Itoa(w.count)
+	w.count++
+	return w.blob(e, fd)
+}
+
+func (w *keeper) blob(e *Entry, src int) error {
+	if err := w.store.at("blob"); err != nil {
+		return err
+	}
+	dst, err := unix.Openat(w.blobs, e.Blob, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dst)
+	e.Digest, err = copyContent(dst, src, e.Size)
+	if err == unix.EFBIG || err == unix.EINVAL {
+		// A size that the store's file system can't have, made of holes: that one
+		// file isn't kept, the rest is.
+		e.Unkept, e.Digest, e.Blob = "its size is more than the store can hold", "", ""
+		return unix.Ftruncate(dst, 0)
+	}
+	if err != nil {
+		return err
+	}
+	if w.count > fewFiles {
+		return nil
+	}
+	return unix.Fsync(dst)
+}
+
+// base notes what the real tree has at a path.
+func (w *keeper) base(e *Entry, lower *parent) error {
+	dir, name := split(e.Path)
+	at, err := lower.at(dir)
+	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
+		e.Base.Raced = e.Kind != Added
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var n node
+	e.Base, n, err = look(at, name)
+	// A directory's time changes with every name in it, and those are looked at.
+	e.Base.Raced = n.typ != Absent && n.typ != Dir && n.ctime > w.start || e.Base.Type != e.Was
+	return err
+}
+
+// look is what stands at a name, as a base is noted.
+func look(dir int, name string) (Base, node, error) {
+	n, err := statAt(dir, name)
+	if err != nil || n.typ == Absent {
+		return Base{}, n, err
+	}
+	b := Base{Type: n.typ, Mode: n.mode}
+	switch n.typ {
+	case Symlink:
+		b.Mode = 0
+		b.Target, err = readLink(dir, name)
+	case File:
+		fd, err2 := openFile(dir, name)
+		if err2 == unix.EACCES {
+			b.Stamp = fmt.Sprintf("%d %d %d", n.size, n.ino, n.mtime)
+			return b, n, nil
+		}
+		if err2 != nil {
+			return b, n, err2
+		}
+		defer unix.Close(fd)
+		if n, err = statFD(fd); err == nil {
+			b.Mode = n.mode
+			b.Digest, err = digest(fd, n.size)
+		}
+		if err == io.ErrUnexpectedEOF {
+			b.Digest, b.Raced, err = "", true, nil // it is being written
+		}
+	}
+	return b, n, err
+}
+
+// parent keeps the directory open that was asked for last: a list in order asks for
+// the same one many times.
+type parent struct {
+	open func(path string) (int, error)
+	path string
+	fd   int
+	is   bool
+}
+
+func (p *parent) at(path string) (int, error) {
+	if p.is && p.path == path {
+		return p.fd, nil
+	}
+	p.close()
+	fd, err := p.open(path)
+	if err != nil {
+		return -1, err
+	}
+	p.path, p.fd, p.is = path, fd, true
+	return fd, nil
+}
+
+func (p *parent) close() {
+	if p.is {
+		_ = unix.Close(p.fd)
+	}
+	p.is = false
+}

@@ -1,0 +1,234 @@
+package changes
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+)
+
+const manifestVersion = 1
+
+// manifest is what the store has about a run. Names in it are encoded.
+type manifest struct {
+	Version int        `json:"version"`
+	ID      string     `json:"id"`
+	Time    time.Time  `json:"time"` // when the run began
+	Command []string   `json:"command"`
+	Trees   []keptTree `json:"trees"`
+	Changes []Entry    `json:"changes"`
+}
+
+type keptTree struct {
+	Path      string `json:"path"`
+	Ino       uint64 `json:"ino"`
+	Truncated int    `json:"truncated,omitempty"`
+}
+
+// Base is what the real tree had when the run was kept.
+type Base struct {
+	Type   Type   `json:"type,omitempty"`
+	Digest string `json:"digest,omitempty"` // of a file
+	Mode   uint32 `json:"mode,omitempty"`
+	Target string `json:"target,omitempty"` // of a symbolic link
+	// Stamp stands for the digest of a file that couldn't be read: size, inode, mtime.
+	Stamp string `json:"stamp,omitempty"`
+	// Raced: it was changed after the run began, so the run may have begun with
+	// something else.
+	Raced bool `json:"raced,omitempty"`
+}
+
+// Entry is a change that was kept.
+type Entry struct {
+	Change
+	Base   Base              `json:"base"`
+	Digest string            `json:"digest,omitempty"`
+	Blob   string            `json:"blob,omitempty"`
+	Xattrs map[string][]byte `json:"xattrs,omitempty"` // user.*, of an object that isn't deleted
+	// Unkept says why the new content isn't in the store, if it had to be.
+	Unkept string `json:"unkept,omitempty"`
+}
+
+// mapped is e with f done to its names.
+func (e Entry) mapped(f func(string) (string, error)) (Entry, error) {
+	var err error
+	for _, p := range []*string{&e.Path, &e.Target, &e.OldTarget, &e.Link, &e.Base.Target} {
+		if *p, err = f(*p); err != nil {
+			return e, err
+		}
+	}
+	if e.Xattrs == nil {
+		return e, nil
+	}
+	x := make(map[string][]byte, len(e.Xattrs))
+	for k, v := range e.Xattrs {
+		if k, err = f(k); err != nil {
+			return e, err
+		}
+		x[k] = v
+	}
+	e.Xattrs = x
+	return e, nil
+}
+
+// recode is a copy of m with f done to all names.
+func (m *manifest) recode(f func(string) (string, error)) (*manifest, error) {
+	n := *m
+	n.Command = make([]string, len(m.Command))
+	n.Trees = make([]keptTree, len(m.Trees))
+	n.Changes = make([]Entry, len(m.Changes))
+	var err error
+	for i, s := range m.Command {
+		if n.Command[i], err = f(s); err != nil {
+			return nil, err
+		}
+	}
+	for i, t := range m.Trees {
+		n.Trees[i] = t
+		if n.Trees[i].Path, err = f(t.Path); err != nil {
+			return nil, err
+		}
+	}
+	for i, e := range m.Changes {
+		if n.Changes[i], err = e.mapped(f); err != nil {
+			return nil, err
+		}
+	}
+	return &n, nil
+}
+
+func (m *manifest) marshal() ([]byte, error) {
+	n, err := m.recode(func(s string) (string, error) { return encode(s), nil })
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(n)
+}
+
+// parseStrict refuses unknown fields, and anything after the value.
+func parseStrict(data []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("something follows the value")
+	}
+	return nil
+}
+
+func parseManifest(data []byte) (*manifest, error) {
+	var raw manifest
+	if err := parseStrict(data, &raw); err != nil {
+		return nil, err
+	}
+	if raw.Version != manifestVersion {
+		return nil, fmt.Errorf("version %d of the record is not known", raw.Version)
+	}
+	m, err := raw.recode(decode)
+	if err != nil {
+		return nil, err
+	}
+	return m, m.check()
+}
+
+func (m *manifest) check() error {
+	if !validID(m.ID) {
+		return fmt.Errorf("id %q", m.ID)
+	}
+	for _, t := range m.Trees {
+		if !path.IsAbs(t.Path) || path.Clean(t.Path) != t.Path || strings.IndexByte(t.Path, 0) >= 0 || t.Truncated < 0 {
+			return fmt.Errorf("tree %q", t.Path)
+		}
+	}
+	for i := range m.Changes {
+		e := &m.Changes[i]
+		if e.Tree < 0 || e.Tree >= len(m.Trees) {
+			return fmt.Errorf("change %q is in no tree", e.Path)
+		}
+		if err := e.check(); err != nil {
+			return fmt.Errorf("change %q: %w", e.Path, err)
+		}
+		if i == 0 {
+			continue
+		}
+		if p := &m.Changes[i-1]; p.Tree > e.Tree || p.Tree == e.Tree && comparePaths(p.Path, e.Path) >= 0 {
+			return fmt.Errorf("change %q is not in order", e.Path)
+		}
+	}
+	return nil
+}
+
+func (e *Entry) check() error {
+	if !validPath(e.Path) || e.Link != "" && (!validPath(e.Link) || comparePaths(e.Link, e.Path) >= 0) {
+		return fmt.Errorf("not a path below a tree")
+	}
+	switch e.Kind {
+	case Added, Modified, Deleted, ModeOnly, Relinked:
+	default:
+		return fmt.Errorf("kind %q", e.Kind)
+	}
+	for _, t := range []Type{e.Type, e.Was, e.Base.Type} {
+		switch t {
+		case Absent, File, Dir, Symlink, FIFO, Socket, Device:
+		default:
+			return fmt.Errorf("type %q", t)
+		}
+	}
+	if e.Type == Absent || e.Mode|e.OldMode|e.Base.Mode > 0o7777 || e.Size < 0 || e.OldSize < 0 {
+		return fmt.Errorf("what can't be: type %q, mode %o, size %d", e.Type, e.Mode, e.Size)
+	}
+	if !validHex(e.Digest, 64) || !validHex(e.Base.Digest, 64) || len(e.Blob) > 16 || strings.Trim(e.Blob, "0123456789") != "" {
+		return fmt.Errorf("digest or blob")
+	}
+	content := e.Type == File && (e.Kind == Added || e.Kind == Modified || e.Kind == Relinked)
+	if content != (e.Blob != "") && e.Unkept == "" || e.Blob != "" && e.Digest == "" {
+		return fmt.Errorf("a file without its content, or the reverse")
+	}
+	if (e.Target != "") != (e.now() == Symlink) && e.Kind != ModeOnly || strings.IndexByte(e.Target, 0) >= 0 {
+		return fmt.Errorf("target of a symbolic link")
+	}
+	for k := range e.Xattrs {
+		if !ownXattr(k) {
+			return fmt.Errorf("attribute %q", k)
+		}
+	}
+	return nil
+}
+
+// ownXattr: an attribute that is part of a change. The overlay's own never are.
+func ownXattr(name string) bool {
+	return strings.HasPrefix(name, "user.") && len(name) > len("user.") && len(name) < 256 &&
+		!strings.HasPrefix(name, "user.overlay.") && strings.IndexByte(name, 0) < 0
+}
+
+// maxPath is PATH_MAX without the NUL.
+const maxPath = 4095
+
+func validPath(p string) bool {
+	if p == "" || len(p) > maxPath || strings.IndexByte(p, 0) >= 0 {
+		return false
+	}
+	for c := range strings.SplitSeq(p, "/") {
+		if c == "" || c == "." || c == ".." || len(c) > 255 {
+			return false
+		}
+	}
+	return true
+}
+
+func validHex(s string, n int) bool {
+	return s == "" || len(s) == n && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// validID: 20261122T011500-0a1b2c.
+func validID(id string) bool {
+	if len(id) != 22 || id[8] != 'T' || id[15] != '-' {
+		return false
+	}
+	return strings.Trim(id[:8]+id[9:15], "0123456789") == "" && strings.Trim(id[16:], "0123456789abcdef") == ""
+}

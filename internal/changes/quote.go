@@ -1,0 +1,89 @@
+package changes
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Quote makes a name safe for a terminal, as git does: within double quotes with
+// octal escapes if it has a quote, a backslash, or anything that doesn't print; else
+// as it is.
+func Quote(name string) string {
+	plain := name != ""
+	for i, r := range name {
+		if bad(name, i, r) || r == '"' || r == '\\' {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return name
+	}
+	const short = "\a\b\t\n\v\f\r\"\\"
+	var b strings.Builder
+	b.WriteByte('"')
+	for i := 0; i < len(name); {
+		r, n := utf8.DecodeRuneInString(name[i:])
+		switch at := strings.IndexRune(short, r); {
+		case at >= 0 && r != utf8.RuneError:
+			b.WriteByte('\\')
+			b.WriteByte(`abtnvfr"\`[at])
+		case bad(name, i, r):
+			for _, c := range []byte(name[i : i+n]) {
+				fmt.Fprintf(&b, `\%03o`, c)
+			}
+		default:
+			b.WriteString(name[i : i+n])
+		}
+		i += n
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// bad: what a terminal may take for an order, or doesn't show.
+func bad(s string, i int, r rune) bool {
+	if r == utf8.RuneError {
+		_, n := utf8.DecodeRuneInString(s[i:])
+		return n <= 1
+	}
+	return r != ' ' && !unicode.IsPrint(r)
+}
+
+// printable makes the lines of a patch safe for a terminal: tab and newline stay.
+func printable(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRune(text[i:])
+		switch {
+		case r == '\n' || r == '\t':
+			out = append(out, text[i])
+		case r == utf8.RuneError && n <= 1, r < 0x20, r >= 0x7f && r < 0xa0:
+			for _, c := range text[i : i+n] {
+				out = fmt.Appendf(out, `\x%02x`, c)
+			}
+		default:
+			out = append(out, text[i:i+n]...)
+		}
+		i += n
+	}
+	return out
+}
+
+// encode makes any bytes a string that JSON keeps. decode takes nothing but what
+// encode makes.
+func encode(name string) string {
+	q := strconv.QuoteToASCII(name)
+	return q[1 : len(q)-1]
+}
+
+func decode(s string) (string, error) {
+	name, err := strconv.Unquote(`"` + s + `"`)
+	if err != nil || encode(name) != s {
+		return "", fmt.Errorf("name %q isn't encoded as it should be", s)
+	}
+	return name, nil
+}

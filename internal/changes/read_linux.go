@@ -1,0 +1,228 @@
+package changes
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Read compares an upper directory with the tree below it. Both descriptors stay
+// the caller's.
+func Read(t Tree, limits Limits) (*Set, error) {
+	r := &reader{upper: newUpper(t.Upper), lower: t.Lower, root: t.Path, limits: limits.orDefault(), set: &Set{}, inodes: map[inode][]int{}}
+	defer r.upper.restore()
+	r.push(place{upper: true, lower: true})
+	for len(r.todo) > 0 {
+		p := r.todo[len(r.todo)-1]
+		r.todo = r.todo[:len(r.todo)-1]
+		r.waiting -= len(p.path)
+		if err := r.directory(p); err != nil {
+			return nil, err
+		}
+	}
+	r.finish()
+	return r.set, nil
+}
+
+// place is a directory that is to be read. They wait in a list, each by its path,
+// so that a deep tree holds neither descriptors nor stack.
+type place struct {
+	path   string
+	upper  bool // there is one in the upper
+	lower  bool // there is one in the lower
+	opaque bool // the lower one doesn't show through
+}
+
+type inode struct{ dev, ino uint64 }
+
+type reader struct {
+	upper   *upper
+	lower   int
+	root    string
+	limits  Limits
+	set     *Set
+	todo    []place
+	waiting int // bytes of the paths in todo
+	listed  int // bytes of the paths in set
+	inodes  map[inode][]int
+}
+
+func (r *reader) failed(op, path string, err error) error {
+	return failed(op, r.root+"/"+path, err)
+}
+
+func (r *reader) push(p place) {
+	if len(p.path) > maxPath || r.waiting+r.upper.bytes+len(p.path) > r.limits.PathBytes {
+		r.set.Truncated++
+		return
+	}
+	r.waiting += len(p.path)
+	r.todo = append(r.todo, p)
+}
+
+func (r *reader) emit(c Change, in inode) {
+	r.set.Summary.add(&c)
+	if len(c.Path) > maxPath || len(r.set.Changes) >= r.limits.Changes || r.listed+len(c.Path) > r.limits.PathBytes {
+		r.set.Truncated++
+		return
+	}
+	r.listed += len(c.Path) + len(c.Target) + len(c.OldTarget)
+	r.set.Changes = append(r.set.Changes, c)
+	if in != (inode{}) {
+		r.inodes[in] = append(r.inodes[in], len(r.set.Changes)-1)
+	}
+}
+
+// finish names for each hard link the first one in order, and sorts.
+func (r *reader) finish() {
+	all := r.set.Changes
+	for _, links := range r.inodes {
+		first := ""
+		for _, i := range links {
+			if first == "" || comparePaths(all[i].Path, first) < 0 {
+				first = all[i].Path
+			}
+		}
+		for _, i := range links {
+			if all[i].Path != first {
+				all[i].Link = first
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Change) int { return comparePaths(a.Path, b.Path) })
+}
+
+// directory compares the two sides of one directory.
+func (r *reader) directory(p place) error {
+	up, low := -1, -1
+	defer func() {
+		for _, fd := range []int{up, low} {
+			if fd >= 0 {
+				_ = unix.Close(fd)
+			}
+		}
+	}()
+	var err error
+	if p.lower {
+		low, err = openBeneath(r.lower, p.path, dirFlags)
+		if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
+			// It went since its parent was read: then nothing is deleted in it.
+			low, err = -1, nil
+		}
+		if err == unix.EACCES {
+			// The run could read it, with the owner's rights to change that; here
+			// nobody touches the real tree. What is gone in it can't be told.
+			r.set.Truncated++
+			low, err = -1, nil
+		}
+		if err != nil {
+			return r.failed("openat2", p.path, err)
+		}
+	}
+	if !p.upper {
+		if low < 0 {
+			return nil
+		}
+		return r.deleted(p, low, -1)
+	}
+	if up, err = r.upper.dir(p.path); err != nil {
+		return r.failed("openat2 (upper)", p.path, err)
+	}
+	hides, xwhiteouts := opaque(up)
+	p.opaque = p.opaque || hides
+	if low >= 0 && p.path != "" {
+		if err := r.directoryMode(p.path, up, low); err != nil {
+			return err
+		}
+	}
+	err = names(up, func(name string) error { return r.entry(p, up, low, name, xwhiteouts) })
+	if err != nil {
+		return r.failed("readdir (upper)", p.path, err)
+	}
+	if low >= 0 && p.opaque {
+		return r.deleted(p, low, up)
+	}
+	return nil
+}
+
+// deleted emits what is in the lower directory and not in the upper one; all of
+// it without an upper one.
+func (r *reader) deleted(p place, low, up int) error {
+	err := names(low, func(name string) error {
+		if up >= 0 {
+			if n, err := statAt(up, name); err != nil || n.typ != Absent {
+				return err // entry saw to it
+			}
+		}
+		old, err := statAt(low, name)
+		if err != nil {
+			return err
+		}
+		return r.gone(join(p.path, name), low, name, old)
+	})
+	return r.failed("readdir", p.path, err)
+}
+
+// gone emits the deletion of old; what is below it follows.
+func (r *reader) gone(path string, low int, name string, old node) error {
+	if old.typ == Absent {
+		return nil
+	}
+	c := Change{Path: path, Kind: Deleted, Type: old.typ, Was: old.typ, OldMode: old.mode, OldSize: old.size, MTime: old.mtime, UID: old.uid, GID: old.gid}
+	if old.typ == Symlink {
+		var err error
+		if c.OldTarget, err = readLink(low, name); err != nil && err != unix.ENOENT && err != unix.EINVAL {
+			return err
+		}
+	}
+	r.emit(c, inode{})
+	if old.typ == Dir {
+		r.push(place{path: path, lower: true})
+	}
+	return nil
+}
+
+// entry compares one name of an upper directory.
+func (r *reader) entry(p place, up, low int, name string, xwhiteouts bool) error {
+	path := join(p.path, name)
+	n, err := statAt(up, name)
+	if err != nil {
+		return err
+	}
+	var old node
+	if low >= 0 {
+		if old, err = statAt(low, name); err != nil {
+			return err
+		}
+	}
+	if xwhiteouts && !n.whiteout {
+		if n.whiteout, err = xwhiteout(up, name, n); err != nil {
+			return err
+		}
+	}
+	if n.whiteout {
+		return r.gone(path, low, name, old)
+	}
+	if n.typ == Dir && old.typ == Dir {
+		r.push(place{path: path, upper: true, lower: true, opaque: p.opaque})
+		return nil
+	}
+	c, err := r.compare(path, up, low, name, n, old)
+	if err != nil {
+		return err
+	}
+	if c.Kind != "" {
+		var in inode
+		if n.typ == File && n.nlink > 1 && c.Kind != ModeOnly {
+			in = inode{n.dev, n.ino}
+		}
+		r.emit(c, in)
+	}
+	if n.typ == Dir {
+		r.push(place{path: path, upper: true})
+	}
+	if old.typ == Dir {
+		r.push(place{path: path, lower: true})
+	}
+	return nil
+}

@@ -1,0 +1,369 @@
+package changes
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// errForeign: what stands there is neither what was nor what is to be.
+var errForeign = errors.New("was changed at this moment")
+
+// commit takes all steps, and looks whether what they replaced is what was checked.
+func (a *applying) commit() error {
+	for _, s := range a.journal.Steps {
+		if err := a.forward(s); err != nil {
+			return a.stepError(s, err)
+		}
+	}
+	if err := a.recheck(); err != nil {
+		return err
+	}
+	return a.syncTrees()
+}
+
+func (a *applying) stepError(s *step, err error) error {
+	if errors.Is(err, errForeign) {
+		return &ConflictError{Conflicts: []Conflict{{Path: a.full(s.Tree, s.Path), Reason: err.Error(), Hard: true}}}
+	}
+	return failed(string(s.Op), a.full(s.Tree, s.Path), err)
+}
+
+// forward takes a step, if it wasn't taken before.
+func (a *applying) forward(s *step) error {
+	if err := a.store.at(string(s.Op)); err != nil {
+		return err
+	}
+	dir, name, err := a.parent(s.Tree, s.Path)
+	if err != nil {
+		return err
+	}
+	at, temp, err := twoNodes(dir, name, s.Temp)
+	if err != nil {
+		return err
+	}
+	switch s.Op {
+	case opPut:
+		if temp.typ == Absent && at.ino == s.New {
+			return nil
+		}
+		if temp.ino != s.New || at.typ != Absent {
+			return errForeign
+		}
+		return unix.Renameat2(dir, s.Temp, dir, name, unix.RENAME_NOREPLACE)
+	case opSwap:
+		if at.ino == s.New && temp.ino == s.Old {
+			return nil
+		}
+		if temp.ino != s.New || !s.unchanged(at) {
+			return errForeign
+		}
+		if err := unix.Renameat2(dir, s.Temp, dir, name, unix.RENAME_EXCHANGE); err != nil {
+			return err
+		}
+		return a.replaced(s, dir)
+	case opRemove:
+		if temp.ino == s.Old {
+			return nil
+		}
+		if temp.typ != Absent || !s.unchanged(at) {
+			return errForeign
+		}
+		if err := unix.Renameat2(dir, name, dir, s.Temp, unix.RENAME_NOREPLACE); err != nil {
+			return err
+		}
+		return a.replaced(s, dir)
+	case opMode:
+		if at.ino != s.Old {
+			return errForeign
+		}
+		return setAttrs(dir, name, s, s.After)
+	}
+	return unix.EINVAL
+}
+
+func twoNodes(dir int, name, temp string) (at, t node, err error) {
+	if at, err = statAt(dir, name); err == nil && temp != "" {
+		t, err = statAt(dir, temp)
+	}
+	return at, t, err
+}
+
+// unchanged: n is still what the check saw. After a crash there is only the inode.
+func (s *step) unchanged(n node) bool {
+	if n.ino != s.Old || n.typ == Absent {
+		return false
+	}
+	if s.entry < 0 || n.typ == Dir {
+		return true // what is in a directory is looked at by recheck
+	}
+	// A link of it that another step moved has changed the time of both.
+	return n.typ == s.was.typ && n.size == s.was.size && n.mtime == s.was.mtime && (n.ctime == s.was.ctime || n.nlink > 1)
+}
+
+// replaced looks at what a step moved away: a name can change between look and
+// rename.
+func (a *applying) replaced(s *step, dir int) error {
+	n, err := statAt(dir, s.Temp)
+	if err != nil {
+		return err
+	}
+	if n.ino != s.Old {
+		return errForeign
+	}
+	return nil
+}
+
+// setAttrs sets what a mode step says at one name, if that is the object it is for.
+func setAttrs(dir int, name string, s *step, want *attrs) error {
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	n, err := statFD(fd)
+	if err != nil {
+		return err
+	}
+	if n.ino != s.Old {
+		return errForeign
+	}
+	if want.Owner && (n.uid != want.UID || n.gid != want.GID) {
+		if err := unix.Fchownat(fd, "", int(want.UID), int(want.GID), unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
+	}
+	if n.typ == Symlink {
+		return nil
+	}
+	if want.Extend {
+		if err := unix.Chmod(procPath(fd), want.Mode|0o600); err != nil {
+			return err
+		}
+		if err := setXattrs(fd, want.Xattrs); err != nil {
+			return err
+		}
+	}
+	return unix.Chmod(procPath(fd), want.Mode)
+}
+
+// recheck looks once more into the directories that were moved away, now that
+// nobody finds them by their names: what came into them since the check isn't to go.
+func (a *applying) recheck() error {
+	conflicts := &ConflictError{}
+	for _, s := range a.journal.Steps {
+		if s.was.typ != Dir || s.Op == opMode || a.options.Force {
+			continue
+		}
+		known := map[string]bool{}
+		for _, i := range s.members {
+			known[a.run.m.Changes[i].Path] = true
+		}
+		dir, _, err := a.parent(s.Tree, s.Path)
+		if err != nil {
+			return failed("openat2", a.full(s.Tree, s.Path), err)
+		}
+		err = a.unknown(dir, s.Temp, s.Path, known, func(path, reason string, hard bool) {
+			conflicts.add(Conflict{Path: a.full(s.Tree, path), Reason: reason, Hard: hard})
+		})
+		if err != nil {
+			return failed("readdir", a.full(s.Tree, s.Path), err)
+		}
+	}
+	if len(conflicts.Conflicts) > 0 {
+		return conflicts
+	}
+	return nil
+}
+
+// undo takes every step back that was taken, and removes what was built. What
+// somebody else has put in the way stays, and is named.
+func (a *applying) undo() error {
+	if err := a.loosen(); err != nil {
+		return err
+	}
+	var all []error
+	for i := len(a.journal.Steps) - 1; i >= 0; i-- {
+		s := a.journal.Steps[i]
+		if err := a.back(s); err != nil {
+			var left *LeftError
+			if !errors.As(err, &left) {
+				return a.stepError(s, err) // the journal stays: another attempt may do
+			}
+			all = append(all, err)
+		}
+	}
+	if err := a.syncTrees(); err != nil {
+		return err
+	}
+	for _, s := range a.journal.Steps {
+		if s.Op != opPut && s.Op != opSwap {
+			continue
+		}
+		if err := a.removeTemp(s, func(n node) bool { return n.ino == s.New }); err != nil {
+			return err
+		}
+	}
+	return errors.Join(append(all, a.store.dropJournal(a.run))...)
+}
+
+// back undoes a step, if it was taken.
+func (a *applying) back(s *step) error {
+	if err := a.store.at("undo " + string(s.Op)); err != nil {
+		return err
+	}
+	dir, name, err := a.parent(s.Tree, s.Path)
+	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
+		return nil // somebody took the directory away, and all in it
+	}
+	if err != nil {
+		return err
+	}
+	at, temp, err := twoNodes(dir, name, s.Temp)
+	if err != nil {
+		return err
+	}
+	left := &LeftError{Path: a.full(s.Tree, join(pathDir(s.Path), s.Temp)), Name: a.full(s.Tree, s.Path)}
+	switch s.Op {
+	case opPut:
+		if at.typ == Absent || at.ino != s.New || temp.typ != Absent {
+			return nil
+		}
+		return unix.Renameat2(dir, name, dir, s.Temp, unix.RENAME_NOREPLACE)
+	case opSwap:
+		switch {
+		case temp.typ == Absent || temp.ino == s.New:
+			return nil
+		case at.ino == s.New && at.typ != Absent:
+			return unix.Renameat2(dir, s.Temp, dir, name, unix.RENAME_EXCHANGE)
+		case at.typ == Absent:
+			return unix.Renameat2(dir, s.Temp, dir, name, unix.RENAME_NOREPLACE)
+		}
+		return left
+	case opRemove:
+		switch {
+		case temp.typ == Absent:
+			return nil
+		case at.typ == Absent:
+			return unix.Renameat2(dir, s.Temp, dir, name, unix.RENAME_NOREPLACE)
+		}
+		return left
+	case opMode:
+		if at.ino != s.Old {
+			return nil
+		}
+		return setAttrs(dir, name, s, s.Before)
+	}
+	return unix.EINVAL
+}
+
+func pathDir(path string) string {
+	dir, _ := split(path)
+	return dir
+}
+
+// removeTemp removes what is under a step's temporary name, if it is the right thing.
+func (a *applying) removeTemp(s *step, right func(node) bool) error {
+	if err := a.store.at("clean"); err != nil {
+		return err
+	}
+	dir, _, err := a.parent(s.Tree, s.Path)
+	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
+		return nil
+	}
+	if err != nil {
+		return failed("openat2", a.full(s.Tree, s.Path), err)
+	}
+	n, err := statAt(dir, s.Temp)
+	if err == nil && n.typ != Absent && right(n) {
+		err = removeAll(dir, s.Temp)
+	}
+	return failed("remove", a.full(s.Tree, join(pathDir(s.Path), s.Temp)), err)
+}
+
+// unstage removes what was built, when nothing was moved yet.
+func (a *applying) unstage() error {
+	for _, s := range a.journal.Steps {
+		if s.Op != opPut && s.Op != opSwap {
+			continue
+		}
+		if err := a.removeTemp(s, func(node) bool { return true }); err != nil {
+			return err
+		}
+	}
+	return a.store.dropJournal(a.run)
+}
+
+// finish removes what was replaced, and takes what is applied out of the record.
+func (a *applying) finish() error {
+	if err := a.loosen(); err != nil {
+		return err
+	}
+	for _, s := range a.journal.Steps {
+		if s.Op != opSwap && s.Op != opRemove {
+			continue
+		}
+		if err := a.removeTemp(s, func(n node) bool { return s.Op == opRemove || n.ino != s.New }); err != nil {
+			return err
+		}
+	}
+	if err := a.setModes(); err != nil {
+		return err
+	}
+	done := map[applied]bool{}
+	for _, p := range a.journal.Applied {
+		done[p] = true
+	}
+	all, left := a.run.m.Changes, 0
+	for _, e := range all {
+		if !done[applied{e.Tree, e.Path}] {
+			left++
+		}
+	}
+	if left < len(all) {
+		err := a.store.shorten(a.run, func(i int) bool { return done[applied{all[i].Tree, all[i].Path}] })
+		if err != nil || left == 0 {
+			return err // without a change left, the journal went with the run
+		}
+	}
+	return a.store.dropJournal(a.run)
+}
+
+// loosen lets the owner into the directories whose modes are steps: those may have
+// been taken already, and what is below is still to be reached. Whoever calls it
+// sets the modes afterwards.
+func (a *applying) loosen() error {
+	// The deepest stand first in the list.
+	for i := len(a.journal.Steps) - 1; i >= 0 && a.journal.Steps[i].Op == opMode; i-- {
+		s := a.journal.Steps[i]
+		dir, name, err := a.parent(s.Tree, s.Path)
+		if err != nil {
+			continue // its own step will say so
+		}
+		n, err := statAt(dir, name)
+		if err != nil || n.typ != Dir || n.ino != s.Old || n.mode&0o700 == 0o700 {
+			continue
+		}
+		if err := setAttrs(dir, name, s, &attrs{Mode: n.mode | 0o700}); err != nil && !errors.Is(err, unix.EPERM) {
+			return a.stepError(s, err)
+		}
+	}
+	return nil
+}
+
+// setModes sets what loosen may have changed.
+func (a *applying) setModes() error {
+	for _, s := range a.journal.Steps {
+		if s.Op != opMode {
+			continue
+		}
+		dir, name, err := a.parent(s.Tree, s.Path)
+		if err == nil {
+			err = setAttrs(dir, name, s, s.After)
+		}
+		if err != nil && err != unix.ENOENT && !errors.Is(err, errForeign) {
+			return a.stepError(s, err)
+		}
+	}
+	return nil
+}

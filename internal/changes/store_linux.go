@@ -1,0 +1,344 @@
+package changes
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	manifestName = "manifest.json"
+	blobsName    = "blobs"
+	lockName     = ".lock"
+	unfinished   = ".unfinished-"
+	// maxManifest bounds what is read into memory.
+	maxManifest = 1 << 30
+)
+
+// Store keeps runs, each in a directory of its id.
+type Store struct {
+	fd   int
+	path string
+	hook func(point string) error // of tests: before every change to a disk
+}
+
+// OpenStore opens the directory that StoreDir names, and makes it if need be.
+func OpenStore(dir string) (*Store, error) {
+	state := filepath.Dir(filepath.Dir(dir))
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return nil, err
+	}
+	at, err := unix.Open(state, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, failed("open", state, err)
+	}
+	for _, path := range []string{filepath.Dir(dir), dir} {
+		next, err := openOwn(at, filepath.Base(path), path)
+		_ = unix.Close(at)
+		if err != nil {
+			return nil, err
+		}
+		at = next
+	}
+	return &Store{fd: at, path: dir}, nil
+}
+
+// openOwn opens a directory that belongs to this user alone.
+func openOwn(at int, name, path string) (int, error) {
+	if err := unix.Mkdirat(at, name, 0o700); err != nil && err != unix.EEXIST {
+		return -1, failed("mkdir", path, err)
+	}
+	fd, err := unix.Openat(at, name, dirFlags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, failed("open", path, err)
+	}
+	n, err := statFD(fd)
+	if err == nil && (n.uid != uint32(os.Geteuid()) || n.mode&0o022 != 0) {
+		err = fmt.Errorf("it belongs to uid %d with mode %04o, and has to be this user's (%d) and writable by nobody else"+
+			"\nhint: chmod 700 it, or set XDG_STATE_HOME", n.uid, n.mode, os.Geteuid())
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, failed("open", path, err)
+	}
+	return fd, nil
+}
+
+// Close closes the store.
+func (s *Store) Close() error { return unix.Close(s.fd) }
+
+func (s *Store) at(point string) error {
+	if s.hook == nil {
+		return nil
+	}
+	return s.hook(point)
+}
+
+// lock holds the store for applying and discarding.
+func (s *Store) lock() (unlock func(), err error) {
+	fd, err := unix.Openat(s.fd, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, failed("open", s.path+"/"+lockName, err)
+	}
+	if err := flock(fd); err != nil {
+		_ = unix.Close(fd)
+		if err == unix.EWOULDBLOCK {
+			return nil, ErrBusy
+		}
+		return nil, failed("flock", s.path+"/"+lockName, err)
+	}
+	return func() { _ = unix.Close(fd) }, nil
+}
+
+func flock(fd int) error {
+	for {
+		if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// Run is a kept run.
+type Run struct {
+	m    *manifest
+	fd   int
+	path string
+}
+
+// Close closes the run.
+func (r *Run) Close() error { return unix.Close(r.fd) }
+
+// Open opens a kept run.
+func (s *Store) Open(id string) (*Run, error) {
+	if !validID(id) {
+		return nil, fmt.Errorf("%s: %w", Quote(id), ErrNoRun)
+	}
+	fd, err := unix.Openat(s.fd, id, dirFlags|unix.O_CLOEXEC, 0)
+	if err == unix.ENOENT {
+		return nil, fmt.Errorf("%s: %w", id, ErrNoRun)
+	}
+	path := s.path + "/" + id
+	if err != nil {
+		return nil, failed("open", path, err)
+	}
+	r := &Run{fd: fd, path: path}
+	data, err := readAll(fd, manifestName, maxManifest)
+	if err == nil {
+		r.m, err = parseManifest(data)
+	}
+	if err == nil && r.m.ID != id {
+		err = fmt.Errorf("it is the record of %s", r.m.ID)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, failed("read", path+"/"+manifestName, err)
+	}
+	return r, nil
+}
+
+// ids are the kept runs, the newest first.
+func (s *Store) ids() ([]string, error) {
+	var all []string
+	err := names(s.fd, func(name string) error {
+		if validID(name) {
+			all = append(all, name)
+		}
+		return nil
+	})
+	slices.Sort(all)
+	slices.Reverse(all)
+	return all, failed("readdir", s.path, err)
+}
+
+// List lists the kept runs, the newest first.
+func (s *Store) List() ([]Info, error) {
+	ids, err := s.ids()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Info, 0, len(ids))
+	for _, id := range ids {
+		r, err := s.Open(id)
+		if errors.Is(err, ErrNoRun) {
+			continue // it went meanwhile
+		}
+		if err != nil {
+			all = append(all, Info{ID: id, Err: err})
+			continue
+		}
+		all = append(all, r.Info())
+		_ = r.Close()
+	}
+	return all, nil
+}
+
+// Latest opens the newest run; ErrNoRun if there is none.
+func (s *Store) Latest() (*Run, error) {
+	ids, err := s.ids()
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		r, err := s.Open(id)
+		if !errors.Is(err, ErrNoRun) {
+			return r, err
+		}
+	}
+	return nil, ErrNoRun
+}
+
+// Discard drops the changes at and below paths, all without paths, and says how
+// many. A run without changes goes away.
+func (s *Store) Discard(id string, paths ...string) (int, error) {
+	unlock, err := s.lock()
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	if err := s.recoverOne(id); err != nil {
+		return 0, err
+	}
+	r, err := s.Open(id)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	drop, err := r.m.match(paths)
+	if err != nil {
+		return 0, err
+	}
+	return len(drop), s.shorten(r, func(i int) bool { return drop[i] })
+}
+
+// shorten takes entries out of the record, and then their blobs out of the store.
+func (s *Store) shorten(r *Run, drop func(i int) bool) error {
+	var keep []Entry
+	used := map[string]bool{}
+	for i, e := range r.m.Changes {
+		if !drop(i) {
+			keep = append(keep, e)
+			used[e.Blob] = true
+		}
+	}
+	if len(keep) == 0 {
+		return s.forget(r.m.ID)
+	}
+	was := r.m.Changes
+	r.m.Changes = keep
+	if err := s.writeManifest(r.fd, r.m); err != nil {
+		r.m.Changes = was
+		return failed("write", r.path+"/"+manifestName, err)
+	}
+	blobs, err := unix.Openat(r.fd, blobsName, dirFlags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return failed("open", r.path+"/"+blobsName, err)
+	}
+	defer unix.Close(blobs)
+	for _, e := range was {
+		if e.Blob == "" || used[e.Blob] {
+			continue
+		}
+		if err := unix.Unlinkat(blobs, e.Blob, 0); err != nil && err != unix.ENOENT {
+			return failed("unlink", r.path+"/"+blobsName+"/"+e.Blob, err)
+		}
+	}
+	return nil
+}
+
+// forget removes a run. It stops being one at the rename.
+func (s *Store) forget(id string) error {
+	if err := s.at("forget"); err != nil {
+		return err
+	}
+	gone := unfinished + id
+	if err := unix.Renameat(s.fd, id, s.fd, gone); err != nil {
+		return failed("rename", s.path+"/"+id, err)
+	}
+	return failed("rmdir", s.path+"/"+gone, removeAll(s.fd, gone))
+}
+
+// sweep removes what an interrupted Keep left: its lock is gone with its process.
+func (s *Store) sweep() error {
+	var left []string
+	err := names(s.fd, func(name string) error {
+		if strings.HasPrefix(name, unfinished) {
+			left = append(left, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return failed("readdir", s.path, err)
+	}
+	for _, name := range left {
+		fd, err := unix.Openat(s.fd, name, dirFlags|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue // gone, or nothing of ours
+		}
+		if flock(fd) == nil {
+			err = removeAll(s.fd, name)
+		}
+		_ = unix.Close(fd)
+		if err != nil {
+			return failed("rmdir", s.path+"/"+name, err)
+		}
+	}
+	return nil
+}
+
+func readAll(dir int, name string, limit int64) ([]byte, error) {
+	fd, err := openFile(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = unix.EFBIG
+	}
+	return data, err
+}
+
+// writeWhole makes or replaces a file at once, and on the disk when it returns.
+func (s *Store) writeWhole(dir int, name string, data []byte) error {
+	temp := name + ".new"
+	if err := s.at("write " + name); err != nil {
+		return err
+	}
+	fd, err := unix.Openat(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	err = writeAll(fd, data, 0)
+	if err == nil {
+		err = unix.Fsync(fd)
+	}
+	if err2 := unix.Close(fd); err == nil {
+		err = err2
+	}
+	if err == nil {
+		err = s.at("rename " + name)
+	}
+	if err == nil {
+		err = unix.Renameat(dir, temp, dir, name)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(dir, temp, 0)
+		return err
+	}
+	return unix.Fsync(dir)
+}
+
+func (s *Store) writeManifest(dir int, m *manifest) error {
+	data, err := m.marshal()
+	if err != nil {
+		return err
+	}
+	return s.writeWhole(dir, manifestName, data)
+}
