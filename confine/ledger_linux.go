@@ -46,6 +46,9 @@ func (p *planner) ledger() error {
 	l[status.Files] = limit(q.MaxFiles > 0, strconv.FormatInt(q.MaxFiles, 10), "tmpfs_nr_inodes", where)
 	l[status.Output] = limit(q.OutputLimit > 0, FormatSize(q.OutputLimit), "relay", "per stream")
 	l[status.Filesystem] = on(p.filesystemAsked(), "mount_namespace", "pivot_root into an allowlisted tree")
+	if p.policy.hasOverlay() {
+		l[status.Overlay] = p.overlay()
+	}
 	l[status.Network] = p.network()
 	l[status.Syscalls] = p.syscalls()
 	if p.ground != inUserns {
@@ -119,6 +122,24 @@ func (p *planner) syscalls() status.Enforcement {
 	return e
 }
 
+// overlay: on bare ground the rules of files say what can't be.
+func (p *planner) overlay() status.Enforcement {
+	var trees []string
+	for _, o := range p.plan.Overlays {
+		trees = append(trees, o.Path)
+	}
+	asked := strings.Join(trees, ",")
+	switch {
+	case p.ground == bare:
+		return status.Enforcement{Requested: "any", Enabled: true, Mechanism: "none", Details: "there is no mount namespace", FallbackReason: p.lowered.reason}
+	case len(trees) == 0:
+		return status.Enforcement{Requested: "none", Mechanism: "none", Details: "no tree is shown as one"}
+	case p.plan.Keep == "":
+		return on(asked, "overlayfs", "changes are told, and thrown away")
+	}
+	return on(asked, "overlayfs", "changes are told, and kept for diff, apply and discard")
+}
+
 // notYet are options whose mechanism this build doesn't have.
 func (p *planner) notYet(l map[status.Capability]status.Enforcement) {
 	q := p.policy
@@ -129,7 +150,6 @@ func (p *planner) notYet(l map[status.Capability]status.Enforcement) {
 		words   string
 		details string
 	}{
-		{status.Overlay, len(f.Overlay) > 0 || f.Keep, strings.Join(f.Overlay, ","), "--overlay and --keep are not in this build; --workdir overlay is, and is thrown away"},
 		{status.Rootfs, f.Rootfs != "", f.Rootfs, "--rootfs is not in this build"},
 		{status.Publish, len(q.Network.Publish) > 0, strings.Join(q.Network.Publish, ","), "--publish is not in this build"},
 		{status.Isolation, q.Isolation != "" && q.Isolation != "process", q.Isolation, "only process isolation is in this build"},

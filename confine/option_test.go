@@ -41,7 +41,7 @@ var samples = map[string]struct{ flag, toml, want string }{
 	"temp-dir":         {"false", "false", "false"},
 	"home":             {"", "true", "true"},
 	"overlay":          {"/o", `["/o"]`, "/o"},
-	"keep":             {"true", "true", "true"},
+	"keep":             {"false", "false", "false"},
 	"rootfs":           {"/r", `"/r"`, "/r"},
 	"protect":          {"", `["Makefile"]`, "Makefile"},
 	"env":              {"FOO", `["FOO"]`, "FOO"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/confine-run/confine/confine/rootfs"
 	"github.com/confine-run/confine/confine/seccomp"
+	"github.com/confine-run/confine/internal/changes"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/plan"
@@ -163,6 +164,7 @@ func (p *planner) filesystem() error {
 	p.plan.Notices = table.Notices
 	if p.ground != bare {
 		p.plan.Rules = table.Rules
+		p.overlays(table)
 	}
 	table.Env["PWD"] = table.Dir
 	c.Argv = p.command.Argv
@@ -172,6 +174,19 @@ func (p *planner) filesystem() error {
 		p.plan.Notices = append(p.plan.Notices, "the whole environment is passed on, secrets too (--keep-env)")
 	}
 	return nil
+}
+
+// overlays says what becomes of what is written to them.
+func (p *planner) overlays(table *rootfs.Table) {
+	p.plan.Overlays = table.Overlays
+	if len(table.Overlays) == 0 || !p.policy.Filesystem.Keep {
+		return
+	}
+	dir, err := changes.StoreDir(p.command.env)
+	if err != nil {
+		p.plan.Notices = append(p.plan.Notices, "what is written to overlays can't be kept: "+strings.ReplaceAll(err.Error(), "\nhint: ", "; "))
+	}
+	p.plan.Keep = dir
 }
 
 // inTheOpen is for a target that sees the caller's files. What it would have had

@@ -24,6 +24,7 @@ var every = [...]line{
 	{"grace", []string{"2s"}, "time to write a last line after SIGTERM"},
 	{"block-internal", []string{"true"}, "an allowed name must not lead to the host or its cloud's metadata"},
 	{"temp-dir", []string{"true"}, "nearly every program wants one"},
+	{"keep", []string{"true"}, "who asks for an overlay wants to look at it"},
 	{"seccomp", []string{"default"}, "programs run unharmed, the kernel's rarely used calls are gone"},
 	{"seccomp-action", []string{"errno"}, "programs probe for calls and take a no"},
 	{"isolation", []string{"process"}, "starts in milliseconds"},
@@ -89,6 +90,7 @@ var builtins = [...]builtin{
 		{"processes", []string{"256"}, ""},
 		{"file-descriptors", []string{"1024"}, ""},
 		{"workdir", []string{"overlay"}, "tests write where they stand, and leave nothing"},
+		{"keep", []string{"false"}, "what tests write is of no use afterwards"},
 	}},
 	{"development", "working on a project: its tree is writable", []line{
 		{"time-limit", []string{"60s"}, ""},

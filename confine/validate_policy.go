@@ -87,10 +87,16 @@ func (r *Resolved) check() error {
 	if p.Network.All && len(p.Network.Allow) > 0 {
 		r.Notices = append(r.Notices, "the network is allowed as a whole, so naming "+strconv.Quote(p.Network.Allow[0])+" narrows nothing")
 	}
-	if p.Filesystem.Keep && !p.hasOverlay() {
+	if p.Filesystem.Keep && !p.hasOverlay() && r.asked("keep") {
 		r.Notices = append(r.Notices, "there is no overlay, so there is nothing to keep (keep)")
 	}
 	return nil
+}
+
+// asked: somebody said it, and no profile.
+func (r *Resolved) asked(option string) bool {
+	said := r.Origins[option]
+	return len(said) > 0 && !strings.HasPrefix(said[len(said)-1].Source, "profile ")
 }
 
 func (p *Policy) hasOverlay() bool {

@@ -66,13 +66,32 @@ type Violation struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-// Changes is what an overlay run changed.
+// Changes is what a run changed in overlays. Paths are those of the real trees,
+// where nothing was changed.
 type Changes struct {
-	RunID    string   `json:"run_id,omitempty"`
-	Kept     bool     `json:"kept"`
+	RunID  string       `json:"run_id,omitempty"` // for diff, apply and discard
+	Kept   bool         `json:"kept"`
+	Trees  []string     `json:"trees,omitempty"`
+	Counts ChangeCounts `json:"counts"`
+	Bytes  int64        `json:"bytes"` // of files added and modified
+	// The paths of each kind, 1,000 of each at most.
 	Added    []string `json:"added,omitempty"`
 	Modified []string `json:"modified,omitempty"`
 	Deleted  []string `json:"deleted,omitempty"`
+	Mode     []string `json:"mode,omitempty"`
+	Link     []string `json:"link,omitempty"`
+	// Truncated: there were more than the lists hold.
+	Truncated bool   `json:"truncated,omitempty"`
+	Error     string `json:"error,omitempty"` // why they could not be read or kept
+}
+
+// ChangeCounts counts changes by their kind.
+type ChangeCounts struct {
+	Added    int `json:"added"`
+	Modified int `json:"modified"` // content or type
+	Deleted  int `json:"deleted"`
+	Mode     int `json:"mode"` // permission bits, owner or attributes alone
+	Link     int `json:"link"` // the target of a symbolic link
 }
 
 // Host is where the run took place.

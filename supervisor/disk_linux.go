@@ -5,7 +5,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/disk"
 )
@@ -24,7 +23,7 @@ func (r *run) weighTrees() *SetupError {
 		}
 	}()
 	for _, t := range w.Trees {
-		fd, err := openTree(&t)
+		fd, err := openTree(t.Path, unix.O_PATH, t.Dev, t.Ino)
 		if err != nil {
 			return &SetupError{Step: "disk", Op: "openat2", Path: t.Path, Errno: errnoOf(err)}
 		}
@@ -38,14 +37,14 @@ func (r *run) weighTrees() *SetupError {
 }
 
 // openTree opens what the plan resolved, and nothing else that stands there now.
-func openTree(t *plan.Tree) (int, error) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS}
-	fd, err := unix.Openat2(unix.AT_FDCWD, t.Path, &how)
+func openTree(path string, flags uint64, dev, ino uint64) (int, error) {
+	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
 	if err != nil {
 		return -1, err
 	}
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && (st.Dev != t.Dev || st.Ino != t.Ino) {
+	if err = unix.Fstat(fd, &st); err == nil && (st.Dev != dev || st.Ino != ino) {
 		err = unix.ESTALE
 	}
 	if err != nil {

@@ -33,6 +33,9 @@ func (r *run) ledger() map[status.Capability]status.Enforcement {
 	}
 	if r.fellBack.OverlayReadOnly {
 		weaken(ledger, status.Filesystem, status.OverlayUnsupported, "; what was to be an overlay is read-only")
+		if ledger[status.Overlay].Enabled {
+			weaken(ledger, status.Overlay, status.OverlayUnsupported, "; read-only")
+		}
 	}
 	if len(r.left) > 0 {
 		weaken(ledger, status.Filesystem, "", "; a protected path that did not exist before could not be removed")

@@ -39,6 +39,7 @@ func (r *run) report() *status.Report {
 	rep.Enforced = r.ledger()
 	rep.LimitsHit = r.limitsHit(rep)
 	rep.Violations = r.violations()
+	rep.Changes = r.changes
 	rep.Normalize()
 	return rep
 }

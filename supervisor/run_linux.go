@@ -57,6 +57,9 @@ type run struct {
 	early         []unix.Signal // for a target that had not started yet
 	unwatch       func()
 
+	overlays overlays
+	changes  *status.Changes
+
 	removed []string // protected paths that had come to be
 	left    []string // and those that could not be removed again
 
@@ -123,6 +126,7 @@ func (p *Prepared) Discard() {
 func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group) *status.Report {
 	defer runtime.UnlockOSThread()
 	r := &run{plan: pl, opts: p.opts, io: p.io, child: p.child, group: group}
+	r.overlays = overlays{scratch: -1, began: coarse()}
 	r.out.setup = p.err
 	r.out.seccompKills = pl.SeccompKills
 	r.out.cpuLimit = pl.Watch.CPU
@@ -177,6 +181,7 @@ func (r *run) do(ctx context.Context) {
 	if !swept && r.out.setup == nil {
 		r.out.setup = &SetupError{Step: "sweep", Op: "some of the run's processes could not be ended"}
 	}
+	r.changes = r.review()
 	removed, left := removeAbsent(r.plan.KeepAbsent, r.plan.KeepClear)
 	r.removed, r.left = removed, append(r.left, left...)
 	r.deliver(ctx)
@@ -282,7 +287,10 @@ func (r *run) hear(e event) {
 		if r.plan.Watch.Wall > 0 {
 			r.wall = time.After(r.plan.Watch.Wall)
 		}
-		err := r.io.begin(e.pty)
+		err := r.overlays.hold(e.scratch, m.Uppers)
+		if err == nil {
+			err = r.io.begin(e.pty)
+		}
 		if err != nil {
 			e.close()
 			r.broken(err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/plan"
 )
 
 // emit makes the table: directories before what is in them, and at one path
@@ -18,6 +19,9 @@ func (c *compiler) emit() error {
 		g := &c.grants[i]
 		t.Mounts = append(t.Mounts, g.entry())
 		c.rule(g.dst, g.access.String(), g.why)
+		if g.access == overlay && g.option != "" {
+			t.Overlays = append(t.Overlays, plan.Overlay{Dst: g.dst, Path: g.src.Path, Dev: g.src.Dev, Ino: g.src.Ino})
+		}
 	}
 	for i := range c.files {
 		if !c.occupied(&c.files[i]) {

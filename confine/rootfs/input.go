@@ -1,6 +1,9 @@
 package rootfs
 
-import "github.com/confine-run/confine/internal/handoff"
+import (
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/plan"
+)
 
 // Input is all that the table depends on, but for the host itself.
 type Input struct {
@@ -47,8 +50,11 @@ type Table struct {
 	// KeepClear are the directories that are missing on the way there, parents first.
 	// What comes to be there has to be a directory, and nothing else.
 	KeepClear []string
-	Notices   []string
-	Rules     []Rule // sorted by path
+	// Overlays are the trees that the caller wanted as overlays, for review. What
+	// discovery makes one is thrown away and concerns nobody.
+	Overlays []plan.Overlay
+	Notices  []string
+	Rules    []Rule // sorted by path
 }
 
 // Rule says how one path appears, and why.

@@ -16,6 +16,7 @@ type machine struct {
 	cgroups orders.Hierarchy
 	sysctls map[string]string
 	cpus    int        // 0: one
+	partial bool       // not everything holds there, and that is accepted
 	scripts [][]string // sets of them
 }
 
@@ -28,6 +29,8 @@ var (
 	walls = []string{"filesystem_outside", "network_none", "syscalls", "privileges"}
 	// What the kernel holds for each process alike, and what confine itself does.
 	single = []string{"stop_signals", "limits_descriptors", "limits_disk", "limits_file_size", "limits_output"}
+	// What holds without namespaces.
+	bare = []string{"host_no_userns", "limits_cpu", "limits_cpu_rate", "limits_memory", "limits_tasks", "limits_descriptors", "limits_file_size"}
 	// One CPU would be no limit to one CPU.
 	severalCPUs = []string{"limits_cpus"}
 )
@@ -62,17 +65,17 @@ var machines = []machine{
 		sysctls: map[string]string{"user.max_user_namespaces": "0"},
 		what:    "`user.max_user_namespaces=0`, as root",
 		scripts: [][]string{{"stop_survivors"}, walls}},
-	{name: "no-userns-user", kernel: "6.12", place: orders.Plain, user: true, cgroups: orders.Unified,
+	{name: "no-userns-user", kernel: "6.12", place: orders.Plain, user: true, partial: true, cgroups: orders.Unified,
 		sysctls: map[string]string{"user.max_user_namespaces": "0"},
 		what:    "`user.max_user_namespaces=0`, as an ordinary user",
-		scripts: [][]string{tree, walls, {"limits_descriptors", "limits_disk", "limits_file_size"}}},
-	{name: "no-clone-user", kernel: "6.1", place: orders.Plain, user: true, cgroups: orders.Unified,
+		scripts: [][]string{bare}},
+	{name: "no-clone-user", kernel: "6.1", place: orders.Plain, user: true, partial: true, cgroups: orders.Unified,
 		sysctls: map[string]string{"kernel.unprivileged_userns_clone": "0"},
 		what:    "`kernel.unprivileged_userns_clone=0`, as an ordinary user",
-		scripts: [][]string{{"stop_survivors", "filesystem_outside", "privileges"}}},
-	{name: "container", kernel: "6.12", place: orders.Container, cgroups: orders.Unified,
+		scripts: [][]string{{"host_no_userns"}}},
+	{name: "container", kernel: "6.12", place: orders.Container, partial: true, cgroups: orders.Unified,
 		what:    "a container as Docker starts it, its seccomp profile and capabilities, no user namespace, as its root",
-		scripts: [][]string{tree, walls, {"limits_descriptors", "limits_disk", "limits_file_size"}}},
+		scripts: [][]string{bare}},
 }
 
 // kernel is a series of Debian's.

@@ -19,7 +19,7 @@ type proof struct {
 // proofs has the capabilities in the order of the document. One without scripts
 // shows its mechanism, unproven; one that no ledger has is not shown.
 var proofs = []proof{
-	{status.Containment, []string{"stop_survivors"}},
+	{status.Containment, []string{"stop_survivors", "host_no_userns"}},
 	{status.WallTime, []string{"stop_signals"}},
 	{status.CPUTime, []string{"limits_cpu"}},
 	{status.CPURate, []string{"limits_cpu_rate"}},
@@ -32,9 +32,9 @@ var proofs = []proof{
 	{status.Files, []string{"limits_disk"}},
 	{status.Output, []string{"limits_output"}},
 	{status.Filesystem, []string{"filesystem_outside"}},
-	{status.Network, []string{"network_none"}},
+	{status.Network, []string{"network_none", "host_no_userns"}},
 	{status.Syscalls, []string{"syscalls"}},
-	{status.Privileges, []string{"privileges"}},
+	{status.Privileges, []string{"privileges", "host_no_userns"}},
 	{status.Cgroup, nil},
 	{status.Overlay, nil},
 	{status.Rootfs, nil},
@@ -46,7 +46,7 @@ var proofs = []proof{
 func ordersFor(m *machine, scripts []string) *orders.Orders {
 	o := &orders.Orders{
 		Host: m.name, Place: m.place, Cgroups: m.cgroups, Sysctls: m.sysctls,
-		CPUs: max(1, m.cpus), Ledger: everything, Scripts: scripts,
+		CPUs: max(1, m.cpus), Ledger: everything, Scripts: scripts, Partial: m.partial,
 	}
 	if m.user {
 		o.UID = orders.UID

@@ -91,6 +91,12 @@ func (s *session) dispatch(c *Command, args []string) int {
 		return s.doctor(args)
 	case "profiles":
 		return s.profiles(args)
+	case "diff":
+		return s.diff(args)
+	case "apply":
+		return s.apply(args)
+	case "discard":
+		return s.discard(args)
 	case "trust":
 		return s.trust(args)
 	case "completion":

@@ -1,20 +1,5 @@
 package cli
 
-import (
-	"slices"
-
-	"github.com/confine-run/confine/confine"
-)
-
-// Takes says which options a subcommand has.
-type Takes uint8
-
-const (
-	TakesNothing Takes = iota
-	TakesJSON          // --json
-	TakesAll           // all of confine.Options
-)
-
 // Command is one subcommand. Its table drives the dispatch, help, the man page
 // and completion.
 type Command struct {
@@ -52,11 +37,16 @@ var commands = [...]Command{
 		Summary: "start an interactive shell inside",
 		Text: "Starts $SHELL, or /bin/sh where that can't be seen inside. Limits on the wall clock, CPU time and output hold " +
 			"only when a flag, a variable or a file sets them: those of the profile are made for single commands."},
-	{Name: "diff", Args: "[--run ID] [PATH…]", Later: true,
-		Summary: "show what an overlay run changed"},
-	{Name: "apply", Args: "[--run ID] [PATH…]", Later: true,
-		Summary: "copy what an overlay run changed to the real tree"},
-	{Name: "discard", Args: "[--run ID] [PATH…]", Later: true,
+	{Name: "diff", Args: "[PATH…]", Takes: takesRun | takesPatch | TakesJSON,
+		Summary: "show what an overlay run changed",
+		Text: "One line for each path: A added, M modified, D deleted, m mode, L symbolic link. Without PATH, everything; a directory " +
+			"stands for what is below it."},
+	{Name: "apply", Args: "[PATH…]", Takes: takesRun | takesForce,
+		Summary: "copy what an overlay run changed to the real tree",
+		Text: "All of it, or of the paths that are named, or nothing: when something in the real tree is no longer as the run found " +
+			"it, that is said, and nothing is touched. Set-id bits, devices, FIFOs and sockets are never applied. What was interrupted " +
+			"is finished or undone by the next apply, diff or discard."},
+	{Name: "discard", Args: "[PATH…]", Takes: takesRun,
 		Summary: "drop what an overlay run changed"},
 	{Name: "session", Args: "…", Takes: TakesAll, Later: true,
 		Summary: "long-lived sandboxes"},
@@ -94,20 +84,4 @@ func commandNames() []string {
 		names[i] = commands[i].Name
 	}
 	return names
-}
-
-// Has says whether the subcommand takes the option as a flag.
-func (t Takes) Has(o *confine.Option) bool {
-	switch t {
-	case TakesAll:
-		return !o.FileOnly
-	case TakesJSON:
-		return o.Name == "json"
-	}
-	return false
-}
-
-// Flags are the options that the subcommand takes.
-func (c *Command) Flags() []confine.Option {
-	return slices.DeleteFunc(slices.Clone(confine.Options()), func(o confine.Option) bool { return !c.Takes.Has(&o) })
 }

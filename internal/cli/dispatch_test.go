@@ -98,7 +98,7 @@ func TestMistakes(t *testing.T) {
 		{"version after an option", []string{"--json", "--version"}, `"confine version"`},
 		{"not there yet", []string{"learn", "--", "ls"}, "not in this build yet"},
 		{"not there yet, alone", []string{"serve"}, "not in this build yet"},
-		{"not there yet, words", []string{"apply", "--run", "3"}, "not in this build yet"},
+		{"not there yet, words", []string{"session", "new"}, "not in this build yet"},
 		{"doctor with a word", []string{"doctor", "now"}, `unexpected word "now"`},
 		{"doctor with an option of run", []string{"doctor", "-t", "5s"}, `unknown option "-t"`},
 		{"shell with a command", []string{"shell", "ls"}, `unexpected word "ls"`},

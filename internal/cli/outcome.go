@@ -130,6 +130,23 @@ func internal(r *status.Report) record {
 	return record{Msg: detail, Hint: cmp.Or(e.Hint, hint)}
 }
 
+// changed says what a run changed in overlays, and what becomes of it.
+func (s *session) changed(c *status.Changes) {
+	if c == nil || c.Error == "" && c.Counts == (status.ChangeCounts{}) {
+		return
+	}
+	n := c.Counts
+	msg := "overlay: " + counts(n.Added, n.Modified, n.Deleted, n.Mode, n.Link)
+	switch {
+	case c.Error != "":
+		s.log.outcome(record{Msg: msg + "; " + c.Error})
+	case c.Kept:
+		s.log.notice(msg + "; kept as " + c.RunID + "\nhint: confine diff shows them, confine apply copies them, confine discard drops them")
+	default:
+		s.log.notice(msg + "; dropped\nhint: --keep keeps them for confine diff and apply")
+	}
+}
+
 // limitHit words a limit that was reached and didn't end the run.
 func limitHit(r *status.Report, p *confine.Policy, c status.Capability) (record, bool) {
 	switch c {

@@ -80,6 +80,7 @@ func (s *session) ended(report *status.Report, r *confine.Resolved, out *outputs
 			s.log.notice("protected: " + v.What + " came to be during the run\nhint: " + v.Hint)
 		}
 	}
+	s.changed(report.Changes)
 	rc := report.RC
 	failed := out.ended(report)
 	if r.Invocation.JSON {

@@ -65,22 +65,20 @@ const usageHint = `"confine help run" lists all options`
 func flag(takes Takes, word string) (o *confine.Option, value string, attached bool, err error) {
 	if name, isLong := strings.CutPrefix(word, "--"); isLong {
 		name, value, attached = strings.Cut(name, "=")
-		if o = confine.LookupOption(name); o == nil || !takes.Has(o) {
+		if o = takes.lookup(name); o == nil || !takes.Has(o) {
 			return nil, "", false, unknown(takes, name, word)
 		}
 		return o, value, attached, nil
 	}
 	name, _, _ := strings.Cut(word[1:], "=")
-	if o := confine.LookupOption(name); len(name) > 1 && o != nil && takes.Has(o) {
+	if o := takes.lookup(name); len(name) > 1 && o != nil && takes.Has(o) {
 		return nil, "", false, &confine.UsageError{
 			Msg:  "unknown option " + strconv.Quote(word) + ", did you mean \"--" + name + "\"?",
 			Hint: "only one letter follows a single dash",
 		}
 	}
-	options := confine.Options()
-	for i := range options {
-		o := &options[i]
-		if o.Short == "" || o.Short[0] != word[1] || !takes.Has(o) {
+	for o := range takes.options() {
+		if o.Short == "" || o.Short[0] != word[1] {
 			continue
 		}
 		value, attached = word[2:], len(word) > 2
@@ -93,16 +91,12 @@ func flag(takes Takes, word string) (o *confine.Option, value string, attached b
 func unknown(takes Takes, name, word string) error {
 	err := &confine.UsageError{Msg: "unknown option " + strconv.Quote(word), Hint: usageHint}
 	var names []string
-	options := confine.Options()
-	for i := range options {
-		o := &options[i]
-		if o.Name == name && o.FileOnly && takes == TakesAll {
-			err.Hint = "it can only be said in a file, as " + o.Key
-			return err
-		}
-		if takes.Has(o) {
-			names = append(names, o.Name)
-		}
+	if o := confine.LookupOption(name); o != nil && o.FileOnly && takes == TakesAll {
+		err.Hint = "it can only be said in a file, as " + o.Key
+		return err
+	}
+	for o := range takes.options() {
+		names = append(names, o.Name)
 	}
 	if takes != TakesAll {
 		err.Hint = `"confine help" lists the subcommands and their options`

@@ -34,6 +34,12 @@ type Plan struct {
 	// appears there and is no directory is removed, too.
 	KeepClear []string
 
+	// Overlays are the trees that the caller has as overlays, in the order of their
+	// paths inside; what is changed there is told in the report.
+	Overlays []Overlay
+	// Keep is the directory in which changes are kept for later. "": they aren't.
+	Keep string
+
 	Ledger  map[status.Capability]status.Enforcement
 	Notices []string // for the user, each one line, without prefix
 }
@@ -59,6 +65,13 @@ type Watch struct {
 
 // Tree is a directory or file of the caller's that is writable inside.
 type Tree struct {
+	Path     string // absolute, without symbolic links
+	Dev, Ino uint64 // what it was when it was resolved
+}
+
+// Overlay is a tree of the caller's to which nothing is written through.
+type Overlay struct {
+	Dst      string // inside
 	Path     string // absolute, without symbolic links
 	Dev, Ino uint64 // what it was when it was resolved
 }

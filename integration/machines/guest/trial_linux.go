@@ -66,6 +66,9 @@ func scripts(o *orders.Orders) error {
 	cmd := exec.Command(orders.Payload+"/integration.test", "-test.v", "-test.count=1", "-test.run="+pattern, "-test.timeout=9m")
 	cmd.Dir = orders.Payload + "/tree"
 	cmd.Env = append(os.Environ(), "CONFINE_TEST_PROGRAMS="+orders.Payload+"/programs", "CONFINE_TEST_UID=off", "TMPDIR=/tmp")
+	if o.Partial {
+		cmd.Env = append(cmd.Env, "CONFINE_TEST_PARTIAL=1")
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

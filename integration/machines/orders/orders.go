@@ -52,6 +52,7 @@ type Orders struct {
 	Sysctls map[string]string // by their names with dots
 	Ledger  []string          // words for the run whose report tells the mechanisms
 	Scripts []string          // of the integration tests
+	Partial bool              // in them, too, what confine can't hold is accepted
 }
 
 // Said is one answer.

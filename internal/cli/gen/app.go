@@ -40,6 +40,10 @@ func newCommand(c *command.Command) *cli.Command {
 		usage += " [options]"
 	case command.TakesJSON:
 		usage += " [--json]"
+	default:
+		if onItsOwn(c) {
+			usage += " [options]"
+		}
 	}
 	text := c.Text
 	switch {
@@ -69,7 +73,7 @@ func newCommand(c *command.Command) *cli.Command {
 // confine.Resolve, which knows their rank; the library would take them for flags.
 func newFlag(o *confine.Option, takes command.Takes) cli.Flag {
 	usage, category := help(o), o.Group
-	if takes == command.TakesJSON {
+	if takes&command.TakesAll == 0 && o.Name == "json" {
 		usage, category = "print JSON", ""
 	}
 	var short []string

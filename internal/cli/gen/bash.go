@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine"
+	command "github.com/confine-run/confine/internal/cli"
 )
 
 // bashCompletion needs no bash-completion package; with it, the words of the
@@ -16,7 +17,19 @@ func bashCompletion() []byte {
 			words.WriteString("        " + strings.Join(spellings(&o), "|") + ") _confine_words \"" + strings.Join(o.Words, " ") + "\" ;;\n")
 		}
 	}
+	var own strings.Builder
+	for _, c := range command.Commands() {
+		if !onItsOwn(&c) {
+			continue
+		}
+		var words []string
+		for _, o := range c.Own() {
+			words = append(words, spellings(&o)...)
+		}
+		own.WriteString("        " + c.Name + ") _confine_review \"" + strings.Join(words, " ") + " --help\" ;;\n")
+	}
 	return []byte(strings.NewReplacer(
+		"@OWN@", strings.TrimSuffix(own.String(), "\n"),
 		"@SUBCOMMANDS@", strings.Join(names(everything), " "),
 		"@RUNS@", strings.Join(names(runsACommand), "|"),
 		"@OPTIONED@", strings.Join(names(takesOptions), "|"),
@@ -37,6 +50,15 @@ _confine_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur"); }
 _confine_files() {
     compopt -o filenames 2>/dev/null
     mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+}
+
+# Options $1 of a subcommand that takes paths.
+_confine_review() {
+    if [[ $cur == -* ]]; then
+        _confine_words "$1"
+    elif [[ ${COMP_WORDS[COMP_CWORD - 1]} != --run ]]; then
+        _confine_files
+    fi
 }
 
 # The values of option $1.
@@ -117,7 +139,8 @@ _confine() {
         profiles) _confine_words "--json @PROFILES@" ;;
         help) _confine_words "@SUBCOMMANDS@" ;;
         @JSON@) _confine_words "--json --help" ;;
-        diff|apply|discard|trust) _confine_files ;;
+@OWN@
+        trust) _confine_files ;;
         serve|selftest) ;;
         *) _confine_options 1 command ;;
     esac

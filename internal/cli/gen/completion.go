@@ -68,6 +68,9 @@ func takesOptions(c *command.Command) bool {
 
 func takesJSON(c *command.Command) bool { return c.Takes == command.TakesJSON }
 
+// onItsOwn: it has options of its own, and paths follow.
+func onItsOwn(c *command.Command) bool { return len(c.Own()) > 0 && !takesJSON(c) }
+
 // spellings of one option: "-t" and "--time-limit".
 func spellings(o *confine.Option) []string {
 	if o.Short == "" {

@@ -25,6 +25,11 @@ func fishCompletion() []byte {
 	}
 	b.WriteString("\n")
 	for _, c := range command.Commands() {
+		if onItsOwn(&c) {
+			for _, o := range c.Own() {
+				b.WriteString("complete -c confine -n '__confine_is " + c.Name + "' -l " + o.Name + fishValue(&o) + "\n")
+			}
+		}
 		if takesJSON(&c) {
 			b.WriteString("complete -c confine -n '__confine_is " + c.Name + "' -l json -d 'print JSON'\n")
 		}
@@ -37,7 +42,11 @@ func fishCompletion() []byte {
 }
 
 func fishOption(o *confine.Option) string {
-	text := "complete -c confine -n __confine_options -l " + o.Name
+	return "complete -c confine -n __confine_options -l " + o.Name + fishValue(o)
+}
+
+// fishValue is the rest of an option's line.
+func fishValue(o *confine.Option) (text string) {
 	if o.Short != "" {
 		text += " -s " + o.Short
 	}

@@ -100,6 +100,10 @@ func manCommand(c *command.Command) string {
 		tag += " [" + italic("options") + "]"
 	case command.TakesJSON:
 		tag += " [" + bold("--json") + "]"
+	default:
+		for _, o := range c.Own() {
+			tag += " [" + manOption(&o) + "]"
+		}
 	}
 	if c.Args != "" {
 		tag += " " + italic(c.Args)

@@ -17,7 +17,19 @@ func zshCompletion() []byte {
 	for _, c := range command.Commands() {
 		subcommands.WriteString("        " + quote(c.Name+":"+c.Summary) + "\n")
 	}
+	var own strings.Builder
+	for _, c := range command.Commands() {
+		if onItsOwn(&c) {
+			own.WriteString("        " + c.Name + ") _arguments -s -S")
+			for _, o := range c.Own() {
+				own.WriteString(" " + zshOption(&o))
+			}
+			own.WriteString(" '--help[print help]' '*: :_files' ;;\n")
+		}
+	}
 	return []byte(strings.NewReplacer(
+		"@OWN@", strings.TrimSuffix(own.String(), "\n"),
+		"@REVIEWS@", strings.Join(names(onItsOwn), "|"),
 		"@OPTIONS@", strings.TrimSuffix(options.String(), "\n"),
 		"@SUBCOMMANDS@", strings.TrimSuffix(subcommands.String(), "\n"),
 		"@RUNS@", strings.Join(names(runsACommand), "|"),
@@ -87,7 +99,7 @@ _confine() {
         return
     fi
     case $words[2] in
-        @RUNS@|@OPTIONED@|@JSON@|completion|profiles|help|trust|diff|apply|discard)
+        @RUNS@|@OPTIONED@|@JSON@|completion|profiles|help|trust|@REVIEWS@)
             local sub=$words[2]
             shift words
             (( CURRENT-- )) ;;
@@ -102,6 +114,7 @@ _confine() {
         profiles) _values profile @PROFILES@ ;;
         help) _confine_subcommands ;;
         @JSON@) _arguments '--json[print JSON]' '--help[print help]' ;;
+@OWN@
         *) _files ;;
     esac
 }

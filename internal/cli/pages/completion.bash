@@ -7,6 +7,15 @@ _confine_files() {
     mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 }
 
+# Options $1 of a subcommand that takes paths.
+_confine_review() {
+    if [[ $cur == -* ]]; then
+        _confine_words "$1"
+    elif [[ ${COMP_WORDS[COMP_CWORD - 1]} != --run ]]; then
+        _confine_files
+    fi
+}
+
 # The values of option $1.
 _confine_value() {
     case $1 in
@@ -92,7 +101,10 @@ _confine() {
         profiles) _confine_words "--json default permissive standard strict testing development" ;;
         help) _confine_words "run explain doctor profiles learn shell diff apply discard session serve selftest trust completion version help" ;;
         doctor|profiles|version) _confine_words "--json --help" ;;
-        diff|apply|discard|trust) _confine_files ;;
+        diff) _confine_review "--run -p --patch --list --json --help" ;;
+        apply) _confine_review "--run -f --force --allow-protected --help" ;;
+        discard) _confine_review "--run --help" ;;
+        trust) _confine_files ;;
         serve|selftest) ;;
         *) _confine_options 1 command ;;
     esac

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"iter"
+
+	"github.com/confine-run/confine/confine"
+)
+
+// Takes says which options a subcommand has.
+type Takes uint8
+
+const (
+	TakesJSON  Takes = 1 << iota // --json
+	TakesAll                     // all of confine.Options
+	takesRun                     // --run
+	takesPatch                   // --patch, --list
+	takesForce                   // --force, --allow-protected
+
+	TakesNothing Takes = 0
+)
+
+// own are options that say nothing about a run.
+var own = [...]struct {
+	takes  Takes
+	option confine.Option
+}{
+	{takesRun, confine.Option{Name: "run", Kind: confine.KindText, Arg: "ID", Help: "the run; the latest that was kept, if left out"}},
+	{takesPatch, confine.Option{Name: "patch", Short: "p", Kind: confine.KindBool, Help: "show what changed in text files"}},
+	{takesPatch, confine.Option{Name: "list", Kind: confine.KindBool, Help: "list the runs whose changes are kept"}},
+	{takesForce, confine.Option{Name: "force", Short: "f", Kind: confine.KindBool, Help: "also where the real tree has changed since the run"}},
+	{takesForce, confine.Option{Name: "allow-protected", Kind: confine.KindBool, Help: "also what programs outside run or obey, as git hooks"}},
+}
+
+// Has says whether the subcommand takes the option as a flag.
+func (t Takes) Has(o *confine.Option) bool {
+	if t&TakesAll != 0 && !o.FileOnly && confine.LookupOption(o.Name) != nil {
+		return true
+	}
+	if t&TakesJSON != 0 && o.Name == "json" {
+		return true
+	}
+	for i := range own {
+		if own[i].option.Name == o.Name {
+			return t&own[i].takes != 0
+		}
+	}
+	return false
+}
+
+// lookup finds an option by its name, whether the subcommand takes it or not.
+func (t Takes) lookup(name string) *confine.Option {
+	for i := range own {
+		if t&own[i].takes != 0 && own[i].option.Name == name {
+			return &own[i].option
+		}
+	}
+	return confine.LookupOption(name)
+}
+
+// options are those that the subcommand takes: its own first.
+func (t Takes) options() iter.Seq[*confine.Option] {
+	return func(yield func(*confine.Option) bool) {
+		for i := range own {
+			if t&own[i].takes != 0 && !yield(&own[i].option) {
+				return
+			}
+		}
+		all := confine.Options()
+		for i := range all {
+			if t.Has(&all[i]) && !yield(&all[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Own are the subcommand's options that say nothing about a run, --json included.
+func (c *Command) Own() []confine.Option {
+	if c.Takes&TakesAll != 0 {
+		return nil
+	}
+	return c.Flags()
+}
+
+// Flags are the options that the subcommand takes.
+func (c *Command) Flags() (all []confine.Option) {
+	for o := range c.Takes.options() {
+		all = append(all, *o)
+	}
+	return all
+}

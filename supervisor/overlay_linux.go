@@ -1,0 +1,137 @@
+package supervisor
+
+import (
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/changes"
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
+)
+
+// overlays are the upper directories of a run, which live in the scratch file
+// system. That outlives the run's namespace for as long as we hold it.
+type overlays struct {
+	scratch int // its root, or -1
+	uppers  []handoff.Upper
+	began   time.Time
+}
+
+// coarse is the clock that file systems stamp with.
+func coarse() time.Time {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now)
+	return time.Unix(now.Unix())
+}
+
+// hold takes what is needed to read the overlays when the run has ended.
+func (o *overlays) hold(scratch int, uppers []handoff.Upper) error {
+	o.uppers = uppers
+	if scratch < 0 || len(uppers) == 0 {
+		return nil
+	}
+	var err error
+	o.scratch, err = unix.FcntlInt(uintptr(scratch), unix.F_DUPFD_CLOEXEC, 0)
+	return err
+}
+
+// review reads what was written to overlays, now that nobody writes any more, and
+// keeps it if that is wanted. It never changes how the run ended.
+func (r *run) review() *status.Changes {
+	o := &r.overlays
+	if o.scratch < 0 {
+		return nil
+	}
+	defer func() { _ = unix.Close(o.scratch) }()
+	var c status.Changes
+	k := changes.Keeping{Start: o.began, Command: r.plan.Child.Argv}
+	for i := range r.plan.Overlays {
+		at := &r.plan.Overlays[i]
+		tree, err := o.open(at)
+		if tree == nil && err == nil {
+			continue // it was never made
+		}
+		var set *changes.Set
+		if err == nil {
+			defer func() { _, _ = unix.Close(tree.Upper), unix.Close(tree.Lower) }()
+			set, err = changes.Read(*tree, changes.Limits{})
+		}
+		if err != nil {
+			c.Trees, c.Error = append(c.Trees, at.Path), "what was changed in "+strconv.Quote(at.Path)+" can't be told: "+err.Error()
+			return &c
+		}
+		tell(&c, at.Path, set)
+		k.Trees, k.Sets = append(k.Trees, *tree), append(k.Sets, set)
+	}
+	if r.plan.Keep == "" || c.Counts == (status.ChangeCounts{}) {
+		return &c
+	}
+	var err error
+	if c.RunID, err = keep(r.plan.Keep, k); err != nil {
+		c.Error = "the changes could not be kept: " + err.Error()
+	}
+	c.Kept = err == nil
+	return &c
+}
+
+// open gives the two sides of one overlay, or none if the child took a fallback
+// or left it out.
+func (o *overlays) open(at *plan.Overlay) (*changes.Tree, error) {
+	for _, u := range o.uppers {
+		if u.Dst != at.Dst {
+			continue
+		}
+		const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+		upper, err := unix.Openat(o.scratch, strconv.FormatUint(uint64(u.Part), 10), flags, 0)
+		if err != nil {
+			return nil, err
+		}
+		lower, err := openTree(at.Path, flags, at.Dev, at.Ino)
+		if err != nil {
+			_ = unix.Close(upper)
+			return nil, err
+		}
+		return &changes.Tree{Path: at.Path, Upper: upper, Lower: lower}, nil
+	}
+	return nil, nil
+}
+
+// mostTold bounds each list in the report; diff shows all.
+const mostTold = 1000
+
+// tell lists the changes by their real paths.
+func tell(c *status.Changes, root string, set *changes.Set) {
+	c.Trees = append(c.Trees, root)
+	s := set.Summary
+	c.Counts.Added += s.Added
+	c.Counts.Modified += s.Modified
+	c.Counts.Deleted += s.Deleted
+	c.Counts.Mode += s.Mode
+	c.Counts.Link += s.Link
+	c.Bytes += s.Bytes
+	c.Truncated = c.Truncated || set.Truncated > 0
+	lists := map[changes.Kind]*[]string{changes.Added: &c.Added, changes.Modified: &c.Modified, changes.Deleted: &c.Deleted,
+		changes.ModeOnly: &c.Mode, changes.Relinked: &c.Link}
+	for i := range set.Changes {
+		one := &set.Changes[i]
+		list := lists[one.Kind]
+		if len(*list) >= mostTold {
+			c.Truncated = true
+			continue
+		}
+		*list = append(*list, filepath.Join(root, one.Path))
+	}
+}
+
+func keep(dir string, k changes.Keeping) (id string, err error) {
+	store, err := changes.OpenStore(dir)
+	if err != nil {
+		return "", err
+	}
+	defer store.Close()
+	return store.Keep(k)
+}
