@@ -1,11 +1,7 @@
 package child
 
 import (
-	"unsafe"
-
 	"golang.org/x/sys/unix"
-
-	"github.com/confine-run/confine/internal/linux"
 )
 
 // Where there is no pid namespace this process is no init but a guard: the
@@ -84,18 +80,4 @@ func (s *state) killAll() {
 	} else if Sweep != nil {
 		_ = Sweep()
 	}
-}
-
-// scope makes the Landlock ruleset that keeps the target's signals and abstract
-// sockets among its own (Linux 6.12), or is -1.
-func (s *state) scope() (ruleset int, err error) {
-	if s.plan.Scopes == 0 {
-		return -1, nil
-	}
-	attr := struct{ fs, net, scoped uint64 }{scoped: s.plan.Scopes}
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
-	if errno != 0 {
-		return -1, &linux.CallError{Name: "landlock_create_ruleset", Errno: errno}
-	}
-	return int(fd), nil
 }

@@ -63,6 +63,8 @@ var steps = []struct {
 	{"terminal", (*state).terminal},
 	{"temp_dir", (*state).makeTemp},
 	{"chdir", (*state).chdir},
+	// Of paths as the target will find them, while they can be opened.
+	{"landlock", (*state).makeRuleset},
 	{"guard", (*state).guard},
 	// Everything is built: tell, then let go of what built it.
 	{"ready", (*state).ready},

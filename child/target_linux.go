@@ -15,9 +15,6 @@ func (s *state) start() (pid int) {
 	path, err := lookPath(s.plan.Argv[0], s.plan.Env)
 	pidfd := -1
 	if err == nil {
-		s.ruleset, err = s.scope()
-	}
-	if err == nil {
 		pid, pidfd, err = s.fork(path)
 	}
 	if err == nil {
@@ -30,6 +27,9 @@ func (s *state) start() (pid int) {
 			exit(125) // nobody could end it in time
 		}
 		_ = unix.Close(pidfd)
+		if s.ruleset >= 0 {
+			_ = unix.Close(s.ruleset)
+		}
 		return pid
 	}
 	m := handoff.Message{Kind: handoff.KindExecError, Step: "execve", Path: path, Errno: uint32(unix.EIO)}

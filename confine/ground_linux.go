@@ -1,8 +1,6 @@
 package confine
 
 import (
-	"unsafe"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/host"
@@ -76,36 +74,4 @@ func (g ground) namespaces(policy *Policy) uintptr {
 		flags |= unix.CLONE_NEWNET
 	}
 	return flags
-}
-
-// Landlock's scopes, since Linux 6.12.
-const (
-	scopeAbstractSockets = 1 << 0
-	scopeSignals         = 1 << 1
-	scopesABI            = 6
-)
-
-// landlockABI is the version that the kernel has, 0 for none.
-func landlockABI() int {
-	const version = 1 // LANDLOCK_CREATE_RULESET_VERSION
-	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(nil)), 0, version)
-	if errno != 0 {
-		return 0
-	}
-	return int(v)
-}
-
-// scopes keeps to the run what no namespace keeps there.
-func (p *planner) scopes() uint64 {
-	var wanted uint64
-	if p.ground == bare {
-		wanted = scopeSignals
-	}
-	if p.plan.Namespaces&unix.CLONE_NEWNET == 0 {
-		wanted |= scopeAbstractSockets
-	}
-	if wanted == 0 || landlockABI() < scopesABI {
-		return 0
-	}
-	return wanted
 }

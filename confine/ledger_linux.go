@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/confine-run/confine/confine/landlock"
 	"github.com/confine-run/confine/status"
 )
 
@@ -49,6 +50,7 @@ func (p *planner) ledger() error {
 	if p.policy.hasOverlay() {
 		l[status.Overlay] = p.overlay()
 	}
+	p.secondLayer(l)
 	l[status.Network] = p.network()
 	l[status.Syscalls] = p.syscalls()
 	if p.ground != inUserns {
@@ -184,27 +186,40 @@ func (p *planner) lower(l map[status.Capability]status.Enforcement) {
 		}
 		return
 	}
-	scoped := p.plan.Child.Scopes
-	if scoped&scopeSignals != 0 && p.plan.Seccomp != nil {
+	scoped := p.ruleset.Scoped
+	if scoped&landlock.ScopeSignals != 0 && p.plan.Seccomp != nil {
 		note(status.Containment, "subreaper", "a guard ends what is left; Landlock keeps signals inside", true)
 	} else {
 		note(status.Containment, "subreaper", "a guard ends what is left; a target that kills its guard gets away from it, and signals reach the caller's other processes", false)
 	}
-	if p.uid == 0 {
+	switch {
+	case p.uid == 0 && p.ruleset.Held():
+		note(status.Privileges, "no_new_privs", "no capability, and Landlock, but uid 0 may change mode and owner of what belongs to it", false)
+	case p.uid == 0:
 		note(status.Privileges, "no_new_privs", "no capability, but uid 0 may write what belongs to it, in /proc/sys too", false)
-	} else {
+	default:
 		note(status.Privileges, "no_new_privs", "no capability but in the bounding set, out of which nothing comes back", true)
 	}
-	note(status.Filesystem, "none", "the target sees the caller's files as the caller does", false)
+	if p.ruleset.Held() {
+		note(status.Filesystem, "landlock", fmt.Sprintf("Landlock ABI %d; %s", p.ruleset.ABI, p.ruleset.Details()), len(p.ruleset.Limits) == 0)
+	} else {
+		note(status.Filesystem, "none", "the target sees the caller's files as the caller does, and there is no Landlock", false)
+	}
 	note(status.Disk, "none", "temporary files are on the caller's disk", false)
 	note(status.Files, "none", "temporary files are on the caller's disk", false)
+	tcp := ""
+	if p.ruleset.HandledNet != 0 {
+		tcp = "; Landlock refuses TCP once more"
+	}
 	switch {
 	case p.policy.Network.All:
+	case p.plan.Seccomp == nil && tcp != "":
+		note(status.Network, "landlock_tcp", "no TCP; everything else, without a filter of system calls", false)
 	case p.plan.Seccomp == nil:
 		note(status.Network, "none", "no filter of system calls", false)
-	case scoped&scopeAbstractSockets != 0:
-		note(status.Network, "seccomp_socket", "no socket but of the own host's files, and those are not named here; Landlock keeps abstract ones inside", true)
+	case scoped&landlock.ScopeAbstractSockets != 0:
+		note(status.Network, "seccomp_socket", "no socket but of the own host's files, and those are not named here; Landlock keeps abstract ones inside"+tcp, true)
 	default:
-		note(status.Network, "seccomp_socket", "unix sockets only; the abstract ones of the host can be reached", false)
+		note(status.Network, "seccomp_socket", "unix sockets only; the abstract ones of the host can be reached"+tcp, false)
 	}
 }

@@ -40,6 +40,7 @@ var samples = map[string]struct{ flag, toml, want string }{
 	"virtual-fs":       {"true", "true", "true"},
 	"temp-dir":         {"false", "false", "false"},
 	"home":             {"", "true", "true"},
+	"landlock":         {"", "true", "true"},
 	"overlay":          {"/o", `["/o"]`, "/o"},
 	"keep":             {"false", "false", "false"},
 	"rootfs":           {"/r", `"/r"`, "/r"},

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/confine/landlock"
 	"github.com/confine-run/confine/confine/rootfs"
 	"github.com/confine-run/confine/confine/seccomp"
 	"github.com/confine-run/confine/internal/changes"
@@ -41,6 +42,8 @@ type planner struct {
 	groups  groups
 	ground  ground
 	lowered denial // why it is not a higher one
+	abi     int    // Landlock's; 0 is none
+	ruleset *landlock.Ruleset
 	uid     uint32 // inside and outside: one id is mapped, to itself
 	gid     uint32
 }
@@ -62,7 +65,12 @@ func newPlan(policy *Policy, command *Command, have func() groups, g ground, low
 	if err := command.fill(); err != nil {
 		return nil, err
 	}
-	p := &planner{policy: policy, command: command, host: host.Current(), ground: g, lowered: lowered}
+	p := &planner{policy: policy, command: command, host: host.Current(), ground: g, lowered: lowered, abi: landlockABI()}
+	return p.make(have)
+}
+
+func (p *planner) make(have func() groups) (*Plan, error) {
+	policy, command, lowered := p.policy, p.command, p.lowered
 	p.plan = &Plan{policy: policy, command: command}
 	for _, part := range []func() error{
 		p.identity,
@@ -118,7 +126,6 @@ func (p *planner) namespaces() error {
 	c := &p.plan.Child
 	p.plan.Namespaces = p.ground.namespaces(p.policy)
 	c.Namespaces = uint64(p.plan.Namespaces)
-	c.Scopes = p.scopes()
 	c.Hostname = hostname
 	if p.ground != bare {
 		// The target's own affair: what it shows begins with the cgroup that it is in.
@@ -151,6 +158,9 @@ func (p *planner) filesystem() error {
 	if p.ground == bare {
 		p.inTheOpen(table)
 	}
+	if err := p.landlock(table); err != nil {
+		return err
+	}
 	c.ScratchSize, c.ScratchInodes = p.policy.DiskLimit, p.policy.MaxFiles
 	// What the kernel may refuse only when it is tried has a planned fallback,
 	// which a policy that insists doesn't take.
@@ -162,8 +172,8 @@ func (p *planner) filesystem() error {
 	}
 	p.plan.KeepAbsent, p.plan.KeepClear = table.KeepAbsent, table.KeepClear
 	p.plan.Notices = table.Notices
+	p.plan.Rules = p.rulesHere(table.Rules)
 	if p.ground != bare {
-		p.plan.Rules = table.Rules
 		p.overlays(table)
 	}
 	table.Env["PWD"] = table.Dir

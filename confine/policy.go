@@ -69,7 +69,10 @@ type Filesystem struct {
 	Overlay      []string
 	Keep         bool
 	Rootfs       string
-	Protect      []string // read-only or kept absent even in a writable tree; relative to each such tree
+	// Landlock: below the mount namespace, as a second layer (profile strict).
+	// Without a mount namespace it is used anyway, as the only one.
+	Landlock bool
+	Protect  []string // read-only or kept absent even in a writable tree; relative to each such tree
 }
 
 // Mount is one --mount.

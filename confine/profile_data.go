@@ -80,6 +80,7 @@ var builtins = [...]builtin{
 		{"cpus", []string{"1"}, "one run doesn't slow down the next"},
 		{"cpu-limit", []string{"50"}, "the host stays usable"},
 		{"workdir", []string{"none"}, "it needs none"},
+		{"landlock", []string{"true"}, "should the mount namespace fail, something else has to fail too"},
 		{"seccomp", []string{"strict"}, "what a plain program needs, and no more"},
 		{"seccomp-action", []string{"kill"}, "a call beyond that is an attack"},
 	}},

@@ -137,7 +137,7 @@ func (p *Child) code(c *codec) {
 	c.bool(&p.OtherIDs)
 	num(c, &p.Namespaces)
 	c.str(&p.TempDir)
-	num(c, &p.Scopes)
+	p.Landlock.code(c)
 	c.bool(&p.DropGroups)
 	c.str(&p.Hostname)
 	list(c, &p.Mounts, func(m *Mount) { m.code(c) })
@@ -161,6 +161,19 @@ func (p *Child) code(c *codec) {
 	}
 	num(c, &p.Rows)
 	num(c, &p.Cols)
+}
+
+func (l *Landlock) code(c *codec) {
+	num(c, &l.HandledFS)
+	num(c, &l.HandledNet)
+	num(c, &l.Scoped)
+	list(c, &l.Rules, func(r *LandlockRule) {
+		c.str(&r.Path)
+		num(c, &r.Dev)
+		num(c, &r.Ino)
+		num(c, &r.Access)
+		c.bool(&r.Optional)
+	})
 }
 
 func (m *Mount) code(c *codec) {

@@ -10,7 +10,9 @@ import (
 func fullChild() *Child {
 	return &Child{
 		Argv: []string{"sh", "-c", "", "\xff\xfe"}, Env: []string{"A=b", "C="}, Dir: "/tmp",
-		UID: 1000, GID: 1001, OtherIDs: true, Namespaces: 0x7e020000, TempDir: "/tmp/x", Scopes: 3, DropGroups: true, Hostname: "confine",
+		UID: 1000, GID: 1001, OtherIDs: true, Namespaces: 0x7e020000, TempDir: "/tmp/x", DropGroups: true, Hostname: "confine",
+		Landlock: Landlock{HandledFS: 1<<16 - 1, HandledNet: 3, Scoped: 2,
+			Rules: []LandlockRule{{Path: "/usr", Dev: 7, Ino: 1 << 63, Access: 13, Optional: true}, {Path: "/"}}},
 		Mounts: []Mount{
 			{Kind: MountBind, Dst: "/usr", Src: "/usr", Dev: 1 << 40, Ino: 1<<63 + 1, ReadOnly: true, Optional: true},
 			{Kind: MountFile, Dst: "/etc/hosts", Text: "x\n", Mode: 0o644},

@@ -13,7 +13,7 @@ type Child struct {
 
 	Namespaces uint64 // what it was cloned into, and the target's cgroup namespace
 	TempDir    string // to be made; where there is no mount namespace
-	Scopes     uint64 // LANDLOCK_SCOPE_*: what stays among the target's own
+	Landlock   Landlock
 	DropGroups bool
 	Hostname   string
 
@@ -41,6 +41,28 @@ type Child struct {
 	// TTY: which of 0, 1, 2 are the pty that the child makes in its own devpts.
 	TTY        [3]bool
 	Rows, Cols uint16
+}
+
+// Landlock is a ruleset that the target puts on itself. Nothing handled and nothing
+// scoped is none.
+type Landlock struct {
+	HandledFS  uint64 // LANDLOCK_ACCESS_FS_*: what is refused unless a rule allows it
+	HandledNet uint64 // LANDLOCK_ACCESS_NET_*
+	Scoped     uint64 // LANDLOCK_SCOPE_*: what stays among the target's own
+	Rules      []LandlockRule
+}
+
+// None says whether there is nothing to be held.
+func (l *Landlock) None() bool { return l.HandledFS|l.HandledNet|l.Scoped == 0 }
+
+// LandlockRule allows Access at Path and below it.
+type LandlockRule struct {
+	Path string // absolute, without symbolic links; as the target will see it
+	// Dev and Ino are what Path was when it was resolved, and nothing else gets the
+	// rule. No Ino: it is made for this run.
+	Dev, Ino uint64
+	Access   uint64
+	Optional bool // what is gone, or out of the target's reach, needs no rule
 }
 
 // Rlimit is one setrlimit.

@@ -1,0 +1,117 @@
+package landlock
+
+import (
+	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/internal/handoff"
+)
+
+// Input is what a ruleset is made from.
+type Input struct {
+	ABI    int             // of the kernel; 0 has none
+	Mounts []handoff.Mount // as package rootfs made them
+	Host   rootfs.Host     // to tell files from directories; nil is this host
+
+	NoTCP  bool   // no bind, and no connect
+	Scoped uint64 // wanted, as far as the kernel can
+
+	TempDir string // of Alone: the run's own directory
+}
+
+// Ruleset is what the kernel is asked to hold, and what it can't.
+type Ruleset struct {
+	handoff.Landlock
+	ABI    int // used; 0 is none
+	Limits []Limit
+}
+
+// Held says whether file rules are part of it.
+func (r *Ruleset) Held() bool { return r.HandledFS != 0 }
+
+// Without has no rules about files.
+func Without(in Input) *Ruleset {
+	v := Version(in.ABI)
+	r := &Ruleset{ABI: v.Version}
+	r.Scoped = in.Scoped & v.Scoped
+	if in.NoTCP {
+		r.HandledNet = v.Net
+	}
+	return r
+}
+
+// UnderSince is the first version that can stand below a mount namespace without
+// taking anything from it: before, nothing can be moved to another directory.
+const UnderSince = 2
+
+// Under is the ruleset below a mount namespace. Its paths are those inside. Below
+// UnderSince it is Without.
+func Under(in Input) *Ruleset {
+	r := Without(in)
+	if r.ABI < UnderSince {
+		return r
+	}
+	host := hostOf(&in)
+	r.handle()
+	// Whoever is inside may list what is there: all of it is meant to be seen.
+	r.add("/", ReadDir)
+	for i := range in.Mounts {
+		m := &in.Mounts[i]
+		rights, dir := uint64(0), true
+		switch m.Kind {
+		case handoff.MountFile:
+			rights, dir = ReadFile, false
+		case handoff.MountBind:
+			f, err := host.Lstat(m.Src)
+			rights, dir = shown(m, f.Mode), err != nil || f.Mode.IsDir()
+		case handoff.MountScratch, handoff.MountOverlay:
+			rights = write
+		case handoff.MountProc:
+			rights = proc
+		case handoff.MountDevpts:
+			rights = pts
+		}
+		if !dir {
+			rights &= ofFiles
+		}
+		// What takes away (a mask, a read-only part, a pin) is the namespace's.
+		if rights &= r.HandledFS; rights != 0 {
+			rule := handoff.LandlockRule{Path: m.Dst, Access: rights, Optional: m.Optional}
+			if m.Kind == handoff.MountBind {
+				rule.Dev, rule.Ino = m.Dev, m.Ino
+			}
+			r.Rules = append(r.Rules, rule)
+		}
+	}
+	return r
+}
+
+// Alone is the ruleset without a mount namespace. Its paths are the caller's.
+func Alone(in Input) *Ruleset {
+	r := Without(in)
+	if r.ABI == 0 {
+		return r
+	}
+	r.handle()
+	s := splitter{host: hostOf(&in), ruleset: r, at: make(map[string]*node, len(in.Mounts))}
+	for i := range in.Mounts {
+		s.place(&in.Mounts[i])
+	}
+	s.grantAll()
+	if in.TempDir != "" {
+		r.add(in.TempDir, write&r.HandledFS)
+	}
+	r.always()
+	return r
+}
+
+func (r *Ruleset) handle() { r.HandledFS = Version(r.ABI).FS }
+
+func (r *Ruleset) add(path string, rights uint64) {
+	r.Rules = append(r.Rules, handoff.LandlockRule{Path: path, Access: rights})
+}
+
+func hostOf(in *Input) rootfs.Host {
+	if in.Host == nil {
+		return rootfs.ThisHost()
+	}
+	return in.Host
+}
