@@ -39,7 +39,6 @@ const (
 	write  = read | WriteFile | RemoveDir | RemoveFile | MakeDir | MakeReg | MakeSock | MakeFifo | MakeSym | Refer | Truncate
 	device = ReadFile | WriteFile | Truncate | IoctlDev
 	fifo   = ReadFile | WriteFile
-	pts    = ReadFile | ReadDir | WriteFile | Truncate | IoctlDev
 	// O_TRUNC is what a shell adds to ">/proc/self/comm".
 	proc     = ReadFile | ReadDir | WriteFile | Truncate
 	procRead = ReadFile | ReadDir

@@ -4,10 +4,10 @@
 //
 // # Two uses
 //
-// [Under] is a second layer, below a mount namespace: one rule for each place that
-// the table shows, with the rights that it has there. The namespace is what holds;
-// the rules hold what it would let through if it ever failed: another root, a
-// mount that lost its flags, somebody else's memory by ptrace.
+// [Under] is a second layer, below a mount namespace: one rule for the root inside,
+// and one for each place that can be written to. The namespace is what holds; the
+// rules hold what it would let through if it ever failed: a way out to another root,
+// a mount that lost its flags, mknod, another's memory by ptrace.
 //
 // [Alone] is all there is where the host grants no namespaces. Its rules are about
 // the caller's own tree, in which Landlock can allow and never deny. So a tree with

@@ -44,6 +44,11 @@ const UnderSince = 2
 
 // Under is the ruleset below a mount namespace. Its paths are those inside. Below
 // UnderSince it is Without.
+//
+// One rule lets everything be read and executed that is reached through the root
+// inside, since all of it is meant to be. A rule for each tree would say less: it
+// would hold wherever else that tree can be reached. The others are for what can be
+// written to, devices in one.
 func Under(in Input) *Ruleset {
 	r := Without(in)
 	if r.ABI < UnderSince {
@@ -51,14 +56,12 @@ func Under(in Input) *Ruleset {
 	}
 	host := hostOf(&in)
 	r.handle()
-	// Whoever is inside may list what is there: all of it is meant to be seen.
-	r.add("/", ReadDir)
+	r.add("/", read)
+	devices := false
 	for i := range in.Mounts {
 		m := &in.Mounts[i]
 		rights, dir := uint64(0), true
 		switch m.Kind {
-		case handoff.MountFile:
-			rights, dir = ReadFile, false
 		case handoff.MountBind:
 			f, err := host.Lstat(m.Src)
 			rights, dir = shown(m, f.Mode), err != nil || f.Mode.IsDir()
@@ -67,19 +70,26 @@ func Under(in Input) *Ruleset {
 		case handoff.MountProc:
 			rights = proc
 		case handoff.MountDevpts:
-			rights = pts
-		}
-		if !dir {
-			rights &= ofFiles
+			rights = device
 		}
 		// What takes away (a mask, a read-only part, a pin) is the namespace's.
-		if rights &= r.HandledFS; rights != 0 {
-			rule := handoff.LandlockRule{Path: m.Dst, Access: rights, Optional: m.Optional}
-			if m.Kind == handoff.MountBind {
-				rule.Dev, rule.Ino = m.Dev, m.Ino
+		switch {
+		case rights&^read == 0:
+			continue
+		case rights == device && under(m.Dst, "/dev"):
+			if !devices {
+				devices = true
+				r.add("/dev", device&r.HandledFS)
 			}
-			r.Rules = append(r.Rules, rule)
+			continue
+		case !dir:
+			rights &= ofFiles
 		}
+		rule := handoff.LandlockRule{Path: m.Dst, Access: rights & r.HandledFS, Optional: m.Optional}
+		if m.Kind == handoff.MountBind {
+			rule.Dev, rule.Ino = m.Dev, m.Ino
+		}
+		r.Rules = append(r.Rules, rule)
 	}
 	return r
 }

@@ -1,0 +1,120 @@
+package landlock
+
+import (
+	"io/fs"
+	"path"
+	"sort"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/internal/handoff"
+)
+
+// fakeHost is a tree of names; links are of the form "/a -> /b".
+type fakeHost struct {
+	modes map[string]fs.FileMode
+	links map[string]string
+	shut  map[string]bool // can't be listed
+}
+
+// newFake takes "/dir/", "/file", "/link -> target", "/socket|", "/fifo%", "/device#".
+func newFake(t testing.TB, lines ...string) *fakeHost {
+	t.Helper()
+	h := &fakeHost{modes: map[string]fs.FileMode{}, links: map[string]string{}, shut: map[string]bool{}}
+	for _, l := range lines {
+		if at, to, ok := strings.Cut(l, " -> "); ok {
+			h.links[at] = to
+			h.put(at, fs.ModeSymlink)
+			continue
+		}
+		mode, ok := map[string]fs.FileMode{"/": fs.ModeDir, "|": fs.ModeSocket, "%": fs.ModeNamedPipe,
+			"#": fs.ModeDevice | fs.ModeCharDevice}[l[len(l)-1:]]
+		if ok {
+			l = l[:len(l)-1]
+		}
+		h.put(l, mode)
+	}
+	return h
+}
+
+func (h *fakeHost) put(at string, mode fs.FileMode) {
+	for up := at; up != "/"; {
+		up = path.Dir(up)
+		h.modes[up] = fs.ModeDir
+	}
+	if at != "" {
+		h.modes[at] = mode
+	}
+}
+
+func (h *fakeHost) As(uint32, uint32) (func(), bool, error) { return func() {}, false, nil }
+
+func (h *fakeHost) Resolve(name string) (rootfs.File, error) {
+	if to, ok := h.links[name]; ok {
+		name = to
+	}
+	return h.Lstat(name)
+}
+
+func (h *fakeHost) Lstat(name string) (rootfs.File, error) {
+	mode, ok := h.modes[name]
+	if !ok {
+		return rootfs.File{}, syscall.ENOENT
+	}
+	return rootfs.File{Path: name, Dev: 7, Ino: inode(name), Mode: mode}, nil
+}
+
+// inode is one for each name.
+func inode(name string) (n uint64) {
+	for i := range len(name) {
+		n = n*31 + uint64(name[i])
+	}
+	return n + 1
+}
+
+func (h *fakeHost) Readlink(name string) (string, error) { return h.links[name], nil }
+
+func (h *fakeHost) ReadDir(name string) (list []rootfs.Entry, err error) {
+	if h.shut[name] {
+		return nil, syscall.EACCES
+	}
+	for p, mode := range h.modes {
+		if p != "/" && path.Dir(p) == name {
+			list = append(list, rootfs.Entry{Name: path.Base(p), Type: mode.Type()})
+		}
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
+	return list, nil
+}
+
+func (h *fakeHost) ReadFile(string, int) (string, error) { return "", syscall.EACCES }
+
+// bind shows what the host has at a path.
+func bind(at string, readOnly bool) handoff.Mount {
+	return handoff.Mount{Kind: handoff.MountBind, Dst: at, Src: at, Dev: 7, Ino: inode(at), ReadOnly: readOnly}
+}
+
+func entry(kind handoff.MountKind, at string) handoff.Mount {
+	return handoff.Mount{Kind: kind, Dst: at}
+}
+
+// rights are what the kernel would give at a path: those of all rules on the way.
+func (r *Ruleset) rights(at string) (all uint64) {
+	for _, rule := range r.Rules {
+		if rule.Path == "/" || under(at, rule.Path) {
+			all |= rule.Access
+		}
+	}
+	return all
+}
+
+func (r *Ruleset) has(k Kind, at string) bool {
+	for _, l := range r.Limits {
+		if l == (Limit{k, at}) {
+			return true
+		}
+	}
+	return false
+}

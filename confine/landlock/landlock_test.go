@@ -1,0 +1,188 @@
+package landlock
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/confine-run/confine/internal/handoff"
+)
+
+func TestWhatEachVersionHandles(t *testing.T) {
+	for _, c := range []struct {
+		abi             int
+		fs, net, scoped uint64
+	}{
+		{-1, 0, 0, 0}, {0, 0, 0, 0},
+		{1, 0x1fff, 0, 0}, {2, 0x3fff, 0, 0}, {3, 0x7fff, 0, 0}, {4, 0x7fff, 3, 0},
+		{5, 0xffff, 3, 0}, {6, 0xffff, 3, 3}, {7, 0xffff, 3, 3}, {99, 0xffff, 3, 3},
+	} {
+		r := Alone(Input{ABI: c.abi, Host: newFake(t), NoTCP: true, Scoped: 3, TempDir: "/tmp/x"})
+		if r.HandledFS != c.fs || r.HandledNet != c.net || r.Scoped != c.scoped || r.Held() != (c.fs != 0) || r.None() != (c.abi < 1) {
+			t.Errorf("ABI %d: %+v", c.abi, r)
+		}
+		for _, rule := range r.Rules {
+			if rule.Access&^r.HandledFS != 0 || rule.Access == 0 {
+				t.Errorf("ABI %d: a rule that the kernel refuses: %+v", c.abi, rule)
+			}
+		}
+		if r := Without(Input{ABI: c.abi}); !r.None() || len(r.Rules) != 0 {
+			t.Errorf("ABI %d: nothing asked for, and %+v", c.abi, r)
+		}
+	}
+	for i := range abis {
+		a := &abis[i]
+		if a.Version != i || i > 0 && (a.Kernel == "" || a.Adds == "" || a.FS < abis[i-1].FS || a.Net < abis[i-1].Net || a.Scoped < abis[i-1].Scoped) {
+			t.Errorf("%+v", a)
+		}
+	}
+}
+
+func TestEachVersionSaysWhatItLacks(t *testing.T) {
+	for abi := 1; abi <= 7; abi++ {
+		r := Alone(Input{ABI: abi, Host: newFake(t)})
+		for k, since := range map[Kind]int{Moves: 2, Truncation: 3, Ioctls: 5, Names: 8, Metadata: 8, Sockets: 8} {
+			if r.has(k, "") != (abi < since) {
+				t.Errorf("ABI %d: %q is told: %v", abi, k.About(), r.has(k, ""))
+			}
+			if abi < since && !strings.Contains(r.Details(), k.About()) {
+				t.Errorf("ABI %d: %q is not in %q", abi, k.About(), r.Details())
+			}
+		}
+	}
+}
+
+func TestEveryLimitIsWorded(t *testing.T) {
+	for k := range kinds {
+		if Kind(k).About() == "" {
+			t.Errorf("kind %d has no words", k)
+		}
+	}
+}
+
+func TestBelowAMountNamespace(t *testing.T) {
+	host := newFake(t, "/usr/", "/dev/null#", "/etc/ld.so.cache", "/home/u/w/", "/run/fifo%", "/run/file")
+	null := bind("/dev/null", true)
+	null.Device = true
+	file := bind("/run/file", false)
+	file.Optional = true
+	mounts := []handoff.Mount{
+		null, entry(handoff.MountDevpts, "/dev/pts"), entry(handoff.MountScratch, "/dev/shm"),
+		entry(handoff.MountSymlink, "/dev/fd"), bind("/etc/ld.so.cache", true), entry(handoff.MountFile, "/etc/passwd"),
+		bind("/home/u/w", false), entry(handoff.MountReadOnly, "/home/u/w/.git"), entry(handoff.MountProc, "/proc"),
+		entry(handoff.MountMask, "/proc/kcore"), bind("/run/fifo", true), file, entry(handoff.MountScratch, "/tmp"), bind("/usr", true),
+		{Kind: handoff.MountBind, Dst: "/elsewhere", Src: "/home/u/w", ReadOnly: true, Optional: true, Dev: 7, Ino: inode("/home/u/w")},
+		{Kind: handoff.MountOverlay, Dst: "/over", Src: "/usr"},
+	}
+	for abi := range 9 {
+		r := Under(Input{ABI: abi, Mounts: mounts, Host: host})
+		if r.Held() != (abi >= UnderSince) || len(r.Limits) != 0 {
+			t.Fatalf("ABI %d: %+v", abi, r)
+		}
+		if !r.Held() {
+			continue
+		}
+		for at, want := range map[string]uint64{
+			"/": read, "/etc/passwd": read, "/usr/bin/sh": read, "/usr": read, "/tmp/x": write, "/dev/shm": write | device, "/over/f": write,
+			"/dev/null": device | read, "/dev/pts/0": device | read, "/proc/self": proc | read, "/home/u/w/f": write, "/elsewhere/f": read,
+			"/run/fifo": fifo | read, "/run/file": read | write&ofFiles,
+		} {
+			if got := r.rights(at); got != want&r.HandledFS {
+				t.Errorf("ABI %d: %s: %#x, want %#x", abi, at, got, want&r.HandledFS)
+			}
+		}
+		if len(r.Rules) != 9 {
+			t.Errorf("ABI %d: %d rules: %+v", abi, len(r.Rules), r.Rules)
+		}
+		for _, rule := range r.Rules {
+			theirs := strings.HasPrefix(rule.Path, "/home") || strings.HasPrefix(rule.Path, "/run")
+			if rule.Optional != (rule.Path == "/run/file") || (rule.Ino != 0) != theirs {
+				t.Errorf("ABI %d: %+v", abi, rule)
+			}
+			if rule.Access&(MakeChar|MakeBlock) != 0 {
+				t.Errorf("ABI %d: %s: devices can be made", abi, rule.Path)
+			}
+		}
+	}
+}
+
+func TestAlone(t *testing.T) {
+	host := newFake(t, "/usr/bin/", "/home/u/w/.git/hooks/", "/home/u/w/.git/config", "/home/u/w/.git/refs/", "/home/u/w/src/",
+		"/home/u/w/file", "/home/u/w/link -> /etc", "/home/u/w/sock|", "/home/u/w/fifo%", "/home/u/.ssh/", "/etc/passwd", "/etc/shadow", "/data/open/", "/data/shut/in/",
+		"/data/key", "/o/", "/etc/resolv.conf -> /run/stub", "/run/stub", "/tmp/", "/proc/", "/dev/null#", "/x/")
+	null := bind("/dev/null", true)
+	null.Device = true
+	mounts := []handoff.Mount{
+		bind("/data", true), entry(handoff.MountMask, "/data/key"), entry(handoff.MountMask, "/data/shut"), null,
+		entry(handoff.MountFile, "/etc/passwd"), entry(handoff.MountFile, "/etc/resolv.conf"), entry(handoff.MountFile, "/etc/none"),
+		entry(handoff.MountScratch, "/home/u"), bind("/home/u/w", false), entry(handoff.MountPin, "/home/u/w/.git"),
+		entry(handoff.MountReadOnly, "/home/u/w/.git/config"), entry(handoff.MountReadOnly, "/home/u/w/.git/hooks"),
+		{Kind: handoff.MountOverlay, Dst: "/o", Src: "/o", Dev: 7, Ino: inode("/o")},
+		entry(handoff.MountProc, "/proc"), entry(handoff.MountMask, "/proc/keys"), entry(handoff.MountReadOnly, "/proc/sys"),
+		entry(handoff.MountScratch, "/tmp"), bind("/usr", true),
+		{Kind: handoff.MountBind, Dst: "/y", Src: "/x", Dev: 7, Ino: inode("/x")},
+	}
+	r := Alone(Input{ABI: 7, Mounts: mounts, Host: host, TempDir: "/tmp/confine-1"})
+	for at, want := range map[string]uint64{
+		"/": 0, "/etc": 0, "/etc/shadow": 0, "/home/u": 0, "/home/u/.ssh": 0, "/tmp": 0, "/x": 0, "/y": 0, "/run": 0,
+		"/usr/bin/sh": read, "/tmp/confine-1/f": write, "/dev/null": device, "/etc/passwd": ReadFile, "/run/stub": ReadFile, "/proc/1/maps": procRead,
+		"/o/f": read, // for want of an overlay
+		// Below something hidden nothing, and around it no list of names.
+		"/data": 0, "/data/shut": 0, "/data/shut/in": 0, "/data/key": 0, "/data/open": read,
+		// Protected: what is around it keeps its names, and everything beside is writable.
+		"/home/u/w": read, "/home/u/w/new": read, "/home/u/w/.git": read, "/home/u/w/.git/config": read, "/home/u/w/.git/hooks/x": read,
+		"/home/u/w/.git/refs": write, "/home/u/w/src": write, "/home/u/w/file": read | write&ofFiles, "/home/u/w/fifo": read | write&ofFiles,
+		"/home/u/w/link": read, "/home/u/w/sock": read,
+	} {
+		if got := r.rights(at); got != want {
+			t.Errorf("%s: %#x, want %#x", at, got, want)
+		}
+	}
+	for _, l := range []Limit{
+		{Unlisted, "/data"}, {NoNewNames, "/home/u/w"}, {NoNewNames, "/home/u/w/.git"}, {Overlay, "/o"}, {Private, "/tmp"}, {Private, "/home/u"},
+		{Elsewhere, "/y"}, {Proc, "/proc"}, {Proc, "/proc/keys"}, {OwnEtc, "/etc"}, {Names, ""},
+	} {
+		if !r.has(l.Kind, l.Path) {
+			t.Errorf("not told: %s %q", l.Path, l.Kind.About())
+		}
+	}
+	if r.has(Unlisted, "/home/u/w") || r.has(Proc, "/proc/sys") || r.has(LeftOut, "/data") {
+		t.Errorf("told, and not so: %+v", r.Limits)
+	}
+	if d := r.Details(); !strings.Contains(d, "/home/u/w, /home/u/w/.git: "+NoNewNames.About()) || strings.Contains(d, "confine-1") {
+		t.Errorf("details: %q", d)
+	}
+	for _, rule := range r.Rules {
+		if (rule.Ino == 0) != (rule.Path == "/tmp/confine-1") {
+			t.Errorf("%+v: nothing to tell a replacement by", rule)
+		}
+		if !host.modes[rule.Path].IsDir() && rule.Ino != 0 && rule.Access&^ofFiles != 0 {
+			t.Errorf("%+v: the kernel refuses that of a file", rule)
+		}
+	}
+}
+
+// How many names there are was maybe decided by a former target.
+func TestTooManyNamesOpenNothing(t *testing.T) {
+	lines := []string{"/w/secret/", "/w/.git/hooks/", "/v/.envrc"}
+	for i := range maxEntries + 1 {
+		name := "f" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + strings.Repeat("y", i/26)
+		lines = append(lines, "/w/"+name, "/v/"+name)
+	}
+	r := Alone(Input{ABI: 7, Host: newFake(t, lines...), Mounts: []handoff.Mount{
+		bind("/v", false), entry(handoff.MountReadOnly, "/v/.envrc"), bind("/w", false), entry(handoff.MountMask, "/w/secret")}})
+	if !r.has(LeftOut, "/w") || !r.has(LeftOut, "/v") {
+		t.Errorf("not told: %+v", r.Limits)
+	}
+	if got := r.rights("/w/fa"); got != 0 {
+		t.Errorf("beside something hidden: %#x", got)
+	}
+	if got := r.rights("/v/fa"); got != read {
+		t.Errorf("beside something protected: %#x, want %#x", got, read)
+	}
+	host := newFake(t, "/w/secret/", "/w/a")
+	host.shut["/w"] = true
+	r = Alone(Input{ABI: 7, Host: host, Mounts: []handoff.Mount{bind("/w", true), entry(handoff.MountMask, "/w/secret")}})
+	if r.rights("/w/secret") != 0 || !r.has(LeftOut, "/w") {
+		t.Errorf("a directory that can't be listed: %+v", r)
+	}
+}
