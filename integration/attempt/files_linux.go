@@ -27,6 +27,9 @@ var fileTries = map[string]try{
 	"readfd":    {1, readFD},    // FD
 	"writefd":   {1, writeFD},   // FD
 	"fds":       {0, fds},       // prints what is open
+	"cut":       {1, cut},       // FILE: truncate(2), which opens nothing
+	"execute":   {1, execute},   // FILE
+	"whiteout":  {1, whiteout},  // FILE: the one device that anybody may make
 	"fill":      {2, fill},      // FILE BYTES, really written
 	"files":     {2, files},     // DIR N: empty ones
 }
@@ -119,6 +122,10 @@ func reopen(args []string) error {
 	}
 	return nil
 }
+
+func cut(args []string) error      { return unix.Truncate(args[0], 0) }
+func execute(args []string) error  { return unix.Exec(args[0], args, os.Environ()) }
+func whiteout(args []string) error { return unix.Mknod(args[0], unix.S_IFCHR|0o600, 0) }
 
 func withFD(s string, do func(fd int) error) error {
 	n, err := number(s)
