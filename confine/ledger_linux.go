@@ -214,7 +214,7 @@ func (p *planner) lower(l map[status.Capability]status.Enforcement) {
 	switch {
 	case p.policy.Network.All:
 	case p.plan.Seccomp == nil && tcp != "":
-		note(status.Network, "landlock_tcp", "no TCP; everything else, without a filter of system calls", false)
+		note(status.Network, "landlock_tcp", "no plain TCP; MPTCP, UDP and everything else is open without a filter of system calls", false)
 	case p.plan.Seccomp == nil:
 		note(status.Network, "none", "no filter of system calls", false)
 	case scoped&landlock.ScopeAbstractSockets != 0:

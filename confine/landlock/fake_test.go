@@ -17,6 +17,7 @@ type fakeHost struct {
 	modes map[string]fs.FileMode
 	links map[string]string
 	shut  map[string]bool // can't be listed
+	away  bool            // and what is in them can't be reached
 }
 
 // newFake takes "/dir/", "/file", "/link -> target", "/socket|", "/fifo%", "/device#".
@@ -60,6 +61,9 @@ func (h *fakeHost) Resolve(name string) (rootfs.File, error) {
 
 func (h *fakeHost) Lstat(name string) (rootfs.File, error) {
 	mode, ok := h.modes[name]
+	if h.shut[path.Dir(name)] && path.Dir(name) != "/" && h.away {
+		return rootfs.File{}, syscall.EACCES
+	}
 	if !ok {
 		return rootfs.File{}, syscall.ENOENT
 	}

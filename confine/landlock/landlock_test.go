@@ -186,3 +186,26 @@ func TestTooManyNamesOpenNothing(t *testing.T) {
 		t.Errorf("a directory that can't be listed: %+v", r)
 	}
 }
+
+// What is out of the user's reach now may not be so later: the directory is maybe
+// the user's own.
+func TestWhatIsOutOfReachStaysClosed(t *testing.T) {
+	host := newFake(t, "/w/d/config", "/w/d/secret", "/w/e/")
+	host.shut["/w/d"], host.away = true, true
+	r := Alone(Input{ABI: 7, Host: host, Mounts: []handoff.Mount{
+		bind("/w", false), entry(handoff.MountReadOnly, "/w/d/config"), entry(handoff.MountMask, "/w/d/secret")}})
+	if r.rights("/w/d/config") != 0 || r.rights("/w/d/secret") != 0 || r.rights("/w/e") != write {
+		t.Errorf("%+v", r.Rules)
+	}
+}
+
+func TestAProtectedLinkStays(t *testing.T) {
+	shown := bind("/w/.envrc", true)
+	shown.Src = "/w/env"
+	for _, m := range []handoff.Mount{entry(handoff.MountMask, "/w/.envrc"), shown} {
+		r := Alone(Input{ABI: 7, Host: newFake(t, "/w/.envrc -> /w/env", "/w/env", "/w/d/"), Mounts: []handoff.Mount{bind("/w", false), m}})
+		if r.rights("/w") != read || r.rights("/w/d") != write || r.has(Elsewhere, "/w/.envrc") {
+			t.Errorf("%#x around a protected link: %+v", r.rights("/w"), r)
+		}
+	}
+}
