@@ -218,8 +218,8 @@ func (p *planner) lower(l map[status.Capability]status.Enforcement) {
 	case p.plan.Seccomp == nil:
 		note(status.Network, "none", "no filter of system calls", false)
 	case scoped&landlock.ScopeAbstractSockets != 0:
-		note(status.Network, "seccomp_socket", "no socket but of the own host's files, and those are not named here; Landlock keeps abstract ones inside"+tcp, true)
+		note(status.Network, "seccomp_socket", "unix sockets only: those of the host are reached by their path; Landlock keeps abstract ones inside"+tcp, false)
 	default:
-		note(status.Network, "seccomp_socket", "unix sockets only; the abstract ones of the host can be reached"+tcp, false)
+		note(status.Network, "seccomp_socket", "unix sockets only: those of the host are reached by their path, and abstract ones"+tcp, false)
 	}
 }
