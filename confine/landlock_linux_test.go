@@ -49,7 +49,7 @@ func TestFileRulesWithoutNamespaces(t *testing.T) {
 		if fs.Mechanism != want || fs.Effective || fs.FallbackReason != status.UsernsDenied || l.None() != (abi == 0) {
 			t.Errorf("ABI %d: %+v", abi, fs)
 		}
-		if (l.HandledNet != 0) != (abi >= 4) || strings.Contains(net.Details, "TCP") != (abi >= 4) || net.Effective != (abi >= 6) {
+		if (l.HandledNet != 0) != (abi >= 4) || strings.Contains(net.Details, "TCP") != (abi >= 4) || net.Effective {
 			t.Errorf("ABI %d: %#x, %+v", abi, l.HandledNet, net)
 		}
 		if e := p.Ledger[status.Containment]; e.Effective != (abi >= 6) {
