@@ -83,7 +83,7 @@ soak:
 # The scripts on other hosts, each a machine of its own, and a table of what holds
 # what there. Needs QEMU and Debian's archive, and skips without.
 machines:
-	$(GO) run ./integration/machines
+	$(GO) run ./integration/machines $(MACHINES)
 
 install: build
 	install -D -m 0755 bin/confine '$(DESTDIR)$(PREFIX)/bin/confine'

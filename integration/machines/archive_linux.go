@@ -23,9 +23,6 @@ type archive struct {
 	found map[string]version // by pattern or name
 }
 
-// suite is a part of the archive.
-type suite string
-
 // security says that the suite has a site of its own.
 func (s suite) security() bool { return strings.HasSuffix(string(s), "-security") }
 

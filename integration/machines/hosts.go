@@ -16,6 +16,7 @@ type machine struct {
 	cgroups orders.Hierarchy
 	sysctls map[string]string
 	cpus    int        // 0: one
+	often   bool       // with every change
 	partial bool       // not everything holds there, and that is accepted
 	scripts [][]string // sets of them
 }
@@ -24,7 +25,7 @@ type machine struct {
 // too long.
 var (
 	// What is counted over all processes: by cgroups, or without them.
-	tree = []string{"stop_survivors", "limits_cpu", "limits_cpu_rate", "limits_memory", "limits_tasks"}
+	tree = []string{"stop_survivors", "limits_cpu", "limits_cpu_rate", "limits_memory", "limits_tasks", "fallback_tasks"}
 	// What can't be seen, reached, or done.
 	walls = []string{"filesystem_outside", "network_none", "syscalls", "privileges"}
 	// What the kernel holds for each process alike, and what confine itself does.
@@ -40,40 +41,40 @@ var (
 const limit = 10 * time.Minute
 
 var machines = []machine{
-	{name: "v2-root", kernel: "6.12", place: orders.Plain, cgroups: orders.Unified, cpus: 2,
+	{name: "v2-root", often: true, kernel: "6.12", place: orders.Plain, cgroups: orders.Unified, cpus: 2,
 		what:    "cgroup v2, nothing that manages it, as root",
 		scripts: [][]string{tree, walls, single, severalCPUs}},
-	{name: "systemd-user", kernel: "6.12", place: orders.Session, user: true,
+	{name: "systemd-user", often: true, kernel: "6.12", place: orders.Session, user: true,
 		what:    "cgroup v2, systemd, as an ordinary user in a delegated cgroup",
 		scripts: [][]string{tree}},
 	{name: "systemd-root", kernel: "6.12", place: orders.Service,
 		what:    "cgroup v2, systemd, as root in a service",
 		scripts: [][]string{tree}},
-	{name: "hybrid", kernel: "6.1", place: orders.Plain, cgroups: orders.Hybrid,
+	{name: "hybrid", often: true, kernel: "6.1", place: orders.Plain, cgroups: orders.Hybrid,
 		what:    "cgroup v1, with v2 beside it for processes only, as root",
 		scripts: [][]string{tree}},
 	{name: "newer", kernel: "6.18", place: orders.Plain, user: true, cgroups: orders.Unified,
 		what:    "a newer kernel, as an ordinary user, no cgroup delegated",
 		scripts: [][]string{{"filesystem_outside", "network_none", "limits_tasks"}}},
-	{name: "older", kernel: "6.1", place: orders.Plain, user: true, cgroups: orders.Unified,
+	{name: "older", often: true, kernel: "6.1", place: orders.Plain, user: true, cgroups: orders.Unified,
 		what:    "an older kernel, as an ordinary user, no cgroup delegated",
-		scripts: [][]string{tree, {"filesystem_outside", "privileges"}}},
-	{name: "oldest", kernel: "5.10", place: orders.Plain, user: true, cgroups: orders.Unified,
+		scripts: [][]string{tree, {"filesystem_outside", "privileges", "overlay_review"}}},
+	{name: "oldest", often: true, kernel: "5.10", place: orders.Plain, user: true, cgroups: orders.Unified,
 		what:    "the oldest kernel that Debian has, as an ordinary user, no cgroup delegated",
 		scripts: [][]string{tree, walls}},
 	{name: "no-userns-root", kernel: "6.12", place: orders.Plain, cgroups: orders.Unified,
 		sysctls: map[string]string{"user.max_user_namespaces": "0"},
 		what:    "`user.max_user_namespaces=0`, as root",
 		scripts: [][]string{{"stop_survivors"}, walls}},
-	{name: "no-userns-user", kernel: "6.12", place: orders.Plain, user: true, partial: true, cgroups: orders.Unified,
+	{name: "no-userns-user", often: true, kernel: "6.12", place: orders.Plain, user: true, partial: true, cgroups: orders.Unified,
 		sysctls: map[string]string{"user.max_user_namespaces": "0"},
 		what:    "`user.max_user_namespaces=0`, as an ordinary user",
-		scripts: [][]string{bare}},
+		scripts: [][]string{bare, {"landlock_alone"}}},
 	{name: "no-clone-user", kernel: "6.1", place: orders.Plain, user: true, partial: true, cgroups: orders.Unified,
 		sysctls: map[string]string{"kernel.unprivileged_userns_clone": "0"},
 		what:    "`kernel.unprivileged_userns_clone=0`, as an ordinary user",
 		scripts: [][]string{{"host_no_userns"}}},
-	{name: "container", kernel: "6.12", place: orders.Container, partial: true, cgroups: orders.Unified,
+	{name: "container", often: true, kernel: "6.12", place: orders.Container, partial: true, cgroups: orders.Unified,
 		what:    "a container as Docker starts it, its seccomp profile and capabilities, no user namespace, as its root",
 		scripts: [][]string{bare}},
 }
@@ -97,6 +98,9 @@ var modules = []string{
 	"virtio_pci", "virtio_blk", // the disk
 	"overlay", // no ordinary user's mount loads it
 }
+
+// suite is a part of Debian's archive.
+type suite string
 
 // suites are what the kernels and the disk come from. Where they are to be had, the
 // sources of this host's apt say.

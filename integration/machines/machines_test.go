@@ -186,3 +186,39 @@ func TestAnUpdateOfTheKernelMakesNoDifference(t *testing.T) {
 		t.Errorf("%s\n%s", one, two)
 	}
 }
+
+func TestTheDocumentIsMadeOfWhatIsKnown(t *testing.T) {
+	root := filepath.Join("..", "..")
+	known, err := readKnown(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hold(root, known, false); err != nil {
+		t.Error(err)
+	}
+	for i := range machines {
+		if known[machines[i].name] == nil {
+			t.Errorf("%s has never told anything", machines[i].name)
+		}
+	}
+	if len(known) != len(machines) {
+		t.Errorf("%d machines are known, and there are %d", len(known), len(machines))
+	}
+}
+
+func TestOneMachineIsLearntAfterTheOther(t *testing.T) {
+	known := map[string]*result{}
+	ledger := map[status.Capability]status.Enforcement{status.Memory: {Enabled: true, Mechanism: "cgroup_v2", Details: "of the day"}}
+	learn(known, []*machine{&machines[0]}, []*result{{Release: "6.12.1-x", Ledger: ledger}})
+	one := pageOfKnown(known)
+	learn(known, []*machine{&machines[1]}, []*result{{Release: "6.12.2-x", Ledger: ledger}})
+	learn(known, []*machine{&machines[0]}, []*result{{Release: "6.12.9-y", Ledger: ledger}})
+	both := pageOfKnown(known)
+	if one == both || !strings.Contains(both, machines[0].name) || !strings.Contains(both, machines[1].name) {
+		t.Error(both)
+	}
+	delete(known, machines[1].name)
+	if again := pageOfKnown(known); again != one {
+		t.Errorf("an update made a difference:\n%s\n%s", one, again)
+	}
+}

@@ -16,6 +16,7 @@ import (
 type options struct {
 	only    []string
 	scripts []string
+	few     bool
 	write   bool
 	verbose bool
 	jobs    int
@@ -44,6 +45,7 @@ func parse() (*options, error) {
 	var only, scripts string
 	flag.StringVar(&only, "only", "", "boot only these `names`, separated by commas")
 	flag.StringVar(&scripts, "scripts", "", "run these `names` of scripts, separated by commas, and not those of the proofs")
+	flag.BoolVar(&o.few, "few", false, "boot only those that are enough for every change")
 	flag.BoolVar(&o.write, "write", false, "write docs/ENFORCEMENT.md")
 	flag.BoolVar(&o.verbose, "v", false, "show what the machines say")
 	flag.IntVar(&o.jobs, "jobs", 2, "how many at once")
@@ -57,19 +59,16 @@ func parse() (*options, error) {
 	if scripts != "" {
 		o.scripts = strings.Split(scripts, ",")
 	}
-	if o.write && o.partly() {
-		return nil, fmt.Errorf("-write writes what all machines say, and -only and -scripts leave something out\nhint: use one or the other")
+	if o.write && o.scripts != nil {
+		return nil, fmt.Errorf("-write writes what all scripts of a machine say, and -scripts leaves something out\nhint: use one or the other")
 	}
 	return o, nil
 }
 
-// partly says that the document can't be made of this.
-func (o *options) partly() bool { return o.only != nil || o.scripts != nil }
-
 // chosen are the machines that were asked for.
 func (o *options) chosen() (list []*machine, err error) {
 	for i := range machines {
-		if o.only == nil {
+		if o.only == nil && (machines[i].often || !o.few) {
 			list = append(list, &machines[i])
 		}
 	}

@@ -11,13 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rogpeppe/go-internal/diff"
-
 	"github.com/confine-run/confine/integration/machines/orders"
 )
-
-// document is what is written, from the root of the tree.
-const document = "docs/ENFORCEMENT.md"
 
 // ground is what all machines share.
 type ground struct {
@@ -60,12 +55,16 @@ func run(ctx context.Context, o *options) (err error) {
 	if err != nil {
 		return err
 	}
-	page := pageOf(list, results)
-	fmt.Print(page)
-	if o.partly() {
+	fmt.Print(pageOf(list, results))
+	if o.scripts != nil {
 		return nil
 	}
-	return g.hold(page)
+	known, err := readKnown(g.root)
+	if err != nil {
+		return err
+	}
+	learn(known, list, results)
+	return hold(g.root, known, o.write)
 }
 
 // prepare fetches and builds what the machines need, all of it at once.
@@ -218,20 +217,4 @@ func (g *ground) try(ctx context.Context, m *machine, o *orders.Orders, files ma
 		return nil, 0, fmt.Errorf("%w\nits console:\n%s", err, machine.console)
 	}
 	return r, machine.cpu, nil
-}
-
-// hold writes the document, or holds it against what came of the machines.
-func (g *ground) hold(page string) error {
-	path := filepath.Join(g.root, filepath.FromSlash(document))
-	if g.write {
-		return os.WriteFile(path, []byte(page), 0o644)
-	}
-	was, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if d := diff.Diff(document, was, "these machines", []byte(page)); d != nil {
-		return fmt.Errorf("%s is out of date\nhint: go run ./integration/machines -write\n%s", document, d)
-	}
-	return nil
 }
