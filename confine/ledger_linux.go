@@ -45,7 +45,7 @@ func (p *planner) ledger() error {
 	l[status.Disk] = limit(q.DiskLimit > 0, FormatSize(q.DiskLimit), "tmpfs_size", where)
 	l[status.Files] = limit(q.MaxFiles > 0, strconv.FormatInt(q.MaxFiles, 10), "tmpfs_nr_inodes", where)
 	l[status.Output] = limit(q.OutputLimit > 0, FormatSize(q.OutputLimit), "relay", "per stream")
-	l[status.Filesystem] = on(p.filesystemAsked(), "mount_namespace", "pivot_root into an allowlisted tree")
+	l[status.Filesystem] = on(p.filesystemAsked(), "mount_namespace", p.filesystemDetail())
 	l[status.Network] = p.network()
 	l[status.Syscalls] = p.syscalls()
 	if p.ground != inUserns {
@@ -73,6 +73,14 @@ func (p *planner) cpusDetail() string {
 		return fmt.Sprintf("there are %d", have)
 	}
 	return ""
+}
+
+func (p *planner) filesystemDetail() string {
+	s := "pivot_root into an allowlisted tree"
+	if p.denyAtStart {
+		s += "; in writable trees --deny hides what is there at the start, not what is made later"
+	}
+	return s
 }
 
 func (p *planner) filesystemAsked() string {

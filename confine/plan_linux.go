@@ -42,6 +42,8 @@ type planner struct {
 	lowered denial // why it is not a higher one
 	uid     uint32 // inside and outside: one id is mapped, to itself
 	gid     uint32
+	// denyAtStart: a pattern of --deny meets a writable tree.
+	denyAtStart bool
 }
 
 // NewPlan decides what will be done. It changes nothing, and needs no privilege.
@@ -159,6 +161,7 @@ func (p *planner) filesystem() error {
 		NoPIDMax:     requires(p.policy, status.Tasks),
 		NestedUserns: requires(p.policy, status.Privileges),
 	}
+	p.denyAtStart = table.DenyAtStart
 	p.plan.KeepAbsent, p.plan.KeepClear = table.KeepAbsent, table.KeepClear
 	p.plan.Notices = table.Notices
 	if p.ground != bare {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/confine-run/confine/confine/rootfs"
 )
 
 // place is what a path is relative to.
@@ -71,7 +73,12 @@ func checkPath(base place, word string) (string, error) {
 	return filepath.Join(from, rest), nil
 }
 
+// checkGlob makes a pattern absolute. The word "secrets" alone is the set of that
+// name; a file called so is "./secrets".
 func checkGlob(base place, word string) (string, error) {
+	if word == rootfs.SetSecrets {
+		return word, nil
+	}
 	from, rest, err := base.expand(word)
 	if err != nil {
 		return "", err

@@ -33,7 +33,8 @@
 //   - A socket that lies in an allowed tree can be connected to, when its mode
 //     lets the target's user: read-only mounts don't prevent that.
 //   - A deny pattern hides what matches when the run starts. It doesn't prevent
-//     a target from making something of that name in a writable tree.
+//     a target from making something of that name in a writable tree. Where a
+//     pattern meets one, Table.DenyAtStart says so.
 //   - Protection covers the root of each writable tree, its git directory,
 //     submodules and worktrees, not repositories further down.
 package rootfs

@@ -30,6 +30,9 @@ type grant struct {
 	explicit bool
 	mount    bool // dst was chosen by the caller
 	system   bool // nothing of the caller's: deny patterns aren't searched for here
+	// searched says how many levels of it are searched for secrets by name; -1 is
+	// all of them. What discovery adds isn't searched.
+	searched int
 	optional bool
 	option   string // to blame
 	why      string

@@ -5,7 +5,7 @@ import "github.com/confine-run/confine/internal/handoff"
 // Input is all that the table depends on, but for the host itself.
 type Input struct {
 	AllowRead, AllowWrite []string
-	Deny                  []string // paths and globs: *, ?, [], {} and **
+	Deny                  []string // paths, globs (*, ?, [], {} and **), and the word of SetSecrets
 	Workdir               string   // "none", "ro", "rw" or "overlay"; empty is "none"
 	WorkdirAsked          bool     // by the caller, and not only by a profile
 	Chdir                 string   // inside; where to start
@@ -47,8 +47,11 @@ type Table struct {
 	// KeepClear are the directories that are missing on the way there, parents first.
 	// What comes to be there has to be a directory, and nothing else.
 	KeepClear []string
-	Notices   []string
-	Rules     []Rule // sorted by path
+	// DenyAtStart: a pattern is to hide what matches in a writable tree, which
+	// holds only for what is there when the run starts.
+	DenyAtStart bool
+	Notices     []string
+	Rules       []Rule // sorted by path
 }
 
 // Rule says how one path appears, and why.

@@ -74,7 +74,7 @@ func (c *compiler) allow(option, name string, a access) error {
 	if f.Path == "/" {
 		return c.allowRoot(option, why, a)
 	}
-	c.show(grant{src: f, access: a, explicit: true, option: option, why: why}, links)
+	c.show(grant{src: f, access: a, explicit: true, searched: -1, option: option, why: why}, links)
 	return nil
 }
 
@@ -116,7 +116,7 @@ next:
 		}
 		f, links, err := c.find("/" + e.Name)
 		if err == nil {
-			c.show(grant{src: f, access: a, explicit: true, option: option, why: why}, links)
+			c.show(grant{src: f, access: a, explicit: true, searched: -1, option: option, why: why}, links)
 		}
 	}
 	return nil
@@ -174,6 +174,6 @@ func (c *compiler) mountOption(m Mount) error {
 	if m.Mode != "" {
 		why += ":" + m.Mode
 	}
-	c.show(grant{dst: dst, src: f, access: mode, explicit: true, mount: true, option: optMount, why: why}, nil)
+	c.show(grant{dst: dst, src: f, access: mode, explicit: true, searched: -1, mount: true, option: optMount, why: why}, nil)
 	return nil
 }

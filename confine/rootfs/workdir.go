@@ -33,7 +33,7 @@ func (c *compiler) workdir() error {
 	if c.in.WorkdirAsked {
 		why = optWorkdir + " " + c.in.Workdir
 	}
-	c.show(grant{src: c.dir, access: a, explicit: c.in.WorkdirAsked, option: optWorkdir, why: why}, nil)
+	c.show(grant{src: c.dir, access: a, explicit: c.in.WorkdirAsked, searched: -1, option: optWorkdir, why: why}, nil)
 	return nil
 }
 

@@ -78,7 +78,7 @@ complete -c confine -n __confine_options -l log-network -d 'log allowed attempts
 complete -c confine -n __confine_options -l publish -x -d 'show a port inside on the caller'\''s loopback'
 complete -c confine -n __confine_options -l allow-read -r -F -d 'let it be read; the most specific path wins'
 complete -c confine -n __confine_options -l allow-write -r -F -d 'let it be read and written; the most specific path wins'
-complete -c confine -n __confine_options -l deny -r -F -d 'hide what matches; at a tie with an allowed path, deny wins'
+complete -c confine -n __confine_options -l deny -r -F -d 'hide what matches when the run starts; at a tie with an allowed path, deny wins; "secrets": keys and credentials'
 complete -c confine -n __confine_options -l workdir -x -a 'none ro rw overlay' -d 'how the current directory appears'
 complete -c confine -n __confine_options -l chdir -s C -r -F -d 'where to start'
 complete -c confine -n __confine_options -l mount -x -d 'show SRC at DST (default: ro)'
