@@ -34,6 +34,7 @@ type grant struct {
 	// all of them. What discovery adds isn't searched.
 	searched int
 	optional bool
+	git      bool   // a git directory by itself
 	option   string // to blame
 	why      string
 }

@@ -21,7 +21,7 @@ func (c *compiler) protect() error {
 			continue
 		}
 		trees[g.dst] = true
-		if !g.src.Mode.IsDir() {
+		if !g.src.Mode.IsDir() || g.git { // that one is protected with the tree that it belongs to
 			continue
 		}
 		for _, p := range c.in.Protect {

@@ -34,6 +34,7 @@ func (c *compiler) workdir() error {
 		why = optWorkdir + " " + c.in.Workdir
 	}
 	c.show(grant{src: c.dir, access: a, explicit: c.in.WorkdirAsked, searched: -1, option: optWorkdir, why: why}, nil)
+	c.gitElsewhere(dir, a)
 	return nil
 }
 
