@@ -39,6 +39,8 @@ func (s *state) mount(m *handoff.Mount) error {
 		return s.bind(m)
 	case handoff.MountScratch:
 		return s.private(m)
+	case handoff.MountTmpfs:
+		return s.tmpfs(m)
 	case handoff.MountOverlay:
 		return s.overlay(m)
 	case handoff.MountProc:
@@ -106,6 +108,29 @@ func (s *state) private(m *handoff.Mount) error {
 	defer unix.Close(fd)
 	return s.clone(fd, &handoff.Mount{Src: m.Dst, Dst: m.Dst}, true)
 }
+
+// tmpfs is a private place with a size of its own.
+func (s *state) tmpfs(m *handoff.Mount) error {
+	options := []string{"mode", octalMode(m.Mode), "size", strconv.FormatInt(m.Size, 10)}
+	if n := s.plan.ScratchInodes; n > 0 {
+		options = append(options, "nr_inodes", strconv.FormatInt(n, 10))
+	}
+	fd, err := newTmpfs(options...)
+	if err != nil {
+		return err
+	}
+	if err := s.own(fd, m.Dst); err != nil {
+		return err
+	}
+	root, err := unix.Openat(fd, ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) // attachAt closes fd
+	if err != nil {
+		return fault("open", m.Dst, err)
+	}
+	s.sized = append(s.sized, root)
+	return s.attachAt(fd, m.Dst, true)
+}
+
+func octalMode(mode uint32) string { return strconv.FormatUint(uint64(mode), 8) }
 
 // overlay shows a tree of the caller's with writes going to the scratch tmpfs.
 func (s *state) overlay(m *handoff.Mount) error {

@@ -28,6 +28,7 @@ type state struct {
 	ttyFD   int // slave, ours to hand the foreground on
 	pidFDs  [2]int
 	skipped []uint32
+	sized   []int // roots of tmpfs of their own size, for the supervisor
 
 	fellBack handoff.Fallbacks
 }
@@ -80,6 +81,7 @@ func (s *state) ready() error {
 		HasProc:    s.procFD >= 0,
 		HasScratch: s.scratch.fd >= 0,
 		HasPTY:     s.ptyFD >= 0,
+		Sized:      uint8(len(s.sized)),
 	}
 	var fds []int
 	for _, fd := range []int{s.procFD, s.scratch.fd, s.ptyFD} {
@@ -87,6 +89,7 @@ func (s *state) ready() error {
 			fds = append(fds, fd)
 		}
 	}
+	fds = append(fds, s.sized...)
 	if err := linux.SendFrame(sock, m.Encode(), fds...); err != nil {
 		return fault("sendmsg", "", err)
 	}

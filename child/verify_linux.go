@@ -62,7 +62,7 @@ func (s *state) wanted(point string) (w wanted, known bool) {
 			w = wanted{s.fellBack.OverlayReadOnly, true}
 		case handoff.MountReadOnly:
 			w = wanted{true, w.nodev}
-		case handoff.MountScratch:
+		case handoff.MountScratch, handoff.MountTmpfs:
 			w = wanted{false, true}
 		case handoff.MountMask:
 			w = wanted{true, true}

@@ -2,6 +2,7 @@ package confine
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,6 +43,9 @@ func (p *planner) ledger() error {
 	if len(p.plan.Watch.Trees) > 0 {
 		where += "; a watchdog on what writable trees grow by"
 	}
+	if p.sizedPlaces() {
+		where += "; a mount of tmpfs has its own size"
+	}
 	l[status.Disk] = limit(q.DiskLimit > 0, FormatSize(q.DiskLimit), "tmpfs_size", where)
 	l[status.Files] = limit(q.MaxFiles > 0, strconv.FormatInt(q.MaxFiles, 10), "tmpfs_nr_inodes", where)
 	l[status.Output] = limit(q.OutputLimit > 0, FormatSize(q.OutputLimit), "relay", "per stream")
@@ -73,6 +77,10 @@ func (p *planner) cpusDetail() string {
 		return fmt.Sprintf("there are %d", have)
 	}
 	return ""
+}
+
+func (p *planner) sizedPlaces() bool {
+	return slices.ContainsFunc(p.policy.Filesystem.Mounts, func(m Mount) bool { return m.Size > 0 })
 }
 
 func (p *planner) filesystemDetail() string {

@@ -85,7 +85,7 @@ var options = [...]Option{
 		Help:  "where to start",
 		field: func(r *Resolved) any { return &r.Policy.Filesystem.Chdir }, check: checkPath},
 	{Name: "mount", Key: "filesystem.mounts", Kind: KindList, Arg: "SRC:DST[:ro|rw|overlay]", Group: GroupFilesystem,
-		Help:  "show SRC at DST (default: ro)",
+		Help:  "show SRC at DST (default: ro); tmpfs:DST:SIZE is an empty place of its own size",
 		field: func(r *Resolved) any { return &r.Policy.Filesystem.Mounts }, check: checkMount},
 	{Name: "virtual-fs", Key: "filesystem.virtual", Kind: KindBool, Group: GroupFilesystem,
 		Help:  "only mounts are visible",

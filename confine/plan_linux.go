@@ -141,7 +141,7 @@ func (p *planner) filesystem() error {
 		Hostname: hostname, NetworkAll: p.policy.Network.All,
 	}
 	for _, m := range f.Mounts {
-		in.Mounts = append(in.Mounts, rootfs.Mount{Src: m.Src, Dst: m.Dst, Mode: m.Mode})
+		in.Mounts = append(in.Mounts, rootfs.Mount{Src: m.Src, Dst: m.Dst, Mode: m.Mode, Size: m.Size})
 	}
 	table, err := rootfs.Compile(in)
 	if err != nil {

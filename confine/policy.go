@@ -76,6 +76,7 @@ type Filesystem struct {
 type Mount struct {
 	Src, Dst string
 	Mode     string // "ro", "rw" or "overlay"
+	Size     int64  // more than 0: an empty, private place of so many bytes at Dst, and Src says nothing
 }
 
 // Env says what of the environment the target gets. It is built from nothing.

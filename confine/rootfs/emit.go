@@ -43,6 +43,9 @@ func (c *compiler) emit() error {
 
 func (g *grant) entry() handoff.Mount {
 	if g.access == private {
+		if g.size > 0 {
+			return handoff.Mount{Kind: handoff.MountTmpfs, Dst: g.dst, Mode: g.mode, Size: g.size}
+		}
 		return handoff.Mount{Kind: handoff.MountScratch, Dst: g.dst, Mode: g.mode}
 	}
 	m := handoff.Mount{Kind: handoff.MountBind, Dst: g.dst, Src: g.src.Path, Dev: g.src.Dev, Ino: g.src.Ino,

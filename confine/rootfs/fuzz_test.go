@@ -18,7 +18,7 @@ func FuzzCompile(f *testing.F) {
 			in.Dir, in.Workdir = dir, "rw"
 			in.AllowRead, in.AllowWrite, in.Deny = list(readPath), list(writePath), list(deny)
 			if dst != "" {
-				in.Mounts = []Mount{{"/data", dst, "rw"}}
+				in.Mounts = []Mount{{Src: "/data", Dst: dst, Mode: "rw"}}
 			}
 			in.Chdir = chdir
 			in.Protect = []string{".git/config", ".envrc", readPath}

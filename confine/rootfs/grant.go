@@ -24,6 +24,7 @@ type grant struct {
 	dst    string // inside
 	src    File   // outside; nothing when private
 	mode   uint32 // when private
+	size   int64  // when private: its own; 0 is a part of what all share
 	access access
 	// explicit: the caller named it. What a profile or discovery adds never
 	// takes anything from that.

@@ -32,6 +32,7 @@ type Input struct {
 type Mount struct {
 	Src, Dst string
 	Mode     string // "ro", "rw" or "overlay"; empty is "ro"
+	Size     int64  // more than 0: an empty, private place of so many bytes, and nothing of Src
 }
 
 // Table is what the target will see.

@@ -49,7 +49,7 @@ func TestNothingIsProtectedWhereNothingIsWritten(t *testing.T) {
 func TestProtectionFollowsTheTree(t *testing.T) {
 	r := compile(t, host(t, "/data/r/.git/config=1"), func(in *Input) {
 		in.Protect = []string{".git/config", ".envrc"}
-		in.Mounts = []Mount{{"/data/r", "/srv/r", "rw"}}
+		in.Mounts = []Mount{{Src: "/data/r", Dst: "/srv/r", Mode: "rw"}}
 	})
 	r.want("/srv/r/.git", "pin", "/srv/r/.git/config", "readonly")
 	if !slices.Equal(r.KeepAbsent, []string{"/data/r/.envrc"}) { // outside

@@ -54,7 +54,7 @@ func TestSecretsThatAreNamedStay(t *testing.T) {
 	r := compile(t, h, func(in *Input) {
 		in.Deny = []string{SetSecrets}
 		in.AllowRead = []string{".env", "/home/u/.ssh"}
-		in.Mounts = []Mount{{"/home/u/.aws/config", "/c", "ro"}}
+		in.Mounts = []Mount{{Src: "/home/u/.aws/config", Dst: "/c", Mode: "ro"}}
 	})
 	for _, p := range []string{"/home/u/p/.env", "/home/u/.ssh/id_rsa", "/home/u/.aws/config"} {
 		if !r.sees(p) {
@@ -67,7 +67,7 @@ func TestSecretsThatAreNamedStay(t *testing.T) {
 	// Wherever a tree is shown, and whosever home it is.
 	r = compile(t, h, func(in *Input) {
 		in.Deny = []string{SetSecrets}
-		in.Mounts = []Mount{{"/home", "/people", "ro"}, {"/root", "/r", "ro"}}
+		in.Mounts = []Mount{{Src: "/home", Dst: "/people", Mode: "ro"}, {Src: "/root", Dst: "/r", Mode: "ro"}}
 	})
 	r.want("/people/u/.ssh", "mask", "/people/u/.aws", "mask", "/people/v/.aws", "mask", "/people/u/p/.env", "mask", "/r/.netrc", "mask")
 	// A directory called so is a path.

@@ -173,6 +173,7 @@ func (m *Mount) code(c *codec) {
 	c.bool(&m.Optional)
 	c.str(&m.Text)
 	num(c, &m.Mode)
+	num(c, &m.Size)
 }
 
 // EncodeChild makes the one frame that goes in.

@@ -14,6 +14,7 @@ func fullChild() *Child {
 		Mounts: []Mount{
 			{Kind: MountBind, Dst: "/usr", Src: "/usr", Dev: 1 << 40, Ino: 1<<63 + 1, ReadOnly: true, Optional: true},
 			{Kind: MountFile, Dst: "/etc/hosts", Text: "x\n", Mode: 0o644},
+			{Kind: MountTmpfs, Dst: "/scratch", Size: 1 << 40},
 			{Kind: MountBind, Dst: "/dev/null", Src: "/dev/null", Device: true},
 		},
 		ScratchSize: 1 << 40, ScratchInodes: 7,
@@ -67,7 +68,7 @@ func TestMessageArrivesAsSent(t *testing.T) {
 	want := &Message{
 		Kind: KindReady, Step: "mounts", Op: "openat2", Path: "/a b", Errno: 13, Number: 15, PID: 2,
 		Skipped: []uint32{3}, Fallbacks: Fallbacks{true, true, true, true, true},
-		HasProc: true, HasScratch: true, HasPTY: true, HasPIDFD: true,
+		HasProc: true, HasScratch: true, HasPTY: true, HasPIDFD: true, Sized: 2,
 		WaitStatus: 0x1234, UserUS: 5, SystemUS: 6, MaxRSS: 7, RSSAtMost: true,
 		Switches: 8, ReadBytes: 9, WriteBytes: 10,
 	}

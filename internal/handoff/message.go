@@ -6,7 +6,7 @@ type Kind uint8
 const (
 	KindPlan       Kind = iota + 1 // in: Child
 	KindSetupError                 // out: Step, Op, Path, Errno
-	KindReady                      // out: Skipped, Fallbacks; descriptors: roots of proc and scratch, pty master
+	KindReady                      // out: Skipped, Fallbacks; descriptors: roots of proc and scratch, pty master, roots of sized tmpfs
 	KindExecError                  // out: Step, Errno
 	KindStarted                    // out: PID, as seen inside; descriptor: its pidfd
 	KindStopped                    // out: Number, the signal that stopped the target
@@ -26,7 +26,8 @@ type Message struct {
 	Skipped   []uint32 // indices of optional mounts that were left out
 	Fallbacks Fallbacks
 
-	HasProc, HasScratch, HasPTY, HasPIDFD bool // which descriptors come with it, in this order
+	HasProc, HasScratch, HasPTY, HasPIDFD bool  // which descriptors come with it, in this order
+	Sized                                 uint8 // and after these, so many roots of MountTmpfs
 
 	WaitStatus uint32
 	UserUS     int64 // microseconds, everything reaped inside
@@ -61,6 +62,7 @@ func (m *Message) code(c *codec) {
 	c.bool(&m.HasScratch)
 	c.bool(&m.HasPTY)
 	c.bool(&m.HasPIDFD)
+	num(c, &m.Sized)
 	num(c, &m.WaitStatus)
 	num(c, &m.UserUS)
 	num(c, &m.SystemUS)

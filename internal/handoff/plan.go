@@ -79,6 +79,8 @@ const (
 	// MountPin makes Dst a mount point with nothing changed, so that it can't be
 	// renamed away together with what is mounted below it.
 	MountPin
+	// MountTmpfs is a private writable directory, with Mode, of its own Size.
+	MountTmpfs
 )
 
 // Mount is one entry of the mount table.
@@ -94,4 +96,5 @@ type Mount struct {
 	Optional bool // skipped, and said so, when Src can't be opened by the target's user
 	Text     string
 	Mode     uint32
+	Size     int64 // bytes; of a MountTmpfs
 }

@@ -81,7 +81,7 @@ complete -c confine -n __confine_options -l allow-write -r -F -d 'let it be read
 complete -c confine -n __confine_options -l deny -r -F -d 'hide what matches when the run starts; at a tie with an allowed path, deny wins; "secrets": keys and credentials'
 complete -c confine -n __confine_options -l workdir -x -a 'none ro rw overlay' -d 'how the current directory appears'
 complete -c confine -n __confine_options -l chdir -s C -r -F -d 'where to start'
-complete -c confine -n __confine_options -l mount -x -d 'show SRC at DST (default: ro)'
+complete -c confine -n __confine_options -l mount -x -d 'show SRC at DST (default: ro); tmpfs:DST:SIZE is an empty place of its own size'
 complete -c confine -n __confine_options -l virtual-fs -d 'only mounts are visible'
 complete -c confine -n __confine_options -l temp-dir -d 'a private, writable $TMPDIR (there unless switched off)'
 complete -c confine -n __confine_options -l overlay -r -F -d 'keep writes to PATH apart: "confine diff" shows them, "confine apply" copies them'
