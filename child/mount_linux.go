@@ -18,11 +18,14 @@ func (s *state) mountAll() error {
 		m := &s.plan.Mounts[i]
 		if err := s.mount(m); err != nil {
 			f, ok := err.(*failure)
-			if !m.Optional || !ok || (f.errno != unix.EACCES && f.errno != unix.ENOENT) {
+			if !m.Optional || !ok || f.errno != unix.EACCES && f.errno != unix.ENOENT && (!s.hasImage() || !denied(f.errno)) {
 				return err
 			}
 			s.skipped = append(s.skipped, uint32(i))
 		}
+	}
+	if err := s.seal(); err != nil {
+		return err
 	}
 	return s.boundFiles()
 }

@@ -50,6 +50,9 @@ func (p *planner) ledger() error {
 	l[status.Files] = limit(q.MaxFiles > 0, strconv.FormatInt(q.MaxFiles, 10), "tmpfs_nr_inodes", where)
 	l[status.Output] = limit(q.OutputLimit > 0, FormatSize(q.OutputLimit), "relay", "per stream")
 	l[status.Filesystem] = on(p.filesystemAsked(), "mount_namespace", p.filesystemDetail())
+	if root := q.Filesystem.Rootfs; root != "" {
+		l[status.Rootfs] = on(root, "overlayfs", "what is written to it is thrown away")
+	}
 	l[status.Network] = p.network()
 	l[status.Syscalls] = p.syscalls()
 	if p.ground != inUserns {
@@ -146,7 +149,6 @@ func (p *planner) notYet(l map[status.Capability]status.Enforcement) {
 		details string
 	}{
 		{status.Overlay, len(f.Overlay) > 0 || f.Keep, strings.Join(f.Overlay, ","), "--overlay and --keep are not in this build; --workdir overlay is, and is thrown away"},
-		{status.Rootfs, f.Rootfs != "", f.Rootfs, "--rootfs is not in this build"},
 		{status.Publish, len(q.Network.Publish) > 0, strings.Join(q.Network.Publish, ","), "--publish is not in this build"},
 		{status.Isolation, q.Isolation != "" && q.Isolation != "process", q.Isolation, "only process isolation is in this build"},
 	} {
@@ -192,6 +194,7 @@ func (p *planner) lower(l map[status.Capability]status.Enforcement) {
 		note(status.Privileges, "no_new_privs", "no capability but in the bounding set, out of which nothing comes back", true)
 	}
 	note(status.Filesystem, "none", "the target sees the caller's files as the caller does", false)
+	note(status.Rootfs, "none", "the target sees the caller's files as the caller does", false)
 	note(status.Disk, "none", "temporary files are on the caller's disk", false)
 	note(status.Files, "none", "temporary files are on the caller's disk", false)
 	switch {

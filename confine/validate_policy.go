@@ -43,7 +43,7 @@ func (p *Policy) conflicts() error {
 			Msg:  "allow-port can't be enforced on the caller's own network, which \"--allow-network all\" gives",
 			Hint: "name the hosts that may be reached, or drop it with --allow-port none",
 		}
-	case f.Virtual && len(f.Mounts) == 0:
+	case f.Virtual && len(f.Mounts) == 0 && f.Rootfs == "":
 		return &UsageError{Msg: "virtual-fs shows nothing but mounts, and there are none", Hint: "add --mount SRC:DST"}
 	}
 	sized := 0

@@ -24,6 +24,9 @@ func FuzzCompile(f *testing.F) {
 			in.Protect = []string{".git/config", ".envrc", readPath}
 			in.Env = environ("PATH=/usr/bin:"+readPath, "VIRTUAL_ENV="+writePath, "CARGO_HOME="+dst, "JAVA_HOME="+dir)
 			in.Command = readPath
+			if len(deny)%2 == 1 {
+				in.Rootfs = writePath
+			}
 		}))
 		if err != nil {
 			return

@@ -35,6 +35,7 @@ type grant struct {
 	// all of them. What discovery adds isn't searched.
 	searched int
 	optional bool
+	root     bool   // --rootfs
 	git      bool   // a git directory by itself
 	option   string // to blame
 	why      string
@@ -120,7 +121,7 @@ func (c *compiler) settle() error {
 // changes says whether g makes a difference below parent, which shows what is
 // around it, and whether it can be mounted there at all.
 func (c *compiler) changes(parent, g *grant) (bool, error) {
-	if parent.access == private {
+	if parent.access == private || parent.root {
 		return true, nil
 	}
 	point := parent.at(g.dst)

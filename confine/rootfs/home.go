@@ -2,7 +2,7 @@ package rootfs
 
 // homeOption shows the home directory, when a profile wants that.
 func (c *compiler) homeOption() error {
-	if !c.in.Home || c.in.Virtual || c.home == "" {
+	if !c.in.Home || c.in.Virtual || c.in.Rootfs != "" || c.home == "" {
 		return nil
 	}
 	f, links, err := c.find(c.home)

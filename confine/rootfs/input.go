@@ -13,7 +13,8 @@ type Input struct {
 	Virtual, TempDir      bool
 	Home                  bool // the home directory is readable, except secrets
 	Overlay               []string
-	Rootfs                string   // the planner refuses it; nothing is done with it here
+	Rootfs                string   // a prepared tree as /
+	Image                 Image    // what that says about itself
 	Protect               []string // relative to each writable tree
 	ConfigFiles           []string // policy files in use: never writable inside
 
@@ -37,6 +38,7 @@ type Mount struct {
 
 // Table is what the target will see.
 type Table struct {
+	Root   handoff.Mount // the tree that is /; of no kind when that is a private one
 	Mounts []handoff.Mount
 	Dir    string // where to start
 	// Env is what follows for the environment: HOME, TMPDIR, PATH with only the

@@ -140,6 +140,7 @@ func (p *Child) code(c *codec) {
 	num(c, &p.Scopes)
 	c.bool(&p.DropGroups)
 	c.str(&p.Hostname)
+	p.Root.code(c)
 	list(c, &p.Mounts, func(m *Mount) { m.code(c) })
 	num(c, &p.ScratchSize)
 	num(c, &p.ScratchInodes)

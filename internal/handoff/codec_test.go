@@ -11,6 +11,7 @@ func fullChild() *Child {
 	return &Child{
 		Argv: []string{"sh", "-c", "", "\xff\xfe"}, Env: []string{"A=b", "C="}, Dir: "/tmp",
 		UID: 1000, GID: 1001, OtherIDs: true, Namespaces: 0x7e020000, TempDir: "/tmp/x", Scopes: 3, DropGroups: true, Hostname: "confine",
+		Root: Mount{Kind: MountOverlay, Src: "/image", Dev: 1, Ino: 2},
 		Mounts: []Mount{
 			{Kind: MountBind, Dst: "/usr", Src: "/usr", Dev: 1 << 40, Ino: 1<<63 + 1, ReadOnly: true, Optional: true},
 			{Kind: MountFile, Dst: "/etc/hosts", Text: "x\n", Mode: 0o644},
@@ -67,7 +68,7 @@ func TestEveryFieldOfChildIsCarried(t *testing.T) {
 func TestMessageArrivesAsSent(t *testing.T) {
 	want := &Message{
 		Kind: KindReady, Step: "mounts", Op: "openat2", Path: "/a b", Errno: 13, Number: 15, PID: 2,
-		Skipped: []uint32{3}, Fallbacks: Fallbacks{true, true, true, true, true},
+		Skipped: []uint32{3}, Fallbacks: Fallbacks{true, true, true, true, true, true},
 		HasProc: true, HasScratch: true, HasPTY: true, HasPIDFD: true, Sized: 2,
 		WaitStatus: 0x1234, UserUS: 5, SystemUS: 6, MaxRSS: 7, RSSAtMost: true,
 		Switches: 8, ReadBytes: 9, WriteBytes: 10,

@@ -43,6 +43,7 @@ type Message struct {
 type Fallbacks struct {
 	ProcOfCaller    bool // no fresh proc
 	OverlayReadOnly bool // no overlayfs for users
+	RootReadOnly    bool // the same, for the root
 	NestedUserns    bool // max_user_namespaces could not be set: only the filter stands against nested ones
 	NoPIDMax        bool // kernel.pid_max can't hold the number of tasks
 	MountSetattr    bool // no mount_setattr (before Linux 5.12): one remount per mount
@@ -76,6 +77,7 @@ func (m *Message) code(c *codec) {
 func (f *Fallbacks) code(c *codec) {
 	c.bool(&f.ProcOfCaller)
 	c.bool(&f.OverlayReadOnly)
+	c.bool(&f.RootReadOnly)
 	c.bool(&f.NestedUserns)
 	c.bool(&f.NoPIDMax)
 	c.bool(&f.MountSetattr)

@@ -17,6 +17,11 @@ type Child struct {
 	DropGroups bool
 	Hostname   string
 
+	// Root is a tree of the caller's that becomes the root (a MountOverlay), where its
+	// kind is not 0. Otherwise that is private and empty. Where the kernel has no
+	// overlayfs for users, the tree is read-only, and the child says so.
+	Root Mount
+
 	Mounts        []Mount // in this order
 	ScratchSize   int64   // bytes; of the one tmpfs behind every writable private place
 	ScratchInodes int64
@@ -91,9 +96,9 @@ type Mount struct {
 	// Dev and Ino are what Src was when it was resolved. The child opens Src
 	// once, without following links, and refuses anything else.
 	Dev, Ino uint64
-	ReadOnly bool
+	ReadOnly bool // of a MountScratch: once the table is done
 	Device   bool // device nodes work in it
-	Optional bool // skipped, and said so, when Src can't be opened by the target's user
+	Optional bool // skipped, and said so, when Src can't be opened by the target's user, or Root has no place for it
 	Text     string
 	Mode     uint32
 	Size     int64 // bytes; of a MountTmpfs
