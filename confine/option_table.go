@@ -103,7 +103,7 @@ var options = [...]Option{
 		Help:  "keep what overlays hold after the run",
 		field: func(r *Resolved) any { return &r.Policy.Filesystem.Keep }},
 	{Name: "rootfs", Key: "filesystem.rootfs", Kind: KindText, Arg: "DIR", Group: GroupFilesystem, Paths: true,
-		Help:  "a prepared tree as /",
+		Help:  "a prepared tree as /; an OCI image layout and a tar are unpacked, once",
 		field: func(r *Resolved) any { return &r.Policy.Filesystem.Rootfs }, check: checkPath},
 	{Name: "protect", Key: "filesystem.protect", Kind: KindList, Arg: "PATH", Group: GroupFilesystem, FileOnly: true,
 		Help:  "read-only or kept absent even in a writable tree; relative to each such tree",

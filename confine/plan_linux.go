@@ -135,7 +135,7 @@ func (p *planner) filesystem() error {
 		AllowRead: f.AllowRead, AllowWrite: f.AllowWrite, Deny: f.Deny,
 		Workdir: f.Workdir, WorkdirAsked: f.WorkdirAsked, Chdir: f.Chdir,
 		Virtual: f.Virtual, TempDir: f.TempDir, Home: f.Home,
-		Rootfs: f.Rootfs, Overlay: f.Overlay, Protect: f.Protect, ConfigFiles: p.command.ConfigFiles,
+		Overlay: f.Overlay, Protect: f.Protect, ConfigFiles: p.command.ConfigFiles,
 		Dir: p.command.Dir, HomeDir: p.command.env("HOME"), UserName: p.command.env("USER"),
 		UID: p.uid, GID: p.gid, AccessUID: p.uid, AccessGID: p.gid,
 		Env: p.command.env, Command: p.command.Argv[0],
@@ -143,6 +143,9 @@ func (p *planner) filesystem() error {
 	}
 	for _, m := range f.Mounts {
 		in.Mounts = append(in.Mounts, rootfs.Mount{Src: m.Src, Dst: m.Dst, Mode: m.Mode, Size: m.Size})
+	}
+	if err := p.root(&in); err != nil {
+		return err
 	}
 	table, err := rootfs.Compile(in)
 	if err != nil {

@@ -86,7 +86,7 @@ complete -c confine -n __confine_options -l virtual-fs -d 'only mounts are visib
 complete -c confine -n __confine_options -l temp-dir -d 'a private, writable $TMPDIR (there unless switched off)'
 complete -c confine -n __confine_options -l overlay -r -F -d 'keep writes to PATH apart: "confine diff" shows them, "confine apply" copies them'
 complete -c confine -n __confine_options -l keep -d 'keep what overlays hold after the run'
-complete -c confine -n __confine_options -l rootfs -r -F -d 'a prepared tree as /'
+complete -c confine -n __confine_options -l rootfs -r -F -d 'a prepared tree as /; an OCI image layout and a tar are unpacked, once'
 complete -c confine -n __confine_options -l env -x -d 'pass a variable of the caller'\''s, or set one'
 complete -c confine -n __confine_options -l keep-env -d 'pass all variables, secrets too'
 complete -c confine -n __confine_options -l seccomp -r -F -d 'which system calls there are'

@@ -33,7 +33,7 @@ _confine_options=(
         '--temp-dir=-[a private, writable $TMPDIR (there unless switched off)]::value:(true false)'
         '*--overlay=[keep writes to PATH apart\: "confine diff" shows them, "confine apply" copies them]:PATH:_files'
         '--keep=-[keep what overlays hold after the run]::value:(true false)'
-        '--rootfs=[a prepared tree as /]:DIR:_files'
+        '--rootfs=[a prepared tree as /; an OCI image layout and a tar are unpacked, once]:DIR:_files'
         '*--env=[pass a variable of the caller'\''s, or set one]:K\[=V\]: '
         '--keep-env=-[pass all variables, secrets too]::value:(true false)'
         '--seccomp=[which system calls there are]:off|default|strict|FILE:_files'
