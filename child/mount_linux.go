@@ -58,9 +58,9 @@ func (s *state) mount(m *handoff.Mount) error {
 	case handoff.MountMask:
 		return s.mask(m)
 	case handoff.MountReadOnly:
-		return s.again(m.Dst, unix.MOUNT_ATTR_RDONLY)
+		return s.again(m, unix.MOUNT_ATTR_RDONLY)
 	case handoff.MountPin:
-		return s.again(m.Dst, 0)
+		return s.again(m, 0)
 	}
 	return fault("mount", m.Dst, unix.EINVAL)
 }
@@ -226,11 +226,13 @@ func (s *state) proc(m *handoff.Mount) error {
 	return s.clone(old, &handoff.Mount{Src: "/proc", Dst: m.Dst, ReadOnly: true}, true)
 }
 
-// again mounts what is at dst over itself, with attr. What isn't there is skipped.
-func (s *state) again(dst string, attr int) error {
+// again mounts what is at its place over itself, with attr. What isn't there is
+// skipped, if it needn't be.
+func (s *state) again(m *handoff.Mount, attr int) error {
+	dst := m.Dst
 	fd, err := s.inside(dst)
 	if err == unix.ENOENT || err == unix.ENOTDIR {
-		return nil
+		return gone(m)
 	}
 	if err != nil {
 		return fault("openat2", dst, err)
@@ -259,11 +261,20 @@ func (s *state) again(dst string, attr int) error {
 	return s.restrictPlaced(dst, attr)
 }
 
+// gone: nothing is at the place of m. If something was when the plan was made, it
+// was moved away, and is to be seen by another name.
+func gone(m *handoff.Mount) error {
+	if m.Ino == 0 {
+		return nil
+	}
+	return fault("openat2 (moved away during set-up)", m.Dst, unix.ESTALE)
+}
+
 // mask hides what is at dst behind something empty that nobody can open.
 func (s *state) mask(m *handoff.Mount) error {
 	fd, err := s.inside(m.Dst)
 	if err == unix.ENOENT || err == unix.ENOTDIR {
-		return nil
+		return gone(m)
 	}
 	if err != nil {
 		return fault("openat2", m.Dst, err)
@@ -272,6 +283,9 @@ func (s *state) mask(m *handoff.Mount) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fault("fstat", m.Dst, err)
+	}
+	if m.Dev != 0 && (uint64(st.Dev) != m.Dev || st.Ino != m.Ino) {
+		return fault("fstat (replaced during set-up)", m.Dst, unix.ESTALE)
 	}
 	empty, err := s.scratch.empty(st.Mode&unix.S_IFMT == unix.S_IFDIR)
 	if err != nil {

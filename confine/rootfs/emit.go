@@ -34,7 +34,7 @@ func (c *compiler) emit() error {
 		if m.open {
 			t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountScratch, Dst: m.dst, Mode: 0o555})
 		} else {
-			t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountMask, Dst: m.dst})
+			t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountMask, Dst: m.dst, Dev: m.file.Dev, Ino: m.file.Ino})
 		}
 	}
 	for i := range c.shut {

@@ -162,3 +162,22 @@ func TestDefaultProtectIsData(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsHiddenOrProtectedIsKnownByItsNumber(t *testing.T) {
+	h := host(t, "/home/u/p/.env=1", "/home/u/p/.envrc=1")
+	for _, mode := range []string{"rw", "overlay"} {
+		r := compile(t, h, func(in *Input) { defaults(in); in.Workdir, in.Deny = mode, []string{".env", "gone"} })
+		for _, m := range r.Mounts {
+			switch m.Dst {
+			case "/home/u/p/.env": // an overlay gives files other devices
+				if want, _ := h.Lstat(m.Dst); m.Ino != want.Ino || (m.Dev == 0) != (mode == "overlay") {
+					t.Errorf("%s: %+v", mode, m)
+				}
+			case "/home/u/p/.envrc":
+				if want, _ := h.Lstat(m.Dst); m.Ino != want.Ino {
+					t.Errorf("%s: %+v", mode, m)
+				}
+			}
+		}
+	}
+}

@@ -77,9 +77,11 @@ const (
 	// MountDevpts is an own instance of devpts.
 	MountDevpts
 	// MountMask hides what is at Dst behind something empty that nobody can
-	// open. What isn't there needs no hiding.
+	// open. What isn't there needs no hiding, unless it has an Ino: then it was
+	// there, and must be (the same, if there is a Dev).
 	MountMask
-	// MountReadOnly makes what is at Dst read-only. What isn't there is skipped.
+	// MountReadOnly makes what is at Dst read-only. What isn't there is skipped,
+	// unless it has an Ino.
 	MountReadOnly
 	// MountPin makes Dst a mount point with nothing changed, so that it can't be
 	// renamed away together with what is mounted below it.
