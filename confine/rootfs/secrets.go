@@ -50,7 +50,7 @@ func (c *compiler) homeSecrets(asked bool) error {
 	}
 	for _, home := range homes {
 		for i := range secrets {
-			rest, ok := strings.CutPrefix(secrets[i].Pattern, "~/")
+			rest, ok := strings.CutPrefix(secrets[i].Pattern, inHomes)
 			if !ok {
 				continue
 			}
@@ -125,7 +125,7 @@ next:
 func (c *compiler) searchSecrets() error {
 	s := search{c: c, given: SetSecrets, hint: "show less of it, or turn the set off with --deny none", until: c.deadline()}
 	var found []secretAt
-	names := exactNames()
+	names := secretNames()
 	for _, g := range slices.Clone(c.grants) {
 		if g.searched == 0 || !g.src.Mode.IsDir() || c.isSecret(g.src.Path) {
 			continue
@@ -149,7 +149,7 @@ func (c *compiler) searchSecrets() error {
 // isSecret: the caller named what a home's part of the set has, or a part of that.
 func (c *compiler) isSecret(outside string) bool {
 	for i := range secrets {
-		if rest, ok := strings.CutPrefix(secrets[i].Pattern, "~/"); ok && c.home != "" && under(outside, c.home+"/"+rest) {
+		if rest, ok := strings.CutPrefix(secrets[i].Pattern, inHomes); ok && c.home != "" && under(outside, c.home+"/"+rest) {
 			return true
 		}
 	}
@@ -161,38 +161,47 @@ type secretAt struct{ outside, reason string }
 // secretTree is the search of one tree.
 type secretTree struct {
 	*search
-	names map[string]*Secret
+	names byName
 	home  bool // a home directory that a profile shows
 	found []secretAt
 }
 
-// exactNames are the names of the set without a wildcard.
-func exactNames() map[string]*Secret {
-	names := make(map[string]*Secret, 32)
+// byName are the entries that are found by name.
+type byName struct {
+	exact map[string]*Secret
+	globs []*Secret
+}
+
+func secretNames() byName {
+	n := byName{exact: make(map[string]*Secret, 32)}
 	for i := range secrets {
-		if name, ok := strings.CutPrefix(secrets[i].Pattern, "**/"); ok && !strings.ContainsAny(name, "*?[") {
-			names[name] = &secrets[i]
+		name, ok := strings.CutPrefix(secrets[i].Pattern, inTrees)
+		switch {
+		case !ok:
+		case strings.ContainsAny(name, "*?["):
+			n.globs = append(n.globs, &secrets[i])
+		default:
+			n.exact[name] = &secrets[i]
 		}
 	}
-	return names
+	return n
 }
 
 // match is the entry that has a name, or nil.
-func (t *secretTree) match(name string) *Secret {
-	if s := t.names[name]; s != nil {
+func (n *byName) match(name string) *Secret {
+	if s := n.exact[name]; s != nil {
 		return s
 	}
-	for i := range secrets {
-		s := &secrets[i]
-		pattern, ok := strings.CutPrefix(s.Pattern, "**/")
-		if !ok || t.names[pattern] == s {
-			continue
-		}
-		if ok, _ := path.Match(pattern, name); ok && !slices.ContainsFunc(public[:], func(p string) bool { ok, _ := path.Match(p, name); return ok }) {
+	for _, s := range n.globs {
+		if ok, _ := path.Match(s.Pattern[len(inTrees):], name); ok && !isPublic(name) {
 			return s
 		}
 	}
 	return nil
+}
+
+func isPublic(name string) bool {
+	return slices.ContainsFunc(public[:], func(p string) bool { ok, _ := path.Match(p, name); return ok })
 }
 
 // directory searches one, and depth levels below it; -1 is all of them.
@@ -221,7 +230,7 @@ func (t *secretTree) directory(g *grant, outside, inside string, depth int, test
 				return err
 			}
 		case e.Type.IsRegular() || e.Type == fs.ModeSymlink:
-			s := t.match(e.Name)
+			s := t.names.match(e.Name)
 			if s == nil || tests && s.Reason == whyKeys {
 				continue
 			}

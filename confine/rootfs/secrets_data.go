@@ -23,6 +23,12 @@ const (
 	whySettings = "settings of a service, its passwords among them"
 )
 
+// How patterns begin.
+const (
+	inHomes = "~/"
+	inTrees = "**/"
+)
+
 const holdsKey = "PRIVATE KEY-----"
 
 // Secrets gives the set. What is in it is meant to hide what somebody else could
