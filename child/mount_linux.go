@@ -18,11 +18,14 @@ func (s *state) mountAll() error {
 		m := &s.plan.Mounts[i]
 		if err := s.mount(m); err != nil {
 			f, ok := err.(*failure)
-			if !m.Optional || !ok || (f.errno != unix.EACCES && f.errno != unix.ENOENT) {
+			if !m.Optional || !ok || f.errno != unix.EACCES && f.errno != unix.ENOENT && (!s.hasImage() || !denied(f.errno)) {
 				return err
 			}
 			s.skipped = append(s.skipped, uint32(i))
 		}
+	}
+	if err := s.seal(); err != nil {
+		return err
 	}
 	return s.boundFiles()
 }
@@ -39,6 +42,8 @@ func (s *state) mount(m *handoff.Mount) error {
 		return s.bind(m)
 	case handoff.MountScratch:
 		return s.private(m)
+	case handoff.MountTmpfs:
+		return s.tmpfs(m)
 	case handoff.MountOverlay:
 		return s.overlay(m)
 	case handoff.MountProc:
@@ -53,9 +58,9 @@ func (s *state) mount(m *handoff.Mount) error {
 	case handoff.MountMask:
 		return s.mask(m)
 	case handoff.MountReadOnly:
-		return s.again(m.Dst, unix.MOUNT_ATTR_RDONLY)
+		return s.again(m, unix.MOUNT_ATTR_RDONLY)
 	case handoff.MountPin:
-		return s.again(m.Dst, 0)
+		return s.again(m, 0)
 	}
 	return fault("mount", m.Dst, unix.EINVAL)
 }
@@ -106,6 +111,29 @@ func (s *state) private(m *handoff.Mount) error {
 	defer unix.Close(fd)
 	return s.clone(fd, &handoff.Mount{Src: m.Dst, Dst: m.Dst}, true)
 }
+
+// tmpfs is a private place with a size of its own.
+func (s *state) tmpfs(m *handoff.Mount) error {
+	options := []string{"mode", octalMode(m.Mode), "size", strconv.FormatInt(m.Size, 10)}
+	if n := s.plan.ScratchInodes; n > 0 {
+		options = append(options, "nr_inodes", strconv.FormatInt(n, 10))
+	}
+	fd, err := newTmpfs(options...)
+	if err != nil {
+		return err
+	}
+	if err := s.own(fd, m.Dst); err != nil {
+		return err
+	}
+	root, err := unix.Openat(fd, ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) // attachAt closes fd
+	if err != nil {
+		return fault("open", m.Dst, err)
+	}
+	s.sized = append(s.sized, root)
+	return s.attachAt(fd, m.Dst, true)
+}
+
+func octalMode(mode uint32) string { return strconv.FormatUint(uint64(mode), 8) }
 
 // overlay shows a tree of the caller's with writes going to the scratch tmpfs.
 func (s *state) overlay(m *handoff.Mount) error {
@@ -201,11 +229,13 @@ func (s *state) proc(m *handoff.Mount) error {
 	return s.clone(old, &handoff.Mount{Src: "/proc", Dst: m.Dst, ReadOnly: true}, true)
 }
 
-// again mounts what is at dst over itself, with attr. What isn't there is skipped.
-func (s *state) again(dst string, attr int) error {
+// again mounts what is at its place over itself, with attr. What isn't there is
+// skipped, if it needn't be.
+func (s *state) again(m *handoff.Mount, attr int) error {
+	dst := m.Dst
 	fd, err := s.inside(dst)
 	if err == unix.ENOENT || err == unix.ENOTDIR {
-		return nil
+		return gone(m)
 	}
 	if err != nil {
 		return fault("openat2", dst, err)
@@ -234,11 +264,20 @@ func (s *state) again(dst string, attr int) error {
 	return s.restrictPlaced(dst, attr)
 }
 
+// gone: nothing is at the place of m. If something was when the plan was made, it
+// was moved away, and is to be seen by another name.
+func gone(m *handoff.Mount) error {
+	if m.Ino == 0 {
+		return nil
+	}
+	return fault("openat2 (moved away during set-up)", m.Dst, unix.ESTALE)
+}
+
 // mask hides what is at dst behind something empty that nobody can open.
 func (s *state) mask(m *handoff.Mount) error {
 	fd, err := s.inside(m.Dst)
 	if err == unix.ENOENT || err == unix.ENOTDIR {
-		return nil
+		return gone(m)
 	}
 	if err != nil {
 		return fault("openat2", m.Dst, err)
@@ -247,6 +286,9 @@ func (s *state) mask(m *handoff.Mount) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fault("fstat", m.Dst, err)
+	}
+	if m.Dev != 0 && (uint64(st.Dev) != m.Dev || st.Ino != m.Ino) {
+		return fault("fstat (replaced during set-up)", m.Dst, unix.ESTALE)
 	}
 	empty, err := s.scratch.empty(st.Mode&unix.S_IFMT == unix.S_IFDIR)
 	if err != nil {

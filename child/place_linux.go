@@ -201,8 +201,11 @@ func (s *state) makeDir(dst string, mode uint32) error {
 	return fault("mkdir", dst, err)
 }
 
-// makeFile writes a small file.
+// makeFile makes a small file.
 func (s *state) makeFile(m *handoff.Mount) error {
+	if m.Optional {
+		return s.imageFile(m)
+	}
 	dir, name, err := s.parent(m.Dst)
 	if err != nil {
 		return err
@@ -210,7 +213,11 @@ func (s *state) makeFile(m *handoff.Mount) error {
 	if !s.ours(dir) {
 		return notOurs(m.Dst)
 	}
-	fd, err := unix.Openat(dir.fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, m.Mode)
+	return writeFile(dir.fd, name, m)
+}
+
+func writeFile(dir int, name string, m *handoff.Mount) error {
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, m.Mode)
 	if err != nil {
 		return fault("open", m.Dst, err)
 	}

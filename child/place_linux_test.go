@@ -111,3 +111,41 @@ func isErrno(err error, errno unix.Errno) bool {
 	var f *failure
 	return errors.As(err, &f) && f.errno == errno
 }
+
+// What was to be hidden or protected, and isn't where it was, has another name now.
+func TestWhatWasMovedAwayIsNoticed(t *testing.T) {
+	s, dir := rooted(t)
+	if err := os.WriteFile(filepath.Join(dir, "now"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(dir, "now"), &st); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		do   func() error
+		want unix.Errno
+	}{
+		{"hidden, never there", func() error { return s.mask(&handoff.Mount{Dst: "/gone"}) }, 0},
+		{"hidden, moved away", func() error { return s.mask(&handoff.Mount{Dst: "/gone", Ino: 1}) }, unix.ESTALE},
+		{"hidden, replaced", func() error {
+			return s.mask(&handoff.Mount{Dst: "/now", Dev: uint64(st.Dev), Ino: st.Ino + 1})
+		}, unix.ESTALE},
+		{"hidden, on another file system", func() error {
+			return s.mask(&handoff.Mount{Dst: "/now", Dev: uint64(st.Dev) + 1, Ino: st.Ino})
+		}, unix.ESTALE},
+		{"protected, never there", func() error { return s.again(&handoff.Mount{Dst: "/gone"}, 0) }, 0},
+		{"protected, moved away", func() error { return s.again(&handoff.Mount{Dst: "/gone", Ino: 1}, 0) }, unix.ESTALE},
+		{"protected, its directory moved away", func() error { return s.again(&handoff.Mount{Dst: "/no/gone", Ino: 1}, 0) }, unix.ESTALE},
+	} {
+		err := c.do()
+		var f *failure
+		switch {
+		case c.want == 0 && err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case c.want != 0 && (!errors.As(err, &f) || f.errno != c.want):
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}

@@ -37,12 +37,23 @@ func (s *state) restrictPlaced(dst string, attr int) error {
 		return err
 	}
 	// The table names mounts as the caller's root sees them, and the new root is
-	// mounted over "/": exactly dst, and what begins with dst and a slash.
+	// mounted over "/", or in a corner of that: exactly dst, and what begins with
+	// dst and a slash.
 	for _, m := range table {
-		if m.point != dst && !strings.HasPrefix(m.point, dst+"/") {
+		point := m.point
+		if s.hasImage() {
+			var ok bool
+			if point, ok = strings.CutPrefix(point, "/"+imageCorner); !ok {
+				continue
+			}
+		}
+		if point == "" {
+			point = "/"
+		}
+		if point != dst && !strings.HasPrefix(point, strings.TrimSuffix(dst, "/")+"/") {
 			continue
 		}
-		fd, err := s.inside(m.point)
+		fd, err := s.inside(point)
 		if err != nil {
 			continue // of the old root, below ours
 		}

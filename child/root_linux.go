@@ -59,7 +59,10 @@ func (s *state) makeRoot() error {
 	if err := s.own(s.scratch.fd, corner); err != nil {
 		return err
 	}
-	return moveMount(s.scratch.fd, fd, corner)
+	if err := moveMount(s.scratch.fd, fd, corner); err != nil {
+		return err
+	}
+	return s.imageRoot()
 }
 
 // ownInodes is more than private places and the mount points in them take.
@@ -136,12 +139,8 @@ func moveMount(fd, dir int, path string) error {
 	return fault("move_mount", path, unix.MoveMount(fd, "", dir, path, flags))
 }
 
-// pivot makes the new root the root, and lets go of the caller's tree.
-func (s *state) pivot() error {
-	if !s.has(unix.CLONE_NEWNS) {
-		return nil
-	}
-	s.forget(s.last.path)
+// finishRoot takes the corner out of the private root, and makes that read-only.
+func (s *state) finishRoot() error {
 	if err := unix.Unmount("/proc/self/fd/"+strconv.Itoa(s.rootFD)+"/"+corner, unix.MNT_DETACH); err != nil {
 		return fault("umount", corner, err)
 	}
@@ -156,12 +155,31 @@ func (s *state) pivot() error {
 			return fault("mount MS_REMOUNT", "/", err)
 		}
 	}
+	return nil
+}
+
+// pivot makes the new root the root, and lets go of the caller's tree.
+func (s *state) pivot() error {
+	if !s.has(unix.CLONE_NEWNS) {
+		return nil
+	}
+	s.forget(s.last.path)
+	if !s.hasImage() { // else the corner lies beneath the root, and goes with the old one
+		if err := s.finishRoot(); err != nil {
+			return err
+		}
+	}
 	if err := unix.Fchdir(s.rootFD); err != nil {
 		return fault("fchdir", "/", err)
 	}
 	// Both names are ".": the old root is stacked on the new one, and taken off.
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fault("pivot_root", "/", err)
+	}
+	if s.hasImage() { // the private root, with its corners, is stacked on the old one
+		if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+			return fault("umount", "private root", err)
+		}
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 		return fault("umount", "old root", err)

@@ -29,6 +29,7 @@ type state struct {
 	pidFDs  [2]int
 	skipped []uint32
 	uppers  []handoff.Upper
+	sized   []int // roots of tmpfs of their own size, for the supervisor
 
 	fellBack handoff.Fallbacks
 }
@@ -84,6 +85,7 @@ func (s *state) ready() error {
 		HasProc:    s.procFD >= 0,
 		HasScratch: s.scratch.fd >= 0,
 		HasPTY:     s.ptyFD >= 0,
+		Sized:      uint8(len(s.sized)),
 	}
 	var fds []int
 	for _, fd := range []int{s.procFD, s.scratch.fd, s.ptyFD} {
@@ -91,6 +93,7 @@ func (s *state) ready() error {
 			fds = append(fds, fd)
 		}
 	}
+	fds = append(fds, s.sized...)
 	if err := linux.SendFrame(sock, m.Encode(), fds...); err != nil {
 		return fault("sendmsg", "", err)
 	}

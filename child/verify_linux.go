@@ -46,6 +46,9 @@ type wanted struct{ readOnly, nodev bool }
 // the bind whose own mounts reach so far.
 func (s *state) wanted(point string) (w wanted, known bool) {
 	if point == "/" {
+		w, known = wanted{readOnly: !s.hasImage() || s.fellBack.RootReadOnly, nodev: true}, true
+	}
+	if s.fellBack.RootReadOnly { // what is mounted in the tree came with it
 		w, known = wanted{readOnly: true, nodev: true}, true
 	}
 	best := -1
@@ -62,8 +65,13 @@ func (s *state) wanted(point string) (w wanted, known bool) {
 			w = wanted{s.fellBack.OverlayReadOnly, true}
 		case handoff.MountReadOnly:
 			w = wanted{true, w.nodev}
-		case handoff.MountScratch:
-			w = wanted{false, true}
+		case handoff.MountScratch, handoff.MountTmpfs:
+			w = wanted{m.ReadOnly, true}
+		case handoff.MountFile:
+			if !s.hasImage() || m.Dst != point {
+				continue
+			}
+			w = wanted{true, true}
 		case handoff.MountMask:
 			w = wanted{true, true}
 		case handoff.MountProc:

@@ -71,7 +71,7 @@ func TestBadWordsStartNothing(t *testing.T) {
 
 func TestUnenforceableIsAReport(t *testing.T) {
 	policy := confine.Default()
-	policy.Filesystem.Rootfs = "/"
+	policy.Isolation = "vm"
 	r, err := confine.Run(context.Background(), &policy, "true")
 	if err != nil || r.Status != status.InternalError || r.SetupError == nil {
 		t.Errorf("%v %+v", err, r)

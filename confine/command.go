@@ -2,6 +2,8 @@ package confine
 
 import (
 	"os"
+
+	"github.com/confine-run/confine/internal/image"
 )
 
 // Command is what is to run, and where it comes from.
@@ -14,6 +16,8 @@ type Command struct {
 	// TTY: which of the three streams are to be a pty.
 	TTY        [3]bool
 	Rows, Cols uint16
+
+	image *image.Tree // of --rootfs, once it is unpacked
 }
 
 func (c *Command) fill() error {

@@ -161,7 +161,7 @@ set = { BAR = "1", BAZ = 2 }
 		"write":         slices.Equal(p.Filesystem.AllowWrite, []string{dir + "/out"}),
 		"deny paths":    slices.Equal(p.Filesystem.Deny, []string{dir + "/**/*.pem"}),
 		"workdir":       p.Filesystem.Workdir == "overlay" && p.Filesystem.WorkdirAsked,
-		"mounts":        slices.Equal(p.Filesystem.Mounts, []Mount{{dir + "/data", "/data", "rw"}}),
+		"mounts":        slices.Equal(p.Filesystem.Mounts, []Mount{{Src: dir + "/data", Dst: "/data", Mode: "rw"}}),
 		"virtual":       p.Filesystem.Virtual && !p.Filesystem.TempDir,
 		"overlay":       slices.Equal(p.Filesystem.Overlay, []string{dir + "/o"}),
 		"max_file_size": p.MaxFileSize == 10<<20 && p.MaxFiles == 100,

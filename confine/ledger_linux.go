@@ -2,6 +2,7 @@ package confine
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,10 +44,16 @@ func (p *planner) ledger() error {
 	if len(p.plan.Watch.Trees) > 0 {
 		where += "; a watchdog on what writable trees grow by"
 	}
+	if p.sizedPlaces() {
+		where += "; a mount of tmpfs has its own size"
+	}
 	l[status.Disk] = limit(q.DiskLimit > 0, FormatSize(q.DiskLimit), "tmpfs_size", where)
 	l[status.Files] = limit(q.MaxFiles > 0, strconv.FormatInt(q.MaxFiles, 10), "tmpfs_nr_inodes", where)
 	l[status.Output] = limit(q.OutputLimit > 0, FormatSize(q.OutputLimit), "relay", "per stream")
-	l[status.Filesystem] = on(p.filesystemAsked(), "mount_namespace", "pivot_root into an allowlisted tree")
+	l[status.Filesystem] = on(p.filesystemAsked(), "mount_namespace", p.filesystemDetail())
+	if root := q.Filesystem.Rootfs; root != "" {
+		l[status.Rootfs] = on(root, "overlayfs", "what is written to it is thrown away")
+	}
 	if p.policy.hasOverlay() {
 		l[status.Overlay] = p.overlay()
 	}
@@ -78,6 +85,18 @@ func (p *planner) cpusDetail() string {
 		return fmt.Sprintf("there are %d", have)
 	}
 	return ""
+}
+
+func (p *planner) sizedPlaces() bool {
+	return slices.ContainsFunc(p.policy.Filesystem.Mounts, func(m Mount) bool { return m.Size > 0 })
+}
+
+func (p *planner) filesystemDetail() string {
+	s := "pivot_root into an allowlisted tree"
+	if p.denyAtStart {
+		s += "; in writable trees --deny hides what is there at the start, not what is made later"
+	}
+	return s
 }
 
 func (p *planner) filesystemAsked() string {
@@ -145,14 +164,12 @@ func (p *planner) overlay() status.Enforcement {
 // notYet are options whose mechanism this build doesn't have.
 func (p *planner) notYet(l map[status.Capability]status.Enforcement) {
 	q := p.policy
-	f := &q.Filesystem
 	for _, o := range []struct {
 		c       status.Capability
 		asked   bool
 		words   string
 		details string
 	}{
-		{status.Rootfs, f.Rootfs != "", f.Rootfs, "--rootfs is not in this build"},
 		{status.Publish, len(q.Network.Publish) > 0, strings.Join(q.Network.Publish, ","), "--publish is not in this build"},
 		{status.Isolation, q.Isolation != "" && q.Isolation != "process", q.Isolation, "only process isolation is in this build"},
 	} {
@@ -205,6 +222,7 @@ func (p *planner) lower(l map[status.Capability]status.Enforcement) {
 	} else {
 		note(status.Filesystem, "none", "the target sees the caller's files as the caller does, and there is no Landlock", false)
 	}
+	note(status.Rootfs, "none", "the target sees the caller's files as the caller does", false)
 	note(status.Disk, "none", "temporary files are on the caller's disk", false)
 	note(status.Files, "none", "temporary files are on the caller's disk", false)
 	tcp := ""

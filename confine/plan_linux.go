@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -46,6 +47,8 @@ type planner struct {
 	ruleset *landlock.Ruleset
 	uid     uint32 // inside and outside: one id is mapped, to itself
 	gid     uint32
+	// denyAtStart: a pattern of --deny meets a writable tree.
+	denyAtStart bool
 }
 
 // NewPlan decides what will be done. It changes nothing, and needs no privilege.
@@ -147,14 +150,17 @@ func (p *planner) filesystem() error {
 		Hostname: hostname, NetworkAll: p.policy.Network.All,
 	}
 	for _, m := range f.Mounts {
-		in.Mounts = append(in.Mounts, rootfs.Mount{Src: m.Src, Dst: m.Dst, Mode: m.Mode})
+		in.Mounts = append(in.Mounts, rootfs.Mount{Src: m.Src, Dst: m.Dst, Mode: m.Mode, Size: m.Size})
+	}
+	if err := p.root(&in); err != nil {
+		return err
 	}
 	table, err := rootfs.Compile(in)
 	if err != nil {
 		return usage(err)
 	}
 	c := &p.plan.Child
-	c.Mounts, c.Dir = table.Mounts, table.Dir
+	c.Root, c.Mounts, c.Dir = table.Root, table.Mounts, table.Dir
 	if p.ground == bare {
 		p.inTheOpen(table)
 	}
@@ -168,8 +174,10 @@ func (p *planner) filesystem() error {
 	c.Refuse = handoff.Fallbacks{
 		ProcOfCaller: fs, OverlayReadOnly: fs,
 		NoPIDMax:     requires(p.policy, status.Tasks),
+		RootReadOnly: requires(p.policy, status.Rootfs),
 		NestedUserns: requires(p.policy, status.Privileges),
 	}
+	p.denyAtStart = table.DenyAtStart
 	p.plan.KeepAbsent, p.plan.KeepClear = table.KeepAbsent, table.KeepClear
 	p.plan.Notices = table.Notices
 	p.plan.Rules = p.rulesHere(table.Rules)
@@ -178,7 +186,7 @@ func (p *planner) filesystem() error {
 	}
 	table.Env["PWD"] = table.Dir
 	c.Argv = p.command.Argv
-	c.Env = environment(&p.policy.Env, p.command.Environ, table.Env)
+	c.Env = environment(&p.policy.Env, p.passable(), table.Env)
 	c.TTY, c.Rows, c.Cols = p.command.TTY, p.command.Rows, p.command.Cols
 	if p.policy.Env.KeepAll {
 		p.plan.Notices = append(p.plan.Notices, "the whole environment is passed on, secrets too (--keep-env)")
@@ -199,12 +207,28 @@ func (p *planner) overlays(table *rootfs.Table) {
 	p.plan.Keep = dir
 }
 
+// places of the caller's, by variables that profiles pass on: in another tree
+// there is something else, or nothing. One that is set (--env K=V) is set.
+var places = [...]string{"PYTHONPATH", "VIRTUAL_ENV", "COVERAGE_PROCESS_START", "COVERAGE_FILE", "PYENV_*", "CONDA_*", "NODE_PATH", "NVM_*",
+	"JAVA_HOME", "SDKMAN_DIR", "GOROOT", "GOPATH", "GOTOOLCHAIN", "CARGO_HOME", "RUSTUP_*", "PERL5LIB", "RUBYLIB", "GEM_*", "ASDF_*", "MISE_*"}
+
+// passable is what of the caller's environment can be passed on.
+func (p *planner) passable() []string {
+	if p.policy.Filesystem.Rootfs == "" {
+		return p.command.Environ
+	}
+	return slices.DeleteFunc(slices.Clone(p.command.Environ), func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		return passes(places[:], name)
+	})
+}
+
 // inTheOpen is for a target that sees the caller's files. What it would have had
 // of its own is one directory.
 func (p *planner) inTheOpen(table *rootfs.Table) {
 	c := &p.plan.Child
 	c.TempDir = filepath.Join(os.TempDir(), "confine-"+rand.Text())
-	c.Mounts, c.Dir = nil, p.command.Dir
+	c.Root, c.Mounts, c.Dir = handoff.Mount{}, nil, p.command.Dir
 	if dir := p.policy.Filesystem.Chdir; dir != "" {
 		c.Dir = filepath.Join(c.Dir, dir)
 		if filepath.IsAbs(dir) {

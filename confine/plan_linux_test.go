@@ -67,7 +67,6 @@ func TestNamedHostsAreRefusedOrNothing(t *testing.T) {
 
 func TestWhatIsNotInThisBuildIsRefused(t *testing.T) {
 	for name, change := range map[status.Capability]func(*Policy){
-		status.Rootfs:    func(q *Policy) { q.Filesystem.Rootfs = "/" },
 		status.Publish:   func(q *Policy) { q.Network.Publish = []string{"1:1"} },
 		status.Cgroup:    func(q *Policy) { q.CgroupParent = "/x" },
 		status.Isolation: func(q *Policy) { q.Isolation = "vm" },

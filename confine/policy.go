@@ -56,7 +56,7 @@ type Network struct {
 type Filesystem struct {
 	AllowRead  []string
 	AllowWrite []string
-	Deny       []string // globs: *, ?, [], ** over directories
+	Deny       []string // globs: *, ?, [], ** over directories; "secrets" alone is the set of that name
 	Workdir    string   // "none", "ro", "rw" or "overlay": how the current directory appears
 	// WorkdirAsked: Workdir was asked for by the caller and not only by a
 	// profile. Then a directory that is too broad to expose is an error.
@@ -79,6 +79,7 @@ type Filesystem struct {
 type Mount struct {
 	Src, Dst string
 	Mode     string // "ro", "rw" or "overlay"
+	Size     int64  // more than 0: an empty, private place of so many bytes at Dst, and Src says nothing
 }
 
 // Env says what of the environment the target gets. It is built from nothing.

@@ -101,6 +101,7 @@ var builtins = [...]builtin{
 		{"output-limit", []string{"none"}, "a build's log is read in full"},
 		{"workdir", []string{"rw"}, "the result is to stay"},
 		{"home", []string{"true"}, "configuration and caches are there; secrets are not"},
+		{"deny", []string{"secrets"}, "nor in the project itself: .env, keys, tokens"},
 		{"allow-network", []string{"localhost", "*.local"}, "one's own services"},
 	}},
 }

@@ -47,6 +47,9 @@ func Execute(ctx context.Context, policy *Policy, command *Command, io IO, plann
 	if err := command.fill(); err != nil {
 		return nil, err
 	}
+	if err := command.unpack(policy); err != nil {
+		return nil, err
+	}
 	g, why := inUserns, denial{}
 	for {
 		r, err := execute(ctx, policy, command, io, planned, g, why)

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/confine-run/confine/confine/rootfs"
 )
 
 // place is what a path is relative to.
@@ -71,7 +73,12 @@ func checkPath(base place, word string) (string, error) {
 	return filepath.Join(from, rest), nil
 }
 
+// checkGlob makes a pattern absolute. The word "secrets" alone is the set of that
+// name; a file called so is "./secrets".
 func checkGlob(base place, word string) (string, error) {
+	if word == rootfs.SetSecrets {
+		return word, nil
+	}
 	from, rest, err := base.expand(word)
 	if err != nil {
 		return "", err
@@ -107,7 +114,7 @@ func checkProtect(_ place, word string) (string, error) {
 	return clean, nil
 }
 
-const mountHint = `it takes "SRC:DST", "SRC:DST:ro", "SRC:DST:rw" or "SRC:DST:overlay" with an absolute DST`
+const mountHint = `it takes "SRC:DST", "SRC:DST:ro", "SRC:DST:rw" or "SRC:DST:overlay" with an absolute DST, or "tmpfs:DST:SIZE"`
 
 func checkMount(base place, word string) (string, error) {
 	m, err := parseMount(base, word)
@@ -119,6 +126,9 @@ func checkMount(base place, word string) (string, error) {
 
 // parseMount reads from the right, so that only SRC can contain a colon.
 func parseMount(base place, word string) (m Mount, err error) {
+	if m, ok, err := parseTmpfs(word); ok || err != nil {
+		return m, err
+	}
 	rest, mode := word, "ro"
 	modes := []string{"ro", "rw", "overlay"}
 	if i := strings.LastIndexByte(word, ':'); i >= 0 && !path.IsAbs(word[i+1:]) && word[i+1:] != "" {
@@ -149,8 +159,38 @@ func parseMount(base place, word string) (m Mount, err error) {
 	return Mount{Src: src, Dst: path.Clean(dst), Mode: mode}, nil
 }
 
+// parseTmpfs reads "tmpfs:DST:SIZE". Without a size, or with a mode in its place,
+// it is a file called tmpfs.
+func parseTmpfs(word string) (m Mount, ok bool, err error) {
+	rest, ok := strings.CutPrefix(word, "tmpfs:/")
+	i := strings.LastIndexByte(rest, ':')
+	if !ok || i < 0 || rest[i+1:] == "" || !isDigit(rest[i+1]) || strings.IndexByte(rest[:i], ':') >= 0 {
+		return m, false, nil
+	}
+	m.Dst = path.Clean("/" + rest[:i])
+	if m.Size, err = ParseSize(rest[i+1:]); err != nil {
+		return m, false, mistake(err.Error(), "it takes "+sizeForms)
+	}
+	switch {
+	case m.Dst == "/":
+		return m, false, mistake("would replace the whole tree", "use --rootfs")
+	case m.Size < leastTmpfs:
+		return m, false, mistake("is too small to hold a file", "the least is "+FormatSize(leastTmpfs))
+	}
+	return m, true, nil
+}
+
+// leastTmpfs is a page; the kernel rounds up to whole ones, and takes 0 for no limit.
+const leastTmpfs = 4096
+
+// maxTmpfs is how many of them a run can have: each has a descriptor on its way out.
+const maxTmpfs = 16
+
 // String is the form that --mount takes.
 func (m Mount) String() string {
+	if m.Size > 0 {
+		return "tmpfs:" + m.Dst + ":" + FormatSize(m.Size)
+	}
 	mode := m.Mode
 	if mode == "" {
 		mode = "ro"

@@ -13,7 +13,7 @@ var capabilities = [...]status.Capability{
 	status.Containment, status.WallTime, status.CPUTime, status.CPURate, status.CPUs,
 	status.Memory, status.Tasks, status.FileDescriptors, status.FileSize, status.Disk,
 	status.Files, status.Output, status.Filesystem, status.Network, status.Syscalls,
-	status.Privileges, status.Cgroup, status.Overlay, status.Publish, status.Isolation,
+	status.Privileges, status.Cgroup, status.Overlay, status.Rootfs, status.Publish, status.Isolation,
 }
 
 // aliases are what people call capabilities: the option's name, the kernel's word.

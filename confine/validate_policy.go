@@ -43,10 +43,16 @@ func (p *Policy) conflicts() error {
 			Msg:  "allow-port can't be enforced on the caller's own network, which \"--allow-network all\" gives",
 			Hint: "name the hosts that may be reached, or drop it with --allow-port none",
 		}
-	case f.Virtual && len(f.Mounts) == 0:
+	case f.Virtual && len(f.Mounts) == 0 && f.Rootfs == "":
 		return &UsageError{Msg: "virtual-fs shows nothing but mounts, and there are none", Hint: "add --mount SRC:DST"}
 	}
+	sized := 0
 	for i, m := range f.Mounts {
+		if m.Size > 0 {
+			if sized++; sized > maxTmpfs {
+				return &UsageError{Msg: "there are more than " + strconv.Itoa(maxTmpfs) + " mounts of tmpfs", Hint: "make directories in one of them"}
+			}
+		}
 		for _, earlier := range f.Mounts[:i] {
 			if m.Dst == earlier.Dst {
 				return &UsageError{Msg: "mounts " + strconv.Quote(earlier.String()) + " and " + strconv.Quote(m.String()) + " have the same destination"}

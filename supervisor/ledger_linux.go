@@ -37,6 +37,12 @@ func (r *run) ledger() map[status.Capability]status.Enforcement {
 			weaken(ledger, status.Overlay, status.OverlayUnsupported, "; read-only")
 		}
 	}
+	if r.fellBack.RootReadOnly {
+		e := ledger[status.Rootfs]
+		e.Mechanism, e.FallbackReason = "read_only_bind", status.OverlayUnsupported
+		e.Details = "read-only; what the tree has no place for is left out"
+		ledger[status.Rootfs] = e
+	}
 	if len(r.left) > 0 {
 		weaken(ledger, status.Filesystem, "", "; a protected path that did not exist before could not be removed")
 	}
@@ -44,7 +50,7 @@ func (r *run) ledger() map[status.Capability]status.Enforcement {
 	if r.fellBack.MountSetattr {
 		fs.Details += "; read-only by remounts"
 	}
-	if n := len(r.skipped); n > 0 {
+	if n := len(r.skipped); n > 0 && r.plan.Child.Root.Kind == 0 {
 		fs.Details += fmt.Sprintf("; %d paths out of the user's reach left out", n)
 	}
 	ledger[status.Filesystem] = fs

@@ -12,12 +12,13 @@ import (
 type event struct {
 	message                   *handoff.Message
 	proc, scratch, pty, pidfd int
+	sized                     []int // roots of tmpfs of their own size
 	err                       error
 }
 
 // close lets go of descriptors that nobody took.
 func (e *event) close() {
-	for _, fd := range []int{e.proc, e.scratch, e.pty, e.pidfd} {
+	for _, fd := range append([]int{e.proc, e.scratch, e.pty, e.pidfd}, e.sized...) {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
@@ -55,6 +56,8 @@ func listen(sock int) <-chan event {
 					*one.fd, fds = fds[0], fds[1:]
 				}
 			}
+			n := min(int(m.Sized), len(fds))
+			e.sized, fds = fds[:n:n], fds[n:]
 			for _, fd := range fds {
 				_ = unix.Close(fd)
 			}

@@ -299,7 +299,7 @@ func (r *run) hear(e event) {
 		if r.group != nil {
 			r.oom = r.group.OOM()
 		}
-		r.watch, err = newWatch(r.plan, r.group, r.trees, r.plan.Watch.KillTasks || r.fellBack.NoPIDMax, e.proc, e.scratch, r.child.pid)
+		r.watch, err = newWatch(r.plan, r.group, r.trees, r.plan.Watch.KillTasks || r.fellBack.NoPIDMax, e.proc, append([]int{e.scratch}, e.sized...), r.child.pid)
 		if err != nil && !errors.Is(err, os.ErrProcessDone) {
 			r.broken(err)
 		}

@@ -24,8 +24,8 @@ type watch struct {
 	tree    *tree.Tree     // the dog's
 	group   *cgroup.Group  // nil: there is none
 	root    func() (*tree.Tree, error)
-	proc    int // the root of the proc inside, or -1
-	scratch int // the scratch tmpfs, for its fill
+	proc    int   // the root of the proc inside, or -1
+	scratch []int // private places, for their fill: first the one that most share, or -1
 	cores   int
 
 	begin *time.Timer // of run
@@ -55,9 +55,9 @@ type hit struct {
 }
 
 // newWatch begins to watch. proc is the root of the proc inside, or -1: then
-// the tree is found from pid, the init, in the caller's proc. Both descriptors
+// the tree is found from pid, the init, in the caller's proc. The descriptors
 // are the watch's from then on. killTasks: no kernel mechanism holds their number.
-func newWatch(p *plan.Plan, group *cgroup.Group, trees *disk.Watchdog, killTasks bool, proc, scratch, pid int) (*watch, error) {
+func newWatch(p *plan.Plan, group *cgroup.Group, trees *disk.Watchdog, killTasks bool, proc int, scratch []int, pid int) (*watch, error) {
 	w := &watch{
 		plan: &p.Watch, held: &p.Held, group: group, trees: trees, proc: proc, scratch: scratch,
 		found: make(chan hit, 8), stop: make(chan struct{}), done: make(chan struct{}),
@@ -167,7 +167,7 @@ func (w *watch) close() {
 	if w.tree != nil {
 		_ = w.tree.Close()
 	}
-	for _, fd := range []int{w.proc, w.scratch} {
+	for _, fd := range append([]int{w.proc}, w.scratch...) {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
@@ -198,27 +198,31 @@ func (w *watch) tooMany() bool {
 	return w.targetKilled
 }
 
-// scratchUsed is what is in the scratch file system, which is memory.
-func (w *watch) scratchUsed() int64 {
-	var fs unix.Statfs_t
-	if w.scratch < 0 || unix.Fstatfs(w.scratch, &fs) != nil {
-		return 0
+// scratchUsed is what is in private places, which is memory.
+func (w *watch) scratchUsed() (used int64) {
+	for _, fd := range w.scratch {
+		var fs unix.Statfs_t
+		if fd >= 0 && unix.Fstatfs(fd, &fs) == nil {
+			used += int64(fs.Blocks-fs.Bfree) * fs.Bsize
+		}
 	}
-	return int64(fs.Blocks-fs.Bfree) * fs.Bsize
+	return used
 }
 
-// fill looks whether the scratch file system is full. It outlives the run's
-// namespace for as long as we hold it.
+// fill looks whether a private place is full. They outlive the run's namespace
+// for as long as we hold them.
 func (w *watch) fill() {
-	var fs unix.Statfs_t
-	if w.scratch < 0 || unix.Fstatfs(w.scratch, &fs) != nil {
-		return
-	}
-	if w.plan.Disk > 0 && fs.Blocks > 0 && fs.Bfree == 0 {
-		w.note(status.Disk)
-	}
-	if w.plan.Files > 0 && fs.Files > 0 && fs.Ffree == 0 {
-		w.note(status.Files)
+	for i, fd := range w.scratch {
+		var fs unix.Statfs_t
+		if fd < 0 || unix.Fstatfs(fd, &fs) != nil {
+			continue
+		}
+		if (w.plan.Disk > 0 || i > 0) && fs.Blocks > 0 && fs.Bfree == 0 {
+			w.note(status.Disk)
+		}
+		if w.plan.Files > 0 && fs.Files > 0 && fs.Ffree == 0 {
+			w.note(status.Files)
+		}
 	}
 }
 

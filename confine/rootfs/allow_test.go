@@ -82,14 +82,18 @@ hint: "/data" exists and has no "no"`},
 		{"an unknown workdir", func(in *Input) { in.Workdir = "rx" }, ErrInvalid, "none, ro, rw, overlay"},
 		{"start where nothing is", func(in *Input) { in.Chdir = "/data" }, ErrNotVisible, "--allow-read"},
 		{"start in a file", func(in *Input) { in.Chdir = "src/a" }, ErrInvalid, "not a directory"},
-		{"mount to a relative place", func(in *Input) { in.Mounts = []Mount{{"/data", "d", "ro"}} }, ErrInvalid, "absolute"},
-		{"mount in an odd mode", func(in *Input) { in.Mounts = []Mount{{"/data", "/d", "rx"}} }, ErrInvalid, "ro, rw or overlay"},
-		{"mount to /", func(in *Input) { in.Mounts = []Mount{{"/data", "/", "ro"}} }, ErrReserved, "--rootfs"},
-		{"mount of /", func(in *Input) { in.Mounts = []Mount{{"/", "/host", "ro"}} }, ErrTooBroad, "--allow-read"},
-		{"mount into /proc", func(in *Input) { in.Mounts = []Mount{{"/data", "/proc/x", "ro"}} }, ErrReserved, "another place"},
-		{"two mounts in one place", func(in *Input) { in.Mounts = []Mount{{"/data", "/d", "ro"}, {"/usr", "/d/", "ro"}} }, ErrInvalid, "already"},
-		{"a mount point in the caller's tree", func(in *Input) { in.Mounts = []Mount{{"/data", "/home/u/p/new", "ro"}} }, ErrNoTarget, `make "/home/u/p/new" yourself`},
-		{"a directory over a file", func(in *Input) { in.Mounts = []Mount{{"/data", "/home/u/p/src/a", "ro"}} }, ErrNoTarget, "--mount"},
+		{"mount to a relative place", func(in *Input) { in.Mounts = []Mount{{Src: "/data", Dst: "d", Mode: "ro"}} }, ErrInvalid, "absolute"},
+		{"mount in an odd mode", func(in *Input) { in.Mounts = []Mount{{Src: "/data", Dst: "/d", Mode: "rx"}} }, ErrInvalid, "ro, rw or overlay"},
+		{"mount to /", func(in *Input) { in.Mounts = []Mount{{Src: "/data", Dst: "/", Mode: "ro"}} }, ErrReserved, "--rootfs"},
+		{"mount of /", func(in *Input) { in.Mounts = []Mount{{Src: "/", Dst: "/host", Mode: "ro"}} }, ErrTooBroad, "--allow-read"},
+		{"mount into /proc", func(in *Input) { in.Mounts = []Mount{{Src: "/data", Dst: "/proc/x", Mode: "ro"}} }, ErrReserved, "another place"},
+		{"two mounts in one place", func(in *Input) {
+			in.Mounts = []Mount{{Src: "/data", Dst: "/d", Mode: "ro"}, {Src: "/usr", Dst: "/d/", Mode: "ro"}}
+		}, ErrInvalid, "already"},
+		{"a mount point in the caller's tree", func(in *Input) { in.Mounts = []Mount{{Src: "/data", Dst: "/home/u/p/new", Mode: "ro"}} }, ErrNoTarget, `make "/home/u/p/new" yourself`},
+		{"an empty place in the caller's tree", func(in *Input) { in.Mounts = []Mount{{Dst: "/home/u/p/new", Size: 1}} }, ErrNoTarget, "make"},
+		{"an empty place over /proc", func(in *Input) { in.Mounts = []Mount{{Dst: "/proc", Size: 1}} }, ErrReserved, "another place"},
+		{"a directory over a file", func(in *Input) { in.Mounts = []Mount{{Src: "/data", Dst: "/home/u/p/src/a", Mode: "ro"}} }, ErrNoTarget, "--mount"},
 		{"virtual, and more", func(in *Input) { in.Virtual, in.AllowRead = true, []string{"/data"} }, ErrConflict, "--mount /data:/DST"},
 		{"virtual, and the workdir", func(in *Input) { in.Virtual, in.WorkdirAsked = true, true }, ErrConflict, "--mount"},
 		{"an open bracket", func(in *Input) { in.Deny = []string{"/home/u/p/[a"} }, ErrInvalid, "bracket"},
@@ -119,19 +123,22 @@ func TestMounts(t *testing.T) {
 		mount Mount
 		want  []string
 	}{
-		{"in the private root", Mount{"/data", "/srv/x/y", "ro"}, []string{"/srv/x/y", "ro /data"}},
-		{"writable", Mount{"/data", "/srv", "rw"}, []string{"/srv", "rw /data"}},
-		{"overlay", Mount{"/data", "/srv", "overlay"}, []string{"/srv", "overlay /data"}},
-		{"mode left out", Mount{"/data", "/srv", ""}, []string{"/srv", "ro /data"}},
-		{"relative source", Mount{"src", "/srv", ""}, []string{"/srv", "ro /home/u/p/src"}},
-		{"in a private place", Mount{"/data", "/tmp/a/b", ""}, []string{"/tmp/a/b", "ro /data"}},
-		{"in the private home", Mount{"/data", "/home/u/x", ""}, []string{"/home/u/x", "ro /data"}},
-		{"on a directory of the caller's", Mount{"/data", "/home/u/p/src", "rw"}, []string{"/home/u/p/src", "rw /data"}},
-		{"of a file", Mount{"/data/f", "/home/u/p/src/a", ""}, []string{"/home/u/p/src/a", "ro /data/f"}},
-		{"through a link inside", Mount{"/data", "/bin/../share/d", ""}, []string{"/usr/share/d", "ro /data", "/share", ""}},
-		{"over a tool of the system", Mount{"/data/f", "/bin/true", ""}, []string{"/usr/bin/true", "ro /data/f", "/bin", "link usr/bin"}},
-		{"over generated /etc", Mount{"/data/f", "/etc/hosts", ""}, []string{"/etc/hosts", "ro /data/f"}},
-		{"in place of /tmp", Mount{"/data", "/tmp", "rw"}, []string{"/tmp", "rw /data"}},
+		{"in the private root", Mount{Src: "/data", Dst: "/srv/x/y", Mode: "ro"}, []string{"/srv/x/y", "ro /data"}},
+		{"writable", Mount{Src: "/data", Dst: "/srv", Mode: "rw"}, []string{"/srv", "rw /data"}},
+		{"overlay", Mount{Src: "/data", Dst: "/srv", Mode: "overlay"}, []string{"/srv", "overlay /data"}},
+		{"mode left out", Mount{Src: "/data", Dst: "/srv", Mode: ""}, []string{"/srv", "ro /data"}},
+		{"relative source", Mount{Src: "src", Dst: "/srv", Mode: ""}, []string{"/srv", "ro /home/u/p/src"}},
+		{"in a private place", Mount{Src: "/data", Dst: "/tmp/a/b", Mode: ""}, []string{"/tmp/a/b", "ro /data"}},
+		{"in the private home", Mount{Src: "/data", Dst: "/home/u/x", Mode: ""}, []string{"/home/u/x", "ro /data"}},
+		{"on a directory of the caller's", Mount{Src: "/data", Dst: "/home/u/p/src", Mode: "rw"}, []string{"/home/u/p/src", "rw /data"}},
+		{"an empty place", Mount{Dst: "/srv/x", Size: 4096}, []string{"/srv/x", "tmpfs"}},
+		{"an empty place in the caller's tree", Mount{Dst: "/home/u/p/src", Size: 4096}, []string{"/home/u/p/src", "tmpfs"}},
+		{"a sized /tmp", Mount{Dst: "/tmp", Size: 4096}, []string{"/tmp", "tmpfs"}},
+		{"of a file", Mount{Src: "/data/f", Dst: "/home/u/p/src/a", Mode: ""}, []string{"/home/u/p/src/a", "ro /data/f"}},
+		{"through a link inside", Mount{Src: "/data", Dst: "/bin/../share/d", Mode: ""}, []string{"/usr/share/d", "ro /data", "/share", ""}},
+		{"over a tool of the system", Mount{Src: "/data/f", Dst: "/bin/true", Mode: ""}, []string{"/usr/bin/true", "ro /data/f", "/bin", "link usr/bin"}},
+		{"over generated /etc", Mount{Src: "/data/f", Dst: "/etc/hosts", Mode: ""}, []string{"/etc/hosts", "ro /data/f"}},
+		{"in place of /tmp", Mount{Src: "/data", Dst: "/tmp", Mode: "rw"}, []string{"/tmp", "rw /data"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			compile(t, host(t, "/data/f=1", "/usr/share/d/"), func(in *Input) { in.Mounts = []Mount{c.mount} }).want(c.want...)
@@ -141,7 +148,7 @@ func TestMounts(t *testing.T) {
 
 func TestVirtualShowsOnlySystemAndMounts(t *testing.T) {
 	r := compile(t, host(t, "/opt/tool/bin/x*", "/opt/tool/lib/"), func(in *Input) {
-		in.Virtual, in.Mounts = true, []Mount{{"src", "/data", "ro"}}
+		in.Virtual, in.Mounts = true, []Mount{{Src: "src", Dst: "/data", Mode: "ro"}}
 		in.Env = environ("PATH=/opt/tool/bin:/usr/bin:/data")
 		in.Command = "/home/u/p/src/a"
 	})
@@ -189,7 +196,7 @@ func TestStartDirectory(t *testing.T) {
 		{"src", "/home/u/p/src"}, {"/usr/bin", "/usr/bin"}, {"/bin", "/usr/bin"}, {"/tmp", "/tmp"}, {"/", "/"},
 		{"/home", "/home"}, {"/home/u", "/home/u"}, {"/m/src", "/m/src"}, {"..", "/home/u"}, {"/proc", "/proc"}, {"/dev/shm", "/dev/shm"},
 	} {
-		r := compile(t, host(t), func(in *Input) { in.Chdir, in.Mounts = c.chdir, []Mount{{".", "/m", ""}} })
+		r := compile(t, host(t), func(in *Input) { in.Chdir, in.Mounts = c.chdir, []Mount{{Src: ".", Dst: "/m", Mode: ""}} })
 		if r.Dir != c.want {
 			t.Errorf("--chdir %s starts in %s, want %s", c.chdir, r.Dir, c.want)
 		}

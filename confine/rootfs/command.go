@@ -9,7 +9,7 @@ import (
 // that it is reached through lead to.
 func (c *compiler) command() error {
 	name := c.in.Command
-	if name == "" || c.in.Virtual || strings.IndexByte(name, 0) >= 0 {
+	if name == "" || c.in.Virtual || c.in.Rootfs != "" || strings.IndexByte(name, 0) >= 0 {
 		return nil
 	}
 	const why = "the command itself"

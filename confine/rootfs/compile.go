@@ -1,6 +1,8 @@
 package rootfs
 
 import (
+	"time"
+
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -24,6 +26,8 @@ type compiler struct {
 	shut   []handoff.Mount // read-only parts and pins
 	bins   []bin           // what of PATH exists
 	chains chainState
+	now    func() time.Time
+	until  time.Time // when searches have to be done
 
 	table Table
 }
@@ -54,8 +58,10 @@ var steps = [...]struct {
 }
 
 // Compile computes the mount table. Its errors about the policy are *Error.
-func Compile(in Input) (*Table, error) {
-	c := &compiler{in: &in, host: in.Host}
+func Compile(in Input) (*Table, error) { return compileAt(in, time.Now) }
+
+func compileAt(in Input, now func() time.Time) (*Table, error) {
+	c := &compiler{in: &in, host: in.Host, now: now}
 	if c.host == nil {
 		c.host = ThisHost()
 	}

@@ -6,16 +6,24 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// maxSearch bounds how many files the search for one pattern looks at.
-const maxSearch = 200_000
+// maxSearch bounds how many files the search for one pattern looks at, and
+// maxSearchTime how long all of them together may take: a tree may lie far away.
+const (
+	maxSearch     = 200_000
+	maxSearchTime = 20 * time.Second
+)
 
 // deny hides what the caller denied.
 func (c *compiler) deny() error {
 	for _, d := range c.in.Deny {
+		if d == SetSecrets {
+			continue // a step of its own
+		}
 		full, err := c.absolute(optDeny, d)
 		if err != nil {
 			return err
@@ -57,16 +65,9 @@ func (c *compiler) denyPath(given, full string) error {
 // hideShown hides a path of the caller's at every place that shows it, and what
 // stands at a path inside.
 func (c *compiler) hideShown(outside, inside, why string) {
-	var found []string
+	found := c.shownAt(outside)
 	for i := range c.grants {
-		g := &c.grants[i]
-		if g.access == private {
-			continue
-		}
-		if outside != "" && under(outside, g.src.Path) {
-			found = append(found, rebase(outside, g.src.Path, g.dst))
-		}
-		if g.dst != g.src.Path && under(inside, g.dst) {
+		if g := &c.grants[i]; g.access != private && g.dst != g.src.Path && under(inside, g.dst) {
 			found = append(found, inside)
 		}
 	}
@@ -77,6 +78,21 @@ func (c *compiler) hideShown(outside, inside, why string) {
 			}
 		}
 	}
+}
+
+// shownAt is where a path of the caller's is shown.
+func (c *compiler) shownAt(outside string) (found []string) {
+	for i := range c.grants {
+		g := &c.grants[i]
+		if g.access == private || outside == "" || !under(outside, g.src.Path) {
+			continue
+		}
+		at := rebase(outside, g.src.Path, g.dst)
+		if n := nearest(c.grants, at); n.access != private && n.at(at) == outside && !slices.Contains(found, at) {
+			found = append(found, at)
+		}
+	}
+	return found
 }
 
 // denyPattern hides what matches in trees of the caller's.
@@ -94,13 +110,17 @@ func (c *compiler) denyPattern(given, full string) error {
 	if !doublestar.ValidatePattern(pattern) {
 		return &Error{Option: optDeny, Path: given, Err: ErrInvalid, Hint: "a bracket or brace is not closed"}
 	}
-	s := search{c: c, given: given, pattern: pattern, base: base, depth: -1}
+	s := search{c: c, given: given, pattern: pattern, base: base, depth: -1,
+		hint: "name a directory before the first wildcard", until: c.deadline()}
 	if !strings.Contains(rest, "**") && !strings.ContainsAny(rest, `{\`) {
 		s.depth = strings.Count(pattern, "/")
 	}
 	for _, g := range slices.Clone(c.grants) {
 		if g.system || g.access == private {
 			continue
+		}
+		if s.leads(g.src.Path) || s.leads(g.dst) {
+			c.later(&g)
 		}
 		if err := s.tree(&g); err != nil {
 			return err
@@ -126,6 +146,8 @@ func escape(s string) string {
 type search struct {
 	c              *compiler
 	given, pattern string
+	hint           string
+	until          time.Time
 	base           string // every match is below it
 	depth          int    // number of slashes in a match; -1 is any
 	seen           int
@@ -151,6 +173,41 @@ func (s *search) leads(dir string) bool {
 	return (under(dir, s.base) || under(s.base, dir)) && (s.depth < 0 || strings.Count(dir, "/") < s.depth)
 }
 
+// read lists a directory, within the bounds of the search.
+func (s *search) read(dir string) ([]Entry, error) {
+	entries, err := s.c.host.ReadDir(dir)
+	s.seen += len(entries)
+	switch {
+	case s.seen > maxSearch:
+		return nil, ErrLimit
+	case s.c.now().After(s.until):
+		return nil, ErrSlow
+	}
+	return entries, err
+}
+
+// tooMany is the error of a search that met its bound. One of a directory that
+// went away is none.
+func (s *search) tooMany(err error) error {
+	if err == ErrLimit || err == ErrSlow {
+		return &Error{Option: optDeny, Path: s.given, Err: err, Hint: s.hint}
+	}
+	return nil
+}
+
+// deadline is when all searches have to be done, from the first one on.
+func (c *compiler) deadline() time.Time {
+	if c.until.IsZero() {
+		c.until = c.now().Add(maxSearchTime)
+	}
+	return c.until
+}
+
+// later notes that what comes to be in a tree after the start isn't hidden.
+func (c *compiler) later(g *grant) {
+	c.table.DenyAtStart = c.table.DenyAtStart || g.access == write
+}
+
 func (s *search) directory(g *grant, outside, inside string) error {
 	if !s.leads(outside) && (outside == inside || !s.leads(inside)) {
 		return nil
@@ -158,18 +215,14 @@ func (s *search) directory(g *grant, outside, inside string) error {
 	if n := nearest(s.c.grants, inside); n == nil || n.dst != g.dst {
 		return nil // another grant shows what is here
 	}
-	entries, err := s.c.host.ReadDir(outside)
+	entries, err := s.read(outside)
 	if errors.Is(err, fs.ErrPermission) {
 		// Names in it may be opened without being listed, or its mode changed.
 		s.found = append(s.found, inside)
 		return nil
 	}
 	if err != nil {
-		return nil // it went away
-	}
-	s.seen += len(entries)
-	if s.seen > maxSearch {
-		return &Error{Option: optDeny, Path: s.given, Err: ErrLimit, Hint: "name a directory before the first wildcard"}
+		return s.tooMany(err)
 	}
 	for _, e := range entries {
 		o, i := path.Join(outside, e.Name), path.Join(inside, e.Name)

@@ -20,6 +20,10 @@
 // home, tool chains, what the policy allows to read. System and the private
 // places stay, since almost nothing runs without a loader and a C library.
 //
+// A prepared tree as the root (Rootfs) stands in the place of the system. Names
+// inside are then followed in it: an absolute link of the tree's never leads to
+// the host.
+//
 // # Names
 //
 // Every path of the caller is resolved once, to a descriptor. The table has the
@@ -33,7 +37,12 @@
 //   - A socket that lies in an allowed tree can be connected to, when its mode
 //     lets the target's user: read-only mounts don't prevent that.
 //   - A deny pattern hides what matches when the run starts. It doesn't prevent
-//     a target from making something of that name in a writable tree.
+//     a target from making something of that name in a writable tree. Where a
+//     pattern meets one, Table.DenyAtStart says so.
+//   - Rules are about paths. Somebody outside who renames things in an allowed
+//     tree while the plan is being made can show them by another name; from the
+//     plan on, what is hidden or protected has to be where it was.
+//   - The set of secrets finds files by their names, not in every form.
 //   - Protection covers the root of each writable tree, its git directory,
 //     submodules and worktrees, not repositories further down.
 package rootfs

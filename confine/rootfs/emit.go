@@ -14,10 +14,15 @@ import (
 // mount point need no entry.
 func (c *compiler) emit() error {
 	t := &c.table
+	if c.in.Rootfs != "" && (nearest(c.grants, "/") == nil || c.masked("/")) {
+		return &Error{Option: optRootfs, Path: c.in.Rootfs, Err: ErrInvalid, Hint: "a deny pattern hides all of it"}
+	}
 	t.Mounts = make([]handoff.Mount, 0, len(c.grants)+len(c.files)+len(c.links)+len(c.shut)+len(c.masks))
 	for i := range c.grants {
 		g := &c.grants[i]
-		t.Mounts = append(t.Mounts, g.entry())
+		if !g.root {
+			t.Mounts = append(t.Mounts, g.entry())
+		}
 		c.rule(g.dst, g.access.String(), g.why)
 		if g.access == overlay && g.option != "" {
 			t.Overlays = append(t.Overlays, plan.Overlay{Dst: g.dst, Path: g.src.Path, Dev: g.src.Dev, Ino: g.src.Ino})
@@ -33,7 +38,7 @@ func (c *compiler) emit() error {
 		if m.open {
 			t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountScratch, Dst: m.dst, Mode: 0o555})
 		} else {
-			t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountMask, Dst: m.dst})
+			t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountMask, Dst: m.dst, Dev: m.file.Dev, Ino: m.file.Ino})
 		}
 	}
 	for i := range c.shut {
@@ -47,7 +52,10 @@ func (c *compiler) emit() error {
 
 func (g *grant) entry() handoff.Mount {
 	if g.access == private {
-		return handoff.Mount{Kind: handoff.MountScratch, Dst: g.dst, Mode: g.mode}
+		if g.size > 0 {
+			return handoff.Mount{Kind: handoff.MountTmpfs, Dst: g.dst, Mode: g.mode, Size: g.size}
+		}
+		return handoff.Mount{Kind: handoff.MountScratch, Dst: g.dst, Mode: g.mode, Optional: g.optional}
 	}
 	m := handoff.Mount{Kind: handoff.MountBind, Dst: g.dst, Src: g.src.Path, Dev: g.src.Dev, Ino: g.src.Ino,
 		ReadOnly: g.access == read, Optional: g.optional}
@@ -67,7 +75,7 @@ func (g *grant) entry() handoff.Mount {
 func (c *compiler) occupied(f *handoff.Mount) bool {
 	g := nearest(c.grants, f.Dst)
 	switch {
-	case g == nil || g.access == private:
+	case g == nil || g.access == private || g.root:
 		return false
 	case f.Kind == handoff.MountDir || f.Kind == handoff.MountFile || f.Kind == handoff.MountSymlink:
 		return true

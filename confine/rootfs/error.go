@@ -41,6 +41,7 @@ var (
 	ErrConflict   = errors.New("contradicts --virtual-fs")
 	ErrInvalid    = errors.New("not valid")
 	ErrLimit      = errors.New("too many files to search")
+	ErrSlow       = errors.New("too slow to search")
 )
 
 // absent: nothing is there, as opposed to something that can't be reached.

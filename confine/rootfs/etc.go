@@ -14,8 +14,17 @@ func (c *compiler) ownEtc() {
 	c.file("/etc/passwd", c.passwd())
 	c.file("/etc/group", c.group())
 	c.file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n")
+	for _, n := range c.names() {
+		c.file(n.path, n.text)
+	}
+	c.rule("/etc", AccessRead, "system: a chosen part; passwd, group, hosts, hostname, nsswitch.conf and resolv.conf are the run's own")
+}
+
+type nameFile struct{ path, text string }
+
+// names are the files that say who the host is and where others are.
+func (c *compiler) names() [3]nameFile {
 	host := c.hostname()
-	c.file("/etc/hostname", host+"\n")
 	hosts := "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 " + host + "\n"
 	resolv := "" // without a network nobody answers; a resolver that is told of none asks 127.0.0.1 and is refused at once
 	if c.in.NetworkAll {
@@ -24,9 +33,7 @@ func (c *compiler) ownEtc() {
 		}
 		resolv, _ = c.host.ReadFile("/etc/resolv.conf", maxNameService)
 	}
-	c.file("/etc/hosts", hosts)
-	c.file("/etc/resolv.conf", resolv)
-	c.rule("/etc", AccessRead, "system: a chosen part; passwd, group, hosts, hostname, nsswitch.conf and resolv.conf are the run's own")
+	return [...]nameFile{{"/etc/hostname", host + "\n"}, {"/etc/hosts", hosts}, {"/etc/resolv.conf", resolv}}
 }
 
 func (c *compiler) hostname() string {

@@ -18,12 +18,15 @@ func FuzzCompile(f *testing.F) {
 			in.Dir, in.Workdir = dir, "rw"
 			in.AllowRead, in.AllowWrite, in.Deny = list(readPath), list(writePath), list(deny)
 			if dst != "" {
-				in.Mounts = []Mount{{"/data", dst, "rw"}}
+				in.Mounts = []Mount{{Src: "/data", Dst: dst, Mode: "rw"}}
 			}
 			in.Chdir = chdir
 			in.Protect = []string{".git/config", ".envrc", readPath}
 			in.Env = environ("PATH=/usr/bin:"+readPath, "VIRTUAL_ENV="+writePath, "CARGO_HOME="+dst, "JAVA_HOME="+dir)
 			in.Command = readPath
+			if len(deny)%2 == 1 {
+				in.Rootfs = writePath
+			}
 		}))
 		if err != nil {
 			return

@@ -8,6 +8,7 @@ import (
 
 const (
 	maxGitFile   = 8 << 10
+	maxGitConfig = 256 << 10
 	maxGitSearch = 4096 // directories below .git/modules
 )
 

@@ -24,13 +24,19 @@ type grant struct {
 	dst    string // inside
 	src    File   // outside; nothing when private
 	mode   uint32 // when private
+	size   int64  // when private: its own; 0 is a part of what all share
 	access access
 	// explicit: the caller named it. What a profile or discovery adds never
 	// takes anything from that.
 	explicit bool
 	mount    bool // dst was chosen by the caller
 	system   bool // nothing of the caller's: deny patterns aren't searched for here
+	// searched says how many levels of it are searched for secrets by name; -1 is
+	// all of them. What discovery adds isn't searched.
+	searched int
 	optional bool
+	root     bool   // --rootfs
+	git      bool   // a git directory by itself
 	option   string // to blame
 	why      string
 }
@@ -115,7 +121,7 @@ func (c *compiler) settle() error {
 // changes says whether g makes a difference below parent, which shows what is
 // around it, and whether it can be mounted there at all.
 func (c *compiler) changes(parent, g *grant) (bool, error) {
-	if parent.access == private {
+	if parent.access == private || parent.root {
 		return true, nil
 	}
 	point := parent.at(g.dst)

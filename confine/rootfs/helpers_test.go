@@ -62,7 +62,7 @@ func compile(t testing.TB, h Host, change func(*Input)) run {
 
 var kindNames = map[handoff.MountKind]string{handoff.MountDir: "dir", handoff.MountFile: "file", handoff.MountSymlink: "link",
 	handoff.MountBind: "bind", handoff.MountScratch: "scratch", handoff.MountOverlay: "overlay", handoff.MountProc: "proc",
-	handoff.MountDevpts: "devpts", handoff.MountMask: "mask", handoff.MountReadOnly: "readonly", handoff.MountPin: "pin"}
+	handoff.MountDevpts: "devpts", handoff.MountMask: "mask", handoff.MountReadOnly: "readonly", handoff.MountPin: "pin", handoff.MountTmpfs: "tmpfs"}
 
 // at says in short what the table has at a path: "ro /src", "rw /src",
 // "overlay /src", "scratch", "mask", "link target", …, joined by "+".

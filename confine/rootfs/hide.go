@@ -8,6 +8,7 @@ type mask struct {
 	// open: something below it is shown, so what hides it must be a directory
 	// in which mount points can be made.
 	open bool
+	file File // what is hidden
 }
 
 // hide takes a path inside out of what is visible. What the caller named below
@@ -24,7 +25,21 @@ func (c *compiler) hide(at, why string) {
 	if g := nearest(c.grants, at); g == nil || g.access == private {
 		return // with the grant itself gone, nothing of the caller's is there
 	}
-	c.masks = append(c.masks, mask{at, open})
+	c.masks = append(c.masks, mask{at, open, c.planned(at)})
+}
+
+// planned is what is at a path inside now, so that the child can tell when it was
+// replaced. An overlay gives files other numbers: there only its being there counts.
+func (c *compiler) planned(at string) (f File) {
+	g := nearest(c.grants, at)
+	f, err := c.host.Lstat(g.at(at))
+	if err != nil {
+		return File{}
+	}
+	if g.access == overlay {
+		f.Dev = 0
+	}
+	return f
 }
 
 // reinstate puts back what the caller named below a path, and what settle

@@ -8,7 +8,7 @@ import (
 // Input is all that the table depends on, but for the host itself.
 type Input struct {
 	AllowRead, AllowWrite []string
-	Deny                  []string // paths and globs: *, ?, [], {} and **
+	Deny                  []string // paths, globs (*, ?, [], {} and **), and the word of SetSecrets
 	Workdir               string   // "none", "ro", "rw" or "overlay"; empty is "none"
 	WorkdirAsked          bool     // by the caller, and not only by a profile
 	Chdir                 string   // inside; where to start
@@ -16,7 +16,8 @@ type Input struct {
 	Virtual, TempDir      bool
 	Home                  bool // the home directory is readable, except secrets
 	Overlay               []string
-	Rootfs                string   // the planner refuses it; nothing is done with it here
+	Rootfs                string   // a prepared tree as /
+	Image                 Image    // what that says about itself
 	Protect               []string // relative to each writable tree
 	ConfigFiles           []string // policy files in use: never writable inside
 
@@ -35,10 +36,12 @@ type Input struct {
 type Mount struct {
 	Src, Dst string
 	Mode     string // "ro", "rw" or "overlay"; empty is "ro"
+	Size     int64  // more than 0: an empty, private place of so many bytes, and nothing of Src
 }
 
 // Table is what the target will see.
 type Table struct {
+	Root   handoff.Mount // the tree that is /; of no kind when that is a private one
 	Mounts []handoff.Mount
 	Dir    string // where to start
 	// Env is what follows for the environment: HOME, TMPDIR, PATH with only the
@@ -53,8 +56,11 @@ type Table struct {
 	// Overlays are the trees that the caller wanted as overlays, for review. What
 	// discovery makes one is thrown away and concerns nobody.
 	Overlays []plan.Overlay
-	Notices  []string
-	Rules    []Rule // sorted by path
+	// DenyAtStart: a pattern is to hide what matches in a writable tree, which
+	// holds only for what is there when the run starts.
+	DenyAtStart bool
+	Notices     []string
+	Rules       []Rule // sorted by path
 }
 
 // Rule says how one path appears, and why.

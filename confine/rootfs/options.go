@@ -2,6 +2,7 @@ package rootfs
 
 import (
 	"path"
+	"strconv"
 	"strings"
 )
 
@@ -74,7 +75,7 @@ func (c *compiler) allow(option, name string, a access) error {
 	if f.Path == "/" {
 		return c.allowRoot(option, why, a)
 	}
-	c.show(grant{src: f, access: a, explicit: true, option: option, why: why}, links)
+	c.show(grant{src: f, access: a, explicit: true, searched: -1, option: option, why: why}, links)
 	return nil
 }
 
@@ -116,7 +117,7 @@ next:
 		}
 		f, links, err := c.find("/" + e.Name)
 		if err == nil {
-			c.show(grant{src: f, access: a, explicit: true, option: option, why: why}, links)
+			c.show(grant{src: f, access: a, explicit: true, searched: -1, option: option, why: why}, links)
 		}
 	}
 	return nil
@@ -127,9 +128,12 @@ var mountModes = [...]struct {
 	access access
 }{{"", read}, {"ro", read}, {"rw", write}, {"overlay", overlay}}
 
-// mountOption shows SRC at DST.
+// mountOption shows SRC at DST, or makes an empty place there.
 func (c *compiler) mountOption(m Mount) error {
 	name := m.Src + ":" + m.Dst
+	if m.Size > 0 {
+		name = "tmpfs:" + m.Dst + ":" + strconv.FormatInt(m.Size, 10)
+	}
 	bad := func(err error, hint string) error { return &Error{Option: optMount, Path: name, Err: err, Hint: hint} }
 	mode := access(0)
 	for _, w := range mountModes {
@@ -143,37 +147,50 @@ func (c *compiler) mountOption(m Mount) error {
 	case !path.IsAbs(m.Dst) || strings.IndexByte(m.Dst, 0) >= 0:
 		return bad(ErrInvalid, "the place inside must be absolute")
 	}
-	f, links, err := c.named(optMount, m.Src)
-	if err != nil {
-		return err
+	g := grant{access: mode, explicit: true, searched: -1, mount: true, option: optMount, why: optMount + " " + name}
+	var links []link
+	if m.Size > 0 {
+		g.access, g.mode, g.size, g.searched = private, 0o755, m.Size, 0
+	} else {
+		var err error
+		if g.src, links, err = c.named(optMount, m.Src); err != nil {
+			return err
+		}
+		if err := c.allowed(optMount, m.Src, g.src, mode); err != nil {
+			return err
+		}
+		if g.src.Path == "/" {
+			return bad(ErrTooBroad, "mount a directory of it, or use --allow-read /")
+		}
 	}
-	if err := c.allowed(optMount, m.Src, f, mode); err != nil {
-		return err
-	}
-	if f.Path == "/" {
-		return bad(ErrTooBroad, "mount a directory of it, or use --allow-read /")
-	}
-	dst, _, _ := c.inside(m.Dst)
-	switch {
-	case dst == "":
+	if g.dst, _, _ = c.inside(m.Dst); g.dst == "" {
 		return bad(ErrInvalid, "the links that lead there never end")
+	}
+	if hint, err := c.mountPlace(g.dst); err != nil {
+		return bad(err, hint)
+	}
+	if g.dst == g.src.Path {
+		c.links = append(c.links, links...)
+	}
+	if m.Mode != "" {
+		g.why += ":" + m.Mode
+	}
+	c.show(g, nil)
+	return nil
+}
+
+// mountPlace refuses places inside at which nothing can be mounted.
+func (c *compiler) mountPlace(dst string) (hint string, err error) {
+	switch {
 	case dst == "/":
-		return bad(ErrReserved, "a tree as the root is --rootfs")
+		return "a tree as the root is --rootfs", ErrReserved
 	case under(dst, "/proc"), dst == "/dev", under(dst, "/dev/pts"), dst == "/dev/shm":
-		return bad(ErrReserved, "choose another place")
+		return "choose another place", ErrReserved
 	}
 	for i := range c.grants {
 		if g := &c.grants[i]; g.mount && g.dst == dst {
-			return bad(ErrInvalid, "something else is mounted there already")
+			return "something else is mounted there already", ErrInvalid
 		}
 	}
-	if dst == f.Path {
-		c.links = append(c.links, links...)
-	}
-	why := optMount + " " + name
-	if m.Mode != "" {
-		why += ":" + m.Mode
-	}
-	c.show(grant{dst: dst, src: f, access: mode, explicit: true, mount: true, option: optMount, why: why}, nil)
-	return nil
+	return "", nil
 }

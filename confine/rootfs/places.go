@@ -70,6 +70,10 @@ func isKernelTree(p string) bool {
 
 // private adds the home directory and the places for temporary files.
 func (c *compiler) private() error {
+	if c.in.Rootfs != "" {
+		c.imageTemp()
+		return nil
+	}
 	c.table.Env["HOME"] = c.homeEnv
 	if c.home != "" && !c.in.Home {
 		c.give(c.home, 0o700, "home directory")
@@ -99,7 +103,7 @@ func (c *compiler) give(dst string, mode uint32, why string) {
 	if g := nearest(c.grants, dst); g != nil && g.access != private && (g.explicit || g.dst == dst) {
 		return
 	}
-	c.show(grant{dst: dst, access: private, mode: mode, system: true, why: why}, nil)
+	c.show(grant{dst: dst, access: private, mode: mode, system: true, optional: c.in.Rootfs != "", why: why}, nil)
 }
 
 func (c *compiler) anyUnder(dir string) bool {

@@ -21,7 +21,7 @@ func (c *compiler) protect() error {
 			continue
 		}
 		trees[g.dst] = true
-		if !g.src.Mode.IsDir() {
+		if !g.src.Mode.IsDir() || g.git { // that one is protected with the tree that it belongs to
 			continue
 		}
 		for _, p := range c.in.Protect {
@@ -106,6 +106,7 @@ func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
 			return
 		case rest == "":
 			c.close(handoff.MountReadOnly, at)
+			c.mustBe(at, f.Ino)
 			c.reinstate(at)
 			c.rule(at, AccessProtected, why)
 			return
@@ -187,6 +188,16 @@ func (c *compiler) close(kind handoff.MountKind, at string) {
 		}
 	}
 	c.shut = append(c.shut, handoff.Mount{Kind: kind, Dst: at})
+}
+
+// mustBe: what is protected because it is there has to be there for the child too.
+// Otherwise somebody moved it away meanwhile, and another would take its place.
+func (c *compiler) mustBe(at string, ino uint64) {
+	for i := range c.shut {
+		if c.shut[i].Dst == at && c.shut[i].Kind == handoff.MountReadOnly {
+			c.shut[i].Ino = ino
+		}
+	}
 }
 
 // keepClear notes the directories that are missing on the way to a protected path:

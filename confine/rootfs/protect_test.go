@@ -49,7 +49,7 @@ func TestNothingIsProtectedWhereNothingIsWritten(t *testing.T) {
 func TestProtectionFollowsTheTree(t *testing.T) {
 	r := compile(t, host(t, "/data/r/.git/config=1"), func(in *Input) {
 		in.Protect = []string{".git/config", ".envrc"}
-		in.Mounts = []Mount{{"/data/r", "/srv/r", "rw"}}
+		in.Mounts = []Mount{{Src: "/data/r", Dst: "/srv/r", Mode: "rw"}}
 	})
 	r.want("/srv/r/.git", "pin", "/srv/r/.git/config", "readonly")
 	if !slices.Equal(r.KeepAbsent, []string{"/data/r/.envrc"}) { // outside
@@ -105,6 +105,49 @@ func TestGitDirectoriesElsewhere(t *testing.T) {
 	r.want("/home/u/main/.git/modules", "rw /home/u/main/.git/modules")
 }
 
+func TestGitDirectoryOfAWorktreeIsShown(t *testing.T) {
+	const main = "/home/u/main/.git"
+	worktree := []string{"/home/u/p/.git=gitdir: ../main/.git/worktrees/p\n", main + "/worktrees/p/commondir=../..\n", main + "/hooks/", main + "/config=1",
+		main + "/HEAD=1"}
+	back := main + "/worktrees/p/gitdir=/home/u/p/.git\n"
+	h := host(t, append(worktree, back)...)
+	for mode, want := range map[string]string{"ro": "ro " + main, "rw": "rw " + main, "overlay": "overlay " + main} {
+		r := compile(t, h, func(in *Input) { defaults(in); in.Workdir = mode })
+		if got := r.at(main); got != want && got != want+"+pin" {
+			t.Errorf("%s: %q", mode, got)
+		}
+		if r.sees("/home/u/main/.git/config") != true || r.sees("/home/u/main/x") {
+			t.Errorf("%s: not the git directory alone is shown", mode)
+		}
+		if mode == "rw" {
+			r.want(main+"/config", "readonly", main+"/hooks", "readonly", main+"/worktrees/p/commondir", "readonly", "/home/u/p/.git", "readonly")
+			if slices.Contains(r.KeepAbsent, main+"/.envrc") {
+				t.Error("a git directory is taken for a tree")
+			}
+		}
+	}
+	// By a relative path, as newer versions of git write it.
+	r := compile(t, host(t, append(worktree, main+"/worktrees/p/gitdir=../../../../p/.git\n")...), nil)
+	r.want(main, "ro "+main)
+	// One that doesn't point back shows nothing: a .git file could have been made for that.
+	for _, lines := range [][]string{worktree, append(worktree, main+"/worktrees/p/gitdir=/home/u/q/.git\n"), {"/home/u/p/.git=gitdir: ../.ssh\n"},
+		{"/home/u/p/.git=gitdir: /home/u/.ssh/\n", "/home/u/.ssh/config=Host *\n"}} {
+		r := compile(t, host(t, lines...), nil)
+		if r.sees(main+"/config") || r.sees("/home/u/.ssh/id") || len(r.Notices) != 1 {
+			t.Errorf("shown: %v, notices %q", r.sees(main+"/config"), r.Notices)
+		}
+	}
+	// A submodule's says so in its configuration.
+	module := "/home/u/super/.git/modules/p"
+	r = compile(t, host(t, "/home/u/p/.git=gitdir: "+module+"\n", module+"/config=[core]\n\tworktree = ../../../../p\n[remote]\n", module+"/HEAD=1"), nil)
+	r.want(module, "ro "+module)
+	r = compile(t, host(t, "/home/u/p/.git=gitdir: "+module+"\n", module+"/config=[other]\n\tworktree = ../../../../p\n"), nil)
+	r.want(module, "")
+	// What the caller named is as the caller named it.
+	r = compile(t, h, func(in *Input) { in.Workdir, in.AllowRead = "rw", []string{"/home/u/main"} })
+	r.want("/home/u/main", "ro /home/u/main", main, "")
+}
+
 func TestDefaultProtectIsData(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range DefaultProtect() {
@@ -116,6 +159,25 @@ func TestDefaultProtectIsData(t *testing.T) {
 	for _, must := range []string{".git/hooks", ".git/config", "confine.toml", ".envrc"} {
 		if !seen[must] {
 			t.Errorf("%s is not protected", must)
+		}
+	}
+}
+
+func TestWhatIsHiddenOrProtectedIsKnownByItsNumber(t *testing.T) {
+	h := host(t, "/home/u/p/.env=1", "/home/u/p/.envrc=1")
+	for _, mode := range []string{"rw", "overlay"} {
+		r := compile(t, h, func(in *Input) { defaults(in); in.Workdir, in.Deny = mode, []string{".env", "gone"} })
+		for _, m := range r.Mounts {
+			switch m.Dst {
+			case "/home/u/p/.env": // an overlay gives files other devices
+				if want, _ := h.Lstat(m.Dst); m.Ino != want.Ino || (m.Dev == 0) != (mode == "overlay") {
+					t.Errorf("%s: %+v", mode, m)
+				}
+			case "/home/u/p/.envrc":
+				if want, _ := h.Lstat(m.Dst); m.Ino != want.Ino {
+					t.Errorf("%s: %+v", mode, m)
+				}
+			}
 		}
 	}
 }

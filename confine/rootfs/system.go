@@ -16,6 +16,9 @@ func dirAt(dst string) handoff.Mount {
 
 // system adds what is visible in every run.
 func (c *compiler) system() error {
+	if c.in.Rootfs != "" {
+		return c.imageSystem()
+	}
 	c.systemTree("/usr")
 	for _, name := range rootLinks {
 		target, err := c.host.Readlink(name)

@@ -20,6 +20,9 @@ type never struct {
 
 // toolChains shows the tool chains that PATH and the like lead to.
 func (c *compiler) toolChains() error {
+	if c.in.Rootfs != "" {
+		return nil
+	}
 	for i := range chains {
 		x := &chains[i]
 		root := ""

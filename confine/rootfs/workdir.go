@@ -19,7 +19,7 @@ func (c *compiler) workdir() error {
 	default:
 		return &Error{Option: optWorkdir, Path: c.in.Workdir, Err: ErrInvalid, Hint: "one of none, ro, rw, overlay"}
 	}
-	if c.in.Virtual {
+	if c.in.Virtual || c.in.Rootfs != "" && !c.in.WorkdirAsked {
 		return nil
 	}
 	if c.dirErr != nil {
@@ -33,7 +33,8 @@ func (c *compiler) workdir() error {
 	if c.in.WorkdirAsked {
 		why = optWorkdir + " " + c.in.Workdir
 	}
-	c.show(grant{src: c.dir, access: a, explicit: c.in.WorkdirAsked, option: optWorkdir, why: why}, nil)
+	c.show(grant{src: c.dir, access: a, explicit: c.in.WorkdirAsked, searched: -1, option: optWorkdir, why: why}, nil)
+	c.gitElsewhere(dir, a)
 	return nil
 }
 
@@ -63,7 +64,9 @@ func (c *compiler) start() error {
 	if c.in.Chdir != "" {
 		return c.chdir()
 	}
-	c.table.Dir = tmpDir
+	if c.table.Dir = tmpDir; c.in.Rootfs != "" {
+		c.table.Dir = c.imageDir()
+	}
 	if c.dirErr == nil && c.dir.Path != "" && c.visible(c.dir.Path) && !c.masked(c.dir.Path) {
 		c.table.Dir = c.dir.Path
 	}

@@ -140,6 +140,7 @@ func (p *Child) code(c *codec) {
 	p.Landlock.code(c)
 	c.bool(&p.DropGroups)
 	c.str(&p.Hostname)
+	p.Root.code(c)
 	list(c, &p.Mounts, func(m *Mount) { m.code(c) })
 	num(c, &p.ScratchSize)
 	num(c, &p.ScratchInodes)
@@ -187,6 +188,7 @@ func (m *Mount) code(c *codec) {
 	c.bool(&m.Optional)
 	c.str(&m.Text)
 	num(c, &m.Mode)
+	num(c, &m.Size)
 }
 
 // EncodeChild makes the one frame that goes in.

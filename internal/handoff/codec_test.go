@@ -13,9 +13,11 @@ func fullChild() *Child {
 		UID: 1000, GID: 1001, OtherIDs: true, Namespaces: 0x7e020000, TempDir: "/tmp/x", DropGroups: true, Hostname: "confine",
 		Landlock: Landlock{HandledFS: 1<<16 - 1, HandledNet: 3, Scoped: 2,
 			Rules: []LandlockRule{{Path: "/usr", Dev: 7, Ino: 1 << 63, Access: 13, Optional: true}, {Path: "/"}}},
+		Root: Mount{Kind: MountOverlay, Src: "/image", Dev: 1, Ino: 2},
 		Mounts: []Mount{
 			{Kind: MountBind, Dst: "/usr", Src: "/usr", Dev: 1 << 40, Ino: 1<<63 + 1, ReadOnly: true, Optional: true},
 			{Kind: MountFile, Dst: "/etc/hosts", Text: "x\n", Mode: 0o644},
+			{Kind: MountTmpfs, Dst: "/scratch", Size: 1 << 40},
 			{Kind: MountBind, Dst: "/dev/null", Src: "/dev/null", Device: true},
 		},
 		ScratchSize: 1 << 40, ScratchInodes: 7,
@@ -68,8 +70,8 @@ func TestEveryFieldOfChildIsCarried(t *testing.T) {
 func TestMessageArrivesAsSent(t *testing.T) {
 	want := &Message{
 		Kind: KindReady, Step: "mounts", Op: "openat2", Path: "/a b", Errno: 13, Number: 15, PID: 2,
-		Skipped: []uint32{3}, Fallbacks: Fallbacks{true, true, true, true, true}, Uppers: []Upper{{"/a", 7}},
-		HasProc: true, HasScratch: true, HasPTY: true, HasPIDFD: true,
+		Skipped: []uint32{3}, Fallbacks: Fallbacks{true, true, true, true, true, true}, Uppers: []Upper{{"/a", 7}},
+		HasProc: true, HasScratch: true, HasPTY: true, HasPIDFD: true, Sized: 2,
 		WaitStatus: 0x1234, UserUS: 5, SystemUS: 6, MaxRSS: 7, RSSAtMost: true,
 		Switches: 8, ReadBytes: 9, WriteBytes: 10,
 	}

@@ -6,7 +6,7 @@ type Kind uint8
 const (
 	KindPlan       Kind = iota + 1 // in: Child
 	KindSetupError                 // out: Step, Op, Path, Errno
-	KindReady                      // out: Skipped, Fallbacks, Uppers; descriptors: roots of proc and scratch, pty master
+	KindReady                      // out: Skipped, Fallbacks, Uppers; descriptors: roots of proc and scratch, pty master, roots of sized tmpfs
 	KindExecError                  // out: Step, Errno
 	KindStarted                    // out: PID, as seen inside; descriptor: its pidfd
 	KindStopped                    // out: Number, the signal that stopped the target
@@ -27,7 +27,8 @@ type Message struct {
 	Fallbacks Fallbacks
 	Uppers    []Upper
 
-	HasProc, HasScratch, HasPTY, HasPIDFD bool // which descriptors come with it, in this order
+	HasProc, HasScratch, HasPTY, HasPIDFD bool  // which descriptors come with it, in this order
+	Sized                                 uint8 // and after these, so many roots of MountTmpfs
 
 	WaitStatus uint32
 	UserUS     int64 // microseconds, everything reaped inside
@@ -49,6 +50,7 @@ type Upper struct {
 type Fallbacks struct {
 	ProcOfCaller    bool // no fresh proc
 	OverlayReadOnly bool // no overlayfs for users
+	RootReadOnly    bool // the same, for the root
 	NestedUserns    bool // max_user_namespaces could not be set: only the filter stands against nested ones
 	NoPIDMax        bool // kernel.pid_max can't hold the number of tasks
 	MountSetattr    bool // no mount_setattr (before Linux 5.12): one remount per mount
@@ -72,6 +74,7 @@ func (m *Message) code(c *codec) {
 	c.bool(&m.HasScratch)
 	c.bool(&m.HasPTY)
 	c.bool(&m.HasPIDFD)
+	num(c, &m.Sized)
 	num(c, &m.WaitStatus)
 	num(c, &m.UserUS)
 	num(c, &m.SystemUS)
@@ -85,6 +88,7 @@ func (m *Message) code(c *codec) {
 func (f *Fallbacks) code(c *codec) {
 	c.bool(&f.ProcOfCaller)
 	c.bool(&f.OverlayReadOnly)
+	c.bool(&f.RootReadOnly)
 	c.bool(&f.NestedUserns)
 	c.bool(&f.NoPIDMax)
 	c.bool(&f.MountSetattr)

@@ -17,6 +17,11 @@ type Child struct {
 	DropGroups bool
 	Hostname   string
 
+	// Root is a tree of the caller's that becomes the root (a MountOverlay), where its
+	// kind is not 0. Otherwise that is private and empty. Where the kernel has no
+	// overlayfs for users, the tree is read-only, and the child says so.
+	Root Mount
+
 	Mounts        []Mount // in this order
 	ScratchSize   int64   // bytes; of the one tmpfs behind every writable private place
 	ScratchInodes int64
@@ -96,13 +101,17 @@ const (
 	// MountDevpts is an own instance of devpts.
 	MountDevpts
 	// MountMask hides what is at Dst behind something empty that nobody can
-	// open. What isn't there needs no hiding.
+	// open. What isn't there needs no hiding, unless it has an Ino: then it was
+	// there, and must be (the same, if there is a Dev).
 	MountMask
-	// MountReadOnly makes what is at Dst read-only. What isn't there is skipped.
+	// MountReadOnly makes what is at Dst read-only. What isn't there is skipped,
+	// unless it has an Ino.
 	MountReadOnly
 	// MountPin makes Dst a mount point with nothing changed, so that it can't be
 	// renamed away together with what is mounted below it.
 	MountPin
+	// MountTmpfs is a private writable directory, with Mode, of its own Size.
+	MountTmpfs
 )
 
 // Mount is one entry of the mount table.
@@ -113,9 +122,10 @@ type Mount struct {
 	// Dev and Ino are what Src was when it was resolved. The child opens Src
 	// once, without following links, and refuses anything else.
 	Dev, Ino uint64
-	ReadOnly bool
+	ReadOnly bool // of a MountScratch: once the table is done
 	Device   bool // device nodes work in it
-	Optional bool // skipped, and said so, when Src can't be opened by the target's user
+	Optional bool // skipped, and said so, when Src can't be opened by the target's user, or Root has no place for it
 	Text     string
 	Mode     uint32
+	Size     int64 // bytes; of a MountTmpfs
 }

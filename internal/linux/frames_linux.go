@@ -48,7 +48,7 @@ func ReceiveFrame(sock int) (frame []byte, fds []int, err error) {
 
 // receive fills buf.
 func receive(sock int, buf []byte) (fds []int, err error) {
-	var oob [64]byte // room for four descriptors
+	var oob [96]byte // room for 20 descriptors
 	for len(buf) > 0 {
 		n, oobn, _, _, err := unix.Recvmsg(sock, buf, oob[:], unix.MSG_CMSG_CLOEXEC)
 		if err == unix.EINTR {

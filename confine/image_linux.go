@@ -1,0 +1,72 @@
+package confine
+
+import (
+	"errors"
+	"path/filepath"
+	"strconv"
+
+	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/internal/image"
+)
+
+// unpack makes a tree of the image that --rootfs names, if it is one, and nobody
+// did before. It is the only thing that a run does before its plan.
+func (c *Command) unpack(policy *Policy) error {
+	src := policy.Filesystem.Rootfs
+	if src == "" || !image.Is(src) {
+		return nil
+	}
+	cache, err := c.imageCache()
+	if err != nil {
+		return err
+	}
+	t, err := image.Unpack(src, cache)
+	if err != nil {
+		return notAnImage(src, err)
+	}
+	c.image = &t
+	return nil
+}
+
+func notAnImage(src string, err error) error {
+	return &UsageError{Msg: "--rootfs " + strconv.Quote(src) + ": " + err.Error(), Err: err,
+		Hint: "it takes a directory of files, an OCI image layout, or a tar of either"}
+}
+
+// imageCache is where images are kept as trees, one for each digest.
+func (c *Command) imageCache() (string, error) {
+	dir := c.env("XDG_CACHE_HOME")
+	if !filepath.IsAbs(dir) {
+		if dir = c.env("HOME"); !filepath.IsAbs(dir) {
+			return "", &UsageError{Msg: "--rootfs: there is no place to unpack an image to", Hint: "set HOME or XDG_CACHE_HOME"}
+		}
+		dir = filepath.Join(dir, ".cache")
+	}
+	return filepath.Join(dir, "confine", "rootfs"), nil
+}
+
+// root says which tree is the root: that of an image where --rootfs names one. A plan by
+// itself unpacks nothing.
+func (p *planner) root(in *rootfs.Input) error {
+	src := p.policy.Filesystem.Rootfs
+	if in.Rootfs = src; src == "" || p.command.image == nil && !image.Is(src) {
+		return nil
+	}
+	t := p.command.image
+	if t == nil {
+		cache, err := p.command.imageCache()
+		if err != nil {
+			return err
+		}
+		found, err := image.Find(src, cache)
+		if errors.Is(err, image.ErrNotUnpacked) {
+			return &UsageError{Msg: "--rootfs " + strconv.Quote(src) + " " + err.Error(), Err: err, Hint: "a run unpacks it, once; nothing else does"}
+		}
+		if err != nil {
+			return notAnImage(src, err)
+		}
+		t = &found
+	}
+	in.Rootfs, in.Image = t.Root, rootfs.Image{Path: t.Path, Dir: t.Dir}
+	return nil
+}

@@ -1,0 +1,216 @@
+package image
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+type object map[string]any
+
+// store writes a blob of a layout, and gives its descriptor.
+func store(t testing.TB, dir string, content []byte) object {
+	t.Helper()
+	sum := sha256.Sum256(content)
+	name := hex.EncodeToString(sum[:])
+	if err := os.MkdirAll(filepath.Join(dir, "blobs", "sha256"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "blobs", "sha256", name), content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return object{"digest": "sha256:" + name, "size": len(content)}
+}
+
+func document(t testing.TB, v any) []byte {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// newLayout makes an OCI image layout of layers, compressed when gzip is here.
+func newLayout(t testing.TB, layers ...[]byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	var blobs []object
+	for _, l := range layers {
+		if _, err := exec.LookPath("gzip"); err == nil {
+			var b bytes.Buffer
+			w := gzip.NewWriter(&b)
+			_, _ = w.Write(l)
+			_ = w.Close()
+			l = b.Bytes()
+		}
+		blobs = append(blobs, store(t, dir, l))
+	}
+	c := store(t, dir, document(t, object{"config": object{"Env": []string{"A=b", "PATH=/opt/bin:/bin"}, "WorkingDir": "/srv"}}))
+	m := store(t, dir, document(t, object{"config": c, "layers": blobs}))
+	other := store(t, dir, document(t, object{"config": c, "layers": []object{}}))
+	m["platform"] = object{"os": "linux", "architecture": runtime.GOARCH}
+	other["platform"] = object{"os": "linux", "architecture": "s390x"}
+	nested := store(t, dir, document(t, object{"manifests": []object{other, m}}))
+	for name, content := range map[string][]byte{"oci-layout": []byte(`{"imageLayoutVersion":"1.0.0"}`), "index.json": document(t, object{"manifests": []object{nested}})} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestLayoutIsUnpackedOnce(t *testing.T) {
+	src, cache := newLayout(t, archive(t, "f=1", "d/x=1"), archive(t, "d/.wh.x", "g=2")), filepath.Join(t.TempDir(), "a", "b")
+	if _, err := Find(src, cache); !errors.Is(err, ErrNotUnpacked) {
+		t.Errorf("find: %v", err)
+	}
+	tree, err := Unpack(src, cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := contents(t, tree.Root); got != "d f=1 g=2" {
+		t.Error(got)
+	}
+	if tree.Path != "/opt/bin:/bin" || tree.Dir != "/srv" {
+		t.Errorf("%+v", tree.Meta)
+	}
+	if err := os.WriteFile(filepath.Join(tree.Root, "mark"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Unpack(src, cache)
+	found, err2 := Find(src, cache)
+	if err != nil || err2 != nil || again != tree || found != tree || !strings.Contains(contents(t, tree.Root), "mark") {
+		t.Errorf("%+v %v, %+v %v", again, err, found, err2)
+	}
+	for _, d := range []string{cache, filepath.Dir(tree.Root)} {
+		if st, err := os.Stat(d); err != nil || st.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v, %v", d, st.Mode(), err)
+		}
+	}
+}
+
+func TestArchives(t *testing.T) {
+	plainTar := filepath.Join(t.TempDir(), "plain.tar")
+	if err := os.WriteFile(plainTar, archive(t, "f=1", "oci-layout/"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := Unpack(plainTar, filepath.Join(t.TempDir(), "c"))
+	if err != nil || contents(t, tree.Root) != "f=1 oci-layout" || tree.Meta != (Meta{}) {
+		t.Errorf("%+v, %v", tree, err)
+	}
+	// A tar of a layout is the image that it holds.
+	dir := newLayout(t, archive(t, "f=1"))
+	var members []member
+	err = filepath.Walk(dir, func(p string, st os.FileInfo, err error) error {
+		if err == nil && st.Mode().IsRegular() {
+			text, _ := os.ReadFile(p)
+			members = append(members, member(p[len(dir)+1:]+"="+string(text)))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "layout.tar")
+	if err := os.WriteFile(file, archive(t, members...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tree, err = Unpack(file, filepath.Join(t.TempDir(), "c"))
+	if err != nil || contents(t, tree.Root) != "f=1" || tree.Dir != "/srv" {
+		t.Errorf("%+v, %v", tree, err)
+	}
+	if names, _ := os.ReadDir(filepath.Dir(tree.Root)); len(names) != 2 {
+		t.Errorf("%d names are left", len(names))
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	if err := os.WriteFile(none, bytes.Repeat([]byte("no tar\n"), 1000), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Unpack(none, filepath.Join(t.TempDir(), "c")); err == nil {
+		t.Error("what is no archive was unpacked")
+	}
+}
+
+func TestWhatIsNotAsItsDigestSaysIsRefused(t *testing.T) {
+	good := newLayout(t, archive(t, "f=1"))
+	if _, err := Unpack(good, filepath.Join(t.TempDir(), "c")); err != nil {
+		t.Fatal(err) // the control
+	}
+	blobs, err := filepath.Glob(filepath.Join(good, "blobs", "sha256", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for _, b := range blobs {
+		text, err := os.ReadFile(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := append(bytes.Clone(text), '\n') // harmless to a reader of JSON, and after the end of an archive
+		if err := os.WriteFile(b, changed, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cache := filepath.Join(t.TempDir(), "c")
+		if _, err := Unpack(good, cache); err != nil {
+			refused++
+			if names, _ := os.ReadDir(cache); len(names) != 0 {
+				t.Errorf("%d names are left", len(names))
+			}
+		}
+		if err := os.WriteFile(b, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := len(blobs) - 1; refused != want { // one is for another platform, and nobody reads it
+		t.Errorf("%d of %d are refused", refused, want)
+	}
+}
+
+func TestInterruptedIsSweptAndConcurrentIsShared(t *testing.T) {
+	src, cache := newLayout(t, archive(t, "d/f=1", "e=2")), filepath.Join(t.TempDir(), "c")
+	if err := os.MkdirAll(filepath.Join(cache, unfinished+"x", "tree", "d"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/", filepath.Join(cache, unfinished+"x", "tree", "l")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(cache, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	trees := make([]Tree, 8)
+	for i := range trees {
+		all.Go(func() {
+			var err error
+			if trees[i], err = Unpack(src, cache); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, tr := range trees {
+		if tr != trees[0] {
+			t.Errorf("%+v, %+v", tr, trees[0])
+		}
+	}
+	if names, _ := os.ReadDir(cache); len(names) != 1 {
+		t.Errorf("%d names in the cache", len(names))
+	}
+	if err := os.Chmod(cache, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Unpack(newLayout(t, archive(t, "g=1")), cache); err == nil {
+		t.Error("a cache that everybody can write to is used")
+	}
+}

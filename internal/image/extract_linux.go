@@ -1,0 +1,262 @@
+package image
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of a tree.
+const (
+	maxEntries = 1 << 20
+	maxBytes   = 32 << 30
+)
+
+// extractor unpacks the layers of one image, one on the other.
+type extractor struct {
+	root    int   // descriptor of the tree
+	entries int   // left
+	bytes   int64 // left, of the archives
+	written int64 // left, of what comes of them: a sparse file is short in its archive
+	// added are the paths of the layer at hand: its whiteouts take away only what
+	// was there before.
+	added map[string]bool
+}
+
+func newExtractor(root int) *extractor {
+	return &extractor{root: root, entries: maxEntries, bytes: maxBytes, written: maxBytes}
+}
+
+// layer unpacks one tar.
+func (x *extractor) layer(from io.Reader) error {
+	x.added = map[string]bool{}
+	r := tar.NewReader(bounded{from, &x.bytes})
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			_, err = io.Copy(io.Discard, bounded{from, &x.bytes}) // for its digest, and the end of who decompresses it
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if x.entries--; x.entries < 0 {
+			return errTooLarge
+		}
+		if err := x.entry(h, r); err != nil {
+			return fmt.Errorf("%q: %w", h.Name, err)
+		}
+	}
+}
+
+var errOutside = errors.New("leads out of the tree")
+
+// inside is a name of an archive as a path below the tree's root; "" is the root.
+func inside(name string) (string, error) {
+	if strings.IndexByte(name, 0) >= 0 || len(name) >= unix.PathMax {
+		return "", unix.EINVAL
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == ".." {
+			return "", errOutside
+		}
+	}
+	return strings.TrimPrefix(path.Clean("/"+name), "/"), nil
+}
+
+const (
+	whiteout = ".wh."
+	opaque   = ".wh..wh..opq"
+)
+
+func (x *extractor) entry(h *tar.Header, from io.Reader) error {
+	name, err := inside(h.Name)
+	if err != nil {
+		return err
+	}
+	switch h.Typeflag {
+	case tar.TypeXGlobalHeader, tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+		return nil
+	}
+	dir, base := path.Split(name)
+	if dir = strings.TrimSuffix(dir, "/"); name == "" {
+		if h.Typeflag != tar.TypeDir {
+			return unix.EISDIR
+		}
+		return unix.Fchmod(x.root, dirMode(h))
+	}
+	up, err := x.directory(dir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(up)
+	if base == opaque {
+		return x.clear(up, dir)
+	}
+	if hidden, ok := strings.CutPrefix(base, whiteout); ok {
+		if hidden == "" || hidden == "." || hidden == ".." {
+			return unix.EINVAL
+		}
+		return x.purge(up, hidden, path.Join(dir, hidden))
+	}
+	for p := name; p != "." && !x.added[p]; p = path.Dir(p) {
+		x.added[p] = true
+	}
+	return x.make(h, from, up, base)
+}
+
+// directory opens one, made if need be. Links are followed as they would be with
+// the tree as the root.
+func (x *extractor) directory(name string) (int, error) {
+	fd, err := x.open(name)
+	if err == nil {
+		// Through links it can be further down than any path reaches: too far to be removed.
+		var buf [unix.PathMax]byte
+		if _, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(fd), buf[:]); err != nil {
+			_ = unix.Close(fd)
+			return -1, err
+		}
+	}
+	if err != unix.ENOENT || name == "" {
+		return fd, err
+	}
+	up, base := path.Split(name)
+	parent, err := x.directory(strings.TrimSuffix(up, "/"))
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(parent)
+	if err := unix.Mkdirat(parent, base, 0o755); err != nil {
+		return -1, err // a link that leads nowhere is EEXIST
+	}
+	return x.open(name)
+}
+
+func (x *extractor) open(name string) (int, error) {
+	if name == "" {
+		name = "."
+	}
+	return unix.Openat2(x.root, name, &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
+	})
+}
+
+// make makes one entry in the directory at up. What is there already gives way, but
+// for a directory to a directory.
+func (x *extractor) make(h *tar.Header, from io.Reader, up int, base string) error {
+	if h.Typeflag == tar.TypeDir {
+		return x.makeDir(h, up, base)
+	}
+	if h.Typeflag == tar.TypeLink {
+		return x.makeLink(h, up, base)
+	}
+	if err := removeAll(up, base); err != nil {
+		return err
+	}
+	switch h.Typeflag {
+	case tar.TypeSymlink:
+		return unix.Symlinkat(h.Linkname, up, base)
+	case tar.TypeReg, tar.TypeGNUSparse:
+		return makeFile(h, bounded{from, &x.written}, up, base)
+	}
+	return fmt.Errorf("is of the unknown kind %q", h.Typeflag)
+}
+
+// dirMode: the owner, who is the caller, can always get in, and clear up.
+func dirMode(h *tar.Header) uint32 { return uint32(h.Mode)&0o1777 | 0o700 }
+
+func (x *extractor) makeDir(h *tar.Header, up int, base string) error {
+	err := unix.Mkdirat(up, base, 0o700)
+	if err == unix.EEXIST {
+		var st unix.Stat_t
+		if err := unix.Fstatat(up, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			if err := unix.Unlinkat(up, base, 0); err != nil {
+				return err
+			}
+			err = unix.Mkdirat(up, base, 0o700)
+		} else {
+			err = nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Openat(up, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Fchmod(fd, dirMode(h))
+}
+
+// makeLink links to a file of the tree, or to a symbolic link as such.
+func (x *extractor) makeLink(h *tar.Header, up int, base string) error {
+	target, err := inside(h.Linkname)
+	if err != nil {
+		return err
+	}
+	dir, name := path.Split(target)
+	from, err := x.open(strings.TrimSuffix(dir, "/"))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(from)
+	var st, old unix.Stat_t
+	if err := unix.Fstatat(from, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	if unix.Fstatat(up, base, &old, unix.AT_SYMLINK_NOFOLLOW) == nil && old.Dev == st.Dev && old.Ino == st.Ino {
+		return nil // to itself
+	}
+	if err := removeAll(up, base); err != nil {
+		return err
+	}
+	return unix.Linkat(from, name, up, base, 0)
+}
+
+func makeFile(h *tar.Header, from io.Reader, up int, base string) error {
+	fd, err := unix.Openat(up, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if _, err := io.Copy(fileWriter(fd), from); err != nil {
+		return err
+	}
+	if err := unix.Fchmod(fd, uint32(h.Mode)&0o777|0o600); err != nil {
+		return err
+	}
+	at := h.ModTime
+	if at.Before(time.Unix(0, 0)) {
+		at = time.Unix(0, 0)
+	}
+	ts := unix.NsecToTimespec(at.UnixNano())
+	return unix.UtimesNanoAt(up, base, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+type fileWriter int
+
+func (fd fileWriter) Write(b []byte) (done int, err error) {
+	for done < len(b) {
+		n, err := unix.Write(int(fd), b[done:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return done, err
+		}
+		done += n
+	}
+	return done, nil
+}
