@@ -169,6 +169,10 @@ func (c *checking) step(i int, real Base, n node, dir int, name string) error {
 	case e.Kind == ModeOnly && real.Type != e.Type:
 		c.conflict(e.Path, "is no "+string(e.Type)+" any more", true)
 		return nil
+	case e.Kind == ModeOnly && real.Type == File && n.nlink > 1:
+		// Its other names, who knows where, aren't part of the change: as in the
+		// overlay, it becomes a file of its own.
+		s.Op, s.content = opSwap, real.Digest
 	case e.Kind == ModeOnly, what == Dir && real.Type == Dir:
 		s.Op = opMode
 		var err error

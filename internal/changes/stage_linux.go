@@ -138,9 +138,9 @@ func (a *applying) file(s *step, dir int, name, rel string, e *Entry) error {
 		}
 		// Another file system, or one without links: a copy then.
 	}
-	src, err := openFile(a.blobs, e.Blob)
+	src, from, want, err := a.source(s, dir, rel, e)
 	if err != nil {
-		return failed("open", a.run.path+"/"+blobsName+"/"+e.Blob, err)
+		return failed("open", from, err)
 	}
 	defer unix.Close(src)
 	n, err := statFD(src)
@@ -156,8 +156,8 @@ func (a *applying) file(s *step, dir int, name, rel string, e *Entry) error {
 	if err != nil {
 		return err
 	}
-	if sum != e.Digest {
-		return failed("read", a.run.path+"/"+blobsName+"/"+e.Blob, errors.New("it is not what was kept there"))
+	if sum != want {
+		return failed("read", from, errors.New("its content is not what it was"))
 	}
 	var old *node
 	if rel == "" && s.Op == opSwap && s.was.typ == File {
@@ -173,6 +173,17 @@ func (a *applying) file(s *step, dir int, name, rel string, e *Entry) error {
 		return nil
 	}
 	return unix.Fsync(fd)
+}
+
+// source opens what a file's content is copied from, and says which it has to be.
+func (a *applying) source(s *step, dir int, rel string, e *Entry) (fd int, from, want string, err error) {
+	if rel == "" && s.content != "" {
+		_, name := split(s.Path)
+		fd, err = openFile(dir, name)
+		return fd, a.full(s.Tree, s.Path), s.content, err
+	}
+	fd, err = openFile(a.blobs, e.Blob)
+	return fd, a.run.path + "/" + blobsName + "/" + e.Blob, e.Digest, err
 }
 
 // link makes name another name of a file that was built before.

@@ -37,9 +37,10 @@ type step struct {
 	Before *attrs `json:"before,omitempty"`
 	After  *attrs `json:"after,omitempty"`
 
-	entry   int   // in the manifest; -1 after a crash
-	members []int // entries below it that are built with it
-	was     node  // what the check saw
+	entry   int    // in the manifest; -1 after a crash
+	members []int  // entries below it that are built with it
+	was     node   // what the check saw
+	content string // digest of what is copied from the real file, if not from a blob
 }
 
 // attrs is what a mode step sets.

@@ -1,0 +1,217 @@
+package changes
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// snapshot describes everything below a directory, one line a path: what apply has
+// to bring about.
+func snapshot(t testing.TB, dir int) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	up := newUpper(dir)
+	defer up.restore()
+	for todo := []string{""}; len(todo) > 0; {
+		at := todo[0]
+		todo = todo[1:]
+		fd, err := up.dir(at)
+		must(t, err)
+		must(t, names(fd, func(name string) error {
+			n, err := statAt(fd, name)
+			must(t, err)
+			line := string(n.typ)
+			switch n.typ {
+			case Dir:
+				sub, err := up.dir(join(at, name))
+				must(t, err)
+				x, err := xattrs(sub)
+				must(t, err)
+				_ = unix.Close(sub)
+				line += fmt.Sprintf(" %04o %q", n.mode, x)
+				todo = append(todo, join(at, name))
+			case Symlink:
+				target, err := readLink(fd, name)
+				must(t, err)
+				line += " " + target
+			case File:
+				f, err := up.file(fd, name)
+				must(t, err)
+				sum, err := digest(f, n.size)
+				must(t, err)
+				x, err := xattrs(f)
+				must(t, err)
+				_ = unix.Close(f)
+				line += fmt.Sprintf(" %04o %d %.12s %q", n.mode, n.size, sum, x)
+			}
+			all[join(at, name)] = line
+			return nil
+		}))
+		_ = unix.Close(fd)
+	}
+	return all
+}
+
+func snapshotPath(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	fd := openDir(t, dir)
+	return snapshot(t, fd)
+}
+
+func openDir(t testing.TB, dir string) int {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	must(t, err)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
+}
+
+func difference(a, b map[string]string) string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(a)) {
+		if b[k] != a[k] {
+			out = append(out, fmt.Sprintf("%q: %q | %q", k, a[k], b[k]))
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(b)) {
+		if _, ok := a[k]; !ok {
+			out = append(out, fmt.Sprintf("%q: – | %q", k, b[k]))
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// build makes a tree: "path" → content; "path/" a directory, "path@" a link.
+func build(t testing.TB, dir string, files map[string]string) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := filepath.Join(dir, strings.TrimRight(name, "/@"))
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		switch {
+		case strings.HasSuffix(name, "/"):
+			must(t, os.MkdirAll(path, 0o755))
+		case strings.HasSuffix(name, "@"):
+			must(t, os.Symlink(files[name], path))
+		default:
+			must(t, os.WriteFile(path, []byte(files[name]), 0o644))
+		}
+	}
+}
+
+// whiteout makes what an overlay makes of a deletion.
+func whiteout(t testing.TB, path string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	if err := unix.Mknod(path, unix.S_IFCHR, 0); err != nil {
+		t.Skip("mknod of a whiteout: ", err)
+	}
+}
+
+func setXattr(t testing.TB, path, name, value string) {
+	t.Helper()
+	if err := unix.Lsetxattr(path, name, []byte(value), 0); err != nil {
+		t.Skip("setxattr: ", err)
+	}
+}
+
+func newStore(t testing.TB) *Store {
+	t.Helper()
+	s, err := OpenStore(filepath.Join(t.TempDir(), "confine", "runs"))
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// scene is a real tree, an upper directory made by hand, and a store.
+type scene struct {
+	lower, upper string
+	tree         Tree
+	store        *Store
+}
+
+func newScene(t testing.TB, lower map[string]string) *scene {
+	t.Helper()
+	unix.Umask(0o022)
+	s := &scene{lower: filepath.Join(t.TempDir(), "lower"), upper: filepath.Join(t.TempDir(), "upper"), store: newStore(t)}
+	must(t, os.Mkdir(s.lower, 0o755))
+	must(t, os.Mkdir(s.upper, 0o755))
+	build(t, s.lower, lower)
+	s.tree = Tree{Path: s.lower, Upper: openDir(t, s.upper), Lower: openDir(t, s.lower)}
+	return s
+}
+
+func (s *scene) read(t testing.TB) *Set {
+	t.Helper()
+	set, err := Read(s.tree, Limits{})
+	must(t, err)
+	return set
+}
+
+func (s *scene) lines(t testing.TB) []string {
+	t.Helper()
+	r := &Run{m: &manifest{Trees: []keptTree{{}}}}
+	var all []string
+	for _, c := range s.read(t).Changes {
+		all = append(all, r.line(&Entry{Change: c}))
+	}
+	return all
+}
+
+func keep(t testing.TB, store *Store, trees ...Tree) *Run {
+	t.Helper()
+	k := Keeping{Start: time.Now().Add(time.Hour), Command: []string{"make", "all"}, Trees: trees}
+	for _, tree := range trees {
+		set, err := Read(tree, Limits{})
+		must(t, err)
+		k.Sets = append(k.Sets, set)
+	}
+	id, err := store.Keep(k)
+	must(t, err)
+	r, err := store.Open(id)
+	must(t, err)
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func (s *scene) keep(t testing.TB) *Run {
+	t.Helper()
+	return keep(t, s.store, s.tree)
+}
+
+func (s *scene) want(t testing.TB, path, content string) {
+	t.Helper()
+	got, err := os.ReadFile(filepath.Join(s.lower, path))
+	if content == "" {
+		if err == nil {
+			t.Errorf("%s is there", path)
+		}
+		return
+	}
+	if err != nil || string(got) != content {
+		t.Errorf("%s: %q, %v, want %q", path, got, err, content)
+	}
+}
+
+func litter(t testing.TB, dir string) {
+	t.Helper()
+	for path := range snapshotPath(t, dir) {
+		if strings.Contains(path, tempPrefix) {
+			t.Errorf("left behind: %s", path)
+		}
+	}
+}
+
+func equal(t testing.TB, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}

@@ -1,0 +1,206 @@
+package changes
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The test binary is started again as the owner of an overlay, as an apply that is
+// killed, and as an apply in a tiny file system.
+func TestMain(m *testing.M) {
+	switch os.Getenv("CHANGES_ROLE") {
+	case "overlay":
+		ownOverlay()
+	case "apply":
+		applyAndDie()
+	case "tiny":
+		os.Exit(applyTiny())
+	}
+	os.Exit(m.Run())
+}
+
+// change is one operation in an overlay. Names go as bytes.
+type act struct {
+	Op   string
+	A, B []byte
+	N    int64
+}
+
+// overlay is an overlay of lower with its upper directory in a tmpfs, in a user
+// namespace, as a run has it.
+type overlay struct {
+	lower  string
+	tree   Tree
+	merged int
+	in     io.Writer
+	out    *bufio.Reader
+}
+
+func newOverlay(t *testing.T, lower string) *overlay {
+	t.Helper()
+	base := t.TempDir()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "CHANGES_ROLE=overlay", "CHANGES_BASE="+base, "CHANGES_LOWER="+lower)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}}
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	if err := cmd.Start(); err != nil {
+		t.Skip("no user namespaces: ", err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	o := &overlay{lower: lower, in: in, out: bufio.NewReader(out)}
+	if answer := o.answer(t); answer != "ready" {
+		t.Skip("no overlay for users: ", answer)
+	}
+	open := func(path string) int {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		must(t, err)
+		t.Cleanup(func() { _ = unix.Close(fd) })
+		return fd
+	}
+	there := "/proc/" + strconv.Itoa(cmd.Process.Pid) + "/root" + base
+	o.tree = Tree{Path: lower, Upper: open(there + "/upper"), Lower: open(lower)}
+	o.merged = open(there + "/merged")
+	return o
+}
+
+func (o *overlay) answer(t *testing.T) string {
+	t.Helper()
+	var answer string
+	line, err := o.out.ReadBytes('\n')
+	must(t, err)
+	must(t, json.Unmarshal(line, &answer))
+	return answer
+}
+
+// do runs operations inside; what one says is its errno.
+func (o *overlay) do(t *testing.T, acts ...act) []string {
+	t.Helper()
+	var said []string
+	for _, a := range acts {
+		line, err := json.Marshal(a)
+		must(t, err)
+		_, err = o.in.Write(append(line, '\n'))
+		must(t, err)
+		said = append(said, o.answer(t))
+	}
+	return said
+}
+
+// must stops a test, or a role.
+func must(t testing.TB, err error) {
+	if err == nil {
+		return
+	}
+	if t == nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(3)
+	}
+	t.Helper()
+	t.Fatal(err)
+}
+
+func ownOverlay() {
+	signal.Ignore(syscall.SIGPIPE)
+	say := func(err error, ok string) {
+		if err != nil {
+			ok = err.Error()
+		}
+		line, _ := json.Marshal(ok)
+		fmt.Printf("%s\n", line)
+	}
+	base := os.Getenv("CHANGES_BASE")
+	err := unix.Mount("tmpfs", base, "tmpfs", 0, "size=256m")
+	for _, dir := range []string{"upper", "work", "merged"} {
+		if err == nil {
+			err = os.Mkdir(filepath.Join(base, dir), 0o755)
+		}
+	}
+	if err == nil {
+		err = unix.Mount("overlay", base+"/merged", "overlay", 0,
+			"userxattr,lowerdir="+os.Getenv("CHANGES_LOWER")+",upperdir="+base+"/upper,workdir="+base+"/work")
+	}
+	if err == nil {
+		err = os.Chdir(base + "/merged")
+	}
+	unix.Umask(0)
+	say(err, "ready")
+	if err != nil {
+		os.Exit(1)
+	}
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		var a act
+		must(nil, json.Unmarshal(in.Bytes(), &a))
+		say(perform(a), "")
+	}
+	os.Exit(0)
+}
+
+// perform does one operation, relative to the current directory.
+func perform(a act) error {
+	x, y := string(a.A), string(a.B)
+	switch a.Op {
+	case "write":
+		return os.WriteFile(x, a.B, 0o644)
+	case "append":
+		f, err := os.OpenFile(x, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = f.Write(a.B)
+		return err
+	case "truncate":
+		return os.Truncate(x, a.N)
+	case "rename":
+		return unix.Rename(x, y)
+	case "exchange":
+		return unix.Renameat2(unix.AT_FDCWD, x, unix.AT_FDCWD, y, unix.RENAME_EXCHANGE)
+	case "link":
+		return unix.Link(x, y)
+	case "symlink":
+		return unix.Symlink(y, x)
+	case "chmod":
+		return unix.Chmod(x, uint32(a.N))
+	case "remove":
+		return os.RemoveAll(x)
+	case "mkdir":
+		return unix.Mkdir(x, 0o755)
+	case "fifo":
+		return unix.Mkfifo(x, 0o644)
+	case "xattr":
+		return unix.Lsetxattr(x, "user.test", a.B, 0)
+	case "unxattr":
+		return unix.Lremovexattr(x, "user.test")
+	case "touch":
+		return unix.UtimesNanoAt(unix.AT_FDCWD, x, []unix.Timespec{{Sec: a.N}, {Sec: a.N}}, unix.AT_SYMLINK_NOFOLLOW)
+	case "sparse":
+		f, err := os.OpenFile(x, os.O_WRONLY|os.O_CREATE, 0o644)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := f.Truncate(a.N); err != nil {
+			return err
+		}
+		_, err = f.WriteAt(a.B, a.N/2)
+		return err
+	}
+	return unix.EINVAL
+}
