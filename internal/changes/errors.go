@@ -58,7 +58,12 @@ func (e *ConflictError) Error() string {
 	if e.More > 0 {
 		fmt.Fprintf(&b, "\n  and %d more", e.More)
 	}
-	return b.String() + "\nhint: --force lets the run's win"
+	for _, c := range e.Conflicts {
+		if !c.Hard {
+			return b.String() + "\nhint: --force lets the run's version win"
+		}
+	}
+	return b.String() + "\nhint: put them back as they were, or discard those paths"
 }
 
 // A RefusedError lists paths that aren't applied for what they are.

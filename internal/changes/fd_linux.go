@@ -22,6 +22,10 @@ func openBeneath(dir int, path string, flags int) (int, error) {
 	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC | unix.O_NOCTTY), Resolve: beneath}
 	if flags&unix.O_PATH != 0 {
 		how.Flags &^= unix.O_NOCTTY
+	} else {
+		// A link at the end is ELOOP for RESOLVE_NO_SYMLINKS, and would be ENOTDIR
+		// for this one.
+		how.Flags &^= unix.O_NOFOLLOW
 	}
 	// EAGAIN: something was renamed while ".." was being ruled out.
 	for range 1000 {

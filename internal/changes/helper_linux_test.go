@@ -130,6 +130,9 @@ func newStore(t testing.TB) *Store {
 	return s
 }
 
+// farFuture as the beginning of a run: no base is raced.
+var farFuture = time.Now().Add(time.Hour)
+
 // scene is a real tree, an upper directory made by hand, and a store.
 type scene struct {
 	lower, upper string
@@ -167,7 +170,7 @@ func (s *scene) lines(t testing.TB) []string {
 
 func keep(t testing.TB, store *Store, trees ...Tree) *Run {
 	t.Helper()
-	k := Keeping{Start: time.Now().Add(time.Hour), Command: []string{"make", "all"}, Trees: trees}
+	k := Keeping{Start: farFuture, Command: []string{"make", "all"}, Trees: trees}
 	for _, tree := range trees {
 		set, err := Read(tree, Limits{})
 		must(t, err)

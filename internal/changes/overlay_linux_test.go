@@ -33,6 +33,7 @@ func TestApplyGivesWhatTheOverlayShowed(t *testing.T) {
 			if maps.Equal(shown, before) {
 				t.Fatal("nothing happened")
 			}
+			t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+rwx", s.lower).Run() })
 			_, err := s.store.Apply(r, nil, Options{})
 			if err != nil {
 				t.Fatalf("%v\n%v", err, script)
@@ -42,14 +43,6 @@ func TestApplyGivesWhatTheOverlayShowed(t *testing.T) {
 			}
 			if left, err := s.store.List(); err != nil || len(left) != 0 {
 				t.Errorf("the run is still there: %v %v", left, err)
-			}
-			// Once more, and there is nothing to do.
-			set, err := Read(o.tree, Limits{})
-			must(t, err)
-			for _, c := range set.Changes {
-				if c.Kind != Deleted {
-					t.Errorf("still different: %+v", c)
-				}
 			}
 		})
 	}
@@ -163,6 +156,7 @@ func TestUnreadableThings(t *testing.T) {
 	equal(t, s.lines(t), want) // the first reading left nothing changed
 	r := keep(t, s.store, o.tree)
 	shown := snapshot(t, o.merged)
+	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+rwx", s.lower).Run() })
 	_, err := s.store.Apply(r, nil, Options{})
 	must(t, err)
 	now := snapshotPath(t, s.lower)
@@ -172,5 +166,4 @@ func TestUnreadableThings(t *testing.T) {
 	if !slices.Contains(slices.Collect(maps.Values(now)), "dir 0000 map[]") {
 		t.Errorf("the mode wasn't recorded: %v", now)
 	}
-	_ = exec.Command("chmod", "-R", "u+rwx", s.lower).Run() // for the test's own cleaning
 }

@@ -119,14 +119,8 @@ func (a *applying) goOn(state string) error {
 		return a.finish()
 	}
 	err := a.loosen()
-	for _, s := range a.journal.Steps {
-		if err != nil {
-			break
-		}
-		err = a.forward(s)
-	}
 	if err == nil {
-		err = a.syncTrees()
+		err = a.commit()
 	}
 	if err == nil {
 		err = a.store.renameJournal(a.run, journalCommitted, journalDone)

@@ -229,11 +229,7 @@ func (a *applying) syncTrees() error {
 	if err := a.store.at("sync"); err != nil {
 		return err
 	}
-	modes := false
-	for _, s := range a.journal.Steps {
-		modes = modes || s.Op == opMode
-	}
-	if modes || a.objects > fewFiles || len(a.journal.Steps) > fewFiles {
+	if a.objects > fewFiles || len(a.journal.Steps) > fewFiles {
 		return a.syncRoots()
 	}
 	done := map[applied]bool{}

@@ -9,17 +9,52 @@ import (
 // errForeign: what stands there is neither what was nor what is to be.
 var errForeign = errors.New("was changed at this moment")
 
-// commit takes all steps, and looks whether what they replaced is what was checked.
+// commit takes all steps, looks whether what they replaced is what was checked, and
+// has it all on the disk.
 func (a *applying) commit() error {
-	for _, s := range a.journal.Steps {
-		if err := a.forward(s); err != nil {
-			return a.stepError(s, err)
-		}
+	if err := a.take(func(s *step) bool { return s.Op != opMode }); err != nil {
+		return err
 	}
 	if err := a.recheck(); err != nil {
 		return err
 	}
-	return a.syncTrees()
+	if err := a.syncTrees(); err != nil {
+		return err
+	}
+	// A directory may not be readable any more with its new mode: nothing below it
+	// is opened after this.
+	if err := a.take(func(s *step) bool { return s.Op == opMode }); err != nil {
+		return err
+	}
+	return a.syncModes()
+}
+
+func (a *applying) take(which func(*step) bool) error {
+	for _, s := range a.journal.Steps {
+		if !which(s) {
+			continue
+		}
+		if err := a.forward(s); err != nil {
+			return a.stepError(s, err)
+		}
+	}
+	return nil
+}
+
+// syncModes has the modes on the disk, as far as they are on the file system of the
+// tree's root.
+func (a *applying) syncModes() error {
+	done := map[int]bool{}
+	for _, s := range a.journal.Steps {
+		if s.Op != opMode || done[s.Tree] {
+			continue
+		}
+		done[s.Tree] = true
+		if err := unix.Syncfs(a.roots[s.Tree]); err != nil {
+			return failed("syncfs", a.full(s.Tree, s.Path), err)
+		}
+	}
+	return nil
 }
 
 func (a *applying) stepError(s *step, err error) error {
@@ -152,7 +187,7 @@ func setAttrs(dir int, name string, s *step, want *attrs) error {
 func (a *applying) recheck() error {
 	conflicts := &ConflictError{}
 	for _, s := range a.journal.Steps {
-		if s.was.typ != Dir || s.Op == opMode || a.options.Force {
+		if s.entry < 0 || s.was.typ != Dir || s.Op == opMode || a.options.Force {
 			continue
 		}
 		known := map[string]bool{}
@@ -308,6 +343,9 @@ func (a *applying) finish() error {
 		}
 	}
 	if err := a.setModes(); err != nil {
+		return err
+	}
+	if err := a.syncModes(); err != nil {
 		return err
 	}
 	done := map[applied]bool{}

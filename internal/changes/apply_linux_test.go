@@ -1,0 +1,303 @@
+package changes
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestSelection(t *testing.T) {
+	s := newScene(t, map[string]string{"a": "1", "d/x": "1", "d/y": "1"})
+	build(t, s.upper, map[string]string{"a": "2", "d/x": "2", "n/m/o": "o", "n/m/p": "p", "n/q": "q"})
+	whiteout(t, s.upper+"/d/y")
+	r := s.keep(t)
+	var none *NoMatchError
+	if _, err := s.store.Apply(r, []string{"a", "nothing"}, Options{}); !errors.As(err, &none) || none.Path != "nothing" {
+		t.Error(err)
+	}
+	s.want(t, "a", "1")
+	res, err := s.store.Apply(r, []string{filepath.Join(s.lower, "n/m/o")}, Options{})
+	if err != nil || res.Applied != 3 {
+		t.Error(res, err)
+	}
+	s.want(t, "n/m/o", "o")
+	s.want(t, "n/m/p", "")
+	s.want(t, "n/q", "")
+	_, err = s.store.Apply(r, []string{"d"}, Options{})
+	must(t, err)
+	s.want(t, "d/x", "2")
+	s.want(t, "d/y", "")
+	s.want(t, "a", "1")
+	n, err := s.store.Discard(r.ID(), "n/m")
+	if err != nil || n != 1 {
+		t.Error(n, err)
+	}
+	_, err = s.store.Apply(r, nil, Options{})
+	must(t, err)
+	s.want(t, "n/m/p", "")
+	s.want(t, "n/q", "q")
+	s.want(t, "a", "2")
+	if _, err := s.store.Open(r.ID()); !errors.Is(err, ErrNoRun) {
+		t.Error("the run is still there: ", err)
+	}
+	if _, err := s.store.Apply(r, nil, Options{}); !errors.Is(err, ErrNoRun) {
+		t.Error(err)
+	}
+	litter(t, s.lower)
+}
+
+func TestConflicts(t *testing.T) {
+	for name, c := range map[string]struct {
+		path, reason string
+		hard         bool
+		do           func(t *testing.T, dir string)
+	}{
+		"content":   {"edit", "has other content", false, func(t *testing.T, d string) { build(t, d, map[string]string{"edit": "mine"}) }},
+		"mode":      {"edit", "has another mode", false, func(t *testing.T, d string) { must(t, os.Chmod(d+"/edit", 0o600)) }},
+		"gone":      {"edit", "is gone", false, func(t *testing.T, d string) { must(t, os.Remove(d+"/edit")) }},
+		"there now": {"new", "there is a file now", false, func(t *testing.T, d string) { build(t, d, map[string]string{"new": "mine"}) }},
+		"type": {"edit", "is a dir now, and was a file", false, func(t *testing.T, d string) {
+			must(t, os.Remove(d+"/edit"))
+			build(t, d, map[string]string{"edit/": ""})
+		}},
+		"link": {"link", "has other content", false, func(t *testing.T, d string) {
+			must(t, os.Remove(d+"/link"))
+			build(t, d, map[string]string{"link@": "z"})
+		}},
+		"below removed": {"tree/mine", "is in a directory that would go, and not in the run's record", false, func(t *testing.T, d string) { build(t, d, map[string]string{"tree/mine": "m"}) }},
+		"parent gone":   {"dir/x", "its directory is gone", true, func(t *testing.T, d string) { must(t, os.RemoveAll(d+"/dir")) }},
+		"link in path": {"dir/x", "there is a symbolic link in its path now", true, func(t *testing.T, d string) {
+			must(t, os.Rename(d+"/dir", d+"/elsewhere"))
+			must(t, os.Symlink("elsewhere", d+"/dir"))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, map[string]string{"edit": "old", "tree/a": "a", "tree/b/c": "c", "link@": "x", "dir/x": "1"})
+			build(t, s.upper, map[string]string{"edit": "new", "new": "n", "link@": "y", "dir/x": "2", "first": "1"})
+			whiteout(t, s.upper+"/tree")
+			r := s.keep(t)
+			c.do(t, s.lower)
+			before := snapshotPath(t, s.lower)
+			var conflict *ConflictError
+			_, err := s.store.Apply(r, nil, Options{})
+			if !errors.As(err, &conflict) || len(conflict.Conflicts) != 1 || conflict.Conflicts[0] != (Conflict{s.lower + "/" + c.path, c.reason, c.hard}) {
+				t.Errorf("%v", err)
+			}
+			if d := difference(before, snapshotPath(t, s.lower)); d != "" {
+				t.Errorf("touched:\n%s", d)
+			}
+			_, err = s.store.Apply(r, nil, Options{Force: true})
+			if c.hard {
+				if !errors.As(err, &conflict) {
+					t.Errorf("forced: %v", err)
+				}
+				return
+			}
+			must(t, err)
+			s.want(t, "edit", "new")
+			s.want(t, "new", "n")
+			s.want(t, "tree/mine", "")
+			litter(t, s.lower)
+		})
+	}
+}
+
+func TestWhatTheTreeHasAlreadyIsNoConflict(t *testing.T) {
+	s := newScene(t, map[string]string{"edit": "old", "gone": "g", "mode": "m"})
+	build(t, s.upper, map[string]string{"edit": "new", "mode": "m", "d/n": "n"})
+	must(t, os.Chmod(s.upper+"/mode", 0o600))
+	whiteout(t, s.upper+"/gone")
+	r := s.keep(t)
+	build(t, s.lower, map[string]string{"edit": "new", "d/n": "n"})
+	must(t, os.Remove(s.lower+"/gone"))
+	must(t, os.Chmod(s.lower+"/mode", 0o600))
+	res, err := s.store.Apply(r, nil, Options{})
+	if err != nil || res != (Result{Applied: 5, Already: 5}) {
+		t.Error(res, err)
+	}
+}
+
+func TestABaseThatWasChangedDuringTheRun(t *testing.T) {
+	s := newScene(t, map[string]string{"a": "1"})
+	build(t, s.upper, map[string]string{"a": "2"})
+	id, err := s.store.Keep(Keeping{Start: time.Unix(0, 0), Trees: []Tree{s.tree}, Sets: []*Set{s.read(t)}})
+	must(t, err)
+	r, err := s.store.Open(id)
+	must(t, err)
+	defer r.Close()
+	var conflict *ConflictError
+	if _, err := s.store.Apply(r, nil, Options{}); !errors.As(err, &conflict) {
+		t.Error(err)
+	}
+	s.want(t, "a", "1")
+}
+
+func TestRefused(t *testing.T) {
+	s := newScene(t, nil)
+	build(t, s.upper, map[string]string{"ok": "1", ".git/hooks/pre-commit": "evil", "bin": "x"})
+	must(t, unix.Mkfifo(s.upper+"/pipe", 0o644))
+	must(t, unix.Chmod(s.upper+"/bin", 0o6755))
+	r := s.keep(t)
+	hooks := func(rel string) bool { return rel == ".git/hooks" }
+	var refused *RefusedError
+	if _, err := s.store.Apply(r, nil, Options{Force: true, AllowProtected: true}); !errors.As(err, &refused) || len(refused.Refused) != 1 {
+		t.Error(err)
+	}
+	_, err := s.store.Discard(r.ID(), "pipe")
+	must(t, err)
+	if _, err := s.store.Apply(r, nil, Options{Force: true, Protected: hooks}); !errors.As(err, &refused) || len(refused.Refused) != 2 {
+		t.Error(err)
+	}
+	s.want(t, "ok", "")
+	_, err = s.store.Apply(r, nil, Options{Protected: hooks, AllowProtected: true})
+	must(t, err)
+	s.want(t, ".git/hooks/pre-commit", "evil")
+	var st unix.Stat_t
+	must(t, unix.Stat(s.lower+"/bin", &st))
+	if st.Mode&0o7777 != 0o755 {
+		t.Errorf("mode %04o", st.Mode&0o7777)
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	s := newScene(t, map[string]string{"edit": "old", "d/x": "x"})
+	build(t, s.upper, map[string]string{"edit": "new", "n/f": "f", "l@": "/nowhere"})
+	setXattr(t, s.upper+"/edit", "user.note", "kept")
+	setXattr(t, s.upper+"/edit", "user.overlay.origin", "never")
+	must(t, os.Chmod(s.upper+"/n", 0o750))
+	then := time.Unix(1e9, 123456789)
+	for _, p := range []string{"edit", "n/f", "n"} {
+		must(t, os.Chtimes(s.upper+"/"+p, then, then))
+	}
+	if isRoot() {
+		must(t, os.Lchown(s.upper+"/n/f", 12, 34))
+		must(t, os.Lchown(s.upper+"/l", 12, 34))
+	}
+	_, err := s.store.Apply(s.keep(t), nil, Options{})
+	must(t, err)
+	for _, p := range []string{"edit", "n/f", "n"} {
+		if st, err := os.Stat(s.lower + "/" + p); err != nil || !st.ModTime().Equal(then) {
+			t.Errorf("%s: %v %v", p, st.ModTime(), err)
+		}
+	}
+	fd := openDir(t, s.lower)
+	f, err := openFile(fd, "edit")
+	must(t, err)
+	defer unix.Close(f)
+	all := make([]byte, 1000)
+	n, err := unix.Flistxattr(f, all)
+	if err != nil || string(all[:n]) != "user.note\x00" {
+		t.Errorf("%q %v", all[:n], err)
+	}
+	if isRoot() {
+		for _, p := range []string{"n/f", "l"} {
+			dir, name := split(p)
+			at := openDir(t, filepath.Join(s.lower, dir))
+			if n, err := statAt(at, name); err != nil || n.uid != 12 || n.gid != 34 {
+				t.Errorf("%s: %d:%d %v", p, n.uid, n.gid, err)
+			}
+		}
+	}
+}
+
+// chmod of a file with other names, outside the tree perhaps, makes it one of its own.
+func TestModeOfAHardLink(t *testing.T) {
+	s := newScene(t, map[string]string{"a": "1"})
+	outside := filepath.Join(filepath.Dir(s.lower), "outside")
+	must(t, os.Link(s.lower+"/a", outside))
+	build(t, s.upper, map[string]string{"a": "1"})
+	must(t, os.Chmod(s.upper+"/a", 0o666))
+	_, err := s.store.Apply(s.keep(t), nil, Options{})
+	must(t, err)
+	for path, want := range map[string]os.FileMode{outside: 0o644, s.lower + "/a": 0o666} {
+		if st, err := os.Stat(path); err != nil || st.Mode() != want {
+			t.Errorf("%s: %v %v", path, st.Mode(), err)
+		}
+	}
+}
+
+func TestOneAtATime(t *testing.T) {
+	s := newScene(t, nil)
+	build(t, s.upper, map[string]string{"a": "1"})
+	r := s.keep(t)
+	other, err := OpenStore(s.store.path)
+	must(t, err)
+	defer other.Close()
+	unlock, err := other.lock()
+	must(t, err)
+	if _, err := s.store.Apply(r, nil, Options{}); !errors.Is(err, ErrBusy) {
+		t.Error(err)
+	}
+	if _, err := s.store.Discard(r.ID()); !errors.Is(err, ErrBusy) {
+		t.Error(err)
+	}
+	unlock()
+	_, err = s.store.Apply(r, nil, Options{})
+	must(t, err)
+}
+
+func TestAnotherDirectoryAtTheTreesPath(t *testing.T) {
+	s := newScene(t, map[string]string{"a": "1"})
+	build(t, s.upper, map[string]string{"a": "2"})
+	r := s.keep(t)
+	must(t, os.Rename(s.lower, s.lower+".old"))
+	must(t, os.Mkdir(s.lower, 0o755))
+	build(t, s.lower, map[string]string{"a": "1"})
+	if _, err := s.store.Apply(r, nil, Options{}); err == nil {
+		t.Error("applied to another directory")
+	}
+	must(t, os.RemoveAll(s.lower))
+	must(t, os.Symlink(s.lower+".old", s.lower))
+	if _, err := s.store.Apply(r, nil, Options{Force: true}); !errors.Is(err, unix.ELOOP) {
+		t.Errorf("through a link: %v", err)
+	}
+	must(t, os.Remove(s.lower))
+	must(t, os.Rename(s.lower+".old", s.lower))
+	_, err := s.store.Apply(r, nil, Options{})
+	must(t, err)
+	s.want(t, "a", "2")
+}
+
+// What is written while apply works isn't lost: the hook is the writer.
+func TestAChangeWhileApplying(t *testing.T) {
+	for point, write := range map[string]func(t *testing.T, dir string){
+		"swap":   func(t *testing.T, dir string) { must(t, os.WriteFile(dir+"/edit", []byte("mine!"), 0o644)) },
+		"remove": func(t *testing.T, dir string) { must(t, os.WriteFile(dir+"/tree/mine", []byte("mine!"), 0o644)) },
+		"put":    func(t *testing.T, dir string) { must(t, os.WriteFile(dir+"/new", []byte("mine!"), 0o644)) },
+	} {
+		t.Run(point, func(t *testing.T) {
+			s := newScene(t, map[string]string{"edit": "old", "tree/a": "a"})
+			build(t, s.upper, map[string]string{"edit": "new", "new": "new"})
+			whiteout(t, s.upper+"/tree")
+			r := s.keep(t)
+			wrote := map[string]string(nil)
+			s.store.hook = func(at string) error {
+				if at == point && wrote == nil {
+					write(t, s.lower)
+					wrote = map[string]string{"edit": "old", "tree/a": "a", "new": ""}
+				}
+				return nil
+			}
+			var conflict *ConflictError
+			if _, err := s.store.Apply(r, nil, Options{}); !errors.As(err, &conflict) {
+				t.Errorf("%v", err)
+			}
+			switch point {
+			case "swap":
+				wrote["edit"] = "mine!"
+			case "remove":
+				wrote["tree/mine"] = "mine!"
+			case "put":
+				wrote["new"] = "mine!"
+			}
+			for path, content := range wrote {
+				s.want(t, path, content)
+			}
+			litter(t, s.lower)
+		})
+	}
+}
