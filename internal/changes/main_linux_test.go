@@ -103,19 +103,6 @@ func (o *overlay) do(t *testing.T, acts ...act) []string {
 	return said
 }
 
-// must stops a test, or a role.
-func must(t testing.TB, err error) {
-	if err == nil {
-		return
-	}
-	if t == nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(3)
-	}
-	t.Helper()
-	t.Fatal(err)
-}
-
 func ownOverlay() {
 	signal.Ignore(syscall.SIGPIPE)
 	say := func(err error, ok string) {

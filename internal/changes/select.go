@@ -68,10 +68,11 @@ func (m *manifest) bring(chosen map[int]bool) map[int]bool {
 			made[place{e.Tree, e.Path}] = i
 		}
 	}
-	brought := map[int]bool{}
+	brought, seen := map[int]bool{}, map[place]bool{}
 	for i := range chosen {
 		e := &m.Changes[i]
-		for dir, _ := split(e.Path); dir != ""; dir, _ = split(dir) {
+		for dir, _ := split(e.Path); dir != "" && !seen[place{e.Tree, dir}]; dir, _ = split(dir) {
+			seen[place{e.Tree, dir}] = true
 			if at, ok := made[place{e.Tree, dir}]; ok && !chosen[at] {
 				brought[at] = true
 			}

@@ -1,0 +1,110 @@
+package changes
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+)
+
+func diffOf(t *testing.T, r *Run, o DiffOptions, paths ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	must(t, Diff(&out, r, paths, o))
+	return out.String()
+}
+
+func TestDiff(t *testing.T) {
+	s := newScene(t, map[string]string{"edit": "one\ntwo\nthree\n", "gone": "g\n", "mode": "m", "bin": "\x00a", "link@": "edit"})
+	build(t, s.upper, map[string]string{"edit": "one\n2\x1b[31m\x9b\ttab\nthree", "new\n": "n\n", "mode": "m", "bin": "\x00b", "link@": "\x1b]0;x\a", "d/big": strings.Repeat("b", 100)})
+	must(t, os.Chmod(s.upper+"/mode", 0o755))
+	whiteout(t, s.upper+"/gone")
+	r := s.keep(t)
+	want := `M bin
+A d/
+A d/big
+M edit
+D gone
+L link → "\033]0;x\a"
+m mode 0644 → 0755
+A "new\n"
+`
+	if got := diffOf(t, r, DiffOptions{}); got != want {
+		t.Errorf("%s", got)
+	}
+	want = `M bin
+Binary files a/bin and b/bin differ
+A d/
+A d/big
+d/big: 100 bytes, more than a patch shows
+M edit
+diff a/edit b/edit
+--- a/edit
++++ b/edit
+@@ -1,3 +1,3 @@
+ one
+-two
+-three
++2\x1b[31m\x9b	tab
++three
+\ No newline at end of file
+D gone
+diff a/gone /dev/null
+--- a/gone
++++ /dev/null
+@@ -1,1 +0,0 @@
+-g
+L link → "\033]0;x\a"
+m mode 0644 → 0755
+A "new\n"
+diff /dev/null "b/new\n"
+--- /dev/null
++++ "b/new\n"
+@@ -0,0 +1,1 @@
++n
+`
+	if got := diffOf(t, r, DiffOptions{Patch: true, Largest: 50}); got != want {
+		t.Errorf("%s", got)
+	}
+	if got := diffOf(t, r, DiffOptions{}, "d", "gone"); got != "A d/\nA d/big\nD gone\n" {
+		t.Errorf("%s", got)
+	}
+	if got := diffOf(t, r, DiffOptions{Patch: true, Total: 10}); got != "… and 8 more\n" {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestDiffJSON(t *testing.T) {
+	s := newScene(t, map[string]string{"a": "1"})
+	build(t, s.upper, map[string]string{"a": "22", "bad\xff": "x"})
+	var doc diffDocument
+	must(t, parseStrict([]byte(diffOf(t, s.keep(t), DiffOptions{JSON: true})), &doc))
+	if doc.Version != 1 || len(doc.Changes) != 2 || doc.Summary != (Summary{Added: 1, Modified: 1, Bytes: 3}) || doc.Trees[0] != s.lower {
+		t.Errorf("%+v", doc)
+	}
+	if c := doc.Changes[0]; c.Path != "a" || c.Kind != Modified || c.Mode != "0644" || c.OldSize != 1 || c.PathBytes != "" {
+		t.Errorf("%+v", c)
+	}
+	if c := doc.Changes[1]; c.Path != "bad\ufffd" || c.PathBytes != "YmFk/w==" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A patch is of the real file of this moment, and follows no link to another.
+func TestAPatchFollowsNothing(t *testing.T) {
+	s := newScene(t, map[string]string{"a": "1\n", "d/b": "1\n"})
+	build(t, s.upper, map[string]string{"a": "2\n", "d/b": "2\n"})
+	r := s.keep(t)
+	build(t, s.lower, map[string]string{"a": "meanwhile\n"})
+	if got := diffOf(t, r, DiffOptions{Patch: true}, "a"); !strings.Contains(got, "-meanwhile") {
+		t.Error(got)
+	}
+	build(t, s.lower, map[string]string{"secret/b": "secret\n"})
+	must(t, os.Remove(s.lower+"/a"))
+	must(t, os.Symlink("secret/b", s.lower+"/a"))
+	must(t, os.RemoveAll(s.lower+"/d"))
+	must(t, os.Symlink("secret", s.lower+"/d"))
+	if got := diffOf(t, r, DiffOptions{Patch: true}); strings.Contains(got, "-secret") {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,136 @@
+package changes
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+func sample() *manifest {
+	return &manifest{Version: 1, ID: "20261122T011500-0a1b2c", Time: time.Unix(1e9, 0).UTC(), Command: []string{"a\xff", "b\n"},
+		Trees: []keptTree{{Path: "/tree \xfe", Ino: 7}},
+		Changes: []Entry{
+			{Change: Change{Path: "a\xff\n", Kind: Added, Type: File, Mode: 0o644}, Digest: strings.Repeat("a", 64), Blob: "0", Xattrs: map[string][]byte{"user.\xff": {0, 1}}},
+			{Change: Change{Path: "b", Kind: Relinked, Type: Symlink, Was: Symlink, Target: "\xff"}, Base: Base{Type: Symlink, Target: "x\\"}},
+			{Change: Change{Path: "c", Kind: Deleted, Type: Dir, Was: Dir}, Base: Base{Type: Dir, Mode: 0o755, Raced: true}},
+		}}
+}
+
+func TestManifestRoundTrip(t *testing.T) {
+	data, err := sample().marshal()
+	must(t, err)
+	m, err := parseManifest(data)
+	must(t, err)
+	again, err := m.marshal()
+	must(t, err)
+	if !bytes.Equal(data, again) || m.Changes[0].Path != "a\xff\n" || m.Command[0] != "a\xff" || m.Trees[0].Path != "/tree \xfe" {
+		t.Errorf("%s\n%s", data, again)
+	}
+	for _, c := range data {
+		if c >= 0x80 {
+			t.Fatal("a name isn't encoded")
+		}
+	}
+}
+
+func TestManifestRefuses(t *testing.T) {
+	good, err := sample().marshal()
+	must(t, err)
+	for name, change := range map[string][2]string{
+		"a field it doesn't know":  {`"version":1`, `"version":1,"extra":1`},
+		"a field in an entry":      {`"kind":"added"`, `"kind":"added","extra":1`},
+		"another version":          {`"version":1`, `"version":2`},
+		"a kind":                   {`"kind":"added"`, `"kind":"other"`},
+		"a path upwards":           {`"path":"b"`, `"path":"../b"`},
+		"a path through the root":  {`"path":"b"`, `"path":"/b"`},
+		"a path to itself":         {`"path":"b"`, `"path":"b/."`},
+		"a path twice":             {`"path":"c"`, `"path":"b"`},
+		"an order":                 {`"path":"c"`, `"path":"aa"`},
+		"a blob elsewhere":         {`"blob":"0"`, `"blob":"../0"`},
+		"a file without content":   {`"blob":"0",`, ``},
+		"a tree that isn't":        {`"tree":0,"path":"b"`, `"tree":1,"path":"b"`},
+		"a name that isn't coded":  {`"path":"b"`, `"path":"\\x62"`},
+		"a relative tree":          {`"path":"/tree`, `"path":"tree`},
+		"the overlay's attributes": {`user.\\xff`, `user.overlay.opaque`},
+		"other attributes":         {`user.\\xff`, `security.capability`},
+		"a mode":                   {`"mode":420`, `"mode":65535`},
+		"an id":                    {`20261122T011500`, `20261122-01150`},
+	} {
+		bad := strings.Replace(string(good), change[0], change[1], 1)
+		if bad == string(good) {
+			t.Errorf("%s: nothing to replace in %s", name, good)
+		}
+		if _, err := parseManifest([]byte(bad)); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	if _, err := parseManifest(append(good, '{')); err == nil {
+		t.Error("something behind it was taken")
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	good, err := sample().marshal()
+	must(f, err)
+	f.Add(good)
+	f.Add([]byte(`{"version":1}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := parseManifest(data)
+		if err != nil {
+			return
+		}
+		for _, e := range m.Changes {
+			if strings.HasPrefix(e.Path, "/") || strings.Contains("/"+e.Path+"/", "/../") || strings.Contains(e.Blob, "/") {
+				t.Fatalf("%q %q", e.Path, e.Blob)
+			}
+		}
+		again, err := m.marshal()
+		must(t, err)
+		n, err := parseManifest(again)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, again)
+		}
+		third, err := n.marshal()
+		must(t, err)
+		if !bytes.Equal(again, third) {
+			t.Fatalf("%s\n%s", again, third)
+		}
+	})
+}
+
+func FuzzQuote(f *testing.F) {
+	f.Add("a\x1b\xff\n\"\\é\u202e\u0085")
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, out := range []string{Quote(s), string(printable([]byte(s)))} {
+			for i, r := range out {
+				if r != '\n' && r != '\t' && (r < 0x20 || r >= 0x7f && r < 0xa0) || bad(out, i, r) && out == Quote(s) {
+					t.Fatalf("%q: %q", s, out)
+				}
+			}
+		}
+		if got, err := decode(encode(s)); err != nil || got != s {
+			t.Fatalf("%q: %q %v", s, got, err)
+		}
+	})
+}
+
+func TestQuote(t *testing.T) {
+	for in, want := range map[string]string{"": `""`, "plain name": "plain name", "é": "é", "a\tb": `"a\tb"`, "\x1b[m": `"\033[m"`, "\xff": `"\377"`,
+		`q"`: `"q\""`, "\u202e": `"\342\200\256"`, "\u0085": `"\302\205"`, "\ufffd": "\ufffd"} {
+		if got := Quote(in); got != want {
+			t.Errorf("%q: %s", in, got)
+		}
+	}
+}
+
+func TestComparePaths(t *testing.T) {
+	order := []string{"a", "a/b", "a/b/c", "a/c", "a-b", "a.c", "b"}
+	for i := range order {
+		for j := range order {
+			if got := comparePaths(order[i], order[j]); (got < 0) != (i < j) || (got > 0) != (i > j) {
+				t.Errorf("%q %q: %d", order[i], order[j], got)
+			}
+		}
+	}
+}
