@@ -19,9 +19,10 @@ func (r *reader) compare(path string, up, low int, name string, n, old node) (Ch
 		}
 	}
 	if old.typ == Symlink {
-		if c.OldTarget, err = readLink(low, name); err != nil && err != unix.ENOENT && err != unix.EINVAL {
+		if c.OldTarget, err = readLink(low, name); err != nil && !changing(err) {
 			return c, err
 		}
+		err = nil
 	}
 	switch {
 	case old.typ == Absent:
@@ -36,6 +37,11 @@ func (r *reader) compare(path string, up, low int, name string, n, old node) (Ch
 		c.Kind = ModeOnly
 	}
 	return c, err
+}
+
+// changing: something else stands there than a moment ago.
+func changing(err error) bool {
+	return err == unix.ENOENT || err == unix.EINVAL || err == unix.ESTALE || err == unix.ELOOP || err == unix.ENXIO
 }
 
 func (r *reader) compareFiles(up, low int, name string, n, old node) (Kind, error) {

@@ -237,11 +237,12 @@ func (w *keeper) base(e *Entry, lower *parent) error {
 	var n node
 	e.Base, n, err = look(at, name)
 	// A directory's time changes with every name in it, and those are looked at.
-	e.Base.Raced = n.typ != Absent && n.typ != Dir && n.ctime > w.start || e.Base.Type != e.Was
+	e.Base.Raced = e.Base.Raced || n.typ != Absent && n.typ != Dir && n.ctime > w.start || e.Base.Type != e.Was
 	return err
 }
 
-// look is what stands at a name, as a base is noted.
+// look is what stands at a name, as a base is noted. What changes while it is being
+// looked at is raced, and has no content.
 func look(dir int, name string) (Base, node, error) {
 	n, err := statAt(dir, name)
 	if err != nil || n.typ == Absent {
@@ -252,10 +253,17 @@ func look(dir int, name string) (Base, node, error) {
 	case Symlink:
 		b.Mode = 0
 		b.Target, err = readLink(dir, name)
+		if changing(err) {
+			b.Raced, err = true, nil
+		}
 	case File:
 		fd, err2 := openFile(dir, name)
 		if err2 == unix.EACCES {
 			b.Stamp = fmt.Sprintf("%d %d %d", n.size, n.ino, n.mtime)
+			return b, n, nil
+		}
+		if changing(err2) {
+			b.Raced = true
 			return b, n, nil
 		}
 		if err2 != nil {

@@ -24,6 +24,8 @@ func TestMain(m *testing.M) {
 		ownOverlay()
 	case "apply":
 		applyAndDie()
+	case "swapper":
+		swapForever()
 	case "tiny":
 		os.Exit(applyTiny())
 	}

@@ -171,7 +171,7 @@ func (r *reader) gone(path string, low int, name string, old node) error {
 	c := Change{Path: path, Kind: Deleted, Type: old.typ, Was: old.typ, OldMode: old.mode, OldSize: old.size, MTime: old.mtime, UID: old.uid, GID: old.gid}
 	if old.typ == Symlink {
 		var err error
-		if c.OldTarget, err = readLink(low, name); err != nil && err != unix.ENOENT && err != unix.EINVAL {
+		if c.OldTarget, err = readLink(low, name); err != nil && !changing(err) {
 			return err
 		}
 	}

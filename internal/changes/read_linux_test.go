@@ -59,9 +59,7 @@ func TestReadTable(t *testing.T) {
 }
 
 func TestAHostileUpperIsBounded(t *testing.T) {
-	if os.Getenv("TMPDIR") == "" {
-		t.Setenv("TMPDIR", "/dev/shm")
-	}
+	inMemory(t)
 	s := newScene(t, map[string]string{"gone/a": "1", "gone/b": "1"})
 	whiteout(t, s.upper+"/gone")
 	const many = 100_000
@@ -88,9 +86,7 @@ func TestAHostileUpperIsBounded(t *testing.T) {
 
 // Deeper than any path, than descriptors, than a stack.
 func TestADeepUpperIsBounded(t *testing.T) {
-	if os.Getenv("TMPDIR") == "" {
-		t.Setenv("TMPDIR", "/dev/shm")
-	}
+	inMemory(t)
 	var was unix.Rlimit
 	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &was))
 	s := newScene(t, nil)

@@ -57,11 +57,7 @@ func killed(t *testing.T, s *Store, n int, recover string) bool {
 // everyKind is a scene with each kind of step.
 func everyKind(t *testing.T) *scene {
 	t.Helper()
-	if os.Getenv("TMPDIR") == "" {
-		if st, err := os.Stat("/dev/shm"); err == nil && st.IsDir() {
-			t.Setenv("TMPDIR", "/dev/shm")
-		}
-	}
+	inMemory(t)
 	s := newScene(t, map[string]string{"edit": "old", "mode": "m", "gone": "g", "tree/a": "a", "tree/sub/b": "b", "todir": "file", "tofile/x": "x",
 		"link@": "edit", "closed/in": "in", "closed/deep/in": "in", "kept": "k"})
 	build(t, s.upper, map[string]string{"edit": "new", "mode": "m", "todir/in/deep": "deep", "tofile": "file", "link@": "mode", "new": "fresh",

@@ -2,6 +2,7 @@ package changes
 
 import (
 	"errors"
+	"fmt"
 
 	"golang.org/x/sys/unix"
 )
@@ -248,11 +249,11 @@ func (a *applying) back(s *step) error {
 		return err
 	}
 	dir, name, err := a.parent(s.Tree, s.Path)
-	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
+	if err == unix.ENOENT || err == unix.ENOTDIR {
 		return nil // somebody took the directory away, and all in it
 	}
 	if err != nil {
-		return err
+		return inTheWay(err)
 	}
 	at, temp, err := twoNodes(dir, name, s.Temp)
 	if err != nil {
@@ -292,6 +293,16 @@ func (a *applying) back(s *step) error {
 	return unix.EINVAL
 }
 
+// inTheWay says what to do about a link where a directory was: its journal stays until
+// that is back, or gone.
+func inTheWay(err error) error {
+	if err != unix.ELOOP {
+		return err
+	}
+	return fmt.Errorf("%w\nhint: a directory in this path was replaced by a symbolic link while changes were applied: "+
+		"put it back, or remove the link; the next apply tidies up", err)
+}
+
 func pathDir(path string) string {
 	dir, _ := split(path)
 	return dir
@@ -303,11 +314,11 @@ func (a *applying) removeTemp(s *step, right func(node) bool) error {
 		return err
 	}
 	dir, _, err := a.parent(s.Tree, s.Path)
-	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
+	if err == unix.ENOENT || err == unix.ENOTDIR {
 		return nil
 	}
 	if err != nil {
-		return failed("openat2", a.full(s.Tree, s.Path), err)
+		return failed("openat2", a.full(s.Tree, s.Path), inTheWay(err))
 	}
 	n, err := statAt(dir, s.Temp)
 	if err == nil && n.typ != Absent && right(n) {
