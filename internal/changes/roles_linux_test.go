@@ -21,10 +21,14 @@ func applyAndDie() {
 	must(nil, err)
 	n, err := strconv.Atoi(os.Getenv("CHANGES_KILL"))
 	must(nil, err)
+	fail, _ := strconv.Atoi(os.Getenv("CHANGES_FAIL"))
 	s.hook = func(string) error {
 		if n--; n == 0 {
 			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 			select {}
+		}
+		if fail--; fail == 0 {
+			return unix.EDQUOT
 		}
 		return nil
 	}
@@ -34,8 +38,9 @@ func applyAndDie() {
 	}
 	r, err := s.Latest()
 	must(nil, err)
-	_, err = s.Apply(r, nil, Options{})
-	must(nil, err)
+	if _, err = s.Apply(r, nil, Options{}); !errors.Is(err, unix.EDQUOT) {
+		must(nil, err)
+	}
 	os.Exit(0)
 }
 
@@ -167,6 +172,36 @@ func TestKilledWhileRecovering(t *testing.T) {
 	t.Log(points, "points")
 	if points < 30 && !testing.Short() {
 		t.Error("recovery was hardly ever interrupted")
+	}
+}
+
+// A step fails, and the process is killed while it undoes the others.
+func TestKilledWhileUndoing(t *testing.T) {
+	before, after := oldAndNew(t)
+	step, points := 5, 0
+	if testing.Short() {
+		step = 15
+	}
+	for fail := 20; ; fail += step {
+		t.Setenv("CHANGES_FAIL", strconv.Itoa(fail))
+		n := fail + 1
+		for ; ; n++ {
+			s := everyKind(t)
+			s.keep(t)
+			if !killed(t, s.store, n, "") {
+				break
+			}
+			points++
+			must(t, s.store.Recover())
+			s.check(t, fmt.Sprint("failed at ", fail, ", killed at ", n), before, after)
+		}
+		if n == fail+1 {
+			break
+		}
+	}
+	t.Log(points, "points")
+	if points < 20 {
+		t.Error("undoing was hardly ever interrupted")
 	}
 }
 
