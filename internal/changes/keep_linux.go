@@ -34,7 +34,7 @@ func (s *Store) Keep(k Keeping) (id string, err error) {
 	defer unix.Close(fd) // and the lock on it
 	defer func() {
 		if err != nil {
-			_ = removeAll(s.fd, unfinished+id)
+			_ = removeAll(s.fd, unfinished+id, 0)
 		}
 	}()
 	m := &manifest{Version: manifestVersion, ID: id, Time: k.Start.UTC(), Command: k.Command}

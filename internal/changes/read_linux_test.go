@@ -130,14 +130,14 @@ func removeDeep(dir string) error {
 	for {
 		below, err := openBeneath(fd, half, dirFlags)
 		if err != nil {
-			return removeAll(fd, "d")
+			return removeAll(fd, "d", 0)
 		}
 		err = unix.Renameat(below, "d", fd, "rest")
 		_ = unix.Close(below)
 		if err != nil {
-			return removeAll(fd, "d")
+			return removeAll(fd, "d", 0)
 		}
-		if err := removeAll(fd, "d"); err != nil {
+		if err := removeAll(fd, "d", 0); err != nil {
 			return err
 		}
 		if err := unix.Renameat(fd, "rest", fd, "d"); err != nil {

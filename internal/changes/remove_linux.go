@@ -3,9 +3,10 @@ package changes
 import "golang.org/x/sys/unix"
 
 // removeAll removes name and what is below it, on its file system only. It holds
-// two descriptors at most, follows nothing, and removes also what its owner can't
-// read.
-func removeAll(dir int, name string) error {
+// few descriptors, follows nothing, and removes also what its owner can't read. A
+// directory has to have the inode number ino, unless that is 0: somebody may put
+// another one there.
+func removeAll(dir int, name string, ino uint64) error {
 	err := unix.Unlinkat(dir, name, 0)
 	if err == nil || err == unix.ENOENT {
 		return nil
@@ -13,15 +14,22 @@ func removeAll(dir int, name string) error {
 	if err != unix.EISDIR {
 		return err
 	}
-	top, err := statAt(dir, name)
+	top, err := unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
+	defer unix.Close(top)
+	n, err := statFD(top)
+	if err != nil {
+		return err
+	}
+	if ino != 0 && n.ino != ino {
+		return unix.ESTALE
+	}
 	// Each path is seen twice: to empty it, and to remove it.
-	todo := []string{name}
-	for stuck := 0; len(todo) > 0; {
+	for todo, stuck := []string{""}, 0; len(todo) > 0; {
 		path := todo[len(todo)-1]
-		subs, err := emptied(dir, path, top.dev)
+		subs, err := emptied(top, path, n.dev)
 		if err != nil {
 			return err
 		}
@@ -29,13 +37,11 @@ func removeAll(dir int, name string) error {
 			todo = append(todo, subs...)
 			continue
 		}
-		parent, last := split(path)
-		at, err := openBeneath(dir, parent, dirFlags)
-		if err != nil {
-			return err
+		if path == "" {
+			err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+		} else {
+			err = removeEmpty(top, path)
 		}
-		err = unix.Unlinkat(at, last, unix.AT_REMOVEDIR)
-		_ = unix.Close(at)
 		switch {
 		case err == nil || err == unix.ENOENT:
 			todo = todo[:len(todo)-1]
@@ -46,6 +52,16 @@ func removeAll(dir int, name string) error {
 		}
 	}
 	return nil
+}
+
+func removeEmpty(top int, path string) error {
+	parent, last := split(path)
+	at, err := openBeneath(top, parent, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	return unix.Unlinkat(at, last, unix.AT_REMOVEDIR)
 }
 
 // emptied removes what isn't a directory from the directory at path, and gives the

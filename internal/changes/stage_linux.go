@@ -3,6 +3,7 @@ package changes
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,23 +39,20 @@ func (a *applying) stageOne(s *step) error {
 	if err != nil {
 		return err
 	}
-	if err := a.object(s, dir, s.Temp, "", s.entry); err != nil {
-		return err
-	}
-	n, err := statAt(dir, s.Temp)
-	if err != nil {
-		return err
-	}
-	s.New = n.ino
 	e := &a.run.m.Changes[s.entry]
-	if e.Type != Dir {
-		return nil
+	if s.New, err = a.object(s, dir, s.Temp, "", s.entry); err != nil || e.Type != Dir {
+		return err
 	}
-	root, err := unix.Openat(dir, s.Temp, dirFlags|unix.O_CLOEXEC, 0)
+	root, err := a.openMade(dir, s.Temp)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(root)
+	n, err := statFD(root)
+	if err != nil {
+		return err
+	}
+	s.New = n.ino
 	in := &parent{open: func(path string) (int, error) { return openBeneath(root, path, dirFlags) }}
 	defer in.close()
 	for _, i := range s.members {
@@ -66,7 +64,7 @@ func (a *applying) stageOne(s *step) error {
 		at, name := split(rel)
 		fd, err := in.at(at)
 		if err == nil {
-			err = a.object(s, fd, name, rel, i)
+			_, err = a.object(s, fd, name, rel, i)
 		}
 		if err != nil {
 			return err
@@ -100,79 +98,127 @@ func (a *applying) finishDir(root int, rel string, e *Entry) error {
 	return unix.Fsync(fd)
 }
 
-// object makes one new object under a name of dir that isn't taken.
-func (a *applying) object(s *step, dir int, name, rel string, i int) error {
+// openMade opens the directory that was made a moment ago. Whoever may write where it
+// is can have put another one there, and that one isn't given an owner and a mode.
+func (a *applying) openMade(dir int, name string) (int, error) {
+	fd, err := unix.Openat(dir, name, dirFlags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	n, err := statFD(fd)
+	if err == nil && (n.uid != uint32(os.Geteuid()) || n.mode&0o077 != 0) {
+		err = errForeign
+	}
+	if err == nil {
+		err = names(fd, func(string) error { return errForeign })
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// object makes one new object under a name of dir that isn't taken, and gives its
+// inode number; not that of a directory.
+func (a *applying) object(s *step, dir int, name, rel string, i int) (uint64, error) {
 	if err := a.store.at("stage"); err != nil {
-		return err
+		return 0, err
 	}
 	e := &a.run.m.Changes[i]
 	switch e.Type {
 	case Dir:
-		return unix.Mkdirat(dir, name, 0o700)
+		return 0, unix.Mkdirat(dir, name, 0o700)
 	case Symlink:
-		if err := unix.Symlinkat(e.Target, dir, name); err != nil {
-			return err
-		}
-		if isRoot() {
-			if err := unix.Fchownat(dir, name, int(e.UID), int(e.GID), unix.AT_SYMLINK_NOFOLLOW); err != nil {
-				return err
-			}
-		}
-		return unix.UtimesNanoAt(dir, name, times(e), unix.AT_SYMLINK_NOFOLLOW)
+		return symlink(dir, name, e)
 	case File:
 		return a.file(s, dir, name, rel, e)
 	}
-	return fmt.Errorf("a %s is never made", e.Type)
+	return 0, fmt.Errorf("a %s is never made", e.Type)
 }
 
-func (a *applying) file(s *step, dir int, name, rel string, e *Entry) error {
+func symlink(dir int, name string, e *Entry) (uint64, error) {
+	if err := unix.Symlinkat(e.Target, dir, name); err != nil {
+		return 0, err
+	}
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	n, err := statFD(fd)
+	if err != nil {
+		return 0, err
+	}
+	if n.typ != Symlink {
+		return 0, errForeign // see openMade
+	}
+	if isRoot() {
+		if err := unix.Fchownat(fd, "", int(e.UID), int(e.GID), unix.AT_EMPTY_PATH); err != nil {
+			return 0, err
+		}
+	}
+	// Times of a link by descriptor: where the kernel can't yet, they are of now.
+	if err := unix.UtimesNanoAt(fd, "", times(e), unix.AT_EMPTY_PATH); err != nil && err != unix.EINVAL && err != unix.ENOENT {
+		return 0, err
+	}
+	return n.ino, nil
+}
+
+func (a *applying) file(s *step, dir int, name, rel string, e *Entry) (uint64, error) {
 	first := applied{e.Tree, e.Link}
 	if e.Link == "" {
 		first.Path = e.Path
 	}
 	if made, ok := a.staged[first]; ok {
-		if err := a.link(made, dir, name); err == nil {
-			return nil
-		} else if !errors.Is(err, unix.EXDEV) && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EMLINK) && !errors.Is(err, unix.ENOENT) {
-			return err
+		ino, err := a.link(made, dir, name)
+		if err == nil {
+			return ino, nil
+		}
+		if !errors.Is(err, unix.EXDEV) && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EMLINK) && !errors.Is(err, unix.ENOENT) {
+			return 0, err
 		}
 		// Another file system, or one without links: a copy then.
 	}
 	src, from, want, err := a.source(s, dir, rel, e)
 	if err != nil {
-		return failed("open", from, err)
+		return 0, failed("open", from, err)
 	}
 	defer unix.Close(src)
 	n, err := statFD(src)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	fd, err := unix.Openat(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer unix.Close(fd)
+	made, err := statFD(fd)
+	if err != nil {
+		return 0, err
+	}
 	sum, err := copyContent(fd, src, n.size)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if sum != want {
-		return failed("read", from, errors.New("its content is not what it was"))
+		return 0, failed("read", from, errors.New("its content is not what it was"))
 	}
 	var old *node
 	if rel == "" && s.Op == opSwap && s.was.typ == File {
 		old = &s.was
 	}
 	if err := a.dress(fd, e, old); err != nil {
-		return err
+		return 0, err
 	}
 	if _, ok := a.staged[first]; !ok {
 		a.staged[first] = stagedAt{s, rel}
 	}
 	if a.objects > fewFiles {
-		return nil
+		return made.ino, nil
 	}
-	return unix.Fsync(fd)
+	return made.ino, unix.Fsync(fd)
 }
 
 // source opens what a file's content is copied from, and says which it has to be.
@@ -187,14 +233,18 @@ func (a *applying) source(s *step, dir int, rel string, e *Entry) (fd int, from,
 }
 
 // link makes name another name of a file that was built before.
-func (a *applying) link(made stagedAt, dir int, name string) error {
+func (a *applying) link(made stagedAt, dir int, name string) (uint64, error) {
 	at, _ := split(made.step.Path)
 	root, err := openBeneath(a.roots[made.step.Tree], join(at, join2(made.step.Temp, made.rel)), unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer unix.Close(root)
-	return unix.Linkat(unix.AT_FDCWD, procPath(root), dir, name, unix.AT_SYMLINK_FOLLOW)
+	n, err := statFD(root)
+	if err != nil {
+		return 0, err
+	}
+	return n.ino, unix.Linkat(unix.AT_FDCWD, procPath(root), dir, name, unix.AT_SYMLINK_FOLLOW)
 }
 
 // dress gives a new object its owner, attributes, mode and time, in this order: each

@@ -260,7 +260,7 @@ func (s *Store) forget(id string) error {
 	if err := unix.Renameat(s.fd, id, s.fd, gone); err != nil {
 		return failed("rename", s.path+"/"+id, err)
 	}
-	return failed("rmdir", s.path+"/"+gone, removeAll(s.fd, gone))
+	return failed("rmdir", s.path+"/"+gone, removeAll(s.fd, gone, 0))
 }
 
 // sweep removes what an interrupted Keep left: its lock is gone with its process.
@@ -281,7 +281,7 @@ func (s *Store) sweep() error {
 			continue // gone, or nothing of ours
 		}
 		if flock(fd) == nil {
-			err = removeAll(s.fd, name)
+			err = removeAll(s.fd, name, 0)
 		}
 		_ = unix.Close(fd)
 		if err != nil {
