@@ -163,7 +163,10 @@ func differs(e *Entry, real Base) string {
 // step makes the step that turns what is there into what the run left.
 func (c *checking) step(i int, real Base, n node, dir int, name string) error {
 	e := &c.run.m.Changes[i]
-	s := &step{Tree: c.tree, Path: e.Path, Old: n.ino, was: n, entry: i}
+	s := &step{Tree: c.tree, Path: e.Path, was: n, entry: i}
+	if n.typ != Absent {
+		s.Old = ident{n.ino, born(dir, name)}
+	}
 	what := e.now()
 	switch {
 	case e.Kind == ModeOnly && real.Type != e.Type:

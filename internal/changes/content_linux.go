@@ -26,7 +26,7 @@ type blocks struct {
 }
 
 func newBlocks(fd int, size int64) *blocks {
-	return &blocks{fd: fd, size: size, buf: make([]byte, 32*blockSize)}
+	return &blocks{fd: fd, size: size, buf: make([]byte, min(32*blockSize, (size/blockSize+1)*blockSize))}
 }
 
 // next is the next block and its offset; io.EOF when the rest is zero.

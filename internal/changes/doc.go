@@ -42,7 +42,12 @@
 //	done       what was replaced is deleted, the record shortened, the journal removed
 //
 // After a crash, staging and undoing go back, committed and done go on. Which steps
-// were taken is told by inode numbers: device numbers change at a reboot.
+// were taken is told by inode numbers and times of birth: device numbers change at a
+// reboot. What somebody else has put in the way since is left alone and named.
+//
+// An ordinary user's directory that its owner may not write (0555) takes nothing, even
+// if the run's copy of it was opened for that: the apply fails, and undoes. Owners are
+// set by root alone, and the bits 06000 of a file by nobody.
 //
 // The file system has to know RENAME_EXCHANGE and RENAME_NOREPLACE (ext4, xfs, btrfs,
 // tmpfs, f2fs, overlayfs; not NFS): without, apply fails and undoes. A program that

@@ -62,6 +62,26 @@ type node struct {
 	dev, ino     uint64
 	nlink        uint64
 	whiteout     bool
+	born         int64 // only where a step is recognised
+}
+
+// is tells whether n is that object.
+func (n node) is(i ident) bool {
+	return n.typ != Absent && n.ino == i.Ino && (n.born == i.Born || n.born == 0 || i.Born == 0)
+}
+
+// born is when what stands at a name was made, 0 if that isn't known. Without a name
+// it is that of dir itself.
+func born(dir int, name string) int64 {
+	flags := unix.AT_SYMLINK_NOFOLLOW
+	if name == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
+	var st unix.Statx_t
+	if err := unix.Statx(dir, name, flags, unix.STATX_BTIME, &st); err != nil || st.Mask&unix.STATX_BTIME == 0 {
+		return 0
+	}
+	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
 }
 
 func nodeOf(st *unix.Stat_t) node {

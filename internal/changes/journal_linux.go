@@ -32,8 +32,8 @@ type step struct {
 	Op     op     `json:"op"`
 	Path   string `json:"path"`
 	Temp   string `json:"temp,omitempty"` // in the path's directory
-	New    uint64 `json:"new,omitempty"`  // inode of what is put
-	Old    uint64 `json:"old,omitempty"`  // inode of what was there
+	New    ident  `json:"new,omitzero"`   // of what is put
+	Old    ident  `json:"old,omitzero"`   // of what was there
 	Before *attrs `json:"before,omitempty"`
 	After  *attrs `json:"after,omitempty"`
 
@@ -41,6 +41,14 @@ type step struct {
 	members []int  // entries below it that are built with it
 	was     node   // what the check saw
 	content string // digest of what is copied from the real file, if not from a blob
+}
+
+// ident tells one object from another of the same name. The number of an inode that
+// was freed is soon another's, so there is the time of birth, where the file system
+// knows it.
+type ident struct {
+	Ino  uint64 `json:"ino"`
+	Born int64  `json:"born,omitempty"`
 }
 
 // attrs is what a mode step sets.

@@ -40,8 +40,13 @@ func (a *applying) stageOne(s *step) error {
 		return err
 	}
 	e := &a.run.m.Changes[s.entry]
-	if s.New, err = a.object(s, dir, s.Temp, "", s.entry); err != nil || e.Type != Dir {
+	ino, err := a.object(s, dir, s.Temp, "", s.entry)
+	if err != nil {
 		return err
+	}
+	s.New = ident{ino, born(dir, s.Temp)}
+	if e.Type != Dir {
+		return nil
 	}
 	root, err := a.openMade(dir, s.Temp)
 	if err != nil {
@@ -52,7 +57,7 @@ func (a *applying) stageOne(s *step) error {
 	if err != nil {
 		return err
 	}
-	s.New = n.ino
+	s.New = ident{n.ino, born(root, "")}
 	in := &parent{open: func(path string) (int, error) { return openBeneath(root, path, dirFlags) }}
 	defer in.close()
 	for _, i := range s.members {

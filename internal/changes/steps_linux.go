@@ -79,18 +79,18 @@ func (a *applying) forward(s *step) error {
 	}
 	switch s.Op {
 	case opPut:
-		if temp.typ == Absent && at.ino == s.New {
+		if temp.typ == Absent && at.is(s.New) {
 			return nil
 		}
-		if temp.ino != s.New || at.typ != Absent {
+		if !temp.is(s.New) || at.typ != Absent {
 			return errForeign
 		}
 		return unix.Renameat2(dir, s.Temp, dir, name, unix.RENAME_NOREPLACE)
 	case opSwap:
-		if at.ino == s.New && temp.ino == s.Old {
+		if at.is(s.New) && temp.is(s.Old) {
 			return nil
 		}
-		if temp.ino != s.New || !s.unchanged(at) {
+		if !temp.is(s.New) || !s.unchanged(at) {
 			return errForeign
 		}
 		if err := unix.Renameat2(dir, s.Temp, dir, name, unix.RENAME_EXCHANGE); err != nil {
@@ -98,7 +98,7 @@ func (a *applying) forward(s *step) error {
 		}
 		return a.replaced(s, dir)
 	case opRemove:
-		if temp.ino == s.Old {
+		if temp.is(s.Old) {
 			return nil
 		}
 		if temp.typ != Absent || !s.unchanged(at) {
@@ -109,7 +109,7 @@ func (a *applying) forward(s *step) error {
 		}
 		return a.replaced(s, dir)
 	case opMode:
-		if at.ino != s.Old {
+		if !at.is(s.Old) {
 			return errForeign
 		}
 		return setAttrs(dir, name, s, s.After)
@@ -120,13 +120,15 @@ func (a *applying) forward(s *step) error {
 func twoNodes(dir int, name, temp string) (at, t node, err error) {
 	if at, err = statAt(dir, name); err == nil && temp != "" {
 		t, err = statAt(dir, temp)
+		t.born = born(dir, temp)
 	}
+	at.born = born(dir, name)
 	return at, t, err
 }
 
 // unchanged: n is still what the check saw. After a crash there is only the inode.
 func (s *step) unchanged(n node) bool {
-	if n.ino != s.Old || n.typ == Absent {
+	if !n.is(s.Old) || n.typ == Absent {
 		return false
 	}
 	if s.entry < 0 || n.typ == Dir {
@@ -143,7 +145,7 @@ func (a *applying) replaced(s *step, dir int) error {
 	if err != nil {
 		return err
 	}
-	if n.ino != s.Old {
+	if !n.is(s.Old) {
 		return errForeign
 	}
 	return nil
@@ -160,7 +162,8 @@ func setAttrs(dir int, name string, s *step, want *attrs) error {
 	if err != nil {
 		return err
 	}
-	if n.ino != s.Old {
+	n.born = born(fd, "")
+	if !n.is(s.Old) {
 		return errForeign
 	}
 	if want.Owner && (n.uid != want.UID || n.gid != want.GID) {
@@ -223,7 +226,7 @@ func (a *applying) loosen() error {
 			continue // its own step will say so
 		}
 		n, err := statAt(dir, name)
-		if err != nil || n.typ != Dir || n.ino != s.Old || n.mode&0o700 == 0o700 {
+		if err != nil || n.typ != Dir || !n.is(s.Old) || n.mode&0o700 == 0o700 {
 			continue
 		}
 		if err := setAttrs(dir, name, s, &attrs{Mode: n.mode | 0o700}); err != nil && !errors.Is(err, unix.EPERM) {

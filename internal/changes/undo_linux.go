@@ -31,7 +31,7 @@ func (a *applying) undo() error {
 		if s.Op != opPut && s.Op != opSwap {
 			continue
 		}
-		if err := a.removeTemp(s, s.New); err != nil {
+		if err := a.removeTemp(s, s.New.Ino); err != nil {
 			return err
 		}
 	}
@@ -57,15 +57,15 @@ func (a *applying) back(s *step) error {
 	left := &LeftError{Path: a.full(s.Tree, join(pathDir(s.Path), s.Temp)), Name: a.full(s.Tree, s.Path)}
 	switch s.Op {
 	case opPut:
-		if at.typ == Absent || at.ino != s.New || temp.typ != Absent {
+		if at.typ == Absent || !at.is(s.New) || temp.typ != Absent {
 			return nil
 		}
 		return unix.Renameat2(dir, name, dir, s.Temp, unix.RENAME_NOREPLACE)
 	case opSwap:
 		switch {
-		case temp.typ == Absent || temp.ino == s.New:
+		case temp.typ == Absent || temp.is(s.New):
 			return nil
-		case at.ino == s.New && at.typ != Absent:
+		case at.is(s.New) && at.typ != Absent:
 			return unix.Renameat2(dir, s.Temp, dir, name, unix.RENAME_EXCHANGE)
 		case at.typ == Absent:
 			return unix.Renameat2(dir, s.Temp, dir, name, unix.RENAME_NOREPLACE)
@@ -80,7 +80,7 @@ func (a *applying) back(s *step) error {
 		}
 		return left
 	case opMode:
-		if at.ino != s.Old {
+		if !at.is(s.Old) {
 			return nil
 		}
 		return setAttrs(dir, name, s, s.Before)
@@ -145,7 +145,7 @@ func (a *applying) finish() error {
 		if s.Op != opSwap && s.Op != opRemove {
 			continue
 		}
-		if err := a.removeTemp(s, s.Old); err != nil {
+		if err := a.removeTemp(s, s.Old.Ino); err != nil {
 			return err
 		}
 	}

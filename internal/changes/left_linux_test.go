@@ -1,0 +1,69 @@
+package changes
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Somebody puts a file where a step is being undone: theirs stays, and what was there
+// before isn't lost.
+func TestSomebodyInTheWayOfUndoing(t *testing.T) {
+	s := newScene(t, map[string]string{"edit": "old", "mode": "m", "gone": "g"})
+	build(t, s.upper, map[string]string{"edit": "new", "mode": "m"})
+	must(t, os.Chmod(s.upper+"/mode", 0o600))
+	whiteout(t, s.upper+"/gone")
+	r := s.keep(t)
+	s.store.hook = func(at string) error {
+		switch at {
+		case "mode":
+			return unix.EIO
+		case "undo swap":
+			// Most likely with the same inode number, but born in another tick.
+			at := openDir(t, s.lower)
+			was := born(at, "edit")
+			if was == 0 {
+				t.Skip("a file system that doesn't know when a file was made")
+			}
+			for born(at, "edit") == was || born(at, "edit") == 0 {
+				_ = os.Remove(s.lower + "/edit")
+				must(t, os.WriteFile(s.lower+"/edit", []byte("theirs"), 0o644))
+			}
+		}
+		return nil
+	}
+	_, err := s.store.Apply(r, nil, Options{})
+	s.store.hook = nil
+	var left *LeftError
+	if !errors.Is(err, unix.EIO) || !errors.As(err, &left) || left.Name != s.lower+"/edit" {
+		t.Fatalf("%v", err)
+	}
+	s.want(t, "edit", "theirs")
+	s.want(t, "gone", "g")
+	if old, err := os.ReadFile(left.Path); err != nil || string(old) != "old" {
+		t.Errorf("%s: %q %v", left.Path, old, err)
+	}
+	must(t, s.store.Recover()) // it doesn't come back to that
+	s.want(t, "edit", "theirs")
+}
+
+// A directory that isn't the one that was meant isn't removed.
+func TestRemovalIsOfAnInode(t *testing.T) {
+	dir := t.TempDir()
+	build(t, dir, map[string]string{"a/x": "1", "b/y": "1"})
+	fd := openDir(t, dir)
+	n, err := statAt(fd, "a")
+	must(t, err)
+	if err := removeAll(fd, "b", n.ino); err != unix.ESTALE {
+		t.Error(err)
+	}
+	must(t, removeAll(fd, "a", n.ino))
+	if got := snapshotPath(t, dir); len(got) != 2 {
+		t.Errorf("%v", got)
+	}
+	if _, err := os.Stat(dir + "/b/y"); err != nil {
+		t.Error(err)
+	}
+}
