@@ -75,17 +75,16 @@ func (r *reader) compareFiles(up, low int, name string, n, old node) (Kind, erro
 // xattrKind is ModeOnly if the attributes of two open objects differ.
 func xattrKind(a, b int) (Kind, error) {
 	x, err := xattrs(a)
-	if err != nil {
-		return "", err
+	if err == nil {
+		var y map[string][]byte
+		if y, err = xattrs(b); err == nil && sameXattrs(x, y) {
+			return "", nil
+		}
 	}
-	y, err := xattrs(b)
-	if err != nil {
-		return "", err
+	if err == unix.E2BIG { // more than the kernel lists: not the same, then
+		err = nil
 	}
-	if sameXattrs(x, y) {
-		return "", nil
-	}
-	return ModeOnly, nil
+	return ModeOnly, err
 }
 
 // directoryMode emits the change of a directory that is on both sides.

@@ -26,7 +26,7 @@ type blocks struct {
 }
 
 func newBlocks(fd int, size int64) *blocks {
-	return &blocks{fd: fd, size: size, buf: make([]byte, min(32*blockSize, (size/blockSize+1)*blockSize))}
+	return &blocks{fd: fd, size: size, buf: make([]byte, (min(31*blockSize, size)/blockSize+1)*blockSize)}
 }
 
 // next is the next block and its offset; io.EOF when the rest is zero.
@@ -58,7 +58,7 @@ func (b *blocks) fill() error {
 		b.end = b.size
 		if err == nil {
 			b.off = max(b.off, data/blockSize*blockSize)
-			if hole, err := unix.Seek(b.fd, data, unix.SEEK_HOLE); err == nil {
+			if hole, err := unix.Seek(b.fd, data, unix.SEEK_HOLE); err == nil && hole < b.size-blockSize { // no overflow
 				b.end = (hole + blockSize - 1) / blockSize * blockSize
 			}
 		} else if err != unix.EINVAL { // EINVAL: a file system without

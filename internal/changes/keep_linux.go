@@ -129,6 +129,8 @@ type keeper struct {
 	count int
 	start int64
 	path  string
+
+	attributes int // bytes of them, so far
 }
 
 // tree makes the entries of one tree.
@@ -179,8 +181,7 @@ func (w *keeper) content(e *Entry, up *upper, in *parent) error {
 			return err
 		}
 		defer unix.Close(fd)
-		e.Xattrs, err = xattrs(fd)
-		return err
+		return w.xattrs(e, fd)
 	case File:
 	default:
 		return nil // a symbolic link has no user.* attributes, and specials aren't applied
@@ -190,12 +191,29 @@ func (w *keeper) content(e *Entry, up *upper, in *parent) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if e.Xattrs, err = xattrs(fd); err != nil || e.Kind == ModeOnly {
+	if err := w.xattrs(e, fd); err != nil || e.Kind == ModeOnly || e.Unkept != "" {
 		return err
 	}
 	e.Blob = strconv.Itoa(w.count)
 	w.count++
 	return w.blob(e, fd)
+}
+
+// maxXattrs bounds the attributes of all changes together: they are in memory, and in
+// the record.
+const maxXattrs = 32 << 20
+
+func (w *keeper) xattrs(e *Entry, fd int) error {
+	all, err := xattrs(fd)
+	for k, v := range all {
+		w.attributes += len(k) + len(v)
+	}
+	if err == unix.E2BIG || w.attributes > maxXattrs {
+		e.Unkept = "its attributes are more than a record holds"
+		return nil
+	}
+	e.Xattrs = all
+	return err
 }
 
 func (w *keeper) blob(e *Entry, src int) error {

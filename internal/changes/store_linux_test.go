@@ -2,7 +2,9 @@ package changes
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -216,4 +218,63 @@ func TestManyTrees(t *testing.T) {
 	must(t, err)
 	s.want(t, "a", "2")
 	o.want(t, "c", "3")
+}
+
+// More attributes than the kernel lists: that one file isn't kept, the rest is.
+func TestTooManyAttributes(t *testing.T) {
+	inMemory(t)
+	s := newScene(t, map[string]string{"same": "1"})
+	build(t, s.upper, map[string]string{"many": "1", "same": "1", "other": "1"})
+	for i := range 400 {
+		setXattr(t, s.upper+"/many", fmt.Sprintf("user.%0200d", i), "")
+		setXattr(t, s.upper+"/same", fmt.Sprintf("user.%0200d", i), "")
+	}
+	equal(t, s.lines(t), []string{"A many", "A other", "m same (owner or attributes)"})
+	r := s.keep(t)
+	var refused *RefusedError
+	if _, err := s.store.Apply(r, nil, Options{}); !errors.As(err, &refused) || len(refused.Refused) != 2 {
+		t.Error(err)
+	}
+	_, err := s.store.Discard(r.ID(), "many", "same")
+	must(t, err)
+	_, err = s.store.Apply(r, nil, Options{})
+	must(t, err)
+	s.want(t, "other", "1")
+}
+
+// A file of the largest size there is, made of a hole and a word.
+func TestTheLargestFile(t *testing.T) {
+	inMemory(t)
+	s := newScene(t, nil)
+	build(t, s.upper, map[string]string{"other": "1"})
+	for _, name := range []string{"huge", "end"} {
+		f, err := os.Create(s.upper + "/" + name)
+		must(t, err)
+		size := int64(math.MaxInt64) // the kernel's bound; not every file system's
+		for size > 0 && f.Truncate(size) != nil {
+			size /= 2
+		}
+		at := int64(0)
+		if name == "end" {
+			at = size - 10
+		}
+		_, err = f.WriteAt([]byte("word"), at)
+		must(t, err)
+		must(t, f.Close())
+	}
+	build(t, s.lower, map[string]string{"end": "1"})
+	equal(t, s.lines(t), []string{"M end", "A huge", "A other"})
+	// A store that can't hold such a size keeps the others.
+	t.Setenv("TMPDIR", "/var/tmp")
+	s.store = newStore(t)
+	r := s.keep(t)
+	for _, e := range r.Entries() {
+		if (e.Unkept == "") != (e.Blob != "") {
+			t.Errorf("%+v", e)
+		}
+	}
+	t.Logf("%d bytes: %q", r.Entries()[1].Size, r.Entries()[1].Unkept)
+	_, err := s.store.Apply(r, []string{"other"}, Options{})
+	must(t, err)
+	s.want(t, "other", "1")
 }

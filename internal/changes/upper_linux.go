@@ -2,7 +2,6 @@ package changes
 
 import (
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -143,13 +142,6 @@ func xwhiteout(dir int, name string, n node) (bool, error) {
 		return false, err
 	}
 	defer unix.Close(fd)
-	buf := make([]byte, 64<<10)
-	size, err := unix.Listxattr(procPath(fd), buf)
-	if err == unix.ENOTSUP {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return strings.Contains("\x00"+string(buf[:size]), "\x00user.overlay.whiteout\x00"), nil
+	_, err = unix.Getxattr(procPath(fd), "user.overlay.whiteout", nil)
+	return err == nil, nil
 }
