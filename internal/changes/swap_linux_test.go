@@ -95,7 +95,7 @@ func TestARacingSwapper(t *testing.T) {
 		}
 	}
 	var through atomic.Int64
-	for range 100 {
+	for range 500 {
 		build(t, s.upper, map[string]string{"d/edit": "new"})
 		id, err := s.store.Keep(Keeping{Start: farFuture, Trees: []Tree{s.tree}, Sets: []*Set{s.read(t)}})
 		if err != nil || id == "" {
@@ -115,7 +115,7 @@ func TestARacingSwapper(t *testing.T) {
 			t.Fatalf("written outside:\n%s", d)
 		}
 	}
-	t.Log(through.Load(), "of 100 went through")
+	t.Log(through.Load(), "of 500 went through")
 }
 
 // swapForever is the attacker.
