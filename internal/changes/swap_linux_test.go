@@ -2,10 +2,12 @@ package changes
 
 import (
 	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync/atomic"
+	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -77,51 +79,76 @@ func TestADirectoryBecomesALinkAtEveryStep(t *testing.T) {
 }
 
 func TestARacingSwapper(t *testing.T) {
-	s, outside := swapScene(t)
-	twin := snapshotPath(t, outside)
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), "CHANGES_ROLE=swapper", "CHANGES_BASE="+s.lower)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	must(t, cmd.Start())
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	// The control: whoever goes by name is led outside.
-	for tries := 0; ; tries++ {
-		_ = os.WriteFile(s.lower+"/d/control", nil, 0o644)
-		if os.Remove(outside+"/control") == nil {
-			break
-		}
-		if tries == 1_000_000 {
-			t.Fatal("the swapper doesn't swap")
-		}
+	rounds := 150
+	if testing.Short() {
+		rounds = 30
 	}
-	var through atomic.Int64
-	for range 500 {
-		build(t, s.upper, map[string]string{"d/edit": "new"})
-		id, err := s.store.Keep(Keeping{Start: farFuture, Trees: []Tree{s.tree}, Sets: []*Set{s.read(t)}})
-		if err != nil || id == "" {
-			continue
+	through := 0
+	for i := range rounds {
+		s, outside := swapScene(t)
+		r := s.keep(t)
+		twin := snapshotPath(t, outside)
+		stop := swapper(t, s.lower, i)
+		// The control: whoever goes by name is led outside.
+		for tries := 0; i == 0; tries++ {
+			_ = os.WriteFile(s.lower+"/d/sub/control", nil, 0o644)
+			_ = os.Remove(s.lower + "/d/sub/control")
+			if os.Remove(outside+"/sub/control") == nil {
+				break
+			}
+			if tries == 1_000_000 {
+				t.Fatal("the swapper doesn't swap")
+			}
 		}
-		r, err := s.store.Open(id)
-		must(t, err)
-		if _, err := s.store.Apply(r, nil, Options{Force: true}); err == nil {
-			through.Add(1)
+		var err error
+		for range 20 {
+			if _, err = s.store.Apply(r, nil, Options{}); err == nil {
+				through++
+				break
+			}
 		}
-		_ = r.Close()
-		_, _ = s.store.Discard(id)
-		if err := os.Remove(outside + "/control"); err == nil {
-			continue
-		}
+		stop()
 		if d := difference(twin, snapshotPath(t, outside)); d != "" {
-			t.Fatalf("written outside:\n%s", d)
+			t.Fatalf("round %d, %v: written outside:\n%s", i, err, d)
 		}
 	}
-	t.Log(through.Load(), "of 500 went through")
+	t.Log(through, "of", rounds, "went through")
 }
 
-// swapForever is the attacker.
+// swapper starts the attacker, and gives what ends it.
+func swapper(t *testing.T, lower string, seed int) func() {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "CHANGES_ROLE=swapper", "CHANGES_BASE="+lower, "CHANGES_SEED="+strconv.Itoa(seed))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	_, err = out.Read(make([]byte, 1)) // it has begun
+	must(t, err)
+	var once sync.Once
+	stop := func() { once.Do(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }) }
+	t.Cleanup(stop)
+	return stop
+}
+
+// swapForever is the attacker: the link is there for a moment now and then, so that
+// others get as far as to be led astray.
 func swapForever() {
 	base := os.Getenv("CHANGES_BASE")
-	for {
+	seed, _ := strconv.Atoi(os.Getenv("CHANGES_SEED"))
+	r := rand.New(rand.NewPCG(uint64(seed), 1))
+	for first := true; ; first = false {
 		_ = exchange(base+"/d", base+"/link")
+		for range r.IntN(200) {
+			_ = unix.Getppid()
+		}
+		_ = exchange(base+"/d", base+"/link")
+		if first {
+			_, _ = os.Stdout.WriteString("x")
+		}
+		for range r.IntN(2000) {
+			_ = unix.Getppid()
+		}
 	}
 }
