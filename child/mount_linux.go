@@ -161,8 +161,26 @@ func (s *state) overlay(m *handoff.Mount) error {
 	if err := s.own(fd, m.Dst); err != nil {
 		return err
 	}
+	if err := s.opaque(upper.Part); err != nil {
+		return err
+	}
 	s.uppers = append(s.uppers, upper)
 	return s.attachAt(fd, m.Dst, true)
+}
+
+// opaque looks whether an upper directory takes the attribute by which overlayfs
+// notes that a directory hides the one below it. Without, which is a tmpfs before
+// Linux 6.6, removing a directory of the tree gives EIO.
+func (s *state) opaque(part uint32) error {
+	_, err := unix.Getxattr(fdPath(s.scratch.fd)+"/"+strconv.FormatUint(uint64(part), 10), "user.overlay.opaque", nil)
+	if err == unix.ENODATA {
+		return nil
+	}
+	if s.plan.Refuse.OverlayKeepDirs {
+		return fault("getxattr user.overlay.opaque", "", err)
+	}
+	s.fellBack.OverlayKeepDirs = true
+	return nil
 }
 
 // overlayUnsupported: no overlayfs, none for users, or not over this file system.

@@ -174,7 +174,7 @@ func (p *planner) filesystem() error {
 	c.Refuse = handoff.Fallbacks{
 		ProcOfCaller: fs, OverlayReadOnly: fs,
 		NoPIDMax:     requires(p.policy, status.Tasks),
-		RootReadOnly: requires(p.policy, status.Rootfs),
+		RootReadOnly: requires(p.policy, status.Rootfs), OverlayKeepDirs: requires(p.policy, status.Overlay),
 		NestedUserns: requires(p.policy, status.Privileges),
 	}
 	p.denyAtStart = table.DenyAtStart

@@ -51,6 +51,7 @@ const (
 	CgroupV1              FallbackReason = "linux_cgroup_v1"
 	SeccompUnsupported    FallbackReason = "linux_seccomp_unsupported_kernel"
 	OverlayUnsupported    FallbackReason = "linux_overlay_unsupported"
+	OverlayKeepsDirs      FallbackReason = "linux_tmpfs_xattr_unsupported_kernel"
 	ProcMasked            FallbackReason = "linux_proc_masked"
 	NprocUnboundForRoot   FallbackReason = "linux_rlimit_nproc_not_for_root"
 	NprocPerUserKernel    FallbackReason = "linux_rlimit_nproc_counts_whole_user"

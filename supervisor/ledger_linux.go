@@ -37,6 +37,9 @@ func (r *run) ledger() map[status.Capability]status.Enforcement {
 			weaken(ledger, status.Overlay, status.OverlayUnsupported, "; read-only")
 		}
 	}
+	if r.fellBack.OverlayKeepDirs && ledger[status.Overlay].Enabled {
+		weaken(ledger, status.Overlay, status.OverlayKeepsDirs, "; directories of the tree can't be removed or replaced")
+	}
 	if r.fellBack.RootReadOnly {
 		e := ledger[status.Rootfs]
 		e.Mechanism, e.FallbackReason = "read_only_bind", status.OverlayUnsupported

@@ -51,6 +51,7 @@ type Fallbacks struct {
 	ProcOfCaller    bool // no fresh proc
 	OverlayReadOnly bool // no overlayfs for users
 	RootReadOnly    bool // the same, for the root
+	OverlayKeepDirs bool // directories that are in an overlay's tree can't be removed or replaced
 	NestedUserns    bool // max_user_namespaces could not be set: only the filter stands against nested ones
 	NoPIDMax        bool // kernel.pid_max can't hold the number of tasks
 	MountSetattr    bool // no mount_setattr (before Linux 5.12): one remount per mount
@@ -89,6 +90,7 @@ func (f *Fallbacks) code(c *codec) {
 	c.bool(&f.ProcOfCaller)
 	c.bool(&f.OverlayReadOnly)
 	c.bool(&f.RootReadOnly)
+	c.bool(&f.OverlayKeepDirs)
 	c.bool(&f.NestedUserns)
 	c.bool(&f.NoPIDMax)
 	c.bool(&f.MountSetattr)

@@ -51,6 +51,7 @@ var insideSteps = []step{
 	{"lo_up", (*inProbe).loUp},
 	// The tmpfs is where the others are mounted.
 	{"tmpfs", (*inProbe).tmpfs},
+	{"tmpfs_xattr", (*inProbe).tmpfsXattr},
 	{"open_tree", (*inProbe).openTree},
 	{"mount_setattr", (*inProbe).mountSetattr},
 	{"proc_mount", (*inProbe).procMount},

@@ -55,6 +55,15 @@ func (p *inProbe) tmpfs() error {
 	return nil
 }
 
+// tmpfsXattr asks for an attribute that isn't there.
+func (p *inProbe) tmpfsXattr() error {
+	_, err := unix.Getxattr("/proc/self/fd/"+strconv.Itoa(p.root)+"/lower", "user.overlay.opaque", nil)
+	if err == unix.ENODATA {
+		return nil
+	}
+	return refuse("getxattr(user.overlay.opaque)", err)
+}
+
 func (p *inProbe) openTree() error {
 	old, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -47,6 +47,8 @@ var table = []entry{
 	// What the root file system is built with.
 	{name: "tmpfs", place: inside, needed: true, needs: "mountns",
 		means: "private writable places, of a limited size", minKernel: Kernel{5, 2}},
+	{name: "tmpfs_xattr", place: inside, needs: "tmpfs",
+		means: "directories can be removed in an overlay", minKernel: Kernel{6, 6}},
 	{name: "open_tree", place: inside, needed: true, needs: "tmpfs",
 		means: "trees are shown by descriptor, so that nothing can be swapped in", minKernel: Kernel{5, 2}},
 	{name: "mount_setattr", place: inside, needs: "open_tree",
