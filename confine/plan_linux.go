@@ -147,7 +147,7 @@ func (p *planner) filesystem() error {
 		Dir: p.command.Dir, HomeDir: p.command.env("HOME"), UserName: p.command.env("USER"),
 		UID: p.uid, GID: p.gid, AccessUID: p.uid, AccessGID: p.gid,
 		Env: p.command.env, Command: p.command.Argv[0],
-		Hostname: hostname, NetworkAll: p.policy.Network.All,
+		Hostname: hostname, NetworkAll: p.policy.Network.All, Bare: p.ground == bare,
 	}
 	for _, m := range f.Mounts {
 		in.Mounts = append(in.Mounts, rootfs.Mount{Src: m.Src, Dst: m.Dst, Mode: m.Mode, Size: m.Size})

@@ -16,7 +16,7 @@ import (
 // cmdListen makes a listener of the host's that says hello to everybody, until
 // the script ends.
 func cmdListen(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 3, "listen tcp|unix|abstract NAME VAR")
+	needs(ts, neg, args, 3, "listen tcp|unix|path|abstract NAME VAR")
 	kind, name := args[0], args[1]
 	network, address := "unix", ""
 	switch kind {
@@ -24,12 +24,14 @@ func cmdListen(ts *testscript.TestScript, neg bool, args []string) {
 		network, address = "tcp4", "127.0.0.1:0"
 	case "abstract":
 		address = "@" + filepath.Base(ts.Getenv("OWN")) + strconv.Itoa(os.Getpid()) + name
+	case "path": // by its full name, in the script's own directory, whose name is shorter
+		address = filepath.Join(ts.Getenv("OWN"), name)
 	case "unix":
 		ts.Setenv(args[2], ts.MkAbs(name))
 		listenAt(ts, ts.MkAbs(name))
 		return
 	default:
-		ts.Fatalf("listen: %q is none of tcp, unix, abstract", kind)
+		ts.Fatalf("listen: %q is none of tcp, unix, path, abstract", kind)
 	}
 	l, err := net.Listen(network, address)
 	ts.Check(err)

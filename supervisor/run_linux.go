@@ -181,9 +181,9 @@ func (r *run) do(ctx context.Context) {
 	if !swept && r.out.setup == nil {
 		r.out.setup = &SetupError{Step: "sweep", Op: "some of the run's processes could not be ended"}
 	}
-	r.changes = r.review()
 	removed, left := removeAbsent(r.plan.KeepAbsent, r.plan.KeepClear)
 	r.removed, r.left = removed, append(r.left, left...)
+	r.changes = r.review() // after what may have been put where it is kept is gone
 	r.deliver(ctx)
 }
 

@@ -52,6 +52,7 @@ var steps = [...]struct {
 	// These take away from what is settled.
 	{"deny", (*compiler).deny},
 	{"secrets", (*compiler).secrets},
+	{"sockets", (*compiler).sockets},
 	{"protect", (*compiler).protect},
 	{"start", (*compiler).start},
 	{"emit", (*compiler).emit},

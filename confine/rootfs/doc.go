@@ -34,8 +34,10 @@
 //
 // # What this does not stop
 //
-//   - A socket that lies in an allowed tree can be connected to, when its mode
-//     lets the target's user: read-only mounts don't prevent that.
+//   - Sockets of the host's that lie in a shown tree are hidden, when the kernel lists
+//     them by a name that leads there. One that is bound later, by a relative name or in another
+//     network namespace can be connected to, when its mode lets the target's user:
+//     read-only mounts don't prevent that.
 //   - A deny pattern hides what matches when the run starts. It doesn't prevent
 //     a target from making something of that name in a writable tree. Where a
 //     pattern meets one, Table.DenyAtStart says so.

@@ -15,7 +15,7 @@ var debian = []string{
 	"/etc/shadow=secret", "/etc/machine-id=1", "/etc/ssl/certs/", "/etc/ssl/private/key=secret",
 	"/etc/ld.so.cache=x", "/etc/alternatives/", "/etc/localtime -> /usr/share/zoneinfo/UTC", "/etc/gitconfig=token",
 	"/etc/resolv.conf=nameserver 10.0.0.1\n", "/etc/hosts=10.0.0.2 printer\n",
-	"/dev/null#", "/dev/zero#", "/dev/full#", "/dev/random#", "/dev/urandom#", "/dev/tty#", "/dev/kvm#",
+	"/proc/self/net/unix=", "/dev/null#", "/dev/zero#", "/dev/full#", "/dev/random#", "/dev/urandom#", "/dev/tty#", "/dev/kvm#",
 	"/proc/sys/", "/sys/class/", "/tmp/", "/var/tmp/", "/run/docker.sock|", "/home/u/.ssh/id=secret",
 	"/home/u/p/src/a=1", "/root/!", "/root/.pyenv/shims/",
 }

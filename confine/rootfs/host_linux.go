@@ -129,13 +129,16 @@ func (kernel) ReadFile(name string, limit int) (string, error) {
 	if st.Size > int64(limit) {
 		return "", unix.EFBIG
 	}
-	size := limit
+	size := min(limit, 32<<10) // of what doesn't say
 	if st.Size > 0 {
 		size = int(st.Size)
 	}
 	buf := make([]byte, size+1)
 	got := 0
-	for got <= size {
+	for got <= limit {
+		if got == len(buf) {
+			buf = append(buf, make([]byte, min(len(buf), limit+1-got))...)
+		}
 		n, err := unix.Read(fd, buf[got:])
 		if err == unix.EINTR {
 			continue

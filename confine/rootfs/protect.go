@@ -37,8 +37,38 @@ func (c *compiler) protect() error {
 	for _, p := range c.in.ConfigFiles {
 		c.shieldFile(p, "policy file in use")
 	}
+	c.protectOwn()
 	c.pinNested()
 	return nil
+}
+
+// protectOwn protects what confine itself keeps of the caller's: policies, which files
+// are trusted, what runs changed, unpacked images. Whoever could write there would
+// decide about later runs, or have apply write anywhere.
+func (c *compiler) protectOwn() {
+	for _, d := range [...]struct{ variable, below string }{
+		{"XDG_CONFIG_HOME", ".config"}, {"XDG_DATA_HOME", ".local/share"}, {"XDG_STATE_HOME", ".local/state"}, {"XDG_CACHE_HOME", ".cache"},
+	} {
+		base := c.in.Env(d.variable)
+		if !path.IsAbs(base) {
+			if !path.IsAbs(c.in.HomeDir) {
+				continue
+			}
+			base = path.Join(c.in.HomeDir, d.below)
+		}
+		root, rel := base, "confine"
+		for { // as far as it is there
+			f, err := c.host.Resolve(root)
+			if err == nil {
+				c.shield(f.Path, rel, whyPolicy)
+				break
+			}
+			if !absent(err) || root == "/" {
+				break
+			}
+			root, rel = path.Dir(root), path.Join(path.Base(root), rel)
+		}
+	}
 }
 
 // shieldFile protects a file of the caller's, by its name and by what it leads to.
