@@ -42,6 +42,7 @@ var samples = map[string]struct{ flag, toml, want string }{
 	"home":             {"", "true", "true"},
 	"landlock":         {"", "true", "true"},
 	"overlay":          {"/o", `["/o"]`, "/o"},
+	"ephemeral-home":   {"true", "true", "true"},
 	"keep":             {"false", "false", "false"},
 	"rootfs":           {"/r", `"/r"`, "/r"},
 	"protect":          {"", `["Makefile"]`, "Makefile"},

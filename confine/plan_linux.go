@@ -142,7 +142,7 @@ func (p *planner) filesystem() error {
 	in := rootfs.Input{
 		AllowRead: f.AllowRead, AllowWrite: f.AllowWrite, Deny: f.Deny,
 		Workdir: f.Workdir, WorkdirAsked: f.WorkdirAsked, Chdir: f.Chdir,
-		Virtual: f.Virtual, TempDir: f.TempDir, Home: f.Home,
+		Virtual: f.Virtual, TempDir: f.TempDir, Home: f.Home, EphemeralHome: f.EphemeralHome,
 		Overlay: f.Overlay, Protect: f.Protect, ConfigFiles: p.command.ConfigFiles,
 		Dir: p.command.Dir, HomeDir: p.command.env("HOME"), UserName: p.command.env("USER"),
 		UID: p.uid, GID: p.gid, AccessUID: p.uid, AccessGID: p.gid,

@@ -66,9 +66,11 @@ type Filesystem struct {
 	Virtual      bool    // only mounts are visible
 	TempDir      bool    // a private, writable $TMPDIR
 	Home         bool    // the home directory is readable, except secrets (profile development)
-	Overlay      []string
-	Keep         bool
-	Rootfs       string
+	// EphemeralHome: the home directory is an overlay, except secrets.
+	EphemeralHome bool
+	Overlay       []string
+	Keep          bool
+	Rootfs        string
 	// Landlock: below the mount namespace, as a second layer (profile strict).
 	// Without a mount namespace it is used anyway, as the only one.
 	Landlock bool

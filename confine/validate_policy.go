@@ -111,5 +111,5 @@ func (p *Policy) hasOverlay() bool {
 			return true
 		}
 	}
-	return p.Filesystem.Workdir == "overlay" || len(p.Filesystem.Overlay) > 0
+	return p.Filesystem.Workdir == "overlay" || p.Filesystem.EphemeralHome || len(p.Filesystem.Overlay) > 0
 }

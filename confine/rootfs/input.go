@@ -15,6 +15,7 @@ type Input struct {
 	Mounts                []Mount
 	Virtual, TempDir      bool
 	Home                  bool // the home directory is readable, except secrets
+	EphemeralHome         bool // it is an overlay, except secrets
 	Overlay               []string
 	Rootfs                string   // a prepared tree as /
 	Image                 Image    // what that says about itself

@@ -7,13 +7,14 @@ import (
 )
 
 const (
-	optRead    = "--allow-read"
-	optWrite   = "--allow-write"
-	optOverlay = "--overlay"
-	optMount   = "--mount"
-	optWorkdir = "--workdir"
-	optChdir   = "--chdir"
-	optDeny    = "--deny"
+	optRead          = "--allow-read"
+	optWrite         = "--allow-write"
+	optOverlay       = "--overlay"
+	optEphemeralHome = "--ephemeral-home"
+	optMount         = "--mount"
+	optWorkdir       = "--workdir"
+	optChdir         = "--chdir"
+	optDeny          = "--deny"
 )
 
 // options adds what the caller named.

@@ -15,7 +15,7 @@ import (
 // stays, since a path says more than a set.
 func (c *compiler) secrets() error {
 	asked := slices.Contains(c.in.Deny, SetSecrets)
-	if asked || c.in.Home && !c.in.Virtual {
+	if asked || (c.in.Home || c.in.EphemeralHome) && !c.in.Virtual {
 		if err := c.homeSecrets(asked); err != nil {
 			return err
 		}

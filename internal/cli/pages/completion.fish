@@ -85,6 +85,7 @@ complete -c confine -n __confine_options -l mount -x -d 'show SRC at DST (defaul
 complete -c confine -n __confine_options -l virtual-fs -d 'only mounts are visible'
 complete -c confine -n __confine_options -l temp-dir -d 'a private, writable $TMPDIR (there unless switched off)'
 complete -c confine -n __confine_options -l overlay -r -F -d 'keep writes to PATH apart: "confine diff" shows them, "confine apply" copies them'
+complete -c confine -n __confine_options -l ephemeral-home -d 'show the home directory as an overlay, except secrets'
 complete -c confine -n __confine_options -l keep -d 'keep what overlays hold after the run'
 complete -c confine -n __confine_options -l rootfs -r -F -d 'a prepared tree as /; an OCI image layout and a tar are unpacked, once'
 complete -c confine -n __confine_options -l env -x -d 'pass a variable of the caller'\''s, or set one'

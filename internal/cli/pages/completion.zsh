@@ -32,6 +32,7 @@ _confine_options=(
         '--virtual-fs=-[only mounts are visible]::value:(true false)'
         '--temp-dir=-[a private, writable $TMPDIR (there unless switched off)]::value:(true false)'
         '*--overlay=[keep writes to PATH apart\: "confine diff" shows them, "confine apply" copies them]:PATH:_files'
+        '--ephemeral-home=-[show the home directory as an overlay, except secrets]::value:(true false)'
         '--keep=-[keep what overlays hold after the run]::value:(true false)'
         '--rootfs=[a prepared tree as /; an OCI image layout and a tar are unpacked, once]:DIR:_files'
         '*--env=[pass a variable of the caller'\''s, or set one]:K\[=V\]: '
