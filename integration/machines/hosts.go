@@ -43,7 +43,7 @@ const limit = 10 * time.Minute
 var machines = []machine{
 	{name: "v2-root", often: true, kernel: "6.12", place: orders.Plain, cgroups: orders.Unified, cpus: 2,
 		what:    "cgroup v2, nothing that manages it, as root",
-		scripts: [][]string{tree, walls, single, severalCPUs}},
+		scripts: [][]string{tree, walls, single, severalCPUs, {"overlay_review"}}},
 	{name: "systemd-user", often: true, kernel: "6.12", place: orders.Session, user: true,
 		what:    "cgroup v2, systemd, as an ordinary user in a delegated cgroup",
 		scripts: [][]string{tree}},

@@ -8,7 +8,7 @@ import (
 // everything are words that ask for all capabilities that a ledger knows. What a
 // host can't enforce then doesn't keep the run from starting.
 var everything = []string{"--allow-partial", "all", "--json", "-p", "default",
-	"--cpu-limit", "50", "--cpus", "1", "--max-file-size", "64M", "--", "true"}
+	"--cpu-limit", "50", "--cpus", "1", "--max-file-size", "64M", "--workdir", "overlay", "--keep=false", "--", "true"}
 
 // proof is the scripts that try whether a capability holds.
 type proof struct {
@@ -25,18 +25,18 @@ var proofs = []proof{
 	{status.CPURate, []string{"limits_cpu_rate"}},
 	{status.CPUs, []string{"limits_cpus"}},
 	{status.Memory, []string{"limits_memory"}},
-	{status.Tasks, []string{"limits_tasks"}},
+	{status.Tasks, []string{"limits_tasks", "fallback_tasks"}},
 	{status.FileDescriptors, []string{"limits_descriptors"}},
 	{status.FileSize, []string{"limits_file_size"}},
 	{status.Disk, []string{"limits_disk"}},
 	{status.Files, []string{"limits_disk"}},
 	{status.Output, []string{"limits_output"}},
-	{status.Filesystem, []string{"filesystem_outside"}},
+	{status.Filesystem, []string{"filesystem_outside", "landlock_alone"}},
 	{status.Network, []string{"network_none", "host_no_userns"}},
 	{status.Syscalls, []string{"syscalls"}},
 	{status.Privileges, []string{"privileges", "host_no_userns"}},
 	{status.Cgroup, nil},
-	{status.Overlay, nil},
+	{status.Overlay, []string{"overlay_review"}},
 	{status.Rootfs, nil},
 	{status.Publish, nil},
 	{status.Isolation, nil},
