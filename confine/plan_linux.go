@@ -205,6 +205,15 @@ func (p *planner) overlays(table *rootfs.Table) {
 		p.plan.Notices = append(p.plan.Notices, "what is written to overlays can't be kept: "+strings.ReplaceAll(err.Error(), "\nhint: ", "; "))
 	}
 	p.plan.Keep = dir
+	p.plan.Protect = slices.Clone(p.policy.Filesystem.Protect)
+	for _, name := range p.command.ConfigFiles {
+		if abs, err := filepath.Abs(name); err == nil {
+			p.plan.Protect = append(p.plan.Protect, abs)
+		}
+		if real, err := filepath.EvalSymlinks(name); err == nil {
+			p.plan.Protect = append(p.plan.Protect, real)
+		}
+	}
 }
 
 // places of the caller's, by variables that profiles pass on: in another tree

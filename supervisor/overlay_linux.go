@@ -48,7 +48,7 @@ func (r *run) review() *status.Changes {
 	}
 	defer func() { _ = unix.Close(o.scratch) }()
 	var c status.Changes
-	k := changes.Keeping{Start: o.began, Command: r.plan.Child.Argv}
+	k := changes.Keeping{Start: o.began, Command: r.plan.Child.Argv, Protect: r.plan.Protect}
 	for i := range r.plan.Overlays {
 		at := &r.plan.Overlays[i]
 		tree, err := o.open(at)

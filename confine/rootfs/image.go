@@ -38,6 +38,11 @@ func (c *compiler) imageSystem() error {
 	case under(f.Path, "/proc"), under(f.Path, "/sys"), under(f.Path, "/dev"):
 		return bad(ErrReserved, "name a tree of files")
 	}
+	for _, name := range [...]string{"proc", "dev"} {
+		if at, err := c.host.Lstat(path.Join(f.Path, name)); err == nil && !at.Mode.IsDir() {
+			return bad(ErrInvalid, name+" in it is not a directory: the run's own can't be there")
+		}
+	}
 	c.show(grant{dst: "/", src: f, access: overlay, root: true, searched: -1, why: optRootfs + " " + c.in.Rootfs}, nil)
 	c.table.Root = handoff.Mount{Kind: handoff.MountOverlay, Dst: "/", Src: f.Path, Dev: f.Dev, Ino: f.Ino}
 	c.dev()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,7 +143,7 @@ func TestRefused(t *testing.T) {
 	must(t, unix.Mkfifo(s.upper+"/pipe", 0o644))
 	must(t, unix.Chmod(s.upper+"/bin", 0o6755))
 	r := s.keep(t)
-	hooks := func(rel string) bool { return rel == ".git/hooks" }
+	hooks := func(path string, _ Type) bool { return strings.HasSuffix(path, "/.git/hooks") }
 	var refused *RefusedError
 	if _, err := s.store.Apply(r, nil, Options{Force: true, AllowProtected: true}); !errors.As(err, &refused) || len(refused.Refused) != 1 {
 		t.Error(err)
@@ -299,5 +300,33 @@ func TestAChangeWhileApplying(t *testing.T) {
 			}
 			litter(t, s.lower)
 		})
+	}
+}
+
+func TestWhatTheRunsPolicyProtectsIsRefused(t *testing.T) {
+	for name, protect := range map[string]string{"by its end": "deploy.sh", "a file": "/"} {
+		s := newScene(t, nil)
+		build(t, s.upper, map[string]string{"ok": "1", "sub/deploy.sh": "evil"})
+		if protect == "/" {
+			protect = s.lower + "/sub/deploy.sh"
+		}
+		set, err := Read(s.tree, Limits{})
+		must(t, err)
+		id, err := s.store.Keep(Keeping{Start: time.Now(), Protect: []string{"x", protect}, Trees: []Tree{s.tree}, Sets: []*Set{set}})
+		must(t, err)
+		r, err := s.store.Open(id)
+		must(t, err)
+		defer r.Close()
+		var refused *RefusedError
+		if _, err := s.store.Apply(r, nil, Options{Force: true}); !errors.As(err, &refused) || len(refused.Refused) != 1 {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.want(t, "ok", "")
+		_, err = s.store.Apply(r, []string{"ok"}, Options{})
+		must(t, err)
+		s.want(t, "ok", "1")
+		_, err = s.store.Apply(r, nil, Options{AllowProtected: true})
+		must(t, err)
+		s.want(t, "sub/deploy.sh", "evil")
 	}
 }

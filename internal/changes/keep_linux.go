@@ -37,7 +37,7 @@ func (s *Store) Keep(k Keeping) (id string, err error) {
 			_ = removeAll(s.fd, unfinished+id, 0)
 		}
 	}()
-	m := &manifest{Version: manifestVersion, ID: id, Time: k.Start.UTC(), Command: k.Command}
+	m := &manifest{Version: manifestVersion, ID: id, Time: k.Start.UTC(), Command: k.Command, Protect: k.Protect}
 	if err := s.fill(fd, m, k); err != nil {
 		return "", err
 	}

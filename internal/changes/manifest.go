@@ -19,7 +19,9 @@ type manifest struct {
 	Time    time.Time  `json:"time"` // when the run began
 	Command []string   `json:"command"`
 	Trees   []keptTree `json:"trees"`
-	Changes []Entry    `json:"changes"`
+	// Protect are paths that the policy protected: absolute, or at the end of any.
+	Protect []string `json:"protect,omitempty"`
+	Changes []Entry  `json:"changes"`
 }
 
 type keptTree struct {
@@ -78,11 +80,17 @@ func (e Entry) mapped(f func(string) (string, error)) (Entry, error) {
 func (m *manifest) recode(f func(string) (string, error)) (*manifest, error) {
 	n := *m
 	n.Command = make([]string, len(m.Command))
+	n.Protect = make([]string, len(m.Protect))
 	n.Trees = make([]keptTree, len(m.Trees))
 	n.Changes = make([]Entry, len(m.Changes))
 	var err error
 	for i, s := range m.Command {
 		if n.Command[i], err = f(s); err != nil {
+			return nil, err
+		}
+	}
+	for i, s := range m.Protect {
+		if n.Protect[i], err = f(s); err != nil {
 			return nil, err
 		}
 	}

@@ -27,6 +27,7 @@ type Keeping struct {
 	// what the run began with.
 	Start   time.Time
 	Command []string
+	Protect []string // paths that the policy protects: absolute, or at the end of any
 	Trees   []Tree
 	Sets    []*Set // of Read, one for each tree
 }

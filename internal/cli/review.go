@@ -52,7 +52,7 @@ func (s *session) apply(args []string) int {
 		}
 		defer run.Close()
 		done, err := r.store.Apply(run, r.paths, changes.Options{
-			Force: r.flags["force"], Protected: confine.Protected, AllowProtected: r.flags["allow-protected"],
+			Force: r.flags["force"], Protected: func(path string, t changes.Type) bool { return confine.Protected(path, t == changes.Dir, s.env) }, AllowProtected: r.flags["allow-protected"],
 		})
 		if err != nil {
 			return err
@@ -116,7 +116,7 @@ func (s *session) review(name string, args []string, do func(*review) error) int
 	if err = do(r); err == nil {
 		return rcOK
 	}
-	if errors.Is(err, changes.ErrNoRun) {
+	if errors.Is(err, changes.ErrNoRun) && !strings.Contains(err.Error(), "\nhint: ") {
 		err = fmt.Errorf("%w\nhint: confine diff --list lists those that are kept; --keep keeps what a run changes", err)
 	}
 	s.log.failure(err)
@@ -133,11 +133,38 @@ func (r *review) Write(b []byte) (int, error) {
 
 var _ io.Writer = (*review)(nil)
 
+// open opens the run that was named, or the newest that has to do with the current
+// directory: that it is in, or that is in it.
 func (r *review) open() (*changes.Run, error) {
-	if r.id == "" {
-		return r.store.Latest()
+	if r.id != "" {
+		return r.store.Open(r.id)
 	}
-	return r.store.Open(r.id)
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, err := r.store.List()
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		for _, tree := range all[i].Trees {
+			if within(here, tree) || within(tree, here) {
+				return r.store.Open(all[i].ID)
+			}
+		}
+	}
+	if len(all) > 0 {
+		return nil, fmt.Errorf("%w changed anything in %q or around it\nhint: --run ID names one of those that confine diff --list lists", changes.ErrNoRun, here)
+	}
+	return nil, changes.ErrNoRun
+}
+
+func within(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
 // list writes one line for each run that is kept, the newest first.

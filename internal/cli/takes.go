@@ -24,7 +24,7 @@ var own = [...]struct {
 	takes  Takes
 	option confine.Option
 }{
-	{takesRun, confine.Option{Name: "run", Kind: confine.KindText, Arg: "ID", Help: "the run; the latest that was kept, if left out"}},
+	{takesRun, confine.Option{Name: "run", Kind: confine.KindText, Arg: "ID", Help: "the run; if left out, the latest that changed something in the current directory or around it"}},
 	{takesPatch, confine.Option{Name: "patch", Short: "p", Kind: confine.KindBool, Help: "show what changed in text files"}},
 	{takesPatch, confine.Option{Name: "list", Kind: confine.KindBool, Help: "list the runs whose changes are kept"}},
 	{takesForce, confine.Option{Name: "force", Short: "f", Kind: confine.KindBool, Help: "also where the real tree has changed since the run"}},

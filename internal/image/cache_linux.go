@@ -38,7 +38,14 @@ func Find(src, cache string) (Tree, error) {
 	if err != nil {
 		return Tree{}, err
 	}
-	return load(filepath.Join(cache, key))
+	dir, err := openCache(cache)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Tree{}, ErrNotUnpacked
+	} else if err != nil {
+		return Tree{}, err
+	}
+	defer dir.Close()
+	return load(dir, key)
 }
 
 // Unpack gives the tree of an image, and unpacks it first where nobody did.
@@ -47,19 +54,16 @@ func Unpack(src, cache string) (Tree, error) {
 	if err != nil {
 		return Tree{}, err
 	}
-	if t, err := load(filepath.Join(cache, key)); !errors.Is(err, ErrNotUnpacked) {
-		return t, err
-	}
 	if err := os.MkdirAll(cache, 0o700); err != nil {
 		return Tree{}, err
 	}
-	dir, err := os.OpenFile(cache, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	dir, err := openCache(cache)
 	if err != nil {
 		return Tree{}, err
 	}
 	defer dir.Close()
-	if err := private(dir); err != nil {
-		return Tree{}, err
+	if t, err := load(dir, key); !errors.Is(err, ErrNotUnpacked) {
+		return t, err
 	}
 	// One at a time: whoever waits finds it done. The lock goes with its holder.
 	for err = unix.EINTR; err == unix.EINTR; {
@@ -68,7 +72,7 @@ func Unpack(src, cache string) (Tree, error) {
 	if err != nil {
 		return Tree{}, &os.PathError{Op: "flock", Path: cache, Err: err}
 	}
-	if t, err := load(filepath.Join(cache, key)); !errors.Is(err, ErrNotUnpacked) {
+	if t, err := load(dir, key); !errors.Is(err, ErrNotUnpacked) {
 		return t, err
 	}
 	if err := sweep(dir); err != nil {
@@ -77,7 +81,20 @@ func Unpack(src, cache string) (Tree, error) {
 	if err := build(src, int(dir.Fd()), key); err != nil {
 		return Tree{}, err
 	}
-	return load(filepath.Join(cache, key))
+	return load(dir, key)
+}
+
+// openCache opens the directory of images, if nobody else can have put anything there.
+func openCache(cache string) (*os.File, error) {
+	dir, err := os.OpenFile(cache, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := private(dir); err != nil {
+		_ = dir.Close()
+		return nil, err
+	}
+	return dir, nil
 }
 
 // private refuses a cache that somebody else owns or can write to.
@@ -108,7 +125,15 @@ func sweep(dir *os.File) error {
 	return nil
 }
 
-func load(entry string) (t Tree, err error) {
+func load(cache *os.File, key string) (t Tree, err error) {
+	entry := filepath.Join(cache.Name(), key)
+	if own, err := os.OpenFile(entry, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0); err == nil {
+		err = private(own)
+		_ = own.Close()
+		if err != nil {
+			return t, err
+		}
+	}
 	text, err := readRegular(filepath.Join(entry, metaName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return t, ErrNotUnpacked

@@ -39,6 +39,9 @@ type Plan struct {
 	Overlays []Overlay
 	// Keep is the directory in which changes are kept for later. "": they aren't.
 	Keep string
+	// Protect are paths that aren't taken over from overlays unasked: absolute, or at
+	// the end of any.
+	Protect []string
 
 	Ledger  map[status.Capability]status.Enforcement
 	Notices []string // for the user, each one line, without prefix

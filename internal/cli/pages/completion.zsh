@@ -102,9 +102,9 @@ _confine() {
         profiles) _values profile default permissive standard strict testing development ;;
         help) _confine_subcommands ;;
         doctor|version) _arguments '--json[print JSON]' '--help[print help]' ;;
-        diff) _arguments -s -S '--run=[the run; the latest that was kept, if left out]:ID: ' '--patch=-[show what changed in text files]::value:(true false)' '--list=-[list the runs whose changes are kept]::value:(true false)' '--json=-[capture the streams and print the whole result as JSON]::value:(true false)' '--help[print help]' '*: :_files' ;;
-        apply) _arguments -s -S '--run=[the run; the latest that was kept, if left out]:ID: ' '--force=-[also where the real tree has changed since the run]::value:(true false)' '--allow-protected=-[also what programs outside run or obey, as git hooks]::value:(true false)' '--help[print help]' '*: :_files' ;;
-        discard) _arguments -s -S '--run=[the run; the latest that was kept, if left out]:ID: ' '--help[print help]' '*: :_files' ;;
+        diff) _arguments -s -S '--run=[the run; if left out, the latest that changed something in the current directory or around it]:ID: ' '--patch=-[show what changed in text files]::value:(true false)' '--list=-[list the runs whose changes are kept]::value:(true false)' '--json=-[capture the streams and print the whole result as JSON]::value:(true false)' '--help[print help]' '*: :_files' ;;
+        apply) _arguments -s -S '--run=[the run; if left out, the latest that changed something in the current directory or around it]:ID: ' '--force=-[also where the real tree has changed since the run]::value:(true false)' '--allow-protected=-[also what programs outside run or obey, as git hooks]::value:(true false)' '--help[print help]' '*: :_files' ;;
+        discard) _arguments -s -S '--run=[the run; if left out, the latest that changed something in the current directory or around it]:ID: ' '--help[print help]' '*: :_files' ;;
         *) _files ;;
     esac
 }
