@@ -8,7 +8,7 @@ import (
 // everything are words that ask for all capabilities that a ledger knows. What a
 // host can't enforce then doesn't keep the run from starting.
 var everything = []string{"--allow-partial", "all", "--json", "-p", "default",
-	"--cpu-limit", "50", "--cpus", "1", "--max-file-size", "64M", "--overlay", "/opt", "--keep=false", "--", "true"}
+	"--cpu-limit", "50", "--cpus", "1", "--max-file-size", "64M", "--", "true"}
 
 // proof is the scripts that try whether a capability holds.
 type proof struct {
