@@ -62,6 +62,7 @@ type applying struct {
 	blobs   int
 	objects int // that were staged
 	staged  map[applied]stagedAt
+	groups  map[applied]uint32 // see accessList
 }
 
 func (a *applying) close() {

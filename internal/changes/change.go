@@ -43,6 +43,8 @@ type Change struct {
 	OldMode   uint32 `json:"old_mode,omitempty"`
 	UID       uint32 `json:"uid"`
 	GID       uint32 `json:"gid"`
+	OldUID    uint32 `json:"old_uid,omitempty"`
+	OldGID    uint32 `json:"old_gid,omitempty"`
 	Size      int64  `json:"size"`
 	OldSize   int64  `json:"old_size,omitempty"`
 	MTime     int64  `json:"mtime"` // nanoseconds since 1970
@@ -110,16 +112,16 @@ type Set struct {
 
 // Limits bound what a hostile tree makes of a Set.
 type Limits struct {
-	Changes   int // 0: 250,000
-	PathBytes int // of all paths together; 0: 64 MiB
+	Changes   int // 0: 100,000
+	PathBytes int // of all paths and targets of symbolic links together; 0: 16 MiB
 }
 
 func (l Limits) orDefault() Limits {
 	if l.Changes == 0 {
-		l.Changes = 250_000
+		l.Changes = 100_000
 	}
 	if l.PathBytes == 0 {
-		l.PathBytes = 64 << 20
+		l.PathBytes = 16 << 20
 	}
 	return l
 }

@@ -189,6 +189,11 @@ func (c *checking) step(i int, real Base, n node, dir int, name string) error {
 	default:
 		s.Op = opSwap
 	}
+	if s.Op == opSwap && (real.Type == File || real.Type == Dir) {
+		if err := c.accessList(e, dir, name, n); err != nil {
+			return failed("getxattr", c.full(c.tree, e.Path), err)
+		}
+	}
 	if s.Op != opMode {
 		s.Temp = tempPrefix + rand.Text()[:16]
 		if what == Dir || real.Type == Dir {

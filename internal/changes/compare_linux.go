@@ -10,7 +10,7 @@ import (
 // compare tells how one name differs; a Change without a kind if it doesn't. Two
 // directories are none of its business.
 func (r *reader) compare(path string, up, low int, name string, n, old node) (Change, error) {
-	c := Change{Path: path, Type: n.typ, Was: old.typ, Mode: n.mode, OldMode: old.mode, UID: n.uid, GID: n.gid,
+	c := Change{Path: path, Type: n.typ, Was: old.typ, Mode: n.mode, OldMode: old.mode, UID: n.uid, GID: n.gid, OldUID: old.uid, OldGID: old.gid,
 		Size: n.size, OldSize: old.size, MTime: n.mtime}
 	var err error
 	if n.typ == Symlink {
@@ -105,7 +105,8 @@ func (r *reader) directoryMode(path string, up, low int) error {
 		}
 	}
 	if kind != "" {
-		r.emit(Change{Path: path, Kind: kind, Type: Dir, Was: Dir, Mode: n.mode, OldMode: old.mode, UID: n.uid, GID: n.gid, MTime: n.mtime}, inode{})
+		r.emit(Change{Path: path, Kind: kind, Type: Dir, Was: Dir, Mode: n.mode, OldMode: old.mode,
+			UID: n.uid, GID: n.gid, OldUID: old.uid, OldGID: old.gid, MTime: n.mtime}, inode{})
 	}
 	return nil
 }

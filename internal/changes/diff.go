@@ -2,9 +2,10 @@ package changes
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 	"unicode/utf8"
 )
@@ -16,6 +17,10 @@ import (
 //	D path                  deleted
 //	m path 0644 → 0755      mode; also owner or attributes
 //	L path → target         symbolic link
+//
+// Behind it, if apply would bring it about: the mode of a new object, if it isn't a
+// usual one; (hard link of path); (attributes) that are other user.* ones than there
+// were; and to root (owner 0:0, was 1000:1000).
 //
 // A directory ends in "/". With several trees the paths are absolute.
 type DiffOptions struct {
@@ -59,14 +64,22 @@ type diffChange struct {
 	Was       Type   `json:"was,omitempty"`
 	Mode      string `json:"mode,omitempty"` // four octal digits
 	OldMode   string `json:"old_mode,omitempty"`
-	Size      int64  `json:"size"`
-	OldSize   int64  `json:"old_size"`
-	Target    string `json:"target,omitempty"`
-	OldTarget string `json:"old_target,omitempty"`
-	HardLink  string `json:"hard_link,omitempty"` // path of the same file
-	SHA256    string `json:"sha256,omitempty"`    // by blocks; for comparison only
-	Raced     bool   `json:"raced,omitempty"`
-	Refused   string `json:"refused,omitempty"` // why apply won't
+	// Owners are set by root alone.
+	UID    uint32  `json:"uid"`
+	GID    uint32  `json:"gid"`
+	OldUID *uint32 `json:"old_uid,omitempty"`
+	OldGID *uint32 `json:"old_gid,omitempty"`
+	// Attributes are the names of the user.* attributes after the run.
+	Attributes        []string `json:"attributes,omitempty"`
+	AttributesChanged bool     `json:"attributes_changed,omitempty"`
+	Size              int64    `json:"size"`
+	OldSize           int64    `json:"old_size"`
+	Target            string   `json:"target,omitempty"`
+	OldTarget         string   `json:"old_target,omitempty"`
+	HardLink          string   `json:"hard_link,omitempty"` // path of the same file
+	SHA256            string   `json:"sha256,omitempty"`    // by blocks; for comparison only
+	Raced             bool     `json:"raced,omitempty"`
+	Refused           string   `json:"refused,omitempty"` // why apply won't
 }
 
 // shown are the chosen changes in their order.
@@ -92,73 +105,43 @@ func (r *Run) writeJSON(w io.Writer, all []*Entry) error {
 	}
 	for _, e := range all {
 		doc.Summary.add(&e.Change)
-		c := diffChange{Tree: e.Tree, Path: e.Path, Kind: e.Kind, Type: e.Type, Was: e.Was, Size: e.Size, OldSize: e.OldSize,
-			Target: e.Target, OldTarget: e.OldTarget, HardLink: e.Link, SHA256: e.Digest, Raced: e.Base.Raced, Refused: e.Unkept}
-		if !utf8.ValidString(e.Path) {
-			c.PathBytes = base64.StdEncoding.EncodeToString([]byte(e.Path))
-		}
-		if e.now().special() {
-			c.Refused = "a " + string(e.Type) + " is never made in the real tree"
-		}
-		if e.Kind != Deleted {
-			c.Mode = fmt.Sprintf("%04o", e.Mode)
-		}
-		if e.Was != Absent {
-			c.OldMode = fmt.Sprintf("%04o", e.OldMode)
-		}
-		doc.Changes = append(doc.Changes, c)
 	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(doc)
+	return writeList(w, doc, len(all), func(i int) (any, error) { return jsonChange(all[i]), nil })
 }
 
-// title is how a change's path is written.
-func (r *Run) title(e *Entry) string {
-	path := e.Path
-	if len(r.m.Trees) > 1 {
-		path = join(r.m.Trees[e.Tree].Path, path)
+func jsonChange(e *Entry) diffChange {
+	c := diffChange{Tree: e.Tree, Path: e.Path, Kind: e.Kind, Type: e.Type, Was: e.Was, UID: e.UID, GID: e.GID, Size: e.Size, OldSize: e.OldSize,
+		Target: e.Target, OldTarget: e.OldTarget, HardLink: e.Link, SHA256: e.Digest, Raced: e.Base.Raced, Refused: e.Unkept,
+		Attributes: slices.Sorted(maps.Keys(e.Xattrs)), AttributesChanged: e.otherAttributes()}
+	if !utf8.ValidString(e.Path) {
+		c.PathBytes = base64.StdEncoding.EncodeToString([]byte(e.Path))
 	}
-	if e.Type == Dir {
-		path += "/"
+	if e.now().special() {
+		c.Refused = "a " + string(e.Type) + " is never made in the real tree"
+	}
+	if e.Kind != Deleted {
+		c.Mode = fmt.Sprintf("%04o", e.Mode)
+	}
+	if e.Was != Absent {
+		c.OldMode = fmt.Sprintf("%04o", e.OldMode)
+		c.OldUID, c.OldGID = &e.OldUID, &e.OldGID
+	}
+	return c
+}
+
+// place is a path in the tree of e, absolute if there are several trees.
+func (r *Run) place(e *Entry, path string) string {
+	if len(r.m.Trees) > 1 {
+		return join(r.m.Trees[e.Tree].Path, path)
 	}
 	return path
 }
 
-func (r *Run) line(e *Entry) string {
-	name := Quote(r.title(e))
-	switch e.Kind {
-	case Added:
-		switch {
-		case e.Type == Symlink:
-			name += " → " + Quote(e.Target)
-		case e.Type.special():
-			name += " (" + string(e.Type) + ")"
-		case e.Link != "":
-			name += " (hard link of " + Quote(e.Link) + ")"
-		}
-		return "A " + name
-	case Deleted:
-		return "D " + name
-	case ModeOnly:
-		if e.Mode == e.OldMode {
-			return "m " + name + " (owner or attributes)"
-		}
-		return fmt.Sprintf("m %s %04o → %04o", name, e.OldMode, e.Mode)
-	case Relinked:
-		switch {
-		case e.Type == Symlink && e.Was == Symlink:
-			return "L " + name + " → " + Quote(e.Target)
-		case e.Type == Symlink:
-			return "L " + name + " → " + Quote(e.Target) + " (was a " + string(e.Was) + ")"
-		}
-		return "L " + name + " (a " + string(e.Type) + ", was a symlink)"
+// title is how a change's path is written.
+func (r *Run) title(e *Entry) string {
+	path := r.place(e, e.Path)
+	if e.Type == Dir {
+		path += "/"
 	}
-	if e.Was != e.Type {
-		name += " (" + string(e.Was) + " → " + string(e.Type) + ")"
-	}
-	if e.Mode != e.OldMode && e.Was == e.Type {
-		name += fmt.Sprintf(" %04o → %04o", e.OldMode, e.Mode)
-	}
-	return "M " + name
+	return path
 }

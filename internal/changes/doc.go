@@ -20,8 +20,9 @@
 //
 // Content, type, the target of a symbolic link, permission bits, owner and the
 // user.* attributes. A file that was merely copied up, or touched, is no change.
-// Not seen: ACLs, file capabilities, times alone, the tree's own root, and whether
-// files that weren't changed are hard links of changed ones.
+// Not seen: file capabilities, times alone, the tree's own root, and whether
+// files that weren't changed are hard links of changed ones. A run's ACLs aren't seen
+// either; a real object with one isn't replaced, unless forced.
 //
 // A digest is SHA-256 over the 4 KiB blocks that aren't all zero, each after its
 // offset, and then the size: it says the same about a sparse file and its full

@@ -254,9 +254,27 @@ func (w *keeper) base(e *Entry, lower *parent) error {
 	}
 	var n node
 	e.Base, n, err = look(at, name)
+	if err == nil && e.Kind != Deleted && e.Base.Type == e.Type && (e.Type == File || e.Type == Dir) {
+		e.Base.Xattrs = attributesAt(at, name)
+	}
 	// A directory's time changes with every name in it, and those are looked at.
 	e.Base.Raced = e.Base.Raced || n.typ != Absent && n.typ != Dir && n.ctime > w.start || e.Base.Type != e.Was
 	return err
+}
+
+// attributesAt is the digest of a real object's attributes. Those that can't be read
+// are none: then diff shows the run's as new.
+func attributesAt(dir int, name string) string {
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return ""
+	}
+	defer unix.Close(fd)
+	all, err := xattrs(fd)
+	if err != nil {
+		return ""
+	}
+	return digestXattrs(all)
 }
 
 // look is what stands at a name, as a base is noted. What changes while it is being

@@ -26,6 +26,8 @@ func TestMain(m *testing.M) {
 		applyAndDie()
 	case "swapper":
 		swapForever()
+	case "targets":
+		os.Exit(manyTargets())
 	case "tiny":
 		os.Exit(applyTiny())
 	}

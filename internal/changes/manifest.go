@@ -21,7 +21,8 @@ type manifest struct {
 	Trees   []keptTree `json:"trees"`
 	// Protect are paths that the policy protected: absolute, or at the end of any.
 	Protect []string `json:"protect,omitempty"`
-	Changes []Entry  `json:"changes"`
+	Summary *Summary `json:"summary,omitempty"` // of Changes
+	Changes []Entry  `json:"changes"`           // the last, so that a list needn't read it
 }
 
 type keptTree struct {
@@ -41,6 +42,8 @@ type Base struct {
 	// Raced: it was changed after the run began, so the run may have begun with
 	// something else.
 	Raced bool `json:"raced,omitempty"`
+	// Xattrs is a digest of the user.* attributes, "" of none: for what diff shows.
+	Xattrs string `json:"xattrs,omitempty"`
 }
 
 // Entry is a change that was kept.
@@ -76,46 +79,6 @@ func (e Entry) mapped(f func(string) (string, error)) (Entry, error) {
 	return e, nil
 }
 
-// recode is a copy of m with f done to all names.
-func (m *manifest) recode(f func(string) (string, error)) (*manifest, error) {
-	n := *m
-	n.Command = make([]string, len(m.Command))
-	n.Protect = make([]string, len(m.Protect))
-	n.Trees = make([]keptTree, len(m.Trees))
-	n.Changes = make([]Entry, len(m.Changes))
-	var err error
-	for i, s := range m.Command {
-		if n.Command[i], err = f(s); err != nil {
-			return nil, err
-		}
-	}
-	for i, s := range m.Protect {
-		if n.Protect[i], err = f(s); err != nil {
-			return nil, err
-		}
-	}
-	for i, t := range m.Trees {
-		n.Trees[i] = t
-		if n.Trees[i].Path, err = f(t.Path); err != nil {
-			return nil, err
-		}
-	}
-	for i, e := range m.Changes {
-		if n.Changes[i], err = e.mapped(f); err != nil {
-			return nil, err
-		}
-	}
-	return &n, nil
-}
-
-func (m *manifest) marshal() ([]byte, error) {
-	n, err := m.recode(func(s string) (string, error) { return encode(s), nil })
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(n)
-}
-
 // parseStrict refuses unknown fields, and anything after the value.
 func parseStrict(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -129,21 +92,6 @@ func parseStrict(data []byte, into any) error {
 	return nil
 }
 
-func parseManifest(data []byte) (*manifest, error) {
-	var raw manifest
-	if err := parseStrict(data, &raw); err != nil {
-		return nil, err
-	}
-	if raw.Version != manifestVersion {
-		return nil, fmt.Errorf("version %d of the record is not known", raw.Version)
-	}
-	m, err := raw.recode(decode)
-	if err != nil {
-		return nil, err
-	}
-	return m, m.check()
-}
-
 func (m *manifest) check() error {
 	if !validID(m.ID) {
 		return fmt.Errorf("id %q", m.ID)
@@ -152,6 +100,9 @@ func (m *manifest) check() error {
 		if !path.IsAbs(t.Path) || path.Clean(t.Path) != t.Path || strings.IndexByte(t.Path, 0) >= 0 || t.Truncated < 0 {
 			return fmt.Errorf("tree %q", t.Path)
 		}
+	}
+	if m.Summary != nil && *m.Summary != m.summary() {
+		return fmt.Errorf("the summary isn't that of the changes")
 	}
 	for i := range m.Changes {
 		e := &m.Changes[i]
@@ -190,7 +141,7 @@ func (e *Entry) check() error {
 	if e.Type == Absent || e.Mode|e.OldMode|e.Base.Mode > 0o7777 || e.Size < 0 || e.OldSize < 0 {
 		return fmt.Errorf("what can't be: type %q, mode %o, size %d", e.Type, e.Mode, e.Size)
 	}
-	if !validHex(e.Digest, 64) || !validHex(e.Base.Digest, 64) || len(e.Blob) > 16 || strings.Trim(e.Blob, "0123456789") != "" {
+	if !validHex(e.Digest, 64) || !validHex(e.Base.Digest, 64) || !validHex(e.Base.Xattrs, 64) || len(e.Blob) > 16 || strings.Trim(e.Blob, "0123456789") != "" {
 		return fmt.Errorf("digest or blob")
 	}
 	content := e.Type == File && (e.Kind == Added || e.Kind == Modified || e.Kind == Relinked)

@@ -17,10 +17,16 @@ func sample() *manifest {
 		}}
 }
 
+func (m *manifest) marshal() ([]byte, error) {
+	var out bytes.Buffer
+	err := m.write(&out)
+	return out.Bytes(), err
+}
+
 func TestManifestRoundTrip(t *testing.T) {
 	data, err := sample().marshal()
 	must(t, err)
-	m, err := parseManifest(data)
+	m, err := parseManifest(bytes.NewReader(data))
 	must(t, err)
 	again, err := m.marshal()
 	must(t, err)
@@ -55,17 +61,19 @@ func TestManifestRefuses(t *testing.T) {
 		"the overlay's attributes": {`user.\\xff`, `user.overlay.opaque`},
 		"other attributes":         {`user.\\xff`, `security.capability`},
 		"a mode":                   {`"mode":420`, `"mode":65535`},
+		"a summary":                {`"deleted":1`, `"deleted":2`},
+		"a field twice":            {`"version":1`, `"version":1,"version":1`},
 		"an id":                    {`20261122T011500`, `20261122-01150`},
 	} {
 		bad := strings.Replace(string(good), change[0], change[1], 1)
 		if bad == string(good) {
 			t.Errorf("%s: nothing to replace in %s", name, good)
 		}
-		if _, err := parseManifest([]byte(bad)); err == nil {
+		if _, err := parseManifest(strings.NewReader(bad)); err == nil {
 			t.Errorf("%s was taken", name)
 		}
 	}
-	if _, err := parseManifest(append(good, '{')); err == nil {
+	if _, err := parseManifest(bytes.NewReader(append(good, '{'))); err == nil {
 		t.Error("something behind it was taken")
 	}
 }
@@ -76,7 +84,7 @@ func FuzzManifest(f *testing.F) {
 	f.Add(good)
 	f.Add([]byte(`{"version":1}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := parseManifest(data)
+		m, err := parseManifest(bytes.NewReader(data))
 		if err != nil {
 			return
 		}
@@ -87,7 +95,7 @@ func FuzzManifest(f *testing.F) {
 		}
 		again, err := m.marshal()
 		must(t, err)
-		n, err := parseManifest(again)
+		n, err := parseManifest(bytes.NewReader(again))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, again)
 		}
@@ -104,7 +112,7 @@ func FuzzQuote(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, out := range []string{Quote(s), string(printable([]byte(s)))} {
 			for i, r := range out {
-				if r != '\n' && r != '\t' && (r < 0x20 || r >= 0x7f && r < 0xa0) || bad(out, i, r) && out == Quote(s) {
+				if r != '\n' && r != '\t' && (r < 0x20 || r >= 0x7f && r < 0xa0) || bad(out, i, r) && out == Quote(s) || hidden(r) {
 					t.Fatalf("%q: %q", s, out)
 				}
 			}
@@ -117,8 +125,18 @@ func FuzzQuote(f *testing.F) {
 
 func TestQuote(t *testing.T) {
 	for in, want := range map[string]string{"": `""`, "plain name": "plain name", "é": "é", "a\tb": `"a\tb"`, "\x1b[m": `"\033[m"`, "\xff": `"\377"`,
-		`q"`: `"q\""`, "\u202e": `"\342\200\256"`, "\u0085": `"\302\205"`, "\ufffd": "\ufffd"} {
+		`q"`: `"q\""`, "\u202e": `"\342\200\256"`, "\u0085": `"\302\205"`, "\ufffd": "\ufffd",
+		"a → b": `"a → b"`, "a (hard link of b)": `"a (hard link of b)"`, "a 0777": `"a 0777"`, "a 0788": "a 0788", "a(b) → c"[:4]: "a(b)", "a→b": "a→b"} {
 		if got := Quote(in); got != want {
+			t.Errorf("%q: %s", in, got)
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{"a\tb\n": "a\tb\n", "\x1b\xff\u0085": `\x1b\xff\xc2\x85`, "é→": "é→",
+		"\u202e\u2066\u200b\u200f\ufeff\u202a\u2069\u2060": `\u202e\u2066\u200b\u200f\ufeff\u202a\u2069\u2060`} {
+		if got := string(printable([]byte(in))); got != want {
 			t.Errorf("%q: %s", in, got)
 		}
 	}

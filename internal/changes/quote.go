@@ -9,10 +9,10 @@ import (
 )
 
 // Quote makes a name safe for a terminal, as git does: within double quotes with
-// octal escapes if it has a quote, a backslash, or anything that doesn't print; else
-// as it is.
+// octal escapes if it has a quote, a backslash, or anything that doesn't print. Within
+// quotes too if it could be taken for a name and what diff says of it; else as it is.
 func Quote(name string) string {
-	plain := name != ""
+	plain := name != "" && !annotated(name)
 	for i, r := range name {
 		if bad(name, i, r) || r == '"' || r == '\\' {
 			plain = false
@@ -44,6 +44,15 @@ func Quote(name string) string {
 	return b.String()
 }
 
+// annotated: the name ends, or goes on, as a line of diff does behind a name.
+func annotated(name string) bool {
+	if strings.Contains(name, " → ") || strings.Contains(name, " (") {
+		return true
+	}
+	mode := name[max(0, len(name)-5):]
+	return len(mode) == 5 && mode[0] == ' ' && strings.Trim(mode[1:], "01234567") == ""
+}
+
 // bad: what a terminal may take for an order, or doesn't show.
 func bad(s string, i int, r rune) bool {
 	if r == utf8.RuneError {
@@ -65,12 +74,20 @@ func printable(text []byte) []byte {
 			for _, c := range text[i : i+n] {
 				out = fmt.Appendf(out, `\x%02x`, c)
 			}
+		case hidden(r):
+			out = fmt.Appendf(out, `\u%04x`, r)
 		default:
 			out = append(out, text[i:i+n]...)
 		}
 		i += n
 	}
 	return out
+}
+
+// hidden: a character that changes the order in which others are shown, ends a line,
+// or has no width.
+func hidden(r rune) bool {
+	return r >= 0x200b && r <= 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2060 && r <= 0x2069 || r == 0x061c || r == 0xfeff
 }
 
 // encode makes any bytes a string that JSON keeps. decode takes nothing but what

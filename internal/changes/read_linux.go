@@ -43,7 +43,7 @@ type reader struct {
 	set     *Set
 	todo    []place
 	waiting int // bytes of the paths in todo
-	listed  int // bytes of the paths in set
+	listed  int // bytes of the paths and targets in set
 	inodes  map[inode][]int
 }
 
@@ -62,11 +62,12 @@ func (r *reader) push(p place) {
 
 func (r *reader) emit(c Change, in inode) {
 	r.set.Summary.add(&c)
-	if len(c.Path) > maxPath || len(r.set.Changes) >= r.limits.Changes || r.listed+len(c.Path) > r.limits.PathBytes {
+	size := len(c.Path) + len(c.Target) + 2*len(c.OldTarget) // the base has that too
+	if len(c.Path) > maxPath || len(r.set.Changes) >= r.limits.Changes || r.listed+size > r.limits.PathBytes {
 		r.set.Truncated++
 		return
 	}
-	r.listed += len(c.Path) + len(c.Target) + len(c.OldTarget)
+	r.listed += size
 	r.set.Changes = append(r.set.Changes, c)
 	if in != (inode{}) {
 		r.inodes[in] = append(r.inodes[in], len(r.set.Changes)-1)
@@ -168,7 +169,7 @@ func (r *reader) gone(path string, low int, name string, old node) error {
 	if old.typ == Absent {
 		return nil
 	}
-	c := Change{Path: path, Kind: Deleted, Type: old.typ, Was: old.typ, OldMode: old.mode, OldSize: old.size, MTime: old.mtime, UID: old.uid, GID: old.gid}
+	c := Change{Path: path, Kind: Deleted, Type: old.typ, Was: old.typ, OldMode: old.mode, OldSize: old.size, MTime: old.mtime, UID: old.uid, GID: old.gid, OldUID: old.uid, OldGID: old.gid}
 	if old.typ == Symlink {
 		var err error
 		if c.OldTarget, err = readLink(low, name); err != nil && !changing(err) {

@@ -62,7 +62,7 @@ func TestAHostileUpperIsBounded(t *testing.T) {
 	inMemory(t)
 	s := newScene(t, map[string]string{"gone/a": "1", "gone/b": "1"})
 	whiteout(t, s.upper+"/gone")
-	const many = 100_000
+	const many = 90_000
 	must(t, os.Mkdir(s.upper+"/many", 0o755))
 	dir := openDir(t, s.upper+"/many")
 	for i := range many {

@@ -171,10 +171,7 @@ func symlink(dir int, name string, e *Entry) (uint64, error) {
 }
 
 func (a *applying) file(s *step, dir int, name, rel string, e *Entry) (uint64, error) {
-	first := applied{e.Tree, e.Link}
-	if e.Link == "" {
-		first.Path = e.Path
-	}
+	first := e.first()
 	if made, ok := a.staged[first]; ok {
 		ino, err := a.link(made, dir, name)
 		if err == nil {
@@ -266,7 +263,7 @@ func (a *applying) dress(fd int, e *Entry, old *node) error {
 	if err := setXattrs(fd, e.Xattrs); err != nil {
 		return err
 	}
-	if err := unix.Fchmod(fd, e.wanted()); err != nil {
+	if err := unix.Fchmod(fd, a.mode(e)); err != nil {
 		return err
 	}
 	return unix.UtimesNanoAt(unix.AT_FDCWD, procPath(fd), times(e), 0)

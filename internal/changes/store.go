@@ -47,12 +47,12 @@ func (r *Run) ID() string { return r.m.ID }
 
 // Info is the run in short.
 func (r *Run) Info() Info {
-	in := Info{ID: r.m.ID, Time: r.m.Time, Command: r.m.Command}
+	in := Info{ID: r.m.ID, Time: r.m.Time, Command: r.m.Command, Summary: r.m.summary()}
+	if r.m.Changes == nil && r.m.Summary != nil {
+		in.Summary = *r.m.Summary // of a list, which reads no further
+	}
 	for _, t := range r.m.Trees {
 		in.Trees = append(in.Trees, t.Path)
-	}
-	for i := range r.m.Changes {
-		in.Summary.add(&r.m.Changes[i].Change)
 	}
 	return in
 }

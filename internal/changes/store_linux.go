@@ -115,7 +115,10 @@ type Run struct {
 func (r *Run) Close() error { return unix.Close(r.fd) }
 
 // Open opens a kept run.
-func (s *Store) Open(id string) (*Run, error) {
+func (s *Store) Open(id string) (*Run, error) { return s.open(id, parseManifest) }
+
+// open opens a kept run with as much of its record as parse reads.
+func (s *Store) open(id string, parse func(io.Reader) (*manifest, error)) (*Run, error) {
 	if !validID(id) {
 		return nil, fmt.Errorf("%s: %w", Quote(id), ErrNoRun)
 	}
@@ -128,10 +131,7 @@ func (s *Store) Open(id string) (*Run, error) {
 		return nil, failed("open", path, err)
 	}
 	r := &Run{fd: fd, path: path}
-	data, err := readAll(fd, manifestName, maxManifest)
-	if err == nil {
-		r.m, err = parseManifest(data)
-	}
+	r.m, err = readRecord(fd, parse)
 	if err == nil && r.m.ID != id {
 		err = fmt.Errorf("it is the record of %s", r.m.ID)
 	}
@@ -164,7 +164,7 @@ func (s *Store) List() ([]Info, error) {
 	}
 	all := make([]Info, 0, len(ids))
 	for _, id := range ids {
-		r, err := s.Open(id)
+		r, err := s.open(id, parseHead)
 		if errors.Is(err, ErrNoRun) {
 			continue // it went meanwhile
 		}
@@ -291,6 +291,16 @@ func (s *Store) sweep() error {
 	return nil
 }
 
+func readRecord(dir int, parse func(io.Reader) (*manifest, error)) (*manifest, error) {
+	fd, err := openFile(dir, manifestName)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), manifestName)
+	defer f.Close()
+	return parse(io.LimitReader(f, maxManifest))
+}
+
 func readAll(dir int, name string, limit int64) ([]byte, error) {
 	fd, err := openFile(dir, name)
 	if err != nil {
@@ -307,6 +317,10 @@ func readAll(dir int, name string, limit int64) ([]byte, error) {
 
 // writeWhole makes or replaces a file at once, and on the disk when it returns.
 func (s *Store) writeWhole(dir int, name string, data []byte) error {
+	return s.writeFrom(dir, name, func(w io.Writer) error { _, err := w.Write(data); return err })
+}
+
+func (s *Store) writeFrom(dir int, name string, write func(io.Writer) error) error {
 	temp := name + ".new"
 	if err := s.at("write " + name); err != nil {
 		return err
@@ -315,11 +329,12 @@ func (s *Store) writeWhole(dir int, name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	err = writeAll(fd, data, 0)
+	f := os.NewFile(uintptr(fd), temp)
+	err = write(f)
 	if err == nil {
-		err = unix.Fsync(fd)
+		err = f.Sync()
 	}
-	if err2 := unix.Close(fd); err == nil {
+	if err2 := f.Close(); err == nil {
 		err = err2
 	}
 	if err == nil {
@@ -336,9 +351,5 @@ func (s *Store) writeWhole(dir int, name string, data []byte) error {
 }
 
 func (s *Store) writeManifest(dir int, m *manifest) error {
-	data, err := m.marshal()
-	if err != nil {
-		return err
-	}
-	return s.writeWhole(dir, manifestName, data)
+	return s.writeFrom(dir, manifestName, m.write)
 }
