@@ -151,7 +151,7 @@ func TestUnreadableThings(t *testing.T) {
 		}
 	}
 	s.tree = o.tree
-	want := []string{"m dir/ 0755 → 0100", "A dir/new", "A secret/", "A secret/deep/", "A secret/deep/f"}
+	want := []string{"m dir/ 0755 → 0100", "A dir/new", "A secret/ 0000", "A secret/deep/ 0200", "A secret/deep/f 0000"}
 	equal(t, s.lines(t), want)
 	equal(t, s.lines(t), want) // the first reading left nothing changed
 	r := keep(t, s.store, o.tree)

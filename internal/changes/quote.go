@@ -27,13 +27,17 @@ func Quote(name string) string {
 	b.WriteByte('"')
 	for i := 0; i < len(name); {
 		r, n := utf8.DecodeRuneInString(name[i:])
-		switch at := strings.IndexRune(short, r); {
-		case at >= 0 && r != utf8.RuneError:
+		at := -1
+		if r < utf8.RuneSelf {
+			at = strings.IndexByte(short, byte(r))
+		}
+		switch {
+		case at >= 0:
 			b.WriteByte('\\')
 			b.WriteByte(`abtnvfr"\`[at])
 		case bad(name, i, r):
 			for _, c := range []byte(name[i : i+n]) {
-				fmt.Fprintf(&b, `\%03o`, c)
+				b.Write([]byte{'\\', '0' + c>>6, '0' + c>>3&7, '0' + c&7})
 			}
 		default:
 			b.WriteString(name[i : i+n])
