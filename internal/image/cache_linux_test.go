@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 type object map[string]any
@@ -212,5 +214,51 @@ func TestInterruptedIsSweptAndConcurrentIsShared(t *testing.T) {
 	}
 	if _, err := Unpack(newLayout(t, archive(t, "g=1")), cache); err == nil {
 		t.Error("a cache that everybody can write to is used")
+	}
+}
+
+func TestNoPartOfALayoutIsAFileOfTheUsers(t *testing.T) {
+	for _, part := range []string{"index.json", "blobs"} {
+		dir := newLayout(t, archive(t, "f=1"))
+		away := filepath.Join(t.TempDir(), "away")
+		if err := os.Rename(filepath.Join(dir, part), away); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(away, filepath.Join(dir, part)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Unpack(dir, filepath.Join(t.TempDir(), "c")); !errors.Is(err, unix.EXDEV) {
+			t.Errorf("%s outside: %v", part, err)
+		}
+		// A link that stays inside leads there.
+		if err := os.Rename(away, filepath.Join(dir, "within")); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Remove(filepath.Join(dir, part)), os.Symlink("within", filepath.Join(dir, part))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Unpack(dir, filepath.Join(t.TempDir(), "c")); err != nil {
+			t.Errorf("%s inside: %v", part, err)
+		}
+	}
+}
+
+func TestACacheThatOthersWriteIsRefused(t *testing.T) {
+	dir := newLayout(t, archive(t, "f=1"))
+	cache := filepath.Join(t.TempDir(), "c")
+	if _, err := Unpack(dir, cache); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Find(dir, cache); err != nil {
+		t.Fatal(err) // the control
+	}
+	if err := os.Chmod(cache, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Find(dir, cache); err == nil {
+		t.Error("what anybody may have put there was found")
+	}
+	if _, err := Unpack(dir, cache); err == nil {
+		t.Error("what anybody may have put there was taken")
 	}
 }

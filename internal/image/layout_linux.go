@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Bounds of what an image may say about itself.
@@ -55,7 +57,11 @@ func isLayout(dir string) bool {
 
 // find gives the manifest for this platform, and its digest.
 func (l layout) find() (m manifest, digest string, err error) {
-	text, err := readRegular(filepath.Join(l.dir, "index.json"))
+	f, err := l.open("index.json")
+	if err != nil {
+		return m, "", err
+	}
+	text, err := readAll(f)
 	if err != nil {
 		return m, "", err
 	}
@@ -110,7 +116,24 @@ func (l layout) blob(d descriptor) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openRegular(filepath.Join(l.dir, "blobs", "sha256", name))
+	return l.open("blobs/sha256/" + name)
+}
+
+// open opens a file of the layout. Links in it may lead about in it: what the maker of
+// an image says is a part of it must not be a file of the user's.
+func (l layout) open(name string) (*os.File, error) {
+	dir, err := os.OpenFile(l.dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	fd, err := unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{
+		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return nil, &os.PathError{Op: "openat2", Path: filepath.Join(l.dir, name), Err: err}
+	}
+	return regular(os.NewFile(uintptr(fd), filepath.Join(l.dir, name)))
 }
 
 // document reads a small blob, and verifies it.
@@ -160,9 +183,14 @@ func openRegular(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	return regular(f)
+}
+
+// regular is f, if it is a regular file.
+func regular(f *os.File) (*os.File, error) {
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = &os.PathError{Op: "open", Path: name, Err: errors.New("is not a regular file")}
+		err = &os.PathError{Op: "open", Path: f.Name(), Err: errors.New("is not a regular file")}
 	}
 	if err != nil {
 		f.Close()
@@ -176,10 +204,15 @@ func readRegular(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return readAll(f)
+}
+
+// readAll reads a small file, and closes it.
+func readAll(f *os.File) ([]byte, error) {
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
 	if err == nil && len(text) > maxDocument {
-		err = fmt.Errorf("%s: more than %d bytes", name, maxDocument)
+		err = fmt.Errorf("%s: more than %d bytes", f.Name(), maxDocument)
 	}
 	return text, err
 }
