@@ -244,7 +244,7 @@ func (r *run) loop(ctx context.Context) {
 				r.child.kill()
 			}
 		case <-r.wall:
-			r.stop(status.CauseWall, fmt.Sprintf("wall-clock limit of %s reached", r.plan.Watch.Wall))
+			r.timeIsUp()
 		case <-done:
 			done = nil
 			r.kill(status.CauseContext, "cancelled by the caller")
@@ -254,6 +254,11 @@ func (r *run) loop(ctx context.Context) {
 		case hit := <-r.watch.hits():
 			if hit.broken != nil {
 				r.broken(hit.broken)
+				continue
+			}
+			// Of two that are heard of together it is always the same.
+			if cpu := limits[hit.cause] == status.CPULimit; cpu && r.overdue() {
+				r.timeIsUp()
 				continue
 			}
 			r.kill(hit.cause, hit.detail)
@@ -267,6 +272,15 @@ func (r *run) loop(ctx context.Context) {
 			r.advance()
 		}
 	}
+}
+
+func (r *run) timeIsUp() {
+	r.stop(status.CauseWall, fmt.Sprintf("wall-clock limit of %s reached", r.plan.Watch.Wall))
+}
+
+// overdue: the wall clock's limit has passed, whether its timer had its turn or not.
+func (r *run) overdue() bool {
+	return r.plan.Watch.Wall > 0 && time.Since(r.started) >= r.plan.Watch.Wall
 }
 
 // hear takes one message of the child's.
