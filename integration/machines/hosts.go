@@ -38,7 +38,7 @@ var (
 
 // limit is how long any of them may take, emulated, on a host that is busy with
 // other things. Left alone an emulated one takes a minute or two.
-const limit = 10 * time.Minute
+const limit = 25 * time.Minute
 
 var machines = []machine{
 	{name: "v2-root", often: true, kernel: "6.12", place: orders.Plain, cgroups: orders.Unified, cpus: 2,
