@@ -44,19 +44,13 @@ func ofGit(name string) bool {
 	return false
 }
 
-// ownDirs are where confine keeps what it goes by.
-func ownDirs(env func(string) string) (all []string) {
-	for _, d := range [...]struct{ variable, below string }{
-		{"XDG_CONFIG_HOME", ".config"}, {"XDG_DATA_HOME", ".local/share"}, {"XDG_STATE_HOME", ".local/state"}, {"XDG_CACHE_HOME", ".cache"},
-	} {
-		base := env(d.variable)
-		if !filepath.IsAbs(base) {
-			base = filepath.Join(env("HOME"), d.below)
+// ownDirs are rootfs.OwnDirs without symbolic links on the way.
+func ownDirs(env func(string) string) []string {
+	all := rootfs.OwnDirs(env, env("HOME"))
+	for i, own := range all {
+		if real, err := filepath.EvalSymlinks(filepath.Dir(own)); err == nil {
+			all[i] = filepath.Join(real, filepath.Base(own))
 		}
-		if real, err := filepath.EvalSymlinks(base); err == nil {
-			base = real
-		}
-		all = append(all, filepath.Join(base, "confine"))
 	}
 	return all
 }

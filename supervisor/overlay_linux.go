@@ -10,6 +10,7 @@ import (
 	"github.com/confine-run/confine/internal/changes"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/status"
 )
 
@@ -48,7 +49,8 @@ func (r *run) review() *status.Changes {
 	}
 	defer func() { _ = unix.Close(o.scratch) }()
 	var c status.Changes
-	k := changes.Keeping{Start: o.began, Command: r.plan.Child.Argv, Protect: r.plan.Protect}
+	lost := 0 // changes that are too many to be kept
+	k := changes.Keeping{Start: o.began, Command: redact.Redact(r.plan.Child.Argv), Protect: r.plan.Protect}
 	for i := range r.plan.Overlays {
 		at := &r.plan.Overlays[i]
 		tree, err := o.open(at)
@@ -65,6 +67,7 @@ func (r *run) review() *status.Changes {
 			return &c
 		}
 		tell(&c, at.Path, set)
+		lost += set.Truncated
 		k.Trees, k.Sets = append(k.Trees, *tree), append(k.Sets, set)
 	}
 	if r.plan.Keep == "" || c.Counts == (status.ChangeCounts{}) {
@@ -73,6 +76,8 @@ func (r *run) review() *status.Changes {
 	var err error
 	if c.RunID, err = keep(r.plan.Keep, k); err != nil {
 		c.Error = "the changes could not be kept: " + err.Error()
+	} else if lost > 0 {
+		c.Error = "at least " + strconv.Itoa(lost) + " changes were too many to be kept"
 	}
 	c.Kept = err == nil
 	return &c

@@ -42,21 +42,28 @@ func (c *compiler) protect() error {
 	return nil
 }
 
-// protectOwn protects what confine itself keeps of the caller's: policies, which files
-// are trusted, what runs changed, unpacked images. Whoever could write there would
-// decide about later runs, or have apply write anywhere.
-func (c *compiler) protectOwn() {
+// OwnDirs are where confine keeps what it goes by: policies and what is trusted, what
+// runs changed, unpacked images.
+func OwnDirs(env func(string) string, home string) (all []string) {
 	for _, d := range [...]struct{ variable, below string }{
 		{"XDG_CONFIG_HOME", ".config"}, {"XDG_DATA_HOME", ".local/share"}, {"XDG_STATE_HOME", ".local/state"}, {"XDG_CACHE_HOME", ".cache"},
 	} {
-		base := c.in.Env(d.variable)
+		base := env(d.variable)
 		if !path.IsAbs(base) {
-			if !path.IsAbs(c.in.HomeDir) {
+			if base = path.Join(home, d.below); !path.IsAbs(base) {
 				continue
 			}
-			base = path.Join(c.in.HomeDir, d.below)
 		}
-		root, rel := base, "confine"
+		all = append(all, path.Join(base, "confine"))
+	}
+	return all
+}
+
+// protectOwn protects what confine itself keeps of the caller's. Whoever could write there would
+// decide about later runs, or have apply write anywhere.
+func (c *compiler) protectOwn() {
+	for _, own := range OwnDirs(c.in.Env, c.in.HomeDir) {
+		root, rel := path.Dir(own), path.Base(own)
 		for { // as far as it is there
 			f, err := c.host.Resolve(root)
 			if err == nil {

@@ -15,7 +15,7 @@ func OpenStore(string) (*Store, error)                       { return nil, ErrNo
 func (*Store) Close() error                                  { return nil }
 func (*Store) Keep(Keeping) (string, error)                  { return "", ErrNotSupported }
 func (*Store) List() ([]Info, error)                         { return nil, ErrNotSupported }
-func (*Store) Latest() (*Run, error)                         { return nil, ErrNotSupported }
+func (*Store) Latest(func(string) bool) (*Run, error)        { return nil, ErrNotSupported }
 func (*Store) Open(string) (*Run, error)                     { return nil, ErrNotSupported }
 func (*Store) Discard(string, ...string) (int, error)        { return 0, ErrNotSupported }
 func (*Store) Recover() error                                { return ErrNotSupported }

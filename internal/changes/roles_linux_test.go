@@ -36,7 +36,7 @@ func applyAndDie() {
 		must(nil, s.Recover())
 		os.Exit(0)
 	}
-	r, err := s.Latest()
+	r, err := s.Latest(nil)
 	must(nil, err)
 	if _, err = s.Apply(r, nil, Options{}); !errors.Is(err, unix.EDQUOT) {
 		must(nil, err)
@@ -114,7 +114,7 @@ func (s *scene) check(t *testing.T, at string, before, after map[string]string) 
 		return true
 	}
 	// Nothing of the interrupted one stands in the way.
-	r, err := s.store.Latest()
+	r, err := s.store.Latest(nil)
 	must(t, err)
 	defer r.Close()
 	if _, err := s.store.Apply(r, nil, Options{}); err != nil {
@@ -260,7 +260,7 @@ func applyTiny() int {
 	must(nil, err)
 	_, err = s.Keep(Keeping{Trees: []Tree{tree}, Sets: []*Set{set}, Start: farFuture})
 	must(nil, err)
-	r, err := s.Latest()
+	r, err := s.Latest(nil)
 	must(nil, err)
 	if _, err := s.Apply(r, nil, Options{}); !errors.Is(err, unix.ENOSPC) {
 		must(nil, fmt.Errorf("apply: %v", err))

@@ -178,16 +178,23 @@ func (s *Store) List() ([]Info, error) {
 	return all, nil
 }
 
-// Latest opens the newest run; ErrNoRun if there is none.
-func (s *Store) Latest() (*Run, error) {
+// Latest opens the newest run that changed a tree which about says, of all with nil;
+// ErrNoRun if there is none.
+func (s *Store) Latest(about func(tree string) bool) (*Run, error) {
 	ids, err := s.ids()
 	if err != nil {
 		return nil, err
 	}
 	for _, id := range ids {
 		r, err := s.Open(id)
-		if !errors.Is(err, ErrNoRun) {
-			return r, err
+		switch {
+		case errors.Is(err, ErrNoRun): // discarded meanwhile
+		case err != nil:
+			return nil, err
+		case about == nil || slices.ContainsFunc(r.m.Trees, func(t keptTree) bool { return about(t.Path) }):
+			return r, nil
+		default:
+			_ = r.Close()
 		}
 	}
 	return nil, ErrNoRun

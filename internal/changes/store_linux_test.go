@@ -89,7 +89,7 @@ func TestNothingInTheStoreIsButPlainFiles(t *testing.T) {
 
 func TestListLatestDiscard(t *testing.T) {
 	s := newScene(t, nil)
-	if _, err := s.store.Latest(); !errors.Is(err, ErrNoRun) {
+	if _, err := s.store.Latest(nil); !errors.Is(err, ErrNoRun) {
 		t.Error(err)
 	}
 	id, err := s.store.Keep(Keeping{Trees: []Tree{s.tree}, Sets: []*Set{s.read(t)}})
@@ -106,7 +106,7 @@ func TestListLatestDiscard(t *testing.T) {
 	if n, err := s.store.Discard(two.ID(), "a"); n != 1 || err != nil {
 		t.Error(n, err)
 	}
-	r, err := s.store.Latest()
+	r, err := s.store.Latest(nil)
 	must(t, err)
 	defer r.Close()
 	if len(r.Entries()) != 1 || r.Entries()[0].Path != "b" {

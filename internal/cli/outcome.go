@@ -139,6 +139,9 @@ func (s *session) changed(c *status.Changes) {
 	msg := "overlay: " + counts(n.Added, n.Modified, n.Deleted, n.Mode, n.Link)
 	switch {
 	case c.Error != "":
+		if c.Kept {
+			msg += "; kept as " + c.RunID
+		}
 		s.log.outcome(record{Msg: msg + "; " + c.Error})
 	case c.Kept:
 		s.log.notice(msg + "; kept as " + c.RunID + "\nhint: confine diff shows them, confine apply copies them, confine discard drops them")

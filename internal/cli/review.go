@@ -116,8 +116,8 @@ func (s *session) review(name string, args []string, do func(*review) error) int
 	if err = do(r); err == nil {
 		return rcOK
 	}
-	if errors.Is(err, changes.ErrNoRun) && !strings.Contains(err.Error(), "\nhint: ") {
-		err = fmt.Errorf("%w\nhint: confine diff --list lists those that are kept; --keep keeps what a run changes", err)
+	if errors.Is(err, changes.ErrNoRun) {
+		err = fmt.Errorf("%w\nhint: --run ID names one of those that confine diff --list lists; --keep keeps what a run changes", err)
 	}
 	s.log.failure(err)
 	return rcProblem
@@ -146,21 +146,11 @@ func (r *review) open() (*changes.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := r.store.List()
-	if err != nil {
-		return nil, err
+	run, err := r.store.Latest(func(tree string) bool { return within(here, tree) || within(tree, here) })
+	if errors.Is(err, changes.ErrNoRun) {
+		err = fmt.Errorf("%w changed anything in %q or around it", err, here)
 	}
-	for i := range all {
-		for _, tree := range all[i].Trees {
-			if within(here, tree) || within(tree, here) {
-				return r.store.Open(all[i].ID)
-			}
-		}
-	}
-	if len(all) > 0 {
-		return nil, fmt.Errorf("%w changed anything in %q or around it\nhint: --run ID names one of those that confine diff --list lists", changes.ErrNoRun, here)
-	}
-	return nil, changes.ErrNoRun
+	return run, err
 }
 
 func within(path, dir string) bool {
