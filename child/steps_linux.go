@@ -53,6 +53,8 @@ var steps = []struct {
 	{"keyring", (*state).keyring},
 	{"hostname", (*state).hostname},
 	{"loopback", (*state).loopback},
+	// Needs lo, and the caller's /proc.
+	{"network", (*state).network},
 	// Mounts. Sources are opened while the caller's tree is still there.
 	{"propagation", (*state).propagation},
 	{"root", (*state).makeRoot},

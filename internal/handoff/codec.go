@@ -147,6 +147,7 @@ func (p *Child) code(c *codec) {
 	c.bool(&p.JoinDir)
 	num(c, &p.JoinProcs)
 	c.bool(&p.Linger)
+	p.Network.code(c)
 	list(c, &p.Rlimits, func(r *Rlimit) {
 		num(c, &r.Resource)
 		num(c, &r.Soft)

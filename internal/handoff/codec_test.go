@@ -22,6 +22,10 @@ func fullChild() *Child {
 		},
 		ScratchSize: 1 << 40, ScratchInodes: 7,
 		JoinDir: true, JoinProcs: 3, Linger: true,
+		Network: Network{Pings: true, Ping: 5, Dials: true,
+			Requests: []Netlink{{Name: "routes", Protocol: 12, Messages: "\x00\xff", Acks: 2, Role: RoleRedirect}},
+			Sockets: []Socket{{Family: 2, Type: 1, Protocol: 255, Options: []SocketOption{{-1, 19, 1}},
+				Address: "\x7f\x00\x00\x01", Port: 53, Listen: true, Role: RoleIPv6, Use: UseResolve}}},
 		Rlimits: []Rlimit{{Resource: 7, Soft: 1, Hard: ^uint64(0)}},
 		CPUs:    []uint32{0, 3}, PIDMax: 32,
 		Seccomp: []uint64{1, ^uint64(0)}, SeccompFlags: 1,
@@ -70,7 +74,7 @@ func TestEveryFieldOfChildIsCarried(t *testing.T) {
 func TestMessageArrivesAsSent(t *testing.T) {
 	want := &Message{
 		Kind: KindReady, Step: "mounts", Op: "openat2", Path: "/a b", Errno: 13, Number: 15, PID: 2,
-		Skipped: []uint32{3}, Fallbacks: Fallbacks{true, true, true, true, true, true, true}, Uppers: []Upper{{"/a", 7}},
+		Skipped: []uint32{3}, Fallbacks: Fallbacks{true, true, true, true, true, true, true, true, true, true}, Uppers: []Upper{{"/a", 7}},
 		HasProc: true, HasScratch: true, HasPTY: true, HasPIDFD: true, Sized: 2,
 		WaitStatus: 0x1234, UserUS: 5, SystemUS: 6, MaxRSS: 7, RSSAtMost: true,
 		Switches: 8, ReadBytes: 9, WriteBytes: 10,

@@ -6,6 +6,7 @@ type Kind uint8
 const (
 	KindPlan       Kind = iota + 1 // in: Child
 	KindSetupError                 // out: Step, Op, Path, Errno
+	KindSockets                    // out: as many descriptors, of the sockets that the plan asked for, in its order
 	KindReady                      // out: Skipped, Fallbacks, Uppers; descriptors: roots of proc and scratch, pty master, roots of sized tmpfs
 	KindExecError                  // out: Step, Errno
 	KindStarted                    // out: PID, as seen inside; descriptor: its pidfd
@@ -54,6 +55,9 @@ type Fallbacks struct {
 	OverlayKeepDirs bool // directories that are in an overlay's tree can't be removed or replaced
 	NestedUserns    bool // max_user_namespaces could not be set: only the filter stands against nested ones
 	NoPIDMax        bool // kernel.pid_max can't hold the number of tasks
+	NoRedirect      bool // no nftables with TPROXY: there are sockets for the ports that were named, and no others
+	NoIPv6          bool // in the run's own network
+	NoPing          bool // ping_group_range can't be set
 	MountSetattr    bool // no mount_setattr (before Linux 5.12): one remount per mount
 }
 
@@ -93,6 +97,9 @@ func (f *Fallbacks) code(c *codec) {
 	c.bool(&f.OverlayKeepDirs)
 	c.bool(&f.NestedUserns)
 	c.bool(&f.NoPIDMax)
+	c.bool(&f.NoRedirect)
+	c.bool(&f.NoIPv6)
+	c.bool(&f.NoPing)
 	c.bool(&f.MountSetattr)
 }
 

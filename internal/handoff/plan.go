@@ -33,6 +33,8 @@ type Child struct {
 	// Linger: with the init goes what its cgroup counted, so it stays until that was read.
 	Linger bool
 
+	Network Network
+
 	Rlimits []Rlimit
 	CPUs    []uint32 // sched_setaffinity
 	PIDMax  uint32   // tasks that the pid namespace may have, by kernel.pid_max (Linux 6.14)

@@ -48,7 +48,7 @@ func ReceiveFrame(sock int) (frame []byte, fds []int, err error) {
 
 // receive fills buf.
 func receive(sock int, buf []byte) (fds []int, err error) {
-	var oob [96]byte // room for 20 descriptors
+	var oob [1040]byte // room for all the descriptors that the kernel lets one message carry
 	for len(buf) > 0 {
 		n, oobn, _, _, err := unix.Recvmsg(sock, buf, oob[:], unix.MSG_CMSG_CLOEXEC)
 		if err == unix.EINTR {

@@ -27,6 +27,8 @@ type Plan struct {
 	// SeccompKills: a call that the filter refuses ends the target by SIGSYS.
 	SeccompKills bool
 
+	Network Network // what Child.Network leads to
+
 	// KeepAbsent are protected paths that did not exist when the plan was made,
 	// in trees that are writable inside. What appears there is removed again.
 	KeepAbsent []string
@@ -65,6 +67,20 @@ type Watch struct {
 	Files      int64 // inodes, likewise
 	Trees      []Tree
 }
+
+// Network is what may be reached through the gateway, in the policy's own words.
+type Network struct {
+	Allow, Deny    []string
+	Ports          []int
+	BlockInternal  bool
+	Publish        []Publish
+	Log            bool  // what was allowed is told with its process
+	MaxBytes       int64 // both ways together; 0: no limit
+	MaxConnections int   // at one time; 0: as many as the gateway takes
+}
+
+// Publish is a port of the caller's loopback that leads to one inside.
+type Publish struct{ Outside, Inside uint16 }
 
 // Tree is a directory or file of the caller's that is writable inside.
 type Tree struct {

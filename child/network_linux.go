@@ -1,0 +1,232 @@
+package child
+
+import (
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
+)
+
+// network prepares the own network namespace and hands the sockets out that are all
+// its ways to anywhere.
+func (s *state) network() error {
+	n := &s.plan.Network
+	if len(n.Sockets) == 0 && !n.Dials {
+		return nil
+	}
+	s.fellBack.NoIPv6 = !hasIPv6()
+	if err := s.requests(n.Requests); err != nil {
+		return err
+	}
+	if n.Pings && setPingGroup(n.Ping) != nil {
+		s.fellBack.NoPing = true
+	}
+	made := n.Made(s.fellBack)
+	for len(made) > 0 {
+		some := made[:min(len(made), maxRights)]
+		made = made[len(some):]
+		if err := s.handSockets(some); err != nil {
+			return err
+		}
+	}
+	if n.Dials {
+		return s.serveDials()
+	}
+	return nil
+}
+
+// maxRights is SCM_MAX_FD: as many descriptors one message carries.
+const maxRights = 253
+
+// hasIPv6 says whether lo has its address of that family.
+func hasIPv6() bool {
+	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return unix.Bind(fd, &unix.SockaddrInet6{Addr: [16]byte{15: 1}}) == nil
+}
+
+func (s *state) requests(all []handoff.Netlink) error {
+	for i := range all {
+		r := &all[i]
+		if !r.Role.Wanted(s.fellBack) {
+			continue
+		}
+		err := request(r)
+		if err == nil {
+			continue
+		}
+		without := s.fellBack
+		if !r.Role.Without(&without) || without.NoRedirect && s.plan.Refuse.NoRedirect {
+			return fault("netlink", r.Name, err)
+		}
+		s.fellBack = without
+	}
+	return nil
+}
+
+// request sends messages and waits for what the kernel says to each of them.
+func request(r *handoff.Netlink) error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(r.Protocol))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	kernel := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
+	if err := unix.Sendto(fd, []byte(r.Messages), 0, kernel); err != nil {
+		return err
+	}
+	// The kernel has answered before sendto returns: nothing to come is nothing more.
+	buf := make([]byte, 16<<10)
+	for acks := 0; acks < int(r.Acks); {
+		n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		got, err := acknowledged(buf[:n])
+		if err != nil {
+			return err
+		}
+		acks += got
+	}
+	return nil
+}
+
+// acknowledged counts what messages of netlink acknowledge; one that refuses is an error.
+func acknowledged(b []byte) (acks int, err error) {
+	for len(b) >= unix.SizeofNlMsghdr {
+		h := (*unix.NlMsghdr)(unsafe.Pointer(&b[0]))
+		size := int(h.Len)
+		if size < unix.SizeofNlMsghdr || size > len(b) {
+			return 0, unix.EBADMSG
+		}
+		if h.Type == unix.NLMSG_ERROR {
+			if size < unix.SizeofNlMsghdr+4 {
+				return 0, unix.EBADMSG
+			}
+			if errno := -*(*int32)(unsafe.Pointer(&b[unix.SizeofNlMsghdr])); errno != 0 {
+				return 0, unix.Errno(errno)
+			}
+			acks++
+		}
+		b = b[min(len(b), (size+3)&^3):]
+	}
+	return acks, nil
+}
+
+// setPingGroup lets the target's group make sockets for echo requests.
+func setPingGroup(gid uint32) error {
+	fd, err := unix.Open("/proc/sys/net/ipv4/ping_group_range", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	word := strconv.FormatUint(uint64(gid), 10)
+	_, err = unix.Write(fd, []byte(word+" "+word))
+	return err
+}
+
+// handSockets makes sockets and hands them out.
+func (s *state) handSockets(some []*handoff.Socket) error {
+	fds := make([]int, 0, len(some))
+	defer func() {
+		for _, fd := range fds {
+			_ = unix.Close(fd)
+		}
+	}()
+	for _, k := range some {
+		fd, err := makeSocket(k)
+		if err != nil {
+			return err
+		}
+		fds = append(fds, fd)
+	}
+	m := handoff.Message{Kind: handoff.KindSockets, Fallbacks: s.fellBack}
+	return fault("sendmsg", "", linux.SendFrame(sock, m.Encode(), fds...))
+}
+
+func makeSocket(k *handoff.Socket) (fd int, err error) {
+	fd, err = unix.Socket(int(k.Family), int(k.Type)|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, int(k.Protocol))
+	if err != nil {
+		return -1, fault("socket", "", err)
+	}
+	failed := func(op string, err error) (int, error) {
+		_ = unix.Close(fd)
+		return -1, fault(op, "port "+strconv.Itoa(int(k.Port)), err)
+	}
+	for _, o := range k.Options {
+		if err := unix.SetsockoptInt(fd, int(o.Level), int(o.Name), int(o.Value)); err != nil {
+			return failed("setsockopt "+strconv.Itoa(int(o.Level))+" "+strconv.Itoa(int(o.Name)), err)
+		}
+	}
+	if k.Address != "" {
+		if err := unix.Bind(fd, address(k)); err != nil {
+			return failed("bind", err)
+		}
+	}
+	if k.Listen {
+		if err := unix.Listen(fd, backlog); err != nil {
+			return failed("listen", err)
+		}
+	}
+	return fd, nil
+}
+
+// backlog is bounded by net.core.somaxconn anyway.
+const backlog = 4096
+
+func address(k *handoff.Socket) unix.Sockaddr {
+	if len(k.Address) == 4 {
+		a := &unix.SockaddrInet4{Port: int(k.Port)}
+		copy(a.Addr[:], k.Address)
+		return a
+	}
+	a := &unix.SockaddrInet6{Port: int(k.Port)}
+	copy(a.Addr[:], k.Address)
+	return a
+}
+
+// serveDials makes a socket for every byte that comes, for as long as this process
+// lives: only from in here can anybody reach what listens inside.
+func (s *state) serveDials() error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fault("socketpair", "", err)
+	}
+	m := handoff.Message{Kind: handoff.KindSockets, Fallbacks: s.fellBack}
+	err = linux.SendFrame(sock, m.Encode(), pair[1])
+	_ = unix.Close(pair[1])
+	if err != nil {
+		return fault("sendmsg", "", err)
+	}
+	go func() {
+		var b [1]byte
+		for {
+			n, err := unix.Read(pair[0], b[:])
+			if err == unix.EINTR {
+				continue
+			}
+			if err != nil || n == 0 {
+				return // nobody will ask any more
+			}
+			var rights []byte
+			fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+			if err == nil {
+				rights = unix.UnixRights(fd)
+			}
+			_ = unix.Sendmsg(pair[0], b[:], rights, nil, unix.MSG_NOSIGNAL)
+			if err == nil {
+				_ = unix.Close(fd)
+			}
+		}
+	}()
+	return nil
+}

@@ -1,0 +1,100 @@
+package network
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
+)
+
+// Ways are what a run's own network leads to, beside names and addresses.
+type Ways struct {
+	Named     []uint16 // ports to listen on where nothing can be redirected
+	Localhost []uint16 // ports of the caller's
+	GID       uint32   // who may ping
+	Publish   bool     // ports inside are reached from outside
+	Others    bool     // there are names and addresses to be reached at all
+}
+
+// Inside is how a run's own network is prepared.
+func Inside(w Ways) handoff.Network {
+	n := handoff.Network{Dials: w.Publish}
+	if w.Others {
+		n.Pings, n.Ping = true, w.GID
+		n.Requests = []handoff.Netlink{
+			{Name: "routes", Protocol: unix.NETLINK_ROUTE, Messages: routes4, Acks: routes4Acks},
+			{Name: "IPv6 routes", Protocol: unix.NETLINK_ROUTE, Messages: routes6, Acks: routes6Acks, Role: handoff.RoleIPv6},
+			{Name: "nftables", Protocol: unix.NETLINK_NETFILTER, Messages: rules4, Acks: rules4Acks, Role: handoff.RoleRedirect},
+			{Name: "IPv6 nftables", Protocol: unix.NETLINK_NETFILTER, Messages: rules6, Acks: rules6Acks, Role: handoff.RoleRedirectIPv6},
+		}
+	}
+	for i := range versions {
+		v := &versions[i]
+		if w.Others {
+			n.Sockets = append(n.Sockets, v.others(w.Named)...)
+		}
+		for _, port := range w.Localhost {
+			n.Sockets = append(n.Sockets,
+				v.socket(unix.SOCK_STREAM, v.localhost, port, handoff.UseLocalhost, v.base),
+				v.socket(unix.SOCK_DGRAM, v.localhost, port, handoff.UseLocalhost, v.base, v.whom))
+		}
+	}
+	return n
+}
+
+// version is one of the two of IP.
+type version struct {
+	family                uint16
+	localhost, anybody    string
+	only                  []handoff.SocketOption // this version
+	transparent           handoff.SocketOption
+	whom                  handoff.SocketOption // tells what address a datagram was sent to
+	base, redirect, named handoff.Role
+}
+
+var versions = [...]version{
+	{
+		family: unix.AF_INET, localhost: "\x7f\x00\x00\x01", anybody: "\x00\x00\x00\x00",
+		transparent: handoff.SocketOption{Level: unix.SOL_IP, Name: unix.IP_TRANSPARENT, Value: 1},
+		whom:        handoff.SocketOption{Level: unix.SOL_IP, Name: unix.IP_RECVORIGDSTADDR, Value: 1},
+		base:        handoff.RoleBase, redirect: handoff.RoleRedirect, named: handoff.RoleNamed,
+	},
+	{
+		family: unix.AF_INET6, localhost: "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01",
+		anybody:     "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
+		only:        []handoff.SocketOption{{Level: unix.SOL_IPV6, Name: unix.IPV6_V6ONLY, Value: 1}},
+		transparent: handoff.SocketOption{Level: unix.SOL_IPV6, Name: unix.IPV6_TRANSPARENT, Value: 1},
+		whom:        handoff.SocketOption{Level: unix.SOL_IPV6, Name: unix.IPV6_RECVORIGDSTADDR, Value: 1},
+		base:        handoff.RoleIPv6, redirect: handoff.RoleRedirectIPv6, named: handoff.RoleNamedIPv6,
+	},
+}
+
+// marked is on what must not be redirected.
+var marked = handoff.SocketOption{Level: unix.SOL_SOCKET, Name: unix.SO_MARK, Value: Mark}
+
+// others are the sockets for everybody but localhost.
+func (v *version) others(named []uint16) []handoff.Socket {
+	all := []handoff.Socket{
+		v.socket(unix.SOCK_STREAM, v.anybody, ResolverPort, handoff.UseResolve, v.base),
+		v.socket(unix.SOCK_DGRAM, v.anybody, ResolverPort, handoff.UseResolve, v.base, v.whom, marked),
+		v.socket(unix.SOCK_STREAM, v.localhost, GatewayPort, handoff.UseConnect, v.redirect, v.transparent),
+		v.socket(unix.SOCK_DGRAM, v.localhost, GatewayPort, handoff.UseConnect, v.redirect, v.transparent, v.whom),
+		{Family: v.family, Type: unix.SOCK_RAW, Protocol: unix.IPPROTO_RAW, Options: []handoff.SocketOption{marked},
+			Role: v.redirect, Use: handoff.UseConnect},
+	}
+	for _, port := range named {
+		if port == ResolverPort {
+			continue
+		}
+		all = append(all,
+			v.socket(unix.SOCK_STREAM, v.anybody, port, handoff.UseConnect, v.named),
+			v.socket(unix.SOCK_DGRAM, v.anybody, port, handoff.UseConnect, v.named, v.whom))
+	}
+	return all
+}
+
+func (v *version) socket(kind uint16, address string, port uint16, use handoff.Use, role handoff.Role, more ...handoff.SocketOption) handoff.Socket {
+	return handoff.Socket{
+		Family: v.family, Type: kind, Options: append(append([]handoff.SocketOption{}, v.only...), more...),
+		Address: address, Port: port, Listen: kind == unix.SOCK_STREAM, Role: role, Use: use,
+	}
+}

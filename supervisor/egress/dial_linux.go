@@ -1,0 +1,148 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/confine-run/confine/confine/network"
+	"github.com/confine-run/confine/internal/handoff"
+)
+
+// headStart is what an address gets before the next one is tried beside it (RFC 8305).
+const headStart = 250 * time.Millisecond
+
+var errRefused = errors.New("refused by the rules")
+
+// addresses are those of the flow's other side that may be dialled. They are asked
+// for and judged once, and nothing is asked again by name.
+func (g *Gateway) addresses(ctx context.Context, f *flow) (list []netip.Addr, err error) {
+	switch {
+	case f.use == handoff.UseLocalhost:
+		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, nil
+	case f.name == "":
+		if v := g.mine(f.to.Addr(), f); !v.Allowed {
+			f.verdict = v
+			return nil, errRefused
+		}
+		return []netip.Addr{f.to.Addr()}, nil
+	}
+	all, err := g.resolver.Addresses(ctx, f.name)
+	if err != nil {
+		return nil, err
+	}
+	var refused network.Verdict
+	for _, a := range all {
+		a = a.Unmap().WithZone("")
+		v := g.rules.Resolved(f.name, a, f.to.Port())
+		if v.Allowed {
+			v = g.mine(a, f)
+		}
+		if v.Allowed {
+			list = append(list, a)
+		} else {
+			refused = v
+		}
+	}
+	if len(list) == 0 && len(all) > 0 {
+		f.verdict = refused
+		return nil, errRefused
+	}
+	return list, nil
+}
+
+// mine refuses this host's own addresses, which are another way to write its loopback.
+func (g *Gateway) mine(a netip.Addr, f *flow) network.Verdict {
+	if g.plan.BlockInternal && g.own.has(a) {
+		if named := g.rules.Address(a, f.to.Port()); !named.Allowed {
+			named.Why = network.Internal_
+			return named
+		}
+	}
+	return f.verdict
+}
+
+// ownAddresses are those of this host, which may change.
+type ownAddresses struct {
+	mu    sync.Mutex
+	asked time.Time
+	list  map[netip.Addr]bool
+}
+
+const ownFor = 5 * time.Second
+
+func (o *ownAddresses) has(a netip.Addr) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.list == nil || time.Since(o.asked) > ownFor {
+		o.asked, o.list = time.Now(), map[netip.Addr]bool{}
+		all, _ := net.InterfaceAddrs()
+		for _, one := range all {
+			if p, err := netip.ParsePrefix(one.String()); err == nil {
+				o.list[p.Addr().Unmap()] = true
+			}
+		}
+	}
+	return o.list[a]
+}
+
+// dial connects to the first of the addresses that answers, with a head start for
+// each before the next.
+func dial(ctx context.Context, network string, list []netip.Addr, port uint16) (net.Conn, error) {
+	if len(list) == 0 {
+		return nil, errors.New("no address")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		conn net.Conn
+		err  error
+	}
+	answers := make(chan answer, len(list))
+	try := func(a netip.Addr) {
+		var d net.Dialer
+		c, err := d.DialContext(ctx, network, netip.AddrPortFrom(a, port).String())
+		answers <- answer{c, err}
+	}
+	var first error
+	next, under := 0, 0
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for next < len(list) || under > 0 {
+		var tick <-chan time.Time
+		if next < len(list) {
+			tick = timer.C
+		}
+		select {
+		case <-tick:
+			go try(list[next])
+			next, under = next+1, under+1
+			timer.Reset(headStart)
+		case a := <-answers:
+			under--
+			if a.err == nil {
+				go func(rest int) { // those that come too late
+					for range rest {
+						if late := <-answers; late.conn != nil {
+							_ = late.conn.Close()
+						}
+					}
+				}(under)
+				return a.conn, nil
+			}
+			if first == nil {
+				first = a.err
+			}
+			timer.Reset(0)
+		}
+	}
+	return nil, first
+}
+
+func hostPort(host string, port uint16) string {
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+}

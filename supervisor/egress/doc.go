@@ -1,0 +1,35 @@
+// Package egress is the way out of a run's own network, and the only one: a gateway
+// that lives in the caller's network and serves sockets that were made inside.
+//
+// # Theory of operation
+//
+//	target ── connect(any address) ──▶ kernel, inside ── TPROXY ──▶ sockets made inside,
+//	                                                               served here
+//	                                                                  │ name, port, rules
+//	                                                                  ▼
+//	                                                  resolve, check, dial, splice
+//
+// In the run's own network namespace every address is lo's own, so that packets go
+// nowhere but through nftables, which hands what is meant for others to one socket
+// per protocol and family (see package network). Nothing inside speaks to a device,
+// and nothing of TCP is done in user space: bytes go from socket to socket by splice(2).
+//
+// Names are asked of a resolver of our own, whatever address the question is sent
+// to. A name that may be reached gets an address of its own for the rest of the run,
+// which says at connect time what name was meant. What addresses it really has is
+// asked once for a connection, judged, and then dialled, with no name in between.
+//
+// What the client then says must agree: the server name of a TLS handshake, and the
+// Host of every request of plain HTTP. Whoever speaks neither is known by its name
+// and port alone.
+//
+// Three things are checked, in this order, and each is the last word of what comes
+// before it: the name and port (or the address, for those who name one), each
+// address that the name has, and what the client says that it talks to.
+//
+// # What it doesn't see
+//
+// What is inside TLS: a server that serves other sites under an allowed name, or
+// passes on what it is told, is reached with all that it does. Names behind an
+// encrypted ClientHello (ECH): what is checked is the outer one.
+package egress

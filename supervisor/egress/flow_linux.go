@@ -1,0 +1,87 @@
+package egress
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/confine-run/confine/confine/network"
+	"github.com/confine-run/confine/internal/handoff"
+)
+
+// flow is one connection, or the datagrams between two addresses.
+type flow struct {
+	protocol string // "tcp" or "udp"
+	from, to netip.AddrPort
+	use      handoff.Use
+
+	name    string // what to stands for; "": itself
+	verdict network.Verdict
+
+	dialled  string // the address that name turned out to have
+	incoming bool   // it began outside
+	pid      int    // whose it is inside, if that was looked for
+	comm     string
+
+	// silent: nothing more comes from inside.
+	silent         atomic.Bool
+	sent, received atomic.Int64 // by the inside
+
+	mu      sync.Mutex
+	closers []func()
+	aborted bool
+}
+
+// onAbort says how to end the flow at once.
+func (f *flow) onAbort(end func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closers = append(f.closers, end)
+	if f.aborted {
+		end()
+	}
+}
+
+func (f *flow) abort() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.aborted = true
+	for _, end := range f.closers {
+		end()
+	}
+}
+
+// what names the other side, as a rule would.
+func (f *flow) what() string {
+	if f.use == handoff.UseLocalhost {
+		return hostPort("localhost", f.to.Port())
+	}
+	if f.name != "" {
+		return hostPort(f.name, f.to.Port())
+	}
+	return f.to.String()
+}
+
+// known says whether it is worth a word: nobody means the gateway itself.
+func (f *flow) known() bool { return f.use == handoff.UseLocalhost || !f.to.Addr().IsLoopback() }
+
+// judge finds out what the flow is for, and whether that may be reached as far as
+// its name and port tell.
+func (g *Gateway) judge(f *flow) bool {
+	to, port := f.to.Addr(), f.to.Port()
+	switch {
+	case f.use == handoff.UseLocalhost:
+		f.verdict = g.rules.Localhost(port)
+	case network.Names4.Contains(to) || network.Names6.Contains(to):
+		name, ok := g.pool.Name(to)
+		if !ok {
+			f.verdict = network.Verdict{Why: network.NotAllowed}
+			break
+		}
+		f.name = name
+		f.verdict = g.rules.Connect(name, port)
+	default:
+		f.verdict = g.rules.Address(to, port)
+	}
+	return f.verdict.Allowed
+}

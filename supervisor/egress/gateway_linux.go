@@ -1,0 +1,296 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/confine/network"
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/supervisor/egress/names"
+)
+
+const (
+	// defaultConnections bounds what is open at one time where the policy says nothing.
+	defaultConnections = 4096
+	// dialPatience bounds a connection's way from the first packet to the other side.
+	dialPatience = 30 * time.Second
+	// drainPatience is what is left of a run that has ended to be passed on.
+	drainPatience = 2 * time.Second
+)
+
+// Gateway serves the sockets of one run.
+type Gateway struct {
+	plan     *plan.Network
+	rules    *network.Rules
+	pool     names.Pool
+	resolver names.Resolver
+	own      ownAddresses
+	log      journal
+	process  processes
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	all    sync.WaitGroup // everything that serves
+	flows  sync.WaitGroup // what is under way
+
+	connections atomic.Int64 // open now
+	bytes       atomic.Int64 // both ways
+
+	asking chan struct{} // a place for each question that is being answered
+	closed chan struct{} // nothing is left inside
+
+	mu       sync.Mutex
+	doors    []arrival
+	draining bool
+	open     map[*flow]struct{}
+	raw      [2]int  // to answer for others: IPv4 and IPv6, or -1
+	dialing  dialers // sockets that are made inside
+}
+
+// New is a gateway for what the plan allows. tell, if not nil, is called for every
+// attempt that is new of its kind, one at a time.
+func New(p *plan.Network, tell func(Attempt)) (*Gateway, error) {
+	rules, err := network.Compile(network.Policy{Allow: p.Allow, Deny: p.Deny, Ports: p.Ports, BlockInternal: p.BlockInternal})
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{
+		plan: p, rules: rules, resolver: names.Resolver{Lookup: names.System},
+		asking: make(chan struct{}, maxQuestions), closed: make(chan struct{}),
+		open: map[*flow]struct{}{}, raw: [2]int{-1, -1}, dialing: dialers{fd: -1},
+	}
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.log.tell, g.log.began = tell, time.Now()
+	return g, nil
+}
+
+// Serve takes sockets, as the plan for the inside lists them. It takes the
+// descriptors in any case.
+func (g *Gateway) Serve(sockets []*handoff.Socket, fds []int) error {
+	var failed error
+	for i, fd := range fds {
+		if i >= len(sockets) || failed != nil {
+			_ = unix.Close(fd)
+			continue
+		}
+		failed = g.serve(sockets[i], fd)
+	}
+	return failed
+}
+
+// ServeDials takes the socket that gives sockets.
+func (g *Gateway) ServeDials(fd int) error {
+	g.dialing.fd = fd
+	for _, p := range g.plan.Publish {
+		if err := g.publish(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Inside says by which proc the processes inside can be named; the gateway takes
+// the descriptor.
+func (g *Gateway) Inside(proc int) { g.process.begin(proc) }
+
+func (g *Gateway) serve(s *handoff.Socket, fd int) error {
+	if s.Type == unix.SOCK_RAW {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		at := 0
+		if s.Family == unix.AF_INET6 {
+			at = 1
+		}
+		g.raw[at] = fd
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), "socket")
+	defer f.Close()
+	if s.Type == unix.SOCK_DGRAM {
+		c, err := net.FilePacketConn(f)
+		if err != nil {
+			return err
+		}
+		udp := c.(*net.UDPConn)
+		g.arriving(udp)
+		if s.Use == handoff.UseResolve {
+			g.all.Go(func() { g.questions(udp) })
+		} else {
+			g.all.Go(func() { g.datagrams(udp, s) })
+		}
+		return nil
+	}
+	l, err := net.FileListener(f)
+	if err != nil {
+		return err
+	}
+	tcp := l.(*net.TCPListener)
+	g.arriving(tcp)
+	serve := func(c *net.TCPConn) { g.connection(c, s.Use) }
+	if s.Use == handoff.UseResolve {
+		serve = g.questionsTCP
+	}
+	g.all.Go(func() { g.accept(tcp, serve) })
+	return nil
+}
+
+// arrival is a socket that something arrives at.
+type arrival interface {
+	Close() error
+	SyscallConn() (syscall.RawConn, error)
+}
+
+func (g *Gateway) arriving(a arrival) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.doors = append(g.doors, a)
+}
+
+// accept serves connections until the listener is closed.
+func (g *Gateway) accept(l *net.TCPListener, serve func(*net.TCPConn)) {
+	for {
+		c, err := l.AcceptTCP()
+		switch {
+		case err == nil:
+			g.flows.Go(func() { serve(c) })
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			// Out of descriptors, or of memory: the others may end.
+			select {
+			case <-g.ctx.Done():
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// Close ends the gateway, once nothing is left of the run. What it has sent is
+// still passed on, for a while; what would come back has nobody to go to.
+func (g *Gateway) Close() {
+	g.empty()
+	close(g.closed)
+	g.mu.Lock()
+	g.draining = true
+	for f := range g.open {
+		if f.silent.Load() {
+			f.abort()
+		}
+	}
+	for _, a := range g.doors {
+		_ = a.Close()
+	}
+	g.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		g.all.Wait()
+		g.flows.Wait()
+		close(done)
+	}()
+	patience := time.NewTimer(drainPatience)
+	defer patience.Stop()
+	select {
+	case <-done:
+	case <-patience.C:
+		g.cancel()
+		g.mu.Lock()
+		for f := range g.open {
+			f.abort()
+		}
+		g.mu.Unlock()
+		<-done
+	}
+	g.cancel()
+	g.process.end()
+	for _, fd := range g.raw {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+	g.dialing.close()
+}
+
+// emptyPatience is how long what has arrived may wait to be taken.
+const emptyPatience = 200 * time.Millisecond
+
+// empty waits until what has arrived is taken: nobody is left who could send more.
+func (g *Gateway) empty() {
+	g.mu.Lock()
+	doors := slices.Clone(g.doors)
+	g.mu.Unlock()
+	end := time.Now().Add(emptyPatience)
+	for _, a := range doors {
+		for waiting(a) && time.Now().Before(end) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// waiting says whether something has arrived at a socket.
+func waiting(a arrival) (something bool) {
+	raw, err := a.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(poll, 0)
+		something = err == nil && n > 0
+	})
+	return something
+}
+
+// ending says whether the run is over.
+func (g *Gateway) ending() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.draining
+}
+
+// begin takes a place for a flow; what there is no place for is refused.
+func (g *Gateway) begin(f *flow) bool {
+	if n := g.connections.Add(1); n > g.most() {
+		g.connections.Add(-1)
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open[f] = struct{}{}
+	g.log.opened(g.connections.Load())
+	return true
+}
+
+// most is how many flows there may be at one time.
+func (g *Gateway) most() int64 {
+	if g.plan.MaxConnections > 0 {
+		return int64(g.plan.MaxConnections)
+	}
+	return defaultConnections
+}
+
+func (g *Gateway) end(f *flow) {
+	g.connections.Add(-1)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.open, f)
+}
+
+// spend counts bytes against the run's own limit.
+func (g *Gateway) spend(n int64) bool {
+	total := g.bytes.Add(n)
+	return g.plan.MaxBytes == 0 || total <= g.plan.MaxBytes
+}
+
+// spent says whether nothing more may pass.
+func (g *Gateway) spent() bool { return g.plan.MaxBytes > 0 && g.bytes.Load() >= g.plan.MaxBytes }

@@ -1,0 +1,33 @@
+package egress
+
+import "github.com/confine-run/confine/confine/network"
+
+// note enters a flow in the journal.
+func (g *Gateway) note(f *flow, verdict, why string) {
+	a := Attempt{
+		Protocol: f.protocol, What: f.what(), Name: f.name, Address: f.to.Addr().String(), Port: f.to.Port(),
+		Verdict: verdict, Why: why, Rule: f.verdict.Rule, Hint: f.verdict.Hint,
+		Sent: f.sent.Load(), Received: f.received.Load(),
+	}
+	if f.name != "" {
+		a.Address = f.dialled
+	}
+	who := func() (int, string) { return f.pid, f.comm }
+	if f.pid == 0 && verdict != Allowed {
+		who = func() (int, string) { return g.process.of(f.protocol, f.from) }
+	}
+	g.log.add(a, who)
+}
+
+// noteQuestion enters a question that was refused.
+func (g *Gateway) noteQuestion(f *flow, name, kind, why string, v network.Verdict) {
+	a := Attempt{Protocol: "dns", What: name, Name: name, Verdict: Blocked, Why: why, Rule: v.Rule, Hint: v.Hint}
+	g.log.add(a, func() (int, string) { return g.process.of(f.protocol, f.from) })
+}
+
+// remember finds out whose flow it is, while that can be found, if it will be told.
+func (g *Gateway) remember(f *flow) {
+	if g.plan.Log {
+		f.pid, f.comm = g.process.of(f.protocol, f.from)
+	}
+}

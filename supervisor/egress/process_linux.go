@@ -1,0 +1,149 @@
+package egress
+
+import (
+	"bytes"
+	"encoding/hex"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// processes finds who has a socket inside, by the proc of the inside: the kernel's
+// table gives the socket's number, and the descriptors of processes point to it. It
+// is for words only: nothing is decided by it.
+type processes struct {
+	mu    sync.Mutex
+	proc  int // descriptor, or -1
+	there bool
+}
+
+func (p *processes) begin(proc int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.proc, p.there = proc, true
+}
+
+func (p *processes) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.there {
+		_ = unix.Close(p.proc)
+	}
+	p.there = false
+}
+
+// maxSearched bounds how many processes are looked at for one name.
+const maxSearched = 512
+
+// of is who has the socket that is bound to an address; 0 if nobody can be found.
+func (p *processes) of(protocol string, from netip.AddrPort) (pid int, comm string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.there {
+		return 0, ""
+	}
+	inode := p.inode(protocol, from)
+	if inode == "" {
+		return 0, ""
+	}
+	link := "socket:[" + inode + "]"
+	searched := 0
+	for _, name := range p.list(".") {
+		n, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if searched++; searched > maxSearched {
+			break
+		}
+		for _, fd := range p.list(name + "/fd") {
+			var buf [64]byte
+			size, err := unix.Readlinkat(p.proc, name+"/fd/"+fd, buf[:])
+			if err == nil && string(buf[:size]) == link {
+				return n, strings.TrimSuffix(string(p.read(name+"/comm", 64)), "\n")
+			}
+		}
+	}
+	return 0, ""
+}
+
+// maxTable bounds how much of the kernel's table is read.
+const maxTable = 1 << 20
+
+// inode is the number of the socket bound to from, as the tables of /proc/net have it.
+func (p *processes) inode(protocol string, from netip.AddrPort) string {
+	var addresses []string
+	table := "1/net/" + protocol
+	if from.Addr().Is4() {
+		addresses = []string{local(from.Addr().AsSlice(), from.Port()), local(make([]byte, 4), from.Port())}
+		if inode := lookFor(p.read(table, maxTable), addresses); inode != "" {
+			return inode
+		}
+	}
+	wide := from.Addr().As16()
+	addresses = []string{local(wide[:], from.Port()), local(make([]byte, 16), from.Port())}
+	return lookFor(p.read(table+"6", maxTable), addresses)
+}
+
+// lookFor finds the line of one of some local addresses, the first before the others.
+func lookFor(table []byte, addresses []string) (inode string) {
+	best := len(addresses)
+	for line := range bytes.Lines(table) {
+		fields := bytes.Fields(line)
+		if len(fields) < 10 {
+			continue
+		}
+		for i, a := range addresses[:best] {
+			if string(fields[1]) == a && string(fields[9]) != "0" {
+				best, inode = i, string(fields[9])
+				break
+			}
+		}
+	}
+	return inode
+}
+
+// local is an address as the tables write it: words of 32 bits in the machine's own order.
+func local(address []byte, port uint16) string {
+	swapped := make([]byte, len(address))
+	for i := range address {
+		swapped[i] = address[i&^3|3-i&3]
+	}
+	return strings.ToUpper(hex.EncodeToString(swapped)) + ":" + strings.ToUpper(hex.EncodeToString([]byte{byte(port >> 8), byte(port)}))
+}
+
+func (p *processes) read(name string, most int) []byte {
+	fd, err := unix.Openat(p.proc, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	b := make([]byte, 0, 4096)
+	for len(b) < most {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := f.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if err != nil {
+			break
+		}
+	}
+	return b
+}
+
+func (p *processes) list(dir string) []string {
+	fd, err := unix.Openat(p.proc, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), dir)
+	defer f.Close()
+	names, _ := f.Readdirnames(4096)
+	return names
+}

@@ -1,0 +1,97 @@
+package egress
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/confine-run/confine/confine/network"
+	"github.com/confine-run/confine/supervisor/egress/names"
+)
+
+const (
+	// maxQuestions is how many are answered at one time; more are dropped, and asked again.
+	maxQuestions = 256
+	maxQuestion  = 4096 // bytes of a datagram; none that anybody asks is nearly as long
+	// questionsIdle is how long a connection with questions may be silent.
+	questionsIdle = 30 * time.Second
+)
+
+// questions answers what is asked of resolvers by datagrams.
+func (g *Gateway) questions(c *net.UDPConn) {
+	buf, oob := make([]byte, maxQuestion), make([]byte, 128)
+	for {
+		n, oobn, _, from, err := c.ReadMsgUDPAddrPort(buf, oob)
+		switch {
+		case errors.Is(err, net.ErrClosed) || g.ctx.Err() != nil:
+			return
+		case err != nil:
+			continue
+		}
+		to, ok := meantFor(oob[:oobn])
+		if !ok {
+			continue
+		}
+		select {
+		case g.asking <- struct{}{}:
+		default:
+			continue
+		}
+		query := append([]byte(nil), buf[:n]...)
+		f := &flow{protocol: "udp", from: plainPort(from), to: to}
+		g.flows.Go(func() {
+			defer func() { <-g.asking }()
+			if answer := g.resolve(f, query, false); answer != nil {
+				_, _, _ = c.WriteMsgUDPAddrPort(answer, sendAs(to.Addr()), from)
+			}
+		})
+	}
+}
+
+// questionsTCP answers what is asked over one connection, in order.
+func (g *Gateway) questionsTCP(c *net.TCPConn) {
+	defer c.Close()
+	f := &flow{protocol: "tcp", from: endpoint(c.RemoteAddr()), to: endpoint(c.LocalAddr())}
+	if !g.begin(f) {
+		return
+	}
+	defer g.end(f)
+	f.onAbort(func() { reset(c) })
+	var size [2]byte
+	for {
+		_ = c.SetDeadline(time.Now().Add(questionsIdle))
+		if _, err := io.ReadFull(c, size[:]); err != nil {
+			return
+		}
+		query := make([]byte, binary.BigEndian.Uint16(size[:]))
+		if _, err := io.ReadFull(c, query); err != nil {
+			return
+		}
+		answer := g.resolve(f, query, true)
+		if answer == nil || len(answer) > 0xffff {
+			return
+		}
+		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)); err != nil {
+			return
+		}
+	}
+}
+
+// resolve answers one question. Nothing leaves the host but the names that may be reached.
+func (g *Gateway) resolve(f *flow, query []byte, tcp bool) []byte {
+	var verdict network.Verdict
+	s := names.Server{
+		Pool:   &g.pool,
+		Exists: g.resolver.Exists,
+		Allowed: func(name string) bool {
+			verdict = g.rules.Name(name)
+			return verdict.Allowed
+		},
+		Refused: func(name, kind string, why names.Why) {
+			g.noteQuestion(f, name, kind, string(why), verdict)
+		},
+	}
+	return s.Answer(g.ctx, query, tcp)
+}

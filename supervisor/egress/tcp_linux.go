@@ -1,0 +1,175 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/supervisor/egress/names"
+)
+
+// Why an attempt came to nothing, beside what the rules say.
+const (
+	whyBytes       = "network_bytes"
+	whyConnections = "network_connections"
+	whyNoHost      = "no_such_host"
+	whyUnreachable = "unreachable"
+)
+
+// connection serves one connection from inside, from its beginning to its end.
+func (g *Gateway) connection(c *net.TCPConn, use handoff.Use) {
+	f := &flow{protocol: "tcp", from: endpoint(c.RemoteAddr()), to: endpoint(c.LocalAddr()), use: use}
+	outside, ok := g.reach(f)
+	if !ok {
+		reset(c)
+		return
+	}
+	defer g.end(f)
+	f.onAbort(func() { reset(c) })
+	o := outside.(*net.TCPConn)
+	f.onAbort(func() { reset(o) })
+	g.relay(f, c, o)
+}
+
+// reach judges a flow and dials its other side. What comes to nothing is noted here;
+// what is begun here has to be ended.
+func (g *Gateway) reach(f *flow) (net.Conn, bool) {
+	if !f.known() {
+		return nil, false
+	}
+	if !g.judge(f) {
+		g.note(f, Blocked, string(f.verdict.Why))
+		return nil, false
+	}
+	if g.spent() {
+		g.note(f, Blocked, whyBytes)
+		return nil, false
+	}
+	if !g.begin(f) {
+		g.note(f, Blocked, whyConnections)
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(g.ctx, dialPatience)
+	defer cancel()
+	f.onAbort(cancel)
+	list, err := g.addresses(ctx, f)
+	var conn net.Conn
+	if err == nil {
+		conn, err = dial(ctx, f.protocol, list, f.to.Port())
+	}
+	switch {
+	case err == nil:
+		f.dialled = endpoint(conn.RemoteAddr()).Addr().String()
+		g.remember(f)
+		return conn, true
+	case errors.Is(err, errRefused):
+		g.note(f, Blocked, string(f.verdict.Why))
+	default:
+		g.note(f, Failed, whyOf(err))
+	}
+	g.end(f)
+	return nil, false
+}
+
+// relay passes on both ways until both have ended.
+func (g *Gateway) relay(f *flow, inside, outside *net.TCPConn) {
+	var blocked atomic.Pointer[string]
+	one := func(to *net.TCPConn, pass func() error) {
+		err := pass()
+		var why refusal
+		switch {
+		case err == nil:
+			_ = to.CloseWrite()
+			return
+		case errors.As(err, &why):
+			word := string(why)
+			blocked.CompareAndSwap(nil, &word)
+		}
+		f.abort()
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		one(inside, func() error { return g.copy(inside, outside, &f.received) })
+	}()
+	one(outside, func() error { return g.forward(f, inside, outside) })
+	f.silent.Store(true)
+	if g.ending() {
+		f.abort() // what would come back has nobody to go to
+	}
+	<-done
+	_ = inside.Close()
+	_ = outside.Close()
+	if f.incoming {
+		return
+	}
+	if why := blocked.Load(); why != nil {
+		g.note(f, Blocked, *why)
+		return
+	}
+	g.note(f, Allowed, "")
+}
+
+// refusal ends a flow that had begun: the attempt is blocked for this reason.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// piece is how much is moved before it is counted.
+const piece = 8 << 20
+
+// copy moves everything from src to dst, by splice(2).
+func (g *Gateway) copy(dst, src *net.TCPConn, count *atomic.Int64) error {
+	for {
+		n, err := io.Copy(dst, &io.LimitedReader{R: src, N: g.allowance()})
+		count.Add(n)
+		if !g.spend(n) || err == nil && n > 0 && g.spent() {
+			return refusal(whyBytes)
+		}
+		if err != nil || n == 0 {
+			return err
+		}
+	}
+}
+
+// allowance is how much may be moved until the limit is looked at again; one byte
+// more than is left, so that nobody reaches a limit by the end of what there is.
+func (g *Gateway) allowance() int64 {
+	if g.plan.MaxBytes == 0 {
+		return piece
+	}
+	return max(1, min(piece, g.plan.MaxBytes-g.bytes.Load()+1))
+}
+
+// reset ends a connection as a refusal would.
+func reset(c *net.TCPConn) {
+	_ = c.SetLinger(0)
+	_ = c.Close()
+}
+
+func endpoint(a net.Addr) netip.AddrPort {
+	var p netip.AddrPort
+	switch a := a.(type) {
+	case *net.TCPAddr:
+		p = a.AddrPort()
+	case *net.UDPAddr:
+		p = a.AddrPort()
+	}
+	return plainPort(p)
+}
+
+// plainPort is p as rules and names know it.
+func plainPort(p netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port())
+}
+
+func whyOf(err error) string {
+	if errors.Is(err, names.ErrNotFound) {
+		return whyNoHost
+	}
+	return whyUnreachable
+}

@@ -1,0 +1,252 @@
+package egress
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/supervisor/egress/peek"
+)
+
+const (
+	// datagramsIdle is how long datagrams between two addresses belong together.
+	datagramsIdle = 60 * time.Second
+	// datagramsHeld is how many wait for the other side's address to be found.
+	datagramsHeld = 64
+	maxDatagram   = 64 << 10
+)
+
+// door is a socket that datagrams from inside arrive at.
+type door struct {
+	conn *net.UDPConn
+	use  handoff.Use
+	// redirected: they were meant for others, and answers have to be sent in their name.
+	redirected bool
+
+	mu    sync.Mutex
+	flows map[[2]netip.AddrPort]*exchange
+}
+
+// exchange is the datagrams between two addresses.
+type exchange struct {
+	flow
+	door  *door
+	queue chan []byte
+	seen  atomic.Int64 // when the last one passed, in nanoseconds
+}
+
+// datagrams serves a door until it is closed.
+func (g *Gateway) datagrams(c *net.UDPConn, s *handoff.Socket) {
+	d := &door{conn: c, use: s.Use, flows: map[[2]netip.AddrPort]*exchange{}}
+	d.redirected = s.Role == handoff.RoleRedirect || s.Role == handoff.RoleRedirectIPv6
+	buf, oob := make([]byte, maxDatagram), make([]byte, 128)
+	for {
+		n, oobn, _, from, err := c.ReadMsgUDPAddrPort(buf, oob)
+		switch {
+		case errors.Is(err, net.ErrClosed) || g.ctx.Err() != nil:
+			return
+		case err != nil:
+			continue // what an earlier answer brought back
+		}
+		to, ok := meantFor(oob[:oobn])
+		if !ok {
+			continue
+		}
+		g.take(d, plainPort(from), to, buf[:n])
+	}
+}
+
+// take gives a datagram to the exchange that it belongs to, or begins one.
+func (g *Gateway) take(d *door, from, to netip.AddrPort, payload []byte) {
+	at := [2]netip.AddrPort{from, to}
+	d.mu.Lock()
+	e := d.flows[at]
+	d.mu.Unlock()
+	if e == nil {
+		e = &exchange{flow: flow{protocol: "udp", from: from, to: to, use: d.use}, door: d, queue: make(chan []byte, datagramsHeld)}
+		if why := g.wants(e, payload); why != "" {
+			if e.known() {
+				g.note(&e.flow, Blocked, why)
+				g.turnAway(e, len(payload))
+			}
+			return
+		}
+		d.mu.Lock()
+		d.flows[at] = e
+		d.mu.Unlock()
+		g.flows.Go(func() {
+			g.exchange(e)
+			d.mu.Lock()
+			delete(d.flows, at)
+			d.mu.Unlock()
+		})
+	}
+	select {
+	case e.queue <- append([]byte(nil), payload...):
+	default: // as a busy network would
+	}
+}
+
+// wants says why an exchange may not begin.
+func (g *Gateway) wants(e *exchange, payload []byte) (why string) {
+	switch {
+	case !e.known():
+		return "gateway"
+	case !g.judge(&e.flow):
+		return string(e.verdict.Why)
+	case e.name != "" && peek.QUIC(payload):
+		return whyQUIC
+	case g.spent():
+		return whyBytes
+	case g.connections.Load() >= g.most():
+		return whyConnections
+	}
+	return ""
+}
+
+// whyQUIC: the server name in it can't be seen. Clients fall back to TCP.
+const whyQUIC = "quic"
+
+// exchange passes datagrams on, both ways, until none came for a while.
+func (g *Gateway) exchange(e *exchange) {
+	conn, ok := g.reach(&e.flow)
+	if !ok {
+		g.turnAway(e, 0)
+		return
+	}
+	defer g.end(&e.flow)
+	e.onAbort(func() { _ = conn.Close() })
+	e.touch()
+	g.flows.Go(func() { g.answers(e, conn) })
+	idle := time.NewTimer(datagramsIdle)
+	defer idle.Stop()
+	for {
+		select {
+		case payload := <-e.queue:
+			if e.name != "" && peek.QUIC(payload) {
+				g.note(&e.flow, Blocked, whyQUIC)
+				_ = conn.Close()
+				return
+			}
+			if !g.spend(int64(len(payload))) {
+				g.note(&e.flow, Blocked, whyBytes)
+				_ = conn.Close()
+				return
+			}
+			e.touch()
+			if _, err := conn.Write(payload); err == nil {
+				e.sent.Add(int64(len(payload)))
+			} else if errors.Is(err, net.ErrClosed) {
+				g.note(&e.flow, Allowed, "")
+				return
+			} else if errors.Is(err, unix.ECONNREFUSED) {
+				g.turnAway(e, len(payload))
+			}
+		case <-idle.C:
+			if rest := datagramsIdle - e.quiet(); rest > 0 {
+				idle.Reset(rest)
+				continue
+			}
+			_ = conn.Close()
+			g.note(&e.flow, Allowed, "")
+			return
+		case <-g.closed:
+			if len(e.queue) > 0 {
+				continue
+			}
+			_ = conn.Close()
+			g.note(&e.flow, Allowed, "")
+			return
+		}
+	}
+}
+
+func (e *exchange) touch() { e.seen.Store(time.Now().UnixNano()) }
+
+func (e *exchange) quiet() time.Duration { return time.Duration(time.Now().UnixNano() - e.seen.Load()) }
+
+// answers brings back what the other side sends.
+func (g *Gateway) answers(e *exchange, conn net.Conn) {
+	buf := make([]byte, maxDatagram)
+	for {
+		n, err := conn.Read(buf)
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case errors.Is(err, unix.ECONNREFUSED):
+			g.turnAway(e, 0)
+			continue
+		case err != nil:
+			_ = conn.Close()
+			return
+		}
+		if !g.spend(int64(n)) {
+			_ = conn.Close()
+			return
+		}
+		e.touch()
+		e.received.Add(int64(n))
+		g.answer(e, buf[:n])
+	}
+}
+
+// answer sends a datagram inside, in the name of the other side.
+func (g *Gateway) answer(e *exchange, payload []byte) {
+	if e.door.redirected {
+		g.inject(e.from.Addr(), datagram(e.to, e.from, payload))
+		return
+	}
+	_, _, _ = e.door.conn.WriteMsgUDPAddrPort(payload, sendAs(e.to.Addr()), e.from)
+}
+
+// turnAway tells the inside at once that nobody answers.
+func (g *Gateway) turnAway(e *exchange, size int) {
+	g.inject(e.from.Addr(), unreachable(e.from, e.to, size))
+}
+
+// inject sends a whole packet inside.
+func (g *Gateway) inject(to netip.Addr, packet []byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if to.Is6() {
+		if fd := g.raw[1]; fd >= 0 {
+			_ = unix.Sendto(fd, packet, unix.MSG_DONTWAIT, &unix.SockaddrInet6{Addr: to.As16()})
+		}
+	} else if fd := g.raw[0]; fd >= 0 {
+		_ = unix.Sendto(fd, packet, unix.MSG_DONTWAIT, &unix.SockaddrInet4{Addr: to.As4()})
+	}
+}
+
+// sendAs is the control message that sends a datagram from addr.
+func sendAs(addr netip.Addr) []byte {
+	if addr.Is6() {
+		return unix.PktInfo6(&unix.Inet6Pktinfo{Addr: addr.As16()})
+	}
+	return unix.PktInfo4(&unix.Inet4Pktinfo{Spec_dst: addr.As4()})
+}
+
+// meantFor is the address that a datagram was sent to, by its control messages.
+func meantFor(oob []byte) (to netip.AddrPort, ok bool) {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return to, false
+	}
+	for _, m := range messages {
+		switch {
+		case m.Header.Level == unix.SOL_IP && m.Header.Type == unix.IP_ORIGDSTADDR && len(m.Data) >= unix.SizeofSockaddrInet4:
+			addr := netip.AddrFrom4([4]byte(m.Data[4:8]))
+			return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(m.Data[2:])), true
+		case m.Header.Level == unix.SOL_IPV6 && m.Header.Type == unix.IPV6_ORIGDSTADDR && len(m.Data) >= unix.SizeofSockaddrInet6:
+			addr := netip.AddrFrom16([16]byte(m.Data[8:24]))
+			return plainPort(netip.AddrPortFrom(addr, binary.BigEndian.Uint16(m.Data[2:]))), true
+		}
+	}
+	return to, false
+}
