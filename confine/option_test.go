@@ -63,6 +63,9 @@ var samples = map[string]struct{ flag, toml, want string }{
 	"log":              {"quiet", `"quiet"`, "quiet"},
 	"log-format":       {"json", `"json"`, "json"},
 	"tty":              {"never", `"never"`, "never"},
+
+	"network-bytes":       {"7M", `"7MiB"`, "7M"},
+	"network-connections": {"40", "40", "40"},
 }
 
 // helped are what an option needs beside it to be valid.

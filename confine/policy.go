@@ -42,13 +42,15 @@ type Policy struct {
 
 // Network says what of the network is reachable. Nothing allowed is no network.
 type Network struct {
-	All           bool     // the caller's network as it is
-	Allow         []string // HOST[:PORT]
-	Deny          []string // deny beats allow
-	Ports         []int    // empty: any
-	BlockInternal bool     // loopback, link-local, private and metadata addresses, unless named
-	Log           bool     // log allowed attempts too
-	Publish       []string // HOSTPORT:PORT
+	All            bool     // the caller's network as it is
+	Allow          []string // [SCHEME://]HOST[:PORT][/PATH], see confine/network
+	Deny           []string // HOST[:PORT]; deny beats allow
+	Ports          []int    // for what is allowed without a port of its own; empty: any
+	BlockInternal  bool     // loopback, link-local, private and metadata addresses, unless named
+	Log            bool     // log allowed attempts too
+	MaxBytes       int64    // all bytes through the network, both ways together
+	MaxConnections int64    // at one time
+	Publish        []string // HOSTPORT:PORT
 }
 
 // Filesystem says what of the file system is visible, and what of it is writable.

@@ -1,7 +1,7 @@
 package confine
 
 import (
-	"net/netip"
+	"errors"
 	"strings"
 	"testing"
 )
@@ -33,11 +33,21 @@ func TestHosts(t *testing.T) {
 		{"[::1]", "::1"},
 		{"[::1]:8080", "[::1]:8080"},
 		{"::ffff:10.0.0.1", "10.0.0.1"},
-		{"https://example.com/*", "example.com:443"},
-		{"HTTPS://example.com", "example.com:443"},
-		{"http://example.com/", "example.com:80"},
-		{"https://example.com:8443/*", "example.com:8443"},
-		{"https://[::1]/*", "[::1]:443"},
+		{"https://example.com/*", "https://example.com/*"},
+		{"HTTPS://Example.com", "https://example.com/*"},
+		{"https://example.com:443", "https://example.com/*"},
+		{"http://example.com/", "http://example.com/*"},
+		{"https://example.com:8443/*", "https://example.com:8443/*"},
+		{"https://[::1]/*", "https://[::1]/*"},
+		{"http://[::1]:80/*", "http://[::1]/*"},
+		{"https://*.example.com/*", "https://*.example.com/*"},
+		{"http://localhost:3000/*", "http://localhost:3000/*"},
+		{"http://example.com/api/*", "http://example.com/api/*"},
+		{"http://example.com/API", "http://example.com/API"},
+		{"http://example.com:8080/a/b/", "http://example.com:8080/a/b/"},
+		{"http://example.com/%7euser/a%20b", "http://example.com/~user/a%20b"},
+		{"http://example.com/a,b:c", "http://example.com/a%2Cb%3Ac"},
+		{"::ffff:10.0.0.0/104", "10.0.0.0/8"},
 		{long + ".example", long + ".example"},
 
 		{"", "!no host"},
@@ -64,6 +74,23 @@ func TestHosts(t *testing.T) {
 		{"example.com:443/x", "!a port that"},
 		{"https://example.com/path", "!names a path"},
 		{"https://example.com/*/x", "!names a path"},
+		{"https://example.com/path", "!encrypted"},
+		{"http://example.com/*/x", "!star within"},
+		{"http://example.com/a*", "!star within"},
+		{"http://example.com/a?b", "!more than a path"},
+		{"http://example.com/a#b", "!more than a path"},
+		{"http://example.com/../a", "!two ways"},
+		{"http://example.com/a//b", "!two ways"},
+		{"http://example.com/a%2fb", "!two ways"},
+		{"http://example.com/%2e%2e/a", "!two ways"},
+		{"http://example.com//*", "!two ways"},
+		{"http://10.0.0.0/8/*/x", "!star within"},
+		{"**.example.com", "!two stars"},
+		{"10.1*", "!whole address"},
+		{"300.*", "!whole address"},
+		{"0.0.0.0", "!no address"},
+		{"[::]:80", "!no address"},
+		{"198.18.0.5", "!stand for inside"},
 		{"ftp://example.com", "!unknown scheme"},
 		{"htps://example.com", `!did you mean "http`},
 		{"example.com:", "!no port"},
@@ -87,7 +114,10 @@ func TestHosts(t *testing.T) {
 		{"256.1.1.1", "!whole address"},
 		{"1.2.3.4.", "!whole address"},
 	})
-	tryCanonical(t, "deny-network", here, []canonCase{{"*.internal", "*.internal"}, {"localhost", "localhost"}, {"all", "!allow nothing"}})
+	tryCanonical(t, "deny-network", here, []canonCase{
+		{"https://evil.com/*", "evil.com:443"}, {"http://evil.com:8080", "evil.com:8080"}, {"10.0.0.0/8:25", "10.0.0.0/8:25"},
+		{"0.0.0.0", "0.0.0.0"}, {"*:25", "*:25"}, {"http://evil.com/admin/*", "!only hosts can be denied"}, {"ftp://evil.com", "!unknown scheme"},
+		{"*.internal", "*.internal"}, {"localhost", "localhost"}, {"all", "!allow nothing"}})
 }
 
 func TestPorts(t *testing.T) {
@@ -99,25 +129,29 @@ func TestPorts(t *testing.T) {
 	})
 }
 
-// Whatever is accepted is printable ASCII without anything that another reader
-// could split, and is its own canonical form.
+// Whatever is accepted is its own canonical form, and has nothing in it that a list of words
+// could be split at.
 func FuzzHost(f *testing.F) {
-	for _, s := range []string{"example.com:443", "*.a.b", "[::1]:80", "10.0.0.0/8", "https://a/*", "a%00b", "::ffff:1.2.3.4", "0x7f.1", "A.b.", "[fd00::/8]:1"} {
+	for _, s := range []string{"example.com:443", "[::1]:80", "10.0.0.0/8", "https://a/*", "http://a/b,c/*", "a,b", "all"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got, err := checkHost(place{}, s)
-		if err != nil {
-			return
-		}
-		if got == "" || strings.Trim(got, "abcdefghijklmnopqrstuvwxyz0123456789.-_*:[]/") != "" {
-			t.Fatalf("%q became %q", s, got)
-		}
-		if again, err := checkHost(place{}, got); err != nil || again != got {
-			t.Fatalf("%q became %q, then %q, %v", s, got, again, err)
-		}
-		if a, err := netip.ParseAddr(s); err == nil && a.Unmap().String() != got {
-			t.Fatalf("the address %q became %q", s, got)
+		for _, option := range []string{"allow-network", "deny-network"} {
+			o := LookupOption(option)
+			got, err := o.canonical(place{}, s)
+			if err != nil {
+				var u *UsageError
+				if !errors.As(err, &u) || u.Msg == "" {
+					t.Fatalf("%s %q: %v", option, s, err)
+				}
+				continue
+			}
+			if got == "" || strings.ContainsAny(got, ", \t\r\n\x00") {
+				t.Fatalf("%s %q became %q", option, s, got)
+			}
+			if again, err := o.canonical(place{}, got); err != nil || again != got {
+				t.Fatalf("%s %q became %q, then %q, %v", option, s, got, again, err)
+			}
 		}
 	})
 }

@@ -34,15 +34,13 @@ func (p *Policy) conflicts() error {
 	case p.MemoryLimit > 0 && p.MemoryLimit < leastMemory:
 		return &UsageError{Msg: "memory-limit " + strconv.Quote(FormatSize(p.MemoryLimit)) + " is less than any program needs to start", Hint: "the least is " + FormatSize(leastMemory)}
 	case n.All && len(n.Deny) > 0:
-		return &UsageError{
-			Msg:  "deny-network " + strconv.Quote(n.Deny[0]) + " can't be enforced on the caller's own network, which \"--allow-network all\" gives",
-			Hint: "name the hosts that may be reached, or drop it with --deny-network none",
-		}
+		return wholeNetwork("deny-network", n.Deny[0])
 	case n.All && len(n.Ports) > 0:
-		return &UsageError{
-			Msg:  "allow-port can't be enforced on the caller's own network, which \"--allow-network all\" gives",
-			Hint: "name the hosts that may be reached, or drop it with --allow-port none",
-		}
+		return wholeNetwork("allow-port")
+	case n.All && n.MaxBytes > 0:
+		return wholeNetwork("network-bytes")
+	case n.All && n.MaxConnections > 0:
+		return wholeNetwork("network-connections")
 	case f.Virtual && len(f.Mounts) == 0 && f.Rootfs == "":
 		return &UsageError{Msg: "virtual-fs shows nothing but mounts, and there are none", Hint: "add --mount SRC:DST"}
 	}
@@ -76,6 +74,19 @@ func (p *Policy) conflicts() error {
 		}
 	}
 	return nil
+}
+
+// wholeNetwork is an option that says something of single hosts, beside the caller's
+// network as it is.
+func wholeNetwork(option string, word ...string) error {
+	subject := option
+	for _, w := range word {
+		subject += " " + strconv.Quote(w)
+	}
+	return &UsageError{
+		Msg:  subject + " can't be enforced on the caller's own network, which \"--allow-network all\" gives",
+		Hint: "name the hosts that may be reached, or drop it with --" + option + " none",
+	}
 }
 
 // check looks at everything together, at last, and notes what is surprising.

@@ -12,6 +12,8 @@ func TestConflicts(t *testing.T) {
 	}{
 		{"deny on the caller's network", "deny-network", []Setting{flag("allow-network", "all"), flag("deny-network", "x")}},
 		{"ports on the caller's network", "allow-port", []Setting{flag("allow-network", "all"), flag("allow-port", "80")}},
+		{"bytes on the caller's network", "network-bytes can't", []Setting{flag("allow-network", "all"), flag("network-bytes", "1M")}},
+		{"connections on the caller's network", "--network-connections none", []Setting{flag("allow-network", "all"), flag("network-connections", "4")}},
 		{"a virtual tree of nothing", "virtual-fs", []Setting{flag("virtual-fs")}},
 		{"two mounts at one place", "same destination", []Setting{flag("mount", "/a:/x"), flag("mount", "/b:/x/")}},
 		{"one port published twice", "same port", []Setting{flag("publish", "80:1"), flag("publish", "80:2")}},
@@ -26,6 +28,7 @@ func TestConflicts(t *testing.T) {
 	}
 	for _, flags := range [][]Setting{
 		{flag("allow-network", "all"), flag("allow-partial", "all"), flag("require", "memory")},
+		{flag("allow-network", "all"), flag("network-bytes", "none"), flag("network-connections", "none")},
 		{flag("virtual-fs"), flag("mount", "/a:/b"), flag("mount", "/a:/c"), flag("publish", "1:1,2:2")},
 	} {
 		if _, err := Resolve(Sources{Dir: "/", Flags: flags}); err != nil {

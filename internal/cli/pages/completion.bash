@@ -54,7 +54,7 @@ _confine_options() {
             --)
                 [[ $2 ]] && _confine_command $((i + 1))
                 return ;;
-            -p|--profile|--level|--config|-t|--time-limit|--cpu-time|-m|--memory-limit|--cpu-limit|--cpus|--processes|--file-descriptors|--disk-limit|--max-file-size|--max-files|--output-limit|--grace|--allow-network|--deny-network|--allow-port|--publish|--allow-read|--allow-write|--deny|--workdir|-C|--chdir|--mount|--overlay|--rootfs|--env|--seccomp|--seccomp-action|--isolation|--user|--cgroup-parent|--allow-partial|--require|--report|--events|--exit-codes|--log|--log-format|--tty)
+            -p|--profile|--level|--config|-t|--time-limit|--cpu-time|-m|--memory-limit|--cpu-limit|--cpus|--processes|--file-descriptors|--disk-limit|--max-file-size|--max-files|--output-limit|--grace|--allow-network|--deny-network|--allow-port|--network-bytes|--network-connections|--publish|--allow-read|--allow-write|--deny|--workdir|-C|--chdir|--mount|--overlay|--rootfs|--env|--seccomp|--seccomp-action|--isolation|--user|--cgroup-parent|--allow-partial|--require|--report|--events|--exit-codes|--log|--log-format|--tty)
                 at=$((i + 1))
                 # The word is cut at "=", which is then a word of its own.
                 if [[ ${COMP_WORDS[at]} == "=" ]]; then
@@ -81,7 +81,7 @@ _confine_options() {
         esac
     done
     if [[ $cur == -* ]]; then
-        _confine_words "-p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --block-internal --log-network --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --virtual-fs --temp-dir --overlay --ephemeral-home --keep --rootfs --env --keep-env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --json --exit-codes --log --log-format --tty --help"
+        _confine_words "-p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --block-internal --log-network --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --virtual-fs --temp-dir --overlay --ephemeral-home --keep --rootfs --env --keep-env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --json --exit-codes --log --log-format --tty --help"
     elif [[ $2 ]]; then
         _confine_command "$i"
     fi

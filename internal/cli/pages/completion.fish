@@ -29,7 +29,7 @@ function __confine_options
             case --
                 return 1
             case '-*'
-                contains -- $w -p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --overlay --rootfs --env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --exit-codes --log --log-format --tty; and set value 1
+                contains -- $w -p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --overlay --rootfs --env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --exit-codes --log --log-format --tty; and set value 1
             case '*'
                 return 1
         end
@@ -37,7 +37,7 @@ function __confine_options
     return 0
 end
 
-complete -c confine -f -n 'not __confine_is doctor profiles diff apply discard serve selftest trust completion version help' -a '(__fish_complete_subcommand -- -p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --overlay --rootfs --env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --exit-codes --log --log-format --tty)'
+complete -c confine -f -n 'not __confine_is doctor profiles diff apply discard serve selftest trust completion version help' -a '(__fish_complete_subcommand -- -p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --overlay --rootfs --env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --exit-codes --log --log-format --tty)'
 complete -c confine -n __confine_first -a run -d 'run a command (the word "run" can be left out)'
 complete -c confine -n __confine_first -a explain -d 'show what would be enforced, how and why, and run nothing'
 complete -c confine -n __confine_first -a doctor -d 'try what this host can enforce, with the remedy for each no'
@@ -70,11 +70,13 @@ complete -c confine -n __confine_options -l max-file-size -x -d 'size of one fil
 complete -c confine -n __confine_options -l max-files -x -d 'number of files in scratch and overlays'
 complete -c confine -n __confine_options -l output-limit -x -d 'output per stream; the rest is dropped and marked [TRUNCATED]'
 complete -c confine -n __confine_options -l grace -x -d 'time between SIGTERM and SIGKILL'
-complete -c confine -n __confine_options -l allow-network -x -d 'reach a host, a pattern (*.github.com), an address, a CIDR or localhost:PORT; "all": the caller'\''s network as it is'
-complete -c confine -n __confine_options -l deny-network -x -d 'never reach it; deny beats allow'
-complete -c confine -n __confine_options -l allow-port -x -d 'reach only these ports (default: any)'
+complete -c confine -n __confine_options -l allow-network -x -d 'reach a host, a pattern (*.github.com), an address, a CIDR, localhost:PORT, https://HOST/* or http://HOST/PATH/*; "all": the caller'\''s network as it is'
+complete -c confine -n __confine_options -l deny-network -x -d 'never reach it, in the same words; deny beats allow'
+complete -c confine -n __confine_options -l allow-port -x -d 'reach only these ports where a host is named without one (default: any)'
 complete -c confine -n __confine_options -l block-internal -d 'refuse loopback, link-local, private and metadata addresses unless they are named'
 complete -c confine -n __confine_options -l log-network -d 'log allowed attempts too'
+complete -c confine -n __confine_options -l network-bytes -x -d 'all bytes through the network, both ways together'
+complete -c confine -n __confine_options -l network-connections -x -d 'connections through the network at one time'
 complete -c confine -n __confine_options -l publish -x -d 'show a port inside on the caller'\''s loopback'
 complete -c confine -n __confine_options -l allow-read -r -F -d 'let it be read; the most specific path wins'
 complete -c confine -n __confine_options -l allow-write -r -F -d 'let it be read and written; the most specific path wins'
