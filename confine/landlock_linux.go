@@ -46,7 +46,7 @@ func (p *planner) landlock(table *rootfs.Table) error {
 	if second {
 		// With sockets of its own a program may talk to itself over its own
 		// loopback, which no rule about TCP can tell from others.
-		in.NoTCP = p.policy.Seccomp == "strict" && !p.policy.Network.All
+		in.NoTCP = p.policy.Seccomp == "strict" && !p.policy.Network.All && len(p.policy.Network.Allow)+len(p.policy.Network.Publish) == 0
 		p.ruleset = landlock.Under(in)
 	} else {
 		in.NoTCP = !p.policy.Network.All

@@ -59,6 +59,9 @@ func (p *planner) ledger() error {
 	}
 	p.secondLayer(l)
 	l[status.Network] = p.network()
+	if len(q.Network.Publish) > 0 {
+		l[status.Publish] = p.published()
+	}
 	l[status.Syscalls] = p.syscalls()
 	if p.ground != inUserns {
 		p.lower(l)
@@ -117,22 +120,6 @@ func (p *planner) filesystemAsked() string {
 	return strings.Join(words, ", ")
 }
 
-func (p *planner) network() status.Enforcement {
-	n := &p.policy.Network
-	switch {
-	case n.All && n.Log:
-		return notEnforceable("all, logged", "a log of attempts is not in this build")
-	case n.All:
-		return status.Enforcement{Requested: "all", Mechanism: "none", Details: "the caller's network"}
-	case len(n.Allow) == 0:
-		return on("none", "network_namespace", "lo only")
-	}
-	// Nothing at all is reachable instead: less than asked, never more.
-	e := notEnforceable(strings.Join(n.Allow, ","), "an allowlist is not in this build; no network instead")
-	e.Mechanism = "network_namespace"
-	return e
-}
-
 func (p *planner) syscalls() status.Enforcement {
 	f := p.plan.Seccomp
 	if f == nil {
@@ -170,7 +157,6 @@ func (p *planner) notYet(l map[status.Capability]status.Enforcement) {
 		words   string
 		details string
 	}{
-		{status.Publish, len(q.Network.Publish) > 0, strings.Join(q.Network.Publish, ","), "--publish is not in this build"},
 		{status.Isolation, q.Isolation != "" && q.Isolation != "process", q.Isolation, "only process isolation is in this build"},
 	} {
 		if o.asked {

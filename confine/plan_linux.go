@@ -49,6 +49,7 @@ type planner struct {
 	gid     uint32
 	// denyAtStart: a pattern of --deny meets a writable tree.
 	denyAtStart bool
+	anyPort     bool // a rule of the network is open to every port
 }
 
 // NewPlan decides what will be done. It changes nothing, and needs no privilege.
@@ -79,6 +80,7 @@ func (p *planner) make(have func() groups) (*Plan, error) {
 		p.identity,
 		p.namespaces,
 		p.filesystem,
+		p.gateway,
 		func() error { p.groups = have(); return nil },
 		p.limits,
 		p.filter,
@@ -147,7 +149,7 @@ func (p *planner) filesystem() error {
 		Dir: p.command.Dir, HomeDir: p.command.env("HOME"), UserName: p.command.env("USER"),
 		UID: p.uid, GID: p.gid, AccessUID: p.uid, AccessGID: p.gid,
 		Env: p.command.env, Command: p.command.Argv[0],
-		Hostname: hostname, NetworkAll: p.policy.Network.All, Bare: p.ground == bare,
+		Hostname: hostname, NetworkAll: p.policy.Network.All, Resolver: p.resolver(), Bare: p.ground == bare,
 	}
 	for _, m := range f.Mounts {
 		in.Mounts = append(in.Mounts, rootfs.Mount{Src: m.Src, Dst: m.Dst, Mode: m.Mode, Size: m.Size})

@@ -57,6 +57,7 @@ const (
 	NprocPerUserKernel    FallbackReason = "linux_rlimit_nproc_counts_whole_user"
 	MountAttrUnsupported  FallbackReason = "linux_mount_setattr_unsupported_kernel"
 	LandlockMissing       FallbackReason = "linux_landlock_missing"
+	NftablesMissing       FallbackReason = "linux_nftables_missing"
 	NotInBuild            FallbackReason = "not_enforceable_on_this_build"
 	PlatformUnsupported   FallbackReason = "platform_not_supported"
 	InsufficientPrivilege FallbackReason = "windows_insufficient_privilege"

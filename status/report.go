@@ -26,6 +26,7 @@ type Report struct {
 	Violations   []Violation                `json:"violations"`
 	Enforced     map[Capability]Enforcement `json:"enforced"`
 	Changes      *Changes                   `json:"changes,omitempty"`
+	Network      *Traffic                   `json:"network,omitempty"`
 	Host         Host                       `json:"host"`
 	SetupError   *SetupError                `json:"setup_error,omitempty"`
 }
@@ -93,6 +94,41 @@ type ChangeCounts struct {
 	Mode     int `json:"mode"` // permission bits, owner or attributes alone
 	Link     int `json:"link"` // the target of a symbolic link
 }
+
+// Traffic is what a run reached through the gateway, and what it tried to.
+type Traffic struct {
+	Attempts      []Attempt `json:"attempts"`         // by the time of the first, 1,024 kinds at most
+	Others        int64     `json:"others,omitempty"` // attempts of further kinds
+	Connections   int64     `json:"connections_peak"` // open at one time
+	SentBytes     int64     `json:"sent_bytes"`
+	ReceivedBytes int64     `json:"received_bytes"`
+}
+
+// Attempt is one kind of attempt to reach something, coalesced.
+type Attempt struct {
+	What          string `json:"what"`              // "example.com:443", "10.0.0.1:80", "localhost:5432"; of a question the name alone
+	Protocol      string `json:"protocol"`          // "tcp", "udp" or "dns"
+	Verdict       string `json:"verdict"`           // "allowed", "blocked" or "failed"
+	Why           string `json:"why,omitempty"`     // what it was blocked for, or failed by
+	Rule          string `json:"rule,omitempty"`    // the word of the policy that decided
+	Name          string `json:"name,omitempty"`    // domain name
+	Address       string `json:"address,omitempty"` // that was dialled, or meant
+	Port          int    `json:"port,omitempty"`
+	Count         int64  `json:"count"`
+	FirstMS       int64  `json:"first_ms"`
+	PID           int    `json:"pid,omitempty"` // as seen inside
+	Comm          string `json:"comm,omitempty"`
+	SentBytes     int64  `json:"sent_bytes"`
+	ReceivedBytes int64  `json:"received_bytes"`
+	Hint          string `json:"hint,omitempty"` // the flag that would allow it
+}
+
+// Verdicts of attempts.
+const (
+	AttemptAllowed = "allowed"
+	AttemptBlocked = "blocked" // by a rule, or for want of one
+	AttemptFailed  = "failed"  // allowed, but the other side could not be reached
+)
 
 // Host is where the run took place.
 type Host struct {

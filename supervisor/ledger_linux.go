@@ -46,6 +46,9 @@ func (r *run) ledger() map[status.Capability]status.Enforcement {
 		e.Details = "read-only; what the tree has no place for is left out"
 		ledger[status.Rootfs] = e
 	}
+	if r.network.gateway != nil {
+		r.enterNetwork(ledger)
+	}
 	if len(r.left) > 0 {
 		weaken(ledger, status.Filesystem, "", "; a protected path that did not exist before could not be removed")
 	}
@@ -58,6 +61,27 @@ func (r *run) ledger() map[status.Capability]status.Enforcement {
 	}
 	ledger[status.Filesystem] = fs
 	return ledger
+}
+
+// enterNetwork notes what the run's own network could not have.
+func (r *run) enterNetwork(ledger map[status.Capability]status.Enforcement) {
+	e := ledger[status.Network]
+	if r.fellBack.NoRedirect && e.Mechanism == "network_redirect" {
+		e.Mechanism, e.FallbackReason = "network_listeners", status.NftablesMissing
+		e.Details = "every address is lo's own, and a gateway outside listens on the ports that rules name; names are its own"
+		if r.plan.Network.AnyPort {
+			// Less is reachable than was asked for, never more.
+			e.Effective = false
+			e.Details += "; a rule that names no port holds for those ports alone"
+		}
+	}
+	if r.fellBack.NoIPv6 {
+		e.Details += "; IPv4 only"
+	}
+	if r.fellBack.NoPing && r.plan.Child.Network.Pings {
+		e.Details += "; ping is not answered"
+	}
+	ledger[status.Network] = e
 }
 
 // weaken notes that a capability holds less than was planned, and why.

@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -13,12 +15,13 @@ type event struct {
 	message                   *handoff.Message
 	proc, scratch, pty, pidfd int
 	sized                     []int // roots of tmpfs of their own size
+	sockets                   []int
 	err                       error
 }
 
 // close lets go of descriptors that nobody took.
 func (e *event) close() {
-	for _, fd := range append([]int{e.proc, e.scratch, e.pty, e.pidfd}, e.sized...) {
+	for _, fd := range slices.Concat([]int{e.proc, e.scratch, e.pty, e.pidfd}, e.sized, e.sockets) {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
@@ -48,6 +51,9 @@ func listen(sock int) <-chan event {
 				return
 			}
 			e := event{message: m, proc: -1, scratch: -1, pty: -1, pidfd: -1}
+			if m.Kind == handoff.KindSockets {
+				e.sockets, fds = fds, nil
+			}
 			for _, one := range []struct {
 				there bool
 				fd    *int

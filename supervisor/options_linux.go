@@ -4,6 +4,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/output"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
@@ -28,6 +29,9 @@ type Options struct {
 	Watching func(elapsed func() time.Duration, memory func() int64) (stop func())
 	// Started is called when the target runs.
 	Started func()
+	// Attempt, if not nil, is called for each kind of attempt to reach something, when it
+	// is made for the first time: with what is known then, one at a time.
+	Attempt func(status.Attempt)
 	// Undelivered, if not nil, is called at the end for "stdout" and "stderr" when the
 	// caller's did not take what the target wrote, or that could not be read. That
 	// nobody reads any more is not worth a word: the target has seen it.

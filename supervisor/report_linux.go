@@ -39,6 +39,7 @@ func (r *run) report() *status.Report {
 	rep.Enforced = r.ledger()
 	rep.LimitsHit = r.limitsHit(rep)
 	rep.Violations = r.violations()
+	rep.Network = r.network.report()
 	rep.Changes = r.changes
 	rep.Normalize()
 	return rep
@@ -155,6 +156,9 @@ func (r *run) limitsHit(rep *status.Report) []string {
 	if r.out.waited && r.out.waitStatus.Signaled() && r.out.waitStatus.Signal() == syscall.SIGXFSZ {
 		hit[status.FileSize] = true
 	}
+	if n := r.network.summary; n != nil && n.Exhausted {
+		hit[status.Network] = true
+	}
 	for _, c := range append(r.groupLimits(), r.watch.limits()...) {
 		hit[c] = true
 	}
@@ -168,6 +172,7 @@ func (r *run) limitsHit(rep *status.Report) []string {
 
 // violations are the attempts that this side can name.
 func (r *run) violations() (list []status.Violation) {
+	list = r.network.violations()
 	for _, path := range r.removed {
 		list = append(list, status.Violation{
 			Kind: "file", What: path, Count: 1, Rule: "protected",

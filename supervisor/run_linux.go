@@ -57,6 +57,7 @@ type run struct {
 	early         []unix.Signal // for a target that had not started yet
 	unwatch       func()
 
+	network  network
 	overlays overlays
 	changes  *status.Changes
 
@@ -165,6 +166,7 @@ func (r *run) do(ctx context.Context) {
 		r.unwatch()
 	}
 	r.child.reap()
+	r.network.end()
 	swept := !r.child.bare || !r.child.alone || sweepOrphans()
 	if r.targetStarted {
 		if r.watch.tooMany() {
@@ -295,7 +297,13 @@ func (r *run) hear(e event) {
 		if r.out.setup == nil {
 			r.out.setup = &SetupError{Step: m.Step, Op: m.Op, Path: m.Path, Errno: unix.Errno(m.Errno)}
 		}
+	case handoff.KindSockets:
+		if err := r.sockets(m, e.sockets); err != nil {
+			r.out.setup = err
+			r.child.kill()
+		}
 	case handoff.KindReady:
+		r.network.nameProcesses(e.proc)
 		r.ready, r.fellBack, r.skipped = true, m.Fallbacks, m.Skipped
 		r.started = time.Now()
 		if r.plan.Watch.Wall > 0 {

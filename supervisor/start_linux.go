@@ -16,9 +16,9 @@ import (
 // namespace, to build the sandbox. They survive its exec because they are
 // ambient; it drops all of them before the target starts.
 var setupCaps = []uint{
-	unix.CAP_SYS_ADMIN,    // mounts, pivot_root, sethostname
-	unix.CAP_NET_ADMIN,    // lo up; routes, nftables and transparent sockets
-	unix.CAP_NET_RAW,      // the sockets that answer for others
+	unix.CAP_SYS_ADMIN, // mounts, pivot_root, sethostname
+	unix.CAP_NET_ADMIN, // lo up; routes, nftables and transparent sockets
+	unix.CAP_NET_RAW,   // the sockets that answer for others
 	unix.CAP_NET_BIND_SERVICE,
 	unix.CAP_SYS_RESOURCE, // the sysctls of the own user namespace
 	unix.CAP_SETPCAP,      // empty the bounding set, lock the securebits

@@ -33,6 +33,9 @@ func (c *compiler) names() [3]nameFile {
 		}
 		resolv, _ = c.host.ReadFile("/etc/resolv.conf", maxNameService)
 	}
+	if c.in.Resolver != "" {
+		resolv = "nameserver " + c.in.Resolver + "\n"
+	}
 	return [...]nameFile{{"/etc/hostname", host + "\n"}, {"/etc/hosts", hosts}, {"/etc/resolv.conf", resolv}}
 }
 

@@ -26,7 +26,7 @@ func (c *compiler) goCaches() {
 		modules = path.Join(gopath, "pkg/mod")
 	}
 	access := read
-	if c.in.NetworkAll {
+	if c.in.NetworkAll || c.in.Resolver != "" {
 		access = overlay
 	}
 	c.goCache("GOCACHE", cache, overlay)

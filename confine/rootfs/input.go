@@ -29,7 +29,8 @@ type Input struct {
 	Command                string // argv[0] as typed
 	Hostname               string
 	NetworkAll             bool
-	Bare                   bool // nothing is mounted: Landlock holds the rules, or nothing does
+	Resolver               string // address of who answers for names; "" is nobody
+	Bare                   bool   // nothing is mounted: Landlock holds the rules, or nothing does
 
 	Host Host // nil is this host
 }

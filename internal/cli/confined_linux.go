@@ -39,7 +39,7 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 	opts := confine.IO{
 		Stdin: fdOf(io.Stdin), Stdout: fdOf(io.Stdout), Stderr: fdOf(io.Stderr),
 		Capture: io.Capture, Alone: true,
-		Started: io.Started, Undelivered: io.Undelivered,
+		Started: io.Started, Attempt: io.Attempt, Undelivered: io.Undelivered,
 	}
 	if console := io.Console; console != nil {
 		opts.OutGuard, opts.ErrGuard = console.Guard(opts.Stdout), console.Guard(opts.Stderr)

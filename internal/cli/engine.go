@@ -37,6 +37,9 @@ type RunIO struct {
 	Notice func(string)
 	// Started, when not nil, is called when the target runs.
 	Started func()
+	// Attempt, when not nil, is called for each kind of attempt to reach something over
+	// the network, the first time.
+	Attempt func(status.Attempt)
 	// Undelivered, when not nil, is called for "stdout" and "stderr" at the end of the
 	// run when that did not take all that the command wrote, unless its reader left.
 	Undelivered func(stream string, err error)

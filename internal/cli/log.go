@@ -28,6 +28,8 @@ type record struct {
 	Msg    string `json:"msg"`
 	Hint   string `json:"hint,omitempty"`
 	Status string `json:"status,omitempty"`
+	// Network is the attempt that the line is about.
+	Network *status.Attempt `json:"network,omitempty"`
 }
 
 // failure is said even when quiet: without it a non-zero exit would explain nothing.

@@ -45,6 +45,7 @@ func (s *session) start(r *confine.Resolved, argv []string) int {
 		TraceID: trace,
 		Notice:  s.log.notice,
 		Started: func() { out.started(trace) },
+		Attempt: s.attempts(&r.Policy.Network),
 
 		Undelivered: out.undelivered,
 	}

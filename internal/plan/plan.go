@@ -76,6 +76,7 @@ type Network struct {
 	Publish        []Publish
 	Log            bool  // what was allowed is told with its process
 	MaxBytes       int64 // both ways together; 0: no limit
+	AnyPort        bool  // some rule is open to every port
 	MaxConnections int   // at one time; 0: as many as the gateway takes
 }
 

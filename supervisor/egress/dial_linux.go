@@ -59,7 +59,7 @@ func (g *Gateway) addresses(ctx context.Context, f *flow) (list []netip.Addr, er
 func (g *Gateway) mine(a netip.Addr, f *flow) network.Verdict {
 	if g.plan.BlockInternal && g.own.has(a) {
 		if named := g.rules.Address(a, f.to.Port()); !named.Allowed {
-			named.Why = network.Internal_
+			named.Why = network.ReasonInternal
 			return named
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/supervisor/egress/names"
 )
 
 // flow is one connection, or the datagrams between two addresses.
@@ -72,10 +73,10 @@ func (g *Gateway) judge(f *flow) bool {
 	switch {
 	case f.use == handoff.UseLocalhost:
 		f.verdict = g.rules.Localhost(port)
-	case network.Names4.Contains(to) || network.Names6.Contains(to):
+	case names.Synthetic(to):
 		name, ok := g.pool.Name(to)
 		if !ok {
-			f.verdict = network.Verdict{Why: network.NotAllowed}
+			f.verdict = network.Verdict{Why: network.ReasonNotAllowed}
 			break
 		}
 		f.name = name

@@ -16,6 +16,7 @@ import (
 	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/egress/names"
 )
 
@@ -59,7 +60,7 @@ type Gateway struct {
 
 // New is a gateway for what the plan allows. tell, if not nil, is called for every
 // attempt that is new of its kind, one at a time.
-func New(p *plan.Network, tell func(Attempt)) (*Gateway, error) {
+func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
 	rules, err := network.Compile(network.Policy{Allow: p.Allow, Deny: p.Deny, Ports: p.Ports, BlockInternal: p.BlockInternal})
 	if err != nil {
 		return nil, err

@@ -1,19 +1,22 @@
 package egress
 
-import "github.com/confine-run/confine/confine/network"
+import (
+	"github.com/confine-run/confine/confine/network"
+	"github.com/confine-run/confine/status"
+)
 
 // note enters a flow in the journal.
 func (g *Gateway) note(f *flow, verdict, why string) {
-	a := Attempt{
-		Protocol: f.protocol, What: f.what(), Name: f.name, Address: f.to.Addr().String(), Port: f.to.Port(),
+	a := status.Attempt{
+		Protocol: f.protocol, What: f.what(), Name: f.name, Address: f.to.Addr().String(), Port: int(f.to.Port()),
 		Verdict: verdict, Why: why, Rule: f.verdict.Rule, Hint: f.verdict.Hint,
-		Sent: f.sent.Load(), Received: f.received.Load(),
+		SentBytes: f.sent.Load(), ReceivedBytes: f.received.Load(),
 	}
 	if f.name != "" {
 		a.Address = f.dialled
 	}
 	who := func() (int, string) { return f.pid, f.comm }
-	if f.pid == 0 && verdict != Allowed {
+	if f.pid == 0 && verdict != status.AttemptAllowed {
 		who = func() (int, string) { return g.process.of(f.protocol, f.from) }
 	}
 	g.log.add(a, who)
@@ -21,7 +24,7 @@ func (g *Gateway) note(f *flow, verdict, why string) {
 
 // noteQuestion enters a question that was refused.
 func (g *Gateway) noteQuestion(f *flow, name, kind, why string, v network.Verdict) {
-	a := Attempt{Protocol: "dns", What: name, Name: name, Verdict: Blocked, Why: why, Rule: v.Rule, Hint: v.Hint}
+	a := status.Attempt{Protocol: "dns", What: name, Name: name, Verdict: status.AttemptBlocked, Why: why, Rule: v.Rule, Hint: v.Hint}
 	g.log.add(a, func() (int, string) { return g.process.of(f.protocol, f.from) })
 }
 

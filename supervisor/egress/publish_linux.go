@@ -67,7 +67,7 @@ func (g *Gateway) publish(p plan.Publish) error {
 	if err != nil {
 		return err
 	}
-	g.closing(func() { _ = l.Close() })
+	g.arriving(l)
 	g.all.Go(func() {
 		g.accept(l, func(c *net.TCPConn) { g.comeIn(c, p.Inside) })
 	})

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/egress/names"
 )
 
@@ -42,15 +43,15 @@ func (g *Gateway) reach(f *flow) (net.Conn, bool) {
 		return nil, false
 	}
 	if !g.judge(f) {
-		g.note(f, Blocked, string(f.verdict.Why))
+		g.note(f, status.AttemptBlocked, string(f.verdict.Why))
 		return nil, false
 	}
 	if g.spent() {
-		g.note(f, Blocked, whyBytes)
+		g.note(f, status.AttemptBlocked, whyBytes)
 		return nil, false
 	}
 	if !g.begin(f) {
-		g.note(f, Blocked, whyConnections)
+		g.note(f, status.AttemptBlocked, whyConnections)
 		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(g.ctx, dialPatience)
@@ -67,9 +68,9 @@ func (g *Gateway) reach(f *flow) (net.Conn, bool) {
 		g.remember(f)
 		return conn, true
 	case errors.Is(err, errRefused):
-		g.note(f, Blocked, string(f.verdict.Why))
+		g.note(f, status.AttemptBlocked, string(f.verdict.Why))
 	default:
-		g.note(f, Failed, whyOf(err))
+		g.note(f, status.AttemptFailed, whyOf(err))
 	}
 	g.end(f)
 	return nil, false
@@ -108,10 +109,10 @@ func (g *Gateway) relay(f *flow, inside, outside *net.TCPConn) {
 		return
 	}
 	if why := blocked.Load(); why != nil {
-		g.note(f, Blocked, *why)
+		g.note(f, status.AttemptBlocked, *why)
 		return
 	}
-	g.note(f, Allowed, "")
+	g.note(f, status.AttemptAllowed, "")
 }
 
 // refusal ends a flow that had begun: the attempt is blocked for this reason.
@@ -172,4 +173,9 @@ func whyOf(err error) string {
 		return whyNoHost
 	}
 	return whyUnreachable
+}
+
+// forward passes on what comes from inside.
+func (g *Gateway) forward(f *flow, inside, outside *net.TCPConn) error {
+	return g.copy(outside, inside, &f.sent)
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/egress/peek"
 )
 
@@ -73,7 +74,7 @@ func (g *Gateway) take(d *door, from, to netip.AddrPort, payload []byte) {
 		e = &exchange{flow: flow{protocol: "udp", from: from, to: to, use: d.use}, door: d, queue: make(chan []byte, datagramsHeld)}
 		if why := g.wants(e, payload); why != "" {
 			if e.known() {
-				g.note(&e.flow, Blocked, why)
+				g.note(&e.flow, status.AttemptBlocked, why)
 				g.turnAway(e, len(payload))
 			}
 			return
@@ -131,12 +132,12 @@ func (g *Gateway) exchange(e *exchange) {
 		select {
 		case payload := <-e.queue:
 			if e.name != "" && peek.QUIC(payload) {
-				g.note(&e.flow, Blocked, whyQUIC)
+				g.note(&e.flow, status.AttemptBlocked, whyQUIC)
 				_ = conn.Close()
 				return
 			}
 			if !g.spend(int64(len(payload))) {
-				g.note(&e.flow, Blocked, whyBytes)
+				g.note(&e.flow, status.AttemptBlocked, whyBytes)
 				_ = conn.Close()
 				return
 			}
@@ -144,7 +145,7 @@ func (g *Gateway) exchange(e *exchange) {
 			if _, err := conn.Write(payload); err == nil {
 				e.sent.Add(int64(len(payload)))
 			} else if errors.Is(err, net.ErrClosed) {
-				g.note(&e.flow, Allowed, "")
+				g.note(&e.flow, status.AttemptAllowed, "")
 				return
 			} else if errors.Is(err, unix.ECONNREFUSED) {
 				g.turnAway(e, len(payload))
@@ -155,14 +156,14 @@ func (g *Gateway) exchange(e *exchange) {
 				continue
 			}
 			_ = conn.Close()
-			g.note(&e.flow, Allowed, "")
+			g.note(&e.flow, status.AttemptAllowed, "")
 			return
 		case <-g.closed:
 			if len(e.queue) > 0 {
 				continue
 			}
 			_ = conn.Close()
-			g.note(&e.flow, Allowed, "")
+			g.note(&e.flow, status.AttemptAllowed, "")
 			return
 		}
 	}

@@ -38,9 +38,9 @@ type family struct {
 
 var families = []family{
 	{"4", nftables.TableFamilyIPv4, unix.AF_INET, 32, 16, unix.IPPROTO_ICMP, 8,
-		netip.MustParsePrefix("127.0.0.0/8"), network.Names4, network.Own4, netip.MustParseAddr("127.0.0.1")},
+		netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix(network.Range4), netip.MustParseAddr(network.Own4), netip.MustParseAddr("127.0.0.1")},
 	{"6", nftables.TableFamilyIPv6, unix.AF_INET6, 128, 24, unix.IPPROTO_ICMPV6, 128,
-		netip.MustParsePrefix("::1/128"), network.Names6, network.Own6, netip.MustParseAddr("::1")},
+		netip.MustParsePrefix("::1/128"), netip.MustParsePrefix(network.Range6), netip.MustParseAddr(network.Own6), netip.MustParseAddr("::1")},
 }
 
 func main() {

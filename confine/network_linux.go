@@ -1,0 +1,145 @@
+package confine
+
+import (
+	"bytes"
+	"encoding/hex"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/confine-run/confine/confine/network"
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
+)
+
+// gateway plans the way out of the run's own network, if there is to be one.
+func (p *planner) gateway() error {
+	n := &p.policy.Network
+	if n.All || p.ground == bare || len(n.Allow) == 0 && len(n.Publish) == 0 {
+		return nil
+	}
+	rules, err := network.Compile(network.Policy{Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal})
+	if err != nil {
+		return &UsageError{Msg: err.Error(), Err: err}
+	}
+	w := network.Ways{GID: p.gid, Publish: len(n.Publish) > 0}
+	w.Named, p.anyPort = rules.NamedPorts()
+	w.Others = len(w.Named) > 0 || p.anyPort
+	ports, any := rules.LocalhostPorts()
+	if any {
+		ports = append(ports, listening()...)
+	}
+	for _, port := range ports {
+		if rules.Localhost(port).Allowed && !slices.Contains(w.Localhost, port) {
+			w.Localhost = append(w.Localhost, port)
+		}
+	}
+	if len(w.Localhost) > maxLocalhost {
+		w.Localhost = w.Localhost[:maxLocalhost]
+	}
+	p.plan.Child.Network = network.Inside(w)
+	p.plan.Child.Refuse.NoRedirect = requires(p.policy, status.Network)
+	p.plan.Network = plan.Network{
+		Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal, Log: n.Log,
+		MaxBytes: n.MaxBytes, MaxConnections: int(n.MaxConnections), AnyPort: p.anyPort,
+	}
+	for _, word := range n.Publish {
+		outside, inside, _ := strings.Cut(word, ":")
+		a, errA := strconv.ParseUint(outside, 10, 16)
+		b, errB := strconv.ParseUint(inside, 10, 16)
+		if errA != nil || errB != nil {
+			return &UsageError{Msg: "publish " + strconv.Quote(word) + " is not HOSTPORT:PORT"}
+		}
+		p.plan.Network.Publish = append(p.plan.Network.Publish, plan.Publish{Outside: uint16(a), Inside: uint16(b)})
+	}
+	return nil
+}
+
+// resolver is who answers for names inside.
+func (p *planner) resolver() string {
+	if n := &p.policy.Network; n.All || len(n.Allow) == 0 || p.ground == bare {
+		return ""
+	}
+	return network.Resolver4
+}
+
+// maxLocalhost bounds the ports that "localhost" alone stands for.
+const maxLocalhost = 200
+
+// listening are the ports of the caller's loopback that something listens on, lowest
+// first: what "localhost" without a port is when a run starts.
+func listening() (ports []uint16) {
+	for _, name := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		table, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		for line := range bytes.Lines(table) {
+			if port, ok := listener(bytes.Fields(line)); ok && !slices.Contains(ports, port) {
+				ports = append(ports, port)
+			}
+		}
+	}
+	slices.Sort(ports)
+	return ports
+}
+
+// listener reads a line of /proc/net/tcp: one that listens on loopback, or everywhere.
+func listener(fields [][]byte) (port uint16, ok bool) {
+	const listens = "0A"
+	if len(fields) < 4 || string(fields[3]) != listens {
+		return 0, false
+	}
+	address, number, ok := strings.Cut(string(fields[1]), ":")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(number, 16, 16)
+	if err != nil {
+		return 0, false
+	}
+	raw, err := hex.DecodeString(address)
+	if err != nil {
+		return 0, false
+	}
+	// Words of 32 bits, the lowest byte first.
+	any := !slices.ContainsFunc(raw, func(b byte) bool { return b != 0 })
+	four := len(raw) >= 4 && raw[len(raw)-1] == 127
+	six := len(raw) == 16 && raw[12] == 0 && raw[15] == 1
+	return uint16(n), any || four || six
+}
+
+// network says what is reachable.
+func (p *planner) network() status.Enforcement {
+	n := &p.policy.Network
+	switch {
+	case n.All && n.Log:
+		e := notEnforceable("all, logged", `what goes over the caller's own network is not seen; --allow-network "*" leads all names through the gateway`)
+		return e
+	case n.All:
+		return status.Enforcement{Requested: "all", Mechanism: "none", Details: "the caller's network"}
+	case len(n.Allow) == 0:
+		return on("none", "network_namespace", "lo only")
+	case p.ground == bare:
+		e := notEnforceable(strings.Join(n.Allow, ","), "there is no network namespace; no network instead")
+		e.FallbackReason = p.lowered.reason
+		return e
+	}
+	return on(strings.Join(n.Allow, ","), "network_redirect", "every address is lo's own, nftables leads all flows to a gateway outside, names are its own")
+}
+
+// published says what of the inside is reached from outside.
+func (p *planner) published() status.Enforcement {
+	n := &p.policy.Network
+	asked := strings.Join(n.Publish, ",")
+	switch {
+	case len(n.Publish) == 0:
+		return status.Enforcement{Requested: "none", Mechanism: "none"}
+	case n.All:
+		return status.Enforcement{Requested: asked, Enabled: true, Mechanism: "none", Details: "on the caller's network every port inside is one of the caller's"}
+	case p.ground == bare:
+		return status.Enforcement{Requested: asked, Enabled: true, Mechanism: "none", Details: "there is no network namespace", FallbackReason: p.lowered.reason}
+	}
+	return on(asked, "gateway", "on the caller's loopback alone")
+}

@@ -1,0 +1,3 @@
+package peek
+
+func QUIC(b []byte) bool { return false }

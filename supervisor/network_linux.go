@@ -1,0 +1,123 @@
+package supervisor
+
+import (
+	"errors"
+	"net"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/egress"
+)
+
+// network is the gateway of a run whose own network leads somewhere.
+type network struct {
+	gateway *egress.Gateway
+	served  int // of the sockets that the plan has for this kernel
+	summary *egress.Summary
+}
+
+// sockets gives the gateway what was made inside.
+func (r *run) sockets(m *handoff.Message, fds []int) *SetupError {
+	n := &r.network
+	if n.gateway == nil {
+		g, err := egress.New(&r.plan.Network, r.opts.Attempt)
+		if err != nil {
+			closeAll(fds)
+			return &SetupError{Step: "network", Op: err.Error()}
+		}
+		n.gateway = g
+	}
+	made := r.plan.Child.Network.Made(m.Fallbacks)[n.served:]
+	if len(made) == 0 && r.plan.Child.Network.Dials && len(fds) == 1 {
+		return published(n.gateway.ServeDials(fds[0]))
+	}
+	if len(fds) == 0 || len(fds) > len(made) {
+		closeAll(fds)
+		return &SetupError{Step: "network", Op: "not the sockets that were planned"}
+	}
+	n.served += len(fds)
+	if err := n.gateway.Serve(made[:len(fds)], fds); err != nil {
+		return &SetupError{Step: "network", Op: err.Error(), Errno: errnoOf(err)}
+	}
+	return nil
+}
+
+// published says which port could not be had.
+func published(err error) *SetupError {
+	if err == nil {
+		return nil
+	}
+	e := &SetupError{Step: "publish", Op: err.Error(), Errno: errnoOf(err)}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		e.Op = op.Op
+		if op.Addr != nil {
+			e.Path = op.Addr.String()
+		}
+	}
+	return e
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+}
+
+// nameProcesses lets the gateway say who attempted what.
+func (n *network) nameProcesses(proc int) {
+	if n.gateway == nil || proc < 0 {
+		return
+	}
+	if own, err := unix.FcntlInt(uintptr(proc), unix.F_DUPFD_CLOEXEC, 0); err == nil {
+		n.gateway.Inside(own)
+	}
+}
+
+// end closes the gateway, when nothing is left inside.
+func (n *network) end() {
+	if n.gateway == nil {
+		return
+	}
+	n.gateway.Close()
+	s := n.gateway.Summary()
+	n.summary = &s
+}
+
+// report is what went out, and what did not.
+func (n *network) report() *status.Traffic {
+	s := n.summary
+	if s == nil {
+		return nil
+	}
+	return &status.Traffic{
+		Attempts: s.Attempts, Others: s.Others, Connections: s.Connections, SentBytes: s.Sent, ReceivedBytes: s.Received,
+	}
+}
+
+// violations are the attempts that the rules refused.
+func (n *network) violations() (list []status.Violation) {
+	if n.summary == nil {
+		return nil
+	}
+	for _, a := range n.summary.Attempts {
+		if a.Verdict != status.AttemptBlocked {
+			continue
+		}
+		rule := a.Rule
+		if rule == "" {
+			rule = a.Why
+		}
+		what := a.What
+		if a.Protocol == "udp" {
+			what += "/udp"
+		}
+		list = append(list, status.Violation{
+			Kind: "network", What: what, Count: a.Count, FirstMS: a.FirstMS,
+			PID: a.PID, Comm: a.Comm, Rule: rule, Hint: a.Hint,
+		})
+	}
+	return list
+}
