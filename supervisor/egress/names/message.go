@@ -55,7 +55,7 @@ func parse(msg []byte) (q query, code dnsmessage.RCode, ok bool) {
 		return q, dnsmessage.RCodeFormatError, true
 	}
 	q.whole = true
-	if p.SkipAllAnswers() != nil || p.SkipAllAuthorities() != nil || !q.options(&p) {
+	if p.SkipAllQuestions() != nil || p.SkipAllAnswers() != nil || p.SkipAllAuthorities() != nil || !q.options(&p) {
 		return q, dnsmessage.RCodeFormatError, true
 	}
 	if q.version != 0 {
