@@ -1,3 +1,0 @@
-package peek
-
-func QUIC(b []byte) bool { return false }
