@@ -10,9 +10,10 @@ import (
 const noSetuidFixup = 1 << 2
 
 // Securebits: uid 0 means nothing (NOROOT), and none of it can be changed back.
+// KEEP_CAPS alone isn't locked: there is nothing to keep, and ping(8) gives up when it
+// can't set it.
 const lockedSecurebits = 1<<0 | 1<<1 | // SECBIT_NOROOT, locked
 	1<<2 | 1<<3 | // SECBIT_NO_SETUID_FIXUP, locked
-	1<<5 | // SECBIT_KEEP_CAPS stays off, locked
 	1<<6 | 1<<7 // SECBIT_NO_CAP_AMBIENT_RAISE, locked
 
 // dropCapabilities empties every capability set of this thread but for the one

@@ -110,6 +110,7 @@ type Attempt struct {
 	Protocol      string `json:"protocol"`          // "tcp", "udp" or "dns"
 	Verdict       string `json:"verdict"`           // "allowed", "blocked" or "failed"
 	Why           string `json:"why,omitempty"`     // what it was blocked for, or failed by
+	Claimed       string `json:"claimed,omitempty"` // what the client said that it talks to, where that was another name
 	Rule          string `json:"rule,omitempty"`    // the word of the policy that decided
 	Name          string `json:"name,omitempty"`    // domain name
 	Address       string `json:"address,omitempty"` // that was dialled, or meant

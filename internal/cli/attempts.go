@@ -42,6 +42,9 @@ func attempted(a *status.Attempt) string {
 	default:
 		msg += ": " + a.Why
 	}
+	if a.Claimed != "" {
+		msg += " " + a.Claimed
+	}
 	if a.Hint != "" {
 		msg += "; allow with " + a.Hint
 	}

@@ -19,6 +19,7 @@ type flow struct {
 	name    string // what to stands for; "": itself
 	verdict network.Verdict
 
+	claimed  string // what the client said that it talks to, if that is another
 	dialled  string // the address that name turned out to have
 	incoming bool   // it began outside
 	pid      int    // whose it is inside, if that was looked for

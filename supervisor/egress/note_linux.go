@@ -9,17 +9,18 @@ import (
 func (g *Gateway) note(f *flow, verdict, why string) {
 	a := status.Attempt{
 		Protocol: f.protocol, What: f.what(), Name: f.name, Address: f.to.Addr().String(), Port: int(f.to.Port()),
-		Verdict: verdict, Why: why, Rule: f.verdict.Rule, Hint: f.verdict.Hint,
+		Verdict: verdict, Why: why, Claimed: f.claimed, Rule: f.verdict.Rule, Hint: f.verdict.Hint,
 		SentBytes: f.sent.Load(), ReceivedBytes: f.received.Load(),
 	}
 	if f.name != "" {
 		a.Address = f.dialled
 	}
-	who := func() (int, string) { return f.pid, f.comm }
-	if f.pid == 0 && verdict != status.AttemptAllowed {
-		who = func() (int, string) { return g.process.of(f.protocol, f.from) }
-	}
-	g.log.add(a, who)
+	g.log.add(a, func() (int, string) {
+		if verdict != status.AttemptAllowed {
+			g.identify(f)
+		}
+		return f.pid, f.comm
+	})
 }
 
 // noteQuestion enters a question that was refused.
@@ -31,6 +32,12 @@ func (g *Gateway) noteQuestion(f *flow, name, kind, why string, v network.Verdic
 // remember finds out whose flow it is, while that can be found, if it will be told.
 func (g *Gateway) remember(f *flow) {
 	if g.plan.Log {
+		g.identify(f)
+	}
+}
+
+func (g *Gateway) identify(f *flow) {
+	if f.pid == 0 && !f.incoming {
 		f.pid, f.comm = g.process.of(f.protocol, f.from)
 	}
 }

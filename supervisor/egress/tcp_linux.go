@@ -88,16 +88,18 @@ func (g *Gateway) relay(f *flow, inside, outside *net.TCPConn) {
 			return
 		case errors.As(err, &why):
 			word := string(why)
-			blocked.CompareAndSwap(nil, &word)
+			if blocked.CompareAndSwap(nil, &word) {
+				g.identify(f) // as long as there is a socket to be found
+			}
 		}
 		f.abort()
 	}
-	done := make(chan struct{})
+	done, answered := make(chan struct{}), make(chan int, 1)
 	go func() {
 		defer close(done)
-		one(inside, func() error { return g.copy(inside, outside, &f.received) })
+		one(inside, func() error { return g.back(f, inside, outside, answered) })
 	}()
-	one(outside, func() error { return g.forward(f, inside, outside) })
+	one(outside, func() error { return g.forward(f, inside, outside, answered) })
 	f.silent.Store(true)
 	if g.ending() {
 		f.abort() // what would come back has nobody to go to
@@ -173,9 +175,4 @@ func whyOf(err error) string {
 		return whyNoHost
 	}
 	return whyUnreachable
-}
-
-// forward passes on what comes from inside.
-func (g *Gateway) forward(f *flow, inside, outside *net.TCPConn) error {
-	return g.copy(outside, inside, &f.sent)
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/egress/peek"
@@ -97,13 +98,16 @@ func (g *Gateway) take(d *door, from, to netip.AddrPort, payload []byte) {
 
 // wants says why an exchange may not begin.
 func (g *Gateway) wants(e *exchange, payload []byte) (why string) {
-	switch {
-	case !e.known():
+	if !e.known() {
 		return "gateway"
-	case !g.judge(&e.flow):
+	}
+	if !g.judge(&e.flow) {
 		return string(e.verdict.Why)
-	case e.name != "" && peek.QUIC(payload):
-		return whyQUIC
+	}
+	if why = g.distrust(e, payload); why != "" {
+		return why
+	}
+	switch {
 	case g.spent():
 		return whyBytes
 	case g.connections.Load() >= g.most():
@@ -114,6 +118,30 @@ func (g *Gateway) wants(e *exchange, payload []byte) (why string) {
 
 // whyQUIC: the server name in it can't be seen. Clients fall back to TCP.
 const whyQUIC = "quic"
+
+// distrust says why a datagram to a name is not sent on.
+func (g *Gateway) distrust(e *exchange, payload []byte) (why string) {
+	if e.name == "" {
+		return ""
+	}
+	if peek.QUIC(payload) {
+		return whyQUIC
+	}
+	name, hello, err := peek.DTLSServerName(payload)
+	var broken *peek.Error
+	switch {
+	case errors.As(err, &broken):
+		return string(broken.Reason)
+	case hello && name != e.name:
+		e.claimed = name
+		return whyServerName
+	}
+	if v := g.rules.Speaks(e.name, e.to.Port(), network.Raw); !v.Allowed {
+		e.verdict = v
+		return string(v.Why)
+	}
+	return ""
+}
 
 // exchange passes datagrams on, both ways, until none came for a while.
 func (g *Gateway) exchange(e *exchange) {
@@ -131,8 +159,8 @@ func (g *Gateway) exchange(e *exchange) {
 	for {
 		select {
 		case payload := <-e.queue:
-			if e.name != "" && peek.QUIC(payload) {
-				g.note(&e.flow, status.AttemptBlocked, whyQUIC)
+			if why := g.distrust(e, payload); why != "" {
+				g.note(&e.flow, status.AttemptBlocked, why)
 				_ = conn.Close()
 				return
 			}

@@ -1,0 +1,330 @@
+package egress
+
+import (
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/confine-run/confine/confine/network"
+	"github.com/confine-run/confine/supervisor/egress/peek"
+)
+
+// client is what a client inside says to a name, looked at on its way.
+type client struct {
+	g               *Gateway
+	f               *flow
+	inside, outside *net.TCPConn
+	buf             []byte // what was read and may be needed again
+	have            int    // bytes in buf
+	sent            int    // bytes of buf that are sent on already
+	ended           bool   // the client says no more
+	answered        chan int
+	permitted       network.Claim
+}
+
+const (
+	// firstBuffer is enough for what most clients begin with.
+	firstBuffer = 4 << 10
+	// helloPatience bounds the time between the first byte of a hello or of a head and its last.
+	helloPatience = 60 * time.Second
+)
+
+// forward passes on what comes from inside, of flows to names not before it is known
+// that the client means the same name.
+func (g *Gateway) forward(f *flow, inside, outside *net.TCPConn, answered chan int) error {
+	if f.name == "" || f.incoming {
+		return g.copy(outside, inside, &f.sent)
+	}
+	c := &client{
+		g: g, f: f, inside: inside, outside: outside, answered: answered, buf: make([]byte, firstBuffer),
+		permitted: g.rules.Needs(f.name, f.to.Port()),
+	}
+	kind, err := c.classify()
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case peek.TLS:
+		err = c.hello()
+	case peek.HTTP:
+		return c.requests()
+	case peek.Other:
+		err = c.speaks(network.Raw)
+	default:
+		err = refusal(kind)
+	}
+	if err == nil {
+		err = c.pass(c.have)
+	}
+	if err != nil || c.ended {
+		return err
+	}
+	c.buf = nil
+	return g.copy(outside, inside, &f.sent)
+}
+
+// speaks says whether the rules let the client speak so.
+func (c *client) speaks(claim network.Claim) error {
+	if v := c.g.rules.Speaks(c.f.name, c.f.to.Port(), claim); !v.Allowed {
+		c.f.verdict = v
+		return refusal(v.Why)
+	}
+	return nil
+}
+
+// more reads on. At the client's end it is set that it has ended.
+func (c *client) more() error {
+	if c.have == len(c.buf) {
+		if len(c.buf) >= peek.MaxHead {
+			return refusal(peek.TooLong)
+		}
+		c.buf = append(c.buf, make([]byte, min(len(c.buf), peek.MaxHead-len(c.buf)))...)
+	}
+	n, err := c.inside.Read(c.buf[c.have:])
+	c.have += n
+	if err == io.EOF {
+		c.ended, err = true, nil
+	}
+	return err
+}
+
+// within bounds the time that a client takes for what it has begun.
+func (c *client) within(patience time.Duration) {
+	at := time.Time{}
+	if patience > 0 {
+		at = time.Now().Add(patience)
+	}
+	_ = c.inside.SetReadDeadline(at)
+}
+
+// pass sends on what is in the buffer up to n.
+func (c *client) pass(n int) error {
+	if n <= c.sent {
+		return nil
+	}
+	k, err := c.outside.Write(c.buf[c.sent:n])
+	c.sent += k
+	c.f.sent.Add(int64(k))
+	if !c.g.spend(int64(k)) {
+		return refusal(whyBytes)
+	}
+	return err
+}
+
+// classify finds out what the client speaks. What says nothing yet is sent on at
+// once, where the rules take anything: a server does nothing for half a line.
+func (c *client) classify() (peek.Kind, error) {
+	for {
+		if err := c.more(); err != nil {
+			return "", err
+		}
+		if c.ended {
+			if c.have == 0 {
+				return peek.Other, nil
+			}
+			return peek.ClassifyAll(c.buf[:c.have]), nil
+		}
+		kind, more := peek.Classify(c.buf[:c.have])
+		if !more {
+			return kind, nil
+		}
+		if c.permitted == network.Any {
+			if err := c.pass(c.have); err != nil {
+				return "", err
+			}
+		}
+	}
+}
+
+// hello checks the server name of a TLS handshake.
+func (c *client) hello() error {
+	if err := c.speaks(network.TLS); err != nil {
+		return err
+	}
+	c.within(helloPatience)
+	defer c.within(0)
+	for {
+		name, more, err := peek.ServerName(c.buf[:c.have])
+		switch {
+		case err != nil:
+			return c.mistrust(err)
+		case !more && name != c.f.name:
+			c.f.claimed = name
+			return refusal(whyServerName)
+		case !more:
+			return nil
+		case c.ended:
+			return refusal(peek.Unfinished)
+		}
+		if err := c.more(); err != nil {
+			return err
+		}
+	}
+}
+
+// Why a client's word is not taken.
+const (
+	whyServerName = "server_name" // it names another in its TLS hello
+	whyHost       = "host"        // or in a request
+)
+
+// mistrust is why the client's bytes are not sent on.
+func (c *client) mistrust(err error) error {
+	var e *peek.Error
+	if errors.As(err, &e) {
+		return refusal(e.Reason)
+	}
+	return err
+}
+
+// requests checks every request of plain HTTP.
+func (c *client) requests() error {
+	if err := c.speaks(network.HTTP); err != nil {
+		return err
+	}
+	r := &peek.Requests{Check: c.check}
+	for {
+		n, err := r.Next(c.buf[:c.have])
+		if err2 := c.pass(n); err2 != nil {
+			return err2
+		}
+		if err != nil {
+			return c.mistrust(err)
+		}
+		c.take(n)
+		switch {
+		case r.Raw():
+			return c.rest()
+		case r.Waiting() && !c.ended:
+			if err := c.upgrade(r); err != nil {
+				return err
+			}
+			continue
+		case c.ended:
+			return c.mistrust(r.End(c.buf[:c.have]))
+		case r.Body() > 0 && c.have == 0:
+			if err := c.body(r); err != nil || c.ended {
+				return err
+			}
+			continue
+		}
+		c.within(0)
+		if c.have > 0 {
+			c.within(helloPatience)
+		}
+		if err := c.more(); err != nil {
+			return err
+		}
+	}
+}
+
+// take drops n bytes from the front of the buffer, which are sent on.
+func (c *client) take(n int) {
+	copy(c.buf, c.buf[n:c.have])
+	c.have, c.sent = c.have-n, max(0, c.sent-n)
+}
+
+// check looks at one request.
+func (c *client) check(r peek.Request) error {
+	port := c.f.to.Port()
+	if r.Host != c.f.name && r.Method != "CONNECT" {
+		c.f.claimed = r.Host
+		return refusal(whyHost)
+	}
+	if c.g.rules.HasPath(c.f.name, port) {
+		if v := c.g.rules.Path(c.f.name, port, r.Path); !v.Allowed {
+			c.f.verdict = v
+			return refusal(v.Why)
+		}
+	}
+	return nil
+}
+
+// body passes on a body that needn't be looked at.
+func (c *client) body(r *peek.Requests) error {
+	c.within(0)
+	n, err := io.Copy(c.outside, &io.LimitedReader{R: c.inside, N: min(r.Body(), c.g.allowance())})
+	c.f.sent.Add(n)
+	r.Skip(n)
+	if !c.g.spend(n) {
+		return refusal(whyBytes)
+	}
+	if err == nil && n == 0 {
+		c.ended = true
+		return c.mistrust(r.End(nil))
+	}
+	return err
+}
+
+// upgrade waits for what the server says to a request that asks for another protocol.
+func (c *client) upgrade(r *peek.Requests) error {
+	select {
+	case code, ok := <-c.answered:
+		if !ok {
+			return refusal(peek.BadStatus)
+		}
+		r.Answered(code)
+		return nil
+	case <-c.g.ctx.Done():
+		return c.g.ctx.Err()
+	}
+}
+
+// rest passes on all that follows.
+func (c *client) rest() error {
+	if err := c.pass(c.have); err != nil || c.ended {
+		return err
+	}
+	c.within(0)
+	c.buf = nil
+	return c.g.copy(c.outside, c.inside, &c.f.sent)
+}
+
+// back passes on what the server says, and tells the status of its first answer, if
+// it is one of HTTP.
+func (g *Gateway) back(f *flow, inside, outside *net.TCPConn, answered chan int) error {
+	if f.name == "" || f.incoming {
+		return g.copy(inside, outside, &f.received)
+	}
+	head := make([]byte, 0, 512)
+	told := false
+	defer func() {
+		if !told {
+			close(answered)
+		}
+	}()
+	for !told && len(head) < peek.MaxHead {
+		if len(head) == cap(head) {
+			head = append(head, 0)[:len(head)]
+		}
+		n, err := outside.Read(head[len(head):cap(head)])
+		if n > 0 {
+			if _, err := inside.Write(head[len(head) : len(head)+n]); err != nil {
+				return err
+			}
+			head = head[:len(head)+n]
+			f.received.Add(int64(n))
+			if !g.spend(int64(n)) {
+				return refusal(whyBytes)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		code, more, err := peek.Status(head)
+		if more {
+			continue
+		}
+		if err == nil {
+			answered <- code
+		} else {
+			close(answered)
+		}
+		told = true
+	}
+	return g.copy(inside, outside, &f.received)
+}
