@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
 )
 
@@ -49,25 +50,48 @@ func TestNetworkNamespace(t *testing.T) {
 	}
 }
 
-func TestNamedHostsAreRefusedOrNothing(t *testing.T) {
+func TestNamedHostsAreReachedThroughSockets(t *testing.T) {
+	p := planned(t, func(q *Policy) { q.Network.Allow = []string{"a.example:443", "localhost:5432"} })
+	if p.Namespaces&unix.CLONE_NEWNET == 0 {
+		t.Error("named hosts, and the caller's namespace")
+	}
+	e := p.Ledger[status.Network]
+	if e.Mechanism != "network_redirect" || !e.Effective || e.Requested != "a.example:443,localhost:5432" {
+		t.Errorf("ledger: %+v", e)
+	}
+	uses := map[handoff.Use]int{}
+	for _, s := range p.Child.Network.Sockets {
+		uses[s.Use]++
+		if s.Use == handoff.UseLocalhost && s.Port != 5432 {
+			t.Errorf("a socket for localhost:%d", s.Port)
+		}
+	}
+	// Of each family: a listener and a socket for datagrams, for the resolver and for
+	// localhost; for all others these, one for answers, and two for the named port.
+	if uses[handoff.UseResolve] != 4 || uses[handoff.UseLocalhost] != 4 || uses[handoff.UseConnect] != 10 {
+		t.Errorf("sockets: %v", uses)
+	}
+	if q := planned(t, func(*Policy) {}); len(q.Child.Network.Sockets)+len(q.Child.Network.Requests) != 0 || q.Child.Network.Dials {
+		t.Error("no network, and sockets that lead out of it")
+	}
+}
+
+func TestNamedHostsWithoutNamespacesAreNothing(t *testing.T) {
 	policy := Default()
 	policy.Network.Allow = []string{"a.example:443"}
+	policy.AllowPartial = []string{"all"}
 	command := &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{}}
-	_, err := NewPlan(&policy, command)
-	var cant *Unenforceable
-	if !errors.As(err, &cant) || cant.Capability != status.Network {
-		t.Fatalf("%v, want a refusal", err)
+	p, err := newPlan(&policy, command, func() groups { return groups{} }, bare, denial{reason: status.UsernsDenied})
+	if err != nil {
+		t.Fatal(err)
 	}
-	policy.AllowPartial = []string{"network"}
-	p, err := NewPlan(&policy, command)
-	if err != nil || p.Namespaces&unix.CLONE_NEWNET == 0 {
-		t.Errorf("%v: less than asked has to be nothing", err)
+	if e := p.Ledger[status.Network]; e.Effective || e.FallbackReason != status.UsernsDenied || len(p.Child.Network.Sockets) != 0 {
+		t.Errorf("%+v, %d sockets", e, len(p.Child.Network.Sockets))
 	}
 }
 
 func TestWhatIsNotInThisBuildIsRefused(t *testing.T) {
 	for name, change := range map[status.Capability]func(*Policy){
-		status.Publish:   func(q *Policy) { q.Network.Publish = []string{"1:1"} },
 		status.Cgroup:    func(q *Policy) { q.CgroupParent = "/x" },
 		status.Isolation: func(q *Policy) { q.Isolation = "vm" },
 		status.Network:   func(q *Policy) { q.Network.All, q.Network.Log = true, true },
