@@ -188,6 +188,18 @@ func TestAnswersThatAreTooLongAreCut(t *testing.T) {
 	}
 }
 
+func TestHowLongAnAnswerMayBe(t *testing.T) {
+	for size, want := range map[uint16]int{0: 512, 511: 512, 513: 513, 1232: 1232, 1233: 1232, 65535: 1232} {
+		q := query{edns: true, size: size}
+		if got := q.limit(false); got != want || q.limit(true) != 65535 {
+			t.Errorf("%d: %d, want %d", size, got, want)
+		}
+	}
+	if got := new(query).limit(false); got != 512 {
+		t.Errorf("without EDNS: %d", got)
+	}
+}
+
 func TestWhatCannotBePackedIsAFailure(t *testing.T) {
 	q := query{header: dnsmessage.Header{ID: 7}, whole: true} // a name of no length
 	var m dnsmessage.Message

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -73,7 +74,7 @@ func TestRangesHoldWhatIsGiven(t *testing.T) {
 
 func TestOneNameInAnotherSpellingHasNoAddress(t *testing.T) {
 	var p Pool
-	for _, name := range []string{"", ".", "Example.org", "example.org.", "example..org", "exa mple.org", "1.2.3.4", "\u212aelvin.org"} {
+	for _, name := range []string{"", ".", "Example.org", "example.org.", "example..org", "exa mple.org", "1.2.3.4", "\u212aelvin.org", strings.Repeat("a", 64) + ".org"} {
 		if pair, err := p.Give(name); err == nil || pair.V4.IsValid() || p.Len() != 0 {
 			t.Errorf("%q: %v %v", name, pair, err)
 		}

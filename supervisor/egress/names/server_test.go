@@ -250,6 +250,9 @@ func TestAddressesOfTheReverseTree(t *testing.T) {
 		if got, ok := addressOf(name); got != want || !ok {
 			t.Errorf("%s: %v %v, want %v", name, got, ok, want)
 		}
+		if got, ok := addressOf(strings.Replace(name, ".", "-", 1)); ok {
+			t.Errorf("another separator in %s: %v", name, got)
+		}
 		if got, ok := addressOf("x." + name); ok {
 			t.Errorf("x.%s: %v", name, got)
 		}
