@@ -25,7 +25,8 @@ func landlockABI() int {
 }
 
 // landlock compiles the ruleset: the only layer of file rules on bare ground, a
-// second one where the policy wants it, and otherwise what no namespace keeps inside.
+// second one where the policy wants it, and otherwise what no namespace keeps inside:
+// sockets of the host's, abstract ones and those in trees that are shown.
 func (p *planner) landlock(table *rootfs.Table) error {
 	in := landlock.Input{ABI: p.abi, Mounts: table.Mounts, Host: rootfs.ThisHost()}
 	if p.plan.Namespaces&unix.CLONE_NEWNET == 0 {
@@ -33,7 +34,7 @@ func (p *planner) landlock(table *rootfs.Table) error {
 	}
 	second := p.policy.Filesystem.Landlock && p.ground != bare
 	if !second && p.ground != bare {
-		p.ruleset = landlock.Without(in)
+		p.ruleset = landlock.Unix(in)
 		p.plan.Child.Landlock = p.ruleset.Landlock
 		return nil
 	}

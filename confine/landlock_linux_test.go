@@ -36,7 +36,7 @@ func plannedWith(t *testing.T, g ground, abi int, profile string, change func(*P
 func partly(q *Policy) { q.AllowPartial = []string{"all"} }
 
 func TestFileRulesWithoutNamespaces(t *testing.T) {
-	for abi := range 9 {
+	for abi := range 10 {
 		p, err := plannedWith(t, bare, abi, "default", partly)
 		if err != nil {
 			t.Fatal(err)
@@ -57,6 +57,9 @@ func TestFileRulesWithoutNamespaces(t *testing.T) {
 		}
 		if abi > 0 && !slices.ContainsFunc(l.Rules, func(r handoff.LandlockRule) bool { return r.Path == p.Child.TempDir }) {
 			t.Errorf("ABI %d: no rule for %s", abi, p.Child.TempDir)
+		}
+		if strings.Contains(net.Details, "reached by their path") == (abi >= 9) {
+			t.Errorf("ABI %d: %+v", abi, net)
 		}
 		if (len(p.Rules) > 0) != (abi > 0) {
 			t.Errorf("ABI %d: %d rules to be explained", abi, len(p.Rules))
@@ -110,7 +113,7 @@ func TestDeniedFilesOfTheHostAreNotReadInstead(t *testing.T) {
 }
 
 func TestSecondLayer(t *testing.T) {
-	for abi := range 8 {
+	for abi := range 10 {
 		p, err := plannedWith(t, inUserns, abi, "strict", partly)
 		if err != nil {
 			t.Fatal(err)
@@ -136,6 +139,26 @@ func TestSecondLayer(t *testing.T) {
 		}
 		if p.Child.Landlock.None() != (profile != "strict") || p.Ledger[status.Filesystem].FallbackReason != "" {
 			t.Errorf("%s: %+v", profile, p.Child.Landlock)
+		}
+	}
+}
+
+// Where the kernel can't keep sockets that come to be later out of reach, that is told.
+func TestSocketsMadeLater(t *testing.T) {
+	const told = "can be connected to (before Linux 7.1)"
+	for _, profile := range []string{"default", "testing", "strict", "development"} {
+		for _, abi := range []int{0, 7, 9} {
+			p, err := plannedWith(t, inUserns, abi, profile, partly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, shown := p.Ledger[status.Filesystem], profile == "default" || profile == "development"
+			if strings.Contains(e.Details, told) != (shown && abi < 9) || !e.Effective {
+				t.Errorf("%s, ABI %d: %+v", profile, abi, e)
+			}
+			if held := p.Child.Landlock.HandledFS&landlock.ResolveUnix != 0; held != (abi >= 9) {
+				t.Errorf("%s, ABI %d: %+v", profile, abi, p.Child.Landlock)
+			}
 		}
 	}
 }

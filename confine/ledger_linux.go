@@ -99,6 +99,9 @@ func (p *planner) filesystemDetail() string {
 	if p.denyAtStart {
 		s += "; in writable trees --deny hides what is there at the start, not what is made later"
 	}
+	if p.socketsLater && !p.ruleset.HoldsSockets() {
+		s += "; a unix socket that comes to be outside, in a tree that is shown, can be connected to (before Linux 7.1)"
+	}
 	return s
 }
 
@@ -215,6 +218,10 @@ func (p *planner) lower(l map[status.Capability]status.Enforcement) {
 	if p.ruleset.HandledNet != 0 {
 		tcp = "; Landlock refuses TCP once more"
 	}
+	reached := "those of the host are reached by their path"
+	if p.ruleset.HoldsSockets() {
+		reached = "those of the host only if named"
+	}
 	switch {
 	case p.policy.Network.All:
 	case p.plan.Seccomp == nil && tcp != "":
@@ -222,8 +229,8 @@ func (p *planner) lower(l map[status.Capability]status.Enforcement) {
 	case p.plan.Seccomp == nil:
 		note(status.Network, "none", "no filter of system calls", false)
 	case scoped&landlock.ScopeAbstractSockets != 0:
-		note(status.Network, "seccomp_socket", "unix sockets only: those of the host are reached by their path; Landlock keeps abstract ones inside"+tcp, false)
+		note(status.Network, "seccomp_socket", "unix sockets only: "+reached+"; Landlock keeps abstract ones inside"+tcp, false)
 	default:
-		note(status.Network, "seccomp_socket", "unix sockets only: those of the host are reached by their path, and abstract ones"+tcp, false)
+		note(status.Network, "seccomp_socket", "unix sockets only: "+reached+", and abstract ones"+tcp, false)
 	}
 }

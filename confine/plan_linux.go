@@ -50,6 +50,8 @@ type planner struct {
 	// denyAtStart: a pattern of --deny meets a writable tree.
 	denyAtStart bool
 	anyPort     bool // a rule of the network is open to every port
+	// socketsLater: a tree is shown in which sockets may come to be.
+	socketsLater bool
 }
 
 // NewPlan decides what will be done. It changes nothing, and needs no privilege.
@@ -179,7 +181,7 @@ func (p *planner) filesystem() error {
 		RootReadOnly: requires(p.policy, status.Rootfs), OverlayKeepDirs: requires(p.policy, status.Overlay),
 		NestedUserns: requires(p.policy, status.Privileges),
 	}
-	p.denyAtStart = table.DenyAtStart
+	p.denyAtStart, p.socketsLater = table.DenyAtStart, table.SocketsLater
 	p.plan.KeepAbsent, p.plan.KeepClear = table.KeepAbsent, table.KeepClear
 	p.plan.Notices = table.Notices
 	p.plan.Rules = p.rulesHere(table.Rules)

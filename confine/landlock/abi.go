@@ -18,6 +18,9 @@ const (
 	Refer
 	Truncate
 	IoctlDev
+	// ResolveUnix is about sockets that were bound outside: to those of its own a program
+	// may always connect.
+	ResolveUnix
 )
 
 // Rights to TCP: LANDLOCK_ACCESS_NET_*.
@@ -44,7 +47,7 @@ const (
 	procRead = ReadFile | ReadDir
 
 	// ofFiles is all that a rule about anything but a directory may have.
-	ofFiles = Execute | WriteFile | ReadFile | Truncate | IoctlDev
+	ofFiles = Execute | WriteFile | ReadFile | Truncate | IoctlDev | ResolveUnix
 )
 
 // ABI is what one version of Landlock can hold.
@@ -60,6 +63,7 @@ const (
 	fs2     = Refer<<1 - 1
 	fs3     = Truncate<<1 - 1
 	fs5     = IoctlDev<<1 - 1
+	fs9     = ResolveUnix<<1 - 1
 	net4    = ConnectTCP<<1 - 1
 	scoped6 = ScopeSignals<<1 - 1
 )
@@ -73,6 +77,8 @@ var abis = [...]ABI{
 	{5, "6.10", fs5, net4, 0, "ioctl on devices; before, everybody could"},
 	{6, "6.12", fs5, net4, scoped6, "signals and abstract sockets; before, everybody could"},
 	{7, "6.15", fs5, net4, scoped6, "flags of the audit log, of which none is used"},
+	{8, "7.0", fs5, net4, scoped6, "a restriction of all threads at once, of which there is one"},
+	{9, "7.1", fs9, net4, scoped6, "unix sockets by path; before, everybody could connect"},
 }
 
 // Version is what is known of a version, of the newest one known if it is newer,

@@ -2,12 +2,15 @@
 // only computes: the ruleset is data that the child makes and the target puts on
 // itself, right before its system call filter.
 //
-// # Two uses
+// # Three uses
 //
 // [Under] is a second layer, below a mount namespace: one rule for the root inside,
 // and one for each place that can be written to. The namespace is what holds; the
 // rules hold what it would let through if it ever failed: a way out to another root,
 // a mount that lost its flags, mknod, another's memory by ptrace.
+//
+// [Unix] is what stands below a mount namespace where no second layer is wanted: a
+// read-only mount keeps nobody from connecting to what is bound in it, at whatever time.
 //
 // [Alone] is all there is where the host grants no namespaces. Its rules are about
 // the caller's own tree, in which Landlock can allow and never deny. So a tree with
@@ -30,6 +33,9 @@
 //	6    6.12   scopes: abstract sockets, signals  these reach the caller's other processes
 //	7    6.15   flags of the audit log             nothing of ours: a program is not logged
 //	                                               but the one that restricted itself
+//	8    7.0    restricting all threads            nothing of ours: there is one
+//	9    7.1    RESOLVE_UNIX                       unix sockets of the host's are connected to
+//	                                               by path
 //
 // A newer kernel is used as the newest of these.
 //
@@ -38,7 +44,7 @@
 //   - Names: stat, access, readlink and chdir work everywhere. So do chmod, chown,
 //     utime and extended attributes, on what belongs to the user.
 //   - What is open already, and what is not opened by a path: pipes, sockets, memfds.
-//   - connect to a unix socket by its path (until ABI 9).
+//   - connect to a unix socket by its path (before ABI 9).
 //   - UDP, MPTCP, SMC, SCTP, raw and all other sockets than TCP.
 //   - A name that comes to be, in a directory that was taken apart, after the plan
 //     was made: it has fewer rights, not more.

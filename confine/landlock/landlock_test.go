@@ -1,6 +1,7 @@
 package landlock
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ func TestWhatEachVersionHandles(t *testing.T) {
 	}{
 		{-1, 0, 0, 0}, {0, 0, 0, 0},
 		{1, 0x1fff, 0, 0}, {2, 0x3fff, 0, 0}, {3, 0x7fff, 0, 0}, {4, 0x7fff, 3, 0},
-		{5, 0xffff, 3, 0}, {6, 0xffff, 3, 3}, {7, 0xffff, 3, 3}, {99, 0xffff, 3, 3},
+		{5, 0xffff, 3, 0}, {6, 0xffff, 3, 3}, {7, 0xffff, 3, 3}, {8, 0xffff, 3, 3}, {9, 0x1ffff, 3, 3}, {99, 0x1ffff, 3, 3},
 	} {
 		r := Alone(Input{ABI: c.abi, Host: newFake(t), NoTCP: true, Scoped: 3, TempDir: "/tmp/x"})
 		if r.HandledFS != c.fs || r.HandledNet != c.net || r.Scoped != c.scoped || r.Held() != (c.fs != 0) || r.None() != (c.abi < 1) {
@@ -38,9 +39,9 @@ func TestWhatEachVersionHandles(t *testing.T) {
 }
 
 func TestEachVersionSaysWhatItLacks(t *testing.T) {
-	for abi := 1; abi <= 7; abi++ {
+	for abi := 1; abi <= 9; abi++ {
 		r := Alone(Input{ABI: abi, Host: newFake(t)})
-		for k, since := range map[Kind]int{Moves: 2, Truncation: 3, Ioctls: 5, Names: 8, Metadata: 8, Sockets: 8} {
+		for k, since := range map[Kind]int{Moves: 2, Truncation: 3, Ioctls: 5, Names: 99, Metadata: 99, Sockets: 9} {
 			if r.has(k, "") != (abi < since) {
 				t.Errorf("ABI %d: %q is told: %v", abi, k.About(), r.has(k, ""))
 			}
@@ -60,7 +61,7 @@ func TestEveryLimitIsWorded(t *testing.T) {
 }
 
 func TestBelowAMountNamespace(t *testing.T) {
-	host := newFake(t, "/usr/", "/dev/null#", "/etc/ld.so.cache", "/home/u/w/", "/run/fifo%", "/run/file")
+	host := newFake(t, "/usr/", "/dev/null#", "/etc/ld.so.cache", "/home/u/w/", "/run/fifo%", "/run/file", "/run/sock|")
 	null := bind("/dev/null", true)
 	null.Device = true
 	file := bind("/run/file", false)
@@ -71,9 +72,9 @@ func TestBelowAMountNamespace(t *testing.T) {
 		bind("/home/u/w", false), entry(handoff.MountReadOnly, "/home/u/w/.git"), entry(handoff.MountProc, "/proc"),
 		entry(handoff.MountMask, "/proc/kcore"), bind("/run/fifo", true), file, entry(handoff.MountScratch, "/tmp"), bind("/usr", true),
 		{Kind: handoff.MountBind, Dst: "/elsewhere", Src: "/home/u/w", ReadOnly: true, Optional: true, Dev: 7, Ino: inode("/home/u/w")},
-		{Kind: handoff.MountOverlay, Dst: "/over", Src: "/usr"},
+		{Kind: handoff.MountOverlay, Dst: "/over", Src: "/usr"}, bind("/run/sock", true),
 	}
-	for abi := range 9 {
+	for abi := range 10 {
 		r := Under(Input{ABI: abi, Mounts: mounts, Host: host})
 		if r.Held() != (abi >= UnderSince) || len(r.Limits) != 0 {
 			t.Fatalf("ABI %d: %+v", abi, r)
@@ -85,12 +86,13 @@ func TestBelowAMountNamespace(t *testing.T) {
 			"/": read, "/etc/passwd": read, "/usr/bin/sh": read, "/usr": read, "/tmp/x": write, "/dev/shm": write | device, "/over/f": write,
 			"/dev/null": device | read, "/dev/pts/0": device | read, "/proc/self": proc | read, "/home/u/w/f": write, "/elsewhere/f": read,
 			"/run/fifo": fifo | read, "/run/file": read | write&ofFiles,
+			"/run/sock": read | ResolveUnix,
 		} {
 			if got := r.rights(at); got != want&r.HandledFS {
 				t.Errorf("ABI %d: %s: %#x, want %#x", abi, at, got, want&r.HandledFS)
 			}
 		}
-		if len(r.Rules) != 9 {
+		if want := 9 + abi/9; len(r.Rules) != want {
 			t.Errorf("ABI %d: %d rules: %+v", abi, len(r.Rules), r.Rules)
 		}
 		for _, rule := range r.Rules {
@@ -101,6 +103,68 @@ func TestBelowAMountNamespace(t *testing.T) {
 			if rule.Access&(MakeChar|MakeBlock) != 0 {
 				t.Errorf("ABI %d: %s: devices can be made", abi, rule.Path)
 			}
+		}
+	}
+}
+
+// What nothing is told about stays as it is, and only what is named can be connected to.
+func TestSocketsBelowAMountNamespace(t *testing.T) {
+	host := newFake(t, "/srv/tree/a|", "/srv/named|", "/srv/file", "/dev/null#")
+	elsewhere := bind("/srv/named", true)
+	elsewhere.Dst = "/m"
+	mounts := []handoff.Mount{bind("/dev/null", true), bind("/srv/file", false), bind("/srv/named", true), bind("/srv/tree", true), elsewhere,
+		entry(handoff.MountScratch, "/tmp")}
+	for abi := range 11 {
+		r := Unix(Input{ABI: abi, Mounts: mounts, Host: host, Scoped: ScopeAbstractSockets})
+		if r.Held() || r.HoldsSockets() != (abi >= 9) || (r.Scoped != 0) != (abi >= 6) {
+			t.Errorf("ABI %d: %+v", abi, r)
+		}
+		if abi < 9 {
+			if r.HandledFS != 0 || len(r.Rules) != 0 {
+				t.Errorf("ABI %d: %+v", abi, r)
+			}
+			continue
+		}
+		for at, want := range map[string]uint64{"/": Refer, "/srv/tree/a": Refer, "/tmp/x": Refer, "/srv/file": Refer,
+			"/srv/named": Refer | ResolveUnix, "/m": Refer | ResolveUnix} {
+			if got := r.rights(at); got != want {
+				t.Errorf("ABI %d: %s: %#x, want %#x", abi, at, got, want)
+			}
+		}
+		for _, rule := range r.Rules {
+			if rule.Path != "/" && rule.Ino != inode("/srv/named") {
+				t.Errorf("%+v: nothing to tell a replacement by", rule)
+			}
+		}
+	}
+}
+
+func TestNamedSocketsAlone(t *testing.T) {
+	host := newFake(t, "/w/named|", "/w/other|", "/w/file", "/w/d/", "/w/hidden/")
+	for _, hidden := range []bool{false, true} {
+		mounts := []handoff.Mount{bind("/w", true), bind("/w/named", true)}
+		if hidden {
+			mounts = append(mounts, entry(handoff.MountMask, "/w/hidden"))
+		}
+		r := Alone(Input{ABI: 9, Mounts: mounts, Host: host})
+		if r.rights("/w/named")&ResolveUnix == 0 || r.rights("/w/other")&ResolveUnix != 0 || r.rights("/w")&ResolveUnix != 0 {
+			t.Errorf("hidden %v: %+v", hidden, r.Rules)
+		}
+		if r.rights("/w/d") != read {
+			t.Errorf("hidden %v: a named socket takes something from what is beside it: %+v", hidden, r.Rules)
+		}
+		for _, rule := range r.Rules {
+			if rule.Path == "/w/named" && rule.Access != ResolveUnix {
+				t.Errorf("%+v", rule)
+			}
+		}
+		for _, l := range r.Limits {
+			if l.Kind == Unlisted && !hidden {
+				t.Errorf("told, and not so: %+v", l)
+			}
+		}
+		if r := Alone(Input{ABI: 8, Mounts: mounts, Host: host}); slices.ContainsFunc(r.Rules, func(l handoff.LandlockRule) bool { return l.Access == 0 || l.Path == "/w/named" }) {
+			t.Errorf("before ABI 9: %+v", r.Rules)
 		}
 	}
 }

@@ -44,7 +44,7 @@ var kinds = [...]struct {
 }{
 	Names:      {"that a path exists, and its size, mode and times, can be seen everywhere", "", 0},
 	Metadata:   {"mode, owner, times and attributes of the user's own files can be changed everywhere", "", 0},
-	Sockets:    {"unix sockets can be reached by path as by the caller", "", 0},
+	Sockets:    {"unix sockets can be reached by path as by the caller (before Linux 7.1)", "", 9},
 	Proc:       {"/proc is the caller's, and can be read: names and command lines of other processes", rootfs.AccessRead, 0},
 	OwnEtc:     {"passwd, group, hosts and the like in /etc are the host's own", rootfs.AccessRead, 0},
 	Moves:      {"nothing can be moved or linked to another directory (before Linux 5.19)", "", 2},
@@ -72,7 +72,6 @@ func (r *Ruleset) limit(k Kind, path string) {
 func (r *Ruleset) always() {
 	r.limit(Names, "")
 	r.limit(Metadata, "")
-	r.limit(Sockets, "")
 	for k := range kinds {
 		if r.ABI < kinds[k].before {
 			r.limit(Kind(k), "")

@@ -1,6 +1,8 @@
 package landlock
 
 import (
+	"io/fs"
+
 	"github.com/confine-run/confine/confine/rootfs"
 	"github.com/confine-run/confine/internal/handoff"
 )
@@ -25,7 +27,10 @@ type Ruleset struct {
 }
 
 // Held says whether file rules are part of it.
-func (r *Ruleset) Held() bool { return r.HandledFS != 0 }
+func (r *Ruleset) Held() bool { return r.HandledFS&ReadFile != 0 }
+
+// HoldsSockets says whether those of the host's are out of reach, but the named ones.
+func (r *Ruleset) HoldsSockets() bool { return r.HandledFS&ResolveUnix != 0 }
 
 // Without has no rules about files.
 func Without(in Input) *Ruleset {
@@ -34,6 +39,28 @@ func Without(in Input) *Ruleset {
 	r.Scoped = in.Scoped & v.Scoped
 	if in.NoTCP {
 		r.HandledNet = v.Net
+	}
+	return r
+}
+
+// Unix is Without, and has rules about the unix sockets of the host's, as far as
+// the kernel can hold them. Its paths are those inside.
+func Unix(in Input) *Ruleset {
+	r := Without(in)
+	if Version(r.ABI).FS&ResolveUnix == 0 {
+		return r
+	}
+	r.HandledFS = ResolveUnix | Refer // which every ruleset refuses that doesn't give it
+	r.add("/", Refer)
+	host := hostOf(&in)
+	for i := range in.Mounts {
+		m := &in.Mounts[i]
+		if m.Kind != handoff.MountBind {
+			continue
+		}
+		if f, err := host.Lstat(m.Src); err == nil && f.Mode.Type() == fs.ModeSocket {
+			r.Rules = append(r.Rules, handoff.LandlockRule{Path: m.Dst, Access: ResolveUnix, Dev: m.Dev, Ino: m.Ino, Optional: m.Optional})
+		}
 	}
 	return r
 }
@@ -74,7 +101,7 @@ func Under(in Input) *Ruleset {
 		}
 		// What takes away (a mask, a read-only part, a pin) is the namespace's.
 		switch {
-		case rights&^read == 0:
+		case rights&r.HandledFS&^read == 0:
 			continue
 		case rights == device && under(m.Dst, "/dev"):
 			if !devices {

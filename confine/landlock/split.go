@@ -100,6 +100,8 @@ func shown(m *handoff.Mount, mode fs.FileMode) uint64 {
 		return device
 	case mode.Type() == fs.ModeNamedPipe:
 		return fifo // a read-only mount lets data through, both ways
+	case mode.Type() == fs.ModeSocket:
+		return read | ResolveUnix // of which reading is what stands around it
 	case m.ReadOnly:
 		return read
 	}
@@ -208,7 +210,10 @@ func (s *splitter) rule(f rootfs.File, rights uint64, optional bool) {
 	if !f.Mode.IsDir() {
 		rights &= ofFiles
 	}
-	if rights == 0 || f.Mode.Type()&(fs.ModeSymlink|fs.ModeSocket) != 0 {
+	if f.Mode.Type() == fs.ModeSocket {
+		rights &= ResolveUnix
+	}
+	if rights == 0 || f.Mode.Type() == fs.ModeSymlink {
 		return
 	}
 	s.ruleset.Rules = append(s.ruleset.Rules, handoff.LandlockRule{

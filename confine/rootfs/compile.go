@@ -23,6 +23,7 @@ type compiler struct {
 	roots  []link          // the /bin-like links, with absolute targets
 	files  []handoff.Mount // what is made or mounted, other than grants
 	masks  []mask
+	lying  []string        // sockets that searches came across, outside
 	shut   []handoff.Mount // read-only parts and pins
 	bins   []bin           // what of PATH exists
 	chains chainState

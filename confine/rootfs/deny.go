@@ -236,6 +236,8 @@ func (s *search) directory(g *grant, outside, inside string) error {
 			if err := s.directory(g, o, i); err != nil {
 				return err
 			}
+		case e.Type == fs.ModeSocket:
+			s.c.lies(g, o)
 		}
 	}
 	return nil

@@ -35,9 +35,10 @@
 // # What this does not stop
 //
 //   - Sockets of the host's that lie in a shown tree are hidden, when the kernel lists
-//     them by a name that leads there. One that is bound later, by a relative name or in another
-//     network namespace can be connected to, when its mode lets the target's user:
-//     read-only mounts don't prevent that.
+//     them by a name that leads there. One that is bound later, in another network namespace, or by
+//     a name relative to where nobody is any more can be connected to, when its mode lets
+//     the target's user: read-only mounts don't prevent that. From Linux 7.1 on
+//     Landlock does.
 //   - A deny pattern hides what matches when the run starts. It doesn't prevent
 //     a target from making something of that name in a writable tree. Where a
 //     pattern meets one, Table.DenyAtStart says so.

@@ -62,8 +62,11 @@ type Table struct {
 	// DenyAtStart: a pattern is to hide what matches in a writable tree, which
 	// holds only for what is there when the run starts.
 	DenyAtStart bool
-	Notices     []string
-	Rules       []Rule // sorted by path
+	// SocketsLater: a tree of the caller's is shown in which somebody outside can bind
+	// a socket after the start, which nothing here hides.
+	SocketsLater bool
+	Notices      []string
+	Rules        []Rule // sorted by path
 }
 
 // Rule says how one path appears, and why.

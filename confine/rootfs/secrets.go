@@ -229,6 +229,8 @@ func (t *secretTree) directory(g *grant, outside, inside string, depth int, test
 			if err := t.directory(g, name, path.Join(inside, e.Name), max(depth-1, -1), inTests); err != nil {
 				return err
 			}
+		case e.Type == fs.ModeSocket:
+			t.c.lies(g, name)
 		case e.Type.IsRegular() || e.Type == fs.ModeSymlink:
 			s := t.names.match(e.Name)
 			if s == nil || tests && s.Reason == whyKeys {
