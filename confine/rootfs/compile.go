@@ -50,6 +50,7 @@ var steps = [...]struct {
 	{"tool chains", (*compiler).toolChains},
 	{"command", (*compiler).command},
 	{"settle", (*compiler).settle},
+	{"overlays", (*compiler).overlays},
 	// These take away from what is settled.
 	{"deny", (*compiler).deny},
 	{"secrets", (*compiler).secrets},

@@ -24,7 +24,7 @@ func (c *compiler) emit() error {
 			t.Mounts = append(t.Mounts, g.entry())
 		}
 		c.rule(g.dst, g.access.String(), g.why)
-		if g.access == overlay && (g.option != "" || g.git) {
+		if g.reviewed() {
 			t.Overlays = append(t.Overlays, plan.Overlay{Dst: g.dst, Path: g.src.Path, Dev: g.src.Dev, Ino: g.src.Ino})
 		}
 	}

@@ -39,6 +39,7 @@ var (
 	ErrNoTarget   = errors.New("mount points are not made in the caller's tree")
 	ErrReserved   = errors.New("has a private one inside")
 	ErrConflict   = errors.New("contradicts --virtual-fs")
+	ErrTwice      = errors.New("is an overlay twice")
 	ErrInvalid    = errors.New("not valid")
 	ErrLimit      = errors.New("too many files to search")
 	ErrSlow       = errors.New("too slow to search")
