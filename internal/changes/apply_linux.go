@@ -136,6 +136,9 @@ func (a *applying) parent(tree int, path string) (dir int, name string, err erro
 }
 
 func (a *applying) full(tree int, path string) string {
+	if path == here {
+		return a.journal.Trees[tree].Path
+	}
 	return a.journal.Trees[tree].Path + "/" + path
 }
 
@@ -156,7 +159,10 @@ func (a *applying) apply() (Result, error) {
 	if err := a.writeJournal(journalStaging); err != nil {
 		return Result{}, err
 	}
-	err := a.stage()
+	err := a.loosenHeld()
+	if err == nil {
+		err = a.stage()
+	}
 	if err == nil {
 		err = a.writeJournal(journalCommitted)
 	}

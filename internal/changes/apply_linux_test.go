@@ -330,3 +330,34 @@ func TestWhatTheRunsPolicyProtectsIsRefused(t *testing.T) {
 		s.want(t, "sub/deploy.sh", "evil")
 	}
 }
+
+// What only its owner closed is opened for as long as it takes; another's is not, and
+// the error says which directory it is.
+func TestADirectoryThatIsClosed(t *testing.T) {
+	if isRoot() {
+		t.Skip("root may write everywhere")
+	}
+	s := newScene(t, map[string]string{"mine/in": "old"})
+	build(t, s.upper, map[string]string{"mine/in": "new", "mine/more": "more"})
+	must(t, os.Chmod(s.lower+"/mine", 0o555))
+	must(t, os.Chmod(s.upper+"/mine", 0o555))
+	t.Cleanup(func() { _, _ = os.Chmod(s.lower+"/mine", 0o755), os.Chmod(s.upper+"/mine", 0o755) })
+	modes := map[string]bool{}
+	s.store.hook = func(string) error {
+		st, err := os.Stat(s.lower + "/mine")
+		must(t, err)
+		modes[st.Mode().Perm().String()] = true
+		return nil
+	}
+	_, err := s.store.Apply(s.keep(t), nil, Options{})
+	must(t, err)
+	s.want(t, "mine/in", "new")
+	if st, err := os.Stat(s.lower + "/mine"); err != nil || st.Mode().Perm() != 0o555 || len(modes) != 2 || !modes["-rwxr-xr-x"] {
+		t.Errorf("%v %v: %v", st.Mode(), err, modes)
+	}
+	// Nobody but root can make another's directory, so a step stands for one.
+	a := &applying{journal: &journal{Trees: []journalTree{{Path: "/t"}}}}
+	if err := a.shut(&step{Path: "theirs/in"}, unix.EACCES); !errors.Is(err, unix.EACCES) || !strings.Contains(err.Error(), "hint: this user may not write to /t/theirs: ") {
+		t.Errorf("%v", err)
+	}
+}

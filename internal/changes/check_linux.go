@@ -38,6 +38,9 @@ func (a *applying) check() error {
 	if len(conflicts.Conflicts) > 0 {
 		return conflicts
 	}
+	if err := a.hold(); err != nil {
+		return err
+	}
 	a.orderSteps()
 	return nil
 }
@@ -48,7 +51,7 @@ func (a *applying) orderSteps() {
 	slices.SortStableFunc(a.journal.Steps, func(x, y *step) int {
 		switch xm, ym := x.Op == opMode, y.Op == opMode; {
 		case xm && ym:
-			return cmp.Or(y.Tree-x.Tree, comparePaths(y.Path, x.Path))
+			return cmp.Or(y.Tree-x.Tree, comparePaths(y.below(), x.below()))
 		case xm:
 			return 1
 		case ym:

@@ -46,9 +46,10 @@
 // were taken is told by inode numbers and times of birth: device numbers change at a
 // reboot. What somebody else has put in the way since is left alone and named.
 //
-// An ordinary user's directory that its owner may not write (0555) takes nothing, even
-// if the run's copy of it was opened for that: the apply fails, and undoes. Owners are
-// set by root alone, and the bits 06000 of a file by nobody.
+// An ordinary user's own directory that is closed to its owner (0555) is opened for as
+// long as things are done in it, and closed again, after a crash too; to others it is never more open
+// than it was. Another user's takes nothing: the apply fails, and undoes. Owners are set
+// by root alone, and the bits 06000 of a file by nobody.
 //
 // The file system has to know RENAME_EXCHANGE and RENAME_NOREPLACE (ext4, xfs, btrfs,
 // tmpfs, f2fs, overlayfs; not NFS): without, apply fails and undoes. A program that

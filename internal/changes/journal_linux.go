@@ -127,7 +127,7 @@ func parseJournal(data []byte) (*journal, error) {
 	}
 	for _, s := range j.Steps {
 		s.entry = -1
-		if s.Tree < 0 || s.Tree >= len(j.Trees) || !validPath(s.Path) {
+		if s.Tree < 0 || s.Tree >= len(j.Trees) || !validPath(s.Path) && (s.Path != here || s.Op != opMode) {
 			return nil, fmt.Errorf("step at %q", s.Path)
 		}
 		mode := s.Op == opMode && s.Before != nil && s.After != nil && s.Temp == ""

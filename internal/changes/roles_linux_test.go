@@ -64,9 +64,11 @@ func everyKind(t *testing.T) *scene {
 	t.Helper()
 	inMemory(t)
 	s := newScene(t, map[string]string{"edit": "old", "mode": "m", "gone": "g", "tree/a": "a", "tree/sub/b": "b", "todir": "file", "tofile/x": "x",
-		"link@": "edit", "closed/in": "in", "closed/deep/in": "in", "kept": "k"})
+		"link@": "edit", "closed/in": "in", "closed/deep/in": "in", "kept": "k",
+		"held/in": "in", "held/gone": "g", "held/deep/in": "in"})
 	build(t, s.upper, map[string]string{"edit": "new", "mode": "m", "todir/in/deep": "deep", "tofile": "file", "link@": "mode", "new": "fresh",
-		"newdir/one": "1", "newdir/sub/two": "2", "newdir/to@": "one", "closed/in": "changed", "closed/deep/in": "changed", "closed/deep/more": "more"})
+		"newdir/one": "1", "newdir/sub/two": "2", "newdir/to@": "one", "closed/in": "changed", "closed/deep/in": "changed", "closed/deep/more": "more",
+		"held/in": "changed", "held/more": "more", "held/sub/new": "new", "held/deep/in": "changed"})
 	must(t, os.Link(s.upper+"/newdir/one", s.upper+"/again"))
 	must(t, os.Chmod(s.upper+"/mode", 0o600))
 	must(t, os.Chmod(s.upper+"/newdir/sub", 0o500))
@@ -74,6 +76,11 @@ func everyKind(t *testing.T) *scene {
 	must(t, os.Chmod(s.upper+"/closed", 0o100))
 	whiteout(t, s.upper+"/gone")
 	whiteout(t, s.upper+"/tree")
+	whiteout(t, s.upper+"/held/gone")
+	for _, at := range []string{"/held/deep", "/held", ""} { // closed to their owner, before and after
+		must(t, os.Chmod(s.lower+at, 0o555))
+		must(t, os.Chmod(s.upper+at, 0o555))
+	}
 	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+rwx", s.lower, s.upper).Run() })
 	return s
 }
@@ -99,6 +106,9 @@ func (s *scene) check(t *testing.T, at string, before, after map[string]string) 
 	isNew = maps.Equal(now, after)
 	if !isNew && !maps.Equal(now, before) {
 		t.Errorf("%s: neither old nor new\nold | now\n%s\nnew | now\n%s", at, difference(before, now), difference(after, now))
+	}
+	if st, err := os.Stat(s.lower); err != nil || st.Mode().Perm() != 0o555 {
+		t.Errorf("%s: the tree's root has mode %v, %v", at, st.Mode(), err)
 	}
 	runs, err := s.store.List()
 	must(t, err)

@@ -28,7 +28,7 @@ func (a *applying) stage() error {
 			continue
 		}
 		if err := a.stageOne(s); err != nil {
-			return failed("make", a.full(s.Tree, s.Path), err)
+			return failed("make", a.full(s.Tree, s.Path), a.shut(s, err))
 		}
 	}
 	return a.syncTrees()

@@ -61,7 +61,7 @@ func (a *applying) stepError(s *step, err error) error {
 	if errors.Is(err, errForeign) {
 		return &ConflictError{Conflicts: []Conflict{{Path: a.full(s.Tree, s.Path), Reason: err.Error(), Hard: true}}}
 	}
-	return failed(string(s.Op), a.full(s.Tree, s.Path), err)
+	return failed(string(s.Op), a.full(s.Tree, s.Path), a.shut(s, err))
 }
 
 // forward takes a step, if it wasn't taken before.
@@ -234,6 +234,14 @@ func (a *applying) loosen() error {
 		}
 	}
 	return nil
+}
+
+// loosenHeld is loosen before anything else is done. Root needs no way in.
+func (a *applying) loosenHeld() error {
+	if isRoot() {
+		return nil
+	}
+	return a.loosen()
 }
 
 // setModes sets what loosen may have changed.

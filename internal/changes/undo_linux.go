@@ -14,14 +14,23 @@ func (a *applying) undo() error {
 		return err
 	}
 	var all []error
-	for i := len(a.journal.Steps) - 1; i >= 0; i-- {
-		s := a.journal.Steps[i]
-		if err := a.back(s); err != nil {
-			var left *LeftError
-			if !errors.As(err, &left) {
-				return a.stepError(s, err) // the journal stays: another attempt may do
-			}
+	back := func(s *step) error {
+		err := a.back(s)
+		var left *LeftError
+		if errors.As(err, &left) {
 			all = append(all, err)
+			return nil
+		}
+		if err != nil {
+			return a.stepError(s, err) // the journal stays: another attempt may do
+		}
+		return nil
+	}
+	for i := len(a.journal.Steps) - 1; i >= 0; i-- {
+		if s := a.journal.Steps[i]; s.Op != opMode {
+			if err := back(s); err != nil {
+				return err
+			}
 		}
 	}
 	if err := a.syncTrees(); err != nil {
@@ -34,6 +43,17 @@ func (a *applying) undo() error {
 		if err := a.removeTemp(s, s.New.Ino); err != nil {
 			return err
 		}
+	}
+	// A directory may be closed by the mode that it had: nothing below it is opened after this.
+	for _, s := range a.journal.Steps {
+		if s.Op == opMode {
+			if err := back(s); err != nil {
+				return err
+			}
+		}
+	}
+	if err := a.syncModes(); err != nil {
+		return err
 	}
 	return errors.Join(append(all, a.store.dropJournal(a.run))...)
 }
@@ -125,6 +145,9 @@ func (a *applying) removeTemp(s *step, ino uint64) error {
 
 // unstage removes what was built, when nothing was moved yet.
 func (a *applying) unstage() error {
+	if err := a.loosenHeld(); err != nil {
+		return err
+	}
 	for _, s := range a.journal.Steps {
 		if s.Op != opPut && s.Op != opSwap {
 			continue
@@ -132,6 +155,9 @@ func (a *applying) unstage() error {
 		if err := a.removeTemp(s, 0); err != nil {
 			return err
 		}
+	}
+	if err := a.restoreModes(); err != nil {
+		return err
 	}
 	return a.store.dropJournal(a.run)
 }
