@@ -17,9 +17,10 @@ import (
 //   - the directory is opened once, and every later step starts from that
 //     descriptor: moving or replacing a directory above changes nothing;
 //   - a report has no name at all while the target runs. It is written to a new
-//     file, made exclusively, and renamed over the final name. Renaming replaces
-//     what stands there and never follows it: not a link that the target has
-//     put there, and not a hard link to another file;
+//     file, without a name where the file system knows that (O_TMPFILE) and made
+//     exclusively elsewhere, which is linked to the final name, or renamed over it.
+//     Renaming replaces what stands there, and neither follows it: not a
+//     link that the target has put there, and not a hard link to another file;
 //   - events are written through the one descriptor that was opened, without
 //     following links, before the target started. At the end the name must still
 //     lead to that file, and the file must be as long as what was written.
@@ -35,6 +36,7 @@ type sink struct {
 	base   string // name in it
 	size   int64  // written so far
 	owned  bool   // fd was opened here
+	named  bool   // the file system has no files without a name
 }
 
 // errChanged is a file that is not as confine left it.

@@ -20,6 +20,11 @@ func openReport(spec string) (*sink, error) {
 		return s, err
 	}
 	// The only sure way to learn that a file can be made here is to make one.
+	if fd := s.unnamed(); fd >= 0 {
+		unix.Close(fd)
+		return s, nil
+	}
+	s.named = true
 	name, fd, err := s.newFile()
 	if err != nil {
 		s.close()
@@ -159,20 +164,46 @@ func (s *sink) ours(st *unix.Stat_t) error {
 // newFile makes a file that nobody knows yet.
 func (s *sink) newFile() (name string, fd int, err error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	for range 100 {
-		name = ".confine-" + strconv.FormatUint(rand.Uint64(), 36)
+	name, err = newName(func(name string) (err error) {
 		fd, err = retry(func() (int, error) { return unix.Openat(s.dir, name, flags, sinkMode) })
-		if !errors.Is(err, unix.EEXIST) {
-			break
-		}
-	}
+		return err
+	})
 	return name, fd, err
 }
 
+// newName gives one that make found free.
+func newName(make func(name string) error) (name string, err error) {
+	for range 100 {
+		name = ".confine-" + strconv.FormatUint(rand.Uint64(), 36)
+		if err = make(name); !errors.Is(err, unix.EEXIST) {
+			break
+		}
+	}
+	return name, err
+}
+
 // put writes the whole of b under the final name, or to the descriptor.
+//
+// The file has no name until it is whole, where the file system can do that: a
+// confine that is killed meanwhile leaves nothing. Only where it replaces another
+// there is a moment, between two system calls, in which it has a temporary one.
 func (s *sink) put(b []byte) error {
 	if s.dir < 0 {
 		return s.write(b)
+	}
+	fd := -1
+	if !s.named {
+		fd = s.unnamed()
+	}
+	if fd >= 0 {
+		defer unix.Close(fd)
+		if err := writeAll(fd, b); err != nil {
+			return s.failed("write", err)
+		}
+		if s.give(fd) == nil {
+			return s.unchanged(fd, int64(len(b)))
+		}
+		// By a name from the beginning, then, or with an error that says why not.
 	}
 	name, fd, err := s.newFile()
 	if err != nil {
