@@ -53,7 +53,7 @@ func commandLine() []byte {
 // parent-death signal belong to a thread.
 func Main() {
 	openCoverage()
-	s := &state{scratch: scratch{fd: -1}, procFD: -1, ptyFD: -1, ttyFD: -1, ruleset: -1, oldUmask: unix.Umask(0)}
+	s := &state{scratch: scratch{fd: -1}, procFD: -1, ptyFD: -1, ttyFD: -1, ruleset: -1, listener: -1, oldUmask: unix.Umask(0)}
 	if why := s.receive(); why != "" {
 		refuse(why)
 	}

@@ -31,6 +31,9 @@ type state struct {
 	uppers  []handoff.Upper
 	sized   []int // roots of tmpfs of their own size, for the supervisor
 
+	listener   int        // of the target's filter, or -1
+	noListener unix.Errno // why there is none although the plan wants one
+
 	fellBack handoff.Fallbacks
 }
 

@@ -22,11 +22,17 @@ func (s *state) start() (pid int) {
 		if linux.SetCapabilities() != nil {
 			exit(125)
 		}
-		m := handoff.Message{Kind: handoff.KindStarted, PID: uint32(pid), HasPIDFD: true}
-		if linux.SendFrame(sock, m.Encode(), pidfd) != nil {
+		m := handoff.Message{Kind: handoff.KindStarted, PID: uint32(pid), HasPIDFD: true, Errno: uint32(s.noListener)}
+		fds := []int{pidfd}
+		if s.listener >= 0 {
+			m.HasListener, fds = true, append(fds, s.listener)
+		}
+		if linux.SendFrame(sock, m.Encode(), fds...) != nil {
 			exit(125) // nobody could end it in time
 		}
-		_ = unix.Close(pidfd)
+		for _, fd := range fds {
+			_ = unix.Close(fd)
+		}
 		if s.ruleset >= 0 {
 			_ = unix.Close(s.ruleset)
 		}
@@ -48,22 +54,36 @@ func (s *state) start() (pid int) {
 	return 0
 }
 
-// fork starts the target in the cgroup that it is to live in, which is not ours:
+// fork starts the target under its filter.
+func (s *state) fork(path string) (pid, pidfd int, err error) {
+	for _, f := range s.filters() {
+		if pid, pidfd, err = s.forkUnder(&f, path); !f.taken(err) {
+			if f.listener != nil {
+				s.listener = int(*f.listener)
+			}
+			break
+		}
+		s.noListener = unix.EBUSY
+	}
+	return pid, pidfd, err
+}
+
+// forkUnder starts the target in the cgroup that it is to live in, which is not ours:
 // right there, or, where clone3 is filtered as some containers do it, and in
 // cgroup v1, by moving there itself.
-func (s *state) fork(path string) (pid, pidfd int, err error) {
+func (s *state) forkUnder(f *filter, path string) (pid, pidfd int, err error) {
 	if s.joinDir == linux.NoCgroup {
-		return linux.ForkExec(0, linux.NoCgroup, s.targetCalls(path, s.joinProcs))
+		return linux.ForkExec(f.fork, linux.NoCgroup, s.targetCalls(f, path, s.joinProcs))
 	}
-	pid, pidfd, err = linux.ForkExec(0, s.joinDir, s.targetCalls(path, nil))
+	pid, pidfd, err = linux.ForkExec(f.fork, s.joinDir, s.targetCalls(f, path, nil))
 	if e, ok := err.(*linux.CallError); ok && e.Name == "clone3" && e.Errno == unix.ENOSYS {
-		return linux.ForkExec(0, linux.NoCgroup, s.targetCalls(path, s.joinProcs))
+		return linux.ForkExec(f.fork, linux.NoCgroup, s.targetCalls(f, path, s.joinProcs))
 	}
 	return pid, pidfd, err
 }
 
 // targetCalls is everything between fork and the target's first instruction.
-func (s *state) targetCalls(path string, groups []int) []linux.Call {
+func (s *state) targetCalls(f *filter, path string, groups []int) []linux.Call {
 	zero := uintptr(0)
 	calls := []linux.Call{
 		{Name: "setpgid", Nr: unix.SYS_SETPGID},
@@ -116,14 +136,7 @@ func (s *state) targetCalls(path string, groups []int) []linux.Call {
 	add("rt_sigprocmask", unix.SYS_RT_SIGPROCMASK, unblocked, unix.SIG_SETMASK, uintptr(unsafe.Pointer(unblocked)), 0, 8)
 	// Last but one, so that nothing of ours has to be allowed by the policy
 	// except execve itself.
-	if len(s.plan.Seccomp) > 0 {
-		filter := make([]unix.SockFilter, len(s.plan.Seccomp))
-		for i, x := range s.plan.Seccomp {
-			filter[i] = unix.SockFilter{Code: uint16(x >> 48), Jt: uint8(x >> 40), Jf: uint8(x >> 32), K: uint32(x)}
-		}
-		program := &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-		add("seccomp", unix.SYS_SECCOMP, program, unix.SECCOMP_SET_MODE_FILTER, uintptr(s.plan.SeccompFlags), uintptr(unsafe.Pointer(program)))
-	}
+	calls = append(calls, f.load()...)
 	calls = append(calls, linux.Exec(path, s.plan.Argv, s.plan.Env))
 	return calls
 }

@@ -129,6 +129,9 @@ func (p *planner) syscalls() status.Enforcement {
 		return status.Enforcement{Requested: "off", Mechanism: "none"}
 	}
 	e := on(f.Version+", "+p.policy.SeccompAction, "seccomp_bpf", f.Digest)
+	if len(p.plan.Child.SeccompNotify) > 0 {
+		e.Mechanism = "seccomp_notify"
+	}
 	e.PolicyKind, e.Version = f.Kind, f.Version
 	return e
 }

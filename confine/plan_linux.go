@@ -286,7 +286,7 @@ func (p *planner) filter() error {
 		return usage(err)
 	}
 	p.plan.Seccomp = f
-	p.plan.Child.Seccomp = f.Program
+	p.plan.Child.Seccomp, p.plan.Child.SeccompNotify = f.Program, f.Notifying()
 	p.plan.SeccompKills = p.policy.SeccompAction == "kill"
 	return nil
 }

@@ -50,6 +50,8 @@ const (
 	CgroupNotDelegated    FallbackReason = "linux_cgroup_not_delegated"
 	CgroupV1              FallbackReason = "linux_cgroup_v1"
 	SeccompUnsupported    FallbackReason = "linux_seccomp_unsupported_kernel"
+	NotifyUnsupported     FallbackReason = "linux_seccomp_notify_unsupported_kernel"
+	ListenerTaken         FallbackReason = "linux_seccomp_listener_taken"
 	OverlayUnsupported    FallbackReason = "linux_overlay_unsupported"
 	OverlayKeepsDirs      FallbackReason = "linux_tmpfs_xattr_unsupported_kernel"
 	ProcMasked            FallbackReason = "linux_proc_masked"

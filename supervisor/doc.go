@@ -34,8 +34,9 @@
 //
 // Whoever ends a run writes down why before doing it, and the first cause wins:
 // a target that exits 1 because of our SIGTERM at the time limit is a TIMEOUT.
+// What the system call filter kills for, package denials has written down before.
 // Only two causes have no other witness than the signal that the target died of:
-// SIGXCPU, which counts as the CPU limit only when that much CPU was used, and
-// SIGSYS, which counts as the filter's only under a policy that kills; a target
-// that sends itself SIGSYS under such a policy looks the same.
+// SIGXCPU, which counts as the CPU limit only when that much CPU was used, and,
+// where denials can't be told, SIGSYS, which counts as the filter's only under a
+// policy that kills; a target that sends itself SIGSYS there looks the same.
 package supervisor

@@ -19,6 +19,7 @@ func (r *run) ledger() map[status.Capability]status.Enforcement {
 	if !r.ready {
 		return ledger
 	}
+	r.listenerLost(ledger)
 	if r.fellBack.NoPIDMax {
 		e := ledger[status.Tasks]
 		e.Mechanism, e.Details = "tree_watchdog", "the newest tasks too many are killed"

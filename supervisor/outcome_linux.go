@@ -20,7 +20,10 @@ type outcome struct {
 	waited     bool // the init told how the target ended
 	waitStatus syscall.WaitStatus
 
-	seccompKills bool // the policy kills
+	seccompKills bool   // the policy kills
+	told         bool   // what the filter denies is told
+	denied       int64  // so often
+	forbidden    string // the call that the target was killed for, and by whom
 	cpuLimit     time.Duration
 	cpuUsed      time.Duration
 }
@@ -101,6 +104,8 @@ func (o *outcome) verdict() verdict {
 		v.status, v.cause, v.reason = status.InternalError, status.CauseSetup, o.setup.Error()
 	case v.exited:
 		o.exitVerdict(&v)
+	case o.forbidden != "":
+		v.status, v.cause, v.reason = status.ForbiddenSyscall, status.CauseSeccomp, o.forbidden
 	default:
 		o.signalVerdict(&v)
 	}
@@ -112,9 +117,21 @@ func (o *outcome) exitVerdict(v *verdict) {
 	if v.exitCode != 0 {
 		v.status, v.reason = status.Failed, fmt.Sprintf("exited %d", v.exitCode)
 	}
-	if v.cause == "" {
-		v.cause = status.CauseExit
+	if v.cause != "" {
+		return
 	}
+	v.cause = status.CauseExit
+	if v.exitCode != 0 && o.denied > 0 {
+		v.status = status.SandboxDenied
+		v.reason = fmt.Sprintf("exited %d after %s", v.exitCode, callsDenied(o.denied))
+	}
+}
+
+func callsDenied(n int64) string {
+	if n == 1 {
+		return "a system call was denied"
+	}
+	return fmt.Sprintf("%d system calls were denied", n)
 }
 
 func (o *outcome) signalVerdict(v *verdict) {
@@ -135,7 +152,7 @@ func (o *outcome) signalVerdict(v *verdict) {
 		}
 	case syscall.SIGSYS:
 		v.status = status.KilledSignal
-		if o.seccompKills {
+		if o.seccompKills && !o.told {
 			v.status, v.cause = status.ForbiddenSyscall, status.CauseSeccomp
 			v.reason = "ended by SIGSYS, which the system call filter sends"
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
+	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/disk"
 )
 
@@ -51,6 +52,10 @@ type run struct {
 	fellBack handoff.Fallbacks
 	skipped  []uint32 // optional mounts
 	ready    bool
+
+	judge      denials.Judge
+	denials    *denials.Listener
+	noListener unix.Errno // why there is none although the plan wants one
 
 	targetStarted bool
 	target        int           // pidfd
@@ -123,10 +128,11 @@ func (p *Prepared) Discard() {
 }
 
 // Run carries out the plan, with the target in group, if there is one, which is
-// removed at the end. It always gives a report, whatever happened.
-func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group) *status.Report {
+// removed at the end. judge answers what a filter that notifies denies. It always
+// gives a report, whatever happened.
+func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group, judge denials.Judge) *status.Report {
 	defer runtime.UnlockOSThread()
-	r := &run{plan: pl, opts: p.opts, io: p.io, child: p.child, group: group}
+	r := &run{plan: pl, opts: p.opts, io: p.io, child: p.child, group: group, judge: judge}
 	r.overlays = overlays{scratch: -1, began: coarse()}
 	r.out.setup = p.err
 	r.out.seccompKills = pl.SeccompKills
@@ -168,6 +174,7 @@ func (r *run) do(ctx context.Context) {
 	r.child.reap()
 	r.network.end()
 	swept := !r.child.bare || !r.child.alone || sweepOrphans()
+	r.heard()
 	if r.targetStarted {
 		if r.watch.tooMany() {
 			r.out.tooMany(r.plan.Watch.Tasks)
@@ -264,6 +271,8 @@ func (r *run) loop(ctx context.Context) {
 				continue
 			}
 			r.kill(hit.cause, hit.detail)
+		case err := <-r.denials.Broken():
+			r.broken(err)
 		case s, open := <-r.opts.Signals:
 			if !open {
 				r.opts.Signals = nil
@@ -329,6 +338,7 @@ func (r *run) hear(e event) {
 		r.out.exec = &execError{path: m.Path, errno: unix.Errno(m.Errno), lookup: m.Step == "lookup"}
 	case handoff.KindStarted:
 		r.targetStarted, r.target = true, e.pidfd
+		r.heed(&e)
 		r.watch.started(int(m.PID), e.pidfd)
 		time.AfterFunc(head, linux.ForgetImage)
 		for _, n := range r.early {

@@ -20,9 +20,10 @@ const (
 	shot          // the init was killed, or the guard told to end everything
 )
 
-// because records a cause; the first one wins.
+// because records a cause; the first one wins. That the filter kills the target is
+// recorded where it is done.
 func (r *run) because(cause status.Cause, detail string) {
-	if r.out.cause == "" && !r.out.waited {
+	if r.out.cause == "" && !r.out.waited && r.denials.Killed() == nil {
 		r.out.cause, r.out.detail = cause, detail
 	}
 }

@@ -13,6 +13,11 @@ type Filter struct {
 	Kind    string // "default", "strict" or "file"
 	Version string // "default/1", "strict/1", or the file's base name; with "+NAME" for each addition
 	Digest  string // of the policy, see Policy.Digest
+
+	// What the program was made of, to say why it refused a call.
+	policy *Policy
+	table  *table
+	action Action
 }
 
 // Addition is a short policy that ships and is laid over another one when the
@@ -35,13 +40,14 @@ func Build(spec string, action Action, arch string, with ...Addition) (*Filter, 
 	if err := action.check(); err != nil {
 		return nil, err
 	}
-	if _, err := tableOf(arch); err != nil {
+	t, err := tableOf(arch)
+	if err != nil {
 		return nil, err
 	}
 	if b := builtinOf(spec); b != nil && len(with) == 0 {
 		for i := range b.programs {
 			if p := &b.programs[i]; p.arch == arch && p.action == action {
-				return &Filter{slices.Clone(p.program), b.policy.Kind, b.policy.Version, b.digest}, nil
+				return &Filter{slices.Clone(p.program), b.policy.Kind, b.policy.Version, b.digest, &b.policy, t, action}, nil
 			}
 		}
 	}
@@ -100,7 +106,7 @@ func (p *Policy) Compile(action Action, arch string) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Filter{program, p.Kind, p.Version, p.Digest()}, nil
+	return &Filter{program, p.Kind, p.Version, p.Digest(), p, t, action}, nil
 }
 
 // builtin is a policy that ships, with its programs.

@@ -74,6 +74,10 @@ func killed(r *status.Report) record {
 func denied(r *status.Report) record {
 	var rec record
 	rec.Msg = "a system call was refused"
+	if r.Status == status.ForbiddenSyscall && len(r.Violations) > 0 && r.Violations[0].Kind == "syscall" {
+		v := &r.Violations[0] // the one that killed
+		return record{Msg: v.What + by(v), Hint: v.Hint}
+	}
 	if r.Status == status.SandboxDenied {
 		rec.Msg = "exited with " + strconv.Itoa(r.RC) + " after something was refused"
 	}
@@ -94,6 +98,17 @@ func denied(r *status.Report) record {
 	}
 	rec.Hint = strings.Join(hints, "\n")
 	return rec
+}
+
+// by is who it was, as far as it is known.
+func by(v *status.Violation) string {
+	switch {
+	case v.PID == 0:
+		return ""
+	case v.Comm == "":
+		return fmt.Sprintf(" by pid %d", v.PID)
+	}
+	return fmt.Sprintf(" by pid %d (%s)", v.PID, v.Comm)
 }
 
 func execFailed(r *status.Report) record {

@@ -49,8 +49,11 @@ func TestWhatIsSaidAboutARun(t *testing.T) {
 		{"segv", report(status.KilledSignal, status.CauseSignal, func(r *status.Report) { r.Signal = "SIGSEGV" }),
 			"KILLED_SIGNAL: ended by SIGSEGV, which confine did not send\n"},
 		{"system call", report(status.ForbiddenSyscall, status.CauseSeccomp, func(r *status.Report) {
-			r.Violations = []status.Violation{{Kind: "syscall", What: "ptrace", Hint: "--seccomp off lets it through"}}
-		}), "FORBIDDEN_SYSCALL: a system call was refused: syscall ptrace\nhint: --seccomp off lets it through\n"},
+			r.Violations = []status.Violation{{Kind: "syscall", What: "ptrace", PID: 4, Comm: "gdb", Hint: "--seccomp off lets it through"}}
+		}), "FORBIDDEN_SYSCALL: ptrace by pid 4 (gdb)\nhint: --seccomp off lets it through\n"},
+		{"system call, nobody knows by whom", report(status.ForbiddenSyscall, status.CauseSeccomp, func(r *status.Report) {
+			r.Violations = []status.Violation{{Kind: "syscall", What: "ptrace"}, {Kind: "syscall", What: "mount"}}
+		}), "FORBIDDEN_SYSCALL: ptrace\n"},
 		{"system call, nobody knows which", report(status.ForbiddenSyscall, status.CauseSeccomp, nil), "FORBIDDEN_SYSCALL: a system call was refused\n"},
 		{"denied", report(status.SandboxDenied, status.CauseExit, func(r *status.Report) {
 			for _, w := range []string{"a", "b", "c", "d", "e"} {

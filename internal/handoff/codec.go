@@ -157,6 +157,7 @@ func (p *Child) code(c *codec) {
 	num(c, &p.PIDMax)
 	list(c, &p.Seccomp, c.u64)
 	num(c, &p.SeccompFlags)
+	list(c, &p.SeccompNotify, c.u64)
 	p.Refuse.code(c)
 	for i := range p.TTY {
 		c.bool(&p.TTY[i])

@@ -9,7 +9,7 @@
 //	    │ ◀────────────── Ready + descriptors ─── │  everything is built
 //	    │                                         │  drop everything, execve
 //	    │ ◀────────────── ExecError ───────────── │  …or: execve refused
-//	    │ ◀────────────── Started + pidfd ─────── │
+//	    │ ◀────────────── Started + descriptors ─ │
 //	    │ ◀────────────── Stopped ─────────────── │  (pty only) the target was stopped
 //	    │ ◀────────────── Exited ──────────────── │  target gone, everything else killed and reaped
 //

@@ -9,7 +9,7 @@ const (
 	KindSockets                    // out: as many descriptors, of the sockets that the plan asked for, in its order
 	KindReady                      // out: Skipped, Fallbacks, Uppers; descriptors: roots of proc and scratch, pty master, roots of sized tmpfs
 	KindExecError                  // out: Step, Errno
-	KindStarted                    // out: PID, as seen inside; descriptor: its pidfd
+	KindStarted                    // out: PID, as seen inside; descriptors: its pidfd, the filter's listener; Errno: why there is none
 	KindStopped                    // out: Number, the signal that stopped the target
 	KindExited                     // out: WaitStatus and what the whole tree used
 )
@@ -28,8 +28,8 @@ type Message struct {
 	Fallbacks Fallbacks
 	Uppers    []Upper
 
-	HasProc, HasScratch, HasPTY, HasPIDFD bool  // which descriptors come with it, in this order
-	Sized                                 uint8 // and after these, so many roots of MountTmpfs
+	HasProc, HasScratch, HasPTY, HasPIDFD, HasListener bool  // which descriptors come with it, in this order
+	Sized                                              uint8 // and after these, so many roots of MountTmpfs
 
 	WaitStatus uint32
 	UserUS     int64 // microseconds, everything reaped inside
@@ -79,6 +79,7 @@ func (m *Message) code(c *codec) {
 	c.bool(&m.HasScratch)
 	c.bool(&m.HasPTY)
 	c.bool(&m.HasPIDFD)
+	c.bool(&m.HasListener)
 	num(c, &m.Sized)
 	num(c, &m.WaitStatus)
 	num(c, &m.UserUS)

@@ -41,6 +41,9 @@ type Child struct {
 
 	Seccomp      []uint64 // BPF instructions: code<<48 | jt<<40 | jf<<32 | k
 	SeccompFlags uint32
+	// SeccompNotify is the same with denials handed to a listener, which goes out with
+	// Started. It is tried first; where there can be no listener, Seccomp is loaded.
+	SeccompNotify []uint64
 
 	// Refuse are fallbacks that the policy doesn't accept: needing one fails the set-up.
 	Refuse Fallbacks

@@ -1,0 +1,80 @@
+package child
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
+)
+
+// filter is the last step but execve: the system call filter, and whether its
+// denials are told to a listener.
+//
+// The listener is a descriptor of the process that loads the filter, and has to
+// get from there to the supervisor. So that process is forked with our own table
+// of descriptors (CLONE_FILES), which its execve makes a copy of, without the
+// listener, for that is close-on-exec. Nothing between fork and execve opens or
+// closes anything else.
+type filter struct {
+	program  []uint64
+	flags    uintptr // of seccomp(2)
+	fork     uintptr // of clone(2)
+	listener *int32  // -1: none
+}
+
+// filters are what is tried in turn: without a listener only where there can't be
+// one, which the ledger then says.
+func (s *state) filters() []filter {
+	plain := filter{program: s.plan.Seccomp, flags: uintptr(s.plan.SeccompFlags)}
+	if len(s.plan.SeccompNotify) == 0 {
+		return []filter{plain}
+	}
+	f := filter{program: s.plan.SeccompNotify, flags: plain.flags | unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
+		fork: unix.CLONE_FILES, listener: new(int32)}
+	*f.listener = -1
+	switch {
+	case knowsFilterFlags(f.flags | waitKillableRecv):
+		f.flags |= waitKillableRecv
+	case !knowsFilterFlags(f.flags):
+		s.noListener = unix.EINVAL
+		return []filter{plain}
+	}
+	return []filter{f, plain}
+}
+
+// waitKillableRecv is SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, since Linux 5.19: a
+// call that the supervisor has heard of is not interrupted by signals any more, and
+// so not made again, and counted again.
+const waitKillableRecv = 1 << 5
+
+// knowsFilterFlags asks with no filter at all: flags that the kernel doesn't know
+// are seen first.
+func knowsFilterFlags(flags uintptr) bool {
+	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, 0)
+	return errno == unix.EFAULT
+}
+
+// taken says whether the filter could not be loaded because of a listener above,
+// of which there can be one: this is confine in confine, or in a container whose
+// calls are supervised.
+func (f *filter) taken(err error) bool {
+	e, ok := err.(*linux.CallError)
+	return ok && f.listener != nil && e.Name == callSeccomp && e.Errno == unix.EBUSY
+}
+
+const callSeccomp = "seccomp"
+
+// load is the call of it.
+func (f *filter) load() []linux.Call {
+	if len(f.program) == 0 {
+		return nil
+	}
+	insns := make([]unix.SockFilter, len(f.program))
+	for i, x := range f.program {
+		insns[i] = unix.SockFilter{Code: uint16(x >> 48), Jt: uint8(x >> 40), Jf: uint8(x >> 32), K: uint32(x)}
+	}
+	program := &unix.SockFprog{Len: uint16(len(insns)), Filter: &insns[0]}
+	return []linux.Call{{Name: callSeccomp, Nr: unix.SYS_SECCOMP, Keep: program, Result: f.listener,
+		Args: [5]uintptr{unix.SECCOMP_SET_MODE_FILTER, f.flags, uintptr(unsafe.Pointer(program))}}}
+}

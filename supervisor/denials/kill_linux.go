@@ -1,0 +1,113 @@
+package denials
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// respite is how long a process may take to die of SIGSYS.
+	respite = 100 * time.Millisecond
+	// mostCondemned bounds the processes that have it at one time.
+	mostCondemned = 64
+)
+
+// kill ends the process that made the call, and says whether there was still one.
+// The cause is noted before.
+func (l *Listener) kill(fd int, n *notification, d *Denial) bool {
+	p, err := look(int(n.pid))
+	deaf := err != nil || p.deaf
+	pidfd := openProcess(int(n.pid), p.group)
+	if !waits(fd, n.id) {
+		if pidfd >= 0 {
+			_ = unix.Close(pidfd)
+		}
+		return false
+	}
+	d.By = p.Process
+	if l.target == 0 || l.target == p.group || l.target == int(n.pid) {
+		l.record.kill(d)
+	}
+	if pidfd < 0 {
+		// It waits for us, so the number is still its own; that of a thread means
+		// the whole process, too.
+		_ = unix.Kill(int(n.pid), unix.SIGKILL)
+		return true
+	}
+	if !deaf && l.condemn.add(pidfd) {
+		_ = unix.PidfdSendSignal(pidfd, unix.SIGSYS, nil, 0)
+		return true
+	}
+	_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+	_ = unix.Close(pidfd)
+	return true
+}
+
+// openProcess gives a pidfd of the process that a thread belongs to, or -1. group
+// is what /proc says about it, which is looked after: it may be that of another
+// pid namespace than ours.
+func openProcess(thread, group int) int {
+	if fd, err := unix.PidfdOpen(thread, 0); err == nil {
+		return fd
+	}
+	if group <= 0 {
+		return -1
+	}
+	fd, err := unix.PidfdOpen(group, 0)
+	if err != nil {
+		return -1
+	}
+	if unix.Tgkill(group, thread, 0) != nil {
+		_ = unix.Close(fd)
+		return -1
+	}
+	return fd
+}
+
+// condemned are processes that were sent SIGSYS, and get SIGKILL unless they die
+// of it.
+type condemned struct {
+	mu  sync.Mutex
+	fds map[int]*time.Timer // by pidfd; guarded by mu
+}
+
+// add takes the pidfd; false when there are too many already.
+func (c *condemned) add(pidfd int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.fds) >= mostCondemned {
+		return false
+	}
+	if c.fds == nil {
+		c.fds = make(map[int]*time.Timer)
+	}
+	c.fds[pidfd] = time.AfterFunc(respite, func() { c.finish(pidfd) })
+	return true
+}
+
+func (c *condemned) finish(pidfd int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fds[pidfd] == nil {
+		return
+	}
+	delete(c.fds, pidfd)
+	_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+	_ = unix.Close(pidfd)
+}
+
+// end doesn't wait any longer.
+func (c *condemned) end() {
+	c.mu.Lock()
+	var left []int
+	for pidfd, timer := range c.fds {
+		timer.Stop()
+		left = append(left, pidfd)
+	}
+	c.mu.Unlock()
+	for _, pidfd := range left {
+		c.finish(pidfd)
+	}
+}

@@ -1,0 +1,217 @@
+package denials
+
+import (
+	"os"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Listener answers the calls that one filter denies. A nil one has heard of none.
+type Listener struct {
+	record
+	judge  Judge
+	target int // our number of the process whose kill ends the run; 0: unknown
+
+	file    *os.File
+	closed  atomic.Bool
+	done    chan struct{}
+	broken  chan error
+	condemn condemned
+}
+
+// Listen begins to answer. The descriptor is the listener's from then on, also
+// when it can't.
+//
+// It costs no thread: the descriptor waits among the runtime's own.
+func Listen(fd int, judge Judge, target int) (*Listener, error) {
+	l := &Listener{judge: judge, target: target, done: make(chan struct{}), broken: make(chan error, 1)}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		_ = unix.Close(fd)
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	l.file = os.NewFile(uintptr(fd), "seccomp notify")
+	raw, err := l.file.SyscallConn()
+	if err != nil {
+		_ = l.file.Close()
+		return nil, err
+	}
+	go func() {
+		defer close(l.done)
+		if err := raw.Read(l.serve); err != nil && !l.closed.Load() {
+			l.fail(err)
+		}
+	}()
+	return l, nil
+}
+
+// Broken tells that denied calls are answered no more, and why.
+func (l *Listener) Broken() <-chan error {
+	if l == nil {
+		return nil
+	}
+	return l.broken
+}
+
+func (l *Listener) fail(err error) {
+	select {
+	case l.broken <- err:
+	default:
+	}
+}
+
+// Close ends it, and whoever was to be killed. From here on denied calls answer
+// ENOSYS, so whoever could make one should be gone.
+func (l *Listener) Close() {
+	if l == nil {
+		return
+	}
+	l.closed.Store(true)
+	_ = l.file.Close()
+	<-l.done
+	l.condemn.end()
+}
+
+// Killed is the denial that the target is killed for, nil when it isn't.
+func (l *Listener) Killed() *Denial {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.killed
+}
+
+// List is what was denied, in the order of the first of each kind, and how many
+// more there were.
+func (l *Listener) List() (all []Denial, others int64) {
+	if l == nil {
+		return nil, 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.list, l.others
+}
+
+// Hint says what would let a denied call through.
+func (l *Listener) Hint(d *Denial) string { return l.judge.Hint(&d.Call) }
+
+// serve answers until nobody waits, and says whether nobody ever will.
+func (l *Listener) serve(fd uintptr) (done bool) {
+	for !l.closed.Load() {
+		// Asking first: with nobody there, the next call would wait for somebody.
+		set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(set, 0)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			l.fail(os.NewSyscallError("poll", err))
+			return true
+		case n > 0 && set[0].Revents&unix.POLLIN != 0:
+		case n > 0 && set[0].Revents&(unix.POLLHUP|unix.POLLNVAL) != 0:
+			return true // nobody is left under the filter
+		default:
+			return false
+		}
+		if err := l.one(int(fd)); err != nil {
+			l.fail(err)
+			return true
+		}
+	}
+	return true
+}
+
+// one answers one call.
+func (l *Listener) one(fd int) error {
+	n, errno := receive(fd)
+	switch errno {
+	case 0:
+	case unix.ENOENT, unix.EINTR: // it was killed, or a signal came, before we got here
+		return nil
+	default:
+		return os.NewSyscallError("ioctl SECCOMP_IOCTL_NOTIF_RECV", errno)
+	}
+	d := Denial{Call: Call{n.arch, uint32(n.nr), n.args}, At: time.Now()}
+	d.Answer = l.judge.Answer(&d.Call, func(addr uint64) string {
+		s := text(int(n.pid), addr)
+		if !waits(fd, n.id) {
+			return "" // of whom, nobody knows
+		}
+		return s
+	})
+	refused := unix.Errno(d.Errno)
+	if d.Kill {
+		if !l.kill(fd, n, &d) {
+			return nil
+		}
+		refused = unix.EPERM
+	} else if l.isNew(&d.Answer) {
+		if p, err := look(int(n.pid)); err == nil && waits(fd, n.id) {
+			d.By = p.Process
+		}
+	}
+	if refused == 0 || refused > maxErrno {
+		refused = unix.EPERM // 0 would be a success
+	}
+	switch errno := send(fd, n.id, refused); errno {
+	case 0:
+	case unix.ENOENT:
+		if !d.Kill {
+			return nil // killed meanwhile; or a signal came, and it will be back
+		}
+	default:
+		return os.NewSyscallError("ioctl SECCOMP_IOCTL_NOTIF_SEND", errno)
+	}
+	l.add(d)
+	return nil
+}
+
+// maxErrno is MAX_ERRNO: what is beyond is no error.
+const maxErrno = 4095
+
+// notification is struct seccomp_notif, and room for one that has grown.
+type notification struct {
+	id    uint64
+	pid   uint32
+	flags uint32
+	nr    int32
+	arch  uint32
+	ip    uint64
+	args  [6]uint64
+	_     [128]byte
+}
+
+// response is struct seccomp_notif_resp.
+type response struct {
+	id    uint64
+	val   int64
+	errno int32
+	flags uint32
+}
+
+func receive(fd int) (*notification, unix.Errno) {
+	n := new(notification) // the kernel wants zeroes
+	return n, ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(n))
+}
+
+func send(fd int, id uint64, errno unix.Errno) unix.Errno {
+	return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&response{id: id, errno: -int32(errno)}))
+}
+
+// waits says whether the call is still to be answered, so that its process is the
+// one that it was.
+func waits(fd int, id uint64) bool {
+	return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id)) == 0
+}
+
+func ioctl(fd int, request uintptr, p unsafe.Pointer) unix.Errno {
+	for {
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(p))
+		if errno != unix.EINTR || request == unix.SECCOMP_IOCTL_NOTIF_RECV {
+			return errno
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package supervisor
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/denials"
+)
+
+// heed begins to answer the calls that the filter denies. Those of the first moments
+// have waited for it.
+func (r *run) heed(e *event) {
+	if e.listener < 0 {
+		r.noListener = unix.Errno(e.message.Errno)
+		return
+	}
+	var err error
+	r.out.told = true
+	if r.denials, err = denials.Listen(e.listener, r.judge, pidOf(r.target)); err != nil {
+		r.broken(fmt.Errorf("the listener of the system call filter: %w", err))
+	}
+}
+
+// heard takes over what was denied, once nobody is left who could be.
+func (r *run) heard() {
+	r.denials.Close()
+	all, others := r.denials.List()
+	for i := range all {
+		r.out.denied += all[i].Count
+	}
+	r.out.denied += others
+	if d := r.denials.Killed(); d != nil {
+		r.out.forbidden = d.What + by(d.By)
+	}
+}
+
+// by is " by pid 4 (gdb)".
+func by(p denials.Process) string {
+	switch {
+	case p.PID == 0:
+		return ""
+	case p.Comm == "":
+		return fmt.Sprintf(" by pid %d", p.PID)
+	}
+	return fmt.Sprintf(" by pid %d (%s)", p.PID, p.Comm)
+}
+
+// deniedCalls are the violations that the filter has seen.
+func (r *run) deniedCalls() (list []status.Violation) {
+	all, others := r.denials.List()
+	killed := r.denials.Killed()
+	for i := range all {
+		d := &all[i]
+		v := status.Violation{
+			Kind: "syscall", What: d.What, Count: d.Count, FirstMS: max(0, d.At.Sub(r.started).Milliseconds()),
+			PID: d.By.PID, Comm: d.By.Comm, Rule: d.Rule, Hint: r.denials.Hint(d),
+		}
+		if killed != nil && d.Kill && d.What == killed.What && d.Rule == killed.Rule {
+			v.PID, v.Comm = killed.By.PID, killed.By.Comm // the one that mattered
+			list = append([]status.Violation{v}, list...)
+			continue
+		}
+		list = append(list, v)
+	}
+	if others > 0 {
+		list = append(list, status.Violation{
+			Kind: "syscall", What: "other calls", Count: others,
+			Hint: "they are of more kinds than are told apart",
+		})
+	}
+	return list
+}
+
+// listenerLost says in the ledger that denials are not told, and why.
+func (r *run) listenerLost(ledger map[status.Capability]status.Enforcement) {
+	if r.noListener == 0 {
+		return
+	}
+	e := ledger[status.Syscalls]
+	e.Mechanism, e.FallbackReason = "seccomp_bpf", status.NotifyUnsupported
+	if r.noListener == unix.EBUSY {
+		e.FallbackReason = status.ListenerTaken
+	}
+	ledger[status.Syscalls] = e
+}
