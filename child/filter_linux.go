@@ -36,9 +36,12 @@ func (s *state) filters() []filter {
 	switch {
 	case knowsFilterFlags(f.flags | waitKillableRecv):
 		f.flags |= waitKillableRecv
-	case !knowsFilterFlags(f.flags):
+	case !knowsFilterFlags(f.flags) && !s.plan.Refuse.NoListener:
 		s.noListener = unix.EINVAL
 		return []filter{plain}
+	}
+	if s.plan.Refuse.NoListener {
+		return []filter{f}
 	}
 	return []filter{f, plain}
 }

@@ -128,9 +128,9 @@ func (p *planner) syscalls() status.Enforcement {
 	if f == nil {
 		return status.Enforcement{Requested: "off", Mechanism: "none"}
 	}
-	e := on(f.Version+", "+p.policy.SeccompAction, "seccomp_bpf", f.Digest)
+	e := on(f.Version+", "+p.policy.SeccompAction, silent, f.Digest)
 	if len(p.plan.Child.SeccompNotify) > 0 {
-		e.Mechanism = "seccomp_notify"
+		e.Mechanism = notifying
 	}
 	e.PolicyKind, e.Version = f.Kind, f.Version
 	return e

@@ -180,6 +180,7 @@ func (p *planner) filesystem() error {
 		NoPIDMax:     requires(p.policy, status.Tasks),
 		RootReadOnly: requires(p.policy, status.Rootfs), OverlayKeepDirs: requires(p.policy, status.Overlay),
 		NestedUserns: requires(p.policy, status.Privileges),
+		NoListener:   slices.Contains(p.policy.Require, string(status.Syscalls)+"="+notifying),
 	}
 	p.denyAtStart, p.socketsLater = table.DenyAtStart, table.SocketsLater
 	p.plan.KeepAbsent, p.plan.KeepClear = table.KeepAbsent, table.KeepClear
@@ -266,6 +267,9 @@ func usage(err error) error {
 	return &UsageError{Msg: msg, Hint: hint, Err: err}
 }
 
+// The mechanisms of the system call policy: with its denials told, or not.
+const notifying, silent = "seccomp_notify", "seccomp_bpf"
+
 // filter compiles the system call policy.
 func (p *planner) filter() error {
 	if p.policy.Seccomp == "off" || p.policy.Seccomp == "" {
@@ -286,7 +290,10 @@ func (p *planner) filter() error {
 		return usage(err)
 	}
 	p.plan.Seccomp = f
-	p.plan.Child.Seccomp, p.plan.Child.SeccompNotify = f.Program, f.Notifying()
+	p.plan.Child.Seccomp = f.Program
+	if !slices.Contains(p.policy.Require, string(status.Syscalls)+"="+silent) {
+		p.plan.Child.SeccompNotify = f.Notifying()
+	}
 	p.plan.SeccompKills = p.policy.SeccompAction == "kill"
 	return nil
 }

@@ -16,7 +16,7 @@ func complete(r *status.Report, policy *Policy, command *Command) *status.Report
 	r.TraceID = status.TraceID(command.env("TRACEPARENT"))
 	facts := host.Current()
 	r.Host = status.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: facts.Release(), UID: facts.UID()}
-	if r.Reason != "" && partial(r) && (r.Status == status.OK || r.Status == status.Failed) {
+	if r.Reason != "" && partial(r) && (r.Status == status.OK || r.Status == status.Failed || r.Status == status.SandboxDenied) {
 		r.Reason = "PARTIAL_ENFORCEMENT"
 	}
 	r.Normalize()

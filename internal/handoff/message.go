@@ -59,6 +59,7 @@ type Fallbacks struct {
 	NoIPv6          bool // in the run's own network
 	NoPing          bool // ping_group_range can't be set
 	MountSetattr    bool // no mount_setattr (before Linux 5.12): one remount per mount
+	NoListener      bool // the filter can have no listener: its denials aren't told. Said in Started, by an errno
 }
 
 func (m *Message) code(c *codec) {
@@ -102,6 +103,7 @@ func (f *Fallbacks) code(c *codec) {
 	c.bool(&f.NoIPv6)
 	c.bool(&f.NoPing)
 	c.bool(&f.MountSetattr)
+	c.bool(&f.NoListener)
 }
 
 // Encode makes a frame.
