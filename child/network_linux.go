@@ -2,7 +2,6 @@ package child
 
 import (
 	"strconv"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -57,7 +56,7 @@ func (s *state) requests(all []handoff.Netlink) error {
 		if !r.Role.Wanted(s.fellBack) {
 			continue
 		}
-		err := request(r)
+		err := linux.Netlink(int(r.Protocol), r.Messages, int(r.Acks))
 		if err == nil {
 			continue
 		}
@@ -68,58 +67,6 @@ func (s *state) requests(all []handoff.Netlink) error {
 		s.fellBack = without
 	}
 	return nil
-}
-
-// request sends messages and waits for what the kernel says to each of them.
-func request(r *handoff.Netlink) error {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(r.Protocol))
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	kernel := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
-	if err := unix.Sendto(fd, []byte(r.Messages), 0, kernel); err != nil {
-		return err
-	}
-	// The kernel has answered before sendto returns: nothing to come is nothing more.
-	buf := make([]byte, 16<<10)
-	for acks := 0; acks < int(r.Acks); {
-		n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		got, err := acknowledged(buf[:n])
-		if err != nil {
-			return err
-		}
-		acks += got
-	}
-	return nil
-}
-
-// acknowledged counts what messages of netlink acknowledge; one that refuses is an error.
-func acknowledged(b []byte) (acks int, err error) {
-	for len(b) >= unix.SizeofNlMsghdr {
-		h := (*unix.NlMsghdr)(unsafe.Pointer(&b[0]))
-		size := int(h.Len)
-		if size < unix.SizeofNlMsghdr || size > len(b) {
-			return 0, unix.EBADMSG
-		}
-		if h.Type == unix.NLMSG_ERROR {
-			if size < unix.SizeofNlMsghdr+4 {
-				return 0, unix.EBADMSG
-			}
-			if errno := -*(*int32)(unsafe.Pointer(&b[unix.SizeofNlMsghdr])); errno != 0 {
-				return 0, unix.Errno(errno)
-			}
-			acks++
-		}
-		b = b[min(len(b), (size+3)&^3):]
-	}
-	return acks, nil
 }
 
 // setPingGroup lets the target's group make sockets for echo requests.

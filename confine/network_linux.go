@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/confine-run/confine/confine/netns"
 	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
@@ -23,7 +24,7 @@ func (p *planner) gateway() error {
 	if err != nil {
 		return &UsageError{Msg: err.Error(), Err: err}
 	}
-	w := network.Ways{GID: p.gid, Publish: len(n.Publish) > 0}
+	w := netns.Ways{GID: p.gid, Publish: len(n.Publish) > 0}
 	w.Named, p.anyPort = rules.NamedPorts()
 	w.Others = len(w.Named) > 0 || p.anyPort
 	ports, any := rules.LocalhostPorts()
@@ -38,7 +39,7 @@ func (p *planner) gateway() error {
 	if len(w.Localhost) > maxLocalhost {
 		w.Localhost = w.Localhost[:maxLocalhost]
 	}
-	p.plan.Child.Network = network.Inside(w)
+	p.plan.Child.Network = netns.Inside(w)
 	p.plan.Child.Refuse.NoRedirect = requires(p.policy, status.Network)
 	p.plan.Network = plan.Network{
 		Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal, Log: n.Log,
@@ -61,7 +62,7 @@ func (p *planner) resolver() string {
 	if n := &p.policy.Network; n.All || len(n.Allow) == 0 || p.ground == bare {
 		return ""
 	}
-	return network.Resolver4
+	return netns.Resolver4
 }
 
 // maxLocalhost bounds the ports that "localhost" alone stands for.

@@ -26,13 +26,15 @@ type group struct {
 
 // groups, the first that names a package counts.
 var groups = []group{
-	{"generators", []string{"*/gen", "*/gen/..."}, []string{"leaves", "mechanisms", "plan", "host", "api", "command line"},
+	{"generators", []string{"*/gen", "*/gen/..."}, []string{"leaves", "network messages", "mechanisms", "plan", "host", "api", "command line"},
 		"they run at build time, and what they make is checked in"},
 	{"leaves", []string{"status", "internal/handoff", "internal/linux", "internal/redact", "internal/hierarchy"}, []string{"leaves"},
 		"both sides of a run share them: what they import, the inside starts with"},
 	{"plan", []string{"internal/plan"}, []string{"leaves"},
 		"plain data between those who make it and those who act on it"},
-	{"host", []string{"internal/host"}, []string{"leaves"},
+	{"network messages", []string{"confine/netns"}, []string{"leaves"},
+		"what a plan sends is what a probe tries"},
+	{"host", []string{"internal/host"}, []string{"leaves", "network messages"},
 		"what a host can do doesn't depend on what is wanted of it"},
 	{"changes", []string{"internal/changes"}, []string{"leaves"},
 		"what a run left is read by the outside at its end, and shown and applied long after"},
@@ -46,7 +48,7 @@ var groups = []group{
 		"the plan, explain and the gateway ask it: it knows none of them"},
 	{"mechanisms", []string{"confine/..."}, []string{"leaves", "plan", "mechanisms"},
 		"each compiles policy to data, and acts on nothing"},
-	{"api", []string{"confine"}, []string{"leaves", "plan", "host", "mechanisms", "rules", "changes", "images", "inside", "outside"},
+	{"api", []string{"confine"}, []string{"leaves", "plan", "host", "rules", "network messages", "mechanisms", "changes", "images", "inside", "outside"},
 		"policy and host become a plan here, and Run hands it to the outside"},
 	{"command line", []string{"internal/cli", "internal/cli/..."}, []string{"leaves", "host", "api", "changes", "command line", "terminals"},
 		"it words what the API says, and reaches past it for nothing but the terminal and what runs left"},

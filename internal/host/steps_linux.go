@@ -5,6 +5,10 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/confine/netns"
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // inProbe is what one step leaves for a later one.
@@ -49,6 +53,7 @@ var insideSteps = []step{
 	{"pidns", (*inProbe).pidns},
 	{"utsns", (*inProbe).utsns},
 	{"lo_up", (*inProbe).loUp},
+	{"nft_tproxy", (*inProbe).tproxy},
 	// The tmpfs is where the others are mounted.
 	{"tmpfs", (*inProbe).tmpfs},
 	{"tmpfs_xattr", (*inProbe).tmpfsXattr},
@@ -71,6 +76,16 @@ var plainSteps = []step{
 
 func (p *inProbe) mountns() error {
 	return refuse("mount(MS_REC|MS_PRIVATE)", unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+}
+
+// tproxy sends what a run with an allowlist would.
+func (p *inProbe) tproxy() error {
+	for _, r := range netns.Inside(netns.Ways{Others: true}).Requests {
+		if r.Role == handoff.RoleRedirect {
+			return refuse("netlink "+r.Name, linux.Netlink(int(r.Protocol), r.Messages, int(r.Acks)))
+		}
+	}
+	return refuse("netlink", unsaid)
 }
 
 func (p *inProbe) pidns() error {

@@ -65,6 +65,8 @@ var table = []entry{
 	// What else is held inside.
 	{name: "lo_up", place: inside, needed: true, needs: "netns",
 		means: "servers and clients inside reach each other"},
+	{name: "nft_tproxy", place: inside, needs: "lo_up", minKernel: Kernel{4, 19},
+		means: "every flow to a name or address that is allowed goes through the gateway; otherwise those to named ports"},
 	{name: "pid_max_ns", place: inside, needs: "proc_mount",
 		means: "the kernel bounds process ids per namespace", minKernel: Kernel{6, 14}},
 	{name: "rlimit_nproc_userns", place: inside, needs: "uid_map",

@@ -1,4 +1,4 @@
-package network
+package netns
 
 //go:generate go run ./gen
 
