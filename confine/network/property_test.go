@@ -61,8 +61,12 @@ func answers(t *testing.T, r *Rules) map[string]bool {
 		note(r.Localhost(port), "localhost", p)
 		for _, name := range someNames {
 			connects := note(r.Connect(name, port), "connect", name, p)
-			if isName := connects && !strings.HasPrefix(name, "10"); isName != (r.Needs(name, port) != 0) && !strings.HasPrefix(name, "10") {
-				t.Fatalf("%s:%d: connects %v, needs %v", name, port, connects, r.Needs(name, port))
+			reached := connects // what is said of addresses, too
+			if a, err := netip.ParseAddr(name); err == nil {
+				reached = r.Address(a, port).Allowed
+			}
+			if reached != (r.Needs(name, port) != 0) {
+				t.Fatalf("%s:%d: reached %v, needs %v", name, port, reached, r.Needs(name, port))
 			}
 			for _, a := range someAddrs {
 				if note(r.Resolved(name, netip.MustParseAddr(a), port), "resolved", name, a, p) && !connects {
@@ -70,12 +74,14 @@ func answers(t *testing.T, r *Rules) map[string]bool {
 				}
 			}
 			for _, path := range somePaths {
-				if note(r.Path(name, port, path), "path", name, p, path) && !connects && !strings.HasPrefix(name, "10") {
+				if note(r.Path(name, port, path), "path", name, p, path) && !reached {
 					t.Fatalf("%s:%d is allowed for %s only", name, port, path)
 				}
 			}
 			for _, c := range []Claim{TLS, HTTP, Raw} {
-				note(r.Speaks(name, port, c), "speaks", name, p, c.String())
+				if note(r.Speaks(name, port, c), "speaks", name, p, c.String()) && !reached {
+					t.Fatalf("%s:%d is allowed for %v only", name, port, c)
+				}
 			}
 		}
 		for _, a := range someAddrs {
@@ -104,7 +110,7 @@ func less(t *testing.T, small, big map[string]bool, what string) {
 func TestProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1))
 	allowedEver := map[string]bool{}
-	for range 1500 {
+	for range 100 {
 		p := randomPolicy(r)
 		base := answers(t, compile(t, p))
 		for k := range base {
@@ -140,7 +146,7 @@ func TestInternalAddressesNeedAName(t *testing.T) {
 	r := compile(t, policy("* *.com a.* *.* 0.0.0.0/0 ::/0 8.0.0.0/6 128.0.0.0/1 2000::/3 a.local:1 https://*.com:9/* localhost *.localhost"))
 	rng := rand.New(rand.NewPCG(7, 7))
 	public := 0
-	for range 200_000 {
+	for range 60_000 {
 		var b [16]byte
 		for i := range b {
 			b[i] = byte(rng.Uint32())
@@ -170,7 +176,7 @@ func TestInternalAddressesNeedAName(t *testing.T) {
 			public++
 		}
 	}
-	if public < 1000 {
+	if public < 500 {
 		t.Errorf("only %d public addresses were tried", public)
 	}
 }

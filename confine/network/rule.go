@@ -12,13 +12,14 @@ func (r *rule) single() bool {
 }
 
 // names says whether an allowed word is about a target. An address that is
-// internal has to lie in a range that names it, see nearEnough.
+// internal has to lie in a range that names it, see nearEnough. A name is never
+// below localhost: those are loopback.
 func (r *rule) names(t target) bool {
 	switch {
 	case t.loopback:
 		return r.loopback
 	case t.name != "":
-		return r.labels != nil && !r.localhost && matchName(r.labels, t.name)
+		return r.labels != nil && matchName(r.labels, t.name)
 	}
 	return r.prefix.IsValid() && r.prefix.Contains(t.addr)
 }
@@ -36,7 +37,7 @@ func (r *rule) forbids(t target) bool {
 		return r.labels != nil && matchName(r.labels, t.name)
 	}
 	kind, _ := classify(t.addr)
-	if everything || r.localhost && (kind == loopback || kind == unspecified) {
+	if everything || r.localhost && kind == loopback {
 		return true
 	}
 	if !r.prefix.IsValid() {

@@ -64,6 +64,8 @@ func TestConnect(t *testing.T) {
 		{"* *.com", ".", 443, "name"},
 		{"* *.com", "a\x00.com", 443, "name"},
 		{"* *.com", "a b.com", 443, "name"},
+		{"* *.com", "-a.com", 443, "name"},
+		{"* *.com", "a-.com", 443, "name"},
 		{"* *.com", "a\r\n.com", 443, "name"},
 		{"* *.com", "*.com", 443, "name"},
 		{"* *.com", "bücher.com", 443, "name"},
@@ -398,6 +400,17 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+// What Compile refuses to read is not believed by the rules either.
+func TestNothingNamesSyntheticAddresses(t *testing.T) {
+	for _, a := range []string{"198.18.0.5", "fd63:6f6e:6669:6e65::5", "0.0.0.0", "::"} {
+		one := &rule{}
+		one.setAddr(netip.MustParseAddr(a))
+		if kind, wide := classify(one.prefix.Addr()); one.nearEnough(kind, wide) {
+			t.Errorf("%s is named", a)
+		}
+	}
+}
+
 // A hint, when it is added, allows what was refused.
 func TestHints(t *testing.T) {
 	one := netip.MustParseAddr
@@ -448,6 +461,8 @@ func TestCompileRefuses(t *testing.T) {
 	for _, p := range []Policy{
 		{Allow: []string{"all"}}, {Deny: []string{"all"}}, {Allow: []string{"a b"}}, {Deny: []string{"a..b"}},
 		{Allow: []string{""}}, {Ports: []int{0}}, {Ports: []int{65536}}, {Ports: []int{-1}}, {Deny: []string{"http://a/b"}},
+		{Allow: []string{"0.0.0.0"}}, {Allow: []string{"[::]:80"}}, {Allow: []string{"0.*"}}, {Allow: []string{"198.18.0.0/15"}}, {Allow: []string{"198.19.1.*"}},
+		{Allow: []string{"fd63:6f6e:6669:6e65::1"}}, {Allow: []string{"010.*"}}, {Deny: []string{"010.*"}}, {Allow: []string{"256.*"}}, {Allow: []string{"1.2.3.4.*"}},
 	} {
 		r, err := Compile(p)
 		if e, ok := err.(*Error); r != nil || !ok || e.Error() == "" {
