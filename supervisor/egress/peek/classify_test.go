@@ -126,11 +126,19 @@ func TestClassifyEnds(t *testing.T) {
 	}
 }
 
+// splits are lengths up to n: all for a while, and then some.
+func splits(n int) (at []int) {
+	for i := 0; i < n; i += 1 + max(0, i-1024)/8 {
+		at = append(at, i)
+	}
+	return append(at, n)
+}
+
 // checkClassifySplits: there is one answer, wherever the bytes are split.
 func checkClassifySplits(t *testing.T, b []byte) {
 	t.Helper()
 	var first Kind
-	for i := range len(b) + 1 {
+	for _, i := range splits(len(b)) {
 		kind, more := Classify(b[:i])
 		if more != (kind == Undecided) {
 			t.Fatalf("%q: %q, more %v", b[:i], kind, more)

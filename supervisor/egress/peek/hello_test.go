@@ -81,20 +81,20 @@ func TestRealHellos(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		config tls.Config
+		config *tls.Config
 		want   string
 		reason Reason
 	}{
-		{"plain", tls.Config{ServerName: "api.github.com"}, "api.github.com", ""},
-		{"upper case", tls.Config{ServerName: "API.GitHub.com"}, "api.github.com", ""},
-		{"with ALPN", tls.Config{ServerName: "a.b", NextProtos: []string{"h2", "http/1.1"}}, "a.b", ""},
-		{"big", tls.Config{ServerName: "a.b", NextProtos: many}, "a.b", ""},
-		{"TLS 1.2", tls.Config{ServerName: "a.b", MaxVersion: tls.VersionTLS12}, "a.b", ""},
-		{"none", tls.Config{InsecureSkipVerify: true}, "", NoServerName},
-		{"of an address", tls.Config{ServerName: "127.0.0.1"}, "", NoServerName}, // it leaves it out
+		{"plain", &tls.Config{ServerName: "api.github.com"}, "api.github.com", ""},
+		{"upper case", &tls.Config{ServerName: "API.GitHub.com"}, "api.github.com", ""},
+		{"with ALPN", &tls.Config{ServerName: "a.b", NextProtos: []string{"h2", "http/1.1"}}, "a.b", ""},
+		{"big", &tls.Config{ServerName: "a.b", NextProtos: many}, "a.b", ""},
+		{"TLS 1.2", &tls.Config{ServerName: "a.b", MaxVersion: tls.VersionTLS12}, "a.b", ""},
+		{"none", &tls.Config{InsecureSkipVerify: true}, "", NoServerName},
+		{"of an address", &tls.Config{ServerName: "127.0.0.1"}, "", NoServerName}, // it leaves it out
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			hello := realHello(t, &c.config)
+			hello := realHello(t, c.config)
 			if kind, _ := Classify(hello); kind != TLS {
 				t.Errorf("kind %q", kind)
 			}
@@ -215,7 +215,7 @@ func checkHelloSplits(t *testing.T, b []byte) {
 	decided := false
 	var first Hello
 	var firstErr Reason
-	for i := range len(b) + 1 {
+	for _, i := range splits(len(b)) {
 		h, more, err := ClientHello(b[:i])
 		if more && (err != nil || h != Hello{}) {
 			t.Fatalf("%d bytes: more, and %+v, %v", i, h, err)
