@@ -49,6 +49,9 @@ func canonical(host string) string {
 	return fmt.Sprint(h, " ", plain(port))
 }
 
+// refused stands for a request that net/http doesn't want.
+const refused = "refused"
+
 // goSees is what net/http reads of b.
 func goSees(b []byte) (all []seen) {
 	rest := bytes.NewReader(b)
@@ -60,7 +63,7 @@ func goSees(b []byte) (all []seen) {
 		}
 		q, err := http.ReadRequest(br)
 		if err != nil {
-			return append(all, seen{at: at, method: "error: " + err.Error()})
+			return append(all, seen{at: at, method: refused})
 		}
 		body, err := io.ReadAll(q.Body)
 		all = append(all, seen{at, len(body), q.Method, canonical(q.Host)})
@@ -218,7 +221,13 @@ func checkServers(t *testing.T, b []byte) {
 			t.Fatalf("%s sees %+v\nchecked %+v\nof %q", server, got, want, b)
 		}
 	}
-	compare("net/http", goSees(b))
+	got := goSees(b)
+	if n := len(got); n > 0 && n <= len(want) && got[n-1].method == refused && got[n-1].at == want[n-1].at {
+		// It is stricter about URLs, and closes. Up to there it has to see the same.
+		compare("net/http", slices.Concat(got[:n-1], want[n-1:]))
+	} else {
+		compare("net/http", got)
+	}
 	for s := range lenient(1 << ways) {
 		compare(fmt.Sprintf("a lenient server (%b)", s), s.sees(b))
 	}
