@@ -101,3 +101,22 @@ func TestMountsInBwrapsWords(t *testing.T) {
 		}
 	}
 }
+
+func TestManyRulesAreAboutTreesThatAreThere(t *testing.T) {
+	b := &bench{scratch: t.TempDir()}
+	words, err := b.manyRules("--ro-bind DIR DIR")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := strings.Fields(words)
+	seen := map[string]bool{}
+	for i := 0; i+2 < len(list); i += 3 {
+		if st, err := os.Stat(list[i+1]); list[i] != "--ro-bind" || list[i+1] != list[i+2] || err != nil || !st.IsDir() {
+			t.Errorf("%q: %v", list[i:i+3], err)
+		}
+		seen[list[i+1]] = true
+	}
+	if len(list) != 3*many || len(seen) != many {
+		t.Errorf("%d words, %d trees", len(list), len(seen))
+	}
+}

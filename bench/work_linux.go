@@ -14,9 +14,17 @@ import (
 //go:embed testdata/test_work.py
 var suite []byte
 
-func measurePytest(b *bench) (*result, error) {
-	r := &result{unit: "ms", base: "bare"}
-	dir := filepath.Join(b.scratch, "pytest")
+// pytest is the suite, ready to run.
+type pytest struct {
+	bare    command
+	missing string // why it can't be
+	fast    string // a directory in memory
+}
+
+// pytest writes the suite to a directory of this name. A /tmp in memory for all: else
+// the disk would be measured.
+func (b *bench) pytest(name string) (*pytest, error) {
+	dir := filepath.Join(b.scratch, name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -25,28 +33,48 @@ func measurePytest(b *bench) (*result, error) {
 	}
 	python := "/usr/bin/python3"
 	if exec.Command(python, "-m", "pytest", "--version").Run() != nil {
-		r.measured, r.verdict = python+" has no pytest", absent
-		return r, nil
+		return &pytest{missing: python + " has no pytest"}, nil
 	}
-	argv := []string{python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_work.py"}
-	// The same settings for all, and a /tmp in memory for all: else the disk
-	// would be measured.
 	fast, err := os.MkdirTemp("/dev/shm", "bench-")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(fast)
-	bare := command{argv: argv, dir: dir, env: append(b.withoutTmp(),
-		"TMPDIR="+fast, "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1")}
-	peers := []peer{b.timed("bare", bare)}
+	argv := []string{python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_work.py"}
+	// The same settings for all.
+	env := append(b.withoutTmp(), "TMPDIR="+fast, "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1")
+	return &pytest{bare: command{argv: argv, dir: dir, env: env}, fast: fast}, nil
+}
+
+func (p *pytest) close() {
+	if p.fast != "" {
+		_ = os.RemoveAll(p.fast)
+	}
+}
+
+// confined is the suite by confine with these options.
+func (p *pytest) confined(b *bench, options string) peer {
+	c := b.confined(options, p.bare.argv...)
+	c.dir = p.bare.dir
+	return b.timed("confine "+options, c)
+}
+
+func measurePytest(b *bench) (*result, error) {
+	r := &result{unit: "ms", base: "bare"}
+	p, err := b.pytest("pytest")
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	if r.measured, r.verdict = p.missing, absent; p.missing != "" {
+		return r, nil
+	}
+	peers := []peer{b.timed("bare", p.bare)}
 	if b.bwrap != "" {
-		c := b.bwrapped([]string{"--bind", dir, dir, "--chdir", dir}, argv...)
-		c.dir, c.env = dir, append(b.withoutTmp(), "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1")
+		c := b.bwrapped([]string{"--bind", p.bare.dir, p.bare.dir, "--chdir", p.bare.dir}, p.bare.argv...)
+		c.dir, c.env = p.bare.dir, append(b.withoutTmp(), "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1")
 		peers = append(peers, b.timed("bwrap", c))
 	}
-	c := b.confined("-p testing", argv...)
-	c.dir = dir
-	peers = append(peers, b.timed("confine -p testing", c))
+	peers = append(peers, p.confined(b, "-p testing"))
 	r.note("Start-up included. $TMPDIR is in memory for all of them.")
 	return r, r.compare(peers, b.rounds(7), "confine -p testing", atMost(1.02))
 }
@@ -63,37 +91,49 @@ func (b *bench) withoutTmp() (env []string) {
 // packages is how many packages the program has that is built.
 const packages = 60
 
-func measureGoBuild(b *bench) (*result, error) {
-	r := &result{unit: "ms", base: "bare"}
-	p := &project{dir: filepath.Join(b.scratch, "gobuild")}
-	tool, err := goRoot()
-	if err != nil {
+// goProject makes a Go program in a directory of this name, and builds it once: the
+// standard library comes from the cache afterwards.
+func (b *bench) goProject(name string) (*project, error) {
+	p := &project{dir: filepath.Join(b.scratch, name)}
+	var err error
+	if p.tool, err = goRoot(); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Join(p.dir, "tmp"), 0o755); err != nil {
 		return nil, err
 	}
-	argv := []string{tool + "/bin/go", "build", "-o", "out", "."}
-	env := append(b.withoutTmp(), "GOCACHE="+p.dir+"/cache", "GOTMPDIR="+p.dir+"/tmp", "GOFLAGS=-mod=mod",
-		"GOTOOLCHAIN=local", "GOPROXY=off", "GOTELEMETRY=off", "CGO_ENABLED=0", "GOROOT="+tool)
-	bare := command{argv: argv, dir: p.dir, env: env}
+	p.bare = command{argv: []string{p.tool + "/bin/go", "build", "-o", "out", "."}, dir: p.dir,
+		env: append(b.withoutTmp(), "GOCACHE="+p.dir+"/cache", "GOTMPDIR="+p.dir+"/tmp", "GOFLAGS=-mod=mod",
+			"GOTOOLCHAIN=local", "GOPROXY=off", "GOTELEMETRY=off", "CGO_ENABLED=0", "GOROOT="+p.tool)}
 	if err := p.change(); err != nil {
 		return nil, err
 	}
-	if _, err := b.time(&bare); err != nil { // the standard library comes from the cache
+	_, err = b.time(&p.bare)
+	return p, err
+}
+
+// confined is the build by confine with these options, which are its name too.
+func (p *project) confined(b *bench, options, more string) peer {
+	c := b.confined(options+" --time-limit 10m --cpu-time 10m --memory-limit 4G --processes 1024 "+
+		"--env GOCACHE --env GOTMPDIR --env GOFLAGS --env GOTOOLCHAIN --env GOPROXY --env GOTELEMETRY --env CGO_ENABLED --env GOROOT "+
+		"--allow-read "+p.tool+" "+more, p.bare.argv...)
+	c.dir, c.env = p.dir, p.bare.env
+	return p.changed(b.timed("confine "+options, c))
+}
+
+func measureGoBuild(b *bench) (*result, error) {
+	r := &result{unit: "ms", base: "bare"}
+	p, err := b.goProject("gobuild")
+	if err != nil {
 		return nil, err
 	}
-	inside := b.confined("-p testing --workdir rw --time-limit 10m --cpu-time 10m --memory-limit 4G --processes 1024 "+
-		"--env GOCACHE --env GOTMPDIR --env GOFLAGS --env GOTOOLCHAIN --env GOPROXY --env GOTELEMETRY --env CGO_ENABLED --env GOROOT "+
-		"--allow-read "+tool, argv...)
-	inside.dir, inside.env = p.dir, env
-	peers := []peer{p.changed(b.timed("bare", bare))}
+	peers := []peer{p.changed(b.timed("bare", p.bare))}
 	if b.bwrap != "" {
-		c := b.bwrapped([]string{"--ro-bind", tool, tool, "--bind", p.dir, p.dir, "--chdir", p.dir}, argv...)
-		c.dir, c.env = p.dir, env
+		c := b.bwrapped([]string{"--ro-bind", p.tool, p.tool, "--bind", p.dir, p.dir, "--chdir", p.dir}, p.bare.argv...)
+		c.dir, c.env = p.dir, p.bare.env
 		peers = append(peers, p.changed(b.timed("bwrap", c)))
 	}
-	peers = append(peers, p.changed(b.timed("confine -p testing --workdir rw", inside)))
+	peers = append(peers, p.confined(b, "-p testing --workdir rw", ""))
 	r.note("%d packages change each time; the standard library comes from the build cache. All write to the same disk.", packages)
 	return r, r.compare(peers, b.rounds(7), "confine -p testing --workdir rw", atMost(1.02))
 }
@@ -108,8 +148,9 @@ func goRoot() (string, error) {
 
 // project is a Go program whose packages are never the same twice.
 type project struct {
-	dir string
-	nth int
+	dir, tool string
+	bare      command
+	nth       int
 }
 
 func (p *project) changed(of peer) peer {
