@@ -68,7 +68,7 @@ func TestNamedHostsAreReachedThroughSockets(t *testing.T) {
 	}
 	// Of each family: a listener and a socket for datagrams, for the resolver and for
 	// localhost; for all others these, one for answers, and two for the named port.
-	if uses[handoff.UseResolve] != 4 || uses[handoff.UseLocalhost] != 4 || uses[handoff.UseConnect] != 10 {
+	if uses[handoff.UseObserve] != 4 || uses[handoff.UseResolve] != 4 || uses[handoff.UseLocalhost] != 4 || uses[handoff.UseConnect] != 10 {
 		t.Errorf("sockets: %v", uses)
 	}
 	if q := planned(t, func(*Policy) {}); len(q.Child.Network.Sockets)+len(q.Child.Network.Requests) != 0 || q.Child.Network.Dials {

@@ -47,7 +47,8 @@ type version struct {
 	localhost, anybody    string
 	only                  []handoff.SocketOption // this version
 	transparent           handoff.SocketOption
-	whom                  handoff.SocketOption // tells what address a datagram was sent to
+	whom                  handoff.SocketOption   // tells what address a datagram was sent to
+	observed              []handoff.SocketOption // does so where packets are seen without their header
 	base, redirect, named handoff.Role
 }
 
@@ -64,6 +65,7 @@ var versions = [...]version{
 		only:        []handoff.SocketOption{{Level: unix.SOL_IPV6, Name: unix.IPV6_V6ONLY, Value: 1}},
 		transparent: handoff.SocketOption{Level: unix.SOL_IPV6, Name: unix.IPV6_TRANSPARENT, Value: 1},
 		whom:        handoff.SocketOption{Level: unix.SOL_IPV6, Name: unix.IPV6_RECVORIGDSTADDR, Value: 1},
+		observed:    []handoff.SocketOption{{Level: unix.SOL_IPV6, Name: unix.IPV6_RECVPKTINFO, Value: 1}},
 		base:        handoff.RoleIPv6, redirect: handoff.RoleRedirectIPv6, named: handoff.RoleNamedIPv6,
 	},
 }
@@ -80,6 +82,10 @@ func (v *version) others(named []uint16) []handoff.Socket {
 		v.socket(unix.SOCK_DGRAM, v.localhost, GatewayPort, handoff.UseConnect, v.redirect, v.transparent, v.whom),
 		{Family: v.family, Type: unix.SOCK_RAW, Protocol: unix.IPPROTO_RAW, Options: []handoff.SocketOption{marked},
 			Role: v.redirect, Use: handoff.UseConnect},
+	}
+	for _, protocol := range []uint16{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
+		all = append(all, handoff.Socket{Family: v.family, Type: unix.SOCK_RAW, Protocol: protocol,
+			Options: v.observed, Role: v.named, Use: handoff.UseObserve})
 	}
 	for _, port := range named {
 		if port == ResolverPort {

@@ -15,6 +15,8 @@ import (
 var olderTries = map[string]try{
 	"older":     {2, older},    // CALL,… COMMAND…: on a kernel that answers ENOSYS to them
 	"no-userns": {1, noUserns}, // COMMAND…: on a host that denies user namespaces
+
+	"no-nftables": {1, noNftables}, // COMMAND…: on a kernel without nftables
 }
 
 // missing are calls that older kernels don't have.
@@ -41,6 +43,20 @@ func noUserns(args []string) error {
 		filter.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, unix.CLONE_NEWUSER, 0, 1)
 		filter.add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(unix.EPERM), 0, 0)
 	}
+	filter.add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW, 0, 0)
+	return filtered(filter, args)
+}
+
+// noNftables runs args where nothing of netfilter can be configured.
+func noNftables(args []string) error {
+	var filter program
+	filter.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 0, 0, 0) // seccomp_data.nr
+	filter.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, unix.SYS_SOCKET, 0, 5)
+	filter.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 16, 0, 0) // seccomp_data.args[0]
+	filter.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, unix.AF_NETLINK, 0, 3)
+	filter.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 32, 0, 0) // seccomp_data.args[2]
+	filter.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, unix.NETLINK_NETFILTER, 0, 1)
+	filter.add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(unix.EPROTONOSUPPORT), 0, 0)
 	filter.add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW, 0, 0)
 	return filtered(filter, args)
 }

@@ -60,6 +60,8 @@ const (
 	UseConnect Use = iota + 1
 	// UseResolve is for questions to resolvers.
 	UseResolve
+	// UseObserve sees what nothing serves, so that it can be told.
+	UseObserve
 	// UseLocalhost leads to the caller's own port of that number.
 	UseLocalhost
 )

@@ -67,6 +67,15 @@ func (f *flow) what() string {
 // known says whether it is worth a word: nobody means the gateway itself.
 func (f *flow) known() bool { return f.use == handoff.UseLocalhost || !f.to.Addr().IsLoopback() }
 
+// isOwn says whether an address is the run's own.
+func (g *Gateway) isOwn(a netip.Addr) bool {
+	own := names.HostAddresses()
+	return a == own.V4 || a == own.V6
+}
+
+// resolverPort is where questions are answered, whatever address they are for.
+const resolverPort = 53
+
 // judge finds out what the flow is for, and whether that may be reached as far as
 // its name and port tell.
 func (g *Gateway) judge(f *flow) bool {

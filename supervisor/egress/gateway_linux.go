@@ -47,8 +47,9 @@ type Gateway struct {
 	connections atomic.Int64 // open now
 	bytes       atomic.Int64 // both ways
 
-	asking chan struct{} // a place for each question that is being answered
-	closed chan struct{} // nothing is left inside
+	served map[uint16]bool // ports that something of ours is bound to
+	asking chan struct{}   // a place for each question that is being answered
+	closed chan struct{}   // nothing is left inside
 
 	mu       sync.Mutex
 	doors    []arrival
@@ -68,7 +69,7 @@ func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
 	g := &Gateway{
 		plan: p, rules: rules, resolver: names.Resolver{Lookup: names.System},
 		asking: make(chan struct{}, maxQuestions), closed: make(chan struct{}),
-		open: map[*flow]struct{}{}, raw: [2]int{-1, -1}, dialing: dialers{fd: -1},
+		served: map[uint16]bool{}, open: map[*flow]struct{}{}, raw: [2]int{-1, -1}, dialing: dialers{fd: -1},
 	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.log.tell, g.log.began = tell, time.Now()
@@ -105,6 +106,14 @@ func (g *Gateway) ServeDials(fd int) error {
 func (g *Gateway) Inside(proc int) { g.process.begin(proc) }
 
 func (g *Gateway) serve(s *handoff.Socket, fd int) error {
+	if s.Use == handoff.UseObserve {
+		return g.observe(s, fd)
+	}
+	if s.Use == handoff.UseConnect && s.Address != "" {
+		g.mu.Lock()
+		g.served[s.Port] = true
+		g.mu.Unlock()
+	}
 	if s.Type == unix.SOCK_RAW {
 		g.mu.Lock()
 		defer g.mu.Unlock()
