@@ -102,6 +102,12 @@ func TestDTLSServerName(t *testing.T) {
 			t.Errorf("%s: %q, %v, %v; want %q, %v, %q", c.name, name, hello, err, c.want, c.hello, c.reason)
 		}
 	}
+	// In one record with a message behind.
+	behind := slices.Concat(good, make([]byte, fragmentHeader))
+	behind[11], behind[12] = byte((len(behind)-datagramHeader)>>8), byte(len(behind)-datagramHeader)
+	if _, hello, err := DTLSServerName(behind); !hello || reason(err) != NotHello {
+		t.Errorf("before another message: %v, %v", hello, err)
+	}
 	// In one record with a message in front, which is for servers to pass over.
 	two := slices.Concat(good[:datagramHeader], make([]byte, fragmentHeader), good[datagramHeader:])
 	two[11], two[12] = byte((len(two)-datagramHeader)>>8), byte(len(two)-datagramHeader)

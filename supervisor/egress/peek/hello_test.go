@@ -164,6 +164,7 @@ func TestHellos(t *testing.T) {
 		{"an alert first", append([]byte{21, 3, 1, 0, 2, 1, 90}, records(good, 999)...), "", NotHello},
 		{"an alert between", slices.Concat(records(good[:9], 999), []byte{21, 3, 1, 0, 2, 1, 90}, records(good[9:], 999)), "", NotHello},
 		{"version 2 of the record", []byte{22, 2, 0}, "", NotHello},
+		{"version of DTLS", records(slices.Concat(good[:4], []byte{0xfe, 0xfd}, good[6:]), 999), "", Malformed},
 		{"short body", records([]byte{1, 0, 0, 3, 3, 3, 0}, 999), "", Malformed},
 		{"empty body", records([]byte{1, 0, 0, 0}, 999), "", Malformed},
 	} {

@@ -57,7 +57,7 @@ func parseHost(s string) (host string, port uint16, err error) {
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
 		host = s[:i]
 		n, err := strconv.ParseUint(s[i+1:], 10, 16)
-		if err != nil || n == 0 || s[i+1] == '0' {
+		if err != nil || s[i+1] == '0' {
 			return "", 0, refuse(BadHost, "the port of a request's host is no number of a port")
 		}
 		port = uint16(n)
