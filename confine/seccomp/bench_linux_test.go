@@ -58,7 +58,7 @@ func BenchmarkLoad(b *testing.B) {
 				go func() {
 					runtime.LockOSThread() // never unlocked: the thread ends with its filter
 					start := time.Now()
-					loadFilter(c.program)
+					loadFilter(c.program, 0)
 					done <- time.Since(start)
 				}()
 				spent += <-done

@@ -121,7 +121,7 @@ func (f *Filter) Hint(audit, nr uint32, args [6]uint64) string {
 	case f.policy.Kind == "file":
 		return "rule \"" + v.Rule + "\" of " + f.policy.Version + " says so"
 	}
-	return "a policy file lets it through: extends = \"" + f.policy.Kind + "\" and [[rules]] with names = [\"" + name + "\"], action = \"allow\""
+	return v.Reason + "; a policy file lets it through: extends = \"" + f.policy.Kind + "\" and [[rules]] with names = [\"" + name + "\"], action = \"allow\""
 }
 
 func goesThrough(v Verdict) bool { return v.Do == Allow || v.Do == Log }

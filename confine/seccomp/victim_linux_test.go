@@ -28,6 +28,8 @@ type victim struct {
 	Args    [6]uint64 //
 	I386    bool      // …or getpid by int 0x80…
 	Argv    []string  // …or the program to execute
+
+	Listener bool // the filter is loaded with a listener, which is closed at once
 }
 
 func init() {
@@ -58,7 +60,13 @@ func (v *victim) be() {
 		}
 	}
 	if len(v.Program) > 0 {
-		loadFilter(v.Program)
+		flags := uintptr(0)
+		if v.Listener {
+			flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
+		}
+		if fd := loadFilter(v.Program, flags); v.Listener {
+			unix.Close(int(fd))
+		}
 	}
 	switch {
 	case path != "":
@@ -87,7 +95,7 @@ func answer(n int32) {
 	os.Exit(0)
 }
 
-func loadFilter(program []uint64) {
+func loadFilter(program []uint64, flags uintptr) (fd uintptr) {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		panic(err)
 	}
@@ -96,9 +104,11 @@ func loadFilter(program []uint64) {
 		list[i] = unix.SockFilter{Code: uint16(w >> 48), Jt: uint8(w >> 40), Jf: uint8(w >> 32), K: uint32(w)}
 	}
 	prog := unix.SockFprog{Len: uint16(len(list)), Filter: &list[0]}
-	if _, _, errno := syscall.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog))); errno != 0 {
+	fd, _, errno := syscall.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
+	if errno != 0 {
 		panic(errno)
 	}
+	return fd
 }
 
 // run gives how the victim fared: "ok", "errno N" or the signal that ended it,

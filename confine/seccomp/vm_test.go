@@ -122,18 +122,22 @@ func unique(vs []uint64) []uint64 {
 	return out
 }
 
-// agree holds a program against Decide: every number from 0 to 1023, x32's, and
-// the ends of the range, with every class of arguments, from every architecture.
+// agree holds a program against Decide.
 func agree(t *testing.T, p *Policy, tab *table, a Action, program []uint64) {
 	t.Helper()
 	m := load(t, program)
-	check := func(audit, nr uint32, args [6]uint64) {
+	p.everyCall(tab, func(audit, nr uint32, args [6]uint64) {
 		want := p.number(tab, audit, nr, args)
 		if got := m.run(t, audit, nr, args); got != want.ret(a) {
 			t.Fatalf("%s %s %s: arch %#x, call %d %#x: the program answers %#x, the policy %s (%s)",
 				p.Version, tab.arch, a, audit, nr, args, got, want.Under(a), want.Rule)
 		}
-	}
+	})
+}
+
+// everyCall checks every number from 0 to 1023, x32's, and the ends of the range,
+// with every class of arguments, from every architecture.
+func (p *Policy) everyCall(tab *table, check func(audit, nr uint32, args [6]uint64)) {
 	const i386, arm, riscv = 0x40000003, 0x40000028, 0xc00000f3
 	for nr := range uint32(1024) {
 		args := [][6]uint64{{}, {^uint64(0), ^uint64(0)}}

@@ -1,0 +1,218 @@
+package seccomp
+
+import (
+	"strings"
+	"testing"
+)
+
+// notifying are policies of every kind, on both architectures, under each action.
+func notifying(t *testing.T, each func(t *testing.T, f *Filter)) {
+	t.Helper()
+	own, err := Parse([]byte("extends = \"default\"\n[[rules]]\nrule = \"modes\"\nnames = [\"chmod\"]\naction = \"errno\"\n"+
+		"[[rules]]\nnames = [\"fchmod\"]\naction = \"errno\"\nerrno = \"EROFS\"\n[[rules]]\nnames = [\"sync\"]\naction = \"kill\"\n"), "own.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := Parse([]byte(`default_action = "allow"`), "open.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare, err := Load("default", SharedPIDs, NoNetwork, KeepCPUs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*Policy{&builtinDefault.policy, &builtinStrict.policy, own, open, bare} {
+		for _, tab := range tables {
+			for _, a := range actions {
+				f, err := p.Compile(a, tab.arch)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Run(p.Version+" "+tab.arch+" "+string(a), func(t *testing.T) { each(t, f) })
+			}
+		}
+	}
+}
+
+// What is denied is told, and everything else is as it was, but for listeners of
+// the target's own; and what is answered then is what the program would have done.
+func TestNotifyingTellsDenialsAndChangesNothingElse(t *testing.T) {
+	notifying(t, func(t *testing.T, f *Filter) {
+		plain, m := load(t, f.Program), load(t, f.Notifying())
+		call, _ := f.table.lookup("seccomp")
+		told, kept := 0, 0
+		f.policy.everyCall(f.table, func(audit, nr uint32, args [6]uint64) {
+			before, after := plain.run(t, audit, nr, args), m.run(t, audit, nr, args)
+			var want uint32
+			switch {
+			case audit == f.table.audit && nr == uint32(call) && args[1]&flagNewListener != 0:
+				want = retErrno | ebusy
+			case before == retKillProcess, before == retErrno|eperm, before == retErrno|eacces:
+				want = retUserNotif
+				told++
+				r := f.Refusal(audit, nr, args, nil)
+				if answer := retErrno | uint32(r.Errno); r.Kill != (before == retKillProcess) || !r.Kill && answer != before {
+					t.Fatalf("arch %#x, call %d %#x: the answer is %+v, the program says %#x", audit, nr, args, r, before)
+				}
+				if r.What == "" || r.Rule == "" || f.Hint(audit, nr, args) == "" {
+					t.Fatalf("arch %#x, call %d %#x: nothing to say: %+v", audit, nr, args, r)
+				}
+			default:
+				want = before
+				kept++
+			}
+			if after != want {
+				t.Fatalf("arch %#x, call %d %#x: %#x, and told %#x, want %#x", audit, nr, args, before, after, want)
+			}
+		})
+		if told == 0 || kept == 0 {
+			t.Fatalf("%d told, %d kept", told, kept)
+		}
+	})
+}
+
+// A listener of the target's own would be asked instead of ours.
+func TestNotifyingAllowsNoOtherListener(t *testing.T) {
+	notifying(t, func(t *testing.T, f *Filter) {
+		m := load(t, f.Notifying())
+		nr, _ := f.table.lookup("seccomp")
+		for _, flags := range []uint64{8, 8 | 1<<5, 0xffffffff, 8 | 1<<40} {
+			if got := m.run(t, f.table.audit, uint32(nr), [6]uint64{1, flags}); got != retErrno|ebusy {
+				t.Errorf("seccomp with flags %#x: %#x", flags, got)
+			}
+		}
+	})
+}
+
+// Between the filter and execve nobody waits for a listener.
+func TestNotifyingWouldBlockTheStart(t *testing.T) {
+	for _, text := range []string{
+		"default_action = \"kill\"\n[[rules]]\nnames = [\"execve\"]\naction = \"allow\"\n",
+		"extends = \"default\"\n[[rules]]\nnames = [\"execve\"]\naction = \"deny\"\nargs = [{ index = 2, op = \"eq\", value = 0, width = 64 }]\n",
+		"extends = \"default\"\n[[rules]]\nnames = [\"exit_group\"]\naction = \"deny\"\n",
+	} {
+		p, err := Parse([]byte(text), "p.toml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := p.Compile(ActionErrno, "amd64")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Notifying() != nil {
+			t.Errorf("under\n%sthe start waits for an answer", text)
+		}
+	}
+}
+
+func TestRefusalOfAnAllowedCall(t *testing.T) {
+	f, err := Build("default", ActionErrno, "amd64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := f.Refusal(amd64.audit, 0, [6]uint64{}, nil); r.Kill || r.Errno != eperm {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestWords(t *testing.T) {
+	memory := map[uint64]string{1: "tmpfs", 2: "/mnt/a b\x1b[2J", 3: "/bin/x"}
+	text := func(addr uint64) string { return memory[addr] }
+	for _, c := range []struct {
+		call string
+		args [6]uint64
+		want string
+	}{
+		{"socket", [6]uint64{17, 3 | 0o2000000, 768}, "socket(AF_PACKET, SOCK_RAW, 768)"},
+		{"socket", [6]uint64{1<<32 | 38, 5}, "socket(AF_ALG, SOCK_SEQPACKET, 0)"},
+		{"socket", [6]uint64{99, 12}, "socket(99, 12, 0)"},
+		{"mount", [6]uint64{1, 2, 1}, `mount("tmpfs", "/mnt/a b\x1b[2J", "tmpfs", …)`},
+		{"mount", [6]uint64{7, 2}, `mount(…, "/mnt/a b\x1b[2J", …)`},
+		{"ptrace", [6]uint64{16, 1234}, "ptrace(PTRACE_ATTACH, …)"},
+		{"ptrace", [6]uint64{1<<32 - 1}, "ptrace(-1, …)"},
+		{"unshare", [6]uint64{0x10020000}, "unshare(CLONE_NEWNS|CLONE_NEWUSER)"},
+		{"clone", [6]uint64{0x10000000 | 0x100 | 17}, "clone(CLONE_NEWUSER|…, …)"},
+		{"ioctl", [6]uint64{0, 1<<32 | 0x5412}, "ioctl(…, TIOCSTI, …)"},
+		{"ioctl", [6]uint64{0, 0xdead}, "ioctl(…, 0xdead, …)"},
+		{"personality", [6]uint64{0x40000}, "personality(0x40000)"},
+		{"fchmodat", [6]uint64{5, 3, 0o4755}, `fchmodat(…, "/bin/x", 04755)`},
+		{"open", [6]uint64{3, 0x41, 0o4755}, `open("/bin/x", …, 04755)`},
+		{"prctl", [6]uint64{22, 2}, "prctl(PR_SET_SECCOMP, …)"},
+		{"bpf", [6]uint64{5}, "bpf(BPF_PROG_LOAD, …)"},
+		{"perf_event_open", [6]uint64{1, 2, 3}, "perf_event_open"},
+	} {
+		nr, found := amd64.lookup(c.call)
+		if !found {
+			t.Fatalf("no number for %s", c.call)
+		}
+		if got := amd64.words(amd64.audit, uint32(nr), c.args, text); got != c.want {
+			t.Errorf("%s\nwant %s", got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		audit, nr uint32
+		want      string
+	}{
+		{0x40000003, 20, "i386 call 20"}, {amd64.audit, x32Bit | 39, "x32 call 39"},
+		{amd64.audit, 9999, "call 9999"}, {0xc00000f3, 1, "foreign call 1"},
+	} {
+		if got := amd64.words(c.audit, c.nr, [6]uint64{}, nil); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// Every call of the table of words is one, and takes that many arguments.
+func TestTheWordsAreAboutCalls(t *testing.T) {
+	for _, a := range arguments {
+		if !known(a.call) || len(a.kinds) > a.total || a.total > 6 {
+			t.Errorf("%+v", a)
+		}
+	}
+}
+
+func TestHint(t *testing.T) {
+	file := "extends = \"default\"\n[[rules]]\nrule = \"my-modes\"\nnames = [\"chmod\"]\naction = \"deny\"\n"
+	own, err := Parse([]byte(file), "/etc/own.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := Parse([]byte("[[rules]]\nnames = [\"execve\"]\naction = \"allow\"\n"), "short.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare, err := Load("default", SharedPIDs, NoNetwork, KeepCPUs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		policy *Policy
+		call   string
+		args   [6]uint64
+		want   string
+	}{
+		{&builtinStrict.policy, "ptrace", [6]uint64{16}, "--seccomp default lets it through"},
+		{&builtinStrict.policy, "add_key", [6]uint64{}, `they are the caller's; a policy file lets it through: extends = "strict"`},
+		{&builtinDefault.policy, "add_key", [6]uint64{}, `names = ["add_key"], action = "allow"`},
+		{&builtinDefault.policy, "mount", [6]uint64{}, "no option allows it"},
+		{&builtinDefault.policy, "unshare", [6]uint64{1 << 28}, "no option allows it"},
+		{own, "chmod", [6]uint64{}, `rule "my-modes" of own.toml says so`},
+		{short, "read", [6]uint64{}, "no rule of short.toml names it"},
+		{bare, "socket", [6]uint64{2, 1}, "--allow-network all lets it through"},
+		{bare, "ptrace", [6]uint64{16}, "no pid namespace"},
+		{bare, "sched_setaffinity", [6]uint64{}, "--cpus"},
+	} {
+		f, err := c.policy.Compile(ActionErrno, "amd64")
+		if err != nil {
+			t.Fatal(err)
+		}
+		nr, _ := amd64.lookup(c.call)
+		if got := f.Hint(amd64.audit, uint32(nr), c.args); !strings.Contains(got, c.want) {
+			t.Errorf("%s under %s: %q, want %q", c.call, c.policy.Version, got, c.want)
+		}
+	}
+	f, _ := own.Compile(ActionErrno, "amd64")
+	if got := f.Hint(0x40000003, 5, [6]uint64{}); !strings.Contains(got, "--seccomp off") {
+		t.Errorf("a foreign call: %q", got)
+	}
+}
