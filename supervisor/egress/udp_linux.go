@@ -65,36 +65,59 @@ func (g *Gateway) datagrams(c *net.UDPConn, s *handoff.Socket) {
 	}
 }
 
-// take gives a datagram to the exchange that it belongs to, or begins one.
+// take gives a datagram to the exchange that it belongs to, or begins one. Only the
+// goroutine that reads from the door calls it.
 func (g *Gateway) take(d *door, from, to netip.AddrPort, payload []byte) {
 	at := [2]netip.AddrPort{from, to}
-	d.mu.Lock()
-	e := d.flows[at]
-	d.mu.Unlock()
-	if e == nil {
-		e = &exchange{flow: flow{protocol: "udp", from: from, to: to, use: d.use}, door: d, queue: make(chan []byte, datagramsHeld)}
-		if why := g.wants(e, payload); why != "" {
-			if e.known() {
-				g.note(&e.flow, status.AttemptBlocked, why)
-				g.turnAway(e, len(payload))
-			}
-			return
+	if g.hold(d, at, payload) {
+		return
+	}
+	e := &exchange{flow: flow{protocol: "udp", from: from, to: to, use: d.use}, door: d, queue: make(chan []byte, datagramsHeld)}
+	if why := g.wants(e, payload); why != "" {
+		if e.known() {
+			g.note(&e.flow, status.AttemptBlocked, why)
+			g.turnAway(e, len(payload))
 		}
+		return
+	}
+	d.mu.Lock()
+	d.flows[at] = e
+	d.mu.Unlock()
+	g.hold(d, at, payload)
+	g.flows.Go(func() {
+		g.exchange(e)
 		d.mu.Lock()
-		d.flows[at] = e
-		d.mu.Unlock()
-		g.flows.Go(func() {
-			g.exchange(e)
-			d.mu.Lock()
-			delete(d.flows, at)
-			d.mu.Unlock()
-		})
-	}
-	select {
-	case e.queue <- append([]byte(nil), payload...):
-	default: // as a busy network would
-	}
+		defer d.mu.Unlock()
+		delete(d.flows, at)
+		for len(e.queue) > 0 { // what nobody will take any more
+			g.held.Add(-int64(len(<-e.queue)))
+		}
+	})
 }
+
+// hold puts a datagram into the queue of its exchange, if there is one. What there is no
+// room for is dropped, as a busy network would.
+func (g *Gateway) hold(d *door, at [2]netip.AddrPort, payload []byte) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.flows[at]
+	if e == nil {
+		return false
+	}
+	size := int64(len(payload))
+	if g.held.Add(size) <= mostHeld {
+		select {
+		case e.queue <- append([]byte(nil), payload...):
+			return true
+		default:
+		}
+	}
+	g.held.Add(-size)
+	return true
+}
+
+// mostHeld bounds what waits in all exchanges together.
+const mostHeld = 8 << 20
 
 // wants says why an exchange may not begin.
 func (g *Gateway) wants(e *exchange, payload []byte) (why string) {
@@ -159,6 +182,7 @@ func (g *Gateway) exchange(e *exchange) {
 	for {
 		select {
 		case payload := <-e.queue:
+			g.held.Add(-int64(len(payload)))
 			if why := g.distrust(e, payload); why != "" {
 				g.note(&e.flow, status.AttemptBlocked, why)
 				_ = conn.Close()
