@@ -19,9 +19,12 @@ import (
 //	rc N COMMAND…            run it; it has to exit with just N
 //	rc N signalled SIGNAL,… WORD COMMAND…
 //	                         the same, and send it signals once it has written WORD
+//	world N COMMAND…         rc N, where every address answers: see netpeer; file "seen" has
+//	                         a line for each thing that a server there saw
 //	refused COMMAND…         run "attempt COMMAND…" outside, where it has to succeed, and
 //	                         then inside ($CONFINE has the options), where it must not;
-//	                         with -anyway first, hosts may refuse it themselves
+//	                         with -anyway first, hosts may refuse it themselves; with -world,
+//	                         both are in a world
 //	jq FILE PATH VALUE       what a.b[0] is in a file of JSON; ~VALUE is a pattern
 //	agree FILE FILE          two ledgers, of explain or of runs, say the same
 //	clean [-wait]            nothing of the runs so far is left
@@ -31,6 +34,7 @@ import (
 //	foreign FROM TO          a copy of an executable, made for another machine
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"rc":        cmdRC,
+	"world":     cmdWorld,
 	"refused":   cmdRefused,
 	"jq":        cmdJQ,
 	"agree":     cmdAgree,
@@ -60,6 +64,11 @@ func cmdRC(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+func cmdWorld(ts *testscript.TestScript, neg bool, args []string) {
+	needs(ts, neg, args, 2, "world N COMMAND…")
+	cmdRC(ts, neg, append([]string{args[0], "netpeer", "world"}, args[1:]...))
+}
+
 // run gives the exit code as a shell would.
 func run(ts *testscript.TestScript, argv []string) int {
 	err := ts.Exec(argv[0], argv[1:]...)
@@ -80,16 +89,20 @@ func run(ts *testscript.TestScript, argv []string) int {
 const exitRefused = 3
 
 func cmdRefused(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 1, "refused [-anyway] COMMAND…")
-	anyway := args[0] == "-anyway"
-	if anyway {
+	needs(ts, neg, args, 1, "refused [-anyway|-world] COMMAND…")
+	var around []string
+	anyway, inWorld := args[0] == "-anyway", args[0] == "-world"
+	if anyway || inWorld {
 		args = args[1:]
 	}
+	if inWorld {
+		around = []string{"netpeer", "world"}
+	}
 	attempt := append([]string{ts.Getenv("ATTEMPT")}, args...)
-	if code := run(ts, attempt); code != 0 && !(anyway && code == exitRefused) {
+	if code := run(ts, append(around, attempt...)); code != 0 && !(anyway && code == exitRefused) {
 		ts.Fatalf("outside, where it should succeed, exit code %d", code)
 	}
-	inside := append([]string{"confine"}, strings.Fields(ts.Getenv("CONFINE"))...)
+	inside := append(append(around, "confine"), strings.Fields(ts.Getenv("CONFINE"))...)
 	if code := run(ts, append(append(inside, "--"), attempt...)); code != exitRefused {
 		ts.Fatalf("inside: exit code %d, want %d", code, exitRefused)
 	}

@@ -24,7 +24,7 @@ const (
 // directories of the scripts. The ordinary user can look into it.
 var scene struct {
 	dir      string
-	programs string // confine, attempt
+	programs string // confine, attempt, netpeer
 }
 
 func TestMain(m *testing.M) {
@@ -72,7 +72,12 @@ func makePrograms() error {
 	} else if err := build(confine, ".."); err != nil {
 		return err
 	}
-	return build(filepath.Join(scene.programs, "attempt"), "./attempt")
+	for _, name := range []string{"attempt", "netpeer"} {
+		if err := build(filepath.Join(scene.programs, name), "./"+name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func build(out, pkg string) error {

@@ -53,6 +53,11 @@ func prepare(env *testscript.Env) error {
 	if err := copyProgram(filepath.Join(scene.programs, "attempt"), attempt); err != nil {
 		return err
 	}
+	if strings.HasPrefix(name, "network_") {
+		if err := copyProgram(filepath.Join(scene.programs, "netpeer"), filepath.Join(own, "bin", "netpeer")); err != nil {
+			return err
+		}
+	}
 	env.Setenv("PATH", filepath.Join(own, "bin")+":"+os.Getenv("PATH"))
 	env.Setenv("HOME", filepath.Join(own, "home"))
 	env.Setenv("REALHOME", os.Getenv("HOME"))

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -34,8 +35,20 @@ var ErrBusy = errors.New("too many lookups at a time")
 // /etc/resolv.conf, by Go's own code. Other sources of nsswitch.conf, multicast DNS
 // among them, are not asked.
 func System(ctx context.Context, name string) ([]netip.Addr, error) {
+	// Go doesn't find a name of one label in /etc/hosts when a dot is behind it.
+	if label := strings.TrimSuffix(name, "."); !strings.Contains(label, ".") {
+		r := net.Resolver{PreferGo: true, Dial: noServer}
+		if found, err := r.LookupNetIP(ctx, "ip", label); err == nil {
+			return found, nil
+		}
+	}
 	r := net.Resolver{PreferGo: true}
 	return r.LookupNetIP(ctx, "ip", name)
+}
+
+// noServer leaves files to be asked, and no name with a search domain behind it.
+func noServer(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("files alone")
 }
 
 // Resolver asks for the addresses of names, in the caller's network. It remembers for seconds, asks

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var clientWords = map[string]word{
+	"say":    {1, say},    // ADDRESS TEXT…: as quoted in Go, one write each; prints the answer until its end
+	"udp":    {2, udp},    // ADDRESS TEXT: and waits for an answer from there
+	"fire":   {2, fire},   // ADDRESS TEXT…: datagrams, and is gone
+	"listen": {1, listen}, // PORT: answers one connection with what it says, in capitals
+	"raw":    {2, query},  // RESOLVER NAME [TYPE]: what it says to a question, by UDP and TCP
+}
+
+// patience is for what never answers; nothing that works waits for it.
+const patience = 20 * time.Second
+
+func dial(address string) (*net.TCPConn, error) {
+	c, err := net.DialTimeout("tcp", address, patience)
+	if err != nil {
+		return nil, err
+	}
+	_ = c.SetDeadline(time.Now().Add(patience))
+	return c.(*net.TCPConn), nil
+}
+
+func unquote(text string) ([]byte, error) {
+	s, err := strconv.Unquote(`"` + text + `"`)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %q: %w", errBroken, text, err)
+	}
+	return []byte(s), nil
+}
+
+// say ends its half of the connection after the last text, unless that is "-".
+func say(args []string) error {
+	c, err := dial(args[0])
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	texts := args[1:]
+	open := len(texts) > 0 && texts[len(texts)-1] == "-"
+	if open {
+		texts = texts[:len(texts)-1]
+	}
+	for _, text := range texts {
+		b, err := unquote(text)
+		if err != nil {
+			return err
+		}
+		if _, err := c.Write(b); err != nil {
+			return err
+		}
+	}
+	if !open {
+		_ = c.CloseWrite()
+	}
+	n, err := io.Copy(os.Stdout, c)
+	if err == nil && n == 0 {
+		return errors.New("nothing was answered")
+	}
+	return err
+}
+
+func udp(args []string) error {
+	c, err := net.Dial("udp", args[0])
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	text, err := unquote(args[1])
+	if err != nil {
+		return err
+	}
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := c.Write(text); err != nil {
+		return err
+	}
+	buf := make([]byte, 64<<10)
+	n, err := c.Read(buf)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s from %s\n", buf[:n], c.RemoteAddr())
+	return nil
+}
+
+func fire(args []string) error {
+	c, err := net.Dial("udp", args[0])
+	if err != nil {
+		return err
+	}
+	for _, text := range args[1:] {
+		b, err := unquote(text)
+		if err != nil {
+			return err
+		}
+		if _, err := c.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func listen(args []string) error {
+	l, err := net.Listen("tcp", "127.0.0.1:"+args[0])
+	if err != nil {
+		return err
+	}
+	fmt.Println("listening")
+	c, err := l.Accept()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	text, err := io.ReadAll(c)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c, "inside heard %s", text)
+	return err
+}
+
+// query asks one resolver, whatever resolv.conf says.
+func query(args []string) error {
+	network := "udp"
+	if len(args) > 2 {
+		network = args[2]
+	}
+	r := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, network, args[0])
+	}}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	list, err := r.LookupHost(ctx, args[1])
+	fmt.Println(list)
+	return err
+}
+
+func isReset(err error) bool { return errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) }

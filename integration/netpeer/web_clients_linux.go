@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+)
+
+var webWords = map[string]word{
+	"get": {1, get},   // URL [N]: N times at once, over as few connections as can be; ca.crt is trusted
+	"tls": {2, hello}, // ADDRESS NAME: a handshake that asks for a name, or none; prints the certificate's
+	"ws":  {2, ws},    // ADDRESS HOST: an upgrade, and an echo
+}
+
+func authorities() (*x509.CertPool, error) {
+	text, err := os.ReadFile("ca.crt")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBroken, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%w: ca.crt holds no certificate", errBroken)
+	}
+	return pool, nil
+}
+
+func get(args []string) error {
+	pool, err := authorities()
+	if err != nil {
+		return err
+	}
+	n := 1
+	if len(args) > 1 {
+		if n, err = number(args[1]); err != nil {
+			return err
+		}
+	}
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	one := func() error {
+		r, err := client.Get(args[0])
+		if err != nil {
+			return err
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		if err == nil {
+			fmt.Printf("%s %s %s", r.Proto, r.Status, text)
+		}
+		return err
+	}
+	var wait sync.WaitGroup
+	errs := make(chan error, n)
+	for range n {
+		wait.Go(func() { errs <- one() })
+	}
+	wait.Wait()
+	for range n {
+		if err := <-errs; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func hello(args []string) error {
+	c, err := dial(args[0])
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	// The name of the certificate is what is asked about, not whether it is right.
+	secure := tls.Client(c, &tls.Config{ServerName: args[1], InsecureSkipVerify: true})
+	if err := secure.Handshake(); err != nil {
+		return err
+	}
+	fmt.Println("certificate of", secure.ConnectionState().PeerCertificates[0].Subject.CommonName)
+	return nil
+}
+
+func ws(args []string) error {
+	c, err := dial(args[0])
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "GET /ws HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", args[1])
+	r := bufio.NewReader(c)
+	answer, err := http.ReadResponse(r, nil)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusSwitchingProtocols {
+		return fmt.Errorf("status %s", answer.Status)
+	}
+	// Bytes that are no HTTP, and some that would be.
+	const text = "\x81\x05frame GET / HTTP/1.1\r\nHost: elsewhere\r\n\r\n"
+	if _, err := io.WriteString(c, text); err != nil {
+		return err
+	}
+	back := make([]byte, len(text))
+	if _, err := io.ReadFull(r, back); err != nil {
+		return err
+	}
+	if string(back) != text {
+		return fmt.Errorf("%q came back", back)
+	}
+	fmt.Println("upgraded")
+	return nil
+}
