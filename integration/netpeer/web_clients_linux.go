@@ -13,6 +13,7 @@ import (
 
 var webWords = map[string]word{
 	"get": {1, get},   // URL [N]: N times at once, over as few connections as can be; ca.crt is trusted
+	"h2c": {1, h2c},   // URL: HTTP/2 in the clear
 	"tls": {2, hello}, // ADDRESS NAME: a handshake that asks for a name, or none; prints the certificate's
 	"ws":  {2, ws},    // ADDRESS HOST: an upgrade, and an echo
 }
@@ -41,18 +42,7 @@ func get(args []string) error {
 		}
 	}
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool}}}
-	one := func() error {
-		r, err := client.Get(args[0])
-		if err != nil {
-			return err
-		}
-		defer r.Body.Close()
-		text, err := io.ReadAll(r.Body)
-		if err == nil {
-			fmt.Printf("%s %s %s", r.Proto, r.Status, text)
-		}
-		return err
-	}
+	one := func() error { return printed(client, args[0]) }
 	var wait sync.WaitGroup
 	errs := make(chan error, n)
 	for range n {
@@ -65,6 +55,25 @@ func get(args []string) error {
 		}
 	}
 	return nil
+}
+
+func printed(client *http.Client, url string) error {
+	r, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err == nil {
+		fmt.Printf("%s %s %s", r.Proto, r.Status, text)
+	}
+	return err
+}
+
+func h2c(args []string) error {
+	only := &http.Transport{Protocols: new(http.Protocols)}
+	only.Protocols.SetUnencryptedHTTP2(true)
+	return printed(&http.Client{Timeout: patience, Transport: only}, args[0])
 }
 
 func hello(args []string) error {
