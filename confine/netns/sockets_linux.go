@@ -1,6 +1,8 @@
 package netns
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -35,7 +37,7 @@ func Inside(w Ways) handoff.Network {
 		for _, port := range w.Localhost {
 			n.Sockets = append(n.Sockets,
 				v.socket(unix.SOCK_STREAM, v.localhost, port, handoff.UseLocalhost, v.base),
-				v.socket(unix.SOCK_DGRAM, v.localhost, port, handoff.UseLocalhost, v.base, v.whom))
+				v.socket(unix.SOCK_DGRAM, v.localhost, port, handoff.UseLocalhost, v.base, v.whom...))
 		}
 	}
 	return n
@@ -47,7 +49,7 @@ type version struct {
 	localhost, anybody    string
 	only                  []handoff.SocketOption // this version
 	transparent           handoff.SocketOption
-	whom                  handoff.SocketOption   // tells what address a datagram was sent to
+	whom                  []handoff.SocketOption // tells what address a datagram was sent to, and can answer from there
 	observed              []handoff.SocketOption // does so where packets are seen without their header
 	base, redirect, named handoff.Role
 }
@@ -56,7 +58,7 @@ var versions = [...]version{
 	{
 		family: unix.AF_INET, localhost: "\x7f\x00\x00\x01", anybody: "\x00\x00\x00\x00",
 		transparent: handoff.SocketOption{Level: unix.SOL_IP, Name: unix.IP_TRANSPARENT, Value: 1},
-		whom:        handoff.SocketOption{Level: unix.SOL_IP, Name: unix.IP_RECVORIGDSTADDR, Value: 1},
+		whom:        []handoff.SocketOption{{Level: unix.SOL_IP, Name: unix.IP_RECVORIGDSTADDR, Value: 1}},
 		base:        handoff.RoleBase, redirect: handoff.RoleRedirect, named: handoff.RoleNamed,
 	},
 	{
@@ -64,9 +66,10 @@ var versions = [...]version{
 		anybody:     "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
 		only:        []handoff.SocketOption{{Level: unix.SOL_IPV6, Name: unix.IPV6_V6ONLY, Value: 1}},
 		transparent: handoff.SocketOption{Level: unix.SOL_IPV6, Name: unix.IPV6_TRANSPARENT, Value: 1},
-		whom:        handoff.SocketOption{Level: unix.SOL_IPV6, Name: unix.IPV6_RECVORIGDSTADDR, Value: 1},
-		observed:    []handoff.SocketOption{{Level: unix.SOL_IPV6, Name: unix.IPV6_RECVPKTINFO, Value: 1}},
-		base:        handoff.RoleIPv6, redirect: handoff.RoleRedirectIPv6, named: handoff.RoleNamedIPv6,
+		// An address that is local by a route alone is none to send from, for IPv6.
+		whom:     []handoff.SocketOption{{Level: unix.SOL_IPV6, Name: unix.IPV6_RECVORIGDSTADDR, Value: 1}, {Level: unix.SOL_IPV6, Name: unix.IPV6_FREEBIND, Value: 1}},
+		observed: []handoff.SocketOption{{Level: unix.SOL_IPV6, Name: unix.IPV6_RECVPKTINFO, Value: 1}},
+		base:     handoff.RoleIPv6, redirect: handoff.RoleRedirectIPv6, named: handoff.RoleNamedIPv6,
 	},
 }
 
@@ -77,9 +80,9 @@ var marked = handoff.SocketOption{Level: unix.SOL_SOCKET, Name: unix.SO_MARK, Va
 func (v *version) others(named []uint16) []handoff.Socket {
 	all := []handoff.Socket{
 		v.socket(unix.SOCK_STREAM, v.anybody, ResolverPort, handoff.UseResolve, v.base),
-		v.socket(unix.SOCK_DGRAM, v.anybody, ResolverPort, handoff.UseResolve, v.base, v.whom, marked),
+		v.socket(unix.SOCK_DGRAM, v.anybody, ResolverPort, handoff.UseResolve, v.base, append(slices.Clip(v.whom), marked)...),
 		v.socket(unix.SOCK_STREAM, v.localhost, GatewayPort, handoff.UseConnect, v.redirect, v.transparent),
-		v.socket(unix.SOCK_DGRAM, v.localhost, GatewayPort, handoff.UseConnect, v.redirect, v.transparent, v.whom),
+		v.socket(unix.SOCK_DGRAM, v.localhost, GatewayPort, handoff.UseConnect, v.redirect, append(slices.Clip(v.whom), v.transparent)...),
 		{Family: v.family, Type: unix.SOCK_RAW, Protocol: unix.IPPROTO_RAW, Options: []handoff.SocketOption{marked},
 			Role: v.redirect, Use: handoff.UseConnect},
 	}
@@ -93,7 +96,7 @@ func (v *version) others(named []uint16) []handoff.Socket {
 		}
 		all = append(all,
 			v.socket(unix.SOCK_STREAM, v.anybody, port, handoff.UseConnect, v.named),
-			v.socket(unix.SOCK_DGRAM, v.anybody, port, handoff.UseConnect, v.named, v.whom))
+			v.socket(unix.SOCK_DGRAM, v.anybody, port, handoff.UseConnect, v.named, v.whom...))
 	}
 	return all
 }

@@ -73,6 +73,12 @@ var families = map[string]struct{ family, kind, protocol int }{
 	"vsock":     {unix.AF_VSOCK, unix.SOCK_STREAM, 0},
 	"packet":    {unix.AF_PACKET, unix.SOCK_RAW, 0},
 	"raw":       {unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP},
+	"mptcp":     {unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP},
+	"mptcp6":    {unix.AF_INET6, unix.SOCK_STREAM, unix.IPPROTO_MPTCP},
+	"raw6":      {unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_UDP},
+	"packets":   {unix.AF_PACKET, unix.SOCK_DGRAM, 0},
+	"netfilter": {unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER},
+	"sctp":      {unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP},
 	"bluetooth": {unix.AF_BLUETOOTH, unix.SOCK_RAW, 0},
 	"audit":     {unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT},
 }

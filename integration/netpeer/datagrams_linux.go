@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -41,7 +42,10 @@ func datagrams(port int, answer func(to netip.Addr, payload []byte) []byte) erro
 				if network == "udp4" {
 					err = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_PKTINFO, 1)
 				} else {
-					err = unix.SetsockoptInt(int(fd), unix.SOL_IPV6, unix.IPV6_RECVPKTINFO, 1)
+					err = errors.Join(
+						unix.SetsockoptInt(int(fd), unix.SOL_IPV6, unix.IPV6_RECVPKTINFO, 1),
+						unix.SetsockoptInt(int(fd), unix.SOL_IPV6, unix.IPV6_FREEBIND, 1), // to answer from anywhere
+					)
 				}
 			})
 			if err == nil {
