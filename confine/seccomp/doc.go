@@ -36,6 +36,12 @@
 //	kill        SIGSYS    SIGSYS    SIGSYS
 //	log         allowed and logged under each
 //
+// # Denials
+//
+// A call that kills, or is answered with EPERM or EACCES, is a denial. Notifying gives the same program with
+// denials handed to a listener, which answers as Refusal says and so can name
+// them. Other errnos stay as they are: they say that there is no such thing.
+//
 // # Policy files
 //
 //	extends = "default"          # or "strict"; its rules come after these
