@@ -13,12 +13,16 @@ import (
 )
 
 // writeInitramfs is the payload, the modules, the orders, and /init.
+// Of the modules the machine gets none that it is to lack.
 func writeInitramfs(to string, o *orders.Orders, files map[string]string, k *kernelFiles) error {
 	var b bytes.Buffer
 	c := cpio{w: &b}
 	guest := files["guest"]
 	for _, module := range k.modules {
 		name := filepath.Base(module)
+		if slices.Contains(o.Without, moduleName(name)) {
+			continue
+		}
 		o.Modules = append(o.Modules, name)
 		files["modules/"+name] = module
 	}

@@ -18,6 +18,7 @@ var built = [][]string{
 	{"guest", "build", "-trimpath", "./integration/machines/guest"},
 	{"programs/confine", "build", "-trimpath", "."},
 	{"programs/attempt", "build", "-trimpath", "./integration/attempt"},
+	{"programs/netpeer", "build", "-trimpath", "./integration/netpeer"},
 	{"integration.test", "test", "-c", "-trimpath", "./integration"},
 }
 

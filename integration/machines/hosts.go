@@ -18,6 +18,7 @@ type machine struct {
 	cpus    int        // 0: one
 	often   bool       // with every change
 	partial bool       // not everything holds there, and that is accepted
+	noNft   bool       // its kernel has no nftables
 	scripts [][]string // sets of them
 }
 
@@ -28,6 +29,8 @@ var (
 	tree = []string{"stop_survivors", "limits_cpu", "limits_cpu_rate", "limits_memory", "limits_tasks", "fallback_tasks"}
 	// What can't be seen, reached, or done.
 	walls = []string{"filesystem_outside", "network_none", "syscalls", "privileges"}
+	// What can be reached by name.
+	names = []string{"network_none", "network_names"}
 	// What the kernel holds for each process alike, and what confine itself does.
 	single = []string{"stop_signals", "limits_descriptors", "limits_disk", "limits_file_size", "limits_output"}
 	// What holds without namespaces.
@@ -43,7 +46,7 @@ const limit = 25 * time.Minute
 var machines = []machine{
 	{name: "v2-root", often: true, kernel: "6.12", place: orders.Plain, cgroups: orders.Unified, cpus: 2,
 		what:    "cgroup v2, nothing that manages it, as root",
-		scripts: [][]string{tree, walls, single, severalCPUs, {"overlay_review"}}},
+		scripts: [][]string{tree, walls, single, severalCPUs, {"overlay_review", "network_names"}}},
 	{name: "systemd-user", often: true, kernel: "6.12", place: orders.Session, user: true,
 		what:    "cgroup v2, systemd, as an ordinary user in a delegated cgroup",
 		scripts: [][]string{tree}},
@@ -55,13 +58,14 @@ var machines = []machine{
 		scripts: [][]string{tree}},
 	{name: "newer", kernel: "6.18", place: orders.Plain, user: true, cgroups: orders.Unified,
 		what:    "a newer kernel, as an ordinary user, no cgroup delegated",
-		scripts: [][]string{{"filesystem_outside", "network_none", "limits_tasks"}}},
+		scripts: [][]string{{"filesystem_outside", "limits_tasks"}, names}},
 	{name: "older", often: true, kernel: "6.1", place: orders.Plain, user: true, cgroups: orders.Unified,
-		what:    "an older kernel, as an ordinary user, no cgroup delegated",
-		scripts: [][]string{tree, {"filesystem_outside", "privileges", "overlay_review"}}},
+		what:    "an older kernel without nftables, as an ordinary user, no cgroup delegated",
+		noNft:   true,
+		scripts: [][]string{tree, {"filesystem_outside", "privileges", "overlay_review", "network_listeners"}}},
 	{name: "oldest", often: true, kernel: "5.10", place: orders.Plain, user: true, cgroups: orders.Unified,
 		what:    "the oldest kernel that Debian has, as an ordinary user, no cgroup delegated",
-		scripts: [][]string{tree, walls}},
+		scripts: [][]string{tree, walls, {"network_names"}}},
 	{name: "no-userns-root", kernel: "6.12", place: orders.Plain, cgroups: orders.Unified,
 		sysctls: map[string]string{"user.max_user_namespaces": "0"},
 		what:    "`user.max_user_namespaces=0`, as root",
@@ -96,8 +100,12 @@ var kernels = []kernel{
 // What the kernel has built in is fine, too.
 var modules = []string{
 	"virtio_pci", "virtio_blk", // the disk
-	"overlay", // no ordinary user's mount loads it
+	"overlay",                                                     // no ordinary user's mount loads it
+	"nf_tables", "nft_tproxy", "nf_tproxy_ipv4", "nf_tproxy_ipv6", // nor would its own network namespace
 }
+
+// nftables are those of them that lead flows to the gateway.
+var nftables = modules[3:]
 
 // suite is a part of Debian's archive.
 type suite string

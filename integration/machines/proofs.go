@@ -8,7 +8,7 @@ import (
 // everything are words that ask for all capabilities that a ledger knows. What a
 // host can't enforce then doesn't keep the run from starting.
 var everything = []string{"--allow-partial", "all", "--json", "-p", "default",
-	"--cpu-limit", "50", "--cpus", "1", "--max-file-size", "64M", "--", "true"}
+	"--cpu-limit", "50", "--cpus", "1", "--max-file-size", "64M", "--allow-network", "example.com", "--", "true"}
 
 // proof is the scripts that try whether a capability holds.
 type proof struct {
@@ -32,7 +32,7 @@ var proofs = []proof{
 	{status.Files, []string{"limits_disk"}},
 	{status.Output, []string{"limits_output"}},
 	{status.Filesystem, []string{"filesystem_outside", "landlock_alone"}},
-	{status.Network, []string{"network_none", "host_no_userns"}},
+	{status.Network, []string{"network_names", "network_listeners", "host_no_userns"}},
 	{status.Syscalls, []string{"syscalls"}},
 	{status.Privileges, []string{"privileges", "host_no_userns"}},
 	{status.Cgroup, nil},
@@ -47,6 +47,9 @@ func ordersFor(m *machine, scripts []string) *orders.Orders {
 	o := &orders.Orders{
 		Host: m.name, Place: m.place, Cgroups: m.cgroups, Sysctls: m.sysctls,
 		CPUs: max(1, m.cpus), Ledger: everything, Scripts: scripts, Partial: m.partial,
+	}
+	if m.noNft {
+		o.Without = nftables
 	}
 	if m.user {
 		o.UID = orders.UID

@@ -45,6 +45,7 @@ const (
 type Orders struct {
 	Host    string            // its name
 	Modules []string          // of the kernel, files in the payload, in the order of loading
+	Without []string          // modules that the kernel is to lack
 	Place   Place             // of confine
 	CPUs    int               // of the machine
 	UID     int               // of confine's caller
