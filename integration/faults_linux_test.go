@@ -42,6 +42,7 @@ var setupCalls = map[string]uint32{
 	"fstat": unix.SYS_FSTAT, "read": unix.SYS_READ, "setresgid": unix.SYS_SETRESGID, "setresuid": unix.SYS_SETRESUID,
 	"setdomainname": unix.SYS_SETDOMAINNAME, "setgroups": unix.SYS_SETGROUPS, "sethostname": unix.SYS_SETHOSTNAME,
 	"setpgid": unix.SYS_SETPGID, "setsid": unix.SYS_SETSID, "socket": unix.SYS_SOCKET, "socketpair": unix.SYS_SOCKETPAIR,
+	"bind": unix.SYS_BIND, "listen": unix.SYS_LISTEN, "recvfrom": unix.SYS_RECVFROM, "sendto": unix.SYS_SENDTO, "setsockopt": unix.SYS_SETSOCKOPT,
 	"symlinkat": unix.SYS_SYMLINKAT, "umount2": unix.SYS_UMOUNT2, "unlinkat": unix.SYS_UNLINKAT, "write": unix.SYS_WRITE,
 }
 
@@ -104,6 +105,15 @@ func TestNoFaultOpensAWall(t *testing.T) {
 	// The rest of strict is policy, and no other calls.
 	f.sweep([]string{"landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self"}, nil,
 		"--profile", "strict", "--seccomp", "default", "--seccomp-action", "errno", "--cpu-limit", "none")
+	// What is made of a network of one's own.
+	published, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, free, _ := net.SplitHostPort(published.Addr().String())
+	published.Close()
+	f.sweep([]string{"bind", "listen", "recvfrom", "sendmsg", "sendto", "setsockopt", "socket", "socketpair"}, nil,
+		"--allow-network", "fault.example:9", "--allow-network", "localhost:9", "--publish", free+":9")
 	t.Logf("%d runs; in %d of them the target ran, in %d of these with something less, and named", f.runs, f.ran, f.weaker)
 }
 
@@ -218,6 +228,9 @@ func (f *faults) judge(bad fault, err error, out []byte, errs string) {
 		if exit == nil || errs == "" && bad.call != "write" || r.Status != "" {
 			wrong("%v, and no report", err)
 		}
+	}
+	if bad.nth == 0 && r.Status != status.OK {
+		wrong("%v, and nothing was failed", err)
 	}
 	said := string(out)
 	ran := strings.Contains(said, "ran")
