@@ -47,22 +47,24 @@ func by(p denials.Process) string {
 	return fmt.Sprintf(" by pid %d (%s)", p.PID, p.Comm)
 }
 
-// deniedCalls are the violations that the filter has seen.
+// deniedCalls are the violations that the filter has seen, that which ended the
+// target first.
 func (r *run) deniedCalls() (list []status.Violation) {
 	all, others := r.denials.List()
 	killed := r.denials.Killed()
 	for i := range all {
 		d := &all[i]
-		v := status.Violation{
-			Kind: "syscall", What: d.What, Count: d.Count, FirstMS: max(0, d.At.Sub(r.started).Milliseconds()),
-			PID: d.By.PID, Comm: d.By.Comm, Rule: d.Rule, Hint: r.denials.Hint(d),
-		}
 		if killed != nil && d.Kill && d.What == killed.What && d.Rule == killed.Rule {
-			v.PID, v.Comm = killed.By.PID, killed.By.Comm // the one that mattered
-			list = append([]status.Violation{v}, list...)
+			d.By = killed.By // the one that mattered
+			list = append([]status.Violation{r.violation(d)}, list...)
+			killed = nil
 			continue
 		}
-		list = append(list, v)
+		list = append(list, r.violation(d))
+	}
+	if killed != nil && others > 0 { // it is among these
+		killed.Count, others = 1, others-1
+		list = append([]status.Violation{r.violation(killed)}, list...)
 	}
 	if others > 0 {
 		list = append(list, status.Violation{
@@ -71,6 +73,13 @@ func (r *run) deniedCalls() (list []status.Violation) {
 		})
 	}
 	return list
+}
+
+func (r *run) violation(d *denials.Denial) status.Violation {
+	return status.Violation{
+		Kind: "syscall", What: d.What, Count: d.Count, FirstMS: max(0, d.At.Sub(r.started).Milliseconds()),
+		PID: d.By.PID, Comm: d.By.Comm, Rule: d.Rule, Hint: r.denials.Hint(d),
+	}
 }
 
 // listenerLost says in the ledger that denials are not told, and why.

@@ -20,6 +20,7 @@ var denialTries = map[string]try{
 	"outlive":   {0, outlive},   // a refused call by one thread, while others go on
 	"undaunted": {0, undaunted}, // one with SIGSYS blocked
 	"listened":  {1, listened},  // COMMAND…: with a listener above
+	"unflagged": {2, unflagged}, // FLAGS COMMAND…: where seccomp(2) doesn't know one of the flags
 }
 
 // often prints "began" after the first.
@@ -91,6 +92,22 @@ func undaunted([]string) error {
 	err := addKey("attempt")
 	fmt.Println("alive")
 	return err
+}
+
+// unflagged runs a command on a kernel before a flag of filters.
+func unflagged(args []string) error {
+	flags, err := number(args[0])
+	if err != nil {
+		return err
+	}
+	var filter program
+	filter.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 0, 0, 0) // seccomp_data.nr
+	filter.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, unix.SYS_SECCOMP, 0, 3)
+	filter.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 24, 0, 0) // seccomp_data.args[1]
+	filter.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, uint32(flags), 0, 1)
+	filter.add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(unix.EINVAL), 0, 0)
+	filter.add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW, 0, 0)
+	return filtered(filter, args[1:])
 }
 
 // listened runs a command below a listener, as another sandbox has it; nothing is

@@ -75,12 +75,16 @@ func TestACallerThatDiesMeanwhile(t *testing.T) {
 
 func TestSignalsDisturbNobody(t *testing.T) {
 	const n = 2000
-	x := start(t, "disturbed "+strconv.Itoa(n), true, refuse(unix.EPERM))
-	if out, status := x.end(); out != "map[EPERM:"+strconv.Itoa(n)+"]" || !status.Exited() {
-		t.Errorf("%s, %v", out, status)
-	}
-	if all, _ := x.List(); len(all) != 1 || all[0].Count < n {
-		t.Errorf("%+v", all)
+	for _, words := range []string{"disturbed ", "killable-disturbed "} {
+		t.Run(words, func(t *testing.T) {
+			x := start(t, words+strconv.Itoa(n), true, refuse(unix.EPERM))
+			if out, status := x.end(); out != "map[EPERM:"+strconv.Itoa(n)+"]" || !status.Exited() {
+				t.Errorf("%s, %v", out, status)
+			}
+			if all, _ := x.List(); len(all) != 1 || all[0].Count < n {
+				t.Errorf("%+v", all)
+			}
+		})
 	}
 }
 
@@ -130,6 +134,10 @@ func TestAKillIsBySIGSYS(t *testing.T) {
 	if d := x.Killed(); d == nil || d.What != "getppid" || d.By.PID != x.cmd.Process.Pid || d.By.Comm != "sh" {
 		t.Errorf("%+v", d)
 	}
+	x = start(t, "killable-shell", true, kill)
+	if out, status := x.end(); !status.Signaled() || status.Signal() != unix.SIGSYS || out != "" {
+		t.Errorf("%v %s", status, out)
+	}
 	x = start(t, "shell", false, kill)
 	if _, status := x.end(); !status.Signaled() || x.Killed() != nil || len(x.list) != 1 {
 		t.Errorf("a process that isn't the target: %v, %+v, %+v", status, x.Killed(), x.list)
@@ -138,7 +146,7 @@ func TestAKillIsBySIGSYS(t *testing.T) {
 
 // The Go runtime handles SIGSYS.
 func TestAKillIsCertain(t *testing.T) {
-	for _, words := range []string{"calls 2", "thread"} {
+	for _, words := range []string{"calls 2", "thread", "killable-calls 2", "killable-thread"} {
 		x := start(t, words, true, kill)
 		out, status := x.end()
 		if !status.Signaled() || status.Signal() != unix.SIGKILL || out != "" {
