@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -89,7 +90,7 @@ func denied(r *status.Report) record {
 			break
 		}
 		what = append(what, v.Kind+" "+v.What)
-		if v.Hint != "" {
+		if v.Hint != "" && !slices.Contains(hints, v.Hint) {
 			hints = append(hints, v.Hint)
 		}
 	}

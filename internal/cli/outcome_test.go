@@ -55,6 +55,10 @@ func TestWhatIsSaidAboutARun(t *testing.T) {
 			r.Violations = []status.Violation{{Kind: "syscall", What: "ptrace"}, {Kind: "syscall", What: "mount"}}
 		}), "FORBIDDEN_SYSCALL: ptrace\n"},
 		{"system call, nobody knows which", report(status.ForbiddenSyscall, status.CauseSeccomp, nil), "FORBIDDEN_SYSCALL: a system call was refused\n"},
+		{"denied twice by one rule", report(status.SandboxDenied, status.CauseExit, func(r *status.Report) {
+			r.RC = 1
+			r.Violations = []status.Violation{{Kind: "syscall", What: "a", Hint: "x"}, {Kind: "syscall", What: "b", Hint: "x"}}
+		}), "SANDBOX_DENIED: exited with 1 after something was refused: syscall a, syscall b\nhint: x\n"},
 		{"denied", report(status.SandboxDenied, status.CauseExit, func(r *status.Report) {
 			for _, w := range []string{"a", "b", "c", "d", "e"} {
 				r.Violations = append(r.Violations, status.Violation{Kind: "file", What: "/" + w, Hint: "--allow-read /" + w})
