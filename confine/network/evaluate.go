@@ -121,6 +121,25 @@ func (r *Rules) Address(addr netip.Addr, port uint16) Verdict {
 	return v
 }
 
+// Own decides about an address that is one of the caller's host itself, which is another
+// way to write its loopback: a range that names no internal address doesn't name it.
+func (r *Rules) Own(addr netip.Addr, port uint16) Verdict {
+	v := r.Address(addr, port)
+	if v.Why == ReasonNotAllowed {
+		v.Why = ReasonInternal
+	}
+	if !v.Allowed || v.Kind != "" {
+		return v // a word has named it, if it is allowed
+	}
+	t := target{addr: plain(addr)}
+	for one := range r.allowing(t, port) {
+		if one.prefix.IsSingleIP() {
+			return allowed(one)
+		}
+	}
+	return Verdict{Why: ReasonInternal, Rule: v.Rule, Hint: t.hint(port)}
+}
+
 // decide is what all flows have in common.
 func (r *Rules) decide(t target, port uint16) Verdict {
 	if port == 0 {

@@ -411,6 +411,31 @@ func TestNothingNamesSyntheticAddresses(t *testing.T) {
 	}
 }
 
+// An address of the caller's own is named by nothing but its number, or as an internal one.
+func TestOwn(t *testing.T) {
+	for _, c := range []struct {
+		words, addr string
+		want        Reason
+	}{
+		{"", "93.184.216.2", ReasonInternal},
+		{"0.0.0.0/0", "93.184.216.2", ReasonInternal},
+		{"93.184.216.0/24", "93.184.216.2", ReasonInternal},
+		{"93.184.216.2", "93.184.216.2", ReasonAllowed},
+		{"0.0.0.0/0 93.184.216.2:80", "93.184.216.2", ReasonAllowed},
+		{"0.0.0.0/0 93.184.216.2:443", "93.184.216.2", ReasonInternal},
+		{"93.184.216.2", "::ffff:93.184.216.2", ReasonAllowed},
+		{"2000::/3", "2606:2800:220:1::2", ReasonInternal},
+		{"2606:2800:220:1::2", "2606:2800:220:1::2", ReasonAllowed},
+		{"0.0.0.0/0", "10.0.0.1", ReasonInternal},
+		{"10.0.0.0/8", "10.0.0.1", ReasonAllowed},
+		{"93.184.216.2; 93.184.216.2", "93.184.216.2", ReasonDenied},
+	} {
+		if v := compile(t, policy(c.words)).Own(netip.MustParseAddr(c.addr), 80); v.Why != c.want || v.Allowed != (c.want == ReasonAllowed) {
+			t.Errorf("%q: %s is %+v, want %s", c.words, c.addr, v, c.want)
+		}
+	}
+}
+
 // A hint, when it is added, allows what was refused.
 func TestHints(t *testing.T) {
 	one := netip.MustParseAddr

@@ -58,8 +58,7 @@ func (g *Gateway) addresses(ctx context.Context, f *flow) (list []netip.Addr, er
 // mine refuses this host's own addresses, which are another way to write its loopback.
 func (g *Gateway) mine(a netip.Addr, f *flow) network.Verdict {
 	if g.plan.BlockInternal && g.own.has(a) {
-		if named := g.rules.Address(a, f.to.Port()); !named.Allowed {
-			named.Why = network.ReasonInternal
+		if named := g.rules.Own(a, f.to.Port()); !named.Allowed {
 			return named
 		}
 	}
