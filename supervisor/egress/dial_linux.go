@@ -67,6 +67,7 @@ func (g *Gateway) mine(a netip.Addr, f *flow) network.Verdict {
 
 // ownAddresses are those of this host, which may change.
 type ownAddresses struct {
+	ask   func() ([]net.Addr, error)
 	mu    sync.Mutex
 	asked time.Time
 	list  map[netip.Addr]bool
@@ -74,15 +75,21 @@ type ownAddresses struct {
 
 const ownFor = 5 * time.Second
 
+// has says whether it is one of them. Where that can't be found out (a target can use
+// up the descriptors that it takes), every address may be.
 func (o *ownAddresses) has(a netip.Addr) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.list == nil || time.Since(o.asked) > ownFor {
+		all, err := o.ask()
+		if err != nil {
+			o.list = nil
+			return true
+		}
 		o.asked, o.list = time.Now(), map[netip.Addr]bool{}
-		all, _ := net.InterfaceAddrs()
 		for _, one := range all {
 			if p, err := netip.ParsePrefix(one.String()); err == nil {
-				o.list[p.Addr().Unmap()] = true
+				o.list[p.Addr().Unmap().WithZone("")] = true
 			}
 		}
 	}

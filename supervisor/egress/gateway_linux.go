@@ -74,6 +74,7 @@ func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
 	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.log.tell, g.log.began = tell, time.Now()
+	g.own.ask = net.InterfaceAddrs
 	return g, nil
 }
 

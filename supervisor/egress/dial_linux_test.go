@@ -1,0 +1,189 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"reflect"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/confine/network"
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/supervisor/egress/names"
+)
+
+// own4 and own6 are what the host of the tests has.
+const own4, own6 = "93.184.216.2", "2606:2800:220:1::2"
+
+// gateway is one whose names are those of zone, and nothing is asked of anybody else.
+func gateway(t *testing.T, p plan.Network, zone map[string][]string) *Gateway {
+	t.Helper()
+	g, err := New(&p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.resolver = names.Resolver{Lookup: func(_ context.Context, name string) (list []netip.Addr, err error) {
+		words, ok := zone[name]
+		if !ok {
+			return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+		}
+		for _, word := range words {
+			list = append(list, netip.MustParseAddr(word))
+		}
+		return list, nil
+	}}
+	g.own.ask = func() ([]net.Addr, error) {
+		return []net.Addr{
+			&net.IPNet{IP: net.ParseIP(own4), Mask: net.CIDRMask(24, 32)},
+			&net.IPNet{IP: net.ParseIP(own6), Mask: net.CIDRMask(64, 128)},
+		}, nil
+	}
+	return g
+}
+
+func TestAddresses(t *testing.T) {
+	zone := map[string][]string{
+		"ok.test.":     {"93.184.216.34", "2606:2800::34"},
+		"both.test.":   {"10.0.0.1", "93.184.216.34", "::1"},
+		"ten.test.":    {"10.0.0.1"},
+		"own.test.":    {own4, own6},
+		"mapped.test.": {"::ffff:127.0.0.1", "::ffff:" + own4, "::ffff:93.184.216.34"},
+		"zone.test.":   {"fe80::1%1"},
+	}
+	for name, c := range map[string]struct {
+		allow []string
+		open  bool // BlockInternal=false
+		name  string
+		addr  string
+		use   handoff.Use
+		want  []string
+		why   network.Reason
+		err   error
+	}{
+		"all of a name":                 {allow: []string{"ok.test"}, name: "ok.test", want: []string{"93.184.216.34", "2606:2800::34"}},
+		"those that are not internal":   {allow: []string{"both.test"}, name: "both.test", want: []string{"93.184.216.34"}},
+		"none":                          {allow: []string{"ten.test"}, name: "ten.test", why: network.ReasonInternal, err: errRefused},
+		"an internal one that is named": {allow: []string{"ten.test", "10.0.0.0/8"}, name: "ten.test", want: []string{"10.0.0.1"}},
+		"internal ones are open":        {allow: []string{"both.test"}, open: true, name: "both.test", want: []string{"10.0.0.1", "93.184.216.34", "::1"}},
+		"the host's own":                {allow: []string{"own.test"}, name: "own.test", why: network.ReasonInternal, err: errRefused},
+		"the host's own, in a range":    {allow: []string{"own.test", "93.184.216.0/24"}, name: "own.test", why: network.ReasonInternal, err: errRefused},
+		"the host's own, by its number": {allow: []string{"own.test", own4}, name: "own.test", want: []string{own4}},
+		"the host's own are open":       {allow: []string{"own.test"}, open: true, name: "own.test", want: []string{own4, own6}},
+		"mapped into IPv6":              {allow: []string{"mapped.test"}, name: "mapped.test", want: []string{"93.184.216.34"}},
+		"with a zone":                   {allow: []string{"zone.test"}, name: "zone.test", why: network.ReasonInternal, err: errRefused},
+		"no such name":                  {allow: []string{"no.test"}, name: "no.test", err: names.ErrNotFound},
+		"a bare address":                {allow: []string{"93.184.216.0/24"}, addr: "93.184.216.34", want: []string{"93.184.216.34"}},
+		"a bare one of the host's":      {allow: []string{"93.184.216.0/24"}, addr: own4, why: network.ReasonInternal, err: errRefused},
+		"a bare one, by its number":     {allow: []string{own6}, addr: own6, want: []string{own6}},
+		"localhost":                     {allow: []string{"localhost"}, addr: "127.0.0.1", use: handoff.UseLocalhost, want: []string{"127.0.0.1", "::1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gateway(t, plan.Network{Allow: c.allow, BlockInternal: !c.open}, zone)
+			to := "198.18.0.16"
+			if c.addr != "" {
+				to = c.addr
+			}
+			f := &flow{name: c.name, to: netip.AddrPortFrom(netip.MustParseAddr(to), 80), use: c.use, verdict: network.Verdict{Allowed: true}}
+			list, err := g.addresses(t.Context(), f)
+			var got []string
+			for _, a := range list {
+				got = append(got, a.String())
+			}
+			if !errors.Is(err, c.err) || !reflect.DeepEqual(got, c.want) {
+				t.Errorf("%v, %v; want %v, %v", got, err, c.want, c.err)
+			}
+			if c.why != "" && f.verdict.Why != c.why {
+				t.Errorf("it is %q, want %q", f.verdict.Why, c.why)
+			}
+		})
+	}
+}
+
+func TestOwnAddressesThatAreUnknownAreAll(t *testing.T) {
+	answer := errors.New("too many open files")
+	o := ownAddresses{ask: func() ([]net.Addr, error) { return nil, answer }}
+	other := netip.MustParseAddr("93.184.216.34")
+	if !o.has(other) {
+		t.Error("an address counts as another's although nobody knows")
+	}
+	answer = nil
+	if o.has(other) {
+		t.Error("the failure is remembered")
+	}
+}
+
+// blackhole listens and takes nobody: who connects waits.
+func blackhole(t *testing.T, address string) (port uint16) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	at := &unix.SockaddrInet4{Addr: netip.MustParseAddr(address).As4()}
+	if err := errors.Join(unix.Bind(fd, at), unix.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at = name.(*unix.SockaddrInet4)
+	for range 4 { // full with one or two
+		c, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(c) })
+		_ = unix.Connect(c, at)
+	}
+	return uint16(at.Port)
+}
+
+func TestDialTakesTheFirstThatAnswers(t *testing.T) {
+	const waits, answers, refuses = "127.1.0.1", "127.1.0.2", "127.1.0.3"
+	port := blackhole(t, waits)
+	l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(answers), port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	list := func(all ...string) (list []netip.Addr) {
+		for _, a := range all {
+			list = append(list, netip.MustParseAddr(a))
+		}
+		return list
+	}
+	for _, all := range [][]string{{answers}, {answers, waits}, {refuses, answers}, {waits, answers}, {waits, refuses, answers}, {refuses, refuses, waits, answers}} {
+		c, err := dial(t.Context(), "tcp", list(all...), port)
+		if err != nil {
+			t.Errorf("%v: %v", all, err)
+			continue
+		}
+		if to := endpoint(c.RemoteAddr()).Addr().String(); to != answers {
+			t.Errorf("%v: connected to %s", all, to)
+		}
+		c.Close()
+	}
+	if _, err := dial(t.Context(), "tcp", list(refuses, refuses), port); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("nobody answers: %v", err)
+	}
+	if _, err := dial(t.Context(), "tcp", nil, port); err == nil {
+		t.Error("connected to nobody")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := dial(ctx, "tcp", list(waits), port)
+		ended <- err
+	}()
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("connected to one who takes nobody")
+	}
+}
