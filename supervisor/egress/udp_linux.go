@@ -20,8 +20,10 @@ import (
 const (
 	// datagramsIdle is how long datagrams between two addresses belong together.
 	datagramsIdle = 60 * time.Second
-	// datagramsHeld is how many wait for the other side's address to be found.
+	// datagramsHeld is how many wait for the other side's address to be found, and
+	// bytesHeld how much of all exchanges.
 	datagramsHeld = 64
+	bytesHeld     = 4 << 20
 	maxDatagram   = 64 << 10
 )
 
@@ -41,6 +43,7 @@ type exchange struct {
 	flow
 	door  *door
 	queue chan []byte
+	over  chan string  // nothing comes back any more, and why not
 	seen  atomic.Int64 // when the last one passed, in nanoseconds
 }
 
@@ -65,14 +68,14 @@ func (g *Gateway) datagrams(c *net.UDPConn, s *handoff.Socket) {
 	}
 }
 
-// take gives a datagram to the exchange that it belongs to, or begins one. Only the
-// goroutine that reads from the door calls it.
+// take gives a datagram to the exchange that it belongs to, or begins one.
 func (g *Gateway) take(d *door, from, to netip.AddrPort, payload []byte) {
 	at := [2]netip.AddrPort{from, to}
 	if g.hold(d, at, payload) {
 		return
 	}
-	e := &exchange{flow: flow{protocol: "udp", from: from, to: to, use: d.use}, door: d, queue: make(chan []byte, datagramsHeld)}
+	e := &exchange{flow: flow{protocol: "udp", from: from, to: to, use: d.use}, door: d}
+	e.queue, e.over = make(chan []byte, datagramsHeld), make(chan string, 1)
 	if why := g.wants(e, payload); why != "" {
 		if e.known() {
 			g.note(&e.flow, status.AttemptBlocked, why)
@@ -86,17 +89,12 @@ func (g *Gateway) take(d *door, from, to netip.AddrPort, payload []byte) {
 	g.hold(d, at, payload)
 	g.flows.Go(func() {
 		g.exchange(e)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.flows, at)
-		for len(e.queue) > 0 { // what nobody will take any more
-			g.held.Add(-int64(len(<-e.queue)))
-		}
+		g.forget(d, at)
 	})
 }
 
-// hold puts a datagram into the queue of its exchange, if there is one. What there is no
-// room for is dropped, as a busy network would.
+// hold keeps a datagram for the exchange that it belongs to, if there is one. What
+// there is no room for is dropped, as a busy network would.
 func (g *Gateway) hold(d *door, at [2]netip.AddrPort, payload []byte) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,7 +103,7 @@ func (g *Gateway) hold(d *door, at [2]netip.AddrPort, payload []byte) bool {
 		return false
 	}
 	size := int64(len(payload))
-	if g.held.Add(size) <= mostHeld {
+	if g.held.Add(size) <= bytesHeld {
 		select {
 		case e.queue <- append([]byte(nil), payload...):
 			return true
@@ -116,8 +114,16 @@ func (g *Gateway) hold(d *door, at [2]netip.AddrPort, payload []byte) bool {
 	return true
 }
 
-// mostHeld bounds what waits in all exchanges together.
-const mostHeld = 8 << 20
+// forget is for an exchange that has ended, with what is still held of it.
+func (g *Gateway) forget(d *door, at [2]netip.AddrPort) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.flows[at]
+	delete(d.flows, at)
+	for len(e.queue) > 0 {
+		g.held.Add(-int64(len(<-e.queue)))
+	}
+}
 
 // wants says why an exchange may not begin.
 func (g *Gateway) wants(e *exchange, payload []byte) (why string) {
@@ -176,7 +182,18 @@ func (g *Gateway) exchange(e *exchange) {
 	defer g.end(&e.flow)
 	e.onAbort(func() { _ = conn.Close() })
 	e.touch()
-	g.flows.Go(func() { g.answers(e, conn) })
+	g.flows.Go(func() { e.over <- g.answers(e, conn) })
+	why := g.onward(e, conn)
+	_ = conn.Close()
+	if why != "" {
+		g.note(&e.flow, status.AttemptBlocked, why)
+		return
+	}
+	g.note(&e.flow, status.AttemptAllowed, "")
+}
+
+// onward passes on what comes from inside; why is whatever refused more.
+func (g *Gateway) onward(e *exchange, conn net.Conn) (why string) {
 	idle := time.NewTimer(datagramsIdle)
 	defer idle.Stop()
 	for {
@@ -184,39 +201,29 @@ func (g *Gateway) exchange(e *exchange) {
 		case payload := <-e.queue:
 			g.held.Add(-int64(len(payload)))
 			if why := g.distrust(e, payload); why != "" {
-				g.note(&e.flow, status.AttemptBlocked, why)
-				_ = conn.Close()
-				return
+				return why
 			}
 			if !g.spend(int64(len(payload))) {
-				g.note(&e.flow, status.AttemptBlocked, whyBytes)
-				_ = conn.Close()
-				return
+				return whyBytes
 			}
 			e.touch()
 			if _, err := conn.Write(payload); err == nil {
 				e.sent.Add(int64(len(payload)))
-			} else if errors.Is(err, net.ErrClosed) {
-				g.note(&e.flow, status.AttemptAllowed, "")
-				return
 			} else if errors.Is(err, unix.ECONNREFUSED) {
 				g.turnAway(e, len(payload))
 			}
+		case why := <-e.over:
+			return why
 		case <-idle.C:
-			if rest := datagramsIdle - e.quiet(); rest > 0 {
-				idle.Reset(rest)
-				continue
+			rest := datagramsIdle - e.quiet()
+			if rest <= 0 {
+				return ""
 			}
-			_ = conn.Close()
-			g.note(&e.flow, status.AttemptAllowed, "")
-			return
+			idle.Reset(rest)
 		case <-g.closed:
-			if len(e.queue) > 0 {
-				continue
+			if len(e.queue) == 0 {
+				return ""
 			}
-			_ = conn.Close()
-			g.note(&e.flow, status.AttemptAllowed, "")
-			return
 		}
 	}
 }
@@ -225,24 +232,20 @@ func (e *exchange) touch() { e.seen.Store(time.Now().UnixNano()) }
 
 func (e *exchange) quiet() time.Duration { return time.Duration(time.Now().UnixNano() - e.seen.Load()) }
 
-// answers brings back what the other side sends.
-func (g *Gateway) answers(e *exchange, conn net.Conn) {
+// answers brings back what the other side sends, until that has an end; why is
+// whatever refused more.
+func (g *Gateway) answers(e *exchange, conn net.Conn) (why string) {
 	buf := make([]byte, maxDatagram)
 	for {
 		n, err := conn.Read(buf)
 		switch {
-		case errors.Is(err, net.ErrClosed):
-			return
 		case errors.Is(err, unix.ECONNREFUSED):
 			g.turnAway(e, 0)
 			continue
 		case err != nil:
-			_ = conn.Close()
-			return
-		}
-		if !g.spend(int64(n)) {
-			_ = conn.Close()
-			return
+			return ""
+		case !g.spend(int64(n)):
+			return whyBytes
 		}
 		e.touch()
 		e.received.Add(int64(n))
