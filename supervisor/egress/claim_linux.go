@@ -266,8 +266,8 @@ func (c *client) upgrade(r *peek.Requests) error {
 		}
 		r.Answered(code)
 		return nil
-	case <-c.g.ctx.Done():
-		return c.g.ctx.Err()
+	case <-c.g.closed: // the client won't hear it
+		return net.ErrClosed
 	}
 }
 

@@ -41,6 +41,8 @@ type Gateway struct {
 
 	ctx    context.Context
 	cancel context.CancelFunc
+	inside context.Context // ends when nobody is left inside to be answered
+	giveUp context.CancelFunc
 	all    sync.WaitGroup // everything that serves
 	flows  sync.WaitGroup // what is under way
 
@@ -72,6 +74,7 @@ func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
 		served: map[uint16]bool{}, open: map[*flow]struct{}{}, raw: [2]int{-1, -1}, dialing: dialers{fd: -1},
 	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.inside, g.giveUp = context.WithCancel(g.ctx)
 	g.log.tell, g.log.began = tell, time.Now()
 	g.own.ask = net.InterfaceAddrs
 	return g, nil
@@ -192,6 +195,7 @@ func (g *Gateway) accept(l *net.TCPListener, serve func(*net.TCPConn)) {
 func (g *Gateway) Close() {
 	g.empty()
 	close(g.closed)
+	g.giveUp()
 	g.mu.Lock()
 	g.draining = true
 	for f := range g.open {

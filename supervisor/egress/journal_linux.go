@@ -75,6 +75,13 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) {
 	}
 }
 
+// fresh says whether an attempt of this kind would be the first.
+func (j *journal) fresh(k key) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.attempts[k] == nil && len(j.attempts) < maxAttempts
+}
+
 func (j *journal) opened(now int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

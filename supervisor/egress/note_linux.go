@@ -29,9 +29,10 @@ func (g *Gateway) noteQuestion(f *flow, name, kind, why string, v network.Verdic
 	g.log.add(a, func() (int, string) { return g.process.of(f.protocol, f.from) })
 }
 
-// remember finds out whose flow it is, while that can be found, if it will be told.
-func (g *Gateway) remember(f *flow) {
-	if g.plan.Log {
+// remember finds out whose flow it is, while that can be found, if it will be told. To
+// look for it is work, which a target must not make us do as often as it likes.
+func (g *Gateway) remember(f *flow, verdict, why string) {
+	if g.log.fresh(key{f.protocol, f.what(), verdict, why}) {
 		g.identify(f)
 	}
 }

@@ -93,5 +93,5 @@ func (g *Gateway) resolve(f *flow, query []byte, tcp bool) []byte {
 			g.noteQuestion(f, name, kind, string(why), verdict)
 		},
 	}
-	return s.Answer(g.ctx, query, tcp)
+	return s.Answer(g.inside, query, tcp)
 }

@@ -65,7 +65,9 @@ func (g *Gateway) reach(f *flow) (net.Conn, bool) {
 	switch {
 	case err == nil:
 		f.dialled = endpoint(conn.RemoteAddr()).Addr().String()
-		g.remember(f)
+		if g.plan.Log {
+			g.remember(f, status.AttemptAllowed, "")
+		}
 		return conn, true
 	case errors.Is(err, errRefused):
 		g.note(f, status.AttemptBlocked, string(f.verdict.Why))
@@ -89,7 +91,7 @@ func (g *Gateway) relay(f *flow, inside, outside *net.TCPConn) {
 		case errors.As(err, &why):
 			word := string(why)
 			if blocked.CompareAndSwap(nil, &word) {
-				g.identify(f) // as long as there is a socket to be found
+				g.remember(f, status.AttemptBlocked, word) // as long as there is a socket to be found
 			}
 		}
 		f.abort()

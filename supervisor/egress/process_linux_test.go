@@ -1,0 +1,118 @@
+package egress
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const tcp4Table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 1001 1 0000000000000000 100 0 0 10 0
+   1: 020012C6:9C41 22D8B85D:01BB 01 00000000:00000000 00:00000000 00000000  1000        0 1002 1 0000000000000000 20 4 30 10 -1
+   2: 020012C6:9C42 22D8B85D:01BB 06 00000000:00000000 03:00000000 00000000     0        0 0 3 0000000000000000
+   3: 0100007F:1F90 0100007F:8000 01 00000000:00000000 00:00000000 00000000  1000        0 1003 1 0000000000000000 20 4 30 10 -1
+short
+`
+
+const udp6Table = `  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
+  1: 00000000000000000000000000000000:14E9 00000000000000000000000000000000:0000 07 00000000:00000000 00:00000000 00000000  1000        0 2001 2 0000000000000000 0
+  2: 6E6F63FD656E6966000000000200000A:9C41 00000000000000000000000000000000:0000 07 00000000:00000000 00:00000000 00000000  1000        0 2002 2 0000000000000000 0
+  3: 0000000000000000FFFF0000020012C6:9C43 00000000000000000000000000000000:0000 07 00000000:00000000 00:00000000 00000000  1000        0 2003 2 0000000000000000 0
+`
+
+func TestLookFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		table, protocol, from, want string
+	}{
+		"of its own address":           {tcp4Table, "tcp", "198.18.0.2:40001", "1002"},
+		"of any address":               {tcp4Table, "tcp", "198.18.0.2:8080", "1001"},
+		"of its own before any":        {tcp4Table, "tcp", "127.0.0.1:8080", "1003"},
+		"nobody has it any more":       {tcp4Table, "tcp", "198.18.0.2:40002", ""},
+		"another port":                 {tcp4Table, "tcp", "198.18.0.2:40003", ""},
+		"of any address of IPv6":       {udp6Table, "udp6", "[fd63:6f6e:6669:6e65::2]:5353", "2001"},
+		"of its own of IPv6":           {udp6Table, "udp6", "[fd63:6f6e:6669:6e65:0:0:a00:2]:40001", "2002"},
+		"IPv4 of a socket of IPv6":     {udp6Table, "udp6", "198.18.0.2:40003", "2003"},
+		"IPv4 of any socket of IPv6":   {udp6Table, "udp6", "198.18.0.2:5353", "2001"},
+		"there is no table to look in": {"", "tcp", "198.18.0.2:40001", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := inside(t, map[string]string{"1/net/" + c.protocol: c.table})
+			from := netip.MustParseAddrPort(c.from)
+			if got := p.inode(c.protocol[:3], from); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// inside is a proc with these files.
+func inside(t *testing.T, files map[string]string) *processes {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if link, ok := text, filepath.Base(filepath.Dir(path)) == "fd"; ok {
+			if err := os.Symlink(link, path); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &processes{}
+	p.begin(fd)
+	t.Cleanup(p.end)
+	return p
+}
+
+func TestWhoseSocket(t *testing.T) {
+	p := inside(t, map[string]string{
+		"1/net/tcp": tcp4Table, "1/fd/3": "socket:[1]", "1/comm": "init\n",
+		"7/fd/0": "/dev/null", "7/fd/5": "socket:[1002]", "7/comm": "python3\n",
+		"9/fd/5": "socket:[10020]", "9/comm": "other\n", "self/fd/5": "socket:[1002]", "uptime": "1 2\n",
+	})
+	if pid, comm := p.of("tcp", netip.MustParseAddrPort("198.18.0.2:40001")); pid != 7 || comm != "python3" {
+		t.Errorf("%d, %q", pid, comm)
+	}
+	if pid, comm := p.of("tcp", netip.MustParseAddrPort("198.18.0.2:8080")); pid != 0 || comm != "" {
+		t.Errorf("nobody has it, but %d, %q", pid, comm)
+	}
+	p.end()
+	if pid, _ := p.of("tcp", netip.MustParseAddrPort("198.18.0.2:40001")); pid != 0 {
+		t.Error("somebody is found after the end")
+	}
+}
+
+// TestProcessesAreLookedForOnce: a target must not have us search all processes as often
+// as it is refused.
+func TestProcessesAreLookedForOnce(t *testing.T) {
+	g := gateway(t, anyone, nil)
+	p := inside(t, map[string]string{"1/net/tcp": tcp4Table, "7/fd/5": "socket:[1002]", "7/comm": "python3\n"})
+	fd, err := unix.FcntlInt(uintptr(p.proc), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Inside(fd)
+	defer g.Close()
+	for i, want := range []int{7, 0, 0} {
+		f := &flow{protocol: "tcp", from: netip.MustParseAddrPort("198.18.0.2:40001"), to: meantBy(t, g, "ok.test", 80), name: "ok.test"}
+		g.remember(f, "blocked", whyHost)
+		if f.pid != want {
+			t.Errorf("attempt %d: process %d, want %d", i, f.pid, want)
+		}
+		g.note(f, "blocked", whyHost)
+	}
+	if s := g.Summary(); len(s.Attempts) != 1 || s.Attempts[0].Count != 3 || s.Attempts[0].PID != 7 || s.Attempts[0].Comm != "python3" {
+		t.Errorf("%+v", s)
+	}
+}
