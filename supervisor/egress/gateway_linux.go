@@ -48,6 +48,7 @@ type Gateway struct {
 
 	connections atomic.Int64 // open now
 	bytes       atomic.Int64 // both ways
+	held        atomic.Int64 // of datagrams that wait
 
 	served map[uint16]bool // ports that something of ours is bound to
 	asking chan struct{}   // a place for each question that is being answered
