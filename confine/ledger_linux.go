@@ -226,7 +226,7 @@ func (p *planner) lower(l map[status.Capability]status.Enforcement) {
 		reached = "those of the host only if named"
 	}
 	switch {
-	case p.policy.Network.All:
+	case p.policy.Network.All || p.plan.Network.Supervised:
 	case p.plan.Seccomp == nil && tcp != "":
 		note(status.Network, "landlock_tcp", "no plain TCP; MPTCP, UDP and everything else is open without a filter of system calls", false)
 	case p.plan.Seccomp == nil:

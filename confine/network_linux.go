@@ -17,8 +17,11 @@ import (
 // gateway plans the way out of the run's own network, if there is to be one.
 func (p *planner) gateway() error {
 	n := &p.policy.Network
-	if n.All || p.ground == bare || len(n.Allow) == 0 && len(n.Publish) == 0 {
+	if n.All || len(n.Allow) == 0 && len(n.Publish) == 0 {
 		return nil
+	}
+	if p.ground == bare {
+		return p.supervise()
 	}
 	rules, err := network.Compile(network.Policy{Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal})
 	if err != nil {
@@ -41,10 +44,8 @@ func (p *planner) gateway() error {
 	}
 	p.plan.Child.Network = netns.Inside(w)
 	p.plan.Child.Refuse.NoRedirect = requires(p.policy, status.Network)
-	p.plan.Network = plan.Network{
-		Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal, Log: n.Log,
-		MaxBytes: n.MaxBytes, MaxConnections: int(n.MaxConnections), AnyPort: p.anyPort,
-	}
+	p.plan.Network = reachable(n)
+	p.plan.Network.AnyPort = p.anyPort
 	for _, word := range n.Publish {
 		outside, inside, _ := strings.Cut(word, ":")
 		a, errA := strconv.ParseUint(outside, 10, 16)
@@ -55,6 +56,50 @@ func (p *planner) gateway() error {
 		p.plan.Network.Publish = append(p.plan.Network.Publish, plan.Publish{Outside: uint16(a), Inside: uint16(b)})
 	}
 	return nil
+}
+
+// reachable is what a gateway holds a run to.
+func reachable(n *Network) plan.Network {
+	return plan.Network{
+		Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal, Log: n.Log,
+		MaxBytes: n.MaxBytes, MaxConnections: int(n.MaxConnections),
+	}
+}
+
+// supervise plans the way out without a network of the run's own: the supervisor makes
+// the calls that say whom to reach. Where it can't there is no way.
+func (p *planner) supervise() error {
+	n := &p.policy.Network
+	if len(n.Allow) == 0 {
+		return nil
+	}
+	if _, err := network.Compile(network.Policy{Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal}); err != nil {
+		return &UsageError{Msg: err.Error(), Err: err}
+	}
+	switch {
+	case p.policy.Seccomp == "off" || p.policy.Seccomp == "":
+		p.unsupervised = "there is no filter of system calls that could hand them on"
+	case slices.Contains(p.policy.Require, string(status.Syscalls)+"="+silent):
+		p.unsupervised = "its calls may not be handed on (--require " + string(status.Syscalls) + "=" + silent + ")"
+	default:
+		p.unsupervised = p.host.CantSupervise(p.plan.Child.OtherIDs)
+	}
+	if p.unsupervised == "" {
+		p.plan.Network = reachable(n)
+		p.plan.Network.Supervised = true
+	}
+	return nil
+}
+
+// supervised is how the network is entered where its calls are.
+func (p *planner) supervised() status.Enforcement {
+	details := "a supervisor makes the calls that say whom to reach, on sockets of the target's; names are its own; nothing listens but unix sockets"
+	if p.ruleset.HandledNet != 0 {
+		details += "; Landlock keeps the target's own from every TCP port"
+	}
+	e := on(strings.Join(p.policy.Network.Allow, ","), "seccomp_connect", details)
+	e.FallbackReason = p.lowered.reason
+	return e
 }
 
 // resolver is who answers for names inside.
@@ -122,8 +167,10 @@ func (p *planner) network() status.Enforcement {
 		return status.Enforcement{Requested: "all", Mechanism: "none", Details: "the caller's network"}
 	case len(n.Allow) == 0:
 		return on("none", "network_namespace", "lo only")
+	case p.plan.Network.Supervised:
+		return p.supervised()
 	case p.ground == bare:
-		e := notEnforceable(strings.Join(n.Allow, ","), "there is no network namespace; no network instead")
+		e := notEnforceable(strings.Join(n.Allow, ","), "there is no network namespace, and "+p.unsupervised+"; no network instead")
 		e.FallbackReason = p.lowered.reason
 		return e
 	}

@@ -50,6 +50,8 @@ type planner struct {
 	// denyAtStart: a pattern of --deny meets a writable tree.
 	denyAtStart bool
 	anyPort     bool // a rule of the network is open to every port
+	// unsupervised is why on bare ground nothing of the network is reached.
+	unsupervised string
 	// socketsLater: a tree is shown in which sockets may come to be.
 	socketsLater bool
 }
@@ -285,15 +287,42 @@ func (p *planner) filter() error {
 			with = append(with, seccomp.NoNetwork)
 		}
 	}
-	f, err := seccomp.Build(p.policy.Seccomp, seccomp.Action(p.policy.SeccompAction), runtime.GOARCH, with...)
+	build := func() (*seccomp.Filter, error) {
+		return seccomp.Build(p.policy.Seccomp, seccomp.Action(p.policy.SeccompAction), runtime.GOARCH, with...)
+	}
+	f, err := build()
 	if err != nil {
 		return usage(err)
+	}
+	if p.plan.Network.Supervised {
+		// Where nobody listens there is no network: the filter above.
+		p.plan.Child.Seccomp = f.Program
+		with[len(with)-1] = seccomp.SupervisedNetwork
+		return p.supervisedFilter(build)
 	}
 	p.plan.Seccomp = f
 	p.plan.Child.Seccomp = f.Program
 	if !slices.Contains(p.policy.Require, string(status.Syscalls)+"="+silent) {
 		p.plan.Child.SeccompNotify = f.Notifying()
 	}
+	p.plan.SeccompKills = p.policy.SeccompAction == "kill"
+	return nil
+}
+
+// supervisedFilter is the one that hands on the calls of the network. Without it there
+// is none, which is only for those who accept that.
+func (p *planner) supervisedFilter(build func() (*seccomp.Filter, error)) error {
+	f, err := build()
+	if err != nil {
+		return usage(err)
+	}
+	c := &p.plan.Child
+	p.plan.Seccomp, c.SeccompNotify = f, f.Notifying()
+	if len(c.SeccompNotify) == 0 {
+		p.plan.Network = plan.Network{}
+		p.unsupervised = "this policy of system calls can't be supervised"
+	}
+	c.Refuse.NoListener = c.Refuse.NoListener || !allowsPartial(p.policy, status.Network)
 	p.plan.SeccompKills = p.policy.SeccompAction == "kill"
 	return nil
 }

@@ -18,7 +18,7 @@ func (r *run) heed(e *event) {
 	}
 	var err error
 	r.out.told = true
-	if r.denials, err = denials.Listen(e.listener, r.judge, pidOf(r.target)); err != nil {
+	if r.denials, err = denials.Listen(e.listener, r.judge, pidOf(r.target), r.take()); err != nil {
 		r.broken(fmt.Errorf("the listener of the system call filter: %w", err))
 	}
 }
@@ -93,4 +93,9 @@ func (r *run) listenerLost(ledger map[status.Capability]status.Enforcement) {
 		e.FallbackReason = status.ListenerTaken
 	}
 	ledger[status.Syscalls] = e
+	if n := ledger[status.Network]; r.plan.Network.Supervised {
+		n.Mechanism, n.Effective, n.FallbackReason = "seccomp_socket", false, e.FallbackReason
+		n.Details = "nobody could make the calls that say whom to reach: they are refused"
+		ledger[status.Network] = n
+	}
 }

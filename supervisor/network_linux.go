@@ -8,6 +8,7 @@ import (
 
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/egress"
 )
 
@@ -16,6 +17,30 @@ type network struct {
 	gateway *egress.Gateway
 	served  int // of the sockets that the plan has for this kernel
 	summary *egress.Summary
+}
+
+// supervise begins to serve a run that has no network of its own, if this is one.
+func (r *run) supervise() *SetupError {
+	if !r.plan.Network.Supervised {
+		return nil
+	}
+	g, err := egress.New(&r.plan.Network, r.opts.Attempt)
+	if err == nil {
+		r.network.gateway = g // closed at the end, in any case
+		err = g.Supervise()
+	}
+	if err != nil {
+		return &SetupError{Step: "network", Op: err.Error(), Errno: errnoOf(err)}
+	}
+	return nil
+}
+
+// take makes the calls that are supervised, or is nil.
+func (r *run) take() func(*denials.Asked) {
+	if !r.plan.Network.Supervised {
+		return nil
+	}
+	return r.network.gateway.Take
 }
 
 // sockets gives the gateway what was made inside.

@@ -156,12 +156,16 @@ func (r *run) do(ctx context.Context) {
 		r.out.setup = r.weighTrees()
 	}
 	if r.out.setup == nil {
+		r.out.setup = r.supervise()
+	}
+	if r.out.setup == nil {
 		r.out.setup = r.child.send(r.plan, r.group)
 	}
 	if r.child == nil || r.out.setup != nil {
 		if r.child != nil {
 			r.child.discard()
 		}
+		r.network.end()
 		r.io.end(0)
 		return
 	}

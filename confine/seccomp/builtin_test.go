@@ -13,22 +13,23 @@ var (
 	actions   = []Action{ActionErrno, ActionKill, ActionLog}
 	tables    = []*table{&amd64, &arm64}
 	builtins  = []*builtin{&builtinDefault, &builtinStrict}
-	additions = []Addition{SharedPIDs, NoNetwork, KeepCPUs}
+	additions = []Addition{SharedPIDs, NoNetwork, KeepCPUs, SupervisedNetwork}
 )
 
 // golden are the digests of everything that has been released. A policy that
 // changes gets a new version and a new line here; no line is ever changed.
 var golden = map[string]string{
-	"default/1":     "sha256:28fc6841cf7f219fcf4b9c25cea46ffbf4b7ab48d3687ec2072b3b03a6c4a88a",
-	"strict/1":      "sha256:1d932197b2169c4e2185e51fd694261de6525865c4a20c266933f2f7c9f9f1b4",
-	"shared-pids/1": "sha256:f87bf6b06473ddb0058b8766009d1fd5d727485c5900b36c93c417fabe9aa261",
-	"no-network/1":  "sha256:99ad60b413d2ac4f73060b6b5a46b3c104421eaa48c04dd390e6939448372c62",
-	"keep-cpus/1":   "sha256:ea692386fe55d6bbb618dd40c1a436caf147cc98ef3de840c5422c5eb3f62d69",
+	"default/1":            "sha256:28fc6841cf7f219fcf4b9c25cea46ffbf4b7ab48d3687ec2072b3b03a6c4a88a",
+	"strict/1":             "sha256:1d932197b2169c4e2185e51fd694261de6525865c4a20c266933f2f7c9f9f1b4",
+	"shared-pids/1":        "sha256:f87bf6b06473ddb0058b8766009d1fd5d727485c5900b36c93c417fabe9aa261",
+	"no-network/1":         "sha256:99ad60b413d2ac4f73060b6b5a46b3c104421eaa48c04dd390e6939448372c62",
+	"supervised-network/1": "sha256:1c641e8e713acea48bb2ab0d859225b17249963c3462b44dca6f4d9434219d60",
+	"keep-cpus/1":          "sha256:ea692386fe55d6bbb618dd40c1a436caf147cc98ef3de840c5422c5eb3f62d69",
 }
 
 func TestReleasedPoliciesAreUnchanged(t *testing.T) {
 	for _, p := range []*Policy{&builtinDefault.policy, &builtinStrict.policy,
-		&additionSharedPIDs, &additionNoNetwork, &additionKeepCPUs} {
+		&additionSharedPIDs, &additionNoNetwork, &additionKeepCPUs, &additionSupervisedNetwork} {
 		if got := p.Digest(); got != golden[p.Version] {
 			t.Errorf("%s has the digest %s, it was released with %s: a change is a new version", p.Version, got, golden[p.Version])
 		}
@@ -38,7 +39,7 @@ func TestReleasedPoliciesAreUnchanged(t *testing.T) {
 func TestGeneratedCodeIsUpToDate(t *testing.T) {
 	for name, p := range map[string]*Policy{
 		"default": &builtinDefault.policy, "strict": &builtinStrict.policy, "shared-pids": &additionSharedPIDs,
-		"no-network": &additionNoNetwork, "keep-cpus": &additionKeepCPUs,
+		"no-network": &additionNoNetwork, "keep-cpus": &additionKeepCPUs, "supervised-network": &additionSupervisedNetwork,
 	} {
 		text, err := os.ReadFile("data/" + name + "-1.toml")
 		if err != nil {
@@ -82,7 +83,7 @@ func TestProgramsDoWhatPoliciesDecide(t *testing.T) {
 
 func TestAdditionsAreLaidOver(t *testing.T) {
 	for _, spec := range []string{"default", "strict"} {
-		for _, with := range [][]Addition{{SharedPIDs}, {NoNetwork}, {KeepCPUs}, additions} {
+		for _, with := range [][]Addition{{SharedPIDs}, {NoNetwork}, {KeepCPUs}, {SupervisedNetwork}, additions} {
 			p, err := Load(spec, with...)
 			if err != nil {
 				t.Fatal(err)
@@ -100,7 +101,7 @@ func TestAdditionsAreLaidOver(t *testing.T) {
 		}
 	}
 	p, _ := Load("default", additions...)
-	if p.Version != "default/1+shared-pids/1+no-network/1+keep-cpus/1" {
+	if p.Version != "default/1+shared-pids/1+no-network/1+keep-cpus/1+supervised-network/1" {
 		t.Errorf("version %q", p.Version)
 	}
 	for _, call := range []string{"ptrace", "pidfd_getfd", "sched_setaffinity"} {

@@ -79,6 +79,23 @@ type Refusal struct {
 	Rule  string // "default" when no rule decided
 	Kill  bool
 	Errno uint16 // when it doesn't kill
+	// Supervised: the call is refused only to the caller. Who listens may make it in
+	// the caller's place; nothing else in the policy is against it.
+	Supervised bool
+}
+
+// supervised is the rule of SupervisedNetwork whose calls are made by who listens.
+const supervised = "supervised-network"
+
+// beneath decides without that rule: what a policy says of the call itself.
+func (p *Policy) beneath(name string, args *[6]uint64) Verdict {
+	for i := range p.Rules {
+		r := &p.Rules[i]
+		if r.Name != supervised && slices.Contains(r.Calls, name) && r.holds(args) {
+			return Verdict{r.Outcome, r.Name, r.Reason}
+		}
+	}
+	return Verdict{p.Default, "default", "no rule names it"}
 }
 
 // Refusal says how the filter refuses a call, given as the kernel gives it to a
@@ -87,6 +104,11 @@ type Refusal struct {
 // to ask about, and is refused.
 func (f *Filter) Refusal(audit, nr uint32, args [6]uint64, text func(addr uint64) string) Refusal {
 	v := f.policy.number(f.table, audit, nr, args)
+	if v.Rule == supervised {
+		if v = f.policy.beneath(f.table.name(nr), &args); goesThrough(v) {
+			return Refusal{What: f.table.name(nr), Rule: supervised, Errno: eacces, Supervised: true}
+		}
+	}
 	r := Refusal{What: f.table.words(audit, nr, args, text), Rule: v.Rule, Errno: eperm}
 	switch ret := v.ret(f.action); {
 	case ret == retKillProcess:
@@ -104,6 +126,8 @@ func (f *Filter) Hint(audit, nr uint32, args [6]uint64) string {
 	switch {
 	case v.Rule == "foreign":
 		return "no policy lets calls of another architecture through; --seccomp off has no filter"
+	case v.Rule == "supervised-sockets":
+		return "there is no network namespace: only plain TCP and UDP can be led to what is allowed; --allow-network all lets it through"
 	case v.Rule == "no-network":
 		return "--allow-network all lets it through"
 	case v.Rule == "shared-pids":

@@ -28,6 +28,9 @@ const (
 	SharedPIDs Addition = "shared-pids/1" // there is no pid namespace
 	NoNetwork  Addition = "no-network/1"  // there is no network namespace, and is to be no network
 	KeepCPUs   Addition = "keep-cpus/1"   // --cpus is held by sched_setaffinity alone
+	// There is no network namespace, and whoever listens makes the calls that say whom
+	// to reach. Without a listener there is no network.
+	SupervisedNetwork Addition = "supervised-network/1"
 )
 
 // Build compiles what --seccomp names: "default", "strict" or a policy file,
@@ -140,6 +143,8 @@ func additionOf(name Addition) []Rule {
 		return additionNoNetwork.Rules
 	case KeepCPUs:
 		return additionKeepCPUs.Rules
+	case SupervisedNetwork:
+		return additionSupervisedNetwork.Rules
 	}
 	return nil
 }

@@ -78,6 +78,9 @@ type Network struct {
 	MaxBytes       int64 // both ways together; 0: no limit
 	AnyPort        bool  // some rule is open to every port
 	MaxConnections int   // at one time; 0: as many as the gateway takes
+	// Supervised: there is no network inside, and the outside makes the calls that say
+	// whom to reach.
+	Supervised bool
 }
 
 // Publish is a port of the caller's loopback that leads to one inside.

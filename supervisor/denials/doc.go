@@ -5,12 +5,18 @@
 //	   ▲                                                                 │
 //	   └── the policy's errno, or the end of the process ◀── record ─────┘
 //
-// A call that is told here never runs: the answer is an errno, and never "go on"
+// A call that is denied here never runs: the answer is an errno, and never "go on"
 // (SECCOMP_USER_NOTIF_FLAG_CONTINUE). Judge has the registers that the filter has
 // seen, which nobody can change any more. What is read of the process, its name
 // and strings in its memory, is read once, believed only while the kernel says
 // that the process still waits (SECCOMP_IOCTL_NOTIF_ID_VALID), and used for words
 // alone.
+//
+// # Supervised calls
+//
+// Of some calls the policy says that they are refused to the caller and may be made
+// for it. They are handed on ([Asked]), nothing is counted, and whoever takes them has
+// to think of the same: what is read of the caller may change right after.
 //
 // # Nothing hangs
 //

@@ -3,6 +3,7 @@ package denials
 import (
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -14,8 +15,10 @@ type Listener struct {
 	record
 	judge  Judge
 	target int // our number of the process whose kill ends the run; 0: unknown
+	take   func(*Asked)
 
 	file    *os.File
+	raw     syscall.RawConn
 	closed  atomic.Bool
 	done    chan struct{}
 	broken  chan error
@@ -25,22 +28,25 @@ type Listener struct {
 // Listen begins to answer. The descriptor is the listener's from then on, also
 // when it can't.
 //
+// take, if not nil, is given the calls that are supervised, and has to answer each
+// one, in its own time.
+//
 // It costs no thread: the descriptor waits among the runtime's own.
-func Listen(fd int, judge Judge, target int) (*Listener, error) {
-	l := &Listener{judge: judge, target: target, done: make(chan struct{}), broken: make(chan error, 1)}
+func Listen(fd int, judge Judge, target int, take func(*Asked)) (*Listener, error) {
+	l := &Listener{judge: judge, target: target, take: take, done: make(chan struct{}), broken: make(chan error, 1)}
 	if err := unix.SetNonblock(fd, true); err != nil {
 		_ = unix.Close(fd)
 		return nil, os.NewSyscallError("fcntl", err)
 	}
 	l.file = os.NewFile(uintptr(fd), "seccomp notify")
-	raw, err := l.file.SyscallConn()
-	if err != nil {
+	var err error
+	if l.raw, err = l.file.SyscallConn(); err != nil {
 		_ = l.file.Close()
 		return nil, err
 	}
 	go func() {
 		defer close(l.done)
-		if err := raw.Read(l.serve); err != nil && !l.closed.Load() {
+		if err := l.raw.Read(l.serve); err != nil && !l.closed.Load() {
 			l.fail(err)
 		}
 	}()
@@ -146,6 +152,10 @@ func (l *Listener) one(fd int) error {
 		}
 		return s
 	})
+	if d.Supervised && l.take != nil {
+		l.take(&Asked{Call: d.Call, TID: int(n.pid), id: n.id, l: l})
+		return nil
+	}
 	refused := unix.Errno(d.Errno)
 	if d.Kill {
 		if !l.kill(fd, n, &d) {

@@ -17,6 +17,8 @@ type Answer struct {
 	Rule  string
 	Kill  bool
 	Errno uint16 // when it doesn't kill
+	// Supervised: it is refused only where nobody makes it in the caller's place.
+	Supervised bool
 }
 
 // Judge knows the policy.

@@ -22,6 +22,8 @@ var errRefused = errors.New("refused by the rules")
 // for and judged once, and nothing is asked again by name.
 func (g *Gateway) addresses(ctx context.Context, f *flow) (list []netip.Addr, err error) {
 	switch {
+	case f.exact:
+		return []netip.Addr{f.to.Addr()}, nil
 	case f.use == handoff.UseLocalhost:
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, nil
 	case f.name == "":

@@ -22,6 +22,7 @@ type flow struct {
 	claimed  string // what the client said that it talks to, if that is another
 	dialled  string // the address that name turned out to have
 	incoming bool   // it began outside
+	exact    bool   // a loopback address means itself, there being no other loopback
 	pid      int    // whose it is inside, if that was looked for
 	comm     string
 

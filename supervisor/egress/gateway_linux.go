@@ -60,6 +60,7 @@ type Gateway struct {
 	open     map[*flow]struct{}
 	raw      [2]int  // to answer for others: IPv4 and IPv6, or -1
 	dialing  dialers // sockets that are made inside
+	calls    *calls  // of a run that has no network of its own, or nil
 }
 
 // New is a gateway for what the plan allows. tell, if not nil, is called for every
@@ -208,6 +209,7 @@ func (g *Gateway) Close() {
 		_ = a.Close()
 	}
 	g.mu.Unlock()
+	g.calls.close()
 	done := make(chan struct{})
 	go func() {
 		g.all.Wait()

@@ -26,7 +26,12 @@ func (g *Gateway) note(f *flow, verdict, why string) {
 // noteQuestion enters a question that was refused.
 func (g *Gateway) noteQuestion(f *flow, name, kind, why string, v network.Verdict) {
 	a := status.Attempt{Protocol: "dns", What: name, Name: name, Verdict: status.AttemptBlocked, Why: why, Rule: v.Rule, Hint: v.Hint}
-	g.log.add(a, func() (int, string) { return g.process.of(f.protocol, f.from) })
+	g.log.add(a, func() (int, string) {
+		if f.pid != 0 {
+			return f.pid, f.comm
+		}
+		return g.process.of(f.protocol, f.from)
+	})
 }
 
 // remember finds out whose flow it is, while that can be found, if it will be told. To

@@ -52,8 +52,11 @@ func (g *Gateway) questions(c *net.UDPConn) {
 
 // questionsTCP answers what is asked over one connection, in order.
 func (g *Gateway) questionsTCP(c *net.TCPConn) {
+	g.questionsOf(&flow{protocol: "tcp", from: endpoint(c.RemoteAddr()), to: endpoint(c.LocalAddr())}, c)
+}
+
+func (g *Gateway) questionsOf(f *flow, c *net.TCPConn) {
 	defer c.Close()
-	f := &flow{protocol: "tcp", from: endpoint(c.RemoteAddr()), to: endpoint(c.LocalAddr())}
 	if !g.begin(f) {
 		return
 	}

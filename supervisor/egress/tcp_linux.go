@@ -23,7 +23,11 @@ const (
 
 // connection serves one connection from inside, from its beginning to its end.
 func (g *Gateway) connection(c *net.TCPConn, use handoff.Use) {
-	f := &flow{protocol: "tcp", from: endpoint(c.RemoteAddr()), to: endpoint(c.LocalAddr()), use: use}
+	g.carry(&flow{protocol: "tcp", from: endpoint(c.RemoteAddr()), to: endpoint(c.LocalAddr()), use: use}, c)
+}
+
+// carry serves a connection that is one of a flow.
+func (g *Gateway) carry(f *flow, c *net.TCPConn) {
 	outside, ok := g.reach(f)
 	if !ok {
 		reset(c)

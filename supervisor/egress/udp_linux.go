@@ -33,6 +33,7 @@ type door struct {
 	use  handoff.Use
 	// redirected: they were meant for others, and answers have to be sent in their name.
 	redirected bool
+	relay      *relay // of a run that has no network of its own: who asked for it
 
 	mu    sync.Mutex
 	flows map[[2]netip.AddrPort]*exchange
@@ -76,6 +77,7 @@ func (g *Gateway) take(d *door, from, to netip.AddrPort, payload []byte) {
 	}
 	e := &exchange{flow: flow{protocol: "udp", from: from, to: to, use: d.use}, door: d}
 	e.queue, e.over = make(chan []byte, datagramsHeld), make(chan string, 1)
+	d.relay.introduce(&e.flow)
 	if why := g.wants(e, payload); why != "" {
 		if e.known() {
 			g.note(&e.flow, status.AttemptBlocked, why)
@@ -255,6 +257,10 @@ func (g *Gateway) answers(e *exchange, conn net.Conn) (why string) {
 
 // answer sends a datagram inside, in the name of the other side.
 func (g *Gateway) answer(e *exchange, payload []byte) {
+	if r := e.door.relay; r != nil {
+		r.say(payload)
+		return
+	}
 	if e.door.redirected {
 		g.inject(e.from.Addr(), datagram(e.to, e.from, payload))
 		return

@@ -25,6 +25,7 @@ func main() {
 	addition("additionSharedPIDs", "shared-pids")
 	addition("additionNoNetwork", "no-network")
 	addition("additionKeepCPUs", "keep-cpus")
+	addition("additionSupervisedNetwork", "supervised-network")
 }
 
 func builtin(ident, kind, version string) {

@@ -1,0 +1,41 @@
+package denials
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Asked is a supervised call whose caller waits. It has to be answered once, by
+// Return or Continue.
+type Asked struct {
+	Call
+	TID int // our number of the thread
+
+	id uint64
+	l  *Listener
+}
+
+// Waits says whether the caller still does, so that TID is its number.
+func (a *Asked) Waits() bool {
+	ok := false
+	_ = a.l.raw.Control(func(fd uintptr) { ok = waits(int(fd), a.id) })
+	return ok
+}
+
+// Return answers in the call's place. It is too late where the caller has died.
+func (a *Asked) Return(value int64, errno unix.Errno) {
+	a.answer(&response{id: a.id, val: value, errno: -int32(errno)})
+}
+
+// Continue lets the kernel make the call, with what is in the caller's memory then and
+// the descriptors that it has then. It is for calls that could be allowed to anybody.
+func (a *Asked) Continue() {
+	a.answer(&response{id: a.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE})
+}
+
+func (a *Asked) answer(r *response) {
+	_ = a.l.raw.Control(func(fd uintptr) {
+		_ = ioctl(int(fd), unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(r))
+	})
+}
