@@ -9,6 +9,15 @@ var additionSupervisedNetwork = Policy{
 	Rules: []Rule{
 		{
 			Name:    "supervised-sockets",
+			Reason:  "interfaces and routes are the caller's; C libraries go on without",
+			Outcome: Outcome{3, 97},
+			Calls:   []string{"socket"},
+			Args: []Cond{
+				{Index: 0, Width: 32, Op: 0, Mask: 0x0, Values: []uint64{0x10}},
+			},
+		},
+		{
+			Name:    "supervised-sockets",
 			Reason:  "without a network namespace every other family reaches the caller's network",
 			Outcome: Outcome{3, 13},
 			Calls:   []string{"socket"},
@@ -115,6 +124,12 @@ var additionSupervisedNetwork = Policy{
 			Reason:  "they say whom to reach in memory that another thread may change, of a descriptor that may become another",
 			Outcome: Outcome{3, 13},
 			Calls:   []string{"connect", "listen", "sendmsg", "sendmmsg"},
+		},
+		{
+			Name:    "supervised-network",
+			Reason:  "what is bound inside is noted, and bound by its caller: it reaches nobody",
+			Outcome: Outcome{3, 13},
+			Calls:   []string{"bind"},
 		},
 		{
 			Name:    "supervised-network",

@@ -27,7 +27,7 @@ type calls struct {
 	expected map[route]*expectation
 	relays   map[netip.AddrPort]*relay // by their own address
 	between  map[route]*relay
-	own      map[uint64]bool // sockets that listen inside, by SO_COOKIE
+	own      map[uint64]bool // unix sockets that were bound inside, by SO_COOKIE
 }
 
 // route is two ends of what passes over the caller's loopback.
@@ -86,6 +86,10 @@ func (s *calls) make(c *caller) {
 		errno = s.connect(c, int(int32(args[0])), args[1], args[2])
 	case unix.SYS_LISTEN:
 		errno = s.listen(c, int(int32(args[0])), int(int32(args[1])))
+	case unix.SYS_BIND:
+		s.bound(c, int(int32(args[0])))
+		c.asked.Continue()
+		return
 	case unix.SYS_SENDTO:
 		value, errno = s.sendto(c)
 	case unix.SYS_SENDMSG:
@@ -210,7 +214,11 @@ func (s *calls) listen(c *caller, fd, backlog int) unix.Errno {
 		}
 		return unix.EACCES
 	}
-	return s.listenUnix(k, backlog)
+	s.note(k)
+	if err := unix.Listen(k.fd, backlog); err != nil {
+		return errnoOf(err)
+	}
+	return 0
 }
 
 // close ends what datagrams pass through.

@@ -172,7 +172,12 @@ func (s *calls) send(c *caller, k *socket, m *message) (int, unix.Errno) {
 		return 0, unix.EOPNOTSUPP
 	case k.family == unix.AF_UNIX:
 		if m.to != nil {
-			return 0, s.sendToUnix(k)
+			to, done, errno := s.unixTarget(c, k, m.to)
+			if errno != 0 {
+				return 0, errno
+			}
+			defer done()
+			m.to = to
 		}
 	case k.tcp():
 		m.to, m.control = nil, nil // nobody looks at it

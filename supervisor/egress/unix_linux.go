@@ -1,18 +1,148 @@
 package egress
 
-import "golang.org/x/sys/unix"
+import (
+	"bytes"
+	"strconv"
 
-// connectUnix refuses: whom a path leads to would be looked up by us, who may go
-// where the caller may not. Pairs need no connection.
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/status"
+)
+
+// Unix sockets are connected by us, too: a descriptor that is one when it is looked at
+// may be one of IPv4 when the kernel makes the call. But paths would be looked up by
+// us, who are not under the target's Landlock rules. So a path leads to nothing but
+// sockets that were bound inside: the file that it names is opened once, and the
+// kernel says whose socket belongs to that file, which is never another.
+
+// maxOwn bounds the sockets that are noted as bound inside; further ones can't be reached.
+const maxOwn = 65536
+
+// bound notes a socket that its caller is about to bind.
+func (s *calls) bound(c *caller, fd int) {
+	k, errno := c.socket(fd)
+	if errno != 0 {
+		return
+	}
+	defer k.close()
+	s.note(k)
+}
+
+// note remembers a unix socket of the target's. Whichever it is, it is one that the
+// target has.
+func (s *calls) note(k *socket) {
+	if k.family != unix.AF_UNIX {
+		return
+	}
+	cookie, err := unix.GetsockoptUint64(k.fd, unix.SOL_SOCKET, unix.SO_COOKIE)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.own) < maxOwn {
+		s.own[cookie] = true
+	}
+}
+
+// connectUnix connects to what was bound inside.
 func (s *calls) connectUnix(c *caller, k *socket, sockaddr []byte) unix.Errno {
+	if familyOf(sockaddr) == unix.AF_UNSPEC {
+		return rawConnect(k.fd, make([]byte, 16))
+	}
+	to, done, errno := s.unixTarget(c, k, sockaddr)
+	if errno != 0 {
+		return errno
+	}
+	defer done()
+	return rawConnect(k.fd, to)
+}
+
+// whyOutside: the socket is not one of the run's own.
+const whyOutside = "outside"
+
+// unixTarget is what a name leads to, as an address that can't lead elsewhere until
+// done is called.
+func (s *calls) unixTarget(c *caller, k *socket, sockaddr []byte) (to []byte, done func(), errno unix.Errno) {
+	if familyOf(sockaddr) != unix.AF_UNIX || len(sockaddr) < 3 || len(sockaddr) > 110 {
+		return nil, nil, unix.EINVAL
+	}
+	name := sockaddr[2:]
+	if name[0] == 0 {
+		errno = s.judgeUnix(c, k, "@"+string(name[1:]), func(u *unixSocket) bool { return bytes.Equal(u.name, name) })
+		return sockaddr, func() {}, errno
+	}
+	path, _, _ := bytes.Cut(name, []byte{0})
+	fd, errno := c.lookUp(string(path))
+	if errno != 0 {
+		return nil, nil, errno
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		_ = unix.Close(fd)
+		return nil, nil, unix.ECONNREFUSED
+	}
+	dev := unix.Major(st.Dev)<<20 | unix.Minor(st.Dev) // as the kernel has it
+	errno = s.judgeUnix(c, k, string(path), func(u *unixSocket) bool {
+		return u.file && u.ino == uint32(st.Ino) && u.dev == dev
+	})
+	if errno != 0 {
+		_ = unix.Close(fd)
+		return nil, nil, errno
+	}
+	to = append([]byte{unix.AF_UNIX, 0}, "/proc/self/fd/"+strconv.Itoa(fd)+"\x00"...)
+	return to, func() { _ = unix.Close(fd) }, 0
+}
+
+// lookUp opens what a path of the caller's names, without opening it for anything. No
+// link of /proc is followed: they would lead where we are.
+func (c *caller) lookUp(path string) (int, unix.Errno) {
+	cwd, err := unix.Open("/proc/"+strconv.Itoa(c.asked.TID)+"/cwd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil || !c.asked.Waits() {
+		if err == nil {
+			_ = unix.Close(cwd)
+		}
+		return -1, unix.EACCES
+	}
+	defer unix.Close(cwd)
+	fd, err := unix.Openat2(cwd, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS})
+	if err != nil {
+		return -1, errnoOf(err)
+	}
+	return fd, 0
+}
+
+// judgeUnix says whether all sockets of a name were bound inside. Of those that are
+// connected already the name is the one of who accepted them.
+func (s *calls) judgeUnix(c *caller, k *socket, name string, match func(*unixSocket) bool) unix.Errno {
+	all, err := unixSockets()
+	if err != nil {
+		return unix.EACCES // nobody can say whose it is
+	}
+	found, own := false, true
+	s.mu.Lock()
+	for i := range all {
+		u := &all[i]
+		if match(u) && (u.kind == unix.SOCK_DGRAM || u.state != established) {
+			found, own = true, own && s.own[u.cookie]
+		}
+	}
+	s.mu.Unlock()
+	switch {
+	case !found:
+		return unix.ECONNREFUSED
+	case own:
+		return 0
+	}
+	a := status.Attempt{Protocol: "unix", What: printable(name), Verdict: status.AttemptBlocked, Why: whyOutside}
+	s.g.log.add(a, func() (int, string) { return c.pid, c.comm })
 	return unix.EACCES
 }
 
-func (s *calls) sendToUnix(k *socket) unix.Errno { return unix.EACCES }
-
-func (s *calls) listenUnix(k *socket, backlog int) unix.Errno {
-	if err := unix.Listen(k.fd, backlog); err != nil {
-		return errnoOf(err)
+func printable(name string) string {
+	quoted := strconv.Quote(name)
+	if quoted == `"`+name+`"` {
+		return name
 	}
-	return 0
+	return quoted
 }
