@@ -110,7 +110,7 @@ const more = 5
 
 // serve answers until nobody waits, and says whether nobody ever will.
 func (l *Listener) serve(fd uintptr) (done bool) {
-	for wait := 0; !l.closed.Load(); wait = more {
+	for wait := 0; !l.closed.Load(); {
 		// Asking first: with nobody there, the next call would wait for somebody.
 		set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		n, err := unix.Poll(set, wait)
@@ -126,23 +126,27 @@ func (l *Listener) serve(fd uintptr) (done bool) {
 		default:
 			return false
 		}
-		if err := l.one(int(fd)); err != nil {
+		taken, err := l.one(int(fd))
+		if err != nil {
 			l.fail(err)
 			return true
+		}
+		if wait = more; taken {
+			wait = 0 // whoever makes the call has our processor
 		}
 	}
 	return true
 }
 
-// one answers one call.
-func (l *Listener) one(fd int) error {
+// one answers one call, or has it taken.
+func (l *Listener) one(fd int) (taken bool, err error) {
 	n, errno := receive(fd)
 	switch errno {
 	case 0:
 	case unix.ENOENT, unix.EINTR: // it was killed, or a signal came, before we got here
-		return nil
+		return false, nil
 	default:
-		return os.NewSyscallError("ioctl SECCOMP_IOCTL_NOTIF_RECV", errno)
+		return false, os.NewSyscallError("ioctl SECCOMP_IOCTL_NOTIF_RECV", errno)
 	}
 	d := Denial{Call: Call{n.arch, uint32(n.nr), n.args}, At: time.Now()}
 	d.Answer = l.judge.Answer(&d.Call, func(addr uint64) string {
@@ -154,12 +158,12 @@ func (l *Listener) one(fd int) error {
 	})
 	if d.Supervised && l.take != nil {
 		l.take(&Asked{Call: d.Call, TID: int(n.pid), id: n.id, l: l})
-		return nil
+		return true, nil
 	}
 	refused := unix.Errno(d.Errno)
 	if d.Kill {
 		if !l.kill(fd, n, &d) {
-			return nil
+			return false, nil
 		}
 		refused = unix.EPERM
 	} else if l.isNew(&d.Answer) {
@@ -174,13 +178,13 @@ func (l *Listener) one(fd int) error {
 	case 0:
 	case unix.ENOENT:
 		if !d.Kill {
-			return nil // killed meanwhile; or a signal came, and it will be back
+			return false, nil // killed meanwhile; or a signal came, and it will be back
 		}
 	default:
-		return os.NewSyscallError("ioctl SECCOMP_IOCTL_NOTIF_SEND", errno)
+		return false, os.NewSyscallError("ioctl SECCOMP_IOCTL_NOTIF_SEND", errno)
 	}
 	l.add(d)
-	return nil
+	return false, nil
 }
 
 // maxErrno is MAX_ERRNO: what is beyond is no error.

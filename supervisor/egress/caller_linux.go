@@ -16,9 +16,9 @@ import (
 // number is its own.
 type caller struct {
 	asked *denials.Asked
-	pid   int
-	comm  string
-	pidfd int // or -1
+	pidfd int    // or -1
+	pid   int    // 0: nobody has asked yet
+	comm  string // likewise
 }
 
 // pidfdThread is PIDFD_THREAD, since Linux 6.9.
@@ -27,10 +27,26 @@ const pidfdThread = unix.O_EXCL
 // open finds the process. A thread that has its own table of descriptors is told
 // apart from its process only since Linux 6.9; before, descriptors are the process's.
 func (c *caller) open() unix.Errno {
-	c.pidfd = -1
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(c.asked.TID) + "/status")
-	if err != nil {
+	var err error
+	if c.pidfd, err = unix.PidfdOpen(c.asked.TID, pidfdThread); err != nil {
+		c.identify()
+		c.pidfd, err = unix.PidfdOpen(c.pid, 0)
+	}
+	switch {
+	case err != nil:
+		c.pidfd = -1
 		return unix.EACCES
+	case !c.asked.Waits():
+		return unix.EACCES
+	}
+	return 0
+}
+
+// identify finds out who it is.
+func (c *caller) identify() {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(c.asked.TID) + "/status")
+	if err != nil || c.pid != 0 {
+		return
 	}
 	for line := range strings.Lines(string(status)) {
 		key, value, _ := strings.Cut(line, ":")
@@ -42,16 +58,6 @@ func (c *caller) open() unix.Errno {
 			c.pid, _ = strconv.Atoi(value)
 		}
 	}
-	if c.pidfd, err = unix.PidfdOpen(c.asked.TID, pidfdThread); err != nil {
-		if c.pidfd, err = unix.PidfdOpen(c.pid, 0); err != nil {
-			c.pidfd = -1
-			return unix.EACCES
-		}
-	}
-	if c.pid == 0 || !c.asked.Waits() {
-		return unix.EACCES
-	}
-	return 0
 }
 
 func (c *caller) close() {

@@ -165,7 +165,11 @@ func (s *calls) connect(c *caller, fd int, at, size uint64) unix.Errno {
 	if k.tcp() {
 		return s.connectTCP(c, k, to)
 	}
-	r, errno := s.relayTo(c, k, to)
+	if to.Port() == 0 {
+		return unix.EACCES // C libraries ask so for the way to an address, and send nothing
+	}
+	// Nothing is sent yet, and C libraries connect so to sort addresses: what is sent is judged.
+	r, errno := s.relayTo(k, c.flow("udp", to))
 	if errno != 0 {
 		return errno
 	}
@@ -174,6 +178,7 @@ func (s *calls) connect(c *caller, fd int, at, size uint64) unix.Errno {
 
 // flow is one that a caller asks for.
 func (c *caller) flow(protocol string, to netip.AddrPort) *flow {
+	c.identify()
 	f := &flow{protocol: protocol, to: to, pid: c.pid, comm: c.comm}
 	if to.Addr().IsLoopback() {
 		f.use, f.exact = handoff.UseLocalhost, true
@@ -189,9 +194,7 @@ func (s *calls) admit(f *flow) bool {
 	if f.to.Port() == dnsPort || s.g.judge(f) {
 		return true
 	}
-	if f.to.Port() != 0 { // C libraries ask so for the way to an address, and send nothing
-		s.g.note(f, status.AttemptBlocked, string(f.verdict.Why))
-	}
+	s.g.note(f, status.AttemptBlocked, string(f.verdict.Why))
 	return false
 }
 

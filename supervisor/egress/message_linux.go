@@ -190,7 +190,11 @@ func (s *calls) send(c *caller, k *socket, m *message) (int, unix.Errno) {
 		if errno != 0 {
 			return 0, errno
 		}
-		r, errno := s.relayTo(c, k, to)
+		f := c.flow("udp", to)
+		if !s.admit(f) {
+			return 0, unix.EACCES
+		}
+		r, errno := s.relayTo(k, f)
 		if errno != 0 {
 			return 0, errno
 		}
@@ -207,6 +211,7 @@ func (s *calls) send(c *caller, k *socket, m *message) (int, unix.Errno) {
 		n = sent
 	}
 	if errno == unix.EPIPE && m.flags&unix.MSG_NOSIGNAL == 0 && k.kind != unix.SOCK_DGRAM && c.asked.Waits() {
+		c.identify()
 		_ = unix.Tgkill(c.pid, c.asked.TID, unix.SIGPIPE)
 	}
 	return n, errno

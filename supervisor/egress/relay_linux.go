@@ -36,12 +36,16 @@ func (r *relay) say(payload []byte) {
 	_, _ = r.conn.Write(payload)
 }
 
-// relayTo is the relay of a caller's socket for an address.
-func (s *calls) relayTo(c *caller, k *socket, to netip.AddrPort) (*relay, unix.Errno) {
-	f := c.flow("udp", to)
-	if !s.admit(f) {
-		return nil, unix.EACCES
+// refuse lets the caller hear that nobody is there, with the next that it sends.
+func (r *relay) refuse() {
+	if r != nil {
+		_ = r.conn.Close()
 	}
+}
+
+// relayTo is the relay of a caller's socket for what a flow is to.
+func (s *calls) relayTo(k *socket, f *flow) (*relay, unix.Errno) {
+	to := f.to
 	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	if to.Addr().Is6() {
 		loopback = netip.IPv6Loopback()

@@ -82,6 +82,7 @@ func (g *Gateway) take(d *door, from, to netip.AddrPort, payload []byte) {
 		if e.known() {
 			g.note(&e.flow, status.AttemptBlocked, why)
 			g.turnAway(e, len(payload))
+			d.relay.refuse()
 		}
 		return
 	}

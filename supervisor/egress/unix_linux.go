@@ -135,7 +135,10 @@ func (s *calls) judgeUnix(c *caller, k *socket, name string, match func(*unixSoc
 		return 0
 	}
 	a := status.Attempt{Protocol: "unix", What: printable(name), Verdict: status.AttemptBlocked, Why: whyOutside}
-	s.g.log.add(a, func() (int, string) { return c.pid, c.comm })
+	s.g.log.add(a, func() (int, string) {
+		c.identify()
+		return c.pid, c.comm
+	})
 	return unix.EACCES
 }
 
