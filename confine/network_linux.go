@@ -35,7 +35,14 @@ func (p *planner) gateway() error {
 		ports = append(ports, listening()...)
 	}
 	for _, port := range ports {
-		if rules.Localhost(port).Allowed && !slices.Contains(w.Localhost, port) {
+		own := w.Others && (port == network.ResolverPort || port == network.GatewayPort)
+		if own && !any {
+			return &UsageError{
+				Msg:  "localhost:" + strconv.Itoa(int(port)) + ": inside, that port is the run's own",
+				Hint: "names are resolved in the caller's network without it",
+			}
+		}
+		if !own && rules.Localhost(port).Allowed && !slices.Contains(w.Localhost, port) {
 			w.Localhost = append(w.Localhost, port)
 		}
 	}
