@@ -12,7 +12,7 @@ import (
 
 // packetTries are what a program does to a network that is led somewhere else.
 var packetTries = map[string]try{
-	"bind":        {2, bindTo},      // NETWORK ADDRESS: and nothing else
+	"bind-to":     {2, bindTo},      // NETWORK ADDRESS: and nothing else
 	"from":        {4, from},        // NETWORK SOURCE ADDRESS TEXT: bound to a source, and is answered there
 	"sockopt":     {1, sockopt},     // NAME: on a socket of one's own
 	"rtnetlink":   {1, rtnetlink},   // WHAT: a change of the network
