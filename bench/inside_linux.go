@@ -36,6 +36,12 @@ func inside(words []string) int {
 	case len(words) == 1 && words[0] == "wait": // until the caller closes our input
 		fmt.Println("here")
 		_, err = readAll()
+	case len(words) == 1 && words[0] == "serve-flows":
+		err = serveFlows()
+	case len(words) == 2 && words[0] == "ask-flows":
+		err = askFlows(words[1])
+	case len(words) > 1 && words[0] == "named":
+		err = named(words[1:])
 	default:
 		err = unix.EINVAL
 	}

@@ -64,6 +64,20 @@ func (b *bench) resident(name string, c command, r *result) peer {
 	}}
 }
 
+// memory is that of what carries the bytes, while so many connections are open.
+func (one *way) memory(connections int, r *result) (reading, error) {
+	if _, err := one.ask("hold", connections); err != nil {
+		return reading{}, err
+	}
+	time.Sleep(settled)
+	if one.helper != nil {
+		total, err := pss(one.helper.Process.Pid)
+		return reading{value: float64(total) / (1 << 20)}, err
+	}
+	total, err := memoryOf(one.client.Process.Pid, r)
+	return reading{value: float64(total) / (1 << 20)}, err
+}
+
 // memoryOf adds up pid and its descendants, but those without children: the target.
 func memoryOf(pid int, r *result) (total int64, err error) {
 	below, err := childrenOf(pid)

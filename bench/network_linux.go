@@ -1,0 +1,147 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+)
+
+// rivals are those whom confine has to be ahead of.
+var rivals = []string{waySplice, wayTap, waySlirp}
+
+// network measures one figure on all ways, and judges confine's by its ratio to
+// bare loopback and by its place among the others.
+type network struct {
+	word   string
+	n      int
+	unit   string
+	rounds int
+	more   bool // is better
+	limit  func(median, ratio float64) bool
+}
+
+func (m *network) measure(b *bench) (*result, error) {
+	w, err := b.openWays()
+	if err != nil {
+		return nil, err
+	}
+	r := &result{unit: m.unit, base: wayBare}
+	var peers []peer
+	for _, one := range w.all {
+		peers = append(peers, peer{one.name, func() (reading, error) {
+			return one.tried(func() (reading, error) { return one.ask(m.word, m.n) })
+		}})
+	}
+	r.all, err = inTurns(peers, b.rounds(m.rounds))
+	if failed := w.close(); err == nil {
+		err = failed
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.notes(r)
+	own := find(r.all, wayName)
+	x := ratio(own, find(r.all, wayBare))
+	r.measured = fmt.Sprintf("%.2f %s, %.2f ×", own.values().median, m.unit, x)
+	r.verdict = judge(m.limit(own.values().median, x))
+	for _, name := range rivals {
+		rival := find(r.all, name)
+		if rival == nil {
+			continue
+		}
+		y := ratio(own, rival)
+		r.measured += fmt.Sprintf("; %.2f × %s", y, name)
+		if y < 1 == m.more {
+			r.verdict = missed
+		}
+	}
+	return r, nil
+}
+
+func measureNetUp(b *bench) (*result, error) {
+	m := network{"up", 256 << 20, "GiB/s", 15, true, func(_, x float64) bool { return x >= 0.65 }}
+	return m.measure(b)
+}
+
+func measureNetDown(b *bench) (*result, error) {
+	m := network{"down", 256 << 20, "GiB/s", 15, true, func(_, x float64) bool { return x >= 0.65 }}
+	return m.measure(b)
+}
+
+func measureNetLatency(b *bench) (*result, error) {
+	m := network{"latency", 3000, "µs", 15, false, func(_, x float64) bool { return x <= 2 }}
+	r, err := m.measure(b)
+	if err == nil {
+		r.note("The median of 3,000 round trips, each time.")
+	}
+	return r, err
+}
+
+func measureNetConnect(b *bench) (*result, error) {
+	m := network{"connect", 300, "ms", 15, false, func(ms, _ float64) bool { return ms <= 0.3 }}
+	r, err := m.measure(b)
+	if err == nil {
+		r.note("One after another, each with a byte there and back: who says yes before it has reached the server gains nothing.")
+	}
+	return r, err
+}
+
+func measureNetRequests(b *bench) (*result, error) {
+	m := network{"requests", 300, "/s", 15, true, func(_, _ float64) bool { return true }}
+	return m.measure(b)
+}
+
+func measureNetMemory(b *bench) (*result, error) {
+	const many = 1000
+	w, err := b.openWays()
+	if err != nil {
+		return nil, err
+	}
+	r := &result{unit: "MiB"}
+	var peers []peer
+	for _, one := range w.all {
+		if one.name == wayBare {
+			continue
+		}
+		with := func(name string, connections int) peer {
+			return peer{name, func() (reading, error) {
+				return one.tried(func() (reading, error) { return one.memory(connections, r) })
+			}}
+		}
+		peers = append(peers, with(one.name+", at rest", 0), with(fmt.Sprintf("%s, %d connections", one.name, many), many))
+	}
+	r.all, err = inTurns(peers, b.rounds(3))
+	if failed := w.close(); err == nil {
+		err = failed
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.notes(r)
+	rest := r.all[0].values()
+	r.measured = fmt.Sprintf("%.1f MiB; %.1f MiB with %d connections", rest.median, r.all[1].values().median, many)
+	r.verdict = judge(rest.median <= 10)
+	r.note("PSS of all that carries the bytes, without the client: confine's supervisor and its PID 1. " +
+		"At rest is after the other measurement, from the second round on; the greatest is what the first connections left.")
+	return r, nil
+}
+
+func measureNetStart(b *bench) (*result, error) {
+	const without = "confine -p standard, no network"
+	r := &result{unit: "ms", base: without, verdict: noAim}
+	peers := []peer{
+		b.timed(without, b.confined("-p standard", target)),
+		b.timed("confine -p standard --allow-network *.example.org:443", b.confined("-p standard --allow-network *.example.org:443", target)),
+	}
+	if pasta, err := exec.LookPath("pasta"); err != nil {
+		r.note("Not installed: pasta.")
+	} else {
+		peers = append(peers, b.timed("pasta, no sandbox", command{argv: pastaed(pasta, "-T none", []string{target})}))
+	}
+	var err error
+	if r.all, err = inTurns(peers, b.rounds(40)); err != nil {
+		return nil, err
+	}
+	own, base := &r.all[1], &r.all[0]
+	r.measured = fmt.Sprintf("%+.2f ms, %.2f ×", difference(own, base), ratio(own, base))
+	return r, nil
+}
