@@ -64,36 +64,43 @@ func (b *bench) resident(name string, c command, r *result) peer {
 	}}
 }
 
-// memory is that of what carries the bytes, while so many connections are open.
-func (one *way) memory(connections int, r *result) (reading, error) {
-	if _, err := one.ask("hold", connections); err != nil {
+// memory is that of what carries the bytes.
+func (one *way) memory(r *result) (reading, error) {
+	time.Sleep(settled)
+	pids, err := one.carriers()
+	if err != nil {
 		return reading{}, err
 	}
-	time.Sleep(settled)
-	if one.helper != nil {
-		total, err := pss(one.helper.Process.Pid)
-		return reading{value: float64(total) / (1 << 20)}, err
-	}
-	total, err := memoryOf(one.client.Process.Pid, r)
+	total, err := allOf(pids, r)
 	return reading{value: float64(total) / (1 << 20)}, err
 }
 
 // memoryOf adds up pid and its descendants, but those without children: the target.
 func memoryOf(pid int, r *result) (total int64, err error) {
-	below, err := childrenOf(pid)
-	if err != nil || len(below) == 0 {
+	pids, err := parents(pid)
+	if err != nil {
 		return 0, err
 	}
+	return allOf(pids, r)
+}
+
+// allOf adds up processes.
+func allOf(pids []int, r *result) (total int64, err error) {
+	for _, pid := range pids {
+		n, failed := proportional(pid, r)
+		total, err = total+n, errors.Join(err, failed)
+	}
+	return total, err
+}
+
+// proportional is a process's PSS, or what comes nearest.
+func proportional(pid int, r *result) (total int64, err error) {
 	if total, err = pss(pid); errors.Is(err, unix.EACCES) {
 		// Not dumpable, and we are an ordinary user.
 		total, err = rss(pid)
 		if len(r.notes) == 0 {
 			r.note("As an ordinary user only RSS can be had of the PID 1 inside, which counts shared pages in full.")
 		}
-	}
-	for _, child := range below {
-		more, failed := memoryOf(child, r)
-		total, err = total+more, errors.Join(err, failed)
 	}
 	return total, err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 )
@@ -28,7 +29,7 @@ func (m *network) measure(b *bench) (*result, error) {
 	var peers []peer
 	for _, one := range w.all {
 		peers = append(peers, peer{one.name, func() (reading, error) {
-			return one.tried(func() (reading, error) { return one.ask(m.word, m.n) })
+			return one.tried(func() (reading, error) { return one.measure(m.word, m.n) })
 		}})
 	}
 	r.all, err = inTurns(peers, b.rounds(m.rounds))
@@ -92,37 +93,62 @@ func measureNetRequests(b *bench) (*result, error) {
 
 func measureNetMemory(b *bench) (*result, error) {
 	const many = 1000
+	r := &result{unit: "MiB"}
+	for range b.rounds(3) {
+		if err := b.networkMemory(r, many); err != nil {
+			return nil, err
+		}
+	}
+	rest := find(r.all, wayName+", "+atRest).values()
+	full := find(r.all, wayName+", "+fmt.Sprintf(heldOpen, many)).values()
+	r.measured = fmt.Sprintf("%.1f MiB; %.1f MiB with %d connections", rest.median, full.median, many)
+	r.verdict = judge(rest.median <= 10)
+	r.note("PSS of all that carries the bytes, without the client: of confine its supervisor and its PID 1. At rest one connection has been made and closed.")
+	return r, nil
+}
+
+const (
+	atRest   = "at rest"
+	heldOpen = "%d connections"
+)
+
+// networkMemory is one round, in which everybody is started anew.
+func (b *bench) networkMemory(r *result, many int) error {
 	w, err := b.openWays()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r := &result{unit: "MiB"}
-	var peers []peer
 	for _, one := range w.all {
 		if one.name == wayBare {
 			continue
 		}
-		with := func(name string, connections int) peer {
-			return peer{name, func() (reading, error) {
-				return one.tried(func() (reading, error) { return one.memory(connections, r) })
-			}}
-		}
-		peers = append(peers, with(one.name+", at rest", 0), with(fmt.Sprintf("%s, %d connections", one.name, many), many))
-	}
-	r.all, err = inTurns(peers, b.rounds(3))
-	if failed := w.close(); err == nil {
-		err = failed
-	}
-	if err != nil {
-		return nil, err
+		err = errors.Join(err, r.add(one, atRest, 1, 0), r.add(one, fmt.Sprintf(heldOpen, many), many), r.add(one, "after them", 0))
 	}
 	w.notes(r)
-	rest := r.all[0].values()
-	r.measured = fmt.Sprintf("%.1f MiB; %.1f MiB with %d connections", rest.median, r.all[1].values().median, many)
-	r.verdict = judge(rest.median <= 10)
-	r.note("PSS of all that carries the bytes, without the client: confine's supervisor and its PID 1. " +
-		"At rest is after the other measurement, from the second round on; the greatest is what the first connections left.")
-	return r, nil
+	return errors.Join(err, w.close())
+}
+
+// add is the memory of a way after it was asked to hold so many connections, one after another.
+func (r *result) add(one *way, state string, held ...int) error {
+	got, err := one.tried(func() (got reading, err error) {
+		for _, n := range held {
+			if _, err := one.ask("hold", n); err != nil {
+				return got, err
+			}
+		}
+		return one.memory(r)
+	})
+	if err != nil || one.failed != nil {
+		return err
+	}
+	name := one.name + ", " + state
+	s := find(r.all, name)
+	if s == nil {
+		r.all = append(r.all, series{name: name})
+		s = &r.all[len(r.all)-1]
+	}
+	s.readings = append(s.readings, got)
+	return nil
 }
 
 func measureNetStart(b *bench) (*result, error) {
