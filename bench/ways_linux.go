@@ -68,49 +68,53 @@ func (w *ways) serve(b *bench) (port string, err error) {
 }
 
 // openWays starts them all; those whose programs aren't installed are missing.
-func (b *bench) openWays() (w *ways, err error) {
-	w = &ways{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, w.close())
-		}
-	}()
+func (b *bench) openWays() (*ways, error) {
+	w := &ways{}
+	if err := w.open(b); err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	return w, nil
+}
+
+func (w *ways) open(b *bench) error {
 	port, err := w.serve(b)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	local := net.JoinHostPort("127.0.0.1", port)
-	if err := w.add(b, wayBare, b.client(local)); err != nil {
-		return nil, err
+	local := b.client(net.JoinHostPort("127.0.0.1", port))
+	type way struct {
+		name string
+		argv []string
 	}
-	if err := w.add(b, wayName, b.byName(b.confine, port)); err != nil {
-		return nil, err
-	}
-	if err := w.add(b, wayLocalhost, confine(b.confine, "--workdir ro --time-limit 1h --file-descriptors 4096 --allow-network localhost:"+port, b.client(local))); err != nil {
-		return nil, err
+	all := []way{
+		{wayBare, local},
+		{wayName, b.byName(b.confine, port)},
+		{wayLocalhost, confine(b.confine, wide+" --allow-network localhost:"+port, local)},
 	}
 	if b.against != "" {
-		if err := w.add(b, wayAgainst, b.byName(b.against, port)); err != nil {
-			return nil, err
-		}
+		all = append(all, way{wayAgainst, b.byName(b.against, port)})
 	}
 	if pasta, err := exec.LookPath("pasta"); err != nil {
 		w.missing = append(w.missing, "pasta")
 	} else {
-		if err := w.add(b, waySplice, pastaed(pasta, "-T "+port, b.client(local))); err != nil {
-			return nil, err
-		}
-		if err := w.add(b, wayTap, pastaed(pasta, "-T none", b.client(net.JoinHostPort(gatewayWord, port)))); err != nil {
-			return nil, err
+		gateway := b.client(net.JoinHostPort(gatewayWord, port))
+		all = append(all, way{waySplice, pastaed(pasta, "-T "+port, local)}, way{wayTap, pastaed(pasta, "-T none", gateway)})
+	}
+	for _, one := range all {
+		if err := w.add(b, one.name, one.argv); err != nil {
+			return err
 		}
 	}
-	if slirp, err := exec.LookPath("slirp4netns"); err != nil {
+	slirp, err := exec.LookPath("slirp4netns")
+	if err != nil {
 		w.missing = append(w.missing, "slirp4netns")
-	} else if err := w.addSlirp(b, slirp, port); err != nil {
-		return nil, err
+		return nil
 	}
-	return w, nil
+	return w.addSlirp(b, slirp, port)
 }
+
+// wide are options for a client that stays for long and has many connections.
+const wide = "--workdir ro --time-limit 1h --file-descriptors 4096"
 
 // client is the client for a server's address.
 func (b *bench) client(address string) []string {
@@ -120,7 +124,7 @@ func (b *bench) client(address string) []string {
 // byName is a client in confine that has to ask for the server's name, which is in
 // hosts of our own.
 func (b *bench) byName(binary, port string) []string {
-	words := confine(binary, "--workdir ro --time-limit 1h --file-descriptors 4096 --block-internal=false --allow-network "+serverName+":"+port,
+	words := confine(binary, wide+" --block-internal=false --allow-network "+serverName+":"+port,
 		b.client(net.JoinHostPort(serverName, port)))
 	return append([]string{b.self, insideWord, "named"}, words...)
 }

@@ -21,6 +21,7 @@ type client struct {
 	ended           bool   // the client says no more
 	answered        chan int
 	permitted       network.Claim
+	bodies          *mover // once there was one
 }
 
 const (
@@ -244,7 +245,14 @@ func (c *client) check(r peek.Request) error {
 // body passes on a body that needn't be looked at.
 func (c *client) body(r *peek.Requests) error {
 	c.within(0)
-	n, err := io.Copy(c.outside, &io.LimitedReader{R: c.inside, N: min(r.Body(), c.g.allowance())})
+	if c.bodies == nil {
+		m, err := c.g.mover(c.outside, c.inside)
+		if err != nil {
+			return err
+		}
+		c.bodies = m
+	}
+	n, err := c.bodies.some(min(r.Body(), c.g.allowance()))
 	c.f.sent.Add(n)
 	r.Skip(n)
 	if !c.g.spend(n) {

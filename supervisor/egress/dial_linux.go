@@ -104,6 +104,13 @@ func dial(ctx context.Context, network string, list []netip.Addr, port uint16) (
 	if len(list) == 0 {
 		return nil, errors.New("no address")
 	}
+	one := func(ctx context.Context, a netip.Addr) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, network, netip.AddrPortFrom(a, port).String())
+	}
+	if len(list) == 1 {
+		return one(ctx, list[0])
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
@@ -112,8 +119,7 @@ func dial(ctx context.Context, network string, list []netip.Addr, port uint16) (
 	}
 	answers := make(chan answer, len(list))
 	try := func(a netip.Addr) {
-		var d net.Dialer
-		c, err := d.DialContext(ctx, network, netip.AddrPortFrom(a, port).String())
+		c, err := one(ctx, a)
 		answers <- answer{c, err}
 	}
 	var first error

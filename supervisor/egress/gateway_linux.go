@@ -38,6 +38,7 @@ type Gateway struct {
 	own      ownAddresses
 	log      journal
 	process  processes
+	store    store
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -237,6 +238,7 @@ func (g *Gateway) Close() {
 		}
 	}
 	g.dialing.close()
+	g.store.close()
 }
 
 // emptyPatience is how long what has arrived may wait to be taken.

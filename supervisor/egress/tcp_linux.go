@@ -3,7 +3,6 @@ package egress
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -128,22 +127,8 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// piece is how much is moved before it is counted.
-const piece = 8 << 20
-
-// copy moves everything from src to dst, by splice(2).
-func (g *Gateway) copy(dst, src *net.TCPConn, count *atomic.Int64) error {
-	for {
-		n, err := io.Copy(dst, &io.LimitedReader{R: src, N: g.allowance()})
-		count.Add(n)
-		if !g.spend(n) || err == nil && n > 0 && g.spent() {
-			return refusal(whyBytes)
-		}
-		if err != nil || n == 0 {
-			return err
-		}
-	}
-}
+// piece is how much is moved at once at most.
+const piece = 1 << 20
 
 // allowance is how much may be moved until the limit is looked at again; one byte
 // more than is left, so that nobody reaches a limit by the end of what there is.
