@@ -31,7 +31,7 @@ func (b *bench) manyRules(words string) (string, error) {
 }
 
 // named is a peer by another name.
-func named(name string, p peer) peer { return peer{name, p.take} }
+func called(name string, p peer) peer { return peer{name, p.take} }
 
 func measureRulesPytest(b *bench) (*result, error) {
 	r := &result{unit: "ms", base: "bare"}
@@ -52,9 +52,9 @@ func measureRulesPytest(b *bench) (*result, error) {
 	peers := []peer{
 		b.timed("bare", p.bare),
 		p.confined(b, plain),
-		named(overlaid, p.confined(b, over)),
-		named(ruled, p.confined(b, plain+rules)),
-		named(both, p.confined(b, over+rules)),
+		called(overlaid, p.confined(b, over)),
+		called(ruled, p.confined(b, plain+rules)),
+		called(both, p.confined(b, over+rules)),
 	}
 	r.note("Start-up included. What is judged is the last; the plain one shows what isn't the rules.")
 	return r, r.compare(peers, b.rounds(7), both, atMost(1.02))
@@ -75,9 +75,9 @@ func measureRulesGoBuild(b *bench) (*result, error) {
 	peers := []peer{
 		p.changed(b.timed("bare", p.bare)),
 		p.confined(b, plain, ""),
-		named(overlaid, p.confined(b, over, "")),
-		named(ruled, p.confined(b, plain, rules)),
-		named(both, p.confined(b, over, rules)),
+		called(overlaid, p.confined(b, over, "")),
+		called(ruled, p.confined(b, plain, rules)),
+		called(both, p.confined(b, over, rules)),
 	}
 	r.note("As in gobuild. In the overlay what is built, cache included, is written to memory, read once more for the report, and thrown away.")
 	return r, r.compare(peers, b.rounds(7), both, atMost(1.02))

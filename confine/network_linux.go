@@ -35,7 +35,7 @@ func (p *planner) gateway() error {
 		ports = append(ports, listening()...)
 	}
 	for _, port := range ports {
-		own := w.Others && (port == network.ResolverPort || port == network.GatewayPort)
+		own := w.Others && (port == netns.ResolverPort || port == netns.GatewayPort)
 		if own && !any {
 			return &UsageError{
 				Msg:  "localhost:" + strconv.Itoa(int(port)) + ": inside, that port is the run's own",

@@ -23,7 +23,7 @@ var golden = map[string]string{
 	"strict/1":             "sha256:1d932197b2169c4e2185e51fd694261de6525865c4a20c266933f2f7c9f9f1b4",
 	"shared-pids/1":        "sha256:f87bf6b06473ddb0058b8766009d1fd5d727485c5900b36c93c417fabe9aa261",
 	"no-network/1":         "sha256:99ad60b413d2ac4f73060b6b5a46b3c104421eaa48c04dd390e6939448372c62",
-	"supervised-network/1": "sha256:1c641e8e713acea48bb2ab0d859225b17249963c3462b44dca6f4d9434219d60",
+	"supervised-network/1": "sha256:88f4881fe7b20ac7631239891efc8724dba82de9188254f77038cae886ae7d8f",
 	"keep-cpus/1":          "sha256:ea692386fe55d6bbb618dd40c1a436caf147cc98ef3de840c5422c5eb3f62d69",
 }
 
