@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -287,12 +288,23 @@ func (p *planner) filter() error {
 			with = append(with, seccomp.NoNetwork)
 		}
 	}
+	on := seccomp.Target{Arch: runtime.GOARCH}
+	if seccomp.IsFile(p.policy.Seccomp) { // a file may ask for the kernel; what ships doesn't
+		on.Kernel = seccomp.Kernel(p.host.Kernel())
+	}
 	build := func() (*seccomp.Filter, error) {
-		return seccomp.Build(p.policy.Seccomp, seccomp.Action(p.policy.SeccompAction), runtime.GOARCH, with...)
+		return seccomp.BuildFor(p.policy.Seccomp, seccomp.Action(p.policy.SeccompAction), on, with...)
 	}
 	f, err := build()
 	if err != nil {
 		return usage(err)
+	}
+	if n := len(f.Notices); n > 0 {
+		text := p.policy.Seccomp + ": " + f.Notices[0].String()
+		if n > 1 {
+			text += " (" + strconv.Itoa(n-1) + " more: confine seccomp check FILE)"
+		}
+		p.plan.Notices = append(p.plan.Notices, text)
 	}
 	if p.plan.Network.Supervised {
 		// Where nobody listens there is no network: the filter above.

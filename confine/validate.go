@@ -204,10 +204,10 @@ func checkSeccomp(base place, word string) (string, error) {
 		return word, nil
 	}
 	// A mistyped word must not become the name of a file that isn't there.
-	if strings.ContainsAny(word, `/\`) || strings.HasSuffix(word, ".toml") {
+	if strings.ContainsAny(word, `/\`) || strings.HasSuffix(word, ".toml") || strings.HasSuffix(word, ".json") {
 		return checkPath(base, word)
 	}
-	return "", mistake("is not known"+meant(word, words), "it takes "+oneOf(words)+`, or a file as "./FILE" or "FILE.toml"`)
+	return "", mistake("is not known"+meant(word, words), "it takes "+oneOf(words)+`, or a file as "./FILE", "FILE.toml" or "FILE.json"`)
 }
 
 // checkSink takes "fd:N" or a file to write to.

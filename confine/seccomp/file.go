@@ -18,6 +18,7 @@ const fileLimit = 1 << 20
 type file struct {
 	Extends       string     `toml:"extends"`        // "default" or "strict": its rules come after these
 	DefaultAction string     `toml:"default_action"` // without: that of Extends, or "deny"
+	DefaultErrno  string     `toml:"default_errno"`
 	Rules         []fileRule `toml:"rules"`
 }
 
@@ -39,7 +40,7 @@ type fileArg struct {
 	Width  *int64 `toml:"width"`
 }
 
-func readFile(path string) (*Policy, error) {
+func readFile(path string, on Target) (*Policy, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		hint := "--seccomp takes off, default, strict or the path of a policy file"
@@ -53,7 +54,7 @@ func readFile(path string) (*Policy, error) {
 	if len(text) > fileLimit {
 		return nil, &PolicyError{File: path, Msg: "a policy file has at most 1 MiB"}
 	}
-	return Parse(text, path)
+	return ParseFor(text, path, on)
 }
 
 func parse(text []byte, name string) (*Policy, error) {
@@ -89,7 +90,7 @@ func decodeError(err error, name string) error {
 		line, column := first.Position()
 		key := first.Key()
 		word := key[len(key)-1]
-		words := []string{"extends", "default_action", "rules"}
+		words := []string{"extends", "default_action", "default_errno", "rules"}
 		if len(key) > 1 {
 			words = []string{"rule", "names", "action", "errno", "reason", "args", "index", "op", "value", "values", "mask", "width"}
 		}

@@ -9,6 +9,9 @@ type Policy struct {
 	Version string // "default/1", "strict/1", or the file's base name
 	Default Outcome
 	Rules   []Rule
+	Notices []Notice // what a file says that is not as it looks
+
+	arch string // what it was read for, when that matters; "": any
 }
 
 // Rule gives one outcome to some calls, for one reason.

@@ -12,6 +12,9 @@ func (p *Policy) TOML() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s %s\n", quote(p.Version), p.Digest())
 	fmt.Fprintf(&b, "default_action = %q\n", p.Default.Do)
+	if p.Default.Do == Errno && p.Default.Errno != eperm {
+		fmt.Fprintf(&b, "default_errno = %q\n", errnoName(p.Default.Errno))
+	}
 	for i := range p.Rules {
 		p.Rules[i].toml(&b)
 	}

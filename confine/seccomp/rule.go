@@ -29,6 +29,16 @@ func (f *file) policy() (*Policy, *mistake) {
 			p.Default.Errno = eperm
 		}
 	}
+	if f.DefaultErrno != "" {
+		n, ok := errnoNumber(f.DefaultErrno)
+		switch path := []any{"default_errno"}; {
+		case f.DefaultAction != Errno.String():
+			return nil, &mistake{path, "default_errno says nothing without an errno to give", `default_action = "errno"`}
+		case !ok:
+			return nil, &mistake{path, fmt.Sprintf("unknown errno %q", f.DefaultErrno), didYouMean(f.DefaultErrno, errnoNames())}
+		}
+		p.Default.Errno = n
+	}
 	for i := range f.Rules {
 		r, bad := f.Rules[i].rule()
 		if bad != nil {

@@ -13,6 +13,7 @@ type Filter struct {
 	Kind    string // "default", "strict" or "file"
 	Version string // "default/1", "strict/1", or the file's base name; with "+NAME" for each addition
 	Digest  string // of the policy, see Policy.Digest
+	Notices []Notice
 
 	// What the program was made of, to say why it refused a call.
 	policy *Policy
@@ -37,38 +38,49 @@ const (
 // for an architecture as in runtime.GOARCH. Without additions, the policies that
 // ship were compiled beforehand, and nothing is left to do.
 //
-// Errors are *ArchError, *ActionError, *PolicyError, *SizeError, or from reading
+// Errors are *ArchError, *ActionError, *PolicyError, *TargetError, *SizeError, or from reading
 // the file.
 func Build(spec string, action Action, arch string, with ...Addition) (*Filter, error) {
+	return BuildFor(spec, action, Target{Arch: arch}, with...)
+}
+
+// BuildFor is Build where the kernel is known, too.
+func BuildFor(spec string, action Action, on Target, with ...Addition) (*Filter, error) {
 	if err := action.check(); err != nil {
 		return nil, err
 	}
-	t, err := tableOf(arch)
+	t, err := tableOf(on.Arch)
 	if err != nil {
 		return nil, err
 	}
 	if b := builtinOf(spec); b != nil && len(with) == 0 {
 		for i := range b.programs {
-			if p := &b.programs[i]; p.arch == arch && p.action == action {
-				return &Filter{slices.Clone(p.program), b.policy.Kind, b.policy.Version, b.digest, &b.policy, t, action}, nil
+			if p := &b.programs[i]; p.arch == on.Arch && p.action == action {
+				return &Filter{slices.Clone(p.program), b.policy.Kind, b.policy.Version, b.digest, nil, &b.policy, t, action}, nil
 			}
 		}
 	}
-	p, err := Load(spec, with...)
+	p, err := LoadFor(spec, on, with...)
 	if err != nil {
 		return nil, err
 	}
-	return p.Compile(action, arch)
+	return p.Compile(action, on.Arch)
 }
 
+// IsFile says whether --seccomp names a file.
+func IsFile(spec string) bool { return builtinOf(spec) == nil }
+
 // Load gives the policy that --seccomp names, for reading. It must not be changed.
-func Load(spec string, with ...Addition) (*Policy, error) {
+func Load(spec string, with ...Addition) (*Policy, error) { return LoadFor(spec, here(), with...) }
+
+// LoadFor is Load for another machine than this one.
+func LoadFor(spec string, on Target, with ...Addition) (*Policy, error) {
 	var p *Policy
 	if b := builtinOf(spec); b != nil {
 		p = &b.policy
 	} else {
 		var err error
-		if p, err = readFile(spec); err != nil {
+		if p, err = readFile(spec, on); err != nil {
 			return nil, err
 		}
 	}
@@ -87,8 +99,15 @@ func Load(spec string, with ...Addition) (*Policy, error) {
 
 // Parse reads a policy from the text of a file. The name is for errors and for
 // the policy's version.
-func Parse(text []byte, name string) (*Policy, error) {
-	p, err := parse(text, name)
+func Parse(text []byte, name string) (*Policy, error) { return ParseFor(text, name, here()) }
+
+// ParseFor is Parse for another machine than this one.
+func ParseFor(text []byte, name string, on Target) (*Policy, error) {
+	read := parse
+	if isJSON(text) {
+		read = func(text []byte, name string) (*Policy, error) { return parseOCI(text, name, on) }
+	}
+	p, err := read(text, name)
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +124,14 @@ func (p *Policy) Compile(action Action, arch string) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.arch != "" && p.arch != arch {
+		return nil, &TargetError{p.arch, arch}
+	}
 	program, err := p.assemble(t, action)
 	if err != nil {
 		return nil, err
 	}
-	return &Filter{program, p.Kind, p.Version, p.Digest(), p, t, action}, nil
+	return &Filter{program, p.Kind, p.Version, p.Digest(), p.Notices, p, t, action}, nil
 }
 
 // builtin is a policy that ships, with its programs.
