@@ -275,4 +275,3 @@ func FuzzOCI(f *testing.F) {
 		}
 	})
 }
-
