@@ -105,7 +105,7 @@ var opWords = [...]string{Eq: "is", Ne: "is not", Lt: "<", Le: "<=", Gt: ">", Ge
 func (c Cond) valueWord(kind byte, v uint64, masked bool) string {
 	word := ""
 	switch {
-	case kind == argOctal:
+	case kind == argOctal && v != 0:
 		return "0" + strconv.FormatUint(v, 8)
 	case kind == argClone, kind == argUnshare:
 		if v != 0 && masked {

@@ -52,7 +52,7 @@ func TestConditionsInWords(t *testing.T) {
 		{"socket", Cond{Index: 0, Width: 64, Op: Gt, Values: []uint64{40}}, "arg 0 (64 bits) > AF_VSOCK"},
 		{"clone", Cond{Index: 0, Width: 64, Op: Eq, Mask: 0x10020000, Values: []uint64{0}}, "arg 0 (64 bits) & CLONE_NEWNS|CLONE_NEWUSER is 0"},
 		{"clone", Cond{Index: 0, Width: 32, Op: Ne, Mask: 0x30000001, Values: []uint64{0}}, "arg 0 & 0x30000001 is not 0"},
-		{"chmod", Cond{Index: 1, Width: 32, Op: Ne, Mask: 0o6000, Values: []uint64{0}}, "arg 1 & 06000 is not 00"},
+		{"chmod", Cond{Index: 1, Width: 32, Op: Ne, Mask: 0o6000, Values: []uint64{0}}, "arg 1 & 06000 is not 0"},
 		{"mmap", Cond{Index: 2, Width: 64, Op: Le, Values: []uint64{7}}, "arg 2 (64 bits) <= 7"},
 	} {
 		if got := c.cond.Words(c.call); got != c.want {

@@ -50,8 +50,8 @@ var groups = []group{
 		"each compiles policy to data, and acts on nothing"},
 	{"api", []string{"confine"}, []string{"leaves", "plan", "host", "rules", "network messages", "mechanisms", "changes", "images", "inside", "outside"},
 		"policy and host become a plan here, and Run hands it to the outside"},
-	{"command line", []string{"internal/cli", "internal/cli/..."}, []string{"leaves", "host", "api", "changes", "command line", "terminals"},
-		"it words what the API says, and reaches past it for nothing but the terminal and what runs left"},
+	{"command line", []string{"internal/cli", "internal/cli/..."}, []string{"leaves", "host", "api", "changes", "command line", "terminals", "system call policies"},
+		"it words what the API says, and reaches past it for nothing but the terminal, what runs left, and policies that are only looked at"},
 	{"program", []string{""}, []string{"host", "api", "inside", "command line"},
 		"it only decides what this process is: the inside, a probe, or the command line"},
 	{"machines", []string{"integration/machines", "integration/machines/..."}, []string{"leaves", "host", "machines"},
@@ -65,6 +65,9 @@ var alsoIn = map[string]string{
 	// The user's terminal is one thing, whether confine draws its status line on
 	// it or passes it on.
 	"supervisor/terminal": "terminals",
+	// "confine seccomp" shows and compares policies that no run asks for.
+	"confine/seccomp":         "system call policies",
+	"confine/seccomp/inspect": "system call policies",
 }
 
 // never are packages of anybody's that something must not lead to, however far.

@@ -91,6 +91,8 @@ func (s *session) dispatch(c *Command, args []string) int {
 		return s.doctor(args)
 	case "profiles":
 		return s.profiles(args)
+	case "seccomp":
+		return s.seccomp(args)
 	case "diff":
 		return s.diff(args)
 	case "apply":

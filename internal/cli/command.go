@@ -31,6 +31,12 @@ var commands = [...]Command{
 		Text:    "Exits with 0 when the profile \"default\" can be enforced in full, and with 1 when it can't."},
 	{Name: "profiles", Args: "[NAME]", Takes: TakesJSON,
 		Summary: "list the profiles, or show one as TOML that can be pasted"},
+	{Name: "seccomp", Args: "show [POLICY] | check FILE | diff POLICY POLICY", Takes: takesPolicy | TakesJSON, Words: []string{"show", "check", "diff"},
+		Summary: "show, check and compare policies over system calls",
+		Text: "A POLICY is \"default\", \"strict\" or a file, as --seccomp takes it: TOML, or a profile of Docker or OCI in JSON. " +
+			"show prints what every call gets, by which rule and why. check exits with 2 when the file is no policy, with 1 when it denies " +
+			"what ordinary programs need or lets through what no policy that ships does, and with 0 otherwise. diff exits with 1 when " +
+			"the policies differ."},
 	{Name: "learn", Args: commandArgs, Takes: TakesAll, Later: true,
 		Summary: "run a command and write the profile that just allows what it did"},
 	{Name: "shell", Takes: TakesAll,

@@ -10,11 +10,12 @@ import (
 type Takes uint8
 
 const (
-	TakesJSON  Takes = 1 << iota // --json
-	TakesAll                     // all of confine.Options
-	takesRun                     // --run
-	takesPatch                   // --patch, --list
-	takesForce                   // --force, --allow-protected
+	TakesJSON   Takes = 1 << iota // --json
+	TakesAll                      // all of confine.Options
+	takesRun                      // --run
+	takesPatch                    // --patch, --list
+	takesForce                    // --force, --allow-protected
+	takesPolicy                   // --arch, --action, --kernel, --bpf
 
 	TakesNothing Takes = 0
 )
@@ -29,6 +30,10 @@ var own = [...]struct {
 	{takesPatch, confine.Option{Name: "list", Kind: confine.KindBool, Help: "list the runs whose changes are kept"}},
 	{takesForce, confine.Option{Name: "force", Short: "f", Kind: confine.KindBool, Help: "also where the real tree has changed since the run"}},
 	{takesForce, confine.Option{Name: "allow-protected", Kind: confine.KindBool, Help: "also what programs outside run or obey, as git hooks"}},
+	{takesPolicy, confine.Option{Name: "arch", Kind: confine.KindWord, Arg: "ARCH", Words: []string{"amd64", "arm64"}, Help: "the architecture; if left out, this one, and both for check"}},
+	{takesPolicy, confine.Option{Name: "action", Kind: confine.KindWord, Arg: "ACTION", Words: []string{"errno", "kill", "log"}, Help: "as under --seccomp-action"}},
+	{takesPolicy, confine.Option{Name: "kernel", Kind: confine.KindText, Arg: "VERSION", Help: "as on this kernel, for entries of profiles that ask; if left out, the running one"}},
+	{takesPolicy, confine.Option{Name: "bpf", Kind: confine.KindBool, Help: "show the program, disassembled"}},
 }
 
 // Has says whether the subcommand takes the option as a flag.

@@ -17,7 +17,7 @@ func bashCompletion() []byte {
 			words.WriteString("        " + strings.Join(spellings(&o), "|") + ") _confine_words \"" + strings.Join(o.Words, " ") + "\" ;;\n")
 		}
 	}
-	var own strings.Builder
+	var own, values strings.Builder
 	for _, c := range command.Commands() {
 		if !onItsOwn(&c) {
 			continue
@@ -25,10 +25,18 @@ func bashCompletion() []byte {
 		var words []string
 		for _, o := range c.Own() {
 			words = append(words, spellings(&o)...)
+			if len(o.Words) > 0 {
+				values.WriteString("        " + strings.Join(spellings(&o), "|") + ") _confine_words \"" + strings.Join(o.Words, " ") + "\" ;;\n")
+			}
 		}
-		own.WriteString("        " + c.Name + ") _confine_review \"" + strings.Join(words, " ") + " --help\" ;;\n")
+		first := ""
+		if len(c.Words) > 0 {
+			first = " \"" + strings.Join(c.Words, " ") + "\""
+		}
+		own.WriteString("        " + c.Name + ") _confine_review \"" + strings.Join(words, " ") + " --help\"" + first + " ;;\n")
 	}
 	return []byte(strings.NewReplacer(
+		"@OWNWORDS@", strings.TrimSuffix(values.String(), "\n"),
 		"@OWN@", strings.TrimSuffix(own.String(), "\n"),
 		"@SUBCOMMANDS@", strings.Join(names(everything), " "),
 		"@RUNS@", strings.Join(names(runsACommand), "|"),
@@ -52,13 +60,17 @@ _confine_files() {
     mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 }
 
-# Options $1 of a subcommand that takes paths.
+# Options $1 of a subcommand that takes paths, after one of the words $2.
 _confine_review() {
     if [[ $cur == -* ]]; then
         _confine_words "$1"
-    elif [[ ${COMP_WORDS[COMP_CWORD - 1]} != --run ]]; then
-        _confine_files
+        return
     fi
+    case ${COMP_WORDS[COMP_CWORD - 1]} in
+@OWNWORDS@
+        --run|--kernel) ;;
+        *) if [[ $2 && $COMP_CWORD -eq 2 ]]; then _confine_words "$2"; else _confine_files; fi ;;
+    esac
 }
 
 # The values of option $1.

@@ -69,6 +69,10 @@ func TestBashCompletion(t *testing.T) {
 		{[]string{"confine", "doctor", "--"}, []string{"--json"}, []string{"--time-limit"}},
 		{[]string{"confine", "shell", "--ti"}, []string{"--time-limit"}, nil},
 		{[]string{"confine", "shell", "ze"}, nil, []string{"zeta"}},
+		{[]string{"confine", "seccomp", ""}, []string{"show", "check", "diff"}, []string{"zeta"}},
+		{[]string{"confine", "seccomp", "check", "pol"}, []string{"policy.toml"}, []string{"show"}},
+		{[]string{"confine", "seccomp", "show", "--"}, []string{"--bpf", "--arch", "--json"}, []string{"--time-limit"}},
+		{[]string{"confine", "seccomp", "show", "--arch", "a"}, []string{"amd64", "arm64"}, nil},
 	} {
 		cmd := exec.Command(bash, append([]string{"--norc", "-c", driver, "bash", path}, c.words...)...)
 		cmd.Dir = dir
@@ -110,6 +114,7 @@ func TestFishCompletion(t *testing.T) {
 		{"confine doctor --ti", nil, []string{"--time-limit"}},
 		{"confine completion ", []string{"bash", "zsh", "fish"}, nil},
 		{"confine help expl", []string{"explain"}, nil},
+		{"confine seccomp ", []string{"show", "check", "diff"}, nil},
 		{"confine profiles te", []string{"testing"}, nil},
 	} {
 		cmd := exec.Command(fish, "--no-config", "-c", `source $argv[1]; complete -C $argv[2]`, path, c.line)
@@ -160,6 +165,7 @@ func TestZshCompletion(t *testing.T) {
 		{"confine explain --js", []string{"--json"}, nil},
 		{"confine completion ", []string{"bash", "fish"}, nil},
 		{"confine help expl", []string{"explain"}, nil},
+		{"confine seccomp ", []string{"show", "check", "diff"}, nil},
 		{"confine profiles te", []string{"testing"}, nil},
 		{"confine doctor --js", []string{"--json"}, nil},
 		{"confine true --js", nil, []string{"--json"}},

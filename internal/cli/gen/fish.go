@@ -29,6 +29,9 @@ func fishCompletion() []byte {
 			for _, o := range c.Own() {
 				b.WriteString("complete -c confine -n '__confine_is " + c.Name + "' -l " + o.Name + fishValue(&o) + "\n")
 			}
+			if len(c.Words) > 0 {
+				b.WriteString("complete -c confine -n '__confine_is " + c.Name + "' -a " + quote(strings.Join(c.Words, " ")) + "\n")
+			}
 		}
 		if takesJSON(&c) {
 			b.WriteString("complete -c confine -n '__confine_is " + c.Name + "' -l json -d 'print JSON'\n")
@@ -37,7 +40,7 @@ func fishCompletion() []byte {
 	b.WriteString("complete -c confine -f -n '__confine_is completion' -a " + quote(strings.Join(lookupCommand("completion").Words, " ")) + "\n")
 	b.WriteString("complete -c confine -f -n '__confine_is profiles' -a " + quote(strings.Join(confine.Profiles(), " ")) + "\n")
 	b.WriteString("complete -c confine -f -n '__confine_is help' -a " + quote(strings.Join(names(everything), " ")) + "\n")
-	b.WriteString("complete -c confine -F -n '__confine_is trust diff apply discard'\n")
+	b.WriteString("complete -c confine -F -n '__confine_is trust diff apply discard seccomp'\n")
 	return []byte(b.String())
 }
 

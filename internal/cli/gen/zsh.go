@@ -24,6 +24,9 @@ func zshCompletion() []byte {
 			for _, o := range c.Own() {
 				own.WriteString(" " + zshOption(&o))
 			}
+			if len(c.Words) > 0 {
+				own.WriteString(" '1:word:(" + strings.Join(c.Words, " ") + ")'")
+			}
 			own.WriteString(" '--help[print help]' '*: :_files' ;;\n")
 		}
 	}

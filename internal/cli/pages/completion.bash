@@ -7,13 +7,18 @@ _confine_files() {
     mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 }
 
-# Options $1 of a subcommand that takes paths.
+# Options $1 of a subcommand that takes paths, after one of the words $2.
 _confine_review() {
     if [[ $cur == -* ]]; then
         _confine_words "$1"
-    elif [[ ${COMP_WORDS[COMP_CWORD - 1]} != --run ]]; then
-        _confine_files
+        return
     fi
+    case ${COMP_WORDS[COMP_CWORD - 1]} in
+        --arch) _confine_words "amd64 arm64" ;;
+        --action) _confine_words "errno kill log" ;;
+        --run|--kernel) ;;
+        *) if [[ $2 && $COMP_CWORD -eq 2 ]]; then _confine_words "$2"; else _confine_files; fi ;;
+    esac
 }
 
 # The values of option $1.
@@ -91,7 +96,7 @@ _confine() {
     local cur=${COMP_WORDS[COMP_CWORD]}
     COMPREPLY=()
     if [[ $COMP_CWORD -eq 1 && $cur != -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "run explain doctor profiles learn shell diff apply discard session serve selftest trust completion version help" -- "$cur"; compgen -c -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W "run explain doctor profiles seccomp learn shell diff apply discard session serve selftest trust completion version help" -- "$cur"; compgen -c -- "$cur")
         return
     fi
     case ${COMP_WORDS[1]} in
@@ -99,8 +104,9 @@ _confine() {
         shell|session) _confine_options 2 "" ;;
         completion) _confine_words "bash zsh fish" ;;
         profiles) _confine_words "--json default permissive standard strict testing development" ;;
-        help) _confine_words "run explain doctor profiles learn shell diff apply discard session serve selftest trust completion version help" ;;
+        help) _confine_words "run explain doctor profiles seccomp learn shell diff apply discard session serve selftest trust completion version help" ;;
         doctor|profiles|version) _confine_words "--json --help" ;;
+        seccomp) _confine_review "--arch --action --kernel --bpf --json --help" "show check diff" ;;
         diff) _confine_review "--run -p --patch --list --json --help" ;;
         apply) _confine_review "--run -f --force --allow-protected --help" ;;
         discard) _confine_review "--run --help" ;;

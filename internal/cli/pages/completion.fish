@@ -15,7 +15,7 @@ end
 function __confine_options
     set -l words (commandline -opc)
     set -e words[1]
-    if contains -- "$words[1]" doctor profiles diff apply discard serve selftest trust completion version help
+    if contains -- "$words[1]" doctor profiles seccomp diff apply discard serve selftest trust completion version help
         return 1
     end
     contains -- "$words[1]" run explain learn shell session; and set -e words[1]
@@ -37,11 +37,12 @@ function __confine_options
     return 0
 end
 
-complete -c confine -f -n 'not __confine_is doctor profiles diff apply discard serve selftest trust completion version help' -a '(__fish_complete_subcommand -- -p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --overlay --rootfs --env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --exit-codes --log --log-format --tty)'
+complete -c confine -f -n 'not __confine_is doctor profiles seccomp diff apply discard serve selftest trust completion version help' -a '(__fish_complete_subcommand -- -p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --overlay --rootfs --env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --exit-codes --log --log-format --tty)'
 complete -c confine -n __confine_first -a run -d 'run a command (the word "run" can be left out)'
 complete -c confine -n __confine_first -a explain -d 'show what would be enforced, how and why, and run nothing'
 complete -c confine -n __confine_first -a doctor -d 'try what this host can enforce, with the remedy for each no'
 complete -c confine -n __confine_first -a profiles -d 'list the profiles, or show one as TOML that can be pasted'
+complete -c confine -n __confine_first -a seccomp -d 'show, check and compare policies over system calls'
 complete -c confine -n __confine_first -a learn -d 'run a command and write the profile that just allows what it did'
 complete -c confine -n __confine_first -a shell -d 'start an interactive shell inside'
 complete -c confine -n __confine_first -a diff -d 'show what an overlay run changed'
@@ -109,6 +110,12 @@ complete -c confine -n __confine_options -l tty -x -a 'auto always never' -d 'a 
 
 complete -c confine -n '__confine_is doctor' -l json -d 'print JSON'
 complete -c confine -n '__confine_is profiles' -l json -d 'print JSON'
+complete -c confine -n '__confine_is seccomp' -l arch -x -a 'amd64 arm64' -d 'the architecture; if left out, this one, and both for check'
+complete -c confine -n '__confine_is seccomp' -l action -x -a 'errno kill log' -d 'as under --seccomp-action'
+complete -c confine -n '__confine_is seccomp' -l kernel -x -d 'as on this kernel, for entries of profiles that ask; if left out, the running one'
+complete -c confine -n '__confine_is seccomp' -l bpf -d 'show the program, disassembled'
+complete -c confine -n '__confine_is seccomp' -l json -d 'capture the streams and print the whole result as JSON'
+complete -c confine -n '__confine_is seccomp' -a 'show check diff'
 complete -c confine -n '__confine_is diff' -l run -x -d 'the run; if left out, the latest that changed something in the current directory or around it'
 complete -c confine -n '__confine_is diff' -l patch -s p -d 'show what changed in text files'
 complete -c confine -n '__confine_is diff' -l list -d 'list the runs whose changes are kept'
@@ -120,5 +127,5 @@ complete -c confine -n '__confine_is discard' -l run -x -d 'the run; if left out
 complete -c confine -n '__confine_is version' -l json -d 'print JSON'
 complete -c confine -f -n '__confine_is completion' -a 'bash zsh fish'
 complete -c confine -f -n '__confine_is profiles' -a 'default permissive standard strict testing development'
-complete -c confine -f -n '__confine_is help' -a 'run explain doctor profiles learn shell diff apply discard session serve selftest trust completion version help'
-complete -c confine -F -n '__confine_is trust diff apply discard'
+complete -c confine -f -n '__confine_is help' -a 'run explain doctor profiles seccomp learn shell diff apply discard session serve selftest trust completion version help'
+complete -c confine -F -n '__confine_is trust diff apply discard seccomp'

@@ -62,6 +62,7 @@ _confine_subcommands() {
         'explain:show what would be enforced, how and why, and run nothing'
         'doctor:try what this host can enforce, with the remedy for each no'
         'profiles:list the profiles, or show one as TOML that can be pasted'
+        'seccomp:show, check and compare policies over system calls'
         'learn:run a command and write the profile that just allows what it did'
         'shell:start an interactive shell inside'
         'diff:show what an overlay run changed'
@@ -89,7 +90,7 @@ _confine() {
         return
     fi
     case $words[2] in
-        run|explain|learn|shell|session|doctor|version|completion|profiles|help|trust|diff|apply|discard)
+        run|explain|learn|shell|session|doctor|version|completion|profiles|help|trust|seccomp|diff|apply|discard)
             local sub=$words[2]
             shift words
             (( CURRENT-- )) ;;
@@ -104,6 +105,7 @@ _confine() {
         profiles) _values profile default permissive standard strict testing development ;;
         help) _confine_subcommands ;;
         doctor|version) _arguments '--json[print JSON]' '--help[print help]' ;;
+        seccomp) _arguments -s -S '--arch=[the architecture; if left out, this one, and both for check]:ARCH:(amd64 arm64)' '--action=[as under --seccomp-action]:ACTION:(errno kill log)' '--kernel=[as on this kernel, for entries of profiles that ask; if left out, the running one]:VERSION: ' '--bpf=-[show the program, disassembled]::value:(true false)' '--json=-[capture the streams and print the whole result as JSON]::value:(true false)' '1:word:(show check diff)' '--help[print help]' '*: :_files' ;;
         diff) _arguments -s -S '--run=[the run; if left out, the latest that changed something in the current directory or around it]:ID: ' '--patch=-[show what changed in text files]::value:(true false)' '--list=-[list the runs whose changes are kept]::value:(true false)' '--json=-[capture the streams and print the whole result as JSON]::value:(true false)' '--help[print help]' '*: :_files' ;;
         apply) _arguments -s -S '--run=[the run; if left out, the latest that changed something in the current directory or around it]:ID: ' '--force=-[also where the real tree has changed since the run]::value:(true false)' '--allow-protected=-[also what programs outside run or obey, as git hooks]::value:(true false)' '--help[print help]' '*: :_files' ;;
         discard) _arguments -s -S '--run=[the run; if left out, the latest that changed something in the current directory or around it]:ID: ' '--help[print help]' '*: :_files' ;;
