@@ -32,6 +32,7 @@ import (
 //	untouched FILE TEXT      the file still holds just this line
 //	put FILE KIND            make what txtar can't: fifo, socket, or big:N
 //	foreign FROM TO          a copy of an executable, made for another machine
+//	docker-profile FILE      the profile that Docker gives a container
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"rc":        cmdRC,
 	"world":     cmdWorld,

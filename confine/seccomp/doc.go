@@ -4,7 +4,7 @@
 //
 // Policies are rules by name of call, with conditions on arguments, see Policy.
 // Two ship, default/1 and strict/1, and never change under their version; others
-// are TOML files, see below. Policy.Decide says in Go what a policy does with a
+// are files: TOML, see below, or profiles of Docker and OCI in JSON. Policy.Decide says in Go what a policy does with a
 // call; the programs are tested against it, against the programs that
 // go-seccomp-bpf makes of the same policies, and on the kernel.
 //
@@ -46,6 +46,7 @@
 //
 //	extends = "default"          # or "strict"; its rules come after these
 //	default_action = "deny"      # for calls that no rule names; any word of the table
+//	default_errno = "ENOSYS"     # under default_action = "errno"; without: EPERM
 //
 //	[[rules]]                    # the first that holds decides
 //	rule = "no-sockets"          # its name, for people
@@ -65,6 +66,15 @@
 // Calls that only the other architecture has may be named. Whoever writes
 // default_action = "allow" should know that everything new in the kernel is
 // allowed with it.
+//
+// # Profiles of Docker and OCI
+//
+// A file that starts with a brace is one. It is read for a Target, because it may
+// have entries for some architectures and kernels only, and decides as runc and
+// libseccomp do for a container without capabilities. What it says that can't be
+// done is a *PolicyError; what is not as it looks is in Policy.Notices. Comparisons
+// are of 64 bits there, which is what libseccomp does and not what their authors
+// meant: see the package inspect, which finds those that can be dodged.
 //
 // # Current limitations
 //
