@@ -25,7 +25,7 @@ func TestMistakesInFilesAreNamedWithTheirPlace(t *testing.T) {
 		{"unknown base", "extends = \"strikt\"\n", "p.toml:1:11: there is no policy \"strikt\" to extend\nhint: did you mean \"strict\"?"},
 		{"unknown default action", "default_action = \"alow\"\n", "p.toml:1:18: unknown action \"alow\"\nhint: did you mean \"allow\"?"},
 		{"errno of a default that gives none", "default_action = \"kill\"\ndefault_errno = \"EIO\"\n", "p.toml:2:17: default_errno says nothing"},
-		{"unknown errno of the default", "default_action = \"errno\"\ndefault_errno = \"EOI\"\n", "p.toml:2:17: unknown errno \"EOI\"\nhint: did you mean \"EIO\"?"},
+		{"unknown errno of the default", "default_action = \"errno\"\ndefault_errno = \"EROSF\"\n", "p.toml:2:17: unknown errno \"EROSF\"\nhint: did you mean \"EROFS\"?"},
 		{"unknown action", ok + "[[rules]]\nnames = [\"read\"]\naction = \"kil\"\n", "p.toml:6:10: unknown action \"kil\"\nhint: did you mean \"kill\"?"},
 		{"no action", ok + "[[rules]]\nnames = [\"read\"]\n", "p.toml:4:3: a rule needs an action"},
 		{"no names", ok + "[[rules]]\naction = \"allow\"\n", "p.toml:4:3: a rule needs the names of system calls"},

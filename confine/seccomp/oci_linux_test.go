@@ -253,8 +253,9 @@ func FuzzOCI(f *testing.F) {
 			t.Fatalf("moby: %v", err)
 		}
 		for _, call := range profile.Syscalls {
-			if call.Name != "" {
-				call.Names = []string{call.Name}
+			//lint:ignore SA1019 older profiles have it
+			if old := call.Name; old != "" {
+				call.Names = []string{old}
 			}
 		}
 		for _, name := range amd64.names {

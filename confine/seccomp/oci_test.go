@@ -175,3 +175,39 @@ func TestProfilesAreReadForOneMachine(t *testing.T) {
 		t.Errorf("for none of ours: %v", err)
 	}
 }
+
+// Entries that can't hold together may say different things, and only those.
+func TestConditionsThatExcludeEachOther(t *testing.T) {
+	cond := func(op Op, v uint64, mask ...uint64) Cond {
+		c := Cond{Width: 64, Op: op, Values: []uint64{v}}
+		if len(mask) > 0 {
+			c.Mask = mask[0]
+		}
+		return c
+	}
+	const most = ^uint64(0)
+	for _, c := range []struct {
+		a, b Cond
+		want bool
+	}{
+		{cond(Eq, 1), cond(Eq, 2), true}, {cond(Eq, 1), cond(Eq, 1), false},
+		{cond(Eq, 1), cond(Ne, 1), true}, {cond(Eq, 1), cond(Ne, 2), false}, {cond(Ne, 1), cond(Ne, 1), false},
+		{cond(Lt, 5), cond(Ge, 5), true}, {cond(Lt, 5), cond(Eq, 5), true}, {cond(Lt, 5), cond(Eq, 4), false},
+		{cond(Le, 5), cond(Gt, 5), true}, {cond(Le, 5), cond(Ge, 5), false}, {cond(Gt, 4), cond(Eq, 5), false},
+		{cond(Lt, 0), cond(Ge, 0), true}, {cond(Gt, most), cond(Le, most), true},
+		{cond(Eq, 1, 3), cond(Eq, 2, 3), true}, {cond(Eq, 1, 3), cond(Eq, 4, 12), false},
+		{cond(Eq, 1, 3), cond(Eq, 6), true}, {cond(Eq, 1, 3), cond(Eq, 5), false},
+		{cond(Eq, 1, 3), cond(Lt, 1), false}, {cond(Eq, 1, 3), cond(Ne, 1), false},
+	} {
+		for _, got := range []bool{c.a.excludes(c.b), c.b.excludes(c.a)} {
+			if got != c.want {
+				t.Errorf("%s and %s: %v", c.a.Words(""), c.b.Words(""), got)
+			}
+		}
+	}
+	one := cond(Eq, 2)
+	one.Index = 1
+	if apart([]Cond{cond(Eq, 1)}, []Cond{one}) || !apart([]Cond{one, cond(Eq, 1)}, []Cond{cond(Eq, 2)}) {
+		t.Error("conditions on different arguments exclude nothing")
+	}
+}
