@@ -3,12 +3,14 @@ package confine
 import (
 	"errors"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/status"
 )
 
@@ -76,17 +78,59 @@ func TestNamedHostsAreReachedThroughSockets(t *testing.T) {
 	}
 }
 
-func TestNamedHostsWithoutNamespacesAreNothing(t *testing.T) {
+func onBareGround(t *testing.T, change func(*Policy)) *Plan {
+	t.Helper()
 	policy := Default()
 	policy.Network.Allow = []string{"a.example:443"}
 	policy.AllowPartial = []string{"all"}
+	change(&policy)
 	command := &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{}}
 	p, err := newPlan(&policy, command, func() groups { return groups{} }, bare, denial{reason: status.UsernsDenied})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := p.Ledger[status.Network]; e.Effective || e.FallbackReason != status.UsernsDenied || len(p.Child.Network.Sockets) != 0 {
+	return p
+}
+
+func TestNamedHostsWithoutNamespacesAreSupervised(t *testing.T) {
+	p := onBareGround(t, func(*Policy) {})
+	if why := host.Current().CantSupervise(false); why != "" {
+		t.Skip(why)
+	}
+	e := p.Ledger[status.Network]
+	if e.Mechanism != "seccomp_connect" || !e.Effective || e.FallbackReason != status.UsernsDenied || len(p.Child.Network.Sockets) != 0 {
 		t.Errorf("%+v, %d sockets", e, len(p.Child.Network.Sockets))
+	}
+	if !p.Network.Supervised || len(p.Child.SeccompNotify) == 0 {
+		t.Error("nobody hands the calls on")
+	}
+	none := onBareGround(t, func(q *Policy) { q.Network.Allow = nil })
+	if !slices.Equal(p.Child.Seccomp, none.Child.Seccomp) {
+		t.Error("without a listener there is more than no network")
+	}
+	if none.Network.Supervised {
+		t.Error("no network, and supervised")
+	}
+	if p.Child.Refuse.NoListener {
+		t.Error("whoever accepts less doesn't get it")
+	}
+	if p := onBareGround(t, func(q *Policy) {
+		q.AllowPartial = []string{"disk", "files", "containment", "tasks", "privileges", "filesystem"}
+	}); !p.Child.Refuse.NoListener {
+		t.Error("without a listener it goes on")
+	}
+}
+
+func TestNamedHostsThatNobodyCanSuperviseAreNothing(t *testing.T) {
+	for name, change := range map[string]func(*Policy){
+		"no filter":         func(q *Policy) { q.Seccomp = "off" },
+		"not to be told":    func(q *Policy) { q.Require = []string{"syscalls=seccomp_bpf"} },
+		"only what is open": func(q *Policy) { q.Network.Allow, q.Network.Publish = nil, []string{"8080:80"} },
+	} {
+		p := onBareGround(t, change)
+		if e := p.Ledger[status.Network]; p.Network.Supervised || e.Mechanism == "seccomp_connect" || e.Effective {
+			t.Errorf("%s: %+v", name, e)
+		}
 	}
 }
 

@@ -13,15 +13,18 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// cmdListen makes a listener of the host's that says hello to everybody, until
-// the script ends.
+// cmdListen makes a listener of the host's that says hello to everybody, or its name
+// if it has one, until the script ends.
 func cmdListen(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 3, "listen tcp|unix|path|abstract NAME VAR")
+	needs(ts, neg, args, 3, "listen tcp|udp|unix|path|abstract NAME VAR")
 	kind, name := args[0], args[1]
 	network, address := "unix", ""
 	switch kind {
 	case "tcp":
 		network, address = "tcp4", "127.0.0.1:0"
+	case "udp":
+		ts.Setenv(args[2], echo(ts, name).String())
+		return
 	case "abstract":
 		address = "@" + filepath.Base(ts.Getenv("OWN")) + strconv.Itoa(os.Getpid()) + name
 	case "path": // by its full name, in the script's own directory, whose name is shorter
@@ -31,12 +34,33 @@ func cmdListen(ts *testscript.TestScript, neg bool, args []string) {
 		listenAt(ts, ts.MkAbs(name))
 		return
 	default:
-		ts.Fatalf("listen: %q is none of tcp, unix, path, abstract", kind)
+		ts.Fatalf("listen: %q is none of tcp, udp, unix, path, abstract", kind)
 	}
 	l, err := net.Listen(network, address)
 	ts.Check(err)
 	ts.Setenv(args[2], l.Addr().String())
+	if kind == "tcp" && name != "_" {
+		greetWith(ts, l, name)
+		return
+	}
 	greet(ts, l)
+}
+
+// echo answers each datagram with a name.
+func echo(ts *testscript.TestScript, name string) net.Addr {
+	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { c.Close() })
+	go func() {
+		for buf := make([]byte, 2048); ; {
+			_, from, err := c.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			_, _ = c.WriteTo([]byte(name), from)
+		}
+	}()
+	return c.LocalAddr()
 }
 
 // listenAt makes a socket in a directory whose name may be longer than an
@@ -51,7 +75,9 @@ func listenAt(ts *testscript.TestScript, path string) {
 	greet(ts, l)
 }
 
-func greet(ts *testscript.TestScript, l net.Listener) {
+func greet(ts *testscript.TestScript, l net.Listener) { greetWith(ts, l, "hello") }
+
+func greetWith(ts *testscript.TestScript, l net.Listener, word string) {
 	ts.Defer(func() { l.Close() })
 	go func() {
 		for {
@@ -59,7 +85,7 @@ func greet(ts *testscript.TestScript, l net.Listener) {
 			if err != nil {
 				return
 			}
-			_, _ = c.Write([]byte("hello\n"))
+			_, _ = c.Write([]byte(word + "\n"))
 			c.Close()
 		}
 	}()

@@ -27,7 +27,7 @@ type try struct {
 	do   func(args []string) error
 }
 
-var tries = []map[string]try{fileTries, pathTries, processTries, loadTries, networkTries, packetTries, callTries, olderTries, faultTries, cgroupTries, denialTries}
+var tries = []map[string]try{fileTries, pathTries, processTries, loadTries, networkTries, packetTries, callTries, olderTries, faultTries, cgroupTries, denialTries, supervisedTries}
 
 func main() {
 	if len(os.Args) < 2 {
