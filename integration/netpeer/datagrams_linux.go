@@ -20,7 +20,11 @@ const (
 
 func serveDatagrams() error {
 	told := func(port int, answer func(payload []byte) []byte) error {
+		doors = append(doors, port)
 		return datagrams(port, func(to netip.Addr, payload []byte) []byte {
+			if string(payload) == lastWord {
+				return payload
+			}
 			seen.add("udp %s %d", netip.AddrPortFrom(to, uint16(port)), len(payload))
 			return answer(payload)
 		})
@@ -70,12 +74,9 @@ func answerAll(c *net.UDPConn, answer func(to netip.Addr, payload []byte) []byte
 			continue
 		}
 		to, as := meant(oob[:oobn])
-		payload := append([]byte(nil), buf[:n]...)
-		go func() {
-			if b := answer(to, payload); b != nil {
-				_, _, _ = c.WriteMsgUDPAddrPort(b, as, from)
-			}
-		}()
+		if b := answer(to, buf[:n]); b != nil {
+			_, _, _ = c.WriteMsgUDPAddrPort(b, as, from)
+		}
 	}
 }
 

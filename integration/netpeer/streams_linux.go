@@ -35,23 +35,17 @@ func serveStreams() error {
 		portFlood:    flood,
 		portRefusing: func(c *net.TCPConn) { _ = c.SetLinger(0) },
 	} {
-		told := func(c *net.TCPConn) {
-			seen.add("tcp %s", c.LocalAddr())
-			serve(c)
-		}
-		if err := streams(port, told); err != nil {
+		l, err := net.Listen("tcp", fmt.Sprintf("[::]:%d", port))
+		if err != nil {
 			return err
 		}
+		streams(toldOf(l), serve)
 	}
 	return nil
 }
 
-// streams serves at every address of both families.
-func streams(port int, serve func(*net.TCPConn)) error {
-	l, err := net.Listen("tcp", fmt.Sprintf("[::]:%d", port))
-	if err != nil {
-		return err
-	}
+// streams serves whoever comes.
+func streams(l net.Listener, serve func(*net.TCPConn)) {
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -64,11 +58,12 @@ func streams(port int, serve func(*net.TCPConn)) error {
 			}()
 		}
 	}()
-	return nil
 }
 
 // digest answers what a stream held, after its end.
 func digest(c *net.TCPConn, from io.Reader) {
+	quiet.Add(1)
+	defer quiet.Done()
 	h := sha256.New()
 	n, err := io.Copy(h, from)
 	seen.add("sum %s %d %v", c.LocalAddr(), n, err)

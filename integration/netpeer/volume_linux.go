@@ -12,6 +12,7 @@ import (
 var streamWords = map[string]word{
 	"duplex": {2, duplex},   // ADDRESS MIB: there and back at the same time, of an echo server
 	"push":   {2, push},     // ADDRESS MIB: there, end, and the digest comes back
+	"shout":  {2, shout},    // ADDRESS MIB: there, and is gone
 	"many":   {2, many},     // ADDRESS N: connections at the same time, each with its own word
 	"reset":  {2, wasReset}, // ADDRESS TEXT: the other side resets, and that is what is seen
 }
@@ -71,6 +72,19 @@ func push(args []string) error {
 	}
 	fmt.Printf("arrived %s", answer)
 	return nil
+}
+
+func shout(args []string) error {
+	n, err := number(args[1])
+	if err != nil {
+		return err
+	}
+	c, err := dial(args[0])
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyN(c, &pattern{}, int64(n)*mib)
+	return err
 }
 
 func many(args []string) error {

@@ -38,8 +38,8 @@ func serveWeb(ca *authority, dir string) error {
 			fmt.Fprintf(w, "reached %s %s at %s by %s\n", r.Host, r.URL.Path, to, r.Proto)
 		}
 	})
-	quiet := log.New(io.Discard, "", 0)
-	plain := &http.Server{Handler: handler, ErrorLog: quiet, Protocols: new(http.Protocols)}
+	silent := log.New(io.Discard, "", 0)
+	plain := &http.Server{Handler: handler, ErrorLog: silent, Protocols: new(http.Protocols)}
 	plain.Protocols.SetHTTP1(true)
 	plain.Protocols.SetUnencryptedHTTP2(true)
 	for _, port := range []string{"80", "8080", "3128"} {
@@ -47,28 +47,17 @@ func serveWeb(ca *authority, dir string) error {
 		if err != nil {
 			return err
 		}
-		go func() { _ = plain.Serve(toldOf{l}) }()
+		go func() { _ = plain.Serve(toldOf(l)) }()
 	}
 	for _, port := range []string{"443", "8443"} {
 		l, err := net.Listen("tcp", "[::]:"+port)
 		if err != nil {
 			return err
 		}
-		secure := &http.Server{Handler: handler, ErrorLog: quiet, TLSConfig: &tls.Config{GetCertificate: ca.certificate}}
-		go func() { _ = secure.ServeTLS(toldOf{l}, "", "") }()
+		secure := &http.Server{Handler: handler, ErrorLog: silent, TLSConfig: &tls.Config{GetCertificate: ca.certificate}}
+		go func() { _ = secure.ServeTLS(toldOf(l), "", "") }()
 	}
 	return nil
-}
-
-// toldOf tells of what it accepts.
-type toldOf struct{ net.Listener }
-
-func (l toldOf) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err == nil {
-		seen.add("tcp %s", c.LocalAddr())
-	}
-	return c, err
 }
 
 // tunnel is what an open proxy does.

@@ -53,6 +53,9 @@ func within(args []string) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	err = cmd.Run()
+	if err2 := settle(); err2 != nil {
+		return fmt.Errorf("%w: %w", errBroken, err2)
+	}
 	if err2 := os.WriteFile(filepath.Join(dir, "seen"), seen.text(), 0o644); err2 != nil {
 		return fmt.Errorf("%w: %w", errBroken, err2)
 	}

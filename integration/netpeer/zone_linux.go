@@ -149,7 +149,11 @@ func (z *zone) serve() error {
 	if err := datagrams(53, func(_ netip.Addr, payload []byte) []byte { return z.answer(payload) }); err != nil {
 		return err
 	}
-	return streams(53, func(c *net.TCPConn) {
+	l, err := net.Listen("tcp", "[::]:53")
+	if err != nil {
+		return err
+	}
+	streams(l, func(c *net.TCPConn) {
 		var size [2]byte
 		for {
 			if _, err := io.ReadFull(c, size[:]); err != nil {
@@ -165,4 +169,5 @@ func (z *zone) serve() error {
 			}
 		}
 	})
+	return nil
 }

@@ -104,12 +104,12 @@ func (c *client) pass(n int) error {
 	if n <= c.sent {
 		return nil
 	}
+	if !c.g.spend(int64(n - c.sent)) {
+		return refusal(whyBytes)
+	}
 	k, err := c.outside.Write(c.buf[c.sent:n])
 	c.sent += k
 	c.f.sent.Add(int64(k))
-	if !c.g.spend(int64(k)) {
-		return refusal(whyBytes)
-	}
 	return err
 }
 
@@ -252,12 +252,9 @@ func (c *client) body(r *peek.Requests) error {
 		}
 		c.bodies = m
 	}
-	n, err := c.bodies.some(min(r.Body(), c.g.allowance()))
+	n, err := c.bodies.some(r.Body())
 	c.f.sent.Add(n)
 	r.Skip(n)
-	if !c.g.spend(n) {
-		return refusal(whyBytes)
-	}
 	if err == nil && n == 0 {
 		c.ended = true
 		return c.mistrust(r.End(nil))
@@ -308,14 +305,14 @@ func (g *Gateway) back(f *flow, inside, outside *net.TCPConn, answered chan int)
 		}
 		n, err := outside.Read(head[len(head):cap(head)])
 		if n > 0 {
+			if !g.spend(int64(n)) {
+				return refusal(whyBytes)
+			}
 			if _, err := inside.Write(head[len(head) : len(head)+n]); err != nil {
 				return err
 			}
 			head = head[:len(head)+n]
 			f.received.Add(int64(n))
-			if !g.spend(int64(n)) {
-				return refusal(whyBytes)
-			}
 		}
 		if err == io.EOF {
 			return nil

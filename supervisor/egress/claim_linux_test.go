@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -43,7 +45,11 @@ type talk struct {
 // conversation begins one with the name ok.test, or with an address.
 func conversation(t *testing.T, p plan.Network, name string) *talk {
 	t.Helper()
-	g := gateway(t, p, nil)
+	return converse(t, gateway(t, p, nil), name)
+}
+
+func converse(t *testing.T, g *Gateway, name string) *talk {
+	t.Helper()
 	c := &talk{g: g, ended: make(chan struct{}), told: make(chan status.Attempt, 4)}
 	g.log.tell = func(a status.Attempt) { c.told <- a }
 	var inside, outside *net.TCPConn
@@ -237,5 +243,29 @@ func TestBytesAreBounded(t *testing.T) {
 				t.Errorf("%q: told is %+v", name, a)
 			}
 		}
+	}
+}
+
+// TestBytesAreBoundedTogether: not a byte more, whoever of many is quickest.
+func TestBytesAreBoundedTogether(t *testing.T) {
+	const most, each = 300_000, 100_000
+	g := gateway(t, plan.Network{Allow: []string{"ok.test"}, MaxBytes: most}, nil)
+	var arrived atomic.Int64
+	var all sync.WaitGroup
+	for i := range 20 {
+		c := converse(t, g, []string{"", "ok.test"}[i%2])
+		all.Go(func() {
+			_, _ = io.WriteString(c.client, "raw\n"+strings.Repeat("x", each))
+			_ = c.client.CloseWrite()
+		})
+		all.Go(func() {
+			n, _ := io.Copy(io.Discard, c.server)
+			arrived.Add(n)
+			c.server.Close()
+		})
+	}
+	all.Wait()
+	if n := arrived.Load(); n > most || n == 0 {
+		t.Errorf("%d bytes arrived, of %d", n, most)
 	}
 }

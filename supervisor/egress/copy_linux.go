@@ -11,6 +11,8 @@ import (
 )
 
 const (
+	// piece is how much is moved at once at most.
+	piece = 1 << 20
 	// little is what is read and written: requests and answers. What fills it is probably
 	// more, and what follows it is spliced, as long as as much comes at once.
 	little = 32 << 10
@@ -86,8 +88,11 @@ func (p pipe) close() {
 	_ = unix.Close(p.w)
 }
 
-// mover moves bytes from one connection to another.
+// mover moves bytes from one connection to another. Where there is a limit they are
+// counted before they are sent, so that no number of connections at the same time passes
+// it: then none is spliced.
 type mover struct {
+	g       *Gateway
 	store   *store
 	dst     *net.TCPConn
 	in      syscall.RawConn
@@ -103,7 +108,7 @@ type mover struct {
 }
 
 func (g *Gateway) mover(dst, src *net.TCPConn) (m *mover, err error) {
-	m = &mover{store: &g.store, dst: dst}
+	m = &mover{g: g, store: &g.store, dst: dst}
 	m.take, m.give = m.taking, m.giving
 	if m.in, err = src.SyscallConn(); err != nil {
 		return nil, err
@@ -115,7 +120,7 @@ func (g *Gateway) mover(dst, src *net.TCPConn) (m *mover, err error) {
 // some moves what there is, at most so many bytes, and waits if there is nothing;
 // 0 is the end.
 func (m *mover) some(most int64) (n int64, err error) {
-	m.most = int(most)
+	m.most = int(min(most, piece))
 	if err := m.in.Read(m.take); err != nil {
 		return 0, err
 	}
@@ -123,7 +128,11 @@ func (m *mover) some(most int64) (n int64, err error) {
 		m.release(true)
 		return 0, m.err
 	}
-	m.much = m.n >= little
+	m.much = m.n >= little && m.g.plan.MaxBytes == 0
+	if !m.g.spend(int64(m.n)) {
+		m.release(false)
+		return 0, refusal(whyBytes)
+	}
 	if m.buf != nil {
 		k, err := m.dst.Write((*m.buf)[:m.n])
 		m.release(true)
@@ -204,11 +213,8 @@ func (g *Gateway) copy(dst, src *net.TCPConn, count *atomic.Int64) error {
 		return err
 	}
 	for {
-		n, err := m.some(g.allowance())
+		n, err := m.some(piece)
 		count.Add(n)
-		if !g.spend(n) || err == nil && n > 0 && g.spent() {
-			return refusal(whyBytes)
-		}
 		if err != nil || n == 0 {
 			return err
 		}

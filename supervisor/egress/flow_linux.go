@@ -33,6 +33,7 @@ type flow struct {
 	mu      sync.Mutex
 	closers []func()
 	aborted bool
+	deaf    func() // hears no more of what comes back
 }
 
 // onAbort says how to end the flow at once.
@@ -42,6 +43,16 @@ func (f *flow) onAbort(end func()) {
 	f.closers = append(f.closers, end)
 	if f.aborted {
 		end()
+	}
+}
+
+// leave ends a flow that has nobody to come back to. What it has sent still arrives: a
+// reset would take back what the other side hasn't got yet.
+func (f *flow) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.deaf != nil {
+		f.deaf()
 	}
 }
 

@@ -203,7 +203,7 @@ func (g *Gateway) Close() {
 	g.draining = true
 	for f := range g.open {
 		if f.silent.Load() {
-			f.abort()
+			f.leave()
 		}
 	}
 	for _, a := range g.doors {

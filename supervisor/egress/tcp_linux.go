@@ -84,6 +84,9 @@ func (g *Gateway) reach(f *flow) (net.Conn, bool) {
 // relay passes on both ways until both have ended.
 func (g *Gateway) relay(f *flow, inside, outside *net.TCPConn) {
 	var blocked atomic.Pointer[string]
+	f.mu.Lock()
+	f.deaf = func() { _ = outside.CloseRead() }
+	f.mu.Unlock()
 	one := func(to *net.TCPConn, pass func() error) {
 		err := pass()
 		var why refusal
@@ -107,7 +110,7 @@ func (g *Gateway) relay(f *flow, inside, outside *net.TCPConn) {
 	one(outside, func() error { return g.forward(f, inside, outside, answered) })
 	f.silent.Store(true)
 	if g.ending() {
-		f.abort() // what would come back has nobody to go to
+		f.leave()
 	}
 	<-done
 	_ = inside.Close()
@@ -126,18 +129,6 @@ func (g *Gateway) relay(f *flow, inside, outside *net.TCPConn) {
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
-
-// piece is how much is moved at once at most.
-const piece = 1 << 20
-
-// allowance is how much may be moved until the limit is looked at again; one byte
-// more than is left, so that nobody reaches a limit by the end of what there is.
-func (g *Gateway) allowance() int64 {
-	if g.plan.MaxBytes == 0 {
-		return piece
-	}
-	return max(1, min(piece, g.plan.MaxBytes-g.bytes.Load()+1))
-}
 
 // reset ends a connection as a refusal would.
 func reset(c *net.TCPConn) {

@@ -1,0 +1,60 @@
+package egress
+
+import (
+	"context"
+	"io"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/confine-run/confine/internal/plan"
+)
+
+// TestWhatWasSaidArrivesAfterTheEnd, also at one who takes it slowly: the client is gone
+// and the gateway closed while it is still under way.
+func TestWhatWasSaidArrivesAfterTheEnd(t *testing.T) {
+	for _, name := range []string{"", "ok.test"} {
+		for _, answer := range []string{"", "something that nobody hears"} {
+			c := conversation(t, anyone, name)
+			_ = c.server.SetReadBuffer(64 << 10)
+			text := "raw\n" + strings.Repeat("x", 512<<10)
+			if _, err := io.WriteString(c.client, text); err != nil {
+				t.Fatal(err)
+			}
+			_ = c.client.Close()
+			if _, err := io.WriteString(c.server, answer); err != nil {
+				t.Fatal(err)
+			}
+			closed := make(chan struct{})
+			go func() {
+				defer close(closed)
+				c.g.Close()
+			}()
+			<-c.ended // before the server has read anything
+			got, err := io.ReadAll(c.server)
+			if answer == "" && (err != nil || string(got) != text) {
+				t.Errorf("%q: %d bytes of %d, %v", name, len(got), len(text), err)
+			}
+			<-closed
+		}
+	}
+}
+
+// TestNobodyIsAnsweredAfterTheEnd: a lookup for somebody who is gone isn't waited for.
+func TestNobodyIsAnsweredAfterTheEnd(t *testing.T) {
+	g := gateway(t, plan.Network{Allow: []string{"slow.test"}}, nil)
+	asked, gaveUp := make(chan struct{}), make(chan bool, 1)
+	g.resolver.Lookup = func(ctx context.Context, _ string) ([]netip.Addr, error) {
+		close(asked)
+		<-ctx.Done()
+		gaveUp <- g.ctx.Err() == nil
+		return nil, ctx.Err()
+	}
+	query := "\x00\x01\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x04slow\x04test\x00\x00\x01\x00\x01"
+	g.flows.Go(func() { g.resolve(&flow{protocol: "udp"}, []byte(query), false) })
+	<-asked
+	g.Close()
+	if early := <-gaveUp; !early {
+		t.Error("it was waited for until the last patience")
+	}
+}
