@@ -109,6 +109,12 @@ func (p *planner) supervised() status.Enforcement {
 	return e
 }
 
+// networked says whether sockets lead anywhere but to lo.
+func (p *planner) networked() bool {
+	n := &p.policy.Network
+	return n.All || p.ground != bare && (len(n.Allow) > 0 || len(n.Publish) > 0)
+}
+
 // resolver is who answers for names inside.
 func (p *planner) resolver() string {
 	if n := &p.policy.Network; n.All || len(n.Allow) == 0 || p.ground == bare {

@@ -279,6 +279,9 @@ func (p *planner) filter() error {
 		return nil
 	}
 	var with []seccomp.Addition
+	if p.policy.Seccomp == "strict" && p.networked() {
+		with = append(with, seccomp.Network)
+	}
 	if len(p.plan.Child.CPUs) > 0 {
 		with = append(with, seccomp.KeepCPUs)
 	}

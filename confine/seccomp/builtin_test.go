@@ -13,7 +13,7 @@ var (
 	actions   = []Action{ActionErrno, ActionKill, ActionLog}
 	tables    = []*table{&amd64, &arm64}
 	builtins  = []*builtin{&builtinDefault, &builtinStrict}
-	additions = []Addition{SharedPIDs, NoNetwork, KeepCPUs, SupervisedNetwork}
+	additions = []Addition{Network, SharedPIDs, NoNetwork, KeepCPUs, SupervisedNetwork}
 )
 
 // golden are the digests of everything that has been released. A policy that
@@ -25,11 +25,12 @@ var golden = map[string]string{
 	"no-network/1":         "sha256:99ad60b413d2ac4f73060b6b5a46b3c104421eaa48c04dd390e6939448372c62",
 	"supervised-network/1": "sha256:88f4881fe7b20ac7631239891efc8724dba82de9188254f77038cae886ae7d8f",
 	"keep-cpus/1":          "sha256:ea692386fe55d6bbb618dd40c1a436caf147cc98ef3de840c5422c5eb3f62d69",
+	"network/1":            "sha256:1dc097281fb7f4249ad68a62a03883ccb93eb6acb28fb1e576f91eb21b6dfff4",
 }
 
 func TestReleasedPoliciesAreUnchanged(t *testing.T) {
 	for _, p := range []*Policy{&builtinDefault.policy, &builtinStrict.policy,
-		&additionSharedPIDs, &additionNoNetwork, &additionKeepCPUs, &additionSupervisedNetwork} {
+		&additionSharedPIDs, &additionNoNetwork, &additionKeepCPUs, &additionNetwork, &additionSupervisedNetwork} {
 		if got := p.Digest(); got != golden[p.Version] {
 			t.Errorf("%s has the digest %s, it was released with %s: a change is a new version", p.Version, got, golden[p.Version])
 		}
@@ -39,7 +40,7 @@ func TestReleasedPoliciesAreUnchanged(t *testing.T) {
 func TestGeneratedCodeIsUpToDate(t *testing.T) {
 	for name, p := range map[string]*Policy{
 		"default": &builtinDefault.policy, "strict": &builtinStrict.policy, "shared-pids": &additionSharedPIDs,
-		"no-network": &additionNoNetwork, "keep-cpus": &additionKeepCPUs, "supervised-network": &additionSupervisedNetwork,
+		"no-network": &additionNoNetwork, "keep-cpus": &additionKeepCPUs, "network": &additionNetwork, "supervised-network": &additionSupervisedNetwork,
 	} {
 		text, err := os.ReadFile("data/" + name + "-1.toml")
 		if err != nil {
@@ -83,7 +84,7 @@ func TestProgramsDoWhatPoliciesDecide(t *testing.T) {
 
 func TestAdditionsAreLaidOver(t *testing.T) {
 	for _, spec := range []string{"default", "strict"} {
-		for _, with := range [][]Addition{{SharedPIDs}, {NoNetwork}, {KeepCPUs}, {SupervisedNetwork}, additions} {
+		for _, with := range [][]Addition{{SharedPIDs}, {NoNetwork}, {KeepCPUs}, {Network}, {SupervisedNetwork}, additions} {
 			p, err := Load(spec, with...)
 			if err != nil {
 				t.Fatal(err)
@@ -101,7 +102,7 @@ func TestAdditionsAreLaidOver(t *testing.T) {
 		}
 	}
 	p, _ := Load("default", additions...)
-	if p.Version != "default/1+shared-pids/1+no-network/1+keep-cpus/1+supervised-network/1" {
+	if p.Version != "default/1+network/1+shared-pids/1+no-network/1+keep-cpus/1+supervised-network/1" {
 		t.Errorf("version %q", p.Version)
 	}
 	for _, call := range []string{"ptrace", "pidfd_getfd", "sched_setaffinity"} {
@@ -117,6 +118,31 @@ func TestAdditionsAreLaidOver(t *testing.T) {
 	}
 	if _, err := Load("default", "nonsense"); err == nil {
 		t.Error("an addition that there is none of was taken")
+	}
+}
+
+// TestStrictWithANetwork has the sockets of what goes to hosts, and nothing else more.
+func TestStrictWithANetwork(t *testing.T) {
+	p, err := Load("strict", Network)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hi := uint64(0xdeadbeef) << 32
+	for _, c := range []struct {
+		args    [6]uint64
+		allowed bool
+	}{
+		{[6]uint64{2, 1, 0}, true}, {[6]uint64{10, 1, 6}, true}, {[6]uint64{2, 0x80802, 17}, true}, {[6]uint64{2, 2, 1}, true},
+		{[6]uint64{10, 2, 58}, true}, {[6]uint64{hi | 2, hi | 1, hi}, true},
+		{[6]uint64{2, 3, 1}, false}, {[6]uint64{2, 10, 0}, false}, {[6]uint64{2, 1, 262}, false}, {[6]uint64{2, 5, 132}, false},
+		{[6]uint64{16, 3, 0}, false}, {[6]uint64{17, 2, 0}, false}, {[6]uint64{40, 1, 0}, false}, {[6]uint64{2, 3, 255}, false},
+	} {
+		if got := p.Decide("socket", c.args).Under(ActionErrno) == "allow"; got != c.allowed {
+			t.Errorf("socket(%#x): %v", c.args, got)
+		}
+		if alone := builtinStrict.policy.Decide("socket", c.args); alone.Under(ActionErrno) == "allow" {
+			t.Errorf("socket(%#x) needs no addition", c.args)
+		}
 	}
 }
 

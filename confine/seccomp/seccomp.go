@@ -32,6 +32,7 @@ const (
 	// There is no network namespace, and whoever listens makes the calls that say whom
 	// to reach. Without a listener there is no network.
 	SupervisedNetwork Addition = "supervised-network/1"
+	Network           Addition = "network/1" // hosts may be reached; strict alone has no sockets for that
 )
 
 // Build compiles what --seccomp names: "default", "strict" or a policy file,
@@ -167,6 +168,8 @@ func additionOf(name Addition) []Rule {
 		return additionKeepCPUs.Rules
 	case SupervisedNetwork:
 		return additionSupervisedNetwork.Rules
+	case Network:
+		return additionNetwork.Rules
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ func main() {
 	addition("additionNoNetwork", "no-network")
 	addition("additionKeepCPUs", "keep-cpus")
 	addition("additionSupervisedNetwork", "supervised-network")
+	addition("additionNetwork", "network")
 }
 
 func builtin(ident, kind, version string) {
