@@ -96,7 +96,7 @@ var changes = map[string]struct {
 }{
 	"route":   {unix.RTM_NEWROUTE, []byte{unix.AF_INET, 32, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_STATIC, unix.RT_SCOPE_LINK, unix.RTN_UNICAST, 0, 0, 0, 0, 8, 0, unix.RTA_DST, 0, 10, 9, 8, 7, 8, 0, unix.RTA_OIF, 0, 1, 0, 0, 0}},
 	"address": {unix.RTM_NEWADDR, []byte{unix.AF_INET, 32, 0, 0, 1, 0, 0, 0, 8, 0, unix.IFA_LOCAL, 0, 10, 9, 8, 7}},
-	"link":    {unix.RTM_NEWLINK, []byte{0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, unix.IFF_UP, 0, 0, 0}}, // down
+	"link":    {unix.RTM_NEWLINK, []byte{0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, unix.IFLA_MTU, 0, 0, 0x40, 0, 0}},
 	"rule":    {unix.RTM_NEWRULE, []byte{unix.AF_INET, 0, 0, 0, unix.RT_TABLE_MAIN, 0, 0, unix.RTN_UNICAST, 0, 0, 0, 0}},
 }
 
