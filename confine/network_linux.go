@@ -106,6 +106,10 @@ func (p *planner) supervised() status.Enforcement {
 	}
 	e := on(strings.Join(p.policy.Network.Allow, ","), "seccomp_connect", details)
 	e.FallbackReason = p.lowered.reason
+	if !p.ruleset.Held() {
+		e.Effective = false
+		e.Details += "; without Landlock a target can make the caller's other processes reach what it may not"
+	}
 	return e
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // maxCalls is how many are made at one time, for threads that wait for them.
-const maxCalls = 1024
+const maxCalls = 256
 
 // calls makes the socket calls of a run that has no network of its own.
 type calls struct {

@@ -12,7 +12,9 @@ const (
 	sizeofMmsghdr = 64
 	sizeofIovec   = 16
 	maxIovecs     = 1024
-	maxPayload    = 256 << 10 // of one message; a stream takes the rest with the next
+	maxPayload    = 256 << 10 // of one message
+	maxPiece      = 64 << 10  // of a stream at one time
+	maxRights     = 253       // SCM_MAX_FD
 	maxControl    = 16 << 10
 	maxMessages   = 1024
 )
@@ -42,20 +44,19 @@ func (c *caller) header(at uint64) (h header, errno unix.Errno) {
 }
 
 // spans are the pieces that a message's bytes lie in.
-func (c *caller) spans(h *header) (list []span, total uint64, errno unix.Errno) {
+func (c *caller) spans(h *header) (list []span, errno unix.Errno) {
 	b, errno := c.read(span{h.iov, h.iovs * sizeofIovec})
 	if errno != 0 {
-		return nil, 0, errno
+		return nil, errno
 	}
 	for ; len(b) >= sizeofIovec; b = b[sizeofIovec:] {
 		s := span{binary.NativeEndian.Uint64(b), binary.NativeEndian.Uint64(b[8:])}
 		if s.size > 1<<31-1 {
-			return nil, 0, unix.EINVAL
+			return nil, unix.EINVAL
 		}
 		list = append(list, s)
-		total += s.size
 	}
-	return list, total, 0
+	return list, 0
 }
 
 // message is what is to be sent: bytes that nobody else can change any more.
@@ -66,19 +67,35 @@ type message struct {
 	flags   int
 }
 
-// payload reads what is to be sent; of a stream as much as there is room for.
-func (c *caller) payload(k *socket, spans []span, total uint64) ([]byte, unix.Errno) {
-	if total > maxPayload {
-		if k.kind != unix.SOCK_STREAM {
+// payload reads what is to be sent, of a stream what is at its front.
+func (c *caller) payload(k *socket, spans []span) ([]byte, unix.Errno) {
+	most := uint64(maxPayload)
+	if k.kind == unix.SOCK_STREAM {
+		most = maxPiece
+	}
+	front := make([]span, 0, len(spans))
+	for _, s := range spans {
+		if s.size > most && k.kind != unix.SOCK_STREAM {
 			return nil, unix.EMSGSIZE
 		}
-		left := uint64(maxPayload)
-		for i := range spans {
-			spans[i].size = min(spans[i].size, left)
-			left -= spans[i].size
+		s.size = min(s.size, most)
+		most -= s.size
+		front = append(front, s)
+	}
+	return c.read(front...)
+}
+
+// behind is what is left of spans after n bytes.
+func behind(spans []span, n uint64) []span {
+	rest := make([]span, 0, len(spans))
+	for _, s := range spans {
+		skip := min(n, s.size)
+		n -= skip
+		if s.size > skip {
+			rest = append(rest, span{s.at + skip, s.size - skip})
 		}
 	}
-	return c.read(spans...)
+	return rest
 }
 
 // sendto is sendto(2) with an address.
@@ -93,11 +110,28 @@ func (s *calls) sendto(c *caller) (int64, unix.Errno) {
 	if m.to, errno = c.address(a[4], a[5]); errno != 0 {
 		return 0, errno
 	}
-	if m.payload, errno = c.payload(k, []span{{a[1], a[2]}}, a[2]); errno != 0 {
-		return 0, errno
-	}
-	n, errno := s.send(c, k, m)
+	n, errno := s.sendAll(c, k, m, []span{{a[1], a[2]}})
 	return int64(n), errno
+}
+
+// sendAll sends what lies in spans: of a stream piece by piece, since whoever waits
+// waits for all of it.
+func (s *calls) sendAll(c *caller, k *socket, m *message, spans []span) (total int, errno unix.Errno) {
+	for {
+		if m.payload, errno = c.payload(k, spans); errno == 0 {
+			var n int
+			n, errno = s.send(c, k, m)
+			total += n
+			spans = behind(spans, uint64(n))
+		}
+		switch {
+		case errno != 0 && total > 0:
+			return total, 0
+		case errno != 0 || len(spans) == 0 || k.kind != unix.SOCK_STREAM || !k.blocks(m.flags):
+			return total, errno
+		}
+		m.control = nil // it goes with the first
+	}
 }
 
 // sendmsg is sendmsg(2).
@@ -148,7 +182,7 @@ func (s *calls) sendHeader(c *caller, k *socket, at uint64, flags int) (n int, e
 			return 0, errno
 		}
 	}
-	spans, total, errno := c.spans(&h)
+	spans, errno := c.spans(&h)
 	if errno != 0 {
 		return 0, errno
 	}
@@ -159,17 +193,19 @@ func (s *calls) sendHeader(c *caller, k *socket, at uint64, flags int) (n int, e
 		}
 		defer done()
 	}
-	if m.payload, errno = c.payload(k, spans, total); errno != 0 {
-		return 0, errno
-	}
-	return s.send(c, k, m)
+	return s.sendAll(c, k, m, spans)
 }
+
+// passedFlags are about how a message is sent, and nothing else.
+const passedFlags = unix.MSG_OOB | unix.MSG_DONTROUTE | unix.MSG_EOR | unix.MSG_CONFIRM | unix.MSG_MORE
 
 // send sends what was read, to where it may go.
 func (s *calls) send(c *caller, k *socket, m *message) (int, unix.Errno) {
 	switch {
 	case m.flags&unix.MSG_FASTOPEN != 0: // a connection that connect hasn't seen
 		return 0, unix.EOPNOTSUPP
+	case m.flags&unix.MSG_ZEROCOPY != 0: // of memory that is ours
+		return 0, unix.ENOBUFS
 	case k.family == unix.AF_UNIX:
 		if m.to != nil {
 			to, done, errno := s.unixTarget(c, k, m.to)
@@ -200,7 +236,7 @@ func (s *calls) send(c *caller, k *socket, m *message) (int, unix.Errno) {
 		}
 		m.to = k.sockaddr(r.at)
 	}
-	flags := m.flags | unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
+	flags := m.flags&passedFlags | unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
 	do := func() (int, error) { return rawSendmsg(k.fd, m, flags) }
 	n, errno := 0, unix.Errno(0)
 	if k.blocks(m.flags) {
@@ -271,6 +307,10 @@ func (c *caller) controls(k *socket, h *header) (control []byte, done func(), er
 		case m.Header.Level != unix.SOL_SOCKET || m.Header.Type != unix.SCM_RIGHTS:
 			done()
 			return nil, func() {}, unix.EPERM // who sends could not be made to be the caller
+		}
+		if len(fds)+len(m.Data)/4 > maxRights {
+			done()
+			return nil, func() {}, unix.EINVAL
 		}
 		var own []int
 		for data := m.Data; len(data) >= 4; data = data[4:] {

@@ -69,7 +69,10 @@ func (w *incoming) ask(c *caller, at uint64) unix.Errno {
 		return errno
 	}
 	w.header, w.name, w.nameSize, w.room = at, h.name, at+8, h.nameSize
-	w.spans, w.total, errno = c.spans(&h)
+	w.spans, errno = c.spans(&h)
+	for _, s := range w.spans {
+		w.total += s.size
+	}
 	return errno
 }
 

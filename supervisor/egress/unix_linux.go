@@ -2,7 +2,10 @@ package egress
 
 import (
 	"bytes"
+	"os"
+	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -82,7 +85,11 @@ func (s *calls) unixTarget(c *caller, k *socket, sockaddr []byte) (to []byte, do
 		_ = unix.Close(fd)
 		return nil, nil, unix.ECONNREFUSED
 	}
-	dev := unix.Major(st.Dev)<<20 | unix.Minor(st.Dev) // as the kernel has it
+	dev, ok := device(fd)
+	if !ok || st.Ino > 1<<32-1 {
+		_ = unix.Close(fd)
+		return nil, nil, unix.EACCES
+	}
 	errno = s.judgeUnix(c, k, string(path), func(u *unixSocket) bool {
 		return u.file && u.ino == uint32(st.Ino) && u.dev == dev
 	})
@@ -92,6 +99,46 @@ func (s *calls) unixTarget(c *caller, k *socket, sockaddr []byte) (to []byte, do
 	}
 	to = append([]byte{unix.AF_UNIX, 0}, "/proc/self/fd/"+strconv.Itoa(fd)+"\x00"...)
 	return to, func() { _ = unix.Close(fd) }, 0
+}
+
+// numbered are file systems of which stat(2) tells the number that the kernel knows a
+// file by; of others a socket could be taken for one of the run's own.
+var numbered = [...]int64{
+	unix.TMPFS_MAGIC, unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
+}
+
+// device is the number of the file system that an open file lies on, as the kernel
+// lists it: that of the mount, which on btrfs is not the one that stat(2) tells.
+func device(fd int) (dev uint32, ok bool) {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil || !slices.Contains(numbered[:], int64(fs.Type)) {
+		return 0, false
+	}
+	info, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))
+	if err != nil {
+		return 0, false
+	}
+	mount := ""
+	for line := range strings.Lines(string(info)) {
+		if id, found := strings.CutPrefix(line, "mnt_id:"); found {
+			mount = strings.TrimSpace(id)
+		}
+	}
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || mount == "" {
+		return 0, false
+	}
+	for line := range strings.Lines(string(table)) {
+		fields := strings.Fields(line)
+		if len(fields) < 3 || fields[0] != mount {
+			continue
+		}
+		a, b, _ := strings.Cut(fields[2], ":")
+		major, err1 := strconv.ParseUint(a, 10, 12)
+		minor, err2 := strconv.ParseUint(b, 10, 20)
+		return uint32(major)<<20 | uint32(minor), err1 == nil && err2 == nil
+	}
+	return 0, false
 }
 
 // lookUp opens what a path of the caller's names, without opening it for anything. No
