@@ -44,8 +44,11 @@ func (c *caller) open() unix.Errno {
 
 // identify finds out who it is.
 func (c *caller) identify() {
+	if c.pid != 0 {
+		return
+	}
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(c.asked.TID) + "/status")
-	if err != nil || c.pid != 0 {
+	if err != nil {
 		return
 	}
 	for line := range strings.Lines(string(status)) {

@@ -1,0 +1,297 @@
+package egress
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/plan"
+)
+
+// supervised is a gateway of a run without a network of its own, and a server that it
+// may reach.
+func supervised(t *testing.T) (*Gateway, netip.AddrPort) {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("good"))
+			c.Close()
+		}
+	}()
+	g, err := New(&plan.Network{Allow: []string{l.Addr().String()}, Supervised: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Supervise(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	return g, endpoint(l.Addr())
+}
+
+func tcpSocket(t *testing.T, family int) *socket {
+	t.Helper()
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	k := &socket{fd: fd, family: family, kind: unix.SOCK_STREAM, protocol: unix.IPPROTO_TCP}
+	t.Cleanup(k.close)
+	return k
+}
+
+// self is a caller that nobody has to be asked about.
+func self() *caller { return &caller{pidfd: -1, pid: os.Getpid(), comm: "test"} }
+
+func heard(t *testing.T, k *socket) string {
+	t.Helper()
+	if err := unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 16)
+	n, err := unix.Read(k.fd, b)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[:n])
+}
+
+func TestASocketIsLedToWhatItAskedFor(t *testing.T) {
+	g, good := supervised(t)
+	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
+		k := tcpSocket(t, family)
+		if errno := g.calls.connectTCP(self(), k, good); errno != 0 {
+			t.Fatalf("family %d: %v", family, errno)
+		}
+		if s := heard(t, k); s != "good" {
+			t.Errorf("family %d: %q", family, s)
+		}
+		if errno := g.calls.connectTCP(self(), k, good); errno != unix.EISCONN {
+			t.Errorf("family %d: once more: %v", family, errno)
+		}
+	}
+	other := netip.AddrPortFrom(good.Addr(), good.Port()^1)
+	if errno := g.calls.connectTCP(self(), tcpSocket(t, unix.AF_INET), other); errno != unix.EACCES {
+		t.Errorf("another port: %v", errno)
+	}
+	g.calls.mu.Lock()
+	defer g.calls.mu.Unlock()
+	if n := len(g.calls.expected); n != 0 {
+		t.Errorf("%d are still expected", n)
+	}
+}
+
+func TestNobodyElseIsServed(t *testing.T) {
+	g, _ := supervised(t)
+	for _, l := range g.calls.tcp {
+		if l == nil {
+			continue
+		}
+		c, err := net.Dial("tcp", l.Addr().String())
+		if errors.Is(err, unix.ECONNRESET) {
+			continue // as fast as that
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		if b, err := io.ReadAll(c); len(b) > 0 || err == nil || os.IsTimeout(err) {
+			t.Errorf("%s: %q, %v; want a reset", l.Addr(), b, err)
+		}
+		c.Close()
+	}
+	if s := g.Summary(); s.Total != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestTheSameWayIsExpectedOnce(t *testing.T) {
+	g, good := supervised(t)
+	way := route{netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")}
+	now := time.Now()
+	first, second := &expectation{self().flow("tcp", good), now}, &expectation{self().flow("tcp", good), now}
+	if !g.calls.expect(way, first) || g.calls.expect(way, second) {
+		t.Error("two sockets, one way")
+	}
+	second.since = now.Add(2 * expectedFor)
+	if !g.calls.expect(way, second) {
+		t.Error("what never came is still waited for")
+	}
+	g.calls.forget(way, first)
+	if g.calls.expected[way] != second {
+		t.Error("another's was forgotten")
+	}
+}
+
+func TestTargets(t *testing.T) {
+	v4 := &socket{family: unix.AF_INET, kind: unix.SOCK_STREAM}
+	v6 := &socket{family: unix.AF_INET6, kind: unix.SOCK_STREAM}
+	v6udp := &socket{family: unix.AF_INET6, kind: unix.SOCK_DGRAM}
+	a4, a6 := netip.MustParseAddrPort("192.0.2.1:80"), netip.MustParseAddrPort("[2001:db8::1]:443")
+	for name, c := range map[string]struct {
+		k     *socket
+		b     []byte
+		want  netip.AddrPort
+		errno unix.Errno
+	}{
+		"IPv4":                        {v4, v4.sockaddr(a4), a4, 0},
+		"IPv6":                        {v6, v6.sockaddr(a6), a6, 0},
+		"IPv4 in IPv6":                {v6, v6.sockaddr(a4), a4, 0},
+		"IPv4 on a socket of IPv6":    {v6, v4.sockaddr(a4), netip.AddrPort{}, unix.EAFNOSUPPORT},
+		"and for datagrams":           {v6udp, v4.sockaddr(a4), a4, 0},
+		"IPv6 on a socket of IPv4":    {v4, v6.sockaddr(a6), netip.AddrPort{}, unix.EAFNOSUPPORT},
+		"too short":                   {v4, v4.sockaddr(a4)[:8], netip.AddrPort{}, unix.EINVAL},
+		"too short for IPv6":          {v6, v6.sockaddr(a6)[:16], netip.AddrPort{}, unix.EINVAL},
+		"of another family":           {v4, make([]byte, 16), netip.AddrPort{}, unix.EAFNOSUPPORT},
+		"longer than it has to be":    {v4, append(v4.sockaddr(a4), make([]byte, 90)...), a4, 0},
+		"IPv6 without a scope (24 B)": {v6, v6.sockaddr(a6)[:24], a6, 0},
+	} {
+		if got, errno := c.k.target(c.b); got != c.want || errno != c.errno {
+			t.Errorf("%s: %v, %v", name, got, errno)
+		}
+	}
+}
+
+func TestOnlyFamiliesThatAreLedCount(t *testing.T) {
+	for _, k := range []socket{
+		{family: unix.AF_INET, kind: unix.SOCK_STREAM, protocol: unix.IPPROTO_MPTCP},
+		{family: unix.AF_INET, kind: unix.SOCK_DGRAM, protocol: unix.IPPROTO_ICMP},
+		{family: unix.AF_INET, kind: unix.SOCK_DGRAM, protocol: unix.IPPROTO_UDPLITE},
+		{family: unix.AF_VSOCK, kind: unix.SOCK_STREAM, protocol: unix.IPPROTO_TCP},
+		{family: unix.AF_INET, kind: unix.SOCK_RAW, protocol: unix.IPPROTO_UDP},
+	} {
+		if k.tcp() || k.udp() {
+			t.Errorf("%+v", k)
+		}
+	}
+}
+
+func TestBehind(t *testing.T) {
+	all := []span{{100, 4}, {200, 0}, {300, 6}}
+	for n, want := range map[uint64][]span{
+		0: {{100, 4}, {300, 6}}, 3: {{103, 1}, {300, 6}}, 4: {{300, 6}}, 9: {{305, 1}}, 10: {}, 11: {},
+	} {
+		got := behind(all, n)
+		if len(got) != len(want) {
+			t.Errorf("%d: %v", n, got)
+			continue
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				t.Errorf("%d: %v", n, got)
+			}
+		}
+	}
+}
+
+func TestUnixSocketsAreToldApart(t *testing.T) {
+	g, _ := supervised(t)
+	dir := t.TempDir()
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	open := func(name string) *socket {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &socket{fd: fd, family: unix.AF_UNIX, kind: unix.SOCK_STREAM}
+		t.Cleanup(k.close)
+		if err := unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Listen(fd, 1); err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	inside, outside := open(filepath.Join(dir, "in")), open(filepath.Join(dir, "out"))
+	g.calls.note(inside)
+	all, err := unixSockets()
+	if err != nil {
+		t.Skip(err)
+	}
+	cookie := func(k *socket) uint64 {
+		c, err := unix.GetsockoptUint64(k.fd, unix.SOL_SOCKET, unix.SO_COOKIE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for name, k := range map[string]*socket{"in": inside, "out": outside} {
+		fd, err := unix.Open(filepath.Join(dir, name), unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			t.Fatal(err)
+		}
+		dev, ok := device(fd)
+		if !ok {
+			t.Skip("a file system whose numbers are not the kernel's")
+		}
+		match := func(u *unixSocket) bool { return u.file && u.ino == uint32(st.Ino) && u.dev == dev }
+		found := 0
+		for i := range all {
+			if u := &all[i]; match(u) {
+				found++
+				if u.cookie != cookie(k) || u.kind != unix.SOCK_STREAM || !strings.HasSuffix(string(bytes.TrimRight(u.name, "\x00")), "/"+name) {
+					t.Errorf("%s: %+v", name, u)
+				}
+			}
+		}
+		if found != 1 {
+			t.Errorf("%s: %d sockets", name, found)
+		}
+		want := unix.EACCES
+		if name == "in" {
+			want = 0
+		}
+		if errno := g.calls.judgeUnix(self(), k, name, match); errno != want {
+			t.Errorf("%s: %v", name, errno)
+		}
+	}
+	if errno := g.calls.judgeUnix(self(), inside, "nobody", func(*unixSocket) bool { return false }); errno != unix.ECONNREFUSED {
+		t.Errorf("nobody: %v", errno)
+	}
+	// One of the run's own and one of the host's by one name: it may be either.
+	if errno := g.calls.judgeUnix(self(), inside, "both", func(u *unixSocket) bool {
+		return u.cookie == cookie(inside) || u.cookie == cookie(outside)
+	}); errno != unix.EACCES {
+		t.Errorf("both: %v", errno)
+	}
+}
+
+func FuzzSocketsOfTheKernel(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte("\x14\x00\x00\x00\x03\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"))
+	f.Add(append([]byte("\x30\x00\x00\x00\x14\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x0a\x00"), make([]byte, 28)...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var list []unixSocket
+		_, _ = parseSockets(b, &list)
+		if len(list) > len(b)/16 {
+			t.Error("more than there is room for")
+		}
+	})
+}
