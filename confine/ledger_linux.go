@@ -225,6 +225,10 @@ func (p *planner) lower(l map[status.Capability]status.Enforcement) {
 	if p.ruleset.HoldsSockets() {
 		reached = "those of the host only if named"
 	}
+	but := tcp
+	if p.unsupervised != "" {
+		but += "; what is allowed isn't reached: " + p.unsupervised
+	}
 	switch {
 	case p.policy.Network.All || p.plan.Network.Supervised:
 	case p.plan.Seccomp == nil && tcp != "":
@@ -232,8 +236,8 @@ func (p *planner) lower(l map[status.Capability]status.Enforcement) {
 	case p.plan.Seccomp == nil:
 		note(status.Network, "none", "no filter of system calls", false)
 	case scoped&landlock.ScopeAbstractSockets != 0:
-		note(status.Network, "seccomp_socket", "unix sockets only: "+reached+"; Landlock keeps abstract ones inside"+tcp, false)
+		note(status.Network, "seccomp_socket", "unix sockets only: "+reached+"; Landlock keeps abstract ones inside"+but, false)
 	default:
-		note(status.Network, "seccomp_socket", "unix sockets only: "+reached+", and abstract ones"+tcp, false)
+		note(status.Network, "seccomp_socket", "unix sockets only: "+reached+", and abstract ones"+but, false)
 	}
 }

@@ -108,6 +108,10 @@ func failureOf(e *status.SetupError) host.Failure {
 func explained(r *status.Report, policy *Policy, command *Command) *status.Report {
 	if e := r.SetupError; e != nil && e.Errno != 0 {
 		reason, hint := host.Diagnose(host.Current(), failureOf(e))
+		if e.Op == "seccomp" && syscall.Errno(e.Errno) == syscall.EBUSY {
+			reason = status.ListenerTaken
+			hint = "a program above this one listens to its system calls, and there can be one: run it outside of that sandbox; or --allow-partial network goes on without a network"
+		}
 		if e.Hint == "" {
 			e.Hint = hint
 		}

@@ -64,6 +64,13 @@ func (g *Gateway) Take(a *denials.Asked) {
 		a.Return(0, unix.ENOBUFS)
 		return
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.draining { // whoever is left is about to be ended
+		<-g.calls.places
+		a.Return(0, unix.ENETDOWN)
+		return
+	}
 	g.flows.Go(func() {
 		defer func() { <-g.calls.places }()
 		c := &caller{asked: a}

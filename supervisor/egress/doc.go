@@ -27,6 +27,36 @@
 // before it: the name and port (or the address, for those who name one), each
 // address that the name has, and what the client says that it talks to.
 //
+// # Without a network of its own
+//
+// Where no network namespace can be had, a filter of system calls hands on those that
+// say whom to reach (package denials), and they are made here, on a duplicate of the
+// caller's socket (pidfd_getfd), with an address that is ours:
+//
+//	target ── connect(A) ──▶ filter ── listener ──▶ A is read once, judged
+//	   │                                              │
+//	   └─ its own socket ◀── connect(ours) ───────────┘ ──▶ the same flow as above
+//
+// A is never read again by anybody, and no call that could send is let through after
+// it was looked at (SECCOMP_USER_NOTIF_FLAG_CONTINUE): another thread may write where
+// the address lies, or put another socket under the number. A socket is led to one of
+// ours on loopback, which knows both ends of the connection before it comes and
+// resets all others. Each datagram's destination has a socket of ours, connected to the
+// caller's; what is received by address is received here, and shown to be from whom it
+// was sent to. Resolvers are ours, whichever is asked.
+//
+// Unix sockets can't be excepted: the number that is one now may be another's then. A
+// name leads to what was bound inside and to nothing else, by the kernel's own list of
+// sockets. With messages go descriptors (SCM_RIGHTS), and no credentials.
+//
+// What is otherwise there: getpeername(2) and SO_PEERCRED tell of the supervisor;
+// nothing of the network listens; names in the host's /etc/hosts are addresses, which
+// rules about names don't allow; a process that can't be looked into
+// (PR_SET_DUMPABLE) reaches nothing; control messages about interfaces are dropped,
+// and MSG_ZEROCOPY and many socket options are refused. Datagrams that anybody on the
+// host sends to a port that the target has bound arrive. Before Linux 5.19 a signal may
+// have a message sent twice. Each of these calls costs two switches of processes.
+//
 // # What it doesn't see
 //
 // What is inside TLS: a server that serves other sites under an allowed name, or
