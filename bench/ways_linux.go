@@ -23,6 +23,7 @@ type way struct {
 	client *exec.Cmd // or what runs it
 	helper *exec.Cmd // a process of its own that carries the packets, or nil
 	in     io.WriteCloser
+	lines  *os.File
 	out    *bufio.Reader
 	failed error // a rival's, which is then left out
 }
@@ -152,6 +153,9 @@ func named(words []string) error {
 		return err
 	}
 	_ = os.Remove(hosts.Name())
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return err
+	}
 	return unix.Exec(words[0], words, os.Environ())
 }
 
@@ -188,20 +192,34 @@ func alone(also uintptr, uid, gid int) *syscall.SysProcAttr {
 	}
 }
 
+// startPatience is far more than anybody takes to get ready.
+const startPatience = 10 * time.Second
+
 func (w *ways) begin(one *way) (err error) {
 	if one.in, err = one.client.StdinPipe(); err != nil {
 		return err
 	}
-	out, err := one.client.StdoutPipe()
+	out, err := newPipe()
 	if err != nil {
 		return err
 	}
-	if err := one.client.Start(); err != nil {
+	one.client.Stdout = out.w
+	if slices.Contains(rivals, one.name) {
+		if one.client.SysProcAttr == nil {
+			one.client.SysProcAttr = &syscall.SysProcAttr{}
+		}
+		one.client.SysProcAttr.Setpgid = true
+	}
+	err = one.client.Start()
+	_ = out.w.Close()
+	if err != nil {
+		_ = out.r.Close()
 		return fmt.Errorf("%s: %w", one.name, err)
 	}
-	one.out = bufio.NewReader(out)
+	one.lines, one.out = out.r, bufio.NewReader(out.r)
 	w.all = append(w.all, one)
-	return one.expect("here")
+	_, err = one.tried(func() (reading, error) { return reading{}, one.expect("here") })
+	return err
 }
 
 // addSlirp starts a client in a namespace of its own, and the program that carries
@@ -210,7 +228,7 @@ func (w *ways) addSlirp(b *bench, slirp, port string) error {
 	argv := b.client(net.JoinHostPort("10.0.2.2", port)) // the caller's loopback, by its manual
 	one := &way{name: waySlirp, client: &exec.Cmd{Path: argv[0], Args: argv, Env: b.env, Dir: b.work, Stderr: b.stderr}}
 	one.client.SysProcAttr = alone(unix.CLONE_NEWNET, 0, 0)
-	if err := w.begin(one); err != nil {
+	if err := w.begin(one); err != nil || one.failed != nil {
 		return err
 	}
 	ready, err := newPipe()
@@ -226,11 +244,16 @@ func (w *ways) addSlirp(b *bench, slirp, port string) error {
 		return err
 	}
 	one.helper = helper
-	_, err = ready.r.Read(make([]byte, 1))
+	_, err = one.tried(func() (reading, error) {
+		_, err := ready.r.Read(make([]byte, 1))
+		return reading{}, err
+	})
 	return err
 }
 
 func (one *way) expect(word string) error {
+	_ = one.lines.SetReadDeadline(time.Now().Add(startPatience))
+	defer one.lines.SetReadDeadline(time.Time{})
 	line, err := one.out.ReadString('\n')
 	if err == nil && strings.TrimSpace(line) != word {
 		err = fmt.Errorf("%q", line)
@@ -255,73 +278,6 @@ func (one *way) ask(word string, n int) (reading, error) {
 		err = fmt.Errorf("%s %d: %s", word, n, strings.TrimSpace(line))
 	}
 	return reading{value: value}, err
-}
-
-// carriers are the processes that carry what the client sends: all below the one
-// that was started but the client itself.
-func (one *way) carriers() (list []int, err error) {
-	if one.helper != nil {
-		return []int{one.helper.Process.Pid}, nil
-	}
-	return parents(one.client.Process.Pid)
-}
-
-// parents are pid and its descendants, but those without children.
-func parents(pid int) (list []int, err error) {
-	below, err := childrenOf(pid)
-	if err != nil || len(below) == 0 {
-		return nil, err
-	}
-	list = []int{pid}
-	for _, child := range below {
-		more, failed := parents(child)
-		list, err = append(list, more...), errors.Join(err, failed)
-	}
-	return list, err
-}
-
-// used is the CPU time of the carriers so far, in milliseconds.
-func (one *way) used() (ms float64, err error) {
-	pids, err := one.carriers()
-	for _, pid := range pids {
-		n, failed := ticks(pid)
-		ms, err = ms+float64(n)*1000/clockTicks, errors.Join(err, failed)
-	}
-	return ms, err
-}
-
-// measure is ask, with the CPU time that it cost the carriers.
-func (one *way) measure(word string, n int) (reading, error) {
-	before, err := one.used()
-	if err != nil {
-		return reading{}, err
-	}
-	got, err := one.ask(word, n)
-	if err != nil {
-		return reading{}, err
-	}
-	after, err := one.used()
-	got.cpu = after - before
-	return got, err
-}
-
-// clockTicks is USER_HZ, in which /proc counts.
-const clockTicks = 100
-
-// ticks is the CPU time of a process, without its children's.
-func ticks(pid int) (uint64, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, err
-	}
-	_, after, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(after)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("stat of %d: %q", pid, text)
-	}
-	user, err := strconv.ParseUint(fields[11], 10, 64)
-	system, failed := strconv.ParseUint(fields[12], 10, 64)
-	return user + system, errors.Join(err, failed)
 }
 
 // tried is what a way measures; a rival that fails is asked no more.
@@ -360,7 +316,13 @@ func (w *ways) close() (failed error) {
 		if one.in != nil {
 			_ = one.in.Close()
 		}
-		failed = errors.Join(failed, ended(one.client))
+		if one.failed != nil {
+			_ = unix.Kill(-one.client.Process.Pid, unix.SIGKILL) // with all that it has started
+		}
+		if err := ended(one.client); one.failed == nil {
+			failed = errors.Join(failed, err)
+		}
+		_ = one.lines.Close()
 		if one.helper != nil {
 			_ = one.helper.Process.Signal(unix.SIGTERM)
 			_ = ended(one.helper)

@@ -1,0 +1,202 @@
+package egress
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/plan"
+)
+
+// pair is the two ends of a connection.
+func pair(t *testing.T) (a, b *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp4", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = c.Close(), d.Close() })
+	return c.(*net.TCPConn), d.(*net.TCPConn)
+}
+
+func gateway(t *testing.T, p plan.Network) *Gateway {
+	t.Helper()
+	g, err := New(&p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	return g
+}
+
+// between starts a copy, and gives its two far ends and what comes of it.
+func between(t *testing.T, g *Gateway) (from, to *net.TCPConn, count *atomic.Int64, done chan error) {
+	t.Helper()
+	from, src := pair(t)
+	dst, to := pair(t)
+	count, done = new(atomic.Int64), make(chan error, 1)
+	go func() {
+		err := g.copy(dst, src, count)
+		_ = dst.CloseWrite()
+		done <- err
+	}()
+	return from, to, count, done
+}
+
+func noise(n int) []byte {
+	b := make([]byte, n)
+	r := rand.NewChaCha8([32]byte{1})
+	_, _ = r.Read(b)
+	return b
+}
+
+func TestCopyArrivesWholeAndEnds(t *testing.T) {
+	for _, size := range []int{0, 1, little - 1, little, little + 1, 3 * little, piece, 20<<20 + 7} {
+		g := gateway(t, plan.Network{})
+		from, to, count, done := between(t, g)
+		sent := noise(size)
+		go func() {
+			_, _ = from.Write(sent)
+			_ = from.CloseWrite()
+		}()
+		got, err := io.ReadAll(to)
+		if err != nil || !bytes.Equal(got, sent) {
+			t.Errorf("%d bytes: %d arrived, equal %v, %v", size, len(got), bytes.Equal(got, sent), err)
+		}
+		if err := <-done; err != nil || count.Load() != int64(size) {
+			t.Errorf("%d bytes: counted %d, %v", size, count.Load(), err)
+		}
+	}
+}
+
+// A round trip after much has been spliced, and again: neither way waits for more.
+func TestCopyPassesOnWhatThereIs(t *testing.T) {
+	g := gateway(t, plan.Network{})
+	from, to, _, _ := between(t, g)
+	for _, size := range []int{1, 4 * little, 1, 3, 2 << 20, 5} {
+		sent := noise(size)
+		go func() { _, _ = from.Write(sent) }()
+		got := make([]byte, size)
+		if _, err := io.ReadFull(to, got); err != nil || !bytes.Equal(got, sent) {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+func TestCopyWithoutPipes(t *testing.T) {
+	g := gateway(t, plan.Network{})
+	g.store.made = maxPipes // somebody has them all
+	from, to, _, done := between(t, g)
+	sent := noise(4 << 20)
+	go func() {
+		_, _ = from.Write(sent)
+		_ = from.CloseWrite()
+	}()
+	if got, err := io.ReadAll(to); err != nil || !bytes.Equal(got, sent) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// What waits holds no pipe; and readers that don't read hold no more than there may be.
+func TestPipesAreGivenBack(t *testing.T) {
+	g := gateway(t, plan.Network{})
+	spliced := false
+	for range 3 * maxPipes {
+		from, to, _, _ := between(t, g)
+		go func() { _, _ = from.Write(make([]byte, 1<<20)) }()
+		if _, err := io.ReadFull(to, make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+		g.store.mu.Lock()
+		spliced = spliced || g.store.made > 0
+		if g.store.made > maxPipes {
+			t.Errorf("%d pipes", g.store.made)
+		}
+		g.store.mu.Unlock()
+	}
+	if !spliced {
+		t.Error("nothing was spliced: this shows nothing")
+	}
+}
+
+// A connection that is cut with bytes in a pipe takes that pipe with it: the next one
+// must not find them.
+func TestNothingIsLeftInAPipe(t *testing.T) {
+	g := gateway(t, plan.Network{})
+	from, src := pair(t)
+	dst, to := pair(t)
+	m, err := g.mover(dst, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.much = true
+	if _, err := from.Write([]byte("left over")); err != nil {
+		t.Fatal(err)
+	}
+	_ = to.SetLinger(0)
+	_ = to.Close()
+	if _, err := dst.Read(make([]byte, 1)); !errors.Is(err, unix.ECONNRESET) {
+		t.Fatalf("not reset: %v", err)
+	}
+	if n, err := m.some(piece); err == nil {
+		t.Fatalf("%d bytes went to nobody", n)
+	}
+	if g.store.made != 0 || len(g.store.pipes) != 0 {
+		t.Errorf("%d pipes, %d in store", g.store.made, len(g.store.pipes))
+	}
+}
+
+func TestCopyStopsAtTheLimitOfBytes(t *testing.T) {
+	const limit = 3*little + 5
+	for size, refused := range map[int]bool{limit - 1: false, limit + 1: true, 4 << 20: true} {
+		g := gateway(t, plan.Network{MaxBytes: limit})
+		from, to, _, done := between(t, g)
+		go func() {
+			_, _ = from.Write(make([]byte, size))
+			_ = from.CloseWrite()
+		}()
+		_, _ = io.Copy(io.Discard, to)
+		err := <-done
+		var why refusal
+		if errors.As(err, &why) != refused {
+			t.Errorf("%d of %d bytes: %v", size, limit, err)
+		}
+		_ = from.Close()
+	}
+}
+
+func TestCopyEndsWhenEitherIsClosed(t *testing.T) {
+	g := gateway(t, plan.Network{})
+	from, src := pair(t)
+	dst, to := pair(t)
+	done := make(chan error, 1)
+	go func() { done <- g.copy(dst, src, new(atomic.Int64)) }()
+	if _, err := from.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(to, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	reset(src)
+	if err := <-done; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("%v", err)
+	}
+}
