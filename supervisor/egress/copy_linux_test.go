@@ -14,27 +14,7 @@ import (
 	"github.com/confine-run/confine/internal/plan"
 )
 
-// pair is the two ends of a connection.
-func pair(t *testing.T) (a, b *net.TCPConn) {
-	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	c, err := net.Dial("tcp4", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = c.Close(), d.Close() })
-	return c.(*net.TCPConn), d.(*net.TCPConn)
-}
-
-func gateway(t *testing.T, p plan.Network) *Gateway {
+func limited(t *testing.T, p plan.Network) *Gateway {
 	t.Helper()
 	g, err := New(&p, nil)
 	if err != nil {
@@ -67,7 +47,7 @@ func noise(n int) []byte {
 
 func TestCopyArrivesWholeAndEnds(t *testing.T) {
 	for _, size := range []int{0, 1, little - 1, little, little + 1, 3 * little, piece, 20<<20 + 7} {
-		g := gateway(t, plan.Network{})
+		g := limited(t, plan.Network{})
 		from, to, count, done := between(t, g)
 		sent := noise(size)
 		go func() {
@@ -86,7 +66,7 @@ func TestCopyArrivesWholeAndEnds(t *testing.T) {
 
 // A round trip after much has been spliced, and again: neither way waits for more.
 func TestCopyPassesOnWhatThereIs(t *testing.T) {
-	g := gateway(t, plan.Network{})
+	g := limited(t, plan.Network{})
 	from, to, _, _ := between(t, g)
 	for _, size := range []int{1, 4 * little, 1, 3, 2 << 20, 5} {
 		sent := noise(size)
@@ -99,7 +79,7 @@ func TestCopyPassesOnWhatThereIs(t *testing.T) {
 }
 
 func TestCopyWithoutPipes(t *testing.T) {
-	g := gateway(t, plan.Network{})
+	g := limited(t, plan.Network{})
 	g.store.made = maxPipes // somebody has them all
 	from, to, _, done := between(t, g)
 	sent := noise(4 << 20)
@@ -117,7 +97,7 @@ func TestCopyWithoutPipes(t *testing.T) {
 
 // What waits holds no pipe; and readers that don't read hold no more than there may be.
 func TestPipesAreGivenBack(t *testing.T) {
-	g := gateway(t, plan.Network{})
+	g := limited(t, plan.Network{})
 	spliced := false
 	for range 3 * maxPipes {
 		from, to, _, _ := between(t, g)
@@ -140,7 +120,7 @@ func TestPipesAreGivenBack(t *testing.T) {
 // A connection that is cut with bytes in a pipe takes that pipe with it: the next one
 // must not find them.
 func TestNothingIsLeftInAPipe(t *testing.T) {
-	g := gateway(t, plan.Network{})
+	g := limited(t, plan.Network{})
 	from, src := pair(t)
 	dst, to := pair(t)
 	m, err := g.mover(dst, src)
@@ -167,7 +147,7 @@ func TestNothingIsLeftInAPipe(t *testing.T) {
 func TestCopyStopsAtTheLimitOfBytes(t *testing.T) {
 	const limit = 3*little + 5
 	for size, refused := range map[int]bool{limit - 1: false, limit + 1: true, 4 << 20: true} {
-		g := gateway(t, plan.Network{MaxBytes: limit})
+		g := limited(t, plan.Network{MaxBytes: limit})
 		from, to, _, done := between(t, g)
 		go func() {
 			_, _ = from.Write(make([]byte, size))
@@ -184,7 +164,7 @@ func TestCopyStopsAtTheLimitOfBytes(t *testing.T) {
 }
 
 func TestCopyEndsWhenEitherIsClosed(t *testing.T) {
-	g := gateway(t, plan.Network{})
+	g := limited(t, plan.Network{})
 	from, src := pair(t)
 	dst, to := pair(t)
 	done := make(chan error, 1)
