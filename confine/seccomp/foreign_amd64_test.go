@@ -1,6 +1,6 @@
 package seccomp
 
-import "github.com/confine-run/confine/confine/seccomp/internal/i386"
+import "github.com/confine-run/confine/internal/i386"
 
 const hasI386 = true
 

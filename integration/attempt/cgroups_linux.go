@@ -9,14 +9,16 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/attempts"
 )
 
-var cgroupTries = map[string]try{
-	"no-cgroups":   {1, noCgroups},   // COMMAND…: on a host that shows it no cgroups
-	"memfd":        {2, memfd},       // MIB SECONDS: written, mapped by nobody
-	"shared":       {3, shared},      // N MIB SECONDS: the same memory, in N children at once
-	"touch-shared": {2, touchShared}, // MIB SECONDS: what descriptor 3 holds
-	"populate":     {2, growing},     // MIB STEP: STEP MiB at a time, as fast as can be
+var cgroupTries = []attempts.Try{
+	{Name: "no-cgroups", Args: 1, Do: noCgroups},     // COMMAND…: on a host that shows it no cgroups
+	{Name: "memfd", Args: 2, Do: memfd},              // MIB SECONDS: written, mapped by nobody
+	{Name: "shared", Args: 3, Do: shared},            // N MIB SECONDS: the same memory, in N children at once
+	{Name: "touch-shared", Args: 2, Do: touchShared}, // MIB SECONDS: what descriptor 3 holds
+	{Name: "populate", Args: 2, Do: growing},         // MIB STEP: STEP MiB at a time, as fast as can be
 }
 
 // noCgroups hides the cgroup file systems, in a mount namespace, and the way to
@@ -24,31 +26,31 @@ var cgroupTries = map[string]try{
 func noCgroups(args []string) error {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
-		return fmt.Errorf("%w: %w", errBroken, err)
+		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 	}
 	points, err := cgroupMounts()
 	if err != nil {
-		return fmt.Errorf("%w: %w", errBroken, err)
+		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 	}
 	runtime.LockOSThread()
 	if os.Geteuid() != 0 {
 		// A program with threads can't enter a user namespace: another makes it for us.
-		return fmt.Errorf("%w: %w", errBroken, inUserns(args))
+		return fmt.Errorf("%w: %w", attempts.ErrBroken, inUserns(args))
 	}
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("%w: unshare: %w", errBroken, err)
+		return fmt.Errorf("%w: unshare: %w", attempts.ErrBroken, err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("%w: mount: %w", errBroken, err)
+		return fmt.Errorf("%w: mount: %w", attempts.ErrBroken, err)
 	}
 	for _, point := range append(points, "/run/systemd") {
 		if err := unix.Mount("none", point, "tmpfs", unix.MS_RDONLY, "size=4k"); err != nil && err != unix.ENOENT {
-			return fmt.Errorf("%w: mount over %s: %w", errBroken, point, err)
+			return fmt.Errorf("%w: mount over %s: %w", attempts.ErrBroken, point, err)
 		}
 	}
 	_ = os.Unsetenv("XDG_RUNTIME_DIR")
 	_ = os.Unsetenv("DBUS_SESSION_BUS_ADDRESS")
-	return fmt.Errorf("%w: %w", errBroken, unix.Exec(path, args, os.Environ()))
+	return fmt.Errorf("%w: %w", attempts.ErrBroken, unix.Exec(path, args, os.Environ()))
 }
 
 // inUserns begins again as root of a user namespace, and what it starts is the
@@ -84,7 +86,7 @@ func cgroupMounts() (points []string, err error) {
 }
 
 func memfd(args []string) error {
-	n, err := numbers(args)
+	n, err := attempts.Numbers(args)
 	if err != nil {
 		return err
 	}
@@ -99,12 +101,12 @@ func memfd(args []string) error {
 		}
 	}
 	fmt.Println("written")
-	return sleep(args[1:])
+	return attempts.Sleep(args[1:])
 }
 
 // shared lets children touch what all of them share.
 func shared(args []string) error {
-	n, err := numbers(args)
+	n, err := attempts.Numbers(args)
 	if err != nil {
 		return err
 	}
@@ -123,7 +125,7 @@ func shared(args []string) error {
 }
 
 func touchShared(args []string) error {
-	n, err := numbers(args)
+	n, err := attempts.Numbers(args)
 	if err != nil {
 		return err
 	}
@@ -134,7 +136,7 @@ func touchShared(args []string) error {
 	for i := 0; i < len(b); i += 4096 {
 		b[i]++
 	}
-	return sleep(args[1:])
+	return attempts.Sleep(args[1:])
 }
 
 // children runs n commands at once, and waits for all of them.
@@ -157,7 +159,7 @@ func children(n int64, make func() *exec.Cmd) error {
 }
 
 func growing(args []string) error {
-	n, err := numbers(args)
+	n, err := attempts.Numbers(args)
 	if err != nil {
 		return err
 	}

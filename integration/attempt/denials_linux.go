@@ -11,21 +11,23 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/attempts"
 )
 
-var denialTries = map[string]try{
-	"often":     {1, often},     // N: a refused call, so often; 0 is forever
-	"various":   {1, various},   // N: sockets of so many kinds that there are none of
-	"listener":  {0, listener},  // a listener of its own, to answer for the kernel
-	"outlive":   {0, outlive},   // a refused call by one thread, while others go on
-	"undaunted": {0, undaunted}, // one with SIGSYS blocked
-	"listened":  {1, listened},  // COMMAND…: with a listener above
-	"unflagged": {2, unflagged}, // FLAGS COMMAND…: where seccomp(2) doesn't know one of the flags
+var denialTries = []attempts.Try{
+	{Name: "often", Args: 1, Do: often},         // N: a refused call, so often; 0 is forever
+	{Name: "various", Args: 1, Do: various},     // N: sockets of so many kinds that there are none of
+	{Name: "listener", Args: 0, Do: listener},   // a listener of its own, to answer for the kernel
+	{Name: "outlive", Args: 0, Do: outlive},     // a refused call by one thread, while others go on
+	{Name: "undaunted", Args: 0, Do: undaunted}, // one with SIGSYS blocked
+	{Name: "listened", Args: 1, Do: listened},   // COMMAND…: with a listener above
+	{Name: "unflagged", Args: 2, Do: unflagged}, // FLAGS COMMAND…: where seccomp(2) doesn't know one of the flags
 }
 
 // often prints "began" after the first.
 func often(args []string) error {
-	n, err := number(args[0])
+	n, err := attempts.Number(args[0])
 	if err != nil {
 		return err
 	}
@@ -35,7 +37,7 @@ func often(args []string) error {
 	for i := range n {
 		_, _, errno := syscall.RawSyscall6(unix.SYS_ADD_KEY, 0, 0, 0, 0, 0, 0)
 		if err = errno; errno != unix.EPERM {
-			return fmt.Errorf("%w: number %d: %w", errBroken, i, errno)
+			return fmt.Errorf("%w: number %d: %w", attempts.ErrBroken, i, errno)
 		}
 		if i == 0 {
 			fmt.Println("began")
@@ -45,14 +47,14 @@ func often(args []string) error {
 }
 
 func various(args []string) error {
-	n, err := number(args[0])
+	n, err := attempts.Number(args[0])
 	if err != nil {
 		return err
 	}
 	for i := range int(n) {
 		_, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 1000+i)
 		if !errors.Is(err, unix.EPERM) {
-			return fmt.Errorf("%w: number %d: %w", errBroken, i, err)
+			return fmt.Errorf("%w: number %d: %w", attempts.ErrBroken, i, err)
 		}
 	}
 	return err
@@ -62,11 +64,11 @@ func various(args []string) error {
 func listener([]string) error {
 	allow := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}
 	program := unix.SockFprog{Len: 1, Filter: &allow}
-	return inThread(func() error {
+	return attempts.InThread(func() error {
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			return fmt.Errorf("%w: %w", errBroken, err)
+			return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 		}
-		return raw(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&program)))
+		return attempts.Raw(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&program)))
 	})
 }
 
@@ -78,7 +80,7 @@ func outlive([]string) error {
 			}
 		}()
 	}
-	err := inThread(func() error { return addKey("attempt") })
+	err := attempts.InThread(func() error { return attempts.AddKey("attempt") })
 	fmt.Println("alive")
 	return err
 }
@@ -87,16 +89,16 @@ func undaunted([]string) error {
 	runtime.LockOSThread()
 	mask := unix.Sigset_t{Val: [16]uint64{1 << (unix.SIGSYS - 1)}}
 	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &mask, nil); err != nil {
-		return fmt.Errorf("%w: %w", errBroken, err)
+		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 	}
-	err := addKey("attempt")
+	err := attempts.AddKey("attempt")
 	fmt.Println("alive")
 	return err
 }
 
 // unflagged runs a command on a kernel before a flag of filters.
 func unflagged(args []string) error {
-	flags, err := number(args[0])
+	flags, err := attempts.Number(args[0])
 	if err != nil {
 		return err
 	}
@@ -115,18 +117,18 @@ func unflagged(args []string) error {
 func listened(args []string) error {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
-		return fmt.Errorf("%w: %w", errBroken, err)
+		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 	}
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("%w: %w", errBroken, err)
+		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 	}
 	allow := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}
 	program := unix.SockFprog{Len: 1, Filter: &allow}
 	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
 		uintptr(unsafe.Pointer(&program)))
 	if errno != 0 {
-		return fmt.Errorf("%w: seccomp: %w", errBroken, errno)
+		return fmt.Errorf("%w: seccomp: %w", attempts.ErrBroken, errno)
 	}
 	// There is one as long as somebody holds it.
 	cmd := exec.Command(path, args[1:]...)

@@ -14,11 +14,13 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/attempts"
 )
 
-var faultTries = map[string]try{
-	"asked":     {2, asked},     // CALL,… COMMAND…: its calls of these numbers are asked about by way of descriptor 3
-	"contained": {2, contained}, // SECRET PORT: prints "ran", and then whatever doesn't hold
+var faultTries = []attempts.Try{
+	{Name: "asked", Args: 2, Do: asked},         // CALL,… COMMAND…: its calls of these numbers are asked about by way of descriptor 3
+	{Name: "contained", Args: 2, Do: contained}, // SECRET PORT: prints "ran", and then whatever doesn't hold
 }
 
 // asked runs args[1:] with a filter that asks whoever holds the other end of
@@ -31,14 +33,14 @@ func asked(args []string) error {
 	// Out of the way: what this program itself does with it is nobody's business.
 	const channel = 1000
 	if err := unix.Dup3(3, channel, unix.O_CLOEXEC); err != nil {
-		return fmt.Errorf("%w: dup3: %w", errBroken, err)
+		return fmt.Errorf("%w: dup3: %w", attempts.ErrBroken, err)
 	}
 	unix.CloseOnExec(3)
 	add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 16, 0, 0) // seccomp_data.args[0], the lower half
 	add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, channel, 0, 1)
 	add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW, 0, 0)
 	add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 0, 0, 0) // seccomp_data.nr
-	list, err := numbers(strings.Split(args[0], ","))
+	list, err := attempts.Numbers(strings.Split(args[0], ","))
 	if err != nil {
 		return err
 	}
@@ -49,22 +51,22 @@ func asked(args []string) error {
 	add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW, 0, 0)
 	path, err := exec.LookPath(args[1])
 	if err != nil {
-		return fmt.Errorf("%w: %w", errBroken, err)
+		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 	}
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("%w: %w", errBroken, err)
+		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
 		uintptr(unsafe.Pointer(&program)))
 	if errno != 0 {
-		return fmt.Errorf("%w: seccomp: %w", errBroken, errno)
+		return fmt.Errorf("%w: seccomp: %w", attempts.ErrBroken, errno)
 	}
 	if err := unix.Sendmsg(channel, []byte{0}, unix.UnixRights(int(fd)), nil, 0); err != nil {
-		return fmt.Errorf("%w: sendmsg: %w", errBroken, err)
+		return fmt.Errorf("%w: sendmsg: %w", attempts.ErrBroken, err)
 	}
-	return fmt.Errorf("%w: %w", errBroken, unix.Exec(path, args[1:], os.Environ()))
+	return fmt.Errorf("%w: %w", attempts.ErrBroken, unix.Exec(path, args[1:], os.Environ()))
 }
 
 // contained looks whether the walls stand, each by itself, in as few calls as can be.
@@ -120,7 +122,7 @@ func contained(args []string) error {
 		fmt.Println("wrong:", what)
 	}
 	if len(wrong) > 0 {
-		os.Exit(exitRefused)
+		os.Exit(attempts.Refused)
 	}
 	return nil
 }

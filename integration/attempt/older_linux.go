@@ -9,14 +9,16 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/attempts"
 )
 
 // olderTries are what a kernel that lacks something would make of a command.
-var olderTries = map[string]try{
-	"older":     {2, older},    // CALL,… COMMAND…: on a kernel that answers ENOSYS to them
-	"no-userns": {1, noUserns}, // COMMAND…: on a host that denies user namespaces
+var olderTries = []attempts.Try{
+	{Name: "older", Args: 2, Do: older},        // CALL,… COMMAND…: on a kernel that answers ENOSYS to them
+	{Name: "no-userns", Args: 1, Do: noUserns}, // COMMAND…: on a host that denies user namespaces
 
-	"no-nftables": {1, noNftables}, // COMMAND…: on a kernel without nftables
+	{Name: "no-nftables", Args: 1, Do: noNftables}, // COMMAND…: on a kernel without nftables
 }
 
 // missing are calls that older kernels don't have.
@@ -69,7 +71,7 @@ func older(args []string) error {
 	for _, name := range strings.Split(args[0], ",") {
 		nr, ok := missing[name]
 		if !ok {
-			return fmt.Errorf("%w: unknown call %q", errBroken, name)
+			return fmt.Errorf("%w: unknown call %q", attempts.ErrBroken, name)
 		}
 		add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, nr, 0, 1)
 		add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS), 0, 0)
@@ -82,15 +84,15 @@ func older(args []string) error {
 func filtered(filter program, argv []string) error {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
-		return fmt.Errorf("%w: %w", errBroken, err)
+		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 	}
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("%w: %w", errBroken, err)
+		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0); err != nil {
-		return fmt.Errorf("%w: %w", errBroken, err)
+		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 	}
-	return fmt.Errorf("%w: %w", errBroken, unix.Exec(path, argv, os.Environ()))
+	return fmt.Errorf("%w: %w", attempts.ErrBroken, unix.Exec(path, argv, os.Environ()))
 }

@@ -8,20 +8,22 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/attempts"
 )
 
 // packetTries are what a program does to a network that is led somewhere else.
-var packetTries = map[string]try{
-	"bind-to":     {2, bindTo},      // NETWORK ADDRESS: and nothing else
-	"from":        {4, from},        // NETWORK SOURCE ADDRESS TEXT: bound to a source, and is answered there
-	"sockopt":     {1, sockopt},     // NAME: on a socket of one's own
-	"rtnetlink":   {1, rtnetlink},   // WHAT: a change of the network
-	"segments":    {3, segments},    // ADDRESS N SIZE: N datagrams by one call; each is answered
-	"fragments":   {2, fragments},   // ADDRESS SIZE: one datagram in pieces of 1280 bytes
-	"many-flows":  {3, manyFlows},   // ADDRESS N TEXT: datagrams from as many ports, nobody waits
-	"bounce":      {3, bounce},      // A B TEXT: to B in the name of A, and says how many came back
-	"unanswered":  {2, unanswered},  // ADDRESS TEXT: a datagram that is refused is told so
-	"reconnected": {3, reconnected}, // ADDRESS TEXT N: one after the other
+var packetTries = []attempts.Try{
+	{Name: "bind-to", Args: 2, Do: bindTo},          // NETWORK ADDRESS: and nothing else
+	{Name: "from", Args: 4, Do: from},               // NETWORK SOURCE ADDRESS TEXT: bound to a source, and is answered there
+	{Name: "sockopt", Args: 1, Do: sockopt},         // NAME: on a socket of one's own
+	{Name: "rtnetlink", Args: 1, Do: rtnetlink},     // WHAT: a change of the network
+	{Name: "segments", Args: 3, Do: segments},       // ADDRESS N SIZE: N datagrams by one call; each is answered
+	{Name: "fragments", Args: 2, Do: fragments},     // ADDRESS SIZE: one datagram in pieces of 1280 bytes
+	{Name: "many-flows", Args: 3, Do: manyFlows},    // ADDRESS N TEXT: datagrams from as many ports, nobody waits
+	{Name: "bounce", Args: 3, Do: bounce},           // A B TEXT: to B in the name of A, and says how many came back
+	{Name: "unanswered", Args: 2, Do: unanswered},   // ADDRESS TEXT: a datagram that is refused is told so
+	{Name: "reconnected", Args: 3, Do: reconnected}, // ADDRESS TEXT N: one after the other
 }
 
 const patience = 10 * time.Second
@@ -38,7 +40,7 @@ func bindTo(args []string) error {
 func dialFrom(network, source, to string) (net.Conn, error) {
 	a, err := netip.ParseAddrPort(source)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errBroken, err)
+		return nil, fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 	}
 	d := net.Dialer{Timeout: patience}
 	if network == "tcp" {
@@ -79,11 +81,11 @@ var options = map[string]struct{ family, level, name int }{
 func sockopt(args []string) error {
 	o, ok := options[args[0]]
 	if !ok {
-		return fmt.Errorf("%w: option %q", errBroken, args[0])
+		return fmt.Errorf("%w: option %q", attempts.ErrBroken, args[0])
 	}
 	fd, err := unix.Socket(o.family, unix.SOCK_STREAM, 0)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errBroken, err)
+		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 	}
 	const mark = 0x636f6e66 // of the gateway's packets; 1 or more is on, too
 	return unix.SetsockoptInt(fd, o.level, o.name, mark)
@@ -103,7 +105,7 @@ var changes = map[string]struct {
 func rtnetlink(args []string) error {
 	c, ok := changes[args[0]]
 	if !ok {
-		return fmt.Errorf("%w: change %q", errBroken, args[0])
+		return fmt.Errorf("%w: change %q", attempts.ErrBroken, args[0])
 	}
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -121,7 +123,7 @@ func rtnetlink(args []string) error {
 		return err
 	}
 	if n < unix.SizeofNlMsghdr+4 {
-		return fmt.Errorf("%w: %d bytes of an answer", errBroken, n)
+		return fmt.Errorf("%w: %d bytes of an answer", attempts.ErrBroken, n)
 	}
 	answer := buf[unix.SizeofNlMsghdr:n]
 	if errno := -int32(uint32(answer[0]) | uint32(answer[1])<<8 | uint32(answer[2])<<16 | uint32(answer[3])<<24); errno != 0 {
@@ -131,7 +133,7 @@ func rtnetlink(args []string) error {
 }
 
 func segments(args []string) error {
-	n, err := numbers(args[1:])
+	n, err := attempts.Numbers(args[1:])
 	if err != nil {
 		return err
 	}
@@ -168,7 +170,7 @@ func answers(c net.Conn, n int) error {
 }
 
 func fragments(args []string) error {
-	n, err := numbers(args[1:])
+	n, err := attempts.Numbers(args[1:])
 	if err != nil {
 		return err
 	}
@@ -191,7 +193,7 @@ func fragments(args []string) error {
 }
 
 func manyFlows(args []string) error {
-	n, err := numbers(args[1:2])
+	n, err := attempts.Numbers(args[1:2])
 	if err != nil {
 		return err
 	}
@@ -247,7 +249,7 @@ func unanswered(args []string) error {
 }
 
 func reconnected(args []string) error {
-	n, err := numbers(args[2:])
+	n, err := attempts.Numbers(args[2:])
 	if err != nil {
 		return err
 	}

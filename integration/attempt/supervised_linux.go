@@ -10,20 +10,22 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/attempts"
 )
 
 // supervisedTries are ways past somebody who looks at a connection before it is made.
 // GOOD may be reached, BAD may not; both say their own names.
-var supervisedTries = map[string]try{
-	"swap-address":    {2, swapAddress},    // GOOD BAD: another thread writes where the address lies
-	"swap-descriptor": {1, swapDescriptor}, // BAD: another thread puts another socket in its place
-	"fastopen":        {1, fastOpen},       // BAD: a connection that begins with what is sent
-	"deferred":        {1, deferred},       // BAD: the same, put off until then
-	"mapped":          {1, mapped},         // BAD: as an IPv6 address
-	"source-route":    {0, sourceRoute},    // another first hop than the address
-	"datagrams":       {2, datagrams},      // GOOD BAD: several at once
-	"datagram":        {1, datagram},       // BAD: by sendmsg
-	"undumpable":      {1, undumpable},     // GOOD: by a process that can't be looked into
+var supervisedTries = []attempts.Try{
+	{Name: "swap-address", Args: 2, Do: swapAddress},       // GOOD BAD: another thread writes where the address lies
+	{Name: "swap-descriptor", Args: 1, Do: swapDescriptor}, // BAD: another thread puts another socket in its place
+	{Name: "fastopen", Args: 1, Do: fastOpen},              // BAD: a connection that begins with what is sent
+	{Name: "deferred", Args: 1, Do: deferred},              // BAD: the same, put off until then
+	{Name: "mapped", Args: 1, Do: mapped},                  // BAD: as an IPv6 address
+	{Name: "source-route", Args: 0, Do: sourceRoute},       // another first hop than the address
+	{Name: "datagrams", Args: 2, Do: datagrams},            // GOOD BAD: several at once
+	{Name: "datagram", Args: 1, Do: datagram},              // BAD: by sendmsg
+	{Name: "undumpable", Args: 1, Do: undumpable},          // GOOD: by a process that can't be looked into
 }
 
 const (
@@ -34,7 +36,7 @@ const (
 func sockaddr4(address string) ([]byte, error) {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil || !a.Addr().Is4() {
-		return nil, fmt.Errorf("%w: %q is no address", errBroken, address)
+		return nil, fmt.Errorf("%w: %q is no address", attempts.ErrBroken, address)
 	}
 	b := make([]byte, unix.SizeofSockaddrInet4)
 	b[0], b[2], b[3] = unix.AF_INET, byte(a.Port()>>8), byte(a.Port())
@@ -102,7 +104,7 @@ func swapAddress(args []string) error {
 		unix.Close(fd)
 	}
 	if heard == 0 {
-		return fmt.Errorf("%w: not even the good one was reached: %v", errBroken, last)
+		return fmt.Errorf("%w: not even the good one was reached: %v", attempts.ErrBroken, last)
 	}
 	return unix.EACCES
 }
@@ -228,7 +230,7 @@ func deferred(args []string) error {
 func mapped(args []string) error {
 	a, err := netip.ParseAddrPort(args[0])
 	if err != nil {
-		return fmt.Errorf("%w: %v", errBroken, err)
+		return fmt.Errorf("%w: %v", attempts.ErrBroken, err)
 	}
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM, 0)
 	if err != nil {
@@ -297,7 +299,7 @@ func hears(fd, most int) error {
 		good++
 	}
 	if good == 0 {
-		return fmt.Errorf("%w: nobody answers", errBroken)
+		return fmt.Errorf("%w: nobody answers", attempts.ErrBroken)
 	}
 	return unix.EACCES
 }
@@ -305,7 +307,7 @@ func hears(fd, most int) error {
 func datagram(args []string) error {
 	a, err := netip.ParseAddrPort(args[0])
 	if err != nil {
-		return fmt.Errorf("%w: %v", errBroken, err)
+		return fmt.Errorf("%w: %v", attempts.ErrBroken, err)
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 	if err != nil {
@@ -324,7 +326,7 @@ func datagram(args []string) error {
 		return err
 	}
 	if f, ok := from.(*unix.SockaddrInet4); !ok || f.Port != to.Port || f.Addr != to.Addr {
-		return fmt.Errorf("%w: %q from %v", errBroken, b[:n], from)
+		return fmt.Errorf("%w: %q from %v", attempts.ErrBroken, b[:n], from)
 	}
 	fmt.Printf("%s\n", b[:n])
 	return nil
@@ -332,7 +334,7 @@ func datagram(args []string) error {
 
 func undumpable(args []string) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("%w: %v", errBroken, err)
+		return fmt.Errorf("%w: %v", attempts.ErrBroken, err)
 	}
-	return connect([]string{"tcp", args[0]})
+	return attempts.Connect([]string{"tcp", args[0]})
 }

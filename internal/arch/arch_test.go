@@ -54,10 +54,12 @@ var groups = []group{
 		"it words what the API says, and reaches past it for nothing but the terminal, what runs left, and policies that are only looked at"},
 	{"program", []string{""}, []string{"host", "api", "inside", "command line"},
 		"it only decides what this process is: the inside, a probe, or the command line"},
+	{"attempts", []string{"internal/attempts", "internal/i386"}, []string{"attempts"},
+		"what a hostile program tries knows nothing of what holds it"},
 	{"machines", []string{"integration/machines", "integration/machines/..."}, []string{"leaves", "host", "machines"},
 		"the host's side and the guest's share the orders between them"},
 	{"from outside", []string{"integration", "integration/...", "bench", "bench/...", "examples/...", "internal/arch"},
-		[]string{"leaves", "host", "api"}, "they see what a user sees, and the host's probes for their conditions"},
+		[]string{"leaves", "host", "api", "attempts"}, "they see what a user sees, and the host's probes for their conditions"},
 }
 
 // alsoIn are packages that are allowed by a second name, beside their group's.

@@ -1,4 +1,4 @@
-package main
+package attempts
 
 import (
 	"bufio"
@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var loadTries = map[string]try{
-	"alloc":  {2, alloc},    // MIB SECONDS: touched, and kept so long
-	"allocs": {3, allocs},   // N MIB SECONDS: in N children at once
-	"spin":   {1, spin},     // MILLISECONDS of CPU time
-	"spins":  {2, spins},    // N MILLISECONDS: N children one after another, each so much CPU time
-	"put":    {2, putOut},   // FD BYTES: 0, 1, 2 … 255, 0 …
-	"open":   {1, openMany}, // N descriptors at once
+var loadTries = []Try{
+	{"alloc", 2, alloc},   // MIB SECONDS: touched, and kept so long
+	{"allocs", 3, allocs}, // N MIB SECONDS: in N children at once
+	{"spin", 1, spin},     // MILLISECONDS of CPU time
+	{"spins", 2, spins},   // N MILLISECONDS: N children one after another, each so much CPU time
+	{"put", 2, putOut},    // FD BYTES: 0, 1, 2 … 255, 0 …
+	{"open", 1, openMany}, // N descriptors at once
 }
 
 func alloc(args []string) error {
-	n, err := numbers(args)
+	n, err := Numbers(args)
 	if err != nil {
 		return err
 	}
@@ -37,14 +37,14 @@ func alloc(args []string) error {
 }
 
 func allocs(args []string) error {
-	n, err := number(args[0])
+	n, err := Number(args[0])
 	if err != nil {
 		return err
 	}
 	var errs []error
 	waits := make([]func() error, 0, n)
 	for range n {
-		cmd, err := again(nil, "alloc", args[1], args[2])
+		cmd, err := Again(nil, "alloc", args[1], args[2])
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func cpuTime() time.Duration {
 }
 
 func spin(args []string) error {
-	n, err := number(args[0])
+	n, err := Number(args[0])
 	if err != nil {
 		return err
 	}
@@ -73,12 +73,12 @@ func spin(args []string) error {
 }
 
 func spins(args []string) error {
-	n, err := number(args[0])
+	n, err := Number(args[0])
 	if err != nil {
 		return err
 	}
 	for range n {
-		cmd, err := again(nil, "spin", args[1])
+		cmd, err := Again(nil, "spin", args[1])
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func spins(args []string) error {
 }
 
 func putOut(args []string) error {
-	n, err := numbers(args)
+	n, err := Numbers(args)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func putOut(args []string) error {
 }
 
 func openMany(args []string) error {
-	n, err := number(args[0])
+	n, err := Number(args[0])
 	if err != nil {
 		return err
 	}

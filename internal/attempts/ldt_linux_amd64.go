@@ -1,4 +1,4 @@
-package main
+package attempts
 
 import (
 	"unsafe"
@@ -8,5 +8,5 @@ import (
 
 func modifyLDT() error {
 	var b [16]byte
-	return raw(unix.SYS_MODIFY_LDT, 0, uintptr(unsafe.Pointer(&b)), 16)
+	return Raw(unix.SYS_MODIFY_LDT, 0, uintptr(unsafe.Pointer(&b)), 16)
 }

@@ -1,4 +1,4 @@
-package main
+package attempts
 
 import (
 	"fmt"
@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var pathTries = map[string]try{
-	"flip":   {2, flip},   // A B: exchanges the two, again and again, until it is killed
-	"handle": {2, handle}, // FILE DIR: opens FILE by its handle, on the file system of DIR
-	"parent": {1, parent}, // DIR: reads what is above DIR, by the handle of inode 2 of its file system
-	"bind":   {2, bind},   // FROM TO
-	"unbind": {1, unbind}, // DIR
-	"fifo":   {1, fifo},   // PATH
-	"climb":  {1, climb},  // FILE: reads it by .., from an open directory above which the caller's tree might be
+var pathTries = []Try{
+	{"flip", 2, flip},     // A B: exchanges the two, again and again, until it is killed
+	{"handle", 2, handle}, // FILE DIR: opens FILE by its handle, on the file system of DIR
+	{"parent", 1, parent}, // DIR: reads what is above DIR, by the handle of inode 2 of its file system
+	{"bind", 2, bind},     // FROM TO
+	{"unbind", 1, unbind}, // DIR
+	{"fifo", 1, fifo},     // PATH
+	{"climb", 1, climb},   // FILE: reads it by .., from an open directory above which the caller's tree might be
 }
 
 // flip says that it has begun by exchanging them once.

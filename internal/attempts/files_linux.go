@@ -1,4 +1,4 @@
-package main
+package attempts
 
 import (
 	"errors"
@@ -11,27 +11,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var fileTries = map[string]try{
-	"read":      {1, read},      // FILE
-	"write":     {1, write},     // FILE, made if need be
-	"create":    {1, create},    // FILE, which must not be there
-	"remove":    {1, remove},    // FILE
-	"rename":    {2, rename},    // FROM TO
-	"link":      {2, link},      // FROM TO, hard
-	"chmod":     {2, chmod},     // MODE FILE
-	"mkdir":     {1, mkdir},     // DIR
-	"overwrite": {1, overwrite}, // FILE that is being executed, such as /proc/1/exe
-	"reopen":    {2, reopen},    // FD read|write|truncate: by way of /proc/self/fd
-	"truncate":  {1, truncate},  // FD, as it is
-	"seekwrite": {1, seekWrite}, // FD: over its beginning
-	"readfd":    {1, readFD},    // FD
-	"writefd":   {1, writeFD},   // FD
-	"fds":       {0, fds},       // prints what is open
-	"cut":       {1, cut},       // FILE: truncate(2), which opens nothing
-	"execute":   {1, execute},   // FILE
-	"whiteout":  {1, whiteout},  // FILE: the one device that anybody may make
-	"fill":      {2, fill},      // FILE BYTES, really written
-	"files":     {2, files},     // DIR N: empty ones
+var fileTries = []Try{
+	{"read", 1, read},           // FILE
+	{"write", 1, write},         // FILE, made if need be
+	{"create", 1, create},       // FILE, which must not be there
+	{"remove", 1, remove},       // FILE
+	{"rename", 2, rename},       // FROM TO
+	{"link", 2, link},           // FROM TO, hard
+	{"chmod", 2, chmod},         // MODE FILE
+	{"mkdir", 1, mkdir},         // DIR
+	{"overwrite", 1, overwrite}, // FILE that is being executed, such as /proc/1/exe
+	{"reopen", 2, reopen},       // FD read|write|truncate: by way of /proc/self/fd
+	{"truncate", 1, truncate},   // FD, as it is
+	{"seekwrite", 1, seekWrite}, // FD: over its beginning
+	{"readfd", 1, readFD},       // FD
+	{"writefd", 1, writeFD},     // FD
+	{"fds", 0, fds},             // prints what is open
+	{"cut", 1, cut},             // FILE: truncate(2), which opens nothing
+	{"execute", 1, execute},     // FILE
+	{"whiteout", 1, whiteout},   // FILE: the one device that anybody may make
+	{"fill", 2, fill},           // FILE BYTES, really written
+	{"files", 2, files},         // DIR N: empty ones
 }
 
 func read(args []string) error {
@@ -77,7 +77,7 @@ func mkdir(args []string) error  { return os.MkdirAll(args[0], 0o755) }
 func chmod(args []string) error {
 	mode, err := strconv.ParseUint(args[0], 8, 32)
 	if err != nil {
-		return fmt.Errorf("%w: mode %q", errBroken, args[0])
+		return fmt.Errorf("%w: mode %q", ErrBroken, args[0])
 	}
 	return unix.Chmod(args[1], uint32(mode))
 }
@@ -103,7 +103,7 @@ func reopen(args []string) error {
 	flags := map[string]int{"read": unix.O_RDONLY, "write": unix.O_WRONLY, "truncate": unix.O_WRONLY | unix.O_TRUNC}
 	flag, ok := flags[args[1]]
 	if !ok {
-		return fmt.Errorf("%w: %q", errBroken, args[1])
+		return fmt.Errorf("%w: %q", ErrBroken, args[1])
 	}
 	fd, err := unix.Open("/proc/self/fd/"+args[0], flag|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -128,7 +128,7 @@ func execute(args []string) error  { return unix.Exec(args[0], args, os.Environ(
 func whiteout(args []string) error { return unix.Mknod(args[0], unix.S_IFCHR|0o600, 0) }
 
 func withFD(s string, do func(fd int) error) error {
-	n, err := number(s)
+	n, err := Number(s)
 	if err != nil {
 		return err
 	}
@@ -160,21 +160,11 @@ func writeFD(args []string) error {
 	})
 }
 
-// fds leaves out what this program has opened itself: everything from the
-// directory being listed on is close-on-exec, and nothing inherited is.
 func fds([]string) error {
-	entries, err := os.ReadDir("/proc/self/fd")
+	open, err := openFDs()
 	if err != nil {
 		return err
 	}
-	var open []int
-	for _, e := range entries {
-		n, _ := strconv.Atoi(e.Name())
-		if flags, err := unix.FcntlInt(uintptr(n), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
-			open = append(open, n)
-		}
-	}
-	sort.Ints(open)
 	for _, n := range open {
 		to, _ := os.Readlink("/proc/self/fd/" + strconv.Itoa(n))
 		fmt.Println(n, to)
@@ -182,8 +172,25 @@ func fds([]string) error {
 	return nil
 }
 
+// openFDs leaves out what this program has opened itself: everything from the
+// directory being listed on is close-on-exec, and nothing inherited is.
+func openFDs() (open []int, err error) {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		n, _ := strconv.Atoi(e.Name())
+		if flags, err := unix.FcntlInt(uintptr(n), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			open = append(open, n)
+		}
+	}
+	sort.Ints(open)
+	return open, nil
+}
+
 func fill(args []string) error {
-	n, err := number(args[1])
+	n, err := Number(args[1])
 	if err != nil {
 		return err
 	}
@@ -201,7 +208,7 @@ func fill(args []string) error {
 }
 
 func files(args []string) error {
-	n, err := number(args[1])
+	n, err := Number(args[1])
 	if err != nil {
 		return err
 	}

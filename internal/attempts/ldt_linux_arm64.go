@@ -1,4 +1,4 @@
-package main
+package attempts
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,4 @@
-package main
+package attempts
 
 import (
 	"bufio"
@@ -14,31 +14,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var processTries = map[string]try{
-	"deaf":      {1, deaf},      // SECONDS: ignores what can be ignored; writes "ready" first
-	"hear":      {1, hear},      // SECONDS: exits with 40+n on signal n; writes "ready" first
-	"sleep":     {1, sleep},     // SECONDS
-	"daemon":    {1, daemon},    // SECONDS: leaves a process of a session of its own, deaf
-	"stopped":   {1, stopped},   // SECONDS: leaves a stopped process
-	"killall":   {1, killAll},   // PID: every signal there is, one after another
-	"ptrace":    {1, ptrace},    // PID
-	"peek":      {1, peek},      // PID: process_vm_readv
-	"pidfd":     {2, pidfd},     // PID FD: pidfd_getfd
-	"limit":     {1, limit},     // PID: prlimit64, of the files that it may open
-	"tree":      {2, grow},      // N SECONDS: N children at once, each sleeping; prints how many there were
-	"signalled": {3, signalled}, // SIGNAL,… WORD COMMAND…: sends them once it has written WORD
-	"bomb":      {2, bomb},      // N SECONDS: forks without pause, each child forking once more, N at most
-	"affinity":  {0, affinity},  // prints the number of cores
+var processTries = []Try{
+	{"deaf", 1, deaf},           // SECONDS: ignores what can be ignored; writes "ready" first
+	{"hear", 1, hear},           // SECONDS: exits with 40+n on signal n; writes "ready" first
+	{"sleep", 1, Sleep},         // SECONDS
+	{"daemon", 1, daemon},       // SECONDS [TOKEN]: leaves a process of a session of its own, deaf
+	{"between", 2, between},     // SECONDS TOKEN: the one that daemon ends
+	{"stopped", 1, stopped},     // SECONDS: leaves a stopped process
+	{"killall", 1, killAll},     // PID: every signal there is, one after another
+	{"ptrace", 1, ptrace},       // PID
+	{"peek", 1, peek},           // PID: process_vm_readv
+	{"pidfd", 2, pidfd},         // PID FD: pidfd_getfd
+	{"limit", 1, limit},         // PID: prlimit64, of the files that it may open
+	{"tree", 2, grow},           // N SECONDS: N children at once, each sleeping; prints how many there were
+	{"signalled", 3, signalled}, // SIGNAL,… WORD COMMAND…: sends them once it has written WORD
+	{"bomb", 2, bomb},           // N SECONDS [TOKEN]: forks without pause, each child forking once more, N at most
+	{"affinity", 0, affinity},   // prints the number of cores
 }
 
 func deaf(args []string) error {
 	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGPIPE)
 	fmt.Println("ready")
-	return sleep(args)
+	return Sleep(args)
 }
 
 func hear(args []string) error {
-	n, err := number(args[0])
+	n, err := Number(args[0])
 	if err != nil {
 		return err
 	}
@@ -54,8 +55,9 @@ func hear(args []string) error {
 	return nil
 }
 
-func sleep(args []string) error {
-	n, err := number(args[0])
+// Sleep sleeps for so many seconds.
+func Sleep(args []string) error {
+	n, err := Number(args[0])
 	if err != nil {
 		return err
 	}
@@ -63,28 +65,33 @@ func sleep(args []string) error {
 	return nil
 }
 
-// again starts this program once more.
-func again(attr *syscall.SysProcAttr, args ...string) (*exec.Cmd, error) {
-	cmd := exec.Command("/proc/self/exe", args...)
+// Self is what has to stand before a word for this program to take it as one of ours.
+var Self []string
+
+// Again starts this program once more.
+func Again(attr *syscall.SysProcAttr, args ...string) (*exec.Cmd, error) {
+	cmd := exec.Command("/proc/self/exe", append(Self[:len(Self):len(Self)], args...)...)
 	cmd.SysProcAttr = attr
 	return cmd, cmd.Start()
 }
 
 // daemon forks twice: the one in between ends, and nobody knows the other's parent.
+// Who looks for it finds the token among its words.
 func daemon(args []string) error {
-	if len(args) > 1 {
-		_, err := again(&syscall.SysProcAttr{Setsid: true}, "deaf", args[0])
-		return err
-	}
-	cmd, err := again(&syscall.SysProcAttr{Setsid: true}, "daemon", args[0], "between")
+	cmd, err := Again(&syscall.SysProcAttr{Setsid: true}, "between", args[0], strings.Join(args[1:], ""))
 	if err != nil {
 		return err
 	}
 	return cmd.Wait()
 }
 
+func between(args []string) error {
+	_, err := Again(&syscall.SysProcAttr{Setsid: true}, "deaf", args[0], args[1])
+	return err
+}
+
 func stopped(args []string) error {
-	cmd, err := again(nil, "sleep", args[0])
+	cmd, err := Again(nil, "sleep", args[0])
 	if err != nil {
 		return err
 	}
@@ -94,14 +101,14 @@ func stopped(args []string) error {
 	var status unix.WaitStatus
 	_, err = unix.Wait4(cmd.Process.Pid, &status, unix.WUNTRACED, nil)
 	if err == nil && !status.Stopped() {
-		return fmt.Errorf("%w: it did not stop", errBroken)
+		return fmt.Errorf("%w: it did not stop", ErrBroken)
 	}
 	return err
 }
 
 // killAll leaves the real-time signals out that the C library uses.
 func killAll(args []string) error {
-	pid, err := number(args[0])
+	pid, err := Number(args[0])
 	if err != nil {
 		return err
 	}
@@ -116,20 +123,15 @@ func killAll(args []string) error {
 	return nil
 }
 
-func ptrace(args []string) error {
-	return withFD(args[0], func(pid int) error { return unix.PtraceSeize(pid) })
-}
+func ptrace(args []string) error { return withPID(args[0], unix.PtraceSeize) }
 
 func peek(args []string) error {
-	return withFD(args[0], func(pid int) error {
+	return withPID(args[0], func(pid int) error {
 		b := make([]byte, 8)
 		local := []unix.Iovec{{Base: &b[0], Len: 8}}
 		// Any address will do: one that isn't there gives EFAULT, behind the check.
 		_, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: 0x10000, Len: 8}}, 0)
-		if err == unix.EFAULT {
-			return nil
-		}
-		return err
+		return anyBut(err, unix.EFAULT)
 	})
 }
 
@@ -137,7 +139,7 @@ func limit(args []string) error {
 	return withFD(args[0], func(pid int) error {
 		var is unix.Rlimit
 		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &is); err != nil {
-			return fmt.Errorf("%w: prlimit: %w", errBroken, err)
+			return fmt.Errorf("%w: prlimit: %w", ErrBroken, err)
 		}
 		is.Cur--
 		return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &is, nil)
@@ -145,27 +147,29 @@ func limit(args []string) error {
 }
 
 func pidfd(args []string) error {
-	n, err := numbers(args)
+	n, err := Number(args[1])
 	if err != nil {
 		return err
 	}
-	fd, err := unix.PidfdOpen(int(n[0]), 0)
-	if err != nil {
+	return withPID(args[0], func(pid int) error {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			return err
+		}
+		_, err = unix.PidfdGetfd(fd, int(n), 0)
 		return err
-	}
-	_, err = unix.PidfdGetfd(fd, int(n[1]), 0)
-	return err
+	})
 }
 
 func grow(args []string) error {
-	n, err := numbers(args)
+	n, err := Numbers(args[:2])
 	if err != nil {
 		return err
 	}
 	var children []*exec.Cmd
 	for range n[0] {
 		var cmd *exec.Cmd
-		if cmd, err = again(nil, "sleep", args[1]); err != nil {
+		if cmd, err = Again(nil, append([]string{"sleep"}, args[1:]...)...); err != nil {
 			break
 		}
 		children = append(children, cmd)
@@ -213,14 +217,14 @@ func signalled(args []string) error {
 
 // bomb forks for so many seconds; a refusal doesn't end it.
 func bomb(args []string) error {
-	n, err := numbers(args)
+	n, err := Numbers(args[:2])
 	if err != nil {
 		return err
 	}
 	end := time.Now().Add(time.Duration(n[1]) * time.Second)
 	var refused error
 	for i := int64(0); i < n[0] && time.Now().Before(end); i++ {
-		cmd, err := again(nil, "tree", "1", "1")
+		cmd, err := Again(nil, append([]string{"tree", "1", "1"}, args[2:]...)...)
 		if err != nil {
 			refused = err
 			continue

@@ -1,0 +1,165 @@
+package attempts
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+var callTries = []Try{
+	{"call", 1, call}, // NAME: one of calls
+	{"key", 1, func(a []string) error { return key(a[0]) }}, // DESCRIPTION: is it in a keyring of ours?
+	{"add", 1, func(a []string) error { return AddKey(a[0]) }},
+}
+
+type namedCall struct {
+	name string
+	do   func() error
+}
+
+// calls are made with arguments that work where the call is allowed, or that
+// fail in a way that shows that it was.
+var calls = []namedCall{
+	{"io_uring_setup", func() error {
+		var params [120]byte
+		return Raw(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params)), 0)
+	}},
+	{"add_key", func() error { return AddKey("attempt") }},
+	{"keyctl", func() error { _, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, true); return err }},
+	{"unshare_user", func() error { return InThread(func() error { return cloned(unix.CLONE_NEWUSER) }) }},
+	{"unshare_net", func() error { return InThread(func() error { return unix.Unshare(unix.CLONE_NEWNET) }) }},
+	{"clone_user", func() error { return cloned(unix.CLONE_NEWUSER) }},
+	{"mount", func() error { return unix.Mount("tmpfs", "/tmp", "tmpfs", 0, "") }},
+	{"umount", func() error {
+		err := unix.Unmount("/proc", unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		return err
+	}},
+	{"fsopen", func() error { _, err := unix.Fsopen("tmpfs", 0); return err }},
+	{"open_tree", func() error { _, err := unix.OpenTree(unix.AT_FDCWD, "/", unix.OPEN_TREE_CLONE); return err }},
+	{"setns", func() error { return anyBut(Raw(unix.SYS_SETNS, ^uintptr(0), 0, 0), unix.EBADF) }},
+	{"pivot_root", func() error { return anyBut(unix.PivotRoot("/nowhere", "/nowhere"), unix.ENOENT) }},
+	{"chroot", func() error { return unix.Chroot("/") }},
+	{"bpf", func() error { return anyBut(Raw(unix.SYS_BPF, 999, 0, 0), unix.EINVAL) }},
+	{"perf_event_open", perfEvent},
+	{"userfaultfd", func() error { return Raw(unix.SYS_USERFAULTFD, 1, 0, 0) }},
+	{"open_by_handle", func() error {
+		return anyBut(Raw(unix.SYS_OPEN_BY_HANDLE_AT, ^uintptr(0), 0, 0), unix.EFAULT, unix.EBADF)
+	}},
+	{"init_module", func() error { return anyBut(Raw(unix.SYS_INIT_MODULE, 0, 0, 0), unix.EFAULT, unix.ENOEXEC) }},
+	{"kexec_load", func() error { return anyBut(Raw(unix.SYS_KEXEC_LOAD, 0, 1<<20, 0), unix.EINVAL) }},
+	{"swapon", func() error { return anyBut(Raw(unix.SYS_SWAPON, 0, 0, 0), unix.EFAULT) }},
+	{"acct", func() error { return anyBut(unix.Acct("/nowhere"), unix.ENOENT) }},
+	{"sethostname", func() error { return sameHostname() }},
+	{"settimeofday", func() error {
+		tv := unix.Timeval{Usec: -1}
+		return anyBut(unix.Settimeofday(&tv), unix.EINVAL)
+	}},
+	{"mknod", func() error {
+		name := fmt.Sprintf("%s/attempt-%d", os.TempDir(), os.Getpid())
+		err := unix.Mknod(name, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))
+		_ = unix.Unlink(name)
+		return err
+	}},
+	{"setuid", func() error { return InThread(func() error { return Raw(unix.SYS_SETUID, 12345, 0, 0) }) }},
+	{"ptrace_child", traceChild},
+	{"modify_ldt", modifyLDT},
+	{"syslog", func() error { _, err := unix.Klogctl(3, make([]byte, 16)); return err }},
+	{"tiocsti", func() error { return ioctlTTY(unix.TIOCSTI, 'x') }},
+	// Only a console of the kernel's knows it.
+	{"tioclinux", func() error { return anyBut(ioctlTTY(unix.TIOCLINUX, 6), unix.ENOTTY) }},
+	// With a bit above the low 32, which the kernel ignores and a careless filter doesn't.
+	{"tiocsti_high", func() error { return ioctlTTY(unix.TIOCSTI|1<<32, 'x') }},
+}
+
+func call(args []string) error {
+	for _, some := range [][]namedCall{calls, foreignCalls} {
+		for _, c := range some {
+			if c.name == args[0] {
+				return c.do()
+			}
+		}
+	}
+	return fmt.Errorf("%w: call %q", ErrBroken, args[0])
+}
+
+// Raw makes a system call.
+func Raw(number, a, b, c uintptr) error {
+	if _, _, errno := syscall.Syscall6(number, a, b, c, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// anyBut: an error that comes from behind the check shows that the call is let in.
+func anyBut(err error, behind ...unix.Errno) error {
+	for _, e := range behind {
+		if errors.Is(err, e) {
+			return nil
+		}
+	}
+	return err
+}
+
+// InThread is for what changes a thread for good.
+func InThread(do func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		done <- do()
+	}()
+	return <-done
+}
+
+func cloned(flags uintptr) error {
+	cmd, err := Again(&syscall.SysProcAttr{Cloneflags: flags}, "sleep", "0")
+	if err != nil {
+		return err
+	}
+	return cmd.Wait()
+}
+
+func perfEvent() error {
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK, Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
+	attr.Size = uint32(unsafe.Sizeof(attr))
+	_, err := unix.PerfEventOpen(&attr, 0, -1, -1, 0)
+	return anyBut(err, unix.ENOENT, unix.ENODEV)
+}
+
+func sameHostname() error {
+	name, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("%w: %v", ErrBroken, err)
+	}
+	return unix.Sethostname([]byte(name))
+}
+
+// AddKey adds a key to the session.
+func AddKey(description string) error {
+	_, err := unix.AddKey("user", description, []byte("secret"), unix.KEY_SPEC_SESSION_KEYRING)
+	return err
+}
+
+func key(description string) error {
+	_, err := unix.KeyctlSearch(unix.KEY_SPEC_SESSION_KEYRING, "user", description, 0)
+	return err
+}
+
+// traceChild is what a debugger does to its own child.
+func traceChild() error {
+	return withPID("child", unix.PtraceSeize)
+}
+
+// ioctlTTY needs a terminal, and makes one: outside its own input takes what is
+// pushed; the request is refused before the terminal is looked at.
+func ioctlTTY(request uintptr, b byte) error {
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return fmt.Errorf("%w: %v", ErrBroken, err)
+	}
+	return Raw(unix.SYS_IOCTL, uintptr(fd), request, uintptr(unsafe.Pointer(&b)))
+}

@@ -1,0 +1,106 @@
+package attempts
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+var privilegeTries = []Try{
+	{"capable", 0, capable},       // of anything
+	{"gains", 0, gains},           // may execve give privileges?
+	{"suid", 1, suid},             // FILE: a copy of this program with a set-id bit
+	{"changed", 0, changed},       // is this process somebody else than who started it?
+	{"remount", 1, remount},       // DIR, so that it can be written
+	{"joincgroup", 0, joinCgroup}, // another cgroup than the own, or a new one
+}
+
+// own is a line of /proc/self/status.
+func own(key string) (string, error) {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if k, v, _ := strings.Cut(line, ":"); k == key {
+			return strings.TrimSpace(v), nil
+		}
+	}
+	return "", fmt.Errorf("%w: no %s in /proc/self/status", ErrBroken, key)
+}
+
+func capable([]string) error {
+	for _, set := range []string{"CapPrm", "CapEff", "CapInh", "CapAmb"} {
+		v, err := own(set)
+		if err != nil {
+			return err
+		}
+		if strings.Trim(v, "0") != "" {
+			fmt.Println(set, v)
+			return nil
+		}
+	}
+	return fmt.Errorf("every set is empty: %w", unix.EPERM)
+}
+
+func gains([]string) error {
+	v, err := own("NoNewPrivs")
+	if err == nil && v != "0" {
+		err = fmt.Errorf("NoNewPrivs is %s: %w", v, unix.EPERM)
+	}
+	return err
+}
+
+func suid(args []string) error {
+	return unix.Exec(args[0], append(append([]string{args[0]}, Self...), "changed"), os.Environ())
+}
+
+func changed([]string) error {
+	if os.Geteuid() == os.Getuid() && os.Getegid() == os.Getgid() {
+		return fmt.Errorf("still uid %d: %w", os.Geteuid(), unix.EPERM)
+	}
+	return nil
+}
+
+// remount asks for what the mount has, but for ro: the other flags may be locked.
+func remount(args []string) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(args[0], &st); err != nil {
+		return err
+	}
+	flags := uintptr(unix.MS_REMOUNT | unix.MS_BIND)
+	for _, f := range [...][2]int64{
+		{unix.ST_NOSUID, unix.MS_NOSUID}, {unix.ST_NODEV, unix.MS_NODEV}, {unix.ST_NOEXEC, unix.MS_NOEXEC},
+		{unix.ST_NOATIME, unix.MS_NOATIME}, {unix.ST_NODIRATIME, unix.MS_NODIRATIME}, {unix.ST_RELATIME, unix.MS_RELATIME},
+	} {
+		if st.Flags&f[0] != 0 {
+			flags |= uintptr(f[1])
+		}
+	}
+	return unix.Mount("", args[0], "", flags, "")
+}
+
+// joinCgroup tries the root of what is shown as well as what is above the own.
+func joinCgroup([]string) error {
+	const root = "/sys/fs/cgroup"
+	var last error
+	for _, dir := range []string{root, root + "/unified", root + "/memory", root + "/pids", "/proc/1/root" + root, "/proc/self/root" + root} {
+		f, err := os.OpenFile(dir+"/cgroup.procs", os.O_WRONLY, 0)
+		if err == nil {
+			_, err = f.WriteString("0")
+			_ = f.Close()
+		}
+		if err == nil {
+			return nil
+		}
+		last = err
+		name := fmt.Sprintf("%s/attempt-%d", dir, os.Getpid())
+		if err = syscall.Mkdir(name, 0o755); err == nil {
+			return os.Remove(name)
+		}
+	}
+	return last
+}
