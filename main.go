@@ -17,9 +17,11 @@ import (
 	_ "github.com/confine-run/confine/child/early" // a __child never gets any further
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/cli"
+	"github.com/confine-run/confine/internal/selftest"
 )
 
 func main() {
 	confine.Init() // the inside, in a build without package early; and throw-away probes
+	selftest.Main()
 	os.Exit(cli.Main(cli.Confined()))
 }

@@ -99,6 +99,8 @@ func (s *session) dispatch(c *Command, args []string) int {
 		return s.apply(args)
 	case "discard":
 		return s.discard(args)
+	case "selftest":
+		return s.selftest(args)
 	case "trust":
 		return s.trust(args)
 	case "completion":

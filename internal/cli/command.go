@@ -58,8 +58,11 @@ var commands = [...]Command{
 		Summary: "long-lived sandboxes"},
 	{Name: "serve", Later: true,
 		Summary: "a local API with a warm pool"},
-	{Name: "selftest", Later: true,
-		Summary: "try the built-in escape attempts on this host"},
+	{Name: "selftest", Takes: TakesAll,
+		Summary: "try the built-in escape attempts on this host",
+		Text: "Makes each attempt outside, where it has to work, and inside, where it must not, under the policy that a run with these " +
+			"options would have. Exits with 0 when all that can be tried here were held, and with 1 when one was not. " +
+			"\"confine doctor\" says which would not be held, without trying."},
 	{Name: "trust", Args: "[FILE]",
 		Summary: "accept a project's confine.toml",
 		Text: "Code that is run may have written the file itself, so one that was found upwards from the current directory " +

@@ -24,6 +24,7 @@ func Confined() Engine {
 		Doctor: func(context.Context) ([]host.Result, error) {
 			return host.RunDoctor().Results, nil
 		},
+		Selftest: trySelftest,
 	}
 }
 

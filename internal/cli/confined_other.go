@@ -30,5 +30,6 @@ func Confined() Engine {
 		Doctor: func(context.Context) ([]host.Result, error) {
 			return host.RunDoctor().Results, nil
 		},
+		Selftest: trySelftest,
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/selftest"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
@@ -20,6 +21,9 @@ type Engine struct {
 	Run func(ctx context.Context, r *confine.Resolved, argv []string, io RunIO) (*status.Report, error)
 	// Doctor tries what this host can do.
 	Doctor func(ctx context.Context) ([]host.Result, error)
+	// Selftest makes the escape attempts under the policy. The error is about the
+	// self-test itself.
+	Selftest func(ctx context.Context, r *confine.Resolved) ([]selftest.Result, error)
 }
 
 // RunIO is what a run is connected to.

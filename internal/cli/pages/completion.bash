@@ -101,7 +101,7 @@ _confine() {
     fi
     case ${COMP_WORDS[1]} in
         run|explain|learn) _confine_options 2 command ;;
-        shell|session) _confine_options 2 "" ;;
+        shell|session|selftest) _confine_options 2 "" ;;
         completion) _confine_words "bash zsh fish" ;;
         profiles) _confine_words "--json default permissive standard strict testing development" ;;
         help) _confine_words "run explain doctor profiles seccomp learn shell diff apply discard session serve selftest trust completion version help" ;;

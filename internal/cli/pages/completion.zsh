@@ -90,7 +90,7 @@ _confine() {
         return
     fi
     case $words[2] in
-        run|explain|learn|shell|session|doctor|version|completion|profiles|help|trust|seccomp|diff|apply|discard)
+        run|explain|learn|shell|session|selftest|doctor|version|completion|profiles|help|trust|seccomp|diff|apply|discard)
             local sub=$words[2]
             shift words
             (( CURRENT-- )) ;;
@@ -100,7 +100,7 @@ _confine() {
     esac
     case $sub in
         run|explain|learn) _confine_run ;;
-        shell|session) _arguments -s -S $_confine_options ;;
+        shell|session|selftest) _arguments -s -S $_confine_options ;;
         completion) _values shell bash zsh fish ;;
         profiles) _values profile default permissive standard strict testing development ;;
         help) _confine_subcommands ;;

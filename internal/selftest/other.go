@@ -1,0 +1,25 @@
+//go:build !linux
+
+package selftest
+
+import (
+	"context"
+
+	"github.com/confine-run/confine/confine"
+)
+
+// Main does nothing here: there is no inside.
+func Main() {}
+
+// Run fails: there is nothing to be tested.
+func Run(context.Context, *confine.Policy, []string) ([]Result, error) {
+	return nil, confine.ErrUnsupported
+}
+
+// driver has nothing to drive here.
+type driver struct{}
+
+func (*driver) killed(*attempt, *Result)  {}
+func (*driver) bombed(*attempt, *Result)  {}
+func (*driver) flooded(*attempt, *Result) {}
+func (*driver) escaped(*attempt, *Result) {}

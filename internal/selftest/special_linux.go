@@ -1,0 +1,133 @@
+package selftest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/status"
+)
+
+// flooded: the attempt can't see how much of what it wrote was kept.
+func (d *driver) flooded(a *attempt, r *Result) {
+	got := d.confined(context.Background(), a)
+	r.Foretold = a.foretell(got.ledger)
+	if got.err != nil {
+		r.Outcome, r.Why = Failed, "the run: "+got.err.Error()
+		return
+	}
+	n, most := len(confine.Stdout(got.report)), 64<<10+len("[TRUNCATED]\n")+1
+	r.Outcome, r.Why = Held, fmt.Sprintf("%d of 2000000 bytes came out", n)
+	if n > most || !got.report.Truncated.Stdout || n == 0 {
+		r.Outcome = Failed
+	}
+}
+
+// bombed: whether the bomb was refused or killed doesn't matter; it has to end, and
+// to have met its limit.
+func (d *driver) bombed(a *attempt, r *Result) {
+	got := d.confined(context.Background(), a)
+	r.Foretold = a.foretell(got.ledger)
+	switch {
+	case got.err != nil:
+		r.Outcome, r.Why = Failed, "the run: "+got.err.Error()
+	case got.token != "" || got.report.Status == status.InternalError:
+		r.Outcome, r.Why = got.judge(a)
+	case !slices.Contains(got.report.LimitsHit, string(status.Tasks)):
+		r.Outcome, r.Why = Failed, "it never met the limit of tasks"
+		r.Foretold = (&attempt{walls: walls(status.Tasks)}).foretell(got.ledger)
+	default:
+		r.Outcome, r.Why = Held, fmt.Sprintf("%s after %d ms, nothing is left", got.report.Status, got.report.DurationMS)
+	}
+}
+
+// killed lets another process supervise, and kills it.
+func (d *driver) killed(a *attempt, r *Result) {
+	v, err := d.ground("inside/" + a.name)
+	if err != nil {
+		r.Outcome, r.Why = Failed, err.Error()
+		return
+	}
+	words, _ := fill(a.inside, v)
+	policy := d.narrowed(a, v)
+	text, err := json.Marshal(holding{Policy: policy, Argv: append([]string{d.exe, Word}, words...), Dir: v["tree"]})
+	if err != nil {
+		r.Outcome, r.Why = Failed, err.Error()
+		return
+	}
+	var said bytes.Buffer
+	cmd := attempt1(d.exe, nil, holdWord)
+	cmd.Stdin, cmd.Stderr, cmd.WaitDelay = bytes.NewReader(text), &said, time.Second
+	if err := cmd.Start(); err != nil {
+		r.Outcome, r.Why = Failed, err.Error()
+		return
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	r.Foretold = a.foretell(d.ledger)
+	// That it is there inside is a control of its own.
+	there := until(longest, func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+			return len(deaf(v["token"])) > 0
+		}
+	})
+	_ = cmd.Process.Kill()
+	<-ended
+	gone := until(3*time.Second, func() bool { return len(holders(v["token"])) == 0 })
+	switch {
+	case !gone:
+		end(v["token"])
+		r.Outcome, r.Why = Failed, "a process of the run is left"
+	case !there || said.Len() > 0:
+		r.Outcome, r.Why = NotTestable, strings.TrimSpace("inside it was not started "+firstLine(said.String()))
+	default:
+		r.Outcome, r.Why = Held, "nothing is left"
+	}
+}
+
+// deaf are those with the token that have started what is to survive.
+func deaf(token string) (pids []int) {
+	return slices.DeleteFunc(holders(token), func(pid int) bool {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return err != nil || !bytes.Contains(b, []byte("\x00deaf\x00")) || bytes.Contains(b, []byte("\x00each\x00"))
+	})
+}
+
+func until(most time.Duration, done func() bool) bool {
+	for end := time.Now().Add(most); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// escaped asks the real command line for something that it has to say no to.
+func (d *driver) escaped(a *attempt, r *Result) {
+	v, err := d.ground("inside/" + a.name)
+	if err != nil {
+		r.Outcome, r.Why = Failed, err.Error()
+		return
+	}
+	cmd := exec.Command(d.exe, "run", "--log", "normal", "--log-format", "text", "--allow-partial", "all", "--", "nonesuch"+v["escape"])
+	cmd.Dir = v["tree"]
+	text, _ := cmd.CombinedOutput()
+	switch {
+	case !bytes.Contains(text, []byte("nonesuch")):
+		r.Outcome, r.Why = NotTestable, "confine doesn't name it: "+firstLine(string(text))
+	case bytes.ContainsAny(text, "\x1b\x07"):
+		r.Outcome, r.Why = Failed, "they come out as they are"
+	default:
+		r.Outcome, r.Why = Held, "they are shown, not sent"
+	}
+}
