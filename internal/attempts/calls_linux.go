@@ -39,9 +39,14 @@ var calls = []namedCall{
 		err := unix.Unmount("/proc", unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 		return err
 	}},
+	{"umount_tmp", func() error { return unix.Unmount("/tmp", unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) }},
 	{"fsopen", func() error { _, err := unix.Fsopen("tmpfs", 0); return err }},
-	{"open_tree", func() error { _, err := unix.OpenTree(unix.AT_FDCWD, "/", unix.OPEN_TREE_CLONE); return err }},
+	{"open_tree", func() error {
+		_, err := unix.OpenTree(unix.AT_FDCWD, "/", unix.OPEN_TREE_CLONE|unix.AT_RECURSIVE)
+		return err
+	}},
 	{"setns", func() error { return anyBut(Raw(unix.SYS_SETNS, ^uintptr(0), 0, 0), unix.EBADF) }},
+	{"setns_own", setnsOwn},
 	{"pivot_root", func() error { return anyBut(unix.PivotRoot("/nowhere", "/nowhere"), unix.ENOENT) }},
 	{"chroot", func() error { return unix.Chroot("/") }},
 	{"bpf", func() error { return anyBut(Raw(unix.SYS_BPF, 999, 0, 0), unix.EINVAL) }},
@@ -130,6 +135,15 @@ func perfEvent() error {
 	return anyBut(err, unix.ENOENT, unix.ENODEV)
 }
 
+// setnsOwn enters the namespace that it is in: what the kernel asks for is the same.
+func setnsOwn() error {
+	fd, err := unix.Open("/proc/self/ns/uts", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	return InThread(func() error { return unix.Setns(fd, unix.CLONE_NEWUTS) })
+}
+
 func sameHostname() error {
 	name, err := os.Hostname()
 	if err != nil {
@@ -155,11 +169,12 @@ func traceChild() error {
 }
 
 // ioctlTTY needs a terminal, and makes one: outside its own input takes what is
-// pushed; the request is refused before the terminal is looked at.
+// pushed; the request is refused before the terminal is looked at, so that where
+// there is none anything will do.
 func ioctlTTY(request uintptr, b byte) error {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		return fmt.Errorf("%w: %v", ErrBroken, err)
+		fd = 0
 	}
 	return Raw(unix.SYS_IOCTL, uintptr(fd), request, uintptr(unsafe.Pointer(&b)))
 }

@@ -12,10 +12,11 @@ import (
 )
 
 var fileTries = []Try{
-	{"read", 1, read},           // FILE
-	{"write", 1, write},         // FILE, made if need be
-	{"create", 1, create},       // FILE, which must not be there
-	{"remove", 1, remove},       // FILE
+	{"read", 1, read},     // FILE
+	{"write", 1, write},   // FILE, made if need be
+	{"create", 1, create}, // FILE, which must not be there
+	{"remove", 1, remove}, // FILE
+	{"unlink", 1, func(a []string) error { return unix.Unlink(a[0]) }}, // FILE, which must be there
 	{"rename", 2, rename},       // FROM TO
 	{"link", 2, link},           // FROM TO, hard
 	{"chmod", 2, chmod},         // MODE FILE

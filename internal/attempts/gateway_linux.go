@@ -128,13 +128,13 @@ func connectBy(proxy, to string) error {
 		return err
 	}
 	said, err := bufio.NewReader(c).ReadString('\n')
-	if err == nil && !strings.Contains(said, Hello) {
+	if _, port, _ := net.SplitHostPort(to); err == nil && strings.TrimSpace(said) != Hello+" "+port {
 		return fmt.Errorf("%s says %q", proxy, said)
 	}
 	return err
 }
 
-// Hello is what a listener says that must not be reached.
+// Hello is what a listener says, and then its port.
 const Hello = "attempt got through"
 
 // listening are the ports of the own network namespace on which something listens.

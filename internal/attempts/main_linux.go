@@ -86,7 +86,7 @@ func run(words []string, more [][]Try) error {
 			return fmt.Errorf("%w: given what?", ErrBroken)
 		}
 		if err := run(first, more); err != nil {
-			return fmt.Errorf("%w: first: %w", ErrBroken, err)
+			return fmt.Errorf("%w: what is allowed doesn't work either: %w", ErrBroken, err)
 		}
 		return run(rest, more)
 	}

@@ -27,6 +27,7 @@ var processTries = []Try{
 	{"pidfd", 2, pidfd},         // PID FD: pidfd_getfd
 	{"limit", 1, limit},         // PID: prlimit64, of the files that it may open
 	{"tree", 2, grow},           // N SECONDS: N children at once, each sleeping; prints how many there were
+	{"lived", 2, lived},         // N SECONDS: the same, and all of them have to live through it
 	{"signalled", 3, signalled}, // SIGNAL,… WORD COMMAND…: sends them once it has written WORD
 	{"bomb", 2, bomb},           // N SECONDS [TOKEN]: forks without pause, each child forking once more, N at most
 	{"affinity", 0, affinity},   // prints the number of cores
@@ -177,6 +178,25 @@ func grow(args []string) error {
 	fmt.Println("started", len(children))
 	for _, cmd := range children {
 		_ = cmd.Wait()
+	}
+	return err
+}
+
+func lived(args []string) error {
+	n, err := Numbers(args)
+	if err != nil {
+		return err
+	}
+	waits := make([]func() error, 0, n[0])
+	for range n[0] {
+		cmd, broke := Again(nil, "sleep", args[1])
+		if err = broke; err != nil {
+			break
+		}
+		waits = append(waits, cmd.Wait)
+	}
+	for _, wait := range waits {
+		err = errors.Join(err, wait())
 	}
 	return err
 }

@@ -28,7 +28,8 @@ var commands = [...]Command{
 			"every path; and which flag, variable, file or profile each value came from."},
 	{Name: "doctor", Takes: TakesJSON,
 		Summary: "try what this host can enforce, with the remedy for each no",
-		Text:    "Exits with 0 when the profile \"default\" can be enforced in full, and with 1 when it can't."},
+		Text: "Exits with 0 when the profile \"default\" can be enforced in full, and with 1 when it can't. Says also which attempts of " +
+			"\"confine selftest\" would not be held."},
 	{Name: "profiles", Args: "[NAME]", Takes: TakesJSON,
 		Summary: "list the profiles, or show one as TOML that can be pasted"},
 	{Name: "seccomp", Args: "show [POLICY] | check FILE | diff POLICY POLICY", Takes: takesPolicy | TakesJSON, Words: []string{"show", "check", "diff"},

@@ -3,13 +3,17 @@ package cli
 import (
 	"strings"
 
+	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/selftest"
 )
 
 // diagnosis is what "doctor --json" prints.
 type diagnosis struct {
 	OK     bool          `json:"ok"` // the profile "default" can be enforced in full
 	Checks []host.Result `json:"checks"`
+	// Selftest are the attempts that would get through under that profile, by its ledger.
+	Selftest []selftest.Foretold `json:"selftest"`
 }
 
 // doctor tries what this host can do.
@@ -36,6 +40,7 @@ func (s *session) doctor(args []string) int {
 			d.OK = false
 		}
 	}
+	d.Selftest = s.foretold()
 	rc := rcNo
 	if d.OK {
 		rc = rcOK
@@ -44,6 +49,16 @@ func (s *session) doctor(args []string) int {
 		return s.printRC(string(encode(d)), rc)
 	}
 	return s.printRC(d.text(), rc)
+}
+
+// foretold asks the plan, and makes no attempt.
+func (s *session) foretold() []selftest.Foretold {
+	plain := confine.Resolved{Policy: confine.Default()}
+	e, err := s.engine.Explain(s.ctx, &plain, []string{"/bin/true"})
+	if err != nil || len(e.Enforced) == 0 {
+		return []selftest.Foretold{}
+	}
+	return append([]selftest.Foretold{}, selftest.Forecast(e.Enforced)...)
 }
 
 func (d *diagnosis) text() string {
@@ -73,6 +88,14 @@ func (d *diagnosis) text() string {
 				lead = "        "
 			}
 		}
+	}
+	if len(d.Selftest) > 0 {
+		t.line("")
+		t.line("of the attempts of \"confine selftest\" these would not be held:")
+	}
+	for _, a := range d.Selftest {
+		t.line("  " + a.Name + ": " + a.Tries)
+		t.pair("    ", a.Why)
 	}
 	t.line("")
 	if d.OK {

@@ -55,7 +55,8 @@ func Run(ctx context.Context, policy *confine.Policy, configFiles []string) ([]R
 
 // call starts the caller and waits for it.
 func call(ctx context.Context, o *order, text []byte, out, said *bytes.Buffer) error {
-	if _, err := unix.KeyctlJoinSessionKeyring(""); err == nil {
+	// A keyring without a name is new, and ends with its processes.
+	if _, _, errno := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0); errno == 0 {
 		_, _ = unix.AddKey("user", o.Key, []byte("secret"), unix.KEY_SPEC_SESSION_KEYRING)
 	}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", Word, driveWord)

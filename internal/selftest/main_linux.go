@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -99,7 +100,7 @@ func drive() error {
 	var lock sync.Mutex
 	out := json.NewEncoder(os.Stdout)
 	var workers sync.WaitGroup
-	for range max(2, min(8, runtime.NumCPU())) {
+	for range max(4, min(8, runtime.NumCPU())) { // much of it is waiting
 		workers.Go(func() {
 			for a := range next {
 				r := d.try(ctx, a)
@@ -109,6 +110,8 @@ func drive() error {
 			}
 		})
 	}
+	// Those that wait for time to pass begin first.
+	slices.SortStableFunc(all, func(a, b attempt) int { return b.rank() - a.rank() })
 	for i := range all {
 		next <- &all[i]
 	}

@@ -16,14 +16,15 @@ const (
 
 // Result is what came of one attempt.
 type Result struct {
-	Name      string              `json:"name"`
-	Invariant int                 `json:"invariant"` // 1 nothing leaks in, 2 nothing outlives, 4 paths, 5 privileges, 6 system calls, 8 the report; 3 limits and the network
-	Tries     string              `json:"tries"`
-	Walls     []status.Capability `json:"walls"` // each holds it by itself; none: every run holds it
-	Outcome   Outcome             `json:"outcome"`
-	Why       string              `json:"why"`
-	Control   string              `json:"control"`            // what became of the same attempt outside
-	Foretold  string              `json:"foretold,omitempty"` // why the ledger says that it isn't held here
+	Name       string              `json:"name"`
+	Invariant  int                 `json:"invariant"` // 1 nothing leaks in, 2 nothing outlives, 4 paths, 5 privileges, 6 system calls, 8 the report; 3 limits and the network
+	Tries      string              `json:"tries"`
+	Walls      []status.Capability `json:"walls"` // each holds it by itself; none: every run holds it
+	Outcome    Outcome             `json:"outcome"`
+	Why        string              `json:"why"`
+	Control    string              `json:"control"` // what became of the same attempt outside
+	DurationMS int64               `json:"duration_ms"`
+	Foretold   string              `json:"foretold,omitempty"` // why the ledger says that it isn't held here
 }
 
 // Report is the whole self-test.

@@ -59,6 +59,8 @@ func fill(template string, v values) (words []string, lacks string) {
 
 // try is one attempt, outside and inside.
 func (d *driver) try(ctx context.Context, a *attempt) (r Result) {
+	began := time.Now()
+	defer func() { r.DurationMS = time.Since(began).Milliseconds() }()
 	r = Result{Name: a.name, Invariant: a.invariant, Tries: a.tries, Walls: append([]status.Capability{}, a.walls...), Outcome: NotTestable}
 	if a.skip != nil {
 		if r.Why = a.skip(&d.Policy, d.values); r.Why != "" {
@@ -93,7 +95,7 @@ func (d *driver) control(ctx context.Context, a *attempt, v values) string {
 	}
 	words, lacks := fill(template, v)
 	if lacks != "" {
-		return "there is no " + strings.ReplaceAll(lacks, "_", " ") + " on this host to try it with"
+		return lacking(lacks)
 	}
 	ctx, stop := context.WithTimeout(ctx, longest)
 	defer stop()
@@ -115,7 +117,14 @@ func (d *driver) control(ctx context.Context, a *attempt, v values) string {
 		defer out.Close()
 		bound.Stdin, bound.Stdout = in, out
 	}
-	err := bound.Run()
+	before, err := evidence(a, v)
+	if err != nil {
+		return "the scene: " + err.Error()
+	}
+	err = bound.Run()
+	if after, broke := evidence(a, v); err == nil && a.traces && (broke == nil && after == before) {
+		return "outside nothing has changed either"
+	}
 	if a.leaves {
 		defer end(v["token"])
 		if err == nil && len(holders(v["token"])) == 0 {
@@ -124,6 +133,9 @@ func (d *driver) control(ctx context.Context, a *attempt, v values) string {
 	}
 	if err == nil {
 		return ""
+	}
+	if a.rooted && bound.Process == nil && os.Geteuid() != 0 {
+		return "outside: it takes capabilities, and there is no user namespace to have them in: " + err.Error()
 	}
 	if text := firstLine(said.String()); text != "" {
 		return "outside: " + text
@@ -146,7 +158,7 @@ func ownNamespaces() *syscall.SysProcAttr {
 // streamFiles are the caller's own as standard input and output.
 func streamFiles(v values) (in, out *os.File, err error) {
 	for _, name := range []string{"input", "output"} {
-		if err := os.WriteFile(v["dir"]+"/"+name, []byte("of the caller's\n"), 0o644); err != nil {
+		if err := os.WriteFile(v["dir"]+"/"+name, []byte(callers), 0o644); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -198,7 +210,7 @@ func (d *driver) confined(ctx context.Context, a *attempt) (got outcome) {
 	v["tmp"] = "$TMPDIR"
 	words, lacks := fill(a.inside, v)
 	if lacks != "" {
-		return outcome{err: errors.New("there is no " + lacks)}
+		return outcome{err: errors.New(lacking(lacks))}
 	}
 	io := confine.IO{Stdin: -1, Stdout: -1, Stderr: -1, Capture: true}
 	if a.streams {
@@ -210,22 +222,19 @@ func (d *driver) confined(ctx context.Context, a *attempt) (got outcome) {
 		defer out.Close()
 		io.Stdin, io.Stdout, io.Stderr, io.Capture = int(in.Fd()), int(out.Fd()), int(out.Fd()), false
 	}
-	before, err := look(v["dir"])
+	before, err := evidence(a, v)
 	if err != nil {
 		return outcome{err: err}
 	}
 	policy := d.narrowed(a, v)
 	command := &confine.Command{Argv: append([]string{d.exe, Word}, words...), Dir: v["tree"], ConfigFiles: d.ConfigFiles}
 	got.report, got.err = confine.Execute(ctx, &policy, command, io, func(p *confine.Plan) { got.ledger = p.Ledger })
-	after, err := look(v["dir"])
+	after, err := evidence(a, v)
 	if got.err == nil {
 		got.err = err
 	}
-	if before != after && !a.streams {
+	if before != after {
 		got.changed = changed(before, after)
-	}
-	if a.streams {
-		got.changed = overwritten(v["dir"])
 	}
 	if a.leaves && len(holders(v["token"])) > 0 {
 		got.token = v["token"]
@@ -233,16 +242,25 @@ func (d *driver) confined(ctx context.Context, a *attempt) (got outcome) {
 	return got
 }
 
-// overwritten looks at the beginning of what was given as streams.
-func overwritten(dir string) string {
-	for _, name := range []string{"input", "output"} {
-		b, err := os.ReadFile(dir + "/" + name)
-		if err != nil || !bytes.HasPrefix(b, []byte("of the caller's\n")) || name == "input" && len(b) != len("of the caller's\n") {
-			return "the file of standard " + name
-		}
+// evidence is what there is outside to be changed: the files of the attempt's own
+// ground, or the beginnings of those that are its streams.
+func evidence(a *attempt, v values) (string, error) {
+	if !a.streams {
+		return look(v["dir"])
 	}
-	return ""
+	in, err := os.ReadFile(v["dir"] + "/input")
+	if err != nil {
+		return "", err
+	}
+	out, err := os.ReadFile(v["dir"] + "/output")
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("input %q\noutput begins %q\n", in, out[:min(len(out), len(callers))]), nil
 }
+
+// callers is what those files hold.
+const callers = "of the caller's\n"
 
 // judge is held against what a refusal looks like: anything else is none.
 func (got *outcome) judge(a *attempt) (Outcome, string) {
@@ -264,6 +282,8 @@ func (got *outcome) judge(a *attempt) (Outcome, string) {
 		return Held, fmt.Sprintf("%s after %d ms", r.Status, r.DurationMS)
 	case r.Status == status.OK && a.leaves:
 		return Held, "nothing is left"
+	case r.Status == status.OK && a.traces:
+		return Held, "nothing has changed outside"
 	case r.Status == status.OK:
 		return Failed, strings.TrimSpace("it works " + firstLine(r.Stdout))
 	case r.ExitCode != nil && *r.ExitCode == attempts.Refused:

@@ -37,7 +37,7 @@ func newScene(o *order) (*scene, error) {
 	s := &scene{dir: o.Dir, exe: exe, values: values{
 		"key": o.Key, "variable": o.Variable, "supervisor": strconv.Itoa(os.Getpid()), "escape": "\x1b[2J\x1b]0;x\x07",
 	}}
-	for _, part := range []func() error{s.listeners, s.shared, s.descriptor, s.victim, s.setID} {
+	for _, part := range []func() error{s.listeners, s.shared, s.victim, s.setID} {
 		if err := part(); err != nil {
 			s.close()
 			return nil, err
@@ -55,6 +55,21 @@ func (s *scene) close() {
 	}
 }
 
+// lacking says why the scene has no such word.
+func lacking(name string) string {
+	switch name {
+	case "suid":
+		return "only root can make a set-uid program of somebody else's"
+	case "address":
+		return "this host has no address but its loopback's"
+	case "posix":
+		return "/dev/shm can't be written"
+	case "segment":
+		return "shmget makes none"
+	}
+	return "there is no " + strings.ReplaceAll(name, "_", " ") + " to try it with"
+}
+
 // listeners say hello to whoever gets through.
 func (s *scene) listeners() error {
 	abstract := "@confine-selftest-" + rand.Text()
@@ -70,7 +85,7 @@ func (s *scene) listeners() error {
 		if tcp, ok := listener.Addr().(*net.TCPAddr); ok {
 			s.values[l.name] = strconv.Itoa(tcp.Port)
 		}
-		go serve(listener, func(c net.Conn) { fmt.Fprintln(c, attempts.Hello) })
+		go serve(listener, func(c net.Conn) { fmt.Fprintln(c, attempts.Hello, s.values[l.name]) })
 	}
 	// What a careless gateway would be.
 	relay, err := net.Listen("tcp", "127.0.0.1:0")
@@ -82,7 +97,7 @@ func (s *scene) listeners() error {
 	go serve(relay, func(c net.Conn) {
 		line, _ := bufio.NewReader(io.LimitReader(c, 1024)).ReadString('\n')
 		if f := strings.Fields(line); len(f) == 3 && f[1] == "127.0.0.1:"+s.values["closed"] {
-			fmt.Fprintln(c, attempts.Hello)
+			fmt.Fprintln(c, attempts.Hello, s.values["closed"])
 		}
 	})
 	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -137,16 +152,6 @@ func (s *scene) shared() error {
 		s.values["posix"] = name
 		s.undo = append(s.undo, func() { _ = os.Remove(name) })
 	}
-	return nil
-}
-
-// descriptor is one that the caller forgot to mark.
-func (s *scene) descriptor() error {
-	fd, err := unix.Open(s.dir+"/left-open", unix.O_RDWR|unix.O_CREAT|unix.O_APPEND, 0o644)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: s.dir + "/left-open", Err: err}
-	}
-	s.values["fd"] = strconv.Itoa(fd)
 	return nil
 }
 
@@ -218,6 +223,12 @@ func (s *scene) ground(name string) (values, error) {
 	if err := os.Symlink("../secret", tree+"/link"); err != nil {
 		return nil, err
 	}
+	// What the caller forgot to mark, and to close.
+	fd, err := unix.Open(dir+"/left-open", unix.O_RDWR|unix.O_CREAT|unix.O_APPEND, 0o644)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: dir + "/left-open", Err: err}
+	}
+	v["fd"] = strconv.Itoa(fd)
 	if h, err := attempts.HandleOf(v["secret"]); err == nil {
 		v["handle_type"], v["handle"] = h[0], h[1]
 	}

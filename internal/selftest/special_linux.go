@@ -30,22 +30,16 @@ func (d *driver) flooded(a *attempt, r *Result) {
 	}
 }
 
-// bombed: whether the bomb was refused or killed doesn't matter; it has to end, and
-// to have met its limit.
+// bombed: whether the bomb was refused, killed or made its tasks doesn't matter. It
+// has to be over.
 func (d *driver) bombed(a *attempt, r *Result) {
 	got := d.confined(context.Background(), a)
 	r.Foretold = a.foretell(got.ledger)
-	switch {
-	case got.err != nil:
-		r.Outcome, r.Why = Failed, "the run: "+got.err.Error()
-	case got.token != "" || got.report.Status == status.InternalError:
+	if got.err != nil || got.token != "" || got.report.Status == status.InternalError {
 		r.Outcome, r.Why = got.judge(a)
-	case !slices.Contains(got.report.LimitsHit, string(status.Tasks)):
-		r.Outcome, r.Why = Failed, "it never met the limit of tasks"
-		r.Foretold = (&attempt{walls: walls(status.Tasks)}).foretell(got.ledger)
-	default:
-		r.Outcome, r.Why = Held, fmt.Sprintf("%s after %d ms, nothing is left", got.report.Status, got.report.DurationMS)
+		return
 	}
+	r.Outcome, r.Why = Held, fmt.Sprintf("%s after %d ms, and nothing is left", got.report.Status, got.report.DurationMS)
 }
 
 // killed lets another process supervise, and kills it.

@@ -21,6 +21,7 @@ type attempt struct {
 
 	policy  func(*confine.Policy, values) // what has to be so for it to be tried, and small limits
 	streams bool                          // its three streams are files
+	traces  bool                          // what counts is whether anything outside has changed, not what it believes
 	leaves  bool                          // it is held when nothing with the token is left
 	ends    []status.Status               // other ends that are as good as a refusal
 	special func(*driver, *attempt, *Result)
@@ -48,6 +49,14 @@ func table() (all []attempt) {
 }
 
 func walls(all ...status.Capability) []status.Capability { return all }
+
+// rank is higher for what takes longer.
+func (a *attempt) rank() int {
+	if a.limit || a.leaves {
+		return 1
+	}
+	return 0
+}
 
 // foretell says why the ledger doesn't promise that an attempt is held; "" where
 // it does. One wall that stands is enough.

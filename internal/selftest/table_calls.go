@@ -14,12 +14,13 @@ func privileges() []attempt {
 		{name: "set_uid", invariant: 5, walls: walls(status.Privileges), tries: "executes a set-uid program", inside: "suid {suid}", policy: readOnly},
 		one("mount", "mounts something", "call mount"),
 		one("fsopen", "makes a file system (fsopen)", "call fsopen"),
-		one("umount", "unmounts what hides something", "call umount"),
+		{name: "umount", invariant: 5, walls: both, tries: "unmounts what hides something", rooted: true,
+			inside: "any call umount , call umount_tmp", outside: "each call mount , call umount_tmp"},
 		one("remount", "makes a read-only mount writable", "remount /"),
 		one("open_tree", "clones a mount (open_tree)", "call open_tree"),
 		one("pivot_root", "changes the root mount", "call pivot_root"),
 		one("chroot", "changes its root", "call chroot"),
-		one("setns", "enters another namespace", "call setns"),
+		one("setns", "enters a namespace", "call setns_own"),
 		one("sethostname", "sets the host name", "call sethostname"),
 		{name: "unshare_user", invariant: 5, walls: both, tries: "makes a user namespace (unshare)", inside: "call unshare_user"},
 		{name: "clone_user", invariant: 5, walls: both, tries: "makes a user namespace (clone)", inside: "call clone_user"},
@@ -61,8 +62,8 @@ func calls() []attempt {
 func reports() []attempt {
 	return []attempt{
 		{name: "report", invariant: 8, walls: walls(status.Filesystem), tries: "writes to the report, by its descriptor and by its path",
-			inside:  "any writefd {fd} , writefd 3 , write {dir}/report.json",
-			outside: "each writefd {fd} , write {dir}/report.json", policy: readOnly},
+			inside:  "any writefd {fd} , writefd 3 , writefd 4 , write {dir}/report.json",
+			outside: "each writefd {fd} , write {dir}/report.json", policy: readOnly, traces: true},
 		{name: "escape_lines", invariant: 8, tries: "has confine print control characters to the caller's terminal",
 			inside: "say {escape}", special: (*driver).escaped},
 	}
