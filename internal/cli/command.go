@@ -29,7 +29,7 @@ var commands = [...]Command{
 	{Name: "doctor", Takes: TakesJSON,
 		Summary: "try what this host can enforce, with the remedy for each no",
 		Text: "Exits with 0 when the profile \"default\" can be enforced in full, and with 1 when it can't. Says also which attempts of " +
-			"\"confine selftest\" would not be held."},
+			"\"confine selftest\" may get through on this host."},
 	{Name: "profiles", Args: "[NAME]", Takes: TakesJSON,
 		Summary: "list the profiles, or show one as TOML that can be pasted"},
 	{Name: "seccomp", Args: "show [POLICY] | check FILE | diff POLICY POLICY", Takes: takesPolicy | TakesJSON, Words: []string{"show", "check", "diff"},
@@ -63,7 +63,7 @@ var commands = [...]Command{
 		Summary: "try the built-in escape attempts on this host",
 		Text: "Makes each attempt outside, where it has to work, and inside, where it must not, under the policy that a run with these " +
 			"options would have. Exits with 0 when all that can be tried here were held, and with 1 when one was not. " +
-			"\"confine doctor\" says which would not be held, without trying."},
+			"\"confine doctor\" says which may get through, without trying."},
 	{Name: "trust", Args: "[FILE]",
 		Summary: "accept a project's confine.toml",
 		Text: "Code that is run may have written the file itself, so one that was found upwards from the current directory " +

@@ -89,14 +89,7 @@ func (d *diagnosis) text() string {
 			}
 		}
 	}
-	if len(d.Selftest) > 0 {
-		t.line("")
-		t.line("of the attempts of \"confine selftest\" these would not be held:")
-	}
-	for _, a := range d.Selftest {
-		t.line("  " + a.Name + ": " + a.Tries)
-		t.pair("    ", a.Why)
-	}
+	d.foretold(&t)
 	t.line("")
 	if d.OK {
 		t.line("the profile \"default\" can be enforced in full")
@@ -104,4 +97,24 @@ func (d *diagnosis) text() string {
 		t.line("the profile \"default\" can't be enforced in full: see the answers in capital letters")
 	}
 	return strings.TrimPrefix(t.String(), "\n")
+}
+
+// foretold is one line for each reason.
+func (d *diagnosis) foretold(t *table) {
+	var reasons []string
+	names := map[string][]string{}
+	for _, a := range d.Selftest {
+		if names[a.Why] == nil {
+			reasons = append(reasons, a.Why)
+		}
+		names[a.Why] = append(names[a.Why], a.Name)
+	}
+	if len(reasons) > 0 {
+		t.line("")
+		t.line("attempts of \"confine selftest\" that may get through here:")
+	}
+	for _, why := range reasons {
+		t.line("  " + strings.Join(names[why], " "))
+		t.line("    " + why)
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/selftest"
 	"github.com/confine-run/confine/status"
 )
 
@@ -25,6 +26,7 @@ type fake struct {
 	plan    *Explanation
 	planErr error
 	checks  []host.Result
+	results []selftest.Result
 }
 
 func (f *fake) engine() Engine {
@@ -57,6 +59,13 @@ func (f *fake) engine() Engine {
 				return nil, errors.New("no host")
 			}
 			return f.checks, nil
+		},
+		Selftest: func(_ context.Context, r *confine.Resolved) ([]selftest.Result, error) {
+			f.resolved = r
+			if f.results == nil {
+				return nil, errors.New("nothing can be tried")
+			}
+			return f.results, nil
 		},
 	}
 }

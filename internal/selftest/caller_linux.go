@@ -63,6 +63,7 @@ func call(ctx context.Context, o *order, text []byte, out, said *bytes.Buffer) e
 	cmd.Args[0] = "confine"
 	cmd.Env = append(os.Environ(), mark+"=1", o.Variable+"=secret")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), out, said
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) } // it has things to put away
 	cmd.WaitDelay = 5 * time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setsid: true}
 	if master, slave, err := openTerminal(); err == nil {

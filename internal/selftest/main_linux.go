@@ -91,7 +91,8 @@ func drive() error {
 	}
 	defer s.close()
 	d := &driver{order: &o, scene: s}
-	ctx := context.Background()
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
+	defer stop()
 	if err := d.works(ctx); err != nil {
 		return err
 	}
@@ -113,7 +114,9 @@ func drive() error {
 	// Those that wait for time to pass begin first.
 	slices.SortStableFunc(all, func(a, b attempt) int { return b.rank() - a.rank() })
 	for i := range all {
-		next <- &all[i]
+		if ctx.Err() == nil {
+			next <- &all[i]
+		}
 	}
 	close(next)
 	workers.Wait()

@@ -19,7 +19,7 @@ func Run(context.Context, *confine.Policy, []string) ([]Result, error) {
 // driver has nothing to drive here.
 type driver struct{}
 
-func (*driver) killed(*attempt, *Result)  {}
-func (*driver) bombed(*attempt, *Result)  {}
-func (*driver) flooded(*attempt, *Result) {}
-func (*driver) escaped(*attempt, *Result) {}
+func (*driver) killed(context.Context, *attempt, *Result)  {}
+func (*driver) bombed(context.Context, *attempt, *Result)  {}
+func (*driver) flooded(context.Context, *attempt, *Result) {}
+func (*driver) escaped(context.Context, *attempt, *Result) {}

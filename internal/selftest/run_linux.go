@@ -30,10 +30,11 @@ type driver struct {
 // longest is more than any attempt takes.
 const longest = 10 * time.Second
 
-// attempt1 is a process that makes one attempt outside.
-func attempt1(exe string, env []string, words ...string) *exec.Cmd {
-	cmd := exec.Command(exe, append([]string{Word}, words...)...)
-	cmd.Env = append(append(os.Environ(), mark+"=1"), env...)
+// outside is a process that makes an attempt, or supervises one, as anybody's would.
+func outside(ctx context.Context, exe string, words ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, exe, append([]string{Word}, words...)...)
+	cmd.Env = append(os.Environ(), mark+"=1")
+	cmd.WaitDelay = time.Second
 	return cmd
 }
 
@@ -78,7 +79,7 @@ func (d *driver) try(ctx context.Context, a *attempt) (r Result) {
 	}
 	r.Control = "it works"
 	if a.special != nil {
-		a.special(d, a, &r)
+		a.special(d, ctx, a, &r)
 		return r
 	}
 	got := d.confined(ctx, a)
@@ -99,14 +100,12 @@ func (d *driver) control(ctx context.Context, a *attempt, v values) string {
 	}
 	ctx, stop := context.WithTimeout(ctx, longest)
 	defer stop()
-	cmd := attempt1(d.exe, nil, words...)
-	bound := exec.CommandContext(ctx, cmd.Path, cmd.Args[1:]...)
-	bound.Env, bound.Dir = append(cmd.Env, "TMPDIR="+v["tmp"]), v["tree"]
+	cmd := outside(ctx, d.exe, words...)
+	cmd.Env, cmd.Dir = append(cmd.Env, "TMPDIR="+v["tmp"]), v["tree"]
 	var said bytes.Buffer
-	bound.Stderr = &said
-	bound.WaitDelay = time.Second
+	cmd.Stderr = &said
 	if a.rooted {
-		bound.SysProcAttr = ownNamespaces()
+		cmd.SysProcAttr = ownNamespaces()
 	}
 	if a.streams {
 		in, out, err := streamFiles(v)
@@ -115,13 +114,13 @@ func (d *driver) control(ctx context.Context, a *attempt, v values) string {
 		}
 		defer in.Close()
 		defer out.Close()
-		bound.Stdin, bound.Stdout = in, out
+		cmd.Stdin, cmd.Stdout = in, out
 	}
 	before, err := evidence(a, v)
 	if err != nil {
 		return "the scene: " + err.Error()
 	}
-	err = bound.Run()
+	err = cmd.Run()
 	if after, broke := evidence(a, v); err == nil && a.traces && (broke == nil && after == before) {
 		return "outside nothing has changed either"
 	}
@@ -134,7 +133,7 @@ func (d *driver) control(ctx context.Context, a *attempt, v values) string {
 	if err == nil {
 		return ""
 	}
-	if a.rooted && bound.Process == nil && os.Geteuid() != 0 {
+	if a.rooted && cmd.Process == nil && os.Geteuid() != 0 {
 		return "outside: it takes capabilities, and there is no user namespace to have them in: " + err.Error()
 	}
 	if text := firstLine(said.String()); text != "" {

@@ -2,6 +2,7 @@ package selftest
 
 import (
 	"bufio"
+	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -70,11 +71,29 @@ func lacking(name string) string {
 	return "there is no " + strings.ReplaceAll(name, "_", " ") + " to try it with"
 }
 
+// socketName is what a socket can be bound and connected to, from a ground's tree
+// as well: a name must fit into an address.
+func (s *scene) socketName() string {
+	const longest = 100
+	if name := s.dir + "/sock"; len(name) < longest {
+		return name
+	}
+	return "../../../sock"
+}
+
 // listeners say hello to whoever gets through.
 func (s *scene) listeners() error {
+	// Where ../../../sock is in the scene.
+	here := s.dir + "/a/b/c"
+	if err := os.MkdirAll(here, 0o755); err != nil {
+		return err
+	}
+	if err := os.Chdir(here); err != nil {
+		return err
+	}
 	abstract := "@confine-selftest-" + rand.Text()
 	for _, l := range []struct{ name, network, address string }{
-		{"closed", "tcp", "127.0.0.1:0"}, {"open", "tcp", "127.0.0.1:0"}, {"abstract", "unix", abstract}, {"sock", "unix", s.dir + "/sock"},
+		{"closed", "tcp", "127.0.0.1:0"}, {"open", "tcp", "127.0.0.1:0"}, {"abstract", "unix", abstract}, {"sock", "unix", s.socketName()},
 	} {
 		listener, err := net.Listen(l.network, l.address)
 		if err != nil {
@@ -159,7 +178,7 @@ func (s *scene) shared() error {
 // inside could have.
 func (s *scene) victim() error {
 	for range 64 {
-		cmd := attempt1(s.exe, nil, "sleep", "60")
+		cmd := outside(context.Background(), s.exe, "sleep", "30")
 		if err := cmd.Start(); err != nil {
 			return err
 		}

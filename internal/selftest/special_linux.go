@@ -16,8 +16,8 @@ import (
 )
 
 // flooded: the attempt can't see how much of what it wrote was kept.
-func (d *driver) flooded(a *attempt, r *Result) {
-	got := d.confined(context.Background(), a)
+func (d *driver) flooded(ctx context.Context, a *attempt, r *Result) {
+	got := d.confined(ctx, a)
 	r.Foretold = a.foretell(got.ledger)
 	if got.err != nil {
 		r.Outcome, r.Why = Failed, "the run: "+got.err.Error()
@@ -32,8 +32,8 @@ func (d *driver) flooded(a *attempt, r *Result) {
 
 // bombed: whether the bomb was refused, killed or made its tasks doesn't matter. It
 // has to be over.
-func (d *driver) bombed(a *attempt, r *Result) {
-	got := d.confined(context.Background(), a)
+func (d *driver) bombed(ctx context.Context, a *attempt, r *Result) {
+	got := d.confined(ctx, a)
 	r.Foretold = a.foretell(got.ledger)
 	if got.err != nil || got.token != "" || got.report.Status == status.InternalError {
 		r.Outcome, r.Why = got.judge(a)
@@ -43,7 +43,7 @@ func (d *driver) bombed(a *attempt, r *Result) {
 }
 
 // killed lets another process supervise, and kills it.
-func (d *driver) killed(a *attempt, r *Result) {
+func (d *driver) killed(ctx context.Context, a *attempt, r *Result) {
 	v, err := d.ground("inside/" + a.name)
 	if err != nil {
 		r.Outcome, r.Why = Failed, err.Error()
@@ -57,8 +57,8 @@ func (d *driver) killed(a *attempt, r *Result) {
 		return
 	}
 	var said bytes.Buffer
-	cmd := attempt1(d.exe, nil, holdWord)
-	cmd.Stdin, cmd.Stderr, cmd.WaitDelay = bytes.NewReader(text), &said, time.Second
+	cmd := outside(ctx, d.exe, holdWord)
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), &said
 	if err := cmd.Start(); err != nil {
 		r.Outcome, r.Why = Failed, err.Error()
 		return
@@ -107,13 +107,13 @@ func until(most time.Duration, done func() bool) bool {
 }
 
 // escaped asks the real command line for something that it has to say no to.
-func (d *driver) escaped(a *attempt, r *Result) {
+func (d *driver) escaped(ctx context.Context, a *attempt, r *Result) {
 	v, err := d.ground("inside/" + a.name)
 	if err != nil {
 		r.Outcome, r.Why = Failed, err.Error()
 		return
 	}
-	cmd := exec.Command(d.exe, "run", "--log", "normal", "--log-format", "text", "--allow-partial", "all", "--", "nonesuch"+v["escape"])
+	cmd := exec.CommandContext(ctx, d.exe, "run", "--log", "normal", "--log-format", "text", "--allow-partial", "all", "--", "nonesuch"+v["escape"])
 	cmd.Dir = v["tree"]
 	text, _ := cmd.CombinedOutput()
 	switch {

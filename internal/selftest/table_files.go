@@ -44,9 +44,10 @@ func files() []attempt {
 	}
 }
 
-func readOnly(p *confine.Policy, _ values) {
-	p.Filesystem.Workdir, p.Filesystem.WorkdirAsked = "ro", true
-}
-func writable(p *confine.Policy, _ values) {
-	p.Filesystem.Workdir, p.Filesystem.WorkdirAsked = "rw", true
+func readOnly(p *confine.Policy, _ values) { inTree(p, "ro") }
+func writable(p *confine.Policy, _ values) { inTree(p, "rw") }
+
+// inTree starts it in the tree of its ground.
+func inTree(p *confine.Policy, how string) {
+	p.Filesystem.Workdir, p.Filesystem.WorkdirAsked, p.Filesystem.Chdir = how, true, ""
 }

@@ -153,7 +153,7 @@ _confine() {
         @JSON@) _confine_words "--json --help" ;;
 @OWN@
         trust) _confine_files ;;
-        serve|selftest) ;;
+        serve) ;;
         *) _confine_options 1 command ;;
     esac
 }

@@ -111,7 +111,7 @@ _confine() {
         apply) _confine_review "--run -f --force --allow-protected --help" ;;
         discard) _confine_review "--run --help" ;;
         trust) _confine_files ;;
-        serve|selftest) ;;
+        serve) ;;
         *) _confine_options 1 command ;;
     esac
 }

@@ -1,0 +1,163 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/confine-run/confine/internal/host"
+)
+
+// tested is what is looked at of "confine selftest --json".
+type tested struct {
+	OK       bool `json:"ok"`
+	Held     int  `json:"held"`
+	Failed   int  `json:"failed"`
+	Attempts []struct {
+		Name     string `json:"name"`
+		Outcome  string `json:"outcome"`
+		Why      string `json:"why"`
+		Control  string `json:"control"`
+		Foretold string `json:"foretold"`
+	} `json:"attempts"`
+}
+
+// Where a wall is missing the self-test says so, and there alone; and what it finds
+// the ledger has said before.
+func TestSelftest(t *testing.T) {
+	attempt, confine := filepath.Join(scene.programs, "attempt"), filepath.Join(scene.programs, "confine")
+	for _, c := range []struct {
+		name  string
+		argv  []string
+		needs string
+		open  []string // none of these may be held, and one has to get through
+	}{
+		{"as it is", []string{confine, "selftest", "--json"}, "", nil},
+		{"filter and network open", []string{confine, "selftest", "--json", "--seccomp", "off", "--allow-network", "all"}, "seccomp",
+			[]string{"io_uring", "keyctl", "add_key", "vsock", "tcp", "udp"}},
+		{"no user namespaces", []string{attempt, "no-userns", confine, "selftest", "--json"}, "seccomp", nil},
+		{"nor Landlock", []string{attempt, "older", "landlock_create_ruleset", attempt, "no-userns", confine, "selftest", "--json"}, "seccomp", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.needs != "" {
+				if ok, err := host.Has(c.needs); err != nil || !ok {
+					t.Skip("no", c.needs, err, host.MustRun(c.needs))
+				}
+			}
+			got := selftestOf(t, c.argv)
+			opened := len(c.open) == 0
+			for _, a := range got.Attempts {
+				if a.Outcome == "failed" && a.Foretold == "" {
+					t.Errorf("%s: %s, which nothing has foretold", a.Name, a.Why)
+				}
+				if a.Outcome != "not_testable" && a.Control != "it works" {
+					t.Errorf("%s: %s without a control: %q", a.Name, a.Outcome, a.Control)
+				}
+				for _, name := range c.open {
+					if name == a.Name {
+						opened = opened || a.Outcome == "failed"
+						if a.Outcome == "held" {
+							t.Errorf("%s: held, and there is nothing to hold it (%s)", a.Name, a.Why)
+						}
+					}
+				}
+			}
+			if !opened {
+				t.Errorf("none of %v got through", c.open)
+			}
+			if got.Held < 20 {
+				t.Errorf("only %d were held", got.Held)
+			}
+		})
+	}
+}
+
+// An interrupt ends all of it.
+func TestSelftestInterrupted(t *testing.T) {
+	tmp := t.TempDir()
+	cmd := exec.Command(filepath.Join(scene.programs, "confine"), "selftest")
+	cmd.Dir, cmd.Env = tmp, append(os.Environ(), "TMPDIR="+tmp, "HOME="+tmp)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for begun := false; !begun; {
+		select {
+		case err := <-ended:
+			t.Fatal("it ended before it was interrupted:", err)
+		case <-time.After(5 * time.Millisecond):
+		}
+		found, err := filepath.Glob(tmp + "/confine-selftest-*/inside/*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun = len(found) > 3
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("%v, want exit code 1", err)
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	// The runs end with their supervisor, in their own time.
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		left := attemptsLeft(tmp)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("processes left: %v", left)
+		}
+	}
+}
+
+// attemptsLeft are processes of a self-test that had its scene there.
+func attemptsLeft(tmp string) (left []string) {
+	names, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err == nil && bytes.Contains(b, []byte("TMPDIR="+tmp)) && bytes.Contains(b, []byte("_CONFINE_SELFTEST=")) {
+			left = append(left, filepath.Dir(name))
+		}
+	}
+	return left
+}
+
+// selftestOf looks also whether anything is left.
+func selftestOf(t *testing.T, argv []string) (got tested) {
+	t.Helper()
+	tmp := t.TempDir()
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = tmp
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "HOME="+tmp)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatalf("%v: %s%s", err, out, said.String())
+	}
+	if code := cmd.ProcessState.ExitCode(); code != 0 && got.OK || code != 1 && !got.OK || got.OK != (got.Failed == 0) {
+		t.Errorf("exit code %d, ok %v, %d failed", code, got.OK, got.Failed)
+	}
+	left, err := os.ReadDir(tmp)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	return got
+}
