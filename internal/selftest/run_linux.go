@@ -104,8 +104,8 @@ func (d *driver) control(ctx context.Context, a *attempt, v values) string {
 	cmd.Env, cmd.Dir = append(cmd.Env, "TMPDIR="+v["tmp"]), v["tree"]
 	var said bytes.Buffer
 	cmd.Stderr = &said
-	if a.rooted {
-		cmd.SysProcAttr = ownNamespaces()
+	if a.rooted != asItIs {
+		cmd.SysProcAttr = ownNamespaces(a.rooted)
 	}
 	if a.streams {
 		in, out, err := streamFiles(v)
@@ -133,7 +133,7 @@ func (d *driver) control(ctx context.Context, a *attempt, v values) string {
 	if err == nil {
 		return ""
 	}
-	if a.rooted && cmd.Process == nil && os.Geteuid() != 0 {
+	if a.rooted != asItIs && cmd.Process == nil && os.Geteuid() != 0 {
 		return "outside: it takes capabilities, and there is no user namespace to have them in: " + err.Error()
 	}
 	if text := firstLine(said.String()); text != "" {
@@ -144,8 +144,11 @@ func (d *driver) control(ctx context.Context, a *attempt, v values) string {
 
 // ownNamespaces keeps the host from what root's attempts would do to it, and gives
 // others the capabilities that they need.
-func ownNamespaces() *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC}
+func ownNamespaces(r root) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS | unix.CLONE_NEWUTS}
+	if r == ownNet {
+		attr.Unshareflags |= unix.CLONE_NEWNET
+	}
 	if os.Geteuid() != 0 {
 		attr.Cloneflags = unix.CLONE_NEWUSER
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}

@@ -18,7 +18,7 @@ type attempt struct {
 
 	inside  string // words of package attempts
 	outside string // of the control; empty: the same
-	rooted  bool   // the control is made as root of its own namespaces: it may need that, or would change the host
+	rooted  root   // how the control is made, where it may need privileges or would change the host
 
 	policy  func(*confine.Policy, values) // what has to be so for it to be tried, and small limits
 	streams bool                          // its three streams are files
@@ -28,6 +28,16 @@ type attempt struct {
 	special func(*driver, context.Context, *attempt, *Result)
 	skip    func(*confine.Policy, values) string // why there is nothing to try
 }
+
+// root is a control as root of namespaces of its own. They cost something: no more
+// than it needs.
+type root int
+
+const (
+	asItIs  root = iota
+	ownView      // mounts, host name
+	ownNet       // the network, too
+)
 
 // values are the scene's words.
 type values map[string]string

@@ -6,15 +6,15 @@ import "github.com/confine-run/confine/status"
 func privileges() []attempt {
 	both := walls(status.Privileges, status.Syscalls)
 	one := func(name, tries, inside string) attempt {
-		return attempt{name: name, invariant: 5, walls: both, tries: tries, inside: inside, rooted: true}
+		return attempt{name: name, invariant: 5, walls: both, tries: tries, inside: inside, rooted: ownView}
 	}
 	return []attempt{
-		{name: "capabilities", invariant: 5, walls: walls(status.Privileges), tries: "has a capability", inside: "capable", rooted: true},
+		{name: "capabilities", invariant: 5, walls: walls(status.Privileges), tries: "has a capability", inside: "capable", rooted: ownView},
 		{name: "no_new_privs", invariant: 5, walls: walls(status.Privileges), tries: "could gain privileges by execve", inside: "gains"},
 		{name: "set_uid", invariant: 5, walls: walls(status.Privileges), tries: "executes a set-uid program", inside: "suid {suid}", policy: readOnly},
 		one("mount", "mounts something", "call mount"),
 		one("fsopen", "makes a file system (fsopen)", "call fsopen"),
-		{name: "umount", invariant: 5, walls: both, tries: "unmounts what hides something", rooted: true,
+		{name: "umount", invariant: 5, walls: both, tries: "unmounts what hides something", rooted: ownView,
 			inside: "any call umount , call umount_tmp", outside: "each call mount , call umount_tmp"},
 		one("remount", "makes a read-only mount writable", "remount /"),
 		one("open_tree", "clones a mount (open_tree)", "call open_tree"),
@@ -39,7 +39,7 @@ func calls() []attempt {
 	}
 	root := func(name, tries, inside string) attempt {
 		a := one(name, tries, inside)
-		a.rooted, a.walls = true, walls(status.Syscalls, status.Privileges)
+		a.rooted, a.walls = ownNet, walls(status.Syscalls, status.Privileges)
 		return a
 	}
 	return []attempt{

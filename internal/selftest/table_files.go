@@ -34,7 +34,7 @@ func files() []attempt {
 		{name: "device", invariant: 4, walls: walls(status.Privileges, status.Syscalls), tries: "makes a device node",
 			inside: "call mknod"},
 		{name: "sysctl", invariant: 5, walls: walls(status.Filesystem, status.Privileges), tries: "opens a setting of the kernel's for writing (/proc/sys)",
-			inside: "any openwrite /proc/sys/kernel/core_pattern , openwrite /proc/sys/net/ipv4/ip_forward", outside: "openwrite /proc/sys/net/ipv4/ip_forward", rooted: true},
+			inside: "any openwrite /proc/sys/kernel/core_pattern , openwrite /proc/sys/net/ipv4/ip_forward", outside: "openwrite /proc/sys/net/ipv4/ip_forward", rooted: ownNet},
 		{name: "sysrq", invariant: 5, walls: walls(status.Filesystem, status.Privileges), tries: "opens /proc/sysrq-trigger for writing",
 			inside: "openwrite /proc/sysrq-trigger"},
 		{name: "kernel_memory", invariant: 5, walls: walls(status.Filesystem, status.Privileges), tries: "reads the kernel's memory (/proc/kcore)",
