@@ -1,6 +1,9 @@
 package seccomp
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // Verdict is what a policy does with one call, and by which rule.
 type Verdict struct {
@@ -12,16 +15,38 @@ type Verdict struct {
 // Decide says what the policy does with the call of that name and with those
 // arguments. The compiled filter does the same; it is tested against this.
 func (p *Policy) Decide(name string, args [6]uint64) Verdict {
-	if !known(name) {
-		return p.unknown()
+	for v := range p.could(name, &args, allGiven) {
+		return v
 	}
-	for i := range p.Rules {
-		r := &p.Rules[i]
-		if slices.Contains(r.Calls, name) && r.holds(&args) {
-			return Verdict{r.Outcome, r.Name, r.Reason}
+	return p.unknown() // never
+}
+
+// allGiven: each of the six arguments is known.
+const allGiven = 1<<6 - 1
+
+// could are the verdicts that a call may meet when only the arguments with a bit in
+// given are known: in their order, up to the first that is sure if none before it holds.
+func (p *Policy) could(name string, args *[6]uint64, given uint8) iter.Seq2[Verdict, bool] {
+	return func(yield func(v Verdict, sure bool) bool) {
+		if !known(name) {
+			yield(p.unknown(), true)
+			return
 		}
+		for i := range p.Rules {
+			r := &p.Rules[i]
+			if !slices.Contains(r.Calls, name) {
+				continue
+			}
+			holds, sure := r.holds(args, given)
+			if !holds {
+				continue
+			}
+			if !yield(Verdict{r.Outcome, r.Name, r.Reason}, sure) || sure {
+				return
+			}
+		}
+		yield(Verdict{p.Default, "default", "no rule names it"}, true)
 	}
-	return Verdict{p.Default, "default", "no rule names it"}
 }
 
 // unknown is for numbers without a name: newer than the table, or never given
@@ -52,13 +77,19 @@ func (p *Policy) number(t *table, audit, nr uint32, args [6]uint64) Verdict {
 	return p.Decide(t.names[nr], args)
 }
 
-func (r *Rule) holds(args *[6]uint64) bool {
+// holds says whether the conditions hold, as far as the arguments are given; sure says
+// that it is so whatever the others are.
+func (r *Rule) holds(args *[6]uint64, given uint8) (holds, sure bool) {
+	sure = true
 	for _, c := range r.Args {
-		if !c.holds(args[c.Index]) {
-			return false
+		switch {
+		case given&(1<<c.Index) == 0:
+			sure = false
+		case !c.holds(args[c.Index]):
+			return false, true
 		}
 	}
-	return true
+	return true, sure
 }
 
 func (c Cond) holds(arg uint64) bool {
