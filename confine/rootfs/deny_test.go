@@ -38,6 +38,9 @@ func TestDeny(t *testing.T) {
 			[]string{"/m/k.key", "mask"}},
 		{"what can't be listed", []string{"/data/**/*.key"}, func(in *Input) { in.AllowRead = []string{"/data"} },
 			[]string{"/data/shut", "mask", "/data/k.key", "mask"}},
+		{"a part, and then the tree that shows it", []string{"/home/u/p/a", "/home/u/p"}, nil, []string{"/home/u/p", "", "/home/u/p/a", ""}},
+		{"a part, and then what is around it", []string{"/data/s/pub", "/data/s"}, func(in *Input) { in.AllowRead = []string{"/data"} },
+			[]string{"/data/s", "mask", "/data/s/pub", ""}},
 		{"the current directory", []string{"."}, nil, []string{"/home/u/p", ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -35,9 +35,12 @@ func (c *compiler) emit() error {
 	}
 	c.emitLinks()
 	for _, m := range c.masks {
-		if m.open {
+		switch {
+		case c.moot(m.dst):
+			continue // nothing of it is left to be hidden
+		case m.open:
 			t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountScratch, Dst: m.dst, Mode: 0o555})
-		} else {
+		default:
 			t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountMask, Dst: m.dst, Dev: m.file.Dev, Ino: m.file.Ino})
 		}
 	}

@@ -58,6 +58,16 @@ func (c *compiler) reinstate(at string) (any bool) {
 	return any
 }
 
+// moot says whether nothing is left at a path that is hidden: what showed it is hidden
+// itself since then, or something further up.
+func (c *compiler) moot(p string) bool {
+	g := nearest(c.grants, p)
+	if g == nil || g.access == private {
+		return true
+	}
+	return slices.ContainsFunc(c.masks, func(m mask) bool { return below(p, m.dst) && len(g.dst) < len(m.dst) })
+}
+
 // masked says whether a path inside is hidden.
 func (c *compiler) masked(p string) bool {
 	for _, m := range c.masks {
