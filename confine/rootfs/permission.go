@@ -1,0 +1,143 @@
+package rootfs
+
+import (
+	"encoding/binary"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/confine-run/confine/internal/handoff"
+)
+
+// may says whether the mode, or the ACL, lets the viewer: 4 reads, 2 writes, 1 executes.
+// It has no capability that would ask nobody.
+func (v *View) may(n *node, want uint32) bool {
+	mode := uint32(n.Mode.Perm())
+	switch {
+	case n.UID == v.by.UID:
+		return mode>>6&want == want
+	case len(n.ACL) > 0 && mode&0o070 != 0:
+		return v.mayByACL(n, want)
+	case v.inGroup(n.GID):
+		return mode>>3&want == want
+	}
+	return mode&want == want
+}
+
+func (v *View) inGroup(gid uint32) bool {
+	return gid == v.by.GID || slices.Contains(v.by.Groups, gid)
+}
+
+// Tags of entries of a POSIX ACL, and the length of one.
+const (
+	aclUser     = 0x02
+	aclGroupObj = 0x04
+	aclGroup    = 0x08
+	aclMask     = 0x10
+	aclOther    = 0x20
+	aclHeader   = 4
+	aclEntry    = 8
+)
+
+// mayByACL is posix_acl_permission of the kernel, for who is not the owner.
+func (v *View) mayByACL(n *node, want uint32) bool {
+	mask, other, inGroup := uint32(7), uint32(0), false
+	var granted []uint32
+	for e := n.ACL[min(aclHeader, len(n.ACL)):]; len(e) >= aclEntry; e = e[aclEntry:] {
+		perm, id := uint32(binary.LittleEndian.Uint16(e[2:])), binary.LittleEndian.Uint32(e[4:])
+		switch binary.LittleEndian.Uint16(e) {
+		case aclUser:
+			if id == v.by.UID {
+				return v.aclMasked(n, perm)&want == want
+			}
+		case aclGroupObj:
+			id = n.GID
+			fallthrough
+		case aclGroup:
+			if v.inGroup(id) {
+				inGroup = true
+				granted = append(granted, perm)
+			}
+		case aclMask:
+			mask = perm
+		case aclOther:
+			other = perm
+		}
+	}
+	if !inGroup {
+		return other&want == want
+	}
+	return slices.ContainsFunc(granted, func(perm uint32) bool { return perm&mask&want == want })
+}
+
+func (v *View) aclMasked(n *node, perm uint32) uint32 {
+	for e := n.ACL[min(aclHeader, len(n.ACL)):]; len(e) >= aclEntry; e = e[aclEntry:] {
+		if binary.LittleEndian.Uint16(e) == aclMask {
+			return perm & uint32(binary.LittleEndian.Uint16(e[2:]))
+		}
+	}
+	return perm
+}
+
+// copies says whether an overlay can take over what is written to: the file and the
+// directories that lead to it, whose owners have to be there inside.
+func (v *View) copies(n *node) bool {
+	if n.layer.kind != handoff.MountOverlay || !v.by.OneID {
+		return true
+	}
+	for at := n.at; below(at, n.layer.dst); at = path.Dir(at) {
+		if m, found := v.look(at); found && m.source != "" && (m.UID != v.by.UID || m.GID != v.by.GID) {
+			return false
+		}
+	}
+	return true
+}
+
+// readsForOverlay: what is opened in an overlay, the overlay opens for reading, and it
+// has no capability over what belongs to other ids.
+func (v *View) readsForOverlay(n *node) bool {
+	return n.layer.kind != handoff.MountOverlay || !v.by.OneID || n.UID == v.by.UID && n.GID == v.by.GID || v.may(n, 4)
+}
+
+// permissions is what ls would say.
+func (n *node) permissions() string {
+	text := fmt.Sprintf("%s, uid %d, gid %d", n.Mode, n.UID, n.GID)
+	if len(n.ACL) > 0 {
+		text += ", with an ACL"
+	}
+	return text
+}
+
+// rule is the one of the table that shows or hides what is at a node.
+func (v *View) rule(n *node) Rule {
+	want := ""
+	at := n.layer.dst
+	switch {
+	case n.layer.mask:
+		want = AccessHidden
+	case n.ReadOnly:
+		for _, d := range v.less {
+			if under(n.at, d) && under(d, n.layer.dst) {
+				at, want = d, AccessProtected
+			}
+		}
+	}
+	var best Rule
+	for _, r := range v.table.Rules {
+		switch {
+		case !under(n.at, r.Path) || len(r.Path) < len(best.Path):
+		case want != "" && r.Path == at && r.Access == want:
+			return r
+		case want == "" && (r.Access == AccessHidden || r.Access == AccessProtected) && len(r.Path) > len(n.layer.dst):
+			// Of something that wasn't there to be hidden.
+		default:
+			best = r
+		}
+	}
+	return best
+}
+
+// KeptAbsent says whether what is made at a path is removed again when the run ends.
+func (t *Table) KeptAbsent(s *Sight) bool {
+	return s.Source != "" && slices.ContainsFunc(t.KeepAbsent, func(p string) bool { return under(s.Source, p) })
+}

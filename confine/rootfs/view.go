@@ -1,0 +1,219 @@
+package rootfs
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/confine-run/confine/internal/handoff"
+)
+
+// Inspector is a Host that knows of a file what decides about opening it.
+type Inspector interface {
+	Host
+	// Inspect is Lstat, and more.
+	Inspect(path string) (Inode, error)
+}
+
+// Inode is what the kernel asks of a file.
+type Inode struct {
+	File
+	UID, GID uint32
+	ACL      []byte // system.posix_acl_access; nil is none
+	// Of the mount that it was reached through.
+	ReadOnly, NoExec, NoDev bool
+}
+
+// Viewer is who looks: the target.
+type Viewer struct {
+	UID, GID uint32
+	Groups   []uint32 // supplementary
+	// OneID: no other id is mapped into its user namespace.
+	OneID bool
+	// Bare: nothing was mounted, and it sees the caller's tree.
+	Bare bool
+	Host Inspector
+}
+
+// View says what the target of a table finds at paths, and what it may do there. It
+// reads the same entries that the child mounts, in the same order, and the
+// caller's files where an entry shows them.
+type View struct {
+	by     Viewer
+	table  *Table
+	layers []layer                  // by place, what is shallower first; at one place the last one shows
+	less   []string                 // read-only parts
+	made   map[string]handoff.Mount // directories, files and links of the run's own
+	ways   []string                 // places of entries: what leads to them is there
+}
+
+// layer is something mounted.
+type layer struct {
+	kind     handoff.MountKind // 0 is the private root
+	dst, src string
+	dev      uint64
+	mode     uint32
+	readOnly bool
+	device   bool
+	noExec   bool
+	mask     bool
+	dir      bool // of a mask: what it hides is one
+}
+
+// View looks at the table as the target will.
+func (t *Table) View(by Viewer) *View {
+	v := &View{by: by, table: t, made: make(map[string]handoff.Mount)}
+	if by.Bare {
+		v.layers = []layer{{kind: handoff.MountBind, dst: "/", src: "/"}}
+		return v
+	}
+	v.layers = append(v.layers, layer{dst: "/", mode: 0o755, readOnly: true})
+	if t.Root.Kind != 0 {
+		v.layers[0] = layer{kind: t.Root.Kind, dst: "/", src: t.Root.Src, dev: t.Root.Dev}
+	}
+	for i := range t.Mounts {
+		v.mount(&t.Mounts[i])
+	}
+	return v
+}
+
+// mount does what the child does with an entry.
+func (v *View) mount(m *handoff.Mount) {
+	l := layer{kind: m.Kind, dst: m.Dst, src: m.Src, dev: m.Dev, mode: m.Mode, readOnly: m.ReadOnly, device: m.Device}
+	switch m.Kind {
+	case handoff.MountDir, handoff.MountFile, handoff.MountSymlink:
+		v.made[m.Dst] = *m
+		v.ways = append(v.ways, m.Dst)
+		return
+	case handoff.MountReadOnly:
+		if _, found := v.look(m.Dst); found {
+			v.less = append(v.less, m.Dst)
+		}
+		return
+	case handoff.MountPin:
+		return
+	case handoff.MountMask:
+		n, found := v.look(m.Dst)
+		if !found {
+			return
+		}
+		l.mask, l.readOnly, l.noExec, l.dir = true, true, true, n.Mode.IsDir()
+	case handoff.MountBind:
+		if _, err := v.by.Host.Inspect(m.Src); err != nil && m.Optional {
+			return
+		}
+	case handoff.MountProc:
+		l.src, l.noExec = "/proc", true
+	}
+	v.layers = append(v.layers, l)
+	v.ways = append(v.ways, m.Dst)
+}
+
+// node is what is at a path inside.
+type node struct {
+	Inode
+	layer  *layer
+	at     string // inside
+	source string // outside; empty is the run's own
+	text   string // of a link
+}
+
+// covering is the layer that shows a path.
+func (v *View) covering(p string) *layer {
+	best := &v.layers[0]
+	for i := range v.layers {
+		if l := &v.layers[i]; under(p, l.dst) && len(l.dst) >= len(best.dst) {
+			best = l
+		}
+	}
+	return best
+}
+
+// look gives what is at a path that has no link on its way.
+func (v *View) look(p string) (n node, found bool) {
+	l := v.covering(p)
+	n = node{layer: l, at: p}
+	if l.mask {
+		n.Path, n.UID, n.GID, n.ReadOnly, n.NoExec = p, v.by.UID, v.by.GID, true, true
+		if l.dir {
+			n.Mode = fs.ModeDir
+		}
+		return n, p == l.dst
+	}
+	switch l.kind {
+	case handoff.MountBind, handoff.MountOverlay, handoff.MountProc:
+		n, found = v.outside(n)
+	default:
+		n, found = v.own(n)
+	}
+	n.ReadOnly = n.ReadOnly || l.readOnly || slices.ContainsFunc(v.less, func(d string) bool {
+		return under(p, d) && under(d, l.dst)
+	})
+	n.NoExec = n.NoExec || l.noExec
+	return n, found
+}
+
+// outside looks at a file of the caller's.
+func (v *View) outside(n node) (node, bool) {
+	l := n.layer
+	if m, ok := v.made[n.at]; ok && l.dst == "/" && !v.by.Bare { // put into a prepared tree
+		n.Mode, n.UID, n.GID, n.text = fs.FileMode(m.Mode), v.by.UID, v.by.GID, m.Text
+		return n, m.Kind == handoff.MountFile
+	}
+	n.source = rebase(n.at, l.dst, l.src)
+	inode, err := v.by.Host.Inspect(n.source)
+	if err != nil {
+		return n, false
+	}
+	n.Inode = inode
+	n.NoDev = !v.by.Bare && !l.device || v.by.Bare && inode.NoDev
+	if l.kind == handoff.MountOverlay {
+		n.ReadOnly, n.NoExec = false, false // of a mount that is another's
+		if n.at == l.dst {
+			n.UID, n.GID, n.ACL = v.by.UID, v.by.GID, nil // the upper directory, which was made
+		}
+	}
+	if n.Mode.Type() == fs.ModeSymlink {
+		if n.text, err = v.by.Host.Readlink(n.source); err != nil {
+			return n, false
+		}
+	}
+	return n, true
+}
+
+// own looks at what was made for the run.
+func (v *View) own(n node) (node, bool) {
+	n.UID, n.GID = v.by.UID, v.by.GID
+	if n.at == n.layer.dst {
+		n.Mode = fs.ModeDir | fs.FileMode(n.layer.mode&0o777)
+		if n.layer.kind == handoff.MountDevpts {
+			n.Mode = fs.ModeDir | 0o755
+		}
+		return n, true
+	}
+	if n.layer.kind == handoff.MountDevpts {
+		n.Mode = fs.ModeDevice | fs.ModeCharDevice | 0o666
+		return n, n.at == path.Join(n.layer.dst, "ptmx")
+	}
+	if m, ok := v.made[n.at]; ok {
+		switch n.Mode = fs.FileMode(m.Mode & 0o777); m.Kind {
+		case handoff.MountDir:
+			n.Mode |= fs.ModeDir
+		case handoff.MountSymlink:
+			n.Mode, n.text = fs.ModeSymlink|0o777, m.Text
+		}
+		return n, true
+	}
+	n.Mode = fs.ModeDir | 0o755
+	return n, slices.ContainsFunc(v.ways, func(d string) bool { return below(d, n.at) })
+}
+
+// ofProcess: a part of /proc that is about one process, of which none is there yet.
+func (n *node) ofProcess() bool {
+	if n.layer.kind != handoff.MountProc && !strings.HasPrefix(n.source, "/proc/") {
+		return false
+	}
+	first, _, _ := strings.Cut(strings.TrimPrefix(n.source, "/proc/"), "/")
+	return first == "self" || first == "thread-self" || first != "" && strings.Trim(first, "0123456789") == ""
+}

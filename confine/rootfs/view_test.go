@@ -1,0 +1,125 @@
+package rootfs
+
+import (
+	"encoding/binary"
+	"io/fs"
+	"testing"
+)
+
+// Inspect: everything is uid 1000's, but for what only root can enter.
+func (h *fakeHost) Inspect(name string) (Inode, error) {
+	f, err := h.Lstat(name)
+	return Inode{File: f, UID: 1000, GID: 1000}, err
+}
+
+// TestSee is about what the table decides; what the kernel makes of modes, links and
+// mounts is held against a real one in package integration.
+func TestSee(t *testing.T) {
+	h := host(t, "/home/u/p/.env=1", "/home/u/p/.git/config=1", "/home/u/p/out/f=1", "/home/u/p/l -> src/a", "/home/u/p/loop -> loop",
+		"/home/u/p/away -> /etc/shadow", "/home/u/p/s/pub/f=1", "/home/u/p/s/f=1", "/data/x=1", "/data/tool*")
+	table, err := Compile(plain(h, func(in *Input) {
+		in.AllowWrite = []string{"out"}
+		in.AllowRead = []string{"s/pub"}
+		in.Overlay = []string{"src"}
+		in.Deny = []string{".env", "s"}
+		in.Mounts = []Mount{{Src: "/data", Dst: "/mnt/d"}}
+		in.Protect = []string{".envrc"}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := table.View(Viewer{UID: 1000, GID: 1000, OneID: true, Host: h})
+	for _, c := range []struct {
+		path  string
+		wish  Wish
+		why   Reason
+		at    string // inside
+		rule  string // Rule.Path
+		where string // outside
+	}{
+		{"/home/u/p", WishRead, ReasonGranted, "/home/u/p", "/home/u/p", "/home/u/p"},
+		{"/home/u/p", WishWrite, ReasonReadOnly, "/home/u/p", "/home/u/p", "/home/u/p"},
+		{"/home/u/p/new", WishCreate, ReasonReadOnly, "/home/u/p/new", "/home/u/p", "/home/u/p/new"},
+		{"/home/u/p/src/a", WishWrite, ReasonGranted, "/home/u/p/src/a", "/home/u/p/src", "/home/u/p/src/a"},
+		{"/home/u/p/l", WishRead, ReasonGranted, "/home/u/p/src/a", "/home/u/p/src", "/home/u/p/src/a"},
+		{"/home/u/p/l", WishCreate, ReasonKind, "/home/u/p/l", "/home/u/p", "/home/u/p/l"},
+		{"/home/u/p/loop", WishRead, ReasonLoop, "/home/u/p/loop", "/home/u/p", "/home/u/p/loop"},
+		{"/home/u/p/away", WishRead, ReasonHidden, "/etc/shadow", "", ""},
+		{"/home/u/p/out/new", WishCreate, ReasonGranted, "/home/u/p/out/new", "/home/u/p/out", "/home/u/p/out/new"},
+		{"/home/u/p/out/no/new", WishCreate, ReasonAbsent, "/home/u/p/out/no", "/home/u/p/out", "/home/u/p/out/no"},
+		{"/home/u/p/.env", WishRead, ReasonHidden, "/home/u/p/.env", "/home/u/p/.env", ""},
+		{"/home/u/p/s/f", WishRead, ReasonHidden, "/home/u/p/s/f", "/home/u/p/s", ""},
+		{"/home/u/p/s/pub/f", WishRead, ReasonGranted, "/home/u/p/s/pub/f", "/home/u/p/s/pub", "/home/u/p/s/pub/f"},
+		{"/mnt/d/x", WishRead, ReasonGranted, "/mnt/d/x", "/mnt/d", "/data/x"},
+		{"/mnt/d/tool", WishExec, ReasonGranted, "/mnt/d/tool", "/mnt/d", "/data/tool"},
+		{"/mnt/d/x", WishExec, ReasonPermissions, "/mnt/d/x", "/mnt/d", "/data/x"},
+		{"/mnt/d/x/..", WishRead, ReasonKind, "/mnt/d", "/mnt/d", ""},
+		{"/mnt/d/../d/x", WishRead, ReasonGranted, "/mnt/d/x", "/mnt/d", "/data/x"},
+		{"/mnt/e", WishCreate, ReasonReadOnly, "/mnt/e", "", ""},
+		{"/data/x", WishRead, ReasonHidden, "/data", "", ""},
+		{"/tmp/x", WishCreate, ReasonGranted, "/tmp/x", "/tmp", ""},
+		{"/bin/true", WishExec, ReasonGranted, "/usr/bin/true", "/usr", "/usr/bin/true"},
+		{"/proc/1/mem", WishRead, ReasonAbsent, "/proc/1", "/proc", ""},
+		{"/proc/sys", WishWrite, ReasonReadOnly, "/proc/sys", "/proc", "/proc/sys"},
+	} {
+		s := v.See(c.path, c.wish)
+		if s.Reason != c.why || s.Path != c.at || s.Granted != (c.why == ReasonGranted) {
+			t.Errorf("%s %s: %+v, want %s at %s", c.wish, c.path, s, c.why, c.at)
+		}
+		if s.Rule.Path != c.rule {
+			t.Errorf("%s %s: by the rule %+v, want that of %q", c.wish, c.path, s.Rule, c.rule)
+		}
+		if s.Granted && s.Source != c.where {
+			t.Errorf("%s %s: from %q, want %q", c.wish, c.path, s.Source, c.where)
+		}
+	}
+}
+
+// acl is tags, permissions and ids.
+func acl(entries ...[3]uint32) []byte {
+	b := binary.LittleEndian.AppendUint32(nil, 2)
+	for _, e := range entries {
+		b = binary.LittleEndian.AppendUint16(b, uint16(e[0]))
+		b = binary.LittleEndian.AppendUint16(b, uint16(e[1]))
+		b = binary.LittleEndian.AppendUint32(b, e[2])
+	}
+	return b
+}
+
+func TestModesAndACLs(t *testing.T) {
+	v := &View{by: Viewer{UID: 1, GID: 10, Groups: []uint32{20}}}
+	const owner = 0x01
+	list := func(user, group, mask, other uint32) []byte {
+		return acl([3]uint32{owner, 7}, [3]uint32{aclUser, user, 1}, [3]uint32{aclUser, 7, 99}, [3]uint32{aclGroupObj, group},
+			[3]uint32{aclGroup, 1, 20}, [3]uint32{aclMask, mask}, [3]uint32{aclOther, other})
+	}
+	for _, c := range []struct {
+		name     string
+		uid, gid uint32
+		mode     fs.FileMode
+		acl      []byte
+		want     uint32
+		may      bool
+	}{
+		{"the owner", 1, 0, 0o400, nil, 4, true},
+		{"the owner is no other", 1, 0, 0o077, nil, 4, false},
+		{"the group", 0, 10, 0o040, nil, 4, true},
+		{"the group is no other", 0, 10, 0o704, nil, 4, false},
+		{"a supplementary group", 0, 20, 0o020, nil, 2, true},
+		{"others", 0, 0, 0o001, nil, 1, true},
+		{"not all that is wanted", 0, 0, 0o001, nil, 3, false},
+		{"a user of the ACL", 0, 0, 0o070, list(6, 0, 7, 0), 6, true},
+		{"a user of the ACL, masked", 0, 0, 0o040, list(6, 0, 4, 0), 2, false},
+		{"the owner asks no ACL", 1, 0, 0o070, list(7, 7, 7, 7), 4, false},
+		{"a mode without a mask asks no ACL", 0, 0, 0o004, list(0, 0, 0, 0), 4, true},
+		{"a group of the ACL", 0, 0, 0o070, acl([3]uint32{owner, 0}, [3]uint32{aclGroupObj, 0}, [3]uint32{aclGroup, 4, 20}, [3]uint32{aclMask, 7}, [3]uint32{aclOther, 7}), 4, true},
+		{"in a group, and so no other", 0, 0, 0o070, acl([3]uint32{owner, 0}, [3]uint32{aclGroupObj, 0}, [3]uint32{aclGroup, 1, 20}, [3]uint32{aclMask, 7}, [3]uint32{aclOther, 7}), 4, false},
+		{"other by the ACL", 0, 0, 0o070, acl([3]uint32{owner, 0}, [3]uint32{aclGroupObj, 0}, [3]uint32{aclGroup, 7, 30}, [3]uint32{aclMask, 0}, [3]uint32{aclOther, 4}), 4, true},
+		{"a broken ACL", 0, 0, 0o070, []byte{2, 0}, 4, false},
+	} {
+		n := node{Inode: Inode{File: File{Mode: c.mode}, UID: c.uid, GID: c.gid, ACL: c.acl}}
+		if got := v.may(&n, c.want); got != c.may {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
