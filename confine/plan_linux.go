@@ -33,6 +33,12 @@ type Plan struct {
 	Seccomp *seccomp.Filter
 	policy  *Policy
 	command *Command
+	// What questions are answered from.
+	table   *rootfs.Table
+	ruleset *landlock.Ruleset
+	ground  ground
+	viewer  rootfs.Viewer
+	view    *rootfs.View // made when it is asked for
 }
 
 // planner holds what the parts of a plan are made from.
@@ -185,6 +191,8 @@ func (p *planner) filesystem() error {
 		NestedUserns: requires(p.policy, status.Privileges),
 		NoListener:   slices.Contains(p.policy.Require, string(status.Syscalls)+"="+notifying),
 	}
+	p.plan.table, p.plan.ruleset, p.plan.ground = table, p.ruleset, p.ground
+	p.plan.viewer = rootfs.Viewer{UID: p.uid, GID: p.gid, OneID: p.ground == inUserns, Bare: p.ground == bare}
 	p.denyAtStart, p.socketsLater = table.DenyAtStart, table.SocketsLater
 	p.plan.KeepAbsent, p.plan.KeepClear = table.KeepAbsent, table.KeepClear
 	p.plan.Notices = table.Notices

@@ -49,6 +49,8 @@ type Resolved struct {
 	// Protected are files that must never be writable inside: those that say what
 	// the next run may do.
 	Protected []string
+
+	where map[string][]where // by option; see From
 }
 
 // UsageError is a mistake in what was asked for. Nothing was started.

@@ -267,12 +267,18 @@ func (r *Resolved) apply(s said) error {
 	if r.Origins == nil {
 		r.Origins = make(map[string][]Setting)
 	}
+	if r.where == nil {
+		r.where = make(map[string][]where)
+	}
 	name := s.option.Name
 	if len(canon) == 0 {
 		s.option.clear(r)
-		r.Origins[name] = nil
+		r.Origins[name], r.where[name] = nil, nil
 	} else {
 		s.option.set(r, canon)
+	}
+	for _, word := range canon {
+		r.where[name] = append(r.where[name], where{word, s.source})
 	}
 	r.Origins[name] = origin(r.Origins[name], Setting{Option: name, Values: s.words, Source: s.source})
 	return nil

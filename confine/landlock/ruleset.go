@@ -32,6 +32,17 @@ func (r *Ruleset) Held() bool { return r.HandledFS&ReadFile != 0 }
 // HoldsSockets says whether those of the host's are out of reach, but the named ones.
 func (r *Ruleset) HoldsSockets() bool { return r.HandledFS&ResolveUnix != 0 }
 
+// Gives says whether rights at a path are given, as far as they are handled at all.
+func (r *Ruleset) Gives(at string, rights uint64) bool {
+	rights &= r.HandledFS
+	for i := range r.Rules {
+		if rule := &r.Rules[i]; rule.Path == "/" || under(at, rule.Path) {
+			rights &^= rule.Access
+		}
+	}
+	return rights == 0
+}
+
 // Without has no rules about files.
 func Without(in Input) *Ruleset {
 	v := Version(in.ABI)

@@ -22,10 +22,13 @@ var commands = [...]Command{
 		Summary: "run a command (the word \"run\" can be left out)",
 		Text: "Options stop at the first word that is none; it and everything after it reach the command untouched. " +
 			"After -- a word is always a command, even if it is the name of a subcommand."},
-	{Name: "explain", Args: commandArgs, Takes: TakesAll,
+	{Name: "explain", Args: "[" + commandArgs + "]", Takes: TakesAll | takesAsk,
 		Summary: "show what would be enforced, how and why, and run nothing",
 		Text: "Shows the plan for this host: every capability with its mechanism, or why there is only a weaker one; " +
-			"every path; and which flag, variable, file or profile each value came from."},
+			"every path; and which flag, variable, file or profile each value came from.\n\n" +
+			"With --path, --host or --syscall it answers each with yes or no instead, by which rule, and who said that; " +
+			"no command is needed then. It exits with 0 when every answer is yes, and with 1 otherwise. Paths are those inside; a " +
+			"relative one counts from the current directory. A host without a port asks whether there is any port."},
 	{Name: "doctor", Takes: TakesJSON,
 		Summary: "try what this host can enforce, with the remedy for each no",
 		Text: "Exits with 0 when the profile \"default\" can be enforced in full, and with 1 when it can't. Says also which attempts of " +

@@ -21,6 +21,7 @@ func Confined() Engine {
 	return Engine{
 		Run:     runConfined,
 		Explain: explainPlan,
+		Ask:     askPlan,
 		Doctor: func(context.Context) ([]host.Result, error) {
 			return host.RunDoctor().Results, nil
 		},
@@ -130,6 +131,29 @@ func explainPlan(_ context.Context, r *confine.Resolved, argv []string) (*Explan
 		return nil, err
 	}
 	return explanationOf(plan, command, cant), nil
+}
+
+func askPlan(_ context.Context, r *confine.Resolved, argv []string, asks []confine.Ask) (*Answers, error) {
+	plan, err := confine.NewPlan(&r.Policy, &confine.Command{Argv: argv, ConfigFiles: r.Protected})
+	var cant *confine.Unenforceable
+	if err != nil && !errors.As(err, &cant) {
+		return nil, err
+	}
+	all := &Answers{Notices: plan.Notices}
+	if cant != nil {
+		all.Refused = cant.Error()
+	}
+	for _, q := range asks {
+		a, err := plan.Ask(r, q)
+		if err != nil {
+			return nil, err
+		}
+		if cant != nil {
+			a = confine.Answer{Kind: a.Kind, Asked: a.Asked, Access: a.Access, Answer: confine.AnswerNo, Reason: "would_not_start"}
+		}
+		all.Answers = append(all.Answers, a)
+	}
+	return all, nil
 }
 
 func explanationOf(p *confine.Plan, c *confine.Command, cant *confine.Unenforceable) *Explanation {

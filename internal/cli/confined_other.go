@@ -27,6 +27,10 @@ func Confined() Engine {
 			_, err := confine.NewPlan(&r.Policy, &confine.Command{Argv: argv})
 			return nil, err
 		},
+		Ask: func(_ context.Context, r *confine.Resolved, argv []string, _ []confine.Ask) (*Answers, error) {
+			_, err := confine.NewPlan(&r.Policy, &confine.Command{Argv: argv})
+			return nil, err
+		},
 		Doctor: func(context.Context) ([]host.Result, error) {
 			return host.RunDoctor().Results, nil
 		},

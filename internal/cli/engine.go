@@ -15,6 +15,8 @@ import (
 type Engine struct {
 	// Explain makes the plan and runs nothing.
 	Explain func(ctx context.Context, r *confine.Resolved, argv []string) (*Explanation, error)
+	// Ask answers questions about the plan, and runs nothing.
+	Ask func(ctx context.Context, r *confine.Resolved, argv []string, asks []confine.Ask) (*Answers, error)
 	// Run runs the command. A *confine.UsageError means that nothing was started
 	// because of what was asked for; any other error without a report becomes an
 	// INTERNAL_ERROR. The report's RC is in the dialect of r.Invocation.ExitCodes.
@@ -61,6 +63,14 @@ type Explanation struct {
 	Files        []string                                 `json:"files"`  // that were read and count
 	Notices      []string                                 `json:"notices"`
 	// Refused is why the run would not start, or empty.
+	Refused string `json:"refused,omitempty"`
+}
+
+// Answers are what explain says to questions.
+type Answers struct {
+	Answers []confine.Answer `json:"answers"` // in the order of the questions
+	Notices []string         `json:"notices"`
+	// Refused is why the run would not start, so that nothing is allowed; or empty.
 	Refused string `json:"refused,omitempty"`
 }
 

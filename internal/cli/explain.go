@@ -13,19 +13,24 @@ import (
 
 // explain prints the plan and runs nothing.
 func (s *session) explain(args []string) int {
-	line, err := Scan(TakesAll, args)
+	line, err := Scan(lookup("explain").Takes, args)
+	asks, settings := questions(line.Settings)
+	line.Settings = settings
 	switch {
 	case err != nil:
 		s.early(line.Settings)
 		return s.usage(err)
 	case line.Help:
 		return s.page("explain")
-	case len(line.Rest) == 0:
+	case len(line.Rest) == 0 && len(asks) == 0:
 		return s.usage(&confine.UsageError{Msg: "explain: no command\nusage: confine explain [options] " + commandArgs})
 	}
 	r, err := s.resolve(line.Settings)
 	if err != nil {
 		return s.usage(err)
+	}
+	if len(asks) > 0 {
+		return s.answer(r, line.Rest, asks)
 	}
 	e, err := s.engine.Explain(s.ctx, r, line.Rest)
 	if err != nil {

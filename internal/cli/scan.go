@@ -91,14 +91,14 @@ func flag(takes Takes, word string) (o *confine.Option, value string, attached b
 func unknown(takes Takes, name, word string) error {
 	err := &confine.UsageError{Msg: "unknown option " + strconv.Quote(word), Hint: usageHint}
 	var names []string
-	if o := confine.LookupOption(name); o != nil && o.FileOnly && takes == TakesAll {
+	if o := confine.LookupOption(name); o != nil && o.FileOnly && takes.All() {
 		err.Hint = "it can only be said in a file, as " + o.Key
 		return err
 	}
 	for o := range takes.options() {
 		names = append(names, o.Name)
 	}
-	if takes != TakesAll {
+	if !takes.All() {
 		err.Hint = `"confine help" lists the subcommands and their options`
 	}
 	if name == "version" {

@@ -16,9 +16,15 @@ const (
 	takesPatch                    // --patch, --list
 	takesForce                    // --force, --allow-protected
 	takesPolicy                   // --arch, --action, --kernel, --bpf
+	takesAsk                      // --path, --host, --syscall, --access
 
 	TakesNothing Takes = 0
 )
+
+const groupAsk = "Questions"
+
+// All says whether the subcommand takes the options of runs.
+func (t Takes) All() bool { return t&TakesAll != 0 }
 
 // own are options that say nothing about a run.
 var own = [...]struct {
@@ -34,6 +40,10 @@ var own = [...]struct {
 	{takesPolicy, confine.Option{Name: "action", Kind: confine.KindWord, Arg: "ACTION", Words: []string{"errno", "kill", "log"}, Help: "as under --seccomp-action"}},
 	{takesPolicy, confine.Option{Name: "kernel", Kind: confine.KindText, Arg: "VERSION", Help: "as on this kernel, for entries of profiles that ask; if left out, the running one"}},
 	{takesPolicy, confine.Option{Name: "bpf", Kind: confine.KindBool, Help: "show the program, disassembled"}},
+	{takesAsk, confine.Option{Name: "path", Kind: confine.KindList, Arg: "PATH", Paths: true, Group: groupAsk, Help: "may it be read, or what --access says?"}},
+	{takesAsk, confine.Option{Name: "access", Kind: confine.KindList, Arg: "ACCESS", Words: []string{"read", "write", "create", "exec"}, Group: groupAsk, Help: "what is asked about each --path"}},
+	{takesAsk, confine.Option{Name: "host", Kind: confine.KindList, Arg: "HOST[:PORT]", Group: groupAsk, Help: "may it be reached?"}},
+	{takesAsk, confine.Option{Name: "syscall", Kind: confine.KindList, Arg: "NAME[,ARGUMENT…]", Group: groupAsk, Help: "is it let through? Arguments are numbers and names such as AF_PACKET; \"_\" is any"}},
 }
 
 // Has says whether the subcommand takes the option as a flag.
@@ -79,12 +89,18 @@ func (t Takes) options() iter.Seq[*confine.Option] {
 	}
 }
 
-// Own are the subcommand's options that say nothing about a run, --json included.
-func (c *Command) Own() []confine.Option {
-	if c.Takes&TakesAll != 0 {
-		return nil
+// OptionOf finds an option of any subcommand by its name, or nil.
+func OptionOf(name string) *confine.Option { return (^TakesNothing).lookup(name) }
+
+// Own are the subcommand's options that say nothing about a run, --json included if
+// it takes none of those that do.
+func (c *Command) Own() (all []confine.Option) {
+	for o := range c.Takes.options() {
+		if !c.Takes.All() || confine.LookupOption(o.Name) == nil {
+			all = append(all, *o)
+		}
 	}
-	return c.Flags()
+	return all
 }
 
 // Flags are the options that the subcommand takes.

@@ -35,10 +35,10 @@ func newApp(out io.Writer) *cli.App {
 
 func newCommand(c *command.Command) *cli.Command {
 	usage := "confine " + c.Name
-	switch c.Takes {
-	case command.TakesAll:
+	switch {
+	case c.Takes.All():
 		usage += " [options]"
-	case command.TakesJSON:
+	case c.Takes == command.TakesJSON:
 		usage += " [--json]"
 	default:
 		if onItsOwn(c) {
@@ -49,7 +49,7 @@ func newCommand(c *command.Command) *cli.Command {
 	switch {
 	case c.Later:
 		text = strings.TrimSpace("Not in this build yet. " + text)
-	case c.Takes == command.TakesAll:
+	case c.Takes.All():
 		text = strings.TrimSpace(text + "\n\n" + values + "\n\n" + twins)
 	}
 	sub := &cli.Command{

@@ -10,7 +10,8 @@ import (
 // bashCompletion needs no bash-completion package; with it, the words of the
 // command are completed as the command itself would have them.
 func bashCompletion() []byte {
-	files := matching(func(o *confine.Option) bool { return valued(o) && completion(o) == fromFiles })
+	fromFile := func(o *confine.Option) bool { return valued(o) && completion(o) == fromFiles }
+	files := append(matching(fromFile), ofQuestions(fromFile)...)
 	var words strings.Builder
 	for _, o := range flags() {
 		if completion(&o) == fromWords && valued(&o) {
@@ -45,7 +46,9 @@ func bashCompletion() []byte {
 		"@SHELLS@", strings.Join(lookupCommand("completion").Words, " "),
 		"@PROFILES@", strings.Join(confine.Profiles(), " "),
 		"@OPTIONS@", strings.Join(matching(func(*confine.Option) bool { return true }), " ")+" --help",
-		"@VALUED@", strings.Join(matching(valued), "|"),
+		"@VALUED@", strings.Join(append(matching(valued), ofQuestions(valued)...), "|"),
+		"@ASKS@", strings.Join(names(asks), "|"),
+		"@QUESTIONS@", strings.Join(ofQuestions(valued), " "),
 		"@FILES@", strings.Join(files, "|"),
 		"@WORDS@", strings.TrimSuffix(words.String(), "\n"),
 	).Replace(bashScript))
@@ -96,7 +99,7 @@ _confine_command() {
     fi
 }
 
-# Options from word $1 on, and then a command if $2 says so.
+# Options from word $1 on, $3 among them, and then a command if $2 says so.
 _confine_options() {
     local i=$1 at
     while [[ $i -lt $COMP_CWORD ]]; do
@@ -131,7 +134,7 @@ _confine_options() {
         esac
     done
     if [[ $cur == -* ]]; then
-        _confine_words "@OPTIONS@"
+        _confine_words "@OPTIONS@ $3"
     elif [[ $2 ]]; then
         _confine_command "$i"
     fi
@@ -145,6 +148,7 @@ _confine() {
         return
     fi
     case ${COMP_WORDS[1]} in
+        @ASKS@) _confine_options 2 command "@QUESTIONS@" ;;
         @RUNS@) _confine_options 2 command ;;
         @OPTIONED@) _confine_options 2 "" ;;
         completion) _confine_words "@SHELLS@" ;;

@@ -59,17 +59,35 @@ func everything(*command.Command) bool { return true }
 
 // runsACommand: what follows the options is a command line of its own.
 func runsACommand(c *command.Command) bool {
-	return c.Takes == command.TakesAll && strings.Contains(c.Args, "COMMAND")
+	return c.Takes.All() && strings.Contains(c.Args, "COMMAND")
 }
 
 func takesOptions(c *command.Command) bool {
-	return c.Takes == command.TakesAll && !runsACommand(c)
+	return c.Takes.All() && !runsACommand(c)
 }
 
 func takesJSON(c *command.Command) bool { return c.Takes == command.TakesJSON }
 
 // onItsOwn: it has options of its own, and paths follow.
-func onItsOwn(c *command.Command) bool { return len(c.Own()) > 0 && !takesJSON(c) }
+func onItsOwn(c *command.Command) bool { return len(c.Own()) > 0 && !takesJSON(c) && !c.Takes.All() }
+
+// asks: it has options of its own beside those of runs.
+func asks(c *command.Command) bool { return len(c.Own()) > 0 && c.Takes.All() }
+
+// ofQuestions are spellings of the options that only subcommands like explain have.
+func ofQuestions(keep func(*confine.Option) bool) (all []string) {
+	for _, c := range command.Commands() {
+		if !asks(&c) {
+			continue
+		}
+		for _, o := range c.Own() {
+			if keep(&o) {
+				all = append(all, spellings(&o)...)
+			}
+		}
+	}
+	return all
+}
 
 // spellings of one option: "-t" and "--time-limit".
 func spellings(o *confine.Option) []string {

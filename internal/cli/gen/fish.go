@@ -13,8 +13,8 @@ func fishCompletion() []byte {
 	var b strings.Builder
 	b.WriteString(strings.NewReplacer(
 		"@RUNS@", strings.Join(append(names(runsACommand), names(takesOptions)...), " "),
-		"@OTHERS@", strings.Join(names(func(c *command.Command) bool { return c.Takes != command.TakesAll }), " "),
-		"@VALUED@", strings.Join(matching(valued), " "),
+		"@OTHERS@", strings.Join(names(func(c *command.Command) bool { return !c.Takes.All() }), " "),
+		"@VALUED@", strings.Join(append(matching(valued), ofQuestions(valued)...), " "),
 	).Replace(fishHead))
 	for _, c := range command.Commands() {
 		b.WriteString("complete -c confine -n __confine_first -a " + c.Name + " -d " + quote(c.Summary) + "\n")
@@ -25,7 +25,7 @@ func fishCompletion() []byte {
 	}
 	b.WriteString("\n")
 	for _, c := range command.Commands() {
-		if onItsOwn(&c) {
+		if onItsOwn(&c) || asks(&c) {
 			for _, o := range c.Own() {
 				b.WriteString("complete -c confine -n '__confine_is " + c.Name + "' -l " + o.Name + fishValue(&o) + "\n")
 			}

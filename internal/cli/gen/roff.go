@@ -95,10 +95,15 @@ func man() []byte {
 
 func manCommand(c *command.Command) string {
 	tag := bold(c.Name)
-	switch c.Takes {
-	case command.TakesAll:
+	switch {
+	case asks(c):
+		for _, o := range c.Own() {
+			tag += " [" + manOption(&o) + "]"
+		}
 		tag += " [" + italic("options") + "]"
-	case command.TakesJSON:
+	case c.Takes.All():
+		tag += " [" + italic("options") + "]"
+	case c.Takes == command.TakesJSON:
 		tag += " [" + bold("--json") + "]"
 	default:
 		for _, o := range c.Own() {

@@ -55,7 +55,7 @@ func (s shown) Usage() string { return s.GetUsage() }
 func groups(flags []cli.Flag) []group {
 	var all []group
 	for _, f := range flags {
-		o := optionNamed(f.Names()[0])
+		o := command.OptionOf(f.Names()[0])
 		if o == nil {
 			continue // the library's own --help
 		}
@@ -71,21 +71,6 @@ func groups(flags []cli.Flag) []group {
 		g.Flags = append(g.Flags, shown{f.(cli.DocGenerationFlag), o})
 	}
 	return all
-}
-
-// optionNamed finds an option of a run, or one that only some subcommand has.
-func optionNamed(name string) *confine.Option {
-	if o := confine.LookupOption(name); o != nil {
-		return o
-	}
-	for _, c := range command.Commands() {
-		for _, o := range c.Own() {
-			if o.Name == name {
-				return &o
-			}
-		}
-	}
-	return nil
 }
 
 // flagHead is how a flag is written: "-t, --time-limit D".

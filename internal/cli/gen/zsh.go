@@ -30,7 +30,16 @@ func zshCompletion() []byte {
 			own.WriteString(" '--help[print help]' '*: :_files' ;;\n")
 		}
 	}
+	var questions strings.Builder
+	for _, c := range command.Commands() {
+		if asks(&c) {
+			for _, o := range c.Own() {
+				questions.WriteString(" " + zshOption(&o))
+			}
+		}
+	}
 	return []byte(strings.NewReplacer(
+		"@ASKS@", strings.Join(names(asks), "|"), "@QUESTIONS@", questions.String(),
 		"@OWN@", strings.TrimSuffix(own.String(), "\n"),
 		"@REVIEWS@", strings.Join(names(onItsOwn), "|"),
 		"@OPTIONS@", strings.TrimSuffix(options.String(), "\n"),
@@ -93,7 +102,7 @@ _confine_subcommands() {
 
 # Options, and then a command with words of its own.
 _confine_run() {
-    _arguments -s -S -A '-*' $_confine_options '(-)1: :_command_names -e' '*:: :_normal'
+    _arguments -s -S -A '-*' "$@" $_confine_options '(-)1: :_command_names -e' '*:: :_normal'
 }
 
 _confine() {
@@ -111,6 +120,7 @@ _confine() {
             return ;;
     esac
     case $sub in
+        @ASKS@) _confine_run@QUESTIONS@ ;;
         @RUNS@) _confine_run ;;
         @OPTIONED@) _arguments -s -S $_confine_options ;;
         completion) _values shell @SHELLS@ ;;

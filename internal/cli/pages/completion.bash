@@ -33,7 +33,7 @@ _confine_value() {
         --log) _confine_words "quiet normal verbose" ;;
         --log-format) _confine_words "text json" ;;
         --tty) _confine_words "auto always never" ;;
-        --config|--allow-read|--allow-write|--deny|-C|--chdir|--overlay|--rootfs|--seccomp|--cgroup-parent|--report|--events) _confine_files ;;
+        --config|--allow-read|--allow-write|--deny|-C|--chdir|--overlay|--rootfs|--seccomp|--cgroup-parent|--report|--events|--path) _confine_files ;;
     esac
 }
 
@@ -51,7 +51,7 @@ _confine_command() {
     fi
 }
 
-# Options from word $1 on, and then a command if $2 says so.
+# Options from word $1 on, $3 among them, and then a command if $2 says so.
 _confine_options() {
     local i=$1 at
     while [[ $i -lt $COMP_CWORD ]]; do
@@ -59,7 +59,7 @@ _confine_options() {
             --)
                 [[ $2 ]] && _confine_command $((i + 1))
                 return ;;
-            -p|--profile|--level|--config|-t|--time-limit|--cpu-time|-m|--memory-limit|--cpu-limit|--cpus|--processes|--file-descriptors|--disk-limit|--max-file-size|--max-files|--output-limit|--grace|--allow-network|--deny-network|--allow-port|--network-bytes|--network-connections|--publish|--allow-read|--allow-write|--deny|--workdir|-C|--chdir|--mount|--overlay|--rootfs|--env|--seccomp|--seccomp-action|--isolation|--user|--cgroup-parent|--allow-partial|--require|--report|--events|--exit-codes|--log|--log-format|--tty)
+            -p|--profile|--level|--config|-t|--time-limit|--cpu-time|-m|--memory-limit|--cpu-limit|--cpus|--processes|--file-descriptors|--disk-limit|--max-file-size|--max-files|--output-limit|--grace|--allow-network|--deny-network|--allow-port|--network-bytes|--network-connections|--publish|--allow-read|--allow-write|--deny|--workdir|-C|--chdir|--mount|--overlay|--rootfs|--env|--seccomp|--seccomp-action|--isolation|--user|--cgroup-parent|--allow-partial|--require|--report|--events|--exit-codes|--log|--log-format|--tty|--path|--access|--host|--syscall)
                 at=$((i + 1))
                 # The word is cut at "=", which is then a word of its own.
                 if [[ ${COMP_WORDS[at]} == "=" ]]; then
@@ -86,7 +86,7 @@ _confine_options() {
         esac
     done
     if [[ $cur == -* ]]; then
-        _confine_words "-p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --block-internal --log-network --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --virtual-fs --temp-dir --overlay --ephemeral-home --keep --rootfs --env --keep-env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --json --exit-codes --log --log-format --tty --help"
+        _confine_words "-p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --block-internal --log-network --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --virtual-fs --temp-dir --overlay --ephemeral-home --keep --rootfs --env --keep-env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --json --exit-codes --log --log-format --tty --help $3"
     elif [[ $2 ]]; then
         _confine_command "$i"
     fi
@@ -100,6 +100,7 @@ _confine() {
         return
     fi
     case ${COMP_WORDS[1]} in
+        explain) _confine_options 2 command "--path --access --host --syscall" ;;
         run|explain|learn) _confine_options 2 command ;;
         shell|session|selftest) _confine_options 2 "" ;;
         completion) _confine_words "bash zsh fish" ;;

@@ -29,7 +29,7 @@ function __confine_options
             case --
                 return 1
             case '-*'
-                contains -- $w -p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --overlay --rootfs --env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --exit-codes --log --log-format --tty; and set value 1
+                contains -- $w -p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --overlay --rootfs --env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --exit-codes --log --log-format --tty --path --access --host --syscall; and set value 1
             case '*'
                 return 1
         end
@@ -108,6 +108,10 @@ complete -c confine -n __confine_options -l log -x -a 'quiet normal verbose' -d 
 complete -c confine -n __confine_options -l log-format -x -a 'text json' -d 'how it is said'
 complete -c confine -n __confine_options -l tty -x -a 'auto always never' -d 'a pty for the command; auto: when the caller has one'
 
+complete -c confine -n '__confine_is explain' -l path -r -F -d 'may it be read, or what --access says?'
+complete -c confine -n '__confine_is explain' -l access -x -a 'read write create exec' -d 'what is asked about each --path'
+complete -c confine -n '__confine_is explain' -l host -x -d 'may it be reached?'
+complete -c confine -n '__confine_is explain' -l syscall -x -d 'is it let through? Arguments are numbers and names such as AF_PACKET; "_" is any'
 complete -c confine -n '__confine_is doctor' -l json -d 'print JSON'
 complete -c confine -n '__confine_is profiles' -l json -d 'print JSON'
 complete -c confine -n '__confine_is seccomp' -l arch -x -a 'amd64 arm64' -d 'the architecture; if left out, this one, and both for check'

@@ -81,7 +81,7 @@ _confine_subcommands() {
 
 # Options, and then a command with words of its own.
 _confine_run() {
-    _arguments -s -S -A '-*' $_confine_options '(-)1: :_command_names -e' '*:: :_normal'
+    _arguments -s -S -A '-*' "$@" $_confine_options '(-)1: :_command_names -e' '*:: :_normal'
 }
 
 _confine() {
@@ -99,6 +99,7 @@ _confine() {
             return ;;
     esac
     case $sub in
+        explain) _confine_run '*--path=[may it be read, or what --access says?]:PATH:_files' '*--access=[what is asked about each --path]:ACCESS:(read write create exec)' '*--host=[may it be reached?]:HOST\[\:PORT\]: ' '*--syscall=[is it let through? Arguments are numbers and names such as AF_PACKET; "_" is any]:NAME\[,ARGUMENT…\]: ' ;;
         run|explain|learn) _confine_run ;;
         shell|session|selftest) _arguments -s -S $_confine_options ;;
         completion) _values shell bash zsh fish ;;

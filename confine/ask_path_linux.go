@@ -1,0 +1,150 @@
+package confine
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/confine-run/confine/confine/landlock"
+	"github.com/confine-run/confine/confine/rootfs"
+)
+
+// askPath answers by the mount table, and by the ruleset where there is one.
+func (p *Plan) askPath(r *Resolved, a *Answer) error {
+	wish := rootfs.Wish(a.Access)
+	if wish == "" {
+		wish, a.Access = rootfs.WishRead, string(rootfs.WishRead)
+	}
+	switch {
+	case !slices.Contains(rootfs.Wishes(), wish):
+		return &UsageError{Msg: "--access " + strconv.Quote(a.Access) + " is none of " + strings.Join(Accesses(), ", ") + meant(a.Access, Accesses())}
+	case a.Asked == "" || strings.ContainsRune(a.Asked, 0):
+		return &UsageError{Msg: "--path: " + strconv.Quote(a.Asked) + " is no path"}
+	}
+	if p.view == nil {
+		p.viewer.Groups, p.viewer.Host = p.supplementary(), rootfs.ThisHostInspector()
+		p.view = p.table.View(p.viewer)
+	}
+	s := p.view.See(p.inside(a.Asked), wish)
+	if p.ground == bare {
+		s.Rule = nearestRule(p.Rules, s.Path)
+	}
+	refused := s.Granted && !p.ruleset.Gives(rightsFor(&s))
+	if refused {
+		s.Granted, s.Reason = false, rootfs.ReasonReadOnly
+		if !p.ruleset.Gives(s.Path, landlock.ReadFile) {
+			s.Reason = rootfs.ReasonHidden
+		}
+		s.Details = "Landlock"
+	}
+	a.Answer, a.Reason, a.Details = yesNo(s.Granted), string(s.Reason), s.Details
+	if s.Reason == rootfs.ReasonProcess {
+		a.Answer = AnswerDepends
+	}
+	a.Where, a.At = s.Path, s.At
+	if a.At == a.Where {
+		a.At = ""
+	}
+	p.ruleOf(r, a, &s)
+	a.Hint = hintFor(a, &s)
+	if s.Granted && p.table.KeptAbsent(&s) {
+		a.Details = "protected: it is removed again when the run ends"
+	}
+	return nil
+}
+
+// rightsFor are the rights of Landlock's that a wish takes, and where.
+func rightsFor(s *rootfs.Sight) (at string, rights uint64) {
+	switch {
+	case s.Wish == rootfs.WishCreate:
+		return path.Dir(s.Path), landlock.MakeReg | landlock.WriteFile
+	case s.Wish == rootfs.WishWrite && s.IsDir:
+		return s.Path, landlock.MakeReg | landlock.WriteFile
+	case s.Wish == rootfs.WishWrite:
+		return s.Path, landlock.WriteFile
+	case s.Wish == rootfs.WishExec:
+		return s.Path, landlock.Execute
+	case s.IsDir:
+		return s.Path, landlock.ReadDir
+	}
+	return s.Path, landlock.ReadFile
+}
+
+func nearestRule(rules []rootfs.Rule, at string) (best rootfs.Rule) {
+	for _, rule := range rules {
+		if (rule.Path == "/" || at == rule.Path || strings.HasPrefix(at, rule.Path+"/")) && len(rule.Path) >= len(best.Path) {
+			best = rule
+		}
+	}
+	return best
+}
+
+// ruleOf names the rule that decided, and who said it.
+func (p *Plan) ruleOf(r *Resolved, a *Answer, s *rootfs.Sight) {
+	if s.Rule.Path == "" {
+		a.Details = strings.TrimPrefix(a.Details+"; no rule shows it", "; ")
+		return
+	}
+	a.Rule = s.Rule.Why
+	if s.Rule.Path != s.Path {
+		a.Rule += " (" + s.Rule.Path + ")"
+	}
+	a.From = p.fromOf(r, s.Rule.Why)
+}
+
+// saidBy are the options behind what a rule says that names none.
+var saidBy = [...]struct{ why, option string }{
+	{"current directory", "workdir"},
+	{"git directory of the current directory", "workdir"},
+	{"home directory, except secrets", "home"},
+	{"temporary files", "temp-dir"},
+	{"secret", "deny"},
+	{"protected", "protect"},
+}
+
+// fromOf finds who said a rule: its words begin with those of the option.
+func (p *Plan) fromOf(r *Resolved, why string) string {
+	if flag, rest, ok := strings.Cut(why, " "); ok && strings.HasPrefix(flag, "--") {
+		option := strings.TrimSuffix(strings.TrimPrefix(flag, "--"), ",")
+		for _, word := range []string{rest, rest + ":ro"} {
+			if from := r.From(option, word); from != "" {
+				return from
+			}
+		}
+		return r.From(option, "")
+	}
+	for _, s := range saidBy {
+		if strings.HasPrefix(why, s.why) {
+			if from := r.From(s.option, ""); from != "" {
+				return from
+			}
+		}
+	}
+	return unsaid
+}
+
+// hintFor is the option that would allow it, if one would.
+func hintFor(a *Answer, s *rootfs.Sight) string {
+	option := map[rootfs.Wish]string{rootfs.WishRead: "--allow-read ", rootfs.WishExec: "--allow-read "}[s.Wish]
+	target := s.Path
+	if option == "" {
+		if option = "--allow-write "; s.Wish == rootfs.WishCreate {
+			target = path.Dir(s.Path)
+		}
+	}
+	switch s.Reason {
+	case rootfs.ReasonHidden, rootfs.ReasonReadOnly:
+	default:
+		return ""
+	}
+	switch {
+	case strings.HasPrefix(s.Rule.Why, "protected"):
+		return "protect = [] in [sandbox.filesystem] protects nothing"
+	case strings.HasPrefix(s.Rule.Why, "--deny "):
+		return option + shellWord(target) + ", which is more specific, or leave out " + s.Rule.Why
+	case s.Rule.Access == rootfs.AccessProtected, strings.HasPrefix(s.Rule.Path, "/proc"), strings.HasPrefix(target, "/proc"), strings.HasPrefix(target, "/dev"):
+		return ""
+	}
+	return option + shellWord(target)
+}
