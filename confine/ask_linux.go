@@ -88,7 +88,7 @@ func (p *Plan) askSyscall(r *Resolved, a *Answer) error {
 		a.Details = "there is no filter; what takes a capability the kernel refuses"
 		return nil
 	}
-	rulings, err := f.Ask(name, seccomp.Words(words[1:]), len(p.Child.SeccompNotify) > 0)
+	rulings, err := f.Ask(name, seccomp.Arguments(words[1:]), len(p.Child.SeccompNotify) > 0)
 	if err != nil {
 		msg, hint, _ := strings.Cut(err.Error(), "\nhint: ")
 		return &UsageError{Msg: msg, Hint: hint, Err: err}

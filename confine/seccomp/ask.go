@@ -19,13 +19,13 @@ type Ruling struct {
 	Sure bool
 }
 
-// Words are a call's arguments as a person gives them: numbers, or the constants of
+// Arguments are a call's as a person gives them: numbers, or the constants of
 // policy files, with "|" between flags. "" and "_" leave one open, and so does
 // leaving it out.
-type Words []string
+type Arguments []string
 
 // read gives the numbers, and a bit for each that is known.
-func (w Words) read() (args [6]uint64, given uint8, bad *mistake) {
+func (w Arguments) read() (args [6]uint64, given uint8, bad *mistake) {
 	if len(w) > len(args) {
 		return args, 0, &mistake{nil, "a system call has no more than six arguments", ""}
 	}
@@ -50,7 +50,7 @@ func (w Words) read() (args [6]uint64, given uint8, bad *mistake) {
 // that were given decide, and otherwise one for each rule that could. listening is
 // whether denials are handed to a listener (see Notifying). The error is a *PolicyError
 // about the words.
-func (f *Filter) Ask(name string, words Words, listening bool) ([]Ruling, error) {
+func (f *Filter) Ask(name string, words Arguments, listening bool) ([]Ruling, error) {
 	nr, ok := f.table.lookup(name)
 	if !ok {
 		names, _ := Calls(f.table.arch)

@@ -21,7 +21,7 @@ func TestAskAgreesWithDecide(t *testing.T) {
 		name := names[r.IntN(len(names))]
 		all := f.policy.classes(name)
 		args := all[r.IntN(len(all))]
-		var words Words
+		var words Arguments
 		for i := range args {
 			words = append(words, fmt.Sprintf("%#x", args[i]))
 		}

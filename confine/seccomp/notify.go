@@ -91,7 +91,10 @@ const supervised = "supervised-network"
 func (p *Policy) beneath(name string, args *[6]uint64) Verdict {
 	for i := range p.Rules {
 		r := &p.Rules[i]
-		if r.Name != supervised && slices.Contains(r.Calls, name) && r.holds(args) {
+		if r.Name == supervised || !slices.Contains(r.Calls, name) {
+			continue
+		}
+		if holds, _ := r.holds(args, allGiven); holds {
 			return Verdict{r.Outcome, r.Name, r.Reason}
 		}
 	}

@@ -37,7 +37,7 @@ function __confine_options
     return 0
 end
 
-complete -c confine -f -n 'not __confine_is doctor profiles seccomp diff apply discard serve trust completion version help' -a '(__fish_complete_subcommand -- -p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --overlay --rootfs --env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --exit-codes --log --log-format --tty)'
+complete -c confine -f -n 'not __confine_is doctor profiles seccomp diff apply discard serve trust completion version help' -a '(__fish_complete_subcommand -- -p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --overlay --rootfs --env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --exit-codes --log --log-format --tty --path --access --host --syscall)'
 complete -c confine -n __confine_first -a run -d 'run a command (the word "run" can be left out)'
 complete -c confine -n __confine_first -a explain -d 'show what would be enforced, how and why, and run nothing'
 complete -c confine -n __confine_first -a doctor -d 'try what this host can enforce, with the remedy for each no'
