@@ -25,7 +25,8 @@ var clientWords = map[string]word{
 const patience = 20 * time.Second
 
 func dial(address string) (*net.TCPConn, error) {
-	c, err := net.DialTimeout("tcp", address, patience)
+	d := net.Dialer{Timeout: patience, FallbackDelay: -1} // one socket at a time: they are counted
+	c, err := d.Dial("tcp", address)
 	if err != nil {
 		return nil, err
 	}

@@ -58,3 +58,20 @@ func TestNobodyIsAnsweredAfterTheEnd(t *testing.T) {
 		t.Error("it was waited for until the last patience")
 	}
 }
+
+func TestRoom(t *testing.T) {
+	for descriptors, want := range map[uint64]int64{0: leastOf, 200: leastOf, ofOthers: leastOf, ofOthers + 3*100: 100, 1 << 20: (1<<20 - ofOthers) / 3, 1<<64 - 1: (1<<20 - ofOthers) / 3} {
+		if got := room(descriptors); got != want {
+			t.Errorf("%d descriptors are for %d flows, want %d", descriptors, got, want)
+		}
+	}
+	g := gateway(t, plan.Network{Allow: []string{"ok.test"}}, nil)
+	for _, c := range []struct {
+		room, asked, want int64
+	}{{10, 0, 10}, {10, 20, 10}, {10, 5, 5}, {1 << 30, 0, defaultConnections}} {
+		g.room, g.plan.MaxConnections = c.room, int(c.asked)
+		if got := g.most(); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}

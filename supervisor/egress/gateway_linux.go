@@ -51,6 +51,7 @@ type Gateway struct {
 	bytes       atomic.Int64 // both ways
 	held        atomic.Int64 // of datagrams that wait
 
+	room   int64           // flows that there are descriptors for
 	served map[uint16]bool // ports that something of ours is bound to
 	asking chan struct{}   // a place for each question that is being answered
 	closed chan struct{}   // nothing is left inside
@@ -80,6 +81,11 @@ func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
 	g.inside, g.giveUp = context.WithCancel(g.ctx)
 	g.log.tell, g.log.began = tell, time.Now()
 	g.own.ask = net.InterfaceAddrs
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return nil, os.NewSyscallError("getrlimit", err)
+	}
+	g.room = room(files.Cur)
 	return g, nil
 }
 
@@ -294,9 +300,25 @@ func (g *Gateway) begin(f *flow) bool {
 // most is how many flows there may be at one time.
 func (g *Gateway) most() int64 {
 	if g.plan.MaxConnections > 0 {
-		return int64(g.plan.MaxConnections)
+		return min(g.room, int64(g.plan.MaxConnections))
 	}
-	return defaultConnections
+	return min(g.room, defaultConnections)
+}
+
+// What of this process's descriptors is for what: a target that used them all up would
+// end the run, since whoever watches it needs some, too.
+const (
+	ofFlow   = 3 // two sockets, and one that is tried beside
+	ofOthers = 256 + 2*maxPipes
+	leastOf  = 8 // flows, however few descriptors there are
+)
+
+// room is for how many flows there are descriptors.
+func room(descriptors uint64) int64 {
+	if descriptors < ofOthers {
+		return leastOf
+	}
+	return max(leastOf, int64(min(descriptors, 1<<20)-ofOthers)/ofFlow)
 }
 
 func (g *Gateway) end(f *flow) {
