@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -100,5 +104,68 @@ func TestManyRunsLeaveNoDescriptors(t *testing.T) {
 	}
 	if after := count(); after != before {
 		t.Errorf("%d descriptors, then %d", before, after)
+	}
+}
+
+// TestManyRunsWithANetworkLeaveNothing: connections to others and from them are open when
+// the target ends, and neither a descriptor nor a goroutine stays.
+func TestManyRunsWithANetworkLeaveNothing(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip(err)
+	}
+	count := func() (descriptors, goroutines int) {
+		names, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names), runtime.NumGoroutine()
+	}
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- c
+		}
+	}()
+	free, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Close()
+	port := func(l net.Listener) string { return strconv.Itoa(l.Addr().(*net.TCPAddr).Port) }
+	policy := confine.Default()
+	policy.TimeLimit = time.Minute
+	policy.Network.Allow = []string{"localhost:" + port(l), "no-such-name.invalid"}
+	policy.Network.Publish = []string{port(free) + ":6080"}
+	target := "exec 3<>/dev/tcp/127.0.0.1/" + port(l) + " && echo x >&3; (exec 4<>/dev/tcp/10.0.0.1/80) || true; echo x >/dev/udp/10.0.0.1/80 || true"
+	once := func() {
+		r, err := confine.Run(context.Background(), &policy, bash, "-c", target)
+		if err != nil || r.Status != status.OK || r.Network == nil || len(r.Network.Attempts) < 3 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		(<-accepted).Close()
+	}
+	once()
+	files, routines := count()
+	for range 10 {
+		once()
+	}
+	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+		f, g := count()
+		if f <= files && g <= routines {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d descriptors and %d goroutines, then %d and %d", files, routines, f, g)
+		}
 	}
 }

@@ -11,5 +11,8 @@
 // file. It is a program of its own so that each attempt is made outside first:
 // there it has to succeed, or its failure inside would prove nothing.
 //
+// Networks are tried in a world of their own, where every address answers and says who
+// was reached: "netpeer", the other program beside this file. No packet leaves the machine.
+//
 // As root everything runs twice, the second time as an ordinary user.
 package integration
