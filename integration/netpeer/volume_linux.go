@@ -134,6 +134,10 @@ func many(args []string) error {
 
 func wasReset(args []string) error {
 	c, err := dial(args[0])
+	if isReset(err) { // before connect(2) has returned
+		fmt.Println("reset")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
