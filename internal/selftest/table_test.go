@@ -42,7 +42,7 @@ func TestPoliciesOfAttemptsKeepTheRest(t *testing.T) {
 		if p.Digest() == before && a.name != "read" && p.Filesystem.Workdir != "ro" {
 			t.Errorf("%s asks for a change of the policy that changes nothing", a.name)
 		}
-		if p.Seccomp != "default" || p.SeccompAction != "errno" || p.Network.All {
+		if p.Seccomp != "default" && a.name != "keyring" || p.SeccompAction != "errno" || p.Network.All {
 			t.Errorf("%s takes a wall away that it doesn't name", a.name)
 		}
 	}
