@@ -58,6 +58,7 @@ func (d *driver) killed(ctx context.Context, a *attempt, r *Result) {
 	}
 	var said bytes.Buffer
 	cmd := outside(ctx, d.exe, holdWord)
+	cmd.Env = append(cmd.Env, "TMPDIR="+v["tmp"]) // where what it makes outside would be left
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), &said
 	if err := cmd.Start(); err != nil {
 		r.Outcome, r.Why = Failed, err.Error()
@@ -78,7 +79,15 @@ func (d *driver) killed(ctx context.Context, a *attempt, r *Result) {
 	_ = cmd.Process.Kill()
 	<-ended
 	gone := until(3*time.Second, func() bool { return len(holders(v["token"])) == 0 })
+	var files []os.DirEntry
+	tidy := until(3*time.Second, func() bool {
+		files, err = os.ReadDir(v["tmp"])
+		return err == nil && len(files) == 0
+	})
 	switch {
+	case !tidy:
+		end(v["token"])
+		r.Outcome, r.Why = Failed, fmt.Sprintf("temporary files of the run are left: %v %v", files, err)
 	case !gone:
 		end(v["token"])
 		r.Outcome, r.Why = Failed, "a process of the run is left"
