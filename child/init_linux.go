@@ -52,6 +52,11 @@ func (s *state) wait(target int) {
 		if err == unix.EINTR || pid != target && err == nil {
 			continue
 		}
+		if err == unix.ECHILD && !s.has(unix.CLONE_NEWPID) {
+			// The supervisor is gone, and what the guard does then (see guard) has
+			// reaped the target, too. It ends this process when all is put away.
+			select {}
+		}
 		if err != nil {
 			exit(125) // can't be: the target is our child
 		}
