@@ -31,6 +31,9 @@ func (g ground) below(f *host.Facts, e *status.SetupError) (lower ground, why de
 		return g, why, false
 	}
 	why.reason, why.hint = host.Diagnose(f, failureOf(e))
+	if e.Step == "mounts" && e.Op == "openat2" && e.Errno == int(unix.EACCES) {
+		return g, why, false // the mode of a directory of the caller's, on any ground
+	}
 	cloned := e.Step == "start" && e.Op == "clone" || e.Step == "maps"
 	switch {
 	case !cloned && why.reason != status.UsernsDenied && why.reason != status.UsernsDeniedAppArmor:

@@ -59,7 +59,7 @@ func newTree(t *testing.T, r *rand.Rand, root string) *tree {
 	}
 	for range 6 {
 		at := filepath.Join(pick(r, tr.dirs), pick(r, treeNames))
-		to := pick(r, append([]string{"/etc/passwd", "nowhere", "..", "../..", ".", "a/b", root, "/tmp", "/nowhere"}, tr.paths...))
+		to := pick(r, append([]string{"/etc/passwd", "nowhere", "..", "../..", ".", "a/b", root, "/usr/share", "/nowhere"}, tr.paths...))
 		if filepath.IsAbs(to) && strings.HasPrefix(to, root) && r.IntN(2) == 0 {
 			if rel, err := filepath.Rel(filepath.Dir(at), to); err == nil {
 				to = rel

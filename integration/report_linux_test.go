@@ -31,14 +31,60 @@ var schema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	return c.Compile("report.json")
 })
 
+// eventSchema is that of events; it refers to the other by its name.
+var eventSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
+	const base = "https://github.com/confine-run/confine/status/"
+	c := jsonschema.NewCompiler()
+	for name, text := range map[string]string{"schema.json": status.Schema, "events.schema.json": status.EventSchema} {
+		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		if err != nil {
+			return nil, err
+		}
+		if err := c.AddResource(base+name, doc); err != nil {
+			return nil, err
+		}
+	}
+	return c.Compile(base + "events.schema.json")
+})
+
+// validEvents holds each line against the schema. The last event is the end.
+func validEvents(path string, s *jsonschema.Schema) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	last := ""
+	for line := range strings.Lines(string(text)) {
+		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
+		if err == nil {
+			err = s.Validate(doc)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w\n%s", path, err, line)
+		}
+		last, _ = doc.(map[string]any)["event"].(string)
+	}
+	if last != string(status.EventEnded) {
+		return fmt.Errorf("%s ends with the event %q", path, last)
+	}
+	return nil
+}
+
 // validReports holds every report below dir against the schema: each file
-// NAME.json that is one.
+// NAME.json that is one; and the lines of each file NAME.events.
 func validReports(dir string) (bad error) {
 	s, err := schema()
 	if err != nil {
 		return err
 	}
+	lines, err := eventSchema()
+	if err != nil {
+		return err
+	}
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && filepath.Ext(path) == ".events" {
+			bad = errors.Join(bad, validEvents(path, lines))
+		}
 		if err != nil || !d.Type().IsRegular() || filepath.Ext(path) != ".json" {
 			return nil // what a script made unreadable holds no report
 		}

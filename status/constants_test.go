@@ -13,7 +13,7 @@ import (
 func constants[T ~string](t *testing.T, typeName string) []T {
 	t.Helper()
 	var all []T
-	for _, file := range []string{"status.go", "ledger.go"} {
+	for _, file := range []string{"status.go", "ledger.go", "event.go"} {
 		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)

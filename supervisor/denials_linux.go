@@ -17,8 +17,12 @@ func (r *run) heed(e *event) {
 		return
 	}
 	var err error
+	var told func(*denials.Denial)
+	if r.opts.Denied != nil {
+		told = func(d *denials.Denial) { r.opts.Denied(r.violation(d)) }
+	}
 	r.out.told = true
-	if r.denials, err = denials.Listen(e.listener, r.judge, pidOf(r.target), r.take()); err != nil {
+	if r.denials, err = denials.Listen(e.listener, r.judge, pidOf(r.target), r.take(), told); err != nil {
 		r.broken(fmt.Errorf("the listener of the system call filter: %w", err))
 	}
 }
@@ -75,10 +79,11 @@ func (r *run) deniedCalls() (list []status.Violation) {
 	return list
 }
 
+// violation is a denial as the report tells it.
 func (r *run) violation(d *denials.Denial) status.Violation {
 	return status.Violation{
-		Kind: "syscall", What: d.What, Count: d.Count, FirstMS: max(0, d.At.Sub(r.started).Milliseconds()),
-		PID: d.By.PID, Comm: d.By.Comm, Rule: d.Rule, Hint: r.denials.Hint(d),
+		Kind: "syscall", What: d.What, Count: max(d.Count, 1), FirstMS: max(0, d.At.Sub(r.started).Milliseconds()),
+		PID: d.By.PID, Comm: d.By.Comm, Rule: d.Rule, Hint: r.judge.Hint(&d.Call),
 	}
 }
 

@@ -131,18 +131,7 @@ func (n *network) violations() (list []status.Violation) {
 		if a.Verdict != status.AttemptBlocked {
 			continue
 		}
-		rule := a.Rule
-		if rule == "" {
-			rule = a.Why
-		}
-		what := a.What
-		if a.Protocol == "udp" {
-			what += "/udp"
-		}
-		list = append(list, status.Violation{
-			Kind: "network", What: what, Count: a.Count, FirstMS: a.FirstMS,
-			PID: a.PID, Comm: a.Comm, Rule: rule, Hint: a.Hint,
-		})
+		list = append(list, a.Violation())
 	}
 	return list
 }

@@ -32,6 +32,14 @@ type Options struct {
 	// Attempt, if not nil, is called for each kind of attempt to reach something, when it
 	// is made for the first time: with what is known then, one at a time.
 	Attempt func(status.Attempt)
+	// Denied, if not nil, is called for each kind of system call that the filter denies and
+	// tells, the first time. It must not wait for anybody: more calls wait behind it.
+	Denied func(status.Violation)
+	// LimitHit, if not nil, is called when a limit is seen to be reached, the first time or
+	// again, from any goroutine. What only the end shows is in the report alone.
+	LimitHit func(status.Capability)
+	// Usage, if not nil, is called once a second with what the tree uses. It must not wait.
+	Usage func(status.Load)
 	// Undelivered, if not nil, is called at the end for "stdout" and "stderr" when the
 	// caller's did not take what the target wrote, or that could not be read. That
 	// nobody reads any more is not worth a word: the target has seen it.

@@ -69,6 +69,8 @@ type run struct {
 	removed []string // protected paths that had come to be
 	left    []string // and those that could not be removed again
 
+	beat *time.Ticker // of what is told about usage; nil is none
+
 	resumed  time.Time // after the last suspension
 	stage    stage
 	deadline <-chan time.Time // of the stage
@@ -171,6 +173,9 @@ func (r *run) do(ctx context.Context) {
 	}
 	r.events = listen(r.child.sock)
 	r.loop(ctx)
+	if r.beat != nil {
+		r.beat.Stop()
+	}
 	r.watch.end()
 	if r.unwatch != nil {
 		r.unwatch()
@@ -275,6 +280,8 @@ func (r *run) loop(ctx context.Context) {
 				continue
 			}
 			r.kill(hit.cause, hit.detail)
+		case <-r.beats():
+			r.opts.Usage(r.watch.load())
 		case err := <-r.denials.Broken():
 			r.broken(err)
 		case s, open := <-r.opts.Signals:
@@ -338,6 +345,7 @@ func (r *run) hear(e event) {
 		if err != nil && !errors.Is(err, os.ErrProcessDone) {
 			r.broken(err)
 		}
+		r.watch.tell(r.opts.LimitHit)
 	case handoff.KindExecError:
 		r.out.exec = &execError{path: m.Path, errno: unix.Errno(m.Errno), lookup: m.Step == "lookup"}
 	case handoff.KindStarted:
@@ -350,6 +358,9 @@ func (r *run) hear(e event) {
 		}
 		if r.opts.Started != nil {
 			r.opts.Started()
+		}
+		if r.opts.Usage != nil {
+			r.beat = time.NewTicker(beatEvery)
 		}
 		if r.opts.Watching != nil {
 			r.unwatch = r.opts.Watching(

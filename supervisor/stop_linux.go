@@ -25,6 +25,9 @@ const (
 func (r *run) because(cause status.Cause, detail string) {
 	if r.out.cause == "" && !r.out.waited && r.denials.Killed() == nil {
 		r.out.cause, r.out.detail = cause, detail
+		if c := capabilityOf(cause); c != "" && r.opts.LimitHit != nil {
+			r.opts.LimitHit(c)
+		}
 	}
 }
 

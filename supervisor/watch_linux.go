@@ -40,6 +40,7 @@ type watch struct {
 	target                           int                        // as proc numbers it; guarded by mu
 	targetKilled                     bool                       // it was a task too many; guarded by mu
 	hitSet                           map[status.Capability]bool // guarded by mu
+	onLimit                          func(status.Capability)    // guarded by mu
 	memoryNow, memoryPeak, tasksPeak int64                      // of the cgroup; guarded by mu
 }
 
@@ -144,8 +145,15 @@ func (w *watch) hits() <-chan hit {
 
 func (w *watch) note(c status.Capability) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	tell := w.onLimit
+	if w.hitSet[c] {
+		tell = nil
+	}
 	w.hitSet[c] = true
+	w.mu.Unlock()
+	if tell != nil {
+		tell(c)
+	}
 }
 
 // end stops watching, once the run is over.

@@ -42,6 +42,7 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 		Stdin: fdOf(io.Stdin), Stdout: fdOf(io.Stdout), Stderr: fdOf(io.Stderr),
 		Capture: io.Capture, Alone: true,
 		Started: io.Started, Attempt: io.Attempt, Undelivered: io.Undelivered,
+		Denied: io.Denied, LimitHit: io.LimitHit, Usage: io.Usage,
 	}
 	if console := io.Console; console != nil {
 		opts.OutGuard, opts.ErrGuard = console.Guard(opts.Stdout), console.Guard(opts.Stderr)

@@ -46,6 +46,11 @@ type RunIO struct {
 	// Attempt, when not nil, is called for each kind of attempt to reach something over
 	// the network, the first time.
 	Attempt func(status.Attempt)
+	// Denied, LimitHit and Usage, when not nil, are called as things happen: see
+	// confine.IO. They don't wait for anybody.
+	Denied   func(status.Violation)
+	LimitHit func(status.Capability)
+	Usage    func(status.Load)
 	// Undelivered, when not nil, is called for "stdout" and "stderr" at the end of the
 	// run when that did not take all that the command wrote, unless its reader left.
 	Undelivered func(stream string, err error)

@@ -11,12 +11,12 @@ import (
 
 // outputs are where --report and --events go.
 type outputs struct {
-	report, events *sink
-	eventsErr      error // the first one; it is said at the end, when stderr is ours
-	streamErrs     []error
+	report     *sink
+	events     *eventLog // nil: nobody asked
+	streamErrs []error   // said at the end, when stderr is ours
 }
 
-func openOutputs(inv *confine.Invocation) (*outputs, error) {
+func openOutputs(inv *confine.Invocation, trace string) (*outputs, error) {
 	o := new(outputs)
 	var err error
 	if inv.Report != "" {
@@ -24,35 +24,19 @@ func openOutputs(inv *confine.Invocation) (*outputs, error) {
 			return nil, err
 		}
 	}
-	if inv.Events != "" {
-		if o.events, err = openEvents(inv.Events); err != nil {
-			o.close()
-			return nil, err
-		}
+	if o.events, err = eventsOf(inv, trace); err != nil {
+		o.close()
+		return nil, err
 	}
 	return o, nil
 }
 
 func (o *outputs) close() {
-	for _, s := range []*sink{o.report, o.events} {
-		if s != nil {
-			s.close()
-		}
+	if o.report != nil {
+		o.report.close()
 	}
-}
-
-// event is one line of --events.
-type event struct {
-	Event   string         `json:"event"` // "started" or "ended"
-	TraceID string         `json:"trace_id"`
-	Report  *status.Report `json:"report,omitempty"` // of "ended"
-}
-
-func (o *outputs) started(trace string) { o.emit(event{Event: "started", TraceID: trace}) }
-
-func (o *outputs) emit(e event) {
-	if o.events != nil && o.eventsErr == nil {
-		o.eventsErr = o.events.write(encode(e))
+	if o.events != nil {
+		o.events.sink.close()
 	}
 }
 
@@ -64,12 +48,8 @@ func (o *outputs) undelivered(stream string, err error) {
 // ended writes the report, and the last event.
 func (o *outputs) ended(r *status.Report) (failed []error) {
 	failed = o.streamErrs
-	o.emit(event{Event: "ended", TraceID: r.TraceID, Report: r})
-	if o.events != nil && o.eventsErr == nil {
-		o.eventsErr = o.events.finish()
-	}
-	if o.eventsErr != nil {
-		failed = append(failed, o.eventsErr)
+	if err := o.events.end(r); err != nil {
+		failed = append(failed, err)
 	}
 	if o.report != nil {
 		if err := o.report.put(encode(r)); err != nil {

@@ -32,23 +32,24 @@ func (s *session) run(args []string) int {
 // start runs argv and says how it ended. Where the report and the events go is
 // opened before anything starts.
 func (s *session) start(r *confine.Resolved, argv []string) int {
-	out, err := openOutputs(&r.Invocation)
+	trace := status.TraceID(s.env("TRACEPARENT"))
+	out, err := openOutputs(&r.Invocation, trace)
 	if err != nil {
 		return s.usage(err)
 	}
 	defer out.close()
-	trace := status.TraceID(s.env("TRACEPARENT"))
 	io := RunIO{
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
 		Capture: r.Invocation.JSON,
 		Console: s.Console,
 		TraceID: trace,
 		Notice:  s.log.notice,
-		Started: func() { out.started(trace) },
+		Started: out.events.started,
 		Attempt: s.attempts(&r.Policy.Network),
 
 		Undelivered: out.undelivered,
 	}
+	out.events.listen(&io)
 	if s.log.level == "verbose" {
 		io.Planned = func(e *Explanation) { s.before(e, &r.Policy) }
 	}

@@ -303,7 +303,7 @@ func TestEvents(t *testing.T) {
 	if len(lines) != 2 {
 		t.Fatalf("%s", b)
 	}
-	var started, ended event
+	var started, ended status.Event
 	must(t, json.Unmarshal([]byte(lines[0]), &started))
 	must(t, json.Unmarshal([]byte(lines[1]), &ended))
 	if started.Event != "started" || ended.Event != "ended" || ended.Report == nil || ended.Report.Status != status.OK || started.TraceID != ended.TraceID {

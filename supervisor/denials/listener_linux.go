@@ -16,6 +16,7 @@ type Listener struct {
 	judge  Judge
 	target int // our number of the process whose kill ends the run; 0: unknown
 	take   func(*Asked)
+	told   func(*Denial)
 
 	file    *os.File
 	raw     syscall.RawConn
@@ -26,14 +27,15 @@ type Listener struct {
 }
 
 // Listen begins to answer. The descriptor is the listener's from then on, also
-// when it can't.
+// when it can't. told, if not nil, is called for each kind of denial, the first
+// time, after the answer.
 //
 // take, if not nil, is given the calls that are supervised, and has to answer each
 // one, in its own time.
 //
 // It costs no thread: the descriptor waits among the runtime's own.
-func Listen(fd int, judge Judge, target int, take func(*Asked)) (*Listener, error) {
-	l := &Listener{judge: judge, target: target, take: take, done: make(chan struct{}), broken: make(chan error, 1)}
+func Listen(fd int, judge Judge, target int, take func(*Asked), told func(*Denial)) (*Listener, error) {
+	l := &Listener{judge: judge, target: target, take: take, told: told, done: make(chan struct{}), broken: make(chan error, 1)}
 	if err := unix.SetNonblock(fd, true); err != nil {
 		_ = unix.Close(fd)
 		return nil, os.NewSyscallError("fcntl", err)
@@ -100,9 +102,6 @@ func (l *Listener) List() (all []Denial, others int64) {
 	defer l.mu.Unlock()
 	return l.list, l.others
 }
-
-// Hint says what would let a denied call through.
-func (l *Listener) Hint(d *Denial) string { return l.judge.Hint(&d.Call) }
 
 // more is how long another call is waited for after one, in ms: who is denied
 // something often asks for more of it, and this is the shorter way.
@@ -183,7 +182,9 @@ func (l *Listener) one(fd int) (taken bool, err error) {
 	default:
 		return false, os.NewSyscallError("ioctl SECCOMP_IOCTL_NOTIF_SEND", errno)
 	}
-	l.add(d)
+	if l.add(d) && l.told != nil {
+		l.told(&d)
+	}
 	return false, nil
 }
 

@@ -218,7 +218,7 @@ func TestWhatIsNoListenerIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := Listen(fd, refuse(unix.EPERM), 0, nil)
+	l, err := Listen(fd, refuse(unix.EPERM), 0, nil, nil)
 	if err != nil {
 		return
 	}

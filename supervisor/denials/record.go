@@ -70,8 +70,8 @@ func (r *record) isNew(a *Answer) bool {
 	return !found && len(r.list) < most
 }
 
-// add counts a denial.
-func (r *record) add(d Denial) {
+// add counts a denial, and says whether there was none of its kind before.
+func (r *record) add(d Denial) (first bool) {
 	d.Count = 1
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +87,9 @@ func (r *record) add(d Denial) {
 		}
 		r.seen[k] = len(r.list)
 		r.list = append(r.list, d)
+		return true
 	}
+	return false
 }
 
 // kill notes what the target is killed for; the first counts.

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"sync"
+	"time"
+
+	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/status"
+)
+
+// Bounds on what waits for the reader of --events.
+const (
+	mostWaiting      = 1024    // lines
+	mostBytesWaiting = 1 << 20 // of them
+	// eventPatience is how long a reader may take nothing, at the end of a run, until what
+	// waits for it is given up.
+	eventPatience = 2 * time.Second
+)
+
+// eventLog writes what happens, a line each, as it happens. A file is written to at
+// once. Whoever reads a pipe or a socket may be slow, or do nothing: lines wait for
+// it in a bounded queue, and are dropped and counted beyond. No run ever waits for it.
+//
+// Its methods can be called at the same time; a nil one does nothing.
+type eventLog struct {
+	sink  *sink
+	trace string
+	now   func() time.Time
+
+	mu      sync.Mutex
+	began   time.Time                  // of the target; guarded by mu
+	denied  map[[3]string]bool         // that were told; guarded by mu
+	hit     map[status.Capability]bool // likewise; guarded by mu
+	dropped int64                      // since the last line that is on its way; guarded by mu
+	queue   *queue                     // nil: written at once
+	err     error                      // the first one; guarded by mu
+	ended   bool                       // guarded by mu
+}
+
+func newEvents(s *sink, trace string) *eventLog {
+	e := &eventLog{sink: s, trace: trace, now: time.Now, denied: map[[3]string]bool{}, hit: map[status.Capability]bool{}}
+	if !s.owned {
+		e.queue = newQueue(s)
+	}
+	return e
+}
+
+// emit sends one line. The lock is held.
+func (e *eventLog) emit(v status.Event) {
+	if e.err != nil || e.ended {
+		return
+	}
+	now := e.now()
+	v.Time, v.TraceID = status.EventTime(now), e.trace
+	if !e.began.IsZero() {
+		v.ElapsedMS = max(0, now.Sub(e.began).Milliseconds())
+	}
+	last := v.Event == status.EventEnded
+	e.ended = last
+	if v.Dropped = e.dropped; e.queue == nil {
+		e.err = e.sink.write(encode(v))
+		return
+	}
+	if e.queue.put(encode(v), last) {
+		e.dropped = 0
+	} else {
+		e.dropped++
+	}
+}
+
+func (e *eventLog) started() {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.began = e.now()
+	e.emit(status.Event{Event: status.EventStarted})
+}
+
+// refused tells the first of each kind.
+func (e *eventLog) refused(v status.Violation) {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	kind := [3]string{v.Kind, v.What, v.Rule}
+	if e.denied[kind] {
+		return
+	}
+	e.denied[kind] = true
+	e.emit(status.Event{Event: status.EventDenied, Denied: &v})
+}
+
+func (e *eventLog) attempt(a status.Attempt) {
+	if e != nil && a.Verdict == status.AttemptBlocked {
+		e.refused(a.Violation())
+	}
+}
+
+func (e *eventLog) limit(c status.Capability) {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.hit[c] {
+		e.hit[c] = true
+		e.emit(status.Event{Event: status.EventLimitHit, Limit: c})
+	}
+}
+
+func (e *eventLog) usage(l status.Load) {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.emit(status.Event{Event: status.EventUsage, Usage: &l})
+}
+
+// end tells what only the end has shown, and then the end.
+func (e *eventLog) end(r *status.Report) error {
+	if e == nil {
+		return nil
+	}
+	for _, v := range r.Violations {
+		e.refused(v)
+	}
+	for _, c := range r.LimitsHit {
+		e.limit(status.Capability(c))
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.emit(status.Event{Event: status.EventEnded, Report: r})
+	if e.queue != nil {
+		e.err = e.queue.end()
+	} else if e.err == nil {
+		e.err = e.sink.finish()
+	}
+	return e.err
+}
+
+// listen has a run tell what happens.
+func (e *eventLog) listen(io *RunIO) {
+	if e == nil {
+		return
+	}
+	io.Denied, io.LimitHit, io.Usage = e.refused, e.limit, e.usage
+	if attempt := io.Attempt; attempt != nil {
+		io.Attempt = func(a status.Attempt) {
+			e.attempt(a)
+			attempt(a)
+		}
+	}
+}
+
+// eventsOf opens where they go, if anywhere.
+func eventsOf(inv *confine.Invocation, trace string) (*eventLog, error) {
+	if inv.Events == "" {
+		return nil, nil
+	}
+	s, err := openEvents(inv.Events)
+	if err != nil {
+		return nil, err
+	}
+	return newEvents(s, trace), nil
+}

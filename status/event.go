@@ -1,0 +1,63 @@
+package status
+
+import (
+	_ "embed" // events.schema.json
+	"time"
+)
+
+// EventKind is what happened.
+type EventKind string
+
+// The closed set of events.
+const (
+	EventStarted  EventKind = "started"   // the command runs
+	EventDenied   EventKind = "denied"    // something was refused, for the first time
+	EventLimitHit EventKind = "limit_hit" // a limit was reached, for the first time
+	EventUsage    EventKind = "usage"     // once a second
+	EventEnded    EventKind = "ended"     // always the last one, also when nothing was started
+)
+
+// Event is one line of --events.
+type Event struct {
+	Event     EventKind `json:"event"`
+	Time      string    `json:"time"`       // EventTime
+	ElapsedMS int64     `json:"elapsed_ms"` // since the command was started; 0 before
+	TraceID   string    `json:"trace_id"`
+	// Dropped is how many events were lost since the line before, because the reader was
+	// too slow.
+	Dropped int64 `json:"dropped,omitempty"`
+
+	Denied *Violation `json:"denied,omitempty"` // of EventDenied
+	Limit  Capability `json:"limit,omitempty"`  // of EventLimitHit
+	Usage  *Load      `json:"usage,omitempty"`  // of EventUsage
+	Report *Report    `json:"report,omitempty"` // of EventEnded
+}
+
+// Load is what a run uses at one moment.
+type Load struct {
+	CPUMS       int64 `json:"cpu_ms"` // of the whole tree, since its start
+	MemoryBytes int64 `json:"memory_bytes"`
+	Tasks       int64 `json:"tasks"`
+}
+
+// EventTime is RFC 3339 in UTC, with milliseconds.
+func EventTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// EventSchema is the JSON Schema (2020-12) of Event. It refers to Schema by its $id, and
+// allows fields that it does not name, because later releases add some.
+//
+//go:embed events.schema.json
+var EventSchema string
+
+// Violation is how a refused attempt to reach something is told among others.
+func (a *Attempt) Violation() Violation {
+	rule := a.Rule
+	if rule == "" {
+		rule = a.Why
+	}
+	what := a.What
+	if a.Protocol == "udp" {
+		what += "/udp"
+	}
+	return Violation{Kind: "network", What: what, Count: a.Count, FirstMS: a.FirstMS, PID: a.PID, Comm: a.Comm, Rule: rule, Hint: a.Hint}
+}
