@@ -103,7 +103,7 @@ func Under(in Input) *Ruleset {
 		case handoff.MountBind:
 			f, err := host.Lstat(m.Src)
 			rights, dir = shown(m, f.Mode), err != nil || f.Mode.IsDir()
-		case handoff.MountScratch, handoff.MountOverlay:
+		case handoff.MountScratch, handoff.MountTmpfs, handoff.MountOverlay:
 			rights = write
 		case handoff.MountProc:
 			rights = proc
