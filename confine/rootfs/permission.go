@@ -12,6 +12,10 @@ import (
 // may says whether the mode, or the ACL, lets the viewer: 4 reads, 2 writes, 1 executes.
 // It has no capability that would ask nobody.
 func (v *View) may(n *node, want uint32) bool {
+	if n.lower != nil && v.by.OneID && (n.lower.UID != v.by.UID || n.lower.GID != v.by.GID) &&
+		!v.may(&node{Inode: *n.lower}, want&^2) {
+		return false // the overlay itself, which has no capability over what is another's
+	}
 	mode := uint32(n.Mode.Perm())
 	switch {
 	case n.UID == v.by.UID:

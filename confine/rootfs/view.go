@@ -117,6 +117,7 @@ type node struct {
 	at     string // inside
 	source string // outside; empty is the run's own
 	text   string // of a link
+	lower  *Inode // of an overlay's root: what it reads as itself
 }
 
 // covering is the layer that shows a path.
@@ -171,6 +172,7 @@ func (v *View) outside(n node) (node, bool) {
 	if l.kind == handoff.MountOverlay {
 		n.ReadOnly, n.NoExec = false, false // of a mount that is another's
 		if n.at == l.dst {
+			n.lower = &inode
 			n.UID, n.GID, n.ACL = v.by.UID, v.by.GID, nil // the upper directory, which was made
 		}
 	}

@@ -65,8 +65,13 @@ var askable = map[string]func(string) error{
 
 func askRead(name string) error {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err == nil {
-		_ = unix.Close(fd)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		_, err = unix.ReadDirent(fd, make([]byte, 4096)) // what is open may still not be listed
 	}
 	return err
 }
