@@ -84,6 +84,8 @@ func (d *driver) killed(ctx context.Context, a *attempt, r *Result) {
 		files, err = os.ReadDir(v["tmp"])
 		return err == nil && len(files) == 0
 	})
+	// A cgroup goes with the next run.
+	_ = d.confined(ctx, &attempt{name: "sweep", inside: "say swept"})
 	switch {
 	case !tidy:
 		end(v["token"])
