@@ -27,7 +27,7 @@ build:
 # Needs nothing but Go. What this host can't do, and programs that are not
 # installed, skip their tests, unless CONFINE_MUST_RUN (CONTRIBUTING.md) names them.
 test:
-	$(GO) test -p 1 -tags $(TAGS) ./...
+	$(GO) test -p 1 -timeout 30m -tags $(TAGS) ./...
 
 check: fmt vet staticcheck tidy generated
 

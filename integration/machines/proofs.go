@@ -32,7 +32,7 @@ var proofs = []proof{
 	{status.Files, []string{"limits_disk"}},
 	{status.Output, []string{"limits_output"}},
 	{status.Filesystem, []string{"filesystem_outside", "landlock_alone"}},
-	{status.Network, []string{"network_names", "network_listeners", "host_no_userns"}},
+	{status.Network, []string{"network_names", "network_listeners", "network_none", "host_no_userns"}},
 	{status.Syscalls, []string{"syscalls"}},
 	{status.Privileges, []string{"privileges", "host_no_userns"}},
 	{status.Cgroup, nil},
