@@ -28,8 +28,9 @@ func (p *planner) gateway() error {
 		return &UsageError{Msg: err.Error(), Err: err}
 	}
 	w := netns.Ways{GID: p.gid, Publish: len(n.Publish) > 0}
-	w.Named, p.anyPort = rules.NamedPorts()
-	w.Others = len(w.Named) > 0 || p.anyPort
+	var anyPort bool
+	w.Named, anyPort = rules.NamedPorts()
+	w.Others = len(w.Named) > 0 || anyPort
 	ports, any := rules.LocalhostPorts()
 	if any {
 		ports = append(ports, listening()...)
@@ -48,11 +49,12 @@ func (p *planner) gateway() error {
 	}
 	if len(w.Localhost) > maxLocalhost {
 		w.Localhost = w.Localhost[:maxLocalhost]
+		p.plan.Notices = append(p.plan.Notices, "network: of the caller's own ports only "+strconv.Itoa(maxLocalhost)+" can be reached at a time")
 	}
 	p.plan.Child.Network = netns.Inside(w)
 	p.plan.Child.Refuse.NoRedirect = requires(p.policy, status.Network)
 	p.plan.Network = reachable(n)
-	p.plan.Network.AnyPort = p.anyPort
+	p.plan.Network.AnyPort = anyPort
 	for _, word := range n.Publish {
 		outside, inside, _ := strings.Cut(word, ":")
 		a, errA := strconv.ParseUint(outside, 10, 16)
@@ -127,7 +129,7 @@ func (p *planner) resolver() string {
 	return netns.Resolver4
 }
 
-// maxLocalhost bounds the ports that "localhost" alone stands for.
+// maxLocalhost bounds the ports of the caller's that lead out, each of which is four sockets.
 const maxLocalhost = 200
 
 // listening are the ports of the caller's loopback that something listens on, lowest

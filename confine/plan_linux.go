@@ -56,7 +56,6 @@ type planner struct {
 	gid     uint32
 	// denyAtStart: a pattern of --deny meets a writable tree.
 	denyAtStart bool
-	anyPort     bool // a rule of the network is open to every port
 	// unsupervised is why on bare ground nothing of the network is reached.
 	unsupervised string
 	// socketsLater: a tree is shown in which sockets may come to be.

@@ -9,9 +9,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/confine/netns"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/egress/names"
 )
 
 func planned(t *testing.T, change func(*Policy)) *Plan {
@@ -209,6 +211,20 @@ func TestNoCommand(t *testing.T) {
 		var usage *UsageError
 		if _, err := NewPlan(&policy, &Command{Argv: argv}); !errors.As(err, &usage) {
 			t.Errorf("%q: %v, want a usage error", argv, err)
+		}
+	}
+}
+
+// The messages and the resolver speak of the same addresses.
+func TestAddressesInsideAreAgreedOn(t *testing.T) {
+	own, resolver := names.HostAddresses(), names.ResolverAddresses()
+	v4, v6 := names.Ranges()
+	for _, c := range [][2]string{
+		{own.V4.String(), netns.Own4}, {own.V6.String(), netns.Own6}, {resolver.V4.String(), netns.Resolver4},
+		{v4.String(), netns.Range4}, {v6.String(), netns.Range6}, {names.Host, hostname},
+	} {
+		if c[0] != c[1] {
+			t.Errorf("%s here, %s there", c[0], c[1])
 		}
 	}
 }

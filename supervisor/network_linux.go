@@ -122,6 +122,19 @@ func (n *network) report() *status.Traffic {
 	}
 }
 
+// refused is how often the rules refused something.
+func (n *network) refused() (times int64) {
+	if n.summary == nil {
+		return 0
+	}
+	for _, a := range n.summary.Attempts {
+		if a.Verdict == status.AttemptBlocked {
+			times += a.Count
+		}
+	}
+	return times
+}
+
 // violations are the attempts that the rules refused.
 func (n *network) violations() (list []status.Violation) {
 	if n.summary == nil {

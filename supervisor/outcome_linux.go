@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,6 +24,7 @@ type outcome struct {
 	seccompKills bool   // the policy kills
 	told         bool   // what the filter denies is told
 	denied       int64  // so often
+	refused      int64  // attempts to reach something, so often
 	forbidden    string // the call that the target was killed for, and by whom
 	cpuLimit     time.Duration
 	cpuUsed      time.Duration
@@ -121,17 +123,30 @@ func (o *outcome) exitVerdict(v *verdict) {
 		return
 	}
 	v.cause = status.CauseExit
-	if v.exitCode != 0 && o.denied > 0 {
+	if v.exitCode != 0 && o.denied+o.refused > 0 {
 		v.status = status.SandboxDenied
-		v.reason = fmt.Sprintf("exited %d after %s", v.exitCode, callsDenied(o.denied))
+		v.reason = fmt.Sprintf("exited %d after %s", v.exitCode, o.whatWasDenied())
 	}
 }
 
-func callsDenied(n int64) string {
-	if n == 1 {
-		return "a system call was denied"
+// whatWasDenied counts what the report names.
+func (o *outcome) whatWasDenied() string {
+	var words []string
+	for _, d := range []struct {
+		n         int64
+		one, many string
+	}{
+		{o.denied, "a system call was denied", "system calls were denied"},
+		{o.refused, "a way into the network was refused", "ways into the network were refused"},
+	} {
+		switch {
+		case d.n == 1:
+			words = append(words, d.one)
+		case d.n > 1:
+			words = append(words, fmt.Sprintf("%d %s", d.n, d.many))
+		}
 	}
-	return fmt.Sprintf("%d system calls were denied", n)
+	return strings.Join(words, " and ")
 }
 
 func (o *outcome) signalVerdict(v *verdict) {

@@ -182,6 +182,7 @@ func (r *run) do(ctx context.Context) {
 	}
 	r.child.reap()
 	r.network.end()
+	r.out.refused = r.network.refused()
 	swept := !r.child.bare || !r.child.alone || sweepOrphans()
 	r.heard()
 	if r.targetStarted {
