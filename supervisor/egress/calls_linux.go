@@ -21,7 +21,7 @@ const maxCalls = 256
 type calls struct {
 	g      *Gateway
 	places chan struct{}
-	tcp    [2]*net.TCPListener // what TCP is led to: IPv4, and IPv6 or nil
+	tcp    [2]netip.AddrPort // what TCP is led to: IPv4, and IPv6 or nothing
 
 	mu       sync.Mutex
 	expected map[route]*expectation
@@ -48,9 +48,14 @@ func (g *Gateway) Supervise() error {
 			}
 			continue // a host without IPv6
 		}
-		c.tcp[i] = l
-		g.arriving(l)
-		g.all.Go(func() { g.accept(l, c.accepted) })
+		c.tcp[i] = endpoint(l.Addr())
+		fd, err := detach(l)
+		if err == nil {
+			err = g.accept(fd, c.accepted)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	g.calls = c
 	return nil

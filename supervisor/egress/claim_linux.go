@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/confine/network"
+	"github.com/confine-run/confine/supervisor/egress/loop"
 	"github.com/confine-run/confine/supervisor/egress/peek"
 )
 
@@ -14,12 +15,11 @@ import (
 type client struct {
 	g               *Gateway
 	f               *flow
-	inside, outside *net.TCPConn
+	inside, outside *loop.Conn
 	buf             []byte // what was read and may be needed again
 	have            int    // bytes in buf
 	sent            int    // bytes of buf that are sent on already
 	ended           bool   // the client says no more
-	answered        chan int
 	permitted       network.Claim
 	bodies          *mover // once there was one
 }
@@ -33,12 +33,12 @@ const (
 
 // forward passes on what comes from inside, of flows to names not before it is known
 // that the client means the same name.
-func (g *Gateway) forward(f *flow, inside, outside *net.TCPConn, answered chan int) error {
+func (g *Gateway) forward(f *flow, inside, outside *loop.Conn) error {
 	if f.name == "" || f.incoming {
 		return g.copy(outside, inside, &f.sent)
 	}
 	c := &client{
-		g: g, f: f, inside: inside, outside: outside, answered: answered, buf: make([]byte, firstBuffer),
+		g: g, f: f, inside: inside, outside: outside, buf: make([]byte, firstBuffer),
 		permitted: g.rules.Needs(f.name, f.to.Port()),
 	}
 	kind, err := c.classify()
@@ -96,7 +96,7 @@ func (c *client) within(patience time.Duration) {
 	if patience > 0 {
 		at = time.Now().Add(patience)
 	}
-	_ = c.inside.SetReadDeadline(at)
+	c.inside.SetReadDeadline(at)
 }
 
 // pass sends on what is in the buffer up to n.
@@ -246,11 +246,7 @@ func (c *client) check(r peek.Request) error {
 func (c *client) body(r *peek.Requests) error {
 	c.within(0)
 	if c.bodies == nil {
-		m, err := c.g.mover(c.outside, c.inside)
-		if err != nil {
-			return err
-		}
-		c.bodies = m
+		c.bodies = c.g.mover(c.outside, c.inside)
 	}
 	n, err := c.bodies.some(r.Body())
 	c.f.sent.Add(n)
@@ -264,16 +260,41 @@ func (c *client) body(r *peek.Requests) error {
 
 // upgrade waits for what the server says to a request that asks for another protocol.
 func (c *client) upgrade(r *peek.Requests) error {
-	select {
-	case code, ok := <-c.answered:
-		if !ok {
-			return refusal(peek.BadStatus)
-		}
-		r.Answered(code)
-		return nil
-	case <-c.g.closed: // the client won't hear it
+	code := c.f.answer.wait(c.g.loop)
+	switch {
+	case c.g.ending(): // the client won't hear it
 		return net.ErrClosed
+	case code == 0:
+		return refusal(peek.BadStatus)
 	}
+	r.Answered(code)
+	return nil
+}
+
+// answer is the status of the first answer of a server, and who waits for it.
+type answer struct {
+	code int // 0: it is no answer of HTTP
+	told bool
+	task *loop.Task
+}
+
+func (a *answer) tell(code int) {
+	if a.told {
+		return
+	}
+	a.code, a.told = code, true
+	if a.task != nil {
+		a.task.Wake()
+	}
+}
+
+// wait waits until it is told, and takes it.
+func (a *answer) wait(l *loop.Loop) (code int) {
+	a.task = l.Current()
+	l.Until(func() bool { return a.told })
+	a.task = nil
+	code, a.code = a.code, 0
+	return code
 }
 
 // rest passes on all that follows.
@@ -288,18 +309,13 @@ func (c *client) rest() error {
 
 // back passes on what the server says, and tells the status of its first answer, if
 // it is one of HTTP.
-func (g *Gateway) back(f *flow, inside, outside *net.TCPConn, answered chan int) error {
+func (g *Gateway) back(f *flow, inside, outside *loop.Conn) error {
 	if f.name == "" || f.incoming {
 		return g.copy(inside, outside, &f.received)
 	}
 	head := make([]byte, 0, 512)
-	told := false
-	defer func() {
-		if !told {
-			close(answered)
-		}
-	}()
-	for !told && len(head) < peek.MaxHead {
+	defer f.answer.tell(0)
+	for !f.answer.told && len(head) < peek.MaxHead {
 		if len(head) == cap(head) {
 			head = append(head, 0)[:len(head)]
 		}
@@ -324,12 +340,10 @@ func (g *Gateway) back(f *flow, inside, outside *net.TCPConn, answered chan int)
 		if more {
 			continue
 		}
-		if err == nil {
-			answered <- code
-		} else {
-			close(answered)
+		if err != nil {
+			code = 0
 		}
-		told = true
+		f.answer.tell(code)
 	}
 	return g.copy(inside, outside, &f.received)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/egress/loop"
 )
 
 // pair is the two ends of a connection over loopback.
@@ -52,21 +53,55 @@ func converse(t *testing.T, g *Gateway, name string) *talk {
 	t.Helper()
 	c := &talk{g: g, ended: make(chan struct{}), told: make(chan status.Attempt, 4)}
 	g.log.tell = func(a status.Attempt) { c.told <- a }
-	var inside, outside *net.TCPConn
-	c.client, inside = pair(t)
-	outside, c.server = pair(t)
+	var near, far *net.TCPConn
+	c.client, near = pair(t)
+	far, c.server = pair(t)
+	inside, outside := adopt(t, g, near), adopt(t, g, far)
 	f := &flow{protocol: "tcp", from: endpoint(c.client.LocalAddr()), to: meantBy(t, g, "ok.test", 80), name: name}
 	if !g.begin(f) {
 		t.Fatal("there is no place for a flow")
 	}
-	f.onAbort(func() { reset(inside) })
-	f.onAbort(func() { reset(outside) })
-	go func() {
+	f.onLoop = true
+	f.onAbort(inside.Reset)
+	f.onAbort(outside.Reset)
+	g.flows.Add(1)
+	g.loop.Start(func() {
+		defer g.flows.Done()
 		defer close(c.ended)
 		defer g.end(f)
 		g.relay(f, inside, outside)
-	}()
+	})
 	return c
+}
+
+// adopt gives a connection to the gateway's loop.
+func adopt(t *testing.T, g *Gateway, c *net.TCPConn) (adopted *loop.Conn) {
+	t.Helper()
+	fd, err := detach(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inLoop(g, func() { adopted, err = g.loop.Adopt(fd) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return adopted
+}
+
+// inLoop runs f as a task, and waits for it.
+func inLoop(g *Gateway, f func()) {
+	done := make(chan struct{})
+	g.loop.Start(func() {
+		defer close(done)
+		f()
+	})
+	<-done
+}
+
+// reset ends a connection as a refusal would.
+func reset(c *net.TCPConn) {
+	_ = c.SetLinger(0)
+	_ = c.Close()
 }
 
 // arrives is all that the server gets, when the client says this in pieces of so many bytes
@@ -252,8 +287,11 @@ func TestBytesAreBoundedTogether(t *testing.T) {
 	g := gateway(t, plan.Network{Allow: []string{"ok.test"}, MaxBytes: most}, nil)
 	var arrived atomic.Int64
 	var all sync.WaitGroup
+	var talks []*talk
 	for i := range 20 {
-		c := converse(t, g, []string{"", "ok.test"}[i%2])
+		talks = append(talks, converse(t, g, []string{"", "ok.test"}[i%2]))
+	}
+	for _, c := range talks {
 		all.Go(func() {
 			_, _ = io.WriteString(c.client, "raw\n"+strings.Repeat("x", each))
 			_ = c.client.CloseWrite()

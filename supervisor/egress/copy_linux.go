@@ -2,12 +2,12 @@ package egress
 
 import (
 	"io"
-	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/supervisor/egress/loop"
 )
 
 const (
@@ -94,11 +94,10 @@ func (p pipe) close() {
 type mover struct {
 	g       *Gateway
 	store   *store
-	dst     *net.TCPConn
-	in      syscall.RawConn
-	out     syscall.RawConn
-	take    func(fd uintptr) bool // the methods, made once
-	give    func(fd uintptr) bool
+	dst     *loop.Conn
+	src     *loop.Conn
+	take    func(fd int) bool // the methods, made once
+	give    func(fd int) bool
 	much    bool // came the last time
 	most    int
 	buf     *[]byte // what is under way is here
@@ -107,21 +106,17 @@ type mover struct {
 	err     error
 }
 
-func (g *Gateway) mover(dst, src *net.TCPConn) (m *mover, err error) {
-	m = &mover{g: g, store: &g.store, dst: dst}
+func (g *Gateway) mover(dst, src *loop.Conn) *mover {
+	m := &mover{g: g, store: &g.store, dst: dst, src: src}
 	m.take, m.give = m.taking, m.giving
-	if m.in, err = src.SyscallConn(); err != nil {
-		return nil, err
-	}
-	m.out, err = dst.SyscallConn()
-	return m, err
+	return m
 }
 
 // some moves what there is, at most so many bytes, and waits if there is nothing;
 // 0 is the end.
 func (m *mover) some(most int64) (n int64, err error) {
 	m.most = int(min(most, piece))
-	if err := m.in.Read(m.take); err != nil {
+	if err := m.src.RawRead(m.take); err != nil {
 		return 0, err
 	}
 	if m.n <= 0 {
@@ -139,7 +134,7 @@ func (m *mover) some(most int64) (n int64, err error) {
 		return int64(k), err
 	}
 	all := m.n
-	err = m.out.Write(m.give)
+	err = m.dst.RawWrite(m.give)
 	m.release(m.n == 0)
 	if err == nil {
 		err = m.err
@@ -148,7 +143,7 @@ func (m *mover) some(most int64) (n int64, err error) {
 }
 
 // taking reads, or says that there is nothing to be read yet; then nothing is held.
-func (m *mover) taking(fd uintptr) (done bool) {
+func (m *mover) taking(fd int) (done bool) {
 	piped := false
 	if m.much {
 		m.through, piped = m.store.pipe()
@@ -159,10 +154,10 @@ func (m *mover) taking(fd uintptr) (done bool) {
 	for {
 		if piped {
 			var n int64
-			n, m.err = unix.Splice(int(fd), nil, m.through.w, nil, m.most, unix.SPLICE_F_NONBLOCK)
+			n, m.err = unix.Splice(fd, nil, m.through.w, nil, m.most, unix.SPLICE_F_NONBLOCK)
 			m.n = int(n)
 		} else {
-			m.n, m.err = unix.Read(int(fd), (*m.buf)[:min(m.most, little)])
+			m.n, m.err = unix.Read(fd, (*m.buf)[:min(m.most, little)])
 		}
 		switch m.err {
 		case unix.EINTR:
@@ -176,9 +171,9 @@ func (m *mover) taking(fd uintptr) (done bool) {
 }
 
 // giving writes what is in the pipe, or says that it can't be written yet.
-func (m *mover) giving(fd uintptr) (done bool) {
+func (m *mover) giving(fd int) (done bool) {
 	for m.n > 0 {
-		n, err := unix.Splice(m.through.r, nil, int(fd), nil, m.n, unix.SPLICE_F_NONBLOCK)
+		n, err := unix.Splice(m.through.r, nil, fd, nil, m.n, unix.SPLICE_F_NONBLOCK)
 		switch {
 		case err == unix.EINTR:
 		case err == unix.EAGAIN:
@@ -206,17 +201,17 @@ func (m *mover) release(empty bool) {
 	m.store.back(m.through, empty)
 }
 
-// copy moves everything from src to dst.
-func (g *Gateway) copy(dst, src *net.TCPConn, count *atomic.Int64) error {
-	m, err := g.mover(dst, src)
-	if err != nil {
-		return err
-	}
+// copy moves everything from src to dst. Whoever has much leaves others their turn.
+func (g *Gateway) copy(dst, src *loop.Conn, count *atomic.Int64) error {
+	m := g.mover(dst, src)
 	for {
 		n, err := m.some(piece)
 		count.Add(n)
 		if err != nil || n == 0 {
 			return err
+		}
+		if m.much {
+			g.loop.Yield()
 		}
 	}
 }

@@ -29,12 +29,13 @@ func between(t *testing.T, g *Gateway) (from, to *net.TCPConn, count *atomic.Int
 	t.Helper()
 	from, src := pair(t)
 	dst, to := pair(t)
+	in, out := adopt(t, g, src), adopt(t, g, dst)
 	count, done = new(atomic.Int64), make(chan error, 1)
-	go func() {
-		err := g.copy(dst, src, count)
-		_ = dst.CloseWrite()
+	g.loop.Start(func() {
+		err := g.copy(out, in, count)
+		out.CloseWrite()
 		done <- err
-	}()
+	})
 	return from, to, count, done
 }
 
@@ -123,11 +124,6 @@ func TestNothingIsLeftInAPipe(t *testing.T) {
 	g := limited(t, plan.Network{})
 	from, src := pair(t)
 	dst, to := pair(t)
-	m, err := g.mover(dst, src)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.much = true
 	if _, err := from.Write([]byte("left over")); err != nil {
 		t.Fatal(err)
 	}
@@ -136,9 +132,14 @@ func TestNothingIsLeftInAPipe(t *testing.T) {
 	if _, err := dst.Read(make([]byte, 1)); !errors.Is(err, unix.ECONNRESET) {
 		t.Fatalf("not reset: %v", err)
 	}
-	if n, err := m.some(piece); err == nil {
-		t.Fatalf("%d bytes went to nobody", n)
-	}
+	in, out := adopt(t, g, src), adopt(t, g, dst)
+	inLoop(g, func() {
+		m := g.mover(out, in)
+		m.much = true
+		if n, err := m.some(piece); err == nil {
+			t.Errorf("%d bytes went to nobody", n)
+		}
+	})
 	if g.store.made != 0 || len(g.store.pipes) != 0 {
 		t.Errorf("%d pipes, %d in store", g.store.made, len(g.store.pipes))
 	}
@@ -168,14 +169,15 @@ func TestCopyEndsWhenEitherIsClosed(t *testing.T) {
 	from, src := pair(t)
 	dst, to := pair(t)
 	done := make(chan error, 1)
-	go func() { done <- g.copy(dst, src, new(atomic.Int64)) }()
+	in, out := adopt(t, g, src), adopt(t, g, dst)
+	g.loop.Start(func() { done <- g.copy(out, in, new(atomic.Int64)) })
 	if _, err := from.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadFull(to, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	reset(src)
+	g.loop.Post(in.Reset)
 	if err := <-done; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("%v", err)
 	}

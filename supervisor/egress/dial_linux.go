@@ -13,9 +13,6 @@ import (
 	"github.com/confine-run/confine/internal/handoff"
 )
 
-// headStart is what an address gets before the next one is tried beside it (RFC 8305).
-const headStart = 250 * time.Millisecond
-
 var errRefused = errors.New("refused by the rules")
 
 // addresses are those of the flow's other side that may be dialled. They are asked
@@ -98,63 +95,22 @@ func (o *ownAddresses) has(a netip.Addr) bool {
 	return o.list[a]
 }
 
-// dial connects to the first of the addresses that answers, with a head start for
-// each before the next.
-func dial(ctx context.Context, network string, list []netip.Addr, port uint16) (net.Conn, error) {
-	if len(list) == 0 {
-		return nil, errors.New("no address")
-	}
-	one := func(ctx context.Context, a netip.Addr) (net.Conn, error) {
+// dial connects to the first of the addresses that there is a way to: of datagrams nobody
+// hears whether they arrive.
+func dial(ctx context.Context, list []netip.Addr, port uint16) (conn net.Conn, err error) {
+	err = errors.New("no address")
+	for _, a := range list {
 		var d net.Dialer
-		return d.DialContext(ctx, network, netip.AddrPortFrom(a, port).String())
-	}
-	if len(list) == 1 {
-		return one(ctx, list[0])
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type answer struct {
-		conn net.Conn
-		err  error
-	}
-	answers := make(chan answer, len(list))
-	try := func(a netip.Addr) {
-		c, err := one(ctx, a)
-		answers <- answer{c, err}
-	}
-	var first error
-	next, under := 0, 0
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for next < len(list) || under > 0 {
-		var tick <-chan time.Time
-		if next < len(list) {
-			tick = timer.C
-		}
-		select {
-		case <-tick:
-			go try(list[next])
-			next, under = next+1, under+1
-			timer.Reset(headStart)
-		case a := <-answers:
-			under--
-			if a.err == nil {
-				go func(rest int) { // those that come too late
-					for range rest {
-						if late := <-answers; late.conn != nil {
-							_ = late.conn.Close()
-						}
-					}
-				}(under)
-				return a.conn, nil
-			}
-			if first == nil {
-				first = a.err
-			}
-			timer.Reset(0)
+		if conn, err = d.DialContext(ctx, "udp", netip.AddrPortFrom(a, port).String()); err == nil {
+			return conn, nil
 		}
 	}
-	return nil, first
+	return nil, err
+}
+
+// resolved says whether addresses are known without asking anybody.
+func (g *Gateway) resolved(f *flow) bool {
+	return f.name == "" || f.exact || f.use == handoff.UseLocalhost || g.resolver.Knows(f.name)
 }
 
 func hostPort(host string, port uint16) string {

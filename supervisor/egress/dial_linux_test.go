@@ -6,10 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"reflect"
-	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/handoff"
@@ -114,76 +111,5 @@ func TestOwnAddressesThatAreUnknownAreAll(t *testing.T) {
 	answer = nil
 	if o.has(other) {
 		t.Error("the failure is remembered")
-	}
-}
-
-// blackhole listens and takes nobody: who connects waits.
-func blackhole(t *testing.T, address string) (port uint16) {
-	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Close(fd) })
-	at := &unix.SockaddrInet4{Addr: netip.MustParseAddr(address).As4()}
-	if err := errors.Join(unix.Bind(fd, at), unix.Listen(fd, 0)); err != nil {
-		t.Fatal(err)
-	}
-	name, err := unix.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at = name.(*unix.SockaddrInet4)
-	for range 4 { // full with one or two
-		c, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { unix.Close(c) })
-		_ = unix.Connect(c, at)
-	}
-	return uint16(at.Port)
-}
-
-func TestDialTakesTheFirstThatAnswers(t *testing.T) {
-	const waits, answers, refuses = "127.1.0.1", "127.1.0.2", "127.1.0.3"
-	port := blackhole(t, waits)
-	l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(answers), port)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	list := func(all ...string) (list []netip.Addr) {
-		for _, a := range all {
-			list = append(list, netip.MustParseAddr(a))
-		}
-		return list
-	}
-	for _, all := range [][]string{{answers}, {answers, waits}, {refuses, answers}, {waits, answers}, {waits, refuses, answers}, {refuses, refuses, waits, answers}} {
-		c, err := dial(t.Context(), "tcp", list(all...), port)
-		if err != nil {
-			t.Errorf("%v: %v", all, err)
-			continue
-		}
-		if to := endpoint(c.RemoteAddr()).Addr().String(); to != answers {
-			t.Errorf("%v: connected to %s", all, to)
-		}
-		c.Close()
-	}
-	if _, err := dial(t.Context(), "tcp", list(refuses, refuses), port); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("nobody answers: %v", err)
-	}
-	if _, err := dial(t.Context(), "tcp", nil, port); err == nil {
-		t.Error("connected to nobody")
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := dial(ctx, "tcp", list(waits), port)
-		ended <- err
-	}()
-	cancel()
-	if err := <-ended; err == nil {
-		t.Error("connected to one who takes nobody")
 	}
 }

@@ -23,6 +23,9 @@
 // Host of every request of plain HTTP. Whoever speaks neither is known by its name
 // and port alone.
 //
+// All TCP is served from one goroutine, in tasks that read as if they blocked (package
+// loop); datagrams, questions and whatever takes time have goroutines of their own.
+//
 // Three things are checked, in this order, and each is the last word of what comes
 // before it: the name and port (or the address, for those who name one), each
 // address that the name has, and what the client says that it talks to.

@@ -23,8 +23,11 @@ type flow struct {
 	dialled  string // the address that name turned out to have
 	incoming bool   // it began outside
 	exact    bool   // a loopback address means itself, there being no other loopback
+	onLoop   bool   // a task of the loop's has it
 	pid      int    // whose it is inside, if that was looked for
 	comm     string
+
+	answer answer // of a server's
 
 	// silent: nothing more comes from inside.
 	silent         atomic.Bool

@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/egress/loop"
 	"github.com/confine-run/confine/supervisor/egress/names"
 )
 
@@ -39,6 +41,7 @@ type Gateway struct {
 	log      journal
 	process  processes
 	store    store
+	loop     *loop.Loop // has all of TCP
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -86,7 +89,8 @@ func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
 		return nil, os.NewSyscallError("getrlimit", err)
 	}
 	g.room = room(files.Cur)
-	return g, nil
+	g.loop, err = loop.New()
+	return g, err
 }
 
 // Serve takes sockets, as the plan for the inside lists them. It takes the
@@ -137,15 +141,15 @@ func (g *Gateway) serve(s *handoff.Socket, fd int) error {
 		g.raw[at] = fd
 		return nil
 	}
-	f := os.NewFile(uintptr(fd), "socket")
-	defer f.Close()
 	if s.Type == unix.SOCK_DGRAM {
+		f := os.NewFile(uintptr(fd), "socket")
+		defer f.Close()
 		c, err := net.FilePacketConn(f)
 		if err != nil {
 			return err
 		}
 		udp := c.(*net.UDPConn)
-		g.arriving(udp)
+		g.arriving(arrived(udp))
 		if s.Use == handoff.UseResolve {
 			g.all.Go(func() { g.questions(udp) })
 		} else {
@@ -153,50 +157,60 @@ func (g *Gateway) serve(s *handoff.Socket, fd int) error {
 		}
 		return nil
 	}
-	l, err := net.FileListener(f)
-	if err != nil {
-		return err
-	}
-	tcp := l.(*net.TCPListener)
-	g.arriving(tcp)
-	serve := func(c *net.TCPConn) { g.connection(c, s.Use) }
 	if s.Use == handoff.UseResolve {
-		serve = g.questionsTCP
+		return g.accept(fd, g.questionsTCP)
 	}
-	g.all.Go(func() { g.accept(tcp, serve) })
-	return nil
+	return g.accept(fd, func(c *loop.Conn) { g.connection(c, s.Use) })
 }
 
 // arrival is a socket that something arrives at.
-type arrival interface {
-	Close() error
-	SyscallConn() (syscall.RawConn, error)
+type arrival struct {
+	close   func()
+	waiting func() bool // is there something?
 }
 
-func (g *Gateway) arriving(a arrival) {
+func (g *Gateway) arriving(d arrival) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.doors = append(g.doors, a)
+	g.doors = append(g.doors, d)
 }
 
-// accept serves connections until the listener is closed.
-func (g *Gateway) accept(l *net.TCPListener, serve func(*net.TCPConn)) {
-	for {
-		c, err := l.AcceptTCP()
-		switch {
-		case err == nil:
-			g.flows.Go(func() { serve(c) })
-		case errors.Is(err, net.ErrClosed):
-			return
-		default:
-			// Out of descriptors, or of memory: the others may end.
-			select {
-			case <-g.ctx.Done():
-				return
-			case <-time.After(10 * time.Millisecond):
-			}
-		}
+// arrived is a socket that the runtime has.
+func arrived(s interface {
+	syscall.Conn
+	Close() error
+}) arrival {
+	return arrival{func() { _ = s.Close() }, func() bool { return waiting(s) }}
+}
+
+// accept serves the connections of a listening socket, each as a task. It takes the
+// descriptor.
+func (g *Gateway) accept(fd int, serve func(*loop.Conn)) error {
+	l, err := g.loop.Listen(fd, func(c *loop.Conn) {
+		g.flows.Add(1)
+		g.loop.Go(func() {
+			defer g.flows.Done()
+			serve(c)
+		})
+	})
+	if err == nil {
+		g.arriving(arrival{l.Close, l.Waiting})
 	}
+	return err
+}
+
+// detach takes a socket out of the runtime's hands.
+func detach(s interface {
+	syscall.Conn
+	Close() error
+}) (fd int, err error) {
+	defer s.Close()
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	failed := raw.Control(func(old uintptr) { fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) })
+	return fd, errors.Join(failed, err)
 }
 
 // Close ends the gateway, once nothing is left of the run. What it has sent is
@@ -207,15 +221,17 @@ func (g *Gateway) Close() {
 	g.giveUp()
 	g.mu.Lock()
 	g.draining = true
-	for f := range g.open {
+	doors := slices.Clone(g.doors)
+	g.mu.Unlock()
+	g.everyFlow(func(f *flow) {
+		f.answer.tell(0) // that nobody would hear
 		if f.silent.Load() {
 			f.leave()
 		}
+	})
+	for _, d := range doors {
+		d.close()
 	}
-	for _, a := range g.doors {
-		_ = a.Close()
-	}
-	g.mu.Unlock()
 	g.calls.close()
 	done := make(chan struct{})
 	go func() {
@@ -229,14 +245,11 @@ func (g *Gateway) Close() {
 	case <-done:
 	case <-patience.C:
 		g.cancel()
-		g.mu.Lock()
-		for f := range g.open {
-			f.abort()
-		}
-		g.mu.Unlock()
+		g.everyFlow((*flow).abort)
 		<-done
 	}
 	g.cancel()
+	g.loop.Close()
 	g.process.end()
 	for _, fd := range g.raw {
 		if fd >= 0 {
@@ -245,6 +258,18 @@ func (g *Gateway) Close() {
 	}
 	g.dialing.close()
 	g.store.close()
+}
+
+// everyFlow does something with each flow that is open, where its connections are.
+func (g *Gateway) everyFlow(do func(*flow)) {
+	g.loop.Post(func() {
+		g.mu.Lock()
+		all := slices.Collect(maps.Keys(g.open))
+		g.mu.Unlock()
+		for _, f := range all {
+			do(f)
+		}
+	})
 }
 
 // emptyPatience is how long what has arrived may wait to be taken.
@@ -256,16 +281,16 @@ func (g *Gateway) empty() {
 	doors := slices.Clone(g.doors)
 	g.mu.Unlock()
 	end := time.Now().Add(emptyPatience)
-	for _, a := range doors {
-		for waiting(a) && time.Now().Before(end) {
+	for _, d := range doors {
+		for d.waiting() && time.Now().Before(end) {
 			time.Sleep(time.Millisecond)
 		}
 	}
 }
 
 // waiting says whether something has arrived at a socket.
-func waiting(a arrival) (something bool) {
-	raw, err := a.SyscallConn()
+func waiting(s syscall.Conn) (something bool) {
+	raw, err := s.SyscallConn()
 	if err != nil {
 		return false
 	}

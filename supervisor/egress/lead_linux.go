@@ -1,12 +1,13 @@
 package egress
 
 import (
-	"net"
 	"net/netip"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/supervisor/egress/loop"
 )
 
 // expectation is a connection that a caller's socket is about to make to us.
@@ -30,14 +31,13 @@ func (s *calls) connectTCP(c *caller, k *socket, to netip.AddrPort) unix.Errno {
 	if !s.admit(f) {
 		return unix.EACCES
 	}
-	l := s.tcp[0]
+	at := s.tcp[0]
 	if to.Addr().Is6() {
-		l = s.tcp[1]
+		at = s.tcp[1]
 	}
-	if l == nil {
+	if !at.IsValid() {
 		return unix.ENETUNREACH
 	}
-	at := endpoint(l.Addr())
 	if _, err := unix.Getpeername(k.fd); err == nil { // asked again, or once too often: the kernel knows the answer
 		return rawConnect(k.fd, k.sockaddr(at))
 	}
@@ -98,15 +98,15 @@ func (s *calls) forget(way route, e *expectation) {
 
 // accepted serves what came. Whoever is not expected is somebody else on this host, or
 // the target by a way that it found: it hears nothing.
-func (s *calls) accepted(c *net.TCPConn) {
-	way := route{endpoint(c.RemoteAddr()), endpoint(c.LocalAddr())}
+func (s *calls) accepted(c *loop.Conn) {
+	way := route{c.RemoteAddr(), c.LocalAddr()}
 	s.mu.Lock()
 	e := s.expected[way]
 	delete(s.expected, way)
 	s.mu.Unlock()
 	switch {
 	case e == nil:
-		reset(c)
+		c.Reset()
 	case e.flow.to.Port() == dnsPort:
 		s.g.questionsOf(e.flow, c)
 	default:

@@ -15,12 +15,24 @@ func (g *Gateway) note(f *flow, verdict, why string) {
 	if f.name != "" {
 		a.Address = f.dialled
 	}
-	g.log.add(a, func() (int, string) {
-		if verdict != status.AttemptAllowed {
-			g.identify(f)
-		}
-		return f.pid, f.comm
+	g.unhurried(f, key{a.Protocol, a.What, verdict, why}, func() {
+		g.log.add(a, func() (int, string) {
+			if verdict != status.AttemptAllowed {
+				g.identify(f)
+			}
+			return f.pid, f.comm
+		})
 	})
+}
+
+// unhurried does what takes time for what is new, which is told and looked into: other
+// connections don't wait for that.
+func (g *Gateway) unhurried(f *flow, k key, do func()) {
+	if f.onLoop && g.log.fresh(k) {
+		g.loop.Do(do)
+		return
+	}
+	do()
 }
 
 // noteQuestion enters a question that was refused.
@@ -37,8 +49,8 @@ func (g *Gateway) noteQuestion(f *flow, name, kind, why string, v network.Verdic
 // remember finds out whose flow it is, while that can be found, if it will be told. To
 // look for it is work, which a target must not make us do as often as it likes.
 func (g *Gateway) remember(f *flow, verdict, why string) {
-	if g.log.fresh(key{f.protocol, f.what(), verdict, why}) {
-		g.identify(f)
+	if k := (key{f.protocol, f.what(), verdict, why}); g.log.fresh(k) {
+		g.unhurried(f, k, func() { g.identify(f) })
 	}
 }
 

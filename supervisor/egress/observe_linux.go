@@ -45,7 +45,7 @@ func (g *Gateway) observe(s *handoff.Socket, fd int) error {
 		}
 	}
 	f := os.NewFile(uintptr(fd), "raw socket")
-	g.arriving(f)
+	g.arriving(arrived(f))
 	g.all.Go(func() { g.watch(s, f, int(header)) })
 	return nil
 }

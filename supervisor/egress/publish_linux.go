@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/supervisor/egress/loop"
 )
 
 // dialers are sockets of the inside's, made there one by one when they are asked for.
@@ -67,52 +68,53 @@ func (g *Gateway) publish(p plan.Publish) error {
 	if err != nil {
 		return err
 	}
-	g.arriving(l)
-	g.all.Go(func() {
-		g.accept(l, func(c *net.TCPConn) { g.comeIn(c, p.Inside) })
-	})
-	return nil
+	fd, err := detach(l)
+	if err != nil {
+		return err
+	}
+	return g.accept(fd, func(c *loop.Conn) { g.comeIn(c, p.Inside) })
 }
 
 // comeIn serves a connection from outside.
-func (g *Gateway) comeIn(c *net.TCPConn, port uint16) {
-	f := &flow{protocol: "tcp", from: endpoint(c.RemoteAddr()), to: endpoint(c.LocalAddr()), incoming: true}
+func (g *Gateway) comeIn(c *loop.Conn, port uint16) {
+	f := &flow{protocol: "tcp", from: c.RemoteAddr(), to: c.LocalAddr(), onLoop: true, incoming: true}
 	if g.spent() || !g.begin(f) {
-		reset(c)
+		c.Reset()
 		return
 	}
 	defer g.end(f)
-	f.onAbort(func() { reset(c) })
-	inside, err := g.connectInside(port)
+	f.onAbort(c.Reset)
+	fd, err := -1, error(nil)
+	g.loop.Do(func() { fd, err = g.connectInside(port) })
+	var inside *loop.Conn
+	if err == nil {
+		inside, err = g.loop.Adopt(fd)
+	}
 	if err != nil {
-		reset(c)
+		c.Reset()
 		return
 	}
-	f.onAbort(func() { reset(inside) })
+	f.onAbort(inside.Reset)
 	g.relay(f, inside, c)
 }
 
 // connectInside connects to a port of the inside's loopback.
-func (g *Gateway) connectInside(port uint16) (*net.TCPConn, error) {
-	fd, err := g.dialing.socket()
-	if err != nil {
-		return nil, err
+func (g *Gateway) connectInside(port uint16) (fd int, err error) {
+	if fd, err = g.dialing.socket(); err != nil {
+		return -1, err
 	}
 	err = unix.Connect(fd, &unix.SockaddrInet4{Port: int(port), Addr: [4]byte{127, 0, 0, 1}})
 	if err == unix.EINPROGRESS || err == unix.EINTR {
 		err = connected(fd)
 	}
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
 	if err != nil {
 		_ = unix.Close(fd)
-		return nil, err
+		return -1, err
 	}
-	f := os.NewFile(uintptr(fd), "socket")
-	defer f.Close()
-	c, err := net.FileConn(f)
-	if err != nil {
-		return nil, err
-	}
-	return c.(*net.TCPConn), nil
+	return fd, nil
 }
 
 // connectPatience is far more than a loopback takes.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/confine/network"
+	"github.com/confine-run/confine/supervisor/egress/loop"
 	"github.com/confine-run/confine/supervisor/egress/names"
 )
 
@@ -51,20 +52,20 @@ func (g *Gateway) questions(c *net.UDPConn) {
 }
 
 // questionsTCP answers what is asked over one connection, in order.
-func (g *Gateway) questionsTCP(c *net.TCPConn) {
-	g.questionsOf(&flow{protocol: "tcp", from: endpoint(c.RemoteAddr()), to: endpoint(c.LocalAddr())}, c)
+func (g *Gateway) questionsTCP(c *loop.Conn) {
+	g.questionsOf(&flow{protocol: "tcp", from: c.RemoteAddr(), to: c.LocalAddr()}, c)
 }
 
-func (g *Gateway) questionsOf(f *flow, c *net.TCPConn) {
+func (g *Gateway) questionsOf(f *flow, c *loop.Conn) {
 	defer c.Close()
 	if !g.begin(f) {
 		return
 	}
 	defer g.end(f)
-	f.onAbort(func() { reset(c) })
+	f.onAbort(c.Reset)
 	var size [2]byte
 	for {
-		_ = c.SetDeadline(time.Now().Add(questionsIdle))
+		c.SetReadDeadline(time.Now().Add(questionsIdle))
 		if _, err := io.ReadFull(c, size[:]); err != nil {
 			return
 		}
@@ -72,7 +73,8 @@ func (g *Gateway) questionsOf(f *flow, c *net.TCPConn) {
 		if _, err := io.ReadFull(c, query); err != nil {
 			return
 		}
-		answer := g.resolve(f, query, true)
+		var answer []byte
+		g.loop.Do(func() { answer = g.resolve(f, query, true) })
 		if answer == nil || len(answer) > 0xffff {
 			return
 		}

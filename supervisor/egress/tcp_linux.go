@@ -5,10 +5,10 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"sync/atomic"
 
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/egress/loop"
 	"github.com/confine-run/confine/supervisor/egress/names"
 )
 
@@ -21,120 +21,125 @@ const (
 )
 
 // connection serves one connection from inside, from its beginning to its end.
-func (g *Gateway) connection(c *net.TCPConn, use handoff.Use) {
-	g.carry(&flow{protocol: "tcp", from: endpoint(c.RemoteAddr()), to: endpoint(c.LocalAddr()), use: use}, c)
+func (g *Gateway) connection(c *loop.Conn, use handoff.Use) {
+	g.carry(&flow{protocol: "tcp", from: c.RemoteAddr(), to: c.LocalAddr(), use: use}, c)
 }
 
 // carry serves a connection that is one of a flow.
-func (g *Gateway) carry(f *flow, c *net.TCPConn) {
-	outside, ok := g.reach(f)
+func (g *Gateway) carry(f *flow, c *loop.Conn) {
+	f.onLoop = true
+	var outside *loop.Conn
+	ok := g.reach(f, func(ctx context.Context) (_ netip.Addr, err error) {
+		var list []netip.Addr
+		if g.resolved(f) {
+			list, err = g.addresses(ctx, f)
+		} else {
+			g.loop.Do(func() { list, err = g.addresses(ctx, f) })
+		}
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		var d loop.Dialer
+		f.onAbort(d.Cancel)
+		if outside, err = g.loop.Dial(&d, list, f.to.Port(), dialPatience); err != nil {
+			return netip.Addr{}, err
+		}
+		return outside.RemoteAddr().Addr(), nil
+	})
 	if !ok {
-		reset(c)
+		c.Reset()
 		return
 	}
 	defer g.end(f)
-	f.onAbort(func() { reset(c) })
-	o := outside.(*net.TCPConn)
-	f.onAbort(func() { reset(o) })
-	g.relay(f, c, o)
+	f.onAbort(c.Reset)
+	f.onAbort(outside.Reset)
+	g.relay(f, c, outside)
 }
 
-// reach judges a flow and dials its other side. What comes to nothing is noted here;
-// what is begun here has to be ended.
-func (g *Gateway) reach(f *flow) (net.Conn, bool) {
+// reach judges a flow and has its other side dialled. What comes to nothing is noted
+// here; what is begun here has to be ended.
+func (g *Gateway) reach(f *flow, dial func(context.Context) (netip.Addr, error)) bool {
 	if !f.known() {
-		return nil, false
+		return false
 	}
 	if !g.judge(f) {
 		g.note(f, status.AttemptBlocked, string(f.verdict.Why))
-		return nil, false
+		return false
 	}
 	if g.spent() {
 		g.note(f, status.AttemptBlocked, whyBytes)
-		return nil, false
+		return false
 	}
 	if !g.begin(f) {
 		g.note(f, status.AttemptBlocked, whyConnections)
-		return nil, false
+		return false
 	}
 	ctx, cancel := context.WithTimeout(g.ctx, dialPatience)
 	defer cancel()
 	f.onAbort(cancel)
-	list, err := g.addresses(ctx, f)
-	var conn net.Conn
-	if err == nil {
-		conn, err = dial(ctx, f.protocol, list, f.to.Port())
-	}
+	dialled, err := dial(ctx)
 	switch {
 	case err == nil:
-		f.dialled = endpoint(conn.RemoteAddr()).Addr().String()
+		f.dialled = dialled.Unmap().String()
 		if g.plan.Log {
 			g.remember(f, status.AttemptAllowed, "")
 		}
-		return conn, true
+		return true
 	case errors.Is(err, errRefused):
 		g.note(f, status.AttemptBlocked, string(f.verdict.Why))
 	default:
 		g.note(f, status.AttemptFailed, whyOf(err))
 	}
 	g.end(f)
-	return nil, false
+	return false
 }
 
 // relay passes on both ways until both have ended.
-func (g *Gateway) relay(f *flow, inside, outside *net.TCPConn) {
-	var blocked atomic.Pointer[string]
+func (g *Gateway) relay(f *flow, inside, outside *loop.Conn) {
+	blocked := ""
 	f.mu.Lock()
-	f.deaf = func() { _ = outside.CloseRead() }
+	f.deaf = outside.CloseRead
 	f.mu.Unlock()
-	one := func(to *net.TCPConn, pass func() error) {
+	one := func(to *loop.Conn, pass func() error) {
 		err := pass()
 		var why refusal
 		switch {
 		case err == nil:
-			_ = to.CloseWrite()
+			to.CloseWrite()
 			return
-		case errors.As(err, &why):
-			word := string(why)
-			if blocked.CompareAndSwap(nil, &word) {
-				g.remember(f, status.AttemptBlocked, word) // as long as there is a socket to be found
-			}
+		case errors.As(err, &why) && blocked == "":
+			blocked = string(why)
+			g.remember(f, status.AttemptBlocked, blocked) // as long as there is a socket to be found
 		}
 		f.abort()
 	}
-	done, answered := make(chan struct{}), make(chan int, 1)
-	go func() {
-		defer close(done)
-		one(inside, func() error { return g.back(f, inside, outside, answered) })
-	}()
-	one(outside, func() error { return g.forward(f, inside, outside, answered) })
+	main, done := g.loop.Current(), false
+	g.loop.Go(func() {
+		one(inside, func() error { return g.back(f, inside, outside) })
+		done = true
+		main.Wake()
+	})
+	one(outside, func() error { return g.forward(f, inside, outside) })
 	f.silent.Store(true)
 	if g.ending() {
 		f.leave()
 	}
-	<-done
-	_ = inside.Close()
-	_ = outside.Close()
-	if f.incoming {
-		return
+	g.loop.Until(func() bool { return done })
+	inside.Close()
+	outside.Close()
+	switch {
+	case f.incoming:
+	case blocked != "":
+		g.note(f, status.AttemptBlocked, blocked)
+	default:
+		g.note(f, status.AttemptAllowed, "")
 	}
-	if why := blocked.Load(); why != nil {
-		g.note(f, status.AttemptBlocked, *why)
-		return
-	}
-	g.note(f, status.AttemptAllowed, "")
 }
 
 // refusal ends a flow that had begun: the attempt is blocked for this reason.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
-
-// reset ends a connection as a refusal would.
-func reset(c *net.TCPConn) {
-	_ = c.SetLinger(0)
-	_ = c.Close()
-}
 
 func endpoint(a net.Addr) netip.AddrPort {
 	var p netip.AddrPort

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -177,7 +178,17 @@ func (g *Gateway) distrust(e *exchange, payload []byte) (why string) {
 
 // exchange passes datagrams on, both ways, until none came for a while.
 func (g *Gateway) exchange(e *exchange) {
-	conn, ok := g.reach(&e.flow)
+	var conn net.Conn
+	ok := g.reach(&e.flow, func(ctx context.Context) (netip.Addr, error) {
+		list, err := g.addresses(ctx, &e.flow)
+		if err == nil {
+			conn, err = dial(ctx, list, e.to.Port())
+		}
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		return endpoint(conn.RemoteAddr()).Addr(), nil
+	})
 	if !ok {
 		g.turnAway(e, 0)
 		return

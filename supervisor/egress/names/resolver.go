@@ -111,6 +111,14 @@ func (r *Resolver) Addresses(ctx context.Context, name string) ([]netip.Addr, er
 	}
 }
 
+// Knows says whether Addresses would not wait.
+func (r *Resolver) Knows(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.entries[name]
+	return e != nil && e.finished() && time.Now().Before(e.until)
+}
+
 // Exists tells whether a name has an address.
 func (r *Resolver) Exists(ctx context.Context, name string) Existence {
 	_, err := r.Addresses(ctx, name)

@@ -1,0 +1,146 @@
+package loop
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// headStart is what an address gets before the next one is tried beside it (RFC 8305).
+	headStart = 250 * time.Millisecond
+	// alive, in seconds, is after which silence, and how often, the other side is asked
+	// whether it is still there.
+	alive = 15
+)
+
+// Dialer connects once. Cancel ends that from outside of the task, but within the loop.
+type Dialer struct {
+	task     *Task
+	canceled bool
+}
+
+// Cancel makes Dial end with [net.ErrClosed].
+func (d *Dialer) Cancel() {
+	d.canceled = true
+	if d.task != nil {
+		d.task.Wake()
+	}
+}
+
+// Dial connects to the first of the addresses that answers, with a head start for each
+// before the next.
+func (l *Loop) Dial(d *Dialer, list []netip.Addr, port uint16, patience time.Duration) (_ *Conn, err error) {
+	var under []*Conn
+	defer func() {
+		for _, c := range under {
+			c.Close()
+		}
+	}()
+	err = errors.New("no address")
+	end := time.Now().Add(patience)
+	for next, at := 0, time.Now(); ; {
+		if now := time.Now(); next < len(list) && !now.Before(at) {
+			c, failed := l.connect(netip.AddrPortFrom(list[next], port))
+			if next++; failed != nil {
+				err = failed
+				continue
+			}
+			under, at = append(under, c), now.Add(headStart)
+		}
+		for i := 0; i < len(under); i++ {
+			done, failed := under[i].connected()
+			if !done {
+				continue
+			}
+			c := under[i]
+			under = append(under[:i], under[i+1:]...)
+			if failed == nil {
+				return c, nil
+			}
+			c.Close()
+			err, at = failed, time.Now()
+			i--
+		}
+		until := end
+		switch {
+		case d.canceled:
+			return nil, net.ErrClosed
+		case !time.Now().Before(end):
+			return nil, unix.ETIMEDOUT
+		case next < len(list) && at.Before(end):
+			until = at
+		case next == len(list) && len(under) == 0:
+			return nil, err
+		}
+		l.either(d, under, until)
+	}
+}
+
+// either waits until one of them has something to say, or for some time.
+func (l *Loop) either(d *Dialer, all []*Conn, until time.Time) {
+	r := l.after(time.Until(until))
+	d.task = l.current
+	for _, c := range all {
+		c.writer = l.current
+	}
+	l.park()
+	for _, c := range all {
+		c.writer = nil
+	}
+	d.task = nil
+	r.stop()
+}
+
+// connect begins to connect.
+func (l *Loop) connect(to netip.AddrPort) (*Conn, error) {
+	family, sockaddr := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{Port: int(to.Port()), Addr: netip.IPv4Unspecified().As4()})
+	if a := to.Addr().Unmap(); a.Is4() {
+		sockaddr = &unix.SockaddrInet4{Port: int(to.Port()), Addr: a.As4()}
+	} else {
+		family, sockaddr = unix.AF_INET6, &unix.SockaddrInet6{Port: int(to.Port()), Addr: a.As16()}
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range [][3]int{
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, alive},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, alive},
+	} {
+		_ = unix.SetsockoptInt(fd, o[0], o[1], o[2])
+	}
+	err = unix.Connect(fd, sockaddr)
+	if err != nil && err != unix.EINPROGRESS && err != unix.EINTR {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	c, err := l.Adopt(fd)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := unix.Getpeername(fd); err == nil {
+		c.writable = true // so it is when the other side is on this host
+	}
+	return c, nil
+}
+
+// connected says whether that has come to an end, and to which.
+func (c *Conn) connected() (done bool, err error) {
+	if !c.writable {
+		return false, nil
+	}
+	errno, err := unix.GetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	switch {
+	case err != nil:
+		return true, err
+	case errno != 0:
+		return true, unix.Errno(errno)
+	}
+	_, err = unix.Getpeername(c.fd)
+	return err != unix.ENOTCONN, nil
+}

@@ -1,0 +1,90 @@
+package loop
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Listener accepts connections.
+type Listener struct {
+	l      *Loop
+	fd     int
+	task   *Task // while it waits
+	closed bool
+	done   chan struct{}
+}
+
+// crowded is how long nothing is accepted when there is no descriptor or memory left:
+// others may end.
+const crowded = 10 * time.Millisecond
+
+// Listen gives each connection of a listening socket to serve, which must not wait. The
+// descriptor is the loop's. Anybody may call it.
+func (l *Loop) Listen(fd int, serve func(*Conn)) (*Listener, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	s := &Listener{l: l, fd: fd, done: make(chan struct{})}
+	l.Start(func() {
+		defer close(s.done)
+		if !s.closed && l.watch(fd, unix.EPOLLIN|unix.EPOLLET, s) == nil {
+			s.accept(serve)
+		}
+		l.forget(fd)
+	})
+	return s, nil
+}
+
+func (s *Listener) happened(uint32) {
+	if s.task != nil {
+		s.task.Wake()
+	}
+}
+
+func (s *Listener) accept(serve func(*Conn)) {
+	for !s.closed {
+		fd, _, err := unix.Accept4(s.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		switch err {
+		case nil:
+			if c, err := s.l.Adopt(fd); err == nil {
+				serve(c)
+			}
+		case unix.EAGAIN:
+			s.task = s.l.current
+			s.l.park()
+			s.task = nil
+		case unix.EINTR, unix.ECONNABORTED:
+		case unix.EINVAL, unix.EBADF:
+			return
+		default:
+			s.l.Sleep(crowded)
+		}
+	}
+}
+
+// Close accepts no more, when it returns. Only who isn't a task may wait for that.
+func (s *Listener) Close() {
+	posted := s.l.Post(func() {
+		s.closed = true
+		if s.task != nil {
+			s.task.Wake()
+		}
+	})
+	if posted {
+		<-s.done
+	}
+}
+
+// Waiting says whether somebody has connected who is not served yet.
+func (s *Listener) Waiting() bool {
+	select {
+	case <-s.done:
+		return false
+	default:
+	}
+	poll := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(poll, 0)
+	return err == nil && n > 0
+}
