@@ -160,6 +160,10 @@ func (m *mover) taking(fd int) (done bool) {
 			m.n, m.err = unix.Read(fd, (*m.buf)[:min(m.most, little)])
 		}
 		switch m.err {
+		case nil:
+			if !piped && m.n < min(m.most, little) {
+				m.src.Drained()
+			}
 		case unix.EINTR:
 			continue
 		case unix.EAGAIN:

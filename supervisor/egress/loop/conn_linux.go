@@ -13,9 +13,12 @@ import (
 // Conn is a TCP connection. One task may read while another one writes.
 type Conn struct {
 	l              *Loop
-	fd             int // -1: closed
+	fd             int            // -1: closed
+	remote         netip.AddrPort // or nothing
 	reader, writer *Task
 	writable       bool // since it is connected
+	dry            bool // all that there was to read is read
+	ended          bool // what comes to be read is the end
 	readBy         time.Time
 }
 
@@ -35,8 +38,12 @@ func (l *Loop) Adopt(fd int) (*Conn, error) {
 
 func (c *Conn) happened(events uint32) {
 	const ends = unix.EPOLLHUP | unix.EPOLLERR
-	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|ends) != 0 && c.reader != nil {
-		c.reader.Wake()
+	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|ends) != 0 {
+		c.dry = false
+		c.ended = c.ended || events&(unix.EPOLLRDHUP|ends) != 0
+		if c.reader != nil {
+			c.reader.Wake()
+		}
 	}
 	if events&(unix.EPOLLOUT|ends) != 0 {
 		c.writable = true
@@ -49,6 +56,10 @@ func (c *Conn) happened(events uint32) {
 // SetReadDeadline bounds the waits of reads from here on; the zero time is none.
 func (c *Conn) SetReadDeadline(at time.Time) { c.readBy = at }
 
+// Drained says that less was read than was asked for, so that nothing is there until
+// the next event. An end that is there already has no event of its own.
+func (c *Conn) Drained() { c.dry = !c.ended }
+
 // RawRead calls f until it says that it is done, each time that there may be something
 // to read. f may close nothing.
 func (c *Conn) RawRead(f func(fd int) (done bool)) error {
@@ -57,7 +68,7 @@ func (c *Conn) RawRead(f func(fd int) (done bool)) error {
 		switch {
 		case c.fd < 0:
 			return net.ErrClosed
-		case f(c.fd):
+		case !c.dry && f(c.fd):
 			return nil
 		case r != nil && r.fired:
 			return os.ErrDeadlineExceeded
@@ -172,7 +183,12 @@ func (c *Conn) Reset() {
 func (c *Conn) LocalAddr() netip.AddrPort { return c.address(unix.Getsockname) }
 
 // RemoteAddr is the other end.
-func (c *Conn) RemoteAddr() netip.AddrPort { return c.address(unix.Getpeername) }
+func (c *Conn) RemoteAddr() netip.AddrPort {
+	if c.remote.IsValid() {
+		return c.remote
+	}
+	return c.address(unix.Getpeername)
+}
 
 func (c *Conn) address(ask func(int) (unix.Sockaddr, error)) netip.AddrPort {
 	a, err := ask(c.fd)

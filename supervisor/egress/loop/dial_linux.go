@@ -97,11 +97,12 @@ func (l *Loop) either(d *Dialer, all []*Conn, until time.Time) {
 
 // connect begins to connect.
 func (l *Loop) connect(to netip.AddrPort) (*Conn, error) {
-	family, sockaddr := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{Port: int(to.Port()), Addr: netip.IPv4Unspecified().As4()})
-	if a := to.Addr().Unmap(); a.Is4() {
-		sockaddr = &unix.SockaddrInet4{Port: int(to.Port()), Addr: a.As4()}
+	var sockaddr unix.Sockaddr
+	family, a := unix.AF_INET6, to.Addr().Unmap()
+	if a.Is4() {
+		family, sockaddr = unix.AF_INET, &unix.SockaddrInet4{Port: int(to.Port()), Addr: a.As4()}
 	} else {
-		family, sockaddr = unix.AF_INET6, &unix.SockaddrInet6{Port: int(to.Port()), Addr: a.As16()}
+		sockaddr = &unix.SockaddrInet6{Port: int(to.Port()), Addr: a.As16()}
 	}
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
 	if err != nil {
@@ -123,15 +124,18 @@ func (l *Loop) connect(to netip.AddrPort) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := unix.Getpeername(fd); err == nil {
-		c.writable = true // so it is when the other side is on this host
+	if _, err := unix.Getpeername(fd); err == nil { // so it is when the other side is on this host
+		c.remote = netip.AddrPortFrom(a, to.Port())
 	}
 	return c, nil
 }
 
 // connected says whether that has come to an end, and to which.
 func (c *Conn) connected() (done bool, err error) {
-	if !c.writable {
+	switch {
+	case c.remote.IsValid():
+		return true, nil
+	case !c.writable:
 		return false, nil
 	}
 	errno, err := unix.GetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_ERROR)

@@ -45,10 +45,11 @@ func (s *Listener) happened(uint32) {
 
 func (s *Listener) accept(serve func(*Conn)) {
 	for !s.closed {
-		fd, _, err := unix.Accept4(s.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		fd, from, err := unix.Accept4(s.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		switch err {
 		case nil:
 			if c, err := s.l.Adopt(fd); err == nil {
+				c.remote = plain(from)
 				serve(c)
 			}
 		case unix.EAGAIN:

@@ -199,11 +199,11 @@ func (l *Loop) watch(fd int, events uint32, to watched) error {
 	return nil
 }
 
-// forget closes a descriptor. What has happened to it already may still be told to
-// whoever has its number next, who then looks and finds nothing.
+// forget closes a descriptor. What has happened to it already, or happens to the same
+// socket in other hands, may still be told to whoever has its number next, who then
+// looks and finds nothing.
 func (l *Loop) forget(fd int) {
-	if fd < len(l.conns) && l.conns[fd] != nil {
-		_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, fd, nil) // others may have the same socket
+	if fd < len(l.conns) {
 		l.conns[fd] = nil
 	}
 	_ = unix.Close(fd)
