@@ -46,7 +46,7 @@ func (s *state) wait(target int) {
 		options = unix.WUNTRACED
 	}
 	var status unix.WaitStatus
-	linux.ForgetImage()
+	linux.ForgetData()
 	for {
 		pid, err := unix.Wait4(-1, &status, options, nil)
 		if err == unix.EINTR || pid != target && err == nil {

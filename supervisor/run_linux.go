@@ -353,7 +353,8 @@ func (r *run) hear(e event) {
 		r.targetStarted, r.target = true, e.pidfd
 		r.heed(&e)
 		r.watch.started(int(m.PID), e.pidfd)
-		time.AfterFunc(head, linux.ForgetImage)
+		time.AfterFunc(head, linux.ForgetData)
+		time.AfterFunc(settled, linux.ForgetProgram)
 		for _, n := range r.early {
 			r.send(n)
 		}

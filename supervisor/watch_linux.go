@@ -48,6 +48,9 @@ type watch struct {
 // the first would compete with them for a core.
 const head = 5 * time.Millisecond
 
+// settled is when a run is no short one, and little is done for it any more.
+const settled = 500 * time.Millisecond
+
 // hit is a limit that ends the run; broken is a watch that can't see any more.
 type hit struct {
 	cause  status.Cause

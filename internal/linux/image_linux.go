@@ -1,16 +1,31 @@
 package linux
 
 import (
+	"bytes"
+	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// ForgetImage takes the pages of the executable's read-only data out of this
+// ForgetData takes the pages of the executable's read-only data out of this
 // process's page table. The kernel maps them in by the dozen when one of them is
 // touched, and a process that has started touches few; those come back from the
-// page cache. The program itself stays: a debugger may have written into it.
-func ForgetImage() {
+// page cache.
+func ForgetData() { forget(pfRead) }
+
+// ForgetProgram does the same with the program itself, too, unless a debugger may have
+// written into it.
+func ForgetProgram() {
+	status, err := os.ReadFile("/proc/self/status")
+	traced := err != nil || !bytes.Contains(status, []byte("\nTracerPid:\t0\n"))
+	if !traced {
+		forget(pfRead | pfExec)
+	}
+	forget(pfRead)
+}
+
+func forget(flags uint32) {
 	aux, err := unix.Auxv()
 	if err != nil {
 		return
@@ -39,7 +54,7 @@ func ForgetImage() {
 	}
 	for i := range headers {
 		h := &headers[i]
-		if h.kind != ptLoad || h.flags != pfRead {
+		if h.kind != ptLoad || h.flags != flags {
 			continue
 		}
 		first := (base + h.address) &^ (uintptr(unix.Getpagesize()) - 1)
@@ -52,6 +67,7 @@ const (
 	atPhnum = 5 // AT_PHNUM
 	ptLoad  = 1 // PT_LOAD
 	ptPhdr  = 6 // PT_PHDR
+	pfExec  = 1 // PF_X
 	pfRead  = 4 // PF_R
 )
 
