@@ -120,7 +120,7 @@ func (p *Plan) ruled(r *Resolved, asked *Answer, v *seccomp.Ruling) Answer {
 		a.Reason, a.Rule = "default", "the default of "+p.Seccomp.Version
 	case "listener", "unknown":
 		a.Reason, a.Rule, a.From = v.Rule, "", unsaid
-	case "no-network", "shared-pids", "keep-cpus":
+	case "no-network", "shared-pids", "shared-ipc", "keep-cpus":
 		a.From = unsaid // an addition that this host, or another option, makes necessary
 	}
 	if p.Seccomp.Kind == "file" && a.Reason == "rule" {

@@ -293,7 +293,7 @@ func (p *planner) filter() error {
 		with = append(with, seccomp.KeepCPUs)
 	}
 	if p.ground == bare {
-		with = append(with, seccomp.SharedPIDs)
+		with = append(with, seccomp.SharedPIDs, seccomp.SharedIPC)
 		if !p.policy.Network.All {
 			with = append(with, seccomp.NoNetwork)
 		}

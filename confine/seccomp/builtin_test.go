@@ -13,7 +13,7 @@ var (
 	actions   = []Action{ActionErrno, ActionKill, ActionLog}
 	tables    = []*table{&amd64, &arm64}
 	builtins  = []*builtin{&builtinDefault, &builtinStrict}
-	additions = []Addition{Network, SharedPIDs, NoNetwork, KeepCPUs, SupervisedNetwork}
+	additions = []Addition{Network, SharedPIDs, SharedIPC, NoNetwork, KeepCPUs, SupervisedNetwork}
 )
 
 // golden are the digests of everything that has been released. A policy that
@@ -22,6 +22,7 @@ var golden = map[string]string{
 	"default/1":            "sha256:28fc6841cf7f219fcf4b9c25cea46ffbf4b7ab48d3687ec2072b3b03a6c4a88a",
 	"strict/1":             "sha256:1d932197b2169c4e2185e51fd694261de6525865c4a20c266933f2f7c9f9f1b4",
 	"shared-pids/1":        "sha256:f87bf6b06473ddb0058b8766009d1fd5d727485c5900b36c93c417fabe9aa261",
+	"shared-ipc/1":         "sha256:ab4539d7dde69653f2eddafe2f0cc991058e0886d11ce61f09da14024d37d8f7",
 	"no-network/1":         "sha256:99ad60b413d2ac4f73060b6b5a46b3c104421eaa48c04dd390e6939448372c62",
 	"supervised-network/1": "sha256:88f4881fe7b20ac7631239891efc8724dba82de9188254f77038cae886ae7d8f",
 	"keep-cpus/1":          "sha256:ea692386fe55d6bbb618dd40c1a436caf147cc98ef3de840c5422c5eb3f62d69",
@@ -30,7 +31,7 @@ var golden = map[string]string{
 
 func TestReleasedPoliciesAreUnchanged(t *testing.T) {
 	for _, p := range []*Policy{&builtinDefault.policy, &builtinStrict.policy,
-		&additionSharedPIDs, &additionNoNetwork, &additionKeepCPUs, &additionNetwork, &additionSupervisedNetwork} {
+		&additionSharedPIDs, &additionSharedIPC, &additionNoNetwork, &additionKeepCPUs, &additionNetwork, &additionSupervisedNetwork} {
 		if got := p.Digest(); got != golden[p.Version] {
 			t.Errorf("%s has the digest %s, it was released with %s: a change is a new version", p.Version, got, golden[p.Version])
 		}
@@ -39,7 +40,7 @@ func TestReleasedPoliciesAreUnchanged(t *testing.T) {
 
 func TestGeneratedCodeIsUpToDate(t *testing.T) {
 	for name, p := range map[string]*Policy{
-		"default": &builtinDefault.policy, "strict": &builtinStrict.policy, "shared-pids": &additionSharedPIDs,
+		"default": &builtinDefault.policy, "strict": &builtinStrict.policy, "shared-pids": &additionSharedPIDs, "shared-ipc": &additionSharedIPC,
 		"no-network": &additionNoNetwork, "keep-cpus": &additionKeepCPUs, "network": &additionNetwork, "supervised-network": &additionSupervisedNetwork,
 	} {
 		text, err := os.ReadFile("data/" + name + "-1.toml")
@@ -84,7 +85,7 @@ func TestProgramsDoWhatPoliciesDecide(t *testing.T) {
 
 func TestAdditionsAreLaidOver(t *testing.T) {
 	for _, spec := range []string{"default", "strict"} {
-		for _, with := range [][]Addition{{SharedPIDs}, {NoNetwork}, {KeepCPUs}, {Network}, {SupervisedNetwork}, additions} {
+		for _, with := range [][]Addition{{SharedPIDs}, {SharedIPC}, {NoNetwork}, {KeepCPUs}, {Network}, {SupervisedNetwork}, additions} {
 			p, err := Load(spec, with...)
 			if err != nil {
 				t.Fatal(err)
@@ -102,7 +103,7 @@ func TestAdditionsAreLaidOver(t *testing.T) {
 		}
 	}
 	p, _ := Load("default", additions...)
-	if p.Version != "default/1+network/1+shared-pids/1+no-network/1+keep-cpus/1+supervised-network/1" {
+	if p.Version != "default/1+network/1+shared-pids/1+shared-ipc/1+no-network/1+keep-cpus/1+supervised-network/1" {
 		t.Errorf("version %q", p.Version)
 	}
 	for _, call := range []string{"ptrace", "pidfd_getfd", "sched_setaffinity"} {

@@ -80,8 +80,8 @@
 //
 // A filter sees registers, not memory: paths, addresses of sockets and the
 // flags of clone3 are out of its reach. A process that allows itself io_uring by
-// a policy file has what io_uring does unfiltered. Where there is no pid or
+// a policy file has what io_uring does unfiltered. Where there is no pid, IPC or
 // network namespace, the policies that ship are too wide; lay the additions
-// SharedPIDs and NoNetwork over them. The addition Network takes something back: the sockets
+// SharedPIDs, SharedIPC and NoNetwork over them. The addition Network takes something back: the sockets
 // that strict refuses, for runs that may reach hosts.
 package seccomp

@@ -135,6 +135,8 @@ func (f *Filter) Hint(audit, nr uint32, args [6]uint64) string {
 		return "--allow-network all lets it through"
 	case v.Rule == "shared-pids":
 		return "it would reach the caller's own processes: there is no pid namespace, and confine doctor says why"
+	case v.Rule == "shared-ipc":
+		return "there is no IPC namespace, and confine doctor says why"
 	case v.Rule == "keep-cpus":
 		return "it would undo --cpus; without that option it goes through"
 	case v.Rule == "namespaces", v.Rule == "setns":

@@ -27,6 +27,7 @@ type Addition string
 
 const (
 	SharedPIDs Addition = "shared-pids/1" // there is no pid namespace
+	SharedIPC  Addition = "shared-ipc/1"  // there is no IPC namespace
 	NoNetwork  Addition = "no-network/1"  // there is no network namespace, and is to be no network
 	KeepCPUs   Addition = "keep-cpus/1"   // --cpus is held by sched_setaffinity alone
 	// There is no network namespace, and whoever listens makes the calls that say whom
@@ -162,6 +163,8 @@ func additionOf(name Addition) []Rule {
 	switch name {
 	case SharedPIDs:
 		return additionSharedPIDs.Rules
+	case SharedIPC:
+		return additionSharedIPC.Rules
 	case NoNetwork:
 		return additionNoNetwork.Rules
 	case KeepCPUs:

@@ -23,6 +23,7 @@ func main() {
 	builtin("builtinDefault", "default", "default/1")
 	builtin("builtinStrict", "strict", "strict/1")
 	addition("additionSharedPIDs", "shared-pids")
+	addition("additionSharedIPC", "shared-ipc")
 	addition("additionNoNetwork", "no-network")
 	addition("additionKeepCPUs", "keep-cpus")
 	addition("additionSupervisedNetwork", "supervised-network")
