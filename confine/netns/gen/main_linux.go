@@ -82,7 +82,9 @@ func write(b *bytes.Buffer, name, why string, messages []byte, acks int) {
 // lo is the index of lo in every network namespace.
 const lo = 1
 
-// routes are `ip address add OWN dev lo` and `ip route add local default dev lo src OWN`.
+// routes are `ip address add OWN dev lo` and `ip route add local default dev lo src OWN
+// congctl reno`: what never leaves the host needs no pacing, which BBR, the default of
+// some hosts, does with timers.
 func (f *family) routes() (messages []byte, acks int) {
 	address := []byte{f.af, byte(f.bits), unix.IFA_F_PERMANENT | unix.IFA_F_NODAD, unix.RT_SCOPE_UNIVERSE, lo, 0, 0, 0}
 	own := f.own.AsSlice()
@@ -94,6 +96,10 @@ func (f *family) routes() (messages []byte, acks int) {
 	messages = message(messages, unix.RTM_NEWROUTE, route, func(e *netlink.AttributeEncoder) {
 		e.Uint32(unix.RTA_OIF, lo)
 		e.Bytes(unix.RTA_PREFSRC, own)
+		e.Nested(unix.RTA_METRICS, func(metrics *netlink.AttributeEncoder) error {
+			metrics.String(unix.RTAX_CC_ALGO, "reno")
+			return nil
+		})
 	})
 	return messages, 2
 }
