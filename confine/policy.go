@@ -77,6 +77,9 @@ type Filesystem struct {
 	// Without a mount namespace it is used anyway, as the only one.
 	Landlock bool
 	Protect  []string // read-only or kept absent even in a writable tree; relative to each such tree
+	Log      bool     // tell each access that these rules refuse
+	// Watch: hand each access, refused or not, to IO.Accesses. No option sets it.
+	Watch bool
 }
 
 // Mount is one --mount.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/files"
 	"github.com/confine-run/confine/supervisor/output"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
@@ -35,6 +36,12 @@ type Options struct {
 	// Denied, if not nil, is called for each kind of system call that the filter denies and
 	// tells, the first time. It must not wait for anybody: more calls wait behind it.
 	Denied func(status.Violation)
+	// Accesses, if not nil, is told of each path that a call names, where the plan watches
+	// files: while the caller waits, from several goroutines.
+	Accesses files.Observer
+	// Unseen, if not nil, is told at the end of a watched run how many accesses could not be
+	// seen, or that nothing could be (err).
+	Unseen func(n int64, err error)
 	// LimitHit, if not nil, is called when a limit is seen to be reached, the first time or
 	// again, from any goroutine. What only the end shows is in the report alone.
 	LimitHit func(status.Capability)
