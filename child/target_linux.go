@@ -22,7 +22,7 @@ func (s *state) start() (pid int) {
 		if linux.SetCapabilities() != nil {
 			exit(125)
 		}
-		m := handoff.Message{Kind: handoff.KindStarted, PID: uint32(pid), HasPIDFD: true, Errno: uint32(s.noListener)}
+		m := handoff.Message{Kind: handoff.KindStarted, Path: path, PID: uint32(pid), HasPIDFD: true, Errno: uint32(s.noListener)}
 		fds := []int{pidfd}
 		if s.listener >= 0 {
 			m.HasListener, fds = true, append(fds, s.listener)
@@ -137,8 +137,9 @@ func (s *state) targetCalls(f *filter, path string, groups []int) []linux.Call {
 	// Last but one, so that nothing of ours has to be allowed by the policy
 	// except execve itself.
 	calls = append(calls, f.load()...)
-	calls = append(calls, linux.Exec(path, s.plan.Argv, s.plan.Env))
-	return calls
+	exec := linux.Exec(path, s.plan.Argv, s.plan.Env)
+	exec.Args[passArg] = uintptr(f.pass)
+	return append(calls, exec)
 }
 
 // addOwnTasks makes room for the threads of this init, which count too, as far as

@@ -13,7 +13,7 @@ var (
 	actions   = []Action{ActionErrno, ActionKill, ActionLog}
 	tables    = []*table{&amd64, &arm64}
 	builtins  = []*builtin{&builtinDefault, &builtinStrict}
-	additions = []Addition{Network, SharedPIDs, SharedIPC, NoNetwork, KeepCPUs, SupervisedNetwork}
+	additions = []Addition{Network, SharedPIDs, SharedIPC, NoNetwork, KeepCPUs, SupervisedNetwork, WatchedFiles, WatchedLooks}
 )
 
 // golden are the digests of everything that has been released. A policy that
@@ -26,12 +26,14 @@ var golden = map[string]string{
 	"no-network/1":         "sha256:99ad60b413d2ac4f73060b6b5a46b3c104421eaa48c04dd390e6939448372c62",
 	"supervised-network/1": "sha256:88f4881fe7b20ac7631239891efc8724dba82de9188254f77038cae886ae7d8f",
 	"keep-cpus/1":          "sha256:ea692386fe55d6bbb618dd40c1a436caf147cc98ef3de840c5422c5eb3f62d69",
+	"watched-files/1":      "sha256:26720a93eaf1b0e807b194a76aaa3d8f27cdd36ce0f4e052f41e445aa59b83bf",
+	"watched-looks/1":      "sha256:a8feed472f2250169d4802b1e16c833cf5eaf291884c9c986d1d542511ddc1de",
 	"network/1":            "sha256:1dc097281fb7f4249ad68a62a03883ccb93eb6acb28fb1e576f91eb21b6dfff4",
 }
 
 func TestReleasedPoliciesAreUnchanged(t *testing.T) {
 	for _, p := range []*Policy{&builtinDefault.policy, &builtinStrict.policy,
-		&additionSharedPIDs, &additionSharedIPC, &additionNoNetwork, &additionKeepCPUs, &additionNetwork, &additionSupervisedNetwork} {
+		&additionSharedPIDs, &additionSharedIPC, &additionNoNetwork, &additionKeepCPUs, &additionNetwork, &additionSupervisedNetwork, &additionWatchedFiles, &additionWatchedLooks} {
 		if got := p.Digest(); got != golden[p.Version] {
 			t.Errorf("%s has the digest %s, it was released with %s: a change is a new version", p.Version, got, golden[p.Version])
 		}
@@ -42,6 +44,7 @@ func TestGeneratedCodeIsUpToDate(t *testing.T) {
 	for name, p := range map[string]*Policy{
 		"default": &builtinDefault.policy, "strict": &builtinStrict.policy, "shared-pids": &additionSharedPIDs, "shared-ipc": &additionSharedIPC,
 		"no-network": &additionNoNetwork, "keep-cpus": &additionKeepCPUs, "network": &additionNetwork, "supervised-network": &additionSupervisedNetwork,
+		"watched-files": &additionWatchedFiles, "watched-looks": &additionWatchedLooks,
 	} {
 		text, err := os.ReadFile("data/" + name + "-1.toml")
 		if err != nil {
@@ -85,7 +88,7 @@ func TestProgramsDoWhatPoliciesDecide(t *testing.T) {
 
 func TestAdditionsAreLaidOver(t *testing.T) {
 	for _, spec := range []string{"default", "strict"} {
-		for _, with := range [][]Addition{{SharedPIDs}, {SharedIPC}, {NoNetwork}, {KeepCPUs}, {Network}, {SupervisedNetwork}, additions} {
+		for _, with := range [][]Addition{{SharedPIDs}, {SharedIPC}, {NoNetwork}, {KeepCPUs}, {Network}, {SupervisedNetwork}, {WatchedFiles}, {WatchedFiles, WatchedLooks}, additions} {
 			p, err := Load(spec, with...)
 			if err != nil {
 				t.Fatal(err)
@@ -103,7 +106,7 @@ func TestAdditionsAreLaidOver(t *testing.T) {
 		}
 	}
 	p, _ := Load("default", additions...)
-	if p.Version != "default/1+network/1+shared-pids/1+shared-ipc/1+no-network/1+keep-cpus/1+supervised-network/1" {
+	if p.Version != "default/1+network/1+shared-pids/1+shared-ipc/1+no-network/1+keep-cpus/1+supervised-network/1+watched-files/1+watched-looks/1" {
 		t.Errorf("version %q", p.Version)
 	}
 	for _, call := range []string{"ptrace", "pidfd_getfd", "sched_setaffinity"} {

@@ -19,6 +19,9 @@ func denial(ret uint32) bool {
 	return ret == retKillProcess || ret == retErrno|eperm || ret == retErrno|eacces
 }
 
+// room is left for those who load it.
+const room = 16
+
 // Notifying is the program with each denial handed to a listener
 // (SECCOMP_RET_USER_NOTIF), which answers as Refusal says. Allowed calls take the
 // same way through it. It is nil where there is nothing to hand on, and where
@@ -50,7 +53,7 @@ func (f *Filter) Notifying() []uint64 {
 		insn(opJeq, 1, 0, 0),
 		insn(opRet, 0, 0, retErrno|ebusy),
 	}, program...)
-	if len(program) > maxInstructions {
+	if len(program) > maxInstructions-room {
 		return nil
 	}
 	return program
@@ -58,8 +61,8 @@ func (f *Filter) Notifying() []uint64 {
 
 // lets says whether a call is let through whatever its arguments are.
 func (p *Policy) lets(name string) bool {
-	for i := range p.Rules {
-		r := &p.Rules[i]
+	for i := range p.Rules[p.watching:] {
+		r := &p.Rules[p.watching+i]
 		if !slices.Contains(r.Calls, name) {
 			continue
 		}
@@ -82,16 +85,26 @@ type Refusal struct {
 	// Supervised: the call is refused only to the caller. Who listens may make it in
 	// the caller's place; nothing else in the policy is against it.
 	Supervised bool
+	// Untold: without those who watch it would not have been heard of.
+	Untold bool
 }
 
 // supervised is the rule of SupervisedNetwork whose calls are made by who listens.
 const supervised = "supervised-network"
 
-// beneath decides without that rule: what a policy says of the call itself.
+// Watched is the rule of WatchedFiles and WatchedLooks, whose calls the kernel makes.
+const Watched = "watched-files"
+
+// beneath decides without that of SupervisedNetwork: what a policy says of the call itself.
 func (p *Policy) beneath(name string, args *[6]uint64) Verdict {
-	for i := range p.Rules {
-		r := &p.Rules[i]
-		if r.Name == supervised || !slices.Contains(r.Calls, name) {
+	return p.except(name, args, supervised)
+}
+
+// except decides without the rules of those who watch, and of one name.
+func (p *Policy) except(name string, args *[6]uint64, rule string) Verdict {
+	for i := range p.Rules[p.watching:] {
+		r := &p.Rules[p.watching+i]
+		if r.Name == rule || !slices.Contains(r.Calls, name) {
 			continue
 		}
 		if holds, _ := r.holds(args, allGiven); holds {
@@ -101,18 +114,35 @@ func (p *Policy) beneath(name string, args *[6]uint64) Verdict {
 	return Verdict{p.Default, "default", "no rule names it"}
 }
 
+// watches says whether a native call is one that is watched.
+func (p *Policy) watches(name string, args *[6]uint64) bool {
+	return slices.ContainsFunc(p.Rules[:p.watching], func(r Rule) bool {
+		holds, _ := r.holds(args, allGiven)
+		return holds && slices.Contains(r.Calls, name)
+	})
+}
+
 // Refusal says how the filter refuses a call, given as the kernel gives it to a
 // filter. text, if not nil, reads a string of the caller's at an address; what it
 // gives is for words alone. A call that the filter would let through is nobody's
 // to ask about, and is refused.
 func (f *Filter) Refusal(audit, nr uint32, args [6]uint64, text func(addr uint64) string) Refusal {
 	v := f.policy.number(f.table, audit, nr, args)
+	untold := false
+	if f.policy.watching > 0 && f.native(audit, nr) && f.policy.watches(f.table.name(nr), &args) {
+		v = f.policy.except(f.table.name(nr), &args, "")
+		ret := v.ret(f.action)
+		if ret == retAllow || ret == retLog {
+			return Refusal{What: f.table.name(nr), Rule: Watched, Errno: eacces, Supervised: true}
+		}
+		untold = !denial(ret)
+	}
 	if v.Rule == supervised {
 		if v = f.policy.beneath(f.table.name(nr), &args); goesThrough(v) {
 			return Refusal{What: f.table.name(nr), Rule: supervised, Errno: eacces, Supervised: true}
 		}
 	}
-	r := Refusal{What: f.table.words(audit, nr, args, text), Rule: v.Rule, Errno: eperm}
+	r := Refusal{Untold: untold, What: f.table.words(audit, nr, args, text), Rule: v.Rule, Errno: eperm}
 	switch ret := v.ret(f.action); {
 	case ret == retKillProcess:
 		r.Kill, r.Errno = true, 0
@@ -126,6 +156,9 @@ func (f *Filter) Refusal(audit, nr uint32, args [6]uint64, text func(addr uint64
 func (f *Filter) Hint(audit, nr uint32, args [6]uint64) string {
 	v := f.policy.number(f.table, audit, nr, args)
 	name := f.table.name(nr)
+	if f.policy.watching > 0 && f.native(audit, nr) && f.policy.watches(name, &args) {
+		v = f.policy.except(name, &args, "")
+	}
 	switch {
 	case v.Rule == "foreign":
 		return "no policy lets calls of another architecture through; --seccomp off has no filter"
@@ -151,6 +184,25 @@ func (f *Filter) Hint(audit, nr uint32, args [6]uint64) string {
 		return "rule \"" + v.Rule + "\" of " + f.policy.Version + " says so"
 	}
 	return v.Reason + "; a policy file lets it through: extends = \"" + f.policy.Kind + "\" and [[rules]] with names = [\"" + name + "\"], action = \"allow\""
+}
+
+// native says whether it is a call of this filter's own table.
+func (f *Filter) native(audit, nr uint32) bool {
+	return audit == f.table.audit && nr < uint32(len(f.table.names)) && f.table.names[nr] != ""
+}
+
+// Free are native calls that are only watched, whatever their arguments are: their numbers,
+// and whose they are. Nobody has to ask about them one by one.
+func (f *Filter) Free() (audit uint32, numbers map[uint32]bool) {
+	numbers = make(map[uint32]bool)
+	for _, r := range f.policy.Rules[:f.policy.watching] {
+		for _, name := range r.Calls {
+			if nr, ok := f.table.lookup(name); ok && f.policy.lets(name) {
+				numbers[uint32(nr)] = true
+			}
+		}
+	}
+	return f.table.audit, numbers
 }
 
 func goesThrough(v Verdict) bool { return v.Do == Allow || v.Do == Log }

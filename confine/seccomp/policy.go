@@ -11,6 +11,8 @@ type Policy struct {
 	Rules   []Rule
 	Notices []Notice // what a file says that is not as it looks
 
+	watching int // so many rules, the first ones, are of those who watch, who let the kernel make the call
+
 	arch string // what it was read for, when that matters; "": any
 }
 

@@ -34,6 +34,11 @@ const (
 	// to reach. Without a listener there is no network.
 	SupervisedNetwork Addition = "supervised-network/1"
 	Network           Addition = "network/1" // hosts may be reached; strict alone has no sockets for that
+	// Whoever listens looks at the paths that calls name, and lets the kernel make them:
+	// WatchedFiles those that open, make, change or execute something, WatchedLooks those
+	// that ask. Nothing but Filter.Notifying of such a filter may be loaded.
+	WatchedFiles Addition = "watched-files/1"
+	WatchedLooks Addition = "watched-looks/1"
 )
 
 // Build compiles what --seccomp names: "default", "strict" or a policy file,
@@ -92,6 +97,12 @@ func LoadFor(spec string, on Target, with ...Addition) (*Policy, error) {
 			return nil, &PolicyError{File: string(name), Msg: "no such addition"}
 		}
 		q := *p
+		switch {
+		case name == WatchedFiles || name == WatchedLooks:
+			q.watching += len(rules)
+		case q.watching > 0:
+			return nil, &PolicyError{File: string(name), Msg: "it can't be laid over what is only watched"}
+		}
 		q.Version += "+" + string(name)
 		q.Rules = append(slices.Clip(slices.Clone(rules)), p.Rules...)
 		p = &q
@@ -173,6 +184,10 @@ func additionOf(name Addition) []Rule {
 		return additionSupervisedNetwork.Rules
 	case Network:
 		return additionNetwork.Rules
+	case WatchedFiles:
+		return additionWatchedFiles.Rules
+	case WatchedLooks:
+		return additionWatchedLooks.Rules
 	}
 	return nil
 }

@@ -158,6 +158,7 @@ func (p *Child) code(c *codec) {
 	list(c, &p.Seccomp, c.u64)
 	num(c, &p.SeccompFlags)
 	list(c, &p.SeccompNotify, c.u64)
+	c.bool(&p.SeccompWatch)
 	p.Refuse.code(c)
 	for i := range p.TTY {
 		c.bool(&p.TTY[i])

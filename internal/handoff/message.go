@@ -9,7 +9,7 @@ const (
 	KindSockets                    // out: as many descriptors, of the sockets that the plan asked for, in its order
 	KindReady                      // out: Skipped, Fallbacks, Uppers; descriptors: roots of proc and scratch, pty master, roots of sized tmpfs
 	KindExecError                  // out: Step, Errno
-	KindStarted                    // out: PID, as seen inside; descriptors: its pidfd, the filter's listener; Errno: why there is none
+	KindStarted                    // out: PID, as seen inside; Path: what it executes; descriptors: its pidfd, the filter's listener; Errno: why there is none
 	KindStopped                    // out: Number, the signal that stopped the target
 	KindExited                     // out: WaitStatus and what the whole tree used
 )

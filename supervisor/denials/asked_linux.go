@@ -10,7 +10,8 @@ import (
 // Return or Continue.
 type Asked struct {
 	Call
-	TID int // our number of the thread
+	TID  int // our number of the thread
+	Rule string
 
 	id uint64
 	l  *Listener

@@ -156,7 +156,7 @@ func (l *Listener) one(fd int) (taken bool, err error) {
 		return s
 	})
 	if d.Supervised && l.take != nil {
-		l.take(&Asked{Call: d.Call, TID: int(n.pid), id: n.id, l: l})
+		l.take(&Asked{Call: d.Call, TID: int(n.pid), Rule: d.Rule, id: n.id, l: l})
 		return true, nil
 	}
 	refused := unix.Errno(d.Errno)
@@ -165,7 +165,7 @@ func (l *Listener) one(fd int) (taken bool, err error) {
 			return false, nil
 		}
 		refused = unix.EPERM
-	} else if l.isNew(&d.Answer) {
+	} else if !d.Untold && l.isNew(&d.Answer) {
 		if p, err := look(int(n.pid)); err == nil && waits(fd, n.id) {
 			d.By = p.Process
 		}
@@ -182,7 +182,7 @@ func (l *Listener) one(fd int) (taken bool, err error) {
 	default:
 		return false, os.NewSyscallError("ioctl SECCOMP_IOCTL_NOTIF_SEND", errno)
 	}
-	if l.add(d) && l.told != nil {
+	if !d.Untold && l.add(d) && l.told != nil {
 		l.told(&d)
 	}
 	return false, nil

@@ -28,6 +28,8 @@ func main() {
 	addition("additionKeepCPUs", "keep-cpus")
 	addition("additionSupervisedNetwork", "supervised-network")
 	addition("additionNetwork", "network")
+	addition("additionWatchedFiles", "watched-files")
+	addition("additionWatchedLooks", "watched-looks")
 }
 
 func builtin(ident, kind, version string) {
