@@ -1,8 +1,6 @@
 package child
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -80,8 +78,8 @@ func passing(number uint64) []uint64 {
 // secret is a number that can't be guessed, and isn't 0.
 func secret() uint64 {
 	var b [8]byte
-	_, _ = rand.Read(b[:])
-	return binary.NativeEndian.Uint64(b[:]) | 1
+	_, _ = unix.Getrandom(b[:], 0)
+	return *(*uint64)(unsafe.Pointer(&b)) | 1
 }
 
 // waitKillableRecv is SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, since Linux 5.19: a

@@ -22,22 +22,7 @@ func (p *Plan) askPath(r *Resolved, a *Answer) error {
 	case a.Asked == "" || strings.ContainsRune(a.Asked, 0):
 		return &UsageError{Msg: "--path: " + strconv.Quote(a.Asked) + " is no path"}
 	}
-	if p.view == nil {
-		p.viewer.Groups, p.viewer.Host = p.supplementary(), rootfs.ThisHostInspector()
-		p.view = p.table.View(p.viewer)
-	}
-	s := p.view.See(p.inside(a.Asked), wish)
-	if p.ground == bare {
-		s.Rule = nearestRule(p.Rules, s.Path)
-	}
-	refused := s.Granted && !p.ruleset.Gives(rightsFor(&s))
-	if refused {
-		s.Granted, s.Reason = false, rootfs.ReasonReadOnly
-		if !p.ruleset.Gives(s.Path, landlock.ReadFile) {
-			s.Reason = rootfs.ReasonHidden
-		}
-		s.Details = "Landlock"
-	}
+	s := p.see(p.inside(a.Asked), wish)
 	a.Answer, a.Reason, a.Details = yesNo(s.Granted), string(s.Reason), s.Details
 	if s.Reason == rootfs.ReasonProcess {
 		a.Answer = AnswerDepends
@@ -47,11 +32,36 @@ func (p *Plan) askPath(r *Resolved, a *Answer) error {
 		a.At = ""
 	}
 	p.ruleOf(r, a, &s)
-	a.Hint = hintFor(a, &s)
+	a.Hint = hintFor(&s)
 	if s.Granted && p.table.KeptAbsent(&s) {
 		a.Details = "protected: it is removed again when the run ends"
 	}
 	return nil
+}
+
+// byLandlock is in the details of what only the ruleset refuses.
+const byLandlock = "Landlock"
+
+// see is the one evaluator: what the target may do with an absolute path.
+func (p *Plan) see(name string, wish rootfs.Wish) rootfs.Sight {
+	p.seen.Lock()
+	defer p.seen.Unlock()
+	if p.view == nil {
+		p.viewer.Groups, p.viewer.Host = p.supplementary(), rootfs.ThisHostInspector()
+		p.view = p.table.View(p.viewer)
+	}
+	s := p.view.See(name, wish)
+	if p.ground == bare {
+		s.Rule = nearestRule(p.Rules, s.Path)
+	}
+	if s.Granted && !p.ruleset.Gives(rightsFor(&s)) {
+		s.Granted, s.Reason = false, rootfs.ReasonReadOnly
+		if !p.ruleset.Gives(s.Path, landlock.ReadFile) {
+			s.Reason = rootfs.ReasonHidden
+		}
+		s.Details = byLandlock
+	}
+	return s
 }
 
 // rightsFor are the rights of Landlock's that a wish takes, and where.
@@ -86,11 +96,16 @@ func (p *Plan) ruleOf(r *Resolved, a *Answer, s *rootfs.Sight) {
 		a.Details = strings.TrimPrefix(a.Details+"; no rule shows it", "; ")
 		return
 	}
-	a.Rule = s.Rule.Why
-	if s.Rule.Path != s.Path {
-		a.Rule += " (" + s.Rule.Path + ")"
-	}
+	a.Rule = ruleWords(s)
 	a.From = p.fromOf(r, s.Rule.Why)
+}
+
+// ruleWords are a rule's, and where it is when that is another place.
+func ruleWords(s *rootfs.Sight) string {
+	if s.Rule.Path == s.Path {
+		return s.Rule.Why
+	}
+	return s.Rule.Why + " (" + s.Rule.Path + ")"
 }
 
 // saidBy are the options behind what a rule says that names none.
@@ -125,7 +140,7 @@ func (p *Plan) fromOf(r *Resolved, why string) string {
 }
 
 // hintFor is the option that would allow it, if one would.
-func hintFor(a *Answer, s *rootfs.Sight) string {
+func hintFor(s *rootfs.Sight) string {
 	option := map[rootfs.Wish]string{rootfs.WishRead: "--allow-read ", rootfs.WishExec: "--allow-read "}[s.Wish]
 	target := s.Path
 	if option == "" {

@@ -67,6 +67,9 @@ func (p *planner) ledger() error {
 		p.lower(l)
 	}
 	p.notYet(l)
+	fs := l[status.Filesystem]
+	fs.Details += p.told()
+	l[status.Filesystem] = fs
 	return nil
 }
 

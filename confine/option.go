@@ -45,6 +45,7 @@ type Option struct {
 	field  func(*Resolved) any                           // points to where the value lives
 	check  func(base place, word string) (string, error) // one word to its canonical form
 	commas bool                                          // one word on the command line can hold several, separated by commas
+	later  bool                                          // off is as if there were no such option: digests from before hold
 	zero   bool                                          // 0 is a value and not a mistake
 }
 

@@ -120,6 +120,9 @@ var options = [...]Option{
 	{Name: "protect", Key: "filesystem.protect", Kind: KindList, Arg: "PATH", Group: GroupFilesystem, FileOnly: true,
 		Help:  "read-only or kept absent even in a writable tree; relative to each such tree",
 		field: func(r *Resolved) any { return &r.Policy.Filesystem.Protect }, check: checkProtect},
+	{Name: "log-files", Key: "filesystem.log", Kind: KindBool, Group: GroupFilesystem, later: true,
+		Help:  "tell each access to a file that the rules refuse",
+		field: func(r *Resolved) any { return &r.Policy.Filesystem.Log }},
 
 	{Name: "env", Key: "env.pass", Kind: KindList, Arg: "K[=V]", Group: GroupEnvironment,
 		Help:  "pass a variable of the caller's, or set one",

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -33,12 +34,14 @@ type Plan struct {
 	Seccomp *seccomp.Filter
 	policy  *Policy
 	command *Command
+	watched *seccomp.Filter // Seccomp with files watched; nil is without
 	// What questions are answered from.
 	table   *rootfs.Table
 	ruleset *landlock.Ruleset
 	ground  ground
 	viewer  rootfs.Viewer
-	view    *rootfs.View // made when it is asked for
+	seen    sync.Mutex
+	view    *rootfs.View // made when it is asked for; guarded by seen
 }
 
 // planner holds what the parts of a plan are made from.
@@ -58,6 +61,8 @@ type planner struct {
 	denyAtStart bool
 	// unsupervised is why on bare ground nothing of the network is reached.
 	unsupervised string
+	// unwatched is why nobody sees which files are used, although that was asked for.
+	unwatched string
 	// socketsLater: a tree is shown in which sockets may come to be.
 	socketsLater bool
 }
@@ -283,6 +288,7 @@ const notifying, silent = "seccomp_notify", "seccomp_bpf"
 // filter compiles the system call policy.
 func (p *planner) filter() error {
 	if p.policy.Seccomp == "off" || p.policy.Seccomp == "" {
+		p.unwatched = "there is no system call filter, and it is what sees them"
 		return nil
 	}
 	var with []seccomp.Addition
@@ -302,8 +308,8 @@ func (p *planner) filter() error {
 	if seccomp.IsFile(p.policy.Seccomp) { // a file may ask for the kernel; what ships doesn't
 		on.Kernel = seccomp.Kernel(p.host.Kernel())
 	}
-	build := func() (*seccomp.Filter, error) {
-		return seccomp.BuildFor(p.policy.Seccomp, seccomp.Action(p.policy.SeccompAction), on, with...)
+	build := func(watch ...seccomp.Addition) (*seccomp.Filter, error) {
+		return seccomp.BuildFor(p.policy.Seccomp, seccomp.Action(p.policy.SeccompAction), on, slices.Concat(with, watch)...)
 	}
 	f, err := build()
 	if err != nil {
@@ -324,16 +330,18 @@ func (p *planner) filter() error {
 	}
 	p.plan.Seccomp = f
 	p.plan.Child.Seccomp = f.Program
-	if !slices.Contains(p.policy.Require, string(status.Syscalls)+"="+silent) {
-		p.plan.Child.SeccompNotify = f.Notifying()
-	}
 	p.plan.SeccompKills = p.policy.SeccompAction == "kill"
-	return nil
+	if slices.Contains(p.policy.Require, string(status.Syscalls)+"="+silent) {
+		p.unwatched = "the policy wants its system call filter to be silent"
+		return nil
+	}
+	p.plan.Child.SeccompNotify = f.Notifying()
+	return p.watch(build)
 }
 
 // supervisedFilter is the one that hands on the calls of the network. Without it there
 // is none, which is only for those who accept that.
-func (p *planner) supervisedFilter(build func() (*seccomp.Filter, error)) error {
+func (p *planner) supervisedFilter(build builder) error {
 	f, err := build()
 	if err != nil {
 		return usage(err)
@@ -346,5 +354,5 @@ func (p *planner) supervisedFilter(build func() (*seccomp.Filter, error)) error 
 	}
 	c.Refuse.NoListener = c.Refuse.NoListener || !allowsPartial(p.policy, status.Network)
 	p.plan.SeccompKills = p.policy.SeccompAction == "kill"
-	return nil
+	return p.watch(build)
 }

@@ -46,6 +46,9 @@ func (p *Policy) Digest() string {
 			continue
 		}
 		words := o.words(r)
+		if o.later && slices.Equal(words, []string{"false"}) {
+			continue
+		}
 		if o.Name != "mount" {
 			slices.Sort(words)
 		}

@@ -97,7 +97,7 @@ func execute(ctx context.Context, policy *Policy, command *Command, io IO, plann
 	if planned != nil && !ready.Failed() {
 		planned(p)
 	}
-	return ready.Run(ctx, &p.Plan, group, judge{p.Seccomp}), nil
+	return ready.Run(ctx, &p.Plan, group, p.judge(), p.refuses), nil
 }
 
 func failureOf(e *status.SetupError) host.Failure {

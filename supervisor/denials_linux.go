@@ -22,6 +22,7 @@ func (r *run) heed(e *event) {
 		told = func(d *denials.Denial) { r.opts.Denied(r.violation(d)) }
 	}
 	r.out.told = true
+	r.watchFiles(e)
 	if r.denials, err = denials.Listen(e.listener, r.judge, pidOf(r.target), r.take(), told); err != nil {
 		r.broken(fmt.Errorf("the listener of the system call filter: %w", err))
 	}
@@ -35,6 +36,7 @@ func (r *run) heard() {
 		r.out.denied += all[i].Count
 	}
 	r.out.denied += others
+	r.unwatchFiles()
 	if d := r.denials.Killed(); d != nil {
 		r.out.forbidden = d.What + by(d.By)
 	}
@@ -98,6 +100,10 @@ func (r *run) listenerLost(ledger map[status.Capability]status.Enforcement) {
 		e.FallbackReason = status.ListenerTaken
 	}
 	ledger[status.Syscalls] = e
+	if fs := ledger[status.Filesystem]; r.plan.Files.Log {
+		fs.Details += "; but nobody could listen: " + string(e.FallbackReason)
+		ledger[status.Filesystem] = fs
+	}
 	if n := ledger[status.Network]; r.plan.Network.Supervised {
 		n.Mechanism, n.Effective, n.FallbackReason = "seccomp_socket", false, e.FallbackReason
 		n.Details = "nobody could make the calls that say whom to reach: they are refused"

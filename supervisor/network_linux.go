@@ -8,7 +8,6 @@ import (
 
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
-	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/egress"
 )
 
@@ -33,14 +32,6 @@ func (r *run) supervise() *SetupError {
 		return &SetupError{Step: "network", Op: err.Error(), Errno: errnoOf(err)}
 	}
 	return nil
-}
-
-// take makes the calls that are supervised, or is nil.
-func (r *run) take() func(*denials.Asked) {
-	if !r.plan.Network.Supervised {
-		return nil
-	}
-	return r.network.gateway.Take
 }
 
 // sockets gives the gateway what was made inside.

@@ -25,6 +25,7 @@ type outcome struct {
 	told         bool   // what the filter denies is told
 	denied       int64  // so often
 	refused      int64  // attempts to reach something, so often
+	files        int64  // accesses that the rules of files refused, so often, as far as they are told
 	forbidden    string // the call that the target was killed for, and by whom
 	cpuLimit     time.Duration
 	cpuUsed      time.Duration
@@ -123,7 +124,7 @@ func (o *outcome) exitVerdict(v *verdict) {
 		return
 	}
 	v.cause = status.CauseExit
-	if v.exitCode != 0 && o.denied+o.refused > 0 {
+	if v.exitCode != 0 && o.denied+o.refused+o.files > 0 {
 		v.status = status.SandboxDenied
 		v.reason = fmt.Sprintf("exited %d after %s", v.exitCode, o.whatWasDenied())
 	}
@@ -138,6 +139,7 @@ func (o *outcome) whatWasDenied() string {
 	}{
 		{o.denied, "a system call was denied", "system calls were denied"},
 		{o.refused, "a way into the network was refused", "ways into the network were refused"},
+		{o.files, "an access to a file was refused", "accesses to files were refused"},
 	} {
 		switch {
 		case d.n == 1:
@@ -145,6 +147,9 @@ func (o *outcome) whatWasDenied() string {
 		case d.n > 1:
 			words = append(words, fmt.Sprintf("%d %s", d.n, d.many))
 		}
+	}
+	if n := len(words); n > 2 {
+		words = []string{strings.Join(words[:n-1], ", "), words[n-1]}
 	}
 	return strings.Join(words, " and ")
 }

@@ -185,5 +185,6 @@ func (r *run) violations() (list []status.Violation) {
 			Hint: "it did not exist before and could NOT be removed: look at it before any program of yours does",
 		})
 	}
+	list = append(list, r.refusedFiles()...)
 	return append(r.deniedCalls(), list...) // the one that killed is the first
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/confine-run/confine/supervisor/cgroup"
 	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/disk"
+	"github.com/confine-run/confine/supervisor/files"
 )
 
 const (
@@ -61,6 +62,10 @@ type run struct {
 	target        int           // pidfd
 	early         []unix.Signal // for a target that had not started yet
 	unwatch       func()
+
+	refuses files.Judge // or nil
+	watcher *files.Watcher
+	files   *files.Log
 
 	network  network
 	overlays overlays
@@ -130,11 +135,11 @@ func (p *Prepared) Discard() {
 }
 
 // Run carries out the plan, with the target in group, if there is one, which is
-// removed at the end. judge answers what a filter that notifies denies. It always
-// gives a report, whatever happened.
-func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group, judge denials.Judge) *status.Report {
+// removed at the end. judge answers what a filter that notifies denies, and
+// refuses what the rules of files say. It always gives a report, whatever happened.
+func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group, judge denials.Judge, refuses files.Judge) *status.Report {
 	defer runtime.UnlockOSThread()
-	r := &run{plan: pl, opts: p.opts, io: p.io, child: p.child, group: group, judge: judge}
+	r := &run{plan: pl, opts: p.opts, io: p.io, child: p.child, group: group, judge: judge, refuses: refuses}
 	r.overlays = overlays{scratch: -1, began: coarse()}
 	r.out.setup = p.err
 	r.out.seccompKills = pl.SeccompKills

@@ -147,7 +147,14 @@ func (e *eventLog) listen(io *RunIO) {
 	if e == nil {
 		return
 	}
-	io.Denied, io.LimitHit, io.Usage = e.refused, e.limit, e.usage
+	io.LimitHit, io.Usage = e.limit, e.usage
+	denied := io.Denied
+	io.Denied = func(v status.Violation) {
+		e.refused(v)
+		if denied != nil {
+			denied(v)
+		}
+	}
 	if attempt := io.Attempt; attempt != nil {
 		io.Attempt = func(a status.Attempt) {
 			e.attempt(a)

@@ -30,6 +30,8 @@ type record struct {
 	Status string `json:"status,omitempty"`
 	// Network is the attempt that the line is about.
 	Network *status.Attempt `json:"network,omitempty"`
+	// File is the refused access that the line is about.
+	File *status.Violation `json:"file,omitempty"`
 }
 
 // failure is said even when quiet: without it a non-zero exit would explain nothing.

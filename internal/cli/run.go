@@ -49,6 +49,7 @@ func (s *session) start(r *confine.Resolved, argv []string) int {
 
 		Undelivered: out.undelivered,
 	}
+	io.Denied = s.refusedFiles(&r.Policy.Filesystem)
 	out.events.listen(&io)
 	if s.log.level == "verbose" {
 		io.Planned = func(e *Explanation) { s.before(e, &r.Policy) }

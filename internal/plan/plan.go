@@ -28,6 +28,7 @@ type Plan struct {
 	SeccompKills bool
 
 	Network Network // what Child.Network leads to
+	Files   Files   // what is told of files
 
 	// KeepAbsent are protected paths that did not exist when the plan was made,
 	// in trees that are writable inside. What appears there is removed again.
@@ -82,6 +83,15 @@ type Network struct {
 	// whom to reach.
 	Supervised bool
 }
+
+// Files is what the listener of the system call filter looks at and lets through.
+type Files struct {
+	Log   bool // accesses that the rules refuse are told
+	Watch bool // all accesses are handed to who asked for them
+}
+
+// Any says whether anything is looked at.
+func (f Files) Any() bool { return f.Log || f.Watch }
 
 // Publish is a port of the caller's loopback that leads to one inside.
 type Publish struct{ Outside, Inside uint16 }

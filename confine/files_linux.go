@@ -1,0 +1,99 @@
+package confine
+
+import (
+	"path"
+	"strings"
+
+	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/seccomp"
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/supervisor/files"
+)
+
+// builder compiles the policy of system calls, with something more laid over it.
+type builder = func(...seccomp.Addition) (*seccomp.Filter, error)
+
+// watch lays over the filter that is loaded first what hands on the calls that name
+// files. The one that is loaded where nobody can listen stays as it is.
+func (p *planner) watch(build builder) error {
+	f := plan.Files{Log: p.policy.Filesystem.Log, Watch: p.policy.Filesystem.Watch}
+	if !f.Any() {
+		return nil
+	}
+	with := []seccomp.Addition{seccomp.WatchedFiles}
+	if f.Watch {
+		with = append(with, seccomp.WatchedLooks)
+	}
+	filter, err := build(with...)
+	if err != nil {
+		return usage(err)
+	}
+	program := filter.Notifying()
+	if len(program) == 0 || len(p.plan.Child.SeccompNotify) == 0 && p.plan.Network.Supervised {
+		p.unwatched = "this policy of system calls can't be supervised"
+		return nil
+	}
+	p.plan.watched, p.plan.Files = filter, f
+	p.plan.Child.SeccompNotify, p.plan.Child.SeccompWatch = program, true
+	return nil
+}
+
+// told says in the ledger whether refused accesses are.
+func (p *planner) told() string {
+	switch {
+	case p.plan.Files.Log:
+		return "; what the rules refuse is told (" + notifying + ", " + string(seccomp.WatchedFiles) + ")"
+	case p.policy.Filesystem.Log:
+		return "; what the rules refuse is not told: " + p.unwatched
+	}
+	return ""
+}
+
+// wishes of calls, as the evaluator has them. Taking a name away is writing to its
+// directory.
+var wishes = map[files.Wish]rootfs.Wish{
+	files.Read: rootfs.WishRead, files.List: rootfs.WishRead, files.Connect: rootfs.WishRead,
+	files.Write: rootfs.WishWrite, files.Create: rootfs.WishCreate, files.Exec: rootfs.WishExec,
+	files.Remove: rootfs.WishWrite,
+}
+
+// refuses says whether the rules refuse an access: the evaluator says so, and what the
+// target sees there doesn't contradict it. What the run itself has made, the evaluator
+// doesn't know of.
+func (p *Plan) refuses(a *files.Access) (files.Refusal, bool) {
+	wish, ok := wishes[a.Wish]
+	if !ok {
+		return files.Refusal{}, false
+	}
+	name := a.Path
+	if a.Wish == files.Remove || a.Wish == files.Create && a.Exists && strings.HasPrefix(a.Call, "rename") {
+		if !a.Exists {
+			return files.Refusal{}, false
+		}
+		name, wish = path.Dir(a.Path), rootfs.WishWrite
+	}
+	s := p.see(name, wish)
+	if s.Granted || !agrees(a, &s) {
+		return files.Refusal{}, false
+	}
+	r := files.Refusal{Rule: "no rule shows it", Hint: hintFor(&s)}
+	if s.Rule.Path != "" {
+		r.Rule = ruleWords(&s)
+	}
+	return r, true
+}
+
+// agrees says whether the target sees what the evaluator thinks that it does.
+func agrees(a *files.Access, s *rootfs.Sight) bool {
+	const anybody = 0o777
+	switch s.Reason {
+	case rootfs.ReasonHidden:
+		if s.Details == byLandlock {
+			return a.Exists || a.Unknown || a.Wish == files.Create
+		}
+		return !a.Exists || a.Mode&anybody == 0 // masked
+	case rootfs.ReasonReadOnly:
+		return a.ReadOnly || s.Details == byLandlock
+	}
+	return false
+}
