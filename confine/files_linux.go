@@ -91,6 +91,9 @@ func agrees(a *files.Access, s *rootfs.Sight) bool {
 		if s.Details == byLandlock {
 			return a.Exists || a.Unknown || a.Wish == files.Create
 		}
+		if a.Wish == files.Create && a.InPlace {
+			return false // a place of the run's own
+		}
 		return !a.Exists || a.Mode&anybody == 0 // masked
 	case rootfs.ReasonReadOnly:
 		return a.ReadOnly || s.Details == byLandlock

@@ -12,22 +12,25 @@ import (
 
 // take handles the calls that are supervised, or is nil. A call of the network's is
 // looked at before it is made: its socket may be one of files.
-func (r *run) take() func(*denials.Asked) {
+func (r *run) take() func(*denials.Asked) bool {
 	network, watcher := r.plan.Network.Supervised, r.watcher
 	switch {
 	case !network && watcher == nil:
 		return nil
 	case watcher == nil:
-		return r.network.gateway.Take
+		return func(a *denials.Asked) bool {
+			r.network.gateway.Take(a)
+			return false
+		}
 	case !network:
 		return watcher.Take
 	}
-	return func(a *denials.Asked) {
+	return func(a *denials.Asked) bool {
 		if a.Rule == files.Rule {
-			watcher.Take(a)
-			return
+			return watcher.Take(a)
 		}
 		watcher.Before(a, r.network.gateway.Take)
+		return false
 	}
 }
 

@@ -15,7 +15,7 @@ type Listener struct {
 	record
 	judge  Judge
 	target int // our number of the process whose kill ends the run; 0: unknown
-	take   func(*Asked)
+	take   func(*Asked) (answered bool)
 	told   func(*Denial)
 
 	file    *os.File
@@ -31,15 +31,18 @@ type Listener struct {
 // time, after the answer.
 //
 // take, if not nil, is given the calls that are supervised, and has to answer each
-// one, in its own time.
+// one, in its own time; it says whether it has.
 //
 // It costs no thread: the descriptor waits among the runtime's own.
-func Listen(fd int, judge Judge, target int, take func(*Asked), told func(*Denial)) (*Listener, error) {
+func Listen(fd int, judge Judge, target int, take func(*Asked) (answered bool), told func(*Denial)) (*Listener, error) {
 	l := &Listener{judge: judge, target: target, take: take, told: told, done: make(chan struct{}), broken: make(chan error, 1)}
 	if err := unix.SetNonblock(fd, true); err != nil {
 		_ = unix.Close(fd)
 		return nil, os.NewSyscallError("fcntl", err)
 	}
+	// Since Linux 6.6: who waits for an answer goes on right here, instead of on another
+	// processor that has to be woken. Without it, it only takes longer.
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), setFlags, syncWakeUp)
 	l.file = os.NewFile(uintptr(fd), "seccomp notify")
 	var err error
 	if l.raw, err = l.file.SyscallConn(); err != nil {
@@ -103,6 +106,13 @@ func (l *Listener) List() (all []Denial, others int64) {
 	return l.list, l.others
 }
 
+// setFlags is SECCOMP_IOCTL_NOTIF_SET_FLAGS, and syncWakeUp
+// SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP.
+const (
+	setFlags   = 0x40082104
+	syncWakeUp = 1
+)
+
 // more is how long another call is waited for after one, in ms: who is denied
 // something often asks for more of it, and this is the shorter way.
 const more = 5
@@ -156,8 +166,7 @@ func (l *Listener) one(fd int) (taken bool, err error) {
 		return s
 	})
 	if d.Supervised && l.take != nil {
-		l.take(&Asked{Call: d.Call, TID: int(n.pid), Rule: d.Rule, id: n.id, l: l})
-		return true, nil
+		return !l.take(&Asked{Call: d.Call, TID: int(n.pid), Rule: d.Rule, id: n.id, l: l}), nil
 	}
 	refused := unix.Errno(d.Errno)
 	if d.Kill {

@@ -36,7 +36,10 @@ type Access struct {
 	// ReadOnly: of the mount that it is on, or where it isn't there, the directory that it
 	// would be in. Asked only for Write, Create and Remove.
 	ReadOnly bool
-	Mode     uint32 // permissions of what exists
+	// InPlace: the directory is there that it would be in. Asked only where it isn't there
+	// itself, for Write and Create.
+	InPlace bool
+	Mode    uint32 // permissions of what exists
 }
 
 // Observer is told of accesses while their caller waits: it has to be quick, and is

@@ -121,6 +121,9 @@ func (l *look) openAt(abs string, link bool) (int, unix.Errno) {
 	if link {
 		how.Flags |= unix.O_NOFOLLOW
 	}
+	if l.hurry {
+		how.Resolve |= resolveCached
+	}
 	fd, err := unix.Openat2(l.root, l.own(abs), &how)
 	if err == unix.ELOOP && !link { // it ends in a magic link, which is there
 		how.Flags |= unix.O_NOFOLLOW
@@ -128,6 +131,10 @@ func (l *look) openAt(abs string, link bool) (int, unix.Errno) {
 	}
 	if err != nil {
 		errno, _ := err.(unix.Errno)
+		if l.hurry && errno == unix.EAGAIN {
+			return l.beside(abs, link)
+		}
+		l.later = l.later || l.hurry && errno == unix.EINVAL // before Linux 5.12
 		return -1, errno
 	}
 	return fd, 0

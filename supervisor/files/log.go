@@ -58,6 +58,7 @@ type question struct {
 	path             string
 	wish             Wish
 	exists, readOnly bool
+	inPlace          bool
 }
 
 // NewLog makes one. told, if not nil, is called for each kind, the first time, one at a
@@ -100,7 +101,7 @@ func (l *Log) Note(a Access) {
 	if a.Wish == Look {
 		return
 	}
-	q := question{a.Path, a.Wish, a.Exists, a.ReadOnly}
+	q := question{a.Path, a.Wish, a.Exists, a.ReadOnly, a.InPlace}
 	if l.known(q) {
 		return
 	}

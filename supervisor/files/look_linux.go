@@ -15,12 +15,15 @@ import (
 // look is one call being looked at. Its methods fill found.
 type look struct {
 	*denials.Asked
-	proc  string // "/proc/TID/"
-	who   func() identity
-	root  int  // descriptor of the caller's root, -1: not asked for yet
-	blind bool // the caller can't be looked into
-	buf   *[unix.PathMax]byte
-	found []Access
+	proc   string // "/proc/TID/"
+	who    func() identity
+	root   int  // descriptor of the caller's root, -1: not asked for yet
+	blind  bool // the caller can't be looked into
+	places *places
+	hurry  bool // nothing is to be waited for
+	later  bool // and so there is no answer yet
+	buf    *[unix.PathMax]byte
+	found  []Access
 }
 
 // do looks at what one call names.
@@ -153,19 +156,19 @@ func (l *look) at(name, abs string, w Wish, link bool) Access {
 	switch errno {
 	case 0:
 		defer unix.Close(fd)
-		var st unix.Stat_t
-		if unix.Fstat(fd, &st) != nil {
+		var st unix.Statx_t
+		if unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_MODE, &st) != nil {
 			a.Unknown = true
 			break
 		}
-		a.Exists, a.IsDir, a.Mode = true, st.Mode&unix.S_IFMT == unix.S_IFDIR, st.Mode&0o7777
+		a.Exists, a.IsDir, a.Mode = true, st.Mode&unix.S_IFMT == unix.S_IFDIR, uint32(st.Mode&0o7777)
 		if w == Remove || w == Create { // decided by the directory
 			l.mount(&a)
 		} else if w == Write {
-			a.ReadOnly = readOnly(fd)
+			a.ReadOnly = l.readOnly(fd)
 		}
 	case unix.ENOENT, unix.ENOTDIR:
-		if w == Create || w == Write {
+		if w == Create || w == Write || !l.hurry {
 			l.mount(&a)
 		}
 	default:
@@ -177,12 +180,20 @@ func (l *look) at(name, abs string, w Wish, link bool) Access {
 // mount asks about the directory that the name is in.
 func (l *look) mount(a *Access) {
 	if fd, errno := l.openAt(path.Dir(a.Path), false); errno == 0 {
-		a.ReadOnly = readOnly(fd)
+		if !l.hurry {
+			l.places.learn(fd)
+		}
+		a.ReadOnly, a.InPlace = l.readOnly(fd), true
 		_ = unix.Close(fd)
 	}
 }
 
-func readOnly(fd int) bool {
+// readOnly asks the file system, which may have to ask somebody else.
+func (l *look) readOnly(fd int) bool {
+	if l.hurry && !l.places.are(fd) {
+		l.later = true
+		return false
+	}
 	const stReadOnly = 1 // ST_RDONLY
 	var fs unix.Statfs_t
 	return unix.Fstatfs(fd, &fs) == nil && fs.Flags&stReadOnly != 0

@@ -22,68 +22,79 @@ const maxLooks = 256
 // Watcher looks at calls. A nil one has seen none.
 type Watcher struct {
 	observe Observer
-	places  chan struct{}
+	looks   chan struct{}
 	all     sync.WaitGroup
 	ended   atomic.Bool
 	unseen  atomic.Int64
 	who     identities
+	places  places
 	bufs    sync.Pool
 }
 
 // New makes a watcher that tells observe.
 func New(observe Observer) *Watcher {
 	return &Watcher{
-		observe: observe, places: make(chan struct{}, maxLooks),
+		observe: observe, looks: make(chan struct{}, maxLooks),
 		bufs: sync.Pool{New: func() any { return new([unix.PathMax]byte) }},
 	}
 }
 
-// Take looks at a call and then lets the kernel make it. It holds nobody up.
-func (w *Watcher) Take(a *denials.Asked) { w.Before(a, (*denials.Asked).Continue) }
+// Take looks at a call and then lets the kernel make it. It holds nobody up, and says
+// whether it has answered.
+func (w *Watcher) Take(a *denials.Asked) (answered bool) {
+	return w.Before(a, (*denials.Asked).Continue)
+}
 
-// Before looks at a call that somebody else answers, after the look.
-func (w *Watcher) Before(a *denials.Asked, answer func(*denials.Asked)) {
+// Before looks at a call that somebody else answers, after the look. That is at once when
+// all that is asked is in the kernel's caches, as it mostly is; a file system that has to
+// be waited for is waited for elsewhere.
+func (w *Watcher) Before(a *denials.Asked, answer func(*denials.Asked)) (answered bool) {
 	c, ok := calls[a.Nr]
 	if !ok {
 		c, ok = older[a.Nr]
 	}
-	if !ok || w.ended.Load() {
+	if !ok || w.ended.Load() || w.look(a, &c, true) {
 		answer(a)
-		return
+		return true
 	}
 	select {
-	case w.places <- struct{}{}:
+	case w.looks <- struct{}{}:
 	default:
 		w.unseen.Add(1)
 		answer(a)
-		return
+		return true
 	}
 	w.all.Add(1)
 	go func() {
 		defer w.all.Done()
-		defer func() { <-w.places }()
+		defer func() { <-w.looks }()
 		defer answer(a) // whatever happens to the look
-		w.look(a, &c)
+		w.look(a, &c, false)
 	}()
+	return false
 }
 
-func (w *Watcher) look(a *denials.Asked, c *call) {
-	l := look{Asked: a, root: -1, proc: "/proc/" + strconv.Itoa(a.TID) + "/", buf: w.bufs.Get().(*[unix.PathMax]byte)}
+// look is done, or not done because it could take longer than who asks for it can wait.
+func (w *Watcher) look(a *denials.Asked, c *call, hurry bool) (done bool) {
+	l := look{Asked: a, places: &w.places, hurry: hurry, root: -1, proc: "/proc/" + strconv.Itoa(a.TID) + "/", buf: w.bufs.Get().(*[unix.PathMax]byte)}
 	defer w.bufs.Put(l.buf)
 	l.who = func() identity { return w.who.of(a.TID) }
 	l.do(c)
 	if l.root >= 0 {
 		_ = unix.Close(l.root)
 	}
+	if l.later {
+		return false
+	}
 	if l.blind {
 		w.unseen.Add(1)
 	}
 	if len(l.found) == 0 {
-		return
+		return true
 	}
 	who := l.who()
 	if !a.Waits() || w.ended.Load() {
-		return // of whom, nobody knows
+		return true // of whom, nobody knows
 	}
 	for _, access := range l.found {
 		access.PID, access.Comm = who.pid, who.comm
@@ -92,6 +103,7 @@ func (w *Watcher) look(a *denials.Asked, c *call) {
 		}
 		w.observe(access)
 	}
+	return true
 }
 
 // First is for the command itself, whose execve can't be handed on: what it executes, the
