@@ -17,6 +17,9 @@ type Command struct {
 	TTY        [3]bool
 	Rows, Cols uint16
 
+	// WatchFiles: each access to a file, refused or not, is told to IO.Accesses.
+	WatchFiles bool
+
 	image *image.Tree // of --rootfs, once it is unpacked
 }
 

@@ -16,7 +16,7 @@ type builder = func(...seccomp.Addition) (*seccomp.Filter, error)
 // watch lays over the filter that is loaded first what hands on the calls that name
 // files. The one that is loaded where nobody can listen stays as it is.
 func (p *planner) watch(build builder) error {
-	f := plan.Files{Log: p.policy.Filesystem.Log, Watch: p.policy.Filesystem.Watch}
+	f := plan.Files{Log: p.policy.Filesystem.Log, Watch: p.command.WatchFiles}
 	if !f.Any() {
 		return nil
 	}

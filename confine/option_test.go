@@ -30,6 +30,7 @@ var samples = map[string]struct{ flag, toml, want string }{
 	"allow-port":       {"443", "[443]", "443"},
 	"block-internal":   {"false", "false", "false"},
 	"log-network":      {"true", "true", "true"},
+	"log-files":        {"true", "true", "true"},
 	"publish":          {"8080:80", `["8080:80"]`, "8080:80"},
 	"allow-read":       {"/in", `["/in"]`, "/in"},
 	"allow-write":      {"/out", `["/out"]`, "/out"},

@@ -78,8 +78,6 @@ type Filesystem struct {
 	Landlock bool
 	Protect  []string // read-only or kept absent even in a writable tree; relative to each such tree
 	Log      bool     // tell each access that these rules refuse
-	// Watch: hand each access, refused or not, to IO.Accesses. No option sets it.
-	Watch bool
 }
 
 // Mount is one --mount.

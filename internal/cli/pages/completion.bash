@@ -86,7 +86,7 @@ _confine_options() {
         esac
     done
     if [[ $cur == -* ]]; then
-        _confine_words "-p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --block-internal --log-network --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --virtual-fs --temp-dir --overlay --ephemeral-home --keep --rootfs --env --keep-env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --json --exit-codes --log --log-format --tty --help $3"
+        _confine_words "-p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --block-internal --log-network --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --virtual-fs --temp-dir --overlay --ephemeral-home --keep --rootfs --log-files --env --keep-env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --json --exit-codes --log --log-format --tty --help $3"
     elif [[ $2 ]]; then
         _confine_command "$i"
     fi

@@ -91,6 +91,7 @@ complete -c confine -n __confine_options -l overlay -r -F -d 'keep writes to PAT
 complete -c confine -n __confine_options -l ephemeral-home -d 'show the home directory as an overlay, except secrets'
 complete -c confine -n __confine_options -l keep -d 'keep what overlays hold after the run'
 complete -c confine -n __confine_options -l rootfs -r -F -d 'a prepared tree as /; an OCI image layout and a tar are unpacked, once'
+complete -c confine -n __confine_options -l log-files -d 'tell each access to a file that the rules refuse'
 complete -c confine -n __confine_options -l env -x -d 'pass a variable of the caller'\''s, or set one'
 complete -c confine -n __confine_options -l keep-env -d 'pass all variables, secrets too'
 complete -c confine -n __confine_options -l seccomp -r -F -d 'which system calls there are'

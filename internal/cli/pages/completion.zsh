@@ -37,6 +37,7 @@ _confine_options=(
         '--ephemeral-home=-[show the home directory as an overlay, except secrets]::value:(true false)'
         '--keep=-[keep what overlays hold after the run]::value:(true false)'
         '--rootfs=[a prepared tree as /; an OCI image layout and a tar are unpacked, once]:DIR:_files'
+        '--log-files=-[tell each access to a file that the rules refuse]::value:(true false)'
         '*--env=[pass a variable of the caller'\''s, or set one]:K\[=V\]: '
         '--keep-env=-[pass all variables, secrets too]::value:(true false)'
         '--seccomp=[which system calls there are]:off|default|strict|FILE:_files'
