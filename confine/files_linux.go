@@ -62,7 +62,7 @@ var wishes = map[files.Wish]rootfs.Wish{
 // doesn't know of.
 func (p *Plan) refuses(a *files.Access) (files.Refusal, bool) {
 	wish, ok := wishes[a.Wish]
-	if !ok {
+	if !ok || !remarkable(a.Path) {
 		return files.Refusal{}, false
 	}
 	name := a.Path
