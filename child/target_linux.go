@@ -127,7 +127,11 @@ func (s *state) targetCalls(f *filter, path string, groups []int) []linux.Call {
 		add("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, set, zero, unsafe.Sizeof(*set), uintptr(unsafe.Pointer(set)))
 	}
 	if s.ruleset >= 0 {
-		add("landlock_restrict_self", unix.SYS_LANDLOCK_RESTRICT_SELF, nil, uintptr(s.ruleset), 0)
+		flags := uintptr(0)
+		if s.plan.Landlock.Log {
+			flags = unix.LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON
+		}
+		add("landlock_restrict_self", unix.SYS_LANDLOCK_RESTRICT_SELF, nil, uintptr(s.ruleset), flags)
 	}
 	unblocked := new(unix.Sigset_t)
 	if !s.has(unix.CLONE_NEWPID) {

@@ -12,6 +12,8 @@ import (
 // heed begins to answer the calls that the filter denies. Those of the first moments
 // have waited for it.
 func (r *run) heed(e *event) {
+	r.keepFiles()
+	r.readAudit()
 	if e.listener < 0 {
 		r.noListener = unix.Errno(e.message.Errno)
 		return

@@ -6,9 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/audit"
 	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/files"
 )
+
+// seen is what is heard of the files that are used.
+type seen struct {
+	refuses files.Judge // or nil
+	watcher *files.Watcher
+	files   *files.Log
+	audit   *audit.Reader
+	noAudit error // why there is none where there could be one
+}
 
 // take handles the calls that are supervised, or is nil. A call of the network's is
 // looked at before it is made: its socket may be one of files.
@@ -34,6 +44,18 @@ func (r *run) take() func(*denials.Asked) bool {
 	}
 }
 
+// keepFiles makes the log of what the rules refuse, if the plan wants one.
+func (r *run) keepFiles() {
+	if !r.plan.Files.Log || r.refuses == nil {
+		return
+	}
+	var told func(*files.Refused)
+	if r.opts.Denied != nil {
+		told = func(f *files.Refused) { r.opts.Denied(r.refusedFile(f)) }
+	}
+	r.files = files.NewLog(r.refuses, told)
+}
+
 // watchFiles begins to look at the calls that name files, if the plan hands them on. The
 // command's own execve was before.
 func (r *run) watchFiles(e *event) {
@@ -41,12 +63,7 @@ func (r *run) watchFiles(e *event) {
 		return
 	}
 	var observers []files.Observer
-	if r.plan.Files.Log && r.refuses != nil {
-		var told func(*files.Refused)
-		if r.opts.Denied != nil {
-			told = func(f *files.Refused) { r.opts.Denied(r.refusedFile(f)) }
-		}
-		r.files = files.NewLog(r.refuses, told)
+	if r.files != nil {
 		observers = append(observers, r.files.Note)
 	}
 	if r.plan.Files.Watch && r.opts.Accesses != nil {
@@ -68,6 +85,11 @@ var errUnwatched = errors.New("nobody could listen to the system calls")
 // unwatchFiles takes over what was refused, once nobody is left.
 func (r *run) unwatchFiles() {
 	r.watcher.Close()
+	if r.targetStarted {
+		r.audit.Close()
+	} else {
+		r.audit.Discard()
+	}
 	r.files.Close()
 	all, others := r.files.List()
 	for i := range all {

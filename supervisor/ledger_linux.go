@@ -20,6 +20,7 @@ func (r *run) ledger() map[status.Capability]status.Enforcement {
 		return ledger
 	}
 	r.listenerLost(ledger)
+	r.auditLost(ledger)
 	if r.fellBack.NoPIDMax {
 		e := ledger[status.Tasks]
 		e.Mechanism, e.Details = "tree_watchdog", "the newest tasks too many are killed"

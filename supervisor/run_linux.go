@@ -63,9 +63,7 @@ type run struct {
 	early         []unix.Signal // for a target that had not started yet
 	unwatch       func()
 
-	refuses files.Judge // or nil
-	watcher *files.Watcher
-	files   *files.Log
+	seen // of files
 
 	network  network
 	overlays overlays
@@ -139,7 +137,7 @@ func (p *Prepared) Discard() {
 // refuses what the rules of files say. It always gives a report, whatever happened.
 func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group, judge denials.Judge, refuses files.Judge) *status.Report {
 	defer runtime.UnlockOSThread()
-	r := &run{plan: pl, opts: p.opts, io: p.io, child: p.child, group: group, judge: judge, refuses: refuses}
+	r := &run{plan: pl, opts: p.opts, io: p.io, child: p.child, group: group, judge: judge, seen: seen{refuses: refuses}}
 	r.overlays = overlays{scratch: -1, began: coarse()}
 	r.out.setup = p.err
 	r.out.seccompKills = pl.SeccompKills
@@ -166,12 +164,16 @@ func (r *run) do(ctx context.Context) {
 		r.out.setup = r.supervise()
 	}
 	if r.out.setup == nil {
+		r.subscribe()
+	}
+	if r.out.setup == nil {
 		r.out.setup = r.child.send(r.plan, r.group)
 	}
 	if r.child == nil || r.out.setup != nil {
 		if r.child != nil {
 			r.child.discard()
 		}
+		r.audit.Discard()
 		r.network.end()
 		r.io.end(0)
 		return

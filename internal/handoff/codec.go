@@ -171,6 +171,7 @@ func (l *Landlock) code(c *codec) {
 	num(c, &l.HandledFS)
 	num(c, &l.HandledNet)
 	num(c, &l.Scoped)
+	c.bool(&l.Log)
 	list(c, &l.Rules, func(r *LandlockRule) {
 		c.str(&r.Path)
 		num(c, &r.Dev)

@@ -11,7 +11,7 @@ func fullChild() *Child {
 	return &Child{
 		Argv: []string{"sh", "-c", "", "\xff\xfe"}, Env: []string{"A=b", "C="}, Dir: "/tmp",
 		UID: 1000, GID: 1001, OtherIDs: true, Namespaces: 0x7e020000, TempDir: "/tmp/x", DropGroups: true, Hostname: "confine",
-		Landlock: Landlock{HandledFS: 1<<16 - 1, HandledNet: 3, Scoped: 2,
+		Landlock: Landlock{Log: true, HandledFS: 1<<16 - 1, HandledNet: 3, Scoped: 2,
 			Rules: []LandlockRule{{Path: "/usr", Dev: 7, Ino: 1 << 63, Access: 13, Optional: true}, {Path: "/"}}},
 		Root: Mount{Kind: MountOverlay, Src: "/image", Dev: 1, Ino: 2},
 		Mounts: []Mount{

@@ -63,6 +63,8 @@ type Landlock struct {
 	HandledNet uint64 // LANDLOCK_ACCESS_NET_*
 	Scoped     uint64 // LANDLOCK_SCOPE_*: what stays among the target's own
 	Rules      []LandlockRule
+	// Log: what it refuses the target after its execve goes to the kernel's audit.
+	Log bool
 }
 
 // None says whether there is nothing to be held.

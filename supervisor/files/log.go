@@ -153,6 +153,30 @@ func (l *Log) add(q question, a *Access, r Refusal, refused bool) {
 	}
 }
 
+// Add notes what somebody else knows to be refused, unless that was noted by the calls:
+// the kernel refuses a call after it was seen, and says so later.
+func (l *Log) Add(r Refused) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.list {
+		if l.list[i].What == r.What {
+			if l.list[i].Rule == r.Rule {
+				l.list[i].Count++
+			}
+			return
+		}
+	}
+	if len(l.list) >= mostRefused {
+		l.others++
+		return
+	}
+	r.Count = 1
+	l.list = append(l.list, r)
+	if l.tell != nil {
+		l.tell <- &r
+	}
+}
+
 // List is what was refused, in the order of the first of each kind, and how many
 // accesses of more kinds were.
 func (l *Log) List() (all []Refused, others int64) {

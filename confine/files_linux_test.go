@@ -1,0 +1,46 @@
+package confine
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestNothingIsAddedUnasked: without --log-files a run has the filter that it always had,
+// and where nobody can listen, also with it.
+func TestNothingIsAddedUnasked(t *testing.T) {
+	plain := func(change func(*Policy, *Command)) *Plan {
+		t.Helper()
+		policy, command := Default(), &Command{Argv: []string{"true"}, Dir: "/"}
+		policy.AllowPartial = []string{"all"}
+		if change != nil {
+			change(policy, command)
+		}
+		p, err := NewPlan(policy, command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	without := plain(nil)
+	if len(without.Child.SeccompNotify) == 0 {
+		t.Skip("nothing is handed on here")
+	}
+	if without.Child.SeccompWatch || without.Files.Any() || !slices.Equal(without.Child.SeccompNotify, without.Seccomp.Notifying()) {
+		t.Error("something is watched that nobody asked for")
+	}
+	for name, change := range map[string]func(*Policy, *Command){
+		"log":   func(p *Policy, _ *Command) { p.Filesystem.Log = true },
+		"watch": func(_ *Policy, c *Command) { c.WatchFiles = true },
+	} {
+		with := plain(change)
+		if !with.Child.SeccompWatch || !with.Files.Any() || slices.Equal(with.Child.SeccompNotify, without.Child.SeccompNotify) {
+			t.Errorf("%s: nothing is watched", name)
+		}
+		if !slices.Equal(with.Child.Seccomp, without.Child.Seccomp) || with.Seccomp.Digest != without.Seccomp.Digest {
+			t.Errorf("%s: the filter for where nobody listens is another one", name)
+		}
+		if same := with.policy.Digest() == without.policy.Digest(); same == with.policy.Filesystem.Log {
+			t.Errorf("%s: digest of the policy: the same is %v", name, same)
+		}
+	}
+}
