@@ -13,9 +13,9 @@ func TestNothingIsAddedUnasked(t *testing.T) {
 		policy, command := Default(), &Command{Argv: []string{"true"}, Dir: "/"}
 		policy.AllowPartial = []string{"all"}
 		if change != nil {
-			change(policy, command)
+			change(&policy, command)
 		}
-		p, err := NewPlan(policy, command)
+		p, err := NewPlan(&policy, command)
 		if err != nil {
 			t.Fatal(err)
 		}
