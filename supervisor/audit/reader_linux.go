@@ -12,7 +12,7 @@ import (
 // Why nothing is read.
 var (
 	ErrOff    = errors.New("audit is off")
-	ErrOld    = errors.New("Landlock logs since Linux 6.15")
+	ErrOld    = errors.New("before Linux 6.15 nothing is logged")
 	ErrDenied = errors.New("it takes CAP_AUDIT_READ in the initial user namespace, and the initial pid namespace")
 )
 

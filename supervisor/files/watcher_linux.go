@@ -3,6 +3,7 @@ package files
 import (
 	"path"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,8 +113,15 @@ func (w *Watcher) First(name, dir string, pid int) {
 	if !path.IsAbs(name) {
 		name = dir + "/" + name
 	}
-	w.observe(Access{Path: path.Clean(name), Wish: Exec, Call: "execve", PID: pid, At: time.Now(), Exists: true})
+	comm := path.Base(name)
+	if len(comm) > maxComm {
+		comm = comm[:maxComm]
+	}
+	w.observe(Access{Path: path.Clean(name), Wish: Exec, Call: "execve", PID: pid, Comm: strings.ToValidUTF8(comm, "\uFFFD"), At: time.Now(), Exists: true})
 }
+
+// maxComm is TASK_COMM_LEN without its end.
+const maxComm = 15
 
 // Unseen is how many calls were not looked at: there were too many at one time, or
 // their caller can't be looked into.
