@@ -361,7 +361,7 @@ func (r *run) hear(e event) {
 		r.heed(&e)
 		r.watch.started(int(m.PID), e.pidfd)
 		time.AfterFunc(head, linux.ForgetData)
-		time.AfterFunc(settled, linux.ForgetProgram)
+		time.AfterFunc(settled, settle)
 		for _, n := range r.early {
 			r.send(n)
 		}

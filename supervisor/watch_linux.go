@@ -1,13 +1,16 @@
 package supervisor
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
@@ -50,6 +53,16 @@ const head = 5 * time.Millisecond
 
 // settled is when a run is no short one, and little is done for it any more.
 const settled = 500 * time.Millisecond
+
+// settle gives back the memory that only starting took.
+func settle() {
+	status, err := os.ReadFile("/proc/self/status")
+	if err == nil && bytes.Contains(status, []byte("\nTracerPid:\t0\n")) {
+		linux.ForgetProgram()
+		return
+	}
+	linux.ForgetData() // a debugger may have written into the program
+}
 
 // hit is a limit that ends the run; broken is a watch that can't see any more.
 type hit struct {

@@ -1,8 +1,6 @@
 package linux
 
 import (
-	"bytes"
-	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -14,14 +12,10 @@ import (
 // page cache.
 func ForgetData() { forget(pfRead) }
 
-// ForgetProgram does the same with the program itself, too, unless a debugger may have
-// written into it.
+// ForgetProgram does the same with the program itself, too. What a debugger has written
+// into it is gone then.
 func ForgetProgram() {
-	status, err := os.ReadFile("/proc/self/status")
-	traced := err != nil || !bytes.Contains(status, []byte("\nTracerPid:\t0\n"))
-	if !traced {
-		forget(pfRead | pfExec)
-	}
+	forget(pfRead | pfExec)
 	forget(pfRead)
 }
 
