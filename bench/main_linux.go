@@ -65,13 +65,13 @@ func run() error {
 	var failed []error
 	for _, m := range list {
 		fmt.Fprintf(os.Stderr, "bench: %s\n", m.name)
+		peak = max(peak, loadNow()) // before those that are a crowd by themselves, which are last
 		r, err := m.run(b)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", m.name, err))
 			continue
 		}
 		fmt.Print(section(&m, r))
-		peak = max(peak, loadNow())
 		doc.done = append(doc.done, entry{m, r})
 	}
 	doc.host = append(doc.host, describeLoad(before, peak))

@@ -25,8 +25,6 @@ var measurements = []measurement{
 	{"rules-gobuild", "the `go build` under an overlay and 100 rules", "≤ 1.02 × bare", measureRulesGoBuild},
 	{"relay", "1 GiB of output, passed on", "≥ 0.8 × a bare pipe", measureRelay},
 	{"drop", "1 GiB of output, dropped past a cap of 1M", "–", measureDrop},
-	{"sequence", "1,000 runs one after another", "none fails, nothing is left", measureSequence},
-	{"together", "200 runs at once", "none fails, nothing is left", measureTogether},
 	{"net-up", "one TCP connection to the caller's loopback, up", "≥ 0.65 × bare, ahead of pasta and slirp4netns", measureNetUp},
 	{"net-down", "the same, down", "≥ 0.65 × bare, ahead of both", measureNetDown},
 	{"net-latency", "a round trip of one byte", "≤ 2 × bare, ahead of both", measureNetLatency},
@@ -34,6 +32,8 @@ var measurements = []measurement{
 	{"net-requests", "round trips of one byte over 32 connections", "–", measureNetRequests},
 	{"net-memory", "supervisor and PID 1 with a network", "≤ 10 MiB at rest", measureNetMemory},
 	{"net-start", "cold start with an allowlist, against one without", "–", measureNetStart},
+	{"sequence", "1,000 runs one after another", "none fails, nothing is left", measureSequence},
+	{"together", "200 runs at once", "none fails, nothing is left", measureTogether},
 }
 
 // verdict is how a measurement stands to its aim.
