@@ -50,8 +50,9 @@ func (l *Loop) park() {
 	t.yield(struct{}{})
 }
 
-// Yield lets others have their turn.
+// Yield lets others have their turn: of who has much to do, for whom nobody looks twice.
 func (l *Loop) Yield() {
+	l.spins = 0
 	l.current.Wake()
 	l.park()
 }
