@@ -1,0 +1,260 @@
+package learn
+
+import (
+	"path"
+	"strings"
+)
+
+// files is what is known of the accesses of one run.
+type files struct {
+	world *World
+	// made are names that the run made: what it found there is its own.
+	made map[string]bool
+	// Canonical paths. Of reads and writes, files; of lists and trees, directories.
+	reads, lists, writes, trees wants
+	secrets                     wants
+	secretIs                    map[string]string
+	project                     bool     // something of it is used
+	names                       []string // that lead through links
+	notes                       *notes
+}
+
+func newFiles(w *World, n *notes) *files {
+	return &files{
+		world: w, made: map[string]bool{}, notes: n,
+		reads: wants{}, lists: wants{}, writes: wants{}, trees: wants{}, secrets: wants{}, secretIs: map[string]string{},
+	}
+}
+
+// take sorts the accesses out.
+func (f *files) take(all []Access) {
+	before := map[string]bool{}
+	for i := range all {
+		a := &all[i]
+		switch {
+		case a.Wish == Create && !a.Exists && !before[a.Path]:
+			f.made[a.Path] = true
+		case a.Exists:
+			before[a.Path] = true
+		}
+	}
+	for i := range all {
+		f.access(&all[i])
+	}
+}
+
+// own says whether the run made it, or a directory that it lies in.
+func (f *files) own(p string) bool {
+	for ; p != "/"; p = path.Dir(p) {
+		if f.made[p] {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *files) access(a *Access) {
+	switch {
+	case a.Wish == Connect:
+		f.socket(a)
+	case kernels(a.Path):
+		f.kernel(a)
+	case a.Wish == Create || a.Wish == Remove:
+		f.change(a)
+	case a.Exists || a.Unknown:
+		f.use(a)
+	}
+}
+
+// kernels: of trees that are the kernel's, and made anew for each run.
+func kernels(p string) bool { return under(p, "/proc") || under(p, "/sys") || under(p, "/dev") }
+
+func (f *files) kernel(a *Access) {
+	if a.Wish == Look || a.Wish == List || !a.Exists || under(a.Path, "/dev/shm") || f.world.Base(a.Path, a.Wish).Yes {
+		return
+	}
+	what := "the kernel's"
+	if under(a.Path, "/dev") {
+		what = "a device of the host's: no option but --mount shows it"
+	} else if rest := strings.TrimPrefix(a.Path, "/proc/"); rest != a.Path && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+		what = "of another process"
+	}
+	f.notes.refused(string(a.Wish)+" "+word(a.Path), a.Comm, what)
+}
+
+func (f *files) socket(a *Access) {
+	if f.own(a.Path) {
+		return
+	}
+	real, _, file := f.world.resolve(a.Path)
+	if !file {
+		return // nothing of that name is there: everybody is refused
+	}
+	f.notes.refused("connect to "+word(real), a.Comm, "a socket of the host's: whoever listens there acts for the command, outside; --allow-read "+word(real)+" would show it")
+}
+
+// change is about a name that comes or goes: its directory is written to.
+func (f *files) change(a *Access) {
+	switch {
+	case a.Wish == Create && a.Exists && !a.Replaces:
+		return // it was refused
+	case a.Wish == Remove && !a.Exists:
+		return
+	}
+	dir := path.Dir(a.Path)
+	for f.own(dir) {
+		dir = path.Dir(dir)
+	}
+	real, isDir, _ := f.world.resolve(dir)
+	for !isDir && dir != "/" { // somebody else's, or of a link that the run made
+		dir = path.Dir(dir)
+		real, isDir, _ = f.world.resolve(dir)
+	}
+	// What is made in a new directory needs nothing but that.
+	name := a.Path[len(strings.TrimSuffix(dir, "/"))+1:]
+	name, _, deeper := strings.Cut(name, "/")
+	if !deeper || !f.made[path.Join(dir, name)] {
+		f.tree(real, dir, name, a)
+	}
+}
+
+// tree wants a directory that can be written to.
+func (f *files) tree(real, given, name string, a *Access) {
+	w := f.world
+	for _, t := range w.Temp {
+		if real == t {
+			return
+		}
+	}
+	base := w.Base(given, Write)
+	switch {
+	case w.inProject(real):
+		f.project = true
+	case real == w.Home || base.Yes && base.Private:
+		f.notes.private(real, name)
+		return
+	case base.Yes:
+		return
+	case w.Secret(real) != "":
+		f.notes.refused("make or remove "+word(path.Join(given, name)), a.Comm,
+			"the directory is a secret ("+w.Secret(real)+"); --allow-write "+word(real)+" would grant it")
+		return
+	case w.isBroad(real):
+		f.notes.refused("make or remove "+word(path.Join(given, name)), a.Comm,
+			word(real)+" belongs to many programs; --allow-write "+word(real)+" would grant it")
+		return
+	}
+	f.trees.add(real, "written", name, a.Comm)
+	f.named(given, real)
+}
+
+// use is about something that is there.
+func (f *files) use(a *Access) {
+	if f.own(a.Path) {
+		return
+	}
+	w := f.world
+	real, dir, file := w.resolve(a.Path)
+	switch {
+	case !dir && !file:
+		return
+	case a.Wish == Write:
+		f.write(a, real, dir)
+	case dir && (a.Wish == Look || a.Wish == Exec):
+	case dir:
+		f.list(a, real)
+	default:
+		f.read(a, real)
+	}
+}
+
+func (f *files) write(a *Access, real string, dir bool) {
+	w := f.world
+	if dir {
+		f.tree(real, a.Path, "", a)
+		return
+	}
+	for _, t := range w.Temp {
+		if path.Dir(real) == t && !w.inProject(real) {
+			return // the private one is written instead
+		}
+	}
+	if base := w.Base(a.Path, Write); base.Yes {
+		return
+	}
+	f.project = f.project || w.inProject(real)
+	f.writes.add(real, "written", "", a.Comm)
+	if what := w.Secret(real); what != "" {
+		f.secretIs[real] = what
+	}
+	f.named(a.Path, real)
+}
+
+func (f *files) list(a *Access, real string) {
+	w := f.world
+	switch {
+	case w.inProject(real):
+		f.project = true
+		f.named(a.Path, real)
+	case w.Base(a.Path, List).Yes:
+	case w.isBroad(real) || w.Secret(real) != "":
+		if real != "/" {
+			f.notes.refused("list "+word(real), a.Comm, "what is in it belongs to many programs; --allow-read "+word(real)+" would grant all of it")
+		}
+	default:
+		f.lists.add(real, "listed", "", a.Comm)
+		f.named(a.Path, real)
+	}
+}
+
+func (f *files) read(a *Access, real string) {
+	w := f.world
+	if a.Wish == Exec {
+		f.interpreter(a, real)
+	}
+	if w.Base(a.Path, Read).Yes {
+		return
+	}
+	verb := map[Wish]string{Look: "looked at", Exec: "executed"}[a.Wish]
+	if verb == "" {
+		verb = "read"
+	}
+	f.named(a.Path, real)
+	what := w.Secret(real)
+	switch {
+	case what != "" && a.Wish == Look:
+		f.notes.refused("look at "+word(real), a.Comm, "it is a secret ("+what+"), and was not read")
+	case what != "":
+		f.secrets.add(real, verb, "", a.Comm)
+		f.secretIs[real] = what
+		f.project = f.project || w.inProject(real)
+	case w.inProject(real):
+		f.project = true
+	default:
+		f.reads.add(real, verb, "", a.Comm)
+	}
+}
+
+// interpreter is what the kernel opens by itself, for a script.
+func (f *files) interpreter(a *Access, real string) {
+	text, err := f.world.Host.ReadFile(real, 1<<20)
+	line, _, _ := strings.Cut(text, "\n")
+	rest, isScript := strings.CutPrefix(line, "#!")
+	if err != nil || !isScript {
+		return
+	}
+	fields := strings.Fields(rest)
+	if len(fields) == 0 || !path.IsAbs(fields[0]) || fields[0] == a.Path {
+		return
+	}
+	if at, _, file := f.world.resolve(fields[0]); file && at != real {
+		f.read(&Access{Path: fields[0], Wish: Read, Comm: a.Comm, Exists: true}, at)
+	}
+}
+
+// named keeps a name that is not what it leads to.
+func (f *files) named(given, real string) {
+	if given != real {
+		f.names = append(f.names, given)
+	}
+}

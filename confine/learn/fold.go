@@ -1,0 +1,167 @@
+package learn
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// From how many on a directory is granted for what is in it.
+const (
+	fewFiles = 3 // files that are read
+	fewTrees = 4 // directories that are written to
+	manyDirs = 9 // directories that are read; and in the project, ones that are written to
+)
+
+// reading folds what is read to directories, and gives them and the files that are left.
+func (f *files) reading() wants {
+	all := wants{}
+	perDir := map[string]int{}
+	for p := range f.reads {
+		perDir[path.Dir(p)]++
+	}
+	for p := range f.lists {
+		all[p] = f.lists[p]
+	}
+	for _, p := range f.reads.paths() {
+		all[p] = f.reads[p]
+		if dir := path.Dir(p); !f.world.isBroad(dir) && (perDir[dir] >= fewFiles || all[dir] != nil) && !f.hides(dir) {
+			all.fold(p, dir)
+		}
+	}
+	return f.siblings(all, manyDirs)
+}
+
+// hides: granting a directory whole would be granting what is secret as a whole.
+func (f *files) hides(dir string) bool { return f.world.Secret(dir) != "" }
+
+// siblings drops what lies in another one, and folds many in one directory to that.
+func (f *files) siblings(all wants, many int) wants {
+	for {
+		for _, p := range all.paths() {
+			if up := path.Dir(p); all[p] != nil && all.covers(up) && p != "/" {
+				for all[up] == nil {
+					up = path.Dir(up)
+				}
+				all.fold(p, up)
+			}
+		}
+		in := map[string][]string{}
+		for _, p := range all.paths() {
+			in[path.Dir(p)] = append(in[path.Dir(p)], p)
+		}
+		folded := false
+		for dir, list := range in {
+			limit := many
+			if dir == f.world.Dir {
+				limit = manyDirs
+			}
+			if len(list) >= limit && !f.world.isBroad(dir) && !f.hides(dir) {
+				for _, p := range list {
+					all.fold(p, dir)
+				}
+				folded = true
+			}
+		}
+		if !folded {
+			return all
+		}
+	}
+}
+
+// writing are directories and files that have to be writable.
+func (f *files) writing() wants {
+	all := wants{}
+	for p, x := range f.trees {
+		all[p] = x
+	}
+	all = f.siblings(all, fewTrees)
+	for _, p := range f.writes.paths() {
+		if !all.covers(p) {
+			all[p] = f.writes[p]
+		} else if f.secretIs[p] != "" {
+			all[p] = f.writes[p]
+		}
+	}
+	return all
+}
+
+// granted are the lines of the profile's file system.
+func (f *files) granted() []Line {
+	write, read := f.writing(), f.reading()
+	workdir := Line{Key: "workdir", Value: quote("none"), Why: "nothing of the current directory was used"}
+	if f.project {
+		workdir.Value, workdir.Why = quote("ro"), "the current directory was read"
+	}
+	if x := write[f.world.Dir]; x != nil && f.world.Dir != "" {
+		workdir.Value, workdir.Why = quote("rw"), "the current directory itself is written to"
+		if made := x.made(); made != "" {
+			workdir.Why += ": " + made
+		}
+		for _, p := range write.paths() {
+			if f.world.inProject(p) && f.secretIs[p] == "" {
+				delete(write, p)
+			}
+		}
+	}
+	var reads, writes []Item
+	for _, p := range f.secrets.paths() {
+		if write[p] == nil {
+			reads = append(reads, Item{f.world.word(p), "SECRET (" + strings.ToUpper(f.secretIs[p]) + "): " + f.secrets[p].why()})
+		}
+	}
+	for _, p := range read.paths() {
+		if write.covers(p) {
+			delete(read, p)
+			continue
+		}
+		reads = append(reads, Item{f.world.word(p), read[p].why()})
+	}
+	for _, p := range write.paths() {
+		why := write[p].why()
+		if made := write[p].made(); made != "" {
+			why += ": " + made
+		}
+		if what := f.secretIs[p]; what != "" {
+			why = "SECRET (" + strings.ToUpper(what) + "): " + why
+		}
+		writes = append(writes, Item{f.world.word(p), why})
+	}
+	for _, p := range f.byName(read, write) {
+		reads = append(reads, Item{f.world.word(p), "a link on the way to what was used"})
+	}
+	return []Line{workdir, {Key: "allow_read", Items: reads, list: true}, {Key: "allow_write", Items: writes, list: true}}
+}
+
+// byName are names to grant beside what they lead to, because a link on the way is
+// nowhere shown otherwise. The shortest name is taken that leads to something granted.
+func (f *files) byName(read, write wants) (all []string) {
+	shown := func(p string) bool {
+		return read.covers(p) || write.covers(p) || f.secrets[p] != nil || f.project && f.world.inProject(p)
+	}
+	for _, name := range f.names {
+		for _, link := range f.world.links(name) {
+			dir, _, _ := f.world.resolve(path.Dir(link))
+			at := path.Join(dir, path.Base(link))
+			if shown(dir) || f.world.Base(link, Look).Yes {
+				continue
+			}
+			if f.world.Dir != "" && under(at, f.world.Dir) && f.project {
+				continue
+			}
+			for i := len(link); i <= len(name); i++ {
+				if i < len(name) && name[i] != '/' {
+					continue
+				}
+				if real, _, _ := f.world.resolve(name[:i]); real != "" && shown(real) {
+					if p := name[:i]; !slices.Contains(all, p) {
+						all = append(all, p)
+					}
+					break
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}

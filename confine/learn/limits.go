@@ -1,0 +1,151 @@
+package learn
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// Head room over what one run used, and the least that a limit is.
+const (
+	moreTime, moreMemory, moreTasks, moreFiles, moreDisk = 3, 2, 2, 2, 2
+
+	leastWall        = 10 * time.Second
+	leastCPU         = 2 * time.Second
+	leastMemory      = 64 << 20
+	leastTasks       = 16
+	leastDescriptors = 128
+	leastDisk        = 64 << 20
+	// What strict gives by itself.
+	strictOutput  = 1 << 20
+	strictPercent = 50
+)
+
+// limits are lines for what the run used.
+func (s *Seen) limits() (lines []Line) {
+	add := func(name, value string, rank float64, format string, args ...any) {
+		lines = append(lines, Line{Key: name, Value: value, rank: rank, Why: fmt.Sprintf(format, args...)})
+	}
+	wall := roundTime(max(s.Wall*moreTime, leastWall))
+	add("time_limit", quote(timeWord(wall)), wall.Seconds(), "took %s", shortTime(s.Wall))
+	used := time.Duration(s.Usage.CPUMS) * time.Millisecond
+	cpu := roundTime(max(used*moreTime, leastCPU))
+	add("cpu_time", quote(timeWord(cpu)), cpu.Seconds(), "used %s", shortTime(used))
+	memory := roundSize(max(s.Usage.MemoryPeakBytes*moreMemory, leastMemory))
+	add("memory_limit", quote(sizeWord(memory)), float64(memory), "used %s", shortSize(s.Usage.MemoryPeakBytes))
+	tasks := roundCount(max(s.Usage.TasksPeak*moreTasks, leastTasks))
+	add("processes", strconv.FormatInt(tasks, 10), float64(tasks), "%s at one time", plural(max(s.Usage.TasksPeak, 1), "task"))
+	if fds := max(s.Descriptors*moreFiles, leastDescriptors); s.Descriptors > 0 {
+		add("file_descriptors", strconv.FormatInt(fds, 10), float64(fds), "the largest table of one process had room for %d", s.Descriptors)
+	}
+	disk := roundSize(max(s.Written*moreDisk, leastDisk))
+	add("disk_limit", quote(sizeWord(disk)), float64(disk), "wrote %s", shortSize(s.Written))
+	if out := roundSize(s.Output * moreDisk); out > strictOutput {
+		add("output_limit", quote(sizeWord(out)), float64(out), "printed %s", shortSize(s.Output))
+	}
+	// A rate below what was used would change the time that it takes.
+	if rate := 100 * used.Seconds() / max(s.Wall.Seconds(), 0.01); rate*5/4 > strictPercent {
+		percent := int64(math.Ceil(rate*5/4/25)) * 25
+		add("cpu_limit", strconv.FormatInt(percent, 10), float64(percent), "used %.0f %% of one core", rate)
+		if percent > 100 {
+			cores := (percent + 99) / 100
+			add("cpus", strconv.FormatInt(cores, 10), float64(cores), "used %.1f of them", rate/100)
+		}
+	}
+	return lines
+}
+
+// fileSize is the limit on one file: none was larger than all that was written.
+func (s *Seen) fileSize() Line {
+	n := roundSize(max(s.Written*moreDisk, leastDisk))
+	return Line{Key: "max_file_size", Value: quote(sizeWord(n)), rank: float64(n), Why: "of one file; all together had " + shortSize(s.Written)}
+}
+
+// roundTime gives 1, 2, 3, 5, 10, 15, 20, 30 or 45 seconds, minutes or hours, or whole days.
+func roundTime(d time.Duration) time.Duration {
+	for _, unit := range [...]time.Duration{time.Second, time.Minute, time.Hour} {
+		for _, n := range [...]time.Duration{1, 2, 3, 5, 10, 15, 20, 30, 45} {
+			if d <= n*unit {
+				return n * unit
+			}
+		}
+	}
+	const day = 24 * time.Hour
+	return (d + day - 1) / day * day
+}
+
+// roundSize gives 1, 1.5, 2, 3, 4, 5, 6 or 8 with a power of ten before the unit.
+func roundSize(n int64) int64 {
+	for unit := int64(1 << 20); unit > 0 && unit <= 1<<40; unit <<= 10 {
+		for scale := int64(1); scale <= 100; scale *= 10 {
+			for _, m := range [...]int64{1, 2, 3, 4, 5, 6, 8} {
+				if v := m * scale * unit; n <= v {
+					return v
+				}
+			}
+		}
+	}
+	return n
+}
+
+func roundCount(n int64) int64 {
+	for scale := int64(16); scale < 1<<40; scale *= 2 {
+		switch {
+		case n <= scale:
+			return scale
+		case n <= scale*3/2:
+			return scale * 3 / 2
+		}
+	}
+	return n
+}
+
+func timeWord(d time.Duration) string {
+	switch {
+	case d%time.Hour == 0:
+		return strconv.FormatInt(int64(d/time.Hour), 10) + "h"
+	case d%time.Minute == 0:
+		return strconv.FormatInt(int64(d/time.Minute), 10) + "m"
+	}
+	return strconv.FormatInt(int64(d/time.Second), 10) + "s"
+}
+
+func shortTime(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return strconv.FormatFloat(d.Seconds(), 'f', 2, 64) + "s"
+	case d < 10*time.Minute:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "s"
+	}
+	return d.Round(time.Second).String()
+}
+
+func sizeWord(n int64) string {
+	units := "KMGT"
+	for i := len(units); i > 0; i-- {
+		if one := int64(1) << (10 * i); n%one == 0 {
+			return strconv.FormatInt(n/one, 10) + units[i-1:i]
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func shortSize(n int64) string {
+	switch {
+	case n < 1<<10:
+		return strconv.FormatInt(n, 10) + " bytes"
+	case n < 1<<20:
+		return fmt.Sprintf("%.1fK", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.1fM", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1fG", float64(n)/(1<<30))
+}
+
+func plural(n int64, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return strconv.FormatInt(n, 10) + " " + word + "s"
+}

@@ -1,0 +1,147 @@
+package learn
+
+import (
+	"slices"
+	"strings"
+)
+
+// Item is one word of a list, and why it is there.
+type Item struct{ Word, Why string }
+
+// Line is one key of the profile.
+type Line struct {
+	Key   string
+	Value string // as TOML; of a list, Items
+	Why   string
+	Items []Item
+	list  bool
+	rank  float64 // of a limit: the larger one lasts
+}
+
+// Table is the lines of one table of the profile.
+type Table struct {
+	Name  string // "", "network", "filesystem", "env"
+	Lines []Line
+}
+
+// Profile is what was learned.
+type Profile struct {
+	Name   string
+	Notes  []string // comments at the head
+	Tables []Table
+	// Companion is the policy over system calls that it needs beside it, as TOML, and the
+	// name of its file; empty when strict is enough.
+	Companion, CompanionName string
+}
+
+// Extra is what the caller of learn said for the run, and what the profile says as well.
+type Extra struct {
+	Deny        []string
+	DenyNetwork []string
+	Pass        []string
+	Set         []string // K=V
+}
+
+// Make makes the profile of what was seen. name is the profile's, file that of the
+// companion.
+func Make(s *Seen, w *World, name, companion string, extra Extra) *Profile {
+	n := &notes{}
+	f := newFiles(w, n)
+	f.take(s.Accesses)
+	hosts := s.hosts(n)
+	text := s.companion(n, len(hosts.Items) > 0)
+	p := &Profile{Name: name}
+	top := s.limits()
+	calls := Line{Key: "seccomp", Value: quote("strict"), Why: "no call beyond it was needed"}
+	if text != "" {
+		calls.Value, calls.Why = quote("./"+companion), "calls beyond strict: see there"
+		p.Companion, p.CompanionName = text, companion
+	}
+	filesystem := f.granted()
+	deny := []Item{{"secrets", "keys and credentials that were not read"}}
+	for _, d := range extra.Deny {
+		if d != "secrets" {
+			deny = append(deny, Item{d, "said when this was learned"})
+		}
+	}
+	filesystem = append(filesystem, Line{Key: "deny_patterns", list: true, Items: deny}, s.fileSize())
+	net := []Line{hosts}
+	if len(extra.DenyNetwork) > 0 {
+		net = append(net, said("deny_patterns", extra.DenyNetwork))
+	}
+	p.Tables = []Table{{"", append(top, calls)}, {"network", net}, {"filesystem", filesystem}}
+	if len(extra.Pass) > 0 {
+		p.Tables = append(p.Tables, Table{"env", []Line{said("pass", extra.Pass)}})
+	}
+	if len(extra.Set) > 0 {
+		t := Table{Name: "env.set"}
+		for _, kv := range extra.Set {
+			k, v, _ := strings.Cut(kv, "=")
+			t.Lines = append(t.Lines, Line{Key: bareKey(k), Value: quote(v), Why: "said when this was learned"})
+		}
+		p.Tables = append(p.Tables, t)
+	}
+	p.Notes = append(s.head(), n.all()...)
+	return p
+}
+
+func said(key string, words []string) Line {
+	l := Line{Key: key, list: true}
+	for _, w := range words {
+		l.Items = append(l.Items, Item{w, "said when this was learned"})
+	}
+	return l
+}
+
+// head is what there is to know about how it was learned.
+func (s *Seen) head() []string {
+	notes := []string{"Learned by \"confine learn\" from one run of: " + word(strings.Join(s.Command, " "))}
+	if s.Ended != "" {
+		notes = append(notes, "INCOMPLETE: that run "+s.Ended+". What it would have done afterwards is not in here.")
+	}
+	notes = append(notes,
+		"It grants what that run did, and knows nothing of what other arguments, input or hosts lead to.",
+		"Not seen: which variables of the environment were read (strict passes its own list), what was done by",
+		"descriptors that were there before, what the kernel opens by itself, how large files became that were removed again.")
+	if s.Lost > 0 {
+		notes = append(notes, "INCOMPLETE: "+plural(s.Lost, "access")+"es to more paths than are kept.")
+	}
+	if s.Unseen > 0 {
+		notes = append(notes, "INCOMPLETE: "+plural(s.Unseen, "call")+" named paths that could not be looked at.")
+	}
+	if s.OtherCalls > 0 {
+		notes = append(notes, "INCOMPLETE: "+plural(s.OtherCalls, "system call")+" of further kinds were not kept.")
+	}
+	if s.Descriptors == 0 {
+		notes = append(notes, "Not seen: how many descriptors it had open. file_descriptors is that of strict.")
+	}
+	return notes
+}
+
+// Incomplete says whether the profile is known to lack something.
+func (s *Seen) Incomplete() bool {
+	return s.Ended != "" || s.Lost > 0 || s.Unseen > 0 || s.OtherCalls > 0 || s.OtherAttempts > 0
+}
+
+// Words are the words of a list, or nil.
+func (p *Profile) Words(table, key string) (words []string) {
+	for _, t := range p.Tables {
+		for _, l := range t.Lines {
+			if t.Name == table && l.Key == key {
+				for _, i := range l.Items {
+					words = append(words, i.Word)
+				}
+			}
+		}
+	}
+	return words
+}
+
+// Refused adds what the finished profile was found to refuse.
+func (p *Profile) Refused(notes ...string) {
+	for _, n := range notes {
+		if !slices.Contains(p.Notes, n) {
+			p.Notes = append(p.Notes, n)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package learn
+
+import "sync"
+
+// most is how many different accesses are kept.
+const most = 65_536
+
+// Recorder keeps accesses while a run goes on, equal ones together.
+type Recorder struct {
+	mu   sync.Mutex
+	at   map[key]int // index in list; guarded by mu
+	list []Access    // guarded by mu
+	lost int64       // guarded by mu
+}
+
+type key struct {
+	path   string
+	wish   Wish
+	exists bool
+	isDir  bool
+	over   bool
+}
+
+// Add notes one. It is called by several goroutines, while somebody waits.
+func (r *Recorder) Add(a Access) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := key{a.Path, a.Wish, a.Exists, a.IsDir, a.Replaces}
+	i, found := r.at[k]
+	switch {
+	case found:
+		r.list[i].Count++
+	case len(r.list) >= most:
+		r.lost++
+	default:
+		if r.at == nil {
+			r.at = make(map[key]int)
+		}
+		r.at[k] = len(r.list)
+		a.Count = 1
+		r.list = append(r.list, a)
+	}
+}
+
+// Accesses are those that were kept, and how many were not.
+func (r *Recorder) Accesses() (list []Access, lost int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.list, r.lost
+}
