@@ -87,6 +87,8 @@ type Refusal struct {
 	Supervised bool
 	// Untold: without those who watch it would not have been heard of.
 	Untold bool
+	// Let: the policy lets it through, and wants it told.
+	Let bool
 }
 
 // supervised is the rule of SupervisedNetwork whose calls are made by who listens.
@@ -141,6 +143,12 @@ func (f *Filter) Refusal(audit, nr uint32, args [6]uint64, text func(addr uint64
 		if v = f.policy.beneath(f.table.name(nr), &args); goesThrough(v) {
 			return Refusal{What: f.table.name(nr), Rule: supervised, Errno: eacces, Supervised: true}
 		}
+	}
+	if f.policy.isBeyond(v) {
+		if v = builtinDefault.policy.Decide(f.table.name(nr), args); goesThrough(v) {
+			return Refusal{What: f.table.words(audit, nr, args, text), Rule: Beyond, Errno: eacces, Let: true}
+		}
+		untold = untold || !denial(v.ret(f.action))
 	}
 	r := Refusal{Untold: untold, What: f.table.words(audit, nr, args, text), Rule: v.Rule, Errno: eperm}
 	switch ret := v.ret(f.action); {

@@ -13,6 +13,8 @@ type Policy struct {
 
 	watching int // so many rules, the first ones, are of those who watch, who let the kernel make the call
 
+	beyond bool // it stands for default, see BeyondStrict
+
 	arch string // what it was read for, when that matters; "": any
 }
 

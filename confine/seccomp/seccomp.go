@@ -39,6 +39,10 @@ const (
 	// that ask. Nothing but Filter.Notifying of such a filter may be loaded.
 	WatchedFiles Addition = "watched-files/1"
 	WatchedLooks Addition = "watched-looks/1"
+	// Whoever listens is told of what strict would have refused, and lets it through if
+	// default does. It comes first, takes the place of default, and only Filter.Notifying of
+	// such a filter may be loaded, too.
+	BeyondStrict Addition = "beyond-strict/1"
 )
 
 // Build compiles what --seccomp names: "default", "strict" or a policy file,
@@ -91,7 +95,14 @@ func LoadFor(spec string, on Target, with ...Addition) (*Policy, error) {
 			return nil, err
 		}
 	}
-	for _, name := range with {
+	for i, name := range with {
+		if name == BeyondStrict {
+			if i > 0 || p != &builtinDefault.policy {
+				return nil, &PolicyError{File: string(name), Msg: "it takes the place of \"default\" and of nothing else"}
+			}
+			p = beyondStrict()
+			continue
+		}
 		rules := additionOf(name)
 		if rules == nil {
 			return nil, &PolicyError{File: string(name), Msg: "no such addition"}
