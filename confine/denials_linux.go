@@ -28,7 +28,7 @@ func (j judge) Answer(c *denials.Call, text func(addr uint64) string) denials.An
 		return denials.Answer{Rule: seccomp.Watched, Supervised: true}
 	}
 	r := j.filter.Refusal(c.Arch, c.Nr, c.Args, text)
-	return denials.Answer{What: r.What, Rule: r.Rule, Kill: r.Kill, Errno: r.Errno, Supervised: r.Supervised, Untold: r.Untold}
+	return denials.Answer{What: r.What, Rule: r.Rule, Kill: r.Kill, Errno: r.Errno, Supervised: r.Supervised, Untold: r.Untold, Let: r.Let}
 }
 
 func (j judge) Hint(c *denials.Call) string { return j.filter.Hint(c.Arch, c.Nr, c.Args) }

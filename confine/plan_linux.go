@@ -292,7 +292,11 @@ func (p *planner) filter() error {
 		return nil
 	}
 	var with []seccomp.Addition
-	if p.policy.Seccomp == "strict" && p.networked() {
+	if p.policy.WatchCalls {
+		with = append(with, seccomp.BeyondStrict)
+		p.plan.Child.Refuse.NoListener = true // nobody would let them through
+	}
+	if (p.policy.Seccomp == "strict" || p.policy.WatchCalls) && p.networked() {
 		with = append(with, seccomp.Network)
 	}
 	if len(p.plan.Child.CPUs) > 0 {

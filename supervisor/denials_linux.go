@@ -39,6 +39,9 @@ func (r *run) heard() {
 	}
 	r.out.denied += others
 	r.unwatchFiles()
+	if r.opts.Passed != nil {
+		r.opts.Passed(r.denials.Passed())
+	}
 	if d := r.denials.Killed(); d != nil {
 		r.out.forbidden = d.What + by(d.By)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/files"
 	"github.com/confine-run/confine/supervisor/output"
 	"github.com/confine-run/confine/supervisor/terminal"
@@ -42,6 +43,9 @@ type Options struct {
 	// Unseen, if not nil, is told at the end of a watched run how many accesses could not be
 	// seen, or that nothing could be (err).
 	Unseen func(n int64, err error)
+	// Passed, if not nil, is told at the end which calls were let through that the filter
+	// wanted told, and how many of further kinds.
+	Passed func(all []denials.Denial, others int64)
 	// LimitHit, if not nil, is called when a limit is seen to be reached, the first time or
 	// again, from any goroutine. What only the end shows is in the report alone.
 	LimitHit func(status.Capability)

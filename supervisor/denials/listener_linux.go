@@ -24,6 +24,7 @@ type Listener struct {
 	done    chan struct{}
 	broken  chan error
 	condemn condemned
+	passed  record // of calls that were let through
 }
 
 // Listen begins to answer. The descriptor is the listener's from then on, also
@@ -168,6 +169,9 @@ func (l *Listener) one(fd int) (taken bool, err error) {
 	if d.Supervised && l.take != nil {
 		return !l.take(&Asked{Call: d.Call, TID: int(n.pid), Rule: d.Rule, id: n.id, l: l}), nil
 	}
+	if d.Let {
+		return false, l.let(fd, n, &d)
+	}
 	refused := unix.Errno(d.Errno)
 	if d.Kill {
 		if !l.kill(fd, n, &d) {
@@ -226,7 +230,11 @@ func receive(fd int) (*notification, unix.Errno) {
 }
 
 func send(fd int, id uint64, errno unix.Errno) unix.Errno {
-	return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&response{id: id, errno: -int32(errno)}))
+	return respond(fd, &response{id: id, errno: -int32(errno)})
+}
+
+func respond(fd int, r *response) unix.Errno {
+	return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(r))
 }
 
 // waits says whether the call is still to be answered, so that its process is the

@@ -39,6 +39,26 @@ func TestNoAnswerLetsACallThrough(t *testing.T) {
 	}
 }
 
+// What is let is made by the kernel, and told apart from what is denied.
+func TestCallsThatAreLetGoOn(t *testing.T) {
+	n := 0
+	x := start(t, "calls 3", true, func(*Call, func(uint64) string) Answer {
+		if n++; n == 2 {
+			return Answer{What: "getppid", Errno: uint16(unix.EPERM)}
+		}
+		return Answer{What: "getppid", Rule: "let", Let: true}
+	})
+	if out, _ := x.end(); out != "map[:2 EPERM:1]" {
+		t.Error(out)
+	}
+	if all, others := x.Passed(); len(all) != 1 || others != 0 || all[0].Count != 2 || all[0].By.PID != x.cmd.Process.Pid || all[0].Rule != "let" {
+		t.Errorf("%+v, %d", all, others)
+	}
+	if all, _ := x.List(); len(all) != 1 || all[0].Count != 1 {
+		t.Errorf("%+v", all)
+	}
+}
+
 func TestAFloodIsCounted(t *testing.T) {
 	const n = 20000
 	x := start(t, "calls "+strconv.Itoa(n), true, func(c *Call, _ func(uint64) string) Answer {

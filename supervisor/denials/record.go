@@ -19,6 +19,8 @@ type Answer struct {
 	Errno uint16 // when it doesn't kill
 	// Supervised: it is refused only where nobody makes it in the caller's place.
 	Supervised bool
+	// Let: it goes on, and is only told.
+	Let bool
 	// Untold: it is answered, and that is no denial that anybody has to hear of.
 	Untold bool
 }
