@@ -63,7 +63,6 @@ func (s *Seen) hosts(n *notes) (line Line) {
 	return line
 }
 
-
 func commOf(a *status.Attempt) string {
 	if a.Comm == "" {
 		return "the command"

@@ -1,0 +1,144 @@
+package learn
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// ProfileIn is the name of the profile that a file of learn's uses.
+func ProfileIn(text string) (string, error) {
+	var file struct {
+		Sandbox struct {
+			Profile  string
+			Profiles map[string]any
+		}
+	}
+	if err := toml.Unmarshal([]byte(text), &file); err != nil {
+		return "", err
+	}
+	name := file.Sandbox.Profile
+	if _, found := file.Sandbox.Profiles[name]; !found {
+		return "", errors.New("it has no profile that it uses itself: [sandbox] profile = \"NAME\", and [sandbox.profiles.NAME]")
+	}
+	return name, nil
+}
+
+// Merge adds a profile to the text of an older file: lists grow, of limits the larger one
+// lasts, and what is there of somebody else's stays, comments too.
+func (p *Profile) Merge(old string) (string, error) {
+	name, err := ProfileIn(old)
+	if err != nil {
+		return "", err
+	}
+	if p.Name != name {
+		return "", errors.New("its profile is called " + strconv.Quote(name))
+	}
+	d, err := parseDocument(old)
+	if err != nil {
+		return "", err
+	}
+	own := p.document()
+	d.head = mergeHead(d.head, own.head)
+	for _, s := range own.sections {
+		to := d.find(s.name)
+		if to == nil {
+			d.sections = append(d.sections, s)
+			continue
+		}
+		for _, e := range s.entries {
+			if have := to.find(e.Key); have != nil {
+				have.merge(e)
+			} else {
+				to.entries = append(to.entries, e)
+			}
+		}
+	}
+	text := d.String()
+	var check map[string]any
+	if err := toml.Unmarshal([]byte(text), &check); err != nil {
+		return "", errShape
+	}
+	return text, nil
+}
+
+// mergeHead keeps a person's comments first, and each of ours once.
+func mergeHead(old, own []string) []string {
+	all := slices.Clone(old)
+	for _, l := range own {
+		if !slices.Contains(all, l) {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// merge takes over what a key says in a newer profile.
+func (e *entry) merge(own *entry) {
+	switch {
+	case e.list && own.list:
+		for _, item := range own.Items {
+			if !slices.ContainsFunc(e.Items, func(i Item) bool { return i.Word == item.Word }) {
+				e.Items = append(e.Items, item)
+				e.raw = ""
+			}
+		}
+	case e.list || own.list || e.Value == "":
+		// Somebody has put it otherwise.
+	case higher(own.Key, own.Value, e.Value):
+		e.Value, e.Why, e.raw = own.Value, own.Why, ""
+	}
+}
+
+// higher says whether a newer value of a key grants more than the older one.
+func higher(key, newer, older string) bool {
+	a, b := unquoted(newer), unquoted(older)
+	switch key {
+	case "extends", "profile":
+		return false
+	case "workdir":
+		ranks := []string{"none", "ro", "overlay", "rw"}
+		return slices.Index(ranks, a) > slices.Index(ranks, b)
+	case "seccomp":
+		return b == "strict" && a != b
+	}
+	x, y := amount(a), amount(b)
+	return x > y && y >= 0
+}
+
+func unquoted(value string) string {
+	var v struct{ V any }
+	if toml.Unmarshal([]byte("v = "+value), &v) == nil {
+		if s, ok := v.V.(string); ok {
+			return s
+		}
+	}
+	return value
+}
+
+// amount is a limit as a number; -1 is none, or one that can't be read.
+func amount(word string) float64 {
+	word = strings.TrimSuffix(strings.TrimSpace(word), "%")
+	if f, err := strconv.ParseFloat(word, 64); err == nil {
+		return f
+	}
+	if d, err := time.ParseDuration(word); err == nil {
+		return d.Seconds()
+	}
+	lower := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(word), "b"), "i")
+	if n := len(lower); n > 1 {
+		if i := strings.IndexByte("kmgtpe", lower[n-1]); i >= 0 {
+			if f, err := strconv.ParseFloat(lower[:n-1], 64); err == nil {
+				for range i + 1 {
+					f *= 1 << 10
+				}
+				return f
+			}
+		}
+	}
+	return -1
+}
