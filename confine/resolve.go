@@ -20,6 +20,8 @@ type Sources struct {
 	DataHome   string // $XDG_DATA_HOME; empty: ~/.local/share
 	SystemFile string // "/etc/confine/confine.toml"; empty: none
 	UID        int    // who must own the list of trusted files
+
+	Config []byte // the text of the file that --config names, when it isn't to be read
 }
 
 // Invocation is how a command is run and reported, which is no part of the policy.

@@ -108,7 +108,10 @@ func (g *gathered) readFiles() error {
 	if err != nil {
 		return err
 	}
-	if config != "" {
+	switch {
+	case config != "" && g.src.Config != nil:
+		return g.take(config, g.src.Config)
+	case config != "":
 		return g.readOwn(config, false)
 	}
 	return g.readProject()

@@ -28,6 +28,14 @@ func newFiles(w *World, n *notes) *files {
 
 // take sorts the accesses out.
 func (f *files) take(all []Access) {
+	f.mark(all)
+	for i := range all {
+		f.access(&all[i])
+	}
+}
+
+// mark finds the names that the run made.
+func (f *files) mark(all []Access) {
 	before := map[string]bool{}
 	for i := range all {
 		a := &all[i]
@@ -37,9 +45,6 @@ func (f *files) take(all []Access) {
 		case a.Exists:
 			before[a.Path] = true
 		}
-	}
-	for i := range all {
-		f.access(&all[i])
 	}
 }
 

@@ -137,10 +137,25 @@ func (p *Profile) Words(table, key string) (words []string) {
 	return words
 }
 
+// Missing is a note about an access that the finished profile refuses, or "" where one says
+// that already.
+func (p *Profile) Missing(a *Access) string {
+	for _, n := range p.Notes {
+		if strings.Contains(n, " "+word(a.Path)+" ") {
+			return ""
+		}
+	}
+	text := "NOT GRANTED: " + string(a.Wish) + " " + word(a.Path)
+	if a.Comm != "" {
+		text += " (" + word(a.Comm) + ")"
+	}
+	return text + ": the rules of this profile refuse it; ask confine explain --path why"
+}
+
 // Refused adds what the finished profile was found to refuse.
 func (p *Profile) Refused(notes ...string) {
 	for _, n := range notes {
-		if !slices.Contains(p.Notes, n) {
+		if n != "" && !slices.Contains(p.Notes, n) {
 			p.Notes = append(p.Notes, n)
 		}
 	}

@@ -35,6 +35,23 @@ type World struct {
 	Secret func(path string) string
 }
 
+// Real is this host.
+func Real() Host { return rootfs.ThisHost() }
+
+// Secrets says what is a secret on a host.
+func Secrets(h Host, home string) func(path string) string {
+	all, _ := h.(rootfs.Host)
+	return func(p string) string { return rootfs.SecretOf(all, p, home, "/root") }
+}
+
+// Project is a canonical current directory, if it is shown as one; or "".
+func Project(dir, home string) string {
+	if rootfs.TooBroad(dir, home) {
+		return ""
+	}
+	return dir
+}
+
 // isBroad: never granted because of something in it.
 func (w *World) isBroad(dir string) bool {
 	if dir == "/" || strings.Count(dir, "/") == 1 || slices.Contains(broad[:], dir) || dir == w.Home {

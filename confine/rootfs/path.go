@@ -64,7 +64,11 @@ var broad = [...]string{
 var kernelTrees = [...]string{"/proc", "/sys", "/dev"}
 
 // tooBroad says whether dir can't be shown implicitly.
-func (c *compiler) tooBroad(dir string) bool {
+func (c *compiler) tooBroad(dir string) bool { return TooBroad(dir, c.home) }
+
+// TooBroad says whether a canonical path holds far more than a project, so that it is not
+// shown because somebody happens to be there. home is a home directory, or empty.
+func TooBroad(dir, home string) bool {
 	for _, b := range broad {
 		if dir == b {
 			return true
@@ -79,5 +83,5 @@ func (c *compiler) tooBroad(dir string) bool {
 	if rest, ok := strings.CutPrefix(dir, "/run/user/"); ok && !strings.Contains(rest, "/") {
 		return true
 	}
-	return c.home != "" && under(c.home, dir)
+	return home != "" && under(home, dir)
 }

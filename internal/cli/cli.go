@@ -85,6 +85,8 @@ func (s *session) dispatch(c *Command, args []string) int {
 		return s.run(args)
 	case "explain":
 		return s.explain(args)
+	case "learn":
+		return s.learn(args)
 	case "shell":
 		return s.shell(args)
 	case "doctor":

@@ -41,8 +41,13 @@ var commands = [...]Command{
 			"show prints what every call gets, by which rule and why. check exits with 2 when the file is no policy, with 1 when it denies " +
 			"what ordinary programs need or lets through what no policy that ships does, and with 0 otherwise. diff exits with 1 when " +
 			"the policies differ."},
-	{Name: "learn", Args: commandArgs, Takes: TakesAll, Later: true,
-		Summary: "run a command and write the profile that just allows what it did"},
+	{Name: "learn", Args: commandArgs, Takes: TakesAll | takesLearn,
+		Summary: "run a command and write the profile that just allows what it did",
+		Text: "The command sees whatever you may read, writes to overlays of the current directory, the home directory and /tmp that are thrown " +
+			"away, and reaches any host; options of runs narrow that. What it names of files, whom it reaches, which system calls it makes " +
+			"beyond the profile \"strict\" and how much it uses become a profile, with a comment for each line: confine --config FILE -- COMMAND " +
+			"runs the command again under strict rules. What couldn't be seen, and what wasn't granted, is said at its head. " +
+			"Exits as the command does, and with 125 when nothing could be learned."},
 	{Name: "shell", Takes: TakesAll,
 		Summary: "start an interactive shell inside",
 		Text: "Starts $SHELL, or /bin/sh where that can't be seen inside. Limits on the wall clock, CPU time and output hold " +

@@ -22,6 +22,7 @@ func Confined() Engine {
 		Run:     runConfined,
 		Explain: explainPlan,
 		Ask:     askPlan,
+		Asker:   askerOf,
 		Doctor: func(context.Context) ([]host.Result, error) {
 			return host.RunDoctor().Results, nil
 		},
@@ -42,6 +43,7 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 		Stdin: fdOf(io.Stdin), Stdout: fdOf(io.Stdout), Stderr: fdOf(io.Stderr),
 		Capture: io.Capture, Alone: true,
 		Started: io.Started, Attempt: io.Attempt, Undelivered: io.Undelivered,
+		Accesses: io.Accesses, Unseen: io.Unseen, Passed: io.Passed,
 		Denied: io.Denied, LimitHit: io.LimitHit, Usage: io.Usage,
 	}
 	if console := io.Console; console != nil {
@@ -132,6 +134,15 @@ func explainPlan(_ context.Context, r *confine.Resolved, argv []string) (*Explan
 		return nil, err
 	}
 	return explanationOf(plan, command, cant), nil
+}
+
+func askerOf(_ context.Context, r *confine.Resolved, argv []string) (func(confine.Ask) (confine.Answer, error), error) {
+	plan, err := confine.NewPlan(&r.Policy, &confine.Command{Argv: argv, ConfigFiles: r.Protected})
+	var cant *confine.Unenforceable
+	if err != nil && !errors.As(err, &cant) {
+		return nil, err
+	}
+	return func(q confine.Ask) (confine.Answer, error) { return plan.Ask(r, q) }, nil
 }
 
 func askPlan(_ context.Context, r *confine.Resolved, argv []string, asks []confine.Ask) (*Answers, error) {

@@ -31,6 +31,10 @@ func Confined() Engine {
 			_, err := confine.NewPlan(&r.Policy, &confine.Command{Argv: argv})
 			return nil, err
 		},
+		Asker: func(_ context.Context, r *confine.Resolved, argv []string) (func(confine.Ask) (confine.Answer, error), error) {
+			_, err := confine.NewPlan(&r.Policy, &confine.Command{Argv: argv})
+			return nil, err
+		},
 		Doctor: func(context.Context) ([]host.Result, error) {
 			return host.RunDoctor().Results, nil
 		},

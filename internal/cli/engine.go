@@ -17,6 +17,8 @@ type Engine struct {
 	Explain func(ctx context.Context, r *confine.Resolved, argv []string) (*Explanation, error)
 	// Ask answers questions about the plan, and runs nothing.
 	Ask func(ctx context.Context, r *confine.Resolved, argv []string, asks []confine.Ask) (*Answers, error)
+	// Asker makes the plan once, and gives what answers questions about it.
+	Asker func(ctx context.Context, r *confine.Resolved, argv []string) (func(confine.Ask) (confine.Answer, error), error)
 	// Run runs the command. A *confine.UsageError means that nothing was started
 	// because of what was asked for; any other error without a report becomes an
 	// INTERNAL_ERROR. The report's RC is in the dialect of r.Invocation.ExitCodes.
@@ -51,6 +53,11 @@ type RunIO struct {
 	Denied   func(status.Violation)
 	LimitHit func(status.Capability)
 	Usage    func(status.Load)
+	// Accesses, Unseen and Passed, when not nil, are told what a watched run does: see
+	// confine.IO.
+	Accesses func(confine.Access)
+	Unseen   func(n int64, err error)
+	Passed   func(all []confine.PassedCall, others int64)
 	// Undelivered, when not nil, is called for "stdout" and "stderr" at the end of the
 	// run when that did not take all that the command wrote, unless its reader left.
 	Undelivered func(stream string, err error)

@@ -32,10 +32,17 @@ func (s *session) run(args []string) int {
 // start runs argv and says how it ended. Where the report and the events go is
 // opened before anything starts.
 func (s *session) start(r *confine.Resolved, argv []string) int {
+	rc, _ := s.watched(r, argv, func(*RunIO) {})
+	return rc
+}
+
+// watched is start for who wants to see more, and the report; that is nil when nothing was
+// started because of what was asked for.
+func (s *session) watched(r *confine.Resolved, argv []string, also func(*RunIO)) (int, *status.Report) {
 	trace := status.TraceID(s.env("TRACEPARENT"))
 	out, err := openOutputs(&r.Invocation, trace)
 	if err != nil {
-		return s.usage(err)
+		return s.usage(err), nil
 	}
 	defer out.close()
 	io := RunIO{
@@ -50,6 +57,7 @@ func (s *session) start(r *confine.Resolved, argv []string) int {
 		Undelivered: out.undelivered,
 	}
 	io.Denied = s.refusedFiles(&r.Policy.Filesystem)
+	also(&io)
 	out.events.listen(&io)
 	if s.log.level == "verbose" {
 		io.Planned = func(e *Explanation) { s.before(e, &r.Policy) }
@@ -58,13 +66,13 @@ func (s *session) start(r *confine.Resolved, argv []string) int {
 	if report == nil {
 		var usage *confine.UsageError
 		if errors.As(err, &usage) {
-			return s.usage(err)
+			return s.usage(err), nil
 		}
 		report = broken(err, r, argv, trace)
 	}
 	report.TraceID = trace // as the events have named it
 	report.Normalize()
-	return s.ended(report, r, out)
+	return s.ended(report, r, out), report
 }
 
 // ended says how the run ended, everywhere where that was asked for. The exit

@@ -42,6 +42,9 @@ type sink struct {
 // errChanged is a file that is not as confine left it.
 var errChanged = errors.New("changed by somebody else while the command ran")
 
+// openReport makes sure that the report can be written at the end.
+func openReport(spec string) (*sink, error) { return openWhole("--report", spec) }
+
 // parseFD reads the N of "fd:N".
 func parseFD(option, spec string) (n int, isFD bool, err error) {
 	digits, isFD := strings.CutPrefix(spec, "fd:")

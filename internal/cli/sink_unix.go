@@ -13,9 +13,9 @@ import (
 
 const sinkMode = 0o600 // a report tells what the command line was
 
-// openReport makes sure that the report can be written at the end.
-func openReport(spec string) (*sink, error) {
-	s, err := openSink("--report", spec)
+// openWhole makes sure that a file can be written at the end, in one piece.
+func openWhole(option, spec string) (*sink, error) {
+	s, err := openSink(option, spec)
 	if err != nil || s.dir < 0 {
 		return s, err
 	}

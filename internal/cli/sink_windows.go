@@ -8,8 +8,8 @@ import (
 // errNoSink: what the reasoning in sink.go rests on is not there on Windows.
 var errNoSink = errors.New("not supported on Windows yet")
 
-func openReport(spec string) (*sink, error) { return openSink("--report", spec) }
-func openEvents(spec string) (*sink, error) { return openSink("--events", spec) }
+func openWhole(option, spec string) (*sink, error) { return openSink(option, spec) }
+func openEvents(spec string) (*sink, error)        { return openSink("--events", spec) }
 
 func openSink(option, spec string) (*sink, error) {
 	s := &sink{option: option, spec: spec, fd: -1, dir: -1}

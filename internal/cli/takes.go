@@ -17,11 +17,15 @@ const (
 	takesForce                    // --force, --allow-protected
 	takesPolicy                   // --arch, --action, --kernel, --bpf
 	takesAsk                      // --path, --host, --syscall, --access
+	takesLearn                    // --output, --name, --merge, --overwrite
 
 	TakesNothing Takes = 0
 )
 
-const groupAsk = "Questions"
+const (
+	groupAsk   = "Questions"
+	groupLearn = "The profile"
+)
 
 // All says whether the subcommand takes the options of runs.
 func (t Takes) All() bool { return t&TakesAll != 0 }
@@ -40,6 +44,10 @@ var own = [...]struct {
 	{takesPolicy, confine.Option{Name: "action", Kind: confine.KindWord, Arg: "ACTION", Words: []string{"errno", "kill", "log"}, Help: "as under --seccomp-action"}},
 	{takesPolicy, confine.Option{Name: "kernel", Kind: confine.KindText, Arg: "VERSION", Help: "as on this kernel, for entries of profiles that ask; if left out, the running one"}},
 	{takesPolicy, confine.Option{Name: "bpf", Kind: confine.KindBool, Help: "show the program, disassembled"}},
+	{takesLearn, confine.Option{Name: "output", Short: "o", Kind: confine.KindText, Arg: "FILE", Paths: true, Group: groupLearn, Help: "where the profile goes (default: NAME.confine.toml)"}},
+	{takesLearn, confine.Option{Name: "name", Kind: confine.KindText, Arg: "NAME", Group: groupLearn, Help: "what it is called (default: as the command)"}},
+	{takesLearn, confine.Option{Name: "merge", Kind: confine.KindText, Arg: "FILE", Paths: true, Group: groupLearn, Help: "add to what an earlier run wrote"}},
+	{takesLearn, confine.Option{Name: "overwrite", Kind: confine.KindBool, Group: groupLearn, Help: "replace a file that is there"}},
 	{takesAsk, confine.Option{Name: "path", Kind: confine.KindList, Arg: "PATH", Paths: true, Group: groupAsk, Help: "may it be read, or what --access says?"}},
 	{takesAsk, confine.Option{Name: "access", Kind: confine.KindList, Arg: "ACCESS", Words: []string{"read", "write", "create", "exec"}, Group: groupAsk, Help: "what is asked about each --path"}},
 	{takesAsk, confine.Option{Name: "host", Kind: confine.KindList, Arg: "HOST[:PORT]", Group: groupAsk, Help: "may it be reached?"}},

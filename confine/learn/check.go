@@ -1,0 +1,56 @@
+package learn
+
+import "path"
+
+// Check asks the finished profile for each access that it was made of, and gives those that
+// it refuses: what is missing in it is to be said. ask takes the words of a question.
+func Check(s *Seen, w *World, ask func(path string, w Wish) bool) (refused []Access) {
+	f := newFiles(w, &notes{})
+	f.mark(s.Accesses)
+	asked := map[key]bool{}
+	for i := range s.Accesses {
+		a := s.Accesses[i]
+		p, wish, ok := f.question(&a)
+		k := key{path: p, wish: wish}
+		if !ok || asked[k] {
+			continue
+		}
+		asked[k] = true
+		if !ask(p, wish) {
+			refused = append(refused, Access{Path: p, Wish: wish, Comm: a.Comm})
+		}
+	}
+	return refused
+}
+
+// question is what an access asks of a host on which the run hasn't been yet.
+func (f *files) question(a *Access) (p string, wish Wish, ok bool) {
+	p, wish = a.Path, a.Wish
+	switch {
+	case wish == Connect || kernels(p):
+		return "", "", false
+	case wish == Create && (!a.Exists || a.Replaces):
+		for up := path.Dir(p); f.own(up); up = path.Dir(up) {
+			p = up
+		}
+		_, isDir, isFile := f.world.resolve(p)
+		if isDir || isFile || a.Replaces {
+			p, wish = path.Dir(p), Write
+		}
+		return p, wish, true
+	case wish == Create || !a.Exists || f.own(p):
+		return "", "", false
+	}
+	_, isDir, isFile := f.world.resolve(p)
+	switch {
+	case !isDir && !isFile:
+		return "", "", false
+	case wish == Remove:
+		return path.Dir(p), Write, true
+	case isDir && (wish == Look || wish == Exec):
+		return "", "", false
+	case wish == Look || wish == List:
+		wish = Read
+	}
+	return p, wish, true
+}

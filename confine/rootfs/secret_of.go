@@ -1,0 +1,43 @@
+package rootfs
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// SecretOf says what a canonical path is, if the set of secrets has it: by its place in
+// one of the homes, or by its name and what it holds. It is empty for anything else.
+func SecretOf(h Host, at string, homes ...string) string {
+	for i := range secrets {
+		rest, ok := strings.CutPrefix(secrets[i].Pattern, inHomes)
+		if !ok {
+			continue
+		}
+		for _, home := range homes {
+			if home != "" && under(at, path.Join(home, rest)) {
+				return secrets[i].Reason
+			}
+		}
+	}
+	names := secretNames()
+	s := names.match(path.Base(at))
+	inTests := slices.ContainsFunc(strings.Split(path.Dir(at), "/"), func(dir string) bool { return slices.Contains(testDirs[:], dir) })
+	if s == nil || inTests && s.Reason == whyKeys {
+		return ""
+	}
+	if f, err := h.Lstat(at); err != nil || f.Mode.Type() != 0 {
+		return ""
+	}
+	if s.Holds == "" {
+		return s.Reason
+	}
+	text, err := h.ReadFile(at, maxHolds)
+	if strings.Contains(text, s.Holds) || errors.Is(err, fs.ErrPermission) || err != nil && !errors.Is(err, syscall.EFBIG) {
+		return s.Reason
+	}
+	return ""
+}
