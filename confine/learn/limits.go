@@ -75,22 +75,13 @@ func roundTime(d time.Duration) time.Duration {
 	return (d + day - 1) / day * day
 }
 
-// roundSize gives 1, 1.5, 2, 3, 4, 5, 6 or 8 with a power of ten before the unit.
-func roundSize(n int64) int64 {
-	for unit := int64(1 << 20); unit > 0 && unit <= 1<<40; unit <<= 10 {
-		for scale := int64(1); scale <= 100; scale *= 10 {
-			for _, m := range [...]int64{1, 2, 3, 4, 5, 6, 8} {
-				if v := m * scale * unit; n <= v {
-					return v
-				}
-			}
-		}
-	}
-	return n
-}
+// roundSize gives a power of two, or one and a half of it, from 1M on.
+func roundSize(n int64) int64 { return powers(n, 1<<20) }
 
-func roundCount(n int64) int64 {
-	for scale := int64(16); scale < 1<<40; scale *= 2 {
+func roundCount(n int64) int64 { return powers(n, 16) }
+
+func powers(n, least int64) int64 {
+	for scale := least; scale < 1<<60; scale *= 2 {
 		switch {
 		case n <= scale:
 			return scale

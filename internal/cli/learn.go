@@ -231,7 +231,7 @@ func (l *lesson) take(r *confine.Resolved, profile, companion *sink) int {
 	if l.seen.Incomplete() {
 		l.log.notice("learn: INCOMPLETE: " + l.lacking() + "\nhint: look at the head of " + l.out + "; another run with --merge " + l.out + " adds what this one lacks")
 	}
-	l.log.notice("learned: " + l.out + "\nhint: read it, then: confine --config " + l.out + " -- " + strings.Join(l.seen.Command, " "))
+	l.log.notice("learned: " + l.out + "\nhint: read it, then: confine --config " + l.out + " -- " + commandLine(l.seen.Command))
 	return rc
 }
 
