@@ -19,6 +19,9 @@ type Command struct {
 
 	// WatchFiles: each access to a file, refused or not, is told to IO.Accesses.
 	WatchFiles bool
+	// WatchCalls: under the policy "default", each system call that "strict" would have
+	// refused is told to IO.Passed.
+	WatchCalls bool
 
 	image *image.Tree // of --rootfs, once it is unpacked
 }

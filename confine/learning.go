@@ -11,6 +11,8 @@ import (
 type (
 	// Access is what IO.Accesses is told of.
 	Access = files.Access
+	// Peaks is what IO.Peaks is told of.
+	Peaks = files.Peaks
 	// PassedCall is what IO.Passed is told of.
 	PassedCall = denials.Denial
 )
@@ -26,8 +28,7 @@ const (
 // needs: it sees whatever the caller may read, and writes to overlays, reaches hosts
 // through the gateway, and has no limits but on disk and tasks. What flags, variables and files said
 // stays. overlays are directories to show as such, beside the current one.
-//
-// Each access, and each system call beyond strict, is handed to IO.
+// Command.WatchFiles and WatchCalls hand what it does to IO.
 func (r *Resolved) Permissive(overlays ...string) {
 	p := &r.Policy
 	f := &p.Filesystem
@@ -63,7 +64,6 @@ func (r *Resolved) Permissive(overlays ...string) {
 			f.Overlay = with(f.Overlay, dir)
 		}
 	}
-	f.Watch, p.WatchCalls = true, p.Seccomp == profileDefault
 }
 
 // said: by somebody, and not only by a profile.

@@ -292,11 +292,11 @@ func (p *planner) filter() error {
 		return nil
 	}
 	var with []seccomp.Addition
-	if p.policy.WatchCalls {
+	if p.command.WatchCalls {
 		with = append(with, seccomp.BeyondStrict)
 		p.plan.Child.Refuse.NoListener = true // nobody would let them through
 	}
-	if (p.policy.Seccomp == "strict" || p.policy.WatchCalls) && p.networked() {
+	if (p.policy.Seccomp == "strict" || p.command.WatchCalls) && p.networked() {
 		with = append(with, seccomp.Network)
 	}
 	if len(p.plan.Child.CPUs) > 0 {

@@ -27,10 +27,7 @@ type Policy struct {
 	Filesystem Filesystem
 	Env        Env
 
-	Seccomp string // "off", "default", "strict", or a file's path
-	// WatchCalls: under "default", hand each call that "strict" would have refused to
-	// IO.Passed. No option sets it.
-	WatchCalls    bool
+	Seccomp       string // "off", "default", "strict", or a file's path
 	SeccompAction string // "errno", "kill" or "log"
 	Isolation     string // "process", "wasm" or "vm"
 	User          *User  // as root: run as another

@@ -74,6 +74,9 @@ func (r *run) watchFiles(e *event) {
 			observe(a)
 		}
 	})
+	if r.opts.Peaks != nil {
+		r.watcher.Measure()
+	}
 	if m := e.message; m.Path != "" {
 		r.watcher.First(m.Path, r.plan.Child.Dir, int(m.PID))
 	}
@@ -96,6 +99,9 @@ func (r *run) unwatchFiles() {
 		r.out.files += all[i].Count
 	}
 	r.out.files += others
+	if r.opts.Peaks != nil {
+		r.opts.Peaks(r.watcher.Peaks())
+	}
 	if r.plan.Files.Watch && r.opts.Unseen != nil {
 		var err error
 		if r.watcher == nil {

@@ -46,6 +46,8 @@ type Options struct {
 	// Passed, if not nil, is told at the end which calls were let through that the filter
 	// wanted told, and how many of further kinds.
 	Passed func(all []denials.Denial, others int64)
+	// Peaks, if not nil, is told at the end of a watched run what single processes had.
+	Peaks func(files.Peaks)
 	// LimitHit, if not nil, is called when a limit is seen to be reached, the first time or
 	// again, from any goroutine. What only the end shows is in the report alone.
 	LimitHit func(status.Capability)

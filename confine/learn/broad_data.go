@@ -13,3 +13,12 @@ var broadHome = [...]string{
 	".cache", ".config", ".config/autostart", ".config/systemd", ".config/systemd/user", ".local", ".local/bin", ".local/lib", ".local/share", ".local/state",
 	"bin", "Desktop", "Documents", "Downloads", "Library", "Mail", "Music", "Pictures", "Videos", "snap", "src", "go", "Projects", "projects",
 }
+
+// needless are files that C libraries look at for what doesn't matter inside.
+func needless(p string) bool {
+	switch p {
+	case "/etc/locale.alias": // other names of languages; LC_ALL is C.UTF-8
+		return true
+	}
+	return false
+}

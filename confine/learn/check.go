@@ -26,7 +26,10 @@ func Check(s *Seen, w *World, ask func(path string, w Wish) bool) (refused []Acc
 // question is what an access asks of a host on which the run hasn't been yet.
 func (f *files) question(a *Access) (p string, wish Wish, ok bool) {
 	p, wish = a.Path, a.Wish
+	real, _, _ := f.world.resolve(p)
 	switch {
+	case needless(real) || f.temporary(p, real):
+		return "", "", false
 	case wish == Connect || kernels(p):
 		return "", "", false
 	case wish == Create && (!a.Exists || a.Replaces):

@@ -2,6 +2,7 @@ package learn
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -10,6 +11,8 @@ type files struct {
 	world *World
 	// made are names that the run made: what it found there is its own.
 	made map[string]bool
+	// tried are names that it would have made, if there hadn't been something already.
+	tried map[string]bool
 	// Canonical paths. Of reads and writes, files; of lists and trees, directories.
 	reads, lists, writes, trees wants
 	secrets                     wants
@@ -21,7 +24,7 @@ type files struct {
 
 func newFiles(w *World, n *notes) *files {
 	return &files{
-		world: w, made: map[string]bool{}, notes: n,
+		world: w, made: map[string]bool{}, tried: map[string]bool{}, notes: n,
 		reads: wants{}, lists: wants{}, writes: wants{}, trees: wants{}, secrets: wants{}, secretIs: map[string]string{},
 	}
 }
@@ -42,6 +45,9 @@ func (f *files) mark(all []Access) {
 		switch {
 		case a.Wish == Create && !a.Exists && !before[a.Path]:
 			f.made[a.Path] = true
+		case a.Wish == Create && a.Exists && !a.Replaces:
+			f.tried[a.Path] = true
+			before[a.Path] = true
 		case a.Exists:
 			before[a.Path] = true
 		}
@@ -107,6 +113,10 @@ func (f *files) change(a *Access) {
 		return
 	}
 	dir := path.Dir(a.Path)
+	if why := protectedBy(a.Path); why != "" && !f.own(dir) {
+		f.notes.refused("make, replace or remove "+word(a.Path), a.Comm, "it is protected: "+why)
+		return
+	}
 	for f.own(dir) {
 		dir = path.Dir(dir)
 	}
@@ -126,10 +136,8 @@ func (f *files) change(a *Access) {
 // tree wants a directory that can be written to.
 func (f *files) tree(real, given, name string, a *Access) {
 	w := f.world
-	for _, t := range w.Temp {
-		if real == t {
-			return
-		}
+	if slices.Contains(w.Temp, real) || f.temporary(given, real) {
+		return
 	}
 	base := w.Base(given, Write)
 	switch {
@@ -139,6 +147,9 @@ func (f *files) tree(real, given, name string, a *Access) {
 		f.notes.private(real, name)
 		return
 	case base.Yes:
+		return
+	case protectedBy(real) != "":
+		f.notes.refused("write to "+word(real), a.Comm, "it is protected: "+protectedBy(real))
 		return
 	case w.Secret(real) != "":
 		f.notes.refused("make or remove "+word(path.Join(given, name)), a.Comm,
@@ -184,7 +195,11 @@ func (f *files) write(a *Access, real string, dir bool) {
 			return // the private one is written instead
 		}
 	}
-	if base := w.Base(a.Path, Write); base.Yes {
+	if base := w.Base(a.Path, Write); base.Yes || f.temporary(a.Path, real) {
+		return
+	}
+	if why := protectedBy(real); why != "" {
+		f.notes.refused("write to "+word(real), a.Comm, "it is protected: "+why)
 		return
 	}
 	f.project = f.project || w.inProject(real)
@@ -206,6 +221,7 @@ func (f *files) list(a *Access, real string) {
 		if real != "/" {
 			f.notes.refused("list "+word(real), a.Comm, "what is in it belongs to many programs; --allow-read "+word(real)+" would grant all of it")
 		}
+	case f.temporary(a.Path, real):
 	default:
 		f.lists.add(real, "listed", "", a.Comm)
 		f.named(a.Path, real)
@@ -220,11 +236,13 @@ func (f *files) read(a *Access, real string) {
 	if w.Base(a.Path, Read).Yes {
 		return
 	}
+	if needless(real) || f.temporary(a.Path, real) {
+		return
+	}
 	verb := map[Wish]string{Look: "looked at", Exec: "executed"}[a.Wish]
 	if verb == "" {
 		verb = "read"
 	}
-	f.named(a.Path, real)
 	what := w.Secret(real)
 	switch {
 	case what != "" && a.Wish == Look:
@@ -238,6 +256,7 @@ func (f *files) read(a *Access, real string) {
 	default:
 		f.reads.add(real, verb, "", a.Comm)
 	}
+	f.named(a.Path, real)
 }
 
 // interpreter is what the kernel opens by itself, for a script.
@@ -255,6 +274,22 @@ func (f *files) interpreter(a *Access, real string) {
 	if at, _, file := f.world.resolve(fields[0]); file && at != real {
 		f.read(&Access{Path: fields[0], Wish: Read, Comm: a.Comm, Exists: true}, at)
 	}
+}
+
+// temporary: below a place for temporary files, in a directory that the run would have
+// made if it had not been there. Inside it isn't, and is made.
+func (f *files) temporary(given, real string) bool {
+	if f.world.inProject(real) {
+		return false
+	}
+	for _, t := range f.world.Temp {
+		for up := given; under(real, t) && up != t && up != "/"; up = path.Dir(up) {
+			if f.tried[up] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // named keeps a name that is not what it leads to.

@@ -75,6 +75,16 @@ func (f *files) writing() wants {
 	for p, x := range f.trees {
 		all[p] = x
 	}
+	perDir := map[string]int{}
+	for p := range f.writes {
+		perDir[path.Dir(p)]++
+	}
+	for p, x := range f.writes {
+		dir := path.Dir(p)
+		if f.secretIs[p] == "" && dir != f.world.Dir && !f.world.isBroad(dir) && !f.hides(dir) && (perDir[dir] >= fewFiles || IsTemp(p)) {
+			all.add(dir, "written", path.Base(p), list(x.comms, 1))
+		}
+	}
 	all = f.siblings(all, fewTrees)
 	for _, p := range f.writes.paths() {
 		if !all.covers(p) {

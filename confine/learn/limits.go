@@ -32,8 +32,12 @@ func (s *Seen) limits() (lines []Line) {
 	used := time.Duration(s.Usage.CPUMS) * time.Millisecond
 	cpu := roundTime(max(used*moreTime, leastCPU))
 	add("cpu_time", quote(timeWord(cpu)), cpu.Seconds(), "used %s", shortTime(used))
-	memory := roundSize(max(s.Usage.MemoryPeakBytes*moreMemory, leastMemory))
-	add("memory_limit", quote(sizeWord(memory)), float64(memory), "used %s", shortSize(s.Usage.MemoryPeakBytes))
+	memory, measured := max(s.Usage.MemoryPeakBytes*moreMemory, leastMemory), "used "+shortSize(s.Usage.MemoryPeakBytes)
+	if n := s.Mapped * 3 / 4; n > memory { // RLIMIT_DATA is twice the limit
+		memory, measured = n, measured+"; mapped "+shortSize(s.Mapped)+", which is limited, too, where no cgroup holds the memory"
+	}
+	memory = roundSize(memory)
+	add("memory_limit", quote(sizeWord(memory)), float64(memory), "%s", measured)
 	tasks := roundCount(max(s.Usage.TasksPeak*moreTasks, leastTasks))
 	add("processes", strconv.FormatInt(tasks, 10), float64(tasks), "%s at one time", plural(max(s.Usage.TasksPeak, 1), "task"))
 	if fds := max(s.Descriptors*moreFiles, leastDescriptors); s.Descriptors > 0 {

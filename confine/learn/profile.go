@@ -65,6 +65,9 @@ func Make(s *Seen, w *World, name, companion string, extra Extra) *Profile {
 		}
 	}
 	filesystem = append(filesystem, Line{Key: "deny_patterns", list: true, Items: deny}, s.fileSize())
+	if protect := f.protect(filesystem); len(protect.Items) > 0 {
+		filesystem = append(filesystem, protect)
+	}
 	net := []Line{hosts}
 	if len(extra.DenyNetwork) > 0 {
 		net = append(net, said("deny_patterns", extra.DenyNetwork))

@@ -60,6 +60,9 @@ type Seen struct {
 	Output      int64 // of the stream that had more of it
 	Written     int64 // in bytes: to files
 	Descriptors int64 // room for so many at one time, in one process; 0: not seen
+	// Mapped is what one process had in private mappings, used or not, where the memory limit
+	// has a bound on that behind it (RLIMIT_DATA); 0 otherwise.
+	Mapped int64
 
 	Ended string // how, if not well: "exited with 3"; empty: well
 }

@@ -38,12 +38,13 @@ var passedOn = []os.Signal{
 
 func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io RunIO) (*status.Report, error) {
 	command := &confine.Command{Argv: argv, ConfigFiles: r.Protected}
+	command.WatchFiles, command.WatchCalls = io.Accesses != nil, io.Passed != nil
 	wantTTY(command, r.Invocation.TTY, io)
 	opts := confine.IO{
 		Stdin: fdOf(io.Stdin), Stdout: fdOf(io.Stdout), Stderr: fdOf(io.Stderr),
 		Capture: io.Capture, Alone: true,
 		Started: io.Started, Attempt: io.Attempt, Undelivered: io.Undelivered,
-		Accesses: io.Accesses, Unseen: io.Unseen, Passed: io.Passed,
+		Accesses: io.Accesses, Unseen: io.Unseen, Passed: io.Passed, Peaks: io.Peaks,
 		Denied: io.Denied, LimitHit: io.LimitHit, Usage: io.Usage,
 	}
 	if console := io.Console; console != nil {

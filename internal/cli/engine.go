@@ -58,6 +58,7 @@ type RunIO struct {
 	Accesses func(confine.Access)
 	Unseen   func(n int64, err error)
 	Passed   func(all []confine.PassedCall, others int64)
+	Peaks    func(confine.Peaks)
 	// Undelivered, when not nil, is called for "stdout" and "stderr" at the end of the
 	// run when that did not take all that the command wrote, unless its reader left.
 	Undelivered func(stream string, err error)

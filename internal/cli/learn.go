@@ -205,6 +205,7 @@ func (l *lesson) take(r *confine.Resolved, profile, companion *sink) int {
 	l.seen.Command = redact.Redact(l.argv)
 	rc, report := l.watched(r, l.argv, func(io *RunIO) {
 		io.Accesses, io.Passed = l.access, l.passed
+		io.Peaks = func(p confine.Peaks) { l.seen.Descriptors, l.seen.Mapped = p.Descriptors, p.Data }
 		io.Unseen = func(n int64, err error) { l.seen.Unseen, l.blind = n, err }
 	})
 	switch {

@@ -118,6 +118,11 @@ func (l *lesson) world() (*learn.World, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e, err := l.engine.Explain(l.ctx, strict, l.argv); err != nil {
+		return nil, err
+	} else if strings.HasPrefix(e.Enforced[status.Memory].Mechanism, "cgroup") {
+		l.seen.Mapped = 0 // no other bound is behind that
+	}
 	ask, err := l.engine.Asker(l.ctx, strict, l.argv)
 	if err != nil {
 		return nil, err

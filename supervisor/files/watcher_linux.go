@@ -28,6 +28,7 @@ type Watcher struct {
 	ended   atomic.Bool
 	unseen  atomic.Int64
 	who     identities
+	peaks   peaks
 	places  places
 	bufs    sync.Pool
 }
@@ -87,6 +88,7 @@ func (w *Watcher) look(a *denials.Asked, c *call, hurry bool) (done bool) {
 	if l.later {
 		return false
 	}
+	w.peaks.of(a.TID)
 	if l.blind {
 		w.unseen.Add(1)
 	}
