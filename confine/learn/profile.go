@@ -98,7 +98,7 @@ func said(key string, words []string) Line {
 
 // head is what there is to know about how it was learned.
 func (s *Seen) head() []string {
-	notes := []string{"Learned by \"confine learn\" from one run of: " + word(strings.Join(s.Command, " "))}
+	notes := []string{"Learned by \"confine learn\" from one run of: " + word(s.Command)}
 	if s.Ended != "" {
 		notes = append(notes, "INCOMPLETE: that run "+s.Ended+". What it would have done afterwards is not in here.")
 	}

@@ -44,7 +44,7 @@ type Call struct {
 
 // Seen is what a run was seen to do.
 type Seen struct {
-	Command  []string // with secrets left out
+	Command  string   // as for a shell, with secrets left out
 	Accesses []Access // in the order of the first of each
 	Lost     int64    // accesses that were too many to keep
 	Unseen   int64    // accesses that could not be looked at

@@ -202,7 +202,7 @@ func (l *lesson) places() (profile, companion *sink, err error) {
 // take runs the command, and writes what was learned.
 func (l *lesson) take(r *confine.Resolved, profile, companion *sink) int {
 	l.log.notice("learning: " + l.conditions(r))
-	l.seen.Command = redact.Redact(l.argv)
+	l.seen.Command = commandLine(redact.Redact(l.argv))
 	rc, report := l.watched(r, l.argv, func(io *RunIO) {
 		io.Accesses, io.Passed = l.access, l.passed
 		io.Peaks = func(p confine.Peaks) { l.seen.Descriptors, l.seen.Mapped = p.Descriptors, p.Data }
@@ -211,15 +211,15 @@ func (l *lesson) take(r *confine.Resolved, profile, companion *sink) int {
 	switch {
 	case report == nil:
 		return rc
+	case report.Status == status.ExecFailed:
+		l.log.failure(&confine.UsageError{Msg: "learn: the command could not be started: nothing was learned, and nothing written"})
+		return rc
 	case report.Status == status.InternalError || l.blind != nil:
 		if l.blind != nil {
 			l.log.failure(&confine.UsageError{Msg: "learn: nothing could be seen: " + l.blind.Error()})
 		}
 		l.log.failure(&confine.UsageError{Msg: "learn: nothing was learned, and nothing written", Hint: "it takes seccomp notification: \"confine doctor\" says whether this host has it, and a program above may have taken it"})
 		return rcUsage
-	case report.Status == status.ExecFailed:
-		l.log.failure(&confine.UsageError{Msg: "learn: the command could not be started: nothing was learned, and nothing written"})
-		return rc
 	}
 	l.used(report)
 	if err := l.write(profile, companion); err != nil {
@@ -232,7 +232,7 @@ func (l *lesson) take(r *confine.Resolved, profile, companion *sink) int {
 	if l.seen.Incomplete() {
 		l.log.notice("learn: INCOMPLETE: " + l.lacking() + "\nhint: look at the head of " + l.out + "; another run with --merge " + l.out + " adds what this one lacks")
 	}
-	l.log.notice("learned: " + l.out + "\nhint: read it, then: confine --config " + l.out + " -- " + commandLine(l.seen.Command))
+	l.log.notice("learned: " + l.out + "\nhint: read it, then: confine --config " + l.out + " -- " + l.seen.Command)
 	return rc
 }
 
