@@ -170,6 +170,8 @@ func (f *files) use(a *Access) {
 		return
 	}
 	w := f.world
+	// A name from there on is one only while that directory is there.
+	f.project = f.project || a.Relative && w.Dir != "" && !w.Base(a.Path, Read).Yes && !(a.Path == w.Dir && a.Wish == Look)
 	real, dir, file := w.resolve(a.Path)
 	switch {
 	case !dir && !file:

@@ -19,13 +19,14 @@ type key struct {
 	exists bool
 	isDir  bool
 	over   bool
+	here   bool
 }
 
 // Add notes one. It is called by several goroutines, while somebody waits.
 func (r *Recorder) Add(a Access) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k := key{a.Path, a.Wish, a.Exists, a.IsDir, a.Replaces}
+	k := key{a.Path, a.Wish, a.Exists, a.IsDir, a.Replaces, a.Relative}
 	i, found := r.at[k]
 	switch {
 	case found:

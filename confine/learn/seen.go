@@ -23,9 +23,10 @@ const (
 
 // Access is one path that a run named, and what for.
 type Access struct {
-	Path string // absolute, as the program meant it; links are not followed
-	Wish Wish
-	Comm string
+	Path     string // absolute, as the program meant it; links are not followed
+	Wish     Wish
+	Comm     string
+	Relative bool // named from the current directory on
 	// Replaces: by a rename, which takes the place of what is there.
 	Replaces bool
 	// What was there, as the program saw it. Unknown: nobody could look.

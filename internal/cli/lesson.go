@@ -62,7 +62,7 @@ func (l *lesson) conditions(r *confine.Resolved) string {
 // access keeps one. It is called by several goroutines, and its caller's callers wait.
 func (l *lesson) access(a confine.Access) {
 	l.recorder.Add(learn.Access{
-		Path: a.Path, Wish: learn.Wish(a.Wish), Comm: a.Comm, Exists: a.Exists, IsDir: a.IsDir, Unknown: a.Unknown,
+		Path: a.Path, Wish: learn.Wish(a.Wish), Comm: a.Comm, Exists: a.Exists, IsDir: a.IsDir, Unknown: a.Unknown, Relative: a.Relative,
 		Replaces: a.Wish == "create" && strings.HasPrefix(a.Call, "rename"),
 	})
 }

@@ -22,11 +22,13 @@ type Access struct {
 	// Path is absolute, as the caller means it: with its directory before it, and without
 	// ".", ".." and doubled slashes. Links in it are not followed. It is bytes, not text.
 	Path string
-	Wish Wish
-	Call string // "openat"
-	PID  int    // as seen inside; 0: unknown
-	Comm string
-	At   time.Time
+	// Relative: the call named it relative to the caller's current directory.
+	Relative bool
+	Wish     Wish
+	Call     string // "openat"
+	PID      int    // as seen inside; 0: unknown
+	Comm     string
+	At       time.Time
 
 	// What was there when it was asked, as the caller sees it. For Create and Remove
 	// a link is not followed.

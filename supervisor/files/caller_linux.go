@@ -57,11 +57,11 @@ func (l *look) link(name string) (string, bool) {
 
 // absolute says which path is meant.
 func (l *look) absolute(o *operand, name string) (string, bool) {
-	if name[0] != '/' {
+	if l.relative = name[0] != '/'; l.relative {
 		from := "cwd"
 		if o.dir != none {
 			if fd := int(int32(l.Args[o.dir])); fd != unix.AT_FDCWD {
-				from = "fd/" + strconv.Itoa(fd)
+				from, l.relative = "fd/"+strconv.Itoa(fd), false
 			}
 		}
 		dir, ok := l.link(from)

@@ -24,6 +24,8 @@ type look struct {
 	later  bool // and so there is no answer yet
 	buf    *[unix.PathMax]byte
 	found  []Access
+	// relative: the name that was read last was, to the directory of its caller.
+	relative bool
 }
 
 // do looks at what one call names.
@@ -151,7 +153,7 @@ func (l *look) add(name, abs string, w Wish, link bool) {
 
 // at looks at what is there.
 func (l *look) at(name, abs string, w Wish, link bool) Access {
-	a := Access{Path: abs, Wish: w, Call: name, At: time.Now()}
+	a := Access{Path: abs, Relative: l.relative, Wish: w, Call: name, At: time.Now()}
 	fd, errno := l.openAt(abs, link)
 	switch errno {
 	case 0:

@@ -112,14 +112,15 @@ func (w *Watcher) look(a *denials.Asked, c *call, hurry bool) (done bool) {
 // First is for the command itself, whose execve can't be handed on: what it executes, the
 // directory that it is in, and its number inside.
 func (w *Watcher) First(name, dir string, pid int) {
-	if !path.IsAbs(name) {
+	relative := !path.IsAbs(name)
+	if relative {
 		name = dir + "/" + name
 	}
 	comm := path.Base(name)
 	if len(comm) > maxComm {
 		comm = comm[:maxComm]
 	}
-	w.observe(Access{Path: path.Clean(name), Wish: Exec, Call: "execve", PID: pid, Comm: strings.ToValidUTF8(comm, "\uFFFD"), At: time.Now(), Exists: true})
+	w.observe(Access{Path: path.Clean(name), Relative: relative, Wish: Exec, Call: "execve", PID: pid, Comm: strings.ToValidUTF8(comm, "\uFFFD"), At: time.Now(), Exists: true})
 }
 
 // maxComm is TASK_COMM_LEN without its end.
