@@ -281,11 +281,11 @@ func (f *files) interpreter(a *Access, real string) {
 // temporary: below a place for temporary files, in a directory that the run would have
 // made if it had not been there. Inside it isn't, and is made.
 func (f *files) temporary(given, real string) bool {
-	if f.world.inProject(real) {
+	if f.world.inProject(real) || f.world.inProject(given) {
 		return false
 	}
 	for _, t := range f.world.Temp {
-		for up := given; under(real, t) && up != t && up != "/"; up = path.Dir(up) {
+		for up := given; (under(real, t) || under(given, t)) && up != t && up != "/"; up = path.Dir(up) {
 			if f.tried[up] {
 				return true
 			}
@@ -296,6 +296,7 @@ func (f *files) temporary(given, real string) bool {
 
 // named keeps a name that is not what it leads to.
 func (f *files) named(given, real string) {
+	f.project = f.project || f.world.inProject(given)
 	if given != real {
 		f.names = append(f.names, given)
 	}

@@ -46,27 +46,40 @@ func (f *files) siblings(all wants, many int) wants {
 				all.fold(p, up)
 			}
 		}
-		in := map[string][]string{}
-		for _, p := range all.paths() {
-			in[path.Dir(p)] = append(in[path.Dir(p)], p)
-		}
-		folded := false
-		for dir, list := range in {
-			limit := many
-			if dir == f.world.Dir {
-				limit = manyDirs
-			}
-			if len(list) >= limit && !f.world.isBroad(dir) && !f.hides(dir) {
-				for _, p := range list {
-					all.fold(p, dir)
-				}
-				folded = true
-			}
-		}
-		if !folded {
+		dir := f.crowded(all, many)
+		if dir == "" {
 			return all
 		}
+		for _, p := range all.paths() {
+			if p != dir && under(p, dir) {
+				all.fold(p, dir)
+			}
+		}
 	}
+}
+
+// crowded is a directory of which many entries are wanted, or lead to what is; the deepest
+// of them, or "".
+func (f *files) crowded(all wants, many int) (deepest string) {
+	entries := map[string]wants{}
+	for p := range all {
+		for child, dir := p, path.Dir(p); dir != "/"; child, dir = dir, path.Dir(dir) {
+			if entries[dir] == nil {
+				entries[dir] = wants{}
+			}
+			entries[dir][child] = all[p]
+		}
+	}
+	for dir, in := range entries {
+		limit := many
+		if dir == f.world.Dir {
+			limit = manyDirs
+		}
+		if len(in) >= limit && !f.world.isBroad(dir) && !f.hides(dir) && (len(dir) > len(deepest) || len(dir) == len(deepest) && dir < deepest) {
+			deepest = dir
+		}
+	}
+	return deepest
 }
 
 // writing are directories and files that have to be writable.

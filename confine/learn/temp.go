@@ -56,12 +56,10 @@ func random(s string) bool {
 		return true
 	case hex == n && n >= digest && digits >= n/8:
 		return true
-	case n <= 16 && upper > 0 && lower > 0 && s[0] != strings.ToUpper(s)[0]:
-		return digits > 0 || flips(s) > 1
-	case n <= 16 && upper > 1 && lower > 1:
-		return digits > 0 || flips(s) > 2
+	case n <= 16 && upper > 0 && lower > 0:
+		return digits > 0 && flips(s) > 2 || flips(s) > 4
 	}
-	return n <= 16 && digits >= 2 && lower >= 2 && flips(s) > 2
+	return n <= 16 && digits >= 2 && lower+upper >= 2 && flips(s) > 2
 }
 
 // flips counts changes between kinds of letters.
