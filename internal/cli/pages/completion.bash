@@ -33,7 +33,7 @@ _confine_value() {
         --log) _confine_words "quiet normal verbose" ;;
         --log-format) _confine_words "text json" ;;
         --tty) _confine_words "auto always never" ;;
-        --config|--allow-read|--allow-write|--deny|-C|--chdir|--overlay|--rootfs|--seccomp|--cgroup-parent|--report|--events|--path) _confine_files ;;
+        --config|--allow-read|--allow-write|--deny|-C|--chdir|--overlay|--rootfs|--seccomp|--cgroup-parent|--report|--events|--path|-o|--output|--merge) _confine_files ;;
     esac
 }
 
@@ -59,7 +59,7 @@ _confine_options() {
             --)
                 [[ $2 ]] && _confine_command $((i + 1))
                 return ;;
-            -p|--profile|--level|--config|-t|--time-limit|--cpu-time|-m|--memory-limit|--cpu-limit|--cpus|--processes|--file-descriptors|--disk-limit|--max-file-size|--max-files|--output-limit|--grace|--allow-network|--deny-network|--allow-port|--network-bytes|--network-connections|--publish|--allow-read|--allow-write|--deny|--workdir|-C|--chdir|--mount|--overlay|--rootfs|--env|--seccomp|--seccomp-action|--isolation|--user|--cgroup-parent|--allow-partial|--require|--report|--events|--exit-codes|--log|--log-format|--tty|--path|--access|--host|--syscall)
+            -p|--profile|--level|--config|-t|--time-limit|--cpu-time|-m|--memory-limit|--cpu-limit|--cpus|--processes|--file-descriptors|--disk-limit|--max-file-size|--max-files|--output-limit|--grace|--allow-network|--deny-network|--allow-port|--network-bytes|--network-connections|--publish|--allow-read|--allow-write|--deny|--workdir|-C|--chdir|--mount|--overlay|--rootfs|--env|--seccomp|--seccomp-action|--isolation|--user|--cgroup-parent|--allow-partial|--require|--report|--events|--exit-codes|--log|--log-format|--tty|--path|--access|--host|--syscall|-o|--output|--name|--merge)
                 at=$((i + 1))
                 # The word is cut at "=", which is then a word of its own.
                 if [[ ${COMP_WORDS[at]} == "=" ]]; then
@@ -100,7 +100,7 @@ _confine() {
         return
     fi
     case ${COMP_WORDS[1]} in
-        explain) _confine_options 2 command "--path --access --host --syscall" ;;
+        explain|learn) _confine_options 2 command "--path --access --host --syscall -o --output --name --merge" ;;
         run|explain|learn) _confine_options 2 command ;;
         shell|session|selftest) _confine_options 2 "" ;;
         completion) _confine_words "bash zsh fish" ;;

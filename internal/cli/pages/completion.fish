@@ -29,7 +29,7 @@ function __confine_options
             case --
                 return 1
             case '-*'
-                contains -- $w -p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --overlay --rootfs --env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --exit-codes --log --log-format --tty --path --access --host --syscall; and set value 1
+                contains -- $w -p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --overlay --rootfs --env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --exit-codes --log --log-format --tty --path --access --host --syscall -o --output --name --merge; and set value 1
             case '*'
                 return 1
         end
@@ -37,7 +37,7 @@ function __confine_options
     return 0
 end
 
-complete -c confine -f -n 'not __confine_is doctor profiles seccomp diff apply discard serve trust completion version help' -a '(__fish_complete_subcommand -- -p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --overlay --rootfs --env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --exit-codes --log --log-format --tty --path --access --host --syscall)'
+complete -c confine -f -n 'not __confine_is doctor profiles seccomp diff apply discard serve trust completion version help' -a '(__fish_complete_subcommand -- -p --profile --level --config -t --time-limit --cpu-time -m --memory-limit --cpu-limit --cpus --processes --file-descriptors --disk-limit --max-file-size --max-files --output-limit --grace --allow-network --deny-network --allow-port --network-bytes --network-connections --publish --allow-read --allow-write --deny --workdir -C --chdir --mount --overlay --rootfs --env --seccomp --seccomp-action --isolation --user --cgroup-parent --allow-partial --require --report --events --exit-codes --log --log-format --tty --path --access --host --syscall -o --output --name --merge)'
 complete -c confine -n __confine_first -a run -d 'run a command (the word "run" can be left out)'
 complete -c confine -n __confine_first -a explain -d 'show what would be enforced, how and why, and run nothing'
 complete -c confine -n __confine_first -a doctor -d 'try what this host can enforce, with the remedy for each no'
@@ -121,6 +121,10 @@ complete -c confine -n '__confine_is seccomp' -l kernel -x -d 'as on this kernel
 complete -c confine -n '__confine_is seccomp' -l bpf -d 'show the program, disassembled'
 complete -c confine -n '__confine_is seccomp' -l json -d 'capture the streams and print the whole result as JSON'
 complete -c confine -n '__confine_is seccomp' -a 'show check diff'
+complete -c confine -n '__confine_is learn' -l output -s o -r -F -d 'where the profile goes (default: NAME.confine.toml)'
+complete -c confine -n '__confine_is learn' -l name -x -d 'what it is called (default: as the command)'
+complete -c confine -n '__confine_is learn' -l merge -r -F -d 'add to what an earlier run wrote'
+complete -c confine -n '__confine_is learn' -l overwrite -d 'replace a file that is there'
 complete -c confine -n '__confine_is diff' -l run -x -d 'the run; if left out, the latest that changed something in the current directory or around it'
 complete -c confine -n '__confine_is diff' -l patch -s p -d 'show what changed in text files'
 complete -c confine -n '__confine_is diff' -l list -d 'list the runs whose changes are kept'

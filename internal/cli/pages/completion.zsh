@@ -100,7 +100,7 @@ _confine() {
             return ;;
     esac
     case $sub in
-        explain) _confine_run '*--path=[may it be read, or what --access says?]:PATH:_files' '*--access=[what is asked about each --path]:ACCESS:(read write create exec)' '*--host=[may it be reached?]:HOST\[\:PORT\]: ' '*--syscall=[is it let through? Arguments are numbers and names such as AF_PACKET; "_" is any]:NAME\[,ARGUMENT…\]: ' ;;
+        explain|learn) _confine_run '*--path=[may it be read, or what --access says?]:PATH:_files' '*--access=[what is asked about each --path]:ACCESS:(read write create exec)' '*--host=[may it be reached?]:HOST\[\:PORT\]: ' '*--syscall=[is it let through? Arguments are numbers and names such as AF_PACKET; "_" is any]:NAME\[,ARGUMENT…\]: ' '(-o --output)'{-o+,--output=}'[where the profile goes (default\: NAME.confine.toml)]:FILE:_files' '--name=[what it is called (default\: as the command)]:NAME: ' '--merge=[add to what an earlier run wrote]:FILE:_files' '--overwrite=-[replace a file that is there]::value:(true false)' ;;
         run|explain|learn) _confine_run ;;
         shell|session|selftest) _arguments -s -S $_confine_options ;;
         completion) _values shell bash zsh fish ;;
