@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/files"
 )
@@ -58,12 +59,27 @@ func (r *Resolved) Permissive(overlays ...string) {
 			o.lift()
 		}
 	}
+	p.AllowPartial = butOverlays(p.AllowPartial)
 	f.AllowRead = with(f.AllowRead, "/")
 	for _, dir := range overlays {
 		if !slices.Contains(f.AllowRead, dir) && !slices.Contains(f.AllowWrite, dir) {
 			f.Overlay = with(f.Overlay, dir)
 		}
 	}
+}
+
+// butOverlays is what may be enforced in part: where there can be no overlays, the run
+// would write to the caller's files.
+func butOverlays(partial []string) (list []string) {
+	if slices.Contains(partial, wordAll) {
+		partial = Capabilities()
+	}
+	for _, c := range partial {
+		if c != string(status.Overlay) && c != string(status.Filesystem) {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // said: by somebody, and not only by a profile.

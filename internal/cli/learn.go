@@ -215,11 +215,7 @@ func (l *lesson) take(r *confine.Resolved, profile, companion *sink) int {
 		l.log.failure(&confine.UsageError{Msg: "learn: the command could not be started: nothing was learned, and nothing written"})
 		return rc
 	case report.Status == status.InternalError || l.blind != nil:
-		if l.blind != nil {
-			l.log.failure(&confine.UsageError{Msg: "learn: nothing could be seen: " + l.blind.Error()})
-		}
-		l.log.failure(&confine.UsageError{Msg: "learn: nothing was learned, and nothing written", Hint: "it takes seccomp notification: \"confine doctor\" says whether this host has it, and a program above may have taken it"})
-		return rcUsage
+		return l.nothing(report)
 	}
 	l.used(report)
 	if err := l.write(profile, companion); err != nil {
@@ -234,6 +230,19 @@ func (l *lesson) take(r *confine.Resolved, profile, companion *sink) int {
 	}
 	l.log.notice("learned: " + l.out + "\nhint: read it, then: confine --config " + l.out + " -- " + l.seen.Command)
 	return rc
+}
+
+// nothing ends a run that could not be watched.
+func (l *lesson) nothing(report *status.Report) int {
+	err := &confine.UsageError{Msg: "learn: nothing was learned, and nothing written"}
+	if l.blind != nil {
+		err.Msg += ": " + l.blind.Error()
+	}
+	if l.blind != nil || report.SetupError != nil && report.SetupError.Op == "seccomp" {
+		err.Hint = "it takes seccomp notification: \"confine doctor\" says whether this host has it, and a program above may have taken it"
+	}
+	l.log.failure(err)
+	return rcUsage
 }
 
 // lacking says why it is incomplete.
