@@ -28,9 +28,9 @@ const (
 // Permissive lifts what the profile says, so that a run under it shows what the command
 // needs: it sees whatever the caller may read, and writes to overlays, reaches hosts
 // through the gateway, and has no limits but on disk and tasks. What flags, variables and files said
-// stays. overlays are directories to show as such, beside the current one.
+// stays. reads and overlays are directories to show so, beside the current one.
 // Command.WatchFiles and WatchCalls hand what it does to IO.
-func (r *Resolved) Permissive(overlays ...string) {
+func (r *Resolved) Permissive(reads, overlays []string) {
 	p := &r.Policy
 	f := &p.Filesystem
 	for _, o := range []struct {
@@ -60,7 +60,9 @@ func (r *Resolved) Permissive(overlays ...string) {
 		}
 	}
 	p.AllowPartial = butOverlays(p.AllowPartial)
-	f.AllowRead = with(f.AllowRead, "/")
+	for _, dir := range append([]string{"/"}, reads...) {
+		f.AllowRead = with(f.AllowRead, dir)
+	}
 	for _, dir := range overlays {
 		if !slices.Contains(f.AllowRead, dir) && !slices.Contains(f.AllowWrite, dir) {
 			f.Overlay = with(f.Overlay, dir)

@@ -18,7 +18,7 @@ func TestPermissive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Permissive("/home/u", "/tmp")
+		r.Permissive(nil, []string{"/home/u", "/tmp"})
 		return r.Policy
 	}
 	p := resolve()

@@ -120,7 +120,7 @@ func list(words []string, few int) string {
 // word makes a program's own text fit for a comment: one line, and nothing that
 // a terminal obeys.
 func word(s string) string {
-	const long = 80
+	const long = 300
 	clean := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) < 0
 	if len(s) > long {
 		s = s[:long] + "…"

@@ -2,6 +2,7 @@ package learn
 
 import (
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -50,6 +51,12 @@ func Project(dir, home string) string {
 		return ""
 	}
 	return dir
+}
+
+// Owned says whether a directory is the caller's own.
+func Owned(dir string) bool {
+	at, err := rootfs.ThisHostInspector().Inspect(dir)
+	return err == nil && at.Mode.IsDir() && int(at.UID) == os.Geteuid()
 }
 
 // isBroad: never granted because of something in it.

@@ -20,18 +20,42 @@ func (l *lesson) permissive() (*confine.Resolved, error) {
 		return nil, err
 	}
 	l.dir = l.sources(nil).Dir
-	var overlays []string
-	for _, dir := range []string{l.env("HOME"), "/tmp"} {
-		real, err := filepath.EvalSymlinks(dir)
-		if err != nil || !filepath.IsAbs(dir) || strings.Count(filepath.Clean(real), "/") == 1 && real != "/tmp" && real != "/root" || real == "/" {
+	project, home := real(l.dir), real(l.env("HOME"))
+	if learn.Project(home, "") == "" || r.Policy.Filesystem.EphemeralHome {
+		home = ""
+	}
+	reads, overlays := besideTemp(real("/tmp"), project, home)
+	if home != "" {
+		overlays = append(overlays, home)
+	}
+	r.Permissive(reads, overlays)
+	return r, nil
+}
+
+// besideTemp says how what was in a directory for temporary files before is shown: as an
+// overlay of it all. Where the project or the home directory lies in it, only what these
+// lie in is shown: an overlay in an overlay is one with that, and can't take over
+// directories on the way that are another user's.
+func besideTemp(temp string, inner ...string) (reads, overlays []string) {
+	for _, dir := range inner {
+		rest, below := strings.CutPrefix(dir, temp+"/")
+		if !below {
 			continue
 		}
-		if !r.Policy.Filesystem.EphemeralHome || dir == "/tmp" {
-			overlays = append(overlays, real)
+		first, _, _ := strings.Cut(rest, "/")
+		top := filepath.Join(temp, first)
+		switch {
+		case slices.Contains(reads, top) || slices.Contains(overlays, top):
+		case learn.Owned(top):
+			overlays = append(overlays, top)
+		default:
+			reads = append(reads, top)
 		}
 	}
-	r.Permissive(slices.Compact(overlays)...)
-	return r, nil
+	if len(reads)+len(overlays) == 0 {
+		overlays = append(overlays, temp)
+	}
+	return reads, overlays
 }
 
 // conditions says in a line what the command may do meanwhile.
