@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // From how many on a directory is granted for what is in it.
@@ -130,7 +131,7 @@ func (f *files) granted() []Line {
 	var reads, writes []Item
 	for _, p := range f.secrets.paths() {
 		if write[p] == nil {
-			reads = append(reads, Item{f.world.word(p), "SECRET (" + strings.ToUpper(f.secretIs[p]) + "): " + f.secrets[p].why()})
+			reads = f.item(reads, p, "SECRET ("+strings.ToUpper(f.secretIs[p])+"): "+f.secrets[p].why())
 		}
 	}
 	for _, p := range read.paths() {
@@ -138,7 +139,7 @@ func (f *files) granted() []Line {
 			delete(read, p)
 			continue
 		}
-		reads = append(reads, Item{f.world.word(p), read[p].why()})
+		reads = f.item(reads, p, read[p].why())
 	}
 	for _, p := range write.paths() {
 		why := write[p].why()
@@ -148,12 +149,21 @@ func (f *files) granted() []Line {
 		if what := f.secretIs[p]; what != "" {
 			why = "SECRET (" + strings.ToUpper(what) + "): " + why
 		}
-		writes = append(writes, Item{f.world.word(p), why})
+		writes = f.item(writes, p, why)
 	}
 	for _, p := range f.byName(read, write) {
-		reads = append(reads, Item{f.world.word(p), "a link on the way to what was used"})
+		reads = f.item(reads, p, "a link on the way to what was used")
 	}
 	return []Line{workdir, {Key: "allow_read", Items: reads, list: true}, {Key: "allow_write", Items: writes, list: true}}
+}
+
+// item adds a path, if a file can name it.
+func (f *files) item(list []Item, p, why string) []Item {
+	if !utf8.ValidString(p) {
+		f.notes.refused(word(p), "", "its name is not UTF-8, and TOML can't hold it ("+why+")")
+		return list
+	}
+	return append(list, Item{f.world.word(p), why})
 }
 
 // byName are names to grant beside what they lead to, because a link on the way is

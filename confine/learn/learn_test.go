@@ -212,7 +212,7 @@ func TestNothingSeenBreaksTheFile(t *testing.T) {
 				}
 			}
 		}
-		if len(p.Words("filesystem", "allow_read")) > 1 {
+		if words := p.Words("filesystem", "allow_read"); len(words) > 1 || strings.ContainsRune(strings.Join(words, ""), '\uFFFD') {
 			t.Errorf("%q: %s", odd, p.TOML())
 		}
 	}

@@ -48,6 +48,9 @@ func Make(s *Seen, w *World, name, companion string, extra Extra) *Profile {
 	n := &notes{}
 	f := newFiles(w, n)
 	f.take(s.Accesses)
+	for _, a := range s.Denied {
+		n.refused(string(a.Wish)+" "+word(a.Path), a.Comm, "a rule of the run that was learned from hid it")
+	}
 	hosts := s.hosts(n)
 	text := s.companion(n, len(hosts.Items) > 0)
 	p := &Profile{Name: name}

@@ -47,6 +47,7 @@ type Call struct {
 type Seen struct {
 	Command  string   // as for a shell, with secrets left out
 	Accesses []Access // in the order of the first of each
+	Denied   []Access // what the rules of the run itself refused
 	Lost     int64    // accesses that were too many to keep
 	Unseen   int64    // accesses that could not be looked at
 

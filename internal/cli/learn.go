@@ -218,7 +218,11 @@ func (l *lesson) take(r *confine.Resolved, profile, companion *sink) int {
 		return l.nothing(report)
 	}
 	l.used(report)
-	if err := l.write(profile, companion); err != nil {
+	err := l.denied(r)
+	if err == nil {
+		err = l.write(profile, companion)
+	}
+	if err != nil {
 		l.log.failure(err)
 		if rc == rcOK {
 			rc = rcProblem

@@ -125,6 +125,29 @@ func (l *lesson) used(r *status.Report) {
 	}
 }
 
+// denied takes out what the rules that were said for the run hid: to have asked for it is
+// no reason to grant it.
+func (l *lesson) denied(r *confine.Resolved) error {
+	if len(r.Policy.Filesystem.Deny) == 0 {
+		return nil
+	}
+	ask, err := l.engine.Asker(l.ctx, r, l.argv)
+	if err != nil {
+		return err
+	}
+	var kept []learn.Access
+	for _, a := range l.seen.Accesses {
+		answer, err := ask(question(a.Path, a.Wish))
+		if err == nil && answer.Answer == confine.AnswerNo && answer.Reason == "hidden" && strings.HasPrefix(answer.Rule, "--deny") {
+			l.seen.Denied = append(l.seen.Denied, a)
+		} else {
+			kept = append(kept, a)
+		}
+	}
+	l.seen.Accesses = kept
+	return nil
+}
+
 // world is where it all took place, and what strict gives there by itself.
 func (l *lesson) world() (*learn.World, error) {
 	home := real(l.env("HOME"))
