@@ -170,6 +170,9 @@ func (f *files) use(a *Access) {
 		return
 	}
 	w := f.world
+	if a.Relative && w.Dir == "" && !w.Base(a.Path, Read).Yes {
+		f.notes.add("NOT GRANTED: names relative to the current directory: that is too broad to be shown. Start in the directory of a project, or name files in full.")
+	}
 	// A name from there on is one only while that directory is there.
 	f.project = f.project || a.Relative && w.Dir != "" && !w.Base(a.Path, Read).Yes && !(a.Path == w.Dir && a.Wish == Look)
 	real, dir, file := w.resolve(a.Path)
