@@ -113,8 +113,11 @@ func (g *Gateway) mover(dst, src *loop.Conn) *mover {
 }
 
 // some moves what there is, at most so many bytes, and waits if there is nothing;
-// 0 is the end.
+// 0 is the end. Whoever has much leaves others their turn.
 func (m *mover) some(most int64) (n int64, err error) {
+	if m.much {
+		m.g.loop.Yield()
+	}
 	m.most = int(min(most, piece))
 	if err := m.src.RawRead(m.take); err != nil {
 		return 0, err
@@ -205,7 +208,7 @@ func (m *mover) release(empty bool) {
 	m.store.back(m.through, empty)
 }
 
-// copy moves everything from src to dst. Whoever has much leaves others their turn.
+// copy moves everything from src to dst.
 func (g *Gateway) copy(dst, src *loop.Conn, count *atomic.Int64) error {
 	m := g.mover(dst, src)
 	for {
@@ -213,9 +216,6 @@ func (g *Gateway) copy(dst, src *loop.Conn, count *atomic.Int64) error {
 		count.Add(n)
 		if err != nil || n == 0 {
 			return err
-		}
-		if m.much {
-			g.loop.Yield()
 		}
 	}
 }

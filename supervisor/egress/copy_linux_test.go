@@ -182,3 +182,42 @@ func TestCopyEndsWhenEitherIsClosed(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Whoever has much leaves others their turn after each piece, also in a body.
+func TestMuchLeavesOthersTheirTurn(t *testing.T) {
+	g := limited(t, plan.Network{})
+	from, src := pair(t)
+	dst, to := pair(t)
+	sent := noise(512 << 10)
+	if _, err := from.Write(sent); err != nil {
+		t.Fatal(err)
+	}
+	in, out := adopt(t, g, src), adopt(t, g, dst)
+	others, turns, over := 0, 0, false
+	inLoop(g, func() {
+		g.loop.Go(func() {
+			for !over {
+				others++
+				g.loop.Yield()
+			}
+		})
+		m := g.mover(out, in)
+		for left := int64(len(sent)); left > 0; turns++ {
+			n, err := m.some(min(left, 2*little))
+			if err != nil || n == 0 {
+				t.Errorf("%d, %v", n, err)
+				break
+			}
+			left -= n
+		}
+		over = true
+	})
+	if others < turns-2 {
+		t.Errorf("others had %d turns of %d", others, turns)
+	}
+	if got := make([]byte, len(sent)); t.Failed() {
+		return
+	} else if _, err := io.ReadFull(to, got); err != nil || !bytes.Equal(got, sent) {
+		t.Error("it isn't what was sent", err)
+	}
+}

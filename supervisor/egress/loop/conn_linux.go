@@ -63,6 +63,7 @@ func (c *Conn) Drained() { c.dry = !c.ended }
 // RawRead calls f until it says that it is done, each time that there may be something
 // to read. f may close nothing.
 func (c *Conn) RawRead(f func(fd int) (done bool)) error {
+	c.l.step()
 	var r *timer
 	for {
 		switch {
@@ -85,6 +86,7 @@ func (c *Conn) RawRead(f func(fd int) (done bool)) error {
 
 // RawWrite is the same for writing.
 func (c *Conn) RawWrite(f func(fd int) (done bool)) error {
+	c.l.step()
 	for {
 		if c.fd < 0 {
 			return net.ErrClosed

@@ -45,6 +45,7 @@ func (s *Listener) happened(uint32) {
 
 func (s *Listener) accept(serve func(*Conn)) {
 	for !s.closed {
+		s.l.step()
 		fd, from, err := unix.Accept4(s.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		switch err {
 		case nil:

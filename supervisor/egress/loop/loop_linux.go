@@ -15,6 +15,7 @@ type Loop struct {
 	conns        []watched // by descriptor
 	ready        []*Task
 	current      *Task
+	steps        int // that it took since it waited
 	spins        int // credit for looking twice
 
 	mu       sync.Mutex

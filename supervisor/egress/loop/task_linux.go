@@ -39,7 +39,7 @@ func (t *Task) Wake() {
 
 func (t *Task) resume() {
 	t.queued = false
-	t.l.current = t
+	t.l.current, t.l.steps = t, 0
 	_, _ = t.next()
 	t.l.current = nil
 }
@@ -55,6 +55,17 @@ func (l *Loop) Yield() {
 	l.spins = 0
 	l.current.Wake()
 	l.park()
+}
+
+// mostSteps is how often a task may find that it needn't wait before others have their
+// turn: a program inside can see to it that one never has to.
+const mostSteps = 16
+
+// step is called whenever a task may go on without waiting.
+func (l *Loop) step() {
+	if l.steps++; l.steps > mostSteps {
+		l.Yield()
+	}
 }
 
 // Until waits until ok says so. Whoever makes it so has to wake the task.
