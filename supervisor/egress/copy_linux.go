@@ -148,7 +148,7 @@ func (m *mover) some(most int64) (n int64, err error) {
 // taking reads, or says that there is nothing to be read yet; then nothing is held.
 func (m *mover) taking(fd int) (done bool) {
 	piped := false
-	if m.much {
+	if m.much && !m.src.Urgent() {
 		m.through, piped = m.store.pipe()
 	}
 	if !piped {
@@ -164,6 +164,11 @@ func (m *mover) taking(fd int) (done bool) {
 		}
 		switch m.err {
 		case nil:
+			if piped && m.n == 0 { // it may be an urgent byte
+				m.release(true)
+				m.buf, piped = m.store.buffer(), false
+				continue
+			}
 			if !piped && m.n < min(m.most, little) {
 				m.src.Drained()
 			}

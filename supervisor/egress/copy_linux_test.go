@@ -221,3 +221,54 @@ func TestMuchLeavesOthersTheirTurn(t *testing.T) {
 		t.Error("it isn't what was sent", err)
 	}
 }
+
+// Splicing stops before a byte that was sent as urgent, and takes what lies behind for the end.
+func TestUrgentBytesInTheMiddleOfMuch(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		g := limited(t, plan.Network{})
+		from, src := pair(t)
+		dst, to := pair(t)
+		in, out := adopt(t, g, src), adopt(t, g, dst)
+		half := noise(4 * little)
+		if _, err := from.Write(half); err != nil {
+			t.Fatal(err)
+		}
+		urgent(t, from)
+		if _, err := from.Write(half); err != nil {
+			t.Fatal(err)
+		}
+		if ends {
+			_ = from.CloseWrite()
+		}
+		g.loop.Start(func() {
+			m := g.mover(out, in)
+			for m.much = true; ; m.much = true {
+				if n, err := m.some(piece); n == 0 || err != nil {
+					out.CloseWrite()
+					return
+				}
+			}
+		})
+		got := make([]byte, 2*len(half))
+		if n, err := io.ReadFull(to, got); err != nil || !bytes.HasSuffix(got, half) {
+			t.Errorf("ends %v: %d of %d bytes, %v", ends, n, len(got), err)
+		}
+		_ = from.Close()
+	}
+}
+
+// urgent sends one byte out of band.
+func urgent(t *testing.T, c *net.TCPConn) {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) {
+			if err := unix.Send(int(fd), []byte("!"), unix.MSG_OOB); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -103,6 +103,7 @@ func (g *Gateway) connectInside(port uint16) (fd int, err error) {
 	if fd, err = g.dialing.socket(); err != nil {
 		return -1, err
 	}
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_OOBINLINE, 1) // as of all others
 	err = unix.Connect(fd, &unix.SockaddrInet4{Port: int(port), Addr: [4]byte{127, 0, 0, 1}})
 	if err == unix.EINPROGRESS || err == unix.EINTR {
 		err = connected(fd)

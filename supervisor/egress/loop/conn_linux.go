@@ -19,10 +19,11 @@ type Conn struct {
 	writable       bool // since it is connected
 	dry            bool // all that there was to read is read
 	ended          bool // what comes to be read is the end
+	urgent         bool // there was a byte that a read stops before, whatever lies behind
 	readBy         time.Time
 }
 
-const edges = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
+const edges = unix.EPOLLIN | unix.EPOLLPRI | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
 
 // Adopt takes a connected socket that doesn't block. The descriptor is the loop's in
 // any case.
@@ -38,8 +39,9 @@ func (l *Loop) Adopt(fd int) (*Conn, error) {
 
 func (c *Conn) happened(events uint32) {
 	const ends = unix.EPOLLHUP | unix.EPOLLERR
-	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|ends) != 0 {
+	if events&(unix.EPOLLIN|unix.EPOLLPRI|unix.EPOLLRDHUP|ends) != 0 {
 		c.dry = false
+		c.urgent = c.urgent || events&unix.EPOLLPRI != 0
 		c.ended = c.ended || events&(unix.EPOLLRDHUP|ends) != 0
 		if c.reader != nil {
 			c.reader.Wake()
@@ -57,8 +59,16 @@ func (c *Conn) happened(events uint32) {
 func (c *Conn) SetReadDeadline(at time.Time) { c.readBy = at }
 
 // Drained says that less was read than was asked for, so that nothing is there until
-// the next event. An end that is there already has no event of its own.
-func (c *Conn) Drained() { c.dry = !c.ended }
+// the next event. An end that is there already has no event of its own, nor has what
+// lies behind an urgent byte.
+func (c *Conn) Drained() { c.dry = !c.ended && !c.urgent }
+
+// Urgent says whether there was an urgent byte (MSG_OOB), which splice never gets past.
+func (c *Conn) Urgent() bool { return c.urgent }
+
+// inline leaves urgent bytes among the others: nobody is told of them here, and of a
+// protocol that has them none would be missing.
+func inline(fd int) { _ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_OOBINLINE, 1) }
 
 // RawRead calls f until it says that it is done, each time that there may be something
 // to read. f may close nothing.

@@ -110,6 +110,7 @@ func (l *Loop) connect(to netip.AddrPort) (*Conn, error) {
 	}
 	for _, o := range [][3]int{
 		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+		{unix.SOL_SOCKET, unix.SO_OOBINLINE, 1},
 		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, alive},
 		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, alive},
 	} {

@@ -26,6 +26,7 @@ func (l *Loop) Listen(fd int, serve func(*Conn)) (*Listener, error) {
 		_ = unix.Close(fd)
 		return nil, err
 	}
+	inline(fd) // and what it accepts
 	s := &Listener{l: l, fd: fd, done: make(chan struct{})}
 	l.Start(func() {
 		defer close(s.done)
