@@ -12,6 +12,9 @@ import (
 const (
 	// headStart is what an address gets before the next one is tried beside it (RFC 8305).
 	headStart = 250 * time.Millisecond
+	// mostUnder is how many are tried beside each other: each has a descriptor, and whoever
+	// serves a name's zone says how many addresses it has.
+	mostUnder = 2
 	// alive, in seconds, is after which silence, and how often, the other side is asked
 	// whether it is still there.
 	alive = 15
@@ -44,6 +47,10 @@ func (l *Loop) Dial(d *Dialer, list []netip.Addr, port uint16, patience time.Dur
 	end := time.Now().Add(patience)
 	for next, at := 0, time.Now(); ; {
 		if now := time.Now(); next < len(list) && !now.Before(at) {
+			if len(under) == mostUnder { // the oldest had its time
+				under[0].Close()
+				under = append(under[:0], under[1:]...)
+			}
 			c, failed := l.connect(netip.AddrPortFrom(list[next], port))
 			if next++; failed != nil {
 				err = failed
