@@ -142,7 +142,7 @@ func (l *Loop) connect(to netip.AddrPort) (*Conn, error) {
 func (c *Conn) connected() (done bool, err error) {
 	switch {
 	case c.remote.IsValid():
-		return true, nil
+		return true, c.itself(c.remote)
 	case !c.writable:
 		return false, nil
 	}
@@ -153,6 +153,18 @@ func (c *Conn) connected() (done bool, err error) {
 	case errno != 0:
 		return true, unix.Errno(errno)
 	}
-	_, err = unix.Getpeername(c.fd)
-	return err != unix.ENOTCONN, nil
+	peer, err := unix.Getpeername(c.fd)
+	if err != nil {
+		return err != unix.ENOTCONN, err
+	}
+	return true, c.itself(plain(peer))
+}
+
+// itself refuses a connection of a socket to itself. That is what comes of a port of this
+// host's which nobody listens on when the kernel happens to give it to who connects there.
+func (c *Conn) itself(peer netip.AddrPort) error {
+	if c.LocalAddr() == peer {
+		return unix.ECONNREFUSED
+	}
+	return nil
 }

@@ -48,3 +48,38 @@ func TestDialTakesFewDescriptors(t *testing.T) {
 		}
 	}
 }
+
+// Where nobody listens, a socket on the same host may be given just that port, and so be
+// connected to itself: that would keep the port from who is to listen there.
+func TestNobodyIsConnectedToHimself(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Connect(fd, at); err != nil && err != unix.EINPROGRESS {
+		t.Fatal(err)
+	}
+	x := started(t)
+	x.in(func() {
+		c, err := x.Adopt(fd)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		if peer := c.RemoteAddr(); peer != plain(at) {
+			t.Errorf("this shows nothing: it is connected to %v", peer)
+		}
+		x.Yield() // its event comes
+		if done, err := c.connected(); !done || err != unix.ECONNREFUSED {
+			t.Errorf("%v, %v", done, err)
+		}
+	})
+}
