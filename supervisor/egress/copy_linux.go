@@ -28,10 +28,11 @@ type pipe struct{ r, w int }
 
 // store holds what only those need who are moving bytes: connections that wait have none of it.
 type store struct {
-	buffers sync.Pool
-	mu      sync.Mutex
-	pipes   []pipe
-	made    int
+	buffers   sync.Pool
+	datagrams sync.Pool // buffers, too
+	mu        sync.Mutex
+	pipes     []pipe
+	made      int
 }
 
 func (s *store) buffer() *[]byte {

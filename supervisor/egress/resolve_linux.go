@@ -15,7 +15,7 @@ import (
 const (
 	// maxQuestions is how many are answered at one time; more are dropped, and asked again.
 	maxQuestions = 256
-	maxQuestion  = 4096 // bytes of a datagram; none that anybody asks is nearly as long
+	maxQuestion  = 4096 // bytes; none that anybody asks is nearly as long
 	// questionsIdle is how long a connection with questions may be silent.
 	questionsIdle = 30 * time.Second
 )
@@ -69,7 +69,11 @@ func (g *Gateway) questionsOf(f *flow, c *loop.Conn) {
 		if _, err := io.ReadFull(c, size[:]); err != nil {
 			return
 		}
-		query := make([]byte, binary.BigEndian.Uint16(size[:]))
+		n := binary.BigEndian.Uint16(size[:])
+		if n > maxQuestion {
+			return
+		}
+		query := make([]byte, n)
 		if _, err := io.ReadFull(c, query); err != nil {
 			return
 		}

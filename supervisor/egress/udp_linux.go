@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -249,9 +250,12 @@ func (e *exchange) quiet() time.Duration { return time.Duration(time.Now().UnixN
 // answers brings back what the other side sends, until that has an end; why is
 // whatever refused more.
 func (g *Gateway) answers(e *exchange, conn net.Conn) (why string) {
-	buf := make([]byte, maxDatagram)
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return ""
+	}
 	for {
-		n, err := conn.Read(buf)
+		buf, n, err := g.store.receive(raw)
 		switch {
 		case errors.Is(err, unix.ECONNREFUSED):
 			g.turnAway(e, 0)
@@ -263,8 +267,34 @@ func (g *Gateway) answers(e *exchange, conn net.Conn) (why string) {
 		}
 		e.touch()
 		e.received.Add(int64(n))
-		g.answer(e, buf[:n])
+		g.answer(e, (*buf)[:n])
+		g.store.datagrams.Put(buf)
 	}
+}
+
+// receive waits for a datagram, and has a buffer only when there is one: a run has
+// thousands of exchanges that wait. The buffer goes back to the store.
+func (s *store) receive(raw syscall.RawConn) (buf *[]byte, n int, err error) {
+	failed := raw.Read(func(fd uintptr) bool {
+		var ok bool
+		if buf, ok = s.datagrams.Get().(*[]byte); !ok {
+			b := make([]byte, maxDatagram)
+			buf = &b
+		}
+		for {
+			if n, err = unix.Read(int(fd), *buf); err != unix.EINTR {
+				break
+			}
+		}
+		if err != nil {
+			s.datagrams.Put(buf)
+		}
+		return err != unix.EAGAIN
+	})
+	if failed != nil {
+		err = failed
+	}
+	return buf, n, err
 }
 
 // answer sends a datagram inside, in the name of the other side.
