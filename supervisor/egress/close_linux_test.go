@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/confine-run/confine/internal/plan"
@@ -73,5 +74,24 @@ func TestRoom(t *testing.T) {
 		if got := g.most(); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
+	}
+}
+
+// TestPlacesAreCountedOnce: whoever finds none free is never counted as one of those that are open.
+func TestPlacesAreCountedOnce(t *testing.T) {
+	g := gateway(t, plan.Network{MaxConnections: 2}, nil)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 20_000 {
+				if f := new(flow); g.begin(f) {
+					g.end(f)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if s := g.Summary(); s.Connections > 2 {
+		t.Errorf("%d at one time, of 2", s.Connections)
 	}
 }

@@ -311,14 +311,15 @@ func (g *Gateway) ending() bool {
 
 // begin takes a place for a flow; what there is no place for is refused.
 func (g *Gateway) begin(f *flow) bool {
-	if n := g.connections.Add(1); n > g.most() {
+	n := g.connections.Add(1)
+	if n > g.most() {
 		g.connections.Add(-1)
 		return false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.open[f] = struct{}{}
-	g.log.opened(g.connections.Load())
+	g.log.opened(n)
 	return true
 }
 
