@@ -20,6 +20,7 @@ type journal struct {
 
 	mu        sync.Mutex
 	attempts  map[key]*status.Attempt
+	sought    map[key]whose // those that are under way
 	others    int64
 	most      int64
 	total     int64
@@ -29,6 +30,33 @@ type journal struct {
 }
 
 type key struct{ protocol, what, verdict, why string }
+
+// whose is a process inside, if one was found.
+type whose struct {
+	pid  int
+	comm string
+}
+
+// seek says whether nobody has looked yet whose attempts of a kind are.
+func (j *journal) seek(k key) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, sought := j.sought[k]; sought || j.attempts[k] != nil || len(j.sought) >= maxAttempts {
+		return false
+	}
+	if j.sought == nil {
+		j.sought = map[key]whose{}
+	}
+	j.sought[k] = whose{}
+	return true
+}
+
+// found keeps whose they are.
+func (j *journal) found(k key, w whose) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.sought[k] = w
+}
 
 // add notes an attempt. who finds its process, and is asked only for what is new.
 func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) {
@@ -65,6 +93,9 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) {
 		pid, comm = who()
 	}
 	j.mu.Lock()
+	if pid == 0 {
+		pid, comm = j.sought[k].pid, j.sought[k].comm
+	}
 	kept.PID, kept.Comm = pid, comm
 	told := *kept
 	j.mu.Unlock()

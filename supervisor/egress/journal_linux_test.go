@@ -2,7 +2,10 @@ package egress
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/status"
 )
@@ -65,5 +68,30 @@ func TestJournalKnowsThatALimitWasReached(t *testing.T) {
 		if s := g.Summary(); s.Exhausted != want {
 			t.Errorf("%s: %v", why, s.Exhausted)
 		}
+	}
+}
+
+// TestAProcessIsLookedForOnce of each kind of attempts, however many are under way.
+func TestAProcessIsLookedForOnce(t *testing.T) {
+	var told []status.Attempt
+	g := gateway(t, anyone, nil)
+	g.log.tell = func(a status.Attempt) { told = append(told, a) }
+	p := inside(t, map[string]string{"1/net/tcp": tcp4Table, "7/fd/3": "socket:[1002]", "7/comm": "curl\n", "8/fd/4": "socket:[1001]", "8/comm": "wget\n"})
+	fd, err := unix.FcntlInt(uintptr(p.proc), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Inside(fd)
+	first := &flow{protocol: "tcp", from: netip.MustParseAddrPort("198.18.0.2:40001"), to: netip.MustParseAddrPort("192.0.2.1:80")}
+	second := &flow{protocol: "tcp", from: netip.MustParseAddrPort("198.18.0.2:8080"), to: first.to}
+	g.remember(first, status.AttemptAllowed, "")
+	g.remember(second, status.AttemptAllowed, "")
+	if first.pid != 7 || second.pid != 0 {
+		t.Errorf("found are %d and %d", first.pid, second.pid)
+	}
+	g.note(second, status.AttemptAllowed, "") // it ends first
+	g.note(first, status.AttemptAllowed, "")
+	if len(told) != 1 || told[0].PID != 7 || told[0].Comm != "curl" {
+		t.Errorf("told is %+v", told)
 	}
 }

@@ -47,10 +47,14 @@ func (g *Gateway) noteQuestion(f *flow, name, kind, why string, v network.Verdic
 }
 
 // remember finds out whose flow it is, while that can be found, if it will be told. To
-// look for it is work, which a target must not make us do as often as it likes.
+// look for it is work, which a target must not make us do as often as it likes: it is
+// done once for each kind.
 func (g *Gateway) remember(f *flow, verdict, why string) {
-	if k := (key{f.protocol, f.what(), verdict, why}); g.log.fresh(k) {
-		g.unhurried(f, k, func() { g.identify(f) })
+	if k := (key{f.protocol, f.what(), verdict, why}); g.log.seek(k) {
+		g.unhurried(f, k, func() {
+			g.identify(f)
+			g.log.found(k, whose{f.pid, f.comm})
+		})
 	}
 }
 
