@@ -20,7 +20,8 @@ type journal struct {
 
 	mu        sync.Mutex
 	attempts  map[key]*status.Attempt
-	sought    map[key]whose // those that are under way
+	sought    map[key]whose         // those that are under way
+	unknown   map[key]chan struct{} // those whose process is being looked for; closed when that is over
 	others    int64
 	most      int64
 	total     int64
@@ -58,7 +59,9 @@ func (j *journal) found(k key, w whose) {
 	j.sought[k] = w
 }
 
-// add notes an attempt. who finds its process, and is asked only for what is new.
+// add notes an attempt. who finds its process, and is asked only for what is new; others
+// of the kind wait for that, since they come from the same one, mostly, which may go away
+// as soon as it has its answer.
 func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) {
 	k := key{a.Protocol, a.What, a.Verdict, a.Why}
 	j.mu.Lock()
@@ -72,7 +75,11 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) {
 		old.Count++
 		old.SentBytes += a.SentBytes
 		old.ReceivedBytes += a.ReceivedBytes
+		unknown := j.unknown[k]
 		j.mu.Unlock()
+		if unknown != nil {
+			<-unknown
+		}
 		return
 	}
 	if len(j.attempts) >= maxAttempts {
@@ -87,6 +94,11 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) {
 	a.FirstMS = time.Since(j.began).Milliseconds()
 	kept := &a
 	j.attempts[k] = kept
+	if j.unknown == nil {
+		j.unknown = map[key]chan struct{}{}
+	}
+	over := make(chan struct{})
+	j.unknown[k] = over
 	j.mu.Unlock()
 	pid, comm := 0, ""
 	if who != nil {
@@ -98,7 +110,9 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) {
 	}
 	kept.PID, kept.Comm = pid, comm
 	told := *kept
+	delete(j.unknown, k)
 	j.mu.Unlock()
+	close(over)
 	if j.tell != nil {
 		j.telling.Lock()
 		defer j.telling.Unlock()
@@ -106,11 +120,11 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) {
 	}
 }
 
-// fresh says whether an attempt of this kind would be the first.
-func (j *journal) fresh(k key) bool {
+// slow says whether to add an attempt of this kind takes time.
+func (j *journal) slow(k key) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.attempts[k] == nil && len(j.attempts) < maxAttempts
+	return j.unknown[k] != nil || j.attempts[k] == nil && len(j.attempts) < maxAttempts
 }
 
 func (j *journal) opened(now int64) {

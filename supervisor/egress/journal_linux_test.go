@@ -3,6 +3,8 @@ package egress
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -93,5 +95,37 @@ func TestAProcessIsLookedForOnce(t *testing.T) {
 	g.note(first, status.AttemptAllowed, "")
 	if len(told) != 1 || told[0].PID != 7 || told[0].Comm != "curl" {
 		t.Errorf("told is %+v", told)
+	}
+}
+
+// TestOthersWaitUntilTheProcessIsFound: it may go away as soon as it has an answer.
+func TestOthersWaitUntilTheProcessIsFound(t *testing.T) {
+	var j journal
+	a := status.Attempt{Protocol: "dns", What: "evil.test", Verdict: status.AttemptBlocked}
+	k := key{a.Protocol, a.What, a.Verdict, a.Why}
+	var answered atomic.Bool
+	over := make(chan struct{})
+	j.add(a, func() (int, string) {
+		go func() {
+			defer close(over)
+			j.add(a, nil)
+			answered.Store(true)
+		}()
+		for counted := int64(0); counted < 2; runtime.Gosched() {
+			j.mu.Lock()
+			counted = j.attempts[k].Count
+			j.mu.Unlock()
+		}
+		for range 1000 {
+			runtime.Gosched()
+		}
+		if answered.Load() {
+			t.Error("the second is answered before the first is known")
+		}
+		return 7, "curl"
+	})
+	<-over
+	if !answered.Load() || j.attempts[k].PID != 7 || j.slow(k) {
+		t.Errorf("%+v", j.attempts[k])
 	}
 }

@@ -28,7 +28,7 @@ func (g *Gateway) note(f *flow, verdict, why string) {
 // unhurried does what takes time for what is new, which is told and looked into: other
 // connections don't wait for that.
 func (g *Gateway) unhurried(f *flow, k key, do func()) {
-	if f.onLoop && g.log.fresh(k) {
+	if f.onLoop && g.log.slow(k) {
 		g.loop.Do(do)
 		return
 	}
