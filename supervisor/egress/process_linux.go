@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,9 +17,10 @@ import (
 // table gives the socket's number, and the descriptors of processes point to it. It
 // is for words only: nothing is decided by it.
 type processes struct {
-	mu    sync.Mutex
-	proc  int // descriptor, or -1
-	there bool
+	searching atomic.Int32 // and waiting to
+	mu        sync.Mutex
+	proc      int // descriptor, or -1
+	there     bool
 }
 
 func (p *processes) begin(proc int) {
@@ -36,11 +38,21 @@ func (p *processes) end() {
 	p.there = false
 }
 
-// maxSearched bounds how many processes are looked at for one name.
-const maxSearched = 512
+const (
+	// maxSearched bounds how many processes are looked at for one name.
+	maxSearched = 512
+	// maxSearching bounds who waits for a name. A refused connection is kept open for so
+	// long, and a target can attempt many kinds at once, and be slow to be searched.
+	maxSearching = 16
+)
 
-// of is who has the socket that is bound to an address; 0 if nobody can be found.
+// of is who has the socket that is bound to an address; 0 if nobody can be found, or too
+// many are looked for.
 func (p *processes) of(protocol string, from netip.AddrPort) (pid int, comm string) {
+	defer p.searching.Add(-1)
+	if p.searching.Add(1) > maxSearching {
+		return 0, ""
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.there {

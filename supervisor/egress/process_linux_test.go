@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -115,4 +117,27 @@ func TestProcessesAreLookedForOnce(t *testing.T) {
 	if s := g.Summary(); len(s.Attempts) != 1 || s.Attempts[0].Count != 3 || s.Attempts[0].PID != 7 || s.Attempts[0].Comm != "python3" {
 		t.Errorf("%+v", s)
 	}
+}
+
+// TestFewWaitForAName: whoever is one too many hears at once that there is none.
+func TestFewWaitForAName(t *testing.T) {
+	p := inside(t, map[string]string{"1/net/tcp": tcp4Table, "7/fd/3": "socket:[1002]", "7/comm": "curl\n"})
+	from := netip.MustParseAddrPort("198.18.0.2:40001")
+	var all sync.WaitGroup
+	p.mu.Lock()
+	for range maxSearching {
+		all.Go(func() {
+			if pid, _ := p.of("tcp", from); pid != 7 {
+				t.Errorf("found is %d", pid)
+			}
+		})
+	}
+	for p.searching.Load() < maxSearching {
+		runtime.Gosched()
+	}
+	if pid, _ := p.of("tcp", from); pid != 0 {
+		t.Errorf("found is %d", pid)
+	}
+	p.mu.Unlock()
+	all.Wait()
 }
