@@ -288,6 +288,7 @@ func (s *store) receive(raw syscall.RawConn) (buf *[]byte, n int, err error) {
 		}
 		if err != nil {
 			s.datagrams.Put(buf)
+			buf = nil // or it would be kept while this waits
 		}
 		return err != unix.EAGAIN
 	})
