@@ -17,23 +17,41 @@ var errRefused = errors.New("refused by the rules")
 
 // addresses are those of the flow's other side that may be dialled. They are asked
 // for and judged once, and nothing is asked again by name.
-func (g *Gateway) addresses(ctx context.Context, f *flow) (list []netip.Addr, err error) {
-	switch {
-	case f.exact:
-		return []netip.Addr{f.to.Addr()}, nil
-	case f.use == handoff.UseLocalhost:
-		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, nil
-	case f.name == "":
-		if v := g.mine(f.to.Addr(), f); !v.Allowed {
-			f.verdict = v
-			return nil, errRefused
-		}
-		return []netip.Addr{f.to.Addr()}, nil
+func (g *Gateway) addresses(ctx context.Context, f *flow) ([]netip.Addr, error) {
+	if list, known, err := g.atHand(f); known {
+		return list, err
 	}
 	all, err := g.resolver.Addresses(ctx, f.name)
 	if err != nil {
 		return nil, err
 	}
+	return g.judged(f, all)
+}
+
+// atHand is the same where nobody has to be asked.
+func (g *Gateway) atHand(f *flow) (list []netip.Addr, known bool, err error) {
+	switch {
+	case f.exact:
+		return []netip.Addr{f.to.Addr()}, true, nil
+	case f.use == handoff.UseLocalhost:
+		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, true, nil
+	case f.name == "":
+		if v := g.mine(f.to.Addr(), f); !v.Allowed {
+			f.verdict = v
+			return nil, true, errRefused
+		}
+		return []netip.Addr{f.to.Addr()}, true, nil
+	}
+	all, known, err := g.resolver.Known(f.name)
+	if !known || err != nil {
+		return nil, known, err
+	}
+	list, err = g.judged(f, all)
+	return list, true, err
+}
+
+// judged are those of a name's addresses that may be dialled.
+func (g *Gateway) judged(f *flow, all []netip.Addr) (list []netip.Addr, err error) {
 	var refused network.Verdict
 	for _, a := range all {
 		a = a.Unmap().WithZone("")
@@ -106,11 +124,6 @@ func dial(ctx context.Context, list []netip.Addr, port uint16) (conn net.Conn, e
 		}
 	}
 	return nil, err
-}
-
-// resolved says whether addresses are known without asking anybody.
-func (g *Gateway) resolved(f *flow) bool {
-	return f.name == "" || f.exact || f.use == handoff.UseLocalhost || g.resolver.Knows(f.name)
 }
 
 func hostPort(host string, port uint16) string {

@@ -30,10 +30,8 @@ func (g *Gateway) carry(f *flow, c *loop.Conn) {
 	f.onLoop = true
 	var outside *loop.Conn
 	ok := g.reach(f, func(ctx context.Context) (_ netip.Addr, err error) {
-		var list []netip.Addr
-		if g.resolved(f) {
-			list, err = g.addresses(ctx, f)
-		} else {
+		list, known, err := g.atHand(f)
+		if !known {
 			g.loop.Do(func() { list, err = g.addresses(ctx, f) })
 		}
 		if err != nil {

@@ -111,12 +111,16 @@ func (r *Resolver) Addresses(ctx context.Context, name string) ([]netip.Addr, er
 	}
 }
 
-// Knows says whether Addresses would not wait.
-func (r *Resolver) Knows(name string) bool {
+// Known is what Addresses would say without waiting, if it would. To ask first whether it
+// would, and then to call it, is to wait when the entry ends in between.
+func (r *Resolver) Known(name string) (addresses []netip.Addr, known bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.entries[name]
-	return e != nil && e.finished() && time.Now().Before(e.until)
+	if e == nil || !e.finished() || !time.Now().Before(e.until) {
+		return nil, false, nil
+	}
+	return slices.Clone(e.addresses), true, e.err
 }
 
 // Exists tells whether a name has an address.

@@ -102,6 +102,37 @@ func TestWhatIsFoundIsHandedOutAsACopy(t *testing.T) {
 	}
 }
 
+// What is known never waits: where it isn't known any more, nobody is asked.
+func TestWhatIsKnownIsHadWithoutWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := new(outside)
+		r := Resolver{Lookup: o.lookup}
+		check := func(want bool) {
+			t.Helper()
+			got, known, err := r.Known("example.org")
+			if known != want || err != nil || known != slices.Equal(got, somewhere) {
+				t.Errorf("%v, %v, %v", got, known, err)
+			}
+		}
+		check(false)
+		if _, err := r.Addresses(t.Context(), "example.org"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(keepFound - 1)
+		check(true)
+		time.Sleep(time.Nanosecond)
+		check(false)
+		if o.count() != 1 {
+			t.Errorf("%d lookups", o.count())
+		}
+		o.say = func(context.Context, string) ([]netip.Addr, error) { return nil, nil }
+		_, _ = r.Addresses(t.Context(), "example.org")
+		if _, known, err := r.Known("example.org"); !known || !errors.Is(err, ErrNotFound) {
+			t.Errorf("a name that doesn't exist: %v, %v", known, err)
+		}
+	})
+}
+
 func TestHowLongAnswersAreKept(t *testing.T) {
 	for what, c := range map[string]struct {
 		found  []netip.Addr
