@@ -27,7 +27,7 @@ func (p *Plan) askPath(r *Resolved, a *Answer) error {
 	if s.Reason == rootfs.ReasonProcess {
 		a.Answer = AnswerDepends
 	}
-	a.Where, a.At = s.Path, s.At
+	a.Where, a.At = s.Meant, s.At
 	if a.At == a.Where {
 		a.At = ""
 	}
@@ -142,10 +142,10 @@ func (p *Plan) fromOf(r *Resolved, why string) string {
 // hintFor is the option that would allow it, if one would.
 func hintFor(s *rootfs.Sight) string {
 	option := map[rootfs.Wish]string{rootfs.WishRead: "--allow-read ", rootfs.WishExec: "--allow-read "}[s.Wish]
-	target := s.Path
+	target := s.Meant // not where the way there ended, above which far more is hidden
 	if option == "" {
 		if option = "--allow-write "; s.Wish == rootfs.WishCreate {
-			target = path.Dir(s.Path)
+			target = path.Dir(target) // nothing smaller can be granted of what isn't there
 		}
 	}
 	switch s.Reason {
@@ -158,7 +158,7 @@ func hintFor(s *rootfs.Sight) string {
 		return "protect = [] in [sandbox.filesystem] protects nothing"
 	case strings.HasPrefix(s.Rule.Why, "--deny "):
 		return option + shellWord(target) + ", which is more specific, or leave out " + s.Rule.Why
-	case s.Rule.Access == rootfs.AccessProtected, strings.HasPrefix(s.Rule.Path, "/proc"), strings.HasPrefix(target, "/proc"), strings.HasPrefix(target, "/dev"):
+	case s.Rule.Access == rootfs.AccessProtected, strings.HasPrefix(s.Rule.Path, "/proc"), target == "/", strings.HasPrefix(target, "/proc"), strings.HasPrefix(target, "/dev"):
 		return ""
 	}
 	return option + shellWord(target)

@@ -44,6 +44,7 @@ const (
 type Sight struct {
 	Wish    Wish
 	Path    string // inside, with the links followed as far as they lead
+	Meant   string // Path, and what is left of the name where nothing leads on
 	Source  string // outside; empty is the run's own
 	Exists  bool
 	IsDir   bool
@@ -59,9 +60,10 @@ type Sight struct {
 // See says whether a wish comes true: what the kernel does inside, as far as files
 // and mounts decide. name is absolute; links in it are followed.
 func (v *View) See(name string, w Wish) Sight {
-	n, failed := v.walk(name, w != WishCreate)
+	n, rest, failed := v.walk(name, w != WishCreate)
 	if failed != nil {
-		failed.Wish = w
+		failed.Wish, failed.Meant = w, v.meant(failed.Path, rest)
+		v.absentOutside(failed)
 		if w == WishCreate && failed.free {
 			return v.create(*failed)
 		}
@@ -81,7 +83,7 @@ func (v *View) See(name string, w Wish) Sight {
 }
 
 func (v *View) sight(n node) Sight {
-	return Sight{Path: n.at, Source: n.source, Exists: true, IsDir: n.Mode.IsDir(), At: n.at, Rule: v.rule(&n)}
+	return Sight{Path: n.at, Meant: n.at, Source: n.source, Exists: true, IsDir: n.Mode.IsDir(), At: n.at, Rule: v.rule(&n)}
 }
 
 // decide is about something that is there.
@@ -136,20 +138,21 @@ func (v *View) create(s Sight) Sight {
 	return s
 }
 
-// walk follows a path as the kernel does. Where it can't, it says why, and where.
-func (v *View) walk(name string, follow bool) (node, *Sight) {
+// walk follows a path as the kernel does. Where it can't, it says why, and where, and
+// what of the name is left.
+func (v *View) walk(name string, follow bool) (at node, rest string, failed *Sight) {
 	cur, _ := v.look("/")
 	rest, followed := name, 0
 	for {
 		var component string
 		if component, rest, _ = strings.Cut(strings.TrimLeft(rest, "/"), "/"); component == "" {
-			return cur, nil
+			return cur, "", nil
 		}
 		last := strings.Trim(rest, "/") == ""
 		if !cur.Mode.IsDir() {
 			s := v.sight(cur)
 			s.Path, s.Exists, s.Reason, s.Details = path.Join(cur.at, component), false, ReasonKind, "it is no directory"
-			return cur, &s
+			return cur, rest, &s
 		}
 		if !v.may(&cur, 1) {
 			s := v.sight(cur)
@@ -157,7 +160,7 @@ func (v *View) walk(name string, follow bool) (node, *Sight) {
 			if cur.layer.mask {
 				s.Reason, s.Details = ReasonHidden, ""
 			}
-			return cur, &s
+			return cur, rest, &s
 		}
 		next := cur.at
 		switch component {
@@ -171,14 +174,14 @@ func (v *View) walk(name string, follow bool) (node, *Sight) {
 		switch {
 		case !found:
 			s := v.missing(next, !last)
-			return n, &s
+			return n, rest, &s
 		case n.Mode.Type() != fs.ModeSymlink || last && !follow:
 			cur = n
 			continue
 		case n.ofProcess() && n.at != "/proc/self" && n.at != "/proc/thread-self":
 			s := v.sight(n)
 			s.Reason, s.Details = ReasonProcess, "the link is followed by its process"
-			return n, &s
+			return n, rest, &s
 		case n.ofProcess():
 			n.Mode = fs.ModeDir | 0o555 // whoever asks has one
 			cur = n
@@ -187,7 +190,7 @@ func (v *View) walk(name string, follow bool) (node, *Sight) {
 		if followed++; followed > maxLinks {
 			s := v.sight(n)
 			s.Reason = ReasonLoop
-			return n, &s
+			return n, rest, &s
 		}
 		if path.IsAbs(n.text) {
 			cur, _ = v.look("/")
@@ -199,7 +202,7 @@ func (v *View) walk(name string, follow bool) (node, *Sight) {
 // missing is a place where nothing is inside.
 func (v *View) missing(at string, onTheWay bool) Sight {
 	n := node{layer: v.covering(at), at: at}
-	s := Sight{Path: at, At: at, Reason: ReasonAbsent, Rule: v.rule(&n), free: !onTheWay}
+	s := Sight{Path: at, Meant: at, At: at, Reason: ReasonAbsent, Rule: v.rule(&n), free: !onTheWay}
 	if onTheWay {
 		s.Details = "a directory on the way is not there"
 		s.At = path.Dir(at)

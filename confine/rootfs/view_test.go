@@ -75,6 +75,38 @@ func TestSee(t *testing.T) {
 	}
 }
 
+// TestMeant: what a hint names is what was asked for, not where the walk ended.
+func TestMeant(t *testing.T) {
+	h := host(t, "/home/u/p/away -> /data/a", "/home/u/p/s/t/f=1", "/data/a/b/f=1", "/data/l -> a/b", "/other/c/g=1", "/data/up -> /other/c")
+	table, err := Compile(plain(h, func(in *Input) { in.Deny = []string{"s"} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := table.View(Viewer{UID: 1000, GID: 1000, OneID: true, Host: h})
+	for _, c := range []struct {
+		path  string
+		wish  Wish
+		why   Reason
+		meant string
+	}{
+		{"/data/a/b/f", WishRead, ReasonHidden, "/data/a/b/f"},
+		{"/data/l/f", WishRead, ReasonHidden, "/data/l/f"}, // the link is hidden, too, and shown with it
+		{"/data/up/../c/./g/", WishRead, ReasonHidden, "/other/c/g"},
+		{"/data/up/../new", WishCreate, ReasonHidden, "/other/new"},
+		{"/home/u/p/away/b/f", WishWrite, ReasonHidden, "/data/a/b/f"},
+		{"/data/a/b/new", WishCreate, ReasonHidden, "/data/a/b/new"},
+		{"/data/a/no/new", WishCreate, ReasonAbsent, "/data/a/no/new"},
+		{"/data/a/no", WishRead, ReasonAbsent, "/data/a/no"},
+		{"/data/a/b/f/x", WishRead, ReasonAbsent, "/data/a/b/f/x"},
+		{"/home/u/p/s/t/f", WishRead, ReasonHidden, "/home/u/p/s/t/f"}, // masked
+		{"/home/u/p/away", WishCreate, ReasonKind, "/home/u/p/away"},
+	} {
+		if s := v.See(c.path, c.wish); s.Reason != c.why || s.Meant != c.meant {
+			t.Errorf("%s %s: %+v, want %s and %s", c.wish, c.path, s, c.why, c.meant)
+		}
+	}
+}
+
 // acl is tags, permissions and ids.
 func acl(entries ...[3]uint32) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, 2)
