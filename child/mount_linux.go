@@ -16,7 +16,9 @@ func (s *state) mountAll() error {
 	}
 	for i := range s.plan.Mounts {
 		m := &s.plan.Mounts[i]
-		if err := s.mount(m); err != nil {
+		if err := s.mount(m); err == errShut {
+			s.skipped = append(s.skipped, uint32(i))
+		} else if err != nil {
 			f, ok := err.(*failure)
 			if !m.Optional || !ok || f.errno != unix.EACCES && f.errno != unix.ENOENT && (!s.hasImage() || !denied(f.errno)) {
 				return err
@@ -293,12 +295,15 @@ func gone(m *handoff.Mount) error {
 
 // mask hides what is at dst behind something empty that nobody can open.
 func (s *state) mask(m *handoff.Mount) error {
+	if s.inShut(m.Dst) {
+		return errShut
+	}
 	fd, err := s.inside(m.Dst)
 	if err == unix.ENOENT || err == unix.ENOTDIR {
 		return gone(m)
 	}
 	if err != nil {
-		return fault("openat2", m.Dst, err)
+		return s.maskShut(m, err)
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t

@@ -28,6 +28,7 @@ type state struct {
 	ttyFD   int // slave, ours to hand the foreground on
 	pidFDs  [2]int
 	skipped []uint32
+	shut    []string // directories that nobody of the run can search, hidden whole
 	uppers  []handoff.Upper
 	sized   []int // roots of tmpfs of their own size, for the supervisor
 

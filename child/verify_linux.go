@@ -51,6 +51,11 @@ func (s *state) wanted(point string) (w wanted, known bool) {
 	if s.fellBack.RootReadOnly { // what is mounted in the tree came with it
 		w, known = wanted{readOnly: true, nodev: true}, true
 	}
+	for _, dir := range s.shut {
+		if point == dir {
+			return wanted{true, true}, true
+		}
+	}
 	best := -1
 	for i := range s.plan.Mounts {
 		m := &s.plan.Mounts[i]

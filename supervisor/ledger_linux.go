@@ -3,6 +3,9 @@ package supervisor
 import (
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
 )
 
@@ -58,11 +61,27 @@ func (r *run) ledger() map[status.Capability]status.Enforcement {
 	if r.fellBack.MountSetattr {
 		fs.Details += "; read-only by remounts"
 	}
-	if n := len(r.skipped); n > 0 && r.plan.Child.Root.Kind == 0 {
-		fs.Details += fmt.Sprintf("; %d paths out of the user's reach left out", n)
+	out, shut := r.outOfReach()
+	if out > 0 && r.plan.Child.Root.Kind == 0 {
+		fs.Details += fmt.Sprintf("; %d paths out of the user's reach left out", out)
+	}
+	if shut > 0 {
+		fs.Details += fmt.Sprintf("; directories that the user can't search are hidden whole, for %d paths in them that were to be", shut)
 	}
 	ledger[status.Filesystem] = fs
 	return ledger
+}
+
+// outOfReach counts what was left out, and what is hidden with all that is around it.
+func (r *run) outOfReach() (out, shut int) {
+	for _, i := range r.skipped {
+		if r.plan.Child.Namespaces&unix.CLONE_NEWNS != 0 && int(i) < len(r.plan.Child.Mounts) && r.plan.Child.Mounts[i].Kind == handoff.MountMask {
+			shut++
+		} else {
+			out++
+		}
+	}
+	return out, shut
 }
 
 // enterNetwork notes what the run's own network could not have.
