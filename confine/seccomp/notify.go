@@ -179,7 +179,7 @@ func (f *Filter) Hint(audit, nr uint32, args [6]uint64) string {
 	case v.Rule == "shared-ipc":
 		return "there is no IPC namespace, and confine doctor says why"
 	case v.Rule == "keep-cpus":
-		return "it would undo --cpus; without that option it goes through"
+		return "it would undo the limit of cores; --cpus none lets it through"
 	case v.Rule == "namespaces", v.Rule == "setns":
 		return "there are no other namespaces inside: no option allows it"
 	case needsCapability(name, v.Rule):
@@ -191,7 +191,7 @@ func (f *Filter) Hint(audit, nr uint32, args [6]uint64) string {
 	case f.policy.Kind == "file":
 		return "rule \"" + v.Rule + "\" of " + f.policy.Version + " says so"
 	}
-	return v.Reason + "; a policy file lets it through: extends = \"" + f.policy.Kind + "\" and [[rules]] with names = [\"" + name + "\"], action = \"allow\""
+	return v.Reason + "; a policy file lets it through: extends = \"" + f.policy.Kind + "\" and [[rules]] with names = [\"" + name + "\"], action = \"allow\"; --seccomp FILE names it"
 }
 
 // native says whether it is a call of this filter's own table.

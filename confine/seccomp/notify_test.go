@@ -193,14 +193,14 @@ func TestHint(t *testing.T) {
 	}{
 		{&builtinStrict.policy, "ptrace", [6]uint64{16}, "--seccomp default lets it through"},
 		{&builtinStrict.policy, "add_key", [6]uint64{}, `they are the caller's; a policy file lets it through: extends = "strict"`},
-		{&builtinDefault.policy, "add_key", [6]uint64{}, `names = ["add_key"], action = "allow"`},
+		{&builtinDefault.policy, "add_key", [6]uint64{}, `names = ["add_key"], action = "allow"; --seccomp FILE names it`},
 		{&builtinDefault.policy, "mount", [6]uint64{}, "no option allows it"},
 		{&builtinDefault.policy, "unshare", [6]uint64{1 << 28}, "no option allows it"},
 		{own, "chmod", [6]uint64{}, `rule "my-modes" of own.toml says so`},
 		{short, "read", [6]uint64{}, "no rule of short.toml names it"},
 		{bare, "socket", [6]uint64{2, 1}, "--allow-network all lets it through"},
 		{bare, "ptrace", [6]uint64{16}, "no pid namespace"},
-		{bare, "sched_setaffinity", [6]uint64{}, "--cpus"},
+		{bare, "sched_setaffinity", [6]uint64{}, "--cpus none lets it through"},
 	} {
 		f, err := c.policy.Compile(ActionErrno, "amd64")
 		if err != nil {
