@@ -65,6 +65,9 @@ func killed(r *status.Report) record {
 	case status.CauseContext:
 		return record{Msg: "ended by " + name + ", because the run was cancelled"}
 	}
+	if slices.Contains(r.LimitsHit, string(status.FileSize)) {
+		return record{Msg: "ended by " + name + ", which answers writing beyond the limit of a file's size"} // the limit has a line of its own
+	}
 	rec := record{Msg: "ended by " + name + ", which confine did not send"}
 	if r.Status == status.KilledKill {
 		rec.Hint = "no limit of this run was reached; the host itself may have been short of memory"
@@ -120,7 +123,18 @@ func execFailed(r *status.Report) record {
 	if len(r.Cmd) > 0 && rec.Hint == "" && lookup(r.Cmd[0]) != nil {
 		rec.Hint = strconv.Quote(r.Cmd[0]) + " is a subcommand only as the first word: confine " + r.Cmd[0] + " [options]"
 	}
+	if len(r.Cmd) > 0 && rec.Hint == "" && strings.HasPrefix(r.Reason, "command not found") {
+		rec.Hint = misspelt(r.Cmd[0])
+	}
 	return rec
+}
+
+// misspelt asks whether the name of a command that wasn't found was to be a subcommand.
+func misspelt(name string) string {
+	if near := confine.Nearest(name, commandNames()); near != "" && !strings.Contains(name, "/") {
+		return "did you mean \"confine " + near + "\"?"
+	}
+	return ""
 }
 
 func internal(r *status.Report) record {
@@ -173,6 +187,9 @@ func limitHit(r *status.Report, p *confine.Policy, c status.Capability) (record,
 		return cut(r, p)
 	case status.CPURate:
 		held := time.Duration(r.Usage.ThrottledMS) * time.Millisecond
+		if held < 100*time.Millisecond || 10*r.Usage.ThrottledMS < r.DurationMS {
+			return record{}, false // nobody felt that; the report has it
+		}
 		return record{Msg: fmt.Sprintf("throttled to %d %% of a core: %.1f s", p.CPULimit, held.Seconds()), Hint: "--cpu-limit sets another"}, true
 	}
 	for _, l := range limits {

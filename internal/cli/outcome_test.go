@@ -69,6 +69,24 @@ func TestWhatIsSaidAboutARun(t *testing.T) {
 		{"a subcommand's name, not found", report(status.ExecFailed, status.CauseExec, func(r *status.Report) {
 			r.Reason, r.Cmd = `"doctor" was not found`, []string{"doctor"}
 		}), "EXEC_FAILED: \"doctor\" was not found\nhint: \"doctor\" is a subcommand only as the first word: confine doctor [options]\n"},
+		{"a subcommand misspelt", report(status.ExecFailed, status.CauseExec, func(r *status.Report) {
+			r.Reason, r.Cmd = `command not found: "lern"`, []string{"lern", "--", "true"}
+		}), "EXEC_FAILED: command not found: \"lern\"\nhint: did you mean \"confine learn\"?\n"},
+		{"nothing like a subcommand", report(status.ExecFailed, status.CauseExec, func(r *status.Report) {
+			r.Reason, r.Cmd = `command not found: "frobnicate"`, []string{"frobnicate"}
+		}), "EXEC_FAILED: command not found: \"frobnicate\"\n"},
+		{"throttled for a moment", report(status.OK, status.CauseExit, func(r *status.Report) {
+			r.LimitsHit, r.Usage.ThrottledMS, r.DurationMS = []string{"cpu_rate"}, 99, 300
+		}), ""},
+		{"throttled for a small part", report(status.OK, status.CauseExit, func(r *status.Report) {
+			r.LimitsHit, r.Usage.ThrottledMS, r.DurationMS = []string{"cpu_rate"}, 900, 9001
+		}), ""},
+		{"throttled", report(status.OK, status.CauseExit, func(r *status.Report) {
+			r.LimitsHit, r.Usage.ThrottledMS, r.DurationMS = []string{"cpu_rate"}, 100, 1000
+		}), fmt.Sprintf("throttled to %d %% of a core: 0.1 s\nhint: --cpu-limit sets another\n", policy.CPULimit)},
+		{"a file too large", report(status.KilledSignal, status.CauseSignal, func(r *status.Report) {
+			r.Signal, r.LimitsHit = "SIGXFSZ", []string{"file_size"}
+		}), "KILLED_SIGNAL: ended by SIGXFSZ, which answers writing beyond the limit of a file's size\nlimit bytes in one file was reached\nhint: --max-file-size sets another\n"},
 		{"set-up", report(status.InternalError, status.CauseSetup, func(r *status.Report) {
 			r.Reason = "set-up failed"
 			r.SetupError = &status.SetupError{Step: "root", Op: "pivot_root", Path: "/x", Errno: 1, Error: "operation not permitted", Hint: "do this"}
