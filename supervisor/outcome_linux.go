@@ -6,6 +6,9 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
 )
 
@@ -27,6 +30,7 @@ type outcome struct {
 	refused      int64  // attempts to reach something, so often
 	files        int64  // accesses that the rules of files refused, so often, as far as they are told
 	forbidden    string // the call that the target was killed for, and by whom
+	fileLimit    uint64 // RLIMIT_FSIZE of the target; 0 is none of ours
 	cpuLimit     time.Duration
 	cpuUsed      time.Duration
 }
@@ -170,6 +174,11 @@ func (o *outcome) signalVerdict(v *verdict) {
 			v.status, v.cause = status.CPULimit, status.CauseCPURlim
 			v.reason = "CPU time limit of one process reached"
 		}
+	case syscall.SIGXFSZ:
+		v.status = status.KilledSignal
+		if o.fileLimit > 0 {
+			v.reason = fmt.Sprintf("killed by SIGXFSZ, which answers writing beyond the limit of %d bytes in one file", o.fileLimit)
+		}
 	case syscall.SIGSYS:
 		v.status = status.KilledSignal
 		if o.seccompKills && !o.told {
@@ -179,6 +188,17 @@ func (o *outcome) signalVerdict(v *verdict) {
 	default:
 		v.status = status.KilledSignal
 	}
+}
+
+// fileLimit is the size that no file may grow beyond. The kernel sends SIGXFSZ for nothing
+// else.
+func fileLimit(c *handoff.Child) uint64 {
+	for _, l := range c.Rlimits {
+		if l.Resource == unix.RLIMIT_FSIZE {
+			return l.Soft
+		}
+	}
+	return 0
 }
 
 // tooMany is what the watchdog knows: that it killed the target as one of the

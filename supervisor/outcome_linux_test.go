@@ -49,6 +49,8 @@ func TestVerdict(t *testing.T) {
 		{"wall timer after a denial", outcome{denied: 1, cause: status.CauseWall, waited: true, waitStatus: exited(1)}, status.Timeout, status.CauseWall, 124},
 		{"SIGSYS under one that doesn't", outcome{waited: true, waitStatus: signaled(31)}, status.KilledSignal, status.CauseSignal, 159},
 		{"SIGXCPU of our RLIMIT_CPU", outcome{cpuLimit: time.Second, cpuUsed: 2 * time.Second, waited: true, waitStatus: signaled(24)}, status.CPULimit, status.CauseCPURlim, 152},
+		{"SIGXFSZ without a limit of ours", outcome{waited: true, waitStatus: signaled(25)}, status.KilledSignal, status.CauseSignal, 153},
+		{"SIGXFSZ under a limit", outcome{fileLimit: 4096, waited: true, waitStatus: signaled(25)}, status.KilledSignal, status.CauseSignal, 153},
 		{"SIGXCPU sent by itself", outcome{cpuLimit: 9 * time.Second, cpuUsed: time.Millisecond, waited: true, waitStatus: signaled(24)}, status.KilledSignal, status.CauseSignal, 152},
 		{"not found", outcome{exec: &execError{path: "x", errno: syscall.ENOENT, lookup: true}}, status.ExecFailed, status.CauseExec, 127},
 		{"not executable", outcome{exec: &execError{path: "x", errno: syscall.EACCES, lookup: true}}, status.ExecFailed, status.CauseExec, 126},

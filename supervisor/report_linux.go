@@ -153,7 +153,7 @@ func (r *run) limitsHit(rep *status.Report) []string {
 	if rep.Truncated.Stdout || rep.Truncated.Stderr {
 		hit[status.Output] = true
 	}
-	if r.out.waited && r.out.waitStatus.Signaled() && r.out.waitStatus.Signal() == syscall.SIGXFSZ {
+	if r.out.fileLimit > 0 && r.out.waited && r.out.waitStatus.Signaled() && r.out.waitStatus.Signal() == syscall.SIGXFSZ {
 		hit[status.FileSize] = true
 	}
 	if n := r.network.summary; n != nil && n.Exhausted {

@@ -141,7 +141,7 @@ func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group, 
 	r.overlays = overlays{scratch: -1, began: coarse()}
 	r.out.setup = p.err
 	r.out.seccompKills = pl.SeccompKills
-	r.out.cpuLimit = pl.Watch.CPU
+	r.out.cpuLimit, r.out.fileLimit = pl.Watch.CPU, fileLimit(&pl.Child)
 	if p.io != nil {
 		p.io.limit = pl.Watch.Output
 		r.do(ctx)
