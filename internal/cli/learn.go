@@ -239,10 +239,14 @@ func (l *lesson) take(r *confine.Resolved, profile, companion *sink) int {
 // nothing ends a run that could not be watched.
 func (l *lesson) nothing(report *status.Report) int {
 	err := &confine.UsageError{Msg: "learn: nothing was learned, and nothing written"}
-	if l.blind != nil {
+	unstarted := report.SetupError != nil // nobody listened because nothing came to run: why, was said
+	switch {
+	case unstarted:
+		err.Msg += ", because the run could not be set up"
+	case l.blind != nil:
 		err.Msg += ": " + l.blind.Error()
 	}
-	if l.blind != nil || report.SetupError != nil && report.SetupError.Op == "seccomp" {
+	if !unstarted && l.blind != nil || unstarted && report.SetupError.Op == "seccomp" {
 		err.Hint = "it takes seccomp notification: \"confine doctor\" says whether this host has it, and a program above may have taken it"
 	}
 	l.log.failure(err)
