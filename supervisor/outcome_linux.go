@@ -142,7 +142,7 @@ func (o *outcome) whatWasDenied() string {
 		one, many string
 	}{
 		{o.denied, "a system call was denied", "system calls were denied"},
-		{o.refused, "a way into the network was refused", "ways into the network were refused"},
+		{o.refused, "an attempt to reach the network was refused", "attempts to reach the network were refused"},
 		{o.files, "an access to a file was refused", "accesses to files were refused"},
 	} {
 		switch {

@@ -68,6 +68,20 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// TestWhatWasDenied: what was tried four times is one way tried four times.
+func TestWhatWasDenied(t *testing.T) {
+	for want, o := range map[string]outcome{
+		"an attempt to reach the network was refused":                                                                 {refused: 1},
+		"4 attempts to reach the network were refused":                                                                {refused: 4},
+		"a system call was denied and 2 accesses to files were refused":                                               {denied: 1, files: 2},
+		"2 system calls were denied, an attempt to reach the network was refused and an access to a file was refused": {denied: 2, refused: 1, files: 1},
+	} {
+		if got := o.whatWasDenied(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestSetupErrorKeepsTheErrno(t *testing.T) {
 	e := &SetupError{Step: "maps", Op: "write", Path: "uid_map", Errno: syscall.EPERM}
 	if !errors.Is(e, syscall.EPERM) {

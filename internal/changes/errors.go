@@ -51,7 +51,11 @@ func (e *ConflictError) add(c Conflict) {
 
 func (e *ConflictError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d paths have changed since the run", len(e.Conflicts)+e.More)
+	b.WriteString("1 path has changed since the run")
+	if n := len(e.Conflicts) + e.More; n != 1 {
+		b.Reset()
+		fmt.Fprintf(&b, "%d paths have changed since the run", n)
+	}
 	for _, c := range e.Conflicts {
 		fmt.Fprintf(&b, "\n  %s: %s", Quote(c.Path), c.Reason)
 	}

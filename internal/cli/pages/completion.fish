@@ -126,7 +126,7 @@ complete -c confine -n '__confine_is learn' -l name -x -d 'what it is called (de
 complete -c confine -n '__confine_is learn' -l merge -r -F -d 'add to what an earlier run wrote'
 complete -c confine -n '__confine_is learn' -l overwrite -d 'replace a file that is there'
 complete -c confine -n '__confine_is diff' -l run -x -d 'the run; if left out, the latest that changed something in the current directory or around it'
-complete -c confine -n '__confine_is diff' -l patch -s p -d 'show what changed in text files'
+complete -c confine -n '__confine_is diff' -l patch -s p -d 'show what changed in text files: to look at, not for patch(1), since control characters are escaped'
 complete -c confine -n '__confine_is diff' -l list -d 'list the runs whose changes are kept'
 complete -c confine -n '__confine_is diff' -l json -d 'capture the streams and print the whole result as JSON'
 complete -c confine -n '__confine_is apply' -l run -x -d 'the run; if left out, the latest that changed something in the current directory or around it'
