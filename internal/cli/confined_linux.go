@@ -5,6 +5,10 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -68,10 +72,12 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 	signal.Notify(signals, passedOn...)
 	defer signal.Stop(signals)
 	opts.Signals = signals
+	var begun string // where the target starts; "": that was said, or chosen
 	report, err := confine.Execute(ctx, &r.Policy, command, opts, func(plan *confine.Plan) {
 		for _, n := range plan.Notices {
 			io.Notice(n)
 		}
+		begun = elsewhere(plan, &r.Policy)
 		if io.Planned != nil {
 			io.Planned(explanationOf(plan, command, nil))
 		}
@@ -79,7 +85,31 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 	if err != nil {
 		return nil, err
 	}
+	if begun != "" && lost(report.Status) {
+		io.Notice("the command started in " + strconv.Quote(begun) + ", because the current directory is not shown inside: relative names count from there\nhint: --workdir ro shows it; full paths work without")
+	}
 	return finish(report, r, io), nil
+}
+
+// elsewhere is where the target starts, if that is not the current directory and nobody has
+// chosen or said so.
+func elsewhere(p *confine.Plan, policy *confine.Policy) string {
+	f := &policy.Filesystem
+	dir, err := os.Getwd()
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	told := slices.ContainsFunc(p.Notices, func(n string) bool { return strings.HasPrefix(n, "the current directory ") })
+	if err != nil || told || f.Workdir != "none" || f.Chdir != "" || f.Rootfs != "" || p.Child.Dir == dir {
+		return ""
+	}
+	return p.Child.Dir
+}
+
+// lost: the target may have looked for something by a relative name, and not found it. Of a
+// command that isn't found, more is said elsewhere.
+func lost(s status.Status) bool {
+	return s == status.Failed || s == status.SandboxDenied
 }
 
 // finish sets what the command line decides: the dialect of the exit code, and
