@@ -126,6 +126,13 @@ func (n *network) refused() (times int64) {
 	return times
 }
 
+// tellAstray is for a target that failed and has no network.
+func (r *run) tellAstray() {
+	if r.opts.Astray != nil && r.exited.Astray > 0 {
+		r.opts.Astray(int(r.exited.Astray))
+	}
+}
+
 // violations are the attempts that the rules refused.
 func (n *network) violations() (list []status.Violation) {
 	if n.summary == nil {

@@ -53,6 +53,9 @@ type Options struct {
 	LimitHit func(status.Capability)
 	// Usage, if not nil, is called once a second with what the tree uses. It must not wait.
 	Usage func(status.Load)
+	// Astray, if not nil, is told at the end that the target failed, has no network, and
+	// that so many packets or connections were meant for one.
+	Astray func(n int)
 	// Undelivered, if not nil, is called at the end for "stdout" and "stderr" when the
 	// caller's did not take what the target wrote, or that could not be read. That
 	// nobody reads any more is not worth a word: the target has seen it.

@@ -190,6 +190,7 @@ func (r *run) do(ctx context.Context) {
 	r.child.reap()
 	r.network.end()
 	r.out.refused = r.network.refused()
+	r.tellAstray()
 	swept := !r.child.bare || !r.child.alone || sweepOrphans()
 	r.heard()
 	if r.targetStarted {

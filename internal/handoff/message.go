@@ -34,11 +34,12 @@ type Message struct {
 	WaitStatus uint32
 	UserUS     int64 // microseconds, everything reaped inside
 	SystemUS   int64
-	MaxRSS     int64 // bytes, the largest single process
-	RSSAtMost  bool  // MaxRSS may be the init's own
-	Switches   int64 // of context
-	ReadBytes  int64 // from storage
-	WriteBytes int64 // to storage
+	MaxRSS     int64  // bytes, the largest single process
+	RSSAtMost  bool   // MaxRSS may be the init's own
+	Switches   int64  // of context
+	ReadBytes  int64  // from storage
+	WriteBytes int64  // to storage
+	Astray     uint32 // what was meant for a network, where there is none and the target failed
 }
 
 // Upper is where an overlay keeps what is written to it.
@@ -90,6 +91,7 @@ func (m *Message) code(c *codec) {
 	num(c, &m.Switches)
 	num(c, &m.ReadBytes)
 	num(c, &m.WriteBytes)
+	num(c, &m.Astray)
 }
 
 func (f *Fallbacks) code(c *codec) {
