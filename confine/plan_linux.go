@@ -296,7 +296,8 @@ func (p *planner) filter() error {
 		with = append(with, seccomp.BeyondStrict)
 		p.plan.Child.Refuse.NoListener = true // nobody would let them through
 	}
-	if (p.policy.Seccomp == "strict" || p.command.WatchCalls) && p.networked() {
+	// Who watches is told of these calls, too: whether the next run has them is known afterwards.
+	if p.policy.Seccomp == "strict" && !p.command.WatchCalls && p.networked() {
 		with = append(with, seccomp.Network)
 	}
 	if len(p.plan.Child.CPUs) > 0 {

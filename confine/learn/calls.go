@@ -7,11 +7,15 @@ import (
 )
 
 // companion is the policy over system calls that lets through what was needed beyond
-// strict, or "".
+// strict, or "". Where hosts may be reached, strict has sockets for that by itself; where
+// none is, a program's own servers on its own loopback need them as well.
 func (s *Seen) companion(n *notes, network bool) string {
 	var rules []string
 	for i := range s.Calls {
 		c := &s.Calls[i]
+		if network && !c.Refused && seccomp.OfNetwork(c.Name, c.Args) {
+			continue
+		}
 		rule, ok := seccomp.Narrow(c.Name, c.Args)
 		if c.Refused || !ok {
 			n.refused(word(c.What), c.Comm, "not even the policy \"default\" lets it through")
@@ -25,7 +29,7 @@ func (s *Seen) companion(n *notes, network bool) string {
 			rules = append(rules, text)
 		}
 	}
-	if len(rules) == 0 {
+	if len(rules) == 0 && !(network && s.Beside.Companion) {
 		return ""
 	}
 	text := mark + "What the command needs beyond \"strict\", by its arguments where policies look at them.\n"

@@ -28,6 +28,30 @@ func ProfileIn(text string) (string, error) {
 	return name, nil
 }
 
+// NamesHosts says whether the profile that a file of learn's uses names hosts to reach.
+func NamesHosts(text string) bool {
+	var file struct {
+		Sandbox struct {
+			Profile  string
+			Profiles map[string]struct {
+				Network struct {
+					Allow any `toml:"allow_domains"`
+				}
+			}
+		}
+	}
+	if toml.Unmarshal([]byte(text), &file) != nil {
+		return false
+	}
+	switch words := file.Sandbox.Profiles[file.Sandbox.Profile].Network.Allow.(type) {
+	case nil:
+		return false
+	case []any:
+		return len(words) > 0
+	}
+	return true
+}
+
 // Merge adds a profile to the text of an older file: lists grow, of limits the larger one
 // lasts, and what is there of somebody else's stays, comments too.
 func (p *Profile) Merge(old string) (string, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/confine-run/confine/confine/seccomp"
 	"github.com/confine-run/confine/status"
 )
 
@@ -136,4 +137,37 @@ func TestHosts(t *testing.T) {
 	}}).hosts(n)
 	got := line.String() + "\n" + strings.Join(n.all(), "\n") + "\n"
 	golden(t, "hosts", got)
+}
+
+// Sockets of the network are beyond strict where no host may be reached, and its own where
+// one may, by this run or by the one that it is merged with.
+func TestSocketsWithoutHosts(t *testing.T) {
+	const afInet, stream, raw = 2, 1, 3
+	sockets := Seen{Calls: []Call{{Name: "socket", What: "socket(AF_INET, SOCK_STREAM, 0)", Args: [6]uint64{afInet, stream}}}}
+	alone, merged, onlyHosts := sockets, sockets, Seen{}
+	merged.Beside.Hosts = true
+	onlyHosts.Beside.Hosts, onlyHosts.Beside.Companion = true, true
+	h := tree(usual...)
+	for _, c := range []struct {
+		name  string
+		seen  *Seen
+		rules string // by which what is to go through does
+	}{{"alone", &alone, "learned-socket"}, {"merged with hosts", &merged, ""}, {"hosts, merged with a companion", &onlyHosts, "network"}} {
+		p := Make(c.seen, world(h), "x", "x.seccomp.toml", Extra{})
+		if c.rules == "" != (p.Companion == "") || !strings.Contains(p.Companion, c.rules) {
+			t.Errorf("%s: %s", c.name, p.Companion)
+		}
+	}
+	for text, want := range map[string]bool{
+		"": false, "[sandbox]\nprofile=\"x\"\n": false, "[sandbox]\nprofile=\"x\"\n[sandbox.profiles.x.network]\nallow_domains=[]\n": false,
+		"[sandbox]\nprofile=\"x\"\n[sandbox.profiles.x.network]\nallow_domains=[\"a.test\"]\n": true,
+		"[sandbox]\nprofile=\"x\"\n[sandbox.profiles.x.network]\nallow_domains=\"all\"\n":      true,
+	} {
+		if NamesHosts(text) != want {
+			t.Errorf("%q", text)
+		}
+	}
+	if !seccomp.OfNetwork("socket", [6]uint64{afInet, stream}) || seccomp.OfNetwork("socket", [6]uint64{afInet, raw}) || seccomp.OfNetwork("memfd_create", [6]uint64{}) {
+		t.Error("what is the network's")
+	}
 }

@@ -52,7 +52,7 @@ func Make(s *Seen, w *World, name, companion string, extra Extra) *Profile {
 		n.refused(string(a.Wish)+" "+word(a.Path), a.Comm, "a rule of the run that was learned from hid it")
 	}
 	hosts := s.hosts(n)
-	text := s.companion(n, len(hosts.Items) > 0)
+	text := s.companion(n, len(hosts.Items) > 0 || s.Beside.Hosts)
 	p := &Profile{Name: name}
 	top := s.limits()
 	calls := Line{Key: "seccomp", Value: quote("strict"), Why: "no call beyond it was needed"}

@@ -66,5 +66,11 @@ type Seen struct {
 	// has a bound on that behind it (RLIMIT_DATA); 0 otherwise.
 	Mapped int64
 
+	// Beside is what the profile that this is merged with has already.
+	Beside struct {
+		Hosts     bool // it names some
+		Companion bool
+	}
+
 	Ended string // how, if not well: "exited with 3"; empty: well
 }

@@ -73,6 +73,12 @@ func (c Cond) same(d Cond) bool {
 // a file that extends it and has to have them itself.
 func NetworkRules() []Rule { return slices.Clone(additionNetwork.Rules) }
 
+// OfNetwork says whether those rules let a call through.
+func OfNetwork(name string, args [6]uint64) bool {
+	v := additionNetwork.Decide(name, args)
+	return goesThrough(v) && v.Rule != "default"
+}
+
 // TOML prints the rule as it stands in a policy file.
 func (r *Rule) TOML() string {
 	var b strings.Builder

@@ -244,6 +244,7 @@ func (l *lesson) write(profile, companion *sink) error {
 	if err != nil {
 		return err
 	}
+	l.seen.Beside.Hosts, l.seen.Beside.Companion = learn.NamesHosts(l.old), strings.TrimSpace(l.oldCompanion) != ""
 	p := learn.Make(&l.seen, w, l.name, l.name+companionSuffix, l.extra())
 	text, err := l.text(p)
 	if err != nil {
