@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/confine-run/confine/internal/handoff"
 )
 
 func TestAllowedPaths(t *testing.T) {
@@ -217,5 +219,28 @@ func TestOptionsBeatWhatAProfileAdds(t *testing.T) {
 		{"overlay by name", func(in *Input) { in.Overlay = []string{"."} }, "overlay /home/u/p"},
 	} {
 		t.Run(c.name, func(t *testing.T) { compile(t, h, c.change).want("/home/u/p", c.want) })
+	}
+}
+
+// With a resolver, the run's own names stand in an /etc that is shown; everything else of
+// it is the caller's.
+func TestRootWithResolver(t *testing.T) {
+	h := host(t, "/etc/nsswitch.conf=hosts: db\n", "/etc/other=1", "/etc/mtab -> /proc/mounts", "/proc/mounts=")
+	for _, resolver := range []string{"", "198.18.0.1"} {
+		r := compile(t, h, func(in *Input) { in.AllowRead, in.Resolver = []string{"/"}, resolver })
+		own := map[string]bool{}
+		shown := map[string]bool{}
+		for _, m := range r.Mounts {
+			own[m.Dst] = own[m.Dst] || m.Kind == handoff.MountFile
+			shown[m.Dst] = shown[m.Dst] || m.Kind == handoff.MountBind
+		}
+		for _, name := range []string{"/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf"} {
+			if own[name] != (resolver != "") || shown[name] {
+				t.Errorf("resolver %q: %s is the run's own: %v", resolver, name, own[name])
+			}
+		}
+		if all := shown["/etc"]; all != (resolver == "") || shown["/etc/other"] == all || shown["/etc/mtab"] {
+			t.Errorf("resolver %q: the rest of /etc", resolver)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package rootfs
 
 import (
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -116,12 +117,44 @@ next:
 				continue next
 			}
 		}
+		if e.Name == "etc" && c.in.Resolver != "" && c.allowEtc(option, why, a) {
+			continue
+		}
 		f, links, err := c.find("/" + e.Name)
 		if err == nil {
 			c.show(grant{src: f, access: a, explicit: true, searched: -1, option: option, why: why}, links)
 		}
 	}
 	return nil
+}
+
+// ownNames are the files that say how names are looked up.
+var ownNames = [...]string{"hosts", "nsswitch.conf", "resolv.conf"}
+
+// allowEtc shows what is in /etc by itself, so that the run's own names stand beside it:
+// where names are asked of a resolver that knows the rules, one that the caller's files
+// turn into an address would reach them without it. False: it can't be listed.
+func (c *compiler) allowEtc(option, why string, a access) bool {
+	entries, err := c.host.ReadDir("/etc")
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if slices.Contains(ownNames[:], e.Name) {
+			continue
+		}
+		f, links, err := c.find("/etc/" + e.Name)
+		switch {
+		case err != nil:
+		case slices.ContainsFunc(notOfRoot[:], func(n string) bool { return under(f.Path, "/"+n) }):
+			if target, err := c.host.Readlink("/etc/" + e.Name); err == nil { // to the run's own, as /proc/mounts
+				c.links = append(c.links, link{"/etc/" + e.Name, target})
+			}
+		default:
+			c.show(grant{src: f, access: a, explicit: true, searched: -1, option: option, why: why}, links)
+		}
+	}
+	return true
 }
 
 var mountModes = [...]struct {
