@@ -30,7 +30,7 @@ func (f *files) question(a *Access) (p string, wish Wish, ok bool) {
 	switch {
 	case needless(real) || f.temporary(p, real):
 		return "", "", false
-	case wish == Connect || kernels(p):
+	case wish == Connect || kernels(p) || kernels(real):
 		return "", "", false
 	case wish == Create && (!a.Exists || a.Replaces):
 		for up := path.Dir(p); f.own(up); up = path.Dir(up) {

@@ -179,6 +179,11 @@ func (f *files) use(a *Access) {
 	switch {
 	case !dir && !file:
 		return
+	case kernels(real): // by a link, as /etc/mtab: what the kernel makes is the run's own
+		if !w.Base(a.Path, a.Wish).Yes && a.Wish != Look {
+			f.notes.refused(string(a.Wish)+" "+word(a.Path), a.Comm, "a link to what is the kernel's: no option shows it")
+		}
+		return
 	case a.Wish == Write:
 		f.write(a, real, dir)
 	case dir && (a.Wish == Look || a.Wish == Exec):

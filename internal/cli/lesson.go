@@ -21,7 +21,7 @@ func (l *lesson) permissive() (*confine.Resolved, error) {
 	}
 	l.dir = l.sources(nil).Dir
 	project, home := real(l.dir), real(l.env("HOME"))
-	if learn.Project(home, "") == "" || r.Policy.Filesystem.EphemeralHome {
+	if learn.Project(home, "") == "" && !(home == "/root" && learn.Owned(home)) || r.Policy.Filesystem.EphemeralHome {
 		home = ""
 	}
 	reads, overlays := besideTemp(real("/tmp"), project, home)
