@@ -202,7 +202,7 @@ func (l *lesson) places() (profile, companion *sink, err error) {
 // take runs the command, and writes what was learned.
 func (l *lesson) take(r *confine.Resolved, profile, companion *sink) int {
 	l.log.notice("learning: " + l.conditions(r))
-	l.seen.Command = commandLine(redact.Redact(l.argv))
+	again := l.again()
 	rc, report := l.watched(r, l.argv, func(io *RunIO) {
 		io.Accesses, io.Passed = l.access, l.passed
 		io.Peaks = func(p confine.Peaks) { l.seen.Descriptors, l.seen.Mapped = p.Descriptors, p.Data }
@@ -230,10 +230,23 @@ func (l *lesson) take(r *confine.Resolved, profile, companion *sink) int {
 		return rc
 	}
 	if l.seen.Incomplete() {
-		l.log.notice("learn: INCOMPLETE: " + l.lacking() + "\nhint: look at the head of " + l.out + "; another run with --merge " + l.out + " adds what this one lacks")
+		l.log.notice("learn: INCOMPLETE: " + l.lacking() + "\nhint: look at the head of " + l.out + "; another run with --merge " + shellWord(l.out) + " adds what this one lacks")
 	}
-	l.log.notice("learned: " + l.out + "\nhint: read it, then: confine --config " + l.out + " -- " + l.seen.Command)
+	l.log.notice("learned: " + l.out + "\nhint: read it, then: confine --config " + shellWord(l.out) + " -- " + again)
 	return rc
+}
+
+// again is the command as it can be pasted, and leaves it in what is learned.
+func (l *lesson) again() string {
+	const long = 300 // the most that the file's head holds
+	line, ok := shellLine(redact.Redact(l.argv))
+	if l.seen.Command = line; !ok || len(line) > long {
+		l.seen.Command = "a command whose arguments don't fit into a line of this file"
+	}
+	if !ok {
+		return "COMMAND, as before: it has line breaks or other characters that can't be shown here"
+	}
+	return line
 }
 
 // nothing ends a run that could not be watched.
