@@ -40,7 +40,7 @@ func (f *files) question(a *Access) (p string, wish Wish, ok bool) {
 		if isDir || isFile || a.Replaces {
 			p, wish = path.Dir(p), Write
 		}
-		return p, wish, true
+		return p, wish, f.mayWrite(path.Dir(a.Path))
 	case wish == Create || !a.Exists || f.own(p):
 		return "", "", false
 	}
@@ -49,11 +49,19 @@ func (f *files) question(a *Access) (p string, wish Wish, ok bool) {
 	case !isDir && !isFile:
 		return "", "", false
 	case wish == Remove:
-		return path.Dir(p), Write, true
+		return path.Dir(p), Write, f.mayWrite(path.Dir(p))
+	case wish == Write:
+		return p, wish, f.mayWrite(p)
 	case isDir && (wish == Look || wish == Exec):
 		return "", "", false
 	case wish == Look || wish == List:
 		wish = Read
 	}
 	return p, wish, true
+}
+
+// mayWrite: permissions don't refuse it, whatever the rules say.
+func (f *files) mayWrite(name string) bool {
+	real, dir, file := f.world.resolve(name)
+	return !dir && !file || f.world.Writable(real)
 }

@@ -100,7 +100,7 @@ func (h fakeHost) ReadDir(string) ([]rootfs.Entry, error)  { return nil, fs.ErrI
 func world(h fakeHost) *World {
 	return &World{
 		Dir: "/work/p", Home: "/home/u", Out: "/work/p", Temp: []string{"/tmp", "/var/tmp"}, Host: h,
-		Secret: Secrets(h, "/home/u"),
+		Secret: Secrets(h, "/home/u"), Writable: func(p string) bool { return !strings.Contains(p, "/shut") },
 		Base: func(p string, w Wish) Given {
 			real, err := h.walk(p, true, 0)
 			switch {
@@ -135,6 +135,8 @@ func accesses(t *testing.T, h fakeHost, text string) (all []Access) {
 				a.Replaces = true
 			case "gone":
 				a.Exists = false
+			case "readonly":
+				a.ReadOnly = true
 			case "relative":
 				a.Relative = true
 			default:

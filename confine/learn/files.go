@@ -18,6 +18,7 @@ type files struct {
 	secrets                     wants
 	secretIs                    map[string]string
 	project                     bool     // something of it is used
+	unwritten                   []string // directories that are granted, and were read-only meanwhile
 	names                       []string // that lead through links
 	notes                       *notes
 }
@@ -141,6 +142,8 @@ func (f *files) tree(real, given, name string, a *Access) {
 	}
 	base := w.Base(given, Write)
 	switch {
+	case !w.Writable(real):
+		return // the next run is refused as this one was
 	case w.inProject(real):
 		f.project = true
 	case real == w.Home || base.Yes && base.Private:
@@ -161,6 +164,7 @@ func (f *files) tree(real, given, name string, a *Access) {
 		return
 	}
 	f.trees.add(real, "written", name, a.Comm)
+	f.failed(a, real)
 	f.named(given, real)
 }
 
@@ -208,16 +212,28 @@ func (f *files) write(a *Access, real string, dir bool) {
 	if base := w.Base(a.Path, Write); base.Yes || f.temporary(a.Path, real) {
 		return
 	}
+	if !w.Writable(real) {
+		return // the next run is refused as this one was
+	}
 	if why := protectedBy(real); why != "" {
 		f.notes.refused("write to "+word(real), a.Comm, "it is protected: "+why)
 		return
 	}
 	f.project = f.project || w.inProject(real)
 	f.writes.add(real, "written", "", a.Comm)
+	f.failed(a, path.Dir(real))
 	if what := w.Secret(real); what != "" {
 		f.secretIs[real] = what
 	}
 	f.named(a.Path, real)
+}
+
+// failed keeps a directory in which something that is granted didn't work meanwhile: what
+// would have come after it is not known.
+func (f *files) failed(a *Access, dir string) {
+	if a.ReadOnly {
+		f.unwritten = once(f.unwritten, dir)
+	}
 }
 
 func (f *files) list(a *Access, real string) {

@@ -48,6 +48,7 @@ func Make(s *Seen, w *World, name, companion string, extra Extra) *Profile {
 	n := &notes{}
 	f := newFiles(w, n)
 	f.take(s.Accesses)
+	s.Unwritten = f.unwritten
 	for _, a := range s.Denied {
 		n.refused(string(a.Wish)+" "+word(a.Path), a.Comm, "a rule of the run that was learned from hid it")
 	}
@@ -109,6 +110,9 @@ func (s *Seen) head() []string {
 		"It grants what that run did, and knows nothing of what other arguments, input or hosts lead to.",
 		"Not seen: which variables of the environment were read (strict passes its own list), what was done by",
 		"descriptors that were there before, what the kernel opens by itself, how large files became that were removed again.")
+	for _, dir := range s.Unwritten {
+		notes = append(notes, "INCOMPLETE: "+word(dir)+" could not be written to meanwhile; it is granted, and what comes after that is not in here. Learn with --overlay.")
+	}
 	if s.Lost > 0 {
 		notes = append(notes, "INCOMPLETE: "+plural(s.Lost, "access")+"es to more paths than are kept.")
 	}
@@ -126,7 +130,7 @@ func (s *Seen) head() []string {
 
 // Incomplete says whether the profile is known to lack something.
 func (s *Seen) Incomplete() bool {
-	return s.Ended != "" || s.Lost > 0 || s.Unseen > 0 || s.OtherCalls > 0 || s.OtherAttempts > 0
+	return s.Ended != "" || len(s.Unwritten) > 0 || s.Lost > 0 || s.Unseen > 0 || s.OtherCalls > 0 || s.OtherAttempts > 0
 }
 
 // Words are the words of a list, or nil.

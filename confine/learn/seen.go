@@ -31,7 +31,9 @@ type Access struct {
 	Replaces bool
 	// What was there, as the program saw it. Unknown: nobody could look.
 	Exists, IsDir, Unknown bool
-	Count                  int64
+	// ReadOnly: it would have been changed, and lay in a tree that was shown read-only.
+	ReadOnly bool
+	Count    int64
 }
 
 // Call is a system call that strict would not have let through.
@@ -71,6 +73,10 @@ type Seen struct {
 		Hosts     bool // it names some
 		Companion bool
 	}
+
+	// Unwritten are directories that are granted, and that it could not write to while it was
+	// watched. Make finds them.
+	Unwritten []string
 
 	Ended string // how, if not well: "exited with 3"; empty: well
 }

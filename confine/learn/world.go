@@ -32,6 +32,8 @@ type World struct {
 	Temp []string // places for temporary files, canonical
 	Host Host
 	Base func(path string, w Wish) Given
+	// Writable says whether permissions let the caller write to a file or directory.
+	Writable func(path string) bool
 	// Secret says what a file is, if it is one of the set "secrets".
 	Secret func(path string) string
 }

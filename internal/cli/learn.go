@@ -229,6 +229,9 @@ func (l *lesson) take(r *confine.Resolved, profile, companion *sink) int {
 		}
 		return rc
 	}
+	for _, dir := range l.seen.Unwritten {
+		l.log.notice("learn: " + dir + " could not be written to while learning: it is granted all the same\nhint: --overlay " + shellWord(dir) + " lets the command write there, and throws that away")
+	}
 	if l.seen.Incomplete() {
 		l.log.notice("learn: INCOMPLETE: " + l.lacking() + "\nhint: look at the head of " + l.out + "; another run with --merge " + shellWord(l.out) + " adds what this one lacks")
 	}
@@ -270,6 +273,9 @@ func (l *lesson) nothing(report *status.Report) int {
 func (l *lesson) lacking() string {
 	if l.seen.Ended != "" {
 		return "the command " + l.seen.Ended
+	}
+	if len(l.seen.Unwritten) > 0 {
+		return "what the command would have done after its writes to " + l.seen.Unwritten[0] + " is not known"
 	}
 	return fmt.Sprintf("%d accesses could not be kept, %d could not be looked at", l.seen.Lost, l.seen.Unseen)
 }

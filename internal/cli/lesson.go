@@ -25,6 +25,10 @@ func (l *lesson) permissive() (*confine.Resolved, error) {
 		home = ""
 	}
 	reads, overlays := besideTemp(real("/tmp"), project, home)
+	if dir := real("/var/tmp"); learn.Writable(dir) {
+		more, over := besideTemp(dir, project, home)
+		reads, overlays = append(reads, more...), append(overlays, over...)
+	}
 	if home != "" {
 		overlays = append(overlays, home)
 	}
@@ -87,6 +91,7 @@ func (l *lesson) conditions(r *confine.Resolved) string {
 func (l *lesson) access(a confine.Access) {
 	l.recorder.Add(learn.Access{
 		Path: a.Path, Wish: learn.Wish(a.Wish), Comm: a.Comm, Exists: a.Exists, IsDir: a.IsDir, Unknown: a.Unknown, Relative: a.Relative,
+		ReadOnly: a.ReadOnly,
 		Replaces: a.Wish == "create" && strings.HasPrefix(a.Call, "rename"),
 	})
 }
@@ -154,7 +159,7 @@ func (l *lesson) world() (*learn.World, error) {
 	host := learn.Real()
 	w := &learn.World{
 		Dir: learn.Project(real(l.dir), home), Home: home, Out: real(filepath.Dir(l.out)),
-		Host: host, Secret: learn.Secrets(host, home),
+		Host: host, Secret: learn.Secrets(host, home), Writable: learn.Writable,
 	}
 	for _, dir := range []string{"/tmp", "/var/tmp"} {
 		w.Temp = append(w.Temp, real(dir))
