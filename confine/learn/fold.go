@@ -110,15 +110,24 @@ func (f *files) writing() wants {
 	return all
 }
 
+// Reasons that are always the same.
+const (
+	whyNotUsed = "nothing of the current directory was used"
+	whyRead    = "the current directory was read"
+	whyWritten = "the current directory itself is written to"
+	whyNoCall  = "no call beyond it was needed"
+	whyCalls   = "calls beyond strict: see there"
+)
+
 // granted are the lines of the profile's file system.
 func (f *files) granted() []Line {
 	write, read := f.writing(), f.reading()
-	workdir := Line{Key: "workdir", Value: quote("none"), Why: "nothing of the current directory was used"}
+	workdir := Line{Key: "workdir", Value: quote("none"), Why: whyNotUsed}
 	if f.project {
-		workdir.Value, workdir.Why = quote("ro"), "the current directory was read"
+		workdir.Value, workdir.Why = quote("ro"), whyRead
 	}
 	if x := write[f.world.Dir]; x != nil && f.world.Dir != "" {
-		workdir.Value, workdir.Why = quote("rw"), "the current directory itself is written to"
+		workdir.Value, workdir.Why = quote("rw"), whyWritten
 		if made := x.made(); made != "" {
 			workdir.Why += ": " + made
 		}

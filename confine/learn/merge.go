@@ -67,6 +67,7 @@ func (p *Profile) Merge(old string) (string, error) {
 		return "", err
 	}
 	own := p.document()
+	p.Widened = nil
 	d.head = mergeHead(d.head, own.head)
 	for _, s := range own.sections {
 		to := d.find(s.name)
@@ -76,11 +77,16 @@ func (p *Profile) Merge(old string) (string, error) {
 		}
 		for _, e := range s.entries {
 			if have := to.find(e.Key); have != nil {
-				have.merge(e)
+				if before := have.Value; have.merge(e) {
+					p.Widened = append(p.Widened, e.Key+" = "+before+" to "+have.Value)
+				}
 			} else {
 				to.entries = append(to.entries, e)
 			}
 		}
+	}
+	if fs := d.find("sandbox.profiles." + bareKey(p.Name) + ".filesystem"); fs != nil {
+		fs.unneeded(p.project)
 	}
 	text := d.String()
 	var check map[string]any
@@ -101,8 +107,24 @@ func mergeHead(old, own []string) []string {
 	return all
 }
 
-// merge takes over what a key says in a newer profile.
-func (e *entry) merge(own *entry) {
+// unneeded takes out what learn made writable below a project that is so as a whole now:
+// it would only have to be there.
+func (s *section) unneeded(project string) {
+	dir, list := s.find("workdir"), s.find("allow_write")
+	if project == "" || dir == nil || list == nil || !list.list || unquoted(dir.Value) != "rw" || len(list.inside) > 0 {
+		return
+	}
+	kept := slices.DeleteFunc(slices.Clone(list.Items), func(i Item) bool {
+		return under(i.Word, project) && strings.HasPrefix(i.Why, "written") || project == "." && strings.HasPrefix(i.Word, "./") && strings.HasPrefix(i.Why, "written")
+	})
+	if len(kept) < len(list.Items) {
+		list.Items, list.raw = kept, ""
+	}
+}
+
+// merge takes over what a key says in a newer profile. It is true where a value grants
+// more than it did.
+func (e *entry) merge(own *entry) bool {
 	switch {
 	case e.list && own.list:
 		for _, item := range own.Items {
@@ -114,8 +136,31 @@ func (e *entry) merge(own *entry) {
 	case e.list || own.list || e.Value == "":
 		// Somebody has put it otherwise.
 	case higher(own.Key, own.Value, e.Value):
+		if e.Why != "" && !learned(e.Why, own.Why) {
+			e.above = append(e.above, "# "+e.Why) // a person's
+		}
 		e.Value, e.Why, e.raw = own.Value, own.Why, ""
+		return true
 	}
+	return false
+}
+
+// learned says whether a comment is one of learn's: of the form that the newer one has.
+func learned(why, newer string) bool {
+	for _, ours := range [...]string{whyNotUsed, whyRead, whyNoCall, whyCalls} {
+		if why == ours {
+			return true
+		}
+	}
+	return strings.HasPrefix(why, whyWritten) || shape(why) == shape(newer)
+}
+
+// shape is a comment without its amounts.
+func shape(why string) string {
+	words := strings.Fields(why)
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool {
+		return strings.ContainsAny(w, "0123456789") || w == "bytes" || w == "task" || w == "tasks"
+	}), " ")
 }
 
 // higher says whether a newer value of a key grants more than the older one.

@@ -39,7 +39,7 @@ func TestMerge(t *testing.T) {
 	}
 	x := file.Sandbox.Profiles["x"]
 	fs := x["filesystem"].(map[string]any)
-	if x["time_limit"] != "3m" || x["processes"] != int64(500) || x["grace"] != "5s" || fs["workdir"] != "rw" || len(fs["allow_read"].([]any)) != 3 || len(fs["allow_write"].([]any)) != 1 {
+	if x["time_limit"] != "3m" || x["processes"] != int64(500) || x["grace"] != "5s" || fs["workdir"] != "rw" || len(fs["allow_read"].([]any)) != 3 || len(fs["allow_write"].([]any)) != 0 {
 		t.Errorf("%v", x)
 	}
 	for _, kept := range []string{"# at the top\n", "# a person's\n", "# mine\n", "    # also mine\n", "# and this\n", "# the end\n", "[sandbox.profiles.other]"} {
@@ -50,6 +50,34 @@ func TestMerge(t *testing.T) {
 	again, err := second.Merge(text)
 	if err != nil || again != text {
 		t.Errorf("once more it is another: %v\n%s", err, again)
+	}
+}
+
+// What a person said about a value that grows stays, and learn's own comment doesn't.
+func TestMergeKeepsThePersonsReason(t *testing.T) {
+	first := made(t, "write /work/p/build/o by make\ncreate /work/p/build/new by make", time.Second).TOML()
+	first = strings.Replace(first, `workdir = "none" # `+whyNotUsed, `workdir = "none" # never: it is secret`, 1)
+	first = strings.Replace(first, `workdir = "ro" # `+whyRead, `workdir = "none" # never: it is secret`, 1)
+	first = strings.Replace(first, `    "./build"`, "    \"./mine\", # a person's\n    \"./build\"", 1)
+	if !strings.Contains(first, "never: it is secret") || !strings.Contains(first, `"./build", # written`) {
+		t.Fatal(first)
+	}
+	p := made(t, "create /work/p/out by sh", time.Hour)
+	text, err := p.Merge(first)
+	if err != nil || !strings.Contains(text, "# never: it is secret\nworkdir = \"rw\" # "+whyWritten+": out\n") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if strings.Contains(text, "./build") || !strings.Contains(text, `"./mine", # a person's`) {
+		t.Errorf("allow_write:\n%s", text)
+	}
+	if strings.Contains(text, "# took 1.00s") || !strings.Contains(text, "# took 1h0m0s") {
+		t.Errorf("learn's own comments:\n%s", text)
+	}
+	if got := strings.Join(p.Widened, "; "); got != `time_limit = "10s" to "3h"; workdir = "none" to "rw"` {
+		t.Errorf("%s", got)
+	}
+	if again, err := p.Merge(text); err != nil || again != text || len(p.Widened) > 0 {
+		t.Errorf("%v, %v\n%s", err, p.Widened, again)
 	}
 }
 

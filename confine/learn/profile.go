@@ -32,6 +32,9 @@ type Profile struct {
 	// Companion is the policy over system calls that it needs beside it, as TOML, and the
 	// name of its file; empty when strict is enough.
 	Companion, CompanionName string
+
+	Widened []string // by Merge: keys of the older file whose values grant more now
+	project string   // as the file names it, or ""
 }
 
 // Extra is what the caller of learn said for the run, and what the profile says as well.
@@ -55,10 +58,13 @@ func Make(s *Seen, w *World, name, companion string, extra Extra) *Profile {
 	hosts := s.hosts(n)
 	text := s.companion(n, len(hosts.Items) > 0 || s.Beside.Hosts)
 	p := &Profile{Name: name}
+	if w.Dir != "" {
+		p.project = w.word(w.Dir)
+	}
 	top := s.limits()
-	calls := Line{Key: "seccomp", Value: quote("strict"), Why: "no call beyond it was needed"}
+	calls := Line{Key: "seccomp", Value: quote("strict"), Why: whyNoCall}
 	if text != "" {
-		calls.Value, calls.Why = quote("./"+companion), "calls beyond strict: see there"
+		calls.Value, calls.Why = quote("./"+companion), whyCalls
 		p.Companion, p.CompanionName = text, companion
 	}
 	filesystem := f.granted()

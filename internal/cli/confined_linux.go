@@ -86,7 +86,7 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 		}
 	})
 	if err != nil {
-		return nil, err
+		return nil, r.Blame(err)
 	}
 	if begun != "" && lost(report.Status) {
 		io.Notice("the command started in " + strconv.Quote(begun) + ", because the current directory is not shown inside: relative names count from there\nhint: --workdir ro shows it; full paths work without")
@@ -165,7 +165,7 @@ func explainPlan(_ context.Context, r *confine.Resolved, argv []string) (*Explan
 	plan, err := confine.NewPlan(&r.Policy, command)
 	var cant *confine.Unenforceable
 	if err != nil && !errors.As(err, &cant) {
-		return nil, err
+		return nil, r.Blame(err)
 	}
 	return explanationOf(plan, command, cant), nil
 }
@@ -174,7 +174,7 @@ func askerOf(_ context.Context, r *confine.Resolved, argv []string) (func(confin
 	plan, err := confine.NewPlan(&r.Policy, &confine.Command{Argv: argv, ConfigFiles: r.Protected})
 	var cant *confine.Unenforceable
 	if err != nil && !errors.As(err, &cant) {
-		return nil, err
+		return nil, r.Blame(err)
 	}
 	return func(q confine.Ask) (confine.Answer, error) { return plan.Ask(r, q) }, nil
 }
@@ -183,7 +183,7 @@ func askPlan(_ context.Context, r *confine.Resolved, argv []string, asks []confi
 	plan, err := confine.NewPlan(&r.Policy, &confine.Command{Argv: argv, ConfigFiles: r.Protected})
 	var cant *confine.Unenforceable
 	if err != nil && !errors.As(err, &cant) {
-		return nil, err
+		return nil, r.Blame(err)
 	}
 	all := &Answers{Notices: plan.Notices}
 	if cant != nil {

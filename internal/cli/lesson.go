@@ -270,6 +270,9 @@ func (l *lesson) write(profile, companion *sink) error {
 			return err
 		}
 	}
+	if len(p.Widened) > 0 {
+		l.log.notice("learn: widened in " + l.merge + ": " + strings.Join(p.Widened, ", "))
+	}
 	return profile.put([]byte(text))
 }
 
