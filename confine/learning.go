@@ -59,6 +59,9 @@ func (r *Resolved) Permissive(reads, overlays []string) {
 			o.lift()
 		}
 	}
+	if p.hasOverlay() {
+		r.Notices = slices.DeleteFunc(r.Notices, func(n string) bool { return n == nothingToKeep })
+	}
 	p.AllowPartial = butOverlays(p.AllowPartial)
 	for _, dir := range append([]string{"/"}, reads...) {
 		f.AllowRead = with(f.AllowRead, dir)

@@ -105,10 +105,12 @@ func (r *Resolved) check() error {
 		r.Notices = append(r.Notices, "the network is allowed as a whole, so naming "+strconv.Quote(p.Network.Allow[0])+" narrows nothing")
 	}
 	if p.Filesystem.Keep && !p.hasOverlay() && r.asked("keep") {
-		r.Notices = append(r.Notices, "there is no overlay, so there is nothing to keep (keep)")
+		r.Notices = append(r.Notices, nothingToKeep)
 	}
 	return nil
 }
+
+const nothingToKeep = "there is no overlay, so there is nothing to keep (keep)"
 
 // asked: somebody said it, and no profile.
 func (r *Resolved) asked(option string) bool {

@@ -14,6 +14,13 @@ var broadHome = [...]string{
 	"bin", "Desktop", "Documents", "Downloads", "Library", "Mail", "Music", "Pictures", "Videos", "snap", "src", "go", "Projects", "projects",
 }
 
+// secretsOfHost are patterns of what root alone reads, and nobody else is to: those of
+// home directories are in package rootfs.
+var secretsOfHost = [...]string{
+	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers-", "/etc/sudoers.d",
+	"/etc/ssh/ssh_host_*_key", "/etc/ssl/private",
+}
+
 // needless are files that C libraries look at for what doesn't matter inside.
 func needless(p string) bool {
 	switch p {

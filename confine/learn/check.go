@@ -54,10 +54,12 @@ func (f *files) question(a *Access) (p string, wish Wish, ok bool) {
 		return p, wish, f.mayWrite(p)
 	case isDir && (wish == Look || wish == Exec):
 		return "", "", false
-	case wish == Look || wish == List:
+	case wish == Look:
+		return p, Read, true
+	case wish == List:
 		wish = Read
 	}
-	return p, wish, true
+	return p, wish, wish != Read || f.world.Readable(p)
 }
 
 // mayWrite: permissions don't refuse it, whatever the rules say.

@@ -100,7 +100,7 @@ func (h fakeHost) ReadDir(string) ([]rootfs.Entry, error)  { return nil, fs.ErrI
 func world(h fakeHost) *World {
 	return &World{
 		Dir: "/work/p", Home: "/home/u", Out: "/work/p", Temp: []string{"/tmp", "/var/tmp"}, Host: h,
-		Secret: Secrets(h, "/home/u"), Writable: func(p string) bool { return !strings.Contains(p, "/shut") },
+		Secret: Secrets(h, "/home/u"), Readable: func(p string) bool { return !strings.Contains(p, "/shut") }, Writable: func(p string) bool { return !strings.Contains(p, "/shut") },
 		Base: func(p string, w Wish) Given {
 			real, err := h.walk(p, true, 0)
 			switch {

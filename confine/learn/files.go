@@ -20,6 +20,7 @@ type files struct {
 	project                     bool     // something of it is used
 	unwritten                   []string // directories that are granted, and were read-only meanwhile
 	names                       []string // that lead through links
+	replaced                    []Access // in private places, by something new
 	notes                       *notes
 }
 
@@ -138,6 +139,9 @@ func (f *files) change(a *Access) {
 func (f *files) tree(real, given, name string, a *Access) {
 	w := f.world
 	if slices.Contains(w.Temp, real) || f.temporary(given, real) {
+		if slices.Contains(w.Temp, real) {
+			f.failed(a, real)
+		}
 		return
 	}
 	base := w.Base(given, Write)
@@ -148,6 +152,9 @@ func (f *files) tree(real, given, name string, a *Access) {
 		f.project = true
 	case real == w.Home || base.Yes && base.Private:
 		f.notes.private(real, name)
+		if a.Replaces && a.Exists {
+			f.replaced = append(f.replaced, *a)
+		}
 		return
 	case base.Yes:
 		return
@@ -191,6 +198,7 @@ func (f *files) use(a *Access) {
 	case a.Wish == Write:
 		f.write(a, real, dir)
 	case dir && (a.Wish == Look || a.Wish == Exec):
+	case (a.Wish == Read || a.Wish == List) && !w.Readable(real): // the next run is refused as this one was
 	case dir:
 		f.list(a, real)
 	default:

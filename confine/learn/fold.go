@@ -121,6 +121,12 @@ const (
 
 // granted are the lines of the profile's file system.
 func (f *files) granted() []Line {
+	for i := range f.replaced {
+		a := &f.replaced[i]
+		if real, _, _ := f.world.resolve(a.Path); f.reads[real] != nil || f.secrets[real] != nil {
+			f.notes.refused("replace "+word(a.Path), a.Comm, "it was read, and is shown by itself: a new file can't take its place, only be written into it")
+		}
+	}
 	write, read := f.writing(), f.reading()
 	workdir := Line{Key: "workdir", Value: quote("none"), Why: whyNotUsed}
 	if f.project {

@@ -31,7 +31,7 @@ func (s *Seen) hosts(n *notes) (line Line) {
 		switch {
 		case a.Protocol == "dns":
 		case a.Verdict == status.AttemptBlocked:
-			why := a.Why
+			why := s.blocked(a)
 			if a.Hint != "" {
 				why += "; " + a.Hint
 			}
@@ -51,7 +51,7 @@ func (s *Seen) hosts(n *notes) (line Line) {
 	for i := range s.Attempts {
 		if a := &s.Attempts[i]; a.Protocol == "dns" && !reached[nameOf(a)] && !strings.HasPrefix(a.What, "localhost") {
 			if a.Verdict == status.AttemptBlocked {
-				n.refused("look up "+word(a.What), a.Comm, word(a.Why))
+				n.refused("look up "+word(a.What), a.Comm, word(s.blocked(a)))
 			} else {
 				n.refused("look up "+word(a.What), a.Comm, "it was not connected to; --allow-network "+word(a.What)+" would let it be looked up")
 			}
@@ -61,6 +61,27 @@ func (s *Seen) hosts(n *notes) (line Line) {
 		n.add(plural(s.OtherAttempts, "attempt") + " to reach further hosts were not kept.")
 	}
 	return line
+}
+
+// blocked says in words why something was.
+func (s *Seen) blocked(a *status.Attempt) string {
+	switch network.Reason(a.Why) {
+	case network.ReasonDenied:
+		return "denied by --deny-network"
+	case network.ReasonNotAllowed: // of names, also where a rule denies them
+		switch {
+		case s.DenySaid && s.AllowSaid:
+			return "denied by --deny-network, or not named by --allow-network"
+		case s.DenySaid:
+			return "denied by --deny-network"
+		}
+		return "not named by --allow-network"
+	case network.ReasonInternal:
+		return "an internal address, which has to be named"
+	case network.ReasonPort:
+		return "at a port that is not allowed"
+	}
+	return a.Why
 }
 
 func commOf(a *status.Attempt) string {

@@ -44,6 +44,9 @@ var scenarios = []struct {
 	{"many", many(), nil},
 	{"odd names", "read /work/other/a\"b\\c by x\nread /work/other/e\u00e9 by x\ncreate /work/p/build/\u202eevil by x", []string{"/work/other/a\"b\\c", "/work/other/e\u00e9"}},
 	{"refused meanwhile", "create /work/other/new readonly by sh\nwrite /work/lib/1 readonly by sh\ncreate /work/shut/x by sh\nwrite /work/p/shut by sh\nremove /work/shut/y by sh\ncreate /etc/x readonly by sh", []string{"/work/shut/y", "/work/p/shut"}},
+	{"replaced after it was read", "read /home/u/doc by vi\ncreate /home/u/doc.new by vi\ncreate /home/u/doc rename by vi\nread /home/u/one by vi", nil},
+	{"of the host", "read /etc/shadow by su\nread /etc/sudoers.d/x by sudo\nread /etc/ssh/ssh_host_rsa_key by sshd\nread /etc/ssh/ssh_host_rsa_key.pub by sshd\nread /etc/ssl/private/k by x\nread /work/shut/y by x",
+		[]string{"/etc/sudoers.d/x", "/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_rsa_key.pub", "/etc/ssl/private/k", "/work/shut/y"}},
 	{"relative", "read /work/other/f relative by cat", nil},
 }
 

@@ -163,6 +163,8 @@ func TestHosts(t *testing.T) {
 		{What: "down.example.com:1", Name: "down.example.com", Address: "140.82.121.7", Port: 1, Protocol: "tcp", Verdict: "failed", Why: "ECONNREFUSED"},
 		{What: "169.254.169.254:80", Address: "169.254.169.254", Port: 80, Protocol: "tcp", Verdict: "blocked", Why: "internal", Hint: "--allow-network 169.254.169.254:80"},
 	}}).hosts(n)
+	denied := &Seen{DenySaid: true, Attempts: []status.Attempt{{What: "evil.example", Name: "evil.example", Protocol: "dns", Verdict: "blocked", Why: "not_allowed"}}}
+	denied.hosts(n)
 	got := line.String() + "\n" + strings.Join(n.all(), "\n") + "\n"
 	golden(t, "hosts", got)
 }

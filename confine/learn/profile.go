@@ -117,7 +117,7 @@ func (s *Seen) head() []string {
 		"Not seen: which variables of the environment were read (strict passes its own list), what was done by",
 		"descriptors that were there before, what the kernel opens by itself, how large files became that were removed again.")
 	for _, dir := range s.Unwritten {
-		notes = append(notes, "INCOMPLETE: "+word(dir)+" could not be written to meanwhile; it is granted, and what comes after that is not in here. Learn with --overlay.")
+		notes = append(notes, "INCOMPLETE: "+word(dir)+" could not be written to meanwhile. The next run can, and what it does after that is not in here. Learn with --overlay.")
 	}
 	if s.Lost > 0 {
 		notes = append(notes, "INCOMPLETE: "+plural(s.Lost, "access")+"es to more paths than are kept.")

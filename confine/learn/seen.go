@@ -55,6 +55,8 @@ type Seen struct {
 
 	Attempts      []status.Attempt
 	OtherAttempts int64
+	// AllowSaid, DenySaid: words of the run itself narrowed what it could reach.
+	AllowSaid, DenySaid bool
 
 	Calls      []Call
 	OtherCalls int64

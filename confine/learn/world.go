@@ -32,8 +32,8 @@ type World struct {
 	Temp []string // places for temporary files, canonical
 	Host Host
 	Base func(path string, w Wish) Given
-	// Writable says whether permissions let the caller write to a file or directory.
-	Writable func(path string) bool
+	// Readable and Writable say whether permissions let the caller, whatever rules say.
+	Readable, Writable func(path string) bool
 	// Secret says what a file is, if it is one of the set "secrets".
 	Secret func(path string) string
 }
@@ -44,7 +44,14 @@ func Real() Host { return rootfs.ThisHost() }
 // Secrets says what is a secret on a host.
 func Secrets(h Host, home string) func(path string) string {
 	all, _ := h.(rootfs.Host)
-	return func(p string) string { return rootfs.SecretOf(all, p, home, "/root") }
+	return func(p string) string {
+		for _, s := range secretsOfHost {
+			if ok, _ := path.Match(s, p); ok || under(p, s) {
+				return "keys and passwords of the host"
+			}
+		}
+		return rootfs.SecretOf(all, p, home, "/root")
+	}
 }
 
 // Project is a canonical current directory, if it is shown as one; or "".

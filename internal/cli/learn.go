@@ -230,7 +230,7 @@ func (l *lesson) take(r *confine.Resolved, profile, companion *sink) int {
 		return rc
 	}
 	for _, dir := range l.seen.Unwritten {
-		l.log.notice("learn: " + dir + " could not be written to while learning: it is granted all the same\nhint: --overlay " + shellWord(dir) + " lets the command write there, and throws that away")
+		l.log.notice("learn: " + dir + " could not be written to while learning, and can be with what was learned\nhint: --overlay " + shellWord(dir) + " lets the command write there, and throws that away")
 	}
 	if l.seen.Incomplete() {
 		l.log.notice("learn: INCOMPLETE: " + l.lacking() + "\nhint: look at the head of " + l.out + "; another run with --merge " + shellWord(l.out) + " adds what this one lacks")

@@ -15,10 +15,11 @@ import (
 
 // permissive is what the command runs under while it is learned from.
 func (l *lesson) permissive() (*confine.Resolved, error) {
-	r, err := l.resolve(append([]confine.Setting{{Option: "profile", Values: []string{"strict"}}}, l.told...))
-	if err != nil {
-		return nil, err
-	}
+	return l.resolveWith(append([]confine.Setting{{Option: "profile", Values: []string{"strict"}}}, l.told...), l.lift)
+}
+
+// lift takes away what isn't to hold meanwhile.
+func (l *lesson) lift(r *confine.Resolved) {
 	l.dir = l.sources(nil).Dir
 	project, home := real(l.dir), real(l.env("HOME"))
 	if learn.Project(home, "") == "" && !(home == "/root" && learn.Owned(home)) || r.Policy.Filesystem.EphemeralHome {
@@ -33,7 +34,6 @@ func (l *lesson) permissive() (*confine.Resolved, error) {
 		overlays = append(overlays, home)
 	}
 	r.Permissive(reads, overlays)
-	return r, nil
 }
 
 // besideTemp says how what was in a directory for temporary files before is shown: as an
@@ -159,7 +159,7 @@ func (l *lesson) world() (*learn.World, error) {
 	host := learn.Real()
 	w := &learn.World{
 		Dir: learn.Project(real(l.dir), home), Home: home, Out: real(filepath.Dir(l.out)),
-		Host: host, Secret: learn.Secrets(host, home), Writable: learn.Writable,
+		Host: host, Secret: learn.Secrets(host, home), Readable: learn.Readable, Writable: learn.Writable,
 	}
 	for _, dir := range []string{"/tmp", "/var/tmp"} {
 		w.Temp = append(w.Temp, real(dir))
@@ -249,6 +249,7 @@ func (l *lesson) write(profile, companion *sink) error {
 	if err != nil {
 		return err
 	}
+	l.seen.AllowSaid, l.seen.DenySaid = len(l.about("allow-network")) > 0, len(l.about("deny-network")) > 0
 	l.seen.Beside.Hosts, l.seen.Beside.Companion = learn.NamesHosts(l.old), strings.TrimSpace(l.oldCompanion) != ""
 	p := learn.Make(&l.seen, w, l.name, l.name+companionSuffix, l.extra())
 	text, err := l.text(p)

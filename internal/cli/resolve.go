@@ -9,6 +9,11 @@ import (
 // resolve puts flags, environment, files and profile together, and from then on
 // says things in the manner asked for.
 func (s *session) resolve(settings []confine.Setting) (*confine.Resolved, error) {
+	return s.resolveWith(settings, func(*confine.Resolved) {})
+}
+
+// resolveWith changes what was found before anything is said of it.
+func (s *session) resolveWith(settings []confine.Setting, change func(*confine.Resolved)) (*confine.Resolved, error) {
 	s.early(settings)
 	r, err := confine.Resolve(s.sources(settings))
 	if err != nil {
@@ -16,6 +21,7 @@ func (s *session) resolve(settings []confine.Setting) (*confine.Resolved, error)
 	}
 	s.log.level = r.Invocation.Log
 	s.log.json = r.Invocation.LogFormat == "json"
+	change(r)
 	for _, n := range r.Notices {
 		s.log.notice(n)
 	}
