@@ -53,6 +53,9 @@ func Resolve(src Sources) (*Resolved, error) {
 	if err := r.out.check(); err != nil {
 		return nil, err
 	}
+	if policy := r.out.Policy.Seccomp; filepath.IsAbs(policy) { // what it lets through is for the next run, too
+		r.out.Protected = append(r.out.Protected, policy)
+	}
 	return r.out, nil
 }
 

@@ -155,6 +155,21 @@ func TestConfigTakesTheProjectFilesPlace(t *testing.T) {
 	}
 }
 
+// A run that could write to its policy of system calls would choose that of the next one.
+func TestSeccompFileIsProtected(t *testing.T) {
+	src := home(t)
+	config := write(t, filepath.Join(src.Dir, "x.toml"), "[sandbox]\nseccomp = './calls.toml'\n")
+	src.Flags = []Setting{flag("config", config)}
+	policy := filepath.Join(src.Dir, "calls.toml")
+	if r := resolve(t, src); !slices.Contains(r.Protected, policy) {
+		t.Errorf("%q is not protected: %q", policy, r.Protected)
+	}
+	src.Flags = append(src.Flags, flag("seccomp", "default"))
+	if r := resolve(t, src); slices.ContainsFunc(r.Protected, func(p string) bool { return p == policy || p == "default" }) {
+		t.Errorf("protected without being used: %q", r.Protected)
+	}
+}
+
 func TestListsAreEmptied(t *testing.T) {
 	src := home(t)
 	write(t, src.SystemFile, `

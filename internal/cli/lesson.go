@@ -297,10 +297,11 @@ func (l *lesson) check(p *learn.Profile, w *learn.World, text string) (notes []s
 	if err != nil {
 		return nil, err
 	}
+	r.Protected = slices.DeleteFunc(r.Protected, func(name string) bool {
+		_, err := os.Lstat(name)
+		return err != nil && (name == real(l.out) || name == r.Policy.Seccomp)
+	})
 	r.Policy.Seccomp = "strict" // its companion isn't there yet
-	if _, err := os.Lstat(l.out); err != nil {
-		r.Protected = slices.DeleteFunc(r.Protected, func(name string) bool { return name == real(l.out) })
-	}
 	ask, err := l.engine.Asker(l.ctx, r, l.argv)
 	if err != nil {
 		return nil, err
