@@ -99,7 +99,7 @@ func (h fakeHost) ReadDir(string) ([]rootfs.Entry, error)  { return nil, fs.ErrI
 // world is one in which strict shows /usr, and has private places.
 func world(h fakeHost) *World {
 	return &World{
-		Dir: "/work/p", Home: "/home/u", Out: "/work/p", Temp: []string{"/tmp", "/var/tmp"}, Host: h,
+		Dir: "/work/p", Home: "/home/u", Path: []string{"/usr/bin", "/opt/tools/bin"}, Out: "/work/p", Temp: []string{"/tmp", "/var/tmp"}, Host: h,
 		Secret: Secrets(h, "/home/u"), Readable: func(p string) bool { return !strings.Contains(p, "/shut") }, Writable: func(p string) bool { return !strings.Contains(p, "/shut") },
 		Base: func(p string, w Wish) Given {
 			real, err := h.walk(p, true, 0)

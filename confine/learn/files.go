@@ -169,6 +169,12 @@ func (f *files) tree(real, given, name string, a *Access) {
 		f.notes.refused("make or remove "+word(path.Join(given, name)), a.Comm,
 			word(real)+" belongs to many programs; --allow-write "+word(real)+" would grant it")
 		return
+	case w.obeyed(real) != "":
+		f.notes.refused("make or remove "+word(path.Join(given, name)), a.Comm, w.obeyed(real))
+		return
+	}
+	if at := w.holdsObeyed(real); at != "" {
+		f.notes.add("CAREFUL: " + word(real) + " is made writable, and holds " + word(at) + ", which programs outside take orders from.")
 	}
 	f.trees.add(real, "written", name, a.Comm)
 	f.failed(a, real)
@@ -225,6 +231,10 @@ func (f *files) write(a *Access, real string, dir bool) {
 	}
 	if why := protectedBy(real); why != "" {
 		f.notes.refused("write to "+word(real), a.Comm, "it is protected: "+why)
+		return
+	}
+	if why := w.obeyed(real); why != "" && !w.inProject(real) {
+		f.notes.refused("write to "+word(real), a.Comm, why)
 		return
 	}
 	f.project = f.project || w.inProject(real)

@@ -30,14 +30,19 @@ func (f *files) reading() wants {
 			all.fold(p, dir)
 		}
 	}
-	return f.siblings(all, manyDirs)
+	return f.siblings(all, manyDirs, f.hides)
 }
 
 // hides: granting a directory whole would be granting what is secret as a whole.
 func (f *files) hides(dir string) bool { return f.world.Secret(dir) != "" }
 
+// never: a directory that is not made writable as a whole for what in it is written to.
+func (f *files) never(dir string) bool {
+	return f.hides(dir) || !f.world.inProject(dir) && (f.world.obeyed(dir) != "" || f.world.holdsObeyed(dir) != "")
+}
+
 // siblings drops what lies in another one, and folds many in one directory to that.
-func (f *files) siblings(all wants, many int) wants {
+func (f *files) siblings(all wants, many int, never func(string) bool) wants {
 	for {
 		for _, p := range all.paths() {
 			if up := path.Dir(p); all[p] != nil && all.covers(up) && p != "/" {
@@ -47,7 +52,7 @@ func (f *files) siblings(all wants, many int) wants {
 				all.fold(p, up)
 			}
 		}
-		dir := f.crowded(all, many)
+		dir := f.crowded(all, many, never)
 		if dir == "" {
 			return all
 		}
@@ -61,7 +66,7 @@ func (f *files) siblings(all wants, many int) wants {
 
 // crowded is a directory of which many entries are wanted, or lead to what is; the deepest
 // of them, or "".
-func (f *files) crowded(all wants, many int) (deepest string) {
+func (f *files) crowded(all wants, many int, never func(string) bool) (deepest string) {
 	entries := map[string]wants{}
 	for p := range all {
 		for child, dir := p, path.Dir(p); dir != "/"; child, dir = dir, path.Dir(dir) {
@@ -76,7 +81,7 @@ func (f *files) crowded(all wants, many int) (deepest string) {
 		if dir == f.world.Dir {
 			limit = manyDirs
 		}
-		if len(in) >= limit && !f.world.isBroad(dir) && !f.hides(dir) && (len(dir) > len(deepest) || len(dir) == len(deepest) && dir < deepest) {
+		if len(in) >= limit && !f.world.isBroad(dir) && !never(dir) && (len(dir) > len(deepest) || len(dir) == len(deepest) && dir < deepest) {
 			deepest = dir
 		}
 	}
@@ -95,11 +100,11 @@ func (f *files) writing() wants {
 	}
 	for p, x := range f.writes {
 		dir := path.Dir(p)
-		if f.secretIs[p] == "" && dir != f.world.Dir && !f.world.isBroad(dir) && !f.hides(dir) && (perDir[dir] >= fewFiles || IsTemp(p)) {
+		if f.secretIs[p] == "" && dir != f.world.Dir && !f.world.isBroad(dir) && !f.never(dir) && (perDir[dir] >= fewFiles || IsTemp(p)) {
 			all.add(dir, "written", path.Base(p), list(x.comms, 1))
 		}
 	}
-	all = f.siblings(all, fewTrees)
+	all = f.siblings(all, fewTrees, f.never)
 	for _, p := range f.writes.paths() {
 		if !all.covers(p) {
 			all[p] = f.writes[p]

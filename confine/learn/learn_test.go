@@ -47,6 +47,9 @@ var scenarios = []struct {
 	{"replaced after it was read", "read /home/u/doc by vi\ncreate /home/u/doc.new by vi\ncreate /home/u/doc rename by vi\nread /home/u/one by vi", nil},
 	{"of the host", "read /etc/shadow by su\nread /etc/sudoers.d/x by sudo\nread /etc/ssh/ssh_host_rsa_key by sshd\nread /etc/ssh/ssh_host_rsa_key.pub by sshd\nread /etc/ssl/private/k by x\nread /work/shut/y by x",
 		[]string{"/etc/sudoers.d/x", "/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_rsa_key.pub", "/etc/ssl/private/k", "/work/shut/y"}},
+	{"obeyed outside", "create /home/u/.cargo/bin/x by sh\nwrite /home/u/.cargo/bin/cargo by sh\ncreate /opt/tools/bin/x by sh\ncreate /etc/cron.d/x by sh\ncreate /home/u/.cargo/registry/x by cargo\n" +
+		"create /home/u/.cargo/a/x by cargo\ncreate /home/u/.cargo/b/x by cargo\ncreate /home/u/.cargo/c/x by cargo\ncreate /home/u/go/x by go\ncreate /opt/tools/x by sh\ncreate /home/u/.local/share/applications/x by sh",
+		[]string{"/home/u/.cargo/bin/cargo", "/home/u/.cargo/registry/", "/home/u/.cargo/a/", "/home/u/.cargo/b/", "/home/u/.cargo/c/", "/home/u/go/bin/", "/opt/tools/bin/", "/etc/cron.d/", "/home/u/.local/share/applications/"}},
 	{"relative", "read /work/other/f relative by cat", nil},
 }
 

@@ -30,6 +30,7 @@ type World struct {
 	Home string   // canonical, or empty
 	Out  string   // the directory of the profile's file, canonical
 	Temp []string // places for temporary files, canonical
+	Path []string // where the caller's shell looks for programs, canonical
 	Host Host
 	Base func(path string, w Wish) Given
 	// Readable and Writable say whether permissions let the caller, whatever rules say.

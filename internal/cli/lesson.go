@@ -161,6 +161,11 @@ func (l *lesson) world() (*learn.World, error) {
 		Dir: learn.Project(real(l.dir), home), Home: home, Out: real(filepath.Dir(l.out)),
 		Host: host, Secret: learn.Secrets(host, home), Readable: learn.Readable, Writable: learn.Writable,
 	}
+	for _, dir := range filepath.SplitList(l.env("PATH")) {
+		if filepath.IsAbs(dir) {
+			w.Path = append(w.Path, real(dir))
+		}
+	}
 	for _, dir := range []string{"/tmp", "/var/tmp"} {
 		w.Temp = append(w.Temp, real(dir))
 	}
