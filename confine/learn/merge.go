@@ -2,6 +2,7 @@ package learn
 
 import (
 	"errors"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +51,22 @@ func NamesHosts(text string) bool {
 		return len(words) > 0
 	}
 	return true
+}
+
+// NamesCalls says whether the profile that a file of learn's uses names this policy of system
+// calls. One that it doesn't name may be anybody's: nothing kept a run from making it.
+func NamesCalls(text, name string) bool {
+	var file struct {
+		Sandbox struct {
+			Profile  string
+			Profiles map[string]struct{ Seccomp any }
+		}
+	}
+	if toml.Unmarshal([]byte(text), &file) != nil {
+		return false
+	}
+	word, ok := file.Sandbox.Profiles[file.Sandbox.Profile].Seccomp.(string)
+	return ok && word != "" && path.Clean(word) == path.Clean(name)
 }
 
 // Merge adds a profile to the text of an older file: lists grow, of limits the larger one

@@ -5,11 +5,15 @@ import "sync"
 // most is how many different accesses are kept.
 const most = 65_536
 
+// mostBytes is how much text they may have together: one name may have 8 KiB.
+const mostBytes = 32 << 20
+
 // Recorder keeps accesses while a run goes on, equal ones together.
 type Recorder struct {
 	mu   sync.Mutex
 	at   map[key]int // index in list; guarded by mu
 	list []Access    // guarded by mu
+	size int         // of the text in list; guarded by mu
 	lost int64       // guarded by mu
 }
 
@@ -31,7 +35,7 @@ func (r *Recorder) Add(a Access) {
 	switch {
 	case found:
 		r.list[i].Count++
-	case len(r.list) >= most:
+	case len(r.list) >= most || r.size+len(a.Path) > mostBytes:
 		r.lost++
 	default:
 		if r.at == nil {
@@ -39,6 +43,7 @@ func (r *Recorder) Add(a Access) {
 		}
 		r.at[k] = len(r.list)
 		a.Count = 1
+		r.size += len(a.Path)
 		r.list = append(r.list, a)
 	}
 }

@@ -117,9 +117,8 @@ func (l *lesson) named() error {
 		if l.out == "" {
 			l.out = l.merge
 		}
-		l.oldCompanion, err = readWhole(filepath.Join(filepath.Dir(l.merge), name+companionSuffix))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return &confine.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": its policy of system calls: " + err.Error(), Err: err}
+		if err := l.readCompanion(name); err != nil {
+			return err
 		}
 	}
 	if l.name == "" {
@@ -130,6 +129,27 @@ func (l *lesson) named() error {
 	}
 	if l.out == "" {
 		l.out = l.name + learnedSuffix
+	}
+	return nil
+}
+
+// readCompanion reads the policy of system calls that is merged with: the one that the
+// profile goes by. Another of that name is not ours, and nothing of it is taken over.
+func (l *lesson) readCompanion(name string) (err error) {
+	file := filepath.Join(filepath.Dir(l.merge), name+companionSuffix)
+	abs, err := filepath.Abs(file)
+	if err != nil {
+		return err
+	}
+	if !learn.NamesCalls(l.old, name+companionSuffix) && !learn.NamesCalls(l.old, abs) {
+		if _, err := os.Lstat(file); err == nil && !l.overwrite {
+			return &confine.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": " + strconv.Quote(file) + " is there, and the profile doesn't use it: somebody else may have made it", Hint: "remove it, or replace it with --overwrite"}
+		}
+		return nil
+	}
+	l.oldCompanion, err = readWhole(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return &confine.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": its policy of system calls: " + err.Error(), Err: err}
 	}
 	return nil
 }

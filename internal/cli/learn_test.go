@@ -2,6 +2,8 @@ package cli
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -31,6 +33,36 @@ func TestWhyNothingWasLearned(t *testing.T) {
 		if got := b.String(); !strings.Contains(got, c.want) || strings.Contains(got, c.not) ||
 			strings.Contains(got, "seccomp notification") != (c.setup == nil || c.setup.Op == "seccomp") {
 			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+}
+
+// TestMergeTakesOverNoForeignCompanion: a policy of system calls that the profile doesn't go
+// by was not protected from runs, and may be theirs.
+func TestMergeTakesOverNoForeignCompanion(t *testing.T) {
+	const foreign = "default_action = \"allow\"\n"
+	for _, c := range []struct {
+		name, seccomp    string
+		overwrite        bool
+		refused, takenOn bool
+	}{
+		{"in use", "./x.seccomp.toml", false, false, true},
+		{"another", "strict", false, true, false},
+		{"another, to be replaced", "strict", true, false, false},
+	} {
+		dir := t.TempDir()
+		profile := filepath.Join(dir, "x.confine.toml")
+		for name, text := range map[string]string{
+			profile:                              "[sandbox]\nprofile = \"x\"\n[sandbox.profiles.x]\nseccomp = \"" + c.seccomp + "\"\n",
+			filepath.Join(dir, "x.seccomp.toml"): foreign,
+		} {
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l := &lesson{session: &session{}, merge: profile, overwrite: c.overwrite}
+		if err := l.named(); (err != nil) != c.refused || (l.oldCompanion == foreign) != c.takenOn {
+			t.Errorf("%s: %v, took over %q", c.name, err, l.oldCompanion)
 		}
 	}
 }
