@@ -33,8 +33,8 @@ func (f *files) question(a *Access) (p string, wish Wish, ok bool) {
 	case wish == Connect || kernels(p) || kernels(real):
 		return "", "", false
 	case wish == Create && (!a.Exists || a.Replaces):
-		for up := path.Dir(p); f.own(up); up = path.Dir(up) {
-			p = up
+		if top := f.outermost(path.Dir(p)); top != "" {
+			p = top
 		}
 		_, isDir, isFile := f.world.resolve(p)
 		if isDir || isFile || a.Replaces {

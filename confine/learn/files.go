@@ -57,13 +57,17 @@ func (f *files) mark(all []Access) {
 }
 
 // own says whether the run made it, or a directory that it lies in.
-func (f *files) own(p string) bool {
+func (f *files) own(p string) bool { return f.outermost(p) != "" }
+
+// outermost is the one nearest to the root of what the run made, of a name and what it
+// lies in; or "".
+func (f *files) outermost(p string) (top string) {
 	for ; p != "/"; p = path.Dir(p) {
 		if f.made[p] {
-			return true
+			top = p
 		}
 	}
-	return false
+	return top
 }
 
 func (f *files) access(a *Access) {
@@ -119,8 +123,8 @@ func (f *files) change(a *Access) {
 		f.notes.refused("make, replace or remove "+word(a.Path), a.Comm, "it is protected: "+why)
 		return
 	}
-	for f.own(dir) {
-		dir = path.Dir(dir)
+	if top := f.outermost(dir); top != "" {
+		dir = path.Dir(top)
 	}
 	real, isDir, _ := f.world.resolve(dir)
 	for !isDir && dir != "/" { // somebody else's, or of a link that the run made

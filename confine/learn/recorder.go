@@ -1,9 +1,15 @@
 package learn
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
 // most is how many different accesses are kept.
 const most = 65_536
+
+// mostDeep is how many parts a name has that is kept: each of them is asked about.
+const mostDeep = 256
 
 // mostBytes is how much text they may have together: one name may have 8 KiB.
 const mostBytes = 32 << 20
@@ -35,7 +41,7 @@ func (r *Recorder) Add(a Access) {
 	switch {
 	case found:
 		r.list[i].Count++
-	case len(r.list) >= most || r.size+len(a.Path) > mostBytes:
+	case len(r.list) >= most || r.size+len(a.Path) > mostBytes || strings.Count(a.Path, "/") > mostDeep:
 		r.lost++
 	default:
 		if r.at == nil {

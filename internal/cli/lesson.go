@@ -89,6 +89,9 @@ func (l *lesson) conditions(r *confine.Resolved) string {
 
 // access keeps one. It is called by several goroutines, and its caller's callers wait.
 func (l *lesson) access(a confine.Access) {
+	if a.Wish == "create" && !a.Exists && !a.InPlace && !a.Unknown {
+		return // there is nothing that it could be made in: the kernel refuses
+	}
 	l.recorder.Add(learn.Access{
 		Path: a.Path, Wish: learn.Wish(a.Wish), Comm: a.Comm, Exists: a.Exists, IsDir: a.IsDir, Unknown: a.Unknown, Relative: a.Relative,
 		ReadOnly: a.ReadOnly,
