@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/status"
 )
 
@@ -64,5 +65,21 @@ func TestMergeTakesOverNoForeignCompanion(t *testing.T) {
 		if err := l.named(); (err != nil) != c.refused || (l.oldCompanion == foreign) != c.takenOn {
 			t.Errorf("%s: %v, took over %q", c.name, err, l.oldCompanion)
 		}
+	}
+}
+
+// TestNothingIsLearnedOfWhatCanNotBeMade: the kernel refuses it, and a flood of such names
+// would take long to be asked about.
+func TestNothingIsLearnedOfWhatCanNotBeMade(t *testing.T) {
+	var l lesson
+	l.access(confine.Access{Path: "/no/such/x", Wish: "create"})
+	if all, _ := l.recorder.Accesses(); len(all) != 0 {
+		t.Errorf("kept %v", all)
+	}
+	l.access(confine.Access{Path: "/work/x", Wish: "create", InPlace: true})
+	l.access(confine.Access{Path: "/work/y", Wish: "create", Exists: true})
+	l.access(confine.Access{Path: "/work/z", Wish: "create", Unknown: true})
+	if all, _ := l.recorder.Accesses(); len(all) != 3 {
+		t.Errorf("kept %v", all)
 	}
 }
