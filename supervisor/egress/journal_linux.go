@@ -59,10 +59,10 @@ func (j *journal) found(k key, w whose) {
 	j.sought[k] = w
 }
 
-// add notes an attempt. who finds its process, and is asked only for what is new; others
-// of the kind wait for that, since they come from the same one, mostly, which may go away
-// as soon as it has its answer.
-func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) {
+// add notes an attempt. who finds its process, and is asked only for what is new. While it
+// is, others of the kind are given known, which is closed when that is over: they come from the
+// same process, mostly, which may go away as soon as it has its answer.
+func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) (known <-chan struct{}) {
 	k := key{a.Protocol, a.What, a.Verdict, a.Why}
 	j.mu.Lock()
 	j.total++
@@ -75,17 +75,14 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) {
 		old.Count++
 		old.SentBytes += a.SentBytes
 		old.ReceivedBytes += a.ReceivedBytes
-		unknown := j.unknown[k]
+		known = j.unknown[k]
 		j.mu.Unlock()
-		if unknown != nil {
-			<-unknown
-		}
-		return
+		return known
 	}
 	if len(j.attempts) >= maxAttempts {
 		j.others++
 		j.mu.Unlock()
-		return
+		return nil
 	}
 	if j.attempts == nil {
 		j.attempts = map[key]*status.Attempt{}
@@ -118,13 +115,14 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) {
 		defer j.telling.Unlock()
 		j.tell(told)
 	}
+	return nil
 }
 
-// slow says whether to add an attempt of this kind takes time.
-func (j *journal) slow(k key) bool {
+// fresh says whether an attempt of this kind would be the first.
+func (j *journal) fresh(k key) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.unknown[k] != nil || j.attempts[k] == nil && len(j.attempts) < maxAttempts
+	return j.attempts[k] == nil && len(j.attempts) < maxAttempts
 }
 
 func (j *journal) opened(now int64) {

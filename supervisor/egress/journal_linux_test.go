@@ -108,7 +108,7 @@ func TestOthersWaitUntilTheProcessIsFound(t *testing.T) {
 	j.add(a, func() (int, string) {
 		go func() {
 			defer close(over)
-			j.add(a, nil)
+			<-j.add(a, nil)
 			answered.Store(true)
 		}()
 		for counted := int64(0); counted < 2; runtime.Gosched() {
@@ -125,7 +125,7 @@ func TestOthersWaitUntilTheProcessIsFound(t *testing.T) {
 		return 7, "curl"
 	})
 	<-over
-	if !answered.Load() || j.attempts[k].PID != 7 || j.slow(k) {
+	if !answered.Load() || j.attempts[k].PID != 7 || j.fresh(k) {
 		t.Errorf("%+v", j.attempts[k])
 	}
 }

@@ -28,22 +28,26 @@ func (g *Gateway) note(f *flow, verdict, why string) {
 // unhurried does what takes time for what is new, which is told and looked into: other
 // connections don't wait for that.
 func (g *Gateway) unhurried(f *flow, k key, do func()) {
-	if f.onLoop && g.log.slow(k) {
+	if f.onLoop && g.log.fresh(k) {
 		g.loop.Do(do)
 		return
 	}
 	do()
 }
 
-// noteQuestion enters a question that was refused.
+// noteQuestion enters a question that was refused, which is not answered before it is
+// known whose it is.
 func (g *Gateway) noteQuestion(f *flow, name, kind, why string, v network.Verdict) {
 	a := status.Attempt{Protocol: "dns", What: name, Name: name, Verdict: status.AttemptBlocked, Why: why, Rule: v.Rule, Hint: v.Hint}
-	g.log.add(a, func() (int, string) {
+	known := g.log.add(a, func() (int, string) {
 		if f.pid != 0 {
 			return f.pid, f.comm
 		}
 		return g.process.of(f.protocol, f.from)
 	})
+	if known != nil {
+		<-known
+	}
 }
 
 // remember finds out whose flow it is, while that can be found, if it will be told. To
