@@ -32,10 +32,9 @@ func (s *state) filters() []filter {
 		return []filter{plain}
 	}
 	f := filter{program: s.plan.SeccompNotify, flags: plain.flags | unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
-		fork: unix.CLONE_FILES, listener: new(int32)}
+		fork: unix.CLONE_FILES, listener: new(int32), pass: s.plan.SeccompPass}
 	*f.listener = -1
-	if s.plan.SeccompWatch {
-		f.pass = secret()
+	if f.pass != 0 {
 		f.program = append(passing(f.pass), f.program...)
 	}
 	switch {
@@ -73,13 +72,6 @@ func passing(number uint64) []uint64 {
 		insn(equal, 0, 1, number>>32),
 		insn(ret, 0, 0, unix.SECCOMP_RET_ALLOW),
 	}
-}
-
-// secret is a number that can't be guessed, and isn't 0.
-func secret() uint64 {
-	var b [8]byte
-	_, _ = unix.Getrandom(b[:], 0)
-	return *(*uint64)(unsafe.Pointer(&b)) | 1
 }
 
 // waitKillableRecv is SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, since Linux 5.19: a

@@ -1,6 +1,8 @@
 package confine
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"path"
 	"strings"
 
@@ -34,8 +36,15 @@ func (p *planner) watch(build builder) error {
 		return nil
 	}
 	p.plan.watched, p.plan.Files = filter, f
-	p.plan.Child.SeccompNotify, p.plan.Child.SeccompWatch = program, true
+	p.plan.Child.SeccompNotify, p.plan.Child.SeccompPass = program, unguessable()
 	return nil
+}
+
+// unguessable is a number that isn't 0.
+func unguessable() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return binary.NativeEndian.Uint64(b[:]) | 1
 }
 
 // told says in the ledger whether refused accesses are.

@@ -25,7 +25,7 @@ func TestNothingIsAddedUnasked(t *testing.T) {
 	if len(without.Child.SeccompNotify) == 0 {
 		t.Skip("nothing is handed on here")
 	}
-	if without.Child.SeccompWatch || without.Files.Any() || !slices.Equal(without.Child.SeccompNotify, without.Seccomp.Notifying()) {
+	if without.Child.SeccompPass != 0 || without.Files.Any() || !slices.Equal(without.Child.SeccompNotify, without.Seccomp.Notifying()) {
 		t.Error("something is watched that nobody asked for")
 	}
 	for name, change := range map[string]func(*Policy, *Command){
@@ -33,7 +33,7 @@ func TestNothingIsAddedUnasked(t *testing.T) {
 		"watch": func(_ *Policy, c *Command) { c.WatchFiles = true },
 	} {
 		with := plain(change)
-		if !with.Child.SeccompWatch || !with.Files.Any() || slices.Equal(with.Child.SeccompNotify, without.Child.SeccompNotify) {
+		if with.Child.SeccompPass == 0 || !with.Files.Any() || slices.Equal(with.Child.SeccompNotify, without.Child.SeccompNotify) {
 			t.Errorf("%s: nothing is watched", name)
 		}
 		if !slices.Equal(with.Child.Seccomp, without.Child.Seccomp) || with.Seccomp.Digest != without.Seccomp.Digest {

@@ -52,7 +52,7 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 		Denied: io.Denied, LimitHit: io.LimitHit, Usage: io.Usage,
 	}
 	opts.Astray = func(int) {
-		io.Notice("the command has no network, and tried to reach one\nhint: --allow-network HOST allows a host")
+		io.Notice("the command has no network, and may have tried to reach one\nhint: --allow-network HOST allows a host")
 	}
 	if console := io.Console; console != nil {
 		opts.OutGuard, opts.ErrGuard = console.Guard(opts.Stdout), console.Guard(opts.Stderr)

@@ -158,7 +158,7 @@ func (p *Child) code(c *codec) {
 	list(c, &p.Seccomp, c.u64)
 	num(c, &p.SeccompFlags)
 	list(c, &p.SeccompNotify, c.u64)
-	c.bool(&p.SeccompWatch)
+	c.u64(&p.SeccompPass)
 	p.Refuse.code(c)
 	for i := range p.TTY {
 		c.bool(&p.TTY[i])

@@ -28,7 +28,7 @@ func fullChild() *Child {
 				Address: "\x7f\x00\x00\x01", Port: 53, Listen: true, Role: RoleIPv6, Use: UseResolve}}},
 		Rlimits: []Rlimit{{Resource: 7, Soft: 1, Hard: ^uint64(0)}},
 		CPUs:    []uint32{0, 3}, PIDMax: 32,
-		Seccomp: []uint64{1, ^uint64(0)}, SeccompFlags: 1, SeccompNotify: []uint64{2}, SeccompWatch: true,
+		Seccomp: []uint64{1, ^uint64(0)}, SeccompFlags: 1, SeccompNotify: []uint64{2}, SeccompPass: 3,
 		Refuse: Fallbacks{ProcOfCaller: true, MountSetattr: true, NoListener: true},
 		TTY:    [3]bool{true, false, true}, Rows: 24, Cols: 80,
 	}

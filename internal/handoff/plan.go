@@ -44,9 +44,9 @@ type Child struct {
 	// SeccompNotify is the same with denials handed to a listener, which goes out with
 	// Started. It is tried first; where there can be no listener, Seccomp is loaded.
 	SeccompNotify []uint64
-	// SeccompWatch: execve is handed on, too, and nobody could answer the target's own
-	// first one: it passes by a number that nobody else knows.
-	SeccompWatch bool
+	// SeccompPass: execve is handed on, too, and nobody could answer the target's own
+	// first one: it passes by this number, which nobody else knows. 0: execve isn't.
+	SeccompPass uint64
 
 	// Refuse are fallbacks that the policy doesn't accept: needing one fails the set-up.
 	Refuse Fallbacks

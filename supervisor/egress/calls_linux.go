@@ -12,6 +12,7 @@ import (
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/denials"
+	"github.com/confine-run/confine/supervisor/egress/loop"
 )
 
 // maxCalls is how many are made at one time, for threads that wait for them.
@@ -223,7 +224,7 @@ func (s *calls) listen(c *caller, fd, backlog int) unix.Errno {
 	defer k.close()
 	if k.family != unix.AF_UNIX {
 		if own, err := unix.Getsockname(k.fd); err == nil {
-			f := c.flow("tcp", addressOf(own))
+			f := c.flow("tcp", loop.AddrPort(own))
 			f.verdict = network.Verdict{Rule: whyListens}
 			s.g.note(f, status.AttemptBlocked, whyListens)
 		}

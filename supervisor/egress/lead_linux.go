@@ -122,7 +122,7 @@ func (k *socket) from(to netip.Addr) (netip.AddrPort, unix.Errno) {
 		if err != nil {
 			return netip.AddrPort{}, errnoOf(err)
 		}
-		if a := addressOf(own); a.Port() != 0 {
+		if a := loop.AddrPort(own); a.Port() != 0 {
 			if a.Addr().IsUnspecified() {
 				return netip.AddrPortFrom(to, a.Port()), 0
 			}
@@ -135,16 +135,6 @@ func (k *socket) from(to netip.Addr) (netip.AddrPort, unix.Errno) {
 		}
 	}
 	return netip.AddrPort{}, unix.EADDRNOTAVAIL
-}
-
-func addressOf(a unix.Sockaddr) netip.AddrPort {
-	switch a := a.(type) {
-	case *unix.SockaddrInet4:
-		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
-	case *unix.SockaddrInet6:
-		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr).Unmap(), uint16(a.Port))
-	}
-	return netip.AddrPort{}
 }
 
 // sockaddr is an address as a socket of this family takes it.

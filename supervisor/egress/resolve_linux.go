@@ -82,6 +82,7 @@ func (g *Gateway) questionsOf(f *flow, c *loop.Conn) {
 		if answer == nil || len(answer) > 0xffff {
 			return
 		}
+		c.SetWriteDeadline(time.Now().Add(questionsIdle))
 		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)); err != nil {
 			return
 		}

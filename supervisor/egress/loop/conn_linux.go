@@ -21,6 +21,7 @@ type Conn struct {
 	ended          bool // what comes to be read is the end
 	urgent         bool // there was a byte that a read stops before, whatever lies behind
 	readBy         time.Time
+	writeBy        time.Time
 }
 
 const edges = unix.EPOLLIN | unix.EPOLLPRI | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
@@ -29,10 +30,11 @@ const edges = unix.EPOLLIN | unix.EPOLLPRI | unix.EPOLLOUT | unix.EPOLLRDHUP | u
 // any case.
 func (l *Loop) Adopt(fd int) (*Conn, error) {
 	c := &Conn{l: l, fd: fd}
-	if err := l.watch(fd, edges, c); err != nil {
+	if err := l.watch(fd, edges); err != nil {
 		_ = unix.Close(fd)
 		return nil, err
 	}
+	l.tell(fd, c)
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	return c, nil
 }
@@ -58,6 +60,9 @@ func (c *Conn) happened(events uint32) {
 // SetReadDeadline bounds the waits of reads from here on; the zero time is none.
 func (c *Conn) SetReadDeadline(at time.Time) { c.readBy = at }
 
+// SetWriteDeadline does it for writes.
+func (c *Conn) SetWriteDeadline(at time.Time) { c.writeBy = at }
+
 // Drained says that less was read than was asked for, so that nothing is there until
 // the next event. An end that is there already has no event of its own, nor has what
 // lies behind an urgent byte.
@@ -73,40 +78,34 @@ func inline(fd int) { _ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_OOBINL
 // RawRead calls f until it says that it is done, each time that there may be something
 // to read. f may close nothing.
 func (c *Conn) RawRead(f func(fd int) (done bool)) error {
+	return c.try(&c.reader, c.readBy, func(fd int) bool { return !c.dry && f(fd) })
+}
+
+// RawWrite is the same for writing.
+func (c *Conn) RawWrite(f func(fd int) (done bool)) error {
+	return c.try(&c.writer, c.writeBy, f)
+}
+
+// try calls f until it says that it is done, each time that whoever waits is woken.
+func (c *Conn) try(waits **Task, by time.Time, f func(fd int) (done bool)) error {
 	c.l.step()
 	var r *timer
 	for {
 		switch {
 		case c.fd < 0:
 			return net.ErrClosed
-		case !c.dry && f(c.fd):
+		case f(c.fd):
 			return nil
 		case r != nil && r.fired:
 			return os.ErrDeadlineExceeded
 		}
-		if r == nil && !c.readBy.IsZero() {
-			r = c.l.after(time.Until(c.readBy))
+		if r == nil && !by.IsZero() {
+			r = c.l.after(time.Until(by))
 			defer r.stop()
 		}
-		c.reader = c.l.current
+		*waits = c.l.current
 		c.l.park()
-		c.reader = nil
-	}
-}
-
-// RawWrite is the same for writing.
-func (c *Conn) RawWrite(f func(fd int) (done bool)) error {
-	c.l.step()
-	for {
-		if c.fd < 0 {
-			return net.ErrClosed
-		}
-		if f(c.fd) {
-			return nil
-		}
-		c.writer = c.l.current
-		c.l.park()
-		c.writer = nil
+		*waits = nil
 	}
 }
 
@@ -207,11 +206,11 @@ func (c *Conn) address(ask func(int) (unix.Sockaddr, error)) netip.AddrPort {
 	if err != nil {
 		return netip.AddrPort{}
 	}
-	return plain(a)
+	return AddrPort(a)
 }
 
-// plain is an address without what only sockets make of it.
-func plain(a unix.Sockaddr) netip.AddrPort {
+// AddrPort is an address without what only sockets make of it.
+func AddrPort(a unix.Sockaddr) netip.AddrPort {
 	switch a := a.(type) {
 	case *unix.SockaddrInet4:
 		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))

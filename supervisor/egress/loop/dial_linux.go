@@ -157,7 +157,7 @@ func (c *Conn) connected() (done bool, err error) {
 	if err != nil {
 		return err != unix.ENOTCONN, err
 	}
-	return true, c.itself(plain(peer))
+	return true, c.itself(AddrPort(peer))
 }
 
 // itself refuses a connection of a socket to itself. That is what comes of a port of this

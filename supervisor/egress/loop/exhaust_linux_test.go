@@ -74,7 +74,7 @@ func TestNobodyIsConnectedToHimself(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		if peer := c.RemoteAddr(); peer != plain(at) {
+		if peer := c.RemoteAddr(); peer != AddrPort(at) {
 			t.Errorf("this shows nothing: it is connected to %v", peer)
 		}
 		x.Yield() // its event comes

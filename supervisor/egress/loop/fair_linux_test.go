@@ -76,7 +76,7 @@ func TestAcceptingLeavesOthersTheirTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range all {
-		c, err := net.Dial("tcp", plain(at).String())
+		c, err := net.Dial("tcp", AddrPort(at).String())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"net"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,21 +21,28 @@ type Listener struct {
 const crowded = 10 * time.Millisecond
 
 // Listen gives each connection of a listening socket to serve, which must not wait. The
-// descriptor is the loop's. Anybody may call it.
+// descriptor is the loop's in any case. Anybody may call it.
 func (l *Loop) Listen(fd int, serve func(*Conn)) (*Listener, error) {
-	if err := unix.SetNonblock(fd, true); err != nil {
+	err := unix.SetNonblock(fd, true)
+	if err == nil {
+		err = l.watchNow(fd, unix.EPOLLIN|unix.EPOLLET)
+	}
+	if err != nil {
 		_ = unix.Close(fd)
 		return nil, err
 	}
 	inline(fd) // and what it accepts
 	s := &Listener{l: l, fd: fd, done: make(chan struct{})}
-	l.Start(func() {
+	started := l.Start(func() {
 		defer close(s.done)
-		if !s.closed && l.watch(fd, unix.EPOLLIN|unix.EPOLLET, s) == nil {
-			s.accept(serve)
-		}
+		l.tell(fd, s) // what has happened already is found by trying
+		s.accept(serve)
 		l.forget(fd)
 	})
+	if !started {
+		_ = unix.Close(fd)
+		return nil, net.ErrClosed
+	}
 	return s, nil
 }
 
@@ -51,7 +59,7 @@ func (s *Listener) accept(serve func(*Conn)) {
 		switch err {
 		case nil:
 			if c, err := s.l.Adopt(fd); err == nil {
-				c.remote = plain(from)
+				c.remote = AddrPort(from)
 				serve(c)
 			}
 		case unix.EAGAIN:

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -16,7 +17,7 @@ type Loop struct {
 	ready        []*Task
 	current      *Task
 	steps        int // that it took since it waited
-	spins        int // credit for looking twice
+	credit       int // for looking twice
 
 	mu       sync.Mutex
 	posted   []func()
@@ -30,7 +31,7 @@ type watched interface{ happened(events uint32) }
 
 // New starts a loop, which runs until it is closed.
 func New() (*Loop, error) {
-	l := &Loop{spins: mostSpins, done: make(chan struct{})}
+	l := &Loop{credit: mostCredit, done: make(chan struct{})}
 	var err error
 	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
@@ -39,11 +40,12 @@ func New() (*Loop, error) {
 		_ = unix.Close(l.epoll)
 		return nil, os.NewSyscallError("eventfd", err)
 	}
-	if err := l.watch(l.event, unix.EPOLLIN, (*alarm)(l)); err != nil {
+	if err := l.watch(l.event, unix.EPOLLIN); err != nil {
 		_ = unix.Close(l.epoll)
 		_ = unix.Close(l.event)
 		return nil, err
 	}
+	l.tell(l.event, (*alarm)(l))
 	go l.run()
 	return l, nil
 }
@@ -128,13 +130,14 @@ func (l *Loop) work() (busy, stop bool) {
 }
 
 const (
-	// lookTwice is how long more is looked for before the loop sleeps: about what
-	// falling asleep and being woken costs.
-	lookTwice = 50 * time.Microsecond
-	// mostSpins is how often in a row that may be in vain, and sleepsForSpin after how many
-	// sleeps it is tried again.
-	mostSpins     = 8
-	sleepsForSpin = 16
+	// lookTwice is how long more is looked for before the loop sleeps: about twice what
+	// falling asleep and being woken costs. Half a round trip through two programs takes
+	// longer than once that, now and then.
+	lookTwice = 100 * time.Microsecond
+	// A look in vain costs credit, and each sleep gives 1 back: so it is tried again after
+	// so many sleeps, and may be in vain eight times in a row.
+	lookCost   = 16
+	mostCredit = 8 * lookCost
 )
 
 // wait gives what has happened; it waits for something unless somebody is ready.
@@ -143,10 +146,10 @@ func (l *Loop) wait(events []unix.EpollEvent, busy bool) int {
 	if n > 0 || busy {
 		return n
 	}
-	if l.spins >= sleepsForSpin {
+	if l.credit >= lookCost {
 		for end := time.Now().Add(lookTwice); ; {
 			if n = look(l.epoll, events); n > 0 {
-				l.spins = min(l.spins+sleepsForSpin, mostSpins*sleepsForSpin)
+				l.credit = min(l.credit+lookCost, mostCredit)
 				return n
 			}
 			if l.called() || time.Now().After(end) {
@@ -154,12 +157,12 @@ func (l *Loop) wait(events []unix.EpollEvent, busy bool) int {
 			}
 			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 		}
-		l.spins -= sleepsForSpin
+		l.credit -= lookCost
 	} else {
-		l.spins++
+		l.credit++
 	}
 	l.mu.Lock()
-	l.asleep = len(l.posted) == 0 && !l.stopping
+	l.asleep = len(l.posted) == 0
 	asleep := l.asleep
 	l.mu.Unlock()
 	if !asleep {
@@ -176,7 +179,7 @@ func (l *Loop) wait(events []unix.EpollEvent, busy bool) int {
 func (l *Loop) called() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.posted) > 0 || l.stopping
+	return len(l.posted) > 0
 }
 
 // look is epoll_wait that doesn't wait, and so needn't be told to the runtime.
@@ -188,16 +191,27 @@ func look(epoll int, events []unix.EpollEvent) int {
 	return int(n)
 }
 
-// watch begins to tell events of a descriptor.
-func (l *Loop) watch(fd int, events uint32, to watched) error {
+// watch has the kernel tell events of a descriptor.
+func (l *Loop) watch(fd int, events uint32) error {
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)}))
+}
+
+// watchNow is watch for who isn't a task, and doesn't know whether the loop has ended.
+func (l *Loop) watchNow(fd int, events uint32) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopping {
+		return net.ErrClosed
+	}
+	return l.watch(fd, events)
+}
+
+// tell says whom.
+func (l *Loop) tell(fd int, to watched) {
 	for len(l.conns) <= fd {
 		l.conns = append(l.conns, nil)
 	}
-	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)}); err != nil {
-		return os.NewSyscallError("epoll_ctl", err)
-	}
 	l.conns[fd] = to
-	return nil
 }
 
 // forget closes a descriptor. What has happened to it already, or happens to the same

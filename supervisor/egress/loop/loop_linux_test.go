@@ -80,7 +80,7 @@ func (x running) listen(serve func(*Conn)) (l *Listener, address string) {
 	if l, err = x.Listen(fd, serve); err != nil {
 		x.Fatal(err)
 	}
-	return l, plain(at).String()
+	return l, AddrPort(at).String()
 }
 
 func TestManyConnectionsAtOnce(t *testing.T) {
@@ -163,6 +163,11 @@ func TestDeadlines(t *testing.T) {
 			t.Errorf("%d, %v", n, err)
 		}
 		c.SetReadDeadline(time.Time{})
+		c.SetWriteDeadline(time.Now().Add(time.Millisecond))
+		n, err := c.Write(make([]byte, 8<<20)) // more than the other end keeps
+		if n == 8<<20 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%d written, %v", n, err)
+		}
 	})
 	if _, err := other.Write([]byte("late")); err != nil {
 		t.Fatal(err)
@@ -249,6 +254,30 @@ func TestNothingPostedIsLost(t *testing.T) {
 			t.Errorf("%d of %d", n, each*from)
 		}
 	})
+}
+
+// Nobody may wait for a listener that never listens.
+func TestWhatCannotBeListenedTo(t *testing.T) {
+	x := started(t)
+	file := func() (fd int) {
+		fd, err := unix.MemfdCreate("no socket", unix.MFD_CLOEXEC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fd
+	}
+	serve := func(*Conn) { t.Error("served") }
+	if _, err := x.Listen(file(), serve); !errors.Is(err, unix.EPERM) {
+		t.Errorf("a file: %v", err)
+	}
+	over, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	over.Close()
+	if _, err := over.Listen(file(), serve); err != net.ErrClosed {
+		t.Errorf("after the end: %v", err)
+	}
 }
 
 func TestAfterTheEnd(t *testing.T) {

@@ -52,7 +52,7 @@ func (l *Loop) park() {
 
 // Yield lets others have their turn: of who has much to do, for whom nobody looks twice.
 func (l *Loop) Yield() {
-	l.spins = 0
+	l.credit = 0
 	l.current.Wake()
 	l.park()
 }
