@@ -8,12 +8,14 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,6 +26,7 @@ const (
 	wantsUp   = 0x01 // take all, and say that it is there
 	wantsDown = 0x02 // send so many bytes
 	wantsEcho = 0x03 // send every byte back
+	wantsCat  = 0x04 // the same by a program that sleeps in read(2)
 )
 
 // serveFlows serves clients on the caller's loopback, until our input ends.
@@ -61,6 +64,11 @@ func serveFlow(c net.Conn) {
 			} else if _, err = c.Write(word[:n]); err != nil {
 				return
 			}
+		}
+	case wantsCat:
+		if f, err := c.(*net.TCPConn).File(); err == nil {
+			_ = (&exec.Cmd{Path: "/bin/cat", Args: []string{"cat"}, Stdin: f, Stdout: f}).Run()
+			_ = f.Close()
 		}
 	case wantsUp:
 		if _, err := drain(c); err == nil {
@@ -153,6 +161,8 @@ func (f *flows) do(word string, n int) (float64, error) {
 		return f.down(n)
 	case "latency":
 		return f.latency(n)
+	case "polled":
+		return f.polled(n)
 	case "connect":
 		return f.connect(n)
 	case "requests":
@@ -213,13 +223,59 @@ func (f *flows) down(n int) (float64, error) {
 	return float64(n) / (1 << 30) / time.Since(began).Seconds(), err
 }
 
-// latency is the median of n round trips of a byte, in microseconds.
+// latency is the median of n round trips of a byte, in microseconds. Both ends sleep in
+// read(2), as most programs do. The poller of Go's runtime has threads of its own, which a
+// host with few CPUs has to run as well.
 func (f *flows) latency(n int) (float64, error) {
+	c, err := f.dial(wantsCat)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	own, err := c.(*net.TCPConn).File()
+	if err != nil {
+		return 0, err
+	}
+	defer own.Close()
+	if err := trip(c, make([]byte, 1)); err != nil { // then the server's program runs
+		return 0, err
+	}
+	return trips(blocking(own.Fd()), n)
+}
+
+// polled is the same with the runtime's poller at both ends.
+func (f *flows) polled(n int) (float64, error) {
 	c, err := f.dial(wantsEcho)
 	if err != nil {
 		return 0, err
 	}
 	defer c.Close()
+	return trips(c, n)
+}
+
+// blocking is a descriptor that blocks, unknown to the runtime, which would look after the
+// thread otherwise.
+type blocking uintptr
+
+func (fd blocking) Read(b []byte) (int, error) {
+	n, err := fd.call(unix.SYS_READ, b)
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (fd blocking) Write(b []byte) (int, error) { return fd.call(unix.SYS_WRITE, b) }
+
+func (fd blocking) call(nr uintptr, b []byte) (int, error) {
+	n, _, errno := unix.RawSyscall(nr, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
+func trips(c io.ReadWriter, n int) (float64, error) {
 	took := make([]time.Duration, n)
 	var b [1]byte
 	for i := range took {
@@ -233,7 +289,7 @@ func (f *flows) latency(n int) (float64, error) {
 	return float64(took[n/2]) / float64(time.Microsecond), nil
 }
 
-func trip(c net.Conn, b []byte) error {
+func trip(c io.ReadWriter, b []byte) error {
 	if _, err := c.Write(b); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func TestFlows(t *testing.T) {
 		}
 	}()
 	f := &flows{address: l.Addr().String()}
-	words := map[string]int{"up": 1 << 20, "down": 1 << 20, "latency": 3, "connect": 2, "requests": 20}
+	words := map[string]int{"up": 1 << 20, "down": 1 << 20, "latency": 3, "polled": 3, "connect": 2, "requests": 20}
 	for word, n := range words {
 		if got, err := f.do(word, n); err != nil || got <= 0 {
 			t.Errorf("%s: %v, %v", word, got, err)

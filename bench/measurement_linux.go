@@ -28,6 +28,7 @@ var measurements = []measurement{
 	{"net-up", "one TCP connection to the caller's loopback, up", "≥ 0.65 × bare, ahead of pasta and slirp4netns", measureNetUp},
 	{"net-down", "the same, down", "≥ 0.65 × bare, ahead of both", measureNetDown},
 	{"net-latency", "a round trip of one byte", "≤ 2 × bare, ahead of both", measureNetLatency},
+	{"net-polled", "the same by Go's poller", "–", measureNetPolled},
 	{"net-connect", "a new connection", "≤ 0.3 ms", measureNetConnect},
 	{"net-requests", "round trips of one byte over 32 connections", "–", measureNetRequests},
 	{"net-memory", "supervisor and PID 1 with a network", "≤ 10 MiB at rest", measureNetMemory},
