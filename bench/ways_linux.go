@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,6 +144,7 @@ func named(words []string) error {
 	if err := errors.Join(hosts.Chmod(0o644), hosts.Close()); err != nil {
 		return err
 	}
+	runtime.LockOSThread() // the namespace is this thread's
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return err
 	}
