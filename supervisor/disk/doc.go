@@ -53,6 +53,8 @@
 //   - Whatever is written between two looks is written: a limit that is found
 //     passed may have been passed by as much as the disk takes in some
 //     milliseconds and two walks.
+//   - What others free on the same file system at the same time hides as much of what
+//     the run takes. Only the walks of now and then find it; after the last one nothing does.
 //   - A directory that is moved from where the walk has yet to come to where it has
 //     been is missed by this walk. Whoever moves it all the time is found only
 //     when a walk is lucky, or by Usage.Unseen.

@@ -50,6 +50,27 @@ func watched(tb testing.TB, dir string, limits Limits) *run {
 	return r
 }
 
+// alone has it see a file system with nothing else on it. What others remove at the same
+// time hides what is written, where it takes a loss of space to look.
+func (r *run) alone() *run {
+	r.Helper()
+	r.dog.ground = lonely{r.dog.ground}
+	l, err := r.dog.ground.level()
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.dog.start, r.dog.walked = l, l
+	return r
+}
+
+// lonely is a ground whose file system has lost what is in its trees.
+type lonely struct{ ground }
+
+func (g lonely) level() (level, error) {
+	s, err := g.walk(order{})
+	return level{amount: s.all}, err
+}
+
 func (r *run) begin() *run {
 	go func() { r.done <- r.dog.Run(r.stop) }()
 	return r

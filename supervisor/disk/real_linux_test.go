@@ -108,7 +108,7 @@ func TestTheLastMomentIsLookedAt(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir+"/before", mib)
 	for name, limits := range map[string]Limits{"bytes": {Bytes: 2 * mib}, "files": {Files: 5}, "both": {2 * mib, 5}} {
-		r := watched(t, dir, limits)
+		r := watched(t, dir, limits).alone()
 		for i := range 10 {
 			put(t, filepath.Join(dir, name+strconv.Itoa(i)), mib)
 		}
