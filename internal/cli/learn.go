@@ -197,13 +197,12 @@ func readWhole(name string) (string, error) {
 func (l *lesson) places() (profile, companion *sink, err error) {
 	beside := filepath.Join(filepath.Dir(l.out), l.name+companionSuffix)
 	for _, name := range []string{l.out, beside} {
-		if _, err := os.Lstat(name); err == nil && !l.overwrite && l.merge == "" {
-			return nil, nil, &confine.UsageError{Msg: "--output " + strconv.Quote(name) + ": is there already", Hint: "--merge " + l.out + " adds to it, --overwrite replaces it; or name another with --output"}
-		}
-	}
-	if l.merge != "" && !l.overwrite && filepath.Clean(l.out) != filepath.Clean(l.merge) {
-		if _, err := os.Lstat(l.out); err == nil {
-			return nil, nil, &confine.UsageError{Msg: "--output " + strconv.Quote(l.out) + ": is there already", Hint: "without --output, the file of --merge is written; --overwrite replaces this one"}
+		if _, err := os.Lstat(name); err == nil && !l.overwrite && !l.mergedWith(name) {
+			hint := "--merge " + l.out + " adds to it, --overwrite replaces it; or name another with --output"
+			if l.merge != "" {
+				hint = "without --output, the file of --merge is written; --overwrite replaces this one"
+			}
+			return nil, nil, &confine.UsageError{Msg: "--output " + strconv.Quote(name) + ": is there already", Hint: hint}
 		}
 	}
 	if profile, err = openWhole("--output", l.out); err != nil {
@@ -217,6 +216,12 @@ func (l *lesson) places() (profile, companion *sink, err error) {
 		profile.close()
 	}
 	return profile, companion, err
+}
+
+// mergedWith says whether a file is read to be written again.
+func (l *lesson) mergedWith(name string) bool {
+	name = filepath.Clean(name)
+	return l.merge != "" && (name == filepath.Clean(l.merge) || name == filepath.Join(filepath.Dir(l.merge), l.name+companionSuffix))
 }
 
 // take runs the command, and writes what was learned.

@@ -68,6 +68,46 @@ func TestMergeTakesOverNoForeignCompanion(t *testing.T) {
 	}
 }
 
+// What isn't read first is replaced only by who says so: another output's companion, too.
+func TestWhatIsThereIsNotReplacedUnasked(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		there           string
+		merge, out      string
+		overwrite, fine bool
+	}{
+		{"nothing is there", "", "", "b/x.confine.toml", false, true},
+		{"the output", "b/x.confine.toml", "", "b/x.confine.toml", false, false},
+		{"its companion", "b/x.seccomp.toml", "", "b/x.confine.toml", false, false},
+		{"a companion, to be replaced", "b/x.seccomp.toml", "", "b/x.confine.toml", true, true},
+		{"what is merged with", "a/x.confine.toml", "a/x.confine.toml", "a/x.confine.toml", false, true},
+		{"the companion of what is merged with", "a/x.seccomp.toml", "a/x.confine.toml", "a/x.confine.toml", false, true},
+		{"another output", "b/x.confine.toml", "a/x.confine.toml", "b/x.confine.toml", false, false},
+		{"another output's companion", "b/x.seccomp.toml", "a/x.confine.toml", "b/x.confine.toml", false, false},
+	} {
+		t.Chdir(t.TempDir())
+		for _, dir := range []string{"a", "b"} {
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.there != "" {
+			if err := os.WriteFile(c.there, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l := &lesson{session: &session{}, name: "x", merge: c.merge, out: c.out, overwrite: c.overwrite}
+		profile, companion, err := l.places()
+		if (err == nil) != c.fine {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if err == nil {
+			profile.close()
+			companion.close()
+		}
+	}
+}
+
 // TestNothingIsLearnedOfWhatCanNotBeMade: the kernel refuses it, and a flood of such names
 // would take long to be asked about.
 func TestNothingIsLearnedOfWhatCanNotBeMade(t *testing.T) {
