@@ -22,6 +22,7 @@ type client struct {
 	ended           bool   // the client says no more
 	permitted       network.Claim
 	bodies          *mover // once there was one
+	bounded         bool   // its hello or head has to be whole soon
 }
 
 const (
@@ -90,13 +91,15 @@ func (c *client) more() error {
 	return err
 }
 
-// within bounds the time that a client takes for what it has begun.
-func (c *client) within(patience time.Duration) {
-	at := time.Time{}
-	if patience > 0 {
-		at = time.Now().Add(patience)
-	}
-	c.inside.SetReadDeadline(at)
+// soon bounds the time until what the client has begun is whole; whenever ends that.
+func (c *client) soon() {
+	c.inside.SetReadDeadline(time.Now().Add(c.g.hello))
+	c.bounded = true
+}
+
+func (c *client) whenever() {
+	c.inside.SetReadDeadline(time.Time{})
+	c.bounded = false
 }
 
 // pass sends on what is in the buffer up to n.
@@ -143,8 +146,8 @@ func (c *client) hello() error {
 	if err := c.speaks(network.TLS); err != nil {
 		return err
 	}
-	c.within(helloPatience)
-	defer c.within(0)
+	c.soon()
+	defer c.whenever()
 	for {
 		name, more, err := peek.ServerName(c.buf[:c.have])
 		switch {
@@ -210,9 +213,11 @@ func (c *client) requests() error {
 			}
 			continue
 		}
-		c.within(0)
-		if c.have > 0 {
-			c.within(helloPatience)
+		switch {
+		case c.have == 0:
+			c.whenever()
+		case n > 0 || !c.bounded: // another has begun
+			c.soon()
 		}
 		if err := c.more(); err != nil {
 			return err
@@ -244,7 +249,7 @@ func (c *client) check(r peek.Request) error {
 
 // body passes on a body that needn't be looked at.
 func (c *client) body(r *peek.Requests) error {
-	c.within(0)
+	c.whenever()
 	if c.bodies == nil {
 		c.bodies = c.g.mover(c.outside, c.inside)
 	}
@@ -302,7 +307,7 @@ func (c *client) rest() error {
 	if err := c.pass(c.have); err != nil || c.ended {
 		return err
 	}
-	c.within(0)
+	c.whenever()
 	c.buf = nil
 	return c.g.copy(c.outside, c.inside, &c.f.sent)
 }

@@ -54,6 +54,8 @@ type Gateway struct {
 	bytes       atomic.Int64 // both ways
 	held        atomic.Int64 // of datagrams that wait
 
+	hello  time.Duration   // helloPatience
+	idle   time.Duration   // questionsIdle
 	room   int64           // flows that there are descriptors for
 	served map[uint16]bool // ports that something of ours is bound to
 	asking chan struct{}   // a place for each question that is being answered
@@ -78,6 +80,7 @@ func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
 	g := &Gateway{
 		plan: p, rules: rules, resolver: names.Resolver{Lookup: names.System},
 		asking: make(chan struct{}, maxQuestions), closed: make(chan struct{}),
+		hello: helloPatience, idle: questionsIdle,
 		served: map[uint16]bool{}, open: map[*flow]struct{}{}, raw: [2]int{-1, -1}, dialing: dialers{fd: -1},
 	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())

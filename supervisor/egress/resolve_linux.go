@@ -65,7 +65,7 @@ func (g *Gateway) questionsOf(f *flow, c *loop.Conn) {
 	f.onAbort(c.Reset)
 	var size [2]byte
 	for {
-		c.SetReadDeadline(time.Now().Add(questionsIdle))
+		c.SetReadDeadline(time.Now().Add(g.idle))
 		if _, err := io.ReadFull(c, size[:]); err != nil {
 			return
 		}
@@ -82,7 +82,7 @@ func (g *Gateway) questionsOf(f *flow, c *loop.Conn) {
 		if answer == nil || len(answer) > 0xffff {
 			return
 		}
-		c.SetWriteDeadline(time.Now().Add(questionsIdle))
+		c.SetWriteDeadline(time.Now().Add(g.idle))
 		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)); err != nil {
 			return
 		}

@@ -1,0 +1,82 @@
+package egress
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/confine-run/confine/internal/plan"
+)
+
+// A head that has begun has to be whole soon, however its bytes come. Between two there is
+// no hurry.
+func TestAHeadHasToBeWholeSoon(t *testing.T) {
+	g := gateway(t, anyone, nil)
+	g.hello = 50 * time.Millisecond
+	c := converse(t, g, "ok.test")
+	for range 2 {
+		if _, err := io.WriteString(c.client, good); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c.server, make([]byte, len(good))); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * g.hello)
+	}
+	if _, err := io.WriteString(c.client, "GET /"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2000 {
+		select {
+		case <-c.ended:
+			return
+		case <-time.After(g.hello / 10):
+			_, _ = io.WriteString(c.client, "x")
+		}
+	}
+	t.Error("it is waited for")
+}
+
+// Whoever asks and never hears the answers keeps no place.
+func TestWhoNeverReadsItsAnswersIsLeft(t *testing.T) {
+	g := gateway(t, plan.Network{}, nil)
+	g.idle = 50 * time.Millisecond
+	client, near := pair(t)
+	if err := client.SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := near.SetWriteBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	m := dnsmessage.Message{Questions: []dnsmessage.Question{{
+		Name: dnsmessage.MustNewName("refused.test."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET,
+	}}}
+	query, err := m.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	query = append([]byte{0, byte(len(query))}, query...)
+	c := adopt(t, g, near)
+	over := make(chan struct{})
+	g.flows.Add(1)
+	g.loop.Start(func() {
+		defer g.flows.Done()
+		defer close(over)
+		g.questionsOf(&flow{protocol: "tcp"}, c)
+	})
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		for err := error(nil); err == nil; _, err = client.Write(query) {
+		}
+	}()
+	select {
+	case <-over:
+	case <-time.After(30 * time.Second):
+		t.Error("its place is kept")
+	}
+	_ = client.Close()
+	<-asked
+}
