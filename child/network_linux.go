@@ -32,6 +32,9 @@ func (s *state) network() error {
 		}
 	}
 	if n.Dials {
+		// All ports inside are the run's own: a server that is published may have any.
+		// Where that can't be set, the kernel refuses it the lowest.
+		_ = setOwn("ip_unprivileged_port_start", "0")
 		return s.serveDials()
 	}
 	return nil
@@ -71,13 +74,18 @@ func (s *state) requests(all []handoff.Netlink) error {
 
 // setPingGroup lets the target's group make sockets for echo requests.
 func setPingGroup(gid uint32) error {
-	fd, err := unix.Open("/proc/sys/net/ipv4/ping_group_range", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	word := strconv.FormatUint(uint64(gid), 10)
+	return setOwn("ping_group_range", word+" "+word)
+}
+
+// setOwn sets what the own network namespace has of net.ipv4.
+func setOwn(name, value string) error {
+	fd, err := unix.Open("/proc/sys/net/ipv4/"+name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	word := strconv.FormatUint(uint64(gid), 10)
-	_, err = unix.Write(fd, []byte(word+" "+word))
+	_, err = unix.Write(fd, []byte(value))
 	return err
 }
 

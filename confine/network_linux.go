@@ -171,7 +171,7 @@ func listener(fields [][]byte) (port uint16, ok bool) {
 	// Words of 32 bits, the lowest byte first.
 	any := !slices.ContainsFunc(raw, func(b byte) bool { return b != 0 })
 	four := len(raw) >= 4 && raw[len(raw)-1] == 127
-	six := len(raw) == 16 && raw[12] == 0 && raw[15] == 1
+	six := len(raw) == 16 && raw[12] == 1 && !slices.ContainsFunc(slices.Concat(raw[:12], raw[13:]), func(b byte) bool { return b != 0 })
 	return uint16(n), any || four || six
 }
 

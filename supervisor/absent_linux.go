@@ -44,6 +44,11 @@ func removeAbsent(paths, clear []string) (removed, left []string) {
 	return removed, left
 }
 
+func isThere(dir int, name string) bool {
+	var st unix.Stat_t
+	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != unix.ENOENT
+}
+
 func isDir(dir int, name string) bool {
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -54,6 +59,9 @@ func isDir(dir int, name string) bool {
 // the caller's, may have taken permissions away; they are given back to remove it.
 func removeAt(dir int, name string) error {
 	err := unix.Unlinkat(dir, name, 0)
+	if err == unix.EROFS && !isThere(dir, name) {
+		return unix.ENOENT // a read-only mount is refused first
+	}
 	if err == unix.EACCES {
 		restore, chmodErr := openUp(dir)
 		if chmodErr != nil {

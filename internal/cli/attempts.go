@@ -5,6 +5,7 @@ import (
 
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // mostAttempts bounds the lines about attempts that nobody asked for; the report has more.
@@ -35,7 +36,7 @@ func attempted(a *status.Attempt) string {
 		msg += "/udp"
 	}
 	if a.PID != 0 {
-		msg += fmt.Sprintf(" (%s, pid %d)", a.Comm, a.PID)
+		msg += fmt.Sprintf(" (%s, pid %d)", terminal.Visible(a.Comm), a.PID)
 	}
 	switch a.Why {
 	case "", "not_allowed":

@@ -7,6 +7,7 @@ import (
 
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // refusedFiles says which accesses to files the rules refuse, with --log-files, each kind
@@ -36,7 +37,7 @@ func (s *session) refusedFiles(f *confine.Filesystem) func(status.Violation) {
 func refusedFile(v *status.Violation) string {
 	msg := "file: blocked " + v.What
 	if v.PID != 0 {
-		msg += fmt.Sprintf(" (%s, pid %d)", v.Comm, v.PID)
+		msg += fmt.Sprintf(" (%s, pid %d)", terminal.Visible(v.Comm), v.PID)
 	}
 	switch {
 	case strings.HasPrefix(v.Hint, "--"):

@@ -10,6 +10,7 @@ import (
 
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // outcomes words how a run ended: nothing for one that ended by itself and was
@@ -112,7 +113,7 @@ func by(v *status.Violation) string {
 	case v.Comm == "":
 		return fmt.Sprintf(" by pid %d", v.PID)
 	}
-	return fmt.Sprintf(" by pid %d (%s)", v.PID, v.Comm)
+	return fmt.Sprintf(" by pid %d (%s)", v.PID, terminal.Visible(v.Comm))
 }
 
 func execFailed(r *status.Report) record {

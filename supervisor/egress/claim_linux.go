@@ -32,18 +32,24 @@ const (
 	helloPatience = 60 * time.Second
 )
 
+// looked says whether what a client says is looked at: of flows to names, and where the
+// rules want a protocol.
+func (g *Gateway) looked(f *flow) bool {
+	return !f.incoming && (f.name != "" || g.rules.Needs(f.host(), f.to.Port()) != network.Any)
+}
+
 // forward passes on what comes from inside, of flows to names not before it is known
 // that the client means the same name.
 func (g *Gateway) forward(f *flow, inside, outside *loop.Conn) error {
-	if f.name == "" || f.incoming {
+	if !g.looked(f) {
 		return g.copy(outside, inside, &f.sent)
 	}
 	c := &client{
 		g: g, f: f, inside: inside, outside: outside, buf: make([]byte, firstBuffer),
-		permitted: g.rules.Needs(f.name, f.to.Port()),
+		permitted: g.rules.Needs(f.host(), f.to.Port()),
 	}
 	kind, err := c.classify()
-	if err != nil {
+	if err != nil || c.ended && c.have == 0 { // nothing is said, so nothing is refused
 		return err
 	}
 	switch kind {
@@ -68,7 +74,7 @@ func (g *Gateway) forward(f *flow, inside, outside *loop.Conn) error {
 
 // speaks says whether the rules let the client speak so.
 func (c *client) speaks(claim network.Claim) error {
-	if v := c.g.rules.Speaks(c.f.name, c.f.to.Port(), claim); !v.Allowed {
+	if v := c.g.rules.Speaks(c.f.host(), c.f.to.Port(), claim); !v.Allowed {
 		c.f.verdict = v
 		return refusal(v.Why)
 	}
@@ -143,7 +149,7 @@ func (c *client) classify() (peek.Kind, error) {
 
 // hello checks the server name of a TLS handshake.
 func (c *client) hello() error {
-	if err := c.speaks(network.TLS); err != nil {
+	if err := c.speaks(network.TLS); err != nil || c.f.name == "" {
 		return err
 	}
 	c.soon()
@@ -234,12 +240,12 @@ func (c *client) take(n int) {
 // check looks at one request.
 func (c *client) check(r peek.Request) error {
 	port := c.f.to.Port()
-	if r.Host != c.f.name && r.Method != "CONNECT" {
+	if c.f.name != "" && r.Host != c.f.name && r.Method != "CONNECT" {
 		c.f.claimed = r.Host
 		return refusal(whyHost)
 	}
-	if c.g.rules.HasPath(c.f.name, port) {
-		if v := c.g.rules.Path(c.f.name, port, r.Path); !v.Allowed {
+	if host := c.f.host(); c.g.rules.HasPath(host, port) {
+		if v := c.g.rules.Path(host, port, r.Path); !v.Allowed {
 			c.f.verdict = v
 			return refusal(v.Why)
 		}
@@ -315,7 +321,7 @@ func (c *client) rest() error {
 // back passes on what the server says, and tells the status of its first answer, if
 // it is one of HTTP.
 func (g *Gateway) back(f *flow, inside, outside *loop.Conn) error {
-	if f.name == "" || f.incoming {
+	if !g.looked(f) {
 		return g.copy(inside, outside, &f.received)
 	}
 	head := make([]byte, 0, 512)

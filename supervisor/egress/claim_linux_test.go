@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -57,7 +58,10 @@ func converse(t *testing.T, g *Gateway, name string) *talk {
 	c.client, near = pair(t)
 	far, c.server = pair(t)
 	inside, outside := adopt(t, g, near), adopt(t, g, far)
-	f := &flow{protocol: "tcp", from: endpoint(c.client.LocalAddr()), to: meantBy(t, g, "ok.test", 80), name: name}
+	f := &flow{protocol: "tcp", from: endpoint(c.client.LocalAddr()), to: netip.MustParseAddrPort("192.0.2.1:80"), name: name}
+	if name != "" {
+		f.to = meantBy(t, g, "ok.test", 80)
+	}
 	if !g.begin(f) {
 		t.Fatal("there is no place for a flow")
 	}
@@ -122,7 +126,7 @@ func (c *talk) arrives(t *testing.T, text string, size int) (got string, err err
 	return string(b), err
 }
 
-var anyone = plan.Network{Allow: []string{"ok.test"}}
+var anyone = plan.Network{Allow: []string{"ok.test", "192.0.2.1"}}
 
 const (
 	good = "GET /1 HTTP/1.1\r\nHost: ok.test\r\n\r\n"
@@ -196,6 +200,40 @@ func TestRulesThatWantAProtocolHoldEverything(t *testing.T) {
 	}
 }
 
+// TestAddressesAreHeldToAProtocol as names are; whom the client means there is its own business.
+func TestAddressesAreHeldToAProtocol(t *testing.T) {
+	for _, c := range []struct{ word, says, gets, why string }{
+		{"http://192.0.2.1/*", evil, evil, ""},
+		{"http://192.0.2.1/2", evil, evil, ""},
+		{"http://192.0.2.1/2", evil + good, evil, "path"},
+		{"http://192.0.2.1/api/*", good, "", "path"},
+		{"https://192.0.2.1:80/*", good, "", "scheme"},
+		{"http://192.0.2.1/*", "raw\n", "", "scheme"},
+	} {
+		talk := conversation(t, plan.Network{Allow: []string{c.word}}, "")
+		got, err := talk.arrives(t, c.says, 3)
+		if got != c.gets || (err != nil) != (c.why != "") {
+			t.Errorf("%s: %q arrives, %v", c.word, got, err)
+		}
+		_ = talk.server.Close()
+		if a := <-talk.told; a.Why != c.why {
+			t.Errorf("%s: told is %+v", c.word, a)
+		}
+	}
+}
+
+// TestWhoSaysNothingIsNotRefused: programs look like this whether a port is open.
+func TestWhoSaysNothingIsNotRefused(t *testing.T) {
+	talk := conversation(t, plan.Network{Allow: []string{"https://ok.test:80/*"}}, "ok.test")
+	if got, err := talk.arrives(t, "", 1); got != "" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	_ = talk.server.Close()
+	if a := <-talk.told; a.Verdict != status.AttemptAllowed {
+		t.Errorf("told is %+v", a)
+	}
+}
+
 func TestUpgradeIsTheServersToDecide(t *testing.T) {
 	const ask = "GET /ws HTTP/1.1\r\nHost: ok.test\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
 	for _, c := range []struct {
@@ -262,7 +300,7 @@ func TestBytesAreBounded(t *testing.T) {
 	for _, name := range []string{"", "ok.test"} {
 		for _, head := range []string{"", "POST / HTTP/1.1\r\nHost: ok.test\r\nContent-Length: 1000000\r\n\r\n"} {
 			text := head + "raw\n" + strings.Repeat("x", most-len(head)-4)
-			talk := conversation(t, plan.Network{Allow: []string{"ok.test"}, MaxBytes: most}, name)
+			talk := conversation(t, plan.Network{Allow: anyone.Allow, MaxBytes: most}, name)
 			go func() { _, _ = io.WriteString(talk.client, text) }()
 			all := make([]byte, most)
 			if n, err := io.ReadFull(talk.server, all[:most-1]); err != nil {

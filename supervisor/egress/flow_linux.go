@@ -79,6 +79,17 @@ func (f *flow) what() string {
 	return f.to.String()
 }
 
+// host is whom it is to, as rules call it.
+func (f *flow) host() string {
+	switch {
+	case f.use == handoff.UseLocalhost:
+		return "localhost"
+	case f.name != "":
+		return f.name
+	}
+	return f.to.Addr().String()
+}
+
 // known says whether it is worth a word: nobody means the gateway itself.
 func (f *flow) known() bool { return f.use == handoff.UseLocalhost || !f.to.Addr().IsLoopback() }
 

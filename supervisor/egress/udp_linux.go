@@ -153,11 +153,23 @@ func (g *Gateway) wants(e *exchange, payload []byte) (why string) {
 // whyQUIC: the server name in it can't be seen. Clients fall back to TCP.
 const whyQUIC = "quic"
 
-// distrust says why a datagram to a name is not sent on.
+// distrust says why a datagram is not sent on: it claims another name, or the rules want
+// a protocol, which of datagrams can't be told.
 func (g *Gateway) distrust(e *exchange, payload []byte) (why string) {
-	if e.name == "" {
-		return ""
+	if e.name != "" {
+		if why = misnamed(e, payload); why != "" {
+			return why
+		}
 	}
+	if v := g.rules.Speaks(e.host(), e.to.Port(), network.Raw); !v.Allowed {
+		e.verdict = v
+		return string(v.Why)
+	}
+	return ""
+}
+
+// misnamed says why a datagram is not to the name that was asked for.
+func misnamed(e *exchange, payload []byte) (why string) {
 	if peek.QUIC(payload) {
 		return whyQUIC
 	}
@@ -169,10 +181,6 @@ func (g *Gateway) distrust(e *exchange, payload []byte) (why string) {
 	case hello && name != e.name:
 		e.claimed = name
 		return whyServerName
-	}
-	if v := g.rules.Speaks(e.name, e.to.Port(), network.Raw); !v.Allowed {
-		e.verdict = v
-		return string(v.Why)
 	}
 	return ""
 }
