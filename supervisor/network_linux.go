@@ -123,7 +123,7 @@ func (n *network) refused() (times int64) {
 			times += a.Count
 		}
 	}
-	return times
+	return times + n.summary.OthersRefused
 }
 
 // tellAstray is for a target that failed and has no network.
@@ -143,6 +143,12 @@ func (n *network) violations() (list []status.Violation) {
 			continue
 		}
 		list = append(list, a.Violation())
+	}
+	if others := n.summary.OthersRefused; others > 0 {
+		list = append(list, status.Violation{
+			Kind: "network", What: "other hosts", Count: others,
+			Hint: "they are of more kinds than are told apart",
+		})
 	}
 	return list
 }

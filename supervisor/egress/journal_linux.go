@@ -18,16 +18,17 @@ type journal struct {
 
 	telling sync.Mutex // tell is called one at a time, and holds nobody else up
 
-	mu        sync.Mutex
-	attempts  map[key]*status.Attempt
-	sought    map[key]whose         // those that are under way
-	unknown   map[key]chan struct{} // those whose process is being looked for; closed when that is over
-	others    int64
-	most      int64
-	total     int64
-	sent      int64
-	received  int64
-	exhausted bool // a limit of bytes or connections
+	mu            sync.Mutex
+	attempts      map[key]*status.Attempt
+	sought        map[key]whose         // those that are under way
+	unknown       map[key]chan struct{} // those whose process is being looked for; closed when that is over
+	others        int64
+	othersRefused int64 // of these, what a rule refused
+	most          int64
+	total         int64
+	sent          int64
+	received      int64
+	exhausted     bool // a limit of bytes or connections
 }
 
 type key struct{ protocol, what, verdict, why string }
@@ -81,6 +82,9 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) (know
 	}
 	if len(j.attempts) >= maxAttempts {
 		j.others++
+		if a.Verdict == status.AttemptBlocked {
+			j.othersRefused++
+		}
 		j.mu.Unlock()
 		return nil
 	}
@@ -133,13 +137,14 @@ func (j *journal) opened(now int64) {
 
 // Summary is what went out of a run, and what did not.
 type Summary struct {
-	Attempts    []status.Attempt // by the time of the first
-	Others      int64            // attempts of further kinds
-	Total       int64
-	Connections int64 // the most at one time
-	Sent        int64
-	Received    int64
-	Exhausted   bool // a limit of bytes or connections was reached
+	Attempts      []status.Attempt // by the time of the first
+	Others        int64            // attempts of further kinds
+	OthersRefused int64            // of these, what a rule refused
+	Total         int64
+	Connections   int64 // the most at one time
+	Sent          int64
+	Received      int64
+	Exhausted     bool // a limit of bytes or connections was reached
 }
 
 // Summary says what was attempted so far.
@@ -147,7 +152,7 @@ func (g *Gateway) Summary() Summary {
 	j := &g.log
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	s := Summary{Attempts: []status.Attempt{}, Others: j.others, Total: j.total, Connections: j.most, Sent: j.sent, Received: j.received, Exhausted: j.exhausted}
+	s := Summary{Attempts: []status.Attempt{}, Others: j.others, OthersRefused: j.othersRefused, Total: j.total, Connections: j.most, Sent: j.sent, Received: j.received, Exhausted: j.exhausted}
 	for _, a := range j.attempts {
 		s.Attempts = append(s.Attempts, *a)
 	}

@@ -63,6 +63,23 @@ func TestJournalIsBounded(t *testing.T) {
 	}
 }
 
+// TestWhatIsRefusedIsCountedAmongOthers: a target can't hide that behind kinds that are allowed.
+func TestWhatIsRefusedIsCountedAmongOthers(t *testing.T) {
+	g := gateway(t, anyone, nil)
+	for i := range maxAttempts {
+		g.log.add(status.Attempt{Protocol: "tcp", What: fmt.Sprint("ok.test:", i), Verdict: status.AttemptFailed}, nil)
+	}
+	if s := g.Summary(); s.Others != 0 || s.OthersRefused != 0 {
+		t.Fatalf("%d others, %d of them refused", s.Others, s.OthersRefused)
+	}
+	for _, verdict := range []string{status.AttemptBlocked, status.AttemptAllowed, status.AttemptFailed, status.AttemptBlocked} {
+		g.log.add(status.Attempt{Protocol: "dns", What: "evil.test", Verdict: verdict}, nil)
+	}
+	if s := g.Summary(); len(s.Attempts) != maxAttempts || s.Others != 4 || s.OthersRefused != 2 {
+		t.Errorf("%d kinds, %d others, %d of them refused", len(s.Attempts), s.Others, s.OthersRefused)
+	}
+}
+
 func TestJournalKnowsThatALimitWasReached(t *testing.T) {
 	for why, want := range map[string]bool{whyBytes: true, whyConnections: true, whyHost: false, whyUnreachable: false} {
 		g := gateway(t, anyone, nil)
