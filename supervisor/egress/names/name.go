@@ -14,15 +14,19 @@ const (
 // dot at its end. So neither case nor a dot makes two names of one. ok is false for what
 // is no name of a host, the root among them.
 func canonical(wire string) (name string, ok bool) {
-	b := []byte(strings.TrimSuffix(wire, "."))
+	name = lower(strings.TrimSuffix(wire, "."))
+	return name, IsCanonical(name)
+}
+
+// lower is not strings.ToLower, which makes a plain "k" of the sign for Kelvin, U+212A.
+func lower(name string) string {
+	b := []byte(name)
 	for i, c := range b {
-		// Not strings.ToLower: it makes a plain "k" of the sign for Kelvin, U+212A.
 		if 'A' <= c && c <= 'Z' {
 			b[i] = c + 'a' - 'A'
 		}
 	}
-	name = string(b)
-	return name, IsCanonical(name)
+	return string(b)
 }
 
 // IsCanonical tells whether a name is one of a host, the way names are kept here:
@@ -71,14 +75,14 @@ func under(name, top string) bool {
 	return ok && (rest == "" || strings.HasSuffix(rest, "."))
 }
 
-// printable is a name from the wire for a log: as it was asked for, without the dot at
-// its end, and what isn't plain as \DDD, the way zone files have it. A log is read by
-// people and programs that a newline or an escape could deceive.
+// printable is a name from the wire for a log: lower case and without the dot at its
+// end, so that neither makes two of one, and what isn't plain as \DDD, the way zone files
+// have it. A log is read by people and programs that a newline or an escape could deceive.
 func printable(wire string) string {
 	if wire == "." {
 		return wire
 	}
-	wire = strings.TrimSuffix(wire, ".")
+	wire = lower(strings.TrimSuffix(wire, "."))
 	b := make([]byte, 0, len(wire))
 	for i := range len(wire) {
 		switch c := wire[i]; {

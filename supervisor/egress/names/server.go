@@ -38,8 +38,9 @@ type Server struct {
 	// Exists asks the caller's resolver about an allowed name; see [Resolver.Exists].
 	Exists func(ctx context.Context, name string) Existence
 	// Refused is told of every query that is refused, and of every new name that finds the
-	// pool full. The name is as it was asked for, safe to print, up to four times as long as a
-	// name can be. It is called as often as the target likes: whoever keeps that bounds it.
+	// pool full. The name is lower case, without a dot at its end, safe to print, up to four
+	// times as long as a name can be. It is called as often as the target likes: whoever
+	// keeps that bounds it.
 	Refused func(name, qtype string, why Why)
 }
 

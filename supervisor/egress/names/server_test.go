@@ -49,7 +49,7 @@ func TestAnswers(t *testing.T) {
 		{"nobody-knows.example.net.", a, "ServerFailure", ""},
 
 		{"evil.com.", a, "Refused", "evil.com A not_allowed"},
-		{"EVIL.com.", aaaa, "Refused", "EVIL.com AAAA not_allowed"},
+		{"EVIL.com.", aaaa, "Refused", "evil.com AAAA not_allowed"},
 		{"secret.evil.com.", dnsmessage.TypeTXT, "Refused", "secret.evil.com TXT not_allowed"},
 		{"evil.com.", 1234, "Refused", "evil.com TYPE1234 not_allowed"},
 		{"notexample.org.", a, "Refused", "notexample.org A not_allowed"},
@@ -66,7 +66,7 @@ func TestAnswers(t *testing.T) {
 		{"example.org\x00.example.org.", a, "Refused", `example.org\000.example.org A bad_name`},
 		{"a b.example.org.", a, "Refused", `a\032b.example.org A bad_name`},
 		{"a\r\nb.example.org.", a, "Refused", `a\013\010b.example.org A bad_name`},
-		{"\x1b[2J.example.org.", a, "Refused", `\027[2J.example.org A bad_name`},
+		{"\x1b[2J.example.org.", a, "Refused", `\027[2j.example.org A bad_name`},
 		{"m\xc3\xbcnchen.example.org.", a, "Refused", `m\195\188nchen.example.org A bad_name`},
 		{"\xe2\x84\xaa.example.org.", a, "Refused", `\226\132\170.example.org A bad_name`}, // lower case of it is "k"
 		{"\xff.example.org.", a, "Refused", `\255.example.org A bad_name`},
@@ -75,7 +75,7 @@ func TestAnswers(t *testing.T) {
 		{"a/b.example.org.", a, "Refused", "a/b.example.org A bad_name"},
 		{"127.0.0.1.", a, "Refused", "127.0.0.1 A bad_name"},
 		{"2130706433.", a, "Refused", "2130706433 A bad_name"},
-		{"0x7f.0X1.", a, "Refused", "0x7f.0X1 A bad_name"},
+		{"0x7f.0X1.", a, "Refused", "0x7f.0x1 A bad_name"},
 
 		// What is local is so whatever the rules are.
 		{"localhost.", a, "127.0.0.1", ""}, {"LocalHost.", aaaa, "::1", ""}, {"x.y.localhost.", a, "127.0.0.1", ""},
@@ -206,7 +206,7 @@ func TestAFullPoolIsTold(t *testing.T) {
 	}
 	lookups := 0
 	s.Exists = func(context.Context, string) Existence { lookups++; return Yes }
-	if got := said(ask(t, s, asking(t, "More.example.org.", aaaa))); got != "ServerFailure" || log.String() != "More.example.org AAAA too_many_names" || lookups != 0 {
+	if got := said(ask(t, s, asking(t, "More.example.org.", aaaa))); got != "ServerFailure" || log.String() != "more.example.org AAAA too_many_names" || lookups != 0 {
 		t.Errorf("%s, told %q after %d lookups", got, log, lookups)
 	}
 	if got := said(ask(t, s, asking(t, "n7.example.org.", a))); got != "198.18.0.23" {
