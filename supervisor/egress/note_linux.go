@@ -3,6 +3,7 @@ package egress
 import (
 	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/egress/names"
 )
 
 // note enters a flow in the journal.
@@ -38,6 +39,9 @@ func (g *Gateway) unhurried(f *flow, k key, do func()) {
 // noteQuestion enters a question that was refused, which is not answered before it is
 // known whose it is.
 func (g *Gateway) noteQuestion(f *flow, name, kind, why string, v network.Verdict) {
+	if why == string(names.WhyNotAllowed) && v.Why == network.ReasonDenied {
+		why = string(v.Why) // as for an address: some word names it
+	}
 	a := status.Attempt{Protocol: "dns", What: name, Name: name, Verdict: status.AttemptBlocked, Why: why, Rule: v.Rule, Hint: v.Hint}
 	known := g.log.add(a, func() (int, string) {
 		if f.pid != 0 {

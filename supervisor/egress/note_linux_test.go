@@ -4,6 +4,9 @@ import (
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
 )
 
 // lookUp asks for a name's address, and gives the answer's code.
@@ -21,6 +24,27 @@ func lookUp(t *testing.T, g *Gateway, name string) dnsmessage.RCode {
 		t.Fatal(err)
 	}
 	return answer.RCode
+}
+
+// TestADeniedNameIsDenied, as a denied address is, and one that no rule names isn't allowed.
+func TestADeniedNameIsDenied(t *testing.T) {
+	for _, c := range []struct {
+		policy    plan.Network
+		name      string
+		why, rule string
+	}{
+		{plan.Network{Allow: []string{"*"}, Deny: []string{"evil.test"}}, "evil.test.", "denied", "deny evil.test"},
+		{plan.Network{Allow: []string{"ok.test"}, Deny: []string{"evil.test"}}, "evil.test.", "denied", "deny evil.test"},
+		{plan.Network{Allow: []string{"ok.test"}, Deny: []string{"evil.test"}}, "other.test.", "not_allowed", ""},
+		{plan.Network{Allow: []string{"*"}, Deny: []string{"evil.test"}}, "a b.evil.test.", "bad_name", ""},
+	} {
+		g := gateway(t, c.policy, nil)
+		lookUp(t, g, c.name)
+		s := g.Summary()
+		if len(s.Attempts) != 1 || s.Attempts[0].Verdict != status.AttemptBlocked || s.Attempts[0].Why != c.why || s.Attempts[0].Rule != c.rule {
+			t.Errorf("%v: %s: %+v; want %s by %q", c.policy, c.name, s.Attempts, c.why, c.rule)
+		}
+	}
 }
 
 // TestCaseMakesNoSecondKind: a target can't fill the journal with one name.

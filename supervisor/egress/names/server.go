@@ -20,7 +20,7 @@ const (
 type Why string
 
 const (
-	WhyNotAllowed   Why = "not_allowed"    // no rule allows the name
+	WhyNotAllowed   Why = "not_allowed"    // the rules don't allow the name; whoever has them knows if one denies it
 	WhyBadName      Why = "bad_name"       // no rule could: it is no name of a host
 	WhyTooManyNames Why = "too_many_names" // allowed, and all addresses are given
 	WhyClass        Why = "class"          // not of the Internet's class
