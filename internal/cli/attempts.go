@@ -8,7 +8,8 @@ import (
 	"github.com/confine-run/confine/supervisor/terminal"
 )
 
-// mostAttempts bounds the lines about attempts that nobody asked for; the report has more.
+// mostAttempts bounds the lines about attempts that nobody asked for; the report
+// names more, up to a bound of its own, and counts the rest.
 const mostAttempts = 50
 
 // attempts says what a run tried to reach: what was refused always, what was allowed
@@ -21,7 +22,7 @@ func (s *session) attempts(n *confine.Network) func(status.Attempt) {
 		}
 		if said++; !n.Log && said > mostAttempts {
 			if said == mostAttempts+1 {
-				s.log.notice("network: further attempts are only in the report")
+				s.log.notice("network: further attempts are not told here; the report names more of them, and counts them all")
 			}
 			return
 		}
