@@ -106,8 +106,8 @@ type Traffic struct {
 
 // Attempt is one kind of attempt to reach something, coalesced.
 type Attempt struct {
-	What          string `json:"what"`              // "example.com:443", "10.0.0.1:80", "localhost:5432"; of a question the name alone
-	Protocol      string `json:"protocol"`          // "tcp", "udp" or "dns"
+	What          string `json:"what"`              // "example.com:443", "10.0.0.1:80", "localhost:5432"; of a question the name alone, of a unix socket its path or "@NAME"
+	Protocol      string `json:"protocol"`          // "tcp", "udp", "dns" or "unix"
 	Verdict       string `json:"verdict"`           // "allowed", "blocked" or "failed"
 	Why           string `json:"why,omitempty"`     // what it was blocked for, or failed by
 	Claimed       string `json:"claimed,omitempty"` // what the client said that it talks to, where that was another name

@@ -61,6 +61,12 @@ func TestReportsFitTheSchema(t *testing.T) {
 	full.Usage.Sources = map[string]string{"cpu_ms": "wait4"}
 	full.Violations = []Violation{{Kind: "file", What: "/etc/shadow", Count: 2, PID: 3, Comm: "cat", Rule: "system", Hint: "--allow-read /etc/shadow"}}
 	full.Changes = &Changes{RunID: "1", Kept: true, Added: []string{"a"}}
+	full.Network = &Traffic{Attempts: []Attempt{}, Others: 1}
+	for _, protocol := range []string{"tcp", "udp", "dns", "unix"} {
+		for _, verdict := range []string{AttemptAllowed, AttemptBlocked, AttemptFailed} {
+			full.Network.Attempts = append(full.Network.Attempts, Attempt{What: "a.example:80", Protocol: protocol, Verdict: verdict, Count: 1, Port: 80})
+		}
+	}
 	full.SetupError = &SetupError{Step: "root", Op: "pivot_root", Path: "/", Errno: 1, Error: "operation not permitted", Hint: "…"}
 	for _, c := range constants[Capability](t, "Capability") {
 		full.Enforced[c] = Enforcement{Requested: "1", Enabled: true, Mechanism: "none", FallbackReason: NotInBuild, PolicyKind: "file", Version: "default/1"}
@@ -92,6 +98,8 @@ func TestReportsFitTheSchema(t *testing.T) {
 	}
 }
 
+func attempted(a Attempt) *Traffic { return &Traffic{Attempts: []Attempt{a}} }
+
 func TestSchemaRefuses(t *testing.T) {
 	schema := compile(t)
 	for name, spoil := range map[string]func(*Report){
@@ -109,6 +117,9 @@ func TestSchemaRefuses(t *testing.T) {
 		"a digest of another kind":     func(r *Report) { r.PolicyDigest = "md5:00" },
 		"a violation of another kind":  func(r *Report) { r.Violations = []Violation{{Kind: "manners", Count: 1}} },
 		"a violation that never was":   func(r *Report) { r.Violations = []Violation{{Kind: "file"}} },
+		"an attempt by pigeon":         func(r *Report) { r.Network = attempted(Attempt{Protocol: "pigeon", Verdict: AttemptBlocked, Count: 1}) },
+		"an attempt without a verdict": func(r *Report) { r.Network = attempted(Attempt{Protocol: "tcp", Count: 1}) },
+		"an attempt that never was":    func(r *Report) { r.Network = attempted(Attempt{Protocol: "tcp", Verdict: AttemptBlocked}) },
 	} {
 		r := ended(OK, CauseExit)
 		if err := validate(t, schema, &r); err != nil {
