@@ -7,8 +7,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
 )
 
 // TestWhatWasSaidArrivesAfterTheEnd, also at one who takes it slowly: the client is gone
@@ -37,6 +39,51 @@ func TestWhatWasSaidArrivesAfterTheEnd(t *testing.T) {
 				t.Errorf("%q: %d bytes of %d, %v", name, len(got), len(text), err)
 			}
 			<-closed
+		}
+	}
+}
+
+// TestASlowReaderGetsAllAfterTheEnd: what was sent goes on as long as it gets on. Of who reads
+// nothing, it is told that something is lost.
+func TestASlowReaderGetsAllAfterTheEnd(t *testing.T) {
+	for _, reads := range []bool{true, false} {
+		c := conversation(t, anyone, "")
+		_ = c.server.SetReadBuffer(16 << 10)
+		all := 3 << 20
+		if !reads {
+			all = 64 << 20 // more than sockets hold
+		}
+		go func() {
+			_, _ = c.client.Write(make([]byte, all))
+			_ = c.client.Close()
+		}()
+		got := 0
+		b := make([]byte, 16<<10)
+		if _, err := io.ReadFull(c.server, b); err != nil {
+			t.Fatal(err)
+		}
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			c.g.Close()
+		}()
+		for got = len(b); reads && got < all; {
+			n, err := c.server.Read(b)
+			if got += n; err != nil {
+				t.Fatalf("%d bytes, then %v", got, err)
+			}
+			time.Sleep(drainPatience / 100)
+		}
+		if reads {
+			_ = c.server.Close()
+		}
+		<-closed
+		want := [2]string{status.AttemptAllowed, ""}
+		if !reads {
+			want = [2]string{status.AttemptFailed, whyCut}
+		}
+		if a := <-c.told; a.Verdict != want[0] || a.Why != want[1] {
+			t.Errorf("reads %v: told is %+v", reads, a)
 		}
 	}
 }

@@ -199,6 +199,7 @@ func (m *mover) giving(fd int) (done bool) {
 			return true
 		default:
 			m.n -= int(n)
+			m.g.moved.Add(n)
 		}
 	}
 	return true

@@ -36,7 +36,8 @@ type flow struct {
 	mu      sync.Mutex
 	closers []func()
 	aborted bool
-	deaf    func() // hears no more of what comes back
+	deaf    func()     // hears no more of what comes back
+	waiting func() int // how much is under way to the other side
 }
 
 // onAbort says how to end the flow at once.
@@ -57,6 +58,16 @@ func (f *flow) leave() {
 	if f.deaf != nil {
 		f.deaf()
 	}
+}
+
+// queued is how much of what it has sent the other side doesn't have yet.
+func (f *flow) queued() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.waiting == nil {
+		return 0
+	}
+	return int64(f.waiting())
 }
 
 func (f *flow) abort() {

@@ -27,8 +27,10 @@ const (
 	defaultConnections = 4096
 	// dialPatience bounds a connection's way from the first packet to the other side.
 	dialPatience = 30 * time.Second
-	// drainPatience is what is left of a run that has ended to be passed on.
+	// drainPatience is how long a run that has ended waits for what it has sent while nothing
+	// of it gets on, and drainMost how long altogether.
 	drainPatience = 2 * time.Second
+	drainMost     = 30 * time.Second
 )
 
 // Gateway serves the sockets of one run.
@@ -52,6 +54,7 @@ type Gateway struct {
 
 	connections atomic.Int64 // open now
 	bytes       atomic.Int64 // both ways
+	moved       atomic.Int64 // of bulk, taken by who reads it
 	held        atomic.Int64 // of datagrams that wait
 
 	hello  time.Duration   // helloPatience
@@ -242,15 +245,7 @@ func (g *Gateway) Close() {
 		g.flows.Wait()
 		close(done)
 	}()
-	patience := time.NewTimer(drainPatience)
-	defer patience.Stop()
-	select {
-	case <-done:
-	case <-patience.C:
-		g.cancel()
-		g.everyFlow((*flow).abort)
-		<-done
-	}
+	g.drain(done)
 	g.cancel()
 	g.loop.Close()
 	g.process.end()
@@ -261,6 +256,51 @@ func (g *Gateway) Close() {
 	}
 	g.dialing.close()
 	g.store.close()
+}
+
+// drain waits as long as something gets on, and then cuts what is left.
+func (g *Gateway) drain(done <-chan struct{}) {
+	end := time.NewTimer(drainMost)
+	defer end.Stop()
+	for last := int64(-1); ; {
+		now := g.arrived()
+		if now == last {
+			break
+		}
+		last = now
+		patience := time.NewTimer(drainPatience)
+		select {
+		case <-done:
+			patience.Stop()
+			return
+		case <-patience.C:
+			continue
+		case <-end.C:
+			patience.Stop()
+		}
+		break
+	}
+	g.cancel()
+	g.everyFlow((*flow).abort)
+	<-done
+}
+
+// arrived changes with what has got to the other sides.
+func (g *Gateway) arrived() int64 {
+	queued := make(chan int64, 1)
+	posted := g.loop.Post(func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		sum := int64(0)
+		for f := range g.open {
+			sum += f.queued()
+		}
+		queued <- sum
+	})
+	if !posted {
+		return 0
+	}
+	return g.bytes.Load() + g.moved.Load() - <-queued
 }
 
 // everyFlow does something with each flow that is open, where its connections are.

@@ -60,6 +60,15 @@ func (j *journal) found(k key, w whose) {
 	j.sought[k] = w
 }
 
+// came counts a connection from outside, which is nobody's attempt.
+func (j *journal) came(sent, received int64, why string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.sent += sent
+	j.received += received
+	j.exhausted = j.exhausted || why == whyBytes || why == whyConnections
+}
+
 // add notes an attempt. who finds its process, and is asked only for what is new. While it
 // is, others of the kind are given known, which is closed when that is over: they come from the
 // same process, mostly, which may go away as soon as it has its answer.

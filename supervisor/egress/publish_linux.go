@@ -78,7 +78,13 @@ func (g *Gateway) publish(p plan.Publish) error {
 // comeIn serves a connection from outside.
 func (g *Gateway) comeIn(c *loop.Conn, port uint16) {
 	f := &flow{protocol: "tcp", from: c.RemoteAddr(), to: c.LocalAddr(), onLoop: true, incoming: true}
-	if g.spent() || !g.begin(f) {
+	switch {
+	case g.spent():
+		g.log.came(0, 0, whyBytes)
+		c.Reset()
+		return
+	case !g.begin(f):
+		g.log.came(0, 0, whyConnections)
 		c.Reset()
 		return
 	}

@@ -18,6 +18,7 @@ const (
 	whyConnections = "network_connections"
 	whyNoHost      = "no_such_host"
 	whyUnreachable = "unreachable"
+	whyCut         = "cut" // the run had ended, and not all that it had sent was taken
 )
 
 // connection serves one connection from inside, from its beginning to its end.
@@ -94,9 +95,9 @@ func (g *Gateway) reach(f *flow, dial func(context.Context) (netip.Addr, error))
 
 // relay passes on both ways until both have ended.
 func (g *Gateway) relay(f *flow, inside, outside *loop.Conn) {
-	blocked := ""
+	blocked, cut := "", false
 	f.mu.Lock()
-	f.deaf = outside.CloseRead
+	f.deaf, f.waiting = outside.CloseRead, outside.Queued
 	f.mu.Unlock()
 	one := func(to *loop.Conn, pass func() error) {
 		err := pass()
@@ -108,6 +109,8 @@ func (g *Gateway) relay(f *flow, inside, outside *loop.Conn) {
 		case errors.As(err, &why) && blocked == "":
 			blocked = string(why)
 			g.remember(f, status.AttemptBlocked, blocked) // as long as there is a socket to be found
+		case to == outside && g.ctx.Err() != nil:
+			cut = true
 		}
 		f.abort()
 	}
@@ -127,6 +130,9 @@ func (g *Gateway) relay(f *flow, inside, outside *loop.Conn) {
 	outside.Close()
 	switch {
 	case f.incoming:
+		g.log.came(f.sent.Load(), f.received.Load(), blocked)
+	case cut:
+		g.note(f, status.AttemptFailed, whyCut)
 	case blocked != "":
 		g.note(f, status.AttemptBlocked, blocked)
 	default:

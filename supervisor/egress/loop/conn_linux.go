@@ -154,6 +154,18 @@ func (c *Conn) Write(b []byte) (total int, err error) {
 	return total, err
 }
 
+// Queued is how much of what was written the other end has not acknowledged.
+func (c *Conn) Queued() int {
+	if c.fd < 0 {
+		return 0
+	}
+	n, err := unix.IoctlGetInt(c.fd, unix.SIOCOUTQ)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // CloseWrite says that nothing more will be said.
 func (c *Conn) CloseWrite() {
 	if c.fd >= 0 {
