@@ -30,7 +30,7 @@ func (p *planner) gateway() error {
 	w := netns.Ways{GID: p.gid, Publish: len(n.Publish) > 0}
 	var anyPort bool
 	w.Named, anyPort = rules.NamedPorts()
-	w.Others = len(w.Named) > 0 || anyPort
+	w.Others = len(n.Allow) > 0 // for the caller's own ports alone, too: what else is tried is told
 	ports, any := rules.LocalhostPorts()
 	if any {
 		ports = append(ports, listening()...)
