@@ -30,13 +30,15 @@ func (p *planner) gateway() error {
 	w := netns.Ways{GID: p.gid, Publish: len(n.Publish) > 0}
 	var anyPort bool
 	w.Named, anyPort = rules.NamedPorts()
-	w.Others = len(n.Allow) > 0 // for the caller's own ports alone, too: what else is tried is told
 	ports, any := rules.LocalhostPorts()
 	if any {
 		ports = append(ports, listening()...)
 	}
+	// With the caller's own ports alone, too, what else is tried is told: unless these
+	// are ports that this takes.
+	w.Others = len(w.Named) > 0 || anyPort || len(n.Allow) > 0 && !slices.ContainsFunc(ports, taken)
 	for _, port := range ports {
-		own := w.Others && (port == netns.ResolverPort || port == netns.GatewayPort)
+		own := w.Others && taken(port)
 		if own && !any {
 			return &UsageError{
 				Msg:  "localhost:" + strconv.Itoa(int(port)) + ": inside, that port is the run's own",
@@ -66,6 +68,9 @@ func (p *planner) gateway() error {
 	}
 	return nil
 }
+
+// taken says whether names and addresses need a port of the inside.
+func taken(port uint16) bool { return port == netns.ResolverPort || port == netns.GatewayPort }
 
 // reachable is what a gateway holds a run to.
 func reachable(n *Network) plan.Network {
