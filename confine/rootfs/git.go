@@ -12,6 +12,8 @@ const (
 	maxGitSearch = 4096 // directories below .git/modules
 )
 
+const whyPointer = "it says where the git directory is"
+
 // gitParts of a git directory decide what git runs, or where it looks for that.
 var gitParts = [...]string{"config", "config.worktree", "hooks", "commondir"}
 
@@ -35,7 +37,7 @@ func (c *compiler) protectGit(root string) {
 	case mode.IsDir():
 		c.protectModules(git)
 	case mode.IsRegular():
-		c.shield(root, ".git", "it says where the git directory is")
+		c.shield(root, ".git", whyPointer)
 		dir := c.pointer(git, "gitdir: ", root)
 		if dir == "" {
 			return
@@ -78,8 +80,15 @@ func (c *compiler) protectGitDir(dir string) {
 func (c *compiler) protectModules(git string) {
 	if entries, err := c.host.ReadDir(path.Join(git, "worktrees")); err == nil {
 		for _, e := range entries {
-			if e.Type.IsDir() {
-				c.protectGitDir(path.Join(git, "worktrees", e.Name))
+			if !e.Type.IsDir() {
+				continue
+			}
+			dir := path.Join(git, "worktrees", e.Name)
+			c.protectGitDir(dir)
+			if text, err := c.host.ReadFile(path.Join(dir, "gitdir"), maxGitFile); err == nil {
+				if tree := c.leadsTo(path.Dir(strings.TrimRight(text, "\r\n")), dir); tree != "" {
+					c.shield(tree, ".git", whyPointer)
+				}
 			}
 		}
 	}
@@ -106,6 +115,9 @@ func (c *compiler) eachModule(dir string, left *int) {
 			continue
 		}
 		c.protectGitDir(sub)
+		for _, tree := range c.workTrees(sub) {
+			c.shield(tree, ".git", whyPointer)
+		}
 		c.eachModule(path.Join(sub, "modules"), left)
 	}
 }

@@ -2,6 +2,7 @@ package rootfs
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -43,37 +44,48 @@ func (c *compiler) isWorktree(dir, root string) bool {
 	}
 	text, err := c.host.ReadFile(path.Join(dir, "gitdir"), maxGitFile)
 	back := strings.TrimRight(text, "\r\n")
-	return err == nil && path.Base(back) == ".git" && c.leadsTo(path.Dir(back), dir, root)
+	return err == nil && path.Base(back) == ".git" && c.leadsTo(path.Dir(back), dir) == root
 }
 
 // isModule: the configuration of dir names root as its tree.
 func (c *compiler) isModule(dir, root string) bool {
+	return slices.Contains(c.workTrees(dir), root)
+}
+
+// workTrees are the trees that the configuration of a git directory names as its own:
+// the last of them is, and who reads it otherwise takes another.
+func (c *compiler) workTrees(dir string) (trees []string) {
 	text, err := c.host.ReadFile(path.Join(dir, "config"), maxGitConfig)
 	if err != nil {
-		return false
+		return nil
 	}
 	section := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "[") {
-			section = line
+			section = strings.ToLower(line)
 		}
 		name, value, ok := strings.Cut(line, "=")
-		if ok && section == "[core]" && strings.TrimSpace(name) == "worktree" &&
-			c.leadsTo(strings.Trim(strings.TrimSpace(value), `"`), dir, root) {
-			return true
+		if ok && section == "[core]" && strings.EqualFold(strings.TrimSpace(name), "worktree") {
+			if tree := c.leadsTo(strings.Trim(strings.TrimSpace(value), `"`), dir); tree != "" {
+				trees = append(trees, tree)
+			}
 		}
 	}
-	return false
+	return trees
 }
 
-func (c *compiler) leadsTo(name, relativeTo, want string) bool {
+// leadsTo is what a name in a file of git's leads to, or nothing.
+func (c *compiler) leadsTo(name, relativeTo string) string {
 	if name == "" || strings.IndexByte(name, 0) >= 0 {
-		return false
+		return ""
 	}
 	if !path.IsAbs(name) {
 		name = relativeTo + "/" + name
 	}
 	f, err := c.host.Resolve(name)
-	return err == nil && f.Path == want
+	if err != nil {
+		return ""
+	}
+	return f.Path
 }

@@ -105,6 +105,21 @@ func TestGitDirectoriesElsewhere(t *testing.T) {
 	r.want("/home/u/main/.git/modules", "rw /home/u/main/.git/modules")
 }
 
+// The file that leads git from a submodule, or from another worktree, to its directory could
+// lead it to one that the run has made.
+func TestWhatLeadsGitElsewhereIsProtected(t *testing.T) {
+	const git = "/home/u/p/.git"
+	h := host(t, git+"/HEAD=1", git+"/config=1", git+"/hooks/",
+		git+"/modules/sub/HEAD=1", git+"/modules/sub/config=[Core]\n\tWorkTree = \"../../../lib/sub\"\n", "/home/u/p/lib/sub/.git=gitdir: ../../.git/modules/sub\n",
+		git+"/worktrees/w/gitdir=/home/u/p/trees/w/.git\n", git+"/worktrees/w/commondir=../..\n", "/home/u/p/trees/w/.git=gitdir: "+git+"/worktrees/w\n",
+		git+"/modules/empty/HEAD=1", git+"/modules/empty/config=[core]\n\tworktree = ../../../none\n", "/home/u/p/none/")
+	r := compile(t, h, defaults)
+	r.want("/home/u/p/lib/sub/.git", "readonly", "/home/u/p/trees/w/.git", "readonly")
+	if !slices.Contains(r.KeepAbsent, "/home/u/p/none/.git") {
+		t.Errorf("kept absent: %q", r.KeepAbsent)
+	}
+}
+
 func TestGitDirectoryOfAWorktreeIsShown(t *testing.T) {
 	const main = "/home/u/main/.git"
 	worktree := []string{"/home/u/p/.git=gitdir: ../main/.git/worktrees/p\n", main + "/worktrees/p/commondir=../..\n", main + "/hooks/", main + "/config=1",
