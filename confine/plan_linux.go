@@ -189,7 +189,7 @@ func (p *planner) filesystem() error {
 	// which a policy that insists doesn't take.
 	fs := requires(p.policy, status.Filesystem)
 	c.Refuse = handoff.Fallbacks{
-		ProcOfCaller: fs, OverlayReadOnly: fs,
+		ProcOfCaller: fs, OverlayReadOnly: fs || requires(p.policy, status.Overlay),
 		NoPIDMax:     requires(p.policy, status.Tasks),
 		RootReadOnly: requires(p.policy, status.Rootfs), OverlayKeepDirs: requires(p.policy, status.Overlay),
 		NestedUserns: requires(p.policy, status.Privileges),

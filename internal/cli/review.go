@@ -92,7 +92,9 @@ func (s *session) review(name string, args []string, do func(*review) error) int
 	r := &review{session: s, flags: map[string]bool{}}
 	for _, set := range line.Settings {
 		if set.Option == "run" {
-			r.id = set.Values[0]
+			if r.id = set.Values[0]; r.id == "" { // a script's variable that isn't set
+				return s.usage(&confine.UsageError{Msg: "--run: it names no run", Hint: "without --run the latest one is meant"})
+			}
 			continue
 		}
 		on, err := strconv.ParseBool(set.Values[0])
