@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,8 +54,12 @@ type told struct {
 	last chan struct{}
 }
 
+var listening sync.Mutex // guards listeners
+
 func toldOf(l net.Listener) net.Listener {
 	t := &told{l, make(chan struct{}, 1)}
+	listening.Lock()
+	defer listening.Unlock()
 	listeners = append(listeners, t)
 	return t
 }
@@ -77,7 +82,10 @@ func (l *told) Accept() (net.Conn, error) {
 
 // settle waits until all that has arrived is seen.
 func settle() error {
-	for _, l := range listeners {
+	listening.Lock()
+	all := slices.Clone(listeners)
+	listening.Unlock()
+	for _, l := range all {
 		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: lastAddress}}
 		c, err := from.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", l.Addr().(*net.TCPAddr).Port))
 		if err != nil {
