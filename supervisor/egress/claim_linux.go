@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"time"
 
 	"github.com/confine-run/confine/confine/network"
@@ -91,8 +92,11 @@ func (c *client) more() error {
 	}
 	n, err := c.inside.Read(c.buf[c.have:])
 	c.have += n
-	if err == io.EOF {
+	switch {
+	case err == io.EOF:
 		c.ended, err = true, nil
+	case c.bounded && errors.Is(err, os.ErrDeadlineExceeded):
+		err = refusal(whySlow)
 	}
 	return err
 }
@@ -177,6 +181,7 @@ func (c *client) hello() error {
 const (
 	whyServerName = "server_name" // it names another in its TLS hello
 	whyHost       = "host"        // or in a request
+	whySlow       = "too_slow"    // neither is whole in time
 )
 
 // mistrust is why the client's bytes are not sent on.

@@ -20,6 +20,7 @@ func limited(t *testing.T, p plan.Network) *Gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.Inside(-1)
 	t.Cleanup(g.Close)
 	return g
 }

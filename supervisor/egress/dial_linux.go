@@ -33,6 +33,8 @@ func (g *Gateway) atHand(f *flow) (list []netip.Addr, known bool, err error) {
 	switch {
 	case f.exact:
 		return []netip.Addr{f.to.Addr()}, true, nil
+	case f.use == handoff.UseLocalhost && f.protocol == "udp":
+		return []netip.Addr{servedAt(f.to.Port())}, true, nil
 	case f.use == handoff.UseLocalhost:
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, true, nil
 	case f.name == "":

@@ -24,6 +24,7 @@ func gateway(t *testing.T, p plan.Network, zone map[string][]string) *Gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.Inside(-1)
 	g.resolver = names.Resolver{Lookup: func(_ context.Context, name string) (list []netip.Addr, err error) {
 		words, ok := zone[name]
 		if !ok {

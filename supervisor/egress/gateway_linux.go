@@ -81,6 +81,7 @@ func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
 		hello: helloPatience, idle: questionsIdle,
 		served: map[uint16]bool{}, open: map[*flow]struct{}{}, raw: [2]int{-1, -1}, dialing: dialers{fd: -1},
 	}
+	g.process.begun, g.process.over = make(chan struct{}), g.closed
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.inside, g.giveUp = context.WithCancel(g.ctx)
 	g.log.tell, g.log.began = tell, time.Now()
@@ -120,7 +121,7 @@ func (g *Gateway) ServeDials(fd int) error {
 }
 
 // Inside says by which proc the processes inside can be named; the gateway takes
-// the descriptor.
+// the descriptor. -1 is that they can't. Until then nobody is told of.
 func (g *Gateway) Inside(proc int) { g.process.begin(proc) }
 
 func (g *Gateway) serve(s *handoff.Socket, fd int) error {

@@ -2,12 +2,14 @@ package egress
 
 import (
 	"io"
+	"net/netip"
 	"testing"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
 )
 
 // A head that has begun has to be whole soon, however its bytes come. Between two there is
@@ -31,12 +33,61 @@ func TestAHeadHasToBeWholeSoon(t *testing.T) {
 	for range 2000 {
 		select {
 		case <-c.ended:
+			if a := <-c.told; a.Verdict != status.AttemptBlocked || a.Why != whySlow {
+				t.Errorf("told is %+v", a)
+			}
 			return
 		case <-time.After(g.hello / 10):
 			_, _ = io.WriteString(c.client, "x")
 		}
 	}
 	t.Error("it is waited for")
+}
+
+// A hello that stays half is none that was let through.
+func TestAHelloHasToBeWholeSoon(t *testing.T) {
+	g := gateway(t, anyone, nil)
+	g.hello = 20 * time.Millisecond
+	c := converse(t, g, "ok.test")
+	if _, err := io.WriteString(c.client, "\x16\x03\x01\x00\xff\x01\x00"); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-c.told; a.Verdict != status.AttemptBlocked || a.Why != whySlow || a.SentBytes != 0 {
+		t.Errorf("told is %+v", a)
+	}
+	<-c.ended
+}
+
+// Who asks over a connection that there is no place for is told of, as any other is.
+func TestQuestionsThatThereIsNoPlaceForAreTold(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		g := gateway(t, plan.Network{MaxConnections: 1}, nil)
+		if other := (&flow{}); full && !g.begin(other) {
+			t.Fatal("there is no place at all")
+		} else if full {
+			defer g.end(other)
+		}
+		client, near := pair(t)
+		if err := client.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		c := adopt(t, g, near)
+		over := make(chan struct{})
+		g.flows.Add(1)
+		g.loop.Start(func() {
+			defer g.flows.Done()
+			defer close(over)
+			g.questionsOf(&flow{protocol: "tcp", to: netip.MustParseAddrPort("198.18.0.1:53")}, c)
+		})
+		<-over
+		s := g.Summary()
+		if s.Exhausted != full || (len(s.Attempts) == 1) != full {
+			t.Errorf("full %v: %+v", full, s)
+		}
+		if full && (s.Attempts[0].What != "198.18.0.1:53" || s.Attempts[0].Verdict != status.AttemptBlocked || s.Attempts[0].Why != whyConnections) {
+			t.Errorf("%+v", s.Attempts[0])
+		}
+	}
 }
 
 // Whoever asks and never hears the answers keeps no place.

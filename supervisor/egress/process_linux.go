@@ -19,14 +19,20 @@ import (
 type processes struct {
 	searching atomic.Int32 // and waiting to
 	mu        sync.Mutex
-	proc      int // descriptor, or -1
-	there     bool
+	proc      int  // descriptor
+	there     bool // it can be asked
+	// begun is closed when it is known by which proc, over when nothing is left inside. A run's
+	// first connection can be here before the word that it has begun.
+	begun, over chan struct{}
+	once        sync.Once // of closing begun
 }
 
+// begin takes a descriptor of the proc inside; -1 is that there is none.
 func (p *processes) begin(proc int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.proc, p.there = proc, true
+	p.proc, p.there = proc, proc >= 0
+	p.once.Do(func() { close(p.begun) })
 }
 
 func (p *processes) end() {
@@ -52,6 +58,10 @@ func (p *processes) of(protocol string, from netip.AddrPort) (pid int, comm stri
 	defer p.searching.Add(-1)
 	if p.searching.Add(1) > maxSearching {
 		return 0, ""
+	}
+	select {
+	case <-p.begun:
+	case <-p.over:
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

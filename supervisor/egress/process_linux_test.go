@@ -71,10 +71,38 @@ func inside(t *testing.T, files map[string]string) *processes {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &processes{}
+	p := &processes{begun: make(chan struct{})}
 	p.begin(fd)
 	t.Cleanup(p.end)
 	return p
+}
+
+// A connection can be refused before the supervisor has read that the run has begun.
+func TestWhoeverIsFirstIsNamedToo(t *testing.T) {
+	p := inside(t, map[string]string{"1/net/tcp": tcp4Table, "7/fd/5": "socket:[1002]", "7/comm": "python3\n"})
+	late := &processes{begun: make(chan struct{}), over: make(chan struct{})}
+	got := make(chan int, 1)
+	go func() {
+		pid, _ := late.of("tcp", netip.MustParseAddrPort("198.18.0.2:40001"))
+		got <- pid
+	}()
+	for late.searching.Load() == 0 && len(got) == 0 {
+		runtime.Gosched()
+	}
+	own, err := unix.Dup(p.proc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late.begin(own)
+	defer late.end()
+	if pid := <-got; pid != 7 {
+		t.Errorf("pid %d", pid)
+	}
+	never := &processes{begun: make(chan struct{}), over: make(chan struct{})}
+	close(never.over) // nothing is left inside
+	if pid, _ := never.of("tcp", netip.MustParseAddrPort("198.18.0.2:40001")); pid != 0 {
+		t.Errorf("pid %d of nobody", pid)
+	}
 }
 
 func TestWhoseSocket(t *testing.T) {

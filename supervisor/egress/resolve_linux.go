@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/confine/network"
+	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/egress/loop"
 	"github.com/confine-run/confine/supervisor/egress/names"
 )
@@ -59,6 +60,8 @@ func (g *Gateway) questionsTCP(c *loop.Conn) {
 func (g *Gateway) questionsOf(f *flow, c *loop.Conn) {
 	defer c.Close()
 	if !g.begin(f) {
+		f.onLoop = true
+		g.note(f, status.AttemptBlocked, whyConnections)
 		return
 	}
 	defer g.end(f)

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/status"
 )
 
@@ -17,6 +18,9 @@ import (
 // us, who are not under the target's Landlock rules. So a path leads to nothing but
 // sockets that were bound inside: the file that it names is opened once, and the
 // kernel says whose socket belongs to that file, which is never another.
+
+// established is TCP_ESTABLISHED, which unix sockets use, too.
+const established = 1
 
 // maxOwn bounds the sockets that are noted as bound inside; further ones can't be reached.
 const maxOwn = 65536
@@ -72,7 +76,7 @@ func (s *calls) unixTarget(c *caller, k *socket, sockaddr []byte) (to []byte, do
 	}
 	name := sockaddr[2:]
 	if name[0] == 0 {
-		errno = s.judgeUnix(c, k, "@"+string(name[1:]), func(u *unixSocket) bool { return bytes.Equal(u.name, name) })
+		errno = s.judgeUnix(c, k, "@"+string(name[1:]), func(u *linux.UnixSocket) bool { return bytes.Equal(u.Name, name) })
 		return sockaddr, func() {}, errno
 	}
 	path, _, _ := bytes.Cut(name, []byte{0})
@@ -90,8 +94,8 @@ func (s *calls) unixTarget(c *caller, k *socket, sockaddr []byte) (to []byte, do
 		_ = unix.Close(fd)
 		return nil, nil, unix.EACCES
 	}
-	errno = s.judgeUnix(c, k, string(path), func(u *unixSocket) bool {
-		return u.file && u.ino == uint32(st.Ino) && u.dev == dev
+	errno = s.judgeUnix(c, k, string(path), func(u *linux.UnixSocket) bool {
+		return u.File && u.Ino == uint32(st.Ino) && u.Dev == dev
 	})
 	if errno != 0 {
 		_ = unix.Close(fd)
@@ -136,7 +140,7 @@ func device(fd int) (dev uint32, ok bool) {
 		a, b, _ := strings.Cut(fields[2], ":")
 		major, err1 := strconv.ParseUint(a, 10, 12)
 		minor, err2 := strconv.ParseUint(b, 10, 20)
-		return uint32(major)<<20 | uint32(minor), err1 == nil && err2 == nil
+		return linux.Device(uint32(major), uint32(minor)), err1 == nil && err2 == nil
 	}
 	return 0, false
 }
@@ -161,8 +165,8 @@ func (c *caller) lookUp(path string) (int, unix.Errno) {
 
 // judgeUnix says whether all sockets of a name were bound inside. Of those that are
 // connected already the name is the one of who accepted them.
-func (s *calls) judgeUnix(c *caller, k *socket, name string, match func(*unixSocket) bool) unix.Errno {
-	all, err := unixSockets()
+func (s *calls) judgeUnix(c *caller, k *socket, name string, match func(*linux.UnixSocket) bool) unix.Errno {
+	all, err := linux.UnixSockets()
 	if err != nil {
 		return unix.EACCES // nobody can say whose it is
 	}
@@ -170,8 +174,8 @@ func (s *calls) judgeUnix(c *caller, k *socket, name string, match func(*unixSoc
 	s.mu.Lock()
 	for i := range all {
 		u := &all[i]
-		if match(u) && (u.kind == unix.SOCK_DGRAM || u.state != established) {
-			found, own = true, own && s.own[u.cookie]
+		if match(u) && (u.Kind == unix.SOCK_DGRAM || u.State != established) {
+			found, own = true, own && s.own[u.Cookie]
 		}
 	}
 	s.mu.Unlock()

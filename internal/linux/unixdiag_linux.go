@@ -1,35 +1,48 @@
-package egress
+package linux
 
 import (
+	"bytes"
 	"encoding/binary"
-	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// unixSocket is one of the host's, as the kernel lists them (sock_diag(7)).
-type unixSocket struct {
-	kind, state uint8
-	cookie      uint64
-	name        []byte
-	file        bool // it was bound to one:
-	ino, dev    uint32
+// UnixSocket is one of this network namespace, as the kernel lists them (sock_diag(7)).
+type UnixSocket struct {
+	Kind, State uint8
+	Cookie      uint64
+	Name        []byte // what it was bound to, as given; abstract ones begin with a zero
+	// File: it was bound to one. That has these numbers, wherever it was moved to since:
+	// the lower half of the inode's, and the device as the kernel knows it (see Device).
+	File     bool
+	Ino, Dev uint32
+	UID      int64 // of whoever made it; -1 where the kernel doesn't tell (before Linux 5.3)
 }
 
-const (
-	established = 1 // TCP_ESTABLISHED, which unix sockets use, too
+// Path is the name of the file that it was bound to, or "".
+func (u *UnixSocket) Path() string {
+	if len(u.Name) == 0 || u.Name[0] == 0 {
+		return ""
+	}
+	name, _, _ := bytes.Cut(u.Name, []byte{0})
+	return string(name)
+}
 
+// Device is a number of /proc/self/mountinfo as UnixSocket has it.
+func Device(major, minor uint32) uint32 { return major<<20 | minor }
+
+const (
 	sockDiagByFamily = 20
 	sizeofDiag       = 16 // struct unix_diag_msg
 	diagName         = 0  // UNIX_DIAG_NAME
 	diagVFS          = 1
-	showNameAndVFS   = 1<<diagName | 1<<diagVFS
+	diagUID          = 7
+	showWhat         = 1<<diagName | 1<<diagVFS | showUID
+	showUID          = 1 << 6
 )
 
-var errShort = os.NewSyscallError("sock_diag", unix.EBADMSG)
-
-// unixSockets asks for all.
-func unixSockets() (list []unixSocket, err error) {
+// UnixSockets asks for all. The kernel needs CONFIG_UNIX_DIAG, which may be a module.
+func UnixSockets() (list []UnixSocket, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return nil, err
@@ -43,12 +56,12 @@ func unixSockets() (list []unixSocket, err error) {
 	ask = append(ask, unix.AF_UNIX, 0, 0, 0)
 	ask = n.AppendUint32(ask, ^uint32(0)) // states
 	ask = n.AppendUint32(ask, 0)
-	ask = n.AppendUint32(ask, showNameAndVFS)
+	ask = n.AppendUint32(ask, showWhat)
 	ask = append(ask, make([]byte, 8)...)
 	if err := unix.Sendto(fd, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return nil, err
 	}
-	buf := make([]byte, 64<<10)
+	buf := make([]byte, 32<<10) // the kernel never fills more of one
 	for {
 		size, _, err := unix.Recvfrom(fd, buf, 0)
 		if err == unix.EINTR {
@@ -65,12 +78,12 @@ func unixSockets() (list []unixSocket, err error) {
 }
 
 // parseSockets takes one datagram of the answer.
-func parseSockets(b []byte, list *[]unixSocket) (done bool, err error) {
+func parseSockets(b []byte, list *[]UnixSocket) (done bool, err error) {
 	n := binary.NativeEndian
 	for len(b) >= unix.SizeofNlMsghdr {
 		size := int(n.Uint32(b))
 		if size < unix.SizeofNlMsghdr || size > len(b) {
-			return true, errShort
+			return true, unix.EBADMSG
 		}
 		body := b[unix.SizeofNlMsghdr:size]
 		switch n.Uint16(b[4:]) {
@@ -78,14 +91,14 @@ func parseSockets(b []byte, list *[]unixSocket) (done bool, err error) {
 			return true, nil
 		case unix.NLMSG_ERROR:
 			if len(body) >= 4 && n.Uint32(body) != 0 {
-				return true, os.NewSyscallError("sock_diag", unix.Errno(-int32(n.Uint32(body))))
+				return true, unix.Errno(-int32(n.Uint32(body)))
 			}
-			return true, errShort
+			return true, unix.EBADMSG
 		case sockDiagByFamily:
 			if len(body) < sizeofDiag {
-				return true, errShort
+				return true, unix.EBADMSG
 			}
-			u := unixSocket{kind: body[1], state: body[2], cookie: uint64(n.Uint32(body[8:])) | uint64(n.Uint32(body[12:]))<<32}
+			u := UnixSocket{UID: -1, Kind: body[1], State: body[2], Cookie: uint64(n.Uint32(body[8:])) | uint64(n.Uint32(body[12:]))<<32}
 			u.attributes(body[sizeofDiag:])
 			*list = append(*list, u)
 		}
@@ -94,7 +107,7 @@ func parseSockets(b []byte, list *[]unixSocket) (done bool, err error) {
 	return false, nil
 }
 
-func (u *unixSocket) attributes(b []byte) {
+func (u *UnixSocket) attributes(b []byte) {
 	n := binary.NativeEndian
 	for len(b) >= 4 {
 		size := int(n.Uint16(b))
@@ -104,10 +117,14 @@ func (u *unixSocket) attributes(b []byte) {
 		value := b[4:size]
 		switch n.Uint16(b[2:]) {
 		case diagName:
-			u.name = append([]byte(nil), value...)
+			u.Name = append([]byte(nil), value...)
+		case diagUID:
+			if len(value) >= 4 {
+				u.UID = int64(n.Uint32(value))
+			}
 		case diagVFS:
 			if len(value) >= 8 {
-				u.file, u.ino, u.dev = true, n.Uint32(value), n.Uint32(value[4:])
+				u.File, u.Ino, u.Dev = true, n.Uint32(value), n.Uint32(value[4:])
 			}
 		}
 		b = b[min((size+3)&^3, len(b)):]

@@ -1,0 +1,46 @@
+package linux
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// OpenPath opens an absolute, clean path without following any link; one at the end is
+// opened itself. flags are added to O_PATH. Inside another sandbox there may be no openat2, confine's own included: then
+// it is walked, name by name.
+func OpenPath(path string, flags int) (fd int, err error) {
+	flags |= unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW
+	fd, err = unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err != unix.ENOSYS {
+		return fd, err
+	}
+	return walk(path, flags)
+}
+
+func walk(path string, flags int) (fd int, err error) {
+	fd, err = unix.Open("/", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
+	for rest := strings.Trim(path, "/"); rest != "" && err == nil; {
+		name, after, more := strings.Cut(rest, "/")
+		how := flags
+		if more {
+			how = unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW
+		}
+		var next int
+		next, err = unix.Openat(fd, name, how, 0)
+		_ = unix.Close(fd)
+		if err != nil {
+			return -1, err
+		}
+		var st unix.Stat_t
+		if err = unix.Fstat(next, &st); err == nil && more && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+			err = unix.ELOOP
+		}
+		if err != nil {
+			_ = unix.Close(next)
+			return -1, err
+		}
+		fd, rest = next, after
+	}
+	return fd, err
+}
