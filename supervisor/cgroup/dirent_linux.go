@@ -20,10 +20,6 @@ func eachDir(fd int, do func(name []byte)) error {
 			return err
 		}
 		dirents(buf[:n], do)
-		// A cgroup file system stops only when there is no more, or no more room.
-		if n < len(buf)-maxDirent {
-			return nil
-		}
 	}
 }
 
@@ -32,7 +28,6 @@ const (
 	direntLength = 16
 	direntType   = 18
 	direntName   = 19
-	maxDirent    = 280 // with the longest name
 )
 
 func dirents(buf []byte, do func(name []byte)) {
