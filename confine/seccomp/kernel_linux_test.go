@@ -113,8 +113,8 @@ func held(t *testing.T, spec string, a Action, v victim, want string) {
 		t.Fatal(err)
 	}
 	v.Program = f.Program
-	if got, _ := v.run(t); got != want {
-		t.Errorf("%s %s: %q, want %q", spec, a, got, want)
+	if got, out := v.run(t); got != want {
+		t.Errorf("%s %s: %q, want %q\n%s", spec, a, got, want, out)
 	}
 }
 

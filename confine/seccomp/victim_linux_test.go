@@ -86,13 +86,15 @@ func (v *victim) be() {
 	}
 }
 
+// answer ends the victim by calls of this thread alone: after some of the attempts it shares
+// less with the others than Go's runtime takes for granted.
 func answer(n int32) {
+	text := "ok\n"
 	if n < 0 {
-		fmt.Printf("errno %d\n", -n)
-	} else {
-		fmt.Println("ok")
+		text = fmt.Sprintf("errno %d\n", -n)
 	}
-	os.Exit(0)
+	_, _, errno := syscall.RawSyscall(unix.SYS_WRITE, 1, uintptr(unsafe.Pointer(unsafe.StringData(text))), uintptr(len(text)))
+	syscall.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(errno), 0, 0)
 }
 
 func loadFilter(program []uint64, flags uintptr) (fd uintptr) {
