@@ -4,6 +4,8 @@ package child
 
 import (
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,7 +41,7 @@ func TestParseMountinfo(t *testing.T) {
 	if !ok || len(table) != 2 {
 		t.Fatal(table, ok)
 	}
-	if table[1].point != `/with blank\` || !table[1].has("ro") || !table[1].has("nodev") || table[1].has("nosuid") || table[1].has("no") {
+	if table[1].id != "29" || table[1].parent != "28" || table[1].point != `/with blank\` || !table[1].has("ro") || !table[1].has("nodev") || table[1].has("nosuid") || table[1].has("no") {
 		t.Errorf("%+v", table[1])
 	}
 	for _, bad := range []string{"22 28 0:20 /\n", "x\n", "22 28 0:20 / proc rw - x\n"} {
@@ -70,33 +72,91 @@ func TestVerifyHoldsTheTableAgainstThePlan(t *testing.T) {
 		{Kind: handoff.MountMask, Dst: "/usr/secret"},
 	}}}
 	good := []mountEntry{
-		{"/", "ro,nosuid,nodev"},
-		{"/usr", "ro,nosuid,nodev,relatime"},
-		{"/usr/local", "ro,nosuid,nodev"}, // mounted there by the caller
-		{"/work", "rw,nosuid,nodev"},
-		{"/work/.git", "ro,nosuid,nodev"},
-		{"/dev/null", "rw,nosuid"},
-		{"/usr/secret", "ro,nosuid,nodev,noexec"},
+		{point: "/", options: "ro,nosuid,nodev"},
+		{point: "/usr", options: "ro,nosuid,nodev,relatime"},
+		{point: "/usr/local", options: "ro,nosuid,nodev"}, // mounted there by the caller
+		{point: "/work", options: "rw,nosuid,nodev"},
+		{point: "/work/.git", options: "ro,nosuid,nodev"},
+		{point: "/dev/null", options: "rw,nosuid"},
+		{point: "/usr/secret", options: "ro,nosuid,nodev,noexec"},
 	}
 	if err := s.check(good); err != nil {
 		t.Fatal(err)
 	}
 	for _, bad := range []mountEntry{
-		{"/", "rw,nosuid,nodev"},
-		{"/usr", "rw,nosuid,nodev"},
-		{"/usr/local", "rw,nosuid,nodev"},
-		{"/usr", "ro,nodev"},
-		{"/work", "rw,nosuid"},
-		{"/work/.git", "rw,nosuid,nodev"},
-		{"/work/.git/x", "rw,nosuid,nodev"},
-		{"/dev/null", "rw"},
-		{"/usr/secret", "rw,nosuid,nodev"},
-		{"/home", "ro,nosuid,nodev"},
-		{"/usrx", "ro,nosuid,nodev"},
+		{point: "/", options: "rw,nosuid,nodev"},
+		{point: "/usr", options: "rw,nosuid,nodev"},
+		{point: "/usr/local", options: "rw,nosuid,nodev"},
+		{point: "/usr", options: "ro,nodev"},
+		{point: "/work", options: "rw,nosuid"},
+		{point: "/work/.git", options: "rw,nosuid,nodev"},
+		{point: "/work/.git/x", options: "rw,nosuid,nodev"},
+		{point: "/dev/null", options: "rw"},
+		{point: "/usr/secret", options: "rw,nosuid,nodev"},
+		{point: "/home", options: "ro,nosuid,nodev"},
+		{point: "/usrx", options: "ro,nosuid,nodev"},
 	} {
 		if s.check([]mountEntry{bad}) == nil {
 			t.Errorf("%+v passed", bad)
 		}
+	}
+}
+
+// What is mounted over all of another mount hides it; then the flags of that count. And
+// an overlay that could not be made is held to be read-only, and no other.
+func TestVerifyKnowsWhatIsCovered(t *testing.T) {
+	s := &state{plan: &handoff.Child{Mounts: []handoff.Mount{
+		{Kind: handoff.MountOverlay, Dst: "/home/u"},
+		{Kind: handoff.MountMask, Dst: "/home/u"},
+		{Kind: handoff.MountOverlay, Dst: "/cache"},
+		{Kind: handoff.MountOverlay, Dst: "/work"},
+	}}, flat: []string{"/work"}}
+	good := []mountEntry{
+		{"1", "0", "/", "ro,nosuid,nodev"},
+		{"2", "1", "/home/u", "rw,nosuid,nodev"},
+		{"3", "2", "/home/u", "ro,nosuid,nodev"},
+		{"4", "1", "/cache", "rw,nosuid,nodev"},
+		{"5", "1", "/work", "ro,nosuid,nodev"},
+		{"6", "5", "/work/mounted", "ro,nosuid,nodev"},
+	}
+	if err := s.check(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(table []mountEntry){
+		"by itself":    func(table []mountEntry) { table[2] = mountEntry{"3", "3", "/home/u", "rw,nosuid,nodev"} },
+		"beside":       func(table []mountEntry) { table[2].parent = "1" },
+		"the upper":    func(table []mountEntry) { table[2].options = "rw,nosuid,nodev" },
+		"set-id below": func(table []mountEntry) { table[1].options = "rw,nodev" },
+		"no overlay":   func(table []mountEntry) { table[4].options = "rw,nosuid,nodev" },
+		"below it":     func(table []mountEntry) { table[5].options = "rw,nosuid,nodev" },
+	} {
+		table := slices.Clone(good)
+		change(table)
+		if s.check(table) == nil {
+			t.Errorf("%s: passed", name)
+		}
+	}
+}
+
+// A tree that somebody else made brings as many mounts as there are links in what is
+// protected: twice as many are twice the work, which for want of a clock is what is made on
+// the way.
+func TestVerifyOfManyMountsIsNoMoreThanTheirNumber(t *testing.T) {
+	made := func(n int) float64 {
+		s, table := &state{plan: &handoff.Child{}}, make([]mountEntry, 0, n)
+		for i := range n {
+			at := "/a/directory/with/quite/a/long/name/" + strconv.Itoa(i)
+			s.plan.Mounts = append(s.plan.Mounts, handoff.Mount{Kind: handoff.MountReadOnly, Dst: at})
+			table = append(table, mountEntry{strconv.Itoa(i + 2), "1", at, "ro,nosuid,nodev"})
+		}
+		return testing.AllocsPerRun(1, func() {
+			if err := s.check(table); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if few, many := made(100), made(400); many > 8*few {
+		t.Errorf("%g for 100 mounts, and %g for 400", few, many)
 	}
 }
 

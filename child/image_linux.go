@@ -32,7 +32,7 @@ func (s *state) imageRoot() error {
 	}
 	s.rootFD = tree
 	if s.fellBack.RootReadOnly {
-		return s.restrictPlaced("/", imageAttr|unix.MOUNT_ATTR_RDONLY)
+		return s.restrictPlaced("/", imageAttr|unix.MOUNT_ATTR_RDONLY, true)
 	}
 	return s.own(tree, "/")
 }
@@ -49,9 +49,16 @@ func (s *state) imageTree(m *handoff.Mount) (tree int, err error) {
 	if err := unix.Fstat(lower, &st); err != nil {
 		return -1, fault("fstat", m.Src, err)
 	}
-	tree, err = s.newOverlay(lower, st.Mode&0o7777)
-	if f, ok := err.(*failure); !ok || !overlayUnsupported(f.errno) || s.plan.Refuse.RootReadOnly {
-		return tree, err
+	if s.fellBack.RootNested = m.ReadOnly; !m.ReadOnly {
+		tree, err = s.newOverlay(lower, st.Mode&0o7777)
+		f, ok := err.(*failure)
+		if !ok || !overlayUnsupported(f.errno) {
+			return tree, err
+		}
+		s.fellBack.RootNested = f.errno == unix.EINVAL && heldBelow(lower)
+		if s.plan.Refuse.RootReadOnly {
+			return -1, refusedOverlay(f, m, s.fellBack.RootNested)
+		}
 	}
 	s.fellBack.RootReadOnly = true
 	tree, err = unix.OpenTree(lower, "", cloneTree|unix.AT_EMPTY_PATH)
@@ -109,7 +116,7 @@ func (s *state) fileOver(m *handoff.Mount) error {
 	if err := s.attachAt(tree, m.Dst, false); err != nil {
 		return err
 	}
-	return s.restrictPlaced(m.Dst, attr)
+	return s.restrictPlaced(m.Dst, attr, false)
 }
 
 // denied: nothing can be made there by this user.

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // makeRuleset makes the Landlock ruleset that the target puts on itself. Here
@@ -41,12 +42,9 @@ func (s *state) makeRuleset() error {
 
 // allow adds one rule, to what the plan resolved and nothing else.
 func (s *state) allow(r *handoff.LandlockRule) error {
-	fd, err := unix.Openat2(unix.AT_FDCWD, r.Path, &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW,
-		Resolve: unix.RESOLVE_NO_SYMLINKS,
-	})
+	fd, err := linux.OpenPath(r.Path, 0)
 	if err != nil {
-		return fault("openat2", r.Path, err)
+		return fault("open", r.Path, err)
 	}
 	defer unix.Close(fd)
 	if r.Ino != 0 {
@@ -55,7 +53,7 @@ func (s *state) allow(r *handoff.LandlockRule) error {
 			return fault("fstat", r.Path, err)
 		}
 		if uint64(st.Dev) != r.Dev || st.Ino != r.Ino {
-			return fault("openat2 (replaced during set-up)", r.Path, unix.ESTALE)
+			return fault("open (replaced during set-up)", r.Path, unix.ESTALE)
 		}
 	}
 	// struct landlock_path_beneath_attr ends after the descriptor.

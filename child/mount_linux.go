@@ -1,6 +1,7 @@
 package child
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -101,7 +102,7 @@ func (s *state) show(tree int, m *handoff.Mount, dir bool) error {
 	if err := s.attachAt(tree, m.Dst, dir); err != nil {
 		return err
 	}
-	return s.restrictPlaced(m.Dst, attr)
+	return s.restrictPlaced(m.Dst, attr, dir)
 }
 
 // private shows a part of the scratch tmpfs.
@@ -152,10 +153,17 @@ func (s *state) overlay(m *handoff.Mount) error {
 	fd, err := s.newOverlay(lower, st.Mode&0o7777)
 	if err != nil {
 		f, ok := err.(*failure)
-		if !ok || !overlayUnsupported(f.errno) || s.plan.Refuse.OverlayReadOnly {
+		if !ok || !overlayUnsupported(f.errno) {
 			return err
 		}
+		nested := f.errno == unix.EINVAL && heldBelow(lower)
+		if s.plan.Refuse.OverlayReadOnly {
+			return refusedOverlay(f, m, nested)
+		}
 		s.fellBack.OverlayReadOnly = true
+		s.fellBack.OverlayNested = s.fellBack.OverlayNested || nested
+		s.flat = append(s.flat, m.Dst)
+		s.instead(m.Text)
 		ro := *m
 		ro.ReadOnly = true
 		return s.clone(lower, &ro, dir)
@@ -168,6 +176,15 @@ func (s *state) overlay(m *handoff.Mount) error {
 	}
 	s.uppers = append(s.uppers, upper)
 	return s.attachAt(fd, m.Dst, true)
+}
+
+// instead leads what can't do without writing to another place. What the policy sets isn't touched.
+func (s *state) instead(text string) {
+	if old, other, ok := strings.Cut(text, "\x00"); ok {
+		if i := slices.Index(s.plan.Env, old); i >= 0 {
+			s.plan.Env[i] = other
+		}
+	}
 }
 
 // opaque looks whether an upper directory takes the attribute by which overlayfs
@@ -188,6 +205,25 @@ func (s *state) opaque(part uint32) error {
 // overlayUnsupported: no overlayfs, none for users, or not over this file system.
 func overlayUnsupported(errno unix.Errno) bool {
 	return errno == unix.ENODEV || errno == unix.EPERM || errno == unix.EINVAL || errno == unix.EACCES
+}
+
+// heldBelow says whether something is mounted below fd that came from a user
+// namespace with more privileges: what it covers must not be seen, so the kernel
+// gives nobody the tree without it, for an overlay or otherwise (EINVAL).
+func heldBelow(fd int) bool {
+	tree, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	if err == nil {
+		_ = unix.Close(tree)
+	}
+	return err == unix.EINVAL
+}
+
+// refusedOverlay is f, or what it means.
+func refusedOverlay(f *failure, m *handoff.Mount, nested bool) error {
+	if nested {
+		return fault(handoff.OpNested, m.Src, unix.EINVAL)
+	}
+	return f
 }
 
 // newOverlay takes the next two parts of the scratch file system, the upper directory first.
@@ -281,7 +317,7 @@ func (s *state) again(m *handoff.Mount, attr int) error {
 		return err
 	}
 	s.forget(dst)
-	return s.restrictPlaced(dst, attr)
+	return s.restrictPlaced(dst, attr, st.Mode&unix.S_IFMT == unix.S_IFDIR)
 }
 
 // gone: nothing is at the place of m. If something was when the plan was made, it
@@ -331,7 +367,7 @@ func (s *state) mask(m *handoff.Mount) error {
 		return err
 	}
 	s.forget(m.Dst)
-	return s.restrictPlaced(m.Dst, attr)
+	return s.restrictPlaced(m.Dst, attr, false)
 }
 
 // empty opens the empty directory, or file, that masks are made of.

@@ -4,12 +4,15 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // mountEntry is what verify needs of one line of mountinfo.
 type mountEntry struct {
-	point   string
-	options string // per mount, "ro,nosuid,…"
+	id, parent string
+	point      string
+	options    string // per mount, "ro,nosuid,…"
 }
 
 // mountTable reads mountinfo of our own mount namespace.
@@ -43,18 +46,18 @@ func (s *state) mountTable() ([]mountEntry, error) {
 	return table, nil
 }
 
-// parseMountinfo takes the fifth and sixth field of every line; see proc(5).
+// parseMountinfo takes the first two, the fifth and sixth field of every line; see proc(5).
 func parseMountinfo(text string) ([]mountEntry, bool) {
 	var table []mountEntry
 	for text != "" {
 		line, rest, _ := strings.Cut(text, "\n")
 		text = rest
-		for range 4 { // mount id, parent id, device, root
-			_, after, ok := strings.Cut(line, " ")
-			if !ok {
+		var before [4]string // mount id, parent id, device, root
+		for i := range before {
+			var ok bool
+			if before[i], line, ok = strings.Cut(line, " "); !ok {
 				return nil, false
 			}
-			line = after
 		}
 		point, after, ok := strings.Cut(line, " ")
 		if !ok {
@@ -64,29 +67,10 @@ func parseMountinfo(text string) ([]mountEntry, bool) {
 		if !ok || !strings.HasPrefix(point, "/") {
 			return nil, false
 		}
-		table = append(table, mountEntry{unescape(point), options})
+		table = append(table, mountEntry{before[0], before[1], linux.Unescape(point), options})
 	}
 	return table, true
 }
-
-// unescape turns \040 and the like back; the kernel escapes blanks and "\".
-func unescape(s string) string {
-	if strings.IndexByte(s, '\\') < 0 {
-		return s
-	}
-	out := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) && octal(s[i+1]) && octal(s[i+2]) && octal(s[i+3]) {
-			out = append(out, (s[i+1]-'0')<<6|(s[i+2]-'0')<<3|(s[i+3]-'0'))
-			i += 3
-			continue
-		}
-		out = append(out, s[i])
-	}
-	return string(out)
-}
-
-func octal(c byte) bool { return '0' <= c && c <= '7' }
 
 func (m *mountEntry) has(option string) bool {
 	for rest := m.options; rest != ""; {

@@ -42,8 +42,8 @@ func (s *state) dropCapabilities() error {
 }
 
 // dropForGood empties the bounding set and locks the securebits. An ordinary user
-// outside of a user namespace may not; but has no capability either, and
-// no_new_privs sees to it that no execve brings one.
+// outside of a user namespace may not, nor root inside of another sandbox; but these have no
+// capability either, and no_new_privs sees to it that no execve brings one.
 func (s *state) dropForGood() error {
 	if !s.has(unix.CLONE_NEWUSER) && unix.Geteuid() != 0 && !s.plan.OtherIDs {
 		return nil
@@ -53,9 +53,20 @@ func (s *state) dropForGood() error {
 		if err == unix.EINVAL {
 			break // past the kernel's last one
 		}
+		if err == unix.EPERM && powerless() {
+			return nil
+		}
 		if err != nil {
 			return fault("prctl PR_CAPBSET_DROP", "", err)
 		}
 	}
 	return fault("prctl PR_SET_SECUREBITS", "", unix.Prctl(unix.PR_SET_SECUREBITS, lockedSecurebits, 0, 0, 0))
+}
+
+// powerless: there is no capability that could be had, now or by no_new_privs later.
+func powerless() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	err := unix.Capget(&header, &sets[0])
+	return err == nil && sets[0].Permitted|sets[1].Permitted == 0
 }

@@ -27,10 +27,19 @@ func (s *state) restrict(tree, attr int, recursive bool) error {
 }
 
 // restrictPlaced is the older way: one remount for every mount at and below
-// dst, each with the flags that it has already.
-func (s *state) restrictPlaced(dst string, attr int) error {
+// dst, each with the flags that it has already. below: there can be some there, which
+// only the kernel's table tells. Reading that for each of thousands of files would take long.
+func (s *state) restrictPlaced(dst string, attr int, below bool) error {
 	if !s.fellBack.MountSetattr || attr == 0 {
 		return nil
+	}
+	if !below {
+		fd, err := s.inside(dst)
+		if err != nil {
+			return fault("openat2", dst, err)
+		}
+		defer unix.Close(fd)
+		return fault("mount MS_REMOUNT", dst, remount(fd, attr))
 	}
 	table, err := s.mountTable()
 	if err != nil {

@@ -30,7 +30,8 @@ type state struct {
 	skipped []uint32
 	shut    []string // directories that nobody of the run can search, hidden whole
 	uppers  []handoff.Upper
-	sized   []int // roots of tmpfs of their own size, for the supervisor
+	flat    []string // mount points of what was to be an overlay, and is read-only
+	sized   []int    // roots of tmpfs of their own size, for the supervisor
 
 	listener   int        // of the target's filter, or -1
 	noListener unix.Errno // why there is none although the plan wants one

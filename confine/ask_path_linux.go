@@ -32,7 +32,7 @@ func (p *Plan) askPath(r *Resolved, a *Answer) error {
 		a.At = ""
 	}
 	p.ruleOf(r, a, &s)
-	a.Hint = hintFor(&s)
+	a.Hint = p.hintFor(&s)
 	if s.Granted && p.table.KeptAbsent(&s) {
 		a.Details = "protected: it is removed again when the run ends"
 	}
@@ -137,29 +137,4 @@ func (p *Plan) fromOf(r *Resolved, why string) string {
 		}
 	}
 	return unsaid
-}
-
-// hintFor is the option that would allow it, if one would.
-func hintFor(s *rootfs.Sight) string {
-	option := map[rootfs.Wish]string{rootfs.WishRead: "--allow-read ", rootfs.WishExec: "--allow-read "}[s.Wish]
-	target := s.Meant // not where the way there ended, above which far more is hidden
-	if option == "" {
-		if option = "--allow-write "; s.Wish == rootfs.WishCreate {
-			target = path.Dir(target) // nothing smaller can be granted of what isn't there
-		}
-	}
-	switch s.Reason {
-	case rootfs.ReasonHidden, rootfs.ReasonReadOnly:
-	default:
-		return ""
-	}
-	switch {
-	case strings.HasPrefix(s.Rule.Why, "protected"):
-		return "protect = [] in [sandbox.filesystem] protects nothing"
-	case strings.HasPrefix(s.Rule.Why, "--deny "):
-		return option + shellWord(target) + ", which is more specific, or leave out " + s.Rule.Why
-	case s.Rule.Access == rootfs.AccessProtected, strings.HasPrefix(s.Rule.Path, "/proc"), target == "/", strings.HasPrefix(target, "/proc"), strings.HasPrefix(target, "/dev"):
-		return ""
-	}
-	return option + shellWord(target)
 }

@@ -85,7 +85,7 @@ func (p *Plan) refuses(a *files.Access) (files.Refusal, bool) {
 	if s.Granted || !agrees(a, &s) {
 		return files.Refusal{}, false
 	}
-	r := files.Refusal{Rule: "no rule shows it", Hint: hintFor(&s)}
+	r := files.Refusal{Rule: "no rule shows it", Hint: p.hintFor(&s)}
 	if s.Rule.Path != "" {
 		r.Rule = ruleWords(&s)
 	}

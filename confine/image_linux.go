@@ -1,7 +1,9 @@
 package confine
 
 import (
+	"context"
 	"errors"
+	"path"
 	"path/filepath"
 	"strconv"
 
@@ -9,18 +11,23 @@ import (
 	"github.com/confine-run/confine/internal/image"
 )
 
-// unpack makes a tree of the image that --rootfs names, if it is one, and nobody
-// did before. It is the only thing that a run does before its plan.
-func (c *Command) unpack(policy *Policy) error {
+func (c *Command) hasImage(policy *Policy) bool {
 	src := policy.Filesystem.Rootfs
-	if src == "" || !image.Is(src) {
-		return nil
-	}
+	return src != "" && image.Is(src)
+}
+
+// unpack makes a tree of the image that --rootfs names, if nobody did before. It is the
+// only thing that a run does before its plan.
+func (c *Command) unpack(ctx context.Context, policy *Policy) error {
+	src := policy.Filesystem.Rootfs
 	cache, err := c.imageCache()
 	if err != nil {
 		return err
 	}
-	t, err := image.Unpack(src, cache)
+	t, err := image.Unpack(ctx, src, cache)
+	if err != nil && ctx.Err() != nil {
+		return err
+	}
 	if err != nil {
 		return notAnImage(src, err)
 	}
@@ -30,7 +37,7 @@ func (c *Command) unpack(policy *Policy) error {
 
 func notAnImage(src string, err error) error {
 	return &UsageError{Msg: "--rootfs " + strconv.Quote(src) + ": " + err.Error(), Err: err,
-		Hint: "it takes a directory of files, an OCI image layout, or a tar of either"}
+		Hint: image.Remedy(err)}
 }
 
 // imageCache is where images are kept as trees, one for each digest.
@@ -69,4 +76,11 @@ func (p *planner) root(in *rootfs.Input) error {
 	}
 	in.Rootfs, in.Image = t.Root, rootfs.Image{Path: t.Path, Dir: t.Dir}
 	return nil
+}
+
+// imageDir says when the target doesn't start where its image says, since that isn't in it.
+func (p *planner) imageDir(dir string) {
+	if at := path.Join("/", dir); at != "/" && p.plan.Child.Dir == "/" && p.policy.Filesystem.Chdir == "" {
+		p.plan.Notices = append(p.plan.Notices, "the image says to start in "+strconv.Quote(at)+", which is no directory in it: the command starts in /")
+	}
 }

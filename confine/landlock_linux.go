@@ -48,11 +48,12 @@ func (p *planner) landlock(table *rootfs.Table) error {
 		// With sockets of its own a program may talk to itself over its own
 		// loopback, which no rule about TCP can tell from others.
 		in.NoTCP = p.policy.Seccomp == "strict" && !p.policy.Network.All && len(p.policy.Network.Allow)+len(p.policy.Network.Publish) == 0
+		in.RootWritable = p.plan.Child.Root.Kind == handoff.MountOverlay && !p.plan.Child.Root.ReadOnly
 		p.ruleset = landlock.Under(in)
 	} else {
 		in.NoTCP = !p.policy.Network.All
 		in.Mounts = p.mountsInTheOpen(table)
-		in.TempDir = p.plan.Child.TempDir
+		in.TempDir, in.Root, in.DenyAtStart = p.plan.Child.TempDir, p.policy.Filesystem.Rootfs, table.DenyAtStart
 		p.ruleset = landlock.Alone(in)
 		// What is absent elsewhere is there and closed, and git gives up at that.
 		table.Env["GIT_CONFIG_NOSYSTEM"] = "1"
@@ -84,6 +85,9 @@ func (p *planner) secondLayer(l map[status.Capability]status.Enforcement) {
 	e := l[status.Filesystem]
 	if p.ruleset.Held() {
 		e.Details += "; Landlock below it"
+		if less := p.ruleset.Details(); less != "" {
+			e.Details += ", but not everywhere: " + less
+		}
 	} else {
 		// The namespace holds by itself: what was asked for is there, once.
 		e.Details += "; no Landlock below it"

@@ -45,14 +45,20 @@ func (p *planner) ledger() error {
 		where += "; a watchdog on what writable trees grow by"
 	}
 	if p.sizedPlaces() {
-		where += "; a mount of tmpfs has its own size"
+		where += "; a mount of tmpfs has a size of its own (mount_size), and as many files"
 	}
 	l[status.Disk] = limit(q.DiskLimit > 0, FormatSize(q.DiskLimit), "tmpfs_size", where)
 	l[status.Files] = limit(q.MaxFiles > 0, strconv.FormatInt(q.MaxFiles, 10), "tmpfs_nr_inodes", where)
+	if p.sizedPlaces() {
+		l[status.MountSize] = on(p.sizes(), "tmpfs_size", "each by itself")
+	}
 	l[status.Output] = limit(q.OutputLimit > 0, FormatSize(q.OutputLimit), "relay", "per stream")
 	l[status.Filesystem] = on(p.filesystemAsked(), "mount_namespace", p.filesystemDetail())
 	if root := q.Filesystem.Rootfs; root != "" {
 		l[status.Rootfs] = on(root, "overlayfs", "what is written to it is thrown away")
+		if p.plan.Child.Root.ReadOnly {
+			l[status.Rootfs] = on(root, "read_only_bind", "read-only; what the tree has no place for is left out")
+		}
 	}
 	if p.policy.hasOverlay() {
 		l[status.Overlay] = p.overlay()
@@ -97,13 +103,32 @@ func (p *planner) sizedPlaces() bool {
 	return slices.ContainsFunc(p.policy.Filesystem.Mounts, func(m Mount) bool { return m.Size > 0 })
 }
 
+func (p *planner) sizes() string {
+	var words []string
+	for _, m := range p.policy.Filesystem.Mounts {
+		if m.Size > 0 {
+			words = append(words, m.Dst+":"+FormatSize(m.Size))
+		}
+	}
+	return strings.Join(words, ",")
+}
+
 func (p *planner) filesystemDetail() string {
 	s := "pivot_root into an allowlisted tree"
 	if p.denyAtStart {
-		s += "; in writable trees --deny hides what is there at the start, not what is made later"
+		s += "; in writable trees and overlays --deny hides what is there at the start, not what is made later"
+	}
+	if p.socketsLater {
+		s += "; a FIFO in a tree that is shown leads to whoever has it open outside"
+	}
+	if p.plan.table.ProtectsLess {
+		s += "; not all that other programs obey is protected"
 	}
 	if p.socketsLater && !p.ruleset.HoldsSockets() {
-		s += "; a unix socket that comes to be outside, in a tree that is shown, can be connected to (before Linux 7.1)"
+		s += "; a unix socket that comes to be outside, or is another network's, in a tree that is shown, can be connected to (before Linux 7.1)"
+		if p.socketsMissed != "" {
+			s += "; one that is there may not be hidden: " + p.socketsMissed
+		}
 	}
 	return s
 }
@@ -139,22 +164,37 @@ func (p *planner) syscalls() status.Enforcement {
 	return e
 }
 
+// noRedirect: an overlay with userxattr has no redirect_dir.
+const noRedirect = "; rename(2) of a directory that was there gives EXDEV, so that it is copied"
+
 // overlay: on bare ground the rules of files say what can't be.
 func (p *planner) overlay() status.Enforcement {
 	var trees []string
 	for _, o := range p.plan.Overlays {
 		trees = append(trees, o.Path)
 	}
-	asked := strings.Join(trees, ",")
+	flat, but := p.nestedTrees(), ""
+	if b := p.plan.table.Beside; len(b) > 0 {
+		but = "; read-only, because they are mounts of their own: " + strings.Join(b, ", ")
+	}
+	asked := strings.Join(slices.Concat(trees, flat), ",")
 	switch {
 	case p.ground == bare:
 		return status.Enforcement{Requested: "any", Enabled: true, Mechanism: "none", Details: "there is no mount namespace", FallbackReason: p.lowered.reason}
+	case p.plan.table.NoHome != "":
+		e := on(strings.TrimPrefix(asked+",--ephemeral-home", ","), "overlayfs", "no home directory: "+p.plan.table.NoHome)
+		if e.Effective, e.FallbackReason = false, status.HomeUnusable; len(trees) == 0 {
+			e.Mechanism = "none"
+		}
+		return e
+	case len(trees) == 0 && len(flat) > 0:
+		return on(asked, "read_only_bind", "nothing can be written")
 	case len(trees) == 0:
 		return status.Enforcement{Requested: "none", Mechanism: "none", Details: "no tree is shown as one"}
 	case p.plan.Keep == "":
-		return on(asked, "overlayfs", "changes are told, and thrown away")
+		return on(asked, "overlayfs", "changes are told, and thrown away"+noRedirect+but)
 	}
-	return on(asked, "overlayfs", "changes are told, and kept for diff, apply and discard")
+	return on(asked, "overlayfs", "changes are told, and kept for diff, apply and discard"+noRedirect+but)
 }
 
 // notYet are options whose mechanism this build doesn't have.
@@ -217,9 +257,16 @@ func (p *planner) lower(l map[status.Capability]status.Enforcement) {
 	} else {
 		note(status.Filesystem, "none", "the target sees the caller's files as the caller does, and there is no Landlock", false)
 	}
-	note(status.Rootfs, "none", "the target sees the caller's files as the caller does", false)
+	if p.ruleset.Held() {
+		note(status.Rootfs, "none", "no other root without a mount namespace; of the host's own only what is named is open", false)
+	} else {
+		note(status.Rootfs, "none", "the target sees the caller's files as the caller does", false)
+	}
 	note(status.Disk, "none", "temporary files are on the caller's disk", false)
 	note(status.Files, "none", "temporary files are on the caller's disk", false)
+	if p.sizedPlaces() {
+		note(status.MountSize, "none", "nothing is mounted", false)
+	}
 	tcp := ""
 	if p.ruleset.HandledNet != 0 {
 		tcp = "; Landlock refuses TCP once more"

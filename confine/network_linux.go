@@ -198,6 +198,11 @@ func (p *planner) network() status.Enforcement {
 		e.FallbackReason = p.lowered.reason
 		return e
 	}
+	if len(p.plan.Child.Network.Requests) == 0 {
+		return on(strings.Join(n.Allow, ","), "network_namespace",
+			"lo only, whose ports that rules name lead to the caller's; port "+strconv.Itoa(netns.ResolverPort)+" or "+strconv.Itoa(netns.GatewayPort)+
+				" is one of them, so names are not answered, and what else is tried is refused by the kernel and not told")
+	}
 	return on(strings.Join(n.Allow, ","), "network_redirect", "every address is lo's own, nftables leads all flows to a gateway outside, names are its own")
 }
 

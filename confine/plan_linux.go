@@ -65,6 +65,8 @@ type planner struct {
 	unwatched string
 	// socketsLater: a tree is shown in which sockets may come to be.
 	socketsLater bool
+	// socketsMissed is why one that is there already may not be hidden.
+	socketsMissed string
 }
 
 // NewPlan decides what will be done. It changes nothing, and needs no privilege.
@@ -106,7 +108,13 @@ func (p *planner) make(have func() groups) (*Plan, error) {
 		}
 	}
 	err := accept(policy, p.plan.Ledger)
+	if err == nil {
+		err = p.nested()
+	}
 	var cant *Unenforceable
+	if errors.As(err, &cant) && cant.Reason == status.HomeUnusable {
+		cant.Hint = "set HOME to your home directory; or " + cant.Hint
+	}
 	if errors.As(err, &cant) && lowered.hint != "" && cant.Reason == lowered.reason {
 		cant.Hint = lowered.hint + "; or " + cant.Hint
 	}
@@ -164,7 +172,8 @@ func (p *planner) filesystem() error {
 		Dir: p.command.Dir, HomeDir: p.command.env("HOME"), UserName: p.command.env("USER"),
 		UID: p.uid, GID: p.gid, AccessUID: p.uid, AccessGID: p.gid,
 		Env: p.command.env, Command: p.command.Argv[0],
-		Hostname: hostname, NetworkAll: p.policy.Network.All, Resolver: p.resolver(), Bare: p.ground == bare,
+		Hostname: hostname, NetworkAll: p.policy.Network.All, Resolver: p.resolver(), Bare: p.ground == bare, OwnUserns: p.ground == inUserns,
+		SocketsHeld: landlock.Version(p.abi).FS&landlock.ResolveUnix != 0,
 	}
 	for _, m := range f.Mounts {
 		in.Mounts = append(in.Mounts, rootfs.Mount{Src: m.Src, Dst: m.Dst, Mode: m.Mode, Size: m.Size})
@@ -174,7 +183,7 @@ func (p *planner) filesystem() error {
 	}
 	table, err := rootfs.Compile(in)
 	if err != nil {
-		return usage(err)
+		return usage(p.startHint(err))
 	}
 	c := &p.plan.Child
 	c.Root, c.Mounts, c.Dir = table.Root, table.Mounts, table.Dir
@@ -197,12 +206,15 @@ func (p *planner) filesystem() error {
 	}
 	p.plan.table, p.plan.ruleset, p.plan.ground = table, p.ruleset, p.ground
 	p.plan.viewer = rootfs.Viewer{UID: p.uid, GID: p.gid, OneID: p.ground == inUserns, Bare: p.ground == bare}
-	p.denyAtStart, p.socketsLater = table.DenyAtStart, table.SocketsLater
+	p.denyAtStart, p.socketsLater, p.socketsMissed = table.DenyAtStart, table.SocketsLater, table.SocketsMissed
 	p.plan.KeepAbsent, p.plan.KeepClear = table.KeepAbsent, table.KeepClear
 	p.plan.Notices = table.Notices
+	p.imageDir(in.Image.Dir)
 	p.plan.Rules = p.rulesHere(table.Rules)
 	if p.ground != bare {
 		p.overlays(table)
+	} else {
+		p.shut()
 	}
 	table.Env["PWD"] = table.Dir
 	c.Argv = p.command.Argv
@@ -268,6 +280,9 @@ func (p *planner) inTheOpen(table *rootfs.Table) {
 	}
 	table.Env["HOME"], table.Env["TMPDIR"], table.Dir = c.TempDir, c.TempDir, c.Dir
 	delete(table.Env, "PATH") // as it is
+	for _, name := range table.Caches {
+		table.Env[name] = filepath.Join(c.TempDir, strings.ToLower(name))
+	}
 }
 
 // usage makes what is wrong with the policy's paths, and with a policy file that

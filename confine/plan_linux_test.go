@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,21 @@ func TestNetworkNamespace(t *testing.T) {
 	}
 	if p := planned(t, func(q *Policy) { q.Network.All = true }); p.Namespaces&unix.CLONE_NEWNET != 0 {
 		t.Error("the caller's network, but an own namespace")
+	}
+}
+
+// Where a port of the caller's own leaves no room for the gateway's, less is told than otherwise,
+// and the ledger claims no more than there is.
+func TestAloneWithTheResolversPort(t *testing.T) {
+	for allow, want := range map[string]string{"localhost:53": "network_namespace", "localhost:54": "network_redirect"} {
+		p := planned(t, func(q *Policy) { q.Network.Allow = []string{allow} })
+		e := p.Ledger[status.Network]
+		if e.Mechanism != want || !e.Effective || strings.Contains(e.Details, "nftables") != (want == "network_redirect") {
+			t.Errorf("%s: %+v", allow, e)
+		}
+		if (len(p.Child.Network.Requests) == 0) != (want == "network_namespace") {
+			t.Errorf("%s: %d requests", allow, len(p.Child.Network.Requests))
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -9,20 +10,77 @@ import (
 	"github.com/confine-run/confine/confine/rootfs"
 )
 
-// Protected tells, by its absolute path, what programs outside a run read as orders:
-// git hooks, start-up files of shells and editors, what confine itself keeps. Such things can't
-// be written in a writable tree, and are not taken over from an overlay unasked.
-// isDir says that it is, or is to be, a directory. env looks up the caller's variables.
-func Protected(name string, isDir bool, env func(string) string) bool {
-	if slices.ContainsFunc(rootfs.DefaultProtect(), func(p rootfs.Protected) bool {
-		return strings.HasSuffix(name, "/"+p.Path)
-	}) {
+// Guard tells what programs outside a run read as orders: git hooks, start-up files of
+// shells and editors, what confine itself keeps. Such things can't be written in a writable
+// tree, and are not taken over from an overlay unasked.
+type Guard struct {
+	names  []rootfs.Protected
+	own    []string
+	obeyed *rootfs.Obeyed
+	looked map[string]bool
+	led    map[string]bool // what the others lead to, by links or configuration
+}
+
+// NewGuard makes one that knows what is protected by its name. Further names, relative to
+// any tree, are those of a policy. env looks up the caller's variables.
+func NewGuard(env func(string) string, further []string) *Guard {
+	g := &Guard{names: rootfs.DefaultProtect(), own: ownDirs(env), looked: map[string]bool{}, led: map[string]bool{}}
+	names := slices.Clone(further)
+	for _, p := range g.names {
+		names = append(names, p.Path)
+	}
+	g.obeyed = rootfs.NewObeyed(rootfs.ThisHost(), names, env("HOME"), env)
+	return g
+}
+
+// Look takes in what is protected because of what is in a directory, whose path is
+// canonical: what names in it lead to, and what git obeys there. top says that it is the top
+// of a tree. Look gives false where there is too much of it to look at all.
+func (g *Guard) Look(dir string, top bool) bool {
+	if g.looked[dir] {
 		return true
 	}
-	if path.Base(name) == ".git" && !isDir {
+	g.looked[dir] = true
+	found, complete := g.obeyed.In(dir, top)
+	for _, name := range found {
+		g.led[name] = true
+	}
+	return complete
+}
+
+// Protects tells it of an absolute path, not of what is below. kind has the type of what
+// is, or is to be, there.
+func (g *Guard) Protects(name string, kind fs.FileMode) bool {
+	isLink := kind.Type() == fs.ModeSymlink
+	switch {
+	case g.led[name], slices.Contains(g.own, name), ofGit(name):
+		return true
+	case path.Base(name) == ".git" && !kind.IsDir():
 		return true // a file or link that says where git is to look instead
 	}
-	return ofGit(name) || slices.Contains(ownDirs(env), name)
+	for i := range g.names {
+		if p := g.names[i].Path; strings.HasSuffix(name, "/"+p) || isLink && leadsOnTo(name, p) {
+			return true
+		}
+	}
+	if isLink {
+		for p := range g.led {
+			if strings.HasPrefix(p, name+"/") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// leadsOnTo: a link of that name would stand on the way to a protected one.
+func leadsOnTo(name, protected string) bool {
+	for up := path.Dir(protected); up != "."; up = path.Dir(up) {
+		if strings.HasSuffix(name, "/"+up) {
+			return true
+		}
+	}
+	return false
 }
 
 // ofGit: it lies in a git directory, of a submodule or worktree perhaps, and git

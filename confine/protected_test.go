@@ -1,23 +1,35 @@
 package confine
 
-import "testing"
+import (
+	"io/fs"
+	"testing"
+)
 
 func TestWhatIsNotTakenOverUnasked(t *testing.T) {
 	env := func(name string) string {
 		return map[string]string{"HOME": "/home/nobody-here", "XDG_STATE_HOME": "/s"}[name]
 	}
+	guard := NewGuard(env, nil)
 	for name, want := range map[string]bool{
 		"/p/.git/hooks": true, "/p/sub/.git/config": true, "/p/.git/modules/m/config": true, "/p/.git/modules/m/hooks": true,
 		"/p/.git/worktrees/w/commondir": true, "/p/.git/config.worktree": true, "/p/.git/HEAD": false, "/p/.git/index": false,
 		"/p/.git/refs/heads/config": false, "/p/.git/logs/refs/heads/hooks": false, "/p/.git/objects/ab/config": false,
 		"/p/.envrc": true, "/p/a/b/.vscode": true, "/p/hooks": false, "/p/config": false, "/p/confine.toml": true,
+		"/p/.cargo/config.toml": true, "/p/.cargo/registry": false, "/p/a/.mvn/extensions.xml": true, "/p/.mvn/wrapper/maven-wrapper.jar": false,
+		"/p/.gradle/8.5/checksums": false, "/p/.gradle": false, "/p/.gradle/init.d": true, "/p/.local/bin": true, "/p/.local/lib": false,
+		"/p/bin/tool": false, "/p/CLAUDE.md": false, "/p/AGENTS.md": false, "/p/bunfig.toml": true, "/p/.m2/repository": false,
 		"/s/confine": true, "/s/other": false, "/home/nobody-here/.config/confine": true, "/home/nobody-here/.cache/confine": true,
 	} {
-		if got := Protected(name, true, env); got != want {
+		if got := guard.Protects(name, fs.ModeDir); got != want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if !Protected("/p/.git", false, env) || Protected("/p/.git", true, env) {
+	if !guard.Protects("/p/.git", 0) || guard.Protects("/p/.git", fs.ModeDir) {
 		t.Error("a .git that is no directory says where git looks instead")
+	}
+	for _, name := range []string{"/p/.config", "/p/.github"} {
+		if !guard.Protects(name, fs.ModeSymlink) || guard.Protects(name, 0) || guard.Protects(name, fs.ModeDir) {
+			t.Errorf("%s: a link there leads to what is obeyed", name)
+		}
 	}
 }

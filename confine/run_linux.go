@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/confine-run/confine/child"
+	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor"
@@ -47,12 +48,21 @@ func Execute(ctx context.Context, policy *Policy, command *Command, io IO, plann
 	if err := command.fill(); err != nil {
 		return nil, err
 	}
-	if err := command.unpack(policy); err != nil {
-		return nil, err
+	begin := patiently(ctx, io.Signals)
+	defer begin.end()
+	io.Signals = begin.later
+	if command.hasImage(policy) {
+		err := command.unpack(begin.ctx, policy)
+		if cause := context.Cause(begin.ctx); cause != nil {
+			return stopped(cause, "the image was unpacked", policy, command), nil
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	g, why := inUserns, denial{}
-	for {
-		r, err := execute(ctx, policy, command, io, planned, g, why)
+	for ; ; begin.again() {
+		r, err := execute(ctx, begin, policy, command, io, planned, g, why)
 		if err != nil {
 			return nil, err
 		}
@@ -63,30 +73,43 @@ func Execute(ctx context.Context, policy *Policy, command *Command, io IO, plann
 	}
 }
 
-// execute is one attempt, on one ground.
-func execute(ctx context.Context, policy *Policy, command *Command, io IO, planned func(*Plan), g ground, why denial) (*status.Report, error) {
-	var p *Plan
+// execute is one attempt, on one ground. A plan can take as long as the files that it is about
+// want: when the caller doesn't wait for it any longer, nobody does, and it is left to itself.
+func execute(ctx context.Context, begin *beginning, policy *Policy, command *Command, io IO, planned func(*Plan), g ground, why denial) (*status.Report, error) {
 	var group *cgroup.Group
-	var err error
-	var both sync.WaitGroup
+	var grouped sync.WaitGroup
+	plans := make(chan madePlan, 1)
 	made, anchor := make(chan groups, 1), make(chan int, 1)
-	both.Go(func() {
+	grouped.Go(func() {
 		have := noGroupOnBare(policy)
 		if g != bare {
 			group, have = makeGroup(policy, func() int { return <-anchor })
 		}
 		made <- have
 	})
-	both.Go(func() {
-		p, err = newPlan(policy, command, func() groups { return <-made }, g, why)
-	})
+	go func() {
+		own := *command // the caller has it when this one is left
+		p, err := newPlan(policy, &own, func() groups { return <-made }, g, why)
+		plans <- madePlan{p, err}
+	}()
 	ready := supervisor.Prepare(g.namespaces(policy), command.TTY, io)
 	anchor <- ready.PID()
-	both.Wait()
-	if err != nil {
+	var p *Plan
+	var err error
+	select {
+	case m := <-plans:
+		p, err = m.plan, m.err
+	case <-begin.ctx.Done():
+	}
+	grouped.Wait()
+	cause := begin.over()
+	if err != nil || cause != nil {
 		ready.Discard()
 		if group != nil {
 			_ = group.Remove()
+		}
+		if cause != nil {
+			return stopped(cause, "the run was planned", policy, command), nil
 		}
 		var cant *Unenforceable
 		if errors.As(err, &cant) {
@@ -100,6 +123,12 @@ func execute(ctx context.Context, policy *Policy, command *Command, io IO, plann
 	return ready.Run(ctx, &p.Plan, group, p.judge(), p.refuses), nil
 }
 
+// madePlan is what came of making one.
+type madePlan struct {
+	plan *Plan
+	err  error
+}
+
 func failureOf(e *status.SetupError) host.Failure {
 	return host.Failure{Step: e.Step, Op: e.Op, Path: e.Path, Errno: syscall.Errno(e.Errno)}
 }
@@ -111,6 +140,9 @@ func explained(r *status.Report, policy *Policy, command *Command) *status.Repor
 		if e.Op == "seccomp" && syscall.Errno(e.Errno) == syscall.EBUSY {
 			reason = status.ListenerTaken
 			hint = "a program above this one listens to its system calls, and there can be one: run it outside of that sandbox; or --allow-partial network goes on without a network"
+		}
+		if e.Op == handoff.OpNested {
+			reason, hint = status.OverlayNestedMount, nestedHint
 		}
 		if e.Hint == "" {
 			e.Hint = hint

@@ -11,7 +11,8 @@ import (
 
 // What each kind of value looks like, for messages.
 const (
-	sizeForms     = `"512M", "512MiB", "1.5G" or a number of bytes (1024-based), or "none"`
+	someSizeForms = `"512M", "512MiB", "1.5G" or a number of bytes (1024-based)`
+	sizeForms     = someSizeForms + `, or "none"`
 	durationForms = `"10s", "1.5m", "100ms" or a number of seconds, or "none"`
 	countForms    = `a whole number above 0, or "none"`
 	percentForms  = `"50" or "50%" of one core, or "none"`

@@ -1,6 +1,9 @@
 package confine
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -83,10 +86,29 @@ func checkGlob(base place, word string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if nearSecrets(word) && noFile(filepath.Join(from, rest)) {
+		return "", mistake("is no file"+meant(word, []string{rootfs.SetSecrets}),
+			`"`+rootfs.SetSecrets+`" hides keys and credentials; a path that isn't there yet is "./`+word+`"`)
+	}
 	if !doublestar.ValidatePattern(filepath.ToSlash(rest)) {
 		return "", mistake("is not a valid pattern", "it takes *, ?, [a-z], {a,b} and ** over directories; a backslash takes away their meaning")
 	}
 	return filepath.Join(escapeGlob(from), rest), nil
+}
+
+// nearSecrets: the word may have been meant for the set. Taken for a path that isn't there, it
+// would hide nothing, and nobody would hear of it. A name with a dot, a star or a digit is a path.
+func nearSecrets(word string) bool {
+	const most = 2 // letters amiss
+	letters := strings.IndexFunc(word, func(r rune) bool { return (r|0x20 < 'a' || r|0x20 > 'z') && r != '-' && r != '_' }) < 0
+	return letters && len(word) <= len(rootfs.SetSecrets)+most && distance(word, rootfs.SetSecrets) <= most
+}
+
+// noFile: there is certainly nothing of that name. It is for telling words apart, and decides
+// nothing about access.
+func noFile(name string) bool {
+	_, err := os.Lstat(name)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // escapeGlob makes a directory's name stand for itself in a pattern.
@@ -169,7 +191,7 @@ func parseTmpfs(word string) (m Mount, ok bool, err error) {
 	}
 	m.Dst = path.Clean("/" + rest[:i])
 	if m.Size, err = ParseSize(rest[i+1:]); err != nil {
-		return m, false, mistake(err.Error(), "it takes "+sizeForms)
+		return m, false, mistake(err.Error(), "it takes "+someSizeForms)
 	}
 	switch {
 	case m.Dst == "/":

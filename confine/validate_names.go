@@ -12,7 +12,7 @@ import (
 var capabilities = [...]status.Capability{
 	status.Containment, status.WallTime, status.CPUTime, status.CPURate, status.CPUs,
 	status.Memory, status.Tasks, status.FileDescriptors, status.FileSize, status.Disk,
-	status.Files, status.Output, status.Filesystem, status.Network, status.Syscalls,
+	status.Files, status.MountSize, status.Output, status.Filesystem, status.Network, status.Syscalls,
 	status.Privileges, status.Cgroup, status.Overlay, status.Rootfs, status.Publish, status.Isolation,
 }
 

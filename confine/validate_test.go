@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -72,6 +73,24 @@ func TestGlobs(t *testing.T) {
 	})
 	// A folder's own name is no pattern.
 	tryCanonical(t, "deny", place{dir: "/p[1]/a*"}, []canonCase{{"*.pem", `/p\[1\]/a\*/*.pem`}})
+}
+
+func TestAWordNearSecretsIsNoSilentPath(t *testing.T) {
+	dir := t.TempDir()
+	base := place{dir: dir, home: "/home/u"}
+	missing := []string{"secret", "Secret", "Secrets", "SECRETS", "sercets", "secrtes"}
+	for _, word := range missing {
+		tryCanonical(t, "deny", base, []canonCase{{word, `!did you mean "secrets"?`}, {"./" + word, dir + "/" + word}, {dir + "/" + word, dir + "/" + word}})
+	}
+	tryCanonical(t, "deny", base, []canonCase{
+		{"secrets", "secrets"}, {"secret*", dir + "/secret*"}, {".secrets", dir + "/.secrets"}, {"secrets.db", dir + "/secrets.db"},
+		{"secret2", dir + "/secret2"}, {"build", dir + "/build"}, {"sec", dir + "/sec"},
+	})
+	// A file of that name is meant, and so is a link that leads nowhere.
+	if err := os.WriteFile(dir+"/secret", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tryCanonical(t, "deny", base, []canonCase{{"secret", dir + "/secret"}, {"sercets", "!did you mean"}})
 }
 
 func TestMounts(t *testing.T) {

@@ -16,6 +16,7 @@ const (
 	FileSize        Capability = "file_size"        // --max-file-size
 	Disk            Capability = "disk"             // --disk-limit
 	Files           Capability = "files"            // --max-files
+	MountSize       Capability = "mount_size"       // --mount tmpfs:DST:SIZE
 	Output          Capability = "output"           // --output-limit
 	Filesystem      Capability = "filesystem"       // what is visible, and what of it is writable
 	Network         Capability = "network"          // --allow-network
@@ -53,6 +54,7 @@ const (
 	NotifyUnsupported     FallbackReason = "linux_seccomp_notify_unsupported_kernel"
 	ListenerTaken         FallbackReason = "linux_seccomp_listener_taken"
 	OverlayUnsupported    FallbackReason = "linux_overlay_unsupported"
+	OverlayNestedMount    FallbackReason = "linux_overlay_nested_mount"
 	OverlayKeepsDirs      FallbackReason = "linux_tmpfs_xattr_unsupported_kernel"
 	ProcMasked            FallbackReason = "linux_proc_masked"
 	NprocUnboundForRoot   FallbackReason = "linux_rlimit_nproc_not_for_root"
@@ -60,6 +62,7 @@ const (
 	MountAttrUnsupported  FallbackReason = "linux_mount_setattr_unsupported_kernel"
 	LandlockMissing       FallbackReason = "linux_landlock_missing"
 	NftablesMissing       FallbackReason = "linux_nftables_missing"
+	HomeUnusable          FallbackReason = "home_unusable"
 	NotInBuild            FallbackReason = "not_enforceable_on_this_build"
 	PlatformUnsupported   FallbackReason = "platform_not_supported"
 	InsufficientPrivilege FallbackReason = "windows_insufficient_privilege"

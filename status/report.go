@@ -22,7 +22,8 @@ type Report struct {
 	PolicyDigest string                     `json:"policy_digest"` // "sha256:…" over the effective policy
 	Backend      string                     `json:"backend"`       // "linux-process"
 	Usage        Usage                      `json:"usage"`
-	LimitsHit    []string                   `json:"limits_hit"` // capabilities, sorted
+	LimitsHit    []string                   `json:"limits_hit"`            // capabilities, sorted
+	FullMounts   []string                   `json:"full_mounts,omitempty"` // of mount_size: places inside
 	Violations   []Violation                `json:"violations"`
 	Enforced     map[Capability]Enforcement `json:"enforced"`
 	Changes      *Changes                   `json:"changes,omitempty"`

@@ -56,7 +56,7 @@ func TestReportsFitTheSchema(t *testing.T) {
 	full.ExitCode = &one
 	full.Signal = "SIGRTMIN+1"
 	full.PolicyDigest = "sha256:" + strings.Repeat("0a", 32)
-	full.LimitsHit = []string{"disk", "output"}
+	full.LimitsHit, full.FullMounts = []string{"disk", "mount_size", "output"}, []string{"/data"}
 	full.Encoding = Pair[string]{"utf-8", "base64"}
 	full.Usage.Sources = map[string]string{"cpu_ms": "wait4"}
 	full.Violations = []Violation{{Kind: "file", What: "/etc/shadow", Count: 2, PID: 3, Comm: "cat", Rule: "system", Hint: "--allow-read /etc/shadow"}}
@@ -106,7 +106,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"a status outside the set":     func(r *Report) { r.Status = "FINE" },
 		"a cause outside the set":      func(r *Report) { r.Cause = "" },
 		"a reason outside the set":     func(r *Report) { r.Enforced[Memory] = Enforcement{FallbackReason: "tired"} },
-		"OK with an exit code":         func(r *Report) { r.RC = 1 },
+		"OK with an exit code":         func(r *Report) { r.RC = 2 },
 		"a failure with exit code 0":   func(r *Report) { r.Status = Timeout },
 		"FAILED without the exit code": func(r *Report) { r.Status, r.RC = Failed, 1 },
 		"another version":              func(r *Report) { r.Version = 2 },

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // removeAbsent removes what came to be at protected paths that did not exist
@@ -15,21 +17,25 @@ import (
 //
 // clear are directories that were missing on the way to them. A link there, or a
 // file that says where to look instead, as git's do, is removed first.
+//
+// Nearly all of them are in one directory, which is opened once for those that follow each other.
 func removeAbsent(paths, clear []string) (removed, left []string) {
+	at, dir := "", -1
+	defer func() { _ = unix.Close(dir) }()
 	for i, path := range append(slices.Clone(clear), paths...) {
-		dir, err := unix.Openat2(unix.AT_FDCWD, filepath.Dir(path), &unix.OpenHow{
-			Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
-			Resolve: unix.RESOLVE_NO_SYMLINKS,
-		})
-		if err == unix.EACCES {
-			left = append(left, path) // a directory on the way was closed: what is behind it can't be told
-			continue
-		}
-		if err != nil {
-			continue // its directory isn't there, or is a link now: not the protected place
+		if in := filepath.Dir(path); in != at {
+			fd, err := linux.OpenPath(in, unix.O_DIRECTORY)
+			if err == unix.EACCES {
+				left = append(left, path) // a directory on the way was closed: what is behind it can't be told
+				continue
+			}
+			if err != nil {
+				continue // its directory isn't there, or is a link now: not the protected place
+			}
+			_ = unix.Close(dir)
+			at, dir = in, fd
 		}
 		if i < len(clear) && isDir(dir, filepath.Base(path)) {
-			_ = unix.Close(dir)
 			continue
 		}
 		switch removeAt(dir, filepath.Base(path)) {
@@ -39,7 +45,6 @@ func removeAbsent(paths, clear []string) (removed, left []string) {
 		default:
 			left = append(left, path)
 		}
-		_ = unix.Close(dir)
 	}
 	return removed, left
 }

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/disk"
 )
@@ -40,6 +41,9 @@ func (r *run) weighTrees() *SetupError {
 func openTree(path string, flags uint64, dev, ino uint64) (int, error) {
 	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
+	if err == unix.ENOSYS && flags&unix.O_PATH != 0 {
+		fd, err = linux.OpenPath(path, int(flags)&^unix.O_PATH)
+	}
 	if err != nil {
 		return -1, err
 	}

@@ -2,6 +2,8 @@ package supervisor
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -36,18 +38,15 @@ func (r *run) ledger() map[status.Capability]status.Enforcement {
 	if r.fellBack.ProcOfCaller {
 		weaken(ledger, status.Filesystem, status.ProcMasked, "; /proc is the caller's, read-only")
 	}
-	if r.fellBack.OverlayReadOnly {
-		weaken(ledger, status.Filesystem, status.OverlayUnsupported, "; what was to be an overlay is read-only")
-		if ledger[status.Overlay].Enabled {
-			weaken(ledger, status.Overlay, status.OverlayUnsupported, "; read-only")
-		}
-	}
 	if r.fellBack.OverlayKeepDirs && ledger[status.Overlay].Enabled {
 		weaken(ledger, status.Overlay, status.OverlayKeepsDirs, "; directories of the tree can't be removed or replaced")
 	}
+	if r.fellBack.OverlayReadOnly {
+		r.readOnlyOverlays(ledger)
+	}
 	if r.fellBack.RootReadOnly {
 		e := ledger[status.Rootfs]
-		e.Mechanism, e.FallbackReason = "read_only_bind", status.OverlayUnsupported
+		e.Mechanism, e.FallbackReason = "read_only_bind", noOverlay(r.fellBack.RootNested)
 		e.Details = "read-only; what the tree has no place for is left out"
 		ledger[status.Rootfs] = e
 	}
@@ -63,13 +62,44 @@ func (r *run) ledger() map[status.Capability]status.Enforcement {
 	}
 	out, shut := r.outOfReach()
 	if out > 0 && r.plan.Child.Root.Kind == 0 {
-		fs.Details += fmt.Sprintf("; %d paths out of the user's reach left out", out)
+		fs.Details += fmt.Sprintf("; paths out of the user's reach, left out: %d", out)
 	}
 	if shut > 0 {
 		fs.Details += fmt.Sprintf("; directories that the user can't search are hidden whole, for %d paths in them that were to be", shut)
 	}
 	ledger[status.Filesystem] = fs
 	return ledger
+}
+
+// readOnlyOverlays notes which trees the child could make no overlays of. What is not
+// among those that the caller asked for is a cache of a tool chain.
+func (r *run) readOnlyOverlays(ledger map[status.Capability]status.Enforcement) {
+	why := noOverlay(r.fellBack.OverlayNested)
+	weaken(ledger, status.Filesystem, why, "; what was to be an overlay is read-only")
+	var flat []string
+	for i := range r.plan.Overlays {
+		o := &r.plan.Overlays[i]
+		if !slices.ContainsFunc(r.overlays.uppers, func(u handoff.Upper) bool { return u.Dst == o.Dst }) {
+			flat = append(flat, o.Path)
+		}
+	}
+	if len(flat) == 0 || !ledger[status.Overlay].Enabled {
+		return
+	}
+	weaken(ledger, status.Overlay, why, "; read-only: "+strings.Join(flat, ", "))
+	if len(flat) == len(r.plan.Overlays) {
+		e := ledger[status.Overlay]
+		e.Mechanism = "read_only_bind"
+		ledger[status.Overlay] = e
+	}
+}
+
+// noOverlay is why there is none.
+func noOverlay(nested bool) status.FallbackReason {
+	if nested {
+		return status.OverlayNestedMount
+	}
+	return status.OverlayUnsupported
 }
 
 // outOfReach counts what was left out, and what is hidden with all that is around it.

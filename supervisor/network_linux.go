@@ -84,12 +84,16 @@ func closeAll(fds []int) {
 
 // nameProcesses lets the gateway say who attempted what.
 func (n *network) nameProcesses(proc int) {
-	if n.gateway == nil || proc < 0 {
+	if n.gateway == nil {
 		return
 	}
-	if own, err := unix.FcntlInt(uintptr(proc), unix.F_DUPFD_CLOEXEC, 0); err == nil {
-		n.gateway.Inside(own)
+	own := -1
+	if proc >= 0 {
+		if fd, err := unix.FcntlInt(uintptr(proc), unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			own = fd
+		}
 	}
+	n.gateway.Inside(own)
 }
 
 // end closes the gateway, when nothing is left inside.

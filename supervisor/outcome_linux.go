@@ -21,6 +21,10 @@ type outcome struct {
 	cause  status.Cause // ours, the first one; "" if we ended nothing
 	detail string       // of cause: which limit, how much
 
+	asked syscall.Signal // the first signal of the caller's that was passed on to end it; 0 is none
+	early syscall.Signal // one that came before all was built
+	built bool           // it is, and a target may have been made
+
 	waited     bool // the init told how the target ended
 	waitStatus syscall.WaitStatus
 
@@ -103,9 +107,14 @@ func (o *outcome) verdict() verdict {
 		v.status, v.reason = limits[o.cause], o.detail
 	case o.cause == status.CauseDisk || o.cause == status.CauseTasks:
 		v.status, v.signal, v.reason = status.KilledKill, syscall.SIGKILL, o.detail
+	case !o.waited && o.early != 0:
+		o.earlyVerdict(&v)
 	case !o.waited && o.cause != "":
 		// We killed everything at once, on the caller's behalf.
 		v.status, v.signal, v.reason = status.KilledKill, syscall.SIGKILL, o.detail
+		if o.cause == status.CauseCaller && o.asked != 0 {
+			v.reason = "killed by SIGKILL after " + o.detail
+		}
 	case !o.waited:
 		o.setup = &SetupError{Step: "init", Op: "it ended without a word"}
 		v.status, v.cause, v.reason = status.InternalError, status.CauseSetup, o.setup.Error()
@@ -117,6 +126,19 @@ func (o *outcome) verdict() verdict {
 		o.signalVerdict(&v)
 	}
 	return v
+}
+
+// earlyVerdict is of a run that a signal ended while it was set up. What is killed then is
+// our own. When the child has said that all is built, by when it had not heard of the
+// signal, the target may have begun.
+func (o *outcome) earlyVerdict(v *verdict) {
+	v.status, v.signal, v.reason = status.KilledSignal, o.early, o.detail+" while the run was set up"
+	if o.early == syscall.SIGTERM {
+		v.status = status.KilledTerm
+	}
+	if !o.built {
+		v.reason += ": nothing was started"
+	}
 }
 
 func (o *outcome) exitVerdict(v *verdict) {
@@ -163,6 +185,9 @@ func (o *outcome) signalVerdict(v *verdict) {
 		v.cause = status.CauseSignal
 	}
 	v.reason = "killed by " + signalName(v.signal)
+	if v.cause == status.CauseCaller && o.asked != 0 && o.asked != v.signal {
+		v.reason += " after " + o.detail
+	}
 	switch v.signal {
 	case syscall.SIGTERM:
 		v.status = status.KilledTerm

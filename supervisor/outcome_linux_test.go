@@ -36,6 +36,8 @@ func TestVerdict(t *testing.T) {
 		{"SIGTERM from somebody", outcome{waited: true, waitStatus: signaled(15)}, status.KilledTerm, status.CauseSignal, 143},
 		{"the caller's SIGTERM passed on", outcome{cause: status.CauseCaller, waited: true, waitStatus: signaled(15)}, status.KilledTerm, status.CauseCaller, 143},
 		{"the caller's SIGTERM, survived", outcome{cause: status.CauseCaller, waited: true, waitStatus: exited(0)}, status.OK, status.CauseCaller, 0},
+		{"a signal before all was built", outcome{cause: status.CauseCaller, detail: "stopped by SIGTERM", early: syscall.SIGTERM}, status.KilledTerm, status.CauseCaller, 143},
+		{"another one", outcome{cause: status.CauseCaller, detail: "stopped by SIGINT", early: syscall.SIGINT}, status.KilledSignal, status.CauseCaller, 130},
 		{"the context", outcome{cause: status.CauseContext}, status.KilledKill, status.CauseContext, 137},
 		{"SIGSEGV", outcome{waited: true, waitStatus: signaled(11)}, status.KilledSignal, status.CauseSignal, 139},
 		{"SIGSYS under a policy that kills", outcome{seccompKills: true, waited: true, waitStatus: signaled(31)}, status.ForbiddenSyscall, status.CauseSeccomp, 159},
@@ -64,6 +66,23 @@ func TestVerdict(t *testing.T) {
 		rc := v.status.RC(status.Normalized, v.exitCode, int(v.signal))
 		if v.status != c.status || v.cause != c.cause || rc != c.rc || v.reason == "" && c.out.cause == "" {
 			t.Errorf("%s: %s by %s, rc %d (%s); want %s by %s, rc %d", c.name, v.status, v.cause, rc, v.reason, c.status, c.cause, c.rc)
+		}
+	}
+}
+
+// Who was sent what, and whether anything was started, is said as it was.
+func TestReasonsOfTheCallersSignals(t *testing.T) {
+	for want, o := range map[string]outcome{
+		"stopped by SIGTERM while the run was set up: nothing was started": {detail: "stopped by SIGTERM", early: syscall.SIGTERM},
+		"stopped by SIGTERM while the run was set up":                      {detail: "stopped by SIGTERM", early: syscall.SIGTERM, built: true},
+		"killed by SIGTERM":                            {detail: "the caller's SIGTERM", asked: syscall.SIGTERM, waited: true, waitStatus: signaled(15)},
+		"killed by SIGKILL after the caller's SIGTERM": {detail: "the caller's SIGTERM", asked: syscall.SIGTERM, waited: true, waitStatus: signaled(9)},
+		"killed by SIGABRT after the caller's SIGINT":  {detail: "the caller's SIGINT", asked: syscall.SIGINT, waited: true, waitStatus: signaled(6)},
+		"killed by SIGKILL after the caller's SIGHUP":  {detail: "the caller's SIGHUP", asked: syscall.SIGHUP},
+	} {
+		o.cause = status.CauseCaller
+		if got := o.verdict().reason; got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

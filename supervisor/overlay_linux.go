@@ -3,7 +3,9 @@ package supervisor
 import (
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -49,7 +51,7 @@ func (r *run) review() *status.Changes {
 	}
 	defer func() { _ = unix.Close(o.scratch) }()
 	var c status.Changes
-	lost := 0 // changes that are too many to be kept
+	lost, deep := 0, 0 // changes that are too many to be kept, or have paths that are too long
 	k := changes.Keeping{Start: o.began, Command: redact.Redact(r.plan.Child.Argv), Protect: r.plan.Protect}
 	for i := range r.plan.Overlays {
 		at := &r.plan.Overlays[i]
@@ -63,24 +65,38 @@ func (r *run) review() *status.Changes {
 			set, err = changes.Read(*tree, changes.Limits{})
 		}
 		if err != nil {
-			c.Trees, c.Error = append(c.Trees, at.Path), "what was changed in "+strconv.Quote(at.Path)+" can't be told: "+err.Error()
+			c.Trees, c.Error = append(c.Trees, inText(at.Path)), "what was changed in "+strconv.Quote(at.Path)+" can't be told: "+err.Error()
 			return &c
 		}
 		tell(&c, at.Path, set)
-		lost += set.Truncated
+		lost, deep = lost+set.Truncated, deep+set.Deep
 		k.Trees, k.Sets = append(k.Trees, *tree), append(k.Sets, set)
 	}
 	if r.plan.Keep == "" || c.Counts == (status.ChangeCounts{}) {
 		return &c
 	}
-	var err error
-	if c.RunID, err = keep(r.plan.Keep, k); err != nil {
+	id, partly, err := keep(r.plan.Keep, k)
+	c.RunID, c.Kept = id, err == nil
+	if c.Error = missing(lost, deep, partly); err != nil {
 		c.Error = "the changes could not be kept: " + err.Error()
-	} else if lost > 0 {
-		c.Error = "at least " + strconv.Itoa(lost) + " changes were too many to be kept"
 	}
-	c.Kept = err == nil
 	return &c
+}
+
+// missing says what a kept run lacks: changes that were too many, have paths that are too
+// long, or are of something that couldn't be read.
+func missing(lost, deep, partly int) string {
+	var all []string
+	if lost > 0 {
+		all = append(all, "at least "+strconv.Itoa(lost)+" changes were too many to be kept")
+	}
+	if deep > 0 {
+		all = append(all, "changes with paths that are too long for the system could not be kept: at least "+strconv.Itoa(deep))
+	}
+	if partly > 0 {
+		all = append(all, "changes that could not be kept whole, and can't be applied: "+strconv.Itoa(partly))
+	}
+	return strings.Join(all, "; ")
 }
 
 // open gives the two sides of one overlay, or none if the child took a fallback
@@ -110,7 +126,7 @@ const mostTold = 1000
 
 // tell lists the changes by their real paths.
 func tell(c *status.Changes, root string, set *changes.Set) {
-	c.Trees = append(c.Trees, root)
+	c.Trees = append(c.Trees, inText(root))
 	s := set.Summary
 	c.Counts.Added += s.Added
 	c.Counts.Modified += s.Modified
@@ -118,7 +134,7 @@ func tell(c *status.Changes, root string, set *changes.Set) {
 	c.Counts.Mode += s.Mode
 	c.Counts.Link += s.Link
 	c.Bytes += s.Bytes
-	c.Truncated = c.Truncated || set.Truncated > 0
+	c.Truncated = c.Truncated || set.Truncated+set.Deep > 0
 	lists := map[changes.Kind]*[]string{changes.Added: &c.Added, changes.Modified: &c.Modified, changes.Deleted: &c.Deleted,
 		changes.ModeOnly: &c.Mode, changes.Relinked: &c.Link}
 	for i := range set.Changes {
@@ -128,14 +144,23 @@ func tell(c *status.Changes, root string, set *changes.Set) {
 			c.Truncated = true
 			continue
 		}
-		*list = append(*list, filepath.Join(root, one.Path))
+		*list = append(*list, inText(filepath.Join(root, one.Path)))
 	}
 }
 
-func keep(dir string, k changes.Keeping) (id string, err error) {
+// inText is a path as JSON can hold it: one that isn't UTF-8 is quoted as diff quotes it. No other
+// begins with a quote, for it is absolute.
+func inText(path string) string {
+	if utf8.ValidString(path) {
+		return path
+	}
+	return changes.Quote(path)
+}
+
+func keep(dir string, k changes.Keeping) (id string, partly int, err error) {
 	store, err := changes.OpenStore(dir)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	defer store.Close()
 	return store.Keep(k)

@@ -37,7 +37,7 @@ func (r *run) report() *status.Report {
 	r.reportStreams(rep)
 	r.reportUsage(rep)
 	rep.Enforced = r.ledger()
-	rep.LimitsHit = r.limitsHit(rep)
+	rep.LimitsHit, rep.FullMounts = r.limitsHit(rep), r.watch.fullMounts()
 	rep.Violations = r.violations()
 	rep.Network = r.network.report()
 	rep.Changes = r.changes

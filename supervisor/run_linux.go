@@ -235,7 +235,7 @@ func (r *run) deliver(ctx context.Context) {
 				r.opts.Signals = nil
 				continue
 			}
-			if !asksForEnd(s) {
+			if !AsksForEnd(s) {
 				continue
 			}
 		}
@@ -333,7 +333,7 @@ func (r *run) hear(e event) {
 		}
 	case handoff.KindReady:
 		r.network.nameProcesses(e.proc)
-		r.ready, r.fellBack, r.skipped = true, m.Fallbacks, m.Skipped
+		r.ready, r.out.built, r.fellBack, r.skipped = true, true, m.Fallbacks, m.Skipped
 		r.started = time.Now()
 		if r.plan.Watch.Wall > 0 {
 			r.wall = time.After(r.plan.Watch.Wall)

@@ -90,16 +90,23 @@ func (r *run) send(n unix.Signal) {
 }
 
 // passOn gives the caller's signal to the target. One that asks for an end
-// starts the grace period; the second of these kills.
+// starts the grace period; the second of these kills. Before there is a target it ends
+// the run at once.
 func (r *run) passOn(s os.Signal) {
 	n, ok := s.(syscall.Signal)
 	switch {
 	case !ok:
-	case asksForEnd(n):
+	case AsksForEnd(n):
 		if r.stage >= asked {
 			r.kill(status.CauseCaller, "killed by the caller's second signal")
 			return
 		}
+		if !r.ready { // no target was made, which the child does when all is built
+			r.out.early = n
+			r.kill(status.CauseCaller, "stopped by "+signalName(n))
+			return
+		}
+		r.out.asked = n
 		r.because(status.CauseCaller, "the caller's "+signalName(n))
 		r.send(n)
 		r.enter(asked, r.plan.Watch.Grace)
@@ -108,6 +115,7 @@ func (r *run) passOn(s os.Signal) {
 	}
 }
 
-func asksForEnd(s os.Signal) bool {
+// AsksForEnd says whether a signal to confine is to end the run.
+func AsksForEnd(s os.Signal) bool {
 	return s == unix.SIGINT || s == unix.SIGTERM || s == unix.SIGQUIT || s == unix.SIGHUP
 }

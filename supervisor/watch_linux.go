@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
@@ -27,8 +28,10 @@ type watch struct {
 	tree    *tree.Tree     // the dog's
 	group   *cgroup.Group  // nil: there is none
 	root    func() (*tree.Tree, error)
-	proc    int   // the root of the proc inside, or -1
-	scratch []int // private places, for their fill: first the one that most share, or -1
+	proc    int      // the root of the proc inside, or -1
+	scratch []int    // private places, for their fill: first the one that most share, or -1
+	sized   []string // where the others are inside
+	full    []string // those of them that were full at the end
 	cores   int
 
 	begin *time.Timer // of run
@@ -81,6 +84,11 @@ func newWatch(p *plan.Plan, group *cgroup.Group, trees *disk.Watchdog, killTasks
 		metered: make(chan struct{}), weighed: make(chan struct{}),
 		hitSet: map[status.Capability]bool{},
 		root:   func() (*tree.Tree, error) { return tree.New(proc) },
+	}
+	for i := range p.Child.Mounts {
+		if m := &p.Child.Mounts[i]; m.Kind == handoff.MountTmpfs {
+			w.sized = append(w.sized, m.Dst) // in this order the child tells of them
+		}
 	}
 	if proc < 0 {
 		w.root = func() (*tree.Tree, error) { return tree.NewFromPID(pid) }
@@ -241,13 +249,25 @@ func (w *watch) fill() {
 		if fd < 0 || unix.Fstatfs(fd, &fs) != nil {
 			continue
 		}
-		if (w.plan.Disk > 0 || i > 0) && fs.Blocks > 0 && fs.Bfree == 0 {
+		switch full := fs.Blocks > 0 && fs.Bfree == 0; {
+		case full && i == 0 && w.plan.Disk > 0:
 			w.note(status.Disk)
+		case full && i > 0 && i <= len(w.sized):
+			w.full = append(w.full, w.sized[i-1])
+			w.note(status.MountSize)
 		}
 		if w.plan.Files > 0 && fs.Files > 0 && fs.Ffree == 0 {
 			w.note(status.Files)
 		}
 	}
+}
+
+// fullMounts are the places of a size of their own that were full when the watch ended.
+func (w *watch) fullMounts() []string {
+	if w == nil {
+		return nil
+	}
+	return w.full
 }
 
 // freeze stops everything inside, by a view of its own on the same tree.

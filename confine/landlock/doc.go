@@ -47,6 +47,7 @@
 //   - connect to a unix socket by its path (before ABI 9).
 //   - UDP, MPTCP, SMC, SCTP, raw and all other sockets than TCP.
 //   - A name that comes to be, in a directory that was taken apart, after the plan
-//     was made: it has fewer rights, not more.
+//     was made: it has fewer rights, not more. In one that wasn't, it has those of the
+//     tree, also if it is called as something that is denied ([Later]).
 //   - Another hard link to a hidden file, in an allowed tree.
 package landlock

@@ -93,7 +93,11 @@ func (h *fakeHost) ReadDir(name string) (list []rootfs.Entry, err error) {
 	return list, nil
 }
 
+func (h *fakeHost) Sockets() ([]rootfs.Socket, error) { return nil, syscall.EACCES }
+
 func (h *fakeHost) ReadFile(string, int) (string, error) { return "", syscall.EACCES }
+
+func (h *fakeHost) Held(string) bool { return false }
 
 // bind shows what the host has at a path.
 func bind(at string, readOnly bool) handoff.Mount {

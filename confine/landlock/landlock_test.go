@@ -1,6 +1,7 @@
 package landlock
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -212,6 +213,10 @@ func TestAlone(t *testing.T) {
 	if r.has(Unlisted, "/home/u/w") || r.has(Proc, "/proc/sys") || r.has(LeftOut, "/data") {
 		t.Errorf("told, and not so: %+v", r.Limits)
 	}
+	kept := []string{"/home/u/w/.git/config", "/home/u/w/.git/hooks"}
+	if want := []Shut{{"/home/u/w", kept}, {"/home/u/w/.git", kept}}; !reflect.DeepEqual(r.Shut, want) {
+		t.Errorf("shut: %+v, want %+v", r.Shut, want)
+	}
 	if d := r.Details(); !strings.Contains(d, "/home/u/w, /home/u/w/.git: "+NoNewNames.About()) || strings.Contains(d, "confine-1") {
 		t.Errorf("details: %q", d)
 	}
@@ -271,5 +276,60 @@ func TestAProtectedLinkStays(t *testing.T) {
 		if r.rights("/w") != read || r.rights("/w/d") != write || r.has(Elsewhere, "/w/.envrc") {
 			t.Errorf("%#x around a protected link: %+v", r.rights("/w"), r)
 		}
+	}
+}
+
+// What a mount table has that Landlock hasn't is named with its path, and closed where
+// something of the host's is in its place.
+func TestEveryPlaceThatCantBeIsNamed(t *testing.T) {
+	host := newFake(t, "/home/u/w/", "/home/u/w/full/", "/home/u/w/full/secret", "/home/u/w/file", "/home/u/w/other/", "/zz/")
+	mounts := []handoff.Mount{
+		bind("/home/u/w", false),
+		{Kind: handoff.MountTmpfs, Dst: "/home/u/w/full", Size: 1 << 20},
+		{Kind: handoff.MountTmpfs, Dst: "/nowhere", Size: 1 << 20},
+		{Kind: handoff.MountBind, Dst: "/f", Src: "/home/u/w/file", Dev: 7, Ino: inode("/home/u/w/file")},
+		{Kind: handoff.MountOverlay, Dst: "/zz", Src: "/home/u/w/other", Dev: 7, Ino: inode("/home/u/w/other")},
+		{Kind: handoff.MountOverlay, Dst: "/home/u/w/other", Src: "/home/u/w/other", Dev: 7, Ino: inode("/home/u/w/other")},
+		entry(handoff.MountScratch, "/tmp"),
+	}
+	r := Alone(Input{ABI: 7, Mounts: mounts, Host: host, Root: "/img", DenyAtStart: true})
+	for at, k := range map[string]Kind{"/home/u/w/full": Sized, "/nowhere": Sized, "/f": Elsewhere, "/zz": Elsewhere, "/home/u/w/other": Overlay, "/tmp": Private, "/": Root, "": Later} {
+		if !r.has(k, at) || !strings.Contains(r.Details(), k.About()) {
+			t.Errorf("%q: %q isn't told: %s", at, k.About(), r.Details())
+		}
+	}
+	for at, want := range map[string]uint64{"/home/u/w/full/secret": 0, "/zz/f": 0, "/home/u/w/other/f": read, "/home/u/w/file": write & ofFiles} {
+		if got := r.rights(at) & write & ofFiles; got != want&r.HandledFS&write&ofFiles {
+			t.Errorf("%s: %#x, want %#x", at, got, want)
+		}
+	}
+	r = Alone(Input{ABI: 7, Mounts: mounts[:1], Host: host}) // the control
+	if r.rights("/home/u/w/full/secret")&ReadFile == 0 {
+		t.Error("closed, and nothing was to be there")
+	}
+	for _, k := range []Kind{Sized, Elsewhere, Overlay, Private, Root, Later} {
+		if slices.ContainsFunc(r.Limits, func(l Limit) bool { return l.Kind == k }) {
+			t.Errorf("%q: for nothing", k.About())
+		}
+	}
+}
+
+// Rules hold for all that is below: what is read-only in a private place is so by its mount.
+func TestWhatTheSecondLayerCantHold(t *testing.T) {
+	mounts := []handoff.Mount{
+		{Kind: handoff.MountBind, Dst: "/usr", Src: "/usr", ReadOnly: true},
+		{Kind: handoff.MountScratch, Dst: "/tmp"},
+		{Kind: handoff.MountBind, Dst: "/tmp/p", Src: "/usr", ReadOnly: true},
+	}
+	if got := Under(Input{ABI: 7, Mounts: mounts, Host: newFake(t, "/usr/")}).Limits; !slices.Equal(got, []Limit{{Inherited, "/tmp/p"}}) {
+		t.Errorf("%+v", got)
+	}
+	r := Under(Input{ABI: 7, Mounts: mounts[:2], Host: newFake(t, "/usr/")})
+	if len(r.Limits) != 0 || r.Gives("/usr/x", WriteFile) || !r.Gives("/tmp/x", WriteFile) {
+		t.Errorf("%+v", r)
+	}
+	r = Under(Input{ABI: 7, Mounts: mounts, Host: newFake(t, "/usr/"), RootWritable: true})
+	if !slices.Equal(r.Limits, []Limit{{Inherited, "/"}}) || !r.Gives("/x", MakeReg) {
+		t.Errorf("a root that is an overlay: %+v", r)
 	}
 }

@@ -28,11 +28,15 @@ const (
 	Truncation
 	Ioctls
 	Private
+	Sized
 	Overlay
 	Elsewhere
+	Root
 	Unlisted
 	NoNewNames
 	LeftOut
+	Later
+	Inherited
 )
 
 // kinds say what holds instead.
@@ -51,11 +55,15 @@ var kinds = [...]struct {
 	Truncation: {"any file that the user may write to can be truncated (before Linux 6.2)", "", 3},
 	Ioctls:     {"device nodes in allowed trees answer ioctl (before Linux 6.10)", "", 5},
 	Private:    {"no private place but $TMPDIR; the caller's is closed", rootfs.AccessHidden, 0},
+	Sized:      {"no place of its own size; what is there outside is closed", rootfs.AccessHidden, 0},
 	Overlay:    {"no overlay: read-only", rootfs.AccessRead, 0},
 	Elsewhere:  {"not shown, since it is at another path outside", rootfs.AccessHidden, 0},
+	Root:       {"no other root: the tree that was to be it isn't shown, and the host's, of which only what is named is open, stays where it is", rootfs.AccessHidden, 0},
 	Unlisted:   {"can't be listed, because something in it is hidden", "", 0},
 	NoNewNames: {"nothing can be made or removed in it, because something in it is hidden or protected", "", 0},
+	Inherited:  {"what is read-only there is so by its mount alone, since more is allowed around it", "", 0},
 	LeftOut:    {"too many names in it to allow each that is beside something hidden or protected: they are left out", "", 0},
+	Later:      {"--deny holds for what is there at the start, not for what is made later in writable trees", "", 0},
 }
 
 // About says what can't be held, and what holds instead.

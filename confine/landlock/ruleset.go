@@ -16,7 +16,12 @@ type Input struct {
 	NoTCP  bool   // no bind, and no connect
 	Scoped uint64 // wanted, as far as the kernel can
 
+	RootWritable bool // of Under: the root inside is an overlay
+
 	TempDir string // of Alone: the run's own directory
+	Root    string // of Alone: the tree that was to be the root
+	// DenyAtStart: of Alone: a pattern or path that is denied may come to be in a writable tree.
+	DenyAtStart bool
 }
 
 // Ruleset is what the kernel is asked to hold, and what it can't.
@@ -24,6 +29,13 @@ type Ruleset struct {
 	handoff.Landlock
 	ABI    int // used; 0 is none
 	Limits []Limit
+	Shut   []Shut // of Alone
+}
+
+// Shut is a directory that is writable but for its own names: none can be made, renamed or removed.
+type Shut struct {
+	Dir string
+	For []string // what in it, at any depth, is hidden or has to stay as it is
 }
 
 // Held says whether file rules are part of it.
@@ -86,7 +98,8 @@ const UnderSince = 2
 // One rule lets everything be read and executed that is reached through the root
 // inside, since all of it is meant to be. A rule for each tree would say less: it
 // would hold wherever else that tree can be reached. The others are for what can be
-// written to, devices in one.
+// written to, devices in one. They hold for all that is below, on other mounts too: where something
+// read-only lies in a private place, the mount alone holds it ([Inherited]).
 func Under(in Input) *Ruleset {
 	r := Without(in)
 	if r.ABI < UnderSince {
@@ -95,7 +108,11 @@ func Under(in Input) *Ruleset {
 	host := hostOf(&in)
 	r.handle()
 	r.add("/", read)
-	devices := false
+	if in.RootWritable {
+		r.add("/", write&r.HandledFS)
+		r.limit(Inherited, "/")
+	}
+	devices, less := false, []string(nil)
 	for i := range in.Mounts {
 		m := &in.Mounts[i]
 		rights, dir := uint64(0), true
@@ -103,6 +120,9 @@ func Under(in Input) *Ruleset {
 		case handoff.MountBind:
 			f, err := host.Lstat(m.Src)
 			rights, dir = shown(m, f.Mode), err != nil || f.Mode.IsDir()
+			if rights&WriteFile == 0 {
+				less = append(less, m.Dst)
+			}
 		case handoff.MountScratch, handoff.MountTmpfs, handoff.MountOverlay:
 			rights = write
 		case handoff.MountProc:
@@ -129,6 +149,11 @@ func Under(in Input) *Ruleset {
 		}
 		r.Rules = append(r.Rules, rule)
 	}
+	for _, at := range less {
+		if !in.RootWritable && r.Gives(at, WriteFile) {
+			r.limit(Inherited, at)
+		}
+	}
 	return r
 }
 
@@ -146,6 +171,12 @@ func Alone(in Input) *Ruleset {
 	s.grantAll()
 	if in.TempDir != "" {
 		r.add(in.TempDir, write&r.HandledFS)
+	}
+	if in.DenyAtStart {
+		r.limit(Later, "")
+	}
+	if in.Root != "" {
+		r.limit(Root, "/")
 	}
 	r.always()
 	return r

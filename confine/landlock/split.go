@@ -44,6 +44,9 @@ func (s *splitter) place(m *handoff.Mount) {
 	case handoff.MountScratch:
 		s.ruleset.limit(Private, m.Dst)
 		s.placeLess(m.Dst, 0)
+	case handoff.MountTmpfs:
+		s.ruleset.limit(Sized, m.Dst)
+		s.placeLess(m.Dst, 0)
 	case handoff.MountProc:
 		s.ruleset.limit(Proc, m.Dst)
 		s.placeHost(m.Dst, procRead)
@@ -173,6 +176,7 @@ func (s *splitter) grant(f rootfs.File, rights uint64, optional bool) {
 	}
 	if common&MakeReg == 0 && rights&MakeReg != 0 {
 		s.ruleset.limit(NoNewNames, f.Path)
+		s.shut(f.Path, rights)
 	}
 	entries, err := s.host.ReadDir(f.Path)
 	if err != nil || len(entries) > maxEntries || len(s.ruleset.Rules)+len(entries) > maxRules {
@@ -189,6 +193,17 @@ func (s *splitter) grant(f rootfs.File, rights uint64, optional bool) {
 			s.grant(beside, rights, true)
 		}
 	}
+}
+
+// shut notes because of what nothing can be made in a directory.
+func (s *splitter) shut(dir string, rights uint64) {
+	d := Shut{Dir: dir}
+	for _, n := range s.below(dir) {
+		if n.allows(rights)&MakeReg == 0 {
+			d.For = append(d.For, n.file.Path)
+		}
+	}
+	s.ruleset.Shut = append(s.ruleset.Shut, d)
 }
 
 // allows are the rights that may be inherited by n where others are given around it.

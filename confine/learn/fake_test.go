@@ -13,6 +13,8 @@ import (
 // "/a/b = text" a file that holds something.
 type fakeHost map[string]node
 
+var _ rootfs.Host = fakeHost{} // as the real one is
+
 type node struct {
 	mode fs.FileMode
 	text string // what it holds, or where it leads to
@@ -86,6 +88,9 @@ func (h fakeHost) Readlink(name string) (string, error) {
 	}
 	return h[f.Path].text, nil
 }
+
+func (h fakeHost) Held(string) bool                  { return false }
+func (h fakeHost) Sockets() ([]rootfs.Socket, error) { return nil, fs.ErrPermission }
 
 func (h fakeHost) ReadFile(name string, _ int) (string, error) {
 	f, err := h.Resolve(name)

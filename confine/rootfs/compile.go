@@ -12,23 +12,30 @@ type compiler struct {
 	host Host
 
 	home    string // canonical; empty when there is none that can be shown or made
+	noHome  string // why it is empty
 	homeEnv string // HOME inside
 	dir     File   // the current directory
 	dirErr  error  // why there is none
 	foreign bool   // planning for a user other than the caller
 
-	grants []grant // settled by settle
-	asked  []grant // as they were before, sorted
-	links  []link
-	roots  []link          // the /bin-like links, with absolute targets
-	files  []handoff.Mount // what is made or mounted, other than grants
-	masks  []mask
-	lying  []string        // sockets that searches came across, outside
-	shut   []handoff.Mount // read-only parts and pins
-	bins   []bin           // what of PATH exists
-	chains chainState
-	now    func() time.Time
-	until  time.Time // when searches have to be done
+	grants  []grant // settled by settle
+	asked   []grant // as they were before, sorted
+	links   []link
+	roots   []link          // the /bin-like links, with absolute targets
+	files   []handoff.Mount // what is made or mounted, other than grants
+	masks   []mask
+	lying   []string        // sockets that searches came across, outside
+	shut    []handoff.Mount // read-only parts and pins
+	shutAt  map[string]int  // indices of them, by where
+	led     led             // what protected links lead to
+	absent  map[string]bool // what is kept so, outside
+	cleared map[string]bool // what is kept clear
+	bins    []bin           // what of PATH exists
+	chains  chainState
+	mounted mountTable // of the host, when it was asked for
+	git     git
+	now     func() time.Time
+	until   time.Time // when searches have to be done
 
 	table Table
 }
@@ -50,6 +57,8 @@ var steps = [...]struct {
 	{"tool chains", (*compiler).toolChains},
 	{"command", (*compiler).command},
 	{"settle", (*compiler).settle},
+	// An overlay of a tree is none of what is mounted in it.
+	{"nested", (*compiler).nested},
 	{"overlays", (*compiler).overlays},
 	// These take away from what is settled.
 	{"deny", (*compiler).deny},
@@ -71,6 +80,9 @@ func compileAt(in Input, now func() time.Time) (*Table, error) {
 	if in.Env == nil {
 		in.Env = func(string) string { return "" }
 	}
+	c.git = git{host: c.host, env: in.Env, home: in.HomeDir}
+	c.shutAt, c.absent, c.cleared = make(map[string]int), make(map[string]bool), make(map[string]bool)
+	c.led = newLed()
 	c.table.Env = make(map[string]string, 8)
 	c.grants = make([]grant, 0, 32)
 	c.files = make([]handoff.Mount, 0, 64)

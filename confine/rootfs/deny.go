@@ -46,6 +46,7 @@ func (c *compiler) deny() error {
 func (c *compiler) denyPath(given, full string) error {
 	f, err := c.host.Resolve(full)
 	if absent(err) {
+		c.laterAt(c.willBe(path.Clean(full)), path.Clean(full))
 		// It may still be a place inside that a mount made.
 		c.hideShown("", path.Clean(full), optDeny+" "+given)
 		return nil
@@ -60,6 +61,19 @@ func (c *compiler) denyPath(given, full string) error {
 	}
 	c.hideShown(f.Path, path.Clean(full), optDeny+" "+given)
 	return nil
+}
+
+// willBe is the canonical path of what isn't there yet: that of the nearest directory
+// which is, and the rest as it stands.
+func (c *compiler) willBe(full string) string {
+	for up := path.Dir(full); ; up = path.Dir(up) {
+		if f, err := c.host.Resolve(up); err == nil {
+			return rebase(full, up, f.Path)
+		}
+		if up == "/" {
+			return full
+		}
+	}
 }
 
 // hideShown hides a path of the caller's at every place that shows it, and what
@@ -205,7 +219,28 @@ func (c *compiler) deadline() time.Time {
 
 // later notes that what comes to be in a tree after the start isn't hidden.
 func (c *compiler) later(g *grant) {
-	c.table.DenyAtStart = c.table.DenyAtStart || g.access == write
+	c.table.DenyAtStart = c.table.DenyAtStart || g.access == write || g.access == overlay && !c.in.Bare
+}
+
+// laterAt is later for one path that isn't there.
+func (c *compiler) laterAt(outside, inside string) {
+	for i := range c.grants {
+		g := &c.grants[i]
+		if g.access == private {
+			continue
+		}
+		if at := rebaseUnder(outside, g.src.Path, g.dst); at != "" && nearest(c.grants, at) == g || nearest(c.grants, inside) == g {
+			c.later(g)
+		}
+	}
+}
+
+// rebaseUnder is rebase, or empty where p isn't below from.
+func rebaseUnder(p, from, to string) string {
+	if !under(p, from) {
+		return ""
+	}
+	return rebase(p, from, to)
 }
 
 func (s *search) directory(g *grant, outside, inside string) error {

@@ -35,13 +35,16 @@
 // # What this does not stop
 //
 //   - Sockets of the host's that lie in a shown tree are hidden, when the kernel lists
-//     them by a name that leads there. One that is bound later, in another network namespace, or by
-//     a name relative to where nobody is any more can be connected to, when its mode lets
-//     the target's user: read-only mounts don't prevent that. From Linux 7.1 on
-//     Landlock does.
+//     them, by their names or by the numbers of their files (Linux 3.3, unix_diag). One that is
+//     bound later, in another network namespace, or was renamed to where the search for
+//     it doesn't get, can be connected to, when its mode lets the target's user: read-only
+//     mounts don't prevent that, and neither does a filter of system calls, which can't
+//     read paths. From Linux 7.1 on Landlock does.
 //   - A deny pattern hides what matches when the run starts. It doesn't prevent
 //     a target from making something of that name in a writable tree. Where a
-//     pattern meets one, Table.DenyAtStart says so.
+//     pattern, or a path that isn't there yet, meets one, Table.DenyAtStart says so.
+//   - An overlay shows nothing of what is mounted below its tree. Where that can be
+//     taken off, it is shown read-only; elsewhere the tree is read-only (Table.Nested).
 //   - Rules are about paths. Somebody outside who renames things in an allowed
 //     tree while the plan is being made can show them by another name; from the
 //     plan on, what is hidden or protected has to be where it was.

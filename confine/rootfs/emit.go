@@ -63,7 +63,7 @@ func (g *grant) entry() handoff.Mount {
 	m := handoff.Mount{Kind: handoff.MountBind, Dst: g.dst, Src: g.src.Path, Dev: g.src.Dev, Ino: g.src.Ino,
 		ReadOnly: g.access == read, Optional: g.optional}
 	if g.access == overlay {
-		m.Kind = handoff.MountOverlay
+		m.Kind, m.Text = handoff.MountOverlay, g.instead
 	}
 	if g.src.Mode.Type()&(fs.ModeDevice|fs.ModeSocket|fs.ModeNamedPipe) != 0 {
 		// Data goes through a node of a read-only mount all the same; what this

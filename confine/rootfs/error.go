@@ -39,6 +39,7 @@ var (
 	ErrNoTarget   = errors.New("mount points are not made in the caller's tree")
 	ErrReserved   = errors.New("has a private one inside")
 	ErrConflict   = errors.New("contradicts --virtual-fs")
+	ErrOtherRoot  = errors.New("contradicts --rootfs")
 	ErrTwice      = errors.New("is an overlay twice")
 	ErrInvalid    = errors.New("not valid")
 	ErrLimit      = errors.New("too many files to search")
@@ -49,3 +50,6 @@ var (
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
+
+// denied says whether this user may not.
+func denied(err error) bool { return errors.Is(err, fs.ErrPermission) }

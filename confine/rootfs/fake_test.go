@@ -17,6 +17,10 @@ type fakeHost struct {
 	calls int
 	// other: the table is made for a user who can't enter what is shut.
 	other bool
+	held  bool // what is mounted can't be taken off
+	// sockets is what the kernel tells of them; nil is that it doesn't.
+	sockets []Socket
+	lists   int // of directories
 }
 
 type fakeNode struct {
@@ -24,6 +28,8 @@ type fakeNode struct {
 	mode fs.FileMode
 	text string // of a file, or the target of a link
 	shut bool   // nobody but root can enter it
+	// names is how many it has; 0 is one.
+	names uint64
 }
 
 // newFake makes a host of lines: "/dir/", "/file=text", "/link -> target",
@@ -70,6 +76,9 @@ func (h *fakeHost) walk(name string, follow bool) (string, *fakeNode, error) {
 	h.calls++
 	if strings.IndexByte(name, 0) >= 0 {
 		return "", nil, syscall.EINVAL
+	}
+	if len(path.Base(name)) > 255 {
+		return "", nil, syscall.ENAMETOOLONG
 	}
 	if !path.IsAbs(name) {
 		return "", nil, fmt.Errorf("relative path %q asked of the host", name)
@@ -130,7 +139,7 @@ func (h *fakeHost) Lstat(name string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	return File{Path: name, Dev: 7, Ino: n.ino, Mode: n.mode}, nil
+	return File{Path: name, Dev: 7, Ino: n.ino, Mode: n.mode, Names: max(n.names, 1)}, nil
 }
 
 func (h *fakeHost) Readlink(name string) (string, error) {
@@ -145,6 +154,7 @@ func (h *fakeHost) Readlink(name string) (string, error) {
 }
 
 func (h *fakeHost) ReadDir(name string) ([]Entry, error) {
+	h.lists++
 	at, n, err := h.walk(name, true)
 	if err != nil {
 		return nil, err
@@ -165,6 +175,13 @@ func (h *fakeHost) ReadDir(name string) ([]Entry, error) {
 	return entries, nil
 }
 
+func (h *fakeHost) Sockets() ([]Socket, error) {
+	if h.sockets == nil {
+		return nil, syscall.ENOENT
+	}
+	return h.sockets, nil
+}
+
 func (h *fakeHost) ReadFile(name string, limit int) (string, error) {
 	_, n, err := h.walk(name, true)
 	switch {
@@ -176,4 +193,15 @@ func (h *fakeHost) ReadFile(name string, limit int) (string, error) {
 		return "", syscall.EFBIG
 	}
 	return n.text, nil
+}
+
+func (h *fakeHost) Held(string) bool { return h.held }
+
+// mountinfo is a table of what is mounted on /.
+func mountinfo(points ...string) string {
+	text := "20 1 8:1 / / rw - ext4 /dev/a rw\n"
+	for i, p := range points {
+		text += fmt.Sprintf("%d 20 0:%d / %s rw - tmpfs none rw\n", 21+i, 50+i, p)
+	}
+	return text
 }

@@ -3,23 +3,21 @@ package rootfs
 import (
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 )
 
 const (
-	maxGitFile   = 8 << 10
-	maxGitConfig = 256 << 10
-	maxGitSearch = 4096 // directories below .git/modules
+	whyPointer = "it says where the git directory is"
+	whyNamed   = "git's configuration names it"
+	whyHead    = "with it the directory could be taken for a repository"
 )
-
-const whyPointer = "it says where the git directory is"
 
 // gitParts of a git directory decide what git runs, or where it looks for that.
 var gitParts = [...]string{"config", "config.worktree", "hooks", "commondir"}
 
-// protectGit protects the git directory of a tree when it isn't plainly .git:
-// that of a worktree or a submodule, and those of the submodules and worktrees
-// that belong to it. It does so only when the policy protects .git at all.
+// protectGit protects what git obeys in a tree beside what is plainly in .git. It does so
+// only when the policy protects .git at all.
 func (c *compiler) protectGit(root string) {
 	wanted := false
 	for _, p := range c.in.Protect {
@@ -28,76 +26,175 @@ func (c *compiler) protectGit(root string) {
 	if !wanted {
 		return
 	}
-	git := path.Join(root, ".git")
-	f, err := c.host.Lstat(git)
-	mode := f.Mode
-	switch {
-	case err != nil:
+	names, complete := c.git.obeyed(root)
+	if !complete {
+		c.protectsLess("not all that git obeys in " + quote(root) + " is protected: there is too much of it")
+	}
+	for _, n := range names {
+		if end := c.shieldNamed(n.path, n.why); n.why == whyNamed && end != "" && under(root, end) {
+			c.protectsLess(quote(end) + " is not protected, though git's configuration names it: " + quote(root) + " is writable")
+		}
+	}
+}
+
+// protectsLess says what of that which should stay as it is may not.
+func (c *compiler) protectsLess(text string) {
+	c.notice(text)
+	c.table.ProtectsLess = true
+}
+
+// gitName is something that git obeys. Its path is absolute, and not resolved.
+type gitName struct{ path, why string }
+
+// survey finds what git obeys in a tree. What it finds out of, an attacker may have made:
+// trees are known by their canonical paths, and each kind of work is bounded.
+type survey struct {
+	*git
+	names   []gitName
+	known   map[string]bool // names
+	seen    map[string]bool // git directories, and trees by their .gitmodules
+	dirs    int
+	entries int
+	looks   int
+	partial bool
+}
+
+// obeyed finds it for a tree, or a directory in one: the parts of git directories, which may
+// be elsewhere, those of the submodules and worktrees that belong to it included; what leads
+// git there; and what the configuration names.
+func (g *git) obeyed(tree string) (names []gitName, complete bool) {
+	s := survey{git: g, known: map[string]bool{}, seen: map[string]bool{}}
+	top := tree
+	dirs := g.dirs(top)
+	for len(dirs) == 0 && top != "/" {
+		top = path.Dir(top)
+		dirs = g.dirs(top)
+	}
+	if !g.isGitDir(tree) {
+		s.add(path.Join(tree, "HEAD"), whyHead)
+	} else if !slices.Contains(dirs, tree) {
+		s.gitDir(tree)
+	}
+	if len(dirs) == 0 {
+		s.config(tree, nil)
+	} else {
+		s.repository(top, dirs)
+	}
+	return s.names, !s.partial
+}
+
+func (s *survey) add(name, why string) {
+	if !s.known[name] {
+		s.known[name] = true
+		s.names = append(s.names, gitName{name, why})
+	}
+}
+
+// enough counts one more of something, and says whether that is too many.
+func (s *survey) enough(count *int, most int) bool {
+	*count++
+	s.partial = s.partial || *count > most
+	return *count > most
+}
+
+// once is true the first time.
+func (s *survey) once(what string) bool {
+	if s.seen[what] {
+		return false
+	}
+	s.seen[what] = true
+	return true
+}
+
+// repository adds what is obeyed in a tree that has git directories.
+func (s *survey) repository(tree string, dirs []string) {
+	if f, err := s.host.Lstat(path.Join(tree, ".git")); err == nil && !f.Mode.IsDir() {
+		s.add(path.Join(tree, ".git"), whyPointer)
+	}
+	for _, dir := range dirs {
+		s.gitDir(dir)
+	}
+	s.config(tree, dirs)
+	s.submodules(tree)
+}
+
+// config adds what the configuration of git directories names.
+func (s *survey) config(tree string, dirs []string) {
+	if s.once(strings.Join(append([]string{tree}, dirs...), "\x00")) {
+		for _, name := range s.named(tree, dirs) {
+			s.add(name, whyNamed)
+		}
+	}
+}
+
+// submodules goes through those of a tree whose git directories are where they are.
+func (s *survey) submodules(tree string) {
+	list := path.Join(tree, ".gitmodules")
+	if !s.once(list) {
 		return
-	case mode.IsDir():
-		c.protectModules(git)
-	case mode.IsRegular():
-		c.shield(root, ".git", whyPointer)
-		dir := c.pointer(git, "gitdir: ", root)
-		if dir == "" {
+	}
+	all, complete := s.settings(list)
+	s.partial = s.partial || !complete
+	for i := range all {
+		m := &all[i]
+		if m.section != "submodule" || m.key != "path" || path.IsAbs(m.value) {
+			continue
+		}
+		if s.enough(&s.entries, maxGitSearch) {
 			return
 		}
-		c.protectGitDir(dir)
-		if common := c.pointer(path.Join(dir, "commondir"), "", dir); common != "" && common != dir {
-			c.protectGitDir(common)
-			c.protectModules(common)
+		sub := s.leadsTo(m.value, tree)
+		if sub == "" || !below(sub, tree) {
+			continue
+		}
+		if dirs := s.git.dirs(sub); len(dirs) > 0 {
+			s.repository(sub, dirs)
 		}
 	}
 }
 
-// pointer reads a file that holds a path, and resolves that.
-func (c *compiler) pointer(name, prefix, relativeTo string) string {
-	text, err := c.host.ReadFile(name, maxGitFile)
-	if err != nil {
-		return ""
+// gitDir adds the parts of a git directory, and of those of submodules and worktrees.
+func (s *survey) gitDir(dir string) {
+	if !s.once(dir) || s.enough(&s.dirs, maxGitDirs) {
+		return
 	}
-	to, ok := strings.CutPrefix(strings.TrimRight(text, "\r\n"), prefix)
-	if !ok || to == "" || strings.IndexByte(to, 0) >= 0 {
-		return ""
-	}
-	if !path.IsAbs(to) {
-		to = relativeTo + "/" + to
-	}
-	f, err := c.host.Resolve(to)
-	if err != nil || !f.Mode.IsDir() {
-		return ""
-	}
-	return f.Path
-}
-
-func (c *compiler) protectGitDir(dir string) {
 	for _, p := range gitParts {
-		c.shield(dir, p, whyGit)
+		s.add(path.Join(dir, p), whyGit)
 	}
+	s.worktrees(dir)
+	s.modules(path.Join(dir, "modules"))
 }
 
-// protectModules protects the git directories of submodules and worktrees.
-func (c *compiler) protectModules(git string) {
-	if entries, err := c.host.ReadDir(path.Join(git, "worktrees")); err == nil {
-		for _, e := range entries {
-			if !e.Type.IsDir() {
-				continue
-			}
-			dir := path.Join(git, "worktrees", e.Name)
-			c.protectGitDir(dir)
-			if text, err := c.host.ReadFile(path.Join(dir, "gitdir"), maxGitFile); err == nil {
-				if tree := c.leadsTo(path.Dir(strings.TrimRight(text, "\r\n")), dir); tree != "" {
-					c.shield(tree, ".git", whyPointer)
-				}
-			}
+// worktrees goes through those of a git directory; each has submodules of its own.
+func (s *survey) worktrees(git string) {
+	entries, err := s.host.ReadDir(path.Join(git, "worktrees"))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if !e.Type.IsDir() {
+			continue
+		}
+		if s.enough(&s.entries, maxGitSearch) || s.dirs > maxGitDirs {
+			return
+		}
+		dir := path.Join(git, "worktrees", e.Name)
+		s.gitDir(dir)
+		s.add(path.Join(dir, "gitdir"), whyPointer)
+		text, err := s.host.ReadFile(path.Join(dir, "gitdir"), maxGitFile)
+		if err != nil {
+			continue
+		}
+		if tree := s.leadsTo(path.Dir(strings.TrimRight(text, "\r\n")), dir); tree != "" {
+			s.add(path.Join(tree, ".git"), whyPointer)
+			s.repository(tree, []string{dir, git})
 		}
 	}
-	left := maxGitSearch
-	c.eachModule(path.Join(git, "modules"), &left)
 }
 
-func (c *compiler) eachModule(dir string, left *int) {
-	entries, err := c.host.ReadDir(dir)
+// modules goes through the git directories of submodules.
+func (s *survey) modules(dir string) {
+	entries, err := s.host.ReadDir(dir)
 	if err != nil {
 		return
 	}
@@ -105,19 +202,23 @@ func (c *compiler) eachModule(dir string, left *int) {
 		if e.Type != fs.ModeDir {
 			continue
 		}
-		if *left--; *left < 0 {
-			c.notice("not every submodule's git directory below " + quote(dir) + " is protected: there are too many")
+		if s.enough(&s.entries, maxGitSearch) || s.dirs > maxGitDirs {
 			return
 		}
 		sub := path.Join(dir, e.Name)
-		if _, err := c.host.Lstat(path.Join(sub, "HEAD")); err != nil {
-			c.eachModule(sub, left) // names of submodules can have slashes
+		if s.isThere(path.Join(sub, "config")) || s.isThere(path.Join(sub, "HEAD")) {
+			s.gitDir(sub)
+			for _, tree := range s.workTrees(sub) {
+				s.add(path.Join(tree, ".git"), whyPointer)
+				s.repository(tree, []string{sub})
+			}
 			continue
 		}
-		c.protectGitDir(sub)
-		for _, tree := range c.workTrees(sub) {
-			c.shield(tree, ".git", whyPointer)
-		}
-		c.eachModule(path.Join(sub, "modules"), left)
+		s.modules(sub) // names of submodules can have slashes
 	}
+}
+
+func (g *git) isThere(name string) bool {
+	_, err := g.host.Lstat(name)
+	return err == nil
 }

@@ -4,7 +4,8 @@ import "path"
 
 // goCaches makes builds with Go start warm. What is built goes to an overlay
 // and is thrown away; modules can't be fetched without a network, so they are
-// read-only then, which costs less.
+// read-only then, which costs less. Go compiles nothing with a build cache that it can't
+// write to, and says something else: where there is no overlay it gets an empty one.
 func (c *compiler) goCaches() {
 	if !c.homeGiven() {
 		return
@@ -29,9 +30,12 @@ func (c *compiler) goCaches() {
 	if c.in.NetworkAll || c.in.Resolver != "" {
 		access = overlay
 	}
-	c.goCache("GOCACHE", cache, overlay)
+	c.goCache(goBuilds, cache, overlay)
 	c.goCache("GOMODCACHE", modules, access)
 }
+
+// goBuilds is the cache without which nothing is compiled.
+const goBuilds = "GOCACHE"
 
 func (c *compiler) goCache(variable, dir string, a access) {
 	if !path.IsAbs(dir) {
@@ -41,8 +45,28 @@ func (c *compiler) goCache(variable, dir string, a access) {
 	if err != nil || !f.Mode.IsDir() || c.tooBroad(f.Path) || !c.hasGo() {
 		return
 	}
-	c.add(f, links, a, "tool chain: go ("+variable+")")
-	c.table.Env[variable] = path.Clean(dir)
+	dir = path.Clean(dir)
+	c.table.Env[variable] = dir
+	g := grant{src: f, access: a, why: "tool chain: go (" + variable + ")"}
+	if variable == goBuilds {
+		if c.in.Bare {
+			if !c.written(f.Path) {
+				delete(c.table.Env, variable)
+				c.table.Caches = append(c.table.Caches, variable)
+			}
+			return
+		}
+		if tmp := c.table.Env["TMPDIR"]; tmp != "" {
+			g.instead = variable + "=" + dir + "\x00" + variable + "=" + tmp + "/go-cache"
+		}
+	}
+	c.addGrant(g, links)
+}
+
+// written: the caller lets it be written to as it is.
+func (c *compiler) written(canonical string) bool {
+	g := nearest(c.grants, canonical)
+	return g != nil && g.access == write && g.at(canonical) == canonical
 }
 
 func (c *compiler) hasGo() bool {

@@ -38,7 +38,9 @@ type grant struct {
 	root     bool   // --rootfs
 	git      bool   // a git directory by itself
 	option   string // to blame
-	why      string
+	// instead: of an overlay, as handoff.Mount.Text.
+	instead string
+	why     string
 }
 
 // at is where a path inside comes from, when g is what shows it.

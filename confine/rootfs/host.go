@@ -16,6 +16,11 @@ type Host interface {
 	ReadDir(path string) ([]Entry, error)
 	// ReadFile reads a regular file of at most limit bytes; a larger one is EFBIG.
 	ReadFile(path string, limit int) (string, error)
+	// Held tells, as far as this process can try, whether the kernel refuses to show a
+	// canonical path without what is mounted below it.
+	Held(dir string) bool
+	// Sockets are those of this network that were bound to files.
+	Sockets() ([]Socket, error)
 }
 
 // File is something that a descriptor was opened on.
@@ -23,6 +28,7 @@ type File struct {
 	Path     string // canonical
 	Dev, Ino uint64
 	Mode     fs.FileMode
+	Names    uint64 // how many names it has; only Lstat says
 }
 
 // Entry is one name in a directory.

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // ThisHost asks the kernel.
@@ -98,7 +100,7 @@ func (kernel) Lstat(name string) (File, error) {
 	if err := unix.Lstat(name, &st); err != nil {
 		return File{}, err
 	}
-	return File{Path: name, Dev: uint64(st.Dev), Ino: st.Ino, Mode: fileMode(st.Mode)}, nil
+	return File{Path: name, Dev: uint64(st.Dev), Ino: st.Ino, Mode: fileMode(st.Mode), Names: uint64(st.Nlink)}, nil
 }
 
 func (kernel) Readlink(name string) (string, error) { return readlink(name) }
@@ -110,6 +112,16 @@ func readlink(name string) (string, error) {
 		return "", err
 	}
 	return string(buf[:n]), nil
+}
+
+func (kernel) Sockets() (list []Socket, err error) {
+	all, err := linux.UnixSockets()
+	for i := range all {
+		if u := &all[i]; u.File {
+			list = append(list, Socket{Name: u.Path(), Ino: u.Ino, Dev: u.Dev, UID: u.UID})
+		}
+	}
+	return list, err
 }
 
 func (kernel) ReadFile(name string, limit int) (string, error) {
@@ -173,4 +185,13 @@ func fileMode(m uint32) fs.FileMode {
 		mode |= fs.ModeDevice
 	}
 	return mode
+}
+
+// Held tries to have a copy of the mount without what is mounted below, as an overlay does.
+func (kernel) Held(dir string) bool {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	return err == unix.EINVAL
 }

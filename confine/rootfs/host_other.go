@@ -17,3 +17,5 @@ func (noHost) Lstat(string) (File, error)              { return File{}, errors.E
 func (noHost) Readlink(string) (string, error)         { return "", errors.ErrUnsupported }
 func (noHost) ReadDir(string) ([]Entry, error)         { return nil, errors.ErrUnsupported }
 func (noHost) ReadFile(string, int) (string, error)    { return "", errors.ErrUnsupported }
+func (noHost) Held(string) bool                        { return false }
+func (noHost) Sockets() ([]Socket, error)              { return nil, errors.ErrUnsupported }

@@ -31,6 +31,10 @@ type Input struct {
 	NetworkAll             bool
 	Resolver               string // address of who answers for names; "" is nobody
 	Bare                   bool   // nothing is mounted: Landlock holds the rules, or nothing does
+	OwnUserns              bool   // mounts are made in a user namespace of the run's own
+
+	// SocketsHeld: Landlock keeps the host's unix sockets out of reach, wherever they are.
+	SocketsHeld bool
 
 	Host Host // nil is this host
 }
@@ -50,6 +54,9 @@ type Table struct {
 	// Env is what follows for the environment: HOME, TMPDIR, PATH with only the
 	// entries that exist inside, and the variables of the tool chains shown.
 	Env map[string]string
+	// Caches are variables of tool chains' caches that would be overlays, where there are
+	// none: what they name has to be a place of the run's own.
+	Caches []string
 	// KeepAbsent are protected paths, outside, that don't exist and must not
 	// come to be. A target may turn any directory on the way into a symbolic link.
 	KeepAbsent []string
@@ -59,14 +66,24 @@ type Table struct {
 	// Overlays are the trees that the caller wanted as overlays, for review. What
 	// discovery makes one is thrown away and concerns nobody.
 	Overlays []plan.Overlay
+	// Nested are the trees that can be no overlays because of what is mounted below.
+	Nested []Nested
+	// NoHome is why there is no home directory to be an overlay, although one was to be.
+	NoHome string
+	// Beside are mounts below overlays, outside, which are shown read-only.
+	Beside []string
 	// DenyAtStart: a pattern is to hide what matches in a writable tree, which
 	// holds only for what is there when the run starts.
 	DenyAtStart bool
+	// ProtectsLess: not all is protected that would have to be; a notice says what not.
+	ProtectsLess bool
 	// SocketsLater: a tree of the caller's is shown in which somebody outside can bind
 	// a socket after the start, which nothing here hides.
 	SocketsLater bool
-	Notices      []string
-	Rules        []Rule // sorted by path
+	// SocketsMissed is why a socket that is there when the run starts may not be hidden; "" is no reason.
+	SocketsMissed string
+	Notices       []string
+	Rules         []Rule // sorted by path
 }
 
 // Rule says how one path appears, and why.

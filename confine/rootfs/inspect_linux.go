@@ -26,14 +26,29 @@ func (kernel) Inspect(name string) (Inode, error) {
 	}
 	n.ReadOnly, n.NoExec, n.NoDev = fs.Flags&unix.ST_RDONLY != 0, fs.Flags&unix.ST_NOEXEC != 0, fs.Flags&unix.ST_NODEV != 0
 	if n.Mode.IsRegular() || n.Mode.IsDir() {
-		var acl [1 << 10]byte
-		if size, err := unix.Getxattr(procPath(fd), "system.posix_acl_access", acl[:]); err == nil {
-			n.ACL = append([]byte(nil), acl[:size]...)
-		} else if err == unix.ERANGE {
+		if n.ACL, err = aclOf(fd, "system.posix_acl_access"); err != nil {
+			return Inode{}, err
+		}
+	}
+	if n.Mode.IsDir() {
+		if n.DefaultACL, err = aclOf(fd, "system.posix_acl_default"); err != nil {
 			return Inode{}, err
 		}
 	}
 	return n, nil
+}
+
+// aclOf is one of a file; nil is none.
+func aclOf(fd int, name string) ([]byte, error) {
+	var b [1 << 10]byte
+	size, err := unix.Getxattr(procPath(fd), name, b[:])
+	switch {
+	case err == nil:
+		return append([]byte(nil), b[:size]...), nil
+	case err == unix.ERANGE:
+		return nil, err
+	}
+	return nil, nil
 }
 
 func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 
 	"github.com/confine-run/confine/internal/handoff"
 )
@@ -83,18 +84,41 @@ func (v *View) aclMasked(n *node, perm uint32) uint32 {
 	return perm
 }
 
-// copies says whether an overlay can take over what is written to: the file and the
-// directories that lead to it, whose owners have to be there inside.
-func (v *View) copies(n *node) bool {
+// uncopied is what keeps an overlay from taking over what is written to: the file, or a
+// directory that leads to it, whose owner isn't there inside, or an id that its ACL names.
+func (v *View) uncopied(n *node) (at, details string) {
 	if n.layer.kind != handoff.MountOverlay || !v.by.OneID {
-		return true
+		return "", ""
 	}
 	for at := n.at; below(at, n.layer.dst); at = path.Dir(at) {
-		if m, found := v.look(at); found && m.source != "" && (m.UID != v.by.UID || m.GID != v.by.GID) {
-			return false
+		m, found := v.look(at)
+		if !found || m.source == "" {
+			continue
+		}
+		if m.UID != v.by.UID || m.GID != v.by.GID {
+			return at, m.permissions()
+		}
+		if who := v.stranger(m.ACL); who != "" {
+			return at, m.permissions() + " that names " + who
+		}
+		if who := v.stranger(m.DefaultACL); who != "" {
+			return at, m.permissions() + ", default ACL that names " + who
 		}
 	}
-	return true
+	return "", ""
+}
+
+// stranger is whom of an ACL isn't there inside: the kernel takes over no such ACL (EINVAL).
+func (v *View) stranger(acl []byte) string {
+	for e := acl[min(aclHeader, len(acl)):]; len(e) >= aclEntry; e = e[aclEntry:] {
+		switch tag, id := binary.LittleEndian.Uint16(e), binary.LittleEndian.Uint32(e[4:]); {
+		case tag == aclUser && id != v.by.UID:
+			return "uid " + strconv.FormatUint(uint64(id), 10)
+		case tag == aclGroup && id != v.by.GID:
+			return "gid " + strconv.FormatUint(uint64(id), 10)
+		}
+	}
+	return ""
 }
 
 // readsForOverlay: what is opened in an overlay, the overlay opens for reading, and it

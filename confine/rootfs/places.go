@@ -3,6 +3,7 @@ package rootfs
 import (
 	"errors"
 	"path"
+	"strconv"
 )
 
 const (
@@ -36,19 +37,30 @@ func (c *compiler) places() error {
 func (c *compiler) placeHome() {
 	c.homeEnv = tmpDir
 	home := c.in.HomeDir
-	if !path.IsAbs(home) || path.Clean(home) == "/" {
+	is := "HOME is " + strconv.Quote(home) + ", "
+	switch {
+	case home == "":
+		c.noHome = "HOME is not set"
+		return
+	case !path.IsAbs(home):
+		c.noHome = is + "which is not absolute"
+		return
+	case path.Clean(home) == "/":
+		c.noHome = is + "which is no home directory"
 		return
 	}
 	home = path.Clean(home)
 	at, links := home, []link(nil)
 	if f, l, err := c.find(home); err == nil {
 		if !f.Mode.IsDir() {
+			c.noHome = is + "which is not a directory"
 			return
 		}
 		at, links = f.Path, l
 	}
 	for _, taken := range homeless {
 		if at == taken || (taken == "/usr" || taken == "/etc" || isKernelTree(taken)) && under(at, taken) {
+			c.noHome = is + "which is a place of the system's"
 			return
 		}
 	}

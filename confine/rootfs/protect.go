@@ -3,7 +3,6 @@ package rootfs
 import (
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -35,9 +34,10 @@ func (c *compiler) protect() error {
 		return nil
 	}
 	for _, p := range c.in.ConfigFiles {
-		c.shieldFile(p, "policy file in use")
+		c.shieldNamed(p, "policy file in use")
 	}
 	c.protectOwn()
+	c.shieldLinks()
 	c.pinNested()
 	return nil
 }
@@ -63,34 +63,31 @@ func OwnDirs(env func(string) string, home string) (all []string) {
 // decide about later runs, or have apply write anywhere.
 func (c *compiler) protectOwn() {
 	for _, own := range OwnDirs(c.in.Env, c.in.HomeDir) {
-		root, rel := path.Dir(own), path.Base(own)
-		for { // as far as it is there
-			f, err := c.host.Resolve(root)
-			if err == nil {
-				c.shield(f.Path, rel, whyPolicy)
-				break
-			}
-			if !absent(err) || root == "/" {
-				break
-			}
-			root, rel = path.Dir(root), path.Join(path.Base(root), rel)
-		}
+		c.shieldNamed(own, whyPolicy)
 	}
 }
 
-// shieldFile protects a file of the caller's, by its name and by what it leads to.
-func (c *compiler) shieldFile(name, why string) {
+// shieldNamed protects what a name of the caller's leads to, if it is there or not, and each
+// link on the way. It gives where the name ends.
+func (c *compiler) shieldNamed(name, why string) (end string) {
 	if !path.IsAbs(name) {
 		if c.dirErr != nil {
-			return
+			return ""
 		}
-		name = path.Join(c.dir.Path, name)
+		name = c.dir.Path + "/" + name
 	}
-	if dir, err := c.host.Resolve(path.Dir(name)); err == nil {
-		c.shield(dir.Path, path.Base(name), why)
+	links, end := trace(c.host, name)
+	c.shieldTraced(links, end, why)
+	return end
+}
+
+// shieldTraced protects the links that a name leads through, and where it ends.
+func (c *compiler) shieldTraced(links []link, end, why string) {
+	for _, l := range links {
+		c.shield("/", l.at[1:], why)
 	}
-	if f, err := c.host.Resolve(name); err == nil {
-		c.shield(path.Dir(f.Path), path.Base(f.Path), why)
+	if end != "" {
+		c.shield("/", end[1:], why)
 	}
 }
 
@@ -138,7 +135,10 @@ func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
 			c.keepAbsent(path.Join(outside, rest), path.Join(at, rest), why)
 			c.keepClear(outside, rest)
 			return
-		case err == nil && mode.Type() == fs.ModeSymlink:
+		case err != nil:
+			c.shieldUnseen(n, at, err, why)
+			return
+		case mode.Type() == fs.ModeSymlink:
 			c.shieldLink(n, at, rest, why)
 			return
 		case rest == "":
@@ -146,12 +146,25 @@ func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
 			c.mustBe(at, f.Ino)
 			c.reinstate(at)
 			c.rule(at, AccessProtected, why)
+			if mode.IsDir() {
+				c.led.dirs = append(c.led.dirs, ledDir{outside, why})
+			}
 			return
-		case err == nil && !mode.IsDir():
+		case !mode.IsDir():
 			c.keepAbsent(path.Join(outside, rest), path.Join(at, rest), why)
 			return
 		}
 		c.close(handoff.MountPin, at)
+	}
+}
+
+// shieldUnseen is about a name that can't be looked at. What can be nowhere needs nothing.
+// Otherwise this user can't search the directory, but may own it, and open it again: that
+// stays as it is.
+func (c *compiler) shieldUnseen(g *grant, at string, err error, why string) {
+	if dir := path.Dir(at); denied(err) && below(dir, g.dst) {
+		c.close(handoff.MountReadOnly, dir)
+		c.rule(dir, AccessProtected, why)
 	}
 }
 
@@ -165,25 +178,45 @@ func (c *compiler) namedWritable(at string) bool {
 	return false
 }
 
-// shieldLink protects a symbolic link itself: a mount on it can't be replaced.
-// A link to a file shows that file, read-only. Where the link is on the way, or
-// leads to a directory or nowhere, something empty hides it.
+// shieldLink protects a symbolic link itself: a mount on it can't be replaced. A link to a
+// file that is visible shows that file, read-only. Where the link is on the way, or leads to
+// a directory, nowhere, or to what the run doesn't see, something empty hides it. What it
+// leads to is protected, too.
 func (c *compiler) shieldLink(g *grant, at, rest, why string) {
-	f, err := c.host.Resolve(g.at(at))
-	if err == nil && rest == "" && f.Mode.IsRegular() {
-		c.shut = append(c.shut, handoff.Mount{Kind: handoff.MountBind, Dst: at, Src: f.Path, Dev: f.Dev, Ino: f.Ino, ReadOnly: true})
+	outside := g.at(at)
+	name := path.Join(outside, rest)
+	if c.led.links[name] {
+		return // links can lead in a circle
+	}
+	c.led.links[name] = true
+	f, err := c.host.Resolve(outside)
+	switch {
+	case c.closed(at) != nil && c.closed(at).Kind != handoff.MountPin:
+	case err == nil && rest == "" && f.Mode.IsRegular() && c.shown(f.Path):
+		c.close(handoff.MountBind, at)
+		*c.closed(at) = handoff.Mount{Kind: handoff.MountBind, Dst: at, Src: f.Path, Dev: f.Dev, Ino: f.Ino, ReadOnly: true}
 		c.rule(at, AccessProtected, why)
-		if f.Path != g.at(at) {
-			c.shield(path.Dir(f.Path), path.Base(f.Path), why)
+	default:
+		c.close(handoff.MountMask, at)
+		c.rule(at, AccessHidden, why+": a symbolic link that a mount can't make read-only")
+		c.notice(quote(at) + " is hidden: it is protected, and a symbolic link to no visible file can't be made read-only")
+	}
+	c.shieldLed(name, why)
+}
+
+// shown: a file of the caller's can be read inside, by whatever name.
+func (c *compiler) shown(outside string) bool {
+	for i := range c.grants {
+		g := &c.grants[i]
+		if g.access == private || !under(outside, g.src.Path) {
+			continue
 		}
-		return
+		inside := rebase(outside, g.src.Path, g.dst)
+		if n := nearest(c.grants, inside); n.dst == g.dst && !c.masked(inside) {
+			return true
+		}
 	}
-	c.close(handoff.MountMask, at)
-	c.rule(at, AccessHidden, why+": a symbolic link that a mount can't make read-only")
-	c.notice(quote(at) + " is hidden: it is protected, and a symbolic link to no file can't be made read-only")
-	if err == nil && f.Mode.IsDir() {
-		c.shield(path.Dir(f.Path), path.Join(path.Base(f.Path), rest), why)
-	}
+	return false
 }
 
 // pins keeps what leads to a protected path from being renamed away with it.
@@ -209,13 +242,11 @@ func (c *compiler) pinNested() {
 
 // close adds one entry, once for each path; a stricter one takes the place of a pin.
 func (c *compiler) close(kind handoff.MountKind, at string) {
-	for i := range c.shut {
-		if c.shut[i].Dst == at {
-			if c.shut[i].Kind == handoff.MountPin {
-				c.shut[i].Kind = kind
-			}
-			return
+	if m := c.closed(at); m != nil {
+		if m.Kind == handoff.MountPin {
+			m.Kind = kind
 		}
+		return
 	}
 	if kind == handoff.MountPin {
 		for i := range c.grants {
@@ -224,16 +255,23 @@ func (c *compiler) close(kind handoff.MountKind, at string) {
 			}
 		}
 	}
+	c.shutAt[at] = len(c.shut)
 	c.shut = append(c.shut, handoff.Mount{Kind: kind, Dst: at})
+}
+
+// closed is the entry of a path, if there is one.
+func (c *compiler) closed(at string) *handoff.Mount {
+	if i, ok := c.shutAt[at]; ok {
+		return &c.shut[i]
+	}
+	return nil
 }
 
 // mustBe: what is protected because it is there has to be there for the child too.
 // Otherwise somebody moved it away meanwhile, and another would take its place.
 func (c *compiler) mustBe(at string, ino uint64) {
-	for i := range c.shut {
-		if c.shut[i].Dst == at && c.shut[i].Kind == handoff.MountReadOnly {
-			c.shut[i].Ino = ino
-		}
+	if m := c.closed(at); m != nil && m.Kind == handoff.MountReadOnly {
+		m.Ino = ino
 	}
 }
 
@@ -241,7 +279,8 @@ func (c *compiler) mustBe(at string, ino uint64) {
 // a link or a file planted in their place would lead around the protection.
 func (c *compiler) keepClear(outside, rest string) {
 	for rest != "" {
-		if !slices.Contains(c.table.KeepClear, outside) {
+		if !c.cleared[outside] {
+			c.cleared[outside] = true
 			c.table.KeepClear = append(c.table.KeepClear, outside)
 		}
 		var name string
@@ -251,11 +290,10 @@ func (c *compiler) keepClear(outside, rest string) {
 }
 
 func (c *compiler) keepAbsent(outside, inside, why string) {
-	for _, p := range c.table.KeepAbsent {
-		if p == outside {
-			return
-		}
+	if c.absent[outside] {
+		return
 	}
+	c.absent[outside] = true
 	c.table.KeepAbsent = append(c.table.KeepAbsent, outside)
 	c.rule(inside, AccessProtected, why+": kept absent")
 }

@@ -11,6 +11,9 @@ const (
 	whyAgent  = "coding agents run what it says"
 	whyPolicy = "it is the policy of later runs"
 	whyTool   = "package managers take sources and scripts from it"
+	whyBuild  = "build tools run what it says"
+	whyClient = "programs run, or send to, what it says"
+	whyPath   = "shells find programs in it, and desktops what opens a file"
 )
 
 // DefaultProtect gives the paths, relative to each writable tree, that programs
@@ -52,6 +55,18 @@ func DefaultProtect() []Protected {
 		{".gitconfig", whyGit},
 		{".config/git", whyGit},
 		{".gdbinit", "gdb runs it"},
+		{".lldbinit", "lldb runs it"},
+		{".local/bin", whyPath},
+		{".local/share/applications", whyPath},
+		{".tmux.conf", whyClient},
+		{".screenrc", whyClient},
+		{".forward", whyClient},
+		{".mailcap", whyClient},
+		{".psqlrc", whyClient},
+		{".sqliterc", whyClient},
+		{".curlrc", whyClient},
+		{".wgetrc", whyClient},
+		{".irbrc", whyClient},
 		{".mise.toml", whyShell},
 		{"mise.toml", whyShell},
 		{".vscode", whyEditor},
@@ -70,7 +85,6 @@ func DefaultProtect() []Protected {
 		{".emacs.d", whyEditor},
 		{".dir-locals.el", whyEditor},
 		{".dir-locals-2.el", whyEditor},
-		{".sublime-project", whyEditor},
 		{".mcp.json", whyAgent},
 		{".claude", whyAgent},
 		{".cursor", whyAgent},
@@ -95,8 +109,30 @@ func DefaultProtect() []Protected {
 		{"bitbucket-pipelines.yml", whyCI},
 		{"appveyor.yml", whyCI},
 		{".pre-commit-config.yaml", whyGit},
+		{".husky", whyGit},
+		{"lefthook.yml", whyGit},
+		{".lefthook.yml", whyGit},
+		{".lefthook", whyGit},
 		{".npmrc", whyTool},
 		{".yarnrc.yml", whyTool},
 		{".pypirc", whyTool},
+		{".yarnrc", whyTool},
+		{".pnpmfile.cjs", whyTool},
+		{".bunfig.toml", whyTool},
+		{"bunfig.toml", whyTool},
+		{".pip/pip.conf", whyTool},
+		{".condarc", whyTool},
+		// Not the directories: what builds leave in them is nobody's settings.
+		{".cargo/config.toml", whyBuild},
+		{".cargo/config", whyBuild},
+		{".m2/settings.xml", whyBuild},
+		{".mvn/extensions.xml", whyBuild},
+		{".mvn/jvm.config", whyBuild},
+		{".mvn/maven.config", whyBuild},
+		{".mvn/wrapper/maven-wrapper.properties", whyBuild},
+		{".gradle/gradle.properties", whyBuild},
+		{".gradle/init.gradle", whyBuild},
+		{".gradle/init.d", whyBuild},
+		{".bazelrc", whyBuild},
 	}
 }

@@ -1,7 +1,9 @@
 package rootfs
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,7 +54,7 @@ func TestProtectionFollowsTheTree(t *testing.T) {
 		in.Mounts = []Mount{{Src: "/data/r", Dst: "/srv/r", Mode: "rw"}}
 	})
 	r.want("/srv/r/.git", "pin", "/srv/r/.git/config", "readonly")
-	if !slices.Equal(r.KeepAbsent, []string{"/data/r/.envrc"}) { // outside
+	if !slices.Contains(r.KeepAbsent, "/data/r/.envrc") || slices.Contains(r.KeepAbsent, "/srv/r/.envrc") { // outside
 		t.Errorf("kept absent: %q", r.KeepAbsent)
 	}
 	// A tree named inside another writable one is a root of its own.
@@ -78,6 +80,220 @@ func TestProtectedLinks(t *testing.T) {
 	r.want("/home/u/p/.envrc", "ro /home/u/p/conf/env", "/home/u/p/conf/env", "readonly", "/home/u/p/conf", "readonly",
 		"/home/u/p/.vscode", "mask", "/home/u/p/.bashrc", "mask", "/home/u/p/.github", "mask", "/home/u/p/conf/workflows", "readonly")
 	if len(r.Notices) != 3 {
+		t.Errorf("notices %q", r.Notices)
+	}
+}
+
+// A repository can hold links of protected names to anything that its user can read.
+func TestAProtectedLinkShowsNothingThatIsHidden(t *testing.T) {
+	h := host(t, "/home/u/p/.envrc -> ../.ssh/id", "/home/u/p/.profile -> .env", "/home/u/p/.env=1", "/home/u/p/.bashrc -> ok", "/home/u/p/ok=1",
+		"/home/u/p/.zshrc -> /etc/shadow")
+	r := compile(t, h, func(in *Input) { defaults(in); in.Deny = []string{".env"} })
+	r.want("/home/u/p/.envrc", "mask", "/home/u/p/.profile", "mask", "/home/u/p/.zshrc", "mask", "/home/u/p/.bashrc", "ro /home/u/p/ok")
+	if r.sees("/home/u/.ssh/id") || r.sees("/etc/shadow") {
+		t.Error("what a link leads to is shown")
+	}
+}
+
+// What a link leads to is protected, if it is there or not, and so are the links on the way.
+func TestWhatProtectedLinksLeadTo(t *testing.T) {
+	h := host(t, "/home/u/p/.envrc -> a", "/home/u/p/a -> envs/dev", "/home/u/p/envs -> real", "/home/u/p/real/dev=1",
+		"/home/u/p/.bashrc -> none/rc", "/home/u/p/.zshrc -> b", "/home/u/p/b -> .zshrc", "/home/u/p/.git/hooks -> ../githooks", "/home/u/p/githooks/x=1")
+	r := compile(t, h, defaults)
+	r.want("/home/u/p/.envrc", "ro /home/u/p/real/dev", "/home/u/p/a", "ro /home/u/p/real/dev", "/home/u/p/envs", "mask", "/home/u/p/real/dev", "readonly",
+		"/home/u/p/.zshrc", "mask", "/home/u/p/b", "mask", "/home/u/p/.git/hooks", "mask", "/home/u/p/githooks", "readonly", "/home/u/p/src", "")
+	if !slices.Contains(r.KeepAbsent, "/home/u/p/none/rc") || !slices.Contains(r.KeepClear, "/home/u/p/none") {
+		t.Errorf("kept absent: %q, clear: %q", r.KeepAbsent, r.KeepClear)
+	}
+}
+
+func TestWhatGitIsToldOfIsProtected(t *testing.T) {
+	const p = "/home/u/p/"
+	h := host(t, p+".git/config=[core]\n\thooksPath = .githooks\n[include]\npath = ../git.inc\n[includeIf \"onbranch:x\"]\npath = later.inc\n", p+".githooks/pre-commit=1",
+		p+"git.inc=[filter \"f\"]\nclean = \"./tools/clean %f; tools/more -x\"\n[core]\nhooksPath = ~/p/other\n[remote \"r\"]\nurl = https://h/tools/url\nfetch = +refs/heads/*:refs/x/*\n",
+		p+"tools/clean=1", p+"tools/more=1", p+"tools/url=1", p+"tools/free=1", "/home/u/.gitconfig=[diff]\nexternal = tools/differ\n[include]\npath = p/global\n", p+"tools/differ=1", p+"global=[x]\ny=1\n")
+	r := compile(t, h, defaults)
+	r.want(p+".githooks", "readonly", p+"git.inc", "readonly", p+"tools/clean", "readonly", p+"tools/more", "readonly", p+"tools/differ", "readonly", p+"global", "readonly",
+		p+"tools", "pin", p+"tools/free", "", p+"tools/url", "")
+	for _, name := range []string{p + "other", p + ".git/later.inc"} {
+		if !slices.Contains(r.KeepAbsent, name) {
+			t.Errorf("%s isn't kept absent: %q", name, r.KeepAbsent)
+		}
+	}
+	// Where there is no repository, relative names lead nowhere.
+	r = compile(t, host(t, "/home/u/.gitconfig=[core]\nhooksPath = hooks\n[include]\npath = p/inc\n", p+"inc=1", p+"hooks/x=1"), defaults)
+	r.want(p+"inc", "readonly", p+"hooks", "")
+}
+
+// Hooks are often links, and so is much else in what is protected.
+func TestWhatLinksInProtectedDirectoriesLeadTo(t *testing.T) {
+	h := host(t, "/home/u/p/.git/hooks/pre-commit -> ../../scripts/pc", "/home/u/p/scripts/pc=1", "/home/u/p/scripts/other=1",
+		"/home/u/p/.claude/commands/x -> ../../none/x", "/home/u/p/.github/workflows/a.yml -> ../../ci/a.yml", "/home/u/p/ci/a.yml=1")
+	r := compile(t, h, defaults)
+	r.want("/home/u/p/scripts/pc", "readonly", "/home/u/p/ci/a.yml", "readonly", "/home/u/p/scripts/other", "")
+	if !slices.Contains(r.KeepAbsent, "/home/u/p/none/x") || r.ProtectsLess {
+		t.Errorf("kept absent %q, less %v", r.KeepAbsent, r.ProtectsLess)
+	}
+	for i := range maxLinksBelow + 1 {
+		h.put("/home/u/p/.vim/f"+strconv.Itoa(i), 0o644, "")
+	}
+	if r := compile(t, h, defaults); !r.ProtectsLess {
+		t.Error("what is too much to look at isn't told")
+	}
+}
+
+// A name that can't be looked at ends no run.
+func TestNamesThatCantBeLookedAt(t *testing.T) {
+	h := host(t, "/home/u/p/.envrc -> "+strings.Repeat("x", 300), "/home/u/p/.profile -> priv/s", "/home/u/p/priv/!", "/home/u/p/priv/s=1")
+	h.other = true
+	r := compile(t, h, defaults)
+	r.want("/home/u/p/.envrc", "mask", "/home/u/p/priv", "readonly", "/home/u/p/priv/s", "")
+}
+
+func TestRepositoriesAroundAndWithinATree(t *testing.T) {
+	const p, repo = "/home/u/p/", "/.git/HEAD=1"
+	h := host(t, "/home/u/.git/HEAD=1", "/home/u/.git/config=[core]\nhooksPath = p/hooks\n", p+"hooks/x=1") // above the tree
+	compile(t, h, defaults).want(p+"hooks", "readonly")
+	h = host(t, p+repo[1:], p+".gitmodules=[submodule \"s\"]\npath = s\n[submodule \"up\"]\npath = ../q\n", p+"s/.git/HEAD=1", p+"s/.git/config=1",
+		p+".git/modules/m/config=1", p+".git/modules/m/worktrees/w/gitdir="+p+"w/.git\n", p+"w/.git=gitdir: x\n", "/home/u/q/.git/config=1")
+	r := compile(t, h, defaults)
+	r.want(p+"s/.git/config", "readonly", p+"w/.git", "readonly", p+".git/modules/m/worktrees/w/gitdir", "readonly", p+".git/modules/m/config", "readonly")
+	// What isn't a repository yet must not become one; what is one goes on as one.
+	if !slices.Contains(r.KeepAbsent, p+"HEAD") {
+		t.Errorf("kept absent: %q", r.KeepAbsent)
+	}
+	r = compile(t, host(t, p+"HEAD=1", p+"objects/", p+"refs/", p+"config=1", p+"hooks/"), defaults)
+	r.want(p+"HEAD", "", p+"config", "readonly", p+"hooks", "readonly")
+	// The tree is a link's way into itself, and there are more git directories than anybody has.
+	lines := []string{p + repo[1:], p + "mods/m/config=1", p + ".git/modules -> ../mods"}
+	r = compile(t, host(t, lines...), defaults)
+	r.want(p+"mods/m/config", "readonly")
+	for i := range maxGitDirs + 1 {
+		lines = append(lines, p+"mods/m"+strconv.Itoa(i)+"/config=1")
+	}
+	if r := compile(t, host(t, lines...), defaults); !r.ProtectsLess {
+		t.Error("what is too much isn't told")
+	}
+}
+
+// Each of these a clone can have: the survey ends, and says so where it left something out.
+func TestASurveyEnds(t *testing.T) {
+	const p, repo = "/home/u/p/", "/.git/HEAD=1"
+	lines := []string{p + repo[1:]}
+	modules := ""
+	for i := range 40 {
+		l := "l" + strconv.Itoa(i)
+		lines = append(lines, p+l+" -> .", p+"d/"+l+" -> ..")
+		modules += "[submodule \"" + l + "\"]\npath = " + l + "\n[submodule \"d" + l + "\"]\npath = d/" + l + "\n"
+	}
+	r := compile(t, host(t, append(lines, p+".gitmodules="+modules)...), defaults)
+	if r.ProtectsLess {
+		t.Errorf("links to the tree itself: %q", r.Notices)
+	}
+	// A link to the directory that it is in.
+	r = compile(t, host(t, p+".vscode/x -> .", p+".vscode/y -> ../.vscode/x/x"), defaults)
+	r.want(p+".vscode", "readonly")
+	modules = strings.Repeat("[submodule \"x\"]\npath = x\n", maxGitSearch+1)
+	r = compile(t, host(t, p+repo[1:], p+".gitmodules="+modules), defaults)
+	if !r.ProtectsLess {
+		t.Error("more submodules than are looked at aren't told")
+	}
+	// Many worktrees times many names.
+	lines, modules = []string{p + repo[1:]}, ""
+	for i := range 200 {
+		lines = append(lines, p+".git/worktrees/w"+strconv.Itoa(i)+"/gitdir="+p+"w"+strconv.Itoa(i)+"/.git", p+"w"+strconv.Itoa(i)+"/x=1")
+		modules += "[a]\nb = c/" + strconv.Itoa(i) + "\n"
+	}
+	r = compile(t, host(t, append(lines, p+".git/config="+modules)...), defaults)
+	if !r.ProtectsLess {
+		t.Error("more names than are looked for aren't told")
+	}
+}
+
+func TestSubmodulesOfWorktreesAndBareRepositories(t *testing.T) {
+	const p = "/home/u/p/"
+	h := host(t, p+".git/HEAD=1", p+".git/worktrees/w/gitdir="+p+"w/.git\n", p+".git/worktrees/w/modules/s/config=[core]\nworktree = ../../../../../w/s\n",
+		p+"w/.git=gitdir: ../.git/worktrees/w\n", p+"w/s/.git=gitdir: ../../.git/worktrees/w/modules/s\n",
+		p+"w/.gitmodules=[submodule \"in\"]\npath = in\n", p+"w/in/.git/HEAD=1", p+"w/in/.git/config=1")
+	r := compile(t, h, defaults)
+	r.want(p+".git/worktrees/w/modules/s/config", "readonly", p+"w/s/.git", "readonly", p+"w/in/.git/config", "readonly")
+	if !slices.Contains(r.KeepAbsent, p+".git/worktrees/w/modules/s/hooks") {
+		t.Errorf("kept absent: %q", r.KeepAbsent)
+	}
+	// The tree is a bare repository, or lies in one.
+	h = host(t, p+"HEAD=1", p+"objects/", p+"refs/", p+"config=[include]\npath = inc\n[core]\nhooksPath = hk\n", p+"inc=1", p+"hk/x=1")
+	compile(t, h, defaults).want(p+"inc", "readonly", p+"hk", "readonly")
+	h = host(t, "/home/u/HEAD=1", "/home/u/objects/", "/home/u/refs/", "/home/u/config=[include]\npath = p/inc\n", p+"inc=1")
+	compile(t, h, defaults).want(p+"inc", "readonly")
+}
+
+func TestWhatValuesOfGitName(t *testing.T) {
+	const p = "/home/u/p/"
+	for _, c := range []struct{ config, held, absent string }{
+		{"[core]\nfsmonitor = \"'./my tools/fsm' -x\"\n", "my tools/fsm", ""},
+		{"[core]\nfsmonitor = " + p + "my tools/fsm\n", "my tools/fsm", ""},
+		{"[core]\nhooksPath = ~u/p/hk\n", "hk", ""},
+		{"[core]\nhooksPath = ~/p/hk\n", "hk", ""},
+		{"[core]\nfsmonitor = tools/new -x tools/arg\n", "", "tools/new"},
+		{"[core]\nworktree = ../w\nhooksPath = hk\n", "w/hk", ""},
+		{"[alias]\nx = !make -C build/out\n", "", ""},
+		{"[alias]\nx = !tools/new -C build/out\n", "", "tools/new"},
+		{"[pager]\nstatus = tools/new\n", "", "tools/new"},
+		{"[interactive]\ndiffFilter = env A=1 tools/new build/out\n", "", "tools/new"},
+		{"[diff \"x\"]\ntextconv = sh -e tools/new tools/arg\n", "", "tools/new"},
+		{"[submodule \"x\"]\nupdate = !tools/new\npath = build/out\n", "", "tools/new"},
+		{"[mergetool \"x\"]\npath = tools/new\n", "", "tools/new"},
+		{"[remote \"x\"]\nurl = build/out\n", "", ""},
+		{"[remote \"x\"]\nurl = ext::sh 'my tools/fsm'\n", "my tools/fsm", ""},
+		{"[core]\nhooksPath = ghk\n", ".git/ghk", ""}, // as git has it for pushes
+		{"[init]\ntemplateDir = ~v/hk\n", "hk", ""},
+		{"[diff \"x\"]\ntextconv = tools\\\\ x/conv\n", "tools x/conv", ""},
+	} {
+		h := host(t, p+".git/HEAD=1", p+".git/config="+c.config, p+"my tools/fsm=1", p+"hk/x=1", p+"w/hk/x=1", p+"tools x/conv=1",
+			p+".git/ghk/x=1", "/etc/passwd=root:x:0:0::/root:/bin/sh\nv:x:7:7::"+p[:len(p)-1]+":/bin/sh\n")
+		r := compile(t, h, func(in *Input) { defaults(in); in.Env = environ("USER=u") })
+		if c.held != "" {
+			r.want(p+c.held, "readonly")
+		}
+		for _, name := range []string{"tools/new", "tools/arg", "build/out"} {
+			if slices.Contains(r.KeepAbsent, p+name) != (name == c.absent) {
+				t.Errorf("%q: kept absent: %s", c.config, name)
+			}
+		}
+	}
+	r := compile(t, host(t, p+".git/HEAD=1", p+".git/config=[core]\nhooksPath = "+p+"\n"), defaults)
+	if !r.ProtectsLess || len(r.Notices) != 1 {
+		t.Errorf("hooks in the tree itself: %q", r.Notices)
+	}
+	r = compile(t, host(t, "/home/u/.gitconfig -> p/gc", p+"gc="), defaults)
+	r.want(p+"gc", "readonly")
+}
+
+// Where confine keeps what apply goes by, no link on the way can be replaced.
+func TestOwnDirectoriesThroughLinks(t *testing.T) {
+	h := host(t, "/home/u/p/st -> ../real", "/home/u/real/confine/x=1")
+	r := compile(t, h, func(in *Input) { defaults(in); in.Env = environ("XDG_STATE_HOME=/home/u/p/st") })
+	r.want("/home/u/p/st", "mask")
+}
+
+func TestGitConfigurationThatIsTooLarge(t *testing.T) {
+	many := func(line func(i int) string) run {
+		text := ""
+		for i := range 2 * maxGitNames {
+			text += line(i)
+		}
+		return compile(t, host(t, "/home/u/p/.git/HEAD=1", "/home/u/p/.git/config="+text), defaults)
+	}
+	if r := many(func(i int) string {
+		return fmt.Sprintf("[branch \"b%d\"]\nmerge = refs/heads/b%d\nbase = origin/main\n", i, i)
+	}); r.ProtectsLess {
+		t.Errorf("many branches: %q", r.Notices)
+	}
+	if r := many(func(i int) string { return fmt.Sprintf("[branch \"b%d\"]\nbase = origin/b%d\n", i, i) }); !r.ProtectsLess {
+		t.Error("more than is looked at isn't told")
+	}
+	h := host(t, "/home/u/p/.git/config="+strings.Repeat("# \n", maxGitConfig))
+	if r := compile(t, h, defaults); len(r.Notices) != 1 || !strings.Contains(r.Notices[0], "too much") || !r.ProtectsLess {
 		t.Errorf("notices %q", r.Notices)
 	}
 }
@@ -123,7 +339,7 @@ func TestWhatLeadsGitElsewhereIsProtected(t *testing.T) {
 func TestGitDirectoryOfAWorktreeIsShown(t *testing.T) {
 	const main = "/home/u/main/.git"
 	worktree := []string{"/home/u/p/.git=gitdir: ../main/.git/worktrees/p\n", main + "/worktrees/p/commondir=../..\n", main + "/hooks/", main + "/config=1",
-		main + "/HEAD=1"}
+		main + "/HEAD=1", main + "/objects/", main + "/refs/"}
 	back := main + "/worktrees/p/gitdir=/home/u/p/.git\n"
 	h := host(t, append(worktree, back)...)
 	for mode, want := range map[string]string{"ro": "ro " + main, "rw": "rw " + main, "overlay": "overlay " + main} {
@@ -154,10 +370,17 @@ func TestGitDirectoryOfAWorktreeIsShown(t *testing.T) {
 	}
 	// A submodule's says so in its configuration.
 	module := "/home/u/super/.git/modules/p"
-	r = compile(t, host(t, "/home/u/p/.git=gitdir: "+module+"\n", module+"/config=[core]\n\tworktree = ../../../../p\n[remote]\n", module+"/HEAD=1"), nil)
+	r = compile(t, host(t, "/home/u/p/.git=gitdir: "+module+"\n", module+"/config=[core]\n\tworktree = ../../../../p\n[remote]\n", module+"/HEAD=1", module+"/objects/", module+"/refs/"), nil)
 	r.want(module, "ro "+module)
 	r = compile(t, host(t, "/home/u/p/.git=gitdir: "+module+"\n", module+"/config=[other]\n\tworktree = ../../../../p\n"), nil)
 	r.want(module, "")
+	// What isn't a git directory is not shown, nor what the tree lies in.
+	r = compile(t, host(t, "/home/u/p/.git=gitdir: "+module+"\n", module+"/config=[core]\n\tworktree = ../../../../p\n", module+"/HEAD=1"), nil)
+	r.want(module, "")
+	r = compile(t, host(t, "/home/u/p/.git=gitdir: ..\n", "/home/u/config=[core]\n\tworktree = p\n", "/home/u/HEAD=1", "/home/u/objects/", "/home/u/refs/", "/home/u/note=1"), nil)
+	if r.sees("/home/u/note") || len(r.Notices) != 1 {
+		t.Errorf("what the tree lies in is shown: %q", r.Notices)
+	}
 	// What the caller named is as the caller named it.
 	r = compile(t, h, func(in *Input) { in.Workdir, in.AllowRead = "rw", []string{"/home/u/main"} })
 	r.want("/home/u/main", "ro /home/u/main", main, "")

@@ -31,17 +31,21 @@ func (c *compiler) find(name string) (File, []link, error) {
 	if err != nil || f.Path == name || f.Path == path.Clean(name) && !strings.Contains(name, "..") {
 		return f, nil, err
 	}
-	return f, c.linksOf(name), nil
+	links, _ := trace(c.host, name)
+	return f, links, nil
 }
 
 // maxLinks is MAXSYMLINKS of the kernel.
 const maxLinks = 40
 
-// linksOf walks a name. Only names come of this, and no file is opened by it,
-// so nothing is lost when something is swapped meanwhile.
-func (c *compiler) linksOf(name string) (links []link) {
-	at, rest := "/", name
-	for rest != "" && len(links) < maxLinks {
+// trace walks a name: it gives the links that this leads through, and where it ends,
+// whether anything is there or not; nowhere when there are too many. Only names come of
+// this, and no file is opened by it, so nothing is lost when something is swapped meanwhile.
+func trace(h Host, name string) (links []link, end string) { return traceFrom(h, "/", name) }
+
+// traceFrom walks a name below a canonical directory.
+func traceFrom(h Host, at, rest string) (links []link, end string) {
+	for rest != "" {
 		var component string
 		component, rest, _ = strings.Cut(rest, "/")
 		switch component {
@@ -52,10 +56,13 @@ func (c *compiler) linksOf(name string) (links []link) {
 			continue
 		}
 		next := path.Join(at, component)
-		target, err := c.host.Readlink(next)
+		target, err := h.Readlink(next)
 		if err != nil {
 			at = next
 			continue
+		}
+		if len(links) == maxLinks {
+			return links, ""
 		}
 		links = append(links, link{next, target})
 		if path.IsAbs(target) {
@@ -63,7 +70,7 @@ func (c *compiler) linksOf(name string) (links []link) {
 		}
 		rest = target + "/" + rest
 	}
-	return links
+	return links, at
 }
 
 // absolute puts a path of an option below the current directory. It isn't

@@ -32,7 +32,7 @@ const (
 	ReasonAbsent      Reason = "absent"      // nothing is there, outside either
 	ReasonReadOnly    Reason = "read_only"   // it is shown, and can't be written to
 	ReasonPermissions Reason = "permissions" // the mode or the ACL of a file doesn't let the run's user
-	ReasonOwner       Reason = "owner"       // an overlay can't copy what belongs to an id that isn't there inside
+	ReasonOwner       Reason = "owner"       // an overlay can't copy what belongs to an id that isn't there inside, or whose ACL names one
 	ReasonNoExec      Reason = "noexec"      // nothing on its file system is executed
 	ReasonDevice      Reason = "device"      // device nodes don't work there
 	ReasonKind        Reason = "kind"        // it is no program, a socket, no directory, or there already
@@ -64,8 +64,17 @@ func (v *View) See(name string, w Wish) Sight {
 	if failed != nil {
 		failed.Wish, failed.Meant = w, v.meant(failed.Path, rest)
 		v.absentOutside(failed)
-		if w == WishCreate && failed.free {
+		switch {
+		case !failed.free:
+		case w == WishCreate:
 			return v.create(*failed)
+		case w == WishWrite && failed.Reason == ReasonAbsent:
+			if made := v.create(*failed); !made.Granted {
+				failed.Details = "nor can it be made: " + string(made.Reason) + " at " + made.At
+				if made.Details != "" {
+					failed.Details += ": " + made.Details
+				}
+			}
 		}
 		return *failed
 	}
@@ -119,8 +128,13 @@ func (v *View) decide(s *Sight, n *node, w Wish) {
 		no(ReasonReadOnly, "")
 	case w == WishWrite && n.layer.kind == handoff.MountProc && n.Mode.IsDir():
 		no(ReasonReadOnly, "")
-	case w == WishWrite && !special && !v.copies(n):
-		no(ReasonOwner, n.permissions())
+	case w == WishWrite && !special:
+		if at, details := v.uncopied(n); at != "" {
+			s.At = at
+			no(ReasonOwner, details)
+			return
+		}
+		fallthrough
 	default:
 		s.Granted, s.Reason = true, ReasonGranted
 	}

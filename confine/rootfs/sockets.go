@@ -1,112 +1,58 @@
 package rootfs
 
 import (
-	"io/fs"
 	"path"
 	"slices"
-	"strings"
 )
 
-// maxBound is how many names that were bound to sockets are looked for, of the
-// relative ones together with the directories that they may be relative to.
-const maxBound = 100_000
+// Socket is one of the host's that was bound to a file.
+type Socket struct {
+	Name string // what it was bound to: an absolute path or a relative one, then of old
+	// Ino and Dev are the file's, as the kernel knows it: the lower half of the inode's
+	// number, and the device of its mount. They stay when it is renamed. Ino 0 is not known.
+	Ino, Dev uint32
+	UID      int64 // of whoever made it; -1 is not known
+}
 
 // sockets hides those of the host's that lie in a tree which is shown: that a mount
 // is read-only keeps nobody from connecting. One that the caller names itself stays.
 // An overlay leads to none, since there a file is another one than below it.
 //
-// The kernel lists them by the names that they were bound to. A relative one is looked
-// for in the directories that processes are in now, and at the top of what is shown.
-// Those bound by way of /proc, in another network namespace, or later are not found, but by
-// the search for secrets and denied patterns, where a tree is read-only and searched anyway.
+// The kernel lists them with the names that they were bound to, and the numbers of their files.
+// Mostly the file is still there by that name, and nothing is searched. What has another
+// name now, or one more, is searched for by its number, first beside the old one, then in the trees
+// that are shown, within bounds; there only what this user made. What is bound
+// in another network namespace, or later, is not found, but by the searches
+// for that, for secrets and for denied patterns, where a tree is read-only.
 func (c *compiler) sockets() error {
 	if c.in.Bare {
 		return nil // what is hidden there is a rule of Landlock's
 	}
-	c.table.SocketsLater = slices.ContainsFunc(c.grants, func(g grant) bool {
-		return !g.system && (g.access == read || g.access == write) && g.src.Mode.IsDir()
-	})
+	c.table.SocketsLater = slices.ContainsFunc(c.grants, grant.mayHoldSockets)
 	for _, name := range c.lying {
 		c.hideSocket(name)
 	}
-	const list = "/proc/self/net/unix"
-	text, err := c.host.ReadFile(list, 16<<20)
+	list, err := c.host.Sockets()
 	if err != nil {
-		c.notice("unix sockets of the host's in trees that are shown can be connected to: they can't be listed (" + list + ")")
-		return nil
-	}
-	dirs := map[string]string{} // canonical; "" if out of reach
-	relative := map[string]bool{}
-	for line := range strings.Lines(text) {
-		name := boundTo(line)
-		switch {
-		case name == "":
-			continue
-		case !path.IsAbs(name):
-			relative[name] = true
-			continue
+		const names = "/proc/self/net/unix"
+		text, err := c.host.ReadFile(names, 16<<20)
+		if err != nil {
+			c.notice("unix sockets of the host's in trees that are shown can be connected to: they can't be listed (" + names + ")")
+			return nil
 		}
-		dir, base := path.Split(name)
-		at, known := dirs[dir]
-		if !known {
-			if f, err := c.host.Resolve(dir); err == nil {
-				at = f.Path
-			}
-			dirs[dir] = at
-		}
-		if at != "" {
-			c.hideSocket(path.Join(at, base))
+		if list = boundTo(text); len(list) > 0 {
+			c.table.SocketsMissed = "the kernel tells only the names that they were bound to"
 		}
 	}
-	if len(relative) > 0 {
-		c.relativeSockets(relative)
+	if len(list) > 0 {
+		c.listed(list)
 	}
 	return nil
 }
 
-// boundTo is the name of a file in a line of the kernel's list, or "".
-func boundTo(line string) string {
-	const columns = 7 // before the name
-	rest := line
-	for range columns {
-		rest = strings.TrimLeft(rest, " ")
-		i := strings.IndexByte(rest, ' ')
-		if i < 0 {
-			return ""
-		}
-		rest = rest[i:]
-	}
-	name := strings.TrimSuffix(strings.TrimPrefix(rest, " "), "\n")
-	if strings.HasPrefix(name, "@") || path.IsAbs(name) && under(name, "/proc") { // of which each process has its own
-		return ""
-	}
-	return name
-}
-
-// relativeSockets hides what was bound by a name that doesn't say where.
-func (c *compiler) relativeSockets(names map[string]bool) {
-	dirs := c.cwds()
-	for i := range c.grants {
-		if g := &c.grants[i]; g.access != private && !g.system {
-			dirs[g.src.Path] = true
-		}
-	}
-	if len(dirs)*len(names) > maxBound {
-		c.notice("unix sockets of the host's that were bound by relative names are not hidden: there are too many")
-		return
-	}
-	for dir := range dirs {
-		for name := range names {
-			at := path.Join(dir, name)
-			if len(c.shownAt(at)) == 0 {
-				continue
-			}
-			// Its directory may be reached by a link, and what is there be something else.
-			if f, err := c.host.Resolve(at); err == nil && f.Mode.Type() == fs.ModeSocket {
-				c.hideSocket(f.Path)
-			}
-		}
-	}
+// mayHoldSockets says whether it shows a tree of the caller's in which there may be any.
+func (g grant) mayHoldSockets() bool {
+	return !g.system && (g.access == read || g.access == write) && g.src.Mode.IsDir()
 }
 
 // cwds are the directories that this user's processes are in, and those of others that

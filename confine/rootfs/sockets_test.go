@@ -1,6 +1,8 @@
 package rootfs
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -16,18 +18,19 @@ func TestSocketsOfTheHostAreHidden(t *testing.T) {
 		"00000000803d1086: 00000002 00000000 00010000 0001 01 12350 /elsewhere/x.sock\n" +
 		"00000000803d1087: 00000002 00000000 00010000 0001 01 12351 /srv/tree/y.sock\n" +
 		"00000000803d1088: 00000002 00000000 00010000 0001 01 12352 in.sock\n" +
-		"00000000803d1089: 00000002 00000000 00010000 0001 01 12353 plain.sock\n"
+		"00000000803d1089: 00000002 00000000 00010000 0001 01 12353 plain.sock\n" +
+		"00000000803d108a: 00000002 00000000 00010000 0001 01 12354 /home/u/p/a\nb.sock\n"
 	h := host(t, "/proc/self/net/unix="+list, "/home/u/p/app.sock=", "/home/u/p/a dir/named.sock=", "/home/u/p/s.sock=",
 		"/link -> /home/u/p", "/elsewhere/x.sock=", "/srv/tree/y.sock=", "/srv/tree/f=1",
 		"/home/u/p/relative.sock|", "/home/u/p/run/in.sock|", "/home/u/p/run/plain.sock=", "/proc/77/cwd -> /home/u/p/run", "/proc/78/", "/proc/sys/",
-		"/home/u/p/lying.sock|", "/srv/tree/lying.sock|")
+		"/home/u/p/lying.sock|", "/srv/tree/lying.sock|", "/home/u/p/a\nb.sock|")
 	for _, c := range []struct {
 		name   string
 		change func(*Input)
 		want   []string
 	}{
 		{"in the current directory", func(*Input) {}, []string{"/home/u/p/app.sock", "mask", "/home/u/p/a dir/named.sock", "mask",
-			"/home/u/p/s.sock", "mask", "/elsewhere/x.sock", ""}},
+			"/home/u/p/s.sock", "mask", "/elsewhere/x.sock", "", "/home/u/p/a\nb.sock", "mask"}},
 		{"by a relative name", func(*Input) {}, []string{"/home/u/p/relative.sock", "mask", "/home/u/p/run/in.sock", "mask",
 			"/home/u/p/run/plain.sock", "", "/home/u/p/lying.sock", ""}},
 		{"come across, read-only", func(in *Input) { in.Deny = []string{"/**/nothing"} }, []string{"/home/u/p/lying.sock", "mask", "/home/u/p/run/plain.sock", ""}},
@@ -69,11 +72,153 @@ func TestWhereSocketsMayComeToBe(t *testing.T) {
 	}
 }
 
+// numbered is a host whose kernel tells the numbers of files, in lines "NAME PATH": what it was
+// bound to, and where the file is now. A path alone is its own name.
+func numberedHost(t *testing.T, sockets []string, lines ...string) *fakeHost {
+	t.Helper()
+	h := host(t, lines...)
+	h.put("/proc/self/mountinfo", 0o444, "21 1 0:7 / / rw - ext4 /dev/a rw\n22 21 0:9 / /run rw - tmpfs t rw\n"+
+		"23 21 0:7 /srv/tree/kept /home/u/p/bound\\040here rw - ext4 /dev/a rw\n")
+	for _, line := range sockets {
+		line, another := strings.CutSuffix(line, " by another")
+		name, at, two := strings.Cut(line, " ")
+		if !two {
+			at = name
+		}
+		one := Socket{Name: name, Dev: 7, Ino: 1 << 30, UID: 1000}
+		if another {
+			one.UID = 1001
+		}
+		if n := h.nodes[at]; n != nil {
+			one.Ino = uint32(n.ino)
+		}
+		if strings.HasPrefix(at, "/run/") {
+			one.Dev = 9
+		}
+		h.sockets = append(h.sockets, one)
+	}
+	return h
+}
+
+func TestSocketsAreFoundByTheirNumbers(t *testing.T) {
+	bound := func(in *Input) { in.Workdir = "ro" }
+	writable := func(in *Input) { in.Workdir = "rw" }
+	for _, c := range []struct {
+		name    string
+		sockets []string
+		lines   []string
+		change  func(*Input)
+		want    []string
+		lists   int // directories that are searched
+	}{
+		{"where it was bound", []string{"/home/u/p/s"}, []string{"/home/u/p/s|", "/home/u/p/far/"}, writable, []string{"/home/u/p/s", "mask"}, 0},
+		{"with an end of line", []string{"/home/u/p/a\nb"}, []string{"/home/u/p/a\nb|"}, bound, []string{"/home/u/p/a\nb", "mask"}, 0},
+		{"renamed", []string{"/home/u/p/old /home/u/p/sub/new"}, []string{"/home/u/p/sub/new|", "/home/u/p/other|"}, writable,
+			[]string{"/home/u/p/sub/new", "mask", "/home/u/p/other", ""}, 5},
+		{"renamed in its directory", []string{"/home/u/p/sub/old /home/u/p/sub/new"}, []string{"/home/u/p/sub/new|", "/home/u/p/sub/other|"}, writable,
+			[]string{"/home/u/p/sub/new", "mask", "/home/u/p/sub/other", ""}, 1},
+		{"renamed in its directory, which isn't shown", []string{"/srv/old /srv/new"}, []string{"/srv/new|"}, writable, nil, 1},
+		{"renamed by another", []string{"/home/u/p/old /home/u/p/new by another"}, []string{"/home/u/p/new|"}, writable, []string{"/home/u/p/new", "mask"}, 1},
+		{"renamed to elsewhere by another", []string{"/home/u/p/old /home/u/p/sub/new by another"}, []string{"/home/u/p/sub/new|"}, writable, []string{"/home/u/p/sub/new", ""}, 1},
+		{"renamed from elsewhere", []string{"/srv/old /home/u/p/new"}, []string{"/home/u/p/new|"}, bound, []string{"/home/u/p/new", "mask"}, 1},
+		{"renamed, and another in its place", []string{"/home/u/p/s /home/u/p/moved"}, []string{"/home/u/p/s|", "/home/u/p/moved|"}, writable,
+			[]string{"/home/u/p/s", "mask", "/home/u/p/moved", "mask"}, 1},
+		{"linked", []string{"/home/u/p/s"}, []string{"/home/u/p/s|", "/home/u/p/t => /home/u/p/s"}, writable, []string{"/home/u/p/s", "mask", "/home/u/p/t", "mask"}, 1},
+		{"relative to a directory of somebody's", []string{"s /home/u/p/sub/s"}, []string{"/home/u/p/sub/s|", "/proc/77/cwd -> /home/u/p/sub"}, writable,
+			[]string{"/home/u/p/sub/s", "mask"}, 1},
+		{"relative to where nobody is", []string{"s /home/u/p/sub/s"}, []string{"/home/u/p/sub/s|", "/proc/77/cwd -> /home"}, writable,
+			[]string{"/home/u/p/sub/s", "mask"}, 5},
+		{"by way of proc", []string{"/proc/self/fd/9/s /home/u/p/s"}, []string{"/home/u/p/s|"}, bound, []string{"/home/u/p/s", "mask"}, 1},
+		{"elsewhere, on the same device", []string{"/srv/s"}, []string{"/srv/s|"}, bound, nil, 0},
+		{"gone, on another device", []string{"/run/s"}, []string{"/home/u/p/f=1"}, bound, nil, 0},
+		{"gone, on the same device", []string{"/home/u/p/s"}, []string{"/home/u/p/sub/f=1"}, writable, nil, 5},
+		{"where Landlock holds it", []string{"/home/u/p/s /home/u/p/t"}, []string{"/home/u/p/t|"}, func(in *Input) { in.SocketsHeld = true }, nil, 0},
+		{"named", []string{"/home/u/p/s /home/u/p/t"}, []string{"/home/u/p/t|"}, func(in *Input) { in.AllowRead = []string{"/home/u/p/t"} },
+			[]string{"/home/u/p/t", "ro /home/u/p/t"}, 1},
+		{"of another network, in a tree that is read-only and searched", []string{"/home/u/p/s"}, []string{"/home/u/p/t|"}, bound, []string{"/home/u/p/t", "mask"}, 4},
+		{"by a mount elsewhere", []string{"/srv/tree/kept/s"}, []string{"/srv/tree/kept/s|", "/home/u/p/bound here/s => /srv/tree/kept/s"}, writable,
+			[]string{"/home/u/p/bound here/s", "mask"}, 0},
+		{"in a directory of root's", []string{"/var/lib/d/s"}, []string{"/var/lib/d/!", "/var/lib/d/s|"}, bound, nil, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := numberedHost(t, nil, c.lines...)
+			h.other = true
+			for _, l := range c.lines {
+				if at, to, linked := strings.Cut(l, " => "); linked {
+					delete(h.nodes, l)
+					h.put(at, 0, "")
+					h.nodes[at] = h.nodes[to]
+					if !strings.Contains(at, "bound here") { // which is another mount of it
+						h.nodes[to].names = 2
+					}
+				}
+			}
+			none := *h
+			compile(t, &none, c.change)
+			h.sockets = numberedHost(t, c.sockets, c.lines...).sockets
+			h.lists = 0
+			compile(t, h, c.change).want(c.want...)
+			if n := h.lists - none.lists; n != c.lists {
+				t.Errorf("%d directories were searched, not %d", n, c.lists)
+			}
+		})
+	}
+}
+
+// A search that can't be whole is told.
+func TestASearchForSocketsHasBounds(t *testing.T) {
+	lines := []string{"/home/u/p/sub/s|"}
+	for i := range maxSocketSearch {
+		lines = append(lines, "/home/u/p/f"+strconv.Itoa(i)+"=")
+	}
+	for _, c := range []struct {
+		name, socket string
+		lines        []string
+		missed       bool
+	}{
+		{"too many", "/home/u/p/old /home/u/p/sub/s", lines, true},
+		{"unreadable", "/home/u/p/old /home/u/p/sub/s", []string{"/home/u/p/sub/!", "/home/u/p/sub/s|"}, true},
+		{"where it was bound", "/home/u/p/sub/s", lines, false},
+		{"found nowhere", "/home/u/p/gone", lines[:3], false},
+		{"another's", "/home/u/p/gone by another", lines[:3], true},
+	} {
+		h := numberedHost(t, []string{c.socket}, c.lines...)
+		h.other = true
+		if got := compile(t, h, nil).SocketsMissed; (got != "") != c.missed {
+			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+	if got := compile(t, host(t, "/proc/self/net/unix=0: 0 0 0 0 0 1 /home/u/p/s\n"), nil).SocketsMissed; got == "" {
+		t.Error("by names alone, and it isn't told")
+	}
+}
+
+func TestMountsAreRead(t *testing.T) {
+	got := parseMounts("21 1 254:3 / / rw,relatime shared:1 master:2 - ext4 /dev/a rw\n" +
+		"22 21 0:1048575 /a\\040b\\134\\011 /c\\012d rw - fuse.sshfs x rw\nnonsense\n23 21 x:1 / /y rw - tmpfs t rw\n")
+	want := mountTable{{"21", "1", 254<<20 | 3, "/", "/", true}, {"22", "21", 1048575, "/a b\\\t", "/c\nd", false}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func FuzzMounts(f *testing.F) {
+	f.Add("21 1 254:3 /a\\040 / rw - ext4 /dev/a rw\n", "/a/b")
+	f.Fuzz(func(t *testing.T, text, at string) {
+		table := parseMounts(text)
+		if m := table.covering("/" + at); m != nil && !under("/"+at, m.at) {
+			t.Errorf("%+v covers /%q", m, at)
+		}
+	})
+}
+
 func FuzzBoundTo(f *testing.F) {
-	f.Add("00000000803d1081: 00000002 00000000 00010000 0001 01 12345 /home/u/p/app.sock\n")
-	f.Fuzz(func(t *testing.T, line string) {
-		if name := boundTo(line); strings.HasPrefix(name, "@") {
-			t.Errorf("%q of %q", name, line)
+	f.Add("00000000803d1081: 00000002 00000000 00010000 0001 01 12345 /home/u/p/a\nb\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, s := range boundTo(text) {
+			if strings.HasPrefix(s.Name, "@") || s.Name == "" {
+				t.Errorf("%q", s.Name)
+			}
 		}
 	})
 }

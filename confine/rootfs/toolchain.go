@@ -133,11 +133,15 @@ func (c *compiler) userSite(root, why string) {
 
 // add shows what discovery found, unless it is visible already.
 func (c *compiler) add(f File, links []link, a access, why string) {
+	c.addGrant(grant{src: f, access: a, why: why}, links)
+}
+
+func (c *compiler) addGrant(g grant, links []link) {
 	c.links = append(c.links, links...)
-	if a == read && c.visible(f.Path) {
+	if g.access == read && c.visible(g.src.Path) {
 		return
 	}
-	c.show(grant{src: f, access: a, why: why}, nil)
+	c.show(g, nil)
 }
 
 // prefixOf is what the executables in dir were installed to, when that can be

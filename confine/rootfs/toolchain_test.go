@@ -1,6 +1,7 @@
 package rootfs
 
 import (
+	"slices"
 	"testing"
 )
 
@@ -95,6 +96,49 @@ func TestToolChains(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Go compiles nothing with a build cache that it can't write to.
+func TestGoHasABuildCacheWithoutOverlays(t *testing.T) {
+	h := host(t, "/usr/local/go/bin/go*", "/home/u/.cache/go-build/00/x=1", "/home/u/go/pkg/mod/", "/l -> /home/u/.cache/go-build")
+	const cache, modules = "/home/u/.cache/go-build", "/home/u/go/pkg/mod"
+	of := func(pairs ...string) func(*Input) {
+		return func(in *Input) { in.Env = environ(append(pairs, "PATH=/usr/local/go/bin")...) }
+	}
+	bare := func(in *Input) { of()(in); in.Bare = true }
+	r := compile(t, h, bare)
+	r.want(cache, "", modules, "ro "+modules)
+	if v, there := r.Env["GOCACHE"]; there || !slices.Equal(r.Caches, []string{"GOCACHE"}) || r.Env["GOMODCACHE"] != modules {
+		t.Errorf("GOCACHE=%s, %q", v, r.Caches)
+	}
+	// One that may be written to is as good as it ever was.
+	r = compile(t, h, func(in *Input) { bare(in); in.AllowWrite = []string{cache} })
+	r.want(cache, "rw "+cache)
+	if r.Env["GOCACHE"] != cache || len(r.Caches) != 0 {
+		t.Errorf("%v %q", r.Env, r.Caches)
+	}
+	// An overlay that only the attempt shows to be none says what is to be instead.
+	r = compile(t, h, of("GOCACHE=/l"))
+	for _, m := range r.Mounts {
+		if m.Dst == cache && m.Text != "GOCACHE=/l\x00GOCACHE=/tmp/go-cache" || m.Dst == modules && m.Text != "" {
+			t.Errorf("%s: %q", m.Dst, m.Text)
+		}
+	}
+	if r.want(cache, "overlay "+cache); r.Env["GOCACHE"] != "/l" || len(r.Caches) != 0 {
+		t.Errorf("%v %q", r.Env, r.Caches)
+	}
+	r = compile(t, h, func(in *Input) { of()(in); in.TempDir = false })
+	for _, m := range r.Mounts {
+		if m.Dst == cache && m.Text != "" {
+			t.Errorf("nowhere to go, and %q", m.Text)
+		}
+	}
+	// And where something is mounted in it, that is known before.
+	h.put("/proc/self/mountinfo", 0, mountinfo(cache+"/00"))
+	r = compile(t, h, func(in *Input) { of()(in); in.OwnUserns = true })
+	if r.want(cache, "ro "+cache); r.Env["GOCACHE"] != "/tmp/go-cache" {
+		t.Errorf("GOCACHE=%s", r.Env["GOCACHE"])
 	}
 }
 

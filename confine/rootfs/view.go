@@ -21,6 +21,8 @@ type Inode struct {
 	File
 	UID, GID uint32
 	ACL      []byte // system.posix_acl_access; nil is none
+	// DefaultACL is of a directory: system.posix_acl_default.
+	DefaultACL []byte
 	// Of the mount that it was reached through.
 	ReadOnly, NoExec, NoDev bool
 }
@@ -70,7 +72,7 @@ func (t *Table) View(by Viewer) *View {
 	}
 	v.layers = append(v.layers, layer{dst: "/", mode: 0o755, readOnly: true})
 	if t.Root.Kind != 0 {
-		v.layers[0] = layer{kind: t.Root.Kind, dst: "/", src: t.Root.Src, dev: t.Root.Dev}
+		v.layers[0] = layer{kind: t.Root.Kind, dst: "/", src: t.Root.Src, dev: t.Root.Dev, readOnly: t.Root.ReadOnly}
 	}
 	for i := range t.Mounts {
 		v.mount(&t.Mounts[i])

@@ -3,6 +3,7 @@ package rootfs
 import (
 	"encoding/binary"
 	"io/fs"
+	"strings"
 	"testing"
 )
 
@@ -103,6 +104,79 @@ func TestMeant(t *testing.T) {
 	} {
 		if s := v.See(c.path, c.wish); s.Reason != c.why || s.Meant != c.meant {
 			t.Errorf("%s %s: %+v, want %s and %s", c.wish, c.path, s, c.why, c.meant)
+		}
+	}
+}
+
+// owned is a host on which some files are another's, or have ACLs.
+type owned struct {
+	*fakeHost
+	of   map[string]uint32
+	acls map[string][2][]byte // access, default
+}
+
+func (h owned) Inspect(name string) (Inode, error) {
+	n, err := h.fakeHost.Inspect(name)
+	if id, ok := h.of[name]; ok {
+		n.UID, n.GID, n.Mode = id, id, n.Mode|0o777
+	}
+	n.ACL, n.DefaultACL = h.acls[name][0], h.acls[name][1]
+	return n, err
+}
+
+// TestWhatAnOverlayCantCopy: the object of another, or with an ACL that names one, and all
+// that is in such a directory. What decided is named.
+func TestWhatAnOverlayCantCopy(t *testing.T) {
+	names := func(tag, id uint32) []byte {
+		return acl([3]uint32{0x01, 7}, [3]uint32{tag, 7, id}, [3]uint32{aclGroupObj, 7}, [3]uint32{aclMask, 7}, [3]uint32{aclOther, 7})
+	}
+	const p = "/home/u/p/"
+	h := owned{host(t, p+"d/own=1", p+"d/m/own=1", p+"user=1", p+"group=1", p+"me=1", p+"def/sub/f=1", p+"acc/f=1", p+"src/a=1"),
+		map[string]uint32{p + "d": 7},
+		map[string][2][]byte{p + "user": {names(aclUser, 8)}, p + "group": {names(aclGroup, 9)}, p + "me": {names(aclUser, 1000)},
+			p + "def": {nil, names(aclUser, 8)}, p + "acc": {names(aclGroup, 9)}}}
+	see := func(by Viewer, name string, w Wish, workdir string) Sight {
+		t.Helper()
+		table, err := Compile(plain(h, func(in *Input) { in.Workdir = workdir }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		by.UID, by.GID, by.Host = 1000, 1000, h
+		return table.View(by).See(p+name, w)
+	}
+	for _, c := range []struct {
+		name    string
+		wish    Wish
+		why     Reason
+		at      string
+		details string
+	}{
+		{"src/a", WishWrite, ReasonGranted, "src/a", ""},
+		{"me", WishWrite, ReasonGranted, "me", ""},
+		{"d/own", WishRead, ReasonGranted, "d/own", ""},
+		{"d/own", WishWrite, ReasonOwner, "d", "uid 7"},
+		{"d/m/own", WishWrite, ReasonOwner, "d", "uid 7"},
+		{"d/m/q", WishCreate, ReasonOwner, "d", "uid 7"},
+		{"d/q", WishCreate, ReasonOwner, "d", "uid 7"},
+		{"d/q", WishWrite, ReasonAbsent, "d/q", "nor can it be made: owner at /home/u/p/d: "},
+		{"src/q", WishWrite, ReasonAbsent, "src/q", ""},
+		{"d/q", WishRead, ReasonAbsent, "d/q", ""},
+		{"user", WishRead, ReasonGranted, "user", ""},
+		{"user", WishWrite, ReasonOwner, "user", "an ACL that names uid 8"},
+		{"group", WishWrite, ReasonOwner, "group", "an ACL that names gid 9"},
+		{"def/new", WishCreate, ReasonOwner, "def", "default ACL that names uid 8"},
+		{"def/sub/f", WishWrite, ReasonOwner, "def", "default ACL that names uid 8"},
+		{"acc/f", WishWrite, ReasonOwner, "acc", "an ACL that names gid 9"},
+	} {
+		s := see(Viewer{OneID: true}, c.name, c.wish, "overlay")
+		if s.Reason != c.why || s.At != p+c.at || s.Granted != (c.why == ReasonGranted) || !strings.Contains(s.Details, c.details) || c.details == "" && s.Details != "" {
+			t.Errorf("%s %s: %+v, want %s at %s", c.wish, c.name, s, c.why, c.at)
+		}
+		// Permissions alone count in a writable tree, and where other ids are there.
+		for _, s := range []Sight{see(Viewer{OneID: true}, c.name, c.wish, "rw"), see(Viewer{}, c.name, c.wish, "overlay")} {
+			if s.Reason == ReasonOwner || c.why != ReasonAbsent && !s.Granted || s.Details != "" {
+				t.Errorf("%s %s: %+v, where permissions count", c.wish, c.name, s)
+			}
 		}
 	}
 }

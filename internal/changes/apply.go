@@ -7,40 +7,115 @@ type Options struct {
 	// Force lets the run's version win over what has changed since, what was added
 	// since below a directory that the run removed included.
 	Force bool
-	// Protected tells, by its absolute path and what is to be there, what later
-	// programs of the caller's run or obey: git hooks, start-up files. It is asked for
-	// each directory on the way, too. Such changes are refused unless AllowProtected, and so is
-	// what the run's policy protected.
-	Protected      func(path string, t Type) bool
+	// Protected makes the test for what later programs of the caller's run or obey: git
+	// hooks, start-up files. It is given the trees of the run, the directories that hold what
+	// is applied, those above included, and the names that the run's policy protects in any tree.
+	// The test is asked about each path and the directories on the way, with what is to be there. Such
+	// changes are refused unless AllowProtected.
+	Protected      func(trees, dirs, names []string) func(path string, t Type) bool
 	AllowProtected bool
+	// Stop is asked while nothing is changed yet, for the last time before the commit: with
+	// its error all ends, and the tree is as it was. Committed is told that it goes on to
+	// the end from there, now or by whoever comes next.
+	// Stopped is closed when Stop has an error, so that a wait for another apply ends.
+	Stop      func() error
+	Stopped   <-chan struct{}
+	Committed func()
+}
+
+func (o *Options) stop() error {
+	if o.Stop == nil {
+		return nil
+	}
+	return o.Stop()
 }
 
 // Result is what Apply did.
 type Result struct {
 	Applied int // changes that the tree has now
 	Already int // of those, what it had before
+	// NoSetID counts objects that don't have the set-id bits that the run gave them; of
+	// those, Nothing changes had nothing else to apply. They aren't among Applied.
+	NoSetID, Nothing int
+	// Parted counts files that were one of several hard links: the other names keep the
+	// old content.
+	Parted int
+	// Copied counts hard links that became files of their own.
+	Copied int
 }
 
-// protects: a path, or a directory that it is in, is protected.
-func (o *Options) protects(m *manifest, e *Entry) bool {
+// protection is the test for changes that aren't taken over unasked; nil refuses none.
+func (m *manifest) protection(chosen map[int]bool, o *Options) func(*Entry) bool {
 	if o.AllowProtected {
+		return func(*Entry) bool { return false }
+	}
+	test := func(string, Type) bool { return false }
+	if o.Protected != nil {
+		var trees []string
+		for _, t := range m.Trees {
+			trees = append(trees, t.Path)
+		}
+		test = o.Protected(trees, m.dirs(chosen), m.names())
+	}
+	return func(e *Entry) bool {
+		t := e.now()
+		for at := join(m.Trees[e.Tree].Path, e.Path); len(at) > 1; at, _ = split(at) {
+			if m.protects(at, t) || test(at, t) {
+				return true
+			}
+			t = Dir
+		}
 		return false
 	}
-	full := join(m.Trees[e.Tree].Path, e.Path)
-	t := e.now()
-	for at := full; len(at) > 1; at, _ = split(at) {
-		if m.protects(at) || o.Protected != nil && o.Protected(at, t) {
-			return true
-		}
-		t = Dir
-	}
-	return false
 }
 
-// protects: the run's policy did.
-func (m *manifest) protects(full string) bool {
+// dirs are the directories of the trees that chosen changes, and what they are links of,
+// are in, those above included.
+func (m *manifest) dirs(chosen map[int]bool) (all []string) {
+	seen := map[string]bool{}
+	for i := range m.Changes {
+		e := &m.Changes[i]
+		if !chosen[i] {
+			continue
+		}
+		top := m.Trees[e.Tree].Path
+		for _, path := range append([]string{e.Path, e.Link}, m.linkedTo(e.first())...) {
+			for at := join2(top, path); at != top; {
+				if at, _ = split(at); seen[at] {
+					break
+				}
+				seen[at] = true
+				all = append(all, at)
+			}
+		}
+	}
+	return all
+}
+
+// names are those that the policy protects in any tree.
+func (m *manifest) names() (all []string) {
 	for _, p := range m.Protect {
-		if full == p || !strings.HasPrefix(p, "/") && strings.HasSuffix(full, "/"+p) {
+		if !strings.HasPrefix(p, "/") {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// protects: the run's policy did, or a link would stand on the way there.
+func (m *manifest) protects(full string, t Type) bool {
+	for _, p := range m.Protect {
+		if !strings.HasPrefix(p, "/") {
+			p = "/" + p
+			if strings.HasSuffix(full, p) {
+				return true
+			}
+			for up, _ := split(p); t == Symlink && len(up) > 1; up, _ = split(up) {
+				if strings.HasSuffix(full, up) {
+					return true
+				}
+			}
+		} else if full == p || t == Symlink && strings.HasPrefix(p, full+"/") {
 			return true
 		}
 	}
@@ -48,7 +123,7 @@ func (m *manifest) protects(full string) bool {
 }
 
 // refuse collects what is never applied, or not without being asked for.
-func (m *manifest) refuse(chosen map[int]bool, o *Options) error {
+func (m *manifest) refuse(chosen map[int]bool, protects func(*Entry) bool) error {
 	refused := &RefusedError{}
 	for i := range m.Changes {
 		if !chosen[i] {
@@ -61,7 +136,7 @@ func (m *manifest) refuse(chosen map[int]bool, o *Options) error {
 			refused.add(path, "a "+string(e.Type)+" is never made in the real tree", "confine discard "+Quote(path))
 		case e.Unkept != "":
 			refused.add(path, e.Unkept, "confine discard "+Quote(path))
-		case o.protects(m, e):
+		case protects(e):
 			refused.add(path, "is protected: programs outside run or obey it", "look at it with confine diff --patch; then --allow-protected, or confine discard it")
 		}
 	}

@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +16,10 @@ import (
 // A tree's root has to be the directory that the run began with, by its inode
 // number, unless Force; it is reached through no symbolic link in any case.
 func (s *Store) Apply(r *Run, paths []string, o Options) (Result, error) {
-	unlock, err := s.lock()
+	unlock, err := s.lock(o.Stopped)
+	if err == errStopped {
+		err = cmp.Or(o.stop(), err)
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -33,17 +37,23 @@ func (s *Store) Apply(r *Run, paths []string, o Options) (Result, error) {
 	if !o.Force && r.Truncated() > 0 {
 		return Result{}, fmt.Errorf("%w: %d are missing\nhint: --force applies the others", ErrIncomplete, r.Truncated())
 	}
+	if !o.Force && r.missesDeep(paths) {
+		return Result{}, fmt.Errorf("%w: at least %d, all below %s\nhint: --force applies the others, and so does naming paths that those aren't in: confine apply PATH…",
+			ErrDeep, r.Deep(), Quote(r.deepIn()))
+	}
 	chosen, err := r.m.match(paths)
 	if err != nil {
 		return Result{}, err
 	}
 	brought := r.m.bring(chosen)
-	if err := r.m.refuse(chosen, &o); err != nil {
-		return Result{}, err
-	}
 	a := &applying{store: s, run: r, options: &o, chosen: chosen, brought: brought, journal: &journal{Version: journalVersion}}
 	defer a.close()
+	// First, for what isn't the tree any more has no protected paths either.
 	if err := a.openTrees(); err != nil {
+		return Result{}, err
+	}
+	a.protects = r.m.protection(chosen, &o)
+	if err := r.m.refuse(chosen, a.protects); err != nil {
 		return Result{}, err
 	}
 	return a.apply()
@@ -53,16 +63,19 @@ type applying struct {
 	store   *Store
 	run     *Run
 	options *Options
-	chosen  map[int]bool
-	brought map[int]bool // directories that were not asked for but are needed
-	already int
-	journal *journal
-	roots   []int
-	parents []parent
-	blobs   int
-	objects int // that were staged
-	staged  map[applied]stagedAt
-	groups  map[applied]uint32 // see accessList
+	// protects: a change isn't taken over unasked.
+	protects func(*Entry) bool
+	chosen   map[int]bool
+	brought  map[int]bool // directories that were not asked for but are needed
+	result   Result
+	journal  *journal
+	roots    []int
+	parents  []parent
+	blobs    int
+	objects  int // that were staged
+	stopped  error
+	staged   map[applied]stagedAt
+	steps    map[applied]*step // see stepAt
 }
 
 func (a *applying) close() {
@@ -94,7 +107,7 @@ func (a *applying) openTrees() error {
 		}
 		fd, err := openTree(a.run.m.Trees[t].Path)
 		if err != nil {
-			return err
+			return a.run.treeGone(err)
 		}
 		a.roots[t] = fd
 		n, err := statFD(fd)
@@ -122,7 +135,12 @@ func (a *applying) makeParents() {
 			if root < 0 {
 				return -1, unix.ENOENT
 			}
-			return openBeneath(root, path, dirFlags)
+			fd, err := openBeneath(root, path, dirFlags)
+			if err == unix.EACCES {
+				// What is in it can be looked at; loosen opens it before anything is done.
+				fd, err = openBeneath(root, path, placeFlags)
+			}
+			return fd, err
 		}
 	}
 }
@@ -146,7 +164,7 @@ func (a *applying) apply() (Result, error) {
 	if err := a.check(); err != nil {
 		return Result{}, err
 	}
-	result := Result{Applied: len(a.chosen), Already: a.already}
+	a.result.Applied = len(a.chosen) - a.result.Nothing
 	for i := range a.run.m.Changes {
 		if a.chosen[i] {
 			e := &a.run.m.Changes[i]
@@ -154,7 +172,7 @@ func (a *applying) apply() (Result, error) {
 		}
 	}
 	if len(a.journal.Steps) == 0 {
-		return result, a.store.shorten(a.run, func(i int) bool { return a.chosen[i] })
+		return a.result, a.store.shorten(a.run, func(i int) bool { return a.chosen[i] }, true)
 	}
 	if err := a.writeJournal(journalStaging); err != nil {
 		return Result{}, err
@@ -164,10 +182,22 @@ func (a *applying) apply() (Result, error) {
 		err = a.stage()
 	}
 	if err == nil {
+		err = a.options.stop()
+	}
+	if err == nil {
 		err = a.writeJournal(journalCommitted)
 	}
+	if a.stopped != nil {
+		err = a.stopped // and not which path was its turn
+	}
 	if err != nil {
-		return Result{}, errors.Join(err, a.unstage())
+		if left := a.unstage(); left != nil {
+			err = errors.Join(err, left)
+		}
+		return Result{}, err
+	}
+	if a.options.Committed != nil {
+		a.options.Committed()
 	}
 	err = a.commit()
 	if err == nil {
@@ -179,7 +209,7 @@ func (a *applying) apply() (Result, error) {
 		_ = a.store.renameJournal(a.run, journalCommitted, journalUndoing)
 		return Result{}, errors.Join(err, a.undo())
 	}
-	return result, a.finish()
+	return a.result, a.finish()
 }
 
 func (a *applying) writeJournal(name string) error {

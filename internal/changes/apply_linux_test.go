@@ -125,7 +125,7 @@ func TestWhatTheTreeHasAlreadyIsNoConflict(t *testing.T) {
 func TestABaseThatWasChangedDuringTheRun(t *testing.T) {
 	s := newScene(t, map[string]string{"a": "1"})
 	build(t, s.upper, map[string]string{"a": "2"})
-	id, err := s.store.Keep(Keeping{Start: time.Unix(0, 0), Trees: []Tree{s.tree}, Sets: []*Set{s.read(t)}})
+	id, _, err := s.store.Keep(Keeping{Start: time.Unix(0, 0), Trees: []Tree{s.tree}, Sets: []*Set{s.read(t)}})
 	must(t, err)
 	r, err := s.store.Open(id)
 	must(t, err)
@@ -137,13 +137,20 @@ func TestABaseThatWasChangedDuringTheRun(t *testing.T) {
 	s.want(t, "a", "1")
 }
 
+// protecting protects what has a name.
+func protecting(name string) func(trees, dirs, names []string) func(string, Type) bool {
+	return func([]string, []string, []string) func(string, Type) bool {
+		return func(path string, _ Type) bool { return strings.HasSuffix(path, name) }
+	}
+}
+
 func TestRefused(t *testing.T) {
 	s := newScene(t, nil)
 	build(t, s.upper, map[string]string{"ok": "1", ".git/hooks/pre-commit": "evil", "bin": "x"})
 	must(t, unix.Mkfifo(s.upper+"/pipe", 0o644))
 	must(t, unix.Chmod(s.upper+"/bin", 0o6755))
 	r := s.keep(t)
-	hooks := func(path string, _ Type) bool { return strings.HasSuffix(path, "/.git/hooks") }
+	hooks := protecting("/.git/hooks")
 	var refused *RefusedError
 	if _, err := s.store.Apply(r, nil, Options{Force: true, AllowProtected: true}); !errors.As(err, &refused) || len(refused.Refused) != 1 {
 		t.Error(err)
@@ -221,24 +228,27 @@ func TestModeOfAHardLink(t *testing.T) {
 	}
 }
 
-func TestOneAtATime(t *testing.T) {
-	s := newScene(t, nil)
-	build(t, s.upper, map[string]string{"a": "1"})
-	r := s.keep(t)
-	other, err := OpenStore(s.store.path)
-	must(t, err)
-	defer other.Close()
-	unlock, err := other.lock()
-	must(t, err)
-	if _, err := s.store.Apply(r, nil, Options{}); !errors.Is(err, ErrBusy) {
-		t.Error(err)
+// What isn't the tree any more is said before anything about what is in it.
+func TestALinkAtTheTreesPath(t *testing.T) {
+	for name, o := range map[string]Options{"": {}, "forced": {Force: true}, "protected too": {AllowProtected: true}} {
+		s := newScene(t, map[string]string{"a": "1"})
+		build(t, s.upper, map[string]string{"a": "2"})
+		r := s.keep(t)
+		must(t, os.Rename(s.lower, s.lower+"2"))
+		must(t, os.Symlink(s.lower+"2", s.lower))
+		o.Protected = func(_, _, _ []string) func(string, Type) bool { return func(string, Type) bool { return true } }
+		if _, err := s.store.Apply(r, nil, o); !errors.Is(err, unix.ELOOP) || !strings.Contains(err.Error(), "is now a symbolic link, or in one, and none is followed") {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.want(t, "../lower2/a", "1")
+		// In the tree itself the protection counts.
+		must(t, os.Remove(s.lower))
+		must(t, os.Rename(s.lower+"2", s.lower))
+		var refused *RefusedError
+		if _, err := s.store.Apply(r, nil, o); errors.As(err, &refused) == o.AllowProtected {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
-	if _, err := s.store.Discard(r.ID()); !errors.Is(err, ErrBusy) {
-		t.Error(err)
-	}
-	unlock()
-	_, err = s.store.Apply(r, nil, Options{})
-	must(t, err)
 }
 
 func TestAnotherDirectoryAtTheTreesPath(t *testing.T) {
@@ -312,7 +322,7 @@ func TestWhatTheRunsPolicyProtectsIsRefused(t *testing.T) {
 		}
 		set, err := Read(s.tree, Limits{})
 		must(t, err)
-		id, err := s.store.Keep(Keeping{Start: time.Now(), Protect: []string{"x", protect}, Trees: []Tree{s.tree}, Sets: []*Set{set}})
+		id, _, err := s.store.Keep(Keeping{Start: time.Now(), Protect: []string{"x", protect}, Trees: []Tree{s.tree}, Sets: []*Set{set}})
 		must(t, err)
 		r, err := s.store.Open(id)
 		must(t, err)

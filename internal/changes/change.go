@@ -50,8 +50,12 @@ type Change struct {
 	MTime     int64  `json:"mtime"` // nanoseconds since 1970
 	Target    string `json:"target,omitempty"`
 	OldTarget string `json:"old_target,omitempty"`
-	// Link is the first path in order that is the same file as this one.
+	// Link is another name of the same file: one whose content isn't changed, if there is
+	// such a one, or else the first in order.
 	Link string `json:"link,omitempty"`
+	// OldLinks is how many names the real file had, if more than this one: the run
+	// changed this one only.
+	OldLinks uint64 `json:"old_links,omitempty"`
 }
 
 // now is what is at the path after the run.
@@ -104,10 +108,13 @@ func Summarize(changes []Change) (s Summary) {
 // Set is the changes of one tree.
 type Set struct {
 	Changes []Change // in the order of a walk: a directory, what is below, the next name
-	// Truncated counts at least as many paths as were left out: beyond Limits, or
-	// with a path that no system call takes (PATH_MAX).
+	// Truncated counts at least as many paths as were left out, beyond Limits.
 	Truncated int
-	Summary   Summary // of all, also of those left out as far as they were seen
+	// Deep counts, at least, those that no system call takes: longer than PATH_MAX. All of
+	// them are below DeepIn.
+	Deep    int
+	DeepIn  string
+	Summary Summary // of all, also of those left out as far as they were seen
 }
 
 // Limits bound what a hostile tree makes of a Set.
@@ -163,9 +170,25 @@ func split(path string) (dir, name string) {
 	return path[:i], path[i+1:]
 }
 
+// common is the directory that both a and b are, or are in.
+func common(a, b string) string {
+	for !below(b, a) {
+		a, _ = split(a)
+	}
+	return a
+}
+
 func join(dir, name string) string {
 	if dir == "" {
 		return name
 	}
 	return dir + "/" + name
+}
+
+// join2 joins a path and what may be nothing.
+func join2(path, rel string) string {
+	if rel == "" {
+		return path
+	}
+	return path + "/" + rel
 }

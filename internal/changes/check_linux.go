@@ -30,6 +30,9 @@ func (a *applying) check() error {
 			}
 		}
 		for _, i := range mine {
+			if err := a.options.stop(); err != nil {
+				return err
+			}
 			if err := c.one(i); err != nil {
 				return err
 			}
@@ -38,6 +41,7 @@ func (a *applying) check() error {
 	if len(conflicts.Conflicts) > 0 {
 		return conflicts
 	}
+	a.countParted()
 	if err := a.hold(); err != nil {
 		return err
 	}
@@ -103,10 +107,21 @@ func (c *checking) one(i int) error {
 	}
 	if inUnit {
 		c.unit.members = append(c.unit.members, i)
+		if e.leftOut(n.mode, true) {
+			c.result.NoSetID++
+		}
+		return nil
+	}
+	left := e.leftOut(n.mode, e.reowned(n.uid, n.gid))
+	if left {
+		c.result.NoSetID++
+	}
+	if already && left && e.Kind == ModeOnly {
+		c.result.Nothing++
 		return nil
 	}
 	if already {
-		c.applying.already++
+		c.result.Already++
 		return nil
 	}
 	return c.step(i, real, n, dir, name)
@@ -132,15 +147,6 @@ func (c *checking) already(e *Entry, i int, real Base, n node, dir int, name str
 		return real.Mode == e.wanted() || c.brought[i], nil
 	}
 	return real.Type == File && e.Digest != "" && real.Digest == e.Digest && real.Mode == e.wanted(), nil
-}
-
-// wanted is the mode that is applied: never one that lends rights to whoever runs
-// the file.
-func (e *Entry) wanted() uint32 {
-	if e.Type == Dir {
-		return e.Mode & 0o3777
-	}
-	return e.Mode & 0o777
 }
 
 // differs says how the real tree is no longer what it was, "" if it still is.
@@ -175,9 +181,9 @@ func (c *checking) step(i int, real Base, n node, dir int, name string) error {
 	case e.Kind == ModeOnly && real.Type != e.Type:
 		c.conflict(e.Path, "is no "+string(e.Type)+" any more", true)
 		return nil
-	case e.Kind == ModeOnly && real.Type == File && n.nlink > 1:
+	case e.Kind == ModeOnly && real.Type == File && (n.nlink > 1 || c.relinks(e, real, n)):
 		// Its other names, who knows where, aren't part of the change: as in the
-		// overlay, it becomes a file of its own.
+		// overlay, it becomes a file of its own, or one with those that were applied.
 		s.Op, s.content = opSwap, real.Digest
 	case e.Kind == ModeOnly, what == Dir && real.Type == Dir:
 		s.Op = opMode
@@ -193,9 +199,7 @@ func (c *checking) step(i int, real Base, n node, dir int, name string) error {
 		s.Op = opSwap
 	}
 	if s.Op == opSwap && (real.Type == File || real.Type == Dir) {
-		if err := c.accessList(e, dir, name, n); err != nil {
-			return failed("getxattr", c.full(c.tree, e.Path), err)
-		}
+		c.attributes(e, dir, name)
 	}
 	if s.Op != opMode {
 		s.Temp = tempPrefix + rand.Text()[:16]
@@ -212,10 +216,21 @@ func (c *checking) step(i int, real Base, n node, dir int, name string) error {
 	return nil
 }
 
+// attributes makes it a conflict that an object which is replaced by one of its type has
+// other attributes than it had, and than the new one has: these would be lost.
+func (c *checking) attributes(e *Entry, dir int, name string) {
+	if e.Base.Type != e.Type {
+		return
+	}
+	if now := attributesAt(dir, name); now != e.Base.Xattrs && now != digestXattrs(e.Xattrs) {
+		c.conflict(e.Path, "has other attributes", false)
+	}
+}
+
 // attrsOf is what a mode step finds, and what it sets.
 func (c *checking) attrsOf(e *Entry, n node, dir int, name string) (before, after *attrs, err error) {
 	before = &attrs{Mode: n.mode, UID: n.uid, GID: n.gid, Owner: isRoot()}
-	after = &attrs{Mode: e.wanted(), UID: e.UID, GID: e.GID, Owner: isRoot()}
+	after = &attrs{Mode: e.given(n.mode, e.reowned(n.uid, n.gid)), UID: e.UID, GID: e.GID, Owner: isRoot()}
 	if n.typ == Symlink {
 		before.Mode, after.Mode = 0, 0
 		return before, after, nil
@@ -278,12 +293,4 @@ func (a *applying) unknown(root int, place, path string, known map[string]bool, 
 		}
 	}
 	return nil
-}
-
-// join2 joins a path and what may be nothing.
-func join2(path, rel string) string {
-	if rel == "" {
-		return path
-	}
-	return path + "/" + rel
 }

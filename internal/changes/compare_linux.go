@@ -32,7 +32,9 @@ func (r *reader) compare(path string, up, low int, name string, n, old node) (Ch
 	case n.typ != old.typ:
 		c.Kind = Modified
 	case n.typ == File:
-		c.Kind, err = r.compareFiles(up, low, name, n, old)
+		if c.Kind, err = r.compareFiles(up, low, name, n, old); c.Kind != "" && old.nlink > 1 {
+			c.OldLinks = old.nlink
+		}
 	case n.typ != Symlink && n.mode != old.mode, n.uid != old.uid, n.gid != old.gid:
 		c.Kind = ModeOnly
 	}
@@ -48,11 +50,11 @@ func (r *reader) compareFiles(up, low int, name string, n, old node) (Kind, erro
 	if n.size != old.size {
 		return Modified, nil
 	}
-	a, err := r.upper.file(up, name)
+	a, shut, err := r.upper.file(up, name)
 	if err != nil {
 		return "", err
 	}
-	defer unix.Close(a)
+	defer shut()
 	b, err := openFile(low, name)
 	if err != nil {
 		// Not readable, or not there any more: it can't be said to be the same.
@@ -72,13 +74,17 @@ func (r *reader) compareFiles(up, low int, name string, n, old node) (Kind, erro
 	return xattrKind(a, b)
 }
 
-// xattrKind is ModeOnly if the attributes of two open objects differ.
+// xattrKind is ModeOnly if the attributes of two open objects differ, the first of the
+// upper layer. Those of the second that can't be read are none.
 func xattrKind(a, b int) (Kind, error) {
 	x, err := xattrs(a)
 	if err == nil {
 		var y map[string][]byte
-		if y, err = xattrs(b); err == nil && sameXattrs(x, y) {
+		if y, err = xattrs(b); (err == nil || closed(err)) && sameXattrs(x, y) {
 			return "", nil
+		}
+		if closed(err) {
+			err = nil
 		}
 	}
 	if err == unix.E2BIG { // more than the kernel lists: not the same, then

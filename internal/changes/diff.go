@@ -19,13 +19,18 @@ import (
 //	L path → target         symbolic link
 //
 // Behind it, if apply would bring it about: the mode of a new object, if it isn't a
-// usual one; (hard link of path); (attributes) that are other user.* ones than there
+// usual one; (hard link of path), of a changed or an unchanged one; (one of 2 hard links; …)
+// of a file whose other names keep the old content; (set-id is not applied); (attributes) that are other user.* ones than there
 // were; and to root (owner 0:0, was 1000:1000).
 //
-// A directory ends in "/". With several trees the paths are absolute.
+// A directory ends in "/".
 type DiffOptions struct {
 	Patch bool
 	JSON  bool
+	// From is the directory that paths are relative to, if there is one tree, and that is this
+	// directory, in it or around it. Else they are absolute, as they are without it. JSON has
+	// them as it always does.
+	From string
 	// Largest is the size of a file, on either side, that a patch shows; 0: 1 MiB.
 	Largest int64
 	// Total bounds a patch; the rest is counted. 0: 64 MiB.
@@ -50,6 +55,7 @@ type diffDocument struct {
 	Command   []string     `json:"command"`
 	Trees     []string     `json:"trees"`
 	Truncated int          `json:"truncated"` // changes that weren't kept, at least
+	Deep      int          `json:"deep"`      // of those, with paths that are too long
 	Summary   Summary      `json:"summary"`
 	Changes   []diffChange `json:"changes"`
 }
@@ -64,6 +70,8 @@ type diffChange struct {
 	Was       Type   `json:"was,omitempty"`
 	Mode      string `json:"mode,omitempty"` // four octal digits
 	OldMode   string `json:"old_mode,omitempty"`
+	// SetIDLeftOut: the mode has set-id bits that apply leaves out.
+	SetIDLeftOut bool `json:"set_id_left_out,omitempty"`
 	// Owners are set by root alone.
 	UID    uint32  `json:"uid"`
 	GID    uint32  `json:"gid"`
@@ -77,6 +85,7 @@ type diffChange struct {
 	Target            string   `json:"target,omitempty"`
 	OldTarget         string   `json:"old_target,omitempty"`
 	HardLink          string   `json:"hard_link,omitempty"` // path of the same file
+	OldLinks          uint64   `json:"old_links,omitempty"` // names that the file had, if several; the others stay as they are
 	SHA256            string   `json:"sha256,omitempty"`    // by blocks; for comparison only
 	Raced             bool     `json:"raced,omitempty"`
 	Refused           string   `json:"refused,omitempty"` // why apply won't
@@ -99,19 +108,20 @@ func (r *Run) shown(paths []string) ([]*Entry, error) {
 
 func (r *Run) writeJSON(w io.Writer, all []*Entry) error {
 	in := r.Info()
-	doc := diffDocument{Version: 1, Run: in.ID, Time: in.Time, Command: in.Command, Trees: in.Trees, Truncated: r.Truncated(), Changes: []diffChange{}}
+	doc := diffDocument{Version: 1, Run: in.ID, Time: in.Time, Command: in.Command, Trees: in.Trees, Truncated: r.Truncated() + r.Deep(), Deep: r.Deep(), Changes: []diffChange{}}
 	if doc.Command == nil {
 		doc.Command = []string{}
 	}
 	for _, e := range all {
 		doc.Summary.add(&e.Change)
 	}
-	return writeList(w, doc, len(all), func(i int) (any, error) { return jsonChange(all[i]), nil })
+	return writeList(w, doc, len(all), func(i int) (any, error) { return r.jsonChange(all[i]), nil })
 }
 
-func jsonChange(e *Entry) diffChange {
+func (r *Run) jsonChange(e *Entry) diffChange {
 	c := diffChange{Tree: e.Tree, Path: e.Path, Kind: e.Kind, Type: e.Type, Was: e.Was, UID: e.UID, GID: e.GID, Size: e.Size, OldSize: e.OldSize,
-		Target: e.Target, OldTarget: e.OldTarget, HardLink: e.Link, SHA256: e.Digest, Raced: e.Base.Raced, Refused: e.Unkept,
+		Target: e.Target, OldTarget: e.OldTarget, HardLink: r.m.linkOf(e), OldLinks: e.OldLinks, SetIDLeftOut: e.shownLeftOut(),
+		SHA256: e.Digest, Raced: e.Base.Raced, Refused: e.Unkept,
 		Attributes: slices.Sorted(maps.Keys(e.Xattrs)), AttributesChanged: e.otherAttributes()}
 	if !utf8.ValidString(e.Path) {
 		c.PathBytes = base64.StdEncoding.EncodeToString([]byte(e.Path))
@@ -127,21 +137,4 @@ func jsonChange(e *Entry) diffChange {
 		c.OldUID, c.OldGID = &e.OldUID, &e.OldGID
 	}
 	return c
-}
-
-// place is a path in the tree of e, absolute if there are several trees.
-func (r *Run) place(e *Entry, path string) string {
-	if len(r.m.Trees) > 1 {
-		return join(r.m.Trees[e.Tree].Path, path)
-	}
-	return path
-}
-
-// title is how a change's path is written.
-func (r *Run) title(e *Entry) string {
-	path := r.place(e, e.Path)
-	if e.Type == Dir {
-		path += "/"
-	}
-	return path
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"golang.org/x/sys/unix"
@@ -19,18 +20,22 @@ func Diff(w io.Writer, r *Run, paths []string, o DiffOptions) error {
 	if o.JSON {
 		return r.writeJSON(w, all)
 	}
+	told := lines{r, o.From}
 	if !o.Patch {
 		for _, e := range all {
-			if _, err := fmt.Fprintln(w, r.line(e)); err != nil {
+			if _, err := fmt.Fprintln(w, told.line(e)); err != nil {
 				return err
 			}
 		}
 		if n := r.Truncated(); n > 0 {
 			_, err = fmt.Fprintf(w, "… and at least %d more that were not kept\n", n)
 		}
+		if n := r.Deep(); n > 0 && err == nil {
+			_, err = fmt.Fprintf(w, "… and at least %d with paths that are too long to be kept, below %s\n", n, Quote(r.deepIn()))
+		}
 		return err
 	}
-	p := &patcher{run: r, options: o.orDefault(), roots: make([]int, len(r.m.Trees))}
+	p := &patcher{run: r, told: &told, options: o.orDefault(), roots: make([]int, len(r.m.Trees))}
 	defer p.close()
 	if err := p.open(); err != nil {
 		return err
@@ -54,6 +59,7 @@ func Diff(w io.Writer, r *Run, paths []string, o DiffOptions) error {
 
 type patcher struct {
 	run     *Run
+	told    *lines
 	options DiffOptions
 	roots   []int
 	blobs   int
@@ -69,7 +75,7 @@ func (p *patcher) open() error {
 	}
 	for i, t := range p.run.m.Trees {
 		if p.roots[i], err = openTree(t.Path); err != nil {
-			return err
+			return p.run.treeGone(err)
 		}
 	}
 	return nil
@@ -92,7 +98,7 @@ type side struct {
 
 func (p *patcher) one(e *Entry) ([]byte, error) {
 	var out bytes.Buffer
-	fmt.Fprintln(&out, p.run.line(e))
+	fmt.Fprintln(&out, p.told.line(e))
 	if e.Kind == ModeOnly || e.Type != File && e.Was != File {
 		return out.Bytes(), nil
 	}
@@ -106,7 +112,7 @@ func (p *patcher) one(e *Entry) ([]byte, error) {
 			return nil, failed("read", p.run.path+"/"+blobsName+"/"+e.Blob, err)
 		}
 	}
-	title := p.run.title(e)
+	title := p.told.title(e)
 	from, to := "/dev/null", "/dev/null"
 	if old.exists {
 		from = Quote(join2("a", e.Path))
@@ -126,9 +132,31 @@ func (p *patcher) one(e *Entry) ([]byte, error) {
 			fmt.Fprintf(&out, "Binary files %s and %s differ\n", from, to)
 		}
 	default:
-		out.Write(printable(diff.Diff(from, old.text, to, new.text)))
+		writePatch(&out, from, to, diff.Diff("", old.text, "", new.text))
 	}
 	return out.Bytes(), nil
+}
+
+// writePatch writes what diff.Diff has made, with a head of its own.
+func writePatch(out *bytes.Buffer, from, to string, text []byte) {
+	at := bytes.Index(text, []byte("\n@@ "))
+	if at < 0 {
+		return // the two are the same
+	}
+	hunks, escaped := printable(text[at+1:])
+	fmt.Fprintf(out, "diff %s %s\n", from, to)
+	if escaped {
+		out.WriteString(escapes)
+	}
+	fmt.Fprintf(out, "--- %s\n+++ %s\n%s", ended(from), ended(to), hunks)
+}
+
+// ended is a name of a patch's head: without a tab it would end at its first blank.
+func ended(name string) string {
+	if strings.Contains(name, " ") {
+		name += "\t"
+	}
+	return name
 }
 
 // real is what the tree has. What isn't a regular file is nothing.

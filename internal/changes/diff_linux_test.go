@@ -3,12 +3,16 @@ package changes
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
 func diffOf(t *testing.T, r *Run, o DiffOptions, paths ...string) string {
 	t.Helper()
+	if o.From == "" {
+		o.From = r.m.Trees[0].Path
+	}
 	var out bytes.Buffer
 	must(t, Diff(&out, r, paths, o))
 	return out.String()
@@ -39,6 +43,7 @@ A d/big
 d/big: 100 bytes, more than a patch shows
 M edit
 diff a/edit b/edit
+# escaped, so not for patch(1): \xNN is a byte, \uNNNN a character, \\ a backslash
 --- a/edit
 +++ b/edit
 @@ -1,3 +1,3 @@
@@ -106,5 +111,39 @@ func TestAPatchFollowsNothing(t *testing.T) {
 	must(t, os.Symlink("secret", s.lower+"/d"))
 	if got := diffOf(t, r, DiffOptions{Patch: true}); strings.Contains(got, "-secret") {
 		t.Error(got)
+	}
+}
+
+func TestDiffNamesWhatCanBeNamedFromHere(t *testing.T) {
+	s := newScene(t, map[string]string{"gone": "g", "sub/file": "f"})
+	build(t, s.upper, map[string]string{"gone": "2", "sub/file": "2", "-p": "option", "sub/two": "2"})
+	r := s.keep(t)
+	for _, c := range []struct{ name, from, want string }{
+		{"the tree", s.lower, "A ./-p\nM gone\nM sub/file\nA sub/two\n"},
+		{"above", filepath.Dir(s.lower), strings.ReplaceAll("A T/-p\nM T/gone\nM T/sub/file\nA T/sub/two\n", "T", filepath.Base(s.lower))},
+		{"in it", s.lower + "/sub", "A ../-p\nM ../gone\nM file\nA two\n"},
+		{"the root", "/", strings.ReplaceAll("A T/-p\nM T/gone\nM T/sub/file\nA T/sub/two\n", "T", s.lower[1:])},
+		{"elsewhere", s.lower + "2", strings.ReplaceAll("A T/-p\nM T/gone\nM T/sub/file\nA T/sub/two\n", "T", s.lower)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := diffOf(t, r, DiffOptions{From: c.from})
+			if got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+			for line := range strings.Lines(got) {
+				name := strings.TrimSuffix(line[2:], "\n")
+				if !filepath.IsAbs(name) {
+					name = filepath.Join(c.from, name)
+				}
+				if one := diffOf(t, r, DiffOptions{From: c.from}, name); one != line {
+					t.Errorf("%q names %q", line, one)
+				}
+			}
+		})
+	}
+	var out bytes.Buffer
+	must(t, Diff(&out, r, nil, DiffOptions{}))
+	if !strings.HasPrefix(out.String(), "A "+s.lower+"/-p\n") {
+		t.Errorf("without a directory: %s", out.String())
 	}
 }

@@ -18,11 +18,13 @@
 //
 // # What counts as a change
 //
-// Content, type, the target of a symbolic link, permission bits, owner and the
-// user.* attributes. A file that was merely copied up, or touched, is no change.
-// Not seen: file capabilities, times alone, the tree's own root, and whether
-// files that weren't changed are hard links of changed ones. A run's ACLs aren't seen
-// either; a real object with one isn't replaced, unless forced.
+// Content, type, the target of a symbolic link, permission bits, owner, access control
+// lists and the user.* attributes. A file that was merely copied up, or touched, is no change.
+// Not seen: file capabilities, times alone, the tree's own root.
+//
+// A new name of a file, changed or not, is a hard link. A file that had several names in
+// the tree is one of its own after it was changed, as overlayfs has it; the others, which may
+// be anywhere, keep the old content. Both sides say so: see links_linux.go.
 //
 // A digest is SHA-256 over the 4 KiB blocks that aren't all zero, each after its
 // offset, and then the size: it says the same about a sparse file and its full
@@ -44,12 +46,13 @@
 //
 // After a crash, staging and undoing go back, committed and done go on. Which steps
 // were taken is told by inode numbers and times of birth: device numbers change at a
-// reboot. What somebody else has put in the way since is left alone and named.
+// reboot. What somebody else has put in the way since is left alone and named. Whoever
+// does it tells Store.Told. Options.Stop can end an apply before the commit, nothing after it.
 //
 // An ordinary user's own directory that is closed to its owner (0555) is opened for as
 // long as things are done in it, and closed again, after a crash too; to others it is never more open
 // than it was. Another user's takes nothing: the apply fails, and undoes. Owners are set
-// by root alone, and the bits 06000 of a file by nobody.
+// by root alone, and the bits 06000 of a file by nobody: see setid.go.
 //
 // The file system has to know RENAME_EXCHANGE and RENAME_NOREPLACE (ext4, xfs, btrfs,
 // tmpfs, f2fs, overlayfs; not NFS): without, apply fails and undoes. A program that

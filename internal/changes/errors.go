@@ -3,18 +3,24 @@ package changes
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+	"syscall"
 )
 
 var (
 	// ErrNotSupported: this platform has no overlays.
 	ErrNotSupported = errors.New("changes of a run can only be read and applied on Linux")
-	// ErrBusy: somebody else applies or discards at this moment.
+	// ErrBusy: somebody else applies or discards, and was waited for.
 	ErrBusy = errors.New("another apply or discard is at work\nhint: try again when it has ended")
+	// errStopped: the wait for them was ended.
+	errStopped = errors.New("stopped while another apply or discard was at work")
 	// ErrNoRun: there is no such run, or none at all.
 	ErrNoRun = errors.New("no kept run")
 	// ErrIncomplete: the record doesn't hold all changes.
 	ErrIncomplete = errors.New("the run had more changes than were kept")
+	// ErrDeep: some have paths that no system call takes.
+	ErrDeep = errors.New("changes with paths that are too long for the system (PATH_MAX, 4096 bytes) could not be kept")
 )
 
 // A NoMatchError names a path that no change of the run is at or below.
@@ -22,6 +28,26 @@ type NoMatchError struct{ Path string }
 
 func (e *NoMatchError) Error() string {
 	return "no change at " + Quote(e.Path) + "\nhint: confine diff lists them"
+}
+
+// A BrokenError is a kept run whose record can't be read.
+type BrokenError struct {
+	Run string
+	Err error
+}
+
+func (e *BrokenError) Error() string {
+	return e.Err.Error() + "\nhint: confine discard --run " + e.Run + " drops that run"
+}
+
+func (e *BrokenError) Unwrap() error { return e.Err }
+
+// An AppliedError is that a run is gone because its interrupted apply has just been
+// finished.
+type AppliedError struct{ Recovered }
+
+func (e *AppliedError) Error() string {
+	return "run " + e.Run + " was applied already: its apply had been committed when it was interrupted, and is finished now"
 }
 
 // Conflict is one path where the real tree isn't what the run began with.
@@ -79,7 +105,11 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d paths can't be applied", len(e.Refused)+e.More)
+	if n := len(e.Refused) + e.More; n == 1 {
+		b.WriteString("1 path can't be applied")
+	} else {
+		fmt.Fprintf(&b, "%d paths can't be applied", n)
+	}
 	for _, c := range e.Refused {
 		fmt.Fprintf(&b, "\n  %s: %s", Quote(c.Path), c.Reason)
 	}
@@ -109,6 +139,20 @@ type PathError struct {
 
 func (e *PathError) Error() string { return e.Op + " " + Quote(e.Path) + ": " + e.Err.Error() }
 func (e *PathError) Unwrap() error { return e.Err }
+
+// treeGone says what to do about a tree that can't be opened any more.
+func (r *Run) treeGone(err error) error {
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ELOOP) && !errors.Is(err, syscall.ENOTDIR) {
+		return err
+	}
+	why := "is gone"
+	if errors.Is(err, syscall.ELOOP) {
+		why = "is now a symbolic link, or in one, and none is followed"
+	} else if errors.Is(err, syscall.ENOTDIR) {
+		why = "is no directory any more"
+	}
+	return fmt.Errorf("%w\nhint: the tree that the run changed %s: put it back, or drop the changes: confine discard --run %s", err, why, r.m.ID)
+}
 
 func failed(op, path string, err error) error {
 	if err == nil {

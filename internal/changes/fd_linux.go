@@ -37,7 +37,10 @@ func openBeneath(dir int, path string, flags int) (int, error) {
 	return -1, unix.EAGAIN
 }
 
-const dirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
+const (
+	dirFlags   = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
+	placeFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW // to look names up: it needn't be readable
+)
 
 // openTree opens a real tree by its absolute path, through no symbolic link.
 func openTree(path string) (int, error) {

@@ -43,13 +43,13 @@ func snapshot(t testing.TB, dir int) map[string]string {
 				must(t, err)
 				line += " " + target
 			case File:
-				f, err := up.file(fd, name)
+				f, shut, err := up.file(fd, name)
 				must(t, err)
 				sum, err := digest(f, n.size)
 				must(t, err)
 				x, err := xattrs(f)
 				must(t, err)
-				_ = unix.Close(f)
+				shut()
 				line += fmt.Sprintf(" %04o %d %.12s %q", n.mode, n.size, sum, x)
 			}
 			all[join(at, name)] = line
@@ -160,10 +160,10 @@ func (s *scene) read(t testing.TB) *Set {
 
 func (s *scene) lines(t testing.TB) []string {
 	t.Helper()
-	r := &Run{m: &manifest{Trees: []keptTree{{}}}}
+	told := lines{&Run{m: &manifest{Trees: []keptTree{{Path: "/tree"}}}}, "/tree"}
 	var all []string
 	for _, c := range s.read(t).Changes {
-		all = append(all, r.line(&Entry{Change: c}))
+		all = append(all, told.line(&Entry{Change: c}))
 	}
 	return all
 }
@@ -176,7 +176,7 @@ func keep(t testing.TB, store *Store, trees ...Tree) *Run {
 		must(t, err)
 		k.Sets = append(k.Sets, set)
 	}
-	id, err := store.Keep(k)
+	id, _, err := store.Keep(k)
 	must(t, err)
 	r, err := store.Open(id)
 	must(t, err)

@@ -73,11 +73,6 @@ type journalTree struct {
 	Ino  uint64 `json:"ino"`
 }
 
-type applied struct {
-	Tree int    `json:"tree"`
-	Path string `json:"path"`
-}
-
 // recode does f to the names of a journal, in place.
 func (j *journal) recode(f func(string) (string, error)) error {
 	var err error

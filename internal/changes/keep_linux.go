@@ -2,6 +2,7 @@ package changes
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -10,26 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Keep stores the changes of a run, and gives its id; none if nothing changed. It
-// reads the trees' descriptors once more: nobody may have written the uppers since
-// Read.
-func (s *Store) Keep(k Keeping) (id string, err error) {
+// Keep stores the changes of a run, and gives its id; none if nothing changed. Partly counts
+// those that couldn't be kept whole, which are never applied: see Entry.Unkept. It reads the trees'
+// descriptors once more: nobody may have written the uppers since Read.
+func (s *Store) Keep(k Keeping) (id string, partly int, err error) {
 	total := 0
 	for _, set := range k.Sets {
-		total += len(set.Changes) + set.Truncated
+		total += len(set.Changes) + set.Truncated + set.Deep
 	}
 	if total == 0 {
-		return "", nil
+		return "", 0, nil
 	}
 	if len(k.Sets) != len(k.Trees) {
-		return "", fmt.Errorf("%d sets of changes for %d trees", len(k.Sets), len(k.Trees))
+		return "", 0, fmt.Errorf("%d sets of changes for %d trees", len(k.Sets), len(k.Trees))
 	}
 	if err := s.sweep(); err != nil {
-		return "", err
+		return "", 0, err
 	}
 	id, fd, err := s.begin(time.Now())
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	defer unix.Close(fd) // and the lock on it
 	defer func() {
@@ -39,15 +40,20 @@ func (s *Store) Keep(k Keeping) (id string, err error) {
 	}()
 	m := &manifest{Version: manifestVersion, ID: id, Time: k.Start.UTC(), Command: k.Command, Protect: k.Protect}
 	if err := s.fill(fd, m, k); err != nil {
-		return "", err
+		return "", 0, err
 	}
 	if err := s.at("finish keep"); err != nil {
-		return "", err
+		return "", 0, err
 	}
 	if err := unix.Renameat2(s.fd, unfinished+id, s.fd, id, unix.RENAME_NOREPLACE); err != nil {
-		return "", failed("rename", s.path+"/"+id, err)
+		return "", 0, failed("rename", s.path+"/"+id, err)
 	}
-	return id, failed("fsync", s.path, unix.Fsync(s.fd))
+	for i := range m.Changes {
+		if m.Changes[i].Unkept != "" {
+			partly++
+		}
+	}
+	return id, partly, failed("fsync", s.path, unix.Fsync(s.fd))
 }
 
 // begin makes and locks the directory of a run that isn't one yet.
@@ -76,7 +82,7 @@ func (s *Store) begin(now time.Time) (string, int, error) {
 			return "", -1, failed("open", s.path+"/"+id, err)
 		}
 		var st unix.Stat_t
-		if flock(fd) == nil && unix.Fstat(fd, &st) == nil && st.Nlink > 0 {
+		if flock(fd, unix.LOCK_NB) == nil && unix.Fstat(fd, &st) == nil && st.Nlink > 0 {
 			return id, fd, nil
 		}
 		_ = unix.Close(fd)
@@ -99,7 +105,7 @@ func (s *Store) fill(fd int, m *manifest, k Keeping) error {
 		if err != nil {
 			return failed("fstat", t.Path, err)
 		}
-		m.Trees = append(m.Trees, keptTree{Path: t.Path, Ino: n.ino, Truncated: k.Sets[i].Truncated})
+		m.Trees = append(m.Trees, keptTree{Path: t.Path, Ino: n.ino, Truncated: k.Sets[i].Truncated, Deep: k.Sets[i].Deep, DeepIn: k.Sets[i].DeepIn})
 		entries, err := w.tree(i, t, k.Sets[i].Changes)
 		if err != nil {
 			return err
@@ -138,65 +144,81 @@ func (w *keeper) tree(index int, t Tree, all []Change) ([]Entry, error) {
 	up := newUpper(t.Upper)
 	defer up.restore()
 	upper := &parent{open: up.dir}
-	lower := &parent{open: func(path string) (int, error) { return openBeneath(t.Lower, path, dirFlags) }}
+	lower := &parent{open: func(path string) (int, error) { return openBeneath(t.Lower, path, placeFlags) }}
 	defer upper.close()
 	defer lower.close()
-	at := map[string]int{}
+	shared := map[string]int{} // the entry that holds the content of several names
 	entries := make([]Entry, len(all))
 	for i, c := range all {
 		e := &entries[i]
 		e.Change = c
 		e.Tree = index
-		at[c.Path] = i
-		if err := w.base(e, lower); err != nil {
+		err := w.base(e, lower)
+		if closed(err) {
+			e.Base.Raced, e.Unkept, err = true, "what the real tree has there can't be read: "+err.Error(), nil
+		}
+		if err != nil {
 			return nil, failed("read", t.Path+"/"+c.Path, err)
 		}
 		if c.Kind == Deleted {
 			continue
 		}
-		if first, ok := at[c.Link]; ok && c.Link != "" && entries[first].Blob != "" {
+		object := e.first().Path
+		if first, ok := shared[object]; ok && c.Link != "" {
 			f := &entries[first]
 			e.Blob, e.Digest, e.Xattrs = f.Blob, f.Digest, f.Xattrs
 			continue
 		}
-		e.Link = ""
 		if err := w.content(e, up, upper); err != nil {
 			return nil, failed("read (upper)", t.Path+"/"+c.Path, err)
+		}
+		if e.Blob != "" {
+			shared[object] = i
 		}
 	}
 	return entries, nil
 }
 
+// closed: one object is out of reach for this user. The rest is kept.
+func closed(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
+
 // content stores what the run left at a path.
 func (w *keeper) content(e *Entry, up *upper, in *parent) error {
-	dir, name := split(e.Path)
-	at, err := in.at(dir)
-	if err != nil {
-		return err
+	fd, shut, err := openUpper(e, up, in)
+	if err == nil && shut == nil {
+		return nil // a symbolic link has no attributes, and specials aren't applied
 	}
-	switch e.Type {
-	case Dir:
-		fd, err := up.dir(e.Path)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		return w.xattrs(e, fd)
-	case File:
-	default:
-		return nil // a symbolic link has no user.* attributes, and specials aren't applied
+	if err == nil {
+		defer shut()
+		err = w.xattrs(e, fd)
 	}
-	fd, err := up.file(at, name)
-	if err != nil {
-		return err
+	if closed(err) {
+		e.Unkept = "what the run left there can't be read: " + err.Error()
+		return nil
 	}
-	defer unix.Close(fd)
-	if err := w.xattrs(e, fd); err != nil || e.Kind == ModeOnly || e.Unkept != "" {
+	if err != nil || e.Type != File || e.Kind == ModeOnly || e.Unkept != "" {
 		return err
 	}
 	e.Blob = strconv.Itoa(w.count)
 	w.count++
 	return w.blob(e, fd)
+}
+
+// openUpper opens what has attributes, or a content; nothing else, and shut is nil then.
+func openUpper(e *Entry, up *upper, in *parent) (fd int, shut func(), err error) {
+	switch e.Type {
+	case Dir:
+		fd, err = up.dir(e.Path)
+		return fd, func() { _ = unix.Close(fd) }, err
+	case File:
+		dir, name := split(e.Path)
+		at, err := in.at(dir)
+		if err != nil {
+			return -1, nil, err
+		}
+		return up.file(at, name)
+	}
+	return -1, nil, nil
 }
 
 // maxXattrs bounds the attributes of all changes together: they are in memory, and in

@@ -3,15 +3,23 @@ package changes
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
+// lines words a run's changes for who is in a directory.
+type lines struct {
+	*Run
+	from string // absolute; or empty: everything is told with its absolute path
+}
+
 // line is one change in a line: a letter, the name, and all else that apply would do.
-func (r *Run) line(e *Entry) string {
-	name := Quote(r.title(e))
+func (l *lines) line(e *Entry) string {
+	name := Quote(l.title(e))
 	if e.Kind == Deleted {
 		return "D " + name
 	}
-	rest := r.mode(e) + r.annotations(e)
+	rest := mode(e) + l.annotations(e)
 	switch e.Kind {
 	case Added:
 		switch {
@@ -44,10 +52,12 @@ func (r *Run) line(e *Entry) string {
 }
 
 // mode is what is to say about the permission bits.
-func (r *Run) mode(e *Entry) string {
+func mode(e *Entry) string {
 	switch {
 	case e.Type == Symlink || e.Type.special() && e.Type != e.Was:
 		return ""
+	case e.Type == e.Was && e.Mode == e.OldMode && e.shownLeftOut():
+		return fmt.Sprintf(" %04o (set-id is not applied)", e.Mode)
 	case e.Type == e.Was && e.Mode != e.OldMode:
 		return fmt.Sprintf(" %04o → %04o", e.OldMode, e.Mode)
 	case e.Type == e.Was || usual(e.Type, e.Mode):
@@ -67,9 +77,15 @@ func usual(t Type, mode uint32) bool {
 	return false
 }
 
-func (r *Run) annotations(e *Entry) (text string) {
-	if e.Link != "" {
-		text += " (hard link of " + Quote(r.place(e, e.Link)) + ")"
+func (l *lines) annotations(e *Entry) (text string) {
+	if e.shownLeftOut() && (e.Type != e.Was || e.Mode != e.OldMode) {
+		text += " (set-id is not applied)"
+	}
+	if e.OldLinks > 1 {
+		text += fmt.Sprintf(" (one of %d hard links; the others stay as they are)", e.OldLinks)
+	}
+	if link := l.m.linkOf(e); link != "" {
+		text += " (hard link of " + Quote(l.place(e, link)) + ")"
 	}
 	if e.otherAttributes() {
 		text += " (attributes)"
@@ -89,4 +105,35 @@ func (r *Run) annotations(e *Entry) (text string) {
 // otherAttributes: they aren't what they were.
 func (e *Entry) otherAttributes() bool {
 	return e.now() != Absent && digestXattrs(e.Xattrs) != e.Base.Xattrs
+}
+
+// place is a path in the tree of e as this program takes it: what is shown can be named.
+func (l *lines) place(e *Entry, path string) string {
+	tree := l.m.Trees[e.Tree].Path
+	path = strings.TrimSuffix(tree, "/") + "/" + path
+	if len(l.m.Trees) > 1 || l.from == "" {
+		return path
+	}
+	_, below := relative(l.from, tree)
+	_, above := relative(tree, l.from)
+	if !below && !above {
+		return path
+	}
+	name, err := filepath.Rel(l.from, path)
+	if err != nil {
+		return path
+	}
+	if strings.HasPrefix(name, "-") {
+		return "./" + name // it would be an option
+	}
+	return name
+}
+
+// title is how a change's path is written.
+func (l *lines) title(e *Entry) string {
+	path := l.place(e, e.Path)
+	if e.Type == Dir {
+		path += "/"
+	}
+	return path
 }

@@ -43,7 +43,7 @@ func TestDiffShowsAllThatApplyDoes(t *testing.T) {
 		"A plain/",
 		"M same" + owner(" (owner 0:0, was 12:34)"),
 		"A secret 0444",
-		"A suid 4755",
+		"A suid 4755 (set-id is not applied)",
 		"M todir/ (file → dir) 0777",
 		"A wide 0666",
 		`A "x (hard link of y)"`,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,12 +24,22 @@ type manifest struct {
 	Protect []string `json:"protect,omitempty"`
 	Summary *Summary `json:"summary,omitempty"` // of Changes
 	Changes []Entry  `json:"changes"`           // the last, so that a list needn't read it
+
+	linked map[applied][]string // see linkedTo
 }
 
 type keptTree struct {
 	Path      string `json:"path"`
 	Ino       uint64 `json:"ino"`
 	Truncated int    `json:"truncated,omitempty"`
+	Deep      int    `json:"deep,omitempty"` // see Set
+	DeepIn    string `json:"deep_in,omitempty"`
+}
+
+// applied names a change, or the object at its path.
+type applied struct {
+	Tree int    `json:"tree"`
+	Path string `json:"path"`
 }
 
 // Base is what the real tree had when the run was kept.
@@ -42,7 +53,7 @@ type Base struct {
 	// Raced: it was changed after the run began, so the run may have begun with
 	// something else.
 	Raced bool `json:"raced,omitempty"`
-	// Xattrs is a digest of the user.* attributes, "" of none: for what diff shows.
+	// Xattrs is a digest of the attributes, "" of none.
 	Xattrs string `json:"xattrs,omitempty"`
 }
 
@@ -52,9 +63,12 @@ type Entry struct {
 	Base   Base              `json:"base"`
 	Digest string            `json:"digest,omitempty"`
 	Blob   string            `json:"blob,omitempty"`
-	Xattrs map[string][]byte `json:"xattrs,omitempty"` // user.*, of an object that isn't deleted
+	Xattrs map[string][]byte `json:"xattrs,omitempty"` // of an object that isn't deleted
 	// Unkept says why the new content isn't in the store, if it had to be.
 	Unkept string `json:"unkept,omitempty"`
+	// Linked are other names of the same file that were applied before. The first entry that
+	// is left of the file has them for all.
+	Linked []string `json:"linked,omitempty"`
 }
 
 // mapped is e with f done to its names.
@@ -62,6 +76,12 @@ func (e Entry) mapped(f func(string) (string, error)) (Entry, error) {
 	var err error
 	for _, p := range []*string{&e.Path, &e.Target, &e.OldTarget, &e.Link, &e.Base.Target} {
 		if *p, err = f(*p); err != nil {
+			return e, err
+		}
+	}
+	e.Linked = slices.Clone(e.Linked)
+	for i := range e.Linked {
+		if e.Linked[i], err = f(e.Linked[i]); err != nil {
 			return e, err
 		}
 	}
@@ -97,7 +117,7 @@ func (m *manifest) check() error {
 		return fmt.Errorf("id %q", m.ID)
 	}
 	for _, t := range m.Trees {
-		if !path.IsAbs(t.Path) || path.Clean(t.Path) != t.Path || strings.IndexByte(t.Path, 0) >= 0 || t.Truncated < 0 {
+		if !path.IsAbs(t.Path) || path.Clean(t.Path) != t.Path || strings.IndexByte(t.Path, 0) >= 0 || t.Truncated < 0 || t.Deep < 0 || t.DeepIn != "" && !validPath(t.DeepIn) {
 			return fmt.Errorf("tree %q", t.Path)
 		}
 	}
@@ -123,8 +143,16 @@ func (m *manifest) check() error {
 }
 
 func (e *Entry) check() error {
-	if !validPath(e.Path) || e.Link != "" && (!validPath(e.Link) || comparePaths(e.Link, e.Path) >= 0) {
+	if !validPath(e.Path) || e.Link != "" && (!validPath(e.Link) || e.Link == e.Path) {
 		return fmt.Errorf("not a path below a tree")
+	}
+	if len(e.Linked) > maxLinked || len(e.Linked) > 0 && e.now() != File {
+		return fmt.Errorf("%d names of the same file", len(e.Linked))
+	}
+	for _, p := range e.Linked {
+		if !validPath(p) || p == e.Path {
+			return fmt.Errorf("not a path below a tree")
+		}
 	}
 	switch e.Kind {
 	case Added, Modified, Deleted, ModeOnly, Relinked:
@@ -161,7 +189,7 @@ func (e *Entry) check() error {
 
 // ownXattr: an attribute that is part of a change. The overlay's own never are.
 func ownXattr(name string) bool {
-	return strings.HasPrefix(name, "user.") && len(name) > len("user.") && len(name) < 256 &&
+	return name == "system.posix_acl_access" || name == "system.posix_acl_default" || strings.HasPrefix(name, "user.") && len(name) > len("user.") && len(name) < 256 &&
 		!strings.HasPrefix(name, "user.overlay.") && strings.IndexByte(name, 0) < 0
 }
 

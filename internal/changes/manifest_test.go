@@ -110,7 +110,8 @@ func FuzzManifest(f *testing.F) {
 func FuzzQuote(f *testing.F) {
 	f.Add("a\x1b\xff\n\"\\é\u202e\u0085")
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, out := range []string{Quote(s), string(printable([]byte(s)))} {
+		patch, _ := printable([]byte(s))
+		for _, out := range []string{Quote(s), string(patch)} {
 			for i, r := range out {
 				if r != '\n' && r != '\t' && (r < 0x20 || r >= 0x7f && r < 0xa0) || bad(out, i, r) && out == Quote(s) || hidden(r) {
 					t.Fatalf("%q: %q", s, out)
@@ -126,7 +127,7 @@ func FuzzQuote(f *testing.F) {
 func TestQuote(t *testing.T) {
 	for in, want := range map[string]string{"": `""`, "plain name": "plain name", "é": "é", "a\tb": `"a\tb"`, "\x1b[m": `"\033[m"`, "\xff": `"\377"`,
 		`q"`: `"q\""`, "\u202e": `"\342\200\256"`, "\u0085": `"\302\205"`, "\ufffd": "\ufffd",
-		"a → b": `"a → b"`, "a (hard link of b)": `"a (hard link of b)"`, "a 0777": `"a 0777"`, "a 0788": "a 0788", "a(b) → c"[:4]: "a(b)", "a→b": "a→b"} {
+		"a → b": `"a → b"`, "a (hard link of b)": `"a (hard link of b)"`, "a 0777": `"a 0777"`, " a": `" a"`, "a ": `"a "`, "a  b": `"a  b"`, "d /a": `"d /a"`, "d/ a": `"d/ a"`, "a b/c d": "a b/c d", "a 0788": "a 0788", "a(b) → c"[:4]: "a(b)", "a→b": "a→b"} {
 		if got := Quote(in); got != want {
 			t.Errorf("%q: %s", in, got)
 		}
@@ -136,7 +137,7 @@ func TestQuote(t *testing.T) {
 func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{"a\tb\n": "a\tb\n", "\x1b\xff\u0085": `\x1b\xff\xc2\x85`, "é→": "é→",
 		"\u202e\u2066\u200b\u200f\ufeff\u202a\u2069\u2060": `\u202e\u2066\u200b\u200f\ufeff\u202a\u2069\u2060`} {
-		if got := string(printable([]byte(in))); got != want {
+		if got, _ := printable([]byte(in)); string(got) != want {
 			t.Errorf("%q: %s", in, got)
 		}
 	}

@@ -34,7 +34,7 @@ func manyTargets() int {
 	if n := len(set.Changes); n < 1000 || n*4094 > 16<<20 || n+set.Truncated != many {
 		must(nil, fmt.Errorf("%d changes, %d truncated", n, set.Truncated))
 	}
-	id, err := s.Keep(Keeping{Trees: []Tree{tree}, Sets: []*Set{set}, Start: farFuture})
+	id, _, err := s.Keep(Keeping{Trees: []Tree{tree}, Sets: []*Set{set}, Start: farFuture})
 	must(nil, err)
 	list, err := s.List()
 	must(nil, err)

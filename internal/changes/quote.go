@@ -10,9 +10,10 @@ import (
 
 // Quote makes a name safe for a terminal, as git does: within double quotes with
 // octal escapes if it has a quote, a backslash, or anything that doesn't print. Within
-// quotes too if it could be taken for a name and what diff says of it; else as it is.
+// quotes too if it could be taken for a name and what diff says of it, or has a blank at an end
+// or two in a row, which nobody sees; else as it is.
 func Quote(name string) string {
-	plain := name != "" && !annotated(name)
+	plain := name != "" && !annotated(name) && !blanks(name)
 	for i, r := range name {
 		if bad(name, i, r) || r == '"' || r == '\\' {
 			plain = false
@@ -48,6 +49,11 @@ func Quote(name string) string {
 	return b.String()
 }
 
+func blanks(name string) bool {
+	return name[0] == ' ' || name[len(name)-1] == ' ' || strings.Contains(name, "  ") ||
+		strings.Contains(name, " /") || strings.Contains(name, "/ ")
+}
+
 // annotated: the name ends, or goes on, as a line of diff does behind a name.
 func annotated(name string) bool {
 	if strings.Contains(name, " → ") || strings.Contains(name, " (") {
@@ -66,15 +72,28 @@ func bad(s string, i int, r rune) bool {
 	return r != ' ' && !unicode.IsPrint(r)
 }
 
-// printable makes the lines of a patch safe for a terminal: tab and newline stay.
-func printable(text []byte) []byte {
-	out := make([]byte, 0, len(text))
+// escapes is said above a patch in which something is escaped.
+const escapes = `# escaped, so not for patch(1): \xNN is a byte, \uNNNN a character, \\ a backslash` + "\n"
+
+// printable makes the lines of a patch safe for a terminal: tab and newline stay. Where
+// something has to be escaped, backslashes are too, so that no other text looks the same; but
+// not the one that begins a line, which is the patch's own.
+func printable(text []byte) (out []byte, escaped bool) {
+	for i := 0; i < len(text) && !escaped; {
+		r, n := utf8.DecodeRune(text[i:])
+		escaped = unprintable(r, n) || hidden(r)
+		i += n
+	}
+	if !escaped {
+		return text, false
+	}
+	out = make([]byte, 0, len(text))
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRune(text[i:])
 		switch {
-		case r == '\n' || r == '\t':
-			out = append(out, text[i])
-		case r == utf8.RuneError && n <= 1, r < 0x20, r >= 0x7f && r < 0xa0:
+		case r == '\\' && i > 0 && text[i-1] != '\n':
+			out = append(out, `\\`...)
+		case unprintable(r, n):
 			for _, c := range text[i : i+n] {
 				out = fmt.Appendf(out, `\x%02x`, c)
 			}
@@ -85,7 +104,12 @@ func printable(text []byte) []byte {
 		}
 		i += n
 	}
-	return out
+	return out, true
+}
+
+// unprintable: a control character that is none of the text's own, or no character at all.
+func unprintable(r rune, n int) bool {
+	return r == utf8.RuneError && n <= 1 || r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0
 }
 
 // hidden: a character that changes the order in which others are shown, ends a line,

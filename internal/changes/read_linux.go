@@ -9,7 +9,7 @@ import (
 // Read compares an upper directory with the tree below it. Both descriptors stay
 // the caller's.
 func Read(t Tree, limits Limits) (*Set, error) {
-	r := &reader{upper: newUpper(t.Upper), lower: t.Lower, root: t.Path, limits: limits.orDefault(), set: &Set{}, inodes: map[inode][]int{}}
+	r := &reader{upper: newUpper(t.Upper), lower: t.Lower, root: t.Path, limits: limits.orDefault(), set: &Set{}, inodes: map[inode][]int{}, same: map[inode]string{}}
 	defer r.upper.restore()
 	r.push(place{upper: true, lower: true})
 	for len(r.todo) > 0 {
@@ -45,14 +45,44 @@ type reader struct {
 	waiting int // bytes of the paths in todo
 	listed  int // bytes of the paths and targets in set
 	inodes  map[inode][]int
+	same    map[inode]string // first name in order whose content isn't changed
+}
+
+// companion notes a name that new hard links may be of.
+func (r *reader) companion(path string, in inode) {
+	old, ok := r.same[in]
+	switch {
+	case ok && comparePaths(old, path) < 0:
+	case ok || len(r.same) < r.limits.Changes && r.listed+len(path) <= r.limits.PathBytes:
+		r.listed += len(path) - len(old)
+		r.same[in] = path
+	}
 }
 
 func (r *reader) failed(op, path string, err error) error {
 	return failed(op, r.root+"/"+path, err)
 }
 
+// deep counts a path that is too long for any system call.
+func (r *reader) deep(path string) {
+	dir, _ := split(path)
+	for len(dir) > maxPath {
+		dir, _ = split(dir)
+	}
+	if r.set.Deep++; r.set.Deep == 1 {
+		r.set.DeepIn = dir
+	}
+	r.set.DeepIn = common(r.set.DeepIn, dir)
+}
+
 func (r *reader) push(p place) {
-	if len(p.path) > maxPath || r.waiting+r.upper.bytes+len(p.path) > r.limits.PathBytes {
+	if len(p.path) > maxPath {
+		if p.upper && p.lower { // else emit has counted it
+			r.deep(p.path)
+		}
+		return
+	}
+	if r.waiting+r.upper.bytes+len(p.path) > r.limits.PathBytes {
 		r.set.Truncated++
 		return
 	}
@@ -63,7 +93,11 @@ func (r *reader) push(p place) {
 func (r *reader) emit(c Change, in inode) {
 	r.set.Summary.add(&c)
 	size := len(c.Path) + len(c.Target) + 2*len(c.OldTarget) // the base has that too
-	if len(c.Path) > maxPath || len(r.set.Changes) >= r.limits.Changes || r.listed+size > r.limits.PathBytes {
+	if len(c.Path) > maxPath {
+		r.deep(c.Path)
+		return
+	}
+	if len(r.set.Changes) >= r.limits.Changes || r.listed+size > r.limits.PathBytes {
 		r.set.Truncated++
 		return
 	}
@@ -74,13 +108,13 @@ func (r *reader) emit(c Change, in inode) {
 	}
 }
 
-// finish names for each hard link the first one in order, and sorts.
+// finish names for each hard link the one that it is of, and sorts.
 func (r *reader) finish() {
 	all := r.set.Changes
-	for _, links := range r.inodes {
-		first := ""
+	for in, links := range r.inodes {
+		first, ok := r.same[in]
 		for _, i := range links {
-			if first == "" || comparePaths(all[i].Path, first) < 0 {
+			if !ok && (first == "" || comparePaths(all[i].Path, first) < 0) {
 				first = all[i].Path
 			}
 		}
@@ -104,6 +138,7 @@ func (r *reader) directory(p place) error {
 		}
 	}()
 	var err error
+	blind := false // the lower one can't be listed
 	if p.lower {
 		low, err = openBeneath(r.lower, p.path, dirFlags)
 		if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
@@ -112,9 +147,9 @@ func (r *reader) directory(p place) error {
 		}
 		if err == unix.EACCES {
 			// The run could read it, with the owner's rights to change that; here
-			// nobody touches the real tree. What is gone in it can't be told.
-			r.set.Truncated++
-			low, err = -1, nil
+			// nobody touches the real tree.
+			blind = true
+			low, err = openBeneath(r.lower, p.path, placeFlags)
 		}
 		if err != nil {
 			return r.failed("openat2", p.path, err)
@@ -124,7 +159,7 @@ func (r *reader) directory(p place) error {
 		if low < 0 {
 			return nil
 		}
-		return r.deleted(p, low, -1)
+		return r.deleted(p, low, -1, blind)
 	}
 	if up, err = r.upper.dir(p.path); err != nil {
 		return r.failed("openat2 (upper)", p.path, err)
@@ -141,14 +176,18 @@ func (r *reader) directory(p place) error {
 		return r.failed("readdir (upper)", p.path, err)
 	}
 	if low >= 0 && p.opaque {
-		return r.deleted(p, low, up)
+		return r.deleted(p, low, up, blind)
 	}
 	return nil
 }
 
 // deleted emits what is in the lower directory and not in the upper one; all of
-// it without an upper one.
-func (r *reader) deleted(p place, low, up int) error {
+// it without an upper one. Blind, it can't tell what that is.
+func (r *reader) deleted(p place, low, up int, blind bool) error {
+	if blind {
+		r.set.Truncated++
+		return nil
+	}
 	err := names(low, func(name string) error {
 		if up >= 0 {
 			if n, err := statAt(up, name); err != nil || n.typ != Absent {
@@ -192,14 +231,19 @@ func (r *reader) entry(p place, up, low int, name string, xwhiteouts bool) error
 	}
 	var old node
 	if low >= 0 {
-		if old, err = statAt(low, name); err != nil {
+		if old, err = statAt(low, name); err != nil && !closed(err) {
 			return err
 		}
 	}
+	hidden := closed(err) // nobody can say what was there
 	if xwhiteouts && !n.whiteout {
 		if n.whiteout, err = xwhiteout(up, name, n); err != nil {
 			return err
 		}
+	}
+	if n.whiteout && hidden {
+		r.set.Truncated++
+		return nil
 	}
 	if n.whiteout {
 		return r.gone(path, low, name, old)
@@ -212,11 +256,15 @@ func (r *reader) entry(p place, up, low int, name string, xwhiteouts bool) error
 	if err != nil {
 		return err
 	}
+	var in inode
+	if n.typ == File && n.nlink > 1 {
+		in = inode{n.dev, n.ino}
+	}
+	if in != (inode{}) && (c.Kind == "" || c.Kind == ModeOnly) {
+		r.companion(path, in)
+		in = inode{}
+	}
 	if c.Kind != "" {
-		var in inode
-		if n.typ == File && n.nlink > 1 && c.Kind != ModeOnly {
-			in = inode{n.dev, n.ino}
-		}
 		r.emit(c, in)
 	}
 	if n.typ == Dir {

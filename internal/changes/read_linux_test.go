@@ -106,8 +106,8 @@ func TestADeepUpperIsBounded(t *testing.T) {
 	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &low))
 	defer func() { must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was)) }()
 	set := s.read(t)
-	if len(set.Changes) != 2048 || set.Truncated == 0 {
-		t.Errorf("%d changes, %d truncated", len(set.Changes), set.Truncated)
+	if len(set.Changes) != 2048 || set.Truncated != 0 || set.Deep == 0 {
+		t.Errorf("%d changes, %d truncated, %d too deep", len(set.Changes), set.Truncated, set.Deep)
 	}
 	r := s.keep(t)
 	if _, err := s.store.Apply(r, nil, Options{}); err == nil {

@@ -47,6 +47,9 @@ func (m *manifest) head(f func(string) (string, error)) (*manifest, error) {
 		if n.Trees[i].Path, err = f(t.Path); err != nil {
 			return nil, err
 		}
+		if n.Trees[i].DeepIn, err = f(t.DeepIn); err != nil {
+			return nil, err
+		}
 	}
 	return &n, nil
 }

@@ -2,6 +2,7 @@ package changes
 
 import (
 	"errors"
+	"fmt"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,7 +13,10 @@ var errTreeGone = errors.New("the tree of an interrupted apply isn't there")
 // Recover finishes or undoes what an interrupted Apply left, of every run. Apply and
 // Discard begin with it.
 func (s *Store) Recover() error {
-	unlock, err := s.lock()
+	if s.empty() {
+		return nil
+	}
+	unlock, err := s.lock(nil)
 	if err != nil {
 		return err
 	}
@@ -39,6 +43,7 @@ func (s *Store) recoverAll(id string) error {
 	return nil
 }
 
+// recoverOne tells what it did once it is done.
 func (s *Store) recoverOne(id string) error {
 	dir, err := unix.Openat(s.fd, id, dirFlags|unix.O_CLOEXEC, 0)
 	if err == unix.ENOENT {
@@ -59,7 +64,12 @@ func (s *Store) recoverOne(id string) error {
 	if err != nil || state == "" {
 		return failed("stat", s.path+"/"+id, err)
 	}
+	// The journal says all that is to be done: without a record none is shortened.
 	r, err := s.Open(id)
+	var broken *BrokenError
+	if errors.As(err, &broken) {
+		r, err = s.openBroken(id)
+	}
 	if err != nil {
 		return err
 	}
@@ -77,7 +87,18 @@ func (s *Store) recoverOne(id string) error {
 	if err := a.reopen(); err != nil {
 		return err
 	}
-	return a.goOn(state)
+	did, err := a.goOn(state)
+	if err != nil {
+		return err
+	}
+	if s.recovered == nil {
+		s.recovered = map[string]Recovered{}
+	}
+	s.recovered[id] = did
+	if s.Told != nil {
+		s.Told(did)
+	}
+	return nil
 }
 
 // reopen opens the trees of a journal.
@@ -93,7 +114,7 @@ func (a *applying) reopen() error {
 		}
 		fd, err := openTree(t.Path)
 		if err != nil {
-			return errors.Join(errTreeGone, err)
+			return a.goneMeanwhile(fmt.Errorf("%w: %w", errTreeGone, err))
 		}
 		a.roots[i] = fd
 		n, err := statFD(fd)
@@ -101,22 +122,29 @@ func (a *applying) reopen() error {
 			return failed("fstat", t.Path, err)
 		}
 		if n.ino != t.Ino {
-			return failed("open", t.Path, errTreeGone)
+			return a.goneMeanwhile(failed("open", t.Path, errTreeGone))
 		}
 	}
 	a.makeParents()
 	return nil
 }
 
+// goneMeanwhile says what to do: the journal is all that knows what was moved to where.
+func (a *applying) goneMeanwhile(err error) error {
+	return fmt.Errorf("%w\nhint: put it back where it was; is it gone for good, then remove %s", err, Quote(a.run.path))
+}
+
 // goOn does what is left to do, from the state that the journal's name says.
-func (a *applying) goOn(state string) error {
+func (a *applying) goOn(state string) (Recovered, error) {
+	did := Recovered{Run: a.run.m.ID, Changes: len(a.journal.Applied)}
 	switch state {
 	case journalStaging:
-		return a.unstage()
+		return did, a.unstage()
 	case journalUndoing:
-		return a.undo()
+		return did, a.undo()
 	case journalDone:
-		return a.finish()
+		did.Finished = true
+		return did, a.finish()
 	}
 	err := a.loosen()
 	if err == nil {
@@ -127,7 +155,9 @@ func (a *applying) goOn(state string) error {
 	}
 	if err != nil {
 		_ = a.store.renameJournal(a.run, journalCommitted, journalUndoing)
-		return a.undo()
+		did.Why = err
+		return did, a.undo()
 	}
-	return a.finish()
+	did.Finished = true
+	return did, a.finish()
 }

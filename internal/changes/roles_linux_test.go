@@ -268,7 +268,7 @@ func applyTiny() int {
 	tree := Tree{Path: lower, Upper: fd(upper), Lower: fd(lower)}
 	set, err := Read(tree, Limits{})
 	must(nil, err)
-	_, err = s.Keep(Keeping{Trees: []Tree{tree}, Sets: []*Set{set}, Start: farFuture})
+	_, _, err = s.Keep(Keeping{Trees: []Tree{tree}, Sets: []*Set{set}, Start: farFuture})
 	must(nil, err)
 	r, err := s.Latest(nil)
 	must(nil, err)

@@ -11,8 +11,9 @@ import (
 
 // stagedAt is where the first of several hard links was built.
 type stagedAt struct {
-	step *step
-	rel  string // below the temporary name; "" is that itself
+	step   *step
+	rel    string // below the temporary name; "" is that itself
+	digest string
 }
 
 // stage builds every new object beside its destination, and has it on the disk.
@@ -130,6 +131,9 @@ func (a *applying) object(s *step, dir int, name, rel string, i int) (uint64, er
 	if err := a.store.at("stage"); err != nil {
 		return 0, err
 	}
+	if a.stopped = a.options.stop(); a.stopped != nil {
+		return 0, a.stopped
+	}
 	e := &a.run.m.Changes[i]
 	switch e.Type {
 	case Dir:
@@ -171,16 +175,8 @@ func symlink(dir int, name string, e *Entry) (uint64, error) {
 }
 
 func (a *applying) file(s *step, dir int, name, rel string, e *Entry) (uint64, error) {
-	first := e.first()
-	if made, ok := a.staged[first]; ok {
-		ino, err := a.link(made, dir, name)
-		if err == nil {
-			return ino, nil
-		}
-		if !errors.Is(err, unix.EXDEV) && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EMLINK) && !errors.Is(err, unix.ENOENT) {
-			return 0, err
-		}
-		// Another file system, or one without links: a copy then.
+	if ino, ok, err := a.linkFirst(s, dir, name, rel, e); ok || err != nil {
+		return ino, err
 	}
 	src, from, want, err := a.source(s, dir, rel, e)
 	if err != nil {
@@ -214,8 +210,8 @@ func (a *applying) file(s *step, dir int, name, rel string, e *Entry) (uint64, e
 	if err := a.dress(fd, e, old); err != nil {
 		return 0, err
 	}
-	if _, ok := a.staged[first]; !ok {
-		a.staged[first] = stagedAt{s, rel}
+	if _, ok := a.staged[e.first()]; !ok {
+		a.staged[e.first()] = stagedAt{s, rel, sum}
 	}
 	if a.objects > fewFiles {
 		return made.ino, nil
@@ -263,7 +259,15 @@ func (a *applying) dress(fd int, e *Entry, old *node) error {
 	if err := setXattrs(fd, e.Xattrs); err != nil {
 		return err
 	}
-	if err := unix.Fchmod(fd, a.mode(e)); err != nil {
+	mode := e.wanted()
+	if old != nil && e.Kind == ModeOnly {
+		n, err := statFD(fd)
+		if err != nil {
+			return err
+		}
+		mode |= e.given(old.mode, n.uid != old.uid || n.gid != old.gid) & setID
+	}
+	if err := unix.Fchmod(fd, mode); err != nil {
 		return err
 	}
 	return unix.UtimesNanoAt(unix.AT_FDCWD, procPath(fd), times(e), 0)

@@ -174,15 +174,19 @@ func setAttrs(dir int, name string, s *step, want *attrs) error {
 	if n.typ == Symlink {
 		return nil
 	}
+	mode := want.Mode
+	if want == s.After && n.typ == File {
+		mode &^= setID &^ n.mode // its owner may have taken them off since
+	}
 	if want.Extend {
-		if err := unix.Chmod(procPath(fd), want.Mode|0o600); err != nil {
+		if err := unix.Chmod(procPath(fd), mode|0o600); err != nil {
 			return err
 		}
 		if err := setXattrs(fd, want.Xattrs); err != nil {
 			return err
 		}
 	}
-	return unix.Chmod(procPath(fd), want.Mode)
+	return unix.Chmod(procPath(fd), mode)
 }
 
 // recheck looks once more into the directories that were moved away, now that

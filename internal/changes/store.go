@@ -2,6 +2,7 @@ package changes
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"time"
 )
@@ -42,6 +43,28 @@ type Info struct {
 	Err     error // its record can't be read
 }
 
+// Recovered is an interrupted apply that was brought to an end.
+type Recovered struct {
+	Run      string
+	Changes  int   // that it was about
+	Finished bool  // all of them are in the tree; else none is
+	Why      error // it had been committed, and couldn't be finished
+}
+
+func (d Recovered) String() string {
+	n := "1 change"
+	if d.Changes != 1 {
+		n = fmt.Sprintf("%d changes", d.Changes)
+	}
+	switch {
+	case d.Finished:
+		return "finished the interrupted apply of run " + d.Run + ": " + n
+	case d.Why != nil:
+		return "undid the interrupted apply of run " + d.Run + ", which can't be finished (" + d.Why.Error() + "): none of its " + n + " is in the tree"
+	}
+	return "undid the interrupted apply of run " + d.Run + ", which had not come to its commit: none of its " + n + " is in the tree"
+}
+
 // ID of the run.
 func (r *Run) ID() string { return r.m.ID }
 
@@ -60,7 +83,54 @@ func (r *Run) Info() Info {
 // Entries are the run's changes that are neither applied nor discarded yet.
 func (r *Run) Entries() []Entry { return r.m.Changes }
 
-// Truncated counts, at least, the changes that weren't kept.
+// Deep counts, at least, the changes that weren't kept for the length of their paths.
+func (r *Run) Deep() (n int) {
+	for _, t := range r.m.Trees {
+		n += t.Deep
+	}
+	return n
+}
+
+// missesDeep: something that is too deep to be kept is at or below one of the paths, or in the
+// run without paths.
+func (r *Run) missesDeep(paths []string) bool {
+	for _, t := range r.m.Trees {
+		if t.Deep > 0 && len(paths) == 0 {
+			return true
+		}
+		for _, p := range paths {
+			rel, ok := relative(t.Path, p)
+			if t.Deep > 0 && ok && (below(t.DeepIn, rel) || below(rel, t.DeepIn)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// deepIn is where they are, in the first tree that has some.
+func (r *Run) deepIn() string {
+	for _, t := range r.m.Trees {
+		if t.Deep > 0 {
+			return short(join2(t.Path, t.DeepIn))
+		}
+	}
+	return ""
+}
+
+// short leaves of a long path what can be read.
+func short(path string) string {
+	for len(path) > 200 {
+		up, _ := split(path)
+		if up == "" {
+			break
+		}
+		path = up
+	}
+	return path
+}
+
+// Truncated counts, at least, the changes that were too many to be kept.
 func (r *Run) Truncated() (n int) {
 	for _, t := range r.m.Trees {
 		n += t.Truncated

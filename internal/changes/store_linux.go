@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,7 +15,6 @@ import (
 const (
 	manifestName = "manifest.json"
 	blobsName    = "blobs"
-	lockName     = ".lock"
 	unfinished   = ".unfinished-"
 	// maxManifest bounds what is read into memory.
 	maxManifest = 1 << 30
@@ -23,85 +22,24 @@ const (
 
 // Store keeps runs, each in a directory of its id.
 type Store struct {
-	fd   int
-	path string
-	hook func(point string) error // of tests: before every change to a disk
-}
+	// Told is called with each interrupted apply that was brought to an end.
+	Told func(Recovered)
+	// Waiting is called once when Apply, Discard or Recover waits for another one of them
+	// for more than a moment.
+	Waiting func()
 
-// OpenStore opens the directory that StoreDir names, and makes it if need be.
-func OpenStore(dir string) (*Store, error) {
-	state := filepath.Dir(filepath.Dir(dir))
-	if err := os.MkdirAll(state, 0o700); err != nil {
-		return nil, err
-	}
-	at, err := unix.Open(state, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, failed("open", state, err)
-	}
-	for _, path := range []string{filepath.Dir(dir), dir} {
-		next, err := openOwn(at, filepath.Base(path), path)
-		_ = unix.Close(at)
-		if err != nil {
-			return nil, err
-		}
-		at = next
-	}
-	return &Store{fd: at, path: dir}, nil
+	fd        int
+	path      string
+	recovered map[string]Recovered
+	hook      func(point string) error // of tests: before every change to a disk
+	after     func(time.Duration) <-chan time.Time
 }
-
-// openOwn opens a directory that belongs to this user alone.
-func openOwn(at int, name, path string) (int, error) {
-	if err := unix.Mkdirat(at, name, 0o700); err != nil && err != unix.EEXIST {
-		return -1, failed("mkdir", path, err)
-	}
-	fd, err := unix.Openat(at, name, dirFlags|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, failed("open", path, err)
-	}
-	n, err := statFD(fd)
-	if err == nil && (n.uid != uint32(os.Geteuid()) || n.mode&0o022 != 0) {
-		err = fmt.Errorf("it belongs to uid %d with mode %04o, and has to be this user's (%d) and writable by nobody else"+
-			"\nhint: chmod 700 it, or set XDG_STATE_HOME", n.uid, n.mode, os.Geteuid())
-	}
-	if err != nil {
-		_ = unix.Close(fd)
-		return -1, failed("open", path, err)
-	}
-	return fd, nil
-}
-
-// Close closes the store.
-func (s *Store) Close() error { return unix.Close(s.fd) }
 
 func (s *Store) at(point string) error {
 	if s.hook == nil {
 		return nil
 	}
 	return s.hook(point)
-}
-
-// lock holds the store for applying and discarding.
-func (s *Store) lock() (unlock func(), err error) {
-	fd, err := unix.Openat(s.fd, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, failed("open", s.path+"/"+lockName, err)
-	}
-	if err := flock(fd); err != nil {
-		_ = unix.Close(fd)
-		if err == unix.EWOULDBLOCK {
-			return nil, ErrBusy
-		}
-		return nil, failed("flock", s.path+"/"+lockName, err)
-	}
-	return func() { _ = unix.Close(fd) }, nil
-}
-
-func flock(fd int) error {
-	for {
-		if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
-			return err
-		}
-	}
 }
 
 // Run is a kept run.
@@ -119,11 +57,14 @@ func (s *Store) Open(id string) (*Run, error) { return s.open(id, parseManifest)
 
 // open opens a kept run with as much of its record as parse reads.
 func (s *Store) open(id string, parse func(io.Reader) (*manifest, error)) (*Run, error) {
-	if !validID(id) {
+	if !validID(id) || s.empty() {
 		return nil, fmt.Errorf("%s: %w", Quote(id), ErrNoRun)
 	}
 	fd, err := unix.Openat(s.fd, id, dirFlags|unix.O_CLOEXEC, 0)
 	if err == unix.ENOENT {
+		if did := s.recovered[id]; did.Finished {
+			return nil, &AppliedError{did}
+		}
 		return nil, fmt.Errorf("%s: %w", id, ErrNoRun)
 	}
 	path := s.path + "/" + id
@@ -137,13 +78,26 @@ func (s *Store) open(id string, parse func(io.Reader) (*manifest, error)) (*Run,
 	}
 	if err != nil {
 		_ = unix.Close(fd)
-		return nil, failed("read", path+"/"+manifestName, err)
+		return nil, &BrokenError{id, failed("read", path+"/"+manifestName, err)}
 	}
 	return r, nil
 }
 
+// openBroken opens a run without its record.
+func (s *Store) openBroken(id string) (*Run, error) {
+	path := s.path + "/" + id
+	fd, err := unix.Openat(s.fd, id, dirFlags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, failed("open", path, err)
+	}
+	return &Run{fd: fd, path: path, m: &manifest{ID: id}}, nil
+}
+
 // ids are the kept runs, the newest first.
 func (s *Store) ids() ([]string, error) {
+	if s.empty() {
+		return nil, nil
+	}
 	var all []string
 	err := names(s.fd, func(name string) error {
 		if validID(name) {
@@ -158,6 +112,9 @@ func (s *Store) ids() ([]string, error) {
 
 // List lists the kept runs, the newest first.
 func (s *Store) List() ([]Info, error) {
+	if err := s.sweep(); err != nil {
+		return nil, err
+	}
 	ids, err := s.ids()
 	if err != nil {
 		return nil, err
@@ -201,17 +158,28 @@ func (s *Store) Latest(about func(tree string) bool) (*Run, error) {
 }
 
 // Discard drops the changes at and below paths, all without paths, and says how
-// many. A run without changes goes away.
+// many. A run without changes goes away, and without paths one whose record can't be read.
 func (s *Store) Discard(id string, paths ...string) (int, error) {
-	unlock, err := s.lock()
+	if s.empty() {
+		_, err := s.Open(id)
+		return 0, err
+	}
+	unlock, err := s.lock(nil)
 	if err != nil {
 		return 0, err
 	}
 	defer unlock()
+	if err := s.sweep(); err != nil {
+		return 0, err
+	}
 	if err := s.recoverOne(id); err != nil {
 		return 0, err
 	}
 	r, err := s.Open(id)
+	var broken *BrokenError
+	if errors.As(err, &broken) && len(paths) == 0 {
+		return 0, s.forget(id)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -220,26 +188,24 @@ func (s *Store) Discard(id string, paths ...string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return len(drop), s.shorten(r, func(i int) bool { return drop[i] })
+	return len(drop), s.shorten(r, func(i int) bool { return drop[i] }, false)
 }
 
-// shorten takes entries out of the record, and then their blobs out of the store.
-func (s *Store) shorten(r *Run, drop func(i int) bool) error {
-	var keep []Entry
-	used := map[string]bool{}
-	for i, e := range r.m.Changes {
-		if !drop(i) {
-			keep = append(keep, e)
-			used[e.Blob] = true
-		}
-	}
+// shorten takes entries out of the record, which were applied or not, and then their blobs out
+// of the store.
+func (s *Store) shorten(r *Run, drop func(i int) bool, applied bool) error {
+	keep := r.m.without(drop, applied)
 	if len(keep) == 0 {
 		return s.forget(r.m.ID)
 	}
+	used := map[string]bool{}
+	for _, e := range keep {
+		used[e.Blob] = true
+	}
 	was := r.m.Changes
-	r.m.Changes = keep
+	r.m.Changes, r.m.linked = keep, nil
 	if err := s.writeManifest(r.fd, r.m); err != nil {
-		r.m.Changes = was
+		r.m.Changes, r.m.linked = was, nil
 		return failed("write", r.path+"/"+manifestName, err)
 	}
 	blobs, err := unix.Openat(r.fd, blobsName, dirFlags|unix.O_CLOEXEC, 0)
@@ -272,6 +238,9 @@ func (s *Store) forget(id string) error {
 
 // sweep removes what an interrupted Keep left: its lock is gone with its process.
 func (s *Store) sweep() error {
+	if s.empty() {
+		return nil
+	}
 	var left []string
 	err := names(s.fd, func(name string) error {
 		if strings.HasPrefix(name, unfinished) {
@@ -287,7 +256,7 @@ func (s *Store) sweep() error {
 		if err != nil {
 			continue // gone, or nothing of ours
 		}
-		if flock(fd) == nil {
+		if flock(fd, unix.LOCK_NB) == nil {
 			err = removeAll(s.fd, name, 0)
 		}
 		_ = unix.Close(fd)

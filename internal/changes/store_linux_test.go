@@ -45,8 +45,11 @@ func TestAStoreThatOthersMayWriteIsRefused(t *testing.T) {
 	}
 	must(t, os.Rename(dir, dir+"2"))
 	must(t, os.Symlink(dir+"2", dir))
-	if _, err := OpenStore(dir); err == nil {
-		t.Error("opened through a link")
+	if _, err := OpenStore(dir); !errors.Is(err, unix.ELOOP) || !strings.Contains(err.Error(), "it is a symbolic link, and none is followed here\nhint: ") {
+		t.Error("opened through a link: ", err)
+	}
+	if _, err := FindStore(dir); !errors.Is(err, unix.ELOOP) {
+		t.Error("found through a link: ", err)
 	}
 	if isRoot() {
 		must(t, os.Remove(dir))
@@ -55,6 +58,41 @@ func TestAStoreThatOthersMayWriteIsRefused(t *testing.T) {
 		if _, err := OpenStore(dir); err == nil {
 			t.Error("opened, though it is another's")
 		}
+	}
+}
+
+// Who only looks makes nothing, and finds nothing.
+func TestAStoreThatIsNotThereIsEmpty(t *testing.T) {
+	for _, made := range []string{"", "state", "state/confine", "state/confine/runs"} {
+		top := t.TempDir()
+		must(t, os.MkdirAll(filepath.Join(top, made), 0o700))
+		s, err := FindStore(filepath.Join(top, "state", "confine", "runs"))
+		must(t, err)
+		if all, err := s.List(); err != nil || len(all) != 0 {
+			t.Errorf("%v, %v", all, err)
+		}
+		must(t, s.Recover())
+		if _, err := s.Latest(nil); !errors.Is(err, ErrNoRun) {
+			t.Error(err)
+		}
+		const id = "20200101T000000-abcdef"
+		if _, err := s.Open(id); !errors.Is(err, ErrNoRun) {
+			t.Error(err)
+		}
+		if _, err := s.Discard(id); !errors.Is(err, ErrNoRun) {
+			t.Error(err)
+		}
+		must(t, s.Close())
+		if _, err := os.Lstat(filepath.Join(top, "state", "confine", "runs")); err == nil && made != "state/confine/runs" {
+			t.Error("made")
+		}
+	}
+	// One that others may write is no store, and isn't taken for an empty one.
+	dir := filepath.Join(t.TempDir(), "state", "confine", "runs")
+	must(t, os.MkdirAll(dir, 0o700))
+	must(t, os.Chmod(dir, 0o777))
+	if _, err := FindStore(dir); err == nil || errors.Is(err, ErrNoRun) {
+		t.Error(err)
 	}
 }
 
@@ -92,7 +130,7 @@ func TestListLatestDiscard(t *testing.T) {
 	if _, err := s.store.Latest(nil); !errors.Is(err, ErrNoRun) {
 		t.Error(err)
 	}
-	id, err := s.store.Keep(Keeping{Trees: []Tree{s.tree}, Sets: []*Set{s.read(t)}})
+	id, _, err := s.store.Keep(Keeping{Trees: []Tree{s.tree}, Sets: []*Set{s.read(t)}})
 	if id != "" || err != nil {
 		t.Error("nothing was kept as something: ", id, err)
 	}
@@ -166,7 +204,7 @@ func TestAnInterruptedKeep(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := s.store.Keep(Keeping{Start: farFuture, Trees: []Tree{s.tree}, Sets: []*Set{s.read(t)}})
+		_, _, err := s.store.Keep(Keeping{Start: farFuture, Trees: []Tree{s.tree}, Sets: []*Set{s.read(t)}})
 		if !met {
 			must(t, err)
 			break
@@ -231,6 +269,9 @@ func TestTooManyAttributes(t *testing.T) {
 	}
 	equal(t, s.lines(t), []string{"A many", "A other", "m same (owner or attributes)"})
 	r := s.keep(t)
+	if _, partly, err := s.store.Keep(Keeping{Start: farFuture, Trees: []Tree{s.tree}, Sets: []*Set{s.read(t)}}); partly != 2 || err != nil {
+		t.Errorf("%d, %v", partly, err)
+	}
 	var refused *RefusedError
 	if _, err := s.store.Apply(r, nil, Options{}); !errors.As(err, &refused) || len(refused.Refused) != 2 {
 		t.Error(err)

@@ -192,7 +192,7 @@ func (a *applying) finish() error {
 		}
 	}
 	if left < len(all) {
-		err := a.store.shorten(a.run, func(i int) bool { return done[applied{all[i].Tree, all[i].Path}] })
+		err := a.store.shorten(a.run, func(i int) bool { return done[applied{all[i].Tree, all[i].Path}] }, true)
 		if err != nil || left == 0 {
 			return err // without a change left, the journal went with the run
 		}

@@ -74,33 +74,35 @@ func (u *upper) mode(path string, now uint32) uint32 {
 	return now
 }
 
-// file opens a regular file of a directory for reading.
-func (u *upper) file(dir int, name string) (int, error) {
-	fd, err := openFile(dir, name)
-	if err != unix.EACCES {
-		return fd, err
+// file opens a regular file of a directory for reading. For as long as it is open its
+// owner may read it, or its attributes couldn't be; shut closes it, and puts that back.
+func (u *upper) file(dir int, name string) (fd int, shut func(), err error) {
+	if fd, err = openFile(dir, name); err != unix.EACCES {
+		return fd, func() { _ = unix.Close(fd) }, err
 	}
 	by, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return -1, err
+		return -1, nil, err
 	}
 	defer unix.Close(by)
 	n, err := statFD(by)
 	if err != nil {
-		return -1, err
+		return -1, nil, err
 	}
 	if n.typ != File {
-		return -1, unix.ESTALE
+		return -1, nil, unix.ESTALE
 	}
 	if err := unix.Chmod(procPath(by), n.mode|0o600); err != nil {
-		return -1, err
+		return -1, nil, err
 	}
-	fd, err = openFile(dir, name)
-	if err2 := unix.Chmod(procPath(by), n.mode); err == nil && err2 != nil {
+	if fd, err = openFile(dir, name); err != nil {
+		_ = unix.Chmod(procPath(by), n.mode)
+		return -1, nil, err
+	}
+	return fd, func() {
+		_ = unix.Fchmod(fd, n.mode) // what it was is in the record
 		_ = unix.Close(fd)
-		return -1, err2
-	}
-	return fd, err
+	}, nil
 }
 
 // restore puts the modes back, the deepest first.

@@ -8,6 +8,25 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
+// TestFilesBeyondTheBound: likewise.
+func TestFilesBeyondTheBound(t *testing.T) {
+	inTemp(t)
+	var one call
+	one.during = func() {
+		for i := range mostAttempts + 500 {
+			one.io.Denied(status.Violation{Kind: "file", What: fmt.Sprintf("read /%d", i), Count: 1})
+		}
+	}
+	said := one.run(t, "--log-files", "ls").err
+	if n := strings.Count(said, "file: blocked "); n != mostAttempts {
+		t.Errorf("%d lines", n)
+	}
+	const last = "file: further ones are not told here; the report names more of them, and counts them all"
+	if strings.Count(said, last) != 1 || strings.Contains(said, "only in the report") {
+		t.Error(said)
+	}
+}
+
 // TestAttemptsBeyondTheBound: the last line promises no more than the report has, which is
 // bounded as well.
 func TestAttemptsBeyondTheBound(t *testing.T) {

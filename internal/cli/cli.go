@@ -29,6 +29,9 @@ const (
 	rcNo      = 1 // the answer is no, or it could not be written
 	rcUsage   = status.UsageRC
 	rcProblem = 1
+	// rcUnread: who read a diff has read enough, and needn't be told. It is what a shell has of a
+	// program that SIGPIPE ends.
+	rcUnread = 128 + 13
 )
 
 // Main is the whole command line; main exits with what it returns.

@@ -284,3 +284,20 @@ func TestTrust(t *testing.T) {
 		t.Errorf("after: %v, %s", r.fake.resolved.Policy.TimeLimit, r.err)
 	}
 }
+
+func TestWhoHasReadEnoughOfADiffHearsNothing(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("there are no overlays")
+	}
+	inTemp(t)
+	for _, c := range []struct {
+		err  error
+		rc   int
+		said bool
+	}{{syscall.EPIPE, 141, false}, {syscall.ENOSPC, 1, true}} {
+		all := call{out: func([]byte) error { return c.err }}
+		if r := all.run(t, "diff", "--list"); r.rc != c.rc || (r.err != "") != c.said {
+			t.Errorf("%v: %d, %q", c.err, r.rc, r.err)
+		}
+	}
+}

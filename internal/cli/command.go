@@ -55,12 +55,16 @@ var commands = [...]Command{
 	{Name: "diff", Args: "[PATH…]", Takes: takesRun | takesPatch | TakesJSON,
 		Summary: "show what an overlay run changed",
 		Text: "One line for each path: A added, M modified, D deleted, m mode, L symbolic link. Without PATH, everything; a directory " +
-			"stands for what is below it."},
+			"stands for what is below it. Names count from the current directory if the tree is that, in it or around it; else, and of several trees, they are absolute. Behind a path is said what apply would do otherwise than one expects: hard links, set-id bits, attributes.\n\n" +
+			"A patch is to look at. Where control characters and the like are escaped in a file's, a line above its --- says so, backslashes are doubled, and patch(1) can't use it; " +
+			"nor does it have binary files, empty ones, modes or links. The rest of one tree is for patch -p1 in that tree."},
 	{Name: "apply", Args: "[PATH…]", Takes: takesRun | takesForce,
 		Summary: "copy what an overlay run changed to the real tree",
 		Text: "All of it, or of the paths that are named, or nothing: when something in the real tree is no longer as the run found " +
-			"it, that is said, and nothing is touched. Set-id bits, devices, FIFOs and sockets are never applied. What was interrupted " +
-			"is finished or undone by the next apply, diff or discard."},
+			"it, that is said, and nothing is touched. Devices, FIFOs and sockets are never applied, and no file gets a set-id bit that " +
+			"it didn't have, or keeps one with new content; directories get set-gid alone. A signal before the commit stops it, and nothing is " +
+			"changed; after that it goes on to the end. What was killed is finished or undone by the next apply, diff (without --list) or discard, which says so. Another apply or discard is waited for, " +
+			"half a minute at most."},
 	{Name: "discard", Args: "[PATH…]", Takes: takesRun,
 		Summary: "drop what an overlay run changed"},
 	{Name: "session", Args: "…", Takes: TakesAll, Later: true,

@@ -89,7 +89,7 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 		return nil, r.Blame(err)
 	}
 	if begun != "" && lost(report.Status) {
-		io.Notice("the command started in " + strconv.Quote(begun) + ", because the current directory is not shown inside: relative names count from there\nhint: --workdir ro shows it; full paths work without")
+		io.Notice("the command started in " + strconv.Quote(begun) + ", because the current directory is not shown inside: relative names count from there\nhint: " + shows(&r.Policy, "it; full paths work without"))
 	}
 	return finish(report, r, io), nil
 }

@@ -84,7 +84,9 @@ func explanation(e *Explanation) string {
 	t.pair("backend: ", e.Backend)
 	t.pair("would not start: ", e.Refused)
 	for _, n := range e.Notices {
-		t.line("notice: " + n)
+		text, hint, _ := strings.Cut(n, "\nhint: ")
+		t.line("notice: " + text)
+		t.pair("hint: ", hint)
 	}
 
 	t.head("capability", "requested", "mechanism", "holds", "why not more")

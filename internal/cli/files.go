@@ -28,7 +28,7 @@ func (s *session) refusedFiles(f *confine.Filesystem) func(status.Violation) {
 		case said <= mostAttempts:
 			s.log.emit(record{Level: "notice", Msg: refusedFile(&v), File: &v})
 		case said == mostAttempts+1:
-			s.log.notice("file: further ones are only in the report")
+			s.log.notice("file: further ones are not told here; the report names more of them, and counts them all")
 		}
 	}
 }

@@ -49,7 +49,7 @@ func ending(r *status.Report, p *confine.Policy) (record, bool) {
 	case status.ForbiddenSyscall, status.SandboxDenied:
 		return denied(r), true
 	case status.ExecFailed:
-		return execFailed(r), true
+		return execFailed(r, p), true
 	}
 	return internal(r), true
 }
@@ -58,6 +58,12 @@ func killed(r *status.Report) record {
 	name := cmp.Or(r.Signal, "a signal")
 	switch r.Cause {
 	case status.CauseCaller:
+		if strings.HasPrefix(r.Reason, "stopped by ") { // before it began
+			return record{Msg: r.Reason}
+		}
+		if _, sent, other := strings.Cut(r.Reason, " after the caller's "); other {
+			return record{Msg: "ended by " + name + " after " + sent + ", which confine was sent and passed on"}
+		}
 		return record{Msg: "ended by " + name + ", which confine was sent and passed on"}
 	case status.CauseDisk:
 		return record{Msg: "ended by " + name + ": more was written to writable trees than the limits on disk and files allow"}
@@ -116,10 +122,10 @@ func by(v *status.Violation) string {
 	return fmt.Sprintf(" by pid %d (%s)", v.PID, terminal.Visible(v.Comm))
 }
 
-func execFailed(r *status.Report) record {
+func execFailed(r *status.Report, p *confine.Policy) record {
 	rec := internal(r)
 	if len(r.Cmd) > 0 && rec.Hint == "" && strings.HasPrefix(r.Cmd[0], ".") && strings.Contains(r.Cmd[0], "/") {
-		rec.Hint = "a relative name counts from where the command starts; --workdir ro shows the current directory, and a full path works without"
+		rec.Hint = "a relative name counts from where the command starts; " + shows(p, "the current directory, and a full path works without")
 	}
 	if len(r.Cmd) > 0 && rec.Hint == "" && lookup(r.Cmd[0]) != nil {
 		rec.Hint = strconv.Quote(r.Cmd[0]) + " is a subcommand only as the first word: confine " + r.Cmd[0] + " [options]"
@@ -128,6 +134,15 @@ func execFailed(r *status.Report) record {
 		rec.Hint = misspelt(r.Cmd[0])
 	}
 	return rec
+}
+
+// shows says which option shows the current directory; what is the rest of the sentence
+// where more than mounts can be visible.
+func shows(p *confine.Policy, what string) string {
+	if p.Filesystem.Virtual {
+		return "--mount .:/DST --chdir /DST shows the current directory"
+	}
+	return "--workdir ro shows " + what
 }
 
 // misspelt asks whether the name of a command that wasn't found was to be a subcommand.
@@ -161,6 +176,19 @@ func internal(r *status.Report) record {
 	return record{Msg: detail, Hint: cmp.Or(e.Hint, hint)}
 }
 
+// readOnly says which overlays turned out to be none when the run was set up. Those that
+// are known to be none before are in the notices of the plan.
+func (s *session) readOnly(overlay status.Enforcement) {
+	if !overlay.Enabled || overlay.FallbackReason != status.OverlayUnsupported {
+		return
+	}
+	_, trees, found := strings.Cut(overlay.Details, "read-only: ")
+	if found {
+		s.log.notice("overlay: none can be made here, what was to be one was read-only: " + trees +
+			"\nhint: --require overlay refuses such a run and says why")
+	}
+}
+
 // changed says what a run changed in overlays, and what becomes of it.
 func (s *session) changed(c *status.Changes) {
 	if c == nil || c.Error == "" && c.Counts == (status.ChangeCounts{}) {
@@ -175,10 +203,22 @@ func (s *session) changed(c *status.Changes) {
 		}
 		s.log.outcome(record{Msg: msg + "; " + c.Error})
 	case c.Kept:
-		s.log.notice(msg + "; kept as " + c.RunID + "\nhint: confine diff shows them, confine apply copies them, confine discard drops them")
+		which := named(c)
+		s.log.notice(msg + "; kept as " + c.RunID + "\nhint: confine diff" + which + " shows them, confine apply" + which +
+			" copies them, confine discard" + which + " drops them")
 	default:
 		s.log.notice(msg + "; dropped\nhint: --keep keeps them for confine diff and apply")
 	}
+}
+
+// named is what the words need to mean this run and no other: without it, they are about
+// the newest that has to do with the current directory.
+func named(c *status.Changes) string {
+	here, err := currentDir()
+	if err == nil && slices.ContainsFunc(c.Trees, func(tree string) bool { return around(tree, here) }) {
+		return ""
+	}
+	return " --run " + c.RunID
 }
 
 // limitHit words a limit that was reached and didn't end the run.
@@ -186,6 +226,8 @@ func limitHit(r *status.Report, p *confine.Policy, c status.Capability) (record,
 	switch c {
 	case status.Output:
 		return cut(r, p)
+	case status.MountSize:
+		return fullMounts(r, p)
 	case status.CPURate:
 		held := time.Duration(r.Usage.ThrottledMS) * time.Millisecond
 		if held < 100*time.Millisecond || 10*r.Usage.ThrottledMS < r.DurationMS {
@@ -203,6 +245,21 @@ func limitHit(r *status.Report, p *confine.Policy, c status.Capability) (record,
 		}
 	}
 	return record{}, false
+}
+
+// fullMounts names the places of a size of their own that were full.
+func fullMounts(r *status.Report, p *confine.Policy) (record, bool) {
+	var places, hints []string
+	for _, at := range r.FullMounts {
+		place := strconv.Quote(at)
+		for _, m := range p.Filesystem.Mounts {
+			if m.Size > 0 && m.Dst == at {
+				place += " of " + confine.FormatSize(m.Size)
+			}
+		}
+		places, hints = append(places, place), append(hints, "--mount tmpfs:"+terminal.Visible(at)+":SIZE sets another")
+	}
+	return record{Msg: "mount " + strings.Join(places, " and ") + " was full at the end", Hint: strings.Join(hints, "\n")}, places != nil
 }
 
 func cut(r *status.Report, p *confine.Policy) (record, bool) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,6 +43,12 @@ func TestWhatIsSaidAboutARun(t *testing.T) {
 			"KILLED_TERM: ended by SIGTERM, which confine did not send\n"},
 		{"term that was passed on", report(status.KilledTerm, status.CauseCaller, func(r *status.Report) { r.Signal = "SIGTERM" }),
 			"KILLED_TERM: ended by SIGTERM, which confine was sent and passed on\n"},
+		{"kill after term", report(status.KilledKill, status.CauseCaller, func(r *status.Report) {
+			r.Signal, r.Reason = "SIGKILL", "killed by SIGKILL after the caller's SIGTERM"
+		}), "KILLED_KILL: ended by SIGKILL after SIGTERM, which confine was sent and passed on\n"},
+		{"term before it began", report(status.KilledTerm, status.CauseCaller, func(r *status.Report) {
+			r.Signal, r.Reason = "SIGTERM", "stopped by SIGTERM while the run was set up: nothing was started"
+		}), "KILLED_TERM: stopped by SIGTERM while the run was set up: nothing was started\n"},
 		{"cancelled", report(status.KilledKill, status.CauseContext, func(r *status.Report) { r.Signal = "SIGKILL" }),
 			"KILLED_KILL: ended by SIGKILL, because the run was cancelled\n"},
 		{"kill", report(status.KilledKill, status.CauseSignal, func(r *status.Report) { r.Signal = "SIGKILL" }),
@@ -101,6 +108,9 @@ func TestWhatIsSaidAboutARun(t *testing.T) {
 		}), "stdout (5.2M written) cut at 1M\nhint: --output-limit sets another limit, or \"none\"\n"},
 		{"tasks", report(status.OK, status.CauseExit, func(r *status.Report) { r.LimitsHit = []string{"tasks"} }),
 			"limit of 32 tasks was reached\nhint: --processes sets another\n"},
+		{"a mount was full", report(status.OK, status.CauseExit, func(r *status.Report) {
+			r.LimitsHit, r.FullMounts = []string{"mount_size"}, []string{"/a\x1b", "/b"}
+		}), "mount \"/a\\x1b\" and \"/b\" was full at the end\nhint: --mount tmpfs:/a\\x1b:SIZE sets another\n      --mount tmpfs:/b:SIZE sets another\n"},
 		{"timeout, and output was cut", report(status.Timeout, status.CauseWall, func(r *status.Report) {
 			r.LimitsHit, r.Truncated.Stderr, r.Bytes.Stderr = []string{"output", "wall_time"}, true, 2<<20
 		}), "TIMEOUT: 30s wall-clock limit reached\nhint: --time-limit sets another\nstderr (2.0M written) cut at 1M\nhint: --output-limit sets another limit, or \"none\"\n"},
@@ -217,6 +227,33 @@ func TestOutputThatWasNotTakenIsTold(t *testing.T) {
 			var written status.Report
 			if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, &written) != nil || written.RC != c.rc {
 				t.Errorf("%s, %v", text, err)
+			}
+		})
+	}
+}
+
+func TestHintsAboutChangesNameTheRunWhereTheWordsMeanAnother(t *testing.T) {
+	dir := inTemp(t)
+	for _, c := range []struct {
+		name  string
+		trees []string
+		named bool
+	}{
+		{"of the current directory", []string{dir}, false},
+		{"above", []string{filepath.Dir(dir)}, false},
+		{"below", []string{dir + "/sub"}, false},
+		{"one of two", []string{"/elsewhere", dir}, false},
+		{"elsewhere", []string{"/elsewhere"}, true},
+		{"beside, with a name that begins the same", []string{dir + "2"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var all call
+			all.report = &status.Report{Changes: &status.Changes{RunID: "ID", Kept: true, Trees: c.trees, Counts: status.ChangeCounts{Added: 1}}}
+			got := all.run(t, "true").err
+			for _, word := range []string{"diff", "apply", "discard"} {
+				if strings.Contains(got, "confine "+word+" --run ID ") != c.named || strings.Contains(got, "confine "+word+" ") == false {
+					t.Errorf("%s: %s", word, got)
+				}
 			}
 		})
 	}

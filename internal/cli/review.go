@@ -1,19 +1,19 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
+	"syscall"
 
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/changes"
-	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // review is what diff, apply and discard have in common.
@@ -28,8 +28,11 @@ type review struct {
 // diff shows what a run changed.
 func (s *session) diff(args []string) int {
 	return s.review("diff", args, func(r *review) error {
-		if r.flags["list"] {
-			return r.list()
+		switch {
+		case r.flags["list"] && r.flags["patch"]:
+			return &confine.UsageError{Msg: "--list and --patch don't go together", Hint: "confine diff --patch --run ID shows one run of the list"}
+		case r.flags["list"]:
+			return r.list(r.flags["json"])
 		}
 		if err := r.store.Recover(); err != nil {
 			return err
@@ -39,7 +42,8 @@ func (s *session) diff(args []string) int {
 			return err
 		}
 		defer run.Close()
-		return changes.Diff(r, run, r.paths, changes.DiffOptions{Patch: r.flags["patch"], JSON: r.flags["json"]})
+		here, _ := currentDir() // without one, names are absolute
+		return changes.Diff(r, run, r.paths, changes.DiffOptions{Patch: r.flags["patch"], JSON: r.flags["json"], From: here})
 	})
 }
 
@@ -51,21 +55,81 @@ func (s *session) apply(args []string) int {
 			return err
 		}
 		defer run.Close()
+		signals, stop := watchSignals(s.log.notice)
+		defer stop()
+		var left error // what the search for protected paths was left for
 		done, err := r.store.Apply(run, r.paths, changes.Options{
-			Force: r.flags["force"], Protected: func(path string, t changes.Type) bool { return confine.Protected(path, t == changes.Dir, s.env) }, AllowProtected: r.flags["allow-protected"],
+			Stop: signals.stop, Stopped: signals.stopped, Committed: signals.commit,
+			Force: r.flags["force"], AllowProtected: r.flags["allow-protected"],
+			Protected: func(trees, dirs, names []string) (test func(string, changes.Type) bool) {
+				test, left = s.guarded(signals, trees, dirs, names)
+				return test
+			},
 		})
+		if left != nil {
+			return left
+		}
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(r, "applied %s of run %s\n", plural(done.Applied, "change"), run.ID())
-		return err
+		if _, err = fmt.Fprintf(r, "applied %s of run %s\n", plural(done.Applied, "change"), run.ID()); err != nil {
+			return err
+		}
+		for _, line := range unlike(&done) {
+			s.log.notice(line)
+		}
+		return nil
 	})
+}
+
+// guarded tells what apply doesn't take over unasked. Finding that takes as long as what is in
+// the trees wants: a signal ends the waiting for it. With an error all is protected.
+func (s *session) guarded(signals *interruption, trees, dirs, names []string) (func(string, changes.Type) bool, error) {
+	guard := confine.NewGuard(s.env, names)
+	all := func(string, changes.Type) bool { return true }
+	looked := make(chan []string, 1)
+	go func() {
+		var partly []string
+		for i, dir := range slices.Concat(trees, dirs) {
+			if !guard.Look(dir, i < len(trees)) {
+				partly = append(partly, dir)
+			}
+		}
+		looked <- partly
+	}()
+	select {
+	case partly := <-looked:
+		if len(partly) > 0 {
+			return all, fmt.Errorf("not all that other programs obey by way of %s was found: there is too much of it\n"+
+				"hint: look at the changes with confine diff --patch; then --allow-protected", strconv.Quote(partly[0]))
+		}
+	case <-signals.stopped:
+		return all, signals.stop()
+	}
+	return func(path string, t changes.Type) bool {
+		switch t {
+		case changes.Dir:
+			return guard.Protects(path, fs.ModeDir)
+		case changes.Symlink:
+			return guard.Protects(path, fs.ModeSymlink)
+		}
+		return guard.Protects(path, 0)
+	}, nil
 }
 
 // discard drops what a run changed.
 func (s *session) discard(args []string) int {
 	return s.review("discard", args, func(r *review) error {
 		run, err := r.open()
+		var broken *changes.BrokenError
+		if errors.As(err, &broken) && broken.Run == r.id {
+			// Nothing can be told of it, so it was named, and goes as a whole.
+			if _, err := r.store.Discard(r.id, r.paths...); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(r, "discarded run %s, whose record can't be read\n", r.id)
+			return err
+		}
 		if err != nil {
 			return err
 		}
@@ -110,18 +174,32 @@ func (s *session) review(name string, args []string, do func(*review) error) int
 	if err != nil {
 		return s.usage(err)
 	}
-	if r.store, err = changes.OpenStore(dir); err != nil {
+	if r.store, err = changes.FindStore(dir); err != nil {
 		s.log.failure(err)
 		return rcProblem
 	}
 	defer r.store.Close()
+	r.store.Told = func(did changes.Recovered) { s.log.notice(did.String()) }
+	r.store.Waiting = func() { s.log.notice("waiting for another apply or discard to end") }
 	if err = do(r); err == nil {
 		return rcOK
+	}
+	var usage *confine.UsageError
+	if errors.As(err, &usage) {
+		return s.usage(err)
+	}
+	var unread *stdoutError
+	if name == "diff" && errors.As(err, &unread) && errors.Is(err, syscall.EPIPE) {
+		return rcUnread
 	}
 	if errors.Is(err, changes.ErrNoRun) {
 		err = fmt.Errorf("%w\nhint: --run ID names one of those that confine diff --list lists; --keep keeps what a run changes", err)
 	}
 	s.log.failure(err)
+	var interrupted *interruptedError
+	if errors.As(err, &interrupted) {
+		return interrupted.rc()
+	}
 	return rcProblem
 }
 
@@ -141,41 +219,31 @@ func (r *review) open() (*changes.Run, error) {
 	if r.id != "" {
 		return r.store.Open(r.id)
 	}
-	here, err := os.Getwd()
-	if err == nil {
-		here, err = filepath.EvalSymlinks(here)
-	}
+	here, err := currentDir()
 	if err != nil {
 		return nil, err
 	}
-	run, err := r.store.Latest(func(tree string) bool { return within(here, tree) || within(tree, here) })
+	run, err := r.store.Latest(func(tree string) bool { return around(tree, here) })
 	if errors.Is(err, changes.ErrNoRun) {
 		err = fmt.Errorf("%w changed anything in %q or around it", err, here)
 	}
 	return run, err
 }
 
-func within(path, dir string) bool {
-	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
+// currentDir is the current directory without symbolic links on the way, as runs keep theirs.
+func currentDir() (string, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(here)
 }
 
-// list writes one line for each run that is kept, the newest first.
-func (r *review) list() error {
-	all, err := r.store.List()
-	if err != nil {
-		return err
-	}
-	var out bytes.Buffer
-	for i := range all {
-		in := &all[i]
-		fmt.Fprintf(&out, "%s  %s  %s  %s\n", in.ID, in.Time.Format(time.DateTime),
-			summary(in.Summary), terminal.Visible(strings.Join(in.Command, " ")))
-		if in.Err != nil {
-			fmt.Fprintf(&out, "  %s\n", terminal.Visible(in.Err.Error()))
-		}
-	}
-	_, err = r.Write(out.Bytes())
-	return err
+// around: the tree has to do with the directory.
+func around(tree, here string) bool { return within(here, tree) || within(tree, here) }
+
+func within(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
 // summary is "2 added, 1 deleted".
@@ -214,9 +282,13 @@ func physical(paths []string) ([]string, error) {
 		if p == "" {
 			return nil, &confine.UsageError{Msg: "the name of a path is empty"}
 		}
-		abs, err := filepath.Abs(p)
-		if err != nil {
-			return nil, err
+		abs := filepath.Clean(p)
+		if !filepath.IsAbs(abs) {
+			here, err := currentDir() // as the kernel has it: ".." of a link to a directory is above the directory
+			if err != nil {
+				return nil, err
+			}
+			abs = filepath.Join(here, abs)
 		}
 		dir, rest := filepath.Dir(abs), filepath.Base(abs)
 		for dir != "/" {

@@ -77,13 +77,15 @@ func (s *session) watched(r *confine.Resolved, argv []string, also func(*RunIO))
 
 // ended says how the run ended, everywhere where that was asked for. The exit
 // code is the run's; but a run that ended well and whose output or report could
-// not be written did not do what was asked for, and ends with 1.
+// not be written, or whose changes could not be kept, did not do what was asked for,
+// and ends with 1.
 func (s *session) ended(report *status.Report, r *confine.Resolved, out *outputs) int {
 	s.after(report, &r.Policy)
 	for _, rec := range outcomes(report, &r.Policy) {
 		s.log.outcome(rec)
 	}
-	if report.RC == rcOK && len(out.streamErrs) > 0 {
+	lost := r.Policy.Filesystem.Keep && report.Changes != nil && report.Changes.Error != "" && !report.Changes.Kept
+	if report.RC == rcOK && (len(out.streamErrs) > 0 || lost) {
 		report.RC = rcProblem // known early enough for the report
 	}
 	for _, v := range report.Violations {
@@ -91,6 +93,7 @@ func (s *session) ended(report *status.Report, r *confine.Resolved, out *outputs
 			s.log.notice("protected: " + v.What + " came to be during the run\nhint: " + v.Hint)
 		}
 	}
+	s.readOnly(report.Enforced[status.Overlay])
 	s.changed(report.Changes)
 	rc := report.RC
 	failed := out.ended(report)

@@ -36,8 +36,8 @@ var own = [...]struct {
 	option confine.Option
 }{
 	{takesRun, confine.Option{Name: "run", Kind: confine.KindText, Arg: "ID", Help: "the run; if left out, the latest that changed something in the current directory or around it"}},
-	{takesPatch, confine.Option{Name: "patch", Short: "p", Kind: confine.KindBool, Help: "show what changed in text files: to look at, not for patch(1), since control characters are escaped"}},
-	{takesPatch, confine.Option{Name: "list", Kind: confine.KindBool, Help: "list the runs whose changes are kept"}},
+	{takesPatch, confine.Option{Name: "patch", Short: "p", Kind: confine.KindBool, Help: "show what changed in text files: to look at, and for patch(1) as far as nothing is escaped, which it says"}},
+	{takesPatch, confine.Option{Name: "list", Kind: confine.KindBool, Help: "list the runs whose changes are kept, with their trees; with --json, an object a line"}},
 	{takesForce, confine.Option{Name: "force", Short: "f", Kind: confine.KindBool, Help: "also where the real tree has changed since the run"}},
 	{takesForce, confine.Option{Name: "allow-protected", Kind: confine.KindBool, Help: "also what programs outside run or obey, as git hooks"}},
 	{takesPolicy, confine.Option{Name: "arch", Kind: confine.KindWord, Arg: "ARCH", Words: []string{"amd64", "arm64"}, Help: "the architecture; if left out, this one, and both for check"}},

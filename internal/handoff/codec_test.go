@@ -74,7 +74,7 @@ func TestEveryFieldOfChildIsCarried(t *testing.T) {
 func TestMessageArrivesAsSent(t *testing.T) {
 	want := &Message{
 		Kind: KindReady, Step: "mounts", Op: "openat2", Path: "/a b", Errno: 13, Number: 15, PID: 2,
-		Skipped: []uint32{3}, Fallbacks: Fallbacks{true, true, true, true, true, true, true, true, true, true, true}, Uppers: []Upper{{"/a", 7}},
+		Skipped: []uint32{3}, Fallbacks: Fallbacks{true, true, true, true, true, true, true, true, true, true, true, true, true}, Uppers: []Upper{{"/a", 7}},
 		HasProc: true, HasScratch: true, HasPTY: true, HasPIDFD: true, HasListener: true, Sized: 2,
 		WaitStatus: 0x1234, UserUS: 5, SystemUS: 6, MaxRSS: 7, RSSAtMost: true,
 		Switches: 8, ReadBytes: 9, WriteBytes: 10, Astray: 11,

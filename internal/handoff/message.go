@@ -52,7 +52,9 @@ type Upper struct {
 type Fallbacks struct {
 	ProcOfCaller    bool // no fresh proc
 	OverlayReadOnly bool // no overlayfs for users
+	OverlayNested   bool // or something is mounted below its tree that can't be taken off it
 	RootReadOnly    bool // the same, for the root
+	RootNested      bool
 	OverlayKeepDirs bool // directories that are in an overlay's tree can't be removed or replaced
 	NestedUserns    bool // max_user_namespaces could not be set: only the filter stands against nested ones
 	NoPIDMax        bool // kernel.pid_max can't hold the number of tasks
@@ -62,6 +64,9 @@ type Fallbacks struct {
 	MountSetattr    bool // no mount_setattr (before Linux 5.12): one remount per mount
 	NoListener      bool // the filter can have no listener: its denials aren't told. Said in Started, by an errno
 }
+
+// OpNested is the Op of a failure that OverlayNested or RootNested would have been.
+const OpNested = "overlay (something is mounted below it)"
 
 func (m *Message) code(c *codec) {
 	c.head(m.Kind)
@@ -97,7 +102,9 @@ func (m *Message) code(c *codec) {
 func (f *Fallbacks) code(c *codec) {
 	c.bool(&f.ProcOfCaller)
 	c.bool(&f.OverlayReadOnly)
+	c.bool(&f.OverlayNested)
 	c.bool(&f.RootReadOnly)
+	c.bool(&f.RootNested)
 	c.bool(&f.OverlayKeepDirs)
 	c.bool(&f.NestedUserns)
 	c.bool(&f.NoPIDMax)

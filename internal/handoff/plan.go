@@ -19,7 +19,8 @@ type Child struct {
 
 	// Root is a tree of the caller's that becomes the root (a MountOverlay), where its
 	// kind is not 0. Otherwise that is private and empty. Where the kernel has no
-	// overlayfs for users, the tree is read-only, and the child says so.
+	// overlayfs for users, the tree is read-only, and the child says so. ReadOnly: it is
+	// known beforehand that there can be none over it.
 	Root Mount
 
 	Mounts        []Mount // in this order
@@ -135,7 +136,9 @@ type Mount struct {
 	ReadOnly bool // of a MountScratch: once the table is done
 	Device   bool // device nodes work in it
 	Optional bool // skipped, and said so, when Src can't be opened by the target's user, or Root has no place for it
-	Text     string
-	Mode     uint32
-	Size     int64 // bytes; of a MountTmpfs
+	// Text is of a file or link that is made; of an overlay, OLD NUL NEW: where there is none,
+	// this entry of Env becomes that.
+	Text string
+	Mode uint32
+	Size int64 // bytes; of a MountTmpfs
 }

@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // hereProbes are tried in this process and change nothing in it.
@@ -23,6 +25,7 @@ var hereProbes = []struct {
 	{"close_range", closeRange},
 	{"openat2", openat2},
 	{"sched_setaffinity", setAffinity},
+	{"unix_diag", unixDiag},
 	{"smaps_rollup", smapsRollup},
 }
 
@@ -57,6 +60,11 @@ func seccompAction(name string, action uint32) error {
 		return refuse("seccomp(SECCOMP_GET_ACTION_AVAIL, "+name+")", errno)
 	}
 	return nil
+}
+
+func unixDiag() (int, error) {
+	_, err := linux.UnixSockets()
+	return 0, refuse("sock_diag(AF_UNIX)", err)
 }
 
 // landlockABI asks for the version; ENOSYS is a kernel built without, EOPNOTSUPP

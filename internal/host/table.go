@@ -91,6 +91,8 @@ var table = []entry{
 		means: "paths are resolved without following links"},
 	{name: "sched_setaffinity", place: here,
 		means: "--cpus"},
+	{name: "unix_diag", place: here, minKernel: Kernel{3, 3},
+		means: "unix sockets in trees that are shown are found by whatever name; otherwise by the one that they were bound to"},
 	{name: "smaps_rollup", place: here, minKernel: Kernel{4, 14},
 		means: "the memory watchdog counts shared pages once"},
 }

@@ -1,6 +1,9 @@
 package image
 
 import (
+	"archive/tar"
+	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,7 +27,7 @@ var ErrNotUnpacked = errors.New("is not unpacked yet")
 // Is says whether src is an image, and not a tree of files as it is.
 func Is(src string) bool {
 	st, err := os.Stat(src)
-	return err == nil && (st.Mode().IsRegular() || st.IsDir() && isLayout(src))
+	return err == nil && (st.Mode().IsRegular() || st.IsDir() && isImage(src))
 }
 
 const (
@@ -34,7 +38,7 @@ const (
 
 // Find gives the tree of an image that was unpacked before. It changes nothing.
 func Find(src, cache string) (Tree, error) {
-	key, err := keyOf(src)
+	key, err := keyOf(context.Background(), src)
 	if err != nil {
 		return Tree{}, err
 	}
@@ -42,46 +46,73 @@ func Find(src, cache string) (Tree, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return Tree{}, ErrNotUnpacked
 	} else if err != nil {
-		return Tree{}, err
+		return Tree{}, inCache(err)
 	}
 	defer dir.Close()
-	return load(dir, key)
+	t, err := load(dir, key)
+	return t, inCache(err)
 }
 
-// Unpack gives the tree of an image, and unpacks it first where nobody did.
-func Unpack(src, cache string) (Tree, error) {
-	key, err := keyOf(src)
+// Unpack gives the tree of an image, and unpacks it first where nobody did. It stops when
+// ctx ends, with the cause of that for an error, and leaves nothing half done.
+func Unpack(ctx context.Context, src, cache string) (Tree, error) {
+	t, err := unpackOnce(ctx, src, cache)
+	if err != nil && ctx.Err() != nil {
+		return Tree{}, context.Cause(ctx) // whatever came of it in between
+	}
+	return t, err
+}
+
+func unpackOnce(ctx context.Context, src, cache string) (Tree, error) {
+	key, err := keyOf(ctx, src)
 	if err != nil {
 		return Tree{}, err
 	}
 	if err := os.MkdirAll(cache, 0o700); err != nil {
-		return Tree{}, err
+		return Tree{}, inCache(err)
 	}
 	dir, err := openCache(cache)
 	if err != nil {
-		return Tree{}, err
+		return Tree{}, inCache(err)
 	}
 	defer dir.Close()
 	if t, err := load(dir, key); !errors.Is(err, ErrNotUnpacked) {
-		return t, err
+		return t, inCache(err)
 	}
-	// One at a time: whoever waits finds it done. The lock goes with its holder.
-	for err = unix.EINTR; err == unix.EINTR; {
-		err = unix.Flock(int(dir.Fd()), unix.LOCK_EX)
-	}
-	if err != nil {
-		return Tree{}, &os.PathError{Op: "flock", Path: cache, Err: err}
+	if err := lock(ctx, dir); err != nil {
+		return Tree{}, inCache(err)
 	}
 	if t, err := load(dir, key); !errors.Is(err, ErrNotUnpacked) {
-		return t, err
+		return t, inCache(err)
 	}
 	if err := sweep(dir); err != nil {
+		return Tree{}, inCache(err)
+	}
+	if err := build(ctx, src, int(dir.Fd()), key); err != nil {
 		return Tree{}, err
 	}
-	if err := build(src, int(dir.Fd()), key); err != nil {
-		return Tree{}, err
+	t, err := load(dir, key)
+	return t, inCache(err)
+}
+
+// lock takes the cache for this process. One at a time: whoever waits finds it done. The
+// lock goes with its holder. It is asked for again and again, since a call that waits for
+// it would hear nothing of the end of ctx.
+func lock(ctx context.Context, dir *os.File) error {
+	for {
+		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return nil
+		}
+		if err != unix.EWOULDBLOCK && err != unix.EINTR {
+			return &os.PathError{Op: "flock", Path: dir.Name(), Err: err}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
-	return load(dir, key)
 }
 
 // openCache opens the directory of images, if nobody else can have put anything there.
@@ -104,7 +135,7 @@ func private(dir *os.File) error {
 		return err
 	}
 	if int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
-		return fmt.Errorf("%s: somebody else owns it or can write to it", dir.Name())
+		return fmt.Errorf("%s: %w", dir.Name(), errForeign)
 	}
 	return nil
 }
@@ -146,10 +177,10 @@ func load(cache *os.File, key string) (t Tree, err error) {
 }
 
 // build unpacks src beside its place, and renames it when it is complete.
-func build(src string, cache int, key string) (err error) {
+func build(ctx context.Context, src string, cache int, key string) (err error) {
 	name := unfinished + rand.Text()
 	if err := unix.Mkdirat(cache, name, 0o700); err != nil {
-		return err
+		return inCache(&os.PathError{Op: "mkdirat", Path: name, Err: err})
 	}
 	defer func() {
 		if err != nil {
@@ -169,9 +200,12 @@ func build(src string, cache int, key string) (err error) {
 		return err
 	}
 	defer unix.Close(root)
-	meta, err := unpack(src, key, entry, root)
+	meta, err := unpack(ctx, src, key, entry, root)
 	if err != nil {
 		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // from here on it is complete, and worth keeping
 	}
 	text, err := json.Marshal(meta)
 	if err != nil {
@@ -192,11 +226,11 @@ func build(src string, cache int, key string) (err error) {
 }
 
 // unpack fills the tree at root.
-func unpack(src, key string, entry, root int) (meta Meta, err error) {
+func unpack(ctx context.Context, src, key string, entry, root int) (meta Meta, err error) {
 	if st, err := os.Stat(src); err != nil {
 		return meta, err
 	} else if st.IsDir() {
-		return layout{src}.unpack(key, root)
+		return layout{src}.unpack(ctx, key, root)
 	}
 	f, err := openRegular(src)
 	if err != nil {
@@ -204,21 +238,24 @@ func unpack(src, key string, entry, root int) (meta Meta, err error) {
 	}
 	defer f.Close()
 	sum := sha256.New()
-	in, err := plain(io.TeeReader(f, sum))
+	in, err := plain(ctx, io.TeeReader(f, sum))
 	if err != nil {
 		return meta, err
 	}
 	defer in.Close()
-	x := newExtractor(root)
-	if err := x.layer(in); err != nil {
+	x := newExtractor(ctx, root)
+	switch err := x.layer(in); {
+	case x.entries == maxEntries && (err == nil || errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF)):
+		return meta, ErrNotImage // an empty one is none either, nor what is shorter than a header
+	case err != nil:
 		return meta, err
 	}
-	if err := same(sum, f, key); err != nil {
+	if err := errors.Join(rest(sum, until{ctx, f}), matches(sum, "sha256:"+key)); err != nil {
 		return meta, err
 	}
 	// A tar of a layout was unpacked like any other; what it holds is the image.
 	dir := "/proc/self/fd/" + fmt.Sprint(root)
-	if !isLayout(dir) {
+	if !isImage(dir) {
 		return meta, nil
 	}
 	if err := unix.Renameat(entry, treeName, entry, "layout"); err != nil {
@@ -232,75 +269,93 @@ func unpack(src, key string, entry, root int) (meta Meta, err error) {
 		return meta, err
 	}
 	defer unix.Close(inner)
-	if meta, err = (layout{dir}).unpack("", inner); err != nil {
+	if meta, err = (layout{dir}).unpack(ctx, "", inner); err != nil {
 		return meta, err
 	}
 	return meta, removeAll(entry, "layout")
 }
 
 // unpack puts the layers of the image one on the other.
-func (l layout) unpack(key string, root int) (meta Meta, err error) {
+func (l layout) unpack(ctx context.Context, key string, root int) (meta Meta, err error) {
 	m, digest, err := l.find()
 	if err != nil {
 		return meta, err
 	}
 	if key != "" && digest != "sha256:"+key {
-		return meta, errors.New("it was replaced meanwhile")
+		return meta, errReplaced
 	}
 	if meta, err = l.meta(m); err != nil {
 		return meta, err
 	}
-	x := newExtractor(root)
+	x := newExtractor(ctx, root)
 	for _, d := range m.Layers {
-		if err := l.layer(x, d); err != nil {
-			return meta, fmt.Errorf("layer %s: %w", d.Digest, err)
+		if err := l.layer(ctx, x, d); err != nil {
+			return meta, fmt.Errorf("layer %s: %w", cmp.Or(d.Digest, d.file), err)
 		}
 	}
 	return meta, nil
 }
 
-func (l layout) layer(x *extractor, d descriptor) error {
-	name, err := hexOf(d.Digest)
-	if err != nil {
-		return err
-	}
+func (l layout) layer(ctx context.Context, x *extractor, d descriptor) error {
 	f, err := l.blob(d)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	sum := sha256.New()
-	in, err := plain(io.TeeReader(f, sum))
+	in, err := plain(ctx, io.TeeReader(f, sum))
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	if err := x.layer(in); err != nil {
+	content, from := sha256.New(), io.Reader(in)
+	if d.diffID != "" {
+		from = io.TeeReader(in, content)
+	}
+	if err := x.layer(from); err != nil {
 		return err
 	}
-	return same(sum, f, name)
+	if d.diffID != "" {
+		if err := matches(content, d.diffID); err != nil {
+			return err
+		}
+	}
+	if d.file != "" {
+		return nil // what is in it is all that is known of it
+	}
+	if err := errors.Join(rest(sum, until{ctx, f}), matches(sum, d.Digest)); err != nil {
+		return err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return d.sized(st.Size())
 }
 
-// same reads what is left of a file, and holds all of it against its digest.
-func same(sum hash.Hash, rest io.Reader, want string) error {
-	if _, err := io.Copy(sum, rest); err != nil {
-		return err
-	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
-		return fmt.Errorf("sha256:%s: the content has another digest", want)
+// rest reads what is left of a file.
+func rest(sum hash.Hash, f io.Reader) error {
+	_, err := io.Copy(sum, f)
+	return err
+}
+
+// matches holds what was read against its digest.
+func matches(sum hash.Hash, digest string) error {
+	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != digest {
+		return fmt.Errorf("%w: %s: the content has another digest", ErrDamaged, digest)
 	}
 	return nil
 }
 
 // keyOf is the name of an image in the cache: the digest of its manifest, or of
 // the file.
-func keyOf(src string) (string, error) {
+func keyOf(ctx context.Context, src string) (string, error) {
 	st, err := os.Stat(src)
 	if err != nil {
 		return "", err
 	}
 	if st.IsDir() {
-		if !isLayout(src) {
+		if !isImage(src) {
 			return "", fmt.Errorf("%s %w", src, ErrNotImage)
 		}
 		_, digest, err := layout{src}.find()
@@ -315,6 +370,6 @@ func keyOf(src string) (string, error) {
 	}
 	defer f.Close()
 	sum := sha256.New()
-	_, err = io.Copy(sum, f)
+	_, err = io.Copy(sum, until{ctx, f})
 	return hex.EncodeToString(sum.Sum(nil)), err
 }

@@ -1,12 +1,15 @@
 package image
 
 import (
+	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,7 +80,7 @@ func TestLayoutIsUnpackedOnce(t *testing.T) {
 	if _, err := Find(src, cache); !errors.Is(err, ErrNotUnpacked) {
 		t.Errorf("find: %v", err)
 	}
-	tree, err := Unpack(src, cache)
+	tree, err := Unpack(t.Context(), src, cache)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +93,7 @@ func TestLayoutIsUnpackedOnce(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(tree.Root, "mark"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	again, err := Unpack(src, cache)
+	again, err := Unpack(t.Context(), src, cache)
 	found, err2 := Find(src, cache)
 	if err != nil || err2 != nil || again != tree || found != tree || !strings.Contains(contents(t, tree.Root), "mark") {
 		t.Errorf("%+v %v, %+v %v", again, err, found, err2)
@@ -107,7 +110,7 @@ func TestArchives(t *testing.T) {
 	if err := os.WriteFile(plainTar, archive(t, "f=1", "oci-layout/"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	tree, err := Unpack(plainTar, filepath.Join(t.TempDir(), "c"))
+	tree, err := Unpack(t.Context(), plainTar, filepath.Join(t.TempDir(), "c"))
 	if err != nil || contents(t, tree.Root) != "f=1 oci-layout" || tree.Meta != (Meta{}) {
 		t.Errorf("%+v, %v", tree, err)
 	}
@@ -128,7 +131,7 @@ func TestArchives(t *testing.T) {
 	if err := os.WriteFile(file, archive(t, members...), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	tree, err = Unpack(file, filepath.Join(t.TempDir(), "c"))
+	tree, err = Unpack(t.Context(), file, filepath.Join(t.TempDir(), "c"))
 	if err != nil || contents(t, tree.Root) != "f=1" || tree.Dir != "/srv" {
 		t.Errorf("%+v, %v", tree, err)
 	}
@@ -139,14 +142,14 @@ func TestArchives(t *testing.T) {
 	if err := os.WriteFile(none, bytes.Repeat([]byte("no tar\n"), 1000), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Unpack(none, filepath.Join(t.TempDir(), "c")); err == nil {
+	if _, err := Unpack(t.Context(), none, filepath.Join(t.TempDir(), "c")); err == nil {
 		t.Error("what is no archive was unpacked")
 	}
 }
 
 func TestWhatIsNotAsItsDigestSaysIsRefused(t *testing.T) {
 	good := newLayout(t, archive(t, "f=1"))
-	if _, err := Unpack(good, filepath.Join(t.TempDir(), "c")); err != nil {
+	if _, err := Unpack(t.Context(), good, filepath.Join(t.TempDir(), "c")); err != nil {
 		t.Fatal(err) // the control
 	}
 	blobs, err := filepath.Glob(filepath.Join(good, "blobs", "sha256", "*"))
@@ -164,7 +167,7 @@ func TestWhatIsNotAsItsDigestSaysIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		cache := filepath.Join(t.TempDir(), "c")
-		if _, err := Unpack(good, cache); err != nil {
+		if _, err := Unpack(t.Context(), good, cache); err != nil {
 			refused++
 			if names, _ := os.ReadDir(cache); len(names) != 0 {
 				t.Errorf("%d names are left", len(names))
@@ -195,7 +198,7 @@ func TestInterruptedIsSweptAndConcurrentIsShared(t *testing.T) {
 	for i := range trees {
 		all.Go(func() {
 			var err error
-			if trees[i], err = Unpack(src, cache); err != nil {
+			if trees[i], err = Unpack(t.Context(), src, cache); err != nil {
 				t.Error(err)
 			}
 		})
@@ -212,9 +215,88 @@ func TestInterruptedIsSweptAndConcurrentIsShared(t *testing.T) {
 	if err := os.Chmod(cache, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Unpack(newLayout(t, archive(t, "g=1")), cache); err == nil {
+	if _, err := Unpack(t.Context(), newLayout(t, archive(t, "g=1")), cache); err == nil {
 		t.Error("a cache that everybody can write to is used")
 	}
+}
+
+// endless is a stream that ends ctx once it is read, and goes on.
+type endless struct{ stop func() }
+
+func (e endless) Read(b []byte) (int, error) {
+	e.stop()
+	return len(b), nil
+}
+
+func TestItStopsWhenItIsToldTo(t *testing.T) {
+	why := errors.New("told to")
+	src, cache := newLayout(t, archive(t, "d/f=1")), filepath.Join(t.TempDir(), "c")
+	ctx, stop := context.WithCancelCause(t.Context())
+	stop(why)
+	if _, err := Unpack(ctx, src, cache); err != why {
+		t.Errorf("%v", err)
+	}
+	names, _ := os.ReadDir(cache)
+	if len(names) != 0 {
+		t.Errorf("%d names are left", len(names))
+	}
+	if _, err := Unpack(t.Context(), src, cache); err != nil {
+		t.Fatal(err) // the control
+	}
+	// In the middle of a layer, of a sparse file that is read from nowhere, and of what is
+	// decompressed.
+	for name, do := range map[string]func(context.Context, func()) error{
+		"stream": func(ctx context.Context, stop func()) error {
+			_, err := io.Copy(io.Discard, until{ctx, endless{stop}})
+			return err
+		},
+		"file": func(ctx context.Context, stop func()) error {
+			dir := t.TempDir()
+			fd, err := openDir(unix.AT_FDCWD, dir)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fd)
+			x := newExtractor(ctx, fd)
+			x.written = 1 << 40
+			h := &tar.Header{Name: "f", Typeflag: tar.TypeReg}
+			return x.make(h, endless{func() {
+				if x.written < 1<<40-1<<20 {
+					stop()
+				}
+			}}, fd, "f")
+		},
+		"program": func(ctx context.Context, stop func()) error {
+			head := strings.NewReader("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03")
+			t.Setenv("PATH", gzipThat(t, "kill -STOP $$"))
+			in, err := plain(ctx, io.MultiReader(head, hanging{ctx, stop}))
+			if err != nil {
+				return err
+			}
+			defer in.Close()
+			if _, err = io.Copy(io.Discard, in); err != nil {
+				return context.Cause(ctx) // as Unpack says it
+			}
+			return err
+		},
+	} {
+		ctx, stop := context.WithCancelCause(t.Context())
+		if err := do(ctx, func() { stop(why) }); !errors.Is(err, why) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// hanging is a stream that gives nothing until ctx has ended, which it ends.
+type hanging struct {
+	ctx  context.Context
+	stop func()
+}
+
+func (h hanging) Read([]byte) (int, error) {
+	h.stop()
+	<-h.ctx.Done()
+	return 0, io.EOF
 }
 
 func TestNoPartOfALayoutIsAFileOfTheUsers(t *testing.T) {
@@ -227,7 +309,7 @@ func TestNoPartOfALayoutIsAFileOfTheUsers(t *testing.T) {
 		if err := os.Symlink(away, filepath.Join(dir, part)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Unpack(dir, filepath.Join(t.TempDir(), "c")); !errors.Is(err, unix.EXDEV) {
+		if _, err := Unpack(t.Context(), dir, filepath.Join(t.TempDir(), "c")); !errors.Is(err, unix.EXDEV) {
 			t.Errorf("%s outside: %v", part, err)
 		}
 		// A link that stays inside leads there.
@@ -237,7 +319,7 @@ func TestNoPartOfALayoutIsAFileOfTheUsers(t *testing.T) {
 		if err := errors.Join(os.Remove(filepath.Join(dir, part)), os.Symlink("within", filepath.Join(dir, part))); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Unpack(dir, filepath.Join(t.TempDir(), "c")); err != nil {
+		if _, err := Unpack(t.Context(), dir, filepath.Join(t.TempDir(), "c")); err != nil {
 			t.Errorf("%s inside: %v", part, err)
 		}
 	}
@@ -246,7 +328,7 @@ func TestNoPartOfALayoutIsAFileOfTheUsers(t *testing.T) {
 func TestACacheThatOthersWriteIsRefused(t *testing.T) {
 	dir := newLayout(t, archive(t, "f=1"))
 	cache := filepath.Join(t.TempDir(), "c")
-	if _, err := Unpack(dir, cache); err != nil {
+	if _, err := Unpack(t.Context(), dir, cache); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Find(dir, cache); err != nil {
@@ -258,7 +340,7 @@ func TestACacheThatOthersWriteIsRefused(t *testing.T) {
 	if _, err := Find(dir, cache); err == nil {
 		t.Error("what anybody may have put there was found")
 	}
-	if _, err := Unpack(dir, cache); err == nil {
+	if _, err := Unpack(t.Context(), dir, cache); err == nil {
 		t.Error("what anybody may have put there was taken")
 	}
 }

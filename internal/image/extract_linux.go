@@ -2,6 +2,7 @@ package image
 
 import (
 	"archive/tar"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ const (
 
 // extractor unpacks the layers of one image, one on the other.
 type extractor struct {
+	ctx     context.Context
 	root    int   // descriptor of the tree
 	entries int   // left
 	bytes   int64 // left, of the archives
@@ -30,8 +32,8 @@ type extractor struct {
 	added map[string]bool
 }
 
-func newExtractor(root int) *extractor {
-	return &extractor{root: root, entries: maxEntries, bytes: maxBytes, written: maxBytes}
+func newExtractor(ctx context.Context, root int) *extractor {
+	return &extractor{ctx: ctx, root: root, entries: maxEntries, bytes: maxBytes, written: maxBytes}
 }
 
 // layer unpacks one tar.
@@ -45,15 +47,23 @@ func (x *extractor) layer(from io.Reader) error {
 			return err
 		}
 		if err != nil {
-			return err
+			return damaged(err)
 		}
 		if x.entries--; x.entries < 0 {
 			return errTooLarge
 		}
 		if err := x.entry(h, r); err != nil {
-			return fmt.Errorf("%q: %w", h.Name, err)
+			return fmt.Errorf("%q: %w", h.Name, damaged(err))
 		}
 	}
+}
+
+// damaged marks what an archive that is cut or changed makes of reading it.
+func damaged(err error) error {
+	if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errProgram) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
 }
 
 var errOutside = errors.New("leads out of the tree")
@@ -133,8 +143,10 @@ func (x *extractor) directory(name string) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(parent)
-	if err := unix.Mkdirat(parent, base, 0o755); err != nil {
-		return -1, err // a link that leads nowhere is EEXIST
+	if err := unix.Mkdirat(parent, base, 0o755); err == unix.EEXIST {
+		return -1, fmt.Errorf("%q is a link in the image, and what it leads to isn't there: %w", name, unix.ENOENT)
+	} else if err != nil {
+		return -1, err
 	}
 	return x.open(name)
 }
@@ -165,7 +177,7 @@ func (x *extractor) make(h *tar.Header, from io.Reader, up int, base string) err
 	case tar.TypeSymlink:
 		return unix.Symlinkat(h.Linkname, up, base)
 	case tar.TypeReg, tar.TypeGNUSparse:
-		return makeFile(h, bounded{from, &x.written}, up, base)
+		return makeFile(h, bounded{until{x.ctx, from}, &x.written}, up, base) // holes are read from nowhere else
 	}
 	return fmt.Errorf("is of the unknown kind %q", h.Typeflag)
 }
@@ -214,7 +226,7 @@ func (x *extractor) makeLink(h *tar.Header, up int, base string) error {
 	defer unix.Close(from)
 	var st, old unix.Stat_t
 	if err := unix.Fstatat(from, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return err
+		return fmt.Errorf("the file that it is a hard link to, %q: %w", h.Linkname, err)
 	}
 	if unix.Fstatat(up, base, &old, unix.AT_SYMLINK_NOFOLLOW) == nil && old.Dev == st.Dev && old.Ino == st.Ino {
 		return nil // to itself

@@ -70,7 +70,7 @@ func scene(t testing.TB) (dir string, x *extractor) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Close(fd) })
-	return dir, newExtractor(fd)
+	return dir, newExtractor(t.Context(), fd)
 }
 
 // untouched: nothing beside the tree was changed, or has a second name in it.

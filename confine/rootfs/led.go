@@ -1,0 +1,133 @@
+package rootfs
+
+import (
+	"io/fs"
+	"path"
+	"strconv"
+	"syscall"
+)
+
+const (
+	// maxLinksBelow is how many names of one protected directory are looked at.
+	maxLinksBelow = 2000
+	// maxLed is how many names are looked at in all of a plan because of links: those in
+	// protected directories, and those on the ways that the links lead. A way counts
+	// leastWay at least, so that it is never more than maxLed/leastWay of them: each is
+	// mounts, of which the tree's owner could otherwise make a start of minutes.
+	maxLed   = 20000
+	leastWay = 10
+)
+
+// led is about what protected links lead to. How much that is, whoever fills the tree decides.
+type led struct {
+	looked int             // names so far
+	links  map[string]bool // names through links that are protected by now, outside
+	ways   map[string]bool // names that were followed
+	dirs   []ledDir        // that are to be searched for links
+	seen   map[string]bool // those that were
+	told   bool            // that it was too much
+}
+
+type ledDir struct{ path, why string }
+
+func newLed() led {
+	return led{links: map[string]bool{}, ways: map[string]bool{}, seen: map[string]bool{}}
+}
+
+// spend takes n names off what may be looked at; false when there are no more.
+func (l *led) spend(n int) bool {
+	l.looked += n
+	return l.looked <= maxLed
+}
+
+// measured counts what trace asks of the host.
+type measured struct {
+	Host
+	asked, most int
+}
+
+func (m *measured) Readlink(name string) (string, error) {
+	// The kernel walks the whole name: those of a deep way count for more.
+	if m.asked += 1 + len(name)/256; m.asked > m.most {
+		return "", syscall.ELOOP // the trace comes to an end soon, and isn't used
+	}
+	return m.Host.Readlink(name)
+}
+
+// shieldLed is shieldNamed for a name that a link has.
+func (c *compiler) shieldLed(name, why string) {
+	if c.led.ways[name] {
+		return
+	}
+	c.led.ways[name] = true
+	if c.led.looked > maxLed {
+		c.ledTooFar()
+		return
+	}
+	m := &measured{Host: c.host, most: maxLed - c.led.looked}
+	links, end := trace(m, name)
+	if !c.led.spend(max(m.asked, leastWay)) {
+		c.ledTooFar()
+		return
+	}
+	c.shieldTraced(links, end, why)
+}
+
+// ledTooFar says so, once: whatever comes after it is left out too.
+func (c *compiler) ledTooFar() {
+	if !c.led.told {
+		c.led.told = true
+		c.protectsLess("not all that links in protected directories lead to is protected: there is too much of it (" + strconv.Itoa(maxLed) + " names)")
+	}
+}
+
+// shieldLinks protects what links in protected directories lead to: hooks often are some.
+// It comes after what is protected by its own name, which is never too much. Those directories
+// that were found last are first: the caller's own, then git's, then those of the trees.
+func (c *compiler) shieldLinks() {
+	for len(c.led.dirs) > 0 {
+		last := len(c.led.dirs) - 1
+		d := c.led.dirs[last]
+		c.led.dirs = c.led.dirs[:last]
+		if c.led.seen[d.path] {
+			continue
+		}
+		c.led.seen[d.path] = true
+		if c.led.looked > maxLed {
+			c.ledTooFar()
+			return
+		}
+		links, names, complete := linksBelow(c.host, d.path)
+		if !complete {
+			c.protectsLess("not all that links in " + quote(d.path) + " lead to is protected: there are too many names in it")
+		}
+		c.led.spend(names)
+		for _, l := range links {
+			c.shieldLed(l, d.why)
+		}
+	}
+}
+
+// linksBelow are the symbolic links in a directory and those below, of which it looked at
+// so many names.
+func linksBelow(h Host, dir string) (links []string, names int, complete bool) {
+	for queue := []string{dir}; len(queue) > 0; queue = queue[1:] {
+		entries, err := h.ReadDir(queue[0])
+		if err != nil {
+			continue
+		}
+		if names+len(entries) > maxLinksBelow {
+			return links, maxLinksBelow, false
+		}
+		names += len(entries)
+		for _, e := range entries {
+			switch at := path.Join(queue[0], e.Name); e.Type {
+			case fs.ModeDir:
+				queue = append(queue, at)
+			case fs.ModeSymlink:
+				links = append(links, at)
+			}
+		}
+	}
+	return links, names, true
+}

@@ -1,0 +1,88 @@
+package rootfs
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/confine-run/confine/internal/handoff"
+)
+
+// How long a start takes isn't for whoever fills the tree to say: what links in protected
+// directories lead to is bounded over all of them, and that is told once.
+func TestWhatProtectedLinksLeadToIsBoundedOverAllOfAPlan(t *testing.T) {
+	const p = "/home/u/p/"
+	filled := func(each int, dirs ...string) *fakeHost {
+		h := host(t, p+".npmrc -> rc", p+"rc=1", p+"conf/confine/mine -> ../../own", p+"own=1")
+		for _, d := range dirs {
+			for i := range each {
+				h.put(fmt.Sprintf("%st/%s%d", p, d, i), 0o644, "")
+				h.put(fmt.Sprintf("%s.%s/l%d", p, d, i), linkType|0o777, fmt.Sprintf("../t/%s%d", d, i))
+			}
+		}
+		return h
+	}
+	own := func(in *Input) { defaults(in); in.Env = environ("XDG_CONFIG_HOME=" + p + "conf") }
+	held := func(r run) (n int) {
+		for _, m := range r.Mounts {
+			if m.Kind == handoff.MountReadOnly && strings.HasPrefix(m.Dst, p+"t/") {
+				n++
+			}
+		}
+		return n
+	}
+	all := []string{"vscode", "idea", "zed", "fleet", "cursor", "claude", "vim"}
+	few := compile(t, filled(100, all...), own)
+	if held(few) != 100*len(all) || few.ProtectsLess {
+		t.Errorf("a few: %d are held, less %v", held(few), few.ProtectsLess)
+	}
+	h := filled(maxLinksBelow-10, all...)
+	many := compile(t, h, own)
+	told := slices.DeleteFunc(slices.Clone(many.Notices), func(n string) bool { return !strings.Contains(n, "not all that links") })
+	if n := held(many); n == 0 || n > maxLed/leastWay || !many.ProtectsLess || len(told) != 1 {
+		t.Errorf("%d are held, less %v: %q", n, many.ProtectsLess, told)
+	}
+	if h.calls > 10*maxLed {
+		t.Errorf("the host was asked %d times", h.calls)
+	}
+	// What has a name of its own, and what is confine's, is none of it.
+	many.want(p+"rc", "readonly", p+"own", "readonly", p+".vscode", "readonly", p+".idea", "readonly", p+".vim", "readonly")
+}
+
+// A way can be as long as a path: it is that which counts, not the number of links.
+func TestLongWaysOfProtectedLinksAreBounded(t *testing.T) {
+	const p = "/home/u/p/"
+	deep := strings.TrimPrefix(strings.Repeat("/d", 100), "/")
+	h := host(t, p+deep+"/f=1")
+	for i := range 400 {
+		h.put(p+".vim/l"+strconv.Itoa(i), linkType|0o777, "../"+deep+"/f")
+		h.put(p+".idea/l"+strconv.Itoa(i), linkType|0o777, "../none"+strconv.Itoa(i)+"/"+deep+"/f")
+	}
+	r := compile(t, h, defaults)
+	if !r.ProtectsLess || h.calls > 10*maxLed || len(r.KeepClear) > maxLed {
+		t.Errorf("less %v, asked %d times, %d directories are kept clear", r.ProtectsLess, h.calls, len(r.KeepClear))
+	}
+	r = compile(t, host(t, p+deep+"/f=1", p+".vim/l -> ../"+deep+"/f"), defaults)
+	r.want(p+deep+"/f", "readonly")
+	if r.ProtectsLess {
+		t.Error("one is too much")
+	}
+}
+
+// Many links lead to one directory, which is searched once.
+func TestADirectoryThatManyLinksLeadToIsSearchedOnce(t *testing.T) {
+	const p = "/home/u/p/"
+	lists := func(n int) int {
+		h := host(t, p+"d/l -> ../x", p+"x=1")
+		for i := range n {
+			h.put(p+".vim/l"+strconv.Itoa(i), linkType|0o777, "../d")
+		}
+		compile(t, h, defaults).want(p+"x", "readonly", p+"d", "readonly")
+		return h.lists
+	}
+	if one, many := lists(1), lists(50); many != one {
+		t.Errorf("%d directories are listed for one, and %d for many", one, many)
+	}
+}

@@ -1,0 +1,95 @@
+package changes
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// held is a scene with a kept run whose store somebody else has locked, and clocks that the
+// test moves.
+func held(t *testing.T) (s *scene, r *Run, unlock func(), clocks map[time.Duration]chan time.Time) {
+	t.Helper()
+	s = newScene(t, nil)
+	build(t, s.upper, map[string]string{"a": "1"})
+	r = s.keep(t)
+	other, err := OpenStore(s.store.path)
+	must(t, err)
+	t.Cleanup(func() { _ = other.Close() })
+	unlock, err = other.lock(nil)
+	must(t, err)
+	clocks = map[time.Duration]chan time.Time{toldAfter: make(chan time.Time, 1), patience: make(chan time.Time, 1)}
+	s.store.after = func(d time.Duration) <-chan time.Time { return clocks[d] }
+	return s, r, unlock, clocks
+}
+
+func TestOneAtATime(t *testing.T) {
+	s, r, unlock, clocks := held(t)
+	for name, do := range map[string]func() error{
+		"apply":   func() error { _, err := s.store.Apply(r, nil, Options{}); return err },
+		"discard": func() error { _, err := s.store.Discard(r.ID()); return err },
+		"recover": func() error { return s.store.Recover() },
+	} {
+		clocks[patience] <- time.Time{}
+		if err := do(); !errors.Is(err, ErrBusy) {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.want(t, "a", "")
+	}
+	// Those that gave up don't hold it when their turn comes.
+	unlock()
+	_, err := s.store.Apply(r, nil, Options{})
+	must(t, err)
+	s.want(t, "a", "1")
+}
+
+// Who has to wait for the other says so once, and goes on when that has ended.
+func TestAnApplyWaitsForAnother(t *testing.T) {
+	s, r, unlock, clocks := held(t)
+	told := 0
+	s.store.Waiting = func() {
+		told++
+		s.want(t, "a", "")
+		unlock()
+	}
+	clocks[toldAfter] <- time.Time{}
+	_, err := s.store.Apply(r, nil, Options{})
+	must(t, err)
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+	s.want(t, "a", "1")
+}
+
+// Nobody is told of a wait that is none.
+func TestNobodyWaitsForNobody(t *testing.T) {
+	s, r, unlock, clocks := held(t)
+	unlock()
+	clocks[toldAfter] <- time.Time{}
+	clocks[patience] <- time.Time{}
+	s.store.Waiting = func() { t.Error("told") }
+	_, err := s.store.Apply(r, nil, Options{})
+	must(t, err)
+}
+
+// What ends an apply before its commit ends its wait too.
+func TestAWaitIsStopped(t *testing.T) {
+	s, r, unlock, _ := held(t)
+	stopped, why := make(chan struct{}), errors.New("SIGTERM")
+	var stop error
+	s.store.after = func(d time.Duration) <-chan time.Time {
+		if d == patience { // the wait has begun
+			stop = why
+			close(stopped)
+		}
+		return nil
+	}
+	if _, err := s.store.Apply(r, nil, Options{Stopped: stopped, Stop: func() error { return stop }}); err != why {
+		t.Error(err)
+	}
+	unlock()
+	s.want(t, "a", "")
+	stop = nil
+	_, err := s.store.Apply(r, nil, Options{})
+	must(t, err)
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/confine-run/confine/internal/changes"
+)
+
+func TestASignalBeforeTheCommitEndsTheApply(t *testing.T) {
+	in := &interruption{say: func(s string) { t.Error(s) }, stopped: make(chan struct{})}
+	if err := in.stop(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-in.stopped:
+		t.Error("a wait would have ended")
+	default:
+	}
+	in.came(syscall.SIGTERM)
+	<-in.stopped
+	var interrupted *interruptedError
+	err := fmt.Errorf("make: %w", in.stop())
+	if !errors.As(err, &interrupted) || interrupted.rc() != 143 || !strings.Contains(err.Error(), "SIGTERM: stopped before the commit, nothing was changed\nhint: ") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestASignalAfterTheCommitIsAnswered(t *testing.T) {
+	for _, first := range []string{"signal", "commit"} {
+		var said []string
+		in := &interruption{say: func(s string) { said = append(said, s) }}
+		if first == "signal" {
+			in.came(syscall.SIGHUP)
+			in.commit()
+		} else {
+			in.commit()
+			in.came(syscall.SIGHUP)
+		}
+		if len(said) != 1 || !strings.HasPrefix(said[0], "SIGHUP: the changes are committed, and are being applied to the end\nhint: ") {
+			t.Errorf("%s first: %q", first, said)
+		}
+	}
+}
+
+func TestSignalsAreWatchedAsLongAsAnApplyLasts(t *testing.T) {
+	said := make(chan string, 1)
+	in, stop := watchSignals(func(s string) { said <- s })
+	in.commit()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-said; !strings.HasPrefix(got, "SIGHUP: ") {
+		t.Error(got)
+	}
+	stop()
+}
+
+func TestWhereATreeIsNotAsTheRunLeftIt(t *testing.T) {
+	for want, done := range map[string]changes.Result{
+		"":                                    {Applied: 3, Already: 1},
+		"set-id bits of 1 path were left out": {Applied: 1, NoSetID: 1},
+		"set-id bits of 2 paths were left out; for 1 change that was all there was":           {Applied: 1, NoSetID: 2, Nothing: 1},
+		"1 file had other names (hard links), which keep the old content, as in the overlay":  {Parted: 1},
+		"2 files had other names (hard links), which keep the old content, as in the overlay": {Parted: 2},
+		"1 hard link became a file of its own":                                                {Copied: 1},
+		"2 hard links became files of their own":                                              {Copied: 2},
+	} {
+		if got := strings.Join(unlike(&done), "\n"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// What is protected in a tree can take as long to be found as whoever filled it likes.
+func TestASignalEndsTheSearchForWhatIsProtected(t *testing.T) {
+	in := &interruption{stopped: make(chan struct{})}
+	s := &session{Process: &Process{}}
+	in.came(syscall.SIGINT)
+	// The search has begun, and may be over or not: of two that are ready either is right.
+	for range 1000 {
+		test, err := s.guarded(in, nil, nil, nil)
+		if err == nil {
+			continue
+		}
+		var interrupted *interruptedError
+		if !errors.As(err, &interrupted) || interrupted.rc() != 130 || !test("/any", changes.File) {
+			t.Errorf("%v", err)
+		}
+		return
+	}
+	t.Error("it was never left")
+}
