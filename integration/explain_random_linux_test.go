@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -70,6 +72,7 @@ func newTree(t *testing.T, r *rand.Rand, root string) *tree {
 		}
 	}
 	tr.modes(must)
+	tr.acls()
 	return tr
 }
 
@@ -91,6 +94,40 @@ func (tr *tree) modes(must func(error)) {
 			continue
 		}
 		must(unix.Chmod(p, pick(tr.r, fileModes)))
+	}
+}
+
+// acls gives some of it ACLs that name the caller or somebody else, where the file system has
+// them. Which, is drawn by itself: everything else about a seed is as it was.
+func (tr *tree) acls() {
+	seed, _ := strconv.ParseUint(filepath.Base(tr.root), 10, 64)
+	r := rand.New(rand.NewPCG(seed, 4))
+	for _, p := range tr.paths {
+		st, err := os.Lstat(p)
+		if err != nil || st.Mode()&os.ModeSymlink != 0 || r.IntN(8) != 0 {
+			continue
+		}
+		id, named := pick(r, []uint32{uint32(os.Geteuid()), 12345}), pick(r, []uint16{0x02, 0x08}) // ACL_USER, ACL_GROUP
+		list := binary.LittleEndian.AppendUint32(nil, 2)
+		for _, tag := range []uint16{0x01, 0x02, 0x04, 0x08, 0x10, 0x20} {
+			who := ^uint32(0)
+			switch tag {
+			case named:
+				who = id
+			case 0x02, 0x08:
+				continue
+			}
+			list = binary.LittleEndian.AppendUint16(list, tag)
+			list = binary.LittleEndian.AppendUint16(list, uint16(4+r.IntN(4)))
+			list = binary.LittleEndian.AppendUint32(list, who)
+		}
+		name := "system.posix_acl_access"
+		if st.IsDir() && r.IntN(2) == 0 {
+			name = "system.posix_acl_default"
+		}
+		if err := unix.Setxattr(p, name, list, 0); err != nil && !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.EACCES) {
+			tr.t.Fatal(p, err)
+		}
 	}
 }
 

@@ -6,17 +6,19 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 )
 
 // cmdListen makes a listener of the host's that says hello to everybody, or its name
 // if it has one, until the script ends.
 func cmdListen(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 3, "listen tcp|udp|unix|path|abstract NAME VAR")
+	needs(ts, neg, args, 3, "listen tcp|udp|unix|path|renamed|linked|relative|abstract NAME VAR")
 	kind, name := args[0], args[1]
 	network, address := "unix", ""
 	switch kind {
@@ -28,13 +30,16 @@ func cmdListen(ts *testscript.TestScript, neg bool, args []string) {
 	case "abstract":
 		address = "@" + filepath.Base(ts.Getenv("OWN")) + strconv.Itoa(os.Getpid()) + name
 	case "path": // by its full name, in the script's own directory, whose name is shorter
-		address = filepath.Join(ts.Getenv("OWN"), name)
+		address = filepath.Join(ts.Getenv("OWN"), strings.ReplaceAll(name, `\n`, "\n"))
 	case "unix":
 		ts.Setenv(args[2], ts.MkAbs(name))
 		listenAt(ts, ts.MkAbs(name))
 		return
+	case "renamed", "linked", "relative":
+		ts.Setenv(args[2], listenAstray(ts, kind, filepath.Join(ts.Getenv("OWN"), name)))
+		return
 	default:
-		ts.Fatalf("listen: %q is none of tcp, udp, unix, path, abstract", kind)
+		ts.Fatalf("listen: %q is none of tcp, udp, unix, path, renamed, linked, relative, abstract", kind)
 	}
 	l, err := net.Listen(network, address)
 	ts.Check(err)
@@ -73,6 +78,39 @@ func listenAt(ts *testscript.TestScript, path string) {
 	ts.Check(err)
 	l.(*net.UnixListener).SetUnlinkOnClose(false) // by that name it isn't there any more
 	greet(ts, l)
+}
+
+// listenAstray makes a socket of which the kernel doesn't list the name that path is: it was bound
+// to another, is one more, or is relative to where nobody is any more.
+func listenAstray(ts *testscript.TestScript, how, path string) string {
+	dir := filepath.Dir(path)
+	name := filepath.Join(filepath.Dir(dir), "o") // an address has 107 bytes
+	if how == "linked" {
+		name = path + "2"
+	}
+	bound := make(chan error)
+	var l net.Listener
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends, and with it its directory
+		err := unix.Unshare(unix.CLONE_FS)
+		if err == nil && how == "relative" {
+			err, name = unix.Chdir(dir), filepath.Base(path)
+		}
+		if err == nil {
+			l, err = net.Listen("unix", name)
+		}
+		bound <- err
+	}()
+	ts.Check(<-bound)
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	switch how {
+	case "renamed":
+		ts.Check(os.Rename(name, path))
+	case "linked":
+		ts.Check(os.Link(name, path))
+	}
+	greet(ts, l)
+	return path
 }
 
 func greet(ts *testscript.TestScript, l net.Listener) { greetWith(ts, l, "hello") }

@@ -30,6 +30,7 @@ var proofs = []proof{
 	{status.FileSize, []string{"limits_file_size"}},
 	{status.Disk, []string{"limits_disk"}},
 	{status.Files, []string{"limits_disk"}},
+	{status.MountSize, nil},
 	{status.Output, []string{"limits_output"}},
 	{status.Filesystem, []string{"filesystem_outside", "landlock_alone"}},
 	{status.Network, []string{"network_names", "network_listeners", "network_none", "host_no_userns"}},
