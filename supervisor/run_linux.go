@@ -360,7 +360,7 @@ func (r *run) hear(e event) {
 	case handoff.KindStarted:
 		r.targetStarted, r.target = true, e.pidfd
 		r.heed(&e)
-		r.watch.started(int(m.PID), e.pidfd)
+		r.watch.started(int(m.PID), e.pidfd, r.child.bare)
 		time.AfterFunc(head, linux.ForgetData)
 		time.AfterFunc(settled, settle)
 		for _, n := range r.early {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,7 +44,8 @@ type watch struct {
 	metered, weighed chan struct{}
 
 	mu                               sync.Mutex
-	target                           int                        // as proc numbers it; guarded by mu
+	target                           int                        // as proc numbers it, 0 until that is known; guarded by mu
+	early                            []int                      // whom the dog killed until then; guarded by mu
 	targetKilled                     bool                       // it was a task too many; guarded by mu
 	hitSet                           map[status.Capability]bool // guarded by mu
 	onLimit                          func(status.Capability)    // guarded by mu
@@ -53,6 +55,9 @@ type watch struct {
 // head is the start that a target gets: most short ones need no sample at all, and
 // the first would compete with them for a core.
 const head = 5 * time.Millisecond
+
+// unknown is a target that was gone before its number could be told.
+const unknown = -1
 
 // settled is when a run is no short one, and little is done for it any more.
 const settled = 500 * time.Millisecond
@@ -131,12 +136,20 @@ func (w *watch) guard(limits tree.Limits) error {
 			detail: fmt.Sprintf("memory limit of %d bytes reached: %s (pid %d) held the most", w.plan.Memory, biggest.Name, biggest.PID)}
 	}
 	w.dog.OnTasks = func(int64) { w.note(status.Tasks) }
-	w.dog.OnKill = func(pid int) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.targetKilled = w.targetKilled || pid == w.target
-	}
+	w.dog.OnKill = w.killed
 	return nil
+}
+
+// killed hears of each task too many that the dog killed. The target may be one of
+// them before its start has been told here.
+func (w *watch) killed(pid int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.target == 0 {
+		w.early = append(w.early, pid)
+		return
+	}
+	w.targetKilled = w.targetKilled || pid == w.target
 }
 
 func (w *watch) run() {
@@ -206,18 +219,22 @@ func (w *watch) close() {
 	}
 }
 
-// started tells which process is the target: by its number inside, or for want of
-// a proc of the inside by the caller's.
-func (w *watch) started(inside, pidfd int) {
+// started tells which process is the target: by its number inside, which in the
+// caller's own pid namespace (shared) is the caller's, too. For want of a proc of the
+// inside it takes the caller's number from pidfd, as long as that is there.
+func (w *watch) started(inside, pidfd int, shared bool) {
 	if w == nil || w.dog == nil {
 		return
 	}
-	if w.proc < 0 {
-		inside = pidOf(pidfd)
+	if w.proc < 0 && !shared {
+		if inside = pidOf(pidfd); inside == 0 {
+			inside = unknown
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.target = inside
+	w.targetKilled, w.early = slices.Contains(w.early, inside), nil
 }
 
 // tooMany says whether the target itself was killed as a task too many.
