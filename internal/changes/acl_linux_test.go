@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -115,6 +116,9 @@ func TestOneObjectOutOfReach(t *testing.T) {
 	}
 	if want := map[bool]int{true: 0, false: 1}[isRoot()]; refused != want {
 		t.Errorf("%d refused", refused)
+	}
+	if got := strings.Count(diffOf(t, r, DiffOptions{}), "b (can't be applied)\n"); got != refused {
+		t.Errorf("%d marked: %s", got, diffOf(t, r, DiffOptions{}))
 	}
 	_, err := s.store.Apply(r, []string{s.lower + "/result", s.lower + "/secret", s.lower + "/odd", s.lower + "/blind/b"}, Options{})
 	must(t, err)

@@ -21,7 +21,7 @@ import (
 // Behind it, if apply would bring it about: the mode of a new object, if it isn't a
 // usual one; (hard link of path), of a changed or an unchanged one; (one of 2 hard links; …)
 // of a file whose other names keep the old content; (set-id is not applied); (attributes) that are other user.* ones than there
-// were; and to root (owner 0:0, was 1000:1000).
+// were; to root (owner 0:0, was 1000:1000); and (can't be applied) of what couldn't be kept whole: JSON says why.
 //
 // A directory ends in "/".
 type DiffOptions struct {

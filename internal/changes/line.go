@@ -17,9 +17,9 @@ type lines struct {
 func (l *lines) line(e *Entry) string {
 	name := Quote(l.title(e))
 	if e.Kind == Deleted {
-		return "D " + name
+		return "D " + name + unkept(e)
 	}
-	rest := mode(e) + l.annotations(e)
+	rest := mode(e) + l.annotations(e) + unkept(e)
 	switch e.Kind {
 	case Added:
 		switch {
@@ -75,6 +75,14 @@ func usual(t Type, mode uint32) bool {
 		return t == File
 	}
 	return false
+}
+
+// unkept marks what apply refuses, because it couldn't be kept whole.
+func unkept(e *Entry) string {
+	if e.Unkept == "" {
+		return ""
+	}
+	return " (can't be applied)"
 }
 
 func (l *lines) annotations(e *Entry) (text string) {

@@ -55,7 +55,7 @@ var commands = [...]Command{
 	{Name: "diff", Args: "[PATH…]", Takes: takesRun | takesPatch | TakesJSON,
 		Summary: "show what an overlay run changed",
 		Text: "One line for each path: A added, M modified, D deleted, m mode, L symbolic link. Without PATH, everything; a directory " +
-			"stands for what is below it. Names count from the current directory if the tree is that, in it or around it; else, and of several trees, they are absolute. Behind a path is said what apply would do otherwise than one expects: hard links, set-id bits, attributes.\n\n" +
+			"stands for what is below it. Names count from the current directory if the tree is that, in it or around it; else, and of several trees, they are absolute. Behind a path is said what apply would do otherwise than one expects: hard links, set-id bits, attributes, and what can't be applied because it couldn't be kept whole (--json says why).\n\n" +
 			"A patch is to look at. Where control characters and the like are escaped in a file's, a line above its --- says so, backslashes are doubled, and patch(1) can't use it; " +
 			"nor does it have binary files, empty ones, modes or links. The rest of one tree is for patch -p1 in that tree."},
 	{Name: "apply", Args: "[PATH…]", Takes: takesRun | takesForce,
