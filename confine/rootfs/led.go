@@ -26,6 +26,7 @@ type led struct {
 	dirs   []ledDir        // that are to be searched for links
 	seen   map[string]bool // those that were
 	told   bool            // that it was too much
+	hidden []string        // links inside that had to be
 }
 
 type ledDir struct{ path, why string }
@@ -105,6 +106,17 @@ func (c *compiler) shieldLinks() {
 		for _, l := range links {
 			c.shieldLed(l, d.why)
 		}
+	}
+}
+
+// ledHidden says which links couldn't be made read-only: the first few, for a tree can have thousands.
+func (c *compiler) ledHidden() {
+	switch len(c.led.hidden) {
+	case 0:
+	case 1:
+		c.notice(quote(c.led.hidden[0]) + " is hidden: it is protected, and a symbolic link to no visible file can't be made read-only")
+	default:
+		c.notice(Some(c.led.hidden) + " are hidden: they are protected, and symbolic links to no visible file can't be made read-only")
 	}
 }
 

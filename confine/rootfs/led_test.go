@@ -86,3 +86,33 @@ func TestADirectoryThatManyLinksLeadToIsSearchedOnce(t *testing.T) {
 		t.Errorf("%d directories are listed for one, and %d for many", one, many)
 	}
 }
+
+// Links that have to be hidden are told in one line, however many a tree has.
+func TestLinksThatAreHiddenAreToldInOneLine(t *testing.T) {
+	const p = "/home/u/p/"
+	told := func(names ...string) (lines []string) {
+		tree := []string{p + "x=1"}
+		for _, n := range names {
+			tree = append(tree, p+n+" -> none")
+		}
+		r := compile(t, host(t, tree...), defaults)
+		for _, n := range names {
+			r.want(p+n, "mask")
+		}
+		return slices.DeleteFunc(slices.Clone(r.Notices), func(n string) bool { return !strings.Contains(n, "hidden") })
+	}
+	for _, tt := range []struct {
+		names []string
+		want  string
+	}{
+		{[]string{".zshrc"}, `"` + p + `.zshrc" is hidden: it is protected`},
+		{[]string{".zshrc", ".envrc", ".npmrc", ".bashrc", ".profile"}, ` and 2 more are hidden: they are protected`},
+	} {
+		if got := told(tt.names...); len(got) != 1 || !strings.Contains(got[0], tt.want) {
+			t.Errorf("%q, want one with %q", got, tt.want)
+		}
+	}
+	if got := told(); len(got) != 0 {
+		t.Errorf("%q of no link", got)
+	}
+}

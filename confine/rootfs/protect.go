@@ -38,6 +38,7 @@ func (c *compiler) protect() error {
 	}
 	c.protectOwn()
 	c.shieldLinks()
+	c.ledHidden()
 	c.pinNested()
 	return nil
 }
@@ -199,7 +200,7 @@ func (c *compiler) shieldLink(g *grant, at, rest, why string) {
 	default:
 		c.close(handoff.MountMask, at)
 		c.rule(at, AccessHidden, why+": a symbolic link that a mount can't make read-only")
-		c.notice(quote(at) + " is hidden: it is protected, and a symbolic link to no visible file can't be made read-only")
+		c.led.hidden = append(c.led.hidden, at)
 	}
 	c.shieldLed(name, why)
 }
