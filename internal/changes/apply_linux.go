@@ -24,7 +24,11 @@ func (s *Store) Apply(r *Run, paths []string, o Options) (Result, error) {
 		return Result{}, err
 	}
 	defer unlock()
-	if err := s.recoverAll(r.m.ID); err != nil {
+	stuck, err := s.recoverAll()
+	if err == nil {
+		err = s.InTheWay(r, stuck)
+	}
+	if err != nil {
 		return Result{}, err
 	}
 	// Another apply may have shortened it since it was opened.

@@ -22,7 +22,8 @@ func (*Store) List() ([]Info, error)                         { return nil, ErrNo
 func (*Store) Latest(func(string) bool) (*Run, error)        { return nil, ErrNotSupported }
 func (*Store) Open(string) (*Run, error)                     { return nil, ErrNotSupported }
 func (*Store) Discard(string, ...string) (int, error)        { return 0, ErrNotSupported }
-func (*Store) Recover() error                                { return ErrNotSupported }
+func (*Store) Recover() ([]Recovered, error)                 { return nil, ErrNotSupported }
+func (*Store) InTheWay(*Run, []Recovered) error              { return ErrNotSupported }
 func (*Store) Apply(*Run, []string, Options) (Result, error) { return Result{}, ErrNotSupported }
 func (*Run) Close() error                                    { return nil }
 func Diff(io.Writer, *Run, []string, DiffOptions) error      { return ErrNotSupported }

@@ -56,7 +56,7 @@ func TestWhoFinishesAnInterruptedApplySaysSo(t *testing.T) {
 				case "discard":
 					_, err = s.store.Discard(r.ID())
 				case "diff":
-					must(t, s.store.Recover())
+					recovered(t, s.store)
 					var again *Run
 					if again, err = s.store.Open(r.ID()); err == nil {
 						must(t, again.Close())

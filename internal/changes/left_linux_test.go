@@ -45,7 +45,7 @@ func TestSomebodyInTheWayOfUndoing(t *testing.T) {
 	if old, err := os.ReadFile(left.Path); err != nil || string(old) != "old" {
 		t.Errorf("%s: %q %v", left.Path, old, err)
 	}
-	must(t, s.store.Recover()) // it doesn't come back to that
+	recovered(t, s.store) // it doesn't come back to that
 	s.want(t, "edit", "theirs")
 }
 

@@ -28,7 +28,7 @@ func TestOneAtATime(t *testing.T) {
 	for name, do := range map[string]func() error{
 		"apply":   func() error { _, err := s.store.Apply(r, nil, Options{}); return err },
 		"discard": func() error { _, err := s.store.Discard(r.ID()); return err },
-		"recover": func() error { return s.store.Recover() },
+		"recover": func() error { _, err := s.store.Recover(); return err },
 	} {
 		clocks[patience] <- time.Time{}
 		if err := do(); !errors.Is(err, ErrBusy) {

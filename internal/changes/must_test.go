@@ -18,3 +18,12 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	t.Fatal(err)
 }
+
+// recovered brings every interrupted apply to an end.
+func recovered(t testing.TB, s *Store) {
+	stuck, err := s.Recover()
+	must(t, err)
+	for _, d := range stuck {
+		must(t, d.Stuck)
+	}
+}

@@ -11,46 +11,66 @@ import (
 var errTreeGone = errors.New("the tree of an interrupted apply isn't there")
 
 // Recover finishes or undoes what an interrupted Apply left, of every run. Apply and
-// Discard begin with it.
-func (s *Store) Recover() error {
+// Discard begin with it. Those that it can't bring to an end matter to their own trees only.
+func (s *Store) Recover() (stuck []Recovered, err error) {
 	if s.empty() {
-		return nil
+		return nil, nil
 	}
 	unlock, err := s.lock(nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer unlock()
-	return s.recoverAll("")
+	return s.recoverAll()
 }
 
-// recoverAll is Recover, under the lock. A tree that isn't there, unmounted perhaps,
-// matters only to its own run.
-func (s *Store) recoverAll(id string) error {
+// recoverAll is Recover, under the lock.
+func (s *Store) recoverAll() (stuck []Recovered, err error) {
 	if err := s.sweep(); err != nil {
-		return err
+		return nil, err
 	}
 	ids, err := s.ids()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, other := range ids {
-		err := s.recoverOne(other)
-		if err != nil && (!errors.Is(err, errTreeGone) || other == id) {
-			return err
+	for _, id := range ids {
+		did, err := s.recoverOne(id)
+		if err != nil && did.Trees == nil {
+			return nil, err // nobody knows what it was about
+		}
+		if err != nil {
+			did.Stuck = err
+			stuck = append(stuck, did)
+		}
+	}
+	return stuck, nil
+}
+
+// InTheWay is why nothing can be done with a run, or its trees, before an interrupted apply
+// has come to its end. Those of other trees are told, but for trees that aren't
+// there, unmounted perhaps.
+func (s *Store) InTheWay(r *Run, stuck []Recovered) error {
+	for _, d := range stuck {
+		gone := errors.Is(d.Stuck, errTreeGone)
+		if d.Run == r.m.ID || d.overlaps(r.m.Trees) && !gone {
+			return d.Stuck
+		}
+		if s.Told != nil && !gone {
+			s.Told(d)
 		}
 	}
 	return nil
 }
 
 // recoverOne tells what it did once it is done.
-func (s *Store) recoverOne(id string) error {
+func (s *Store) recoverOne(id string) (did Recovered, err error) {
+	did.Run = id
 	dir, err := unix.Openat(s.fd, id, dirFlags|unix.O_CLOEXEC, 0)
 	if err == unix.ENOENT {
-		return nil
+		return did, nil
 	}
 	if err != nil {
-		return failed("open", s.path+"/"+id, err)
+		return did, failed("open", s.path+"/"+id, err)
 	}
 	state := ""
 	for _, name := range []string{journalDone, journalUndoing, journalCommitted, journalStaging} {
@@ -62,7 +82,7 @@ func (s *Store) recoverOne(id string) error {
 	}
 	_ = unix.Close(dir)
 	if err != nil || state == "" {
-		return failed("stat", s.path+"/"+id, err)
+		return did, failed("stat", s.path+"/"+id, err)
 	}
 	// The journal says all that is to be done: without a record none is shortened.
 	r, err := s.Open(id)
@@ -71,25 +91,30 @@ func (s *Store) recoverOne(id string) error {
 		r, err = s.openBroken(id)
 	}
 	if err != nil {
-		return err
+		return did, err
 	}
 	defer r.Close()
 	data, err := readAll(r.fd, state, maxManifest)
 	if err != nil {
-		return failed("read", r.path+"/"+state, err)
+		return did, failed("read", r.path+"/"+state, err)
 	}
 	j, err := parseJournal(data)
 	if err != nil {
-		return failed("read", r.path+"/"+state, err)
+		return did, failed("read", r.path+"/"+state, err)
+	}
+	did.Changes = len(j.Applied)
+	for _, t := range j.Trees {
+		if t.Ino != 0 { // else no step is in it
+			did.Trees = append(did.Trees, t.Path)
+		}
 	}
 	a := &applying{store: s, run: r, options: &Options{}, journal: j}
 	defer a.close()
 	if err := a.reopen(); err != nil {
-		return err
+		return did, err
 	}
-	did, err := a.goOn(state)
-	if err != nil {
-		return err
+	if did.Finished, did.Why, err = a.goOn(state); err != nil {
+		return did, err
 	}
 	if s.recovered == nil {
 		s.recovered = map[string]Recovered{}
@@ -98,7 +123,7 @@ func (s *Store) recoverOne(id string) error {
 	if s.Told != nil {
 		s.Told(did)
 	}
-	return nil
+	return did, nil
 }
 
 // reopen opens the trees of a journal.
@@ -135,18 +160,16 @@ func (a *applying) goneMeanwhile(err error) error {
 }
 
 // goOn does what is left to do, from the state that the journal's name says.
-func (a *applying) goOn(state string) (Recovered, error) {
-	did := Recovered{Run: a.run.m.ID, Changes: len(a.journal.Applied)}
+func (a *applying) goOn(state string) (finished bool, why, err error) {
 	switch state {
 	case journalStaging:
-		return did, a.unstage()
+		return false, nil, a.unstage()
 	case journalUndoing:
-		return did, a.undo()
+		return false, nil, a.undo()
 	case journalDone:
-		did.Finished = true
-		return did, a.finish()
+		return true, nil, a.finish()
 	}
-	err := a.loosen()
+	err = a.loosen()
 	if err == nil {
 		err = a.commit()
 	}
@@ -155,9 +178,7 @@ func (a *applying) goOn(state string) (Recovered, error) {
 	}
 	if err != nil {
 		_ = a.store.renameJournal(a.run, journalCommitted, journalUndoing)
-		did.Why = err
-		return did, a.undo()
+		return false, err, a.undo()
 	}
-	did.Finished = true
-	return did, a.finish()
+	return true, nil, a.finish()
 }

@@ -180,7 +180,7 @@ func TestAFinishedApplyIsRemembered(t *testing.T) {
 			_, _ = s.store.Apply(r, []string{"b"}, Options{})
 		}()
 		s.store.hook = nil
-		must(t, s.store.Recover())
+		recovered(t, s.store)
 		fresh, err := s.store.Open(r.ID())
 		must(t, err)
 		s.applyEach(t, fresh, "d", "a")

@@ -26,6 +26,12 @@ func removeAll(dir int, name string, ino uint64) error {
 	if ino != 0 && n.ino != ino {
 		return unix.ESTALE
 	}
+	// Without leave to search it not even it itself can be opened by way of it.
+	if n.mode&0o700 != 0o700 {
+		if err := unix.Chmod(procPath(top), n.mode|0o700); err != nil && err != unix.EPERM {
+			return err
+		}
+	}
 	// Each path is seen twice: to empty it, and to remove it.
 	for todo, stuck := []string{""}, 0; len(todo) > 0; {
 		path := todo[len(todo)-1]

@@ -33,7 +33,7 @@ func applyAndDie() {
 		return nil
 	}
 	if os.Getenv("CHANGES_RECOVER") != "" {
-		must(nil, s.Recover())
+		recovered(nil, s)
 		os.Exit(0)
 	}
 	r, err := s.Latest(nil)
@@ -148,7 +148,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 			t.Logf("%d points, %d times old, %d times new", n-1, olds, news)
 			break
 		}
-		must(t, s.store.Recover())
+		recovered(t, s.store)
 		if s.check(t, fmt.Sprint("killed at ", n), before, after) {
 			news++
 		} else {
@@ -202,7 +202,7 @@ func TestKilledWhileUndoing(t *testing.T) {
 				break
 			}
 			points++
-			must(t, s.store.Recover())
+			recovered(t, s.store)
 			s.check(t, fmt.Sprint("failed at ", fail, ", killed at ", n), before, after)
 		}
 		if n == fail+1 {
@@ -241,7 +241,7 @@ func TestFailedAtEveryStep(t *testing.T) {
 		if done := point == "clean" || point == "forget"; !done && !maps.Equal(now, before) {
 			t.Errorf("%s (%d): not undone\n%s", point, n, difference(before, now))
 		}
-		must(t, s.store.Recover())
+		recovered(t, s.store)
 		s.check(t, fmt.Sprint(point, " failed, ", n), before, after)
 	}
 }

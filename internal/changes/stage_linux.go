@@ -32,6 +32,15 @@ func (a *applying) stage() error {
 			return failed("make", a.full(s.Tree, s.Path), a.shut(s, err))
 		}
 	}
+	// Modes and times of directories come last: they may close them to the links of what is in them.
+	for _, s := range a.journal.Steps {
+		if s.Op != opPut && s.Op != opSwap || a.run.m.Changes[s.entry].Type != Dir {
+			continue
+		}
+		if err := a.finishDirs(s); err != nil {
+			return failed("make", a.full(s.Tree, s.Path), a.shut(s, err))
+		}
+	}
 	return a.syncTrees()
 }
 
@@ -76,7 +85,28 @@ func (a *applying) stageOne(s *step) error {
 			return err
 		}
 	}
-	// Modes and times of directories come last, the deepest first.
+	return nil
+}
+
+// finishDirs finishes the directories that a step has built, the deepest first.
+func (a *applying) finishDirs(s *step) error {
+	dir, _, err := a.parent(s.Tree, s.Path)
+	if err != nil {
+		return err
+	}
+	root, err := openBeneath(dir, s.Temp, dirFlags)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(root)
+	n, err := statFD(root)
+	n.born = born(root, "")
+	if err == nil && !n.is(s.New) {
+		err = errForeign
+	}
+	if err != nil {
+		return err
+	}
 	for k := len(s.members) - 1; k >= 0; k-- {
 		m := &a.run.m.Changes[s.members[k]]
 		if m.now() != Dir {
@@ -86,7 +116,7 @@ func (a *applying) stageOne(s *step) error {
 			return err
 		}
 	}
-	return a.finishDir(root, "", e)
+	return a.finishDir(root, "", &a.run.m.Changes[s.entry])
 }
 
 func (a *applying) finishDir(root int, rel string, e *Entry) error {

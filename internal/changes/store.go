@@ -49,6 +49,23 @@ type Recovered struct {
 	Changes  int   // that it was about
 	Finished bool  // all of them are in the tree; else none is
 	Why      error // it had been committed, and couldn't be finished
+	// Stuck: it could be neither finished nor undone, and Trees are in between. What is to be
+	// done elsewhere needn't wait for it.
+	Stuck error
+	Trees []string
+}
+
+// overlaps: one of its trees is one of those, or in one, or around one.
+func (d *Recovered) overlaps(trees []keptTree) bool {
+	for _, mine := range d.Trees {
+		for _, t := range trees {
+			_, in := relative(mine, t.Path)
+			if _, around := relative(t.Path, mine); in || around {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (d Recovered) String() string {
@@ -57,6 +74,8 @@ func (d Recovered) String() string {
 		n = fmt.Sprintf("%d changes", d.Changes)
 	}
 	switch {
+	case d.Stuck != nil:
+		return "the interrupted apply of run " + d.Run + " can be neither finished nor undone now: " + d.Stuck.Error()
 	case d.Finished:
 		return "finished the interrupted apply of run " + d.Run + ": " + n
 	case d.Why != nil:

@@ -172,7 +172,7 @@ func (s *Store) Discard(id string, paths ...string) (int, error) {
 	if err := s.sweep(); err != nil {
 		return 0, err
 	}
-	if err := s.recoverOne(id); err != nil {
+	if _, err := s.recoverOne(id); err != nil {
 		return 0, err
 	}
 	r, err := s.Open(id)

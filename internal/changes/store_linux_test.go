@@ -71,7 +71,7 @@ func TestAStoreThatIsNotThereIsEmpty(t *testing.T) {
 		if all, err := s.List(); err != nil || len(all) != 0 {
 			t.Errorf("%v, %v", all, err)
 		}
-		must(t, s.Recover())
+		recovered(t, s)
 		if _, err := s.Latest(nil); !errors.Is(err, ErrNoRun) {
 			t.Error(err)
 		}

@@ -62,7 +62,7 @@ func TestADirectoryBecomesALinkAtEveryStep(t *testing.T) {
 			stopped++
 		}
 		must(t, exchange(s.lower+"/d", s.lower+"/link"))
-		must(t, s.store.Recover())
+		recovered(t, s.store)
 		if d := difference(twin, snapshotPath(t, outside)); d != "" {
 			t.Fatalf("%d: written outside:\n%s", n, d)
 		}

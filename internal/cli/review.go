@@ -34,7 +34,8 @@ func (s *session) diff(args []string) int {
 		case r.flags["list"]:
 			return r.list(r.flags["json"])
 		}
-		if err := r.store.Recover(); err != nil {
+		stuck, err := r.store.Recover()
+		if err != nil {
 			return err
 		}
 		run, err := r.open()
@@ -42,6 +43,9 @@ func (s *session) diff(args []string) int {
 			return err
 		}
 		defer run.Close()
+		if err := r.store.InTheWay(run, stuck); err != nil {
+			return err
+		}
 		here, _ := currentDir() // without one, names are absolute
 		return changes.Diff(r, run, r.paths, changes.DiffOptions{Patch: r.flags["patch"], JSON: r.flags["json"], From: here})
 	})
