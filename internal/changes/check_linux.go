@@ -207,8 +207,8 @@ func (c *checking) step(i int, real Base, n node, dir int, name string) error {
 			c.unit = s
 		}
 		if real.Type == Dir {
-			if err := c.unknown(c.roots[c.tree], e.Path, e.Path, c.known, c.conflict); err != nil {
-				return failed("readdir", c.full(c.tree, e.Path), err)
+			if err := c.unknown(c.tree, c.roots[c.tree], e.Path, e.Path, c.known, c.conflict); err != nil {
+				return err
 			}
 		}
 	}
@@ -253,14 +253,14 @@ func (c *checking) attrsOf(e *Entry, n node, dir int, name string) (before, afte
 
 // unknown calls conflict with what is below the directory at place, known by the
 // name path, and isn't known; and with what is on another file system.
-func (a *applying) unknown(root int, place, path string, known map[string]bool, conflict func(path, reason string, hard bool)) error {
+func (a *applying) unknown(tree, root int, place, path string, known map[string]bool, conflict func(path, reason string, hard bool)) error {
 	var dev uint64
 	for todo := []string{""}; len(todo) > 0; {
 		rel := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		fd, err := openBeneath(root, join2(place, rel), dirFlags)
 		if err != nil {
-			return err
+			return failed("openat2", a.full(tree, join2(path, rel)), err)
 		}
 		n, err := statFD(fd)
 		if err == nil && dev == 0 {
@@ -289,7 +289,7 @@ func (a *applying) unknown(root int, place, path string, known map[string]bool, 
 		}
 		_ = unix.Close(fd)
 		if err != nil {
-			return err
+			return failed("readdir", a.full(tree, join2(path, rel)), err)
 		}
 	}
 	return nil

@@ -205,11 +205,11 @@ func (a *applying) recheck() error {
 		if err != nil {
 			return failed("openat2", a.full(s.Tree, s.Path), err)
 		}
-		err = a.unknown(dir, s.Temp, s.Path, known, func(path, reason string, hard bool) {
+		err = a.unknown(s.Tree, dir, s.Temp, s.Path, known, func(path, reason string, hard bool) {
 			conflicts.add(Conflict{Path: a.full(s.Tree, path), Reason: reason, Hard: hard})
 		})
 		if err != nil {
-			return failed("readdir", a.full(s.Tree, s.Path), err)
+			return err
 		}
 	}
 	if len(conflicts.Conflicts) > 0 {
