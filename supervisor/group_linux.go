@@ -81,6 +81,7 @@ func (w *watch) meter() {
 			return
 		case <-timer.C:
 		}
+		w.scratchUsed()
 		wait := w.peaks()
 		if limit := w.plan.CPU; limit > 0 && w.held.CPU {
 			used, ok := w.group.CPUTime()

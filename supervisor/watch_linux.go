@@ -247,20 +247,25 @@ func (w *watch) tooMany() bool {
 	return w.targetKilled
 }
 
-// scratchUsed is what is in private places, which is memory.
+// scratchUsed is what is in private places, which is memory. Whoever asks while the run
+// goes on also finds out what is full then, and may be emptied before the end.
 func (w *watch) scratchUsed() (used int64) {
-	for _, fd := range w.scratch {
-		var fs unix.Statfs_t
-		if fd >= 0 && unix.Fstatfs(fd, &fs) == nil {
-			used += int64(fs.Blocks-fs.Bfree) * fs.Bsize
-		}
-	}
+	w.places(func(_ int, fs *unix.Statfs_t) { used += int64(fs.Blocks-fs.Bfree) * fs.Bsize })
 	return used
 }
 
-// fill looks whether a private place is full. They outlive the run's namespace
-// for as long as we hold them.
+// fill looks what is full at the end. Private places outlive the run's namespace for as long as
+// we hold them.
 func (w *watch) fill() {
+	w.places(func(i int, fs *unix.Statfs_t) {
+		if i > 0 && i <= len(w.sized) && fs.Blocks > 0 && fs.Bfree == 0 {
+			w.full = append(w.full, w.sized[i-1])
+		}
+	})
+}
+
+// places looks at every private place, and notes the limits that are reached there.
+func (w *watch) places(see func(i int, fs *unix.Statfs_t)) {
 	for i, fd := range w.scratch {
 		var fs unix.Statfs_t
 		if fd < 0 || unix.Fstatfs(fd, &fs) != nil {
@@ -270,12 +275,12 @@ func (w *watch) fill() {
 		case full && i == 0 && w.plan.Disk > 0:
 			w.note(status.Disk)
 		case full && i > 0 && i <= len(w.sized):
-			w.full = append(w.full, w.sized[i-1])
 			w.note(status.MountSize)
 		}
 		if w.plan.Files > 0 && fs.Files > 0 && fs.Ffree == 0 {
 			w.note(status.Files)
 		}
+		see(i, &fs)
 	}
 }
 
