@@ -25,19 +25,20 @@ type denial struct {
 }
 
 // below is the next lower ground after a set-up that failed because the kernel
-// denied its namespaces, and why; false where that isn't so, or there is none.
-func (g ground) below(f *host.Facts, e *status.SetupError) (lower ground, why denial, ok bool) {
+// denied its namespaces, and why; false where that isn't so, or there is none. What stands
+// in a tree that is shown, an image perhaps, must not lead there.
+func (g ground) below(f *host.Facts, e *status.SetupError, image bool) (lower ground, why denial, ok bool) {
 	if e == nil || e.Errno == 0 || g == bare {
 		return g, why, false
 	}
-	why.reason, why.hint = host.Diagnose(f, failureOf(e))
-	if e.Step == "mounts" && e.Op == "openat2" && e.Errno == int(unix.EACCES) {
-		return g, why, false // the mode of a directory of the caller's, on any ground
-	}
-	cloned := e.Step == "start" && e.Op == "clone" || e.Step == "maps"
+	why = diagnose(f, e)
 	switch {
-	case !cloned && why.reason != status.UsernsDenied && why.reason != status.UsernsDeniedAppArmor:
+	case e.Step == "mounts" && e.Op == "openat2" && e.Errno == int(unix.EACCES):
+		return g, why, false // the mode of a directory of the caller's, on any ground
+	case !cloning(e) && !why.ofNamespaces():
 		return g, why, false
+	case g == asRoot && (e.Step == "mounts" || e.Step == "root" && image):
+		return g, why, false // what is denied to root is denied before there are such trees
 	case why.reason == "":
 		why.reason = status.UsernsDenied
 	}
@@ -45,6 +46,28 @@ func (g ground) below(f *host.Facts, e *status.SetupError) (lower ground, why de
 		return asRoot, why, true
 	}
 	return bare, why, true
+}
+
+// cloning: it failed before anything was done inside.
+func cloning(e *status.SetupError) bool {
+	return e.Step == "start" && e.Op == "clone" || e.Step == "maps"
+}
+
+func (d denial) ofNamespaces() bool {
+	return d.reason == status.UsernsDenied || d.reason == status.UsernsDeniedAppArmor
+}
+
+// diagnose says why a set-up failed, as far as that is the host's doing. That it denies
+// namespaces is tried once more, apart from the run: the same error can come of what stands
+// in a tree.
+func diagnose(f *host.Facts, e *status.SetupError) (why denial) {
+	why.reason, why.hint = host.Diagnose(f, failureOf(e))
+	if why.ofNamespaces() && !cloning(e) {
+		if g, _ := standing(f); g == inUserns {
+			return denial{}
+		}
+	}
+	return why
 }
 
 // standing is the ground that probes find, for a plan that isn't carried out.

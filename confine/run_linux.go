@@ -67,7 +67,7 @@ func Execute(ctx context.Context, policy *Policy, command *Command, io IO, plann
 			return nil, err
 		}
 		var ok bool
-		if g, why, ok = g.below(host.Current(), r.SetupError); !ok {
+		if g, why, ok = g.below(host.Current(), r.SetupError, policy.Filesystem.Rootfs != ""); !ok {
 			return explained(r, policy, command), nil
 		}
 	}
@@ -136,7 +136,8 @@ func failureOf(e *status.SetupError) host.Failure {
 // explained adds to a failed set-up what this host has to say about it.
 func explained(r *status.Report, policy *Policy, command *Command) *status.Report {
 	if e := r.SetupError; e != nil && e.Errno != 0 {
-		reason, hint := host.Diagnose(host.Current(), failureOf(e))
+		why := diagnose(host.Current(), e)
+		reason, hint := why.reason, why.hint
 		if e.Op == "seccomp" && syscall.Errno(e.Errno) == syscall.EBUSY {
 			reason = status.ListenerTaken
 			hint = "a program above this one listens to its system calls, and there can be one: run it outside of that sandbox; or --allow-partial network goes on without a network"

@@ -40,7 +40,7 @@ func (c *compiler) imageSystem() error {
 	}
 	for _, name := range [...]string{"proc", "dev"} {
 		if at, err := c.host.Lstat(path.Join(f.Path, name)); err == nil && !at.Mode.IsDir() {
-			return bad(ErrInvalid, name+" in it is not a directory: the run's own can't be there")
+			return bad(ErrInvalid, name+notDirectory)
 		}
 	}
 	c.show(grant{dst: "/", src: f, access: overlay, root: true, searched: -1, why: optRootfs + " " + c.in.Rootfs}, nil)
@@ -122,17 +122,39 @@ func endLine(s string) string {
 
 // imageTemp makes the places for temporary files private, wherever links in the
 // tree lead that are called so.
-func (c *compiler) imageTemp() {
+func (c *compiler) imageTemp() error {
 	c.table.Env["HOME"] = c.homeEnv
 	if !c.in.TempDir {
-		return
+		return nil
 	}
 	c.table.Env["TMPDIR"] = tmpDir
 	for _, dir := range [...]string{tmpDir, varTmpDir} {
-		if at, _, _ := c.inside(dir); at != "" && at != "/" {
-			c.give(at, 0o1777, "temporary files")
+		at, _, _ := c.inside(dir)
+		if at == "" || at == "/" {
+			continue
+		}
+		if in := c.fileOnWay(at); in != "" {
+			return &Error{Option: optRootfs, Path: c.in.Rootfs, Err: ErrInvalid, Hint: in[1:] + notDirectory}
+		}
+		c.give(at, 0o1777, "temporary files")
+	}
+	return nil
+}
+
+// notDirectory goes behind a name in an image.
+const notDirectory = " in it is not a directory: the run's own can't be there"
+
+// fileOnWay is what stands at a path or above it and is no directory, if something does.
+func (c *compiler) fileOnWay(at string) string {
+	for ; at != "/"; at = path.Dir(at) {
+		if mode, found := c.statInside(at); found {
+			if mode.IsDir() {
+				return ""
+			}
+			return at
 		}
 	}
+	return ""
 }
 
 // imageDir is where the target starts, unless the caller says so.

@@ -83,8 +83,7 @@ func isKernelTree(p string) bool {
 // private adds the home directory and the places for temporary files.
 func (c *compiler) private() error {
 	if c.in.Rootfs != "" {
-		c.imageTemp()
-		return nil
+		return c.imageTemp()
 	}
 	c.table.Env["HOME"] = c.homeEnv
 	if c.home != "" && !c.in.Home {
