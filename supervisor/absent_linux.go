@@ -94,73 +94,123 @@ func openUp(dir int) (restore func(), err error) {
 	return func() { _ = unix.Chmod(self, st.Mode&0o7777) }, nil
 }
 
-// removeTree removes a directory however deep it is, with two descriptors: what
-// stands in a directory below is first moved up beside it.
-func removeTree(top int, name string) error {
-	queue := []string{name}
-	for n := 0; len(queue) > 0; {
-		current := queue[len(queue)-1]
-		more, err := emptyInto(top, current, &n)
-		if err != nil {
-			return err
-		}
-		if len(more) > 0 {
-			queue = append(queue, more...)
-			continue
-		}
-		if err := unix.Unlinkat(top, current, unix.AT_REMOVEDIR); err != nil {
-			return err
-		}
-		queue = queue[:len(queue)-1]
-	}
-	return nil
+// level is a directory on the way down a tree that is removed.
+type level struct {
+	name string
+	ino  uint64
+	subs []string // directories in it that are still to be removed
 }
 
-// emptyInto removes the files of a directory, and moves its directories to top.
-func emptyInto(top int, name string, n *int) (moved []string, err error) {
-	path, err := unix.Openat(top, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+// removeTree removes a directory however deep it is, with two descriptors, and needs no space
+// and no name for that. What can't be removed keeps nothing else: the first reason comes back.
+func removeTree(top int, name string) (first error) {
+	failed := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(top, &st); err != nil {
+		return err
+	}
+	at, dir, err := enter(top, name, st.Dev)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer unix.Close(path)
-	if _, err := openUp(path); err != nil {
-		return nil, err
-	}
-	dir, err := unix.Openat(path, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(dir)
-	names, err := listNames(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range names {
-		err := unix.Unlinkat(dir, entry, 0)
-		if err != unix.EISDIR && err != unix.EPERM {
+	defer func() { _ = unix.Close(dir) }()
+	way := []level{at}
+	way[0].subs = emptied(dir, failed)
+	for {
+		here := &way[len(way)-1]
+		if last := len(here.subs) - 1; last >= 0 {
+			sub := here.subs[last]
+			here.subs = here.subs[:last]
+			at, below, err := enter(dir, sub, st.Dev)
 			if err != nil {
-				return moved, err
+				failed(err)
+				continue
 			}
+			_ = unix.Close(dir)
+			dir = below
+			at.subs = emptied(dir, failed)
+			way = append(way, at)
 			continue
 		}
-		// Moving a directory writes to it: its ".." changes.
-		sub, err := unix.Openat(dir, entry, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if len(way) == 1 {
+			if err := unix.Unlinkat(top, name, unix.AT_REMOVEDIR); err != nil {
+				failed(err)
+			}
+			return first
+		}
+		above, err := leave(dir, way[len(way)-2].ino)
 		if err != nil {
-			return moved, err
+			failed(err)
+			return first
 		}
-		_, err = openUp(sub)
-		_ = unix.Close(sub)
-		if err != nil {
-			return moved, err
+		_ = unix.Close(dir)
+		dir = above
+		if err := unix.Unlinkat(dir, here.name, unix.AT_REMOVEDIR); err != nil {
+			failed(err)
 		}
-		*n++
-		beside := ".confine-removing-" + strconv.Itoa(unix.Getpid()) + "-" + strconv.Itoa(*n)
-		if err := unix.Renameat(dir, entry, top, beside); err != nil {
-			return moved, err
-		}
-		moved = append(moved, beside)
+		way = way[:len(way)-1]
 	}
-	return moved, nil
+}
+
+// enter opens a directory that is to be emptied, as its owner may: on the file system dev, for what somebody
+// has mounted is not the target's.
+func enter(dir int, name string, dev uint64) (at level, fd int, err error) {
+	path, err := unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return at, -1, err
+	}
+	defer unix.Close(path)
+	var st unix.Stat_t
+	if err := unix.Fstat(path, &st); err != nil {
+		return at, -1, err
+	}
+	if st.Dev != dev {
+		return at, -1, unix.EXDEV
+	}
+	if _, err := openUp(path); err != nil {
+		return at, -1, err
+	}
+	fd, err = unix.Openat(path, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return level{name: name, ino: st.Ino}, fd, err
+}
+
+// leave opens the directory above, which has to be the one that it was.
+func leave(dir int, ino uint64) (above int, err error) {
+	above, err = unix.Openat(dir, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(above, &st); err == nil && st.Ino != ino {
+		err = unix.ESTALE
+	}
+	if err != nil {
+		_ = unix.Close(above)
+		return -1, err
+	}
+	return above, nil
+}
+
+// emptied removes the files of a directory, and gives its directories.
+func emptied(dir int, failed func(error)) (subs []string) {
+	names, err := listNames(dir)
+	if err != nil {
+		failed(err)
+	}
+	for _, name := range names {
+		switch err := unix.Unlinkat(dir, name, 0); err {
+		case nil, unix.ENOENT:
+		case unix.EISDIR, unix.EPERM:
+			subs = append(subs, name)
+		default:
+			failed(err)
+		}
+	}
+	return subs
 }
 
 func listNames(fd int) (names []string, err error) {
