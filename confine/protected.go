@@ -96,7 +96,7 @@ func ofGit(name string) bool {
 		}
 	}
 	switch path.Base(rest) {
-	case "config", "config.worktree", "commondir", "hooks", "gitdir":
+	case "config", "config.worktree", "commondir", "hooks", "gitdir", "rebase-merge":
 		return true
 	}
 	return false

@@ -11,6 +11,7 @@ const (
 	whyPointer = "it says where the git directory is"
 	whyNamed   = "git's configuration names it"
 	whyHead    = "with it the directory could be taken for a repository"
+	whyRebase  = "git runs what it says when the rebase goes on"
 )
 
 // gitParts of a git directory decide what git runs, or where it looks for that.
@@ -53,6 +54,7 @@ type survey struct {
 	names   []gitName
 	known   map[string]bool // names
 	seen    map[string]bool // git directories, and trees by their .gitmodules
+	levels  map[string]bool // directories on the way to names
 	dirs    int
 	entries int
 	looks   int
@@ -63,7 +65,7 @@ type survey struct {
 // be elsewhere, those of the submodules and worktrees that belong to it included; what leads
 // git there; and what the configuration names.
 func (g *git) obeyed(tree string) (names []gitName, complete bool) {
-	s := survey{git: g, known: map[string]bool{}, seen: map[string]bool{}}
+	s := survey{git: g, known: map[string]bool{}, seen: map[string]bool{}, levels: map[string]bool{}}
 	top := tree
 	dirs := g.dirs(top)
 	for len(dirs) == 0 && top != "/" {
@@ -84,10 +86,18 @@ func (g *git) obeyed(tree string) (names []gitName, complete bool) {
 }
 
 func (s *survey) add(name, why string) {
-	if !s.known[name] {
-		s.known[name] = true
-		s.names = append(s.names, gitName{name, why})
+	if s.known[name] {
+		return
 	}
+	s.known[name] = true
+	for dir := path.Dir(name); !s.levels[dir]; dir = path.Dir(dir) {
+		if len(s.levels) == maxGitLevels {
+			s.partial = true
+			return
+		}
+		s.levels[dir] = true
+	}
+	s.names = append(s.names, gitName{name, why})
 }
 
 // enough counts one more of something, and says whether that is too many.
@@ -160,6 +170,10 @@ func (s *survey) gitDir(dir string) {
 	}
 	for _, p := range gitParts {
 		s.add(path.Join(dir, p), whyGit)
+	}
+	// One that is begun inside is left to go on outside: without it the repository is in between.
+	if todo := path.Join(dir, "rebase-merge"); s.isThere(todo) {
+		s.add(todo, whyRebase)
 	}
 	s.worktrees(dir)
 	s.modules(path.Join(dir, "modules"))

@@ -1,0 +1,85 @@
+package rootfs
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/confine-run/confine/internal/handoff"
+)
+
+// Each directory on the way to what is obeyed is a mount: how many, whoever fills the tree must not decide.
+func TestWaysToWhatGitNamesAreBounded(t *testing.T) {
+	const p = "/home/u/p/"
+	deep := func(names int) run {
+		lines, text := []string{p + ".git/HEAD=1"}, ""
+		for i := range names {
+			name := "d" + strconv.Itoa(i) + strings.Repeat("/x", 400) + "/f"
+			lines = append(lines, p+name+"=1")
+			text += "[a" + strconv.Itoa(i) + "]\nb = " + name + "\n"
+		}
+		return compile(t, host(t, append(lines, p+".git/config="+text)...), defaults)
+	}
+	few := deep(3)
+	few.want(p+"d2"+strings.Repeat("/x", 400)+"/f", "readonly")
+	if few.ProtectsLess {
+		t.Errorf("%q", few.Notices)
+	}
+	many := deep(60)
+	pins := 0
+	for _, m := range many.Mounts {
+		if m.Kind == handoff.MountPin {
+			pins++
+		}
+	}
+	if !many.ProtectsLess || pins > maxGitLevels {
+		t.Errorf("less %v, %d pins", many.ProtectsLess, pins)
+	}
+	many.want(p+".git/config", "readonly")
+}
+
+// A ".." leads up from wherever the name before it leads.
+func TestNamesThatTurnAround(t *testing.T) {
+	const p = "/home/u/p/"
+	r := compile(t, host(t, p+".git/HEAD=1", p+".git/config=[core]\nhooksPath = h/../k\n"), defaults)
+	if !slices.Contains(r.KeepAbsent, p+"k") || !slices.Contains(r.KeepClear, p+"h") {
+		t.Errorf("kept absent %q, clear %q", r.KeepAbsent, r.KeepClear)
+	}
+	r = compile(t, host(t, p+".git/HEAD=1", p+".git/config=[core]\nhooksPath = h/../k\n", p+"h/", p+"k/"), defaults)
+	r.want(p+"h", "pin", p+"k", "readonly")
+	r = compile(t, host(t, p+".git/HEAD=1", p+".git/config=[core]\nhooksPath = "+p+"h/../k\n"), defaults)
+	if !slices.Contains(r.KeepClear, p+"h") {
+		t.Errorf("by an absolute name: clear %q", r.KeepClear)
+	}
+	for _, tt := range []struct{ name, value, want string }{
+		{"/t/a", "a", "/t/a"},
+		{"/t/../a", "../a", "/t/../a"},
+		{"/t/./../a", "./../a", "/t/./../a"},
+		{"/t/a/../b", "a/../b", "/t/a/../b /t/a/b"},
+		{"/t/a/..", "a/..", "/t/a/.. /t/a"},
+		{"/t/../a/../b/../c", "../a/../b/../c", "/t/../a/../b/../c /t/../a/b/../c /t/../a/../b/c"},
+		{"/a/../b", "/a/../b", "/a/../b /a/b"},
+	} {
+		s := survey{}
+		got := (&gitReading{survey: &s}).turns(tt.name, tt.value)
+		if strings.Join(got, " ") != tt.want || s.partial {
+			t.Errorf("%s: %q, want %s", tt.name, got, tt.want)
+		}
+	}
+	s := survey{}
+	if got := (&gitReading{survey: &s}).turns("/t/"+strings.Repeat("a/../", 100), strings.Repeat("a/../", 100)); len(got) > maxTurns+1 || !s.partial {
+		t.Errorf("%d names, partial %v", len(got), s.partial)
+	}
+}
+
+// A rebase that goes on runs what its list says. One that isn't there may be begun.
+func TestARebaseThatIsGoingOn(t *testing.T) {
+	const p = "/home/u/p/"
+	r := compile(t, host(t, p+".git/HEAD=1", p+".git/rebase-merge/git-rebase-todo=1"), defaults)
+	r.want(p+".git/rebase-merge", "readonly")
+	r = compile(t, host(t, p+".git/HEAD=1"), defaults)
+	if slices.Contains(r.KeepAbsent, p+".git/rebase-merge") {
+		t.Error("it is kept absent")
+	}
+}
