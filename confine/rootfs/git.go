@@ -55,6 +55,7 @@ type survey struct {
 	known   map[string]bool // names
 	seen    map[string]bool // git directories, and trees by their .gitmodules
 	levels  map[string]bool // directories on the way to names
+	depth   int             // of them
 	dirs    int
 	entries int
 	looks   int
@@ -91,7 +92,8 @@ func (s *survey) add(name, why string) {
 	}
 	s.known[name] = true
 	for dir := path.Dir(name); !s.levels[dir]; dir = path.Dir(dir) {
-		if len(s.levels) == maxGitLevels {
+		s.depth += 1 + len(dir)/64 // for a deep one the kernel walks a long way
+		if s.depth > maxGitLevels {
 			s.partial = true
 			return
 		}

@@ -15,14 +15,14 @@ func TestWaysToWhatGitNamesAreBounded(t *testing.T) {
 	deep := func(names int) run {
 		lines, text := []string{p + ".git/HEAD=1"}, ""
 		for i := range names {
-			name := "d" + strconv.Itoa(i) + strings.Repeat("/x", 400) + "/f"
+			name := "d" + strconv.Itoa(i) + strings.Repeat("/x", 200) + "/f"
 			lines = append(lines, p+name+"=1")
 			text += "[a" + strconv.Itoa(i) + "]\nb = " + name + "\n"
 		}
 		return compile(t, host(t, append(lines, p+".git/config="+text)...), defaults)
 	}
 	few := deep(3)
-	few.want(p+"d2"+strings.Repeat("/x", 400)+"/f", "readonly")
+	few.want(p+"d2"+strings.Repeat("/x", 200)+"/f", "readonly")
 	if few.ProtectsLess {
 		t.Errorf("%q", few.Notices)
 	}

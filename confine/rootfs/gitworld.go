@@ -13,7 +13,7 @@ const (
 	maxGitConfigs = 64   // files for one tree, with all that is included
 	maxGitNames   = 512  // words of values that may be names of files, for one tree
 	maxGitLooks   = 8192 // looks for files of such names, for all of them
-	maxGitLevels  = 4096 // directories on the ways to all that is obeyed, each of which is a mount
+	maxGitLevels  = 4096 // directories on the ways to all that is obeyed, each of which is a mount; deep ones count for more
 	maxGitDirs    = 256  // of a repository, its submodules and worktrees
 	maxGitSearch  = 4096 // submodules that are listed, names in worktrees and below modules
 )
