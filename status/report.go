@@ -57,6 +57,8 @@ type Usage struct {
 }
 
 // Violation is one kind of refused attempt, coalesced.
+//
+// The rules RuleProtected and RuleLeft are about paths that came to be in spite of being protected.
 type Violation struct {
 	Kind    string `json:"kind"` // "syscall", "network" or "file"
 	What    string `json:"what"`
@@ -67,6 +69,11 @@ type Violation struct {
 	Rule    string `json:"rule,omitempty"`
 	Hint    string `json:"hint,omitempty"`
 }
+
+const (
+	RuleProtected = "protected"      // it was removed
+	RuleLeft      = "protected_left" // it could not be removed: a run that ended well ends with 1
+)
 
 // Changes is what a run changed in overlays. Paths are those of the real trees,
 // where nothing was changed.

@@ -175,13 +175,13 @@ func (r *run) violations() (list []status.Violation) {
 	list = r.network.violations()
 	for _, path := range r.removed {
 		list = append(list, status.Violation{
-			Kind: "file", What: path, Count: 1, Rule: "protected",
+			Kind: "file", What: path, Count: 1, Rule: status.RuleProtected,
 			Hint: "it did not exist before and was removed again; protect = [] in [sandbox.filesystem] allows it",
 		})
 	}
 	for _, path := range r.left {
 		list = append(list, status.Violation{
-			Kind: "file", What: path, Count: 1, Rule: "protected",
+			Kind: "file", What: path, Count: 1, Rule: status.RuleLeft,
 			Hint: "it did not exist before and could NOT be removed: look at it before any program of yours does",
 		})
 	}

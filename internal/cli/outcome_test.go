@@ -258,3 +258,24 @@ func TestHintsAboutChangesNameTheRunWhereTheWordsMeanAnother(t *testing.T) {
 		})
 	}
 }
+
+func TestARunThatLeftSomethingDidNotEndWell(t *testing.T) {
+	var policy confine.Policy
+	policy.Filesystem.Keep = true
+	kept, unkept := &status.Changes{Kept: true, Error: "some"}, &status.Changes{Error: "all"}
+	for _, tt := range []struct {
+		name       string
+		report     status.Report
+		lost, left bool
+	}{
+		{"nothing", status.Report{}, false, false},
+		{"removed", status.Report{Violations: []status.Violation{{Rule: status.RuleProtected}}}, false, false},
+		{"left", status.Report{Violations: []status.Violation{{Rule: status.RuleProtected}, {Rule: status.RuleLeft}}}, false, true},
+		{"kept in part", status.Report{Changes: kept}, false, false},
+		{"not kept", status.Report{Changes: unkept}, true, false},
+	} {
+		if lost, left := notKept(&tt.report, &policy), leftBehind(&tt.report); lost != tt.lost || left != tt.left {
+			t.Errorf("%s: lost %v, left %v", tt.name, lost, left)
+		}
+	}
+}

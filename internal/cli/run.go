@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/redact"
@@ -77,19 +78,18 @@ func (s *session) watched(r *confine.Resolved, argv []string, also func(*RunIO))
 
 // ended says how the run ended, everywhere where that was asked for. The exit
 // code is the run's; but a run that ended well and whose output or report could
-// not be written, or whose changes could not be kept, did not do what was asked for,
-// and ends with 1.
+// not be written, whose changes could not be kept, or that left something at a protected path, did
+// not do what was asked for, and ends with 1.
 func (s *session) ended(report *status.Report, r *confine.Resolved, out *outputs) int {
 	s.after(report, &r.Policy)
 	for _, rec := range outcomes(report, &r.Policy) {
 		s.log.outcome(rec)
 	}
-	lost := r.Policy.Filesystem.Keep && report.Changes != nil && report.Changes.Error != "" && !report.Changes.Kept
-	if report.RC == rcOK && (len(out.streamErrs) > 0 || lost) {
+	if report.RC == rcOK && (len(out.streamErrs) > 0 || notKept(report, &r.Policy) || leftBehind(report)) {
 		report.RC = rcProblem // known early enough for the report
 	}
 	for _, v := range report.Violations {
-		if v.Rule == "protected" {
+		if v.Rule == status.RuleProtected || v.Rule == status.RuleLeft {
 			s.log.notice("protected: " + v.What + " came to be during the run\nhint: " + v.Hint)
 		}
 	}
@@ -109,6 +109,16 @@ func (s *session) ended(report *status.Report, r *confine.Resolved, out *outputs
 		}
 	}
 	return rc
+}
+
+// notKept: the changes were to be kept, and are not.
+func notKept(report *status.Report, policy *confine.Policy) bool {
+	return policy.Filesystem.Keep && report.Changes != nil && report.Changes.Error != "" && !report.Changes.Kept
+}
+
+// leftBehind: something stands at a protected path that wasn't there before.
+func leftBehind(report *status.Report) bool {
+	return slices.ContainsFunc(report.Violations, func(v status.Violation) bool { return v.Rule == status.RuleLeft })
 }
 
 // broken is the report of a run that the engine could not give one for.
