@@ -28,32 +28,32 @@ func (s *Store) Keep(k Keeping) (id string, partly int, err error) {
 	if err := s.sweep(); err != nil {
 		return "", 0, err
 	}
-	id, fd, err := s.begin(time.Now())
+	run, fd, err := s.begin(time.Now())
 	if err != nil {
 		return "", 0, err
 	}
 	defer unix.Close(fd) // and the lock on it
 	defer func() {
 		if err != nil {
-			_ = removeAll(s.fd, unfinished+id, 0)
+			_ = removeAll(s.fd, unfinished+run, 0) // not id: the returns below have made that ""
 		}
 	}()
-	m := &manifest{Version: manifestVersion, ID: id, Time: k.Start.UTC(), Command: k.Command, Protect: k.Protect}
+	m := &manifest{Version: manifestVersion, ID: run, Time: k.Start.UTC(), Command: k.Command, Protect: k.Protect}
 	if err := s.fill(fd, m, k); err != nil {
 		return "", 0, err
 	}
 	if err := s.at("finish keep"); err != nil {
 		return "", 0, err
 	}
-	if err := unix.Renameat2(s.fd, unfinished+id, s.fd, id, unix.RENAME_NOREPLACE); err != nil {
-		return "", 0, failed("rename", s.path+"/"+id, err)
+	if err := unix.Renameat2(s.fd, unfinished+run, s.fd, run, unix.RENAME_NOREPLACE); err != nil {
+		return "", 0, failed("rename", s.path+"/"+run, err)
 	}
 	for i := range m.Changes {
 		if m.Changes[i].Unkept != "" {
 			partly++
 		}
 	}
-	return id, partly, failed("fsync", s.path, unix.Fsync(s.fd))
+	return run, partly, failed("fsync", s.path, unix.Fsync(s.fd))
 }
 
 // begin makes and locks the directory of a run that isn't one yet.

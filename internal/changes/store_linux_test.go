@@ -323,3 +323,36 @@ func TestTheLargestFile(t *testing.T) {
 	must(t, err)
 	s.want(t, "other", "1")
 }
+
+// A full disk is where it matters most that nothing stays.
+func TestAKeepThatFailsLeavesNothing(t *testing.T) {
+	for _, c := range []struct {
+		point string
+		files int // before it fails
+	}{{"blob", 0}, {"blob", 2}, {"write " + manifestName, 0}, {"rename " + manifestName, 0}, {"finish keep", 0}} {
+		t.Run(fmt.Sprint(c.point, " ", c.files), func(t *testing.T) {
+			s := newScene(t, nil)
+			build(t, s.upper, map[string]string{"a": "1", "b": "2", "c": "3"})
+			left, failed := c.files, 0
+			s.store.hook = func(point string) error {
+				if point != c.point {
+					return nil
+				}
+				if left--; left >= 0 {
+					return nil
+				}
+				failed++
+				return unix.ENOSPC
+			}
+			id, _, err := s.store.Keep(Keeping{Start: farFuture, Trees: []Tree{s.tree}, Sets: []*Set{s.read(t)}})
+			if !errors.Is(err, unix.ENOSPC) || id != "" || failed != 1 {
+				t.Errorf("%q, %v, %d failures", id, err, failed)
+			}
+			all, err := os.ReadDir(s.store.path)
+			must(t, err)
+			for _, e := range all {
+				t.Errorf("%s is left", e.Name())
+			}
+		})
+	}
+}
