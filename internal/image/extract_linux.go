@@ -24,7 +24,7 @@ const (
 type extractor struct {
 	ctx     context.Context
 	root    int   // descriptor of the tree
-	entries int   // left
+	entries int   // left: names, of layers and of directories on the way
 	bytes   int64 // left, of the archives
 	written int64 // left, of what comes of them: a sparse file is short in its archive
 	// added are the paths of the layer at hand: its whiteouts take away only what
@@ -49,13 +49,22 @@ func (x *extractor) layer(from io.Reader) error {
 		if err != nil {
 			return damaged(err)
 		}
-		if x.entries--; x.entries < 0 {
-			return errTooLarge
+		if err := x.count(); err != nil {
+			return err
 		}
 		if err := x.entry(h, r); err != nil {
 			return fmt.Errorf("%q: %w", h.Name, damaged(err))
 		}
 	}
+}
+
+// count is asked before each name that is made or noted: an entry's own, and those of the
+// directories on the way to it that no entry is about. One path can have 2,000 of them.
+func (x *extractor) count() error {
+	if x.entries--; x.entries < 0 {
+		return errTooLarge
+	}
+	return nil
 }
 
 // damaged marks what an archive that is cut or changed makes of reading it.
@@ -116,10 +125,24 @@ func (x *extractor) entry(h *tar.Header, from io.Reader) error {
 		}
 		return x.purge(up, hidden, path.Join(dir, hidden))
 	}
-	for p := name; p != "." && !x.added[p]; p = path.Dir(p) {
-		x.added[p] = true
+	if err := x.note(name); err != nil {
+		return err
 	}
 	return x.make(h, from, up, base)
+}
+
+// note adds a path of this layer, and what it lies in. A link to a directory above makes any
+// number of paths without making a directory, so these count on their own.
+func (x *extractor) note(name string) error {
+	for p := name; p != "." && !x.added[p]; p = path.Dir(p) {
+		if p != name {
+			if err := x.count(); err != nil {
+				return err
+			}
+		}
+		x.added[p] = true
+	}
+	return nil
 }
 
 // directory opens one, made if need be. Links are followed as they would be with
@@ -143,6 +166,9 @@ func (x *extractor) directory(name string) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(parent)
+	if err := x.count(); err != nil {
+		return -1, err
+	}
 	if err := unix.Mkdirat(parent, base, 0o755); err == unix.EEXIST {
 		return -1, fmt.Errorf("%q is a link in the image, and what it leads to isn't there: %w", name, unix.ENOENT)
 	} else if err != nil {

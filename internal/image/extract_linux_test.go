@@ -227,6 +227,27 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s, the control: %v", name, err)
 		}
 	}
+	// A directory that no entry is about counts as one that is, and so does a path that only a link makes.
+	for name, c := range map[string]struct {
+		members []member
+		names   int
+	}{
+		"of a file":     {[]member{member(strings.Repeat("d/", 100) + "f=1")}, 100},
+		"of two":        {[]member{member(strings.Repeat("d/", 50) + "f=1"), member(strings.Repeat("e/", 50) + "f=1")}, 100},
+		"of a whiteout": {[]member{member(strings.Repeat("d/", 100) + ".wh.f")}, 100},
+		"of a link":     {[]member{"d -> .", member(strings.Repeat("d/", 30) + "f=1"), member(strings.Repeat("d/", 30) + "g=1")}, 30},
+	} {
+		_, x := scene(t)
+		x.entries = c.names
+		if err := x.layer(bytes.NewReader(archive(t, c.members...))); !errors.Is(err, errTooLarge) {
+			t.Errorf("directories on the way %s: %v", name, err)
+		}
+		_, x = scene(t)
+		x.entries = 2*c.names + 5
+		if err := x.layer(bytes.NewReader(archive(t, c.members...))); err != nil {
+			t.Errorf("directories on the way %s, the control: %v", name, err)
+		}
+	}
 	// What follows the end of an archive counts too.
 	_, x := scene(t)
 	x.bytes = 1 << 20
