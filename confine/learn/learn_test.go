@@ -42,7 +42,7 @@ var scenarios = []struct {
 	{"script", "exec /work/other/script by sh", []string{"/work/other/script = #!/work/lib/1 -x"}},
 	{"sockets and devices", "connect /run/docker.sock by docker\nconnect /work/p/own by x\ncreate /work/p/own by x\nread /dev/sda by dd\nwrite /proc/12/mem by gdb\nread /proc/self/maps by x", []string{"/run/docker.sock", "/dev/sda", "/proc/12/mem"}},
 	{"many", many(), nil},
-	{"odd names", "read /work/other/a\"b\\c by x\nread /work/other/e\u00e9 by x\ncreate /work/p/build/\u202eevil by x", []string{"/work/other/a\"b\\c", "/work/other/e\u00e9"}},
+	{"odd names", "read /work/other/a\"b\\c by x\nread /work/other/e\u00e9 by x\u3164\ncreate /work/p/build/\u202eevil by x", []string{"/work/other/a\"b\\c", "/work/other/e\u00e9"}},
 	{"refused meanwhile", "create /work/other/new readonly by sh\nwrite /work/lib/1 readonly by sh\ncreate /work/shut/x by sh\nwrite /work/p/shut by sh\nremove /work/shut/y by sh\ncreate /etc/x readonly by sh", []string{"/work/shut/y", "/work/p/shut"}},
 	{"replaced after it was read", "read /home/u/doc by vi\ncreate /home/u/doc.new by vi\ncreate /home/u/doc rename by vi\nread /home/u/one by vi", nil},
 	{"of the host", "read /etc/shadow by su\nread /etc/sudoers.d/x by sudo\nread /etc/ssh/ssh_host_rsa_key by sshd\nread /etc/ssh/ssh_host_rsa_key.pub by sshd\nread /etc/ssl/private/k by x\nread /work/shut/y by x",

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/confine-run/confine/internal/unseen"
 )
 
 // want is something that the profile has to grant, and who needs it.
@@ -118,10 +120,10 @@ func list(words []string, few int) string {
 }
 
 // word makes a program's own text fit for a comment: one line, and nothing that
-// a terminal obeys.
+// a terminal obeys, or nobody sees.
 func word(s string) string {
 	const long = 300
-	clean := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) < 0
+	clean := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || unseen.Is(r) || r == unicode.ReplacementChar }) < 0
 	if len(s) > long {
 		s = s[:long] + "…"
 	}

@@ -43,7 +43,7 @@ A d/big
 d/big: 100 bytes, more than a patch shows
 M edit
 diff a/edit b/edit
-# escaped, so not for patch(1): \xNN is a byte, \uNNNN a character, \\ a backslash
+# escaped, so not for patch(1): \xNN is a byte, \uNNNN or \UNNNNNNNN a character, \\ a backslash
 --- a/edit
 +++ b/edit
 @@ -1,3 +1,3 @@

@@ -16,7 +16,7 @@ func unescaped(t *testing.T, s string) string {
 		} else if s[i+1] == '\\' {
 			out, n = append(out, '\\'), 2
 		} else {
-			digits := map[byte]int{'x': 2, 'u': 4}[s[i+1]]
+			digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[s[i+1]]
 			c, err := strconv.ParseUint(s[i+2:i+2+digits], 16, 32)
 			if err != nil || digits == 0 {
 				t.Fatalf("%q at %d: %v", s, i, err)
@@ -34,7 +34,7 @@ func unescaped(t *testing.T, s string) string {
 
 // What was there can be told from what is shown, and what is shown holds nothing that isn't.
 func FuzzPrintable(f *testing.F) {
-	for _, s := range []string{`a\x0d`, "a\r", "\\\\\r\nb", "\xff\\xff", "\u202e\\u202e\\\\", "plain\\n"} {
+	for _, s := range []string{`a\x0d`, "a\r", "\\\\\r\nb", "\xff\\xff", "\u202e\\u202e\\\\", "plain\\n", "❤\ufe0f\ufe0f\U000e0041\\U000e0041", "1\ufe0f", "\xff\ufe0f"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

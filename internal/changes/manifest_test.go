@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 func sample() *manifest {
@@ -112,10 +113,12 @@ func FuzzQuote(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		patch, _ := printable([]byte(s))
 		for _, out := range []string{Quote(s), string(patch)} {
+			before := rune(-1)
 			for i, r := range out {
-				if r != '\n' && r != '\t' && (r < 0x20 || r >= 0x7f && r < 0xa0) || bad(out, i, r) && out == Quote(s) || hidden(r) {
+				if r != '\n' && r != '\t' && (r < 0x20 || r >= 0x7f && r < 0xa0) || bad(out, i, r) && out == Quote(s) || hidden(before, r, []byte(out[i+utf8.RuneLen(r):])) {
 					t.Fatalf("%q: %q", s, out)
 				}
+				before = r
 			}
 		}
 		if got, err := decode(encode(s)); err != nil || got != s {
@@ -127,6 +130,7 @@ func FuzzQuote(f *testing.F) {
 func TestQuote(t *testing.T) {
 	for in, want := range map[string]string{"": `""`, "plain name": "plain name", "é": "é", "a\tb": `"a\tb"`, "\x1b[m": `"\033[m"`, "\xff": `"\377"`,
 		`q"`: `"q\""`, "\u202e": `"\342\200\256"`, "\u0085": `"\302\205"`, "\ufffd": "\ufffd",
+		"a\u034f": `"a\315\217"`, "\u2800": `"\342\240\200"`, "\u3164": `"\343\205\244"`, "❤\ufe0f": `"❤\357\270\217"`, "\U000e0101": `"\363\240\204\201"`, "e\u0301": "e\u0301",
 		"a → b": `"a → b"`, "a (hard link of b)": `"a (hard link of b)"`, "a 0777": `"a 0777"`, " a": `" a"`, "a ": `"a "`, "a  b": `"a  b"`, "d /a": `"d /a"`, "d/ a": `"d/ a"`, "a b/c d": "a b/c d", "a 0788": "a 0788", "a(b) → c"[:4]: "a(b)", "a→b": "a→b"} {
 		if got := Quote(in); got != want {
 			t.Errorf("%q: %s", in, got)
@@ -136,7 +140,10 @@ func TestQuote(t *testing.T) {
 
 func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{"a\tb\n": "a\tb\n", "\x1b\xff\u0085": `\x1b\xff\xc2\x85`, "é→": "é→",
-		"\u202e\u2066\u200b\u200f\ufeff\u202a\u2069\u2060": `\u202e\u2066\u200b\u200f\ufeff\u202a\u2069\u2060`} {
+		"\u202e\u2066\u200b\u200f\ufeff\u202a\u2069\u2060":                   `\u202e\u2066\u200b\u200f\ufeff\u202a\u2069\u2060`,
+		"\u00ad\u034f\u115f\u17b4\u180e\u206f\u2800\u3164\ufe00\uffa0\ufff9": `\u00ad\u034f\u115f\u17b4\u180e\u206f\u2800\u3164\ufe00\uffa0\ufff9`,
+		"\U0001bca0\U0001d173\U000e0041\U000e0fff":                           `\U0001bca0\U0001d173\U000e0041\U000e0fff`, "1\ufe0f": `1\ufe0f`, "a\ufe0f": `a\ufe0f`, "\u2800\ufe0f": `\u2800\ufe0f`,
+		"❤\ufe0f 1\ufe0f\u20e3\n": "❤\ufe0f 1\ufe0f\u20e3\n", "e\u0301\u05b0": "e\u0301\u05b0", "a\u00a0\u3000b": "a\u00a0\u3000b"} {
 		if got, _ := printable([]byte(in)); string(got) != want {
 			t.Errorf("%q: %s", in, got)
 		}

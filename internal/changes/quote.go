@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/confine-run/confine/internal/unseen"
 )
 
 // Quote makes a name safe for a terminal, as git does: within double quotes with
@@ -69,25 +71,28 @@ func bad(s string, i int, r rune) bool {
 		_, n := utf8.DecodeRuneInString(s[i:])
 		return n <= 1
 	}
-	return r != ' ' && !unicode.IsPrint(r)
+	return r != ' ' && !unicode.IsPrint(r) || unseen.Is(r)
 }
 
 // escapes is said above a patch in which something is escaped.
-const escapes = `# escaped, so not for patch(1): \xNN is a byte, \uNNNN a character, \\ a backslash` + "\n"
+const escapes = `# escaped, so not for patch(1): \xNN is a byte, \uNNNN or \UNNNNNNNN a character, \\ a backslash` + "\n"
 
 // printable makes the lines of a patch safe for a terminal: tab and newline stay. Where
 // something has to be escaped, backslashes are too, so that no other text looks the same; but
 // not the one that begins a line, which is the patch's own.
 func printable(text []byte) (out []byte, escaped bool) {
+	before := rune(-1)
 	for i := 0; i < len(text) && !escaped; {
 		r, n := utf8.DecodeRune(text[i:])
-		escaped = unprintable(r, n) || hidden(r)
+		escaped = unprintable(r, n) || hidden(before, r, text[i+n:]) // the first has nothing escaped before it
+		before = r
 		i += n
 	}
 	if !escaped {
 		return text, false
 	}
 	out = make([]byte, 0, len(text))
+	before = -1
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRune(text[i:])
 		switch {
@@ -97,11 +102,15 @@ func printable(text []byte) (out []byte, escaped bool) {
 			for _, c := range text[i : i+n] {
 				out = fmt.Appendf(out, `\x%02x`, c)
 			}
-		case hidden(r):
+			r = -1 // none that anything could belong to
+		case hidden(before, r, text[i+n:]) && r > 0xffff:
+			out = fmt.Appendf(out, `\U%08x`, r)
+		case hidden(before, r, text[i+n:]):
 			out = fmt.Appendf(out, `\u%04x`, r)
 		default:
 			out = append(out, text[i:i+n]...)
 		}
+		before = r
 		i += n
 	}
 	return out, true
@@ -112,10 +121,13 @@ func unprintable(r rune, n int) bool {
 	return r == utf8.RuneError && n <= 1 || r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0
 }
 
-// hidden: a character that changes the order in which others are shown, ends a line,
-// or has no width.
-func hidden(r rune) bool {
-	return r >= 0x200b && r <= 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2060 && r <= 0x2069 || r == 0x061c || r == 0xfeff
+// hidden: a character that nobody sees, and that isn't how an emoji is written.
+func hidden(before, r rune, rest []byte) bool {
+	if !unseen.Is(r) {
+		return false
+	}
+	after, _ := utf8.DecodeRune(rest)
+	return !unseen.Emoji(before, r, after)
 }
 
 // encode makes any bytes a string that JSON keeps. decode takes nothing but what

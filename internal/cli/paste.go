@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/confine-run/confine/internal/unseen"
 )
 
 // shellWord quotes a word so that a POSIX shell takes it as it is: between single quotes
@@ -19,7 +21,8 @@ func shellWord(w string) string {
 }
 
 // shellLine is a command as it can be pasted into a shell. It is false where a line on a
-// terminal can't hold it: with line breaks, control characters, or what is no text.
+// terminal can't hold it: with line breaks, control characters or others
+// that nobody sees, or what is no text.
 func shellLine(argv []string) (line string, ok bool) {
 	shown := make([]string, len(argv))
 	for i, w := range argv {
@@ -30,5 +33,5 @@ func shellLine(argv []string) (line string, ok bool) {
 		}
 	}
 	line = strings.Join(shown, " ")
-	return line, utf8.ValidString(line) && strings.IndexFunc(line, func(c rune) bool { return !unicode.IsPrint(c) }) < 0
+	return line, utf8.ValidString(line) && strings.IndexFunc(line, func(c rune) bool { return !unicode.IsPrint(c) || unseen.Is(c) }) < 0
 }

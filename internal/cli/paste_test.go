@@ -22,7 +22,7 @@ func TestShellLine(t *testing.T) {
 	if got := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"); err != nil || !slices.Equal(got, argv[2:]) {
 		t.Errorf("%s\n%q, %v", line, got, err)
 	}
-	for _, odd := range []string{"a\nb", "\x1b[31m", "\xff", "a\tb", "\u202e"} {
+	for _, odd := range []string{"a\nb", "\x1b[31m", "\xff", "a\tb", "\u202e", "\u3164", "a\ufe0f"} {
 		if _, ok := shellLine([]string{"echo", odd}); ok {
 			t.Errorf("%q can be shown", odd)
 		}

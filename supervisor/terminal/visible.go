@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/confine-run/confine/internal/unseen"
 )
 
 const hex = "0123456789abcdef"
@@ -11,7 +13,7 @@ const hex = "0123456789abcdef"
 // Visible returns s with everything that isn't a printable character written out
 // as Go would: control characters (C0, DEL, C1), line and paragraph
 // separators, what reorders or hides text (bidirectional controls, zero-width
-// and tag characters), spaces that aren't U+0020, and bytes that aren't UTF-8.
+// and tag characters, variation selectors), letters that look blank, spaces that aren't U+0020, and bytes that aren't UTF-8.
 func Visible(s string) string {
 	i := firstHidden(s)
 	if i < 0 {
@@ -26,7 +28,7 @@ func Visible(s string) string {
 			b.WriteString(`\x`)
 			b.WriteByte(hex[s[i]>>4])
 			b.WriteByte(hex[s[i]&15])
-		case strconv.IsPrint(r):
+		case shows(r):
 			b.WriteString(s[i : i+n])
 		default:
 			q := strconv.QuoteRuneToASCII(r)
@@ -40,9 +42,11 @@ func Visible(s string) string {
 // firstHidden is where Visible has something to do, or -1.
 func firstHidden(s string) int {
 	for i, r := range s {
-		if !strconv.IsPrint(r) || r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD") {
+		if !shows(r) || r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD") {
 			return i
 		}
 	}
 	return -1
 }
+
+func shows(r rune) bool { return strconv.IsPrint(r) && !unseen.Is(r) }

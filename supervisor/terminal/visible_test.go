@@ -1,7 +1,6 @@
 package terminal
 
 import (
-	"strconv"
 	"testing"
 	"unicode/utf8"
 )
@@ -19,6 +18,10 @@ func TestVisible(t *testing.T) {
 		{"bidirectional isolate", "\u2066x\u2069", `\u2066x\u2069`},
 		{"zero width", "a\u200bb\ufeff", `a\u200bb\ufeff`},
 		{"tag characters", "\U000e0041", `\U000e0041`},
+		{"variation selectors", "a\ufe0f\U000e0101", `a\ufe0f\U000e0101`},
+		{"fillers and joiners", "a\u034f\u115f\u17b4\u3164\uffa0", `a\u034f\u115f\u17b4\u3164\uffa0`},
+		{"blank", "a\u2800", `a\u2800`},
+		{"combining marks", "e\u0301", "e\u0301"},
 		{"line separator", "a\u2028b", `a\u2028b`},
 		{"no-break space", "a\u00a0b", `a\u00a0b`},
 		{"broken UTF-8", "a\xff\xc3(", `a\xff\xc3(`},
@@ -39,7 +42,7 @@ func FuzzVisible(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		got := Visible(s)
 		for _, r := range got {
-			if !strconv.IsPrint(r) {
+			if !shows(r) {
 				t.Errorf("%q from %q", got, s)
 			}
 		}
