@@ -127,6 +127,10 @@ func (s *calls) sendAll(c *caller, k *socket, m *message, spans []span) (total i
 		switch {
 		case errno != 0 && total > 0:
 			return total, 0
+		case errno == unix.EPIPE && m.flags&unix.MSG_NOSIGNAL == 0 && k.kind == unix.SOCK_STREAM && c.asked.Waits():
+			c.identify() // of the kinds of sockets only streams signal, and only where nothing was sent
+			_ = unix.Tgkill(c.pid, c.asked.TID, unix.SIGPIPE)
+			return 0, errno
 		case errno != 0 || len(spans) == 0 || k.kind != unix.SOCK_STREAM || !k.blocks(m.flags):
 			return total, errno
 		}
@@ -245,10 +249,6 @@ func (s *calls) send(c *caller, k *socket, m *message) (int, unix.Errno) {
 		errno = errnoOf(err)
 	} else {
 		n = sent
-	}
-	if errno == unix.EPIPE && m.flags&unix.MSG_NOSIGNAL == 0 && k.kind != unix.SOCK_DGRAM && c.asked.Waits() {
-		c.identify()
-		_ = unix.Tgkill(c.pid, c.asked.TID, unix.SIGPIPE)
 	}
 	return n, errno
 }
