@@ -61,6 +61,11 @@ func enabled() (bool, error) {
 		return false, err
 	}
 	defer unix.Close(fd)
+	return ask(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+}
+
+// ask asks whoever is at to.
+func ask(fd int, to unix.Sockaddr) (on bool, err error) {
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1}); err != nil {
 		return false, err
 	}
@@ -68,7 +73,7 @@ func enabled() (bool, error) {
 	binary.NativeEndian.PutUint32(request, header)
 	binary.NativeEndian.PutUint16(request[4:], auditGet)
 	binary.NativeEndian.PutUint16(request[6:], unix.NLM_F_REQUEST)
-	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	if err := unix.Sendto(fd, request, 0, to); err != nil {
 		return false, err
 	}
 	reply := make([]byte, 512)
