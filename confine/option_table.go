@@ -118,7 +118,7 @@ var options = [...]Option{
 		Help:  "a prepared tree as /; an OCI image layout and a tar are unpacked, once",
 		field: func(r *Resolved) any { return &r.Policy.Filesystem.Rootfs }, check: checkPath},
 	{Name: "protect", Key: "filesystem.protect", Kind: KindList, Arg: "PATH", Group: GroupFilesystem, FileOnly: true,
-		Help:  "read-only or kept absent even in a writable tree; relative to each such tree",
+		Help:  "read-only or kept absent even in a writable tree; relative to each such tree, or, as ~/PATH, to the home directory",
 		field: func(r *Resolved) any { return &r.Policy.Filesystem.Protect }, check: checkProtect},
 	{Name: "log-files", Key: "filesystem.log", Kind: KindBool, Group: GroupFilesystem, later: true,
 		Help:  "tell each access to a file that the rules refuse",

@@ -22,7 +22,7 @@ type Guard struct {
 }
 
 // NewGuard makes one that knows what is protected by its name. Further names, relative to
-// any tree, are those of a policy. env looks up the caller's variables.
+// any tree or, with "~/", to the home directory, are those of a policy. env looks up the caller's variables.
 func NewGuard(env func(string) string, further []string) *Guard {
 	g := &Guard{names: rootfs.DefaultProtect(), own: ownDirs(env), looked: map[string]bool{}, led: map[string]bool{}}
 	names := slices.Clone(further)
@@ -30,6 +30,10 @@ func NewGuard(env func(string) string, further []string) *Guard {
 		names = append(names, p.Path)
 	}
 	g.obeyed = rootfs.NewObeyed(rootfs.ThisHost(), names, env("HOME"), env)
+	for _, name := range g.obeyed.AtHome() {
+		g.led[name] = true
+	}
+	g.names = slices.DeleteFunc(g.names, func(p rootfs.Protected) bool { _, ok := rootfs.AtHome(p.Path); return ok })
 	return g
 }
 

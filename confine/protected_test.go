@@ -19,6 +19,8 @@ func TestWhatIsNotTakenOverUnasked(t *testing.T) {
 		"/p/.gradle/8.5/checksums": false, "/p/.gradle": false, "/p/.gradle/init.d": true, "/p/.local/bin": true, "/p/.local/lib": false,
 		"/p/bin/tool": false, "/p/CLAUDE.md": false, "/p/AGENTS.md": false, "/p/bunfig.toml": true, "/p/.m2/repository": false,
 		"/s/confine": true, "/s/other": false, "/home/nobody-here/.config/confine": true, "/home/nobody-here/.cache/confine": true,
+		"/home/nobody-here/bin": true, "/home/nobody-here/.local/lib": true, "/home/nobody-here/p/bin": false, "/p/bin": false, "/p/.cargo/bin": false,
+		"/p/.kube/config": false, "/home/nobody-here/.kube/config": true, "/p/.pdbrc": true, "/p/~/bin": false, "/p/.config/environment.d": true,
 	} {
 		if got := guard.Protects(name, fs.ModeDir); got != want {
 			t.Errorf("%s: %v", name, got)
@@ -27,7 +29,7 @@ func TestWhatIsNotTakenOverUnasked(t *testing.T) {
 	if !guard.Protects("/p/.git", 0) || guard.Protects("/p/.git", fs.ModeDir) {
 		t.Error("a .git that is no directory says where git looks instead")
 	}
-	for _, name := range []string{"/p/.config", "/p/.github"} {
+	for _, name := range []string{"/p/.config", "/p/.github", "/home/nobody-here/.cargo"} {
 		if !guard.Protects(name, fs.ModeSymlink) || guard.Protects(name, 0) || guard.Protects(name, fs.ModeDir) {
 			t.Errorf("%s: a link there leads to what is obeyed", name)
 		}

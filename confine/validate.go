@@ -127,9 +127,12 @@ func escapeGlob(dir string) string {
 	return b.String()
 }
 
-// checkProtect takes paths below every writable tree.
+// checkProtect takes paths below every writable tree, and those below the home directory.
 func checkProtect(_ place, word string) (string, error) {
 	clean := path.Clean(word)
+	if first, _, _ := strings.Cut(word, "/"); first == "~" && !strings.HasPrefix(clean, "~/") {
+		return "", mistake("is not a path below the home directory", `it is "~/PATH", such as "~/bin"`)
+	}
 	if word == "" || clean == "." || path.IsAbs(clean) || filepath.IsAbs(word) || clean == ".." || strings.HasPrefix(clean, "../") {
 		return "", mistake("is not a path below a tree", `it is relative to each writable tree, such as ".git/hooks"`)
 	}

@@ -130,6 +130,7 @@ func TestMounts(t *testing.T) {
 func TestProtectedPaths(t *testing.T) {
 	tryCanonical(t, "protect", here, []canonCase{
 		{".git/hooks", ".git/hooks"}, {"a/../b/", "b"},
+		{"~/bin/", "~/bin"}, {"~x/a", "~x/a"}, {"~", "!below the home"}, {"~/", "!below the home"}, {"~/../x", "!below the home"},
 		{"/etc", "!below a tree"}, {"..", "!below a tree"}, {"../x", "!below a tree"}, {"", "!below a tree"}, {".", "!below a tree"},
 	})
 }

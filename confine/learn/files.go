@@ -119,7 +119,7 @@ func (f *files) change(a *Access) {
 		return
 	}
 	dir := path.Dir(a.Path)
-	if why := protectedBy(a.Path); why != "" && !f.own(dir) {
+	if why := f.world.protectedBy(a.Path); why != "" && !f.own(dir) {
 		f.notes.refused("make, replace or remove "+word(a.Path), a.Comm, "it is protected: "+why)
 		return
 	}
@@ -162,8 +162,8 @@ func (f *files) tree(real, given, name string, a *Access) {
 		return
 	case base.Yes:
 		return
-	case protectedBy(real) != "":
-		f.notes.refused("write to "+word(real), a.Comm, "it is protected: "+protectedBy(real))
+	case f.world.protectedBy(real) != "":
+		f.notes.refused("write to "+word(real), a.Comm, "it is protected: "+f.world.protectedBy(real))
 		return
 	case w.Secret(real) != "":
 		f.notes.refused("make or remove "+word(path.Join(given, name)), a.Comm,
@@ -233,7 +233,7 @@ func (f *files) write(a *Access, real string, dir bool) {
 	if !w.Writable(real) {
 		return // the next run is refused as this one was
 	}
-	if why := protectedBy(real); why != "" {
+	if why := f.world.protectedBy(real); why != "" {
 		f.notes.refused("write to "+word(real), a.Comm, "it is protected: "+why)
 		return
 	}

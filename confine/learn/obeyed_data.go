@@ -12,6 +12,6 @@ var obeyedOnHost = [...]string{
 var obeyedAtHome = [...]string{
 	"bin", "go/bin", ".local/bin", ".cargo/bin", ".npm-global/bin", ".npm-packages/bin", ".yarn/bin", ".bun/bin", ".deno/bin", ".pyenv/shims", ".rbenv/shims", ".asdf/shims",
 	".bashrc.d", ".zshrc.d", ".oh-my-zsh", ".zsh", ".config/zsh", ".git-templates", ".local/lib",
-	".config/environment.d", ".config/plasma-workspace", ".config/sway", ".config/i3", ".config/hypr", ".kde/Autostart",
+	".config/plasma-workspace", ".config/sway", ".config/i3", ".config/hypr", ".kde/Autostart",
 	".local/share/applications", ".local/share/dbus-1", ".local/share/systemd", ".local/share/kservices5", ".local/share/nvim",
 }

@@ -7,8 +7,14 @@ import (
 )
 
 // protectedBy is the reason why a path stays as it is in a writable tree, if it does.
-func protectedBy(p string) string {
+func (w *World) protectedBy(p string) string {
 	for _, e := range rootfs.DefaultProtect() {
+		if rest, ok := rootfs.AtHome(e.Path); ok {
+			if w.Home != "" && under(p, w.Home+"/"+rest) {
+				return e.Reason
+			}
+			continue
+		}
 		if strings.HasSuffix(p, "/"+e.Path) || strings.Contains(p, "/"+e.Path+"/") {
 			return e.Reason
 		}

@@ -1,16 +1,23 @@
 package rootfs
 
+import "path"
+
 // Obeyed finds what programs outside obey without its having a name that tells: what
 // protected names lead to by symbolic links, and what git's configuration names.
 type Obeyed struct {
 	names []string
+	home  string // canonical; "" if there is none
 	git   git
 }
 
-// NewObeyed makes one for protected names, each relative to a tree. home and env are the
+// NewObeyed makes one for protected names, each relative to a tree or, with "~/", to home. home and env are the
 // caller's.
 func NewObeyed(host Host, names []string, home string, env func(string) string) *Obeyed {
-	return &Obeyed{names, git{host: host, env: env, home: home}}
+	o := &Obeyed{names: names, git: git{host: host, env: env, home: home}}
+	if f, err := host.Resolve(home); err == nil && path.IsAbs(home) && f.Path != "/" {
+		o.home = f.Path
+	}
+	return o
 }
 
 // In gives the canonical paths that matter because of what is in a directory, itself
@@ -21,11 +28,15 @@ func (o *Obeyed) In(dir string, top bool) (found []string, complete bool) {
 	complete = true
 	h := o.git.host
 	for _, name := range o.names {
-		links, end := traceFrom(h, dir, name)
+		rest, atHome := AtHome(name)
+		if atHome && dir != o.home {
+			continue
+		}
+		links, end := traceFrom(h, dir, rest)
 		if len(links) > 0 {
 			found = withTrace(found, links, end)
 		}
-		if end == "" {
+		if end == "" || name == library {
 			continue
 		}
 		inside, _, all := linksBelow(h, end)

@@ -24,7 +24,7 @@ func (c *compiler) protect() error {
 			continue
 		}
 		for _, p := range c.in.Protect {
-			if rel := path.Clean("/" + p); rel != "/" {
+			if rel := path.Clean("/" + p); rel != "/" && !strings.HasPrefix(p, inHomes) {
 				c.shield(g.src.Path, rel[1:], whyProtected)
 			}
 		}
@@ -36,6 +36,7 @@ func (c *compiler) protect() error {
 	for _, p := range c.in.ConfigFiles {
 		c.shieldNamed(p, "policy file in use")
 	}
+	c.protectHome()
 	c.protectOwn()
 	c.shieldLinks()
 	c.ledHidden()

@@ -16,8 +16,13 @@ const (
 	whyPath   = "shells find programs in it, and desktops what opens a file"
 )
 
+// library has usercustomize.py and *.pth of each version of Python, which run before any
+// program in it.
+const library = "~/.local/lib"
+
 // DefaultProtect gives the paths, relative to each writable tree, that programs
-// outside would obey later. It is a function because few runs need the list.
+// outside would obey later; with "~/", in the home directory only. What doesn't exist is kept
+// so: no other name is one that builds and tests make at the top of a project. It is a function because few runs need the list.
 func DefaultProtect() []Protected {
 	return []Protected{
 		{"confine.toml", whyPolicy},
@@ -32,6 +37,7 @@ func DefaultProtect() []Protected {
 		{".bash_login", whyShell},
 		{".bash_logout", whyShell},
 		{".bash_aliases", whyShell},
+		{".bash_completion", whyShell},
 		{".profile", whyShell},
 		{".zshrc", whyShell},
 		{".zshenv", whyShell},
@@ -45,23 +51,36 @@ func DefaultProtect() []Protected {
 		{".login", whyShell},
 		{".inputrc", whyShell},
 		{".config/fish", whyShell},
+		{".config/nushell", whyShell},
+		{".config/powershell", whyShell},
+		{".config/direnv", whyShell},
+		{".config/mise", whyShell},
+		{".config/environment.d", "all that systemd starts for the user has its environment from it"},
 		{".config/autostart", "desktops run it when they start"},
 		{".config/systemd", "systemd runs it"},
+		{".local/share/systemd/user", "systemd runs it"},
 		{".pam_environment", whyShell},
 		{".xprofile", whyShell},
 		{".xsession", whyShell},
+		{".xsessionrc", whyShell},
 		{".xinitrc", whyShell},
 		{".ssh", "ssh lets in and runs what it says"},
 		{".gitconfig", whyGit},
 		{".config/git", whyGit},
 		{".gdbinit", "gdb runs it"},
 		{".lldbinit", "lldb runs it"},
+		{".pdbrc", "pdb runs it"},
 		{".local/bin", whyPath},
 		{".local/share/applications", whyPath},
 		{".tmux.conf", whyClient},
+		{".config/tmux/tmux.conf", whyClient},
 		{".screenrc", whyClient},
 		{".forward", whyClient},
+		{".rhosts", "rlogin and rsh let in who it says"},
 		{".mailcap", whyClient},
+		{".lessfilter", whyClient},
+		{".lesskey", whyClient},
+		{".config/lesskey", whyClient},
 		{".psqlrc", whyClient},
 		{".sqliterc", whyClient},
 		{".curlrc", whyClient},
@@ -121,6 +140,7 @@ func DefaultProtect() []Protected {
 		{".bunfig.toml", whyTool},
 		{"bunfig.toml", whyTool},
 		{".pip/pip.conf", whyTool},
+		{".config/pip/pip.conf", whyTool},
 		{".condarc", whyTool},
 		// Not the directories: what builds leave in them is nobody's settings.
 		{".cargo/config.toml", whyBuild},
@@ -134,5 +154,18 @@ func DefaultProtect() []Protected {
 		{".gradle/init.gradle", whyBuild},
 		{".gradle/init.d", whyBuild},
 		{".bazelrc", whyBuild},
+		// In a project these are its own programs, or what a test or a cache has made.
+		{"~/bin", whyPath},
+		{"~/.cargo/bin", whyPath},
+		{"~/.cargo/env", whyShell},
+		{library, "interpreters load it when they start"},
+		{"~/.gnupg/gpg.conf", whyClient},
+		{"~/.gnupg/gpg-agent.conf", whyClient},
+		{"~/.gnupg/scdaemon.conf", whyClient},
+		{"~/.aws/config", whyClient},
+		{"~/.aws/credentials", whyClient},
+		{"~/.kube/config", whyClient},
+		{"~/.docker/config.json", whyClient},
+		{"~/.docker/cli-plugins", whyClient},
 	}
 }

@@ -1,0 +1,42 @@
+package rootfs
+
+import (
+	"path"
+	"strings"
+)
+
+// AtHome cuts the "~/" off a protected name that counts in the caller's home directory only.
+func AtHome(name string) (rest string, ok bool) { return strings.CutPrefix(name, inHomes) }
+
+// protectHome protects what counts in the home directory only, wherever that is writable.
+func (c *compiler) protectHome() {
+	if !c.homeGiven() {
+		return
+	}
+	for _, p := range c.in.Protect {
+		rest, ok := AtHome(p)
+		if !ok {
+			continue
+		}
+		searched := len(c.led.dirs)
+		c.shieldNamed(path.Join(c.in.HomeDir, rest), whyProtected)
+		if p == library {
+			// Of its thousands of names the links lead about in it.
+			c.led.dirs = c.led.dirs[:searched]
+		}
+	}
+}
+
+// AtHome gives the canonical paths of the names that count in the home directory only, and
+// the links that lead there.
+func (o *Obeyed) AtHome() (found []string) {
+	if home := o.git.home; path.IsAbs(home) && home != "/" {
+		for _, name := range o.names {
+			if rest, ok := AtHome(name); ok {
+				links, end := trace(o.git.host, path.Join(home, rest))
+				found = withTrace(found, links, end)
+			}
+		}
+	}
+	return found
+}
