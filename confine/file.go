@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strconv"
-	"strings"
 )
 
 // fileName is what a project's file is called.
@@ -110,16 +109,6 @@ func parseFile(path string, data []byte, home string) (*file, error) {
 func printable(path string) string {
 	if q := strconv.Quote(path); q != `"`+path+`"` {
 		return q
-	}
-	return path
-}
-
-// shellWord is a path that can be pasted into a shell.
-func shellWord(path string) string {
-	for i := range len(path) {
-		if c := path[i]; !isLetter(c) && !isDigit(c) && !strings.ContainsRune("/._-+@:", rune(c)) {
-			return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-		}
 	}
 	return path
 }

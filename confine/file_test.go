@@ -226,11 +226,6 @@ func TestNamesThatBreakLines(t *testing.T) {
 	if got := printable("/a\nb\x1b[0m"); got != `"/a\nb\x1b[0m"` {
 		t.Errorf("printable: %s", got)
 	}
-	for in, want := range map[string]string{"/a/b-c_1.toml": "/a/b-c_1.toml", "/a b": "'/a b'", "/a'b": `'/a'\''b'`, "/$(x)": "'/$(x)'"} {
-		if got := shellWord(in); got != want {
-			t.Errorf("shellWord(%q) = %s, want %s", in, got, want)
-		}
-	}
 }
 
 // Whatever a file holds, it is taken or refused: with a place in the file, and

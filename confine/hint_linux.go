@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/internal/shell"
 )
 
 // hintFor is the option that would allow it, if one would.
@@ -33,11 +34,11 @@ func (p *Plan) hintFor(s *rootfs.Sight) string {
 	case p.policy.Filesystem.Virtual:
 		return "" // nothing but mounts is visible, and those are elsewhere
 	case strings.HasPrefix(s.Rule.Why, "--deny "):
-		return option + shellWord(target) + ", which is more specific, or leave out " + s.Rule.Why
+		return option + shell.Word(target) + ", which is more specific, or leave out " + s.Rule.Why
 	case s.Rule.Access == rootfs.AccessProtected, strings.HasPrefix(s.Rule.Path, "/proc"), target == "/", strings.HasPrefix(target, "/proc"), strings.HasPrefix(target, "/dev"):
 		return ""
 	}
-	return option + shellWord(target)
+	return option + shell.Word(target)
 }
 
 // whySecret begins what rules of the set of secrets say.
@@ -73,9 +74,9 @@ func mountHintFor(m *Mount, s *rootfs.Sight, target string) string {
 		if writes && (one.Mode == "" || one.Mode == "ro") {
 			one.Mode = "rw"
 		}
-		return "--mount " + shellWord(one.String())
+		return "--mount " + shell.Word(one.String())
 	case s.Reason == rootfs.ReasonReadOnly && writes && (m.Mode == "" || m.Mode == "ro"):
-		return "--mount " + shellWord(Mount{Src: m.Src, Dst: m.Dst, Mode: "rw"}.String())
+		return "--mount " + shell.Word(Mount{Src: m.Src, Dst: m.Dst, Mode: "rw"}.String())
 	}
 	return ""
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/confine-run/confine/internal/shell"
 )
 
 // Resolve puts together what flags, environment, files and profile say. From the
@@ -193,7 +195,7 @@ func (g *gathered) readProject() error {
 		return nil
 	}
 	known, err := g.src.trusted(path, data)
-	accept := "read it, then run: confine trust " + shellWord(path)
+	accept := "read it, then run: confine trust " + shell.Word(path)
 	switch {
 	case err != nil:
 		notice("is not trusted ("+firstLine(err)+")", byName)

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/confine-run/confine/internal/shell"
 )
 
 // readTrustStore reads the list, if nobody else can have written it.
@@ -52,7 +54,7 @@ func onlyMine(path string, uid int, stat func(string) (fs.FileInfo, error)) erro
 	case !ok || int(st.Uid) != uid:
 		return badStore(path, "belongs to another user", "remove it, or run as its owner", syscall.EPERM)
 	case info.Mode().Perm()&0o022 != 0:
-		return badStore(path, "others can write to it", "chmod go-w "+shellWord(path), syscall.EPERM)
+		return badStore(path, "others can write to it", "chmod go-w "+shell.Word(path), syscall.EPERM)
 	case !info.IsDir() && !info.Mode().IsRegular():
 		return badStore(path, "not a regular file", "remove it and trust the files again", nil)
 	}

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/confine-run/confine/internal/shell"
 )
 
 // files is what is known of the accesses of one run.
@@ -107,7 +109,7 @@ func (f *files) socket(a *Access) {
 	if !file {
 		return // nothing of that name is there: everybody is refused
 	}
-	f.notes.refused("connect to "+word(real), a.Comm, "a socket of the host's: whoever listens there acts for the command, outside; --allow-read "+word(real)+" would show it")
+	f.notes.refused("connect to "+word(real), a.Comm, "a socket of the host's: whoever listens there acts for the command, outside; --allow-read "+shell.Word(real)+" would show it")
 }
 
 // change is about a name that comes or goes: its directory is written to.
@@ -167,11 +169,11 @@ func (f *files) tree(real, given, name string, a *Access) {
 		return
 	case w.Secret(real) != "":
 		f.notes.refused("make or remove "+word(path.Join(given, name)), a.Comm,
-			"the directory is a secret ("+w.Secret(real)+"); --allow-write "+word(real)+" would grant it")
+			"the directory is a secret ("+w.Secret(real)+"); --allow-write "+shell.Word(real)+" would grant it")
 		return
 	case w.isBroad(real):
 		f.notes.refused("make or remove "+word(path.Join(given, name)), a.Comm,
-			word(real)+" belongs to many programs; --allow-write "+word(real)+" would grant it")
+			word(real)+" belongs to many programs; --allow-write "+shell.Word(real)+" would grant it")
 		return
 	case w.obeyed(real) != "":
 		f.notes.refused("make or remove "+word(path.Join(given, name)), a.Comm, w.obeyed(real))
@@ -267,7 +269,7 @@ func (f *files) list(a *Access, real string) {
 	case w.Base(a.Path, List).Yes:
 	case w.isBroad(real) || w.Secret(real) != "":
 		if real != "/" {
-			f.notes.refused("list "+word(real), a.Comm, "what is in it belongs to many programs; --allow-read "+word(real)+" would grant all of it")
+			f.notes.refused("list "+word(real), a.Comm, "what is in it belongs to many programs; --allow-read "+shell.Word(real)+" would grant all of it")
 		}
 	case f.temporary(a.Path, real):
 	default:

@@ -457,7 +457,7 @@ func TestHints(t *testing.T) {
 		{"https://a.com/*", func(r *Rules) Verdict { return r.Speaks("a.com", 443, Raw) }, "--allow-network a.com:443"},
 		{"http://a.com/api/*", func(r *Rules) Verdict { return r.Path("a.com", 80, "/other, x/y?z") }, ""},
 		{"http://a.com/api/*", func(r *Rules) Verdict { return r.Path("a.com", 80, "/o,ther/y?z") }, "--allow-network http://a.com/o%2Cther/y"},
-		{"http://a.com:81/api/*", func(r *Rules) Verdict { return r.Path("a.com", 81, "/") }, "--allow-network http://a.com:81/*"},
+		{"http://a.com:81/api/*", func(r *Rules) Verdict { return r.Path("a.com", 81, "/") }, "--allow-network 'http://a.com:81/*'"},
 		{"http://a.com/api/*", func(r *Rules) Verdict { return r.Path("a.com", 80, "/~u") }, "--allow-network 'http://a.com/~u'"},
 		{"http://[fd00::1]/api/*", func(r *Rules) Verdict { return r.Path("fd00::1", 80, "/x") }, "--allow-network 'http://[fd00::1]/x'"},
 		{"a.com; a.com", func(r *Rules) Verdict { return r.Connect("a.com", 80) }, ""},

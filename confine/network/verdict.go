@@ -83,7 +83,7 @@ func allowHint(host string, port uint16) string {
 }
 
 func flagFor(word string) string {
-	if strings.ContainsAny(word, "[]~") {
+	if strings.ContainsAny(word, "[]~*") {
 		word = "'" + word + "'" // a shell has a use for these
 	}
 	return "--allow-network " + word

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/confine-run/confine/internal/shell"
 )
 
 const (
@@ -56,7 +58,7 @@ func (c *compiler) virtual() error {
 	}{{optRead, c.in.AllowRead}, {optWrite, c.in.AllowWrite}, {optOverlay, c.in.Overlay}} {
 		if len(o.paths) > 0 {
 			p := o.paths[0]
-			return &Error{Option: o.option, Path: p, Err: ErrConflict, Hint: "with --virtual-fs only mounts are visible: --mount " + p + ":/DST"}
+			return &Error{Option: o.option, Path: p, Err: ErrConflict, Hint: "with --virtual-fs only mounts are visible: --mount " + shell.Word(p+":/DST")}
 		}
 	}
 	if c.in.WorkdirAsked && c.in.Workdir != "none" && c.in.Workdir != "" {
@@ -92,7 +94,7 @@ func (c *compiler) allowed(option, name string, f File, a access) error {
 	case p == "/dev", under(p, "/dev/pts"), p == "/dev/shm", p == "/dev/ptmx":
 		return &Error{Option: option, Path: name, Err: ErrReserved, Hint: "name a single device, as /dev/kvm"}
 	case under(p, "/sys") && a != read:
-		return &Error{Option: option, Path: name, Err: ErrReserved, Hint: "/sys can be shown read-only: --allow-read " + name}
+		return &Error{Option: option, Path: name, Err: ErrReserved, Hint: "/sys can be shown read-only: --allow-read " + shell.Word(name)}
 	case a == overlay && !f.Mode.IsDir():
 		return &Error{Option: option, Path: name, Err: ErrInvalid, Hint: "an overlay is over a directory"}
 	}

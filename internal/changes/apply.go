@@ -133,14 +133,15 @@ func (m *manifest) refuse(chosen map[int]bool, protects func(*Entry) bool) error
 		path := m.Trees[e.Tree].Path + "/" + e.Path
 		switch {
 		case e.now().special():
-			refused.add(path, "a "+string(e.Type)+" is never made in the real tree", "confine discard "+Quote(path))
+			refused.never(path, "a "+string(e.Type)+" is never made in the real tree")
 		case e.Unkept != "":
-			refused.add(path, e.Unkept, "confine discard "+Quote(path))
+			refused.never(path, e.Unkept)
 		case protects(e):
-			refused.add(path, "is protected: programs outside run or obey it", "look at it with confine diff --patch; then --allow-protected, or confine discard it")
+			refused.protected(path, "is protected: programs outside run or obey it")
 		}
 	}
 	if len(refused.Refused) > 0 {
+		refused.Hint = refused.remedy(m.ID)
 		return refused
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"strings"
 	"syscall"
+
+	"github.com/confine-run/confine/internal/shell"
 )
 
 var (
@@ -101,6 +103,9 @@ type RefusedError struct {
 	Refused []Conflict
 	More    int
 	Hint    string
+
+	dropped []string // paths that can only be discarded: as many as a hint names, and one more
+	asked   bool     // there is one that AllowProtected takes over
 }
 
 func (e *RefusedError) Error() string {
@@ -119,10 +124,43 @@ func (e *RefusedError) Error() string {
 	return b.String() + "\nhint: " + e.Hint
 }
 
-func (e *RefusedError) add(path, reason, hint string) {
-	if e.Hint == "" {
-		e.Hint = hint
+// mostNamed bounds what a hint names.
+const mostNamed = 3
+
+// never is about what can't be applied, whatever is asked for.
+func (e *RefusedError) never(path, reason string) {
+	if len(e.dropped) <= mostNamed {
+		e.dropped = append(e.dropped, path)
 	}
+	e.add(path, reason)
+}
+
+// protected is about what isn't applied unasked.
+func (e *RefusedError) protected(path, reason string) {
+	e.asked = true
+	e.add(path, reason)
+}
+
+// remedy says what to do about them. The paths are the run's choice, and are quoted for a shell.
+func (e *RefusedError) remedy(run string) string {
+	var lines []string
+	if len(e.dropped) > 0 {
+		line := "confine discard --run " + run
+		for _, path := range e.dropped {
+			line += " " + shell.Word(path)
+		}
+		if len(e.dropped) > mostNamed {
+			line = "confine discard --run " + run + " PATH…"
+		}
+		lines = append(lines, line)
+	}
+	if e.asked {
+		lines = append(lines, "look at it with confine diff --patch; then --allow-protected, or confine discard it")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (e *RefusedError) add(path, reason string) {
 	if len(e.Refused) >= maxListed {
 		e.More++
 		return

@@ -7,13 +7,41 @@ import (
 
 func TestRefusalsAreCounted(t *testing.T) {
 	var e RefusedError
-	e.add("a", "x", "h")
+	e.never("a", "x")
 	if got := e.Error(); !strings.HasPrefix(got, "1 path can't be applied\n") {
 		t.Errorf("one: %q", got)
 	}
-	e.add("b", "x", "h")
+	e.protected("b", "x")
 	if got := e.Error(); !strings.HasPrefix(got, "2 paths can't be applied\n") {
 		t.Errorf("two: %q", got)
+	}
+}
+
+// What the hint of a refusal names is the run's choice, and the hint is there to be pasted.
+func TestRefusalsAreDiscarded(t *testing.T) {
+	const look = "look at it with confine diff --patch; then --allow-protected, or confine discard it"
+	for _, c := range []struct {
+		never     []string
+		protected bool
+		want      string
+	}{
+		{[]string{"/x;touch PWNED;#"}, false, "confine discard --run 1 '/x;touch PWNED;#'"},
+		{[]string{"/a\n'"}, false, `confine discard --run 1 $'/a\012\047'`},
+		{[]string{"/a", "/b", "/c d"}, false, "confine discard --run 1 /a /b '/c d'"},
+		{[]string{"/a", "/b", "/c", "/d"}, false, "confine discard --run 1 PATH…"},
+		{[]string{"/a"}, true, "confine discard --run 1 /a\n" + look},
+		{nil, true, look},
+	} {
+		var e RefusedError
+		if c.protected {
+			e.protected("/p", "x")
+		}
+		for _, path := range c.never {
+			e.never(path, "x")
+		}
+		if got := e.remedy("1"); got != c.want {
+			t.Errorf("%q: %q", c.never, got)
+		}
 	}
 }
 

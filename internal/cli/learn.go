@@ -11,6 +11,7 @@ import (
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/confine/learn"
 	"github.com/confine-run/confine/internal/redact"
+	"github.com/confine-run/confine/internal/shell"
 	"github.com/confine-run/confine/status"
 )
 
@@ -255,19 +256,19 @@ func (l *lesson) take(r *confine.Resolved, profile, companion *sink) int {
 		return rc
 	}
 	for _, dir := range l.seen.Unwritten {
-		l.log.notice("learn: " + dir + " could not be written to while learning, and can be with what was learned\nhint: --overlay " + shellWord(dir) + " lets the command write there, and throws that away")
+		l.log.notice("learn: " + strconv.Quote(dir) + " could not be written to while learning, and can be with what was learned\nhint: --overlay " + shell.Word(dir) + " lets the command write there, and throws that away")
 	}
 	if l.seen.Incomplete() {
-		l.log.notice("learn: INCOMPLETE: " + l.lacking() + "\nhint: look at the head of " + l.out + "; another run with --merge " + shellWord(l.out) + " adds what this one lacks")
+		l.log.notice("learn: INCOMPLETE: " + l.lacking() + "\nhint: look at the head of " + l.out + "; another run with --merge " + shell.Word(l.out) + " adds what this one lacks")
 	}
-	l.log.notice("learned: " + l.out + "\nhint: read it, then: confine --config " + shellWord(l.out) + " -- " + again)
+	l.log.notice("learned: " + l.out + "\nhint: read it, then: confine --config " + shell.Word(l.out) + " -- " + again)
 	return rc
 }
 
 // again is the command as it can be pasted, and leaves it in what is learned.
 func (l *lesson) again() string {
 	const long = 300 // the most that the file's head holds
-	line, ok := shellLine(redact.Redact(l.argv))
+	line, ok := shell.Line(redact.Redact(l.argv))
 	if l.seen.Command = line; !ok || len(line) > long {
 		l.seen.Command = "a command whose arguments don't fit into a line of this file"
 	}
@@ -300,7 +301,7 @@ func (l *lesson) lacking() string {
 		return "the command " + l.seen.Ended
 	}
 	if len(l.seen.Unwritten) > 0 {
-		return "what the command would have done after its writes to " + l.seen.Unwritten[0] + " is not known"
+		return "what the command would have done after its writes to " + strconv.Quote(l.seen.Unwritten[0]) + " is not known"
 	}
 	return fmt.Sprintf("%d accesses could not be kept, %d could not be looked at", l.seen.Lost, l.seen.Unseen)
 }
