@@ -78,7 +78,14 @@ hint: "/data" exists and has no "no"`},
 		{"relative without a current directory", func(in *Input) { in.Dir, in.Workdir, in.AllowRead = "", "none", []string{"x"} }, nil, "current directory"},
 		{"no current directory", func(in *Input) { in.Dir = "/home/u/gone" }, fs.ErrNotExist, "current directory"},
 		{"a current directory out of reach", func(in *Input) { in.Dir = "/shut/x" }, fs.ErrPermission, "current directory"},
-		{"workdir asked for at home", func(in *Input) { in.Dir, in.WorkdirAsked = "/home/u", true }, ErrTooBroad, "--workdir ro"},
+		{"workdir asked for at home", func(in *Input) { in.Dir, in.WorkdirAsked = "/home/u", true }, ErrTooBroad, "--allow-read /home/u"},
+		{"an overlay asked for at home", func(in *Input) { in.Dir, in.WorkdirAsked, in.Workdir = "/home/u", true, "overlay" }, ErrTooBroad, "--overlay /home/u"},
+		{"more asked for at home than is named", func(in *Input) {
+			in.Dir, in.WorkdirAsked, in.Workdir, in.AllowRead = "/home/u", true, "rw", []string{"."}
+		}, ErrTooBroad, "--allow-write /home/u"},
+		{"more asked for at home than above it", func(in *Input) {
+			in.Dir, in.WorkdirAsked, in.AllowRead = "/home/u", true, []string{"/home"}
+		}, ErrTooBroad, "--allow-read /home/u"},
 		{"workdir asked for above home", func(in *Input) { in.Dir, in.WorkdirAsked, in.Workdir = "/home", true, "rw" }, ErrTooBroad, "--allow-write"},
 		{"workdir asked for in /proc", func(in *Input) { in.Dir, in.WorkdirAsked = "/proc/sys", true }, ErrTooBroad, "project"},
 		{"an unknown workdir", func(in *Input) { in.Workdir = "rx" }, ErrInvalid, "none, ro, rw, overlay"},

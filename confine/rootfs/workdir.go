@@ -2,6 +2,8 @@ package rootfs
 
 import (
 	"strconv"
+
+	"github.com/confine-run/confine/internal/shell"
 )
 
 // workdir shows the current directory as the policy wants it.
@@ -41,12 +43,12 @@ func (c *compiler) workdir() error {
 // broadWorkdir doesn't show a current directory that holds far more than a
 // project. Whoever asked for it is refused, anybody else told.
 func (c *compiler) broadWorkdir(dir string, a access) error {
-	option := optRead
-	if a == write {
-		option = optWrite
+	option := map[access]string{read: optRead, write: optWrite, overlay: optOverlay}[a]
+	if g := nearest(c.grants, dir); g != nil && g.explicit && g.dst == dir && (g.access >= a || !c.in.WorkdirAsked) {
+		return nil // it was named
 	}
 	if c.in.WorkdirAsked {
-		hint := "start in the directory of a project, or name it: " + option + " " + quote(dir)
+		hint := "start in the directory of a project, or name it: " + option + " " + shell.Word(dir)
 		if dir == "/" || isKernelTree(dir) {
 			hint = "start in the directory of a project"
 		}
@@ -81,7 +83,7 @@ func (c *compiler) chdir() error {
 	at, mode, found := c.inside(name)
 	switch {
 	case !found:
-		return &Error{Option: optChdir, Path: c.in.Chdir, Err: ErrNotVisible, Hint: "it must be visible inside: " + optRead + " " + quote(c.in.Chdir)}
+		return &Error{Option: optChdir, Path: c.in.Chdir, Err: ErrNotVisible, Hint: "it must be visible inside: " + optRead + " " + shell.Word(c.in.Chdir)}
 	case !mode.IsDir():
 		return &Error{Option: optChdir, Path: c.in.Chdir, Err: ErrInvalid, Hint: "it is not a directory"}
 	}
