@@ -58,6 +58,7 @@ type session struct {
 	engine Engine
 	ctx    context.Context
 	log    logger
+	meant  bool // "--" said that what follows is a command
 }
 
 // Main takes the words apart and does what they say. A subcommand is one only as
@@ -187,7 +188,7 @@ func words(c *Command, args []string, most int) (Line, error) {
 		all.Settings = append(all.Settings, line.Settings...)
 		all.Help = all.Help || line.Help
 		n := 1
-		if ended := len(line.Rest) < len(args) && args[len(args)-len(line.Rest)-1] == "--"; ended {
+		if line.Ended {
 			n = len(line.Rest)
 		}
 		if len(line.Rest) == 0 {

@@ -3,21 +3,24 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/shell"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // outcomes words how a run ended: nothing for one that ended by itself and was
-// cut nowhere.
-func outcomes(r *status.Report, p *confine.Policy) []record {
+// cut nowhere. meant: that the command is one stands there, by "--".
+func outcomes(r *status.Report, p *confine.Policy, meant bool) []record {
 	var all []record
-	if rec, ok := ending(r, p); ok {
+	if rec, ok := ending(r, p, meant); ok {
 		rec.Status = string(r.Status)
 		all = append(all, rec)
 	}
@@ -30,7 +33,7 @@ func outcomes(r *status.Report, p *confine.Policy) []record {
 }
 
 // ending says why a run ended as it did.
-func ending(r *status.Report, p *confine.Policy) (record, bool) {
+func ending(r *status.Report, p *confine.Policy, meant bool) (record, bool) {
 	switch r.Status {
 	case status.OK, status.Failed:
 		return record{}, false
@@ -49,7 +52,7 @@ func ending(r *status.Report, p *confine.Policy) (record, bool) {
 	case status.ForbiddenSyscall, status.SandboxDenied:
 		return denied(r), true
 	case status.ExecFailed:
-		return execFailed(r, p), true
+		return execFailed(r, p, meant), true
 	}
 	return internal(r), true
 }
@@ -99,7 +102,7 @@ func denied(r *status.Report) record {
 			what = append(what, fmt.Sprintf("%d more", len(r.Violations)-most))
 			break
 		}
-		what = append(what, v.Kind+" "+v.What)
+		what = append(what, v.Kind+" "+terminal.Visible(v.What))
 		if v.Hint != "" && !slices.Contains(hints, v.Hint) {
 			hints = append(hints, v.Hint)
 		}
@@ -122,18 +125,34 @@ func by(v *status.Violation) string {
 	return fmt.Sprintf(" by pid %d (%s)", v.PID, terminal.Visible(v.Comm))
 }
 
-func execFailed(r *status.Report, p *confine.Policy) record {
+func execFailed(r *status.Report, p *confine.Policy, meant bool) record {
 	rec := internal(r)
-	if len(r.Cmd) > 0 && rec.Hint == "" && strings.HasPrefix(r.Cmd[0], ".") && strings.Contains(r.Cmd[0], "/") {
+	if len(r.Cmd) == 0 || rec.Hint != "" {
+		return rec
+	}
+	name, missing := r.Cmd[0], strings.HasPrefix(r.Reason, "command not found")
+	switch {
+	case missing && strings.HasPrefix(name, ".") && strings.Contains(name, "/"):
 		rec.Hint = "a relative name counts from where the command starts; " + shows(p, "the current directory, and a full path works without")
-	}
-	if len(r.Cmd) > 0 && rec.Hint == "" && lookup(r.Cmd[0]) != nil {
-		rec.Hint = strconv.Quote(r.Cmd[0]) + " is a subcommand only as the first word: confine " + r.Cmd[0] + " [options]"
-	}
-	if len(r.Cmd) > 0 && rec.Hint == "" && strings.HasPrefix(r.Reason, "command not found") {
-		rec.Hint = misspelt(r.Cmd[0])
+	case !missing && plainFile(name, p):
+		rec.Hint = "chmod +x " + shell.Word(name)
+	case meant:
+	case lookup(name) != nil:
+		rec.Hint = strconv.Quote(name) + " is a subcommand only as the first word: confine " + name + " [options]"
+	case missing:
+		rec.Hint = misspelt(name)
 	}
 	return rec
+}
+
+// plainFile: the name is that of a file out here which nobody may execute.
+func plainFile(name string, p *confine.Policy) bool {
+	f := &p.Filesystem
+	if f.Rootfs != "" || f.Virtual || !strings.Contains(name, "/") || f.Chdir != "" && !filepath.IsAbs(name) {
+		return false // or of another one inside
+	}
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 == 0
 }
 
 // shows says which option shows the current directory; what is the rest of the sentence
@@ -257,7 +276,7 @@ func fullMounts(r *status.Report, p *confine.Policy) (record, bool) {
 				place += " of " + confine.FormatSize(m.Size)
 			}
 		}
-		places, hints = append(places, place), append(hints, "--mount tmpfs:"+terminal.Visible(at)+":SIZE sets another")
+		places, hints = append(places, place), append(hints, "--mount "+shell.Word("tmpfs:"+at+":SIZE")+" sets another")
 	}
 	return record{Msg: "mount " + strings.Join(places, " and ") + " was full at the end", Hint: strings.Join(hints, "\n")}, places != nil
 }

@@ -110,7 +110,7 @@ func TestWhatIsSaidAboutARun(t *testing.T) {
 			"limit of 32 tasks was reached\nhint: --processes sets another\n"},
 		{"a mount was full", report(status.OK, status.CauseExit, func(r *status.Report) {
 			r.LimitsHit, r.FullMounts = []string{"mount_size"}, []string{"/a\x1b", "/b"}
-		}), "mount \"/a\\x1b\" and \"/b\" was full at the end\nhint: --mount tmpfs:/a\\x1b:SIZE sets another\n      --mount tmpfs:/b:SIZE sets another\n"},
+		}), "mount \"/a\\x1b\" and \"/b\" was full at the end\nhint: --mount $'tmpfs:/a\\033:SIZE' sets another\n      --mount tmpfs:/b:SIZE sets another\n"},
 		{"timeout, and output was cut", report(status.Timeout, status.CauseWall, func(r *status.Report) {
 			r.LimitsHit, r.Truncated.Stderr, r.Bytes.Stderr = []string{"output", "wall_time"}, true, 2<<20
 		}), "TIMEOUT: 30s wall-clock limit reached\nhint: --time-limit sets another\nstderr (2.0M written) cut at 1M\nhint: --output-limit sets another limit, or \"none\"\n"},
@@ -133,7 +133,7 @@ func said(t *testing.T, l *logger, r *status.Report) string {
 	t.Helper()
 	var b strings.Builder
 	l.write = func(line []byte) error { b.Write(line); return nil }
-	for _, rec := range outcomes(r, &policy) {
+	for _, rec := range outcomes(r, &policy, false) {
 		l.outcome(rec)
 	}
 	return b.String()

@@ -9,6 +9,7 @@ import (
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // run is "confine [options] [--] COMMAND [ARG…]".
@@ -27,6 +28,7 @@ func (s *session) run(args []string) int {
 	if err != nil {
 		return s.usage(err)
 	}
+	s.meant = line.Ended
 	return s.start(r, line.Rest)
 }
 
@@ -82,7 +84,7 @@ func (s *session) watched(r *confine.Resolved, argv []string, also func(*RunIO))
 // not do what was asked for, and ends with 1.
 func (s *session) ended(report *status.Report, r *confine.Resolved, out *outputs) int {
 	s.after(report, &r.Policy)
-	for _, rec := range outcomes(report, &r.Policy) {
+	for _, rec := range outcomes(report, &r.Policy, s.meant) {
 		s.log.outcome(rec)
 	}
 	if report.RC == rcOK && (len(out.streamErrs) > 0 || notKept(report, &r.Policy) || leftBehind(report)) {
@@ -90,7 +92,7 @@ func (s *session) ended(report *status.Report, r *confine.Resolved, out *outputs
 	}
 	for _, v := range report.Violations {
 		if v.Rule == status.RuleProtected || v.Rule == status.RuleLeft {
-			s.log.notice("protected: " + v.What + " came to be during the run\nhint: " + v.Hint)
+			s.log.notice("protected: " + terminal.Visible(v.What) + " came to be during the run\nhint: " + v.Hint)
 		}
 	}
 	s.readOnly(report.Enforced[status.Overlay])

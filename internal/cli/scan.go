@@ -12,6 +12,7 @@ type Line struct {
 	Settings []confine.Setting // in order, one per flag
 	Rest     []string          // from the first word that is no option, untouched
 	Help     bool              // -h or --help stood before Rest
+	Ended    bool              // "--" stood before Rest
 }
 
 // Scan takes args apart: flags up to the first word that is none, or up to "--",
@@ -32,7 +33,7 @@ func Scan(takes Takes, args []string) (Line, error) {
 		args = args[1:]
 		switch word {
 		case "--":
-			line.Rest = args
+			line.Rest, line.Ended = args, true
 			return line, nil
 		case "-h", "--help":
 			line.Help = true
