@@ -60,6 +60,8 @@ var steps = [...]struct {
 	// An overlay of a tree is none of what is mounted in it.
 	{"nested", (*compiler).nested},
 	{"overlays", (*compiler).overlays},
+	// What can't be written to is known now.
+	{"caches", (*compiler).caches},
 	// These take away from what is settled.
 	{"deny", (*compiler).deny},
 	{"secrets", (*compiler).secrets},

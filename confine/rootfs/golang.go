@@ -5,7 +5,7 @@ import "path"
 // goCaches makes builds with Go start warm. What is built goes to an overlay
 // and is thrown away; modules can't be fetched without a network, so they are
 // read-only then, which costs less. Go compiles nothing with a build cache that it can't
-// write to, and says something else: where there is no overlay it gets an empty one.
+// write to, and says something else: where there is no overlay it gets an empty one (caches.go).
 func (c *compiler) goCaches() {
 	if !c.homeGiven() {
 		return
@@ -34,8 +34,8 @@ func (c *compiler) goCaches() {
 	c.goCache("GOMODCACHE", modules, access)
 }
 
-// goBuilds is the cache without which nothing is compiled.
-const goBuilds = "GOCACHE"
+// goBuilds is the cache without which nothing is compiled; goInstead stands in for it.
+const goBuilds, goInstead = "GOCACHE", "go-cache"
 
 func (c *compiler) goCache(variable, dir string, a access) {
 	if !path.IsAbs(dir) {
@@ -57,7 +57,7 @@ func (c *compiler) goCache(variable, dir string, a access) {
 			return
 		}
 		if tmp := c.table.Env["TMPDIR"]; tmp != "" {
-			g.instead = variable + "=" + dir + "\x00" + variable + "=" + tmp + "/go-cache"
+			g.instead = variable + "=" + dir + "\x00" + variable + "=" + tmp + "/" + goInstead
 		}
 	}
 	c.addGrant(g, links)
@@ -72,20 +72,9 @@ func (c *compiler) written(canonical string) bool {
 func (c *compiler) hasGo() bool {
 	if c.chains.goIs == 0 {
 		c.chains.goIs = -1
-		if c.findGo() {
+		if c.has("go") {
 			c.chains.goIs = 1
 		}
 	}
 	return c.chains.goIs > 0
-}
-
-func (c *compiler) findGo() bool {
-	for i := range c.bins {
-		if c.visible(c.bins[i].file.Path) {
-			if f, err := c.host.Resolve(c.bins[i].file.Path + "/go"); err == nil && f.Mode.IsRegular() && f.Mode&0o111 != 0 {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -179,3 +179,44 @@ func TestMountsForAnotherUserAreOptional(t *testing.T) {
 		t.Errorf("optional: /opt/x %v, /usr %v", seen["/opt/x"], seen["/usr"])
 	}
 }
+
+// A home directory that is shown can't be written to; npm and Go do nothing without a cache that can.
+func TestCachesAreEmptyWhereTheirOwnAreReadOnly(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		extra       []string
+		change      func(*Input)
+		golang, npm string
+	}{
+		{"a private home", nil, nil, "", ""},
+		{"a home that is shown", nil, func(in *Input) { in.Home = true }, "/tmp/go-cache", "/tmp/npm-cache"},
+		{"caches that are there", []string{"/home/u/.npm/_cacache/", "/home/u/.cache/go-build/"}, func(in *Input) { in.Home = true },
+			"/home/u/.cache/go-build", "/tmp/npm-cache"},
+		{"by a link", []string{"/data/", "/home/u/.cache -> /data"}, func(in *Input) { in.AllowRead = []string{"/data", "/home/u/.cache"} }, "/tmp/go-cache", ""},
+		{"a home that is an overlay", nil, func(in *Input) { in.Home, in.EphemeralHome = true, true }, "", ""},
+		{"a home that is writable", nil, func(in *Input) { in.Home, in.AllowWrite = true, []string{"/home/u"} }, "", ""},
+		{"one cache that is writable", []string{"/home/u/.npm/"}, func(in *Input) { in.Home, in.AllowWrite = true, []string{"/home/u/.npm"} }, "/tmp/go-cache", ""},
+		{"elsewhere", nil, func(in *Input) {
+			in.Home, in.Env = true, environ("PATH=/usr/local/go/bin", "npm_config_cache=/tmp/n", "GOCACHE=off")
+		}, "", ""},
+		{"elsewhere, and shown", []string{"/data/"}, func(in *Input) {
+			in.AllowRead, in.Env = []string{"/data"}, environ("PATH=/usr/local/go/bin", "npm_config_cache=/data/n")
+		}, "", "/tmp/npm-cache"},
+		{"no tool chain", nil, func(in *Input) { in.Home, in.Env = true, environ("PATH=/bin") }, "", ""},
+		{"Landlock alone", nil, func(in *Input) { in.Home, in.Bare = true, true }, "", ""},
+		{"nowhere to go", nil, func(in *Input) { in.Home, in.TempDir = true, false }, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := host(t, append(c.extra, "/usr/local/go/bin/go*", "/usr/local/go/bin/npm*")...)
+			r := compile(t, h, func(in *Input) {
+				in.Env = environ("PATH=/usr/local/go/bin")
+				if c.change != nil {
+					c.change(in)
+				}
+			})
+			if r.Env["GOCACHE"] != c.golang || r.Env["npm_config_cache"] != c.npm {
+				t.Errorf("GOCACHE=%s npm_config_cache=%s", r.Env["GOCACHE"], r.Env["npm_config_cache"])
+			}
+		})
+	}
+}
