@@ -13,6 +13,7 @@ import (
 	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/internal/shell"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // Names of what is written.
@@ -256,7 +257,7 @@ func (l *lesson) take(r *confine.Resolved, profile, companion *sink) int {
 		return rc
 	}
 	for _, dir := range l.seen.Unwritten {
-		l.log.notice("learn: " + strconv.Quote(dir) + " could not be written to while learning, and can be with what was learned\nhint: --overlay " + shell.Word(dir) + " lets the command write there, and throws that away")
+		l.log.notice("learn: " + terminal.Visible(dir) + " could not be written to while learning, and can be with what was learned\nhint: --overlay " + shell.Word(dir) + " lets the command write there, and throws that away")
 	}
 	if l.seen.Incomplete() {
 		l.log.notice("learn: INCOMPLETE: " + l.lacking() + "\nhint: look at the head of " + l.out + "; another run with --merge " + shell.Word(l.out) + " adds what this one lacks")
@@ -301,7 +302,7 @@ func (l *lesson) lacking() string {
 		return "the command " + l.seen.Ended
 	}
 	if len(l.seen.Unwritten) > 0 {
-		return "what the command would have done after its writes to " + strconv.Quote(l.seen.Unwritten[0]) + " is not known"
+		return "what the command would have done after its writes to " + terminal.Visible(l.seen.Unwritten[0]) + " is not known"
 	}
 	return fmt.Sprintf("%d accesses could not be kept, %d could not be looked at", l.seen.Lost, l.seen.Unseen)
 }

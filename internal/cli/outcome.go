@@ -203,7 +203,7 @@ func (s *session) readOnly(overlay status.Enforcement) {
 	}
 	_, trees, found := strings.Cut(overlay.Details, "read-only: ")
 	if found {
-		s.log.notice("overlay: none can be made here, what was to be one was read-only: " + trees +
+		s.log.notice("overlay: none can be made here, what was to be one was read-only: " + terminal.Visible(trees) +
 			"\nhint: --require overlay refuses such a run and says why")
 	}
 }

@@ -71,6 +71,9 @@ func TestWhatIsSaidAboutARun(t *testing.T) {
 				r.Violations = append(r.Violations, status.Violation{Kind: "file", What: "/" + w, Hint: "--allow-read /" + w})
 			}
 		}), "SANDBOX_DENIED: exited with 1 after something was refused: file /a, file /b, file /c, 2 more\nhint: --allow-read /a\n      --allow-read /b\n      --allow-read /c\n"},
+		{"a name that would be a hint", report(status.SandboxDenied, status.CauseExit, func(r *status.Report) {
+			r.RC, r.Violations = 1, []status.Violation{{Kind: "file", What: "/a\nhint: b"}}
+		}), "SANDBOX_DENIED: exited with 1 after something was refused: file /a\\nhint: b\n"},
 		{"not found", report(status.ExecFailed, status.CauseExec, func(r *status.Report) { r.Reason = `"prog" was not found` }),
 			"EXEC_FAILED: \"prog\" was not found\n"},
 		{"a subcommand's name, not found", report(status.ExecFailed, status.CauseExec, func(r *status.Report) {
