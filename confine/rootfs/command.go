@@ -37,7 +37,7 @@ func (c *compiler) command() error {
 		}
 		var links []link
 		if f.Path != b.file.Path+"/"+name {
-			links, _ = trace(c.host, b.file.Path+"/"+name)
+			links = trace(c.host, b.file.Path+"/"+name).links
 		}
 		c.executable(f, links, why)
 		return nil

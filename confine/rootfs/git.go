@@ -122,12 +122,26 @@ func (s *survey) once(what string) bool {
 func (s *survey) repository(tree string, dirs []string) {
 	if f, err := s.host.Lstat(path.Join(tree, ".git")); err == nil && !f.Mode.IsDir() {
 		s.add(path.Join(tree, ".git"), whyPointer)
+		s.pointed(tree)
 	}
 	for _, dir := range dirs {
 		s.gitDir(dir)
 	}
 	s.config(tree, dirs)
 	s.submodules(tree)
+}
+
+// pointed adds a part of the git directory by the name that a .git file has for it, which can turn around.
+func (s *survey) pointed(tree string) {
+	text, err := s.host.ReadFile(path.Join(tree, ".git"), maxGitFile)
+	dir, found := strings.CutPrefix(strings.TrimRight(text, "\r\n"), "gitdir: ")
+	if err != nil || !found || !strings.Contains(dir, "..") {
+		return
+	}
+	if !path.IsAbs(dir) {
+		dir = tree + "/" + dir
+	}
+	s.add(dir+"/config", whyGit)
 }
 
 // config adds what the configuration of git directories names.

@@ -223,47 +223,18 @@ func (r *gitReading) expand(name string, relativeTo []string) []string {
 	case name == "" || strings.IndexByte(name, 0) >= 0:
 		return nil
 	case path.IsAbs(name):
-		return r.turns(name, name)
+		return []string{name}
 	case name[0] == '~':
 		user, rest, _ := strings.Cut(name[1:], "/")
 		home := r.homeOf(user)
 		if !path.IsAbs(home) {
 			return nil
 		}
-		return r.turns(home+"/"+rest, rest)
+		return []string{home + "/" + rest}
 	}
 	var names []string
 	for _, dir := range relativeTo {
-		names = append(names, r.turns(dir+"/"+name, name)...)
-	}
-	return names
-}
-
-// maxTurns bounds the ".." of one value that come after another component.
-const maxTurns = 8
-
-// turns gives a name and, for each ".." in the value at its end that comes after another
-// component, the name that it would be without it: what stands before the ".." says where it
-// leads, so that has to stay what it is, or absent.
-func (r *gitReading) turns(name, value string) []string {
-	names, down := []string{name}, false
-	base := name[:len(name)-len(value)]
-	for at := 0; at < len(value); {
-		part, _, _ := strings.Cut(value[at:], "/")
-		switch part {
-		case "", ".":
-		case "..":
-			if down && len(names) > maxTurns {
-				r.partial = true
-				return names
-			}
-			if rest := value[at+len(part):]; down {
-				names = append(names, base+strings.TrimSuffix(value[:at], "/")+rest)
-			}
-		default:
-			down = true
-		}
-		at += len(part) + 1
+		names = append(names, dir+"/"+name)
 	}
 	return names
 }

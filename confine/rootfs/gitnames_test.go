@@ -52,24 +52,22 @@ func TestNamesThatTurnAround(t *testing.T) {
 	if !slices.Contains(r.KeepClear, p+"h") {
 		t.Errorf("by an absolute name: clear %q", r.KeepClear)
 	}
-	for _, tt := range []struct{ name, value, want string }{
-		{"/t/a", "a", "/t/a"},
-		{"/t/../a", "../a", "/t/../a"},
-		{"/t/./../a", "./../a", "/t/./../a"},
-		{"/t/a/../b", "a/../b", "/t/a/../b /t/a/b"},
-		{"/t/a/..", "a/..", "/t/a/.. /t/a"},
-		{"/t/../a/../b/../c", "../a/../b/../c", "/t/../a/../b/../c /t/../a/b/../c /t/../a/../b/c"},
-		{"/a/../b", "/a/../b", "/a/../b /a/b"},
-	} {
-		s := survey{}
-		got := (&gitReading{survey: &s}).turns(tt.name, tt.value)
-		if strings.Join(got, " ") != tt.want || s.partial {
-			t.Errorf("%s: %q, want %s", tt.name, got, tt.want)
-		}
+	// Several at once, through links, and in what says where the git directory is.
+	r = compile(t, host(t, p+".git/HEAD=1", p+".git/config=[core]\nhooksPath = a/b/../../k\n", p+"a/b/", p+"k/"), defaults)
+	r.want(p+"a/b", "pin", p+"a", "pin", p+"k", "readonly")
+	r = compile(t, host(t, p+".git/HEAD=1", p+".git/config=[core]\nhooksPath = a/b/../../k\n"), defaults)
+	if !slices.Contains(r.KeepClear, p+"a") || !slices.Contains(r.KeepClear, p+"a/b") {
+		t.Errorf("clear %q", r.KeepClear)
 	}
-	s := survey{}
-	if got := (&gitReading{survey: &s}).turns("/t/"+strings.Repeat("a/../", 100), strings.Repeat("a/../", 100)); len(got) > maxTurns+1 || !s.partial {
-		t.Errorf("%d names, partial %v", len(got), s.partial)
+	r = compile(t, host(t, p+".envrc -> env/a/../rc", p+"env/a/", p+"env/rc=1"), defaults)
+	r.want(p+"env/a", "pin", p+"env/rc", "readonly")
+	r = compile(t, host(t, p+".git=gitdir: a/../real\n", p+"a/", p+"real/HEAD=1", p+"real/objects/", p+"real/refs/"), defaults)
+	r.want(p+"a", "pin", p+"real", "pin")
+	// A tree that a name merely climbs out of isn't kept from anything.
+	r = compile(t, host(t, p+".git/HEAD=1", p+".git/config=[core]\nhooksPath = ../k\n", p+"src/"), defaults)
+	r.want(p+"src", "")
+	if slices.Contains(r.KeepClear, p+"k") {
+		t.Errorf("clear %q", r.KeepClear)
 	}
 }
 

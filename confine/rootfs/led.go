@@ -66,12 +66,12 @@ func (c *compiler) shieldLed(name, why string) {
 		return
 	}
 	m := &measured{Host: c.host, most: maxLed - c.led.looked}
-	links, end := trace(m, name)
+	w := trace(m, name)
 	if !c.led.spend(max(m.asked, leastWay)) {
 		c.ledTooFar()
 		return
 	}
-	c.shieldTraced(links, end, why)
+	c.shieldTraced(&w, why)
 }
 
 // ledTooFar says so, once: whatever comes after it is left out too.

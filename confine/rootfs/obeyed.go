@@ -32,18 +32,18 @@ func (o *Obeyed) In(dir string, top bool) (found []string, complete bool) {
 		if atHome && dir != o.home {
 			continue
 		}
-		links, end := traceFrom(h, dir, rest)
-		if len(links) > 0 {
-			found = withTrace(found, links, end)
+		w := traceFrom(h, dir, rest)
+		if len(w.links) > 0 {
+			found = w.appendTo(found)
 		}
-		if end == "" || name == library {
+		if w.end == "" || name == library {
 			continue
 		}
-		inside, _, all := linksBelow(h, end)
+		inside, _, all := linksBelow(h, w.end)
 		complete = complete && all
 		for _, l := range inside {
-			links, end := trace(h, l)
-			found = withTrace(found, links, end)
+			w := trace(h, l)
+			found = w.appendTo(found)
 		}
 	}
 	if !top && len(o.git.dirs(dir)) == 0 {
@@ -51,18 +51,23 @@ func (o *Obeyed) In(dir string, top bool) (found []string, complete bool) {
 	}
 	names, all := o.git.obeyed(dir)
 	for _, n := range names {
-		links, end := trace(h, n.path)
-		found = withTrace(found, links, end)
+		w := trace(h, n.path)
+		found = w.appendTo(found)
 	}
 	return found, complete && all
 }
 
-func withTrace(found []string, links []link, end string) []string {
-	for _, l := range links {
+// appendTo adds the names of a way. Of a directory that it turns around in, it is what would be
+// below a link in its place: that link leads on to something obeyed.
+func (w *way) appendTo(found []string) []string {
+	for _, l := range w.links {
 		found = append(found, l.at)
 	}
-	if end != "" {
-		found = append(found, end)
+	for _, dir := range w.turns {
+		found = append(found, dir+"/..")
+	}
+	if w.end != "" {
+		found = append(found, w.end)
 	}
 	return found
 }

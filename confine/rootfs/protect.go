@@ -78,18 +78,53 @@ func (c *compiler) shieldNamed(name, why string) (end string) {
 		}
 		name = c.dir.Path + "/" + name
 	}
-	links, end := trace(c.host, name)
-	c.shieldTraced(links, end, why)
-	return end
+	w := trace(c.host, name)
+	c.shieldTraced(&w, why)
+	return w.end
 }
 
-// shieldTraced protects the links that a name leads through, and where it ends.
-func (c *compiler) shieldTraced(links []link, end, why string) {
-	for _, l := range links {
+// shieldTraced protects the links that a name leads through, and where it ends. What it turns
+// around in stays where it is, and keeps what is in it.
+func (c *compiler) shieldTraced(w *way, why string) {
+	for _, l := range w.links {
 		c.shield("/", l.at[1:], why)
 	}
-	if end != "" {
-		c.shield("/", end[1:], why)
+	for _, dir := range w.turns {
+		c.stay(dir)
+	}
+	if w.end != "" {
+		c.shield("/", w.end[1:], why)
+	}
+}
+
+// stay keeps a directory of the caller's in its place in a writable tree; one that is missing
+// stays so, or becomes a directory, and no link.
+func (c *compiler) stay(dir string) {
+	missing := ""
+	for at := dir; at != "/"; at = path.Dir(at) {
+		if _, err := c.host.Lstat(at); !absent(err) {
+			break
+		}
+		missing = at
+	}
+	for i := range c.grants {
+		g := &c.grants[i]
+		if g.access != write || !below(dir, g.src.Path) {
+			continue
+		}
+		if missing == "" {
+			c.pinDir(rebase(dir, g.src.Path, g.dst))
+			continue
+		}
+		c.keepClear(missing, strings.TrimPrefix(dir+"/.", missing+"/"))
+		c.pinDir(rebase(path.Dir(missing), g.src.Path, g.dst))
+	}
+}
+
+// pinDir keeps what is at a path in its place, where that is writable.
+func (c *compiler) pinDir(at string) {
+	if up := nearest(c.grants, at); up != nil && up.access == write && !c.masked(at) {
+		c.pins(up, at)
 	}
 }
 
@@ -228,18 +263,22 @@ func (c *compiler) pins(g *grant, dir string) {
 	}
 }
 
-// pinNested keeps mounts of less access in their place in a writable tree: with
-// a directory above one renamed, something else could be put at its path.
+// pinNested keeps mounts of less access, and what is hidden, in their place in a writable tree:
+// with a directory above one renamed, something else could be put at its path, and what
+// was there would have another name for the next run, or be removed with a protected one.
 func (c *compiler) pinNested() {
 	for i := range c.grants {
-		g := &c.grants[i]
-		if g.access != read && g.access != overlay {
-			continue
-		}
-		if up := nearest(c.grants, path.Dir(g.dst)); up != nil && up.access == write {
-			c.pins(up, path.Dir(g.dst))
+		if g := &c.grants[i]; g.access != write {
+			c.pinAbove(g.dst)
 		}
 	}
+	for i := range c.masks {
+		c.pinAbove(c.masks[i].dst)
+	}
+}
+
+func (c *compiler) pinAbove(at string) {
+	c.pinDir(path.Dir(at))
 }
 
 // close adds one entry, once for each path; a stricter one takes the place of a pin.

@@ -33,8 +33,8 @@ func (o *Obeyed) AtHome() (found []string) {
 	if home := o.git.home; path.IsAbs(home) && home != "/" {
 		for _, name := range o.names {
 			if rest, ok := AtHome(name); ok {
-				links, end := trace(o.git.host, path.Join(home, rest))
-				found = withTrace(found, links, end)
+				w := trace(o.git.host, path.Join(home, rest))
+				found = w.appendTo(found)
 			}
 		}
 	}

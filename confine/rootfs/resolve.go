@@ -31,20 +31,31 @@ func (c *compiler) find(name string) (File, []link, error) {
 	if err != nil || f.Path == name || f.Path == path.Clean(name) && !strings.Contains(name, "..") {
 		return f, nil, err
 	}
-	links, _ := trace(c.host, name)
-	return f, links, nil
+	return f, trace(c.host, name).links, nil
 }
 
 // maxLinks is MAXSYMLINKS of the kernel.
 const maxLinks = 40
 
-// trace walks a name: it gives the links that this leads through, and where it ends,
-// whether anything is there or not; nowhere when there are too many. Only names come of
-// this, and no file is opened by it, so nothing is lost when something is swapped meanwhile.
-func trace(h Host, name string) (links []link, end string) { return traceFrom(h, "/", name) }
+// way is where a name leads: through links, and through directories that a ".." comes after.
+// These decide where it ends as links do, if they are there or not: another directory, or a link,
+// in the place of one leads elsewhere.
+type way struct {
+	links []link
+	turns []string
+	end   string // whether anything is there or not; nowhere when there are too many links
+}
+
+// maxTurns bounds the turns of a way.
+const maxTurns = 256
+
+// trace walks a name. Only names come of this, and no file is opened by it, so nothing is lost
+// when something is swapped meanwhile.
+func trace(h Host, name string) way { return traceFrom(h, "/", name) }
 
 // traceFrom walks a name below a canonical directory.
-func traceFrom(h Host, at, rest string) (links []link, end string) {
+func traceFrom(h Host, at, rest string) (w way) {
+	down := false // a component led here
 	for rest != "" {
 		var component string
 		component, rest, _ = strings.Cut(rest, "/")
@@ -52,25 +63,33 @@ func traceFrom(h Host, at, rest string) (links []link, end string) {
 		case "", ".":
 			continue
 		case "..":
+			if down && at != "/" {
+				if len(w.turns) == maxTurns {
+					return w
+				}
+				w.turns = append(w.turns, at)
+			}
 			at = path.Dir(at)
 			continue
 		}
+		down = true
 		next := path.Join(at, component)
 		target, err := h.Readlink(next)
 		if err != nil {
 			at = next
 			continue
 		}
-		if len(links) == maxLinks {
-			return links, ""
+		if len(w.links) == maxLinks {
+			return w
 		}
-		links = append(links, link{next, target})
+		w.links = append(w.links, link{next, target})
 		if path.IsAbs(target) {
 			at = "/"
 		}
 		rest = target + "/" + rest
 	}
-	return links, at
+	w.end = at
+	return w
 }
 
 // absolute puts a path of an option below the current directory. It isn't
