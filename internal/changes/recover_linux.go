@@ -53,7 +53,7 @@ func (s *Store) InTheWay(r *Run, stuck []Recovered) error {
 	for _, d := range stuck {
 		gone := errors.Is(d.Stuck, errTreeGone)
 		if d.Run == r.m.ID || d.overlaps(r.m.Trees) && !gone {
-			return d.Stuck
+			return fmt.Errorf("the interrupted apply of run %s can be neither finished nor undone now: %w", d.Run, d.Stuck)
 		}
 		if s.Told != nil && !gone {
 			s.Told(d)
@@ -138,8 +138,11 @@ func (a *applying) reopen() error {
 			continue // no step in it
 		}
 		fd, err := openTree(t.Path)
-		if err != nil {
+		switch {
+		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 			return a.goneMeanwhile(fmt.Errorf("%w: %w", errTreeGone, err))
+		case err != nil:
+			return err // it is there, and closed
 		}
 		a.roots[i] = fd
 		n, err := statFD(fd)

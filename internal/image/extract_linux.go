@@ -49,7 +49,7 @@ func (x *extractor) layer(from io.Reader) error {
 		if err != nil {
 			return damaged(err)
 		}
-		if err := x.count(); err != nil {
+		if err := x.count(h.Name); err != nil {
 			return err
 		}
 		if err := x.entry(h, r); err != nil {
@@ -59,9 +59,11 @@ func (x *extractor) layer(from io.Reader) error {
 }
 
 // count is asked before each name that is made or noted: an entry's own, and those of the
-// directories on the way to it that no entry is about. One path can have 2,000 of them.
-func (x *extractor) count() error {
-	if x.entries--; x.entries < 0 {
+// directories on the way to it that no entry is about. One path can have 2,000 of them, and to the
+// deep ones the kernel walks a long way: these count for more.
+func (x *extractor) count(name string) error {
+	const long = 256
+	if x.entries -= 1 + max(0, len(name)-long)/16; x.entries < 0 {
 		return errTooLarge
 	}
 	return nil
@@ -136,7 +138,7 @@ func (x *extractor) entry(h *tar.Header, from io.Reader) error {
 func (x *extractor) note(name string) error {
 	for p := name; p != "." && !x.added[p]; p = path.Dir(p) {
 		if p != name {
-			if err := x.count(); err != nil {
+			if err := x.count(p); err != nil {
 				return err
 			}
 		}
@@ -166,7 +168,7 @@ func (x *extractor) directory(name string) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(parent)
-	if err := x.count(); err != nil {
+	if err := x.count(name); err != nil {
 		return -1, err
 	}
 	if err := unix.Mkdirat(parent, base, 0o755); err == unix.EEXIST {
