@@ -210,3 +210,19 @@ func TestLookPath(t *testing.T) {
 		t.Errorf("a file that isn't executable: %v", err)
 	}
 }
+
+func TestThreadsThatTheInitMakesLaterAreCounted(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		own  uint64
+		some bool
+	}{
+		{"no limit", 0, false},
+		{"more than at the fork", 1, true}, // the runtime has two at least
+		{"fewer", 1 << 20, false},
+	} {
+		if n := (&state{ownTasks: tt.own}).newTasks(); n > 0 != tt.some {
+			t.Errorf("%s: %d", tt.name, n)
+		}
+	}
+}

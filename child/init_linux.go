@@ -82,6 +82,7 @@ func (s *state) wait(target int) {
 		Switches:   used.Nvcsw + used.Nivcsw,
 		ReadBytes:  used.Inblock * rusageBlock,
 		WriteBytes: used.Oublock * rusageBlock,
+		InitTasks:  s.newTasks(),
 		Astray:     s.astray(status),
 	}
 	if linux.SendFrame(sock, m.Encode()) != nil {

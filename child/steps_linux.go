@@ -35,6 +35,7 @@ type state struct {
 
 	listener   int        // of the target's filter, or -1
 	noListener unix.Errno // why there is none although the plan wants one
+	ownTasks   uint64     // threads of this init that the target's RLIMIT_NPROC has room for
 
 	fellBack handoff.Fallbacks
 }

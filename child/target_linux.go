@@ -115,7 +115,7 @@ func (s *state) targetCalls(f *filter, path string, groups []int) []linux.Call {
 		l := &s.plan.Rlimits[i]
 		limit := &unix.Rlimit{Cur: l.Soft, Max: l.Hard}
 		if l.Resource == unix.RLIMIT_NPROC {
-			addOwnTasks(limit)
+			s.addOwnTasks(limit)
 		}
 		add("prlimit64", unix.SYS_PRLIMIT64, limit, zero, uintptr(l.Resource), uintptr(unsafe.Pointer(limit)))
 	}
@@ -148,13 +148,22 @@ func (s *state) targetCalls(f *filter, path string, groups []int) []linux.Call {
 
 // addOwnTasks makes room for the threads of this init, which count too, as far as
 // the caller's own limit lets it.
-func addOwnTasks(limit *unix.Rlimit) {
+func (s *state) addOwnTasks(limit *unix.Rlimit) {
 	var most unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NPROC, &most) != nil {
 		return
 	}
-	own := ownTasks()
-	limit.Cur, limit.Max = min(limit.Cur+own, most.Max), min(limit.Max+own, most.Max)
+	s.ownTasks = ownTasks()
+	limit.Cur, limit.Max = min(limit.Cur+s.ownTasks, most.Max), min(limit.Max+s.ownTasks, most.Max)
+}
+
+// newTasks are the threads that the Go runtime has made since addOwnTasks: seldom one,
+// when none is idle to take the processor that a system call gave back.
+func (s *state) newTasks() uint32 {
+	if s.ownTasks == 0 {
+		return 0
+	}
+	return uint32(max(ownTasks(), s.ownTasks) - s.ownTasks)
 }
 
 // ownTasks are the threads of this init.

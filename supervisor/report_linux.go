@@ -134,10 +134,14 @@ func (r *run) peaks(u *status.Usage, seen *tree.Usage) {
 			u.MemoryPeakBytes, u.Sources["memory_peak_bytes"] = w.memoryPeak, "samples of the cgroup"
 		}
 	}
-	if most > 0 {
-		u.TasksPeak = min(u.TasksPeak, most) // the kernel holds it; a sample is not taken in one moment
+	if most > 0 && r.tasksCounted(u.TasksPeak) >= most {
+		u.TasksPeak = most // the kernel holds it; a sample is not taken in one moment
 	}
 }
+
+// tasksCounted is so many of the target's as RLIMIT_NPROC counts them: a thread that
+// the init made after the fork takes the place of one.
+func (r *run) tasksCounted(tasks int64) int64 { return tasks + int64(r.exited.InitTasks) }
 
 // limitsHit are the limits that were reached, whether they ended the run or not.
 func (r *run) limitsHit(rep *status.Report) []string {
@@ -159,7 +163,7 @@ func (r *run) limitsHit(rep *status.Report) []string {
 	if n := r.network.summary; n != nil && n.Exhausted {
 		hit[status.Network] = true
 	}
-	for _, c := range append(r.groupLimits(), r.watch.limits()...) {
+	for _, c := range append(r.groupLimits(), r.watch.limits(r.tasksCounted(r.watch.usage().TasksPeak))...) {
 		hit[c] = true
 	}
 	names := make([]string, 0, len(hit))

@@ -326,8 +326,8 @@ func (w *watch) memory() int64 {
 	return w.memoryNow
 }
 
-// limits are those that were reached without ending the run.
-func (w *watch) limits() (hit []status.Capability) {
+// limits are those that were reached without ending the run. The peak is as the kernel counts.
+func (w *watch) limits(tasksPeak int64) (hit []status.Capability) {
 	if w == nil {
 		return nil
 	}
@@ -335,7 +335,7 @@ func (w *watch) limits() (hit []status.Capability) {
 	if u.Throttled > 0 {
 		w.note(status.CPURate)
 	}
-	if w.plan.Tasks > 0 && u.TasksPeak >= w.plan.Tasks {
+	if w.plan.Tasks > 0 && tasksPeak >= w.plan.Tasks {
 		w.note(status.Tasks)
 	}
 	w.mu.Lock()

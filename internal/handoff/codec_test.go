@@ -77,7 +77,7 @@ func TestMessageArrivesAsSent(t *testing.T) {
 		Skipped: []uint32{3}, Fallbacks: Fallbacks{true, true, true, true, true, true, true, true, true, true, true, true, true}, Uppers: []Upper{{"/a", 7}},
 		HasProc: true, HasScratch: true, HasPTY: true, HasPIDFD: true, HasListener: true, Sized: 2,
 		WaitStatus: 0x1234, UserUS: 5, SystemUS: 6, MaxRSS: 7, RSSAtMost: true,
-		Switches: 8, ReadBytes: 9, WriteBytes: 10, Astray: 11,
+		Switches: 8, ReadBytes: 9, WriteBytes: 10, InitTasks: 12, Astray: 11,
 	}
 	v := reflect.ValueOf(*want)
 	for i := range v.NumField() {

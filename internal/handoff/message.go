@@ -39,6 +39,7 @@ type Message struct {
 	Switches   int64  // of context
 	ReadBytes  int64  // from storage
 	WriteBytes int64  // to storage
+	InitTasks  uint32 // threads of the init since Started: RLIMIT_NPROC leaves the target so many fewer
 	Astray     uint32 // what was meant for a network, where there is none and the target failed
 }
 
@@ -96,6 +97,7 @@ func (m *Message) code(c *codec) {
 	num(c, &m.Switches)
 	num(c, &m.ReadBytes)
 	num(c, &m.WriteBytes)
+	num(c, &m.InitTasks)
 	num(c, &m.Astray)
 }
 

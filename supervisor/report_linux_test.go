@@ -1,0 +1,40 @@
+package supervisor
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/tree"
+)
+
+// RLIMIT_NPROC counts the threads of the init, too: one that it makes after the fork
+// is one less for the target, which has then reached its limit all the same.
+func TestThreadsOfTheInitCountForTheLimitOfTasks(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		seen      int64
+		initTasks uint32
+		want      int64
+		hit       bool
+	}{
+		{14, 0, 14, false},
+		{14, 1, 14, false},
+		{15, 1, 16, true},
+		{16, 0, 16, true},
+		{17, 0, 16, true},
+	} {
+		r := &run{plan: &plan.Plan{Watch: plan.Watch{Tasks: 16}}, exited: handoff.Message{InitTasks: tt.initTasks}}
+		r.watch = &watch{plan: &r.plan.Watch, dog: &tree.Watchdog{}, hitSet: map[status.Capability]bool{}}
+		u := status.Usage{Sources: map[string]string{}}
+		r.peaks(&u, &tree.Usage{TasksPeak: tt.seen})
+		if u.TasksPeak != tt.want {
+			t.Errorf("seen %d and %d: peak %d, want %d", tt.seen, tt.initTasks, u.TasksPeak, tt.want)
+		}
+		if hit := slices.Contains(r.watch.limits(r.tasksCounted(tt.seen)), status.Tasks); hit != tt.hit {
+			t.Errorf("seen %d and %d: hit %v", tt.seen, tt.initTasks, hit)
+		}
+	}
+}
