@@ -34,8 +34,10 @@ type compiler struct {
 	chains  chainState
 	mounted mountTable // of the host, when it was asked for
 	git     git
-	now     func() time.Time
-	until   time.Time // when searches have to be done
+	// standIns are worktrees elsewhere for which git inside finds a file.
+	standIns []string
+	now      func() time.Time
+	until    time.Time // when searches have to be done
 
 	table Table
 }
@@ -66,6 +68,7 @@ var steps = [...]struct {
 	{"deny", (*compiler).deny},
 	{"secrets", (*compiler).secrets},
 	{"sockets", (*compiler).sockets},
+	{"worktrees", (*compiler).worktrees},
 	{"protect", (*compiler).protect},
 	{"start", (*compiler).start},
 	{"emit", (*compiler).emit},
@@ -83,6 +86,9 @@ func compileAt(in Input, now func() time.Time) (*Table, error) {
 		in.Env = func(string) string { return "" }
 	}
 	c.git = git{host: c.host, env: in.Env, home: in.HomeDir}
+	if !in.Bare {
+		c.git.shown = c.sees
+	}
 	c.shutAt, c.absent, c.cleared = make(map[string]int), make(map[string]bool), make(map[string]bool)
 	c.led = newLed()
 	c.table.Env = make(map[string]string, 8)

@@ -12,6 +12,7 @@ const (
 	whyNamed   = "git's configuration names it"
 	whyHead    = "with it the directory could be taken for a repository"
 	whyRebase  = "git runs what it says when the rebase goes on"
+	whyPruned  = "the worktree is elsewhere: git would take it for gone, and prune this"
 )
 
 // gitParts of a git directory decide what git runs, or where it looks for that.
@@ -208,14 +209,17 @@ func (s *survey) worktrees(git string) {
 		if s.enough(&s.entries, maxGitSearch) || s.dirs > maxGitDirs {
 			return
 		}
-		dir := path.Join(git, "worktrees", e.Name)
-		s.gitDir(dir)
-		s.add(path.Join(dir, "gitdir"), whyPointer)
-		text, err := s.host.ReadFile(path.Join(dir, "gitdir"), maxGitFile)
-		if err != nil {
-			continue
+		dir, tree := path.Join(git, "worktrees", e.Name), ""
+		if text, err := s.host.ReadFile(path.Join(dir, "gitdir"), maxGitFile); err == nil {
+			tree = s.leadsTo(path.Dir(strings.TrimRight(text, "\r\n")), dir)
 		}
-		if tree := s.leadsTo(path.Dir(strings.TrimRight(text, "\r\n")), dir); tree != "" {
+		if tree != "" && s.shown != nil && !s.shown(tree) {
+			s.add(dir, whyPruned)
+		} else {
+			s.gitDir(dir)
+			s.add(path.Join(dir, "gitdir"), whyPointer)
+		}
+		if tree != "" {
 			s.add(path.Join(tree, ".git"), whyPointer)
 			s.repository(tree, []string{dir, git})
 		}

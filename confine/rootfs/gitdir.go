@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/confine-run/confine/internal/handoff"
 )
 
 // gitElsewhere shows the git directory of the current directory where that lies
@@ -44,6 +46,62 @@ func (c *compiler) gitElsewhere(root string, a access) {
 	if f, err := c.host.Resolve(show); err == nil && f.Path == show {
 		c.show(grant{src: f, access: a, git: true, why: "git directory of the current directory"}, nil)
 	}
+}
+
+// worktrees keeps git from taking worktrees that the run doesn't see for gone: what the
+// repository keeps of them, their index and HEAD, would be pruned, by gc too. In the place
+// of each one's .git file stands an empty one.
+func (c *compiler) worktrees() error {
+	if c.in.Bare || c.in.Rootfs != "" {
+		return nil
+	}
+	count := 0
+	for i := range c.asked {
+		if g := &c.asked[i]; g.access != write && g.access != overlay || !g.src.Mode.IsDir() {
+			continue
+		}
+		for _, git := range c.git.dirs(c.asked[i].src.Path) {
+			entries, err := c.host.ReadDir(path.Join(git, "worktrees"))
+			if err != nil {
+				continue
+			}
+			for _, e := range entries {
+				if count++; count > maxGitDirs {
+					return nil // those of a writable tree are read-only: see survey.worktrees
+				}
+				c.standIn(path.Join(git, "worktrees", e.Name))
+			}
+		}
+	}
+	return nil
+}
+
+// standIn makes the file for a worktree whose directory in the repository is dir. Whoever
+// wrote in there may want to know what else there is: so only for one that points back.
+func (c *compiler) standIn(dir string) {
+	text, err := c.host.ReadFile(path.Join(dir, "gitdir"), maxGitFile)
+	name := strings.TrimRight(text, "\r\n")
+	if err != nil || path.Base(name) != ".git" {
+		return
+	}
+	if !path.IsAbs(name) {
+		name = path.Join(dir, name)
+	}
+	tree := c.git.leadsTo(path.Dir(name), "/")
+	if tree == "" || name != path.Join(tree, ".git") || c.sees(tree) || c.git.pointer(name, "gitdir: ", tree) != dir {
+		return
+	}
+	if g := nearest(c.grants, name); g != nil && g.access != private || c.masked(name) {
+		return
+	}
+	c.files = append(c.files, handoff.Mount{Kind: handoff.MountFile, Dst: name, Mode: 0o444, Optional: true})
+	c.rule(name, AccessPrivate, "worktree that is elsewhere")
+	c.standIns = append(c.standIns, tree)
+}
+
+// sees: git inside finds a tree of the caller's at its path, or takes it for there.
+func (c *compiler) sees(tree string) bool {
+	return slices.Contains(c.standIns, tree) || c.visible(tree) && !c.masked(tree)
 }
 
 // isWorktree: dir is GIT/worktrees/NAME, of which git says that it is root's.

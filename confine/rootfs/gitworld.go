@@ -23,8 +23,10 @@ type git struct {
 	host Host
 	env  func(string) string
 	home string
-	read map[string]gitFile // files that were read
-	size int                // of all of them
+	// shown says whether the run sees a tree at its path; nil: it sees all.
+	shown func(tree string) bool
+	read  map[string]gitFile // files that were read
+	size  int                // of all of them
 
 	homes map[string]string // of users that were asked for
 }

@@ -4,6 +4,8 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+
+	"github.com/confine-run/confine/internal/handoff"
 )
 
 // inside follows a path as the target would, as far as the table is known. It
@@ -72,7 +74,9 @@ func (c *compiler) statInside(p string) (fs.FileMode, bool) {
 		}
 	}
 	for i := range c.files {
-		if f := &c.files[i]; f.Dst == p && f.Text == "" {
+		if f := &c.files[i]; f.Dst == p && f.Kind == handoff.MountFile {
+			return 0, true
+		} else if f.Dst == p && f.Text == "" {
 			return fs.ModeDir, true
 		}
 		if below(c.files[i].Dst, p) {
