@@ -12,6 +12,8 @@ const (
 	whyNamed   = "git's configuration names it"
 	whyHead    = "with it the directory could be taken for a repository"
 	whyRebase  = "git runs what it says when the rebase goes on"
+	whyAbsent  = "a submodule of this name is not there, and git would take what is"
+	whyTooMuch = "there is too much in it to tell what git obeys"
 	whyPruned  = "the worktree is elsewhere: git would take it for gone, and prune this"
 )
 
@@ -19,24 +21,32 @@ const (
 var gitParts = [...]string{"config", "config.worktree", "hooks", "commondir"}
 
 // protectGit protects what git obeys in a tree beside what is plainly in .git. It does so
-// only when the policy protects .git at all.
-func (c *compiler) protectGit(root string) {
+// only when the policy protects .git at all. What is found by looking into git directories
+// is left for later: it doesn't use up any bound before what the caller goes by.
+func (c *compiler) protectGit(root string) (later func()) {
 	wanted := false
 	for _, p := range c.in.Protect {
 		wanted = wanted || strings.HasPrefix(p, ".git/")
 	}
 	if !wanted {
-		return
+		return func() {}
 	}
 	names, complete := c.git.obeyed(root)
 	if !complete {
 		c.protectsLess("not all that git obeys in " + quote(root) + " is protected: there is too much of it")
 	}
-	for _, n := range names {
-		if end := c.shieldNamed(n.path, n.why); n.why == whyNamed && end != "" && under(root, end) {
-			c.protectsLess(quote(end) + " is not protected, though git's configuration names it: " + quote(root) + " is writable")
+	shield := func(listed bool) {
+		for _, n := range names {
+			if n.listed != listed {
+				continue
+			}
+			if end := c.shieldNamed(n.path, n.why); n.why == whyNamed && end != "" && under(root, end) {
+				c.protectsLess(quote(end) + " is not protected, though git's configuration names it: " + quote(root) + " is writable")
+			}
 		}
 	}
+	shield(false)
+	return func() { shield(true) }
 }
 
 // protectsLess says what of that which should stay as it is may not.
@@ -46,7 +56,10 @@ func (c *compiler) protectsLess(text string) {
 }
 
 // gitName is something that git obeys. Its path is absolute, and not resolved.
-type gitName struct{ path, why string }
+type gitName struct {
+	path, why string
+	listed    bool // it was found by looking into git directories, where a run can make more
+}
 
 // survey finds what git obeys in a tree. What it finds out of, an attacker may have made:
 // trees are known by their canonical paths, and each kind of work is bounded.
@@ -61,13 +74,18 @@ type survey struct {
 	entries int
 	looks   int
 	partial bool
+	// later is what is still to be looked at: nearest first, so that what an earlier run
+	// could make uses up no bound before what the caller goes by is found.
+	later  []func()
+	listed bool // what is looked at was
 }
 
 // obeyed finds it for a tree, or a directory in one: the parts of git directories, which may
 // be elsewhere, those of the submodules and worktrees that belong to it included; what leads
 // git there; and what the configuration names.
 func (g *git) obeyed(tree string) (names []gitName, complete bool) {
-	s := survey{git: g, known: map[string]bool{}, seen: map[string]bool{}, levels: map[string]bool{}}
+	g.read, g.size = nil, 0 // what another tree is full of doesn't count here
+	s := &survey{git: g, known: map[string]bool{}, seen: map[string]bool{}, levels: map[string]bool{}}
 	top := tree
 	dirs := g.dirs(top)
 	for len(dirs) == 0 && top != "/" {
@@ -83,6 +101,17 @@ func (g *git) obeyed(tree string) (names []gitName, complete bool) {
 		s.config(tree, nil)
 	} else {
 		s.repository(top, dirs)
+	}
+	for len(s.later) > 0 {
+		look := s.later[0]
+		s.later = s.later[1:]
+		look()
+	}
+	if s.partial {
+		for _, dir := range dirs {
+			s.whole(path.Join(dir, "worktrees"))
+			s.whole(path.Join(dir, "modules"))
+		}
 	}
 	return s.names, !s.partial
 }
@@ -100,7 +129,22 @@ func (s *survey) add(name, why string) {
 		}
 		s.levels[dir] = true
 	}
-	s.names = append(s.names, gitName{name, why})
+	s.names = append(s.names, gitName{name, why, s.listed})
+}
+
+// afterwards puts off what listing finds.
+func (s *survey) afterwards(listed bool, look func()) {
+	s.later = append(s.later, func() {
+		s.listed = listed
+		look()
+	})
+}
+
+// whole adds a directory of which not all could be looked at.
+func (s *survey) whole(dir string) {
+	if s.isThere(dir) {
+		s.add(dir, whyTooMuch)
+	}
 }
 
 // enough counts one more of something, and says whether that is too many.
@@ -129,7 +173,11 @@ func (s *survey) repository(tree string, dirs []string) {
 		s.gitDir(dir)
 	}
 	s.config(tree, dirs)
-	s.submodules(tree)
+	listed := s.listed
+	s.afterwards(listed, func() { s.submodules(tree, dirs) })
+	for _, dir := range dirs {
+		s.listing(dir)
+	}
 }
 
 // pointed adds a part of the git directory by the name that a .git file has for it, which can turn around.
@@ -154,8 +202,9 @@ func (s *survey) config(tree string, dirs []string) {
 	}
 }
 
-// submodules goes through those of a tree whose git directories are where they are.
-func (s *survey) submodules(tree string) {
+// submodules goes through those of a tree whose git directories are where they are. Where
+// there is none, none may come to be: git would take it for the submodule's.
+func (s *survey) submodules(tree string, dirs []string) {
 	list := path.Join(tree, ".gitmodules")
 	if !s.once(list) {
 		return
@@ -171,16 +220,30 @@ func (s *survey) submodules(tree string) {
 			return
 		}
 		sub := s.leadsTo(m.value, tree)
-		if sub == "" || !below(sub, tree) {
+		if sub == "" { // its directory isn't there
+			sub = path.Join(tree, m.value)
+		}
+		if !below(sub, tree) {
 			continue
 		}
 		if dirs := s.git.dirs(sub); len(dirs) > 0 {
 			s.repository(sub, dirs)
+			continue
+		}
+		s.add(path.Join(sub, ".git"), whyAbsent)
+		for _, dir := range dirs {
+			if git := path.Join(dir, "modules", m.subsection); !below(git, path.Join(dir, "modules")) {
+				continue
+			} else if s.isThere(git) {
+				s.gitDir(git)
+			} else {
+				s.add(git, whyAbsent)
+			}
 		}
 	}
 }
 
-// gitDir adds the parts of a git directory, and of those of submodules and worktrees.
+// gitDir adds the parts of a git directory.
 func (s *survey) gitDir(dir string) {
 	if !s.once(dir) || s.enough(&s.dirs, maxGitDirs) {
 		return
@@ -192,8 +255,14 @@ func (s *survey) gitDir(dir string) {
 	if todo := path.Join(dir, "rebase-merge"); s.isThere(todo) {
 		s.add(todo, whyRebase)
 	}
-	s.worktrees(dir)
-	s.modules(path.Join(dir, "modules"))
+}
+
+// listing looks for worktrees and submodules in a git directory, later.
+func (s *survey) listing(dir string) {
+	if s.once(path.Join(dir, "worktrees")) {
+		s.afterwards(true, func() { s.worktrees(dir) })
+		s.afterwards(true, func() { s.modules(path.Join(dir, "modules")) })
+	}
 }
 
 // worktrees goes through those of a git directory; each has submodules of its own.
@@ -217,6 +286,7 @@ func (s *survey) worktrees(git string) {
 			s.add(dir, whyPruned)
 		} else {
 			s.gitDir(dir)
+			s.listing(dir)
 			s.add(path.Join(dir, "gitdir"), whyPointer)
 		}
 		if tree != "" {
@@ -242,9 +312,15 @@ func (s *survey) modules(dir string) {
 		sub := path.Join(dir, e.Name)
 		if s.isThere(path.Join(sub, "config")) || s.isThere(path.Join(sub, "HEAD")) {
 			s.gitDir(sub)
+			s.listing(sub)
 			for _, tree := range s.workTrees(sub) {
-				s.add(path.Join(tree, ".git"), whyPointer)
-				s.repository(tree, []string{sub})
+				switch git := path.Join(tree, ".git"); {
+				case s.pointer(git, "gitdir: ", tree) == sub:
+					s.add(git, whyPointer)
+					s.repository(tree, []string{sub})
+				case !s.isThere(git):
+					s.add(git, whyPointer)
+				}
 			}
 			continue
 		}

@@ -4,7 +4,8 @@ import "strings"
 
 // gitSetting is a line of git's configuration.
 type gitSetting struct {
-	section, key string // in lower case; the section without its subsection
+	section, key string // in lower case
+	subsection   string // "" where a bracket is in it
 	value        string
 }
 
@@ -12,7 +13,7 @@ type gitSetting struct {
 // far as it goes: what is at stake is what a later version might obey.
 func parseGitConfig(text string) (all []gitSetting) {
 	s := gitScanner{rest: strings.TrimPrefix(text, "\ufeff")}
-	for section := ""; ; {
+	for section, subsection := "", ""; ; {
 		s.skip(gitBlanks + "\n")
 		switch {
 		case s.rest == "":
@@ -25,6 +26,8 @@ func parseGitConfig(text string) (all []gitSetting) {
 			if i := strings.IndexAny(section, " \t\"."); i >= 0 {
 				section = section[:i]
 			}
+			_, subsection, _ = strings.Cut(head, `"`)
+			subsection = unescaped.Replace(strings.TrimSuffix(strings.TrimRight(subsection, gitBlanks), `"`))
 			s.subsection(head)
 		default:
 			key := s.until("=\n#;")
@@ -33,12 +36,14 @@ func parseGitConfig(text string) (all []gitSetting) {
 				s.rest = s.rest[1:]
 				value, _, _ = strings.Cut(s.value(), "\x00") // as programs in C see it
 			}
-			all = append(all, gitSetting{section, strings.ToLower(strings.TrimSpace(key)), value})
+			all = append(all, gitSetting{section, strings.ToLower(strings.TrimSpace(key)), subsection, value})
 		}
 	}
 }
 
 const gitBlanks = " \t\r"
+
+var unescaped = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 
 type gitScanner struct{ rest string }
 

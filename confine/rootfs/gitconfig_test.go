@@ -74,7 +74,7 @@ func FuzzGitConfig(f *testing.F) {
 				section, key = name[:i], name[i+1:]
 			}
 			section, _, _ = strings.Cut(section, ".")
-			want := gitSetting{section, key, blanks.Replace(value)}
+			want := gitSetting{section: section, key: key, value: blanks.Replace(value)}
 			if !slices.ContainsFunc(all, func(s gitSetting) bool { s.value = blanks.Replace(s.value); return s == want }) && !strings.Contains(value, "\n") {
 				t.Errorf("%q: git reads %+v, here it is %s", text, want, fmt.Sprint(all))
 			}

@@ -14,6 +14,7 @@ const whyProtected = "protected"
 // trees. In overlays and private places nothing needs it: they are thrown away.
 func (c *compiler) protect() error {
 	trees := make(map[string]bool)
+	var later []func()
 	for i := range c.asked { // a tree inside another one was named, and is a root of its own
 		g := c.asked[i]
 		if g.access != write || trees[g.dst] {
@@ -28,7 +29,7 @@ func (c *compiler) protect() error {
 				c.shield(g.src.Path, rel[1:], whyProtected)
 			}
 		}
-		c.protectGit(g.src.Path)
+		later = append(later, c.protectGit(g.src.Path))
 	}
 	if len(trees) == 0 {
 		return nil
@@ -38,6 +39,10 @@ func (c *compiler) protect() error {
 	}
 	c.protectHome()
 	c.protectOwn()
+	c.shieldLinks()
+	for _, protect := range later {
+		protect()
+	}
 	c.shieldLinks()
 	c.ledHidden()
 	c.pinNested()
@@ -178,7 +183,10 @@ func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
 		case mode.Type() == fs.ModeSymlink:
 			c.shieldLink(n, at, rest, why)
 			return
-		case rest == "":
+		case rest == "", !mode.IsDir(): // a file on the way would make room for a link, or leads git elsewhere
+			if m := c.closed(at); m != nil && m.Kind == handoff.MountReadOnly {
+				return // by another name below it
+			}
 			c.close(handoff.MountReadOnly, at)
 			c.mustBe(at, f.Ino)
 			c.reinstate(at)
@@ -186,9 +194,6 @@ func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
 			if mode.IsDir() {
 				c.led.dirs = append(c.led.dirs, ledDir{outside, why})
 			}
-			return
-		case !mode.IsDir():
-			c.keepAbsent(path.Join(outside, rest), path.Join(at, rest), why)
 			return
 		}
 		c.close(handoff.MountPin, at)
