@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -20,20 +21,20 @@ import (
 //
 // Nearly all of them are in one directory, which is opened once for those that follow each other.
 func removeAbsent(paths, clear []string) (removed, left []string) {
-	at, dir := "", -1
-	defer func() { _ = unix.Close(dir) }()
+	at, dir, shut := "", -1, func() {}
+	defer func() { shut() }()
 	for i, path := range append(slices.Clone(clear), paths...) {
 		if in := filepath.Dir(path); in != at {
-			fd, err := linux.OpenPath(in, unix.O_DIRECTORY)
+			fd, close, err := openThrough(in)
 			if err == unix.EACCES {
-				left = append(left, path) // a directory on the way was closed: what is behind it can't be told
+				left = append(left, path) // a directory on the way is closed, and not ours: what is behind it can't be told
 				continue
 			}
 			if err != nil {
 				continue // its directory isn't there, or is a link now: not the protected place
 			}
-			_ = unix.Close(dir)
-			at, dir = in, fd
+			shut()
+			at, dir, shut = in, fd, close
 		}
 		if i < len(clear) && isDir(dir, filepath.Base(path)) {
 			continue
@@ -47,6 +48,42 @@ func removeAbsent(paths, clear []string) (removed, left []string) {
 		}
 	}
 	return removed, left
+}
+
+// openThrough opens a directory by its canonical path. Where the target has closed what is on the
+// way, that is open until shut closes it all.
+func openThrough(dir string) (fd int, shut func(), err error) {
+	if fd, err = linux.OpenPath(dir, unix.O_DIRECTORY); err != unix.EACCES {
+		return fd, func() { _ = unix.Close(fd) }, err
+	}
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	var undo []func()
+	shut = func() {
+		for _, f := range slices.Backward(undo) {
+			f()
+		}
+	}
+	fd, err = unix.Open("/", flags, 0)
+	for name := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
+		if err != nil {
+			break
+		}
+		at := fd
+		undo = append(undo, func() { _ = unix.Close(at) })
+		if fd, err = unix.Openat(at, name, flags, 0); err == unix.EACCES {
+			if restore, failed := openUp(at); failed == nil {
+				undo = append(undo, restore)
+				fd, err = unix.Openat(at, name, flags, 0)
+			}
+		}
+	}
+	if err != nil {
+		shut()
+		return -1, nil, err
+	}
+	last := fd
+	undo = append(undo, func() { _ = unix.Close(last) })
+	return fd, shut, nil
 }
 
 func isThere(dir int, name string) bool {

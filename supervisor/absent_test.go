@@ -190,3 +190,46 @@ func TestRemoveAbsentRemovesAnyTree(t *testing.T) {
 		t.Errorf("there is still %v", names)
 	}
 }
+
+// The target may close the tree itself, and what is on the way; that is no way to keep something.
+// It is as closed as before then.
+func TestRemoveAbsentOpensWhatWasClosed(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := filepath.Join(top, "tree")
+	dirs := []string{tree, filepath.Join(tree, ".git"), filepath.Join(tree, ".config", "fish")}
+	for _, d := range dirs {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	paths := []string{filepath.Join(tree, ".envrc"), filepath.Join(tree, ".git", "hooks"), filepath.Join(tree, ".config", "fish", "config.fish")}
+	for _, p := range paths {
+		if err := os.WriteFile(p, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	modes := []os.FileMode{0, 0o111, 0o400}
+	for i := range dirs {
+		if err := os.Chmod(dirs[len(dirs)-1-i], modes[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _ = os.Chmod(tree, 0o700) })
+	removed, left := removeAbsent(append([]string{filepath.Join(tree, ".mvn", "jvm.config")}, paths...), nil)
+	if len(left) != 0 || !slices.Equal(removed, paths) {
+		t.Errorf("removed %q, left %q", removed, left)
+	}
+	for i := range dirs { // the uppermost first, opened for the next
+		d := dirs[i]
+		fi, err := os.Lstat(d)
+		if err != nil || fi.Mode().Perm() != modes[len(dirs)-1-i] {
+			t.Errorf("%s: %v, want mode %o", d, fi.Mode(), modes[len(dirs)-1-i])
+		}
+		if err := os.Chmod(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

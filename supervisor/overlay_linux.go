@@ -107,7 +107,7 @@ func (o *overlays) open(at *plan.Overlay) (*changes.Tree, error) {
 			continue
 		}
 		const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-		upper, err := unix.Openat(o.scratch, strconv.FormatUint(uint64(u.Part), 10), flags, 0)
+		upper, err := openUpper(o.scratch, strconv.FormatUint(uint64(u.Part), 10), flags)
 		if err != nil {
 			return nil, err
 		}
@@ -119,6 +119,20 @@ func (o *overlays) open(at *plan.Overlay) (*changes.Tree, error) {
 		return &changes.Tree{Path: at.Path, Upper: upper, Lower: lower}, nil
 	}
 	return nil, nil
+}
+
+// openUpper opens the top of an upper directory, which the run may have closed: its mode is
+// no change, so it needs none back.
+func openUpper(scratch int, name string, flags int) (int, error) {
+	top, err := unix.Openat(scratch, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(top)
+	if _, err := openUp(top); err != nil {
+		return -1, err
+	}
+	return unix.Openat(scratch, name, flags, 0)
 }
 
 // mostTold bounds each list in the report; diff shows all.

@@ -1,6 +1,12 @@
 package supervisor
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
 
 func TestWhatAKeptRunLacksIsTold(t *testing.T) {
 	const lost, deep, partly = "at least 1 changes were too many to be kept", "changes with paths that are too long for the system could not be kept: at least 2",
@@ -12,5 +18,31 @@ func TestWhatAKeptRunLacksIsTold(t *testing.T) {
 		if got := missing(c.lost, c.deep, c.partly); got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
+	}
+}
+
+// The run may close the top of its overlay: what is in it isn't lost.
+func TestTheTopOfAnUpperThatWasClosedIsOpened(t *testing.T) {
+	for _, mode := range []uint32{0, 0o111, 0o200, 0o400, 0o755} {
+		dir := t.TempDir()
+		if err := os.WriteFile(dir+"/made", nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		scratch, err := unix.Open(filepath.Dir(dir), unix.O_PATH|unix.O_DIRECTORY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd, err := openUpper(scratch, filepath.Base(dir), unix.O_RDONLY|unix.O_DIRECTORY)
+		if err != nil {
+			t.Fatalf("%o: %v", mode, err)
+		}
+		var st unix.Stat_t
+		if err := unix.Fstatat(fd, "made", &st, 0); err != nil {
+			t.Errorf("%o: %v", mode, err)
+		}
+		_, _ = unix.Close(fd), unix.Close(scratch)
 	}
 }
