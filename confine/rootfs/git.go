@@ -98,6 +98,7 @@ func (g *git) obeyed(tree string) (names []gitName, complete bool) {
 		s.gitDir(tree)
 	}
 	if len(dirs) == 0 {
+		s.nowhere(path.Join(tree, ".git"), "gitdir: ", tree)
 		s.config(tree, nil)
 	} else {
 		s.repository(top, dirs)
@@ -193,6 +194,21 @@ func (s *survey) pointed(tree string) {
 	s.add(dir+"/config", whyGit)
 }
 
+// nowhere adds the directory that a file of git's leads to where it isn't there: none may come to be.
+func (s *survey) nowhere(file, prefix, relativeTo string) {
+	text, err := s.host.ReadFile(file, maxGitFile)
+	dir, found := strings.CutPrefix(strings.TrimRight(text, "\r\n"), prefix)
+	if err != nil || !found || dir == "" || strings.IndexByte(dir, 0) >= 0 {
+		return
+	}
+	if !path.IsAbs(dir) {
+		dir = relativeTo + "/" + dir
+	}
+	if !s.isThere(dir) {
+		s.add(dir, whyPointer)
+	}
+}
+
 // config adds what the configuration of git directories names.
 func (s *survey) config(tree string, dirs []string) {
 	if s.once(strings.Join(append([]string{tree}, dirs...), "\x00")) {
@@ -231,6 +247,7 @@ func (s *survey) submodules(tree string, dirs []string) {
 			continue
 		}
 		s.add(path.Join(sub, ".git"), whyAbsent)
+		s.nowhere(path.Join(sub, ".git"), "gitdir: ", sub)
 		for _, dir := range dirs {
 			if git := path.Join(dir, "modules", m.subsection); !below(git, path.Join(dir, "modules")) {
 				continue
@@ -251,6 +268,7 @@ func (s *survey) gitDir(dir string) {
 	for _, p := range gitParts {
 		s.add(path.Join(dir, p), whyGit)
 	}
+	s.nowhere(path.Join(dir, "commondir"), "", dir)
 	// One that is begun inside is left to go on outside: without it the repository is in between.
 	if todo := path.Join(dir, "rebase-merge"); s.isThere(todo) {
 		s.add(todo, whyRebase)

@@ -113,3 +113,25 @@ func TestAFileOnTheWayStays(t *testing.T) {
 	r := compile(t, host(t, p+".git=gitdir: ../none\n", p+".cargo=x", p+".config=x"), defaults)
 	r.want(p+".git", "readonly", p+".cargo", "readonly", p+".config", "readonly")
 }
+
+// What a file of git's leads to where nothing is doesn't come to be.
+func TestGitDirectoriesThatAreNamedAndMissingStaySo(t *testing.T) {
+	t.Parallel()
+	const p = "/home/u/p/"
+	for _, tt := range []struct{ name, file, absent string }{
+		{"a tree's", ".git=gitdir: src/g\n", "src/g"},
+		{"common to others", ".git/commondir=../common\n", "common"},
+		{"a submodule's", "lib/.git=gitdir: ../g\n", "g"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tree := []string{p + tt.file, p + "src/x=1", p + ".gitmodules=[submodule \"lib\"]\npath = lib\n"}
+			if tt.name != "a tree's" {
+				tree = append(tree, p+".git/HEAD=1", p+".git/config=1")
+			}
+			if r := compile(t, host(t, tree...), defaults); !slices.Contains(r.KeepAbsent, p+tt.absent) {
+				t.Errorf("%s isn't kept absent: %q", tt.absent, r.KeepAbsent)
+			}
+		})
+	}
+}
