@@ -23,6 +23,7 @@ type outcome struct {
 
 	asked syscall.Signal // the first signal of the caller's that was passed on to end it; 0 is none
 	early syscall.Signal // one that came before all was built
+	heard uint64         // bits of the others that were passed on
 	built bool           // it is, and a target may have been made
 
 	waited     bool // the init told how the target ended
@@ -183,6 +184,9 @@ func (o *outcome) whatWasDenied() string {
 func (o *outcome) signalVerdict(v *verdict) {
 	if v.cause == "" {
 		v.cause = status.CauseSignal
+		if o.heard&(1<<v.signal) != 0 {
+			v.cause = status.CauseCaller
+		}
 	}
 	v.reason = "killed by " + signalName(v.signal)
 	if v.cause == status.CauseCaller && o.asked != 0 && o.asked != v.signal {

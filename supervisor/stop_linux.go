@@ -111,6 +111,7 @@ func (r *run) passOn(s os.Signal) {
 		r.send(n)
 		r.enter(asked, r.plan.Watch.Grace)
 	default:
+		r.out.heard |= 1 << n
 		r.send(n)
 	}
 }

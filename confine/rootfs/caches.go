@@ -8,9 +8,12 @@ var caches = [...]struct {
 	variable string // says where it is; set inside, too
 	home     string // where it is otherwise, below the home directory
 	instead  string // in the private temporary directory, where it can't be written to
+	// quiet is a variable, and its value, without which the program looks for a newer
+	// version of itself whenever its cache is empty: that is refused, and no news of the run.
+	quiet [2]string
 }{
-	{"go", goBuilds, ".cache/go-build", goInstead},
-	{"npm", "npm_config_cache", ".npm", "npm-cache"},
+	{"go", goBuilds, ".cache/go-build", goInstead, [2]string{}},
+	{"npm", "npm_config_cache", ".npm", "npm-cache", [2]string{"npm_config_update_notifier", "false"}},
 }
 
 // caches gives a tool chain an empty cache where its own could only be read, or not be made: below a
@@ -29,18 +32,27 @@ func (c *compiler) caches() error {
 		if place == "" {
 			place = path.Join(c.table.Env["HOME"], x.home)
 		}
-		if path.IsAbs(place) && c.onlyRead(place) && c.has(x.program) {
+		if !path.IsAbs(place) {
+			continue
+		}
+		a := c.accessOf(place)
+		if a == read && c.has(x.program) {
 			c.table.Env[x.variable] = tmp + "/" + x.instead
+		}
+		if a <= read && x.quiet[0] != "" && c.in.Env(x.quiet[0]) == "" && c.has(x.program) {
+			c.table.Env[x.quiet[0]] = x.quiet[1]
 		}
 	}
 	return nil
 }
 
-// onlyRead: what is at a path inside, or would be, is the caller's and can't be written to.
-func (c *compiler) onlyRead(inside string) bool {
+// accessOf is how a path inside is shown; private where nothing of the caller's is.
+func (c *compiler) accessOf(inside string) access {
 	at, _, _ := c.inside(inside)
-	g := nearest(c.grants, at)
-	return g != nil && g.access == read
+	if g := nearest(c.grants, at); g != nil {
+		return g.access
+	}
+	return private
 }
 
 // has says whether PATH has a program.

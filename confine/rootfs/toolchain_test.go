@@ -220,3 +220,32 @@ func TestCachesAreEmptyWhereTheirOwnAreReadOnly(t *testing.T) {
 		})
 	}
 }
+
+// With an empty cache npm asks for a newer npm at every start.
+func TestNpmLooksForNoNewsOfItself(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		change func(*Input)
+		want   string
+	}{
+		{"a private home", func(*Input) {}, "false"},
+		{"a cache that can only be read", func(in *Input) { in.Home = true }, "false"},
+		{"the caller's cache", func(in *Input) { in.AllowWrite, in.Home = []string{"/home/u/.npm"}, true }, ""},
+		{"as the caller says", func(in *Input) {
+			in.Env = environ("PATH=/usr/local/npm/bin", "npm_config_update_notifier=true")
+		}, ""},
+		{"no npm", func(in *Input) { in.Env = environ("PATH=/bin") }, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := compile(t, host(t, "/usr/local/npm/bin/npm*", "/home/u/.npm/"), func(in *Input) {
+				in.Env = environ("PATH=/usr/local/npm/bin")
+				tt.change(in)
+			})
+			if got := r.Env["npm_config_update_notifier"]; got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
