@@ -24,6 +24,7 @@ type compiler struct {
 	roots   []link          // the /bin-like links, with absolute targets
 	files   []handoff.Mount // what is made or mounted, other than grants
 	masks   []mask
+	maskAt  map[string]int  // indices of them, by where
 	lying   []string        // sockets that searches came across, outside
 	shut    []handoff.Mount // read-only parts and pins
 	shutAt  map[string]int  // indices of them, by where
@@ -89,7 +90,7 @@ func compileAt(in Input, now func() time.Time) (*Table, error) {
 	if !in.Bare {
 		c.git.shown = c.sees
 	}
-	c.shutAt, c.absent, c.cleared = make(map[string]int), make(map[string]bool), make(map[string]bool)
+	c.maskAt, c.shutAt, c.absent, c.cleared = make(map[string]int), make(map[string]int), make(map[string]bool), make(map[string]bool)
 	c.led = newLed()
 	c.table.Env = make(map[string]string, 8)
 	c.grants = make([]grant, 0, 32)

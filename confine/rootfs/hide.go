@@ -1,6 +1,9 @@
 package rootfs
 
-import "slices"
+import (
+	"path"
+	"slices"
+)
 
 // mask is one path inside that is hidden.
 type mask struct {
@@ -14,10 +17,8 @@ type mask struct {
 // hide takes a path inside out of what is visible. What the caller named below
 // it is more specific, and stays.
 func (c *compiler) hide(at, why string) {
-	for _, m := range c.masks {
-		if m.dst == at {
-			return
-		}
+	if _, known := c.maskAt[at]; known {
+		return
 	}
 	c.grants = slices.DeleteFunc(c.grants, func(g grant) bool { return g.dst == at })
 	open := c.reinstate(at)
@@ -25,6 +26,7 @@ func (c *compiler) hide(at, why string) {
 	if g := nearest(c.grants, at); g == nil || g.access == private {
 		return // with the grant itself gone, nothing of the caller's is there
 	}
+	c.maskAt[at] = len(c.masks)
 	c.masks = append(c.masks, mask{at, open, c.planned(at)})
 }
 
@@ -65,17 +67,27 @@ func (c *compiler) moot(p string) bool {
 	if g == nil || g.access == private {
 		return true
 	}
-	return slices.ContainsFunc(c.masks, func(m mask) bool { return below(p, m.dst) && len(g.dst) < len(m.dst) })
+	for p != "/" {
+		p = path.Dir(p)
+		if _, hidden := c.maskAt[p]; hidden && len(g.dst) < len(p) {
+			return true
+		}
+	}
+	return false
 }
 
-// masked says whether a path inside is hidden.
+// masked says whether a path inside is hidden: by the masks above it, of which there can be many.
 func (c *compiler) masked(p string) bool {
-	for _, m := range c.masks {
-		if !under(p, m.dst) {
-			continue
-		}
-		if g := nearest(c.grants, p); g == nil || len(g.dst) < len(m.dst) {
+	shown := 0
+	if g := nearest(c.grants, p); g != nil {
+		shown = len(g.dst)
+	}
+	for ; len(p) > shown; p = path.Dir(p) {
+		if _, hidden := c.maskAt[p]; hidden {
 			return true
+		}
+		if p == "/" {
+			break
 		}
 	}
 	return false

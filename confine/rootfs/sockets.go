@@ -90,10 +90,8 @@ func (c *compiler) hideSocket(outside string) {
 			continue
 		}
 		c.hide(at, "a socket of the host's")
-		for i := range c.masks {
-			if c.masks[i].dst == at {
-				c.masks[i].file = File{} // whatever is there when the child gets there, if anything
-			}
+		if i, hidden := c.maskAt[at]; hidden {
+			c.masks[i].file = File{} // whatever is there when the child gets there, if anything
 		}
 	}
 }
