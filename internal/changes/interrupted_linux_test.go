@@ -38,7 +38,7 @@ func TestWhoFinishesAnInterruptedApplySaysSo(t *testing.T) {
 		point, did string
 		finished   bool
 	}{
-		{"stage", "undid the interrupted apply of run ID, which had not come to its commit: none of its 2 changes is in the tree", false},
+		{"stage", "undid the interrupted apply of run ID: none of its 2 changes is in the tree", false},
 		{"swap", "finished the interrupted apply of run ID: 2 changes", true},
 		{"forget", "finished the interrupted apply of run ID: 2 changes", true},
 	} {

@@ -81,7 +81,7 @@ func (d Recovered) String() string {
 	case d.Why != nil:
 		return "undid the interrupted apply of run " + d.Run + ", which can't be finished (" + d.Why.Error() + "): none of its " + n + " is in the tree"
 	}
-	return "undid the interrupted apply of run " + d.Run + ", which had not come to its commit: none of its " + n + " is in the tree"
+	return "undid the interrupted apply of run " + d.Run + ": none of its " + n + " is in the tree"
 }
 
 // ID of the run.
