@@ -73,6 +73,22 @@ var calls = []namedCall{
 	{"setuid", func() error { return InThread(func() error { return Raw(unix.SYS_SETUID, 12345, 0, 0) }) }},
 	{"ptrace_child", traceChild},
 	{"modify_ldt", modifyLDT},
+	{"vmsplice", vmsplice},
+	{"memfd_secret", func() error {
+		fd, err := unix.MemfdSecret(0)
+		if err != nil {
+			return err
+		}
+		return unix.Close(fd)
+	}},
+	{"zerocopy", func() error {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ZEROCOPY, 1)
+	}},
 	{"syslog", func() error { _, err := unix.Klogctl(3, make([]byte, 16)); return err }},
 	{"tiocsti", func() error { return ioctlTTY(unix.TIOCSTI, 'x') }},
 	// Only a console of the kernel's knows it.
@@ -107,6 +123,20 @@ func anyBut(err error, behind ...unix.Errno) error {
 			return nil
 		}
 	}
+	return err
+}
+
+// vmsplice puts a page of ours into a pipe, which keeps it.
+func vmsplice() error {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	defer unix.Close(p[0])
+	defer unix.Close(p[1])
+	text := []byte("x")
+	v := unix.Iovec{Base: &text[0], Len: 1}
+	_, err := unix.Vmsplice(p[1], []unix.Iovec{v}, 0)
 	return err
 }
 

@@ -5,18 +5,32 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 var loadTries = []Try{
-	{"alloc", 2, alloc},   // MIB SECONDS: touched, and kept so long
-	{"allocs", 3, allocs}, // N MIB SECONDS: in N children at once
-	{"spin", 1, spin},     // MILLISECONDS of CPU time
-	{"spins", 2, spins},   // N MILLISECONDS: N children one after another, each so much CPU time
-	{"put", 2, putOut},    // FD BYTES: 0, 1, 2 … 255, 0 …
-	{"open", 1, openMany}, // N descriptors at once
+	{"alloc", 2, alloc},      // MIB SECONDS: touched, and kept so long
+	{"allocs", 3, allocs},    // N MIB SECONDS: in N children at once
+	{"reserve", 1, reserve},  // MIB: mapped, and not touched
+	{"rush", 4, rush},        // HOW N MIB FILE: N children touch MIB together as fast as they can; FILE counts it
+	{"stay", 4, rushAndStay}, // HOW N MIB FILE: the same, and they keep it for 20 seconds
+	{"touch", 4, touchFast},  // HOW MIB FILE ALL: one of them, which keeps them until ALL MIB were touched
+	{"touched", 3, touched},  // FILE LEAST MOST: so many MIB
+	{"shm", 2, shm},          // N MIB: of System V shared memory, touched, and nobody has them attached
+	{"aio", 0, aio},          // a context
+	{"lease", 1, lease},      // FILE
+	{"inotify", 1, inotify},  // N instances
+	{"ptys", 1, openPtys},    // N
+	{"sem", 2, sem},          // N M: arrays of M
+	{"spin", 1, spin},        // MILLISECONDS of CPU time
+	{"spins", 2, spins},      // N MILLISECONDS: N children one after another, each so much CPU time
+	{"put", 2, putOut},       // FD BYTES: 0, 1, 2 … 255, 0 …
+	{"open", 1, openMany},    // N descriptors at once
+	{"pairs", 1, pairs},      // N socket pairs at once
+	{"threads", 1, threads},  // N at once; the runtime gives up when there can't be another
 }
 
 func alloc(args []string) error {
@@ -103,15 +117,49 @@ func putOut(args []string) error {
 	return w.Flush()
 }
 
-func openMany(args []string) error {
+// times does something as often as the first argument says.
+func times(args []string, do func() error) error {
 	n, err := Number(args[0])
 	if err != nil {
 		return err
 	}
 	for i := range n {
-		if _, err := unix.Open("/dev/null", unix.O_RDONLY, 0); err != nil {
+		if err := do(); err != nil {
 			return fmt.Errorf("after %d: %w", i, err)
 		}
+	}
+	return nil
+}
+
+func opens(name string, flags int) func() error {
+	return func() error {
+		_, err := unix.Open(name, flags, 0)
+		return err
+	}
+}
+
+func openMany(args []string) error { return times(args, opens("/dev/null", unix.O_RDONLY)) }
+
+func pairs(args []string) error {
+	return times(args, func() error {
+		_, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		return err
+	})
+}
+
+func threads(args []string) error {
+	n, err := Number(args[0])
+	if err != nil {
+		return err
+	}
+	ready := make(chan bool)
+	for range n {
+		go func() {
+			runtime.LockOSThread()
+			ready <- true
+			select {}
+		}()
+		<-ready
 	}
 	return nil
 }

@@ -1,11 +1,13 @@
 // Package hierarchy says where a process stands in the cgroup hierarchies: it
 // reads /proc/self/cgroup and /proc/self/mountinfo, given as text, and nothing
-// else. It is a leaf, the same on every operating system.
+// else. On other systems than Linux it finds none.
 package hierarchy
 
 import (
 	"path"
 	"strings"
+
+	"github.com/confine-run/confine/internal/mounts"
 )
 
 // Dir is the directory of one hierarchy that the process is in.
@@ -17,25 +19,29 @@ type Dir struct {
 }
 
 // Dirs finds them. A hierarchy that is not mounted, or not above the process,
-// has none.
+// has none; nor has any when the mounts can't be read.
 func Dirs(cgroup, mountinfo string) (dirs []Dir) {
-	mounts := mounts(mountinfo)
+	all, err := mounts.Parse(mountinfo)
+	if err != nil {
+		return nil
+	}
 	for line := range strings.Lines(cgroup) {
 		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
 		list, own, ok := strings.Cut(rest, ":")
 		if !ok {
 			continue
 		}
-		for _, m := range mounts {
-			if m.v2 != (list == "") || !m.v2 && !m.has(list) {
+		for _, m := range all {
+			v2 := m.FSType == "cgroup2"
+			if v2 != (list == "") || !v2 && (m.FSType != "cgroup" || !has(m.VFSOptions, list)) {
 				continue
 			}
-			below, ok := under(own, m.root)
+			below, ok := under(own, m.Root)
 			if !ok {
 				continue
 			}
-			d := Dir{Path: path.Join(m.point, below), Mount: m.point, V2: m.v2}
-			if !m.v2 {
+			d := Dir{Path: path.Join(m.Mountpoint, below), Mount: m.Mountpoint, V2: v2}
+			if !v2 {
 				d.Controllers = strings.Split(list, ",")
 			}
 			dirs = append(dirs, d)
@@ -45,15 +51,10 @@ func Dirs(cgroup, mountinfo string) (dirs []Dir) {
 	return dirs
 }
 
-type mount struct {
-	root, point, options string
-	v2                   bool
-}
-
-// has: the hierarchy of this mount is the one with these controllers.
-func (m mount) has(list string) bool {
+// has says that the hierarchy of a mount with these options is the one with these controllers.
+func has(options, list string) bool {
 	for _, c := range strings.Split(list, ",") {
-		if !strings.Contains(","+m.options+",", ","+c+",") {
+		if !strings.Contains(","+options+",", ","+c+",") {
 			return false
 		}
 	}
@@ -71,23 +72,4 @@ func under(own, root string) (string, bool) {
 		}
 	}
 	return below, below != "/.." && !strings.HasPrefix(below, "/../")
-}
-
-// mounts reads proc_pid_mountinfo(5). Cgroup file systems have no blanks in
-// their roots and mount points, as far as anybody mounts them.
-func mounts(mountinfo string) (all []mount) {
-	for line := range strings.Lines(mountinfo) {
-		before, after, ok := strings.Cut(line, " - ")
-		if !ok || !strings.HasPrefix(after, "cgroup") { // most lines, and spares splitting them
-			continue
-		}
-		left, right := strings.Fields(before), strings.Fields(after)
-		if len(left) < 6 || len(right) < 3 {
-			continue
-		}
-		if kind := right[0]; kind == "cgroup" || kind == "cgroup2" {
-			all = append(all, mount{left[3], left[4], right[2], kind == "cgroup2"})
-		}
-	}
-	return all
 }

@@ -3,6 +3,8 @@ package host
 import (
 	"errors"
 	"syscall"
+
+	"github.com/confine-run/confine/internal/hint"
 )
 
 // Answer is what became of one attempt.
@@ -27,6 +29,7 @@ type Result struct {
 	Remedy  string        `json:"remedy,omitempty"` // how to turn the no into a yes; may span lines
 
 	minKernel Kernel
+	lacks     string // another probe, whose no this one is
 }
 
 // ErrUnsupported is the no in the error of a [Result].
@@ -52,11 +55,11 @@ func (e *Error) Error() string {
 	if !e.Result.minKernel.IsZero() {
 		s += " (needs Linux " + e.Result.minKernel.String() + ")"
 	}
-	if e.Result.Remedy != "" {
-		s += "\nhint: " + e.Result.Remedy
-	}
-	return s
+	return hint.Text(s, e.Result.Remedy)
 }
+
+// Remedy turns the no into a yes.
+func (e *Error) Remedy() string { return e.Result.Remedy }
 
 // Is tells no from could not tell.
 func (e *Error) Is(target error) bool {

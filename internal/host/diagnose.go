@@ -82,7 +82,7 @@ func (r Result) Reason(f *Facts) status.FallbackReason {
 // advise adds the remedy to a no. What only lacks something else has the
 // remedy there.
 func (r Result) advise(f *Facts) Result {
-	if r.Answer != No || strings.HasPrefix(r.Detail, "needs ") {
+	if r.Answer != No || r.lacks != "" {
 		return r
 	}
 	m := remedyFor(f, r.Name, r.Errno)

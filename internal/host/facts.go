@@ -2,9 +2,14 @@ package host
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/moby/sys/mountinfo"
+
+	"github.com/confine-run/confine/internal/mounts"
 )
 
 // Facts is what a few files and calls say, without trying anything. Each
@@ -206,13 +211,9 @@ func (f *Facts) Chrooted() bool {
 	})
 }
 
-func hasRootMount(mountinfo string) bool {
-	for line := range strings.Lines(mountinfo) {
-		if fields := strings.Fields(line); len(fields) > 4 && fields[4] == "/" {
-			return true
-		}
-	}
-	return false
+func hasRootMount(text string) bool {
+	all, err := mounts.Parse(text)
+	return err != nil || slices.ContainsFunc(all, func(m *mountinfo.Info) bool { return m.Mountpoint == "/" })
 }
 
 // AppArmorLabel is the profile that confines this process, or "".

@@ -221,7 +221,9 @@ func (e entry) judge(done answers, broke error) Result {
 	// What was not reached is a no where the kernel refused what leads there,
 	// and nothing at all where the process came to grief.
 	if need := done.lacks(e); need != "" {
-		return e.result(No, "needs "+need)
+		r := e.result(No, "needs "+need)
+		r.lacks = need
+		return r
 	}
 	a, tried := done.get(e.name)
 	if tried && a.errno == 0 {

@@ -14,7 +14,7 @@ const (
 	restrict  = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 	clone     = "/proc/sys/kernel/unprivileged_userns_clone"
 	self      = "/proc/self/status"
-	mountinfo = "/proc/self/mountinfo"
+	mounted   = "/proc/self/mountinfo"
 	rooted    = "21 1 0:5 / / rw - ext4 /dev/sda rw\n"
 )
 
@@ -31,29 +31,29 @@ func TestDiagnose(t *testing.T) {
 			Failure{Op: "clone", Errno: syscall.ENOSPC}, status.UsernsDenied, "used up: user.max_user_namespaces is 100"},
 		"Debian's setting": {with(maxUserns, "100", clone, "0", self, statusPlain),
 			Failure{Op: "clone", Errno: syscall.EPERM}, status.UsernsDenied, "kernel.unprivileged_userns_clone=1"},
-		"Debian's setting, which root is above": {with(clone, "0", self, statusRoot, mountinfo, rooted),
+		"Debian's setting, which root is above": {with(clone, "0", self, statusRoot, mounted, rooted),
 			Failure{Op: "clone", Errno: syscall.EPERM}, status.UsernsDenied, "security module"},
-		"Ubuntu, at the first mount": {with(restrict, "1", self, statusPlain, mountinfo, rooted),
+		"Ubuntu, at the first mount": {with(restrict, "1", self, statusPlain, mounted, rooted),
 			Failure{Step: "root", Op: "fsopen", Path: "tmpfs", Errno: syscall.EPERM}, status.UsernsDeniedAppArmor, "apparmor_restrict_unprivileged_userns=0"},
-		"Ubuntu, at the propagation": {with(restrict, "1", self, statusPlain, mountinfo, rooted),
+		"Ubuntu, at the propagation": {with(restrict, "1", self, statusPlain, mounted, rooted),
 			Failure{Step: "propagation", Op: "mount", Path: "/", Errno: syscall.EACCES}, status.UsernsDeniedAppArmor, "apparmor_parser -r"},
-		"Ubuntu, at the loopback": {with(restrict, "1", self, statusPlain, mountinfo, rooted),
+		"Ubuntu, at the loopback": {with(restrict, "1", self, statusPlain, mounted, rooted),
 			Failure{Step: "loopback", Op: "ioctl", Path: "lo", Errno: syscall.EPERM}, status.UsernsDeniedAppArmor, "apparmor_parser -r"},
-		"Ubuntu, at the map": {with(restrict, "1", self, statusPlain, mountinfo, rooted),
+		"Ubuntu, at the map": {with(restrict, "1", self, statusPlain, mounted, rooted),
 			Failure{Op: "write", Path: "/proc/7/uid_map", Errno: syscall.EPERM}, status.UsernsDeniedAppArmor, "apparmor_parser -r"},
-		"Docker": {with("/.dockerenv", "", self, statusFiltered, mountinfo, rooted),
+		"Docker": {with("/.dockerenv", "", self, statusFiltered, mounted, rooted),
 			Failure{Op: "clone", Errno: syscall.EPERM}, status.UsernsDenied, "--security-opt seccomp=unconfined"},
-		"Docker, with its AppArmor profile only": {with("/.dockerenv", "", self, statusPlain, mountinfo, rooted, "/proc/self/attr/current", "docker-default (enforce)"),
+		"Docker, with its AppArmor profile only": {with("/.dockerenv", "", self, statusPlain, mounted, rooted, "/proc/self/attr/current", "docker-default (enforce)"),
 			Failure{Step: "root", Op: "mount", Errno: syscall.EACCES}, status.UsernsDeniedAppArmor, "--security-opt apparmor=unconfined"},
-		"Podman": {with("/run/.containerenv", "", self, statusFiltered, mountinfo, rooted),
+		"Podman": {with("/run/.containerenv", "", self, statusFiltered, mounted, rooted),
 			Failure{Op: "clone", Errno: syscall.EPERM}, status.UsernsDenied, "unmask=ALL"},
-		"Kubernetes": {with("/var/run/secrets/kubernetes.io", "", self, statusFiltered, mountinfo, rooted),
+		"Kubernetes": {with("/var/run/secrets/kubernetes.io", "", self, statusFiltered, mounted, rooted),
 			Failure{Op: "unshare", Errno: syscall.EPERM}, status.UsernsDenied, "seccompProfile"},
-		"a profile of the caller's": {with(self, statusPlain, mountinfo, rooted, "/proc/self/attr/current", "snap.x (enforce)"),
+		"a profile of the caller's": {with(self, statusPlain, mounted, rooted, "/proc/self/attr/current", "snap.x (enforce)"),
 			Failure{Op: "clone", Errno: syscall.EACCES}, status.UsernsDeniedAppArmor, "\"snap.x\""},
-		"a filter of the caller's": {with(self, statusFiltered, mountinfo, rooted),
+		"a filter of the caller's": {with(self, statusFiltered, mounted, rooted),
 			Failure{Op: "clone", Errno: syscall.EPERM}, status.UsernsDenied, "RestrictNamespaces="},
-		"chroot": {with(self, statusPlain, mountinfo, ""),
+		"chroot": {with(self, statusPlain, mounted, ""),
 			Failure{Op: "clone", Errno: syscall.EPERM}, status.UsernsDenied, "chroot"},
 		"a kernel without": {with("uname", "5.10.0-tiny"),
 			Failure{Op: "clone", Errno: syscall.EINVAL}, status.UsernsDenied, "CONFIG_USER_NS"},
@@ -111,12 +111,12 @@ func TestEveryRemedyIsForAProbe(t *testing.T) {
 }
 
 func TestExamineAdvises(t *testing.T) {
-	f := with(restrict, "1", self, statusPlain, mountinfo, rooted, "uname", "5.4.0")
+	f := with(restrict, "1", self, statusPlain, mounted, rooted, "uname", "5.4.0")
 	d := examine(f, func(*Facts) []Result {
 		return []Result{
 			{Name: "seccomp", Answer: Yes, Needed: true},
 			{Name: "tmpfs", Answer: No, Needed: true, Errno: syscall.EPERM},
-			{Name: "devpts", Answer: No, Needed: true, Detail: "needs tmpfs", Errno: syscall.EPERM},
+			{Name: "devpts", Answer: No, Needed: true, Detail: "needs tmpfs", lacks: "tmpfs", Errno: syscall.EPERM},
 			{Name: "close_range", Answer: No, Errno: syscall.ENOSYS, minKernel: Kernel{5, 9}},
 		}
 	})

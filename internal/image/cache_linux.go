@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // ErrNotUnpacked: the image isn't in the cache.
@@ -148,7 +150,7 @@ func sweep(dir *os.File) error {
 	}
 	for _, n := range names {
 		if strings.HasPrefix(n, unfinished) {
-			if err := removeAll(int(dir.Fd()), n); err != nil {
+			if err := linux.RemoveAll(int(dir.Fd()), n, 0); err != nil {
 				return &os.PathError{Op: "remove", Path: n, Err: err}
 			}
 		}
@@ -184,7 +186,7 @@ func build(ctx context.Context, src string, cache int, key string) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = removeAll(cache, name)
+			_ = linux.RemoveAll(cache, name, 0)
 		}
 	}()
 	entry, err := openDir(cache, name)
@@ -216,7 +218,7 @@ func build(ctx context.Context, src string, cache int, key string) (err error) {
 		return err
 	}
 	defer unix.Close(fd)
-	if _, err := fileWriter(fd).Write(text); err != nil {
+	if err := writeAt(fd, text, 0); err != nil {
 		return err
 	}
 	if err := unix.Syncfs(entry); err != nil { // a name stands for all of it, after a crash too
@@ -243,7 +245,10 @@ func unpack(ctx context.Context, src, key string, entry, root int) (meta Meta, e
 		return meta, err
 	}
 	defer in.Close()
-	x := newExtractor(ctx, root)
+	x, err := newExtractor(ctx, root)
+	if err != nil {
+		return meta, err
+	}
 	switch err := x.layer(in); {
 	case x.entries == maxEntries && (err == nil || errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF)):
 		return meta, ErrNotImage // an empty one is none either, nor what is shorter than a header
@@ -272,7 +277,7 @@ func unpack(ctx context.Context, src, key string, entry, root int) (meta Meta, e
 	if meta, err = (layout{dir}).unpack(ctx, "", inner); err != nil {
 		return meta, err
 	}
-	return meta, removeAll(entry, "layout")
+	return meta, linux.RemoveAll(entry, "layout", 0)
 }
 
 // unpack puts the layers of the image one on the other.
@@ -287,7 +292,10 @@ func (l layout) unpack(ctx context.Context, key string, root int) (meta Meta, er
 	if meta, err = l.meta(m); err != nil {
 		return meta, err
 	}
-	x := newExtractor(ctx, root)
+	x, err := newExtractor(ctx, root)
+	if err != nil {
+		return meta, err
+	}
 	for _, d := range m.Layers {
 		if err := l.layer(ctx, x, d); err != nil {
 			return meta, fmt.Errorf("layer %s: %w", cmp.Or(d.Digest, d.file), err)

@@ -257,7 +257,10 @@ func TestItStopsWhenItIsToldTo(t *testing.T) {
 				return err
 			}
 			defer unix.Close(fd)
-			x := newExtractor(ctx, fd)
+			x, err := newExtractor(ctx, fd)
+			if err != nil {
+				return err
+			}
 			x.written = 1 << 40
 			h := &tar.Header{Name: "f", Typeflag: tar.TypeReg}
 			return x.make(h, endless{func() {

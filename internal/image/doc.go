@@ -8,7 +8,8 @@
 // FIFOs are left out, set-id bits and owners dropped, digests and sizes verified as
 // far as they are given (of layers also what is in them), images of
 // another processor refused, and
-// the number of files and bytes is bounded. A tree gets its name when it is
+// bounded are the number of names, the bytes of archives and of files with their holes, and
+// the disk space, by what is free. Zeros become holes. A tree gets its name when it is
 // complete; the end of a context stops the work and removes what there is of it, and
 // what was killed in between is removed by the next.
 //

@@ -20,6 +20,10 @@ var (
 	errReplaced  = errors.New("was replaced meanwhile")
 	errNoProgram = errors.New("is compressed, and what undoes that isn't installed")
 	errForeign   = errors.New("somebody else owns it or can write to it")
+	// What an image may grow to.
+	errTooLarge = errors.New("the image holds more than 32 GiB, holes counted")
+	errTooMany  = errors.New("the image holds more than 1048576 names (a long path counts for several)")
+	errNoSpace  = errors.New("the image takes more than nine tenths of the disk space that was free")
 )
 
 // cacheError is about the place that images are unpacked to, and not about an image.
@@ -43,6 +47,9 @@ func Remedy(err error) string {
 		{ErrPlatform, "get the image for this host: docker pull --platform linux/" + runtime.GOARCH + ", or skopeo --override-arch " + runtime.GOARCH + " copy"},
 		{syscall.ENOSPC, "it is unpacked below XDG_CACHE_HOME, or ~/.cache: make room there, or set XDG_CACHE_HOME to where there is some"},
 		{syscall.EDQUOT, "it is unpacked below XDG_CACHE_HOME, or ~/.cache: make room there, or set XDG_CACHE_HOME to where there is some"},
+		{errNoSpace, "it is unpacked below XDG_CACHE_HOME, or ~/.cache: make room there, or set XDG_CACHE_HOME to where there is some"},
+		{errTooLarge, "if you trust it, unpack it yourself, and name the directory: --rootfs DIR"},
+		{errTooMany, "if you trust it, unpack it yourself, and name the directory: --rootfs DIR"},
 		{errForeign, "images are kept where nobody else can change them: set XDG_CACHE_HOME to a directory of your own, or chmod go-w that"},
 		{errNoProgram, "install it, or decompress the image yourself"},
 		{errUnmarked, "copy or save the image again; or, if nothing else is missing: echo '{\"imageLayoutVersion\":\"1.0.0\"}' >DIR/oci-layout"},

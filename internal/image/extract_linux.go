@@ -2,16 +2,20 @@ package image
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // Bounds of a tree.
@@ -26,14 +30,27 @@ type extractor struct {
 	root    int   // descriptor of the tree
 	entries int   // left: names, of layers and of directories on the way
 	bytes   int64 // left, of the archives
-	written int64 // left, of what comes of them: a sparse file is short in its archive
+	written int64 // left, of the lengths of files: a sparse file is short in its archive, and on disk
+	space   int64 // left, of the disk
 	// added are the paths of the layer at hand: its whiteouts take away only what
 	// was there before.
 	added map[string]bool
 }
 
-func newExtractor(ctx context.Context, root int) *extractor {
-	return &extractor{ctx: ctx, root: root, entries: maxEntries, bytes: maxBytes, written: maxBytes}
+// block is the least that a file with anything in it takes on a disk.
+const block = 4 << 10
+
+// newExtractor leaves a tenth of what is free to others: a full disk is theirs too.
+func newExtractor(ctx context.Context, root int) (*extractor, error) {
+	x := &extractor{ctx: ctx, root: root, entries: maxEntries, bytes: maxBytes, written: maxBytes, space: maxBytes}
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(root, &st); err != nil {
+		return nil, &os.PathError{Op: "fstatfs", Path: "the tree", Err: err}
+	}
+	if st.Blocks > 0 { // some file systems don't say
+		x.space = int64(min(maxBytes, st.Bavail*uint64(st.Frsize)/10*9))
+	}
+	return x, nil
 }
 
 // layer unpacks one tar.
@@ -64,7 +81,15 @@ func (x *extractor) layer(from io.Reader) error {
 func (x *extractor) count(name string) error {
 	const long = 256
 	if x.entries -= 1 + max(0, len(name)-long)/16; x.entries < 0 {
-		return errTooLarge
+		return errTooMany
+	}
+	return x.take(block)
+}
+
+// take is asked before so many bytes of the disk are used.
+func (x *extractor) take(n int64) error {
+	if x.space -= n; x.space < 0 {
+		return errNoSpace
 	}
 	return nil
 }
@@ -198,14 +223,14 @@ func (x *extractor) make(h *tar.Header, from io.Reader, up int, base string) err
 	if h.Typeflag == tar.TypeLink {
 		return x.makeLink(h, up, base)
 	}
-	if err := removeAll(up, base); err != nil {
+	if err := linux.RemoveAll(up, base, 0); err != nil {
 		return err
 	}
 	switch h.Typeflag {
 	case tar.TypeSymlink:
 		return unix.Symlinkat(h.Linkname, up, base)
 	case tar.TypeReg, tar.TypeGNUSparse:
-		return makeFile(h, bounded{until{x.ctx, from}, &x.written}, up, base) // holes are read from nowhere else
+		return x.makeFile(h, from, up, base)
 	}
 	return fmt.Errorf("is of the unknown kind %q", h.Typeflag)
 }
@@ -259,19 +284,29 @@ func (x *extractor) makeLink(h *tar.Header, up int, base string) error {
 	if unix.Fstatat(up, base, &old, unix.AT_SYMLINK_NOFOLLOW) == nil && old.Dev == st.Dev && old.Ino == st.Ino {
 		return nil // to itself
 	}
-	if err := removeAll(up, base); err != nil {
+	if err := linux.RemoveAll(up, base, 0); err != nil {
 		return err
 	}
 	return unix.Linkat(from, name, up, base, 0)
 }
 
-func makeFile(h *tar.Header, from io.Reader, up int, base string) error {
+// makeFile leaves holes where there are only zeros, in whatever form the archive has them: tar.Reader
+// reads the holes of all of its formats as zeros.
+func (x *extractor) makeFile(h *tar.Header, from io.Reader, up int, base string) error {
+	if h.Size > x.written {
+		return errTooLarge // of a sparse file it is the length with its holes
+	}
 	fd, err := unix.Openat(up, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if _, err := io.Copy(fileWriter(fd), from); err != nil {
+	w := &holeWriter{x: x, fd: fd}
+	size, err := io.Copy(w, bounded{until{x.ctx, from}, &x.written})
+	if err != nil {
+		return err
+	}
+	if err := unix.Ftruncate(fd, size); err != nil {
 		return err
 	}
 	if err := unix.Fchmod(fd, uint32(h.Mode)&0o777|0o600); err != nil {
@@ -285,18 +320,57 @@ func makeFile(h *tar.Header, from io.Reader, up int, base string) error {
 	return unix.UtimesNanoAt(up, base, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-type fileWriter int
+// holeWriter writes a new file from its beginning, but for blocks of zeros.
+type holeWriter struct {
+	x     *extractor
+	fd    int
+	at    int64
+	taken int64 // how much of the file is paid for, up to the end of a block
+}
 
-func (fd fileWriter) Write(b []byte) (done int, err error) {
+var zeros [block]byte
+
+func (w *holeWriter) Write(b []byte) (done int, err error) {
 	for done < len(b) {
-		n, err := unix.Write(int(fd), b[done:])
+		rest := b[done:]
+		n := min(len(rest), int(block-w.at%block)) // to the end of a block
+		if !bytes.Equal(rest[:n], zeros[:n]) {
+			for n < len(rest) { // and on to the next one of zeros
+				more := min(len(rest)-n, block)
+				if bytes.Equal(rest[n:n+more], zeros[:more]) {
+					break
+				}
+				n += more
+			}
+			if err := w.write(rest[:n]); err != nil {
+				return done, err
+			}
+		}
+		done += n
+		w.at += int64(n)
+	}
+	return done, nil
+}
+
+func (w *holeWriter) write(b []byte) error {
+	end := (w.at + int64(len(b)) + block - 1) / block * block
+	if err := w.x.take(end - max(w.taken, w.at/block*block)); err != nil {
+		return err
+	}
+	w.taken = end
+	return writeAt(w.fd, b, w.at)
+}
+
+func writeAt(fd int, b []byte, at int64) error {
+	for len(b) > 0 {
+		n, err := unix.Pwrite(fd, b, at)
 		if err == unix.EINTR {
 			continue
 		}
 		if err != nil {
-			return done, err
+			return err
 		}
-		done += n
+		b, at = b[n:], at+int64(n)
 	}
-	return done, nil
+	return nil
 }

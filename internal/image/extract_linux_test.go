@@ -7,12 +7,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sort"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // member is one entry of an archive: "dir/", "file=text", "link -> target",
@@ -70,7 +74,10 @@ func scene(t testing.TB) (dir string, x *extractor) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Close(fd) })
-	return dir, newExtractor(t.Context(), fd)
+	if x, err = newExtractor(t.Context(), fd); err != nil {
+		t.Fatal(err)
+	}
+	return dir, x
 }
 
 // untouched: nothing beside the tree was changed, or has a second name in it.
@@ -212,14 +219,19 @@ func TestModesAndOwners(t *testing.T) {
 
 func TestBounds(t *testing.T) {
 	big := archive(t, "a=1", "b=2", member("c="+strings.Repeat("x", 5000)))
-	for name, lower := range map[string]func(*extractor){
-		"entries": func(x *extractor) { x.entries = 2 },
-		"bytes":   func(x *extractor) { x.bytes = 4000 },
-		"written": func(x *extractor) { x.written = 4000 },
+	for name, c := range map[string]struct {
+		lower func(*extractor)
+		want  error
+	}{
+		"entries": {func(x *extractor) { x.entries = 2 }, errTooMany},
+		"bytes":   {func(x *extractor) { x.bytes = 4000 }, errTooLarge},
+		"written": {func(x *extractor) { x.written = 4000 }, errTooLarge},
+		"names":   {func(x *extractor) { x.space = 2 * block }, errNoSpace},
+		"space":   {func(x *extractor) { x.space = 3*block + 2*block + block }, errNoSpace}, // c takes two blocks
 	} {
 		_, x := scene(t)
-		lower(x)
-		if err := x.layer(bytes.NewReader(big)); !errors.Is(err, errTooLarge) {
+		c.lower(x)
+		if err := x.layer(bytes.NewReader(big)); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		_, x = scene(t)
@@ -239,7 +251,7 @@ func TestBounds(t *testing.T) {
 	} {
 		_, x := scene(t)
 		x.entries = c.names
-		if err := x.layer(bytes.NewReader(archive(t, c.members...))); !errors.Is(err, errTooLarge) {
+		if err := x.layer(bytes.NewReader(archive(t, c.members...))); !errors.Is(err, errTooMany) {
 			t.Errorf("directories on the way %s: %v", name, err)
 		}
 		_, x = scene(t)
@@ -267,8 +279,110 @@ func TestBounds(t *testing.T) {
 	if err := x.layer(bytes.NewReader(archive(t, deep...))); err == nil {
 		t.Error("a directory that no path reaches was made")
 	}
-	if err := removeAll(unix.AT_FDCWD, filepath.Join(dir, "tree")); err != nil {
+	top, err := unix.Open(dir, unix.O_PATH, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(top)
+	if err := linux.RemoveAll(top, "tree", 0); err != nil {
 		t.Errorf("what was made can't be removed: %v", err)
+	}
+}
+
+// gnuTar is what GNU tar writes.
+func gnuTar(t *testing.T, args ...string) []byte {
+	t.Helper()
+	text, err := exec.Command("tar", args...).Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		if err := host.MustRun("program:tar"); err != nil {
+			t.Fatal(err)
+		}
+		t.Skip("tar is not installed")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestHolesStayHoles in each form that archives have them, and where they are written out.
+func TestHolesStayHoles(t *testing.T) {
+	const size = 4 << 20
+	files := map[string][]byte{
+		"data, a hole, data": append(append(bytes.Repeat([]byte("x"), 5000), make([]byte, size)...), "end"...),
+		"a hole alone":       make([]byte, size),
+		"a hole at the end":  append([]byte("begin"), make([]byte, size)...),
+		"a hole first":       append(make([]byte, size+1), "end"...),
+		"no hole":            bytes.Repeat([]byte("x\x00"), 6000),
+		"nothing":            nil,
+		"zeros":              make([]byte, 17),
+	}
+	for _, format := range []string{"dense", "oldgnu", "gnu", "0.0", "0.1", "1.0"} {
+		src := t.TempDir()
+		for name, text := range files {
+			write(t, filepath.Join(src, name), nil)
+			f, err := os.OpenFile(filepath.Join(src, name), os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for at := 0; at < len(text); at += block {
+				if b := text[at:min(at+block, len(text))]; !bytes.Equal(b, zeros[:len(b)]) {
+					if _, err := f.WriteAt(b, int64(at)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := errors.Join(f.Truncate(int64(len(text))), f.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		args := []string{"-C", src, "-cf", "-", "."}
+		switch format {
+		case "dense":
+		case "oldgnu", "gnu":
+			args = append([]string{"--sparse", "--format=" + format}, args...)
+		default:
+			args = append([]string{"--sparse", "--format=posix", "--sparse-version=" + format}, args...)
+		}
+		text := gnuTar(t, args...)
+		if format != "dense" && len(text) > 1<<20 {
+			t.Fatalf("%s: an archive of %d bytes: tar has written holes out", format, len(text))
+		}
+		dir, x := scene(t)
+		x.space = 1 << 20 // more than what is written takes, and less than what is read
+		if err := x.layer(bytes.NewReader(text)); err != nil {
+			t.Fatalf("%s: %v", format, err)
+		}
+		for name, want := range files {
+			path := filepath.Join(dir, "tree", name)
+			var st unix.Stat_t
+			got, err := os.ReadFile(path)
+			if err == nil {
+				err = unix.Stat(path, &st)
+			}
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s: %s: %d bytes, want %d, %v", format, name, len(got), len(want), err)
+			}
+			if st.Blocks*512 > 64<<10 {
+				t.Errorf("%s: %s takes %d bytes of the disk", format, name, st.Blocks*512)
+			}
+		}
+	}
+}
+
+// TestSparseFileIsRefusedByItsLength before anything is read or written.
+func TestSparseFileIsRefusedByItsLength(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "f")
+	write(t, src, nil)
+	if err := os.Truncate(src, maxBytes+1); err != nil {
+		t.Fatal(err)
+	}
+	text := gnuTar(t, "--sparse", "-C", filepath.Dir(src), "-cf", "-", "f")
+	dir, x := scene(t)
+	if err := x.layer(bytes.NewReader(text)); !errors.Is(err, errTooLarge) {
+		t.Errorf("%v", err)
+	}
+	if got := contents(t, filepath.Join(dir, "tree")); got != "" {
+		t.Errorf("%q was made", got)
 	}
 }
 

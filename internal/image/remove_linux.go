@@ -2,37 +2,11 @@ package image
 
 import (
 	"path"
-	"syscall"
 
 	"golang.org/x/sys/unix"
-)
 
-// removeAll removes what is at name in the directory at up, whatever that is. No
-// link is followed.
-func removeAll(up int, name string) error {
-	err := unix.Unlinkat(up, name, 0)
-	if err == nil || err == unix.ENOENT {
-		return nil
-	}
-	if err != unix.EISDIR && err != unix.EPERM {
-		return err
-	}
-	fd, err := openDir(up, name)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	names, err := list(fd)
-	if err != nil {
-		return err
-	}
-	for _, n := range names {
-		if err := removeAll(fd, n); err != nil {
-			return err
-		}
-	}
-	return unix.Unlinkat(up, name, unix.AT_REMOVEDIR)
-}
+	"github.com/confine-run/confine/internal/linux"
+)
 
 func openDir(up int, name string) (int, error) {
 	return unix.Openat(up, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -41,16 +15,13 @@ func openDir(up int, name string) (int, error) {
 // list gives all names in a directory.
 func list(fd int) (names []string, err error) {
 	var buf [16 << 10]byte
-	for {
-		n, err := unix.Getdents(fd, buf[:])
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || n == 0 {
+	for e, err := range linux.Dirents(fd, buf[:]) {
+		if err != nil {
 			return names, err
 		}
-		_, _, names = syscall.ParseDirent(buf[:n], -1, names)
+		names = append(names, string(e.Name))
 	}
+	return names, nil
 }
 
 // clear takes away what earlier layers left in the directory at dir.
@@ -75,7 +46,7 @@ func (x *extractor) clear(dir int, name string) error {
 // purge removes one name, but for what the layer at hand has added.
 func (x *extractor) purge(up int, base, name string) error {
 	if !x.added[name] {
-		return removeAll(up, base)
+		return linux.RemoveAll(up, base, 0)
 	}
 	fd, err := openDir(up, base)
 	if err == unix.ENOTDIR || err == unix.ELOOP || err == unix.ENOENT {

@@ -126,9 +126,6 @@ func (l *limited) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// errTooLarge is the bound on what an image can hold.
-var errTooLarge = errors.New("holds more than an image may")
-
 // bounded fails where a stream goes on for too long.
 type bounded struct {
 	from io.Reader

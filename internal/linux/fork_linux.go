@@ -141,7 +141,7 @@ func forkCalls(f *fork, calls []Call) (pid int, errno unix.Errno) {
 		}
 	}
 	for {
-		unix.RawSyscall(unix.SYS_EXIT_GROUP, 127, 0, 0)
+		unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0) // another status a filter may hand on, to nobody yet
 	}
 }
 

@@ -10,16 +10,7 @@ import (
 // process's page table. The kernel maps them in by the dozen when one of them is
 // touched, and a process that has started touches few; those come back from the
 // page cache.
-func ForgetData() { forget(pfRead) }
-
-// ForgetProgram does the same with the program itself, too. What a debugger has written
-// into it is gone then.
-func ForgetProgram() {
-	forget(pfRead | pfExec)
-	forget(pfRead)
-}
-
-func forget(flags uint32) {
+func ForgetData() {
 	aux, err := unix.Auxv()
 	if err != nil {
 		return
@@ -48,7 +39,7 @@ func forget(flags uint32) {
 	}
 	for i := range headers {
 		h := &headers[i]
-		if h.kind != ptLoad || h.flags != flags {
+		if h.kind != ptLoad || h.flags != pfRead {
 			continue
 		}
 		first := (base + h.address) &^ (uintptr(unix.Getpagesize()) - 1)
@@ -61,7 +52,6 @@ const (
 	atPhnum = 5 // AT_PHNUM
 	ptLoad  = 1 // PT_LOAD
 	ptPhdr  = 6 // PT_PHDR
-	pfExec  = 1 // PF_X
 	pfRead  = 4 // PF_R
 )
 

@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"encoding/binary"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -56,4 +57,54 @@ func acknowledged(b []byte) (acks int, err error) {
 		b = b[min(len(b), (size+3)&^3):]
 	}
 	return acks, nil
+}
+
+// RouteType says what kind of route (RTN_UNICAST, RTN_LOCAL, …) the kernel takes to an address, which
+// has 4 or 16 bytes, for a protocol and a port there. What it has no way to is an error.
+func RouteType(to []byte, protocol uint8, port uint16) (kind uint8, err error) {
+	const typeOfRoute = unix.SizeofNlMsghdr + 7 // struct rtmsg's rtm_type
+	family := uint8(unix.AF_INET)
+	if len(to) == 16 {
+		family = unix.AF_INET6
+	}
+	n := binary.NativeEndian
+	b := make([]byte, 0, 64)
+	b = append(n.AppendUint32(b, 0), make([]byte, unix.SizeofNlMsghdr-4)...)
+	b = append(b, family, uint8(8*len(to)), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	attribute := func(kind uint16, value ...byte) {
+		b = append(n.AppendUint16(n.AppendUint16(b, uint16(4+len(value))), kind), value...)
+		b = append(b, make([]byte, -len(b)&3)...)
+	}
+	attribute(unix.RTA_DST, to...)
+	attribute(unix.RTA_IP_PROTO, protocol)
+	attribute(unix.RTA_DPORT, byte(port>>8), byte(port))
+	n.PutUint32(b, uint32(len(b)))
+	n.PutUint16(b[4:], unix.RTM_GETROUTE)
+	n.PutUint16(b[6:], unix.NLM_F_REQUEST)
+
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	if err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return 0, err
+	}
+	answer := make([]byte, 4<<10)
+	for {
+		size, _, err := unix.Recvfrom(fd, answer, unix.MSG_DONTWAIT) // it has answered already
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		if _, err := acknowledged(answer[:size]); err != nil {
+			return 0, err
+		}
+		if size <= typeOfRoute || n.Uint16(answer[4:]) != unix.RTM_NEWROUTE {
+			return 0, unix.EBADMSG
+		}
+		return answer[typeOfRoute], nil
+	}
 }

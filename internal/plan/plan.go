@@ -6,18 +6,21 @@
 package plan
 
 import (
+	"strings"
 	"time"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/status"
 )
 
 // Plan is what will be done for one run, and nothing else needs to be known to
 // do it. It is plain data: printable, comparable, made without privilege.
 type Plan struct {
-	Child handoff.Child // what the inside does
-	Watch Watch         // what the outside watches
-	Held  Held          // what the run's cgroup holds instead
+	Box   handoff.Box  // what the inside builds
+	Exec  handoff.Exec // and what it starts there
+	Watch Watch        // what the outside watches
+	Held  Held         // what the run's cgroup holds instead
 
 	// Namespaces are CLONE_NEW* flags. None: the host refuses them, and the
 	// ledger says so.
@@ -27,7 +30,7 @@ type Plan struct {
 	// SeccompKills: a call that the filter refuses ends the target by SIGSYS.
 	SeccompKills bool
 
-	Network Network // what Child.Network leads to
+	Network Network // what Box.Network leads to
 	Files   Files   // what is told of files
 
 	// KeepAbsent are protected paths that did not exist when the plan was made,
@@ -36,6 +39,21 @@ type Plan struct {
 	// KeepClear are the directories missing on the way there, parents first. What
 	// appears there and is no directory is removed, too.
 	KeepClear []string
+
+	// Hidden are paths inside at which something is hidden that would be seen again if somebody
+	// outside replaced it. Not sockets: those bound later aren't hidden either.
+	Hidden []string
+	// Covered are protected paths that were there when the plan was made, and directories on the
+	// way to them. A mount covers the file that is at a path, and not its name: whatever takes
+	// its place during the run gets another name afterwards.
+	Covered []Covered
+
+	// GitIndexes are those that the target can write, and that could be read. No gitlink that
+	// it adds may lead git to a repository.
+	GitIndexes []GitIndex
+	// Places are the caller's directories that the target can write to, and those in them
+	// that it can't: for what is found out only after the run.
+	Places []Place
 
 	// Overlays are the trees that the caller has as overlays, in the order of their
 	// paths inside; what is changed there is told in the report.
@@ -47,7 +65,7 @@ type Plan struct {
 	Protect []string
 
 	Ledger  map[status.Capability]status.Enforcement
-	Notices []string // for the user, each one line, without prefix
+	Notices []hint.Notice // for the user, each one line, without prefix
 }
 
 // IDMap is a map of one id, as in uid_map(5).
@@ -59,14 +77,17 @@ type Watch struct {
 	CPU   time.Duration // whole tree
 	Grace time.Duration // between SIGTERM and SIGKILL
 
-	Memory     int64 // bytes of PSS, whole tree
-	Tasks      int64 // threads count
-	KillTasks  bool  // the kernel doesn't hold Tasks: the watchdog kills what is too much
-	CPUPercent int   // of one core, by stopping and continuing
-	Output     int64 // bytes per stream
-	Disk       int64 // size of the scratch file system, and what Trees may grow by
-	Files      int64 // inodes, likewise
-	Trees      []Tree
+	Memory    int64 // bytes of PSS, whole tree
+	Tasks     int64 // threads count
+	KillTasks bool  // the kernel doesn't hold Tasks: the watchdog kills what is too much
+	// Descriptors is RLIMIT_NOFILE, which the kernel holds and tells nobody of; 0: the
+	// caller's own is lower.
+	Descriptors int64
+	CPUPercent  int   // of one core, by stopping and continuing
+	Output      int64 // bytes per stream
+	Disk        int64 // size of the scratch file system, and what Trees may grow by
+	Files       int64 // inodes, likewise
+	Trees       []Tree
 }
 
 // Network is what may be reached through the gateway, in the policy's own words.
@@ -100,6 +121,46 @@ type Publish struct{ Outside, Inside uint16 }
 type Tree struct {
 	Path     string // absolute, without symbolic links
 	Dev, Ino uint64 // what it was when it was resolved
+}
+
+// Covered is a file or directory of the caller's.
+type Covered struct {
+	Path     string // absolute; no symbolic link on the way
+	Dev, Ino uint64 // 0: a directory, whichever
+	Born     int64  // when it was made, for numbers are used again; 0: that can't be told
+}
+
+// GitIndex is the index of a work tree.
+type GitIndex struct {
+	Tree string // absolute, without symbolic links, as Dir
+	Dir  string // the git directory that has the index
+	// Common is the one that it has everything else in common with; mostly the same.
+	Common string
+	Hash   int // size of object names
+	// When the plan was made: the tree was a repository's, and the index named these.
+	Repository bool
+	Gitlinks   []string
+}
+
+// Place is a directory or file of the caller's.
+type Place struct {
+	Path     string // absolute, without symbolic links
+	Writable bool   // to the target, with what is below, unless a longer Path says otherwise
+}
+
+// Writable says whether the target could write to a path, which is clean and absolute. Of a tree that is shown
+// twice, the one that can be written to counts.
+func Writable(places []Place, path string) bool {
+	longest, writable := -1, false
+	for i := range places {
+		p := &places[i]
+		if rest, ok := strings.CutPrefix(path, p.Path); !ok || len(p.Path) < longest || rest != "" && rest[0] != '/' && p.Path != "/" {
+			continue
+		}
+		writable = p.Writable || writable && len(p.Path) == longest
+		longest = len(p.Path)
+	}
+	return writable
 }
 
 // Overlay is a tree of the caller's to which nothing is written through.
