@@ -3,7 +3,7 @@
 //
 // From here to execve and back:
 //
-//	main.go                this file: the command line, or the inside (package early)
+//	main.go                this file: the command line, or the inside of a run (confine.Init)
 //	internal/cli           words → confine.Resolve → confine.NewPlan
 //	confine                WHAT: policy + host → plan
 //	supervisor             OUTSIDE: clones the child, watches, stops, reports
@@ -14,14 +14,13 @@ package main
 import (
 	"os"
 
-	_ "github.com/confine-run/confine/child/early" // a __child never gets any further
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/cli"
 	"github.com/confine-run/confine/internal/selftest"
 )
 
 func main() {
-	confine.Init() // the inside, in a build without package early; and throw-away probes
+	confine.Init() // a __child never gets any further
 	selftest.Main()
 	os.Exit(cli.Main(cli.Confined()))
 }

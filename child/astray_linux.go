@@ -11,7 +11,7 @@ import (
 // which is how a question for a name ends when no name server is known. It is a hint for
 // whoever wonders why a program failed, and no count of what was refused.
 func (s *state) astray(status unix.WaitStatus) uint32 {
-	n := &s.plan.Network
+	n := &s.box.Network
 	if status == 0 || !s.has(unix.CLONE_NEWNET) || len(n.Requests)+len(n.Sockets) > 0 || n.Dials {
 		return 0
 	}

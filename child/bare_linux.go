@@ -9,8 +9,7 @@ import (
 // What no kernel mechanism ends with it, it ends itself: when the target has
 // ended, and when the supervisor has.
 
-// What a guard needs of packages that an init can't wait for. It begins in main,
-// where they are there.
+// Hooks that confine.Init sets: a guard needs packages that this one doesn't import.
 var (
 	Sweep func() error           // sends SIGKILL to everybody below this process
 	Tidy  func(dir string) error // removes a directory with everything in it
@@ -22,7 +21,7 @@ func CalledBare(argv []string) bool {
 }
 
 // has says whether the child was cloned into a namespace of this kind.
-func (s *state) has(namespace uint64) bool { return s.plan.Namespaces&namespace != 0 }
+func (s *state) has(namespace uint64) bool { return s.box.Namespaces&namespace != 0 }
 
 // sameProgram says whether the parent is this program too: nobody else has a
 // plan for us.
@@ -35,10 +34,10 @@ func sameProgram(parent string) bool {
 // makeTemp makes the run's own directory for temporary files, where no private
 // root has one.
 func (s *state) makeTemp() error {
-	if s.plan.TempDir == "" {
+	if s.box.TempDir == "" {
 		return nil
 	}
-	return fault("mkdir", s.plan.TempDir, unix.Mkdir(s.plan.TempDir, 0o700))
+	return fault("mkdir", s.box.TempDir, unix.Mkdir(s.box.TempDir, 0o700))
 }
 
 // guard makes this process the parent of what loses its own, and the one that
@@ -53,23 +52,12 @@ func (s *state) guard() error {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0); err != nil {
 		return fault("prctl", "PR_SET_PDEATHSIG", err)
 	}
-	go func() {
-		for {
-			// Nothing is sent to us any more: whatever comes is the end.
-			if n, err := unix.Read(sock, make([]byte, 1)); err == nil && n > 0 || err == unix.EINTR {
-				continue
-			}
-			s.killRest()
-			s.tidy()
-			exit(125)
-		}
-	}()
 	return nil
 }
 
 func (s *state) tidy() {
-	if s.plan.TempDir != "" && Tidy != nil {
-		_ = Tidy(s.plan.TempDir)
+	if s.box.TempDir != "" && Tidy != nil {
+		_ = Tidy(s.box.TempDir)
 	}
 }
 

@@ -64,12 +64,13 @@ func FuzzParseMountinfo(f *testing.F) {
 }
 
 func TestVerifyHoldsTheTableAgainstThePlan(t *testing.T) {
-	s := &state{plan: &handoff.Child{Mounts: []handoff.Mount{
+	s := &state{box: &handoff.Box{Mounts: []handoff.Mount{
 		{Kind: handoff.MountBind, Dst: "/usr", ReadOnly: true},
 		{Kind: handoff.MountBind, Dst: "/work", ReadOnly: false},
 		{Kind: handoff.MountReadOnly, Dst: "/work/.git"},
 		{Kind: handoff.MountBind, Dst: "/dev/null", Device: true},
 		{Kind: handoff.MountMask, Dst: "/usr/secret"},
+		{Kind: handoff.MountDevpts, Dst: "/dev/pts", Size: 32},
 	}}}
 	good := []mountEntry{
 		{point: "/", options: "ro,nosuid,nodev"},
@@ -79,6 +80,7 @@ func TestVerifyHoldsTheTableAgainstThePlan(t *testing.T) {
 		{point: "/work/.git", options: "ro,nosuid,nodev"},
 		{point: "/dev/null", options: "rw,nosuid"},
 		{point: "/usr/secret", options: "ro,nosuid,nodev,noexec"},
+		{point: "/dev/pts", options: "rw,nosuid,noexec", super: "rw,mode=620,ptmxmode=666,max=32"},
 	}
 	if err := s.check(good); err != nil {
 		t.Fatal(err)
@@ -93,6 +95,8 @@ func TestVerifyHoldsTheTableAgainstThePlan(t *testing.T) {
 		{point: "/work/.git/x", options: "rw,nosuid,nodev"},
 		{point: "/dev/null", options: "rw"},
 		{point: "/usr/secret", options: "rw,nosuid,nodev"},
+		{point: "/dev/pts", options: "rw,nosuid,noexec", super: "rw,mode=620,ptmxmode=666"},
+		{point: "/dev/pts", options: "rw,nosuid,noexec", super: "rw,mode=620,ptmxmode=666,max=320"},
 		{point: "/home", options: "ro,nosuid,nodev"},
 		{point: "/usrx", options: "ro,nosuid,nodev"},
 	} {
@@ -105,25 +109,25 @@ func TestVerifyHoldsTheTableAgainstThePlan(t *testing.T) {
 // What is mounted over all of another mount hides it; then the flags of that count. And
 // an overlay that could not be made is held to be read-only, and no other.
 func TestVerifyKnowsWhatIsCovered(t *testing.T) {
-	s := &state{plan: &handoff.Child{Mounts: []handoff.Mount{
+	s := &state{box: &handoff.Box{Mounts: []handoff.Mount{
 		{Kind: handoff.MountOverlay, Dst: "/home/u"},
 		{Kind: handoff.MountMask, Dst: "/home/u"},
 		{Kind: handoff.MountOverlay, Dst: "/cache"},
 		{Kind: handoff.MountOverlay, Dst: "/work"},
 	}}, flat: []string{"/work"}}
 	good := []mountEntry{
-		{"1", "0", "/", "ro,nosuid,nodev"},
-		{"2", "1", "/home/u", "rw,nosuid,nodev"},
-		{"3", "2", "/home/u", "ro,nosuid,nodev"},
-		{"4", "1", "/cache", "rw,nosuid,nodev"},
-		{"5", "1", "/work", "ro,nosuid,nodev"},
-		{"6", "5", "/work/mounted", "ro,nosuid,nodev"},
+		{"1", "0", "/", "ro,nosuid,nodev", ""},
+		{"2", "1", "/home/u", "rw,nosuid,nodev", ""},
+		{"3", "2", "/home/u", "ro,nosuid,nodev", ""},
+		{"4", "1", "/cache", "rw,nosuid,nodev", ""},
+		{"5", "1", "/work", "ro,nosuid,nodev", ""},
+		{"6", "5", "/work/mounted", "ro,nosuid,nodev", ""},
 	}
 	if err := s.check(good); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(table []mountEntry){
-		"by itself":    func(table []mountEntry) { table[2] = mountEntry{"3", "3", "/home/u", "rw,nosuid,nodev"} },
+		"by itself":    func(table []mountEntry) { table[2] = mountEntry{"3", "3", "/home/u", "rw,nosuid,nodev", ""} },
 		"beside":       func(table []mountEntry) { table[2].parent = "1" },
 		"the upper":    func(table []mountEntry) { table[2].options = "rw,nosuid,nodev" },
 		"set-id below": func(table []mountEntry) { table[1].options = "rw,nodev" },
@@ -143,11 +147,11 @@ func TestVerifyKnowsWhatIsCovered(t *testing.T) {
 // the way.
 func TestVerifyOfManyMountsIsNoMoreThanTheirNumber(t *testing.T) {
 	made := func(n int) float64 {
-		s, table := &state{plan: &handoff.Child{}}, make([]mountEntry, 0, n)
+		s, table := &state{box: &handoff.Box{}}, make([]mountEntry, 0, n)
 		for i := range n {
 			at := "/a/directory/with/quite/a/long/name/" + strconv.Itoa(i)
-			s.plan.Mounts = append(s.plan.Mounts, handoff.Mount{Kind: handoff.MountReadOnly, Dst: at})
-			table = append(table, mountEntry{strconv.Itoa(i + 2), "1", at, "ro,nosuid,nodev"})
+			s.box.Mounts = append(s.box.Mounts, handoff.Mount{Kind: handoff.MountReadOnly, Dst: at})
+			table = append(table, mountEntry{strconv.Itoa(i + 2), "1", at, "ro,nosuid,nodev", ""})
 		}
 		return testing.AllocsPerRun(1, func() {
 			if err := s.check(table); err != nil {
@@ -221,7 +225,7 @@ func TestThreadsThatTheInitMakesLaterAreCounted(t *testing.T) {
 		{"more than at the fork", 1, true}, // the runtime has two at least
 		{"fewer", 1 << 20, false},
 	} {
-		if n := (&state{ownTasks: tt.own}).newTasks(); n > 0 != tt.some {
+		if n := (&target{tasks: tt.own}).newTasks(); n > 0 != tt.some {
 			t.Errorf("%s: %d", tt.name, n)
 		}
 	}

@@ -12,6 +12,6 @@
 // lets a namespace's init suffer from inside), and its only descriptor is the
 // socket to the supervisor.
 //
-// Everything runs on one locked thread, before any package that starts slowly
-// (os, fmt, encoding/…) has been initialised: see package early.
+// All of it but the waiting runs on one locked thread. It imports nothing that starts slowly
+// (os, fmt, encoding/…): whoever embeds confine pays for every package's initialisation here.
 package child

@@ -26,13 +26,13 @@ type filter struct {
 
 // filters are what is tried in turn: without a listener only where there can't be
 // one, which the ledger then says.
-func (s *state) filters() []filter {
-	plain := filter{program: s.plan.Seccomp, flags: uintptr(s.plan.SeccompFlags)}
-	if len(s.plan.SeccompNotify) == 0 {
+func (s *state) filters(t *target) []filter {
+	plain := filter{program: t.Seccomp, flags: uintptr(t.SeccompFlags)}
+	if len(t.SeccompNotify) == 0 {
 		return []filter{plain}
 	}
-	f := filter{program: s.plan.SeccompNotify, flags: plain.flags | unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
-		fork: unix.CLONE_FILES, listener: new(int32), pass: s.plan.SeccompPass}
+	f := filter{program: t.SeccompNotify, flags: plain.flags | unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
+		fork: unix.CLONE_FILES, listener: new(int32), pass: t.SeccompPass}
 	*f.listener = -1
 	if f.pass != 0 {
 		f.program = append(passing(f.pass), f.program...)
@@ -40,11 +40,11 @@ func (s *state) filters() []filter {
 	switch {
 	case knowsFilterFlags(f.flags | waitKillableRecv):
 		f.flags |= waitKillableRecv
-	case !knowsFilterFlags(f.flags) && !s.plan.Refuse.NoListener:
-		s.noListener = unix.EINVAL
+	case !knowsFilterFlags(f.flags) && !s.box.Refuse.NoListener:
+		t.noListener = unix.EINVAL
 		return []filter{plain}
 	}
-	if s.plan.Refuse.NoListener {
+	if s.box.Refuse.NoListener {
 		return []filter{f}
 	}
 	return []filter{f, plain}

@@ -53,13 +53,13 @@ func (s *state) undumpable() error {
 // identity takes the ids that the target will have. For an ordinary user they
 // are the own ones, and nothing needs to be done.
 func (s *state) identity() error {
-	uid, gid := int(s.plan.UID), int(s.plan.GID)
-	if s.plan.DropGroups {
+	uid, gid := int(s.box.UID), int(s.box.GID)
+	if s.box.DropGroups {
 		if err := unix.Setgroups(nil); err != nil {
 			return fault("setgroups", "", err)
 		}
 	}
-	if !s.plan.OtherIDs {
+	if !s.box.OtherIDs {
 		return nil
 	}
 	if !s.has(unix.CLONE_NEWUSER) {
@@ -121,18 +121,18 @@ func (s *state) keyring() error {
 }
 
 func (s *state) hostname() error {
-	if s.plan.Namespaces&unix.CLONE_NEWUTS == 0 {
+	if s.box.Namespaces&unix.CLONE_NEWUTS == 0 {
 		return nil
 	}
-	if err := unix.Sethostname([]byte(s.plan.Hostname)); err != nil {
-		return fault("sethostname", s.plan.Hostname, err)
+	if err := unix.Sethostname([]byte(s.box.Hostname)); err != nil {
+		return fault("sethostname", s.box.Hostname, err)
 	}
 	return fault("setdomainname", "", unix.Setdomainname([]byte("(none)")))
 }
 
 // loopback brings lo up, so that servers and clients inside can talk.
 func (s *state) loopback() error {
-	if s.plan.Namespaces&unix.CLONE_NEWNET == 0 {
+	if s.box.Namespaces&unix.CLONE_NEWNET == 0 {
 		return nil
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

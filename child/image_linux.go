@@ -10,7 +10,7 @@ import (
 // becomes the root itself.
 const imageCorner = ".root"
 
-func (s *state) hasImage() bool { return s.plan.Root.Kind != 0 }
+func (s *state) hasImage() bool { return s.box.Root.Kind != 0 }
 
 // imageRoot puts the tree that the plan names in the place of the private root.
 // Writes to it, and the mount points that it lacks, go to the scratch tmpfs. Where
@@ -19,7 +19,7 @@ func (s *state) imageRoot() error {
 	if !s.hasImage() {
 		return nil
 	}
-	base, m := s.rootFD, &s.plan.Root
+	base, m := s.rootFD, &s.box.Root
 	if err := unix.Mkdirat(base, imageCorner, 0o755); err != nil {
 		return fault("mkdir", imageCorner, err)
 	}
@@ -50,13 +50,14 @@ func (s *state) imageTree(m *handoff.Mount) (tree int, err error) {
 		return -1, fault("fstat", m.Src, err)
 	}
 	if s.fellBack.RootNested = m.ReadOnly; !m.ReadOnly {
+		s.places = append(s.places, handoff.Upper{Dst: "/", Part: uint32(s.scratch.next)})
 		tree, err = s.newOverlay(lower, st.Mode&0o7777)
 		f, ok := err.(*failure)
 		if !ok || !overlayUnsupported(f.errno) {
 			return tree, err
 		}
 		s.fellBack.RootNested = f.errno == unix.EINVAL && heldBelow(lower)
-		if s.plan.Refuse.RootReadOnly {
+		if s.box.Refuse.RootReadOnly {
 			return -1, refusedOverlay(f, m, s.fellBack.RootNested)
 		}
 	}
@@ -126,8 +127,8 @@ func denied(errno unix.Errno) bool {
 
 // seal makes private places read-only that the table fills first.
 func (s *state) seal() error {
-	for i := range s.plan.Mounts {
-		m := &s.plan.Mounts[i]
+	for i := range s.box.Mounts {
+		m := &s.box.Mounts[i]
 		if m.Kind != handoff.MountScratch || !m.ReadOnly {
 			continue
 		}

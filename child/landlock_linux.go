@@ -14,7 +14,7 @@ import (
 // target will use, and without a mount namespace its directory for temporary files
 // is there by now. Nothing is restricted yet.
 func (s *state) makeRuleset() error {
-	l := &s.plan.Landlock
+	l := &s.box.Landlock
 	if l.None() {
 		return nil
 	}

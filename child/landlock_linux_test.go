@@ -32,7 +32,7 @@ func needsLandlock(t testing.TB) {
 // restricted makes the ruleset, and does something in a thread that has it on.
 func restricted(t *testing.T, l handoff.Landlock, do func()) error {
 	t.Helper()
-	s := &state{plan: &handoff.Child{Landlock: l}, ruleset: -1}
+	s := &state{box: &handoff.Box{Landlock: l}, ruleset: -1}
 	err := s.makeRuleset()
 	if s.ruleset >= 0 {
 		defer unix.Close(s.ruleset)
@@ -178,7 +178,7 @@ func BenchmarkRuleset(b *testing.B) {
 			}
 			l.Rules = append(l.Rules, rule(b, sub, fsRead))
 		}
-		s := &state{plan: &handoff.Child{Landlock: l}}
+		s := &state{box: &handoff.Box{Landlock: l}}
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
 				if err := s.makeRuleset(); err != nil {

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +15,14 @@ const Word = "__child"
 
 // sock is where the supervisor put the socket.
 const sock = 3
+
+// The thread that packages are initialised on is the group's leader. What a __child sets of a thread,
+// and what the kernel sends to one, is about that.
+func init() {
+	if Called() {
+		runtime.LockOSThread()
+	}
+}
 
 // Called says whether this process was started as the child. It is cheap
 // enough to be asked at every start: only an init reads its command line.
@@ -49,11 +58,10 @@ func commandLine() []byte {
 }
 
 // Main is the child. It never returns. The caller has to be locked to its
-// thread, as it is while packages are initialised: signal mask, capabilities and
-// parent-death signal belong to a thread.
+// thread: signal mask, capabilities and parent-death signal belong to a thread.
 func Main() {
 	openCoverage()
-	s := &state{scratch: scratch{fd: -1}, procFD: -1, ptyFD: -1, ttyFD: -1, ruleset: -1, listener: -1, oldUmask: unix.Umask(0)}
+	s := &state{scratch: scratch{fd: -1}, procFD: -1, ruleset: -1, oldUmask: unix.Umask(0)}
 	if why := s.receive(); why != "" {
 		refuse(why)
 	}
@@ -63,11 +71,10 @@ func Main() {
 			s.fail(err)
 		}
 	}
-	pid := s.start()
-	s.wait(pid)
+	s.serve()
 }
 
-// receive takes the plan. Whatever is wrong before the plan is there can only
+// receive takes what is to be built. Whatever is wrong before that is there can only
 // mean that nobody of ours is on the other side.
 func (s *state) receive() string {
 	parent, isInit := unix.Getppid(), unix.Getpid() == 1
@@ -88,20 +95,33 @@ func (s *state) receive() string {
 	if err != nil {
 		return "no plan"
 	}
-	if s.plan, err = handoff.DecodeChild(frame); err != nil {
+	f, err := handoff.Decode(frame)
+	if err != nil {
 		return err.Error()
+	}
+	var ok bool
+	if s.box, ok = f.(*handoff.Box); !ok {
+		return "no plan"
 	}
 	if s.has(unix.CLONE_NEWPID) != isInit {
 		return "a plan for another"
 	}
 	s.joinDir = linux.NoCgroup
-	if s.plan.JoinDir && len(fds) > 0 {
+	if s.box.JoinDir && len(fds) > 0 {
 		s.joinDir, fds = fds[0], fds[1:]
 	}
-	if s.joinProcs = fds; len(fds) != int(s.plan.JoinProcs) || s.plan.JoinDir && s.joinDir == linux.NoCgroup {
+	if s.joinProcs = fds; len(fds) != int(s.box.JoinProcs) || s.box.JoinDir && s.joinDir == linux.NoCgroup {
 		return "not the descriptors that were announced"
 	}
 	return ""
+}
+
+// Uninitialised ends a child whose program has not called confine.Init, and would go on to
+// start another run instead.
+func Uninitialised() {
+	m := handoff.SetupError{Step: "start", Op: "this program has to call confine.Init first thing in main"}
+	_ = linux.SendFrame(sock, handoff.Encode(&m))
+	exit(125)
 }
 
 // refuse ends a child that nobody planned, typed by hand for example.

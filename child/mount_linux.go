@@ -1,7 +1,6 @@
 package child
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -15,8 +14,11 @@ func (s *state) mountAll() error {
 	if !s.has(unix.CLONE_NEWNS) {
 		return nil
 	}
-	for i := range s.plan.Mounts {
-		m := &s.plan.Mounts[i]
+	for i := range s.box.Mounts {
+		m := &s.box.Mounts[i]
+		if m.Instead && !s.fellBack.EtcChosen {
+			continue
+		}
 		if err := s.mount(m); err == errShut {
 			s.skipped = append(s.skipped, uint32(i))
 		} else if err != nil {
@@ -53,11 +55,15 @@ func (s *state) mount(m *handoff.Mount) error {
 		return s.proc(m)
 	case handoff.MountDevpts:
 		fd, err := newFS("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC,
-			"newinstance", "", "ptmxmode", "0666", "mode", "0620")
+			"newinstance", "", "ptmxmode", "0666", "mode", "0620", "max", strconv.FormatInt(m.Size, 10))
 		if err != nil {
 			return err
 		}
 		return s.attachAt(fd, m.Dst, true)
+	case handoff.MountBeneath:
+		return s.beneath(m)
+	case handoff.MountAbsent:
+		return s.absent(m)
 	case handoff.MountMask:
 		return s.mask(m)
 	case handoff.MountReadOnly:
@@ -107,6 +113,7 @@ func (s *state) show(tree int, m *handoff.Mount, dir bool) error {
 
 // private shows a part of the scratch tmpfs.
 func (s *state) private(m *handoff.Mount) error {
+	s.places = append(s.places, handoff.Upper{Dst: m.Dst, Part: uint32(s.scratch.next)})
 	fd, err := s.scratch.part(m.Mode)
 	if err != nil {
 		return err
@@ -118,7 +125,7 @@ func (s *state) private(m *handoff.Mount) error {
 // tmpfs is a private place with a size of its own.
 func (s *state) tmpfs(m *handoff.Mount) error {
 	options := []string{"mode", octalMode(m.Mode), "size", strconv.FormatInt(m.Size, 10)}
-	if n := s.plan.ScratchInodes; n > 0 {
+	if n := s.box.ScratchInodes; n > 0 {
 		options = append(options, "nr_inodes", strconv.FormatInt(n, 10))
 	}
 	fd, err := newTmpfs(options...)
@@ -157,13 +164,13 @@ func (s *state) overlay(m *handoff.Mount) error {
 			return err
 		}
 		nested := f.errno == unix.EINVAL && heldBelow(lower)
-		if s.plan.Refuse.OverlayReadOnly {
+		if s.box.Refuse.OverlayReadOnly {
 			return refusedOverlay(f, m, nested)
 		}
 		s.fellBack.OverlayReadOnly = true
 		s.fellBack.OverlayNested = s.fellBack.OverlayNested || nested
 		s.flat = append(s.flat, m.Dst)
-		s.instead(m.Text)
+		s.noOverlay(m.Text)
 		ro := *m
 		ro.ReadOnly = true
 		return s.clone(lower, &ro, dir)
@@ -178,12 +185,10 @@ func (s *state) overlay(m *handoff.Mount) error {
 	return s.attachAt(fd, m.Dst, true)
 }
 
-// instead leads what can't do without writing to another place. What the policy sets isn't touched.
-func (s *state) instead(text string) {
+// noOverlay leads what can't do without writing to another place. What the policy sets isn't touched.
+func (s *state) noOverlay(text string) {
 	if old, other, ok := strings.Cut(text, "\x00"); ok {
-		if i := slices.Index(s.plan.Env, old); i >= 0 {
-			s.plan.Env[i] = other
-		}
+		s.instead = append(s.instead, [2]string{old, other})
 	}
 }
 
@@ -195,7 +200,7 @@ func (s *state) opaque(part uint32) error {
 	if err == unix.ENODATA {
 		return nil
 	}
-	if s.plan.Refuse.OverlayKeepDirs {
+	if s.box.Refuse.OverlayKeepDirs {
 		return fault("getxattr user.overlay.opaque", "", err)
 	}
 	s.fellBack.OverlayKeepDirs = true
@@ -260,16 +265,20 @@ func (s *state) proc(m *handoff.Mount) error {
 		if err := s.noUserNamespaces(s.procFD); err != nil {
 			return err
 		}
+		s.sysctls(s.procFD)
+		if err := s.openIPC(s.procFD); err != nil {
+			return err
+		}
 		return s.openPIDs()
 	}
 	f, ok := err.(*failure)
-	if !ok || f.errno != unix.EPERM || s.plan.Refuse.ProcOfCaller || s.plan.PIDMax != 0 && s.plan.Refuse.NoPIDMax {
+	if !ok || f.errno != unix.EPERM || s.box.Refuse.ProcOfCaller || s.box.PIDMax != 0 && s.box.Refuse.NoPIDMax {
 		return err
 	}
 	// The host shows this namespace only parts of its own proc, so the kernel
 	// gives no whole one: show the same parts, read-only.
 	s.fellBack.ProcOfCaller = true
-	s.fellBack.NoPIDMax = s.plan.PIDMax != 0
+	s.fellBack.NoPIDMax = s.box.PIDMax != 0
 	old, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fault("open", "/proc", err)
@@ -277,10 +286,14 @@ func (s *state) proc(m *handoff.Mount) error {
 	defer unix.Close(old)
 	// The number is the user namespace's of whoever opens it, in any proc.
 	if err := s.noUserNamespaces(old); err != nil {
-		if s.plan.Refuse.NestedUserns || len(s.plan.Seccomp) == 0 {
+		if s.box.Refuse.NestedUserns {
 			return err
 		}
 		s.fellBack.NestedUserns = true
+	}
+	s.sysctls(old)
+	if err := s.openIPC(old); err != nil {
+		return err
 	}
 	return s.clone(old, &handoff.Mount{Src: "/proc", Dst: m.Dst, ReadOnly: true}, true)
 }

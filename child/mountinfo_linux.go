@@ -13,6 +13,7 @@ type mountEntry struct {
 	id, parent string
 	point      string
 	options    string // per mount, "ro,nosuid,…"
+	super      string // of the file system, the last field
 }
 
 // mountTable reads mountinfo of our own mount namespace.
@@ -46,7 +47,7 @@ func (s *state) mountTable() ([]mountEntry, error) {
 	return table, nil
 }
 
-// parseMountinfo takes the first two, the fifth and sixth field of every line; see proc(5).
+// parseMountinfo takes the first two, the fifth, sixth and last field of every line; see proc(5).
 func parseMountinfo(text string) ([]mountEntry, bool) {
 	var table []mountEntry
 	for text != "" {
@@ -67,13 +68,17 @@ func parseMountinfo(text string) ([]mountEntry, bool) {
 		if !ok || !strings.HasPrefix(point, "/") {
 			return nil, false
 		}
-		table = append(table, mountEntry{before[0], before[1], linux.Unescape(point), options})
+		super := line[strings.LastIndexByte(line, ' ')+1:]
+		table = append(table, mountEntry{before[0], before[1], linux.Unescape(point), options, super})
 	}
 	return table, true
 }
 
-func (m *mountEntry) has(option string) bool {
-	for rest := m.options; rest != ""; {
+func (m *mountEntry) has(option string) bool { return lists(m.options, option) }
+
+// lists says whether option is among options, which commas separate.
+func lists(options, option string) bool {
+	for rest := options; rest != ""; {
 		var one string
 		one, rest, _ = strings.Cut(rest, ",")
 		if one == option {

@@ -12,7 +12,7 @@ import (
 // network prepares the own network namespace and hands the sockets out that are all
 // its ways to anywhere.
 func (s *state) network() error {
-	n := &s.plan.Network
+	n := &s.box.Network
 	if len(n.Sockets) == 0 && !n.Dials {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (s *state) requests(all []handoff.Netlink) error {
 			continue
 		}
 		without := s.fellBack
-		if !r.Role.Without(&without) || without.NoRedirect && s.plan.Refuse.NoRedirect {
+		if !r.Role.Without(&without) || without.NoRedirect && s.box.Refuse.NoRedirect {
 			return fault("netlink", r.Name, err)
 		}
 		s.fellBack = without
@@ -104,8 +104,8 @@ func (s *state) handSockets(some []*handoff.Socket) error {
 		}
 		fds = append(fds, fd)
 	}
-	m := handoff.Message{Kind: handoff.KindSockets, Fallbacks: s.fellBack}
-	return fault("sendmsg", "", linux.SendFrame(sock, m.Encode(), fds...))
+	m := handoff.Sockets{Fallbacks: s.fellBack}
+	return fault("sendmsg", "", linux.SendFrame(sock, handoff.Encode(&m), fds...))
 }
 
 func makeSocket(k *handoff.Socket) (fd int, err error) {
@@ -156,8 +156,8 @@ func (s *state) serveDials() error {
 	if err != nil {
 		return fault("socketpair", "", err)
 	}
-	m := handoff.Message{Kind: handoff.KindSockets, Fallbacks: s.fellBack}
-	err = linux.SendFrame(sock, m.Encode(), pair[1])
+	m := handoff.Sockets{Fallbacks: s.fellBack}
+	err = linux.SendFrame(sock, handoff.Encode(&m), pair[1])
 	_ = unix.Close(pair[1])
 	if err != nil {
 		return fault("sendmsg", "", err)

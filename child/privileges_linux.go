@@ -45,7 +45,7 @@ func (s *state) dropCapabilities() error {
 // outside of a user namespace may not, nor root inside of another sandbox; but these have no
 // capability either, and no_new_privs sees to it that no execve brings one.
 func (s *state) dropForGood() error {
-	if !s.has(unix.CLONE_NEWUSER) && unix.Geteuid() != 0 && !s.plan.OtherIDs {
+	if !s.has(unix.CLONE_NEWUSER) && unix.Geteuid() != 0 && !s.box.OtherIDs {
 		return nil
 	}
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP+24; c++ {

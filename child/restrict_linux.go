@@ -19,7 +19,7 @@ func (s *state) restrict(tree, attr int, recursive bool) error {
 		flags |= unix.AT_RECURSIVE
 	}
 	err := unix.MountSetattr(tree, "", flags, &unix.MountAttr{Attr_set: uint64(attr)})
-	if err == unix.ENOSYS && !s.plan.Refuse.MountSetattr {
+	if err == unix.ENOSYS && !s.box.Refuse.MountSetattr {
 		s.fellBack.MountSetattr = true
 		return nil
 	}

@@ -46,10 +46,10 @@ func (s *state) makeRoot() error {
 		return fault("mkdir", corner, err)
 	}
 	options := []string{"mode", "0700"}
-	if n := s.plan.ScratchSize; n > 0 {
+	if n := s.box.ScratchSize; n > 0 {
 		options = append(options, "size", strconv.FormatInt(n, 10))
 	}
-	if n := s.plan.ScratchInodes; n > 0 {
+	if n := s.box.ScratchInodes; n > 0 {
 		// Bounded for good when our own are in it: see boundFiles.
 		options = append(options, "nr_inodes", strconv.FormatInt(n+ownInodes, 10))
 	}
@@ -71,7 +71,7 @@ const ownInodes = 1 << 16
 // boundFiles lets the target have as many files in the scratch file system as the
 // plan says, beside what is there already.
 func (s *state) boundFiles() error {
-	n := s.plan.ScratchInodes
+	n := s.box.ScratchInodes
 	if n == 0 {
 		return nil
 	}

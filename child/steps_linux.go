@@ -1,6 +1,8 @@
 package child
 
 import (
+	"sync"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -9,7 +11,7 @@ import (
 
 // state is what one step leaves for a later one.
 type state struct {
-	plan     *handoff.Child
+	box      *handoff.Box
 	step     string
 	oldUmask int
 
@@ -24,23 +26,34 @@ type state struct {
 	ruleset   int   // Landlock's, or -1
 
 	procFD  int // of the proc inside, for the supervisor's accounting
-	ptyFD   int // master
-	ttyFD   int // slave, ours to hand the foreground on
 	pidFDs  [2]int
 	skipped []uint32
 	shut    []string // directories that nobody of the run can search, hidden whole
 	uppers  []handoff.Upper
+	places  []handoff.Upper
 	flat    []string // mount points of what was to be an overlay, and is read-only
 	sized   []int    // roots of tmpfs of their own size, for the supervisor
+	ipc     []int    // handoff.IPCTables, for the supervisor
 
-	listener   int        // of the target's filter, or -1
-	noListener unix.Errno // why there is none although the plan wants one
-	ownTasks   uint64     // threads of this init that the target's RLIMIT_NPROC has room for
+	instead [][2]string // what becomes of entries of the environment, where there is no overlay
 
 	fellBack handoff.Fallbacks
+
+	processes
 }
 
-// steps are all that happens between the plan and the fork of the target.
+// processes are what has been started, and what that takes.
+type processes struct {
+	null     int  // the null device, as our own 0, 1 and 2
+	hasTTY   bool // the session of this init has a controlling terminal
+	threads  threads
+	reaping  bool // reap goes on
+	mu       sync.Mutex
+	targets  map[int]*target // by pid; guarded by mu
+	children chan struct{}   // there are children again
+}
+
+// steps build the sandbox: all that happens before the first fork of a target.
 // Their order matters; each says why it stands where it stands.
 var steps = []struct {
 	name string
@@ -68,46 +81,43 @@ var steps = []struct {
 	{"pivot_root", (*state).pivot},
 	// After the fact, from the kernel's own table.
 	{"verify", (*state).verify},
-	// In the new root: its devpts, its directories, its PATH.
-	{"terminal", (*state).terminal},
 	{"temp_dir", (*state).makeTemp},
-	{"chdir", (*state).chdir},
 	// Of paths as the target will find them, while they can be opened.
 	{"landlock", (*state).makeRuleset},
 	{"guard", (*state).guard},
+	// Before the kernel counts tasks.
+	{"threads", (*state).spareThreads},
 	// Everything is built: tell, then let go of what built it.
-	{"ready", (*state).ready},
+	{"built", (*state).built},
 	// As late as it can be: whatever is forked from here on counts.
 	{"pid_max", (*state).setPIDMax},
 	{"capabilities", (*state).dropCapabilities},
 	{"signals", (*state).defaultSignals},
 }
 
-// ready reports what was really done, with the descriptors that the outside needs.
-func (s *state) ready() error {
-	m := handoff.Message{
-		Kind:       handoff.KindReady,
+// built reports what was really done, with the descriptors that the outside needs.
+func (s *state) built() error {
+	m := handoff.Built{
 		Skipped:    s.skipped,
 		Fallbacks:  s.fellBack,
 		Uppers:     s.uppers,
+		Places:     s.places,
 		HasProc:    s.procFD >= 0,
 		HasScratch: s.scratch.fd >= 0,
-		HasPTY:     s.ptyFD >= 0,
 		Sized:      uint8(len(s.sized)),
+		IPC:        uint8(len(s.ipc)),
 	}
 	var fds []int
-	for _, fd := range []int{s.procFD, s.scratch.fd, s.ptyFD} {
+	for _, fd := range []int{s.procFD, s.scratch.fd} {
 		if fd >= 0 {
 			fds = append(fds, fd)
 		}
 	}
-	fds = append(fds, s.sized...)
-	if err := linux.SendFrame(sock, m.Encode(), fds...); err != nil {
+	fds = append(append(fds, s.sized...), s.ipc...)
+	if err := linux.SendFrame(sock, handoff.Encode(&m), fds...); err != nil {
 		return fault("sendmsg", "", err)
 	}
-	for _, fd := range fds {
-		_ = unix.Close(fd)
-	}
+	closeAll(fds)
 	return nil
 }
 
@@ -133,10 +143,10 @@ func fault(op, path string, err error) error {
 
 // fail tells the supervisor and ends. Nothing is retried with less.
 func (s *state) fail(err error) {
-	m := handoff.Message{Kind: handoff.KindSetupError, Step: s.step, Op: err.Error(), Errno: uint32(unix.EIO)}
+	m := handoff.SetupError{Step: s.step, Op: err.Error(), Errno: uint32(unix.EIO)}
 	if f, ok := err.(*failure); ok {
 		m.Op, m.Path, m.Errno = f.op, f.path, uint32(f.errno)
 	}
-	_ = linux.SendFrame(sock, m.Encode())
+	_ = linux.SendFrame(sock, handoff.Encode(&m))
 	exit(125)
 }

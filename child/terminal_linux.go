@@ -4,12 +4,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal makes a pty in the own devpts, puts it where the plan says, and
-// takes it as controlling terminal: we lead the session, and the target gets a
-// process group of its own in it, so that stopping the target can be seen, as a
-// shell sees it.
-func (s *state) terminal() error {
-	if s.plan.TTY == [3]bool{} {
+// terminal makes a pty in the own devpts for a target. The first one is the controlling terminal
+// of our session, and the target gets a process group of its own in it, so that stopping the
+// target can be seen, as a shell sees it. A later one is that of a session that the target leads.
+func (s *state) terminal(t *target) error {
+	if t.TTY == [3]bool{} {
 		return nil
 	}
 	multiplexer := "/dev/pts/ptmx" // of the own devpts
@@ -20,6 +19,7 @@ func (s *state) terminal() error {
 	if err != nil {
 		return fault("open", "/dev/pts/ptmx", err)
 	}
+	t.pty = master
 	if err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0); err != nil {
 		return fault("ioctl TIOCSPTLCK", "/dev/pts/ptmx", err)
 	}
@@ -28,25 +28,46 @@ func (s *state) terminal() error {
 	if err != nil {
 		return err
 	}
-	if s.plan.Rows != 0 {
-		size := unix.Winsize{Row: s.plan.Rows, Col: s.plan.Cols}
+	t.tty = slave
+	if t.Rows != 0 {
+		size := unix.Winsize{Row: t.Rows, Col: t.Cols}
 		if err := unix.IoctlSetWinsize(master, unix.TIOCSWINSZ, &size); err != nil {
 			return fault("ioctl TIOCSWINSZ", "/dev/pts/ptmx", err)
 		}
 	}
-	if err := unix.IoctlSetInt(slave, unix.TIOCSCTTY, 0); err != nil {
-		return fault("ioctl TIOCSCTTY", "/dev/pts/0", err)
+	if err := setModes(slave, t.Modes); err != nil {
+		return fault("ioctl TCSETS", "/dev/pts/0", err)
 	}
-	for fd, tty := range s.plan.TTY {
-		if !tty {
-			continue
+	if t.leads = s.hasTTY; !t.leads {
+		if err := unix.IoctlSetInt(slave, unix.TIOCSCTTY, 0); err != nil {
+			return fault("ioctl TIOCSCTTY", "/dev/pts/0", err)
 		}
-		if err := unix.Dup3(slave, fd, 0); err != nil {
-			return fault("dup3", "/dev/pts/0", err)
+		s.hasTTY = true
+	}
+	for fd, tty := range t.TTY {
+		if tty {
+			t.stdio[fd] = slave
 		}
 	}
-	s.ptyFD, s.ttyFD = master, slave
 	return nil
+}
+
+// setModes comes before there is a target, which may set its own.
+func setModes(tty int, modes []uint32) error {
+	if len(modes) == 0 {
+		return nil
+	}
+	t, err := unix.IoctlGetTermios(tty, unix.TCGETS)
+	if err != nil {
+		return err
+	}
+	for i, flags := range []*uint32{&t.Iflag, &t.Oflag, &t.Cflag, &t.Lflag} {
+		*flags = modes[i]
+	}
+	for i, char := range modes[4:] {
+		t.Cc[i] = uint8(char)
+	}
+	return unix.IoctlSetTermios(tty, unix.TCSETS, t)
 }
 
 // peer opens the other end of a pty.
@@ -57,9 +78,4 @@ func peer(master int) (int, error) {
 		return -1, fault("ioctl TIOCGPTPEER", "/dev/pts/ptmx", errno)
 	}
 	return int(fd), nil
-}
-
-// chdir goes where the target starts.
-func (s *state) chdir() error {
-	return fault("chdir", s.plan.Dir, unix.Chdir(s.plan.Dir))
 }

@@ -3,6 +3,7 @@ package child
 import (
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -39,6 +40,9 @@ func (s *state) check(table []mountEntry) error {
 				return fault("verify (mount lacks "+option.name+")", m.point, unix.EPERM)
 			}
 		}
+		if want.super != "" && !lists(m.super, want.super) {
+			return fault("verify (mount lacks "+want.super+")", m.point, unix.EPERM)
+		}
 	}
 	return nil
 }
@@ -69,8 +73,8 @@ type placed struct {
 // that: a tree that somebody else made can bring thousands of both.
 func (s *state) planned() *placed {
 	root := &placed{}
-	for i := range s.plan.Mounts {
-		m, at := &s.plan.Mounts[i], root
+	for i := range s.box.Mounts {
+		m, at := &s.box.Mounts[i], root
 		for name := range names(m.Dst) {
 			next := at.below[name]
 			if next == nil {
@@ -94,7 +98,10 @@ func names(path string) iter.Seq[string] {
 	return strings.SplitSeq(strings.TrimPrefix(path, "/"), "/")
 }
 
-type wanted struct{ readOnly, nodev bool }
+type wanted struct {
+	readOnly, nodev bool
+	super           string // an option of the file system
+}
 
 // wanted is what the plan says of a mount point: of the last entry there, or of
 // the bind whose own mounts reach so far.
@@ -106,7 +113,7 @@ func (s *state) wanted(tree *placed, point string) (w wanted, known bool) {
 		w, known = wanted{readOnly: true, nodev: true}, true
 	}
 	if slices.Contains(s.shut, point) {
-		return wanted{true, true}, true
+		return wanted{readOnly: true, nodev: true}, true
 	}
 	at := tree
 	for name := range names(point) { // what is at "/" is the root's own affair, above
@@ -126,24 +133,24 @@ func (s *state) wanted(tree *placed, point string) (w wanted, known bool) {
 func (s *state) wants(w *wanted, m *handoff.Mount, point string) bool {
 	switch m.Kind {
 	case handoff.MountBind:
-		*w = wanted{m.ReadOnly, !m.Device}
+		*w = wanted{readOnly: m.ReadOnly, nodev: !m.Device}
 	case handoff.MountOverlay:
-		*w = wanted{slices.Contains(s.flat, m.Dst), true}
+		*w = wanted{readOnly: slices.Contains(s.flat, m.Dst), nodev: true}
 	case handoff.MountReadOnly:
-		*w = wanted{true, w.nodev}
+		*w = wanted{readOnly: true, nodev: w.nodev}
 	case handoff.MountScratch, handoff.MountTmpfs:
-		*w = wanted{m.ReadOnly, true}
+		*w = wanted{readOnly: m.ReadOnly, nodev: true}
 	case handoff.MountFile:
 		if !s.hasImage() || m.Dst != point {
 			return false
 		}
-		*w = wanted{true, true}
-	case handoff.MountMask:
-		*w = wanted{true, true}
+		*w = wanted{readOnly: true, nodev: true}
+	case handoff.MountMask, handoff.MountBeneath:
+		*w = wanted{readOnly: true, nodev: true}
 	case handoff.MountProc:
-		*w = wanted{s.fellBack.ProcOfCaller, true}
+		*w = wanted{readOnly: s.fellBack.ProcOfCaller, nodev: true}
 	case handoff.MountDevpts:
-		*w = wanted{}
+		*w = wanted{super: "max=" + strconv.FormatInt(m.Size, 10)}
 	case handoff.MountPin:
 		// what was there, once more
 	default:

@@ -127,87 +127,88 @@ func (c *codec) head(kind Kind) {
 	}
 }
 
-func (p *Child) code(c *codec) {
-	c.head(KindPlan)
-	list(c, &p.Argv, c.str)
-	list(c, &p.Env, c.str)
-	c.str(&p.Dir)
-	num(c, &p.UID)
-	num(c, &p.GID)
-	c.bool(&p.OtherIDs)
-	num(c, &p.Namespaces)
-	c.str(&p.TempDir)
-	p.Landlock.code(c)
-	c.bool(&p.DropGroups)
-	c.str(&p.Hostname)
-	p.Root.code(c)
-	list(c, &p.Mounts, func(m *Mount) { m.code(c) })
-	num(c, &p.ScratchSize)
-	num(c, &p.ScratchInodes)
-	c.bool(&p.JoinDir)
-	num(c, &p.JoinProcs)
-	c.bool(&p.Linger)
-	p.Network.code(c)
-	list(c, &p.Rlimits, func(r *Rlimit) {
-		num(c, &r.Resource)
-		num(c, &r.Soft)
-		num(c, &r.Hard)
-	})
-	list(c, &p.CPUs, func(n *uint32) { num(c, n) })
-	num(c, &p.PIDMax)
-	list(c, &p.Seccomp, c.u64)
-	num(c, &p.SeccompFlags)
-	list(c, &p.SeccompNotify, c.u64)
-	c.u64(&p.SeccompPass)
-	p.Refuse.code(c)
-	for i := range p.TTY {
-		c.bool(&p.TTY[i])
+// Kind is the kind of a frame.
+type Kind uint8
+
+// The kinds of frames: what goes in, and then what comes out.
+const (
+	KindBox Kind = iota + 1
+	KindExec
+	KindClose
+	KindSetupError
+	KindSockets
+	KindBuilt
+	KindExecError
+	KindStarted
+	KindStopped
+	KindExited
+	KindClosed
+)
+
+// Frame is a pointer to one of the types of this package that have a Kind.
+type Frame interface {
+	kind() Kind
+	code(*codec)
+}
+
+// empty is a frame of a kind, to be filled. Nil: there is no such kind.
+func empty(k Kind) Frame {
+	switch k {
+	case KindBox:
+		return new(Box)
+	case KindExec:
+		return new(Exec)
+	case KindClose:
+		return new(Close)
+	case KindSetupError:
+		return new(SetupError)
+	case KindSockets:
+		return new(Sockets)
+	case KindBuilt:
+		return new(Built)
+	case KindExecError:
+		return new(ExecError)
+	case KindStarted:
+		return new(Started)
+	case KindStopped:
+		return new(Stopped)
+	case KindExited:
+		return new(Exited)
+	case KindClosed:
+		return new(Closed)
 	}
-	num(c, &p.Rows)
-	num(c, &p.Cols)
+	return nil
 }
 
-func (l *Landlock) code(c *codec) {
-	num(c, &l.HandledFS)
-	num(c, &l.HandledNet)
-	num(c, &l.Scoped)
-	c.bool(&l.Log)
-	list(c, &l.Rules, func(r *LandlockRule) {
-		c.str(&r.Path)
-		num(c, &r.Dev)
-		num(c, &r.Ino)
-		num(c, &r.Access)
-		c.bool(&r.Optional)
-	})
-}
-
-func (m *Mount) code(c *codec) {
-	num(c, &m.Kind)
-	c.str(&m.Dst)
-	c.str(&m.Src)
-	num(c, &m.Dev)
-	num(c, &m.Ino)
-	c.bool(&m.ReadOnly)
-	c.bool(&m.Device)
-	c.bool(&m.Optional)
-	c.str(&m.Text)
-	num(c, &m.Mode)
-	num(c, &m.Size)
-}
-
-// EncodeChild makes the one frame that goes in.
-func EncodeChild(p *Child) []byte {
-	c := codec{buf: make([]byte, 0, 16<<10)}
-	p.code(&c)
+// Encode makes the bytes of a frame.
+func Encode(f Frame) []byte {
+	size := 256
+	switch f.kind() {
+	case KindBox, KindExec:
+		size = 16 << 10
+	}
+	c := codec{buf: make([]byte, 0, size)}
+	c.head(f.kind())
+	f.code(&c)
 	return c.buf
 }
 
-// DecodeChild reads it. The strings of the result share frame.
-func DecodeChild(frame []byte) (*Child, error) {
-	p := new(Child)
+// kindAt is where the kind stands in every frame.
+const kindAt = 8
+
+// Decode reads a frame. The strings of the result share its bytes.
+func Decode(frame []byte) (Frame, error) {
+	if len(frame) <= kindAt {
+		return nil, Error("cut short")
+	}
+	f := empty(Kind(frame[kindAt]))
+	if f == nil {
+		return nil, Error("a frame of no kind that there is")
+	}
 	c := codec{buf: frame, reading: true}
-	p.code(&c)
-	return p, c.end()
+	c.head(f.kind())
+	f.code(&c)
+	return f, c.end()
 }
 
 func (c *codec) end() error {

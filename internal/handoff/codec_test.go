@@ -7,55 +7,80 @@ import (
 	"testing"
 )
 
-func fullChild() *Child {
-	return &Child{
-		Argv: []string{"sh", "-c", "", "\xff\xfe"}, Env: []string{"A=b", "C="}, Dir: "/tmp",
-		UID: 1000, GID: 1001, OtherIDs: true, Namespaces: 0x7e020000, TempDir: "/tmp/x", DropGroups: true, Hostname: "confine",
-		Landlock: Landlock{Log: true, HandledFS: 1<<16 - 1, HandledNet: 3, Scoped: 2,
-			Rules: []LandlockRule{{Path: "/usr", Dev: 7, Ino: 1 << 63, Access: 13, Optional: true}, {Path: "/"}}},
-		Root: Mount{Kind: MountOverlay, Src: "/image", Dev: 1, Ino: 2},
-		Mounts: []Mount{
-			{Kind: MountBind, Dst: "/usr", Src: "/usr", Dev: 1 << 40, Ino: 1<<63 + 1, ReadOnly: true, Optional: true},
-			{Kind: MountFile, Dst: "/etc/hosts", Text: "x\n", Mode: 0o644},
-			{Kind: MountTmpfs, Dst: "/scratch", Size: 1 << 40},
-			{Kind: MountBind, Dst: "/dev/null", Src: "/dev/null", Device: true},
+var allFallbacks = Fallbacks{true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true}
+
+var someUsage = Usage{UserUS: 5, SystemUS: 6, MaxRSS: 7, RSSAtMost: true, Switches: 8, ReadBytes: 9, WriteBytes: 10}
+
+// full has one frame of each kind, with no field zero.
+func full() []Frame {
+	return []Frame{
+		&Box{
+			UID: 1000, GID: 1001, OtherIDs: true, Stranger: 7, Namespaces: 0x7e020000, TempDir: "/tmp/x", DropGroups: true, Hostname: "confine",
+			Landlock: Landlock{Log: true, HandledFS: 1<<16 - 1, HandledNet: 3, Scoped: 2,
+				Rules: []LandlockRule{{Path: "/usr", Dev: 7, Ino: 1 << 63, Access: 13, Optional: true}, {Path: "/"}}},
+			Root: Mount{Kind: MountOverlay, Src: "/image", Dev: 1, Ino: 2},
+			Mounts: []Mount{
+				{Kind: MountBind, Dst: "/usr", Src: "/usr", Dev: 1 << 40, Ino: 1<<63 + 1, ReadOnly: true, Optional: true},
+				{Kind: MountFile, Dst: "/etc/hosts", Text: "x\n", Mode: 0o644},
+				{Kind: MountTmpfs, Dst: "/scratch", Size: 1 << 40},
+				{Kind: MountBind, Dst: "/dev/null", Src: "/dev/null", Device: true, Instead: true},
+			},
+			ScratchSize: 1 << 40, ScratchInodes: 7,
+			JoinDir: true, JoinProcs: 3, Linger: true,
+			Network: Network{Pings: true, Ping: 5, Dials: true,
+				Requests: []Netlink{{Name: "routes", Protocol: 12, Messages: "\x00\xff", Acks: 2, Role: RoleRedirect}},
+				Sockets: []Socket{{Family: 2, Type: 1, Protocol: 255, Options: []SocketOption{{-1, 19, 1}},
+					Address: "\x7f\x00\x00\x01", Port: 53, Listen: true, Role: RoleIPv6, Use: UseResolve}}},
+			PIDMax: 32, ShowIPC: true, Sysctls: []Sysctl{{"kernel/sem", "1 2 3 4"}},
+			Refuse: Fallbacks{ProcOfCaller: true, MountSetattr: true, NoListener: true},
 		},
-		ScratchSize: 1 << 40, ScratchInodes: 7,
-		JoinDir: true, JoinProcs: 3, Linger: true,
-		Network: Network{Pings: true, Ping: 5, Dials: true,
-			Requests: []Netlink{{Name: "routes", Protocol: 12, Messages: "\x00\xff", Acks: 2, Role: RoleRedirect}},
-			Sockets: []Socket{{Family: 2, Type: 1, Protocol: 255, Options: []SocketOption{{-1, 19, 1}},
-				Address: "\x7f\x00\x00\x01", Port: 53, Listen: true, Role: RoleIPv6, Use: UseResolve}}},
-		Rlimits: []Rlimit{{Resource: 7, Soft: 1, Hard: ^uint64(0)}},
-		CPUs:    []uint32{0, 3}, PIDMax: 32,
-		Seccomp: []uint64{1, ^uint64(0)}, SeccompFlags: 1, SeccompNotify: []uint64{2}, SeccompPass: 3,
-		Refuse: Fallbacks{ProcOfCaller: true, MountSetattr: true, NoListener: true},
-		TTY:    [3]bool{true, false, true}, Rows: 24, Cols: 80,
+		&Exec{
+			ID: 3, Argv: []string{"sh", "-c", "", "\xff\xfe"}, Env: []string{"A=b", "C="}, Dir: "/tmp", Last: true,
+			Rlimits: []Rlimit{{Resource: 7, Soft: 1, Hard: ^uint64(0)}}, CPUs: []uint32{0, 3},
+			Seccomp: []uint64{1, ^uint64(0)}, SeccompFlags: 1, SeccompNotify: []uint64{2}, SeccompPass: 3,
+			TTY: [3]bool{true, false, true}, Rows: 24, Cols: 80, Modes: []uint32{1, 2, 3},
+		},
+		&Close{},
+		&SetupError{Step: "mounts", Op: "openat2", Path: "/a b", Errno: 13},
+		&Sockets{Fallbacks: allFallbacks},
+		&Built{Skipped: []uint32{3}, Fallbacks: allFallbacks, Uppers: []Upper{{"/a", 7}}, Places: []Upper{{"/b", 8}}, HasProc: true, HasScratch: true, Sized: 2, IPC: 3},
+		&ExecError{ID: 1, Path: "/bin/sh", Step: StepExecve, Op: "prlimit64", Errno: 2},
+		&Started{ID: 1, PID: 2, Path: "/bin/sh", HasPTY: true, HasListener: true, NoListener: 16},
+		&Stopped{ID: 1, Signal: 20},
+		&Exited{ID: 1, WaitStatus: 0x1234, Used: someUsage, InitTasks: 12, Astray: 11},
+		&Closed{Used: someUsage},
 	}
 }
 
-func TestChildArrivesAsSent(t *testing.T) {
-	want := fullChild()
-	got, err := DecodeChild(EncodeChild(want))
-	if err != nil {
-		t.Fatal(err)
+func TestFramesArriveAsSent(t *testing.T) {
+	kinds := map[Kind]bool{}
+	for _, want := range full() {
+		got, err := Decode(Encode(want))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, %v\nwant %+v", got, err, want)
+		}
+		kinds[want.kind()] = true
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v\nwant %+v", got, want)
+	for k := Kind(1); empty(k) != nil; k++ {
+		if !kinds[k] {
+			t.Errorf("no frame of kind %d is tried", k)
+		}
 	}
 }
 
-// Every field of the plan has to be in fullChild and survive: a field that the
-// codec forgets would silently be zero inside.
-func TestEveryFieldOfChildIsCarried(t *testing.T) {
-	v := reflect.ValueOf(*fullChild())
-	for i := range v.NumField() {
-		if v.Field(i).IsZero() {
-			t.Errorf("fullChild doesn't set %s, so nothing shows that it is carried", v.Type().Field(i).Name)
+// Every field has to be set above and survive: a field that the codec forgets would silently be zero
+// on the other side.
+func TestEveryFieldIsCarried(t *testing.T) {
+	for _, f := range full() {
+		v := reflect.ValueOf(f).Elem()
+		for i := range v.NumField() {
+			if name := v.Type().Field(i).Name; v.Field(i).IsZero() {
+				t.Errorf("%T sets no %s, so nothing shows that it is carried", f, name)
+			}
 		}
 	}
 	fields := map[string]bool{}
-	for _, m := range fullChild().Mounts {
+	for _, m := range full()[0].(*Box).Mounts {
 		mv := reflect.ValueOf(m)
 		for i := range mv.NumField() {
 			if !mv.Field(i).IsZero() {
@@ -71,82 +96,48 @@ func TestEveryFieldOfChildIsCarried(t *testing.T) {
 	}
 }
 
-func TestMessageArrivesAsSent(t *testing.T) {
-	want := &Message{
-		Kind: KindReady, Step: "mounts", Op: "openat2", Path: "/a b", Errno: 13, Number: 15, PID: 2,
-		Skipped: []uint32{3}, Fallbacks: Fallbacks{true, true, true, true, true, true, true, true, true, true, true, true, true}, Uppers: []Upper{{"/a", 7}},
-		HasProc: true, HasScratch: true, HasPTY: true, HasPIDFD: true, HasListener: true, Sized: 2,
-		WaitStatus: 0x1234, UserUS: 5, SystemUS: 6, MaxRSS: 7, RSSAtMost: true,
-		Switches: 8, ReadBytes: 9, WriteBytes: 10, InitTasks: 12, Astray: 11,
-	}
-	v := reflect.ValueOf(*want)
-	for i := range v.NumField() {
-		if v.Field(i).IsZero() {
-			t.Errorf("%s is not set, so nothing shows that it is carried", v.Type().Field(i).Name)
-		}
-	}
-	got, err := DecodeMessage(want.Encode())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v\nwant %+v", got, want)
-	}
-}
-
 func TestDecodeRefuses(t *testing.T) {
-	good := EncodeChild(fullChild())
-	other := bytes.Clone(good)
+	good := Encode(full()[0])
+	other, unknown := bytes.Clone(good), bytes.Clone(good)
 	other[0]++
-	message := (&Message{Kind: KindReady}).Encode()
+	unknown[kindAt] = 99
 	for _, c := range []struct {
 		name  string
 		frame []byte
 		why   string
 	}{
 		{"nothing", nil, "cut short"},
+		{"two bytes", []byte{1, 2}, "cut short"},
 		{"a frame cut short", good[:len(good)-1], "cut short"},
 		{"bytes left over", append(bytes.Clone(good), 0), "left over"},
 		{"another version", other, "version"},
-		{"a message instead of a plan", message, "kind"},
+		{"a kind that there isn't", unknown, "kind"},
 	} {
-		if _, err := DecodeChild(c.frame); err == nil || !strings.Contains(err.Error(), c.why) {
+		if _, err := Decode(c.frame); err == nil || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.why)
 		}
-	}
-	if _, err := DecodeMessage(good); err == nil {
-		t.Error("a plan passed for a message")
-	}
-	if _, err := DecodeMessage([]byte{1, 2}); err == nil {
-		t.Error("two bytes passed for a message")
 	}
 }
 
 func TestAnyCutIsRefused(t *testing.T) {
-	good := EncodeChild(fullChild())
-	for n := range good {
-		if _, err := DecodeChild(good[:n]); err == nil {
-			t.Fatalf("the first %d of %d bytes passed for a plan", n, len(good))
+	for _, f := range full() {
+		good := Encode(f)
+		for n := range good {
+			if _, err := Decode(good[:n]); err == nil {
+				t.Fatalf("%T: the first %d of %d bytes passed", f, n, len(good))
+			}
 		}
 	}
 }
 
-func FuzzDecodeChild(f *testing.F) {
-	f.Add(EncodeChild(fullChild()))
+func FuzzDecode(f *testing.F) {
+	for _, frame := range full() {
+		f.Add(Encode(frame))
+	}
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, frame []byte) {
-		p, err := DecodeChild(frame)
-		if err == nil && !bytes.Equal(EncodeChild(p), frame) {
-			t.Error("decoded, but encodes to something else")
-		}
-	})
-}
-
-func FuzzDecodeMessage(f *testing.F) {
-	f.Add((&Message{Kind: KindExited, WaitStatus: 9}).Encode())
-	f.Fuzz(func(t *testing.T, frame []byte) {
-		m, err := DecodeMessage(frame)
-		if err == nil && !bytes.Equal(m.Encode(), frame) {
+		m, err := Decode(frame)
+		if err == nil && !bytes.Equal(Encode(m), frame) {
 			t.Error("decoded, but encodes to something else")
 		}
 	})

@@ -1,52 +1,93 @@
 package handoff
 
-// Kind is the kind of a frame.
-type Kind uint8
-
-const (
-	KindPlan       Kind = iota + 1 // in: Child
-	KindSetupError                 // out: Step, Op, Path, Errno
-	KindSockets                    // out: as many descriptors, of the sockets that the plan asked for, in its order
-	KindReady                      // out: Skipped, Fallbacks, Uppers; descriptors: roots of proc and scratch, pty master, roots of sized tmpfs
-	KindExecError                  // out: Step, Errno
-	KindStarted                    // out: PID, as seen inside; Path: what it executes; descriptors: its pidfd, the filter's listener; Errno: why there is none
-	KindStopped                    // out: Number, the signal that stopped the target
-	KindExited                     // out: WaitStatus and what the whole tree used
-)
-
-// Message is any frame but the plan. Which fields mean something is said above.
-type Message struct {
-	Kind Kind
-
+// SetupError says which step of the build failed, and how. It is the last frame.
+type SetupError struct {
 	Step, Op, Path string
 	Errno          uint32
+}
 
-	Number uint32
-	PID    uint32
+// Sockets come as descriptors with it: those that the box asked for, in its order.
+type Sockets struct {
+	Fallbacks Fallbacks // so far
+}
 
+// Built says that everything stands. Descriptors come with it: the roots of proc and scratch, those of MountTmpfs, and IPCTables.
+type Built struct {
 	Skipped   []uint32 // indices of optional mounts that were left out
 	Fallbacks Fallbacks
 	Uppers    []Upper
+	Places    []Upper // the other directories of scratch that are shown
 
-	HasProc, HasScratch, HasPTY, HasPIDFD, HasListener bool  // which descriptors come with it, in this order
-	Sized                                              uint8 // and after these, so many roots of MountTmpfs
-
-	WaitStatus uint32
-	UserUS     int64 // microseconds, everything reaped inside
-	SystemUS   int64
-	MaxRSS     int64  // bytes, the largest single process
-	RSSAtMost  bool   // MaxRSS may be the init's own
-	Switches   int64  // of context
-	ReadBytes  int64  // from storage
-	WriteBytes int64  // to storage
-	InitTasks  uint32 // threads of the init since Started: RLIMIT_NPROC leaves the target so many fewer
-	Astray     uint32 // what was meant for a network, where there is none and the target failed
+	HasProc, HasScratch bool  // which descriptors come with it, in this order
+	Sized               uint8 // after these, so many roots of MountTmpfs
+	IPC                 uint8 // and then so many of IPCTables
 }
 
-// Upper is where an overlay keeps what is written to it.
+// ExecError says that a process can't be started.
+type ExecError struct {
+	ID   uint32
+	Path string // what was to be executed
+	// Step is what failed: StepLookup, StepExecve, or a step of ours (Op).
+	Step, Op string
+	Errno    uint32
+}
+
+// The steps of an ExecError that are the command's own fault.
+const (
+	StepLookup = "lookup"
+	StepExecve = "execve"
+)
+
+// Started says that a process runs. Descriptors come with it: its pidfd, the master of its pty, the listener of its filter.
+type Started struct {
+	ID          uint32
+	PID         uint32 // as seen inside
+	Path        string // what it executes
+	HasPTY      bool
+	HasListener bool
+	NoListener  uint32 // errno: why there is none although one was wanted
+}
+
+// Stopped says that a process with a pty was stopped by a signal.
+type Stopped struct {
+	ID     uint32
+	Signal uint32
+}
+
+// Exited says that a process has ended.
+type Exited struct {
+	ID         uint32
+	WaitStatus uint32
+	Used       Usage  // by it and by whom it waited for
+	InitTasks  uint32 // threads of the init since Started: RLIMIT_NPROC leaves the process so many fewer
+	Astray     uint32 // what was meant for a network, where there is none and it failed
+}
+
+// Closed says that nobody is left inside. It is the last frame.
+type Closed struct {
+	Used Usage // by everybody who was reaped inside
+}
+
+// Usage is what getrusage tells.
+type Usage struct {
+	UserUS     int64 // microseconds
+	SystemUS   int64
+	MaxRSS     int64 // bytes, the largest single process
+	RSSAtMost  bool  // MaxRSS may be the init's own
+	Switches   int64 // of context
+	ReadBytes  int64 // from storage
+	WriteBytes int64 // to storage
+}
+
+// Upper is where an overlay, or a private place, keeps what is written to it.
 type Upper struct {
 	Dst  string // of the mount
 	Part uint32 // the name of a directory in the root of scratch
+}
+
+func (u *Upper) code(c *codec) {
+	c.str(&u.Dst)
+	num(c, &u.Part)
 }
 
 // Fallbacks are the planned, weaker mechanisms that the kernel made the child take.
@@ -56,9 +97,12 @@ type Fallbacks struct {
 	OverlayNested   bool // or something is mounted below its tree that can't be taken off it
 	RootReadOnly    bool // the same, for the root
 	RootNested      bool
+	EtcChosen       bool // no overlay over what a MountBeneath shows: what is Instead of it
+	EtcBound        bool // no overlay over it: it is bound, and names in it are hidden by mounts
 	OverlayKeepDirs bool // directories that are in an overlay's tree can't be removed or replaced
 	NestedUserns    bool // max_user_namespaces could not be set: only the filter stands against nested ones
 	NoPIDMax        bool // kernel.pid_max can't hold the number of tasks
+	NoSysctls       bool // one of Sysctls was refused
 	NoRedirect      bool // no nftables with TPROXY: there are sockets for the ports that were named, and no others
 	NoIPv6          bool // in the run's own network
 	NoPing          bool // ping_group_range can't be set
@@ -66,39 +110,82 @@ type Fallbacks struct {
 	NoListener      bool // the filter can have no listener: its denials aren't told. Said in Started, by an errno
 }
 
+// IPCTables are the files below /proc that show what an IPC namespace holds. They show that
+// of whoever opened them, to whomever reads them.
+var IPCTables = [...]string{"sysvipc/shm", "sysvipc/sem", "sysvipc/msg"}
+
 // OpNested is the Op of a failure that OverlayNested or RootNested would have been.
 const OpNested = "overlay (something is mounted below it)"
 
-func (m *Message) code(c *codec) {
-	c.head(m.Kind)
+func (*SetupError) kind() Kind { return KindSetupError }
+func (*Sockets) kind() Kind    { return KindSockets }
+func (*Built) kind() Kind      { return KindBuilt }
+func (*ExecError) kind() Kind  { return KindExecError }
+func (*Started) kind() Kind    { return KindStarted }
+func (*Stopped) kind() Kind    { return KindStopped }
+func (*Exited) kind() Kind     { return KindExited }
+func (*Closed) kind() Kind     { return KindClosed }
+
+func (m *SetupError) code(c *codec) {
 	c.str(&m.Step)
 	c.str(&m.Op)
 	c.str(&m.Path)
 	num(c, &m.Errno)
-	num(c, &m.Number)
-	num(c, &m.PID)
+}
+
+func (m *Sockets) code(c *codec) { m.Fallbacks.code(c) }
+
+func (m *Built) code(c *codec) {
 	list(c, &m.Skipped, func(n *uint32) { num(c, n) })
 	m.Fallbacks.code(c)
-	list(c, &m.Uppers, func(u *Upper) {
-		c.str(&u.Dst)
-		num(c, &u.Part)
-	})
+	list(c, &m.Uppers, func(u *Upper) { u.code(c) })
+	list(c, &m.Places, func(u *Upper) { u.code(c) })
 	c.bool(&m.HasProc)
 	c.bool(&m.HasScratch)
-	c.bool(&m.HasPTY)
-	c.bool(&m.HasPIDFD)
-	c.bool(&m.HasListener)
 	num(c, &m.Sized)
+	num(c, &m.IPC)
+}
+
+func (m *ExecError) code(c *codec) {
+	num(c, &m.ID)
+	c.str(&m.Path)
+	c.str(&m.Step)
+	c.str(&m.Op)
+	num(c, &m.Errno)
+}
+
+func (m *Started) code(c *codec) {
+	num(c, &m.ID)
+	num(c, &m.PID)
+	c.str(&m.Path)
+	c.bool(&m.HasPTY)
+	c.bool(&m.HasListener)
+	num(c, &m.NoListener)
+}
+
+func (m *Stopped) code(c *codec) {
+	num(c, &m.ID)
+	num(c, &m.Signal)
+}
+
+func (m *Exited) code(c *codec) {
+	num(c, &m.ID)
 	num(c, &m.WaitStatus)
-	num(c, &m.UserUS)
-	num(c, &m.SystemUS)
-	num(c, &m.MaxRSS)
-	c.bool(&m.RSSAtMost)
-	num(c, &m.Switches)
-	num(c, &m.ReadBytes)
-	num(c, &m.WriteBytes)
+	m.Used.code(c)
 	num(c, &m.InitTasks)
 	num(c, &m.Astray)
+}
+
+func (m *Closed) code(c *codec) { m.Used.code(c) }
+
+func (u *Usage) code(c *codec) {
+	num(c, &u.UserUS)
+	num(c, &u.SystemUS)
+	num(c, &u.MaxRSS)
+	c.bool(&u.RSSAtMost)
+	num(c, &u.Switches)
+	num(c, &u.ReadBytes)
+	num(c, &u.WriteBytes)
 }
 
 func (f *Fallbacks) code(c *codec) {
@@ -107,36 +194,15 @@ func (f *Fallbacks) code(c *codec) {
 	c.bool(&f.OverlayNested)
 	c.bool(&f.RootReadOnly)
 	c.bool(&f.RootNested)
+	c.bool(&f.EtcChosen)
+	c.bool(&f.EtcBound)
 	c.bool(&f.OverlayKeepDirs)
 	c.bool(&f.NestedUserns)
 	c.bool(&f.NoPIDMax)
+	c.bool(&f.NoSysctls)
 	c.bool(&f.NoRedirect)
 	c.bool(&f.NoIPv6)
 	c.bool(&f.NoPing)
 	c.bool(&f.MountSetattr)
 	c.bool(&f.NoListener)
-}
-
-// Encode makes a frame.
-func (m *Message) Encode() []byte {
-	c := codec{buf: make([]byte, 0, 256)}
-	m.code(&c)
-	return c.buf
-}
-
-// kindAt is where the kind stands in every frame.
-const kindAt = 8
-
-// DecodeMessage reads any frame but the plan.
-func DecodeMessage(frame []byte) (*Message, error) {
-	if len(frame) <= kindAt {
-		return nil, Error("cut short")
-	}
-	m := &Message{Kind: Kind(frame[kindAt])}
-	if m.Kind <= KindPlan || m.Kind > KindExited {
-		return nil, Error("another kind of frame")
-	}
-	c := codec{buf: frame, reading: true}
-	m.code(&c)
-	return m, c.end()
 }

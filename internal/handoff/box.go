@@ -1,17 +1,18 @@
 package handoff
 
-// Child is what the inside needs to know to build the sandbox and start the
-// target. Steps whose field is zero do nothing.
-type Child struct {
-	Argv []string
-	Env  []string // K=V
-	Dir  string   // where the target starts
-	UID  uint32   // inside
-	GID  uint32
+// Box is what the inside needs to know to build a sandbox, in which nothing runs yet. Steps
+// whose field is zero do nothing.
+type Box struct {
+	UID uint32 // inside
+	GID uint32
 	// OtherIDs: they are not the caller's own.
 	OtherIDs bool
+	// Stranger is an id, of users and of groups, that no file belongs to; it is mapped, too.
+	// What a MountBeneath reads, it reads as that: so that uid 0 gets of the host's files what
+	// every user of the host may read, and not what their owner may. 0 is none.
+	Stranger uint32
 
-	Namespaces uint64 // what it was cloned into, and the target's cgroup namespace
+	Namespaces uint64 // what it was cloned into, and the processes' cgroup namespace
 	TempDir    string // to be made; where there is no mount namespace
 	Landlock   Landlock
 	DropGroups bool
@@ -27,7 +28,7 @@ type Child struct {
 	ScratchSize   int64   // bytes; of the one tmpfs behind every writable private place
 	ScratchInodes int64
 
-	// The cgroups that the target begins in come as descriptors with the plan: a
+	// The cgroups that processes begin in come as descriptors with this frame: a
 	// directory of cgroup v2 if JoinDir, and then so many cgroup.procs, of all of them.
 	JoinDir   bool
 	JoinProcs uint8
@@ -36,25 +37,41 @@ type Child struct {
 
 	Network Network
 
-	Rlimits []Rlimit
-	CPUs    []uint32 // sched_setaffinity
+	Sysctls []Sysctl // of its own namespaces
+	ShowIPC bool     // hand out what /proc/sysvipc shows of its own IPC namespace
 	PIDMax  uint32   // tasks that the pid namespace may have, by kernel.pid_max (Linux 6.14)
-
-	Seccomp      []uint64 // BPF instructions: code<<48 | jt<<40 | jf<<32 | k
-	SeccompFlags uint32
-	// SeccompNotify is the same with denials handed to a listener, which goes out with
-	// Started. It is tried first; where there can be no listener, Seccomp is loaded.
-	SeccompNotify []uint64
-	// SeccompPass: execve is handed on, too, and nobody could answer the target's own
-	// first one: it passes by this number, which nobody else knows. 0: execve isn't.
-	SeccompPass uint64
 
 	// Refuse are fallbacks that the policy doesn't accept: needing one fails the set-up.
 	Refuse Fallbacks
+}
 
-	// TTY: which of 0, 1, 2 are the pty that the child makes in its own devpts.
-	TTY        [3]bool
-	Rows, Cols uint16
+func (*Box) kind() Kind { return KindBox }
+
+func (b *Box) code(c *codec) {
+	num(c, &b.UID)
+	num(c, &b.GID)
+	c.bool(&b.OtherIDs)
+	num(c, &b.Stranger)
+	num(c, &b.Namespaces)
+	c.str(&b.TempDir)
+	b.Landlock.code(c)
+	c.bool(&b.DropGroups)
+	c.str(&b.Hostname)
+	b.Root.code(c)
+	list(c, &b.Mounts, func(m *Mount) { m.code(c) })
+	num(c, &b.ScratchSize)
+	num(c, &b.ScratchInodes)
+	c.bool(&b.JoinDir)
+	num(c, &b.JoinProcs)
+	c.bool(&b.Linger)
+	b.Network.code(c)
+	list(c, &b.Sysctls, func(s *Sysctl) {
+		c.str(&s.Path)
+		c.str(&s.Value)
+	})
+	c.bool(&b.ShowIPC)
+	num(c, &b.PIDMax)
+	b.Refuse.code(c)
 }
 
 // Landlock is a ruleset that the target puts on itself. Nothing handled and nothing
@@ -81,10 +98,10 @@ type LandlockRule struct {
 	Optional bool // what is gone, or out of the target's reach, needs no rule
 }
 
-// Rlimit is one setrlimit.
-type Rlimit struct {
-	Resource   uint32
-	Soft, Hard uint64
+// Sysctl is one write to /proc/sys. What the kernel refuses keeps the value that it has.
+type Sysctl struct {
+	Path  string // below /proc/sys
+	Value string
 }
 
 // MountKind is what one entry of the mount table does.
@@ -109,7 +126,7 @@ const (
 	// its own proc, and the kernel therefore refuses a fresh one, the caller's
 	// proc is shown read-only and the child says so.
 	MountProc
-	// MountDevpts is an own instance of devpts.
+	// MountDevpts is an own instance of devpts, with room for Size ptys.
 	MountDevpts
 	// MountMask hides what is at Dst behind something empty that nobody can
 	// open. What isn't there needs no hiding, unless it has an Ino: then it was
@@ -123,6 +140,12 @@ const (
 	MountPin
 	// MountTmpfs is a private writable directory, with Mode, of its own Size.
 	MountTmpfs
+	// MountBeneath shows Src read-only at Dst, and over it what the private root has there:
+	// an overlay of the two without an upper directory. What that takes the place of comes
+	// before it in the table. Where there can be none, the entries that are Instead hold.
+	MountBeneath
+	// MountAbsent keeps a name of what a MountBeneath shows from being there.
+	MountAbsent
 )
 
 // Mount is one entry of the mount table.
@@ -135,10 +158,52 @@ type Mount struct {
 	Dev, Ino uint64
 	ReadOnly bool // of a MountScratch: once the table is done
 	Device   bool // device nodes work in it
+	Instead  bool // only where there can be no MountBeneath
 	Optional bool // skipped, and said so, when Src can't be opened by the target's user, or Root has no place for it
 	// Text is of a file or link that is made; of an overlay, OLD NUL NEW: where there is none,
 	// this entry of Env becomes that.
 	Text string
 	Mode uint32
-	Size int64 // bytes; of a MountTmpfs
+	Size int64 // of a MountTmpfs: bytes; of a MountDevpts: ptys
+}
+
+// Dispensable says whether a file of the run's own may be missing where it has no place: programs
+// do without it, or as it says.
+func (m *Mount) Dispensable() bool {
+	switch m.Dst {
+	case "/etc/hostname", "/etc/machine-id", "/etc/nsswitch.conf":
+		return m.Kind == MountFile
+	case "/etc/resolv.conf":
+		return m.Kind == MountFile && m.Text == ""
+	}
+	return false
+}
+
+func (l *Landlock) code(c *codec) {
+	num(c, &l.HandledFS)
+	num(c, &l.HandledNet)
+	num(c, &l.Scoped)
+	c.bool(&l.Log)
+	list(c, &l.Rules, func(r *LandlockRule) {
+		c.str(&r.Path)
+		num(c, &r.Dev)
+		num(c, &r.Ino)
+		num(c, &r.Access)
+		c.bool(&r.Optional)
+	})
+}
+
+func (m *Mount) code(c *codec) {
+	num(c, &m.Kind)
+	c.str(&m.Dst)
+	c.str(&m.Src)
+	num(c, &m.Dev)
+	num(c, &m.Ino)
+	c.bool(&m.ReadOnly)
+	c.bool(&m.Device)
+	c.bool(&m.Instead)
+	c.bool(&m.Optional)
+	c.str(&m.Text)
+	num(c, &m.Mode)
+	num(c, &m.Size)
 }

@@ -1,0 +1,230 @@
+package child
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
+)
+
+// serve is the life of PID 1 once the sandbox is built: it starts what the supervisor asks for, until
+// that closes the sandbox or is gone.
+func (s *state) serve() {
+	s.targets, s.children = make(map[int]*target), make(chan struct{}, 1)
+	var err error
+	if s.null, err = unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, sock+1); err != nil {
+		exit(125)
+	}
+	for {
+		frame, fds, err := linux.ReceiveFrame(sock)
+		if err != nil { // the supervisor is gone: the kernel ends everybody with an init, and a guard does
+			s.mu.Lock()
+			if !s.has(unix.CLONE_NEWPID) {
+				s.killRest()
+				s.tidy()
+			}
+			exit(125)
+		}
+		f, err := handoff.Decode(frame)
+		if err != nil {
+			exit(125)
+		}
+		switch f := f.(type) {
+		case *handoff.Exec:
+			s.exec(f, fds)
+		case *handoff.Close:
+			s.mu.Lock()
+			s.close()
+		default:
+			exit(125)
+		}
+	}
+}
+
+// exec starts one process, or says why it can't be started.
+func (s *state) exec(e *handoff.Exec, fds []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer closeAll(fds)
+	t := &target{Exec: e, pty: -1, tty: -1, pidfd: -1, listener: -1}
+	if len(fds) != len(t.stdio) {
+		exit(125)
+	}
+	copy(t.stdio[:], fds)
+	pid, failed := s.start(t)
+	if e.Last && linux.SetCapabilities() != nil { // what the last steps of a target need
+		exit(125)
+	}
+	if failed != nil {
+		t.drop()
+		if linux.SendFrame(sock, handoff.Encode(failed)) != nil || e.Last {
+			exit(125)
+		}
+		return
+	}
+	m := handoff.Started{ID: e.ID, Path: t.path, PID: uint32(pid), HasPTY: t.pty >= 0, HasListener: t.listener >= 0, NoListener: uint32(t.noListener)}
+	out := []int{t.pidfd}
+	for _, fd := range []int{t.pty, t.listener} {
+		if fd >= 0 {
+			out = append(out, fd)
+		}
+	}
+	if linux.SendFrame(sock, handoff.Encode(&m), out...) != nil {
+		exit(125) // nobody could end it in time
+	}
+	closeAll(out)
+	s.targets[pid] = t
+	if e.Last && s.ruleset >= 0 {
+		_ = unix.Close(s.ruleset)
+	}
+	if !s.reaping {
+		s.reaping = true
+		go s.reap()
+	}
+	select {
+	case s.children <- struct{}{}:
+	default:
+	}
+	linux.ForgetData()
+}
+
+// reap waits for everybody, and tells of each target that is stopped or gone.
+func (s *state) reap() {
+	for {
+		var status unix.WaitStatus
+		var used unix.Rusage
+		pid, err := unix.Wait4(-1, &status, unix.WUNTRACED, &used)
+		switch err {
+		case nil:
+			s.mu.Lock()
+			s.waited(pid, status, &used)
+			s.mu.Unlock()
+		case unix.EINTR:
+		case unix.ECHILD:
+			<-s.children
+		default:
+			exit(125)
+		}
+	}
+}
+
+// waited tells of a target, and closes the sandbox after the last one. The lock is held: a target that ends
+// at once is told of after its start.
+func (s *state) waited(pid int, status unix.WaitStatus, used *unix.Rusage) {
+	t := s.targets[pid]
+	if t == nil {
+		return // somebody's orphan
+	}
+	if status.Stopped() {
+		if t.tty >= 0 {
+			_ = linux.SendFrame(sock, handoff.Encode(&handoff.Stopped{ID: t.ID, Signal: uint32(status.StopSignal())}))
+		}
+		return
+	}
+	delete(s.targets, pid)
+	t.close()
+	m := handoff.Exited{ID: t.ID, WaitStatus: uint32(status), Used: usage(used), InitTasks: t.newTasks(), Astray: s.astray(status)}
+	_ = linux.SendFrame(sock, handoff.Encode(&m))
+	if t.Last {
+		s.close()
+	}
+}
+
+// close ends whoever is left, says what all of them used, and ends the init. The lock is held.
+func (s *state) close() {
+	s.killRest()
+	var used unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_CHILDREN, &used)
+	if linux.SendFrame(sock, handoff.Encode(&handoff.Closed{Used: usage(&used)})) != nil {
+		s.tidy()
+	}
+	if s.box.Linger {
+		linger()
+	}
+	exit(0)
+}
+
+// usage is what the kernel has counted.
+func usage(r *unix.Rusage) handoff.Usage {
+	const block = 512 // of ru_inblock and ru_oublock
+	var own unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &own)
+	return handoff.Usage{
+		UserUS:   r.Utime.Nano() / 1000,
+		SystemUS: r.Stime.Nano() / 1000,
+		MaxRSS:   r.Maxrss * 1024,
+		// execve keeps the high-water mark of the memory that the target was forked in.
+		RSSAtMost:  r.Maxrss <= own.Maxrss,
+		Switches:   r.Nvcsw + r.Nivcsw,
+		ReadBytes:  r.Inblock * block,
+		WriteBytes: r.Oublock * block,
+	}
+}
+
+// patience bounds how long an init waits for a supervisor that doesn't get its turn.
+const patience = 2000 // ms
+
+// linger waits until the outside has read what there is to be read.
+func linger() {
+	fds := []unix.PollFd{{Fd: sock, Events: unix.POLLRDHUP}}
+	for {
+		if _, err := unix.Poll(fds, patience); err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// killRest ends whatever the target left, and reaps it so that its usage counts.
+func (s *state) killRest() {
+	for {
+		s.killAll()
+		// One at least, and then whoever else has ended by now.
+		pid, err := unix.Wait4(-1, nil, unix.WALL, nil)
+		for err == nil && pid > 0 {
+			pid, err = unix.Wait4(-1, nil, unix.WALL|unix.WNOHANG, nil)
+		}
+		if err != nil && err != unix.EINTR {
+			return // ECHILD: nobody is left
+		}
+	}
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+}
+
+// defaultSignals gives every signal its default action. The kernel delivers no
+// signal with a default action to a namespace's init from inside; one with a
+// handler, such as those that the Go runtime installs, it would, and SIGQUIT would
+// end us with a stack dump.
+//
+// None of those that kill may be blocked on this thread, the group's leader: a
+// blocked signal is not dropped when it is sent, and the kernel then gives it to
+// another of our threads, where its default action ends all of them, init or not.
+func (s *state) defaultSignals() error {
+	// struct kernel_sigaction: SIG_DFL, no flags, no mask.
+	var action [4]uint64
+	for n := 1; n <= 64; n++ {
+		if unix.Signal(n) == unix.SIGKILL || unix.Signal(n) == unix.SIGSTOP {
+			continue
+		}
+		// A guard has nothing but this against the target's signals.
+		if action[0] = sigDefault; !s.has(unix.CLONE_NEWPID) && unix.Signal(n) != unix.SIGCHLD {
+			action[0] = sigIgnore
+		}
+		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+		if errno != 0 {
+			return fault("rt_sigaction", "", errno)
+		}
+	}
+	// Blocked for the target's sake, which asks for its terminal before its execve.
+	mask := unix.Sigset_t{Val: [16]uint64{1 << (unix.SIGTTOU - 1)}}
+	return fault("rt_sigprocmask", "", unix.PthreadSigmask(unix.SIG_SETMASK, &mask, nil))
+}
+
+// The handlers that are none.
+const sigDefault, sigIgnore = 0, 1
