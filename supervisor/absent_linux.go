@@ -2,52 +2,243 @@ package supervisor
 
 import (
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/linux"
+	"github.com/confine-run/confine/internal/plan"
 )
 
-// removeAbsent removes what came to be at protected paths that did not exist
+// taken is what became of something that had come to be at a protected path.
+type taken struct {
+	path  string
+	aside string // its new name beside; "": it was removed
+	left  bool   // neither could be done
+	other bool   // it took the place of something that had been protected
+	link  bool   // a symbolic link in a git directory
+}
+
+// remover takes away what a run left, with no more rights than the target had: it could have
+// put there what it couldn't have removed.
+type remover struct {
+	uid, gid uint32 // the target's, outside
+	taken    []taken
+}
+
+// absent removes what came to be at protected paths that did not exist
 // when the run was planned: a git hook or an editor's settings left there would
 // be run by the caller's own programs. Nothing is followed on the way: the
-// target may have left links. It gives what it removed, and what it could not.
+// target may have left links.
 //
 // clear are directories that were missing on the way to them. A link there, or a
 // file that says where to look instead, as git's do, is removed first.
 //
-// Nearly all of them are in one directory, which is opened once for those that follow each other.
-func removeAbsent(paths, clear []string) (removed, left []string) {
+// Nearly all of them are in one directory, which is opened and read once for those that follow each other.
+func (r *remover) absent(paths, clear []string) {
 	at, dir, shut := "", -1, func() {}
 	defer func() { shut() }()
+	var err error
+	var names map[string]bool // in dir; nil if that can't be told
 	for i, path := range append(slices.Clone(clear), paths...) {
 		if in := filepath.Dir(path); in != at {
-			fd, close, err := openThrough(in)
-			if err == unix.EACCES {
-				left = append(left, path) // a directory on the way is closed, and not ours: what is behind it can't be told
-				continue
-			}
-			if err != nil {
-				continue // its directory isn't there, or is a link now: not the protected place
-			}
 			shut()
-			at, dir, shut = in, fd, close
+			at, names = in, nil
+			if dir, shut, err = openThrough(in); err == nil {
+				names = namesIn(dir)
+			} else {
+				shut = func() {}
+			}
 		}
-		if i < len(clear) && isDir(dir, filepath.Base(path)) {
-			continue
-		}
-		switch removeAt(dir, filepath.Base(path)) {
-		case nil:
-			removed = append(removed, path)
-		case unix.ENOENT:
+		name := filepath.Base(path)
+		switch {
+		case err == unix.EACCES:
+			r.taken = append(r.taken, taken{path: path, left: true}) // a directory on the way is closed, and not ours: what is behind it can't be told
+		case err != nil: // its directory isn't there, or is a link now: not the protected place
+		case names != nil && !names[name], names == nil && !isThere(dir, name):
+		case i < len(clear) && isDir(dir, name):
 		default:
-			left = append(left, path)
+			r.remove(dir, name, path)
 		}
 	}
-	return removed, left
+}
+
+// covered gives another name to what has taken the place of something protected: a mount that covers a file is
+// gone as soon as somebody outside replaces the file, and stays with it when it is renamed. Whose
+// the new one is, the caller's or the target's, nobody can tell.
+func (r *remover) covered(list []plan.Covered) {
+	at, dir, shut := "", -1, func() {}
+	defer func() { shut() }()
+	var err error
+	for i := range list {
+		c := &list[i]
+		if in := filepath.Dir(c.Path); in != at {
+			shut()
+			at = in
+			if dir, shut, err = openThrough(in); err != nil {
+				shut = func() {}
+			}
+		}
+		before := len(r.taken)
+		name := filepath.Base(c.Path)
+		same, unseen := true, err
+		if err == nil {
+			same, unseen = stands(dir, name, c)
+		}
+		switch {
+		case err != nil && err != unix.EACCES: // its directory isn't there, or is a link now, which was renamed before this
+		case unseen != nil:
+			r.taken = append(r.taken, taken{path: c.Path, left: true})
+		case !same:
+			r.setAside(dir, name, c.Path)
+		}
+		for j := before; j < len(r.taken); j++ {
+			r.taken[j].other = true
+		}
+	}
+}
+
+// stands says whether what is there now is what was there before, or nothing is. The target may have
+// closed the directory.
+func stands(dir int, name string, c *plan.Covered) (bool, error) {
+	var x unix.Statx_t
+	look := func() error {
+		return unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &x)
+	}
+	err := look()
+	if err == unix.EACCES {
+		if restore, failed := openUp(dir); failed == nil {
+			err = look()
+			restore()
+		}
+	}
+	switch {
+	case err == unix.ENOENT:
+		return true, nil
+	case err != nil:
+		return false, err
+	case c.Ino == 0:
+		return x.Mode&unix.S_IFMT == unix.S_IFDIR, nil
+	case unix.Mkdev(x.Dev_major, x.Dev_minor) != c.Dev || x.Ino != c.Ino:
+		return false, nil
+	}
+	return c.Born == 0 || x.Mask&unix.STATX_BTIME != 0 && time.Unix(x.Btime.Sec, int64(x.Btime.Nsec)).UnixNano() == c.Born, nil
+}
+
+// maxNames is how many names in a directory are worth reading them.
+const maxNames = 2000
+
+// namesIn gives the names in a directory, if they aren't very many.
+func namesIn(dir int) map[string]bool {
+	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	names := make(map[string]bool)
+	var buf [8 << 10]byte
+	for e, err := range linux.Dirents(fd, buf[:]) {
+		if err != nil || len(names) == maxNames {
+			return nil
+		}
+		names[string(e.Name)] = true
+	}
+	return names
+}
+
+// remove removes what is at path, by its name in dir. What can't be, as files of others in
+// it can't, is renamed.
+func (r *remover) remove(dir int, name, path string) {
+	err := r.asTarget(func() error { return removeAt(dir, name) })
+	switch err {
+	case nil:
+		r.taken = append(r.taken, taken{path: path})
+	case unix.ENOENT:
+	default:
+		r.setAside(dir, name, path)
+	}
+}
+
+// maxAside is how many names are tried for what is renamed.
+const maxAside = 100
+
+// setAside renames what is at path, by its name in dir, to a name that no program looks for.
+func (r *remover) setAside(dir int, name, path string) {
+	t := taken{path: path}
+	err := r.asTarget(func() (err error) {
+		if t.aside, err = renameAside(dir, name); err != unix.EACCES {
+			return err
+		}
+		restore, err := openUp(dir)
+		if err != nil {
+			return err
+		}
+		defer restore()
+		t.aside, err = renameAside(dir, name)
+		return err
+	})
+	if err == unix.ENOENT {
+		return
+	}
+	if err != nil {
+		t.aside, t.left = "", true
+	}
+	r.taken = append(r.taken, t)
+}
+
+func renameAside(dir int, name string) (aside string, err error) {
+	for i := range maxAside {
+		aside = name + ".aside"
+		if i > 0 {
+			aside += strconv.Itoa(i)
+		}
+		if err = unix.Renameat2(dir, name, dir, aside, unix.RENAME_NOREPLACE); err != unix.EEXIST {
+			break
+		}
+	}
+	return aside, err
+}
+
+// asTarget does something on this thread with the target's rights to files. Only root has more.
+func (r *remover) asTarget(do func() error) error {
+	if unix.Geteuid() != 0 {
+		return do()
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var had, none [2]unix.CapUserData
+	if err := unix.Capget(&header, &had[0]); err != nil {
+		return err
+	}
+	dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	_, _ = unix.SetfsgidRetGid(int(r.gid))
+	_, _ = unix.SetfsuidRetUid(int(r.uid))
+	defer func() {
+		_ = unix.Capset(&header, &had[0])
+		_, _ = unix.SetfsuidRetUid(unix.Geteuid())
+		_, _ = unix.SetfsgidRetGid(unix.Getegid())
+		if dumpable == 1 { // a change of fsuid clears it
+			_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+		}
+	}()
+	// The calls give the former id and never an error; -1 changes nothing.
+	uid, _ := unix.SetfsuidRetUid(-1)
+	gid, _ := unix.SetfsgidRetGid(-1)
+	if uint32(uid) != r.uid || uint32(gid) != r.gid {
+		return unix.EPERM
+	}
+	for i := range none {
+		none[i].Permitted, none[i].Inheritable = had[i].Permitted, had[i].Inheritable
+	}
+	if err := unix.Capset(&header, &none[0]); err != nil {
+		return err
+	}
+	return do()
 }
 
 // openThrough opens a directory by its canonical path. Where the target has closed what is on the
@@ -112,10 +303,10 @@ func removeAt(dir int, name string) error {
 		defer restore()
 		err = unix.Unlinkat(dir, name, 0)
 	}
-	if err != unix.EISDIR && err != unix.EPERM {
+	if err != unix.EISDIR {
 		return err
 	}
-	return removeTree(dir, name)
+	return linux.RemoveAll(dir, name, 0)
 }
 
 // openUp makes a directory writable for its owner for as long as that is needed.
@@ -129,134 +320,4 @@ func openUp(dir int) (restore func(), err error) {
 		return nil, err
 	}
 	return func() { _ = unix.Chmod(self, st.Mode&0o7777) }, nil
-}
-
-// level is a directory on the way down a tree that is removed.
-type level struct {
-	name string
-	ino  uint64
-	subs []string // directories in it that are still to be removed
-}
-
-// removeTree removes a directory however deep it is, with two descriptors, and needs no space
-// and no name for that. What can't be removed keeps nothing else: the first reason comes back.
-func removeTree(top int, name string) (first error) {
-	failed := func(err error) {
-		if first == nil {
-			first = err
-		}
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(top, &st); err != nil {
-		return err
-	}
-	at, dir, err := enter(top, name, st.Dev)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = unix.Close(dir) }()
-	way := []level{at}
-	way[0].subs = emptied(dir, failed)
-	for {
-		here := &way[len(way)-1]
-		if last := len(here.subs) - 1; last >= 0 {
-			sub := here.subs[last]
-			here.subs = here.subs[:last]
-			at, below, err := enter(dir, sub, st.Dev)
-			if err != nil {
-				failed(err)
-				continue
-			}
-			_ = unix.Close(dir)
-			dir = below
-			at.subs = emptied(dir, failed)
-			way = append(way, at)
-			continue
-		}
-		if len(way) == 1 {
-			if err := unix.Unlinkat(top, name, unix.AT_REMOVEDIR); err != nil {
-				failed(err)
-			}
-			return first
-		}
-		above, err := leave(dir, way[len(way)-2].ino)
-		if err != nil {
-			failed(err)
-			return first
-		}
-		_ = unix.Close(dir)
-		dir = above
-		if err := unix.Unlinkat(dir, here.name, unix.AT_REMOVEDIR); err != nil {
-			failed(err)
-		}
-		way = way[:len(way)-1]
-	}
-}
-
-// enter opens a directory that is to be emptied, as its owner may: on the file system dev, for what somebody
-// has mounted is not the target's.
-func enter(dir int, name string, dev uint64) (at level, fd int, err error) {
-	path, err := unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return at, -1, err
-	}
-	defer unix.Close(path)
-	var st unix.Stat_t
-	if err := unix.Fstat(path, &st); err != nil {
-		return at, -1, err
-	}
-	if st.Dev != dev {
-		return at, -1, unix.EXDEV
-	}
-	if _, err := openUp(path); err != nil {
-		return at, -1, err
-	}
-	fd, err = unix.Openat(path, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	return level{name: name, ino: st.Ino}, fd, err
-}
-
-// leave opens the directory above, which has to be the one that it was.
-func leave(dir int, ino uint64) (above int, err error) {
-	above, err = unix.Openat(dir, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	var st unix.Stat_t
-	if err = unix.Fstat(above, &st); err == nil && st.Ino != ino {
-		err = unix.ESTALE
-	}
-	if err != nil {
-		_ = unix.Close(above)
-		return -1, err
-	}
-	return above, nil
-}
-
-// emptied removes the files of a directory, and gives its directories.
-func emptied(dir int, failed func(error)) (subs []string) {
-	names, err := listNames(dir)
-	if err != nil {
-		failed(err)
-	}
-	for _, name := range names {
-		switch err := unix.Unlinkat(dir, name, 0); err {
-		case nil, unix.ENOENT:
-		case unix.EISDIR, unix.EPERM:
-			subs = append(subs, name)
-		default:
-			failed(err)
-		}
-	}
-	return subs
-}
-
-func listNames(fd int) (names []string, err error) {
-	buf := make([]byte, 8<<10)
-	for {
-		n, err := unix.Getdents(fd, buf)
-		if err != nil || n == 0 {
-			return names, err
-		}
-		_, _, names = unix.ParseDirent(buf[:n], -1, names)
-	}
 }

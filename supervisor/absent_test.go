@@ -11,7 +11,24 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/internal/plan"
 )
+
+// removeAbsent gives what was removed, and what was not.
+func removeAbsent(paths, clear []string) (removed, left []string) {
+	r := remover{uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}
+	r.absent(paths, clear)
+	for _, t := range r.taken {
+		if t.left || t.aside != "" {
+			left = append(left, t.path)
+		} else {
+			removed = append(removed, t.path)
+		}
+	}
+	return removed, left
+}
 
 func TestRemoveAbsent(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -231,5 +248,59 @@ func TestRemoveAbsentOpensWhatWasClosed(t *testing.T) {
 		if err := os.Chmod(d, 0o700); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// What stands where something protected stood is told from it by its number and its birth: numbers are used again.
+func TestWhatTookTheProtectedPlaceIsRenamed(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []plan.Covered
+	for _, name := range []string{"same", "changed", "gone", "replaced", "reborn", "way", "link"} {
+		at := filepath.Join(dir, name)
+		if err := os.WriteFile(at, []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		f, err := rootfs.ThisHost().Lstat(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := plan.Covered{Path: at, Dev: f.Dev, Ino: f.Ino, Born: f.Born}
+		switch name {
+		case "changed":
+			err = os.WriteFile(at, []byte("y"), 0o600)
+		case "gone":
+			err = os.Remove(at)
+		case "replaced":
+			c.Ino++
+		case "reborn":
+			c.Born = 1
+		case "way", "link":
+			c = plan.Covered{Path: at}
+			err = os.Remove(at)
+			if err == nil && name == "way" {
+				err = os.Mkdir(at, 0o755)
+			} else if err == nil {
+				err = os.Symlink("way", at)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, c)
+	}
+	r := remover{uid: uint32(os.Getuid()), gid: uint32(os.Getgid())}
+	r.covered(list)
+	var renamed []string
+	for _, x := range r.taken {
+		if x.left || !x.other || x.aside != filepath.Base(x.path)+".aside" {
+			t.Errorf("%+v", x)
+		}
+		renamed = append(renamed, filepath.Base(x.path))
+	}
+	if want := []string{"replaced", "reborn", "link"}; !slices.Equal(renamed, want) {
+		t.Errorf("renamed %q, want %q", renamed, want)
 	}
 }

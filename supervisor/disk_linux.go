@@ -12,8 +12,8 @@ import (
 
 // weighTrees begins to watch what the writable trees grow by. It comes before the
 // target is started: what is there by then is not the target's.
-func (r *run) weighTrees() *SetupError {
-	w := &r.plan.Watch
+func (b *box) weighTrees() *SetupError {
+	w := &b.plan.Watch
 	if len(w.Trees) == 0 {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (r *run) weighTrees() *SetupError {
 		dirs = append(dirs, fd)
 	}
 	var err error
-	if r.trees, err = disk.New(dirs, disk.Limits{Bytes: w.Disk, Files: w.Files}); err != nil {
+	if b.trees, err = disk.New(dirs, disk.Limits{Bytes: w.Disk, Files: w.Files}); err != nil {
 		return &SetupError{Step: "disk", Op: err.Error(), Errno: errnoOf(err)}
 	}
 	return nil

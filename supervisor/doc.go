@@ -16,10 +16,14 @@
 // needs to build the sandbox, over nothing but these namespaces. The child
 // drops them before the target starts; see package child.
 //
+// A box is what the child builds: namespaces, tree, network, cgroup, and what watches them. A job is a process in it, with
+// streams, clocks and a report of its own. A run is a box with one job, which goes when that does; a Sandbox is one for
+// many. One goroutine, the box's loop, owns the box and its jobs: timers, signals and callers have it call what they want done.
+//
 // # Order of death
 //
-//   - The target ends: the child, its init, kills and reaps whatever is left,
-//     reports, ends; the kernel would kill the namespace anyway.
+//   - The only target of a run ends: the child, its init, tells, kills and reaps whatever is left,
+//     reports, ends; the kernel would kill the namespace anyway. In a sandbox for many the others go on.
 //   - A limit or the caller ends the run: SIGTERM to the target's group, after
 //     the grace period SIGKILL, both by pidfd; the child then kills the rest, and
 //     can still tell what all of it used. When the child doesn't answer either,
@@ -28,7 +32,7 @@
 //     it the namespace. The signal is armed by the fork itself and again by the
 //     child after every change of ids that clears it; in between, and for a
 //     parent that died before, the end of the socket says the same.
-//   - PDEATHSIG fires when the thread that forked ends, so Prepare locks its thread.
+//   - PDEATHSIG fires when the thread that forked ends, so one thread forks all children, and lives as long as the process.
 //
 // # Causes
 //

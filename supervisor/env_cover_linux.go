@@ -5,5 +5,5 @@ package supervisor
 import "os"
 
 func childEnv() []string {
-	return []string{"GOMAXPROCS=1", "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
+	return []string{"GOMAXPROCS=1", "GOGC=off", "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
 }

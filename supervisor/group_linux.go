@@ -2,63 +2,40 @@ package supervisor
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
 )
 
-// settle reads what the run's cgroup counted, now that nothing is in it any
-// more, and removes it. What only the counters know of the end goes into the
-// outcome: an OOM kill of which the target died before anybody could say so.
-func (r *run) settle() {
-	if r.trees != nil {
-		_ = r.trees.Close()
-	}
-	if r.group == nil {
-		return
-	}
-	if !r.counted {
-		r.count()
-	}
-	if err := r.group.Remove(); err != nil && r.out.setup == nil {
-		r.out.setup = &SetupError{Step: "cgroup", Op: err.Error(), Errno: errnoOf(err)}
-	}
-	if r.targetStarted && r.plan.Held.Memory > 0 {
-		r.out.counted(&r.stat, r.oomKilled, r.memoryReached())
-	}
-}
-
 // count reads the counters, once: of a systemd scope before the init ends. Then
 // systemd takes it down bit by bit, and some counters are gone before others.
-func (r *run) count() {
-	r.stat, r.oomKilled, r.counted = r.group.Stat(), r.group.KilledForMemory(), true
+func (b *box) count() {
+	b.stat, b.oomKilled, b.counted = b.group.Stat(), b.group.KilledForMemory(), true
 }
 
-// memoryReached says who was killed, as far as the kernel tells.
-func (r *run) memoryReached() string {
+// memoryKilled says who was killed, as far as the kernel tells.
+func (b *box) memoryKilled() string {
 	who := "the kernel killed one process, and confine the others"
-	if r.group.Version() == 2 {
+	if b.group.Version() == 2 {
 		who = "the kernel killed the whole tree"
 	}
-	return fmt.Sprintf("memory limit of %d bytes reached: %s", r.plan.Held.Memory, who)
+	return who
 }
 
 // counted is what only the counters of the cgroup know: an OOM kill that nobody
 // heard of in time (oom), or an allocation that was refused and that the target
-// failed over. reached words the limit.
-func (o *outcome) counted(s *cgroup.Stat, oom bool, reached string) {
+// failed over. killed says who was.
+func (o *outcome) counted(s *cgroup.Stat, oom bool, killed string) {
 	if o.cause != "" {
 		return
 	}
 	failed := !o.waitStatus.Exited() || o.waitStatus.ExitStatus() != 0
 	switch {
 	case oom:
-		o.cause, o.detail = status.CauseMemGroup, reached
+		o.cause, o.detail = status.CauseMemGroup, killed
 	case s.OOMs.Known && s.OOMs.N > 0 && failed:
-		limit, _, _ := strings.Cut(reached, ": ")
-		o.cause, o.detail = status.CauseMemAlloc, limit+": an allocation was refused"
+		o.cause, o.detail = status.CauseMemAlloc, "an allocation was refused"
 	}
 }
 
@@ -110,12 +87,12 @@ func (w *watch) peaks() time.Duration {
 }
 
 // groupUsage is what the cgroup counted, laid over what others did.
-func (r *run) groupUsage(u *status.Usage) {
-	if r.group == nil {
+func (b *box) groupUsage(u *status.Usage) {
+	if b.group == nil {
 		return
 	}
-	s := &r.stat
-	from := fmt.Sprintf("cgroup v%d", r.group.Version())
+	s := &b.stat
+	from := fmt.Sprintf("cgroup v%d", b.group.Version())
 	put := func(name string, to *int64, n int64, known bool) {
 		if known {
 			*to, u.Sources[name] = n, from
@@ -125,7 +102,7 @@ func (r *run) groupUsage(u *status.Usage) {
 	span("cpu_ms", &u.CPUMS, s.CPU)
 	span("user_ms", &u.UserMS, s.User)
 	span("system_ms", &u.SystemMS, s.System)
-	if r.plan.Held.CPUPercent > 0 {
+	if b.plan.Held.CPUPercent > 0 {
 		span("throttled_ms", &u.ThrottledMS, s.Throttled)
 	}
 	put("read_bytes", &u.ReadBytes, s.Read.N, s.Read.Known)
@@ -147,11 +124,11 @@ func (r *run) groupUsage(u *status.Usage) {
 }
 
 // groupLimits are those that the cgroup held without ending the run.
-func (r *run) groupLimits() (hit []status.Capability) {
-	if r.stat.TasksHits.N > 0 && r.plan.Held.Tasks > 0 {
+func (b *box) groupLimits() (hit []status.Capability) {
+	if b.stat.TasksHits.N > 0 && b.plan.Held.Tasks > 0 {
 		hit = append(hit, status.Tasks)
 	}
-	if r.stat.Throttled.D > 0 && r.plan.Held.CPUPercent > 0 {
+	if b.stat.Throttled.D > 0 && b.plan.Held.CPUPercent > 0 {
 		hit = append(hit, status.CPURate)
 	}
 	return hit

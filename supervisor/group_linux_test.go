@@ -13,7 +13,7 @@ import (
 func known(n int64) cgroup.Count { return cgroup.Count{N: n, Known: true} }
 
 func TestWhatOnlyTheCountersKnow(t *testing.T) {
-	const reached = "memory limit of 9 bytes reached: the kernel killed the whole tree"
+	const killed = "the kernel killed the whole tree"
 	exited := func(code int) syscall.WaitStatus { return syscall.WaitStatus(code << 8) }
 	for _, c := range []struct {
 		name  string
@@ -35,7 +35,7 @@ func TestWhatOnlyTheCountersKnow(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := outcome{cause: c.cause, waited: true, waitStatus: c.ended}
-			o.counted(&cgroup.Stat{OOMs: known(c.ooms)}, c.oom, reached)
+			o.counted(&cgroup.Stat{OOMs: known(c.ooms)}, c.oom, killed)
 			if o.cause != c.want {
 				t.Errorf("cause %q, want %q", o.cause, c.want)
 			}
@@ -47,7 +47,7 @@ func TestWhatOnlyTheCountersKnow(t *testing.T) {
 }
 
 func TestUsageSaysWhereItIsFrom(t *testing.T) {
-	r := &run{group: new(cgroup.Group), plan: &plan.Plan{Held: plan.Held{CPUPercent: 50, Tasks: 5}}}
+	r := &box{group: new(cgroup.Group), plan: &plan.Plan{Held: plan.Held{CPUPercent: 50, Tasks: 5}}}
 	second := cgroup.Span{D: time.Second, Known: true}
 	r.stat = cgroup.Stat{
 		CPU: second, Throttled: second, MemoryPeak: known(7), TasksHits: known(1),

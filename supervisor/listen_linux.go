@@ -1,31 +1,75 @@
 package supervisor
 
 import (
-	"slices"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/linux"
 )
 
-// event is a message of the child's, with the descriptors that came with it, or
-// -1; or why no further message can be understood.
+// event is a frame of the child's, with the descriptors that came with it; or why no further
+// one can be understood.
 type event struct {
-	message                             *handoff.Message
-	proc, scratch, pty, pidfd, listener int
-	sized                               []int // roots of tmpfs of their own size
-	sockets                             []int
-	err                                 error
+	frame handoff.Frame
+	fds   []int
+	err   error
+}
+
+// take gives the next descriptor, if there has to be one and is; else -1.
+func (e *event) take(there bool) int {
+	if !there || len(e.fds) == 0 {
+		return -1
+	}
+	fd := e.fds[0]
+	e.fds = e.fds[1:]
+	return fd
+}
+
+// takeSome gives so many more, as far as there are any.
+func (e *event) takeSome(n uint8) []int {
+	k := min(int(n), len(e.fds))
+	fds := e.fds[:k:k]
+	e.fds = e.fds[k:]
+	return fds
 }
 
 // close lets go of descriptors that nobody took.
 func (e *event) close() {
-	for _, fd := range slices.Concat([]int{e.proc, e.scratch, e.pty, e.pidfd, e.listener}, e.sized, e.sockets) {
+	closeAll(e.fds)
+	e.fds = nil
+}
+
+// built is what a child tells when everything stands.
+type built struct {
+	*handoff.Built
+	proc, scratch int   // their roots, or -1
+	sized         []int // roots of tmpfs of their own size
+	ipc           []int // handoff.IPCTables
+}
+
+func (e *event) built(m *handoff.Built) *built {
+	b := &built{Built: m, proc: e.take(m.HasProc), scratch: e.take(m.HasScratch), sized: e.takeSome(m.Sized)}
+	b.ipc = e.takeSome(min(m.IPC, uint8(len(handoff.IPCTables))))
+	return b
+}
+
+// close lets go of what nobody has taken over.
+func (b *built) close() {
+	for _, fd := range append(append([]int{b.proc, b.scratch}, b.sized...), b.ipc...) {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
 	}
+}
+
+// started is what a child tells of a process that runs.
+type started struct {
+	*handoff.Started
+	pidfd, pty, listener int // or -1
+}
+
+func (e *event) started(m *handoff.Started) *started {
+	return &started{Started: m, pidfd: e.take(true), pty: e.take(m.HasPTY), listener: e.take(m.HasListener)}
 }
 
 // listen reads what the child says until it is gone. When that can't be
@@ -39,35 +83,17 @@ func listen(sock int) <-chan event {
 			if err == unix.ECONNRESET {
 				return
 			}
-			var m *handoff.Message
+			e := event{fds: fds, err: err}
 			if err == nil {
-				m, err = handoff.DecodeMessage(frame)
+				e.frame, e.err = handoff.Decode(frame)
 			}
-			if err != nil {
-				for _, fd := range fds {
-					_ = unix.Close(fd)
-				}
-				events <- event{err: err}
-				return
-			}
-			e := event{message: m, proc: -1, scratch: -1, pty: -1, pidfd: -1, listener: -1}
-			if m.Kind == handoff.KindSockets {
-				e.sockets, fds = fds, nil
-			}
-			for _, one := range []struct {
-				there bool
-				fd    *int
-			}{{m.HasProc, &e.proc}, {m.HasScratch, &e.scratch}, {m.HasPTY, &e.pty}, {m.HasPIDFD, &e.pidfd}, {m.HasListener, &e.listener}} {
-				if one.there && len(fds) > 0 {
-					*one.fd, fds = fds[0], fds[1:]
-				}
-			}
-			n := min(int(m.Sized), len(fds))
-			e.sized, fds = fds[:n:n], fds[n:]
-			for _, fd := range fds {
-				_ = unix.Close(fd)
+			if e.err != nil {
+				e.close()
 			}
 			events <- e
+			if e.err != nil {
+				return
+			}
 		}
 	}()
 	return events

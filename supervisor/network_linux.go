@@ -19,13 +19,13 @@ type network struct {
 }
 
 // supervise begins to serve a run that has no network of its own, if this is one.
-func (r *run) supervise() *SetupError {
-	if !r.plan.Network.Supervised {
+func (b *box) supervise() *SetupError {
+	if !b.plan.Network.Supervised {
 		return nil
 	}
-	g, err := egress.New(&r.plan.Network, r.opts.Attempt)
+	g, err := egress.New(&b.plan.Network, b.opts.Attempt)
 	if err == nil {
-		r.network.gateway = g // closed at the end, in any case
+		b.network.gateway = g // closed at the end, in any case
 		err = g.Supervise()
 	}
 	if err != nil {
@@ -35,19 +35,19 @@ func (r *run) supervise() *SetupError {
 }
 
 // sockets gives the gateway what was made inside.
-func (r *run) sockets(m *handoff.Message, fds []int) *SetupError {
-	n := &r.network
+func (b *box) sockets(m *handoff.Sockets, fds []int) *SetupError {
+	n := &b.network
 	if n.gateway == nil {
-		g, err := egress.New(&r.plan.Network, r.opts.Attempt)
+		g, err := egress.New(&b.plan.Network, b.opts.Attempt)
 		if err != nil {
 			closeAll(fds)
 			return &SetupError{Step: "network", Op: err.Error()}
 		}
 		n.gateway = g
 	}
-	made := r.plan.Child.Network.Made(m.Fallbacks)[n.served:]
-	if len(made) == 0 && r.plan.Child.Network.Dials && len(fds) == 1 {
-		return published(n.gateway.ServeDials(fds[0]))
+	made := b.plan.Box.Network.Made(m.Fallbacks)[n.served:]
+	if len(made) == 0 && b.plan.Box.Network.Dials && len(fds) == 1 {
+		return published(n.gateway.ServeDials(fds[0], b.child.pidfd))
 	}
 	if len(fds) == 0 || len(fds) > len(made) {
 		closeAll(fds)
@@ -131,9 +131,9 @@ func (n *network) refused() (times int64) {
 }
 
 // tellAstray is for a target that failed and has no network.
-func (r *run) tellAstray() {
-	if r.opts.Astray != nil && r.exited.Astray > 0 {
-		r.opts.Astray(int(r.exited.Astray))
+func (j *job) tellAstray() {
+	if j.opts.Astray != nil && j.exited.Astray > 0 {
+		j.opts.Astray(int(j.exited.Astray))
 	}
 }
 

@@ -19,11 +19,13 @@ type outcome struct {
 	exec  *execError
 
 	cause  status.Cause // ours, the first one; "" if we ended nothing
-	detail string       // of cause: which limit, how much
+	detail string       // of cause: which limit, how much; of memory, who held it or was killed
+	memory int64        // the limit
 
 	asked syscall.Signal // the first signal of the caller's that was passed on to end it; 0 is none
 	early syscall.Signal // one that came before all was built
 	heard uint64         // bits of the others that were passed on
+	left  bool           // who read the target's output did so no longer
 	built bool           // it is, and a target may have been made
 
 	waited     bool // the init told how the target ended
@@ -70,6 +72,7 @@ func (e *execError) reason() string {
 
 // verdict is the part of the report that says how it ended.
 type verdict struct {
+	status.Ending
 	status   status.Status
 	cause    status.Cause
 	reason   string
@@ -104,6 +107,10 @@ func (o *outcome) verdict() verdict {
 	case o.exec != nil:
 		v.status, v.cause, v.reason = status.ExecFailed, status.CauseExec, o.exec.reason()
 		v.exitCode = o.exec.rc()
+		v.NotFound = v.exitCode == 127
+	case limits[o.cause] == status.MemLimit:
+		v.status, v.Memory = status.MemLimit, o.detail
+		v.reason = fmt.Sprintf("memory limit of %d bytes reached: %s", o.memory, o.detail)
 	case limits[o.cause] != "":
 		v.status, v.reason = limits[o.cause], o.detail
 	case o.cause == status.CauseDisk || o.cause == status.CauseTasks:
@@ -114,7 +121,7 @@ func (o *outcome) verdict() verdict {
 		// We killed everything at once, on the caller's behalf.
 		v.status, v.signal, v.reason = status.KilledKill, syscall.SIGKILL, o.detail
 		if o.cause == status.CauseCaller && o.asked != 0 {
-			v.reason = "killed by SIGKILL after " + o.detail
+			v.reason, v.After = "killed by SIGKILL after "+o.detail, signalName(o.asked)
 		}
 	case !o.waited:
 		o.setup = &SetupError{Step: "init", Op: "it ended without a word"}
@@ -134,6 +141,7 @@ func (o *outcome) verdict() verdict {
 // signal, the target may have begun.
 func (o *outcome) earlyVerdict(v *verdict) {
 	v.status, v.signal, v.reason = status.KilledSignal, o.early, o.detail+" while the run was set up"
+	v.Early = true
 	if o.early == syscall.SIGTERM {
 		v.status = status.KilledTerm
 	}
@@ -189,8 +197,12 @@ func (o *outcome) signalVerdict(v *verdict) {
 		}
 	}
 	v.reason = "killed by " + signalName(v.signal)
+	if v.cause == status.CauseSignal && v.signal == syscall.SIGPIPE && o.left {
+		v.cause = status.CauseReader
+		v.reason += ": nobody read its output any more"
+	}
 	if v.cause == status.CauseCaller && o.asked != 0 && o.asked != v.signal {
-		v.reason += " after " + o.detail
+		v.reason, v.After = v.reason+" after "+o.detail, signalName(o.asked)
 	}
 	switch v.signal {
 	case syscall.SIGTERM:
@@ -221,8 +233,8 @@ func (o *outcome) signalVerdict(v *verdict) {
 
 // fileLimit is the size that no file may grow beyond. The kernel sends SIGXFSZ for nothing
 // else.
-func fileLimit(c *handoff.Child) uint64 {
-	for _, l := range c.Rlimits {
+func fileLimit(e *handoff.Exec) uint64 {
+	for _, l := range e.Rlimits {
 		if l.Resource == unix.RLIMIT_FSIZE {
 			return l.Soft
 		}
@@ -239,12 +251,13 @@ func (o *outcome) tooMany(limit int64) {
 	}
 }
 
-// signalName is the name as in signal(7).
+// signalName is the name as in signal(7). Real-time signals go by their number: the kernel's
+// SIGRTMIN is 32, glibc's 34.
 func signalName(n syscall.Signal) string {
 	if n > 0 && int(n) < len(signalNames) && signalNames[n] != "" {
 		return "SIG" + signalNames[n]
 	}
-	return fmt.Sprintf("signal %d", int(n))
+	return fmt.Sprintf("SIG%d", int(n))
 }
 
 // signalNames are Linux's numbers.

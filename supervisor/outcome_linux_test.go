@@ -53,6 +53,11 @@ func TestVerdict(t *testing.T) {
 		{"a signal after a denial", outcome{told: true, denied: 1, waited: true, waitStatus: signaled(11)}, status.KilledSignal, status.CauseSignal, 139},
 		{"wall timer after a denial", outcome{denied: 1, cause: status.CauseWall, waited: true, waitStatus: exited(1)}, status.Timeout, status.CauseWall, 124},
 		{"SIGSYS under one that doesn't", outcome{waited: true, waitStatus: signaled(31)}, status.KilledSignal, status.CauseSignal, 159},
+		{"SIGPIPE after the reader left", outcome{left: true, waited: true, waitStatus: signaled(13)}, status.KilledSignal, status.CauseReader, 141},
+		{"another signal after the reader left", outcome{left: true, waited: true, waitStatus: signaled(11)}, status.KilledSignal, status.CauseSignal, 139},
+		{"SIGPIPE of something else", outcome{waited: true, waitStatus: signaled(13)}, status.KilledSignal, status.CauseSignal, 141},
+		{"a limit before the reader left", outcome{left: true, cause: status.CauseWall, waited: true, waitStatus: signaled(13)}, status.Timeout, status.CauseWall, 124},
+		{"a real-time signal", outcome{waited: true, waitStatus: signaled(34)}, status.KilledSignal, status.CauseSignal, 162},
 		{"SIGXCPU of our RLIMIT_CPU", outcome{cpuLimit: time.Second, cpuUsed: 2 * time.Second, waited: true, waitStatus: signaled(24)}, status.CPULimit, status.CauseCPURlim, 152},
 		{"SIGXFSZ without a limit of ours", outcome{waited: true, waitStatus: signaled(25)}, status.KilledSignal, status.CauseSignal, 153},
 		{"SIGXFSZ under a limit", outcome{fileLimit: 4096, waited: true, waitStatus: signaled(25)}, status.KilledSignal, status.CauseSignal, 153},
@@ -121,7 +126,7 @@ func TestSetupErrorKeepsTheErrno(t *testing.T) {
 }
 
 func TestSignalNames(t *testing.T) {
-	for n, want := range map[syscall.Signal]string{9: "SIGKILL", 31: "SIGSYS", 34: "signal 34", 0: "signal 0", -1: "signal -1"} {
+	for n, want := range map[syscall.Signal]string{9: "SIGKILL", 31: "SIGSYS", 32: "SIG32", 64: "SIG64"} {
 		if got := signalName(n); got != want {
 			t.Errorf("%d: %s", int(n), got)
 		}

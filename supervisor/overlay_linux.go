@@ -44,17 +44,17 @@ func (o *overlays) hold(scratch int, uppers []handoff.Upper) error {
 
 // review reads what was written to overlays, now that nobody writes any more, and
 // keeps it if that is wanted. It never changes how the run ended.
-func (r *run) review() *status.Changes {
-	o := &r.overlays
+func (b *box) review() *status.Changes {
+	o := &b.overlays
 	if o.scratch < 0 {
 		return nil
 	}
 	defer func() { _ = unix.Close(o.scratch) }()
 	var c status.Changes
 	lost, deep := 0, 0 // changes that are too many to be kept, or have paths that are too long
-	k := changes.Keeping{Start: o.began, Command: redact.Redact(r.plan.Child.Argv), Protect: r.plan.Protect}
-	for i := range r.plan.Overlays {
-		at := &r.plan.Overlays[i]
+	k := changes.Keeping{Start: o.began, Command: redact.Redact(b.plan.Exec.Argv), Protect: b.plan.Protect}
+	for i := range b.plan.Overlays {
+		at := &b.plan.Overlays[i]
 		tree, err := o.open(at)
 		if tree == nil && err == nil {
 			continue // it was never made
@@ -72,10 +72,10 @@ func (r *run) review() *status.Changes {
 		lost, deep = lost+set.Truncated, deep+set.Deep
 		k.Trees, k.Sets = append(k.Trees, *tree), append(k.Sets, set)
 	}
-	if r.plan.Keep == "" || c.Counts == (status.ChangeCounts{}) {
+	if b.plan.Keep == "" || c.Counts == (status.ChangeCounts{}) {
 		return &c
 	}
-	id, partly, err := keep(r.plan.Keep, k)
+	id, partly, err := keep(b.plan.Keep, k)
 	c.RunID, c.Kept = id, err == nil
 	if c.Error = missing(lost, deep, partly); err != nil {
 		c.Error = "the changes could not be kept: " + err.Error()

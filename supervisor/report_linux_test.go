@@ -26,7 +26,7 @@ func TestThreadsOfTheInitCountForTheLimitOfTasks(t *testing.T) {
 		{16, 0, 16, true},
 		{17, 0, 16, true},
 	} {
-		r := &run{plan: &plan.Plan{Watch: plan.Watch{Tasks: 16}}, exited: handoff.Message{InitTasks: tt.initTasks}}
+		r := &job{box: &box{plan: &plan.Plan{Watch: plan.Watch{Tasks: 16}}}, exited: handoff.Exited{InitTasks: tt.initTasks}}
 		r.watch = &watch{plan: &r.plan.Watch, dog: &tree.Watchdog{}, hitSet: map[status.Capability]bool{}}
 		u := status.Usage{Sources: map[string]string{}}
 		r.peaks(&u, &tree.Usage{TasksPeak: tt.seen})

@@ -49,14 +49,19 @@ type process struct {
 // locked to its thread, and that thread has to live as long as the run:
 // PDEATHSIG fires when it ends.
 //
-// files are the child's 0, 1 and 2.
-func start(namespaces uintptr, files [3]int) (*process, *SetupError) {
+// The child's own streams are the null device: those of what runs inside come later.
+func start(namespaces uintptr) (*process, *SetupError) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, &SetupError{Step: "start", Op: "socketpair", Errno: errnoOf(err)}
 	}
 	child := &process{pidfd: -1, sock: pair[0], bare: namespaces&unix.CLONE_NEWPID == 0}
-	calls, err := childCalls(namespaces, []int{files[0], files[1], files[2], pair[1]})
+	var calls []linux.Call
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		defer unix.Close(null)
+		calls, err = childCalls(namespaces, []int{null, null, null, pair[1]})
+	}
 	if err == nil {
 		child.pid, child.pidfd, err = linux.ForkExec(namespaces, linux.NoCgroup, calls)
 	}
@@ -82,14 +87,14 @@ func (c *process) send(p *plan.Plan, group *cgroup.Group) *SetupError {
 	if group != nil {
 		dir, procs := group.Join()
 		// The kernel judges the one by who clones: not another user.
-		if p.Child.JoinDir = dir >= 0 && !p.Child.OtherIDs; p.Child.JoinDir {
+		if p.Box.JoinDir = dir >= 0 && !p.Box.OtherIDs; p.Box.JoinDir {
 			fds = append(fds, dir)
 		}
 		fds = append(fds, procs...)
-		p.Child.JoinProcs = uint8(len(procs))
-		p.Child.Linger = group.GoesWithInit()
+		p.Box.JoinProcs = uint8(len(procs))
+		p.Box.Linger = group.GoesWithInit()
 	}
-	err := linux.SendFrame(c.sock, handoff.EncodeChild(&p.Child), fds...)
+	err := linux.SendFrame(c.sock, handoff.Encode(&p.Box), fds...)
 	if err == nil || err == unix.EPIPE || err == unix.ECONNRESET {
 		return nil // a child that has ended has said why
 	}
@@ -130,27 +135,32 @@ func closeDuplicates(calls []linux.Call) {
 	}
 }
 
-// writeMaps writes the one id that is mapped. It is written from outside, since
+// writeMaps writes the one id that is mapped, and the stranger's. It is written from outside, since
 // only there root may map another id than its own (--user).
 func (c *process) writeMaps(p *plan.Plan) *SetupError {
 	if p.Namespaces&unix.CLONE_NEWUSER == 0 {
 		return nil
 	}
 	dir := "/proc/" + strconv.Itoa(c.pid) + "/"
-	if !p.Child.DropGroups {
+	if !p.Box.DropGroups {
 		// Required of everybody but root: dropping a group may open files.
 		if err := writeFile(dir+"setgroups", "deny"); err != nil {
 			return err
 		}
 	}
-	if err := writeFile(dir+"uid_map", mapLine(p.UIDMap)); err != nil {
+	if err := writeFile(dir+"uid_map", mapLines(p.UIDMap, p.Box.Stranger)); err != nil {
 		return err
 	}
-	return writeFile(dir+"gid_map", mapLine(p.GIDMap))
+	return writeFile(dir+"gid_map", mapLines(p.GIDMap, p.Box.Stranger))
 }
 
-func mapLine(m plan.IDMap) string {
-	return strconv.FormatUint(uint64(m.Inside), 10) + " " + strconv.FormatUint(uint64(m.Outside), 10) + " 1"
+func mapLines(m plan.IDMap, stranger uint32) string {
+	text := strconv.FormatUint(uint64(m.Inside), 10) + " " + strconv.FormatUint(uint64(m.Outside), 10) + " 1"
+	if stranger != 0 {
+		id := strconv.FormatUint(uint64(stranger), 10)
+		text += "\n" + id + " " + id + " 1\n"
+	}
+	return text
 }
 
 func writeFile(path, text string) *SetupError {
@@ -174,6 +184,18 @@ func baseOf(path string) string {
 	}
 	return path
 }
+
+// exec has a child that is built, or will be, start a process with these streams.
+func (c *process) exec(e *handoff.Exec, stdio [3]int) error {
+	err := linux.SendFrame(c.sock, handoff.Encode(e), stdio[:]...)
+	if err == unix.EPIPE || err == unix.ECONNRESET {
+		return nil // as above
+	}
+	return err
+}
+
+// close has a child end everybody, tell what they used, and end.
+func (c *process) close() { _ = linux.SendFrame(c.sock, handoff.Encode(&handoff.Close{})) }
 
 // kill ends the child and, it being the init of its namespace, everything inside.
 // A guard is asked to do so: it would leave the others behind.

@@ -2,6 +2,8 @@ package supervisor
 
 import (
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,101 +24,202 @@ const (
 
 // because records a cause; the first one wins. That the filter kills the target is
 // recorded where it is done.
-func (r *run) because(cause status.Cause, detail string) {
-	if r.out.cause == "" && !r.out.waited && r.denials.Killed() == nil {
-		r.out.cause, r.out.detail = cause, detail
-		if c := capabilityOf(cause); c != "" && r.opts.LimitHit != nil {
-			r.opts.LimitHit(c)
+func (j *job) because(cause status.Cause, detail string) {
+	if j.out.cause == "" && !j.out.waited && j.denials.Killed() == nil {
+		j.out.cause, j.out.detail = cause, detail
+		j.stopping()
+		if c := capabilityOf(cause); c != "" && j.opts.LimitHit != nil {
+			j.opts.LimitHit(c)
 		}
 	}
 }
 
+func (j *job) stopping() {
+	if j.opts.Stopping != nil {
+		j.opts.Stopping()
+	}
+}
+
 // stop asks the target to end, and gives it the grace period.
-func (r *run) stop(cause status.Cause, detail string) {
-	r.because(cause, detail)
-	if r.stage >= asked {
+func (j *job) stop(cause status.Cause, detail string) {
+	j.because(cause, detail)
+	if j.stage >= asked {
 		return
 	}
-	r.send(unix.SIGTERM)
-	r.send(unix.SIGCONT) // a stopped one could not hear
-	r.enter(asked, r.plan.Watch.Grace)
+	j.signal(unix.SIGTERM)
+	j.signal(unix.SIGCONT) // a stopped one could not hear
+	j.enter(asked, j.plan.Watch.Grace)
 }
 
 // kill ends it at once.
-func (r *run) kill(cause status.Cause, detail string) {
-	r.because(cause, detail)
-	if !r.targetStarted {
-		r.child.kill() // there is nothing yet whose usage could be told
-		r.enter(shot, initPatience)
+func (j *job) kill(cause status.Cause, detail string) {
+	j.because(cause, detail)
+	if !j.targetStarted && !j.exec.Last {
+		j.early = append(j.early, unix.SIGKILL)
 		return
 	}
-	if r.stage < killed {
-		r.stage = asked
-		r.advance()
+	if !j.targetStarted {
+		j.child.kill() // there is nothing yet whose usage could be told
+		j.enter(shot, initPatience)
+		return
+	}
+	if j.stage < killed {
+		j.stage = asked
+		j.advance()
 	}
 }
 
 // enter begins a stage that ends by itself after d.
-func (r *run) enter(s stage, d time.Duration) {
-	r.stage = s
-	r.deadline = time.After(d)
+func (j *job) enter(s stage, d time.Duration) {
+	j.stage = s
+	if j.deadline != nil {
+		j.deadline.Stop()
+	}
+	j.deadline = j.after(d, func() {
+		if j.stage == s { // else another was entered meanwhile
+			j.advance()
+		}
+	})
 }
 
 // advance goes one stage further.
-func (r *run) advance() {
-	switch r.stage {
+func (j *job) advance() {
+	switch j.stage {
 	case asked:
 		// The init kills everything else when the target is gone, and can tell what
 		// all of it used.
-		r.send(unix.SIGKILL)
-		r.enter(killed, initPatience)
+		j.signal(unix.SIGKILL)
+		j.enter(killed, initPatience)
 	case killed:
-		r.child.kill()
-		r.enter(shot, initPatience)
+		if !j.exec.Last {
+			return // it hangs in the kernel; the others are nobody's business
+		}
+		j.child.kill()
+		j.enter(shot, initPatience)
 	case shot:
-		r.child.shoot() // a guard that was stopped, or is too slow
-		r.deadline = nil
+		j.child.shoot() // a guard that was stopped, or is too slow
 	}
 }
 
-// send gives a signal to the target and to what is in its process group. What
+// signal gives one to the target and to what is in its process group. What
 // comes before there is a target is for it, too.
-func (r *run) send(n unix.Signal) {
-	if !r.targetStarted {
-		r.early = append(r.early, n)
+func (j *job) signal(n unix.Signal) {
+	if !j.targetStarted {
+		j.early = append(j.early, n)
 		return
 	}
-	signalGroup(r.target, n)
+	signalGroup(j.target, n)
 }
 
 // passOn gives the caller's signal to the target. One that asks for an end
 // starts the grace period; the second of these kills. Before there is a target it ends
 // the run at once.
-func (r *run) passOn(s os.Signal) {
+func (j *job) passOn(s os.Signal) {
 	n, ok := s.(syscall.Signal)
 	switch {
 	case !ok:
+	case n == unix.SIGTSTP:
+		j.halt(false)
 	case AsksForEnd(n):
-		if r.stage >= asked {
-			r.kill(status.CauseCaller, "killed by the caller's second signal")
+		if j.stage >= asked {
+			j.kill(status.CauseCaller, "killed by the caller's second signal")
 			return
 		}
-		if !r.ready { // no target was made, which the child does when all is built
-			r.out.early = n
-			r.kill(status.CauseCaller, "stopped by "+signalName(n))
+		if !j.ready { // no target was made, which the child does when all is built
+			j.out.early = n
+			j.kill(status.CauseCaller, "stopped by "+signalName(n))
 			return
 		}
-		r.out.asked = n
-		r.because(status.CauseCaller, "the caller's "+signalName(n))
-		r.send(n)
-		r.enter(asked, r.plan.Watch.Grace)
+		j.out.asked = n
+		j.because(status.CauseCaller, "the caller's "+signalName(n))
+		j.signal(n)
+		j.enter(asked, j.plan.Watch.Grace)
 	default:
-		r.out.heard |= 1 << n
-		r.send(n)
+		j.out.heard |= 1 << n
+		j.signal(n)
 	}
 }
 
 // AsksForEnd says whether a signal to confine is to end the run.
 func AsksForEnd(s os.Signal) bool {
 	return s == unix.SIGINT || s == unix.SIGTERM || s == unix.SIGQUIT || s == unix.SIGHUP
+}
+
+// suspend: the target was stopped by its terminal (Ctrl-Z). So does a job of the
+// caller's shell: the terminal is given back, confine stops, and when the shell
+// brings it back, both go on.
+//
+// SIGSTOP is nobody's key: the rate watchdog sends it, and wakes by itself.
+//
+// While confine stands still nothing holds the run to its limits, so everything
+// inside is stopped first, whatever the target has put into other sessions. A
+// target that stops itself over and over is not followed each time, nor one that
+// is being ended, nor where nobody is there to bring it back.
+func (j *job) suspend(n unix.Signal) {
+	const often = time.Second
+	if n == unix.SIGSTOP || j.stage != running || !j.opts.Terminal.Interactive() || time.Since(j.resumed) < often {
+		return
+	}
+	j.halt(true)
+	j.signal(unix.SIGCONT)
+}
+
+// halt stops confine, and everything inside before it: for the target's Ctrl-Z with the
+// rest of the job, for a SIGTSTP that confine itself got, in a pipeline that the terminal
+// stopped, alone.
+func (j *job) halt(job bool) {
+	thaw := j.watch.freeze()
+	j.opts.Terminal.Suspend(job)
+	thaw()
+	j.resumed = time.Now()
+}
+
+// pidfdSignalProcessGroup is PIDFD_SIGNAL_PROCESS_GROUP, since Linux 6.9.
+const pidfdSignalProcessGroup = 1 << 2
+
+// signalGroup sends n to the process behind pidfd and to the process group that
+// it was started in, as a terminal would. A target that has left that group for
+// another gets the signal all the same.
+func signalGroup(pidfd int, n unix.Signal) {
+	pid := pidOf(pidfd) // as long as the process is there, its number is its own
+	group := 0
+	if pid > 0 {
+		group, _ = unix.Getpgid(pid)
+	}
+	err := unix.PidfdSendSignal(pidfd, n, nil, pidfdSignalProcessGroup)
+	if err == unix.EINVAL && group == pid && pid > 1 { // before Linux 6.9
+		err = unix.Kill(-group, n)
+	}
+	if err != nil || group != pid || n == unix.SIGKILL {
+		_ = unix.PidfdSendSignal(pidfd, n, nil, 0)
+	}
+}
+
+// pidOf is the number of a process in our pid namespace, 0 when it is gone.
+func pidOf(pidfd int) int {
+	fd, err := unix.Open("/proc/self/fdinfo/"+strconv.Itoa(pidfd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 512)
+	n, err := unix.Read(fd, buf)
+	if err != nil {
+		return 0
+	}
+	return parsePID(string(buf[:n]))
+}
+
+// parsePID reads the line "Pid:" of a pidfd's fdinfo; -1 there is a process that is gone.
+func parsePID(fdinfo string) int {
+	for line := range strings.SplitSeq(fdinfo, "\n") {
+		if number, ok := strings.CutPrefix(line, "Pid:"); ok {
+			pid, err := strconv.Atoi(strings.TrimSpace(number))
+			if err != nil || pid < 0 {
+				return 0
+			}
+			return pid
+		}
+	}
+	return 0
 }

@@ -2,11 +2,13 @@ package supervisor
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/supervisor/output"
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // streams are the three streams of a run. What the target gets are ends of our
@@ -16,11 +18,12 @@ type streams struct {
 	limit  int64 // bytes per stream; 0: none
 	opts   *Options
 	pump   *output.Pump
-	target [3]int // the child's 0, 1, 2, until it has them
+	target [3]int // the target's 0, 1, 2, until the child has them
 	source [3]int // our ends of 1 and 2
 	out    [3]*output.Stream
 	begun  bool
 	err    error
+	watch  atomic.Pointer[watch] // that looks when something is written to 2
 }
 
 func openStreams(tty [3]bool, o *Options) (*streams, error) {
@@ -32,7 +35,7 @@ func openStreams(tty [3]bool, o *Options) (*streams, error) {
 	s.pump = pump
 	for fd := range s.target {
 		if err := s.open(fd); err != nil {
-			s.started()
+			s.handedOver()
 			s.end(0)
 			return nil, err
 		}
@@ -52,8 +55,8 @@ func (s *streams) open(fd int) (err error) {
 	return err
 }
 
-// started lets go of the ends that the child has now.
-func (s *streams) started() {
+// handedOver lets go of the ends that the child has now.
+func (s *streams) handedOver() {
 	for i, fd := range s.target {
 		if fd >= 0 {
 			_ = unix.Close(fd)
@@ -62,13 +65,16 @@ func (s *streams) started() {
 	}
 }
 
+// onPTY says whether some stream is a pty, which comes with the target.
+func (s *streams) onPTY() bool { return s.tty != [3]bool{} }
+
 // begin starts to move bytes. pty is the master that the child made, or -1.
 func (s *streams) begin(pty int) error {
 	for fd := 1; fd <= 2; fd++ {
 		if s.source[fd] < 0 {
 			continue
 		}
-		if err := s.relay(fd, s.source[fd]); err != nil {
+		if err := s.relay(fd, s.source[fd], nil); err != nil {
 			return err
 		}
 		s.source[fd] = -1
@@ -83,8 +89,11 @@ func (s *streams) begin(pty int) error {
 	return nil
 }
 
-func (s *streams) relay(fd, source int) (err error) {
-	c := output.Config{Src: source, Limit: s.limit, Capture: s.opts.Capture}
+func (s *streams) relay(fd, source int, keys output.Keys) (err error) {
+	c := output.Config{Src: source, Keys: keys, Limit: s.limit, Capture: s.opts.Capture, Last: s.opts.Last != nil && (fd == 2 || s.tty[2])}
+	if fd == 2 {
+		c.Read = func() { s.watch.Load().look(false) }
+	}
 	switch {
 	case s.opts.Capture:
 		c.Dst = -1
@@ -100,12 +109,9 @@ func (s *streams) relay(fd, source int) (err error) {
 // beginPTY relays the pty. What the target writes to it counts as its standard
 // output, or as standard error where only that is a terminal.
 func (s *streams) beginPTY(pty int) error {
-	if s.tty[0] && s.opts.Stdin >= 0 {
-		var resized func()
-		if s.opts.Terminal != nil {
-			resized = s.opts.Terminal.Foreground
-		}
-		if err := s.pump.Keyboard(s.opts.Stdin, pty, resized); err != nil {
+	from, keys := s.keyboard()
+	if from >= 0 {
+		if err := s.pump.Keyboard(from, pty, keys); err != nil {
 			return err
 		}
 	}
@@ -118,11 +124,31 @@ func (s *streams) beginPTY(pty int) error {
 	if !s.tty[1] && s.tty[2] {
 		fd = 2
 	}
-	return s.relay(fd, pty)
+	return s.relay(fd, pty, keys)
+}
+
+// keyboard is the descriptor that is passed on to the pty, -1 for none, and whoever holds the
+// terminal for it. Where standard input is something else, it is the terminal that the
+// target's output goes to.
+func (s *streams) keyboard() (fd int, keys output.Keys) {
+	o := s.opts
+	if o.Terminal != nil {
+		keys = o.Terminal
+	}
+	switch {
+	case s.tty[0] && terminal.Relayed(o.Stdin, o.Stdout):
+		return o.Stdin, keys
+	case s.tty[0]:
+		return o.Stdin, nil
+	case s.tty[1] && keys != nil && !o.Capture && terminal.Followed(o.Stdin, o.Stdout):
+		return o.Stdout, keys
+	}
+	return -1, nil
 }
 
 // end waits until the caller has what the target wrote.
 func (s *streams) end(patience time.Duration) {
+	s.handedOver()
 	for i, fd := range s.source {
 		if fd >= 0 {
 			_ = unix.Close(fd)
@@ -134,6 +160,11 @@ func (s *streams) end(patience time.Duration) {
 	}
 	if s.err = s.pump.End(patience); s.err == nil { // else the streams may still be in use
 		s.undelivered()
+		for fd, out := range s.out {
+			if s.opts.Last != nil && out != nil && (fd == 2 || s.tty[2]) {
+				s.opts.Last(out.Last())
+			}
+		}
 	}
 }
 
@@ -142,6 +173,19 @@ func (s *streams) hurry(patience time.Duration) {
 	if s.begun {
 		_ = s.pump.End(patience)
 	}
+}
+
+// readerLeft says whether the other side of an output closed it before all was written.
+func (s *streams) readerLeft() bool {
+	if s.err != nil {
+		return false // it is not known yet
+	}
+	for _, out := range s.out {
+		if out != nil && output.Gone(out.Err()) {
+			return true
+		}
+	}
+	return false
 }
 
 // undelivered tells the caller what its own side refused.

@@ -54,7 +54,7 @@ func TestWhatTheCallerDidNotTake(t *testing.T) {
 			if err := s.begin(-1); err != nil {
 				t.Fatal(err)
 			}
-			s.started()
+			s.handedOver()
 			s.end(-1)
 			if fmt.Sprint(got) != fmt.Sprint(c.want) || !errors.Is(got["stdout"], c.want["stdout"]) {
 				t.Errorf("%v, want %v", got, c.want)
@@ -84,7 +84,7 @@ func TestStreamsThatNeverBeganAreClosed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.started()
+		s.handedOver()
 		s.end(0)
 	}
 	if n := count() - before; n > 0 {

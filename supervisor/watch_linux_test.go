@@ -24,15 +24,15 @@ func TestTheTargetMayBeKilledBeforeItsStartIsTold(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := &watch{dog: &tree.Watchdog{}}
+			w := &watch{dog: &tree.Watchdog{}, targets: map[int]bool{}}
 			for _, pid := range tt.before {
 				w.killed(pid)
 			}
-			w.started(target, -1, false)
+			number := w.started(target, -1, false)
 			for _, pid := range tt.after {
 				w.killed(pid)
 			}
-			if got := w.tooMany(); got != tt.want {
+			if got := w.tooMany(number); got != tt.want {
 				t.Errorf("killed %v, started, killed %v: %v, want %v", tt.before, tt.after, got, tt.want)
 			}
 		})
@@ -43,14 +43,14 @@ func TestTheTargetMayBeKilledBeforeItsStartIsTold(t *testing.T) {
 // watchdog kills are not taken for it.
 func TestATargetWithoutANumberWasNotKilled(t *testing.T) {
 	t.Parallel()
-	w := &watch{dog: &tree.Watchdog{}, proc: -1}
+	w := &watch{dog: &tree.Watchdog{}, targets: map[int]bool{}, proc: -1}
 	w.killed(7)
-	w.started(2, -1, false)
+	number := w.started(2, -1, false)
 	w.killed(2)
-	if w.tooMany() {
+	if w.tooMany(number) {
 		t.Error("somebody else was taken for the target")
 	}
-	if w.started(2, -1, true); w.target != 2 {
-		t.Errorf("in the caller's own namespace the number is %d, want 2", w.target)
+	if number = w.started(2, -1, true); number != 2 {
+		t.Errorf("in the caller's own namespace the number is %d, want 2", number)
 	}
 }

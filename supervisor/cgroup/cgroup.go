@@ -1,17 +1,23 @@
 package cgroup
 
-import "time"
+import (
+	"strings"
+	"syscall"
+	"time"
+)
 
 // Controller is one of those that a limit or a count of ours comes from. The
 // names are the kernel's.
 type Controller string
 
-// The controllers. CPUAcct is a controller of v1 only; v2 counts always.
+// The controllers. CPUAcct is a controller of v1 only; v2 counts always. CPUSet is
+// used in v1 only, and only to be shown.
 const (
 	Memory  Controller = "memory"
 	PIDs    Controller = "pids"
 	CPU     Controller = "cpu"
 	CPUAcct Controller = "cpuacct"
+	CPUSet  Controller = "cpuset"
 	IO      Controller = "io"
 	Freezer Controller = "freezer"
 )
@@ -84,7 +90,30 @@ type Offer struct {
 	Version     int
 	Path        string // of the directory that the run's would be made in
 	Controllers []Controller
+	Views       []View // with the directories that the run's would be made in
 	Err         *Error // why there is none; the rest is then zero
+}
+
+// View is a directory of the run's cgroup, and where programs look for it.
+type View struct {
+	Path     string   // outside
+	Dev, Ino uint64   // of Path; 0 in an Offer
+	At       string   // inside
+	Links    []string // in the directory of At, to At
+}
+
+// viewRoot is where cgroup file systems are mounted.
+const viewRoot = "/sys/fs/cgroup"
+
+// view1 is the one of a hierarchy of v1, named after all controllers that it has.
+func view1(path string, controllers []string) View {
+	v := View{Path: path, At: viewRoot + "/" + strings.Join(controllers, ",")}
+	if len(controllers) > 1 {
+		for _, c := range controllers {
+			v.Links = append(v.Links, viewRoot+"/"+c)
+		}
+	}
+	return v
 }
 
 // Has says whether the controller is on offer.
@@ -134,4 +163,110 @@ type Stat struct {
 // Full, all did.
 type Pressure struct {
 	CPUSome, MemorySome, MemoryFull, IOSome, IOFull Span
+}
+
+// Kind is why a source gives no cgroup. The set is closed.
+type Kind string
+
+// The kinds.
+const (
+	Absent       Kind = "absent"        // there is no such directory or hierarchy
+	NotCgroup    Kind = "not_cgroup"    // it is a directory of something else
+	ReadOnly     Kind = "read_only"     // mounted so
+	Denied       Kind = "denied"        // not this user's to write
+	Managed      Kind = "managed"       // systemd's, and not delegated
+	Full         Kind = "full"          // cgroup.max.descendants or cgroup.max.depth
+	Occupied     Kind = "occupied"      // processes of others are in it
+	NoController Kind = "no_controller" // none of those that are needed
+	NoSystemd    Kind = "no_systemd"    // it can't be asked, or refused
+	TimedOut     Kind = "timed_out"
+	Failed       Kind = "failed"      // another errno of the kernel's
+	Unsupported  Kind = "unsupported" // no cgroups on this system
+)
+
+// Error is why there is no cgroup, or why something can't be done with it.
+type Error struct {
+	Source Source
+	Kind   Kind
+	Op     string // the system call, or the method of systemd's
+	Path   string
+	Errno  syscall.Errno
+	Why    string // where Op and Errno don't say it
+	// Next is why the source that was tried after this one gave none either.
+	Next *Error
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	for sep := ""; e != nil; e, sep = e.Next, "; " {
+		b.WriteString(sep)
+		e.one(&b)
+	}
+	return b.String()
+}
+
+func (e *Error) one(b *strings.Builder) {
+	colon := ""
+	part := func(sep, s string) {
+		if s != "" {
+			b.WriteString(sep + s)
+			colon = ": "
+		}
+	}
+	part("", string(e.Source))
+	part(colon, e.Op)
+	if e.Path != "" {
+		sep := colon
+		if e.Op != "" {
+			sep = " "
+		}
+		part(sep, `"`+e.Path+`"`)
+	}
+	if e.Errno != 0 {
+		part(colon, e.Errno.Error())
+	}
+	part(colon, e.Why)
+}
+
+// Unwrap gives the errno, and why the next source gave none.
+func (e *Error) Unwrap() (errs []error) {
+	if e.Errno != 0 {
+		errs = append(errs, e.Errno)
+	}
+	if e.Next != nil {
+		errs = append(errs, e.Next)
+	}
+	return errs
+}
+
+// and appends what came after.
+func (e *Error) and(next *Error) *Error {
+	if e == nil {
+		return next
+	}
+	last := e
+	for last.Next != nil {
+		last = last.Next
+	}
+	last.Next = next
+	return e
+}
+
+// kindOf classifies what the kernel says when a cgroup is made or changed.
+func kindOf(errno syscall.Errno) Kind {
+	switch errno {
+	case syscall.ENOENT, syscall.ENOTDIR:
+		return Absent
+	case syscall.EROFS:
+		return ReadOnly
+	case syscall.EACCES, syscall.EPERM:
+		return Denied
+	case syscall.EAGAIN:
+		return Full
+	case syscall.EBUSY:
+		return Occupied
+	case syscall.ETIMEDOUT:
+		return TimedOut
+	}
+	return Failed
 }

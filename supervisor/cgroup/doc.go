@@ -37,8 +37,9 @@
 //
 // Nothing: Remove kills, waits, removes. After SIGKILL to the supervisor nobody
 // does, and the directories stay, with whatever did not die by itself. Their names
-// say who made them, and in which namespaces; the next Make in the same place
-// removes those whose owner is certainly dead. A scope goes by itself.
+// say who made them, and in which namespaces, and a flock that goes with its process says
+// that they are in use; a later Make in the same place, the next one where no more than
+// 16 directories are, removes those whose owner is certainly dead. A scope goes by itself.
 //
 // # What it needs
 //

@@ -25,6 +25,9 @@ type dir struct {
 	parent int // descriptor of the directory that it is in
 	name   string
 	procs  int // descriptor of cgroup.procs, for writing
+	lock   int // descriptor that holds its flock: see held
+
+	controllers []string // of its hierarchy, in v1
 }
 
 // openDir opens one that exists.
@@ -33,16 +36,28 @@ func openDir(name string) (*dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &dir{fd: fd, path: name, parent: -1, procs: -1}, nil
+	return &dir{fd: fd, path: name, parent: -1, procs: -1, lock: -1}, nil
 }
 
-// make makes a child.
+// make makes a child and locks it, so that whoever sweeps sees that it is in use. The lock
+// has a descriptor of its own: the sandbox's init gets fd, and would hold the lock with it.
+// Without a lock the child is judged by its name.
 func (d *dir) make(name string) (*dir, error) {
 	if err := unix.Mkdirat(d.fd, name, 0o755); err != nil {
 		return nil, err
 	}
-	return d.child(name)
+	c, err := d.child(name)
+	if err != nil {
+		return nil, err
+	}
+	if c.lock, err = openAt(d.fd, name, flagsDir); err != nil || !locks(c.lock) {
+		closeFD(&c.lock)
+	}
+	return c, nil
 }
+
+// locks takes the flock of a directory, unless somebody else has it.
+func locks(fd int) bool { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil }
 
 // child opens a child that was made just now, or removes it again.
 func (d *dir) child(name string) (*dir, error) {
@@ -51,11 +66,12 @@ func (d *dir) child(name string) (*dir, error) {
 		_ = unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR)
 		return nil, err
 	}
-	return &dir{fd: fd, path: path.Join(d.path, name), parent: d.fd, name: name, procs: -1}, nil
+	return &dir{fd: fd, path: path.Join(d.path, name), parent: d.fd, name: name, procs: -1, lock: -1}, nil
 }
 
 // close closes what belongs to the directory itself. The parent is its own.
 func (d *dir) close() {
+	closeFD(&d.lock)
 	closeFD(&d.procs)
 	closeFD(&d.fd)
 }

@@ -29,25 +29,6 @@ type Group struct {
 	gone  bool
 }
 
-// hold is a limit as it was set.
-type hold struct {
-	mechanism string
-	err       error
-}
-
-func held(mechanism string, err error) hold { return hold{mechanism, err} }
-
-type namedHold struct {
-	Controller
-	hold
-}
-
-// reading is a file, and what of it goes into a Stat.
-type reading struct {
-	name string
-	into func(*Stat, []byte)
-}
-
 // opened is a reading in one directory.
 type opened struct {
 	reading
@@ -85,6 +66,26 @@ func (g *Group) Path() string { return g.dirs[0].path }
 func (g *Group) Paths() (all []string) {
 	for _, d := range g.dirs {
 		all = append(all, d.path)
+	}
+	return all
+}
+
+// Views are its directories that programs inside look at.
+func (g *Group) Views() (all []View) {
+	for _, d := range g.dirs {
+		v := View{Path: d.path, At: viewRoot}
+		if g.version == 1 {
+			if !isLookedAt(d.controllers) {
+				continue
+			}
+			v = view1(d.path, d.controllers)
+		}
+		var st unix.Stat_t
+		if unix.Fstat(d.fd, &st) != nil {
+			continue
+		}
+		v.Dev, v.Ino = uint64(st.Dev), st.Ino
+		all = append(all, v)
 	}
 	return all
 }

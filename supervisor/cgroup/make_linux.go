@@ -2,7 +2,10 @@ package cgroup
 
 import (
 	"os"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -136,4 +139,204 @@ func (h *here) delegated(unit string) bool {
 	}
 	var s unix.Stat_t
 	return h.euid != 0 && unix.Stat(unit, &s) == nil && int(s.Uid) == h.euid
+}
+
+// here is what Make has to know of this machine and process. The names of the
+// files are fields for the tests.
+type here struct {
+	proc  string // where proc is mounted
+	run   string // "/run"
+	euid  int
+	owner owner
+}
+
+func thisProcess() *here {
+	h := &here{proc: "/proc", run: "/run", euid: os.Geteuid()}
+	h.owner = thisOwner()
+	return h
+}
+
+// thisOwner can't change while the process lives.
+var thisOwner = sync.OnceValue(func() owner {
+	o := owner{pid: os.Getpid()}
+	var buf [1024]byte
+	stat, err := readFile(unix.AT_FDCWD, "/proc/self/stat", buf[:])
+	if err != nil {
+		return o
+	}
+	_, start, ok := startOf(string(stat))
+	if !ok {
+		return o
+	}
+	o.start = start
+	var ns unix.Stat_t
+	if unix.Stat("/proc/self/ns/pid", &ns) != nil {
+		return o
+	}
+	o.spaces = ns.Ino << 32
+	if unix.Stat("/proc/self/ns/time", &ns) == nil { // Linux 5.6
+		o.spaces |= ns.Ino & (1<<32 - 1)
+	}
+	return o
+})
+
+// places are the directories in all hierarchies of a process: "self", or a pid.
+func (h *here) places(of string) ([]hierarchy.Dir, *Error) {
+	var texts [2]string
+	for i, name := range [...]string{h.proc + "/" + of + "/cgroup", h.proc + "/self/mountinfo"} {
+		b, err := readWhole(name)
+		if err != nil {
+			return nil, failed("", "read", name, err)
+		}
+		texts[i] = string(b)
+	}
+	return hierarchy.Dirs(texts[0], texts[1]), nil
+}
+
+// readWhole reads a file of proc to its end: mountinfo comes in pieces.
+func readWhole(name string) ([]byte, error) {
+	fd, err := openAt(unix.AT_FDCWD, name, unix.O_RDONLY|unix.O_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 0, 4096)
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(buf, make([]byte, len(buf))...)[:len(buf)]
+		}
+		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return buf, err
+		}
+		buf = buf[:len(buf)+n]
+	}
+}
+
+// process reads of another process who its parent is and when it started. Not ok: it
+// is not to be seen, or proc is not that of the own pid namespace.
+func (h *here) process(pid int) (ppid int, start int64, ok bool) {
+	if self, err := os.Readlink(h.proc + "/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
+		return 0, 0, false
+	}
+	stat, err := readWhole(h.proc + "/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, 0, false
+	}
+	return startOf(string(stat))
+}
+
+// statfs says what kind of file system a directory is of, and whether it is
+// mounted read-only.
+func statfs(fd int) (kind int64, readOnly bool, err error) {
+	var s unix.Statfs_t
+	if err := unix.Fstatfs(fd, &s); err != nil {
+		return 0, false, err
+	}
+	return int64(s.Type), s.Flags&unix.ST_RDONLY != 0, nil
+}
+
+// Look says what Make would most likely do, and changes nothing: it asks what this process may
+// write, and does not ask systemd. Nothing but Make tells for certain.
+func Look(parent string) Offer { return thisProcess().look(parent) }
+
+func (h *here) look(parent string) Offer {
+	f, err := h.facts(true)
+	if err != nil {
+		return Offer{Err: err}
+	}
+	var refused *Error
+	for _, s := range sites(f, parent, []Controller{Memory, PIDs, CPU}) {
+		offer, err := h.lookAt(f, s)
+		if err == nil {
+			return offer
+		}
+		if err.Source == "" {
+			err.Source = s.source
+		}
+		refused = refused.and(err)
+	}
+	return Offer{Err: refused}
+}
+
+func (h *here) lookAt(f *facts, s site) (Offer, *Error) {
+	o := Offer{Source: s.source, Version: 2, Path: s.v2}
+	switch {
+	case s.err != nil:
+		return o, s.err
+	case s.source == CgroupV1:
+		return look1(o, s.v1)
+	case s.source == SystemdUser || s.source == SystemdSystem:
+		return h.lookScope(f, o)
+	case s.source == CgroupParent:
+		kind, err := examine(s.source, s.v2)
+		if err != nil {
+			return o, err
+		}
+		if kind == unix.CGROUP_SUPER_MAGIC {
+			return look1(o, existing(s.v1, h))
+		}
+	}
+	for _, name := range [...]string{"", "/cgroup.procs", "/cgroup.subtree_control"} {
+		if err := mayWrite(s.v2 + name); err != nil {
+			return o, failed(s.source, "access", s.v2+name, err)
+		}
+	}
+	o.Controllers = controllersIn(f.controllers(s.v2))
+	o.Views = []View{{Path: s.v2, At: viewRoot}}
+	return o, nil
+}
+
+func look1(o Offer, places []hierarchy.Dir) (Offer, *Error) {
+	o.Version = 1
+	var refused *Error
+	for _, c := range controls1 {
+		at := slices.IndexFunc(places, func(p hierarchy.Dir) bool { return slices.Contains(p.Controllers, string(c.name)) })
+		if at < 0 {
+			continue
+		}
+		if err := mayWrite(places[at].Path); err != nil {
+			if refused == nil {
+				refused = failed(o.Source, "access", places[at].Path, err)
+			}
+			continue
+		}
+		if o.Controllers == nil {
+			o.Path = places[at].Path
+		}
+		o.Controllers = append(o.Controllers, c.name)
+		if v := view1(places[at].Path, places[at].Controllers); isLookedAt(places[at].Controllers) && !slices.ContainsFunc(o.Views, func(w View) bool { return w.At == v.At }) {
+			o.Views = append(o.Views, v)
+		}
+	}
+	if !o.Has(Memory) && !o.Has(PIDs) && !o.Has(CPU) {
+		if refused == nil {
+			refused = &Error{Source: o.Source, Kind: NoController, Why: "no hierarchy with a controller that is needed"}
+		}
+		return o, refused
+	}
+	return o, nil
+}
+
+// controllersIn are those of ours in a list of the kernel's.
+func controllersIn(list string) (cs []Controller) {
+	for _, word := range strings.Fields(list) {
+		switch c := Controller(word); c {
+		case Memory, PIDs, CPU, IO:
+			cs = append(cs, c)
+		}
+	}
+	return cs
+}
+
+// mayWrite asks with the effective ids.
+func mayWrite(name string) error {
+	err := unix.Faccessat2(unix.AT_FDCWD, name, unix.W_OK, unix.AT_EACCESS)
+	if err == unix.ENOSYS || err == unix.EPERM { // before Linux 5.8, or filtered
+		err = unix.Faccessat(unix.AT_FDCWD, name, unix.W_OK, 0)
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -224,5 +225,16 @@ func TestWanted(t *testing.T) {
 	}
 	if got := (&Limits{Tasks: 1}).limited(); !reflect.DeepEqual(got, []Controller{PIDs}) {
 		t.Error(got)
+	}
+}
+
+func TestViewsOfV1(t *testing.T) {
+	for want, v := range map[string]View{
+		"/sys/fs/cgroup/memory []": view1("/x", []string{"memory"}),
+		"/sys/fs/cgroup/cpu,cpuacct [/sys/fs/cgroup/cpu /sys/fs/cgroup/cpuacct]": view1("/x", []string{"cpu", "cpuacct"}),
+	} {
+		if got := fmt.Sprint(v.At, " ", v.Links); got != want || v.Path != "/x" {
+			t.Errorf("%+v, want %s", v, want)
+		}
 	}
 }

@@ -2,9 +2,11 @@ package cgroup
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -339,5 +341,282 @@ func TestStatAllocatesNothing(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { g.CPUTime() }); n != 0 {
 		t.Errorf("%v allocations for the CPU time", n)
+	}
+}
+
+// killedMaker makes a group with a member, is killed, and leaves it behind.
+func killedMaker(t *testing.T, o Options) (m made, member int) {
+	t.Helper()
+	t.Setenv("WITH_MEMBER", "1")
+	text, err := json.Marshal(struct {
+		Parent  string
+		Limits  Limits
+		Freezer bool
+	}{o.Parent, o.Limits, o.Freezer})
+	must(t, err)
+	maker := start(t, again("make "+string(text)))
+	member, err = strconv.Atoi(maker.line())
+	must(t, err)
+	m = maker.made()
+	if m.Error != "" || len(m.Paths) == 0 {
+		t.Fatalf("%+v", m)
+	}
+	must(t, maker.Process.Kill())
+	_ = maker.Wait()
+	for _, p := range m.Paths {
+		if !exists(p) {
+			t.Fatal("nothing is left to be swept: ", p)
+		}
+	}
+	return m, member
+}
+
+func TestWhatAKilledOneLeftIsSwept(t *testing.T) {
+	need(t, anyMemory, anyPIDs)
+	m, member := killedMaker(t, limits)
+	swept(t, limits, m.Paths)
+	eventually(t, "the member is gone", func() bool {
+		b, err := os.ReadFile("/proc/" + strconv.Itoa(member) + "/stat")
+		return err != nil || strings.Contains(string(b), ") Z ") // whoever adopted it may take its time
+	})
+}
+
+func TestFrozenLeftoversAreSwept(t *testing.T) {
+	need(t, "cgroup1:freezer|cgroup2:memory", anyMemory)
+	o := limits
+	o.Freezer = true
+	m, _ := killedMaker(t, o)
+	for _, p := range m.Paths {
+		_ = os.WriteFile(p+"/freezer.state", []byte("FROZEN"), 0)
+		_ = os.WriteFile(p+"/cgroup.freeze", []byte("1"), 0)
+	}
+	swept(t, o, m.Paths)
+}
+
+// swept makes groups until the directories are gone: mostly one will do, but it
+// waits only so long for what it has killed.
+func swept(t *testing.T, o Options, dirs []string) {
+	t.Helper()
+	for _, dir := range dirs {
+		eventually(t, "removed: "+dir, func() bool {
+			g, err := Make(o)
+			must(t, err)
+			must(t, g.Remove())
+			return !exists(dir)
+		})
+	}
+}
+
+func TestOnlyTheDeadOfTheOwnNamespacesAreSwept(t *testing.T) {
+	need(t, anyMemory)
+	g := mustMake(t, limits)
+	parent := g.parents[0]
+	me := thisOwner()
+	gone := me
+	gone.pid = deadPID(t)
+	alive := me
+	alive.pid = os.Getppid()
+	reused := alive
+	reused.start = 1 << 40
+	if _, start, ok := thisProcess().process(alive.pid); !ok {
+		t.Fatal("the parent process can't be seen")
+	} else {
+		alive.start = start
+	}
+	elsewhere := gone
+	elsewhere.spaces ^= 1 << 32
+	otherTime := gone
+	otherTime.spaces ^= 1
+	for name, c := range map[string]struct {
+		dir           string
+		locked, swept bool
+	}{
+		"gone":                   {gone.name(1), false, true},
+		"gone, the leaf":         {gone.name(2) + selfSuffix, false, true},
+		"gone, held by a reader": {gone.name(3), true, true},
+		"the number used again":  {reused.name(1), false, true},
+		"locked":                 {reused.name(2), true, false},
+		"alive":                  {alive.name(1), false, false},
+		"this process":           {me.name(1), false, false},
+		"another pid namespace":  {elsewhere.name(1), false, false},
+		"another time namespace": {otherTime.name(1), false, false},
+		"no name of ours":        {"confine-1-2", false, false},
+		"somebody else's":        {"somebody-" + gone.name(1), false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := path.Join(parent.path, c.dir)
+			must(t, os.Mkdir(dir, 0o755))
+			defer os.Remove(dir)
+			if c.locked {
+				d, err := openDir(dir)
+				must(t, err)
+				defer d.close()
+				if !locks(d.fd) {
+					t.Fatal("can't be locked")
+				}
+			}
+			mustMake(t, limits)
+			if exists(dir) == c.swept {
+				t.Errorf("swept: %v", c.swept)
+			}
+		})
+	}
+}
+
+// lockable says whether nobody holds the lock of a directory.
+func lockable(t *testing.T, name string) bool {
+	d, err := openDir(name)
+	must(t, err)
+	defer d.close()
+	return locks(d.fd)
+}
+
+func TestALockEndsWithItsOwnerAndNotBefore(t *testing.T) {
+	need(t, anyMemory, anyPIDs)
+	g := mustMake(t, limits)
+	for _, d := range g.dirs {
+		if lockable(t, d.path) {
+			t.Error("not locked: ", d.path)
+		}
+		if locks(d.fd) { // as it would be by whoever gets this descriptor
+			t.Error("the lock goes with the descriptor that others get: ", d.path)
+		}
+	}
+	m, member := killedMaker(t, limits)
+	for _, p := range m.Paths {
+		if !lockable(t, p) {
+			t.Errorf("locked without an owner, by its member %d at most: %s", member, p)
+		}
+	}
+	swept(t, limits, m.Paths)
+}
+
+func TestASweepAmongManyIsRare(t *testing.T) {
+	const many, starts = 40, 300
+	d := fake(t, nil)
+	h := thisProcess()
+	alive, gone := h.owner, h.owner
+	alive.pid, gone.pid = os.Getppid(), deadPID(t)
+	_, alive.start, _ = h.process(alive.pid)
+	for i := range uint32(many - 1) {
+		must(t, os.Mkdir(path.Join(d.path, alive.name(i)), 0o755))
+	}
+	left := path.Join(d.path, gone.name(0))
+	must(t, os.Mkdir(left, 0o755))
+	var st unix.Stat_t
+	if must(t, unix.Fstat(d.fd, &st)); st.Nlink != many+2 {
+		t.Skip("this file system doesn't count directories")
+	}
+	swept := 0
+	for range starts {
+		again, err := openDir(d.path)
+		must(t, err)
+		h.sweep(again)
+		again.close()
+		if !exists(left) {
+			swept++
+			must(t, os.Mkdir(left, 0o755))
+		}
+	}
+	if want := starts * sweepSiblings / many; swept < want/2 || swept > want*2 {
+		t.Errorf("%d of %d starts swept, want some %d", swept, starts, want)
+	}
+	all, err := d.children()
+	if err != nil || len(all) != many {
+		t.Errorf("%d directories are left, %v", len(all), err)
+	}
+}
+
+func deadPID(t *testing.T) int {
+	c := again("nothing")
+	must(t, c.Run())
+	return c.Process.Pid
+}
+
+func TestManySweepAtOnce(t *testing.T) {
+	need(t, anyMemory, anyPIDs)
+	var left []string
+	for range 5 {
+		m, _ := killedMaker(t, limits)
+		left = append(left, m.Paths...)
+	}
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			g, err := Make(limits)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := g.Remove(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	swept(t, limits, left)
+}
+
+// In a pid namespace whose proc is the outer one's, no owner can be judged by it.
+func TestNothingIsJudgedByAnotherProc(t *testing.T) {
+	h := thisProcess()
+	h.proc = t.TempDir()
+	must(t, os.Symlink("1", h.proc+"/self"))
+	if _, _, ok := h.process(os.Getpid()); ok {
+		t.Error("a process was seen in another proc")
+	}
+	reused := thisOwner()
+	reused.pid, reused.start = os.Getppid(), 1<<40
+	d := fake(t, nil)
+	if h.dead(d, reused, reused.name(1)) {
+		t.Error("one that lives was taken for dead")
+	}
+	if h = thisProcess(); !h.dead(d, reused, reused.name(1)) {
+		t.Error("the control: its number is used by another")
+	}
+	h.owner.spaces = 0
+	if h.dead(d, reused, reused.name(1)) {
+		t.Error("judged without knowing the own namespaces")
+	}
+}
+
+func BenchmarkMakeAndRemove(b *testing.B) {
+	need(b, anyMemory, anyPIDs)
+	for _, c := range []struct {
+		name string
+		o    Options
+	}{
+		{"limits", Options{Limits: Limits{Memory: 64 * mib, Tasks: 32}}},
+		{"limits and usage", Options{Limits: Limits{Memory: 64 * mib, Tasks: 32}, Account: true}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				g, err := Make(c.o)
+				must(b, err)
+				must(b, g.Remove())
+			}
+		})
+	}
+	// What the kernel takes for the directories alone.
+	b.Run("floor", func(b *testing.B) {
+		g := mustMake(b, Options{Limits: Limits{Memory: 64 * mib, Tasks: 32}, Account: true})
+		for b.Loop() {
+			for _, d := range g.dirs {
+				must(b, unix.Mkdirat(d.parent, "confine-floor", 0o755))
+			}
+			for _, d := range g.dirs {
+				must(b, unix.Unlinkat(d.parent, "confine-floor", unix.AT_REMOVEDIR))
+			}
+		}
+	})
+}
+
+func BenchmarkStat(b *testing.B) {
+	need(b, anyMemory)
+	g := mustMake(b, Options{Account: true})
+	b.ReportAllocs()
+	for b.Loop() {
+		g.Stat()
 	}
 }

@@ -1,12 +1,14 @@
 package cgroup
 
 import (
+	"math/rand/v2"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // Remove kills what is left in the group, waits for its end, two seconds at most, and
@@ -122,12 +124,97 @@ func (d *dir) children() (names []string, err error) {
 		return nil, failed("", "open", d.path, err)
 	}
 	defer unix.Close(fd)
-	err = eachDir(fd, func(name []byte) { names = append(names, string(name)) })
+	names, err = subdirs(fd)
 	if err != nil {
 		return nil, failed("", "getdents64", d.path, err)
 	}
 	return names, nil
 }
 
-// ours are those that confine made.
-func ours(name []byte) bool { return strings.HasPrefix(string(name), namePrefix) }
+// subdirs are the names of the directories in the one at fd, which is read from where it stands.
+func subdirs(fd int) (names []string, err error) {
+	var buf [4096]byte
+	for e, err := range linux.Dirents(fd, buf[:]) {
+		if err != nil {
+			return names, err
+		}
+		if e.Type == unix.DT_DIR {
+			names = append(names, string(e.Name))
+		}
+	}
+	return names, nil
+}
+
+// sweepPatience bounds what a start may wait for the leftovers of others. What
+// does not die until then stays for the next.
+const sweepPatience = 100 * time.Millisecond
+
+// sweepSiblings is how many directories each start looks at. Where there are more, one
+// start in so many looks, at all of them: a start costs the same beside any number of others.
+const sweepSiblings = 16
+
+// sweep removes what is left in a directory of runs whose owner is gone, killed
+// most likely, with what is still in there.
+//
+// Only owners in the own pid namespace and time namespace can be judged, and what
+// can't be judged stays. Two sweeps at once don't disturb each other: each finds gone what the
+// other removed.
+func (h *here) sweep(d *dir) {
+	var st unix.Stat_t // a cgroup has a link for each directory in it, and two more
+	if unix.Fstat(d.fd, &st) == nil && st.Nlink > 2 && rand.Uint64N(uint64(st.Nlink)-2) >= sweepSiblings {
+		return
+	}
+	all, _ := subdirs(d.fd)
+	dead := slices.DeleteFunc(all, func(name string) bool {
+		o, ok := parseName(name)
+		return !ok || !h.dead(d, o, name)
+	})
+	if len(dead) == 0 {
+		return
+	}
+	until := time.Now().Add(sweepPatience)
+	for _, name := range dead {
+		fd, err := openAt(d.fd, name, flagsDir)
+		if err != nil {
+			continue
+		}
+		left := &dir{fd: fd, path: path.Join(d.path, name), parent: d.fd, name: name, procs: -1, lock: -1}
+		// Its owner may have died while it was frozen; v1 keeps the killed so.
+		_ = left.write("freezer.state", "THAWED")
+		_ = left.write("pids.max", "0")
+		if left.write("cgroup.kill", "1") == nil || left.killAll(nil, until) == nil {
+			_ = left.removeTree(left.version(), until)
+		}
+		left.close()
+	}
+}
+
+// version is that of the hierarchy.
+func (d *dir) version() int {
+	if kind, _, err := statfs(d.fd); err == nil && kind == unix.CGROUP2_SUPER_MAGIC {
+		return 2
+	}
+	return 1
+}
+
+// dead says that the owner of a directory is certainly gone. Its number is asked of the
+// kernel, which takes it in the own pid namespace; /proc may show another one. A number that
+// is in use is the owner's when the directory is locked: a lock ends with its process. Only
+// without one, as in the moment before it is taken and by versions that took none, is /proc asked
+// whether the number is another's by now.
+func (h *here) dead(in *dir, o owner, name string) bool {
+	if o.spaces != h.owner.spaces || h.owner.spaces == 0 || o == h.owner {
+		return false
+	}
+	if unix.Kill(o.pid, 0) == unix.ESRCH {
+		return true
+	}
+	if fd, err := openAt(in.fd, name, flagsDir); err == nil {
+		defer unix.Close(fd)
+		if !locks(fd) {
+			return false
+		}
+	}
+	_, start, ok := h.process(o.pid)
+	return ok && start != o.start
+}

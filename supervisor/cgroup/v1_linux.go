@@ -7,24 +7,6 @@ import (
 	"github.com/confine-run/confine/internal/hierarchy"
 )
 
-// control is one controller: how its limit is set, if there is one, and what it
-// counts.
-type control struct {
-	name  Controller
-	limit func(d *dir, l Limits) hold
-	files []reading
-}
-
-// controls1 in v1: the parts of a run that each hierarchy may carry. Where several
-// share one, as cpu and cpuacct do, it gets one directory.
-var controls1 = []control{
-	{Memory, func(d *dir, l Limits) hold { return limitMemory1(d, l.Memory) }, memoryFiles1},
-	{PIDs, func(d *dir, l Limits) hold { return limitPIDs(d, l.Tasks) }, pidsFiles},
-	{CPU, func(d *dir, l Limits) hold { return limitCPU1(d, l.CPUPercent) }, cpuFiles1},
-	{CPUAcct, nil, cpuacctFiles},
-	{Freezer, nil, nil}, // last: see freezes
-}
-
 // make1 makes a child in each hierarchy that is needed. One that can't be made
 // costs what it would hold; there is no group only when nothing is left.
 func (h *here) make1(o *Options, places []hierarchy.Dir) (*Group, *Error) {
@@ -39,7 +21,7 @@ func (h *here) make1(o *Options, places []hierarchy.Dir) (*Group, *Error) {
 	made := map[string]*dir{}
 	for _, c := range controls1 {
 		needed := slices.Contains(wanted, c.name)
-		if !needed && !(c.name == CPUAcct && o.Account) && !(c.name == Freezer && useful && (o.Freezer || g.pids == nil)) {
+		if !needed && !(o.Account && isLookedAt([]string{string(c.name)})) && !(c.name == Freezer && useful && (o.Freezer || g.pids == nil)) {
 			continue
 		}
 		d, err := h.child1(g, made, places, c.name)
@@ -60,7 +42,9 @@ func (h *here) make1(o *Options, places []hierarchy.Dir) (*Group, *Error) {
 			g.pids = d
 		}
 		useful = useful || needed
-		g.reads(d, c.files)
+		if needed || c.name != CPU { // without a rate nothing is throttled
+			g.reads(d, c.files)
+		}
 		if !slices.Contains(limited, c.name) {
 			continue
 		}
@@ -101,6 +85,16 @@ func (h *here) child1(g *Group, made map[string]*dir, places []hierarchy.Dir, c 
 	if err != nil {
 		parent.close()
 		return nil, failed(g.source, "mkdirat", where, err)
+	}
+	d.controllers = places[at].Controllers
+	if slices.Contains(d.controllers, string(CPUSet)) {
+		if e := d.fillCPUSet(parent); e != nil {
+			_ = d.rmdir()
+			d.close()
+			parent.close()
+			e.Source = g.source
+			return nil, e
+		}
 	}
 	// A thread that moves itself alone, as by "tasks", needs no lock that all forks
 	// of the host take, and for which an RCU grace period has to be waited for: 0.05

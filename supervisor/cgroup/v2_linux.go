@@ -3,18 +3,12 @@ package cgroup
 import (
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// controls2 are what a directory of v2 may carry.
-var controls2 = []control{
-	{Memory, func(d *dir, l Limits) hold { return limitMemory(d, l.Memory) }, memoryFiles},
-	{PIDs, func(d *dir, l Limits) hold { return limitPIDs(d, l.Tasks) }, pidsFiles},
-	{CPU, func(d *dir, l Limits) hold { return limitCPU(d, l.CPUPercent) }, cpuFiles},
-	{IO, nil, ioFiles},
-}
 
 // make2 makes the run's cgroup in a directory of v2.
 func (h *here) make2(source Source, name string, o *Options) (*Group, *Error) {
@@ -120,4 +114,162 @@ func common(a, b string) string {
 			return strings.TrimSuffix(a[:at], "/")
 		}
 	}
+}
+
+// inner is the parent of a run's cgroup in v2, and what was changed there.
+//
+// Everybody who makes one there holds a shared lock on the directory until the
+// end of the run. Whoever is alone, and can thus lock it exclusively, may put back
+// what it changed: the lock of one that was killed is gone with it.
+type inner struct {
+	dir     *dir
+	enabled []string // controllers that were not, before
+	self    *dir     // the leaf that this process moved to
+}
+
+// lockPatience is for the moment that somebody else needs to put things back. The lock
+// is asked for again and again since anybody who can read the directory could hold it for ever.
+const lockPatience = 200 * time.Millisecond
+
+func (h *here) enter(d *dir) (*inner, *Error) {
+	in := &inner{dir: d}
+	for until := time.Now().Add(lockPatience); ; time.Sleep(time.Millisecond) {
+		err := unix.Flock(d.fd, unix.LOCK_SH|unix.LOCK_NB)
+		if err == nil {
+			return in, nil
+		}
+		if err != unix.EINTR && (err != unix.EWOULDBLOCK || time.Now().After(until)) {
+			e := failed("", "flock", d.path, err)
+			e.Kind = Failed
+			return nil, e
+		}
+	}
+}
+
+// enable hands down the controllers that are wanted and there, moving this process and its
+// children out of the way if it has to.
+func (h *here) enable(in *inner, wanted []Controller) *Error {
+	var have, now [256]byte
+	there, err := in.dir.file("cgroup.controllers", have[:])
+	if err != nil {
+		return failed("", "read", in.dir.path+"/cgroup.controllers", err)
+	}
+	already, err := in.dir.file("cgroup.subtree_control", now[:])
+	if err != nil {
+		return failed("", "read", in.dir.path+"/cgroup.subtree_control", err)
+	}
+	missing, some := "", len(wanted) == 0
+	for _, c := range wanted {
+		if !hasWord(there, string(c)) {
+			continue
+		}
+		some = true
+		if !hasWord(already, string(c)) {
+			missing += " +" + string(c)
+		}
+	}
+	if !some {
+		return &Error{Kind: NoController, Path: in.dir.path, Why: "none of the controllers that are needed is given to this cgroup"}
+	}
+	if missing == "" {
+		return nil
+	}
+	missing = missing[1:]
+	err = in.dir.write("cgroup.subtree_control", missing)
+	// A child may be born between the look and the move.
+	for try := 0; err == unix.EBUSY && try < 5; try++ {
+		if e := h.settle(in); e != nil {
+			return e
+		}
+		err = in.dir.write("cgroup.subtree_control", missing)
+	}
+	if err != nil {
+		return in.dir.failed("cgroup.subtree_control", err)
+	}
+	in.enabled = strings.Fields(strings.ReplaceAll(missing, "+", ""))
+	return nil
+}
+
+// settle moves this process and its children to a leaf of their own: a directory of v2
+// that hands down controllers has no processes. That others are in it ends the attempt.
+func (h *here) settle(in *inner) *Error {
+	pids, err := in.dir.processes()
+	if err != nil {
+		return asError("", "read", in.dir.path, err)
+	}
+	for _, pid := range pids {
+		if pid == h.owner.pid {
+			continue
+		}
+		if ppid, _, ok := h.process(pid); !ok || ppid != h.owner.pid {
+			return &Error{Kind: Occupied, Op: "write", Path: in.dir.path + "/cgroup.subtree_control", Errno: unix.EBUSY,
+				Why: "controllers can't be enabled while processes that are not confine's are in this cgroup, such as " + strconv.Itoa(pid)}
+		}
+	}
+	if in.self == nil {
+		if in.self, err = in.dir.make(h.owner.name(rand.Uint32()) + selfSuffix); err != nil {
+			return failed("", "mkdirat", in.dir.path, err)
+		}
+	}
+	return move(in.self, pids)
+}
+
+// move moves processes to a directory. One that has ended needs none.
+func move(to *dir, pids []int) *Error {
+	for _, pid := range pids {
+		if err := to.write("cgroup.procs", strconv.Itoa(pid)); err != nil && err != unix.ESRCH {
+			return to.failed("cgroup.procs", err)
+		}
+	}
+	return nil
+}
+
+// restore puts back what was changed in the parent, as far as nobody else needs
+// it. What has to stay stays: a later run finds it done.
+func (in *inner) restore() *Error {
+	if len(in.enabled) == 0 && in.self == nil {
+		return nil
+	}
+	if unix.Flock(in.dir.fd, unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return nil // another run is on
+	}
+	others, err := in.dir.children()
+	if err != nil {
+		return asError("", "getdents64", in.dir.path, err)
+	}
+	if in.self != nil {
+		others = slices.DeleteFunc(others, func(name string) bool { return name == in.self.name })
+	}
+	if len(others) > 0 {
+		return nil
+	}
+	if len(in.enabled) > 0 {
+		if err := in.dir.write("cgroup.subtree_control", "-"+strings.Join(in.enabled, " -")); err != nil {
+			return in.dir.failed("cgroup.subtree_control", err)
+		}
+		in.enabled = nil
+	}
+	return in.goBack()
+}
+
+// goBack moves those from the leaf to where they were.
+func (in *inner) goBack() *Error {
+	if in.self == nil {
+		return nil
+	}
+	defer func() {
+		in.self.close()
+		in.self = nil
+	}()
+	pids, err := in.self.processes()
+	if err != nil {
+		return asError("", "read", in.self.path, err)
+	}
+	if e := move(in.dir, pids); e != nil {
+		return e
+	}
+	if err := in.self.rmdir(); err != nil {
+		return failed("", "rmdir", in.self.path, err)
+	}
+	return nil
 }

@@ -25,6 +25,10 @@ type Answer struct {
 	Untold bool
 }
 
+// Exits is the rule of exit_group with a status that isn't 0, whose caller still has all
+// that it had when it failed. The kernel makes it.
+const Exits = "exits"
+
 // Judge knows the policy.
 type Judge interface {
 	// Answer says what becomes of a denied call. text reads a string of the caller's,
@@ -43,9 +47,10 @@ type Process struct {
 // Denial is one kind of denied call.
 type Denial struct {
 	Answer
-	Call  Call    // the first of them
-	By    Process // who made that
-	At    time.Time
+	Call  Call      // the first of them
+	By    Process   // who made that
+	At    time.Time // of the first
+	Last  time.Time
 	Count int64
 }
 
@@ -76,13 +81,14 @@ func (r *record) isNew(a *Answer) bool {
 
 // add counts a denial, and says whether there was none of its kind before.
 func (r *record) add(d Denial) (first bool) {
-	d.Count = 1
+	d.Count, d.Last = 1, d.At
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := kind{d.What, d.Rule, d.Kill}
 	switch i, found := r.seen[k]; {
 	case found:
 		r.list[i].Count++
+		r.list[i].Last = d.At
 	case len(r.list) == most:
 		r.others++
 	default:

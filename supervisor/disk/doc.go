@@ -20,6 +20,11 @@
 // tree is a tree of its own, and has to be given as one. What vanishes or changes its
 // kind under the walk is passed over; the next walk finds it where it is then.
 //
+// A file that was removed and is still open is in no directory. After each walk the
+// descriptors of the run's processes are therefore looked at (CountOpen), and what they have
+// of removed files on the file systems of the trees counts, once for each inode. One from a
+// tree that is only read counts as well, if somebody else removes it meanwhile.
+//
 // Walks cost in proportion to the trees, statfs costs nothing. So the file
 // systems are asked often, and the trees are walked when the file systems have
 // lost so much since the last walk that a limit could be passed, and now and
@@ -48,8 +53,9 @@
 //
 // # What can be dodged
 //
-//   - A file that was removed and is still open is in no directory. Only the file
-//     system shows it: Usage.Unseen. RLIMIT_FSIZE and RLIMIT_NOFILE bound it.
+//   - A removed file that no process has a descriptor of (it is only mapped, or in flight over
+//     a socket), or that is open where there is no proc of the run's own. Only the file
+//     system shows it: Usage.Unseen. RLIMIT_FSIZE bounds each.
 //   - Whatever is written between two looks is written: a limit that is found
 //     passed may have been passed by as much as the disk takes in some
 //     milliseconds and two walks.

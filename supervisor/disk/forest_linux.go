@@ -25,6 +25,17 @@ func New(dirs []int, limits Limits) (*Watchdog, error) {
 	return w, nil
 }
 
+// Measure says how many bytes a directory, and everything below it, has allocated. What has
+// more than MaxEntries entries is an error. The descriptor stays the caller's.
+func Measure(dir int) (bytes int64, err error) {
+	f, err := newForest([]int{dir})
+	if err != nil {
+		return 0, err
+	}
+	s, err := f.walk(order{})
+	return s.all.bytes, errors.Join(err, f.close())
+}
+
 func newForest(dirs []int) (*forest, error) {
 	f := &forest{max: MaxEntries}
 	f.buf = make([]byte, bufSize)

@@ -45,7 +45,7 @@ func (k *kernel) openat2(dir int, name *byte, resolve uint64) (int, error) {
 }
 
 func (k *kernel) statx(dir int, name *byte, flags int) error {
-	const mask = unix.STATX_TYPE | unix.STATX_INO | unix.STATX_BLOCKS | unix.STATX_CTIME | unix.STATX_BTIME
+	const mask = unix.STATX_TYPE | unix.STATX_NLINK | unix.STATX_INO | unix.STATX_BLOCKS | unix.STATX_CTIME | unix.STATX_BTIME
 	for {
 		_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(name)),
 			uintptr(flags|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC), mask, uintptr(unsafe.Pointer(&k.st)), 0)

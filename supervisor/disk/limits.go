@@ -26,7 +26,7 @@ type Usage struct {
 	Bytes, Files         int64
 	BytesPeak, FilesPeak int64 // never below zero; at least this much
 	// Unseen is by how many bytes the file systems have lost more than was added to the
-	// trees: by others, or in files that were removed and are still open.
+	// trees: by others, or in removed files that are in use without a descriptor of a process.
 	Unseen int64
 	Source Source // "": no figures yet
 }
@@ -39,7 +39,7 @@ func (s Source) Details() string {
 	case FromBoth:
 		return "growth of the writable trees; unreadable directories, so what the file systems lost if that is more"
 	}
-	return "growth of the writable trees, sampled; not files that were removed and are still open"
+	return "growth of the writable trees, and removed files that a process has open, sampled"
 }
 
 // amount is of both that can be limited.

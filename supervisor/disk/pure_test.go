@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"testing"
@@ -209,46 +208,4 @@ func TestInodesAreASet(t *testing.T) {
 		}
 		set.clear()
 	}
-}
-
-func TestEntriesOfADirectory(t *testing.T) {
-	buf := append(dirent(".", 4), dirent("..", 4)...)
-	buf = append(buf, dirent("file", 8)...)
-	buf = append(buf, dirent("a directory with a long name", 4)...)
-	var names []string
-	for rest := buf; rest != nil; {
-		var e entry
-		if e, rest = nextEntry(rest); e.name != nil {
-			names = append(names, string(e.name))
-		}
-	}
-	if len(names) != 2 || names[0] != "file\x00" || names[1] != "a directory with a long name\x00" {
-		t.Errorf("%q", names)
-	}
-}
-
-func dirent(name string, kind byte) []byte {
-	size := (direntName + len(name) + 1 + 7) &^ 7
-	b := make([]byte, size)
-	binary.NativeEndian.PutUint16(b[direntReclen:], uint16(size))
-	b[direntType] = kind
-	copy(b[direntName:], name)
-	return b
-}
-
-func FuzzNextEntry(f *testing.F) {
-	f.Add(append(dirent("..", 4), dirent("name", 8)...))
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, buf []byte) {
-		for rest := buf; rest != nil; {
-			e, after := nextEntry(rest)
-			if e.name != nil && e.name[len(e.name)-1] != 0 {
-				t.Fatalf("%q", e.name)
-			}
-			if after != nil && len(after) >= len(rest) {
-				t.Fatal("no end")
-			}
-			rest = after
-		}
-	})
 }

@@ -220,3 +220,49 @@ func TestARemovedFileThatIsOpenIsUnseen(t *testing.T) {
 	r.end()
 	r.quiet()
 }
+
+// Its name gives it back no room, and nobody has to write past the limit at once.
+func TestARemovedFileThatAProcessHasOpenCounts(t *testing.T) {
+	dir, proc := t.TempDir(), t.TempDir()
+	must(t, os.Symlink("/proc/self", proc+"/1"))
+	old, err := os.Create(dir + "/old")
+	must(t, err)
+	defer old.Close()
+	r := watched(t, dir, Limits{Bytes: 16 * mib})
+	r.dog.CountOpen(opath(t, proc))
+	r.begin().baseline()
+	must(t, os.Remove(dir+"/old"))
+	chunk := make([]byte, mib)
+	for range 64 {
+		_, err := old.Write(chunk)
+		must(t, err)
+	}
+	if h := r.hit(status.Disk); h.used < 16*mib {
+		t.Errorf("told of %d bytes", h.used)
+	}
+	r.end()
+}
+
+func TestMeasure(t *testing.T) {
+	dir := t.TempDir()
+	empty, err := Measure(opath(t, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub := filepath.Join(dir, "a", "b")
+	if err := os.MkdirAll(sub, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(sub, "f"), make([]byte, 2*mib), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(filepath.Join(sub, "f"), filepath.Join(dir, "again")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/", filepath.Join(dir, "root")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Measure(opath(t, dir)); err != nil || got-empty < 2*mib || got-empty > 3*mib {
+		t.Errorf("%d more bytes, %v", got-empty, err)
+	}
+}

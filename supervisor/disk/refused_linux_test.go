@@ -125,7 +125,7 @@ func TestWhatIsNoTreeIsAnError(t *testing.T) {
 func TestEachSourceSaysWhatItIsOf(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[Source]string{
-		FromWalk: "removed and are still open", FromStatfs: "whoever wrote it", FromBoth: "unreadable directories", "": "sampled",
+		FromWalk: "removed files that a process has open", FromStatfs: "whoever wrote it", FromBoth: "unreadable directories", "": "sampled",
 	} {
 		if got := s.Details(); !strings.Contains(got, want) {
 			t.Errorf("%q: %q", s, got)

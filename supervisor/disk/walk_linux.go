@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 const (
@@ -155,44 +157,31 @@ func (f *forest) leave() {
 // read counts the entries of a directory, and remembers its subdirectories.
 func (f *forest) read(fd int) error {
 	refused := false
-	for {
-		n, err := unix.Getdents(fd, f.buf)
-		if err == unix.EINTR {
-			continue
-		}
+	for e, err := range linux.Dirents(fd, f.buf) {
 		if err != nil {
 			return passed(err)
 		}
-		if n <= 0 {
-			break
+		if f.entries++; f.entries%between == 0 {
+			if err := f.look(); err != nil {
+				return err
+			}
 		}
-		for rest := f.buf[:n]; rest != nil; {
-			var e entry
-			if e, rest = nextEntry(rest); e.name == nil {
-				continue
-			}
-			if f.entries++; f.entries%between == 0 {
-				if err := f.look(); err != nil {
-					return err
-				}
-			}
-			err := f.statx(fd, &e.name[0], unix.AT_SYMLINK_NOFOLLOW)
-			if refusal(err) {
-				refused = true
-				continue
-			}
-			if err != nil {
-				if err := passed(err); err != nil {
-					return err
-				}
-				continue
-			}
-			if f.mounted() || !f.count() || f.st.Mode&unix.S_IFMT != unix.S_IFDIR {
-				continue
-			}
-			f.offsets = append(f.offsets, len(f.names))
-			f.names = append(f.names, e.name...)
+		err := f.statx(fd, &e.Name[0], unix.AT_SYMLINK_NOFOLLOW)
+		if refusal(err) {
+			refused = true
+			continue
 		}
+		if err != nil {
+			if err := passed(err); err != nil {
+				return err
+			}
+			continue
+		}
+		if f.mounted() || !f.count() || f.st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			continue
+		}
+		f.offsets = append(f.offsets, len(f.names))
+		f.names = append(append(f.names, e.Name...), 0)
 	}
 	if refused && f.statx(fd, empty, unix.AT_EMPTY_PATH) == nil && f.changed() {
 		f.found.obscured = true

@@ -22,6 +22,8 @@ type Watchdog struct {
 	told   amount // what OnHit was called with; 0: not yet
 	now    func() time.Time
 	close  func() error
+	// removed are bytes in removed files that the run has open; nil: nobody can tell.
+	removed func() (bytes int64, cost time.Duration)
 
 	start  level
 	based  bool
@@ -200,8 +202,12 @@ func (w *Watchdog) survey(l level, o order, grown func(*survey) amount) (s surve
 			return s, err
 		}
 		w.walked, w.ended, w.cost, w.grown = l, w.now(), s.cost, grown(&s)
+		if w.removed != nil && w.limits.bytes > 0 {
+			bytes, cost := w.removed()
+			w.grown.bytes, w.cost = w.grown.bytes+bytes, w.cost+cost
+		}
 		if !first {
-			w.purse.credit -= s.cost
+			w.purse.credit -= w.cost
 		}
 		if l, err = w.ground.level(); err != nil {
 			return s, err

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/confine/network"
@@ -26,9 +27,11 @@ type calls struct {
 
 	mu       sync.Mutex
 	expected map[route]*expectation
-	relays   map[netip.AddrPort]*relay // by their own address
+	ports    map[netip.AddrPort]*port // by their own address
 	between  map[route]*relay
-	own      map[uint64]bool // unix sockets that were bound inside, by SO_COOKIE
+	filter   []bpf.Instruction // of the caller's sockets for datagrams: from ports, and from nowhere else
+	made     census            // these sockets
+	own      map[uint64]bool   // unix sockets that were bound inside, by SO_COOKIE
 }
 
 // route is two ends of what passes over the caller's loopback.
@@ -39,8 +42,9 @@ type route struct{ from, to netip.AddrPort }
 func (g *Gateway) Supervise() error {
 	c := &calls{
 		g: g, places: make(chan struct{}, maxCalls), expected: map[route]*expectation{},
-		relays: map[netip.AddrPort]*relay{}, between: map[route]*relay{}, own: map[uint64]bool{},
+		ports: map[netip.AddrPort]*port{}, between: map[route]*relay{}, own: map[uint64]bool{},
 	}
+	c.filter = relaysOnly(c.ports)
 	for i, where := range []string{"127.0.0.1:0", "[::1]:0"} {
 		l, err := net.ListenTCP([]string{"tcp4", "tcp6"}[i], net.TCPAddrFromAddrPort(netip.MustParseAddrPort(where)))
 		if err != nil {
@@ -95,6 +99,10 @@ func (s *calls) make(c *caller) {
 	var value int64
 	errno := unix.EACCES
 	switch c.asked.Nr {
+	case unix.SYS_SOCKET:
+		if errno = s.socket(c); errno == 0 {
+			return
+		}
 	case unix.SYS_CONNECT:
 		errno = s.connect(c, int(int32(args[0])), args[1], args[2])
 	case unix.SYS_LISTEN:
@@ -186,7 +194,7 @@ func (s *calls) connect(c *caller, fd int, at, size uint64) unix.Errno {
 	if errno != 0 {
 		return errno
 	}
-	return rawConnect(k.fd, k.sockaddr(r.at))
+	return rawConnect(k.fd, k.sockaddr(r.port.at))
 }
 
 // flow is one that a caller asks for.
@@ -244,7 +252,8 @@ func (s *calls) close() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range s.relays {
-		_ = r.conn.Close()
+	for _, p := range s.ports {
+		_ = p.conn.Close()
 	}
+	s.made.close()
 }

@@ -55,7 +55,7 @@ func (g *Gateway) forward(f *flow, inside, outside *loop.Conn) error {
 	}
 	switch kind {
 	case peek.TLS:
-		err = c.hello()
+		err = c.hellos()
 	case peek.HTTP:
 		return c.requests()
 	case peek.Other:
@@ -151,15 +151,59 @@ func (c *client) classify() (peek.Kind, error) {
 	}
 }
 
-// hello checks the server name of a TLS handshake.
-func (c *client) hello() error {
+// hellos checks the server names of a TLS handshake: that of the client's hello and, where the
+// server asks for another by a HelloRetryRequest, that of the second.
+func (c *client) hellos() error {
 	if err := c.speaks(network.TLS); err != nil || c.f.name == "" {
 		return err
 	}
+	if err := c.hello(); err != nil {
+		return err
+	}
+	for {
+		if c.have == 0 && !c.ended {
+			if err := c.more(); err != nil {
+				return err
+			}
+		}
+		if c.have == 0 || c.f.answer.hello == peek.FinalHello {
+			return nil
+		}
+		n, more, err := peek.Between(c.buf[:c.have])
+		switch {
+		case err != nil:
+			return c.mistrust(err)
+		case n > 0:
+			if err := c.pass(n); err != nil {
+				return err
+			}
+			c.take(n)
+		case more && c.ended:
+			return refusal(peek.Unfinished)
+		case more:
+			if err := c.more(); err != nil {
+				return err
+			}
+		default: // a record of the handshake: whether it begins a hello is the server's to decide
+			c.f.answer.wait(c.g.loop)
+			switch {
+			case c.g.ending(): // the client won't hear what comes of it
+				return net.ErrClosed
+			case c.f.answer.hello == peek.NoHello:
+				return refusal(peek.BadServerHello)
+			case c.f.answer.hello == peek.RetryHello:
+				return c.hello() // the last: no server asks for a third (RFC 8446, section 4.1.4)
+			}
+		}
+	}
+}
+
+// hello checks the server name of one hello, and sends the hello on.
+func (c *client) hello() error {
 	c.soon()
 	defer c.whenever()
 	for {
-		name, more, err := peek.ServerName(c.buf[:c.have])
+		name, size, more, err := peek.ServerName(c.buf[:c.have])
 		switch {
 		case err != nil:
 			return c.mistrust(err)
@@ -167,7 +211,9 @@ func (c *client) hello() error {
 			c.f.claimed = name
 			return refusal(whyServerName)
 		case !more:
-			return nil
+			err := c.pass(size)
+			c.take(size)
+			return err
 		case c.ended:
 			return refusal(peek.Unfinished)
 		}
@@ -276,7 +322,9 @@ func (c *client) body(r *peek.Requests) error {
 
 // upgrade waits for what the server says to a request that asks for another protocol.
 func (c *client) upgrade(r *peek.Requests) error {
-	code := c.f.answer.wait(c.g.loop)
+	c.f.answer.wait(c.g.loop)
+	code := c.f.answer.code
+	c.f.answer.code = 0 // it was one request's
 	switch {
 	case c.g.ending(): // the client won't hear it
 		return net.ErrClosed
@@ -287,30 +335,29 @@ func (c *client) upgrade(r *peek.Requests) error {
 	return nil
 }
 
-// answer is the status of the first answer of a server, and who waits for it.
+// answer is what a server says first, and who waits for it.
 type answer struct {
-	code int // 0: it is no answer of HTTP
-	told bool
-	task *loop.Task
+	code  int              // the status of its first answer; 0: it is none of HTTP
+	hello peek.ServerHello // of TLS
+	told  bool
+	task  *loop.Task
 }
 
-func (a *answer) tell(code int) {
+func (a *answer) tell(code int, hello peek.ServerHello) {
 	if a.told {
 		return
 	}
-	a.code, a.told = code, true
+	a.code, a.hello, a.told = code, hello, true
 	if a.task != nil {
 		a.task.Wake()
 	}
 }
 
-// wait waits until it is told, and takes it.
-func (a *answer) wait(l *loop.Loop) (code int) {
+// wait waits until it is told.
+func (a *answer) wait(l *loop.Loop) {
 	a.task = l.Current()
 	l.Until(func() bool { return a.told })
 	a.task = nil
-	code, a.code = a.code, 0
-	return code
 }
 
 // rest passes on all that follows.
@@ -323,14 +370,13 @@ func (c *client) rest() error {
 	return c.g.copy(c.outside, c.inside, &c.f.sent)
 }
 
-// back passes on what the server says, and tells the status of its first answer, if
-// it is one of HTTP.
+// back passes on what the server says, and tells what it says first, if that is HTTP or TLS.
 func (g *Gateway) back(f *flow, inside, outside *loop.Conn) error {
 	if !g.looked(f) {
 		return g.copy(inside, outside, &f.received)
 	}
 	head := make([]byte, 0, 512)
-	defer f.answer.tell(0)
+	defer f.answer.tell(0, peek.NoHello)
 	for !f.answer.told && len(head) < peek.MaxHead {
 		if len(head) == cap(head) {
 			head = append(head, 0)[:len(head)]
@@ -353,13 +399,12 @@ func (g *Gateway) back(f *flow, inside, outside *loop.Conn) error {
 			return err
 		}
 		code, more, err := peek.Status(head)
-		if more {
-			continue
-		}
 		if err != nil {
 			code = 0
 		}
-		f.answer.tell(code)
+		if hello := peek.ServersHello(head); !more && hello != peek.Unknown {
+			f.answer.tell(code, hello)
+		}
 	}
 	return g.copy(inside, outside, &f.received)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/supervisor/egress/peek"
 )
 
 const (
@@ -26,7 +28,7 @@ func (g *Gateway) Close() {
 	doors := slices.Clone(g.doors)
 	g.mu.Unlock()
 	g.everyFlow(func(f *flow) {
-		f.answer.tell(0) // that nobody would hear
+		f.answer.tell(0, peek.NoHello) // that nobody would hear
 		if f.silent.Load() {
 			f.leave()
 		}

@@ -6,8 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"sync"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/handoff"
@@ -76,7 +76,7 @@ func (g *Gateway) judged(f *flow, all []netip.Addr) (list []netip.Addr, err erro
 
 // mine refuses this host's own addresses, which are another way to write its loopback.
 func (g *Gateway) mine(a netip.Addr, f *flow) network.Verdict {
-	if g.plan.BlockInternal && g.own.has(a) {
+	if g.plan.BlockInternal && g.own(a, f) {
 		if named := g.rules.Own(a, f.to.Port()); !named.Allowed {
 			return named
 		}
@@ -84,35 +84,19 @@ func (g *Gateway) mine(a netip.Addr, f *flow) network.Verdict {
 	return f.verdict
 }
 
-// ownAddresses are those of this host, which may change.
-type ownAddresses struct {
-	ask   func() ([]net.Addr, error)
-	mu    sync.Mutex
-	asked time.Time
-	list  map[netip.Addr]bool
-}
-
-const ownFor = 5 * time.Second
-
-// has says whether it is one of them. Where that can't be found out (a target can use
-// up the descriptors that it takes), every address may be.
-func (o *ownAddresses) has(a netip.Addr) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.list == nil || time.Since(o.asked) > ownFor {
-		all, err := o.ask()
-		if err != nil {
-			o.list = nil
-			return true
-		}
-		o.asked, o.list = time.Now(), map[netip.Addr]bool{}
-		for _, one := range all {
-			if p, err := netip.ParsePrefix(one.String()); err == nil {
-				o.list[p.Addr().Unmap().WithZone("")] = true
-			}
-		}
+// own says whether the kernel keeps what is sent to an address on this host: it has more of them than
+// its interfaces show, such as whole ranges by a route of the type "local". Where that can't be
+// found out (a target can use up the descriptors that it takes), every address may be.
+func (g *Gateway) own(a netip.Addr, f *flow) bool {
+	protocol := uint8(unix.IPPROTO_TCP)
+	if f.protocol == "udp" {
+		protocol = unix.IPPROTO_UDP
 	}
-	return o.list[a]
+	kind, err := g.route(a.Unmap().WithZone("").AsSlice(), protocol, f.to.Port())
+	if err != nil {
+		return err != unix.ENETUNREACH && err != unix.EHOSTUNREACH
+	}
+	return kind == unix.RTN_LOCAL || kind == unix.RTN_ANYCAST || kind == unix.RTN_BROADCAST
 }
 
 // dial connects to the first of the addresses that there is a way to: of datagrams nobody

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
@@ -35,11 +37,11 @@ func gateway(t *testing.T, p plan.Network, zone map[string][]string) *Gateway {
 		}
 		return list, nil
 	}}
-	g.own.ask = func() ([]net.Addr, error) {
-		return []net.Addr{
-			&net.IPNet{IP: net.ParseIP(own4), Mask: net.CIDRMask(24, 32)},
-			&net.IPNet{IP: net.ParseIP(own6), Mask: net.CIDRMask(64, 128)},
-		}, nil
+	g.route = func(to []byte, _ uint8, _ uint16) (uint8, error) {
+		if a, ok := netip.AddrFromSlice(to); ok && a != netip.MustParseAddr(own4) && a != netip.MustParseAddr(own6) {
+			return unix.RTN_UNICAST, nil
+		}
+		return unix.RTN_LOCAL, nil
 	}
 	return g
 }
@@ -103,14 +105,24 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestOwnAddressesThatAreUnknownAreAll(t *testing.T) {
-	answer := errors.New("too many open files")
-	o := ownAddresses{ask: func() ([]net.Addr, error) { return nil, answer }}
-	other := netip.MustParseAddr("93.184.216.34")
-	if !o.has(other) {
-		t.Error("an address counts as another's although nobody knows")
-	}
-	answer = nil
-	if o.has(other) {
-		t.Error("the failure is remembered")
+	g := gateway(t, plan.Network{}, nil)
+	for _, c := range []struct {
+		kind uint8
+		err  error
+		own  bool
+	}{
+		{unix.RTN_UNICAST, nil, false},
+		{unix.RTN_LOCAL, nil, true},
+		{unix.RTN_ANYCAST, nil, true},
+		{unix.RTN_BROADCAST, nil, true},
+		{0, unix.EMFILE, true},
+		{0, unix.EAGAIN, true},
+		{0, unix.ENETUNREACH, false}, // and it isn't reached
+		{0, unix.EHOSTUNREACH, false},
+	} {
+		g.route = func([]byte, uint8, uint16) (uint8, error) { return c.kind, c.err }
+		if own := g.own(netip.MustParseAddr("93.184.216.34"), &flow{protocol: "tcp"}); own != c.own {
+			t.Errorf("%d, %v: %v", c.kind, c.err, own)
+		}
 	}
 }

@@ -53,12 +53,23 @@
 // sockets. With messages go descriptors (SCM_RIGHTS), and no credentials.
 //
 // What is otherwise there: getpeername(2) and SO_PEERCRED tell of the supervisor;
-// nothing of the network listens; names in the host's /etc/hosts are addresses, which
+// no TCP port is listened on; names in the host's /etc/hosts are addresses, which
 // rules about names don't allow; a process that can't be looked into
 // (PR_SET_DUMPABLE) reaches nothing; control messages about interfaces are dropped,
-// and MSG_ZEROCOPY and many socket options are refused. Datagrams that anybody on the
-// host sends to a port that the target has bound arrive. Before Linux 5.19 a signal may
+// and MSG_ZEROCOPY and many socket options are refused. Before Linux 5.19 a signal may
 // have a message sent twice. Each of these calls costs two switches of processes.
+//
+// Who has a UDP socket could hear whatever others send to its port. No call can be refused
+// for that: bind(2) of a unix socket has to go on by itself, with whatever socket is under
+// the number then, and write(2) binds, too. So socket(2) of UDP is made here, and the caller is
+// given the socket (SECCOMP_IOCTL_NOTIF_ADDFD, Linux 5.9; before there are no such sockets) with a
+// filter (SO_ATTACH_FILTER) that drops all but what comes over lo from ports of ours. A
+// port of ours stays bound until the run ends, so nobody else on the host can send from it but by
+// CAP_NET_RAW. The filter grows with the ports; the options that would replace it are refused by registers.
+// Errors (MSG_ERRQUEUE) pass by filters and quote what their sender likes: they are taken
+// here, and nothing of them is told but that there was one. How many datagrams were dropped can be counted (SO_MEMINFO). A server inside hears nobody, so not its own
+// clients over loopback either. These sockets' memory counts as the supervisor's, so there
+// are at most 512 at one time.
 //
 // # What it doesn't see
 //

@@ -11,10 +11,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/egress/loop"
@@ -34,7 +36,7 @@ type Gateway struct {
 	rules    *network.Rules
 	pool     names.Pool
 	resolver names.Resolver
-	own      ownAddresses
+	route    func(to []byte, protocol uint8, port uint16) (kind uint8, err error)
 	log      journal
 	process  processes
 	store    store
@@ -79,13 +81,13 @@ func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
 		plan: p, rules: rules, resolver: names.Resolver{Lookup: names.System},
 		asking: make(chan struct{}, maxQuestions), closed: make(chan struct{}),
 		hello: helloPatience, idle: questionsIdle,
-		served: map[uint16]bool{}, open: map[*flow]struct{}{}, raw: [2]int{-1, -1}, dialing: dialers{fd: -1},
+		served: map[uint16]bool{}, open: map[*flow]struct{}{}, raw: [2]int{-1, -1}, dialing: dialers{fd: -1, init: netns.None()},
 	}
 	g.process.begun, g.process.over = make(chan struct{}), g.closed
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.inside, g.giveUp = context.WithCancel(g.ctx)
 	g.log.tell, g.log.began = tell, time.Now()
-	g.own.ask = net.InterfaceAddrs
+	g.route = linux.RouteType
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return nil, os.NewSyscallError("getrlimit", err)
@@ -109,9 +111,13 @@ func (g *Gateway) Serve(sockets []*handoff.Socket, fds []int) error {
 	return failed
 }
 
-// ServeDials takes the socket that gives sockets.
-func (g *Gateway) ServeDials(fd int) error {
+// ServeDials takes the socket that gives sockets. init is a pidfd of the init, which stays the
+// caller's, or -1.
+func (g *Gateway) ServeDials(fd, init int) error {
 	g.dialing.fd = fd
+	if copied, err := unix.FcntlInt(uintptr(init), unix.F_DUPFD_CLOEXEC, 0); err == nil {
+		g.dialing.init = netns.NsHandle(copied)
+	}
 	for _, p := range g.plan.Publish {
 		if err := g.publish(p); err != nil {
 			return err

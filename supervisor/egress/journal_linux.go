@@ -83,6 +83,7 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) (know
 	}
 	if old := j.attempts[k]; old != nil {
 		old.Count++
+		old.LastMS = time.Since(j.began).Milliseconds()
 		old.SentBytes += a.SentBytes
 		old.ReceivedBytes += a.ReceivedBytes
 		known = j.unknown[k]
@@ -102,6 +103,7 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) (know
 	}
 	a.Count = 1
 	a.FirstMS = time.Since(j.began).Milliseconds()
+	a.LastMS = a.FirstMS
 	kept := &a
 	j.attempts[k] = kept
 	if j.unknown == nil {

@@ -238,7 +238,7 @@ func (s *calls) send(c *caller, k *socket, m *message) (int, unix.Errno) {
 		if errno != 0 {
 			return 0, errno
 		}
-		m.to = k.sockaddr(r.at)
+		m.to = k.sockaddr(r.port.at)
 	}
 	flags := m.flags&passedFlags | unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
 	do := func() (int, error) { return rawSendmsg(k.fd, m, flags) }

@@ -16,6 +16,9 @@ func (g *Gateway) note(f *flow, verdict, why string) {
 	if f.name != "" {
 		a.Address = f.dialled
 	}
+	if why == whyBytes {
+		a.Hint = "--network-bytes SIZE"
+	}
 	g.unhurried(f, key{a.Protocol, a.What, verdict, why}, func() {
 		g.log.add(a, func() (int, string) {
 			if verdict != status.AttemptAllowed {

@@ -18,49 +18,69 @@ type incoming struct {
 	length         uint64 // where the number of its bytes goes, of many messages
 }
 
-// receive takes datagrams, so that their sender is shown as whom the caller knows.
-// Everything else that is received the caller receives by itself: it is not done, and
-// may go on. That decides nothing: nobody is reached by it.
+// receive takes datagrams, so that their sender is shown as whom the caller knows, and errors,
+// which quote whatever whoever made them wants to say. Everything else that is received the
+// caller receives by itself: it is not done, and may go on. That decides nothing: nobody is
+// reached by it, and errors are asked for by the call's registers, which nobody changes.
 func (s *calls) receive(c *caller) (value int64, errno unix.Errno, done bool) {
 	a := &c.asked.Args
-	w := incoming{fd: int(int32(a[0]))}
+	w := incoming{fd: int(int32(a[0])), flags: int(int32(a[3]))}
+	if c.asked.Nr == unix.SYS_RECVMSG {
+		w.flags = int(int32(a[2]))
+	}
+	errors := w.flags&unix.MSG_ERRQUEUE != 0
 	k, errno := c.socket(w.fd)
 	if errno != 0 {
-		return 0, 0, false
+		return 0, errno, errors
 	}
 	defer k.close()
-	if !k.udp() {
+	switch {
+	case errors && !k.inet():
+		return 0, unix.EAGAIN, true
+	case !errors && !k.udp():
 		return 0, 0, false
 	}
 	switch c.asked.Nr {
 	case unix.SYS_RECVFROM:
-		w.flags, w.name, w.nameSize, w.spans, w.total = int(int32(a[3])), a[4], a[5], []span{{a[1], a[2]}}, a[2]
-		size, errno := c.read(span{w.nameSize, 4})
-		if errno != 0 {
-			return 0, errno, true
+		w.name, w.nameSize, w.spans, w.total = a[4], a[5], []span{{a[1], a[2]}}, a[2]
+		if w.name != 0 {
+			size, errno := c.read(span{w.nameSize, 4})
+			if errno != 0 {
+				return 0, errno, true
+			}
+			w.room = binary.NativeEndian.Uint32(size)
 		}
-		w.room = binary.NativeEndian.Uint32(size)
 	case unix.SYS_RECVMSG:
-		w.flags = int(int32(a[2]))
 		errno = w.ask(c, a[1])
 	default:
 		if a[2] == 0 {
 			return 0, 0, true
 		}
-		w.flags, w.length = int(int32(a[3]))&^unix.MSG_WAITFORONE, a[1]+sizeofMsghdr
+		w.flags &^= unix.MSG_WAITFORONE
+		w.length = a[1] + sizeofMsghdr
 		errno = w.ask(c, a[1])
 	}
 	if errno != 0 {
 		return 0, errno, true
 	}
-	if w.flags&unix.MSG_ERRQUEUE != 0 {
-		return 0, 0, false
+	var n int
+	if errors {
+		errno = s.takeError(c, k, &w)
+	} else {
+		n, errno = s.take(c, k, &w)
 	}
-	n, errno := s.take(c, k, &w)
 	if errno == 0 && w.length != 0 {
 		return 1, c.write(binary.NativeEndian.AppendUint32(nil, uint32(n)), span{w.length, 4}), true
 	}
 	return int64(n), errno, true
+}
+
+// takeError takes one error from a socket's queue. That there was one is all that is told.
+func (s *calls) takeError(c *caller, k *socket, w *incoming) unix.Errno {
+	if _, _, _, _, err := unix.Recvmsg(k.fd, nil, nil, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT); err != nil {
+		return errnoOf(err)
+	}
+	return s.tell(c, k, w, nil, unix.MSG_ERRQUEUE)
 }
 
 func (w *incoming) ask(c *caller, at uint64) unix.Errno {
@@ -114,7 +134,7 @@ func (s *calls) tell(c *caller, k *socket, w *incoming, name []byte, flags int) 
 	size := uint32(0)
 	if len(name) > 0 {
 		if from, errno := k.target(name); errno == 0 {
-			name = k.sockaddr(s.sender(from))
+			name = k.sockaddr(s.sender(k, from))
 		}
 		size = uint32(len(name))
 	}

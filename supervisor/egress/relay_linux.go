@@ -4,23 +4,42 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/supervisor/egress/loop"
 )
 
-// maxRelays bounds the sockets for datagrams. The one that was silent for longest goes first.
-const maxRelays = 256
+// maxRelays bounds the ports for datagrams, of IPv4 and of IPv6 each. The relay that was
+// silent for longest makes room. More than 254 don't fit into one jump of a filter.
+const maxRelays = 250
 
-// relay is a socket on loopback that stands for one address outside, for one socket of
-// a caller's and nobody else: it is connected to it.
-type relay struct {
+// port is a socket of ours on loopback. It is bound until the run ends, also while it
+// serves no relay: the target's sockets hear what comes from there, so nobody else may
+// ever send from it.
+type port struct {
 	conn *net.UDPConn
+	raw  syscall.RawConn
 	at   netip.AddrPort // its own
-	way  route          // from the caller's socket to whom it asked for
-	flow *flow          // who asked
-	seen atomic.Int64   // when something passed
+
+	mu    sync.Mutex
+	relay *relay // the last that it served, or nil
+	open  bool   // it still does
+}
+
+// relay is what a port does for one socket of a caller's and nobody else, to which it is
+// connected: it stands for one address outside.
+type relay struct {
+	s    *calls
+	port *port
+	way  route        // from the caller's socket to whom it asked for
+	flow *flow        // who asked
+	door *door        // where its datagrams arrive
+	seen atomic.Int64 // when something passed
 }
 
 // introduce says whose an exchange is.
@@ -32,18 +51,84 @@ func (r *relay) introduce(f *flow) {
 
 // say sends to the caller's socket.
 func (r *relay) say(payload []byte) {
+	p := r.port
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.open || p.relay != r {
+		return
+	}
 	r.seen.Store(time.Now().UnixNano())
-	_, _ = r.conn.Write(payload)
+	_ = p.raw.Control(func(fd uintptr) { _, _ = unix.Write(int(fd), payload) })
 }
 
 // refuse lets the caller hear that nobody is there, with the next that it sends.
 func (r *relay) refuse() {
-	if r != nil {
-		_ = r.conn.Close()
+	if r == nil {
+		return
 	}
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	r.s.end(r)
 }
 
-// relayTo is the relay of a caller's socket for what a flow is to.
+// end leaves a relay's port to others. The lock is held.
+func (s *calls) end(r *relay) {
+	if s.between[r.way] != r {
+		return // it has ended
+	}
+	delete(s.between, r.way)
+	p := r.port
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open = false
+	_ = p.connect(p.at)
+}
+
+// connect makes a port hear one address alone. Connected to itself it hears nobody: the
+// kernel answers all others that nobody is there.
+func (p *port) connect(to netip.AddrPort) (err error) {
+	sockaddr := (&socket{family: familyAt(to)}).sockaddr(to)
+	failed := p.raw.Control(func(fd uintptr) {
+		if errno := rawConnect(int(fd), sockaddr); errno != 0 {
+			err = errno
+		}
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+func familyAt(a netip.AddrPort) int {
+	if a.Addr().Is6() {
+		return unix.AF_INET6
+	}
+	return unix.AF_INET
+}
+
+// serve gives a port to a relay. What came before is nothing that its caller has sent.
+func (p *port) serve(r *relay) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.connect(p.at); err != nil {
+		return err
+	}
+	var b [1]byte
+	_ = p.raw.Control(func(fd uintptr) {
+		for {
+			if _, err := unix.Read(int(fd), b[:]); err == unix.EAGAIN {
+				return
+			}
+		}
+	})
+	if err := p.connect(r.way.from); err != nil {
+		return err
+	}
+	p.relay, p.open = r, true
+	return nil
+}
+
+// relayTo is the relay of a caller's socket for what a flow is to. The socket hears it.
 func (s *calls) relayTo(k *socket, f *flow) (*relay, unix.Errno) {
 	to := f.to
 	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -59,15 +144,55 @@ func (s *calls) relayTo(k *socket, f *flow) (*relay, unix.Errno) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.between[way]; r != nil {
-		return r, 0
+		return r, s.hear(k)
 	}
 	if s.g.ctx.Err() != nil {
 		return nil, unix.ENETDOWN
 	}
-	if len(s.between) >= maxRelays {
-		s.evict()
+	p, err := s.portOn(loopback)
+	if err != nil {
+		return nil, errnoOf(err)
 	}
-	conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(loopback, 0)), net.UDPAddrFromAddrPort(from))
+	r := &relay{s: s, port: p, way: way, flow: f}
+	r.door = &door{use: f.use, relay: r, flows: map[[2]netip.AddrPort]*exchange{}}
+	r.seen.Store(time.Now().UnixNano())
+	if err := p.serve(r); err != nil {
+		return nil, errnoOf(err)
+	}
+	s.between[way] = r
+	return r, s.hear(k)
+}
+
+// portOn is a port of an address of loopback that serves nobody. The lock is held.
+func (s *calls) portOn(loopback netip.Addr) (*port, error) {
+	n, used := 0, make(map[*port]bool, len(s.between))
+	for _, r := range s.between {
+		used[r.port] = true
+	}
+	for _, p := range s.ports {
+		if p.at.Addr() != loopback {
+			continue
+		}
+		if n++; !used[p] {
+			return p, nil
+		}
+	}
+	if n < maxRelays {
+		return s.newPort(loopback)
+	}
+	var oldest *relay
+	for _, r := range s.between {
+		if r.port.at.Addr() == loopback && (oldest == nil || r.seen.Load() < oldest.seen.Load()) {
+			oldest = r
+		}
+	}
+	s.end(oldest)
+	return oldest.port, nil
+}
+
+// newPort binds another one. The lock is held.
+func (s *calls) newPort(loopback netip.Addr) (*port, error) {
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(loopback, 0)))
 	if err != nil {
 		var errno unix.Errno
 		if !errors.As(err, &errno) {
@@ -75,57 +200,45 @@ func (s *calls) relayTo(k *socket, f *flow) (*relay, unix.Errno) {
 		}
 		return nil, errno
 	}
-	r := &relay{conn: conn, at: endpoint(conn.LocalAddr()), way: way, flow: f}
-	r.seen.Store(time.Now().UnixNano())
-	s.relays[r.at], s.between[way] = r, r
-	s.g.all.Go(func() { s.pass(r) })
-	return r, 0
+	p := &port{conn: conn, at: endpoint(conn.LocalAddr())}
+	if p.raw, err = p.conn.SyscallConn(); err != nil {
+		_ = p.conn.Close()
+		return nil, err
+	}
+	s.ports[p.at] = p
+	s.filter = relaysOnly(s.ports)
+	s.g.all.Go(func() { s.pass(p) })
+	return p, nil
 }
 
-// evict ends the relay that was silent for longest. The lock is held.
-func (s *calls) evict() {
-	var oldest *relay
-	for _, r := range s.between {
-		if oldest == nil || r.seen.Load() < oldest.seen.Load() {
-			oldest = r
-		}
-	}
-	_ = oldest.conn.Close()
-	s.remove(oldest)
-}
-
-func (s *calls) remove(r *relay) {
-	if s.relays[r.at] == r {
-		delete(s.relays, r.at)
-	}
-	if s.between[r.way] == r {
-		delete(s.between, r.way)
-	}
-}
-
-// pass serves a relay until it is closed.
-func (s *calls) pass(r *relay) {
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.remove(r)
-	}()
-	d := &door{conn: r.conn, use: r.flow.use, relay: r, flows: map[[2]netip.AddrPort]*exchange{}}
+// pass serves a port until the run ends.
+func (s *calls) pass(p *port) {
+	defer p.conn.Close()
 	buf := make([]byte, maxDatagram)
 	for {
-		n, err := r.conn.Read(buf)
+		var n int
+		var r *relay
+		var err error
+		failed := p.raw.Read(func(fd uintptr) bool {
+			p.mu.Lock() // or it could be another relay's
+			defer p.mu.Unlock()
+			n, err = unix.Read(int(fd), buf)
+			if r = nil; p.open {
+				r = p.relay
+			}
+			return err != unix.EAGAIN
+		})
 		switch {
-		case errors.Is(err, net.ErrClosed) || s.g.ctx.Err() != nil:
-			_ = r.conn.Close()
+		case failed != nil || s.g.ctx.Err() != nil:
 			return
-		case err != nil:
+		case err != nil || r == nil:
 			continue // the caller's socket is gone, or there again
 		}
 		r.seen.Store(time.Now().UnixNano())
 		if r.way.to.Port() == dnsPort {
 			s.question(r, append([]byte(nil), buf[:n]...))
 		} else {
-			s.g.take(d, r.way.from, r.way.to, buf[:n])
+			s.g.take(r.door, r.way.from, r.way.to, buf[:n])
 		}
 	}
 }
@@ -149,12 +262,20 @@ func (s *calls) question(r *relay, query []byte) {
 	})
 }
 
-// sender is whom a datagram that came from one of our relays is shown to be from.
-func (s *calls) sender(from netip.AddrPort) netip.AddrPort {
+// sender is whom a datagram that came from one of our ports to a socket of a caller's is
+// shown to be from: whom the port stood for last, for that socket.
+func (s *calls) sender(k *socket, from netip.AddrPort) netip.AddrPort {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r := s.relays[from]; r != nil {
-		return r.way.to
+	p := s.ports[from]
+	s.mu.Unlock()
+	if p == nil {
+		return from
 	}
-	return from
+	own, err := unix.Getsockname(k.fd)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil || p.relay == nil || p.relay.way.from.Port() != loop.AddrPort(own).Port() {
+		return from
+	}
+	return p.relay.way.to
 }

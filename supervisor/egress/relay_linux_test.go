@@ -2,6 +2,7 @@ package egress
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"testing"
@@ -42,7 +43,7 @@ func TestTheRelayThatWasSilentForLongestGoes(t *testing.T) {
 	}
 	oldest := all[5]
 	oldest.seen.Store(1)
-	if g.calls.sender(oldest.at) != oldest.way.to {
+	if g.calls.sender(k, oldest.port.at) != oldest.way.to {
 		t.Error("whom it stands for isn't known")
 	}
 	last, errno := g.calls.relayTo(k, self().flow("udp", to(maxRelays)))
@@ -52,11 +53,46 @@ func TestTheRelayThatWasSilentForLongestGoes(t *testing.T) {
 	g.calls.mu.Lock()
 	n, gone, kept := len(g.calls.between), g.calls.between[oldest.way] == nil, g.calls.between[all[6].way] == all[6]
 	g.calls.mu.Unlock()
-	if n != maxRelays || !gone || !kept || g.calls.sender(last.at) != last.way.to {
+	if n != maxRelays || !gone || !kept || g.calls.sender(k, last.port.at) != last.way.to || last.port != oldest.port {
 		t.Errorf("%d relays; the oldest is gone: %v; the next is kept: %v", n, gone, kept)
 	}
-	if _, err := oldest.conn.Write([]byte("x")); err == nil {
-		t.Error("it is open")
+	// What is still said in its name reaches nobody, least of all whom its port serves now.
+	oldest.say([]byte("old"))
+	last.say([]byte("new"))
+	if err := unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 16)
+	if n, err := unix.Read(k.fd, b); err != nil || string(b[:n]) != "new" {
+		t.Errorf("%q, %v", b[:max(n, 0)], err)
+	}
+}
+
+// Whoever is refused hears that nobody is there, and the port stays ours.
+func TestARefusedRelayKeepsItsPort(t *testing.T) {
+	g, _ := supervised(t)
+	k := udpSocket(t)
+	r, errno := g.calls.relayTo(k, self().flow("udp", netip.MustParseAddrPort("192.0.2.1:9")))
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	if errno := rawConnect(k.fd, k.sockaddr(r.port.at)); errno != 0 {
+		t.Fatal(errno)
+	}
+	r.refuse()
+	r.refuse()
+	if _, err := unix.Write(k.fd, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.Read(k.fd, make([]byte, 1)); err != unix.ECONNREFUSED {
+		t.Errorf("it hears %v", err)
+	}
+	if c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(r.port.at)); err == nil {
+		c.Close()
+		t.Error("its port is anybody's")
 	}
 }
 
@@ -68,7 +104,7 @@ func TestAQuestionByDatagramIsAnswered(t *testing.T) {
 	if errno != 0 {
 		t.Fatal(errno)
 	}
-	if errno := rawConnect(k.fd, k.sockaddr(r.at)); errno != 0 {
+	if errno := rawConnect(k.fd, k.sockaddr(r.port.at)); errno != 0 {
 		t.Fatal(errno)
 	}
 	m := dnsmessage.Message{Header: dnsmessage.Header{ID: 77}, Questions: []dnsmessage.Question{{

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/linux"
@@ -122,27 +123,17 @@ func device(fd int) (dev uint32, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	mount := ""
+	mount := 0
 	for line := range strings.Lines(string(info)) {
 		if id, found := strings.CutPrefix(line, "mnt_id:"); found {
-			mount = strings.TrimSpace(id)
+			mount, _ = strconv.Atoi(strings.TrimSpace(id))
 		}
 	}
-	table, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil || mount == "" {
+	at, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) { return m.ID != mount, m.ID == mount })
+	if err != nil || len(at) == 0 {
 		return 0, false
 	}
-	for line := range strings.Lines(string(table)) {
-		fields := strings.Fields(line)
-		if len(fields) < 3 || fields[0] != mount {
-			continue
-		}
-		a, b, _ := strings.Cut(fields[2], ":")
-		major, err1 := strconv.ParseUint(a, 10, 12)
-		minor, err2 := strconv.ParseUint(b, 10, 20)
-		return linux.Device(uint32(major), uint32(minor)), err1 == nil && err2 == nil
-	}
-	return 0, false
+	return linux.Device(uint32(at[0].Major), uint32(at[0].Minor)), true
 }
 
 // lookUp opens what a path of the caller's names, without opening it for anything. No

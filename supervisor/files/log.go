@@ -22,7 +22,8 @@ type Refused struct {
 	What  string // "read /etc/shadow"
 	PID   int
 	Comm  string
-	At    time.Time // the first of them
+	At    time.Time // of the first
+	Last  time.Time
 	Count int64
 }
 
@@ -102,7 +103,7 @@ func (l *Log) Note(a Access) {
 		return
 	}
 	q := question{a.Path, a.Wish, a.Exists, a.ReadOnly, a.InPlace}
-	if l.known(q) {
+	if l.known(q, a.At) {
 		return
 	}
 	r, refused := l.judge(&a)
@@ -110,21 +111,22 @@ func (l *Log) Note(a Access) {
 }
 
 // known counts one that was judged before.
-func (l *Log) known(q question) bool {
+func (l *Log) known(q question, at time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i, ok := l.judged[q]
-	l.count(i, ok)
+	l.count(i, ok, at)
 	return ok
 }
 
-func (l *Log) count(i int, ok bool) {
+func (l *Log) count(i int, ok bool, at time.Time) {
 	switch {
 	case !ok || i == granted:
 	case i == uncounted:
 		l.others++
 	default:
 		l.list[i].Count++
+		l.list[i].Last = at
 	}
 }
 
@@ -132,14 +134,14 @@ func (l *Log) add(q question, a *Access, r Refusal, refused bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i, ok := l.judged[q]; ok { // another thread's, meanwhile
-		l.count(i, ok)
+		l.count(i, ok, a.At)
 		return
 	}
 	i := granted
 	switch {
 	case refused && len(l.list) < mostRefused:
 		i = len(l.list)
-		l.list = append(l.list, Refused{r, string(a.Wish) + " " + Printable(a.Path), a.PID, a.Comm, a.At, 1})
+		l.list = append(l.list, Refused{r, string(a.Wish) + " " + Printable(a.Path), a.PID, a.Comm, a.At, a.At, 1})
 	case refused:
 		i = uncounted
 		l.others++
@@ -162,6 +164,7 @@ func (l *Log) Add(r Refused) {
 		if l.list[i].What == r.What {
 			if l.list[i].Rule == r.Rule {
 				l.list[i].Count++
+				l.list[i].Last = r.At
 			}
 			return
 		}
@@ -170,7 +173,7 @@ func (l *Log) Add(r Refused) {
 		l.others++
 		return
 	}
-	r.Count = 1
+	r.Count, r.Last = 1, r.At
 	l.list = append(l.list, r)
 	if l.tell != nil {
 		l.tell <- &r

@@ -4,5 +4,4 @@ package files
 // what only a process knows of itself while it lives.
 type Peaks struct {
 	Descriptors int64 // room in its table, which grows and doesn't shrink
-	Data        int64 // in bytes: private mappings that can be written to, which RLIMIT_DATA counts
 }

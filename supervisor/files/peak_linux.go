@@ -12,9 +12,9 @@ const measureEvery = 16
 
 // peaks measures. The zero value measures nothing.
 type peaks struct {
-	on                atomic.Bool
-	looks             atomic.Int64
-	descriptors, data atomic.Int64
+	on          atomic.Bool
+	looks       atomic.Int64
+	descriptors atomic.Int64
 }
 
 // Measure begins to measure.
@@ -25,7 +25,7 @@ func (w *Watcher) Peaks() Peaks {
 	if w == nil {
 		return Peaks{}
 	}
-	return Peaks{w.peaks.descriptors.Load(), w.peaks.data.Load()}
+	return Peaks{w.peaks.descriptors.Load()}
 }
 
 // of measures a thread's process, when it is time to.
@@ -37,9 +37,7 @@ func (p *peaks) of(thread int) {
 	if err != nil {
 		return
 	}
-	descriptors, data := parsePeaks(string(status))
-	higher(&p.descriptors, descriptors)
-	higher(&p.data, data)
+	higher(&p.descriptors, parseFDSize(string(status)))
 }
 
 func higher(most *atomic.Int64, n int64) {
@@ -47,21 +45,12 @@ func higher(most *atomic.Int64, n int64) {
 	}
 }
 
-// parsePeaks reads the status of a process.
-func parsePeaks(status string) (descriptors, data int64) {
+// parseFDSize reads the status of a process.
+func parseFDSize(status string) (n int64) {
 	for line := range strings.Lines(status) {
-		key, value, _ := strings.Cut(line, ":")
-		fields := strings.Fields(value)
-		if len(fields) == 0 {
-			continue
-		}
-		switch key {
-		case "FDSize":
-			descriptors, _ = strconv.ParseInt(fields[0], 10, 64)
-		case "VmData": // "1234 kB"
-			data, _ = strconv.ParseInt(fields[0], 10, 64)
-			data <<= 10
+		if value, ok := strings.CutPrefix(line, "FDSize:"); ok {
+			n, _ = strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 		}
 	}
-	return descriptors, data
+	return n
 }

@@ -5,7 +5,7 @@
 //	target ──▶ pipe of ours ──▶ Pump ──▶ the caller's stdout
 //	target ──▶ pipe of ours ──▶ Pump ──▶ the caller's stderr
 //	target ◀── pipe of ours ◀── Pump ◀── the caller's stdin
-//	target ◀─▶ pty          ◀─▶ Pump ◀─▶ the caller's terminal
+//	target ◀─▶ pty          ◀─▶ Pump ◀─▶ the caller's terminal, while [Keys.Wanted]
 //
 // The target never holds the caller's own descriptor, so it can neither seek,
 // nor reopen, nor change the mode of what is behind it. Not even a pipe that is
@@ -15,7 +15,9 @@
 // What the target leaves of its standard input is there for the next reader: a
 // file's offset is set back; bytes taken out of a pipe can't be put back, so an
 // anonymous pipe is relayed by tee(2), which takes none out; see [Tee]. Sockets,
-// terminals, other devices and named FIFOs are read ahead of the target.
+// terminals, other devices and named FIFOs are read ahead of the target; a terminal that
+// isn't raw by a line, and only in line mode with echo: else somebody else of the pipeline
+// reads keys or a password there.
 //
 // One goroutine on one thread, in poll(2), serves everything. It never blocks
 // on a destination: pipes and terminals are opened a second time for a file

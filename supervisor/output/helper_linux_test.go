@@ -10,12 +10,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // limit of patience for what must happen; never waited for when it does.
 const patience = 20 * time.Second
 
 func TestMain(m *testing.M) {
+	linux.DefaultAction(unix.SIGTTIN) // whatever this was started with
 	if role := os.Getenv("OUTPUT_TEST_ROLE"); role != "" {
 		roles[role]()
 		os.Exit(0)

@@ -9,6 +9,17 @@ import (
 // background is how often a terminal is looked at that isn't ours to read now.
 const background = 300 * time.Millisecond
 
+// Keys is whoever holds the caller's terminal while its keys go to a pty.
+type Keys interface {
+	// Foreground is called whenever confine finds itself in the terminal's foreground
+	// after it wasn't.
+	Foreground()
+	// Wanted is asked before keys are read: whether they are for the pty.
+	Wanted() bool
+	// Typed is called with what is about to be passed on.
+	Typed([]byte)
+}
+
 // Input relays something of the caller's to a pipe or pty of the target's.
 type Input struct {
 	src      int
@@ -23,12 +34,17 @@ type Input struct {
 	dst         int // ours
 	hold        int // reading end of our pipe, to count what is left; -1: none
 
-	buf        []byte
-	pend       []byte
-	wasFore    bool
-	foreground func()
-	eof, done  bool
-	polled     [2]int
+	buf       []byte
+	pend      []byte
+	wasFore   bool
+	keys      Keys // of a terminal that is read raw; nil: it is nobody's but the caller's
+	pty       bool // dst is a master
+	midLine   bool // the last byte for the pty wasn't the end of a line
+	last      bool // the source has ended once pend is written
+	oneAhead  bool // dst is a pipe that is writable only when it is empty
+	unread    bool // something may be left in it
+	eof, done bool
+	polled    [2]int
 }
 
 // newInput owns dst from its success on.
@@ -80,7 +96,7 @@ func (in *Input) enter(set []unix.PollFd) (_ []unix.PollFd, again bool) {
 	}
 	out := unix.PollFd{Fd: int32(in.dst)}
 	switch {
-	case len(in.pend) > 0:
+	case len(in.pend) > 0 || in.unread:
 		out.Events = unix.POLLOUT
 	case in.eof:
 		return set, false
@@ -95,17 +111,28 @@ func (in *Input) enter(set []unix.PollFd) (_ []unix.PollFd, again bool) {
 }
 
 // mayRead: a read from the background would stop the whole job, which did not ask for it.
+// And while a terminal that we have not made raw ourselves isn't in line mode with echo,
+// somebody else is reading it: a pager at the end of the pipeline its keys, sudo a password.
 func (in *Input) mayRead() bool {
 	if !in.terminal {
 		return true
 	}
 	pgrp, err := unix.IoctlGetInt(in.src, unix.TIOCGPGRP)
 	fore := err != nil || pgrp == unix.Getpgrp() // ENOTTY: not our controlling terminal, no job control
-	if fore && !in.wasFore && in.foreground != nil {
-		in.foreground()
+	if in.keys == nil {
+		return fore && lineMode(in.src)
+	}
+	if fore && !in.wasFore {
+		in.keys.Foreground()
 	}
 	in.wasFore = fore
-	return fore
+	return fore && in.keys.Wanted()
+}
+
+func lineMode(fd int) bool {
+	const both = unix.ICANON | unix.ECHO
+	t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	return err == nil && t.Lflag&both == both
 }
 
 func (in *Input) leave(set []unix.PollFd) {
@@ -114,9 +141,11 @@ func (in *Input) leave(set []unix.PollFd) {
 			in.end()
 			return
 		}
+		in.unread = false
 		in.flush()
 	}
-	if i := in.polled[0]; i >= 0 && set[i].Revents != 0 {
+	// Its modes may have changed since, and what came may be for whoever changed them.
+	if i := in.polled[0]; i >= 0 && set[i].Revents != 0 && in.mayRead() {
 		in.fill()
 	}
 }
@@ -131,13 +160,40 @@ func (in *Input) fill() {
 	case err == unix.EAGAIN:
 		in.eager = false
 	case err == unix.EIO && in.terminal && !in.mayRead(): // went to the background just now
+	case err == nil && n == 0 && in.pty:
+		in.endOfFile()
 	case err != nil || n <= 0:
 		in.finish()
 	default:
 		in.pend = in.buf[:n]
 		in.eager = in.fifo
+		in.midLine = in.buf[n-1] != '\n'
+		if in.keys != nil {
+			in.keys.Typed(in.pend)
+		}
 		in.flush()
 	}
+}
+
+// endOfFile passes the end of the source on to a pty, where it is a character: one ends a
+// line that was begun, the next is the end of file. A terminal in line mode can be read on
+// after Ctrl-D, unless it was hung up.
+func (in *Input) endOfFile() {
+	t, err := unix.IoctlGetTermios(in.dst, unix.TCGETS)
+	if err != nil {
+		in.finish()
+		return
+	}
+	end := t.Cc[unix.VEOF]
+	in.pend = append(in.buf[:0], end)
+	if in.midLine {
+		in.pend = append(in.pend, end)
+	}
+	set := []unix.PollFd{{Fd: int32(in.src)}}
+	_, err = unix.Poll(set, 0)
+	in.last = !in.terminal || err != nil || set[0].Revents&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0
+	in.midLine, in.eager = false, false
+	in.flush()
 }
 
 func (in *Input) read() (int, error) {
@@ -162,6 +218,10 @@ func (in *Input) flush() {
 			return
 		}
 		in.pend = in.pend[n:]
+		in.unread = in.oneAhead
+	}
+	if in.last {
+		in.finish()
 	}
 }
 

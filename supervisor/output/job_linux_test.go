@@ -116,6 +116,12 @@ func TestATerminalInTheBackgroundStopsWhoReadsIt(t *testing.T) { // the control 
 	c.Wait()
 }
 
+type foreKeys chan bool
+
+func (k foreKeys) Foreground()  { k <- true }
+func (k foreKeys) Typed([]byte) {}
+func (k foreKeys) Wanted() bool { return true }
+
 func TestKeyboardReachesThePty(t *testing.T) {
 	caller, callerTTY, err := pty.Open() // caller is the keyboard's end
 	if err != nil {
@@ -132,7 +138,7 @@ func TestKeyboardReachesThePty(t *testing.T) {
 	}
 	p := pump(t)
 	fore := make(chan bool, 1)
-	if err := p.Keyboard(int(callerTTY.Fd()), src, func() { fore <- true }); err != nil {
+	if err := p.Keyboard(int(callerTTY.Fd()), src, foreKeys(fore)); err != nil {
 		t.Fatal(err)
 	}
 	s, err := p.Output(Config{Src: src, Dst: int(callerTTY.Fd())})

@@ -1,6 +1,10 @@
 package output
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // Stdin says what fd is as a standard input.
 func Stdin(fd int) Kind {
@@ -59,14 +63,18 @@ func (p *Pump) Stdin(fd int) (target int, err error) {
 			return -1, err
 		}
 	}
+	if in.terminal {
+		// One line ahead and no more: what the target doesn't read is the next program's.
+		_, err := unix.FcntlInt(uintptr(w), unix.F_SETPIPE_SZ, os.Getpagesize())
+		in.oneAhead = err == nil
+	}
 	p.ins = append(p.ins, in)
 	return r, nil
 }
 
-// Keyboard relays the caller's terminal fd to the pty master, before Start.
-// foreground, if not nil, is called whenever confine finds itself in the
-// terminal's foreground after it wasn't.
-func (p *Pump) Keyboard(fd, master int, foreground func()) error {
+// Keyboard relays the caller's fd to the pty master, before Start. keys is whoever
+// makes the terminal fd raw; nil is nobody.
+func (p *Pump) Keyboard(fd, master int, keys Keys) error {
 	own, err := unix.FcntlInt(uintptr(master), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return err
@@ -76,7 +84,7 @@ func (p *Pump) Keyboard(fd, master int, foreground func()) error {
 		unix.Close(own)
 		return err
 	}
-	in.foreground = foreground
+	in.keys, in.pty = keys, true
 	p.ins = append(p.ins, in)
 	return nil
 }

@@ -18,15 +18,20 @@ const (
 	turn = 16
 	// captureMax bounds what is kept in memory where no limit does.
 	captureMax = 64 << 20
+	// lastMax is a few lines.
+	lastMax = 1 << 10
 )
 
 // Config says what to do with one output stream of the target.
 type Config struct {
-	Src     int   // read end of a pipe made for this stream alone, or a pty master; the Pump's from now on
-	Dst     int   // the caller's descriptor, not closed; -1: none
-	Limit   int64 // bytes that pass; 0: all
-	Capture bool  // keep what passes, for Captured; without a limit, up to 64 MiB
-	Guard   Guard // of Dst; nil: none
+	Src     int    // read end of a pipe made for this stream alone, or a pty master; the Pump's from now on
+	Dst     int    // the caller's descriptor, not closed; -1: none
+	Limit   int64  // bytes that pass; 0: all
+	Capture bool   // keep what passes, for Captured; without a limit, up to 64 MiB
+	Guard   Guard  // of Dst; nil: none
+	Read    func() // called by the Pump when it has read something, before it passes that on; nil: nobody
+	Last    bool   // keep the last of what passes, for Last
+	Keys    Keys   // of the terminal Dst, asked before what was read is shown; nil: none
 }
 
 // Stream is one output stream of the target under its limit.
@@ -35,9 +40,13 @@ type Stream struct {
 	pty      bool
 	dst      *dest // nil: none, or failed
 	guard    Guard
+	told     func()
+	keys     Keys
 	meter    meter
 	capture  bool
 	captured []byte
+	keeps    bool
+	last     []byte
 
 	buf    []byte // from the pump's first read on
 	pend   []byte // the part of buf, or the mark, that dst hasn't taken yet
@@ -52,7 +61,7 @@ type Stream struct {
 }
 
 func newStream(c Config) (*Stream, error) {
-	s := &Stream{src: c.Src, guard: c.Guard, capture: c.Capture, meter: meter{limit: c.Limit}}
+	s := &Stream{src: c.Src, guard: c.Guard, keys: c.Keys, told: c.Read, capture: c.Capture, keeps: c.Last, meter: meter{limit: c.Limit}}
 	if c.Capture && c.Limit == 0 {
 		s.meter.limit = captureMax
 	}
@@ -86,6 +95,10 @@ func (s *Stream) Hit() time.Time { return s.hit }
 
 // Captured is what passed, with the mark of truncation.
 func (s *Stream) Captured() []byte { return s.captured }
+
+// Last is the end of what passed: lastMax bytes at most, and less after a fast stream, whose
+// bytes pass unseen.
+func (s *Stream) Last() []byte { return s.last }
 
 // Err is the first error of the destination, an errno.
 func (s *Stream) Err() error { return s.err }
@@ -174,11 +187,20 @@ func (s *Stream) copy() bool {
 	if n == 0 {
 		return ok
 	}
+	if s.keys != nil {
+		s.keys.Wanted() // a prompt is not seen before the modes are those that it came with
+	}
+	if s.told != nil {
+		s.told()
+	}
 	got := s.meter.admit(s.buf[:n])
 	s.total.Store(s.meter.total)
 	s.pend = got
 	if s.capture {
 		s.captured = append(s.captured, got...)
+	}
+	if s.keeps {
+		s.keep(got)
 	}
 	if s.meter.over {
 		s.truncate()
@@ -186,6 +208,14 @@ func (s *Stream) copy() bool {
 	s.flush()
 	s.fast = n == len(s.buf)
 	return s.fast
+}
+
+func (s *Stream) keep(got []byte) {
+	got = got[max(0, len(got)-lastMax):]
+	if over := len(s.last) + len(got) - lastMax; over > 0 {
+		s.last = s.last[:copy(s.last, s.last[over:])]
+	}
+	s.last = append(s.last, got...)
 }
 
 // enlarge gives the pipes of a fast stream more room, as far as the kernel lets
@@ -250,6 +280,7 @@ func (s *Stream) move() {
 	moved, err := splice(s.src, s.dst.fd, n)
 	switch {
 	case moved > 0:
+		s.last = s.last[:0]
 		s.meter.moved(moved)
 		s.total.Store(s.meter.total)
 	case err == nil || err == unix.EINVAL:

@@ -91,6 +91,35 @@ func TestCapture(t *testing.T) {
 	}
 }
 
+func TestTheLastOfWhatPassesIsKept(t *testing.T) {
+	for _, writes := range [][]int{{}, {10}, {lastMax}, {lastMax - 1, 2}, {10, lastMax, 3}, {3 * lastMax}, {5, 3 * lastMax, 7}, {400, 400, 400, 400}} {
+		for _, keeps := range []bool{true, false} {
+			p := pump(t)
+			r, w := osPipe(t)
+			s, target := output(t, p, Config{Dst: int(w.Fd()), Last: keeps})
+			p.Start()
+			var all []byte
+			for _, n := range writes {
+				data := noise(n)
+				all = append(all, data...)
+				target.Write(data)
+				if _, err := io.ReadFull(r, make([]byte, n)); err != nil { // so that each is read by itself
+					t.Fatal(err)
+				}
+			}
+			target.Close()
+			ended(t, p)
+			want := all[max(0, len(all)-lastMax):]
+			if !keeps {
+				want = nil
+			}
+			if !bytes.Equal(s.Last(), want) {
+				t.Errorf("%v: kept %d bytes, want %d", writes, len(s.Last()), len(want))
+			}
+		}
+	}
+}
+
 func TestTheWriterNeverBlocksOnceTruncated(t *testing.T) {
 	_, w := osPipe(t) // nobody reads, and w is full
 	unix.SetNonblock(int(w.Fd()), true)
@@ -109,6 +138,27 @@ func TestTheWriterNeverBlocksOnceTruncated(t *testing.T) {
 	}
 	if s.Bytes() != 8<<20 {
 		t.Errorf("counted %d", s.Bytes())
+	}
+}
+
+func TestWhoListensIsToldBeforeTheBytesPass(t *testing.T) {
+	r, w := osPipe(t)
+	var there []int
+	p := pump(t)
+	_, target := output(t, p, Config{Dst: int(w.Fd()), Read: func() {
+		n, _ := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
+		there = append(there, n)
+	}})
+	p.Start()
+	if _, err := target.WriteString("error"); err != nil {
+		t.Fatal(err)
+	}
+	target.Close()
+	if err := p.End(-1); err != nil {
+		t.Fatal(err)
+	}
+	if len(there) != 1 || there[0] != 0 {
+		t.Errorf("told with %v bytes passed on, want once with none", there)
 	}
 }
 

@@ -1,6 +1,8 @@
 package terminal
 
 import (
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/confine-run/confine/supervisor/output"
@@ -15,7 +17,8 @@ const (
 	erase = "\r\x1b[K"
 	// calm is how long a terminal must have been silent for a status line to appear.
 	calm = 500 * time.Millisecond
-	// stuck is how long a line of ours waits for a write of the target's to end.
+	// stuck is how long a line of ours waits for a write of the target's to end, and, once it has
+	// to hurry, for its own.
 	stuck = time.Second
 )
 
@@ -34,12 +37,17 @@ type Console struct {
 	last    time.Time
 	shown   string // the status line that is there
 	alt     altScreen
+
+	hurry     chan struct{} // closed by Hurry
+	hurryOnce sync.Once
+	lost      atomic.Bool // a line was given up
 }
 
 func newConsole(write func([]byte)) *Console {
 	no := func() bool { return false }
 	return &Console{
 		turn:    make(chan struct{}, 1),
+		hurry:   make(chan struct{}),
 		write:   write,
 		same:    func(int) bool { return false },
 		columns: func() int { return 0 },
@@ -96,7 +104,7 @@ func (c *Console) take() (release func()) {
 func (c *Console) unshow() {
 	if c.shown != "" {
 		c.shown = ""
-		c.write([]byte(erase))
+		c.put([]byte(erase))
 	}
 }
 
@@ -122,5 +130,33 @@ func (c *Console) Print(lines ...string) {
 		b = append(append(b, l...), end...)
 	}
 	c.midLine, c.dirty, c.last = false, false, c.now()
-	c.write(b)
+	c.put(b)
+}
+
+// Hurry is called when a run is stopped, after which nobody waits for long for who reads: lines
+// that aren't taken soon are given up.
+func (c *Console) Hurry() { c.hurryOnce.Do(func() { close(c.hurry) }) }
+
+// put writes a line of ours. One that is given up is left in a system call, which goes with the process.
+func (c *Console) put(b []byte) {
+	if c.lost.Load() {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		c.write(b)
+		close(done)
+	}()
+	select {
+	case <-done:
+		return
+	case <-c.hurry:
+	}
+	t := time.NewTimer(stuck)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+		c.lost.Store(true)
+	}
 }

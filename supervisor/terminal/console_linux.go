@@ -56,3 +56,9 @@ func foreground(fd int) bool {
 	pgrp, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 	return err != nil || pgrp == unix.Getpgrp()
 }
+
+// controlling says whether the terminal is that of our session: another's keys are not ours.
+func controlling(fd int) bool {
+	_, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return err == nil
+}

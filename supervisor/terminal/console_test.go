@@ -72,6 +72,40 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// Once it has to hurry, a line that nobody takes is given up, and so are those after it.
+func TestLinesThatNobodyReadsAreGivenUp(t *testing.T) {
+	read, wrote := make(chan struct{}), make(chan string, 9)
+	c := newConsole(func(p []byte) { <-read; wrote <- string(p) })
+	patient := make(chan struct{})
+	go func() { c.Print("patient"); close(patient) }()
+	select {
+	case <-patient:
+		t.Fatal("a line was given up though there was time")
+	case read <- struct{}{}:
+		<-patient
+		<-wrote
+	}
+	began := time.Now()
+	time.AfterFunc(stuck/4, c.Hurry) // while it waits
+	c.Print("first")
+	if waited := time.Since(began); waited < stuck || waited > 3*stuck {
+		t.Errorf("the first was given up after %s", waited)
+	}
+	began = time.Now()
+	c.Print("second")
+	if waited := time.Since(began); waited > stuck/2 {
+		t.Errorf("the second was given up after %s", waited)
+	}
+	close(read)
+	if got := <-wrote; got != "first\n" {
+		t.Errorf("%q", got)
+	}
+	c.Print("third") // which would be in the middle of something
+	if len(wrote) > 0 {
+		t.Errorf("after it %q was written", <-wrote)
+	}
+}
+
 func TestAnotherPlaceIsNotGuarded(t *testing.T) {
 	s := newScreen(true)
 	if s.Guard(2) != nil || s.Guard(-1) != nil {

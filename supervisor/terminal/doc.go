@@ -2,6 +2,16 @@
 // its own, given back whenever it isn't ours, and shared between what the target
 // prints and what confine itself has to say.
 //
+// Its modes are changed only where it is standard output, and while confine is in its
+// foreground. Else a pager after confine may set modes of its own and read the keys.
+//
+// Where standard input is something else, at the end of a pipeline, programs before confine
+// may read lines. Then it follows the modes of the target's pty: while those are of lines
+// with echo nothing is touched and no key is read; while a program inside has set others
+// (less, vim, a password) it is raw, and keys go to the pty. The modes are asked before output
+// is shown, before keys are read, and every 300 ms. A program inside that reads lines from
+// /dev/tty without changing the modes waits in vain: that it reads can't be known.
+//
 // With a pty the caller's keys go to the target's terminal unread, so that
 // Ctrl-C and Ctrl-Z mean there what they always mean. When the target is stopped
 // by its terminal, confine gives the caller's terminal back and stops too, as a
@@ -15,7 +25,11 @@
 // visible first ([Visible]): no argument, path or host name can move the cursor,
 // hide text, or look like a line of ours.
 //
-// Killed by SIGKILL, confine can't give the terminal back: reset(1) does.
+// When the command died of a SIGINT whose key was passed on, the shell around it has not
+// got one: see [Terminal.Pressed].
+//
+// Killed by SIGKILL, or by a panic outside of the goroutine that runs it, confine can't give
+// the terminal back: reset(1) does.
 //
 // A status line is not drawn while the target uses the alternate screen of the
 // terminal, but a full-screen program that doesn't switch to it, and ends a burst of

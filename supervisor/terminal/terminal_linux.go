@@ -1,40 +1,56 @@
 package terminal
 
 import (
+	"bytes"
 	"os"
 	"os/signal"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // Terminal is the caller's, while the target has a pty.
 type Terminal struct {
 	fd       int  // of the caller's terminal
-	keyboard bool // it is also where keys come from
-	resized  chan os.Signal
+	keyboard bool // keys come from it, and what the target prints goes to it
+	follows  bool // only what the target prints goes to it: it is ours while the target reads keys from its pty
+	signals  chan os.Signal
 
-	mu     sync.Mutex
-	master int // of the target's pty; -1: not yet, or not any more
-	raw    bool
-	saved  unix.Termios // while raw
+	mu      sync.Mutex
+	master  int  // of the target's pty; -1: not yet, or not any more
+	held    bool // it is not to be taken: about to stop, or to die
+	raw     bool
+	saved   unix.Termios // while raw
+	pressed uint64       // bits of the signals whose key was pressed while raw
 }
 
 // Open finds the caller's terminal among the three streams. It changes nothing
 // yet. Without one, as with --tty always in a pipeline, it does nothing later
-// either.
+// either. Its modes are never changed unless it is standard output: else somebody later in
+// the pipeline may be reading the keys (less), or rely on how lines are ended.
 func Open(stdin, stdout, stderr int) *Terminal {
-	t := &Terminal{fd: -1, master: -1}
-	for i, fd := range []int{stdin, stdout, stderr} {
+	t := &Terminal{fd: -1, master: -1, keyboard: Relayed(stdin, stdout), follows: Followed(stdin, stdout)}
+	for _, fd := range []int{stdin, stdout, stderr} {
 		if IsTerminal(fd) {
-			t.fd, t.keyboard = fd, i == 0
+			t.fd = fd
 			break
 		}
 	}
 	return t
 }
+
+// Relayed says whether keys are passed on to the pty of a target unread: where the
+// caller's standard input and standard output are both a terminal.
+func Relayed(stdin, stdout int) bool { return IsTerminal(stdin) && IsTerminal(stdout) }
+
+// Followed says whether keys are passed on only while the modes of the target's pty ask for
+// it: at the end of a pipeline that shows on the terminal. See [Terminal.Wanted].
+func Followed(stdin, stdout int) bool { return !IsTerminal(stdin) && IsTerminal(stdout) }
 
 // IsTerminal says whether fd is one.
 func IsTerminal(fd int) bool {
@@ -42,9 +58,29 @@ func IsTerminal(fd int) bool {
 	return err == nil
 }
 
-// Attach begins: the target's pty gets the caller's settings (which key erases,
-// whether it is UTF-8) and size, the size also whenever that changes, and the caller's
-// terminal becomes raw.
+// Modes are what a pty of the target begins with: the caller's settings (which key erases,
+// whether it is UTF-8), in the order of the plan for the child. What sudo, before us in a pipeline, has set
+// for a password isn't among them.
+func (t *Terminal) Modes() []uint32 {
+	if t == nil || t.fd < 0 || !foreground(t.fd) { // in the background they are whoever's is in front
+		return nil
+	}
+	settings, err := unix.IoctlGetTermios(t.fd, unix.TCGETS)
+	if err != nil {
+		return nil
+	}
+	if t.follows {
+		settings.Lflag |= unix.ICANON | unix.ECHO
+	}
+	modes := []uint32{settings.Iflag, settings.Oflag, settings.Cflag, settings.Lflag}
+	for _, char := range settings.Cc {
+		modes = append(modes, uint32(char))
+	}
+	return modes
+}
+
+// Attach begins: the target's pty gets the caller's size, also whenever that changes, and
+// the caller's terminal becomes raw, or follows the modes of the pty.
 func (t *Terminal) Attach(master int) error {
 	own, err := unix.FcntlInt(uintptr(master), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
@@ -56,19 +92,44 @@ func (t *Terminal) Attach(master int) error {
 	if t.fd < 0 {
 		return nil
 	}
-	if settings, err := unix.IoctlGetTermios(t.fd, unix.TCGETS); err == nil {
-		_ = unix.IoctlSetTermios(own, unix.TCSETS, settings)
+	signals := make(chan os.Signal, 8)
+	t.signals = signals
+	signal.Notify(signals, unix.SIGWINCH)
+	if t.keyboard || t.follows {
+		signal.Notify(signals, append(deadly[:], unix.SIGCONT)...)
 	}
-	resized := make(chan os.Signal, 1)
-	t.resized = resized
-	signal.Notify(resized, unix.SIGWINCH)
 	go func() {
-		for range resized {
-			t.resize()
+		for s := range signals {
+			switch s {
+			case unix.SIGWINCH:
+				t.resize()
+			case unix.SIGCONT:
+				t.continued()
+			default:
+				t.giveBack()
+				signal.Reset(s)
+				_ = unix.Kill(os.Getpid(), s.(syscall.Signal)) // what it does to a Go program
+			}
 		}
 	}()
 	t.Foreground()
 	return nil
+}
+
+// deadly are the signals that end a Go program although nobody asks it to end.
+var deadly = [...]os.Signal{
+	unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS,
+}
+
+// continued: a shell that brings back a job which SIGSTOP stopped may have set the
+// terminal's modes meanwhile. Those are then what it gets back.
+func (t *Terminal) continued() {
+	t.mu.Lock()
+	if now, err := unix.IoctlGetTermios(t.fd, unix.TCGETS); err == nil && now.Lflag&unix.ICANON != 0 {
+		t.raw = false
+	}
+	t.mu.Unlock()
+	t.Foreground()
 }
 
 // Foreground takes the terminal when it is ours to take: called at the start,
@@ -77,11 +138,46 @@ func (t *Terminal) Foreground() {
 	t.resize()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.raw || !t.keyboard || !foreground(t.fd) {
+	t.take()
+}
+
+// Wanted says whether keys are to be passed on. Where standard input isn't the terminal that
+// is while a program inside has switched its pty from lines with echo to something else, to
+// read keys (less, vim) or a password. The terminal is taken then, and given back when the
+// modes inside are those of lines again.
+func (t *Terminal) Wanted() bool {
+	if !t.follows {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.readsLines() {
+		t.restoreModes()
+	} else {
+		t.take()
+	}
+	return t.raw
+}
+
+// readsLines: nobody has switched the pty to anything else, or there is none.
+func (t *Terminal) readsLines() bool {
+	modes, err := unix.IoctlGetTermios(t.master, unix.TCGETS) // of the other end, as ever with ptys
+	return err != nil || lineMode(modes)
+}
+
+func lineMode(t *unix.Termios) bool {
+	const both = unix.ICANON | unix.ECHO
+	return t.Lflag&both == both
+}
+
+// take makes it raw, with mu held. At the end of a pipeline somebody before us may have
+// changed its modes (sudo, for a password), and goes first.
+func (t *Terminal) take() {
+	if t.raw || t.held || !t.keyboard && !t.follows || !foreground(t.fd) {
 		return
 	}
 	saved, err := unix.IoctlGetTermios(t.fd, unix.TCGETS)
-	if err != nil {
+	if err != nil || t.follows && (t.readsLines() || !lineMode(saved) || !controlling(t.fd)) {
 		return
 	}
 	t.saved = *saved
@@ -111,26 +207,60 @@ func (t *Terminal) resize() {
 	}
 }
 
-// Interactive says whether somebody is there: keys come from it, and it is ours.
+// Interactive says whether somebody is there: keys come from it, or can, and it is ours.
 func (t *Terminal) Interactive() bool {
-	return t != nil && t.keyboard && foreground(t.fd)
+	return t != nil && (t.keyboard || t.follows) && foreground(t.fd)
+}
+
+// Typed notes what is passed on of the keys that send a signal on the caller's terminal,
+// as the caller has set it: the target may set its own otherwise.
+func (t *Terminal) Typed(keys []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.raw || t.saved.Lflag&unix.ISIG == 0 {
+		return
+	}
+	for _, k := range []struct {
+		char   int
+		signal unix.Signal
+	}{{unix.VINTR, unix.SIGINT}, {unix.VQUIT, unix.SIGQUIT}} {
+		if c := t.saved.Cc[k.char]; c != 0 && bytes.IndexByte(keys, c) >= 0 { // 0: there is none
+			t.pressed |= 1 << k.signal
+		}
+	}
+}
+
+// Pressed says whether the key of signal n was passed on.
+func (t *Terminal) Pressed(n unix.Signal) bool {
+	if t == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.pressed&(1<<n) != 0
 }
 
 // unstoppable is how long a stop may take to happen. In a process group that no
 // shell controls the kernel drops SIGTSTP.
 const unstoppable = 200 * time.Millisecond
 
-// Suspend gives the terminal back and stops confine, together with the rest of
-// its job, as Ctrl-Z would stop it. It returns when the shell goes on with it. A
-// job that no shell controls isn't stopped: the kernel ignores it, and so do we.
-// SIGTSTP has its default action afterwards.
-func (t *Terminal) Suspend() {
-	t.giveBack()
+// Suspend gives the terminal back and stops confine, and with job the rest of its job,
+// as Ctrl-Z would. It returns when the shell goes on with it. A job that no shell controls
+// isn't stopped: the kernel ignores it, and so do we. Without a terminal (nil) it is the
+// same but for that.
+func (t *Terminal) Suspend(job bool) {
+	if t != nil {
+		t.giveBack()
+	}
 	resumed := make(chan os.Signal, 1)
 	signal.Notify(resumed, unix.SIGCONT)
 	defer signal.Stop(resumed)
-	signal.Reset(unix.SIGTSTP)
-	_ = unix.Kill(0, unix.SIGTSTP)
+	restore := linux.DefaultAction(unix.SIGTSTP)
+	whom := os.Getpid()
+	if job {
+		whom = 0
+	}
+	_ = unix.Kill(whom, unix.SIGTSTP)
 	// The signal may reach another thread first; this one must not go on, and take
 	// the terminal again, in the moment before everything stops.
 	limit := time.NewTimer(unstoppable)
@@ -139,14 +269,27 @@ func (t *Terminal) Suspend() {
 	case <-resumed:
 	case <-limit.C:
 	}
-	t.Foreground()
+	restore()
+	if t != nil {
+		t.mu.Lock()
+		t.held = false
+		t.mu.Unlock()
+		t.Foreground()
+	}
 }
 
-// giveBack restores the settings that the terminal had. In the background it
-// leaves them alone: whoever has the terminal now has set them.
+// giveBack restores the settings that the terminal had, and lets nobody take it until held
+// is lifted: the thread that moves bytes goes on until everything stops.
 func (t *Terminal) giveBack() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.held = true
+	t.restoreModes()
+}
+
+// restoreModes is done with mu held. In the background it leaves the settings alone:
+// whoever has the terminal now has set them.
+func (t *Terminal) restoreModes() {
 	if t.raw && foreground(t.fd) {
 		withoutStopping(func() { _ = unix.IoctlSetTermios(t.fd, unix.TCSETS, &t.saved) })
 	}
@@ -168,13 +311,13 @@ func withoutStopping(do func()) {
 
 // Restore ends it. It can be called more than once.
 func (t *Terminal) Restore() {
-	t.giveBack()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.resized != nil {
-		signal.Stop(t.resized)
-		close(t.resized)
-		t.resized = nil
+	t.restoreModes()
+	if t.signals != nil {
+		signal.Stop(t.signals)
+		close(t.signals)
+		t.signals = nil
 	}
 	if t.master >= 0 {
 		_ = unix.Close(t.master)

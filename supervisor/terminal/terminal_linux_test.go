@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 // roles are what this binary does as a process of its own.
-var roles = map[string]func(){"shell": roleShell, "job": roleJob, "broken-stderr": roleBrokenStderr}
+var roles = map[string]func(){"shell": roleShell, "job": roleJob, "behind": roleBehind, "modes": roleModes, "broken-stderr": roleBrokenStderr}
 
 func helper(role string) *exec.Cmd {
 	c := exec.Command("/proc/self/exe")
@@ -56,7 +57,7 @@ func modes(t *testing.T, f *os.File) unix.Termios {
 func attach(t *testing.T, s *os.File) (term *Terminal, slave *os.File) {
 	t.Helper()
 	inner, slave := open(t)
-	term = Open(int(s.Fd()), -1, -1)
+	term = Open(int(s.Fd()), int(s.Fd()), -1)
 	t.Cleanup(term.Restore)
 	if err := term.Attach(int(inner.Fd())); err != nil {
 		t.Fatal(err)
@@ -126,10 +127,11 @@ func TestThePtyIsLikeTheTerminal(t *testing.T) {
 	if err := pty.Setsize(outer, &pty.Winsize{Rows: 33, Cols: 99}); err != nil {
 		t.Fatal(err)
 	}
-	_, slave := attach(t, s)
-	if got := modes(t, slave); got.Cc[unix.VERASE] != 8 || got.Iflag&unix.IUTF8 == 0 || got.Lflag&unix.ICANON == 0 {
+	got := Open(int(s.Fd()), int(s.Fd()), -1).Modes()
+	if got[4+unix.VERASE] != 8 || got[0]&unix.IUTF8 == 0 || got[3]&unix.ICANON == 0 {
 		t.Errorf("%+v", got)
 	}
+	_, slave := attach(t, s)
 	if r, c, _ := pty.Getsize(slave); r != 33 || c != 99 {
 		t.Errorf("%d rows, %d columns", r, c)
 	}
@@ -183,14 +185,38 @@ func roleJob() {
 		tio, _ := unix.IoctlGetTermios(0, unix.TCGETS)
 		return tio.Lflag&unix.ICANON == 0
 	}
-	t := Open(0, -1, -1)
+	t := Open(0, 0, -1) // its standard output is the test's
 	if err := t.Attach(int(inner.Fd())); err != nil {
 		panic(err)
 	}
 	fmt.Println("raw", isRaw())
-	t.Suspend()
+	t.Suspend(true)
 	fmt.Println("raw", isRaw())
 	t.Restore()
+}
+
+// roleBehind has a job in the background, while it has the terminal raw itself, as a shell that reads a line.
+func roleBehind() {
+	say := os.NewFile(3, "say")
+	tio, _ := unix.IoctlGetTermios(0, unix.TCGETS)
+	tio.Lflag &^= unix.ICANON | unix.ECHO
+	if err := unix.IoctlSetTermios(0, unix.TCSETS, tio); err != nil {
+		panic(err)
+	}
+	job := helper("modes")
+	job.Stdin, job.Stdout = os.Stdin, say
+	job.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := job.Run(); err != nil {
+		panic(err)
+	}
+}
+
+func roleModes() { fmt.Println("modes", len(Open(0, 0, -1).Modes())) }
+
+// TestModesOfAnotherAreNotTaken: what the terminal is set to while this process is in the background is
+// for whoever has it then.
+func TestModesOfAnotherAreNotTaken(t *testing.T) {
+	expect(t, session(t, "behind"), "modes 0")
 }
 
 func session(t *testing.T, role string) *bufio.Reader {
@@ -272,5 +298,65 @@ func TestALineToABrokenPipeIsNoDeath(t *testing.T) {
 	out, err := helper("broken-stderr").Output()
 	if string(out) != "alive" || err != nil {
 		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// Where keys come from a terminal and output goes elsewhere, the terminal is somebody else's.
+func TestAPipelineLeavesTheModesAlone(t *testing.T) {
+	_, s := open(t)
+	before := modes(t, s)
+	inner, _ := open(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	term := Open(int(s.Fd()), int(w.Fd()), int(s.Fd()))
+	defer term.Restore()
+	if err := term.Attach(int(inner.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	term.Foreground()
+	if modes(t, s) != before || term.Interactive() {
+		t.Error("taken")
+	}
+}
+
+func TestKeysThatSendSignals(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		set  func(*unix.Termios)
+		keys string
+		want []unix.Signal
+	}{
+		{"none", nil, "hello\r", nil},
+		{"interrupt", nil, "ab\x03", []unix.Signal{unix.SIGINT}},
+		{"both", nil, "\x1c\x03", []unix.Signal{unix.SIGINT, unix.SIGQUIT}},
+		{"another key", func(t *unix.Termios) { t.Cc[unix.VINTR] = 7 }, "\x03\x07", []unix.Signal{unix.SIGINT}},
+		{"no longer a key", func(t *unix.Termios) { t.Cc[unix.VINTR] = 7 }, "\x03", nil},
+		{"no key", func(t *unix.Termios) { t.Cc[unix.VINTR] = 0 }, "\x00\x03", nil},
+		{"a terminal that sends none", func(t *unix.Termios) { t.Lflag &^= unix.ISIG }, "\x03", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, s := open(t)
+			if c.set != nil {
+				tio := modes(t, s)
+				c.set(&tio)
+				if err := unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio); err != nil {
+					t.Fatal(err)
+				}
+			}
+			term, _ := attach(t, s)
+			term.Typed([]byte(c.keys))
+			for _, n := range []unix.Signal{unix.SIGINT, unix.SIGQUIT} {
+				if got, want := term.Pressed(n), slices.Contains(c.want, n); got != want {
+					t.Errorf("%v: %v", n, got)
+				}
+			}
+		})
+	}
+	if (*Terminal)(nil).Pressed(unix.SIGINT) {
+		t.Error("without a terminal")
 	}
 }

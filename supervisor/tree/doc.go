@@ -21,7 +21,9 @@
 // cstime, of everything that was waited for. Memory is RSS as long as the sum
 // of it is harmless; PSS, in which a page shared by four processes counts
 // once, is the truth and is never more than RSS, so that it need only be
-// measured when RSS alone would be too much.
+// measured when RSS alone would be too much or, once it was measured, what has grown since
+// (Sample.Bound). Where that is above the limit, everybody is stopped first: on a busy host it
+// takes long, and memory would grow meanwhile.
 //
 // Files in memory need not be mapped by anybody. Two kinds are added: what is in
 // the scratch tmpfs, and what memfds hold that some process has a descriptor of.
@@ -45,15 +47,14 @@
 //     all of it when the child lived between two samples. Once the ledger has
 //     seen such a loss, samples come at the shortest interval.
 //   - Memory that is neither in an address space nor in such a file: pipe and
-//     socket buffers, page tables, System V segments that nobody has attached, files
-//     in a tmpfs that the target mounted itself. RLIMIT_FSIZE, RLIMIT_NOFILE and
+//     socket buffers, page tables, files in a tmpfs that the target mounted itself. RLIMIT_FSIZE, RLIMIT_NOFILE and
 //     RLIMIT_NPROC bound some of it.
 //   - A memfd that no /proc/PID/fd shows: in flight over a socket, registered with
 //     an io_uring, in a descriptor table that a thread has made its own
 //     (CLONE_FILES), or of a process whose descriptors the caller may not see. The
 //     latter is so for an ordinary user when a process has made itself undumpable
 //     and user 0 is not mapped into its user namespace. It is in the PSS where it is mapped.
-//     Memfds of huge pages are not seen at all.
+//     Memfds of huge pages are not seen at all, nor are other huge pages: they come from a pool that the host has set aside.
 //   - Shared memory that is mapped and in neither kind of file (anonymous, System V,
 //     a memfd that was closed since) hides as much of files that are not mapped:
 //     Pss_Shmem doesn't tell them apart. So does all memory of a process whose PSS

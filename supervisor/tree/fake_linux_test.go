@@ -307,3 +307,104 @@ func TestNewRefusesWhatIsNoProc(t *testing.T) {
 		t.Errorf("no descriptor: %v", err)
 	}
 }
+
+func TestBoundFollowsWhatGrewSincePSSWasMeasured(t *testing.T) {
+	page := int64(os.Getpagesize())
+	kb := func(pages int64) int { return int(pages * page >> 10) }
+	for name, c := range map[string]struct {
+		later []stat // the second is what the first has become in another sample
+		want  int64  // in pages
+	}{
+		"nothing":                     {nil, 120},
+		"touched first":               {[]stat{{pid: 2, rss: 130, faults: 30}}, 150 + 30},
+		"by huge pages":               {[]stat{{pid: 2, rss: 130}}, 150},
+		"copied":                      {[]stat{{pid: 2, rss: 100, faults: 30}}, 150},
+		"copied, all that was shared": {[]stat{{pid: 2, rss: 100, faults: 1000}}, 200},
+		"given back and taken again":  {[]stat{{pid: 2, rss: 40}, {pid: 2, rss: 90}}, 170},
+		"by somebody new":             {[]stat{{pid: 4, rss: 25}}, 145},
+		"more than there is":          {[]stat{{pid: 2, rss: 100, faults: 80}, {pid: 3, rss: 5}}, 105},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeProc(t)
+			f.put(stat{pid: 2, ppid: 1, rss: 100}, kb(60))
+			f.put(stat{pid: 3, ppid: 1, rss: 100}, kb(60))
+			if s := f.sample(0); s.Bound != 120*page {
+				t.Fatalf("measured: %d pages", s.Bound/page)
+			}
+			s := f.sample(NoPSS)
+			for _, p := range c.later {
+				p.ppid = 1
+				f.put(p)
+				s = f.sample(NoPSS)
+			}
+			if s.HasPSS || s.Bound != c.want*page {
+				t.Errorf("%d pages, want %d", s.Bound/page, c.want)
+			}
+		})
+	}
+	f := newFakeProc(t)
+	f.put(stat{pid: 2, ppid: 1, rss: 100}, kb(60))
+	f.sample(0)
+	if s := f.sample(60 * page); s.HasPSS {
+		t.Errorf("without a reason: %+v", s)
+	}
+	if s, err := f.tree.Sample(Need{PSSAbove: NoPSS, AnewAbove: 99 * page}); err != nil || !s.HasPSS {
+		t.Errorf("anew: %+v, %v", s, err)
+	}
+	if s, err := f.tree.Sample(Need{NoPSSAbove: 50 * page}); err != nil || s.HasPSS {
+		t.Errorf("left to a sample at rest: %+v, %v", s, err)
+	}
+}
+
+// TestSamplesGoOnWhilePSSIsMeasured: a smaps_rollup that keeps its reader waiting keeps nobody from
+// seeing what the tree has got meanwhile, and what is measured at last is of when that was begun.
+func TestSamplesGoOnWhilePSSIsMeasured(t *testing.T) {
+	page := int64(os.Getpagesize())
+	f := newFakeProc(t)
+	f.put(stat{pid: 2, ppid: 1, rss: 100})
+	rollup := filepath.Join(f.dir, "2", "smaps_rollup")
+	answer := func(pages int64) {
+		w, err := os.OpenFile(rollup, os.O_WRONLY, 0)
+		if err == nil {
+			_, err = fmt.Fprintf(w, "Pss: %d kB\n", pages*page>>10)
+		}
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := unix.Mkfifo(rollup, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	look := func(rss int64) Sample {
+		t.Helper()
+		f.put(stat{pid: 2, ppid: 1, rss: rss})
+		s, err := f.tree.Sample(Need{Beside: true})
+		if err != nil || s.HasPSS || s.Earlier != nil {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		return s
+	}
+	look(100)
+	look(90)
+	if s := look(400); s.Bound != 400*page {
+		t.Errorf("while nobody answers: %d pages", s.Bound/page)
+	}
+	answer(60)
+	s, err := f.tree.Measured(true)
+	if err != nil || s == nil || !s.HasPSS || s.PSS != 60*page || s.RSS != 100*page {
+		t.Fatalf("measured: %+v, %v", s, err)
+	}
+	if s, err := f.tree.Sample(Need{PSSAbove: NoPSS}); err != nil || s.Bound != 370*page {
+		t.Errorf("60 pages, and 310 since: %d, %v", s.Bound/page, err)
+	}
+	// What was asked for before is worth nothing once everybody was measured at rest.
+	look(500)
+	go answer(10)
+	for f.tree.beside.busy && len(f.tree.beside.done) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	f.tree.beside.stale = true
+	if s, err := f.tree.Measured(true); s != nil || err != nil || f.tree.weighed.PSS != 60*page {
+		t.Errorf("what is stale counts: %+v, %v", s, err)
+	}
+}

@@ -13,7 +13,7 @@ func (w *Watchdog) judge(s *Sample) error {
 			w.OnCPU(s.CPU)
 		}
 	}
-	if w.Limits.Memory > 0 && !w.memHit && s.Memory() > w.Limits.Memory {
+	if w.Limits.Memory > 0 && !w.memHit && s.Bound > w.tolerated(s.At) {
 		if err := w.weigh(); err != nil {
 			return err
 		}
@@ -24,9 +24,19 @@ func (w *Watchdog) judge(s *Sample) error {
 	return nil
 }
 
+// tolerated is the bound from which on everybody is stopped. In the pause after that, half
+// of the overshoot is left to the tree: memory can't be above its bound.
+func (w *Watchdog) tolerated(now time.Time) int64 {
+	if now.Before(w.weighed.pause) {
+		return w.Limits.Memory + Overshoot(w.Limits.Memory)/2
+	}
+	return w.Limits.Memory
+}
+
 // weigh measures again with everybody stopped. Processes that share memory
 // and end while they are measured one after the other are counted twice, so is
-// a memfd that was closed since the last walk, and nobody is killed for that.
+// a memfd that was closed since the last walk, and nobody is killed for that. Once the
+// limit is known to be passed, nobody goes on: whoever is told has to kill the run.
 func (w *Watchdog) weigh() error {
 	return w.frozen(func() error {
 		s, err := w.tree.Sample(Need{PSSAbove: -1, Scratch: w.scratch(), Memfds: WholeWalk})
@@ -34,13 +44,16 @@ func (w *Watchdog) weigh() error {
 			return err
 		}
 		w.walked(WholeWalk, &s, w.now())
+		w.weighedNow(&s, w.now())
 		w.note(&s, w.now())
 		if s.Memory() > w.Limits.Memory {
 			w.memHit = true
 			if w.OnMemory != nil {
 				w.OnMemory(s.Memory(), w.tree.Biggest())
 			}
+			return nil
 		}
+		w.weighed.pause = w.now().Add(s.weighCost) // half of the time is the tree's
 		return nil
 	})
 }
@@ -94,7 +107,7 @@ func (w *Watchdog) frozen(do func() error) error {
 	if err == nil || errors.Is(err, ErrUnsettled) {
 		err = do()
 	}
-	if w.stopped.IsZero() {
+	if w.stopped.IsZero() && !w.memHit {
 		err = errors.Join(err, w.tree.Continue())
 	}
 	return err

@@ -5,7 +5,11 @@ type process struct {
 	stat
 	memory int64 // bytes; PSS where measured
 	shmem  int64 // the part of it that may be mapped files of a tmpfs, memfds too; only where PSS is
-	tid    int32 // the thread to ask for memory, when the leader is gone; else 0
+	// What it had when PSS was last measured; nothing, if it is younger.
+	weighedRSS, weighedFaults int64
+	askedRSS, askedFaults     int64 // when it was last asked for, beside
+
+	tid int32 // the thread to ask for memory, when the leader is gone; else 0
 
 	// base is reaped() when the sample first read it: before it read any of its
 	// children that the next sample will compare with.

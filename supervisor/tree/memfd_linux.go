@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // memfds is what is known of files on the kernel's own tmpfs, which no
@@ -129,7 +131,7 @@ func (m *memfds) findDevice() bool {
 	return true
 }
 
-// descriptors looks at about as many descriptors of a process as it is told,
+// descriptors looks at no more descriptors of a process than it is told,
 // from m.offset on. That is 0 again when those were all.
 func (t *Tree) descriptors(p *process, limit int) (n int, err error) {
 	m := &t.memfds
@@ -145,26 +147,19 @@ func (t *Tree) descriptors(p *process, limit int) (n int, err error) {
 			return 0, err
 		}
 	}
-	for n < limit {
-		got, err := unix.Getdents(dir, t.room())
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || got <= 0 {
+	for e, err := range linux.Dirents(dir, t.room()) {
+		if err != nil {
 			return n, err
 		}
-		for name, rest := nextName(t.buf[:got]); name != nil; name, rest = nextName(rest) {
-			if name[0] == '.' {
-				continue
-			}
-			n++
-			if m.look(dir, name) {
-				m.add(p)
-			}
+		if m.look(dir, e.Name) {
+			m.add(p)
+		}
+		if n++; n >= limit {
+			m.offset = e.Next
+			break
 		}
 	}
-	m.offset, err = unix.Seek(dir, 0, unix.SEEK_CUR)
-	return n, err
+	return n, nil
 }
 
 // look says whether a descriptor is one of a memfd, and leaves in m.stat what it is.

@@ -5,16 +5,26 @@ import "time"
 // Bounds of the time between two samples, and what they are computed from.
 const (
 	slowest    = 250 * time.Millisecond
-	slowestMem = 100 * time.Millisecond
+	slowestMem = 50 * time.Millisecond
+	fastestMem = time.Millisecond
 	slowestCnt = 20 * time.Millisecond
 	usual      = 20 * time.Millisecond
 	fast       = 10 * time.Millisecond // a tick of /proc/PID/stat: CPU time is known no finer
 	fastest    = 5 * time.Millisecond
 
 	// fillRate is how fast one core can touch fresh memory, in bytes per
-	// second: measured 2 to 3 GiB/s with 4 KiB pages, more with huge ones.
-	fillRate = 4 << 30
+	// second: measured 2 to 3 GiB/s with pages of 4 KiB, 7 to 8 GiB/s with huge ones.
+	// From fillCores on the memory itself is the bound.
+	fillRate  = 8 << 30
+	fillCores = 8
+
+	// rising is a growth that may be the beginning of a rush.
+	rising = 64 << 20
 )
+
+// Overshoot is by how much memory may be above a limit before that is found: by a tree
+// that touches it as fast as two cores can. It is what samples are paced for.
+func Overshoot(limit int64) int64 { return max(64<<20, limit/100*15) }
 
 // situation is what the next sample's time follows from.
 type situation struct {
@@ -50,10 +60,6 @@ func (s *situation) next() time.Duration {
 	if s.unreaped && (s.limits.CPU > 0 || s.limits.CPUPercent > 0) {
 		d = min(d, fast)
 	}
-	if s.limits.Memory > 0 && !s.memDone {
-		m, close := s.memoryDue()
-		d, urgent = min(d, m), urgent || close
-	}
 	if s.limits.Tasks > 0 {
 		switch {
 		case s.tasks > s.limits.Tasks:
@@ -66,23 +72,27 @@ func (s *situation) next() time.Duration {
 	}
 	// Many processes make a sample dear. Looking must not become the load.
 	if urgent {
-		return max(d, min(4*s.cost, usual))
+		d = max(d, min(4*s.cost, usual))
+	} else {
+		d = max(d, min(16*s.cost, slowest))
 	}
-	return max(d, min(16*s.cost, slowest))
+	if s.limits.Memory > 0 && !s.memDone {
+		// Memory grows as fast, however dear a sample is.
+		d = min(d, max(s.memoryDue(), 3*s.cost))
+	}
+	return d
 }
 
-// memoryDue is when memory could be full, and whether that is close.
-func (s *situation) memoryDue() (d time.Duration, close bool) {
+// memoryDue is when memory could be above its limit by some part of what is allowed
+// for: a quarter of that when it rises, since it takes time to stop everybody.
+func (s *situation) memoryDue() time.Duration {
 	room := max(s.limits.Memory-s.memory, 0)
-	d = seconds(room, int64(max(s.cores, 1))*fillRate)
-	if s.growth > 0 {
-		d = min(d, seconds(room, s.growth)/2)
+	allowed := Overshoot(s.limits.Memory)
+	if s.growth > rising {
+		allowed /= 4
 	}
-	close = room < s.limits.Memory/4 && s.growth > 0 || s.growth > 0 && seconds(room, s.growth) < 2*usual
-	if close {
-		return min(max(d, fastest), fast), true
-	}
-	return min(max(d, usual), slowestMem), false
+	rate := max(int64(min(max(s.cores, 1), fillCores))*fillRate, s.growth)
+	return min(max(seconds(room+allowed, rate), fastestMem), slowestMem)
 }
 
 // seconds is n/rate as a duration.

@@ -7,6 +7,9 @@ import (
 
 const ms = time.Millisecond
 
+// touching is how long so many cores take to touch so much.
+func touching(bytes int64, cores int64) time.Duration { return seconds(bytes, cores*fillRate) }
+
 func TestTheNextSampleComesBeforeALimitCanBePassed(t *testing.T) {
 	late := situation{cores: 2, nth: 100}
 	for name, c := range map[string]struct {
@@ -24,12 +27,14 @@ func TestTheNextSampleComesBeforeALimitCanBePassed(t *testing.T) {
 		"unreaped, but no cpu limit":      {func(s *situation) { s.unreaped = true }, slowest},
 		"rate: the rest by cores":         {func(s *situation) { s.limits.CPUPercent = 100; s.tokens = 80 * ms }, 40 * ms},
 		"rate nearly used up":             {func(s *situation) { s.limits.CPUPercent = 100; s.tokens = ms }, fastest},
-		"memory: far off on two cores":    {func(s *situation) { s.limits.Memory = 512 << 20 }, 62500 * time.Microsecond},
+		"memory: far off on two cores":    {func(s *situation) { s.limits.Memory = 400 << 20 }, touching((400+64)<<20, 2)},
 		"memory: far off, large":          {func(s *situation) { s.limits.Memory = 8 << 30 }, slowestMem},
-		"memory: many cores":              {func(s *situation) { s.limits.Memory = 512 << 20; s.cores = 64 }, usual},
-		"memory: close, but steady":       {func(s *situation) { s.limits.Memory = 512 << 20; s.memory = 500 << 20 }, usual},
-		"memory: close and growing":       {func(s *situation) { s.limits.Memory = 512 << 20; s.memory = 500 << 20; s.growth = 1 << 20 }, fastest},
-		"memory: far off, rushing":        {func(s *situation) { s.limits.Memory = 512 << 20; s.growth = 20 << 30 }, fast},
+		"memory: many cores":              {func(s *situation) { s.limits.Memory = 400 << 20; s.cores = 64 }, touching((400+64)<<20, 8)},
+		"memory: full, but steady":        {func(s *situation) { s.limits.Memory = 64 << 20; s.memory = 64 << 20 }, touching(64<<20, 2)},
+		"memory: full and rising":         {func(s *situation) { s.limits.Memory = 64 << 20; s.memory = 64 << 20; s.growth = 1 << 30 }, fastestMem},
+		"memory: close and rising":        {func(s *situation) { s.limits.Memory = 256 << 20; s.memory = 192 << 20; s.growth = 1 << 30 }, touching(80<<20, 2)},
+		"memory: faster than was thought": {func(s *situation) { s.limits.Memory = 240 << 20; s.growth = 32 << 30 }, 7812500},
+		"memory: a dear sample":           {func(s *situation) { s.limits.Memory = 64 << 20; s.memory = 64 << 20; s.cost = 4 * ms }, 12 * ms},
 		"memory told":                     {func(s *situation) { s.limits.Memory = 1; s.memory = 2; s.memDone = true }, slowest},
 		"tasks: few":                      {func(s *situation) { s.limits.Tasks = 32; s.tasks = 2 }, slowestCnt},
 		"tasks: many":                     {func(s *situation) { s.limits.Tasks = 32; s.tasks = 20 }, fast},

@@ -34,7 +34,7 @@ func promoted(stop <-chan struct{}) (sleep func(time.Duration) bool, done func()
 			Size:    unix.SizeofSchedAttr,
 			Policy:  unix.SCHED_NORMAL,
 			Flags:   unix.SCHED_FLAG_RESET_ON_FORK,
-			Runtime: uint64(300 * time.Microsecond),
+			Runtime: uint64(100 * time.Microsecond),
 		}, 0)
 	}
 	over := make(chan struct{})

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // reader reads files below one proc without allocating.
@@ -110,16 +112,13 @@ func (r *reader) statAt(fd int, s *stat) error {
 
 // list appends the numbers among the names in a directory.
 func (r *reader) list(fd int, pids []int32) ([]int32, error) {
-	for {
-		n, err := unix.Getdents(fd, r.room())
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || n <= 0 {
+	for e, err := range linux.Dirents(fd, r.room()) {
+		if err != nil {
 			return pids, err
 		}
-		pids = appendPIDs(pids, r.buf[:n])
+		pids = appendPID(pids, e.Name)
 	}
+	return pids, nil
 }
 
 // room is a buffer for names.

@@ -8,14 +8,18 @@ import (
 )
 
 // rush stops everybody who wasn't stopped when last seen, with as little
-// work for each as can be: against a fork bomb every microsecond counts.
-func (t *Tree) rush() error {
+// work for each as can be: against a fork bomb every microsecond counts, and the
+// newest come first.
+func (t *Tree) rush(newestFirst bool) error {
 	for range maxPasses {
 		if err := t.list(); err != nil {
 			return err
 		}
 		fresh := 0
-		for _, pid := range slices.Backward(t.pids) {
+		if newestFirst {
+			slices.Reverse(t.pids)
+		}
+		for _, pid := range t.pids {
 			p := find(t.cur, pid)
 			if pid == t.root || p != nil && (p.state == 'T' || p.state == 't') {
 				continue
@@ -36,6 +40,7 @@ func (t *Tree) rush() error {
 			}
 			fresh++
 		}
+		slices.Sort(t.pids)
 		t.rushed = append(t.rushed[:0], t.pids...)
 		if fresh == 0 {
 			return nil

@@ -7,9 +7,17 @@ import (
 
 // Need says what a sample is wanted for.
 type Need struct {
-	// PSSAbove: PSS is measured when the sum of RSS, of Scratch and of what memfds
-	// hold is above this many bytes.
+	// PSSAbove: PSS is measured when memory may be above this many bytes
+	// (Sample.Bound).
 	PSSAbove int64
+	// AnewAbove: it is also measured when RSS and all files are above this many,
+	// whatever it was when it was last measured. Zero: never.
+	AnewAbove int64
+	// NoPSSAbove: from here on PSS is left to a sample with everybody stopped, because
+	// memory grows while it is measured. Zero: never.
+	NoPSSAbove int64
+	// Beside: it is measured while nobody waits for it, and a later sample has it.
+	Beside bool
 	// Scratch is how many bytes are in a tmpfs that is the tree's.
 	Scratch int64
 	Memfds  Walk
@@ -17,6 +25,13 @@ type Need struct {
 	// before they are looked at, and the sample says so; Continue wakes them.
 	// Zero: never.
 	RushAbove int
+}
+
+func (n *Need) wantsPSS(s *Sample) bool {
+	if n.NoPSSAbove > 0 && s.Bound > n.NoPSSAbove {
+		return false
+	}
+	return s.Bound > n.PSSAbove || n.AnewAbove > 0 && s.ceiling() > n.AnewAbove
 }
 
 // Walk says how to look for memfds.
@@ -57,8 +72,17 @@ type Sample struct {
 	// the tree has a descriptor of, mapped or not.
 	Scratch, Memfds int64
 	// Walked: Memfds is of this moment, because a walk has ended in this sample.
-	Walked   bool
-	walkCost time.Duration // of CPU
+	Walked bool
+	// What the walk and measuring PSS took, of CPU.
+	walkCost, weighCost time.Duration
+
+	// Bound is what Memory can't be above, as far as one read of stat for each
+	// process tells: the sum of RSS and all files, or the memory when PSS was last
+	// measured and all that has grown since.
+	Bound int64
+
+	// Earlier is a sample from before whose PSS is known by now. It is valid until the next one.
+	Earlier *Sample
 
 	// Estimated is the number of processes whose PSS could not be read (a
 	// program file that its user can't read, for one). Their RSS stands in.

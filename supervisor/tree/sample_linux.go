@@ -1,13 +1,10 @@
 package tree
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Sample looks at every process once. It is os.ErrProcessDone when PID 1 is no
@@ -23,7 +20,12 @@ func (t *Tree) Sample(need Need) (Sample, error) {
 		return s, err
 	}
 	s.Rushed = len(t.stopped) > rushed
+	var failed error
+	if s.Earlier, failed = t.Measured(false); failed != nil {
+		return s, failed
+	}
 	user, system := t.unreapedUser, t.unreaped-t.unreapedUser
+	var grown, faults int64
 	for i := range t.cur {
 		p := &t.cur[i]
 		user += p.cutime
@@ -39,6 +41,8 @@ func (t *Tree) Sample(need Need) (Sample, error) {
 			s.Zombies++
 		}
 		s.RSS += p.memory
+		grown += max(p.rss-p.weighedRSS, 0)
+		faults += max(p.faults-p.weighedFaults, 0)
 	}
 	if ticks(user+system) > t.user+t.system {
 		t.user, t.system = ticks(user), ticks(system)
@@ -54,12 +58,27 @@ func (t *Tree) Sample(need Need) (Sample, error) {
 		}
 	}
 	s.Memfds = t.memfds.bytes()
-	if s.ceiling() > need.PSSAbove {
-		if err := t.measure(&s); err != nil {
-			return s, err
-		}
+	s.Bound = t.bound(&s, grown, faults)
+	switch wanted := need.wantsPSS(&s); {
+	case wanted && need.Beside:
+		t.measureBeside(&s)
+	case wanted:
+		return s, t.measure(&s)
 	}
 	return s, nil
+}
+
+// bound is what memory can have become since PSS was last measured. RSS grows by
+// what a process touches first. A page that was shared and is copied changes no
+// RSS, but each such copy is one fault, and there are no more of them than
+// RSS was above PSS.
+func (t *Tree) bound(s *Sample, grown, faults int64) int64 {
+	if !t.weighed.HasPSS {
+		return s.ceiling()
+	}
+	w := &t.weighed
+	copied := min(faults*t.page, max(w.RSS-w.PSS, 0))
+	return min(s.ceiling(), w.Memory()+grown*t.page+copied+max(s.files()-w.files(), 0))
 }
 
 func ticks(n int64) time.Duration { return time.Duration(n) * (time.Second / userHZ) }
@@ -89,7 +108,7 @@ func (t *Tree) collect() error {
 		return err
 	}
 	if t.rushAbove > 0 && len(t.pids) > t.rushAbove {
-		if err := t.rush(); err != nil {
+		if err := t.rush(true); err != nil {
 			return err
 		}
 	}
@@ -118,6 +137,11 @@ func (t *Tree) read(pid int32, p *process) error {
 		t.behead(p)
 	}
 	p.memory = p.rss * t.page
+	if was := find(t.prev, pid); was != nil && was.start == p.start {
+		// What it gave back and takes again is growth: the others may have got its share.
+		p.weighedRSS, p.weighedFaults = min(was.weighedRSS, p.rss), was.weighedFaults
+		p.askedRSS, p.askedFaults = min(was.askedRSS, p.rss), was.askedFaults
+	}
 	return nil
 }
 
@@ -210,51 +234,6 @@ func (t *Tree) enter(lost int64) {
 	if all > 0 {
 		t.unreapedUser += lost * user / all
 	}
-}
-
-// measure replaces RSS by PSS.
-func (t *Tree) measure(s *Sample) error {
-	s.HasPSS = true
-	for i := range t.cur {
-		p := &t.cur[i]
-		if p.root || p.dead() {
-			continue
-		}
-		r, err := t.rollup(p)
-		switch {
-		case err == nil:
-			p.memory, p.shmem = r.pss, r.shmem
-		case gone(err):
-			// It ended since, or is between two programs.
-			var now stat
-			if t.stat(p.pid, &now) != nil || now.start != p.start || now.rss == 0 && p.tid == 0 {
-				p.memory = 0
-			} else {
-				s.Estimated++
-				p.shmem = p.memory
-			}
-		case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):
-			s.Estimated++
-			p.shmem = p.memory // any of it may be
-		default:
-			return fmt.Errorf("read %d/smaps_rollup in proc: %w", p.pid, err)
-		}
-		s.PSS += p.memory
-		s.PSSShmem += p.shmem
-	}
-	return nil
-}
-
-func (t *Tree) rollup(p *process) (rollup, error) {
-	text, err := t.file(p.thread(), "smaps_rollup")
-	if err != nil {
-		return rollup{}, err
-	}
-	r, ok := parseRollup(text)
-	if !ok && len(text) > 0 {
-		return rollup{}, unix.EACCES // another layout: RSS stands in
-	}
-	return r, nil
 }
 
 // Biggest is the process with the most memory at the last sample. A memfd is

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -86,10 +85,14 @@ func send(fd int, sig unix.Signal) error {
 // Stop stops everybody but PID 1 and who was stopped already, and remembers
 // whom. Called again before Continue, it stops who was woken or appeared since.
 //
+// First comes everybody there is without being looked at: the tree grows meanwhile.
 // Parents come before children, so that a shell doesn't see its jobs stopped.
 // A fork that was going on when its parent was signalled can still leave a
 // child, so it is at rest when two passes, one after the other, found nobody running.
 func (t *Tree) Stop() error {
+	if err := t.rush(false); err != nil {
+		return err
+	}
 	for pass, quiet := 0, 0; pass < maxPasses; pass++ {
 		running, err := t.stopPass(pass == 0)
 		if err != nil {
@@ -97,7 +100,8 @@ func (t *Tree) Stop() error {
 		}
 		if running > 0 {
 			quiet = 0
-			time.Sleep(50 * time.Microsecond) // the signal is on its way
+			// The signal is on its way. A timer of the runtime's would wait for a thread that may get no turn.
+			_ = unix.Nanosleep(&unix.Timespec{Nsec: 50_000}, nil)
 		} else if quiet++; quiet == 2 {
 			return nil
 		}

@@ -16,6 +16,7 @@ type stat struct {
 	threads        int64
 	start          int64 // since boot; with the pid it names a process for good
 	rss            int64 // pages
+	faults         int64 // that took no I/O, of all threads
 }
 
 func (s *stat) own() int64    { return s.utime + s.stime }
@@ -35,6 +36,7 @@ func (s *stat) headless() bool { return s.state == 'Z' && s.threads > 1 }
 const (
 	fieldState   = 0
 	fieldPPID    = 1
+	fieldFaults  = 7
 	fieldUtime   = 11
 	fieldStime   = 12
 	fieldCutime  = 13
@@ -94,6 +96,8 @@ func parseStat(text []byte, s *stat) bool {
 // field says where a number goes; nil: nowhere.
 func (s *stat) field(n int) *int64 {
 	switch n {
+	case fieldFaults:
+		return &s.faults
 	case fieldUtime:
 		return &s.utime
 	case fieldStime:
@@ -137,4 +141,25 @@ func parseInt(text []byte) (int64, bool) {
 		v = -v
 	}
 	return v, true
+}
+
+// appendChildren adds the numbers of a /proc/PID/task/TID/children.
+func appendChildren(pids []int32, text []byte) []int32 {
+	for len(text) > 0 {
+		word := text
+		if end := bytes.IndexByte(text, ' '); end >= 0 {
+			word, text = text[:end], text[end+1:]
+		} else {
+			text = nil
+		}
+		pids = appendPID(pids, word)
+	}
+	return pids
+}
+
+func appendPID(pids []int32, word []byte) []int32 {
+	if v, ok := parseInt(word); ok && v > 0 && v <= 1<<30 {
+		pids = append(pids, int32(v))
+	}
+	return pids
 }

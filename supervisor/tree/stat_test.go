@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -111,6 +112,28 @@ func FuzzParseStatName(f *testing.F) {
 		}
 		if want.comm = got.comm; got != want {
 			t.Errorf("name %q: %+v, want %+v", comm, got, want)
+		}
+	})
+}
+
+func TestAppendChildren(t *testing.T) {
+	for text, want := range map[string][]int32{
+		"": nil, "12 ": {12}, "12 13 900 ": {12, 13, 900}, "12 13": {12, 13}, " ": nil,
+	} {
+		if got := appendChildren(nil, []byte(text)); !slices.Equal(got, want) {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+func FuzzAppendChildren(f *testing.F) {
+	f.Add("12 13 ")
+	f.Add("self 0 -3 1x 99999999999999999999")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, pid := range appendChildren(nil, []byte(text)) {
+			if pid <= 0 {
+				t.Errorf("%q: %d", text, pid)
+			}
 		}
 	})
 }

@@ -29,6 +29,8 @@ type Tree struct {
 	unreapedUser int64         // its part
 	page         int64
 	memfds       memfds
+	weighed      Sample // the last one with PSS
+	beside       beside
 
 	signalled map[identity]bool // by the Signal that is going on
 	doomed    []identity        // killed by Trim
@@ -82,6 +84,7 @@ func newTree(dir int, root int32) *Tree {
 
 // Close closes the tree's own descriptor.
 func (t *Tree) Close() error {
+	_, _ = t.Measured(true)
 	fd := t.dir
 	t.dir = -1
 	if fd < 0 {

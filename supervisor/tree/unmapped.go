@@ -16,9 +16,10 @@ const (
 
 // walks is what is known of walks.
 type walks struct {
-	after  time.Time // no other before
-	shared int64     // of the host, at the last one; before any, when the Watchdog was made
-	within bool      // the last one has not come to its end
+	after, soonest  time.Time // no other before: without a reason, and with one
+	shared, scratch int64     // of the host and of the run, at the last one; before any, when the Watchdog was made
+	unseen          int64     // by how much memfds may have grown since
+	within          bool      // the last one has not come to its end
 }
 
 func (w *Watchdog) scratch() int64 {
@@ -35,7 +36,7 @@ func (w *Watchdog) near() int64 { return w.Limits.Memory - w.Limits.Memory/8 }
 // none, and most hosts so little shared memory that it could not bring the tree to
 // its limit: then nobody looks as long as there isn't more of it.
 func (w *Watchdog) walkNow(scratch int64, now time.Time) Walk {
-	if w.Limits.Memory <= 0 || now.Before(w.walks.after) {
+	if w.Limits.Memory <= 0 || now.Before(w.walks.soonest) {
 		return NoWalk
 	}
 	shared := int64(-1)
@@ -43,11 +44,17 @@ func (w *Watchdog) walkNow(scratch int64, now time.Time) Walk {
 		shared = w.shared()
 	}
 	known := shared >= 0 && w.walks.shared >= 0
+	if w.walks.unseen = 0; known {
+		w.walks.unseen = max(shared-w.walks.shared-max(scratch-w.walks.scratch, 0), 0)
+	}
+	if filling := w.walks.unseen >= max(walkWorth, (w.Limits.Memory-w.last.Bound)/4); !filling && now.Before(w.walks.after) {
+		return NoWalk
+	}
 	moved := max(shared-w.walks.shared, w.walks.shared-shared) >= walkWorth
 	if known && !moved && !w.walks.within && w.last.Memfds == 0 && w.last.RSS+scratch+shared <= w.near() {
 		return NoWalk
 	}
-	w.walks.shared = shared
+	w.walks.shared, w.walks.scratch, w.walks.unseen = shared, scratch, 0
 	return PartWalk
 }
 
@@ -60,5 +67,5 @@ func (w *Watchdog) walked(how Walk, s *Sample, now time.Time) {
 	if w.walks.within = !s.Walked; s.Walked {
 		pause = max(pause, walkEvery)
 	}
-	w.walks.after = now.Add(pause)
+	w.walks.after, w.walks.soonest = now.Add(pause), now.Add(2*s.walkCost)
 }

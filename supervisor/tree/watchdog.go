@@ -11,6 +11,7 @@ import (
 // governed is what a Watchdog does with a Tree.
 type governed interface {
 	Sample(Need) (Sample, error)
+	Measured(wait bool) (*Sample, error)
 	Biggest() Process
 	Stop() error
 	Continue() error
@@ -27,6 +28,10 @@ type Watchdog struct {
 	// Scratch says how many bytes are in a tmpfs that is the run's. nil: it has none.
 	// It comes from the goroutine that runs the Watchdog, at every sample.
 	Scratch func() int64
+
+	// Begun comes when the tree is watched from now on, Head before the first look.
+	Begun func()
+	Head  time.Duration
 
 	// OnCPU and OnMemory should kill the run: the watchdog doesn't.
 	OnCPU    func(used time.Duration)
@@ -52,13 +57,14 @@ type Watchdog struct {
 
 	cpuHit, memHit, tasksHit bool
 
-	last       Sample
-	cost       time.Duration
-	nth        int
-	weighed    int64 // what could have been the peak when PSS was last measured for it
-	walks      walks
-	swapAsked  time.Time
-	unreapedAt time.Time
+	last               Sample
+	cost               time.Duration
+	nth                int
+	weighed            weighed
+	lastMemory, growth int64 // with what memfds may have grown by; in a second
+	walks              walks
+	swapAsked          time.Time
+	unreapedAt         time.Time
 
 	rate    bucket
 	stopped time.Time // since when the tree is stopped for its rate; zero: it runs
@@ -77,6 +83,13 @@ func (w *Watchdog) Run(stop <-chan struct{}) error {
 	w.start()
 	sleep, done := w.sleeper(stop)
 	defer done()
+	if w.Begun != nil {
+		w.Begun()
+	}
+	if w.Head > 0 && !sleep(w.Head) {
+		return nil
+	}
+	defer w.settle()
 	for {
 		wait, err := w.step()
 		if errors.Is(err, os.ErrProcessDone) {
@@ -136,16 +149,18 @@ func (w *Watchdog) release() error {
 // step looks once, does what follows, and says when to look again.
 func (w *Watchdog) step() (time.Duration, error) {
 	busy := w.busy()
-	need := Need{Scratch: w.scratch(), RushAbove: int(min(2*w.Limits.Tasks, 1<<30))}
+	need := Need{Scratch: w.scratch(), RushAbove: int(min(2*w.Limits.Tasks, 1<<30)), Beside: true}
 	need.Memfds = w.walkNow(need.Scratch, w.now())
-	need.PSSAbove = w.weighAbove(need.Memfds, w.now())
+	w.weighNeed(&need, w.now())
 	s, err := w.tree.Sample(need)
 	now := w.now()
 	// A goroutine that changed its thread learns nothing here.
 	if cost := w.busy() - busy; cost >= 0 {
-		w.cost = max(cost-s.walkCost, 0)
+		w.cost = max(cost-s.walkCost-s.weighCost, 0)
 	}
 	w.walked(need.Memfds, &s, now)
+	w.weighedNow(s.Earlier, now)
+	w.weighedNow(&s, now)
 	w.note(&s, now)
 	if err != nil {
 		return 0, err
@@ -162,26 +177,62 @@ func (w *Watchdog) step() (time.Duration, error) {
 	return wait, nil
 }
 
-// weighAbove is the sum of RSS and files from which PSS is worth its price.
-func (w *Watchdog) weighAbove(memfds Walk, now time.Time) int64 {
-	// For the peak: whenever it grew by a sixteenth since PSS was last measured.
-	above := w.weighed + max(w.weighed/16, 1<<20)
-	if memfds == NoWalk && w.last.Memfds > 0 {
-		above = NoPSS // for the peak it would not be exact
+// weighed is what is known of PSS.
+type weighed struct {
+	memory int64     // when it was last measured
+	pause  time.Time // nobody is stopped for it before
+	anew   time.Time // from then on whatever was measured earlier
+}
+
+// weighNeed says when PSS is worth its price.
+func (w *Watchdog) weighNeed(need *Need, now time.Time) {
+	// For the peak: whenever memory could be a sixteenth above it.
+	peak := w.usage.MemoryPeak
+	need.PSSAbove = peak + max(peak/16, 1<<20)
+	if need.Memfds == NoWalk && w.last.Memfds > 0 {
+		need.PSSAbove = NoPSS // for the peak it would not be exact
 	}
 	if w.Limits.Memory == 0 || w.memHit {
-		return above
+		return
 	}
-	// RSS in stat lags by some pages for each core; PSS is exact.
-	above = min(above, w.near())
+	// For the limit: whenever half of what was left of it could be used up. RSS in stat
+	// lags by some pages for each core; PSS is exact.
+	above := max(w.near(), w.weighed.memory+(w.Limits.Memory-w.weighed.memory)/2)
+	if !now.Before(w.weighed.anew) {
+		need.AnewAbove = w.near()
+	}
+	need.PSSAbove, need.NoPSSAbove = min(need.PSSAbove, above), w.Limits.Memory
 	// What is swapped out is in no RSS.
 	if w.swap != nil && now.Sub(w.swapAsked) >= time.Second {
 		w.swapAsked = now
 		if w.swap() {
-			return -1
+			need.PSSAbove, need.NoPSSAbove = -1, 0
 		}
 	}
-	return above
+}
+
+// weighShare is the part of a core that PSS may take where nothing tells that it is
+// needed: it is measured anew when so many times its own cost have passed.
+const weighShare = 50
+
+// weighedNow keeps what was measured, if anything was.
+func (w *Watchdog) weighedNow(s *Sample, now time.Time) {
+	if s == nil || !s.HasPSS {
+		return
+	}
+	w.weighed.memory, w.weighed.anew = s.Memory(), now.Add(weighShare*s.weighCost)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if u := &w.usage; s.exact() && s.Memory() > u.MemoryPeak {
+		u.MemoryPeak, u.Estimated = s.Memory(), s.Estimated > 0
+	}
+}
+
+// settle waits for what is being measured.
+func (w *Watchdog) settle() {
+	if s, err := w.tree.Measured(true); err == nil {
+		w.weighedNow(s, w.now())
+	}
 }
 
 // note keeps the figures of a sample.
@@ -189,18 +240,12 @@ func (w *Watchdog) note(s *Sample, now time.Time) {
 	if s.Unreaped > w.last.Unreaped {
 		w.unreapedAt = now
 	}
-	if s.exact() {
-		w.weighed = max(w.weighed, s.ceiling())
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	u := &w.usage
 	u.CPU, u.User, u.System, u.Unreaped = s.CPU, s.User, s.System, s.Unreaped
-	u.Memory, u.Tasks = s.Memory(), s.Live()
+	u.Memory, u.Tasks = s.Bound, s.Live()
 	u.TasksPeak = max(u.TasksPeak, u.Tasks)
-	if s.exact() && s.Memory() > u.MemoryPeak {
-		u.MemoryPeak, u.Estimated = s.Memory(), s.Estimated > 0
-	}
 }
 
 func (w *Watchdog) wait(s *Sample) time.Duration {
@@ -209,12 +254,13 @@ func (w *Watchdog) wait(s *Sample) time.Duration {
 	}
 	situation := situation{
 		limits: w.Limits, cores: w.Cores,
-		used: s.CPU, memory: s.Memory(), tasks: s.Live(), tokens: w.rate.tokens,
+		used: s.CPU, memory: s.Bound + w.walks.unseen, tasks: s.Live(), tokens: w.rate.tokens,
 		cost: w.cost, nth: w.nth, cpuDone: w.cpuHit, memDone: w.memHit,
 		unreaped: !w.unreapedAt.IsZero() && s.At.Sub(w.unreapedAt) < 10*time.Second,
 	}
 	if elapsed := s.At.Sub(w.last.At); w.nth > 0 && elapsed > 0 {
-		situation.growth = int64(float64(s.Memory()-w.last.Memory()) / elapsed.Seconds())
+		w.growth = int64(float64(situation.memory-w.lastMemory) / elapsed.Seconds())
 	}
+	w.lastMemory, situation.growth = situation.memory, w.growth
 	return situation.next()
 }

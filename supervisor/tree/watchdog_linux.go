@@ -11,12 +11,9 @@ import (
 // NewWatchdog makes the watchdog of a tree, which is its own from then on
 // until Run has returned.
 func NewWatchdog(t *Tree, limits Limits) *Watchdog {
-	w := &Watchdog{Limits: limits, tree: t, swap: swapUsed, shared: sharedMemory, busy: threadTime}
+	w := &Watchdog{Limits: limits, tree: t, swap: swapUsed, shared: sharedMemory, busy: threadTime, sleeper: promoted}
 	if limits.Memory > 0 {
 		w.walks.shared = w.shared() // before the target has any
-	}
-	if limits.Tasks > 0 {
-		w.sleeper = promoted
 	}
 	return w
 }

@@ -14,12 +14,12 @@ type fakeTree struct {
 	clock   time.Time
 	sample  Sample
 	pss     int64
-	exact   int64 // PSS when everybody is stopped; 0: the same
 	err     error
 	stopErr error
 	trims   []int // what Trim answers, one after the other
 	done    []string
 	walks   []Walk // that were wanted
+	weighed Sample // the last with PSS
 	endless bool   // a walk doesn't come to its end
 }
 
@@ -31,14 +31,17 @@ func (f *fakeTree) Sample(n Need) (Sample, error) {
 	if f.walks = append(f.walks, n.Memfds); n.Memfds != NoWalk {
 		s.Walked = !f.endless || n.Memfds == WholeWalk
 	}
-	if s.ceiling() > n.PSSAbove {
-		s.HasPSS, s.PSS = true, f.pss
-		if f.exact != 0 && slices.Contains(f.done, "stop") {
-			s.PSS = f.exact
-		}
+	if s.Bound = s.ceiling(); f.weighed.HasPSS {
+		s.Bound = min(s.Bound, f.weighed.Memory()+max(s.ceiling()-f.weighed.ceiling(), 0))
+	}
+	if n.wantsPSS(&s) {
+		s.HasPSS, s.PSS, s.weighCost = true, f.pss, ms/10
+		s.Bound, f.weighed = s.Memory(), s
 	}
 	return s, f.err
 }
+
+func (f *fakeTree) Measured(bool) (*Sample, error) { return nil, nil }
 
 func (f *fakeTree) Biggest() Process { return Process{PID: 7, Name: "big"} }
 func (f *fakeTree) Stop() error      { f.done = append(f.done, "stop"); return f.stopErr }
@@ -110,14 +113,33 @@ func TestSharedMemoryIsWeighedBeforeAnybodyIsBlamed(t *testing.T) {
 	w.tree.sample.RSS, w.tree.pss = 4000<<20, 900<<20
 	w.look(ms)
 	w.expect("PSS below the limit", w.told)
-	w.expect("nobody stopped", w.tree.done)
-	w.tree.pss, w.tree.exact = 1100<<20, 950<<20
+	w.expect("stopped to measure what could be above it", w.tree.done, "stop", "continue")
+	for range 100 {
+		w.look(ms)
+	}
+	w.expect("nobody stopped for what is known", w.tree.done, "stop", "continue")
+	w.tree.sample.RSS, w.tree.pss = 4200<<20, 950<<20
 	w.look(ms)
-	w.expect("above, but not when measured at rest", w.told)
-	w.expect("stopped to measure", w.tree.done, "stop", "continue")
-	if u := w.Usage(); u.MemoryPeak != 1100<<20 {
+	w.expect("it has grown by less than seemed", w.told)
+	w.expect("stopped to measure again", w.tree.done, "stop", "continue", "stop", "continue")
+	if u := w.Usage(); u.MemoryPeak != 950<<20 {
 		t.Errorf("peak %d", u.MemoryPeak>>20)
 	}
+}
+
+func TestThePauseAfterAStopEndsWithHalfOfTheOvershoot(t *testing.T) {
+	const limit = 1000 << 20
+	w := watch(t, Limits{Memory: limit})
+	w.tree.sample.RSS, w.tree.pss = 1100<<20, 990<<20
+	w.look(ms)
+	w.expect("first", w.tree.done, "stop", "continue")
+	w.weighed.pause = w.tree.clock.Add(time.Second) // it took long
+	w.tree.sample.RSS = 1100<<20 + 10<<20 + Overshoot(limit)/2
+	w.look(ms)
+	w.expect("in the pause, at half of the overshoot", w.tree.done, "stop", "continue")
+	w.tree.sample.RSS += 1 << 20
+	w.look(ms)
+	w.expect("above it", w.tree.done, "stop", "continue", "stop", "continue")
 }
 
 func TestThePeakIsPSSAndFollowsGrowth(t *testing.T) {
@@ -134,7 +156,7 @@ func TestThePeakIsPSSAndFollowsGrowth(t *testing.T) {
 func TestSwappedMemoryIsAskedForOnceASecond(t *testing.T) {
 	w := watch(t, Limits{Memory: 1000 << 20})
 	w.swap = func() bool { return true }
-	w.weighed = 900 << 20
+	w.usage.MemoryPeak = 900 << 20
 	var weighed int
 	for range 30 {
 		w.tree.pss = int64(10 + weighed)

@@ -7,7 +7,7 @@
 // The gateway has dialled an allowed name and port. What the server says is relayed at
 // once, so protocols in which the server speaks first work; the client's bytes go
 //
-//	Classify ── TLS ───▶ ServerName, compare, then raw
+//	Classify ── TLS ───▶ ServerName, compare; after a HelloRetryRequest once more; then raw
 //	         ├─ HTTP ──▶ Requests, for as long as the connection lasts
 //	         ├─ Other ─▶ raw
 //	         └─ HTTP2, SSLv2, Proxy, SOCKS: nothing that a name can be read of; refused
@@ -32,6 +32,15 @@
 // nothing to gain, and it holds everything. What is held afterwards is bounded too: [MaxHello],
 // [MaxHead].
 //
+// # The second hello of TLS 1.3
+//
+// A server that wants another key share answers the hello with a HelloRetryRequest, and takes the
+// server name of the second hello, which has to be the same (RFC 8446, section 4.1.2); OpenSSL's
+// doesn't check that. So what the client sends behind its first hello is sent on record by record
+// ([Between]), and what is of the handshake waits for [ServersHello]: a retry has the next hello
+// checked like the first one; a final hello makes the connection raw; with anything else the
+// handshake goes no further.
+//
 // # Strict, because a server may be lenient
 //
 // A request that a server could read in two ways is refused, whatever the RFC recommends:
@@ -51,8 +60,8 @@
 //   - Encrypted Client Hello: the name that can be read is the outer one; a server
 //     that has the key serves the inner one. Browsers send the extension without
 //     meaning it, and it is made so that the two can't be told apart. [Hello] says that it is there.
-//   - A second hello after a HelloRetryRequest isn't looked at. It has to have the same name
-//     (RFC 8446, section 4.1.2), which servers check, Go's for one. Nor is a renegotiation.
+//   - A renegotiation of TLS 1.2 and before is encrypted, and may name another server: it is up to
+//     the server to refuse that. TLS 1.3 has none.
 //   - Other protocols that carry a name of their own (host= in git://, the to= of XMPP), and
 //     TLS that begins later in a connection (STARTTLS, PostgreSQL's SSLRequest): Other is raw.
 //   - A server that does not read a body that it was sent (some do so for GET, or having

@@ -6,15 +6,19 @@ type Hello struct {
 	// Encrypted: there may be another hello in it (ECH), for a name that can't be
 	// seen. Or there isn't: browsers send the extension without meaning it.
 	Encrypted bool
+	size      int // in bytes of the stream
 }
 
 // The types of records and messages, and the extensions that matter.
 const (
 	recordCCS       = 20
+	recordAlert     = 21
 	recordHandshake = 22
+	recordData      = 23
 	recordHeartbeat = 24
 
-	messageHello = 1
+	messageHello       = 1
+	messageServerHello = 2
 
 	extServerName      = 0
 	extEncryptedHello  = 0xfe0d

@@ -98,7 +98,7 @@ func TestRealHellos(t *testing.T) {
 			if kind, _ := Classify(hello); kind != TLS {
 				t.Errorf("kind %q", kind)
 			}
-			name, more, err := ServerName(hello)
+			name, _, more, err := ServerName(hello)
 			if name != c.want || more || reason(err) != c.reason {
 				t.Fatalf("%q, %v, %v; want %q, %q", name, more, err, c.want, c.reason)
 			}
@@ -107,7 +107,7 @@ func TestRealHellos(t *testing.T) {
 					continue
 				}
 				split := records(hello[recordHeader:], size)
-				if name, more, err := ServerName(split); name != c.want || more || reason(err) != c.reason {
+				if name, _, more, err := ServerName(split); name != c.want || more || reason(err) != c.reason {
 					t.Errorf("in records of %d: %q, %v, %v", size, name, more, err)
 				}
 				checkHelloSplits(t, split)
@@ -169,7 +169,7 @@ func TestHellos(t *testing.T) {
 		{"empty body", records([]byte{1, 0, 0, 0}, 999), "", Malformed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			name, more, err := ServerName(c.in)
+			name, _, more, err := ServerName(c.in)
 			if name != c.want || more || reason(err) != c.reason {
 				t.Errorf("%q, %v, %v; want %q, %q", name, more, err, c.want, c.reason)
 			}
@@ -182,7 +182,7 @@ func TestHellos(t *testing.T) {
 func TestHelloDamaged(t *testing.T) {
 	hello := realHello(t, &tls.Config{ServerName: "api.github.com"})
 	for i := range hello {
-		if name, more, err := ServerName(hello[:i]); name != "" || !more || err != nil {
+		if name, _, more, err := ServerName(hello[:i]); name != "" || !more || err != nil {
 			t.Fatalf("the first %d bytes: %q, %v, %v", i, name, more, err)
 		}
 	}
@@ -190,7 +190,7 @@ func TestHelloDamaged(t *testing.T) {
 		for _, d := range []byte{1, 0x80, 0xff} {
 			damaged := slices.Clone(hello)
 			damaged[i] ^= d
-			name, _, err := ServerName(damaged)
+			name, _, _, err := ServerName(damaged)
 			if err == nil && name != "" && !strings.Contains(strings.ToLower(string(damaged)), name) {
 				t.Errorf("byte %d: %q isn't in it", i, name)
 			}
@@ -201,7 +201,7 @@ func TestHelloDamaged(t *testing.T) {
 func TestEncryptedHello(t *testing.T) {
 	for _, typ := range []int{extEncryptedHello, extEncryptedBefore} {
 		h, _, err := ClientHello(records(message(sni("\x00a.b"), ext(typ, []byte{0})), 999))
-		if err != nil || h != (Hello{"a.b", true}) {
+		if err != nil || h.Name != "a.b" || !h.Encrypted {
 			t.Errorf("%#x: %+v, %v", typ, h, err)
 		}
 	}
@@ -241,7 +241,7 @@ func FuzzServerName(f *testing.F) {
 			b = b[:2<<10]
 		}
 		checkHelloSplits(t, b)
-		name, more, err := ServerName(b)
+		name, _, more, err := ServerName(b)
 		if more || err != nil {
 			return
 		}

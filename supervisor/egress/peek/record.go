@@ -10,11 +10,11 @@ const (
 	maxRecord     = 16 << 10
 )
 
-// ServerName is the name that the hello at the front of b asks for; more: it isn't
-// over yet. What follows it is not looked at.
-func ServerName(b []byte) (name string, more bool, err error) {
+// ServerName is the name that the hello at the front of b asks for, and how long that is with the
+// headers of its records; more: it isn't over yet. What follows it is not looked at.
+func ServerName(b []byte) (name string, size int, more bool, err error) {
 	h, more, err := ClientHello(b)
-	return h.Name, more, err
+	return h.Name, h.size, more, err
 }
 
 // ClientHello reads the hello at the front of b; more: it isn't over yet. It may be spread over
@@ -45,6 +45,7 @@ func ClientHello(b []byte) (h Hello, more bool, err error) {
 		}
 		if len(message) == need {
 			h, err = parseHello(message[messageHeader:], false)
+			h.size = at + size
 			return h, false, err
 		}
 		if len(message) < had+size {

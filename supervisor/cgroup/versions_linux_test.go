@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -355,4 +357,160 @@ func TestPressureAndIO(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", s)
+}
+
+func TestAUserIsToldWhy(t *testing.T) {
+	need(t, "cgroup1:memory", "root")
+	text, err := json.Marshal(struct{ Limits Limits }{limits.Limits})
+	must(t, err)
+	c := again("make " + string(text))
+	c.SysProcAttr = &syscall.SysProcAttr{}
+	nobody(c.SysProcAttr)
+	m := start(t, c).made()
+	if m.Kind != Denied || m.Errno != unix.EACCES || !strings.HasPrefix(m.Error, `cgroup_v1: mkdirat "/`) || !strings.HasSuffix(m.Error, `": permission denied`) {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestAParentInV1(t *testing.T) {
+	need(t, "cgroup1:memory", "cgroup1:pids", "root")
+	own := mustMake(t, limits)
+	places := map[string]string{}
+	for _, p := range own.parents {
+		places[p.path] = p.path
+	}
+	first := own.dirs[0] // of memory
+	parent := first.path + "-parent"
+	must(t, os.Mkdir(parent, 0o755))
+	t.Cleanup(func() { must(t, os.Remove(parent)) })
+	o := limits
+	o.Parent = parent
+	g := mustMake(t, o)
+	if g.Source() != CgroupParent || g.Version() != 1 || path.Dir(g.Paths()[0]) != parent {
+		t.Errorf("%s, %d, %s", g.Source(), g.Version(), g.Paths())
+	}
+	for _, p := range g.Paths()[1:] { // there is no such place in the others
+		if places[path.Dir(p)] == "" {
+			t.Errorf("%s is not in the own directory", p)
+		}
+	}
+	if _, ok := g.Holds(Memory); !ok {
+		t.Error(g.WhyNot(Memory))
+	}
+	if offer := Look(parent); offer.Err != nil || offer.Source != CgroupParent || offer.Version != 1 || offer.Path != parent || !offer.Has(Memory) || !offer.Has(Freezer) {
+		t.Errorf("%+v", offer)
+	}
+	if offer := Look(""); offer.Err != nil || offer.Source != CgroupV1 || !offer.Has(PIDs) {
+		t.Errorf("%+v", offer)
+	}
+}
+
+func TestAParentThatIsNoCgroup(t *testing.T) {
+	file := path.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, nil, 0o644))
+	for name, c := range map[string]struct {
+		path  string
+		kind  Kind
+		errno syscall.Errno
+	}{
+		"a directory": {path.Dir(file), NotCgroup, unix.EINVAL},
+		"a file":      {file, NotCgroup, unix.ENOTDIR},
+		"nothing":     {file + "x", Absent, unix.ENOENT},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Make(Options{Parent: c.path, Limits: limits.Limits})
+			e, ok := err.(*Error)
+			if !ok || e.Kind != c.kind || e.Errno != c.errno || e.Source != CgroupParent || !strings.Contains(err.Error(), c.path) {
+				t.Errorf("%+v", err)
+			}
+			if offer := Look(c.path); offer.Err == nil || offer.Err.Kind != c.kind {
+				t.Errorf("%+v", offer)
+			}
+		})
+	}
+}
+
+func TestEightProgramsAtOnce(t *testing.T) {
+	need(t, anyMemory, "root")
+	text, err := json.Marshal(struct{ Limits Limits }{limits.Limits})
+	must(t, err)
+	var all []*process
+	for range 8 {
+		all = append(all, start(t, again("make "+string(text))))
+	}
+	for _, p := range all {
+		if m := p.made(); m.Error != "" || m.Memory == "" {
+			t.Errorf("%+v", m)
+		}
+	}
+	for _, p := range all {
+		must(t, p.in.Close())
+		p.made()
+		if err := p.Wait(); err != nil {
+			t.Error(err.(*exec.ExitError))
+		}
+	}
+}
+
+func TestWhatTheJVMLooksForIsThere(t *testing.T) {
+	need(t, "cgroup1:memory", "root")
+	o := limits
+	o.Account = true
+	g := mustMake(t, o)
+	dirs, e := thisProcess().places("self")
+	if e != nil {
+		t.Fatal(e)
+	}
+	views := g.Views()
+	for _, c := range []Controller{Memory, CPU, CPUAcct, CPUSet} {
+		if !slices.ContainsFunc(dirs, func(d hierarchy.Dir) bool { return slices.Contains(d.Controllers, string(c)) }) {
+			continue // this kernel has none
+		}
+		at := slices.IndexFunc(views, func(v View) bool {
+			return v.At == viewRoot+"/"+string(c) || slices.Contains(v.Links, viewRoot+"/"+string(c))
+		})
+		if at < 0 {
+			t.Errorf("no %s: %+v", c, views)
+			continue
+		}
+		var st unix.Stat_t
+		must(t, unix.Stat(views[at].Path, &st))
+		if views[at].Dev != uint64(st.Dev) || views[at].Ino != st.Ino || path.Base(views[at].Path) != g.name {
+			t.Errorf("%+v", views[at])
+		}
+	}
+	if slices.ContainsFunc(views, func(v View) bool { return v.At == viewRoot+"/pids" }) {
+		t.Error("nobody looks for pids")
+	}
+}
+
+func TestACPUSetKeepsTheAffinity(t *testing.T) {
+	need(t, "cgroup1:cpuset", "root")
+	runtime.LockOSThread()
+	var before, one unix.CPUSet
+	must(t, unix.SchedGetaffinity(0, &before))
+	last := 0
+	for cpu := range 1024 {
+		if before.IsSet(cpu) {
+			last = cpu
+		}
+	}
+	one.Set(last)
+	must(t, unix.SchedSetaffinity(0, &one))
+	o := limits
+	o.Account = true
+	g, err := Make(o)
+	must(t, unix.SchedSetaffinity(0, &before))
+	runtime.UnlockOSThread()
+	must(t, err)
+	t.Cleanup(func() { must(t, g.Remove()) })
+	at := slices.IndexFunc(g.dirs, func(d *dir) bool { return slices.Contains(d.controllers, string(CPUSet)) })
+	if at < 0 {
+		t.Fatalf("none in %s", g.Paths())
+	}
+	for name, want := range map[string]string{"cpuset.cpus": strconv.Itoa(last), "cpuset.sched_load_balance": "0"} {
+		if b, err := os.ReadFile(g.dirs[at].path + "/" + name); err != nil || strings.TrimSpace(string(b)) != want {
+			t.Errorf("%s holds %q, %v, want %s", name, b, err, want)
+		}
+	}
 }

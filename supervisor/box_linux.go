@@ -1,0 +1,352 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/cgroup"
+	"github.com/confine-run/confine/supervisor/disk"
+)
+
+// box is a sandbox: everything that stands before a process runs in it, and what is left of
+// it afterwards. Only the goroutine of its loop touches it as long as that goes on.
+type box struct {
+	plan  *plan.Plan
+	child *process
+	opts  *Options // of them Attempt, LimitHit, Alone
+
+	events <-chan event
+	mail   chan func()   // what is to be done by the loop
+	over   chan struct{} // closed when the loop has ended
+	open   chan struct{} // closed when processes can be started at any time: of a box that isn't for one job
+	jobs   map[uint32]*job
+	failed *SetupError // why there is no box, or none any more
+	last   []func()    // what is to be closed when nobody is left
+
+	watch *watch
+	masks *masks
+	trees *disk.Watchdog
+
+	group              *cgroup.Group // or nil
+	stat               cgroup.Stat   // of the group, at the end
+	oomKilled, counted bool          // the OOM killer came for the group's own limit
+	oom                <-chan struct{}
+
+	ready    bool // everything stands
+	fellBack handoff.Fallbacks
+	skipped  []uint32        // optional mounts
+	places   []handoff.Upper // that are memory: what is written there
+	network  network
+	overlays overlays
+
+	outOfMemory *status.OutOfMemory // nil: it was not for want of memory that the run ended
+	remover     remover
+	protected   int    // of what that took away: the first were at protected paths, the others have to do with gitlinks
+	stays       string // the run's own directory, where that could not be removed
+	changes     *status.Changes
+}
+
+func newBox(p *plan.Plan, child *process, group *cgroup.Group, o *Options) *box {
+	return &box{
+		plan: p, child: child, group: group, opts: o, overlays: overlays{scratch: -1, began: coarse()},
+		mail: make(chan func()), over: make(chan struct{}), open: make(chan struct{}), jobs: map[uint32]*job{},
+	}
+}
+
+// do has the loop call f. It is false when that has ended.
+func (b *box) do(f func()) bool {
+	select {
+	case b.mail <- f:
+		return true
+	case <-b.over:
+		return false
+	}
+}
+
+// after has the loop call f after a time.
+func (b *box) after(d time.Duration, f func()) *time.Timer {
+	return time.AfterFunc(d, func() { b.do(f) })
+}
+
+// begin has the box built, and the only job, if there is one, started when it is.
+func (b *box) begin(only *job) *SetupError {
+	if err := b.prepare(); err != nil {
+		return err
+	}
+	if only != nil {
+		only.subscribe()
+		only.exec.Last, only.exec.Modes = true, only.opts.Terminal.Modes()
+		b.jobs[only.exec.ID] = only
+	}
+	if err := b.child.send(b.plan, b.group); err != nil {
+		return err
+	}
+	if only != nil && !awaited(b.plan) {
+		if err := only.send(); err != nil { // it is there when the box stands
+			return &SetupError{Step: "start", Op: "sendmsg", Errno: errnoOf(err)}
+		}
+	}
+	b.events = listen(b.child.sock)
+	return nil
+}
+
+// prepare makes what has to be there before the child builds.
+func (b *box) prepare() *SetupError {
+	if err := b.weighTrees(); err != nil {
+		return err
+	}
+	return b.supervise()
+}
+
+// loop ends when the child's side of the socket has: then nothing of the box is
+// left but a zombie.
+func (b *box) loop(ctx context.Context) {
+	defer func() {
+		for _, j := range b.jobs {
+			j.end()
+		}
+		close(b.over)
+	}()
+	setup := time.NewTimer(setupPatience)
+	defer setup.Stop()
+	done := ctx.Done()
+	for {
+		select {
+		case e, open := <-b.events:
+			if !open {
+				return
+			}
+			b.hear(e)
+		case <-setup.C:
+			if !b.ready {
+				b.fail(&SetupError{Step: "start", Op: "set-up", Errno: unix.ETIMEDOUT})
+				b.child.kill()
+			}
+		case <-done:
+			done = nil
+			b.kill(status.CauseContext, "cancelled by the caller")
+		case <-b.oom:
+			b.oom = nil
+			b.kill(status.CauseMemGroup, b.memoryKilled())
+		case hit := <-b.watch.hits():
+			if hit.broken != nil {
+				b.broken(hit.broken)
+				continue
+			}
+			b.kill(hit.cause, hit.detail)
+		case err := <-b.masks.gone():
+			b.broken(err)
+		case f := <-b.mail:
+			f()
+		}
+	}
+}
+
+// hear takes one frame of the child's.
+func (b *box) hear(e event) {
+	defer e.close()
+	if e.err != nil {
+		b.broken(fmt.Errorf("a message of the init's: %w", e.err))
+		return
+	}
+	switch m := e.frame.(type) {
+	case *handoff.SetupError:
+		b.fail(&SetupError{Step: m.Step, Op: m.Op, Path: m.Path, Errno: unix.Errno(m.Errno)})
+	case *handoff.Sockets:
+		fds := e.fds
+		e.fds = nil
+		if err := b.sockets(m, fds); err != nil {
+			b.fail(err)
+			b.child.kill()
+		}
+	case *handoff.Built:
+		b.hearBuilt(e.built(m))
+	case *handoff.Closed:
+		b.use(&m.Used)
+		if b.plan.Box.Linger {
+			b.count()
+			_ = unix.Shutdown(b.child.sock, unix.SHUT_WR)
+		}
+	case *handoff.ExecError:
+		if j := b.jobs[m.ID]; j != nil {
+			j.hearFailed(m)
+		}
+	case *handoff.Started:
+		if j := b.jobs[m.ID]; j != nil {
+			j.hearStarted(e.started(m))
+		}
+	case *handoff.Stopped:
+		if j := b.jobs[m.ID]; j != nil {
+			j.suspend(unix.Signal(m.Signal))
+		}
+	case *handoff.Exited:
+		if j := b.jobs[m.ID]; j != nil {
+			j.hearExited(m)
+		}
+	}
+}
+
+// use takes over what was used by everybody inside, for whom that counts.
+func (b *box) use(u *handoff.Usage) {
+	for _, j := range b.jobs {
+		if j.exec.Last {
+			j.use(u)
+		}
+	}
+}
+
+// hearBuilt: everything stands, and nothing runs in it yet.
+func (b *box) hearBuilt(x *built) {
+	b.network.nameProcesses(x.proc)
+	b.ready, b.fellBack, b.skipped = true, x.Fallbacks, x.Skipped
+	b.places = slices.Concat(x.Uppers, x.Places)
+	if err := b.overlays.hold(x.scratch, x.Uppers); err != nil {
+		x.close()
+		b.broken(err)
+		return
+	}
+	if b.group != nil {
+		b.oom = b.group.OOM()
+	}
+	b.beginWatch(x)
+	for _, j := range b.jobs {
+		j.built()
+	}
+}
+
+// beginWatch begins to watch what is inside, and then has started what waits for that.
+func (b *box) beginWatch(x *built) {
+	var err error
+	if b.masks, err = watchMasks(b.plan.Hidden, b.child, x.proc); err != nil {
+		b.broken(err)
+	}
+	b.watch, err = newWatch(b.plan, b.group, b.trees, b.plan.Watch.KillTasks || b.fellBack.NoPIDMax, x.proc, append([]int{x.scratch}, x.sized...), x.ipc, b.child.pid)
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		b.broken(err)
+	}
+	if b.watch == nil {
+		return
+	}
+	b.watch.tell(b.opts.LimitHit)
+	var begun func()
+	only := b.jobs[0]
+	switch {
+	case !awaited(b.plan) && only == nil:
+		close(b.open)
+	case awaited(b.plan) && only == nil:
+		begun = func() { close(b.open) }
+	case awaited(b.plan):
+		begun = func() {
+			if err := only.send(); err != nil {
+				b.watch.found <- hit{broken: err}
+			}
+		}
+	}
+	if begun != nil && b.opts.Alone {
+		makeRoom()
+	}
+	b.watch.start(begun)
+}
+
+// kill ends everybody for a cause that is about all of them.
+func (b *box) kill(cause status.Cause, detail string) {
+	if len(b.jobs) == 0 {
+		b.child.kill()
+	}
+	for _, j := range b.jobs {
+		// Of two that are heard of together it is always the same.
+		if cpu := limits[cause] == status.CPULimit; cpu && j.overdue() {
+			j.timeIsUp()
+			continue
+		}
+		j.kill(cause, detail)
+	}
+}
+
+// fail notes why there is no box; the first reason counts.
+func (b *box) fail(err *SetupError) {
+	if b.failed == nil {
+		b.failed = err
+	}
+	for _, j := range b.jobs {
+		if j.out.setup == nil && !j.out.waited {
+			j.out.setup = err
+		}
+	}
+}
+
+// broken ends a box that can't be held to its limits any more.
+func (b *box) broken(err error) {
+	var failed *SetupError
+	if !errors.As(err, &failed) {
+		failed = &SetupError{Step: "watch", Op: err.Error(), Errno: errnoOf(err)}
+	}
+	b.fail(failed)
+	b.child.kill()
+}
+
+// close ends what belongs to a box when its init has, reads what its cgroup counted, now that nothing is in it
+// any more, and removes it. It says what is left nevertheless.
+func (b *box) close() *SetupError {
+	b.watch.end()
+	b.masks.end()
+	b.child.reap()
+	b.network.end()
+	for _, f := range b.last {
+		f()
+	}
+	swept := !b.child.bare || !b.child.alone || sweepOrphans()
+	if left := b.release(); swept {
+		return left
+	}
+	return &SetupError{Step: "sweep", Op: "some of the run's processes could not be ended"}
+}
+
+// release lets go of what there is whether anything was built or not.
+func (b *box) release() *SetupError {
+	if b.trees != nil {
+		_ = b.trees.Close()
+	}
+	if b.group == nil {
+		return nil
+	}
+	if !b.counted {
+		b.count()
+	}
+	if err := b.group.Remove(); err != nil {
+		return &SetupError{Step: "cgroup", Op: err.Error(), Errno: errnoOf(err)}
+	}
+	return nil
+}
+
+// abandon ends what has begun of a box that comes to nothing.
+func (b *box) abandon() *SetupError {
+	if b.child != nil {
+		b.child.discard()
+	}
+	b.network.end()
+	return b.release()
+}
+
+// tidy puts away what was left where it may not be, and reads what was changed.
+func (b *box) tidy() {
+	if dir := b.plan.Box.TempDir; dir != "" && RemoveTemp(dir) != nil {
+		b.stays = dir
+	}
+	b.remover = remover{uid: b.plan.UIDMap.Outside, gid: b.plan.GIDMap.Outside}
+	b.remover.covered(b.plan.Covered)
+	b.remover.absent(b.plan.KeepAbsent, b.plan.KeepClear)
+	b.protected = len(b.remover.taken)
+	b.remover.gitlinks(b.plan.GitIndexes, b.plan.Places, b.overlays.began)
+	b.remover.links(b.plan.GitIndexes, b.plan.Places, b.overlays.began)
+	b.changes = b.review() // after what may have been put where it is kept is gone
+}

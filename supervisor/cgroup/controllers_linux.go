@@ -1,0 +1,401 @@
+package cgroup
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// control is one controller: how its limit is set, if there is one, and what it
+// counts.
+type control struct {
+	name  Controller
+	limit func(d *dir, l Limits) hold
+	files []reading
+}
+
+// controls1 in v1: the parts of a run that each hierarchy may carry. Where several
+// share one, as cpu and cpuacct do, it gets one directory.
+var controls1 = []control{
+	{Memory, func(d *dir, l Limits) hold { return limitMemory1(d, l.Memory) }, memoryFiles1},
+	{PIDs, func(d *dir, l Limits) hold { return limitPIDs(d, l.Tasks) }, pidsFiles},
+	{CPU, func(d *dir, l Limits) hold { return limitCPU1(d, l.CPUPercent) }, cpuFiles1},
+	{CPUAcct, nil, cpuacctFiles},
+	{CPUSet, nil, nil},
+	{Freezer, nil, nil}, // last: see freezes
+}
+
+// controls2 are what a directory of v2 may carry.
+var controls2 = []control{
+	{Memory, func(d *dir, l Limits) hold { return limitMemory(d, l.Memory) }, memoryFiles},
+	{PIDs, func(d *dir, l Limits) hold { return limitPIDs(d, l.Tasks) }, pidsFiles},
+	{CPU, func(d *dir, l Limits) hold { return limitCPU(d, l.CPUPercent) }, cpuFiles},
+	{IO, nil, ioFiles},
+}
+
+// isLookedAt says whether runtimes look for one of these controllers. The JVM believes
+// none of v1's limits unless it finds memory and all of the others.
+func isLookedAt(controllers []string) bool {
+	return slices.ContainsFunc(controllers, func(c string) bool {
+		return c == string(Memory) || c == string(CPU) || c == string(CPUAcct) || c == string(CPUSet)
+	})
+}
+
+// hold is a limit as it was set.
+type hold struct {
+	mechanism string
+	err       error
+}
+
+func held(mechanism string, err error) hold { return hold{mechanism, err} }
+
+type namedHold struct {
+	Controller
+	hold
+}
+
+// reading is a file, and what of it goes into a Stat.
+type reading struct {
+	name string
+	into func(*Stat, []byte)
+}
+
+// limitMemory sets memory.max. The kernel counts in pages and rounds down.
+//
+// Nothing may be swapped out: what was would not be in memory.max any more, and a
+// limit that can be passed by half the swap of the host is none.
+func limitMemory(d *dir, bytes int64) hold {
+	err := d.setNumber("memory.max", bytes, pages(bytes))
+	if err == nil {
+		err = d.setNumber("memory.swap.max", 0, 0)
+		if errors.Is(err, unix.ENOENT) && !hasSwap() { // no accounting of swap in this kernel
+			err = nil
+		}
+	}
+	if err == nil {
+		// One that lost a process to the OOM killer is of no use any more.
+		err = d.setNumber("memory.oom.group", 1, 1)
+	}
+	return held("memory.max", err)
+}
+
+// limitMemory1 is that of v1. It has two limits: memory, and memory with swap.
+func limitMemory1(d *dir, bytes int64) hold {
+	err := d.setNumber("memory.limit_in_bytes", bytes, pages(bytes))
+	if err == nil {
+		err = d.setNumber("memory.memsw.limit_in_bytes", bytes, pages(bytes))
+		if errors.Is(err, unix.ENOENT) { // swapaccount=0
+			if err = d.setNumber("memory.swappiness", 0, 0); !hasSwap() {
+				err = nil
+			}
+		}
+	}
+	return held("memory.limit_in_bytes", err)
+}
+
+func pages(bytes int64) int64 {
+	page := int64(os.Getpagesize())
+	return bytes / page * page
+}
+
+// hasSwap: the host has somewhere to swap to.
+func hasSwap() bool {
+	var info unix.Sysinfo_t
+	return unix.Sysinfo(&info) != nil || info.Totalswap > 0
+}
+
+var memoryFiles = []reading{
+	{"memory.current", func(s *Stat, b []byte) { s.Memory = count(b) }},
+	{"memory.peak", func(s *Stat, b []byte) { s.MemoryPeak = count(b) }}, // Linux 5.19
+	{"memory.swap.current", func(s *Stat, b []byte) { s.Swap = count(b) }},
+	{"memory.events", func(s *Stat, b []byte) {
+		s.MemoryHits, s.OOMs, s.OOMKills = field(b, "max"), field(b, "oom"), field(b, "oom_kill")
+	}},
+	{"memory.pressure", func(s *Stat, b []byte) {
+		s.Pressure.MemorySome, s.Pressure.MemoryFull = total(b, "some"), total(b, "full")
+	}},
+}
+
+// memory.failcnt is left out: with a limit on memory and swap together it stays zero, and
+// the count of that is zero in some kernels (6.18).
+var memoryFiles1 = []reading{
+	{"memory.usage_in_bytes", func(s *Stat, b []byte) { s.Memory = count(b) }},
+	{"memory.max_usage_in_bytes", func(s *Stat, b []byte) { s.MemoryPeak = count(b) }},
+	{"memory.memsw.usage_in_bytes", func(s *Stat, b []byte) { // after memory: it is both
+		s.Swap = Count{}
+		if both := count(b); both.Known && s.Memory.Known {
+			s.Swap = Count{max(both.N-s.Memory.N, 0), true}
+		}
+	}},
+	{"memory.oom_control", func(s *Stat, b []byte) { s.OOMKills = field(b, "oom_kill") }}, // Linux 4.13
+}
+
+// KilledForMemory says that the OOM killer has killed in the group, and because of the
+// group's own limit: memory.events tells that in v2; in v1 the peak has to be at
+// the limit. Without that it was the host, or a cgroup above, that ran out of memory.
+func (g *Group) KilledForMemory() bool {
+	if _, ok := g.Holds(Memory); !ok {
+		return false
+	}
+	s := g.Stat()
+	if g.version == 2 {
+		return s.OOMKills.N > 0 && s.OOMs.N > 0
+	}
+	const huge = 2 << 20 // a page of this size may be what found no room
+	return s.OOMKills.N > 0 && s.MemoryPeak.N >= g.memory-huge
+}
+
+// limitPIDs sets pids.max, which v1 and v2 have alike. A fork past it is
+// refused with EAGAIN; nothing ends.
+func limitPIDs(d *dir, tasks int64) hold {
+	return held("pids.max", d.setNumber("pids.max", tasks, tasks))
+}
+
+var pidsFiles = []reading{
+	{"pids.current", func(s *Stat, b []byte) { s.Tasks = count(b) }},
+	{"pids.peak", func(s *Stat, b []byte) { s.TasksPeak = count(b) }}, // Linux 6.1
+	{"pids.events", func(s *Stat, b []byte) { s.TasksHits = field(b, "max") }},
+}
+
+// period of the CPU rate, in microseconds: the kernel's own default. A shorter one
+// would stop and start more often, a longer one be felt.
+const period = 100_000
+
+// limitCPU sets cpu.max.
+func limitCPU(d *dir, percent int) hold {
+	want := strconv.FormatInt(quota(percent), 10) + " " + strconv.Itoa(period)
+	back, err := d.set("cpu.max", want)
+	if err != nil {
+		err = d.failed("cpu.max", err)
+	} else if strings.TrimSuffix(back, "\n") != want {
+		err = d.failed("cpu.max", unwritten(back))
+	}
+	return held("cpu.max", err)
+}
+
+// limitCPU1 is that of v1. The period comes first: a quota has to fit in it.
+func limitCPU1(d *dir, percent int) hold {
+	err := d.setNumber("cpu.cfs_period_us", period, period)
+	if err == nil {
+		err = d.setNumber("cpu.cfs_quota_us", quota(percent), quota(percent))
+	}
+	return held("cpu.cfs_quota_us", err)
+}
+
+func quota(percent int) int64 { return int64(percent) * period / 100 }
+
+// cpu.stat is there without the controller too, and then holds the times only.
+var cpuFiles = []reading{
+	{"cpu.stat", func(s *Stat, b []byte) {
+		s.CPU = span(field(b, "usage_usec"), useconds)
+		s.User, s.System = span(field(b, "user_usec"), useconds), span(field(b, "system_usec"), useconds)
+		s.Throttled = span(field(b, "throttled_usec"), useconds)
+		s.Periods, s.ThrottledPeriods = field(b, "nr_periods"), field(b, "nr_throttled")
+	}},
+	{"cpu.pressure", func(s *Stat, b []byte) { s.Pressure.CPUSome = total(b, "some") }},
+}
+
+var cpuFiles1 = []reading{
+	{"cpu.stat", func(s *Stat, b []byte) {
+		s.Throttled = span(field(b, "throttled_time"), time.Nanosecond)
+		s.Periods, s.ThrottledPeriods = field(b, "nr_periods"), field(b, "nr_throttled")
+	}},
+}
+
+// cpuacctFiles: the parts are in ticks of 10 ms, the sum is exact.
+var cpuacctFiles = []reading{
+	{"cpuacct.usage", func(s *Stat, b []byte) { s.CPU = span(count(b), time.Nanosecond) }},
+	{"cpuacct.stat", func(s *Stat, b []byte) {
+		s.User, s.System = span(field(b, "user"), tick), span(field(b, "system"), tick)
+	}},
+}
+
+// tick is USER_HZ, part of the ABI whatever CONFIG_HZ is.
+const tick = 10 * time.Millisecond
+
+// fillCPUSet gives a cpuset of v1 what it can have no process without: the memory
+// nodes of its parent, and the CPUs that this process may use, since whoever joins
+// a cpuset loses the affinity that it had. It makes no scheduling domain.
+func (d *dir) fillCPUSet(parent *dir) *Error {
+	cpus, err := affinity()
+	if err != nil {
+		return failed("", "sched_getaffinity", "", err)
+	}
+	var buf [256]byte
+	nodes, err := parent.file("cpuset.effective_mems", buf[:])
+	if err != nil {
+		return failed("", "read", parent.path+"/cpuset.effective_mems", err)
+	}
+	for _, f := range [...]struct{ name, text string }{
+		{"cpuset.sched_load_balance", "0"},
+		{"cpuset.mems", strings.TrimSuffix(string(nodes), "\n")},
+		{"cpuset.cpus", cpus},
+	} {
+		if err := d.write(f.name, f.text); err != nil {
+			return d.failed(f.name, err)
+		}
+	}
+	return nil
+}
+
+// affinity is the list of CPUs that this process may use.
+func affinity() (string, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return "", err
+	}
+	var list []byte
+	for cpu, left := 0, set.Count(); left > 0; cpu++ {
+		if set.IsSet(cpu) {
+			list = append(strconv.AppendInt(list, int64(cpu), 10), ',')
+			left--
+		}
+	}
+	return strings.TrimSuffix(string(list), ","), nil
+}
+
+// ioFiles count what block devices were asked for. There are no limits of ours.
+var ioFiles = []reading{
+	{"io.stat", func(s *Stat, b []byte) { s.Read, s.Written = sums(b, " rbytes="), sums(b, " wbytes=") }},
+	{"io.pressure", func(s *Stat, b []byte) { s.Pressure.IOSome, s.Pressure.IOFull = total(b, "some"), total(b, "full") }},
+}
+
+// oomWatch wakes when the OOM killer has killed in the group.
+type oomWatch struct {
+	wake   *os.File // readable when something may have happened
+	events int      // descriptor of the file that counts
+	told   chan struct{}
+	again  time.Duration // how long to look again after a wake: v1 tells before it kills
+	drain  func(fd int)
+	stop   chan struct{}
+	done   chan struct{} // once told is there
+}
+
+// OOM gives one value when the OOM killer has killed in the group. Where the kernel can't
+// tell, or no limit on memory holds, it gives none ever; Stat().OOMKills counts.
+// Calls give the same channel.
+//
+// In v2 the kernel kills the whole group (memory.oom.group). In v1 it kills one
+// process, and the rest is the caller's.
+func (g *Group) OOM() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w := g.oom
+	if w == nil || g.gone {
+		return nil
+	}
+	if w.told == nil {
+		w.told = make(chan struct{}, 1)
+		go w.watch()
+	}
+	return w.told
+}
+
+// watchOOM2: memory.events becomes urgent to read when it changes. That is asked
+// through an epoll of its own, since the runtime's asks for reading only; inotify would do
+// too, but a user may have only 128 of them.
+func watchOOM2(d *dir) *oomWatch {
+	events, err := openAt(d.fd, "memory.events", flagsRead)
+	if err != nil {
+		return nil
+	}
+	var buf [256]byte
+	_, _ = readAgain(events, buf[:]) // what changes from here on counts
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err == nil {
+		err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, events, &unix.EpollEvent{Events: unix.EPOLLPRI | unix.EPOLLET})
+	}
+	if err == nil {
+		err = unix.SetNonblock(epoll, true)
+	}
+	if err != nil {
+		closeFD(&epoll)
+		_ = unix.Close(events)
+		return nil
+	}
+	return newWatch(epoll, events, 0, func(fd int) {
+		var one [1]unix.EpollEvent
+		_, _ = unix.EpollWait(fd, one[:], 0)
+	})
+}
+
+// watchOOM1: an eventfd, registered for memory.oom_control.
+func watchOOM1(d *dir) *oomWatch {
+	events, err := openAt(d.fd, "memory.oom_control", flagsRead)
+	if err != nil {
+		return nil
+	}
+	eventfd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err == nil {
+		err = d.write("cgroup.event_control", strconv.Itoa(eventfd)+" "+strconv.Itoa(events))
+	}
+	if err != nil { // not in a kernel with PREEMPT_RT
+		closeFD(&eventfd)
+		_ = unix.Close(events)
+		return nil
+	}
+	return newWatch(eventfd, events, 100*time.Millisecond, func(fd int) {
+		var eight [8]byte
+		_, _ = unix.Read(fd, eight[:])
+	})
+}
+
+func newWatch(wake, events int, again time.Duration, drain func(int)) *oomWatch {
+	return &oomWatch{wake: os.NewFile(uintptr(wake), "oom"), events: events, again: again, drain: drain,
+		stop: make(chan struct{}), done: make(chan struct{})}
+}
+
+func (w *oomWatch) watch() {
+	defer close(w.done)
+	raw, err := w.wake.SyscallConn()
+	if err != nil {
+		return
+	}
+	for !w.killed() {
+		if raw.Read(w.ready) != nil {
+			return // closed
+		}
+		for until := time.Now().Add(w.again); time.Now().Before(until) && !w.killed(); {
+			select {
+			case <-w.stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	w.told <- struct{}{}
+}
+
+// ready takes what is there to be read, and says whether there was something.
+func (w *oomWatch) ready(fd uintptr) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	if err != nil || n == 0 {
+		return false
+	}
+	w.drain(int(fd))
+	return true
+}
+
+// killed: the OOM killer has been here.
+func (w *oomWatch) killed() bool {
+	var buf [512]byte
+	text, err := readAgain(w.events, buf[:])
+	return err == nil && field(text, "oom_kill").N > 0
+}
+
+func (w *oomWatch) close() {
+	if w == nil {
+		return
+	}
+	close(w.stop)
+	_ = w.wake.Close()
+	if w.told != nil {
+		<-w.done
+	}
+	closeFD(&w.events)
+}

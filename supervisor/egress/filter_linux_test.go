@@ -1,0 +1,225 @@
+package egress
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// made is a socket as a caller gets it.
+func made(t *testing.T, g *Gateway, family int) *socket {
+	t.Helper()
+	fd, errno := g.calls.newSocket(family, unix.SOCK_DGRAM, 0)
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	k := &socket{fd: fd, family: family, kind: unix.SOCK_DGRAM, protocol: unix.IPPROTO_UDP}
+	t.Cleanup(k.close)
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// bound binds a socket to every address that it can have, and says which port it got.
+func bound(t *testing.T, k *socket) uint16 {
+	t.Helper()
+	any := netip.IPv4Unspecified()
+	if k.family == unix.AF_INET6 {
+		any = netip.IPv6Unspecified()
+	}
+	b := k.sockaddr(netip.AddrPortFrom(any, 0))
+	if _, _, errno := unix.Syscall(unix.SYS_BIND, uintptr(k.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b))); errno != 0 {
+		t.Fatal(errno)
+	}
+	own, err := unix.Getsockname(k.fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch a := own.(type) {
+	case *unix.SockaddrInet4:
+		return uint16(a.Port)
+	case *unix.SockaddrInet6:
+		return uint16(a.Port)
+	}
+	t.Fatalf("%T", own)
+	return 0
+}
+
+// dropped waits until so many datagrams have been dropped, or one is there to be read.
+func dropped(t *testing.T, k *socket, n uint32) {
+	t.Helper()
+	for range 2000 {
+		var info [9]uint32
+		size := uint32(len(info) * 4)
+		if _, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(k.fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+			uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0); errno != 0 {
+			t.Fatal(errno)
+		}
+		if info[8] >= n {
+			break
+		}
+		if ready, _ := unix.Poll([]unix.PollFd{{Fd: int32(k.fd), Events: unix.POLLIN}}, 10); ready > 0 {
+			break
+		}
+	}
+	b := make([]byte, 16)
+	if n, err := unix.Read(k.fd, b); err != unix.EAGAIN {
+		t.Errorf("heard %q, %v", b[:max(n, 0)], err)
+	}
+}
+
+func TestASocketHearsPortsOfOursAlone(t *testing.T) {
+	g, _ := supervised(t)
+	other, err := net.ListenPacket("udp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	for name, c := range map[string]struct {
+		family int
+		at, to string
+	}{
+		"IPv4": {unix.AF_INET, "127.0.0.1", "192.0.2.1:9"}, "IPv6": {unix.AF_INET6, "::1", "[2001:db8::1]:9"},
+		"IPv4 on a socket of both": {unix.AF_INET6, "127.0.0.1", "192.0.2.1:9"},
+	} {
+		addr := netip.MustParseAddr(c.at)
+		if addr.Is6() && !g.calls.tcp[1].IsValid() {
+			continue // a host without IPv6
+		}
+		// The control: a socket that nobody has made for its caller.
+		fd, err := unix.Socket(c.family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bare := &socket{fd: fd, family: c.family}
+		defer bare.close()
+		k := made(t, g, c.family)
+		for _, s := range []*socket{bare, k} {
+			if _, err := other.WriteTo([]byte("other"), net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, bound(t, s)))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s := heard(t, bare); s != "other" {
+			t.Errorf("%s: the control heard %q", name, s)
+		}
+		if err := unix.SetNonblock(k.fd, true); err != nil {
+			t.Fatal(err)
+		}
+		dropped(t, k, 1)
+		if err := unix.SetNonblock(k.fd, false); err != nil {
+			t.Fatal(err)
+		}
+		r, errno := g.calls.relayTo(k, self().flow("udp", netip.MustParseAddrPort(c.to)))
+		if errno != 0 {
+			t.Fatalf("%s: %v", name, errno)
+		}
+		r.say([]byte("ours"))
+		if s := heard(t, k); s != "ours" {
+			t.Errorf("%s: heard %q", name, s)
+		}
+	}
+}
+
+// A relay's number on another address of loopback is anybody's.
+func TestAPortIsOneAddressAlone(t *testing.T) {
+	g, _ := supervised(t)
+	k := made(t, g, unix.AF_INET)
+	r, errno := g.calls.relayTo(k, self().flow("udp", netip.MustParseAddrPort("192.0.2.1:9")))
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), r.port.at.Port()))
+	other, err := net.ListenUDP("udp", at)
+	if err != nil {
+		t.Skip(err) // somebody has it already
+	}
+	defer other.Close()
+	if _, err := other.WriteToUDPAddrPort([]byte("other"), r.way.from); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.SetNonblock(k.fd, true); err != nil {
+		t.Fatal(err)
+	}
+	dropped(t, k, 1)
+}
+
+// All ports fit into a filter, and the last is heard like the first.
+func TestEveryPortIsHeard(t *testing.T) {
+	g, _ := supervised(t)
+	k := made(t, g, unix.AF_INET6)
+	bound(t, k)
+	for _, host := range []string{"192.0.2.1", "2001:db8::1"} {
+		addr := netip.MustParseAddr(host)
+		if addr.Is6() && !g.calls.tcp[1].IsValid() {
+			continue
+		}
+		for i := range maxRelays {
+			r, errno := g.calls.relayTo(k, self().flow("udp", netip.AddrPortFrom(addr, uint16(1000+i))))
+			if errno != 0 {
+				t.Fatalf("%s, %d: %v", host, i, errno)
+			}
+			text := binary.BigEndian.AppendUint16([]byte("n"), uint16(i))
+			r.say(text)
+			if s := heard(t, k); s != string(text) {
+				t.Fatalf("%s, %d: heard %q", host, i, s)
+			}
+		}
+	}
+}
+
+// A socket that the run was given has no filter, and gets none.
+func TestASocketOfTheCallersIsLeftAlone(t *testing.T) {
+	g, _ := supervised(t)
+	k := udpSocket(t)
+	if _, errno := g.calls.relayTo(k, self().flow("udp", netip.MustParseAddrPort("192.0.2.1:9"))); errno != 0 {
+		t.Fatal(errno)
+	}
+	n := uint32(0)
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(k.fd), unix.SOL_SOCKET, unix.SO_GET_FILTER, 0, uintptr(unsafe.Pointer(&n)), 0)
+	if errno != 0 || n != 0 {
+		t.Errorf("%d instructions, %v", n, errno)
+	}
+}
+
+// Sockets are bounded by how many there are, not by how many there were.
+func TestSocketsAreCounted(t *testing.T) {
+	g, _ := supervised(t)
+	var all []int
+	defer func() {
+		for _, fd := range all {
+			_ = unix.Close(fd)
+		}
+	}()
+	for i := range maxMade {
+		fd, errno := g.calls.newSocket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+		if errno != 0 {
+			t.Fatalf("%d: %v", i, errno)
+		}
+		all = append(all, fd)
+	}
+	if fd, errno := g.calls.newSocket(unix.AF_INET, unix.SOCK_DGRAM, 0); errno != unix.ENOBUFS {
+		t.Errorf("one more: %d, %v", fd, errno)
+	}
+	again, err := unix.Dup(all[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	all = append(all, again)
+	_ = unix.Close(all[0])
+	all = all[1:]
+	if fd, errno := g.calls.newSocket(unix.AF_INET, unix.SOCK_DGRAM, 0); errno != unix.ENOBUFS {
+		t.Errorf("a duplicate is left: %d, %v", fd, errno)
+	}
+	_ = unix.Close(again)
+	all = all[:len(all)-1]
+	fd, errno := g.calls.newSocket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if errno != 0 {
+		t.Fatalf("one is closed: %v", errno)
+	}
+	all = append(all, fd)
+}

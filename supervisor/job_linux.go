@@ -1,0 +1,263 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/denials"
+)
+
+// job is a process in a box, from the side that watches. Only the goroutine of the box's loop touches it
+// as long as that goes on.
+type job struct {
+	*box
+	exec *handoff.Exec
+	opts *Options
+	io   *streams
+
+	wall *time.Timer // nil: no limit
+	out  outcome
+
+	started time.Time // of the target
+	ended   time.Time
+	exited  handoff.Exited
+	used    handoff.Usage // by it and whom it waited for; by everybody, if it was the only one
+
+	judge      denials.Judge
+	denials    *denials.Listener
+	noListener unix.Errno // why there is none although the plan wants one
+
+	targetStarted bool
+	target        int           // pidfd
+	early         []unix.Signal // for a target that had not started yet
+	unwatch       func()
+
+	seen // of files
+
+	beat *time.Timer // of what is told about usage; nil is none
+
+	resumed  time.Time // after the last suspension
+	stage    stage
+	deadline *time.Timer    // of the stage
+	number   int            // of the target, as the proc inside has it
+	gone     chan struct{}  // closed when the target is, or will never be there
+	late     chan os.Signal // that came when the loop had ended
+}
+
+func newJob(b *box, e *handoff.Exec, o *Options, io *streams) *job {
+	j := &job{box: b, exec: e, opts: o, io: io, gone: make(chan struct{}), late: make(chan os.Signal, 1)}
+	j.out.seccompKills, j.out.cpuLimit, j.out.fileLimit = b.plan.SeccompKills, b.plan.Watch.CPU, fileLimit(e)
+	j.out.memory = max(b.plan.Watch.Memory, b.plan.Held.Memory)
+	if io != nil {
+		io.limit = b.plan.Watch.Output
+	}
+	return j
+}
+
+// abandon ends what has begun of a job that comes to nothing.
+func (j *job) abandon() {
+	j.audit.Discard()
+	if j.io != nil {
+		j.io.end(0)
+	}
+}
+
+// send has the child start the target. It may be called from elsewhere.
+func (j *job) send() error {
+	defer j.io.handedOver()
+	return j.child.exec(j.exec, j.io.target)
+}
+
+// built: the box stands, and the target begins as soon as the child has its turn.
+func (j *job) built() {
+	j.out.built = true
+	j.started = time.Now()
+	if d := j.plan.Watch.Wall; d > 0 {
+		j.wall = j.after(d, j.timeIsUp)
+	}
+	j.io.watch.Store(j.watch)
+	if !j.io.onPTY() {
+		if err := j.io.begin(-1); err != nil {
+			j.broken(err)
+		}
+	}
+}
+
+// heedSignals passes the caller's signals on.
+func (j *job) heedSignals() {
+	if j.opts.Signals == nil {
+		return
+	}
+	go func() {
+		for {
+			select {
+			case s, open := <-j.opts.Signals:
+				if !open {
+					return
+				}
+				if !j.do(func() { j.passOn(s) }) {
+					j.late <- s
+					return
+				}
+			case <-j.gone:
+				return
+			}
+		}
+	}()
+}
+
+func (j *job) timeIsUp() {
+	j.stop(status.CauseWall, fmt.Sprintf("wall-clock limit of %s reached", j.plan.Watch.Wall))
+}
+
+// overdue: the wall clock's limit has passed, whether its timer had its turn or not.
+func (j *job) overdue() bool {
+	return j.plan.Watch.Wall > 0 && time.Since(j.started) >= j.plan.Watch.Wall
+}
+
+// hearStarted: the target runs.
+func (j *job) hearStarted(t *started) {
+	j.targetStarted, j.target = true, t.pidfd
+	if t.pty >= 0 {
+		if err := j.io.begin(t.pty); err != nil {
+			j.broken(err)
+		}
+	}
+	j.heed(t)
+	j.number = j.watch.started(int(t.PID), t.pidfd, j.child.bare)
+	for _, n := range j.early {
+		j.signal(n)
+	}
+	if j.opts.Started != nil {
+		j.opts.Started()
+	}
+	if j.opts.Usage != nil {
+		j.beat = j.after(beatEvery, j.tellUsage)
+	}
+	if j.opts.Watching != nil {
+		j.unwatch = j.opts.Watching(
+			func() time.Duration { return time.Since(j.started) },
+			j.watch.memory)
+	}
+}
+
+// hearFailed: there is no target, by the command's own fault or by ours.
+func (j *job) hearFailed(m *handoff.ExecError) {
+	switch m.Step {
+	case handoff.StepLookup, handoff.StepExecve:
+		j.out.exec = &execError{path: m.Path, errno: unix.Errno(m.Errno), lookup: m.Step == handoff.StepLookup}
+	default:
+		j.out.setup = &SetupError{Step: m.Step, Op: m.Op, Path: m.Path, Errno: unix.Errno(m.Errno)}
+	}
+	if !j.exec.Last {
+		j.end()
+	}
+}
+
+// hearExited: the target is gone.
+func (j *job) hearExited(m *handoff.Exited) {
+	j.ended = time.Now()
+	j.exited = *m
+	j.out.waited, j.out.waitStatus = true, syscall.WaitStatus(m.WaitStatus)
+	if w := j.out.waitStatus; w.Signaled() && j.opts.Terminal.Pressed(w.Signal()) {
+		j.out.heard |= 1 << w.Signal()
+	}
+	j.use(&m.Used)
+	if !j.exec.Last {
+		j.end()
+	}
+}
+
+// use takes over what was used.
+func (j *job) use(u *handoff.Usage) {
+	j.used = *u
+	j.out.cpuUsed = time.Duration(u.UserUS+u.SystemUS) * time.Microsecond
+}
+
+// end lets go of a target that is gone, or will never be there.
+func (j *job) end() {
+	delete(j.jobs, j.exec.ID)
+	if j.out.setup == nil && !j.out.waited {
+		j.out.setup = j.failed
+	}
+	defer close(j.gone)
+	for _, t := range []*time.Timer{j.wall, j.deadline, j.beat} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	if j.unwatch != nil {
+		j.unwatch()
+	}
+}
+
+// settle takes over what only a box that has ended knows.
+func (j *job) settle() {
+	j.out.refused = j.network.refused()
+	j.tellAstray()
+	j.heard()
+	if j.targetStarted {
+		if j.watch.tooMany(j.number) {
+			j.out.tooMany(j.plan.Watch.Tasks)
+		}
+		_ = unix.Close(j.target)
+		if j.plan.Held.Memory > 0 && j.group != nil {
+			j.out.counted(&j.stat, j.oomKilled, j.memoryKilled())
+		}
+	}
+	if j.ended.IsZero() {
+		j.ended = time.Now()
+	}
+}
+
+// deliver waits until the caller's side has what the target wrote. The target is
+// gone: what asks for an end now is about us.
+func (j *job) deliver(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		j.io.end(j.patience())
+	}()
+	patience := initPatience
+	ended, signals := ctx.Done(), j.opts.Signals
+	for {
+		var s os.Signal
+		open := true
+		select {
+		case <-done:
+			return
+		case <-ended:
+			ended, s = nil, unix.SIGTERM
+		case s = <-j.late:
+		case s, open = <-signals:
+		}
+		switch {
+		case !open:
+			signals = nil
+			continue
+		case s == unix.SIGTSTP:
+			j.opts.Terminal.Suspend(false)
+			continue
+		case !AsksForEnd(s):
+			continue
+		}
+		j.stopping()
+		j.io.hurry(patience)
+		patience = 0
+	}
+}
+
+// patience is how long the caller's side may still take to read what is there.
+func (j *job) patience() time.Duration {
+	if j.out.cause == "" {
+		return -1 // as long as without us
+	}
+	return initPatience
+}
