@@ -11,7 +11,7 @@ type Options struct {
 	// hooks, start-up files. It is given the trees of the run, the directories that hold what
 	// is applied, those above included, and the names that the run's policy protects in any tree.
 	// The test is asked about each path and the directories on the way, with what is to be there. Such
-	// changes are refused unless AllowProtected.
+	// changes are refused unless AllowProtected; so are symbolic links that lead out of their tree.
 	Protected      func(trees, dirs, names []string) func(path string, t Type) bool
 	AllowProtected bool
 	// Stop is asked while nothing is changed yet, for the last time before the commit: with
@@ -123,7 +123,7 @@ func (m *manifest) protects(full string, t Type) bool {
 }
 
 // refuse collects what is never applied, or not without being asked for.
-func (m *manifest) refuse(chosen map[int]bool, protects func(*Entry) bool) error {
+func (m *manifest) refuse(chosen map[int]bool, protects func(*Entry) bool, outside func(*Entry) string) error {
 	refused := &RefusedError{}
 	for i := range m.Changes {
 		if !chosen[i] {
@@ -138,6 +138,10 @@ func (m *manifest) refuse(chosen map[int]bool, protects func(*Entry) bool) error
 			refused.never(path, e.Unkept)
 		case protects(e):
 			refused.protected(path, "is protected: programs outside run or obey it")
+		default:
+			if how := outside(e); how != "" {
+				refused.protected(path, "is a symbolic link that "+how)
+			}
 		}
 	}
 	if len(refused.Refused) > 0 {

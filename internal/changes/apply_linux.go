@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/hint"
 )
 
 // Apply copies the changes at and below paths, all without paths, to the real
@@ -39,11 +41,11 @@ func (s *Store) Apply(r *Run, paths []string, o Options) (Result, error) {
 	defer fresh.Close()
 	r.m = fresh.m
 	if !o.Force && r.Truncated() > 0 {
-		return Result{}, fmt.Errorf("%w: %d are missing\nhint: --force applies the others", ErrIncomplete, r.Truncated())
+		return Result{}, hint.With(fmt.Errorf("%w: %d are missing", ErrIncomplete, r.Truncated()), "--force applies the others")
 	}
 	if !o.Force && r.missesDeep(paths) {
-		return Result{}, fmt.Errorf("%w: at least %d, all below %s\nhint: --force applies the others, and so does naming paths that those aren't in: confine apply PATH…",
-			ErrDeep, r.Deep(), Quote(r.deepIn()))
+		return Result{}, hint.With(fmt.Errorf("%w: at least %d, all below %s", ErrDeep, r.Deep(), Quote(r.deepIn())),
+			"--force applies the others, and so does naming paths that those aren't in: confine apply PATH…")
 	}
 	chosen, err := r.m.match(paths)
 	if err != nil {
@@ -57,7 +59,16 @@ func (s *Store) Apply(r *Run, paths []string, o Options) (Result, error) {
 		return Result{}, err
 	}
 	a.protects = r.m.protection(chosen, &o)
-	if err := r.m.refuse(chosen, a.protects); err != nil {
+	outside := func(*Entry) string { return "" }
+	if !o.AllowProtected {
+		f := r.following(a.roots, chosen)
+		f.protected = func(tree int, path string) bool {
+			_, name := split(path)
+			return name == ".git" || a.protects(&Entry{Change: Change{Tree: tree, Path: path, Type: File}})
+		}
+		outside = f.outside
+	}
+	if err := r.m.refuse(chosen, a.protects, outside); err != nil {
 		return Result{}, err
 	}
 	return a.apply()
@@ -119,7 +130,7 @@ func (a *applying) openTrees() error {
 			return failed("fstat", a.run.m.Trees[t].Path, err)
 		}
 		if n.ino != a.run.m.Trees[t].Ino && !a.options.Force {
-			return failed("open", a.run.m.Trees[t].Path, errors.New("it is not the directory that the run began with\nhint: --force takes it for that one"))
+			return failed("open", a.run.m.Trees[t].Path, hint.New("it is not the directory that the run began with", "--force takes it for that one"))
 		}
 		a.journal.Trees[t].Ino = n.ino
 	}

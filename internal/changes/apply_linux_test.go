@@ -173,7 +173,7 @@ func TestRefused(t *testing.T) {
 
 func TestMetadata(t *testing.T) {
 	s := newScene(t, map[string]string{"edit": "old", "d/x": "x"})
-	build(t, s.upper, map[string]string{"edit": "new", "n/f": "f", "l@": "/nowhere"})
+	build(t, s.upper, map[string]string{"edit": "new", "n/f": "f", "l@": "nowhere"})
 	setXattr(t, s.upper+"/edit", "user.note", "kept")
 	setXattr(t, s.upper+"/edit", "user.overlay.origin", "never")
 	must(t, os.Chmod(s.upper+"/n", 0o750))

@@ -25,5 +25,6 @@ func (*Store) Discard(string, ...string) (int, error)        { return 0, ErrNotS
 func (*Store) Recover() ([]Recovered, error)                 { return nil, ErrNotSupported }
 func (*Store) InTheWay(*Run, []Recovered) error              { return ErrNotSupported }
 func (*Store) Apply(*Run, []string, Options) (Result, error) { return Result{}, ErrNotSupported }
+func (*Run) Content(*Entry) (string, error)                  { return "", ErrNotSupported }
 func (*Run) Close() error                                    { return nil }
 func Diff(io.Writer, *Run, []string, DiffOptions) error      { return ErrNotSupported }

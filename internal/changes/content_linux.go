@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"io"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -158,4 +159,27 @@ func sameContent(a, b int, size int64) (bool, error) {
 			return false, nil
 		}
 	}
+}
+
+// maxContent is more than any index of git's that is read has.
+const maxContent = 64 << 20
+
+// Content gives what the run left in a file of its record.
+func (r *Run) Content(e *Entry) (string, error) {
+	if e.Blob == "" || e.Size > maxContent {
+		return "", unix.EFBIG
+	}
+	blobs, err := unix.Openat(r.fd, blobsName, dirFlags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(blobs)
+	fd, err := openFile(blobs, e.Blob)
+	if err != nil {
+		return "", err
+	}
+	f := os.NewFile(uintptr(fd), e.Path)
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxContent))
+	return string(text), err
 }

@@ -21,7 +21,7 @@ import (
 // Behind it, if apply would bring it about: the mode of a new object, if it isn't a
 // usual one; (hard link of path), of a changed or an unchanged one; (one of 2 hard links; …)
 // of a file whose other names keep the old content; (set-id is not applied); (attributes) that are other user.* ones than there
-// were; to root (owner 0:0, was 1000:1000); and (can't be applied) of what couldn't be kept whole: JSON says why.
+// were; to root (owner 0:0, was 1000:1000); (leads out of the tree) of a symbolic link that apply doesn't make unasked; and (can't be applied) of what couldn't be kept whole: JSON says why.
 //
 // A directory ends in "/".
 type DiffOptions struct {
@@ -84,6 +84,7 @@ type diffChange struct {
 	OldSize           int64    `json:"old_size"`
 	Target            string   `json:"target,omitempty"`
 	OldTarget         string   `json:"old_target,omitempty"`
+	LeadsOut          bool     `json:"leads_out,omitempty"` // a symbolic link, out of its tree: apply doesn't make it unasked
 	HardLink          string   `json:"hard_link,omitempty"` // path of the same file
 	OldLinks          uint64   `json:"old_links,omitempty"` // names that the file had, if several; the others stay as they are
 	SHA256            string   `json:"sha256,omitempty"`    // by blocks; for comparison only
@@ -106,7 +107,7 @@ func (r *Run) shown(paths []string) ([]*Entry, error) {
 	return all, nil
 }
 
-func (r *Run) writeJSON(w io.Writer, all []*Entry) error {
+func (r *Run) writeJSON(w io.Writer, all []*Entry, outside func(*Entry) string) error {
 	in := r.Info()
 	doc := diffDocument{Version: 1, Run: in.ID, Time: in.Time, Command: in.Command, Trees: in.Trees, Truncated: r.Truncated() + r.Deep(), Deep: r.Deep(), Changes: []diffChange{}}
 	if doc.Command == nil {
@@ -115,7 +116,11 @@ func (r *Run) writeJSON(w io.Writer, all []*Entry) error {
 	for _, e := range all {
 		doc.Summary.add(&e.Change)
 	}
-	return writeList(w, doc, len(all), func(i int) (any, error) { return r.jsonChange(all[i]), nil })
+	return writeList(w, doc, len(all), func(i int) (any, error) {
+		c := r.jsonChange(all[i])
+		c.LeadsOut = outside(all[i]) != ""
+		return c, nil
+	})
 }
 
 func (r *Run) jsonChange(e *Entry) diffChange {

@@ -17,10 +17,13 @@ func Diff(w io.Writer, r *Run, paths []string, o DiffOptions) error {
 	if err != nil {
 		return err
 	}
+	roots, shut := r.openRoots()
+	defer shut()
+	outside := r.following(roots, nil).outside
 	if o.JSON {
-		return r.writeJSON(w, all)
+		return r.writeJSON(w, all, outside)
 	}
-	told := lines{r, o.From}
+	told := lines{r, o.From, outside}
 	if !o.Patch {
 		for _, e := range all {
 			if _, err := fmt.Fprintln(w, told.line(e)); err != nil {

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/shell"
 )
 
@@ -14,7 +16,7 @@ var (
 	// ErrNotSupported: this platform has no overlays.
 	ErrNotSupported = errors.New("changes of a run can only be read and applied on Linux")
 	// ErrBusy: somebody else applies or discards, and was waited for.
-	ErrBusy = errors.New("another apply or discard is at work\nhint: try again when it has ended")
+	ErrBusy = hint.New("another apply or discard is at work", "try again when it has ended")
 	// errStopped: the wait for them was ended.
 	errStopped = errors.New("stopped while another apply or discard was at work")
 	// ErrNoRun: there is no such run, or none at all.
@@ -29,8 +31,11 @@ var (
 type NoMatchError struct{ Path string }
 
 func (e *NoMatchError) Error() string {
-	return "no change at " + Quote(e.Path) + "\nhint: confine diff lists them"
+	return hint.Text("no change at "+Quote(e.Path), e.Remedy())
 }
+
+// Remedy lists what can be named.
+func (e *NoMatchError) Remedy() string { return "confine diff lists them" }
 
 // A BrokenError is a kept run whose record can't be read.
 type BrokenError struct {
@@ -39,8 +44,11 @@ type BrokenError struct {
 }
 
 func (e *BrokenError) Error() string {
-	return e.Err.Error() + "\nhint: confine discard --run " + e.Run + " drops that run"
+	return hint.Text(e.Err.Error(), e.Remedy())
 }
+
+// Remedy drops the run.
+func (e *BrokenError) Remedy() string { return "confine discard --run " + e.Run + " drops that run" }
 
 func (e *BrokenError) Unwrap() error { return e.Err }
 
@@ -90,12 +98,15 @@ func (e *ConflictError) Error() string {
 	if e.More > 0 {
 		fmt.Fprintf(&b, "\n  and %d more", e.More)
 	}
-	for _, c := range e.Conflicts {
-		if !c.Hard {
-			return b.String() + "\nhint: --force lets the run's version win"
-		}
+	return hint.Text(b.String(), e.Remedy())
+}
+
+// Remedy is to force it, where that helps.
+func (e *ConflictError) Remedy() string {
+	if slices.ContainsFunc(e.Conflicts, func(c Conflict) bool { return !c.Hard }) {
+		return "--force lets the run's version win"
 	}
-	return b.String() + "\nhint: put them back as they were, or discard those paths"
+	return "put them back as they were, or discard those paths"
 }
 
 // A RefusedError lists paths that aren't applied for what they are.
@@ -121,8 +132,11 @@ func (e *RefusedError) Error() string {
 	if e.More > 0 {
 		fmt.Fprintf(&b, "\n  and %d more", e.More)
 	}
-	return b.String() + "\nhint: " + e.Hint
+	return hint.Text(b.String(), e.Hint)
 }
+
+// Remedy is Hint, for who has it as an error.
+func (e *RefusedError) Remedy() string { return e.Hint }
 
 // mostNamed bounds what a hint names.
 const mostNamed = 3
@@ -189,7 +203,7 @@ func (r *Run) treeGone(err error) error {
 	} else if errors.Is(err, syscall.ENOTDIR) {
 		why = "is no directory any more"
 	}
-	return fmt.Errorf("%w\nhint: the tree that the run changed %s: put it back, or drop the changes: confine discard --run %s", err, why, r.m.ID)
+	return hint.With(err, "the tree that the run changed "+why+": put it back, or drop the changes: confine discard --run "+r.m.ID)
 }
 
 func failed(op, path string, err error) error {
@@ -207,6 +221,8 @@ type LeftError struct {
 }
 
 func (e *LeftError) Error() string {
-	return "an interrupted apply can't be undone at " + Quote(e.Name) + ": it has been changed since" +
-		"\nhint: the other version is " + Quote(e.Path)
+	return hint.Text("an interrupted apply can't be undone at "+Quote(e.Name)+": it has been changed since", e.Remedy())
 }
+
+// Remedy names what there is to look at.
+func (e *LeftError) Remedy() string { return "the other version is " + Quote(e.Path) }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // beneath is how every path below a tree is resolved.
@@ -165,32 +167,15 @@ func names(fd int, each func(name string) error) error {
 	if _, err := unix.Seek(fd, 0, io.SeekStart); err != nil {
 		return err
 	}
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := unix.Getdents(fd, buf)
-		if err == unix.EINTR {
-			continue
+	for e, err := range linux.Dirents(fd, make([]byte, 32<<10)) {
+		if err == nil {
+			err = each(string(e.Name))
 		}
-		if err != nil || n == 0 {
+		if err != nil {
 			return err
 		}
-		for rest := buf[:n]; len(rest) >= 19; {
-			size := int(rest[16]) | int(rest[17])<<8
-			if size < 19 || size > len(rest) {
-				return unix.EIO
-			}
-			name := rest[19:size]
-			if i := bytes.IndexByte(name, 0); i >= 0 {
-				name = name[:i]
-			}
-			rest = rest[size:]
-			if s := string(name); s != "." && s != ".." {
-				if err := each(s); err != nil {
-					return err
-				}
-			}
-		}
 	}
+	return nil
 }
 
 // xattrs are the attributes of an open object that are part of a change. A file

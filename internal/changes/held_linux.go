@@ -2,10 +2,11 @@ package changes
 
 import (
 	"errors"
-	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/hint"
 )
 
 // here is the path of a step at the tree's own root.
@@ -96,6 +97,5 @@ func (a *applying) shut(s *step, err error) error {
 	if !errors.Is(err, unix.EACCES) {
 		return err
 	}
-	return fmt.Errorf("%w\nhint: this user may not write to %s: make it writable (chmod u+w), or leave it out: confine apply PATH…",
-		err, Quote(a.full(s.Tree, s.inDir())))
+	return hint.With(err, "this user may not write to "+Quote(a.full(s.Tree, s.inDir()))+": make it writable (chmod u+w), or leave it out: confine apply PATH…")
 }

@@ -48,7 +48,7 @@ func TestWhoFinishesAnInterruptedApplySaysSo(t *testing.T) {
 				build(t, s.upper, map[string]string{"a": "2", "b": "2"})
 				r := stopAt(t, s, nil, c.point)
 				var told []string
-				s.store.Told = func(did Recovered) { told = append(told, strings.ReplaceAll(did.String(), r.ID(), "ID")) }
+				s.store.Told = func(did Recovered) { told = append(told, strings.ReplaceAll(did.Notice().String(), r.ID(), "ID")) }
 				var err error
 				switch who {
 				case "apply":

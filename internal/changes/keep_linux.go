@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // Keep stores the changes of a run, and gives its id; none if nothing changed. Partly counts
@@ -35,7 +37,7 @@ func (s *Store) Keep(k Keeping) (id string, partly int, err error) {
 	defer unix.Close(fd) // and the lock on it
 	defer func() {
 		if err != nil {
-			_ = removeAll(s.fd, unfinished+run, 0) // not id: the returns below have made that ""
+			_ = linux.RemoveAll(s.fd, unfinished+run, 0) // not id: the returns below have made that ""
 		}
 	}()
 	m := &manifest{Version: manifestVersion, ID: run, Time: k.Start.UTC(), Command: k.Command, Protect: k.Protect}

@@ -48,22 +48,3 @@ func TestSomebodyInTheWayOfUndoing(t *testing.T) {
 	recovered(t, s.store) // it doesn't come back to that
 	s.want(t, "edit", "theirs")
 }
-
-// A directory that isn't the one that was meant isn't removed.
-func TestRemovalIsOfAnInode(t *testing.T) {
-	dir := t.TempDir()
-	build(t, dir, map[string]string{"a/x": "1", "b/y": "1"})
-	fd := openDir(t, dir)
-	n, err := statAt(fd, "a")
-	must(t, err)
-	if err := removeAll(fd, "b", n.ino); err != unix.ESTALE {
-		t.Error(err)
-	}
-	must(t, removeAll(fd, "a", n.ino))
-	if got := snapshotPath(t, dir); len(got) != 2 {
-		t.Errorf("%v", got)
-	}
-	if _, err := os.Stat(dir + "/b/y"); err != nil {
-		t.Error(err)
-	}
-}

@@ -11,6 +11,8 @@ import (
 type lines struct {
 	*Run
 	from string // absolute; or empty: everything is told with its absolute path
+	// outside says how a symbolic link leads out of its tree, or "".
+	outside func(*Entry) string
 }
 
 // line is one change in a line: a letter, the name, and all else that apply would do.
@@ -20,6 +22,9 @@ func (l *lines) line(e *Entry) string {
 		return "D " + name + unkept(e)
 	}
 	rest := mode(e) + l.annotations(e) + unkept(e)
+	if l.outside(e) != "" {
+		rest = " (leads out of the tree)" + rest
+	}
 	switch e.Kind {
 	case Added:
 		switch {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/hint"
 )
 
 // OpenStore opens the directory that StoreDir names, and makes it if need be.
@@ -53,8 +55,8 @@ func openOwn(at int, name, path string, create bool) (int, error) {
 	fd, err := unix.Openat(at, name, dirFlags|unix.O_CLOEXEC, 0)
 	if err == unix.ENOTDIR || err == unix.ELOOP {
 		if n, err2 := statAt(at, name); err2 == nil && n.typ == Symlink {
-			return -1, failed("open", path, fmt.Errorf("%w: it is a symbolic link, and none is followed here"+
-				"\nhint: put a directory in its place, or set XDG_STATE_HOME to where runs are to be kept", unix.ELOOP))
+			return -1, failed("open", path, hint.With(fmt.Errorf("%w: it is a symbolic link, and none is followed here", unix.ELOOP),
+				"put a directory in its place, or set XDG_STATE_HOME to where runs are to be kept"))
 		}
 	}
 	if err != nil {
@@ -62,8 +64,8 @@ func openOwn(at int, name, path string, create bool) (int, error) {
 	}
 	n, err := statFD(fd)
 	if err == nil && (n.uid != uint32(os.Geteuid()) || n.mode&0o022 != 0) {
-		err = fmt.Errorf("it belongs to uid %d with mode %04o, and has to be this user's (%d) and writable by nobody else"+
-			"\nhint: chmod 700 it, or set XDG_STATE_HOME", n.uid, n.mode, os.Geteuid())
+		err = hint.With(fmt.Errorf("it belongs to uid %d with mode %04o, and has to be this user's (%d) and writable by nobody else", n.uid, n.mode, os.Geteuid()),
+			"chmod 700 it, or set XDG_STATE_HOME")
 	}
 	if err != nil {
 		_ = unix.Close(fd)

@@ -3,11 +3,12 @@ package changes
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 func TestReadTable(t *testing.T) {
@@ -116,34 +117,8 @@ func TestADeepUpperIsBounded(t *testing.T) {
 	if _, err := s.store.Apply(r, nil, Options{Force: true}); err != nil {
 		t.Error(err)
 	}
-	must(t, removeDeep(s.upper))
-}
-
-// removeDeep removes what is deeper than a path can be.
-func removeDeep(dir string) error {
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	half := filepath.Dir(strings.Repeat("d/", 1500))
-	for {
-		below, err := openBeneath(fd, half, dirFlags)
-		if err != nil {
-			return removeAll(fd, "d", 0)
-		}
-		err = unix.Renameat(below, "d", fd, "rest")
-		_ = unix.Close(below)
-		if err != nil {
-			return removeAll(fd, "d", 0)
-		}
-		if err := removeAll(fd, "d", 0); err != nil {
-			return err
-		}
-		if err := unix.Renameat(fd, "rest", fd, "d"); err != nil {
-			return err
-		}
-	}
+	top := openDir(t, s.upper)
+	must(t, linux.RemoveAll(top, "d", 0))
 }
 
 // The size of a sparse file costs nothing, and its layout doesn't count.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/hint"
 )
 
 // errTreeGone: the tree of an interrupted apply isn't there.
@@ -159,7 +161,7 @@ func (a *applying) reopen() error {
 
 // goneMeanwhile says what to do: the journal is all that knows what was moved to where.
 func (a *applying) goneMeanwhile(err error) error {
-	return fmt.Errorf("%w\nhint: put it back where it was; is it gone for good, then remove %s", err, Quote(a.run.path))
+	return hint.With(err, "put it back where it was; is it gone for good, then remove "+Quote(a.run.path))
 }
 
 // goOn does what is left to do, from the state that the journal's name says.

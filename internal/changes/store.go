@@ -1,10 +1,11 @@
 package changes
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"github.com/confine-run/confine/internal/hint"
 )
 
 // StoreDir is where runs are kept: $XDG_STATE_HOME/confine/runs, by default below
@@ -14,7 +15,7 @@ func StoreDir(getenv func(string) string) (string, error) {
 	if !filepath.IsAbs(state) { // as its specification has it, a relative one doesn't count
 		home := getenv("HOME")
 		if !filepath.IsAbs(home) {
-			return "", errors.New("neither XDG_STATE_HOME nor HOME is an absolute path\nhint: set HOME")
+			return "", hint.New("neither XDG_STATE_HOME nor HOME is an absolute path", "set HOME")
 		}
 		state = filepath.Join(home, ".local", "state")
 	}
@@ -68,20 +69,23 @@ func (d *Recovered) overlaps(trees []keptTree) bool {
 	return false
 }
 
-func (d Recovered) String() string {
+// Notice is what to say about it.
+func (d Recovered) Notice() hint.Notice {
 	n := "1 change"
 	if d.Changes != 1 {
 		n = fmt.Sprintf("%d changes", d.Changes)
 	}
 	switch {
 	case d.Stuck != nil:
-		return "the interrupted apply of run " + d.Run + " can be neither finished nor undone now: " + d.Stuck.Error()
+		why, remedy := hint.Split(d.Stuck)
+		return hint.Notice{Text: "the interrupted apply of run " + d.Run + " can be neither finished nor undone now: " + why, Remedy: remedy}
 	case d.Finished:
-		return "finished the interrupted apply of run " + d.Run + ": " + n
+		return hint.Notice{Text: "finished the interrupted apply of run " + d.Run + ": " + n}
 	case d.Why != nil:
-		return "undid the interrupted apply of run " + d.Run + ", which can't be finished (" + d.Why.Error() + "): none of its " + n + " is in the tree"
+		why, remedy := hint.Split(d.Why)
+		return hint.Notice{Text: "undid the interrupted apply of run " + d.Run + ", which can't be finished (" + why + "): none of its " + n + " is in the tree", Remedy: remedy}
 	}
-	return "undid the interrupted apply of run " + d.Run + ": none of its " + n + " is in the tree"
+	return hint.Notice{Text: "undid the interrupted apply of run " + d.Run + ": none of its " + n + " is in the tree"}
 }
 
 // ID of the run.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 const (
@@ -233,7 +235,7 @@ func (s *Store) forget(id string) error {
 	if err := unix.Renameat(s.fd, id, s.fd, gone); err != nil {
 		return failed("rename", s.path+"/"+id, err)
 	}
-	return failed("rmdir", s.path+"/"+gone, removeAll(s.fd, gone, 0))
+	return failed("rmdir", s.path+"/"+gone, linux.RemoveAll(s.fd, gone, 0))
 }
 
 // sweep removes what an interrupted Keep left: its lock is gone with its process.
@@ -257,7 +259,7 @@ func (s *Store) sweep() error {
 			continue // gone, or nothing of ours
 		}
 		if flock(fd, unix.LOCK_NB) == nil {
-			err = removeAll(s.fd, name, 0)
+			err = linux.RemoveAll(s.fd, name, 0)
 		}
 		_ = unix.Close(fd)
 		if err != nil {

@@ -2,9 +2,11 @@ package changes
 
 import (
 	"errors"
-	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // undo takes every step back that was taken, and removes what was built. What
@@ -114,8 +116,8 @@ func inTheWay(err error) error {
 	if err != unix.ELOOP {
 		return err
 	}
-	return fmt.Errorf("%w\nhint: a directory in this path was replaced by a symbolic link while changes were applied: "+
-		"put it back, or remove the link; the next apply tidies up", err)
+	return hint.With(err, "a directory in this path was replaced by a symbolic link while changes were applied: "+
+		"put it back, or remove the link; the next apply tidies up")
 }
 
 func pathDir(path string) string {
@@ -138,7 +140,7 @@ func (a *applying) removeTemp(s *step, ino uint64) error {
 	}
 	n, err := statAt(dir, s.Temp)
 	if err == nil && n.typ != Absent && (ino == 0 || n.ino == ino) {
-		err = removeAll(dir, s.Temp, ino)
+		err = linux.RemoveAll(dir, s.Temp, ino)
 	}
 	return failed("remove", a.full(s.Tree, join(pathDir(s.Path), s.Temp)), err)
 }
