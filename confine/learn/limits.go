@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/confine-run/confine/internal/quote"
 )
 
 // Head room over what one run used, and the least that a limit is.
@@ -28,25 +30,22 @@ func (s *Seen) limits() (lines []Line) {
 		lines = append(lines, Line{Key: name, Value: value, rank: rank, Why: fmt.Sprintf(format, args...)})
 	}
 	wall := roundTime(max(s.Wall*moreTime, leastWall))
-	add("time_limit", quote(timeWord(wall)), wall.Seconds(), "took %s", shortTime(s.Wall))
+	add("time_limit", quote.TOML(timeWord(wall)), wall.Seconds(), "took %s", shortTime(s.Wall))
 	used := time.Duration(s.Usage.CPUMS) * time.Millisecond
 	cpu := roundTime(max(used*moreTime, leastCPU))
-	add("cpu_time", quote(timeWord(cpu)), cpu.Seconds(), "used %s", shortTime(used))
+	add("cpu_time", quote.TOML(timeWord(cpu)), cpu.Seconds(), "used %s", shortTime(used))
 	memory, measured := max(s.Usage.MemoryPeakBytes*moreMemory, leastMemory), "used "+shortSize(s.Usage.MemoryPeakBytes)
-	if n := s.Mapped * 3 / 4; n > memory { // RLIMIT_DATA is twice the limit
-		memory, measured = n, measured+"; mapped "+shortSize(s.Mapped)+", which is limited, too, where no cgroup holds the memory"
-	}
 	memory = roundSize(memory)
-	add("memory_limit", quote(sizeWord(memory)), float64(memory), "%s", measured)
+	add("memory_limit", quote.TOML(sizeWord(memory)), float64(memory), "%s", measured)
 	tasks := roundCount(max(s.Usage.TasksPeak*moreTasks, leastTasks))
 	add("processes", strconv.FormatInt(tasks, 10), float64(tasks), "%s at one time", plural(max(s.Usage.TasksPeak, 1), "task"))
 	if fds := max(s.Descriptors*moreFiles, leastDescriptors); s.Descriptors > 0 {
 		add("file_descriptors", strconv.FormatInt(fds, 10), float64(fds), "the largest table of one process had room for %d", s.Descriptors)
 	}
 	disk := roundSize(max(s.Written*moreDisk, leastDisk))
-	add("disk_limit", quote(sizeWord(disk)), float64(disk), "wrote %s", shortSize(s.Written))
+	add("disk_limit", quote.TOML(sizeWord(disk)), float64(disk), "wrote %s", shortSize(s.Written))
 	if out := roundSize(s.Output * moreDisk); out > strictOutput {
-		add("output_limit", quote(sizeWord(out)), float64(out), "printed %s", shortSize(s.Output))
+		add("output_limit", quote.TOML(sizeWord(out)), float64(out), "printed %s", shortSize(s.Output))
 	}
 	// A rate below what was used would change the time that it takes.
 	if rate := 100 * used.Seconds() / max(s.Wall.Seconds(), 0.01); rate*5/4 > strictPercent {
@@ -63,7 +62,7 @@ func (s *Seen) limits() (lines []Line) {
 // fileSize is the limit on one file: none was larger than all that was written.
 func (s *Seen) fileSize() Line {
 	n := roundSize(max(s.Written*moreDisk, leastDisk))
-	return Line{Key: "max_file_size", Value: quote(sizeWord(n)), rank: float64(n), Why: "of one file; all together had " + shortSize(s.Written)}
+	return Line{Key: "max_file_size", Value: quote.TOML(sizeWord(n)), rank: float64(n), Why: "of one file; all together had " + shortSize(s.Written)}
 }
 
 // roundTime gives 1, 2, 3, 5, 10, 15, 20, 30 or 45 seconds, minutes or hours, or whole days.

@@ -3,6 +3,8 @@ package learn
 import (
 	"slices"
 	"strings"
+
+	"github.com/confine-run/confine/internal/quote"
 )
 
 // Item is one word of a list, and why it is there.
@@ -62,9 +64,9 @@ func Make(s *Seen, w *World, name, companion string, extra Extra) *Profile {
 		p.project = w.word(w.Dir)
 	}
 	top := s.limits()
-	calls := Line{Key: "seccomp", Value: quote("strict"), Why: whyNoCall}
+	calls := Line{Key: "seccomp", Value: quote.TOML("strict"), Why: whyNoCall}
 	if text != "" {
-		calls.Value, calls.Why = quote("./"+companion), whyCalls
+		calls.Value, calls.Why = quote.TOML("./"+companion), whyCalls
 		p.Companion, p.CompanionName = text, companion
 	}
 	filesystem := f.granted()
@@ -90,7 +92,7 @@ func Make(s *Seen, w *World, name, companion string, extra Extra) *Profile {
 		t := Table{Name: "env.set"}
 		for _, kv := range extra.Set {
 			k, v, _ := strings.Cut(kv, "=")
-			t.Lines = append(t.Lines, Line{Key: bareKey(k), Value: quote(v), Why: "said when this was learned"})
+			t.Lines = append(t.Lines, Line{Key: bareKey(k), Value: quote.TOML(v), Why: "said when this was learned"})
 		}
 		p.Tables = append(p.Tables, t)
 	}
@@ -175,4 +177,125 @@ func (p *Profile) Refused(notes ...string) {
 			p.Notes = append(p.Notes, n)
 		}
 	}
+}
+
+// mark begins the comments that learn has written and writes anew. Others are a person's.
+const mark = "## "
+
+// TOML is the file: a policy file that uses the profile, so that
+// "confine --config FILE -- COMMAND" is all that it takes.
+func (p *Profile) TOML() string { return p.document().String() }
+
+func (p *Profile) document() *document {
+	d := &document{}
+	for _, n := range p.Notes {
+		d.head = append(d.head, mark+n)
+	}
+	d.section("sandbox").set(Line{Key: "profile", Value: quote.TOML(p.Name)})
+	for _, t := range p.Tables {
+		name := "sandbox.profiles." + bareKey(p.Name)
+		if t.Name != "" {
+			name += "." + t.Name
+		}
+		s := d.section(name)
+		if t.Name == "" {
+			s.set(Line{Key: "extends", Value: quote.TOML("strict")})
+		}
+		for _, l := range t.Lines {
+			s.set(l)
+		}
+	}
+	return d
+}
+
+// String is a line, or several for a list.
+func (l *Line) String() string {
+	var b strings.Builder
+	b.WriteString(l.Key + " = ")
+	switch {
+	case l.list && len(l.Items) == 0:
+		b.WriteString("[]")
+	case l.list:
+		b.WriteString("[\n")
+		for _, i := range l.Items {
+			b.WriteString("    " + quote.TOML(i.Word) + ",")
+			if i.Why != "" {
+				b.WriteString(" # " + i.Why)
+			}
+			b.WriteString("\n")
+		}
+		b.WriteString("]")
+	default:
+		b.WriteString(l.Value)
+	}
+	if l.Why != "" {
+		b.WriteString(" # " + l.Why)
+	}
+	return b.String()
+}
+
+// bareKey quotes a key where it has to be.
+func bareKey(k string) string {
+	for i := range len(k) {
+		if c := k[i]; !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+			return quote.TOML(k)
+		}
+	}
+	if k == "" {
+		return `""`
+	}
+	return k
+}
+
+// notes are what the profile says in comments: what it doesn't grant, and why.
+type notes struct {
+	list    []string
+	dropped int
+	homes   map[string]*want
+}
+
+// mostNotes bounds how long the list gets.
+const mostNotes = 200
+
+func (n *notes) add(text string) {
+	switch {
+	case slices.Contains(n.list, text):
+	case len(n.list) >= mostNotes:
+		n.dropped++
+	default:
+		n.list = append(n.list, text)
+	}
+}
+
+// refused is something that the command did, and that the profile doesn't grant.
+func (n *notes) refused(what, comm, why string) {
+	if comm != "" {
+		what += " (" + word(comm) + ")"
+	}
+	n.add("NOT GRANTED: " + what + ": " + why)
+}
+
+// private is something that was made in a place that the run has for itself.
+func (n *notes) private(dir, name string) {
+	if n.homes == nil {
+		n.homes = map[string]*want{}
+	}
+	if n.homes[dir] == nil {
+		n.homes[dir] = &want{}
+	}
+	n.homes[dir].names = once(n.homes[dir].names, name)
+}
+
+// all are the notes, in their order.
+func (n *notes) all() []string {
+	list := slices.Clone(n.list)
+	for _, dir := range wants(n.homes).paths() {
+		if made := n.homes[dir].made(); made != "" {
+			list = append(list, "Made in "+word(dir)+", which is private and empty inside, and gone afterwards: "+made)
+		}
+	}
+	if n.dropped > 0 {
+		list = append(list, plural(int64(n.dropped), "more thing")+" of that kind are left out here.")
+	}
+	return list
 }

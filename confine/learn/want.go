@@ -72,6 +72,9 @@ func (w wants) covers(p string) bool {
 	}
 }
 
+// verbWritten is what is done to what has to be writable; merge goes by it.
+const verbWritten = "written"
+
 // why is "read by cat, sh".
 func (x *want) why() string {
 	text := strings.Join(x.verbs, ", ")

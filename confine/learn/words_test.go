@@ -33,8 +33,8 @@ func TestLimits(t *testing.T) {
 			"10s 2s 64M 16 64M"},
 		{Seen{Wall: 100 * time.Second, Usage: status.Usage{CPUMS: 250_000, MemoryPeakBytes: 700 << 20, TasksPeak: 40}, Descriptors: 256, Written: 3 << 30, Output: 10 << 20},
 			"5m 15m 1536M 96 512 6G 24M 325 4"},
-		{Seen{Wall: 4 * time.Second, Usage: status.Usage{CPUMS: 1900, MemoryPeakBytes: 30 << 20, TasksPeak: 9}, Mapped: 400 << 20},
-			"15s 10s 384M 24 64M 75"},
+		{Seen{Wall: 4 * time.Second, Usage: status.Usage{CPUMS: 1900, MemoryPeakBytes: 30 << 20, TasksPeak: 9}},
+			"15s 10s 64M 24 64M 75"},
 	} {
 		var got []string
 		for _, l := range c.s.limits() {

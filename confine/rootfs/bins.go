@@ -11,7 +11,7 @@ import (
 type bin struct {
 	name string // as it stands in PATH
 	full string // absolute
-	file File
+	route
 }
 
 // readPath reads PATH: what isn't there, or can't be reached, is left out.
@@ -30,17 +30,19 @@ func (c *compiler) readPath() {
 			}
 			full = c.dir.Path + "/" + name
 		}
-		f, links, err := c.find(full)
+		r, err := c.follow(full, "PATH")
 		switch {
 		case errors.Is(err, fs.ErrPermission):
 			c.rule(path.Clean(full), AccessHidden, "PATH: can't be reached by this user")
 			continue
-		case err != nil || !f.Mode.IsDir():
+		case err != nil || !r.file.Mode.IsDir():
 			c.insideBin(name, full)
 			continue
 		}
-		c.links = append(c.links, links...)
-		c.bins = append(c.bins, bin{name, path.Clean(full), f})
+		if r.work == "" {
+			c.links = append(c.links, r.links...)
+		}
+		c.bins = append(c.bins, bin{name, path.Clean(full), r})
 	}
 }
 
@@ -59,7 +61,7 @@ func (c *compiler) insideBin(name, full string) {
 		return
 	}
 	if at, mode, found := c.inside(full); found && mode.IsDir() {
-		c.bins = append(c.bins, bin{name, path.Clean(full), File{Path: at, Mode: mode}})
+		c.bins = append(c.bins, bin{name, path.Clean(full), route{file: File{Path: at, Mode: mode}}})
 	}
 }
 
@@ -84,13 +86,19 @@ func (c *compiler) cleanPath() {
 // showBin shows an entry of PATH, with what its executables need.
 func (c *compiler) showBin(b *bin) {
 	dir, by := b.file.Path, "PATH"
+	if !c.admit(&b.route, by) {
+		return
+	}
+	if b.work != "" {
+		c.links = append(c.links, b.links...)
+	}
 	if i := c.chainOf(b.full, dir); i >= 0 && !c.inSystem(dir, i) {
 		c.useChain(i, by)
 		if chains[i].name != "local" && c.visible(dir) {
 			return
 		}
 	}
-	if g := nearest(c.grants, dir); g != nil && g.system && g.access != private {
+	if c.ofSystem(dir) {
 		return
 	}
 	if isBin(dir) && c.special(path.Dir(dir), by) {
@@ -112,7 +120,7 @@ func (c *compiler) showBin(b *bin) {
 	prefix := c.prefixOf(dir)
 	switch {
 	case prefix != "" && !c.inHome(dir) && c.isPrefix(prefix):
-		c.showPath(prefix, "tool chain: "+prefix+" (PATH)")
+		c.showPrefix(prefix, "tool chain: "+prefix+" (PATH)")
 	default:
 		c.add(b.file, nil, read, why)
 		c.showLinked(dir, why)
@@ -122,18 +130,17 @@ func (c *compiler) showBin(b *bin) {
 // inSystem: the root of the tool chain is a directory of the system's, and only
 // its variable leads there when the caller set that.
 func (c *compiler) inSystem(dir string, i int) bool {
-	g := nearest(c.grants, dir)
-	return g != nil && g.system && g.access != private && c.in.Env(chains[i].env) == ""
+	return c.ofSystem(dir) && c.in.Env(chains[i].env) == ""
 }
 
 // special shows a virtualenv or conda environment, wherever it is.
 func (c *compiler) special(prefix, by string) bool {
-	if _, err := c.host.Lstat(prefix + "/pyvenv.cfg"); err == nil {
+	if f, err := c.host.Resolve(prefix + "/pyvenv.cfg"); err == nil && f.Mode.IsRegular() {
 		c.virtualenv(prefix, by)
 		return true
 	}
-	if _, err := c.host.Lstat(prefix + "/conda-meta"); err == nil && !c.tooBroad(prefix) {
-		c.showPath(prefix, "tool chain: conda ("+by+")")
+	if f, err := c.host.Resolve(prefix + "/conda-meta"); err == nil && f.Mode.IsDir() && !c.tooBroad(prefix) {
+		c.showPrefix(prefix, "tool chain: conda ("+by+")")
 		c.chains.never = append(c.chains.never, never{prefix, []string{".condarc", "condarc"}})
 		return true
 	}
@@ -161,8 +168,9 @@ func (c *compiler) showLinked(dir, why string) {
 			c.notice("not every link in " + quote(dir) + " is followed: there are too many")
 			return
 		}
-		if f, links, err := c.find(dir + "/" + e.Name); err == nil && f.Mode.IsRegular() {
-			c.executable(f, links, why)
+		name := dir + "/" + e.Name
+		if r, err := c.follow(name, name); err == nil && r.file.Mode.IsRegular() && c.admit(&r, name) {
+			c.executable(r, why)
 		}
 	}
 }

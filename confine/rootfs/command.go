@@ -14,15 +14,13 @@ func (c *compiler) command() error {
 	}
 	const why = "the command itself"
 	if strings.Contains(name, "/") {
-		if !path.IsAbs(name) {
-			if c.dirErr != nil {
-				return nil
-			}
-			name = c.dir.Path + "/" + name
+		name = c.commandPath()
+		if name == "" {
+			return nil
 		}
 		// One that isn't there is found out by execve, which has a status for it.
-		if f, links, err := c.find(name); err == nil && f.Mode.IsRegular() {
-			c.executable(f, links, why)
+		if r, err := c.follow(name, name); err == nil && r.file.Mode.IsRegular() && c.admit(&r, name) {
+			c.executable(r, why)
 		}
 		return nil
 	}
@@ -31,34 +29,52 @@ func (c *compiler) command() error {
 		if !c.visible(b.file.Path) {
 			continue
 		}
-		f, err := c.host.Resolve(b.file.Path + "/" + name)
-		if err != nil || !f.Mode.IsRegular() || f.Mode&0o111 == 0 {
+		full := b.file.Path + "/" + name
+		r, err := c.follow(full, full)
+		if err != nil || !r.file.Mode.IsRegular() || r.file.Mode&0o111 == 0 {
 			continue
 		}
-		var links []link
-		if f.Path != b.file.Path+"/"+name {
-			links = trace(c.host, b.file.Path+"/"+name).links
+		if c.admit(&r, full) {
+			c.executable(r, why)
 		}
-		c.executable(f, links, why)
 		return nil
 	}
 	return nil
 }
 
+// commandPath is the path that the command is named by, or empty.
+func (c *compiler) commandPath() string {
+	name := c.in.Command
+	switch {
+	case !strings.Contains(name, "/") || strings.IndexByte(name, 0) >= 0:
+		return ""
+	case path.IsAbs(name):
+		return name
+	case c.dirErr != nil:
+		return ""
+	}
+	return c.dir.Path + "/" + name
+}
+
 // executable shows a program, and what it was installed to when that can be told.
-func (c *compiler) executable(f File, links []link, why string) {
-	c.links = append(c.links, links...)
+func (c *compiler) executable(r route, why string) {
+	f := r.file
+	c.links = append(c.links, r.links...)
 	dir := path.Dir(f.Path)
 	// A virtualenv's python is a link to another one, and finds itself by the
 	// name that it was called by.
-	for _, l := range links {
-		if d := path.Dir(l.at); isBin(d) && d != dir {
-			if g := nearest(c.grants, d); g == nil || !g.system || g.access == private {
-				c.special(path.Dir(d), why)
-			}
+	for _, l := range r.links {
+		if d := path.Dir(l.at); isBin(d) && d != dir && !c.ofSystem(d) && c.mayShow(path.Dir(d), r.work) {
+			c.special(path.Dir(d), why)
 		}
 	}
 	if c.visible(f.Path) {
+		return
+	}
+	if r.work != "" {
+		if !isBin(dir) || !c.special(path.Dir(dir), why) || !c.visible(f.Path) {
+			c.add(f, nil, read, why)
+		}
 		return
 	}
 	if i := c.chainOf(f.Path); i >= 0 {
@@ -71,14 +87,24 @@ func (c *compiler) executable(f File, links []link, why string) {
 		return
 	}
 	if prefix := c.prefixOf(dir); prefix != "" && !c.inHome(dir) && c.isPrefix(prefix) {
-		c.showPath(prefix, why+": installed to "+prefix)
+		c.showPrefix(prefix, why+": installed to "+prefix)
 		return
 	}
-	if lib := c.libraryOf(f.Path, links); lib != "" {
+	if lib := c.libraryOf(f.Path, r.links); lib != "" {
 		c.showPath(lib, why)
 		return
 	}
 	c.add(f, nil, read, why)
+}
+
+// mayShow says whether an environment that a way leads through may be shown: that of the
+// tree of work which decides about the way, or one that lies in none.
+func (c *compiler) mayShow(prefix, work string) bool {
+	if work == "" {
+		return true
+	}
+	tree := c.treeOf(prefix)
+	return tree == work || tree == "" && c.secretAt(prefix) == "" && !c.holdsSecrets(prefix)
 }
 
 // libraryOf is PREFIX/lib for a program in there that PREFIX/bin has a link to,

@@ -23,6 +23,7 @@ type compiler struct {
 	links   []link
 	roots   []link          // the /bin-like links, with absolute targets
 	files   []handoff.Mount // what is made or mounted, other than grants
+	instead []handoff.Mount // of what lies beneath, and what is absent from that
 	masks   []mask
 	maskAt  map[string]int  // indices of them, by where
 	lying   []string        // sockets that searches came across, outside
@@ -33,6 +34,9 @@ type compiler struct {
 	cleared map[string]bool // what is kept clear
 	bins    []bin           // what of PATH exists
 	chains  chainState
+	found   discovery
+	trees   *workTrees
+	says    *Names
 	mounted mountTable // of the host, when it was asked for
 	git     git
 	// standIns are worktrees elsewhere for which git inside finds a file.
@@ -59,6 +63,7 @@ var steps = [...]struct {
 	// Discovery adds only what isn't visible by now.
 	{"tool chains", (*compiler).toolChains},
 	{"command", (*compiler).command},
+	{"left out", (*compiler).tellLeftOut},
 	{"settle", (*compiler).settle},
 	// An overlay of a tree is none of what is mounted in it.
 	{"nested", (*compiler).nested},

@@ -42,24 +42,56 @@ func (c *compiler) deny() error {
 	return nil
 }
 
+// Denies says whether words of --deny are about a canonical path, be it shown or not.
+func Denies(h Host, words []string, dir, name string) bool {
+	return slices.ContainsFunc(words, func(word string) bool {
+		if word == SetSecrets {
+			return false
+		}
+		if !path.IsAbs(word) {
+			word = dir + "/" + word
+		}
+		word = path.Clean(word)
+		real, pattern := word, word
+		if f, err := h.Resolve(word); err == nil {
+			real = f.Path
+		}
+		base, rest := doublestar.SplitPattern(word)
+		if f, err := h.Resolve(base); err == nil {
+			pattern = strings.TrimSuffix(escape(f.Path), "/") + "/" + rest
+		}
+		for at := name; at != "/"; at = path.Dir(at) {
+			if at == word || at == real || doublestar.MatchUnvalidated(pattern, at) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // denyPath hides one path wherever it is shown. What isn't there needs no hiding.
 func (c *compiler) denyPath(given, full string) error {
 	f, err := c.host.Resolve(full)
+	if err != nil || f.Path != path.Clean(full) {
+		if err := c.leaves(optDeny, given, trace(c.host, full)); err != nil {
+			return err
+		}
+	}
 	if absent(err) {
 		c.laterAt(c.willBe(path.Clean(full)), path.Clean(full))
 		// It may still be a place inside that a mount made.
-		c.hideShown("", path.Clean(full), optDeny+" "+given)
+		c.hideShown("", path.Clean(full), given)
 		return nil
 	}
 	if err != nil {
 		// This user can't see it now; the target is the same user.
-		c.hideShown(path.Clean(full), path.Clean(full), optDeny+" "+given)
+		c.hideShown(path.Clean(full), path.Clean(full), given)
 		return nil
 	}
 	if f.Path == "/" {
 		return &Error{Option: optDeny, Path: given, Err: ErrTooBroad, Hint: "what isn't allowed is not visible anyway: --virtual-fs leaves the system only"}
 	}
-	c.hideShown(f.Path, path.Clean(full), optDeny+" "+given)
+	c.hideShown(f.Path, path.Clean(full), given)
 	return nil
 }
 
@@ -78,7 +110,7 @@ func (c *compiler) willBe(full string) string {
 
 // hideShown hides a path of the caller's at every place that shows it, and what
 // stands at a path inside.
-func (c *compiler) hideShown(outside, inside, why string) {
+func (c *compiler) hideShown(outside, inside, given string) {
 	found := c.shownAt(outside)
 	for i := range c.grants {
 		if g := &c.grants[i]; g.access != private && g.dst != g.src.Path && under(inside, g.dst) {
@@ -88,10 +120,15 @@ func (c *compiler) hideShown(outside, inside, why string) {
 	for _, at := range found {
 		if g := nearest(c.grants, at); g != nil && g.access != private {
 			if _, err := c.host.Lstat(g.at(at)); !absent(err) {
-				c.hide(at, why)
+				c.hideGiven(at, given)
 			}
 		}
 	}
+}
+
+// hideGiven hides a path inside by a word of the option's.
+func (c *compiler) hideGiven(at, given string) {
+	c.hide(at, optDeny+" "+given, Origin{FromDeny, given})
 }
 
 // shownAt is where a path of the caller's is shown.
@@ -112,7 +149,13 @@ func (c *compiler) shownAt(outside string) (found []string) {
 // denyPattern hides what matches in trees of the caller's.
 func (c *compiler) denyPattern(given, full string) error {
 	base, rest := doublestar.SplitPattern(full)
-	if f, err := c.host.Resolve(base); err == nil {
+	f, err := c.host.Resolve(base)
+	if err != nil || f.Path != path.Clean(base) {
+		if err := c.leaves(optDeny, given, trace(c.host, base)); err != nil {
+			return err
+		}
+	}
+	if err == nil {
 		base = f.Path // patterns match canonical paths
 	} else {
 		base = path.Clean(base)
@@ -141,12 +184,12 @@ func (c *compiler) denyPattern(given, full string) error {
 		}
 	}
 	for _, at := range s.found {
-		c.hide(at, optDeny+" "+given)
+		c.hideGiven(at, given)
 	}
 	// What is shown below something hidden is itself denied if it matches.
 	for _, g := range slices.Clone(c.grants) {
 		if !g.system && g.access != private && (s.matches(g.src.Path) || s.matches(g.dst)) {
-			c.hide(g.dst, optDeny+" "+given)
+			c.hideGiven(g.dst, given)
 		}
 	}
 	return nil

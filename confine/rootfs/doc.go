@@ -4,10 +4,11 @@
 //
 // # What is visible
 //
-//   - System, read-only: /usr, the /bin-like links, a chosen part of /etc, some
-//     of it written anew, a fresh /proc, a minimal /dev.
+//   - System, read-only: /usr, the /bin-like links, of /etc a chosen part or what every
+//     user may read, some of it written anew, a fresh /proc, a minimal /dev.
 //   - The tool chains that the caller really uses, read-only, found from PATH
-//     and the like, never with the credentials beside them.
+//     and the like, never with the credentials beside them. Links in trees of work
+//     and pyvenv.cfg files lead to nothing that isn't one (discover.go).
 //   - The current directory, as the policy wants it, unless it is too broad.
 //   - What the policy names.
 //   - Private writable places: /tmp, /var/tmp, /dev/shm and the home directory.
@@ -26,7 +27,8 @@
 //
 // # Names
 //
-// Every path of the caller is resolved once, to a descriptor. The table has the
+// Every path of the caller is resolved once, to a descriptor, and none through a
+// symbolic link that lies in a tree of work: see Names. The table has the
 // canonical path and the device and inode of that descriptor; the child opens
 // the canonical path without following links and compares. Things appear at
 // their canonical path, and the symbolic links that the name as given leads
@@ -34,6 +36,8 @@
 //
 // # What this does not stop
 //
+//   - Of /etc an ordinary user's target reads what that user may, by ownership and
+//     groups too, but for the names in etcHidden.
 //   - Sockets of the host's that lie in a shown tree are hidden, when the kernel lists
 //     them, by their names or by the numbers of their files (Linux 3.3, unix_diag). One that is
 //     bound later, in another network namespace, or was renamed to where the search for
@@ -50,5 +54,6 @@
 //     plan on, what is hidden or protected has to be where it was.
 //   - The set of secrets finds files by their names, not in every form.
 //   - Protection covers the root of each writable tree, its git directory,
-//     submodules and worktrees, not repositories further down.
+//     submodules and worktrees, and what the index names as gitlinks, not other repositories
+//     further down. What the index comes to name in the run is the supervisor's.
 package rootfs

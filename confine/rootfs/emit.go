@@ -1,6 +1,7 @@
 package rootfs
 
 import (
+	"cmp"
 	"io/fs"
 	"slices"
 	"strings"
@@ -18,12 +19,20 @@ func (c *compiler) emit() error {
 		return &Error{Option: optRootfs, Path: c.in.Rootfs, Err: ErrInvalid, Hint: "a deny pattern hides all of it"}
 	}
 	t.Mounts = make([]handoff.Mount, 0, len(c.grants)+len(c.files)+len(c.links)+len(c.shut)+len(c.masks))
+	var over *grant
 	for i := range c.grants {
 		g := &c.grants[i]
 		if !g.root {
 			t.Mounts = append(t.Mounts, g.entry())
 		}
-		c.rule(g.dst, g.access.String(), g.why)
+		if g.beneath {
+			over = g
+		} else if over != nil && below(g.dst, over.dst) {
+			t.Mounts = append(t.Mounts, g.point())
+		}
+		if !g.beneath { // ownEtc says what that is
+			c.ruleOf(g.origin, g.dst, g.access.String(), g.why)
+		}
 		if g.reviewed() {
 			t.Overlays = append(t.Overlays, plan.Overlay{Dst: g.dst, Path: g.src.Path, Dev: g.src.Dev, Ino: g.src.Ino})
 		}
@@ -34,10 +43,17 @@ func (c *compiler) emit() error {
 		}
 	}
 	c.emitLinks()
+	if over != nil {
+		c.emitInstead()
+	}
 	for _, m := range c.masks {
-		switch {
-		case c.moot(m.dst):
+		if c.moot(m.dst) {
 			continue // nothing of it is left to be hidden
+		}
+		if m.file.Mode.Type() != fs.ModeSocket {
+			t.Hidden = append(t.Hidden, m.dst)
+		}
+		switch {
 		case m.open:
 			t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountScratch, Dst: m.dst, Mode: 0o555})
 		default:
@@ -53,6 +69,34 @@ func (c *compiler) emit() error {
 	return nil
 }
 
+// point is the place of a mount, made where something lies beneath that may not have it.
+func (g *grant) point() handoff.Mount {
+	if g.access == private || g.src.Mode.IsDir() {
+		return dirAt(g.dst)
+	}
+	return handoff.Mount{Kind: handoff.MountFile, Dst: g.dst, Mode: 0o444}
+}
+
+// emitInstead adds what is shown where there can be no overlay over what lies beneath.
+func (c *compiler) emitInstead() {
+	t := &c.table
+	for _, m := range c.instead {
+		taken := slices.ContainsFunc(t.Mounts, func(o handoff.Mount) bool { return o.Dst == m.Dst })
+		switch {
+		case taken || c.masked(m.Dst) || c.maskedAt(m.Dst):
+		case m.Kind != handoff.MountAbsent:
+			m.Instead = true
+			t.Mounts = append(t.Mounts, m)
+		case slices.ContainsFunc(c.grants, func(g grant) bool { return below(g.dst, m.Dst) }):
+			// What was named in it is mounted in a place of its own.
+			t.Mounts = slices.DeleteFunc(t.Mounts, func(o handoff.Mount) bool { return below(o.Dst, m.Dst) && order(o.Kind) < 0 })
+			t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountScratch, Dst: m.Dst, Mode: 0o555})
+		default:
+			t.Mounts = append(t.Mounts, m)
+		}
+	}
+}
+
 func (g *grant) entry() handoff.Mount {
 	if g.access == private {
 		if g.size > 0 {
@@ -62,6 +106,9 @@ func (g *grant) entry() handoff.Mount {
 	}
 	m := handoff.Mount{Kind: handoff.MountBind, Dst: g.dst, Src: g.src.Path, Dev: g.src.Dev, Ino: g.src.Ino,
 		ReadOnly: g.access == read, Optional: g.optional}
+	if g.beneath {
+		m.Kind = handoff.MountBeneath
+	}
 	if g.access == overlay {
 		m.Kind, m.Text = handoff.MountOverlay, g.instead
 	}
@@ -78,7 +125,7 @@ func (g *grant) entry() handoff.Mount {
 func (c *compiler) occupied(f *handoff.Mount) bool {
 	g := nearest(c.grants, f.Dst)
 	switch {
-	case g == nil || g.access == private || g.root:
+	case g == nil || g.access == private || g.root || g.beneath:
 		return false
 	case f.Kind == handoff.MountDir || f.Kind == handoff.MountFile || f.Kind == handoff.MountSymlink:
 		return true
@@ -93,7 +140,7 @@ func (c *compiler) emitLinks() {
 	last := ""
 next:
 	for _, l := range c.links {
-		if l.at == last || strings.IndexByte(l.target, 0) >= 0 || c.anyUnder(l.at) {
+		if l.at == last || under(l.at, "/proc") || strings.IndexByte(l.target, 0) >= 0 || c.anyUnder(l.at) {
 			continue
 		}
 		if g := nearest(c.grants, l.at); g != nil && g.access != private {
@@ -129,8 +176,32 @@ func order(k handoff.MountKind) int {
 		return 2
 	case handoff.MountMask:
 		return 3
+	case handoff.MountDir, handoff.MountFile, handoff.MountSymlink, handoff.MountAbsent:
+		return -1
 	}
 	return 0
+}
+
+// overBeneath puts what lies over a MountBeneath before it: the two are mounted as one.
+func overBeneath(mounts []handoff.Mount) {
+	at := slices.IndexFunc(mounts, func(m handoff.Mount) bool { return m.Kind == handoff.MountBeneath })
+	if at < 0 {
+		return
+	}
+	end := at + 1
+	for end < len(mounts) && under(mounts[end].Dst, mounts[at].Dst) {
+		end++
+	}
+	rank := func(m *handoff.Mount) int {
+		switch {
+		case m.Kind == handoff.MountBeneath:
+			return 1
+		case order(m.Kind) < 0 && !m.Instead:
+			return 0
+		}
+		return 2
+	}
+	slices.SortStableFunc(mounts[at:end], func(a, b handoff.Mount) int { return rank(&a) - rank(&b) })
 }
 
 func (c *compiler) finish() {
@@ -141,8 +212,16 @@ func (c *compiler) finish() {
 		}
 		return order(a.Kind) - order(b.Kind)
 	})
+	overBeneath(t.Mounts)
 	slices.SortStableFunc(t.Rules, func(a, b Rule) int { return comparePaths(a.Path, b.Path) })
 	t.Rules = slices.Compact(t.Rules)
 	slices.Sort(t.KeepAbsent)
+	slices.SortFunc(t.Covered, func(a, b plan.Covered) int {
+		if n := comparePaths(a.Path, b.Path); n != 0 {
+			return n
+		}
+		return cmp.Compare(b.Ino, a.Ino) // what is protected itself before what is only on a way
+	})
+	t.Covered = slices.CompactFunc(t.Covered, func(a, b plan.Covered) bool { return a.Path == b.Path })
 	c.cleanPath()
 }

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"strconv"
 	"syscall"
+
+	"github.com/confine-run/confine/internal/hint"
 )
 
 // Error is a policy that can't be turned into a table. All are errors of usage:
@@ -24,11 +26,11 @@ func (e *Error) Error() string {
 	if e.Option != "" {
 		s = e.Option + " " + s
 	}
-	if e.Hint != "" {
-		s += "\nhint: " + e.Hint
-	}
-	return s
+	return hint.Text(s, e.Hint)
 }
+
+// Remedy is Hint, for who has it as an error.
+func (e *Error) Remedy() string { return e.Hint }
 
 func (e *Error) Unwrap() error { return e.Err }
 
@@ -44,6 +46,8 @@ var (
 	ErrInvalid    = errors.New("not valid")
 	ErrLimit      = errors.New("too many files to search")
 	ErrSlow       = errors.New("too slow to search")
+	// ErrThroughLink is a name that a symbolic link would lead elsewhere.
+	ErrThroughLink = errors.New("leads through a symbolic link")
 )
 
 // absent: nothing is there, as opposed to something that can't be reached.

@@ -17,8 +17,16 @@ func (c *compiler) ownEtc() {
 	for _, n := range c.names() {
 		c.file(n.path, n.text)
 	}
-	c.rule("/etc", AccessRead, "system: a chosen part; passwd, group, hosts, hostname, nsswitch.conf and resolv.conf are the run's own")
+	what := "a chosen part"
+	if len(c.instead) > 0 {
+		what = "what every user may read, and no secrets"
+		c.file("/etc/machine-id", machineID+"\n")
+	}
+	c.rule("/etc", AccessRead, "system: "+what+"; passwd, group, hosts, hostname, nsswitch.conf and resolv.conf are the run's own")
 }
+
+// machineID says nothing of the host. Programs that use D-Bus want one.
+const machineID = "636f6e66696e65000000000000000000"
 
 type nameFile struct{ path, text string }
 

@@ -1,10 +1,14 @@
 package rootfs
 
 import (
+	"errors"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/confine-run/confine/internal/gitindex"
+	"github.com/confine-run/confine/internal/plan"
 )
 
 const (
@@ -31,8 +35,10 @@ func (c *compiler) protectGit(root string) (later func()) {
 	if !wanted {
 		return func() {}
 	}
-	names, complete := c.git.obeyed(root)
-	if !complete {
+	s := c.git.obeyed(root)
+	names := s.names
+	c.table.GitIndexes = append(c.table.GitIndexes, s.indexes...)
+	if s.partial {
 		c.protectsLess("not all that git obeys in " + quote(root) + " is protected: there is too much of it")
 	}
 	shield := func(listed bool) {
@@ -66,6 +72,7 @@ type gitName struct {
 type survey struct {
 	*git
 	names   []gitName
+	indexes []plan.GitIndex
 	known   map[string]bool // names
 	seen    map[string]bool // git directories, and trees by their .gitmodules
 	levels  map[string]bool // directories on the way to names
@@ -73,6 +80,7 @@ type survey struct {
 	dirs    int
 	entries int
 	looks   int
+	indexed int // bytes of indexes
 	partial bool
 	// later is what is still to be looked at: nearest first, so that what an earlier run
 	// could make uses up no bound before what the caller goes by is found.
@@ -83,7 +91,7 @@ type survey struct {
 // obeyed finds it for a tree, or a directory in one: the parts of git directories, which may
 // be elsewhere, those of the submodules and worktrees that belong to it included; what leads
 // git there; and what the configuration names.
-func (g *git) obeyed(tree string) (names []gitName, complete bool) {
+func (g *git) obeyed(tree string) *survey {
 	g.read, g.size = nil, 0 // what another tree is full of doesn't count here
 	s := &survey{git: g, known: map[string]bool{}, seen: map[string]bool{}, levels: map[string]bool{}}
 	top := tree
@@ -103,6 +111,7 @@ func (g *git) obeyed(tree string) (names []gitName, complete bool) {
 	} else {
 		s.repository(top, dirs)
 	}
+	s.index(tree, path.Join(tree, ".git"), nil) // where there is no repository yet
 	for len(s.later) > 0 {
 		look := s.later[0]
 		s.later = s.later[1:]
@@ -114,7 +123,7 @@ func (g *git) obeyed(tree string) (names []gitName, complete bool) {
 			s.whole(path.Join(dir, "modules"))
 		}
 	}
-	return s.names, !s.partial
+	return s
 }
 
 func (s *survey) add(name, why string) {
@@ -175,7 +184,10 @@ func (s *survey) repository(tree string, dirs []string) {
 	}
 	s.config(tree, dirs)
 	listed := s.listed
-	s.afterwards(listed, func() { s.submodules(tree, dirs) })
+	for _, tree := range append([]string{tree}, s.workTrees(dirs[0])...) {
+		gitlinks := s.index(tree, dirs[0], dirs)
+		s.afterwards(listed, func() { s.submodules(tree, dirs, gitlinks) })
+	}
 	for _, dir := range dirs {
 		s.listing(dir)
 	}
@@ -218,9 +230,49 @@ func (s *survey) config(tree string, dirs []string) {
 	}
 }
 
-// submodules goes through those of a tree whose git directories are where they are. Where
-// there is none, none may come to be: git would take it for the submodule's.
-func (s *survey) submodules(tree string, dirs []string) {
+// index notes the one of a tree whose git directory is dir, and gives its gitlinks.
+func (s *survey) index(tree, dir string, dirs []string) []string {
+	if !s.once(tree + "\x00index\x00" + dir) {
+		return nil
+	}
+	if len(s.indexes) == maxGitDirs {
+		s.partial = true
+		return nil
+	}
+	x := plan.GitIndex{Tree: tree, Dir: dir, Common: dir, Hash: gitindex.SHA1, Repository: len(dirs) > 0}
+	if x.Repository {
+		x.Common = dirs[len(dirs)-1]
+		x.Hash = s.hash(x.Common)
+	}
+	found, err := gitindex.Read(x.Hash, func(name string) (string, error) {
+		text, err := s.host.ReadFile(path.Join(dir, name), gitindex.MaxSize-s.indexed)
+		s.indexed += len(text)
+		return text, err
+	})
+	if err == nil && !slices.ContainsFunc(found.Sparse, func(name string) bool { return s.isThere(path.Join(tree, name)) }) ||
+		absent(err) && !errors.Is(err, gitindex.ErrBroken) {
+		x.Gitlinks = found.Gitlinks
+		s.indexes = append(s.indexes, x)
+	} else {
+		s.partial = true
+	}
+	return found.Gitlinks
+}
+
+// hash is the size of object names in a git directory.
+func (g *git) hash(dir string) int {
+	size := gitindex.SHA1
+	all, _ := g.settings(path.Join(dir, "config"))
+	for i := range all {
+		if s := &all[i]; s.section == "extensions" && s.key == "objectformat" && s.value == "sha256" {
+			size = gitindex.SHA256
+		}
+	}
+	return size
+}
+
+// submodules goes through those of a tree: those that .gitmodules lists, and the gitlinks of its index.
+func (s *survey) submodules(tree string, dirs, gitlinks []string) {
 	list := path.Join(tree, ".gitmodules")
 	if !s.once(list) {
 		return
@@ -228,34 +280,41 @@ func (s *survey) submodules(tree string, dirs []string) {
 	all, complete := s.settings(list)
 	s.partial = s.partial || !complete
 	for i := range all {
-		m := &all[i]
-		if m.section != "submodule" || m.key != "path" || path.IsAbs(m.value) {
+		if m := &all[i]; m.section == "submodule" && m.key == "path" && !path.IsAbs(m.value) {
+			s.submodule(tree, dirs, m.value, m.subsection)
+		}
+	}
+	for _, name := range gitlinks {
+		s.submodule(tree, nil, name, "")
+	}
+}
+
+// submodule is about one whose git directory is where it is, or in one of dirs. Where there
+// is none, none may come to be: git would take it for the submodule's.
+func (s *survey) submodule(tree string, dirs []string, name, called string) {
+	if s.entries > maxGitSearch || s.enough(&s.entries, maxGitSearch) {
+		return
+	}
+	sub := s.leadsTo(name, tree)
+	if sub == "" { // its directory isn't there
+		sub = path.Join(tree, name)
+	}
+	if !below(sub, tree) {
+		return
+	}
+	if dirs := s.git.dirs(sub); len(dirs) > 0 {
+		s.repository(sub, dirs)
+		return
+	}
+	s.add(path.Join(sub, ".git"), whyAbsent)
+	s.nowhere(path.Join(sub, ".git"), "gitdir: ", sub)
+	for _, dir := range dirs {
+		if git := path.Join(dir, "modules", called); !below(git, path.Join(dir, "modules")) {
 			continue
-		}
-		if s.enough(&s.entries, maxGitSearch) {
-			return
-		}
-		sub := s.leadsTo(m.value, tree)
-		if sub == "" { // its directory isn't there
-			sub = path.Join(tree, m.value)
-		}
-		if !below(sub, tree) {
-			continue
-		}
-		if dirs := s.git.dirs(sub); len(dirs) > 0 {
-			s.repository(sub, dirs)
-			continue
-		}
-		s.add(path.Join(sub, ".git"), whyAbsent)
-		s.nowhere(path.Join(sub, ".git"), "gitdir: ", sub)
-		for _, dir := range dirs {
-			if git := path.Join(dir, "modules", m.subsection); !below(git, path.Join(dir, "modules")) {
-				continue
-			} else if s.isThere(git) {
-				s.gitDir(git)
-			} else {
-				s.add(git, whyAbsent)
-			}
+		} else if s.isThere(git) {
+			s.gitDir(git)
+		} else {
+			s.add(git, whyAbsent)
 		}
 	}
 }

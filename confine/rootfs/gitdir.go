@@ -1,9 +1,12 @@
 package rootfs
 
 import (
+	"errors"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/confine-run/confine/internal/handoff"
 )
@@ -13,28 +16,9 @@ import (
 // no repository. Whoever wrote the file .git may want to see something else of the
 // caller's by it. So only a directory that points back is shown.
 func (c *compiler) gitElsewhere(root string, a access) {
-	git := path.Join(root, ".git")
-	if f, err := c.host.Lstat(git); err != nil || !f.Mode.IsRegular() {
+	dir, show, why := c.pointsBack(root)
+	if dir == "" {
 		return
-	}
-	dir := c.git.pointer(git, "gitdir: ", root)
-	if dir == "" || under(dir, root) {
-		return
-	}
-	show, why := dir, ""
-	switch {
-	case c.isWorktree(dir, root):
-		show = path.Dir(path.Dir(dir))
-	case c.isModule(dir, root):
-	default:
-		why = "it doesn't say that it belongs to " + quote(root)
-	}
-	switch {
-	case why != "":
-	case under(root, show):
-		why = "it would show all that is around " + quote(root)
-	case !c.git.isGitDir(show):
-		why = "it is none"
 	}
 	if why != "" {
 		c.notice("the git directory " + quote(dir) + " is not shown: " + why + "; name it with --allow-read or --allow-write")
@@ -44,8 +28,116 @@ func (c *compiler) gitElsewhere(root string, a access) {
 		return
 	}
 	if f, err := c.host.Resolve(show); err == nil && f.Path == show {
-		c.show(grant{src: f, access: a, git: true, why: "git directory of the current directory"}, nil)
+		c.show(grant{src: f, access: a, git: true, why: "git directory of the current directory", origin: Origin{Option: FromWorkdir}}, nil)
 	}
+}
+
+// pointsBack gives the git directory that the file .git of a tree names elsewhere, or none: show is
+// it, or for a worktree the repository's; why says why it isn't taken for the tree's.
+func (c *compiler) pointsBack(root string) (dir, show, why string) {
+	git := path.Join(root, ".git")
+	if f, err := c.host.Lstat(git); err != nil || !f.Mode.IsRegular() {
+		return "", "", ""
+	}
+	dir = c.git.pointer(git, "gitdir: ", root)
+	if dir == "" || under(dir, root) {
+		return "", "", ""
+	}
+	show = dir
+	switch {
+	case c.isWorktree(dir, root):
+		show = path.Dir(path.Dir(dir))
+	case !c.isModule(dir, root):
+		return dir, "", "it doesn't say that it belongs to " + quote(root)
+	}
+	switch {
+	case under(root, show):
+		why = "it would show all that is around " + quote(root)
+	case !c.git.isGitDir(show):
+		why = "it is none"
+	}
+	return dir, show, why
+}
+
+// ownGit is the tree of git's that the current directory lies in, and its git directory.
+func (c *compiler) ownGit() (tree, dir string) {
+	if c.dirErr != nil {
+		return "", ""
+	}
+	for tree = c.dir.Path; ; tree = path.Dir(tree) {
+		at := path.Join(tree, ".git")
+		switch f, err := c.host.Lstat(at); {
+		case err == nil && f.Mode.IsDir():
+			return tree, at
+		case err == nil:
+			if _, show, why := c.pointsBack(tree); why == "" {
+				return tree, show
+			}
+			return "", ""
+		case c.git.isGitDir(tree):
+			return tree, tree
+		case tree == "/":
+			return "", ""
+		}
+	}
+}
+
+// gitNeeds says whether git reads this file of a git directory when it works in the current
+// directory: it is of the same repository, or of a submodule's.
+func (c *compiler) gitNeeds(name string) bool {
+	tree, dir := c.ownGit()
+	return dir != "" && (under(name, dir) ||
+		under(name, tree) && slices.ContainsFunc(c.git.obeyed(tree).names, func(n gitName) bool { return n.path == name && n.why == whyGit }))
+}
+
+// gitDir looks for what logs in in a git directory, in those of its worktrees and submodules, and in what is
+// between them.
+func (t *secretTree) gitDir(dir string) error {
+	entries, err := t.read(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		if f, err := t.c.host.Resolve(dir); err == nil && !t.c.gitNeeds(f.Path) {
+			t.found = append(t.found, secretAt{f.Path, "it can't be searched by this user"})
+		}
+		return nil
+	}
+	if err != nil {
+		return t.tooMany(err)
+	}
+	isGit := slices.ContainsFunc(entries, func(e Entry) bool { return e.Name == "HEAD" })
+	for _, e := range entries {
+		name := path.Join(dir, e.Name)
+		switch {
+		case !e.Type.IsDir():
+			if e.Name != "credentials" && (e.Name != "config" && e.Name != "config.worktree" || !t.logsIn(name) || t.c.gitNeeds(name)) {
+				continue
+			}
+			if f, err := t.c.host.Resolve(name); err == nil && f.Mode.IsRegular() {
+				t.found = append(t.found, secretAt{f.Path, whyTokens})
+			}
+		case !isGit || e.Name == "modules" || e.Name == "worktrees":
+			if err := t.gitDir(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// logsIn says whether git's configuration has a URL with a password or token in it, or a setting that is one.
+func (t *secretTree) logsIn(name string) bool {
+	text, err := t.c.host.ReadFile(name, maxHolds)
+	if err != nil {
+		return !errors.Is(err, syscall.EFBIG)
+	}
+	if loginURL(text) {
+		return true
+	}
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(loginWords[:], func(word string) bool {
+		return strings.Contains(text, word) && slices.ContainsFunc(parseGitConfig(text), func(s gitSetting) bool {
+			return strings.Contains(s.key, word) || s.key == "helper" && strings.Contains(s.value, word)
+		})
+	})
 }
 
 // worktrees keeps git from taking worktrees that the run doesn't see for gone: what the

@@ -46,6 +46,18 @@ func (g *git) isGitDir(dir string) bool {
 	return true
 }
 
+// isBare: these are the names in a repository without a work tree, or in a git directory.
+func isBare(entries []Entry) bool {
+	found := 0
+	for i := range entries {
+		switch entries[i].Name {
+		case "HEAD", "objects", "refs":
+			found++
+		}
+	}
+	return found == 3
+}
+
 // dirs are the git directories of a tree: its own, which is the tree itself in a bare
 // repository, and the one that this has things in common with, if that is another one.
 func (g *git) dirs(tree string) []string {

@@ -41,8 +41,9 @@ func (c *compiler) goCache(variable, dir string, a access) {
 	if !path.IsAbs(dir) {
 		return // "off"
 	}
-	f, links, err := c.find(dir)
-	if err != nil || !f.Mode.IsDir() || c.tooBroad(f.Path) || !c.hasGo() {
+	r, err := c.follow(dir, variable)
+	f := r.file
+	if err != nil || !f.Mode.IsDir() || c.tooBroad(f.Path) || !c.hasGo() || !c.admit(&r, variable) {
 		return
 	}
 	dir = path.Clean(dir)
@@ -60,7 +61,7 @@ func (c *compiler) goCache(variable, dir string, a access) {
 			g.instead = variable + "=" + dir + "\x00" + variable + "=" + tmp + "/" + goInstead
 		}
 	}
-	c.addGrant(g, links)
+	c.addGrant(g, r.links)
 }
 
 // written: the caller lets it be written to as it is.

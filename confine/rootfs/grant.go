@@ -36,11 +36,14 @@ type grant struct {
 	searched int
 	optional bool
 	root     bool   // --rootfs
+	beneath  bool   // what is made for the run at its place lies over it
 	git      bool   // a git directory by itself
+	ofWork   bool   // discovery found it in a tree of work
 	option   string // to blame
 	// instead: of an overlay, as handoff.Mount.Text.
 	instead string
 	why     string
+	origin  Origin
 }
 
 // at is where a path inside comes from, when g is what shows it.
@@ -123,7 +126,7 @@ func (c *compiler) settle() error {
 // changes says whether g makes a difference below parent, which shows what is
 // around it, and whether it can be mounted there at all.
 func (c *compiler) changes(parent, g *grant) (bool, error) {
-	if parent.access == private || parent.root {
+	if parent.access == private || parent.root || parent.beneath && (g.explicit || g.access == private) {
 		return true, nil
 	}
 	point := parent.at(g.dst)

@@ -62,7 +62,8 @@ func compile(t testing.TB, h Host, change func(*Input)) run {
 
 var kindNames = map[handoff.MountKind]string{handoff.MountDir: "dir", handoff.MountFile: "file", handoff.MountSymlink: "link",
 	handoff.MountBind: "bind", handoff.MountScratch: "scratch", handoff.MountOverlay: "overlay", handoff.MountProc: "proc",
-	handoff.MountDevpts: "devpts", handoff.MountMask: "mask", handoff.MountReadOnly: "readonly", handoff.MountPin: "pin", handoff.MountTmpfs: "tmpfs"}
+	handoff.MountDevpts: "devpts", handoff.MountMask: "mask", handoff.MountReadOnly: "readonly", handoff.MountPin: "pin", handoff.MountTmpfs: "tmpfs",
+	handoff.MountBeneath: "beneath", handoff.MountAbsent: "absent"}
 
 // at says in short what the table has at a path: "ro /src", "rw /src",
 // "overlay /src", "scratch", "mask", "link target", …, joined by "+".
@@ -143,7 +144,7 @@ func malformed(table *Table) error {
 			return fmt.Errorf("%s: source %q, inode %d", m.Dst, m.Src, m.Ino)
 		}
 		for _, later := range table.Mounts[i+1:] {
-			if below(m.Dst, later.Dst) {
+			if below(m.Dst, later.Dst) && later.Kind != handoff.MountBeneath {
 				return fmt.Errorf("%s stands before its parent %s", m.Dst, later.Dst)
 			}
 			if later.Dst == m.Dst && order(later.Kind) <= order(m.Kind) {

@@ -16,13 +16,13 @@ type mask struct {
 
 // hide takes a path inside out of what is visible. What the caller named below
 // it is more specific, and stays.
-func (c *compiler) hide(at, why string) {
+func (c *compiler) hide(at, why string, by Origin) {
 	if _, known := c.maskAt[at]; known {
 		return
 	}
 	c.grants = slices.DeleteFunc(c.grants, func(g grant) bool { return g.dst == at })
 	open := c.reinstate(at)
-	c.rule(at, AccessHidden, why)
+	c.ruleOf(by, at, AccessHidden, why)
 	if g := nearest(c.grants, at); g == nil || g.access == private {
 		return // with the grant itself gone, nothing of the caller's is there
 	}
@@ -35,7 +35,7 @@ func (c *compiler) hide(at, why string) {
 func (c *compiler) planned(at string) (f File) {
 	g := nearest(c.grants, at)
 	f, err := c.host.Lstat(g.at(at))
-	if err != nil {
+	if err != nil || g.beneath { // which may not be there, in the end
 		return File{}
 	}
 	if g.access == overlay {
@@ -74,6 +74,12 @@ func (c *compiler) moot(p string) bool {
 		}
 	}
 	return false
+}
+
+// maskedAt says whether just this path is hidden.
+func (c *compiler) maskedAt(p string) bool {
+	_, hidden := c.maskAt[p]
+	return hidden
 }
 
 // masked says whether a path inside is hidden: by the masks above it, of which there can be many.

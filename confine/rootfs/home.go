@@ -3,7 +3,9 @@ package rootfs
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // homeOption shows the home directory, when a profile wants that, or as an overlay
@@ -21,27 +23,132 @@ func (c *compiler) homeOption() error {
 		c.withoutHome(c.noHome)
 		return nil
 	}
+	if !c.in.EphemeralHome {
+		return c.readableHome()
+	}
 	f, links, err := c.find(c.home)
 	if absent(err) {
 		c.withoutHome("HOME is " + strconv.Quote(c.in.HomeDir) + ", and nothing is there")
 		return nil
 	}
-	if err == nil && c.in.EphemeralHome {
+	if err == nil {
 		_, err = c.host.ReadDir(f.Path)
 	}
 	if err != nil {
-		option := "home directory"
-		if c.in.EphemeralHome {
-			option = optEphemeralHome
-		}
-		return &Error{Option: option, Path: c.home, Err: err, Hint: c.homeHint(err)}
+		return &Error{Option: optEphemeralHome, Path: c.home, Err: err, Hint: c.homeHint(err)}
 	}
-	g := grant{src: f, access: read, searched: homeDepth, why: "home directory, except secrets"}
-	if c.in.EphemeralHome {
-		g.access, g.explicit, g.option, g.why = overlay, true, optEphemeralHome, optEphemeralHome+", except secrets"
-	}
-	c.show(g, links)
+	c.show(grant{src: f, access: overlay, searched: homeDepth, explicit: true, option: optEphemeralHome,
+		why: optEphemeralHome + ", except secrets", origin: originOf(optEphemeralHome, "")}, links)
 	return nil
+}
+
+const (
+	whyHome   = "home directory, except secrets"
+	whyNoDots = "home directory, except secrets and names with a leading dot, but for a list of them; private is what is written to it"
+)
+
+// readableHome shows what of the home directory has no leading dot, and the dot names of a
+// list, each by itself in a private home: so that what comes to be there while the run goes
+// on isn't shown either, and what programs write beside it has a place.
+func (c *compiler) readableHome() error {
+	entries, err := c.host.ReadDir(c.home)
+	if absent(err) {
+		return nil
+	}
+	if err != nil {
+		return &Error{Option: "home directory", Path: c.home, Err: err, Hint: c.homeHint(err)}
+	}
+	dots := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		if e.Name[0] == '.' {
+			dots[e.Name] = true
+		} else {
+			c.homeEntry(e.Name, read, homeDepth-1, whyHome)
+		}
+	}
+	has := func(name string) bool {
+		first, _, _ := strings.Cut(name, "/")
+		return dots[first]
+	}
+	for i := range homeShown {
+		x := &homeShown[i]
+		switch {
+		case !has(x.path):
+		case c.logsIn(x):
+			c.ruleOf(Origin{Option: FromHome}, c.home+"/"+x.path, AccessHidden, whyHome+": it holds what logs in")
+		default:
+			c.homeEntry(x.path, x.how, 0, whyHome+": "+x.reason)
+		}
+	}
+	for i := range chains {
+		x := &chains[i]
+		if x.home[0] != '.' || !has(x.home) {
+			continue
+		}
+		why := whyHome + ": tool chain: " + x.name
+		if x.show == nil {
+			c.homeEntry(x.home, read, 0, why)
+		}
+		for _, part := range x.show {
+			c.homeEntry(x.home+"/"+part, read, 0, why)
+		}
+		if len(x.hide) > 0 {
+			c.chains.never = append(c.chains.never, never{c.home + "/" + x.home, x.hide})
+		}
+	}
+	return nil
+}
+
+// homeEntry shows one name of the home directory. One that leads elsewhere through a link
+// is a link inside, too, and where that leads is shown or not by what it is there.
+func (c *compiler) homeEntry(name string, how access, depth int, why string) {
+	at := c.home + "/" + name
+	w := traceFrom(c.host, c.home, name)
+	if w.end != at || len(w.links) > 0 {
+		c.links = append(c.links, w.links...)
+		return
+	}
+	f, err := c.host.Lstat(at)
+	if err != nil || f.Mode.Type()&(fs.ModeSocket|fs.ModeNamedPipe|fs.ModeDevice) != 0 {
+		return
+	}
+	if !f.Mode.IsDir() {
+		how = read
+	}
+	c.show(grant{src: f, access: how, searched: depth, optional: true, why: why, origin: Origin{Option: FromHome}}, nil)
+}
+
+// logsIn says whether a file holds a word that makes it a credential, or can't be read.
+func (c *compiler) logsIn(x *homeEntry) bool {
+	if x.unless == nil {
+		return false
+	}
+	text, err := c.host.ReadFile(c.home+"/"+x.path, maxHolds)
+	if err != nil {
+		return true
+	}
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(x.unless, func(word string) bool { return strings.Contains(text, word) }) || loginURL(text)
+}
+
+// loginURL says whether a text has a URL with a user and a password, or a token, in it.
+// A name alone may be a token, but for SSH.
+func loginURL(text string) bool {
+	for {
+		scheme, rest, found := strings.Cut(text, "://")
+		if !found {
+			return false
+		}
+		host := rest
+		if end := strings.IndexAny(rest, "/\" \t\r\n"); end >= 0 {
+			host = rest[:end]
+		}
+		user, _, named := strings.Cut(host, "@")
+		if named && user != "git" && (strings.Contains(user, ":") || !strings.HasSuffix(scheme, "ssh")) {
+			return true
+		}
+		text = rest
+	}
 }
 
 // homeConflict refuses an ephemeral home beside what shows none, whatever HOME says.
@@ -55,12 +162,15 @@ func (c *compiler) homeConflict() error {
 	return nil
 }
 
-// withoutHome notes that there is no home directory that could be an overlay. Who has
+// withoutHome notes that there is no home directory that could be shown. Who has
 // none, and didn't ask, needn't know.
 func (c *compiler) withoutHome(why string) {
-	if c.in.EphemeralHome {
+	switch {
+	case c.in.EphemeralHome:
 		c.table.NoHome = why
 		c.notice(optEphemeralHome + " shows nothing: " + why)
+	case c.trees.homeLink != "":
+		c.notice("no home directory is shown: " + why)
 	}
 }
 

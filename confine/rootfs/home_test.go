@@ -47,3 +47,58 @@ func TestAHomeThatIsNobodysOverlayIsAnError(t *testing.T) {
 		}
 	}
 }
+
+// A HOME that a link in a tree of work leads elsewhere shows nothing, by whatever asks for it.
+func TestAHomeBehindALinkInATreeOfWorkIsNone(t *testing.T) {
+	asks := map[string]func(*Input){
+		"nobody":           func(in *Input) {},
+		"development":      func(in *Input) { in.Home, in.Workdir = true, "rw" },
+		"--ephemeral-home": func(in *Input) { in.EphemeralHome = true },
+	}
+	for _, tt := range []struct {
+		name, home string
+		extra      []string
+		change     func(*Input)
+	}{
+		{"a link", "/home/u/p/h", []string{"/home/u/p/h -> ../private"}, nil},
+		{"a link on the way", "/home/u/p/l/private", []string{"/home/u/p/l -> .."}, nil},
+		{"two links", "/outer", []string{"/outer -> home/u/p/l", "/home/u/p/l -> /home/u/private"}, nil},
+		{"a link to nothing", "/home/u/p/h", []string{"/home/u/p/h -> ../private/new"}, nil},
+		{"a link to the tree itself", "/home/u/p/h", []string{"/home/u/p/h -> ."}, nil},
+		{"a link to what is around", "/home/u/p/h", []string{"/home/u/p/h -> .."}, nil},
+		{"a magic link", "/home/u/p/h", []string{"/home/u/p/h -> /proc/self/cwd/../private", "/proc/self -> 7", "/proc/7/cwd -> /home/u/p"}, nil},
+		{"a checkout elsewhere", "/data/c/h", []string{"/data/c/.git/", "/data/c/h -> /home/u/private"}, nil},
+		{"a named tree", "/data/c/h", []string{"/data/c/h -> /home/u/private"}, func(in *Input) { in.AllowRead = []string{"/data/c"} }},
+		{"temporary files", "/tmp/c/h", []string{"/tmp/c/h -> /home/u/private"}, nil},
+	} {
+		for asked, ask := range asks {
+			h := host(t, append(tt.extra, "/home/u/private/notes=secret", "/home/u/private/.cargo/bin/cargo*", "/home/u/private/.config/git/config=1")...)
+			r := compile(t, h, func(in *Input) {
+				in.HomeDir = tt.home
+				ask(in)
+				if tt.change != nil {
+					tt.change(in)
+				}
+			})
+			for _, name := range []string{"/home/u/private/notes", "/home/u/private/.cargo/bin/cargo", "/home/u/private/.config/git/config"} {
+				if r.sees(name) {
+					t.Errorf("%s, %s: %s is shown", tt.name, asked, name)
+				}
+			}
+			if told := strings.Count(strings.Join(r.Notices, "\n"), "lies in a tree of work") == 1; told != (asked != "nobody") {
+				t.Errorf("%s, %s: %q", tt.name, asked, r.Notices)
+			}
+			if r.Env["HOME"] != "/tmp" {
+				t.Errorf("%s, %s: HOME is %s", tt.name, asked, r.Env["HOME"])
+			}
+		}
+	}
+	// The controls: the same home by its own name, and by a link of the system's.
+	for _, home := range []string{"/home/u/private", "/people/u/private"} {
+		h := host(t, "/home/u/private/notes=text", "/people -> home")
+		r := compile(t, h, func(in *Input) { in.HomeDir, in.Home = home, true })
+		if !r.sees("/home/u/private/notes") || len(r.Notices) != 0 {
+			t.Errorf("HOME=%s: %q", home, r.Notices)
+		}
+	}
+}

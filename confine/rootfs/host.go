@@ -29,6 +29,7 @@ type File struct {
 	Dev, Ino uint64
 	Mode     fs.FileMode
 	Names    uint64 // how many names it has; only Lstat says
+	Born     int64  // when it was made, in nanoseconds, which only Lstat says; 0: the file system doesn't
 }
 
 // Entry is one name in a directory.

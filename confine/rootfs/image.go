@@ -23,7 +23,7 @@ const imagePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 // fresh /proc, a minimal /dev, and the names that belong to the run. Nothing of the
 // caller's is there but what the caller names.
 func (c *compiler) imageSystem() error {
-	f, _, err := c.named(optRootfs, c.in.Rootfs)
+	f, _, err := c.named(optRootfs, c.in.Rootfs, false)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (c *compiler) imageSystem() error {
 			return bad(ErrInvalid, name+notDirectory)
 		}
 	}
-	c.show(grant{dst: "/", src: f, access: overlay, root: true, searched: -1, why: optRootfs + " " + c.in.Rootfs}, nil)
+	c.show(grant{dst: "/", src: f, access: overlay, root: true, searched: -1, why: optRootfs + " " + c.in.Rootfs, origin: originOf(optRootfs, c.in.Rootfs)}, nil)
 	c.table.Root = handoff.Mount{Kind: handoff.MountOverlay, Dst: "/", Src: f.Path, Dev: f.Dev, Ino: f.Ino}
 	c.dev()
 	for i := range c.files {
@@ -136,7 +136,7 @@ func (c *compiler) imageTemp() error {
 		if in := c.fileOnWay(at); in != "" {
 			return &Error{Option: optRootfs, Path: c.in.Rootfs, Err: ErrInvalid, Hint: in[1:] + notDirectory}
 		}
-		c.give(at, 0o1777, "temporary files")
+		c.give(at, 0o1777, whyTemp, FromTempDir)
 	}
 	return nil
 }

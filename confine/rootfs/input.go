@@ -1,6 +1,8 @@
 package rootfs
 
 import (
+	"strings"
+
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
 )
@@ -14,13 +16,16 @@ type Input struct {
 	Chdir                 string   // inside; where to start
 	Mounts                []Mount
 	Virtual, TempDir      bool
-	Home                  bool // the home directory is readable, except secrets
+	Home                  bool // the home directory is readable, except secrets and dot names that no list has
 	EphemeralHome         bool // it is an overlay, except secrets
-	Overlay               []string
-	Rootfs                string   // a prepared tree as /
-	Image                 Image    // what that says about itself
-	Protect               []string // relative to each writable tree
-	ConfigFiles           []string // policy files in use: never writable inside
+	Etc                   bool // of /etc what every user may read is shown, and not a chosen part
+	// Stranger is an id that no file belongs to and that is mapped, too, for uid 0; 0 is none.
+	Stranger    uint32
+	Overlay     []string
+	Rootfs      string   // a prepared tree as /
+	Image       Image    // what that says about itself
+	Protect     []string // relative to each writable tree
+	ConfigFiles []string // policy files in use: never writable inside
 
 	Dir, HomeDir, UserName string
 	UID, GID               uint32 // inside
@@ -63,6 +68,11 @@ type Table struct {
 	// KeepClear are the directories that are missing on the way there, parents first.
 	// What comes to be there has to be a directory, and nothing else.
 	KeepClear []string
+	// Hidden, Covered, GitIndexes and Places are what the plan has by these names.
+	Hidden     []string
+	Covered    []plan.Covered
+	GitIndexes []plan.GitIndex
+	Places     []plan.Place
 	// Overlays are the trees that the caller wanted as overlays, for review. What
 	// discovery makes one is thrown away and concerns nobody.
 	Overlays []plan.Overlay
@@ -91,7 +101,28 @@ type Rule struct {
 	Path   string `json:"path"`
 	Access string `json:"access"` // one of the constants below
 	Why    string `json:"why"`
+	Origin Origin `json:"-"`
 }
+
+// Origin is the option that a rule comes from: its name, and which of its words, where a word is
+// behind it. It is the zero value for what every run has.
+type Origin struct{ Option, Word string }
+
+// The names of options that rules come from, beside those that begin with "--" in errors.
+const (
+	FromDeny    = "deny"
+	FromHome    = "home"
+	FromMount   = "mount"
+	FromProtect = "protect"
+	FromTempDir = "temp-dir"
+	FromWorkdir = "workdir"
+)
+
+// FromSecrets is the origin of what the set of secrets hides.
+var FromSecrets = Origin{FromDeny, SetSecrets}
+
+// originOf is that of a flag with a word.
+func originOf(flag, word string) Origin { return Origin{strings.TrimPrefix(flag, "--"), word} }
 
 // The values of Rule.Access.
 const (

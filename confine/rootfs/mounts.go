@@ -2,15 +2,13 @@ package rootfs
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 
-	"github.com/confine-run/confine/internal/linux"
+	"github.com/confine-run/confine/internal/mounts"
 )
 
 // hostMount is one of the host's mounts.
 type hostMount struct {
-	id, on   string // of itself, and of the mount that it is on
+	id, on   int    // of itself, and of the mount that it is on
 	dev      uint32 // as the kernel lists devices of sockets
 	root, at string // what of the device is where
 	numbered bool   // stat(2) tells the number that the kernel knows a file by
@@ -31,25 +29,16 @@ func (c *compiler) mounts() mountTable {
 	return c.mounted
 }
 
-// parseMounts reads proc_pid_mountinfo(5).
+// parseMounts reads proc_pid_mountinfo(5). nil is not known.
 func parseMounts(text string) (table mountTable) {
-	for line := range strings.Lines(text) {
-		var fields [5]string
-		rest := line
-		for i := range fields {
-			fields[i], rest, _ = strings.Cut(rest, " ")
-		}
-		major, minor, _ := strings.Cut(fields[2], ":")
-		a, err1 := strconv.ParseUint(major, 10, 12)
-		b, err2 := strconv.ParseUint(minor, 10, 20)
-		_, kind, ok := strings.Cut(rest, " - ")
-		if err1 != nil || err2 != nil || !ok {
-			continue
-		}
-		kind, _, _ = strings.Cut(kind, " ")
+	all, err := mounts.Parse(text)
+	if err != nil {
+		return nil
+	}
+	for _, m := range all {
 		table = append(table, hostMount{
-			id: fields[0], on: fields[1], dev: uint32(a)<<20 | uint32(b), root: linux.Unescape(fields[3]), at: linux.Unescape(fields[4]),
-			numbered: slices.Contains(numbered[:], kind),
+			id: m.ID, on: m.Parent, dev: uint32(m.Major)<<20 | uint32(m.Minor), root: m.Root, at: m.Mountpoint,
+			numbered: slices.Contains(numbered[:], m.FSType),
 		})
 	}
 	return table
@@ -58,6 +47,13 @@ func parseMounts(text string) (table mountTable) {
 // numbered are file systems of which stat(2) tells a file's own number; of others it may
 // be one that was made for it.
 var numbered = [...]string{"tmpfs", "ext4", "ext3", "ext2", "xfs", "btrfs", "overlay", "f2fs"}
+
+// MountedBelow says whether anything is mounted below a canonical path, as far as that can be told.
+func MountedBelow(h Host, dir string) bool {
+	text, err := h.ReadFile("/proc/self/mountinfo", 16<<20)
+	table := parseMounts(text)
+	return err != nil || table == nil || len(table.nested(dir)) > 0
+}
 
 // covering is the mount that a canonical path lies on, or nil.
 func (t mountTable) covering(p string) (m *hostMount) {

@@ -82,7 +82,7 @@ func TestWhatIsMountedOnATree(t *testing.T) {
 		"22 21 0:9 / /w/a\\040b\\134 rw - tmpfs none rw\n" +
 		"23 22 0:9 / /w/a\\040b\\134/c rw - tmpfs none rw\n" +
 		"25 21 0:9 / /w/d rw - tmpfs none rw\n26 21 0:9 / /w/d rw - tmpfs none rw\n" +
-		"24 20 0:9 / /wx rw - tmpfs none rw\nshort\n")
+		"24 20 0:9 / /wx rw - tmpfs none rw\n")
 	for dir, want := range map[string][]string{"/w": {`/w/a b\`, "/w/d"}, "/w/a": nil, "/": {"/w", "/wx"}, `/w/a b\`: {`/w/a b\/c`}} {
 		if got := table.nested(dir); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", dir, got, want)

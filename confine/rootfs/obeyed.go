@@ -1,6 +1,12 @@
 package rootfs
 
-import "path"
+import (
+	"path"
+	"slices"
+
+	"github.com/confine-run/confine/internal/gitindex"
+	"github.com/confine-run/confine/internal/plan"
+)
 
 // Obeyed finds what programs outside obey without its having a name that tells: what
 // protected names lead to by symbolic links, and what git's configuration names.
@@ -8,6 +14,8 @@ type Obeyed struct {
 	names []string
 	home  string // canonical; "" if there is none
 	git   git
+	// indexes are those of the directories that were asked about.
+	indexes []plan.GitIndex
 }
 
 // NewObeyed makes one for protected names, each relative to a tree or, with "~/", to home. home and env are the
@@ -49,12 +57,13 @@ func (o *Obeyed) In(dir string, top bool) (found []string, complete bool) {
 	if !top && len(o.git.dirs(dir)) == 0 {
 		return found, complete
 	}
-	names, all := o.git.obeyed(dir)
-	for _, n := range names {
+	s := o.git.obeyed(dir)
+	o.indexes = append(o.indexes, s.indexes...)
+	for _, n := range s.names {
 		w := trace(h, n.path)
 		found = w.appendTo(found)
 	}
-	return found, complete && all
+	return found, complete && !s.partial
 }
 
 // appendTo adds the names of a way. Of a directory that it turns around in, it is what would be
@@ -70,4 +79,39 @@ func (w *way) appendTo(found []string) []string {
 		found = append(found, w.end)
 	}
 	return found
+}
+
+// AddsGitlink: where an index, by its name, becomes what open gives, with the parts that it has as they are, git is led to a repository
+// that is there and that it wasn't led to before; or that can't be told.
+func (o *Obeyed) AddsGitlink(name string, open func(name string) (string, error)) bool {
+	for i := range o.indexes {
+		x := &o.indexes[i]
+		if path.Join(x.Dir, "index") != name {
+			continue
+		}
+		found, err := gitindex.Read(x.Hash, func(part string) (string, error) {
+			text, err := open(part)
+			if absent(err) { // the shared part of an index needn't be changed
+				text, err = o.git.host.ReadFile(path.Join(x.Dir, part), gitindex.MaxSize)
+			}
+			return text, err
+		})
+		if err != nil || len(found.Sparse) > 0 {
+			return true
+		}
+		for _, link := range found.Gitlinks {
+			if !slices.Contains(x.Gitlinks, link) && !o.isRepository(path.Join(x.Tree, link)) && o.git.isThere(path.Join(x.Tree, link, ".git")) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// IsGitDir says whether git would take a directory for a repository's.
+func (o *Obeyed) IsGitDir(dir string) bool { return o.git.isGitDir(dir) }
+
+// isRepository: it is known as one, by .gitmodules say, and what git obeys in it was found.
+func (o *Obeyed) isRepository(tree string) bool {
+	return slices.ContainsFunc(o.indexes, func(x plan.GitIndex) bool { return x.Tree == tree && x.Repository })
 }

@@ -68,19 +68,23 @@ func (c *compiler) virtual() error {
 }
 
 func (c *compiler) allow(option, name string, a access) error {
-	f, links, err := c.named(option, name)
+	f, links, err := c.named(option, name, a == write)
 	if err != nil {
 		return err
 	}
 	if err := c.allowed(option, name, f, a); err != nil {
 		return err
 	}
-	why := option + " " + name
 	if f.Path == "/" {
-		return c.allowRoot(option, why, a)
+		return c.allowRoot(option, name, a)
 	}
-	c.show(grant{src: f, access: a, explicit: true, searched: -1, option: option, why: why}, links)
+	c.showNamed(option, name, f, links, a)
 	return nil
+}
+
+// showNamed shows what a word of an option names.
+func (c *compiler) showNamed(option, name string, f File, links []link, a access) {
+	c.show(grant{src: f, access: a, explicit: true, searched: -1, option: option, why: option + " " + name, origin: originOf(option, name)}, links)
 }
 
 // allowed refuses trees of which every run has its own, and writing to everything.
@@ -107,7 +111,7 @@ var notOfRoot = [...]string{"dev", "lost+found", "proc", "run", "sys", "tmp"}
 
 // allowRoot shows everything in / by itself, because the root inside is a
 // private one, in which mount points can be made.
-func (c *compiler) allowRoot(option, why string, a access) error {
+func (c *compiler) allowRoot(option, name string, a access) error {
 	entries, err := c.host.ReadDir("/")
 	if err != nil {
 		return &Error{Option: option, Path: "/", Err: err}
@@ -119,12 +123,12 @@ next:
 				continue next
 			}
 		}
-		if e.Name == "etc" && c.in.Resolver != "" && c.allowEtc(option, why, a) {
+		if e.Name == "etc" && c.in.Resolver != "" && c.allowEtc(option, name, a) {
 			continue
 		}
 		f, links, err := c.find("/" + e.Name)
 		if err == nil {
-			c.show(grant{src: f, access: a, explicit: true, searched: -1, option: option, why: why}, links)
+			c.showNamed(option, name, f, links, a)
 		}
 	}
 	return nil
@@ -136,7 +140,7 @@ var ownNames = [...]string{"hosts", "nsswitch.conf", "resolv.conf"}
 // allowEtc shows what is in /etc by itself, so that the run's own names stand beside it:
 // where names are asked of a resolver that knows the rules, one that the caller's files
 // turn into an address would reach them without it. False: it can't be listed.
-func (c *compiler) allowEtc(option, why string, a access) bool {
+func (c *compiler) allowEtc(option, name string, a access) bool {
 	entries, err := c.host.ReadDir("/etc")
 	if err != nil {
 		return false
@@ -153,7 +157,7 @@ func (c *compiler) allowEtc(option, why string, a access) bool {
 				c.links = append(c.links, link{"/etc/" + e.Name, target})
 			}
 		default:
-			c.show(grant{src: f, access: a, explicit: true, searched: -1, option: option, why: why}, links)
+			c.showNamed(option, name, f, links, a)
 		}
 	}
 	return true
@@ -189,7 +193,7 @@ func (c *compiler) mountOption(m Mount) error {
 		g.access, g.mode, g.size, g.searched = private, 0o755, m.Size, 0
 	} else {
 		var err error
-		if g.src, links, err = c.named(optMount, m.Src); err != nil {
+		if g.src, links, err = c.named(optMount, m.Src, mode == write); err != nil {
 			return err
 		}
 		if err := c.allowed(optMount, m.Src, g.src, mode); err != nil {
@@ -210,7 +214,9 @@ func (c *compiler) mountOption(m Mount) error {
 	}
 	if m.Mode != "" {
 		g.why += ":" + m.Mode
+		name += ":" + m.Mode
 	}
+	g.origin = originOf(optMount, name)
 	c.show(g, nil)
 	return nil
 }

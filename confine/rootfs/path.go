@@ -63,6 +63,16 @@ var broad = [...]string{
 // kernelTrees are views of the kernel, broad at every depth.
 var kernelTrees = [...]string{"/proc", "/sys", "/dev"}
 
+// isOfKernel says whether a path lies in a view of the kernel.
+func isOfKernel(p string) bool {
+	for _, k := range kernelTrees {
+		if under(p, k) {
+			return true
+		}
+	}
+	return false
+}
+
 // tooBroad says whether dir can't be shown implicitly.
 func (c *compiler) tooBroad(dir string) bool { return TooBroad(dir, c.home) }
 
@@ -74,10 +84,8 @@ func TooBroad(dir, home string) bool {
 			return true
 		}
 	}
-	for _, k := range kernelTrees {
-		if under(dir, k) {
-			return true
-		}
+	if isOfKernel(dir) {
+		return true
 	}
 	// The run-time directory of a user is full of sockets.
 	if rest, ok := strings.CutPrefix(dir, "/run/user/"); ok && !strings.Contains(rest, "/") {

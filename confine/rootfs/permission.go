@@ -17,6 +17,14 @@ func (v *View) may(n *node, want uint32) bool {
 		!v.may(&node{Inode: *n.lower}, want&^2) {
 		return false // the overlay itself, which has no capability over what is another's
 	}
+	if n.layer != nil && n.layer.others && n.source != "" && uint32(n.Mode.Perm())&want != want {
+		return false
+	}
+	return v.mayByOwn(n, want)
+}
+
+// mayByOwn is may, of the viewer's own ids.
+func (v *View) mayByOwn(n *node, want uint32) bool {
 	mode := uint32(n.Mode.Perm())
 	switch {
 	case n.UID == v.by.UID:

@@ -9,11 +9,21 @@ import (
 const (
 	tmpDir    = "/tmp"
 	varTmpDir = "/var/tmp"
+	whyTemp   = "temporary files"
 )
 
-// places resolves the home directory and the current one.
+// places resolves the current directory and the home directory.
 func (c *compiler) places() error {
+	err := c.placeDir()
+	in := *c.in
+	in.Host, in.Dir = c.host, c.dir.Path
+	c.says = NewNames(&in)
+	c.trees = c.says.trees
 	c.placeHome()
+	return err
+}
+
+func (c *compiler) placeDir() error {
 	if c.in.Dir == "" {
 		c.dirErr = &Error{Option: "current directory", Err: errors.New("is gone"), Hint: "cd to one that exists"}
 		return nil
@@ -51,7 +61,14 @@ func (c *compiler) placeHome() {
 	}
 	home = path.Clean(home)
 	at, links := home, []link(nil)
-	if f, l, err := c.find(home); err == nil {
+	f, l, err := c.find(home)
+	if err != nil || len(l) > 0 {
+		if c.trees.look(); c.trees.homeLink != "" {
+			c.noHome = is + "which " + throughLink(c.trees.homeLink) + ": set HOME to where that leads, if you mean it"
+			return
+		}
+	}
+	if err == nil {
 		if !f.Mode.IsDir() {
 			c.noHome = is + "which is not a directory"
 			return
@@ -86,35 +103,39 @@ func (c *compiler) private() error {
 		return c.imageTemp()
 	}
 	c.table.Env["HOME"] = c.homeEnv
-	if c.home != "" && !c.in.Home {
-		c.give(c.home, 0o700, "home directory")
+	if c.home != "" {
+		why := "home directory"
+		if c.in.Home && !c.in.Virtual {
+			why = whyNoDots
+		}
+		c.give(c.home, 0o700, why, FromHome)
 	}
 	if !c.in.TempDir {
 		c.files = append(c.files, dirAt(tmpDir))
 		return nil
 	}
 	c.table.Env["TMPDIR"] = tmpDir
-	c.give(tmpDir, 0o1777, "temporary files")
+	c.give(tmpDir, 0o1777, whyTemp, FromTempDir)
 	if g := nearest(c.grants, tmpDir); g.access == read {
 		// The caller's own is shown there: the private one is the other.
 		c.table.Env["TMPDIR"] = varTmpDir
 	}
 	if c.table.Env["TMPDIR"] == varTmpDir || c.anyUnder(varTmpDir) {
-		c.give(varTmpDir, 0o1777, "temporary files")
+		c.give(varTmpDir, 0o1777, whyTemp, FromTempDir)
 	} else if g := nearest(c.grants, varTmpDir); g == nil {
 		// One mount less than a second place.
 		c.links = append(c.links, link{varTmpDir, "../tmp"})
-		c.rule(varTmpDir, AccessPrivate, "temporary files")
+		c.ruleOf(Origin{Option: FromTempDir}, varTmpDir, AccessPrivate, whyTemp)
 	}
 	return nil
 }
 
 // give adds a private place, unless something named by the caller is there.
-func (c *compiler) give(dst string, mode uint32, why string) {
+func (c *compiler) give(dst string, mode uint32, why, option string) {
 	if g := nearest(c.grants, dst); g != nil && g.access != private && (g.explicit || g.dst == dst) {
 		return
 	}
-	c.show(grant{dst: dst, access: private, mode: mode, system: true, optional: c.in.Rootfs != "", why: why}, nil)
+	c.show(grant{dst: dst, access: private, mode: mode, system: true, optional: c.in.Rootfs != "", why: why, origin: Origin{Option: option}}, nil)
 }
 
 func (c *compiler) anyUnder(dir string) bool {
@@ -126,8 +147,11 @@ func (c *compiler) anyUnder(dir string) bool {
 	return false
 }
 
-func (c *compiler) rule(path, access, why string) {
-	c.table.Rules = append(c.table.Rules, Rule{path, access, why})
+// rule is of what every run has.
+func (c *compiler) rule(path, access, why string) { c.ruleOf(Origin{}, path, access, why) }
+
+func (c *compiler) ruleOf(o Origin, path, access, why string) {
+	c.table.Rules = append(c.table.Rules, Rule{path, access, why, o})
 }
 
 func (c *compiler) notice(text string) { c.table.Notices = append(c.table.Notices, text) }

@@ -3,12 +3,22 @@ package rootfs
 import (
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/plan"
 )
 
 const whyProtected = "protected"
+
+// protector is the origin of what is protected for a reason.
+func protector(why string) Origin {
+	if why == whyProtected {
+		return Origin{Option: FromProtect}
+	}
+	return Origin{}
+}
 
 // protect holds paths that later, unconfined programs obey against writable
 // trees. In overlays and private places nothing needs it: they are thrown away.
@@ -46,7 +56,39 @@ func (c *compiler) protect() error {
 	c.shieldLinks()
 	c.ledHidden()
 	c.pinNested()
+	c.writablePlaces()
 	return nil
+}
+
+// writablePlaces notes what the target can write to, and leaves out indexes that it can't.
+func (c *compiler) writablePlaces() {
+	t := &c.table
+	if len(t.GitIndexes) == 0 {
+		return
+	}
+	note := func(inside string, of *grant, writable bool) {
+		if of != nil && of.access == write {
+			t.Places = append(t.Places, plan.Place{Path: of.at(inside), Writable: writable})
+		}
+	}
+	for i := range c.grants {
+		g := &c.grants[i]
+		note(g.dst, g, true)
+		if g.access != write && g.dst != "/" {
+			note(g.dst, nearest(c.grants, path.Dir(g.dst)), false)
+		}
+	}
+	for i := range c.masks {
+		note(c.masks[i].dst, nearest(c.grants, c.masks[i].dst), false)
+	}
+	for i := range c.shut {
+		if m := &c.shut[i]; m.Kind != handoff.MountPin {
+			note(m.Dst, nearest(c.grants, m.Dst), false)
+		}
+	}
+	t.GitIndexes = slices.DeleteFunc(t.GitIndexes, func(x plan.GitIndex) bool {
+		return !plan.Writable(t.Places, x.Dir) && !plan.Writable(t.Places, x.Common)
+	})
 }
 
 // OwnDirs are where confine keeps what it goes by: policies and what is trusted, what
@@ -170,6 +212,11 @@ func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
 			return
 		}
 		outside := n.at(at)
+		if c.cleared[outside] { // many protected paths are in a directory that isn't there
+			c.keepAbsent(path.Join(outside, rest), path.Join(at, rest), why)
+			c.keepClear(outside, rest)
+			return
+		}
 		f, err := c.host.Lstat(outside)
 		mode := f.Mode
 		switch {
@@ -189,15 +236,30 @@ func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
 			}
 			c.close(handoff.MountReadOnly, at)
 			c.mustBe(at, f.Ino)
+			c.covered(outside, f)
 			c.reinstate(at)
-			c.rule(at, AccessProtected, why)
+			c.ruleOf(protector(why), at, AccessProtected, why)
 			if mode.IsDir() {
 				c.led.dirs = append(c.led.dirs, ledDir{outside, why})
 			}
 			return
 		}
-		c.close(handoff.MountPin, at)
+		c.pin(at, outside)
 	}
+}
+
+// pin keeps a directory in its place.
+func (c *compiler) pin(at, outside string) {
+	if n := len(c.shut); c.closed(at) == nil {
+		if c.close(handoff.MountPin, at); len(c.shut) > n {
+			c.table.Covered = append(c.table.Covered, plan.Covered{Path: outside})
+		}
+	}
+}
+
+// covered notes what a protected path is.
+func (c *compiler) covered(outside string, f File) {
+	c.table.Covered = append(c.table.Covered, plan.Covered{Path: outside, Dev: f.Dev, Ino: f.Ino, Born: f.Born})
 }
 
 // shieldUnseen is about a name that can't be looked at. What can be nowhere needs nothing.
@@ -206,7 +268,10 @@ func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
 func (c *compiler) shieldUnseen(g *grant, at string, err error, why string) {
 	if dir := path.Dir(at); denied(err) && below(dir, g.dst) {
 		c.close(handoff.MountReadOnly, dir)
-		c.rule(dir, AccessProtected, why)
+		c.ruleOf(protector(why), dir, AccessProtected, why)
+		if f, err := c.host.Lstat(g.at(dir)); err == nil {
+			c.covered(g.at(dir), f)
+		}
 	}
 }
 
@@ -231,16 +296,19 @@ func (c *compiler) shieldLink(g *grant, at, rest, why string) {
 		return // links can lead in a circle
 	}
 	c.led.links[name] = true
+	if f, err := c.host.Lstat(outside); err == nil {
+		c.covered(outside, f)
+	}
 	f, err := c.host.Resolve(outside)
 	switch {
 	case c.closed(at) != nil && c.closed(at).Kind != handoff.MountPin:
 	case err == nil && rest == "" && f.Mode.IsRegular() && c.shown(f.Path):
 		c.close(handoff.MountBind, at)
 		*c.closed(at) = handoff.Mount{Kind: handoff.MountBind, Dst: at, Src: f.Path, Dev: f.Dev, Ino: f.Ino, ReadOnly: true}
-		c.rule(at, AccessProtected, why)
+		c.ruleOf(protector(why), at, AccessProtected, why)
 	default:
 		c.close(handoff.MountMask, at)
-		c.rule(at, AccessHidden, why+": a symbolic link that a mount can't make read-only")
+		c.ruleOf(protector(why), at, AccessHidden, why+": a symbolic link that a mount can't make read-only")
 		c.led.hidden = append(c.led.hidden, at)
 	}
 	c.shieldLed(name, why)
@@ -264,7 +332,7 @@ func (c *compiler) shown(outside string) bool {
 // pins keeps what leads to a protected path from being renamed away with it.
 func (c *compiler) pins(g *grant, dir string) {
 	for ; below(dir, g.dst); dir = path.Dir(dir) {
-		c.close(handoff.MountPin, dir)
+		c.pin(dir, g.at(dir))
 	}
 }
 
@@ -283,7 +351,12 @@ func (c *compiler) pinNested() {
 }
 
 func (c *compiler) pinAbove(at string) {
-	c.pinDir(path.Dir(at))
+	dir := path.Dir(at)
+	if up := nearest(c.grants, dir); up != nil && up.access == write && !c.masked(dir) {
+		for ; below(dir, up.dst); dir = path.Dir(dir) {
+			c.close(handoff.MountPin, dir)
+		}
+	}
 }
 
 // close adds one entry, once for each path; a stricter one takes the place of a pin.
@@ -341,5 +414,5 @@ func (c *compiler) keepAbsent(outside, inside, why string) {
 	}
 	c.absent[outside] = true
 	c.table.KeepAbsent = append(c.table.KeepAbsent, outside)
-	c.rule(inside, AccessProtected, why+": kept absent")
+	c.ruleOf(protector(why), inside, AccessProtected, why+": kept absent")
 }

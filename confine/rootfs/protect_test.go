@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/plan"
 )
 
 func defaults(in *Input) {
@@ -31,6 +32,12 @@ func TestProtectedPathsInAWritableTree(t *testing.T) {
 	}
 	if slices.Contains(r.KeepAbsent, "/home/u/p/.envrc") {
 		t.Error("what exists is to be removed")
+	}
+	for name, way := range map[string]bool{".envrc": false, ".git/config": false, ".git/hooks": false, ".git": true, ".github": true} {
+		i := slices.IndexFunc(r.Covered, func(c plan.Covered) bool { return c.Path == "/home/u/p/"+name })
+		if i < 0 || (r.Covered[i].Ino == 0) != way {
+			t.Errorf("%s is not noted to be looked at after the run: %v", name, r.Covered)
+		}
 	}
 }
 
@@ -416,6 +423,96 @@ func TestWhatIsHiddenOrProtectedIsKnownByItsNumber(t *testing.T) {
 				if want, _ := h.Lstat(m.Dst); m.Ino != want.Ino {
 					t.Errorf("%s: %+v", mode, m)
 				}
+			}
+		}
+	}
+}
+
+// index is one of git's, of version 2, with such gitlinks.
+func index(names ...string) string {
+	text := "DIRC\x00\x00\x00\x02\x00\x00\x00" + string(rune(len(names)))
+	for _, name := range names {
+		entry := strings.Repeat("\x00", 24) + "\x00\x00\xe0\x00" + strings.Repeat("\x00", 32) + "\x00" + string(rune(len(name))) + name + "\x00"
+		text += entry + strings.Repeat("\x00", (8-len(entry)%8)%8)
+	}
+	return text + strings.Repeat("\x00", 20)
+}
+
+func TestGitlinksOfTheIndexAreSubmodules(t *testing.T) {
+	repository := []string{"/home/u/p/.git/HEAD=1", "/home/u/p/.git/objects/", "/home/u/p/.git/refs/", "/home/u/p/.git/config="}
+	h := host(t, append(repository, "/home/u/p/.git/index="+index("with", "without", "closed/sub"), "/home/u/p/without/", "/home/u/p/closed/",
+		"/home/u/p/with/.git/config=", "/home/u/p/with/.git/HEAD=1", "/home/u/p/with/.git/index="+index("deeper"))...)
+	r := compile(t, h, func(in *Input) {
+		defaults(in)
+		in.Workdir, in.AllowRead = "rw", []string{"closed"}
+	})
+	r.want("/home/u/p/with/.git/config", "readonly")
+	for _, absent := range []string{"/home/u/p/without/.git", "/home/u/p/with/deeper/.git"} {
+		if !slices.Contains(r.KeepAbsent, absent) {
+			t.Errorf("%s may come to be", absent)
+		}
+	}
+	var dirs []string
+	for _, x := range r.GitIndexes {
+		dirs = append(dirs, x.Dir)
+	}
+	if want := []string{"/home/u/p/.git", "/home/u/p/with/.git"}; !slices.Equal(dirs, want) || !slices.Equal(r.GitIndexes[0].Gitlinks, []string{"with", "without", "closed/sub"}) {
+		t.Errorf("indexes %+v", r.GitIndexes)
+	}
+	for at, want := range map[string]bool{
+		"/home/u/p/x/.git": true, "/home/u/p/.git/index": true, "/home/u/p/closed/sub/.git": false, "/home/u/p/closedx": true,
+		"/home/u/p/.git/config": false, "/home/u/other": false, "/home/u/px": false, "/": false,
+	} {
+		if got := plan.Writable(r.Places, at); got != want {
+			t.Errorf("%s: writable %v", at, got)
+		}
+	}
+	// A tree that is no repository can become one, with an index.
+	r = compile(t, host(t, "/home/u/p/a=1"), func(in *Input) { defaults(in); in.Workdir = "rw" })
+	if len(r.GitIndexes) != 1 || r.GitIndexes[0].Dir != "/home/u/p/.git" || r.GitIndexes[0].Repository {
+		t.Errorf("%+v", r.GitIndexes)
+	}
+	// One that can't be read is told, and what is read-only has none that matters.
+	r = compile(t, host(t, append(repository, "/home/u/p/.git/index=x")...), func(in *Input) { defaults(in); in.Workdir = "rw" })
+	if !r.ProtectsLess || len(r.GitIndexes) != 0 {
+		t.Errorf("%v %+v", r.ProtectsLess, r.GitIndexes)
+	}
+	r = compile(t, host(t, repository...), func(in *Input) { defaults(in); in.Workdir = "ro" })
+	if len(r.GitIndexes) != 0 || r.Places != nil {
+		t.Errorf("%+v", r.GitIndexes)
+	}
+}
+
+// A program that reads the first of several names reads one that appears beside the protected one.
+func TestEveryNameThatAProgramLooksFor(t *testing.T) {
+	have := map[string]bool{}
+	for _, p := range DefaultProtect() {
+		have[p.Path] = true
+	}
+	for program, names := range map[string][]string{
+		"emacs":      {".emacs", ".emacs.el", ".emacs.elc", ".emacs.d", ".config/emacs"},
+		"vim":        {".vimrc", ".gvimrc", ".exrc", ".vim", ".config/vim"},
+		"nvim":       {".config/nvim", ".nvim.lua", ".nvimrc", ".exrc", "~/.local/share/nvim/site"},
+		"less":       {".less", ".lesskey", ".config/lesskey", ".config/less"},
+		"zsh":        {".zshrc", ".zshrc.zwc", ".zshenv", ".zshenv.zwc", ".zprofile", ".zprofile.zwc", ".zlogin", ".zlogin.zwc", ".zlogout", ".zlogout.zwc"},
+		"gdb":        {".gdbinit", ".gdbearlyinit", ".config/gdb"},
+		"irb":        {".irbrc", "irb.rc", "_irbrc", "$irbrc", ".config/irb"},
+		"pry":        {".pryrc", ".config/pry"},
+		"gpg":        {"~/.gnupg/gpg.conf", "~/.gnupg/gpg.conf-2", "~/.gnupg/dirmngr.conf"},
+		"bazelisk":   {".bazelrc", ".bazeliskrc", ".bazelversion", "tools/bazel"},
+		"NuGet":      {"nuget.config", "NuGet.config", "NuGet.Config"},
+		"husky":      {".husky", ".huskyrc", ".huskyrc.js", ".huskyrc.json", ".config/husky"},
+		"hk":         {"hk.pkl", "hk.toml", "hk.yaml", "hk.yml", "hk.json"},
+		"woodpecker": {".woodpecker", ".woodpecker.yml", ".woodpecker.yaml"},
+		"drone":      {".drone.yml", ".drone.jsonnet", ".drone.star"},
+		"buildkite":  {".buildkite", "buildkite.yml", "buildkite.yaml", "buildkite.json", "buildkite/pipeline.yml"},
+		"AppVeyor":   {"appveyor.yml", ".appveyor.yml"},
+		"Zuul":       {"zuul.yaml", "zuul.d", ".zuul.yaml", ".zuul.d"},
+		"logins":     {".rhosts", ".shosts", ".k5login", ".ssh"},
+	} {
+		for _, name := range names {
+			if !have[name] {
+				t.Errorf("%s: %s is not protected", program, name)
 			}
 		}
 	}

@@ -21,17 +21,31 @@ type link struct{ at, target string }
 
 // find resolves a path of the caller's, and says which links its name leads through.
 func (c *compiler) find(name string) (File, []link, error) {
-	for i := range c.roots { // these are known, and what most of PATH leads through
+	f, w, err := c.findWay(name)
+	return f, w.links, err
+}
+
+// findWay is find with all of the way.
+func (c *compiler) findWay(name string) (File, way, error) {
+	return resolveWay(c.host, c.throughRoots(name))
+}
+
+func resolveWay(h Host, name string) (File, way, error) {
+	f, err := h.Resolve(name)
+	if err != nil || f.Path == name || f.Path == path.Clean(name) && !strings.Contains(name, "..") {
+		return f, way{end: f.Path}, err
+	}
+	return f, trace(h, name), nil
+}
+
+// throughRoots follows the /bin-like links: these are known, and what most of PATH leads through.
+func (c *compiler) throughRoots(name string) string {
+	for i := range c.roots {
 		if r := &c.roots[i]; under(name, r.at) {
-			name = rebase(name, r.at, r.target)
-			break
+			return rebase(name, r.at, r.target)
 		}
 	}
-	f, err := c.host.Resolve(name)
-	if err != nil || f.Path == name || f.Path == path.Clean(name) && !strings.Contains(name, "..") {
-		return f, nil, err
-	}
-	return f, trace(c.host, name).links, nil
+	return name
 }
 
 // maxLinks is MAXSYMLINKS of the kernel.
@@ -108,17 +122,22 @@ func (c *compiler) absolute(option, name string) (string, error) {
 	return c.dir.Path + "/" + name, nil
 }
 
-// named resolves the path of an option, with an error that says what is wrong.
-func (c *compiler) named(option, name string) (File, []link, error) {
+// named resolves the path of an option, with an error that says what is wrong. writes says
+// that something is to be written to it.
+func (c *compiler) named(option, name string, writes bool) (File, []link, error) {
 	full, err := c.absolute(option, name)
 	if err != nil {
 		return File{}, nil, err
 	}
-	f, links, err := c.find(full)
+	full = c.throughRoots(full)
+	f, err := c.host.Resolve(full)
 	if err != nil {
 		return File{}, nil, &Error{Option: option, Path: name, Err: err, Hint: c.missing(full, err)}
 	}
-	return f, links, nil
+	if f.Path == full || f.Path == path.Clean(full) && !strings.Contains(full, "..") {
+		return f, nil, nil
+	}
+	return c.resolved(option, name, full, writes)
 }
 
 // missing explains why a path could not be resolved.

@@ -9,6 +9,13 @@ import (
 	"syscall"
 )
 
+// HidesInEtc says whether a path is, lies in or holds what is hidden of /etc.
+func HidesInEtc(name string) bool {
+	return slices.ContainsFunc(etcHidden[:], func(h struct{ name, reason string }) bool {
+		return under(name, "/etc/"+h.name) || under("/etc/"+h.name, name)
+	})
+}
+
 // SecretOf says what a canonical path is, if the set of secrets has it: by its place in
 // one of the homes, or by its name and what it holds. It is empty for anything else.
 func SecretOf(h Host, at string, homes ...string) string {
@@ -24,7 +31,12 @@ func SecretOf(h Host, at string, homes ...string) string {
 		}
 	}
 	names := secretNames()
-	s := names.match(path.Base(at))
+	for dir := path.Dir(at); dir != "/" && dir != "."; dir = path.Dir(dir) {
+		if s := names.match(dir); s != nil && strings.HasPrefix(s.Pattern, inHomes) {
+			return s.Reason
+		}
+	}
+	s := names.match(at)
 	inTests := slices.ContainsFunc(strings.Split(path.Dir(at), "/"), func(dir string) bool { return slices.Contains(testDirs[:], dir) })
 	if s == nil || inTests && s.Reason == whyKeys {
 		return ""

@@ -20,10 +20,8 @@ func (c *compiler) secrets() error {
 			return err
 		}
 	}
-	if asked {
-		if err := c.searchSecrets(); err != nil {
-			return err
-		}
+	if err := c.searchSecrets(asked); err != nil {
+		return err
 	}
 	for _, n := range c.chains.never {
 		root, err := c.host.Resolve(n.root)
@@ -33,7 +31,7 @@ func (c *compiler) secrets() error {
 		for _, part := range n.parts {
 			if at := root.Path + "/" + part; c.visible(at) {
 				if f, err := c.host.Resolve(at); err == nil {
-					c.hideSecret(f.Path, whyTokens)
+					c.hideSecret(f.Path, whyTokens, Origin{})
 				}
 			}
 		}
@@ -62,7 +60,7 @@ func (c *compiler) homeSecrets(asked bool) error {
 			if err != nil { // it is there, and this user can't reach it now
 				at = home + "/" + rest
 			}
-			c.hideSecret(at, "secrets: "+secrets[i].Reason)
+			c.hideSecret(at, "secrets: "+secrets[i].Reason, FromSecrets)
 		}
 	}
 	return nil
@@ -78,7 +76,7 @@ func (c *compiler) homes(asked bool) ([]string, error) {
 			homes = append(homes, f.Path)
 		}
 	}
-	if c.homeGiven() {
+	if path.IsAbs(c.in.HomeDir) {
 		add(c.in.HomeDir)
 	}
 	if !asked {
@@ -109,7 +107,7 @@ func (c *compiler) anyShown(outside string) bool {
 
 // hideSecret hides a path of the caller's wherever it is shown, but where the
 // caller asked for just that.
-func (c *compiler) hideSecret(outside, why string) {
+func (c *compiler) hideSecret(outside, why string, by Origin) {
 next:
 	for _, at := range c.shownAt(outside) {
 		for i := range c.asked {
@@ -117,31 +115,50 @@ next:
 				continue next
 			}
 		}
-		c.hide(at, why)
+		c.hide(at, why, by)
 	}
 }
 
-// searchSecrets looks for the names of the set.
-func (c *compiler) searchSecrets() error {
+// searchSecrets looks for the names of the set: where the caller asked for it, and in what
+// discovery shows of trees of work. How much that is, whoever fills the tree decides: what is
+// too much isn't shown.
+func (c *compiler) searchSecrets(asked bool) error {
+	if !asked && !slices.ContainsFunc(c.grants, func(g grant) bool { return g.ofWork }) {
+		return nil
+	}
 	s := search{c: c, given: SetSecrets, hint: "show less of it, or turn the set off with --deny none", until: c.deadline()}
 	var found []secretAt
 	names := secretNames()
 	for _, g := range slices.Clone(c.grants) {
-		if g.searched == 0 || !g.src.Mode.IsDir() || c.isSecret(g.src.Path) {
+		if g.searched == 0 || c.isSecret(g.src.Path) || !asked && !g.ofWork {
 			continue
 		}
-		c.later(&g)
+		if !g.src.Mode.IsDir() {
+			if w := names.match(g.src.Path); w != nil && !g.explicit && s.holds(w, g.src.Path) {
+				found = append(found, secretAt{g.src.Path, w.Reason})
+			}
+			continue
+		}
+		if asked {
+			c.later(&g)
+		}
 		if slices.ContainsFunc(published[:], func(p string) bool { return under(g.src.Path, p) }) {
 			continue
 		}
 		t := secretTree{search: &s, names: names, home: g.searched > 0}
 		if err := t.directory(&g, g.src.Path, g.dst, g.searched, false); err != nil {
-			return err
+			if !g.ofWork {
+				return err
+			}
+			c.hide(g.dst, "there is too much in it to search for secrets", Origin{})
+			c.notice(quote(g.src.Path) + " is not shown, because there is too much in it to search for secrets: name it with --allow-read")
+			s.seen = 0
+			continue
 		}
 		found = append(found, t.found...)
 	}
 	for _, f := range found {
-		c.hideSecret(f.outside, "secrets: "+f.reason)
+		c.hideSecret(f.outside, "secrets: "+f.reason, FromSecrets)
 	}
 	return nil
 }
@@ -166,38 +183,74 @@ type secretTree struct {
 	found []secretAt
 }
 
-// byName are the entries that are found by name.
+// byName are the entries that are looked for in searched trees.
 type byName struct {
-	exact map[string]*Secret
-	globs []*Secret
+	exact      map[string][]*Secret // by the last component, in lower case
+	extensions map[string]*Secret   // of "*.EXTENSION"
+	globs      []*Secret
 }
 
 func secretNames() byName {
-	n := byName{exact: make(map[string]*Secret, 32)}
+	n := byName{exact: make(map[string][]*Secret, 2*len(secrets)), extensions: make(map[string]*Secret, 32)}
 	for i := range secrets {
-		name, ok := strings.CutPrefix(secrets[i].Pattern, inTrees)
+		s := &secrets[i]
+		name, ok := strings.CutPrefix(s.Pattern, inTrees)
 		switch {
-		case !ok:
-		case strings.ContainsAny(name, "*?["):
-			n.globs = append(n.globs, &secrets[i])
+		case !ok && !s.anywhere():
+		case !ok || !strings.ContainsAny(name, "*?["):
+			last := strings.ToLower(path.Base(s.Pattern))
+			n.exact[last] = append(n.exact[last], s)
+		case name[0] == '*' && path.Ext(name) == name[1:]:
+			n.extensions[name[1:]] = s
 		default:
-			n.exact[name] = &secrets[i]
+			n.globs = append(n.globs, s)
 		}
 	}
 	return n
 }
 
-// match is the entry that has a name, or nil.
-func (n *byName) match(name string) *Secret {
-	if s := n.exact[name]; s != nil {
-		return s
+// anywhere: the entry of a home directory also counts in a directory or a copy of one that lies in
+// a searched tree. Keys, browsers, mail, wallets and what was typed are somebody's wherever they
+// are; the settings of tools (.npmrc, .docker, .claude) a project has of its own, so that of those
+// the files which hold tokens have entries by name.
+func (s *Secret) anywhere() bool {
+	switch s.Reason {
+	case whyKeys, whyBrowser, whyHistory, whyWallet, whyMessages:
+		return strings.HasPrefix(s.Pattern, inHomes+".")
+	}
+	return false
+}
+
+// match is the entry that has a canonical path, or nil. One of a home directory has directories, too.
+func (n *byName) match(full string) *Secret {
+	dir, name := path.Split(full)
+	name = original(strings.ToLower(name))
+	for _, s := range n.exact[name] {
+		at := s.Pattern[strings.IndexByte(s.Pattern, '/')+1:]
+		parents := at[:len(at)-len(path.Base(at))]
+		if parents == "" || strings.HasSuffix(strings.ToLower(dir), "/"+strings.ToLower(parents)) {
+			return s
+		}
 	}
 	for _, s := range n.globs {
 		if ok, _ := path.Match(s.Pattern[len(inTrees):], name); ok && !isPublic(name) {
 			return s
 		}
 	}
+	if s := n.extensions[path.Ext(name)]; s != nil && !isPublic(name) {
+		return s
+	}
 	return nil
+}
+
+// original is the name that a copy has been made of.
+func original(name string) string {
+	for i := 0; i < len(copies); i++ {
+		if rest, ok := strings.CutSuffix(name, copies[i]); ok {
+			name, i = rest, -1
+		}
+	}
+	return name
 }
 
 func isPublic(name string) bool {
@@ -218,11 +271,30 @@ func (t *secretTree) directory(g *grant, outside, inside string, depth int, test
 	if err != nil {
 		return t.tooMany(err)
 	}
+	if isBare(entries) {
+		return t.gitDir(outside)
+	}
 	for _, e := range entries {
 		name := path.Join(outside, e.Name)
 		switch {
 		case e.Type.IsDir():
-			if depth == 0 || slices.Contains(unsearched[:], e.Name) || t.home && e.Name[0] == '.' {
+			if e.Name == ".git" {
+				if err := t.gitDir(name); err != nil {
+					return err
+				}
+				continue
+			}
+			if s := t.names.match(name); s != nil && strings.HasPrefix(s.Pattern, inHomes) && !(tests && s.Reason == whyKeys) {
+				t.found = append(t.found, secretAt{name, s.Reason})
+				continue
+			}
+			if slices.Contains(unsearched[:], e.Name) || t.home && e.Name[0] == '.' {
+				continue
+			}
+			if depth == 0 {
+				if err := t.gitDir(name + "/.git"); err != nil {
+					return err
+				}
 				continue
 			}
 			inTests := tests || slices.Contains(testDirs[:], e.Name)
@@ -232,7 +304,7 @@ func (t *secretTree) directory(g *grant, outside, inside string, depth int, test
 		case e.Type == fs.ModeSocket:
 			t.c.lies(g, name)
 		case e.Type.IsRegular() || e.Type == fs.ModeSymlink:
-			s := t.names.match(e.Name)
+			s := t.names.match(name)
 			if s == nil || tests && s.Reason == whyKeys {
 				continue
 			}
@@ -249,7 +321,7 @@ func (t *secretTree) directory(g *grant, outside, inside string, depth int, test
 // less, and no file that holds a key has more.
 const maxHolds = 1 << 20
 
-func (t *secretTree) holds(s *Secret, name string) bool {
+func (t *search) holds(s *Secret, name string) bool {
 	if s.Holds == "" {
 		return true
 	}

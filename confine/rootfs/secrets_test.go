@@ -36,7 +36,7 @@ func TestSecrets(t *testing.T) {
 	if !r.DenyAtStart {
 		t.Error("nobody is told that what is made later isn't hidden")
 	}
-	if !slices.Contains(r.Rules, Rule{"/home/u/p/.env", AccessHidden, "secrets: " + whySettings}) {
+	if !slices.Contains(r.Rules, Rule{"/home/u/p/.env", AccessHidden, "secrets: " + whySettings, FromSecrets}) {
 		t.Errorf("no reason is given: %v", r.Rules)
 	}
 	r = compile(t, h, func(in *Input) { in.Workdir = "rw" }) // the control
@@ -79,10 +79,75 @@ func TestSecretsInAHomeThatAProfileShows(t *testing.T) {
 	h := host(t, "/home/u/other/.env=1", "/home/u/a/b/c/.env=1", "/home/u/a/b/c/d/.env=1", "/home/u/.cache/x/.env=1", "/home/u/.ssh/id=1", "/home/u/p/a/b/c/d/e/.env=1")
 	r := compile(t, h, func(in *Input) { in.Home, in.Workdir, in.Deny = true, "rw", []string{SetSecrets} })
 	r.want("/home/u/other/.env", "mask", "/home/u/a/b/c/.env", "mask", "/home/u/a/b/c/d/.env", "", "/home/u/.cache/x/.env", "",
-		"/home/u/p/a/b/c/d/e/.env", "mask", "/home/u/.ssh", "mask")
+		"/home/u/p/a/b/c/d/e/.env", "mask")
 	// Without the set the home keeps its own secrets.
 	r = compile(t, h, func(in *Input) { in.Home = true })
-	r.want("/home/u/.ssh", "mask", "/home/u/other/.env", "")
+	r.want("/home/u/other/.env", "")
+	for _, secret := range []string{".ssh/id", ".cache/x/.env"} {
+		if r.sees("/home/u/" + secret) {
+			t.Errorf("%s is visible", secret)
+		}
+	}
+	// By name, also right in it.
+	h = host(t, "/home/u/id_rsa=1", "/home/u/server.pem=-----BEGIN PRIVATE KEY-----", "/home/u/ca.pem=-----BEGIN CERTIFICATE-----")
+	r = compile(t, h, func(in *Input) { in.Home, in.Deny = true, []string{SetSecrets} })
+	if r.sees("/home/u/id_rsa") || r.sees("/home/u/server.pem") || !r.sees("/home/u/ca.pem") {
+		t.Error("a key in the home directory itself is visible, or what is none isn't")
+	}
+}
+
+// What logs in from the configuration of other checkouts is hidden; git needs that of its own.
+func TestSecretsInGitConfigurations(t *testing.T) {
+	t.Parallel()
+	const url, plain = "[remote \"o\"]\n\turl = https://u:tok@h/x\n", "[remote \"o\"]\n\turl = https://h/x\n"
+	repository := func(dir, config string) []string {
+		return []string{dir + "/HEAD=1", dir + "/objects/", dir + "/refs/", dir + "/config=" + config}
+	}
+	files := slices.Concat(
+		repository("/home/u/a/.git", url), repository("/home/u/a/.git/modules/deep/sub", url), []string{"/home/u/a/.git/worktrees/w/config.worktree=" + url,
+			"/home/u/a/.git/credentials=1", "/home/u/a/sub/.git=gitdir: ../.git/modules/deep/sub\n"},
+		repository("/home/u/src/host/who/b/.git", "[http]\n\textraHeader = AUTHORIZATION: basic x\n"),
+		repository("/home/u/bare.git", url), repository("/home/u/plain/.git", plain),
+		repository("/home/u/ssh/.git", "[remote \"o\"]\n\turl = ssh://me@h/x\n"), repository("/home/u/sshpass/.git", "[remote \"o\"]\n\turl = ssh://me:tok@h/x\n"),
+		repository("/home/u/p/.git", url), repository("/home/u/p/.git/modules/s", url), repository("/home/u/p/vendor/x/.git", url),
+		repository("/home/u/p/sub/mod/.git", url), []string{"/home/u/p/.gitmodules=[submodule \"m\"]\n\tpath = sub/mod\n", "/home/u/p/.git/credentials=1"},
+	)
+	hidden := []string{"a/.git/config", "a/.git/modules/deep/sub/config", "a/.git/worktrees/w/config.worktree", "a/.git/credentials",
+		"src/host/who/b/.git/config", "bare.git/config", "sshpass/.git/config", "p/vendor/x/.git/config", "p/.git/credentials"}
+	shown := []string{"plain/.git/config", "ssh/.git/config", "a/.git/HEAD", "p/.git/config", "p/.git/modules/s/config", "p/sub/mod/.git/config"}
+	for _, dir := range []string{"/home/u/p", "/home/u/p/vendor"} {
+		r := compile(t, host(t, files...), func(in *Input) { in.Home, in.Deny, in.Dir = true, []string{SetSecrets}, dir })
+		for _, p := range hidden {
+			if r.sees("/home/u/" + p) {
+				t.Errorf("in %s: %s is visible", dir, p)
+			}
+		}
+		for _, p := range shown {
+			if !r.sees("/home/u/" + p) {
+				t.Errorf("in %s: %s is hidden", dir, p)
+			}
+		}
+	}
+	r := compile(t, host(t, files...), func(in *Input) { in.Home = true }) // the control
+	for _, p := range slices.Concat(hidden, shown) {
+		if !r.sees("/home/u/" + p) {
+			t.Errorf("%s is hidden without the set", p)
+		}
+	}
+	// A worktree and a submodule have their configuration elsewhere, if that says so, too.
+	files = append(files, "/home/u/wt/.git=gitdir: /home/u/a/.git/worktrees/w\n", "/home/u/a/.git/worktrees/w/commondir=../..\n", "/home/u/a/.git/worktrees/w/HEAD=1",
+		"/home/u/thief/.git=gitdir: /home/u/a/.git\n")
+	for gitdir, want := range map[string]bool{"/home/u/wt/.git": true, "/home/u/other/.git": false} {
+		h := host(t, append(files, "/home/u/a/.git/worktrees/w/gitdir="+gitdir+"\n")...)
+		r = compile(t, h, func(in *Input) { in.Home, in.Deny, in.Dir = true, []string{SetSecrets}, "/home/u/wt" })
+		if r.sees("/home/u/a/.git/config") != want {
+			t.Errorf("the repository of a worktree of %s is visible: %v", gitdir, !want)
+		}
+	}
+	r = compile(t, host(t, files...), func(in *Input) { in.Home, in.Deny, in.Dir = true, []string{SetSecrets}, "/home/u/thief" })
+	if r.sees("/home/u/a/.git/config") {
+		t.Error("a repository that another directory takes for its own is visible")
+	}
 }
 
 func TestSearchesEnd(t *testing.T) {
@@ -131,7 +196,7 @@ func TestSecretsAreData(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range Secrets() {
 		name, byName := strings.CutPrefix(s.Pattern, "**/")
-		if seen[s.Pattern] || s.Reason == "" || byName == strings.HasPrefix(s.Pattern, "~/") || byName && strings.Contains(name, "/") {
+		if seen[s.Pattern] || s.Reason == "" || byName == strings.HasPrefix(s.Pattern, "~/") || byName && strings.Contains(name, "/") && strings.ContainsAny(name, "*?[") || byName && name != strings.ToLower(name) {
 			t.Errorf("entry %+v", s)
 		}
 		if _, err := path.Match(name, "x"); err != nil {
@@ -144,5 +209,51 @@ func TestSecretsAreData(t *testing.T) {
 		if !seen[must] {
 			t.Errorf("%s is not hidden", must)
 		}
+	}
+}
+
+// What a home directory keeps is a secret in a backup of one, a copy is one like the original, and
+// case tells nothing.
+func TestSecretsInOtherPlacesAndSpellings(t *testing.T) {
+	hidden := []string{"x/.ssh", "backup/.ssh.old", "backup/.aws/credentials", "backup/.gnupg", "u/.local/share/keyrings", "u/.bash_history", "deep/u/.kube/config",
+		"id_rsa.old", "id_ed25519.bak", ".env~", "a/.npmrc~", ".netrc.old", "server.PEM", "service.KEY", "ca.pem.orig", "prod.env", "terraform.tfstate",
+		"terraform.tfstate.backup", "db.tfvars", "secrets.tfvars", "release.jks", "upload.keystore", "office.ovpn", "credentials.json", "kubeconfig.yaml",
+		"kubeconfig-prod.yml", ".dockercfg", ".docker/config.json", "ID_RSA", ".Env"}
+	innocent := []string{".docker/Dockerfile", ".aws/task-definition.json", ".aws/config", ".claude/settings.json", ".codex/config.toml", ".kube/deployment.yaml",
+		"sizes.tfvars", "debug.keystore", "truststore.jks", "kubeconfig.go", "example.env", ".env.example~", "cacert.PEM", ".npmrc", "testdata/.ssh/id_rsa",
+		"app/Mail/Welcome.php", "app/.config/app.toml", "keyrings/x", "share/keyrings/x", "credentials.go", "old/x", ".github/x"}
+	text := map[string]string{"a/.npmrc~": "//r/:_authToken=1", "server.PEM": key[1:], "service.KEY": key[1:], "ca.pem.orig": key[1:], "db.tfvars": "db_password = 1",
+		".docker/config.json": `{"auths":{"r":{"auth":"x"}}}`, "cacert.PEM": "CERTIFICATE"}
+	inside := map[string]string{"x/.ssh": "/id", "backup/.ssh.old": "/id", "backup/.gnupg": "/x", "u/.local/share/keyrings": "/x"}
+	var files []string
+	for _, p := range slices.Concat(hidden, innocent) {
+		what := "1"
+		if text[p] != "" {
+			what = text[p]
+		}
+		files = append(files, "/home/u/p/"+p+inside[p]+"="+what)
+	}
+	h := host(t, files...)
+	r := compile(t, h, func(in *Input) { in.Workdir, in.Deny = "ro", []string{SetSecrets} })
+	for _, p := range hidden {
+		if r.sees("/home/u/p/" + p + inside[p]) {
+			t.Errorf("%s is readable", p)
+		}
+		if SecretOf(h, "/home/u/p/"+p+inside[p]) == "" {
+			t.Errorf("%s is no secret", p)
+		}
+	}
+	for _, p := range innocent {
+		if !r.sees("/home/u/p/" + p) {
+			t.Errorf("%s is hidden", p)
+		}
+	}
+	// In a home directory that a profile shows, below what has no dot.
+	r = compile(t, host(t, "/home/u/x/.ssh/id=1", "/home/u/a/b/c/.gnupg/x=1"), func(in *Input) { in.Home, in.Deny = true, []string{SetSecrets} })
+	r.want("/home/u/x/.ssh", "mask", "/home/u/a/b/c/.gnupg", "mask")
+	// What is named stays.
+	r = compile(t, host(t, "/home/u/p/x/.ssh/config=1"), func(in *Input) { in.Deny, in.AllowRead = []string{SetSecrets}, []string{"x/.ssh"} })
+	if !r.sees("/home/u/p/x/.ssh/config") {
+		t.Error("a directory that was named is hidden")
 	}
 }

@@ -3,6 +3,7 @@ package rootfs
 import (
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -213,6 +214,16 @@ func (v *View) walk(name string, follow bool) (at node, rest string, failed *Sig
 	}
 }
 
+// hider is the rule that hides a path.
+func (v *View) hider(at string) (rule Rule) {
+	for _, r := range v.table.Rules {
+		if r.Path == at && r.Access == AccessHidden {
+			rule = r
+		}
+	}
+	return rule
+}
+
 // missing is a place where nothing is inside.
 func (v *View) missing(at string, onTheWay bool) Sight {
 	n := node{layer: v.covering(at), at: at}
@@ -227,6 +238,9 @@ func (v *View) missing(at string, onTheWay bool) Sight {
 	}
 	if _, err := v.by.Host.Lstat(at); err == nil {
 		s.Reason = ReasonHidden // it is there, for others
+		if i := slices.IndexFunc(v.absent, func(d string) bool { return under(at, d) }); i >= 0 {
+			s.Rule = v.hider(v.absent[i])
+		}
 		if onTheWay {
 			s.Details = ""
 		}

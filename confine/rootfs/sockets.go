@@ -89,7 +89,7 @@ func (c *compiler) hideSocket(outside string) {
 		if g == nil || g.access == private || g.access == overlay || named {
 			continue
 		}
-		c.hide(at, "a socket of the host's")
+		c.hide(at, "a socket of the host's", Origin{})
 		if i, hidden := c.maskAt[at]; hidden {
 			c.masks[i].file = File{} // whatever is there when the child gets there, if anything
 		}

@@ -195,10 +195,21 @@ func TestASearchForSocketsHasBounds(t *testing.T) {
 
 func TestMountsAreRead(t *testing.T) {
 	got := parseMounts("21 1 254:3 / / rw,relatime shared:1 master:2 - ext4 /dev/a rw\n" +
-		"22 21 0:1048575 /a\\040b\\134\\011 /c\\012d rw - fuse.sshfs x rw\nnonsense\n23 21 x:1 / /y rw - tmpfs t rw\n")
-	want := mountTable{{"21", "1", 254<<20 | 3, "/", "/", true}, {"22", "21", 1048575, "/a b\\\t", "/c\nd", false}}
+		"22 21 0:1048575 /a\\040b\\134\\011 /c\\012d rw - fuse.sshfs x rw\n")
+	want := mountTable{{21, 1, 254<<20 | 3, "/", "/", true}, {22, 21, 1048575, "/a b\\\t", "/c\nd", false}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
+	}
+	h := host(t)
+	for text, mounted := range map[string]bool{
+		"nonsense\n":                           true, // it can't be told
+		"21 1 254:3 / / rw - ext4 /dev/a rw\n": false,
+		"21 1 254:3 / / rw - ext4 /dev/a rw\n22 21 0:9 / /etc/x rw - tmpfs t rw\n": true,
+	} {
+		h.put("/proc/self/mountinfo", 0o444, text)
+		if MountedBelow(h, "/etc") != mounted {
+			t.Errorf("%q: mounted below: %v", text, !mounted)
+		}
 	}
 }
 

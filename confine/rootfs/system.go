@@ -38,7 +38,12 @@ func (c *compiler) system() error {
 	for _, name := range stores {
 		c.systemTree(name)
 	}
-	c.hostEtc()
+	if !c.wholeEtc() {
+		c.hostEtc()
+	}
+	for i := range varData {
+		c.systemTree(varData[i].path)
+	}
 	c.ownEtc()
 	c.dev()
 	c.proc()
@@ -54,13 +59,51 @@ func (c *compiler) systemTree(name string) {
 	}
 }
 
+// wholeEtc shows what every user may read of the host's /etc, but for secrets, beneath
+// the run's own files. What uid 0 owns it could read all of, so that takes a stranger.
+func (c *compiler) wholeEtc() bool {
+	if !c.in.Etc || c.in.Bare || c.in.UID == 0 && c.in.Stranger == 0 {
+		return false
+	}
+	f, err := c.host.Lstat("/etc")
+	if err != nil || !f.Mode.IsDir() {
+		return false
+	}
+	c.show(grant{src: f, access: read, system: true, beneath: true, why: whySystem + ": what every user may read"}, nil)
+	grants, links := len(c.grants), len(c.links)
+	c.hostEtc()
+	for i := range c.grants[grants:] {
+		c.instead = append(c.instead, c.grants[grants+i].entry())
+	}
+	for _, l := range c.links[links:] {
+		if under(l.at, "/etc") {
+			c.instead = append(c.instead, handoff.Mount{Kind: handoff.MountSymlink, Dst: l.at, Text: l.target})
+		}
+	}
+	c.grants, c.links = c.grants[:grants], c.links[:links]
+	for i := range etcHidden {
+		name := "/etc/" + etcHidden[i].name
+		if _, err := c.host.Lstat(name); err != nil {
+			continue
+		}
+		if up, err := c.host.Resolve(path.Dir(name)); err == nil { // its place may be a link
+			name = path.Join(up.Path, path.Base(name))
+		}
+		if below(name, "/etc") {
+			c.instead = append(c.instead, handoff.Mount{Kind: handoff.MountAbsent, Dst: name})
+			c.ruleOf(FromSecrets, name, AccessHidden, "secrets: "+etcHidden[i].reason)
+		}
+	}
+	return true
+}
+
 // hostEtc shows the chosen part of the host's /etc. Asking for each by name
 // takes half as long as one reading of the directory.
 func (c *compiler) hostEtc() {
 	for i := range etc {
 		x := &etc[i]
 		name := "/etc/" + x.name
-		if x.copy && c.etcCopy(name) {
+		if x.copy && !c.in.Etc && c.etcCopy(name) {
 			continue
 		}
 		if strings.Contains(x.name, "/") {

@@ -9,7 +9,11 @@ type chainState struct {
 	roots [len(chains)]string
 	used  [len(chains)]bool
 	never []never
-	goIs  int8 // whether PATH has go: 1 yes, -1 no, 0 not looked yet
+	goIs  int8              // whether PATH has go: 1 yes, -1 no, 0 not looked yet
+	byEnv [len(chains)]bool // a variable says where it is
+	// real are the canonical roots of those whose roots are reached through links.
+	real      [len(chains)]string
+	realKnown bool
 }
 
 // never is what of a directory is hidden wherever it is visible.
@@ -28,6 +32,7 @@ func (c *compiler) toolChains() error {
 		root := ""
 		if x.env != "" {
 			root = firstOf(c.in.Env(x.env))
+			c.chains.byEnv[i] = path.IsAbs(root)
 		}
 		if !path.IsAbs(root) && c.homeGiven() {
 			root = path.Join(c.in.HomeDir, x.home)
@@ -52,7 +57,9 @@ func (c *compiler) toolChains() error {
 	return nil
 }
 
-func (c *compiler) homeGiven() bool { return path.IsAbs(c.in.HomeDir) && c.in.HomeDir != "/" }
+func (c *compiler) homeGiven() bool {
+	return path.IsAbs(c.in.HomeDir) && c.in.HomeDir != "/" && c.trees.homeLink == ""
+}
 
 // firstOf is the first of a list such as GOPATH can be.
 func firstOf(list string) string {
@@ -90,15 +97,10 @@ func (c *compiler) useChain(i int, by string) {
 	x, root := &chains[i], c.chains.roots[i]
 	why := "tool chain: " + x.name + " (" + by + ")"
 	if x.show == nil {
-		f, links, err := c.find(root)
-		if err == nil && (!c.tooBroad(f.Path) || c.visible(f.Path)) {
-			c.add(f, links, read, why)
-		}
+		c.showPath(root, why)
 	}
 	for _, part := range x.show {
-		if f, links, err := c.find(root + "/" + part); err == nil && !c.tooBroad(f.Path) {
-			c.add(f, links, read, why)
-		}
+		c.showPath(root+"/"+part, why)
 	}
 	if len(x.hide) > 0 {
 		c.chains.never = append(c.chains.never, never{root, x.hide})
@@ -124,16 +126,23 @@ func (c *compiler) userSite(root, why string) {
 	}
 	for _, e := range entries {
 		if ok, _ := path.Match("python3*", e.Name); ok && e.Type.IsDir() {
-			if f, links, err := c.find(root + "/lib/" + e.Name); err == nil {
-				c.add(f, links, read, why)
-			}
+			c.showPath(root+"/lib/"+e.Name, why)
 		}
 	}
 }
 
-// add shows what discovery found, unless it is visible already.
+// add shows what discovery found, unless it is visible already. What lies in a tree of work
+// is searched for secrets.
 func (c *compiler) add(f File, links []link, a access, why string) {
-	c.addGrant(grant{src: f, access: a, why: why}, links)
+	g := grant{src: f, access: a, why: why}
+	if !c.visible(f.Path) && c.treeOf(f.Path) != "" {
+		if c.found.shown++; c.found.shown > maxFromWork {
+			c.leaveOut(f.Path, "a tree with too many tool chains")
+			return
+		}
+		g.ofWork, g.searched = true, -1
+	}
+	c.addGrant(g, links)
 }
 
 func (c *compiler) addGrant(g grant, links []link) {
@@ -173,9 +182,10 @@ func (c *compiler) isPrefix(dir string) bool {
 
 func (c *compiler) inHome(p string) bool { return c.home != "" && under(p, c.home) }
 
-// showTree shows f by its path as named, with what belongs to it.
+// showPath shows what is at a path, with the links that lead there.
 func (c *compiler) showPath(name, why string) {
-	if f, links, err := c.find(name); err == nil && !c.tooBroad(f.Path) {
-		c.add(f, links, read, why)
+	r, err := c.follow(name, name)
+	if err == nil && (!c.tooBroad(r.file.Path) || c.visible(r.file.Path)) && c.admit(&r, name) {
+		c.add(r.file, r.links, read, why)
 	}
 }

@@ -52,3 +52,30 @@ var installations = [...]string{"CONDA_PREFIX", "GOROOT", "JAVA_HOME", "VIRTUAL_
 // prefixSigns: a directory with bin and one of these beside it is what a
 // program was installed to, and its files are found relative to it.
 var prefixSigns = [...]string{"lib", "lib64", "libexec", "share", "pkg", "jre", "jars", "conda-meta"}
+
+// environments are files that a virtualenv, or a conda environment, has at its top.
+var environments = [...]string{"pyvenv.cfg", "conda-meta/history"}
+
+// landmarks are files by which an installed tool chain is known, in what it was installed to.
+// One component may end in a pattern.
+var landmarks = [...]string{
+	"pyvenv.cfg",
+	"conda-meta/history",
+	"lib/python3*/os.py",
+	"lib64/python3*/os.py",
+	"lib/pypy3*/os.py",
+	"lib-python/3/os.py", // PyPy before 3.9
+	"include/node/node.h",
+	"lib/jrt-fs.jar",
+	"jre/lib/rt.jar",
+	"src/runtime/runtime.go",
+	"lib/rustlib/components",
+	"lib/ocaml/stdlib.cma",
+}
+
+// parts are what is shown of an installation in a tree of work.
+var parts = [...]string{"bin", "sbin", "lib", "lib64", "libexec", "include", "share", "etc", "conf", "jre", "jars", "pkg", "ssl",
+	"conda-meta", "condabin", "x86_64-conda-linux-gnu", "aarch64-conda-linux-gnu", "pyvenv.cfg", "VERSION", "release"}
+
+// pythons are how the names of Python's executables begin.
+var pythons = [...]string{"python", "pypy", "graalpy"}

@@ -42,10 +42,10 @@ func TestToolChains(t *testing.T) {
 			"/home/u/.pyenv/versions/3.12/bin/python3.12*", "/home/u/v/pyvenv.cfg=include-system-site-packages = false\nhome = /home/u/.pyenv/versions/3.12/bin\n"},
 			[]string{"PATH=/home/u/v/bin:/usr/bin", "VIRTUAL_ENV=/home/u/v"}, "",
 			[]string{"/home/u/v", "ro /home/u/v", "/home/u/.pyenv", "ro /home/u/.pyenv"}, []string{"VIRTUAL_ENV", "/home/u/v"}, nil},
-		{"a virtualenv in the project, by command", []string{"/home/u/p/.venv/bin/python -> /opt/py/bin/python3", "/opt/py/bin/python3*", "/opt/py/lib/",
+		{"a virtualenv in the project, by command", []string{"/home/u/p/.venv/bin/python -> /opt/py/bin/python3", "/opt/py/bin/python3*", "/opt/py/lib/python3.12/os.py=",
 			"/home/u/p/.venv/pyvenv.cfg=home = /opt/py/bin"}, []string{"PATH=/usr/bin"}, ".venv/bin/python",
 			[]string{"/opt/py", "ro /opt/py", "/home/u/p/.venv", ""}, nil, nil},
-		{"a virtualenv of an interpreter at home", []string{"/home/u/v/pyvenv.cfg=home = /home/u/python/bin", "/home/u/python/lib/", "/home/u/python/bin/", "/home/u/v/bin/"},
+		{"a virtualenv of an interpreter at home", []string{"/home/u/v/pyvenv.cfg=home = /home/u/python/bin", "/home/u/python/lib/python3.12/os.py=", "/home/u/python/bin/python3*", "/home/u/v/bin/"},
 			[]string{"PATH=/home/u/v/bin"}, "", []string{"/home/u/python", "ro /home/u/python"}, nil, nil},
 		{"conda", []string{"/home/u/conda/envs/e/conda-meta/", "/home/u/conda/envs/e/bin/", "/home/u/conda/envs/e/.condarc=s"},
 			[]string{"PATH=/home/u/conda/envs/e/bin", "CONDA_PREFIX=/home/u/conda/envs/e"}, "",
@@ -189,13 +189,13 @@ func TestCachesAreEmptyWhereTheirOwnAreReadOnly(t *testing.T) {
 		golang, npm string
 	}{
 		{"a private home", nil, nil, "", ""},
-		{"a home that is shown", nil, func(in *Input) { in.Home = true }, "/tmp/go-cache", "/tmp/npm-cache"},
+		{"a home that is shown", nil, func(in *Input) { in.Home = true }, "", ""},
 		{"caches that are there", []string{"/home/u/.npm/_cacache/", "/home/u/.cache/go-build/"}, func(in *Input) { in.Home = true },
-			"/home/u/.cache/go-build", "/tmp/npm-cache"},
+			"/home/u/.cache/go-build", ""},
 		{"by a link", []string{"/data/", "/home/u/.cache -> /data"}, func(in *Input) { in.AllowRead = []string{"/data", "/home/u/.cache"} }, "/tmp/go-cache", ""},
 		{"a home that is an overlay", nil, func(in *Input) { in.Home, in.EphemeralHome = true, true }, "", ""},
 		{"a home that is writable", nil, func(in *Input) { in.Home, in.AllowWrite = true, []string{"/home/u"} }, "", ""},
-		{"one cache that is writable", []string{"/home/u/.npm/"}, func(in *Input) { in.Home, in.AllowWrite = true, []string{"/home/u/.npm"} }, "/tmp/go-cache", ""},
+		{"one cache that is writable", []string{"/home/u/.npm/"}, func(in *Input) { in.Home, in.AllowWrite = true, []string{"/home/u/.npm"} }, "", ""},
 		{"elsewhere", nil, func(in *Input) {
 			in.Home, in.Env = true, environ("PATH=/usr/local/go/bin", "npm_config_cache=/tmp/n", "GOCACHE=off")
 		}, "", ""},

@@ -2,6 +2,7 @@ package rootfs
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -9,86 +10,130 @@ const maxVenvConfig = 8 << 10
 
 // installation shows what a variable says is one installed tool chain.
 func (c *compiler) installation(variable, dir string) {
-	f, links, err := c.find(dir)
-	if err != nil || !f.Mode.IsDir() {
+	r, err := c.follow(dir, variable)
+	f := &r.file
+	if err != nil || !f.Mode.IsDir() || !c.admit(&r, variable) {
 		return
 	}
 	if i := c.chainOf(path.Clean(dir), f.Path); i >= 0 && !c.inSystem(f.Path, i) {
 		c.useChain(i, variable)
 	}
-	c.links = append(c.links, links...)
+	c.links = append(c.links, r.links...)
 	if !c.special(f.Path, variable) && !c.visible(f.Path) {
 		if c.tooBroad(f.Path) || !c.isPrefix(f.Path) {
 			return // whatever that is, it is no tool chain
 		}
-		c.add(f, nil, read, "tool chain: "+f.Path+" ("+variable+")")
+		c.add(*f, nil, read, "tool chain: "+f.Path+" ("+variable+")")
 	}
-	if c.visible(f.Path) {
+	if c.visible(f.Path) || c.special(f.Path, variable) {
 		c.table.Env[variable] = path.Clean(dir)
 	}
 }
 
 // virtualenv shows a Python environment and the Python that it is made from.
 func (c *compiler) virtualenv(prefix, by string) {
+	if slices.Contains(c.found.venvs, prefix) {
+		return
+	}
+	c.found.venvs = append(c.found.venvs, prefix)
 	why := "tool chain: virtualenv (" + by + ")"
-	for i := range c.grants {
-		if c.grants[i].why == why && c.grants[i].dst == prefix {
-			return
-		}
-	}
 	if !c.tooBroad(prefix) {
-		c.showPath(prefix, why)
+		c.showPrefix(prefix, why)
 	}
-	text, err := c.host.ReadFile(prefix+"/pyvenv.cfg", maxVenvConfig)
+	config := prefix + "/pyvenv.cfg"
+	text, err := c.host.ReadFile(config, maxVenvConfig)
 	if err != nil {
 		return
 	}
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(line, "=")
-		if strings.TrimSpace(key) != "home" {
+		if !strings.EqualFold(strings.TrimSpace(key), "home") {
 			continue
 		}
 		if home := strings.TrimSpace(value); path.IsAbs(home) {
-			c.interpreter(home, why)
+			c.interpreter(home, config, why)
 		}
+		return // Python takes the first, too
 	}
 }
 
-// interpreter shows a Python by the directory that its executable is in.
-func (c *compiler) interpreter(dir, why string) {
-	f, links, err := c.find(dir)
+// interpreter shows a Python by the directory that its executable is in, if it is one: who
+// names it, in a file or by a link, may want to see something else. by is that.
+func (c *compiler) interpreter(dir, by, why string) {
+	if c.found.interpreters++; c.found.interpreters > maxInterpreters {
+		c.leaveOut(path.Clean(dir), by)
+		return
+	}
+	r, err := c.follow(dir, by)
 	if err != nil {
 		return
 	}
-	c.links = append(c.links, links...)
-	if i := c.chainOf(path.Clean(dir), f.Path); i >= 0 {
-		c.useChain(i, why)
-	}
-	if c.visible(f.Path) {
-		c.pythonIn(f.Path, why)
+	at := r.file.Path
+	if !c.visible(at) && !c.python(at, by, why) {
+		c.leaveOut(at, by)
 		return
 	}
-	// Unlike an entry of PATH this is surely an interpreter, at home too.
-	if prefix := c.prefixOf(f.Path); prefix != "" && c.isPrefix(prefix) {
-		c.showPath(prefix, why)
-		return
+	c.links = append(c.links, r.links...)
+	c.pythonIn(at, by, why)
+}
+
+// python shows what a canonical directory of Python's executables belongs to: a known
+// manager, an installed Python, or one in the tree of work that by lies in. False: it is none.
+func (c *compiler) python(dir, by, why string) bool {
+	exe := c.pythonAt(dir)
+	if exe == "" || c.secretAt(dir) != "" {
+		return false
 	}
-	if !c.tooBroad(f.Path) {
-		c.add(f, nil, read, why)
-		c.pythonIn(f.Path, why)
+	if tree := c.treeOf(dir); tree != "" {
+		if tree != c.treeOf(by) || !isBin(dir) || !c.isToolChain(path.Dir(dir)) {
+			return false
+		}
+		c.showPrefix(path.Dir(dir), why)
+		return true
 	}
+	if place := c.chainPlace(dir); place != "" {
+		if i := c.chainOf(dir); i >= 0 {
+			c.useChain(i, why)
+		}
+	}
+	if c.visible(dir) || c.installed(dir, by) {
+		return true
+	}
+	// The executable may be a link into one that is.
+	r, err := c.follow(exe, by)
+	return err == nil && r.file.Path != exe && (c.visible(r.file.Path) || c.installed(r.file.Path, by))
+}
+
+// pythonAt is an executable of Python's in a directory, or empty.
+func (c *compiler) pythonAt(dir string) string {
+	entries, err := c.host.ReadDir(dir)
+	if err != nil {
+		return ""
+	}
+	for _, e := range entries {
+		if !slices.ContainsFunc(pythons[:], func(name string) bool { return strings.HasPrefix(e.Name, name) }) {
+			continue
+		}
+		if f, err := c.host.Resolve(dir + "/" + e.Name); err == nil && f.Mode.IsRegular() && f.Mode&0o111 != 0 {
+			return dir + "/" + e.Name
+		}
+	}
+	return ""
 }
 
 // pythonIn follows the links that an interpreter is reached through.
-func (c *compiler) pythonIn(dir, why string) {
-	if g := nearest(c.grants, dir); g != nil && g.system && g.access != private {
+func (c *compiler) pythonIn(dir, by, why string) {
+	if c.ofSystem(dir) {
 		return
 	}
 	for _, name := range [...]string{"python3", "python"} {
-		if f, links, err := c.find(dir + "/" + name); err == nil && f.Mode.IsRegular() && f.Path != dir+"/"+name {
-			c.links = append(c.links, links...)
-			if !c.visible(f.Path) {
-				c.interpreter(path.Dir(f.Path), why)
+		name = dir + "/" + name
+		if r, err := c.follow(name, by); err == nil && r.file.Mode.IsRegular() && r.file.Path != name {
+			if !c.visible(r.file.Path) {
+				c.interpreter(path.Dir(r.file.Path), by, why)
+			}
+			if c.visible(r.file.Path) {
+				c.links = append(c.links, r.links...)
 			}
 			return
 		}

@@ -33,6 +33,10 @@ type Viewer struct {
 	Groups   []uint32 // supplementary
 	// OneID: no other id is mapped into its user namespace.
 	OneID bool
+	// NoBeneath: there can be no overlay over what lies beneath.
+	NoBeneath bool
+	// Bound: what lies beneath is bound, since there can be no overlay. Hidden names in it are empty.
+	Bound bool
 	// Bare: nothing was mounted, and it sees the caller's tree.
 	Bare bool
 	Host Inspector
@@ -48,6 +52,7 @@ type View struct {
 	less   []string                 // read-only parts
 	made   map[string]handoff.Mount // directories, files and links of the run's own
 	ways   []string                 // places of entries: what leads to them is there
+	absent []string                 // of what lies beneath
 }
 
 // layer is something mounted.
@@ -60,6 +65,7 @@ type layer struct {
 	device   bool
 	noExec   bool
 	mask     bool
+	others   bool // only what every user may read
 	dir      bool // of a mask: what it hides is one
 }
 
@@ -83,8 +89,30 @@ func (t *Table) View(by Viewer) *View {
 // mount does what the child does with an entry.
 func (v *View) mount(m *handoff.Mount) {
 	l := layer{kind: m.Kind, dst: m.Dst, src: m.Src, dev: m.Dev, mode: m.Mode, readOnly: m.ReadOnly, device: m.Device}
+	if m.Instead && !v.by.NoBeneath {
+		return
+	}
 	switch m.Kind {
+	case handoff.MountAbsent:
+		v.absent = append(v.absent, m.Dst)
+		if inode, err := v.by.Host.Inspect(m.Dst); err == nil && v.by.Bound {
+			v.made[m.Dst] = handoff.Mount{Kind: handoff.MountFile, Dst: m.Dst, Mode: 0o444}
+			if inode.Mode.IsDir() {
+				v.made[m.Dst] = handoff.Mount{Kind: handoff.MountDir, Dst: m.Dst, Mode: 0o555}
+			}
+		}
+		return
+	case handoff.MountBeneath:
+		if v.by.NoBeneath {
+			return
+		}
+		l.mode, l.others = 0o755, v.by.UID == 0
 	case handoff.MountDir, handoff.MountFile, handoff.MountSymlink:
+		if v.by.Bound && m.Dispensable() {
+			if _, err := v.by.Host.Inspect(m.Dst); err != nil {
+				return
+			}
+		}
 		v.made[m.Dst] = *m
 		v.ways = append(v.ways, m.Dst)
 		return
@@ -145,6 +173,8 @@ func (v *View) look(p string) (n node, found bool) {
 		return n, p == l.dst
 	}
 	switch l.kind {
+	case handoff.MountBeneath:
+		n, found = v.over(n)
 	case handoff.MountBind, handoff.MountOverlay, handoff.MountProc:
 		n, found = v.outside(n)
 	default:
@@ -155,6 +185,47 @@ func (v *View) look(p string) (n node, found bool) {
 	})
 	n.NoExec = n.NoExec || l.noExec
 	return n, found
+}
+
+// BindsBeneath says whether a MountBeneath can be bound, as the child finds out where there is no
+// overlay: what is made for the run over it has a place in it. On a file without a name, which is
+// there only because it is mounted, the kernel mounts nothing.
+func (t *Table) BindsBeneath(h Host) bool {
+	at := slices.IndexFunc(t.Mounts, func(m handoff.Mount) bool { return m.Kind == handoff.MountBeneath })
+	return at >= 0 && !slices.ContainsFunc(t.Mounts, func(m handoff.Mount) bool {
+		if m.Instead || !below(m.Dst, t.Mounts[at].Dst) {
+			return false
+		}
+		f, err := h.Lstat(rebase(m.Dst, t.Mounts[at].Dst, t.Mounts[at].Src))
+		switch m.Kind {
+		case handoff.MountAbsent:
+			return err == nil && (!f.Mode.IsDir() && !f.Mode.IsRegular() || f.Names == 0)
+		case handoff.MountDir:
+			return err != nil || !f.Mode.IsDir()
+		case handoff.MountFile:
+			return !(absent(err) && m.Dispensable()) && (err != nil || !f.Mode.IsRegular() || f.Names == 0)
+		case handoff.MountSymlink:
+			text, err := h.Readlink(rebase(m.Dst, t.Mounts[at].Dst, t.Mounts[at].Src))
+			return err != nil || text != m.Text
+		}
+		return false
+	})
+}
+
+// over looks at what lies over a tree of the caller's, and then at that.
+func (v *View) over(n node) (node, bool) {
+	m, made := v.made[n.at]
+	if made && m.Kind != handoff.MountDir {
+		return v.own(n)
+	}
+	if slices.ContainsFunc(v.absent, func(at string) bool { return under(n.at, at) && (!made || n.at != at) }) {
+		return n, false
+	}
+	below, found := v.outside(n)
+	if !made && !slices.ContainsFunc(v.ways, func(d string) bool { return under(d, n.at) }) {
+		return below, found
+	}
+	return v.own(n) // a directory that has both
 }
 
 // outside looks at a file of the caller's.

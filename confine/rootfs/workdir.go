@@ -1,6 +1,9 @@
 package rootfs
 
 import (
+	"errors"
+	"io/fs"
+	"slices"
 	"strconv"
 
 	"github.com/confine-run/confine/internal/shell"
@@ -31,11 +34,11 @@ func (c *compiler) workdir() error {
 	if c.tooBroad(dir) {
 		return c.broadWorkdir(dir, a)
 	}
-	why := "current directory"
+	why, origin := "current directory", Origin{Option: FromWorkdir}
 	if c.in.WorkdirAsked {
-		why = optWorkdir + " " + c.in.Workdir
+		why, origin.Word = optWorkdir+" "+c.in.Workdir, c.in.Workdir
 	}
-	c.show(grant{src: c.dir, access: a, explicit: c.in.WorkdirAsked, searched: -1, option: optWorkdir, why: why}, nil)
+	c.show(grant{src: c.dir, access: a, explicit: c.in.WorkdirAsked, searched: -1, option: optWorkdir, why: why, origin: origin}, nil)
 	c.gitElsewhere(dir, a)
 	return nil
 }
@@ -80,10 +83,19 @@ func (c *compiler) chdir() error {
 	if err != nil {
 		return err
 	}
+	w := trace(c.host, name)
+	w.links = slices.DeleteFunc(w.links, func(l link) bool { return !c.visible(l.at) }) // what the run doesn't see leads it nowhere
+	if err := c.leaves(optChdir, c.in.Chdir, w); err != nil {
+		return err
+	}
 	at, mode, found := c.inside(name)
 	switch {
 	case !found:
-		return &Error{Option: optChdir, Path: c.in.Chdir, Err: ErrNotVisible, Hint: "it must be visible inside: " + optRead + " " + shell.Word(c.in.Chdir)}
+		hint := "it must be visible inside: " + optRead + " " + shell.Word(c.in.Chdir)
+		if _, err := c.host.Resolve(name); errors.Is(err, fs.ErrNotExist) {
+			hint = "there is none outside, either"
+		}
+		return &Error{Option: optChdir, Path: c.in.Chdir, Err: ErrNotVisible, Hint: hint}
 	case !mode.IsDir():
 		return &Error{Option: optChdir, Path: c.in.Chdir, Err: ErrInvalid, Hint: "it is not a directory"}
 	}

@@ -3,7 +3,7 @@
 // seccomp(2) with it, last before execve.
 //
 // Policies are rules by name of call, with conditions on arguments, see Policy.
-// Two ship, default/1 and strict/1, and never change under their version; others
+// Two ship, default/2 and strict/2, and never change under their version; others
 // are files: TOML, see below, or profiles of Docker and OCI in JSON. Policy.Decide says in Go what a policy does with a
 // call; the programs are tested against it, against the programs that
 // go-seccomp-bpf makes of the same policies, and on the kernel.

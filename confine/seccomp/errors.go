@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/confine-run/confine/internal/hint"
 )
 
 // ArchError is an architecture without a system call table. There is no filter
@@ -31,12 +33,11 @@ func (e *PolicyError) Error() string {
 	if e.Line > 0 {
 		s += ":" + strconv.Itoa(e.Line) + ":" + strconv.Itoa(e.Column)
 	}
-	s += ": " + e.Msg
-	if e.Hint != "" {
-		s += "\nhint: " + e.Hint
-	}
-	return s
+	return hint.Text(s+": "+e.Msg, e.Hint)
 }
+
+// Remedy is Hint, for who has it as an error.
+func (e *PolicyError) Remedy() string { return e.Hint }
 
 // ActionError is a word that is no action.
 type ActionError struct{ Action Action }

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"github.com/confine-run/confine/internal/hint"
 )
 
 // fileLimit is more than any policy needs, and less than /dev/zero has.
@@ -43,8 +45,7 @@ type fileArg struct {
 func readFile(path string, on Target) (*Policy, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		hint := "--seccomp takes off, default, strict or the path of a policy file"
-		return nil, fmt.Errorf("seccomp policy: %w\nhint: %s", err, hint)
+		return nil, hint.With(fmt.Errorf("seccomp policy: %w", err), "--seccomp takes off, default, strict or the path of a policy file")
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, fileLimit+1))

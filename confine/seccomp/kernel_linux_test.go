@@ -25,7 +25,7 @@ type attempt struct {
 	unprivileged     bool // without a filter, too, EPERM is what an ordinary user gets
 }
 
-// attempts has one victim for each class of rules, with how default/1 treats it
+// attempts has one victim for each class of rules, with how default/2 treats it
 // under errno, kill and log. Without a filter the kernel must answer otherwise:
 // many are made with arguments that are wrong in a way of their own.
 var attempts = []attempt{
@@ -75,7 +75,7 @@ var attempts = []attempt{
 	{"TCGETS", "ioctl", [6]uint64{1 << 20, 0x5401}, through, through, through, false},
 }
 
-// strictAttempts is the same for what only strict/1 refuses.
+// strictAttempts is the same for what only strict/2 refuses.
 var strictAttempts = []attempt{
 	{"ptrace", "ptrace", [6]uint64{9999}, denied, killed, denied, false},
 	{"process_vm_readv", "process_vm_readv", [6]uint64{1 << 30, 0, 99}, denied, killed, denied, false},

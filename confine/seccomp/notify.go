@@ -23,8 +23,9 @@ func denial(ret uint32) bool {
 const room = 16
 
 // Notifying is the program with each denial handed to a listener
-// (SECCOMP_RET_USER_NOTIF), which answers as Refusal says. Allowed calls take the
-// same way through it. It is nil where there is nothing to hand on, and where
+// (SECCOMP_RET_USER_NOTIF), which answers as Refusal says. So is exit_group with a status
+// that isn't 0 (Exits): what a process that fails still has tells which limit it has
+// reached. Other allowed calls take the same way through it. It is nil where there is nothing to hand on, and where
 // there must be no handing on: the last steps before execve wait for nobody.
 //
 // It refuses a listener to whoever is under it, as the kernel does, too, but only
@@ -39,14 +40,20 @@ func (f *Filter) Notifying() []uint64 {
 		}
 	}
 	nr, ok := f.table.lookup("seccomp")
-	if !found || !ok || !f.policy.lets("execve") || !f.policy.lets("exit_group") {
+	exit, known := f.table.lookup("exit_group")
+	if !found || !ok || !known || !f.policy.lets("execve") || !f.policy.lets("exit_group") {
 		return nil
 	}
 	insn := func(op, jt, jf, k uint64) uint64 { return op<<48 | jt<<40 | jf<<32 | k }
 	program = append([]uint64{
 		insn(opLoad, 0, 0, offArch),
-		insn(opJeq, 0, 6, uint64(f.table.audit)),
+		insn(opJeq, 0, 11, uint64(f.table.audit)),
 		insn(opLoad, 0, 0, offNr),
+		insn(opJeq, 0, 4, uint64(exit)),
+		insn(opLoad, 0, 0, offArgs),
+		insn(opAnd, 0, 0, 0xff),
+		insn(opJeq, 6, 0, 0),
+		insn(opRet, 0, 0, retUserNotif),
 		insn(opJeq, 0, 4, uint64(nr)),
 		insn(opLoad, 0, 0, offArgs+8),
 		insn(opAnd, 0, 0, flagNewListener),
@@ -97,6 +104,9 @@ const supervised = "supervised-network"
 // Watched is the rule of WatchedFiles and WatchedLooks, whose calls the kernel makes.
 const Watched = "watched-files"
 
+// Exits is the rule of exit_group with a status that isn't 0, which the kernel makes.
+const Exits = "exits"
+
 // beneath decides without that of SupervisedNetwork: what a policy says of the call itself.
 func (p *Policy) beneath(name string, args *[6]uint64) Verdict {
 	return p.except(name, args, supervised)
@@ -129,6 +139,9 @@ func (p *Policy) watches(name string, args *[6]uint64) bool {
 // gives is for words alone. A call that the filter would let through is nobody's
 // to ask about, and is refused.
 func (f *Filter) Refusal(audit, nr uint32, args [6]uint64, text func(addr uint64) string) Refusal {
+	if f.native(audit, nr) && f.table.name(nr) == "exit_group" && f.policy.lets("exit_group") {
+		return Refusal{What: "exit_group", Rule: Exits, Errno: eperm, Supervised: true}
+	}
 	v := f.policy.number(f.table, audit, nr, args)
 	untold := false
 	if f.policy.watching > 0 && f.native(audit, nr) && f.policy.watches(f.table.name(nr), &args) {
@@ -154,7 +167,7 @@ func (f *Filter) Refusal(audit, nr uint32, args [6]uint64, text func(addr uint64
 	switch ret := v.ret(f.action); {
 	case ret == retKillProcess:
 		r.Kill, r.Errno = true, 0
-	case ret&retActionFull == retErrno && ret&^retActionFull != 0:
+	case ret&retActionFull == retErrno:
 		r.Errno = uint16(ret)
 	}
 	return r

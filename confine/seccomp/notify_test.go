@@ -40,13 +40,20 @@ func TestNotifyingTellsDenialsAndChangesNothingElse(t *testing.T) {
 	notifying(t, func(t *testing.T, f *Filter) {
 		plain, m := load(t, f.Program), load(t, f.Notifying())
 		call, _ := f.table.lookup("seccomp")
-		told, kept := 0, 0
+		exit, _ := f.table.lookup("exit_group")
+		told, kept, ended := 0, 0, 0
 		f.policy.everyCall(f.table, func(audit, nr uint32, args [6]uint64) {
 			before, after := plain.run(t, audit, nr, args), m.run(t, audit, nr, args)
 			var want uint32
 			switch {
 			case audit == f.table.audit && nr == uint32(call) && args[1]&flagNewListener != 0:
 				want = retErrno | ebusy
+			case audit == f.table.audit && nr == uint32(exit) && args[0]&0xff != 0 && f.policy.lets("exit_group"):
+				want = retUserNotif
+				ended++
+				if r := f.Refusal(audit, nr, args, nil); r.Rule != Exits || !r.Supervised || r.Kill {
+					t.Fatalf("call %d %#x: the answer is %+v", nr, args, r)
+				}
 			case before == retKillProcess, before == retErrno|eperm, before == retErrno|eacces:
 				want = retUserNotif
 				told++
@@ -65,8 +72,21 @@ func TestNotifyingTellsDenialsAndChangesNothingElse(t *testing.T) {
 				t.Fatalf("arch %#x, call %d %#x: %#x, and told %#x, want %#x", audit, nr, args, before, after, want)
 			}
 		})
-		if told == 0 || kept == 0 {
-			t.Fatalf("%d told, %d kept", told, kept)
+		if told == 0 || kept == 0 || ended == 0 {
+			t.Fatalf("%d told, %d kept, %d ended", told, kept, ended)
+		}
+	})
+}
+
+// A process that ends well is held by nobody.
+func TestNotifyingHandsOnFailuresOnly(t *testing.T) {
+	notifying(t, func(t *testing.T, f *Filter) {
+		m := load(t, f.Notifying())
+		nr, _ := f.table.lookup("exit_group")
+		for status, want := range map[uint64]uint32{0: retAllow, 256: retAllow, 1: retUserNotif, 127: retUserNotif, 0xffffffffffffffff: retUserNotif} {
+			if got := m.run(t, f.table.audit, uint32(nr), [6]uint64{status}); got != want {
+				t.Errorf("exit_group(%#x): %#x, want %#x", status, got, want)
+			}
 		}
 	})
 }

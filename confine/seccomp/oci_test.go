@@ -140,7 +140,7 @@ func TestProfilesAreReadForOneMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Kind != "file" || f.Version != "docker.json+shared-pids/1" {
+	if f.Kind != "file" || f.Version != "docker.json+shared-pids/2" {
 		t.Errorf("%s %s", f.Kind, f.Version)
 	}
 	if r := f.Refusal(amd64.audit, 101, [6]uint64{}, nil); r.Rule != "shared-pids" {

@@ -6,7 +6,7 @@ package seccomp
 // is never changed once built.
 type Policy struct {
 	Kind    string // "default", "strict" or "file"
-	Version string // "default/1", "strict/1", or the file's base name
+	Version string // "default/2", "strict/2", or the file's base name
 	Default Outcome
 	Rules   []Rule
 	Notices []Notice // what a file says that is not as it looks

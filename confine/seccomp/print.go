@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/confine-run/confine/internal/quote"
 )
 
 // TOML prints the policy as a policy file. Read again, it is the same policy.
 func (p *Policy) TOML() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s %s\n", quote(p.Version), p.Digest())
+	fmt.Fprintf(&b, "# %s %s\n", quote.TOML(p.Version), p.Digest())
 	fmt.Fprintf(&b, "default_action = %q\n", p.Default.Do)
 	if p.Default.Do == Errno && p.Default.Errno != eperm {
 		fmt.Fprintf(&b, "default_errno = %q\n", errnoName(p.Default.Errno))
@@ -22,7 +23,7 @@ func (p *Policy) TOML() string {
 }
 
 func (r *Rule) toml(b *strings.Builder) {
-	fmt.Fprintf(b, "\n[[rules]]\nrule = %s\n", quote(r.Name))
+	fmt.Fprintf(b, "\n[[rules]]\nrule = %s\n", quote.TOML(r.Name))
 	if len(r.Calls) <= 6 {
 		fmt.Fprintf(b, "names = [%s]\n", quoted(r.Calls))
 	} else {
@@ -44,7 +45,7 @@ func (r *Rule) toml(b *strings.Builder) {
 		fmt.Fprintf(b, "errno = %q\n", errnoName(r.Outcome.Errno))
 	}
 	if r.Reason != "" {
-		fmt.Fprintf(b, "reason = %s\n", quote(r.Reason))
+		fmt.Fprintf(b, "reason = %s\n", quote.TOML(r.Reason))
 	}
 }
 
@@ -98,22 +99,6 @@ func (c *Cond) flags(calls []string) string {
 		return strconv.Quote(strings.Join(words, "|"))
 	}
 	return plain(c.Mask)
-}
-
-// quote makes a TOML basic string.
-func quote(s string) string {
-	b := []byte{'"'}
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b = append(b, '\\', byte(r))
-		case r < ' ' || r == 0x7f:
-			b = fmt.Appendf(b, "\\u%04x", r)
-		default:
-			b = utf8.AppendRune(b, r)
-		}
-	}
-	return string(append(b, '"'))
 }
 
 func quoted(words []string) string {

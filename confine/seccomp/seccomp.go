@@ -11,7 +11,7 @@ type Filter struct {
 	// code<<48 | jt<<40 | jf<<32 | k.
 	Program []uint64
 	Kind    string // "default", "strict" or "file"
-	Version string // "default/1", "strict/1", or the file's base name; with "+NAME" for each addition
+	Version string // "default/2", "strict/2", or the file's base name; with "+NAME" for each addition
 	Digest  string // of the policy, see Policy.Digest
 	Notices []Notice
 
@@ -26,13 +26,13 @@ type Filter struct {
 type Addition string
 
 const (
-	SharedPIDs Addition = "shared-pids/1" // there is no pid namespace
+	SharedPIDs Addition = "shared-pids/2" // there is no pid namespace
 	SharedIPC  Addition = "shared-ipc/1"  // there is no IPC namespace
 	NoNetwork  Addition = "no-network/1"  // there is no network namespace, and is to be no network
 	KeepCPUs   Addition = "keep-cpus/1"   // --cpus is held by sched_setaffinity alone
 	// There is no network namespace, and whoever listens makes the calls that say whom
 	// to reach. Without a listener there is no network.
-	SupervisedNetwork Addition = "supervised-network/1"
+	SupervisedNetwork Addition = "supervised-network/2"
 	Network           Addition = "network/1" // hosts may be reached; strict alone has no sockets for that
 	// Whoever listens looks at the paths that calls name, and lets the kernel make them:
 	// WatchedFiles those that open, make, change or execute something, WatchedLooks those
@@ -78,6 +78,18 @@ func BuildFor(spec string, action Action, on Target, with ...Addition) (*Filter,
 	return p.Compile(action, on.Arch)
 }
 
+// BuildText is BuildFor of a policy file that was read before.
+func BuildText(text []byte, name string, action Action, on Target, with ...Addition) (*Filter, error) {
+	p, err := ParseFor(text, name, on)
+	if err == nil {
+		p, err = p.lay(with)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.Compile(action, on.Arch)
+}
+
 // IsFile says whether --seccomp names a file.
 func IsFile(spec string) bool { return builtinOf(spec) == nil }
 
@@ -95,6 +107,11 @@ func LoadFor(spec string, on Target, with ...Addition) (*Policy, error) {
 			return nil, err
 		}
 	}
+	return p.lay(with)
+}
+
+// lay lays additions over it.
+func (p *Policy) lay(with []Addition) (*Policy, error) {
 	for i, name := range with {
 		if name == BeyondStrict {
 			if i > 0 || p != &builtinDefault.policy {

@@ -34,6 +34,19 @@ func TestSupervisedCallsAreHandedOn(t *testing.T) {
 	if r := supervisedCall(t, f, "sendto", 3, 0, 0, 0, 1<<32); !r.Supervised {
 		t.Errorf("sendto: %+v", r)
 	}
+	for _, args := range [][]uint64{{2, 2, 0}, {2, 2, 17}, {10, 2 | 0x800, 0}, {1<<32 | 10, 1<<32 | 2 | 0x80000, 17}} {
+		if r := supervisedCall(t, f, "socket", args...); !r.Supervised || r.Errno != eacces {
+			t.Errorf("socket%v: %+v", args, r)
+		}
+	}
+	for _, args := range [][]uint64{{2, 2, 1}, {2, 3, 17}, {16, 2, 0}, {40, 2, 0}} {
+		if r := supervisedCall(t, f, "socket", args...); r.Supervised {
+			t.Errorf("socket%v: %+v", args, r)
+		}
+	}
+	if r := supervisedCall(t, f, "recvfrom", 3, 1, 1, 1<<32|0x2040); !r.Supervised {
+		t.Errorf("recvfrom of errors: %+v", r)
+	}
 	if r := f.Refusal(f.table.audit^1, 0, [6]uint64{}, nil); r.Supervised {
 		t.Errorf("of another machine: %+v", r)
 	}
@@ -46,8 +59,9 @@ func TestSupervisedCallsAreHandedOn(t *testing.T) {
 		want bool
 	}{
 		{"sendto", [6]uint64{3, 1, 1, 0, 0, 16}, true}, // to whom it is connected to
+		{"recvfrom", [6]uint64{3, 1, 1, 0x40}, true},
 		{"socket", [6]uint64{2, 1 | 0x80000, 6}, true},
-		{"socket", [6]uint64{10, 2 | 0x800, 0}, true},
+		{"socket", [6]uint64{1, 2, 0}, true},
 		{"socket", [6]uint64{1, 5, 0}, true},
 		{"socket", [6]uint64{2, 1, 262}, false}, // MPTCP
 		{"socket", [6]uint64{2, 2, 1}, false},   // ping
@@ -55,11 +69,18 @@ func TestSupervisedCallsAreHandedOn(t *testing.T) {
 		{"socket", [6]uint64{16, 3, 0}, false},
 		{"socket", [6]uint64{40, 1, 0}, false},
 		{"socket", [6]uint64{1<<32 | 40, 1, 0}, false},
-		{"setsockopt", [6]uint64{3, 6, 1}, true},    // TCP_NODELAY
-		{"setsockopt", [6]uint64{3, 6, 30}, false},  // TCP_FASTOPEN_CONNECT
-		{"setsockopt", [6]uint64{3, 6, 31}, false},  // TCP_ULP
-		{"setsockopt", [6]uint64{3, 1, 2}, true},    // SO_REUSEADDR
-		{"setsockopt", [6]uint64{3, 1, 25}, false},  // SO_BINDTODEVICE
+		{"setsockopt", [6]uint64{3, 6, 1}, true},   // TCP_NODELAY
+		{"setsockopt", [6]uint64{3, 6, 30}, false}, // TCP_FASTOPEN_CONNECT
+		{"setsockopt", [6]uint64{3, 6, 31}, false}, // TCP_ULP
+		{"setsockopt", [6]uint64{3, 1, 2}, true},   // SO_REUSEADDR
+		{"setsockopt", [6]uint64{3, 1, 25}, false}, // SO_BINDTODEVICE
+		{"setsockopt", [6]uint64{3, 1, 26}, false}, // SO_ATTACH_FILTER
+		{"setsockopt", [6]uint64{3, 1, 27}, false}, // SO_DETACH_FILTER, SO_DETACH_BPF
+		{"setsockopt", [6]uint64{3, 1, 44}, false}, // SO_LOCK_FILTER
+		{"setsockopt", [6]uint64{3, 1, 50}, false}, // SO_ATTACH_BPF
+		{"setsockopt", [6]uint64{3, 1, 51}, false}, // SO_ATTACH_REUSEPORT_CBPF
+		{"setsockopt", [6]uint64{3, 1, 52}, false}, // SO_ATTACH_REUSEPORT_EBPF
+		{"setsockopt", [6]uint64{3, 1<<32 | 1, 1<<32 | 27}, false},
 		{"setsockopt", [6]uint64{3, 0, 4}, false},   // IP_OPTIONS
 		{"setsockopt", [6]uint64{3, 0, 35}, false},  // IP_ADD_MEMBERSHIP
 		{"setsockopt", [6]uint64{3, 41, 26}, true},  // IPV6_V6ONLY

@@ -1,0 +1,308 @@
+package rootfs
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Nobody named what discovery comes across. So the tree that a command lies in which is named by its
+// path (the directory below the home directory or a like one) is a tree of work for it, too, and so is a home
+// directory that is the current one; but no place of the system's or of a known manager's, though
+// it may be a checkout. What is reached through a link in one is shown only if it is
+//
+//   - visible anyway;
+//   - a program in the same tree;
+//   - in an installed tool chain outside of every tree of work (landmarks).
+//
+// It is never what the set of secrets has. A pyvenv.cfg decides nothing anywhere: the
+// directory that it names has to be an interpreter's.
+
+const (
+	// maxFromWork bounds how much discovery shows of trees of work, whose owner could
+	// otherwise make a start long.
+	maxFromWork = 128
+	// maxInterpreters bounds how many interpreters lead from one to the next.
+	maxInterpreters = 16
+)
+
+// discovery is what tool chain discovery knows of trees of work.
+type discovery struct {
+	trees        workTrees
+	shown        int      // how much of trees of work is shown
+	interpreters int      // how many were looked at
+	venvs        []string // that were shown
+	left         []leftOut
+}
+
+// leftOut is something that isn't shown because of who names it.
+type leftOut struct{ at, by string }
+
+// workTrees are the trees that count for discovery, known places aside.
+func (c *compiler) workTrees() *workTrees {
+	t := &c.found.trees
+	if t.done {
+		return t
+	}
+	c.trees.look()
+	*t = *c.trees
+	name := c.commandPath()
+	if name == "" {
+		return t
+	}
+	f, w, err := c.findWay(path.Dir(name))
+	top, in := f.Path, f.Path
+	if len(w.links) > 0 {
+		top = w.links[0].at // decides where the others are
+		in = path.Dir(top)
+	}
+	if err != nil || c.tooBroad(top) || under(top, "/opt") || c.inPath(path.Dir(path.Clean(name))) ||
+		c.workTreeOf(top, in) != "" || c.ofSystem(top) || c.chainPlace(top) != "" {
+		return t
+	}
+	for !c.tooBroad(path.Dir(top)) {
+		top = path.Dir(top)
+	}
+	t.named = append(slices.Clone(t.named), namedTree{top, false})
+	return t
+}
+
+// inPath says whether a directory stands in PATH.
+func (c *compiler) inPath(dir string) bool {
+	return slices.ContainsFunc(strings.Split(c.in.Env("PATH"), ":"), func(name string) bool { return path.Clean(name) == dir })
+}
+
+// workTreeOf is workTrees.of for discovery.
+func (c *compiler) workTreeOf(p, dir string) string {
+	t := c.workTrees()
+	if t.namedAround(p) == "" && (c.ofSystem(p) || c.chainPlace(p) != "") {
+		return ""
+	}
+	best := t.of(p, dir)
+	if best == "" && c.dirErr == nil && c.home != "" && c.dir.Path == c.home && under(p, c.home) {
+		return c.home
+	}
+	return best
+}
+
+// treeOf is workTreeOf for what is no link.
+func (c *compiler) treeOf(p string) string { return c.workTreeOf(p, p) }
+
+// ofSystem: the system shows it.
+func (c *compiler) ofSystem(p string) bool {
+	g := nearest(c.grants, p)
+	return g != nil && g.system && g.access != private
+}
+
+// chainPlace is the place of the known manager that a canonical path lies in, or empty: where
+// the manager puts it by default, or the caller's environment says, outside of the trees that
+// are known by now.
+func (c *compiler) chainPlace(p string) string {
+	inside := func(root string, i int) bool {
+		return root != "" && under(p, root) && c.managed(i, root, p) &&
+			c.workTrees().namedAround(root) == "" &&
+			!(c.chains.byEnv[i] && c.trees.checkoutOf(path.Dir(root)) != "")
+	}
+	for i, root := range c.chains.roots {
+		if inside(root, i) {
+			return root
+		}
+	}
+	if !c.chains.realKnown {
+		c.chains.realKnown = true
+		for i, root := range c.chains.roots {
+			if f, err := c.host.Resolve(root); root != "" && err == nil && f.Path != root {
+				c.chains.real[i] = f.Path
+			}
+		}
+	}
+	for i, root := range c.chains.real {
+		if inside(root, i) {
+			return root
+		}
+	}
+	return ""
+}
+
+// managed says whether a path below the root of a manager's directory is what the manager
+// installs: others keep things in ~/.local and ~/go.
+func (c *compiler) managed(i int, root, p string) bool {
+	x := &chains[i]
+	return x.show == nil || x.name == "local" && under(p, root+"/lib") ||
+		slices.ContainsFunc(x.show, func(part string) bool { return under(p, root+"/"+part) })
+}
+
+// route is where a name leads that discovery came across, and what way.
+type route struct {
+	file  File
+	links []link
+	// work is the tree of work that decides where it leads, because a link on the way
+	// lies in it; "" is none.
+	work string
+}
+
+// follow resolves a name. What is judged by the links on the way has to be what was opened, so
+// a name that leads elsewhere by the time that its links are read leads nowhere.
+func (c *compiler) follow(name, by string) (route, error) {
+	f, w, err := c.findWay(name)
+	if err != nil {
+		return route{}, err
+	}
+	if isOfKernel(path.Clean(name)) || slices.ContainsFunc(w.links, func(l link) bool { return isOfKernel(l.at) }) {
+		c.leaveOut(path.Clean(name), by) // inside, it is about another process
+		return route{}, fs.ErrInvalid
+	}
+	if w.end != f.Path {
+		return route{}, fs.ErrNotExist
+	}
+	r := route{file: f, links: w.links}
+	for i := range w.links {
+		if r.work = c.workTreeOf(w.links[i].at, path.Dir(w.links[i].at)); r.work != "" {
+			break
+		}
+	}
+	return r, nil
+}
+
+// admit says whether discovery may go on from where a name leads, and shows the tool chain that
+// it leads into if need be. by says who named it.
+func (c *compiler) admit(r *route, by string) bool {
+	at := r.file.Path
+	if r.work == "" || c.visible(at) {
+		return true
+	}
+	if c.secretAt(at) == "" && (c.inTree(r) || c.installed(at, by)) {
+		return true
+	}
+	c.leaveOut(at, by)
+	return false
+}
+
+// leaveOut notes what isn't shown, for the one notice.
+func (c *compiler) leaveOut(at, by string) {
+	if l := (leftOut{at, by}); !slices.Contains(c.found.left, l) {
+		c.found.left = append(c.found.left, l)
+	}
+}
+
+// tellLeftOut says what discovery left out.
+func (c *compiler) tellLeftOut() error {
+	if c.in.Virtual || len(c.found.left) == 0 {
+		return nil
+	}
+	var names []string
+	for _, l := range c.found.left {
+		if !c.visible(l.at) && !c.anyUnder(l.at) {
+			c.rule(l.at, AccessHidden, "no tool chain is installed there, though "+l.by+" leads there")
+		}
+		if !slices.Contains(names, l.at) {
+			names = append(names, l.at)
+		}
+	}
+	c.notice("not shown: " + Some(names) + ": " + quote(c.found.left[0].by) +
+		" leads there, and no tool chain is installed there; --allow-read shows it")
+	return nil
+}
+
+// inTree: a link leads to a program in the same tree of work, or to the executables of an
+// environment there.
+func (c *compiler) inTree(r *route) bool {
+	f := &r.file
+	if !under(f.Path, r.work) || c.treeOf(f.Path) != r.work {
+		return false
+	}
+	if f.Mode.IsDir() {
+		return c.isEnvironment(f.Path) || isBin(f.Path) && c.isEnvironment(path.Dir(f.Path))
+	}
+	return f.Mode.IsRegular() && f.Mode&0o111 != 0
+}
+
+// isEnvironment says whether a directory is a virtualenv or a conda environment.
+func (c *compiler) isEnvironment(dir string) bool {
+	for i := range environments {
+		if c.hasLandmark(dir, environments[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// installed shows the tool chain that a canonical path lies in, if it is in one that lies in no
+// tree of work.
+func (c *compiler) installed(at, by string) bool {
+	for dir := at; !c.tooBroad(dir); dir = path.Dir(dir) {
+		if !c.isToolChain(dir) {
+			continue
+		}
+		if c.treeOf(dir) != "" || c.secretAt(dir) != "" || c.holdsSecrets(dir) {
+			return false
+		}
+		if !c.special(dir, by) {
+			c.showPath(dir, "tool chain: "+dir+" ("+by+")")
+		}
+		return c.visible(at)
+	}
+	return false
+}
+
+// isToolChain says whether a directory is what an interpreter or a compiler was installed to.
+func (c *compiler) isToolChain(dir string) bool {
+	return slices.ContainsFunc(landmarks[:], func(mark string) bool { return c.hasLandmark(dir, mark) })
+}
+
+// hasLandmark looks for a file below a directory; one component of its path may be a pattern.
+func (c *compiler) hasLandmark(dir, mark string) bool {
+	before, after, isPattern := strings.Cut(mark, "*")
+	if !isPattern {
+		f, err := c.host.Resolve(dir + "/" + mark)
+		return err == nil && f.Mode.IsRegular()
+	}
+	up, start := path.Split(before)
+	entries, err := c.host.ReadDir(path.Join(dir, up))
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name, start) {
+			continue
+		}
+		if f, err := c.host.Resolve(path.Join(dir, up, e.Name) + after); err == nil && f.Mode.IsRegular() {
+			return true
+		}
+	}
+	return false
+}
+
+// secretAt is why a canonical path is a secret, or empty.
+func (c *compiler) secretAt(at string) string {
+	homes := []string{c.home, "/root"}
+	if rest, ok := strings.CutPrefix(at, "/home/"); ok {
+		name, _, _ := strings.Cut(rest, "/")
+		homes = append(homes, "/home/"+name)
+	}
+	return SecretOf(c.host, at, homes...)
+}
+
+// holdsSecrets: the set has something below a directory of the caller's home.
+func (c *compiler) holdsSecrets(dir string) bool {
+	return c.home != "" && slices.ContainsFunc(secrets[:], func(s Secret) bool {
+		rest, ok := strings.CutPrefix(s.Pattern, inHomes)
+		return ok && under(c.home+"/"+rest, dir)
+	})
+}
+
+// showPrefix shows what a program was installed to. Of a directory in a tree of work it is only
+// what installations have: whether one is there, that tree says.
+func (c *compiler) showPrefix(prefix, why string) {
+	if c.treeOf(prefix) == "" {
+		c.showPath(prefix, why)
+		return
+	}
+	for _, part := range parts {
+		name := prefix + "/" + part
+		if f, err := c.host.Resolve(name); err == nil && f.Path == name {
+			c.add(f, nil, read, why)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package rootfs
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/confine-run/confine/internal/shell"
+)
+
+// Names says where names of the caller's lead. A symbolic link that lies in a tree of work (trees.go) was
+// made by whoever filled that tree: a clone, or an earlier run. No name of the policy is followed
+// through one. Other links are the system's or the caller's own, and are followed; but what is
+// secret or protected has to be called by its own name.
+type Names struct {
+	trees   *workTrees
+	host    Host
+	homes   []string // as given, and canonical
+	protect []string
+	own     []string // policy files, and what confine itself keeps
+	known   bool     // homes and own are
+}
+
+// NewNames makes one for a policy. It looks at nothing before it meets a link: most names lead through none.
+func NewNames(in *Input) *Names {
+	host := in.Host
+	if host == nil {
+		host = ThisHost()
+	}
+	return &Names{trees: &workTrees{host: host, in: in}, host: host, protect: in.Protect}
+}
+
+// look finds what is secret or protected by its place.
+func (n *Names) look() {
+	if n.known {
+		return
+	}
+	n.known = true
+	in := n.trees.in
+	if path.IsAbs(in.HomeDir) {
+		n.homes = []string{path.Clean(in.HomeDir)}
+		if f, err := n.host.Resolve(in.HomeDir); err == nil {
+			n.homes = append(n.homes, f.Path)
+		}
+	}
+	n.own = slices.Clone(in.ConfigFiles)
+	if in.Env != nil {
+		n.own = append(n.own, OwnDirs(in.Env, in.HomeDir)...)
+	}
+}
+
+// Real is where an absolute name leads. Whoever opens it follows no link any more, so that it is
+// that, or nothing. writes says that something is to be written there. The error is ErrThroughLink,
+// and has the path that would have to be written instead.
+func (n *Names) Real(name string, writes bool) (string, error) {
+	w := trace(n.host, name)
+	if len(w.links) == 0 {
+		return name, nil // its own, as far as this system can tell
+	}
+	if err := n.follows(name, &w, writes); err != nil {
+		return "", err
+	}
+	if w.end == "" {
+		return "", &linkError{text: "leads through too many symbolic links"}
+	}
+	return w.end, nil
+}
+
+// inWork refuses a way through a link of a tree of work, or with out only one that leads out of it.
+func (n *Names) inWork(w *way, out bool) error {
+	for _, l := range w.links {
+		if t := n.trees.of(l.at, path.Dir(l.at)); t != "" && (!out || !under(w.end, t)) {
+			return &linkError{end: w.end, text: throughLink(l.at),
+				hint: "a run, or a clone, may have made it; if you mean what it leads to, write that: "}
+		}
+	}
+	return nil
+}
+
+// InWork says whether a canonical path lies in a tree of work.
+func (n *Names) InWork(name string) bool { return n.trees.of(name, name) != "" }
+
+// throughLink is what is wrong with a name that isn't followed.
+func throughLink(at string) string {
+	return "leads through the symbolic link " + quote(at) + ", which lies in a tree of work"
+}
+
+func (n *Names) follows(name string, w *way, writes bool) error {
+	if len(w.links) == 0 {
+		return nil
+	}
+	if err := n.inWork(w, false); err != nil || w.end == "" {
+		return err
+	}
+	name = path.Clean(name)
+	at, what := n.secretAt(w.end), "the set of secrets has"
+	if at == "" && writes {
+		at, what = n.protectedAt(w.end), "is protected"
+	}
+	if at == "" || strings.HasSuffix(name, w.end[len(strings.TrimSuffix(path.Dir(at), "/")):]) || n.saysSecret(name) {
+		return nil
+	}
+	return &linkError{end: w.end, text: "leads through the symbolic link " + quote(w.links[0].at) + " to what " + what,
+		hint: "what is hidden or protected has to be called by its own name: "}
+}
+
+// secretAt is the path at or above a canonical one that the set of secrets has, or empty.
+func (n *Names) secretAt(end string) string {
+	n.look()
+	homes := append([]string{"/root"}, n.homes...)
+	if rest, ok := strings.CutPrefix(end, "/home/"); ok {
+		user, _, _ := strings.Cut(rest, "/")
+		homes = append(homes, "/home/"+user)
+	}
+	for i := range secrets {
+		rest, ok := strings.CutPrefix(secrets[i].Pattern, inHomes)
+		if !ok {
+			continue
+		}
+		for _, home := range homes {
+			at := path.Join(home, rest)
+			if under(end, at) {
+				return at
+			}
+			if f, err := n.host.Resolve(at); err == nil && under(end, f.Path) {
+				return f.Path
+			}
+		}
+	}
+	if SecretOf(n.host, end) != "" {
+		return end
+	}
+	return ""
+}
+
+// saysSecret: the name is that of a secret in the caller's home, wherever that is kept.
+func (n *Names) saysSecret(name string) bool {
+	return slices.ContainsFunc(secrets[:], func(s Secret) bool {
+		rest, ok := strings.CutPrefix(s.Pattern, inHomes)
+		return ok && slices.ContainsFunc(n.homes, func(home string) bool { return under(name, path.Join(home, rest)) })
+	})
+}
+
+// protectedAt is the path at or above a canonical one that is protected, in whatever tree, or
+// the path itself if something protected is below it; or empty.
+func (n *Names) protectedAt(end string) string {
+	if i := strings.Index(end+"/", "/.git/"); i >= 0 {
+		return end[:i+len("/.git")]
+	}
+	for _, at := range n.own {
+		if under(end, at) {
+			return at
+		}
+	}
+	for _, p := range n.protect {
+		if rest, ok := AtHome(p); ok {
+			for _, home := range n.homes {
+				if at := path.Join(home, rest); under(end, at) {
+					return at
+				}
+			}
+			continue
+		}
+		if i := strings.Index(end+"/", "/"+p+"/"); i >= 0 {
+			return end[:i+1+len(p)]
+		}
+		for up := path.Dir(p); up != "."; up = path.Dir(up) {
+			if strings.HasSuffix(end, "/"+up) {
+				return end
+			}
+		}
+	}
+	return ""
+}
+
+// linkError is a name that isn't followed.
+type linkError struct{ end, text, hint string }
+
+func (e *linkError) Error() string        { return e.text }
+func (e *linkError) Is(target error) bool { return target == ErrThroughLink }
+
+// LinkHint is the remedy of an ErrThroughLink.
+func LinkHint(err error) string {
+	var e *linkError
+	if !errors.As(err, &e) {
+		return ""
+	}
+	if e.end == "" {
+		return "write a name without links"
+	}
+	return e.hint + shell.Word(e.end)
+}
+
+func refused(option, name string, err error) error {
+	return &Error{Option: option, Path: name, Err: err, Hint: LinkHint(err)}
+}
+
+// leaves refuses a way that a link of a tree of work leads out of that. It is for names that show
+// nothing: of what is hidden, and of where to start.
+func (c *compiler) leaves(option, name string, w way) error {
+	if err := c.says.inWork(&w, true); err != nil {
+		return refused(option, name, err)
+	}
+	return nil
+}
+
+// resolved is what a name leads to that isn't canonical. It is opened once more, by the name where
+// the links end that were looked at: none is followed then, so nobody can lead it elsewhere meanwhile.
+func (c *compiler) resolved(option, name, full string, writes bool) (File, []link, error) {
+	w := trace(c.host, full)
+	if err := c.says.follows(full, &w, writes); err != nil {
+		return File{}, nil, refused(option, name, err)
+	}
+	f, err := c.host.Resolve(w.end)
+	if err == nil && f.Path != w.end {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return File{}, nil, &Error{Option: option, Path: name, Err: err, Hint: "something else was put there meanwhile: try again"}
+	}
+	return f, w.links, nil
+}

@@ -1,0 +1,342 @@
+package rootfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path"
+	"strings"
+	"testing"
+)
+
+// planted are links that a run, or a clone, has left in /home/u/p, which is the current directory.
+var planted = []string{
+	"/home/u/p/build -> ../.ssh", "/home/u/p/abs -> /home/u/.ssh", "/home/u/p/hooks -> .git/hooks", "/home/u/p/git -> .git",
+	"/home/u/p/d/up -> ../../.ssh", "/home/u/p/chain -> d/up", "/home/u/p/file -> ../.bashrc", "/home/u/p/cwd -> /proc/self/cwd/../.ssh",
+	"/home/u/p/in -> src", "/home/u/p/loop -> loop", "/home/u/p/env -> .env", "/home/u/p/back -> /outside/back", "/outside/back -> /home/u/p/src",
+	"/proc/self -> 7", "/proc/7/cwd -> /home/u/p", "/home/u/.bashrc=1", "/home/u/p/.git/hooks/", "/home/u/p/.git/config=1", "/home/u/p/.env=1",
+}
+
+// options says a name as each option that shows, writes or starts in what it leads to.
+var optionsOf = map[string]func(in *Input, name string){
+	"--allow-read":      func(in *Input, name string) { in.AllowRead = []string{name} },
+	"--allow-write":     func(in *Input, name string) { in.AllowWrite = []string{name} },
+	"--overlay":         func(in *Input, name string) { in.Overlay = []string{name} },
+	"--mount :ro":       func(in *Input, name string) { in.Mounts = []Mount{{Src: name, Dst: "/x"}} },
+	"--mount :rw":       func(in *Input, name string) { in.Mounts = []Mount{{Src: name, Dst: "/x", Mode: "rw"}} },
+	"--mount :overlay":  func(in *Input, name string) { in.Mounts = []Mount{{Src: name, Dst: "/x", Mode: "overlay"}} },
+	"--rootfs":          func(in *Input, name string) { in.Rootfs, in.Workdir = name, "none" },
+	"--workdir none -w": func(in *Input, name string) { in.AllowWrite, in.Workdir = []string{name}, "none" },
+}
+
+func TestNoNameIsFollowedThroughALinkOfATreeOfWork(t *testing.T) {
+	for _, name := range []string{"build", "abs", "hooks", "git", "d/up", "chain", "cwd", "in", "back", "./build/", "d/../build/.",
+		"/home/u/p/build", "/home/u/p/in", "/link/build", "/proc/self/cwd/build", "../p/build", "in/../../.ssh"} {
+		for option, say := range optionsOf {
+			h := host(t, append(planted, "/link -> /home/u/p")...)
+			_, err := Compile(plain(h, func(in *Input) { say(in, name); in.Protect = []string{".git/hooks"} }))
+			if !errors.Is(err, ErrThroughLink) {
+				t.Errorf("%s %s: %v", option, name, err)
+				continue
+			}
+			real, _, _ := h.walk(path.Join("/home/u/p", name), true)
+			if path.IsAbs(name) || strings.Contains(name, "..") {
+				at := name
+				if !path.IsAbs(name) {
+					at = "/home/u/p/" + name
+				}
+				real, _, _ = h.walk(at, true)
+			}
+			var e *Error
+			if !errors.As(err, &e) || !strings.HasSuffix(e.Hint, ": "+real) || e.Path != name {
+				t.Errorf("%s %s: %v, want the hint to end in %s", option, name, err, real)
+			}
+			// The control: the real name is one that can be said.
+			if _, err := Compile(plain(h, func(in *Input) { say(in, real) })); err != nil {
+				t.Errorf("%s %s: %v", option, real, err)
+			}
+		}
+	}
+}
+
+func TestNamesOfFilesAndNamesThatLeadNowhere(t *testing.T) {
+	for _, name := range []string{"file", "env"} {
+		for _, option := range []string{"--allow-read", "--allow-write", "--mount :rw"} {
+			if _, err := Compile(plain(host(t, planted...), func(in *Input) { optionsOf[option](in, name) })); !errors.Is(err, ErrThroughLink) {
+				t.Errorf("%s %s: %v", option, name, err)
+			}
+		}
+	}
+	for _, name := range []string{"loop", "nothing"} {
+		if _, err := Compile(plain(host(t, planted...), func(in *Input) { in.AllowRead = []string{name} })); err == nil {
+			t.Errorf("%s is shown", name)
+		}
+	}
+}
+
+// What takes away, and where to start, may lead about in the tree, and not out of it.
+func TestNamesThatShowNothingStayInTheTree(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		out  bool
+	}{{"build", true}, {"abs", true}, {"chain", true}, {"in", false}, {"src", false}} {
+		for option, say := range map[string]func(*Input){
+			"--deny":    func(in *Input) { in.Deny = []string{c.name} },
+			"--deny /x": func(in *Input) { in.Deny = []string{c.name + "/x"} },
+			"--deny /*": func(in *Input) { in.Deny = []string{c.name + "/**"} },
+			"--chdir":   func(in *Input) { in.Chdir = c.name },
+		} {
+			_, err := Compile(plain(host(t, planted...), func(in *Input) { in.AllowRead = []string{"/home/u"}; say(in) }))
+			if errors.Is(err, ErrThroughLink) != c.out || !c.out && err != nil {
+				t.Errorf("%s %s: %v", option, c.name, err)
+			}
+		}
+	}
+	// The links of another root lead about in that.
+	h := host(t, "/img/app -> /srv", "/img/srv/", "/img/proc/", "/img/dev/", "/home/u/p/app -> ../.ssh")
+	if r := compile(t, h, func(in *Input) { in.Rootfs, in.Chdir = "/img", "/app" }); r.Dir != "/srv" {
+		t.Errorf("starts in %s", r.Dir)
+	}
+}
+
+// Whatever is filled by somebody else is a tree of work.
+func TestTreesOfWork(t *testing.T) {
+	const link = "/data/w/build -> /data/other"
+	for _, c := range []struct {
+		name    string
+		lines   []string
+		say     func(*Input)
+		refused bool
+	}{
+		{"nobody's", nil, nil, false},
+		{"named to be read", nil, func(in *Input) { in.AllowRead = []string{"/data/w"} }, true},
+		{"named to be written", nil, func(in *Input) { in.AllowWrite = append(in.AllowWrite, "/data/w") }, true},
+		{"named by a link", []string{"/l -> data/w"}, func(in *Input) { in.AllowRead = []string{"/l"} }, true},
+		{"an overlay", nil, func(in *Input) { in.Overlay = []string{"/data/w"} }, true},
+		{"mounted", nil, func(in *Input) { in.Mounts = []Mount{{Src: "/data/w", Dst: "/x"}} }, true},
+		{"around it", nil, func(in *Input) { in.AllowRead = []string{"/data"} }, true},
+		{"beside it", nil, func(in *Input) { in.AllowRead = []string{"/data/other"} }, false},
+		{"the policy file's", nil, func(in *Input) { in.ConfigFiles = []string{"/data/w/confine.toml"} }, true},
+		{"the current directory", nil, func(in *Input) { in.Dir = "/data/w" }, true},
+		{"below the current directory", nil, func(in *Input) { in.Dir = "/data" }, true},
+		{"above the current directory", []string{"/data/w/sub/"}, func(in *Input) { in.Dir = "/data/w/sub" }, false},
+		{"a checkout around the current directory", []string{"/data/w/sub/", "/data/w/.git/"}, func(in *Input) { in.Dir = "/data/w/sub" }, true},
+		{"a worktree", []string{"/data/w/.git=gitdir: x"}, nil, true},
+		{"a checkout of another kind", []string{"/data/w/.hg/"}, nil, true},
+		{"a home that a link of it says is around it", []string{"/data/w/h -> ."}, func(in *Input) { in.Dir, in.HomeDir = "/data/w", "/data/w/h" }, true},
+		{"everything to be read", nil, func(in *Input) { in.AllowRead = []string{"/"} }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := host(t, append(c.lines, link, "/data/other/", "/data/w/confine.toml=")...)
+			_, err := Compile(plain(h, func(in *Input) {
+				in.AllowWrite = []string{"/data/w/build"}
+				if c.say != nil {
+					c.say(in)
+				}
+			}))
+			if errors.Is(err, ErrThroughLink) != c.refused || !c.refused && err != nil {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	// A home directory is a tree of work where it is writable, and else it has the caller's own links.
+	for _, c := range []struct {
+		say     func(*Input)
+		refused bool
+	}{
+		{func(in *Input) {}, false},
+		{func(in *Input) { in.Dir = "/home/u" }, false},
+		{func(in *Input) { in.AllowRead = []string{"/home/u"} }, false},
+		{func(in *Input) { in.AllowWrite = append(in.AllowWrite, "/home/u") }, true},
+	} {
+		h := host(t, "/home/u/project -> /data/project", "/data/project/")
+		in := plain(h, func(in *Input) { in.AllowWrite = []string{"/home/u/project"}; c.say(in) })
+		if _, err := Compile(in); errors.Is(err, ErrThroughLink) != c.refused || !c.refused && err != nil {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// What lies in a directory for temporary files somebody made there, but for a home directory.
+func TestADirectoryForTemporaryFilesHasTreesOfWork(t *testing.T) {
+	for home, refused := range map[string]bool{"/home/u": true, "/tmp/t/home": false, "/tmp/other": true} {
+		h := host(t, "/tmp/t/l -> d", "/tmp/t/d/", "/tmp/t/home/", "/tmp/other/")
+		_, err := Compile(plain(h, func(in *Input) { in.AllowWrite, in.HomeDir = []string{"/tmp/t/l"}, home }))
+		if errors.Is(err, ErrThroughLink) != refused || !refused && err != nil {
+			t.Errorf("HOME=%s: %v", home, err)
+		}
+	}
+}
+
+// The system's links, and the caller's own, go on working.
+func TestLinksOutsideOfTreesOfWorkAreFollowed(t *testing.T) {
+	for _, c := range []struct{ name, real string }{
+		{"/bin", "/usr/bin"}, {"/lib64/x", "/usr/lib/x"}, {"/var/run/x", "/run/x"}, {"/home/u/project", "/data/project"}, {"/home/u/project/sub", "/data/project/sub"},
+		{"../project", "/data/project"}, {"/people/u/other", "/home/u/other"}, {"/usr/lib/jvm", "/usr/lib/java/17"},
+	} {
+		h := host(t, "/lib64 -> usr/lib", "/usr/lib/x/", "/var/run -> /run", "/run/x/", "/home/u/project -> /data/project", "/data/project/sub/",
+			"/people -> home", "/home/u/other/", "/usr/lib/jvm -> /etc/alternatives/jvm", "/etc/alternatives/jvm -> /usr/lib/java/17", "/usr/lib/java/17/")
+		r := compile(t, h, func(in *Input) { in.AllowRead = []string{c.name} })
+		if !r.sees(c.real + "/f") {
+			t.Errorf("%s doesn't show %s", c.name, c.real)
+		}
+	}
+}
+
+// What is secret, or protected, has to be called by its own name.
+func TestALinkDoesNotLiftProtection(t *testing.T) {
+	lines := []string{"/keys -> home/u/.ssh", "/id -> /home/u/.ssh/id", "/k2 -> /keys", "/cfg -> /home/u/other", "/gh -> /home/u/other/.github", "/gw -> /gh/workflows",
+		"/h -> /home/u/other/.git/hooks", "/g -> /home/u/other/.git", "/home/u/other/.git/hooks/", "/home/u/other/.github/workflows/", "/e -> /home/u/other/.env",
+		"/home/u/other/.env=1", "/tools -> /home/u/bin", "/home/u/bin/", "/own -> /home/u/.config/confine", "/home/u/.config/confine/", "/people -> home",
+		"/home/u/.gnupg -> dot/gnupg", "/home/u/dot/gnupg/", "/dotgnupg -> home/u/dot/gnupg", "/v -> /home/v/.aws", "/home/v/.aws/config=1", "/src -> home/u/other/src", "/home/u/other/src/"}
+	protect := []string{".github/workflows", ".git/hooks", "~/bin"}
+	for _, c := range []struct {
+		name        string
+		read, write bool // may be
+	}{
+		{"/keys", false, false}, {"/id", false, false}, {"/k2/id", false, false}, {"/e", false, false}, {"/v", false, false}, {"/dotgnupg", false, false},
+		{"/gh", true, false}, {"/gw", true, false}, {"/h", true, false}, {"/g", true, false}, {"/tools", true, false}, {"/own", true, false},
+		{"/cfg", true, true}, {"/src", true, true},
+		// These say so.
+		{"/home/u/.ssh", true, true}, {"/people/u/.ssh/id", true, true}, {"/home/u/.gnupg", true, true}, {"/cfg/.env", true, true},
+		{"/cfg/.github/workflows", true, true}, {"/people/u/bin", true, true}, {"/cfg/.git/hooks", true, true},
+	} {
+		for _, writes := range []bool{false, true} {
+			h := host(t, lines...)
+			_, err := Compile(plain(h, func(in *Input) {
+				in.Protect = protect
+				if in.AllowRead = []string{c.name}; writes {
+					in.AllowRead, in.AllowWrite = nil, in.AllowRead
+				}
+			}))
+			may := c.read
+			if writes {
+				may = c.write
+			}
+			if errors.Is(err, ErrThroughLink) == may || may && err != nil {
+				t.Errorf("%s, writable %v: %v", c.name, writes, err)
+			}
+		}
+	}
+}
+
+// swapping is a host on which somebody exchanges a directory and a link all the time.
+type swapping struct {
+	*fakeHost
+	at        string
+	as        [2]fakeNode
+	since, on int
+}
+
+func (s *swapping) turn() {
+	if s.since++; s.since == s.on {
+		n := s.as[1]
+		s.nodes[s.at] = &n
+		return
+	}
+	n := s.as[0]
+	s.nodes[s.at] = &n
+}
+
+func (s *swapping) Resolve(name string) (File, error) { s.turn(); return s.fakeHost.Resolve(name) }
+func (s *swapping) Readlink(name string) (string, error) {
+	s.turn()
+	return s.fakeHost.Readlink(name)
+}
+
+// Whenever a link to somewhere else takes a directory's place, for a moment: what is shown is
+// never what that leads to.
+func TestASwapWhileNamesAreResolved(t *testing.T) {
+	const secret = "/home/u/.ssh"
+	shown := false
+	for on := 1; on < 400; on++ {
+		for _, other := range []bool{false, true} { // a link that is a directory for a moment, and the reverse
+			h := host(t, "/home/u/p/build/sub/=", "/home/u/.ssh/sub/")
+			s := &swapping{fakeHost: h, at: "/home/u/p/build", on: on}
+			s.as[0], s.as[1] = *h.nodes[s.at], fakeNode{ino: 9e5, mode: linkType | 0o777, text: "../.ssh"}
+			if other {
+				s.as[0], s.as[1] = s.as[1], s.as[0]
+			}
+			table, err := Compile(plain(s, func(in *Input) { in.AllowWrite, in.Workdir = []string{"build/sub"}, "none" }))
+			if err != nil {
+				continue
+			}
+			for _, m := range table.Mounts {
+				if under(m.Src, secret) {
+					t.Fatalf("at step %d: %+v", on, m)
+				}
+				shown = shown || m.Src == "/home/u/p/build/sub"
+			}
+		}
+	}
+	if !shown {
+		t.Error("not even the directory was shown")
+	}
+}
+
+// In random trees of links, no name of the policy shows anything outside of the tree that it
+// begins in.
+func TestRandomLinksNeverLeadAGrantOutOfTheTree(t *testing.T) {
+	const top = "/home/u/p"
+	escapes, stays, plainNames := 0, 0, 0
+	for seed := range uint64(3000) {
+		r := rand.New(rand.NewPCG(seed, 15))
+		h := host(t, "/home/u/.ssh/a/b/", "/data/a/b/", "/proc/self -> 7", "/proc/7/cwd -> "+top)
+		names := []string{"a", "b", "c"}
+		pick := func() string { return names[r.IntN(len(names))] }
+		some := func() string {
+			p := pick()
+			for range r.IntN(3) {
+				p += "/" + pick()
+			}
+			return p
+		}
+		for range 12 {
+			at := top + "/" + some()
+			if _, _, err := h.walk(path.Dir(at), true); err == nil && h.nodes[path.Dir(at)] == nil || h.nodes[at] != nil {
+				continue // its directory has another path
+			}
+			if r.IntN(2) == 0 {
+				h.put(at, fs.ModeDir|0o755, "")
+				continue
+			}
+			target := []string{some(), "../" + some(), "../../" + some(), "../../../.ssh", "/home/u/.ssh/" + some(), "/data", top + "/" + some(),
+				"/proc/self/cwd/" + some(), "/proc/self/cwd/../.ssh", some() + "/../../" + some()}[r.IntN(10)]
+			h.put(at, linkType|0o777, target)
+		}
+		name := some()
+		real, n, err := h.walk(top+"/"+name, true)
+		if err != nil || !n.mode.IsDir() {
+			continue
+		}
+		for option, say := range optionsOf {
+			table, err := Compile(plain(h, func(in *Input) { in.Workdir = "none"; say(in, name) }))
+			switch {
+			case !under(real, top):
+				escapes++
+			case real != path.Join(top, name):
+				stays++
+			default:
+				plainNames++
+				if err != nil {
+					t.Fatalf("seed %d: %s %s, no link: %v", seed, option, name, err)
+				}
+			}
+			if err != nil {
+				if !errors.Is(err, ErrThroughLink) {
+					t.Fatalf("seed %d: %s %s: %v", seed, option, name, err)
+				}
+				continue
+			}
+			for _, m := range append(table.Mounts, table.Root) {
+				if under(m.Src, "/home/u") && m.Src != path.Join(top, name) || under(m.Src, "/data") {
+					t.Fatalf("seed %d: %s %s shows %s at %s", seed, option, name, m.Src, m.Dst)
+				}
+			}
+		}
+	}
+	if escapes < 500 || stays < 500 || plainNames < 500 {
+		t.Error("the trees are too tame: ", fmt.Sprint(escapes, stays, plainNames))
+	}
+}

@@ -1,0 +1,157 @@
+package rootfs
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+)
+
+// workTrees are what a clone, a build or an earlier run fills, so that nothing in them decides
+// what else is shown or where anything is written:
+//
+//   - the current directory, with the checkout around it;
+//   - what the policy names: trees, a prepared root, and the directories of policy files in use;
+//   - every other checkout;
+//   - what lies in directories for temporary files.
+//
+// A directory that is too broad to be shown without being named (/, /tmp, a home directory) is
+// one only where the policy makes it writable: it holds the caller's own links.
+//
+// Names of the policy, and HOME, are held to just these; discovery has more (discover.go).
+// A tree that an earlier run could write to and that is none of these isn't known.
+type workTrees struct {
+	host Host
+	in   *Input
+	done bool // it has looked
+	home string
+	// homeLink is the link of a tree of work that HOME leads through. There is no home then: whoever
+	// made the link could have it that everything around is too broad to be a tree of work.
+	homeLink string
+	named    []namedTree
+	tops     map[string]string // of directories: the checkouts that they lie in
+}
+
+// namedTree is a canonical directory. One that is too broad counts if the policy makes it writable.
+type namedTree struct {
+	path     string
+	writable bool
+}
+
+// checkouts have one of these at their top.
+var checkouts = [...]string{".git", ".hg", ".jj", ".svn"}
+
+// scratchDirs are where everybody makes trees.
+var scratchDirs = [...]string{tmpDir, varTmpDir, "/dev/shm"}
+
+// look finds what is named, once.
+func (t *workTrees) look() {
+	if t.done {
+		return
+	}
+	t.done = true
+	in := t.in
+	add := func(name string, writable bool) {
+		if name != "" && !path.IsAbs(name) {
+			name = in.Dir + "/" + name
+		}
+		if f, err := t.host.Resolve(name); name != "" && err == nil && f.Mode.IsDir() {
+			t.named = append(t.named, namedTree{f.Path, writable})
+		}
+	}
+	for _, p := range slices.Concat(in.AllowRead, in.Overlay, []string{in.Rootfs}) {
+		add(p, false)
+	}
+	for _, p := range in.AllowWrite {
+		add(p, true)
+	}
+	for _, m := range in.Mounts {
+		add(m.Src, m.Mode == "rw")
+	}
+	for _, f := range in.ConfigFiles {
+		add(path.Dir(f), false)
+	}
+	others := len(t.named)
+	add(in.Dir, false)
+	t.findHome()
+	for i := range t.named[others:] {
+		dir := &t.named[others+i].path
+		*dir = cmp.Or(t.checkoutOf(*dir), *dir)
+	}
+}
+
+// findHome goes by the trees as they are without a home.
+func (t *workTrees) findHome() {
+	if !path.IsAbs(t.in.HomeDir) {
+		return
+	}
+	home := path.Clean(t.in.HomeDir)
+	f, w, err := resolveWay(t.host, home)
+	if err != nil {
+		w = trace(t.host, home)
+	}
+	for i := range w.links {
+		if t.of(w.links[i].at, path.Dir(w.links[i].at)) != "" {
+			t.homeLink = w.links[i].at
+			return
+		}
+	}
+	if t.home, t.tops = home, nil; err == nil {
+		t.home = f.Path
+	}
+}
+
+// namedAround is the innermost of the named trees that a canonical path lies in, or empty.
+func (t *workTrees) namedAround(p string) (best string) {
+	t.look()
+	for i := range t.named {
+		n := &t.named[i]
+		if under(p, n.path) && len(n.path) > len(best) && (n.writable || !TooBroad(n.path, t.home)) {
+			best = n.path
+		}
+	}
+	return best
+}
+
+// of is the innermost tree of work that a canonical path lies in, or empty. Of a link dir is
+// the directory that has it, and otherwise the path itself.
+func (t *workTrees) of(p, dir string) string {
+	best := t.namedAround(p)
+	for _, tmp := range scratchDirs {
+		if rest, ok := strings.CutPrefix(p, tmp+"/"); ok && best == "" {
+			name, _, _ := strings.Cut(rest, "/")
+			if best = tmp + "/" + name; t.home != "" && under(t.home, best) {
+				best = ""
+			}
+		}
+	}
+	if top := t.checkoutOf(dir); len(top) > len(best) {
+		return top
+	}
+	return best
+}
+
+// checkoutOf is the top of the checkout that a canonical directory lies in, or empty.
+func (t *workTrees) checkoutOf(dir string) string {
+	if TooBroad(dir, t.home) {
+		return ""
+	}
+	top, known := t.tops[dir]
+	if known {
+		return top
+	}
+	for _, sign := range checkouts {
+		if _, err := t.host.Lstat(dir + "/" + sign); err == nil {
+			top = dir
+			break
+		}
+	}
+	if top == "" {
+		top = t.checkoutOf(path.Dir(dir))
+	}
+	if t.tops == nil {
+		t.tops = make(map[string]string)
+	}
+	t.tops[dir] = top
+	return top
+}
