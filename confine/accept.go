@@ -1,11 +1,12 @@
 package confine
 
 import (
-	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 
+	"github.com/confine-run/confine/internal/shell"
 	"github.com/confine-run/confine/status"
 )
 
@@ -25,7 +26,11 @@ type Unenforceable struct {
 func (e *Unenforceable) Unwrap() error { return e.Err }
 
 func (e *Unenforceable) Error() string {
-	s := fmt.Sprintf("%s %q can't be enforced", e.Capability, e.Requested)
+	s := string(e.Capability)
+	if e.Requested != s {
+		s += " " + strconv.Quote(e.Requested)
+	}
+	s += " can't be enforced"
 	if e.Details != "" {
 		s += ": " + e.Details
 	}
@@ -62,13 +67,15 @@ func accept(p *Policy, ledger map[status.Capability]status.Enforcement) error {
 		if e.Enabled && e.Effective && (mechanism == "" || mechanism == e.Mechanism) {
 			continue
 		}
-		details := "the policy doesn't ask for it"
+		details, hint := "nothing in this policy asks for it", "ask for it by its option, or leave --require "+shell.Word(r)+" away"
 		if e.Enabled {
-			details = "here it would be by " + e.Mechanism
+			details, hint = "here it would be by "+e.Mechanism, "confine explain shows what this host can do"
+		} else if e.FallbackReason != "" {
+			details, hint = e.Details, "confine doctor says what to do"
 		}
 		return &Unenforceable{
 			Capability: c, Requested: r, Reason: e.FallbackReason, Details: details, Ledger: ledger,
-			Hint: "confine explain shows what this host can do",
+			Hint: hint,
 		}
 	}
 	return nil

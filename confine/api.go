@@ -3,9 +3,14 @@ package confine
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor"
 )
+
+// IO is how a run is connected to its caller.
+type IO = supervisor.Options
 
 // Report says how a run ended, and what was enforced.
 type Report = status.Report
@@ -33,6 +38,12 @@ type Running struct {
 
 // Start begins a run and returns. What io names stays open until the run's end.
 func Start(ctx context.Context, policy *Policy, command *Command, io IO) (*Running, error) {
+	if policy == nil {
+		return nil, errors.New("there is no policy")
+	}
+	if err := policy.Validate(); err != nil {
+		return nil, err
+	}
 	copied := *policy
 	ctx, cancel := context.WithCancel(ctx)
 	r := &Running{cancel: cancel, done: make(chan struct{})}

@@ -1,5 +1,9 @@
 package confine
 
+import (
+	"github.com/confine-run/confine/confine/rootfs"
+)
+
 // Ask is one question about a plan: may a path, a host or a system call be used?
 type Ask struct {
 	Kind   AskKind
@@ -38,6 +42,7 @@ type Answer struct {
 	// where no rule speaks of it.
 	Reason string `json:"reason"`
 	Rule   string `json:"rule,omitempty"`
+	origin rootfs.Origin
 	// From is the place that the rule comes from: a flag, a variable, FILE:LINE, a
 	// profile, or "built in".
 	From    string `json:"from,omitempty"`
@@ -48,6 +53,16 @@ type Answer struct {
 	Hint    string `json:"hint,omitempty"` // what would allow it
 	// Cases are the answers of the rules that could decide, when it depends.
 	Cases []Answer `json:"cases,omitempty"`
+}
+
+// Denied says whether a word of --deny decided, and not the set of secrets.
+func (a *Answer) Denied() bool {
+	return a.origin.Option == rootfs.FromDeny && a.origin != rootfs.FromSecrets
+}
+
+// Private says whether the place is the run's own home directory or one for temporary files.
+func (a *Answer) Private() bool {
+	return a.origin.Option == rootfs.FromHome || a.origin.Option == rootfs.FromTempDir
 }
 
 // Yes says whether it is allowed in any case.
@@ -61,15 +76,21 @@ func yesNo(yes bool) string {
 }
 
 // where is a word of an option in its canonical form, and who said it.
-type where struct{ word, source string }
+type where struct {
+	word, source string
+	named        bool // as in said
+}
 
 // From says who said a word of an option, given in its canonical form; of a scalar
 // the word may be empty. It is empty when nobody did.
 func (r *Resolved) From(option, word string) string {
-	last := ""
+	return r.lastSaid(option, word).source
+}
+
+func (r *Resolved) lastSaid(option, word string) (last where) {
 	for _, w := range r.where[option] {
 		if word == "" || w.word == word {
-			last = w.source
+			last = w
 		}
 	}
 	return last

@@ -1,14 +1,20 @@
 package confine
 
 import (
+	"errors"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/confine-run/confine/confine/landlock"
 	"github.com/confine-run/confine/confine/network"
+	"github.com/confine-run/confine/confine/rootfs"
 	"github.com/confine-run/confine/confine/seccomp"
+	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/shell"
 )
 
 // Ask answers a question by the plan: by the rules that the gateway asks, by the
@@ -53,10 +59,10 @@ func (p *Plan) askHost(r *Resolved, a *Answer) error {
 		return nil
 	}
 	a.Answer, a.Reason, a.Hint = yesNo(v.Allowed), string(v.Why), v.Hint
-	switch word, denies := strings.CutPrefix(v.Rule, "deny "); {
+	switch word, denied := v.Word(); {
 	case v.Rule == "":
 		a.Details = "no rule names it"
-	case denies:
+	case denied:
 		a.Rule, a.From = "--deny-network "+word, r.From("deny-network", word)
 	default:
 		a.Rule, a.From = "--allow-network "+word, r.From("allow-network", word)
@@ -88,10 +94,9 @@ func (p *Plan) askSyscall(r *Resolved, a *Answer) error {
 		a.Details = "there is no filter; what takes a capability the kernel refuses"
 		return nil
 	}
-	rulings, err := f.Ask(name, seccomp.Arguments(words[1:]), len(p.Child.SeccompNotify) > 0)
+	rulings, err := f.Ask(name, seccomp.Arguments(words[1:]), len(p.Exec.SeccompNotify) > 0)
 	if err != nil {
-		msg, hint, _ := strings.Cut(err.Error(), "\nhint: ")
-		return &UsageError{Msg: msg, Hint: hint, Err: err}
+		return usageOf(err)
 	}
 	cases := make([]Answer, len(rulings))
 	for i := range rulings {
@@ -141,7 +146,7 @@ func (p *Plan) inside(name string) string {
 
 // groups are those that the target keeps.
 func (p *Plan) supplementary() (all []uint32) {
-	if p.Child.DropGroups {
+	if p.Box.DropGroups {
 		return nil
 	}
 	list, err := os.Getgroups()
@@ -152,4 +157,202 @@ func (p *Plan) supplementary() (all []uint32) {
 		all = append(all, uint32(g))
 	}
 	return all
+}
+
+// askPath answers by the mount table, and by the ruleset where there is one.
+func (p *Plan) askPath(r *Resolved, a *Answer) error {
+	wish := rootfs.Wish(a.Access)
+	if wish == "" {
+		wish, a.Access = rootfs.WishRead, string(rootfs.WishRead)
+	}
+	switch {
+	case !slices.Contains(rootfs.Wishes(), wish):
+		return &UsageError{Msg: "--access " + strconv.Quote(a.Access) + " is none of " + strings.Join(Accesses(), ", ") + meant(a.Access, Accesses())}
+	case a.Asked == "" || strings.ContainsRune(a.Asked, 0):
+		return &UsageError{Msg: "--path: " + strconv.Quote(a.Asked) + " is no path"}
+	}
+	if p.ground == inUserns && p.policy.Filesystem.Etc {
+		// The child will find out; who asks has to be told beforehand.
+		ok, err := host.Has("overlay")
+		if !ok || err != nil || rootfs.MountedBelow(rootfs.ThisHost(), "/etc") {
+			p.viewer.Bound = p.Box.Stranger == 0 && p.table.BindsBeneath(rootfs.ThisHost())
+			p.viewer.NoBeneath = !p.viewer.Bound
+		}
+	}
+	s := p.see(p.inside(a.Asked), wish)
+	a.Answer, a.Reason, a.Details = yesNo(s.Granted), string(s.Reason), s.Details
+	if s.Reason == rootfs.ReasonProcess {
+		a.Answer = AnswerDepends
+	}
+	a.Where, a.At = s.Meant, s.At
+	if a.At == a.Where {
+		a.At = ""
+	}
+	p.ruleOf(r, a, &s)
+	a.Hint = p.hintFor(&s)
+	if s.Granted && p.table.KeptAbsent(&s) {
+		a.Details = "protected: it is removed again when the run ends"
+	}
+	return nil
+}
+
+// byLandlock is in the details of what only the ruleset refuses.
+const byLandlock = "Landlock"
+
+// see is the one evaluator: what the target may do with an absolute path.
+func (p *Plan) see(name string, wish rootfs.Wish) rootfs.Sight {
+	p.seen.Lock()
+	defer p.seen.Unlock()
+	if p.view == nil {
+		p.viewer.Groups, p.viewer.Host = p.supplementary(), rootfs.ThisHostInspector()
+		p.view = p.table.View(p.viewer)
+	}
+	s := p.view.See(name, wish)
+	if p.ground == bare {
+		s.Rule = nearestRule(p.Rules, s.Path)
+	}
+	if s.Granted && !p.ruleset.Gives(rightsFor(&s)) {
+		s.Granted, s.Reason = false, rootfs.ReasonReadOnly
+		if !p.ruleset.Gives(s.Path, landlock.ReadFile) {
+			s.Reason = rootfs.ReasonHidden
+		}
+		s.Details = byLandlock
+	}
+	return s
+}
+
+// rightsFor are the rights of Landlock's that a wish takes, and where.
+func rightsFor(s *rootfs.Sight) (at string, rights uint64) {
+	switch {
+	case s.Wish == rootfs.WishCreate:
+		return path.Dir(s.Path), landlock.MakeReg | landlock.WriteFile
+	case s.Wish == rootfs.WishWrite && s.IsDir:
+		return s.Path, landlock.MakeReg | landlock.WriteFile
+	case s.Wish == rootfs.WishWrite:
+		return s.Path, landlock.WriteFile
+	case s.Wish == rootfs.WishExec:
+		return s.Path, landlock.Execute
+	case s.IsDir:
+		return s.Path, landlock.ReadDir
+	}
+	return s.Path, landlock.ReadFile
+}
+
+func nearestRule(rules []rootfs.Rule, at string) (best rootfs.Rule) {
+	for _, rule := range rules {
+		if (rule.Path == "/" || at == rule.Path || strings.HasPrefix(at, rule.Path+"/")) && len(rule.Path) >= len(best.Path) {
+			best = rule
+		}
+	}
+	return best
+}
+
+// ruleOf names the rule that decided, and who said it.
+func (p *Plan) ruleOf(r *Resolved, a *Answer, s *rootfs.Sight) {
+	if s.Rule.Path == "" {
+		a.Details = strings.TrimPrefix(a.Details+"; no rule shows it", "; ")
+		return
+	}
+	a.Rule = ruleWords(s)
+	a.From, a.origin = p.fromOf(r, s.Rule.Origin), s.Rule.Origin
+}
+
+// ruleWords are a rule's, and where it is when that is another place.
+func ruleWords(s *rootfs.Sight) string {
+	if s.Rule.Path == s.Path {
+		return s.Rule.Why
+	}
+	return s.Rule.Why + " (" + s.Rule.Path + ")"
+}
+
+// fromOf finds who said what a rule comes from.
+func (p *Plan) fromOf(r *Resolved, by rootfs.Origin) string {
+	for _, word := range []string{by.Word, by.Word + ":ro", ""} {
+		if from := r.From(by.Option, word); from != "" {
+			return from
+		}
+	}
+	return unsaid
+}
+
+// hintFor is the option that would allow it, if one would.
+func (p *Plan) hintFor(s *rootfs.Sight) string {
+	option := map[rootfs.Wish]string{rootfs.WishRead: "--allow-read ", rootfs.WishExec: "--allow-read "}[s.Wish]
+	target := s.Meant // not where the way there ended, above which far more is hidden
+	if option == "" {
+		if option = "--allow-write "; s.Wish == rootfs.WishCreate {
+			target = path.Dir(target) // nothing smaller can be granted of what isn't there
+		}
+	}
+	switch s.Reason {
+	case rootfs.ReasonHidden, rootfs.ReasonReadOnly:
+	default:
+		return ""
+	}
+	by := s.Rule.Origin
+	if by.Option == rootfs.FromProtect {
+		return "protect = [] under [sandbox.filesystem] in a --config FILE outside of the tree protects nothing; --workdir overlay takes what is written"
+	}
+	if m := p.mountOf(s, target); m != nil {
+		return mountHintFor(m, s, target)
+	}
+	switch {
+	case p.policy.Filesystem.Virtual:
+		return "" // nothing but mounts is visible, and those are elsewhere
+	case denied(by):
+		return option + shell.Word(target) + ", which is more specific, or leave out --deny " + by.Word
+	case s.Rule.Access == rootfs.AccessProtected, strings.HasPrefix(s.Rule.Path, "/proc"), target == "/", strings.HasPrefix(target, "/proc"), strings.HasPrefix(target, "/dev"):
+		return ""
+	}
+	return option + shell.Word(target)
+}
+
+// denied says whether the caller's own words hide it.
+func denied(by rootfs.Origin) bool { return by.Option == rootfs.FromDeny && by != rootfs.FromSecrets }
+
+// mountOf is the mount that shows a place, or would if nothing were hidden in it. Options that
+// name a path outside say nothing about what is there.
+func (p *Plan) mountOf(s *rootfs.Sight, target string) (best *Mount) {
+	if by := s.Rule.Origin; by.Option != rootfs.FromMount && by.Option != rootfs.FromDeny {
+		return nil
+	}
+	all := p.policy.Filesystem.Mounts
+	for i := range all {
+		m := &all[i]
+		if (target == m.Dst || strings.HasPrefix(target, m.Dst+"/")) && (best == nil || len(m.Dst) > len(best.Dst)) {
+			best = m
+		}
+	}
+	return best
+}
+
+// mountHintFor is the mount that would allow it, in the place of m or in addition.
+func mountHintFor(m *Mount, s *rootfs.Sight, target string) string {
+	writes := s.Wish == rootfs.WishWrite || s.Wish == rootfs.WishCreate
+	switch {
+	case denied(s.Rule.Origin):
+		return "leave out --deny " + s.Rule.Origin.Word // a pattern of files outside holds in any mount
+	case m.Size > 0:
+		return ""
+	case s.Rule.Origin == rootfs.FromSecrets: // what is named beats the set
+		one := Mount{Src: filepath.Join(m.Src, strings.TrimPrefix(target, m.Dst)), Dst: target, Mode: m.Mode}
+		if writes && (one.Mode == "" || one.Mode == "ro") {
+			one.Mode = "rw"
+		}
+		return "--mount " + shell.Word(one.String())
+	case s.Reason == rootfs.ReasonReadOnly && writes && (m.Mode == "" || m.Mode == "ro"):
+		return "--mount " + shell.Word(Mount{Src: m.Src, Dst: m.Dst, Mode: "rw"}.String())
+	}
+	return ""
+}
+
+// startHint: --allow-read, as it is said of a place to start that isn't visible, contradicts --virtual-fs.
+func (p *planner) startHint(err error) error {
+	var e *rootfs.Error
+	if !p.policy.Filesystem.Virtual || !errors.As(err, &e) || e.Option != "--chdir" || !errors.Is(e.Err, rootfs.ErrNotVisible) {
+		return err
+	}
+	other := *e
+	other.Hint = "with --virtual-fs only mounts are visible: --chdir takes the DST of one, or a directory below"
+	return &other
 }

@@ -101,7 +101,7 @@ func stopped(cause error, doing string, policy *Policy, command *Command) *statu
 		if sig == unix.SIGTERM {
 			r.Status = status.KilledTerm
 		}
-		r.Reason = "stopped by " + unix.SignalName(sig)
+		r.Reason, r.Ending.Early = "stopped by "+unix.SignalName(sig), true
 	}
 	r.Reason += " while " + doing + ": nothing was started"
 	r.Signal = unix.SignalName(sig)

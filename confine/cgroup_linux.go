@@ -2,7 +2,12 @@ package confine
 
 import (
 	"errors"
+	"path"
+	"slices"
+	"strings"
 
+	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
 )
@@ -13,8 +18,9 @@ type groups struct {
 	source  cgroup.Source
 	version int
 	holds   map[cgroup.Controller]bool
-	counts  bool  // CPU time
-	err     error // why there is none
+	counts  bool          // CPU time
+	views   []cgroup.View // what of it programs look for
+	err     error         // why there is none
 }
 
 // wantsGroup says whether the policy has anything for a cgroup to do.
@@ -36,7 +42,7 @@ func makeGroup(p *Policy, anchor func() int) (*cgroup.Group, groups) {
 	if err != nil {
 		return nil, groups{err: err}
 	}
-	have := groups{source: g.Source(), version: g.Version(), holds: map[cgroup.Controller]bool{}}
+	have := groups{source: g.Source(), version: g.Version(), views: g.Views(), holds: map[cgroup.Controller]bool{}}
 	for _, c := range []cgroup.Controller{cgroup.Memory, cgroup.PIDs, cgroup.CPU} {
 		_, have.holds[c] = g.Holds(c)
 	}
@@ -62,13 +68,43 @@ func lookForGroup(p *Policy) groups {
 	if offer.Err != nil {
 		return groups{err: offer.Err}
 	}
-	have := groups{source: offer.Source, version: offer.Version, holds: map[cgroup.Controller]bool{}}
+	have := groups{source: offer.Source, version: offer.Version, views: offer.Views, holds: map[cgroup.Controller]bool{}}
 	for _, c := range offer.Controllers {
 		have.holds[c] = true
 	}
 	have.counts = offer.Version == 2 || offer.Has(cgroup.CPUAcct)
 	return have
 }
+
+// groupRoot is where programs look for the cgroup that they are in.
+const groupRoot = "/sys/fs/cgroup"
+
+// showGroup shows the run its own cgroup, read-only, so that runtimes see the limits that
+// they have instead of what the host has. The target's cgroup namespace begins there, so that
+// neither /proc/self/cgroup nor /proc/self/mountinfo say what is around it. What the
+// policy says about the place itself stands.
+func (p *planner) showGroup() error {
+	t := p.plan.table
+	if len(p.groups.views) == 0 || p.ground == bare || p.denied(groupRoot) ||
+		slices.ContainsFunc(p.policy.Filesystem.Deny, func(pattern string) bool { return strings.HasPrefix(pattern, groupRoot+"/") }) ||
+		slices.ContainsFunc(t.Mounts, func(m handoff.Mount) bool { return inTree(groupRoot, m.Dst) || inTree(m.Dst, groupRoot) }) {
+		return nil
+	}
+	for _, v := range p.groups.views {
+		t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountBind, Dst: v.At, Src: v.Path, Dev: v.Dev, Ino: v.Ino,
+			ReadOnly: true, Optional: true})
+		for _, name := range v.Links {
+			t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountSymlink, Dst: name, Text: path.Base(v.At)})
+		}
+	}
+	p.plan.Box.Mounts = t.Mounts
+	p.plan.Rules = append(p.plan.Rules, rootfs.Rule{Path: groupRoot, Access: rootfs.AccessRead, Why: "system: the run's own cgroup"})
+	slices.SortStableFunc(p.plan.Rules, func(a, b rootfs.Rule) int { return strings.Compare(a.Path, b.Path) })
+	return nil
+}
+
+// inTree: a path is the tree itself or below it.
+func inTree(name, tree string) bool { return name == tree || strings.HasPrefix(name, tree+"/") }
 
 // mechanism is the ledger's name for cgroups of this version.
 func (g *groups) mechanism() string {

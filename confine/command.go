@@ -27,7 +27,7 @@ type Command struct {
 }
 
 func (c *Command) fill() error {
-	if len(c.Argv) == 0 || c.Argv[0] == "" {
+	if len(c.Argv) == 0 {
 		return &UsageError{Msg: "no command given", Hint: "confine [options] -- COMMAND [ARG…]"}
 	}
 	if c.Environ == nil {

@@ -6,7 +6,13 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
+	"sort"
 	"strconv"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
 )
 
 // fileName is what a project's file is called.
@@ -21,6 +27,7 @@ type said struct {
 	words  []string // none: a list is emptied
 	source string   // for Setting.Source
 	where  string   // for messages; with the column
+	named  bool     // where is a flag or a variable, which names the option
 	base   place    // what paths are relative to
 
 	general bool // of a key that stands for several options: a particular one holds against it
@@ -42,6 +49,23 @@ type piece struct {
 	extends  string // empty: not said
 	where    string // of extends, or of the profile
 	settings []said
+}
+
+// policies are the files with policies of system calls that it names.
+func (f *file) policies() (paths []string) {
+	all := [][]said{f.settings, f.test}
+	for _, p := range f.pieces {
+		all = append(all, p.settings)
+	}
+	for _, s := range slices.Concat(all...) {
+		if s.option.Name != "seccomp" || len(s.words) == 0 {
+			continue
+		}
+		if c, err := s.option.canonical(s.base, s.words[0]); err == nil && filepath.IsAbs(c) {
+			paths = with(paths, c)
+		}
+	}
+	return paths
 }
 
 // readPolicyFile reads a file once: what is trusted, and what is parsed, are the
@@ -111,4 +135,564 @@ func printable(path string) string {
 		return q
 	}
 	return path
+}
+
+// shape is what stands on the right of a key.
+type shape uint8
+
+const (
+	shapeString shape = iota + 1
+	shapeNumber
+	shapeBool
+	shapeList
+	shapeTable // a table's own line, or an empty inline table
+	shapeTables
+	shapeOther // a date, a nested value that no key takes
+)
+
+// entry is one key of a file with its value.
+type entry struct {
+	key    []string
+	shape  shape
+	text   string  // of a string, number or bool
+	items  []entry // of a list
+	keyAt  int     // offset of the key
+	at     int     // offset of the value
+	inline bool    // an empty inline table: it says something
+}
+
+// document is a file as a flat list of keys, in its order.
+type document struct {
+	path    string
+	lines   []int // offset of each line's start
+	entries []entry
+}
+
+// where is "path:line:col" of an offset.
+func (d *document) where(offset int) string {
+	n := d.line(offset)
+	return d.source(offset) + ":" + strconv.Itoa(offset-d.lines[n-1]+1)
+}
+
+// source is "path:line" of an offset.
+func (d *document) source(offset int) string {
+	return printable(d.path) + ":" + strconv.Itoa(d.line(offset))
+}
+
+func (d *document) line(offset int) int {
+	return sort.Search(len(d.lines), func(i int) bool { return d.lines[i] > offset })
+}
+
+// parseDocument reads TOML twice: the decoder knows all of its rules (what may
+// be said twice, which numbers there are), the parser where each thing stands.
+func parseDocument(path string, data []byte) (*document, error) {
+	d := &document{path: path, lines: []int{0}}
+	for i, c := range data {
+		if c == '\n' {
+			d.lines = append(d.lines, i+1)
+		}
+	}
+	var all map[string]any
+	if err := toml.Unmarshal(data, &all); err != nil {
+		var de *toml.DecodeError
+		if errors.As(err, &de) {
+			line, col := de.Position()
+			return nil, &UsageError{Msg: fmt.Sprintf("%s:%d:%d: %s", printable(path), line, max(col, 1), strings.TrimPrefix(de.Error(), "toml: "))}
+		}
+		return nil, &UsageError{Msg: printable(path) + ": " + err.Error(), Err: err}
+	}
+	var p unstable.Parser
+	p.Reset(data)
+	var table []string
+	for p.NextExpression() {
+		e := p.Expression()
+		key, at := keyOf(e)
+		switch e.Kind {
+		case unstable.Table:
+			table = key
+			d.entries = append(d.entries, entry{key: key, shape: shapeTable, keyAt: at, at: at})
+		case unstable.ArrayTable:
+			table = key
+			d.entries = append(d.entries, entry{key: key, shape: shapeTables, keyAt: at, at: at})
+		case unstable.KeyValue:
+			d.keyValue(table, e)
+		}
+	}
+	if err := p.Error(); err != nil {
+		return nil, &UsageError{Msg: printable(path) + ": " + err.Error(), Err: err}
+	}
+	return d, nil
+}
+
+func keyOf(n *unstable.Node) (key []string, at int) {
+	it := n.Key()
+	for it.Next() {
+		k := it.Node()
+		if key == nil {
+			at = int(k.Raw.Offset)
+		}
+		key = append(key, string(k.Data))
+	}
+	return key, at
+}
+
+func (d *document) keyValue(table []string, n *unstable.Node) {
+	key, at := keyOf(n)
+	key = slices.Concat(table, key)
+	v := n.Value()
+	if v.Kind == unstable.InlineTable {
+		empty := true
+		it := v.Children()
+		for it.Next() {
+			empty = false
+			d.keyValue(key, it.Node())
+		}
+		if empty {
+			d.entries = append(d.entries, entry{key: key, shape: shapeTable, keyAt: at, at: at, inline: true})
+		}
+		return
+	}
+	e := valueOf(v, at)
+	e.key, e.keyAt = key, at
+	d.entries = append(d.entries, e)
+}
+
+// valueOf reads a value. A list has no place of its own in the tree, and stands
+// where its key does.
+func valueOf(v *unstable.Node, keyAt int) entry {
+	e := entry{at: keyAt, text: string(v.Data)}
+	if v.Raw.Length > 0 {
+		e.at = int(v.Raw.Offset)
+	}
+	switch v.Kind {
+	case unstable.String:
+		e.shape = shapeString
+	case unstable.Bool:
+		e.shape = shapeBool
+	case unstable.Integer:
+		e.shape = shapeNumber
+		if n, err := strconv.ParseInt(strings.TrimPrefix(e.text, "+"), 0, 64); err == nil {
+			e.text = strconv.FormatInt(n, 10)
+		}
+	case unstable.Float:
+		e.shape = shapeNumber
+		if f, err := strconv.ParseFloat(strings.ReplaceAll(e.text, "_", ""), 64); err == nil {
+			e.text = strconv.FormatFloat(f, 'f', -1, 64)
+		}
+	case unstable.Array:
+		e.shape = shapeList
+		it := v.Children()
+		for it.Next() {
+			e.items = append(e.items, valueOf(it.Node(), e.at))
+		}
+	default:
+		e.shape = shapeOther
+	}
+	return e
+}
+
+// interpreter turns a document into what it says.
+type interpreter struct {
+	doc *document
+	out *file
+	at  place
+}
+
+// Keys that are no option of their own.
+const (
+	keyExtends    = "extends"
+	keyFilesystem = "allow_filesystem"
+)
+
+// testKeys are the keys of [test], and the options that they set in the profile "testing".
+var testKeys = [...]struct{ key, option string }{
+	{"sandbox", ""},
+	{"sandbox_time_limit", "time-limit"},
+	{"sandbox_memory_limit", "memory-limit"},
+}
+
+func (in *interpreter) fail(e entry, format string, args ...any) error {
+	return &UsageError{Msg: in.doc.where(e.at) + ": " + fmt.Sprintf(format, args...)}
+}
+
+func (in *interpreter) unknown(e entry, key []string, table string, known []string) error {
+	word := strings.Join(key, ".")
+	msg := fmt.Sprintf("%s: unknown key %q", in.doc.where(e.keyAt), word)
+	if e.shape == shapeTable && !e.inline {
+		msg = fmt.Sprintf("%s: unknown table %q", in.doc.where(e.keyAt), strings.Join(e.key, "."))
+	}
+	if table != "" {
+		msg += " in [" + table + "]"
+	}
+	return &UsageError{Msg: msg + meant(word, known)}
+}
+
+func (in *interpreter) entry(e entry) error {
+	if e.shape == shapeTables {
+		return in.fail(e, "%q is a table and no list of tables: write [%[1]s]", strings.Join(e.key, "."))
+	}
+	tables := []string{"sandbox", "test"}
+	if len(e.key) == 1 && slices.Contains(tables, e.key[0]) {
+		if e.shape != shapeTable {
+			return in.fail(e, "%q must be a table: write [%[1]s]", e.key[0])
+		}
+		return nil
+	}
+	switch e.key[0] {
+	case "sandbox":
+		if e.key[1] == "profiles" {
+			return in.profile(e, e.key[2:])
+		}
+		return in.sandbox(e, e.key[1:])
+	case "test":
+		return in.test(e, e.key[1:])
+	}
+	known := tables
+	for _, o := range options {
+		known = append(known, o.Key) // said without its table
+	}
+	err := in.unknown(e, e.key, "", known)
+	if len(e.key) == 1 && (len(lookupKey(e.key)) > 0 || e.key[0] == keyFilesystem) {
+		err.(*UsageError).Hint = "put it below a line that says [sandbox]"
+	}
+	return err
+}
+
+func (in *interpreter) sandbox(e entry, key []string) error {
+	list, err := in.setting(e, key, "sandbox", false)
+	in.out.settings = append(in.out.settings, list...)
+	return err
+}
+
+func (in *interpreter) profile(e entry, key []string) error {
+	switch {
+	case len(key) == 0 && e.shape != shapeTable:
+		return in.fail(e, "\"sandbox.profiles\" must be a table")
+	case len(key) == 0:
+		return nil
+	case !isProfileName(key[0]) || key[0] == wordNone:
+		return in.fail(e, "%q can't be the name of a profile: letters, digits, \"-\" and \"_\", and not \"none\"", key[0])
+	case len(key) == 1 && e.shape != shapeTable:
+		return in.fail(e, "profile %q must be a table", key[0])
+	}
+	p := in.piece(key[0], e)
+	if len(key) == 1 {
+		return nil
+	}
+	if key = key[1:]; len(key) == 1 && key[0] == keyExtends {
+		if e.shape != shapeString || !isProfileName(e.text) {
+			return in.fail(e, "extends must be a profile's name")
+		}
+		p.extends, p.where = e.text, in.doc.where(e.at)
+		return nil
+	}
+	list, err := in.setting(e, key, "sandbox.profiles."+p.name, true)
+	for i := range list {
+		list[i].source = "profile " + p.name + ", " + list[i].source
+	}
+	p.settings = append(p.settings, list...)
+	return err
+}
+
+// piece finds or makes what this file says of a profile.
+func (in *interpreter) piece(name string, e entry) *piece {
+	for i := range in.out.pieces {
+		if in.out.pieces[i].name == name {
+			return &in.out.pieces[i]
+		}
+	}
+	in.out.pieces = append(in.out.pieces, piece{name: name, where: in.doc.where(e.keyAt)})
+	return &in.out.pieces[len(in.out.pieces)-1]
+}
+
+func (in *interpreter) test(e entry, key []string) error {
+	known := make([]string, 0, len(testKeys))
+	for _, t := range testKeys {
+		known = append(known, t.key)
+		if len(key) != 1 || key[0] != t.key {
+			continue
+		}
+		if t.option == "" {
+			if e.shape != shapeBool {
+				return in.fail(e, "sandbox must be true or false")
+			}
+			in.out.testOff = e.text == "false"
+			return nil
+		}
+		words, err := in.words(LookupOption(t.option), e, key[0])
+		s := in.said(LookupOption(t.option), words, e)
+		s.source = "profile testing, " + s.source
+		in.out.test = append(in.out.test, s)
+		return err
+	}
+	return in.unknown(e, key, "test", known)
+}
+
+// setting reads one key of [sandbox] or of a profile.
+func (in *interpreter) setting(e entry, key []string, table string, profile bool) ([]said, error) {
+	inEnvSet := len(key) >= 2 && key[0] == "env" && key[1] == "set"
+	if inEnvSet && (len(key) == 3 || len(key) == 2 && e.shape == shapeTable) {
+		return in.environment(e, key)
+	}
+	if isTable(key) {
+		if e.shape != shapeTable {
+			return nil, in.fail(e, "%q must be a table", strings.Join(key, "."))
+		}
+		return nil, nil
+	}
+	if len(key) == 1 && key[0] == keyFilesystem {
+		return in.filesystem(e)
+	}
+	found := lookupKey(key)
+	if len(found) > 1 {
+		return nil, in.fail(e, "%q can mean %s: name its table", key[0], oneOf(found.keys()))
+	}
+	if len(found) == 0 {
+		return nil, in.unknown(e, key, table, knownKeys(profile))
+	}
+	o := found[0]
+	if profile && o.Run {
+		return nil, in.fail(e, "%q can't be part of a profile: put it in [sandbox]", strings.Join(key, "."))
+	}
+	words, err := in.words(o, e, strings.Join(key, "."))
+	if err != nil {
+		return nil, err
+	}
+	s := in.said(o, words, e)
+	s.no = o.IsList() && e.shape == shapeBool && len(words) == 0
+	return []said{s}, nil
+}
+
+func (in *interpreter) said(o *Option, words []string, e entry) said {
+	return said{option: o, words: words, source: in.doc.source(e.keyAt), where: in.doc.where(e.at), base: in.at}
+}
+
+// environment reads env.set: one variable, or the table itself.
+func (in *interpreter) environment(e entry, key []string) ([]said, error) {
+	o := LookupOption("env-set")
+	switch {
+	case len(key) == 2 && !e.inline:
+		return nil, nil // the line [sandbox.env.set] says nothing yet
+	case len(key) == 2:
+		return []said{in.said(o, nil, e)}, nil
+	case e.shape != shapeString && e.shape != shapeNumber:
+		return nil, in.fail(e, "variable %q must be a string", key[2])
+	case strings.Contains(key[2], "="):
+		return nil, in.fail(e, "%q is not the name of a variable", key[2])
+	}
+	return []said{in.said(o, []string{key[2] + "=" + e.text}, e)}, nil
+}
+
+// filesystem reads allow_filesystem, which stands for several options: false is
+// the system's files alone, true what the profile "development" has.
+func (in *interpreter) filesystem(e entry) (list []said, err error) {
+	if e.shape != shapeBool {
+		return nil, in.fail(e, "allow_filesystem must be true or false")
+	}
+	add := func(name string, words ...string) {
+		s := in.said(LookupOption(name), words, e)
+		s.general = true
+		list = append(list, s)
+	}
+	if e.text == "true" {
+		add("workdir", "rw")
+		add("home", "true")
+		return list, nil
+	}
+	add("workdir", wordNone)
+	add("home", "false")
+	for _, name := range []string{"allow-read", "allow-write", "overlay", "mount"} {
+		add(name)
+	}
+	return list, nil
+}
+
+// keyed are the options that a key of a file can mean.
+type keyed []*Option
+
+func (k keyed) keys() (keys []string) {
+	for _, o := range k {
+		keys = append(keys, o.Key)
+	}
+	return keys
+}
+
+// flat is the option's name as a key.
+func (o *Option) flat() string { return strings.ReplaceAll(o.Name, "-", "_") }
+
+// allKeys are the keys that say this option, each with its table.
+func (o *Option) allKeys() []string {
+	if o.Key == "" {
+		return nil
+	}
+	return append([]string{o.Key}, o.Also...)
+}
+
+// lookupKey finds the option of a key. "network.allow_domains" can also be said
+// without its table, as "allow_domains" or, by the option's name, "allow_network".
+func lookupKey(key []string) keyed {
+	dotted := strings.Join(key, ".")
+	var last, named keyed
+	for i := range options {
+		o := &options[i]
+		for _, k := range o.allKeys() {
+			if k == dotted {
+				return keyed{o}
+			}
+			if strings.HasSuffix(k, "."+dotted) && len(key) == 1 && !slices.Contains(last, o) {
+				last = append(last, o)
+			}
+		}
+		if o.Key != "" && !o.FileOnly && o.flat() == dotted {
+			named = keyed{o}
+		}
+	}
+	if named != nil {
+		return named
+	}
+	return last
+}
+
+// isTable says whether a key names a table and no option.
+func isTable(key []string) bool {
+	prefix := strings.Join(key, ".") + "."
+	if prefix == "env.set." {
+		return true
+	}
+	for i := range options {
+		if strings.HasPrefix(options[i].Key, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// knownKeys are what an unknown key may have meant.
+func knownKeys(profile bool) []string {
+	known := []string{keyFilesystem, "network", "filesystem", "env"}
+	if profile {
+		known = append(known, keyExtends)
+	} else {
+		known = append(known, "profiles")
+	}
+	for i := range options {
+		o := &options[i]
+		if o.Key == "" || (profile && o.Run) {
+			continue
+		}
+		known = append(known, o.allKeys()...)
+		if !o.FileOnly {
+			known = append(known, o.flat())
+		}
+		for _, k := range o.allKeys() {
+			if dot := strings.LastIndexByte(k, '.'); dot >= 0 {
+				known = append(known, k[dot+1:])
+			}
+		}
+	}
+	return known
+}
+
+// words are the words of a value, if it has the shape that the option takes.
+func (in *interpreter) words(o *Option, e entry, key string) ([]string, error) {
+	one := []string{e.text}
+	takes := ""
+	switch o.Kind {
+	case KindList:
+		return in.listWords(o, e, key)
+	case KindBool:
+		if e.shape == shapeBool {
+			return one, nil
+		}
+		takes = "true or false"
+	case KindDuration, KindSize, KindCount, KindPercent:
+		if e.shape == shapeString || e.shape == shapeNumber {
+			return one, nil
+		}
+		takes = forms(o)
+	default:
+		if e.shape == shapeString || (e.shape == shapeNumber && o.Name == "user") {
+			return one, nil
+		}
+		takes = "a string"
+		if len(o.Words) > 0 {
+			takes = oneOf(o.Words)
+		}
+	}
+	return nil, in.fail(e, "%s takes %s", key, takes)
+}
+
+func forms(o *Option) string {
+	switch o.Kind {
+	case KindDuration:
+		return durationForms
+	case KindSize:
+		return sizeForms
+	case KindPercent:
+		return percentForms
+	}
+	return countForms
+}
+
+// listWords reads a list. "false" is the empty list, which drops what weaker
+// places said; "true" is everything, where an option has a word for that.
+func (in *interpreter) listWords(o *Option, e entry, key string) ([]string, error) {
+	network := o.Name == "allow-network"
+	switch {
+	case e.shape == shapeBool && e.text == "false":
+		return nil, nil
+	case e.shape == shapeBool && network:
+		return []string{wordAll}, nil
+	case e.shape != shapeList && network:
+		return nil, in.fail(e, "%s takes true, false or a list of strings", key)
+	case e.shape != shapeList:
+		return nil, in.fail(e, "%s takes a list of strings", key)
+	}
+	var words []string
+	for _, item := range e.items {
+		if item.shape != shapeString && (item.shape != shapeNumber || o.Name != "allow-port") {
+			return nil, in.fail(item, "%s takes a list of strings", key)
+		}
+		words = append(words, item.text)
+	}
+	return words, nil
+}
+
+// contradictions refuses what a file says twice, and puts the rest into the
+// order in which it counts: general keys, then emptied lists, then what is added.
+func (in *interpreter) contradictions() error {
+	if err := settle(in.out.settings); err != nil {
+		return err
+	}
+	for _, p := range in.out.pieces {
+		if err := settle(p.settings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func settle(list []said) error {
+	for i, s := range list {
+		for _, earlier := range list[:i] {
+			if s.option != earlier.option || s.general || earlier.general {
+				continue
+			}
+			if !s.option.IsList() || s.no != earlier.no && len(s.words)+len(earlier.words) > 0 {
+				return &UsageError{Msg: fmt.Sprintf("%s: %s was already said otherwise, at %s", s.where, s.option.Name, earlier.where)}
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b said) int { return a.rank() - b.rank() })
+	return nil
+}
+
+func (s *said) rank() int {
+	switch {
+	case s.general:
+		return 0
+	case len(s.words) == 0:
+		return 1
+	}
+	return 2
 }

@@ -31,12 +31,12 @@ func (p *planner) watch(build builder) error {
 		return usage(err)
 	}
 	program := filter.Notifying()
-	if len(program) == 0 || len(p.plan.Child.SeccompNotify) == 0 && p.plan.Network.Supervised {
+	if len(program) == 0 || len(p.plan.Exec.SeccompNotify) == 0 && p.plan.Network.Supervised {
 		p.unwatched = "this policy of system calls can't be supervised"
 		return nil
 	}
 	p.plan.watched, p.plan.Files = filter, f
-	p.plan.Child.SeccompNotify, p.plan.Child.SeccompPass = program, unguessable()
+	p.plan.Exec.SeccompNotify, p.plan.Exec.SeccompPass = program, unguessable()
 	return nil
 }
 

@@ -22,10 +22,10 @@ func TestNothingIsAddedUnasked(t *testing.T) {
 		return p
 	}
 	without := plain(nil)
-	if len(without.Child.SeccompNotify) == 0 {
+	if len(without.Exec.SeccompNotify) == 0 {
 		t.Skip("nothing is handed on here")
 	}
-	if without.Child.SeccompPass != 0 || without.Files.Any() || !slices.Equal(without.Child.SeccompNotify, without.Seccomp.Notifying()) {
+	if without.Exec.SeccompPass != 0 || without.Files.Any() || !slices.Equal(without.Exec.SeccompNotify, without.Seccomp.Notifying()) {
 		t.Error("something is watched that nobody asked for")
 	}
 	for name, change := range map[string]func(*Policy, *Command){
@@ -33,10 +33,10 @@ func TestNothingIsAddedUnasked(t *testing.T) {
 		"watch": func(_ *Policy, c *Command) { c.WatchFiles = true },
 	} {
 		with := plain(change)
-		if with.Child.SeccompPass == 0 || !with.Files.Any() || slices.Equal(with.Child.SeccompNotify, without.Child.SeccompNotify) {
+		if with.Exec.SeccompPass == 0 || !with.Files.Any() || slices.Equal(with.Exec.SeccompNotify, without.Exec.SeccompNotify) {
 			t.Errorf("%s: nothing is watched", name)
 		}
-		if !slices.Equal(with.Child.Seccomp, without.Child.Seccomp) || with.Seccomp.Digest != without.Seccomp.Digest {
+		if !slices.Equal(with.Exec.Seccomp, without.Exec.Seccomp) || with.Seccomp.Digest != without.Seccomp.Digest {
 			t.Errorf("%s: the filter for where nobody listens is another one", name)
 		}
 		if same := with.policy.Digest() == without.policy.Digest(); same == with.policy.Filesystem.Log {

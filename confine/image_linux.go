@@ -20,7 +20,10 @@ func (c *Command) hasImage(policy *Policy) bool {
 // only thing that a run does before its plan.
 func (c *Command) unpack(ctx context.Context, policy *Policy) error {
 	src := policy.Filesystem.Rootfs
-	cache, err := c.imageCache()
+	if err := c.reaches(policy, "--rootfs", src); err != nil {
+		return err
+	}
+	cache, err := c.imageCache(policy)
 	if err != nil {
 		return err
 	}
@@ -41,7 +44,7 @@ func notAnImage(src string, err error) error {
 }
 
 // imageCache is where images are kept as trees, one for each digest.
-func (c *Command) imageCache() (string, error) {
+func (c *Command) imageCache(policy *Policy) (string, error) {
 	dir := c.env("XDG_CACHE_HOME")
 	if !filepath.IsAbs(dir) {
 		if dir = c.env("HOME"); !filepath.IsAbs(dir) {
@@ -49,7 +52,8 @@ func (c *Command) imageCache() (string, error) {
 		}
 		dir = filepath.Join(dir, ".cache")
 	}
-	return filepath.Join(dir, "confine", "rootfs"), nil
+	dir = filepath.Join(dir, "confine", "rootfs")
+	return dir, c.reaches(policy, "unpacked images", dir)
 }
 
 // root says which tree is the root: that of an image where --rootfs names one. A plan by
@@ -61,7 +65,10 @@ func (p *planner) root(in *rootfs.Input) error {
 	}
 	t := p.command.image
 	if t == nil {
-		cache, err := p.command.imageCache()
+		if err := p.command.reaches(p.policy, "--rootfs", src); err != nil {
+			return err
+		}
+		cache, err := p.command.imageCache(p.policy)
 		if err != nil {
 			return err
 		}
@@ -80,7 +87,7 @@ func (p *planner) root(in *rootfs.Input) error {
 
 // imageDir says when the target doesn't start where its image says, since that isn't in it.
 func (p *planner) imageDir(dir string) {
-	if at := path.Join("/", dir); at != "/" && p.plan.Child.Dir == "/" && p.policy.Filesystem.Chdir == "" {
-		p.plan.Notices = append(p.plan.Notices, "the image says to start in "+strconv.Quote(at)+", which is no directory in it: the command starts in /")
+	if at := path.Join("/", dir); at != "/" && p.plan.Exec.Dir == "/" && p.policy.Filesystem.Chdir == "" {
+		p.notice("the image says to start in " + strconv.Quote(at) + ", which is no directory in it: the command starts in /")
 	}
 }

@@ -35,7 +35,7 @@ func (p *planner) landlock(table *rootfs.Table) error {
 	second := p.policy.Filesystem.Landlock && p.ground != bare
 	if !second && p.ground != bare {
 		p.ruleset = landlock.Unix(in)
-		p.plan.Child.Landlock = p.ruleset.Landlock
+		p.plan.Box.Landlock = p.ruleset.Landlock
 		return nil
 	}
 	leave, _, err := in.Host.As(p.uid, p.gid)
@@ -48,17 +48,17 @@ func (p *planner) landlock(table *rootfs.Table) error {
 		// With sockets of its own a program may talk to itself over its own
 		// loopback, which no rule about TCP can tell from others.
 		in.NoTCP = p.policy.Seccomp == "strict" && !p.policy.Network.All && len(p.policy.Network.Allow)+len(p.policy.Network.Publish) == 0
-		in.RootWritable = p.plan.Child.Root.Kind == handoff.MountOverlay && !p.plan.Child.Root.ReadOnly
+		in.RootWritable = p.plan.Box.Root.Kind == handoff.MountOverlay && !p.plan.Box.Root.ReadOnly
 		p.ruleset = landlock.Under(in)
 	} else {
 		in.NoTCP = !p.policy.Network.All
 		in.Mounts = p.mountsInTheOpen(table)
-		in.TempDir, in.Root, in.DenyAtStart = p.plan.Child.TempDir, p.policy.Filesystem.Rootfs, table.DenyAtStart
+		in.TempDir, in.Root, in.DenyAtStart = p.plan.Box.TempDir, p.policy.Filesystem.Rootfs, table.DenyAtStart
 		p.ruleset = landlock.Alone(in)
 		// What is absent elsewhere is there and closed, and git gives up at that.
 		table.Env["GIT_CONFIG_NOSYSTEM"] = "1"
 	}
-	p.plan.Child.Landlock = p.ruleset.Landlock
+	p.plan.Box.Landlock = p.ruleset.Landlock
 	return nil
 }
 
@@ -66,14 +66,19 @@ func (p *planner) landlock(table *rootfs.Table) error {
 // which the policy denies.
 func (p *planner) mountsInTheOpen(table *rootfs.Table) []handoff.Mount {
 	return slices.DeleteFunc(slices.Clone(table.Mounts), func(m handoff.Mount) bool {
-		return m.Kind == handoff.MountFile && slices.ContainsFunc(p.policy.Filesystem.Deny, func(pattern string) bool {
-			if !filepath.IsAbs(pattern) {
-				pattern = filepath.Join(p.command.Dir, pattern)
-			}
-			pattern = path.Clean(pattern)
-			matched, err := doublestar.Match(pattern, m.Dst)
-			return err != nil || matched || strings.HasPrefix(m.Dst, pattern+"/")
-		})
+		return m.Kind == handoff.MountFile && p.denied(m.Dst)
+	})
+}
+
+// denied says whether --deny meets what isn't the caller's.
+func (p *planner) denied(name string) bool {
+	return slices.ContainsFunc(p.policy.Filesystem.Deny, func(pattern string) bool {
+		if !filepath.IsAbs(pattern) {
+			pattern = filepath.Join(p.command.Dir, pattern)
+		}
+		pattern = path.Clean(pattern)
+		matched, err := doublestar.Match(pattern, name)
+		return err != nil || matched || strings.HasPrefix(name, pattern+"/")
 	})
 }
 
@@ -120,7 +125,7 @@ func (p *planner) rulesHere(rules []rootfs.Rule) []rootfs.Rule {
 			r.Access = access
 		}
 		if r.Why == "" || l.Kind == landlock.Proc || l.Kind == landlock.OwnEtc { // of a place that isn't there here
-			r.Why = l.Kind.About()
+			r.Why, r.Origin = l.Kind.About(), rootfs.Origin{}
 		} else {
 			r.Why += "; " + l.Kind.About()
 		}

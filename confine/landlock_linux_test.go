@@ -41,7 +41,7 @@ func TestFileRulesWithoutNamespaces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fs, net, l := p.Ledger[status.Filesystem], p.Ledger[status.Network], &p.Child.Landlock
+		fs, net, l := p.Ledger[status.Filesystem], p.Ledger[status.Network], &p.Box.Landlock
 		want := "landlock"
 		if abi == 0 {
 			want = "none"
@@ -55,8 +55,8 @@ func TestFileRulesWithoutNamespaces(t *testing.T) {
 		if e := p.Ledger[status.Containment]; e.Effective != (abi >= 6) {
 			t.Errorf("ABI %d: %+v", abi, e)
 		}
-		if abi > 0 && !slices.ContainsFunc(l.Rules, func(r handoff.LandlockRule) bool { return r.Path == p.Child.TempDir }) {
-			t.Errorf("ABI %d: no rule for %s", abi, p.Child.TempDir)
+		if abi > 0 && !slices.ContainsFunc(l.Rules, func(r handoff.LandlockRule) bool { return r.Path == p.Box.TempDir }) {
+			t.Errorf("ABI %d: no rule for %s", abi, p.Box.TempDir)
 		}
 		if strings.Contains(net.Details, "reached by their path") == (abi >= 9) {
 			t.Errorf("ABI %d: %+v", abi, net)
@@ -65,7 +65,7 @@ func TestFileRulesWithoutNamespaces(t *testing.T) {
 			t.Errorf("ABI %d: %d rules to be explained", abi, len(p.Rules))
 		}
 		for _, r := range p.Rules {
-			if strings.Contains(r.Path+r.Why, p.Child.TempDir) {
+			if strings.Contains(r.Path+r.Why, p.Box.TempDir) {
 				t.Errorf("ABI %d: %+v is another at each run", abi, r)
 			}
 		}
@@ -82,8 +82,8 @@ func TestFileRulesAloneHaveToBeAccepted(t *testing.T) {
 
 func TestTCPWithoutNamespaces(t *testing.T) {
 	p, err := plannedWith(t, bare, 7, "default", func(q *Policy) { partly(q); q.Network.All = true })
-	if err != nil || p.Child.Landlock.HandledNet != 0 {
-		t.Errorf("%v: the caller's network, and %#x", err, p.Child.Landlock.HandledNet)
+	if err != nil || p.Box.Landlock.HandledNet != 0 {
+		t.Errorf("%v: the caller's network, and %#x", err, p.Box.Landlock.HandledNet)
 	}
 	p, err = plannedWith(t, bare, 7, "default", func(q *Policy) { partly(q); q.Seccomp = "off" })
 	if err != nil {
@@ -100,7 +100,7 @@ func TestDeniedFilesOfTheHostAreNotReadInstead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.ContainsFunc(p.Child.Landlock.Rules, func(r handoff.LandlockRule) bool { return r.Path == "/etc/passwd" })
+		return slices.ContainsFunc(p.Box.Landlock.Rules, func(r handoff.LandlockRule) bool { return r.Path == "/etc/passwd" })
 	}
 	if !readable(func(*Policy) {}) {
 		t.Fatal("/etc/passwd can't be read, and nothing denies it")
@@ -118,7 +118,7 @@ func TestSecondLayer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, l := p.Ledger[status.Filesystem], &p.Child.Landlock
+		e, l := p.Ledger[status.Filesystem], &p.Box.Landlock
 		held := abi >= landlock.UnderSince
 		if e.Mechanism != "mount_namespace" || !e.Effective || (e.FallbackReason == status.LandlockMissing) == held || (l.HandledFS != 0) != held ||
 			!strings.Contains(e.Details, "Landlock below it") {
@@ -129,16 +129,16 @@ func TestSecondLayer(t *testing.T) {
 		}
 	}
 	// Where sockets are its own, it may talk to itself.
-	if p, err := plannedWith(t, inUserns, 7, "strict", func(q *Policy) { partly(q); q.Seccomp = "default" }); err != nil || p.Child.Landlock.HandledNet != 0 {
-		t.Errorf("%v: its own loopback, and %#x", err, p.Child.Landlock.HandledNet)
+	if p, err := plannedWith(t, inUserns, 7, "strict", func(q *Policy) { partly(q); q.Seccomp = "default" }); err != nil || p.Box.Landlock.HandledNet != 0 {
+		t.Errorf("%v: its own loopback, and %#x", err, p.Box.Landlock.HandledNet)
 	}
 	for _, profile := range Profiles() {
 		p, err := plannedWith(t, inUserns, 7, profile, partly)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Child.Landlock.None() != (profile != "strict") || p.Ledger[status.Filesystem].FallbackReason != "" {
-			t.Errorf("%s: %+v", profile, p.Child.Landlock)
+		if p.Box.Landlock.None() != (profile != "strict") || p.Ledger[status.Filesystem].FallbackReason != "" {
+			t.Errorf("%s: %+v", profile, p.Box.Landlock)
 		}
 	}
 }
@@ -156,8 +156,8 @@ func TestSocketsMadeLater(t *testing.T) {
 			if strings.Contains(e.Details, told) != (shown && abi < 9) || !e.Effective {
 				t.Errorf("%s, ABI %d: %+v", profile, abi, e)
 			}
-			if held := p.Child.Landlock.HandledFS&landlock.ResolveUnix != 0; held != (abi >= 9) {
-				t.Errorf("%s, ABI %d: %+v", profile, abi, p.Child.Landlock)
+			if held := p.Box.Landlock.HandledFS&landlock.ResolveUnix != 0; held != (abi >= 9) {
+				t.Errorf("%s, ABI %d: %+v", profile, abi, p.Box.Landlock)
 			}
 		}
 	}

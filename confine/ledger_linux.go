@@ -24,9 +24,9 @@ func (p *planner) ledger() error {
 	l[status.CPURate] = limit(q.CPULimit > 0, strconv.Itoa(q.CPULimit)+"%", "stop_continue", "period 100ms")
 	l[status.CPUs] = limit(q.CPUs > 0, strconv.Itoa(q.CPUs), "sched_setaffinity", p.cpusDetail())
 	l[status.Memory] = limit(q.MemoryLimit > 0, FormatSize(q.MemoryLimit), "tree_watchdog",
-		fmt.Sprintf("PSS of the tree, sampled; RLIMIT_DATA of %s per process behind it; private places and memfds count", FormatSize(q.MemoryLimit*dataFactor)))
+		"PSS of the tree, sampled; private places, memfds and System V IPC count; buffers of pipes and sockets and pages that lie in them, page tables, record locks and files in flight over a socket don't")
 	l[status.Tasks] = limit(q.Processes > 0, strconv.FormatInt(q.Processes, 10), "rlimit_nproc", "of the own user namespace")
-	if p.plan.Child.PIDMax > 0 {
+	if p.plan.Box.PIDMax > 0 {
 		l[status.Tasks] = on(l[status.Tasks].Requested, "pid_max", "of the own pid namespace")
 	}
 	if p.plan.Watch.KillTasks {
@@ -38,16 +38,19 @@ func (p *planner) ledger() error {
 		l[status.Tasks] = e
 	}
 	p.groups.enter(l, p)
-	l[status.FileDescriptors] = limit(q.FileDescriptors > 0, strconv.FormatInt(q.FileDescriptors, 10), "rlimit_nofile", "per process")
+	l[status.FileDescriptors] = limit(q.FileDescriptors > 0, strconv.FormatInt(q.FileDescriptors, 10), "rlimit_nofile", "per process; descriptors in flight over sockets and epoll watches count for the user, and nothing reserves the caller a share")
 	l[status.FileSize] = limit(q.MaxFileSize > 0, FormatSize(q.MaxFileSize), "rlimit_fsize", "")
 	where := "private places and overlays together"
 	if len(p.plan.Watch.Trees) > 0 {
-		where += "; a watchdog on what writable trees grow by"
+		where += "; a watchdog on what writable trees grow by, with removed files that a process has open, not those that are only mapped or in flight over a socket"
 	}
 	if p.sizedPlaces() {
 		where += "; a mount of tmpfs has a size of its own (mount_size), and as many files"
 	}
 	l[status.Disk] = limit(q.DiskLimit > 0, FormatSize(q.DiskLimit), "tmpfs_size", where)
+	if size := q.ScratchLimit(); size < q.DiskLimit {
+		l[status.Disk] = on(FormatSize(q.DiskLimit), "tmpfs_size", FormatSize(size)+", three quarters of the memory limit, which they count for: "+where)
+	}
 	l[status.Files] = limit(q.MaxFiles > 0, strconv.FormatInt(q.MaxFiles, 10), "tmpfs_nr_inodes", where)
 	if p.sizedPlaces() {
 		l[status.MountSize] = on(p.sizes(), "tmpfs_size", "each by itself")
@@ -56,7 +59,7 @@ func (p *planner) ledger() error {
 	l[status.Filesystem] = on(p.filesystemAsked(), "mount_namespace", p.filesystemDetail())
 	if root := q.Filesystem.Rootfs; root != "" {
 		l[status.Rootfs] = on(root, "overlayfs", "what is written to it is thrown away")
-		if p.plan.Child.Root.ReadOnly {
+		if p.plan.Box.Root.ReadOnly {
 			l[status.Rootfs] = on(root, "read_only_bind", "read-only; what the tree has no place for is left out")
 		}
 	}
@@ -157,7 +160,7 @@ func (p *planner) syscalls() status.Enforcement {
 		return status.Enforcement{Requested: "off", Mechanism: "none"}
 	}
 	e := on(f.Version+", "+p.policy.SeccompAction, silent, f.Digest)
-	if len(p.plan.Child.SeccompNotify) > 0 {
+	if len(p.plan.Exec.SeccompNotify) > 0 {
 		e.Mechanism = notifying
 	}
 	e.PolicyKind, e.Version = f.Kind, f.Version

@@ -17,7 +17,7 @@ func (p *planner) nested() error {
 	root, asked := false, false
 	for _, n := range p.plan.table.Nested {
 		switch {
-		case n.Path == p.plan.Child.Root.Src && p.plan.Child.Root.ReadOnly:
+		case n.Path == p.plan.Box.Root.Src && p.plan.Box.Root.ReadOnly:
 			root = true
 			continue
 		case n.Asked:
@@ -60,7 +60,7 @@ func (p *planner) weaken(c status.Capability, details string) {
 // nestedTrees are those that the caller wanted as overlays.
 func (p *planner) nestedTrees() (trees []string) {
 	for _, n := range p.plan.table.Nested {
-		if n.Asked && n.Path != p.plan.Child.Root.Src {
+		if n.Asked && n.Path != p.plan.Box.Root.Src {
 			trees = append(trees, n.Path)
 		}
 	}

@@ -51,10 +51,10 @@ func (p *planner) gateway() error {
 	}
 	if len(w.Localhost) > maxLocalhost {
 		w.Localhost = w.Localhost[:maxLocalhost]
-		p.plan.Notices = append(p.plan.Notices, "network: of the caller's own ports only "+strconv.Itoa(maxLocalhost)+" can be reached at a time")
+		p.notice("network: of the caller's own ports only " + strconv.Itoa(maxLocalhost) + " can be reached at a time")
 	}
-	p.plan.Child.Network = netns.Inside(w)
-	p.plan.Child.Refuse.NoRedirect = requires(p.policy, status.Network)
+	p.plan.Box.Network = netns.Inside(w)
+	p.plan.Box.Refuse.NoRedirect = requires(p.policy, status.Network)
 	p.plan.Network = reachable(n)
 	p.plan.Network.AnyPort = anyPort
 	for _, word := range n.Publish {
@@ -96,7 +96,7 @@ func (p *planner) supervise() error {
 	case slices.Contains(p.policy.Require, string(status.Syscalls)+"="+silent):
 		p.unsupervised = "its calls may not be handed on (--require " + string(status.Syscalls) + "=" + silent + ")"
 	default:
-		p.unsupervised = p.host.CantSupervise(p.plan.Child.OtherIDs)
+		p.unsupervised = p.host.CantSupervise(p.plan.Box.OtherIDs)
 	}
 	if p.unsupervised == "" {
 		p.plan.Network = reachable(n)
@@ -107,7 +107,7 @@ func (p *planner) supervise() error {
 
 // supervised is how the network is entered where its calls are.
 func (p *planner) supervised() status.Enforcement {
-	details := "a supervisor makes the calls that say whom to reach, on sockets of the target's; names are its own; nothing listens but unix sockets"
+	details := "a supervisor makes the calls that say whom to reach, on sockets of the target's; names are its own; no TCP port is listened on, and datagrams arrive from those alone to whom the target has sent some"
 	if p.ruleset.HandledNet != 0 {
 		details += "; Landlock keeps the target's own from every TCP port"
 	}
@@ -198,7 +198,7 @@ func (p *planner) network() status.Enforcement {
 		e.FallbackReason = p.lowered.reason
 		return e
 	}
-	if len(p.plan.Child.Network.Requests) == 0 {
+	if len(p.plan.Box.Network.Requests) == 0 {
 		return on(strings.Join(n.Allow, ","), "network_namespace",
 			"lo only, whose ports that rules name lead to the caller's; port "+strconv.Itoa(netns.ResolverPort)+" or "+strconv.Itoa(netns.GatewayPort)+
 				" is one of them, so names are not answered, and what else is tried is refused by the kernel and not told")

@@ -42,6 +42,7 @@ var samples = map[string]struct{ flag, toml, want string }{
 	"temp-dir":         {"false", "false", "false"},
 	"home":             {"", "true", "true"},
 	"landlock":         {"", "true", "true"},
+	"etc":              {"", "false", "false"},
 	"overlay":          {"/o", `["/o"]`, "/o"},
 	"ephemeral-home":   {"true", "true", "true"},
 	"keep":             {"false", "false", "false"},
@@ -139,7 +140,7 @@ func TestEveryFieldOfThePolicyHasAnOption(t *testing.T) {
 		reached[reflect.ValueOf(o.field(&r)).Pointer()] = true
 	}
 	byView := map[string]bool{ // several options share a struct, or none is needed
-		"Profile": true, "WorkdirAsked": true, "All": true, "Allow": true, "Pass": true, "Set": true,
+		"Profile": true, "WorkdirAsked": true, "All": true, "Allow": true, "Pass": true, "Set": true, "trusted": true,
 	}
 	var walk func(v reflect.Value, path string)
 	walk = func(v reflect.Value, path string) {

@@ -19,6 +19,7 @@ import (
 	"github.com/confine-run/confine/confine/seccomp"
 	"github.com/confine-run/confine/internal/changes"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
@@ -55,7 +56,7 @@ type planner struct {
 	lowered denial // why it is not a higher one
 	abi     int    // Landlock's; 0 is none
 	ruleset *landlock.Ruleset
-	uid     uint32 // inside and outside: one id is mapped, to itself
+	uid     uint32 // inside and outside: it is mapped to itself
 	gid     uint32
 	// denyAtStart: a pattern of --deny meets a writable tree.
 	denyAtStart bool
@@ -99,6 +100,7 @@ func (p *planner) make(have func() groups) (*Plan, error) {
 		p.filesystem,
 		p.gateway,
 		func() error { p.groups = have(); return nil },
+		p.showGroup,
 		p.limits,
 		p.filter,
 		p.ledger,
@@ -134,7 +136,7 @@ func (p *planner) identity() error {
 		uid, gid = u.UID, u.GID
 	}
 	p.uid, p.gid = uid, gid
-	c := &p.plan.Child
+	c := &p.plan.Box
 	c.UID, c.GID = uid, gid
 	c.OtherIDs = int(uid) != os.Geteuid() || int(gid) != os.Getegid() || os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid()
 	p.plan.UIDMap = plan.IDMap{Inside: uid, Outside: uid}
@@ -144,6 +146,37 @@ func (p *planner) identity() error {
 	return nil
 }
 
+// stranger is the last id that there is in this user namespace, of users as of groups: no
+// file of a system's belongs to it. 0 is none but root's.
+func stranger() uint32 {
+	uids, gids := lastID("/proc/self/uid_map"), lastID("/proc/self/gid_map")
+	if uids != gids {
+		return 0
+	}
+	return uids
+}
+
+// lastID is the highest id that a map has; see uid_map(5).
+func lastID(name string) (last uint32) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) != 3 {
+			return 0
+		}
+		first, err1 := strconv.ParseUint(fields[0], 10, 32)
+		n, err2 := strconv.ParseUint(fields[2], 10, 32)
+		if err1 != nil || err2 != nil || n == 0 {
+			return 0
+		}
+		last = max(last, uint32(first+n-1))
+	}
+	return last
+}
+
 // setgroupsAllowed: root of a user namespace that an ordinary user made may not.
 func setgroupsAllowed() bool {
 	text, err := os.ReadFile("/proc/self/setgroups")
@@ -151,7 +184,7 @@ func setgroupsAllowed() bool {
 }
 
 func (p *planner) namespaces() error {
-	c := &p.plan.Child
+	c := &p.plan.Box
 	p.plan.Namespaces = p.ground.namespaces(p.policy)
 	c.Namespaces = uint64(p.plan.Namespaces)
 	c.Hostname = hostname
@@ -167,16 +200,16 @@ func (p *planner) filesystem() error {
 	in := rootfs.Input{
 		AllowRead: f.AllowRead, AllowWrite: f.AllowWrite, Deny: f.Deny,
 		Workdir: f.Workdir, WorkdirAsked: f.WorkdirAsked, Chdir: f.Chdir,
-		Virtual: f.Virtual, TempDir: f.TempDir, Home: f.Home, EphemeralHome: f.EphemeralHome,
-		Overlay: f.Overlay, Protect: f.Protect, ConfigFiles: p.command.ConfigFiles,
+		Virtual: f.Virtual, TempDir: f.TempDir, Home: f.Home, Etc: f.Etc, EphemeralHome: f.EphemeralHome,
+		Overlay: f.Overlay, Mounts: mountsOf(f), Protect: f.Protect, ConfigFiles: p.command.ConfigFiles,
 		Dir: p.command.Dir, HomeDir: p.command.env("HOME"), UserName: p.command.env("USER"),
 		UID: p.uid, GID: p.gid, AccessUID: p.uid, AccessGID: p.gid,
 		Env: p.command.env, Command: p.command.Argv[0],
 		Hostname: hostname, NetworkAll: p.policy.Network.All, Resolver: p.resolver(), Bare: p.ground == bare, OwnUserns: p.ground == inUserns,
 		SocketsHeld: landlock.Version(p.abi).FS&landlock.ResolveUnix != 0,
 	}
-	for _, m := range f.Mounts {
-		in.Mounts = append(in.Mounts, rootfs.Mount{Src: m.Src, Dst: m.Dst, Mode: m.Mode, Size: m.Size})
+	if in.Etc && p.uid == 0 && p.ground != bare && p.plan.Box.DropGroups && p.host.Capable(unix.CAP_SETUID) {
+		in.Stranger = stranger()
 	}
 	if err := p.root(&in); err != nil {
 		return err
@@ -185,15 +218,17 @@ func (p *planner) filesystem() error {
 	if err != nil {
 		return usage(p.startHint(err))
 	}
-	c := &p.plan.Child
-	c.Root, c.Mounts, c.Dir = table.Root, table.Mounts, table.Dir
+	c, e := &p.plan.Box, &p.plan.Exec
+	c.Root, c.Mounts, e.Dir, c.Stranger = table.Root, table.Mounts, table.Dir, in.Stranger
 	if p.ground == bare {
-		p.inTheOpen(table)
+		if err := p.inTheOpen(table); err != nil {
+			return err
+		}
 	}
 	if err := p.landlock(table); err != nil {
 		return err
 	}
-	c.ScratchSize, c.ScratchInodes = p.policy.DiskLimit, p.policy.MaxFiles
+	c.ScratchSize, c.ScratchInodes = p.policy.ScratchLimit(), p.policy.MaxFiles
 	// What the kernel may refuse only when it is tried has a planned fallback,
 	// which a policy that insists doesn't take.
 	fs := requires(p.policy, status.Filesystem)
@@ -208,7 +243,8 @@ func (p *planner) filesystem() error {
 	p.plan.viewer = rootfs.Viewer{UID: p.uid, GID: p.gid, OneID: p.ground == inUserns, Bare: p.ground == bare}
 	p.denyAtStart, p.socketsLater, p.socketsMissed = table.DenyAtStart, table.SocketsLater, table.SocketsMissed
 	p.plan.KeepAbsent, p.plan.KeepClear = table.KeepAbsent, table.KeepClear
-	p.plan.Notices = table.Notices
+	p.plan.Hidden, p.plan.Covered, p.plan.GitIndexes, p.plan.Places = table.Hidden, table.Covered, table.GitIndexes, table.Places
+	p.plan.Notices = hint.Notices(table.Notices)
 	p.imageDir(in.Image.Dir)
 	p.plan.Rules = p.rulesHere(table.Rules)
 	if p.ground != bare {
@@ -217,11 +253,11 @@ func (p *planner) filesystem() error {
 		p.shut()
 	}
 	table.Env["PWD"] = table.Dir
-	c.Argv = p.command.Argv
-	c.Env = environment(&p.policy.Env, p.passable(), table.Env)
-	c.TTY, c.Rows, c.Cols = p.command.TTY, p.command.Rows, p.command.Cols
+	e.Argv = p.command.Argv
+	e.Env = environment(&p.policy.Env, p.passable(), table.Env)
+	e.TTY, e.Rows, e.Cols = p.command.TTY, p.command.Rows, p.command.Cols
 	if p.policy.Env.KeepAll {
-		p.plan.Notices = append(p.plan.Notices, "the whole environment is passed on, secrets too (--keep-env)")
+		p.notice("the whole environment is passed on, secrets too (--keep-env)")
 	}
 	return nil
 }
@@ -233,8 +269,13 @@ func (p *planner) overlays(table *rootfs.Table) {
 		return
 	}
 	dir, err := changes.StoreDir(p.command.env)
+	if err == nil {
+		err = p.command.reaches(p.policy, "kept runs", dir)
+	}
 	if err != nil {
-		p.plan.Notices = append(p.plan.Notices, "what is written to overlays can't be kept: "+strings.ReplaceAll(err.Error(), "\nhint: ", "; "))
+		dir = ""
+		why, remedy := hint.Split(err)
+		p.notice("what is written to overlays can't be kept: " + strings.TrimSuffix(why+"; "+remedy, "; "))
 	}
 	p.plan.Keep = dir
 	p.plan.Protect = slices.Clone(p.policy.Filesystem.Protect)
@@ -266,23 +307,27 @@ func (p *planner) passable() []string {
 
 // inTheOpen is for a target that sees the caller's files. What it would have had
 // of its own is one directory.
-func (p *planner) inTheOpen(table *rootfs.Table) {
-	c := &p.plan.Child
+func (p *planner) inTheOpen(table *rootfs.Table) error {
+	c, e := &p.plan.Box, &p.plan.Exec
+	if err := p.command.reaches(p.policy, "TMPDIR", os.TempDir()); err != nil {
+		return err
+	}
 	c.TempDir = filepath.Join(os.TempDir(), "confine-"+rand.Text())
-	c.Root, c.Mounts, c.Dir = handoff.Mount{}, nil, p.command.Dir
+	c.Root, c.Mounts, e.Dir = handoff.Mount{}, nil, p.command.Dir
 	if dir := p.policy.Filesystem.Chdir; dir != "" {
-		c.Dir = filepath.Join(c.Dir, dir)
+		e.Dir = filepath.Join(e.Dir, dir)
 		if filepath.IsAbs(dir) {
-			c.Dir = dir
+			e.Dir = dir
 		}
 	} else if p.policy.Filesystem.Workdir == "none" {
-		c.Dir = c.TempDir
+		e.Dir = c.TempDir
 	}
-	table.Env["HOME"], table.Env["TMPDIR"], table.Dir = c.TempDir, c.TempDir, c.Dir
+	table.Env["HOME"], table.Env["TMPDIR"], table.Dir = c.TempDir, c.TempDir, e.Dir
 	delete(table.Env, "PATH") // as it is
 	for _, name := range table.Caches {
 		table.Env[name] = filepath.Join(c.TempDir, strings.ToLower(name))
 	}
+	return nil
 }
 
 // usage makes what is wrong with the policy's paths, and with a policy file that
@@ -293,8 +338,18 @@ func usage(err error) error {
 	if !errors.As(err, &path) && !errors.As(err, &file) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	msg, hint, _ := strings.Cut(err.Error(), "\nhint: ")
-	return &UsageError{Msg: msg, Hint: hint, Err: err}
+	return usageOf(err)
+}
+
+// usageOf takes over what an error says, and its remedy.
+func usageOf(err error) error {
+	msg, remedy := hint.Split(err)
+	return &UsageError{Msg: msg, Hint: remedy, Err: err}
+}
+
+// notice tells the user, who needn't do anything about it.
+func (p *planner) notice(text string) {
+	p.plan.Notices = append(p.plan.Notices, hint.Notice{Text: text})
 }
 
 // The mechanisms of the system call policy: with its denials told, or not.
@@ -304,18 +359,19 @@ const notifying, silent = "seccomp_notify", "seccomp_bpf"
 func (p *planner) filter() error {
 	if p.policy.Seccomp == "off" || p.policy.Seccomp == "" {
 		p.unwatched = "there is no system call filter, and it is what sees them"
+		p.plan.Box.Refuse.NestedUserns = true // and what would stand against them where the kernel's own limit doesn't
 		return nil
 	}
 	var with []seccomp.Addition
 	if p.command.WatchCalls {
 		with = append(with, seccomp.BeyondStrict)
-		p.plan.Child.Refuse.NoListener = true // nobody would let them through
+		p.plan.Box.Refuse.NoListener = true // nobody would let them through
 	}
 	// Who watches is told of these calls, too: whether the next run has them is known afterwards.
 	if p.policy.Seccomp == "strict" && !p.command.WatchCalls && p.networked() {
 		with = append(with, seccomp.Network)
 	}
-	if len(p.plan.Child.CPUs) > 0 {
+	if len(p.plan.Exec.CPUs) > 0 {
 		with = append(with, seccomp.KeepCPUs)
 	}
 	if p.ground == bare {
@@ -326,36 +382,46 @@ func (p *planner) filter() error {
 	}
 	on := seccomp.Target{Arch: runtime.GOARCH}
 	if seccomp.IsFile(p.policy.Seccomp) { // a file may ask for the kernel; what ships doesn't
+		if err := p.command.reaches(p.policy, "--seccomp", p.policy.Seccomp); err != nil {
+			return err
+		}
 		on.Kernel = seccomp.Kernel(p.host.Kernel())
 	}
 	build := func(watch ...seccomp.Addition) (*seccomp.Filter, error) {
-		return seccomp.BuildFor(p.policy.Seccomp, seccomp.Action(p.policy.SeccompAction), on, slices.Concat(with, watch)...)
+		action, with := seccomp.Action(p.policy.SeccompAction), slices.Concat(with, watch)
+		if text, ok := p.policy.trusted[p.policy.Seccomp]; ok {
+			return seccomp.BuildText(text, p.policy.Seccomp, action, on, with...)
+		}
+		return seccomp.BuildFor(p.policy.Seccomp, action, on, with...)
 	}
 	f, err := build()
 	if err != nil {
 		return usage(err)
+	}
+	if len(f.Program) == 0 {
+		p.plan.Box.Refuse.NestedUserns = true // as above
 	}
 	if n := len(f.Notices); n > 0 {
 		text := p.policy.Seccomp + ": " + f.Notices[0].String()
 		if n > 1 {
 			text += " (" + strconv.Itoa(n-1) + " more: confine seccomp check FILE)"
 		}
-		p.plan.Notices = append(p.plan.Notices, text)
+		p.notice(text)
 	}
 	if p.plan.Network.Supervised {
 		// Where nobody listens there is no network: the filter above.
-		p.plan.Child.Seccomp = f.Program
+		p.plan.Exec.Seccomp = f.Program
 		with[len(with)-1] = seccomp.SupervisedNetwork
 		return p.supervisedFilter(build)
 	}
 	p.plan.Seccomp = f
-	p.plan.Child.Seccomp = f.Program
+	p.plan.Exec.Seccomp = f.Program
 	p.plan.SeccompKills = p.policy.SeccompAction == "kill"
 	if slices.Contains(p.policy.Require, string(status.Syscalls)+"="+silent) {
 		p.unwatched = "the policy wants its system call filter to be silent"
 		return nil
 	}
-	p.plan.Child.SeccompNotify = f.Notifying()
+	p.plan.Exec.SeccompNotify = f.Notifying()
 	return p.watch(build)
 }
 
@@ -366,9 +432,9 @@ func (p *planner) supervisedFilter(build builder) error {
 	if err != nil {
 		return usage(err)
 	}
-	c := &p.plan.Child
-	p.plan.Seccomp, c.SeccompNotify = f, f.Notifying()
-	if len(c.SeccompNotify) == 0 {
+	c, e := &p.plan.Box, &p.plan.Exec
+	p.plan.Seccomp, e.SeccompNotify = f, f.Notifying()
+	if len(e.SeccompNotify) == 0 {
 		p.plan.Network = plan.Network{}
 		p.unsupervised = "this policy of system calls can't be supervised"
 	}

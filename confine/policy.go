@@ -38,6 +38,18 @@ type Policy struct {
 	// "CAPABILITY" or "CAPABILITY=MECHANISM".
 	AllowPartial []string
 	Require      []string
+
+	trusted map[string][]byte // by path: the text of files for Seccomp, which isn't to be read again
+}
+
+// ScratchLimit is what can be written in private places and overlays together: DiskLimit,
+// and not more than three quarters of MemoryLimit. They are memory of the run, so that a
+// program that fills them past that was killed before it got ENOSPC.
+func (p *Policy) ScratchLimit() int64 {
+	if p.MemoryLimit > 0 {
+		return min(p.DiskLimit, p.MemoryLimit/4*3)
+	}
+	return p.DiskLimit
 }
 
 // Network says what of the network is reachable. Nothing allowed is no network.
@@ -67,7 +79,8 @@ type Filesystem struct {
 	Mounts       []Mount // SRC:DST[:ro|rw|overlay]
 	Virtual      bool    // only mounts are visible
 	TempDir      bool    // a private, writable $TMPDIR
-	Home         bool    // the home directory is readable, except secrets (profile development)
+	Home         bool    // the home directory is readable, except secrets and most dot names (profile development)
+	Etc          bool    // of /etc what every user may read is shown, secrets aside, and not a chosen part
 	// EphemeralHome: the home directory is an overlay, except secrets.
 	EphemeralHome bool
 	Overlay       []string

@@ -54,6 +54,7 @@ var builtins = [...]builtin{
 		{"processes", []string{"32"}, ""},
 		{"file-descriptors", []string{"512"}, ""},
 		{"workdir", []string{"ro"}, "a command can look at what it is run on"},
+		{"etc", []string{"true"}, "programs have their settings there, and many don't start without"},
 	}},
 	{"permissive", "as default, with room for large programs", []line{
 		{"time-limit", []string{"60s"}, ""},
@@ -61,6 +62,7 @@ var builtins = [...]builtin{
 		{"processes", []string{"256"}, ""},
 		{"file-descriptors", []string{"1024"}, ""},
 		{"workdir", []string{"ro"}, "a command can look at what it is run on"},
+		{"etc", []string{"true"}, "programs have their settings there, and many don't start without"},
 	}},
 	{"standard", "code that needs no files of the caller's", []line{
 		{"time-limit", []string{"30s"}, ""},
@@ -91,6 +93,7 @@ var builtins = [...]builtin{
 		{"processes", []string{"256"}, ""},
 		{"file-descriptors", []string{"1024"}, ""},
 		{"workdir", []string{"overlay"}, "tests write where they stand, and leave nothing"},
+		{"etc", []string{"true"}, "programs have their settings there, and many don't start without"},
 		{"keep", []string{"false"}, "what tests write is of no use afterwards"},
 	}},
 	{"development", "working on a project: its tree is writable", []line{
@@ -100,7 +103,8 @@ var builtins = [...]builtin{
 		{"file-descriptors", []string{"4096"}, ""},
 		{"output-limit", []string{"none"}, "a build's log is read in full"},
 		{"workdir", []string{"rw"}, "the result is to stay"},
-		{"home", []string{"true"}, "configuration and caches are there; secrets are not"},
+		{"etc", []string{"true"}, "programs have their settings there, and many don't start without"},
+		{"home", []string{"true"}, "one's other projects and caches are there; secrets, and most names with a leading dot, are not"},
 		{"deny", []string{"secrets"}, "nor in the project itself: .env, keys, tokens"},
 		{"allow-network", []string{"localhost", "*.local"}, "one's own services"},
 	}},

@@ -19,12 +19,14 @@ type Guard struct {
 	obeyed *rootfs.Obeyed
 	looked map[string]bool
 	led    map[string]bool // what the others lead to, by links or configuration
+
+	gitDirs map[string]bool // of what was looked at
 }
 
 // NewGuard makes one that knows what is protected by its name. Further names, relative to
 // any tree or, with "~/", to the home directory, are those of a policy. env looks up the caller's variables.
 func NewGuard(env func(string) string, further []string) *Guard {
-	g := &Guard{names: rootfs.DefaultProtect(), own: ownDirs(env), looked: map[string]bool{}, led: map[string]bool{}}
+	g := &Guard{names: rootfs.DefaultProtect(), own: ownDirs(env), looked: map[string]bool{}, led: map[string]bool{}, gitDirs: map[string]bool{}}
 	names := slices.Clone(further)
 	for _, p := range g.names {
 		names = append(names, p.Path)
@@ -45,11 +47,20 @@ func (g *Guard) Look(dir string, top bool) bool {
 		return true
 	}
 	g.looked[dir] = true
+	g.gitDirs[dir] = g.obeyed.IsGitDir(dir)
 	found, complete := g.obeyed.In(dir, top)
 	for _, name := range found {
 		g.led[name] = true
 	}
 	return complete
+}
+
+// Index takes in that git's index of that name, absolute, becomes what open gives: it is protected if it leads git
+// to a repository that it wasn't led to before.
+func (g *Guard) Index(name string, open func(name string) (string, error)) {
+	if g.obeyed.AddsGitlink(name, open) {
+		g.led[name] = true
+	}
 }
 
 // Protects tells it of an absolute path, not of what is below. kind has the type of what
@@ -61,6 +72,8 @@ func (g *Guard) Protects(name string, kind fs.FileMode) bool {
 		return true
 	case path.Base(name) == ".git" && !kind.IsDir():
 		return true // a file or link that says where git is to look instead
+	case isLink && g.inGitDir(name):
+		return true // git writes through it, and removes what it leads to
 	}
 	for i := range g.names {
 		if p := g.names[i].Path; strings.HasSuffix(name, "/"+p) || isLink && leadsOnTo(name, p) {
@@ -72,6 +85,16 @@ func (g *Guard) Protects(name string, kind fs.FileMode) bool {
 			if strings.HasPrefix(p, name+"/") {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// inGitDir: it lies in a git directory, which in a bare repository has any name.
+func (g *Guard) inGitDir(name string) bool {
+	for up := path.Dir(name); len(up) > 1; up = path.Dir(up) {
+		if path.Base(up) == ".git" || g.gitDirs[up] {
+			return true
 		}
 	}
 	return false

@@ -17,7 +17,7 @@ func TestWhatIsNotTakenOverUnasked(t *testing.T) {
 		"/p/.envrc": true, "/p/a/b/.vscode": true, "/p/hooks": false, "/p/config": false, "/p/confine.toml": true,
 		"/p/.cargo/config.toml": true, "/p/.cargo/registry": false, "/p/a/.mvn/extensions.xml": true, "/p/.mvn/wrapper/maven-wrapper.jar": false,
 		"/p/.gradle/8.5/checksums": false, "/p/.gradle": false, "/p/.gradle/init.d": true, "/p/.local/bin": true, "/p/.local/lib": false,
-		"/p/bin/tool": false, "/p/CLAUDE.md": false, "/p/AGENTS.md": false, "/p/bunfig.toml": true, "/p/.m2/repository": false,
+		"/p/bin/tool": false, "/p/CLAUDE.md": true, "/p/a/AGENTS.md": true, "/p/.yarn/releases": true, "/p/.yarn/cache": false, "/p/bunfig.toml": true, "/p/.m2/repository": false,
 		"/s/confine": true, "/s/other": false, "/home/nobody-here/.config/confine": true, "/home/nobody-here/.cache/confine": true,
 		"/home/nobody-here/bin": true, "/home/nobody-here/.local/lib": true, "/home/nobody-here/p/bin": false, "/p/bin": false, "/p/.cargo/bin": false,
 		"/p/.kube/config": false, "/home/nobody-here/.kube/config": true, "/p/.pdbrc": true, "/p/~/bin": false, "/p/.config/environment.d": true,

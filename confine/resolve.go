@@ -1,5 +1,21 @@
 package confine
 
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/shell"
+)
+
 // Setting is one thing that was said about one option, and where.
 type Setting struct {
 	Option string // Option.Name
@@ -62,11 +78,632 @@ type UsageError struct {
 	Err  error  // the errno behind it, or nil
 }
 
-func (e *UsageError) Error() string {
-	if e.Hint == "" {
-		return e.Msg
-	}
-	return e.Msg + "\nhint: " + e.Hint
-}
+func (e *UsageError) Error() string { return hint.Text(e.Msg, e.Hint) }
+
+// Remedy is Hint, for who has it as an error.
+func (e *UsageError) Remedy() string { return e.Hint }
 
 func (e *UsageError) Unwrap() error { return e.Err }
+
+// Resolve puts together what flags, environment, files and profile say. From the
+// strongest to the weakest: flag, environment, --config or the discovered
+// project file, the user's file, the system's file, the profile.
+//
+// The stronger word replaces a scalar and is added to a list. A list is emptied
+// by the word "none" alone, in a file by false or []. A limit is lifted by "none".
+func Resolve(src Sources) (*Resolved, error) {
+	r, err := gather(src)
+	if err != nil {
+		return nil, err
+	}
+	name, err := r.chooseProfile()
+	if err != nil {
+		return nil, err
+	}
+	chain, err := r.profiles.chain(name.words[0], name.where)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range chain {
+		if err := r.out.apply(s); err != nil {
+			return nil, err
+		}
+	}
+	r.out.Policy.Profile = name.words[0]
+	for _, layer := range r.layers() {
+		for _, s := range layer {
+			if namesProfile(s.option) {
+				continue // already followed
+			}
+			if err := r.out.apply(s); err != nil {
+				return nil, err
+			}
+			if s.option.Name == "workdir" {
+				r.out.Policy.Filesystem.WorkdirAsked = true
+			}
+		}
+	}
+	if err := r.out.check(); err != nil {
+		return nil, err
+	}
+	if policy := r.out.Policy.Seccomp; filepath.IsAbs(policy) { // what it lets through is for the next run, too
+		r.out.Protected = with(r.out.Protected, policy)
+	}
+	return r.out, nil
+}
+
+// gathered is everything that was said, before any of it counts.
+type gathered struct {
+	src      Sources
+	out      *Resolved
+	flags    []said
+	env      []said
+	files    []*file // weakest first
+	profiles profiles
+}
+
+func gather(src Sources) (*gathered, error) {
+	g := &gathered{src: src, out: &Resolved{
+		Invocation: Invocation{ExitCodes: "normalized", Log: "normal", LogFormat: "text", TTY: "auto"},
+		Origins:    make(map[string][]Setting),
+	}}
+	here := place{dir: src.Dir, home: src.Home}
+	var err error
+	if g.flags, err = saidByFlags(src.Flags, here); err != nil {
+		return nil, err
+	}
+	if g.env, err = saidByEnviron(src.Environ, here); err != nil {
+		return nil, err
+	}
+	if err := g.readFiles(); err != nil {
+		return nil, err
+	}
+	g.profiles.files = g.files
+	return g, nil
+}
+
+// layers are all places but the profile, weakest first.
+func (g *gathered) layers() (layers [][]said) {
+	for _, f := range g.files {
+		layers = append(layers, f.settings)
+	}
+	return append(layers, g.env, g.flags)
+}
+
+func (g *gathered) readFiles() error {
+	if err := g.readOwn("the system's file", g.src.SystemFile, true); err != nil {
+		return err
+	}
+	if err := g.readOwn("your own file", g.src.userFile(), true); err != nil {
+		return err
+	}
+	if store := g.src.trustStore(); store != "" {
+		g.out.Protected = append(g.out.Protected, store)
+	}
+	config, err := g.config()
+	if err != nil {
+		return err
+	}
+	switch {
+	case config != "" && g.src.Config != nil:
+		return g.take(config, g.src.Config)
+	case config != "":
+		return g.readOwn("--config", config, false)
+	}
+	return g.readProject()
+}
+
+// config is the file that --config or its twin names.
+func (g *gathered) config() (string, error) {
+	for _, layer := range [][]said{g.flags, g.env} {
+		for _, s := range slices.Backward(layer) {
+			if s.option.Name == "config" {
+				path, err := s.option.canonical(s.base, s.words[0])
+				if err != nil {
+					return "", s.blame(s.words[0], err)
+				}
+				return path, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// readOwn reads a file that the caller keeps or names, which needs no trust.
+func (g *gathered) readOwn(option, path string, optional bool) error {
+	if path == "" {
+		return nil
+	}
+	g.out.Protected = append(g.out.Protected, path)
+	data, err := readPolicyFile(path, true)
+	if optional && absent(err) {
+		return nil
+	}
+	if err != nil {
+		return unreadable(path, err)
+	}
+	if path != g.src.SystemFile {
+		if err := g.src.reaches(option, path); err != nil {
+			return err
+		}
+	}
+	return g.take(path, data)
+}
+
+func (g *gathered) take(path string, data []byte) error {
+	f, err := parseFile(path, data, g.src.Home)
+	if err != nil {
+		return err
+	}
+	g.add(f)
+	return nil
+}
+
+func (g *gathered) add(f *file) {
+	g.files = append(g.files, f)
+	g.out.Files = append(g.out.Files, f.path)
+	if f.testOff && len(f.test) > 0 {
+		g.out.Notices = append(g.out.Notices, printable(f.path)+": [test] says sandbox = false, so its limits don't count")
+	}
+}
+
+// absent says whether nothing is there, as opposed to something that can't be read.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// readProject finds the nearest confine.toml upwards, and reads it if it is
+// trusted: the code under test may have written it.
+func (g *gathered) readProject() error {
+	path := discover(g.src.Dir)
+	if path == "" || slices.Contains(g.out.Files, path) {
+		return nil
+	}
+	g.out.Project = path
+	g.out.Protected = append(g.out.Protected, path)
+	notice := func(why, remedy string) {
+		g.out.Notices = append(g.out.Notices, printable(path)+" "+why+" and was ignored: "+remedy)
+	}
+	byName := "name it with --config to use it"
+	data, err := readPolicyFile(path, false)
+	if err != nil {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err
+		}
+		notice("can't be read ("+err.Error()+")", byName)
+		return nil
+	}
+	known, err := g.src.trusted(path, data)
+	accept := "read it, then run: confine trust " + shell.Word(path)
+	switch {
+	case err != nil:
+		notice("is not trusted ("+firstLine(err)+")", byName)
+	case known == trustNone:
+		notice("is not trusted", accept)
+	case known == trustOther:
+		notice("has changed since it was trusted", accept)
+	default:
+		f, err := parseFile(path, data, g.src.Home)
+		if err != nil {
+			return err
+		}
+		if why := g.strange(f.policies()); why != "" {
+			notice(why, accept)
+			return nil
+		}
+		g.add(f)
+	}
+	return nil
+}
+
+// strange says why one of these policies of system calls, which a trusted file names, isn't what was
+// trusted with it. Their text is kept: what was looked at is what counts.
+func (g *gathered) strange(policies []string) (why string) {
+	for _, path := range policies {
+		g.out.Protected = append(g.out.Protected, path)
+		data, err := readPolicyFile(path, true)
+		known := trustNone
+		if err == nil {
+			known, err = g.src.trusted(path, data)
+		}
+		switch {
+		case err != nil:
+			var pe *fs.PathError
+			if errors.As(err, &pe) {
+				err = pe.Err
+			}
+			why = "can't be read (" + firstLine(err) + ")"
+		case known == trustNone:
+			why = "is not trusted"
+		case known == trustOther:
+			why = "has changed since it was trusted"
+		default:
+			if g.out.Policy.trusted == nil {
+				g.out.Policy.trusted = map[string][]byte{}
+			}
+			g.out.Policy.trusted[path] = data
+			continue
+		}
+		return "names " + printable(path) + ", which " + why + ","
+	}
+	return ""
+}
+
+// discover finds the nearest confine.toml from dir up to the root, whatever file
+// systems lie between. It goes up the physical path, as the kernel does.
+func discover(dir string) string {
+	if !filepath.IsAbs(dir) {
+		return ""
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	for {
+		path := filepath.Join(dir, fileName)
+		if _, err := os.Lstat(path); err == nil {
+			return path
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return ""
+		}
+		dir = up
+	}
+}
+
+func namesProfile(o *Option) bool { return o.Name == "profile" || o.Name == "level" }
+
+// chooseProfile follows the same precedence as everything else.
+func (g *gathered) chooseProfile() (chosen said, err error) {
+	chosen = said{option: LookupOption("profile"), words: []string{profileDefault}}
+	origins := []Setting{{Option: "profile", Values: chosen.words, Source: unsaid}}
+	for _, layer := range g.layers() {
+		var here *said
+		for i := range layer {
+			s := &layer[i]
+			if !namesProfile(s.option) {
+				continue
+			}
+			if _, err := s.option.canonical(s.base, s.words[0]); err != nil {
+				return said{}, s.blame(s.words[0], err)
+			}
+			if here != nil && here.option != s.option && here.words[0] != s.words[0] {
+				return said{}, &UsageError{Msg: fmt.Sprintf("%s says %q, and %s says %q", here.where, here.words[0], s.where, s.words[0]), Hint: "--level is --profile for three profiles: give one of them"}
+			}
+			here = s
+			origins = append(origins, Setting{Option: s.option.Name, Values: s.words, Source: s.source})
+		}
+		if here != nil {
+			chosen = *here
+		}
+	}
+	g.out.Origins["profile"] = origins
+	g.out.Invocation.Profile = chosen.words[0]
+	return chosen, nil
+}
+
+// apply lets one thing that was said count.
+func (r *Resolved) apply(s said) error {
+	canon := make([]string, 0, len(s.words))
+	for _, w := range s.words {
+		c, err := s.option.canonical(s.base, w)
+		if err != nil {
+			return s.blame(w, err)
+		}
+		canon = append(canon, c)
+	}
+	if r.Origins == nil {
+		r.Origins = make(map[string][]Setting)
+	}
+	if r.where == nil {
+		r.where = make(map[string][]where)
+	}
+	name := s.option.Name
+	if len(canon) == 0 {
+		s.option.clear(r)
+		r.Origins[name], r.where[name] = nil, nil
+	} else {
+		s.option.set(r, canon)
+	}
+	for _, word := range canon {
+		r.where[name] = append(r.where[name], where{word, s.source, s.named})
+	}
+	r.Origins[name] = origin(r.Origins[name], Setting{Option: name, Values: s.words, Source: s.source})
+	return nil
+}
+
+// origin notes where something was said: what one place says of a list in
+// several lines is one origin.
+func origin(list []Setting, s Setting) []Setting {
+	if len(list) == 0 {
+		return []Setting{s}
+	}
+	last := &list[len(list)-1]
+	switch {
+	case last.Source == unsaid:
+		list[len(list)-1] = s
+	case last.Source == s.Source && LookupOption(s.Option).IsList() && len(s.Values) > 0:
+		last.Values = slices.Concat(last.Values, s.Values)
+	default:
+		list = append(list, s)
+	}
+	return list
+}
+
+// blame says where a mistake was made.
+func (s *said) blame(word string, err error) error {
+	var u *UsageError
+	if !errors.As(err, &u) {
+		return err
+	}
+	if strings.HasPrefix(s.option.Name, "env") {
+		word, _, _ = strings.Cut(word, "=") // the value may be a secret
+	}
+	subject := strconv.Quote(word)
+	if !s.named {
+		subject = s.option.Name + " " + subject
+	}
+	return &UsageError{Msg: s.where + ": " + subject + " " + u.Msg, Hint: u.Hint, Err: u.Err}
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// saidByFlags reads what the command line gave, in its order.
+func saidByFlags(flags []Setting, here place) (list []said, err error) {
+	for _, f := range flags {
+		o := LookupOption(f.Option)
+		if o == nil || o.FileOnly {
+			return nil, &UsageError{Msg: "unknown option --" + f.Option + meant(f.Option, flagNames()), Hint: "confine --help lists them"}
+		}
+		s := said{option: o, source: f.Source, named: true, base: here}
+		if s.source == "" {
+			s.source = "flag --" + o.Name
+		}
+		s.where = s.source
+		words := f.Values
+		if o.commas {
+			words = nil
+			for _, v := range f.Values {
+				words = append(words, splitTrim(v, ",")...)
+			}
+		}
+		switch {
+		case !o.IsList() && len(words) > 1:
+			words = words[len(words)-1:]
+		case o.IsBool() && len(words) == 0:
+			words = []string{"true"}
+		case !o.IsList() && len(words) == 0:
+			return nil, &UsageError{Msg: s.where + ": needs a value"}
+		}
+		list = append(list, s.with(words)...)
+	}
+	return list, nil
+}
+
+// saidByEnviron reads the environment twins. One that is empty says nothing.
+func saidByEnviron(environ []string, here place) (list []said, err error) {
+	twins := make(map[string]string)
+	for _, kv := range environ {
+		if k, v, ok := strings.Cut(kv, "="); ok && strings.HasPrefix(k, envPrefix) && v != "" {
+			twins[k] = v
+		}
+	}
+	if len(twins) == 0 {
+		return nil, nil
+	}
+	for i := range options {
+		o := &options[i]
+		name := o.EnvName()
+		v, ok := twins[name]
+		if !ok || name == "" {
+			continue
+		}
+		delete(twins, name)
+		s := said{option: o, source: "environment " + name, named: true, base: here}
+		s.where = s.source
+		words := []string{v}
+		if o.IsList() {
+			sep := ","
+			if o.Paths {
+				sep = string(os.PathListSeparator)
+			}
+			words = slices.DeleteFunc(splitTrim(v, sep), func(w string) bool { return w == "" })
+			if len(words) == 0 {
+				continue
+			}
+		}
+		list = append(list, s.with(words)...)
+	}
+	return list, mistypedTwin(twins)
+}
+
+// mistypedTwin refuses what is nearly a twin: a limit that was meant to hold must
+// not be lost in a typing error. Other programs' CONFINE_ variables are left alone.
+func mistypedTwin(rest map[string]string) error {
+	var names []string
+	for i := range options {
+		if name := options[i].EnvName(); name != "" {
+			names = append(names, strings.TrimPrefix(name, envPrefix))
+		}
+	}
+	wrong := ""
+	for name := range rest {
+		if wrong == "" || name < wrong { // the same one in every run
+			if mistyped(strings.TrimPrefix(name, envPrefix), names) != "" {
+				wrong = name
+			}
+		}
+	}
+	if wrong == "" {
+		return nil
+	}
+	return &UsageError{
+		Msg:  "environment " + wrong + ": no such option, did you mean \"" + envPrefix + mistyped(strings.TrimPrefix(wrong, envPrefix), names) + "\"?",
+		Hint: "unset it if it is meant for another program",
+	}
+}
+
+// with is what words say about an option: "none" alone empties a list, and an
+// assignment among the variables to pass sets one.
+func (s said) with(words []string) (list []said) {
+	if s.option.IsList() && len(words) == 1 && words[0] == wordNone {
+		words = nil
+	}
+	if s.option.Name == "env" {
+		for _, w := range words {
+			if strings.Contains(w, "=") {
+				set := s
+				set.option, set.words = LookupOption("env-set"), []string{w}
+				list = append(list, set)
+			}
+		}
+		rest := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return strings.Contains(w, "=") })
+		if len(rest) == 0 && len(words) > 0 {
+			return list
+		}
+		words = rest
+	}
+	s.words = words
+	return append(list, s)
+}
+
+func splitTrim(s, sep string) []string {
+	words := strings.Split(s, sep)
+	for i := range words {
+		words[i] = strings.TrimSpace(words[i])
+	}
+	return words
+}
+
+func flagNames() (names []string) {
+	for i := range options {
+		if !options[i].FileOnly {
+			names = append(names, options[i].Name)
+		}
+	}
+	return names
+}
+
+// userFile is the user's own file.
+func (src *Sources) userFile() string {
+	return src.below(src.ConfigHome, ".config", "confine", fileName)
+}
+
+// trustStore is the list of trusted files.
+func (src *Sources) trustStore() string {
+	return src.below(src.DataHome, filepath.Join(".local", "share"), "confine", "trusted")
+}
+
+// below is a path in one of the user's base directories. A relative one is to be
+// ignored, says the standard that defines them.
+func (src *Sources) below(dir, fallback string, names ...string) string {
+	if !filepath.IsAbs(dir) {
+		if !filepath.IsAbs(src.Home) {
+			return ""
+		}
+		dir = filepath.Join(src.Home, fallback)
+	}
+	return filepath.Join(append([]string{dir}, names...)...)
+}
+
+// Here are the sources of this process, without flags.
+func Here() Sources {
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = ""
+	}
+	return Sources{
+		Environ:    os.Environ(),
+		Dir:        dir,
+		Home:       os.Getenv("HOME"),
+		ConfigHome: os.Getenv("XDG_CONFIG_HOME"),
+		DataHome:   os.Getenv("XDG_DATA_HOME"),
+		SystemFile: systemFile,
+		UID:        os.Getuid(),
+	}
+}
+
+// Described is the effective value of one option.
+type Described struct {
+	Option string
+	Values []string // words that, said again, give it again
+	Value  string   // the same for a reader: "none" where there is nothing
+}
+
+// Describe tells the whole policy, option by option, in the order of Options.
+// Values of variables are in it: who prints it redacts them.
+func (p *Policy) Describe() []Described {
+	r := &Resolved{Policy: *p}
+	var list []Described
+	for i := range options {
+		o := &options[i]
+		if o.Run {
+			continue
+		}
+		d := Described{Option: o.Name, Values: o.words(r), Value: wordNone}
+		if len(d.Values) > 0 {
+			d.Value = strings.Join(d.Values, ", ")
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// Digest tells policies apart: "sha256:" and the digest over all options and
+// their values, in a fixed form.
+// The order in which a list was said makes no difference, but for mounts, which
+// are made in their order. The profile's name is no part of it.
+func (p *Policy) Digest() string {
+	r := &Resolved{Policy: *p}
+	text := make([]byte, 0, 4096)
+	text = append(text, "confine policy 1\n"...)
+	for i := range options {
+		o := &options[i]
+		if o.Run {
+			continue
+		}
+		words := o.words(r)
+		if o.later && slices.Equal(words, []string{"false"}) {
+			continue
+		}
+		if o.Name != "mount" {
+			slices.Sort(words)
+		}
+		text = append(text, o.Name...)
+		for _, w := range words { // each with its length: no two lists of words look the same
+			text = append(text, ' ')
+			text = strconv.AppendInt(text, int64(len(w)), 10)
+			text = append(text, ':')
+			text = append(text, w...)
+		}
+		text = append(text, '\n')
+	}
+	return digestOf(text)
+}
+
+// Blame says of an error about a path who named it, where that was a file or a profile in
+// one: a flag that nobody gave is no help.
+func (r *Resolved) Blame(err error) error {
+	var e *rootfs.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	o := LookupOption(strings.TrimPrefix(e.Option, "--"))
+	if o == nil || o.Key == "" || e.Path == "" {
+		return err
+	}
+	by := r.lastSaid(o.Name, e.Path)
+	if by.source == "" || by.named {
+		return err
+	}
+	key := o.Key[strings.LastIndexByte(o.Key, '.')+1:]
+	hint := e.Hint
+	if errors.Is(e.Err, fs.ErrNotExist) {
+		hint += "; make it first, or take it out of the file; a profile that \"confine learn\" wrote: learn it where it isn't there yet"
+	}
+	return &UsageError{Msg: by.source + ": " + key + " " + strconv.Quote(e.Path) + ": " + e.Err.Error(), Hint: strings.TrimPrefix(hint, "; "), Err: err}
+}

@@ -19,21 +19,21 @@ import (
 // Backend is what carries out plans on this system.
 const Backend = "linux-process"
 
-// IO is how a run is connected to its caller.
-type IO = supervisor.Options
-
 // Init turns the process into the inside of a run, if that is what it was
 // started as; then it doesn't return. A program that calls Run or Start has to
 // call it first thing in main, because the inside of a run is the same binary,
 // started again.
 func Init() {
-	if child.Called() || child.CalledBare(os.Args) {
+	if inside() {
 		child.Sweep, child.Tidy = supervisor.SweepBelow, supervisor.RemoveTemp
 		runtime.LockOSThread()
 		child.Main()
 	}
 	host.ProbeMain() // NewPlan asks what the host can do in throw-away processes, too
 }
+
+// inside says whether this process was started as the inside of a run.
+func inside() bool { return child.Called() || child.CalledBare(os.Args) }
 
 // Execute plans and carries out, at the same time as far as that goes: the child
 // is started while the plan and the cgroup are made, and does nothing until it has them. It returns
@@ -43,6 +43,9 @@ func Init() {
 // The error is about what was asked for, and nothing was started; everything else
 // is in the report.
 func Execute(ctx context.Context, policy *Policy, command *Command, io IO, planned func(*Plan)) (*status.Report, error) {
+	if inside() {
+		child.Uninitialised()
+	}
 	own := *command // the caller's may be used again, in another directory
 	command = &own
 	if err := command.fill(); err != nil {
@@ -92,8 +95,9 @@ func execute(ctx context.Context, begin *beginning, policy *Policy, command *Com
 		p, err := newPlan(policy, &own, func() groups { return <-made }, g, why)
 		plans <- madePlan{p, err}
 	}()
-	ready := supervisor.Prepare(g.namespaces(policy), command.TTY, io)
+	ready := supervisor.Prepare(g.namespaces(policy), io)
 	anchor <- ready.PID()
+	ready.Connect(command.TTY)
 	var p *Plan
 	var err error
 	select {
@@ -141,6 +145,17 @@ func explained(r *status.Report, policy *Policy, command *Command) *status.Repor
 		if e.Op == "seccomp" && syscall.Errno(e.Errno) == syscall.EBUSY {
 			reason = status.ListenerTaken
 			hint = "a program above this one listens to its system calls, and there can be one: run it outside of that sandbox; or --allow-partial network goes on without a network"
+		}
+		if e.Op == "seccomp" && syscall.Errno(e.Errno) == syscall.EMFILE {
+			reason, hint = "", "the limit on open files is too low for the command to be started: --file-descriptors sets another"
+		}
+		if e.Step == "publish" {
+			switch syscall.Errno(e.Errno) {
+			case syscall.EADDRINUSE:
+				hint = "something listens on that port already: --publish takes another in front of the colon"
+			case syscall.EACCES:
+				hint = "low ports are root's to listen on: --publish takes another in front of the colon, such as 8080"
+			}
 		}
 		if e.Op == handoff.OpNested {
 			reason, hint = status.OverlayNestedMount, nestedHint

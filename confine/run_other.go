@@ -15,13 +15,6 @@ import (
 // Backend is what carries out plans on this system: nothing yet.
 const Backend = runtime.GOOS + "-none"
 
-// IO is how a run is connected to its caller.
-type IO struct {
-	Stdin, Stdout, Stderr int
-	Capture               bool
-	Started               func()
-}
-
 // Plan is what will be done for one run on this host.
 type Plan struct {
 	plan.Plan

@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/internal/hint"
 )
 
 const (
 	whyShut = ", and Landlock, alone, makes no exceptions from what it allows"
 	// A file in the tree would be protected itself.
-	hintShut = "\nhint: directories below can be written to; protect = [] under [sandbox.filesystem] in a --config FILE outside the tree lets all be done, " +
+	hintShut = "directories below can be written to; protect = [] under [sandbox.filesystem] in a --config FILE outside the tree lets all be done, " +
 		"also to git's hooks and configuration"
 )
 
@@ -28,10 +29,10 @@ func (p *planner) shut() {
 		if deeper := p.shutBelow(last); len(deeper) > 0 {
 			text += " and " + rootfs.Some(deeper)
 		}
-		hint, all := "", true
+		remedy, all := "", true
 		for _, at := range d.For {
 			if p.protects(at) {
-				hint = hintShut
+				remedy = hintShut
 			} else {
 				all = false
 			}
@@ -47,7 +48,7 @@ func (p *planner) shut() {
 		if !all {
 			how = "protected, read-only or hidden"
 		}
-		p.plan.Notices = append(p.plan.Notices, text+", since "+rootfs.Some(names)+" in it "+verb+" "+how+whyShut+hint)
+		p.plan.Notices = append(p.plan.Notices, hint.Notice{Text: text + ", since " + rootfs.Some(names) + " in it " + verb + " " + how + whyShut, Remedy: remedy})
 	}
 }
 

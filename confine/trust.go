@@ -18,7 +18,8 @@ import (
 //	sha256:9f86d0… "/home/u/project/confine.toml"
 //
 // A file is trusted as these bytes at this place. Whoever changes it, or moves
-// it to another tree, asks again.
+// it to another tree, asks again. So are the policies of system calls that it names:
+// each has a line of its own.
 
 // trust is how well a file is known.
 type trust uint8
@@ -43,6 +44,9 @@ func (src *Sources) trusted(path string, data []byte) (trust, error) {
 		return trustNone, nil
 	}
 	list, err := readTrustStore(store, src.UID)
+	if err == nil && len(list) > 0 {
+		err = src.reaches("list of trusted files", store)
+	}
 	if err != nil {
 		return trustNone, err
 	}
@@ -59,7 +63,7 @@ func (src *Sources) trusted(path string, data []byte) (trust, error) {
 	return known, nil
 }
 
-// Trust accepts a project file as it is now, and gives its digest. An empty path
+// Trust accepts a project file as it is now, with the policies of system calls that it names, and gives its digest. An empty path
 // means the one that would be discovered from src.Dir. A file that can't be
 // understood is not accepted.
 func Trust(src Sources, path string) (file, digest string, err error) {
@@ -68,6 +72,9 @@ func Trust(src Sources, path string) (file, digest string, err error) {
 			return "", "", &UsageError{Msg: fmt.Sprintf("there is no %s in %q or above it", fileName, src.Dir), Hint: "name a file"}
 		}
 	}
+	if err := src.reaches("trust", path); err != nil {
+		return "", "", err
+	}
 	if path, err = (place{dir: src.Dir, home: src.Home}).physical(path); err != nil {
 		return "", "", err
 	}
@@ -75,15 +82,29 @@ func Trust(src Sources, path string) (file, digest string, err error) {
 	if err != nil {
 		return "", "", unreadable(path, err)
 	}
-	if _, err := parseFile(path, data, src.Home); err != nil {
+	f, err := parseFile(path, data, src.Home)
+	if err != nil {
 		return "", "", err
+	}
+	digest = digestOf(data)
+	accepted := []trustedFile{{digest, path}}
+	for _, policy := range f.policies() {
+		if err := src.reaches("seccomp", policy); err != nil {
+			return "", "", err
+		}
+		if data, err = readPolicyFile(policy, true); err != nil {
+			return "", "", unreadable(policy, err)
+		}
+		accepted = append(accepted, trustedFile{digestOf(data), policy})
 	}
 	store := src.trustStore()
 	if store == "" {
 		return "", "", &UsageError{Msg: "there is no place to remember trusted files in", Hint: "set HOME or XDG_DATA_HOME"}
 	}
-	digest = digestOf(data)
-	return path, digest, addTrust(store, src.UID, trustedFile{digest, path})
+	if err := src.reaches("list of trusted files", store); err != nil {
+		return "", "", err
+	}
+	return path, digest, addTrust(store, src.UID, accepted)
 }
 
 // physical is the path by which the file would be discovered.
@@ -124,10 +145,12 @@ func formatTrust(list []trustedFile) string {
 	return b.String()
 }
 
-// replaceTrust is the list with one file as it is now.
-func replaceTrust(list []trustedFile, t trustedFile) []trustedFile {
-	list = slices.DeleteFunc(list, func(old trustedFile) bool { return old.path == t.path })
-	return append(list, t)
+// replaceTrust is the list with some files as they are now.
+func replaceTrust(list, now []trustedFile) []trustedFile {
+	for _, t := range now {
+		list = slices.DeleteFunc(list, func(old trustedFile) bool { return old.path == t.path })
+	}
+	return append(list, now...)
 }
 
 // badStore is why a list of trusted files can't be used.

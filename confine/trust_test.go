@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -54,6 +55,49 @@ func TestDiscoveredFileCountsOnceTrusted(t *testing.T) {
 	write(t, path, "[sandbox]\ntime_limit = 2\n")
 	if r = resolve(t, src); r.Policy.TimeLimit != 30*time.Second {
 		t.Errorf("the old file: %v", r.Policy.TimeLimit)
+	}
+}
+
+// Who trusts a project file trusts the policies of system calls that it names, as they are now.
+func TestTrustCoversPoliciesThatAFileNames(t *testing.T) {
+	for name, text := range map[string]string{
+		"[sandbox]":                       "[sandbox]\ntime_limit = 2\nseccomp = './pol.toml'\n",
+		"a profile":                       "[sandbox]\ntime_limit = 2\n[sandbox.profiles.x]\nseccomp = 'pol.toml'\n",
+		"what another place says instead": "[sandbox]\ntime_limit = 2\nseccomp = './pol.toml'\n",
+	} {
+		src, path := project(t)
+		write(t, path, text)
+		if strings.HasPrefix(name, "what") {
+			src.Flags = []Setting{{Option: "seccomp", Values: []string{"strict"}}}
+		}
+		if _, _, err := Trust(src, path); err == nil {
+			t.Errorf("%s: a policy that isn't there was trusted", name)
+		}
+		const tight = "extends = 'strict'\n"
+		policy := write(t, filepath.Join(filepath.Dir(path), "pol.toml"), tight)
+		if _, _, err := Trust(src, path); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		r := resolve(t, src)
+		if r.Policy.TimeLimit != 2*time.Second || len(r.Notices) > 0 || !slices.Contains(r.Protected, policy) {
+			t.Errorf("%s: trusted: %v, notices %q, protected %q", name, r.Policy.TimeLimit, r.Notices, r.Protected)
+		}
+		for why, spoil := range map[string]func() error{
+			"has changed since it was trusted": func() error { return os.WriteFile(policy, []byte("default_action = 'allow'\n"), 0o600) },
+			"no such file or directory":        func() error { return nil },
+			"not a regular file":               func() error { return syscall.Mkfifo(policy, 0o600) },
+		} {
+			if err := errors.Join(os.Remove(policy), spoil()); err != nil {
+				t.Fatal(err)
+			}
+			r = resolve(t, src)
+			if r.Policy.TimeLimit != 30*time.Second || len(r.Notices) != 1 ||
+				!strings.Contains(r.Notices[0], "names "+policy) || !strings.Contains(r.Notices[0], why) {
+				t.Errorf("%s: %s: %v, notices %q", name, why, r.Policy.TimeLimit, r.Notices)
+			}
+			_ = os.Remove(policy)
+			write(t, policy, tight)
+		}
 	}
 }
 

@@ -63,7 +63,7 @@ func onlyMine(path string, uid int, stat func(string) (fs.FileInfo, error)) erro
 
 // addTrust replaces the list as a whole, so that a reader sees the old one or the
 // new one. A lock keeps two of these apart; it goes with its holder.
-func addTrust(store string, uid int, t trustedFile) error {
+func addTrust(store string, uid int, now []trustedFile) error {
 	dir := filepath.Dir(store)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return storeUnreadable(store, err)
@@ -83,7 +83,7 @@ func addTrust(store string, uid int, t trustedFile) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(store, formatTrust(replaceTrust(list, t)))
+	return replaceFile(store, formatTrust(replaceTrust(list, now)))
 }
 
 func lock(f *os.File) error {

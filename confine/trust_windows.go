@@ -8,7 +8,7 @@ func readTrustStore(store string, uid int) ([]trustedFile, error) {
 	return nil, badStore(store, "trusted files are not supported on Windows", "name the file with --config", errors.ErrUnsupported)
 }
 
-func addTrust(store string, uid int, t trustedFile) error {
+func addTrust(store string, uid int, now []trustedFile) error {
 	_, err := readTrustStore(store, uid)
 	return err
 }

@@ -137,7 +137,7 @@ func parseDuration(s string) (time.Duration, error) {
 	switch {
 	case err != nil && plainNumber(strings.TrimRight(text, "nuµmsh")):
 		return 0, errRange // its only other complaint about a number and a unit
-	case err != nil && strings.Contains(err.Error(), "unit"):
+	case err != nil && startsWithNumber(text):
 		return 0, errUnit
 	case err != nil:
 		return 0, errNumber
@@ -147,6 +147,12 @@ func parseDuration(s string) (time.Duration, error) {
 		return 0, errTooShort
 	}
 	return d, nil
+}
+
+// startsWithNumber says whether what is wrong can only come after a number.
+func startsWithNumber(s string) bool {
+	s = strings.TrimPrefix(s, ".")
+	return s != "" && '0' <= s[0] && s[0] <= '9'
 }
 
 // plainNumber says whether s is digits with at most one point.

@@ -3,7 +3,9 @@ package confine
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
+	"os/user"
 	"path"
 	"path/filepath"
 	"slices"
@@ -12,7 +14,9 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/status"
 )
 
 // place is what a path is relative to.
@@ -265,3 +269,329 @@ func isProfileName(s string) bool {
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
+
+// capabilities are the names that --allow-partial and --require take.
+var capabilities = [...]status.Capability{
+	status.Containment, status.WallTime, status.CPUTime, status.CPURate, status.CPUs,
+	status.Memory, status.Tasks, status.FileDescriptors, status.FileSize, status.Disk,
+	status.Files, status.MountSize, status.Output, status.Filesystem, status.Network, status.Syscalls,
+	status.Privileges, status.Cgroup, status.Overlay, status.Rootfs, status.Publish, status.Isolation,
+}
+
+// aliases are what people call capabilities: the option's name, the kernel's word.
+var aliases = [...]struct {
+	name string
+	is   status.Capability
+}{
+	{"time_limit", status.WallTime}, {"wall", status.WallTime}, {"timeout", status.WallTime},
+	{"cpu", status.CPUTime}, {"cpu_limit", status.CPURate}, {"cores", status.CPUs},
+	{"memory_limit", status.Memory}, {"mem", status.Memory},
+	{"processes", status.Tasks}, {"pids", status.Tasks}, {"threads", status.Tasks},
+	{"fds", status.FileDescriptors}, {"nofile", status.FileDescriptors},
+	{"max_file_size", status.FileSize}, {"disk_limit", status.Disk}, {"max_files", status.Files},
+	{"output_limit", status.Output}, {"fs", status.Filesystem}, {"net", status.Network},
+	{"seccomp", status.Syscalls}, {"cgroups", status.Cgroup}, {"cgroup_parent", status.Cgroup},
+}
+
+// Capabilities are the names that --allow-partial and --require take.
+func Capabilities() []string {
+	names := make([]string, len(capabilities))
+	for i, c := range capabilities {
+		names[i] = string(c)
+	}
+	return names
+}
+
+func checkCapability(word string, also ...string) (string, error) {
+	name := strings.ReplaceAll(strings.ToLower(word), "-", "_")
+	for _, c := range capabilities {
+		if name == string(c) {
+			return name, nil
+		}
+	}
+	for _, a := range aliases {
+		if name == a.name {
+			return string(a.is), nil
+		}
+	}
+	known := append(Capabilities(), also...)
+	return "", mistake("is no capability"+meant(name, known), "they are "+strings.Join(known, ", "))
+}
+
+func checkPartial(_ place, word string) (string, error) {
+	if word == wordAll {
+		return word, nil
+	}
+	return checkCapability(word, wordAll)
+}
+
+func checkRequire(_ place, word string) (string, error) {
+	name, mechanism, ok := strings.Cut(word, "=")
+	name, err := checkCapability(name)
+	if err != nil || !ok {
+		return name, err
+	}
+	if mechanism = strings.TrimSpace(mechanism); mechanism == "" {
+		return "", mistake("names no mechanism after \"=\"", `such as "memory=cgroup v2"; "confine explain" shows those of this host`)
+	}
+	return name + "=" + mechanism, nil
+}
+
+// checkEnvName takes the name of a variable to pass, or the beginning of some: "LC_*".
+func checkEnvName(_ place, word string) (string, error) {
+	const hint = `it takes "NAME", "PREFIX_*" or "NAME=VALUE"`
+	if word == "*" {
+		return "", mistake("is all variables", "that is --keep-env")
+	}
+	if !isVariable(strings.TrimSuffix(word, "*")) {
+		return "", mistake("is not the name of a variable", hint)
+	}
+	return word, nil
+}
+
+func isVariable(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; !isLetter(c) && c != '_' && (i == 0 || !isDigit(c)) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func checkEnvSet(_ place, word string) (string, error) {
+	name, _, ok := strings.Cut(word, "=")
+	if !ok {
+		return "", mistake("has no value", `it takes "NAME=VALUE"`)
+	}
+	if !isVariable(name) {
+		return "", mistake("is not the name of a variable", `it takes "NAME=VALUE"`)
+	}
+	return word, nil
+}
+
+func checkUser(_ place, word string) (string, error) {
+	if u := parseUser(word); u != nil {
+		return u.String(), nil
+	}
+	if u := namedUser(word); u != nil {
+		return u.String(), nil
+	}
+	return "", mistake("is not a user", `it takes "USER" or "USER:GROUP", names of this host or numbers, such as "65534:65534"; "getent passwd" lists the names`)
+}
+
+// namedUser reads USER[:GROUP] where one of them is a name, or both, or gives nil. The group
+// of a name is its own, that of a number the same number.
+func namedUser(word string) *User {
+	name, group, grouped := strings.Cut(word, ":")
+	uid, gid := name, name
+	if _, err := strconv.ParseUint(name, 10, 32); err != nil {
+		u, err := user.Lookup(name)
+		if err != nil {
+			return nil
+		}
+		uid, gid = u.Uid, u.Gid
+	}
+	if grouped {
+		gid = group
+		if _, err := strconv.ParseUint(group, 10, 32); err != nil {
+			g, err := user.LookupGroup(group)
+			if err != nil {
+				return nil
+			}
+			gid = g.Gid
+		}
+	}
+	return parseUser(uid + ":" + gid)
+}
+
+// parseUser reads UID[:GID], or gives nil. The last number there is means "no
+// change" to the kernel and is nobody.
+func parseUser(word string) *User {
+	uid, gid, ok := strings.Cut(word, ":")
+	if !ok {
+		gid = uid
+	}
+	u, err := strconv.ParseUint(uid, 10, 32)
+	if err != nil || u == math.MaxUint32 {
+		return nil
+	}
+	g, err := strconv.ParseUint(gid, 10, 32)
+	if err != nil || g == math.MaxUint32 {
+		return nil
+	}
+	return &User{UID: uint32(u), GID: uint32(g)}
+}
+
+// String is the form that --user takes.
+func (u User) String() string {
+	return strconv.FormatUint(uint64(u.UID), 10) + ":" + strconv.FormatUint(uint64(u.GID), 10)
+}
+
+func checkAllowHost(_ place, word string) (string, error) {
+	if word == wordAll {
+		return word, nil
+	}
+	word, err := network.Canonical(word)
+	return word, hostMistake(err)
+}
+
+func checkDenyHost(_ place, word string) (string, error) {
+	if word == wordAll {
+		return "", mistake("stands only for what is allowed", "to reach nothing, allow nothing")
+	}
+	word, err := network.CanonicalDeny(word)
+	return word, hostMistake(err)
+}
+
+// hostMistake makes what is wrong with a word of the network a mistake of the user's.
+func hostMistake(err error) error {
+	var e *network.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return mistake(e.Msg+meant(e.Unknown, e.Known), e.Hint)
+}
+
+func checkPort(_ place, word string) (string, error) {
+	n, err := network.CheckPort(word)
+	return strconv.Itoa(int(n)), hostMistake(err)
+}
+
+func checkPublish(_ place, word string) (string, error) {
+	const hint = `it takes "HOSTPORT:PORT", such as "8080:80"`
+	outside, inside, ok := strings.Cut(word, ":")
+	if !ok {
+		return "", mistake("has no port inside", hint)
+	}
+	a, err := checkPort(place{}, outside)
+	if err != nil {
+		return "", mistake("has a port outside that "+err.(*UsageError).Msg, hint)
+	}
+	b, err := checkPort(place{}, inside)
+	if err != nil {
+		return "", mistake("has a port inside that "+err.(*UsageError).Msg, hint)
+	}
+	return a + ":" + b, nil
+}
+
+// Validate checks a policy that was built by hand. Resolve and Profile give none
+// but valid ones. Paths must be absolute.
+func (p *Policy) Validate() error {
+	r := &Resolved{Policy: *p}
+	for i := range options {
+		o := &options[i]
+		if o.Run {
+			continue
+		}
+		for _, w := range o.words(r) {
+			if _, err := o.canonical(place{}, w); err != nil {
+				s := said{option: o, where: "policy"}
+				return s.blame(w, err)
+			}
+		}
+	}
+	return p.conflicts()
+}
+
+// leastMemory is what execve of a small static program takes, and some more.
+const leastMemory = 1 << 20
+
+// conflicts are demands that can't both be met. None is dropped in silence.
+func (p *Policy) conflicts() error {
+	n, f := &p.Network, &p.Filesystem
+	switch {
+	case p.MemoryLimit > 0 && p.MemoryLimit < leastMemory:
+		return &UsageError{Msg: "memory-limit " + strconv.Quote(FormatSize(p.MemoryLimit)) + " is less than any program needs to start", Hint: "the least is " + FormatSize(leastMemory)}
+	case n.All && len(n.Deny) > 0:
+		return wholeNetwork("deny-network", n.Deny[0])
+	case n.All && len(n.Ports) > 0:
+		return wholeNetwork("allow-port")
+	case n.All && n.MaxBytes > 0:
+		return wholeNetwork("network-bytes")
+	case n.All && n.MaxConnections > 0:
+		return wholeNetwork("network-connections")
+	case f.Virtual && len(f.Mounts) == 0 && f.Rootfs == "":
+		return &UsageError{Msg: "virtual-fs shows nothing but mounts, and there are none", Hint: "add --mount SRC:DST"}
+	}
+	sized := 0
+	for i, m := range f.Mounts {
+		if m.Size > 0 {
+			if sized++; sized > maxTmpfs {
+				return &UsageError{Msg: "there are more than " + strconv.Itoa(maxTmpfs) + " mounts of tmpfs", Hint: "make directories in one of them"}
+			}
+		}
+		for _, earlier := range f.Mounts[:i] {
+			if m.Dst == earlier.Dst {
+				return &UsageError{Msg: "mounts " + strconv.Quote(earlier.String()) + " and " + strconv.Quote(m.String()) + " have the same destination"}
+			}
+		}
+	}
+	for i, a := range n.Publish {
+		for _, earlier := range n.Publish[:i] {
+			port, _, _ := strings.Cut(a, ":")
+			if other, _, _ := strings.Cut(earlier, ":"); port == other {
+				return &UsageError{Msg: "publish " + strconv.Quote(earlier) + " and " + strconv.Quote(a) + " want the same port outside"}
+			}
+		}
+	}
+	for _, req := range p.Require {
+		name, _, _ := strings.Cut(req, "=")
+		for _, partial := range p.AllowPartial {
+			if name == partial {
+				return &UsageError{Msg: "require and allow-partial both name " + strconv.Quote(name), Hint: "keep one of them"}
+			}
+		}
+	}
+	return nil
+}
+
+// wholeNetwork is an option that says something of single hosts, beside the caller's
+// network as it is.
+func wholeNetwork(option string, word ...string) error {
+	subject := option
+	for _, w := range word {
+		subject += " " + strconv.Quote(w)
+	}
+	return &UsageError{
+		Msg:  subject + " can't be enforced on the caller's own network, which \"--allow-network all\" gives",
+		Hint: "name the hosts that may be reached, or drop it with --" + option + " none",
+	}
+}
+
+// check looks at everything together, at last, and notes what is surprising.
+func (r *Resolved) check() error {
+	if err := r.Policy.conflicts(); err != nil {
+		return err
+	}
+	in, p := &r.Invocation, &r.Policy
+	switch {
+	case in.JSON && in.TTY == "always":
+		return &UsageError{Msg: "json captures the streams, so the command can't have a terminal", Hint: "drop --json or --tty always"}
+	case in.Report != "" && in.Report == in.Events:
+		return &UsageError{Msg: "report and events would both write to " + strconv.Quote(in.Report), Hint: "name two places"}
+	}
+	if p.Network.All && len(p.Network.Allow) > 0 {
+		r.Notices = append(r.Notices, "the network is allowed as a whole, so naming "+strconv.Quote(p.Network.Allow[0])+" narrows nothing")
+	}
+	if p.Filesystem.Keep && !p.hasOverlay() && r.asked("keep") {
+		r.Notices = append(r.Notices, nothingToKeep)
+	}
+	return nil
+}
+
+const nothingToKeep = "there is no overlay, so there is nothing to keep (keep)"
+
+// asked: somebody said it, and no profile.
+func (r *Resolved) asked(option string) bool {
+	said := r.Origins[option]
+	return len(said) > 0 && !strings.HasPrefix(said[len(said)-1].Source, "profile ")
+}
+
+func (p *Policy) hasOverlay() bool {
+	for _, m := range p.Filesystem.Mounts {
+		if m.Mode == "overlay" {
+			return true
+		}
+	}
+	return p.Filesystem.Workdir == "overlay" || p.Filesystem.EphemeralHome || len(p.Filesystem.Overlay) > 0
+}

@@ -21,7 +21,7 @@ const (
 type Event struct {
 	Event     EventKind `json:"event"`
 	Time      string    `json:"time"`       // EventTime
-	ElapsedMS int64     `json:"elapsed_ms"` // since the command was started; 0 before
+	ElapsedMS int64     `json:"elapsed_ms"` // since EventStarted; 0 before
 	TraceID   string    `json:"trace_id"`
 	// Dropped is how many events were lost since the line before, because the reader was
 	// too slow.
@@ -59,5 +59,5 @@ func (a *Attempt) Violation() Violation {
 	if a.Protocol == "udp" {
 		what += "/udp"
 	}
-	return Violation{Kind: "network", What: what, Count: a.Count, FirstMS: a.FirstMS, PID: a.PID, Comm: a.Comm, Rule: rule, Hint: a.Hint}
+	return Violation{Kind: "network", What: what, Count: a.Count, FirstMS: a.FirstMS, LastMS: a.LastMS, PID: a.PID, Comm: a.Comm, Rule: rule, Hint: a.Hint}
 }

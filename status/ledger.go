@@ -31,7 +31,7 @@ const (
 
 // Enforcement is one line of the ledger.
 type Enforcement struct {
-	Requested      string         `json:"requested"` // as the policy says it: "512M", "none", "default/1"
+	Requested      string         `json:"requested"` // as the policy says it: "512M", "none", "default/2"
 	Enabled        bool           `json:"enabled"`   // the policy asks for it
 	Applied        bool           `json:"applied"`   // the side that did it confirmed it
 	Effective      bool           `json:"effective"` // it holds as asked, for the whole tree
@@ -39,7 +39,7 @@ type Enforcement struct {
 	Details        string         `json:"details,omitempty"`
 	FallbackReason FallbackReason `json:"fallback_reason,omitempty"` // why not the strongest mechanism
 	PolicyKind     string         `json:"policy_kind,omitempty"`     // of filters: "default", "strict", "file"
-	Version        string         `json:"version,omitempty"`         // of policies that ship: "default/1"; with its digest
+	Version        string         `json:"version,omitempty"`         // of policies that ship: "default/2"; with its digest
 }
 
 // FallbackReason says why a stronger mechanism was not used. The list is closed.
@@ -63,6 +63,7 @@ const (
 	LandlockMissing       FallbackReason = "linux_landlock_missing"
 	NftablesMissing       FallbackReason = "linux_nftables_missing"
 	HomeUnusable          FallbackReason = "home_unusable"
+	ProtectedLeft         FallbackReason = "protected_left"
 	NotInBuild            FallbackReason = "not_enforceable_on_this_build"
 	PlatformUnsupported   FallbackReason = "platform_not_supported"
 	InsufficientPrivilege FallbackReason = "windows_insufficient_privilege"

@@ -15,21 +15,34 @@ type Report struct {
 	Encoding     Pair[string]               `json:"encoding"` // of Stdout and Stderr: "utf-8", or "base64" when not valid UTF-8
 	Truncated    Pair[bool]                 `json:"truncated"`
 	Bytes        Pair[int64]                `json:"bytes"`       // written by the target, dropped ones included
-	DurationMS   int64                      `json:"duration_ms"` // from the target's start to its end
+	DurationMS   int64                      `json:"duration_ms"` // from when the sandbox stands and the target is to start, to its end
 	Cmd          []string                   `json:"cmd"`         // redacted
 	TraceID      string                     `json:"trace_id"`
 	Profile      string                     `json:"profile"`
 	PolicyDigest string                     `json:"policy_digest"` // "sha256:…" over the effective policy
 	Backend      string                     `json:"backend"`       // "linux-process"
 	Usage        Usage                      `json:"usage"`
-	LimitsHit    []string                   `json:"limits_hit"`            // capabilities, sorted
-	FullMounts   []string                   `json:"full_mounts,omitempty"` // of mount_size: places inside
+	LimitsHit    []string                   `json:"limits_hit"`              // capabilities, sorted
+	FullMounts   []string                   `json:"full_mounts,omitempty"`   // of mount_size: places inside
+	OutOfMemory  *OutOfMemory               `json:"out_of_memory,omitempty"` // of MEM_LIMIT
 	Violations   []Violation                `json:"violations"`
 	Enforced     map[Capability]Enforcement `json:"enforced"`
 	Changes      *Changes                   `json:"changes,omitempty"`
 	Network      *Traffic                   `json:"network,omitempty"`
 	Host         Host                       `json:"host"`
 	SetupError   *SetupError                `json:"setup_error,omitempty"`
+	Ending       Ending                     `json:"-"`
+}
+
+// Ending is what Reason and the ledger say in words, as far as code goes by it. It is no part
+// of the JSON form.
+type Ending struct {
+	Early    bool     // a signal of the caller's ended the run before it began
+	After    string   // the signal of the caller's that was passed on before another one ended the command
+	Memory   string   // of MEM_LIMIT: who held it, or was killed
+	NotFound bool     // of EXEC_FAILED: there is no such command
+	Remedy   string   // the line of Reason that says what to do
+	ReadOnly []string // trees that were to be overlays, and turned out to be none
 }
 
 // Pair is a value for each of the two output streams.
@@ -56,14 +69,27 @@ type Usage struct {
 	Sources map[string]string `json:"sources,omitempty"`
 }
 
+// OutOfMemory is what held the memory of a run that ended at its limit.
+type OutOfMemory struct {
+	// Process is the name of the one that held the most, where a watchdog counted them.
+	Process string `json:"process,omitempty"`
+	// FileBytes were files at the end: private places and overlays are memory.
+	FileBytes int64 `json:"file_bytes"`
+	// Path is the place inside that held the most of them, PathBytes. It is empty when
+	// there were none, or they could not be looked through.
+	Path      string `json:"path,omitempty"`
+	PathBytes int64  `json:"path_bytes,omitempty"`
+}
+
 // Violation is one kind of refused attempt, coalesced.
 //
-// The rules RuleProtected and RuleLeft are about paths that came to be in spite of being protected.
+// The rules RuleProtected, RuleAside and RuleLeft are about paths that came to be, or to be obeyed, in spite of being protected.
 type Violation struct {
 	Kind    string `json:"kind"` // "syscall", "network" or "file"
 	What    string `json:"what"`
 	Count   int64  `json:"count"`
 	FirstMS int64  `json:"first_ms"`
+	LastMS  int64  `json:"last_ms,omitempty"`
 	PID     int    `json:"pid,omitempty"`
 	Comm    string `json:"comm,omitempty"`
 	Rule    string `json:"rule,omitempty"`
@@ -71,8 +97,9 @@ type Violation struct {
 }
 
 const (
-	RuleProtected = "protected"      // it was removed
-	RuleLeft      = "protected_left" // it could not be removed: a run that ended well ends with 1
+	RuleProtected = "protected"       // it was removed
+	RuleAside     = "protected_aside" // it was renamed: it was there before, or holds files that the target could not have removed
+	RuleLeft      = "protected_left"  // it could not be removed: a run that ended well ends with 1
 )
 
 // Changes is what a run changed in overlays. Paths are those of the real trees,
@@ -125,6 +152,7 @@ type Attempt struct {
 	Port          int    `json:"port,omitempty"`
 	Count         int64  `json:"count"`
 	FirstMS       int64  `json:"first_ms"`
+	LastMS        int64  `json:"last_ms,omitempty"`
 	PID           int    `json:"pid,omitempty"` // as seen inside
 	Comm          string `json:"comm,omitempty"`
 	SentBytes     int64  `json:"sent_bytes"`

@@ -25,6 +25,7 @@ const (
 	CauseExit     Cause = "exit"            // the target called exit
 	CauseSignal   Cause = "signal"          // a signal from inside, or from somebody else on the host
 	CauseCaller   Cause = "caller_signal"   // a signal to confine that was passed on
+	CauseReader   Cause = "reader_left"     // nobody reads the target's output any more, and SIGPIPE told it
 	CauseContext  Cause = "context"         // the API's context was cancelled
 	CauseWall     Cause = "wall_timer"      // our wall timer
 	CauseCPUTree  Cause = "cpu_watchdog"    // our count of the whole tree's CPU time

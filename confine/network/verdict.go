@@ -33,6 +33,16 @@ type Verdict struct {
 	Why     Reason
 	Hint    string // the flag that would allow it, whole; "" if none would
 	Kind    string // of an internal address: "private", "metadata"…; "" for others
+
+	denies string // the word that denied it
+}
+
+// Word is the word of the option that decided: of --deny-network where denied, else of --allow-network.
+func (v Verdict) Word() (word string, denied bool) {
+	if v.denies != "" {
+		return v.denies, true
+	}
+	return v.Rule, false
 }
 
 // Claim is what the first bytes of a flow may be: a set.
@@ -70,7 +80,7 @@ func allowed(rule *rule) Verdict {
 }
 
 func denied(rule *rule) Verdict {
-	return Verdict{Why: ReasonDenied, Rule: "deny " + rule.word}
+	return Verdict{Why: ReasonDenied, Rule: "deny " + rule.word, denies: rule.word}
 }
 
 // allowHint is the flag that names a host; port 0 is any.

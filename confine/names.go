@@ -1,0 +1,73 @@
+package confine
+
+import (
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/internal/changes"
+)
+
+// RealDir is where the name of a directory leads that confine itself is to write to: for a report,
+// or events. Whoever opens it follows no symbolic link any more. A name that a link in a tree of
+// work would lead elsewhere is an error.
+func (r *Resolved) RealDir(src *Sources, name string) (string, error) {
+	env := func(name string) string { return lookupEnv(src.Environ, name) }
+	if !filepath.IsAbs(name) {
+		name = src.Dir + "/" + name
+	}
+	real, err := namesOf(&r.Policy, src.Dir, r.Protected, env).Real(name, true)
+	if err != nil {
+		return "", &UsageError{Msg: err.Error(), Hint: rootfs.LinkHint(err), Err: err}
+	}
+	return real, nil
+}
+
+func namesOf(policy *Policy, dir string, files []string, env func(string) string) *rootfs.Names {
+	f := &policy.Filesystem
+	in := rootfs.Input{AllowRead: f.AllowRead, AllowWrite: f.AllowWrite, Overlay: f.Overlay, Rootfs: f.Rootfs, Protect: f.Protect,
+		Mounts: mountsOf(f), ConfigFiles: files, Dir: dir, HomeDir: env("HOME"), Env: env}
+	return rootfs.NewNames(&in)
+}
+
+func mountsOf(f *Filesystem) (all []rootfs.Mount) {
+	for _, m := range f.Mounts {
+		all = append(all, rootfs.Mount{Src: m.Src, Dst: m.Dst, Mode: m.Mode, Size: m.Size})
+	}
+	return all
+}
+
+// reaches refuses a file of a policy that a link in a tree of work leads to.
+func (c *Command) reaches(policy *Policy, option, name string) error {
+	others := slices.DeleteFunc(slices.Clone(c.ConfigFiles), func(f string) bool { return f == name })
+	if _, err := namesOf(policy, c.Dir, others, c.env).Real(name, false); err != nil {
+		return throughLink(option, name, err)
+	}
+	return nil
+}
+
+// StoreDir is where runs are kept.
+func (src *Sources) StoreDir() (string, error) {
+	dir, err := changes.StoreDir(func(name string) string { return lookupEnv(src.Environ, name) })
+	if err != nil {
+		return "", err
+	}
+	return dir, src.reaches("kept runs", dir)
+}
+
+// reaches refuses a policy file, or a place where confine keeps something, that a link in the current directory, or in a checkout, leads to.
+func (src *Sources) reaches(option, name string) error {
+	if !filepath.IsAbs(name) {
+		name = src.Dir + "/" + name
+	}
+	in := rootfs.Input{Dir: src.Dir, HomeDir: src.Home}
+	if _, err := rootfs.NewNames(&in).Real(name, false); err != nil {
+		return throughLink(option, name, err)
+	}
+	return nil
+}
+
+func throughLink(option, name string, err error) error {
+	return &UsageError{Msg: option + " " + strconv.Quote(name) + ": " + err.Error(), Hint: rootfs.LinkHint(err), Err: err}
+}
