@@ -1,12 +1,18 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"math"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/cli/outputs"
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
@@ -29,7 +35,7 @@ const (
 	rcNo      = 1 // the answer is no, or it could not be written
 	rcUsage   = status.UsageRC
 	rcProblem = 1
-	// rcUnread: who read a diff has read enough, and needn't be told. It is what a shell has of a
+	// rcUnread: who read what was printed has read enough, and needn't be told. It is what a shell has of a
 	// program that SIGPIPE ends.
 	rcUnread = 128 + 13
 )
@@ -43,8 +49,8 @@ func Main(e Engine) int {
 		Stdout:     os.Stdout,
 		Stderr:     os.Stderr,
 		SystemFile: systemFile,
-		Out:        func(b []byte) error { return writeAll(1, b) },
-		Err:        func(b []byte) error { return writeAll(2, b) },
+		Out:        func(b []byte) error { return outputs.WriteAll(1, b) },
+		Err:        func(b []byte) error { return outputs.WriteAll(2, b) },
 		Console:    terminal.NewConsole(os.Stderr),
 	}
 	return p.Main(context.Background(), e)
@@ -59,72 +65,134 @@ type session struct {
 	ctx    context.Context
 	log    logger
 	meant  bool // "--" said that what follows is a command
+	// interrupted is the caller's SIGINT or SIGQUIT that the command died of; "" is none.
+	interrupted string
+	pressed     bool // it was a key, which nobody else has got
 }
 
-// Main takes the words apart and does what they say. A subcommand is one only as
-// the very first word; everything else is a command to run.
+// Main takes the words apart and does what they say. What the caller's Ctrl-C ended ends this
+// process by the same signal, when everything is done: a shell's loop or script goes on
+// after an exit code, also after 130. A script looks at the signal only if it got it, too, so what
+// was a key is sent to all of the job, as the terminal would.
 func (p *Process) Main(ctx context.Context, e Engine) int {
 	s := &session{Process: p, engine: e, ctx: ctx}
+	rc := s.main()
+	if s.interrupted != "" && rc > 128 && e.DieBy != nil {
+		e.DieBy(s.interrupted, s.pressed)
+	}
+	return rc
+}
+
+// main: a subcommand is one only as the very first word; everything else is a command to run.
+func (s *session) main() int {
+	p := s.Process
 	s.log = logger{console: p.Console, write: p.Err, level: "normal", json: p.env("CONFINE_LOG_FORMAT") == "json"}
 	args := p.Args
 	if len(args) == 0 {
-		return s.noCommand()
+		return s.usage(s.noCommand())
 	}
 	switch args[0] {
 	case "-h", "--help":
-		return s.help(nil)
+		return s.page("")
 	case "--version":
-		return s.version(args[1:])
+		return s.dispatch(lookup("version"), args[1:])
 	}
-	c := lookup(args[0])
-	if c == nil {
-		return s.run(args)
+	if c := lookup(args[0]); c != nil {
+		return s.dispatch(c, args[1:])
 	}
-	return s.dispatch(c, args[1:])
+	return s.dispatch(lookup("run"), args)
 }
 
-func (s *session) dispatch(c *Command, args []string) int {
-	switch c.Name {
+// handler is what a subcommand does, with its words taken apart.
+type handler struct {
+	do       func(line *Line) (rc int, err error)
+	anywhere bool // options can stand behind words; elsewhere the first word begins a command
+	most     int  // words there can be, with anywhere
+}
+
+func (s *session) handler(name string) (h handler, ok bool) {
+	switch name {
 	case "run":
-		return s.run(args)
+		h.do = s.run
 	case "explain":
-		return s.explain(args)
+		h.do = s.explain
 	case "learn":
-		return s.learn(args)
+		h.do = s.learn
 	case "shell":
-		return s.shell(args)
-	case "doctor":
-		return s.doctor(args)
-	case "profiles":
-		return s.profiles(args)
-	case "seccomp":
-		return s.seccomp(args)
-	case "diff":
-		return s.diff(args)
-	case "apply":
-		return s.apply(args)
-	case "discard":
-		return s.discard(args)
+		h.do = s.shell
 	case "selftest":
-		return s.selftest(args)
+		h.do = s.selftest
+	case "doctor":
+		h = handler{s.doctor, true, 0}
+	case "profiles":
+		h = handler{s.profiles, true, 1}
+	case "seccomp":
+		h = handler{s.seccomp, true, 3}
+	case "diff":
+		h = handler{s.diff, true, math.MaxInt}
+	case "apply":
+		h = handler{s.apply, true, math.MaxInt}
+	case "discard":
+		h = handler{s.discard, true, math.MaxInt}
 	case "trust":
-		return s.trust(args)
+		h = handler{s.trust, true, 1}
 	case "completion":
-		return s.completion(args)
+		h = handler{s.completion, true, 1}
 	case "version":
-		return s.version(args)
+		h = handler{s.version, true, 0}
 	case "help":
-		return s.help(args)
+		h = handler{s.help, true, 1}
 	}
-	return s.later(c, args)
+	return h, h.do != nil
+}
+
+// dispatch does what a subcommand stands for. An error is about what was asked for: of another
+// kind are those that a handler has said itself.
+func (s *session) dispatch(c *Command, args []string) int {
+	h, ok := s.handler(c.Name)
+	if !ok {
+		return s.later(c, args)
+	}
+	var line Line
+	var err error
+	if h.anywhere {
+		line, err = words(c, args, h.most)
+	} else if line, err = Scan(c.Takes, args); err != nil {
+		s.early(line.Settings)
+	}
+	rc := rcUsage
+	switch {
+	case err != nil:
+	case line.Help:
+		return s.page(c.Name)
+	default:
+		rc, err = h.do(&line)
+	}
+	if err != nil {
+		return s.usage(err)
+	}
+	return rc
+}
+
+// problem ends what went wrong, which needn't be for what was asked for.
+func (s *session) problem(err error, rc int) (int, error) {
+	var usage *confine.UsageError
+	if errors.As(err, &usage) {
+		return rcUsage, err
+	}
+	s.log.failure(err)
+	return rc, nil
 }
 
 // NotInBuild is a subcommand whose name is taken and that isn't there yet.
 type NotInBuild struct{ Name string }
 
 func (e *NotInBuild) Error() string {
-	return "confine " + e.Name + ": not in this build yet\nhint: to run a program of that name: confine -- " + e.Name
+	return hint.Text("confine "+e.Name+": not in this build yet", e.Remedy())
 }
+
+// Remedy is for who didn't mean the subcommand.
+func (e *NotInBuild) Remedy() string { return "to run a program of that name: confine -- " + e.Name }
 
 // later answers for a subcommand that isn't there yet.
 func (s *session) later(c *Command, args []string) int {
@@ -140,24 +208,39 @@ func (s *session) usage(err error) int {
 	return rcUsage
 }
 
-func (s *session) noCommand() int {
-	return s.usage(&confine.UsageError{
+func (s *session) noCommand() error {
+	return &confine.UsageError{
 		Msg:  "no command\nusage: confine [options] " + commandArgs,
 		Hint: `"confine help" lists the subcommands, "confine help run" the options`,
-	})
+	}
 }
 
 // print writes to stdout; that it can't be written is an error like any other.
 func (s *session) print(text string) int { return s.printRC(text, rcOK) }
 
 func (s *session) printRC(text string, rc int) int {
-	if err := s.Out([]byte(text)); err != nil {
-		s.log.failure(&stdoutError{err})
-		if rc == rcOK {
-			rc = rcProblem
-		}
+	err := s.Out([]byte(text))
+	if err == nil {
+		return rc
 	}
-	return rc
+	problem := rcUnread
+	if !errors.Is(err, syscall.EPIPE) {
+		problem = rcProblem
+		s.log.failure(&stdoutError{err})
+	}
+	return cmp.Or(rc, problem)
+}
+
+// show prints an answer, and ends with whether it is a yes.
+func (s *session) show(yes, asJSON bool, v any, text func() string) (int, error) {
+	rc := rcNo
+	if yes {
+		rc = rcOK
+	}
+	if asJSON {
+		return s.printRC(string(outputs.Encode(v)), rc), nil
+	}
+	return s.printRC(text(), rc), nil
 }
 
 type stdoutError struct{ err error }

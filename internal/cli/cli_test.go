@@ -34,15 +34,19 @@ func TestJSONIsTheReport(t *testing.T) {
 
 func TestClosedStdout(t *testing.T) {
 	inTemp(t)
-	broken := func([]byte) error { return syscall.EPIPE }
+	broken := func([]byte) error { return syscall.ENOSPC }
 	for _, args := range [][]string{
 		{"--json", "ls"}, {"help"}, {"run", "--help"}, {"version"}, {"version", "--json"}, {"profiles"}, {"profiles", "strict"},
 		{"completion", "bash"}, {"explain", "ls"}, {"explain", "--json", "ls"}, {"doctor"}, {"doctor", "--json"},
 	} {
 		c := call{out: broken}
 		c.checks = []host.Result{{Name: "userns", Answer: host.Yes, Needed: true}}
-		if r := c.run(t, args...); r.rc != 1 || !strings.Contains(r.err, "write stdout: broken pipe") {
+		if r := c.run(t, args...); r.rc != 1 || !strings.Contains(r.err, "write stdout: no space left on device") {
 			t.Errorf("%q: rc %d, %s", args, r.rc, r.err)
+		}
+		c.out = func([]byte) error { return syscall.EPIPE } // head has read enough, but a report is for somebody
+		if r := c.run(t, args...); args[0] != "--json" && (r.rc != 141 || r.err != "") || args[0] == "--json" && (r.rc != 1 || r.err == "") {
+			t.Errorf("%q: its reader is gone: rc %d, %s", args, r.rc, r.err)
 		}
 	}
 	c := call{out: broken}

@@ -1,5 +1,17 @@
 package cli
 
+import (
+	"embed"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/cli/outputs"
+)
+
 // Command is one subcommand. Its table drives the dispatch, help, the man page
 // and completion.
 type Command struct {
@@ -106,4 +118,109 @@ func commandNames() []string {
 		names[i] = commands[i].Name
 	}
 	return names
+}
+
+// pages are made by gen. They are read only when asked for.
+//
+//go:embed pages
+var pages embed.FS
+
+// page prints the help of a subcommand; "" is the program's own.
+func (s *session) page(name string) int {
+	if name == "" {
+		name = "confine"
+	}
+	return s.file("pages/" + name + ".txt")
+}
+
+func (s *session) file(path string) int {
+	b, err := pages.ReadFile(path)
+	if err != nil {
+		s.log.failure(err)
+		return rcProblem
+	}
+	return s.print(string(b))
+}
+
+func (s *session) help(line *Line) (int, error) {
+	if len(line.Rest) == 0 {
+		return s.page(""), nil
+	}
+	if lookup(line.Rest[0]) == nil {
+		return rcUsage, unknownWord("subcommand", line.Rest[0], commandNames())
+	}
+	return s.page(line.Rest[0]), nil
+}
+
+// completion prints a script that gen has made.
+func (s *session) completion(line *Line) (int, error) {
+	c := lookup("completion")
+	if len(line.Rest) == 0 {
+		return rcUsage, &confine.UsageError{Msg: "completion: no shell was named", Hint: "usage: confine completion " + c.Args}
+	}
+	if !slices.Contains(c.Words, line.Rest[0]) {
+		return rcUsage, unknownWord("shell", line.Rest[0], c.Words)
+	}
+	return s.file("pages/completion." + line.Rest[0]), nil
+}
+
+func unknownWord(kind, word string, known []string) error {
+	err := &confine.UsageError{Msg: "unknown " + kind + " " + strconv.Quote(word), Hint: "there are: " + strings.Join(known, ", ")}
+	if near := confine.Nearest(word, known); near != "" {
+		err.Msg += ", did you mean " + strconv.Quote(near) + "?"
+	}
+	return err
+}
+
+// build is what "version --json" prints.
+type build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Dirty   bool   `json:"dirty"` // built from a tree with changes that are in no commit
+	Go      string `json:"go"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+}
+
+// Version is what a release is called; the linker sets it (-X). Otherwise the
+// version is what the module system says, or "devel".
+var Version string
+
+func thisBuild() build {
+	b := build{Version: Version, Commit: "unknown", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if b.Version == "" {
+		b.Version = info.Main.Version
+	}
+	if b.Version == "" || b.Version == "(devel)" {
+		b.Version = "devel"
+	}
+	for _, set := range info.Settings {
+		switch set.Key {
+		case "vcs.revision":
+			b.Commit = set.Value
+		case "vcs.modified":
+			b.Dirty = set.Value == "true"
+		}
+	}
+	return b
+}
+
+func (s *session) version(line *Line) (int, error) {
+	asJSON, err := line.wantsJSON()
+	b := thisBuild()
+	switch {
+	case err != nil:
+		return rcUsage, err
+	case asJSON:
+		return s.print(string(outputs.Encode(b))), nil
+	}
+	commit := b.Commit
+	if b.Dirty {
+		commit += ", with changes"
+	}
+	return s.print("confine " + b.Version + " (" + commit + ") " + b.Go + " " + b.OS + "/" + b.Arch + "\n"), nil
 }

@@ -6,15 +6,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/terminal"
@@ -25,40 +24,47 @@ func Confined() Engine {
 	return Engine{
 		Run:     runConfined,
 		Explain: explainPlan,
-		Ask:     askPlan,
-		Asker:   askerOf,
 		Doctor: func(context.Context) ([]host.Result, error) {
 			return host.RunDoctor().Results, nil
 		},
 		Selftest: trySelftest,
+		DieBy:    func(signal string, job bool) { linux.DieBy(unix.SignalNum(signal), job) },
 	}
 }
 
-// passedOn are the signals that a caller may send to a program to be heard by it.
-// The terminal's own (SIGWINCH, SIGTSTP, SIGCONT) are package terminal's.
-var passedOn = []os.Signal{
-	unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM,
+// passedOn are the signals that a caller may send to a program to be heard by it, and
+// SIGTSTP, which stops both. The terminal's own (SIGWINCH, SIGCONT) are package terminal's.
+var passedOn = [...]unix.Signal{
+	unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGTSTP,
+}
+
+// hearing are those of passedOn that whoever started confine has not had it ignore, as
+// nohup does with SIGHUP and a script's "&" with SIGINT: to listen would undo that.
+func hearing() []os.Signal {
+	var all []os.Signal
+	for _, n := range passedOn {
+		if !linux.Ignored(n) {
+			all = append(all, n)
+		}
+	}
+	return all
 }
 
 func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io RunIO) (*status.Report, error) {
 	command := &confine.Command{Argv: argv, ConfigFiles: r.Protected}
 	command.WatchFiles, command.WatchCalls = io.Accesses != nil, io.Passed != nil
 	wantTTY(command, r.Invocation.TTY, io)
-	opts := confine.IO{
-		Stdin: fdOf(io.Stdin), Stdout: fdOf(io.Stdout), Stderr: fdOf(io.Stderr),
-		Capture: io.Capture, Alone: true,
-		Started: io.Started, Attempt: io.Attempt, Undelivered: io.Undelivered,
-		Accesses: io.Accesses, Unseen: io.Unseen, Passed: io.Passed, Peaks: io.Peaks,
-		Denied: io.Denied, LimitHit: io.LimitHit, Usage: io.Usage,
-	}
-	opts.Astray = func(int) {
-		io.Notice("the command has no network, and may have tried to reach one\nhint: --allow-network HOST allows a host")
+	io.Astray = func(int) {
+		io.Notice("the command has no network, and may have tried to reach one", "--allow-network HOST allows a host")
 	}
 	if console := io.Console; console != nil {
-		opts.OutGuard, opts.ErrGuard = console.Guard(opts.Stdout), console.Guard(opts.Stderr)
+		io.OutGuard, io.ErrGuard = console.Guard(io.Stdout), console.Guard(io.Stderr)
+		io.Stopping = console.Hurry
 	}
-	if console := io.Console; console != nil && r.Invocation.Log != "quiet" && r.Invocation.LogFormat != "json" {
-		opts.Watching = func(elapsed func() time.Duration, memory func() int64) (stop func()) {
+	// A status line is for a terminal that nobody else draws on, as a pager after us would.
+	alone := terminal.IsTerminal(io.Stdout)
+	if console := io.Console; console != nil && alone && r.Invocation.Log != "quiet" && r.Invocation.LogFormat != "json" {
+		io.Watching = func(elapsed func() time.Duration, memory func() int64) (stop func()) {
 			return console.Status(func() terminal.Progress {
 				return terminal.Progress{
 					Elapsed: elapsed(), TimeLimit: r.Policy.TimeLimit,
@@ -68,19 +74,34 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 		}
 	}
 	if command.TTY != [3]bool{} {
-		opts.Terminal = terminal.Open(opts.Stdin, opts.Stdout, opts.Stderr)
-		defer opts.Terminal.Restore()
+		io.Terminal = terminal.Open(io.Stdin, io.Stdout, io.Stderr)
+		defer io.Terminal.Restore()
 	}
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, passedOn...)
-	defer signal.Stop(signals)
-	opts.Signals = signals
+	// Each signal takes the runtime two turns of another thread to hear of, and again to forget: that goes on beside the
+	// start, and beside the end. The command begins when all are heard.
+	signals, heard := make(chan os.Signal, 8), make(chan struct{})
+	go func() {
+		defer close(heard)
+		signal.Notify(signals, hearing()...) // never none: of SIGTERM it can't be told
+	}()
+	defer func() {
+		<-heard
+		go signal.Stop(signals)
+	}()
+	io.Signals = signals
+	var last []byte // that the target wrote
+	if !io.Capture && r.Invocation.Log != "quiet" {
+		io.Last = func(text []byte) { last = text }
+	}
+	var planned *confine.Plan
 	var begun string // where the target starts; "": that was said, or chosen
-	report, err := confine.Execute(ctx, &r.Policy, command, opts, func(plan *confine.Plan) {
+	report, err := confine.Execute(ctx, &r.Policy, command, io.IO, func(plan *confine.Plan) {
+		<-heard
 		for _, n := range plan.Notices {
-			io.Notice(n)
+			io.Notice(n.Text, n.Remedy)
 		}
 		begun = elsewhere(plan, &r.Policy)
+		planned = plan
 		if io.Planned != nil {
 			io.Planned(explanationOf(plan, command, nil))
 		}
@@ -88,8 +109,17 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 	if err != nil {
 		return nil, r.Blame(err)
 	}
+	if n := unix.SignalNum(report.Signal); interrupted(report) && io.Terminal.Pressed(n) && !linux.Ignored(n) && io.Pressed != nil {
+		io.Pressed()
+	}
 	if begun != "" && lost(report.Status) {
-		io.Notice("the command started in " + strconv.Quote(begun) + ", because the current directory is not shown inside: relative names count from there\nhint: " + shows(&r.Policy, "it; full paths work without"))
+		io.Notice("the command started in "+strconv.Quote(begun)+", because the current directory is not shown inside: relative names count from there",
+			shows(&r.Policy, "it; full paths work without"))
+	}
+	if planned != nil && !io.Capture && lost(report.Status) {
+		for _, n := range planned.LastWords(r, string(last)) {
+			io.Notice(n.Text, n.Remedy)
+		}
 	}
 	return finish(report, r, io), nil
 }
@@ -102,11 +132,10 @@ func elsewhere(p *confine.Plan, policy *confine.Policy) string {
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
-	told := slices.ContainsFunc(p.Notices, func(n string) bool { return strings.HasPrefix(n, "the current directory ") })
-	if err != nil || told || f.Workdir != "none" || f.Chdir != "" || f.Rootfs != "" || p.Child.Dir == dir {
+	if err != nil || f.Workdir != "none" || f.Chdir != "" || f.Rootfs != "" || p.Exec.Dir == dir {
 		return ""
 	}
-	return p.Child.Dir
+	return p.Exec.Dir
 }
 
 // lost: the target may have looked for something by a relative name, and not found it. Of a
@@ -125,39 +154,29 @@ func finish(report *status.Report, r *confine.Resolved, io RunIO) *status.Report
 	if report.Status == status.ExecFailed {
 		code = report.RC
 	}
-	if report.Signal != "" {
-		sig = int(unix.SignalNum(report.Signal))
+	if report.Status == status.KilledSignal {
+		sig = report.RC - 128 // not every signal has a name
 	}
 	report.RC = report.Status.RC(status.Dialect(r.Invocation.ExitCodes), code, sig)
 	report.TraceID = io.TraceID
 	return report
 }
 
-// wantTTY decides which streams of the target are a pty: those that are a
-// terminal of the caller's, unless never or always was said.
+// wantTTY decides which streams of the target are a pty, unless never or always was said:
+// the outputs that are a terminal of the caller's, and standard input where the keys are
+// the target's alone; see [terminal.Relayed].
 func wantTTY(c *confine.Command, tty string, io RunIO) {
 	if tty == "never" || io.Capture && tty != "always" {
 		return
 	}
-	for fd, f := range []*os.File{io.Stdin, io.Stdout, io.Stderr} {
-		size, err := unix.IoctlGetWinsize(fdOf(f), unix.TIOCGWINSZ)
-		switch {
-		case err == nil:
-			c.TTY[fd] = true
-			if c.Rows == 0 {
-				c.Rows, c.Cols = size.Row, size.Col
-			}
-		case tty == "always":
-			c.TTY[fd] = true
+	keys := terminal.Relayed(io.Stdin, io.Stdout)
+	for fd, of := range [...]int{io.Stdin, io.Stdout, io.Stderr} {
+		size, err := unix.IoctlGetWinsize(of, unix.TIOCGWINSZ)
+		c.TTY[fd] = tty == "always" || err == nil && (fd > 0 || keys)
+		if err == nil && c.Rows == 0 {
+			c.Rows, c.Cols = size.Row, size.Col
 		}
 	}
-}
-
-func fdOf(f *os.File) int {
-	if f == nil {
-		return -1
-	}
-	return int(f.Fd())
 }
 
 func explainPlan(_ context.Context, r *confine.Resolved, argv []string) (*Explanation, error) {
@@ -167,44 +186,14 @@ func explainPlan(_ context.Context, r *confine.Resolved, argv []string) (*Explan
 	if err != nil && !errors.As(err, &cant) {
 		return nil, r.Blame(err)
 	}
-	return explanationOf(plan, command, cant), nil
-}
-
-func askerOf(_ context.Context, r *confine.Resolved, argv []string) (func(confine.Ask) (confine.Answer, error), error) {
-	plan, err := confine.NewPlan(&r.Policy, &confine.Command{Argv: argv, ConfigFiles: r.Protected})
-	var cant *confine.Unenforceable
-	if err != nil && !errors.As(err, &cant) {
-		return nil, r.Blame(err)
-	}
-	return func(q confine.Ask) (confine.Answer, error) { return plan.Ask(r, q) }, nil
-}
-
-func askPlan(_ context.Context, r *confine.Resolved, argv []string, asks []confine.Ask) (*Answers, error) {
-	plan, err := confine.NewPlan(&r.Policy, &confine.Command{Argv: argv, ConfigFiles: r.Protected})
-	var cant *confine.Unenforceable
-	if err != nil && !errors.As(err, &cant) {
-		return nil, r.Blame(err)
-	}
-	all := &Answers{Notices: plan.Notices}
-	if cant != nil {
-		all.Refused = cant.Error()
-	}
-	for _, q := range asks {
-		a, err := plan.Ask(r, q)
-		if err != nil {
-			return nil, err
-		}
-		if cant != nil {
-			a = confine.Answer{Kind: a.Kind, Asked: a.Asked, Access: a.Access, Answer: confine.AnswerNo, Reason: "would_not_start"}
-		}
-		all.Answers = append(all.Answers, a)
-	}
-	return all, nil
+	e := explanationOf(plan, command, cant)
+	e.Ask = func(q confine.Ask) (confine.Answer, error) { return plan.Ask(r, q) }
+	return e, nil
 }
 
 func explanationOf(p *confine.Plan, c *confine.Command, cant *confine.Unenforceable) *Explanation {
 	e := &Explanation{
-		Command:      CommandInfo{Argv: redact.Redact(c.Argv), Dir: p.Child.Dir},
+		Command:      CommandInfo{Argv: redact.Redact(c.Argv), Dir: p.Exec.Dir},
 		PolicyDigest: p.Policy().Digest(),
 		Backend:      confine.Backend,
 		Enforced:     p.Ledger,

@@ -15,7 +15,7 @@ import (
 func Confined() Engine {
 	return Engine{
 		Run: func(ctx context.Context, r *confine.Resolved, argv []string, io RunIO) (*status.Report, error) {
-			report, err := confine.Execute(ctx, &r.Policy, &confine.Command{Argv: argv}, confine.IO{}, nil)
+			report, err := confine.Execute(ctx, &r.Policy, &confine.Command{Argv: argv}, io.IO, nil)
 			if err != nil {
 				return nil, err
 			}
@@ -24,14 +24,6 @@ func Confined() Engine {
 			return report, nil
 		},
 		Explain: func(_ context.Context, r *confine.Resolved, argv []string) (*Explanation, error) {
-			_, err := confine.NewPlan(&r.Policy, &confine.Command{Argv: argv})
-			return nil, err
-		},
-		Ask: func(_ context.Context, r *confine.Resolved, argv []string, _ []confine.Ask) (*Answers, error) {
-			_, err := confine.NewPlan(&r.Policy, &confine.Command{Argv: argv})
-			return nil, err
-		},
-		Asker: func(_ context.Context, r *confine.Resolved, argv []string) (func(confine.Ask) (confine.Answer, error), error) {
 			_, err := confine.NewPlan(&r.Policy, &confine.Command{Argv: argv})
 			return nil, err
 		},

@@ -1,9 +1,14 @@
 package cli
 
 import (
+	"context"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/status"
 )
 
 func TestWhatReachesTheCommand(t *testing.T) {
@@ -112,6 +117,9 @@ func TestMistakes(t *testing.T) {
 		{"completion of another shell", []string{"completion", "fisch"}, `did you mean "fish"?`},
 		{"help on nothing there is", []string{"help", "explian"}, `did you mean "explain"?`},
 		{"a profile that isn't there", []string{"profiles", "stritc"}, `did you mean "strict"?`},
+		{"help on nothing near", []string{"help", "nosuch"}, "hint: there are: run, explain"},
+		{"completion of a shell that nothing is near to", []string{"completion", "powershell"}, "hint: there are: bash, zsh, fish"},
+		{"a profile that nothing is near to", []string{"profiles", "nosuch"}, "hint: there are: default, "},
 		{"two profiles", []string{"profiles", "strict", "default"}, `unexpected word "default"`},
 		{"trust of nothing", []string{"trust"}, "confine.toml"},
 		{"trust of an empty name", []string{"trust", ""}, "empty"},
@@ -161,5 +169,47 @@ func TestHelp(t *testing.T) {
 		if r := fake.run(t, args...); r.rc != 0 || !strings.Contains(r.out, "--time-limit") || r.fake.argv != nil {
 			t.Errorf("%q: rc %d, %.60q, %q", args, r.rc, r.out, r.fake.argv)
 		}
+	}
+}
+
+// What the caller's Ctrl-C ended is not to look like an exit.
+func TestASignalThatEndedTheCommandEndsThisProcess(t *testing.T) {
+	inTemp(t)
+	for _, c := range []struct {
+		name   string
+		report status.Report
+		want   string
+	}{
+		{"passed on", status.Report{Status: status.KilledSignal, Cause: status.CauseCaller, Signal: "SIGINT", RC: 130}, "SIGINT"},
+		{"the other key", status.Report{Status: status.KilledSignal, Cause: status.CauseCaller, Signal: "SIGQUIT", RC: 131}, "SIGQUIT"},
+		{"its own", status.Report{Status: status.KilledSignal, Cause: status.CauseSignal, Signal: "SIGINT", RC: 130}, ""},
+		{"handled", status.Report{Status: status.Failed, Cause: status.CauseCaller, RC: 130}, ""},
+		{"no key", status.Report{Status: status.KilledSignal, Cause: status.CauseCaller, Signal: "SIGHUP", RC: 129}, ""},
+		{"killed after it", status.Report{Status: status.KilledKill, Cause: status.CauseCaller, Signal: "SIGKILL", RC: 137}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, pressed := range []bool{false, true} {
+				f, died, job := fake{report: &c.report}, "", false
+				e := f.engine()
+				run := e.Run
+				e.Run = func(ctx context.Context, r *confine.Resolved, argv []string, io RunIO) (*status.Report, error) {
+					if pressed {
+						io.Pressed()
+					}
+					return run(ctx, r, argv, io)
+				}
+				e.DieBy = func(signal string, all bool) {
+					if _, err := os.Stat("r.json"); err != nil {
+						t.Error("before the report is written")
+					}
+					died, job = signal, all
+				}
+				p := Process{Args: []string{"--report", "r.json", "x"}, Out: func([]byte) error { return nil }, Err: func([]byte) error { return nil }}
+				if rc := p.Main(t.Context(), e); rc != c.report.RC || died != c.want || job != (pressed && died != "") {
+					t.Errorf("rc %d, by %q, the job %v", rc, died, job)
+				}
+				_ = os.Remove("r.json")
+			}
+		})
 	}
 }

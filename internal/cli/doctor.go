@@ -17,22 +17,14 @@ type diagnosis struct {
 }
 
 // doctor tries what this host can do.
-func (s *session) doctor(args []string) int {
-	line, err := words(lookup("doctor"), args, 0)
-	if err != nil {
-		return s.usage(err)
-	}
-	if line.Help {
-		return s.page("doctor")
-	}
+func (s *session) doctor(line *Line) (int, error) {
 	asJSON, err := line.wantsJSON()
 	if err != nil {
-		return s.usage(err)
+		return rcUsage, err
 	}
 	results, err := s.engine.Doctor(s.ctx)
 	if err != nil {
-		s.log.failure(err)
-		return rcProblem
+		return s.problem(err, rcProblem)
 	}
 	d := diagnosis{OK: len(results) > 0, Checks: append([]host.Result{}, results...)}
 	for _, r := range results {
@@ -41,14 +33,7 @@ func (s *session) doctor(args []string) int {
 		}
 	}
 	d.Selftest = s.foretold()
-	rc := rcNo
-	if d.OK {
-		rc = rcOK
-	}
-	if asJSON {
-		return s.printRC(string(encode(d)), rc)
-	}
-	return s.printRC(d.text(), rc)
+	return s.show(d.OK, asJSON, d, d.text)
 }
 
 // foretold asks the plan, and makes no attempt.

@@ -2,9 +2,9 @@ package cli
 
 import (
 	"context"
-	"os"
 
 	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/selftest"
 	"github.com/confine-run/confine/status"
@@ -15,10 +15,6 @@ import (
 type Engine struct {
 	// Explain makes the plan and runs nothing.
 	Explain func(ctx context.Context, r *confine.Resolved, argv []string) (*Explanation, error)
-	// Ask answers questions about the plan, and runs nothing.
-	Ask func(ctx context.Context, r *confine.Resolved, argv []string, asks []confine.Ask) (*Answers, error)
-	// Asker makes the plan once, and gives what answers questions about it.
-	Asker func(ctx context.Context, r *confine.Resolved, argv []string) (func(confine.Ask) (confine.Answer, error), error)
 	// Run runs the command. A *confine.UsageError means that nothing was started
 	// because of what was asked for; any other error without a report becomes an
 	// INTERNAL_ERROR. The report's RC is in the dialect of r.Invocation.ExitCodes.
@@ -28,13 +24,15 @@ type Engine struct {
 	// Selftest makes the escape attempts under the policy. The error is about the
 	// self-test itself.
 	Selftest func(ctx context.Context, r *confine.Resolved) ([]selftest.Result, error)
+	// DieBy ends this process by a signal, given by its name, and with job sends it to the rest
+	// of its job. It returns where it can't; nil is nowhere.
+	DieBy func(signal string, job bool)
 }
 
 // RunIO is what a run is connected to.
 type RunIO struct {
-	Stdin, Stdout, Stderr *os.File
-	Capture               bool // collect the streams for the report instead of passing them on
-	TraceID               string
+	confine.IO
+	TraceID string
 
 	// Console is what the command's output shares with lines of ours; nil is none.
 	Console *terminal.Console
@@ -42,26 +40,10 @@ type RunIO struct {
 	// Planned, when not nil, is called once, before anything starts.
 	Planned func(*Explanation)
 	// Notice is called with each line that the user should see, in time or late.
-	Notice func(string)
-	// Started, when not nil, is called when the target runs.
-	Started func()
-	// Attempt, when not nil, is called for each kind of attempt to reach something over
-	// the network, the first time.
-	Attempt func(status.Attempt)
-	// Denied, LimitHit and Usage, when not nil, are called as things happen: see
-	// confine.IO. They don't wait for anybody.
-	Denied   func(status.Violation)
-	LimitHit func(status.Capability)
-	Usage    func(status.Load)
-	// Accesses, Unseen and Passed, when not nil, are told what a watched run does: see
-	// confine.IO.
-	Accesses func(confine.Access)
-	Unseen   func(n int64, err error)
-	Passed   func(all []confine.PassedCall, others int64)
-	Peaks    func(confine.Peaks)
-	// Undelivered, when not nil, is called for "stdout" and "stderr" at the end of the
-	// run when that did not take all that the command wrote, unless its reader left.
-	Undelivered func(stream string, err error)
+	Notice func(text, remedy string)
+	// Pressed, when not nil, is called when the run was ended by a key of the caller's terminal
+	// that was passed on to the target's, so that nobody else has got its signal.
+	Pressed func()
 }
 
 // Explanation is a plan as it is shown to people and programs.
@@ -74,15 +56,17 @@ type Explanation struct {
 	Paths        []PathRule                               `json:"paths"`
 	Values       []Value                                  `json:"values"` // filled in by this package
 	Files        []string                                 `json:"files"`  // that were read and count
-	Notices      []string                                 `json:"notices"`
+	Notices      []hint.Notice                            `json:"notices"`
 	// Refused is why the run would not start, or empty.
 	Refused string `json:"refused,omitempty"`
+	// Ask answers a question by the plan, be it refused or not.
+	Ask func(confine.Ask) (confine.Answer, error) `json:"-"`
 }
 
 // Answers are what explain says to questions.
 type Answers struct {
 	Answers []confine.Answer `json:"answers"` // in the order of the questions
-	Notices []string         `json:"notices"`
+	Notices []hint.Notice    `json:"notices"`
 	// Refused is why the run would not start, so that nothing is allowed; or empty.
 	Refused string `json:"refused,omitempty"`
 }

@@ -2,64 +2,48 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/status"
 )
 
 // explain prints the plan and runs nothing.
-func (s *session) explain(args []string) int {
-	line, err := Scan(lookup("explain").Takes, args)
+func (s *session) explain(line *Line) (int, error) {
 	asks, settings := questions(line.Settings)
-	line.Settings = settings
-	switch {
-	case err != nil:
-		s.early(line.Settings)
-		return s.usage(err)
-	case line.Help:
-		return s.page("explain")
-	case len(line.Rest) == 0 && len(asks) == 0:
-		return s.usage(&confine.UsageError{Msg: "explain: no command\nusage: confine explain [options] " + commandArgs})
+	if len(line.Rest) == 0 && len(asks) == 0 {
+		return rcUsage, &confine.UsageError{Msg: "explain: no command\nusage: confine explain [options] " + commandArgs}
 	}
-	r, err := s.resolve(line.Settings)
+	r, err := s.resolve(settings)
 	if err != nil {
-		return s.usage(err)
+		return rcUsage, err
 	}
+	broken := status.InternalError.RC(status.Dialect(r.Invocation.ExitCodes), 0, 0)
 	if len(asks) > 0 {
-		return s.answer(r, line.Rest, asks)
+		all, err := s.ask(r, line.Rest, asks)
+		if err != nil {
+			return s.problem(err, broken)
+		}
+		yes := all.Refused == "" && !slices.ContainsFunc(all.Answers, func(a confine.Answer) bool { return !a.Yes() })
+		return s.show(yes, r.Invocation.JSON, all, func() string { return answers(all) })
 	}
 	e, err := s.engine.Explain(s.ctx, r, line.Rest)
 	if err != nil {
-		var usage *confine.UsageError
-		if errors.As(err, &usage) {
-			return s.usage(err)
-		}
-		s.log.failure(err)
-		return status.InternalError.RC(status.Dialect(r.Invocation.ExitCodes), 0, 0)
+		return s.problem(err, broken)
 	}
 	complete(e, r)
-	rc := rcOK
-	if e.Refused != "" {
-		rc = rcNo
-	}
-	if r.Invocation.JSON {
-		return s.printRC(string(encode(e)), rc)
-	}
-	return s.printRC(explanation(e), rc)
+	return s.show(e.Refused == "", r.Invocation.JSON, e, func() string { return explanation(e) })
 }
 
 // complete adds what this side knows, and empty lists for null.
 func complete(e *Explanation, r *confine.Resolved) {
 	e.Values = values(r)
 	e.Files = append([]string{}, r.Files...)
-	e.Notices = append(slices.Clone(r.Notices), e.Notices...)
-	if e.Notices == nil {
-		e.Notices = []string{}
-	}
+	e.Notices = allNotices(r, e)
 	if e.Paths == nil {
 		e.Paths = []PathRule{}
 	}
@@ -70,6 +54,10 @@ func complete(e *Explanation, r *confine.Resolved) {
 		e.Command.Argv = []string{}
 	}
 	e.Profile = cmp.Or(e.Profile, r.Policy.Profile)
+}
+
+func allNotices(r *confine.Resolved, e *Explanation) []hint.Notice {
+	return append(append([]hint.Notice{}, hint.Notices(r.Notices)...), e.Notices...)
 }
 
 // explanation is the plan as text.
@@ -84,9 +72,8 @@ func explanation(e *Explanation) string {
 	t.pair("backend: ", e.Backend)
 	t.pair("would not start: ", e.Refused)
 	for _, n := range e.Notices {
-		text, hint, _ := strings.Cut(n, "\nhint: ")
-		t.line("notice: " + text)
-		t.pair("hint: ", hint)
+		t.line("notice: " + n.Text)
+		t.pair("hint: ", n.Remedy)
 	}
 
 	t.head("capability", "requested", "mechanism", "holds", "why not more")
@@ -120,4 +107,147 @@ func explanation(e *Explanation) string {
 	}
 	t.end()
 	return t.String()
+}
+
+// questions takes out of settings what asks: each path with each access, in the
+// order of the command line, then hosts and system calls.
+func questions(settings []confine.Setting) (asks []confine.Ask, rest []confine.Setting) {
+	var paths, accesses []string
+	var others []confine.Ask
+	for _, set := range settings {
+		switch word := set.Values[0]; set.Option {
+		case "path":
+			paths = once(paths, word)
+		case "access":
+			for access := range strings.SplitSeq(word, ",") {
+				accesses = once(accesses, access)
+			}
+		case "host":
+			others = append(others, confine.Ask{Kind: confine.AskHost, Word: word})
+		case "syscall":
+			others = append(others, confine.Ask{Kind: confine.AskSyscall, Word: word})
+		default:
+			rest = append(rest, set)
+		}
+	}
+	for _, p := range paths {
+		for _, access := range accesses {
+			asks = append(asks, confine.Ask{Kind: confine.AskPath, Word: p, Access: access})
+		}
+		if len(accesses) == 0 {
+			asks = append(asks, confine.Ask{Kind: confine.AskPath, Word: p})
+		}
+	}
+	if len(paths) == 0 && len(accesses) > 0 { // of nothing: a mistake that the first question tells
+		asks = append(asks, confine.Ask{Kind: confine.AskPath, Access: accesses[0]})
+	}
+	return append(asks, others...), rest
+}
+
+func once(words []string, w string) []string {
+	if slices.Contains(words, w) {
+		return words
+	}
+	return append(words, w)
+}
+
+// ask puts questions to the plan. Without a command it is about any. Where nothing would start, nothing
+// is allowed.
+func (s *session) ask(r *confine.Resolved, argv []string, asks []confine.Ask) (*Answers, error) {
+	if len(argv) == 0 {
+		argv = []string{"true"}
+	}
+	e, err := s.engine.Explain(s.ctx, r, argv)
+	if err != nil {
+		return nil, err
+	}
+	all := &Answers{Notices: allNotices(r, e), Refused: e.Refused}
+	for _, q := range asks {
+		a, err := e.Ask(q)
+		if err != nil {
+			return nil, err
+		}
+		if e.Refused != "" {
+			a = confine.Answer{Kind: a.Kind, Asked: a.Asked, Access: a.Access, Answer: confine.AnswerNo, Reason: "would_not_start"}
+		}
+		all.Answers = append(all.Answers, a)
+	}
+	return all, nil
+}
+
+// answers as text: a line for each, and what there is to say about it below.
+func answers(all *Answers) string {
+	var t table
+	t.pair("would not start: ", all.Refused)
+	for i := range all.Answers {
+		t.answer(&all.Answers[i], "")
+	}
+	return t.String()
+}
+
+func (t *table) answer(a *confine.Answer, indent string) {
+	what := a.Asked
+	if a.Access != "" {
+		what = a.Access + " " + a.Asked
+	}
+	if indent != "" {
+		what = a.Effect
+	} else if a.Effect != "" && a.Effect != "allow" {
+		what += " (" + a.Effect + ")"
+	}
+	t.line(indent + a.Answer + ": " + what)
+	indent += "  "
+	if a.Where != a.Asked && a.Kind == confine.AskPath {
+		t.pair(indent+"leads to: ", a.Where)
+	}
+	reason := strings.ReplaceAll(a.Reason, "_", " ")
+	if a.At != "" {
+		reason += " at " + a.At
+	}
+	if a.Details != "" {
+		reason += ": " + a.Details
+	}
+	t.line(indent + "because: " + reason)
+	t.pair(indent+"rule: ", a.Rule)
+	t.pair(indent+"from: ", a.From)
+	t.pair(indent+"hint: ", a.Hint)
+	for i := range a.Cases {
+		t.answer(&a.Cases[i], indent)
+	}
+}
+
+// values are what holds, in the order of the options, with who said so. What a
+// list says in several places adds up, and each has an entry of its own.
+func values(r *confine.Resolved) []Value {
+	all := []Value{}
+	options := confine.Options()
+	for i := range options {
+		o := &options[i]
+		said := r.Origins[o.Name]
+		if len(said) == 0 {
+			continue
+		}
+		if o.IsList() {
+			for _, set := range said {
+				all = append(all, Value{Option: o.Name, Values: shown(set.Values), Origin: set.Source})
+			}
+			continue
+		}
+		last := said[len(said)-1]
+		v := Value{Option: o.Name, Values: shown(last.Values), Origin: last.Source}
+		for _, set := range slices.Backward(said[:len(said)-1]) {
+			v.Overridden = append(v.Overridden, Origin{Values: shown(set.Values), Origin: set.Source})
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// shown are words with the secrets in them masked.
+func shown(words []string) []string {
+	safe := make([]string, len(words))
+	for i, w := range words {
+		safe[i] = redact.Word(w)
+	}
+	return safe
 }

@@ -96,14 +96,14 @@ func TestWhatIsThereIsNotReplacedUnasked(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l := &lesson{session: &session{}, name: "x", merge: c.merge, out: c.out, overwrite: c.overwrite}
-		profile, companion, err := l.places()
+		l := &lesson{session: &session{Process: &Process{}}, name: "x", merge: c.merge, out: c.out, overwrite: c.overwrite}
+		profile, companion, err := l.places(&confine.Resolved{})
 		if (err == nil) != c.fine {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if err == nil {
-			profile.close()
-			companion.close()
+			profile.Close()
+			companion.Close()
 		}
 	}
 }

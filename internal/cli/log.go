@@ -2,10 +2,12 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
+	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
@@ -36,21 +38,17 @@ type record struct {
 
 // failure is said even when quiet: without it a non-zero exit would explain nothing.
 func (l *logger) failure(err error) {
-	msg, hint := err.Error(), ""
-	var usage *confine.UsageError
-	if errors.As(err, &usage) {
-		msg, hint = usage.Msg, usage.Hint
-	} else if m, h, ok := strings.Cut(msg, "\nhint: "); ok {
-		msg, hint = m, h
-	}
-	l.emit(record{Level: "error", Msg: msg, Hint: hint})
+	msg, remedy := hint.Split(err)
+	l.emit(record{Level: "error", Msg: msg, Hint: remedy})
 }
 
 // notice is for what the user should know and didn't ask for.
-func (l *logger) notice(msg string) {
+func (l *logger) notice(msg string) { l.advise(msg, "") }
+
+// advise is a notice that says what to do about it.
+func (l *logger) advise(msg, remedy string) {
 	if l.level != "quiet" {
-		msg, hint, _ := strings.Cut(msg, "\nhint: ")
-		l.emit(record{Level: "notice", Msg: msg, Hint: hint})
+		l.emit(record{Level: "notice", Msg: msg, Hint: remedy})
 	}
 }
 
@@ -112,4 +110,89 @@ func cleanLines(s string) string {
 		lines[i] = terminal.Visible(l)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// mostAttempts bounds the lines about attempts that nobody asked for; the report
+// names more, up to a bound of its own, and counts the rest.
+const mostAttempts = 50
+
+// attempts says what a run tried to reach: what was refused always, what was allowed
+// with --log-network.
+func (s *session) attempts(n *confine.Network) func(status.Attempt) {
+	said := 0
+	return func(a status.Attempt) {
+		if s.log.level == "quiet" || !n.Log && a.Verdict == status.AttemptAllowed {
+			return
+		}
+		if said++; !n.Log && said > mostAttempts {
+			if said == mostAttempts+1 {
+				s.log.notice("network: further attempts are not told here; the report names more of them, and counts them all")
+			}
+			return
+		}
+		s.log.emit(record{Level: "notice", Msg: attempted(&a), Network: &a})
+	}
+}
+
+// attempted is one attempt in words.
+func attempted(a *status.Attempt) string {
+	msg := "network: " + a.Verdict + " " + a.What
+	if a.Protocol == "udp" {
+		msg += "/udp"
+	}
+	if a.PID != 0 {
+		msg += fmt.Sprintf(" (%s, pid %d)", terminal.Visible(a.Comm), a.PID)
+	}
+	switch a.Why {
+	case "", "not_allowed":
+	default:
+		msg += ": " + a.Why
+	}
+	if a.Claimed != "" {
+		msg += " " + a.Claimed
+	}
+	if a.Hint != "" {
+		msg += "; allow with " + a.Hint
+	}
+	return msg
+}
+
+// refusedFiles says which accesses to files the rules refuse, with --log-files, each kind
+// once; nil says nothing. It is called from several goroutines.
+func (s *session) refusedFiles(f *confine.Filesystem) func(status.Violation) {
+	if !f.Log || s.log.level == "quiet" {
+		return nil
+	}
+	var mu sync.Mutex
+	said := 0
+	return func(v status.Violation) {
+		if v.Kind != "file" {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		switch said++; {
+		case said <= mostAttempts:
+			s.log.emit(record{Level: "notice", Msg: refusedFile(&v), File: &v})
+		case said == mostAttempts+1:
+			s.log.notice("file: further ones are not told here; the report names more of them, and counts them all")
+		}
+	}
+}
+
+// refusedFile is one refused access in words.
+func refusedFile(v *status.Violation) string {
+	msg := "file: blocked " + v.What
+	if v.PID != 0 {
+		msg += fmt.Sprintf(" (%s, pid %d)", terminal.Visible(v.Comm), v.PID)
+	}
+	switch {
+	case strings.HasPrefix(v.Hint, "--"):
+		msg += "; allow with " + v.Hint
+	case v.Hint != "":
+		msg += "; " + v.Hint
+	case v.Rule != "":
+		msg += ": " + v.Rule
+	}
+	return msg
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/shell"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/terminal"
@@ -43,11 +44,14 @@ func ending(r *status.Report, p *confine.Policy, meant bool) (record, bool) {
 		return record{Msg: confine.FormatDuration(p.CPUTime) + " CPU time limit reached", Hint: "--cpu-time sets another"}, true
 	case status.MemLimit:
 		msg := confine.FormatSize(p.MemoryLimit) + " memory limit reached"
-		if _, who, ok := strings.Cut(r.Reason, " reached: "); ok {
+		if who := r.Ending.Memory; who != "" {
 			msg += ": " + who
 		}
-		return record{Msg: msg, Hint: "--memory-limit sets another"}, true
+		return outOfMemory(r, p, msg), true
 	case status.KilledTerm, status.KilledKill, status.KilledSignal:
+		if r.Signal == "SIGPIPE" && (r.Cause == status.CauseReader || r.Cause == status.CauseSignal) {
+			return record{}, false // as ever in "| head", or when a pager is left
+		}
 		return killed(r), true
 	case status.ForbiddenSyscall, status.SandboxDenied:
 		return denied(r), true
@@ -57,14 +61,35 @@ func ending(r *status.Report, p *confine.Policy, meant bool) (record, bool) {
 	return internal(r), true
 }
 
+// outOfMemory says how much of the memory was files, and where, if it was not just a few,
+// and how a JVM is told of a limit that it can't see.
+func outOfMemory(r *status.Report, p *confine.Policy, msg string) record {
+	rec := record{Msg: msg, Hint: "--memory-limit sets another"}
+	m := r.OutOfMemory
+	if m == nil {
+		return rec
+	}
+	if m.FileBytes >= p.MemoryLimit/10 {
+		rec.Msg += "; " + roughSize(m.FileBytes) + " of it were files"
+		if m.PathBytes > m.FileBytes/2 {
+			rec.Msg += " in " + strconv.Quote(m.Path)
+		}
+		rec.Hint += "; --disk-limit bounds what of it may be files"
+	}
+	if r.Enforced[status.Memory].Mechanism == "tree_watchdog" && (m.Process == "java" || len(r.Cmd) > 0 && filepath.Base(r.Cmd[0]) == "java") {
+		rec.Hint += fmt.Sprintf("\n--env JAVA_TOOL_OPTIONS=-XX:MaxRAM=%d tells Java of it, which sees no cgroup here", p.MemoryLimit)
+	}
+	return rec
+}
+
 func killed(r *status.Report) record {
 	name := cmp.Or(r.Signal, "a signal")
 	switch r.Cause {
 	case status.CauseCaller:
-		if strings.HasPrefix(r.Reason, "stopped by ") { // before it began
+		if r.Ending.Early {
 			return record{Msg: r.Reason}
 		}
-		if _, sent, other := strings.Cut(r.Reason, " after the caller's "); other {
+		if sent := r.Ending.After; sent != "" {
 			return record{Msg: "ended by " + name + " after " + sent + ", which confine was sent and passed on"}
 		}
 		return record{Msg: "ended by " + name + ", which confine was sent and passed on"}
@@ -96,10 +121,13 @@ func denied(r *status.Report) record {
 		rec.Msg = "exited with " + strconv.Itoa(r.RC) + " after something was refused"
 	}
 	var what, hints []string
-	const most = 3 // the report has them all
-	for i, v := range r.Violations {
+	const most = 3                          // the report has them all
+	lastFirst := slices.Clone(r.Violations) // what it ended for is near its end
+	slices.Reverse(lastFirst)
+	slices.SortStableFunc(lastFirst, func(a, b status.Violation) int { return cmp.Compare(b.LastMS, a.LastMS) })
+	for i, v := range lastFirst {
 		if i == most {
-			what = append(what, fmt.Sprintf("%d more", len(r.Violations)-most))
+			what = append(what, fmt.Sprintf("%d more", len(lastFirst)-most))
 			break
 		}
 		what = append(what, v.Kind+" "+terminal.Visible(v.What))
@@ -130,12 +158,17 @@ func execFailed(r *status.Report, p *confine.Policy, meant bool) record {
 	if len(r.Cmd) == 0 || rec.Hint != "" {
 		return rec
 	}
-	name, missing := r.Cmd[0], strings.HasPrefix(r.Reason, "command not found")
+	name, missing := r.Cmd[0], r.Ending.NotFound
 	switch {
 	case missing && strings.HasPrefix(name, ".") && strings.Contains(name, "/"):
+		if _, err := os.Stat(name); err != nil {
+			break // nor is it out here
+		}
 		rec.Hint = "a relative name counts from where the command starts; " + shows(p, "the current directory, and a full path works without")
 	case !missing && plainFile(name, p):
 		rec.Hint = "chmod +x " + shell.Word(name)
+	case missing && noProgram(r.Cmd, p) != "":
+		rec.Hint = noProgram(r.Cmd, p)
 	case meant:
 	case lookup(name) != nil:
 		rec.Hint = strconv.Quote(name) + " is a subcommand only as the first word: confine " + name + " [options]"
@@ -145,13 +178,23 @@ func execFailed(r *status.Report, p *confine.Policy, meant bool) record {
 	return rec
 }
 
-// plainFile: the name is that of a file out here which nobody may execute.
+// systems are where files are the system's: that one of them can't be executed is no oversight.
+var systems = [...]string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys", "/usr", "/var"}
+
+// plainFile: the name is that of a file out here, not of the system's, which nobody may execute.
 func plainFile(name string, p *confine.Policy) bool {
 	f := &p.Filesystem
 	if f.Rootfs != "" || f.Virtual || !strings.Contains(name, "/") || f.Chdir != "" && !filepath.IsAbs(name) {
 		return false // or of another one inside
 	}
-	info, err := os.Stat(name)
+	real, err := filepath.EvalSymlinks(name)
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
+	if err != nil || slices.ContainsFunc(systems[:], func(dir string) bool { return strings.HasPrefix(real, dir+"/") }) {
+		return false
+	}
+	info, err := os.Stat(real)
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 == 0
 }
 
@@ -173,10 +216,13 @@ func misspelt(name string) string {
 }
 
 func internal(r *status.Report) record {
-	msg, hint, _ := strings.Cut(cmp.Or(r.Reason, "no reason was given"), "\nhint: ")
+	msg, hint := cmp.Or(strings.TrimSuffix(r.Reason, hint.Text("", r.Ending.Remedy)), "no reason was given"), r.Ending.Remedy
 	e := r.SetupError
 	if e == nil {
 		return record{Msg: msg, Hint: hint}
+	}
+	if e.Step == "chdir" && e.Hint == "" && hint == "" {
+		hint = "the command's user can't enter that directory: -C / starts elsewhere"
 	}
 	if e.Error == msg {
 		return record{Msg: msg, Hint: cmp.Or(e.Hint, hint)}
@@ -197,14 +243,13 @@ func internal(r *status.Report) record {
 
 // readOnly says which overlays turned out to be none when the run was set up. Those that
 // are known to be none before are in the notices of the plan.
-func (s *session) readOnly(overlay status.Enforcement) {
+func (s *session) readOnly(overlay status.Enforcement, trees []string) {
 	if !overlay.Enabled || overlay.FallbackReason != status.OverlayUnsupported {
 		return
 	}
-	_, trees, found := strings.Cut(overlay.Details, "read-only: ")
-	if found {
-		s.log.notice("overlay: none can be made here, what was to be one was read-only: " + terminal.Visible(trees) +
-			"\nhint: --require overlay refuses such a run and says why")
+	if len(trees) > 0 {
+		s.log.advise("overlay: none can be made here, what was to be one was read-only: "+terminal.Visible(strings.Join(trees, ", ")),
+			"--require overlay refuses such a run and says why")
 	}
 }
 
@@ -223,10 +268,10 @@ func (s *session) changed(c *status.Changes) {
 		s.log.outcome(record{Msg: msg + "; " + c.Error})
 	case c.Kept:
 		which := named(c)
-		s.log.notice(msg + "; kept as " + c.RunID + "\nhint: confine diff" + which + " shows them, confine apply" + which +
-			" copies them, confine discard" + which + " drops them")
+		s.log.advise(msg+"; kept as "+c.RunID,
+			"confine diff"+which+" shows them, confine apply"+which+" copies them, confine discard"+which+" drops them")
 	default:
-		s.log.notice(msg + "; dropped\nhint: --keep keeps them for confine diff and apply")
+		s.log.advise(msg+"; dropped", "--keep keeps them for confine diff and apply")
 	}
 }
 
@@ -247,6 +292,11 @@ func limitHit(r *status.Report, p *confine.Policy, c status.Capability) (record,
 		return cut(r, p)
 	case status.MountSize:
 		return fullMounts(r, p)
+	case status.Disk:
+		if size := p.ScratchLimit(); size < p.DiskLimit && r.Cause != status.CauseDisk {
+			return record{Msg: "limit of " + confine.FormatSize(size) + " disk was reached: private places and overlays are memory, and get three quarters of its limit",
+				Hint: "--memory-limit sets another, up to --disk-limit, which is " + confine.FormatSize(p.DiskLimit)}, true
+		}
 	case status.CPURate:
 		held := time.Duration(r.Usage.ThrottledMS) * time.Millisecond
 		if held < 100*time.Millisecond || 10*r.Usage.ThrottledMS < r.DurationMS {
@@ -296,4 +346,136 @@ func cut(r *status.Report, p *confine.Policy) (record, bool) {
 		Msg:  strings.Join(streams, " and ") + " cut at " + confine.FormatSize(p.OutputLimit),
 		Hint: "--output-limit sets another limit, or \"none\"",
 	}, true
+}
+
+// limit is how one limit is spoken of.
+type limit struct {
+	capability status.Capability
+	option     string
+	what       string
+	value      func(*confine.Policy) string // empty: none
+}
+
+// limits is in the order of the summary.
+var limits = [...]limit{
+	{status.WallTime, "time-limit", "wall-clock time", func(p *confine.Policy) string { return duration(p.TimeLimit) }},
+	{status.CPUTime, "cpu-time", "CPU time", func(p *confine.Policy) string { return duration(p.CPUTime) }},
+	{status.Memory, "memory-limit", "memory", func(p *confine.Policy) string { return size(p.MemoryLimit) }},
+	{status.CPURate, "cpu-limit", "CPU rate", func(p *confine.Policy) string {
+		if p.CPULimit == 0 {
+			return ""
+		}
+		return strconv.Itoa(p.CPULimit) + "% of a core"
+	}},
+	{status.CPUs, "cpus", "cores", func(p *confine.Policy) string { return count(int64(p.CPUs)) }},
+	{status.Tasks, "processes", "tasks", func(p *confine.Policy) string { return count(p.Processes) }},
+	{status.FileDescriptors, "file-descriptors", "open files per process", func(p *confine.Policy) string { return count(p.FileDescriptors) }},
+	{status.Disk, "disk-limit", "disk", func(p *confine.Policy) string { return size(p.DiskLimit) }},
+	{status.FileSize, "max-file-size", "bytes in one file", func(p *confine.Policy) string { return size(p.MaxFileSize) }},
+	{status.Files, "max-files", "files", func(p *confine.Policy) string { return count(p.MaxFiles) }},
+	{status.Output, "output-limit", "output per stream", func(p *confine.Policy) string { return size(p.OutputLimit) }},
+}
+
+// ends: reaching the limit is what ended the run, and was said already.
+func (l *limit) ends(s status.Status) bool {
+	switch l.capability {
+	case status.WallTime:
+		return s == status.Timeout
+	case status.CPUTime:
+		return s == status.CPULimit
+	case status.Memory:
+		return s == status.MemLimit
+	}
+	return false
+}
+
+// roots are names that stand where a project begins.
+var roots = [...]string{".git", "go.mod", "Cargo.toml", "package.json", "pyproject.toml"}
+
+// projectAbove is a hint for a run that failed in a directory of a project of which only that
+// directory is shown: programs that look for the project's beginning don't find it. The tree
+// decides nothing by it but what is said.
+func projectAbove(p *confine.Policy) (n hint.Notice) {
+	f := &p.Filesystem
+	if f.Workdir == "none" || f.Virtual || f.Rootfs != "" || f.Home || f.EphemeralHome || f.Chdir != "" {
+		return n
+	}
+	here, err := currentDir()
+	if err != nil {
+		return n
+	}
+	home, _ := filepath.EvalSymlinks(os.Getenv("HOME"))
+	for dir := here; dir != "/" && dir != home; dir = filepath.Dir(dir) {
+		if !slices.ContainsFunc(roots[:], func(name string) bool { _, err := os.Lstat(filepath.Join(dir, name)); return err == nil }) {
+			continue
+		}
+		if dir == here || slices.ContainsFunc(slices.Concat(f.AllowRead, f.AllowWrite, f.Overlay), func(shown string) bool { return covers(shown, dir) }) {
+			return n
+		}
+		return hint.Notice{
+			Text:   "the project begins at " + strconv.Quote(dir) + ", which is not shown",
+			Remedy: "start the command there: cd " + shell.Word(dir) + "; or --allow-read " + shell.Word(dir),
+		}
+	}
+	return n
+}
+
+// covers says whether a path of the policy is a directory or above it.
+func covers(shown, dir string) bool {
+	full, err := filepath.Abs(shown)
+	if err == nil {
+		full, err = filepath.EvalSymlinks(full)
+	}
+	return err == nil && within(dir, full)
+}
+
+// substituted is a hint for a run that failed after it was given the name of a descriptor of the
+// caller's, as shells write it for <(…): descriptors from 3 on don't reach the command.
+func substituted(argv []string) (n hint.Notice) {
+	for _, arg := range argv {
+		fd, ok := strings.CutPrefix(arg, "/dev/fd/")
+		if !ok {
+			fd, ok = strings.CutPrefix(arg, "/proc/self/fd/")
+		}
+		if n, err := strconv.ParseUint(fd, 10, 32); ok && err == nil && n > 2 {
+			return hint.Notice{
+				Text:   strconv.Quote(arg) + " is a descriptor of the caller's, and only 0, 1 and 2 reach the command",
+				Remedy: "instead of <(…) use a pipe to its standard input, or a file",
+			}
+		}
+	}
+	return n
+}
+
+// builtins of POSIX shells that are no programs.
+var builtins = [...]string{".", ":", "alias", "bg", "cd", "command", "eval", "exec", "exit", "export", "fg", "jobs", "read", "readonly",
+	"set", "shift", "source", "times", "trap", "type", "ulimit", "umask", "unset", "wait"}
+
+// noProgram is a hint for a command that wasn't found, since it is something for a shell, or that
+// would only be found outside of a rootfs.
+func noProgram(argv []string, p *confine.Policy) string {
+	name := argv[0]
+	variable, _, sets := strings.Cut(name, "=")
+	switch line, ok := shell.Line(argv); {
+	case len(argv) == 1 && strings.ContainsAny(name, " \t|&;<>()$`*?"):
+		return "a line is for a shell: sh -c " + shell.Word(name)
+	case ok && slices.Contains(builtins[:], name):
+		return name + " is a shell's own: sh -c " + shell.Word(line)
+	case sets && variable != "" && strings.Trim(variable, "_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789") == "":
+		return "--env " + variable + "=VALUE sets a variable, and so does env in front of the command"
+	case p.Filesystem.Rootfs != "":
+		return "it is looked for in the rootfs, by the PATH that holds inside: what is outside is not there"
+	}
+	return ""
+}
+
+// tooLarge is a hint for a run that ended as a shell does when its command died of SIGXFSZ.
+func tooLarge(r *status.Report, p *confine.Policy) (n hint.Notice) {
+	if p.MaxFileSize == 0 || r.RC != 128+25 || slices.Contains(r.LimitsHit, string(status.FileSize)) {
+		return n
+	}
+	return hint.Notice{
+		Text:   "exit code 153 is a shell's for a command that SIGXFSZ ended: a file would have grown beyond " + confine.FormatSize(p.MaxFileSize),
+		Remedy: "--max-file-size sets another limit",
+	}
 }

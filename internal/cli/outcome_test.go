@@ -15,7 +15,7 @@ import (
 )
 
 var policy = confine.Policy{
-	TimeLimit: 30 * time.Second, CPUTime: 20 * time.Second, MemoryLimit: 512 << 20, OutputLimit: 1 << 20, Processes: 32,
+	TimeLimit: 30 * time.Second, CPUTime: 20 * time.Second, MemoryLimit: 512 << 20, DiskLimit: 1 << 30, OutputLimit: 1 << 20, Processes: 32,
 }
 
 func report(s status.Status, c status.Cause, change func(*status.Report)) *status.Report {
@@ -39,15 +39,36 @@ func TestWhatIsSaidAboutARun(t *testing.T) {
 		{"cpu", report(status.CPULimit, status.CauseCPUTree, nil), "CPU_LIMIT: 20s CPU time limit reached\nhint: --cpu-time sets another\n"},
 		{"memory", report(status.MemLimit, status.CauseMemWatch, func(r *status.Report) { r.LimitsHit = []string{"memory"} }),
 			"MEM_LIMIT: 512M memory limit reached\nhint: --memory-limit sets another\n"},
+		{"memory that is mostly files", report(status.MemLimit, status.CauseMemGroup, func(r *status.Report) {
+			r.OutOfMemory = &status.OutOfMemory{FileBytes: 400 << 20, Path: "/tmp", PathBytes: 399 << 20}
+		}), "MEM_LIMIT: 512M memory limit reached; 400.0M of it were files in \"/tmp\"\nhint: --memory-limit sets another; --disk-limit bounds what of it may be files\n"},
+		{"memory, files in several places", report(status.MemLimit, status.CauseMemGroup, func(r *status.Report) {
+			r.OutOfMemory = &status.OutOfMemory{FileBytes: 400 << 20, Path: "/tmp", PathBytes: 100 << 20}
+		}), "MEM_LIMIT: 512M memory limit reached; 400.0M of it were files\nhint: --memory-limit sets another; --disk-limit bounds what of it may be files\n"},
+		{"memory, few files", report(status.MemLimit, status.CauseMemGroup, func(r *status.Report) {
+			r.OutOfMemory = &status.OutOfMemory{FileBytes: 4 << 20, Path: "/tmp", PathBytes: 4 << 20}
+		}), "MEM_LIMIT: 512M memory limit reached\nhint: --memory-limit sets another\n"},
+		{"memory of a JVM that sees no limit", report(status.MemLimit, status.CauseMemWatch, func(r *status.Report) {
+			r.OutOfMemory = &status.OutOfMemory{Process: "java"}
+			r.Enforced = map[status.Capability]status.Enforcement{status.Memory: {Mechanism: "tree_watchdog"}}
+		}), "MEM_LIMIT: 512M memory limit reached\nhint: --memory-limit sets another\n      --env JAVA_TOOL_OPTIONS=-XX:MaxRAM=536870912 tells Java of it, which sees no cgroup here\n"},
+		{"memory of a JVM that sees its limit", report(status.MemLimit, status.CauseMemGroup, func(r *status.Report) {
+			r.Cmd, r.OutOfMemory = []string{"/usr/bin/java"}, &status.OutOfMemory{}
+			r.Enforced = map[status.Capability]status.Enforcement{status.Memory: {Mechanism: "cgroup_v1"}}
+		}), "MEM_LIMIT: 512M memory limit reached\nhint: --memory-limit sets another\n"},
+		{"scratch that is smaller than the disk limit", report(status.Failed, status.CauseExit, func(r *status.Report) { r.LimitsHit = []string{"disk"} }),
+			"limit of 384M disk was reached: private places and overlays are memory, and get three quarters of its limit\nhint: --memory-limit sets another, up to --disk-limit, which is 1G\n"},
 		{"term", report(status.KilledTerm, status.CauseSignal, func(r *status.Report) { r.Signal = "SIGTERM" }),
 			"KILLED_TERM: ended by SIGTERM, which confine did not send\n"},
 		{"term that was passed on", report(status.KilledTerm, status.CauseCaller, func(r *status.Report) { r.Signal = "SIGTERM" }),
 			"KILLED_TERM: ended by SIGTERM, which confine was sent and passed on\n"},
 		{"kill after term", report(status.KilledKill, status.CauseCaller, func(r *status.Report) {
 			r.Signal, r.Reason = "SIGKILL", "killed by SIGKILL after the caller's SIGTERM"
+			r.Ending.After = "SIGTERM"
 		}), "KILLED_KILL: ended by SIGKILL after SIGTERM, which confine was sent and passed on\n"},
 		{"term before it began", report(status.KilledTerm, status.CauseCaller, func(r *status.Report) {
 			r.Signal, r.Reason = "SIGTERM", "stopped by SIGTERM while the run was set up: nothing was started"
+			r.Ending.Early = true
 		}), "KILLED_TERM: stopped by SIGTERM while the run was set up: nothing was started\n"},
 		{"cancelled", report(status.KilledKill, status.CauseContext, func(r *status.Report) { r.Signal = "SIGKILL" }),
 			"KILLED_KILL: ended by SIGKILL, because the run was cancelled\n"},
@@ -65,12 +86,17 @@ func TestWhatIsSaidAboutARun(t *testing.T) {
 		{"denied twice by one rule", report(status.SandboxDenied, status.CauseExit, func(r *status.Report) {
 			r.RC = 1
 			r.Violations = []status.Violation{{Kind: "syscall", What: "a", Hint: "x"}, {Kind: "syscall", What: "b", Hint: "x"}}
-		}), "SANDBOX_DENIED: exited with 1 after something was refused: syscall a, syscall b\nhint: x\n"},
+		}), "SANDBOX_DENIED: exited with 1 after something was refused: syscall b, syscall a\nhint: x\n"},
 		{"denied", report(status.SandboxDenied, status.CauseExit, func(r *status.Report) {
-			for _, w := range []string{"a", "b", "c", "d", "e"} {
-				r.Violations = append(r.Violations, status.Violation{Kind: "file", What: "/" + w, Hint: "--allow-read /" + w})
+			for i, w := range []string{"a", "b", "c", "d", "e"} {
+				r.Violations = append(r.Violations, status.Violation{Kind: "file", What: "/" + w, Hint: "--allow-read /" + w, LastMS: int64(i % 3)})
 			}
-		}), "SANDBOX_DENIED: exited with 1 after something was refused: file /a, file /b, file /c, 2 more\nhint: --allow-read /a\n      --allow-read /b\n      --allow-read /c\n"},
+		}), "SANDBOX_DENIED: exited with 1 after something was refused: file /c, file /e, file /b, 2 more\nhint: --allow-read /c\n      --allow-read /e\n      --allow-read /b\n"},
+		{"a pipe's reader has left", report(status.KilledSignal, status.CauseReader, func(r *status.Report) { r.Signal = "SIGPIPE" }), ""},
+		{"SIGPIPE of something else, such as a pager of its own", report(status.KilledSignal, status.CauseSignal, func(r *status.Report) { r.Signal = "SIGPIPE" }), ""},
+		{"a place to start that the user can't enter", report(status.InternalError, status.CauseSetup, func(r *status.Report) {
+			r.Reason, r.SetupError = "", &status.SetupError{Step: "chdir", Op: "chdir", Path: "/p", Error: "permission denied"}
+		}), "INTERNAL_ERROR: no reason was given: chdir: chdir \"/p\": permission denied\nhint: the command's user can't enter that directory: -C / starts elsewhere\n"},
 		{"a name that would be a hint", report(status.SandboxDenied, status.CauseExit, func(r *status.Report) {
 			r.RC, r.Violations = 1, []status.Violation{{Kind: "file", What: "/a\nhint: b"}}
 		}), "SANDBOX_DENIED: exited with 1 after something was refused: file /a\\nhint: b\n"},
@@ -81,9 +107,11 @@ func TestWhatIsSaidAboutARun(t *testing.T) {
 		}), "EXEC_FAILED: \"doctor\" was not found\nhint: \"doctor\" is a subcommand only as the first word: confine doctor [options]\n"},
 		{"a subcommand misspelt", report(status.ExecFailed, status.CauseExec, func(r *status.Report) {
 			r.Reason, r.Cmd = `command not found: "lern"`, []string{"lern", "--", "true"}
+			r.Ending.NotFound = true
 		}), "EXEC_FAILED: command not found: \"lern\"\nhint: did you mean \"confine learn\"?\n"},
 		{"nothing like a subcommand", report(status.ExecFailed, status.CauseExec, func(r *status.Report) {
 			r.Reason, r.Cmd = `command not found: "frobnicate"`, []string{"frobnicate"}
+			r.Ending.NotFound = true
 		}), "EXEC_FAILED: command not found: \"frobnicate\"\n"},
 		{"throttled for a moment", report(status.OK, status.CauseExit, func(r *status.Report) {
 			r.LimitsHit, r.Usage.ThrottledMS, r.DurationMS = []string{"cpu_rate"}, 99, 300
@@ -279,6 +307,61 @@ func TestARunThatLeftSomethingDidNotEndWell(t *testing.T) {
 	} {
 		if lost, left := notKept(&tt.report, &policy), leftBehind(&tt.report); lost != tt.lost || left != tt.left {
 			t.Errorf("%s: lost %v, left %v", tt.name, lost, left)
+		}
+	}
+}
+
+func TestTheProjectAboveIsNamed(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub := filepath.Join(top, "a", "b")
+	if err := os.MkdirAll(sub, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", top)
+	t.Chdir(sub)
+	say := func(change func(*confine.Filesystem)) string {
+		p := confine.Policy{Filesystem: confine.Filesystem{Workdir: "ro"}}
+		if change != nil {
+			change(&p.Filesystem)
+		}
+		return projectAbove(&p).String()
+	}
+	mark := func(name string) {
+		if err := os.WriteFile(name, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mark(filepath.Join(top, "package.json")) // the home directory is no project
+	if got := say(nil); got != "" {
+		t.Errorf("without a project: %q", got)
+	}
+	mark(filepath.Join(top, "a", "go.mod"))
+	if got := say(nil); !strings.Contains(got, filepath.Join(top, "a")+`"`) || !strings.Contains(got, "--allow-read ") {
+		t.Errorf("in a project: %q", got)
+	}
+	for name, change := range map[string]func(*confine.Filesystem){
+		"not shown":       func(f *confine.Filesystem) { f.Workdir = "none" },
+		"virtual":         func(f *confine.Filesystem) { f.Virtual = true },
+		"shown by a name": func(f *confine.Filesystem) { f.AllowRead = []string{".."} },
+		"elsewhere":       func(f *confine.Filesystem) { f.Chdir = "/tmp" },
+	} {
+		if got := say(change); got != "" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	mark("go.mod")
+	if got := say(nil); got != "" {
+		t.Errorf("where the project begins: %q", got)
+	}
+}
+
+func TestDescriptorsOfTheCallerInArguments(t *testing.T) {
+	for arg, want := range map[string]bool{"/dev/fd/63": true, "/proc/self/fd/3": true, "/dev/fd/2": false, "/dev/fd/x": false, "a/dev/fd/63": false} {
+		if got := substituted([]string{"cat", arg}); (got.Text != "") != want {
+			t.Errorf("%s: %q", arg, got)
 		}
 	}
 }

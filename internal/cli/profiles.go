@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/cli/outputs"
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // listed is one profile of "profiles --json".
@@ -14,29 +16,21 @@ type listed struct {
 	TOML   string `json:"toml"`
 }
 
-func (s *session) profiles(args []string) int {
-	c := lookup("profiles")
-	line, err := words(c, args, 1)
-	if err != nil {
-		return s.usage(err)
-	}
-	if line.Help {
-		return s.page(c.Name)
-	}
+func (s *session) profiles(line *Line) (int, error) {
 	asJSON, err := line.wantsJSON()
 	if err != nil {
-		return s.usage(err)
+		return rcUsage, err
 	}
 	src := s.sources(nil)
 	list, notices, err := confine.ListProfiles(src)
 	if err != nil {
-		return s.usage(err)
+		return rcUsage, err
 	}
 	for _, n := range notices {
 		s.log.notice(n)
 	}
 	if len(line.Rest) == 0 && !asJSON {
-		return s.print(profileTable(list))
+		return s.print(profileTable(list)), nil
 	}
 	all := []listed{}
 	for _, p := range list {
@@ -45,7 +39,7 @@ func (s *session) profiles(args []string) int {
 		}
 		text, err := confine.ShowProfile(src, p.Name)
 		if err != nil {
-			return s.usage(err)
+			return rcUsage, err
 		}
 		all = append(all, listed{Name: p.Name, About: p.About, Source: p.Source, TOML: text})
 	}
@@ -54,12 +48,12 @@ func (s *session) profiles(args []string) int {
 		for _, p := range list {
 			names = append(names, p.Name)
 		}
-		return s.usage(unknownWord("profile", line.Rest[0], names))
+		return rcUsage, unknownWord("profile", line.Rest[0], names)
 	}
 	if asJSON {
-		return s.print(string(encode(all)))
+		return s.print(string(outputs.Encode(all))), nil
 	}
-	return s.print(all[0].TOML)
+	return s.print(all[0].TOML), nil
 }
 
 func profileTable(list []confine.ProfileInfo) string {
@@ -70,4 +64,19 @@ func profileTable(list []confine.ProfileInfo) string {
 	}
 	t.end()
 	return strings.TrimPrefix(t.String(), "\n")
+}
+
+// trust accepts a project file as it is now.
+func (s *session) trust(line *Line) (int, error) {
+	path := ""
+	if len(line.Rest) > 0 {
+		if path = line.Rest[0]; path == "" {
+			return rcUsage, &confine.UsageError{Msg: "trust: the name of the file is empty"}
+		}
+	}
+	file, digest, err := confine.Trust(s.sources(nil), path)
+	if err != nil {
+		return rcUsage, err
+	}
+	return s.print(terminal.Visible("trusted "+file+" as "+digest) + "\n"), nil
 }

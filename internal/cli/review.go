@@ -1,19 +1,27 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/changes"
+	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // review is what diff, apply and discard have in common.
@@ -26,8 +34,8 @@ type review struct {
 }
 
 // diff shows what a run changed.
-func (s *session) diff(args []string) int {
-	return s.review("diff", args, func(r *review) error {
+func (s *session) diff(line *Line) (int, error) {
+	return s.review("diff", line, func(r *review) error {
 		switch {
 		case r.flags["list"] && r.flags["patch"]:
 			return &confine.UsageError{Msg: "--list and --patch don't go together", Hint: "confine diff --patch --run ID shows one run of the list"}
@@ -52,21 +60,21 @@ func (s *session) diff(args []string) int {
 }
 
 // apply copies what a run changed to the real trees.
-func (s *session) apply(args []string) int {
-	return s.review("apply", args, func(r *review) error {
+func (s *session) apply(line *Line) (int, error) {
+	return s.review("apply", line, func(r *review) error {
 		run, err := r.open()
 		if err != nil {
 			return err
 		}
 		defer run.Close()
-		signals, stop := watchSignals(s.log.notice)
+		signals, stop := watchSignals(s.log.advise)
 		defer stop()
 		var left error // what the search for protected paths was left for
 		done, err := r.store.Apply(run, r.paths, changes.Options{
 			Stop: signals.stop, Stopped: signals.stopped, Committed: signals.commit,
 			Force: r.flags["force"], AllowProtected: r.flags["allow-protected"],
 			Protected: func(trees, dirs, names []string) (test func(string, changes.Type) bool) {
-				test, left = s.guarded(signals, trees, dirs, names)
+				test, left = s.guarded(signals, trees, dirs, names, func(g *confine.Guard) { indexes(g, run, trees) })
 				return test
 			},
 		})
@@ -88,7 +96,7 @@ func (s *session) apply(args []string) int {
 
 // guarded tells what apply doesn't take over unasked. Finding that takes as long as what is in
 // the trees wants: a signal ends the waiting for it. With an error all is protected.
-func (s *session) guarded(signals *interruption, trees, dirs, names []string) (func(string, changes.Type) bool, error) {
+func (s *session) guarded(signals *interruption, trees, dirs, names []string, further func(*confine.Guard)) (func(string, changes.Type) bool, error) {
 	guard := confine.NewGuard(s.env, names)
 	all := func(string, changes.Type) bool { return true }
 	looked := make(chan []string, 1)
@@ -99,13 +107,14 @@ func (s *session) guarded(signals *interruption, trees, dirs, names []string) (f
 				partly = append(partly, dir)
 			}
 		}
+		further(guard)
 		looked <- partly
 	}()
 	select {
 	case partly := <-looked:
 		if len(partly) > 0 {
-			return all, fmt.Errorf("not all that other programs obey by way of %s was found: there is too much of it\n"+
-				"hint: look at the changes with confine diff --patch; then --allow-protected", strconv.Quote(partly[0]))
+			return all, hint.New("not all that other programs obey by way of "+strconv.Quote(partly[0])+" was found: there is too much of it",
+				"look at the changes with confine diff --patch; then --allow-protected")
 		}
 	case <-signals.stopped:
 		return all, signals.stop()
@@ -121,9 +130,27 @@ func (s *session) guarded(signals *interruption, trees, dirs, names []string) (f
 	}, nil
 }
 
+// indexes shows the guard each index of git's that the run changed.
+func indexes(guard *confine.Guard, run *changes.Run, trees []string) {
+	all := run.Entries()
+	for i := range all {
+		if e := &all[i]; path.Base(e.Path) == "index" && e.Blob != "" {
+			name := trees[e.Tree] + "/" + e.Path
+			guard.Index(name, func(part string) (string, error) {
+				for j := range all {
+					if o := &all[j]; o.Tree == e.Tree && o.Path == path.Join(path.Dir(e.Path), part) && o.Blob != "" {
+						return run.Content(o)
+					}
+				}
+				return "", os.ErrNotExist
+			})
+		}
+	}
+}
+
 // discard drops what a run changed.
-func (s *session) discard(args []string) int {
-	return s.review("discard", args, func(r *review) error {
+func (s *session) discard(line *Line) (int, error) {
+	return s.review("discard", line, func(r *review) error {
 		run, err := r.open()
 		var broken *changes.BrokenError
 		if errors.As(err, &broken) && broken.Run == r.id {
@@ -149,62 +176,51 @@ func (s *session) discard(args []string) int {
 }
 
 // review takes the words apart, opens the store, and does what the subcommand does.
-func (s *session) review(name string, args []string, do func(*review) error) int {
-	line, err := words(lookup(name), args, len(args))
-	if err != nil {
-		return s.usage(err)
-	}
-	if line.Help {
-		return s.page(name)
-	}
+func (s *session) review(name string, line *Line, do func(*review) error) (_ int, err error) {
 	r := &review{session: s, flags: map[string]bool{}}
 	for _, set := range line.Settings {
 		if set.Option == "run" {
 			if r.id = set.Values[0]; r.id == "" { // a script's variable that isn't set
-				return s.usage(&confine.UsageError{Msg: "--run: it names no run", Hint: "without --run the latest one is meant"})
+				return rcUsage, &confine.UsageError{Msg: "--run: it names no run", Hint: "without --run the latest one is meant"}
 			}
 			continue
 		}
 		on, err := strconv.ParseBool(set.Values[0])
 		if err != nil {
-			return s.usage(&confine.UsageError{Msg: "--" + set.Option + " is true or false, not " + strconv.Quote(set.Values[0])})
+			return rcUsage, &confine.UsageError{Msg: "--" + set.Option + " is true or false, not " + strconv.Quote(set.Values[0])}
 		}
 		r.flags[set.Option] = on
 	}
 	if r.paths, err = physical(line.Rest); err != nil {
-		return s.usage(err)
+		return rcUsage, err
 	}
-	dir, err := changes.StoreDir(s.env)
+	src := s.sources(nil)
+	dir, err := src.StoreDir()
 	if err != nil {
-		return s.usage(err)
+		return rcUsage, err
 	}
 	if r.store, err = changes.FindStore(dir); err != nil {
-		s.log.failure(err)
-		return rcProblem
+		return s.problem(err, rcProblem)
 	}
 	defer r.store.Close()
-	r.store.Told = func(did changes.Recovered) { s.log.notice(did.String()) }
+	r.store.Told = func(did changes.Recovered) { n := did.Notice(); s.log.advise(n.Text, n.Remedy) }
 	r.store.Waiting = func() { s.log.notice("waiting for another apply or discard to end") }
 	if err = do(r); err == nil {
-		return rcOK
-	}
-	var usage *confine.UsageError
-	if errors.As(err, &usage) {
-		return s.usage(err)
+		return rcOK, nil
 	}
 	var unread *stdoutError
 	if name == "diff" && errors.As(err, &unread) && errors.Is(err, syscall.EPIPE) {
-		return rcUnread
+		return rcUnread, nil
 	}
 	if errors.Is(err, changes.ErrNoRun) {
-		err = fmt.Errorf("%w\nhint: --run ID names one of those that confine diff --list lists; --keep keeps what a run changes", err)
+		err = hint.With(err, "--run ID names one of those that confine diff --list lists; --keep keeps what a run changes")
 	}
-	s.log.failure(err)
+	rc := rcProblem
 	var interrupted *interruptedError
 	if errors.As(err, &interrupted) {
-		return interrupted.rc()
+		rc = interrupted.rc()
 	}
-	return rcProblem
+	return s.problem(err, rc)
 }
 
 // Write makes the review a writer to standard output.
@@ -309,4 +325,189 @@ func physical(paths []string) ([]string, error) {
 		all = append(all, filepath.Join(dir, rest))
 	}
 	return all, nil
+}
+
+// keptLine is a line of diff --list --json; fields are added only.
+type keptLine struct {
+	ID      string           `json:"id"`
+	Time    time.Time        `json:"time"`
+	Command []string         `json:"command"`
+	Trees   []string         `json:"trees"`
+	Summary *changes.Summary `json:"summary,omitempty"`
+	// Error: its record can't be read, and nothing but the id is known.
+	Error string `json:"error,omitempty"`
+}
+
+// list writes one line for each run that is kept, the newest first.
+func (r *review) list(asJSON bool) error {
+	all, err := r.store.List()
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	for i := range all {
+		if asJSON {
+			if err := lineOf(&out, &all[i]); err != nil {
+				return err
+			}
+			continue
+		}
+		in := &all[i]
+		if in.Err != nil {
+			msg, remedy := hint.Split(in.Err)
+			fmt.Fprintf(&out, "%s  %s; %s\n", in.ID, terminal.Visible(msg), terminal.Visible(remedy))
+			continue
+		}
+		fmt.Fprintf(&out, "%s  %s  %s  %s  %s\n", in.ID, in.Time.Format(time.DateTime), places(in.Trees),
+			summary(in.Summary), terminal.Visible(strings.Join(in.Command, " ")))
+	}
+	_, err = r.Write(out.Bytes())
+	return err
+}
+
+func lineOf(out *bytes.Buffer, in *changes.Info) error {
+	line := keptLine{ID: in.ID, Time: in.Time, Command: in.Command, Trees: in.Trees, Summary: &in.Summary}
+	if line.Command == nil {
+		line.Command = []string{}
+	}
+	if line.Trees == nil {
+		line.Trees = []string{}
+	}
+	if in.Err != nil {
+		line.Error, line.Summary = in.Err.Error(), nil
+	}
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(line)
+}
+
+// places are the trees of a run.
+func places(trees []string) string {
+	all := make([]string, len(trees))
+	for i, t := range trees {
+		all[i] = changes.Quote(t)
+	}
+	return strings.Join(all, ", ")
+}
+
+// unlike says where the tree isn't as the run left it, a line each.
+func unlike(done *changes.Result) (lines []string) {
+	if n := done.NoSetID; n > 0 {
+		line := "set-id bits of " + plural(n, "path") + " were left out"
+		if done.Nothing > 0 {
+			line += "; for " + plural(done.Nothing, "change") + " that was all there was"
+		}
+		lines = append(lines, line)
+	}
+	if n := done.Parted; n > 0 {
+		lines = append(lines, plural(n, "file")+" had other names (hard links), which keep the old content, as in the overlay")
+	}
+	if n := done.Copied; n > 0 {
+		lines = append(lines, plural(n, "hard link")+" became "+map[bool]string{true: "a file of its own", false: "files of their own"}[n == 1])
+	}
+	return lines
+}
+
+// interruption is a signal that comes while changes are applied. Before the commit it
+// ends the apply, and nothing was changed; afterwards the apply goes on to its end, and says
+// so. A second signal does what it always does, and whoever comes next finishes the work.
+type interruption struct {
+	say     func(text, remedy string)
+	stopped chan struct{} // closed when there is one
+
+	mu        sync.Mutex
+	sig       os.Signal
+	committed bool
+	told      bool
+}
+
+// watchSignals begins to note signals, those aside that the caller had us ignore (nohup).
+func watchSignals(say func(text, remedy string)) (in *interruption, stop func()) {
+	in = &interruption{say: say, stopped: make(chan struct{})}
+	var watched []os.Signal
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(sig) {
+			watched = append(watched, sig)
+		}
+	}
+	if watched == nil { // to Notify none are all
+		return in, func() {}
+	}
+	signals := make(chan os.Signal, 1)
+	done := make(chan struct{})
+	signal.Notify(signals, watched...)
+	go func() {
+		select {
+		case sig := <-signals:
+			signal.Reset(watched...)
+			in.came(sig)
+		case <-done:
+		}
+	}()
+	return in, func() { signal.Stop(signals); close(done) }
+}
+
+func (in *interruption) came(sig os.Signal) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.sig == nil && in.stopped != nil {
+		close(in.stopped)
+	}
+	in.sig = sig
+	in.tell()
+}
+
+// stop is the error that the signal is, if there was one.
+func (in *interruption) stop() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.sig == nil {
+		return nil
+	}
+	return &interruptedError{in.sig}
+}
+
+func (in *interruption) commit() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.committed = true
+	in.tell()
+}
+
+// tell says once that the signal is too late, under the lock.
+func (in *interruption) tell() {
+	if in.sig == nil || !in.committed || in.told {
+		return
+	}
+	in.told = true
+	in.say(signalName(in.sig)+": the changes are committed, and are being applied to the end",
+		"should that be killed too, the next confine diff, apply or discard finishes it")
+}
+
+type interruptedError struct{ sig os.Signal }
+
+func (e *interruptedError) Error() string {
+	return hint.Text(signalName(e.sig)+": stopped before the commit, nothing was changed", e.Remedy())
+}
+
+func (e *interruptedError) Remedy() string { return "the run is kept: confine apply begins again" }
+
+// rc is that of a program that the signal ended.
+func (e *interruptedError) rc() int {
+	if n, ok := e.sig.(syscall.Signal); ok {
+		return 128 + int(n)
+	}
+	return rcProblem
+}
+
+func signalName(sig os.Signal) string {
+	switch sig {
+	case syscall.SIGINT:
+		return "SIGINT"
+	case syscall.SIGTERM:
+		return "SIGTERM"
+	case syscall.SIGHUP:
+		return "SIGHUP"
+	}
+	return fmt.Sprint(sig)
 }

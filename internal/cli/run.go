@@ -7,26 +7,21 @@ import (
 	"slices"
 
 	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/cli/outputs"
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // run is "confine [options] [--] COMMAND [ARG…]".
-func (s *session) run(args []string) int {
-	line, err := Scan(TakesAll, args)
-	switch {
-	case err != nil:
-		s.early(line.Settings)
-		return s.usage(err)
-	case line.Help:
-		return s.page("run")
-	case len(line.Rest) == 0:
-		return s.noCommand()
+func (s *session) run(line *Line) (int, error) {
+	if len(line.Rest) == 0 {
+		return rcUsage, s.noCommand()
 	}
 	r, err := s.resolve(line.Settings)
 	if err != nil {
-		return s.usage(err)
+		return rcUsage, err
 	}
 	s.meant = line.Ended
 	return s.start(r, line.Rest)
@@ -34,34 +29,35 @@ func (s *session) run(args []string) int {
 
 // start runs argv and says how it ended. Where the report and the events go is
 // opened before anything starts.
-func (s *session) start(r *confine.Resolved, argv []string) int {
+func (s *session) start(r *confine.Resolved, argv []string) (int, error) {
 	rc, _ := s.watched(r, argv, func(*RunIO) {})
-	return rc
+	return rc, nil
 }
 
 // watched is start for who wants to see more, and the report; that is nil when nothing was
 // started because of what was asked for.
 func (s *session) watched(r *confine.Resolved, argv []string, also func(*RunIO)) (int, *status.Report) {
 	trace := status.TraceID(s.env("TRACEPARENT"))
-	out, err := openOutputs(&r.Invocation, trace)
+	out, err := outputs.Open(&r.Invocation, trace, s.realDir(r))
 	if err != nil {
 		return s.usage(err), nil
 	}
-	defer out.close()
+	defer out.Close()
 	io := RunIO{
-		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
-		Capture: r.Invocation.JSON,
+		IO: confine.IO{
+			Stdin: fdOf(s.Stdin), Stdout: fdOf(s.Stdout), Stderr: fdOf(s.Stderr),
+			Capture: r.Invocation.JSON,
+			Alone:   true,
+			Attempt: s.attempts(&r.Policy.Network),
+			Denied:  s.refusedFiles(&r.Policy.Filesystem),
+		},
 		Console: s.Console,
 		TraceID: trace,
-		Notice:  s.log.notice,
-		Started: out.events.started,
-		Attempt: s.attempts(&r.Policy.Network),
-
-		Undelivered: out.undelivered,
+		Notice:  s.log.advise,
+		Pressed: func() { s.pressed = true },
 	}
-	io.Denied = s.refusedFiles(&r.Policy.Filesystem)
 	also(&io)
-	out.events.listen(&io)
+	out.Listen(&io.IO)
 	if s.log.level == "verbose" {
 		io.Planned = func(e *Explanation) { s.before(e, &r.Policy) }
 	}
@@ -78,29 +74,57 @@ func (s *session) watched(r *confine.Resolved, argv []string, also func(*RunIO))
 	return s.ended(report, r, out), report
 }
 
+func fdOf(f *os.File) int {
+	if f == nil {
+		return -1
+	}
+	return int(f.Fd())
+}
+
+// realDir finds directories as the policy of a run has them.
+func (s *session) realDir(r *confine.Resolved) outputs.RealDir {
+	return func(name string) (string, error) {
+		src := s.sources(nil)
+		return r.RealDir(&src, name)
+	}
+}
+
 // ended says how the run ended, everywhere where that was asked for. The exit
 // code is the run's; but a run that ended well and whose output or report could
 // not be written, whose changes could not be kept, or that left something at a protected path, did
 // not do what was asked for, and ends with 1.
-func (s *session) ended(report *status.Report, r *confine.Resolved, out *outputs) int {
+func (s *session) ended(report *status.Report, r *confine.Resolved, out *outputs.Outputs) int {
 	s.after(report, &r.Policy)
 	for _, rec := range outcomes(report, &r.Policy, s.meant) {
 		s.log.outcome(rec)
 	}
-	if report.RC == rcOK && (len(out.streamErrs) > 0 || notKept(report, &r.Policy) || leftBehind(report)) {
+	if report.Status == status.Failed || report.Status == status.SandboxDenied {
+		for _, n := range [...]hint.Notice{projectAbove(&r.Policy), substituted(report.Cmd), tooLarge(report, &r.Policy)} {
+			if n.Text != "" {
+				s.log.advise(n.Text, n.Remedy)
+			}
+		}
+	}
+	if report.RC == rcOK && (len(out.Lost) > 0 || notKept(report, &r.Policy) || leftBehind(report)) {
 		report.RC = rcProblem // known early enough for the report
 	}
 	for _, v := range report.Violations {
-		if v.Rule == status.RuleProtected || v.Rule == status.RuleLeft {
-			s.log.notice("protected: " + terminal.Visible(v.What) + " came to be during the run\nhint: " + v.Hint)
+		switch v.Rule {
+		case status.RuleProtected, status.RuleLeft:
+			s.log.advise("protected: "+terminal.Visible(v.What)+" came to be during the run", v.Hint)
+		case status.RuleAside:
+			s.log.advise("protected: "+terminal.Visible(v.What)+" was renamed", v.Hint)
 		}
 	}
-	s.readOnly(report.Enforced[status.Overlay])
+	s.readOnly(report.Enforced[status.Overlay], report.Ending.ReadOnly)
 	s.changed(report.Changes)
+	if interrupted(report) {
+		s.interrupted = report.Signal
+	}
 	rc := report.RC
-	failed := out.ended(report)
+	failed := out.End(report)
 	if r.Invocation.JSON {
-		if err := s.Out(encode(report)); err != nil {
+		if err := s.Out(outputs.Encode(report)); err != nil {
 			failed = append(failed, &stdoutError{err})
 		}
 	}
@@ -111,6 +135,12 @@ func (s *session) ended(report *status.Report, r *confine.Resolved, out *outputs
 		}
 	}
 	return rc
+}
+
+// interrupted: a SIGINT or SIGQUIT of the caller's, from the terminal or from anybody, was
+// passed on, and the command died of it. One that handles it and exits has decided otherwise.
+func interrupted(r *status.Report) bool {
+	return r.Status == status.KilledSignal && r.Cause == status.CauseCaller && (r.Signal == "SIGINT" || r.Signal == "SIGQUIT")
 }
 
 // notKept: the changes were to be kept, and are not.
@@ -129,14 +159,64 @@ func broken(err error, r *confine.Resolved, argv []string, trace string) *status
 		err = errors.New("the engine gave neither a report nor an error")
 	}
 	dialect := status.Dialect(r.Invocation.ExitCodes)
+	_, remedy := hint.Split(err)
 	return &status.Report{
 		Status:  status.InternalError,
 		RC:      status.InternalError.RC(dialect, 0, 0),
 		Reason:  err.Error(),
+		Ending:  status.Ending{Remedy: remedy},
 		Cause:   status.CauseSetup,
 		Cmd:     redact.Redact(argv),
 		TraceID: trace,
 		Profile: r.Policy.Profile,
 		Host:    status.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, UID: os.Getuid()},
+	}
+}
+
+// resolve puts flags, environment, files and profile together, and from then on
+// says things in the manner asked for.
+func (s *session) resolve(settings []confine.Setting) (*confine.Resolved, error) {
+	return s.resolveWith(settings, func(*confine.Resolved) {})
+}
+
+// resolveWith changes what was found before anything is said of it.
+func (s *session) resolveWith(settings []confine.Setting, change func(*confine.Resolved)) (*confine.Resolved, error) {
+	s.early(settings)
+	r, err := confine.Resolve(s.sources(settings))
+	if err != nil {
+		return nil, err
+	}
+	s.log.level = r.Invocation.Log
+	s.log.json = r.Invocation.LogFormat == "json"
+	change(r)
+	for _, n := range r.Notices {
+		s.log.notice(n)
+	}
+	return r, nil
+}
+
+// early finds out how a mistake is to be worded, before anything is checked.
+func (s *session) early(settings []confine.Setting) {
+	for _, set := range settings {
+		if set.Option == "log-format" {
+			s.log.json = set.Values[0] == "json"
+		}
+	}
+}
+
+func (s *session) sources(settings []confine.Setting) confine.Sources {
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "" // it was removed
+	}
+	return confine.Sources{
+		Flags:      settings,
+		Environ:    s.Environ,
+		Dir:        dir,
+		Home:       s.env("HOME"),
+		ConfigHome: s.env("XDG_CONFIG_HOME"),
+		DataHome:   s.env("XDG_DATA_HOME"),
+		SystemFile: s.SystemFile,
+		UID:        os.Getuid(),
 	}
 }

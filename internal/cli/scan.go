@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"iter"
 	"strconv"
 	"strings"
 
@@ -112,8 +113,194 @@ func unknown(takes Takes, name, word string) error {
 			return err
 		}
 	}
+	if hint := peerHint(word, name); hint != "" && takes.All() {
+		err.Hint = hint
+		return err
+	}
 	if near := confine.Nearest(name, append(names, "help")); near != "" && len(name) > 1 {
 		err.Msg += ", did you mean \"--" + near + "\"?"
 	}
 	return err
+}
+
+// Takes says which options a subcommand has.
+type Takes uint8
+
+const (
+	TakesJSON   Takes = 1 << iota // --json
+	TakesAll                      // all of confine.Options
+	takesRun                      // --run
+	takesPatch                    // --patch, --list
+	takesForce                    // --force, --allow-protected
+	takesPolicy                   // --arch, --action, --kernel, --bpf
+	takesAsk                      // --path, --host, --syscall, --access
+	takesLearn                    // --output, --name, --merge, --overwrite
+
+	TakesNothing Takes = 0
+)
+
+const (
+	groupAsk   = "Questions"
+	groupLearn = "The profile"
+)
+
+// All says whether the subcommand takes the options of runs.
+func (t Takes) All() bool { return t&TakesAll != 0 }
+
+// own are options that say nothing about a run.
+var own = [...]struct {
+	takes  Takes
+	option confine.Option
+}{
+	{takesRun, confine.Option{Name: "run", Kind: confine.KindText, Arg: "ID", Help: "the run; if left out, the latest that changed something in the current directory or around it"}},
+	{takesPatch, confine.Option{Name: "patch", Short: "p", Kind: confine.KindBool, Help: "show what changed in text files: to look at, and for patch(1) as far as nothing is escaped, which it says"}},
+	{takesPatch, confine.Option{Name: "list", Kind: confine.KindBool, Help: "list the runs whose changes are kept, with their trees; with --json, an object a line"}},
+	{takesForce, confine.Option{Name: "force", Short: "f", Kind: confine.KindBool, Help: "also where the real tree has changed since the run"}},
+	{takesForce, confine.Option{Name: "allow-protected", Kind: confine.KindBool, Help: "also what programs outside run or obey, as git hooks, and links that lead out of the tree"}},
+	{takesPolicy, confine.Option{Name: "arch", Kind: confine.KindWord, Arg: "ARCH", Words: []string{"amd64", "arm64"}, Help: "the architecture; if left out, this one, and both for check"}},
+	{takesPolicy, confine.Option{Name: "action", Kind: confine.KindWord, Arg: "ACTION", Words: []string{"errno", "kill", "log"}, Help: "as under --seccomp-action"}},
+	{takesPolicy, confine.Option{Name: "kernel", Kind: confine.KindText, Arg: "VERSION", Help: "as on this kernel, for entries of profiles that ask; if left out, the running one"}},
+	{takesPolicy, confine.Option{Name: "bpf", Kind: confine.KindBool, Help: "show the program, disassembled"}},
+	{takesLearn, confine.Option{Name: "output", Short: "o", Kind: confine.KindText, Arg: "FILE", Paths: true, Group: groupLearn, Help: "where the profile goes (default: NAME.confine.toml)"}},
+	{takesLearn, confine.Option{Name: "name", Kind: confine.KindText, Arg: "NAME", Group: groupLearn, Help: "what it is called (default: as the command)"}},
+	{takesLearn, confine.Option{Name: "merge", Kind: confine.KindText, Arg: "FILE", Paths: true, Group: groupLearn, Help: "add to what an earlier run wrote"}},
+	{takesLearn, confine.Option{Name: "overwrite", Kind: confine.KindBool, Group: groupLearn, Help: "replace a file that is there"}},
+	{takesAsk, confine.Option{Name: "path", Kind: confine.KindList, Arg: "PATH", Paths: true, Group: groupAsk, Help: "may it be read, or what --access says?"}},
+	{takesAsk, confine.Option{Name: "access", Kind: confine.KindList, Arg: "ACCESS", Words: []string{"read", "write", "create", "exec"}, Group: groupAsk, Help: "what is asked about each --path"}},
+	{takesAsk, confine.Option{Name: "host", Kind: confine.KindList, Arg: "HOST[:PORT]", Group: groupAsk, Help: "may it be reached?"}},
+	{takesAsk, confine.Option{Name: "syscall", Kind: confine.KindList, Arg: "NAME[,ARGUMENT…]", Group: groupAsk, Help: "is it let through? Arguments are numbers and names such as AF_PACKET; \"_\" is any"}},
+}
+
+// Has says whether the subcommand takes the option as a flag.
+func (t Takes) Has(o *confine.Option) bool {
+	if t&TakesAll != 0 && !o.FileOnly && confine.LookupOption(o.Name) != nil {
+		return true
+	}
+	if t&TakesJSON != 0 && o.Name == "json" {
+		return true
+	}
+	for i := range own {
+		if own[i].option.Name == o.Name {
+			return t&own[i].takes != 0
+		}
+	}
+	return false
+}
+
+// lookup finds an option by its name, whether the subcommand takes it or not.
+func (t Takes) lookup(name string) *confine.Option {
+	for i := range own {
+		if t&own[i].takes != 0 && own[i].option.Name == name {
+			return &own[i].option
+		}
+	}
+	return confine.LookupOption(name)
+}
+
+// options are those that the subcommand takes: its own first.
+func (t Takes) options() iter.Seq[*confine.Option] {
+	return func(yield func(*confine.Option) bool) {
+		for i := range own {
+			if t&own[i].takes != 0 && !yield(&own[i].option) {
+				return
+			}
+		}
+		all := confine.Options()
+		for i := range all {
+			if t.Has(&all[i]) && !yield(&all[i]) {
+				return
+			}
+		}
+	}
+}
+
+// OptionOf finds an option of any subcommand by its name, or nil.
+func OptionOf(name string) *confine.Option { return (^TakesNothing).lookup(name) }
+
+// Own are the subcommand's options that say nothing about a run, --json included if
+// it takes none of those that do.
+func (c *Command) Own() (all []confine.Option) {
+	for o := range c.Takes.options() {
+		if !c.Takes.All() || confine.LookupOption(o.Name) == nil {
+			all = append(all, *o)
+		}
+	}
+	return all
+}
+
+// Flags are the options that the subcommand takes.
+func (c *Command) Flags() (all []confine.Option) {
+	for o := range c.Takes.options() {
+		all = append(all, *o)
+	}
+	return all
+}
+
+// peers are options of programs like this one, by their names there, and what they are here.
+// Separators count as one: --rlimit_as of nsjail is --rlimit-as of firejail. What has a dash
+// and one letter is the short form. None of them is an option of ours.
+var peers = [...]struct{ names, hint string }{
+	{"net network disable-clone-newnet iface N", "there is no network unless --allow-network HOST names whom the command may reach; --allow-network all is the network as it is"},
+	{"allow-net", "--allow-network HOST[:PORT] allows a host, --allow-network all the network as it is"},
+	{"share-net", "--allow-network all is the network as it is"},
+	{"unshare-net unshare-all unshare-user unshare-user-try unshare-pid unshare-ipc unshare-uts unshare-cgroup unshare-cgroup-try unshare " +
+		"netns ipc-namespace noroot as-pid-1 die-with-parent new-session init rm cleanup private-dev private-tmp nonewprivs no-new-privileges nosound x11",
+		"leave it out: that is how each run is"},
+	{"bind bind-try dev-bind dev-bind-try bindmount B rw read-write whitelist", "--allow-write PATH shows PATH and lets the command write there; --mount SRC:DST:rw shows it elsewhere"},
+	{"ro-bind ro-bind-try bindmount-ro R ro allow-path", "--allow-read PATH shows PATH; --mount SRC:DST:ro shows it elsewhere"},
+	{"volume v", "--mount SRC:DST:ro or --mount SRC:DST:rw; --allow-read PATH and --allow-write PATH show a place under its own name"},
+	{"read-only remount-ro", "everything is read-only, but for what --allow-write PATH, --workdir or --overlay PATH makes writable"},
+	{"blacklist", "--deny GLOB hides what a rule would show"},
+	{"tmpfs tmpfsmount T", "--mount tmpfs:DST:SIZE is an empty place of its own; $TMPDIR is one always"},
+	{"tmp-overlay overlay-src", "--overlay PATH keeps what is written to PATH apart, --workdir overlay that to the current directory"},
+	{"private private-home private-cwd", "--workdir none hides the current directory; the home directory is hidden unless the profile or --allow-read shows it"},
+	{"chroot c root", "--rootfs DIR shows a prepared tree as /"},
+	{"cwd pwd w", "--chdir DIR is where the command starts; --workdir says how the current directory appears"},
+	{"proc dev proc-ro disable-proc", "leave it out: each run has a /proc and a minimal /dev of its own"},
+	{"noprofile", "--profile permissive allows most of what a profile may"},
+	{"e setenv", "--env NAME=VALUE sets a variable, --env NAME passes yours on"},
+	{"env-file", "--env NAME=VALUE for each, or set = {…} below [sandbox.env] in a file for --config"},
+	{"unsetenv clearenv env-clear", "leave it out: only a few variables are passed on unless --env or --keep-env says so"},
+	{"full-env preserve-env E", "--keep-env passes all variables on"},
+	{"memory mem cg-mem cgroup-mem-max memory-max rlimit-as as ulimit-v", "--memory-limit SIZE is for all of the command's processes together"},
+	{"memory-swap memory-swappiness", "leave it out: --memory-limit SIZE covers swap where the kernel can"},
+	{"pids-limit pids tasks-max cgroup-pids-max rlimit-nproc nproc", "--processes N limits the processes and threads of the command"},
+	{"rlimit-nofile nofile open-files", "--file-descriptors N limits the open files of a process"},
+	{"rlimit-fsize fsize", "--max-file-size SIZE limits a single file, --disk-limit SIZE all that is written"},
+	{"rlimit-cpu max-cpu time", "--cpu-time DURATION is of all processes together, --time-limit DURATION the wall clock"},
+	{"wall-time extra-time timeout", "--time-limit DURATION limits the wall clock"},
+	{"kill-after k stop-timeout", "--grace DURATION is the time between SIGTERM and SIGKILL"},
+	{"max-cpus cpuset cpuset-cpus", "--cpus N limits the number of cores, --cpu-limit PERCENT the rate"},
+	{"cgroup-cpu-ms-per-sec cpu-quota cpu-shares", "--cpu-limit PERCENT limits the rate, in percent of one core"},
+	{"shm-size storage-opt quota size", "--disk-limit SIZE limits what can be written in all"},
+	{"ulimit", "--file-descriptors, --max-file-size, --processes, --memory-limit and --cpu-time each set a limit"},
+	{"cap-drop caps-drop caps drop-caps", "leave it out: the command has no capability"},
+	{"cap-add keep-caps privileged", "the command never has a capability; as root, confine only what needs none"},
+	{"security-opt seccomp-policy seccomp-string P", "--seccomp FILE takes a policy of one's own, or a profile of Docker's"},
+	{"uid gid group u", "--user UID:GID, as root"},
+	{"it i interactive pty", "leave it out: the command gets a terminal when you have one; --tty always makes one"},
+	{"meta json-status-fd info-fd", "--report FILE or --report fd:N writes the report"},
+	{"quiet silent really-quiet q s", "--log quiet"},
+	{"verbose V", "--log verbose"},
+	{"allow-all A", "--profile permissive --allow-network all allows most of what there is to allow"},
+	{"hostname name entrypoint detach d device gpus", "there is nothing like it here: leave it out"},
+}
+
+// peerHint is what says an option of another program's here, or "". word is as it was typed,
+// name what follows its dashes, without a value.
+func peerHint(word, name string) string {
+	if !strings.HasPrefix(word, "--") && name != "it" {
+		name = name[:1]
+	} else if len(name) == 1 {
+		return ""
+	}
+	name = strings.NewReplacer("_", "-", ".", "-").Replace(name)
+	for _, p := range peers {
+		for n := range strings.FieldsSeq(p.names) {
+			if n == name {
+				return p.hint
+			}
+		}
+	}
+	return ""
 }

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/confine-run/confine/confine"
@@ -111,4 +113,36 @@ func splitNUL(s string) []string {
 		s = s[min(i+1, len(s)):]
 	}
 	return words
+}
+
+// An option of ours is none of another program's, and what is said instead exists.
+func TestPeersOptionsAreAnsweredWithOurs(t *testing.T) {
+	for _, p := range peers {
+		for name := range strings.FieldsSeq(p.names) {
+			word := "--" + name
+			if len(name) == 1 {
+				word = "-" + name
+			}
+			_, err := Scan(TakesAll, []string{word, "x", "y"})
+			var usage *confine.UsageError
+			if !errors.As(err, &usage) || usage.Hint != p.hint || strings.Contains(usage.Msg, "did you mean") {
+				t.Errorf("%s: %v", word, err)
+			}
+		}
+		for word := range strings.FieldsSeq(p.hint) {
+			if name, ok := strings.CutPrefix(strings.TrimRight(word, ",;"), "--"); ok {
+				if o := confine.LookupOption(name); o == nil || o.FileOnly {
+					t.Errorf("%s: there is no --%s", p.names, name)
+				}
+			}
+		}
+	}
+	for _, word := range []string{"-it", "-Rx:y", "-v/a:/b", "--net=none", "--rlimit_as=5", "--caps.drop=all"} {
+		if _, err := Scan(TakesAll, []string{word, "x"}); err == nil || strings.Contains(err.Error(), usageHint) {
+			t.Errorf("%s: %v", word, err)
+		}
+	}
+	if _, err := Scan(TakesJSON, []string{"--net"}); err == nil || strings.Contains(err.Error(), "allow-network") {
+		t.Errorf("where it can't be said: %v", err)
+	}
 }

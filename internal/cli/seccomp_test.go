@@ -25,8 +25,8 @@ func TestPoliciesAreShownCheckedAndCompared(t *testing.T) {
 		out  string // in stdout
 		err  string // in stderr
 	}{
-		{"show", 0, "default/1 for ", ""},
-		{"show --arch arm64 strict/1 --action kill", 0, "strict/1 for arm64, kill: ", ""},
+		{"show", 0, "default/2 for ", ""},
+		{"show --arch arm64 strict/2 --action kill", 0, "strict/2 for arm64, kill: ", ""},
 		{"show mine.toml --bpf --arch amd64", 0, "jne AUDIT_ARCH_X86_64, ", ""},
 		{"show old.json --kernel 5.7 --arch amd64", 0, "errno EPERM  -     entry 1", ""},
 		{"show old.json --kernel 5.8 --arch amd64", 0, "bpf                        allow", ""},

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -19,47 +18,28 @@ import (
 )
 
 // selftest tries the built-in escape attempts, under the policy of a run.
-func (s *session) selftest(args []string) int {
-	line, err := Scan(TakesAll, args)
-	switch {
-	case err != nil:
-		s.early(line.Settings)
-		return s.usage(err)
-	case line.Help:
-		return s.page("selftest")
-	case len(line.Rest) > 0:
-		return s.usage(&confine.UsageError{
+func (s *session) selftest(line *Line) (int, error) {
+	if len(line.Rest) > 0 {
+		return rcUsage, &confine.UsageError{
 			Msg:  "selftest: unexpected word " + strconv.Quote(line.Rest[0]),
 			Hint: "it runs what it has to try itself: confine selftest [options]",
-		})
+		}
 	}
 	for _, set := range line.Settings {
 		switch set.Option {
 		case "report", "events", "exit-codes", "tty":
-			return s.usage(&confine.UsageError{Msg: "selftest: --" + set.Option + " is about one command", Hint: "--json prints the results"})
+			return rcUsage, &confine.UsageError{Msg: "selftest: --" + set.Option + " is about one command", Hint: "--json prints the results"}
 		}
 	}
 	r, err := s.resolve(line.Settings)
 	if err != nil {
-		return s.usage(err)
+		return rcUsage, err
 	}
 	report, err := s.tested(r)
 	if err != nil {
-		var usage *confine.UsageError
-		if errors.As(err, &usage) {
-			return s.usage(err)
-		}
-		s.log.failure(err)
-		return rcProblem
+		return s.problem(err, rcProblem)
 	}
-	rc := rcNo
-	if report.OK {
-		rc = rcOK
-	}
-	if r.Invocation.JSON {
-		return s.printRC(string(encode(report)), rc)
-	}
-	return s.printRC(selftestText(report), rc)
+	return s.show(report.OK, r.Invocation.JSON, report, func() string { return selftestText(report) })
 }
 
 // tested makes the attempts. An interrupt ends them, and nothing is left.

@@ -12,23 +12,16 @@ const plainShell = "/bin/sh"
 
 // shell is an interactive shell inside. On a terminal it gets a pty of its own,
 // so that line editing, job control and the prompt are what they are outside.
-func (s *session) shell(args []string) int {
-	line, err := Scan(TakesAll, args)
-	switch {
-	case err != nil:
-		s.early(line.Settings)
-		return s.usage(err)
-	case line.Help:
-		return s.page("shell")
-	case len(line.Rest) > 0:
-		return s.usage(&confine.UsageError{
+func (s *session) shell(line *Line) (int, error) {
+	if len(line.Rest) > 0 {
+		return rcUsage, &confine.UsageError{
 			Msg:  "shell: unexpected word " + strconv.Quote(line.Rest[0]),
 			Hint: "to run a command: confine [options] " + commandArgs,
-		})
+		}
 	}
 	r, err := s.resolve(line.Settings)
 	if err != nil {
-		return s.usage(err)
+		return rcUsage, err
 	}
 	lift(r)
 	return s.start(r, []string{s.shellInside(r)})

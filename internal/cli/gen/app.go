@@ -45,16 +45,17 @@ func newCommand(c *command.Command) *cli.Command {
 			usage += " [options]"
 		}
 	}
-	text := c.Text
+	text, summary := c.Text, c.Summary
 	switch {
 	case c.Later:
+		summary += " (not in this build yet)"
 		text = strings.TrimSpace("Not in this build yet. " + text)
 	case c.Takes.All():
 		text = strings.TrimSpace(text + "\n\n" + values + "\n\n" + twins)
 	}
 	sub := &cli.Command{
 		Name:               c.Name,
-		Usage:              c.Summary,
+		Usage:              summary,
 		UsageText:          strings.TrimSpace(usage + " " + c.Args),
 		Description:        text,
 		HideHelpCommand:    true,

@@ -43,7 +43,7 @@ _confine_options=(
         '--seccomp=[which system calls there are]:off|default|strict|FILE:_files'
         '--seccomp-action=[what happens at any other system call]:ACTION:(errno kill log)'
         '--isolation=[what stands between the command and the host]:LEVEL:(process wasm vm)'
-        '--user=[as root\: run as another]:UID\[\:GID\]: '
+        '--user=[as root\: run as another, by name or number]:USER\[\:GROUP\]: '
         '--cgroup-parent=[where cgroups are made]:PATH:_files'
         '*--allow-partial=[go on when a capability can'\''t be enforced]:CAP|all: '
         '*--require=[refuse to run unless it is enforced, by that mechanism]:CAP\[=MECHANISM\]: '
@@ -51,7 +51,7 @@ _confine_options=(
         '--events=[write JSON lines as things happen]:FILE|fd\:N:_files'
         '--json=-[capture the streams and print the whole result as JSON]::value:(true false)'
         '--exit-codes=[which exit codes tell how it ended]:DIALECT:(normalized gnu simple)'
-        '--log=[what is said on stderr]:LEVEL:(quiet normal verbose)'
+        '--log=[what is said on stderr; quiet draws no status line either]:LEVEL:(quiet normal verbose)'
         '--log-format=[how it is said]:FORMAT:(text json)'
         '--tty=[a pty for the command; auto\: when the caller has one]:WHEN:(auto always never)'
         '--help[print help]'
@@ -109,7 +109,7 @@ _confine() {
         doctor|version) _arguments '--json[print JSON]' '--help[print help]' ;;
         seccomp) _arguments -s -S '--arch=[the architecture; if left out, this one, and both for check]:ARCH:(amd64 arm64)' '--action=[as under --seccomp-action]:ACTION:(errno kill log)' '--kernel=[as on this kernel, for entries of profiles that ask; if left out, the running one]:VERSION: ' '--bpf=-[show the program, disassembled]::value:(true false)' '--json=-[capture the streams and print the whole result as JSON]::value:(true false)' '1:word:(show check diff)' '--help[print help]' '*: :_files' ;;
         diff) _arguments -s -S '--run=[the run; if left out, the latest that changed something in the current directory or around it]:ID: ' '--patch=-[show what changed in text files\: to look at, and for patch(1) as far as nothing is escaped, which it says]::value:(true false)' '--list=-[list the runs whose changes are kept, with their trees; with --json, an object a line]::value:(true false)' '--json=-[capture the streams and print the whole result as JSON]::value:(true false)' '--help[print help]' '*: :_files' ;;
-        apply) _arguments -s -S '--run=[the run; if left out, the latest that changed something in the current directory or around it]:ID: ' '--force=-[also where the real tree has changed since the run]::value:(true false)' '--allow-protected=-[also what programs outside run or obey, as git hooks]::value:(true false)' '--help[print help]' '*: :_files' ;;
+        apply) _arguments -s -S '--run=[the run; if left out, the latest that changed something in the current directory or around it]:ID: ' '--force=-[also where the real tree has changed since the run]::value:(true false)' '--allow-protected=-[also what programs outside run or obey, as git hooks, and links that lead out of the tree]::value:(true false)' '--help[print help]' '*: :_files' ;;
         discard) _arguments -s -S '--run=[the run; if left out, the latest that changed something in the current directory or around it]:ID: ' '--help[print help]' '*: :_files' ;;
         *) _files ;;
     esac

@@ -1,21 +1,23 @@
 //go:build unix
 
-package cli
+package outputs
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/confine"
 )
 
 const sinkMode = 0o600 // a report tells what the command line was
 
-// openWhole makes sure that a file can be written at the end, in one piece.
-func openWhole(option, spec string) (*sink, error) {
-	s, err := openSink(option, spec)
+// OpenWhole makes sure that a file can be written at the end, in one piece.
+func OpenWhole(option, spec string, real RealDir) (*Sink, error) {
+	s, err := openSink(option, spec, real)
 	if err != nil || s.dir < 0 {
 		return s, err
 	}
@@ -24,23 +26,22 @@ func openWhole(option, spec string) (*sink, error) {
 		unix.Close(fd)
 		return s, nil
 	}
-	s.named = true
 	name, fd, err := s.newFile()
 	if err != nil {
-		s.close()
+		s.Close()
 		return nil, s.refuse("openat", "the directory must be writable", err)
 	}
 	unix.Close(fd)
 	if err := unix.Unlinkat(s.dir, name, 0); err != nil {
-		s.close()
+		s.Close()
 		return nil, s.refuse("unlinkat", "", err)
 	}
 	return s, nil
 }
 
 // openEvents opens the file that events are written to as they happen.
-func openEvents(spec string) (*sink, error) {
-	s, err := openSink("--events", spec)
+func openEvents(spec string, real RealDir) (*Sink, error) {
+	s, err := openSink("--events", spec, real)
 	if err != nil || s.dir < 0 {
 		return s, err
 	}
@@ -49,7 +50,7 @@ func openEvents(spec string) (*sink, error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_APPEND | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := retry(func() (int, error) { return unix.Openat(s.dir, s.base, flags, sinkMode) })
 	if err != nil {
-		s.close()
+		s.Close()
 		return nil, s.refuse("openat", "", err)
 	}
 	s.fd, s.owned = fd, true
@@ -68,7 +69,7 @@ func openEvents(spec string) (*sink, error) {
 		err = unix.Fchmod(fd, sinkMode)
 	}
 	if err != nil {
-		s.close()
+		s.Close()
 		return nil, err
 	}
 	return s, nil
@@ -76,8 +77,8 @@ func openEvents(spec string) (*sink, error) {
 
 // openSink finds the place: an inherited descriptor that can be written to, or a
 // directory and what stands in it under the name.
-func openSink(option, spec string) (*sink, error) {
-	s := &sink{option: option, spec: spec, fd: -1, dir: -1}
+func openSink(option, spec string, real RealDir) (*Sink, error) {
+	s := &Sink{option: option, spec: spec, fd: -1, dir: -1}
 	n, isFD, err := parseFD(option, spec)
 	if err != nil {
 		return nil, err
@@ -90,9 +91,14 @@ func openSink(option, spec string) (*sink, error) {
 		return nil, err
 	}
 	s.base = base
-	s.dir, err = retry(func() (int, error) {
-		return unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
+	if dir, err = real(dir); err != nil {
+		var usage *confine.UsageError
+		if errors.As(err, &usage) {
+			err = &confine.UsageError{Msg: option + " " + strconv.Quote(spec) + ": " + usage.Msg, Hint: usage.Hint, Err: err}
+		}
+		return nil, err
+	}
+	s.dir, err = retry(func() (int, error) { return openDir(dir) })
 	if err != nil {
 		s.dir = -1
 		return nil, s.refuse("open", "the directory must be there and readable", err)
@@ -108,7 +114,7 @@ func openSink(option, spec string) (*sink, error) {
 		err = s.ours(&st)
 	}
 	if err != nil {
-		s.close()
+		s.Close()
 		return nil, err
 	}
 	return s, nil
@@ -117,7 +123,7 @@ func openSink(option, spec string) (*sink, error) {
 // inherit takes over descriptor n. Everything that the caller handed over has
 // no close-on-exec flag, or it would not be here; everything that the runtime has
 // opened for itself, and that n could hit by chance, has it.
-func (s *sink) inherit(n int) error {
+func (s *Sink) inherit(n int) error {
 	flags, err := unix.FcntlInt(uintptr(n), unix.F_GETFD, 0)
 	if err == nil && flags&unix.FD_CLOEXEC != 0 && n > 2 {
 		err = unix.EBADF
@@ -129,7 +135,7 @@ func (s *sink) inherit(n int) error {
 	if err != nil {
 		return s.refuse("fcntl", fmt.Sprintf("open the descriptor, as in: confine %s %s -- COMMAND %d>file", s.option, s.spec, n), err)
 	}
-	if m := mode & unix.O_ACCMODE; m != unix.O_WRONLY && m != unix.O_RDWR || isPathOnly(mode) {
+	if m := mode & unix.O_ACCMODE; m != unix.O_WRONLY && m != unix.O_RDWR || mode&pathOnly != 0 {
 		return s.refuse("is not open for writing", "", unix.EBADF)
 	}
 	if n > 2 {
@@ -140,20 +146,22 @@ func (s *sink) inherit(n int) error {
 }
 
 // ours refuses what stands under the name already, unless it is a file of ours.
-func (s *sink) ours(st *unix.Stat_t) error {
-	const hint = "name a file, or a descriptor as in fd:3"
+func (s *Sink) ours(st *unix.Stat_t) error {
+	is, err := "is a device", error(nil)
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
+		is = ""
 	case unix.S_IFLNK:
-		return s.refuse("is a symbolic link, which is not followed", hint, unix.ELOOP)
+		is, err = "is a symbolic link, which is not followed", unix.ELOOP
 	case unix.S_IFDIR:
-		return s.refuse("is a directory", hint, unix.EISDIR)
+		is, err = "is a directory", unix.EISDIR
 	case unix.S_IFIFO:
-		return s.refuse("is a FIFO", hint, nil)
+		is = "is a FIFO"
 	case unix.S_IFSOCK:
-		return s.refuse("is a socket", hint, nil)
-	default:
-		return s.refuse("is a device", hint, nil)
+		is = "is a socket"
+	}
+	if is != "" {
+		return s.refuse(is, "name a file, or a descriptor as in fd:3", err)
 	}
 	if int(st.Uid) != unix.Geteuid() {
 		return s.refuse("belongs to uid "+strconv.Itoa(int(st.Uid)), "remove it, or choose another name", unix.EPERM)
@@ -162,69 +170,55 @@ func (s *sink) ours(st *unix.Stat_t) error {
 }
 
 // newFile makes a file that nobody knows yet.
-func (s *sink) newFile() (name string, fd int, err error) {
+func (s *Sink) newFile() (name string, fd int, err error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	name, err = newName(func(name string) (err error) {
-		fd, err = retry(func() (int, error) { return unix.Openat(s.dir, name, flags, sinkMode) })
-		return err
-	})
+	name = newName()
+	fd, err = retry(func() (int, error) { return unix.Openat(s.dir, name, flags, sinkMode) })
 	return name, fd, err
 }
 
-// newName gives one that make found free.
-func newName(make func(name string) error) (name string, err error) {
-	for range 100 {
-		name = ".confine-" + strconv.FormatUint(rand.Uint64(), 36)
-		if err = make(name); !errors.Is(err, unix.EEXIST) {
-			break
-		}
-	}
-	return name, err
-}
+func newName() string { return ".confine-" + rand.Text() }
 
-// put writes the whole of b under the final name, or to the descriptor.
+// Put writes the whole of b under the final name, or to the descriptor.
 //
 // The file has no name until it is whole, where the file system can do that: a
 // confine that is killed meanwhile leaves nothing. Only where it replaces another
 // there is a moment, between two system calls, in which it has a temporary one.
-func (s *sink) put(b []byte) error {
-	if s.dir < 0 {
+func (s *Sink) Put(b []byte) error {
+	if !s.IsFile() {
 		return s.write(b)
 	}
-	fd := -1
-	if !s.named {
-		fd = s.unnamed()
-	}
-	if fd >= 0 {
-		defer unix.Close(fd)
-		if err := writeAll(fd, b); err != nil {
-			return s.failed("write", err)
+	fd, name := s.unnamed(), ""
+	if fd < 0 {
+		var err error
+		if name, fd, err = s.newFile(); err != nil {
+			return s.failed("openat", err)
 		}
-		if s.give(fd) == nil {
-			return s.unchanged(fd, int64(len(b)))
-		}
-		// By a name from the beginning, then, or with an error that says why not.
-	}
-	name, fd, err := s.newFile()
-	if err != nil {
-		return s.failed("openat", err)
 	}
 	defer unix.Close(fd)
-	err = writeAll(fd, b)
-	if err != nil {
-		unix.Unlinkat(s.dir, name, 0)
-		return s.failed("write", err)
+	op, err := "write", WriteAll(fd, b)
+	if err == nil && name == "" { // linkat(2) replaces nothing, and follows nothing
+		if link(fd, s.dir, s.base) == nil {
+			return s.unchanged(fd, int64(len(b)))
+		}
+		name, op = newName(), "linkat"
+		err = link(fd, s.dir, name)
 	}
-	if err := unix.Renameat(s.dir, name, s.dir, s.base); err != nil {
-		unix.Unlinkat(s.dir, name, 0)
-		return s.failed("renameat", err)
+	if err == nil {
+		op, err = "renameat", unix.Renameat(s.dir, name, s.dir, s.base)
+	}
+	if err != nil {
+		if name != "" {
+			_ = unix.Unlinkat(s.dir, name, 0)
+		}
+		return s.failed(op, err)
 	}
 	return s.unchanged(fd, int64(len(b)))
 }
 
 // write appends to the descriptor.
-func (s *sink) write(b []byte) error {
-	if err := writeAll(s.fd, b); err != nil {
+func (s *Sink) write(b []byte) error {
+	if err := WriteAll(s.fd, b); err != nil {
 		return s.failed("write", err)
 	}
 	s.size += int64(len(b))
@@ -233,7 +227,7 @@ func (s *sink) write(b []byte) error {
 
 // unchanged checks that the name leads to the file behind fd, and that it has
 // the length it should have.
-func (s *sink) unchanged(fd int, size int64) error {
+func (s *Sink) unchanged(fd int, size int64) error {
 	var byFD, byName unix.Stat_t
 	if err := unix.Fstat(fd, &byFD); err != nil {
 		return s.failed("fstat", err)
@@ -254,21 +248,22 @@ func (s *sink) unchanged(fd int, size int64) error {
 }
 
 // finish ends the events.
-func (s *sink) finish() error {
+func (s *Sink) finish() error {
 	if !s.owned {
 		return nil
 	}
 	return s.unchanged(s.fd, s.size)
 }
 
-func (s *sink) failed(op string, err error) error {
+func (s *Sink) failed(op string, err error) error {
 	if op != "" {
 		op += ": "
 	}
 	return fmt.Errorf("%s %q: %s%w", s.option, s.spec, op, err)
 }
 
-func (s *sink) close() {
+// Close ends it.
+func (s *Sink) Close() {
 	if s.owned {
 		unix.Close(s.fd)
 	}
@@ -285,4 +280,25 @@ func retry(f func() (int, error)) (int, error) {
 			return n, err
 		}
 	}
+}
+
+// WriteAll writes all of b. It goes around os.File, which ends the process when
+// the reader of descriptor 1 or 2 is gone; here that is an error like any other.
+func WriteAll(fd int, b []byte) error {
+	for len(b) > 0 {
+		n, err := unix.Write(fd, b)
+		switch err {
+		case nil:
+			b = b[n:]
+		case unix.EINTR:
+		case unix.EAGAIN:
+			// Somebody made the other end non-blocking: wait until it takes more.
+			if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, -1); err != nil && err != unix.EINTR {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+	return nil
 }

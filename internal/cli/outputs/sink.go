@@ -1,4 +1,4 @@
-package cli
+package outputs
 
 import (
 	"errors"
@@ -8,19 +8,19 @@ import (
 	"github.com/confine-run/confine/confine"
 )
 
-// A sink is where a report or events go: a file or an inherited descriptor.
+// A Sink is where a report or events go: a file or an inherited descriptor.
 //
 // It is made before the target starts and written while, or after, it runs. The
 // file may lie in a directory that the target can write, so nothing that the
 // target does to names may matter:
 //
-//   - the directory is opened once, and every later step starts from that
-//     descriptor: moving or replacing a directory above changes nothing;
-//   - a report has no name at all while the target runs. It is written to a new
-//     file, without a name where the file system knows that (O_TMPFILE) and made
-//     exclusively elsewhere, which is linked to the final name, or renamed over it.
-//     Renaming replaces what stands there, and neither follows it: not a
-//     link that the target has put there, and not a hard link to another file;
+//   - the directory is opened once, through no link that an earlier run may have left,
+//     and every later step starts from that descriptor: moving or replacing a directory
+//     above changes nothing;
+//   - a report has no name at all while the target runs. Afterwards it is written to a new
+//     file, without a name where the file system knows that (O_TMPFILE), which is linked to
+//     the final name, or renamed over it. Renaming replaces what stands there, and neither
+//     follows a link that the target has put there, or a hard link to another file;
 //   - events are written through the one descriptor that was opened, without
 //     following links, before the target started. At the end the name must still
 //     lead to that file, and the file must be as long as what was written.
@@ -28,7 +28,7 @@ import (
 // The target can still take the directory's permissions away, fill the disk or
 // put a directory of the same name in the way. Then there is no report, and
 // confine says so and doesn't end with 0; there is never a forged one.
-type sink struct {
+type Sink struct {
 	option string // "--report"
 	spec   string
 	fd     int    // an inherited descriptor, or the events file; -1: none
@@ -36,14 +36,17 @@ type sink struct {
 	base   string // name in it
 	size   int64  // written so far
 	owned  bool   // fd was opened here
-	named  bool   // the file system has no files without a name
 }
 
 // errChanged is a file that is not as confine left it.
 var errChanged = errors.New("changed by somebody else while the command ran")
 
-// openReport makes sure that the report can be written at the end.
-func openReport(spec string) (*sink, error) { return openWhole("--report", spec) }
+// RealDir says where the name of a directory leads. What it gives is opened without following
+// links: those that were followed are the caller's own, and none in a tree of work.
+type RealDir func(name string) (string, error)
+
+// IsFile says whether it is no descriptor of the caller's.
+func (s *Sink) IsFile() bool { return s.dir >= 0 }
 
 // parseFD reads the N of "fd:N".
 func parseFD(option, spec string) (n int, isFD bool, err error) {
@@ -82,7 +85,7 @@ func splitPlace(option, path string) (dir, base string, err error) {
 }
 
 // refuse is a place that can't be written to.
-func (s *sink) refuse(why, hint string, err error) error {
+func (s *Sink) refuse(why, hint string, err error) error {
 	msg := s.option + " " + strconv.Quote(s.spec) + ": " + why
 	if err != nil {
 		msg += ": " + err.Error()

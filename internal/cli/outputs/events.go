@@ -1,7 +1,11 @@
-package cli
+package outputs
 
 import (
+	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/confine-run/confine/confine"
@@ -23,7 +27,7 @@ const (
 //
 // Its methods can be called at the same time; a nil one does nothing.
 type eventLog struct {
-	sink  *sink
+	sink  *Sink
 	trace string
 	now   func() time.Time
 
@@ -37,7 +41,7 @@ type eventLog struct {
 	ended   bool                       // guarded by mu
 }
 
-func newEvents(s *sink, trace string) *eventLog {
+func newEvents(s *Sink, trace string) *eventLog {
 	e := &eventLog{sink: s, trace: trace, now: time.Now, denied: map[[3]string]bool{}, hit: map[status.Capability]bool{}}
 	if !s.owned {
 		e.queue = newQueue(s)
@@ -58,10 +62,10 @@ func (e *eventLog) emit(v status.Event) {
 	last := v.Event == status.EventEnded
 	e.ended = last
 	if v.Dropped = e.dropped; e.queue == nil {
-		e.err = e.sink.write(encode(v))
+		e.err = e.sink.write(Encode(v))
 		return
 	}
-	if e.queue.put(encode(v), last) {
+	if e.queue.put(Encode(v), last) {
 		e.dropped = 0
 	} else {
 		e.dropped++
@@ -143,7 +147,7 @@ func (e *eventLog) end(r *status.Report) error {
 }
 
 // listen has a run tell what happens.
-func (e *eventLog) listen(io *RunIO) {
+func (e *eventLog) listen(io *confine.IO) {
 	if e == nil {
 		return
 	}
@@ -163,14 +167,93 @@ func (e *eventLog) listen(io *RunIO) {
 	}
 }
 
-// eventsOf opens where they go, if anywhere.
-func eventsOf(inv *confine.Invocation, trace string) (*eventLog, error) {
-	if inv.Events == "" {
-		return nil, nil
+// queue hands lines to a descriptor of which nobody knows when it takes them.
+type queue struct {
+	sink *Sink
+
+	mu     sync.Mutex
+	lines  [][]byte // guarded by mu
+	bytes  int      // of them; guarded by mu
+	closed bool     // guarded by mu
+	wake   chan struct{}
+	done   chan struct{}
+	taken  atomic.Int64 // lines that were written
+	err    error        // set before done is closed
+}
+
+func newQueue(s *Sink) *queue {
+	q := &queue{sink: s, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go q.run()
+	return q
+}
+
+// put takes a line, unless too many wait. For the last one there is always room, and
+// the queue ends after it.
+func (q *queue) put(line []byte, last bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !last && (len(q.lines) >= mostWaiting || q.bytes+len(line) > mostBytesWaiting) {
+		return false
 	}
-	s, err := openEvents(inv.Events)
-	if err != nil {
-		return nil, err
+	q.lines = append(q.lines, line)
+	q.bytes += len(line)
+	q.closed = q.closed || last
+	select {
+	case q.wake <- struct{}{}:
+	default:
 	}
-	return newEvents(s, trace), nil
+	return true
+}
+
+func (q *queue) next() (line []byte, ended bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.lines) == 0 {
+		return nil, q.closed
+	}
+	line = q.lines[0]
+	q.lines = q.lines[1:]
+	q.bytes -= len(line)
+	return line, false
+}
+
+// run writes. An error ends it: what comes then is dropped.
+func (q *queue) run() {
+	defer close(q.done)
+	for {
+		line, ended := q.next()
+		switch {
+		case ended:
+			return
+		case line == nil:
+			<-q.wake
+			continue
+		}
+		if q.err = q.sink.write(line); q.err != nil {
+			return
+		}
+		q.taken.Add(1)
+	}
+}
+
+// errSlowReader is a reader that did not take what was left.
+var errSlowReader = errors.New("nobody reads it: the last events are lost")
+
+// end waits until everything is taken, for as long as something is. That a reader has
+// left is its own business.
+func (q *queue) end() error {
+	for {
+		before := q.taken.Load()
+		select {
+		case <-q.done:
+			if errors.Is(q.err, syscall.EPIPE) || errors.Is(q.err, syscall.ECONNRESET) {
+				return nil
+			}
+			return q.err
+		case <-time.After(eventPatience):
+			if q.taken.Load() == before {
+				return fmt.Errorf("%s %q: %w", q.sink.option, q.sink.spec, errSlowReader)
+			}
+		}
+	}
 }

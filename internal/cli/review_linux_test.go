@@ -4,15 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/changes"
+	"github.com/confine-run/confine/internal/hint"
 )
 
 func TestASignalBeforeTheCommitEndsTheApply(t *testing.T) {
-	in := &interruption{say: func(s string) { t.Error(s) }, stopped: make(chan struct{})}
+	in := &interruption{say: func(text, _ string) { t.Error(text) }, stopped: make(chan struct{})}
 	if err := in.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +37,7 @@ func TestASignalBeforeTheCommitEndsTheApply(t *testing.T) {
 func TestASignalAfterTheCommitIsAnswered(t *testing.T) {
 	for _, first := range []string{"signal", "commit"} {
 		var said []string
-		in := &interruption{say: func(s string) { said = append(said, s) }}
+		in := &interruption{say: func(text, remedy string) { said = append(said, hint.Text(text, remedy)) }}
 		if first == "signal" {
 			in.came(syscall.SIGHUP)
 			in.commit()
@@ -48,16 +52,35 @@ func TestASignalAfterTheCommitIsAnswered(t *testing.T) {
 }
 
 func TestSignalsAreWatchedAsLongAsAnApplyLasts(t *testing.T) {
-	said := make(chan string, 1)
-	in, stop := watchSignals(func(s string) { said <- s })
-	in.commit()
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
+	for _, ignored := range []bool{false, true} {
+		also := make(chan os.Signal, 1)
+		signal.Notify(also, syscall.SIGHUP, syscall.SIGTERM) // whatever the tests were started with (nohup)
+		want := "SIGHUP: "
+		if ignored {
+			signal.Ignore(syscall.SIGHUP)
+			want = "SIGTERM: "
+		}
+		said := make(chan string, 1)
+		in, stop := watchSignals(func(s, _ string) { said <- s })
+		in.commit()
+		err := syscall.Kill(os.Getpid(), syscall.SIGHUP)
+		if ignored {
+			err = errors.Join(err, syscall.Kill(os.Getpid(), syscall.SIGTERM))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case got := <-said:
+			if !strings.HasPrefix(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Errorf("no %q", want)
+		}
+		stop()
+		signal.Stop(also)
 	}
-	if got := <-said; !strings.HasPrefix(got, "SIGHUP: ") {
-		t.Error(got)
-	}
-	stop()
 }
 
 func TestWhereATreeIsNotAsTheRunLeftIt(t *testing.T) {
@@ -83,7 +106,7 @@ func TestASignalEndsTheSearchForWhatIsProtected(t *testing.T) {
 	in.came(syscall.SIGINT)
 	// The search has begun, and may be over or not: of two that are ready either is right.
 	for range 1000 {
-		test, err := s.guarded(in, nil, nil, nil)
+		test, err := s.guarded(in, nil, nil, nil, func(*confine.Guard) {})
 		if err == nil {
 			continue
 		}

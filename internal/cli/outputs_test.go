@@ -1,0 +1,617 @@
+//go:build unix
+
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/status"
+)
+
+// readReport reads a report that must be whole.
+func readReport(t *testing.T, path string) status.Report {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r status.Report
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatalf("%s: %v", b, err)
+	}
+	return r
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// leftovers are names in dir beside those wanted.
+func leftovers(t *testing.T, dir string, wanted ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	for _, e := range entries {
+		known := false
+		for _, w := range wanted {
+			known = known || e.Name() == w
+		}
+		if !known {
+			t.Errorf("%s was left behind", e.Name())
+		}
+	}
+}
+
+func TestReportIsWritten(t *testing.T) {
+	dir := inTemp(t)
+	for _, path := range []string{"report.json", dir + "/absolute.json", "./a.json", "with space\n.json"} {
+		t.Run(path, func(t *testing.T) {
+			var c call
+			r := c.run(t, "--report", path, "ls")
+			if r.rc != 0 || r.err != "" {
+				t.Fatalf("rc %d, %s", r.rc, r.err)
+			}
+			if got := readReport(t, path); got.Status != status.OK || got.Version != 1 || got.TraceID != r.fake.io.TraceID {
+				t.Errorf("%+v", got)
+			}
+			if st, err := os.Stat(path); err != nil || st.Mode() != 0o600 {
+				t.Errorf("mode %v, %v", st.Mode(), err)
+			}
+		})
+	}
+	leftovers(t, dir, "report.json", "absolute.json", "a.json", "with space\n.json")
+}
+
+func TestReportReplacesAFile(t *testing.T) {
+	dir := inTemp(t)
+	must(t, os.WriteFile("report.json", []byte(strings.Repeat("old ", 10_000)), 0o644))
+	must(t, os.Link("report.json", "other-name"))
+	var c call
+	if r := c.run(t, "--report", "report.json", "ls"); r.rc != 0 {
+		t.Fatal(r.err)
+	}
+	readReport(t, "report.json")
+	if st, _ := os.Stat("report.json"); st.Mode() != 0o600 {
+		t.Errorf("mode %v", st.Mode())
+	}
+	if b, _ := os.ReadFile("other-name"); !strings.HasPrefix(string(b), "old ") {
+		t.Error("the file behind the other name was written to")
+	}
+	leftovers(t, dir, "report.json", "other-name")
+}
+
+func TestReportWhenSetUpFails(t *testing.T) {
+	inTemp(t)
+	var c call
+	c.fake.err = fmt.Errorf("clone: %w", unix.EPERM)
+	r := c.run(t, "--report", "report.json", "--exit-codes", "gnu", "ls", "--password=hunter2")
+	if r.rc != 125 || !strings.Contains(r.err, "INTERNAL_ERROR: clone: operation not permitted") {
+		t.Errorf("rc %d, %s", r.rc, r.err)
+	}
+	got := readReport(t, "report.json")
+	if got.Status != status.InternalError || got.RC != 125 || strings.Contains(strings.Join(got.Cmd, " "), "hunter2") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestPlacesThatAreRefused: each for both options, before anything starts.
+func TestPlacesThatAreRefused(t *testing.T) {
+	dir := inTemp(t)
+	must(t, os.WriteFile("file", []byte("precious"), 0o600))
+	must(t, os.Symlink("file", "link"))
+	must(t, os.Symlink("nowhere", "dangling"))
+	must(t, os.Mkdir("dir", 0o700))
+	must(t, unix.Mkfifo("fifo", 0o600))
+	l, err := net.Listen("unix", "socket")
+	must(t, err)
+	defer l.Close()
+	rd, err := os.Open("file")
+	must(t, err)
+	defer rd.Close()
+	_, err = unix.FcntlInt(rd.Fd(), unix.F_SETFD, 0)
+	must(t, err)
+	for _, c := range []struct{ name, spec, says string }{
+		{"symbolic link", "link", "symbolic link"},
+		{"link to nothing", "dangling", "symbolic link"},
+		{"FIFO", "fifo", "FIFO"},
+		{"socket", "socket", "socket"},
+		{"directory", "dir", "directory"},
+		{"directory, by dots", "..", "directory"},
+		{"device", "/dev/null", "device"},
+		{"full device", "/dev/full", "device"},
+		{"link to a descriptor", "/dev/stdout", ""},
+		{"no such directory", "missing/report.json", "no such file or directory"},
+		{"a file for a directory", "file/report.json", "not a directory"},
+		{"no directory for users", "/proc/self/report.json", ""},
+		{"no number", "fd:x", ""},
+		{"no plain number", "fd:+3", ""},
+		{"a negative number", "fd:-1", ""},
+		{"a huge number", "fd:99999999999", ""},
+		{"not open", "fd:987", "bad file descriptor"},
+		{"open for reading", fmt.Sprintf("fd:%d", rd.Fd()), "not open for writing"},
+	} {
+		for _, option := range []string{"--report", "--events"} {
+			t.Run(c.name+" "+option, func(t *testing.T) {
+				var fake call
+				r := fake.run(t, option, c.spec, "ls")
+				nothingStarted(t, r)
+				if !strings.Contains(r.err, c.says) {
+					t.Errorf("stderr doesn't say %q: %s", c.says, r.err)
+				}
+			})
+		}
+	}
+	if b, _ := os.ReadFile("file"); string(b) != "precious" {
+		t.Errorf("the file behind the link is now %q", b)
+	}
+	leftovers(t, dir, "file", "link", "dangling", "dir", "fifo", "socket")
+}
+
+func TestReadOnlyDirectoryIsRefused(t *testing.T) {
+	if os.Getuid() == 0 {
+		must(t, unix.Access("/proc/version", unix.R_OK))
+		// Permissions don't stop root; a file system that takes no files does.
+		var c call
+		inTemp(t)
+		nothingStarted(t, c.run(t, "--report", "/proc/report.json", "ls"))
+		return
+	}
+	dir := inTemp(t)
+	must(t, os.Chmod(dir, 0o500))
+	t.Cleanup(func() { os.Chmod(dir, 0o700) })
+	for _, option := range []string{"--report", "--events"} {
+		var c call
+		r := c.run(t, option, "x", "ls")
+		nothingStarted(t, r)
+		if !strings.Contains(r.err, "permission denied") {
+			t.Error(r.err)
+		}
+	}
+}
+
+func TestSomebodyElsesFileIsRefused(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can make a file that belongs to another")
+	}
+	inTemp(t)
+	must(t, os.WriteFile("x", []byte("theirs"), 0o666))
+	must(t, os.Chown("x", 12345, 12345))
+	for _, option := range []string{"--report", "--events"} {
+		var c call
+		r := c.run(t, option, "x", "ls")
+		nothingStarted(t, r)
+		if !strings.Contains(r.err, "belongs to uid 12345") {
+			t.Error(r.err)
+		}
+	}
+	if b, _ := os.ReadFile("x"); string(b) != "theirs" {
+		t.Errorf("it is now %q", b)
+	}
+}
+
+func TestHardLinkedEventsAreRefused(t *testing.T) {
+	inTemp(t)
+	must(t, os.WriteFile("precious", []byte("precious"), 0o600))
+	must(t, os.Link("precious", "events"))
+	var c call
+	r := c.run(t, "--events", "events", "ls")
+	nothingStarted(t, r)
+	if b, _ := os.ReadFile("precious"); string(b) != "precious" {
+		t.Errorf("it is now %q", b)
+	}
+}
+
+// inherited gives a descriptor as a parent process would hand it over.
+func inherited(t *testing.T, f *os.File) string {
+	t.Helper()
+	fd, err := unix.Dup(int(f.Fd())) // without close-on-exec
+	must(t, err)
+	t.Cleanup(func() { unix.Close(fd) })
+	return fmt.Sprintf("fd:%d", fd)
+}
+
+func TestReportToADescriptor(t *testing.T) {
+	inTemp(t)
+	f, err := os.Create("report.json")
+	must(t, err)
+	defer f.Close()
+	spec := inherited(t, f)
+	var c call
+	c.during = func() {
+		var fd int
+		fmt.Sscanf(spec, "fd:%d", &fd)
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+			t.Errorf("the target would inherit it: %v, %v", flags, err)
+		}
+	}
+	if r := c.run(t, "--report", spec, "ls"); r.rc != 0 {
+		t.Fatal(r.err)
+	}
+	readReport(t, "report.json")
+}
+
+func TestDescriptorsOfOursAreNotTheCallers(t *testing.T) {
+	inTemp(t)
+	f, err := os.Create("ours") // has close-on-exec, as everything that the runtime opens
+	must(t, err)
+	defer f.Close()
+	var c call
+	nothingStarted(t, c.run(t, "--report", fmt.Sprintf("fd:%d", f.Fd()), "ls"))
+}
+
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	inTemp(t)
+	for _, option := range []string{"--report", "--events"} {
+		var c call
+		r := c.run(t, option, inherited(t, full), "ls")
+		if r.rc != 1 || !strings.Contains(r.err, "no space left on device") {
+			t.Errorf("%s: rc %d, %s", option, r.rc, r.err)
+		}
+		c.report = &status.Report{Status: status.Failed, RC: 7, Cause: status.CauseExit}
+		r = c.run(t, option, inherited(t, full), "ls")
+		if r.rc != 7 || !strings.Contains(r.err, "no space left on device") {
+			t.Errorf("%s, and the run failed: rc %d, %s", option, r.rc, r.err)
+		}
+	}
+}
+
+func TestReaderIsGone(t *testing.T) {
+	rd, wr, err := os.Pipe()
+	must(t, err)
+	rd.Close()
+	defer wr.Close()
+	inTemp(t)
+	var c call
+	r := c.run(t, "--report", inherited(t, wr), "ls")
+	if r.rc != 1 || !strings.Contains(r.err, "broken pipe") {
+		t.Errorf("rc %d, %s", r.rc, r.err)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	inTemp(t)
+	must(t, os.WriteFile("events", []byte("old events\n"), 0o644))
+	var c call
+	c.during = func() {
+		if b, _ := os.ReadFile("events"); strings.Count(string(b), "\n") != 1 || !strings.Contains(string(b), `"started"`) {
+			t.Errorf("while it runs: %s", b)
+		}
+	}
+	r := c.run(t, "--events", "events", "ls")
+	if r.rc != 0 {
+		t.Fatal(r.err)
+	}
+	b, err := os.ReadFile("events")
+	must(t, err)
+	lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+	if len(lines) != 2 {
+		t.Fatalf("%s", b)
+	}
+	var started, ended status.Event
+	must(t, json.Unmarshal([]byte(lines[0]), &started))
+	must(t, json.Unmarshal([]byte(lines[1]), &ended))
+	if started.Event != "started" || ended.Event != "ended" || ended.Report == nil || ended.Report.Status != status.OK || started.TraceID != ended.TraceID {
+		t.Errorf("%s", b)
+	}
+	if st, _ := os.Stat("events"); st.Mode() != 0o600 {
+		t.Errorf("mode %v", st.Mode())
+	}
+}
+
+func TestPlaceInADeepDirectory(t *testing.T) {
+	dir := inTemp(t)
+	must(t, os.MkdirAll("work", 0o700))
+	must(t, os.MkdirAll("a/b", 0o700))
+	must(t, os.Symlink("a/b", "short"))
+	t.Chdir("work")
+	for _, name := range []string{"../short/r.json", dir + "/short/r.json"} { // links outside of trees of work are the caller's own
+		var c call
+		if r := c.run(t, "--report", name, "ls"); r.rc != 0 {
+			t.Fatal(r.err)
+		}
+		readReport(t, filepath.Join(dir, "a/b/r.json"))
+		must(t, os.Remove(filepath.Join(dir, "a/b/r.json")))
+	}
+}
+
+// A link that an earlier run has left in the current directory, or in a tree that the policy
+// names, leads neither report nor events anywhere.
+func TestNoPlaceIsFoundThroughALinkOfATreeOfWork(t *testing.T) {
+	dir := inTemp(t)
+	must(t, os.MkdirAll("outside/.ssh", 0o700))
+	must(t, os.MkdirAll("work/sub/.git/hooks", 0o700))
+	must(t, os.MkdirAll("named", 0o700))
+	must(t, os.Symlink("../outside", "work/build"))
+	must(t, os.Symlink("build/.ssh", "work/chain"))
+	must(t, os.Symlink("sub/.git/hooks", "work/hooks"))
+	must(t, os.Symlink(dir+"/outside", "named/l"))
+	must(t, os.Symlink(dir+"/outside/.ssh", "keys"))
+	t.Chdir("work")
+	for _, c := range []struct{ place, real string }{
+		{"build", "outside"}, {"build/.ssh", "outside/.ssh"}, {"chain", "outside/.ssh"}, {"hooks", "work/sub/.git/hooks"}, {"./sub/../build", "outside"},
+		{dir + "/work/build", "outside"}, {"/proc/self/cwd/build", "outside"}, {"../work/build", "outside"}, {"../named/l", "outside"},
+		{"../keys", "outside/.ssh"}, // not in a tree of work, but protected
+	} {
+		for _, option := range []string{"--report", "--events"} {
+			var fake call
+			r := fake.run(t, "--allow-write", "../named", option, c.place+"/x", "ls")
+			nothingStarted(t, r)
+			if !strings.Contains(r.err, "symbolic link") || !strings.Contains(r.err, dir+"/"+c.real) {
+				t.Errorf("%s %s: %s", option, c.place, r.err)
+			}
+			leftovers(t, filepath.Join(dir, "outside"), ".ssh")
+			leftovers(t, filepath.Join(dir, c.real), ".ssh")
+			var real call // the control
+			if r := real.run(t, "--allow-write", "../named", option, filepath.Join(dir, c.real, "x"), "ls"); r.rc != 0 {
+				t.Errorf("%s %s: %s", option, c.real, r.err)
+			}
+			must(t, os.Remove(filepath.Join(dir, c.real, "x")))
+		}
+	}
+}
+
+// TestTargetCantLeadTheReport: what the target can do to names in a directory
+// that it can write to, and what becomes of the report.
+func TestTargetCantLeadTheReport(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		does func() error
+		lost bool // no report, and that is said
+	}{
+		{name: "nothing (control)", does: func() error { return nil }},
+		{name: "writes a report of its own", does: func() error {
+			return os.WriteFile("w/report.json", []byte(`{"status":"OK","rc":0}`), 0o666)
+		}},
+		{name: "makes a link to a file of the caller's", does: func() error { return os.Symlink("../precious", "w/report.json") }},
+		{name: "makes a hard link to a file of the caller's", does: func() error { return os.Link("precious", "w/report.json") }},
+		{name: "makes a link to nowhere", does: func() error { return os.Symlink("../new", "w/report.json") }},
+		{name: "makes a FIFO", does: func() error { return unix.Mkfifo("w/report.json", 0o666) }},
+		{name: "swaps the directory for a link", lost: true, does: func() error {
+			return errors.Join(os.Rename("w", "moved"), os.Symlink("elsewhere", "w"))
+		}},
+		{name: "swaps the directory for another", lost: true, does: func() error {
+			return errors.Join(os.Rename("w", "moved"), os.Mkdir("w", 0o777))
+		}},
+		{name: "puts a directory in the way", lost: true, does: func() error { return os.Mkdir("w/report.json", 0o777) }},
+		{name: "removes the directory", lost: true, does: func() error { return os.Remove("w") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inTemp(t)
+			must(t, os.WriteFile("precious", []byte("precious"), 0o600))
+			must(t, os.Mkdir("w", 0o777))
+			must(t, os.Mkdir("elsewhere", 0o777))
+			held, err := os.Open("w")
+			must(t, err)
+			defer held.Close()
+			var fake call
+			fake.report = &status.Report{Status: status.Timeout, RC: 124, Cause: status.CauseWall}
+			fake.during = func() {
+				// Not even its name can be learnt while the target runs.
+				if names, err := os.ReadDir("w"); err != nil || len(names) != 0 {
+					t.Errorf("the target sees %v, %v", names, err)
+				}
+				must(t, c.does())
+			}
+			r := fake.run(t, "--report", "w/report.json", "ls")
+			if r.rc != 124 {
+				t.Errorf("rc %d", r.rc)
+			}
+			if said := strings.Contains(r.err, `--report "`); said != c.lost {
+				t.Errorf("said that the report is lost: %v, want %v\n%s", said, c.lost, r.err)
+			}
+			if !c.lost {
+				if got := readReport(t, fmt.Sprintf("/proc/self/fd/%d/report.json", held.Fd())); got.Status != status.Timeout {
+					t.Errorf("the report says %s", got.Status)
+				}
+			}
+			if b, _ := os.ReadFile("precious"); string(b) != "precious" {
+				t.Errorf("the caller's file is now %q", b)
+			}
+			if _, err := os.Lstat("new"); err == nil {
+				t.Error("the link was followed")
+			}
+			leftovers(t, "elsewhere")
+		})
+	}
+}
+
+func TestLostReportIsNoSuccess(t *testing.T) {
+	inTemp(t)
+	must(t, os.Mkdir("w", 0o777))
+	var c call
+	c.during = func() { must(t, os.Mkdir("w/report.json", 0o777)) }
+	r := c.run(t, "--report", "w/report.json", "ls")
+	if r.rc != 1 || !strings.Contains(r.err, "--report") {
+		t.Errorf("rc %d, %s", r.rc, r.err)
+	}
+	leftovers(t, "w", "report.json")
+}
+
+func TestEventsTamperedWithAreReported(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		does func() error
+	}{
+		{"longer", func() error {
+			f, err := os.OpenFile("events", os.O_WRONLY|os.O_APPEND, 0)
+			if err == nil {
+				_, err = f.WriteString("{}\n")
+				f.Close()
+			}
+			return err
+		}},
+		{"emptied", func() error { return os.Truncate("events", 0) }},
+		{"replaced", func() error { return errors.Join(os.Remove("events"), os.WriteFile("events", nil, 0o666)) }},
+		{"removed", func() error { return os.Remove("events") }},
+		{"a link", func() error { return errors.Join(os.Remove("events"), os.Symlink("precious", "events")) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inTemp(t)
+			must(t, os.WriteFile("precious", []byte("precious"), 0o600))
+			var fake call
+			fake.during = func() { must(t, c.does()) }
+			r := fake.run(t, "--events", "events", "ls")
+			if r.rc != 1 || !strings.Contains(r.err, "--events") {
+				t.Errorf("rc %d, %s", r.rc, r.err)
+			}
+			if b, _ := os.ReadFile("precious"); string(b) != "precious" {
+				t.Errorf("the caller's file is now %q", b)
+			}
+		})
+	}
+}
+
+func linesOfEvents(t *testing.T, text string) (all []status.Event) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		var e status.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func TestWhatHappensIsToldOnce(t *testing.T) {
+	inTemp(t)
+	var c call
+	c.report = &status.Report{
+		Status: status.Timeout, RC: 124, Cause: status.CauseWall, LimitsHit: []string{"output", "wall_time"},
+		Violations: []status.Violation{{Kind: "syscall", What: "ptrace", Rule: "r", Count: 9}, {Kind: "file", What: "/x", Rule: "protected", Count: 1}},
+	}
+	c.during = func() {
+		io := &c.io
+		io.Usage(status.Load{CPUMS: 1, MemoryBytes: 2, Tasks: 3})
+		for range 3 {
+			io.Denied(status.Violation{Kind: "syscall", What: "ptrace", Rule: "r", Count: 1})
+			io.LimitHit(status.WallTime)
+		}
+		io.Attempt(status.Attempt{What: "a:1", Protocol: "udp", Verdict: status.AttemptBlocked, Why: "not_allowed", Count: 1})
+		io.Attempt(status.Attempt{What: "b:1", Protocol: "tcp", Verdict: status.AttemptFailed, Count: 1})
+	}
+	r := c.run(t, "--events", "events", "ls")
+	if r.rc != 124 {
+		t.Fatal(r.rc, r.err)
+	}
+	b, err := os.ReadFile("events")
+	must(t, err)
+	var got []string
+	for _, e := range linesOfEvents(t, string(b)) {
+		word := string(e.Event)
+		switch e.Event {
+		case status.EventDenied:
+			word += " " + e.Denied.What
+		case status.EventLimitHit:
+			word += " " + string(e.Limit)
+		case status.EventUsage:
+			word += fmt.Sprint(" ", *e.Usage)
+		case status.EventEnded:
+			word += " " + string(e.Report.Status)
+		}
+		if e.TraceID != c.io.TraceID || e.Time == "" || e.Dropped != 0 {
+			t.Errorf("%+v", e)
+		}
+		got = append(got, word)
+	}
+	want := "started, usage {1 2 3}, denied ptrace, limit_hit wall_time, denied a:1/udp, denied /x, limit_hit output, ended TIMEOUT"
+	if s := strings.Join(got, ", "); s != want {
+		t.Errorf("%s\nwant %s", s, want)
+	}
+}
+
+// A reader that takes nothing holds nobody up, and learns how much it has missed.
+func TestASlowReaderOfEvents(t *testing.T) {
+	rd, wr, err := os.Pipe()
+	must(t, err)
+	defer rd.Close()
+	defer wr.Close()
+	const many = 20_000 // far more than a pipe and the queue hold
+	inTemp(t)
+	var c call
+	var got []status.Event
+	read := make(chan struct{})
+	c.during = func() {
+		for i := range many {
+			c.io.Usage(status.Load{CPUMS: int64(i)})
+		}
+		go func() { // and only now somebody reads
+			defer close(read)
+			lines := bufio.NewScanner(rd)
+			lines.Buffer(nil, 1<<20)
+			for lines.Scan() {
+				got = append(got, linesOfEvents(t, lines.Text())...)
+				if got[len(got)-1].Event == status.EventEnded {
+					return
+				}
+			}
+		}()
+	}
+	r := c.run(t, "--events", inherited(t, wr), "ls")
+	if r.rc != 0 {
+		t.Fatal(r.rc, r.err)
+	}
+	<-read
+	dropped := int64(0)
+	for _, e := range got {
+		dropped += e.Dropped
+	}
+	if last := got[len(got)-1]; last.Event != status.EventEnded || dropped == 0 || int64(len(got))+dropped != many+2 {
+		t.Errorf("%d events, %d dropped, the last %+v", len(got), dropped, last)
+	}
+}
+
+func TestTheReaderOfEventsLeaves(t *testing.T) {
+	rd, wr, err := os.Pipe()
+	must(t, err)
+	defer wr.Close()
+	inTemp(t)
+	var c call
+	c.during = func() {
+		must(t, rd.Close())
+		for range 5000 {
+			c.io.Usage(status.Load{})
+		}
+	}
+	if r := c.run(t, "--events", inherited(t, wr), "ls"); r.rc != 0 || r.err != "" {
+		t.Errorf("rc %d, %s", r.rc, r.err)
+	}
+}
+
+// One that never takes anything loses the end, which is said.
+func TestNobodyReadsEvents(t *testing.T) {
+	rd, wr, err := os.Pipe()
+	must(t, err)
+	defer rd.Close()
+	defer wr.Close()
+	fd := int(wr.Fd()) // which makes it wait, each time that it is asked
+	must(t, unix.SetNonblock(fd, true))
+	full := make([]byte, 4096)
+	for err == nil {
+		_, err = unix.Write(fd, full)
+	}
+	must(t, unix.SetNonblock(fd, false))
+	inTemp(t)
+	var c call
+	if r := c.run(t, "--events", inherited(t, wr), "ls"); r.rc != 1 || !strings.Contains(r.err, "nobody reads it") {
+		t.Errorf("rc %d, %s", r.rc, r.err)
+	}
+}
