@@ -64,8 +64,49 @@ func TestNoFaultOpensAWall(t *testing.T) {
 			t.Skip("no " + cond)
 		}
 	}
+	published, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, free, _ := net.SplitHostPort(published.Addr().String())
+	published.Close()
+	all := slices.Sorted(maps.Keys(setupCalls))
+	other := []string{"--profile", "testing", "--tty", "always", "--cpus", "1", "--cpu-limit", "90"}
+	if os.Geteuid() == 0 {
+		other = append(other, "--user", "12345:12345")
+	}
+	for _, s := range []struct {
+		name           string
+		calls, leftOut []string
+		options        []string
+	}{
+		{"default", all, nil, nil},
+		// What the supervisor looks at before it starts anything is the same with other options.
+		{"testing", all, []string{"fcntl", "fstat", "getdents64", "newfstatat", "openat", "read", "readlinkat"}, other},
+		// The rest of strict is policy, and no other calls.
+		{"strict", []string{"landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self"}, nil,
+			[]string{"--profile", "strict", "--seccomp", "default", "--seccomp-action", "errno", "--cpu-limit", "none"}},
+		// What is made of a network of one's own.
+		{"network", []string{"bind", "listen", "recvfrom", "sendmsg", "sendto", "setsockopt", "socket", "socketpair"}, nil,
+			[]string{"--allow-network", "fault.example:9", "--allow-network", "localhost:9", "--publish", free + ":9"}},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFaults(t)
+			if s.name == "testing" {
+				s.options = append(s.options, "--allow-write", filepath.Join(f.work, "writable"))
+			}
+			f.sweep(s.calls, s.leftOut, s.options...)
+			t.Logf("%d runs; in %d of them the target ran, in %d of these with something less, and named", f.runs, f.ran, f.weaker)
+		})
+	}
+}
+
+// newFaults makes directories and programs of the test's own, by which what is left of its
+// runs can be told from others'.
+func newFaults(t *testing.T) *faults {
 	own, work := filepath.Join(scene.dir, "own", t.Name()), filepath.Join(scene.dir, "work", t.Name())
-	for _, dir := range []string{own + "/bin", own + "/tmp", own + "/home", work} {
+	for _, dir := range []string{own + "/bin", own + "/tmp", own + "/home", work + "/writable"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -83,38 +124,13 @@ func TestNoFaultOpensAWall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer caller.Close()
+	t.Cleanup(func() { caller.Close() })
 	_, port, _ := net.SplitHostPort(caller.Addr().String())
 	stock, err := takeStock(own, work)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &faults{T: t, own: own, work: work, secret: secret, port: port, stock: stock}
-	writable := filepath.Join(work, "writable")
-	if err := os.Mkdir(writable, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	all := slices.Sorted(maps.Keys(setupCalls))
-	f.sweep(all, nil)
-	other := []string{"--profile", "testing", "--tty", "always", "--cpus", "1", "--cpu-limit", "90", "--allow-write", writable}
-	if os.Geteuid() == 0 {
-		other = append(other, "--user", "12345:12345")
-	}
-	// What the supervisor looks at before it starts anything is the same with other options.
-	f.sweep(all, []string{"fcntl", "fstat", "getdents64", "newfstatat", "openat", "read", "readlinkat"}, other...)
-	// The rest of strict is policy, and no other calls.
-	f.sweep([]string{"landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self"}, nil,
-		"--profile", "strict", "--seccomp", "default", "--seccomp-action", "errno", "--cpu-limit", "none")
-	// What is made of a network of one's own.
-	published, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, free, _ := net.SplitHostPort(published.Addr().String())
-	published.Close()
-	f.sweep([]string{"bind", "listen", "recvfrom", "sendmsg", "sendto", "setsockopt", "socket", "socketpair"}, nil,
-		"--allow-network", "fault.example:9", "--allow-network", "localhost:9", "--publish", free+":9")
-	t.Logf("%d runs; in %d of them the target ran, in %d of these with something less, and named", f.runs, f.ran, f.weaker)
+	return &faults{T: t, own: own, work: work, secret: secret, port: port, stock: stock}
 }
 
 // sweep fails each of the calls of a run with these options once. Those of the

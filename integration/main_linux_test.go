@@ -2,15 +2,22 @@ package integration
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // The caller may name a binary to be tested; it is built otherwise. And the run
@@ -29,12 +36,26 @@ var scene struct {
 
 func TestMain(m *testing.M) {
 	host.ProbeMain() // a throw-away process of a condition never gets any further
+	defaultActions()
+	// Most of them wait for something. A flag on the command line is parsed later, and counts.
+	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	code, err := inScene(m.Run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "integration:", err)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// defaultActions: programs start with signals as a shell in the foreground starts them, also
+// under nohup, and in the background of a script. What has a handler here has its default
+// action in a program that is executed; this process itself still doesn't end.
+func defaultActions() {
+	for _, n := range []unix.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
+		if linux.Ignored(n) {
+			signal.Notify(make(chan os.Signal, 1), n)
+		}
+	}
 }
 
 func inScene(run func() int) (code int, err error) {

@@ -44,6 +44,7 @@ func TestSelftest(t *testing.T) {
 		{"nor Landlock", []string{attempt, "older", "landlock_create_ruleset", attempt, "no-userns", confine, "selftest", "--json"}, "seccomp", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			if c.needs != "" {
 				if ok, err := host.Has(c.needs); err != nil || !ok {
 					t.Skip("no", c.needs, err, host.MustRun(c.needs))

@@ -45,6 +45,9 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(dir, "tree", "testdata"), os.DirFS("testdata")); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS("../examples")); err != nil {
+		t.Fatal(err)
+	}
 	self := filepath.Join(dir, "self")
 	if err := copyProgram("/proc/self/exe", self); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # judge.sh DIR COMMAND...: runs a submission on every DIR/*.in, compares with
 # DIR/*.out, and prints one verdict for each. The status of the report is what
-# counts: an exit code of 124 can be the program's own.
+# counts: an exit code of 124 can be the program's own. What a submission may use is CPU
+# time, which doesn't depend on what else the host does; the wall clock only ends who waits.
 set -u
 dir=$1
 shift
@@ -15,7 +16,7 @@ field() { grep -o "\"$1\":[^,}]*" "$work/report.json" | head -n 1 | cut -d: -f2 
 
 for input in "$dir"/*.in; do
 	name=$(basename "$input" .in)
-	"$confine" --profile standard --time-limit 2s --cpu-time 1s --memory-limit 64M \
+	"$confine" --profile standard --time-limit 30s --cpu-time 1s --memory-limit 64M \
 		--output-limit 64K --log quiet --report "$work/report.json" \
 		--workdir ro -- "$@" <"$input" >"$work/out" 2>/dev/null
 	status=$(field status)

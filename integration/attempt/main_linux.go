@@ -9,5 +9,5 @@ import (
 )
 
 func main() {
-	attempts.Main(os.Args[1:], faultTries, olderTries, cgroupTries, packetTries, denialTries, supervisedTries, messageTries, askTries)
+	attempts.Main(os.Args[1:], faultTries, olderTries, cgroupTries, packetTries, denialTries, supervisedTries, messageTries, askTries, overhearTries)
 }

@@ -16,17 +16,19 @@ type machine struct {
 	cgroups orders.Hierarchy
 	sysctls map[string]string
 	cpus    int        // 0: one
-	often   bool       // with every change
 	partial bool       // not everything holds there, and that is accepted
 	noNft   bool       // its kernel has no nftables
 	scripts [][]string // sets of them
+	few     [][]string // those of them that are tried with every change; none: nor is the machine booted
 }
 
 // The scripts of the proofs, in sets: all of them on every machine would take
 // too long.
 var (
 	// What is counted over all processes: by cgroups, or without them.
-	tree = []string{"stop_survivors", "limits_cpu", "limits_cpu_rate", "limits_memory", "limits_tasks", "fallback_tasks"}
+	tree = []string{"stop_survivors", "limits_cpu", "limits_cpu_rate", "limits_memory", "limits_seen", "limits_tasks", "fallback_tasks"}
+	// The same with every change. That a run falls back by order is tried on any host.
+	groups = []string{"stop_survivors", "limits_cpu", "limits_cpu_rate", "limits_memory", "limits_seen", "limits_tasks"}
 	// What can't be seen, reached, or done.
 	walls = []string{"filesystem_outside", "network_none", "syscalls", "privileges"}
 	// What can be reached by name.
@@ -44,43 +46,50 @@ var (
 const limit = 25 * time.Minute
 
 var machines = []machine{
-	{name: "v2-root", often: true, kernel: "6.12", place: orders.Plain, cgroups: orders.Unified, cpus: 2,
+	{name: "v2-root", kernel: "6.12", place: orders.Plain, cgroups: orders.Unified, cpus: 2,
 		what:    "cgroup v2, nothing that manages it, as root",
-		scripts: [][]string{tree, walls, single, severalCPUs, {"overlay_review", "network_names"}}},
-	{name: "systemd-user", often: true, kernel: "6.12", place: orders.Session, user: true,
+		scripts: [][]string{tree, walls, single, severalCPUs, {"overlay_review", "network_names"}},
+		few:     [][]string{groups, severalCPUs}}, // the others don't ask for cgroups: root's tests on the host have them
+	{name: "systemd-user", kernel: "6.12", place: orders.Session, user: true,
 		what:    "cgroup v2, systemd, as an ordinary user in a delegated cgroup",
-		scripts: [][]string{tree}},
+		scripts: [][]string{tree},
+		few:     [][]string{groups}},
 	{name: "systemd-root", kernel: "6.12", place: orders.Service,
 		what:    "cgroup v2, systemd, as root in a service",
 		scripts: [][]string{tree}},
-	{name: "hybrid", often: true, kernel: "6.1", place: orders.Plain, cgroups: orders.Hybrid,
+	{name: "hybrid", kernel: "6.1", place: orders.Plain, cgroups: orders.Hybrid,
 		what:    "cgroup v1, with v2 beside it for processes only, as root",
-		scripts: [][]string{tree}},
+		scripts: [][]string{tree},
+		few:     [][]string{groups}},
 	{name: "newer", kernel: "6.18", place: orders.Plain, user: true, cgroups: orders.Unified,
 		what:    "a newer kernel, as an ordinary user, no cgroup delegated",
 		scripts: [][]string{{"filesystem_outside", "limits_tasks"}, names}},
-	{name: "older", often: true, kernel: "6.1", place: orders.Plain, user: true, cgroups: orders.Unified,
+	{name: "older", kernel: "6.1", place: orders.Plain, user: true, cgroups: orders.Unified,
 		what:    "an older kernel without nftables, as an ordinary user, no cgroup delegated",
 		noNft:   true,
-		scripts: [][]string{tree, {"filesystem_outside", "privileges", "overlay_review", "network_listeners"}}},
-	{name: "oldest", often: true, kernel: "5.10", place: orders.Plain, user: true, cgroups: orders.Unified,
+		scripts: [][]string{tree, {"filesystem_outside", "privileges", "overlay_review", "network_listeners"}},
+		few:     [][]string{{"filesystem_outside", "privileges", "overlay_review", "network_listeners"}}}, // "oldest" has the tree
+	{name: "oldest", kernel: "5.10", place: orders.Plain, user: true, cgroups: orders.Unified,
 		what:    "the oldest kernel that Debian has, as an ordinary user, no cgroup delegated",
-		scripts: [][]string{tree, walls, {"network_names"}}},
+		scripts: [][]string{tree, walls, {"network_names"}},
+		few:     [][]string{tree, walls, {"network_names"}}},
 	{name: "no-userns-root", kernel: "6.12", place: orders.Plain, cgroups: orders.Unified,
 		sysctls: map[string]string{"user.max_user_namespaces": "0"},
 		what:    "`user.max_user_namespaces=0`, as root",
 		scripts: [][]string{{"stop_survivors"}, walls}},
-	{name: "no-userns-user", often: true, kernel: "6.12", place: orders.Plain, user: true, partial: true, cgroups: orders.Unified,
+	{name: "no-userns-user", kernel: "6.12", place: orders.Plain, user: true, partial: true, cgroups: orders.Unified,
 		sysctls: map[string]string{"user.max_user_namespaces": "0"},
 		what:    "`user.max_user_namespaces=0`, as an ordinary user",
-		scripts: [][]string{bare, {"landlock_alone"}}},
+		scripts: [][]string{bare, {"landlock_alone"}},
+		few:     [][]string{bare, {"landlock_alone"}}},
 	{name: "no-clone-user", kernel: "6.1", place: orders.Plain, user: true, partial: true, cgroups: orders.Unified,
 		sysctls: map[string]string{"kernel.unprivileged_userns_clone": "0"},
 		what:    "`kernel.unprivileged_userns_clone=0`, as an ordinary user",
 		scripts: [][]string{{"host_no_userns"}}},
-	{name: "container", often: true, kernel: "6.12", place: orders.Container, partial: true, cgroups: orders.Unified,
+	{name: "container", kernel: "6.12", place: orders.Container, partial: true, cgroups: orders.Unified,
 		what:    "a container as Docker starts it, its seccomp profile and capabilities, no user namespace, as its root",
-		scripts: [][]string{bare}},
+		scripts: [][]string{bare},
+		few:     [][]string{bare}},
 }
 
 // kernel is a series of Debian's.
@@ -100,12 +109,12 @@ var kernels = []kernel{
 // What the kernel has built in is fine, too.
 var modules = []string{
 	"virtio_pci", "virtio_blk", // the disk
-	"overlay",                                                     // no ordinary user's mount loads it
+	"overlay", "veth", // no ordinary user's mount loads it
 	"nf_tables", "nft_tproxy", "nf_tproxy_ipv4", "nf_tproxy_ipv6", // nor would its own network namespace
 }
 
 // nftables are those of them that lead flows to the gateway.
-var nftables = modules[3:]
+var nftables = modules[4:]
 
 // suite is a part of Debian's archive.
 type suite string

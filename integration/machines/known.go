@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/rogpeppe/go-internal/diff"
 
@@ -33,8 +35,8 @@ func readKnown(root string) (map[string]*result, error) {
 	return known, err
 }
 
-// learn puts what machines told just now in the place of what they told before. Of
-// the ledger stays what the document shows, which an update of a kernel doesn't change.
+// learn puts what machines told just now in the place of what they told before, but
+// for scripts of theirs that were left out now. Of the ledger stays what the document shows, which an update of a kernel doesn't change.
 func learn(known map[string]*result, list []*machine, results []*result) {
 	for i, m := range list {
 		r := *results[i]
@@ -42,6 +44,12 @@ func learn(known map[string]*result, list []*machine, results []*result) {
 		r.Ledger = map[status.Capability]status.Enforcement{}
 		for c, e := range results[i].Ledger {
 			r.Ledger[c] = status.Enforcement{Enabled: e.Enabled, Effective: e.Effective, Mechanism: e.Mechanism, FallbackReason: e.FallbackReason}
+		}
+		r.Scripts = maps.Clone(r.Scripts)
+		for _, script := range slices.Concat(m.scripts...) {
+			if before := known[m.name]; before != nil && !r.Refused && r.Scripts[script] == "" && before.Scripts[script] != "" {
+				r.Scripts[script] = before.Scripts[script]
+			}
 		}
 		known[m.name] = &r
 	}

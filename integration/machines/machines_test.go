@@ -39,6 +39,11 @@ func TestTheTableNamesWhatIsThere(t *testing.T) {
 			}
 			ranSomewhere[script] = true
 		}
+		for _, script := range slices.Concat(m.few...) {
+			if !slices.Contains(slices.Concat(m.scripts...), script) {
+				t.Errorf("%s has %s with every change only", m.name, script)
+			}
+		}
 		if m.cpus < 2 && slices.Contains(slices.Concat(m.scripts...), severalCPUs[0]) {
 			t.Errorf("%s has one CPU", m.name)
 		}
@@ -203,6 +208,15 @@ func TestTheDocumentIsMadeOfWhatIsKnown(t *testing.T) {
 	}
 	if len(known) != len(machines) {
 		t.Errorf("%d machines are known, and there are %d", len(known), len(machines))
+	}
+}
+
+func TestScriptsThatWereLeftOutStayKnown(t *testing.T) {
+	m := machine{name: "m", scripts: [][]string{{"a", "b"}}}
+	known := map[string]*result{"m": {Scripts: map[string]outcome{"a": passed, "b": passed, "gone": passed}}}
+	learn(known, []*machine{&m}, []*result{{Scripts: map[string]outcome{"a": skipped}}})
+	if want := (map[string]outcome{"a": skipped, "b": passed}); !reflect.DeepEqual(known["m"].Scripts, want) {
+		t.Errorf("%v, want %v", known["m"].Scripts, want)
 	}
 }
 

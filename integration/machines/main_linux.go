@@ -45,7 +45,7 @@ func parse() (*options, error) {
 	var only, scripts string
 	flag.StringVar(&only, "only", "", "boot only these `names`, separated by commas")
 	flag.StringVar(&scripts, "scripts", "", "run these `names` of scripts, separated by commas, and not those of the proofs")
-	flag.BoolVar(&o.few, "few", false, "boot only those that are enough for every change")
+	flag.BoolVar(&o.few, "few", false, "only the machines and scripts that are enough for every change")
 	flag.BoolVar(&o.write, "write", false, "write docs/ENFORCEMENT.md")
 	flag.BoolVar(&o.verbose, "v", false, "show what the machines say")
 	flag.IntVar(&o.jobs, "jobs", 2, "how many at once")
@@ -59,8 +59,8 @@ func parse() (*options, error) {
 	if scripts != "" {
 		o.scripts = strings.Split(scripts, ",")
 	}
-	if o.write && o.scripts != nil {
-		return nil, fmt.Errorf("-write writes what all scripts of a machine say, and -scripts leaves something out\nhint: use one or the other")
+	if o.write && (o.scripts != nil || o.few) {
+		return nil, fmt.Errorf("-write writes what all scripts of a machine say, and -scripts and -few leave something out\nhint: use one or the other")
 	}
 	return o, nil
 }
@@ -68,7 +68,7 @@ func parse() (*options, error) {
 // chosen are the machines that were asked for.
 func (o *options) chosen() (list []*machine, err error) {
 	for i := range machines {
-		if o.only == nil && (machines[i].often || !o.few) {
+		if o.only == nil && (machines[i].few != nil || !o.few) {
 			list = append(list, &machines[i])
 		}
 	}

@@ -36,7 +36,7 @@ var proofs = []proof{
 	{status.Network, []string{"network_names", "network_listeners", "network_none", "host_no_userns"}},
 	{status.Syscalls, []string{"syscalls"}},
 	{status.Privileges, []string{"privileges", "host_no_userns"}},
-	{status.Cgroup, nil},
+	{status.Cgroup, []string{"limits_seen"}},
 	{status.Overlay, []string{"overlay_review"}},
 	{status.Rootfs, nil},
 	{status.Publish, nil},

@@ -132,6 +132,9 @@ func (g *ground) all(ctx context.Context, list []*machine) ([]*result, error) {
 // one is a machine's result: from the cache, or by running it.
 func (g *ground) one(ctx context.Context, m *machine) (*result, error) {
 	scripts := slices.Concat(m.scripts...)
+	if g.few && m.few != nil {
+		scripts = slices.Concat(m.few...)
+	}
 	if g.scripts != nil {
 		scripts = g.scripts
 	}

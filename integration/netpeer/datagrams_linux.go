@@ -20,7 +20,7 @@ const (
 
 func serveDatagrams() error {
 	told := func(port int, answer func(payload []byte) []byte) error {
-		doors = append(doors, port)
+		at.doors = append(at.doors, port)
 		return datagrams(port, func(to netip.Addr, payload []byte) []byte {
 			if string(payload) == lastWord {
 				return payload

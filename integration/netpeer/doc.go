@@ -2,8 +2,9 @@
 //
 //	netpeer world COMMAND…   run it where every address is this program's own
 //
-// The world is a network namespace in which every address of IPv4 and IPv6 is one of
-// lo's, and a mount namespace whose resolv.conf leads to a resolver of the world's. So
+// The world is two network namespaces with a cable (veth) between them, and a mount namespace whose
+// resolv.conf leads to a resolver of the world's. The command is on a host with addresses of its own,
+// from which all others lead to one where every address of IPv4 and IPv6 is lo's. So
 // 10.0.0.1, 169.254.169.254 and a public address all answer, on ports that are always the
 // same, and whoever reaches what it shouldn't hears so. No packet leaves the machine.
 // It needs no privilege but a user namespace.

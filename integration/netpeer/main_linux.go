@@ -23,7 +23,7 @@ type word struct {
 	do   func(args []string) error
 }
 
-var words = []map[string]word{worldWords, clientWords, streamWords, webWords, leaveWords}
+var words = []map[string]word{worldWords, clientWords, streamWords, webWords, retryWords, leaveWords}
 
 func main() {
 	if len(os.Args) < 2 {

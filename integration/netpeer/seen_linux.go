@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,11 +36,7 @@ func (s *sights) text() []byte {
 
 // What has arrived is seen before the world ends: each server hears one last word, behind
 // everything that came before it, and whoever reads to an end is waited for.
-var (
-	quiet     sync.WaitGroup // those who read to an end
-	doors     []int          // of datagrams
-	listeners []*told
-)
+var quiet sync.WaitGroup // those who read to an end
 
 const lastWord = "the world ends"
 
@@ -54,13 +49,9 @@ type told struct {
 	last chan struct{}
 }
 
-var listening sync.Mutex // guards listeners
-
 func toldOf(l net.Listener) net.Listener {
 	t := &told{l, make(chan struct{}, 1)}
-	listening.Lock()
-	defer listening.Unlock()
-	listeners = append(listeners, t)
+	at.listeners = append(at.listeners, t)
 	return t
 }
 
@@ -80,12 +71,9 @@ func (l *told) Accept() (net.Conn, error) {
 	}
 }
 
-// settle waits until all that has arrived is seen.
-func settle() error {
-	listening.Lock()
-	all := slices.Clone(listeners)
-	listening.Unlock()
-	for _, l := range all {
+// settle waits until all that has arrived at the host is seen.
+func (h *host) settle() error {
+	for _, l := range h.listeners {
 		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: lastAddress}}
 		c, err := from.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", l.Addr().(*net.TCPAddr).Port))
 		if err != nil {
@@ -94,7 +82,7 @@ func settle() error {
 		<-l.last
 		c.Close()
 	}
-	for _, port := range doors {
+	for _, port := range h.doors {
 		for _, address := range []string{"127.0.0.1", "::1"} {
 			c, err := net.Dial("udp", net.JoinHostPort(address, strconv.Itoa(port)))
 			if err != nil {

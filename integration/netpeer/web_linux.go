@@ -47,7 +47,8 @@ func serveWeb(ca *authority, dir string) error {
 		if err != nil {
 			return err
 		}
-		go func() { _ = plain.Serve(toldOf(l)) }()
+		told := toldOf(l)
+		go func() { _ = plain.Serve(told) }()
 	}
 	for _, port := range []string{"443", "8443"} {
 		l, err := net.Listen("tcp", "[::]:"+port)
@@ -55,7 +56,8 @@ func serveWeb(ca *authority, dir string) error {
 			return err
 		}
 		secure := &http.Server{Handler: handler, ErrorLog: silent, TLSConfig: &tls.Config{GetCertificate: ca.certificate}}
-		go func() { _ = secure.ServeTLS(toldOf(l), "", "") }()
+		told := toldOf(l)
+		go func() { _ = secure.ServeTLS(told, "", "") }()
 	}
 	return nil
 }

@@ -2,14 +2,13 @@ package main
 
 import (
 	"fmt"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"syscall"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,6 +37,11 @@ func world(args []string) error {
 // within makes the world, runs the command and writes down what was seen.
 func within(args []string) error {
 	runtime.LockOSThread()
+	// By hand it would change the network and the mounts of whoever tries it.
+	own, err := os.Readlink("/proc/self/ns/net")
+	if parent, err2 := os.Readlink("/proc/" + strconv.Itoa(os.Getppid()) + "/ns/net"); err != nil || err2 == nil && parent == own {
+		return fmt.Errorf("%w: it is not in namespaces of its own", errBroken)
+	}
 	dir, err := os.Getwd()
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBroken, err)
@@ -53,8 +57,10 @@ func within(args []string) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	err = cmd.Run()
-	if err2 := settle(); err2 != nil {
-		return fmt.Errorf("%w: %w", errBroken, err2)
+	for _, h := range hosts {
+		if err2 := h.do(h.settle); err2 != nil {
+			return fmt.Errorf("%w: %w", errBroken, err2)
+		}
 	}
 	if err2 := os.WriteFile(filepath.Join(dir, "seen"), seen.text(), 0o644); err2 != nil {
 		return fmt.Errorf("%w: %w", errBroken, err2)
@@ -77,71 +83,16 @@ func build(dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, serve := range []func() error{zone.serve, func() error { return serveWeb(ca, dir) }, serveStreams, serveDatagrams} {
-		if err := serve(); err != nil {
-			return err
+	for _, serve := range []func() error{
+		zone.serve, func() error { return serveWeb(ca, dir) }, func() error { return serveRetries(ca) }, serveStreams, serveDatagrams,
+	} {
+		for _, h := range hosts {
+			if err := h.do(serve); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
-}
-
-// The world's own addresses: what a host has on its interfaces.
-var own4, own6 = netip.MustParseAddr("93.184.216.2"), netip.MustParseAddr("2606:2800:220:1::2")
-
-// network makes every address one of lo's, as `ip route add local default dev lo` does.
-func network() error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	lo, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo); err != nil {
-		return err
-	}
-	conn, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	for _, own := range []netip.Addr{own4, own6} {
-		family := byte(unix.AF_INET)
-		if own.Is6() {
-			family = unix.AF_INET6
-		}
-		address := []byte{family, byte(own.BitLen()), unix.IFA_F_PERMANENT | unix.IFA_F_NODAD, unix.RT_SCOPE_UNIVERSE, 1, 0, 0, 0}
-		route := []byte{family, 0, 0, 0, unix.RT_TABLE_LOCAL, unix.RTPROT_STATIC, unix.RT_SCOPE_HOST, unix.RTN_LOCAL, 0, 0, 0, 0}
-		err := send(conn, unix.RTM_NEWADDR, address, func(e *netlink.AttributeEncoder) {
-			e.Bytes(unix.IFA_LOCAL, own.AsSlice())
-			e.Bytes(unix.IFA_ADDRESS, own.AsSlice())
-		})
-		if err == nil {
-			err = send(conn, unix.RTM_NEWROUTE, route, func(e *netlink.AttributeEncoder) {
-				e.Uint32(unix.RTA_OIF, 1)
-				e.Bytes(unix.RTA_PREFSRC, own.AsSlice())
-			})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func send(conn *netlink.Conn, kind netlink.HeaderType, head []byte, attributes func(*netlink.AttributeEncoder)) error {
-	e := netlink.NewAttributeEncoder()
-	attributes(e)
-	body, err := e.Encode()
-	if err != nil {
-		return err
-	}
-	flags := netlink.Request | netlink.Acknowledge | netlink.Create | netlink.Excl
-	_, err = conn.Execute(netlink.Message{Header: netlink.Header{Type: kind, Flags: flags}, Data: append(head, body...)})
-	return err
 }
 
 // files puts the world's own over those by which names are resolved.

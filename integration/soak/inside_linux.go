@@ -146,7 +146,6 @@ func grow(args []string) error {
 	}
 	time.Sleep(time.Duration(after) * time.Millisecond)
 	for range size {
-		// Shared: RLIMIT_DATA, which stands behind the limit, would refuse it before.
 		page, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 		if err != nil {
 			return err

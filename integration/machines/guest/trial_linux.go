@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -63,7 +64,7 @@ func ledger(o *orders.Orders) ([]byte, error) {
 // scripts passes on which of them passed, and what those said that failed.
 func scripts(o *orders.Orders) error {
 	pattern := "^TestScripts$/^(" + strings.Join(o.Scripts, "|") + ")$"
-	cmd := exec.Command(orders.Payload+"/integration.test", "-test.v", "-test.count=1", "-test.run="+pattern, "-test.timeout=9m")
+	cmd := exec.Command(orders.Payload+"/integration.test", "-test.v", "-test.count=1", "-test.run="+pattern, "-test.timeout=9m", "-test.parallel="+strconv.Itoa(o.CPUs))
 	cmd.Dir = orders.Payload + "/tree"
 	cmd.Env = append(os.Environ(), "CONFINE_TEST_PROGRAMS="+orders.Payload+"/programs", "CONFINE_TEST_UID=off", "TMPDIR=/tmp")
 	if o.Partial {

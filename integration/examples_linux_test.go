@@ -1,0 +1,106 @@
+package integration
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/confine-run/confine/internal/host"
+)
+
+// TestJudgeIsRightOnABusyHost: its verdicts are those of the README beside more work than there are
+// CPUs for, since they go by CPU time.
+func TestJudgeIsRightOnABusyHost(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		if err := host.MustRun("program:python3"); err != nil {
+			t.Fatal(err)
+		}
+		t.Skip("python3 is not installed")
+	}
+	dir := filepath.Join(t.TempDir(), "judge")
+	if err := os.CopyFS(dir, os.DirFS("../examples/judge")); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		burner := exec.CommandContext(t.Context(), "/bin/sh", "-c", "while :; do :; done")
+		if err := burner.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = burner.Process.Kill()
+			_ = burner.Wait()
+		})
+	}
+	for _, c := range []struct {
+		program string
+		code    int
+		want    string
+	}{
+		{"good.py", 0, "1: AC (OK; 2: AC (OK; 3: AC (OK; "},
+		{"bad.py", 1, "1: WA (OK; 2: MLE (MEM_LIMIT; 3: TLE (CPU_LIMIT; "},
+	} {
+		cmd := exec.Command("/bin/sh", "judge.sh", "sum", python, c.program)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "CONFINE="+filepath.Join(scene.programs, "confine"), "HOME="+t.TempDir(), "CONFINE_ALLOW_PARTIAL=all")
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if code := cmd.ProcessState.ExitCode(); code != c.code || err != nil && !errors.As(err, &exit) {
+			t.Errorf("%s: %v", c.program, err)
+		}
+		var verdicts string
+		for line := range strings.Lines(string(out)) {
+			verdict, _, _ := strings.Cut(line, ",")
+			verdicts += verdict + "; "
+		}
+		if verdicts != c.want {
+			t.Errorf("%s: %q, want %q\n%s", c.program, verdicts, c.want, out)
+		}
+	}
+}
+
+// TestTryMakesWhatIsMissing: the README's first command runs the main job with a python3 that has
+// pytest, with an environment that it makes, and with the one that it made before; its code is the job's.
+func TestTryMakesWhatIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	for _, d := range []string{"tree/examples", "tree/bin", "path"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script, err := os.ReadFile("../examples/try.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program("tree/examples/try.sh", string(script))
+	program("tree/bin/confine", `echo "ran $*"; exit 7`)
+	const without = `case "$*" in
+	"-c import pytest") exit 1 ;;
+	"-m venv .try") mkdir -p .try/bin; printf '#!/bin/sh\necho "$*" >>installed\n' >.try/bin/python; chmod +x .try/bin/python ;;
+	esac`
+	for _, c := range []struct{ name, python, want, installed string }{
+		{"a python3 with it", "exit 0", "python3 -m pytest -q", ""},
+		{"one without", without, ".try/bin/python -m pytest -q", "-m pip install --quiet --disable-pip-version-check --retries 1 --timeout 15 pytest\n"},
+		{"the second time", without, ".try/bin/python -m pytest -q", "-c import pytest\n"},
+	} {
+		program("path/python3", c.python)
+		_ = os.Remove(filepath.Join(dir, "tree/installed"))
+		cmd := exec.Command("/bin/sh", filepath.Join(dir, "tree/examples/try.sh"), "-q")
+		cmd.Env = []string{"PATH=" + filepath.Join(dir, "path") + ":/usr/bin:/bin"}
+		out, _ := cmd.Output()
+		if code := cmd.ProcessState.ExitCode(); code != 7 || string(out) != "ran --profile testing -- "+c.want+"\n" {
+			t.Errorf("%s: %d, %q; want %q", c.name, code, out, c.want)
+		}
+		if text, _ := os.ReadFile(filepath.Join(dir, "tree/installed")); string(text) != c.installed {
+			t.Errorf("%s: the environment was asked for %q, want %q", c.name, text, c.installed)
+		}
+	}
+}

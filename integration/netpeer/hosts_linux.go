@@ -1,0 +1,276 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// host is one of the two network namespaces of a world. The same servers are in both.
+type host struct {
+	calls     chan func() // to be made by a thread of the namespace; nil: by the caller
+	doors     []int       // ports of datagrams
+	listeners []*told
+}
+
+// here is where the command is: its loopback, its addresses, and a way to every other
+// address, which is one of there.
+var here, there = &host{}, &host{calls: make(chan func())}
+
+var hosts = []*host{here, there}
+
+// at is the host for which servers are being made.
+var at *host
+
+// do calls f in the namespace of the host. One call is made at a time.
+func (h *host) do(f func() error) (err error) {
+	at = h
+	if h.calls == nil {
+		return f()
+	}
+	done := make(chan struct{})
+	h.calls <- func() {
+		defer close(done)
+		err = f()
+	}
+	<-done
+	return err
+}
+
+// begin makes the namespace, and a descriptor of it.
+func (h *host) begin() (ns int, err error) {
+	ready := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
+			ns, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		}
+		close(ready)
+		for call := range h.calls {
+			call()
+		}
+	}()
+	<-ready
+	return ns, os.NewSyscallError("unshare", err)
+}
+
+// What the host of the command has: addresses of its own on an interface, and ranges that only
+// a route makes its own (AnyIP).
+var (
+	own4, own6   = netip.MustParsePrefix("93.184.216.2/32"), netip.MustParsePrefix("2606:2800:220:1::2/128")
+	anyIP        = []netip.Prefix{netip.MustParsePrefix("93.184.217.0/24"), netip.MustParsePrefix("2606:2800:221::/48")}
+	all4, all6   = netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")
+	theirs6      = netip.MustParsePrefix("2606:2800:220:1::3/128")
+	ethernet     = []byte{2, 0, 0, 0, 0, 1} // of both ends, so that nobody has to be asked for it
+	outside      = "world"                  // the interface here
+	inside       = "host"                   // the one there
+	indexOfLo    = uint32(1)
+	biggestFrame = uint32(65535)
+)
+
+// network makes the two hosts, with a cable between them.
+func network() error {
+	ns, err := there.begin()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(ns)
+	if err := cable(ns); err != nil {
+		return fmt.Errorf("veth: %w", err)
+	}
+	for _, h := range hosts {
+		if err := h.do(func() error { return errors.Join(up("lo"), up(h.end())) }); err != nil {
+			return err
+		}
+	}
+	// The end that came up first sends when the kernel has heard of the other, by a work of its
+	// own, and drops what it is given before.
+	for _, h := range hosts {
+		if err := h.do(func() error { return running(h.end()) }); err != nil {
+			return err
+		}
+	}
+	if err := here.do(func() error {
+		out, err := net.InterfaceByName(outside)
+		if err != nil {
+			return err
+		}
+		for _, own := range []netip.Prefix{own4, own6} {
+			if err := address(own); err != nil {
+				return err
+			}
+		}
+		for _, p := range anyIP {
+			if err := route(p, unix.RTN_LOCAL, indexOfLo, netip.Addr{}); err != nil {
+				return err
+			}
+		}
+		if err := route(all4, unix.RTN_UNICAST, uint32(out.Index), own4.Addr()); err != nil {
+			return err
+		}
+		return route(all6, unix.RTN_UNICAST, uint32(out.Index), own6.Addr())
+	}); err != nil {
+		return err
+	}
+	return there.do(func() error {
+		// Whoever knocks at a closed port is told so each time.
+		for _, name := range []string{"ipv4/icmp_ratelimit", "ipv6/icmp/ratelimit"} {
+			if err := os.WriteFile("/proc/sys/net/"+name, []byte("0"), 0); err != nil {
+				return err
+			}
+		}
+		if err := address(theirs6); err != nil { // to say from that there is nobody
+			return err
+		}
+		in, err := net.InterfaceByName(inside)
+		if err != nil {
+			return err
+		}
+		for _, p := range append([]netip.Prefix{all4, all6}, anyIP...) {
+			if err := route(p, unix.RTN_LOCAL, indexOfLo, netip.Addr{}); err != nil {
+				return err
+			}
+		}
+		for _, own := range []netip.Prefix{own4, own6} {
+			if err := route(own, unix.RTN_UNICAST, uint32(in.Index), netip.Addr{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// end is the host's end of the cable.
+func (h *host) end() string {
+	if h == here {
+		return outside
+	}
+	return inside
+}
+
+// running waits until an interface can send.
+func running(name string) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	for until := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		i, err := unix.NewIfreq(name)
+		if err != nil {
+			return err
+		}
+		if err := unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, i); err != nil {
+			return os.NewSyscallError("ioctl SIOCGIFFLAGS", err)
+		}
+		if i.Uint16()&unix.IFF_RUNNING != 0 {
+			return nil
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("%s doesn't run", name)
+		}
+	}
+}
+
+// up brings one up; on the cable nobody asks for anybody's address (ARP, NDP).
+func up(name string) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	i, err := unix.NewIfreq(name)
+	if err != nil {
+		return err
+	}
+	flags := uint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if name != "lo" {
+		flags |= unix.IFF_NOARP
+	}
+	i.SetUint16(flags)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, i)
+}
+
+// cable makes a pair of interfaces, one end of them in another namespace.
+func cable(ns int) error {
+	const vethPeer = 1 // VETH_INFO_PEER
+	head := make([]byte, unix.SizeofIfInfomsg)
+	end := func(e *netlink.AttributeEncoder, name string) {
+		e.String(unix.IFLA_IFNAME, name)
+		e.Bytes(unix.IFLA_ADDRESS, ethernet)
+		e.Uint32(unix.IFLA_MTU, biggestFrame)
+	}
+	return send(unix.RTM_NEWLINK, head, func(e *netlink.AttributeEncoder) {
+		end(e, outside)
+		e.Nested(unix.IFLA_LINKINFO, func(info *netlink.AttributeEncoder) error {
+			info.String(unix.IFLA_INFO_KIND, "veth")
+			info.Nested(unix.IFLA_INFO_DATA, func(data *netlink.AttributeEncoder) error {
+				peer := netlink.NewAttributeEncoder()
+				end(peer, inside)
+				peer.Uint32(unix.IFLA_NET_NS_FD, uint32(ns))
+				b, err := peer.Encode()
+				data.Bytes(vethPeer, append(head[:len(head):len(head)], b...))
+				return err
+			})
+			return nil
+		})
+	})
+}
+
+func family(a netip.Addr) byte {
+	if a.Is6() {
+		return unix.AF_INET6
+	}
+	return unix.AF_INET
+}
+
+// address gives lo one.
+func address(p netip.Prefix) error {
+	head := []byte{family(p.Addr()), byte(p.Bits()), unix.IFA_F_PERMANENT | unix.IFA_F_NODAD, unix.RT_SCOPE_UNIVERSE, byte(indexOfLo), 0, 0, 0}
+	return send(unix.RTM_NEWADDR, head, func(e *netlink.AttributeEncoder) {
+		e.Bytes(unix.IFA_LOCAL, p.Addr().AsSlice())
+		e.Bytes(unix.IFA_ADDRESS, p.Addr().AsSlice())
+	})
+}
+
+// route enters one in the table of local ones, where the most exact counts.
+func route(p netip.Prefix, kind byte, link uint32, source netip.Addr) error {
+	scope := byte(unix.RT_SCOPE_LINK)
+	if kind == unix.RTN_LOCAL {
+		scope = unix.RT_SCOPE_HOST
+	}
+	head := []byte{family(p.Addr()), byte(p.Bits()), 0, 0, unix.RT_TABLE_LOCAL, unix.RTPROT_STATIC, scope, kind, 0, 0, 0, 0}
+	return send(unix.RTM_NEWROUTE, head, func(e *netlink.AttributeEncoder) {
+		if p.Bits() > 0 {
+			e.Bytes(unix.RTA_DST, p.Addr().AsSlice())
+		}
+		e.Uint32(unix.RTA_OIF, link)
+		if source.IsValid() {
+			e.Bytes(unix.RTA_PREFSRC, source.AsSlice())
+		}
+	})
+}
+
+func send(kind netlink.HeaderType, head []byte, attributes func(*netlink.AttributeEncoder)) error {
+	conn, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	e := netlink.NewAttributeEncoder()
+	attributes(e)
+	body, err := e.Encode()
+	if err != nil {
+		return err
+	}
+	flags := netlink.Request | netlink.Acknowledge | netlink.Create | netlink.Excl
+	_, err = conn.Execute(netlink.Message{Header: netlink.Header{Type: kind, Flags: flags}, Data: append(head[:len(head):len(head)], body...)})
+	return err
+}
