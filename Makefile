@@ -8,7 +8,7 @@ FUZZTIME ?= 10s
 # urfave_cli_no_docs leaves out what only writes documentation.
 TAGS    := urfave_cli_no_docs
 LDFLAGS := -s -w
-BUILD   := $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)'
+BUILD   := $(GO) build -tags $(TAGS) -ldflags '$(LDFLAGS)'
 
 # What it has to compile for. Off Linux it only says that it can't confine yet.
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
@@ -17,17 +17,38 @@ VETTED    := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 
 # No cgo anywhere, so that one static binary runs on every distribution.
 export CGO_ENABLED := 0
+# -trimpath for whatever compiles, so that vet, staticcheck, builds, tests and generators share
+# what is compiled, also with a copy of the tree elsewhere.
+export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
+
+# -count=1: the cache of test results doesn't know that scripts run the binary, nor that
+# a test lists packages. -vet=off: `make check` vets.
+TEST     := $(GO) test -count=1 -vet=off -timeout 30m -tags $(TAGS)
+# They measure time, CPU and memory, or look for what any run of the host's has left: nothing
+# else may run beside them.
+MEASURE  := ./supervisor ./supervisor/cgroup ./supervisor/disk ./supervisor/tree ./integration/...
 
 .DEFAULT_GOAL := build
-.PHONY: build test check fmt vet staticcheck tidy generated cross fuzz cover bench soak machines install clean
+.PHONY: build try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak machines install clean
 
 build:
 	$(BUILD) -o bin/confine .
 
+# The main job: the Python suites of this checkout, confined. What it lacks is made in .try.
+try: build
+	@examples/try.sh
+
+# Packages that start no sandbox and kill nobody: half a minute, while working on something.
+quick:
+	$(TEST) $$($(GO) list -tags $(TAGS) ./confine/... ./internal/... ./status/... | grep -v '/internal/changes$$')
+
 # Needs nothing but Go. What this host can't do, and programs that are not
 # installed, skip their tests, unless CONFINE_MUST_RUN (CONTRIBUTING.md) names them.
 test:
-	$(GO) test -p 1 -timeout 30m -tags $(TAGS) ./...
+	@measure=$$($(GO) list -tags $(TAGS) $(MEASURE)); failed=0; \
+	$(TEST) $$($(GO) list -tags $(TAGS) ./... | grep -vxF "$$measure") || failed=1; \
+	$(TEST) -p 1 $$measure || failed=1; \
+	exit $$failed
 
 check: fmt vet staticcheck tidy generated
 
@@ -48,9 +69,9 @@ tidy:
 # In a copy, so that a tree with changes of its own can be asked too.
 generated:
 	@set -e; copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
-	tar -cf - --exclude=./.git --exclude=./bin --exclude=./dist --exclude=./cover . | tar -xf - -C "$$copy"; \
+	tar -cf - --exclude=./.git --exclude=./.try --exclude=./bin --exclude=./dist --exclude=./cover . | tar -xf - -C "$$copy"; \
 	(cd "$$copy" && $(GO) generate ./...); \
-	diff -rq --exclude=.git --exclude=bin --exclude=dist --exclude=cover . "$$copy" || \
+	diff -rq --exclude=.git --exclude=.try --exclude=bin --exclude=dist --exclude=cover . "$$copy" || \
 		{ echo "generated files are out of date, run: $(GO) generate ./..."; exit 1; }
 
 cross:
@@ -94,4 +115,4 @@ install: build
 	install -D -m 0644 internal/cli/pages/completion.fish '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/confine.fish'
 
 clean:
-	rm -rf bin dist cover
+	rm -rf .try bin dist cover
