@@ -29,6 +29,9 @@ const (
 	Isolation       Capability = "isolation"        // --isolation
 )
 
+// Ledger says of each capability what holds, and by what.
+type Ledger = map[Capability]Enforcement
+
 // Enforcement is one line of the ledger.
 type Enforcement struct {
 	Requested      string         `json:"requested"` // as the policy says it: "512M", "none", "default/2"

@@ -1,5 +1,7 @@
 package status
 
+import "encoding/base64"
+
 // ReportVersion is the version of the report's JSON form.
 const ReportVersion = 1
 
@@ -25,4 +27,13 @@ func (r *Report) Normalize() {
 	if r.Enforced == nil {
 		r.Enforced = map[Capability]Enforcement{}
 	}
+}
+
+// Decoded is the text of a captured stream as it was written.
+func Decoded(text, encoding string) []byte {
+	if encoding != "base64" {
+		return []byte(text)
+	}
+	b, _ := base64.StdEncoding.DecodeString(text) // encoded here
+	return b
 }

@@ -34,6 +34,26 @@ type Report struct {
 	Ending       Ending                     `json:"-"`
 }
 
+// BoxReport is the truth about a sandbox that is held longer than one process: what all of them together used, and
+// what was found when it was closed. Its fields are those of [Report]; what is about one process is in the process's.
+type BoxReport struct {
+	Version      int         `json:"version"`
+	Backend      string      `json:"backend"`
+	Profile      string      `json:"profile"`
+	PolicyDigest string      `json:"policy_digest"`
+	DurationMS   int64       `json:"duration_ms"` // from when it was built until it was closed
+	Usage        Usage       `json:"usage"`
+	LimitsHit    []string    `json:"limits_hit"`
+	FullMounts   []string    `json:"full_mounts,omitempty"`
+	Violations   []Violation `json:"violations"`
+	Enforced     Ledger      `json:"enforced"`
+	Changes      *Changes    `json:"changes,omitempty"`
+	Network      *Traffic    `json:"network,omitempty"`
+	Host         Host        `json:"host"`
+	// SetupError is why it ended by itself, or what of it could not be removed.
+	SetupError *SetupError `json:"setup_error,omitempty"`
+}
+
 // Ending is what Reason and the ledger say in words, as far as code goes by it. It is no part
 // of the JSON form.
 type Ending struct {

@@ -41,7 +41,8 @@ type box struct {
 	oomKilled, counted bool          // the OOM killer came for the group's own limit
 	oom                <-chan struct{}
 
-	ready    bool // everything stands
+	ready    bool          // everything stands
+	used     handoff.Usage // by everybody, at the end
 	fellBack handoff.Fallbacks
 	skipped  []uint32        // optional mounts
 	places   []handoff.Upper // that are memory: what is written there
@@ -171,6 +172,7 @@ func (b *box) hear(e event) {
 	case *handoff.Built:
 		b.hearBuilt(e.built(m))
 	case *handoff.Closed:
+		b.used = m.Used
 		b.use(&m.Used)
 		if b.plan.Box.Linger {
 			b.count()

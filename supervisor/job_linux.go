@@ -56,9 +56,20 @@ func newJob(b *box, e *handoff.Exec, o *Options, io *streams) *job {
 	j.out.seccompKills, j.out.cpuLimit, j.out.fileLimit = b.plan.SeccompKills, b.plan.Watch.CPU, fileLimit(e)
 	j.out.memory = max(b.plan.Watch.Memory, b.plan.Held.Memory)
 	if io != nil {
-		io.limit = b.plan.Watch.Output
+		io.limit = narrower(b.plan.Watch.Output, o.Limits.Output)
 	}
 	return j
+}
+
+// wallLimit is the one that holds; 0: none.
+func wallLimit(j *job) time.Duration { return narrower(j.plan.Watch.Wall, j.opts.Limits.Time) }
+
+// narrower is the smaller of two limits; 0 is none.
+func narrower[T ~int64](a, b T) T {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // abandon ends what has begun of a job that comes to nothing.
@@ -79,7 +90,7 @@ func (j *job) send() error {
 func (j *job) built() {
 	j.out.built = true
 	j.started = time.Now()
-	if d := j.plan.Watch.Wall; d > 0 {
+	if d := wallLimit(j); d > 0 {
 		j.wall = j.after(d, j.timeIsUp)
 	}
 	j.io.watch.Store(j.watch)
@@ -114,12 +125,12 @@ func (j *job) heedSignals() {
 }
 
 func (j *job) timeIsUp() {
-	j.stop(status.CauseWall, fmt.Sprintf("wall-clock limit of %s reached", j.plan.Watch.Wall))
+	j.stop(status.CauseWall, fmt.Sprintf("wall-clock limit of %s reached", wallLimit(j)))
 }
 
 // overdue: the wall clock's limit has passed, whether its timer had its turn or not.
 func (j *job) overdue() bool {
-	return j.plan.Watch.Wall > 0 && time.Since(j.started) >= j.plan.Watch.Wall
+	return wallLimit(j) > 0 && time.Since(j.started) >= wallLimit(j)
 }
 
 // hearStarted: the target runs.

@@ -15,12 +15,20 @@ import (
 type Options struct {
 	// Stdin, Stdout and Stderr are the caller's descriptors; -1 is none.
 	Stdin, Stdout, Stderr int
+	// Limits are this process's own, narrower than the plan's; 0: none.
+	Limits struct {
+		Time   time.Duration
+		Output int64
+	}
+	Learning
 	// Capture keeps what passes, for the report, and relays it nowhere.
 	Capture bool
 	// Guards know where a line on the caller's terminal begins; nil is none.
 	OutGuard, ErrGuard output.Guard
 	// Terminal is the caller's, when the target gets a pty; nil is none.
 	Terminal *terminal.Terminal
+	// Resizer, if not nil, is given what changes the size of the pty, where no terminal of the caller's does.
+	Resizer func(resize func(rows, cols uint16) error)
 	// Alone: this process starts no children but the run's. Where there is no pid
 	// namespace, and it has none from before, it then ends those whose guard was killed.
 	Alone bool
@@ -37,17 +45,6 @@ type Options struct {
 	// Denied, if not nil, is called for each kind of system call that the filter denies and
 	// tells, the first time. It must not wait for anybody: more calls wait behind it.
 	Denied func(status.Violation)
-	// Accesses, if not nil, is told of each path that a call names, where the plan watches
-	// files: while the caller waits, from several goroutines.
-	Accesses files.Observer
-	// Unseen, if not nil, is told at the end of a watched run how many accesses could not be
-	// seen, or that nothing could be (err).
-	Unseen func(n int64, err error)
-	// Passed, if not nil, is told at the end which calls were let through that the filter
-	// wanted told, and how many of further kinds.
-	Passed func(all []denials.Denial, others int64)
-	// Peaks, if not nil, is told at the end of a watched run what single processes had.
-	Peaks func(files.Peaks)
 	// LimitHit, if not nil, is called when a limit is seen to be reached, the first time or
 	// again, from any goroutine. What only the end shows is in the report alone.
 	LimitHit func(status.Capability)
@@ -66,4 +63,19 @@ type Options struct {
 	// caller's did not take what the target wrote, or that could not be read. That
 	// nobody reads any more is not worth a word: the target has seen it.
 	Undelivered func(stream string, err error)
+}
+
+// Learning is what somebody asks for who makes a policy of what a run does.
+type Learning struct {
+	// Accesses, if not nil, is told of each path that a call names, where the plan watches
+	// files: while the caller waits, from several goroutines.
+	Accesses files.Observer
+	// Unseen, if not nil, is told at the end of a watched run how many accesses could not be
+	// seen, or that nothing could be (err).
+	Unseen func(n int64, err error)
+	// Passed, if not nil, is told at the end which calls were let through that the filter
+	// wanted told, and how many of further kinds.
+	Passed func(all []denials.Denial, others int64)
+	// Peaks, if not nil, is told at the end of a watched run what single processes had.
+	Peaks func(files.Peaks)
 }

@@ -2,6 +2,8 @@ package supervisor
 
 import (
 	"context"
+	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,22 +19,23 @@ import (
 // and other processes, is there for the next. Its methods may be called from any goroutine.
 type Sandbox struct {
 	box   *box
+	built time.Time
 	ended chan struct{} // closed when nothing of it is left
 	next  uint32        // the ID of the next job; the loop's
 	left  *SetupError
 }
 
 // Build carries out the part of a plan that is about the box. Cancelling ctx ends the sandbox with everybody in it, at
-// any time.
-func (p *Prepared) Build(ctx context.Context, pl *plan.Plan, group *cgroup.Group) (*Sandbox, *SetupError) {
+// any time. Where there is no sandbox, there is a report that says why.
+func (p *Prepared) Build(ctx context.Context, pl *plan.Plan, group *cgroup.Group) (*Sandbox, *status.Report) {
 	b := newBox(pl, p.child, group, p.opts)
 	failed := p.err
 	if failed == nil {
 		failed = b.begin(nil)
 	}
 	if failed != nil {
-		b.abandon()
-		return nil, failed
+		_ = b.abandon() // the first failure counts
+		return nil, b.unbuilt(ctx, failed)
 	}
 	s := &Sandbox{box: b, ended: make(chan struct{})}
 	go func() {
@@ -43,21 +46,33 @@ func (p *Prepared) Build(ctx context.Context, pl *plan.Plan, group *cgroup.Group
 	}()
 	select {
 	case <-b.open:
+		s.built = time.Now()
 		return s, nil
 	case <-s.ended:
 		failed := b.failed
 		if failed == nil {
 			failed = &SetupError{Step: "init", Op: "it ended without a word"}
 		}
-		return nil, failed
+		return nil, b.unbuilt(ctx, failed)
 	}
+}
+
+// unbuilt is the report of a box that there isn't.
+func (b *box) unbuilt(ctx context.Context, why *SetupError) *status.Report {
+	j := newJob(b, &handoff.Exec{}, b.opts, nil)
+	if ctx.Err() != nil {
+		j.because(status.CauseContext, "cancelled by the caller")
+	} else {
+		j.out.setup = why
+	}
+	return j.report()
 }
 
 // Process is one in a sandbox.
 type Process struct{ job *job }
 
 // Start starts a process. Of a plan e is the part that is about it; its ID and Last are not looked at. judge and refuses
-// are as for [Prepared.Run]. nil: the sandbox has ended.
+// are as for [Prepared.Run].
 func (s *Sandbox) Start(e *handoff.Exec, o Options, judge denials.Judge, refuses files.Judge) (*Process, *SetupError) {
 	exec := *e
 	exec.Last, exec.Modes = false, o.Terminal.Modes()
@@ -80,7 +95,7 @@ func (s *Sandbox) Start(e *handoff.Exec, o Options, judge denials.Judge, refuses
 		}
 		failed <- nil
 	})
-	why := &SetupError{Step: "start", Op: "the sandbox has ended"}
+	why := s.gone()
 	if begun {
 		why = <-failed
 	}
@@ -92,12 +107,37 @@ func (s *Sandbox) Start(e *handoff.Exec, o Options, judge denials.Judge, refuses
 	return &Process{j}, nil
 }
 
-// Signal sends a signal to a process and its process group.
-func (p *Process) Signal(n unix.Signal) { p.job.do(func() { p.job.signal(n) }) }
+func (s *Sandbox) gone() *SetupError {
+	return &SetupError{Step: "start", Op: "the sandbox has ended", Errno: unix.ESRCH}
+}
 
-// Kill ends a process at once.
-func (p *Process) Kill() {
-	p.job.do(func() { p.job.kill(status.CauseCaller, "killed by the caller") })
+// Signal sends a signal to a process and its process group. It is false when that has ended.
+func (p *Process) Signal(n unix.Signal) bool {
+	return p.tell(func() {
+		if n == unix.SIGKILL {
+			p.job.kill(status.CauseCaller, "killed by the caller")
+		} else {
+			p.job.signal(n)
+		}
+	})
+}
+
+// Resize changes the size of a process's pty.
+func (p *Process) Resize(rows, cols uint16) error { return p.job.io.resize(rows, cols) }
+
+// tell has the loop do what is about a process, unless that has ended.
+func (p *Process) tell(f func()) bool {
+	there := make(chan bool, 1)
+	if !p.job.do(func() {
+		_, is := p.job.jobs[p.job.exec.ID]
+		if is {
+			f()
+		}
+		there <- is
+	}) {
+		return false
+	}
+	return <-there
 }
 
 // Wait waits for the end of a process, until the caller's side has what it wrote, and gives its report. It is to be
@@ -111,9 +151,39 @@ func (p *Process) Wait(ctx context.Context) *status.Report {
 	return j.report()
 }
 
-// Close ends the sandbox and everybody in it, and waits until nothing of it is left.
-func (s *Sandbox) Close() *SetupError {
-	s.box.do(func() { s.box.child.close() })
+// Root opens the root directory as the processes inside see it.
+func (s *Sandbox) Root() (fd int, err error) {
+	done := make(chan struct{})
+	if !s.box.do(func() {
+		defer close(done)
+		fd, err = unix.Open("/proc/"+strconv.Itoa(s.box.child.pid)+"/root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	}) {
+		return -1, s.gone()
+	}
+	<-done
+	return fd, err
+}
+
+// Close ends the sandbox and everybody in it, waits until nothing of it is left, and says what all of it came to. It may
+// be called again.
+func (s *Sandbox) Close() *status.BoxReport {
+	b := s.box
+	b.do(func() { b.child.close() })
 	<-s.ended
-	return s.left
+	j := newJob(b, &handoff.Exec{}, b.opts, nil)
+	j.targetStarted, j.out.waited = true, true // of the ledger and of what was used
+	j.use(&b.used)
+	r := j.report()
+	report := &status.BoxReport{
+		Backend: r.Backend, DurationMS: time.Since(s.built).Milliseconds(), Usage: r.Usage, LimitsHit: r.LimitsHit, FullMounts: r.FullMounts,
+		Violations: r.Violations, Enforced: r.Enforced, Changes: r.Changes, Network: r.Network,
+	}
+	failed := b.failed
+	if failed == nil {
+		failed = s.left
+	}
+	if failed != nil {
+		report.SetupError = failed.report()
+	}
+	return report
 }

@@ -111,10 +111,23 @@ func (j *job) signal(n unix.Signal) {
 	signalGroup(j.target, n)
 }
 
+// Plain is a signal for the target that means nothing to us, whichever it is.
+type Plain unix.Signal
+
+// Signal makes it an os.Signal.
+func (Plain) Signal() {}
+
+func (n Plain) String() string { return signalName(unix.Signal(n)) }
+
 // passOn gives the caller's signal to the target. One that asks for an end
 // starts the grace period; the second of these kills. Before there is a target it ends
 // the run at once.
 func (j *job) passOn(s os.Signal) {
+	if n, ok := s.(Plain); ok {
+		j.out.heard |= 1 << n
+		j.signal(unix.Signal(n))
+		return
+	}
 	n, ok := s.(syscall.Signal)
 	switch {
 	case !ok:

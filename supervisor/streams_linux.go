@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,10 +25,13 @@ type streams struct {
 	begun  bool
 	err    error
 	watch  atomic.Pointer[watch] // that looks when something is written to 2
+
+	mu     sync.Mutex
+	master int // of the pty, where no terminal of the caller's gives it its size; else -1. Guarded by mu
 }
 
 func openStreams(tty [3]bool, o *Options) (*streams, error) {
-	s := &streams{tty: tty, opts: o, target: [3]int{-1, -1, -1}, source: [3]int{-1, -1, -1}}
+	s := &streams{tty: tty, opts: o, target: [3]int{-1, -1, -1}, source: [3]int{-1, -1, -1}, master: -1}
 	pump, err := output.New()
 	if err != nil {
 		return nil, err
@@ -119,6 +123,17 @@ func (s *streams) beginPTY(pty int) error {
 		if err := s.opts.Terminal.Attach(pty); err != nil {
 			return err
 		}
+	} else {
+		master, err := unix.FcntlInt(uintptr(pty), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.master = master
+		s.mu.Unlock()
+		if s.opts.Resizer != nil {
+			s.opts.Resizer(s.resize)
+		}
 	}
 	fd := 1
 	if !s.tty[1] && s.tty[2] {
@@ -146,9 +161,25 @@ func (s *streams) keyboard() (fd int, keys output.Keys) {
 	return -1, nil
 }
 
+// resize gives the pty another size.
+func (s *streams) resize(rows, cols uint16) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.master < 0 {
+		return unix.ENOTTY
+	}
+	return unix.IoctlSetWinsize(s.master, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+}
+
 // end waits until the caller has what the target wrote.
 func (s *streams) end(patience time.Duration) {
 	s.handedOver()
+	s.mu.Lock()
+	if s.master >= 0 {
+		_ = unix.Close(s.master)
+		s.master = -1
+	}
+	s.mu.Unlock()
 	for i, fd := range s.source {
 		if fd >= 0 {
 			_ = unix.Close(fd)
