@@ -1,19 +1,20 @@
-package confine
+package backend
 
 import (
 	"runtime"
 
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/status"
 )
 
-// complete adds to a report what only the caller's side knows.
-func complete(r *status.Report, policy *Policy, command *Command) *status.Report {
-	r.Cmd = redact.Redact(command.Argv)
-	r.Profile = policy.Profile
-	r.PolicyDigest = policy.Digest()
-	r.TraceID = status.TraceID(command.env("TRACEPARENT"))
+// Complete adds to a report what only the caller's side knows.
+func Complete(r *status.Report, s *Spec) *status.Report {
+	r.Cmd = redact.Redact(s.Argv)
+	r.Profile = s.Policy.Profile
+	r.PolicyDigest = s.Policy.Digest()
+	r.TraceID = status.TraceID(config.LookupEnv(s.Environ, "TRACEPARENT"))
 	facts := host.Current()
 	r.Host = status.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: facts.Release(), UID: facts.UID()}
 	if r.Reason != "" && partial(r) && (r.Status == status.OK || r.Status == status.Failed || r.Status == status.SandboxDenied) {
@@ -33,9 +34,9 @@ func partial(r *status.Report) bool {
 	return false
 }
 
-// Refused is the report of a run that was not started, since the plan doesn't
+// Refused is the report of a run that was not started, since the plan of the backend of that name doesn't
 // give what the policy insists on.
-func Refused(e *Unenforceable, policy *Policy, command *Command) *status.Report {
+func Refused(name string, e *config.Unenforceable, s *Spec) *status.Report {
 	r := &status.Report{
 		Status: status.InternalError,
 		Cause:  status.CauseSetup,
@@ -50,6 +51,6 @@ func Refused(e *Unenforceable, policy *Policy, command *Command) *status.Report 
 		entry.Applied, entry.Effective = false, false
 		r.Enforced[c] = entry
 	}
-	r.Backend = Backend
-	return complete(r, policy, command)
+	r.Backend = name
+	return Complete(r, s)
 }

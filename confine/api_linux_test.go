@@ -1,9 +1,10 @@
 package confine_test
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,14 +20,20 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-func TestRunGivesBytesAsTheyWere(t *testing.T) {
-	policy := confine.Default()
-	r, err := confine.Run(context.Background(), &policy, "printf", `\377\001`)
-	if err != nil {
+func run(t *testing.T, policy *confine.Policy, word ...string) (string, *confine.Report) {
+	t.Helper()
+	cmd := confine.CommandContext(t.Context(), word[0], word[1:]...)
+	cmd.Policy = policy
+	out, r, err := cmd.Output()
+	if r == nil {
 		t.Fatal(err)
 	}
-	if got := confine.Stdout(r); !bytes.Equal(got, []byte{0xff, 1}) || len(confine.Stderr(r)) != 0 {
-		t.Errorf("%q, %q", got, confine.Stderr(r))
+	return string(out), r
+}
+
+func TestRunGivesBytesAsTheyWere(t *testing.T) {
+	if got, r := run(t, nil, "printf", `\377\001`); got != "\xff\x01" || r.Bytes.Stdout != 2 {
+		t.Errorf("%q, %+v", got, r.Bytes)
 	}
 }
 
@@ -34,47 +42,72 @@ func TestAPolicyThatIsNotValidStartsNothing(t *testing.T) {
 		func(p *confine.Policy) { p.CPUTime = -1 },
 		func(p *confine.Policy) { p.MaxFiles = -1 },
 		func(p *confine.Policy) { p.Filesystem.AllowRead = []string{"relative"} },
+		func(p *confine.Policy) { p.Filesystem.AllowRead = []string{"/no/such/path"} },
 	} {
-		p := confine.Default()
-		spoil(&p)
-		r, err := confine.Run(t.Context(), &p, "true")
+		cmd := confine.Command("true")
+		cmd.Policy = confine.Default()
+		spoil(cmd.Policy)
+		r, err := cmd.Run()
 		var usage *confine.UsageError
 		if !errors.As(err, &usage) || r != nil {
 			t.Errorf("%+v, %v", r, err)
+		}
+		if _, err := confine.Open(t.Context(), cmd.Policy); !errors.As(err, &usage) {
+			t.Errorf("a sandbox: %v", err)
 		}
 	}
 }
 
 func TestKillLeavesNothing(t *testing.T) {
-	policy := confine.Default()
-	run, err := confine.Start(context.Background(), &policy, &confine.Command{Argv: []string{"sleep", "1000"}}, confine.IO{Stdin: -1, Stdout: -1, Stderr: -1})
-	if err != nil {
+	cmd := confine.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	run.Kill()
-	select {
-	case <-run.Done():
-	default:
-		t.Error("killed, and not done")
+	if err := cmd.Process.Kill(); err != nil {
+		t.Error(err)
 	}
-	if r := run.Wait(); r.Status != status.KilledKill || r.Cause != status.CauseContext {
-		t.Errorf("%s by %s", r.Status, r.Cause)
+	r, err := cmd.Wait()
+	var exit *confine.ExitError
+	if r.Status != status.KilledKill || r.Cause != status.CauseContext || !errors.As(err, &exit) {
+		t.Errorf("%s by %s, %v", r.Status, r.Cause, err)
+	}
+	if err := cmd.Start(); err == nil {
+		t.Error("it was started twice")
+	}
+}
+
+func TestSignalsReachARun(t *testing.T) {
+	cmd := confine.Command("sh", "-c", "trap 'echo heard; exit 9' USR1; echo ready; while :; do sleep 0.05; done")
+	out, in := io.Pipe()
+	cmd.Stdout = in
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); line != "ready\n" {
+		t.Fatal(line, err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Error(err)
+	}
+	if line, err := lines.ReadString('\n'); line != "heard\n" {
+		t.Error(line, err)
+	}
+	if r, _ := cmd.Wait(); r.RC != 9 {
+		t.Errorf("%+v", r)
 	}
 }
 
 func TestCancelledBeforeStartRunsNothing(t *testing.T) {
 	dir := t.TempDir()
-	policy := confine.Default()
-	policy.Filesystem.Workdir = "rw"
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for range 10 {
-		run, err := confine.Start(ctx, &policy, &confine.Command{Argv: []string{"touch", "made"}, Dir: dir}, confine.IO{Stdin: -1, Stdout: -1, Stderr: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r := run.Wait(); r.Status != status.KilledKill || r.Cause != status.CauseContext {
-			t.Errorf("%s by %s: %s", r.Status, r.Cause, r.Reason)
+		cmd := confine.CommandContext(ctx, "touch", "made")
+		cmd.Policy, cmd.Dir = confine.Default(), dir
+		cmd.Policy.Filesystem.Workdir = "rw"
+		if r, err := cmd.Run(); r == nil || r.Status != status.KilledKill || r.Cause != status.CauseContext {
+			t.Errorf("%+v, %v", r, err)
 		}
 	}
 	if _, err := os.Stat(dir + "/made"); err == nil {
@@ -82,21 +115,38 @@ func TestCancelledBeforeStartRunsNothing(t *testing.T) {
 	}
 }
 
-func TestBadWordsStartNothing(t *testing.T) {
-	policy := confine.Default()
-	policy.Filesystem.AllowRead = []string{"/no/such/path"}
-	var usage *confine.UsageError
-	if _, err := confine.Run(context.Background(), &policy, "true"); !errors.As(err, &usage) {
-		t.Errorf("%v, want a usage error", err)
+func TestWhatCannotBeEnforcedIsAReport(t *testing.T) {
+	cmd := confine.Command("true")
+	cmd.Policy = confine.Default()
+	cmd.Policy.Isolation = "vm"
+	if r, err := cmd.Run(); r == nil || r.Status != status.InternalError || r.SetupError == nil {
+		t.Errorf("%v %+v", err, r)
+	}
+	var exit *confine.ExitError
+	if _, err := confine.Open(t.Context(), cmd.Policy); !errors.As(err, &exit) || exit.Report.SetupError == nil {
+		t.Errorf("a sandbox: %v", err)
 	}
 }
 
-func TestUnenforceableIsAReport(t *testing.T) {
+func TestASandboxTellsWhatWasWrittenToItsOverlay(t *testing.T) {
+	dir := t.TempDir()
 	policy := confine.Default()
-	policy.Isolation = "vm"
-	r, err := confine.Run(context.Background(), &policy, "true")
-	if err != nil || r.Status != status.InternalError || r.SetupError == nil {
-		t.Errorf("%v %+v", err, r)
+	policy.Filesystem.Workdir, policy.AllowPartial = "overlay", []string{"all"}
+	box, err := confine.Open(t.Context(), policy, confine.WithDir(dir), confine.WithCommand("sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := box.Command("sh", "-c", "echo x >>made").Run(); err != nil {
+			t.Error(err)
+		}
+	}
+	r, err := box.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if box.Ledger()[status.Overlay].Effective && (r.Changes == nil || r.Changes.Counts.Added != 1) {
+		t.Errorf("%+v", r.Changes)
 	}
 }
 
@@ -115,8 +165,8 @@ func TestManyRunsLeaveNoDescriptors(t *testing.T) {
 	policy := confine.Default()
 	policy.TimeLimit = time.Minute
 	once := func() {
-		if r, err := confine.Run(context.Background(), &policy, "true"); err != nil || r.Status != status.OK {
-			t.Fatal(r, err)
+		if _, r := run(t, policy, "true"); r.Status != status.OK {
+			t.Fatal(r)
 		}
 	}
 	once() // what the runtime opens for itself
@@ -170,9 +220,9 @@ func TestManyRunsWithANetworkLeaveNothing(t *testing.T) {
 	policy.Network.Publish = []string{port(free) + ":6080"}
 	target := "exec 3<>/dev/tcp/127.0.0.1/" + port(l) + " && echo x >&3; (exec 4<>/dev/tcp/10.0.0.1/80) || true; echo x >/dev/udp/10.0.0.1/80 || true"
 	once := func() {
-		r, err := confine.Run(context.Background(), &policy, bash, "-c", target)
-		if err != nil || r.Status != status.OK || r.Network == nil || len(r.Network.Attempts) < 3 {
-			t.Fatalf("%+v, %v", r, err)
+		_, r := run(t, policy, bash, "-c", target)
+		if r.Status != status.OK || r.Network == nil || len(r.Network.Attempts) < 3 {
+			t.Fatalf("%+v", r)
 		}
 		(<-accepted).Close()
 	}
@@ -203,11 +253,5 @@ func TestAProgramWithoutInitIsTold(t *testing.T) {
 	out, err := exec.CommandContext(ctx, program).CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(out), "INTERNAL_ERROR ") || !strings.Contains(string(out), "has to call confine.Init") {
 		t.Errorf("%v: %s", err, out)
-	}
-}
-
-func TestNoPolicyIsAnError(t *testing.T) {
-	if _, err := confine.Start(context.Background(), nil, &confine.Command{Argv: []string{"true"}}, confine.IO{}); err == nil {
-		t.Error("a run without a policy")
 	}
 }

@@ -29,15 +29,15 @@ func main() {
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	// An error is about what was asked for. How the run ended is in the report,
+	cmd := confine.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Policy, cmd.Stdin, cmd.Stdout, cmd.Stderr = policy, os.Stdin, os.Stdout, os.Stderr
+	// Without a report nothing was started, and the error is about what was asked for. How the run ended is in the report,
 	// a sandbox that could not be built as well.
-	report, err := confine.Run(ctx, &policy, command...)
-	if err != nil {
+	report, err := cmd.Run()
+	if report == nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	os.Stdout.Write(confine.Stdout(report))
-	os.Stderr.Write(confine.Stderr(report))
 	fmt.Printf("%s: %s\n", report.Status, report.Reason)
 	names := make([]string, 0, len(report.Enforced))
 	for capability, e := range report.Enforced {

@@ -1,4 +1,4 @@
-package confine
+package config
 
 import (
 	"slices"
@@ -40,9 +40,9 @@ func (e *Unenforceable) Error() string {
 	return s
 }
 
-// accept holds the ledger against what the policy allows to be missing, and
+// Accept holds the ledger against what the policy allows to be missing, and
 // what it requires.
-func accept(p *Policy, ledger map[status.Capability]status.Enforcement) error {
+func Accept(p *Policy, ledger map[status.Capability]status.Enforcement) error {
 	names := make([]string, 0, len(ledger))
 	for c := range ledger {
 		names = append(names, string(c))
@@ -50,7 +50,7 @@ func accept(p *Policy, ledger map[status.Capability]status.Enforcement) error {
 	sort.Strings(names)
 	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		e := ledger[status.Capability(name)]
-		return !e.Enabled || e.Effective || allowsPartial(p, status.Capability(name))
+		return !e.Enabled || e.Effective || AllowsPartial(p, status.Capability(name))
 	})
 	if len(missing) > 0 {
 		c := status.Capability(missing[0])
@@ -81,7 +81,8 @@ func accept(p *Policy, ledger map[status.Capability]status.Enforcement) error {
 	return nil
 }
 
-func allowsPartial(p *Policy, c status.Capability) bool {
+// AllowsPartial says whether the policy goes on without a capability.
+func AllowsPartial(p *Policy, c status.Capability) bool {
 	for _, a := range p.AllowPartial {
 		if a == "all" || a == string(c) {
 			return true
@@ -90,8 +91,8 @@ func allowsPartial(p *Policy, c status.Capability) bool {
 	return false
 }
 
-// requires says whether the policy insists on a capability in full.
-func requires(p *Policy, c status.Capability) bool {
+// Requires says whether the policy insists on a capability in full.
+func Requires(p *Policy, c status.Capability) bool {
 	for _, r := range p.Require {
 		if name, _, _ := strings.Cut(r, "="); name == string(c) {
 			return true

@@ -1,8 +1,7 @@
-package confine
+package config
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/confine-run/confine/status"
@@ -31,7 +30,7 @@ func TestAccept(t *testing.T) {
 		{"required and not asked for", Policy{AllowPartial: []string{"all"}, Require: []string{"disk"}}, status.Disk},
 		{"required and unknown to the ledger", Policy{AllowPartial: []string{"all"}, Require: []string{"publish"}}, status.Publish},
 	} {
-		err := accept(&c.policy, ledger)
+		err := Accept(&c.policy, ledger)
 		var cant *Unenforceable
 		switch {
 		case c.refused == "" && err != nil:
@@ -39,26 +38,5 @@ func TestAccept(t *testing.T) {
 		case c.refused != "" && (!errors.As(err, &cant) || cant.Capability != c.refused):
 			t.Errorf("%s: %v, want a refusal of %s", c.name, err, c.refused)
 		}
-	}
-}
-
-func TestRefusedReport(t *testing.T) {
-	e := &Unenforceable{
-		Capability: status.Network, Requested: "a.example", Reason: status.NotInBuild, Details: "no", Hint: "h",
-		Ledger: map[status.Capability]status.Enforcement{
-			status.Network: {Enabled: true}, status.Memory: {Enabled: true, Effective: true, Applied: true},
-		},
-	}
-	r := Refused(e, &Policy{Profile: "x"}, &Command{Argv: []string{"sh", "--token=abc"}, Environ: []string{}})
-	if r.Status != status.InternalError || r.RC != 1 || r.SetupError == nil || r.SetupError.Hint != "h" {
-		t.Errorf("%+v", r)
-	}
-	for c, entry := range r.Enforced {
-		if entry.Applied || entry.Effective {
-			t.Errorf("%s: nothing was started, but %+v", c, entry)
-		}
-	}
-	if strings.Contains(strings.Join(r.Cmd, " "), "abc") {
-		t.Errorf("a secret: %q", r.Cmd)
 	}
 }

@@ -1,4 +1,4 @@
-package confine
+package config
 
 import (
 	"github.com/confine-run/confine/confine/rootfs"
@@ -40,9 +40,9 @@ type Answer struct {
 	Answer string  `json:"answer"`
 	// Reason is an identifier of what decided, Rule the rule in words; it is empty
 	// where no rule speaks of it.
-	Reason string `json:"reason"`
-	Rule   string `json:"rule,omitempty"`
-	origin rootfs.Origin
+	Reason string        `json:"reason"`
+	Rule   string        `json:"rule,omitempty"`
+	Origin rootfs.Origin `json:"-"`
 	// From is the place that the rule comes from: a flag, a variable, FILE:LINE, a
 	// profile, or "built in".
 	From    string `json:"from,omitempty"`
@@ -57,23 +57,16 @@ type Answer struct {
 
 // Denied says whether a word of --deny decided, and not the set of secrets.
 func (a *Answer) Denied() bool {
-	return a.origin.Option == rootfs.FromDeny && a.origin != rootfs.FromSecrets
+	return a.Origin.Option == rootfs.FromDeny && a.Origin != rootfs.FromSecrets
 }
 
 // Private says whether the place is the run's own home directory or one for temporary files.
 func (a *Answer) Private() bool {
-	return a.origin.Option == rootfs.FromHome || a.origin.Option == rootfs.FromTempDir
+	return a.Origin.Option == rootfs.FromHome || a.Origin.Option == rootfs.FromTempDir
 }
 
 // Yes says whether it is allowed in any case.
 func (a *Answer) Yes() bool { return a.Answer == AnswerYes }
-
-func yesNo(yes bool) string {
-	if yes {
-		return AnswerYes
-	}
-	return AnswerNo
-}
 
 // where is a word of an option in its canonical form, and who said it.
 type where struct {

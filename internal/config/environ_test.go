@@ -1,4 +1,4 @@
-package confine
+package config
 
 import (
 	"slices"
@@ -20,14 +20,14 @@ func TestEnvironment(t *testing.T) {
 			[]string{"HOME=/z", "PATH=/usr/bin", "SECRET=y"}},
 		{"all but our own", Env{KeepAll: true}, []string{"HOME=/h", "LC_ALL=de", "LC_TIME=de", "PATH=/usr/bin", "SECRET=x"}},
 	} {
-		if got := environment(&c.env, caller, sandbox); !slices.Equal(got, c.want) {
+		if got := Environment(&c.env, caller, sandbox); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
-	if got := lookupEnv(caller, "PATH"); got != "/b" {
+	if got := LookupEnv(caller, "PATH"); got != "/b" {
 		t.Errorf("the last one counts: %q", got)
 	}
-	if lookupEnv(caller, "PAT") != "" || lookupEnv(nil, "PATH") != "" {
+	if LookupEnv(caller, "PAT") != "" || LookupEnv(nil, "PATH") != "" {
 		t.Error("found what isn't there")
 	}
 }

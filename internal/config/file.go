@@ -1,4 +1,4 @@
-package confine
+package config
 
 import (
 	"errors"
@@ -129,8 +129,8 @@ func parseFile(path string, data []byte, home string) (*file, error) {
 	return in.out, nil
 }
 
-// printable is a path for a line of text: quoted when it could break the line.
-func printable(path string) string {
+// Printable is a path for a line of text: quoted when it could break the line.
+func Printable(path string) string {
 	if q := strconv.Quote(path); q != `"`+path+`"` {
 		return q
 	}
@@ -176,7 +176,7 @@ func (d *document) where(offset int) string {
 
 // source is "path:line" of an offset.
 func (d *document) source(offset int) string {
-	return printable(d.path) + ":" + strconv.Itoa(d.line(offset))
+	return Printable(d.path) + ":" + strconv.Itoa(d.line(offset))
 }
 
 func (d *document) line(offset int) int {
@@ -197,9 +197,9 @@ func parseDocument(path string, data []byte) (*document, error) {
 		var de *toml.DecodeError
 		if errors.As(err, &de) {
 			line, col := de.Position()
-			return nil, &UsageError{Msg: fmt.Sprintf("%s:%d:%d: %s", printable(path), line, max(col, 1), strings.TrimPrefix(de.Error(), "toml: "))}
+			return nil, &UsageError{Msg: fmt.Sprintf("%s:%d:%d: %s", Printable(path), line, max(col, 1), strings.TrimPrefix(de.Error(), "toml: "))}
 		}
-		return nil, &UsageError{Msg: printable(path) + ": " + err.Error(), Err: err}
+		return nil, &UsageError{Msg: Printable(path) + ": " + err.Error(), Err: err}
 	}
 	var p unstable.Parser
 	p.Reset(data)
@@ -219,7 +219,7 @@ func parseDocument(path string, data []byte) (*document, error) {
 		}
 	}
 	if err := p.Error(); err != nil {
-		return nil, &UsageError{Msg: printable(path) + ": " + err.Error(), Err: err}
+		return nil, &UsageError{Msg: Printable(path) + ": " + err.Error(), Err: err}
 	}
 	return d, nil
 }
@@ -324,7 +324,7 @@ func (in *interpreter) unknown(e entry, key []string, table string, known []stri
 	if table != "" {
 		msg += " in [" + table + "]"
 	}
-	return &UsageError{Msg: msg + meant(word, known)}
+	return &UsageError{Msg: msg + Meant(word, known)}
 }
 
 func (in *interpreter) entry(e entry) error {
@@ -432,7 +432,7 @@ func (in *interpreter) test(e entry, key []string) error {
 func (in *interpreter) setting(e entry, key []string, table string, profile bool) ([]said, error) {
 	inEnvSet := len(key) >= 2 && key[0] == "env" && key[1] == "set"
 	if inEnvSet && (len(key) == 3 || len(key) == 2 && e.shape == shapeTable) {
-		return in.environment(e, key)
+		return in.Environment(e, key)
 	}
 	if isTable(key) {
 		if e.shape != shapeTable {
@@ -468,7 +468,7 @@ func (in *interpreter) said(o *Option, words []string, e entry) said {
 }
 
 // environment reads env.set: one variable, or the table itself.
-func (in *interpreter) environment(e entry, key []string) ([]said, error) {
+func (in *interpreter) Environment(e entry, key []string) ([]said, error) {
 	o := LookupOption("env-set")
 	switch {
 	case len(key) == 2 && !e.inline:
@@ -642,7 +642,7 @@ func (in *interpreter) listWords(o *Option, e entry, key string) ([]string, erro
 	case e.shape == shapeBool && e.text == "false":
 		return nil, nil
 	case e.shape == shapeBool && network:
-		return []string{wordAll}, nil
+		return []string{WordAll}, nil
 	case e.shape != shapeList && network:
 		return nil, in.fail(e, "%s takes true, false or a list of strings", key)
 	case e.shape != shapeList:

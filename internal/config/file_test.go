@@ -1,4 +1,4 @@
-package confine
+package config
 
 import (
 	"errors"
@@ -220,10 +220,10 @@ func TestKeysWithoutTheirTable(t *testing.T) {
 }
 
 func TestNamesThatBreakLines(t *testing.T) {
-	if got := printable("/a/b c"); got != "/a/b c" {
+	if got := Printable("/a/b c"); got != "/a/b c" {
 		t.Errorf("printable: %s", got)
 	}
-	if got := printable("/a\nb\x1b[0m"); got != `"/a\nb\x1b[0m"` {
+	if got := Printable("/a\nb\x1b[0m"); got != `"/a\nb\x1b[0m"` {
 		t.Errorf("printable: %s", got)
 	}
 }

@@ -1,4 +1,4 @@
-package confine
+package config
 
 import (
 	"reflect"
@@ -42,7 +42,7 @@ func TestPermissive(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	for _, c := range p.AllowPartial {
-		if c == wordAll || c == string(status.Overlay) || c == string(status.Filesystem) {
+		if c == WordAll || c == string(status.Overlay) || c == string(status.Filesystem) {
 			t.Errorf("%q may be done without", c)
 		}
 	}

@@ -1,8 +1,7 @@
-package confine
+package config
 
 import (
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/confine-run/confine/confine/rootfs"
@@ -13,43 +12,36 @@ import (
 // or events. Whoever opens it follows no symbolic link any more. A name that a link in a tree of
 // work would lead elsewhere is an error.
 func (r *Resolved) RealDir(src *Sources, name string) (string, error) {
-	env := func(name string) string { return lookupEnv(src.Environ, name) }
+	env := func(name string) string { return LookupEnv(src.Environ, name) }
 	if !filepath.IsAbs(name) {
 		name = src.Dir + "/" + name
 	}
-	real, err := namesOf(&r.Policy, src.Dir, r.Protected, env).Real(name, true)
+	real, err := NamesOf(&r.Policy, src.Dir, r.Protected, env).Real(name, true)
 	if err != nil {
 		return "", &UsageError{Msg: err.Error(), Hint: rootfs.LinkHint(err), Err: err}
 	}
 	return real, nil
 }
 
-func namesOf(policy *Policy, dir string, files []string, env func(string) string) *rootfs.Names {
+// NamesOf knows the trees of work of a policy, whose links decide nothing.
+func NamesOf(policy *Policy, dir string, files []string, env func(string) string) *rootfs.Names {
 	f := &policy.Filesystem
 	in := rootfs.Input{AllowRead: f.AllowRead, AllowWrite: f.AllowWrite, Overlay: f.Overlay, Rootfs: f.Rootfs, Protect: f.Protect,
-		Mounts: mountsOf(f), ConfigFiles: files, Dir: dir, HomeDir: env("HOME"), Env: env}
+		Mounts: MountsOf(f), ConfigFiles: files, Dir: dir, HomeDir: env("HOME"), Env: env}
 	return rootfs.NewNames(&in)
 }
 
-func mountsOf(f *Filesystem) (all []rootfs.Mount) {
+// MountsOf are the mounts that a policy asks for.
+func MountsOf(f *Filesystem) (all []rootfs.Mount) {
 	for _, m := range f.Mounts {
 		all = append(all, rootfs.Mount{Src: m.Src, Dst: m.Dst, Mode: m.Mode, Size: m.Size})
 	}
 	return all
 }
 
-// reaches refuses a file of a policy that a link in a tree of work leads to.
-func (c *Command) reaches(policy *Policy, option, name string) error {
-	others := slices.DeleteFunc(slices.Clone(c.ConfigFiles), func(f string) bool { return f == name })
-	if _, err := namesOf(policy, c.Dir, others, c.env).Real(name, false); err != nil {
-		return throughLink(option, name, err)
-	}
-	return nil
-}
-
 // StoreDir is where runs are kept.
 func (src *Sources) StoreDir() (string, error) {
-	dir, err := changes.StoreDir(func(name string) string { return lookupEnv(src.Environ, name) })
+	dir, err := changes.StoreDir(func(name string) string { return LookupEnv(src.Environ, name) })
 	if err != nil {
 		return "", err
 	}
@@ -63,11 +55,22 @@ func (src *Sources) reaches(option, name string) error {
 	}
 	in := rootfs.Input{Dir: src.Dir, HomeDir: src.Home}
 	if _, err := rootfs.NewNames(&in).Real(name, false); err != nil {
-		return throughLink(option, name, err)
+		return ThroughLink(option, name, err)
 	}
 	return nil
 }
 
-func throughLink(option, name string, err error) error {
+// ThroughLink is the mistake that a name is which a link in a tree of work leads elsewhere.
+func ThroughLink(option, name string, err error) error {
 	return &UsageError{Msg: option + " " + strconv.Quote(name) + ": " + err.Error(), Hint: rootfs.LinkHint(err), Err: err}
+}
+
+// LookupEnv gives the last value of name, as execve's users see it.
+func LookupEnv(environ []string, name string) string {
+	for i := len(environ) - 1; i >= 0; i-- {
+		if e := environ[i]; len(e) > len(name) && e[len(name)] == '=' && e[:len(name)] == name {
+			return e[len(name)+1:]
+		}
+	}
+	return ""
 }

@@ -1,4 +1,4 @@
-package confine
+package config
 
 import (
 	"math"
@@ -111,8 +111,9 @@ type (
 	assigned Env     // Set, as K=V
 )
 
+// WordAll stands for all that a list can have.
 const (
-	wordAll  = "all"
+	WordAll  = "all"
 	wordNone = "none"
 )
 
@@ -235,7 +236,7 @@ func (o *Option) add(r *Resolved, w string) {
 		m, _ := parseMount(place{}, w)
 		*p = with(*p, m)
 	case *allowed:
-		if w == wordAll {
+		if w == WordAll {
 			p.All = true
 		} else {
 			p.Allow = with(p.Allow, w)
@@ -330,7 +331,7 @@ func (o *Option) listWords(r *Resolved) (words []string) {
 		}
 	case *allowed:
 		if p.All {
-			words = append(words, wordAll)
+			words = append(words, WordAll)
 		}
 		words = append(words, p.Allow...)
 	case *passed:

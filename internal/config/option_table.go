@@ -1,4 +1,4 @@
-package confine
+package config
 
 // options holds only constants and plain functions, so that it costs nothing
 // at start: the linker lays it out.

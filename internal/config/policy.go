@@ -1,6 +1,10 @@
-package confine
+package config
 
-import "time"
+import (
+	"sort"
+	"strings"
+	"time"
+)
 
 // Policy is what is wanted, whatever the host. The zero value of a limit means
 // that there is none; Default and Profile give policies that have some.
@@ -40,6 +44,13 @@ type Policy struct {
 	Require      []string
 
 	trusted map[string][]byte // by path: the text of files for Seccomp, which isn't to be read again
+}
+
+// TrustedSeccomp is the text of the file that Seccomp names, where that was read when the policy file that names it
+// was trusted, and isn't to be read again.
+func (p *Policy) TrustedSeccomp() ([]byte, bool) {
+	text, ok := p.trusted[p.Seccomp]
+	return text, ok
 }
 
 // ScratchLimit is what can be written in private places and overlays together: DiskLimit,
@@ -109,3 +120,41 @@ type Env struct {
 
 // User is who the target is, when the caller is root.
 type User struct{ UID, GID uint32 }
+
+// Environment builds what the target gets from nothing: what the policy passes
+// of the caller's, then what the sandbox says (HOME, TMPDIR, PATH, tool chains),
+// then what the policy sets. Later beats earlier. The result is sorted.
+func Environment(p *Env, caller []string, sandbox map[string]string) []string {
+	values := map[string]string{}
+	for _, e := range caller {
+		name, value, ok := strings.Cut(e, "=")
+		if ok && name != "" && (p.KeepAll || Passes(p.Pass, name)) && !strings.HasPrefix(name, envPrefix) {
+			values[name] = value
+		}
+	}
+	for name, value := range sandbox {
+		values[name] = value
+	}
+	for name, value := range p.Set {
+		values[name] = value
+	}
+	list := make([]string, 0, len(values))
+	for name, value := range values {
+		list = append(list, name+"="+value)
+	}
+	sort.Strings(list)
+	return list
+}
+
+// Passes says whether a name is in a list: a name ending in * stands for all that begin so.
+func Passes(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+		if prefix, ok := strings.CutSuffix(n, "*"); ok && strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}

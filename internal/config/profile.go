@@ -1,4 +1,4 @@
-package confine
+package config
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/confine-run/confine/confine/rootfs"
 	"github.com/confine-run/confine/internal/quote"
+	"github.com/confine-run/confine/status"
 )
 
 // profileDefault is the profile of a run that names none.
@@ -128,7 +129,7 @@ func (p *profiles) own(name string) (list []said, extends, at string, err error)
 func (p *profiles) unknown(name string) error {
 	known := p.names()
 	return &UsageError{
-		Msg:  "unknown profile " + strconv.Quote(name) + meant(name, known),
+		Msg:  "unknown profile " + strconv.Quote(name) + Meant(name, known),
 		Hint: "there are " + strings.Join(known, ", "),
 	}
 }
@@ -169,7 +170,7 @@ func (b *builtin) lines() []line {
 func linesOf(profile string, lines []line) (list []said) {
 	source := "profile " + profile
 	if profile == wordNone {
-		source = unsaid
+		source = Unsaid
 	}
 	list = make([]said, 0, len(lines))
 	for _, l := range lines {
@@ -182,8 +183,8 @@ func linesOf(profile string, lines []line) (list []said) {
 	return list
 }
 
-// unsaid is the source of what holds because nobody said otherwise.
-const unsaid = "built in"
+// Unsaid is the source of what holds because nobody said otherwise.
+const Unsaid = "built in"
 
 // ProfileInfo is one profile in a list.
 type ProfileInfo struct {
@@ -203,12 +204,12 @@ func ListProfiles(src Sources) (list []ProfileInfo, notices []string, err error)
 		var at []string
 		if b := builtinProfile(name); b != nil {
 			info.About = b.about
-			at = append(at, unsaid)
+			at = append(at, Unsaid)
 		}
 		for _, f := range r.files {
 			for _, piece := range f.pieces {
 				if piece.name == name {
-					at = append(at, printable(f.path))
+					at = append(at, Printable(f.path))
 				}
 			}
 		}
@@ -357,4 +358,83 @@ func tomlKey(k string) string {
 		return k
 	}
 	return quote.TOML(k)
+}
+
+// learningDisk and learningTasks bound what a run can do to the host while it is learned
+// from: it may need more than strict gives, and not all that there is.
+const (
+	learningDisk  = 4 << 30
+	learningTasks = 4096
+)
+
+// Permissive lifts what the profile says, so that a run under it shows what the command
+// needs: it sees whatever the caller may read, and writes to overlays, reaches hosts
+// through the gateway, and has no limits but on disk and tasks. What flags, variables and files said
+// stays. reads and overlays are directories to show so, beside the current one.
+// Command.WatchFiles and WatchCalls hand what it does to IO.
+func (r *Resolved) Permissive(reads, overlays []string) {
+	p := &r.Policy
+	f := &p.Filesystem
+	for _, o := range []struct {
+		option string
+		lift   func()
+	}{
+		{"time-limit", func() { p.TimeLimit = 0 }},
+		{"cpu-time", func() { p.CPUTime = 0 }},
+		{"memory-limit", func() { p.MemoryLimit = 0 }},
+		{"cpus", func() { p.CPUs = 0 }},
+		{"cpu-limit", func() { p.CPULimit = 0 }},
+		{"processes", func() { p.Processes = learningTasks }},
+		{"file-descriptors", func() { p.FileDescriptors = 0 }},
+		{"disk-limit", func() { p.DiskLimit = learningDisk }},
+		{"output-limit", func() { p.OutputLimit = 0 }},
+		{"allow-network", func() {
+			p.Network.Allow, p.Network.BlockInternal = []string{"*", "0.0.0.0/0", "::/0", "localhost"}, false
+		}},
+		{"workdir", func() { f.Workdir = "overlay" }},
+		{"keep", func() { f.Keep = false }},
+		{"landlock", func() { f.Landlock = false }},
+		{"seccomp", func() { p.Seccomp = profileDefault }},
+		{"seccomp-action", func() { p.SeccompAction = "errno" }},
+	} {
+		if !r.said(o.option) {
+			o.lift()
+		}
+	}
+	if p.HasOverlay() {
+		r.Notices = slices.DeleteFunc(r.Notices, func(n string) bool { return n == nothingToKeep })
+	}
+	p.AllowPartial = butOverlays(p.AllowPartial)
+	for _, dir := range append([]string{"/"}, reads...) {
+		f.AllowRead = with(f.AllowRead, dir)
+	}
+	for _, dir := range overlays {
+		if !slices.Contains(f.AllowRead, dir) && !slices.Contains(f.AllowWrite, dir) {
+			f.Overlay = with(f.Overlay, dir)
+		}
+	}
+}
+
+// butOverlays is what may be enforced in part: where there can be no overlays, the run
+// would write to the caller's files.
+func butOverlays(partial []string) (list []string) {
+	if slices.Contains(partial, WordAll) {
+		partial = Capabilities()
+	}
+	for _, c := range partial {
+		if c != string(status.Overlay) && c != string(status.Filesystem) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// said: by somebody, and not only by a profile.
+func (r *Resolved) said(option string) bool {
+	said := r.Origins[option]
+	if len(said) == 0 {
+		return false
+	}
+	last := said[len(said)-1].Source
+	return last != Unsaid && !strings.HasPrefix(last, "profile ")
 }

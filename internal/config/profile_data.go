@@ -1,4 +1,4 @@
-package confine
+package config
 
 // builtin is a profile that ships. What it says is fixed under its name: a golden
 // file and its digest hold it.

@@ -1,4 +1,4 @@
-package confine
+package config
 
 import (
 	"errors"
@@ -243,7 +243,7 @@ func (g *gathered) add(f *file) {
 	g.files = append(g.files, f)
 	g.out.Files = append(g.out.Files, f.path)
 	if f.testOff && len(f.test) > 0 {
-		g.out.Notices = append(g.out.Notices, printable(f.path)+": [test] says sandbox = false, so its limits don't count")
+		g.out.Notices = append(g.out.Notices, Printable(f.path)+": [test] says sandbox = false, so its limits don't count")
 	}
 }
 
@@ -262,7 +262,7 @@ func (g *gathered) readProject() error {
 	g.out.Project = path
 	g.out.Protected = append(g.out.Protected, path)
 	notice := func(why, remedy string) {
-		g.out.Notices = append(g.out.Notices, printable(path)+" "+why+" and was ignored: "+remedy)
+		g.out.Notices = append(g.out.Notices, Printable(path)+" "+why+" and was ignored: "+remedy)
 	}
 	byName := "name it with --config to use it"
 	data, err := readPolicyFile(path, false)
@@ -275,21 +275,21 @@ func (g *gathered) readProject() error {
 		return nil
 	}
 	known, err := g.src.trusted(path, data)
-	accept := "read it, then run: confine trust " + shell.Word(path)
+	Accept := "read it, then run: confine trust " + shell.Word(path)
 	switch {
 	case err != nil:
 		notice("is not trusted ("+firstLine(err)+")", byName)
 	case known == trustNone:
-		notice("is not trusted", accept)
+		notice("is not trusted", Accept)
 	case known == trustOther:
-		notice("has changed since it was trusted", accept)
+		notice("has changed since it was trusted", Accept)
 	default:
 		f, err := parseFile(path, data, g.src.Home)
 		if err != nil {
 			return err
 		}
 		if why := g.strange(f.policies()); why != "" {
-			notice(why, accept)
+			notice(why, Accept)
 			return nil
 		}
 		g.add(f)
@@ -325,7 +325,7 @@ func (g *gathered) strange(policies []string) (why string) {
 			g.out.Policy.trusted[path] = data
 			continue
 		}
-		return "names " + printable(path) + ", which " + why + ","
+		return "names " + Printable(path) + ", which " + why + ","
 	}
 	return ""
 }
@@ -357,7 +357,7 @@ func namesProfile(o *Option) bool { return o.Name == "profile" || o.Name == "lev
 // chooseProfile follows the same precedence as everything else.
 func (g *gathered) chooseProfile() (chosen said, err error) {
 	chosen = said{option: LookupOption("profile"), words: []string{profileDefault}}
-	origins := []Setting{{Option: "profile", Values: chosen.words, Source: unsaid}}
+	origins := []Setting{{Option: "profile", Values: chosen.words, Source: Unsaid}}
 	for _, layer := range g.layers() {
 		var here *said
 		for i := range layer {
@@ -421,7 +421,7 @@ func origin(list []Setting, s Setting) []Setting {
 	}
 	last := &list[len(list)-1]
 	switch {
-	case last.Source == unsaid:
+	case last.Source == Unsaid:
 		list[len(list)-1] = s
 	case last.Source == s.Source && LookupOption(s.Option).IsList() && len(s.Values) > 0:
 		last.Values = slices.Concat(last.Values, s.Values)
@@ -457,7 +457,7 @@ func saidByFlags(flags []Setting, here place) (list []said, err error) {
 	for _, f := range flags {
 		o := LookupOption(f.Option)
 		if o == nil || o.FileOnly {
-			return nil, &UsageError{Msg: "unknown option --" + f.Option + meant(f.Option, flagNames()), Hint: "confine --help lists them"}
+			return nil, &UsageError{Msg: "unknown option --" + f.Option + Meant(f.Option, flagNames()), Hint: "confine --help lists them"}
 		}
 		s := said{option: o, source: f.Source, named: true, base: here}
 		if s.source == "" {

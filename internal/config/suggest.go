@@ -1,4 +1,4 @@
-package confine
+package config
 
 // Nearest is the candidate that word most likely meant: the one with the fewest
 // letters to change, or else the one that begins the same. It is "" when none is
@@ -71,8 +71,8 @@ func lower(c byte) byte {
 	return c
 }
 
-// meant is the end of a message about an unknown word.
-func meant(word string, candidates []string) string {
+// Meant is the end of a message about an unknown word.
+func Meant(word string, candidates []string) string {
 	if n := Nearest(word, candidates); n != "" {
 		return ", did you mean \"" + n + "\"?"
 	}

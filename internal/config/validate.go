@@ -1,4 +1,4 @@
-package confine
+package config
 
 import (
 	"errors"
@@ -29,7 +29,7 @@ func checkWord(word string, words []string) (string, error) {
 	if slices.Contains(words, word) {
 		return word, nil
 	}
-	return "", mistake("is not known"+meant(word, words), "it takes "+oneOf(words))
+	return "", mistake("is not known"+Meant(word, words), "it takes "+oneOf(words))
 }
 
 // oneOf is `"a", "b" or "c"`.
@@ -91,7 +91,7 @@ func checkGlob(base place, word string) (string, error) {
 		return "", err
 	}
 	if nearSecrets(word) && noFile(filepath.Join(from, rest)) {
-		return "", mistake("is no file"+meant(word, []string{rootfs.SetSecrets}),
+		return "", mistake("is no file"+Meant(word, []string{rootfs.SetSecrets}),
 			`"`+rootfs.SetSecrets+`" hides keys and credentials; a path that isn't there yet is "./`+word+`"`)
 	}
 	if !doublestar.ValidatePattern(filepath.ToSlash(rest)) {
@@ -166,7 +166,7 @@ func parseMount(base place, word string) (m Mount, err error) {
 			if strings.IndexByte(rest, ':') < 0 {
 				return m, mistake("has a destination that is not absolute", mountHint)
 			}
-			return m, mistake("has the unknown mode "+strconv.Quote(mode)+meant(mode, modes), mountHint)
+			return m, mistake("has the unknown mode "+strconv.Quote(mode)+Meant(mode, modes), mountHint)
 		}
 	}
 	i := strings.LastIndexByte(rest, ':')
@@ -236,7 +236,7 @@ func checkSeccomp(base place, word string) (string, error) {
 	if strings.ContainsAny(word, `/\`) || strings.HasSuffix(word, ".toml") || strings.HasSuffix(word, ".json") {
 		return checkPath(base, word)
 	}
-	return "", mistake("is not known"+meant(word, words), "it takes "+oneOf(words)+`, or a file as "./FILE", "FILE.toml" or "FILE.json"`)
+	return "", mistake("is not known"+Meant(word, words), "it takes "+oneOf(words)+`, or a file as "./FILE", "FILE.toml" or "FILE.json"`)
 }
 
 // checkSink takes "fd:N" or a file to write to.
@@ -315,14 +315,14 @@ func checkCapability(word string, also ...string) (string, error) {
 		}
 	}
 	known := append(Capabilities(), also...)
-	return "", mistake("is no capability"+meant(name, known), "they are "+strings.Join(known, ", "))
+	return "", mistake("is no capability"+Meant(name, known), "they are "+strings.Join(known, ", "))
 }
 
 func checkPartial(_ place, word string) (string, error) {
-	if word == wordAll {
+	if word == WordAll {
 		return word, nil
 	}
-	return checkCapability(word, wordAll)
+	return checkCapability(word, WordAll)
 }
 
 func checkRequire(_ place, word string) (string, error) {
@@ -428,7 +428,7 @@ func (u User) String() string {
 }
 
 func checkAllowHost(_ place, word string) (string, error) {
-	if word == wordAll {
+	if word == WordAll {
 		return word, nil
 	}
 	word, err := network.Canonical(word)
@@ -436,7 +436,7 @@ func checkAllowHost(_ place, word string) (string, error) {
 }
 
 func checkDenyHost(_ place, word string) (string, error) {
-	if word == wordAll {
+	if word == WordAll {
 		return "", mistake("stands only for what is allowed", "to reach nothing, allow nothing")
 	}
 	word, err := network.CanonicalDeny(word)
@@ -449,7 +449,7 @@ func hostMistake(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	return mistake(e.Msg+meant(e.Unknown, e.Known), e.Hint)
+	return mistake(e.Msg+Meant(e.Unknown, e.Known), e.Hint)
 }
 
 func checkPort(_ place, word string) (string, error) {
@@ -573,7 +573,7 @@ func (r *Resolved) check() error {
 	if p.Network.All && len(p.Network.Allow) > 0 {
 		r.Notices = append(r.Notices, "the network is allowed as a whole, so naming "+strconv.Quote(p.Network.Allow[0])+" narrows nothing")
 	}
-	if p.Filesystem.Keep && !p.hasOverlay() && r.asked("keep") {
+	if p.Filesystem.Keep && !p.HasOverlay() && r.asked("keep") {
 		r.Notices = append(r.Notices, nothingToKeep)
 	}
 	return nil
@@ -587,7 +587,8 @@ func (r *Resolved) asked(option string) bool {
 	return len(said) > 0 && !strings.HasPrefix(said[len(said)-1].Source, "profile ")
 }
 
-func (p *Policy) hasOverlay() bool {
+// HasOverlay says whether something is asked for as an overlay.
+func (p *Policy) HasOverlay() bool {
 	for _, m := range p.Filesystem.Mounts {
 		if m.Mode == "overlay" {
 			return true

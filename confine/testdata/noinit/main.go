@@ -2,16 +2,14 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/confine-run/confine/confine"
 )
 
 func main() {
-	policy := confine.Default()
-	r, err := confine.Run(context.Background(), &policy, "true")
-	if err != nil {
+	r, err := confine.Command("true").Run()
+	if r == nil {
 		fmt.Println(err)
 		return
 	}

@@ -1,0 +1,137 @@
+// Package backend is the seam between what is wanted and who does it. A policy and the facts of its caller are a
+// [Spec]; a [Backend] plans it, builds a [Sandbox] of it, and starts processes in that. Programs don't import it:
+// package confine does, and picks a backend by the name of the isolation that a policy asks for.
+//
+// Every backend passes the suite of package conformance.
+package backend
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/status"
+)
+
+// Backend builds sandboxes. Its methods may be called from any goroutine.
+type Backend interface {
+	// Name is in every report: "linux-process", "mock".
+	Name() string
+	// Plan computes what will be done, and changes nothing. A *config.UsageError is about the policy; a
+	// *config.Unenforceable comes with the plan that would not give what the policy insists on.
+	Plan(ctx context.Context, s *Spec) (Plan, error)
+	// Build does everything but start a process. The sandbox ends with ctx. Where the host refuses what was planned,
+	// and the policy allows less, there is less: the ledgers of the sandbox and of its processes say so. A sandbox
+	// that can't be built is a *BuildError.
+	Build(ctx context.Context, p Plan) (Sandbox, error)
+}
+
+// Runner is a backend that builds a sandbox and starts its only process faster in one go.
+type Runner interface {
+	// Run starts the process. What Wait of it gives is about the sandbox too, which has ended then.
+	Run(ctx context.Context, s *Spec, e *Exec) (Process, error)
+}
+
+// Spec is what a sandbox is to be, on any system.
+type Spec struct {
+	Policy *config.Policy
+	// Resolved says who said what of the policy, for answers; nil: nobody remembers.
+	Resolved *config.Resolved
+	// Argv is the command whose tool chain is to be visible; empty: none is known yet.
+	Argv []string
+	// Dir is the caller's current directory, Environ its environment, of which the policy passes some.
+	Dir     string
+	Environ []string
+	// ConfigFiles are policy files in use; they are never writable inside.
+	ConfigFiles []string
+}
+
+// Plan is what will be done for a Spec.
+type Plan interface {
+	// Ledger says what will be enforced, and by what.
+	Ledger() status.Ledger
+	// Key is the same for plans whose sandboxes are.
+	Key() [32]byte
+	// Ask answers a question about what is allowed.
+	Ask(q config.Ask) (config.Answer, error)
+}
+
+// Sandbox is built, and holds processes: one after another or at once. What one leaves behind, files and other
+// processes, is there for the next. Its methods may be called from any goroutine.
+type Sandbox interface {
+	// Start starts a process. Cancelling ctx kills it.
+	Start(ctx context.Context, e *Exec) (Process, error)
+	// Files are those that processes inside see.
+	Files() Files
+	// Snapshot writes the sandbox down, Restore makes it what it was then; errors.ErrUnsupported where that can't be had.
+	Snapshot(ctx context.Context) (Snapshot, error)
+	Restore(ctx context.Context, s Snapshot) error
+	// Close ends everybody inside, and waits until nothing is left. A second one gives the same.
+	Close() (*status.BoxReport, error)
+}
+
+// Snapshot is a sandbox written down.
+type Snapshot interface {
+	ID() string
+	Close() error
+}
+
+// Exec is a process to be started.
+type Exec struct {
+	Argv []string
+	// Env is K=V, beside what the policy passes, and before it.
+	Env []string
+	// Dir is where it starts, as seen inside; empty: where the policy says.
+	Dir string
+	// Stdin: nil is the null device; an *os.File is read by the sandbox itself. Stdout, Stderr: nil drops what is written;
+	// what is the same for both is written to by one goroutine at a time.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// TTY, if not nil, puts all three streams on a terminal of this size. Its output goes to Stdout.
+	TTY *WinSize
+	// Limits narrow the sandbox's own.
+	Limits Limits
+}
+
+// WinSize is the size of a terminal, in characters.
+type WinSize struct{ Rows, Cols uint16 }
+
+// Limits are those of one process. 0: the sandbox's.
+type Limits struct {
+	Time   time.Duration // wall clock
+	Output int64         // bytes per stream
+}
+
+// Process is one in a sandbox.
+type Process interface {
+	// Signal sends a signal to the process and its process group; os.Kill ends it at once. What has ended is os.ErrProcessDone.
+	Signal(sig os.Signal) error
+	// Resize changes the size of its terminal.
+	Resize(size WinSize) error
+	// Wait waits until it has ended and its output was delivered. It may be called again.
+	Wait() *status.Report
+}
+
+// Files are those of a sandbox, under absolute names as seen inside. Symbolic links lead nowhere else. What the
+// processes inside can't write isn't written here either.
+type Files interface {
+	// Open reads; Create writes a file anew. Neither opens what is no regular file.
+	Open(name string) (io.ReadCloser, error)
+	Create(name string, perm fs.FileMode) (io.WriteCloser, error)
+	Stat(name string) (fs.FileInfo, error)
+	List(name string) ([]fs.DirEntry, error)
+	Mkdir(name string, perm fs.FileMode) error
+	Remove(name string) error // a file or an empty directory
+}
+
+// ErrClosed is the answer of a sandbox that has ended.
+var ErrClosed = errors.New("the sandbox has ended")
+
+// BuildError is a sandbox that could not be built. Its report is that of a run that could not start.
+type BuildError struct{ Report *status.Report }
+
+func (e *BuildError) Error() string { return e.Report.Reason }

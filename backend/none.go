@@ -1,0 +1,46 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/status"
+)
+
+// None is the backend of a system, or of an isolation, that has none: it refuses everything, and nothing is ever run
+// unconfined instead.
+type None struct{ System string }
+
+// Name is in every report.
+func (n None) Name() string { return n.System + "-none" }
+
+// Plan says what is missing.
+func (n None) Plan(_ context.Context, s *Spec) (Plan, error) {
+	details := "not supported yet on " + n.System
+	ledger := status.Ledger{status.Containment: {
+		Requested: "all", Enabled: true, Mechanism: "none", Details: details, FallbackReason: status.PlatformUnsupported,
+	}}
+	return nothing{ledger}, &config.Unenforceable{
+		Capability: status.Containment, Requested: "all", Reason: status.PlatformUnsupported, Details: details,
+		Hint: "run it on Linux", Ledger: ledger, Err: errors.ErrUnsupported,
+	}
+}
+
+// Build refuses.
+func (n None) Build(context.Context, Plan) (Sandbox, error) { return nil, errors.ErrUnsupported }
+
+type nothing struct{ ledger status.Ledger }
+
+func (n nothing) Ledger() status.Ledger               { return n.ledger }
+func (nothing) Key() [32]byte                         { return [32]byte{} }
+func (nothing) Ask(config.Ask) (config.Answer, error) { return config.Answer{}, errors.ErrUnsupported }
+
+// ended is a process that was never there.
+type ended struct{ report *status.Report }
+
+func (ended) Signal(os.Signal) error { return os.ErrProcessDone }
+func (ended) Resize(WinSize) error   { return os.ErrProcessDone }
+
+func (e ended) Wait() *status.Report { return e.report }

@@ -1,0 +1,366 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/confine-run/confine/confine/landlock"
+	"github.com/confine-run/confine/confine/network"
+	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/seccomp"
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/shell"
+)
+
+// Ask answers a question by the plan: by the rules that the gateway asks, by the
+// policy that the filter was compiled from, and by the entries that the child mounts.
+// The error is a *UsageError about the question.
+func (p *Plan) Ask(r *config.Resolved, q config.Ask) (config.Answer, error) {
+	a := config.Answer{Kind: q.Kind, Asked: q.Word, Access: q.Access}
+	var err error
+	switch q.Kind {
+	case config.AskPath:
+		err = p.askPath(r, &a)
+	case config.AskHost:
+		err = p.askHost(r, &a)
+	case config.AskSyscall:
+		err = p.askSyscall(r, &a)
+	default:
+		err = &config.UsageError{Msg: "no such question: " + string(q.Kind)}
+	}
+	return a, err
+}
+
+// askHost answers as the gateway will, or says why there is none.
+func (p *Plan) askHost(r *config.Resolved, a *config.Answer) error {
+	n := &p.policy.Network
+	rules, err := network.Compile(network.Policy{Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal})
+	if err != nil {
+		return &config.UsageError{Msg: err.Error(), Err: err}
+	}
+	v, err := rules.Ask(a.Asked)
+	if err != nil {
+		return &config.UsageError{Msg: "--host: " + err.Error(), Err: err}
+	}
+	a.Where = v.Place
+	switch {
+	case n.All:
+		a.Answer, a.Reason, a.Rule = config.AnswerYes, string(network.ReasonAllowed), "--allow-network all"
+		a.From, a.Details = r.From("allow-network", config.WordAll), "the caller's network as it is"
+		return nil
+	case p.ground == bare:
+		a.Answer, a.Reason, a.Hint = config.AnswerNo, "no_network", "confine doctor says why there is no network namespace"
+		a.Details = "there is no network namespace, so there is no network at all"
+		return nil
+	}
+	a.Answer, a.Reason, a.Hint = yesNo(v.Allowed), string(v.Why), v.Hint
+	switch word, denied := v.Word(); {
+	case v.Rule == "":
+		a.Details = "no rule names it"
+	case denied:
+		a.Rule, a.From = "--deny-network "+word, r.From("deny-network", word)
+	default:
+		a.Rule, a.From = "--allow-network "+word, r.From("allow-network", word)
+	}
+	switch {
+	case v.Allowed && v.Paths:
+		a.Details = "plain HTTP, and only some paths"
+	case v.Allowed && v.Needs != network.Any && v.Needs != 0:
+		a.Details = "only " + v.Needs.String()
+	case v.Allowed && v.Resolved && v.Internal:
+		a.Details = "unless it leads to an internal address that no rule names"
+	case v.Why == network.ReasonInternal && v.Kind != "":
+		a.Details = v.Kind
+	case v.Why == network.ReasonPort && len(n.Ports) > 0 && v.Rule != "":
+		a.Details = "on other ports; see --allow-port"
+	}
+	return nil
+}
+
+// askSyscall answers as the filter will.
+func (p *Plan) askSyscall(r *config.Resolved, a *config.Answer) error {
+	words := strings.Split(a.Asked, ",")
+	name := strings.TrimSpace(words[0])
+	a.Where = name
+	f := p.Seccomp
+	if f == nil {
+		a.Answer, a.Reason, a.Effect = config.AnswerYes, "no_filter", seccomp.Allow.String()
+		a.Rule, a.From = "--seccomp off", r.From("seccomp", "")
+		a.Details = "there is no filter; what takes a capability the kernel refuses"
+		return nil
+	}
+	rulings, err := f.Ask(name, seccomp.Arguments(words[1:]), len(p.Exec.SeccompNotify) > 0)
+	if err != nil {
+		return usageOf(err)
+	}
+	cases := make([]config.Answer, len(rulings))
+	for i := range rulings {
+		cases[i] = p.ruled(r, a, &rulings[i])
+	}
+	if len(cases) == 1 {
+		*a = cases[0]
+		return nil
+	}
+	a.Answer, a.Reason, a.Cases = config.AnswerDepends, "arguments", cases
+	a.Hint = "ask with arguments: --syscall " + name + ",ARGUMENT…"
+	if yes := cases[0].Answer; !slices.ContainsFunc(cases, func(c config.Answer) bool { return c.Answer != yes }) {
+		a.Answer, a.Hint = yes, ""
+	}
+	return nil
+}
+
+// ruled is what one rule of the filter says.
+func (p *Plan) ruled(r *config.Resolved, asked *config.Answer, v *seccomp.Ruling) config.Answer {
+	a := *asked
+	a.Answer, a.Effect, a.Details, a.Hint = yesNo(v.Passes), v.Effect, v.Reason, v.Hint
+	a.Rule = "rule \"" + v.Rule + "\" of " + p.Seccomp.Version
+	a.From = r.From("seccomp", "")
+	switch a.Reason = "rule"; v.Rule {
+	case "default":
+		a.Reason, a.Rule = "default", "the default of "+p.Seccomp.Version
+	case "listener", "unknown":
+		a.Reason, a.Rule, a.From = v.Rule, "", config.Unsaid
+	case "no-network", "shared-pids", "shared-ipc", "keep-cpus":
+		a.From = config.Unsaid // an addition that this host, or another option, makes necessary
+	}
+	if p.Seccomp.Kind == "file" && a.Reason == "rule" {
+		if line := seccomp.Line(p.policy.Seccomp, v.Rule); line > 0 {
+			a.From = config.Printable(p.policy.Seccomp) + ":" + strconv.Itoa(line)
+		}
+	}
+	return a
+}
+
+// inside makes a path absolute as it was meant.
+func (p *Plan) inside(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return p.command.Dir + "/" + name
+}
+
+// groups are those that the target keeps.
+func (p *Plan) supplementary() (all []uint32) {
+	if p.Box.DropGroups {
+		return nil
+	}
+	list, err := os.Getgroups()
+	if err != nil {
+		return nil
+	}
+	for _, g := range list {
+		all = append(all, uint32(g))
+	}
+	return all
+}
+
+// askPath answers by the mount table, and by the ruleset where there is one.
+func (p *Plan) askPath(r *config.Resolved, a *config.Answer) error {
+	wish := rootfs.Wish(a.Access)
+	if wish == "" {
+		wish, a.Access = rootfs.WishRead, string(rootfs.WishRead)
+	}
+	switch {
+	case !slices.Contains(rootfs.Wishes(), wish):
+		return &config.UsageError{Msg: "--access " + strconv.Quote(a.Access) + " is none of " + strings.Join(config.Accesses(), ", ") + config.Meant(a.Access, config.Accesses())}
+	case a.Asked == "" || strings.ContainsRune(a.Asked, 0):
+		return &config.UsageError{Msg: "--path: " + strconv.Quote(a.Asked) + " is no path"}
+	}
+	if p.ground == inUserns && p.policy.Filesystem.Etc {
+		// The child will find out; who asks has to be told beforehand.
+		ok, err := host.Has("overlay")
+		if !ok || err != nil || rootfs.MountedBelow(rootfs.ThisHost(), "/etc") {
+			p.viewer.Bound = p.Box.Stranger == 0 && p.table.BindsBeneath(rootfs.ThisHost())
+			p.viewer.NoBeneath = !p.viewer.Bound
+		}
+	}
+	s := p.see(p.inside(a.Asked), wish)
+	a.Answer, a.Reason, a.Details = yesNo(s.Granted), string(s.Reason), s.Details
+	if s.Reason == rootfs.ReasonProcess {
+		a.Answer = config.AnswerDepends
+	}
+	a.Where, a.At = s.Meant, s.At
+	if a.At == a.Where {
+		a.At = ""
+	}
+	p.ruleOf(r, a, &s)
+	a.Hint = p.hintFor(&s)
+	if s.Granted && p.table.KeptAbsent(&s) {
+		a.Details = "protected: it is removed again when the run ends"
+	}
+	return nil
+}
+
+// byLandlock is in the details of what only the ruleset refuses.
+const byLandlock = "Landlock"
+
+// see is the one evaluator: what the target may do with an absolute path.
+func (p *Plan) see(name string, wish rootfs.Wish) rootfs.Sight {
+	p.seen.Lock()
+	defer p.seen.Unlock()
+	if p.view == nil {
+		p.viewer.Groups, p.viewer.Host = p.supplementary(), rootfs.ThisHostInspector()
+		p.view = p.table.View(p.viewer)
+	}
+	s := p.view.See(name, wish)
+	if p.ground == bare {
+		s.Rule = nearestRule(p.Rules, s.Path)
+	}
+	if s.Granted && !p.ruleset.Gives(rightsFor(&s)) {
+		s.Granted, s.Reason = false, rootfs.ReasonReadOnly
+		if !p.ruleset.Gives(s.Path, landlock.ReadFile) {
+			s.Reason = rootfs.ReasonHidden
+		}
+		s.Details = byLandlock
+	}
+	return s
+}
+
+// rightsFor are the rights of Landlock's that a wish takes, and where.
+func rightsFor(s *rootfs.Sight) (at string, rights uint64) {
+	switch {
+	case s.Wish == rootfs.WishCreate:
+		return path.Dir(s.Path), landlock.MakeReg | landlock.WriteFile
+	case s.Wish == rootfs.WishWrite && s.IsDir:
+		return s.Path, landlock.MakeReg | landlock.WriteFile
+	case s.Wish == rootfs.WishWrite:
+		return s.Path, landlock.WriteFile
+	case s.Wish == rootfs.WishExec:
+		return s.Path, landlock.Execute
+	case s.IsDir:
+		return s.Path, landlock.ReadDir
+	}
+	return s.Path, landlock.ReadFile
+}
+
+func nearestRule(rules []rootfs.Rule, at string) (best rootfs.Rule) {
+	for _, rule := range rules {
+		if (rule.Path == "/" || at == rule.Path || strings.HasPrefix(at, rule.Path+"/")) && len(rule.Path) >= len(best.Path) {
+			best = rule
+		}
+	}
+	return best
+}
+
+// ruleOf names the rule that decided, and who said it.
+func (p *Plan) ruleOf(r *config.Resolved, a *config.Answer, s *rootfs.Sight) {
+	if s.Rule.Path == "" {
+		a.Details = strings.TrimPrefix(a.Details+"; no rule shows it", "; ")
+		return
+	}
+	a.Rule = ruleWords(s)
+	a.From, a.Origin = p.fromOf(r, s.Rule.Origin), s.Rule.Origin
+}
+
+// ruleWords are a rule's, and where it is when that is another place.
+func ruleWords(s *rootfs.Sight) string {
+	if s.Rule.Path == s.Path {
+		return s.Rule.Why
+	}
+	return s.Rule.Why + " (" + s.Rule.Path + ")"
+}
+
+// fromOf finds who said what a rule comes from.
+func (p *Plan) fromOf(r *config.Resolved, by rootfs.Origin) string {
+	for _, word := range []string{by.Word, by.Word + ":ro", ""} {
+		if from := r.From(by.Option, word); from != "" {
+			return from
+		}
+	}
+	return config.Unsaid
+}
+
+// hintFor is the option that would allow it, if one would.
+func (p *Plan) hintFor(s *rootfs.Sight) string {
+	option := map[rootfs.Wish]string{rootfs.WishRead: "--allow-read ", rootfs.WishExec: "--allow-read "}[s.Wish]
+	target := s.Meant // not where the way there ended, above which far more is hidden
+	if option == "" {
+		if option = "--allow-write "; s.Wish == rootfs.WishCreate {
+			target = path.Dir(target) // nothing smaller can be granted of what isn't there
+		}
+	}
+	switch s.Reason {
+	case rootfs.ReasonHidden, rootfs.ReasonReadOnly:
+	default:
+		return ""
+	}
+	by := s.Rule.Origin
+	if by.Option == rootfs.FromProtect {
+		return "protect = [] under [sandbox.filesystem] in a --config FILE outside of the tree protects nothing; --workdir overlay takes what is written"
+	}
+	if m := p.mountOf(s, target); m != nil {
+		return mountHintFor(m, s, target)
+	}
+	switch {
+	case p.policy.Filesystem.Virtual:
+		return "" // nothing but mounts is visible, and those are elsewhere
+	case denied(by):
+		return option + shell.Word(target) + ", which is more specific, or leave out --deny " + by.Word
+	case s.Rule.Access == rootfs.AccessProtected, strings.HasPrefix(s.Rule.Path, "/proc"), target == "/", strings.HasPrefix(target, "/proc"), strings.HasPrefix(target, "/dev"):
+		return ""
+	}
+	return option + shell.Word(target)
+}
+
+// denied says whether the caller's own words hide it.
+func denied(by rootfs.Origin) bool { return by.Option == rootfs.FromDeny && by != rootfs.FromSecrets }
+
+// mountOf is the mount that shows a place, or would if nothing were hidden in it. Options that
+// name a path outside say nothing about what is there.
+func (p *Plan) mountOf(s *rootfs.Sight, target string) (best *config.Mount) {
+	if by := s.Rule.Origin; by.Option != rootfs.FromMount && by.Option != rootfs.FromDeny {
+		return nil
+	}
+	all := p.policy.Filesystem.Mounts
+	for i := range all {
+		m := &all[i]
+		if (target == m.Dst || strings.HasPrefix(target, m.Dst+"/")) && (best == nil || len(m.Dst) > len(best.Dst)) {
+			best = m
+		}
+	}
+	return best
+}
+
+// mountHintFor is the mount that would allow it, in the place of m or in addition.
+func mountHintFor(m *config.Mount, s *rootfs.Sight, target string) string {
+	writes := s.Wish == rootfs.WishWrite || s.Wish == rootfs.WishCreate
+	switch {
+	case denied(s.Rule.Origin):
+		return "leave out --deny " + s.Rule.Origin.Word // a pattern of files outside holds in any mount
+	case m.Size > 0:
+		return ""
+	case s.Rule.Origin == rootfs.FromSecrets: // what is named beats the set
+		one := config.Mount{Src: filepath.Join(m.Src, strings.TrimPrefix(target, m.Dst)), Dst: target, Mode: m.Mode}
+		if writes && (one.Mode == "" || one.Mode == "ro") {
+			one.Mode = "rw"
+		}
+		return "--mount " + shell.Word(one.String())
+	case s.Reason == rootfs.ReasonReadOnly && writes && (m.Mode == "" || m.Mode == "ro"):
+		return "--mount " + shell.Word(config.Mount{Src: m.Src, Dst: m.Dst, Mode: "rw"}.String())
+	}
+	return ""
+}
+
+// startHint: --allow-read, as it is said of a place to start that isn't visible, contradicts --virtual-fs.
+func (p *planner) startHint(err error) error {
+	var e *rootfs.Error
+	if !p.policy.Filesystem.Virtual || !errors.As(err, &e) || e.Option != "--chdir" || !errors.Is(e.Err, rootfs.ErrNotVisible) {
+		return err
+	}
+	other := *e
+	other.Hint = "with --virtual-fs only mounts are visible: --chdir takes the DST of one, or a directory below"
+	return &other
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return config.AnswerYes
+	}
+	return config.AnswerNo
+}

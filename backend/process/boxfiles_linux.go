@@ -1,0 +1,135 @@
+package process
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/supervisor"
+)
+
+// boxFiles are the files of a sandbox, by a descriptor of its root. The mounts that stand inside stand here too: what
+// is hidden there is hidden, and what is read-only is.
+type boxFiles struct {
+	root func() (int, error)
+}
+
+// Files are those that processes inside see. Without a mount namespace they would be the caller's.
+func (s *sandbox) Files() backend.Files {
+	if s.plan.ground == bare {
+		return boxFiles{func() (int, error) { return -1, errors.ErrUnsupported }}
+	}
+	return boxFiles{s.root}
+}
+
+// openRoot is what the caller of box.Root has to close.
+func openRoot(box *supervisor.Sandbox) func() (int, error) { return sync.OnceValues(box.Root) }
+
+// open follows every link within the root.
+func (f boxFiles) open(op, name string, flags int, perm fs.FileMode) (*os.File, error) {
+	root, err := f.root()
+	if err != nil {
+		return nil, &fs.PathError{Op: op, Path: name, Err: err}
+	}
+	how := &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	if flags&unix.O_CREAT != 0 {
+		how.Mode = uint64(perm.Perm())
+	}
+	fd, err := unix.Openat2(root, path.Clean("/"+name), how)
+	if err != nil {
+		return nil, &fs.PathError{Op: op, Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// regular is open of what has to be a regular file. A FIFO doesn't make it wait, nor is a device opened for what it does.
+func (f boxFiles) regular(op, name string, flags int, perm fs.FileMode) (*os.File, error) {
+	if flags&unix.O_CREAT == 0 {
+		if info, err := f.Stat(name); err != nil {
+			return nil, err
+		} else if !info.Mode().IsRegular() {
+			return nil, &fs.PathError{Op: op, Path: name, Err: unix.EINVAL}
+		}
+	}
+	file, err := f.open(op, name, flags|unix.O_NONBLOCK|unix.O_NOCTTY, perm)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: op, Path: name, Err: unix.EINVAL}
+	}
+	if err == nil && flags&unix.O_ACCMODE != unix.O_RDONLY {
+		err = file.Truncate(0)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+func (f boxFiles) Open(name string) (io.ReadCloser, error) {
+	return f.regular("open", name, unix.O_RDONLY, 0)
+}
+
+func (f boxFiles) Create(name string, perm fs.FileMode) (io.WriteCloser, error) {
+	return f.regular("create", name, unix.O_WRONLY|unix.O_CREAT, perm)
+}
+
+func (f boxFiles) Stat(name string) (fs.FileInfo, error) {
+	file, err := f.open("stat", name, unix.O_PATH, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return file.Stat()
+}
+
+func (f boxFiles) List(name string) ([]fs.DirEntry, error) {
+	dir, err := f.open("list", name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.ReadDir(-1)
+}
+
+func (f boxFiles) Mkdir(name string, perm fs.FileMode) error {
+	return f.in("mkdir", name, func(dir int, base string) error { return unix.Mkdirat(dir, base, uint32(perm.Perm())) })
+}
+
+func (f boxFiles) Remove(name string) error {
+	return f.in("remove", name, func(dir int, base string) error {
+		err := unix.Unlinkat(dir, base, 0)
+		if err == unix.EISDIR {
+			err = unix.Unlinkat(dir, base, unix.AT_REMOVEDIR)
+		}
+		return err
+	})
+}
+
+// in calls do with the directory that a name is in.
+func (f boxFiles) in(op, name string, do func(dir int, base string) error) error {
+	name = path.Clean("/" + name)
+	parent, base := path.Split(name)
+	dir, err := f.open(op, parent, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if base = strings.TrimSuffix(base, "/"); base == "" {
+		return &fs.PathError{Op: op, Path: name, Err: unix.EBUSY}
+	}
+	if err := do(int(dir.Fd()), base); err != nil {
+		return &fs.PathError{Op: op, Path: name, Err: err}
+	}
+	return nil
+}

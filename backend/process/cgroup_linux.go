@@ -1,0 +1,176 @@
+package process
+
+import (
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/cgroup"
+)
+
+// groups is what cgroups give to a run: by trying, or for a plan that isn't carried
+// out by looking.
+type groups struct {
+	source  cgroup.Source
+	version int
+	holds   map[cgroup.Controller]bool
+	counts  bool          // CPU time
+	views   []cgroup.View // what of it programs look for
+	err     error         // why there is none
+}
+
+// wantsGroup says whether the policy has anything for a cgroup to do.
+func wantsGroup(p *config.Policy) bool {
+	return p.MemoryLimit > 0 || p.Processes > 0 || p.CPULimit > 0 || p.CPUTime > 0 || p.CgroupParent != ""
+}
+
+func groupLimits(p *config.Policy) cgroup.Limits {
+	return cgroup.Limits{Memory: p.MemoryLimit, Tasks: p.Processes, CPUPercent: p.CPULimit}
+}
+
+// makeGroup makes the run's cgroup, or says why there is none. anchor gives the
+// pid of the child.
+func makeGroup(p *config.Policy, anchor func() int) (*cgroup.Group, groups) {
+	if !wantsGroup(p) {
+		return nil, groups{}
+	}
+	g, err := cgroup.Make(cgroup.Options{Parent: p.CgroupParent, Limits: groupLimits(p), Anchor: anchor, Account: true})
+	if err != nil {
+		return nil, groups{err: err}
+	}
+	have := groups{source: g.Source(), version: g.Version(), views: g.Views(), holds: map[cgroup.Controller]bool{}}
+	for _, c := range []cgroup.Controller{cgroup.Memory, cgroup.PIDs, cgroup.CPU} {
+		_, have.holds[c] = g.Holds(c)
+	}
+	_, have.counts = g.CPUTime()
+	return g, have
+}
+
+// noGroupOnBare: where the target sees the caller's cgroup file system, and as
+// its user, it could leave its cgroup or freeze us. What watches from outside holds.
+func noGroupOnBare(p *config.Policy) groups {
+	if !wantsGroup(p) {
+		return groups{}
+	}
+	return groups{err: errors.New("without a mount namespace the target could leave its cgroup")}
+}
+
+// lookForGroup says what makeGroup would find.
+func lookForGroup(p *config.Policy) groups {
+	if !wantsGroup(p) {
+		return groups{}
+	}
+	offer := cgroup.Look(p.CgroupParent)
+	if offer.Err != nil {
+		return groups{err: offer.Err}
+	}
+	have := groups{source: offer.Source, version: offer.Version, views: offer.Views, holds: map[cgroup.Controller]bool{}}
+	for _, c := range offer.Controllers {
+		have.holds[c] = true
+	}
+	have.counts = offer.Version == 2 || offer.Has(cgroup.CPUAcct)
+	return have
+}
+
+// groupRoot is where programs look for the cgroup that they are in.
+const groupRoot = "/sys/fs/cgroup"
+
+// showGroup shows the run its own cgroup, read-only, so that runtimes see the limits that
+// they have instead of what the host has. The target's cgroup namespace begins there, so that
+// neither /proc/self/cgroup nor /proc/self/mountinfo say what is around it. What the
+// policy says about the place itself stands.
+func (p *planner) showGroup() error {
+	t := p.plan.table
+	if len(p.groups.views) == 0 || p.ground == bare || p.denied(groupRoot) ||
+		slices.ContainsFunc(p.policy.Filesystem.Deny, func(pattern string) bool { return strings.HasPrefix(pattern, groupRoot+"/") }) ||
+		slices.ContainsFunc(t.Mounts, func(m handoff.Mount) bool { return inTree(groupRoot, m.Dst) || inTree(m.Dst, groupRoot) }) {
+		return nil
+	}
+	for _, v := range p.groups.views {
+		t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountBind, Dst: v.At, Src: v.Path, Dev: v.Dev, Ino: v.Ino,
+			ReadOnly: true, Optional: true})
+		for _, name := range v.Links {
+			t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountSymlink, Dst: name, Text: path.Base(v.At)})
+		}
+	}
+	p.plan.Box.Mounts = t.Mounts
+	p.plan.Rules = append(p.plan.Rules, rootfs.Rule{Path: groupRoot, Access: rootfs.AccessRead, Why: "system: the run's own cgroup"})
+	slices.SortStableFunc(p.plan.Rules, func(a, b rootfs.Rule) int { return strings.Compare(a.Path, b.Path) })
+	return nil
+}
+
+// inTree: a path is the tree itself or below it.
+func inTree(name, tree string) bool { return name == tree || strings.HasPrefix(name, tree+"/") }
+
+// mechanism is the ledger's name for cgroups of this version.
+func (g *groups) mechanism() string {
+	if g.version == 1 {
+		return "cgroup_v1"
+	}
+	return "cgroup_v2"
+}
+
+// file names the one that holds a limit.
+func (g *groups) file(c cgroup.Controller) string {
+	switch {
+	case c == cgroup.Memory && g.version == 1:
+		return "memory.limit_in_bytes"
+	case c == cgroup.Memory:
+		return "memory.max, memory.oom.group"
+	case c == cgroup.PIDs:
+		return "pids.max"
+	case g.version == 1:
+		return "cpu.cfs_quota_us"
+	}
+	return "cpu.max"
+}
+
+// enter puts into the ledger what the cgroup does, and why it doesn't do the rest.
+func (g *groups) enter(l map[status.Capability]status.Enforcement, p *planner) {
+	for c, controller := range map[status.Capability]cgroup.Controller{
+		status.Memory: cgroup.Memory, status.Tasks: cgroup.PIDs, status.CPURate: cgroup.CPU, status.CPUTime: cgroup.CPUAcct,
+	} {
+		e := l[c]
+		switch {
+		case !e.Enabled:
+			continue
+		case controller == cgroup.CPUAcct && g.counts:
+			e.Mechanism, e.Details = g.mechanism(), "CPU time of the whole cgroup, RLIMIT_CPU behind it"
+		case g.holds[controller]:
+			e.Mechanism, e.Details = g.mechanism(), g.file(controller)
+		default:
+			if e.FallbackReason == "" {
+				e.FallbackReason = status.CgroupNotDelegated
+			}
+			l[c] = e
+			continue
+		}
+		e.Effective, e.FallbackReason = true, ""
+		if g.version == 1 {
+			e.FallbackReason = status.CgroupV1
+		}
+		l[c] = e
+	}
+	asked := p.policy.CgroupParent
+	switch {
+	case g.source != "":
+		requested := "any"
+		if asked != "" {
+			requested = asked
+		}
+		l[status.Cgroup] = on(requested, string(g.source), "")
+	case asked != "":
+		e := on(asked, "none", g.err.Error())
+		e.Effective, e.FallbackReason = false, status.CgroupNotDelegated
+		l[status.Cgroup] = e
+	case g.err != nil:
+		// Not which call was refused: looking and trying find out by different ones.
+		l[status.Cgroup] = status.Enforcement{Requested: "any", Mechanism: "none",
+			Details: "there is none that this user may write, or get from systemd", FallbackReason: status.CgroupNotDelegated}
+	}
+}

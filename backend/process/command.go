@@ -1,0 +1,62 @@
+package process
+
+import (
+	"os"
+	"slices"
+
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/image"
+)
+
+// Command is what is to run, and where it comes from.
+type Command struct {
+	Argv    []string
+	Dir     string   // current directory; empty: the process's own
+	Environ []string // the caller's environment, of which the policy passes some; nil: the process's own
+	// Env is K=V, beside what the policy passes, and before it.
+	Env []string
+	// ConfigFiles are policy files in use; they are never writable inside.
+	ConfigFiles []string
+	// TTY: which of the three streams are to be a pty.
+	TTY        [3]bool
+	Rows, Cols uint16
+
+	// Boxed: it is built for, and will be started later, with streams of its own.
+	Boxed bool
+
+	// WatchFiles: each access to a file, refused or not, is told to IO.Accesses.
+	WatchFiles bool
+	// WatchCalls: under the policy "default", each system call that "strict" would have
+	// refused is told to IO.Passed.
+	WatchCalls bool
+
+	image *image.Tree // of --rootfs, once it is unpacked
+}
+
+func (c *Command) fill() error {
+	if len(c.Argv) == 0 {
+		return &config.UsageError{Msg: "no command given", Hint: "confine [options] -- COMMAND [ARG…]"}
+	}
+	if c.Environ == nil {
+		c.Environ = os.Environ()
+	}
+	if c.Dir == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return &config.UsageError{Msg: "the current directory can't be told: " + err.Error(), Hint: "change to one that exists", Err: err}
+		}
+		c.Dir = dir
+	}
+	return nil
+}
+
+func (c *Command) env(name string) string { return config.LookupEnv(c.Environ, name) }
+
+// reaches refuses a file of a policy that a link in a tree of work leads to.
+func (c *Command) reaches(policy *config.Policy, option, name string) error {
+	others := slices.DeleteFunc(slices.Clone(c.ConfigFiles), func(f string) bool { return f == name })
+	if _, err := config.NamesOf(policy, c.Dir, others, c.env).Real(name, false); err != nil {
+		return config.ThroughLink(option, name, err)
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package process
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"path"
+	"strings"
+
+	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/seccomp"
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/supervisor/files"
+)
+
+// builder compiles the policy of system calls, with something more laid over it.
+type builder = func(...seccomp.Addition) (*seccomp.Filter, error)
+
+// watch lays over the filter that is loaded first what hands on the calls that name
+// files. The one that is loaded where nobody can listen stays as it is.
+func (p *planner) watch(build builder) error {
+	f := plan.Files{Log: p.policy.Filesystem.Log, Watch: p.command.WatchFiles}
+	if !f.Any() {
+		return nil
+	}
+	with := []seccomp.Addition{seccomp.WatchedFiles}
+	if f.Watch {
+		with = append(with, seccomp.WatchedLooks)
+	}
+	filter, err := build(with...)
+	if err != nil {
+		return usage(err)
+	}
+	program := filter.Notifying()
+	if len(program) == 0 || len(p.plan.Exec.SeccompNotify) == 0 && p.plan.Network.Supervised {
+		p.unwatched = "this policy of system calls can't be supervised"
+		return nil
+	}
+	p.plan.watched, p.plan.Files = filter, f
+	p.plan.Exec.SeccompNotify, p.plan.Exec.SeccompPass = program, unguessable()
+	return nil
+}
+
+// unguessable is a number that isn't 0.
+func unguessable() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return binary.NativeEndian.Uint64(b[:]) | 1
+}
+
+// told says in the ledger whether refused accesses are.
+func (p *planner) told() string {
+	switch {
+	case p.plan.Files.Log:
+		return "; what the rules refuse is told (" + notifying + ", " + string(seccomp.WatchedFiles) + ")"
+	case p.policy.Filesystem.Log:
+		return "; what the rules refuse is not told: " + p.unwatched
+	}
+	return ""
+}
+
+// wishes of calls, as the evaluator has them. Taking a name away is writing to its
+// directory.
+var wishes = map[files.Wish]rootfs.Wish{
+	files.Read: rootfs.WishRead, files.List: rootfs.WishRead, files.Connect: rootfs.WishRead,
+	files.Write: rootfs.WishWrite, files.Create: rootfs.WishCreate, files.Exec: rootfs.WishExec,
+	files.Remove: rootfs.WishWrite,
+}
+
+// refuses says whether the rules refuse an access: the evaluator says so, and what the
+// target sees there doesn't contradict it. What the run itself has made, the evaluator
+// doesn't know of.
+func (p *Plan) refuses(a *files.Access) (files.Refusal, bool) {
+	wish, ok := wishes[a.Wish]
+	if !ok || !remarkable(a.Path) {
+		return files.Refusal{}, false
+	}
+	name := a.Path
+	if a.Wish == files.Remove || a.Wish == files.Create && a.Exists && strings.HasPrefix(a.Call, "rename") {
+		if !a.Exists {
+			return files.Refusal{}, false
+		}
+		name, wish = path.Dir(a.Path), rootfs.WishWrite
+	}
+	s := p.see(name, wish)
+	if s.Granted || !agrees(a, &s) {
+		return files.Refusal{}, false
+	}
+	r := files.Refusal{Rule: "no rule shows it", Hint: p.hintFor(&s)}
+	if s.Rule.Path != "" {
+		r.Rule = ruleWords(&s)
+	}
+	return r, true
+}
+
+// agrees says whether the target sees what the evaluator thinks that it does.
+func agrees(a *files.Access, s *rootfs.Sight) bool {
+	const anybody = 0o777
+	switch s.Reason {
+	case rootfs.ReasonHidden:
+		if s.Details == byLandlock {
+			return a.Exists || a.Unknown || a.Wish == files.Create
+		}
+		if a.Wish == files.Create && a.InPlace {
+			return false // a place of the run's own
+		}
+		return !a.Exists || a.Mode&anybody == 0 // masked
+	case rootfs.ReasonReadOnly:
+		return a.ReadOnly || s.Details == byLandlock
+	}
+	return false
+}
+
+// unremarkable are files that C libraries and runtimes try at every start, and go on
+// without: a program never failed because of them, and a line about each would hide
+// those that it did fail because of. A name that ends in a slash is all below it.
+var unremarkable = [...]struct{ path, why string }{
+	{"/usr/share/locale/locale.alias", "glibc's setlocale; Debian has a link to /etc there"},
+	{"/var/run/nscd/socket", "glibc's getpwnam and getaddrinfo ask a cache first"},
+	{"/run/nscd/socket", "the same"},
+	{"/sys/kernel/mm/transparent_hugepage/", "allocators of Go and Java"},
+	{"/sys/kernel/mm/hugepages", "Java's allocator"},
+	{"/sys/devices/system/cpu/", "how many there are; sched_getaffinity says it, too"},
+	{"/sys/fs/cgroup/", "Node and Java look for limits"},
+}
+
+// remarkable says whether a refused file is worth telling.
+func remarkable(name string) bool {
+	for i := range unremarkable {
+		u := &unremarkable[i]
+		if name == u.path || strings.HasSuffix(u.path, "/") && strings.HasPrefix(name, u.path) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,195 @@
+package process
+
+import (
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/confine/landlock"
+	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/status"
+)
+
+// landlockABI is the version that the kernel has, 0 for none.
+func landlockABI() int {
+	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(v)
+}
+
+// landlock compiles the ruleset: the only layer of file rules on bare ground, a
+// second one where the policy wants it, and otherwise what no namespace keeps inside:
+// sockets of the host's, abstract ones and those in trees that are shown.
+func (p *planner) landlock(table *rootfs.Table) error {
+	in := landlock.Input{ABI: p.abi, Mounts: table.Mounts, Host: rootfs.ThisHost()}
+	if p.plan.Namespaces&unix.CLONE_NEWNET == 0 {
+		in.Scoped = landlock.ScopeAbstractSockets
+	}
+	second := p.policy.Filesystem.Landlock && p.ground != bare
+	if !second && p.ground != bare {
+		p.ruleset = landlock.Unix(in)
+		p.plan.Box.Landlock = p.ruleset.Landlock
+		return nil
+	}
+	leave, _, err := in.Host.As(p.uid, p.gid)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	in.Scoped = landlock.ScopeAbstractSockets | landlock.ScopeSignals
+	if second {
+		// With sockets of its own a program may talk to itself over its own
+		// loopback, which no rule about TCP can tell from others.
+		in.NoTCP = p.policy.Seccomp == "strict" && !p.policy.Network.All && len(p.policy.Network.Allow)+len(p.policy.Network.Publish) == 0
+		in.RootWritable = p.plan.Box.Root.Kind == handoff.MountOverlay && !p.plan.Box.Root.ReadOnly
+		p.ruleset = landlock.Under(in)
+	} else {
+		in.NoTCP = !p.policy.Network.All
+		in.Mounts = p.mountsInTheOpen(table)
+		in.TempDir, in.Root, in.DenyAtStart = p.plan.Box.TempDir, p.policy.Filesystem.Rootfs, table.DenyAtStart
+		p.ruleset = landlock.Alone(in)
+		// What is absent elsewhere is there and closed, and git gives up at that.
+		table.Env["GIT_CONFIG_NOSYSTEM"] = "1"
+	}
+	p.plan.Box.Landlock = p.ruleset.Landlock
+	return nil
+}
+
+// mountsInTheOpen leaves out the run's own files that stand for one of the host's
+// which the policy denies.
+func (p *planner) mountsInTheOpen(table *rootfs.Table) []handoff.Mount {
+	return slices.DeleteFunc(slices.Clone(table.Mounts), func(m handoff.Mount) bool {
+		return m.Kind == handoff.MountFile && p.denied(m.Dst)
+	})
+}
+
+// denied says whether --deny meets what isn't the caller's.
+func (p *planner) denied(name string) bool {
+	return slices.ContainsFunc(p.policy.Filesystem.Deny, func(pattern string) bool {
+		if !filepath.IsAbs(pattern) {
+			pattern = filepath.Join(p.command.Dir, pattern)
+		}
+		pattern = path.Clean(pattern)
+		matched, err := doublestar.Match(pattern, name)
+		return err != nil || matched || strings.HasPrefix(name, pattern+"/")
+	})
+}
+
+// secondLayer notes in the ledger what came of it.
+func (p *planner) secondLayer(l map[status.Capability]status.Enforcement) {
+	if !p.policy.Filesystem.Landlock || p.ground == bare {
+		return
+	}
+	e := l[status.Filesystem]
+	if p.ruleset.Held() {
+		e.Details += "; Landlock below it"
+		if less := p.ruleset.Details(); less != "" {
+			e.Details += ", but not everywhere: " + less
+		}
+	} else {
+		// The namespace holds by itself: what was asked for is there, once.
+		e.Details += "; no Landlock below it"
+		e.FallbackReason = status.LandlockMissing
+	}
+	l[status.Filesystem] = e
+}
+
+// rulesHere are the rules as they hold on this ground.
+func (p *planner) rulesHere(rules []rootfs.Rule) []rootfs.Rule {
+	if p.ground != bare {
+		return rules
+	}
+	if !p.ruleset.Held() {
+		return nil
+	}
+	rules = slices.Clone(rules)
+	for _, l := range p.ruleset.Limits {
+		if l.Path == "" {
+			rules = append(rules, rootfs.Rule{Path: "/", Access: rootfs.AccessHidden, Why: "what isn't allowed; but " + l.Kind.About()})
+			continue
+		}
+		i := slices.IndexFunc(rules, func(r rootfs.Rule) bool { return r.Path == l.Path })
+		if i < 0 {
+			i = len(rules)
+			rules = append(rules, rootfs.Rule{Path: l.Path})
+		}
+		r := &rules[i]
+		if access := l.Kind.Access(); access != "" {
+			r.Access = access
+		}
+		if r.Why == "" || l.Kind == landlock.Proc || l.Kind == landlock.OwnEtc { // of a place that isn't there here
+			r.Why, r.Origin = l.Kind.About(), rootfs.Origin{}
+		} else {
+			r.Why += "; " + l.Kind.About()
+		}
+	}
+	slices.SortStableFunc(rules, func(a, b rootfs.Rule) int { return strings.Compare(a.Path, b.Path) })
+	return rules
+}
+
+const (
+	whyShut = ", and Landlock, alone, makes no exceptions from what it allows"
+	// A file in the tree would be protected itself.
+	hintShut = "directories below can be written to; protect = [] under [sandbox.filesystem] in a --config FILE outside the tree lets all be done, " +
+		"also to git's hooks and configuration"
+)
+
+// shut says of writable trees on bare ground what can't be done at their top, since programs
+// don't: they report a permission that the mode grants.
+func (p *planner) shut() {
+	last := ""
+	for _, d := range p.ruleset.Shut {
+		if last != "" && strings.HasPrefix(d.Dir, last+"/") {
+			continue // told with what it is in
+		}
+		last = strings.TrimSuffix(d.Dir, "/")
+		text := "nothing can be made, renamed or removed directly in " + strconv.Quote(d.Dir)
+		if deeper := p.shutBelow(last); len(deeper) > 0 {
+			text += " and " + rootfs.Some(deeper)
+		}
+		remedy, all := "", true
+		for _, at := range d.For {
+			if p.protects(at) {
+				remedy = hintShut
+			} else {
+				all = false
+			}
+		}
+		names := make([]string, len(d.For))
+		for i, at := range d.For {
+			names[i] = strings.TrimPrefix(at, last+"/")
+		}
+		verb, how := "are", "protected"
+		if len(names) == 1 {
+			verb = "is"
+		}
+		if !all {
+			how = "protected, read-only or hidden"
+		}
+		p.plan.Notices = append(p.plan.Notices, hint.Notice{Text: text + ", since " + rootfs.Some(names) + " in it " + verb + " " + how + whyShut, Remedy: remedy})
+	}
+}
+
+// shutBelow are the other directories in dir of which the same is so.
+func (p *planner) shutBelow(dir string) (names []string) {
+	for _, d := range p.ruleset.Shut {
+		if rest, ok := strings.CutPrefix(d.Dir, dir+"/"); ok {
+			names = append(names, rest)
+		}
+	}
+	return names
+}
+
+// protects says whether a path is what the policy protects.
+func (p *planner) protects(at string) bool {
+	return slices.ContainsFunc(p.plan.Rules, func(r rootfs.Rule) bool { return r.Path == at && r.Access == rootfs.AccessProtected })
+}

@@ -1,0 +1,278 @@
+package process
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/shell"
+	"github.com/confine-run/confine/internal/unseen"
+)
+
+// LastWords are notices about a run that failed, each with the option that gives it what it may
+// have lacked. text is the last that the target wrote, and says what that likes. So nothing is
+// decided by it: it selects among a few notices, and what these say of the plan and of the host is
+// looked up.
+func (p *Plan) LastWords(r *config.Resolved, text string) (notices []hint.Notice) {
+	for _, look := range [...]func(*config.Resolved, string) hint.Notice{
+		p.unshown, p.unshownVariables, p.identityUnshown, p.writesNothing, p.otherLoopback, p.noPing,
+	} {
+		if notice := look(r, text); notice.Text != "" {
+			notices = append(notices, notice)
+		}
+	}
+	return notices
+}
+
+// identityUnshown: git doesn't know who commits, and the file that says it isn't shown.
+func (p *Plan) identityUnshown(r *config.Resolved, text string) hint.Notice {
+	if !strings.Contains(text, "Please tell me who you are") {
+		return hint.Notice{}
+	}
+	home := path.Clean(p.command.env("HOME"))
+	for _, name := range [...]string{home + "/.gitconfig", home + "/.config/git/config"} {
+		if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && p.showable(r, name) {
+			return notShown(name)
+		}
+	}
+	return hint.Notice{}
+}
+
+// readOnly are what programs say of EROFS, in small letters; SQLite has words of its own.
+var readOnly = [...]string{"read-only file system", "readonly database", "unable to open database file"}
+
+// writesNothing: the target wanted to write to the current directory, which the profile shows
+// read-only.
+func (p *Plan) writesNothing(_ *config.Resolved, text string) hint.Notice {
+	if f := &p.policy.Filesystem; f.Workdir != "ro" || f.Virtual || f.Rootfs != "" {
+		return hint.Notice{}
+	}
+	var said string // the last line that says so
+	for line := range strings.Lines(text) {
+		small := strings.ToLower(line)
+		if slices.ContainsFunc(readOnly[:], func(words string) bool { return strings.Contains(small, words) }) {
+			said = line
+		}
+	}
+	if said == "" {
+		return hint.Notice{}
+	}
+	if who, what, ok := strings.Cut(said, ": "); ok && path.IsAbs(who) && !belowOrAt(who, p.Exec.Dir) {
+		said = what // the path of a program
+	}
+	elsewhere := slices.ContainsFunc(p.namesIn(said), func(name string) bool { return !belowOrAt(name, p.Exec.Dir) })
+	s := p.see(p.Exec.Dir, rootfs.WishWrite)
+	if elsewhere || s.Granted || s.Reason != rootfs.ReasonReadOnly || s.Rule.Origin.Option != rootfs.FromWorkdir {
+		return hint.Notice{}
+	}
+	return hint.Notice{Text: "the current directory is shown read-only",
+		Remedy: "--workdir overlay takes what is written, and keeps it apart; --workdir rw lets the command change the directory itself"}
+}
+
+func belowOrAt(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
+
+// refusals are what programs say of ECONNREFUSED, in small letters.
+var refusals = [...]string{"connection refused", "econnrefused", "connectionrefused", "couldn't connect", "could not connect", "can't connect", "failed to connect"}
+
+// otherLoopback: the target was refused by its own loopback, while the caller's listens on that port.
+func (p *Plan) otherLoopback(r *config.Resolved, text string) hint.Notice {
+	small := strings.ToLower(text)
+	if p.Namespaces&unix.CLONE_NEWNET == 0 || !slices.ContainsFunc(refusals[:], func(words string) bool { return strings.Contains(small, words) }) {
+		return hint.Notice{}
+	}
+	places := regexp.MustCompile(`(?:localhost|127\.\d+\.\d+\.\d+|::1)\W{1,4}(?:port\W{1,3})?(\d{1,5})\b`).
+		FindAllStringSubmatch(strings.ToLower(strings.Join(p.command.Argv, " "))+"\n"+small, -1)
+	open := listening()
+	for _, place := range slices.Backward(places) {
+		port, err := strconv.ParseUint(place[1], 10, 16)
+		if err != nil || !slices.Contains(open, uint16(port)) || taken(uint16(port)) {
+			continue
+		}
+		word := "localhost:" + place[1]
+		if a, err := p.Ask(r, config.Ask{Kind: config.AskHost, Word: word}); err == nil && a.Answer == config.AnswerNo && a.Hint == "--allow-network "+word {
+			return hint.Notice{Text: "127.0.0.1 inside is the run's own; port " + place[1] + " of the caller's is out of reach", Remedy: a.Hint}
+		}
+	}
+	return hint.Notice{}
+}
+
+var pinged = [...]string{"ping: socket: Operation not permitted", "ping: permission denied", "ping: Operation not permitted"}
+
+// noPing: without a gateway nobody has told the kernel of a run's network who may ping there.
+func (p *Plan) noPing(_ *config.Resolved, text string) hint.Notice {
+	says := slices.ContainsFunc(slices.Collect(strings.Lines(text)), func(line string) bool {
+		return slices.ContainsFunc(pinged[:], func(words string) bool { return strings.HasPrefix(line, words) })
+	})
+	if !says || p.Namespaces&unix.CLONE_NEWNET == 0 || p.Box.Network.Pings {
+		return hint.Notice{}
+	}
+	return hint.Notice{Text: "there is no network to ping", Remedy: "--allow-network HOST allows a host, and to ping it"}
+}
+
+// maxUnshown bounds how many names of a text are looked at.
+const maxUnshown = 32
+
+// unshown finds the last name in a text of the target's of something that exists, isn't shown
+// inside and could well be, and the option that shows it; or nothing. As the target can write any
+// name to have it recommended, see harmless.
+func (p *Plan) unshown(r *config.Resolved, text string) hint.Notice {
+	names, asked := p.namesIn(text), p.namesIn(strings.Join(p.command.Argv, " "))
+	for i := len(names) - 1; i >= max(0, len(names)-maxUnshown); i-- {
+		if name := names[i]; p.harmless(name, slices.Contains(asked, name)) && p.showable(r, name) {
+			return notShown(name)
+		}
+	}
+	return hint.Notice{}
+}
+
+func notShown(name string) hint.Notice {
+	return hint.Notice{Text: strconv.Quote(name) + " exists and is not shown inside", Remedy: "--allow-read " + shell.Word(name)}
+}
+
+// unshownVariables names the places that variables lead to, which reach the target while what they
+// name doesn't.
+func (p *Plan) unshownVariables(r *config.Resolved, _ string) hint.Notice {
+	var said, hints []string
+	home := path.Clean(p.command.env("HOME"))
+	for _, e := range p.Exec.Env {
+		variable, value, _ := strings.Cut(e, "=")
+		if !config.Passes(places[:], variable) {
+			continue
+		}
+		for _, name := range filepath.SplitList(value) {
+			told := slices.ContainsFunc(p.Notices, func(n hint.Notice) bool { return strings.Contains(n.Text, strconv.Quote(name)) })
+			partly := slices.ContainsFunc(p.Rules, func(rule rootfs.Rule) bool { return strings.HasPrefix(rule.Path, name+"/") })
+			if told || partly || !path.IsAbs(name) || rootfs.TooBroad(name, home) || p.secret(name) || !p.showable(r, name) {
+				continue
+			}
+			if option := "--allow-read " + shell.Word(name); !slices.Contains(hints, option) && len(hints) < 3 {
+				said, hints = append(said, strconv.Quote(name)+" ("+variable+")"), append(hints, option)
+			}
+		}
+	}
+	if said == nil {
+		return hint.Notice{}
+	}
+	return hint.Notice{Text: "variables that reach the command name what is not shown inside: " + strings.Join(said, ", "), Remedy: strings.Join(hints, " ")}
+}
+
+// showable says whether something exists, is hidden from the target for want of a rule that shows
+// it, and would be seen if it were named to --allow-read.
+func (p *Plan) showable(r *config.Resolved, name string) bool {
+	if f := &p.policy.Filesystem; f.Rootfs != "" || f.Virtual {
+		return false
+	}
+	if real, err := filepath.EvalSymlinks(name); err != nil || real != name {
+		return false
+	}
+	a, err := p.Ask(r, config.Ask{Kind: config.AskPath, Word: name})
+	if err != nil || a.Answer != config.AnswerNo || a.Reason != string(rootfs.ReasonHidden) || a.Hint != "--allow-read "+shell.Word(name) || a.Origin == rootfs.FromSecrets {
+		return false
+	}
+	policy, command := *p.policy, *p.command
+	policy.Filesystem.AllowRead = append(slices.Clone(policy.Filesystem.AllowRead), name)
+	other := &planner{policy: &policy, command: &command, host: host.Current(), ground: p.ground, abi: landlockABI()}
+	other.plan = &Plan{policy: &policy, command: &command}
+	for _, part := range []func() error{other.identity, other.namespaces, other.filesystem} {
+		if part() != nil {
+			return false
+		}
+	}
+	return other.plan.see(name, rootfs.WishRead).Granted
+}
+
+// namesIn are the paths in a text that are written without spaces: absolute ones, and those that
+// lead out of the directory where the target starts.
+func (p *Plan) namesIn(text string) []string {
+	home := path.Clean(p.command.env("HOME"))
+	return namesIn(strings.NewReplacer("$HOME/", home+"/", "${HOME}/", home+"/").Replace(text), home, p.Exec.Dir)
+}
+
+func namesIn(text, home, dir string) (names []string) {
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r) || unseen.Is(r) || r == unicode.ReplacementChar || strings.ContainsRune("\"'`‘’“”«»()[]{}<>,;:=|*?!$&#\\", r)
+	}) {
+		if rest, ok := strings.CutPrefix(word, "~/"); ok {
+			word = home + "/" + rest
+		}
+		if end := strings.TrimRight(word, "."); !strings.HasSuffix(end, "/") {
+			word = end // of a sentence
+		}
+		if strings.HasPrefix(path.Clean(word), "../") {
+			word = path.Join(dir, word)
+		}
+		if path.IsAbs(word) {
+			names = append(names, path.Clean(word))
+		}
+	}
+	return names
+}
+
+// harmless says whether it may be recommended to show what a target named. It has to be the
+// caller's own, or lie in the home directory, or be for every user of the host below /etc, /var or
+// /opt; what is others' may lie in no tree of work. A directory that isn't for every user is recommended
+// only when the command line names it, too: that the target can't change. Outside of the system's places
+// nothing with a leading dot on its way is, and nothing in /run, where containers have secrets, nor ever what
+// the set of secrets has or --deny hides.
+func (p *Plan) harmless(name string, asked bool) bool {
+	home := path.Clean(p.command.env("HOME"))
+	below, inHome := strings.CutPrefix(name, home)
+	if inHome = inHome && path.IsAbs(home) && home != "/" && strings.HasPrefix(below, "/"); !inHome {
+		below = name
+	}
+	ofSystem := strings.HasPrefix(name, "/etc/") || strings.HasPrefix(name, "/var/") || strings.HasPrefix(name, "/opt/")
+	if !ofSystem && strings.Contains(below, "/.") || strings.HasPrefix(name, "/run/") || rootfs.TooBroad(name, home) || rootfs.HidesInEtc(name) {
+		return false
+	}
+	info, err := os.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() && !info.IsDir() {
+		return false
+	}
+	public := forAll(name, info)
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	own := ok && int(stat.Uid) == os.Geteuid() && (inHome || stat.Uid != 0 || public)
+	switch {
+	case info.IsDir() && !asked && !(ofSystem && public):
+		return false
+	case own:
+	case !inHome && !(ofSystem && public), p.inWork(name):
+		return false
+	}
+	return !p.secret(name)
+}
+
+func (p *Plan) inWork(name string) bool {
+	return config.NamesOf(p.policy, p.command.Dir, p.command.ConfigFiles, p.command.env).InWork(name)
+}
+
+// secret says whether the set of secrets has a path, or --deny hides it.
+func (p *Plan) secret(name string) bool {
+	h := rootfs.ThisHost()
+	return rootfs.SecretOf(h, name, path.Clean(p.command.env("HOME")), "/root") != "" || rootfs.Denies(h, p.policy.Filesystem.Deny, p.command.Dir, name)
+}
+
+// forAll says whether every user may read what is there, and get to it.
+func forAll(name string, info fs.FileInfo) bool {
+	if info.Mode()&0o004 == 0 {
+		return false
+	}
+	for dir := name; dir != "/"; dir = path.Dir(dir) {
+		if info, err := os.Lstat(dir); err != nil || info.IsDir() && info.Mode()&0o001 == 0 {
+			return false
+		}
+	}
+	return true
+}

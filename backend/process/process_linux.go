@@ -1,0 +1,147 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"reflect"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor"
+)
+
+// run is a sandbox with one process, and nothing else.
+type run struct {
+	cancel  context.CancelFunc
+	signals chan os.Signal
+	resize  atomic.Pointer[func(rows, cols uint16) error]
+	done    chan struct{}
+	report  *status.Report
+}
+
+func (r *run) Signal(sig os.Signal) error {
+	n, ok := sig.(unix.Signal)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	select {
+	case <-r.done:
+		return os.ErrProcessDone
+	default:
+	}
+	if n == unix.SIGKILL {
+		r.cancel()
+		return nil
+	}
+	select {
+	case r.signals <- supervisor.Plain(n):
+		return nil
+	case <-r.done:
+		return os.ErrProcessDone
+	}
+}
+
+func (r *run) Resize(size backend.WinSize) error {
+	resize := r.resize.Load()
+	if resize == nil {
+		return unix.ENOTTY
+	}
+	return (*resize)(size.Rows, size.Cols)
+}
+
+func (r *run) Wait() *status.Report {
+	<-r.done
+	return r.report
+}
+
+// wires lead from a process's streams to the readers and writers of its caller: descriptors as they are, all others
+// through pipes.
+type wires struct {
+	options supervisor.Options
+	exec    *backend.Exec // keeps its files from being collected
+	inside  []*os.File    // the ends that the sandbox has
+	stdin   *os.File      // the end of ours that is written to
+	copied  sync.WaitGroup
+}
+
+func connect(e *backend.Exec) (*wires, error) {
+	w := &wires{options: unconnected, exec: e}
+	w.options.Limits.Time, w.options.Limits.Output = e.Limits.Time, e.Limits.Output
+	var err error
+	if w.options.Stdin, err = w.source(e.Stdin); err == nil {
+		w.options.Stdout, err = w.sink(e.Stdout)
+	}
+	if same(e.Stdout, e.Stderr) {
+		w.options.Stderr = w.options.Stdout
+	} else if err == nil {
+		w.options.Stderr, err = w.sink(e.Stderr)
+	}
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// same says whether two writers are one, as package os/exec has it.
+func same(a, b io.Writer) bool {
+	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && a == b
+}
+
+func (w *wires) source(from io.Reader) (fd int, err error) {
+	if from == nil {
+		return -1, nil
+	}
+	if f, ok := from.(*os.File); ok {
+		return int(f.Fd()), nil
+	}
+	r, to, err := os.Pipe()
+	if err != nil {
+		return -1, err
+	}
+	w.inside, w.stdin = append(w.inside, r), to
+	go func() { // nobody waits for a reader that gives nothing any more
+		_, _ = io.Copy(to, from)
+		_ = to.Close()
+	}()
+	return int(r.Fd()), nil
+}
+
+func (w *wires) sink(to io.Writer) (fd int, err error) {
+	if to == nil {
+		return -1, nil
+	}
+	if f, ok := to.(*os.File); ok {
+		return int(f.Fd()), nil
+	}
+	from, in, err := os.Pipe()
+	if err != nil {
+		return -1, err
+	}
+	w.inside = append(w.inside, in)
+	w.copied.Go(func() {
+		defer from.Close()
+		if _, err := io.Copy(to, from); err != nil {
+			return // the target hears of it by SIGPIPE, as of any reader that leaves
+		}
+	})
+	return int(in.Fd()), nil
+}
+
+// close lets go of the pipes, when the process has ended and what it wrote is in them, and waits until the caller's
+// writers have it.
+func (w *wires) close() {
+	for _, f := range w.inside {
+		_ = f.Close()
+	}
+	if w.stdin != nil {
+		_ = w.stdin.Close()
+	}
+	w.copied.Wait()
+}

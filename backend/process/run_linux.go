@@ -1,0 +1,209 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/child"
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor"
+	"github.com/confine-run/confine/supervisor/cgroup"
+)
+
+// Init turns the process into the inside of a run, if that is what it was
+// started as; then it doesn't return. A program that calls Run or Start has to
+// call it first thing in main, because the inside of a run is the same binary,
+// started again.
+func Init() {
+	if inside() {
+		child.Sweep, child.Tidy = supervisor.SweepBelow, supervisor.RemoveTemp
+		runtime.LockOSThread()
+		child.Main()
+	}
+	host.ProbeMain() // NewPlan asks what the host can do in throw-away processes, too
+}
+
+// inside says whether this process was started as the inside of a run.
+func inside() bool { return child.Called() || child.CalledBare(os.Args) }
+
+// Execute plans and carries out, at the same time as far as that goes: the child
+// is started while the plan and the cgroup are made, and does nothing until it has them. It returns
+// when nothing of the run is left. planned, if not nil, is called with the plan
+// before anything else happens.
+//
+// The error is about what was asked for, and nothing was started; everything else
+// is in the report.
+func Execute(ctx context.Context, policy *config.Policy, command *Command, io supervisor.Options, planned func(*Plan)) (*status.Report, error) {
+	return carryOut(ctx, policy, command, io, planned, func(s *set) *status.Report {
+		return s.ready.Run(ctx, &s.plan.Plan, s.group, s.plan.judge(), s.plan.refuses)
+	})
+}
+
+// Open builds a sandbox for commands like the one that is named. Without one there is a report that says why, or an error
+// about what was asked for.
+func Open(ctx context.Context, policy *config.Policy, command *Command, io supervisor.Options) (box *supervisor.Sandbox, plan *Plan, r *status.Report, err error) {
+	r, err = carryOut(ctx, policy, command, io, nil, func(s *set) (r *status.Report) {
+		box, r = s.ready.Build(ctx, &s.plan.Plan, s.group)
+		plan = s.plan
+		return r
+	})
+	return box, plan, r, err
+}
+
+// set is a child that waits for its plan, and the plan.
+type set struct {
+	ready *supervisor.Prepared
+	plan  *Plan
+	group *cgroup.Group
+}
+
+// carryOut has done, on the highest ground that the host gives, what a plan is made for. A report of nil is one that
+// will come later.
+func carryOut(ctx context.Context, policy *config.Policy, command *Command, io supervisor.Options, planned func(*Plan), do func(*set) *status.Report) (*status.Report, error) {
+	if inside() {
+		child.Uninitialised()
+	}
+	own := *command // the caller's may be used again, in another directory
+	command = &own
+	if err := command.fill(); err != nil {
+		return nil, err
+	}
+	begin := patiently(ctx, io.Signals)
+	defer begin.end()
+	io.Signals = begin.later
+	if command.hasImage(policy) {
+		err := command.unpack(begin.ctx, policy)
+		if cause := context.Cause(begin.ctx); cause != nil {
+			return stopped(cause, "the image was unpacked", policy, command), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	g, why := inUserns, denial{}
+	for ; ; begin.again() {
+		s, r, err := prepare(begin, policy, command, io, g, why)
+		if err != nil {
+			return nil, err
+		}
+		if r == nil {
+			if planned != nil && !s.ready.Failed() {
+				planned(s.plan)
+			}
+			r = do(s)
+		}
+		if r == nil {
+			return nil, nil
+		}
+		var ok bool
+		if g, why, ok = g.below(host.Current(), r.SetupError, policy.Filesystem.Rootfs != ""); !ok {
+			return explained(r, policy, command), nil
+		}
+	}
+}
+
+// prepare is one attempt, on one ground. A plan can take as long as the files that it is about
+// want: when the caller doesn't wait for it any longer, nobody does, and it is left to itself.
+func prepare(begin *beginning, policy *config.Policy, command *Command, io supervisor.Options, g ground, why denial) (*set, *status.Report, error) {
+	var group *cgroup.Group
+	var grouped sync.WaitGroup
+	plans := make(chan madePlan, 1)
+	made, anchor := make(chan groups, 1), make(chan int, 1)
+	grouped.Go(func() {
+		have := noGroupOnBare(policy)
+		if g != bare {
+			group, have = makeGroup(policy, func() int { return <-anchor })
+		}
+		made <- have
+	})
+	go func() {
+		own := *command // the caller has it when this one is left
+		p, err := newPlan(policy, &own, func() groups { return <-made }, g, why)
+		plans <- madePlan{p, err}
+	}()
+	ready := supervisor.Prepare(g.namespaces(policy), io)
+	anchor <- ready.PID()
+	if !command.Boxed {
+		ready.Connect(command.TTY)
+	}
+	var p *Plan
+	var err error
+	select {
+	case m := <-plans:
+		p, err = m.plan, m.err
+	case <-begin.ctx.Done():
+	}
+	grouped.Wait()
+	cause := begin.over()
+	if err == nil && cause == nil {
+		return &set{ready, p, group}, nil, nil
+	}
+	ready.Discard()
+	if group != nil {
+		_ = group.Remove()
+	}
+	if cause != nil {
+		return nil, stopped(cause, "the run was planned", policy, command), nil
+	}
+	var cant *config.Unenforceable
+	if errors.As(err, &cant) {
+		return nil, backend.Refused(Name, cant, specOf(policy, command)), nil
+	}
+	return nil, nil, err
+}
+
+// madePlan is what came of making one.
+type madePlan struct {
+	plan *Plan
+	err  error
+}
+
+func failureOf(e *status.SetupError) host.Failure {
+	return host.Failure{Step: e.Step, Op: e.Op, Path: e.Path, Errno: syscall.Errno(e.Errno)}
+}
+
+// explained adds to a failed set-up what this host has to say about it.
+func explained(r *status.Report, policy *config.Policy, command *Command) *status.Report {
+	if e := r.SetupError; e != nil && e.Errno != 0 {
+		why := diagnose(host.Current(), e)
+		reason, hint := why.reason, why.hint
+		if e.Op == "seccomp" && syscall.Errno(e.Errno) == syscall.EBUSY {
+			reason = status.ListenerTaken
+			hint = "a program above this one listens to its system calls, and there can be one: run it outside of that sandbox; or --allow-partial network goes on without a network"
+		}
+		if e.Op == "seccomp" && syscall.Errno(e.Errno) == syscall.EMFILE {
+			reason, hint = "", "the limit on open files is too low for the command to be started: --file-descriptors sets another"
+		}
+		if e.Step == "publish" {
+			switch syscall.Errno(e.Errno) {
+			case syscall.EADDRINUSE:
+				hint = "something listens on that port already: --publish takes another in front of the colon"
+			case syscall.EACCES:
+				hint = "low ports are root's to listen on: --publish takes another in front of the colon, such as 8080"
+			}
+		}
+		if e.Op == handoff.OpNested {
+			reason, hint = status.OverlayNestedMount, nestedHint
+		}
+		if e.Hint == "" {
+			e.Hint = hint
+		}
+		if reason != "" {
+			for c, entry := range r.Enforced {
+				if entry.Enabled && entry.FallbackReason == "" {
+					entry.FallbackReason = reason
+					r.Enforced[c] = entry
+				}
+			}
+		}
+	}
+	return backend.Complete(r, specOf(policy, command))
+}

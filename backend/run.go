@@ -1,0 +1,67 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/status"
+)
+
+// Open plans a sandbox and builds it. One that can't be built, or would not give what the policy insists on, is a report;
+// an error is about what was asked for.
+func Open(ctx context.Context, b Backend, s *Spec) (Plan, Sandbox, *status.Report, error) {
+	plan, err := b.Plan(ctx, s)
+	var box Sandbox
+	if err == nil {
+		box, err = b.Build(ctx, plan)
+	}
+	var cant *config.Unenforceable
+	var unbuilt *BuildError
+	switch {
+	case errors.As(err, &cant):
+		return plan, nil, Refused(b.Name(), cant, s), nil
+	case errors.As(err, &unbuilt):
+		return plan, nil, unbuilt.Report, nil
+	}
+	return plan, box, nil, err
+}
+
+// Run starts a process in a sandbox of its own, which ends with it.
+func Run(ctx context.Context, b Backend, s *Spec, e *Exec) (Process, error) {
+	if r, ok := b.(Runner); ok {
+		return r.Run(ctx, s, e)
+	}
+	_, box, failed, err := Open(ctx, b, s)
+	if err != nil {
+		return nil, err
+	}
+	if failed != nil {
+		return ended{failed}, nil
+	}
+	p, err := box.Start(ctx, e)
+	if err != nil {
+		_, _ = box.Close()
+		return nil, err
+	}
+	r := &sole{Process: p}
+	r.report = sync.OnceValue(func() *status.Report {
+		report := p.Wait()
+		if whole, _ := box.Close(); whole != nil {
+			report.Changes, report.Network, report.Usage = whole.Changes, whole.Network, whole.Usage
+			report.Violations = append(report.Violations, whole.Violations...)
+		}
+		return report
+	})
+	go r.report() // nobody has to wait for the sandbox to end
+	return r, nil
+}
+
+// sole is the only process of its sandbox.
+type sole struct {
+	Process
+	report func() *status.Report
+}
+
+func (s *sole) Wait() *status.Report { return s.report() }

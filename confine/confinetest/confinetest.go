@@ -1,0 +1,251 @@
+// Package confinetest is a backend that runs nothing: for tests of programs that use package confine.
+//
+//	mock := &confinetest.Backend{Handle: confinetest.Script(
+//		confinetest.Step{Args: []string{"python3"}, Stdout: "42\n"},
+//		confinetest.Step{Status: status.Timeout},
+//	)}
+//	box, err := confine.Open(ctx, policy, confine.WithBackend(mock))
+//
+// Processes are functions, files are in memory, snapshots are copies of them. It passes the same suite as backends that
+// confine, and holds nothing: its ledger says "mock".
+package confinetest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/status"
+)
+
+// Name is in every report.
+const Name = "mock"
+
+// Handler plays a process. It is called in a goroutine of its own, and what it does after c.Context has ended counts no more.
+type Handler func(c *Call) Result
+
+// Call is what a process was started with.
+type Call struct {
+	Context        context.Context // ends with the process's time, by a signal, and with the sandbox
+	Args, Env      []string
+	Dir            string
+	Stdin          io.Reader // never nil
+	Stdout, Stderr io.Writer // likewise
+	TTY            *backend.WinSize
+	Files          backend.Files
+}
+
+// Result is how a process ends: by its exit code, or as Status says.
+type Result struct {
+	Code   int
+	Status status.Status // "": by Code
+	Reason string        // "": a sentence about the rest
+}
+
+// Backend is the mock. Its fields are not changed any more once it is used.
+type Backend struct {
+	// Handle plays all processes; nil: each ends with 0.
+	Handle Handler
+	// PlanErr, BuildErr and StartErr are what those steps fail with.
+	PlanErr, BuildErr, StartErr error
+	// BuildDelay and StartDelay are how long they take.
+	BuildDelay, StartDelay time.Duration
+	// Weak are capabilities that can't be enforced.
+	Weak []status.Capability
+}
+
+// Step is what one process does.
+type Step struct {
+	Args           []string // it has to begin with these
+	Stdout, Stderr string
+	Delay          time.Duration
+	Result
+}
+
+// Script plays one step for each process, in their order. A process that isn't the one of its step, and one after the
+// last step, is an INTERNAL_ERROR.
+func Script(steps ...Step) Handler {
+	var mu sync.Mutex
+	next := 0
+	return func(c *Call) Result {
+		mu.Lock()
+		at := next
+		next++
+		mu.Unlock()
+		if at >= len(steps) {
+			return Result{Status: status.InternalError, Reason: fmt.Sprintf("the script has %d steps, and this is process %d: %q", len(steps), at+1, c.Args)}
+		}
+		s := &steps[at]
+		if len(c.Args) < len(s.Args) || !slices.Equal(c.Args[:len(s.Args)], s.Args) {
+			return Result{Status: status.InternalError, Reason: fmt.Sprintf("step %d is for %q, and this is %q", at+1, s.Args, c.Args)}
+		}
+		wait(c.Context, s.Delay)
+		_, _ = io.WriteString(c.Stdout, s.Stdout)
+		_, _ = io.WriteString(c.Stderr, s.Stderr)
+		return s.Result
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// Name is "mock".
+func (b *Backend) Name() string { return Name }
+
+type plan struct {
+	spec   *backend.Spec
+	ledger status.Ledger
+}
+
+// Plan takes everything that a policy asks for as enforced, but for what is weak.
+func (b *Backend) Plan(_ context.Context, s *backend.Spec) (backend.Plan, error) {
+	if b.PlanErr != nil {
+		return nil, b.PlanErr
+	}
+	p := plan{s, status.Ledger{}}
+	for _, name := range config.Capabilities() {
+		c := status.Capability(name)
+		weak := slices.Contains(b.Weak, c)
+		p.ledger[c] = status.Enforcement{Enabled: c != status.Isolation, Effective: !weak, Mechanism: Name}
+	}
+	return p, config.Accept(s.Policy, p.ledger)
+}
+
+func (p plan) Ledger() status.Ledger { return p.ledger }
+
+func (p plan) Key() [32]byte {
+	text, err := json.Marshal(p.spec.Policy)
+	if err != nil {
+		panic(err) // plain data
+	}
+	return sha256.Sum256(text)
+}
+
+// Ask is answered with yes.
+func (p plan) Ask(config.Ask) (config.Answer, error) {
+	return config.Answer{Answer: config.AnswerYes, Reason: Name}, nil
+}
+
+// Build gives a sandbox of nothing but memory.
+func (b *Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, error) {
+	wait(ctx, b.BuildDelay)
+	if b.BuildErr != nil {
+		return nil, b.BuildErr
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	own := p.(plan)
+	s := &sandbox{backend: b, plan: own, files: newFiles(), built: time.Now(), running: map[*process]bool{}}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	return s, nil
+}
+
+type sandbox struct {
+	backend *Backend
+	plan    plan
+	files   *files
+	built   time.Time
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+
+	mu      sync.Mutex
+	running map[*process]bool
+	report  *status.BoxReport // of one that is closed
+	taken   int               // snapshots
+}
+
+func (s *sandbox) Files() backend.Files { return s.files }
+
+func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, error) {
+	if len(e.Argv) == 0 {
+		return nil, &config.UsageError{Msg: "no command given"}
+	}
+	wait(ctx, s.backend.StartDelay)
+	if err := errors.Join(s.backend.StartErr, ctx.Err()); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.report != nil || s.ctx.Err() != nil {
+		return nil, backend.ErrClosed
+	}
+	p := newProcess(ctx, s, e)
+	s.running[p] = true
+	return p, nil
+}
+
+// end ends all processes.
+func (s *sandbox) end(cause error) {
+	s.mu.Lock()
+	all := s.running
+	s.running = map[*process]bool{}
+	s.mu.Unlock()
+	for p := range all {
+		p.cancel(cause)
+		p.Wait()
+	}
+}
+
+func (s *sandbox) Close() (*status.BoxReport, error) {
+	s.mu.Lock()
+	if s.report == nil {
+		p := s.plan.spec.Policy
+		s.report = &status.BoxReport{Version: status.ReportVersion, Backend: Name, Profile: p.Profile, PolicyDigest: p.Digest(),
+			DurationMS: time.Since(s.built).Milliseconds(), LimitsHit: []string{}, Violations: []status.Violation{}, Enforced: s.plan.ledger}
+	}
+	s.mu.Unlock()
+	s.end(signalled(syscall.SIGKILL))
+	s.files.close()
+	return s.report, nil
+}
+
+// snapshot is a copy of the files.
+type snapshot struct {
+	id    string
+	files map[string]*node // nil: thrown away
+}
+
+func (s *snapshot) ID() string { return s.id }
+
+func (s *snapshot) Close() error {
+	s.files = nil
+	return nil
+}
+
+func (s *sandbox) Snapshot(ctx context.Context) (backend.Snapshot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.report != nil {
+		return nil, backend.ErrClosed
+	}
+	s.taken++
+	return &snapshot{fmt.Sprintf("mock-%d", s.taken), s.files.copy()}, ctx.Err()
+}
+
+func (s *sandbox) Restore(ctx context.Context, from backend.Snapshot) error {
+	own, ok := from.(*snapshot)
+	if !ok || own.files == nil {
+		return os.ErrInvalid
+	}
+	s.end(signalled(syscall.SIGKILL))
+	s.files.become(own.files)
+	return ctx.Err()
+}

@@ -1,0 +1,150 @@
+package confine
+
+import (
+	"context"
+	"io"
+	"io/fs"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/status"
+)
+
+// Sandbox holds processes, one after another or at once. What one leaves behind, files and processes in the background, is
+// there for the next; nothing of it outlives Close. Memory, tasks, disk, network and what is visible are the sandbox's;
+// time and output are limited for each process. Its methods may be called from any goroutine.
+type Sandbox struct {
+	box  backend.Sandbox
+	plan backend.Plan
+}
+
+// Option says more about a sandbox than its policy.
+type Option func(*options)
+
+type options struct {
+	spec    *backend.Spec
+	backend backend.Backend
+}
+
+// WithDir is the current directory of the sandbox on the caller's side; without it, that of this process.
+func WithDir(dir string) Option { return func(o *options) { o.spec.Dir = dir } }
+
+// WithCommand names the program that the sandbox is mostly for, so that its tool chain is visible.
+func WithCommand(name string, arg ...string) Option {
+	return func(o *options) { o.spec.Argv = append([]string{name}, arg...) }
+}
+
+// WithBackend has another backend build it than the one that the policy names: a mock, in tests.
+func WithBackend(b backend.Backend) Option { return func(o *options) { o.backend = b } }
+
+// Open builds a sandbox. It ends with ctx, or when it is closed. policy of nil is [Default]. A sandbox that can't be
+// built is an *[ExitError] with a report; any other error is about what was asked for.
+func Open(ctx context.Context, policy *Policy, opts ...Option) (*Sandbox, error) {
+	spec, err := specOf(policy, "")
+	if err != nil {
+		return nil, err
+	}
+	o := &options{spec: spec, backend: backendFor(spec.Policy)}
+	for _, option := range opts {
+		option(o)
+	}
+	plan, box, failed, err := backend.Open(ctx, o.backend, spec)
+	if failed != nil {
+		return nil, &ExitError{failed}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Sandbox{box, plan}, nil
+}
+
+// Command is a process in the sandbox, not started yet.
+func (s *Sandbox) Command(name string, arg ...string) *Cmd {
+	return s.CommandContext(context.Background(), name, arg...)
+}
+
+// CommandContext is Command, and the process is killed when ctx ends.
+func (s *Sandbox) CommandContext(ctx context.Context, name string, arg ...string) *Cmd {
+	c := CommandContext(ctx, name, arg...)
+	c.sandbox = s
+	return c
+}
+
+// Ledger says what was to be enforced when the sandbox was opened, and by what; what holds in fact is in each report.
+func (s *Sandbox) Ledger() status.Ledger { return s.plan.Ledger() }
+
+// Files are those that processes inside see.
+func (s *Sandbox) Files() Files { return Files{s.box.Files()} }
+
+// Snapshot writes the sandbox down, and Restore makes it what it was then. errors.ErrUnsupported says that this backend can't.
+func (s *Sandbox) Snapshot(ctx context.Context) (*Snapshot, error) {
+	snapshot, err := s.box.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Snapshot{snapshot}, nil
+}
+
+// Restore makes the sandbox what it was when the snapshot was made. Processes end.
+func (s *Sandbox) Restore(ctx context.Context, snapshot *Snapshot) error {
+	return s.box.Restore(ctx, snapshot.s)
+}
+
+// Close ends everybody inside, waits until nothing is left, and says what all of it came to. The error is something that
+// could not be removed, or why the sandbox ended before. It may be called again.
+func (s *Sandbox) Close() (*BoxReport, error) { return s.box.Close() }
+
+// Snapshot is a sandbox written down.
+type Snapshot struct{ s backend.Snapshot }
+
+// ID names it.
+func (s *Snapshot) ID() string { return s.s.ID() }
+
+// Close throws it away.
+func (s *Snapshot) Close() error { return s.s.Close() }
+
+// Files are those of a sandbox, under absolute names as seen inside: symbolic links lead nowhere else, what is hidden
+// from processes is hidden, and what they can't write isn't written. Only regular files are opened.
+type Files struct{ f backend.Files }
+
+// Open opens a file for reading.
+func (f Files) Open(name string) (io.ReadCloser, error) { return f.f.Open(name) }
+
+// ReadFile gives the content of a file.
+func (f Files) ReadFile(name string) ([]byte, error) {
+	r, err := f.f.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+// Create opens a file for writing, and empties it if it is there.
+func (f Files) Create(name string, perm fs.FileMode) (io.WriteCloser, error) {
+	return f.f.Create(name, perm)
+}
+
+// WriteFile writes a file anew.
+func (f Files) WriteFile(name string, data []byte, perm fs.FileMode) error {
+	w, err := f.f.Create(name, perm)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	if closed := w.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// Stat describes what a name leads to.
+func (f Files) Stat(name string) (fs.FileInfo, error) { return f.f.Stat(name) }
+
+// List is a directory, in no order.
+func (f Files) List(name string) ([]fs.DirEntry, error) { return f.f.List(name) }
+
+// Mkdir makes a directory.
+func (f Files) Mkdir(name string, perm fs.FileMode) error { return f.f.Mkdir(name, perm) }
+
+// Remove removes a file or an empty directory.
+func (f Files) Remove(name string) error { return f.f.Remove(name) }
