@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 )
 
@@ -143,7 +143,7 @@ func (p *policyOf) hold(t *testing.T, seed uint64, base map[string]string, seen 
 		a, got := answers[i], results[i]
 		want := "ok"
 		switch {
-		case a.Answer == confine.AnswerDepends: // on what nobody can know before
+		case a.Answer == config.AnswerDepends: // on what nobody can know before
 			want = got
 		case kind == "call" && a.Yes():
 			want = base[q.line] // whatever is behind the filter
@@ -201,7 +201,7 @@ func (p *policyOf) command(t *testing.T, args ...string) (out []byte, rc int) {
 }
 
 // explain asks everything at once.
-func (p *policyOf) explain(t *testing.T) (answers []confine.Answer, refused bool) {
+func (p *policyOf) explain(t *testing.T) (answers []config.Answer, refused bool) {
 	t.Helper()
 	args := append([]string{"explain", "--json"}, p.options...)
 	for i, q := range p.questions {
@@ -214,7 +214,7 @@ func (p *policyOf) explain(t *testing.T) (answers []confine.Answer, refused bool
 		return nil, true // not even a plan
 	}
 	var doc struct {
-		Answers []confine.Answer
+		Answers []config.Answer
 		Refused string
 	}
 	if err := json.Unmarshal(out, &doc); err != nil {
@@ -224,19 +224,19 @@ func (p *policyOf) explain(t *testing.T) (answers []confine.Answer, refused bool
 }
 
 // sorted puts answers in the order of the questions: explain groups them.
-func sorted(answers []confine.Answer, questions []question) []confine.Answer {
-	key := func(kind confine.AskKind, access, word string) string {
+func sorted(answers []config.Answer, questions []question) []config.Answer {
+	key := func(kind config.AskKind, access, word string) string {
 		return string(kind) + "\x00" + access + "\x00" + word
 	}
-	found := map[string]confine.Answer{}
+	found := map[string]config.Answer{}
 	for _, a := range answers {
 		found[key(a.Kind, a.Access, a.Asked)] = a
 	}
-	var all []confine.Answer
+	var all []config.Answer
 	for _, q := range questions {
-		kind := confine.AskKind(strings.TrimPrefix(q.flags[0], "--"))
+		kind := config.AskKind(strings.TrimPrefix(q.flags[0], "--"))
 		access := ""
-		if kind == confine.AskPath {
+		if kind == config.AskPath {
 			access, _, _ = strings.Cut(q.line, " ")
 		}
 		if a, ok := found[key(kind, access, q.flags[1])]; ok {

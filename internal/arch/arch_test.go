@@ -26,7 +26,7 @@ type group struct {
 
 // groups, the first that names a package counts.
 var groups = []group{
-	{"generators", []string{"*/gen", "*/gen/..."}, []string{"leaves", "network messages", "mechanisms", "plan", "host", "api", "command line"},
+	{"generators", []string{"*/gen", "*/gen/..."}, []string{"leaves", "network messages", "mechanisms", "plan", "host", "configuration", "command line"},
 		"they run at build time, and what they make is checked in"},
 	{"leaves", []string{"status", "internal/handoff", "internal/linux", "internal/redact", "internal/hierarchy", "internal/mounts", "internal/shell", "internal/unseen", "internal/gitindex", "internal/hint", "internal/quote"}, []string{"leaves"},
 		"both sides of a run share them: what they import, the inside starts with"},
@@ -48,14 +48,22 @@ var groups = []group{
 		"the plan, explain and the gateway ask it: it knows none of them"},
 	{"learning", []string{"confine/learn"}, []string{"leaves", "rules", "mechanisms"},
 		"it makes a profile of what somebody else saw: it runs nothing, and asks by functions that it is given"},
+	{"mock", []string{"confine/confinetest"}, []string{"leaves", "configuration", "seam", "api"},
+		"it meets the seam, and confines nothing"},
 	{"mechanisms", []string{"confine/..."}, []string{"leaves", "plan", "mechanisms"},
 		"each compiles policy to data, and acts on nothing"},
-	{"api", []string{"confine"}, []string{"leaves", "plan", "host", "rules", "network messages", "mechanisms", "changes", "images", "inside", "outside"},
-		"policy and host become a plan here, and Run hands it to the outside"},
-	{"self-test", []string{"internal/selftest"}, []string{"leaves", "api", "rules", "attempts"},
-		"it runs through the API, as anybody's program would"},
-	{"command line", []string{"internal/cli", "internal/cli/..."}, []string{"leaves", "host", "api", "changes", "self-test", "learning", "command line", "terminals", "system call policies"},
-		"it words what the API says, and reaches past it for nothing but the terminal, what runs left, and policies that are only looked at"},
+	{"configuration", []string{"internal/config"}, []string{"leaves", "rules", "mechanisms", "changes"},
+		"what is wanted, from every place that says it: it knows nothing of the host"},
+	{"seam", []string{"backend", "backend/conformance"}, []string{"leaves", "host", "configuration", "seam"},
+		"what a backend has to do, without knowing one"},
+	{"processes", []string{"backend/process"}, []string{"leaves", "plan", "host", "rules", "network messages", "mechanisms", "changes", "images", "inside", "outside", "configuration", "seam"},
+		"policy and host become a plan here, and the outside carries it out"},
+	{"api", []string{"confine"}, []string{"leaves", "configuration", "seam", "processes"},
+		"it names what programs may use, and picks a backend"},
+	{"self-test", []string{"internal/selftest"}, []string{"leaves", "configuration", "processes", "outside", "rules", "attempts"},
+		"it runs what the command line would"},
+	{"command line", []string{"internal/cli", "internal/cli/..."}, []string{"leaves", "host", "configuration", "seam", "processes", "outside", "changes", "self-test", "learning", "command line", "terminals", "system call policies"},
+		"it asks for what a run tells while it goes on, which the API doesn't"},
 	{"program", []string{""}, []string{"host", "api", "inside", "self-test", "command line"},
 		"it only decides what this process is: the inside, a probe, an attempt, or the command line"},
 	{"attempts", []string{"internal/attempts", "internal/i386"}, []string{"attempts"},
@@ -63,7 +71,7 @@ var groups = []group{
 	{"machines", []string{"integration/machines", "integration/machines/..."}, []string{"leaves", "host", "machines"},
 		"the host's side and the guest's share the orders between them"},
 	{"from outside", []string{"integration", "integration/...", "bench", "bench/...", "examples/...", "internal/arch"},
-		[]string{"leaves", "host", "api", "attempts"}, "they see what a user sees, and the host's probes for their conditions"},
+		[]string{"leaves", "host", "api", "configuration", "mock", "attempts"}, "they see what a user sees, and the host's probes for their conditions"},
 }
 
 // alsoIn are packages that are allowed by a second name, beside their group's.

@@ -34,7 +34,6 @@ var larger = map[string]string{
 var tooLarge = map[string]int{
 	"bench files":             22,
 	"child files":             29,
-	"confine files":           57,
 	"confine/rootfs files":    60,
 	"confine/seccomp files":   30,
 	"internal/changes files":  35,
@@ -44,7 +43,7 @@ var tooLarge = map[string]int{
 	"supervisor/tree files":   23,
 
 	"child.state methods":               94,
-	"confine.planner methods":           52,
+	"backend/process.planner methods":           52,
 	"confine/rootfs.compiler methods":   203,
 	"internal/changes.applying methods": 50,
 	"internal/cli.session methods":      47,
@@ -54,7 +53,7 @@ var tooLarge = map[string]int{
 	"supervisor/tree.Tree methods":      35,
 
 	"child.state fields":                 25,
-	"confine.Policy fields":              24,
+	"internal/config.Policy fields":              24,
 	"confine/rootfs.Input fields":        34,
 	"confine/rootfs.Table fields":        21,
 	"confine/rootfs.compiler fields":     33,

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/cli/outputs"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/terminal"
@@ -176,7 +176,7 @@ func (s *session) dispatch(c *Command, args []string) int {
 
 // problem ends what went wrong, which needn't be for what was asked for.
 func (s *session) problem(err error, rc int) (int, error) {
-	var usage *confine.UsageError
+	var usage *config.UsageError
 	if errors.As(err, &usage) {
 		return rcUsage, err
 	}
@@ -209,7 +209,7 @@ func (s *session) usage(err error) int {
 }
 
 func (s *session) noCommand() error {
-	return &confine.UsageError{
+	return &config.UsageError{
 		Msg:  "no command\nusage: confine [options] " + commandArgs,
 		Hint: `"confine help" lists the subcommands, "confine help run" the options`,
 	}
@@ -281,7 +281,7 @@ func words(c *Command, args []string, most int) (Line, error) {
 		args = line.Rest[n:]
 	}
 	if len(all.Rest) > most && !all.Help {
-		return all, &confine.UsageError{
+		return all, &config.UsageError{
 			Msg:  "confine " + c.Name + ": unexpected word " + strconv.Quote(all.Rest[most]),
 			Hint: "usage: " + strings.TrimSpace("confine "+c.Name+" "+c.Args),
 		}
@@ -302,7 +302,7 @@ func (l *Line) wantsJSON() (bool, error) {
 		case "false":
 			on = false
 		default:
-			return false, &confine.UsageError{Msg: "--json: " + strconv.Quote(set.Values[0]) + ` is neither "true" nor "false"`}
+			return false, &config.UsageError{Msg: "--json: " + strconv.Quote(set.Values[0]) + ` is neither "true" nor "false"`}
 		}
 	}
 	return on, nil

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/status"
@@ -69,7 +69,7 @@ func TestExitCodeIsTheReports(t *testing.T) {
 func TestUsageErrorOfTheEngine(t *testing.T) {
 	inTemp(t)
 	var c call
-	c.fake.err = &confine.UsageError{Msg: "no such mechanism", Hint: "name another"}
+	c.fake.err = &config.UsageError{Msg: "no such mechanism", Hint: "name another"}
 	r := c.run(t, "--report", "r.json", "ls")
 	if r.rc != 125 || r.err != prefix+"no such mechanism\n"+prefix+"hint: name another\n" {
 		t.Errorf("rc %d, %s", r.rc, r.err)
@@ -209,7 +209,7 @@ func TestProfiles(t *testing.T) {
 	inTemp(t)
 	var c call
 	r := c.run(t, "profiles")
-	for _, name := range confine.Profiles() {
+	for _, name := range config.Profiles() {
 		if !strings.Contains(r.out, "\n"+name+" ") {
 			t.Errorf("%s is missing in\n%s", name, r.out)
 		}

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/cli/outputs"
+	"github.com/confine-run/confine/internal/config"
 )
 
 // Command is one subcommand. Its table drives the dispatch, help, the man page
@@ -156,7 +156,7 @@ func (s *session) help(line *Line) (int, error) {
 func (s *session) completion(line *Line) (int, error) {
 	c := lookup("completion")
 	if len(line.Rest) == 0 {
-		return rcUsage, &confine.UsageError{Msg: "completion: no shell was named", Hint: "usage: confine completion " + c.Args}
+		return rcUsage, &config.UsageError{Msg: "completion: no shell was named", Hint: "usage: confine completion " + c.Args}
 	}
 	if !slices.Contains(c.Words, line.Rest[0]) {
 		return rcUsage, unknownWord("shell", line.Rest[0], c.Words)
@@ -165,8 +165,8 @@ func (s *session) completion(line *Line) (int, error) {
 }
 
 func unknownWord(kind, word string, known []string) error {
-	err := &confine.UsageError{Msg: "unknown " + kind + " " + strconv.Quote(word), Hint: "there are: " + strings.Join(known, ", ")}
-	if near := confine.Nearest(word, known); near != "" {
+	err := &config.UsageError{Msg: "unknown " + kind + " " + strconv.Quote(word), Hint: "there are: " + strings.Join(known, ", ")}
+	if near := config.Nearest(word, known); near != "" {
 		err.Msg += ", did you mean " + strconv.Quote(near) + "?"
 	}
 	return err

@@ -11,7 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/backend/process"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/redact"
@@ -50,8 +51,8 @@ func hearing() []os.Signal {
 	return all
 }
 
-func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io RunIO) (*status.Report, error) {
-	command := &confine.Command{Argv: argv, ConfigFiles: r.Protected}
+func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
+	command := &process.Command{Argv: argv, ConfigFiles: r.Protected}
 	command.WatchFiles, command.WatchCalls = io.Accesses != nil, io.Passed != nil
 	wantTTY(command, r.Invocation.TTY, io)
 	io.Astray = func(int) {
@@ -93,9 +94,9 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 	if !io.Capture && r.Invocation.Log != "quiet" {
 		io.Last = func(text []byte) { last = text }
 	}
-	var planned *confine.Plan
+	var planned *process.Plan
 	var begun string // where the target starts; "": that was said, or chosen
-	report, err := confine.Execute(ctx, &r.Policy, command, io.IO, func(plan *confine.Plan) {
+	report, err := process.Execute(ctx, &r.Policy, command, io.Options, func(plan *process.Plan) {
 		<-heard
 		for _, n := range plan.Notices {
 			io.Notice(n.Text, n.Remedy)
@@ -126,7 +127,7 @@ func runConfined(ctx context.Context, r *confine.Resolved, argv []string, io Run
 
 // elsewhere is where the target starts, if that is not the current directory and nobody has
 // chosen or said so.
-func elsewhere(p *confine.Plan, policy *confine.Policy) string {
+func elsewhere(p *process.Plan, policy *config.Policy) string {
 	f := &policy.Filesystem
 	dir, err := os.Getwd()
 	if err == nil {
@@ -146,7 +147,7 @@ func lost(s status.Status) bool {
 
 // finish sets what the command line decides: the dialect of the exit code, and
 // the trace that the events have named already.
-func finish(report *status.Report, r *confine.Resolved, io RunIO) *status.Report {
+func finish(report *status.Report, r *config.Resolved, io RunIO) *status.Report {
 	code, sig := 0, 0
 	if report.ExitCode != nil {
 		code = *report.ExitCode
@@ -165,7 +166,7 @@ func finish(report *status.Report, r *confine.Resolved, io RunIO) *status.Report
 // wantTTY decides which streams of the target are a pty, unless never or always was said:
 // the outputs that are a terminal of the caller's, and standard input where the keys are
 // the target's alone; see [terminal.Relayed].
-func wantTTY(c *confine.Command, tty string, io RunIO) {
+func wantTTY(c *process.Command, tty string, io RunIO) {
 	if tty == "never" || io.Capture && tty != "always" {
 		return
 	}
@@ -179,23 +180,23 @@ func wantTTY(c *confine.Command, tty string, io RunIO) {
 	}
 }
 
-func explainPlan(_ context.Context, r *confine.Resolved, argv []string) (*Explanation, error) {
-	command := &confine.Command{Argv: argv, ConfigFiles: r.Protected}
-	plan, err := confine.NewPlan(&r.Policy, command)
-	var cant *confine.Unenforceable
+func explainPlan(_ context.Context, r *config.Resolved, argv []string) (*Explanation, error) {
+	command := &process.Command{Argv: argv, ConfigFiles: r.Protected}
+	plan, err := process.NewPlan(&r.Policy, command)
+	var cant *config.Unenforceable
 	if err != nil && !errors.As(err, &cant) {
 		return nil, r.Blame(err)
 	}
 	e := explanationOf(plan, command, cant)
-	e.Ask = func(q confine.Ask) (confine.Answer, error) { return plan.Ask(r, q) }
+	e.Ask = func(q config.Ask) (config.Answer, error) { return plan.Ask(r, q) }
 	return e, nil
 }
 
-func explanationOf(p *confine.Plan, c *confine.Command, cant *confine.Unenforceable) *Explanation {
+func explanationOf(p *process.Plan, c *process.Command, cant *config.Unenforceable) *Explanation {
 	e := &Explanation{
 		Command:      CommandInfo{Argv: redact.Redact(c.Argv), Dir: p.Exec.Dir},
 		PolicyDigest: p.Policy().Digest(),
-		Backend:      confine.Backend,
+		Backend:      process.Name,
 		Enforced:     p.Ledger,
 		Notices:      p.Notices,
 	}

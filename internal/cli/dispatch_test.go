@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
 
@@ -192,7 +192,7 @@ func TestASignalThatEndedTheCommandEndsThisProcess(t *testing.T) {
 				f, died, job := fake{report: &c.report}, "", false
 				e := f.engine()
 				run := e.Run
-				e.Run = func(ctx context.Context, r *confine.Resolved, argv []string, io RunIO) (*status.Report, error) {
+				e.Run = func(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
 					if pressed {
 						io.Pressed()
 					}

@@ -3,7 +3,7 @@ package cli
 import (
 	"strings"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/selftest"
 )
@@ -38,7 +38,7 @@ func (s *session) doctor(line *Line) (int, error) {
 
 // foretold asks the plan, and makes no attempt.
 func (s *session) foretold() []selftest.Foretold {
-	plain := confine.Resolved{Policy: confine.Default()}
+	plain := config.Resolved{Policy: config.Default()}
 	e, err := s.engine.Explain(s.ctx, &plain, []string{"/bin/true"})
 	if err != nil || len(e.Enforced) == 0 {
 		return []selftest.Foretold{}

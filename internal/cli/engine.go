@@ -3,27 +3,28 @@ package cli
 import (
 	"context"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/selftest"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // Engine is what the command line drives. All of it can be replaced by fakes.
 type Engine struct {
 	// Explain makes the plan and runs nothing.
-	Explain func(ctx context.Context, r *confine.Resolved, argv []string) (*Explanation, error)
-	// Run runs the command. A *confine.UsageError means that nothing was started
+	Explain func(ctx context.Context, r *config.Resolved, argv []string) (*Explanation, error)
+	// Run runs the command. A *config.UsageError means that nothing was started
 	// because of what was asked for; any other error without a report becomes an
 	// INTERNAL_ERROR. The report's RC is in the dialect of r.Invocation.ExitCodes.
-	Run func(ctx context.Context, r *confine.Resolved, argv []string, io RunIO) (*status.Report, error)
+	Run func(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error)
 	// Doctor tries what this host can do.
 	Doctor func(ctx context.Context) ([]host.Result, error)
 	// Selftest makes the escape attempts under the policy. The error is about the
 	// self-test itself.
-	Selftest func(ctx context.Context, r *confine.Resolved) ([]selftest.Result, error)
+	Selftest func(ctx context.Context, r *config.Resolved) ([]selftest.Result, error)
 	// DieBy ends this process by a signal, given by its name, and with job sends it to the rest
 	// of its job. It returns where it can't; nil is nowhere.
 	DieBy func(signal string, job bool)
@@ -31,7 +32,7 @@ type Engine struct {
 
 // RunIO is what a run is connected to.
 type RunIO struct {
-	confine.IO
+	supervisor.Options
 	TraceID string
 
 	// Console is what the command's output shares with lines of ours; nil is none.
@@ -60,13 +61,13 @@ type Explanation struct {
 	// Refused is why the run would not start, or empty.
 	Refused string `json:"refused,omitempty"`
 	// Ask answers a question by the plan, be it refused or not.
-	Ask func(confine.Ask) (confine.Answer, error) `json:"-"`
+	Ask func(config.Ask) (config.Answer, error) `json:"-"`
 }
 
 // Answers are what explain says to questions.
 type Answers struct {
-	Answers []confine.Answer `json:"answers"` // in the order of the questions
-	Notices []hint.Notice    `json:"notices"`
+	Answers []config.Answer `json:"answers"` // in the order of the questions
+	Notices []hint.Notice   `json:"notices"`
 	// Refused is why the run would not start, so that nothing is allowed; or empty.
 	Refused string `json:"refused,omitempty"`
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/status"
@@ -16,7 +16,7 @@ import (
 func (s *session) explain(line *Line) (int, error) {
 	asks, settings := questions(line.Settings)
 	if len(line.Rest) == 0 && len(asks) == 0 {
-		return rcUsage, &confine.UsageError{Msg: "explain: no command\nusage: confine explain [options] " + commandArgs}
+		return rcUsage, &config.UsageError{Msg: "explain: no command\nusage: confine explain [options] " + commandArgs}
 	}
 	r, err := s.resolve(settings)
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *session) explain(line *Line) (int, error) {
 		if err != nil {
 			return s.problem(err, broken)
 		}
-		yes := all.Refused == "" && !slices.ContainsFunc(all.Answers, func(a confine.Answer) bool { return !a.Yes() })
+		yes := all.Refused == "" && !slices.ContainsFunc(all.Answers, func(a config.Answer) bool { return !a.Yes() })
 		return s.show(yes, r.Invocation.JSON, all, func() string { return answers(all) })
 	}
 	e, err := s.engine.Explain(s.ctx, r, line.Rest)
@@ -40,7 +40,7 @@ func (s *session) explain(line *Line) (int, error) {
 }
 
 // complete adds what this side knows, and empty lists for null.
-func complete(e *Explanation, r *confine.Resolved) {
+func complete(e *Explanation, r *config.Resolved) {
 	e.Values = values(r)
 	e.Files = append([]string{}, r.Files...)
 	e.Notices = allNotices(r, e)
@@ -56,7 +56,7 @@ func complete(e *Explanation, r *confine.Resolved) {
 	e.Profile = cmp.Or(e.Profile, r.Policy.Profile)
 }
 
-func allNotices(r *confine.Resolved, e *Explanation) []hint.Notice {
+func allNotices(r *config.Resolved, e *Explanation) []hint.Notice {
 	return append(append([]hint.Notice{}, hint.Notices(r.Notices)...), e.Notices...)
 }
 
@@ -111,9 +111,9 @@ func explanation(e *Explanation) string {
 
 // questions takes out of settings what asks: each path with each access, in the
 // order of the command line, then hosts and system calls.
-func questions(settings []confine.Setting) (asks []confine.Ask, rest []confine.Setting) {
+func questions(settings []config.Setting) (asks []config.Ask, rest []config.Setting) {
 	var paths, accesses []string
-	var others []confine.Ask
+	var others []config.Ask
 	for _, set := range settings {
 		switch word := set.Values[0]; set.Option {
 		case "path":
@@ -123,23 +123,23 @@ func questions(settings []confine.Setting) (asks []confine.Ask, rest []confine.S
 				accesses = once(accesses, access)
 			}
 		case "host":
-			others = append(others, confine.Ask{Kind: confine.AskHost, Word: word})
+			others = append(others, config.Ask{Kind: config.AskHost, Word: word})
 		case "syscall":
-			others = append(others, confine.Ask{Kind: confine.AskSyscall, Word: word})
+			others = append(others, config.Ask{Kind: config.AskSyscall, Word: word})
 		default:
 			rest = append(rest, set)
 		}
 	}
 	for _, p := range paths {
 		for _, access := range accesses {
-			asks = append(asks, confine.Ask{Kind: confine.AskPath, Word: p, Access: access})
+			asks = append(asks, config.Ask{Kind: config.AskPath, Word: p, Access: access})
 		}
 		if len(accesses) == 0 {
-			asks = append(asks, confine.Ask{Kind: confine.AskPath, Word: p})
+			asks = append(asks, config.Ask{Kind: config.AskPath, Word: p})
 		}
 	}
 	if len(paths) == 0 && len(accesses) > 0 { // of nothing: a mistake that the first question tells
-		asks = append(asks, confine.Ask{Kind: confine.AskPath, Access: accesses[0]})
+		asks = append(asks, config.Ask{Kind: config.AskPath, Access: accesses[0]})
 	}
 	return append(asks, others...), rest
 }
@@ -153,7 +153,7 @@ func once(words []string, w string) []string {
 
 // ask puts questions to the plan. Without a command it is about any. Where nothing would start, nothing
 // is allowed.
-func (s *session) ask(r *confine.Resolved, argv []string, asks []confine.Ask) (*Answers, error) {
+func (s *session) ask(r *config.Resolved, argv []string, asks []config.Ask) (*Answers, error) {
 	if len(argv) == 0 {
 		argv = []string{"true"}
 	}
@@ -168,7 +168,7 @@ func (s *session) ask(r *confine.Resolved, argv []string, asks []confine.Ask) (*
 			return nil, err
 		}
 		if e.Refused != "" {
-			a = confine.Answer{Kind: a.Kind, Asked: a.Asked, Access: a.Access, Answer: confine.AnswerNo, Reason: "would_not_start"}
+			a = config.Answer{Kind: a.Kind, Asked: a.Asked, Access: a.Access, Answer: config.AnswerNo, Reason: "would_not_start"}
 		}
 		all.Answers = append(all.Answers, a)
 	}
@@ -185,7 +185,7 @@ func answers(all *Answers) string {
 	return t.String()
 }
 
-func (t *table) answer(a *confine.Answer, indent string) {
+func (t *table) answer(a *config.Answer, indent string) {
 	what := a.Asked
 	if a.Access != "" {
 		what = a.Access + " " + a.Asked
@@ -197,7 +197,7 @@ func (t *table) answer(a *confine.Answer, indent string) {
 	}
 	t.line(indent + a.Answer + ": " + what)
 	indent += "  "
-	if a.Where != a.Asked && a.Kind == confine.AskPath {
+	if a.Where != a.Asked && a.Kind == config.AskPath {
 		t.pair(indent+"leads to: ", a.Where)
 	}
 	reason := strings.ReplaceAll(a.Reason, "_", " ")
@@ -218,9 +218,9 @@ func (t *table) answer(a *confine.Answer, indent string) {
 
 // values are what holds, in the order of the options, with who said so. What a
 // list says in several places adds up, and each has an entry of its own.
-func values(r *confine.Resolved) []Value {
+func values(r *config.Resolved) []Value {
 	all := []Value{}
-	options := confine.Options()
+	options := config.Options()
 	for i := range options {
 		o := &options[i]
 		said := r.Origins[o.Name]

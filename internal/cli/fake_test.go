@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/selftest"
 	"github.com/confine-run/confine/status"
@@ -17,7 +17,7 @@ import (
 // fake is an engine that runs nothing and remembers what it was asked.
 type fake struct {
 	argv     []string
-	resolved *confine.Resolved
+	resolved *config.Resolved
 	io       RunIO
 
 	report  *status.Report // what Run gives; nil: OK
@@ -31,7 +31,7 @@ type fake struct {
 
 func (f *fake) engine() Engine {
 	return Engine{
-		Run: func(_ context.Context, r *confine.Resolved, argv []string, io RunIO) (*status.Report, error) {
+		Run: func(_ context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
 			f.argv, f.resolved, f.io = argv, r, io
 			if io.Planned != nil {
 				io.Planned(f.explanation(argv))
@@ -50,7 +50,7 @@ func (f *fake) engine() Engine {
 			}
 			return &status.Report{Status: status.OK, Cause: status.CauseExit, Cmd: argv, TraceID: io.TraceID}, nil
 		},
-		Explain: func(_ context.Context, r *confine.Resolved, argv []string) (*Explanation, error) {
+		Explain: func(_ context.Context, r *config.Resolved, argv []string) (*Explanation, error) {
 			f.argv, f.resolved = argv, r
 			return f.explanation(argv), f.planErr
 		},
@@ -60,7 +60,7 @@ func (f *fake) engine() Engine {
 			}
 			return f.checks, nil
 		},
-		Selftest: func(_ context.Context, r *confine.Resolved) ([]selftest.Result, error) {
+		Selftest: func(_ context.Context, r *config.Resolved) ([]selftest.Result, error) {
 			f.resolved = r
 			if f.results == nil {
 				return nil, errors.New("nothing can be tried")

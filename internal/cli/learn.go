@@ -10,12 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/confine/learn"
 	"github.com/confine-run/confine/internal/cli/outputs"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/internal/shell"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/denials"
+	"github.com/confine-run/confine/supervisor/files"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
 
@@ -29,8 +31,8 @@ const (
 type lesson struct {
 	*session
 	argv []string
-	told []confine.Setting // options of the run
-	dir  string            // current, as given
+	told []config.Setting // options of the run
+	dir  string           // current, as given
 
 	name, out, merge  string
 	overwrite         bool
@@ -44,7 +46,7 @@ type lesson struct {
 // learn runs a command, watches it, and writes the profile that just allows what it did.
 func (s *session) learn(line *Line) (int, error) {
 	if len(line.Rest) == 0 {
-		return rcUsage, &confine.UsageError{Msg: "learn: no command\nusage: confine learn [options] " + commandArgs}
+		return rcUsage, &config.UsageError{Msg: "learn: no command\nusage: confine learn [options] " + commandArgs}
 	}
 	s.early(line.Settings)
 	l := &lesson{session: s, argv: line.Rest}
@@ -65,7 +67,7 @@ func (s *session) learn(line *Line) (int, error) {
 }
 
 // options takes out what is about the profile.
-func (l *lesson) options(settings []confine.Setting) (err error) {
+func (l *lesson) options(settings []config.Setting) (err error) {
 	for _, set := range settings {
 		word := set.Values[0]
 		switch set.Option {
@@ -77,17 +79,17 @@ func (l *lesson) options(settings []confine.Setting) (err error) {
 			l.merge = word
 		case "overwrite":
 			if l.overwrite, err = strconv.ParseBool(word); err != nil {
-				return &confine.UsageError{Msg: "--overwrite: " + strconv.Quote(word) + ` is neither "true" nor "false"`}
+				return &config.UsageError{Msg: "--overwrite: " + strconv.Quote(word) + ` is neither "true" nor "false"`}
 			}
 		case "profile", "level":
 			if word != "strict" {
-				return &confine.UsageError{Msg: "learn: --" + set.Option + " " + word + ": what is learned starts from the profile \"strict\"", Hint: "leave it away; other options narrow what the command may do meanwhile"}
+				return &config.UsageError{Msg: "learn: --" + set.Option + " " + word + ": what is learned starts from the profile \"strict\"", Hint: "leave it away; other options narrow what the command may do meanwhile"}
 			}
 		case "seccomp", "isolation", "user", "rootfs", "virtual-fs":
-			return &confine.UsageError{Msg: "learn: --" + set.Option + " can't be learned with", Hint: "leave it away, and add it to the profile"}
+			return &config.UsageError{Msg: "learn: --" + set.Option + " can't be learned with", Hint: "leave it away, and add it to the profile"}
 		case "allow-network":
 			if word == "all" {
-				return &confine.UsageError{Msg: "learn: --allow-network all: nobody would see whom the command reaches", Hint: "leave it away: any host can be reached, by way of the gateway"}
+				return &config.UsageError{Msg: "learn: --allow-network all: nobody would see whom the command reaches", Hint: "leave it away: any host can be reached, by way of the gateway"}
 			}
 			l.told = append(l.told, set)
 		default:
@@ -102,14 +104,14 @@ func (l *lesson) named() error {
 	if l.merge != "" {
 		text, err := readWhole(l.merge)
 		if err != nil {
-			return &confine.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": " + err.Error(), Hint: "name a file that \"confine learn\" has written", Err: err}
+			return &config.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": " + err.Error(), Hint: "name a file that \"confine learn\" has written", Err: err}
 		}
 		name, err := learn.ProfileIn(text)
 		if err != nil {
-			return &confine.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": " + err.Error(), Hint: "name a file that \"confine learn\" has written"}
+			return &config.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": " + err.Error(), Hint: "name a file that \"confine learn\" has written"}
 		}
 		if l.name != "" && l.name != name {
-			return &confine.UsageError{Msg: "--name " + l.name + ": the profile of --merge is called " + strconv.Quote(name), Hint: "leave --name away"}
+			return &config.UsageError{Msg: "--name " + l.name + ": the profile of --merge is called " + strconv.Quote(name), Hint: "leave --name away"}
 		}
 		l.name, l.old = name, text
 		if l.out == "" {
@@ -123,7 +125,7 @@ func (l *lesson) named() error {
 		l.name = nameFor(l.argv[0])
 	}
 	if nameFor(l.name) != l.name {
-		return &confine.UsageError{Msg: "--name " + strconv.Quote(l.name) + ": it can't be the name of a new profile", Hint: "letters, digits, \"-\" and \"_\", and none that ships: " + strings.Join(confine.Profiles(), ", ")}
+		return &config.UsageError{Msg: "--name " + strconv.Quote(l.name) + ": it can't be the name of a new profile", Hint: "letters, digits, \"-\" and \"_\", and none that ships: " + strings.Join(config.Profiles(), ", ")}
 	}
 	if l.out == "" {
 		l.out = l.name + learnedSuffix
@@ -141,13 +143,13 @@ func (l *lesson) readCompanion(name string) (err error) {
 	}
 	if !learn.NamesCalls(l.old, name+companionSuffix) && !learn.NamesCalls(l.old, abs) {
 		if _, err := os.Lstat(file); err == nil && !l.overwrite {
-			return &confine.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": " + strconv.Quote(file) + " is there, and the profile doesn't use it: somebody else may have made it", Hint: "remove it, or replace it with --overwrite"}
+			return &config.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": " + strconv.Quote(file) + " is there, and the profile doesn't use it: somebody else may have made it", Hint: "remove it, or replace it with --overwrite"}
 		}
 		return nil
 	}
 	l.oldCompanion, err = readWhole(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return &confine.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": its policy of system calls: " + err.Error(), Err: err}
+		return &config.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": its policy of system calls: " + err.Error(), Err: err}
 	}
 	return nil
 }
@@ -167,7 +169,7 @@ func nameFor(command string) string {
 	if name == "" || name == "none" {
 		name = "learned"
 	}
-	for _, taken := range confine.Profiles() {
+	for _, taken := range config.Profiles() {
 		if name == taken {
 			return "learned-" + name
 		}
@@ -192,7 +194,7 @@ func readWhole(name string) (string, error) {
 }
 
 // places opens where the profile and its companion go.
-func (l *lesson) places(r *confine.Resolved) (profile, companion *outputs.Sink, err error) {
+func (l *lesson) places(r *config.Resolved) (profile, companion *outputs.Sink, err error) {
 	beside := filepath.Join(filepath.Dir(l.out), l.name+companionSuffix)
 	for _, name := range []string{l.out, beside} {
 		if _, err := os.Lstat(name); err == nil && !l.overwrite && !l.mergedWith(name) {
@@ -200,7 +202,7 @@ func (l *lesson) places(r *confine.Resolved) (profile, companion *outputs.Sink, 
 			if l.merge != "" {
 				hint = "without --output, the file of --merge is written; --overwrite replaces this one"
 			}
-			return nil, nil, &confine.UsageError{Msg: "--output " + strconv.Quote(name) + ": is there already", Hint: hint}
+			return nil, nil, &config.UsageError{Msg: "--output " + strconv.Quote(name) + ": is there already", Hint: hint}
 		}
 	}
 	if profile, err = outputs.OpenWhole("--output", l.out, l.realDir(r)); err != nil {
@@ -208,7 +210,7 @@ func (l *lesson) places(r *confine.Resolved) (profile, companion *outputs.Sink, 
 	}
 	if !profile.IsFile() {
 		profile.Close()
-		return nil, nil, &confine.UsageError{Msg: "--output " + l.out + ": it has to be a file: a policy of system calls may have to stand beside it"}
+		return nil, nil, &config.UsageError{Msg: "--output " + l.out + ": it has to be a file: a policy of system calls may have to stand beside it"}
 	}
 	if companion, err = outputs.OpenWhole("--output", beside, l.realDir(r)); err != nil {
 		profile.Close()
@@ -223,19 +225,19 @@ func (l *lesson) mergedWith(name string) bool {
 }
 
 // take runs the command, and writes what was learned.
-func (l *lesson) take(r *confine.Resolved, profile, companion *outputs.Sink) int {
+func (l *lesson) take(r *config.Resolved, profile, companion *outputs.Sink) int {
 	l.log.notice("learning: " + l.conditions(r))
 	again := l.again()
 	rc, report := l.watched(r, l.argv, func(io *RunIO) {
 		io.Accesses, io.Passed = l.access, l.passed
-		io.Peaks = func(p confine.Peaks) { l.seen.Descriptors = p.Descriptors }
+		io.Peaks = func(p files.Peaks) { l.seen.Descriptors = p.Descriptors }
 		io.Unseen = func(n int64, err error) { l.seen.Unseen, l.blind = n, err }
 	})
 	switch {
 	case report == nil:
 		return rc
 	case report.Status == status.ExecFailed:
-		l.log.failure(&confine.UsageError{Msg: "learn: the command could not be started: nothing was learned, and nothing written"})
+		l.log.failure(&config.UsageError{Msg: "learn: the command could not be started: nothing was learned, and nothing written"})
 		return rc
 	case report.Status == status.InternalError || l.blind != nil:
 		return l.nothing(report)
@@ -277,7 +279,7 @@ func (l *lesson) again() string {
 
 // nothing ends a run that could not be watched.
 func (l *lesson) nothing(report *status.Report) int {
-	err := &confine.UsageError{Msg: "learn: nothing was learned, and nothing written"}
+	err := &config.UsageError{Msg: "learn: nothing was learned, and nothing written"}
 	unstarted := report.SetupError != nil // nobody listened because nothing came to run: why, was said
 	switch {
 	case unstarted:
@@ -304,12 +306,12 @@ func (l *lesson) lacking() string {
 }
 
 // permissive is what the command runs under while it is learned from.
-func (l *lesson) permissive() (*confine.Resolved, error) {
-	return l.resolveWith(append([]confine.Setting{{Option: "profile", Values: []string{"strict"}}}, l.told...), l.lift)
+func (l *lesson) permissive() (*config.Resolved, error) {
+	return l.resolveWith(append([]config.Setting{{Option: "profile", Values: []string{"strict"}}}, l.told...), l.lift)
 }
 
 // lift takes away what isn't to hold meanwhile.
-func (l *lesson) lift(r *confine.Resolved) {
+func (l *lesson) lift(r *config.Resolved) {
 	l.dir = l.sources(nil).Dir
 	project, home := real(l.dir), real(l.env("HOME"))
 	if learn.Project(home, "") == "" && !(home == "/root" && learn.Owned(home)) || r.Policy.Filesystem.EphemeralHome {
@@ -353,7 +355,7 @@ func besideTemp(temp string, inner ...string) (reads, overlays []string) {
 }
 
 // conditions says in a line what the command may do meanwhile.
-func (l *lesson) conditions(r *confine.Resolved) string {
+func (l *lesson) conditions(r *config.Resolved) string {
 	f := &r.Policy.Filesystem
 	text := "the command sees whatever you may read"
 	if len(f.Deny) > 0 {
@@ -378,7 +380,7 @@ func (l *lesson) conditions(r *confine.Resolved) string {
 }
 
 // access keeps one. It is called by several goroutines, and its caller's callers wait.
-func (l *lesson) access(a confine.Access) {
+func (l *lesson) access(a files.Access) {
 	if a.Wish == "create" && !a.Exists && !a.InPlace && !a.Unknown {
 		return // there is nothing that it could be made in: the kernel refuses
 	}
@@ -389,7 +391,7 @@ func (l *lesson) access(a confine.Access) {
 	})
 }
 
-func (l *lesson) passed(all []confine.PassedCall, others int64) {
+func (l *lesson) passed(all []denials.Denial, others int64) {
 	for i := range all {
 		name, _, _ := strings.Cut(all[i].What, "(")
 		l.seen.Calls = append(l.seen.Calls, learn.Call{Name: name, What: all[i].What, Args: all[i].Call.Args, Comm: all[i].By.Comm})
@@ -425,7 +427,7 @@ func (l *lesson) used(r *status.Report) {
 
 // denied takes out what the rules that were said for the run hid: to have asked for it is
 // no reason to grant it.
-func (l *lesson) denied(r *confine.Resolved) error {
+func (l *lesson) denied(r *config.Resolved) error {
 	if len(r.Policy.Filesystem.Deny) == 0 {
 		return nil
 	}
@@ -436,7 +438,7 @@ func (l *lesson) denied(r *confine.Resolved) error {
 	var kept []learn.Access
 	for _, a := range l.seen.Accesses {
 		answer, err := plan.Ask(question(a.Path, a.Wish))
-		if err == nil && answer.Answer == confine.AnswerNo && answer.Reason == "hidden" && answer.Denied() {
+		if err == nil && answer.Answer == config.AnswerNo && answer.Reason == "hidden" && answer.Denied() {
 			l.seen.Denied = append(l.seen.Denied, a)
 		} else {
 			kept = append(kept, a)
@@ -462,9 +464,9 @@ func (l *lesson) world() (*learn.World, error) {
 	for _, dir := range []string{"/tmp", "/var/tmp"} {
 		w.Temp = append(w.Temp, real(dir))
 	}
-	src := l.sources(append([]confine.Setting{{Option: "profile", Values: []string{"strict"}}}, l.about("env", "keep-env")...))
+	src := l.sources(append([]config.Setting{{Option: "profile", Values: []string{"strict"}}}, l.about("env", "keep-env")...))
 	src.Dir, src.Environ = "", nil // the project's file doesn't count beside --config
-	strict, err := confine.Resolve(src)
+	strict, err := config.Resolve(src)
 	if err != nil {
 		return nil, err
 	}
@@ -477,23 +479,23 @@ func (l *lesson) world() (*learn.World, error) {
 		if err != nil {
 			return learn.Given{}
 		}
-		return learn.Given{Yes: a.Answer != confine.AnswerNo, Private: a.Private()}
+		return learn.Given{Yes: a.Answer != config.AnswerNo, Private: a.Private()}
 	}
 	return w, nil
 }
 
 // question asks about a wish in the words of explain.
-func question(p string, wish learn.Wish) confine.Ask {
+func question(p string, wish learn.Wish) config.Ask {
 	access := "read"
 	switch wish {
 	case learn.Write, learn.Create, learn.Exec:
 		access = string(wish)
 	}
-	return confine.Ask{Kind: confine.AskPath, Word: p, Access: access}
+	return config.Ask{Kind: config.AskPath, Word: p, Access: access}
 }
 
 // about are the settings of some options.
-func (l *lesson) about(options ...string) (list []confine.Setting) {
+func (l *lesson) about(options ...string) (list []config.Setting) {
 	for _, set := range l.told {
 		if slices.Contains(options, set.Option) {
 			list = append(list, set)
@@ -576,16 +578,16 @@ func (l *lesson) text(p *learn.Profile) (string, error) {
 	}
 	text, err := p.Merge(l.old)
 	if err != nil {
-		return "", &confine.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": " + err.Error(), Hint: "write to another file with --output, and bring the two together by hand"}
+		return "", &config.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": " + err.Error(), Hint: "write to another file with --output, and bring the two together by hand"}
 	}
 	return text, nil
 }
 
 // check asks the finished profile for all that it was made of.
 func (l *lesson) check(p *learn.Profile, w *learn.World, text string) (notes []string, err error) {
-	src := l.sources([]confine.Setting{{Option: "config", Values: []string{l.out}}})
+	src := l.sources([]config.Setting{{Option: "config", Values: []string{l.out}}})
 	src.Environ, src.Config = nil, []byte(text)
-	r, err := confine.Resolve(src)
+	r, err := config.Resolve(src)
 	if err != nil {
 		return nil, err
 	}
@@ -600,7 +602,7 @@ func (l *lesson) check(p *learn.Profile, w *learn.World, text string) (notes []s
 	}
 	for _, a := range learn.Check(&l.seen, w, func(name string, wish learn.Wish) bool {
 		answer, err := plan.Ask(question(name, wish))
-		return err == nil && answer.Answer != confine.AnswerNo
+		return err == nil && answer.Answer != config.AnswerNo
 	}) {
 		notes = append(notes, p.Missing(&a))
 	}

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/files"
 )
 
 // TestWhyNothingWasLearned: a run that could not be set up had no listener either, which
@@ -97,7 +98,7 @@ func TestWhatIsThereIsNotReplacedUnasked(t *testing.T) {
 			}
 		}
 		l := &lesson{session: &session{Process: &Process{}}, name: "x", merge: c.merge, out: c.out, overwrite: c.overwrite}
-		profile, companion, err := l.places(&confine.Resolved{})
+		profile, companion, err := l.places(&config.Resolved{})
 		if (err == nil) != c.fine {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -112,13 +113,13 @@ func TestWhatIsThereIsNotReplacedUnasked(t *testing.T) {
 // would take long to be asked about.
 func TestNothingIsLearnedOfWhatCanNotBeMade(t *testing.T) {
 	var l lesson
-	l.access(confine.Access{Path: "/no/such/x", Wish: "create"})
+	l.access(files.Access{Path: "/no/such/x", Wish: "create"})
 	if all, _ := l.recorder.Accesses(); len(all) != 0 {
 		t.Errorf("kept %v", all)
 	}
-	l.access(confine.Access{Path: "/work/x", Wish: "create", InPlace: true})
-	l.access(confine.Access{Path: "/work/y", Wish: "create", Exists: true})
-	l.access(confine.Access{Path: "/work/z", Wish: "create", Unknown: true})
+	l.access(files.Access{Path: "/work/x", Wish: "create", InPlace: true})
+	l.access(files.Access{Path: "/work/y", Wish: "create", Exists: true})
+	l.access(files.Access{Path: "/work/z", Wish: "create", Unknown: true})
 	if all, _ := l.recorder.Accesses(); len(all) != 3 {
 		t.Errorf("kept %v", all)
 	}

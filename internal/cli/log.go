@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/terminal"
@@ -118,7 +118,7 @@ const mostAttempts = 50
 
 // attempts says what a run tried to reach: what was refused always, what was allowed
 // with --log-network.
-func (s *session) attempts(n *confine.Network) func(status.Attempt) {
+func (s *session) attempts(n *config.Network) func(status.Attempt) {
 	said := 0
 	return func(a status.Attempt) {
 		if s.log.level == "quiet" || !n.Log && a.Verdict == status.AttemptAllowed {
@@ -159,7 +159,7 @@ func attempted(a *status.Attempt) string {
 
 // refusedFiles says which accesses to files the rules refuse, with --log-files, each kind
 // once; nil says nothing. It is called from several goroutines.
-func (s *session) refusedFiles(f *confine.Filesystem) func(status.Violation) {
+func (s *session) refusedFiles(f *config.Filesystem) func(status.Violation) {
 	if !f.Log || s.log.level == "quiet" {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/shell"
 	"github.com/confine-run/confine/status"
@@ -19,7 +19,7 @@ import (
 
 // outcomes words how a run ended: nothing for one that ended by itself and was
 // cut nowhere. meant: that the command is one stands there, by "--".
-func outcomes(r *status.Report, p *confine.Policy, meant bool) []record {
+func outcomes(r *status.Report, p *config.Policy, meant bool) []record {
 	var all []record
 	if rec, ok := ending(r, p, meant); ok {
 		rec.Status = string(r.Status)
@@ -34,16 +34,16 @@ func outcomes(r *status.Report, p *confine.Policy, meant bool) []record {
 }
 
 // ending says why a run ended as it did.
-func ending(r *status.Report, p *confine.Policy, meant bool) (record, bool) {
+func ending(r *status.Report, p *config.Policy, meant bool) (record, bool) {
 	switch r.Status {
 	case status.OK, status.Failed:
 		return record{}, false
 	case status.Timeout:
-		return record{Msg: confine.FormatDuration(p.TimeLimit) + " wall-clock limit reached", Hint: "--time-limit sets another"}, true
+		return record{Msg: config.FormatDuration(p.TimeLimit) + " wall-clock limit reached", Hint: "--time-limit sets another"}, true
 	case status.CPULimit:
-		return record{Msg: confine.FormatDuration(p.CPUTime) + " CPU time limit reached", Hint: "--cpu-time sets another"}, true
+		return record{Msg: config.FormatDuration(p.CPUTime) + " CPU time limit reached", Hint: "--cpu-time sets another"}, true
 	case status.MemLimit:
-		msg := confine.FormatSize(p.MemoryLimit) + " memory limit reached"
+		msg := config.FormatSize(p.MemoryLimit) + " memory limit reached"
 		if who := r.Ending.Memory; who != "" {
 			msg += ": " + who
 		}
@@ -63,7 +63,7 @@ func ending(r *status.Report, p *confine.Policy, meant bool) (record, bool) {
 
 // outOfMemory says how much of the memory was files, and where, if it was not just a few,
 // and how a JVM is told of a limit that it can't see.
-func outOfMemory(r *status.Report, p *confine.Policy, msg string) record {
+func outOfMemory(r *status.Report, p *config.Policy, msg string) record {
 	rec := record{Msg: msg, Hint: "--memory-limit sets another"}
 	m := r.OutOfMemory
 	if m == nil {
@@ -153,7 +153,7 @@ func by(v *status.Violation) string {
 	return fmt.Sprintf(" by pid %d (%s)", v.PID, terminal.Visible(v.Comm))
 }
 
-func execFailed(r *status.Report, p *confine.Policy, meant bool) record {
+func execFailed(r *status.Report, p *config.Policy, meant bool) record {
 	rec := internal(r)
 	if len(r.Cmd) == 0 || rec.Hint != "" {
 		return rec
@@ -182,7 +182,7 @@ func execFailed(r *status.Report, p *confine.Policy, meant bool) record {
 var systems = [...]string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys", "/usr", "/var"}
 
 // plainFile: the name is that of a file out here, not of the system's, which nobody may execute.
-func plainFile(name string, p *confine.Policy) bool {
+func plainFile(name string, p *config.Policy) bool {
 	f := &p.Filesystem
 	if f.Rootfs != "" || f.Virtual || !strings.Contains(name, "/") || f.Chdir != "" && !filepath.IsAbs(name) {
 		return false // or of another one inside
@@ -200,7 +200,7 @@ func plainFile(name string, p *confine.Policy) bool {
 
 // shows says which option shows the current directory; what is the rest of the sentence
 // where more than mounts can be visible.
-func shows(p *confine.Policy, what string) string {
+func shows(p *config.Policy, what string) string {
 	if p.Filesystem.Virtual {
 		return "--mount .:/DST --chdir /DST shows the current directory"
 	}
@@ -209,7 +209,7 @@ func shows(p *confine.Policy, what string) string {
 
 // misspelt asks whether the name of a command that wasn't found was to be a subcommand.
 func misspelt(name string) string {
-	if near := confine.Nearest(name, commandNames()); near != "" && !strings.Contains(name, "/") {
+	if near := config.Nearest(name, commandNames()); near != "" && !strings.Contains(name, "/") {
 		return "did you mean \"confine " + near + "\"?"
 	}
 	return ""
@@ -286,7 +286,7 @@ func named(c *status.Changes) string {
 }
 
 // limitHit words a limit that was reached and didn't end the run.
-func limitHit(r *status.Report, p *confine.Policy, c status.Capability) (record, bool) {
+func limitHit(r *status.Report, p *config.Policy, c status.Capability) (record, bool) {
 	switch c {
 	case status.Output:
 		return cut(r, p)
@@ -294,8 +294,8 @@ func limitHit(r *status.Report, p *confine.Policy, c status.Capability) (record,
 		return fullMounts(r, p)
 	case status.Disk:
 		if size := p.ScratchLimit(); size < p.DiskLimit && r.Cause != status.CauseDisk {
-			return record{Msg: "limit of " + confine.FormatSize(size) + " disk was reached: private places and overlays are memory, and get three quarters of its limit",
-				Hint: "--memory-limit sets another, up to --disk-limit, which is " + confine.FormatSize(p.DiskLimit)}, true
+			return record{Msg: "limit of " + config.FormatSize(size) + " disk was reached: private places and overlays are memory, and get three quarters of its limit",
+				Hint: "--memory-limit sets another, up to --disk-limit, which is " + config.FormatSize(p.DiskLimit)}, true
 		}
 	case status.CPURate:
 		held := time.Duration(r.Usage.ThrottledMS) * time.Millisecond
@@ -317,13 +317,13 @@ func limitHit(r *status.Report, p *confine.Policy, c status.Capability) (record,
 }
 
 // fullMounts names the places of a size of their own that were full.
-func fullMounts(r *status.Report, p *confine.Policy) (record, bool) {
+func fullMounts(r *status.Report, p *config.Policy) (record, bool) {
 	var places, hints []string
 	for _, at := range r.FullMounts {
 		place := strconv.Quote(at)
 		for _, m := range p.Filesystem.Mounts {
 			if m.Size > 0 && m.Dst == at {
-				place += " of " + confine.FormatSize(m.Size)
+				place += " of " + config.FormatSize(m.Size)
 			}
 		}
 		places, hints = append(places, place), append(hints, "--mount "+shell.Word("tmpfs:"+at+":SIZE")+" sets another")
@@ -331,7 +331,7 @@ func fullMounts(r *status.Report, p *confine.Policy) (record, bool) {
 	return record{Msg: "mount " + strings.Join(places, " and ") + " was full at the end", Hint: strings.Join(hints, "\n")}, places != nil
 }
 
-func cut(r *status.Report, p *confine.Policy) (record, bool) {
+func cut(r *status.Report, p *config.Policy) (record, bool) {
 	var streams []string
 	if r.Truncated.Stdout {
 		streams = append(streams, fmt.Sprintf("stdout (%s written)", roughSize(r.Bytes.Stdout)))
@@ -343,7 +343,7 @@ func cut(r *status.Report, p *confine.Policy) (record, bool) {
 		return record{}, false
 	}
 	return record{
-		Msg:  strings.Join(streams, " and ") + " cut at " + confine.FormatSize(p.OutputLimit),
+		Msg:  strings.Join(streams, " and ") + " cut at " + config.FormatSize(p.OutputLimit),
 		Hint: "--output-limit sets another limit, or \"none\"",
 	}, true
 }
@@ -353,27 +353,27 @@ type limit struct {
 	capability status.Capability
 	option     string
 	what       string
-	value      func(*confine.Policy) string // empty: none
+	value      func(*config.Policy) string // empty: none
 }
 
 // limits is in the order of the summary.
 var limits = [...]limit{
-	{status.WallTime, "time-limit", "wall-clock time", func(p *confine.Policy) string { return duration(p.TimeLimit) }},
-	{status.CPUTime, "cpu-time", "CPU time", func(p *confine.Policy) string { return duration(p.CPUTime) }},
-	{status.Memory, "memory-limit", "memory", func(p *confine.Policy) string { return size(p.MemoryLimit) }},
-	{status.CPURate, "cpu-limit", "CPU rate", func(p *confine.Policy) string {
+	{status.WallTime, "time-limit", "wall-clock time", func(p *config.Policy) string { return duration(p.TimeLimit) }},
+	{status.CPUTime, "cpu-time", "CPU time", func(p *config.Policy) string { return duration(p.CPUTime) }},
+	{status.Memory, "memory-limit", "memory", func(p *config.Policy) string { return size(p.MemoryLimit) }},
+	{status.CPURate, "cpu-limit", "CPU rate", func(p *config.Policy) string {
 		if p.CPULimit == 0 {
 			return ""
 		}
 		return strconv.Itoa(p.CPULimit) + "% of a core"
 	}},
-	{status.CPUs, "cpus", "cores", func(p *confine.Policy) string { return count(int64(p.CPUs)) }},
-	{status.Tasks, "processes", "tasks", func(p *confine.Policy) string { return count(p.Processes) }},
-	{status.FileDescriptors, "file-descriptors", "open files per process", func(p *confine.Policy) string { return count(p.FileDescriptors) }},
-	{status.Disk, "disk-limit", "disk", func(p *confine.Policy) string { return size(p.DiskLimit) }},
-	{status.FileSize, "max-file-size", "bytes in one file", func(p *confine.Policy) string { return size(p.MaxFileSize) }},
-	{status.Files, "max-files", "files", func(p *confine.Policy) string { return count(p.MaxFiles) }},
-	{status.Output, "output-limit", "output per stream", func(p *confine.Policy) string { return size(p.OutputLimit) }},
+	{status.CPUs, "cpus", "cores", func(p *config.Policy) string { return count(int64(p.CPUs)) }},
+	{status.Tasks, "processes", "tasks", func(p *config.Policy) string { return count(p.Processes) }},
+	{status.FileDescriptors, "file-descriptors", "open files per process", func(p *config.Policy) string { return count(p.FileDescriptors) }},
+	{status.Disk, "disk-limit", "disk", func(p *config.Policy) string { return size(p.DiskLimit) }},
+	{status.FileSize, "max-file-size", "bytes in one file", func(p *config.Policy) string { return size(p.MaxFileSize) }},
+	{status.Files, "max-files", "files", func(p *config.Policy) string { return count(p.MaxFiles) }},
+	{status.Output, "output-limit", "output per stream", func(p *config.Policy) string { return size(p.OutputLimit) }},
 }
 
 // ends: reaching the limit is what ended the run, and was said already.
@@ -395,7 +395,7 @@ var roots = [...]string{".git", "go.mod", "Cargo.toml", "package.json", "pyproje
 // projectAbove is a hint for a run that failed in a directory of a project of which only that
 // directory is shown: programs that look for the project's beginning don't find it. The tree
 // decides nothing by it but what is said.
-func projectAbove(p *confine.Policy) (n hint.Notice) {
+func projectAbove(p *config.Policy) (n hint.Notice) {
 	f := &p.Filesystem
 	if f.Workdir == "none" || f.Virtual || f.Rootfs != "" || f.Home || f.EphemeralHome || f.Chdir != "" {
 		return n
@@ -453,7 +453,7 @@ var builtins = [...]string{".", ":", "alias", "bg", "cd", "command", "eval", "ex
 
 // noProgram is a hint for a command that wasn't found, since it is something for a shell, or that
 // would only be found outside of a rootfs.
-func noProgram(argv []string, p *confine.Policy) string {
+func noProgram(argv []string, p *config.Policy) string {
 	name := argv[0]
 	variable, _, sets := strings.Cut(name, "=")
 	switch line, ok := shell.Line(argv); {
@@ -470,12 +470,12 @@ func noProgram(argv []string, p *confine.Policy) string {
 }
 
 // tooLarge is a hint for a run that ended as a shell does when its command died of SIGXFSZ.
-func tooLarge(r *status.Report, p *confine.Policy) (n hint.Notice) {
+func tooLarge(r *status.Report, p *config.Policy) (n hint.Notice) {
 	if p.MaxFileSize == 0 || r.RC != 128+25 || slices.Contains(r.LimitsHit, string(status.FileSize)) {
 		return n
 	}
 	return hint.Notice{
-		Text:   "exit code 153 is a shell's for a command that SIGXFSZ ended: a file would have grown beyond " + confine.FormatSize(p.MaxFileSize),
+		Text:   "exit code 153 is a shell's for a command that SIGXFSZ ended: a file would have grown beyond " + config.FormatSize(p.MaxFileSize),
 		Remedy: "--max-file-size sets another limit",
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
 
-var policy = confine.Policy{
+var policy = config.Policy{
 	TimeLimit: 30 * time.Second, CPUTime: 20 * time.Second, MemoryLimit: 512 << 20, DiskLimit: 1 << 30, OutputLimit: 1 << 20, Processes: 32,
 }
 
@@ -291,7 +291,7 @@ func TestHintsAboutChangesNameTheRunWhereTheWordsMeanAnother(t *testing.T) {
 }
 
 func TestARunThatLeftSomethingDidNotEndWell(t *testing.T) {
-	var policy confine.Policy
+	var policy config.Policy
 	policy.Filesystem.Keep = true
 	kept, unkept := &status.Changes{Kept: true, Error: "some"}, &status.Changes{Error: "all"}
 	for _, tt := range []struct {
@@ -322,8 +322,8 @@ func TestTheProjectAboveIsNamed(t *testing.T) {
 	}
 	t.Setenv("HOME", top)
 	t.Chdir(sub)
-	say := func(change func(*confine.Filesystem)) string {
-		p := confine.Policy{Filesystem: confine.Filesystem{Workdir: "ro"}}
+	say := func(change func(*config.Filesystem)) string {
+		p := config.Policy{Filesystem: config.Filesystem{Workdir: "ro"}}
 		if change != nil {
 			change(&p.Filesystem)
 		}
@@ -342,11 +342,11 @@ func TestTheProjectAboveIsNamed(t *testing.T) {
 	if got := say(nil); !strings.Contains(got, filepath.Join(top, "a")+`"`) || !strings.Contains(got, "--allow-read ") {
 		t.Errorf("in a project: %q", got)
 	}
-	for name, change := range map[string]func(*confine.Filesystem){
-		"not shown":       func(f *confine.Filesystem) { f.Workdir = "none" },
-		"virtual":         func(f *confine.Filesystem) { f.Virtual = true },
-		"shown by a name": func(f *confine.Filesystem) { f.AllowRead = []string{".."} },
-		"elsewhere":       func(f *confine.Filesystem) { f.Chdir = "/tmp" },
+	for name, change := range map[string]func(*config.Filesystem){
+		"not shown":       func(f *config.Filesystem) { f.Workdir = "none" },
+		"virtual":         func(f *config.Filesystem) { f.Virtual = true },
+		"shown by a name": func(f *config.Filesystem) { f.AllowRead = []string{".."} },
+		"elsewhere":       func(f *config.Filesystem) { f.Chdir = "/tmp" },
 	} {
 		if got := say(change); got != "" {
 			t.Errorf("%s: %q", name, got)

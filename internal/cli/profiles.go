@@ -3,8 +3,8 @@ package cli
 import (
 	"strings"
 
-	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/cli/outputs"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
 
@@ -22,7 +22,7 @@ func (s *session) profiles(line *Line) (int, error) {
 		return rcUsage, err
 	}
 	src := s.sources(nil)
-	list, notices, err := confine.ListProfiles(src)
+	list, notices, err := config.ListProfiles(src)
 	if err != nil {
 		return rcUsage, err
 	}
@@ -37,7 +37,7 @@ func (s *session) profiles(line *Line) (int, error) {
 		if len(line.Rest) > 0 && p.Name != line.Rest[0] {
 			continue
 		}
-		text, err := confine.ShowProfile(src, p.Name)
+		text, err := config.ShowProfile(src, p.Name)
 		if err != nil {
 			return rcUsage, err
 		}
@@ -56,7 +56,7 @@ func (s *session) profiles(line *Line) (int, error) {
 	return s.print(all[0].TOML), nil
 }
 
-func profileTable(list []confine.ProfileInfo) string {
+func profileTable(list []config.ProfileInfo) string {
 	var t table
 	t.head("profile", "from", "about")
 	for _, p := range list {
@@ -71,10 +71,10 @@ func (s *session) trust(line *Line) (int, error) {
 	path := ""
 	if len(line.Rest) > 0 {
 		if path = line.Rest[0]; path == "" {
-			return rcUsage, &confine.UsageError{Msg: "trust: the name of the file is empty"}
+			return rcUsage, &config.UsageError{Msg: "trust: the name of the file is empty"}
 		}
 	}
-	file, digest, err := confine.Trust(s.sources(nil), path)
+	file, digest, err := config.Trust(s.sources(nil), path)
 	if err != nil {
 		return rcUsage, err
 	}

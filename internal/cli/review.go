@@ -18,8 +18,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/changes"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
@@ -38,7 +38,7 @@ func (s *session) diff(line *Line) (int, error) {
 	return s.review("diff", line, func(r *review) error {
 		switch {
 		case r.flags["list"] && r.flags["patch"]:
-			return &confine.UsageError{Msg: "--list and --patch don't go together", Hint: "confine diff --patch --run ID shows one run of the list"}
+			return &config.UsageError{Msg: "--list and --patch don't go together", Hint: "confine diff --patch --run ID shows one run of the list"}
 		case r.flags["list"]:
 			return r.list(r.flags["json"])
 		}
@@ -74,7 +74,7 @@ func (s *session) apply(line *Line) (int, error) {
 			Stop: signals.stop, Stopped: signals.stopped, Committed: signals.commit,
 			Force: r.flags["force"], AllowProtected: r.flags["allow-protected"],
 			Protected: func(trees, dirs, names []string) (test func(string, changes.Type) bool) {
-				test, left = s.guarded(signals, trees, dirs, names, func(g *confine.Guard) { indexes(g, run, trees) })
+				test, left = s.guarded(signals, trees, dirs, names, func(g *config.Guard) { indexes(g, run, trees) })
 				return test
 			},
 		})
@@ -96,8 +96,8 @@ func (s *session) apply(line *Line) (int, error) {
 
 // guarded tells what apply doesn't take over unasked. Finding that takes as long as what is in
 // the trees wants: a signal ends the waiting for it. With an error all is protected.
-func (s *session) guarded(signals *interruption, trees, dirs, names []string, further func(*confine.Guard)) (func(string, changes.Type) bool, error) {
-	guard := confine.NewGuard(s.env, names)
+func (s *session) guarded(signals *interruption, trees, dirs, names []string, further func(*config.Guard)) (func(string, changes.Type) bool, error) {
+	guard := config.NewGuard(s.env, names)
 	all := func(string, changes.Type) bool { return true }
 	looked := make(chan []string, 1)
 	go func() {
@@ -131,7 +131,7 @@ func (s *session) guarded(signals *interruption, trees, dirs, names []string, fu
 }
 
 // indexes shows the guard each index of git's that the run changed.
-func indexes(guard *confine.Guard, run *changes.Run, trees []string) {
+func indexes(guard *config.Guard, run *changes.Run, trees []string) {
 	all := run.Entries()
 	for i := range all {
 		if e := &all[i]; path.Base(e.Path) == "index" && e.Blob != "" {
@@ -181,13 +181,13 @@ func (s *session) review(name string, line *Line, do func(*review) error) (_ int
 	for _, set := range line.Settings {
 		if set.Option == "run" {
 			if r.id = set.Values[0]; r.id == "" { // a script's variable that isn't set
-				return rcUsage, &confine.UsageError{Msg: "--run: it names no run", Hint: "without --run the latest one is meant"}
+				return rcUsage, &config.UsageError{Msg: "--run: it names no run", Hint: "without --run the latest one is meant"}
 			}
 			continue
 		}
 		on, err := strconv.ParseBool(set.Values[0])
 		if err != nil {
-			return rcUsage, &confine.UsageError{Msg: "--" + set.Option + " is true or false, not " + strconv.Quote(set.Values[0])}
+			return rcUsage, &config.UsageError{Msg: "--" + set.Option + " is true or false, not " + strconv.Quote(set.Values[0])}
 		}
 		r.flags[set.Option] = on
 	}
@@ -300,7 +300,7 @@ func physical(paths []string) ([]string, error) {
 	all := make([]string, 0, len(paths))
 	for _, p := range paths {
 		if p == "" {
-			return nil, &confine.UsageError{Msg: "the name of a path is empty"}
+			return nil, &config.UsageError{Msg: "the name of a path is empty"}
 		}
 		abs := filepath.Clean(p)
 		if !filepath.IsAbs(abs) {
@@ -318,7 +318,7 @@ func physical(paths []string) ([]string, error) {
 				break
 			}
 			if !errors.Is(err, os.ErrNotExist) {
-				return nil, &confine.UsageError{Msg: err.Error()}
+				return nil, &config.UsageError{Msg: err.Error()}
 			}
 			dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest)
 		}

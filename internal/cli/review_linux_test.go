@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/changes"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 )
 
@@ -106,7 +106,7 @@ func TestASignalEndsTheSearchForWhatIsProtected(t *testing.T) {
 	in.came(syscall.SIGINT)
 	// The search has begun, and may be over or not: of two that are ready either is right.
 	for range 1000 {
-		test, err := s.guarded(in, nil, nil, nil, func(*confine.Guard) {})
+		test, err := s.guarded(in, nil, nil, nil, func(*config.Guard) {})
 		if err == nil {
 			continue
 		}

@@ -6,11 +6,12 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/cli/outputs"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
 
@@ -29,14 +30,14 @@ func (s *session) run(line *Line) (int, error) {
 
 // start runs argv and says how it ended. Where the report and the events go is
 // opened before anything starts.
-func (s *session) start(r *confine.Resolved, argv []string) (int, error) {
+func (s *session) start(r *config.Resolved, argv []string) (int, error) {
 	rc, _ := s.watched(r, argv, func(*RunIO) {})
 	return rc, nil
 }
 
 // watched is start for who wants to see more, and the report; that is nil when nothing was
 // started because of what was asked for.
-func (s *session) watched(r *confine.Resolved, argv []string, also func(*RunIO)) (int, *status.Report) {
+func (s *session) watched(r *config.Resolved, argv []string, also func(*RunIO)) (int, *status.Report) {
 	trace := status.TraceID(s.env("TRACEPARENT"))
 	out, err := outputs.Open(&r.Invocation, trace, s.realDir(r))
 	if err != nil {
@@ -44,7 +45,7 @@ func (s *session) watched(r *confine.Resolved, argv []string, also func(*RunIO))
 	}
 	defer out.Close()
 	io := RunIO{
-		IO: confine.IO{
+		Options: supervisor.Options{
 			Stdin: fdOf(s.Stdin), Stdout: fdOf(s.Stdout), Stderr: fdOf(s.Stderr),
 			Capture: r.Invocation.JSON,
 			Alone:   true,
@@ -57,13 +58,13 @@ func (s *session) watched(r *confine.Resolved, argv []string, also func(*RunIO))
 		Pressed: func() { s.pressed = true },
 	}
 	also(&io)
-	out.Listen(&io.IO)
+	out.Listen(&io.Options)
 	if s.log.level == "verbose" {
 		io.Planned = func(e *Explanation) { s.before(e, &r.Policy) }
 	}
 	report, err := s.engine.Run(s.ctx, r, argv, io)
 	if report == nil {
-		var usage *confine.UsageError
+		var usage *config.UsageError
 		if errors.As(err, &usage) {
 			return s.usage(err), nil
 		}
@@ -82,7 +83,7 @@ func fdOf(f *os.File) int {
 }
 
 // realDir finds directories as the policy of a run has them.
-func (s *session) realDir(r *confine.Resolved) outputs.RealDir {
+func (s *session) realDir(r *config.Resolved) outputs.RealDir {
 	return func(name string) (string, error) {
 		src := s.sources(nil)
 		return r.RealDir(&src, name)
@@ -93,7 +94,7 @@ func (s *session) realDir(r *confine.Resolved) outputs.RealDir {
 // code is the run's; but a run that ended well and whose output or report could
 // not be written, whose changes could not be kept, or that left something at a protected path, did
 // not do what was asked for, and ends with 1.
-func (s *session) ended(report *status.Report, r *confine.Resolved, out *outputs.Outputs) int {
+func (s *session) ended(report *status.Report, r *config.Resolved, out *outputs.Outputs) int {
 	s.after(report, &r.Policy)
 	for _, rec := range outcomes(report, &r.Policy, s.meant) {
 		s.log.outcome(rec)
@@ -144,7 +145,7 @@ func interrupted(r *status.Report) bool {
 }
 
 // notKept: the changes were to be kept, and are not.
-func notKept(report *status.Report, policy *confine.Policy) bool {
+func notKept(report *status.Report, policy *config.Policy) bool {
 	return policy.Filesystem.Keep && report.Changes != nil && report.Changes.Error != "" && !report.Changes.Kept
 }
 
@@ -154,7 +155,7 @@ func leftBehind(report *status.Report) bool {
 }
 
 // broken is the report of a run that the engine could not give one for.
-func broken(err error, r *confine.Resolved, argv []string, trace string) *status.Report {
+func broken(err error, r *config.Resolved, argv []string, trace string) *status.Report {
 	if err == nil {
 		err = errors.New("the engine gave neither a report nor an error")
 	}
@@ -175,14 +176,14 @@ func broken(err error, r *confine.Resolved, argv []string, trace string) *status
 
 // resolve puts flags, environment, files and profile together, and from then on
 // says things in the manner asked for.
-func (s *session) resolve(settings []confine.Setting) (*confine.Resolved, error) {
-	return s.resolveWith(settings, func(*confine.Resolved) {})
+func (s *session) resolve(settings []config.Setting) (*config.Resolved, error) {
+	return s.resolveWith(settings, func(*config.Resolved) {})
 }
 
 // resolveWith changes what was found before anything is said of it.
-func (s *session) resolveWith(settings []confine.Setting, change func(*confine.Resolved)) (*confine.Resolved, error) {
+func (s *session) resolveWith(settings []config.Setting, change func(*config.Resolved)) (*config.Resolved, error) {
 	s.early(settings)
-	r, err := confine.Resolve(s.sources(settings))
+	r, err := config.Resolve(s.sources(settings))
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +197,7 @@ func (s *session) resolveWith(settings []confine.Setting, change func(*confine.R
 }
 
 // early finds out how a mistake is to be worded, before anything is checked.
-func (s *session) early(settings []confine.Setting) {
+func (s *session) early(settings []config.Setting) {
 	for _, set := range settings {
 		if set.Option == "log-format" {
 			s.log.json = set.Values[0] == "json"
@@ -204,12 +205,12 @@ func (s *session) early(settings []confine.Setting) {
 	}
 }
 
-func (s *session) sources(settings []confine.Setting) confine.Sources {
+func (s *session) sources(settings []config.Setting) config.Sources {
 	dir, err := os.Getwd()
 	if err != nil {
 		dir = "" // it was removed
 	}
-	return confine.Sources{
+	return config.Sources{
 		Flags:      settings,
 		Environ:    s.Environ,
 		Dir:        dir,

@@ -5,20 +5,20 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 )
 
 // Line is a command line, taken apart.
 type Line struct {
-	Settings []confine.Setting // in order, one per flag
-	Rest     []string          // from the first word that is no option, untouched
-	Help     bool              // -h or --help stood before Rest
-	Ended    bool              // "--" stood before Rest
+	Settings []config.Setting // in order, one per flag
+	Rest     []string         // from the first word that is no option, untouched
+	Help     bool             // -h or --help stood before Rest
+	Ended    bool             // "--" stood before Rest
 }
 
 // Scan takes args apart: flags up to the first word that is none, or up to "--",
 // which is dropped. The words after that belong to the command and are not even
-// looked at. What values mean is not known here; see confine.Resolve.
+// looked at. What values mean is not known here; see config.Resolve.
 //
 // It is held against the parser of urfave/cli in a test. That one is not used
 // to run commands because it looks at the words after "--" for the names of
@@ -49,12 +49,12 @@ func Scan(takes Takes, args []string) (Line, error) {
 			case o.IsBool():
 				value = "true"
 			case len(args) == 0:
-				return line, &confine.UsageError{Msg: word + " needs a value: " + o.Arg, Hint: usageHint}
+				return line, &config.UsageError{Msg: word + " needs a value: " + o.Arg, Hint: usageHint}
 			default:
 				value, args = args[0], args[1:]
 			}
 		}
-		line.Settings = append(line.Settings, confine.Setting{Option: o.Name, Values: []string{value}})
+		line.Settings = append(line.Settings, config.Setting{Option: o.Name, Values: []string{value}})
 	}
 	line.Rest = args
 	return line, nil
@@ -64,7 +64,7 @@ const usageHint = `"confine help run" lists all options`
 
 // flag finds the option that word names, and the value in the same word:
 // --name=value, -n=value or -nvalue.
-func flag(takes Takes, word string) (o *confine.Option, value string, attached bool, err error) {
+func flag(takes Takes, word string) (o *config.Option, value string, attached bool, err error) {
 	if name, isLong := strings.CutPrefix(word, "--"); isLong {
 		name, value, attached = strings.Cut(name, "=")
 		if o = takes.lookup(name); o == nil || !takes.Has(o) {
@@ -74,7 +74,7 @@ func flag(takes Takes, word string) (o *confine.Option, value string, attached b
 	}
 	name, _, _ := strings.Cut(word[1:], "=")
 	if o := takes.lookup(name); len(name) > 1 && o != nil && takes.Has(o) {
-		return nil, "", false, &confine.UsageError{
+		return nil, "", false, &config.UsageError{
 			Msg:  "unknown option " + strconv.Quote(word) + ", did you mean \"--" + name + "\"?",
 			Hint: "only one letter follows a single dash",
 		}
@@ -91,9 +91,9 @@ func flag(takes Takes, word string) (o *confine.Option, value string, attached b
 
 // unknown is the error for an option that isn't there, with the nearest that is.
 func unknown(takes Takes, name, word string) error {
-	err := &confine.UsageError{Msg: "unknown option " + strconv.Quote(word), Hint: usageHint}
+	err := &config.UsageError{Msg: "unknown option " + strconv.Quote(word), Hint: usageHint}
 	var names []string
-	if o := confine.LookupOption(name); o != nil && o.FileOnly && takes.All() {
+	if o := config.LookupOption(name); o != nil && o.FileOnly && takes.All() {
 		err.Hint = "it can only be said in a file, as " + o.Key
 		return err
 	}
@@ -108,7 +108,7 @@ func unknown(takes Takes, name, word string) error {
 		return err
 	}
 	if positive, ok := strings.CutPrefix(name, "no-"); ok {
-		if o := confine.LookupOption(positive); o != nil && takes.Has(o) && o.IsBool() {
+		if o := config.LookupOption(positive); o != nil && takes.Has(o) && o.IsBool() {
 			err.Hint = "write --" + positive + "=false"
 			return err
 		}
@@ -117,7 +117,7 @@ func unknown(takes Takes, name, word string) error {
 		err.Hint = hint
 		return err
 	}
-	if near := confine.Nearest(name, append(names, "help")); near != "" && len(name) > 1 {
+	if near := config.Nearest(name, append(names, "help")); near != "" && len(name) > 1 {
 		err.Msg += ", did you mean \"--" + near + "\"?"
 	}
 	return err
@@ -128,7 +128,7 @@ type Takes uint8
 
 const (
 	TakesJSON   Takes = 1 << iota // --json
-	TakesAll                      // all of confine.Options
+	TakesAll                      // all of config.Options
 	takesRun                      // --run
 	takesPatch                    // --patch, --list
 	takesForce                    // --force, --allow-protected
@@ -150,30 +150,30 @@ func (t Takes) All() bool { return t&TakesAll != 0 }
 // own are options that say nothing about a run.
 var own = [...]struct {
 	takes  Takes
-	option confine.Option
+	option config.Option
 }{
-	{takesRun, confine.Option{Name: "run", Kind: confine.KindText, Arg: "ID", Help: "the run; if left out, the latest that changed something in the current directory or around it"}},
-	{takesPatch, confine.Option{Name: "patch", Short: "p", Kind: confine.KindBool, Help: "show what changed in text files: to look at, and for patch(1) as far as nothing is escaped, which it says"}},
-	{takesPatch, confine.Option{Name: "list", Kind: confine.KindBool, Help: "list the runs whose changes are kept, with their trees; with --json, an object a line"}},
-	{takesForce, confine.Option{Name: "force", Short: "f", Kind: confine.KindBool, Help: "also where the real tree has changed since the run"}},
-	{takesForce, confine.Option{Name: "allow-protected", Kind: confine.KindBool, Help: "also what programs outside run or obey, as git hooks, and links that lead out of the tree"}},
-	{takesPolicy, confine.Option{Name: "arch", Kind: confine.KindWord, Arg: "ARCH", Words: []string{"amd64", "arm64"}, Help: "the architecture; if left out, this one, and both for check"}},
-	{takesPolicy, confine.Option{Name: "action", Kind: confine.KindWord, Arg: "ACTION", Words: []string{"errno", "kill", "log"}, Help: "as under --seccomp-action"}},
-	{takesPolicy, confine.Option{Name: "kernel", Kind: confine.KindText, Arg: "VERSION", Help: "as on this kernel, for entries of profiles that ask; if left out, the running one"}},
-	{takesPolicy, confine.Option{Name: "bpf", Kind: confine.KindBool, Help: "show the program, disassembled"}},
-	{takesLearn, confine.Option{Name: "output", Short: "o", Kind: confine.KindText, Arg: "FILE", Paths: true, Group: groupLearn, Help: "where the profile goes (default: NAME.confine.toml)"}},
-	{takesLearn, confine.Option{Name: "name", Kind: confine.KindText, Arg: "NAME", Group: groupLearn, Help: "what it is called (default: as the command)"}},
-	{takesLearn, confine.Option{Name: "merge", Kind: confine.KindText, Arg: "FILE", Paths: true, Group: groupLearn, Help: "add to what an earlier run wrote"}},
-	{takesLearn, confine.Option{Name: "overwrite", Kind: confine.KindBool, Group: groupLearn, Help: "replace a file that is there"}},
-	{takesAsk, confine.Option{Name: "path", Kind: confine.KindList, Arg: "PATH", Paths: true, Group: groupAsk, Help: "may it be read, or what --access says?"}},
-	{takesAsk, confine.Option{Name: "access", Kind: confine.KindList, Arg: "ACCESS", Words: []string{"read", "write", "create", "exec"}, Group: groupAsk, Help: "what is asked about each --path"}},
-	{takesAsk, confine.Option{Name: "host", Kind: confine.KindList, Arg: "HOST[:PORT]", Group: groupAsk, Help: "may it be reached?"}},
-	{takesAsk, confine.Option{Name: "syscall", Kind: confine.KindList, Arg: "NAME[,ARGUMENT…]", Group: groupAsk, Help: "is it let through? Arguments are numbers and names such as AF_PACKET; \"_\" is any"}},
+	{takesRun, config.Option{Name: "run", Kind: config.KindText, Arg: "ID", Help: "the run; if left out, the latest that changed something in the current directory or around it"}},
+	{takesPatch, config.Option{Name: "patch", Short: "p", Kind: config.KindBool, Help: "show what changed in text files: to look at, and for patch(1) as far as nothing is escaped, which it says"}},
+	{takesPatch, config.Option{Name: "list", Kind: config.KindBool, Help: "list the runs whose changes are kept, with their trees; with --json, an object a line"}},
+	{takesForce, config.Option{Name: "force", Short: "f", Kind: config.KindBool, Help: "also where the real tree has changed since the run"}},
+	{takesForce, config.Option{Name: "allow-protected", Kind: config.KindBool, Help: "also what programs outside run or obey, as git hooks, and links that lead out of the tree"}},
+	{takesPolicy, config.Option{Name: "arch", Kind: config.KindWord, Arg: "ARCH", Words: []string{"amd64", "arm64"}, Help: "the architecture; if left out, this one, and both for check"}},
+	{takesPolicy, config.Option{Name: "action", Kind: config.KindWord, Arg: "ACTION", Words: []string{"errno", "kill", "log"}, Help: "as under --seccomp-action"}},
+	{takesPolicy, config.Option{Name: "kernel", Kind: config.KindText, Arg: "VERSION", Help: "as on this kernel, for entries of profiles that ask; if left out, the running one"}},
+	{takesPolicy, config.Option{Name: "bpf", Kind: config.KindBool, Help: "show the program, disassembled"}},
+	{takesLearn, config.Option{Name: "output", Short: "o", Kind: config.KindText, Arg: "FILE", Paths: true, Group: groupLearn, Help: "where the profile goes (default: NAME.confine.toml)"}},
+	{takesLearn, config.Option{Name: "name", Kind: config.KindText, Arg: "NAME", Group: groupLearn, Help: "what it is called (default: as the command)"}},
+	{takesLearn, config.Option{Name: "merge", Kind: config.KindText, Arg: "FILE", Paths: true, Group: groupLearn, Help: "add to what an earlier run wrote"}},
+	{takesLearn, config.Option{Name: "overwrite", Kind: config.KindBool, Group: groupLearn, Help: "replace a file that is there"}},
+	{takesAsk, config.Option{Name: "path", Kind: config.KindList, Arg: "PATH", Paths: true, Group: groupAsk, Help: "may it be read, or what --access says?"}},
+	{takesAsk, config.Option{Name: "access", Kind: config.KindList, Arg: "ACCESS", Words: []string{"read", "write", "create", "exec"}, Group: groupAsk, Help: "what is asked about each --path"}},
+	{takesAsk, config.Option{Name: "host", Kind: config.KindList, Arg: "HOST[:PORT]", Group: groupAsk, Help: "may it be reached?"}},
+	{takesAsk, config.Option{Name: "syscall", Kind: config.KindList, Arg: "NAME[,ARGUMENT…]", Group: groupAsk, Help: "is it let through? Arguments are numbers and names such as AF_PACKET; \"_\" is any"}},
 }
 
 // Has says whether the subcommand takes the option as a flag.
-func (t Takes) Has(o *confine.Option) bool {
-	if t&TakesAll != 0 && !o.FileOnly && confine.LookupOption(o.Name) != nil {
+func (t Takes) Has(o *config.Option) bool {
+	if t&TakesAll != 0 && !o.FileOnly && config.LookupOption(o.Name) != nil {
 		return true
 	}
 	if t&TakesJSON != 0 && o.Name == "json" {
@@ -188,24 +188,24 @@ func (t Takes) Has(o *confine.Option) bool {
 }
 
 // lookup finds an option by its name, whether the subcommand takes it or not.
-func (t Takes) lookup(name string) *confine.Option {
+func (t Takes) lookup(name string) *config.Option {
 	for i := range own {
 		if t&own[i].takes != 0 && own[i].option.Name == name {
 			return &own[i].option
 		}
 	}
-	return confine.LookupOption(name)
+	return config.LookupOption(name)
 }
 
 // options are those that the subcommand takes: its own first.
-func (t Takes) options() iter.Seq[*confine.Option] {
-	return func(yield func(*confine.Option) bool) {
+func (t Takes) options() iter.Seq[*config.Option] {
+	return func(yield func(*config.Option) bool) {
 		for i := range own {
 			if t&own[i].takes != 0 && !yield(&own[i].option) {
 				return
 			}
 		}
-		all := confine.Options()
+		all := config.Options()
 		for i := range all {
 			if t.Has(&all[i]) && !yield(&all[i]) {
 				return
@@ -215,13 +215,13 @@ func (t Takes) options() iter.Seq[*confine.Option] {
 }
 
 // OptionOf finds an option of any subcommand by its name, or nil.
-func OptionOf(name string) *confine.Option { return (^TakesNothing).lookup(name) }
+func OptionOf(name string) *config.Option { return (^TakesNothing).lookup(name) }
 
 // Own are the subcommand's options that say nothing about a run, --json included if
 // it takes none of those that do.
-func (c *Command) Own() (all []confine.Option) {
+func (c *Command) Own() (all []config.Option) {
 	for o := range c.Takes.options() {
-		if !c.Takes.All() || confine.LookupOption(o.Name) == nil {
+		if !c.Takes.All() || config.LookupOption(o.Name) == nil {
 			all = append(all, *o)
 		}
 	}
@@ -229,7 +229,7 @@ func (c *Command) Own() (all []confine.Option) {
 }
 
 // Flags are the options that the subcommand takes.
-func (c *Command) Flags() (all []confine.Option) {
+func (c *Command) Flags() (all []config.Option) {
 	for o := range c.Takes.options() {
 		all = append(all, *o)
 	}

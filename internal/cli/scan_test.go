@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 )
 
 // flat is a line as words: option=value for each setting.
@@ -52,7 +52,7 @@ func TestScanSettings(t *testing.T) {
 }
 
 func TestEveryOptionCanBeTyped(t *testing.T) {
-	for _, o := range confine.Options() {
+	for _, o := range config.Options() {
 		_, err := Scan(TakesAll, []string{"--" + o.Name + "=v", "x"})
 		if (err == nil) == o.FileOnly {
 			t.Errorf("--%s: %v", o.Name, err)
@@ -90,7 +90,7 @@ func FuzzScan(f *testing.F) {
 			t.Fatalf("%q: %d settings out of %d words", args, len(line.Settings), n)
 		}
 		for _, s := range line.Settings {
-			if confine.LookupOption(s.Option) == nil || len(s.Values) != 1 {
+			if config.LookupOption(s.Option) == nil || len(s.Values) != 1 {
 				t.Fatalf("%q: setting %v", args, s)
 			}
 		}
@@ -124,14 +124,14 @@ func TestPeersOptionsAreAnsweredWithOurs(t *testing.T) {
 				word = "-" + name
 			}
 			_, err := Scan(TakesAll, []string{word, "x", "y"})
-			var usage *confine.UsageError
+			var usage *config.UsageError
 			if !errors.As(err, &usage) || usage.Hint != p.hint || strings.Contains(usage.Msg, "did you mean") {
 				t.Errorf("%s: %v", word, err)
 			}
 		}
 		for word := range strings.FieldsSeq(p.hint) {
 			if name, ok := strings.CutPrefix(strings.TrimRight(word, ",;"), "--"); ok {
-				if o := confine.LookupOption(name); o == nil || o.FileOnly {
+				if o := config.LookupOption(name); o == nil || o.FileOnly {
 					t.Errorf("%s: there is no --%s", p.names, name)
 				}
 			}

@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/confine/seccomp"
 	"github.com/confine-run/confine/confine/seccomp/inspect"
 	"github.com/confine-run/confine/internal/cli/outputs"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/host"
 )
@@ -39,7 +39,7 @@ func (s *session) seccomp(line *Line) (int, error) {
 		return rcUsage, err
 	}
 	if len(line.Rest) == 0 {
-		return rcUsage, &confine.UsageError{Msg: "seccomp: not said what to do", Hint: "usage: confine seccomp " + c.Args}
+		return rcUsage, &config.UsageError{Msg: "seccomp: not said what to do", Hint: "usage: confine seccomp " + c.Args}
 	}
 	p.names = line.Rest[1:]
 	verb, least, most, rest := p.list, 0, 1, "[POLICY]"
@@ -53,24 +53,24 @@ func (s *session) seccomp(line *Line) (int, error) {
 		return rcUsage, unknownWord("word after seccomp", line.Rest[0], c.Words)
 	}
 	if n := len(p.names); n < least || n > most {
-		return rcUsage, &confine.UsageError{Msg: "seccomp " + line.Rest[0] + ": " + strconv.Itoa(n) + " policies were named",
+		return rcUsage, &config.UsageError{Msg: "seccomp " + line.Rest[0] + ": " + strconv.Itoa(n) + " policies were named",
 			Hint: "usage: confine seccomp " + line.Rest[0] + " " + rest}
 	}
 	if p.bpf && line.Rest[0] != "show" {
-		return rcUsage, &confine.UsageError{Msg: "--bpf: only \"seccomp show\" prints the program"}
+		return rcUsage, &config.UsageError{Msg: "--bpf: only \"seccomp show\" prints the program"}
 	}
 	return verb()
 }
 
 // settings reads the options; the last of each holds.
-func (p *policies) settings(all []confine.Setting) error {
+func (p *policies) settings(all []config.Setting) error {
 	for _, set := range all {
 		word := set.Values[0]
 		switch set.Option {
 		case "json", "bpf":
 			on, err := strconv.ParseBool(word)
 			if err != nil || word != "true" && word != "false" {
-				return &confine.UsageError{Msg: "--" + set.Option + ": " + strconv.Quote(word) + ` is neither "true" nor "false"`}
+				return &config.UsageError{Msg: "--" + set.Option + ": " + strconv.Quote(word) + ` is neither "true" nor "false"`}
 			}
 			if set.Option == "json" {
 				p.json = on
@@ -90,7 +90,7 @@ func (p *policies) settings(all []confine.Setting) error {
 		case "kernel":
 			v := host.ParseKernel(word)
 			if v.IsZero() {
-				return &confine.UsageError{Msg: "--kernel: " + strconv.Quote(word) + " is no kernel version", Hint: "--kernel 6.1"}
+				return &config.UsageError{Msg: "--kernel: " + strconv.Quote(word) + " is no kernel version", Hint: "--kernel 6.1"}
 			}
 			p.kernel = seccomp.Kernel(v)
 		}

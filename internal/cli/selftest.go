@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/selftest"
 	"github.com/confine-run/confine/status"
@@ -20,7 +20,7 @@ import (
 // selftest tries the built-in escape attempts, under the policy of a run.
 func (s *session) selftest(line *Line) (int, error) {
 	if len(line.Rest) > 0 {
-		return rcUsage, &confine.UsageError{
+		return rcUsage, &config.UsageError{
 			Msg:  "selftest: unexpected word " + strconv.Quote(line.Rest[0]),
 			Hint: "it runs what it has to try itself: confine selftest [options]",
 		}
@@ -28,7 +28,7 @@ func (s *session) selftest(line *Line) (int, error) {
 	for _, set := range line.Settings {
 		switch set.Option {
 		case "report", "events", "exit-codes", "tty":
-			return rcUsage, &confine.UsageError{Msg: "selftest: --" + set.Option + " is about one command", Hint: "--json prints the results"}
+			return rcUsage, &config.UsageError{Msg: "selftest: --" + set.Option + " is about one command", Hint: "--json prints the results"}
 		}
 	}
 	r, err := s.resolve(line.Settings)
@@ -43,7 +43,7 @@ func (s *session) selftest(line *Line) (int, error) {
 }
 
 // tested makes the attempts. An interrupt ends them, and nothing is left.
-func (s *session) tested(r *confine.Resolved) (*selftest.Report, error) {
+func (s *session) tested(r *config.Resolved) (*selftest.Report, error) {
 	e, err := s.engine.Explain(s.ctx, r, []string{"/bin/true"})
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (s *session) tested(r *confine.Resolved) (*selftest.Report, error) {
 }
 
 // trySelftest is the engine's part that is the same on every system.
-func trySelftest(ctx context.Context, r *confine.Resolved) ([]selftest.Result, error) {
+func trySelftest(ctx context.Context, r *config.Resolved) ([]selftest.Result, error) {
 	return selftest.Run(ctx, &r.Policy, r.Protected)
 }
 

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 )
 
 const plainShell = "/bin/sh"
@@ -14,7 +14,7 @@ const plainShell = "/bin/sh"
 // so that line editing, job control and the prompt are what they are outside.
 func (s *session) shell(line *Line) (int, error) {
 	if len(line.Rest) > 0 {
-		return rcUsage, &confine.UsageError{
+		return rcUsage, &config.UsageError{
 			Msg:  "shell: unexpected word " + strconv.Quote(line.Rest[0]),
 			Hint: "to run a command: confine [options] " + commandArgs,
 		}
@@ -30,21 +30,21 @@ func (s *session) shell(line *Line) (int, error) {
 // lift takes away the limits that a profile sets for single commands and that
 // would end an interactive shell at a random moment, or cut what it shows. What
 // the user, a file or a variable has set stays.
-func lift(r *confine.Resolved) {
+func lift(r *config.Resolved) {
 	for _, l := range []struct {
 		option string
-		none   func(*confine.Policy)
+		none   func(*config.Policy)
 	}{
-		{"time-limit", func(p *confine.Policy) { p.TimeLimit = 0 }},
-		{"cpu-time", func(p *confine.Policy) { p.CPUTime = 0 }},
-		{"output-limit", func(p *confine.Policy) { p.OutputLimit = 0 }},
+		{"time-limit", func(p *config.Policy) { p.TimeLimit = 0 }},
+		{"cpu-time", func(p *config.Policy) { p.CPUTime = 0 }},
+		{"output-limit", func(p *config.Policy) { p.OutputLimit = 0 }},
 	} {
 		said := r.Origins[l.option]
 		if n := len(said); n > 0 && !strings.HasPrefix(said[n-1].Source, "profile ") {
 			continue
 		}
 		l.none(&r.Policy)
-		r.Origins[l.option] = append(said, confine.Setting{
+		r.Origins[l.option] = append(said, config.Setting{
 			Option: l.option, Values: []string{"none"}, Source: "subcommand shell",
 		})
 	}
@@ -52,7 +52,7 @@ func lift(r *confine.Resolved) {
 
 // shellInside is the caller's shell where it can be seen inside, or else a plain
 // one. The plan says which: nothing is started to find out.
-func (s *session) shellInside(r *confine.Resolved) string {
+func (s *session) shellInside(r *config.Resolved) string {
 	own := s.env("SHELL")
 	if !path.IsAbs(own) || own == plainShell {
 		return plainShell

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
 
 // before is the plan's summary in --log verbose.
-func (s *session) before(e *Explanation, p *confine.Policy) {
+func (s *session) before(e *Explanation, p *config.Policy) {
 	if s.log.level != "verbose" {
 		return
 	}
@@ -43,7 +43,7 @@ func how(e *Explanation, c status.Capability) string {
 	return " [" + line.Mechanism + "]"
 }
 
-func network(n *confine.Network) string {
+func network(n *config.Network) string {
 	switch {
 	case n.All:
 		return "the caller's"
@@ -53,7 +53,7 @@ func network(n *confine.Network) string {
 	return strings.Join(n.Allow, ", ")
 }
 
-func filesystem(f *confine.Filesystem) string {
+func filesystem(f *config.Filesystem) string {
 	workdir := map[string]string{"ro": "read-only", "rw": "writable", "overlay": "overlay", "none": "hidden"}[f.Workdir]
 	if f.Virtual {
 		return "mounts only"
@@ -78,7 +78,7 @@ func commandLine(argv []string) string {
 }
 
 // after is what the run used, in --log verbose.
-func (s *session) after(r *status.Report, p *confine.Policy) {
+func (s *session) after(r *status.Report, p *config.Policy) {
 	if s.log.level != "verbose" {
 		return
 	}
@@ -99,14 +99,14 @@ func duration(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	return confine.FormatDuration(d)
+	return config.FormatDuration(d)
 }
 
 func size(n int64) string {
 	if n == 0 {
 		return ""
 	}
-	return confine.FormatSize(n)
+	return config.FormatSize(n)
 }
 
 func count(n int64) string {

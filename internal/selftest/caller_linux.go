@@ -17,12 +17,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 )
 
 // Run makes all attempts under a policy. The error is about the self-test itself:
 // nothing was found out.
-func Run(ctx context.Context, policy *confine.Policy, configFiles []string) ([]Result, error) {
+func Run(ctx context.Context, policy *config.Policy, configFiles []string) ([]Result, error) {
 	dir, err := os.MkdirTemp("", "confine-selftest-")
 	if err != nil {
 		return nil, err

@@ -14,8 +14,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/backend/process"
 	"github.com/confine-run/confine/internal/attempts"
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/supervisor"
 )
 
 // Word is the first argument of every process of the self-test.
@@ -33,7 +35,7 @@ const (
 
 // holding is what holdWord is told.
 type holding struct {
-	Policy confine.Policy
+	Policy config.Policy
 	Argv   []string
 	Dir    string
 }
@@ -75,7 +77,7 @@ func hold() error {
 	if err := json.NewDecoder(os.Stdin).Decode(&h); err != nil {
 		return err
 	}
-	_, err := confine.Execute(context.Background(), &h.Policy, &confine.Command{Argv: h.Argv, Dir: h.Dir}, confine.IO{Stdin: -1, Stdout: -1, Stderr: -1}, nil)
+	_, err := process.Execute(context.Background(), &h.Policy, &process.Command{Argv: h.Argv, Dir: h.Dir}, supervisor.Options{Stdin: -1, Stdout: -1, Stderr: -1}, nil)
 	return err
 }
 

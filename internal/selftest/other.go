@@ -4,16 +4,17 @@ package selftest
 
 import (
 	"context"
+	"errors"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 )
 
 // Main does nothing here: there is no inside.
 func Main() {}
 
 // Run fails: there is nothing to be tested.
-func Run(context.Context, *confine.Policy, []string) ([]Result, error) {
-	return nil, confine.ErrUnsupported
+func Run(context.Context, *config.Policy, []string) ([]Result, error) {
+	return nil, errors.ErrUnsupported
 }
 
 // driver has nothing to drive here.

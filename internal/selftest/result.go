@@ -1,7 +1,7 @@
 package selftest
 
 import (
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
 
@@ -53,7 +53,7 @@ type Foretold struct {
 
 // order is what the caller is told to do.
 type order struct {
-	Policy      confine.Policy
+	Policy      config.Policy
 	ConfigFiles []string
 	Dir         string // the scene's
 	Key         string // in its session keyring

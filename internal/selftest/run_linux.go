@@ -15,9 +15,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/backend/process"
 	"github.com/confine-run/confine/internal/attempts"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor"
 )
 
 // driver makes the attempts, one run for each.
@@ -184,7 +186,7 @@ type outcome struct {
 }
 
 // narrowed is the policy of one attempt.
-func (d *driver) narrowed(a *attempt, v values) confine.Policy {
+func (d *driver) narrowed(a *attempt, v values) config.Policy {
 	p := d.Policy
 	p.AllowPartial, p.Require = []string{"all"}, nil
 	p.Filesystem.Keep = false
@@ -214,7 +216,7 @@ func (d *driver) confined(ctx context.Context, a *attempt) (got outcome) {
 	if lacks != "" {
 		return outcome{err: errors.New(lacking(lacks))}
 	}
-	io := confine.IO{Stdin: -1, Stdout: -1, Stderr: -1, Capture: true}
+	io := supervisor.Options{Stdin: -1, Stdout: -1, Stderr: -1, Capture: true}
 	if a.streams {
 		in, out, err := streamFiles(v)
 		if err != nil {
@@ -229,8 +231,8 @@ func (d *driver) confined(ctx context.Context, a *attempt) (got outcome) {
 		return outcome{err: err}
 	}
 	policy := d.narrowed(a, v)
-	command := &confine.Command{Argv: append([]string{d.exe, Word}, words...), Dir: v["tree"], ConfigFiles: d.ConfigFiles}
-	got.report, got.err = confine.Execute(ctx, &policy, command, io, func(p *confine.Plan) { got.ledger = p.Ledger })
+	command := &process.Command{Argv: append([]string{d.exe, Word}, words...), Dir: v["tree"], ConfigFiles: d.ConfigFiles}
+	got.report, got.err = process.Execute(ctx, &policy, command, io, func(p *process.Plan) { got.ledger = p.Ledger })
 	after, err := evidence(a, v)
 	if got.err == nil {
 		got.err = err

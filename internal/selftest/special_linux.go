@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/status"
 )
 
@@ -23,7 +22,7 @@ func (d *driver) flooded(ctx context.Context, a *attempt, r *Result) {
 		r.Outcome, r.Why = Failed, "the run: "+got.err.Error()
 		return
 	}
-	n, most := len(confine.Stdout(got.report)), 64<<10+len("[TRUNCATED]\n")+1
+	n, most := len(status.Decoded(got.report.Stdout, got.report.Encoding.Stdout)), 64<<10+len("[TRUNCATED]\n")+1
 	r.Outcome, r.Why = Held, fmt.Sprintf("%d of 2000000 bytes came out", n)
 	if n > most || !got.report.Truncated.Stdout || n == 0 {
 		r.Outcome = Failed

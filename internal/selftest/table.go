@@ -4,7 +4,7 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
 
@@ -20,13 +20,13 @@ type attempt struct {
 	outside string // of the control; empty: the same
 	rooted  root   // how the control is made, where it may need privileges or would change the host
 
-	policy  func(*confine.Policy, values) // what has to be so for it to be tried, and small limits
-	streams bool                          // its three streams are files
-	traces  bool                          // what counts is whether anything outside has changed, not what it believes
-	leaves  bool                          // it is held when nothing with the token is left
-	ends    []status.Status               // other ends that are as good as a refusal
+	policy  func(*config.Policy, values) // what has to be so for it to be tried, and small limits
+	streams bool                         // its three streams are files
+	traces  bool                         // what counts is whether anything outside has changed, not what it believes
+	leaves  bool                         // it is held when nothing with the token is left
+	ends    []status.Status              // other ends that are as good as a refusal
 	special func(*driver, context.Context, *attempt, *Result)
-	skip    func(*confine.Policy, values) string // why there is nothing to try
+	skip    func(*config.Policy, values) string // why there is nothing to try
 }
 
 // root is a control as root of namespaces of its own. They cost something: no more

@@ -1,7 +1,7 @@
 package selftest
 
 import (
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
 
@@ -44,10 +44,10 @@ func files() []attempt {
 	}
 }
 
-func readOnly(p *confine.Policy, _ values) { inTree(p, "ro") }
-func writable(p *confine.Policy, _ values) { inTree(p, "rw") }
+func readOnly(p *config.Policy, _ values) { inTree(p, "ro") }
+func writable(p *config.Policy, _ values) { inTree(p, "rw") }
 
 // inTree starts it in the tree of its ground.
-func inTree(p *confine.Policy, how string) {
+func inTree(p *config.Policy, how string) {
 	p.Filesystem.Workdir, p.Filesystem.WorkdirAsked, p.Filesystem.Chdir = how, true, ""
 }

@@ -1,7 +1,7 @@
 package selftest
 
 import (
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
 
@@ -27,7 +27,7 @@ func leaks() []attempt {
 		{name: "environment", invariant: 1, tries: "reads a secret of the caller's environment",
 			inside: "variable {variable}"},
 		{name: "keyring", invariant: 1, tries: "finds a key of the caller's session, without a filter of system calls in its way",
-			inside: "key {key}", policy: func(p *confine.Policy, _ values) { p.Seccomp = "off" }},
+			inside: "key {key}", policy: func(p *config.Policy, _ values) { p.Seccomp = "off" }},
 		{name: "abstract_socket", invariant: 1, walls: walls(status.Network), tries: "connects to an abstract unix socket of the host",
 			inside: "connect unix {abstract}"},
 		{name: "unix_socket", invariant: 1, walls: walls(status.Filesystem), tries: "connects to a unix socket in a directory that isn't shown",
@@ -61,11 +61,11 @@ func survivors() []attempt {
 			inside: "daemon 30 {token}", leaves: true},
 		{name: "survivor_timeout", invariant: 2, walls: contained, tries: "the same, and is deaf to the signal that its time is up",
 			inside: "each daemon 30 {token} , deaf 30", outside: "daemon 30 {token}", leaves: true, ends: []status.Status{status.Timeout},
-			policy: func(p *confine.Policy, _ values) { p.TimeLimit, p.Grace = tightTime, tightTime }},
+			policy: func(p *config.Policy, _ values) { p.TimeLimit, p.Grace = tightTime, tightTime }},
 		{name: "survivor_kill", invariant: 2, walls: contained, tries: "the same, while confine itself is killed by SIGKILL",
 			inside: "each daemon 30 {token} , deaf 30", outside: "daemon 30 {token}", leaves: true, special: (*driver).killed},
 		{name: "fork_bomb", invariant: 2, walls: contained, tries: "forks without pause, and leaves what it forked behind",
 			inside: "bomb 40 1 {token}", outside: "bomb 3 1 {token}", special: (*driver).bombed, leaves: true,
-			policy: func(p *confine.Policy, _ values) { p.Processes = 24 }},
+			policy: func(p *config.Policy, _ values) { p.Processes = 24 }},
 	}
 }

@@ -1,8 +1,8 @@
 package selftest
 
 import (
-	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/confine/network"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
 
@@ -33,12 +33,12 @@ func reach() []attempt {
 }
 
 // onePort allows one port of localhost and nothing else.
-func onePort(p *confine.Policy, v values) {
-	p.Network = confine.Network{Allow: []string{"localhost:" + v["open"]}, BlockInternal: true}
+func onePort(p *config.Policy, v values) {
+	p.Network = config.Network{Allow: []string{"localhost:" + v["open"]}, BlockInternal: true}
 }
 
 // named: an attempt against what the policy names is none.
-func named(p *confine.Policy, v values) string {
+func named(p *config.Policy, v values) string {
 	if p.Network.All || len(p.Network.Allow) == 0 {
 		return ""
 	}
@@ -52,7 +52,7 @@ func named(p *confine.Policy, v values) string {
 	return ""
 }
 
-func listed(p *confine.Policy, _ values) string {
+func listed(p *config.Policy, _ values) string {
 	if !p.Network.All && len(p.Network.Allow) > 0 {
 		return "with an allowlist every address is the run's own, and answers itself"
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
 
@@ -36,7 +36,7 @@ func TestPoliciesOfAttemptsKeepTheRest(t *testing.T) {
 		if a.policy == nil {
 			continue
 		}
-		p := confine.Default()
+		p := config.Default()
 		before := p.Digest()
 		a.policy(&p, values{"open": "80"})
 		if p.Digest() == before && a.name != "read" && p.Filesystem.Workdir != "ro" {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/confine-run/confine/confine"
 	command "github.com/confine-run/confine/internal/cli"
+	"github.com/confine-run/confine/internal/config"
 )
 
 // newApp hands the two tables to the library.
@@ -71,8 +71,8 @@ func newCommand(c *command.Command) *cli.Command {
 }
 
 // newFlag says an option in the library's words. Environment twins are left to
-// confine.Resolve, which knows their rank; the library would take them for flags.
-func newFlag(o *confine.Option, takes command.Takes) cli.Flag {
+// config.Resolve, which knows their rank; the library would take them for flags.
+func newFlag(o *config.Option, takes command.Takes) cli.Flag {
 	usage, category := help(o), o.Group
 	if takes&command.TakesAll == 0 && o.Name == "json" {
 		usage, category = "print JSON", ""
@@ -91,7 +91,7 @@ func newFlag(o *confine.Option, takes command.Takes) cli.Flag {
 }
 
 // help is an option's line, with what it takes if that is a closed set.
-func help(o *confine.Option) string {
+func help(o *config.Option) string {
 	text := o.Help
 	if len(o.Words) > 0 && !strings.Contains(o.Arg, o.Words[0]) {
 		text += " (" + strings.Join(o.Words, ", ") + ")"

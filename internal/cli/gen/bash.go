@@ -3,14 +3,14 @@ package main
 import (
 	"strings"
 
-	"github.com/confine-run/confine/confine"
 	command "github.com/confine-run/confine/internal/cli"
+	"github.com/confine-run/confine/internal/config"
 )
 
 // bashCompletion needs no bash-completion package; with it, the words of the
 // command are completed as the command itself would have them.
 func bashCompletion() []byte {
-	fromFile := func(o *confine.Option) bool { return valued(o) && completion(o) == fromFiles }
+	fromFile := func(o *config.Option) bool { return valued(o) && completion(o) == fromFiles }
 	files := append(matching(fromFile), ofQuestions(fromFile)...)
 	var words strings.Builder
 	for _, o := range flags() {
@@ -44,8 +44,8 @@ func bashCompletion() []byte {
 		"@OPTIONED@", strings.Join(names(takesOptions), "|"),
 		"@JSON@", strings.Join(names(takesJSON), "|"),
 		"@SHELLS@", strings.Join(lookupCommand("completion").Words, " "),
-		"@PROFILES@", strings.Join(confine.Profiles(), " "),
-		"@OPTIONS@", strings.Join(matching(func(*confine.Option) bool { return true }), " ")+" --help",
+		"@PROFILES@", strings.Join(config.Profiles(), " "),
+		"@OPTIONS@", strings.Join(matching(func(*config.Option) bool { return true }), " ")+" --help",
 		"@VALUED@", strings.Join(append(matching(valued), ofQuestions(valued)...), "|"),
 		"@ASKS@", strings.Join(names(asks), "|"),
 		"@QUESTIONS@", strings.Join(ofQuestions(valued), " "),

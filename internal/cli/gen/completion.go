@@ -3,8 +3,8 @@ package main
 import (
 	"strings"
 
-	"github.com/confine-run/confine/confine"
 	command "github.com/confine-run/confine/internal/cli"
+	"github.com/confine-run/confine/internal/config"
 )
 
 // What a value is completed from.
@@ -17,7 +17,7 @@ const (
 	fromProfiles
 )
 
-func completion(o *confine.Option) completes {
+func completion(o *config.Option) completes {
 	switch {
 	case o.Name == "profile":
 		return fromProfiles
@@ -30,7 +30,7 @@ func completion(o *confine.Option) completes {
 }
 
 // flags are the options that can be typed, in the order of the table.
-func flags() []confine.Option {
+func flags() []config.Option {
 	return lookupCommand("run").Flags()
 }
 
@@ -75,7 +75,7 @@ func onItsOwn(c *command.Command) bool { return len(c.Own()) > 0 && !takesJSON(c
 func asks(c *command.Command) bool { return len(c.Own()) > 0 && c.Takes.All() }
 
 // ofQuestions are spellings of the options that only subcommands like explain have.
-func ofQuestions(keep func(*confine.Option) bool) (all []string) {
+func ofQuestions(keep func(*config.Option) bool) (all []string) {
 	for _, c := range command.Commands() {
 		if !asks(&c) {
 			continue
@@ -90,7 +90,7 @@ func ofQuestions(keep func(*confine.Option) bool) (all []string) {
 }
 
 // spellings of one option: "-t" and "--time-limit".
-func spellings(o *confine.Option) []string {
+func spellings(o *config.Option) []string {
 	if o.Short == "" {
 		return []string{"--" + o.Name}
 	}
@@ -98,7 +98,7 @@ func spellings(o *confine.Option) []string {
 }
 
 // matching are the spellings of the options that keep says.
-func matching(keep func(*confine.Option) bool) []string {
+func matching(keep func(*config.Option) bool) []string {
 	var all []string
 	for _, o := range flags() {
 		if keep(&o) {
@@ -108,7 +108,7 @@ func matching(keep func(*confine.Option) bool) []string {
 	return all
 }
 
-func valued(o *confine.Option) bool { return !o.IsBool() }
+func valued(o *config.Option) bool { return !o.IsBool() }
 
 // quote makes text a word for any of the three shells.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -3,8 +3,8 @@ package main
 import (
 	"strings"
 
-	"github.com/confine-run/confine/confine"
 	command "github.com/confine-run/confine/internal/cli"
+	"github.com/confine-run/confine/internal/config"
 )
 
 // fishCompletion offers subcommands as the first word, options before the
@@ -38,25 +38,25 @@ func fishCompletion() []byte {
 		}
 	}
 	b.WriteString("complete -c confine -f -n '__confine_is completion' -a " + quote(strings.Join(lookupCommand("completion").Words, " ")) + "\n")
-	b.WriteString("complete -c confine -f -n '__confine_is profiles' -a " + quote(strings.Join(confine.Profiles(), " ")) + "\n")
+	b.WriteString("complete -c confine -f -n '__confine_is profiles' -a " + quote(strings.Join(config.Profiles(), " ")) + "\n")
 	b.WriteString("complete -c confine -f -n '__confine_is help' -a " + quote(strings.Join(names(everything), " ")) + "\n")
 	b.WriteString("complete -c confine -F -n '__confine_is trust diff apply discard seccomp'\n")
 	return []byte(b.String())
 }
 
-func fishOption(o *confine.Option) string {
+func fishOption(o *config.Option) string {
 	return "complete -c confine -n __confine_options -l " + o.Name + fishValue(o)
 }
 
 // fishValue is the rest of an option's line.
-func fishValue(o *confine.Option) (text string) {
+func fishValue(o *config.Option) (text string) {
 	if o.Short != "" {
 		text += " -s " + o.Short
 	}
 	if !o.IsBool() {
 		switch completion(o) {
 		case fromProfiles:
-			text += " -x -a " + quote(strings.Join(confine.Profiles(), " "))
+			text += " -x -a " + quote(strings.Join(config.Profiles(), " "))
 		case fromWords:
 			text += " -x -a " + quote(strings.Join(o.Words, " "))
 		case fromFiles:

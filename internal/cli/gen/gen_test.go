@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/confine-run/confine/confine"
 	command "github.com/confine-run/confine/internal/cli"
+	"github.com/confine-run/confine/internal/config"
 )
 
 func TestFilesAreUpToDate(t *testing.T) {
@@ -50,14 +50,14 @@ func TestEveryOptionIsEverywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := map[string]func(*confine.Option) string{
-		"pages/run.txt":         func(o *confine.Option) string { return "--" + o.Name },
-		"pages/explain.txt":     func(o *confine.Option) string { return "--" + o.Name },
-		"pages/completion.bash": func(o *confine.Option) string { return "--" + o.Name },
-		"pages/completion.zsh":  func(o *confine.Option) string { return "--" + o.Name },
-		"pages/completion.fish": func(o *confine.Option) string { return "-l " + o.Name },
-		manPage:                 func(o *confine.Option) string { return roffText(o.EnvName()) },
-		optionsTable:            func(o *confine.Option) string { return o.EnvName() },
+	places := map[string]func(*config.Option) string{
+		"pages/run.txt":         func(o *config.Option) string { return "--" + o.Name },
+		"pages/explain.txt":     func(o *config.Option) string { return "--" + o.Name },
+		"pages/completion.bash": func(o *config.Option) string { return "--" + o.Name },
+		"pages/completion.zsh":  func(o *config.Option) string { return "--" + o.Name },
+		"pages/completion.fish": func(o *config.Option) string { return "-l " + o.Name },
+		manPage:                 func(o *config.Option) string { return roffText(o.EnvName()) },
+		optionsTable:            func(o *config.Option) string { return o.EnvName() },
 	}
 	for _, o := range flags() {
 		for name, spelt := range places {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/confine-run/confine/confine"
 	command "github.com/confine-run/confine/internal/cli"
+	"github.com/confine-run/confine/internal/config"
 )
 
 // byLibrary is what urfave/cli makes of the words of "confine run": the last value
@@ -47,7 +47,7 @@ func byScan(args []string) (map[string][]string, []string, error) {
 	line, err := command.Scan(command.TakesAll, args)
 	settings := map[string][]string{}
 	for _, s := range line.Settings {
-		if confine.LookupOption(s.Option).IsList() {
+		if config.LookupOption(s.Option).IsList() {
 			settings[s.Option] = append(settings[s.Option], s.Values...)
 		} else {
 			settings[s.Option] = s.Values

@@ -3,8 +3,8 @@ package main
 import (
 	"strings"
 
-	"github.com/confine-run/confine/confine"
 	command "github.com/confine-run/confine/internal/cli"
+	"github.com/confine-run/confine/internal/config"
 )
 
 // markdown is docs/OPTIONS.md.
@@ -12,7 +12,7 @@ func markdown() []byte {
 	var b strings.Builder
 	b.WriteString("<!-- Made by internal/cli/gen from the tables of options and subcommands. -->\n# Options\n\n" + values + "\n\n" + precedence + "\n")
 	heading := ""
-	for _, o := range confine.Options() {
+	for _, o := range config.Options() {
 		if o.Group != heading {
 			heading = o.Group
 			b.WriteString("\n## " + heading + "\n\n| flag | environment | in a file | meaning |\n|---|---|---|---|\n")
@@ -40,7 +40,7 @@ func markdown() []byte {
 	return []byte(b.String())
 }
 
-func markdownFlag(o *confine.Option) string {
+func markdownFlag(o *config.Option) string {
 	if o.FileOnly {
 		return ""
 	}

@@ -3,8 +3,8 @@ package main
 import (
 	"strings"
 
-	"github.com/confine-run/confine/confine"
 	command "github.com/confine-run/confine/internal/cli"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
 
@@ -128,21 +128,21 @@ func (r *roff) options() {
 		r.item(manOption(&o), help(&o), "Environment: "+o.EnvName()+fileKey(&o))
 	}
 	r.group("Only in a file")
-	for _, o := range confine.Options() {
+	for _, o := range config.Options() {
 		if o.FileOnly {
 			r.item(bold(o.Key), help(&o))
 		}
 	}
 }
 
-func fileKey(o *confine.Option) string {
+func fileKey(o *config.Option) string {
 	if o.Key == "" {
 		return ""
 	}
 	return "; file: " + o.Key
 }
 
-func manOption(o *confine.Option) string {
+func manOption(o *config.Option) string {
 	var tags []string
 	for _, s := range spellings(o) {
 		tag := bold(s)

@@ -5,8 +5,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/confine-run/confine/confine"
 	command "github.com/confine-run/confine/internal/cli"
+	"github.com/confine-run/confine/internal/config"
 )
 
 // Templates of the help pages. The library's own sort options by the alphabet;
@@ -45,7 +45,7 @@ type group struct {
 // shown is a flag as the library holds it, with the option it was made from.
 type shown struct {
 	cli.DocGenerationFlag
-	option *confine.Option
+	option *config.Option
 }
 
 // Usage is the line of help.
@@ -76,7 +76,7 @@ func groups(flags []cli.Flag) []group {
 // flagHead is how a flag is written: "-t, --time-limit D".
 func flagHead(s shown) string { return optionHead(s.option) }
 
-func optionHead(o *confine.Option) string {
+func optionHead(o *config.Option) string {
 	text := "--" + o.Name
 	if o.Short != "" {
 		text = "-" + o.Short + ", " + text

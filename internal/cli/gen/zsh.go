@@ -3,8 +3,8 @@ package main
 import (
 	"strings"
 
-	"github.com/confine-run/confine/confine"
 	command "github.com/confine-run/confine/internal/cli"
+	"github.com/confine-run/confine/internal/config"
 )
 
 // zshCompletion describes the options to _arguments, and hands the words of the
@@ -48,12 +48,12 @@ func zshCompletion() []byte {
 		"@OPTIONED@", strings.Join(names(takesOptions), "|"),
 		"@JSON@", strings.Join(names(func(c *command.Command) bool { return takesJSON(c) && c.Name != "profiles" }), "|"),
 		"@SHELLS@", strings.Join(lookupCommand("completion").Words, " "),
-		"@PROFILES@", strings.Join(confine.Profiles(), " "),
+		"@PROFILES@", strings.Join(config.Profiles(), " "),
 	).Replace(zshScript))
 }
 
 // zshOption is one spec of _arguments.
-func zshOption(o *confine.Option) string {
+func zshOption(o *config.Option) string {
 	escape := strings.NewReplacer("[", `\[`, "]", `\]`, ":", `\:`)
 	text := "[" + escape.Replace(o.Help) + "]"
 	long := "--" + o.Name
@@ -73,10 +73,10 @@ func zshOption(o *confine.Option) string {
 	return quote(exclude+repeat) + "{-" + o.Short + "+," + long + "=}" + quote(text)
 }
 
-func zshValues(o *confine.Option) string {
+func zshValues(o *config.Option) string {
 	switch completion(o) {
 	case fromProfiles:
-		return "(" + strings.Join(confine.Profiles(), " ") + ")"
+		return "(" + strings.Join(config.Profiles(), " ") + ")"
 	case fromWords:
 		return "(" + strings.Join(o.Words, " ") + ")"
 	case fromFiles:

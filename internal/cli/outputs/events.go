@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor"
 )
 
 // Bounds on what waits for the reader of --events.
@@ -147,7 +147,7 @@ func (e *eventLog) end(r *status.Report) error {
 }
 
 // listen has a run tell what happens.
-func (e *eventLog) listen(io *confine.IO) {
+func (e *eventLog) listen(io *supervisor.Options) {
 	if e == nil {
 		return
 	}

@@ -8,8 +8,9 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor"
 )
 
 // Outputs are those of one run.
@@ -21,7 +22,7 @@ type Outputs struct {
 }
 
 // Open opens them before anything starts.
-func Open(inv *confine.Invocation, trace string, real RealDir) (*Outputs, error) {
+func Open(inv *config.Invocation, trace string, real RealDir) (*Outputs, error) {
 	o := new(Outputs)
 	var err error
 	if inv.Report != "" {
@@ -41,7 +42,7 @@ func Open(inv *confine.Invocation, trace string, real RealDir) (*Outputs, error)
 }
 
 // Listen has a run tell what is to be told.
-func (o *Outputs) Listen(io *confine.IO) {
+func (o *Outputs) Listen(io *supervisor.Options) {
 	io.Started = o.events.started
 	io.Undelivered = func(stream string, err error) { o.Lost = append(o.Lost, fmt.Errorf("%s: %w", stream, err)) }
 	o.events.listen(io)

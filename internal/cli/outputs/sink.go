@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 )
 
 // A Sink is where a report or events go: a file or an inherited descriptor.
@@ -56,7 +56,7 @@ func parseFD(option, spec string) (n int, isFD bool, err error) {
 	}
 	v, perr := strconv.ParseUint(digits, 10, 31)
 	if perr != nil || strconv.FormatUint(v, 10) != digits {
-		return 0, true, &confine.UsageError{
+		return 0, true, &config.UsageError{
 			Msg:  option + " " + strconv.Quote(spec) + ": not the number of a descriptor",
 			Hint: "write fd:3, and open it as in: confine " + option + " fd:3 -- COMMAND 3>file",
 		}
@@ -73,13 +73,13 @@ func splitPlace(option, path string) (dir, base string, err error) {
 	}
 	switch {
 	case path == "":
-		return "", "", &confine.UsageError{Msg: option + ": the name of the file is empty"}
+		return "", "", &config.UsageError{Msg: option + ": the name of the file is empty"}
 	case base == "-":
-		return "", "", &confine.UsageError{Msg: option + " -: no such place", Hint: option + " fd:1 writes to stdout"}
+		return "", "", &config.UsageError{Msg: option + " -: no such place", Hint: option + " fd:1 writes to stdout"}
 	case base == "" || base == "." || base == "..":
-		return "", "", &confine.UsageError{Msg: option + " " + strconv.Quote(path) + ": is a directory", Hint: "name a file in it"}
+		return "", "", &config.UsageError{Msg: option + " " + strconv.Quote(path) + ": is a directory", Hint: "name a file in it"}
 	case strings.IndexByte(path, 0) >= 0:
-		return "", "", &confine.UsageError{Msg: option + " " + strconv.Quote(path) + ": has a NUL byte in it"}
+		return "", "", &config.UsageError{Msg: option + " " + strconv.Quote(path) + ": has a NUL byte in it"}
 	}
 	return dir, base, nil
 }
@@ -90,5 +90,5 @@ func (s *Sink) refuse(why, hint string, err error) error {
 	if err != nil {
 		msg += ": " + err.Error()
 	}
-	return &confine.UsageError{Msg: msg, Hint: hint, Err: err}
+	return &config.UsageError{Msg: msg, Hint: hint, Err: err}
 }

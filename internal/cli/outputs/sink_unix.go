@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/config"
 )
 
 const sinkMode = 0o600 // a report tells what the command line was
@@ -92,9 +92,9 @@ func openSink(option, spec string, real RealDir) (*Sink, error) {
 	}
 	s.base = base
 	if dir, err = real(dir); err != nil {
-		var usage *confine.UsageError
+		var usage *config.UsageError
 		if errors.As(err, &usage) {
-			err = &confine.UsageError{Msg: option + " " + strconv.Quote(spec) + ": " + usage.Msg, Hint: usage.Hint, Err: err}
+			err = &config.UsageError{Msg: option + " " + strconv.Quote(spec) + ": " + usage.Msg, Hint: usage.Hint, Err: err}
 		}
 		return nil, err
 	}
