@@ -65,12 +65,12 @@ func (h *here) fill(g *Group, o *Options) (e *Error) {
 		if !slices.Contains(limited, c.name) {
 			continue
 		}
-		limit := hold{err: &Error{Source: g.source, Kind: NoController, Path: d.path, Why: "the controller " + string(c.name) + " is not given to this cgroup"}}
+		var limit error = &Error{Source: g.source, Kind: NoController, Path: d.path, Why: "the controller " + string(c.name) + " is not given to this cgroup"}
 		if there {
 			limit = c.limit(d, o.Limits)
 		}
-		g.holds = append(g.holds, namedHold{c.name, limit})
-		if c.name == Memory && limit.err == nil {
+		g.holds = append(g.holds, hold{c.name, c.file, limit})
+		if c.name == Memory && limit == nil {
 			g.oom = watchOOM2(d)
 		}
 	}
