@@ -41,7 +41,7 @@ func (g *Gateway) unhurried(f *flow, k key, do func()) {
 
 // noteQuestion enters a question that was refused, which is not answered before it is
 // known whose it is.
-func (g *Gateway) noteQuestion(f *flow, name, kind, why string, v network.Verdict) {
+func (g *Gateway) noteQuestion(f *flow, name, why string, v network.Verdict) {
 	if why == string(names.WhyNotAllowed) && v.Why == network.ReasonDenied {
 		why = string(v.Why) // as for an address: some word names it
 	}

@@ -102,8 +102,8 @@ func (g *Gateway) resolve(f *flow, query []byte, tcp bool) []byte {
 			verdict = g.rules.Name(name)
 			return verdict.Allowed
 		},
-		Refused: func(name, kind string, why names.Why) {
-			g.noteQuestion(f, name, kind, string(why), verdict)
+		Refused: func(name string, why names.Why) {
+			g.noteQuestion(f, name, string(why), verdict)
 		},
 	}
 	return s.Answer(g.inside, query, tcp)
