@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,16 @@ type run struct {
 	hits chan told
 	stop chan struct{}
 	done chan error
+
+	mu   sync.Mutex
+	last looked
+}
+
+// looked is what the last look came to.
+type looked struct {
+	looks  int
+	grown  amount
+	unseen int64 // that the file systems have lost, and the trees don't hold
 }
 
 func opath(tb testing.TB, path string) int {
@@ -47,6 +58,11 @@ func watched(tb testing.TB, dir string, limits Limits) *run {
 	}
 	r := &run{TB: tb, dir: dir, dog: w, hits: make(chan told, 4), stop: make(chan struct{}), done: make(chan error, 1)}
 	w.OnHit = func(c status.Capability, used int64) { r.hits <- told{c, used} }
+	w.found = func(grown amount, l level) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.last = looked{r.last.looks + 1, grown, l.bytes - w.start.bytes - grown.bytes}
+	}
 	return r
 }
 
@@ -99,7 +115,7 @@ func (r *run) hit(want status.Capability) told {
 	case err := <-r.done:
 		r.Fatalf("Run returned: %v", err)
 	case <-time.After(forever):
-		r.Fatalf("no %s hit; usage %+v", want, r.dog.Usage())
+		r.Fatalf("no %s hit", want)
 	}
 	return told{}
 }
@@ -115,11 +131,17 @@ func (r *run) quiet() {
 }
 
 // until waits for the watchdog to see what is expected.
-func (r *run) until(what string, ok func(Usage) bool) {
+func (r *run) until(what string, ok func(looked) bool) {
 	r.Helper()
-	for end := time.Now().Add(forever); !ok(r.dog.Usage()); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(forever); ; time.Sleep(time.Millisecond) {
+		r.mu.Lock()
+		last := r.last
+		r.mu.Unlock()
+		if ok(last) {
+			return
+		}
 		if time.Now().After(end) {
-			r.Fatalf("not seen: %s; usage %+v", what, r.dog.Usage())
+			r.Fatalf("not seen: %s; %+v", what, last)
 		}
 	}
 }
@@ -127,7 +149,7 @@ func (r *run) until(what string, ok func(Usage) bool) {
 // baseline waits until it is taken.
 func (r *run) baseline() *run {
 	r.Helper()
-	r.until("the baseline", func(u Usage) bool { return u.Source != "" })
+	r.until("the baseline", func(l looked) bool { return l.looks > 0 })
 	return r
 }
 

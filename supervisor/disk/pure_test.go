@@ -2,7 +2,6 @@ package disk
 
 import (
 	"errors"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -191,21 +190,3 @@ func TestWhatIsHiddenIsTakenFromTheFileSystem(t *testing.T) {
 	}
 }
 
-func TestInodesAreASet(t *testing.T) {
-	var set inodes
-	for range 2 {
-		type key struct{ device, inode uint64 }
-		is := map[key]bool{}
-		for range 50_000 {
-			k := key{rand.Uint64N(3), rand.Uint64N(20_000)}
-			if set.add(k.device, k.inode) == is[k] {
-				t.Fatalf("%v: new is %v", k, is[k])
-			}
-			is[k] = true
-		}
-		if !set.add(0, 1<<63) || set.add(0, 1<<63) {
-			t.Error("the highest bit")
-		}
-		set.clear()
-	}
-}
