@@ -41,7 +41,6 @@ var tooLarge = map[string]int{
 	"internal/host files":     25,
 	"supervisor files":        31,
 	"supervisor/egress files": 25,
-	"supervisor/tree files":   23,
 
 	"child.state methods":               94,
 	"confine.planner methods":           52,
@@ -51,7 +50,6 @@ var tooLarge = map[string]int{
 	"supervisor.job methods":            52,
 	"supervisor/egress.Gateway methods": 63,
 	"supervisor/egress.calls methods":   34,
-	"supervisor/tree.Tree methods":      35,
 
 	"child.state fields":                 25,
 	"confine.Policy fields":              24,
@@ -68,11 +66,6 @@ var tooLarge = map[string]int{
 	"supervisor.watch fields":            30,
 	"supervisor/egress.Gateway fields":   32,
 	"supervisor/egress.flow fields":      22,
-	"supervisor/output.Input fields":     22,
-	"supervisor/output.Stream fields":    21,
-	"supervisor/tree.Sample fields":      21,
-	"supervisor/tree.Tree fields":        24,
-	"supervisor/tree.Watchdog fields":    31,
 }
 
 type source struct {

@@ -45,9 +45,7 @@ func FuzzParse(f *testing.F) {
 
 func TestLook(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	p, err := look(cmd.Process.Pid)
 	if err != nil || p.group != cmd.Process.Pid || p.PID == 0 {
@@ -61,13 +59,9 @@ func TestLook(t *testing.T) {
 func TestText(t *testing.T) {
 	page := unix.Getpagesize()
 	mem, err := unix.Mmap(-1, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Munmap(mem)
-	if err := unix.Mprotect(mem[page:], unix.PROT_NONE); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mprotect(mem[page:], unix.PROT_NONE))
 	base := uint64(uintptr(unsafe.Pointer(&mem[0])))
 	copy(mem, "tmpfs\x00rest")
 	copy(mem[100:], strings.Repeat("x", 200))

@@ -41,9 +41,7 @@ type looked struct {
 func opath(tb testing.TB, path string) int {
 	tb.Helper()
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
@@ -53,9 +51,7 @@ func watched(tb testing.TB, dir string, limits Limits) *run {
 	tb.Helper()
 	time.Sleep(20 * time.Millisecond) // the tick of times of files: what was made before is older
 	w, err := New([]int{opath(tb, dir)}, limits)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	r := &run{TB: tb, dir: dir, dog: w, hits: make(chan told, 4), stop: make(chan struct{}), done: make(chan error, 1)}
 	w.OnHit = func(c status.Capability, used int64) { r.hits <- told{c, used} }
 	w.found = func(grown amount, l level) {
@@ -161,14 +157,10 @@ func surveyOf(tb testing.TB, dirs ...string) survey {
 		fds = append(fds, opath(tb, dir))
 	}
 	f, err := newForest(fds)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	defer f.close()
 	s, err := f.walk(order{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return s
 }
 

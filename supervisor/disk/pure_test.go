@@ -95,17 +95,13 @@ func (f *fake) level() (level, error) {
 func live(t *testing.T, f *fake, limits Limits, d time.Duration) (hits []told) {
 	t.Helper()
 	w, err := newWatchdog(f, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.now = time.Unix(1000, 0)
 	w.now = func() time.Time { return f.now }
 	w.OnHit = func(c status.Capability, used int64) { hits = append(hits, told{c, used}) }
 	for end := f.now.Add(d); f.now.Before(end); {
 		wait, err := w.step(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.now = f.now.Add(wait)
 	}
 	return hits
@@ -171,9 +167,7 @@ func TestAHugeTreeIsJudgedByItsFileSystem(t *testing.T) {
 	}
 	f = &fake{found: []survey{{}}, fail: errTooBig, lost: level{noBytes: true}}
 	w, err := newWatchdog(f, Limits{Bytes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := w.step(nil); !errors.Is(err, errTooBig) {
 		t.Errorf("neither can be had: %v", err)
 	}

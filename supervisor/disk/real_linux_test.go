@@ -233,22 +233,12 @@ func TestARemovedFileThatAProcessHasOpenCounts(t *testing.T) {
 func TestMeasure(t *testing.T) {
 	dir := t.TempDir()
 	empty, err := Measure(opath(t, dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sub := filepath.Join(dir, "a", "b")
-	if err := os.MkdirAll(sub, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(sub, "f"), make([]byte, 2*mib), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Link(filepath.Join(sub, "f"), filepath.Join(dir, "again")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/", filepath.Join(dir, "root")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(sub, 0o755))
+	must(t, os.WriteFile(filepath.Join(sub, "f"), make([]byte, 2*mib), 0o644))
+	must(t, os.Link(filepath.Join(sub, "f"), filepath.Join(dir, "again")))
+	must(t, os.Symlink("/", filepath.Join(dir, "root")))
 	if got, err := Measure(opath(t, dir)); err != nil || got-empty < 2*mib || got-empty > 3*mib {
 		t.Errorf("%d more bytes, %v", got-empty, err)
 	}

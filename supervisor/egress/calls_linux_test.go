@@ -23,9 +23,7 @@ import (
 func supervised(t *testing.T) (*Gateway, netip.AddrPort) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -38,13 +36,9 @@ func supervised(t *testing.T) (*Gateway, netip.AddrPort) {
 		}
 	}()
 	g, err := New(&plan.Network{Allow: []string{l.Addr().String()}, Supervised: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.Inside(-1)
-	if err := g.Supervise(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.Supervise())
 	t.Cleanup(g.Close)
 	return g, endpoint(l.Addr())
 }
@@ -65,9 +59,7 @@ func self() *caller { return &caller{pidfd: -1, pid: os.Getpid(), comm: "test"} 
 
 func heard(t *testing.T, k *socket) string {
 	t.Helper()
-	if err := unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}))
 	b := make([]byte, 16)
 	n, err := unix.Read(k.fd, b)
 	if err != nil {
@@ -111,9 +103,7 @@ func TestNobodyElseIsServed(t *testing.T) {
 		if errors.Is(err, unix.ECONNRESET) {
 			continue // as fast as that
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 		if b, err := io.ReadAll(c); len(b) > 0 || err == nil || os.IsTimeout(err) {
 			t.Errorf("%s: %q, %v; want a reset", l, b, err)
@@ -208,22 +198,14 @@ func TestUnixSocketsAreToldApart(t *testing.T) {
 	g, _ := supervised(t)
 	dir := t.TempDir()
 	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Statfs(dir, &st))
 	open := func(name string) *socket {
 		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		k := &socket{fd: fd, family: unix.AF_UNIX, kind: unix.SOCK_STREAM}
 		t.Cleanup(k.close)
-		if err := unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Listen(fd, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: name}))
+		must(t, unix.Listen(fd, 1))
 		return k
 	}
 	inside, outside := open(filepath.Join(dir, "in")), open(filepath.Join(dir, "out"))
@@ -234,21 +216,15 @@ func TestUnixSocketsAreToldApart(t *testing.T) {
 	}
 	cookie := func(k *socket) uint64 {
 		c, err := unix.GetsockoptUint64(k.fd, unix.SOL_SOCKET, unix.SO_COOKIE)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c
 	}
 	for name, k := range map[string]*socket{"in": inside, "out": outside} {
 		fd, err := unix.Open(filepath.Join(dir, name), unix.O_PATH|unix.O_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer unix.Close(fd)
 		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Fstat(fd, &st))
 		dev, ok := device(fd)
 		if !ok {
 			t.Skip("a file system whose numbers are not the kernel's")

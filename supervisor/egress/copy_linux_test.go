@@ -17,9 +17,7 @@ import (
 func limited(t *testing.T, p plan.Network) *Gateway {
 	t.Helper()
 	g, err := New(&p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.Inside(-1)
 	t.Cleanup(g.Close)
 	return g
@@ -269,7 +267,5 @@ func urgent(t *testing.T, c *net.TCPConn) {
 			}
 		})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

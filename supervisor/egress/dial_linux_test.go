@@ -23,9 +23,7 @@ const own4, own6 = "93.184.216.2", "2606:2800:220:1::2"
 func gateway(t *testing.T, p plan.Network, zone map[string][]string) *Gateway {
 	t.Helper()
 	g, err := New(&p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.Inside(-1)
 	g.resolver = names.Resolver{Lookup: func(_ context.Context, name string) (list []netip.Addr, err error) {
 		words, ok := zone[name]

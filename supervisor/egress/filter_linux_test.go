@@ -19,9 +19,7 @@ func made(t *testing.T, g *Gateway, family int) *socket {
 	}
 	k := &socket{fd: fd, family: family, kind: unix.SOCK_DGRAM, protocol: unix.IPPROTO_UDP}
 	t.Cleanup(k.close)
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}))
 	return k
 }
 
@@ -37,9 +35,7 @@ func bound(t *testing.T, k *socket) uint16 {
 		t.Fatal(errno)
 	}
 	own, err := unix.Getsockname(k.fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	switch a := own.(type) {
 	case *unix.SockaddrInet4:
 		return uint16(a.Port)
@@ -76,9 +72,7 @@ func dropped(t *testing.T, k *socket, n uint32) {
 func TestASocketHearsPortsOfOursAlone(t *testing.T) {
 	g, _ := supervised(t)
 	other, err := net.ListenPacket("udp", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer other.Close()
 	for name, c := range map[string]struct {
 		family int
@@ -93,9 +87,7 @@ func TestASocketHearsPortsOfOursAlone(t *testing.T) {
 		}
 		// The control: a socket that nobody has made for its caller.
 		fd, err := unix.Socket(c.family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		bare := &socket{fd: fd, family: c.family}
 		defer bare.close()
 		k := made(t, g, c.family)
@@ -107,13 +99,9 @@ func TestASocketHearsPortsOfOursAlone(t *testing.T) {
 		if s := heard(t, bare); s != "other" {
 			t.Errorf("%s: the control heard %q", name, s)
 		}
-		if err := unix.SetNonblock(k.fd, true); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.SetNonblock(k.fd, true))
 		dropped(t, k, 1)
-		if err := unix.SetNonblock(k.fd, false); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.SetNonblock(k.fd, false))
 		r, errno := g.calls.relayTo(k, self().flow("udp", netip.MustParseAddrPort(c.to)))
 		if errno != 0 {
 			t.Fatalf("%s: %v", name, errno)
@@ -142,9 +130,7 @@ func TestAPortIsOneAddressAlone(t *testing.T) {
 	if _, err := other.WriteToUDPAddrPort([]byte("other"), r.way.from); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.SetNonblock(k.fd, true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.SetNonblock(k.fd, true))
 	dropped(t, k, 1)
 }
 
@@ -206,9 +192,7 @@ func TestSocketsAreCounted(t *testing.T) {
 		t.Errorf("one more: %d, %v", fd, errno)
 	}
 	again, err := unix.Dup(all[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all = append(all, again)
 	_ = unix.Close(all[0])
 	all = all[1:]

@@ -97,9 +97,7 @@ func TestAProcessIsLookedForOnce(t *testing.T) {
 	g.log.tell = func(a status.Attempt) { told = append(told, a) }
 	p := inside(t, map[string]string{"1/net/tcp": tcp4Table, "7/fd/3": "socket:[1002]", "7/comm": "curl\n", "8/fd/4": "socket:[1001]", "8/comm": "wget\n"})
 	fd, err := unix.FcntlInt(uintptr(p.proc), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.Inside(fd)
 	first := &flow{protocol: "tcp", from: netip.MustParseAddrPort("198.18.0.2:40001"), to: netip.MustParseAddrPort("192.0.2.1:80")}
 	second := &flow{protocol: "tcp", from: netip.MustParseAddrPort("198.18.0.2:8080"), to: first.to}

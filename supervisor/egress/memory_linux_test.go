@@ -14,9 +14,7 @@ func TestDatagramsThatWaitHoldNothing(t *testing.T) {
 	const all, size = 200, 60_000
 	g := gateway(t, plan.Network{}, nil)
 	server, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer server.Close()
 	heap := func() uint64 {
 		var m runtime.MemStats
@@ -29,9 +27,7 @@ func TestDatagramsThatWaitHoldNothing(t *testing.T) {
 	before := heap()
 	for range all {
 		conn, err := net.Dial("udp4", server.LocalAddr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		e := &exchange{flow: flow{from: source(0), to: source(1)}, door: &door{redirected: true}}
 		over := make(chan string)
 		go func() { over <- g.answers(e, conn) }()

@@ -16,13 +16,9 @@ func lookUp(t *testing.T, g *Gateway, name string) dnsmessage.RCode {
 		Name: dnsmessage.MustNewName(name), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET,
 	}}}
 	query, err := m.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var answer dnsmessage.Message
-	if err := answer.Unpack(g.resolve(&flow{protocol: "udp", pid: 7}, query, false)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, answer.Unpack(g.resolve(&flow{protocol: "udp", pid: 7}, query, false)))
 	return answer.RCode
 }
 

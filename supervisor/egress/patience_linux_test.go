@@ -68,9 +68,7 @@ func TestQuestionsThatThereIsNoPlaceForAreTold(t *testing.T) {
 			defer g.end(other)
 		}
 		client, near := pair(t)
-		if err := client.CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.CloseWrite())
 		c := adopt(t, g, near)
 		over := make(chan struct{})
 		g.flows.Add(1)
@@ -95,19 +93,13 @@ func TestWhoNeverReadsItsAnswersIsLeft(t *testing.T) {
 	g := gateway(t, plan.Network{}, nil)
 	g.idle = 50 * time.Millisecond
 	client, near := pair(t)
-	if err := client.SetReadBuffer(4 << 10); err != nil {
-		t.Fatal(err)
-	}
-	if err := near.SetWriteBuffer(4 << 10); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.SetReadBuffer(4 << 10))
+	must(t, near.SetWriteBuffer(4 << 10))
 	m := dnsmessage.Message{Questions: []dnsmessage.Question{{
 		Name: dnsmessage.MustNewName("refused.test."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET,
 	}}}
 	query, err := m.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	query = append([]byte{0, byte(len(query))}, query...)
 	c := adopt(t, g, near)
 	over := make(chan struct{})

@@ -14,9 +14,7 @@ import (
 func udpSocket(t *testing.T) *socket {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	k := &socket{fd: fd, family: unix.AF_INET, kind: unix.SOCK_DGRAM, protocol: unix.IPPROTO_UDP}
 	t.Cleanup(k.close)
 	return k
@@ -59,9 +57,7 @@ func TestTheRelayThatWasSilentForLongestGoes(t *testing.T) {
 	// What is still said in its name reaches nobody, least of all whom its port serves now.
 	oldest.say([]byte("old"))
 	last.say([]byte("new"))
-	if err := unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}))
 	b := make([]byte, 16)
 	if n, err := unix.Read(k.fd, b); err != nil || string(b[:n]) != "new" {
 		t.Errorf("%q, %v", b[:max(n, 0)], err)
@@ -84,9 +80,7 @@ func TestARefusedRelayKeepsItsPort(t *testing.T) {
 	if _, err := unix.Write(k.fd, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}))
 	if _, err := unix.Read(k.fd, make([]byte, 1)); err != unix.ECONNREFUSED {
 		t.Errorf("it hears %v", err)
 	}
@@ -111,23 +105,17 @@ func TestAQuestionByDatagramIsAnswered(t *testing.T) {
 		Name: dnsmessage.MustNewName("refused.test."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET,
 	}}}
 	query, err := m.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// One that is too long for a question goes unanswered, and the next doesn't.
 	for _, b := range [][]byte{make([]byte, maxQuestion+1), query} {
 		if _, err := unix.Write(k.fd, b); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}))
 	b := make([]byte, 1024)
 	n, err := unix.Read(k.fd, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var p dnsmessage.Parser
 	if h, err := p.Start(b[:n]); err != nil || h.ID != 77 || !h.Response {
 		t.Errorf("%+v, %v", h, err)

@@ -14,9 +14,7 @@ import (
 func aDoor(t *testing.T) *door {
 	t.Helper()
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return &door{conn: c, redirected: true, flows: map[[2]netip.AddrPort]*exchange{}}
 }
@@ -30,9 +28,7 @@ func source(i int) netip.AddrPort {
 func meantBy(t *testing.T, g *Gateway, name string, port uint16) netip.AddrPort {
 	t.Helper()
 	pair, err := g.pool.Give(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return netip.AddrPortFrom(pair.V4, port)
 }
 
@@ -78,9 +74,7 @@ func TestDatagramsThatWaitAreBounded(t *testing.T) {
 func echo(t *testing.T) netip.AddrPort {
 	t.Helper()
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	go func() {
 		buf := make([]byte, maxDatagram)
