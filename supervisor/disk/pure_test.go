@@ -183,4 +183,3 @@ func TestWhatIsHiddenIsTakenFromTheFileSystem(t *testing.T) {
 		t.Errorf("from the start: %v", hits)
 	}
 }
-

@@ -36,7 +36,9 @@ func (g *Gateway) Close() {
 	for _, d := range doors {
 		d.close()
 	}
-	g.calls.close()
+	if g.calls != nil {
+		g.calls.Close()
+	}
 	done := make(chan struct{})
 	go func() {
 		g.all.Wait()

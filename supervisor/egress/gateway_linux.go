@@ -19,6 +19,7 @@ import (
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/egress/emulate"
 	"github.com/confine-run/confine/supervisor/egress/loop"
 	"github.com/confine-run/confine/supervisor/egress/names"
 )
@@ -65,9 +66,9 @@ type Gateway struct {
 	doors    []arrival
 	draining bool
 	open     map[*flow]struct{}
-	raw      [2]int  // to answer for others: IPv4 and IPv6, or -1
-	dialing  dialers // sockets that are made inside
-	calls    *calls  // of a run that has no network of its own, or nil
+	raw      [2]int         // to answer for others: IPv4 and IPv6, or -1
+	dialing  dialers        // sockets that are made inside
+	calls    *emulate.Calls // of a run that has no network of its own, or nil
 }
 
 // New is a gateway for what the plan allows. tell, if not nil, is called for every

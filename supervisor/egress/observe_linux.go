@@ -10,6 +10,7 @@ import (
 
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/egress/emulate"
 )
 
 // Where nothing can be redirected, what nobody listens for is refused by the kernel
@@ -39,7 +40,7 @@ func (g *Gateway) observe(s *handoff.Socket, fd int) error {
 		header = 20 // nobody inside can set options
 	}
 	if s.Protocol == unix.IPPROTO_TCP {
-		if err := attach(fd, begins(header)); err != nil {
+		if err := emulate.AttachFilter(fd, begins(header)); err != nil {
 			_ = unix.Close(fd)
 			return err
 		}
@@ -48,18 +49,6 @@ func (g *Gateway) observe(s *handoff.Socket, fd int) error {
 	g.arriving(arrived(f))
 	g.all.Go(func() { g.watch(s, f, int(header)) })
 	return nil
-}
-
-func attach(fd int, program []bpf.Instruction) error {
-	raw, err := bpf.Assemble(program)
-	if err != nil {
-		return err
-	}
-	filter := make([]unix.SockFilter, len(raw))
-	for i, x := range raw {
-		filter[i] = unix.SockFilter{Code: x.Op, Jt: x.Jt, Jf: x.Jf, K: x.K}
-	}
-	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
 }
 
 func (g *Gateway) watch(s *handoff.Socket, f *os.File, header int) {

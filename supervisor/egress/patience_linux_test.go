@@ -93,8 +93,8 @@ func TestWhoNeverReadsItsAnswersIsLeft(t *testing.T) {
 	g := gateway(t, plan.Network{}, nil)
 	g.idle = 50 * time.Millisecond
 	client, near := pair(t)
-	must(t, client.SetReadBuffer(4 << 10))
-	must(t, near.SetWriteBuffer(4 << 10))
+	must(t, client.SetReadBuffer(4<<10))
+	must(t, near.SetWriteBuffer(4<<10))
 	m := dnsmessage.Message{Questions: []dnsmessage.Question{{
 		Name: dnsmessage.MustNewName("refused.test."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET,
 	}}}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"time"
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -151,7 +150,7 @@ func (g *Gateway) connectInside(port uint16) (fd int, err error) {
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_OOBINLINE, 1) // as of all others
 	err = unix.Connect(fd, &unix.SockaddrInet4{Port: int(port), Addr: [4]byte{127, 0, 0, 1}})
 	if err == unix.EINPROGRESS || err == unix.EINTR {
-		err = connected(fd)
+		err = loop.Connected(fd)
 	}
 	if err == nil {
 		err = unix.SetNonblock(fd, true)
@@ -161,37 +160,4 @@ func (g *Gateway) connectInside(port uint16) (fd int, err error) {
 		return -1, err
 	}
 	return fd, nil
-}
-
-// connectPatience is far more than a loopback takes.
-const connectPatience = 5 * time.Second
-
-// connected waits until a connection is made or refused.
-func connected(fd int) error {
-	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
-	end := time.Now().Add(connectPatience)
-	for {
-		left := time.Until(end)
-		if left <= 0 {
-			return unix.ETIMEDOUT
-		}
-		n, err := unix.Poll(poll, int(left.Milliseconds())+1)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return unix.ETIMEDOUT
-		}
-		errno, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
-		if err != nil {
-			return err
-		}
-		if errno != 0 {
-			return unix.Errno(errno)
-		}
-		return nil
-	}
 }

@@ -36,20 +36,28 @@ func (g *Gateway) questions(c *net.UDPConn) {
 		if !ok {
 			continue
 		}
-		select {
-		case g.asking <- struct{}{}:
-		default:
-			continue
-		}
-		query := append([]byte(nil), buf[:n]...)
-		f := &flow{protocol: "udp", from: plainPort(from), to: to}
-		g.flows.Go(func() {
-			defer func() { <-g.asking }()
-			if answer := g.resolve(f, query, false); answer != nil {
-				_, _, _ = c.WriteMsgUDPAddrPort(answer, sendAs(to.Addr()), from)
-			}
+		g.question(&flow{protocol: "udp", from: plainPort(from), to: to}, append([]byte(nil), buf[:n]...), func(answer []byte) {
+			_, _, _ = c.WriteMsgUDPAddrPort(answer, sendAs(to.Addr()), from)
 		})
 	}
+}
+
+// question answers one, unless too many are being answered.
+func (g *Gateway) question(f *flow, query []byte, answer func([]byte)) {
+	if len(query) > maxQuestion {
+		return
+	}
+	select {
+	case g.asking <- struct{}{}:
+	default:
+		return
+	}
+	g.flows.Go(func() {
+		defer func() { <-g.asking }()
+		if a := g.resolve(f, query, false); a != nil {
+			answer(a)
+		}
+	})
 }
 
 // questionsTCP answers what is asked over one connection, in order.

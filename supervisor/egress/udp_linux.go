@@ -16,6 +16,7 @@ import (
 	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/egress/emulate"
 	"github.com/confine-run/confine/supervisor/egress/peek"
 )
 
@@ -35,7 +36,9 @@ type door struct {
 	use  handoff.Use
 	// redirected: they were meant for others, and answers have to be sent in their name.
 	redirected bool
-	relay      *relay // of a run that has no network of its own: who asked for it
+	// Of a run that has no network of its own: who asked for it, and how that is answered.
+	asked *flow
+	back  emulate.Back
 
 	mu    sync.Mutex
 	flows map[[2]netip.AddrPort]*exchange
@@ -79,12 +82,16 @@ func (g *Gateway) take(d *door, from, to netip.AddrPort, payload []byte) {
 	}
 	e := &exchange{flow: flow{protocol: "udp", from: from, to: to, use: d.use}, door: d}
 	e.queue, e.over = make(chan []byte, datagramsHeld), make(chan string, 1)
-	d.relay.introduce(&e.flow)
+	if d.asked != nil {
+		e.pid, e.comm, e.exact = d.asked.pid, d.asked.comm, d.asked.exact
+	}
 	if why := g.wants(e, payload); why != "" {
 		if e.known() {
 			g.note(&e.flow, status.AttemptBlocked, why)
 			g.turnAway(e, len(payload))
-			d.relay.refuse()
+			if d.back != nil {
+				d.back.Refuse()
+			}
 		}
 		return
 	}
@@ -308,8 +315,8 @@ func (s *store) receive(raw syscall.RawConn) (buf *[]byte, n int, err error) {
 
 // answer sends a datagram inside, in the name of the other side.
 func (g *Gateway) answer(e *exchange, payload []byte) {
-	if r := e.door.relay; r != nil {
-		r.say(payload)
+	if e.door.back != nil {
+		e.door.back.Say(payload)
 		return
 	}
 	if e.door.redirected {

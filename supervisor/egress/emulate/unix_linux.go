@@ -1,4 +1,4 @@
-package egress
+package emulate
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/linux"
-	"github.com/confine-run/confine/status"
 )
 
 // Unix sockets are connected by us, too: a descriptor that is one when it is looked at
@@ -27,7 +26,7 @@ const established = 1
 const maxOwn = 65536
 
 // bound notes a socket that its caller is about to bind.
-func (s *calls) bound(c *caller, fd int) {
+func (s *Calls) bound(c *caller, fd int) {
 	k, errno := c.socket(fd)
 	if errno != 0 {
 		return
@@ -38,7 +37,7 @@ func (s *calls) bound(c *caller, fd int) {
 
 // note remembers a unix socket of the target's. Whichever it is, it is one that the
 // target has.
-func (s *calls) note(k *socket) {
+func (s *Calls) note(k *socket) {
 	if k.family != unix.AF_UNIX {
 		return
 	}
@@ -54,7 +53,7 @@ func (s *calls) note(k *socket) {
 }
 
 // connectUnix connects to what was bound inside.
-func (s *calls) connectUnix(c *caller, k *socket, sockaddr []byte) unix.Errno {
+func (s *Calls) connectUnix(c *caller, k *socket, sockaddr []byte) unix.Errno {
 	if familyOf(sockaddr) == unix.AF_UNSPEC {
 		return rawConnect(k.fd, make([]byte, 16))
 	}
@@ -71,7 +70,7 @@ const whyOutside = "outside"
 
 // unixTarget is what a name leads to, as an address that can't lead elsewhere until
 // done is called.
-func (s *calls) unixTarget(c *caller, k *socket, sockaddr []byte) (to []byte, done func(), errno unix.Errno) {
+func (s *Calls) unixTarget(c *caller, k *socket, sockaddr []byte) (to []byte, done func(), errno unix.Errno) {
 	if familyOf(sockaddr) != unix.AF_UNIX || len(sockaddr) < 3 || len(sockaddr) > 110 {
 		return nil, nil, unix.EINVAL
 	}
@@ -156,7 +155,7 @@ func (c *caller) lookUp(path string) (int, unix.Errno) {
 
 // judgeUnix says whether all sockets of a name were bound inside. Of those that are
 // connected already the name is the one of who accepted them.
-func (s *calls) judgeUnix(c *caller, k *socket, name string, match func(*linux.UnixSocket) bool) unix.Errno {
+func (s *Calls) judgeUnix(c *caller, k *socket, name string, match func(*linux.UnixSocket) bool) unix.Errno {
 	all, err := linux.UnixSockets()
 	if err != nil {
 		return unix.EACCES // nobody can say whose it is
@@ -176,8 +175,7 @@ func (s *calls) judgeUnix(c *caller, k *socket, name string, match func(*linux.U
 	case own:
 		return 0
 	}
-	a := status.Attempt{Protocol: "unix", What: printable(name), Verdict: status.AttemptBlocked, Why: whyOutside}
-	s.g.log.add(a, func() (int, string) {
+	s.g.RefusedUnix(printable(name), whyOutside, func() (int, string) {
 		c.identify()
 		return c.pid, c.comm
 	})

@@ -1,4 +1,4 @@
-package egress
+package emulate
 
 import (
 	"encoding/binary"
@@ -99,7 +99,7 @@ func behind(spans []span, n uint64) []span {
 }
 
 // sendto is sendto(2) with an address.
-func (s *calls) sendto(c *caller) (int64, unix.Errno) {
+func (s *Calls) sendto(c *caller) (int64, unix.Errno) {
 	a := &c.asked.Args
 	k, errno := c.socket(int(int32(a[0])))
 	if errno != 0 {
@@ -116,7 +116,7 @@ func (s *calls) sendto(c *caller) (int64, unix.Errno) {
 
 // sendAll sends what lies in spans: of a stream piece by piece, since whoever waits
 // waits for all of it.
-func (s *calls) sendAll(c *caller, k *socket, m *message, spans []span) (total int, errno unix.Errno) {
+func (s *Calls) sendAll(c *caller, k *socket, m *message, spans []span) (total int, errno unix.Errno) {
 	for {
 		if m.payload, errno = c.payload(k, spans); errno == 0 {
 			var n int
@@ -139,7 +139,7 @@ func (s *calls) sendAll(c *caller, k *socket, m *message, spans []span) (total i
 }
 
 // sendmsg is sendmsg(2).
-func (s *calls) sendmsg(c *caller) (int64, unix.Errno) {
+func (s *Calls) sendmsg(c *caller) (int64, unix.Errno) {
 	a := &c.asked.Args
 	k, errno := c.socket(int(int32(a[0])))
 	if errno != 0 {
@@ -151,7 +151,7 @@ func (s *calls) sendmsg(c *caller) (int64, unix.Errno) {
 }
 
 // sendmmsg is sendmmsg(2): each message is judged by itself.
-func (s *calls) sendmmsg(c *caller) (int64, unix.Errno) {
+func (s *Calls) sendmmsg(c *caller) (int64, unix.Errno) {
 	a := &c.asked.Args
 	k, errno := c.socket(int(int32(a[0])))
 	if errno != 0 {
@@ -175,7 +175,7 @@ func (s *calls) sendmmsg(c *caller) (int64, unix.Errno) {
 	return int64(most), 0
 }
 
-func (s *calls) sendHeader(c *caller, k *socket, at uint64, flags int) (n int, errno unix.Errno) {
+func (s *Calls) sendHeader(c *caller, k *socket, at uint64, flags int) (n int, errno unix.Errno) {
 	h, errno := c.header(at)
 	if errno != 0 {
 		return 0, errno
@@ -204,7 +204,7 @@ func (s *calls) sendHeader(c *caller, k *socket, at uint64, flags int) (n int, e
 const passedFlags = unix.MSG_OOB | unix.MSG_DONTROUTE | unix.MSG_EOR | unix.MSG_CONFIRM | unix.MSG_MORE
 
 // send sends what was read, to where it may go.
-func (s *calls) send(c *caller, k *socket, m *message) (int, unix.Errno) {
+func (s *Calls) send(c *caller, k *socket, m *message) (int, unix.Errno) {
 	switch {
 	case m.flags&unix.MSG_FASTOPEN != 0: // a connection that connect hasn't seen
 		return 0, unix.EOPNOTSUPP
@@ -234,7 +234,7 @@ func (s *calls) send(c *caller, k *socket, m *message) (int, unix.Errno) {
 		if !s.admit(f) {
 			return 0, unix.EACCES
 		}
-		r, errno := s.relayTo(k, f)
+		r, errno := s.relays.to(k, f)
 		if errno != 0 {
 			return 0, errno
 		}

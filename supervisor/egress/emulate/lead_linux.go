@@ -1,4 +1,4 @@
-package egress
+package emulate
 
 import (
 	"net/netip"
@@ -12,7 +12,7 @@ import (
 
 // expectation is a connection that a caller's socket is about to make to us.
 type expectation struct {
-	flow  *flow
+	flow  *Flow
 	since time.Time
 }
 
@@ -26,7 +26,7 @@ const (
 // connectTCP leads a caller's socket to one of ours, which knows by both ends whose it
 // is before it comes. The caller's socket is given the address by us alone, so there is
 // nothing that could change after the check.
-func (s *calls) connectTCP(c *caller, k *socket, to netip.AddrPort) unix.Errno {
+func (s *Calls) connectTCP(c *caller, k *socket, to netip.AddrPort) unix.Errno {
 	f := c.flow("tcp", to)
 	if !s.admit(f) {
 		return unix.EACCES
@@ -45,7 +45,7 @@ func (s *calls) connectTCP(c *caller, k *socket, to netip.AddrPort) unix.Errno {
 	if errno != 0 {
 		return errno
 	}
-	f.from = from
+	f.From = from
 	way, e := route{from, at}, &expectation{f, time.Now()}
 	if !s.expect(way, e) {
 		return unix.EALREADY
@@ -53,7 +53,7 @@ func (s *calls) connectTCP(c *caller, k *socket, to netip.AddrPort) unix.Errno {
 	errno = rawConnect(k.fd, k.sockaddr(at))
 	if errno == unix.EINTR { // a signal of our own: it goes on
 		errno = 0
-		if err := connected(k.fd); err != nil {
+		if err := loop.Connected(k.fd); err != nil {
 			errno = errnoOf(err)
 		}
 	}
@@ -71,7 +71,7 @@ func errnoOf(err error) unix.Errno {
 }
 
 // expect enters what will come.
-func (s *calls) expect(way route, e *expectation) bool {
+func (s *Calls) expect(way route, e *expectation) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.expected) >= maxExpected {
@@ -88,7 +88,7 @@ func (s *calls) expect(way route, e *expectation) bool {
 	return true
 }
 
-func (s *calls) forget(way route, e *expectation) {
+func (s *Calls) forget(way route, e *expectation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.expected[way] == e {
@@ -98,7 +98,7 @@ func (s *calls) forget(way route, e *expectation) {
 
 // accepted serves what came. Whoever is not expected is somebody else on this host, or
 // the target by a way that it found: it hears nothing.
-func (s *calls) accepted(c *loop.Conn) {
+func (s *Calls) accepted(c *loop.Conn) {
 	way := route{c.RemoteAddr(), c.LocalAddr()}
 	s.mu.Lock()
 	e := s.expected[way]
@@ -107,10 +107,10 @@ func (s *calls) accepted(c *loop.Conn) {
 	switch {
 	case e == nil:
 		c.Reset()
-	case e.flow.to.Port() == dnsPort:
-		s.g.questionsOf(e.flow, c)
+	case e.flow.To.Port() == dnsPort:
+		s.g.Questions(e.flow, c)
 	default:
-		s.g.carry(e.flow, c)
+		s.g.Carry(e.flow, c)
 	}
 }
 

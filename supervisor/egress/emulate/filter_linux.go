@@ -1,4 +1,4 @@
-package egress
+package emulate
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 // while the run lasts, and the filter can't be taken off (setsockopt is refused).
 
 // socket is socket(2) of datagrams over IPv4 and IPv6. Without an error it has answered.
-func (s *calls) socket(c *caller) unix.Errno {
+func (s *relays) socket(c *caller) unix.Errno {
 	a := &c.asked.Args
 	family, kind, protocol := int(int32(a[0])), int(int32(a[1])), int(int32(a[2]))
 	if family != unix.AF_INET && family != unix.AF_INET6 || kind&0xf != unix.SOCK_DGRAM {
@@ -32,14 +32,14 @@ func (s *calls) socket(c *caller) unix.Errno {
 }
 
 // newSocket is one that hears the ports that there are, and nobody else.
-func (s *calls) newSocket(family, kind, protocol int) (int, unix.Errno) {
+func (s *relays) newSocket(family, kind, protocol int) (int, unix.Errno) {
 	fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
 		return -1, errnoOf(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err = attach(fd, s.filter); err == nil {
+	if err = AttachFilter(fd, s.filter); err == nil {
 		err = s.made.add(fd)
 	}
 	if err != nil {
@@ -51,16 +51,29 @@ func (s *calls) newSocket(family, kind, protocol int) (int, unix.Errno) {
 
 // hear lets a socket hear the ports that there are now. A socket without a filter came from
 // the caller of the run, and is as it was. The lock is held.
-func (s *calls) hear(k *socket) unix.Errno {
+func (s *relays) hear(k *socket) unix.Errno {
 	n := uint32(0) // asks for the number of instructions, which tells which filter it is: ports are only added
 	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(k.fd), unix.SOL_SOCKET, unix.SO_GET_FILTER, 0, uintptr(unsafe.Pointer(&n)), 0)
 	if errno != 0 || n == 0 || int(n) == len(s.filter) {
 		return errno
 	}
-	if err := attach(k.fd, s.filter); err != nil {
+	if err := AttachFilter(k.fd, s.filter); err != nil {
 		return errnoOf(err)
 	}
 	return 0
+}
+
+// AttachFilter has a socket drop what a program refuses.
+func AttachFilter(fd int, program []bpf.Instruction) error {
+	raw, err := bpf.Assemble(program)
+	if err != nil {
+		return err
+	}
+	filter := make([]unix.SockFilter, len(raw))
+	for i, x := range raw {
+		filter[i] = unix.SockFilter{Code: x.Op, Jt: x.Jt, Jf: x.Jf, K: x.K}
+	}
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
 }
 
 const (

@@ -1,4 +1,4 @@
-package egress
+package emulate
 
 import (
 	"encoding/binary"
@@ -22,7 +22,7 @@ type incoming struct {
 // which quote whatever whoever made them wants to say. Everything else that is received the
 // caller receives by itself: it is not done, and may go on. That decides nothing: nobody is
 // reached by it, and errors are asked for by the call's registers, which nobody changes.
-func (s *calls) receive(c *caller) (value int64, errno unix.Errno, done bool) {
+func (s *Calls) receive(c *caller) (value int64, errno unix.Errno, done bool) {
 	a := &c.asked.Args
 	w := incoming{fd: int(int32(a[0])), flags: int(int32(a[3]))}
 	if c.asked.Nr == unix.SYS_RECVMSG {
@@ -76,7 +76,7 @@ func (s *calls) receive(c *caller) (value int64, errno unix.Errno, done bool) {
 }
 
 // takeError takes one error from a socket's queue. That there was one is all that is told.
-func (s *calls) takeError(c *caller, k *socket, w *incoming) unix.Errno {
+func (s *Calls) takeError(c *caller, k *socket, w *incoming) unix.Errno {
 	if _, _, _, _, err := unix.Recvmsg(k.fd, nil, nil, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT); err != nil {
 		return errnoOf(err)
 	}
@@ -97,7 +97,7 @@ func (w *incoming) ask(c *caller, at uint64) unix.Errno {
 }
 
 // take receives one datagram and puts it where the caller wants it.
-func (s *calls) take(c *caller, k *socket, w *incoming) (int, unix.Errno) {
+func (s *Calls) take(c *caller, k *socket, w *incoming) (int, unix.Errno) {
 	buf := make([]byte, max(1, min(w.total, maxDatagram)))
 	var name [maxAddress]byte
 	var h unix.Msghdr
@@ -130,11 +130,11 @@ func (s *calls) take(c *caller, k *socket, w *incoming) (int, unix.Errno) {
 }
 
 // tell writes what is said about a datagram.
-func (s *calls) tell(c *caller, k *socket, w *incoming, name []byte, flags int) unix.Errno {
+func (s *Calls) tell(c *caller, k *socket, w *incoming, name []byte, flags int) unix.Errno {
 	size := uint32(0)
 	if len(name) > 0 {
 		if from, errno := k.target(name); errno == 0 {
-			name = k.sockaddr(s.sender(k, from))
+			name = k.sockaddr(s.relays.sender(k, from))
 		}
 		size = uint32(len(name))
 	}

@@ -1,4 +1,4 @@
-package egress
+package emulate
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/supervisor/egress/loop"
@@ -17,6 +18,8 @@ import (
 // maxRelays bounds the ports for datagrams, of IPv4 and of IPv6 each. The relay that was
 // silent for longest makes room. More than 254 don't fit into one jump of a filter.
 const maxRelays = 250
+
+const maxDatagram = 64 << 10
 
 // port is a socket of ours on loopback. It is bound until the run ends, also while it
 // serves no relay: the target's sockets hear what comes from there, so nobody else may
@@ -31,26 +34,31 @@ type port struct {
 	open  bool   // it still does
 }
 
+// relays are the ports, and what they stand for.
+type relays struct {
+	g Gateway
+
+	mu      sync.Mutex
+	ports   map[netip.AddrPort]*port // by their own address
+	between map[route]*relay
+	filter  []bpf.Instruction // of the caller's sockets for datagrams: from ports, and from nowhere else
+	made    census            // these sockets
+	over    bool
+}
+
 // relay is what a port does for one socket of a caller's and nobody else, to which it is
 // connected: it stands for one address outside.
 type relay struct {
-	s    *calls
+	all  *relays
 	port *port
-	way  route        // from the caller's socket to whom it asked for
-	flow *flow        // who asked
-	door *door        // where its datagrams arrive
+	way  route // from the caller's socket to whom it asked for
+	flow *Flow // who asked
+	take func(datagram []byte)
 	seen atomic.Int64 // when something passed
 }
 
-// introduce says whose an exchange is.
-func (r *relay) introduce(f *flow) {
-	if r != nil {
-		f.pid, f.comm, f.exact = r.flow.pid, r.flow.comm, r.flow.exact
-	}
-}
-
-// say sends to the caller's socket.
-func (r *relay) say(payload []byte) {
+// Say sends to the caller's socket.
+func (r *relay) Say(payload []byte) {
 	p := r.port
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,18 +69,15 @@ func (r *relay) say(payload []byte) {
 	_ = p.raw.Control(func(fd uintptr) { _, _ = unix.Write(int(fd), payload) })
 }
 
-// refuse lets the caller hear that nobody is there, with the next that it sends.
-func (r *relay) refuse() {
-	if r == nil {
-		return
-	}
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
-	r.s.end(r)
+// Refuse lets the caller hear that nobody is there, with the next that it sends.
+func (r *relay) Refuse() {
+	r.all.mu.Lock()
+	defer r.all.mu.Unlock()
+	r.all.end(r)
 }
 
 // end leaves a relay's port to others. The lock is held.
-func (s *calls) end(r *relay) {
+func (s *relays) end(r *relay) {
 	if s.between[r.way] != r {
 		return // it has ended
 	}
@@ -128,9 +133,9 @@ func (p *port) serve(r *relay) error {
 	return nil
 }
 
-// relayTo is the relay of a caller's socket for what a flow is to. The socket hears it.
-func (s *calls) relayTo(k *socket, f *flow) (*relay, unix.Errno) {
-	to := f.to
+// to is the relay of a caller's socket for what a flow is to. The socket hears it.
+func (s *relays) to(k *socket, f *Flow) (*relay, unix.Errno) {
+	to := f.To
 	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	if to.Addr().Is6() {
 		loopback = netip.IPv6Loopback()
@@ -139,22 +144,22 @@ func (s *calls) relayTo(k *socket, f *flow) (*relay, unix.Errno) {
 	if errno != 0 {
 		return nil, errno
 	}
-	f.from = from
+	f.From = from
 	way := route{from, to}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.between[way]; r != nil {
 		return r, s.hear(k)
 	}
-	if s.g.ctx.Err() != nil {
+	if s.over {
 		return nil, unix.ENETDOWN
 	}
 	p, err := s.portOn(loopback)
 	if err != nil {
 		return nil, errnoOf(err)
 	}
-	r := &relay{s: s, port: p, way: way, flow: f}
-	r.door = &door{use: f.use, relay: r, flows: map[[2]netip.AddrPort]*exchange{}}
+	r := &relay{all: s, port: p, way: way, flow: f}
+	r.take = s.g.Relay(f, r)
 	r.seen.Store(time.Now().UnixNano())
 	if err := p.serve(r); err != nil {
 		return nil, errnoOf(err)
@@ -164,7 +169,7 @@ func (s *calls) relayTo(k *socket, f *flow) (*relay, unix.Errno) {
 }
 
 // portOn is a port of an address of loopback that serves nobody. The lock is held.
-func (s *calls) portOn(loopback netip.Addr) (*port, error) {
+func (s *relays) portOn(loopback netip.Addr) (*port, error) {
 	n, used := 0, make(map[*port]bool, len(s.between))
 	for _, r := range s.between {
 		used[r.port] = true
@@ -191,7 +196,7 @@ func (s *calls) portOn(loopback netip.Addr) (*port, error) {
 }
 
 // newPort binds another one. The lock is held.
-func (s *calls) newPort(loopback netip.Addr) (*port, error) {
+func (s *relays) newPort(loopback netip.Addr) (*port, error) {
 	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(loopback, 0)))
 	if err != nil {
 		var errno unix.Errno
@@ -200,19 +205,23 @@ func (s *calls) newPort(loopback netip.Addr) (*port, error) {
 		}
 		return nil, errno
 	}
-	p := &port{conn: conn, at: endpoint(conn.LocalAddr())}
+	own := conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	p := &port{conn: conn, at: netip.AddrPortFrom(own.Addr().Unmap(), own.Port())}
 	if p.raw, err = p.conn.SyscallConn(); err != nil {
 		_ = p.conn.Close()
 		return nil, err
 	}
+	if !s.g.Go(func() { s.pass(p) }) {
+		_ = p.conn.Close()
+		return nil, unix.ENETDOWN
+	}
 	s.ports[p.at] = p
 	s.filter = relaysOnly(s.ports)
-	s.g.all.Go(func() { s.pass(p) })
 	return p, nil
 }
 
 // pass serves a port until the run ends.
-func (s *calls) pass(p *port) {
+func (s *relays) pass(p *port) {
 	defer p.conn.Close()
 	buf := make([]byte, maxDatagram)
 	for {
@@ -229,42 +238,23 @@ func (s *calls) pass(p *port) {
 			return err != unix.EAGAIN
 		})
 		switch {
-		case failed != nil || s.g.ctx.Err() != nil:
+		case failed != nil:
 			return
 		case err != nil || r == nil:
 			continue // the caller's socket is gone, or there again
 		}
 		r.seen.Store(time.Now().UnixNano())
 		if r.way.to.Port() == dnsPort {
-			s.question(r, append([]byte(nil), buf[:n]...))
+			s.g.Question(r.flow, append([]byte(nil), buf[:n]...), r.Say)
 		} else {
-			s.g.take(r.door, r.way.from, r.way.to, buf[:n])
+			r.take(buf[:n])
 		}
 	}
-}
-
-// question answers one that was sent to a resolver, whichever it was.
-func (s *calls) question(r *relay, query []byte) {
-	if len(query) > maxQuestion {
-		return
-	}
-	select {
-	case s.g.asking <- struct{}{}:
-	default:
-		return
-	}
-	s.g.flows.Go(func() {
-		defer func() { <-s.g.asking }()
-		f := &flow{protocol: "udp", from: r.way.from, to: r.way.to, pid: r.flow.pid, comm: r.flow.comm}
-		if answer := s.g.resolve(f, query, false); answer != nil {
-			r.say(answer)
-		}
-	})
 }
 
 // sender is whom a datagram that came from one of our ports to a socket of a caller's is
 // shown to be from: whom the port stood for last, for that socket.
-func (s *calls) sender(k *socket, from netip.AddrPort) netip.AddrPort {
+func (s *relays) sender(k *socket, from netip.AddrPort) netip.AddrPort {
 	s.mu.Lock()
 	p := s.ports[from]
 	s.mu.Unlock()
@@ -278,4 +268,15 @@ func (s *calls) sender(k *socket, from netip.AddrPort) netip.AddrPort {
 		return from
 	}
 	return p.relay.way.to
+}
+
+// close ends what passes.
+func (s *relays) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	for _, p := range s.ports {
+		_ = p.conn.Close()
+	}
+	s.made.close()
 }

@@ -1,106 +1,142 @@
-package egress
+package emulate
 
 import (
 	"encoding/binary"
-	"net"
 	"net/netip"
+	"os"
 	"sync"
 
-	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine/network"
-	"github.com/confine-run/confine/internal/handoff"
-	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/egress/loop"
 )
 
+// Flow is whom a caller asks to reach.
+type Flow struct {
+	Protocol string // "tcp" or "udp"
+	From, To netip.AddrPort
+	PID      int // of the caller
+	Comm     string
+}
+
+// Gateway is the way out: it judges, carries and answers.
+type Gateway interface {
+	// Go has something done beside, and is waited for in the end. It is false when the run is over.
+	Go(func()) bool
+	// Listen serves the connections that come to a listening socket, and takes the descriptor.
+	Listen(fd int, serve func(*loop.Conn)) error
+	// Admit judges a flow as far as its address tells.
+	Admit(*Flow) bool
+	// Refused notes what was refused here, and RefusedUnix the name of a socket that was; who finds the caller.
+	Refused(f *Flow, why string)
+	RefusedUnix(name, why string, who func() (pid int, comm string))
+	// Carry serves a connection that is one of a flow, and Questions one to a resolver.
+	Carry(*Flow, *loop.Conn)
+	Questions(*Flow, *loop.Conn)
+	// Question answers one, unless too many are being answered.
+	Question(f *Flow, query []byte, answer func([]byte))
+	// Relay gives what takes the datagrams of a flow. What comes back goes to back.
+	Relay(f *Flow, back Back) (take func(datagram []byte))
+}
+
+// Back is a caller's socket for datagrams.
+type Back interface {
+	Say(datagram []byte)
+	Refuse() // nobody is there
+}
+
 // maxCalls is how many are made at one time, for threads that wait for them.
 const maxCalls = 256
 
-// calls makes the socket calls of a run that has no network of its own.
-type calls struct {
-	g      *Gateway
+// Calls makes the socket calls of a run that has no network of its own.
+type Calls struct {
+	g      Gateway
 	places chan struct{}
 	tcp    [2]netip.AddrPort // what TCP is led to: IPv4, and IPv6 or nothing
+	relays relays
 
 	mu       sync.Mutex
 	expected map[route]*expectation
-	ports    map[netip.AddrPort]*port // by their own address
-	between  map[route]*relay
-	filter   []bpf.Instruction // of the caller's sockets for datagrams: from ports, and from nowhere else
-	made     census            // these sockets
-	own      map[uint64]bool   // unix sockets that were bound inside, by SO_COOKIE
+	own      map[uint64]bool // unix sockets that were bound inside, by SO_COOKIE
 }
 
 // route is two ends of what passes over the caller's loopback.
 type route struct{ from, to netip.AddrPort }
 
-// Supervise begins to serve a run without a network of its own, whose socket calls
-// are given to Take.
-func (g *Gateway) Supervise() error {
-	c := &calls{
-		g: g, places: make(chan struct{}, maxCalls), expected: map[route]*expectation{},
-		ports: map[netip.AddrPort]*port{}, between: map[route]*relay{}, own: map[uint64]bool{},
-	}
-	c.filter = relaysOnly(c.ports)
-	for i, where := range []string{"127.0.0.1:0", "[::1]:0"} {
-		l, err := net.ListenTCP([]string{"tcp4", "tcp6"}[i], net.TCPAddrFromAddrPort(netip.MustParseAddrPort(where)))
-		if err != nil {
-			if i == 0 {
-				return err
-			}
-			continue // a host without IPv6
+// New begins to serve a run whose socket calls are given to Take.
+func New(g Gateway) (*Calls, error) {
+	s := &Calls{g: g, places: make(chan struct{}, maxCalls), expected: map[route]*expectation{}, own: map[uint64]bool{}}
+	s.relays = relays{g: g, ports: map[netip.AddrPort]*port{}, between: map[route]*relay{}}
+	s.relays.filter = relaysOnly(s.relays.ports)
+	for i, where := range []unix.Sockaddr{&unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}, &unix.SockaddrInet6{Addr: netip.IPv6Loopback().As16()}} {
+		fd, at, err := listenTCP([]int{unix.AF_INET, unix.AF_INET6}[i], where)
+		if err != nil && i > 0 {
+			break // a host without IPv6
 		}
-		c.tcp[i] = endpoint(l.Addr())
-		fd, err := detach(l)
 		if err == nil {
-			err = g.accept(fd, c.accepted)
+			s.tcp[i] = at
+			err = g.Listen(fd, s.accepted)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	g.calls = c
-	return nil
+	return s, nil
+}
+
+// listenTCP listens at a port of a loopback address.
+func listenTCP(family int, where unix.Sockaddr) (fd int, at netip.AddrPort, err error) {
+	fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, at, os.NewSyscallError("socket", err)
+	}
+	if err = unix.Bind(fd, where); err == nil {
+		err = unix.Listen(fd, unix.SOMAXCONN)
+	}
+	var own unix.Sockaddr
+	if err == nil {
+		own, err = unix.Getsockname(fd)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, at, os.NewSyscallError("listen", err)
+	}
+	return fd, loop.AddrPort(own), nil
 }
 
 // Take makes a call for who waits for it, and answers, without holding anybody up.
-func (g *Gateway) Take(a *denials.Asked) {
+func (s *Calls) Take(a *denials.Asked) {
 	select {
-	case g.calls.places <- struct{}{}:
+	case s.places <- struct{}{}:
 	default:
 		a.Return(0, unix.ENOBUFS)
 		return
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.draining { // whoever is left is about to be ended
-		<-g.calls.places
-		a.Return(0, unix.ENETDOWN)
-		return
-	}
-	g.flows.Go(func() {
-		defer func() { <-g.calls.places }()
+	begun := s.g.Go(func() {
+		defer func() { <-s.places }()
 		c := &caller{asked: a}
 		defer c.close()
 		if errno := c.open(); errno != 0 {
 			a.Return(0, errno)
 			return
 		}
-		g.calls.make(c)
+		s.make(c)
 	})
+	if !begun { // whoever is left is about to be ended
+		<-s.places
+		a.Return(0, unix.ENETDOWN)
+	}
 }
 
 // make dispatches. A call that isn't here is refused.
-func (s *calls) make(c *caller) {
+func (s *Calls) make(c *caller) {
 	args := &c.asked.Args
 	var value int64
 	errno := unix.EACCES
 	switch c.asked.Nr {
 	case unix.SYS_SOCKET:
-		if errno = s.socket(c); errno == 0 {
+		if errno = s.relays.socket(c); errno == 0 {
 			return
 		}
 	case unix.SYS_CONNECT:
@@ -161,7 +197,7 @@ func (s *socket) target(sockaddr []byte) (to netip.AddrPort, errno unix.Errno) {
 }
 
 // connect is connect(2).
-func (s *calls) connect(c *caller, fd int, at, size uint64) unix.Errno {
+func (s *Calls) connect(c *caller, fd int, at, size uint64) unix.Errno {
 	k, errno := c.socket(fd)
 	if errno != 0 {
 		return errno
@@ -190,7 +226,7 @@ func (s *calls) connect(c *caller, fd int, at, size uint64) unix.Errno {
 		return unix.EACCES // C libraries ask so for the way to an address, and send nothing
 	}
 	// Nothing is sent yet, and C libraries connect so to sort addresses: what is sent is judged.
-	r, errno := s.relayTo(k, c.flow("udp", to))
+	r, errno := s.relays.to(k, c.flow("udp", to))
 	if errno != 0 {
 		return errno
 	}
@@ -198,33 +234,23 @@ func (s *calls) connect(c *caller, fd int, at, size uint64) unix.Errno {
 }
 
 // flow is one that a caller asks for.
-func (c *caller) flow(protocol string, to netip.AddrPort) *flow {
+func (c *caller) flow(protocol string, to netip.AddrPort) *Flow {
 	c.identify()
-	f := &flow{protocol: protocol, to: to, pid: c.pid, comm: c.comm}
-	if to.Addr().IsLoopback() {
-		f.use, f.exact = handoff.UseLocalhost, true
-	}
-	return f
+	return &Flow{Protocol: protocol, To: to, PID: c.pid, Comm: c.comm}
 }
 
 // dnsPort is where resolvers are asked: whichever is, ours answers.
 const dnsPort = 53
 
 // admit judges what a caller asks for, as far as its address tells.
-func (s *calls) admit(f *flow) bool {
-	if f.to.Port() == dnsPort || s.g.judge(f) {
-		return true
-	}
-	s.g.note(f, status.AttemptBlocked, string(f.verdict.Why))
-	return false
-}
+func (s *Calls) admit(f *Flow) bool { return f.To.Port() == dnsPort || s.g.Admit(f) }
 
 // whyListens: whoever listens could be reached from outside.
 const whyListens = "listens"
 
 // listen is listen(2). A server on the caller's own loopback would be one of the
 // caller's, for everybody on the host.
-func (s *calls) listen(c *caller, fd, backlog int) unix.Errno {
+func (s *Calls) listen(c *caller, fd, backlog int) unix.Errno {
 	k, errno := c.socket(fd)
 	if errno != 0 {
 		return errno
@@ -232,9 +258,7 @@ func (s *calls) listen(c *caller, fd, backlog int) unix.Errno {
 	defer k.close()
 	if k.family != unix.AF_UNIX {
 		if own, err := unix.Getsockname(k.fd); err == nil {
-			f := c.flow("tcp", loop.AddrPort(own))
-			f.verdict = network.Verdict{Rule: whyListens}
-			s.g.note(f, status.AttemptBlocked, whyListens)
+			s.g.Refused(c.flow("tcp", loop.AddrPort(own)), whyListens)
 		}
 		return unix.EACCES
 	}
@@ -245,15 +269,5 @@ func (s *calls) listen(c *caller, fd, backlog int) unix.Errno {
 	return 0
 }
 
-// close ends what datagrams pass through.
-func (s *calls) close() {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.ports {
-		_ = p.conn.Close()
-	}
-	s.made.close()
-}
+// Close ends what datagrams pass through.
+func (s *Calls) Close() { s.relays.close() }
