@@ -40,7 +40,6 @@ var tooLarge = map[string]int{
 	"internal/changes files":  35,
 	"internal/host files":     25,
 	"supervisor files":        31,
-	"supervisor/egress files": 25,
 
 	"child.state methods":               94,
 	"confine.planner methods":           52,
@@ -48,8 +47,6 @@ var tooLarge = map[string]int{
 	"internal/changes.applying methods": 50,
 	"internal/cli.session methods":      47,
 	"supervisor.job methods":            52,
-	"supervisor/egress.Gateway methods": 63,
-	"supervisor/egress.calls methods":   34,
 
 	"child.state fields":                 25,
 	"confine.Policy fields":              24,
@@ -64,8 +61,6 @@ var tooLarge = map[string]int{
 	"supervisor.box fields":              30,
 	"supervisor.job fields":              25,
 	"supervisor.watch fields":            30,
-	"supervisor/egress.Gateway fields":   32,
-	"supervisor/egress.flow fields":      22,
 }
 
 type source struct {

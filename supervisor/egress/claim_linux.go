@@ -35,8 +35,8 @@ const (
 
 // looked says whether what a client says is looked at: of flows to names, and where the
 // rules want a protocol.
-func (g *Gateway) looked(f *flow) bool {
-	return !f.incoming && (f.name != "" || g.rules.Needs(f.host(), f.to.Port()) != network.Any)
+func (p *policy) looked(f *flow) bool {
+	return !f.incoming && (f.name != "" || p.rules.Needs(f.host(), f.to.Port()) != network.Any)
 }
 
 // forward passes on what comes from inside, of flows to names not before it is known
@@ -103,7 +103,7 @@ func (c *client) more() error {
 
 // soon bounds the time until what the client has begun is whole; whenever ends that.
 func (c *client) soon() {
-	c.inside.SetReadDeadline(time.Now().Add(c.g.hello))
+	c.inside.SetReadDeadline(time.Now().Add(c.g.patience.hello))
 	c.bounded = true
 }
 

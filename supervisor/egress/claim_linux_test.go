@@ -64,9 +64,9 @@ func converse(t *testing.T, g *Gateway, name string) *talk {
 	f.onLoop = true
 	f.onAbort(inside.Reset)
 	f.onAbort(outside.Reset)
-	g.flows.Add(1)
+	g.all.Add(1)
 	g.loop.Start(func() {
-		defer g.flows.Done()
+		defer g.all.Done()
 		defer close(c.ended)
 		defer g.end(f)
 		g.relay(f, inside, outside)

@@ -28,9 +28,9 @@ func TestDatagramsThatWaitHoldNothing(t *testing.T) {
 	for range all {
 		conn, err := net.Dial("udp4", server.LocalAddr().String())
 		must(t, err)
-		e := &exchange{flow: flow{from: source(0), to: source(1)}, door: &door{redirected: true}}
+		e := &exchange{flow: flow{from: source(0), to: source(1)}, door: &door{g: g, redirected: true}}
 		over := make(chan string)
-		go func() { over <- g.answers(e, conn) }()
+		go func() { over <- e.answers(conn) }()
 		defer func() {
 			conn.Close()
 			<-over
@@ -52,9 +52,9 @@ func TestLongQuestionsAreNotKept(t *testing.T) {
 	g := gateway(t, plan.Network{}, nil)
 	client, near := pair(t)
 	c := adopt(t, g, near)
-	g.flows.Add(1)
+	g.all.Add(1)
 	g.loop.Start(func() {
-		defer g.flows.Done()
+		defer g.all.Done()
 		g.questionsOf(&flow{protocol: "tcp"}, c)
 	})
 	if _, err := client.Write([]byte{0xff, 0xff}); err != nil {

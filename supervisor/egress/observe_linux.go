@@ -46,12 +46,13 @@ func (g *Gateway) observe(s *handoff.Socket, fd int) error {
 		}
 	}
 	f := os.NewFile(uintptr(fd), "raw socket")
-	g.arriving(arrived(f))
-	g.all.Go(func() { g.watch(s, f, int(header)) })
+	g.doors.add(arrived(f))
+	g.all.Go(func() { watch(s, f, int(header), g.unserved) })
 	return nil
 }
 
-func (g *Gateway) watch(s *handoff.Socket, f *os.File, header int) {
+// watch tells of what a raw socket sees, until that is closed.
+func watch(s *handoff.Socket, f *os.File, header int, tell func(*flow)) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return
@@ -69,14 +70,14 @@ func (g *Gateway) watch(s *handoff.Socket, f *os.File, header int) {
 			n, oobn, _, from, failed = unix.Recvmsg(int(fd), buf, oob, unix.MSG_DONTWAIT)
 			return failed != unix.EAGAIN
 		})
-		if err != nil || g.ctx.Err() != nil {
+		if err != nil {
 			return
 		}
 		if failed != nil {
 			continue
 		}
 		if e := seen(buf[:n], oob[:oobn], from, header, protocol); e != nil {
-			g.unserved(e)
+			tell(e)
 		}
 	}
 }
@@ -118,7 +119,7 @@ func (g *Gateway) unserved(f *flow) {
 	g.mu.Lock()
 	served := g.served[port]
 	g.mu.Unlock()
-	if !f.known() || served || port == resolverPort || g.isOwn(f.to.Addr()) {
+	if !f.known() || served || port == resolverPort || isOwn(f.to.Addr()) {
 		return
 	}
 	if g.judge(f) {

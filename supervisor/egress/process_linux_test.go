@@ -90,8 +90,9 @@ func TestWhoeverIsFirstIsNamedToo(t *testing.T) {
 	if pid := <-got; pid != 7 {
 		t.Errorf("pid %d", pid)
 	}
-	never := &processes{begun: make(chan struct{}), over: make(chan struct{})}
-	close(never.over) // nothing is left inside
+	over := make(chan struct{})
+	close(over) // nothing is left inside
+	never := &processes{begun: make(chan struct{}), over: over}
 	if pid, _ := never.of("tcp", netip.MustParseAddrPort("198.18.0.2:40001")); pid != 0 {
 		t.Errorf("pid %d of nobody", pid)
 	}

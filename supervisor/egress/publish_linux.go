@@ -129,7 +129,7 @@ func (g *Gateway) comeIn(c *loop.Conn, port uint16) {
 	defer g.end(f)
 	f.onAbort(c.Reset)
 	fd, err := -1, error(nil)
-	g.loop.Do(func() { fd, err = g.connectInside(port) })
+	g.loop.Do(func() { fd, err = g.dialing.connect(port) })
 	var inside *loop.Conn
 	if err == nil {
 		inside, err = g.loop.Adopt(fd)
@@ -142,9 +142,9 @@ func (g *Gateway) comeIn(c *loop.Conn, port uint16) {
 	g.relay(f, inside, c)
 }
 
-// connectInside connects to a port of the inside's loopback.
-func (g *Gateway) connectInside(port uint16) (fd int, err error) {
-	if fd, err = g.dialing.socket(); err != nil {
+// connect connects to a port of the inside's loopback.
+func (d *dialers) connect(port uint16) (fd int, err error) {
+	if fd, err = d.socket(); err != nil {
 		return -1, err
 	}
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_OOBINLINE, 1) // as of all others

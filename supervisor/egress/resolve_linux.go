@@ -52,7 +52,7 @@ func (g *Gateway) question(f *flow, query []byte, answer func([]byte)) {
 	default:
 		return
 	}
-	g.flows.Go(func() {
+	g.all.Go(func() {
 		defer func() { <-g.asking }()
 		if a := g.resolve(f, query, false); a != nil {
 			answer(a)
@@ -60,11 +60,7 @@ func (g *Gateway) question(f *flow, query []byte, answer func([]byte)) {
 	})
 }
 
-// questionsTCP answers what is asked over one connection, in order.
-func (g *Gateway) questionsTCP(c *loop.Conn) {
-	g.questionsOf(&flow{protocol: "tcp", from: c.RemoteAddr(), to: c.LocalAddr()}, c)
-}
-
+// questionsOf answers what is asked over one connection, in order.
 func (g *Gateway) questionsOf(f *flow, c *loop.Conn) {
 	defer c.Close()
 	if !g.begin(f) {
@@ -76,7 +72,7 @@ func (g *Gateway) questionsOf(f *flow, c *loop.Conn) {
 	f.onAbort(c.Reset)
 	var size [2]byte
 	for {
-		c.SetReadDeadline(time.Now().Add(g.idle))
+		c.SetReadDeadline(time.Now().Add(g.patience.idle))
 		if _, err := io.ReadFull(c, size[:]); err != nil {
 			return
 		}
@@ -93,7 +89,7 @@ func (g *Gateway) questionsOf(f *flow, c *loop.Conn) {
 		if answer == nil || len(answer) > 0xffff {
 			return
 		}
-		c.SetWriteDeadline(time.Now().Add(g.idle))
+		c.SetWriteDeadline(time.Now().Add(g.patience.idle))
 		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)); err != nil {
 			return
 		}

@@ -29,7 +29,7 @@ func (s supervised) Go(do func()) bool {
 	if s.g.draining {
 		return false
 	}
-	s.g.flows.Go(do)
+	s.g.all.Go(do)
 	return true
 }
 
@@ -74,6 +74,6 @@ func (s supervised) Question(e *emulate.Flow, query []byte, answer func([]byte))
 
 func (s supervised) Relay(e *emulate.Flow, back emulate.Back) (take func([]byte)) {
 	f := s.flow(e)
-	d := &door{use: f.use, asked: f, back: back, flows: map[[2]netip.AddrPort]*exchange{}}
-	return func(payload []byte) { s.g.take(d, f.from, f.to, payload) }
+	d := &door{g: s.g, use: f.use, asked: f, back: back, flows: map[[2]netip.AddrPort]*exchange{}}
+	return func(payload []byte) { d.take(f.from, f.to, payload) }
 }

@@ -5,8 +5,86 @@ import (
 	"sync"
 	"time"
 
+	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/egress/names"
 )
+
+// records are the attempts of a run, and whose they were.
+type records struct {
+	log     journal
+	process processes
+	aside   func(func()) // does what takes time beside the loop
+}
+
+// note enters a flow in the journal.
+func (r *records) note(f *flow, verdict, why string) {
+	a := status.Attempt{
+		Protocol: f.protocol, What: f.what(), Name: f.name, Address: f.to.Addr().String(), Port: int(f.to.Port()),
+		Verdict: verdict, Why: why, Claimed: f.claimed, Rule: f.verdict.Rule, Hint: f.verdict.Hint,
+		SentBytes: f.sent.Load(), ReceivedBytes: f.received.Load(),
+	}
+	if f.name != "" {
+		a.Address = f.dialled
+	}
+	if why == whyBytes {
+		a.Hint = "--network-bytes SIZE"
+	}
+	r.unhurried(f, key{a.Protocol, a.What, verdict, why}, func() {
+		r.log.add(a, func() (int, string) {
+			if verdict != status.AttemptAllowed {
+				r.identify(f)
+			}
+			return f.pid, f.comm
+		})
+	})
+}
+
+// unhurried does what takes time for what is new, which is told and looked into: other
+// connections don't wait for that.
+func (r *records) unhurried(f *flow, k key, do func()) {
+	if f.onLoop && r.log.fresh(k) {
+		r.aside(do)
+		return
+	}
+	do()
+}
+
+// noteQuestion enters a question that was refused, which is not answered before it is
+// known whose it is.
+func (r *records) noteQuestion(f *flow, name, why string, v network.Verdict) {
+	if why == string(names.WhyNotAllowed) && v.Why == network.ReasonDenied {
+		why = string(v.Why) // as for an address: some word names it
+	}
+	a := status.Attempt{Protocol: "dns", What: name, Name: name, Verdict: status.AttemptBlocked, Why: why, Rule: v.Rule, Hint: v.Hint}
+	known := r.log.add(a, func() (int, string) {
+		if f.pid != 0 {
+			return f.pid, f.comm
+		}
+		return r.process.of(f.protocol, f.from)
+	})
+	if known != nil {
+		<-known
+	}
+}
+
+// remember finds out whose flow it is, while that can be found, if it will be told. To
+// look for it is work, which a target must not make us do as often as it likes: it is
+// done once for each kind.
+func (r *records) remember(f *flow, verdict, why string) {
+	if k := (key{f.protocol, f.what(), verdict, why}); r.log.seek(k) {
+		r.unhurried(f, k, func() {
+			r.identify(f)
+			r.log.found(k, whose{f.pid, f.comm})
+		})
+	}
+}
+
+func (r *records) identify(f *flow) {
+	if f.pid == 0 && !f.incoming {
+		f.pid, f.comm = r.process.of(f.protocol, f.from)
+	}
+}
 
 // maxAttempts bounds how many kinds are told apart; the rest is counted.
 const maxAttempts = 1024
@@ -159,8 +237,8 @@ type Summary struct {
 }
 
 // Summary says what was attempted so far.
-func (g *Gateway) Summary() Summary {
-	j := &g.log
+func (r *records) Summary() Summary {
+	j := &r.log
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	s := Summary{Attempts: []status.Attempt{}, Others: j.others, OthersRefused: j.othersRefused, Total: j.total, Connections: j.most, Sent: j.sent, Received: j.received, Exhausted: j.exhausted}
