@@ -176,7 +176,8 @@ const glance = 50 * time.Millisecond
 // patiently repeats what would block until it doesn't, the socket's own patience is at
 // its end, or the caller has a signal to take, as the call itself would. The socket is
 // the caller's too, so it is never made to block or not to.
-func (c *caller) patiently(s *socket, events int16, timeout int, do func() (int, error)) (int, unix.Errno) {
+func (c *caller) patiently(s *socket, flags int, events int16, timeout int, do func() (int, error)) (int, unix.Errno) {
+	waits := s.blocks(flags)
 	var end time.Time
 	if tv, err := unix.GetsockoptTimeval(s.fd, unix.SOL_SOCKET, timeout); err == nil && (tv.Sec != 0 || tv.Usec != 0) {
 		end = time.Now().Add(time.Duration(tv.Nano()))
@@ -186,14 +187,10 @@ func (c *caller) patiently(s *socket, events int16, timeout int, do func() (int,
 		if err == nil {
 			return n, 0
 		}
-		errno, ok := err.(unix.Errno)
-		if !ok {
-			return 0, unix.EIO
-		}
-		if errno == unix.EINTR {
+		switch errno := errnoOf(err); {
+		case errno == unix.EINTR && waits:
 			continue
-		}
-		if errno != unix.EAGAIN {
+		case errno != unix.EAGAIN || !waits:
 			return 0, errno
 		}
 		poll := []unix.PollFd{{Fd: int32(s.fd), Events: events}, {Fd: int32(c.pidfd), Events: unix.POLLIN}}

@@ -131,36 +131,59 @@ func (s *Calls) Take(a *denials.Asked) {
 
 // make dispatches. A call that isn't here is refused.
 func (s *Calls) make(c *caller) {
-	args := &c.asked.Args
 	var value int64
-	errno := unix.EACCES
+	var errno unix.Errno
 	switch c.asked.Nr {
 	case unix.SYS_SOCKET:
 		if errno = s.relays.socket(c); errno == 0 {
 			return
 		}
-	case unix.SYS_CONNECT:
-		errno = s.connect(c, int(int32(args[0])), args[1], args[2])
-	case unix.SYS_LISTEN:
-		errno = s.listen(c, int(int32(args[0])), int(int32(args[1])))
 	case unix.SYS_BIND:
-		s.bound(c, int(int32(args[0])))
+		if k, errno := c.socket(int(int32(c.asked.Args[0]))); errno == 0 {
+			s.note(k)
+			k.close()
+		}
 		c.asked.Continue()
 		return
-	case unix.SYS_SENDTO:
-		value, errno = s.sendto(c)
-	case unix.SYS_SENDMSG:
-		value, errno = s.sendmsg(c)
-	case unix.SYS_SENDMMSG:
-		value, errno = s.sendmmsg(c)
 	case unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_RECVMMSG:
 		var done bool
 		if value, errno, done = s.receive(c); !done {
 			c.asked.Continue()
 			return
 		}
+	default:
+		value, errno = s.onSocket(c)
 	}
 	c.asked.Return(value, errno)
+}
+
+// onSocket is a call whose first argument is a socket.
+func (s *Calls) onSocket(c *caller) (value int64, errno unix.Errno) {
+	a := &c.asked.Args
+	k, errno := c.socket(int(int32(a[0])))
+	if errno != 0 {
+		return 0, errno
+	}
+	defer k.close()
+	n := 0
+	switch c.asked.Nr {
+	case unix.SYS_CONNECT:
+		errno = s.connect(c, k, a[1], a[2])
+	case unix.SYS_LISTEN:
+		errno = s.listen(c, k, int(int32(a[1])))
+	case unix.SYS_SENDTO:
+		m := &message{flags: int(int32(a[3]))}
+		if m.to, errno = c.address(a[4], a[5]); errno == 0 {
+			n, errno = s.sendAll(c, k, m, []span{{a[1], a[2]}})
+		}
+	case unix.SYS_SENDMSG:
+		n, errno = s.sendHeader(c, k, a[1], int(int32(a[2])))
+	case unix.SYS_SENDMMSG:
+		n, errno = s.sendmmsg(c, k)
+	default:
+		errno = unix.EACCES
+	}
+	return int64(n), errno
 }
 
 // maxAddress is sizeof(struct sockaddr_storage).
@@ -197,12 +220,7 @@ func (s *socket) target(sockaddr []byte) (to netip.AddrPort, errno unix.Errno) {
 }
 
 // connect is connect(2).
-func (s *Calls) connect(c *caller, fd int, at, size uint64) unix.Errno {
-	k, errno := c.socket(fd)
-	if errno != 0 {
-		return errno
-	}
-	defer k.close()
+func (s *Calls) connect(c *caller, k *socket, at, size uint64) unix.Errno {
 	sockaddr, errno := c.address(at, size)
 	if errno != 0 {
 		return errno
@@ -250,12 +268,7 @@ const whyListens = "listens"
 
 // listen is listen(2). A server on the caller's own loopback would be one of the
 // caller's, for everybody on the host.
-func (s *Calls) listen(c *caller, fd, backlog int) unix.Errno {
-	k, errno := c.socket(fd)
-	if errno != 0 {
-		return errno
-	}
-	defer k.close()
+func (s *Calls) listen(c *caller, k *socket, backlog int) unix.Errno {
 	if k.family != unix.AF_UNIX {
 		if own, err := unix.Getsockname(k.fd); err == nil {
 			s.g.Refused(c.flow("tcp", loop.AddrPort(own)), whyListens)

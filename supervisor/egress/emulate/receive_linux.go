@@ -112,14 +112,7 @@ func (s *Calls) take(c *caller, k *socket, w *incoming) (int, unix.Errno) {
 		}
 		return int(n), nil
 	}
-	n, errno := 0, unix.Errno(0)
-	if k.blocks(w.flags) {
-		n, errno = c.patiently(k, unix.POLLIN, unix.SO_RCVTIMEO, do)
-	} else if got, err := do(); err != nil {
-		errno = errnoOf(err)
-	} else {
-		n = got
-	}
+	n, errno := c.patiently(k, w.flags, unix.POLLIN, unix.SO_RCVTIMEO, do)
 	if errno != 0 {
 		return 0, errno
 	}

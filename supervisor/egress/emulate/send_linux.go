@@ -98,22 +98,6 @@ func behind(spans []span, n uint64) []span {
 	return rest
 }
 
-// sendto is sendto(2) with an address.
-func (s *Calls) sendto(c *caller) (int64, unix.Errno) {
-	a := &c.asked.Args
-	k, errno := c.socket(int(int32(a[0])))
-	if errno != 0 {
-		return 0, errno
-	}
-	defer k.close()
-	m := &message{flags: int(int32(a[3]))}
-	if m.to, errno = c.address(a[4], a[5]); errno != 0 {
-		return 0, errno
-	}
-	n, errno := s.sendAll(c, k, m, []span{{a[1], a[2]}})
-	return int64(n), errno
-}
-
 // sendAll sends what lies in spans: of a stream piece by piece, since whoever waits
 // waits for all of it.
 func (s *Calls) sendAll(c *caller, k *socket, m *message, spans []span) (total int, errno unix.Errno) {
@@ -138,26 +122,9 @@ func (s *Calls) sendAll(c *caller, k *socket, m *message, spans []span) (total i
 	}
 }
 
-// sendmsg is sendmsg(2).
-func (s *Calls) sendmsg(c *caller) (int64, unix.Errno) {
-	a := &c.asked.Args
-	k, errno := c.socket(int(int32(a[0])))
-	if errno != 0 {
-		return 0, errno
-	}
-	defer k.close()
-	n, errno := s.sendHeader(c, k, a[1], int(int32(a[2])))
-	return int64(n), errno
-}
-
 // sendmmsg is sendmmsg(2): each message is judged by itself.
-func (s *Calls) sendmmsg(c *caller) (int64, unix.Errno) {
+func (s *Calls) sendmmsg(c *caller, k *socket) (int, unix.Errno) {
 	a := &c.asked.Args
-	k, errno := c.socket(int(int32(a[0])))
-	if errno != 0 {
-		return 0, errno
-	}
-	defer k.close()
 	most := min(uint32(a[2]), maxMessages)
 	for i := range most {
 		at := a[1] + uint64(i)*sizeofMmsghdr
@@ -169,10 +136,10 @@ func (s *Calls) sendmmsg(c *caller) (int64, unix.Errno) {
 			return 0, errno
 		}
 		if errno != 0 {
-			return int64(i), 0
+			return int(i), 0
 		}
 	}
-	return int64(most), 0
+	return int(most), 0
 }
 
 func (s *Calls) sendHeader(c *caller, k *socket, at uint64, flags int) (n int, errno unix.Errno) {
@@ -242,15 +209,7 @@ func (s *Calls) send(c *caller, k *socket, m *message) (int, unix.Errno) {
 	}
 	flags := m.flags&passedFlags | unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
 	do := func() (int, error) { return rawSendmsg(k.fd, m, flags) }
-	n, errno := 0, unix.Errno(0)
-	if k.blocks(m.flags) {
-		n, errno = c.patiently(k, unix.POLLOUT, unix.SO_SNDTIMEO, do)
-	} else if sent, err := do(); err != nil {
-		errno = errnoOf(err)
-	} else {
-		n = sent
-	}
-	return n, errno
+	return c.patiently(k, m.flags, unix.POLLOUT, unix.SO_SNDTIMEO, do)
 }
 
 // rawSendmsg is sendmsg(2) of what is in our memory.

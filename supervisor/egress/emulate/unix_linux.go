@@ -25,17 +25,7 @@ const established = 1
 // maxOwn bounds the sockets that are noted as bound inside; further ones can't be reached.
 const maxOwn = 65536
 
-// bound notes a socket that its caller is about to bind.
-func (s *Calls) bound(c *caller, fd int) {
-	k, errno := c.socket(fd)
-	if errno != 0 {
-		return
-	}
-	defer k.close()
-	s.note(k)
-}
-
-// note remembers a unix socket of the target's. Whichever it is, it is one that the
+// note remembers a unix socket of the target's, when it is about to be bound. Whichever it is, it is one that the
 // target has.
 func (s *Calls) note(k *socket) {
 	if k.family != unix.AF_UNIX {
