@@ -1,9 +1,6 @@
 package emulate
 
 import (
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -47,19 +44,8 @@ func (c *caller) identify() {
 	if c.pid != 0 {
 		return
 	}
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(c.asked.TID) + "/status")
-	if err != nil {
-		return
-	}
-	for line := range strings.Lines(string(status)) {
-		key, value, _ := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
-		switch key {
-		case "Name":
-			c.comm = strings.ToValidUTF8(value, "\uFFFD")
-		case "Tgid":
-			c.pid, _ = strconv.Atoi(value)
-		}
+	if t, err := denials.Look(c.asked.TID); err == nil {
+		c.pid, c.comm = t.Group, t.Comm
 	}
 }
 
@@ -199,32 +185,12 @@ func (c *caller) patiently(s *socket, flags int, events int16, timeout int, do f
 		case !c.asked.Waits():
 			return 0, unix.EINTR // nobody hears it
 		case poll[0].Revents != 0:
+			continue
 		case !end.IsZero() && time.Now().After(end):
 			return 0, unix.EAGAIN
-		case c.signalled():
+		}
+		if t, err := denials.Look(c.asked.TID); err != nil || t.Signalled() {
 			return 0, unix.EINTR
 		}
 	}
-}
-
-// signalled says whether the caller has a signal to take.
-func (c *caller) signalled() bool {
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(c.asked.TID) + "/status")
-	if err != nil {
-		return true
-	}
-	var pending, blocked, ignored uint64
-	for line := range strings.Lines(string(status)) {
-		key, value, _ := strings.Cut(line, ":")
-		set, _ := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
-		switch key {
-		case "SigPnd", "ShdPnd":
-			pending |= set
-		case "SigBlk":
-			blocked = set
-		case "SigIgn":
-			ignored = set
-		}
-	}
-	return pending&^blocked&^ignored != 0
 }
