@@ -1,8 +1,9 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path"
@@ -12,11 +13,16 @@ import (
 	"github.com/confine-run/confine/integration/machines/orders"
 )
 
-// writeInitramfs is the payload, the modules, the orders, and /init.
+// writeInitramfs is the payload, the modules, the orders, the disk, where it has one, and /init.
 // Of the modules the machine gets none that it is to lack.
-func writeInitramfs(to string, o *orders.Orders, files map[string]string, k *kernelFiles) error {
-	var b bytes.Buffer
-	c := cpio{w: &b}
+func writeInitramfs(to string, o *orders.Orders, files map[string]string, k *kernelFiles, disk string) error {
+	f, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b := bufio.NewWriter(f)
+	c := cpio{w: b}
 	guest := files["guest"]
 	for _, module := range k.modules {
 		name := filepath.Base(module)
@@ -41,11 +47,18 @@ func writeInitramfs(to string, o *orders.Orders, files map[string]string, k *ker
 		return err
 	}
 	c.file(orders.File[1:], 0o644, text)
+	if disk != "" {
+		content, err := os.ReadFile(disk)
+		if err != nil {
+			return err
+		}
+		c.file(orders.Disk[1:], 0o644, content)
+	}
 	for _, dir := range []string{"dev", "proc", "root", "sys"} {
 		c.dir(dir)
 	}
 	if err := c.end(); err != nil {
 		return err
 	}
-	return os.WriteFile(to, b.Bytes(), 0o644)
+	return errors.Join(b.Flush(), f.Close())
 }

@@ -108,13 +108,13 @@ var kernels = []kernel{
 // modules are what a machine needs of its kernel, with all that these need.
 // What the kernel has built in is fine, too.
 var modules = []string{
-	"virtio_pci", "virtio_blk", // the disk
+	"loop",            // the disk
 	"overlay", "veth", // no ordinary user's mount loads it
 	"nf_tables", "nft_tproxy", "nf_tproxy_ipv4", "nf_tproxy_ipv6", // nor would its own network namespace
 }
 
 // nftables are those of them that lead flows to the gateway.
-var nftables = modules[4:]
+var nftables = modules[3:]
 
 // suite is a part of Debian's archive.
 type suite string

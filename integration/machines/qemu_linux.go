@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -22,7 +21,9 @@ import (
 // each, one now and then runs into what another is writing, where the kernel
 // patches its own code ("Oops: int3"). Their clock counts instructions, four
 // nanoseconds each, and jumps where there is nothing to do: so the scripts, all of
-// which measure time, don't see how slow emulation is, nor what else the host does.
+// which measure time, don't see how slow emulation is, nor what else the host does. While a
+// machine waited for a disk of the host's there would be nothing to do, and minutes
+// would pass in it: so its disk is in its memory.
 var (
 	emulated = []string{"-accel", "tcg,thread=single,tb-size=256", "-icount", "shift=2,sleep=off", "-cpu", "max"}
 	virtual  = []string{"-accel", "kvm", "-cpu", "host"}
@@ -30,11 +31,11 @@ var (
 
 // guest is a machine to be booted.
 type guest struct {
-	way                    []string // to run it
-	image, initramfs, disk string   // files
-	cpus                   int
-	limit                  time.Duration
-	each                   func(orders.Said)
+	way              []string // to run it
+	image, initramfs string   // files
+	cpus             int
+	limit            time.Duration
+	each             func(orders.Said)
 
 	console string        // what the kernel, and everybody who had no better place, wrote
 	cpu     time.Duration // what it took
@@ -53,18 +54,14 @@ func (g *guest) boot(ctx context.Context, dir string) error {
 	defer listener.Close()
 	// What works around faults of real CPUs only takes time.
 	kernelWords := "console=ttyS0 quiet panic=-1 reboot=t mitigations=off systemd.show_status=0"
-	args := append([]string{"-M", "q35", "-m", "1024M", "-smp", strconv.Itoa(g.cpus), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+	args := append([]string{"-M", "q35", "-m", "1536M", "-smp", strconv.Itoa(g.cpus), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-kernel", g.image, "-initrd", g.initramfs, "-append", kernelWords,
 		"-chardev", "stdio,id=console", "-serial", "chardev:console",
 		"-chardev", "socket,id=answers,path=" + answers, "-serial", "chardev:answers"}, g.way...)
-	if g.disk != "" {
-		args = append(args, "-drive", "if=virtio,format=raw,snapshot=on,file="+g.disk)
-	}
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var log strings.Builder
 	cmd.Stdout, cmd.Stderr = &log, &log
-	cmd.Env = append(os.Environ(), "TMPDIR="+dir) // of the snapshot
 	if err := cmd.Start(); err != nil {
 		return err
 	}

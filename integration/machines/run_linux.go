@@ -201,11 +201,11 @@ func (g *ground) try(ctx context.Context, m *machine, o *orders.Orders, files ma
 		return nil, 0, err
 	}
 	initramfs := filepath.Join(dir, "initramfs")
-	if err := writeInitramfs(initramfs, o, files, k); err != nil {
+	if err := writeInitramfs(initramfs, o, files, k, g.disk); err != nil {
 		return nil, 0, err
 	}
 	var said []orders.Said
-	machine := guest{way: way, image: k.image, initramfs: initramfs, disk: g.disk, cpus: o.CPUs, limit: limit, each: func(s orders.Said) {
+	machine := guest{way: way, image: k.image, initramfs: initramfs, cpus: o.CPUs, limit: limit, each: func(s orders.Said) {
 		said = append(said, s)
 		if g.verbose {
 			fmt.Fprintf(os.Stderr, "%s: %s%s%s\n", m.name, s.Line, s.Failed, s.Report)

@@ -28,7 +28,7 @@ func (g *ground) fastest(ctx context.Context) ([]string, error) {
 	k := g.kernels[slices.Sorted(maps.Keys(g.kernels))[0]]
 	initramfs := filepath.Join(dir, "initramfs")
 	files := map[string]string{"guest": filepath.Join(g.payload.dir, "guest")}
-	if err := writeInitramfs(initramfs, &orders.Orders{Place: orders.Nowhere}, files, k); err != nil {
+	if err := writeInitramfs(initramfs, &orders.Orders{Place: orders.Nowhere}, files, k, ""); err != nil {
 		return nil, err
 	}
 	started := false

@@ -74,11 +74,14 @@ func charge(prev, cur []process, gone []int32) (anywhere int64) {
 			parent.owed += left
 			continue
 		}
-		anywhere += left
+		someone := false
 		for up := find(prev, p.ppid); up != nil; up = find(prev, up.ppid) {
 			if a := survivor(prev, cur, up.pid); a != nil {
-				a.above = true
+				a.above, someone = true, true
 			}
+		}
+		if someone { // else nobody is left to ask what arrived
+			anywhere += left
 		}
 	}
 	return anywhere

@@ -15,7 +15,8 @@ func TestTheWalkFindsWhatTheNamespaceHolds(t *testing.T) {
 	r := namespace(t, nil, "/bin/sh", "-c", `(setsid sh -c 'sleep 50 & sleep 50 &') & wait; echo ready; exec sleep 50`)
 	r.begin()
 	r.expect("ready")
-	r.until("three sleepers", func(s Sample) bool { return s.Processes == 3 })
+	// Before its exec a shell's child has next to no pages of its own.
+	r.until("three sleepers", func(s Sample) bool { return s.Processes == 3 && s.RSS > 3<<20 })
 	walk, err := NewFromPID(r.cmd.Process.Pid)
 	r.must(err)
 	defer walk.Close()
@@ -99,7 +100,7 @@ func TestCPUOfShortLivedChildrenIsNeitherMissedNorDoubled(t *testing.T) {
 		}
 		last = s.CPU
 		if s.Unreaped > 30*ms { // a tick or two, by which a process and what its parent is told differ
-			t.Fatalf("%v said to be unreaped", s.Unreaped)
+			t.Fatalf("%v said to be unreaped\nbefore %+v\nafter %+v", s.Unreaped, r.tree.prev, r.tree.cur)
 		}
 	}
 	if d := last - truth; d < -30*ms || d > 30*ms { // both are sums of ticks of 10 ms

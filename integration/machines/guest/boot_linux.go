@@ -5,15 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/integration/machines/orders"
 )
 
-// disk is the machine's root. It is thrown away with the machine.
-const disk, newRoot = "/dev/vda", "/root"
+// newRoot is where the disk is mounted that becomes the machine's root.
+const newRoot = "/root"
 
 // systemd's unit of the trial, and where it looks for it.
 var units = map[orders.Place]struct{ dir, user, wants string }{
@@ -84,16 +83,23 @@ func loadModules(files []string) error {
 	return nil
 }
 
-// mountDisk waits for the driver to have found it.
+// mountDisk mounts a file of the initramfs, which is memory.
 func mountDisk() error {
-	var err error
-	for range 1000 {
-		if err = (mount{disk, newRoot, "ext4", 0, ""}).do(); err == nil {
-			return nil
-		}
-		time.Sleep(10 * time.Millisecond)
+	const loop = "/dev/loop0"
+	device, err := os.OpenFile(loop, os.O_RDWR, 0)
+	if err != nil {
+		return err
 	}
-	return err
+	defer device.Close()
+	disk, err := os.OpenFile(orders.Disk, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer disk.Close()
+	if err := unix.IoctlSetInt(int(device.Fd()), unix.LOOP_SET_FD, int(disk.Fd())); err != nil {
+		return fmt.Errorf("LOOP_SET_FD %s: %w", loop, err)
+	}
+	return (mount{loop, newRoot, "ext4", 0, ""}).do()
 }
 
 // enterDisk makes the disk the root. The initramfs can't be unmounted, and the

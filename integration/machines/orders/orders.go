@@ -11,6 +11,9 @@ const (
 	File    = Payload + "/orders.json"
 )
 
+// Disk is where the machine's disk lies, until it is the root.
+const Disk = "/disk.ext2"
+
 // Port is the machine's serial port that answers go to. The first one is its console.
 const Port = "/dev/ttyS1"
 
