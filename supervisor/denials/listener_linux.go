@@ -136,7 +136,7 @@ func (l *Listener) serve(fd uintptr) (done bool) {
 		default:
 			return false
 		}
-		taken, err := l.one(int(fd))
+		taken, err := l.answerOne(int(fd))
 		if err != nil {
 			l.fail(err)
 			return true
@@ -148,8 +148,8 @@ func (l *Listener) serve(fd uintptr) (done bool) {
 	return true
 }
 
-// one answers one call, or has it taken.
-func (l *Listener) one(fd int) (taken bool, err error) {
+// answerOne answers one call, or has it taken.
+func (l *Listener) answerOne(fd int) (taken bool, err error) {
 	n, errno := receive(fd)
 	switch errno {
 	case 0:

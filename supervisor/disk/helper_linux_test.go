@@ -66,8 +66,8 @@ func watched(tb testing.TB, dir string, limits Limits) *run {
 // time hides what is written, where it takes a loss of space to look.
 func (r *run) alone() *run {
 	r.Helper()
-	r.dog.ground = lonely{r.dog.ground}
-	l, err := r.dog.ground.level()
+	r.dog.trees = lonely{r.dog.trees}
+	l, err := r.dog.trees.level()
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -75,8 +75,8 @@ func (r *run) alone() *run {
 	return r
 }
 
-// lonely is a ground whose file system has lost what is in its trees.
-type lonely struct{ ground }
+// lonely is trees whose file system has lost what is in its trees.
+type lonely struct{ trees }
 
 func (g lonely) level() (level, error) {
 	s, err := g.walk(order{})

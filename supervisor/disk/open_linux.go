@@ -20,7 +20,7 @@ type openFiles struct {
 // CountOpen counts removed files, too, for as long as a process in proc has them open. proc is
 // the root of the run's own, and stays the caller's. It comes before Run.
 func (w *Watchdog) CountOpen(proc int) {
-	f, ok := w.ground.(*forest)
+	f, ok := w.trees.(*forest)
 	if !ok {
 		return
 	}

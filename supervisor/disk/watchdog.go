@@ -16,7 +16,7 @@ type Watchdog struct {
 	// what was added by then, in bytes or inodes. It should end the run: the watchdog doesn't.
 	OnHit func(c status.Capability, used int64)
 
-	ground ground
+	trees  trees
 	limits amount
 	told   amount // what OnHit was called with; 0: not yet
 	now    func() time.Time
@@ -42,9 +42,9 @@ type Watchdog struct {
 // baselines is how often a baseline is tried that something was hidden from.
 const baselines = 3
 
-func newWatchdog(g ground, limits Limits) (*Watchdog, error) {
+func newWatchdog(g trees, limits Limits) (*Watchdog, error) {
 	w := &Watchdog{
-		ground: g, limits: amount{limits.Bytes, limits.Files}, now: time.Now,
+		trees: g, limits: amount{limits.Bytes, limits.Files}, now: time.Now,
 		purse: purse{credit: burst}, close: func() error { return nil },
 	}
 	var err error
@@ -85,7 +85,7 @@ func (w *Watchdog) Run(stop <-chan struct{}) error {
 
 // step looks once, does what follows, and says when to look again.
 func (w *Watchdog) step(stop <-chan struct{}) (time.Duration, error) {
-	l, err := w.ground.level()
+	l, err := w.trees.level()
 	if err != nil {
 		return 0, err
 	}
@@ -106,7 +106,7 @@ func (w *Watchdog) step(stop <-chan struct{}) (time.Duration, error) {
 
 // last looks when everything has ended.
 func (w *Watchdog) last() error {
-	l, err := w.ground.level()
+	l, err := w.trees.level()
 	if err != nil || w.live() == (amount{}) {
 		return err
 	}
@@ -183,7 +183,7 @@ func (w *Watchdog) measure(stop <-chan struct{}, l level) error {
 func (w *Watchdog) survey(l level, o order, grown func(*survey) amount) (s survey, err error) {
 	for range 2 {
 		first := w.tries == 1 && !w.based // which is not to be paid for
-		s, err = w.ground.walk(o)
+		s, err = w.trees.walk(o)
 		if errors.Is(err, errTooBig) {
 			w.statfs = true
 			return s, w.judgeLevel(l)
@@ -199,7 +199,7 @@ func (w *Watchdog) survey(l level, o order, grown func(*survey) amount) (s surve
 		if !first {
 			w.purse.credit -= w.cost
 		}
-		if l, err = w.ground.level(); err != nil {
+		if l, err = w.trees.level(); err != nil {
 			return s, err
 		}
 		if s.obscured && (w.based || w.tries >= baselines) {
@@ -281,8 +281,8 @@ func (l level) blindTo(limits amount) bool {
 	return l.noBytes && limits.bytes > 0 || l.noFiles && limits.files > 0
 }
 
-// ground is the trees, for the watchdog.
-type ground interface {
+// trees are what is walked, for the watchdog.
+type trees interface {
 	walk(order) (survey, error)
 	level() (level, error)
 }

@@ -135,7 +135,7 @@ func TestNothingIsLeftInAPipe(t *testing.T) {
 	inLoop(g, func() {
 		m := g.mover(out, in)
 		m.much = true
-		if n, err := m.some(piece); err == nil {
+		if n, err := m.copyOnce(piece); err == nil {
 			t.Errorf("%d bytes went to nobody", n)
 		}
 	})
@@ -202,7 +202,7 @@ func TestMuchLeavesOthersTheirTurn(t *testing.T) {
 		})
 		m := g.mover(out, in)
 		for left := int64(len(sent)); left > 0; turns++ {
-			n, err := m.some(min(left, 2*little))
+			n, err := m.copyOnce(min(left, 2*little))
 			if err != nil || n == 0 {
 				t.Errorf("%d, %v", n, err)
 				break
@@ -242,7 +242,7 @@ func TestUrgentBytesInTheMiddleOfMuch(t *testing.T) {
 		g.loop.Start(func() {
 			m := g.mover(out, in)
 			for m.much = true; ; m.much = true {
-				if n, err := m.some(piece); n == 0 || err != nil {
+				if n, err := m.copyOnce(piece); n == 0 || err != nil {
 					out.CloseWrite()
 					return
 				}

@@ -29,9 +29,9 @@ type Watchdog struct {
 	// It comes from the goroutine that runs the Watchdog, at every sample.
 	Scratch func() int64
 
-	// Begun comes when the tree is watched from now on, Head before the first look.
-	Begun func()
-	Head  time.Duration
+	// Begun comes when the tree is watched from now on, FirstDelay before the first look.
+	Begun      func()
+	FirstDelay time.Duration
 
 	// OnCPU and OnMemory should kill the run: the watchdog doesn't.
 	OnCPU    func(used time.Duration)
@@ -94,10 +94,10 @@ func (w *Watchdog) Run(stop <-chan struct{}) error {
 	if w.Begun != nil {
 		w.Begun()
 	}
-	if w.Head > 0 && !sleep(w.Head) {
+	if w.FirstDelay > 0 && !sleep(w.FirstDelay) {
 		return nil
 	}
-	defer w.settle()
+	defer w.awaitMeasured()
 	for {
 		wait, err := w.step()
 		if errors.Is(err, os.ErrProcessDone) {
@@ -237,8 +237,8 @@ func (w *Watchdog) weighedNow(s *Sample, now time.Time) {
 	}
 }
 
-// settle waits for what is being measured.
-func (w *Watchdog) settle() {
+// awaitMeasured waits for what is being measured.
+func (w *Watchdog) awaitMeasured() {
 	if s, err := w.tree.Measured(true); err == nil {
 		w.weighedNow(s, w.now())
 	}
