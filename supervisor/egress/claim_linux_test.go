@@ -77,7 +77,7 @@ func converse(t *testing.T, g *Gateway, name string) *talk {
 // adopt gives a connection to the gateway's loop.
 func adopt(t *testing.T, g *Gateway, c *net.TCPConn) (adopted *loop.Conn) {
 	t.Helper()
-	fd, err := detach(c)
+	fd, err := loop.Detach(c)
 	must(t, err)
 	inLoop(g, func() { adopted, err = g.loop.Adopt(fd) })
 	must(t, err)

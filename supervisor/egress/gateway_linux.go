@@ -2,7 +2,6 @@ package egress
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"slices"
@@ -217,20 +216,6 @@ func (g *Gateway) accept(fd int, serve func(*loop.Conn)) error {
 		g.doors.add(arrival{l.Close, l.Waiting})
 	}
 	return err
-}
-
-// detach takes a socket out of the runtime's hands.
-func detach(s interface {
-	syscall.Conn
-	Close() error
-}) (fd int, err error) {
-	defer s.Close()
-	raw, err := s.SyscallConn()
-	if err != nil {
-		return -1, err
-	}
-	failed := raw.Control(func(old uintptr) { fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) })
-	return fd, errors.Join(failed, err)
 }
 
 // emptyPatience is how long what has arrived may wait to be taken.

@@ -106,7 +106,7 @@ func (g *Gateway) publish(p plan.Publish) error {
 	if err != nil {
 		return err
 	}
-	fd, err := detach(l)
+	fd, err := loop.Detach(l)
 	if err != nil {
 		return err
 	}

@@ -175,13 +175,8 @@ type rollup struct {
 func parseRollup(text []byte) (r rollup, ok bool) {
 	var swap int64
 	found, split := false, false
-	for len(text) > 0 {
-		line := text
-		if end := bytes.IndexByte(text, '\n'); end >= 0 {
-			line, text = text[:end], text[end+1:]
-		} else {
-			text = nil
-		}
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSuffix(line, []byte("\n"))
 		colon := max(bytes.IndexByte(line, ':'), 0)
 		to := (*int64)(nil)
 		switch string(line[:colon]) {

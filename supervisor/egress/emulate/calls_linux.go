@@ -2,8 +2,8 @@ package emulate
 
 import (
 	"encoding/binary"
+	"net"
 	"net/netip"
-	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -69,13 +69,18 @@ func New(g Gateway) (*Calls, error) {
 	s := &Calls{g: g, places: make(chan struct{}, maxCalls), expected: map[route]*expectation{}, own: map[uint64]bool{}}
 	s.relays = relays{g: g, ports: map[netip.AddrPort]*port{}, between: map[route]*relay{}}
 	s.relays.filter = relaysOnly(s.relays.ports)
-	for i, where := range []unix.Sockaddr{&unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}, &unix.SockaddrInet6{Addr: netip.IPv6Loopback().As16()}} {
-		fd, at, err := listenTCP([]int{unix.AF_INET, unix.AF_INET6}[i], where)
+	for i, where := range []string{"127.0.0.1:0", "[::1]:0"} {
+		l, err := net.ListenTCP([]string{"tcp4", "tcp6"}[i], net.TCPAddrFromAddrPort(netip.MustParseAddrPort(where)))
 		if err != nil && i > 0 {
 			break // a host without IPv6
 		}
+		if err != nil {
+			return nil, err
+		}
+		own := l.Addr().(*net.TCPAddr).AddrPort()
+		s.tcp[i] = netip.AddrPortFrom(own.Addr().Unmap(), own.Port())
+		fd, err := loop.Detach(l)
 		if err == nil {
-			s.tcp[i] = at
 			err = g.Listen(fd, s.accepted)
 		}
 		if err != nil {
@@ -83,26 +88,6 @@ func New(g Gateway) (*Calls, error) {
 		}
 	}
 	return s, nil
-}
-
-// listenTCP listens at a port of a loopback address.
-func listenTCP(family int, where unix.Sockaddr) (fd int, at netip.AddrPort, err error) {
-	fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return -1, at, os.NewSyscallError("socket", err)
-	}
-	if err = unix.Bind(fd, where); err == nil {
-		err = unix.Listen(fd, unix.SOMAXCONN)
-	}
-	var own unix.Sockaddr
-	if err == nil {
-		own, err = unix.Getsockname(fd)
-	}
-	if err != nil {
-		_ = unix.Close(fd)
-		return -1, at, os.NewSyscallError("listen", err)
-	}
-	return fd, loop.AddrPort(own), nil
 }
 
 // Take makes a call for who waits for it, and answers, without holding anybody up.
