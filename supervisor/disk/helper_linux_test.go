@@ -164,13 +164,6 @@ func surveyOf(tb testing.TB, dirs ...string) survey {
 	return s
 }
 
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
-
 // put writes a file of so many bytes, none of them zero.
 func put(tb testing.TB, path string, size int) {
 	tb.Helper()

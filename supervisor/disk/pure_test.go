@@ -183,3 +183,10 @@ func TestWhatIsHiddenIsTakenFromTheFileSystem(t *testing.T) {
 		t.Errorf("from the start: %v", hits)
 	}
 }
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}

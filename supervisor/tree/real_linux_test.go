@@ -208,10 +208,3 @@ func TestASampleAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations of the watchdog", n)
 	}
 }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
