@@ -117,7 +117,7 @@ func newWatch(p *plan.Plan, group *cgroup.Group, trees *disk.Watchdog, killTasks
 func (w *watch) start(begun func()) {
 	wait := head
 	if begun != nil && w.dog != nil {
-		wait, w.dog.Head, w.dog.Begun, begun = 0, head, begun, nil
+		wait, w.dog.FirstDelay, w.dog.Begun, begun = 0, head, begun, nil
 	}
 	w.begin = time.AfterFunc(wait, w.run)
 	if begun != nil {

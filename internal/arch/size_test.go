@@ -39,8 +39,6 @@ var tooLarge = map[string]int{
 	"internal/changes files":  35,
 	"internal/host files":     25,
 	"supervisor files":        31,
-	"supervisor/egress files": 25,
-	"supervisor/tree files":   23,
 
 	"child.state methods":               94,
 	"backend/process.planner methods":           52,
@@ -48,9 +46,6 @@ var tooLarge = map[string]int{
 	"internal/changes.applying methods": 50,
 	"internal/cli.session methods":      47,
 	"supervisor.job methods":            52,
-	"supervisor/egress.Gateway methods": 63,
-	"supervisor/egress.calls methods":   34,
-	"supervisor/tree.Tree methods":      35,
 
 	"child.state fields":                 25,
 	"internal/config.Policy fields":              24,
@@ -65,13 +60,6 @@ var tooLarge = map[string]int{
 	"supervisor.box fields":              30,
 	"supervisor.job fields":              25,
 	"supervisor.watch fields":            30,
-	"supervisor/egress.Gateway fields":   32,
-	"supervisor/egress.flow fields":      22,
-	"supervisor/output.Input fields":     22,
-	"supervisor/output.Stream fields":    21,
-	"supervisor/tree.Sample fields":      21,
-	"supervisor/tree.Tree fields":        24,
-	"supervisor/tree.Watchdog fields":    31,
 }
 
 type source struct {

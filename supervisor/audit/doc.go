@@ -8,6 +8,8 @@
 // and AUDIT_LANDLOCK_DOMAIN, once for each domain, who made that. Only those of
 // the domain that the run's own command was put into are told; of any other run, nothing is.
 //
+// reader_linux.go hears, record.go puts records together.
+//
 // It reads, and changes no setting: where audit is off, or this process may not listen, there
 // is nothing, and the reason is told. It takes CAP_AUDIT_READ in the initial user namespace
 // and, for numbers of processes to mean the same, the initial pid namespace.

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,7 +20,6 @@ const (
 	CPUAcct Controller = "cpuacct"
 	CPUSet  Controller = "cpuset"
 	IO      Controller = "io"
-	Freezer Controller = "freezer"
 )
 
 // Source is where a run's cgroup came from.
@@ -52,9 +52,6 @@ type Options struct {
 	Anchor func() int
 	// Account: usage is wanted, whatever the limits.
 	Account bool
-	// Freezer: Freeze and Thaw are wanted. In v1 they cost a directory more; v2 has
-	// them anyway.
-	Freezer bool
 }
 
 // wanted are the controllers that a limit or a count needs.
@@ -73,15 +70,7 @@ func (o *Options) wanted() (cs []Controller) {
 
 // limited are the controllers that a limit needs.
 func (l *Limits) limited() (cs []Controller) {
-	for _, c := range [...]struct {
-		name Controller
-		set  bool
-	}{{Memory, l.Memory > 0}, {PIDs, l.Tasks > 0}, {CPU, l.CPUPercent > 0}} {
-		if c.set {
-			cs = append(cs, c.name)
-		}
-	}
-	return cs
+	return (&Options{Limits: *l}).wanted()
 }
 
 // Offer is what Make would most likely do.
@@ -117,14 +106,7 @@ func view1(path string, controllers []string) View {
 }
 
 // Has says whether the controller is on offer.
-func (o *Offer) Has(c Controller) bool {
-	for _, have := range o.Controllers {
-		if have == c {
-			return true
-		}
-	}
-	return false
-}
+func (o *Offer) Has(c Controller) bool { return slices.Contains(o.Controllers, c) }
 
 // Count is a number that not every kernel gives.
 type Count struct {
@@ -141,13 +123,9 @@ type Span struct {
 // Stat is what a run used so far.
 type Stat struct {
 	CPU, User, System Span
-	Throttled         Span  // how long the CPU rate held threads back, summed over CPUs
-	ThrottledPeriods  Count // of 100 ms each
-	Periods           Count // in which something ran
+	Throttled         Span // how long the CPU rate held threads back, summed over CPUs
 
 	Memory, MemoryPeak Count // bytes, page cache included
-	Swap               Count // bytes
-	MemoryHits         Count // times that memory was wanted past the limit; reclaim may have helped; v2 only
 	OOMs               Count // times that nothing helped at the limit; v2 only
 	OOMKills           Count // processes killed; by the OOM killer of the host, too
 
@@ -180,8 +158,7 @@ const (
 	NoController Kind = "no_controller" // none of those that are needed
 	NoSystemd    Kind = "no_systemd"    // it can't be asked, or refused
 	TimedOut     Kind = "timed_out"
-	Failed       Kind = "failed"      // another errno of the kernel's
-	Unsupported  Kind = "unsupported" // no cgroups on this system
+	Failed       Kind = "failed" // another errno of the kernel's
 )
 
 // Error is why there is no cgroup, or why something can't be done with it.

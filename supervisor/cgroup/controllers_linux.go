@@ -15,27 +15,27 @@ import (
 // counts.
 type control struct {
 	name  Controller
-	limit func(d *dir, l Limits) hold
+	file  string // that the limit is written to
+	limit func(*dir, Limits) error
 	files []reading
 }
 
 // controls1 in v1: the parts of a run that each hierarchy may carry. Where several
 // share one, as cpu and cpuacct do, it gets one directory.
 var controls1 = []control{
-	{Memory, func(d *dir, l Limits) hold { return limitMemory1(d, l.Memory) }, memoryFiles1},
-	{PIDs, func(d *dir, l Limits) hold { return limitPIDs(d, l.Tasks) }, pidsFiles},
-	{CPU, func(d *dir, l Limits) hold { return limitCPU1(d, l.CPUPercent) }, cpuFiles1},
-	{CPUAcct, nil, cpuacctFiles},
-	{CPUSet, nil, nil},
-	{Freezer, nil, nil}, // last: see freezes
+	{Memory, "memory.limit_in_bytes", limitMemory1, memoryFiles1},
+	{PIDs, "pids.max", limitPIDs, pidsFiles},
+	{CPU, "cpu.cfs_quota_us", limitCPU1, cpuFiles1},
+	{CPUAcct, "", nil, cpuacctFiles},
+	{CPUSet, "", nil, nil},
 }
 
 // controls2 are what a directory of v2 may carry.
 var controls2 = []control{
-	{Memory, func(d *dir, l Limits) hold { return limitMemory(d, l.Memory) }, memoryFiles},
-	{PIDs, func(d *dir, l Limits) hold { return limitPIDs(d, l.Tasks) }, pidsFiles},
-	{CPU, func(d *dir, l Limits) hold { return limitCPU(d, l.CPUPercent) }, cpuFiles},
-	{IO, nil, ioFiles},
+	{Memory, "memory.max", limitMemory, memoryFiles},
+	{PIDs, "pids.max", limitPIDs, pidsFiles},
+	{CPU, "cpu.max", limitCPU, cpuFiles},
+	{IO, "", nil, ioFiles},
 }
 
 // isLookedAt says whether runtimes look for one of these controllers. The JVM believes
@@ -46,17 +46,11 @@ func isLookedAt(controllers []string) bool {
 	})
 }
 
-// hold is a limit as it was set.
+// hold is a limit as it was set, in the file that is its mechanism.
 type hold struct {
-	mechanism string
-	err       error
-}
-
-func held(mechanism string, err error) hold { return hold{mechanism, err} }
-
-type namedHold struct {
-	Controller
-	hold
+	controller Controller
+	file       string
+	err        error
 }
 
 // reading is a file, and what of it goes into a Stat.
@@ -69,8 +63,8 @@ type reading struct {
 //
 // Nothing may be swapped out: what was would not be in memory.max any more, and a
 // limit that can be passed by half the swap of the host is none.
-func limitMemory(d *dir, bytes int64) hold {
-	err := d.setNumber("memory.max", bytes, pages(bytes))
+func limitMemory(d *dir, l Limits) error {
+	err := d.setNumber("memory.max", l.Memory, pages(l.Memory))
 	if err == nil {
 		err = d.setNumber("memory.swap.max", 0, 0)
 		if errors.Is(err, unix.ENOENT) && !hasSwap() { // no accounting of swap in this kernel
@@ -81,21 +75,21 @@ func limitMemory(d *dir, bytes int64) hold {
 		// One that lost a process to the OOM killer is of no use any more.
 		err = d.setNumber("memory.oom.group", 1, 1)
 	}
-	return held("memory.max", err)
+	return err
 }
 
 // limitMemory1 is that of v1. It has two limits: memory, and memory with swap.
-func limitMemory1(d *dir, bytes int64) hold {
-	err := d.setNumber("memory.limit_in_bytes", bytes, pages(bytes))
+func limitMemory1(d *dir, l Limits) error {
+	err := d.setNumber("memory.limit_in_bytes", l.Memory, pages(l.Memory))
 	if err == nil {
-		err = d.setNumber("memory.memsw.limit_in_bytes", bytes, pages(bytes))
+		err = d.setNumber("memory.memsw.limit_in_bytes", l.Memory, pages(l.Memory))
 		if errors.Is(err, unix.ENOENT) { // swapaccount=0
 			if err = d.setNumber("memory.swappiness", 0, 0); !hasSwap() {
 				err = nil
 			}
 		}
 	}
-	return held("memory.limit_in_bytes", err)
+	return err
 }
 
 func pages(bytes int64) int64 {
@@ -112,26 +106,15 @@ func hasSwap() bool {
 var memoryFiles = []reading{
 	{"memory.current", func(s *Stat, b []byte) { s.Memory = count(b) }},
 	{"memory.peak", func(s *Stat, b []byte) { s.MemoryPeak = count(b) }}, // Linux 5.19
-	{"memory.swap.current", func(s *Stat, b []byte) { s.Swap = count(b) }},
-	{"memory.events", func(s *Stat, b []byte) {
-		s.MemoryHits, s.OOMs, s.OOMKills = field(b, "max"), field(b, "oom"), field(b, "oom_kill")
-	}},
+	{"memory.events", func(s *Stat, b []byte) { s.OOMs, s.OOMKills = field(b, "oom"), field(b, "oom_kill") }},
 	{"memory.pressure", func(s *Stat, b []byte) {
 		s.Pressure.MemorySome, s.Pressure.MemoryFull = total(b, "some"), total(b, "full")
 	}},
 }
 
-// memory.failcnt is left out: with a limit on memory and swap together it stays zero, and
-// the count of that is zero in some kernels (6.18).
 var memoryFiles1 = []reading{
 	{"memory.usage_in_bytes", func(s *Stat, b []byte) { s.Memory = count(b) }},
 	{"memory.max_usage_in_bytes", func(s *Stat, b []byte) { s.MemoryPeak = count(b) }},
-	{"memory.memsw.usage_in_bytes", func(s *Stat, b []byte) { // after memory: it is both
-		s.Swap = Count{}
-		if both := count(b); both.Known && s.Memory.Known {
-			s.Swap = Count{max(both.N-s.Memory.N, 0), true}
-		}
-	}},
 	{"memory.oom_control", func(s *Stat, b []byte) { s.OOMKills = field(b, "oom_kill") }}, // Linux 4.13
 }
 
@@ -152,9 +135,7 @@ func (g *Group) KilledForMemory() bool {
 
 // limitPIDs sets pids.max, which v1 and v2 have alike. A fork past it is
 // refused with EAGAIN; nothing ends.
-func limitPIDs(d *dir, tasks int64) hold {
-	return held("pids.max", d.setNumber("pids.max", tasks, tasks))
-}
+func limitPIDs(d *dir, l Limits) error { return d.setNumber("pids.max", l.Tasks, l.Tasks) }
 
 var pidsFiles = []reading{
 	{"pids.current", func(s *Stat, b []byte) { s.Tasks = count(b) }},
@@ -167,27 +148,28 @@ var pidsFiles = []reading{
 const period = 100_000
 
 // limitCPU sets cpu.max.
-func limitCPU(d *dir, percent int) hold {
-	want := strconv.FormatInt(quota(percent), 10) + " " + strconv.Itoa(period)
+func limitCPU(d *dir, l Limits) error {
+	want := strconv.FormatInt(quota(l), 10) + " " + strconv.Itoa(period)
 	back, err := d.set("cpu.max", want)
-	if err != nil {
-		err = d.failed("cpu.max", err)
-	} else if strings.TrimSuffix(back, "\n") != want {
-		err = d.failed("cpu.max", unwritten(back))
+	if err == nil && strings.TrimSuffix(back, "\n") != want {
+		err = unwritten(back)
 	}
-	return held("cpu.max", err)
+	if err != nil {
+		return d.failed("cpu.max", err)
+	}
+	return nil
 }
 
 // limitCPU1 is that of v1. The period comes first: a quota has to fit in it.
-func limitCPU1(d *dir, percent int) hold {
+func limitCPU1(d *dir, l Limits) error {
 	err := d.setNumber("cpu.cfs_period_us", period, period)
 	if err == nil {
-		err = d.setNumber("cpu.cfs_quota_us", quota(percent), quota(percent))
+		err = d.setNumber("cpu.cfs_quota_us", quota(l), quota(l))
 	}
-	return held("cpu.cfs_quota_us", err)
+	return err
 }
 
-func quota(percent int) int64 { return int64(percent) * period / 100 }
+func quota(l Limits) int64 { return int64(l.CPUPercent) * period / 100 }
 
 // cpu.stat is there without the controller too, and then holds the times only.
 var cpuFiles = []reading{
@@ -195,16 +177,12 @@ var cpuFiles = []reading{
 		s.CPU = span(field(b, "usage_usec"), useconds)
 		s.User, s.System = span(field(b, "user_usec"), useconds), span(field(b, "system_usec"), useconds)
 		s.Throttled = span(field(b, "throttled_usec"), useconds)
-		s.Periods, s.ThrottledPeriods = field(b, "nr_periods"), field(b, "nr_throttled")
 	}},
 	{"cpu.pressure", func(s *Stat, b []byte) { s.Pressure.CPUSome = total(b, "some") }},
 }
 
 var cpuFiles1 = []reading{
-	{"cpu.stat", func(s *Stat, b []byte) {
-		s.Throttled = span(field(b, "throttled_time"), time.Nanosecond)
-		s.Periods, s.ThrottledPeriods = field(b, "nr_periods"), field(b, "nr_throttled")
-	}},
+	{"cpu.stat", func(s *Stat, b []byte) { s.Throttled = span(field(b, "throttled_time"), time.Nanosecond) }},
 }
 
 // cpuacctFiles: the parts are in ticks of 10 ms, the sum is exact.

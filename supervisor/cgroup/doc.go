@@ -30,7 +30,7 @@
 // A limit holds when it was read back as written; Holds names the file, WhyNot the
 // error. Memory is limited together with swap. Some limits are weaker in v1: an OOM kill
 // ends one process there and not the group, nothing tells that a group is empty, and
-// the kill is a loop around the freezer. v1 also knows nothing of input and output, or
+// the kill is a loop while forks are refused (pids.max). v1 also knows nothing of input and output, or
 // of pressure, in the hierarchies that are used.
 //
 // # What it leaves
@@ -44,5 +44,11 @@
 // # What it needs
 //
 // Linux 5.10. Known by what is there, not by the version: cgroup.kill (5.14; before,
-// the freezer and signals), memory.peak (5.19), pids.peak (6.1).
+// cgroup.freeze and signals), memory.peak (5.19), pids.peak (6.1).
+//
+// # Reading order
+//
+// cgroup.go has the words: options, counts, errors. site.go chooses where to try, make_linux.go
+// tries, by v2_linux.go, v1_linux.go or systemd_linux.go. controllers_linux.go has the files of each
+// controller, group_linux.go what is done with a cgroup, kill_linux.go and remove_linux.go its end.
 package cgroup

@@ -15,9 +15,8 @@ type Group struct {
 	name    string // of its directories
 	dirs    []*dir
 	memory  int64         // the limit
-	freezer *dir          // of v1, when there is one
-	pids    *dir          // likewise
-	holds   []namedHold   // what was asked for
+	pids    *dir          // of v1, when there is one
+	holds   []hold        // what was asked for
 	parents []*dir        // that the directories were made in
 	undo    func() *Error // what Make did around the directories
 
@@ -94,8 +93,8 @@ func (g *Group) Views() (all []View) {
 // when the limit was read back as written.
 func (g *Group) Holds(c Controller) (mechanism string, ok bool) {
 	for _, h := range g.holds {
-		if h.Controller == c && h.err == nil {
-			return h.mechanism, true
+		if h.controller == c && h.err == nil {
+			return h.file, true
 		}
 	}
 	return "", false
@@ -104,7 +103,7 @@ func (g *Group) Holds(c Controller) (mechanism string, ok bool) {
 // WhyNot is the error for a limit that was asked for and doesn't hold.
 func (g *Group) WhyNot(c Controller) error {
 	for _, h := range g.holds {
-		if h.Controller == c {
+		if h.controller == c {
 			return h.err
 		}
 	}

@@ -238,16 +238,12 @@ func need(t testing.TB, conditions ...string) {
 		held := false
 		for one := range strings.SplitSeq(c, "|") {
 			ok, err := host.Has(one)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			held = held || ok
 		}
 		if !held {
 			for one := range strings.SplitSeq(c, "|") {
-				if err := host.MustRun(one); err != nil {
-					t.Fatal(err)
-				}
+				must(t, host.MustRun(one))
 			}
 			t.Skip("needs ", c)
 		}

@@ -32,40 +32,38 @@ func (g *Group) kill(until time.Time) error {
 	}
 	for _, d := range g.dirs {
 		// A process that died on its way in is in some of them only.
-		if err := d.killAll(g.holder(), until); err != nil {
+		if err := d.killAll(g.hold, until); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// freezes stops a group around a round of signals and wakes it again, so that
-// what forks faster than it can be killed doesn't get away. That it could not costs
-// rounds only.
-type freezes interface {
-	Freeze() error
-	Thaw() error
-}
-
-// barren stops the forks instead: nothing new comes while the rest is killed.
-type barren struct{ pids *dir }
-
-func (b barren) Freeze() error { return b.pids.write("pids.max", "0") }
-func (barren) Thaw() error     { return nil }
-
-// holder is what this group has of both.
-func (g *Group) holder() freezes {
+// hold keeps new processes from coming while those that are listed are killed, so that what
+// forks faster than it can be killed doesn't get away. That it could not costs rounds only.
+func (g *Group) hold() (release func()) {
 	switch {
-	case g.version == 2 || g.freezer != nil:
-		return g
+	case g.version == 2:
+		d := g.dirs[0]
+		if d.write("cgroup.freeze", "1") == nil { // Linux 5.2
+			_ = d.await("frozen 1", time.Now().Add(freezePatience))
+		}
+		return func() { _ = d.write("cgroup.freeze", "0") }
 	case g.pids != nil:
-		return barren{g.pids}
+		_ = g.pids.write("pids.max", "0")
 	}
-	return nil
+	return nothing
 }
 
-// killAll kills by the list in cgroup.procs until that is empty.
-func (d *dir) killAll(f freezes, until time.Time) error {
+func nothing() {}
+
+// freezePatience is how long the last thread may take to stop. One inside a system call that
+// can't be interrupted takes as long as it takes.
+const freezePatience = time.Second
+
+// killAll kills by the list in cgroup.procs until that is empty. hold, if there is one, keeps
+// others from coming meanwhile.
+func (d *dir) killAll(hold func() (release func()), until time.Time) error {
 	for {
 		pids, err := d.processes()
 		if err != nil || len(pids) == 0 {
@@ -74,17 +72,16 @@ func (d *dir) killAll(f freezes, until time.Time) error {
 		if time.Now().After(until) {
 			return d.failed("cgroup.procs", unix.ETIMEDOUT)
 		}
-		if f != nil {
-			_ = f.Freeze()
+		release := nothing
+		if hold != nil {
+			release = hold()
 			if pids, err = d.processes(); err != nil {
-				_ = f.Thaw()
+				release()
 				return err
 			}
 		}
 		fds, err := d.killThese(pids)
-		if f != nil {
-			_ = f.Thaw() // v1: the frozen die when they wake
-		}
+		release()
 		for _, fd := range fds {
 			if left := time.Until(until); left > 0 {
 				_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
@@ -168,69 +165,6 @@ func (d *dir) processes() (pids []int, err error) {
 	}
 	slices.Sort(pids)
 	return slices.Compact(pids), nil
-}
-
-// freezePatience is how long Freeze waits for the last thread to stop. One
-// inside a system call that can't be interrupted takes as long as it takes.
-const freezePatience = time.Second
-
-// Freeze stops everything in the group, and returns when it stands. The wall
-// clock goes on.
-func (g *Group) Freeze() error {
-	if g.version == 2 {
-		d := g.dirs[0]
-		if err := d.write("cgroup.freeze", "1"); err != nil { // Linux 5.2
-			return d.failed("cgroup.freeze", err)
-		}
-		return d.await("frozen 1", time.Now().Add(freezePatience))
-	}
-	if g.freezer == nil {
-		return g.noFreezer()
-	}
-	if err := g.freezer.write("freezer.state", "FROZEN"); err != nil {
-		return g.freezer.failed("freezer.state", err)
-	}
-	return g.freezer.frozen1(time.Now().Add(freezePatience))
-}
-
-// Thaw lets it go on.
-func (g *Group) Thaw() error {
-	if g.version == 2 {
-		if err := g.dirs[0].write("cgroup.freeze", "0"); err != nil {
-			return g.dirs[0].failed("cgroup.freeze", err)
-		}
-		return nil
-	}
-	if g.freezer == nil {
-		return g.noFreezer()
-	}
-	if err := g.freezer.write("freezer.state", "THAWED"); err != nil {
-		return g.freezer.failed("freezer.state", err)
-	}
-	return nil
-}
-
-func (g *Group) noFreezer() *Error {
-	return &Error{Source: g.source, Kind: NoController, Op: "freeze", Errno: unix.EOPNOTSUPP, Why: "no freezer hierarchy that can be written, or it was not asked for"}
-}
-
-// frozen1 waits for v1's freezer, which has no event to wait for; reading the state is
-// what moves it on.
-func (d *dir) frozen1(until time.Time) error {
-	var buf [32]byte
-	for pause := 20 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
-		state, err := d.file("freezer.state", buf[:])
-		if err != nil {
-			return failed("", "read", path.Join(d.path, "freezer.state"), err)
-		}
-		if strings.HasPrefix(string(state), "FROZEN") {
-			return nil
-		}
-		if time.Now().After(until) {
-			return d.failed("freezer.state", unix.ETIMEDOUT)
-		}
-		time.Sleep(pause)
-	}
 }
 
 // await waits until a line of cgroup.events says so. The kernel wakes whoever polls

@@ -184,7 +184,7 @@ var thisOwner = sync.OnceValue(func() owner {
 func (h *here) places(of string) ([]hierarchy.Dir, *Error) {
 	var texts [2]string
 	for i, name := range [...]string{h.proc + "/" + of + "/cgroup", h.proc + "/self/mountinfo"} {
-		b, err := readWhole(name)
+		b, err := os.ReadFile(name)
 		if err != nil {
 			return nil, failed("", "read", name, err)
 		}
@@ -193,36 +193,13 @@ func (h *here) places(of string) ([]hierarchy.Dir, *Error) {
 	return hierarchy.Dirs(texts[0], texts[1]), nil
 }
 
-// readWhole reads a file of proc to its end: mountinfo comes in pieces.
-func readWhole(name string) ([]byte, error) {
-	fd, err := openAt(unix.AT_FDCWD, name, unix.O_RDONLY|unix.O_CLOEXEC)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	buf := make([]byte, 0, 4096)
-	for {
-		if len(buf) == cap(buf) {
-			buf = append(buf, make([]byte, len(buf))...)[:len(buf)]
-		}
-		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || n == 0 {
-			return buf, err
-		}
-		buf = buf[:len(buf)+n]
-	}
-}
-
 // process reads of another process who its parent is and when it started. Not ok: it
 // is not to be seen, or proc is not that of the own pid namespace.
 func (h *here) process(pid int) (ppid int, start int64, ok bool) {
 	if self, err := os.Readlink(h.proc + "/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return 0, 0, false
 	}
-	stat, err := readWhole(h.proc + "/" + strconv.Itoa(pid) + "/stat")
+	stat, err := os.ReadFile(h.proc + "/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, 0, false
 	}

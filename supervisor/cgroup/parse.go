@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,13 +33,7 @@ func count(text []byte) Count {
 
 // field is the number after a key that begins a line, as in cpu.stat.
 func field(text []byte, key string) Count {
-	for len(text) > 0 {
-		line := text
-		if end := bytes.IndexByte(text, '\n'); end >= 0 {
-			line, text = text[:end], text[end+1:]
-		} else {
-			text = nil
-		}
+	for line := range bytes.Lines(text) {
 		if len(line) > len(key) && line[len(key)] == ' ' && string(line[:len(key)]) == key {
 			return count(line[len(key)+1:])
 		}
@@ -54,17 +49,8 @@ func span(c Count, unit time.Duration) Span {
 // total is the time, in microseconds, at the end of the line of a pressure
 // file that begins with this word.
 func total(text []byte, word string) Span {
-	for len(text) > 0 {
-		line := text
-		if end := bytes.IndexByte(text, '\n'); end >= 0 {
-			line, text = text[:end], text[end+1:]
-		} else {
-			text = nil
-		}
-		if !bytes.HasPrefix(line, []byte(word+" ")) {
-			continue
-		}
-		if at := bytes.LastIndexByte(line, '='); at >= 0 {
+	for line := range bytes.Lines(text) {
+		if at := bytes.LastIndexByte(line, '='); at >= 0 && bytes.HasPrefix(line, []byte(word+" ")) {
 			return span(count(line[at+1:]), useconds)
 		}
 	}
@@ -88,17 +74,7 @@ func sums(text []byte, key string) Count {
 
 // hasWord: one of the words of a list with blanks between.
 func hasWord(list []byte, word string) bool {
-	for len(list) > 0 {
-		end := bytes.IndexAny(list, " \n")
-		if end < 0 {
-			end = len(list)
-		}
-		if string(list[:end]) == word {
-			return true
-		}
-		list = list[min(end+1, len(list)):]
-	}
-	return false
+	return slices.ContainsFunc(bytes.Fields(list), func(w []byte) bool { return string(w) == word })
 }
 
 // owner is the process that made a cgroup and will remove it. The name of the

@@ -1,7 +1,6 @@
 package cgroup
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"os"
@@ -127,7 +126,7 @@ func TestMemoryLimit(t *testing.T) {
 	if g.Version() == 1 {
 		return // the rest is the caller's
 	}
-	if s.OOMs.N < 1 || s.MemoryHits.N < 1 {
+	if s.OOMs.N < 1 {
 		t.Errorf("%+v", s)
 	}
 	if err := signalOf(other.Wait()); err != unix.SIGKILL {
@@ -175,28 +174,11 @@ func TestCPURate(t *testing.T) {
 		t.Errorf("%.0f %% of a core, want 20", 100*share)
 	}
 	s := g.Stat()
-	if s.ThrottledPeriods.N < 1 || s.Periods.N < s.ThrottledPeriods.N || s.CPU.D < after {
+	if s.CPU.D < after {
 		t.Errorf("%+v", s)
 	}
 	if sum := s.User.D + s.System.D; sum < s.CPU.D/2-tick || sum > 2*s.CPU.D+2*tick {
 		t.Errorf("%v user and %v system of %v", s.User.D, s.System.D, s.CPU.D)
-	}
-}
-
-func TestFreeze(t *testing.T) {
-	need(t, "cgroup1:freezer|cgroup2", anyMemory)
-	g := mustMake(t, Options{Account: true, Freezer: true})
-	p := member(t, g, "spin")
-	p.expect("ready")
-	for range 5 {
-		must(t, g.Freeze())
-		before, _ := g.CPUTime()
-		time.Sleep(200 * time.Millisecond)
-		if after, _ := g.CPUTime(); after-before > 20*time.Millisecond { // what was not booked yet
-			t.Fatalf("frozen, and used %v", after-before)
-		}
-		must(t, g.Thaw())
-		eventually(t, "running", func() bool { after, _ := g.CPUTime(); return after > before })
 	}
 }
 
@@ -223,16 +205,14 @@ func TestKill(t *testing.T) {
 
 func TestKillInRounds(t *testing.T) {
 	need(t, anyMemory)
-	for name, f := range map[string]func(g *Group) freezes{
-		"with a freezer": func(g *Group) freezes { return g },
-		"without forks":  func(g *Group) freezes { return barren{cmp.Or(g.pids, g.dirs[0])} },
-		"as it is":       func(g *Group) freezes { return g.holder() },
-		"with nothing":   func(*Group) freezes { return nil },
+	for name, hold := range map[string]func(g *Group) func() func(){
+		"without forks": func(g *Group) func() func() { return g.hold },
+		"as it is":      func(*Group) func() func() { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := mustMake(t, Options{Account: true, Freezer: true})
+			g := mustMake(t, Options{Account: true})
 			tree(t, g)
-			must(t, g.dirs[0].killAll(f(g), time.Now().Add(time.Minute)))
+			must(t, g.dirs[0].killAll(hold(g), time.Now().Add(time.Minute)))
 			if pids, err := g.dirs[0].processes(); err != nil || len(pids) != 0 {
 				t.Errorf("%v, %v", pids, err)
 			}
@@ -311,8 +291,14 @@ func descriptors(t *testing.T) map[int]bool {
 	return all
 }
 
+// TestManyAtOnce: also where each finds what others left, and sweeps it.
 func TestManyAtOnce(t *testing.T) {
 	need(t, anyMemory, anyPIDs)
+	var left []string
+	for range 5 {
+		m, _ := killedMaker(t, limits)
+		left = append(left, m.Paths...)
+	}
 	var all sync.WaitGroup
 	for range 200 {
 		all.Go(func() {
@@ -331,6 +317,7 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
+	swept(t, limits, left)
 }
 
 func TestStatAllocatesNothing(t *testing.T) {
@@ -349,10 +336,9 @@ func killedMaker(t *testing.T, o Options) (m made, member int) {
 	t.Helper()
 	t.Setenv("WITH_MEMBER", "1")
 	text, err := json.Marshal(struct {
-		Parent  string
-		Limits  Limits
-		Freezer bool
-	}{o.Parent, o.Limits, o.Freezer})
+		Parent string
+		Limits Limits
+	}{o.Parent, o.Limits})
 	must(t, err)
 	maker := start(t, again("make "+string(text)))
 	member, err = strconv.Atoi(maker.line())
@@ -382,15 +368,12 @@ func TestWhatAKilledOneLeftIsSwept(t *testing.T) {
 }
 
 func TestFrozenLeftoversAreSwept(t *testing.T) {
-	need(t, "cgroup1:freezer|cgroup2:memory", anyMemory)
-	o := limits
-	o.Freezer = true
-	m, _ := killedMaker(t, o)
+	need(t, "cgroup2:memory")
+	m, _ := killedMaker(t, limits)
 	for _, p := range m.Paths {
-		_ = os.WriteFile(p+"/freezer.state", []byte("FROZEN"), 0)
-		_ = os.WriteFile(p+"/cgroup.freeze", []byte("1"), 0)
+		must(t, os.WriteFile(p+"/cgroup.freeze", []byte("1"), 0))
 	}
-	swept(t, o, m.Paths)
+	swept(t, limits, m.Paths)
 }
 
 // swept makes groups until the directories are gone: mostly one will do, but it
@@ -533,30 +516,6 @@ func deadPID(t *testing.T) int {
 	return c.Process.Pid
 }
 
-func TestManySweepAtOnce(t *testing.T) {
-	need(t, anyMemory, anyPIDs)
-	var left []string
-	for range 5 {
-		m, _ := killedMaker(t, limits)
-		left = append(left, m.Paths...)
-	}
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			g, err := Make(limits)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if err := g.Remove(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	swept(t, limits, left)
-}
-
 // In a pid namespace whose proc is the outer one's, no owner can be judged by it.
 func TestNothingIsJudgedByAnotherProc(t *testing.T) {
 	h := thisProcess()
@@ -577,46 +536,5 @@ func TestNothingIsJudgedByAnotherProc(t *testing.T) {
 	h.owner.spaces = 0
 	if h.dead(d, reused, reused.name(1)) {
 		t.Error("judged without knowing the own namespaces")
-	}
-}
-
-func BenchmarkMakeAndRemove(b *testing.B) {
-	need(b, anyMemory, anyPIDs)
-	for _, c := range []struct {
-		name string
-		o    Options
-	}{
-		{"limits", Options{Limits: Limits{Memory: 64 * mib, Tasks: 32}}},
-		{"limits and usage", Options{Limits: Limits{Memory: 64 * mib, Tasks: 32}, Account: true}},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				g, err := Make(c.o)
-				must(b, err)
-				must(b, g.Remove())
-			}
-		})
-	}
-	// What the kernel takes for the directories alone.
-	b.Run("floor", func(b *testing.B) {
-		g := mustMake(b, Options{Limits: Limits{Memory: 64 * mib, Tasks: 32}, Account: true})
-		for b.Loop() {
-			for _, d := range g.dirs {
-				must(b, unix.Mkdirat(d.parent, "confine-floor", 0o755))
-			}
-			for _, d := range g.dirs {
-				must(b, unix.Unlinkat(d.parent, "confine-floor", unix.AT_REMOVEDIR))
-			}
-		}
-	})
-}
-
-func BenchmarkStat(b *testing.B) {
-	need(b, anyMemory)
-	g := mustMake(b, Options{Account: true})
-	b.ReportAllocs()
-	for b.Loop() {
-		g.Stat()
 	}
 }

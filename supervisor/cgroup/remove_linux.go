@@ -179,8 +179,6 @@ func (h *here) sweep(d *dir) {
 			continue
 		}
 		left := &dir{fd: fd, path: path.Join(d.path, name), parent: d.fd, name: name, procs: -1, lock: -1}
-		// Its owner may have died while it was frozen; v1 keeps the killed so.
-		_ = left.write("freezer.state", "THAWED")
 		_ = left.write("pids.max", "0")
 		if left.write("cgroup.kill", "1") == nil || left.killAll(nil, until) == nil {
 			_ = left.removeTree(left.version(), until)

@@ -64,7 +64,7 @@ func (h *here) sameSystemd(source Source) *Error {
 	if h.owner.spaces>>32 == initialPIDNamespace {
 		return nil
 	}
-	if comm, err := readWhole(h.proc + "/1/comm"); err == nil && string(comm) == "systemd\n" {
+	if comm, err := os.ReadFile(h.proc + "/1/comm"); err == nil && string(comm) == "systemd\n" {
 		return nil
 	}
 	return &Error{Source: source, Kind: NoSystemd, Why: "systemd is not the init of this pid namespace"}

@@ -326,9 +326,7 @@ func needSystemd(t *testing.T) Source {
 	t.Helper()
 	offer := Look("")
 	if offer.Source != SystemdUser && offer.Source != SystemdSystem {
-		if err := host.MustRun("systemd"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, host.MustRun("systemd"))
 		t.Skipf("no systemd: %+v", offer)
 	}
 	t.Logf("%+v", offer)

@@ -21,7 +21,7 @@ func (h *here) make1(o *Options, places []hierarchy.Dir) (*Group, *Error) {
 	made := map[string]*dir{}
 	for _, c := range controls1 {
 		needed := slices.Contains(wanted, c.name)
-		if !needed && !(o.Account && isLookedAt([]string{string(c.name)})) && !(c.name == Freezer && useful && (o.Freezer || g.pids == nil)) {
+		if !needed && !(o.Account && isLookedAt([]string{string(c.name)})) {
 			continue
 		}
 		d, err := h.child1(g, made, places, c.name)
@@ -30,12 +30,8 @@ func (h *here) make1(o *Options, places []hierarchy.Dir) (*Group, *Error) {
 				refused = err
 			}
 			if slices.Contains(limited, c.name) {
-				g.holds = append(g.holds, namedHold{c.name, hold{err: err}})
+				g.holds = append(g.holds, hold{c.name, c.file, err})
 			}
-			continue
-		}
-		if c.name == Freezer {
-			g.freezer = d
 			continue
 		}
 		if c.name == PIDs {
@@ -49,8 +45,8 @@ func (h *here) make1(o *Options, places []hierarchy.Dir) (*Group, *Error) {
 			continue
 		}
 		limit := c.limit(d, o.Limits)
-		g.holds = append(g.holds, namedHold{c.name, limit})
-		if limit.err == nil && c.name == Memory {
+		g.holds = append(g.holds, hold{c.name, c.file, limit})
+		if limit == nil && c.name == Memory {
 			g.oom = watchOOM1(d)
 		}
 	}

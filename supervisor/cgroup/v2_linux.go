@@ -65,12 +65,12 @@ func (h *here) fill(g *Group, o *Options) (e *Error) {
 		if !slices.Contains(limited, c.name) {
 			continue
 		}
-		limit := hold{err: &Error{Source: g.source, Kind: NoController, Path: d.path, Why: "the controller " + string(c.name) + " is not given to this cgroup"}}
+		var limit error = &Error{Source: g.source, Kind: NoController, Path: d.path, Why: "the controller " + string(c.name) + " is not given to this cgroup"}
 		if there {
 			limit = c.limit(d, o.Limits)
 		}
-		g.holds = append(g.holds, namedHold{c.name, limit})
-		if c.name == Memory && limit.err == nil {
+		g.holds = append(g.holds, hold{c.name, c.file, limit})
+		if c.name == Memory && limit == nil {
 			g.oom = watchOOM2(d)
 		}
 	}
@@ -178,7 +178,7 @@ func (h *here) enable(in *inner, wanted []Controller) *Error {
 	err = in.dir.write("cgroup.subtree_control", missing)
 	// A child may be born between the look and the move.
 	for try := 0; err == unix.EBUSY && try < 5; try++ {
-		if e := h.settle(in); e != nil {
+		if e := h.moveAside(in); e != nil {
 			return e
 		}
 		err = in.dir.write("cgroup.subtree_control", missing)
@@ -190,9 +190,9 @@ func (h *here) enable(in *inner, wanted []Controller) *Error {
 	return nil
 }
 
-// settle moves this process and its children to a leaf of their own: a directory of v2
+// moveAside moves this process and its children to a leaf of their own: a directory of v2
 // that hands down controllers has no processes. That others are in it ends the attempt.
-func (h *here) settle(in *inner) *Error {
+func (h *here) moveAside(in *inner) *Error {
 	pids, err := in.dir.processes()
 	if err != nil {
 		return asError("", "read", in.dir.path, err)

@@ -12,6 +12,9 @@
 // that the process still waits (SECCOMP_IOCTL_NOTIF_ID_VALID), and used for words
 // alone.
 //
+// record.go has the words and keeps denials; listener_linux.go answers, kill_linux.go kills, asked_linux.go hands
+// on, and process_linux.go reads who called.
+//
 // # Supervised calls
 //
 // Of some calls the policy says that they are refused to the caller and may be made

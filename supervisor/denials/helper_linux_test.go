@@ -125,23 +125,17 @@ func start(t *testing.T, words string, its bool, judge judgeFunc) *target {
 	if ok, err := host.Has("seccomp_user_notif"); err != nil {
 		t.Fatal(err)
 	} else if !ok {
-		if err := host.MustRun("seccomp_user_notif"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, host.MustRun("seccomp_user_notif"))
 		t.Skip("no seccomp_user_notif")
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	theirs := os.NewFile(uintptr(pair[1]), "channel")
 	x := &target{T: t, cmd: exec.CommandContext(t.Context(), "/proc/self/exe")}
 	x.cmd.Env = append(os.Environ(), targetEnv+"="+words)
 	x.cmd.ExtraFiles = []*os.File{theirs}
 	x.cmd.Stdout, x.cmd.Stderr = &x.out, &x.out
-	if err := x.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.cmd.Start())
 	t.Cleanup(func() { _ = x.cmd.Process.Kill() })
 	theirs.Close()
 	defer unix.Close(pair[0])
@@ -155,13 +149,9 @@ func start(t *testing.T, words string, its bool, judge judgeFunc) *target {
 		t.Skipf("no listener: %v %s", err, x.out.String()) // there is one above
 	}
 	messages, err := unix.ParseSocketControlMessage(space[:n])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pid := 1 << 22
 	if its {
 		pid = x.cmd.Process.Pid
@@ -189,4 +179,11 @@ func (x *target) end() (string, syscall.WaitStatus) {
 	default:
 	}
 	return strings.TrimSpace(x.out.String()), x.cmd.ProcessState.Sys().(syscall.WaitStatus)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -17,9 +17,9 @@ const (
 // kill ends the process that made the call, and says whether there was still one.
 // The cause is noted before.
 func (l *Listener) kill(fd int, n *notification, d *Denial) bool {
-	p, err := look(int(n.pid))
-	deaf := err != nil || p.deaf
-	pidfd := openProcess(int(n.pid), p.group)
+	p, err := Look(int(n.pid))
+	deaf := err != nil || p.deaf()
+	pidfd := openProcess(int(n.pid), p.Group)
 	if !waits(fd, n.id) {
 		if pidfd >= 0 {
 			_ = unix.Close(pidfd)
@@ -27,7 +27,7 @@ func (l *Listener) kill(fd int, n *notification, d *Denial) bool {
 		return false
 	}
 	d.By = p.Process
-	if l.target == 0 || l.target == p.group || l.target == int(n.pid) {
+	if l.target == 0 || l.target == p.Group || l.target == int(n.pid) {
 		l.record.kill(d)
 	}
 	if pidfd < 0 {

@@ -185,13 +185,9 @@ func TestAKillIsCertain(t *testing.T) {
 func TestTheCondemnedDie(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		cmd := exec.Command("sleep", "60")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Start())
 		pidfd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var c condemned
 		if !c.add(pidfd) {
 			t.Fatal("no room")
@@ -230,14 +226,10 @@ func TestANilListenerHasHeardOfNothing(t *testing.T) {
 
 func TestWhatIsNoListenerIsSaid(t *testing.T) {
 	f, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fd, err := unix.Dup(int(f.Fd()))
 	f.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := Listen(fd, refuse(unix.EPERM), 0, nil, nil)
 	if err != nil {
 		return

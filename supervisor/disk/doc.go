@@ -6,6 +6,9 @@
 // this package looks, and says when it is too much. It refuses no write; the
 // run has to be ended by whoever hears of it.
 //
+// Read watchdog.go for what follows from a look and a walk, pace.go for when there is one, forest_linux.go
+// and walk_linux.go for the walk itself, open_linux.go for removed files.
+//
 // # What is counted
 //
 // What the trees hold beyond their baseline, which is what they held at the
@@ -48,14 +51,13 @@
 //     no room.
 //
 // A tree with more entries than MaxEntries isn't walked any more. Then what its
-// file systems have lost since the start counts instead, whoever took it, and
-// Usage.Source says so.
+// file systems have lost since the start counts instead, whoever took it.
 //
 // # What can be dodged
 //
 //   - A removed file that no process has a descriptor of (it is only mapped, or in flight over
 //     a socket), or that is open where there is no proc of the run's own. Only the file
-//     system shows it: Usage.Unseen. RLIMIT_FSIZE bounds each.
+//     system shows it. RLIMIT_FSIZE bounds each.
 //   - Whatever is written between two looks is written: a limit that is found
 //     passed may have been passed by as much as the disk takes in some
 //     milliseconds and two walks.
@@ -63,7 +65,7 @@
 //     the run takes. Only the walks of now and then find it; after the last one nothing does.
 //   - A directory that is moved from where the walk has yet to come to where it has
 //     been is missed by this walk. Whoever moves it all the time is found only
-//     when a walk is lucky, or by Usage.Unseen.
+//     when a walk is lucky.
 //   - A directory that the target makes unreadable hides what is in it, if the
 //     caller isn't root. From then on what the file systems have lost counts, if it
 //     is more.

@@ -37,7 +37,7 @@ func Measure(dir int) (bytes int64, err error) {
 }
 
 func newForest(dirs []int) (*forest, error) {
-	f := &forest{max: MaxEntries}
+	f := &forest{max: MaxEntries, seen: map[identity]struct{}{}}
 	f.buf = make([]byte, bufSize)
 	// Times of files come from the coarse clock.
 	var now unix.Timespec

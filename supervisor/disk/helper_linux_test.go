@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,14 +26,22 @@ type run struct {
 	hits chan told
 	stop chan struct{}
 	done chan error
+
+	mu   sync.Mutex
+	last looked
+}
+
+// looked is what the last look came to.
+type looked struct {
+	looks  int
+	grown  amount
+	unseen int64 // that the file systems have lost, and the trees don't hold
 }
 
 func opath(tb testing.TB, path string) int {
 	tb.Helper()
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
@@ -42,11 +51,14 @@ func watched(tb testing.TB, dir string, limits Limits) *run {
 	tb.Helper()
 	time.Sleep(20 * time.Millisecond) // the tick of times of files: what was made before is older
 	w, err := New([]int{opath(tb, dir)}, limits)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	r := &run{TB: tb, dir: dir, dog: w, hits: make(chan told, 4), stop: make(chan struct{}), done: make(chan error, 1)}
 	w.OnHit = func(c status.Capability, used int64) { r.hits <- told{c, used} }
+	w.found = func(grown amount, l level) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.last = looked{r.last.looks + 1, grown, l.bytes - w.start.bytes - grown.bytes}
+	}
 	return r
 }
 
@@ -54,8 +66,8 @@ func watched(tb testing.TB, dir string, limits Limits) *run {
 // time hides what is written, where it takes a loss of space to look.
 func (r *run) alone() *run {
 	r.Helper()
-	r.dog.ground = lonely{r.dog.ground}
-	l, err := r.dog.ground.level()
+	r.dog.trees = lonely{r.dog.trees}
+	l, err := r.dog.trees.level()
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -63,8 +75,8 @@ func (r *run) alone() *run {
 	return r
 }
 
-// lonely is a ground whose file system has lost what is in its trees.
-type lonely struct{ ground }
+// lonely is trees whose file system has lost what is in its trees.
+type lonely struct{ trees }
 
 func (g lonely) level() (level, error) {
 	s, err := g.walk(order{})
@@ -99,7 +111,7 @@ func (r *run) hit(want status.Capability) told {
 	case err := <-r.done:
 		r.Fatalf("Run returned: %v", err)
 	case <-time.After(forever):
-		r.Fatalf("no %s hit; usage %+v", want, r.dog.Usage())
+		r.Fatalf("no %s hit", want)
 	}
 	return told{}
 }
@@ -115,11 +127,17 @@ func (r *run) quiet() {
 }
 
 // until waits for the watchdog to see what is expected.
-func (r *run) until(what string, ok func(Usage) bool) {
+func (r *run) until(what string, ok func(looked) bool) {
 	r.Helper()
-	for end := time.Now().Add(forever); !ok(r.dog.Usage()); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(forever); ; time.Sleep(time.Millisecond) {
+		r.mu.Lock()
+		last := r.last
+		r.mu.Unlock()
+		if ok(last) {
+			return
+		}
 		if time.Now().After(end) {
-			r.Fatalf("not seen: %s; usage %+v", what, r.dog.Usage())
+			r.Fatalf("not seen: %s; %+v", what, last)
 		}
 	}
 }
@@ -127,7 +145,7 @@ func (r *run) until(what string, ok func(Usage) bool) {
 // baseline waits until it is taken.
 func (r *run) baseline() *run {
 	r.Helper()
-	r.until("the baseline", func(u Usage) bool { return u.Source != "" })
+	r.until("the baseline", func(l looked) bool { return l.looks > 0 })
 	return r
 }
 
@@ -139,22 +157,11 @@ func surveyOf(tb testing.TB, dirs ...string) survey {
 		fds = append(fds, opath(tb, dir))
 	}
 	f, err := newForest(fds)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	defer f.close()
 	s, err := f.walk(order{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return s
-}
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }
 
 // put writes a file of so many bytes, none of them zero.

@@ -14,17 +14,17 @@ type openFiles struct {
 	kernel
 	proc int // root of the run's own proc
 	devs []uint64
-	seen inodes
+	seen map[identity]bool
 }
 
 // CountOpen counts removed files, too, for as long as a process in proc has them open. proc is
 // the root of the run's own, and stays the caller's. It comes before Run.
 func (w *Watchdog) CountOpen(proc int) {
-	f, ok := w.ground.(*forest)
+	f, ok := w.trees.(*forest)
 	if !ok {
 		return
 	}
-	o := &openFiles{proc: proc}
+	o := &openFiles{proc: proc, seen: map[identity]bool{}}
 	for i := range f.roots {
 		o.devs = append(o.devs, f.roots[i].id.dev)
 	}
@@ -34,7 +34,7 @@ func (w *Watchdog) CountOpen(proc int) {
 // bytes looks at every descriptor of every process. What goes away meanwhile is passed over.
 func (o *openFiles) bytes() (sum int64, cost time.Duration) {
 	began := threadTime()
-	o.seen.clear()
+	clear(o.seen)
 	_ = each(o.proc, ".", func(_ int, pid string) {
 		if pid[0] < '0' || pid[0] > '9' {
 			return
@@ -44,7 +44,8 @@ func (o *openFiles) bytes() (sum int64, cost time.Duration) {
 			if o.statx(dir, &o.name[0], 0) != nil || o.st.Nlink > 0 || o.st.Mode&unix.S_IFMT != unix.S_IFREG {
 				return
 			}
-			if id := o.id(); slices.Contains(o.devs, id.dev) && o.seen.add(id.dev, id.ino) {
+			if id := o.id(); slices.Contains(o.devs, id.dev) && !o.seen[id] {
+				o.seen[id] = true
 				sum += int64(o.st.Blocks) * 512
 			}
 		})

@@ -2,7 +2,6 @@ package disk
 
 import (
 	"errors"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -96,17 +95,13 @@ func (f *fake) level() (level, error) {
 func live(t *testing.T, f *fake, limits Limits, d time.Duration) (hits []told) {
 	t.Helper()
 	w, err := newWatchdog(f, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.now = time.Unix(1000, 0)
 	w.now = func() time.Time { return f.now }
 	w.OnHit = func(c status.Capability, used int64) { hits = append(hits, told{c, used}) }
 	for end := f.now.Add(d); f.now.Before(end); {
 		wait, err := w.step(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.now = f.now.Add(wait)
 	}
 	return hits
@@ -172,9 +167,7 @@ func TestAHugeTreeIsJudgedByItsFileSystem(t *testing.T) {
 	}
 	f = &fake{found: []survey{{}}, fail: errTooBig, lost: level{noBytes: true}}
 	w, err := newWatchdog(f, Limits{Bytes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := w.step(nil); !errors.Is(err, errTooBig) {
 		t.Errorf("neither can be had: %v", err)
 	}
@@ -191,21 +184,9 @@ func TestWhatIsHiddenIsTakenFromTheFileSystem(t *testing.T) {
 	}
 }
 
-func TestInodesAreASet(t *testing.T) {
-	var set inodes
-	for range 2 {
-		type key struct{ device, inode uint64 }
-		is := map[key]bool{}
-		for range 50_000 {
-			k := key{rand.Uint64N(3), rand.Uint64N(20_000)}
-			if set.add(k.device, k.inode) == is[k] {
-				t.Fatalf("%v: new is %v", k, is[k])
-			}
-			is[k] = true
-		}
-		if !set.add(0, 1<<63) || set.add(0, 1<<63) {
-			t.Error("the highest bit")
-		}
-		set.clear()
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

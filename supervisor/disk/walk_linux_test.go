@@ -239,13 +239,3 @@ func TestTooManyEntriesAreNotWalked(t *testing.T) {
 		t.Errorf("stopped: %v", err)
 	}
 }
-
-func TestWhatCantBeWatchedIsAnError(t *testing.T) {
-	before := descriptors(t)
-	if _, err := New([]int{-1}, Limits{Bytes: 1}); !errors.Is(err, unix.EBADF) {
-		t.Errorf("%v", err)
-	}
-	if now := descriptors(t); now != before {
-		t.Errorf("%d descriptors, %d before", now, before)
-	}
-}

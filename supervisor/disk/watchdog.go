@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/confine-run/confine/status"
@@ -17,7 +16,7 @@ type Watchdog struct {
 	// what was added by then, in bytes or inodes. It should end the run: the watchdog doesn't.
 	OnHit func(c status.Capability, used int64)
 
-	ground ground
+	trees  trees
 	limits amount
 	told   amount // what OnHit was called with; 0: not yet
 	now    func() time.Time
@@ -37,29 +36,21 @@ type Watchdog struct {
 	cost   time.Duration
 	purse  purse
 
-	mu    sync.Mutex
-	usage Usage // guarded by mu
+	found func(grown amount, l level) // for tests: what a walk, or a look at the file systems, came to
 }
 
 // baselines is how often a baseline is tried that something was hidden from.
 const baselines = 3
 
-func newWatchdog(g ground, limits Limits) (*Watchdog, error) {
+func newWatchdog(g trees, limits Limits) (*Watchdog, error) {
 	w := &Watchdog{
-		ground: g, limits: amount{limits.Bytes, limits.Files}, now: time.Now,
+		trees: g, limits: amount{limits.Bytes, limits.Files}, now: time.Now,
 		purse: purse{credit: burst}, close: func() error { return nil },
 	}
 	var err error
 	w.start, err = g.level()
 	w.walked = w.start
 	return w, err
-}
-
-// Usage is what was added up to the last walk. Any goroutine may ask.
-func (w *Watchdog) Usage() Usage {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.usage
 }
 
 // Close lets go of the trees.
@@ -94,7 +85,7 @@ func (w *Watchdog) Run(stop <-chan struct{}) error {
 
 // step looks once, does what follows, and says when to look again.
 func (w *Watchdog) step(stop <-chan struct{}) (time.Duration, error) {
-	l, err := w.ground.level()
+	l, err := w.trees.level()
 	if err != nil {
 		return 0, err
 	}
@@ -115,7 +106,7 @@ func (w *Watchdog) step(stop <-chan struct{}) (time.Duration, error) {
 
 // last looks when everything has ended.
 func (w *Watchdog) last() error {
-	l, err := w.ground.level()
+	l, err := w.trees.level()
 	if err != nil || w.live() == (amount{}) {
 		return err
 	}
@@ -190,10 +181,9 @@ func (w *Watchdog) measure(stop <-chan struct{}, l level) error {
 // survey walks, and once more when that found a limit passed: what is moved or
 // removed during a walk may have been counted where it isn't any more.
 func (w *Watchdog) survey(l level, o order, grown func(*survey) amount) (s survey, err error) {
-	source := FromWalk
 	for range 2 {
 		first := w.tries == 1 && !w.based // which is not to be paid for
-		s, err = w.ground.walk(o)
+		s, err = w.trees.walk(o)
 		if errors.Is(err, errTooBig) {
 			w.statfs = true
 			return s, w.judgeLevel(l)
@@ -209,18 +199,17 @@ func (w *Watchdog) survey(l level, o order, grown func(*survey) amount) (s surve
 		if !first {
 			w.purse.credit -= w.cost
 		}
-		if l, err = w.ground.level(); err != nil {
+		if l, err = w.trees.level(); err != nil {
 			return s, err
 		}
 		if s.obscured && (w.based || w.tries >= baselines) {
-			source, w.grown = FromBoth, most(w.grown, l.minus(w.start.amount))
+			w.grown = most(w.grown, l.minus(w.start.amount))
 		}
 		if !w.grown.beyond(w.live(), 1) {
 			break
 		}
 	}
-	w.note(w.grown, l, source)
-	w.judge(w.grown)
+	w.judge(w.grown, l)
 	return s, nil
 }
 
@@ -230,21 +219,14 @@ func (w *Watchdog) judgeLevel(l level) error {
 		return fmt.Errorf("%w, and the file system doesn't tell what is free", errTooBig)
 	}
 	w.grown = l.minus(w.start.amount)
-	w.note(w.grown, l, FromStatfs)
-	w.judge(w.grown)
+	w.judge(w.grown, l)
 	return nil
 }
 
-func (w *Watchdog) note(grown amount, l level, source Source) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	u := &w.usage
-	u.Bytes, u.Files, u.Source = grown.bytes, grown.files, source
-	u.BytesPeak, u.FilesPeak = max(u.BytesPeak, u.Bytes), max(u.FilesPeak, u.Files)
-	u.Unseen = max(l.bytes-w.start.bytes-grown.bytes, 0)
-}
-
-func (w *Watchdog) judge(grown amount) {
+func (w *Watchdog) judge(grown amount, l level) {
+	if w.found != nil {
+		w.found(grown, l)
+	}
 	limits := w.live()
 	if limits.bytes > 0 && grown.bytes > limits.bytes {
 		w.told.bytes = grown.bytes
@@ -260,4 +242,68 @@ func (w *Watchdog) tell(c status.Capability, used int64) {
 	if w.OnHit != nil {
 		w.OnHit(c, used)
 	}
+}
+
+// MaxEntries is how many entries trees may have to be walked: about a second of
+// CPU time for a walk, and 13 MiB.
+const MaxEntries = 390_000
+
+var (
+	errTooBig  = errors.New("the writable trees have too many entries to be walked")
+	errStopped = errors.New("stopped")
+)
+
+// survey is what one walk found.
+type survey struct {
+	all   amount // each inode once
+	fresh amount // the part of it that was born since the start
+	// obscured: something that was changed since the start could not be looked into.
+	obscured bool
+	cut      bool          // it was enough before the end
+	cost     time.Duration // CPU
+}
+
+// order is what a walk is asked for.
+type order struct {
+	stop <-chan struct{} // nil: it is not to be stopped
+	// enough ends the walk early, with what was found until then.
+	enough func(*survey) bool
+}
+
+// level is how much of the file systems is in use.
+type level struct {
+	amount
+	noBytes, noFiles bool // one of them doesn't say
+}
+
+// blindTo: something is limited that the file systems say nothing of.
+func (l level) blindTo(limits amount) bool {
+	return l.noBytes && limits.bytes > 0 || l.noFiles && limits.files > 0
+}
+
+// trees are what is walked, for the watchdog.
+type trees interface {
+	walk(order) (survey, error)
+	level() (level, error)
+}
+
+// Limits are what a run may add to its writable trees. Zero means no limit.
+type Limits struct {
+	Bytes int64 // allocated blocks
+	Files int64 // inodes
+}
+
+// amount is of both that can be limited.
+type amount struct{ bytes, files int64 }
+
+func (a amount) minus(b amount) amount { return amount{a.bytes - b.bytes, a.files - b.files} }
+func (a amount) plus(b amount) amount  { return amount{a.bytes + b.bytes, a.files + b.files} }
+
+func most(a, b amount) amount {
+	return amount{max(a.bytes, b.bytes), max(a.files, b.files)}
+}
+
+// beyond: a is above times as much as limit in something that is limited.
+func (a amount) beyond(limit amount, times int64) bool {
+	return limit.bytes > 0 && a.bytes/times > limit.bytes || limit.files > 0 && a.files/times > limit.files
 }

@@ -33,16 +33,16 @@ const (
 	helloPatience = 60 * time.Second
 )
 
-// looked says whether what a client says is looked at: of flows to names, and where the
+// inspects says whether the bytes of a client are inspected: of flows to names, and where the
 // rules want a protocol.
-func (g *Gateway) looked(f *flow) bool {
-	return !f.incoming && (f.name != "" || g.rules.Needs(f.host(), f.to.Port()) != network.Any)
+func (p *policy) inspects(f *flow) bool {
+	return !f.incoming && (f.name != "" || p.rules.Needs(f.host(), f.to.Port()) != network.Any)
 }
 
 // forward passes on what comes from inside, of flows to names not before it is known
 // that the client means the same name.
 func (g *Gateway) forward(f *flow, inside, outside *loop.Conn) error {
-	if !g.looked(f) {
+	if !g.inspects(f) {
 		return g.copy(outside, inside, &f.sent)
 	}
 	c := &client{
@@ -103,7 +103,7 @@ func (c *client) more() error {
 
 // soon bounds the time until what the client has begun is whole; whenever ends that.
 func (c *client) soon() {
-	c.inside.SetReadDeadline(time.Now().Add(c.g.hello))
+	c.inside.SetReadDeadline(time.Now().Add(c.g.patience.hello))
 	c.bounded = true
 }
 
@@ -310,7 +310,7 @@ func (c *client) body(r *peek.Requests) error {
 	if c.bodies == nil {
 		c.bodies = c.g.mover(c.outside, c.inside)
 	}
-	n, err := c.bodies.some(r.Body())
+	n, err := c.bodies.copyOnce(r.Body())
 	c.f.sent.Add(n)
 	r.Skip(n)
 	if err == nil && n == 0 {
@@ -372,7 +372,7 @@ func (c *client) rest() error {
 
 // back passes on what the server says, and tells what it says first, if that is HTTP or TLS.
 func (g *Gateway) back(f *flow, inside, outside *loop.Conn) error {
-	if !g.looked(f) {
+	if !g.inspects(f) {
 		return g.copy(inside, outside, &f.received)
 	}
 	head := make([]byte, 0, 512)

@@ -21,14 +21,10 @@ import (
 func pair(t *testing.T) (a, b *net.TCPConn) {
 	t.Helper()
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	a, err = net.DialTCP("tcp4", nil, l.Addr().(*net.TCPAddr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if b, err = l.AcceptTCP(); err != nil {
 		t.Fatal(err)
 	}
@@ -68,9 +64,9 @@ func converse(t *testing.T, g *Gateway, name string) *talk {
 	f.onLoop = true
 	f.onAbort(inside.Reset)
 	f.onAbort(outside.Reset)
-	g.flows.Add(1)
+	g.all.Add(1)
 	g.loop.Start(func() {
-		defer g.flows.Done()
+		defer g.all.Done()
 		defer close(c.ended)
 		defer g.end(f)
 		g.relay(f, inside, outside)
@@ -81,14 +77,10 @@ func converse(t *testing.T, g *Gateway, name string) *talk {
 // adopt gives a connection to the gateway's loop.
 func adopt(t *testing.T, g *Gateway, c *net.TCPConn) (adopted *loop.Conn) {
 	t.Helper()
-	fd, err := detach(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd, err := loop.Detach(c)
+	must(t, err)
 	inLoop(g, func() { adopted, err = g.loop.Adopt(fd) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return adopted
 }
 

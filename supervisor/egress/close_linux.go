@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/confine-run/confine/supervisor/egress/peek"
 )
 
@@ -20,12 +18,10 @@ const (
 // Close ends the gateway, once nothing is left of the run. What it has sent is
 // still passed on, for a while; what would come back has nobody to go to.
 func (g *Gateway) Close() {
-	g.empty()
-	close(g.closed)
+	g.doors.empty()
 	g.giveUp()
 	g.mu.Lock()
 	g.draining = true
-	doors := slices.Clone(g.doors)
 	g.mu.Unlock()
 	g.everyFlow(func(f *flow) {
 		f.answer.tell(0, peek.NoHello) // that nobody would hear
@@ -33,25 +29,22 @@ func (g *Gateway) Close() {
 			f.leave()
 		}
 	})
-	for _, d := range doors {
+	for _, d := range g.doors.list() {
 		d.close()
 	}
-	g.calls.close()
+	if g.calls != nil {
+		g.calls.Close()
+	}
 	done := make(chan struct{})
 	go func() {
 		g.all.Wait()
-		g.flows.Wait()
 		close(done)
 	}()
 	g.drain(done)
 	g.cancel()
 	g.loop.Close()
 	g.process.end()
-	for _, fd := range g.raw {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
-	}
+	g.raw.close()
 	g.dialing.close()
 	g.store.close()
 }

@@ -99,7 +99,7 @@ func TestNobodyIsAnsweredAfterTheEnd(t *testing.T) {
 		return nil, ctx.Err()
 	}
 	query := "\x00\x01\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x04slow\x04test\x00\x00\x01\x00\x01"
-	g.flows.Go(func() { g.resolve(&flow{protocol: "udp"}, []byte(query), false) })
+	g.all.Go(func() { g.resolve(&flow{protocol: "udp"}, []byte(query), false) })
 	<-asked
 	g.Close()
 	if early := <-gaveUp; !early {

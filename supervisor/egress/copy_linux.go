@@ -43,8 +43,8 @@ func (s *store) buffer() *[]byte {
 	return &b
 }
 
-// pipe gives a pipe, if there is one left.
-func (s *store) pipe() (p pipe, ok bool) {
+// getPipe gives a pipe, if there is one left.
+func (s *store) getPipe() (p pipe, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.pipes); n > 0 {
@@ -63,8 +63,8 @@ func (s *store) pipe() (p pipe, ok bool) {
 	return pipe{fds[0], fds[1]}, true
 }
 
-// back takes a pipe back; one that isn't empty is closed.
-func (s *store) back(p pipe, empty bool) {
+// putPipe takes a pipe back; one that isn't empty is closed.
+func (s *store) putPipe(p pipe, empty bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if empty {
@@ -113,9 +113,9 @@ func (g *Gateway) mover(dst, src *loop.Conn) *mover {
 	return m
 }
 
-// some moves what there is, at most so many bytes, and waits if there is nothing;
+// copyOnce moves what there is, at most so many bytes, and waits if there is nothing;
 // 0 is the end. Whoever has much leaves others their turn.
-func (m *mover) some(most int64) (n int64, err error) {
+func (m *mover) copyOnce(most int64) (n int64, err error) {
 	if m.much {
 		m.g.loop.Yield()
 	}
@@ -150,7 +150,7 @@ func (m *mover) some(most int64) (n int64, err error) {
 func (m *mover) taking(fd int) (done bool) {
 	piped := false
 	if m.much && !m.src.Urgent() {
-		m.through, piped = m.store.pipe()
+		m.through, piped = m.store.getPipe()
 	}
 	if !piped {
 		m.buf = m.store.buffer()
@@ -212,14 +212,14 @@ func (m *mover) release(empty bool) {
 		m.buf = nil
 		return
 	}
-	m.store.back(m.through, empty)
+	m.store.putPipe(m.through, empty)
 }
 
 // copy moves everything from src to dst.
 func (g *Gateway) copy(dst, src *loop.Conn, count *atomic.Int64) error {
 	m := g.mover(dst, src)
 	for {
-		n, err := m.some(piece)
+		n, err := m.copyOnce(piece)
 		count.Add(n)
 		if err != nil || n == 0 {
 			return err

@@ -17,9 +17,7 @@ import (
 func limited(t *testing.T, p plan.Network) *Gateway {
 	t.Helper()
 	g, err := New(&p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.Inside(-1)
 	t.Cleanup(g.Close)
 	return g
@@ -137,7 +135,7 @@ func TestNothingIsLeftInAPipe(t *testing.T) {
 	inLoop(g, func() {
 		m := g.mover(out, in)
 		m.much = true
-		if n, err := m.some(piece); err == nil {
+		if n, err := m.copyOnce(piece); err == nil {
 			t.Errorf("%d bytes went to nobody", n)
 		}
 	})
@@ -204,7 +202,7 @@ func TestMuchLeavesOthersTheirTurn(t *testing.T) {
 		})
 		m := g.mover(out, in)
 		for left := int64(len(sent)); left > 0; turns++ {
-			n, err := m.some(min(left, 2*little))
+			n, err := m.copyOnce(min(left, 2*little))
 			if err != nil || n == 0 {
 				t.Errorf("%d, %v", n, err)
 				break
@@ -244,7 +242,7 @@ func TestUrgentBytesInTheMiddleOfMuch(t *testing.T) {
 		g.loop.Start(func() {
 			m := g.mover(out, in)
 			for m.much = true; ; m.much = true {
-				if n, err := m.some(piece); n == 0 || err != nil {
+				if n, err := m.copyOnce(piece); n == 0 || err != nil {
 					out.CloseWrite()
 					return
 				}
@@ -269,7 +267,5 @@ func urgent(t *testing.T, c *net.TCPConn) {
 			}
 		})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

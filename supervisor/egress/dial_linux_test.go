@@ -23,9 +23,7 @@ const own4, own6 = "93.184.216.2", "2606:2800:220:1::2"
 func gateway(t *testing.T, p plan.Network, zone map[string][]string) *Gateway {
 	t.Helper()
 	g, err := New(&p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.Inside(-1)
 	g.resolver = names.Resolver{Lookup: func(_ context.Context, name string) (list []netip.Addr, err error) {
 		words, ok := zone[name]
@@ -123,6 +121,34 @@ func TestOwnAddressesThatAreUnknownAreAll(t *testing.T) {
 		g.route = func([]byte, uint8, uint16) (uint8, error) { return c.kind, c.err }
 		if own := g.own(netip.MustParseAddr("93.184.216.34"), &flow{protocol: "tcp"}); own != c.own {
 			t.Errorf("%d, %v: %v", c.kind, c.err, own)
+		}
+	}
+}
+
+// Datagrams to localhost go to whichever of its two addresses a server is at.
+func TestDatagramsGoWhereTheServerIs(t *testing.T) {
+	g := gateway(t, plan.Network{Allow: []string{"localhost"}}, nil)
+	for _, c := range []struct{ network, at, want string }{
+		{"udp4", "127.0.0.1:0", "127.0.0.1"}, {"udp4", "0.0.0.0:0", "127.0.0.1"}, {"udp6", "[::1]:0", "::1"}, {"udp6", "[::]:0", "::1"},
+	} {
+		s, err := net.ListenPacket(c.network, c.at)
+		if err != nil {
+			t.Logf("%s: %v", c.at, err) // no IPv6
+			continue
+		}
+		port := uint16(s.LocalAddr().(*net.UDPAddr).Port)
+		f := &flow{protocol: "udp", use: handoff.UseLocalhost, to: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)}
+		list, known, err := g.atHand(f)
+		if err != nil || !known || len(list) != 1 || list[0].String() != c.want {
+			t.Errorf("%s: %v, %v", c.at, list, err)
+		}
+		f.protocol = "tcp"
+		if list, _, _ := g.atHand(f); len(list) != 2 {
+			t.Errorf("%s, TCP: %v", c.at, list)
+		}
+		_ = s.Close()
+		if got := servedAt(port).String(); got != "127.0.0.1" {
+			t.Errorf("%s, closed: %s", c.at, got)
 		}
 	}
 }

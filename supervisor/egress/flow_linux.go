@@ -33,6 +33,11 @@ type flow struct {
 	silent         atomic.Bool
 	sent, received atomic.Int64 // by the inside
 
+	ending
+}
+
+// ending is how a flow is ended from outside.
+type ending struct {
 	mu      sync.Mutex
 	closers []func()
 	aborted bool
@@ -41,7 +46,7 @@ type flow struct {
 }
 
 // onAbort says how to end the flow at once.
-func (f *flow) onAbort(end func()) {
+func (f *ending) onAbort(end func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closers = append(f.closers, end)
@@ -52,7 +57,7 @@ func (f *flow) onAbort(end func()) {
 
 // leave ends a flow that has nobody to come back to. What it has sent still arrives: a
 // reset would take back what the other side hasn't got yet.
-func (f *flow) leave() {
+func (f *ending) leave() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.deaf != nil {
@@ -61,7 +66,7 @@ func (f *flow) leave() {
 }
 
 // queued is how much of what it has sent the other side doesn't have yet.
-func (f *flow) queued() int64 {
+func (f *ending) queued() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.waiting == nil {
@@ -70,7 +75,7 @@ func (f *flow) queued() int64 {
 	return int64(f.waiting())
 }
 
-func (f *flow) abort() {
+func (f *ending) abort() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.aborted = true
@@ -105,7 +110,7 @@ func (f *flow) host() string {
 func (f *flow) known() bool { return f.use == handoff.UseLocalhost || !f.to.Addr().IsLoopback() }
 
 // isOwn says whether an address is the run's own.
-func (g *Gateway) isOwn(a netip.Addr) bool {
+func isOwn(a netip.Addr) bool {
 	own := names.HostAddresses()
 	return a == own.V4 || a == own.V6
 }
@@ -115,21 +120,21 @@ const resolverPort = 53
 
 // judge finds out what the flow is for, and whether that may be reached as far as
 // its name and port tell.
-func (g *Gateway) judge(f *flow) bool {
+func (p *policy) judge(f *flow) bool {
 	to, port := f.to.Addr(), f.to.Port()
 	switch {
 	case f.use == handoff.UseLocalhost:
-		f.verdict = g.rules.Localhost(port)
+		f.verdict = p.rules.Localhost(port)
 	case names.Synthetic(to):
-		name, ok := g.pool.Name(to)
+		name, ok := p.pool.Name(to)
 		if !ok {
 			f.verdict = network.Verdict{Why: network.ReasonNotAllowed}
 			break
 		}
 		f.name = name
-		f.verdict = g.rules.Connect(name, port)
+		f.verdict = p.rules.Connect(name, port)
 	default:
-		f.verdict = g.rules.Address(to, port)
+		f.verdict = p.rules.Address(to, port)
 	}
 	return f.verdict.Allowed
 }

@@ -2,7 +2,6 @@ package egress
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/egress/emulate"
 	"github.com/confine-run/confine/supervisor/egress/loop"
 	"github.com/confine-run/confine/supervisor/egress/names"
 )
@@ -32,42 +32,40 @@ const (
 
 // Gateway serves the sockets of one run.
 type Gateway struct {
-	plan     *plan.Network
-	rules    *network.Rules
-	pool     names.Pool
-	resolver names.Resolver
-	route    func(to []byte, protocol uint8, port uint16) (kind uint8, err error)
-	log      journal
-	process  processes
-	store    store
-	loop     *loop.Loop // has all of TCP
+	policy
+	records
+	budget
+	doors doors
+	store store
+	loop  *loop.Loop // has all of TCP
 
 	ctx    context.Context
 	cancel context.CancelFunc
 	inside context.Context // ends when nobody is left inside to be answered
 	giveUp context.CancelFunc
-	all    sync.WaitGroup // everything that serves
-	flows  sync.WaitGroup // what is under way
+	all    sync.WaitGroup // everything that serves, and what is under way
+
+	patience struct{ hello, idle time.Duration } // helloPatience, questionsIdle
+	asking   chan struct{}                       // a place for each question that is being answered
+
+	mu       sync.Mutex
+	draining bool
+	open     map[*flow]struct{}
+	served   map[uint16]bool // ports that something of ours is bound to
+	raw      rawSockets
+	dialing  dialers        // sockets that are made inside
+	calls    *emulate.Calls // of a run that has no network of its own, or nil
+}
+
+// budget is what a run may use of the network at one time and altogether.
+type budget struct {
+	limits *plan.Network
+	room   int64 // flows that there are descriptors for
 
 	connections atomic.Int64 // open now
 	bytes       atomic.Int64 // both ways
 	moved       atomic.Int64 // of bulk, taken by who reads it
 	held        atomic.Int64 // of datagrams that wait
-
-	hello  time.Duration   // helloPatience
-	idle   time.Duration   // questionsIdle
-	room   int64           // flows that there are descriptors for
-	served map[uint16]bool // ports that something of ours is bound to
-	asking chan struct{}   // a place for each question that is being answered
-	closed chan struct{}   // nothing is left inside
-
-	mu       sync.Mutex
-	doors    []arrival
-	draining bool
-	open     map[*flow]struct{}
-	raw      [2]int  // to answer for others: IPv4 and IPv6, or -1
-	dialing  dialers // sockets that are made inside
-	calls    *calls  // of a run that has no network of its own, or nil
 }
 
 // New is a gateway for what the plan allows. tell, if not nil, is called for every
@@ -78,23 +76,26 @@ func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{
-		plan: p, rules: rules, resolver: names.Resolver{Lookup: names.System},
-		asking: make(chan struct{}, maxQuestions), closed: make(chan struct{}),
-		hello: helloPatience, idle: questionsIdle,
-		served: map[uint16]bool{}, open: map[*flow]struct{}{}, raw: [2]int{-1, -1}, dialing: dialers{fd: -1, init: netns.None()},
+		policy: policy{plan: p, rules: rules, resolver: names.Resolver{Lookup: names.System}, route: linux.RouteType},
+		budget: budget{limits: p},
+		asking: make(chan struct{}, maxQuestions), served: map[uint16]bool{}, open: map[*flow]struct{}{},
+		raw: rawSockets{fds: [2]int{-1, -1}}, dialing: dialers{fd: -1, init: netns.None()},
 	}
-	g.process.begun, g.process.over = make(chan struct{}), g.closed
+	g.patience.hello, g.patience.idle = helloPatience, questionsIdle
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.inside, g.giveUp = context.WithCancel(g.ctx)
+	g.process.begun, g.process.over = make(chan struct{}), g.inside.Done()
 	g.log.tell, g.log.began = tell, time.Now()
-	g.route = linux.RouteType
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return nil, os.NewSyscallError("getrlimit", err)
 	}
 	g.room = room(files.Cur)
-	g.loop, err = loop.New()
-	return g, err
+	if g.loop, err = loop.New(); err != nil {
+		return nil, err
+	}
+	g.aside = g.loop.Do
+	return g, nil
 }
 
 // Serve takes sockets, as the plan for the inside lists them. It takes the
@@ -140,13 +141,7 @@ func (g *Gateway) serve(s *handoff.Socket, fd int) error {
 		g.mu.Unlock()
 	}
 	if s.Type == unix.SOCK_RAW {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		at := 0
-		if s.Family == unix.AF_INET6 {
-			at = 1
-		}
-		g.raw[at] = fd
+		g.raw.take(s.Family, fd)
 		return nil
 	}
 	if s.Type == unix.SOCK_DGRAM {
@@ -157,7 +152,7 @@ func (g *Gateway) serve(s *handoff.Socket, fd int) error {
 			return err
 		}
 		udp := c.(*net.UDPConn)
-		g.arriving(arrived(udp))
+		g.doors.add(arrived(udp))
 		if s.Use == handoff.UseResolve {
 			g.all.Go(func() { g.questions(udp) })
 		} else {
@@ -166,9 +161,13 @@ func (g *Gateway) serve(s *handoff.Socket, fd int) error {
 		return nil
 	}
 	if s.Use == handoff.UseResolve {
-		return g.accept(fd, g.questionsTCP)
+		return g.accept(fd, func(c *loop.Conn) {
+			g.questionsOf(&flow{protocol: "tcp", from: c.RemoteAddr(), to: c.LocalAddr()}, c)
+		})
 	}
-	return g.accept(fd, func(c *loop.Conn) { g.connection(c, s.Use) })
+	return g.accept(fd, func(c *loop.Conn) {
+		g.carry(&flow{protocol: "tcp", from: c.RemoteAddr(), to: c.LocalAddr(), use: s.Use}, c)
+	})
 }
 
 // arrival is a socket that something arrives at.
@@ -177,10 +176,22 @@ type arrival struct {
 	waiting func() bool // is there something?
 }
 
-func (g *Gateway) arriving(d arrival) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.doors = append(g.doors, d)
+// doors are all of them.
+type doors struct {
+	mu  sync.Mutex
+	all []arrival
+}
+
+func (d *doors) add(a arrival) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all = append(d.all, a)
+}
+
+func (d *doors) list() []arrival {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.all)
 }
 
 // arrived is a socket that the runtime has.
@@ -195,43 +206,26 @@ func arrived(s interface {
 // descriptor.
 func (g *Gateway) accept(fd int, serve func(*loop.Conn)) error {
 	l, err := g.loop.Listen(fd, func(c *loop.Conn) {
-		g.flows.Add(1)
+		g.all.Add(1)
 		g.loop.Go(func() {
-			defer g.flows.Done()
+			defer g.all.Done()
 			serve(c)
 		})
 	})
 	if err == nil {
-		g.arriving(arrival{l.Close, l.Waiting})
+		g.doors.add(arrival{l.Close, l.Waiting})
 	}
 	return err
-}
-
-// detach takes a socket out of the runtime's hands.
-func detach(s interface {
-	syscall.Conn
-	Close() error
-}) (fd int, err error) {
-	defer s.Close()
-	raw, err := s.SyscallConn()
-	if err != nil {
-		return -1, err
-	}
-	failed := raw.Control(func(old uintptr) { fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) })
-	return fd, errors.Join(failed, err)
 }
 
 // emptyPatience is how long what has arrived may wait to be taken.
 const emptyPatience = 200 * time.Millisecond
 
 // empty waits until what has arrived is taken: nobody is left who could send more.
-func (g *Gateway) empty() {
-	g.mu.Lock()
-	doors := slices.Clone(g.doors)
-	g.mu.Unlock()
+func (d *doors) empty() {
 	end := time.Now().Add(emptyPatience)
-	for _, d := range doors {
-		for d.waiting() && time.Now().Before(end) {
+	for _, a := range d.list() {
+		for a.waiting() && time.Now().Before(end) {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -273,11 +267,11 @@ func (g *Gateway) begin(f *flow) bool {
 }
 
 // most is how many flows there may be at one time.
-func (g *Gateway) most() int64 {
-	if g.plan.MaxConnections > 0 {
-		return min(g.room, int64(g.plan.MaxConnections))
+func (b *budget) most() int64 {
+	if b.limits.MaxConnections > 0 {
+		return min(b.room, int64(b.limits.MaxConnections))
 	}
-	return min(g.room, defaultConnections)
+	return min(b.room, defaultConnections)
 }
 
 // What of this process's descriptors is for what: a target that used them all up would
@@ -304,10 +298,10 @@ func (g *Gateway) end(f *flow) {
 }
 
 // spend counts bytes against the run's own limit.
-func (g *Gateway) spend(n int64) bool {
-	total := g.bytes.Add(n)
-	return g.plan.MaxBytes == 0 || total <= g.plan.MaxBytes
+func (b *budget) spend(n int64) bool {
+	total := b.bytes.Add(n)
+	return b.limits.MaxBytes == 0 || total <= b.limits.MaxBytes
 }
 
 // spent says whether nothing more may pass.
-func (g *Gateway) spent() bool { return g.plan.MaxBytes > 0 && g.bytes.Load() >= g.plan.MaxBytes }
+func (b *budget) spent() bool { return b.limits.MaxBytes > 0 && b.bytes.Load() >= b.limits.MaxBytes }

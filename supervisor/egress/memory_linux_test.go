@@ -14,9 +14,7 @@ func TestDatagramsThatWaitHoldNothing(t *testing.T) {
 	const all, size = 200, 60_000
 	g := gateway(t, plan.Network{}, nil)
 	server, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer server.Close()
 	heap := func() uint64 {
 		var m runtime.MemStats
@@ -29,12 +27,10 @@ func TestDatagramsThatWaitHoldNothing(t *testing.T) {
 	before := heap()
 	for range all {
 		conn, err := net.Dial("udp4", server.LocalAddr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := &exchange{flow: flow{from: source(0), to: source(1)}, door: &door{redirected: true}}
+		must(t, err)
+		e := &exchange{flow: flow{from: source(0), to: source(1)}, door: &door{g: g, redirected: true}}
 		over := make(chan string)
-		go func() { over <- g.answers(e, conn) }()
+		go func() { over <- e.answers(conn) }()
 		defer func() {
 			conn.Close()
 			<-over
@@ -56,9 +52,9 @@ func TestLongQuestionsAreNotKept(t *testing.T) {
 	g := gateway(t, plan.Network{}, nil)
 	client, near := pair(t)
 	c := adopt(t, g, near)
-	g.flows.Add(1)
+	g.all.Add(1)
 	g.loop.Start(func() {
-		defer g.flows.Done()
+		defer g.all.Done()
 		g.questionsOf(&flow{protocol: "tcp"}, c)
 	})
 	if _, err := client.Write([]byte{0xff, 0xff}); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/egress/emulate"
 )
 
 // Where nothing can be redirected, what nobody listens for is refused by the kernel
@@ -39,30 +40,19 @@ func (g *Gateway) observe(s *handoff.Socket, fd int) error {
 		header = 20 // nobody inside can set options
 	}
 	if s.Protocol == unix.IPPROTO_TCP {
-		if err := attach(fd, begins(header)); err != nil {
+		if err := emulate.AttachFilter(fd, begins(header)); err != nil {
 			_ = unix.Close(fd)
 			return err
 		}
 	}
 	f := os.NewFile(uintptr(fd), "raw socket")
-	g.arriving(arrived(f))
-	g.all.Go(func() { g.watch(s, f, int(header)) })
+	g.doors.add(arrived(f))
+	g.all.Go(func() { watch(s, f, int(header), g.unserved) })
 	return nil
 }
 
-func attach(fd int, program []bpf.Instruction) error {
-	raw, err := bpf.Assemble(program)
-	if err != nil {
-		return err
-	}
-	filter := make([]unix.SockFilter, len(raw))
-	for i, x := range raw {
-		filter[i] = unix.SockFilter{Code: x.Op, Jt: x.Jt, Jf: x.Jf, K: x.K}
-	}
-	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
-}
-
-func (g *Gateway) watch(s *handoff.Socket, f *os.File, header int) {
+// watch tells of what a raw socket sees, until that is closed.
+func watch(s *handoff.Socket, f *os.File, header int, tell func(*flow)) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return
@@ -80,14 +70,14 @@ func (g *Gateway) watch(s *handoff.Socket, f *os.File, header int) {
 			n, oobn, _, from, failed = unix.Recvmsg(int(fd), buf, oob, unix.MSG_DONTWAIT)
 			return failed != unix.EAGAIN
 		})
-		if err != nil || g.ctx.Err() != nil {
+		if err != nil {
 			return
 		}
 		if failed != nil {
 			continue
 		}
 		if e := seen(buf[:n], oob[:oobn], from, header, protocol); e != nil {
-			g.unserved(e)
+			tell(e)
 		}
 	}
 }
@@ -129,7 +119,7 @@ func (g *Gateway) unserved(f *flow) {
 	g.mu.Lock()
 	served := g.served[port]
 	g.mu.Unlock()
-	if !f.known() || served || port == resolverPort || g.isOwn(f.to.Addr()) {
+	if !f.known() || served || port == resolverPort || isOwn(f.to.Addr()) {
 		return
 	}
 	if g.judge(f) {

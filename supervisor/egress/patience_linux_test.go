@@ -16,7 +16,7 @@ import (
 // no hurry.
 func TestAHeadHasToBeWholeSoon(t *testing.T) {
 	g := gateway(t, anyone, nil)
-	g.hello = 50 * time.Millisecond
+	g.patience.hello = 50 * time.Millisecond
 	c := converse(t, g, "ok.test")
 	for range 2 {
 		if _, err := io.WriteString(c.client, good); err != nil {
@@ -25,7 +25,7 @@ func TestAHeadHasToBeWholeSoon(t *testing.T) {
 		if _, err := io.ReadFull(c.server, make([]byte, len(good))); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * g.hello)
+		time.Sleep(2 * g.patience.hello)
 	}
 	if _, err := io.WriteString(c.client, "GET /"); err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestAHeadHasToBeWholeSoon(t *testing.T) {
 				t.Errorf("told is %+v", a)
 			}
 			return
-		case <-time.After(g.hello / 10):
+		case <-time.After(g.patience.hello / 10):
 			_, _ = io.WriteString(c.client, "x")
 		}
 	}
@@ -47,7 +47,7 @@ func TestAHeadHasToBeWholeSoon(t *testing.T) {
 // A hello that stays half is none that was let through.
 func TestAHelloHasToBeWholeSoon(t *testing.T) {
 	g := gateway(t, anyone, nil)
-	g.hello = 20 * time.Millisecond
+	g.patience.hello = 20 * time.Millisecond
 	c := converse(t, g, "ok.test")
 	if _, err := io.WriteString(c.client, "\x16\x03\x01\x00\xff\x01\x00"); err != nil {
 		t.Fatal(err)
@@ -68,14 +68,12 @@ func TestQuestionsThatThereIsNoPlaceForAreTold(t *testing.T) {
 			defer g.end(other)
 		}
 		client, near := pair(t)
-		if err := client.CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.CloseWrite())
 		c := adopt(t, g, near)
 		over := make(chan struct{})
-		g.flows.Add(1)
+		g.all.Add(1)
 		g.loop.Start(func() {
-			defer g.flows.Done()
+			defer g.all.Done()
 			defer close(over)
 			g.questionsOf(&flow{protocol: "tcp", to: netip.MustParseAddrPort("198.18.0.1:53")}, c)
 		})
@@ -93,27 +91,21 @@ func TestQuestionsThatThereIsNoPlaceForAreTold(t *testing.T) {
 // Whoever asks and never hears the answers keeps no place.
 func TestWhoNeverReadsItsAnswersIsLeft(t *testing.T) {
 	g := gateway(t, plan.Network{}, nil)
-	g.idle = 50 * time.Millisecond
+	g.patience.idle = 50 * time.Millisecond
 	client, near := pair(t)
-	if err := client.SetReadBuffer(4 << 10); err != nil {
-		t.Fatal(err)
-	}
-	if err := near.SetWriteBuffer(4 << 10); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.SetReadBuffer(4<<10))
+	must(t, near.SetWriteBuffer(4<<10))
 	m := dnsmessage.Message{Questions: []dnsmessage.Question{{
 		Name: dnsmessage.MustNewName("refused.test."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET,
 	}}}
 	query, err := m.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	query = append([]byte{0, byte(len(query))}, query...)
 	c := adopt(t, g, near)
 	over := make(chan struct{})
-	g.flows.Add(1)
+	g.all.Add(1)
 	g.loop.Start(func() {
-		defer g.flows.Done()
+		defer g.all.Done()
 		defer close(over)
 		g.questionsOf(&flow{protocol: "tcp"}, c)
 	})

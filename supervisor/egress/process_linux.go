@@ -23,8 +23,9 @@ type processes struct {
 	there     bool // it can be asked
 	// begun is closed when it is known by which proc, over when nothing is left inside. A run's
 	// first connection can be here before the word that it has begun.
-	begun, over chan struct{}
-	once        sync.Once // of closing begun
+	begun chan struct{}
+	over  <-chan struct{}
+	once  sync.Once // of closing begun
 }
 
 // begin takes a descriptor of the proc inside; -1 is that there is none.

@@ -56,21 +56,15 @@ func inside(t *testing.T, files map[string]string) *processes {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		if link, ok := text, filepath.Base(filepath.Dir(path)) == "fd"; ok {
-			if err := os.Symlink(link, path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Symlink(link, path))
 		} else if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &processes{begun: make(chan struct{})}
 	p.begin(fd)
 	t.Cleanup(p.end)
@@ -90,16 +84,15 @@ func TestWhoeverIsFirstIsNamedToo(t *testing.T) {
 		runtime.Gosched()
 	}
 	own, err := unix.Dup(p.proc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	late.begin(own)
 	defer late.end()
 	if pid := <-got; pid != 7 {
 		t.Errorf("pid %d", pid)
 	}
-	never := &processes{begun: make(chan struct{}), over: make(chan struct{})}
-	close(never.over) // nothing is left inside
+	over := make(chan struct{})
+	close(over) // nothing is left inside
+	never := &processes{begun: make(chan struct{}), over: over}
 	if pid, _ := never.of("tcp", netip.MustParseAddrPort("198.18.0.2:40001")); pid != 0 {
 		t.Errorf("pid %d of nobody", pid)
 	}
@@ -129,9 +122,7 @@ func TestProcessesAreLookedForOnce(t *testing.T) {
 	g := gateway(t, anyone, nil)
 	p := inside(t, map[string]string{"1/net/tcp": tcp4Table, "7/fd/5": "socket:[1002]", "7/comm": "python3\n"})
 	fd, err := unix.FcntlInt(uintptr(p.proc), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.Inside(fd)
 	defer g.Close()
 	for i, want := range []int{7, 0, 0} {

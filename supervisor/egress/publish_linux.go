@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"time"
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -107,7 +106,7 @@ func (g *Gateway) publish(p plan.Publish) error {
 	if err != nil {
 		return err
 	}
-	fd, err := detach(l)
+	fd, err := loop.Detach(l)
 	if err != nil {
 		return err
 	}
@@ -130,7 +129,7 @@ func (g *Gateway) comeIn(c *loop.Conn, port uint16) {
 	defer g.end(f)
 	f.onAbort(c.Reset)
 	fd, err := -1, error(nil)
-	g.loop.Do(func() { fd, err = g.connectInside(port) })
+	g.loop.Do(func() { fd, err = g.dialing.connect(port) })
 	var inside *loop.Conn
 	if err == nil {
 		inside, err = g.loop.Adopt(fd)
@@ -143,15 +142,15 @@ func (g *Gateway) comeIn(c *loop.Conn, port uint16) {
 	g.relay(f, inside, c)
 }
 
-// connectInside connects to a port of the inside's loopback.
-func (g *Gateway) connectInside(port uint16) (fd int, err error) {
-	if fd, err = g.dialing.socket(); err != nil {
+// connect connects to a port of the inside's loopback.
+func (d *dialers) connect(port uint16) (fd int, err error) {
+	if fd, err = d.socket(); err != nil {
 		return -1, err
 	}
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_OOBINLINE, 1) // as of all others
 	err = unix.Connect(fd, &unix.SockaddrInet4{Port: int(port), Addr: [4]byte{127, 0, 0, 1}})
 	if err == unix.EINPROGRESS || err == unix.EINTR {
-		err = connected(fd)
+		err = loop.Connected(fd)
 	}
 	if err == nil {
 		err = unix.SetNonblock(fd, true)
@@ -161,37 +160,4 @@ func (g *Gateway) connectInside(port uint16) (fd int, err error) {
 		return -1, err
 	}
 	return fd, nil
-}
-
-// connectPatience is far more than a loopback takes.
-const connectPatience = 5 * time.Second
-
-// connected waits until a connection is made or refused.
-func connected(fd int) error {
-	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
-	end := time.Now().Add(connectPatience)
-	for {
-		left := time.Until(end)
-		if left <= 0 {
-			return unix.ETIMEDOUT
-		}
-		n, err := unix.Poll(poll, int(left.Milliseconds())+1)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return unix.ETIMEDOUT
-		}
-		errno, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
-		if err != nil {
-			return err
-		}
-		if errno != 0 {
-			return unix.Errno(errno)
-		}
-		return nil
-	}
 }

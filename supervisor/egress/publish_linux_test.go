@@ -17,18 +17,14 @@ func cookie(t *testing.T, fd int) uint64 {
 	if err == unix.ENOPROTOOPT {
 		t.Skip("needs Linux 5.14")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n
 }
 
 func ownCookie(t *testing.T) uint64 {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(fd)
 	return cookie(t, fd)
 }
@@ -38,9 +34,7 @@ func TestASocketIsMadeInAnotherNetworkNamespaceAndNoThreadStaysThere(t *testing.
 		if ok, err := host.Has(condition); err != nil {
 			t.Fatal(err)
 		} else if !ok {
-			if err := host.MustRun(condition); err != nil {
-				t.Fatal(err)
-			}
+			must(t, host.MustRun(condition))
 			t.Skip("needs ", condition)
 		}
 	}
@@ -54,9 +48,7 @@ func TestASocketIsMadeInAnotherNetworkNamespaceAndNoThreadStaysThere(t *testing.
 	own := ownCookie(t)
 	for range 100 {
 		fd, err := socketIn(netns.NsHandle(pidfd))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := cookie(t, fd); got == own {
 			t.Fatal("the socket is of the own network namespace")
 		}
@@ -75,9 +67,7 @@ func TestASocketIsMadeInAnotherNetworkNamespaceAndNoThreadStaysThere(t *testing.
 // Where nothing can be entered, the init is asked.
 func TestTheInitMakesSocketsWhereItsNetworkCanNotBeEntered(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(pair[1])
 	go func() {
 		var b [1]byte
@@ -85,9 +75,7 @@ func TestTheInitMakesSocketsWhereItsNetworkCanNotBeEntered(t *testing.T) {
 		_ = unix.Sendmsg(pair[1], b[:], unix.UnixRights(pair[1]), nil, 0)
 	}()
 	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := dialers{fd: pair[0], init: netns.NsHandle(null)}
 	defer d.close()
 	fd, err := d.socket()
@@ -107,9 +95,7 @@ func BenchmarkSocketIn(b *testing.B) {
 	defer func() { _ = c.Process.Kill(); _ = c.Wait(); _ = unix.Close(pidfd) }()
 	for b.Loop() {
 		fd, err := socketIn(netns.NsHandle(pidfd))
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		_ = unix.Close(fd)
 	}
 }

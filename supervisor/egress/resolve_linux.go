@@ -36,27 +36,31 @@ func (g *Gateway) questions(c *net.UDPConn) {
 		if !ok {
 			continue
 		}
-		select {
-		case g.asking <- struct{}{}:
-		default:
-			continue
-		}
-		query := append([]byte(nil), buf[:n]...)
-		f := &flow{protocol: "udp", from: plainPort(from), to: to}
-		g.flows.Go(func() {
-			defer func() { <-g.asking }()
-			if answer := g.resolve(f, query, false); answer != nil {
-				_, _, _ = c.WriteMsgUDPAddrPort(answer, sendAs(to.Addr()), from)
-			}
+		g.question(&flow{protocol: "udp", from: plainPort(from), to: to}, append([]byte(nil), buf[:n]...), func(answer []byte) {
+			_, _, _ = c.WriteMsgUDPAddrPort(answer, sendAs(to.Addr()), from)
 		})
 	}
 }
 
-// questionsTCP answers what is asked over one connection, in order.
-func (g *Gateway) questionsTCP(c *loop.Conn) {
-	g.questionsOf(&flow{protocol: "tcp", from: c.RemoteAddr(), to: c.LocalAddr()}, c)
+// question answers one, unless too many are being answered.
+func (g *Gateway) question(f *flow, query []byte, answer func([]byte)) {
+	if len(query) > maxQuestion {
+		return
+	}
+	select {
+	case g.asking <- struct{}{}:
+	default:
+		return
+	}
+	g.all.Go(func() {
+		defer func() { <-g.asking }()
+		if a := g.resolve(f, query, false); a != nil {
+			answer(a)
+		}
+	})
 }
 
+// questionsOf answers what is asked over one connection, in order.
 func (g *Gateway) questionsOf(f *flow, c *loop.Conn) {
 	defer c.Close()
 	if !g.begin(f) {
@@ -68,7 +72,7 @@ func (g *Gateway) questionsOf(f *flow, c *loop.Conn) {
 	f.onAbort(c.Reset)
 	var size [2]byte
 	for {
-		c.SetReadDeadline(time.Now().Add(g.idle))
+		c.SetReadDeadline(time.Now().Add(g.patience.idle))
 		if _, err := io.ReadFull(c, size[:]); err != nil {
 			return
 		}
@@ -85,7 +89,7 @@ func (g *Gateway) questionsOf(f *flow, c *loop.Conn) {
 		if answer == nil || len(answer) > 0xffff {
 			return
 		}
-		c.SetWriteDeadline(time.Now().Add(g.idle))
+		c.SetWriteDeadline(time.Now().Add(g.patience.idle))
 		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)); err != nil {
 			return
 		}
@@ -102,8 +106,8 @@ func (g *Gateway) resolve(f *flow, query []byte, tcp bool) []byte {
 			verdict = g.rules.Name(name)
 			return verdict.Allowed
 		},
-		Refused: func(name, kind string, why names.Why) {
-			g.noteQuestion(f, name, kind, string(why), verdict)
+		Refused: func(name string, why names.Why) {
+			g.noteQuestion(f, name, string(why), verdict)
 		},
 	}
 	return s.Answer(g.inside, query, tcp)

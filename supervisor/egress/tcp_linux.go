@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/egress/loop"
 	"github.com/confine-run/confine/supervisor/egress/names"
@@ -20,11 +19,6 @@ const (
 	whyUnreachable = "unreachable"
 	whyCut         = "cut" // the run had ended, and not all that it had sent was taken
 )
-
-// connection serves one connection from inside, from its beginning to its end.
-func (g *Gateway) connection(c *loop.Conn, use handoff.Use) {
-	g.carry(&flow{protocol: "tcp", from: c.RemoteAddr(), to: c.LocalAddr(), use: use}, c)
-}
 
 // carry serves a connection that is one of a flow.
 func (g *Gateway) carry(f *flow, c *loop.Conn) {

@@ -16,6 +16,7 @@ import (
 	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/egress/emulate"
 	"github.com/confine-run/confine/supervisor/egress/peek"
 )
 
@@ -31,11 +32,14 @@ const (
 
 // door is a socket that datagrams from inside arrive at.
 type door struct {
+	g    *Gateway
 	conn *net.UDPConn
 	use  handoff.Use
 	// redirected: they were meant for others, and answers have to be sent in their name.
 	redirected bool
-	relay      *relay // of a run that has no network of its own: who asked for it
+	// Of a run that has no network of its own: who asked for it, and how that is answered.
+	asked *flow
+	back  emulate.Back
 
 	mu    sync.Mutex
 	flows map[[2]netip.AddrPort]*exchange
@@ -52,7 +56,7 @@ type exchange struct {
 
 // datagrams serves a door until it is closed.
 func (g *Gateway) datagrams(c *net.UDPConn, s *handoff.Socket) {
-	d := &door{conn: c, use: s.Use, flows: map[[2]netip.AddrPort]*exchange{}}
+	d := &door{g: g, conn: c, use: s.Use, flows: map[[2]netip.AddrPort]*exchange{}}
 	d.redirected = s.Role == handoff.RoleRedirect || s.Role == handoff.RoleRedirectIPv6
 	buf, oob := make([]byte, maxDatagram), make([]byte, 128)
 	for {
@@ -67,40 +71,44 @@ func (g *Gateway) datagrams(c *net.UDPConn, s *handoff.Socket) {
 		if !ok {
 			continue
 		}
-		g.take(d, plainPort(from), to, buf[:n])
+		d.take(plainPort(from), to, buf[:n])
 	}
 }
 
 // take gives a datagram to the exchange that it belongs to, or begins one.
-func (g *Gateway) take(d *door, from, to netip.AddrPort, payload []byte) {
+func (d *door) take(from, to netip.AddrPort, payload []byte) {
 	at := [2]netip.AddrPort{from, to}
-	if g.hold(d, at, payload) {
+	if d.hold(at, payload) {
 		return
 	}
 	e := &exchange{flow: flow{protocol: "udp", from: from, to: to, use: d.use}, door: d}
 	e.queue, e.over = make(chan []byte, datagramsHeld), make(chan string, 1)
-	d.relay.introduce(&e.flow)
-	if why := g.wants(e, payload); why != "" {
+	if d.asked != nil {
+		e.pid, e.comm, e.exact = d.asked.pid, d.asked.comm, d.asked.exact
+	}
+	if why := e.wants(payload); why != "" {
 		if e.known() {
-			g.note(&e.flow, status.AttemptBlocked, why)
-			g.turnAway(e, len(payload))
-			d.relay.refuse()
+			d.g.note(&e.flow, status.AttemptBlocked, why)
+			e.turnAway(len(payload))
+			if d.back != nil {
+				d.back.Refuse()
+			}
 		}
 		return
 	}
 	d.mu.Lock()
 	d.flows[at] = e
 	d.mu.Unlock()
-	g.hold(d, at, payload)
-	g.flows.Go(func() {
-		g.exchange(e)
-		g.forget(d, at)
+	d.hold(at, payload)
+	d.g.all.Go(func() {
+		e.carry()
+		d.forget(at)
 	})
 }
 
 // hold keeps a datagram for the exchange that it belongs to, if there is one. What
 // there is no room for is dropped, as a busy network would.
-func (g *Gateway) hold(d *door, at [2]netip.AddrPort, payload []byte) bool {
+func (d *door) hold(at [2]netip.AddrPort, payload []byte) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := d.flows[at]
@@ -108,43 +116,43 @@ func (g *Gateway) hold(d *door, at [2]netip.AddrPort, payload []byte) bool {
 		return false
 	}
 	size := int64(len(payload))
-	if g.held.Add(size) <= bytesHeld {
+	if d.g.held.Add(size) <= bytesHeld {
 		select {
 		case e.queue <- append([]byte(nil), payload...):
 			return true
 		default:
 		}
 	}
-	g.held.Add(-size)
+	d.g.held.Add(-size)
 	return true
 }
 
 // forget is for an exchange that has ended, with what is still held of it.
-func (g *Gateway) forget(d *door, at [2]netip.AddrPort) {
+func (d *door) forget(at [2]netip.AddrPort) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := d.flows[at]
 	delete(d.flows, at)
 	for len(e.queue) > 0 {
-		g.held.Add(-int64(len(<-e.queue)))
+		d.g.held.Add(-int64(len(<-e.queue)))
 	}
 }
 
 // wants says why an exchange may not begin.
-func (g *Gateway) wants(e *exchange, payload []byte) (why string) {
+func (e *exchange) wants(payload []byte) (why string) {
 	if !e.known() {
 		return "gateway"
 	}
-	if !g.judge(&e.flow) {
+	if !e.door.g.judge(&e.flow) {
 		return string(e.verdict.Why)
 	}
-	if why = g.distrust(e, payload); why != "" {
+	if why = e.distrust(payload); why != "" {
 		return why
 	}
 	switch {
-	case g.spent():
+	case e.door.g.spent():
 		return whyBytes
-	case g.connections.Load() >= g.most():
+	case e.door.g.connections.Load() >= e.door.g.most():
 		return whyConnections
 	}
 	return ""
@@ -155,13 +163,13 @@ const whyQUIC = "quic"
 
 // distrust says why a datagram is not sent on: it claims another name, or the rules want
 // a protocol, which of datagrams can't be told.
-func (g *Gateway) distrust(e *exchange, payload []byte) (why string) {
+func (e *exchange) distrust(payload []byte) (why string) {
 	if e.name != "" {
-		if why = misnamed(e, payload); why != "" {
+		if why = e.misnamed(payload); why != "" {
 			return why
 		}
 	}
-	if v := g.rules.Speaks(e.host(), e.to.Port(), network.Raw); !v.Allowed {
+	if v := e.door.g.rules.Speaks(e.host(), e.to.Port(), network.Raw); !v.Allowed {
 		e.verdict = v
 		return string(v.Why)
 	}
@@ -169,7 +177,7 @@ func (g *Gateway) distrust(e *exchange, payload []byte) (why string) {
 }
 
 // misnamed says why a datagram is not to the name that was asked for.
-func misnamed(e *exchange, payload []byte) (why string) {
+func (e *exchange) misnamed(payload []byte) (why string) {
 	if peek.QUIC(payload) {
 		return whyQUIC
 	}
@@ -185,8 +193,9 @@ func misnamed(e *exchange, payload []byte) (why string) {
 	return ""
 }
 
-// exchange passes datagrams on, both ways, until none came for a while.
-func (g *Gateway) exchange(e *exchange) {
+// carry passes datagrams on, both ways, until none came for a while.
+func (e *exchange) carry() {
+	g := e.door.g
 	var conn net.Conn
 	ok := g.reach(&e.flow, func(ctx context.Context) (netip.Addr, error) {
 		list, err := g.addresses(ctx, &e.flow)
@@ -199,14 +208,14 @@ func (g *Gateway) exchange(e *exchange) {
 		return endpoint(conn.RemoteAddr()).Addr(), nil
 	})
 	if !ok {
-		g.turnAway(e, 0)
+		e.turnAway(0)
 		return
 	}
 	defer g.end(&e.flow)
 	e.onAbort(func() { _ = conn.Close() })
 	e.touch()
-	g.flows.Go(func() { e.over <- g.answers(e, conn) })
-	why := g.onward(e, conn)
+	g.all.Go(func() { e.over <- e.answers(conn) })
+	why := e.onward(conn)
 	_ = conn.Close()
 	if why != "" {
 		g.note(&e.flow, status.AttemptBlocked, why)
@@ -216,14 +225,15 @@ func (g *Gateway) exchange(e *exchange) {
 }
 
 // onward passes on what comes from inside; why is whatever refused more.
-func (g *Gateway) onward(e *exchange, conn net.Conn) (why string) {
+func (e *exchange) onward(conn net.Conn) (why string) {
+	g := e.door.g
 	idle := time.NewTimer(datagramsIdle)
 	defer idle.Stop()
 	for {
 		select {
 		case payload := <-e.queue:
 			g.held.Add(-int64(len(payload)))
-			if why := g.distrust(e, payload); why != "" {
+			if why := e.distrust(payload); why != "" {
 				return why
 			}
 			if !g.spend(int64(len(payload))) {
@@ -233,7 +243,7 @@ func (g *Gateway) onward(e *exchange, conn net.Conn) (why string) {
 			if _, err := conn.Write(payload); err == nil {
 				e.sent.Add(int64(len(payload)))
 			} else if errors.Is(err, unix.ECONNREFUSED) {
-				g.turnAway(e, len(payload))
+				e.turnAway(len(payload))
 			}
 		case why := <-e.over:
 			return why
@@ -243,7 +253,7 @@ func (g *Gateway) onward(e *exchange, conn net.Conn) (why string) {
 				return ""
 			}
 			idle.Reset(rest)
-		case <-g.closed:
+		case <-g.inside.Done():
 			if len(e.queue) == 0 {
 				return ""
 			}
@@ -257,7 +267,8 @@ func (e *exchange) quiet() time.Duration { return time.Duration(time.Now().UnixN
 
 // answers brings back what the other side sends, until that has an end; why is
 // whatever refused more.
-func (g *Gateway) answers(e *exchange, conn net.Conn) (why string) {
+func (e *exchange) answers(conn net.Conn) (why string) {
+	g := e.door.g
 	raw, err := conn.(syscall.Conn).SyscallConn()
 	if err != nil {
 		return ""
@@ -266,7 +277,7 @@ func (g *Gateway) answers(e *exchange, conn net.Conn) (why string) {
 		buf, n, err := g.store.receive(raw)
 		switch {
 		case errors.Is(err, unix.ECONNREFUSED):
-			g.turnAway(e, 0)
+			e.turnAway(0)
 			continue
 		case err != nil:
 			return ""
@@ -275,7 +286,7 @@ func (g *Gateway) answers(e *exchange, conn net.Conn) (why string) {
 		}
 		e.touch()
 		e.received.Add(int64(n))
-		g.answer(e, (*buf)[:n])
+		e.answer((*buf)[:n])
 		g.store.datagrams.Put(buf)
 	}
 }
@@ -307,33 +318,60 @@ func (s *store) receive(raw syscall.RawConn) (buf *[]byte, n int, err error) {
 }
 
 // answer sends a datagram inside, in the name of the other side.
-func (g *Gateway) answer(e *exchange, payload []byte) {
-	if r := e.door.relay; r != nil {
-		r.say(payload)
+func (e *exchange) answer(payload []byte) {
+	if e.door.back != nil {
+		e.door.back.Say(payload)
 		return
 	}
 	if e.door.redirected {
-		g.inject(e.from.Addr(), datagram(e.to, e.from, payload))
+		e.door.g.raw.send(e.from.Addr(), datagram(e.to, e.from, payload))
 		return
 	}
 	_, _, _ = e.door.conn.WriteMsgUDPAddrPort(payload, sendAs(e.to.Addr()), e.from)
 }
 
 // turnAway tells the inside at once that nobody answers.
-func (g *Gateway) turnAway(e *exchange, size int) {
-	g.inject(e.from.Addr(), unreachable(e.from, e.to, size))
+func (e *exchange) turnAway(size int) {
+	e.door.g.raw.send(e.from.Addr(), unreachable(e.from, e.to, size))
 }
 
-// inject sends a whole packet inside.
-func (g *Gateway) inject(to netip.Addr, packet []byte) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+// rawSockets answer inside for others.
+type rawSockets struct {
+	mu  sync.Mutex
+	fds [2]int // IPv4 and IPv6, or -1
+}
+
+func (r *rawSockets) take(family uint16, fd int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if family == unix.AF_INET6 {
+		r.fds[1] = fd
+	} else {
+		r.fds[0] = fd
+	}
+}
+
+// send sends a whole packet inside.
+func (r *rawSockets) send(to netip.Addr, packet []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if to.Is6() {
-		if fd := g.raw[1]; fd >= 0 {
-			_ = unix.Sendto(fd, packet, unix.MSG_DONTWAIT, &unix.SockaddrInet6{Addr: to.As16()})
+		if r.fds[1] >= 0 {
+			_ = unix.Sendto(r.fds[1], packet, unix.MSG_DONTWAIT, &unix.SockaddrInet6{Addr: to.As16()})
 		}
-	} else if fd := g.raw[0]; fd >= 0 {
-		_ = unix.Sendto(fd, packet, unix.MSG_DONTWAIT, &unix.SockaddrInet4{Addr: to.As4()})
+	} else if r.fds[0] >= 0 {
+		_ = unix.Sendto(r.fds[0], packet, unix.MSG_DONTWAIT, &unix.SockaddrInet4{Addr: to.As4()})
+	}
+}
+
+func (r *rawSockets) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, fd := range r.fds {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+			r.fds[i] = -1
+		}
 	}
 }
 

@@ -11,14 +11,12 @@ import (
 )
 
 // aDoor is one that nothing arrives at but what the test takes.
-func aDoor(t *testing.T) *door {
+func aDoor(t *testing.T, g *Gateway) *door {
 	t.Helper()
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.Close() })
-	return &door{conn: c, redirected: true, flows: map[[2]netip.AddrPort]*exchange{}}
+	return &door{g: g, conn: c, redirected: true, flows: map[[2]netip.AddrPort]*exchange{}}
 }
 
 // source is one of many that datagrams come from.
@@ -30,9 +28,7 @@ func source(i int) netip.AddrPort {
 func meantBy(t *testing.T, g *Gateway, name string, port uint16) netip.AddrPort {
 	t.Helper()
 	pair, err := g.pool.Give(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return netip.AddrPortFrom(pair.V4, port)
 }
 
@@ -46,12 +42,12 @@ func TestDatagramsThatWaitAreBounded(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	d, to := aDoor(t), meantBy(t, g, "slow.test", 1006)
+	d, to := aDoor(t, g), meantBy(t, g, "slow.test", 1006)
 	payload := make([]byte, 60000)
 	var exchanges []*exchange
 	for i := range 30 {
 		for range datagramsHeld {
-			g.take(d, source(i), to, payload)
+			d.take(source(i), to, payload)
 		}
 		d.mu.Lock()
 		exchanges = append(exchanges, d.flows[[2]netip.AddrPort{source(i), to}])
@@ -78,9 +74,7 @@ func TestDatagramsThatWaitAreBounded(t *testing.T) {
 func echo(t *testing.T) netip.AddrPort {
 	t.Helper()
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	go func() {
 		buf := make([]byte, maxDatagram)
@@ -101,8 +95,8 @@ func TestAnswersCountToo(t *testing.T) {
 	told := make(chan status.Attempt, 10)
 	g := gateway(t, plan.Network{Allow: []string{"echo.test"}, MaxBytes: 1500}, map[string][]string{"echo.test.": {"127.0.0.1"}})
 	g.log.tell = func(a status.Attempt) { told <- a }
-	d := aDoor(t)
-	g.take(d, source(0), meantBy(t, g, "echo.test", server.Port()), make([]byte, 1000))
+	d := aDoor(t, g)
+	d.take(source(0), meantBy(t, g, "echo.test", server.Port()), make([]byte, 1000))
 	if a := <-told; a.Verdict != status.AttemptBlocked || a.Why != whyBytes {
 		t.Errorf("told is %+v", a)
 	}

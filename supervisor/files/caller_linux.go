@@ -1,12 +1,13 @@
 package files
 
 import (
-	"bytes"
 	"path"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/supervisor/denials"
 )
 
 // name reads the path of an operand. It is not ok where the kernel would answer
@@ -16,34 +17,18 @@ func (l *look) name(o *operand) (string, bool) {
 	if at == 0 {
 		return "", false
 	}
-	// What lies on the next page may not be there; then the first part is.
-	page := uint64(unix.Getpagesize())
-	first := min(page-at%page, unix.PathMax)
-	remote := []unix.RemoteIovec{{Base: uintptr(at), Len: int(first)}}
-	if first < unix.PathMax {
-		remote = append(remote, unix.RemoteIovec{Base: uintptr(at + first), Len: int(unix.PathMax - first)})
-	}
-	n := l.copy(remote, l.buf[:])
-	b, _, ended := bytes.Cut(l.buf[:n], []byte{0})
-	if !ended {
-		return "", false
-	}
-	return string(b), true
+	b, ended, err := denials.String(l.TID, at, l.buf[:])
+	l.blind = l.blind || err == unix.EPERM
+	return string(b), ended
 }
 
 // read fills b, or doesn't.
 func (l *look) read(at uint64, b []byte) bool {
-	return l.copy([]unix.RemoteIovec{{Base: uintptr(at), Len: len(b)}}, b) == len(b)
-}
-
-func (l *look) copy(remote []unix.RemoteIovec, b []byte) int {
 	local := []unix.Iovec{{Base: &b[0]}}
 	local[0].SetLen(len(b))
-	n, err := unix.ProcessVMReadv(l.TID, local, remote, 0)
-	if err == unix.EPERM {
-		l.blind = true
-	}
-	return max(n, 0)
+	n, err := unix.ProcessVMReadv(l.TID, local, []unix.RemoteIovec{{Base: uintptr(at), Len: len(b)}}, 0)
+	l.blind = l.blind || err == unix.EPERM
+	return n == len(b)
 }
 
 // link reads one of the caller's magic links.

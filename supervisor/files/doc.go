@@ -10,6 +10,9 @@
 // line in a log. The walls are mounts, Landlock and the policy of system calls, which
 // is asked before: what it refuses is not seen here.
 //
+// watcher_linux.go takes calls and call_linux.go knows where they name paths; look_linux.go looks at what is
+// there, caller_linux.go reads who asks, log.go keeps what the rules refuse.
+//
 // # What is seen
 //
 // Calls, and not a library's functions: so also those of statically linked programs, of

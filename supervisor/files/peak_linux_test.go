@@ -6,12 +6,6 @@ import (
 )
 
 func TestPeaks(t *testing.T) {
-	if n := parseFDSize("Name:\tx\nFDSize:\t256\nVmData:\t    1024 kB\n"); n != 256 {
-		t.Errorf("%d", n)
-	}
-	if n := parseFDSize("FDSize:\nVmData: 1\n"); n != 0 {
-		t.Errorf("%d", n)
-	}
 	var w Watcher
 	for range measureEvery {
 		w.peaks.of(os.Getpid())

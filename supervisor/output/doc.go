@@ -26,6 +26,9 @@
 // second open is refused (another user's terminal), writes are kept so small
 // that poll's answer holds.
 //
+// pump_linux.go is that loop. stream_linux.go and dest_linux.go are one output and where it goes, limit.go its cap;
+// stdin_linux.go decides how the caller's input comes, by tee_linux.go or input_linux.go.
+//
 // What happens when a destination fails:
 //
 //   - nobody reads any more (EPIPE): the target's end is closed too, so the

@@ -16,9 +16,7 @@ import (
 func TestEndDoesNotWaitForAStuckDestination(t *testing.T) {
 	_, w := osPipe(t)
 	m, s, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keep(t, m, s)
 	for _, dst := range []*os.File{w, s} {
 		p := pump(t)
@@ -40,15 +38,11 @@ func TestEndDoesNotWaitForAStuckDestination(t *testing.T) {
 func TestNothingIsLeftOpen(t *testing.T) {
 	open := func() int {
 		names, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return len(names)
 	}
 	file, err := os.Open(tempFile(t, noise(1000)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keep(t, file)
 	r, w := osPipe(t)
 	runtime.GC() // what other tests left
@@ -57,9 +51,7 @@ func TestNothingIsLeftOpen(t *testing.T) {
 	for i := range runs {
 		p := pump(t)
 		in, err := p.Stdin([]int{int(file.Fd()), int(r.Fd())}[i%2])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		src, target, _ := Pipe()
 		if _, err := p.Output(Config{Src: src, Dst: int(w.Fd())}); err != nil {
 			t.Fatal(err)

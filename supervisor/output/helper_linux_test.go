@@ -29,7 +29,6 @@ func TestMain(m *testing.M) {
 // roles are what this binary does as a process of its own.
 var roles = map[string]func(){
 	"write":    roleWrite,
-	"discard":  roleDiscard,
 	"fsize":    roleFsize,
 	"session":  roleSession,
 	"job":      roleJob,
@@ -54,9 +53,7 @@ func noise(n int) []byte {
 func pump(t testing.TB) *Pump {
 	t.Helper()
 	p, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -64,9 +61,7 @@ func pump(t testing.TB) *Pump {
 func osPipe(t testing.TB) (r, w *os.File) {
 	t.Helper()
 	rfd, wfd, err := Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, w = os.NewFile(uintptr(rfd), "r"), os.NewFile(uintptr(wfd), "w")
 	keep(t, r, w)
 	return r, w
@@ -85,14 +80,10 @@ func keep(t testing.TB, files ...*os.File) {
 func output(t testing.TB, p *Pump, c Config) (*Stream, *os.File) {
 	t.Helper()
 	r, w, err := Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.Src = r
 	s, err := p.Output(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f := os.NewFile(uintptr(w), "target")
 	keep(t, f)
 	return s, f
@@ -129,9 +120,7 @@ func ended(t testing.TB, p *Pump) {
 func tempFile(t testing.TB, content []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, content, 0o600))
 	return name
 }
 
@@ -146,5 +135,12 @@ func pollOne(fd int, events int16, d time.Duration) int16 {
 			return 0
 		}
 		return set[0].Revents
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

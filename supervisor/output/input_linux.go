@@ -34,17 +34,22 @@ type Input struct {
 	dst         int // ours
 	hold        int // reading end of our pipe, to count what is left; -1: none
 
-	buf       []byte
-	pend      []byte
-	wasFore   bool
-	keys      Keys // of a terminal that is read raw; nil: it is nobody's but the caller's
-	pty       bool // dst is a master
-	midLine   bool // the last byte for the pty wasn't the end of a line
-	last      bool // the source has ended once pend is written
+	buf  []byte
+	pend []byte
+	keyboard
 	oneAhead  bool // dst is a pipe that is writable only when it is empty
 	unread    bool // something may be left in it
 	eof, done bool
 	polled    [2]int
+}
+
+// keyboard is what there is to an input that goes to a pty.
+type keyboard struct {
+	keys    Keys // of a terminal that is read raw; nil: it is nobody's but the caller's
+	wasFore bool
+	pty     bool // dst is a master
+	midLine bool // the last byte for the pty wasn't the end of a line
+	last    bool // the source has ended once pend is written
 }
 
 // newInput owns dst from its success on.

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"errors"
 	"math"
 	"runtime"
 	"sync"
@@ -9,6 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// ErrUndelivered: the run is over, and a destination didn't take all of it in time.
+var ErrUndelivered = errors.New("a destination did not take all output in time")
 
 // Pump serves all streams of one run.
 type Pump struct {

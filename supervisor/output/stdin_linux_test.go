@@ -21,23 +21,15 @@ func TestStdinKinds(t *testing.T) {
 		t.Cleanup(func() { unix.Close(fd) })
 		return fd
 	}
-	if err := unix.Mkfifo(dir+"/fifo", 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(dir+"/fifo", 0o600))
 	r, w := osPipe(t)
 	both, err := reopen(int(r.Fd()), unix.O_RDWR)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m, s, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keep(t, m, s)
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct {
 		name string
 		fd   int
@@ -71,9 +63,7 @@ func stdin(t *testing.T, fd int) (*Pump, *os.File) {
 	t.Helper()
 	p := pump(t)
 	target, err := p.Stdin(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.Start()
 	f := os.NewFile(uintptr(target), "stdin")
 	keep(t, f)
@@ -88,9 +78,7 @@ func TestStdinFileGivesBackWhatWasNotRead(t *testing.T) {
 			}
 			data := noise(size)
 			f, err := os.Open(tempFile(t, data))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			keep(t, f)
 			p, target := stdin(t, int(f.Fd()))
 			got := make([]byte, take)
@@ -110,9 +98,7 @@ func TestStdinFileGivesBackWhatWasNotRead(t *testing.T) {
 func TestStdinFileEnds(t *testing.T) {
 	data := noise(300_000)
 	f, err := os.OpenFile(tempFile(t, data), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keep(t, f)
 	f.Seek(1000, io.SeekStart)
 	p, target := stdin(t, int(f.Fd()))
@@ -128,9 +114,7 @@ func TestStdinFileEnds(t *testing.T) {
 func TestStdinFileCantBeReachedByTheTarget(t *testing.T) {
 	name := tempFile(t, []byte("secret"))
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keep(t, f)
 	if own, err := reopen(int(f.Fd()), unix.O_RDWR); err != nil { // the control: what a bare program could do
 		t.Fatal(err)
@@ -150,9 +134,7 @@ func TestStdinFileCantBeReachedByTheTarget(t *testing.T) {
 
 func TestStdinNullIsFresh(t *testing.T) {
 	f, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keep(t, f)
 	p, target := stdin(t, int(f.Fd()))
 	ended(t, p)
@@ -164,17 +146,11 @@ func TestStdinNullIsFresh(t *testing.T) {
 
 func TestStdinThatNeverEndsKeepsNothing(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m, s, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	zero, err := os.Open("/dev/zero")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keep(t, m, s, zero)
 	for name, fd := range map[string]int{"socket": fds[0], "terminal": int(s.Fd()), "endless device": int(zero.Fd())} {
 		t.Run(name, func(t *testing.T) {
@@ -189,9 +165,7 @@ func TestStdinThatNeverEndsKeepsNothing(t *testing.T) {
 
 func TestStdinSocketIsRelayedToItsEnd(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p, target := stdin(t, fds[0])
 	data := noise(1 << 20)
 	go func() {
@@ -209,13 +183,9 @@ func TestStdinSocketIsRelayedToItsEnd(t *testing.T) {
 
 func TestStdinRelayStopsWhenNobodyReads(t *testing.T) {
 	name := t.TempDir() + "/fifo"
-	if err := unix.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(name, 0o600))
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keep(t, f)
 	p, target := stdin(t, int(f.Fd()))
 	target.Close()
@@ -232,18 +202,12 @@ func TestStdinRelayStopsWhenNobodyReads(t *testing.T) {
 
 func TestStdinFIFOWhoseWriterHasLeft(t *testing.T) {
 	name := t.TempDir() + "/fifo"
-	if err := unix.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(name, 0o600))
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := os.NewFile(uintptr(fd), name)
 	keep(t, r)
-	if err := os.WriteFile(name, []byte("all"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte("all"), 0))
 	unix.SetNonblock(fd, false)
 	p, target := stdin(t, fd)
 	if b := within(t, collect(target), "end of file"); string(b) != "all" {

@@ -2,7 +2,6 @@ package output
 
 import (
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -55,7 +54,6 @@ type Stream struct {
 	big    bool   // the pipe was enlarged
 	err    error
 	unread error
-	hit    time.Time
 	total  atomic.Int64
 	polled [2]int // places of src and dst in the poll set; -1: not in it
 }
@@ -89,9 +87,6 @@ func (s *Stream) Bytes() int64 { return s.total.Load() }
 // Truncated says whether the limit was crossed. Like what follows, it is valid
 // once the Pump has ended.
 func (s *Stream) Truncated() bool { return s.meter.over }
-
-// Hit is when the limit was crossed.
-func (s *Stream) Hit() time.Time { return s.hit }
 
 // Captured is what passed, with the mark of truncation.
 func (s *Stream) Captured() []byte { return s.captured }
@@ -239,7 +234,6 @@ func enlargePipe(fd int) {
 
 // truncate puts the mark after the last bytes that pass.
 func (s *Stream) truncate() {
-	s.hit = time.Now()
 	if s.capture {
 		s.captured = append(s.captured, s.meter.mark(false)...)
 	}

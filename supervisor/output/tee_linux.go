@@ -98,7 +98,7 @@ func (t *Tee) leave(set []unix.PollFd) {
 
 // step takes out of the caller's pipe what the target has read, and tees what follows.
 func (t *Tee) step() {
-	t.settle()
+	t.takeBack()
 	t.fit()
 	n, err := tee(t.src, t.dst, pipeSize)
 	switch {
@@ -110,8 +110,8 @@ func (t *Tee) step() {
 	}
 }
 
-// settle makes our pipe empty and the caller's begin at what wasn't read.
-func (t *Tee) settle() {
+// takeBack makes our pipe empty and the caller's begin at what wasn't read.
+func (t *Tee) takeBack() {
 	left := unread(t.hold)
 	switch {
 	case left > 0:

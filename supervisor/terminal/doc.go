@@ -25,6 +25,9 @@
 // visible first ([Visible]): no argument, path or host name can move the cursor,
 // hide text, or look like a line of ours.
 //
+// terminal_linux.go takes the terminal and gives it back; console.go writes lines, status.go the status line,
+// altscreen.go follows what the target has made of the screen, and visible.go is what may be shown.
+//
 // When the command died of a SIGINT whose key was passed on, the shell around it has not
 // got one: see [Terminal.Pressed].
 //

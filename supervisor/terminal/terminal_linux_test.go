@@ -38,9 +38,7 @@ func helper(role string) *exec.Cmd {
 func open(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	m, s, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { m.Close(); s.Close() })
 	return m, s
 }
@@ -48,9 +46,7 @@ func open(t *testing.T) (master, slave *os.File) {
 func modes(t *testing.T, f *os.File) unix.Termios {
 	t.Helper()
 	tio, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return *tio
 }
 
@@ -59,9 +55,7 @@ func attach(t *testing.T, s *os.File) (term *Terminal, slave *os.File) {
 	inner, slave := open(t)
 	term = Open(int(s.Fd()), int(s.Fd()), -1)
 	t.Cleanup(term.Restore)
-	if err := term.Attach(int(inner.Fd())); err != nil {
-		t.Fatal(err)
-	}
+	must(t, term.Attach(int(inner.Fd())))
 	return term, slave
 }
 
@@ -87,14 +81,10 @@ func TestRestoreTouchesNothingThatWasNotTaken(t *testing.T) {
 	_, s := open(t)
 	term := Open(-1, int(s.Fd()), -1) // no keyboard: never raw
 	inner, _ := open(t)
-	if err := term.Attach(int(inner.Fd())); err != nil {
-		t.Fatal(err)
-	}
+	must(t, term.Attach(int(inner.Fd())))
 	tio := modes(t, s)
 	tio.Lflag ^= unix.ECHO // somebody else, meanwhile
-	if err := unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio))
 	term.Restore()
 	if modes(t, s) != tio {
 		t.Error("changed")
@@ -103,9 +93,7 @@ func TestRestoreTouchesNothingThatWasNotTaken(t *testing.T) {
 
 func TestNoTerminal(t *testing.T) {
 	f, err := os.Open("/dev/null")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	inner, _ := open(t)
 	term := Open(int(f.Fd()), -1, -1)
@@ -121,12 +109,8 @@ func TestThePtyIsLikeTheTerminal(t *testing.T) {
 	tio := modes(t, s)
 	tio.Cc[unix.VERASE] = 8
 	tio.Iflag |= unix.IUTF8
-	if err := unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio); err != nil {
-		t.Fatal(err)
-	}
-	if err := pty.Setsize(outer, &pty.Winsize{Rows: 33, Cols: 99}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio))
+	must(t, pty.Setsize(outer, &pty.Winsize{Rows: 33, Cols: 99}))
 	got := Open(int(s.Fd()), int(s.Fd()), -1).Modes()
 	if got[4+unix.VERASE] != 8 || got[0]&unix.IUTF8 == 0 || got[3]&unix.ICANON == 0 {
 		t.Errorf("%+v", got)
@@ -140,9 +124,7 @@ func TestThePtyIsLikeTheTerminal(t *testing.T) {
 func TestThePtyFollowsTheSize(t *testing.T) {
 	outer, s := open(t)
 	_, slave := attach(t, s)
-	if err := pty.Setsize(outer, &pty.Winsize{Rows: 10, Cols: 20}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, pty.Setsize(outer, &pty.Winsize{Rows: 10, Cols: 20}))
 	unix.Kill(os.Getpid(), unix.SIGWINCH) // s isn't our controlling terminal: the kernel doesn't
 	deadline := time.Now().Add(patience)
 	for r, c := 0, 0; r != 10 || c != 20; r, c, _ = pty.Getsize(slave) {
@@ -222,16 +204,12 @@ func TestModesOfAnotherAreNotTaken(t *testing.T) {
 func session(t *testing.T, role string) *bufio.Reader {
 	_, s := open(t)
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := helper(role)
 	c.Stdin, c.Stdout = s, w
 	c.ExtraFiles = []*os.File{w}
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Start())
 	w.Close()
 	r.SetReadDeadline(time.Now().Add(patience))
 	t.Cleanup(func() { r.Close(); c.Process.Kill(); c.Wait() })
@@ -258,17 +236,13 @@ func TestSuspendWhereNobodyCouldResume(t *testing.T) { // a session leader's own
 func TestConsoleOnATerminal(t *testing.T) {
 	m, s := open(t)
 	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer null.Close()
 	c := NewConsole(s)
 	if c.Guard(int(s.Fd())) == nil || c.Guard(int(null.Fd())) != nil {
 		t.Error("what is the same place?")
 	}
-	if err := pty.Setsize(m, &pty.Winsize{Rows: 10, Cols: 40}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, pty.Setsize(m, &pty.Winsize{Rows: 10, Cols: 40}))
 	c.show(progress)
 	c.Print("end")
 	want := []byte(erase + "\rend\r\r\n")
@@ -307,16 +281,12 @@ func TestAPipelineLeavesTheModesAlone(t *testing.T) {
 	before := modes(t, s)
 	inner, _ := open(t)
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	defer w.Close()
 	term := Open(int(s.Fd()), int(w.Fd()), int(s.Fd()))
 	defer term.Restore()
-	if err := term.Attach(int(inner.Fd())); err != nil {
-		t.Fatal(err)
-	}
+	must(t, term.Attach(int(inner.Fd())))
 	term.Foreground()
 	if modes(t, s) != before || term.Interactive() {
 		t.Error("taken")
@@ -343,9 +313,7 @@ func TestKeysThatSendSignals(t *testing.T) {
 			if c.set != nil {
 				tio := modes(t, s)
 				c.set(&tio)
-				if err := unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio); err != nil {
-					t.Fatal(err)
-				}
+				must(t, unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio))
 			}
 			term, _ := attach(t, s)
 			term.Typed([]byte(c.keys))
@@ -358,5 +326,12 @@ func TestKeysThatSendSignals(t *testing.T) {
 	}
 	if (*Terminal)(nil).Pressed(unix.SIGINT) {
 		t.Error("without a terminal")
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

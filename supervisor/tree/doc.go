@@ -39,6 +39,13 @@
 // takes for a pidfd (Linux 5.1): the number means nothing outside of the
 // namespace, and a number that was reused meanwhile can't be hit.
 //
+// # Reading order
+//
+// sample.go has the words; tree_linux.go finds who is there, sample_linux.go reads everybody once, with
+// parse.go, ledger.go (time that nobody waited for), measure_linux.go (PSS) and memfd_linux.go behind it.
+// watchdog.go holds samples against limits: judge.go what follows, pace.go when the next one is, unmapped.go
+// when memfds are looked for. signal_linux.go stops, wakes and kills.
+//
 // # What can be dodged
 //
 //   - A parent that ignores SIGCHLD has its children reaped by the kernel, which

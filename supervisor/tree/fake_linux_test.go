@@ -22,9 +22,7 @@ type fakeProc struct {
 func newFakeProc(t *testing.T) *fakeProc {
 	f := &fakeProc{T: t, dir: t.TempDir()}
 	fd, err := unix.Open(f.dir, flagsDir, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.tree = newTree(fd, 1)
 	t.Cleanup(func() { f.tree.Close() })
 	f.put(stat{pid: 1, state: 'S', threads: 6, utime: 500, stime: 500, rss: 1000})
@@ -296,9 +294,7 @@ func TestDescendantsByTheirParents(t *testing.T) {
 
 func TestNewRefusesWhatIsNoProc(t *testing.T) {
 	fd, err := unix.Open(t.TempDir(), flagsDir, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(fd)
 	if _, err := New(fd); !errors.Is(err, unix.ENOTDIR) {
 		t.Errorf("a temporary directory: %v", err)
@@ -372,9 +368,7 @@ func TestSamplesGoOnWhilePSSIsMeasured(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := unix.Mkfifo(rollup, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(rollup, 0o600))
 	look := func(rss int64) Sample {
 		t.Helper()
 		f.put(stat{pid: 2, ppid: 1, rss: rss})
@@ -406,5 +400,24 @@ func TestSamplesGoOnWhilePSSIsMeasured(t *testing.T) {
 	f.tree.beside.stale = true
 	if s, err := f.tree.Measured(true); s != nil || err != nil || f.tree.weighed.PSS != 60*page {
 		t.Errorf("what is stale counts: %+v, %v", s, err)
+	}
+}
+
+func TestDescriptorsAreThoseOfTheProcessWithTheMost(t *testing.T) {
+	f := newFakeProc(t)
+	f.put(stat{pid: 2, ppid: 1})
+	f.put(stat{pid: 3, ppid: 1})
+	f.put(stat{pid: 4, ppid: 1, state: 'Z'})
+	f.put(stat{pid: 5, ppid: 1}) // nobody may look into it
+	for pid, n := range map[int]int{1: 30, 2: 3, 3: 12, 4: 20} {
+		dir := filepath.Join(f.dir, strconv.Itoa(pid), "fd")
+		must(t, os.Mkdir(dir, 0o755))
+		for i := range n {
+			f.write(filepath.Join(dir, strconv.Itoa(i)), "")
+		}
+	}
+	f.sample(NoPSS)
+	if got := f.tree.Descriptors(); got != 12 {
+		t.Errorf("%d, want the 12 of process 3", got)
 	}
 }

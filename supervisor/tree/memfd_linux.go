@@ -87,7 +87,7 @@ func (t *Tree) walkPart(descriptors int) (end bool, err error) {
 		if descriptors <= 0 {
 			return false, nil
 		}
-		n, err := t.descriptors(p, descriptors)
+		n, err := m.descriptors(&t.reader, p, descriptors)
 		if err != nil && !unseen(err) {
 			return false, fmt.Errorf("read %d/fd in proc: %w", p.pid, err)
 		}
@@ -133,11 +133,10 @@ func (m *memfds) findDevice() bool {
 
 // descriptors looks at no more descriptors of a process than it is told,
 // from m.offset on. That is 0 again when those were all.
-func (t *Tree) descriptors(p *process, limit int) (n int, err error) {
-	m := &t.memfds
+func (m *memfds) descriptors(r *reader, p *process, limit int) (n int, err error) {
 	from := m.offset
 	m.offset = 0
-	dir, err := t.open(p.thread(), "fd", flagsDir)
+	dir, err := r.open(p.thread(), "fd", flagsDir)
 	if err != nil {
 		return 0, err
 	}
@@ -147,7 +146,7 @@ func (t *Tree) descriptors(p *process, limit int) (n int, err error) {
 			return 0, err
 		}
 	}
-	for e, err := range linux.Dirents(dir, t.room()) {
+	for e, err := range linux.Dirents(dir, r.room()) {
 		if err != nil {
 			return n, err
 		}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -107,29 +106,6 @@ const (
 	rounding = 64 << 10 // a kB of each process
 )
 
-func TestAMemfdThatNobodyMapsHitsTheLimit(t *testing.T) {
-	const limit = 200 << 20
-	r := namespace(t, nil, "memfd", "300")
-	hit := make(chan int64, 1)
-	w, stop := r.govern(Limits{Memory: limit}, func(w *Watchdog) {
-		w.OnMemory = func(n int64, p Process) {
-			if p.PID <= 1 || p.Bytes > n || p.Bytes < limit-overhead {
-				t.Errorf("biggest: %+v of %d", p, n)
-			}
-			r.cmd.Process.Kill()
-			hit <- n
-		}
-	})
-	n := waitFor(t, "hit", hit)
-	stop()
-	if n <= limit || n > 300<<20+overhead {
-		t.Errorf("told at %d MiB", n>>20)
-	}
-	if u := w.Usage(); u.MemoryPeak < n {
-		t.Errorf("told at %d MiB, peak %d", n>>20, u.MemoryPeak>>20)
-	}
-}
-
 func TestAMemfdThatNobodyMapsIsInNoPSS(t *testing.T) {
 	r := started(t, "memfd", "100")
 	s := r.walked(Need{})
@@ -161,29 +137,6 @@ func TestAMemfdThatManyHoldAndMapCountsOnce(t *testing.T) {
 	}
 }
 
-func TestScratchHitsTheLimit(t *testing.T) {
-	const limit = 200 << 20
-	dir := t.TempDir()
-	r := namespace(t, nil, "scratch", dir, "300", "0")
-	hit := make(chan int64, 1)
-	r.begin()
-	r.expect("there")
-	w := NewWatchdog(r.tree, Limits{Memory: limit})
-	w.Scratch = r.scratch(dir)
-	w.OnMemory = func(n int64, _ Process) {
-		r.cmd.Process.Kill()
-		hit <- n
-	}
-	end, done := make(chan struct{}), make(chan error, 1)
-	go func() { done <- w.Run(end) }()
-	n := waitFor(t, "hit", hit)
-	close(end)
-	r.must(<-done)
-	if n <= limit || n > 300<<20+overhead {
-		t.Errorf("told at %d MiB", n>>20)
-	}
-}
-
 func TestAFileOfTheScratchThatIsMappedCountsOnce(t *testing.T) {
 	dir := t.TempDir()
 	r := namespace(t, nil, "scratch", dir, "100", "2")
@@ -198,22 +151,6 @@ func TestAFileOfTheScratchThatIsMappedCountsOnce(t *testing.T) {
 	// Deleted and kept open, as a memfd is.
 	if n := s.Memory(); s.Memfds != 0 || n < 100<<20 || n > 100<<20+overhead {
 		t.Errorf("%d MiB: %+v", n>>20, s)
-	}
-}
-
-func TestLittleMemoryNeverHitsALimit(t *testing.T) {
-	r := namespace(t, nil, "memfd", "20")
-	w, stop := r.govern(Limits{Memory: 200 << 20}, func(w *Watchdog) {
-		w.shared = nil // other tests' memory comes and goes meanwhile
-		w.OnMemory = func(n int64, p Process) { t.Errorf("blamed %+v at %d MiB", p, n>>20) }
-	})
-	r.expect("ready")
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end) && w.Usage().MemoryPeak < 20<<20; {
-		time.Sleep(ms)
-	}
-	stop()
-	if u := w.Usage(); u.MemoryPeak < 20<<20 || u.MemoryPeak > 20<<20+overhead {
-		t.Errorf("peak %d MiB", u.MemoryPeak>>20)
 	}
 }
 
@@ -251,16 +188,10 @@ func TestWhatIsNoMemfdIsLeftOut(t *testing.T) {
 		f.put(stat{pid: pid, ppid: 1})
 	}
 	deleted, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer deleted.Close()
-	if err := fill(int(deleted.Fd()), 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(deleted.Name()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, fill(int(deleted.Fd()), 1))
+	must(t, os.Remove(deleted.Name()))
 	one, two := f.memfd(1<<20), f.memfd(3<<20)
 	f.hold(1, f.memfd(64<<20)) // of the sandbox
 	f.hold(2, os.DevNull, "/proc/self/exe", one, one, "/nowhere")
@@ -340,49 +271,5 @@ func TestAWalkInPartsFindsWhatOneDoes(t *testing.T) {
 	f.sample(NoPSS)
 	if end, err := f.tree.walkPart(math.MaxInt); !end || err != nil || f.tree.memfds.bytes() != all-2*4<<16 {
 		t.Errorf("after the end of one: %d, %v", f.tree.memfds.bytes(), err)
-	}
-}
-
-// BenchmarkMemfds is what a walk costs that finds nothing.
-func BenchmarkMemfds(b *testing.B) {
-	for _, n := range []int{1, 50} {
-		r := started(b, "holders", strconv.Itoa(n), "17") // and three more of each
-		r.sample(NoPSS)
-		b.Run(fmt.Sprintf("processes=%d/descriptors=20", n), func(b *testing.B) {
-			b.ReportAllocs()
-			began := cpu()
-			for b.Loop() {
-				if end, err := r.tree.walkPart(math.MaxInt); !end || err != nil {
-					b.Fatal(end, err)
-				}
-			}
-			b.ReportMetric(float64(cpu()-began)/float64(b.N)/float64(20*n), "ns/descriptor")
-		})
-	}
-}
-
-// BenchmarkBudget is the share of one core that watching takes: without a limit
-// of memory, with one that nothing can reach, and with walks.
-func BenchmarkBudget(b *testing.B) {
-	r := started(b, "holders", "50", "17")
-	for _, c := range []struct {
-		name   string
-		limit  int64
-		shared int64
-	}{
-		{"no limit", 0, -1}, {"nothing shared", 1 << 40, 0}, {"walks", 1 << 40, -1},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			w := NewWatchdog(r.tree, Limits{Memory: c.limit, CPU: time.Hour})
-			w.shared = func() int64 { return c.shared }
-			stop := make(chan struct{})
-			time.AfterFunc(4*time.Second, func() { close(stop) })
-			began, before := time.Now(), cpu()
-			if err := w.Run(stop); err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(100*float64(cpu()-before)/float64(time.Since(began)), "%core")
-			b.ReportMetric(float64(w.nth)/4, "samples/s")
-		})
 	}
 }

@@ -16,6 +16,7 @@ type reader struct {
 	dir  int
 	path []byte
 	buf  []byte
+	tids []int32
 }
 
 const bufSize = 8 << 10

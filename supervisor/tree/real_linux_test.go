@@ -4,18 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-func TestTheNamespaceHoldsDoubleForks(t *testing.T) {
-	r := namespace(t, nil, "/bin/sh", "-c", `(setsid sh -c 'sleep 50 & sleep 50 &') & wait; echo ready; exec sleep 50`)
-	r.begin()
-	r.expect("ready")
-	r.until("three sleepers", func(s Sample) bool { return s.Processes == 3 && s.Tasks == 3 })
-}
 
 func TestTheWalkFindsWhatTheNamespaceHolds(t *testing.T) {
 	r := namespace(t, nil, "/bin/sh", "-c", `(setsid sh -c 'sleep 50 & sleep 50 &') & wait; echo ready; exec sleep 50`)
@@ -30,9 +24,8 @@ func TestTheWalkFindsWhatTheNamespaceHolds(t *testing.T) {
 	if err != nil || s.Processes != 3 || !s.HasPSS || s.PSS == 0 || s.Estimated != 0 {
 		t.Errorf("by children: %+v, %v", s, err)
 	}
-	walk.pids = walk.pids[:0]
-	if err := walk.scan(); err != nil || len(walk.pids) != 4 {
-		t.Errorf("by parents: %v, %v", walk.pids, err)
+	if pids, err := walk.scan(walk.root, nil); err != nil || len(pids) != 4 {
+		t.Errorf("by parents: %v, %v", pids, err)
 	}
 	r.stopBy(walk)
 	for pid, state := range r.states() {
@@ -43,27 +36,13 @@ func TestTheWalkFindsWhatTheNamespaceHolds(t *testing.T) {
 	r.must(walk.Continue())
 	r.must(walk.Signal(unix.SIGKILL))
 	r.until("killed through the walk", func(s Sample) bool { return s.Processes == 0 })
-	if err := r.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.cmd.Process.Kill())
 	r.cmd.Wait()
 	if _, err := walk.Sample(Need{}); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("after the end: %v", err)
 	}
 	if _, err := NewFromPID(r.cmd.Process.Pid); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("a pid that is gone: %v", err)
-	}
-}
-
-func TestSharedMemoryCountsOnce(t *testing.T) {
-	const size = 100 << 20
-	r := started(t, "share", "4", "100")
-	s := r.sample(0)
-	if s.RSS < 4*size {
-		t.Errorf("RSS %d MiB: it is not shared, or not there", s.RSS>>20)
-	}
-	if s.PSS < size || s.PSS > size+60<<20 || s.Estimated != 0 {
-		t.Errorf("PSS %d MiB of 100 shared by 4, %d estimated", s.PSS>>20, s.Estimated)
 	}
 }
 
@@ -203,9 +182,29 @@ func TestStopReachesEverybodyAndWakesOnlyWhomItStopped(t *testing.T) {
 	r.until("killed", func(s Sample) bool { return s.Live() == 0 })
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+func crowd(b testing.TB, n int) *run {
+	r := namespace(b, nil, "/bin/sh", "-c", `i=1; while [ $i -lt `+strconv.Itoa(n)+` ]; do sleep 50 & i=$((i+1)); done; exec sleep 50`)
+	r.begin()
+	r.until("all there", func(s Sample) bool {
+		for i := range r.tree.cur {
+			if p := &r.tree.cur[i]; !p.root && string(p.comm[:5]) != "sleep" {
+				return false
+			}
+		}
+		return s.Processes == n
+	})
+	return r
+}
+
+func TestASampleAllocatesNothing(t *testing.T) {
+	r := crowd(t, 20)
+	if n := testing.AllocsPerRun(100, func() { r.sample(-1) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	w := NewWatchdog(r.tree, Limits{CPU: time.Hour, Memory: 1 << 20, Tasks: 1000, CPUPercent: 1000})
+	w.memHit = true
+	w.start()
+	if n := testing.AllocsPerRun(100, func() { _, err := w.step(); must(t, err) }); n != 0 {
+		t.Errorf("%v allocations of the watchdog", n)
 	}
 }

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"errors"
 	"math"
 	"time"
 )
@@ -46,6 +47,14 @@ const (
 // NoPSS is a PSSAbove that is never reached.
 const NoPSS = math.MaxInt64
 
+// Times never decrease.
+type Times struct {
+	CPU, User, System time.Duration // what the whole tree ever used, and its parts
+	// Unreaped is the part of CPU that is known from the ledger only: of
+	// processes that disappeared without anybody waiting for them.
+	Unreaped time.Duration
+}
+
 // Sample is the tree at one moment, PID 1 left out.
 type Sample struct {
 	At        time.Time
@@ -55,12 +64,7 @@ type Sample struct {
 
 	Rushed bool // somebody was stopped: see Need
 
-	// CPU is what the whole tree ever used, User and System its parts. It
-	// never decreases.
-	CPU, User, System time.Duration
-	// Unreaped is the part of CPU that is known from the ledger only: of
-	// processes that disappeared without anybody waiting for them.
-	Unreaped time.Duration
+	Times
 
 	RSS int64 // bytes; shared pages count for each process
 	// PSS is in bytes, swap included, and only there when HasPSS.
@@ -131,4 +135,30 @@ func (p *process) describe(memory int64) Process {
 		name = append(name, c)
 	}
 	return Process{PID: int(p.pid), Name: string(name), Bytes: memory}
+}
+
+// ErrUnsettled says that processes were still appearing, or still running,
+// after as many passes as are made.
+var ErrUnsettled = errors.New("the process tree did not come to rest")
+
+// Limits are what a run is held to. Zero means no limit.
+type Limits struct {
+	CPU        time.Duration // user and system time of the whole tree
+	Memory     int64         // bytes of the whole tree, as Sample.Memory counts them
+	Tasks      int64         // threads that are alive
+	CPUPercent int           // of one core, by stopping and continuing
+}
+
+// Usage is what a tree used so far.
+type Usage struct {
+	Times
+
+	// Memory and MemoryPeak are in bytes, as Sample.Memory counts them. Without a
+	// limit of memory nobody looks for memfds, and they are left out.
+	Memory, MemoryPeak int64
+	Tasks, TasksPeak   int64 // zombies left out
+	Throttled          time.Duration
+
+	// Estimated: at the peak of memory, RSS stood in for the PSS of some process.
+	Estimated bool
 }

@@ -87,7 +87,7 @@ func ticks(n int64) time.Duration { return time.Duration(n) * (time.Second / use
 func (t *Tree) refresh() error {
 	err := t.collect()
 	if err == nil {
-		err = t.settle()
+		err = t.findLost()
 	}
 	if err != nil {
 		t.cur = t.cur[:0] // nobody may seem to have disappeared
@@ -162,9 +162,9 @@ func (t *Tree) behead(p *process) {
 	}
 }
 
-// settle finds who disappeared since the last table, and enters into the
+// findLost finds who disappeared since the last table, and enters into the
 // ledger what nobody waited for.
-func (t *Tree) settle() error {
+func (t *Tree) findLost() error {
 	t.lost, t.late = t.lost[:0], t.late[:0]
 	if find(t.cur, t.root) == nil {
 		return nil // the namespace ended, and PID 1 has its own account of it

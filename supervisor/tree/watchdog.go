@@ -29,9 +29,9 @@ type Watchdog struct {
 	// It comes from the goroutine that runs the Watchdog, at every sample.
 	Scratch func() int64
 
-	// Begun comes when the tree is watched from now on, Head before the first look.
-	Begun func()
-	Head  time.Duration
+	// Begun comes when the tree is watched from now on, FirstDelay before the first look.
+	Begun      func()
+	FirstDelay time.Duration
 
 	// OnCPU and OnMemory should kill the run: the watchdog doesn't.
 	OnCPU    func(used time.Duration)
@@ -43,6 +43,20 @@ type Watchdog struct {
 	OnKill func(pid int)
 
 	tree governed
+	host
+
+	mu    sync.Mutex
+	usage Usage // guarded by mu
+
+	recent
+	weighed weighed
+	walks   walks
+	rate    bucket
+	stopped time.Time // since when the tree is stopped for its rate; zero: it runs
+}
+
+// host is what is asked beside the tree.
+type host struct {
 	now  func() time.Time
 	busy func() time.Duration // CPU time of this thread
 	// sleeper makes what Run sleeps with, and what undoes it.
@@ -51,23 +65,17 @@ type Watchdog struct {
 	// shared is what memfds can have of the host's memory at the most. Negative:
 	// that can't be told.
 	shared func() int64
+}
 
-	mu    sync.Mutex
-	usage Usage // guarded by mu
-
-	cpuHit, memHit, tasksHit bool
+// recent is what came of the samples until now.
+type recent struct {
+	cpuHit, memHit, tasksHit bool // told
 
 	last               Sample
 	cost               time.Duration
 	nth                int
-	weighed            weighed
 	lastMemory, growth int64 // with what memfds may have grown by; in a second
-	walks              walks
-	swapAsked          time.Time
 	unreapedAt         time.Time
-
-	rate    bucket
-	stopped time.Time // since when the tree is stopped for its rate; zero: it runs
 }
 
 // Usage is what has been used up to the last sample. Any goroutine may ask.
@@ -86,10 +94,10 @@ func (w *Watchdog) Run(stop <-chan struct{}) error {
 	if w.Begun != nil {
 		w.Begun()
 	}
-	if w.Head > 0 && !sleep(w.Head) {
+	if w.FirstDelay > 0 && !sleep(w.FirstDelay) {
 		return nil
 	}
-	defer w.settle()
+	defer w.awaitMeasured()
 	for {
 		wait, err := w.step()
 		if errors.Is(err, os.ErrProcessDone) {
@@ -179,9 +187,10 @@ func (w *Watchdog) step() (time.Duration, error) {
 
 // weighed is what is known of PSS.
 type weighed struct {
-	memory int64     // when it was last measured
-	pause  time.Time // nobody is stopped for it before
-	anew   time.Time // from then on whatever was measured earlier
+	memory    int64     // when it was last measured
+	pause     time.Time // nobody is stopped for it before
+	anew      time.Time // from then on whatever was measured earlier
+	swapAsked time.Time
 }
 
 // weighNeed says when PSS is worth its price.
@@ -203,8 +212,8 @@ func (w *Watchdog) weighNeed(need *Need, now time.Time) {
 	}
 	need.PSSAbove, need.NoPSSAbove = min(need.PSSAbove, above), w.Limits.Memory
 	// What is swapped out is in no RSS.
-	if w.swap != nil && now.Sub(w.swapAsked) >= time.Second {
-		w.swapAsked = now
+	if w.swap != nil && now.Sub(w.weighed.swapAsked) >= time.Second {
+		w.weighed.swapAsked = now
 		if w.swap() {
 			need.PSSAbove, need.NoPSSAbove = -1, 0
 		}
@@ -228,8 +237,8 @@ func (w *Watchdog) weighedNow(s *Sample, now time.Time) {
 	}
 }
 
-// settle waits for what is being measured.
-func (w *Watchdog) settle() {
+// awaitMeasured waits for what is being measured.
+func (w *Watchdog) awaitMeasured() {
 	if s, err := w.tree.Measured(true); err == nil {
 		w.weighedNow(s, w.now())
 	}
@@ -243,7 +252,7 @@ func (w *Watchdog) note(s *Sample, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	u := &w.usage
-	u.CPU, u.User, u.System, u.Unreaped = s.CPU, s.User, s.System, s.Unreaped
+	u.Times = s.Times
 	u.Memory, u.Tasks = s.Bound, s.Live()
 	u.TasksPeak = max(u.TasksPeak, u.Tasks)
 }

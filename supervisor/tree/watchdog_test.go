@@ -66,7 +66,7 @@ type watched struct {
 func watch(t *testing.T, limits Limits) *watched {
 	w := &watched{T: t, tree: &fakeTree{clock: time.Unix(1000, 0)}}
 	w.Watchdog = &Watchdog{
-		Limits: limits, Cores: 2, tree: w.tree, now: func() time.Time { return w.tree.clock },
+		Limits: limits, Cores: 2, tree: w.tree, host: host{now: func() time.Time { return w.tree.clock }},
 		OnCPU:    func(used time.Duration) { w.told = append(w.told, fmt.Sprint("cpu ", used)) },
 		OnMemory: func(n int64, p Process) { w.told = append(w.told, fmt.Sprint("memory ", n, " ", p.Name)) },
 		OnTasks:  func(n int64) { w.told = append(w.told, fmt.Sprint("tasks ", n)) },
@@ -96,11 +96,11 @@ func (w *watched) expect(what string, got []string, want ...string) {
 func TestEachCauseIsToldOnce(t *testing.T) {
 	w := watch(t, Limits{CPU: time.Second, Memory: 1000, Tasks: 10})
 	w.look(0)
-	w.tree.sample = Sample{CPU: 999 * ms, RSS: 1000, Tasks: 10}
+	w.tree.sample = Sample{Times: Times{CPU: 999 * ms}, RSS: 1000, Tasks: 10}
 	w.tree.pss = 1000
 	w.look(ms)
 	w.expect("at the limits", w.told)
-	w.tree.sample = Sample{CPU: time.Second, RSS: 5000, Tasks: 14, Zombies: 3}
+	w.tree.sample = Sample{Times: Times{CPU: time.Second}, RSS: 5000, Tasks: 14, Zombies: 3}
 	w.tree.pss, w.tree.trims = 1001, []int{1}
 	for range 3 {
 		w.look(ms)
@@ -235,9 +235,7 @@ func TestNobodyIsLeftStopped(t *testing.T) {
 	w.look(ms)
 	stop := make(chan struct{})
 	close(stop)
-	if err := w.Watchdog.Run(stop); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Watchdog.Run(stop))
 	w.expect("the last thing done", w.tree.done[len(w.tree.done)-1:], "continue")
 }
 
@@ -251,5 +249,12 @@ func TestRunEndsWithPID1AndFailsWithTheTree(t *testing.T) {
 	w.tree.err = os.ErrPermission
 	if err := w.Watchdog.Run(nil); !errors.Is(err, os.ErrPermission) {
 		t.Errorf("proc unreadable: %v", err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

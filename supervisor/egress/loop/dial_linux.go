@@ -168,3 +168,36 @@ func (c *Conn) itself(peer netip.AddrPort) error {
 	}
 	return nil
 }
+
+// connectPatience is far more than a loopback takes.
+const connectPatience = 5 * time.Second
+
+// Connected waits until a connection of a socket that blocks nobody but the caller is made or refused.
+func Connected(fd int) error {
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+	end := time.Now().Add(connectPatience)
+	for {
+		left := time.Until(end)
+		if left <= 0 {
+			return unix.ETIMEDOUT
+		}
+		n, err := unix.Poll(poll, int(left.Milliseconds())+1)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return unix.ETIMEDOUT
+		}
+		errno, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+		if err != nil {
+			return err
+		}
+		if errno != 0 {
+			return unix.Errno(errno)
+		}
+		return nil
+	}
+}

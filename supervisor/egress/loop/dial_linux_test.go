@@ -14,24 +14,16 @@ import (
 func blackhole(t *testing.T, address string) (port uint16) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { unix.Close(fd) })
 	at := &unix.SockaddrInet4{Addr: netip.MustParseAddr(address).As4()}
-	if err := errors.Join(unix.Bind(fd, at), unix.Listen(fd, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(unix.Bind(fd, at), unix.Listen(fd, 0)))
 	name, err := unix.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at = name.(*unix.SockaddrInet4)
 	for range 4 { // full with one or two
 		c, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { unix.Close(c) })
 		_ = unix.Connect(c, at)
 	}
@@ -42,9 +34,7 @@ func TestDialTakesTheFirstThatAnswers(t *testing.T) {
 	const waits, answers, refuses = "127.1.0.1", "127.1.0.2", "127.1.0.3"
 	port := blackhole(t, waits)
 	l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(answers), port)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	list := func(all ...string) (list []netip.Addr) {
 		for _, a := range all {

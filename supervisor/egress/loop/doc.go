@@ -8,6 +8,9 @@
 // own poller wakes a second thread to look for more work each time, which on a busy host
 // costs as much as the passing on.
 //
+// loop_linux.go waits and gives turns, task_linux.go is what has them; conn_linux.go, listen_linux.go and
+// dial_linux.go are what tasks wait for.
+//
 // # Rules
 //
 // Conn, Go, Do and whatever waits are for tasks of the same loop alone: the loop knows

@@ -23,9 +23,7 @@ func TestDialTakesFewDescriptors(t *testing.T) {
 	ended := make(chan error, 1)
 	open := func() int {
 		all, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return len(all)
 	}
 	before, most := open(), 0
@@ -53,16 +51,10 @@ func TestDialTakesFewDescriptors(t *testing.T) {
 // connected to itself: that would keep the port from who is to listen there.
 func TestNobodyIsConnectedToHimself(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 	at, err := unix.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := unix.Connect(fd, at); err != nil && err != unix.EINPROGRESS {
 		t.Fatal(err)
 	}

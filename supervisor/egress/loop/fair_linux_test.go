@@ -65,21 +65,13 @@ func TestAcceptingLeavesOthersTheirTurn(t *testing.T) {
 	const all = 500
 	x := started(t)
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, all)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, all)))
 	at, err := unix.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range all {
 		c, err := net.Dial("tcp", AddrPort(at).String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
 	}
 	open, most, served := 0, 0, make(chan struct{}, all)
@@ -92,9 +84,7 @@ func TestAcceptingLeavesOthersTheirTurn(t *testing.T) {
 			served <- struct{}{}
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range all {
 		<-served
 	}

@@ -1,7 +1,9 @@
 package loop
 
 import (
+	"errors"
 	"net"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +21,20 @@ type Listener struct {
 // crowded is how long nothing is accepted when there is no descriptor or memory left:
 // others may end.
 const crowded = 10 * time.Millisecond
+
+// Detach takes a socket out of the runtime's hands.
+func Detach(s interface {
+	syscall.Conn
+	Close() error
+}) (fd int, err error) {
+	defer s.Close()
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	failed := raw.Control(func(old uintptr) { fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) })
+	return fd, errors.Join(failed, err)
+}
 
 // Listen gives each connection of a listening socket to serve, which must not wait. The
 // descriptor is the loop's in any case. Anybody may call it.

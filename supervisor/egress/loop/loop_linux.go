@@ -152,7 +152,7 @@ func (l *Loop) wait(events []unix.EpollEvent, busy bool) int {
 				l.credit = min(l.credit+lookCost, mostCredit)
 				return n
 			}
-			if l.called() || time.Now().After(end) {
+			if l.hasPosted() || time.Now().After(end) {
 				break
 			}
 			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
@@ -175,8 +175,8 @@ func (l *Loop) wait(events []unix.EpollEvent, busy bool) int {
 	return n
 }
 
-// called says whether something is posted.
-func (l *Loop) called() bool {
+// hasPosted says whether something is posted.
+func (l *Loop) hasPosted() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.posted) > 0

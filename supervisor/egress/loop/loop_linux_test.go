@@ -24,9 +24,7 @@ type running struct {
 func started(t *testing.T) running {
 	t.Helper()
 	l, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(l.Close)
 	return running{l, t}
 }
@@ -261,9 +259,7 @@ func TestWhatCannotBeListenedTo(t *testing.T) {
 	x := started(t)
 	file := func() (fd int) {
 		fd, err := unix.MemfdCreate("no socket", unix.MFD_CLOEXEC)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return fd
 	}
 	serve := func(*Conn) { t.Error("served") }
@@ -271,9 +267,7 @@ func TestWhatCannotBeListenedTo(t *testing.T) {
 		t.Errorf("a file: %v", err)
 	}
 	over, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	over.Close()
 	if _, err := over.Listen(file(), serve); err != net.ErrClosed {
 		t.Errorf("after the end: %v", err)
@@ -282,11 +276,16 @@ func TestWhatCannotBeListenedTo(t *testing.T) {
 
 func TestAfterTheEnd(t *testing.T) {
 	l, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.Close()
 	if l.Post(func() { t.Error("called") }) || l.Start(func() { t.Error("started") }) {
 		t.Error("it still takes something")
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

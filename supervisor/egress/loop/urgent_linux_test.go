@@ -34,14 +34,10 @@ func TestUrgentBytesHoldNothingUp(t *testing.T) {
 	looks := make(chan struct{})
 	x.Post(func() { <-looks })
 	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	raw, err := c.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	say := func(text string, flags int) {
 		if err := raw.Control(func(fd uintptr) {
 			if err := unix.Send(int(fd), []byte(text), flags); err != nil {

@@ -2,9 +2,11 @@ package names
 
 import (
 	"encoding/binary"
+	"errors"
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // MaxNames is how many names a run can have addresses for. Ordinary programs ask for
@@ -120,4 +122,170 @@ func addressOf6(nibbles string) (netip.Addr, bool) {
 		v6[len(v6)-1-i/2] |= byte(n) << (4 * (i % 2))
 	}
 	return netip.AddrFrom16(v6), true
+}
+
+// Host is the sandbox's own name.
+const Host = "confine"
+
+const (
+	maxName  = 253 // in text, without the dot at the end
+	maxLabel = 63
+)
+
+// canonical is a name from the wire the way names are kept: lower case, without the
+// dot at its end. So neither case nor a dot makes two names of one. ok is false for what
+// is no name of a host, the root among them.
+func canonical(wire string) (name string, ok bool) {
+	name = lower(strings.TrimSuffix(wire, "."))
+	return name, IsCanonical(name)
+}
+
+// lower is not strings.ToLower, which makes a plain "k" of the sign for Kelvin, U+212A.
+func lower(name string) string {
+	b := []byte(name)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// IsCanonical tells whether a name is one of a host, the way names are kept here:
+// labels of lower case letters, digits, "-" and "_" (which RFC 952 hasn't, and
+// hosts have), and no address in any notation.
+func IsCanonical(name string) bool {
+	if name == "" || len(name) > maxName {
+		return false
+	}
+	start := 0
+	for i := range len(name) + 1 {
+		if i < len(name) && name[i] != '.' {
+			if !ofLabel(name[i]) {
+				return false
+			}
+			continue
+		}
+		if i == start || i-start > maxLabel {
+			return false
+		}
+		if i < len(name) {
+			start = i + 1
+		}
+	}
+	return !numeric(name[start:])
+}
+
+func ofLabel(c byte) bool {
+	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'
+}
+
+// numeric tells whether a last label makes the name an address to somebody:
+// inet_aton(3) takes 127.1, 0x7f.1 and 2130706433 for one, and what is an address to
+// the caller's resolver is no name that was looked up. No top-level domain is like that.
+func numeric(label string) bool {
+	digits, set := label, "0123456789"
+	if hex, ok := strings.CutPrefix(label, "0x"); ok {
+		digits, set = hex, "0123456789abcdef"
+	}
+	return strings.Trim(digits, set) == ""
+}
+
+// under tells whether a name is another one or below it.
+func under(name, top string) bool {
+	rest, ok := strings.CutSuffix(name, top)
+	return ok && (rest == "" || strings.HasSuffix(rest, "."))
+}
+
+// printable is a name from the wire for a log: lower case and without the dot at its
+// end, so that neither makes two of one, and what isn't plain as \DDD, the way zone files
+// have it. A log is read by people and programs that a newline or an escape could deceive.
+func printable(wire string) string {
+	if wire == "." {
+		return wire
+	}
+	wire = lower(strings.TrimSuffix(wire, "."))
+	b := make([]byte, 0, len(wire))
+	for i := range len(wire) {
+		switch c := wire[i]; {
+		case c == '\\' || c == '"':
+			b = append(b, '\\', c)
+		case '!' <= c && c <= '~':
+			b = append(b, c)
+		default:
+			b = append(b, '\\', '0'+c/100, '0'+c/10%10, '0'+c%10)
+		}
+	}
+	return string(b)
+}
+
+// ErrTooManyNames is that a name is new and all [MaxNames] pairs are given.
+var ErrTooManyNames = errors.New("no address is left for another name")
+
+// errNotCanonical is a mistake of whoever asks: a name in two spellings would get two pairs.
+var errNotCanonical = errors.New("not a name in canonical form")
+
+// Pool is the synthetic addresses of a run and the names that they stand for. The
+// zero value has given none. All methods can be called at the same time.
+type Pool struct {
+	mu     sync.RWMutex
+	number map[string]uint32 // from 0
+	names  []string          // by number
+}
+
+// Give is the pair of a name, a new one when it has none yet. The name is canonical.
+func (p *Pool) Give(name string) (Pair, error) {
+	if pair, ok := p.Given(name); ok {
+		return pair, nil
+	}
+	if !IsCanonical(name) {
+		return Pair{}, errNotCanonical
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n, ok := p.number[name] // somebody may have been faster
+	if !ok {
+		if len(p.names) >= MaxNames {
+			return Pair{}, ErrTooManyNames
+		}
+		if p.number == nil {
+			p.number = map[string]uint32{}
+		}
+		n = uint32(len(p.names))
+		p.number[name] = n
+		p.names = append(p.names, name)
+	}
+	return pairAt(atNames + n), nil
+}
+
+// Given is the pair of a name that has one.
+func (p *Pool) Given(name string) (Pair, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	n, ok := p.number[name]
+	if !ok {
+		return Pair{}, false
+	}
+	return pairAt(atNames + n), true
+}
+
+// Name is the name that an address stands for. An IPv4 address may come mapped into IPv6.
+func (p *Pool) Name(addr netip.Addr) (string, bool) {
+	n, ok := numberOf(addr)
+	if !ok || n < atNames {
+		return "", false
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if n -= atNames; n >= uint64(len(p.names)) {
+		return "", false
+	}
+	return p.names[n], true
+}
+
+// Len is how many names have a pair.
+func (p *Pool) Len() int {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return len(p.names)
 }

@@ -14,6 +14,9 @@
 // message, bounds how many calls there are at a time, and asks [Pool.Name] what a
 // connection is meant for and [Resolver.Addresses] where that is today.
 //
+// server.go decides, message.go reads and writes the messages, resolver.go asks outside, and address.go has
+// names, their addresses and the pool.
+//
 // # What leaves the host
 //
 // A lookup of the addresses of an allowed name, asked for by A or AAAA. Nothing else does:

@@ -16,10 +16,10 @@ type told struct {
 	all []string
 }
 
-func (l *told) refused(name, qtype string, why Why) {
+func (l *told) refused(name string, why Why) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all = append(l.all, name+" "+qtype+" "+string(why))
+	l.all = append(l.all, name+" "+string(why))
 }
 
 func (l *told) String() string {

@@ -6,6 +6,9 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
+// typeIXFR is a type that the library has no name for.
+const typeIXFR dnsmessage.Type = 251
+
 // Existence is whether a name has an address outside.
 type Existence int
 
@@ -41,7 +44,7 @@ type Server struct {
 	// pool full. The name is lower case, without a dot at its end, safe to print, up to four
 	// times as long as a name can be. It is called as often as the target likes: whoever
 	// keeps that bounds it.
-	Refused func(name, qtype string, why Why)
+	Refused func(name string, why Why)
 }
 
 // Answer is the answer to a message that came as a datagram, or over TCP without the
@@ -160,6 +163,6 @@ func (s *Server) full(asked dnsmessage.Question) answer {
 
 func (s *Server) tell(asked dnsmessage.Question, why Why) {
 	if s.Refused != nil {
-		s.Refused(printable(asked.Name.String()), typeName(asked.Type), why)
+		s.Refused(printable(asked.Name.String()), why)
 	}
 }

@@ -2,6 +2,9 @@
 // TLS hello, the Host of every HTTP/1 request. Bytes in, verdicts out: nothing here
 // knows a socket, dials, or decides which names are allowed.
 //
+// classify.go tells protocols apart; hello.go reads TLS, datagram.go QUIC and DTLS, requests.go the framing
+// of HTTP/1 and head.go the head of each request. error.go has the closed set of reasons.
+//
 // # How a connection is looked at
 //
 // The gateway has dialled an allowed name and port. What the server says is relayed at
@@ -59,7 +62,7 @@
 //     ("domain fronting"); it is up to the server to refuse it, by 421.
 //   - Encrypted Client Hello: the name that can be read is the outer one; a server
 //     that has the key serves the inner one. Browsers send the extension without
-//     meaning it, and it is made so that the two can't be told apart. [Hello] says that it is there.
+//     meaning it, and it is made so that the two can't be told apart.
 //   - A renegotiation of TLS 1.2 and before is encrypted, and may name another server: it is up to
 //     the server to refuse that. TLS 1.3 has none.
 //   - Other protocols that carry a name of their own (host= in git://, the to= of XMPP), and

@@ -1,6 +1,9 @@
 package peek
 
-import "bytes"
+import (
+	"bytes"
+	"strconv"
+)
 
 // Bounds on what is looked at in one piece, and so on what has to be kept meanwhile.
 const (
@@ -221,5 +224,146 @@ func (r *Requests) over() {
 	r.state = atHead
 	if r.upgrade {
 		r.state = upgrading
+	}
+}
+
+// chunk reads the line of a chunk's size (RFC 9112, section 7.1): digits, which are all
+// that counts, and maybe extensions behind a semicolon.
+func (r *Requests) chunk(l []byte) error {
+	size, _, _ := bytes.Cut(l, []byte(";"))
+	if len(size) == 0 || len(size) > 15 || !all(size, hexDigit) {
+		return refuse(BadChunk, "the size of a chunk is no hexadecimal number")
+	}
+	n, err := strconv.ParseInt(string(size), 16, 64)
+	if err != nil {
+		return refuse(BadChunk, "the size of a chunk is no hexadecimal number")
+	}
+	r.left, r.state = n, inChunk
+	if n == 0 {
+		r.state = atTrailer
+	}
+	return nil
+}
+
+// trailer is for the lines behind the last chunk. Some servers take them for fields of
+// the head.
+func (r *Requests) trailer(b []byte) error {
+	f, err := parseFields(b)
+	if err != nil {
+		return err
+	}
+	if f.hosts+f.lengths+f.encodings+f.expects+len(f.upgrades) > 0 {
+		return refuse(BadField, "a trailer of a request has a field that belongs to its head")
+	}
+	r.over()
+	return nil
+}
+
+func hexDigit(c byte) bool {
+	return digit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}
+
+// block finds the end of lines that an empty one ends, and remembers how far it got.
+type block struct {
+	start  int // of the line that isn't over
+	looked int // no line ends before
+}
+
+// find gives the length up to and with the empty line, or 0: it isn't there yet.
+func (k *block) find(b []byte, limit int) (int, error) {
+	if k.looked > len(b) {
+		*k = block{} // these aren't the bytes that were left
+	}
+	for {
+		i := bytes.IndexByte(b[k.looked:min(len(b), limit)], '\n')
+		if i < 0 {
+			k.looked = min(len(b), limit)
+			if len(b) >= limit {
+				return 0, refuse(TooLong, "the head or the trailer of a request is too long")
+			}
+			return 0, nil
+		}
+		end := k.looked + i + 1
+		l, err := cleanLine(b[k.start:end])
+		if err != nil {
+			return 0, err
+		}
+		k.start, k.looked = end, end
+		if len(l) == 0 {
+			return end, nil
+		}
+	}
+}
+
+// cleanLine is a line without its CR LF. No other control characters than tabs are in it.
+func cleanLine(l []byte) ([]byte, error) {
+	if len(l) < 2 || l[len(l)-2] != '\r' {
+		return nil, refuse(BadLine, "a line of a request ends in LF alone")
+	}
+	l = l[:len(l)-2]
+	for _, c := range l {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return nil, refuse(BadLine, "a line of a request has a control character in it")
+		}
+	}
+	return l, nil
+}
+
+// Status is the status of the first final answer in what a server says from the beginning of a
+// connection, of 101 too; more: it isn't there yet. Other answers of the kind 1xx come before
+// the one that they announce, and are passed over.
+func Status(b []byte) (code int, more bool, err error) {
+	for {
+		l, _, found := bytes.Cut(b[:min(len(b), statusLength+1)], []byte("\n"))
+		if !statusLine(l) || found && len(l) < statusLength {
+			return 0, false, refuse(BadStatus, "the server's answer is none of HTTP/1")
+		}
+		if len(l) <= statusLength && !found {
+			return 0, true, nil
+		}
+		code = int(l[9]-'0')*100 + int(l[10]-'0')*10 + int(l[11]-'0')
+		if code/100 != 1 || code == 101 {
+			return code, false, nil
+		}
+		end := emptyLine(b)
+		switch {
+		case end > MaxHead || end == 0 && len(b) >= MaxHead:
+			return 0, false, refuse(TooLong, "an interim answer of the server's is too long")
+		case end == 0:
+			return 0, true, nil
+		}
+		if b = b[end:]; len(b) == 0 {
+			return 0, true, nil
+		}
+	}
+}
+
+const statusLength = len("HTTP/1.1 101")
+
+// statusLine says whether l is one, or begins as one.
+func statusLine(l []byte) bool {
+	const form = "HTTP/1.d ddd"
+	for i, c := range l {
+		switch {
+		case i == statusLength:
+			return c == ' ' || c == '\r'
+		case form[i] == 'd' && !digit(c), form[i] != 'd' && form[i] != c:
+			return false
+		}
+	}
+	return true
+}
+
+// emptyLine is where the first head ends, however its lines do; 0: it doesn't yet.
+func emptyLine(b []byte) int {
+	for at := 0; ; {
+		i := bytes.IndexByte(b[at:], '\n')
+		if i < 0 {
+			return 0
+		}
+		if l := b[at : at+i]; at > 0 && (len(l) == 0 || string(l) == "\r") {
+			return at + i + 1
+		}
+		at += i + 1
 	}
 }
