@@ -96,6 +96,8 @@ func (s *session) main() int {
 		return s.page("")
 	case "--version":
 		return s.dispatch(lookup("version"), args[1:])
+	case completeWord:
+		return s.complete(args[1:])
 	}
 	if c := lookup(args[0]); c != nil {
 		return s.dispatch(c, args[1:])

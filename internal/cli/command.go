@@ -120,9 +120,9 @@ func commandNames() []string {
 	return names
 }
 
-// pages are made by gen. They are read only when asked for.
+// pages are made by gen, shells are not. They are read only when asked for.
 //
-//go:embed pages
+//go:embed pages shells
 var pages embed.FS
 
 // page prints the help of a subcommand; "" is the program's own.
@@ -152,7 +152,7 @@ func (s *session) help(line *Line) (int, error) {
 	return s.page(line.Rest[0]), nil
 }
 
-// completion prints a script that gen has made.
+// completion prints a script, which asks complete.
 func (s *session) completion(line *Line) (int, error) {
 	c := lookup("completion")
 	if len(line.Rest) == 0 {
@@ -161,7 +161,7 @@ func (s *session) completion(line *Line) (int, error) {
 	if !slices.Contains(c.Words, line.Rest[0]) {
 		return rcUsage, unknownWord("shell", line.Rest[0], c.Words)
 	}
-	return s.file("pages/completion." + line.Rest[0]), nil
+	return s.file("shells/completion." + line.Rest[0]), nil
 }
 
 func unknownWord(kind, word string, known []string) error {

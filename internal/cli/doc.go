@@ -2,12 +2,10 @@
 // words what came of it.
 //
 // There is one table of options, confine.Options, and one of subcommands,
-// [Commands]. Flags, help, the man page, the table in docs/OPTIONS.md and the
-// completion scripts are all made from these two: help and completion by the
-// program in gen, which hands them to urfave/cli and writes down what comes out.
-// The binary holds the finished pages and neither that library nor its templates;
-// every run would pay for them at start-up, and only a run in a thousand prints
-// help.
+// [Commands]. Flags, help, completion, the man page and the table in docs/OPTIONS.md
+// follow from these two. Pages are made by the program in gen, and the binary holds
+// them finished: every run would pay at start-up for what makes them, and only a run
+// in a thousand prints help.
 //
 // What is said goes to stderr, each line behind "[confine] ", and only when there is
 // something to say: a run that ends by itself within its limits prints nothing.
@@ -19,4 +17,4 @@
 // else is how the command ended.
 package cli
 
-//go:generate go run -tags urfave_cli_no_docs ./gen
+//go:generate go run ./gen

@@ -1,7 +1,6 @@
 // Command gen makes what is made from the tables of options and subcommands: the help
-// pages and completion scripts that the binary holds, the man page and
-// docs/OPTIONS.md. It writes what has changed; with -check it writes nothing and
-// fails instead.
+// pages that the binary holds, the man page and docs/OPTIONS.md. It writes what has
+// changed; with -check it writes nothing and fails instead.
 package main
 
 import (
@@ -20,28 +19,18 @@ const (
 
 func main() {
 	check := len(os.Args) > 1 && os.Args[1] == "-check"
-	files, err := generate()
-	if err == nil {
-		err = store(".", files, check)
-	}
-	if err != nil {
+	if err := store(".", generate(), check); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
 }
 
 // generate makes all files, by name.
-func generate() (map[string][]byte, error) {
-	files, err := helpPages()
-	if err != nil {
-		return nil, err
-	}
-	files["pages/completion.bash"] = bashCompletion()
-	files["pages/completion.zsh"] = zshCompletion()
-	files["pages/completion.fish"] = fishCompletion()
+func generate() map[string][]byte {
+	files := helpPages()
 	files[manPage] = man()
 	files[optionsTable] = markdown()
-	return files, nil
+	return files
 }
 
 // store writes what differs, and removes pages that nothing makes any more.

@@ -21,11 +21,7 @@ func markdown() []byte {
 	}
 	b.WriteString("\n## Subcommands\n\n| subcommand | does |\n|---|---|\n")
 	for _, c := range command.Commands() {
-		text := c.Summary
-		if c.Later {
-			text += " (not in this build yet)"
-		}
-		b.WriteString(cells(code(strings.TrimSpace(c.Name+" "+c.Args)), text))
+		b.WriteString(cells(code(strings.TrimSpace(c.Name+" "+c.Args)), summary(&c)))
 	}
 	b.WriteString("\n## Exit codes\n\n" + endings + "\n\n| status | when |")
 	for _, d := range dialects {

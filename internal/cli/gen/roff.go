@@ -95,20 +95,15 @@ func man() []byte {
 
 func manCommand(c *command.Command) string {
 	tag := bold(c.Name)
-	switch {
-	case asks(c):
-		for _, o := range c.Own() {
-			tag += " [" + manOption(&o) + "]"
-		}
-		tag += " [" + italic("options") + "]"
-	case c.Takes.All():
-		tag += " [" + italic("options") + "]"
-	case c.Takes == command.TakesJSON:
+	if c.Takes == command.TakesJSON {
 		tag += " [" + bold("--json") + "]"
-	default:
+	} else {
 		for _, o := range c.Own() {
 			tag += " [" + manOption(&o) + "]"
 		}
+	}
+	if c.Takes.All() {
+		tag += " [" + italic("options") + "]"
 	}
 	if c.Args != "" {
 		tag += " " + italic(c.Args)
