@@ -38,7 +38,6 @@ var tooLarge = map[string]int{
 	"confine/rootfs files":    60,
 	"confine/seccomp files":   30,
 	"internal/changes files":  35,
-	"internal/host files":     25,
 	"supervisor files":        31,
 	"supervisor/egress files": 25,
 	"supervisor/tree files":   23,
