@@ -366,7 +366,7 @@ func TestADirectoryThatIsClosed(t *testing.T) {
 		t.Errorf("%v %v: %v", st.Mode(), err, modes)
 	}
 	// Nobody but root can make another's directory, so a step stands for one.
-	a := &applying{journal: &journal{Trees: []journalTree{{Path: "/t"}}}}
+	a := &applying{trees: newTrees([]string{"/t"})}
 	if err := a.shut(&step{Path: "theirs/in"}, unix.EACCES); !errors.Is(err, unix.EACCES) || !strings.Contains(err.Error(), "hint: this user may not write to /t/theirs: ") {
 		t.Errorf("%v", err)
 	}

@@ -77,28 +77,35 @@ type ConflictError struct {
 	More      int // that weren't listed
 }
 
-func (e *ConflictError) add(c Conflict) {
-	if len(e.Conflicts) >= maxListed {
-		e.More++
-		return
+func (e *ConflictError) add(c Conflict) { e.Conflicts, e.More = addTo(e.Conflicts, e.More, c) }
+
+// addTo adds one to a list, or counts it.
+func addTo(all []Conflict, more int, c Conflict) ([]Conflict, int) {
+	if len(all) >= maxListed {
+		return all, more + 1
 	}
-	e.Conflicts = append(e.Conflicts, c)
+	return append(all, c), more
+}
+
+// listed words a list; its head is for one, and for several.
+func listed(all []Conflict, more int, one, several string) string {
+	var b strings.Builder
+	if n := len(all) + more; n == 1 {
+		b.WriteString("1 " + one)
+	} else {
+		fmt.Fprintf(&b, "%d %s", n, several)
+	}
+	for _, c := range all {
+		fmt.Fprintf(&b, "\n  %s: %s", Quote(c.Path), c.Reason)
+	}
+	if more > 0 {
+		fmt.Fprintf(&b, "\n  and %d more", more)
+	}
+	return b.String()
 }
 
 func (e *ConflictError) Error() string {
-	var b strings.Builder
-	b.WriteString("1 path has changed since the run")
-	if n := len(e.Conflicts) + e.More; n != 1 {
-		b.Reset()
-		fmt.Fprintf(&b, "%d paths have changed since the run", n)
-	}
-	for _, c := range e.Conflicts {
-		fmt.Fprintf(&b, "\n  %s: %s", Quote(c.Path), c.Reason)
-	}
-	if e.More > 0 {
-		fmt.Fprintf(&b, "\n  and %d more", e.More)
-	}
-	return hint.Text(b.String(), e.Remedy())
+	return hint.Text(listed(e.Conflicts, e.More, "path has changed since the run", "paths have changed since the run"), e.Remedy())
 }
 
 // Remedy is to force it, where that helps.
@@ -120,19 +127,7 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	var b strings.Builder
-	if n := len(e.Refused) + e.More; n == 1 {
-		b.WriteString("1 path can't be applied")
-	} else {
-		fmt.Fprintf(&b, "%d paths can't be applied", n)
-	}
-	for _, c := range e.Refused {
-		fmt.Fprintf(&b, "\n  %s: %s", Quote(c.Path), c.Reason)
-	}
-	if e.More > 0 {
-		fmt.Fprintf(&b, "\n  and %d more", e.More)
-	}
-	return hint.Text(b.String(), e.Hint)
+	return hint.Text(listed(e.Refused, e.More, "path can't be applied", "paths can't be applied"), e.Hint)
 }
 
 // Remedy is Hint, for who has it as an error.
@@ -175,11 +170,7 @@ func (e *RefusedError) remedy(run string) string {
 }
 
 func (e *RefusedError) add(path, reason string) {
-	if len(e.Refused) >= maxListed {
-		e.More++
-		return
-	}
-	e.Refused = append(e.Refused, Conflict{Path: path, Reason: reason})
+	e.Refused, e.More = addTo(e.Refused, e.More, Conflict{Path: path, Reason: reason})
 }
 
 // A PathError is a system call that failed below a tree or in the store.

@@ -61,17 +61,6 @@ func TestAnApplyWaitsForAnother(t *testing.T) {
 	s.want(t, "a", "1")
 }
 
-// Nobody is told of a wait that is none.
-func TestNobodyWaitsForNobody(t *testing.T) {
-	s, r, unlock, clocks := held(t)
-	unlock()
-	clocks[toldAfter] <- time.Time{}
-	clocks[patience] <- time.Time{}
-	s.store.Waiting = func() { t.Error("told") }
-	_, err := s.store.Apply(r, nil, Options{})
-	must(t, err)
-}
-
 // What ends an apply before its commit ends its wait too.
 func TestAWaitIsStopped(t *testing.T) {
 	s, r, unlock, _ := held(t)
