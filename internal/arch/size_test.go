@@ -45,7 +45,6 @@ var tooLarge = map[string]int{
 	"child.state methods":               94,
 	"confine.planner methods":           52,
 	"confine/rootfs.compiler methods":   203,
-	"internal/cli.session methods":      47,
 	"supervisor.job methods":            52,
 	"supervisor/egress.Gateway methods": 63,
 	"supervisor/egress.calls methods":   34,

@@ -142,7 +142,7 @@ func (s *session) file(path string) int {
 	return s.print(string(b))
 }
 
-func (s *session) help(line *Line) (int, error) {
+func helpCommand(s *session, line *Line) (int, error) {
 	if len(line.Rest) == 0 {
 		return s.page(""), nil
 	}
@@ -152,8 +152,8 @@ func (s *session) help(line *Line) (int, error) {
 	return s.page(line.Rest[0]), nil
 }
 
-// completion prints a script, which asks complete.
-func (s *session) completion(line *Line) (int, error) {
+// completionCommand prints a script, which asks complete.
+func completionCommand(s *session, line *Line) (int, error) {
 	c := lookup("completion")
 	if len(line.Rest) == 0 {
 		return rcUsage, &confine.UsageError{Msg: "completion: no shell was named", Hint: "usage: confine completion " + c.Args}
@@ -209,7 +209,7 @@ func thisBuild() build {
 	return b
 }
 
-func (s *session) version(line *Line) (int, error) {
+func versionCommand(s *session, line *Line) (int, error) {
 	asJSON, err := line.wantsJSON()
 	b := thisBuild()
 	switch {

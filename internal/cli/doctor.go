@@ -16,8 +16,8 @@ type diagnosis struct {
 	Selftest []selftest.Foretold `json:"selftest"`
 }
 
-// doctor tries what this host can do.
-func (s *session) doctor(line *Line) (int, error) {
+// doctorCommand tries what this host can do.
+func doctorCommand(s *session, line *Line) (int, error) {
 	asJSON, err := line.wantsJSON()
 	if err != nil {
 		return rcUsage, err

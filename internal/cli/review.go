@@ -33,8 +33,8 @@ type review struct {
 	paths []string // absolute
 }
 
-// diff shows what a run changed.
-func (s *session) diff(line *Line) (int, error) {
+// diffCommand shows what a run changed.
+func diffCommand(s *session, line *Line) (int, error) {
 	return s.review("diff", line, func(r *review) error {
 		switch {
 		case r.flags["list"] && r.flags["patch"]:
@@ -59,8 +59,8 @@ func (s *session) diff(line *Line) (int, error) {
 	})
 }
 
-// apply copies what a run changed to the real trees.
-func (s *session) apply(line *Line) (int, error) {
+// applyCommand copies what a run changed to the real trees.
+func applyCommand(s *session, line *Line) (int, error) {
 	return s.review("apply", line, func(r *review) error {
 		run, err := r.open()
 		if err != nil {
@@ -148,8 +148,8 @@ func indexes(guard *confine.Guard, run *changes.Run, trees []string) {
 	}
 }
 
-// discard drops what a run changed.
-func (s *session) discard(line *Line) (int, error) {
+// discardCommand drops what a run changed.
+func discardCommand(s *session, line *Line) (int, error) {
 	return s.review("discard", line, func(r *review) error {
 		run, err := r.open()
 		var broken *changes.BrokenError

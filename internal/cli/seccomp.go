@@ -31,8 +31,8 @@ type policies struct {
 	bpf    bool
 }
 
-// seccomp shows, checks and compares policies over system calls.
-func (s *session) seccomp(line *Line) (int, error) {
+// seccompCommand shows, checks and compares policies over system calls.
+func seccompCommand(s *session, line *Line) (int, error) {
 	c := lookup("seccomp")
 	p := policies{session: s, action: seccomp.ActionErrno}
 	if err := p.settings(line.Settings); err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-// selftest tries the built-in escape attempts, under the policy of a run.
-func (s *session) selftest(line *Line) (int, error) {
+// selftestCommand tries the built-in escape attempts, under the policy of a run.
+func selftestCommand(s *session, line *Line) (int, error) {
 	if len(line.Rest) > 0 {
 		return rcUsage, &confine.UsageError{
 			Msg:  "selftest: unexpected word " + strconv.Quote(line.Rest[0]),
