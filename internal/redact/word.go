@@ -89,8 +89,9 @@ func members(word string) string {
 	return rewrite(word, `":`, func(b *strings.Builder, before, after string) string {
 		name := before[strings.LastIndexByte(before, '"')+1:]
 		value := strings.TrimLeft(after, " \t")
+		b.WriteString(after[:len(after)-len(value)])
 		if !isName(name) || !isSecretName(name) || !strings.HasPrefix(value, `"`) {
-			return after
+			return value
 		}
 		end := 1
 		for end < len(value) && value[end] != '"' {
@@ -99,7 +100,7 @@ func members(word string) string {
 			}
 			end++
 		}
-		b.WriteString(after[:len(after)-len(value)] + `"` + Mask)
+		b.WriteString(`"` + Mask)
 		return value[min(end, len(value)):]
 	})
 }
