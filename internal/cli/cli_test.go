@@ -123,9 +123,7 @@ func TestVerbose(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	dir := inTemp(t)
-	if err := os.WriteFile("my.toml", []byte("[sandbox]\ntime_limit = \"7s\"\nmemory_limit = \"64M\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile("my.toml", []byte("[sandbox]\ntime_limit = \"7s\"\nmemory_limit = \"64M\"\n"), 0o600))
 	args := []string{"explain", "--config", "my.toml", "-m", "65M", "--env", "TOKEN=secret", "--", "ls"}
 	plan := &Explanation{
 		Command: CommandInfo{Argv: []string{"ls"}, Path: "/usr/bin/ls"},
@@ -272,9 +270,7 @@ func TestShell(t *testing.T) {
 
 func TestTrust(t *testing.T) {
 	dir := inTemp(t)
-	if err := os.WriteFile("confine.toml", []byte("[sandbox]\ntime_limit = \"7s\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile("confine.toml", []byte("[sandbox]\ntime_limit = \"7s\"\n"), 0o600))
 	data := t.TempDir()
 	c := call{environ: []string{"XDG_DATA_HOME=" + data}}
 	r := c.run(t, "ls")

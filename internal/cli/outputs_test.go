@@ -22,21 +22,12 @@ import (
 func readReport(t *testing.T, path string) status.Report {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var r status.Report
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatalf("%s: %v", b, err)
 	}
 	return r
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // leftovers are names in dir beside those wanted.

@@ -17,9 +17,7 @@ import (
 
 func TestASignalBeforeTheCommitEndsTheApply(t *testing.T) {
 	in := &interruption{say: func(text, _ string) { t.Error(text) }, stopped: make(chan struct{})}
-	if err := in.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, in.stop())
 	select {
 	case <-in.stopped:
 		t.Error("a wait would have ended")
@@ -67,9 +65,7 @@ func TestSignalsAreWatchedAsLongAsAnApplyLasts(t *testing.T) {
 		if ignored {
 			err = errors.Join(err, syscall.Kill(os.Getpid(), syscall.SIGTERM))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		select {
 		case got := <-said:
 			if !strings.HasPrefix(got, want) {
