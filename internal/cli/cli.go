@@ -281,21 +281,24 @@ func words(c *Command, args []string, most int) (Line, error) {
 	return all, nil
 }
 
-// wantsJSON: the last --json holds.
-func (l *Line) wantsJSON() (bool, error) {
-	on := false
+// last is the value of an option that was said last, "" if it wasn't.
+func (l *Line) last(option string) (value string, said bool) {
 	for _, set := range l.Settings {
-		if set.Option != "json" {
-			continue
-		}
-		switch set.Values[0] {
-		case "true":
-			on = true
-		case "false":
-			on = false
-		default:
-			return false, &confine.UsageError{Msg: "--json: " + strconv.Quote(set.Values[0]) + ` is neither "true" nor "false"`}
+		if set.Option == option {
+			value, said = set.Values[0], true
 		}
 	}
-	return on, nil
+	return value, said
+}
+
+// on says whether a switch is on.
+func (l *Line) on(option string) (bool, error) {
+	switch value, said := l.last(option); {
+	case !said || value == "false":
+		return false, nil
+	case value == "true":
+		return true, nil
+	default:
+		return false, &confine.UsageError{Msg: "--" + option + ": " + strconv.Quote(value) + ` is neither "true" nor "false"`}
+	}
 }

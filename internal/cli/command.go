@@ -210,7 +210,7 @@ func thisBuild() build {
 }
 
 func versionCommand(s *session, line *Line) (int, error) {
-	asJSON, err := line.wantsJSON()
+	asJSON, err := line.on("json")
 	b := thisBuild()
 	switch {
 	case err != nil:

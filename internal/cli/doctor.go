@@ -18,7 +18,7 @@ type diagnosis struct {
 
 // doctorCommand tries what this host can do.
 func doctorCommand(s *session, line *Line) (int, error) {
-	asJSON, err := line.wantsJSON()
+	asJSON, err := line.on("json")
 	if err != nil {
 		return rcUsage, err
 	}

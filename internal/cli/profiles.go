@@ -17,7 +17,7 @@ type listed struct {
 }
 
 func profilesCommand(s *session, line *Line) (int, error) {
-	asJSON, err := line.wantsJSON()
+	asJSON, err := line.on("json")
 	if err != nil {
 		return rcUsage, err
 	}

@@ -178,18 +178,14 @@ func discardCommand(s *session, line *Line) (int, error) {
 // review takes the words apart, opens the store, and does what the subcommand does.
 func (s *session) review(name string, line *Line, do func(*review) error) (_ int, err error) {
 	r := &review{session: s, flags: map[string]bool{}}
-	for _, set := range line.Settings {
-		if set.Option == "run" {
-			if r.id = set.Values[0]; r.id == "" { // a script's variable that isn't set
-				return rcUsage, &confine.UsageError{Msg: "--run: it names no run", Hint: "without --run the latest one is meant"}
-			}
-			continue
+	id, named := line.last("run")
+	if r.id = id; named && id == "" { // a script's variable that isn't set
+		return rcUsage, &confine.UsageError{Msg: "--run: it names no run", Hint: "without --run the latest one is meant"}
+	}
+	for _, name := range []string{"list", "patch", "json", "force", "allow-protected"} {
+		if r.flags[name], err = line.on(name); err != nil {
+			return rcUsage, err
 		}
-		on, err := strconv.ParseBool(set.Values[0])
-		if err != nil {
-			return rcUsage, &confine.UsageError{Msg: "--" + set.Option + " is true or false, not " + strconv.Quote(set.Values[0])}
-		}
-		r.flags[set.Option] = on
 	}
 	if r.paths, err = physical(line.Rest); err != nil {
 		return rcUsage, err
