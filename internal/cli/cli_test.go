@@ -76,14 +76,6 @@ func TestUsageErrorOfTheEngine(t *testing.T) {
 	}
 }
 
-func TestTraceIsTheCallers(t *testing.T) {
-	inTemp(t)
-	c := call{environ: []string{"TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
-	if r := c.run(t, "ls"); r.fake.io.TraceID != "4bf92f3577b34da6a3ce929d0e0e4736" {
-		t.Error(r.fake.io.TraceID)
-	}
-}
-
 func TestFlagsReachThePolicy(t *testing.T) {
 	inTemp(t)
 	c := call{environ: []string{"CONFINE_MEMORY_LIMIT=64M", "CONFINE_TIME_LIMIT=9s"}}

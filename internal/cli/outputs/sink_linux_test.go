@@ -72,24 +72,6 @@ func TestAReportHasNoNameUntilItIsWhole(t *testing.T) {
 	}
 }
 
-func TestAFileIsReplacedWhole(t *testing.T) {
-	dir := t.TempDir()
-	s, err := OpenWhole("--report", dir+"/r.json", asIs)
-	must(t, err)
-	defer s.Close()
-	for _, text := range []string{"one", "two"} {
-		if err := s.Put([]byte(text)); err != nil {
-			t.Error(err)
-		}
-		if b, err := os.ReadFile(dir + "/r.json"); err != nil || string(b) != text {
-			t.Errorf("%q, %v", b, err)
-		}
-	}
-	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
-		t.Errorf("%v, %v", names, err)
-	}
-}
-
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
