@@ -120,37 +120,8 @@ func commandNames() []string {
 	return names
 }
 
-// pages are made by gen, shells are not. They are read only when asked for.
-//
-//go:embed pages shells
-var pages embed.FS
-
-// page prints the help of a subcommand; "" is the program's own.
-func (s *session) page(name string) int {
-	if name == "" {
-		name = "confine"
-	}
-	return s.file("pages/" + name + ".txt")
-}
-
-func (s *session) file(path string) int {
-	b, err := pages.ReadFile(path)
-	if err != nil {
-		s.log.failure(err)
-		return rcProblem
-	}
-	return s.print(string(b))
-}
-
-func helpCommand(s *session, line *Line) (int, error) {
-	if len(line.Rest) == 0 {
-		return s.page(""), nil
-	}
-	if lookup(line.Rest[0]) == nil {
-		return rcUsage, unknownWord("subcommand", line.Rest[0], commandNames())
-	}
-	return s.page(line.Rest[0]), nil
-}
+//go:embed shells
+var shells embed.FS
 
 // completionCommand prints a script, which asks complete.
 func completionCommand(s *session, line *Line) (int, error) {
@@ -161,7 +132,8 @@ func completionCommand(s *session, line *Line) (int, error) {
 	if !slices.Contains(c.Words, line.Rest[0]) {
 		return rcUsage, unknownWord("shell", line.Rest[0], c.Words)
 	}
-	return s.file("shells/completion." + line.Rest[0]), nil
+	script, err := shells.ReadFile("shells/completion." + line.Rest[0])
+	return s.print(string(script)), err
 }
 
 func unknownWord(kind, word string, known []string) error {

@@ -67,7 +67,7 @@ func TestCompletion(t *testing.T) {
 				t.Skip(err)
 			}
 			dir, bin := t.TempDir(), t.TempDir()
-			script, err := pages.ReadFile("shells/completion." + name)
+			script, err := shells.ReadFile("shells/completion." + name)
 			self, err2 := os.Executable()
 			if err != nil || err2 != nil {
 				t.Fatal(err, err2)

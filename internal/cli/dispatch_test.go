@@ -211,3 +211,25 @@ func TestASignalThatEndedTheCommandEndsThisProcess(t *testing.T) {
 		})
 	}
 }
+
+func TestHelpHasEveryOptionInShortLines(t *testing.T) {
+	pages := map[string]string{"": programPage()}
+	for _, c := range commands {
+		pages[c.Name] = commandPage(&c)
+		if !strings.Contains(pages[""], "\n  "+c.Name+" ") {
+			t.Errorf("%s is missing", c.Name)
+		}
+		for _, o := range c.Flags() {
+			if !c.Later && !strings.Contains(pages[c.Name], "--"+o.Name) {
+				t.Errorf("%s: --%s is missing", c.Name, o.Name)
+			}
+		}
+	}
+	for name, text := range pages {
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSuffix(line, "\n"); len([]rune(line)) > lineWidth || strings.TrimRight(line, " ") != line {
+				t.Errorf("%s: %q", name, line)
+			}
+		}
+	}
+}

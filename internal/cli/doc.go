@@ -3,9 +3,8 @@
 //
 // There is one table of options, confine.Options, and one of subcommands,
 // [Commands]. Flags, help, completion, the man page and the table in docs/OPTIONS.md
-// follow from these two. Pages are made by the program in gen, and the binary holds
-// them finished: every run would pay at start-up for what makes them, and only a run
-// in a thousand prints help.
+// follow from these two: the last two are made by the program in gen, the others
+// when they are asked for. Nothing of it is initialised at start-up.
 //
 // What is said goes to stderr, each line behind "[confine] ", and only when there is
 // something to say: a run that ends by itself within its limits prints nothing.

@@ -1,6 +1,6 @@
-// Command gen makes what is made from the tables of options and subcommands: the help
-// pages that the binary holds, the man page and docs/OPTIONS.md. It writes what has
-// changed; with -check it writes nothing and fails instead.
+// Command gen makes what is made from the tables of options and subcommands: the man page and
+// docs/OPTIONS.md. It writes what has changed; with -check it writes nothing and
+// fails instead.
 package main
 
 import (
@@ -27,13 +27,10 @@ func main() {
 
 // generate makes all files, by name.
 func generate() map[string][]byte {
-	files := helpPages()
-	files[manPage] = man()
-	files[optionsTable] = markdown()
-	return files
+	return map[string][]byte{manPage: man(), optionsTable: markdown()}
 }
 
-// store writes what differs, and removes pages that nothing makes any more.
+// store writes what differs.
 func store(root string, files map[string][]byte, check bool) error {
 	var stale []string
 	for name, want := range files {
@@ -45,27 +42,8 @@ func store(root string, files map[string][]byte, check bool) error {
 		if check {
 			continue
 		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
 		if err := os.WriteFile(path, want, 0o644); err != nil {
 			return err
-		}
-	}
-	pages, err := filepath.Glob(filepath.Join(root, "pages", "*"))
-	if err != nil {
-		return err
-	}
-	for _, path := range pages {
-		name := "pages/" + filepath.Base(path)
-		if _, ok := files[name]; ok {
-			continue
-		}
-		stale = append(stale, name)
-		if !check {
-			if err := os.Remove(path); err != nil {
-				return err
-			}
 		}
 	}
 	if slices.Sort(stale); check && len(stale) > 0 {
