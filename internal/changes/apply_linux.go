@@ -1,7 +1,6 @@
 package changes
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,10 +17,7 @@ import (
 // A tree's root has to be the directory that the run began with, by its inode
 // number, unless Force; it is reached through no symbolic link in any case.
 func (s *Store) Apply(r *Run, paths []string, o Options) (Result, error) {
-	unlock, err := s.lock(o.Stopped)
-	if err == errStopped {
-		err = cmp.Or(o.stop(), err)
-	}
+	unlock, err := s.lock(o.Context)
 	if err != nil {
 		return Result{}, err
 	}

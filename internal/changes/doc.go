@@ -47,7 +47,7 @@
 // After a crash, staging and undoing go back, committed and done go on. Which steps
 // were taken is told by inode numbers and times of birth: device numbers change at a
 // reboot. What somebody else has put in the way since is left alone and named. Whoever
-// does it tells Store.Told. Options.Stop can end an apply before the commit, nothing after it.
+// does it tells Store.Told. Options.Context can end an apply before the commit, nothing after it.
 //
 // An ordinary user's own directory that is closed to its owner (0555) is opened for as
 // long as things are done in it, and closed again, after a crash too; to others it is never more open

@@ -17,8 +17,6 @@ var (
 	ErrNotSupported = errors.New("changes of a run can only be read and applied on Linux")
 	// ErrBusy: somebody else applies or discards, and was waited for.
 	ErrBusy = hint.New("another apply or discard is at work", "try again when it has ended")
-	// errStopped: the wait for them was ended.
-	errStopped = errors.New("stopped while another apply or discard was at work")
 	// ErrNoRun: there is no such run, or none at all.
 	ErrNoRun = errors.New("no kept run")
 	// ErrIncomplete: the record doesn't hold all changes.

@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -64,21 +65,19 @@ func TestAnApplyWaitsForAnother(t *testing.T) {
 // What ends an apply before its commit ends its wait too.
 func TestAWaitIsStopped(t *testing.T) {
 	s, r, unlock, _ := held(t)
-	stopped, why := make(chan struct{}), errors.New("SIGTERM")
-	var stop error
+	why := errors.New("SIGTERM")
+	ctx, stop := context.WithCancelCause(t.Context())
 	s.store.after = func(d time.Duration) <-chan time.Time {
 		if d == patience { // the wait has begun
-			stop = why
-			close(stopped)
+			stop(why)
 		}
 		return nil
 	}
-	if _, err := s.store.Apply(r, nil, Options{Stopped: stopped, Stop: func() error { return stop }}); err != why {
+	if _, err := s.store.Apply(r, nil, Options{Context: ctx}); err != why {
 		t.Error(err)
 	}
 	unlock()
 	s.want(t, "a", "")
-	stop = nil
 	_, err := s.store.Apply(r, nil, Options{})
 	must(t, err)
 }

@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"context"
 	"path"
 	"strings"
 )
@@ -17,20 +18,19 @@ type Options struct {
 	// changes are refused unless AllowProtected; so are symbolic links that lead out of their tree.
 	Protected      func(trees, dirs, names []string) func(path string, t Type) bool
 	AllowProtected bool
-	// Stop is asked while nothing is changed yet, for the last time before the commit: with
-	// its error all ends, and the tree is as it was. Committed is told that it goes on to
-	// the end from there, now or by whoever comes next.
-	// Stopped is closed when Stop has an error, so that a wait for another apply ends.
-	Stop      func() error
-	Stopped   <-chan struct{}
+	// Context, where it ends before the commit, ends all with its cause, and the tree is as it was; so it does
+	// with a wait for another apply. nil: nothing stops it. Committed is told that it goes on to the end from
+	// there, now or by whoever comes next.
+	Context   context.Context
 	Committed func()
 }
 
+// stop is asked while nothing is changed yet, for the last time before the commit.
 func (o *Options) stop() error {
-	if o.Stop == nil {
+	if o.Context == nil {
 		return nil
 	}
-	return o.Stop()
+	return context.Cause(o.Context)
 }
 
 // Result is what Apply did.

@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -420,16 +421,16 @@ const (
 	patience  = 30 * time.Second
 )
 
-// lock holds the store for applying and discarding. It waits for who has it, until stopped
-// is closed, and not for ever; who waits first is first.
-func (s *Store) lock(stopped <-chan struct{}) (unlock func(), err error) {
+// lock holds the store for applying and discarding. It waits for who has it, until ctx
+// ends, and not for ever; who waits first is first.
+func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	fd, err := unix.Openat(s.fd, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, failed("open", s.path+"/"+lockName, err)
 	}
 	err = flock(fd, unix.LOCK_NB)
 	if err == unix.EWOULDBLOCK {
-		if fd, err = s.await(fd, stopped); err == errStopped || err == ErrBusy {
+		if fd, err = s.await(ctx, fd); fd < 0 {
 			return nil, err
 		}
 	}
@@ -442,7 +443,10 @@ func (s *Store) lock(stopped <-chan struct{}) (unlock func(), err error) {
 
 // await waits for the lock. When it gives up, fd isn't the caller's any more: nothing ends
 // the system call, so it is closed when that ends.
-func (s *Store) await(fd int, stopped <-chan struct{}) (int, error) {
+func (s *Store) await(ctx context.Context, fd int) (int, error) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	got, gone := make(chan error), make(chan struct{})
 	defer close(gone)
 	go func() {
@@ -462,8 +466,8 @@ func (s *Store) await(fd int, stopped <-chan struct{}) (int, error) {
 		select {
 		case err := <-got:
 			return fd, err
-		case <-stopped:
-			return -1, errStopped
+		case <-ctx.Done():
+			return -1, context.Cause(ctx)
 		case <-end:
 			return -1, ErrBusy
 		case <-tell:
