@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,9 @@ import (
 // A tree's root has to be the directory that the run began with, by its inode
 // number, unless Force; it is reached through no symbolic link in any case.
 func (s *Store) Apply(r *Run, paths []string, o Options) (Result, error) {
+	if o.Context == nil {
+		o.Context = context.Background()
+	}
 	unlock, err := s.lock(o.Context)
 	if err != nil {
 		return Result{}, err

@@ -16,8 +16,7 @@ func TestSelection(t *testing.T) {
 	build(t, s.upper, map[string]string{"a": "2", "d/x": "2", "n/m/o": "o", "n/m/p": "p", "n/q": "q"})
 	whiteout(t, s.upper+"/d/y")
 	r := s.keep(t)
-	var none *NoMatchError
-	if _, err := s.store.Apply(r, []string{"a", "nothing"}, Options{}); !errors.As(err, &none) || none.Path != "nothing" {
+	if _, err := s.store.Apply(r, []string{"a", "nothing"}, Options{}); !errors.Is(err, errNoMatch) || !strings.Contains(err.Error(), "no change at nothing\nhint: ") {
 		t.Error(err)
 	}
 	s.want(t, "a", "1")

@@ -2,10 +2,13 @@ package changes
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/confine-run/confine/internal/hint"
 )
 
 // match gives the indices of the changes at and below paths, of all without paths.
@@ -31,7 +34,7 @@ func (m *manifest) match(paths []string) (map[int]bool, error) {
 			}
 		}
 		if !found {
-			return nil, &NoMatchError{p}
+			return nil, hint.With(fmt.Errorf("%w %s", errNoMatch, Quote(p)), "confine diff lists them")
 		}
 	}
 	return chosen, nil

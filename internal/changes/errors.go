@@ -19,21 +19,15 @@ var (
 	ErrBusy = hint.New("another apply or discard is at work", "try again when it has ended")
 	// ErrNoRun: there is no such run, or none at all.
 	ErrNoRun = errors.New("no kept run")
+	// errNoMatch: no change of the run is at or below a path that was named.
+	errNoMatch = errors.New("no change at")
+	// errApplied: a run is gone because its interrupted apply has just been finished.
+	errApplied = errors.New("was applied already")
 	// ErrIncomplete: the record doesn't hold all changes.
 	ErrIncomplete = errors.New("the run had more changes than were kept")
 	// ErrDeep: some have paths that no system call takes.
 	ErrDeep = errors.New("changes with paths that are too long for the system (PATH_MAX, 4096 bytes) could not be kept")
 )
-
-// A NoMatchError names a path that no change of the run is at or below.
-type NoMatchError struct{ Path string }
-
-func (e *NoMatchError) Error() string {
-	return hint.Text("no change at "+Quote(e.Path), e.Remedy())
-}
-
-// Remedy lists what can be named.
-func (e *NoMatchError) Remedy() string { return "confine diff lists them" }
 
 // A BrokenError is a kept run whose record can't be read.
 type BrokenError struct {
@@ -49,14 +43,6 @@ func (e *BrokenError) Error() string {
 func (e *BrokenError) Remedy() string { return "confine discard --run " + e.Run + " drops that run" }
 
 func (e *BrokenError) Unwrap() error { return e.Err }
-
-// An AppliedError is that a run is gone because its interrupted apply has just been
-// finished.
-type AppliedError struct{ Recovered }
-
-func (e *AppliedError) Error() string {
-	return "run " + e.Run + " was applied already: its apply had been committed when it was interrupted, and is finished now"
-}
 
 // Conflict is one path where the real tree isn't what the run began with.
 type Conflict struct {

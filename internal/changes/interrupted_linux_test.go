@@ -66,8 +66,7 @@ func TestWhoFinishesAnInterruptedApplySaysSo(t *testing.T) {
 				if !slices.Equal(told, []string{c.did}) {
 					t.Errorf("told %q", told)
 				}
-				var applied *AppliedError
-				if errors.As(err, &applied) != c.finished || !c.finished && err != nil {
+				if errors.Is(err, errApplied) != c.finished || !c.finished && err != nil {
 					t.Errorf("%v", err)
 				}
 				if c.finished {

@@ -3,6 +3,7 @@ package changes
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -192,7 +193,7 @@ func (s *Store) Recover() (stuck []Recovered, err error) {
 	if s.empty() {
 		return nil, nil
 	}
-	unlock, err := s.lock(nil)
+	unlock, err := s.lock(context.Background())
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ func held(t *testing.T) (s *scene, r *Run, unlock func(), clocks map[time.Durati
 	other, err := OpenStore(s.store.path)
 	must(t, err)
 	t.Cleanup(func() { _ = other.Close() })
-	unlock, err = other.lock(nil)
+	unlock, err = other.lock(t.Context())
 	must(t, err)
 	clocks = map[time.Duration]chan time.Time{toldAfter: make(chan time.Time, 1), patience: make(chan time.Time, 1)}
 	s.store.after = func(d time.Duration) <-chan time.Time { return clocks[d] }

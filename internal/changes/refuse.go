@@ -26,12 +26,7 @@ type Options struct {
 }
 
 // stop is asked while nothing is changed yet, for the last time before the commit.
-func (o *Options) stop() error {
-	if o.Context == nil {
-		return nil
-	}
-	return context.Cause(o.Context)
-}
+func (o *Options) stop() error { return context.Cause(o.Context) }
 
 // Result is what Apply did.
 type Result struct {

@@ -72,8 +72,8 @@ func (s *Store) open(id string, parse func(io.Reader) (*manifest, error)) (*Run,
 	}
 	fd, err := unix.Openat(s.fd, id, dirFlags|unix.O_CLOEXEC, 0)
 	if err == unix.ENOENT {
-		if did := s.recovered[id]; did.Finished {
-			return nil, &AppliedError{did}
+		if s.recovered[id].Finished {
+			return nil, fmt.Errorf("run %s %w: its apply had been committed when it was interrupted, and is finished now", id, errApplied)
 		}
 		return nil, fmt.Errorf("%s: %w", id, ErrNoRun)
 	}
@@ -174,7 +174,7 @@ func (s *Store) Discard(id string, paths ...string) (int, error) {
 		_, err := s.Open(id)
 		return 0, err
 	}
-	unlock, err := s.lock(nil)
+	unlock, err := s.lock(context.Background())
 	if err != nil {
 		return 0, err
 	}
@@ -444,9 +444,6 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 // await waits for the lock. When it gives up, fd isn't the caller's any more: nothing ends
 // the system call, so it is closed when that ends.
 func (s *Store) await(ctx context.Context, fd int) (int, error) {
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	got, gone := make(chan error), make(chan struct{})
 	defer close(gone)
 	go func() {
