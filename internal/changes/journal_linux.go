@@ -289,7 +289,7 @@ func (s *Store) recoverOne(id string) (did Recovered, err error) {
 	for _, t := range j.Trees {
 		paths = append(paths, t.Path)
 	}
-	a := &applying{trees: newTrees(paths), store: s, run: r, options: &Options{}, journal: j}
+	a := &applying{trees: newTrees(paths), store: s, run: r, options: &Options{Context: context.Background()}, journal: j}
 	defer a.close()
 	if err := a.reopen(); err != nil {
 		return did, err
