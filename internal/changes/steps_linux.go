@@ -46,8 +46,9 @@ func (a *applying) take(steps []*step) error {
 // syncModes has the modes on the disk, as far as they are on the file system of the
 // tree's root.
 func (a *applying) syncModes() error {
-	for i, s := range a.journal.modes() {
-		if i > 0 && a.journal.modes()[i-1].Tree == s.Tree {
+	modes := a.journal.modes()
+	for i, s := range modes {
+		if i > 0 && modes[i-1].Tree == s.Tree {
 			continue // they are in the order of the trees
 		}
 		if err := unix.Syncfs(a.roots[s.Tree]); err != nil {

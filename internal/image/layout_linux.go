@@ -213,16 +213,14 @@ func (l layout) document(d descriptor) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
+	text, err := readAll(f)
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > maxDocument {
-		return nil, fmt.Errorf("%s: more than %d bytes", d.Digest, maxDocument)
-	}
-	if sum := sha256.Sum256(text); "sha256:"+hex.EncodeToString(sum[:]) != d.Digest {
-		return nil, fmt.Errorf("%w: %s: the content has another digest", ErrDamaged, d.Digest)
+	sum := sha256.New()
+	sum.Write(text)
+	if err := matches(sum, d.Digest); err != nil {
+		return nil, err
 	}
 	return text, d.sized(int64(len(text)))
 }
