@@ -32,14 +32,7 @@ func openBeneath(dir int, path string, flags int) (int, error) {
 		// for this one.
 		how.Flags &^= unix.O_NOFOLLOW
 	}
-	// EAGAIN: something was renamed while ".." was being ruled out.
-	for range 1000 {
-		fd, err := unix.Openat2(dir, path, &how)
-		if err != unix.EAGAIN && err != unix.EINTR {
-			return fd, err
-		}
-	}
-	return -1, unix.EAGAIN
+	return linux.Openat2(dir, path, &how)
 }
 
 const (

@@ -17,6 +17,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // Bounds of what an image may say about itself.
@@ -195,7 +197,7 @@ func (l layout) open(name string) (*os.File, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	fd, err := unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{
+	fd, err := linux.Openat2(int(dir.Fd()), name, &unix.OpenHow{
 		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if err != nil {
