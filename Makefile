@@ -110,9 +110,9 @@ machines:
 install: build
 	install -D -m 0755 bin/confine '$(DESTDIR)$(PREFIX)/bin/confine'
 	install -D -m 0644 docs/confine.1 '$(DESTDIR)$(PREFIX)/share/man/man1/confine.1'
-	install -D -m 0644 internal/cli/pages/completion.bash '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/confine'
-	install -D -m 0644 internal/cli/pages/completion.zsh '$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_confine'
-	install -D -m 0644 internal/cli/pages/completion.fish '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/confine.fish'
+	install -D -m 0644 internal/cli/shells/completion.bash '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/confine'
+	install -D -m 0644 internal/cli/shells/completion.zsh '$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_confine'
+	install -D -m 0644 internal/cli/shells/completion.fish '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/confine.fish'
 
 clean:
 	rm -rf .try bin dist cover

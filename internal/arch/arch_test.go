@@ -100,7 +100,6 @@ var never = []struct{ from, to, why string }{
 	{"", "crypto/tls", "start-up, twice for every run"},
 	{"", "text/template", "start-up, twice for every run"},
 	{"", "html/template", "start-up, twice for every run"},
-	{"", "github.com/urfave/cli/v2", "start-up, twice for every run: only generators use it"},
 	{"", "github.com/elastic/go-seccomp-bpf", "its tables are generated into ours; off Linux it does nothing and says it did"},
 	{"", "testing", "no test code in the program"},
 	{"", "runtime/cgo", "one static binary"},

@@ -1,7 +1,7 @@
 package changes
 
 import (
-	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,10 +18,10 @@ import (
 // A tree's root has to be the directory that the run began with, by its inode
 // number, unless Force; it is reached through no symbolic link in any case.
 func (s *Store) Apply(r *Run, paths []string, o Options) (Result, error) {
-	unlock, err := s.lock(o.Stopped)
-	if err == errStopped {
-		err = cmp.Or(o.stop(), err)
+	if o.Context == nil {
+		o.Context = context.Background()
 	}
+	unlock, err := s.lock(o.Context)
 	if err != nil {
 		return Result{}, err
 	}
@@ -52,7 +52,7 @@ func (s *Store) Apply(r *Run, paths []string, o Options) (Result, error) {
 		return Result{}, err
 	}
 	brought := r.m.bring(chosen)
-	a := &applying{store: s, run: r, options: &o, chosen: chosen, brought: brought, journal: &journal{Version: journalVersion}}
+	a := &applying{trees: r.trees(), store: s, run: r, options: &o, chosen: chosen, brought: brought, journal: &journal{Version: journalVersion}}
 	defer a.close()
 	// First, for what isn't the tree any more has no protected paths either.
 	if err := a.openTrees(); err != nil {
@@ -61,7 +61,7 @@ func (s *Store) Apply(r *Run, paths []string, o Options) (Result, error) {
 	a.protects = r.m.protection(chosen, &o)
 	outside := func(*Entry) string { return "" }
 	if !o.AllowProtected {
-		f := r.following(a.roots, chosen)
+		f := r.following(a.trees, chosen)
 		f.protected = func(tree int, path string) bool {
 			_, name := split(path)
 			return name == ".git" || a.protects(&Entry{Change: Change{Tree: tree, Path: path, Type: File}})
@@ -74,105 +74,46 @@ func (s *Store) Apply(r *Run, paths []string, o Options) (Result, error) {
 	return a.apply()
 }
 
+// applying is one apply, or the end of one that was interrupted: of that there are only the trees, the run and
+// the journal.
 type applying struct {
+	*trees
 	store   *Store
 	run     *Run
+	journal *journal
 	options *Options
 	// protects: a change isn't taken over unasked.
 	protects func(*Entry) bool
 	chosen   map[int]bool
 	brought  map[int]bool // directories that were not asked for but are needed
 	result   Result
-	journal  *journal
-	roots    []int
-	parents  []parent
-	blobs    int
-	objects  int // that were staged
-	stopped  error
-	staged   map[applied]stagedAt
-	steps    map[applied]*step // see stepAt
+	objects  int // that are staged
 }
 
-func (a *applying) close() {
-	for i := range a.parents {
-		a.parents[i].close()
-	}
-	for _, fd := range a.roots {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
-	}
-	if a.blobs > 0 {
-		_ = unix.Close(a.blobs)
-	}
-}
+// entry is the change that a step brings about.
+func (a *applying) entry(s *step) *Entry { return &a.run.m.Changes[s.entry] }
 
 // openTrees opens the roots of the trees that the chosen changes are in.
 func (a *applying) openTrees() error {
-	a.journal.Trees = make([]journalTree, len(a.run.m.Trees))
-	a.roots = make([]int, len(a.run.m.Trees))
-	for i, t := range a.run.m.Trees {
-		a.roots[i] = -1
-		a.journal.Trees[i] = journalTree{Path: t.Path}
+	a.journal.Trees = make([]journalTree, len(a.paths))
+	for i, path := range a.paths {
+		a.journal.Trees[i].Path = path
 	}
 	for i := range a.chosen {
 		t := a.run.m.Changes[i].Tree
 		if a.roots[t] >= 0 {
 			continue
 		}
-		fd, err := openTree(a.run.m.Trees[t].Path)
+		n, err := a.open(t)
 		if err != nil {
 			return a.run.treeGone(err)
 		}
-		a.roots[t] = fd
-		n, err := statFD(fd)
-		if err != nil {
-			return failed("fstat", a.run.m.Trees[t].Path, err)
-		}
 		if n.ino != a.run.m.Trees[t].Ino && !a.options.Force {
-			return failed("open", a.run.m.Trees[t].Path, hint.New("it is not the directory that the run began with", "--force takes it for that one"))
+			return failed("open", a.paths[t], hint.New("it is not the directory that the run began with", "--force takes it for that one"))
 		}
 		a.journal.Trees[t].Ino = n.ino
 	}
-	a.makeParents()
-	fd, err := unix.Openat(a.run.fd, blobsName, dirFlags|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return failed("open", a.run.path+"/"+blobsName, err)
-	}
-	a.blobs = fd
 	return nil
-}
-
-func (a *applying) makeParents() {
-	a.parents = make([]parent, len(a.roots))
-	for t, root := range a.roots {
-		a.parents[t].open = func(path string) (int, error) {
-			if root < 0 {
-				return -1, unix.ENOENT
-			}
-			fd, err := openBeneath(root, path, dirFlags)
-			if err == unix.EACCES {
-				// What is in it can be looked at; loosen opens it before anything is done.
-				fd, err = openBeneath(root, path, placeFlags)
-			}
-			return fd, err
-		}
-	}
-}
-
-// parent opens the directory of path, anew: what it was a moment ago doesn't count.
-func (a *applying) parent(tree int, path string) (dir int, name string, err error) {
-	at, name := split(path)
-	a.parents[tree].close()
-	dir, err = a.parents[tree].at(at)
-	return dir, name, err
-}
-
-func (a *applying) full(tree int, path string) string {
-	if path == here {
-		return a.journal.Trees[tree].Path
-	}
-	return a.journal.Trees[tree].Path + "/" + path
 }
 
 func (a *applying) apply() (Result, error) {
@@ -192,18 +133,18 @@ func (a *applying) apply() (Result, error) {
 	if err := a.writeJournal(journalStaging); err != nil {
 		return Result{}, err
 	}
-	err := a.loosenHeld()
+	var err error
+	if !isRoot() { // who needs no way in
+		err = a.loosen()
+	}
 	if err == nil {
-		err = a.stage()
+		err = stage(a)
 	}
 	if err == nil {
 		err = a.options.stop()
 	}
 	if err == nil {
 		err = a.writeJournal(journalCommitted)
-	}
-	if a.stopped != nil {
-		err = a.stopped // and not which path was its turn
 	}
 	if err != nil {
 		if left := a.unstage(); left != nil {
@@ -214,7 +155,18 @@ func (a *applying) apply() (Result, error) {
 	if a.options.Committed != nil {
 		a.options.Committed()
 	}
-	err = a.commit()
+	if err, undone := a.finishOrUndo(nil); err != nil {
+		return Result{}, errors.Join(err, undone)
+	}
+	return a.result, a.finish()
+}
+
+// finishOrUndo takes all steps, unless there is an error already. With an error those that were taken are
+// undone, which can fail as well.
+func (a *applying) finishOrUndo(err error) (_, undone error) {
+	if err == nil {
+		err = a.commit()
+	}
 	if err == nil {
 		err = a.store.renameJournal(a.run, journalCommitted, journalDone)
 	}
@@ -222,20 +174,13 @@ func (a *applying) apply() (Result, error) {
 		// Should the journal's name not change, a crash would make the next one go
 		// on with what is being undone: whole in that case too.
 		_ = a.store.renameJournal(a.run, journalCommitted, journalUndoing)
-		return Result{}, errors.Join(err, a.undo())
+		undone = a.undo()
 	}
-	return a.result, a.finish()
+	return err, undone
 }
 
 func (a *applying) writeJournal(name string) error {
-	// Names are encoded for writing, and decoded again.
-	if err := a.journal.recode(func(s string) (string, error) { return encode(s), nil }); err != nil {
-		return err
-	}
-	data, err := json.Marshal(a.journal)
-	if err2 := a.journal.recode(decode); err == nil {
-		err = err2
-	}
+	data, err := json.Marshal(encoded(*a.journal))
 	if err == nil {
 		err = a.store.writeWhole(a.run.fd, name, data)
 	}

@@ -97,14 +97,6 @@ func (s *Summary) add(c *Change) {
 // Total is the number of changes.
 func (s Summary) Total() int { return s.Added + s.Modified + s.Deleted + s.Mode + s.Link }
 
-// Summarize counts changes.
-func Summarize(changes []Change) (s Summary) {
-	for i := range changes {
-		s.add(&changes[i])
-	}
-	return s
-}
-
 // Set is the changes of one tree.
 type Set struct {
 	Changes []Change // in the order of a walk: a directory, what is below, the next name

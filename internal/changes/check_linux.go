@@ -1,9 +1,8 @@
 package changes
 
 import (
-	"cmp"
 	"crypto/rand"
-	"slices"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,27 +41,46 @@ func (a *applying) check() error {
 		return conflicts
 	}
 	a.countParted()
-	if err := a.hold(); err != nil {
-		return err
-	}
-	a.orderSteps()
-	return nil
+	a.journal.order()
+	err := a.hold()
+	a.journal.order()
+	return err
 }
 
-// orderSteps puts the modes last, the deepest first: a directory may be closed by
-// its new one.
-func (a *applying) orderSteps() {
-	slices.SortStableFunc(a.journal.Steps, func(x, y *step) int {
-		switch xm, ym := x.Op == opMode, y.Op == opMode; {
-		case xm && ym:
-			return cmp.Or(y.Tree-x.Tree, comparePaths(y.below(), x.below()))
-		case xm:
-			return 1
-		case ym:
-			return -1
+// hold makes a step of each directory in which something is to be done and that its
+// owner closed (0555): after loosen and until the modes are set it is open, as for cp and
+// tar. The step's two sides are the same, and being in the journal it is closed after a crash
+// too. Root needs none of this, and another user's directory stays as it is.
+func (a *applying) hold() error {
+	if isRoot() {
+		return nil
+	}
+	has := map[applied]bool{}
+	for _, s := range a.journal.modes() {
+		has[applied{s.Tree, s.Path}] = true
+	}
+	for _, s := range a.journal.moves() {
+		at := applied{s.Tree, s.inDir()}
+		if has[at] {
+			continue
 		}
-		return 0
-	})
+		has[at] = true
+		dir, name, err := a.parent(at.Tree, at.Path)
+		if err != nil {
+			return failed("openat2", a.full(at.Tree, at.Path), err)
+		}
+		n, err := statAt(dir, name)
+		if err != nil {
+			return failed("fstatat", a.full(at.Tree, at.Path), err)
+		}
+		if n.typ != Dir || n.mode&0o700 == 0o700 || n.uid != uint32(os.Geteuid()) {
+			continue
+		}
+		is := &attrs{Mode: n.mode, UID: n.uid, GID: n.gid}
+		a.journal.Steps = append(a.journal.Steps, &step{Tree: at.Tree, Op: opMode, Path: at.Path, Old: ident{n.ino, born(dir, name)},
+			Before: is, After: is, entry: -1, was: n})
+	}
+	return nil
 }
 
 func (c *checking) conflict(path, reason string, hard bool) {
@@ -251,46 +269,35 @@ func (c *checking) attrsOf(e *Entry, n node, dir int, name string) (before, afte
 	return before, after, nil
 }
 
-// unknown calls conflict with what is below the directory at place, known by the
-// name path, and isn't known; and with what is on another file system.
-func (a *applying) unknown(tree, root int, place, path string, known map[string]bool, conflict func(path, reason string, hard bool)) error {
-	var dev uint64
-	for todo := []string{""}; len(todo) > 0; {
-		rel := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		fd, err := openBeneath(root, join2(place, rel), dirFlags)
-		if err != nil {
-			return failed("openat2", a.full(tree, join2(path, rel)), err)
-		}
-		n, err := statFD(fd)
-		if err == nil && dev == 0 {
-			dev = n.dev
-		}
-		if err == nil && n.dev != dev {
-			conflict(join2(path, rel), "is on another file system", true)
-			_ = unix.Close(fd)
-			continue
-		}
-		if err == nil {
-			err = names(fd, func(name string) error {
-				n, err := statAt(fd, name)
-				if err != nil {
-					return err
-				}
-				at := join(rel, name)
-				if !known[join2(path, at)] {
-					conflict(join2(path, at), "is in a directory that would go, and not in the run's record", false)
-				}
-				if n.typ == Dir {
-					todo = append(todo, at)
-				}
-				return nil
-			})
-		}
-		_ = unix.Close(fd)
-		if err != nil {
-			return failed("readdir", a.full(tree, join2(path, rel)), err)
+// countParted counts the files with several names of which not all are replaced or
+// removed: the others, outside the tree perhaps, keep the old content, as they did in
+// the overlay. To write in place instead would change names that the run never saw
+// changed, and couldn't be undone.
+func (a *applying) countParted() {
+	names := map[inode]uint64{}
+	for _, s := range a.journal.Steps {
+		if (s.Op == opSwap || s.Op == opRemove) && s.was.typ == File {
+			names[inode{s.was.dev, s.was.ino}]++
 		}
 	}
-	return nil
+	for _, s := range a.journal.Steps {
+		if s.Op == opSwap && s.was.typ == File && a.run.m.Changes[s.entry].now() == File && s.was.nlink > names[inode{s.was.dev, s.was.ino}] {
+			a.result.Parted++
+		}
+	}
+}
+
+// relinks: a file that gets another mode alone, where another name of it was applied before
+// with that mode. It becomes a link of that.
+func (c *checking) relinks(e *Entry, real Base, n node) bool {
+	if e.Kind != ModeOnly || real.Type != File || e.given(n.mode, e.reowned(n.uid, n.gid)) != e.wanted() {
+		return false
+	}
+	for _, path := range c.run.m.linkedTo(e.first()) {
+		if fd, _, err := c.linkable(e, path, real.Digest, nil); err == nil {
+			_ = unix.Close(fd)
+			return true
+		}
+	}
+	return false
 }

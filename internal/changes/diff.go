@@ -5,9 +5,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
+
+	"github.com/confine-run/confine/internal/unseen"
 )
 
 // DiffOptions choose what Diff writes: one line for each path, if nothing else.
@@ -116,10 +122,10 @@ func (r *Run) writeJSON(w io.Writer, all []*Entry, outside func(*Entry) string) 
 	for _, e := range all {
 		doc.Summary.add(&e.Change)
 	}
-	return writeList(w, doc, len(all), func(i int) (any, error) {
+	return writeList(w, doc, len(all), func(i int) any {
 		c := r.jsonChange(all[i])
 		c.LeadsOut = outside(all[i]) != ""
-		return c, nil
+		return c
 	})
 }
 
@@ -142,4 +148,268 @@ func (r *Run) jsonChange(e *Entry) diffChange {
 		c.OldUID, c.OldGID = &e.OldUID, &e.OldGID
 	}
 	return c
+}
+
+// lines words a run's changes for who is in a directory.
+type lines struct {
+	*Run
+	from string // absolute; or empty: everything is told with its absolute path
+	// outside says how a symbolic link leads out of its tree, or "".
+	outside func(*Entry) string
+}
+
+// line is one change in a line: a letter, the name, and all else that apply would do.
+func (l *lines) line(e *Entry) string {
+	name := Quote(l.title(e))
+	if e.Kind == Deleted {
+		return "D " + name + unkept(e)
+	}
+	rest := mode(e) + l.annotations(e) + unkept(e)
+	if l.outside(e) != "" {
+		rest = " (leads out of the tree)" + rest
+	}
+	switch e.Kind {
+	case Added:
+		switch {
+		case e.Type == Symlink:
+			name += " → " + Quote(e.Target)
+		case e.Type.special():
+			name += " (" + string(e.Type) + ")"
+		}
+		return "A " + name + rest
+	case ModeOnly:
+		if rest == "" {
+			rest = " (owner or attributes)"
+		}
+		return "m " + name + rest
+	case Relinked:
+		switch {
+		case e.Type == Symlink && e.Was == Symlink:
+			name += " → " + Quote(e.Target)
+		case e.Type == Symlink:
+			name += " → " + Quote(e.Target) + " (was a " + string(e.Was) + ")"
+		default:
+			name += " (a " + string(e.Type) + ", was a symlink)"
+		}
+		return "L " + name + rest
+	}
+	if e.Was != e.Type {
+		name += " (" + string(e.Was) + " → " + string(e.Type) + ")"
+	}
+	return "M " + name + rest
+}
+
+// mode is what is to say about the permission bits.
+func mode(e *Entry) string {
+	switch {
+	case e.Type == Symlink || e.Type.special() && e.Type != e.Was:
+		return ""
+	case e.Type == e.Was && e.Mode == e.OldMode && e.shownLeftOut():
+		return fmt.Sprintf(" %04o (set-id is not applied)", e.Mode)
+	case e.Type == e.Was && e.Mode != e.OldMode:
+		return fmt.Sprintf(" %04o → %04o", e.OldMode, e.Mode)
+	case e.Type == e.Was || usual(e.Type, e.Mode):
+		return ""
+	}
+	return fmt.Sprintf(" %04o", e.Mode)
+}
+
+// usual: what a umask that isn't too wide makes of a new object.
+func usual(t Type, mode uint32) bool {
+	switch mode {
+	case 0o755, 0o775, 0o700:
+		return true
+	case 0o644, 0o664, 0o600:
+		return t == File
+	}
+	return false
+}
+
+// unkept marks what apply refuses, because it couldn't be kept whole.
+func unkept(e *Entry) string {
+	if e.Unkept == "" {
+		return ""
+	}
+	return " (can't be applied)"
+}
+
+func (l *lines) annotations(e *Entry) (text string) {
+	if e.shownLeftOut() && (e.Type != e.Was || e.Mode != e.OldMode) {
+		text += " (set-id is not applied)"
+	}
+	if e.OldLinks > 1 {
+		text += fmt.Sprintf(" (one of %d hard links; the others stay as they are)", e.OldLinks)
+	}
+	if link := l.m.linkOf(e); link != "" {
+		text += " (hard link of " + Quote(l.place(e, link)) + ")"
+	}
+	if e.otherAttributes() {
+		text += " (attributes)"
+	}
+	if os.Geteuid() != 0 {
+		return text // apply sets no owner
+	}
+	switch {
+	case e.Was == Absent && (e.UID != 0 || e.GID != 0):
+		text += fmt.Sprintf(" (owner %d:%d)", e.UID, e.GID)
+	case e.Was != Absent && (e.UID != e.OldUID || e.GID != e.OldGID):
+		text += fmt.Sprintf(" (owner %d:%d, was %d:%d)", e.UID, e.GID, e.OldUID, e.OldGID)
+	}
+	return text
+}
+
+// otherAttributes: they aren't what they were.
+func (e *Entry) otherAttributes() bool {
+	return e.now() != Absent && digestXattrs(e.Xattrs) != e.Base.Xattrs
+}
+
+// place is a path in the tree of e as this program takes it: what is shown can be named.
+func (l *lines) place(e *Entry, path string) string {
+	tree := l.m.Trees[e.Tree].Path
+	path = strings.TrimSuffix(tree, "/") + "/" + path
+	if len(l.m.Trees) > 1 || l.from == "" {
+		return path
+	}
+	_, below := relative(l.from, tree)
+	_, above := relative(tree, l.from)
+	if !below && !above {
+		return path
+	}
+	name, err := filepath.Rel(l.from, path)
+	if err != nil {
+		return path
+	}
+	if strings.HasPrefix(name, "-") {
+		return "./" + name // it would be an option
+	}
+	return name
+}
+
+// title is how a change's path is written.
+func (l *lines) title(e *Entry) string {
+	path := l.place(e, e.Path)
+	if e.Type == Dir {
+		path += "/"
+	}
+	return path
+}
+
+// Quote makes a name safe for a terminal, as git does: within double quotes with
+// octal escapes if it has a quote, a backslash, or anything that doesn't print. Within
+// quotes too if it could be taken for a name and what diff says of it, or has a blank at an end
+// or two in a row, which nobody sees; else as it is.
+func Quote(name string) string {
+	plain := name != "" && !annotated(name) && !blanks(name)
+	for i, r := range name {
+		if bad(name, i, r) || r == '"' || r == '\\' {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return name
+	}
+	const short = "\a\b\t\n\v\f\r\"\\"
+	var b strings.Builder
+	b.WriteByte('"')
+	for i := 0; i < len(name); {
+		r, n := utf8.DecodeRuneInString(name[i:])
+		at := -1
+		if r < utf8.RuneSelf {
+			at = strings.IndexByte(short, byte(r))
+		}
+		switch {
+		case at >= 0:
+			b.WriteByte('\\')
+			b.WriteByte(`abtnvfr"\`[at])
+		case bad(name, i, r):
+			for _, c := range []byte(name[i : i+n]) {
+				b.Write([]byte{'\\', '0' + c>>6, '0' + c>>3&7, '0' + c&7})
+			}
+		default:
+			b.WriteString(name[i : i+n])
+		}
+		i += n
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+func blanks(name string) bool {
+	return name[0] == ' ' || name[len(name)-1] == ' ' || strings.Contains(name, "  ") ||
+		strings.Contains(name, " /") || strings.Contains(name, "/ ")
+}
+
+// annotated: the name ends, or goes on, as a line of diff does behind a name.
+func annotated(name string) bool {
+	if strings.Contains(name, " → ") || strings.Contains(name, " (") {
+		return true
+	}
+	mode := name[max(0, len(name)-5):]
+	return len(mode) == 5 && mode[0] == ' ' && strings.Trim(mode[1:], "01234567") == ""
+}
+
+// bad: what a terminal may take for an order, or doesn't show.
+func bad(s string, i int, r rune) bool {
+	if r == utf8.RuneError {
+		_, n := utf8.DecodeRuneInString(s[i:])
+		return n <= 1
+	}
+	return r != ' ' && !unicode.IsPrint(r) || unseen.Is(r)
+}
+
+// escapes is said above a patch in which something is escaped.
+const escapes = `# escaped, so not for patch(1): \xNN is a byte, \uNNNN or \UNNNNNNNN a character, \\ a backslash` + "\n"
+
+// printable makes the lines of a patch safe for a terminal: tab and newline stay. Where
+// something has to be escaped, backslashes are too, so that no other text looks the same; but
+// not the one that begins a line, which is the patch's own.
+func printable(text []byte) (out []byte, escaped bool) {
+	before := rune(-1)
+	for i := 0; i < len(text) && !escaped; {
+		r, n := utf8.DecodeRune(text[i:])
+		escaped = unprintable(r, n) || hidden(before, r, text[i+n:]) // the first has nothing escaped before it
+		before = r
+		i += n
+	}
+	if !escaped {
+		return text, false
+	}
+	out = make([]byte, 0, len(text))
+	before = -1
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRune(text[i:])
+		switch {
+		case r == '\\' && i > 0 && text[i-1] != '\n':
+			out = append(out, `\\`...)
+		case unprintable(r, n):
+			for _, c := range text[i : i+n] {
+				out = fmt.Appendf(out, `\x%02x`, c)
+			}
+			r = -1 // none that anything could belong to
+		case hidden(before, r, text[i+n:]) && r > 0xffff:
+			out = fmt.Appendf(out, `\U%08x`, r)
+		case hidden(before, r, text[i+n:]):
+			out = fmt.Appendf(out, `\u%04x`, r)
+		default:
+			out = append(out, text[i:i+n]...)
+		}
+		before = r
+		i += n
+	}
+	return out, true
+}
+
+// unprintable: a control character that is none of the text's own, or no character at all.
+func unprintable(r rune, n int) bool {
+	return r == utf8.RuneError && n <= 1 || r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0
+}
+
+// hidden: a character that nobody sees, and that isn't how an emoji is written.
+func hidden(before, r rune, rest []byte) bool {
+	if !unseen.Is(r) {
+		return false
+	}
+	after, _ := utf8.DecodeRune(rest)
+	return !unseen.Emoji(before, r, after)
 }

@@ -17,9 +17,12 @@ func Diff(w io.Writer, r *Run, paths []string, o DiffOptions) error {
 	if err != nil {
 		return err
 	}
-	roots, shut := r.openRoots()
-	defer shut()
-	outside := r.following(roots, nil).outside
+	real := r.trees()
+	defer real.close()
+	for i := range real.roots {
+		_, _ = real.open(i) // for looking only, as far as they are there
+	}
+	outside := r.following(real, nil).outside
 	if o.JSON {
 		return r.writeJSON(w, all, outside)
 	}
@@ -38,11 +41,19 @@ func Diff(w io.Writer, r *Run, paths []string, o DiffOptions) error {
 		}
 		return err
 	}
-	p := &patcher{run: r, told: &told, options: o.orDefault(), roots: make([]int, len(r.m.Trees))}
-	defer p.close()
-	if err := p.open(); err != nil {
+	p := &patcher{run: r, told: &told, options: o.orDefault(), real: real}
+	for i, root := range real.roots {
+		if root >= 0 {
+			continue
+		}
+		if _, err := real.open(i); err != nil {
+			return r.treeGone(err)
+		}
+	}
+	if p.blobs, err = r.openBlobs(); err != nil {
 		return err
 	}
+	defer unix.Close(p.blobs)
 	left := p.options.Total
 	for i, e := range all {
 		text, err := p.one(e)
@@ -64,32 +75,8 @@ type patcher struct {
 	run     *Run
 	told    *lines
 	options DiffOptions
-	roots   []int
+	real    *trees
 	blobs   int
-}
-
-func (p *patcher) open() error {
-	for i := range p.roots {
-		p.roots[i] = -1
-	}
-	var err error
-	if p.blobs, err = unix.Openat(p.run.fd, blobsName, dirFlags|unix.O_CLOEXEC, 0); err != nil {
-		return failed("open", p.run.path+"/"+blobsName, err)
-	}
-	for i, t := range p.run.m.Trees {
-		if p.roots[i], err = openTree(t.Path); err != nil {
-			return p.run.treeGone(err)
-		}
-	}
-	return nil
-}
-
-func (p *patcher) close() {
-	for _, fd := range append(p.roots, p.blobs) {
-		if fd > 0 {
-			_ = unix.Close(fd)
-		}
-	}
 }
 
 // side is one side of a change: its text, or why there is none.
@@ -105,7 +92,7 @@ func (p *patcher) one(e *Entry) ([]byte, error) {
 	if e.Kind == ModeOnly || e.Type != File && e.Was != File {
 		return out.Bytes(), nil
 	}
-	old, err := p.real(e)
+	old, err := p.old(e)
 	if err != nil {
 		return nil, failed("read", p.run.m.Trees[e.Tree].Path+"/"+e.Path, err)
 	}
@@ -162,17 +149,15 @@ func ended(name string) string {
 	return name
 }
 
-// real is what the tree has. What isn't a regular file is nothing.
-func (p *patcher) real(e *Entry) (side, error) {
-	at, name := split(e.Path)
-	dir, err := openBeneath(p.roots[e.Tree], at, dirFlags)
+// old is what the tree has. What isn't a regular file is nothing.
+func (p *patcher) old(e *Entry) (side, error) {
+	dir, name, err := p.real.parent(e.Tree, e.Path)
 	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
 		return side{}, nil
 	}
 	if err != nil {
 		return side{}, err
 	}
-	defer unix.Close(dir)
 	n, err := statAt(dir, name)
 	if err != nil || n.typ != File {
 		return side{}, err

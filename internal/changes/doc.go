@@ -24,7 +24,7 @@
 //
 // A new name of a file, changed or not, is a hard link. A file that had several names in
 // the tree is one of its own after it was changed, as overlayfs has it; the others, which may
-// be anywhere, keep the old content. Both sides say so: see links_linux.go.
+// be anywhere, keep the old content. Both sides say so: see entry.go and stage_linux.go.
 //
 // A digest is SHA-256 over the 4 KiB blocks that aren't all zero, each after its
 // offset, and then the size: it says the same about a sparse file and its full
@@ -47,16 +47,22 @@
 // After a crash, staging and undoing go back, committed and done go on. Which steps
 // were taken is told by inode numbers and times of birth: device numbers change at a
 // reboot. What somebody else has put in the way since is left alone and named. Whoever
-// does it tells Store.Told. Options.Stop can end an apply before the commit, nothing after it.
+// does it tells Store.Told. Options.Context can end an apply before the commit, nothing after it.
 //
 // An ordinary user's own directory that is closed to its owner (0555) is opened for as
 // long as things are done in it, and closed again, after a crash too; to others it is never more open
 // than it was. Another user's takes nothing: the apply fails, and undoes. Owners are set
-// by root alone, and the bits 06000 of a file by nobody: see setid.go.
+// by root alone, and the bits 06000 of a file by nobody: see entry.go.
 //
 // The file system has to know RENAME_EXCHANGE and RENAME_NOREPLACE (ext4, xfs, btrfs,
 // tmpfs, f2fs, overlayfs; not NFS): without, apply fails and undoes. A program that
 // has a replaced file open for writing goes on writing the replaced one. A directory
 // that is moved out of the tree between two steps takes a step's result along: that is
 // the mover's own doing, with rights that the mover had.
+//
+// # The order to read
+//
+// change.go has the words; read_linux.go, keep_linux.go and manifest.go what a run left, and its record;
+// store_linux.go where that is; diff.go how it is shown. An apply is apply_linux.go, refuse.go, check_linux.go,
+// stage_linux.go and steps_linux.go, in this order; journal_linux.go goes on after a crash.
 package changes

@@ -17,25 +17,17 @@ var (
 	ErrNotSupported = errors.New("changes of a run can only be read and applied on Linux")
 	// ErrBusy: somebody else applies or discards, and was waited for.
 	ErrBusy = hint.New("another apply or discard is at work", "try again when it has ended")
-	// errStopped: the wait for them was ended.
-	errStopped = errors.New("stopped while another apply or discard was at work")
 	// ErrNoRun: there is no such run, or none at all.
 	ErrNoRun = errors.New("no kept run")
+	// errNoMatch: no change of the run is at or below a path that was named.
+	errNoMatch = errors.New("no change at")
+	// errApplied: a run is gone because its interrupted apply has just been finished.
+	errApplied = errors.New("was applied already")
 	// ErrIncomplete: the record doesn't hold all changes.
 	ErrIncomplete = errors.New("the run had more changes than were kept")
 	// ErrDeep: some have paths that no system call takes.
 	ErrDeep = errors.New("changes with paths that are too long for the system (PATH_MAX, 4096 bytes) could not be kept")
 )
-
-// A NoMatchError names a path that no change of the run is at or below.
-type NoMatchError struct{ Path string }
-
-func (e *NoMatchError) Error() string {
-	return hint.Text("no change at "+Quote(e.Path), e.Remedy())
-}
-
-// Remedy lists what can be named.
-func (e *NoMatchError) Remedy() string { return "confine diff lists them" }
 
 // A BrokenError is a kept run whose record can't be read.
 type BrokenError struct {
@@ -51,14 +43,6 @@ func (e *BrokenError) Error() string {
 func (e *BrokenError) Remedy() string { return "confine discard --run " + e.Run + " drops that run" }
 
 func (e *BrokenError) Unwrap() error { return e.Err }
-
-// An AppliedError is that a run is gone because its interrupted apply has just been
-// finished.
-type AppliedError struct{ Recovered }
-
-func (e *AppliedError) Error() string {
-	return "run " + e.Run + " was applied already: its apply had been committed when it was interrupted, and is finished now"
-}
 
 // Conflict is one path where the real tree isn't what the run began with.
 type Conflict struct {
@@ -77,28 +61,35 @@ type ConflictError struct {
 	More      int // that weren't listed
 }
 
-func (e *ConflictError) add(c Conflict) {
-	if len(e.Conflicts) >= maxListed {
-		e.More++
-		return
+func (e *ConflictError) add(c Conflict) { e.Conflicts, e.More = addTo(e.Conflicts, e.More, c) }
+
+// addTo adds one to a list, or counts it.
+func addTo(all []Conflict, more int, c Conflict) ([]Conflict, int) {
+	if len(all) >= maxListed {
+		return all, more + 1
 	}
-	e.Conflicts = append(e.Conflicts, c)
+	return append(all, c), more
+}
+
+// listed words a list; its head is for one, and for several.
+func listed(all []Conflict, more int, one, several string) string {
+	var b strings.Builder
+	if n := len(all) + more; n == 1 {
+		b.WriteString("1 " + one)
+	} else {
+		fmt.Fprintf(&b, "%d %s", n, several)
+	}
+	for _, c := range all {
+		fmt.Fprintf(&b, "\n  %s: %s", Quote(c.Path), c.Reason)
+	}
+	if more > 0 {
+		fmt.Fprintf(&b, "\n  and %d more", more)
+	}
+	return b.String()
 }
 
 func (e *ConflictError) Error() string {
-	var b strings.Builder
-	b.WriteString("1 path has changed since the run")
-	if n := len(e.Conflicts) + e.More; n != 1 {
-		b.Reset()
-		fmt.Fprintf(&b, "%d paths have changed since the run", n)
-	}
-	for _, c := range e.Conflicts {
-		fmt.Fprintf(&b, "\n  %s: %s", Quote(c.Path), c.Reason)
-	}
-	if e.More > 0 {
-		fmt.Fprintf(&b, "\n  and %d more", e.More)
-	}
-	return hint.Text(b.String(), e.Remedy())
+	return hint.Text(listed(e.Conflicts, e.More, "path has changed since the run", "paths have changed since the run"), e.Remedy())
 }
 
 // Remedy is to force it, where that helps.
@@ -120,19 +111,7 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	var b strings.Builder
-	if n := len(e.Refused) + e.More; n == 1 {
-		b.WriteString("1 path can't be applied")
-	} else {
-		fmt.Fprintf(&b, "%d paths can't be applied", n)
-	}
-	for _, c := range e.Refused {
-		fmt.Fprintf(&b, "\n  %s: %s", Quote(c.Path), c.Reason)
-	}
-	if e.More > 0 {
-		fmt.Fprintf(&b, "\n  and %d more", e.More)
-	}
-	return hint.Text(b.String(), e.Hint)
+	return hint.Text(listed(e.Refused, e.More, "path can't be applied", "paths can't be applied"), e.Hint)
 }
 
 // Remedy is Hint, for who has it as an error.
@@ -175,11 +154,7 @@ func (e *RefusedError) remedy(run string) string {
 }
 
 func (e *RefusedError) add(path, reason string) {
-	if len(e.Refused) >= maxListed {
-		e.More++
-		return
-	}
-	e.Refused = append(e.Refused, Conflict{Path: path, Reason: reason})
+	e.Refused, e.More = addTo(e.Refused, e.More, Conflict{Path: path, Reason: reason})
 }
 
 // A PathError is a system call that failed below a tree or in the store.

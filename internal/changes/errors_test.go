@@ -5,15 +5,18 @@ import (
 	"testing"
 )
 
-func TestRefusalsAreCounted(t *testing.T) {
-	var e RefusedError
-	e.never("a", "x")
-	if got := e.Error(); !strings.HasPrefix(got, "1 path can't be applied\n") {
-		t.Errorf("one: %q", got)
-	}
-	e.protected("b", "x")
-	if got := e.Error(); !strings.HasPrefix(got, "2 paths can't be applied\n") {
-		t.Errorf("two: %q", got)
+func TestRefusalsAndConflictsAreCounted(t *testing.T) {
+	var refused RefusedError
+	var conflicts ConflictError
+	for _, want := range [][2]string{
+		{"1 path can't be applied\n  a: x", "1 path has changed since the run\n  a: x"},
+		{"2 paths can't be applied\n  a: x", "2 paths have changed since the run\n  a: x"},
+	} {
+		refused.never("a", "x")
+		conflicts.add(Conflict{Path: "a", Reason: "x"})
+		if got := [2]string{refused.Error(), conflicts.Error()}; !strings.HasPrefix(got[0], want[0]) || !strings.HasPrefix(got[1], want[1]) {
+			t.Errorf("%q", got)
+		}
 	}
 }
 
@@ -42,17 +45,5 @@ func TestRefusalsAreDiscarded(t *testing.T) {
 		if got := e.remedy("1"); got != c.want {
 			t.Errorf("%q: %q", c.never, got)
 		}
-	}
-}
-
-func TestConflictsAreCounted(t *testing.T) {
-	var e ConflictError
-	e.add(Conflict{Path: "a", Reason: "x"})
-	if got := e.Error(); !strings.HasPrefix(got, "1 path has changed since the run\n") {
-		t.Errorf("one: %q", got)
-	}
-	e.add(Conflict{Path: "b", Reason: "x"})
-	if got := e.Error(); !strings.HasPrefix(got, "2 paths have changed since the run\n") {
-		t.Errorf("two: %q", got)
 	}
 }

@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"context"
 	"errors"
 	"os"
 	"slices"
@@ -65,8 +66,7 @@ func TestWhoFinishesAnInterruptedApplySaysSo(t *testing.T) {
 				if !slices.Equal(told, []string{c.did}) {
 					t.Errorf("told %q", told)
 				}
-				var applied *AppliedError
-				if errors.As(err, &applied) != c.finished || !c.finished && err != nil {
+				if errors.Is(err, errApplied) != c.finished || !c.finished && err != nil {
 					t.Errorf("%v", err)
 				}
 				if c.finished {
@@ -94,6 +94,15 @@ func TestTheRestOfAnInterruptedApply(t *testing.T) {
 	s.want(t, "b", "")
 }
 
+// endsWhen is a context that has ended when ask says so.
+type endsWhen struct {
+	context.Context
+	ask func() error
+}
+
+func (a endsWhen) Value(any) any { return nil }
+func (a endsWhen) Err() error    { return a.ask() }
+
 func TestAnApplyIsStoppedBeforeItsCommit(t *testing.T) {
 	stop := errors.New("stopped")
 	// Asked at a time each: the first path's check … the last before the commit.
@@ -104,7 +113,7 @@ func TestAnApplyIsStoppedBeforeItsCommit(t *testing.T) {
 		before := snapshotPath(t, s.lower)
 		asked, committed, built, last := 0, false, false, false
 		s.store.hook = func(point string) error { built = built || point == "sync"; return nil }
-		_, err := s.store.Apply(s.keep(t), nil, Options{Committed: func() { committed = true }, Stop: func() error {
+		_, err := s.store.Apply(s.keep(t), nil, Options{Committed: func() { committed = true }, Context: endsWhen{t.Context(), func() error {
 			if committed {
 				t.Error("asked after the commit")
 			}
@@ -113,7 +122,7 @@ func TestAnApplyIsStoppedBeforeItsCommit(t *testing.T) {
 				return stop
 			}
 			return nil
-		}})
+		}}})
 		if err == nil {
 			if n < 8 || !committed || !last {
 				t.Errorf("asked %d times, when all was built: %v, committed: %v", n-1, last, committed)

@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ func held(t *testing.T) (s *scene, r *Run, unlock func(), clocks map[time.Durati
 	other, err := OpenStore(s.store.path)
 	must(t, err)
 	t.Cleanup(func() { _ = other.Close() })
-	unlock, err = other.lock(nil)
+	unlock, err = other.lock(t.Context())
 	must(t, err)
 	clocks = map[time.Duration]chan time.Time{toldAfter: make(chan time.Time, 1), patience: make(chan time.Time, 1)}
 	s.store.after = func(d time.Duration) <-chan time.Time { return clocks[d] }
@@ -61,35 +62,22 @@ func TestAnApplyWaitsForAnother(t *testing.T) {
 	s.want(t, "a", "1")
 }
 
-// Nobody is told of a wait that is none.
-func TestNobodyWaitsForNobody(t *testing.T) {
-	s, r, unlock, clocks := held(t)
-	unlock()
-	clocks[toldAfter] <- time.Time{}
-	clocks[patience] <- time.Time{}
-	s.store.Waiting = func() { t.Error("told") }
-	_, err := s.store.Apply(r, nil, Options{})
-	must(t, err)
-}
-
 // What ends an apply before its commit ends its wait too.
 func TestAWaitIsStopped(t *testing.T) {
 	s, r, unlock, _ := held(t)
-	stopped, why := make(chan struct{}), errors.New("SIGTERM")
-	var stop error
+	why := errors.New("SIGTERM")
+	ctx, stop := context.WithCancelCause(t.Context())
 	s.store.after = func(d time.Duration) <-chan time.Time {
 		if d == patience { // the wait has begun
-			stop = why
-			close(stopped)
+			stop(why)
 		}
 		return nil
 	}
-	if _, err := s.store.Apply(r, nil, Options{Stopped: stopped, Stop: func() error { return stop }}); err != why {
+	if _, err := s.store.Apply(r, nil, Options{Context: ctx}); err != why {
 		t.Error(err)
 	}
 	unlock()
 	s.want(t, "a", "")
-	stop = nil
 	_, err := s.store.Apply(r, nil, Options{})
 	must(t, err)
 }

@@ -1,12 +1,19 @@
 package changes
 
 import (
+	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"path"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -69,47 +76,6 @@ type Entry struct {
 	// Linked are other names of the same file that were applied before. The first entry that
 	// is left of the file has them for all.
 	Linked []string `json:"linked,omitempty"`
-}
-
-// mapped is e with f done to its names.
-func (e Entry) mapped(f func(string) (string, error)) (Entry, error) {
-	var err error
-	for _, p := range []*string{&e.Path, &e.Target, &e.OldTarget, &e.Link, &e.Base.Target} {
-		if *p, err = f(*p); err != nil {
-			return e, err
-		}
-	}
-	e.Linked = slices.Clone(e.Linked)
-	for i := range e.Linked {
-		if e.Linked[i], err = f(e.Linked[i]); err != nil {
-			return e, err
-		}
-	}
-	if e.Xattrs == nil {
-		return e, nil
-	}
-	x := make(map[string][]byte, len(e.Xattrs))
-	for k, v := range e.Xattrs {
-		if k, err = f(k); err != nil {
-			return e, err
-		}
-		x[k] = v
-	}
-	e.Xattrs = x
-	return e, nil
-}
-
-// parseStrict refuses unknown fields, and anything after the value.
-func parseStrict(data []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("something follows the value")
-	}
-	return nil
 }
 
 func (m *manifest) check() error {
@@ -218,4 +184,227 @@ func validID(id string) bool {
 		return false
 	}
 	return strings.Trim(id[:8]+id[9:15], "0123456789") == "" && strings.Trim(id[16:], "0123456789abcdef") == ""
+}
+
+// A record is written and read change by change: encoded, the names of a hostile run
+// are five times as long, and never all in memory.
+
+// summary counts the changes.
+func (m *manifest) summary() (s Summary) {
+	for i := range m.Changes {
+		s.add(&m.Changes[i].Change)
+	}
+	return s
+}
+
+func (m *manifest) write(w io.Writer) error {
+	head, sum := *m, m.summary()
+	head.Summary, head.Changes = &sum, []Entry{}
+	return writeList(w, encoded(head), len(m.Changes), func(i int) any { return encoded(m.Changes[i]) })
+}
+
+// writeList writes a document whose last field is an empty list, with the n values
+// in that list.
+func writeList(w io.Writer, document any, n int, value func(i int) any) error {
+	var one bytes.Buffer
+	enc := json.NewEncoder(&one)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(document); err != nil {
+		return err
+	}
+	const end = "]}\n"
+	head, ok := bytes.CutSuffix(one.Bytes(), []byte(end))
+	if !ok {
+		return fmt.Errorf("the list isn't the last field")
+	}
+	out := bufio.NewWriterSize(w, 64<<10)
+	_, _ = out.Write(head) // Flush has its error
+	for i := range n {
+		one.Reset()
+		if i > 0 {
+			one.WriteByte(',')
+		}
+		if err := enc.Encode(value(i)); err != nil {
+			return err
+		}
+		if _, err := out.Write(bytes.TrimSuffix(one.Bytes(), []byte("\n"))); err != nil {
+			return err
+		}
+	}
+	_, _ = out.WriteString(end)
+	return out.Flush()
+}
+
+// parseManifest reads a whole record; parseHead what is before the changes, if the
+// summary is there.
+func parseManifest(r io.Reader) (*manifest, error) { return parseRecord(r, false) }
+func parseHead(r io.Reader) (*manifest, error)     { return parseRecord(r, true) }
+
+func parseRecord(r io.Reader, head bool) (*manifest, error) {
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	raw := &manifest{}
+	if err := open(d, '{'); err != nil {
+		return nil, err
+	}
+	fields := map[string]any{"version": &raw.Version, "id": &raw.ID, "time": &raw.Time, "command": &raw.Command, "trees": &raw.Trees, "protect": &raw.Protect, "summary": &raw.Summary}
+	var all []Entry
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, _ := key.(string)
+		into, ok := fields[name]
+		switch {
+		case ok:
+			err = d.Decode(into)
+		case name != "changes" || all != nil:
+			return nil, fmt.Errorf("field %q", name)
+		case head && raw.Summary != nil:
+			return raw, raw.decoded()
+		default:
+			all, err = parseChanges(d)
+		}
+		if err != nil {
+			return nil, err
+		}
+		delete(fields, name) // none comes twice
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("something follows the value")
+	}
+	if err := raw.decoded(); err != nil {
+		return nil, err
+	}
+	raw.Changes = all
+	return raw, raw.check()
+}
+
+func open(d *json.Decoder, want json.Delim) error {
+	t, err := d.Token()
+	if err == nil && t != want {
+		err = fmt.Errorf("%v instead of %v", t, want)
+	}
+	return err
+}
+
+func parseChanges(d *json.Decoder) ([]Entry, error) {
+	all := []Entry{}
+	if err := open(d, '['); err != nil {
+		return nil, err
+	}
+	for d.More() {
+		var e Entry
+		if err := d.Decode(&e); err != nil {
+			return nil, err
+		}
+		if err := recode(reflect.ValueOf(&e).Elem(), decode); err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	_, err := d.Token()
+	return all, err
+}
+
+// decoded is a record of a version that is known, its names decoded.
+func (m *manifest) decoded() error {
+	if m.Version != manifestVersion {
+		return fmt.Errorf("version %d of the record is not known", m.Version)
+	}
+	return recode(reflect.ValueOf(m).Elem(), decode)
+}
+
+// Names are bytes, which JSON doesn't keep: each string of a record or journal is encoded in it. In all that
+// isn't a name this changes nothing.
+
+// encode makes any bytes a string that JSON keeps. decode takes nothing but what encode makes.
+func encode(name string) string {
+	q := strconv.QuoteToASCII(name)
+	return q[1 : len(q)-1]
+}
+
+func decode(s string) (string, error) {
+	name, err := strconv.Unquote(`"` + s + `"`)
+	if err != nil || encode(name) != s {
+		return "", fmt.Errorf("name %q isn't encoded as it should be", s)
+	}
+	return name, nil
+}
+
+// encoded is v with all its strings encoded. It is a copy.
+func encoded[T any](v T) T {
+	_ = recode(reflect.ValueOf(&v).Elem(), func(s string) (string, error) { return encode(s), nil })
+	return v
+}
+
+// recode does f to each string in v, and to the keys of maps. What v refers to is copied, and stays.
+func recode(v reflect.Value, f func(string) (string, error)) error {
+	switch v.Kind() {
+	case reflect.String:
+		s, err := f(v.String())
+		v.SetString(s)
+		return err
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if field := v.Field(i); field.CanSet() {
+				if err := recode(field, f); err != nil {
+					return err
+				}
+			}
+		}
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+		c := reflect.New(v.Type().Elem())
+		c.Elem().Set(v.Elem())
+		v.Set(c)
+		return recode(c.Elem(), f)
+	case reflect.Slice:
+		if v.IsNil() || v.Type().Elem().Kind() == reflect.Uint8 {
+			return nil
+		}
+		c := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(c, v)
+		v.Set(c)
+		for i := range c.Len() {
+			if err := recode(c.Index(i), f); err != nil {
+				return err
+			}
+		}
+	case reflect.Map: // attributes, by their names
+		if v.IsNil() {
+			return nil
+		}
+		c := reflect.MakeMap(v.Type())
+		for of := v.MapRange(); of.Next(); {
+			name, err := f(of.Key().String())
+			if err != nil {
+				return err
+			}
+			c.SetMapIndex(reflect.ValueOf(name), of.Value())
+		}
+		v.Set(c)
+	}
+	return nil
+}
+
+// digestXattrs is "" of none.
+func digestXattrs(all map[string][]byte) string {
+	if len(all) == 0 {
+		return ""
+	}
+	h := sha256.New()
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		for _, b := range [][]byte{[]byte(k), all[k]} {
+			_ = binary.Write(h, binary.LittleEndian, uint64(len(b))) // a hash takes all
+			h.Write(b)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }

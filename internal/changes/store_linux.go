@@ -1,16 +1,19 @@
 package changes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/linux"
 )
 
@@ -54,6 +57,11 @@ type Run struct {
 // Close closes the run.
 func (r *Run) Close() error { return unix.Close(r.fd) }
 
+func (r *Run) openBlobs() (int, error) {
+	fd, err := unix.Openat(r.fd, blobsName, dirFlags|unix.O_CLOEXEC, 0)
+	return fd, failed("open", r.path+"/"+blobsName, err)
+}
+
 // Open opens a kept run.
 func (s *Store) Open(id string) (*Run, error) { return s.open(id, parseManifest) }
 
@@ -64,8 +72,8 @@ func (s *Store) open(id string, parse func(io.Reader) (*manifest, error)) (*Run,
 	}
 	fd, err := unix.Openat(s.fd, id, dirFlags|unix.O_CLOEXEC, 0)
 	if err == unix.ENOENT {
-		if did := s.recovered[id]; did.Finished {
-			return nil, &AppliedError{did}
+		if s.recovered[id].Finished {
+			return nil, fmt.Errorf("run %s %w: its apply had been committed when it was interrupted, and is finished now", id, errApplied)
 		}
 		return nil, fmt.Errorf("%s: %w", id, ErrNoRun)
 	}
@@ -166,7 +174,7 @@ func (s *Store) Discard(id string, paths ...string) (int, error) {
 		_, err := s.Open(id)
 		return 0, err
 	}
-	unlock, err := s.lock(nil)
+	unlock, err := s.lock(context.Background())
 	if err != nil {
 		return 0, err
 	}
@@ -210,9 +218,9 @@ func (s *Store) shorten(r *Run, drop func(i int) bool, applied bool) error {
 		r.m.Changes, r.m.linked = was, nil
 		return failed("write", r.path+"/"+manifestName, err)
 	}
-	blobs, err := unix.Openat(r.fd, blobsName, dirFlags|unix.O_CLOEXEC, 0)
+	blobs, err := r.openBlobs()
 	if err != nil {
-		return failed("open", r.path+"/"+blobsName, err)
+		return err
 	}
 	defer unix.Close(blobs)
 	for _, e := range was {
@@ -330,4 +338,147 @@ func (s *Store) writeFrom(dir int, name string, write func(io.Writer) error) err
 
 func (s *Store) writeManifest(dir int, m *manifest) error {
 	return s.writeFrom(dir, manifestName, m.write)
+}
+
+// OpenStore opens the directory that StoreDir names, and makes it if need be.
+func OpenStore(dir string) (*Store, error) {
+	if err := os.MkdirAll(filepath.Dir(filepath.Dir(dir)), 0o700); err != nil {
+		return nil, err
+	}
+	return openStore(dir, true)
+}
+
+// FindStore opens it and makes nothing: one that isn't there keeps no runs.
+func FindStore(dir string) (*Store, error) {
+	s, err := openStore(dir, false)
+	if errors.Is(err, unix.ENOENT) {
+		return &Store{fd: -1, path: dir}, nil
+	}
+	return s, err
+}
+
+func openStore(dir string, create bool) (*Store, error) {
+	state := filepath.Dir(filepath.Dir(dir))
+	at, err := unix.Open(state, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, failed("open", state, err)
+	}
+	for _, path := range []string{filepath.Dir(dir), dir} {
+		next, err := openOwn(at, filepath.Base(path), path, create)
+		_ = unix.Close(at)
+		if err != nil {
+			return nil, err
+		}
+		at = next
+	}
+	return &Store{fd: at, path: dir}, nil
+}
+
+// openOwn opens a directory that belongs to this user alone.
+func openOwn(at int, name, path string, create bool) (int, error) {
+	if create {
+		if err := unix.Mkdirat(at, name, 0o700); err != nil && err != unix.EEXIST {
+			return -1, failed("mkdir", path, err)
+		}
+	}
+	fd, err := unix.Openat(at, name, dirFlags|unix.O_CLOEXEC, 0)
+	if err == unix.ENOTDIR || err == unix.ELOOP {
+		if n, err2 := statAt(at, name); err2 == nil && n.typ == Symlink {
+			return -1, failed("open", path, hint.With(fmt.Errorf("%w: it is a symbolic link, and none is followed here", unix.ELOOP),
+				"put a directory in its place, or set XDG_STATE_HOME to where runs are to be kept"))
+		}
+	}
+	if err != nil {
+		return -1, failed("open", path, err)
+	}
+	n, err := statFD(fd)
+	if err == nil && (n.uid != uint32(os.Geteuid()) || n.mode&0o022 != 0) {
+		err = hint.With(fmt.Errorf("it belongs to uid %d with mode %04o, and has to be this user's (%d) and writable by nobody else", n.uid, n.mode, os.Geteuid()),
+			"chmod 700 it, or set XDG_STATE_HOME")
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, failed("open", path, err)
+	}
+	return fd, nil
+}
+
+// Close closes the store.
+func (s *Store) Close() error {
+	if s.empty() {
+		return nil
+	}
+	return unix.Close(s.fd)
+}
+
+// empty: there is no such directory.
+func (s *Store) empty() bool { return s.fd < 0 }
+
+const (
+	lockName = ".lock"
+	// A wait is told after a moment, and ends.
+	toldAfter = time.Second
+	patience  = 30 * time.Second
+)
+
+// lock holds the store for applying and discarding. It waits for who has it, until ctx
+// ends, and not for ever; who waits first is first.
+func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
+	fd, err := unix.Openat(s.fd, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, failed("open", s.path+"/"+lockName, err)
+	}
+	err = flock(fd, unix.LOCK_NB)
+	if err == unix.EWOULDBLOCK {
+		if fd, err = s.await(ctx, fd); fd < 0 {
+			return nil, err
+		}
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, failed("flock", s.path+"/"+lockName, err)
+	}
+	return func() { _ = unix.Close(fd) }, nil
+}
+
+// await waits for the lock. When it gives up, fd isn't the caller's any more: nothing ends
+// the system call, so it is closed when that ends.
+func (s *Store) await(ctx context.Context, fd int) (int, error) {
+	got, gone := make(chan error), make(chan struct{})
+	defer close(gone)
+	go func() {
+		err := flock(fd, 0)
+		select {
+		case got <- err:
+		case <-gone:
+			_ = unix.Close(fd)
+		}
+	}()
+	after := s.after
+	if after == nil {
+		after = time.After
+	}
+	tell, end := after(toldAfter), after(patience)
+	for {
+		select {
+		case err := <-got:
+			return fd, err
+		case <-ctx.Done():
+			return -1, context.Cause(ctx)
+		case <-end:
+			return -1, ErrBusy
+		case <-tell:
+			if s.Waiting != nil {
+				s.Waiting()
+			}
+		}
+	}
+}
+
+func flock(fd, how int) error {
+	for {
+		if err := unix.Flock(fd, unix.LOCK_EX|how); err != unix.EINTR {
+			return err
+		}
+	}
 }

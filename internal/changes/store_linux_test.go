@@ -136,6 +136,9 @@ func TestListLatestDiscard(t *testing.T) {
 	}
 	build(t, s.upper, map[string]string{"a": "1", "b": "2"})
 	one, two := s.keep(t), s.keep(t)
+	if two.ID() < one.ID() { // both in one millisecond
+		one, two = two, one
+	}
 	all, err := s.store.List()
 	must(t, err)
 	if len(all) != 2 || all[0].ID != two.ID() || all[1].ID != one.ID() || all[0].Summary.Added != 2 || all[0].Command[0] != "make" || all[0].Trees[0] != s.lower {
@@ -215,13 +218,13 @@ func TestAnInterruptedKeep(t *testing.T) {
 		if all, err := s.store.List(); len(all) != 3 || err != nil {
 			t.Errorf("%d: %v %v", n, all, err)
 		}
+		must(t, names(s.store.fd, func(name string) error {
+			if strings.HasPrefix(name, unfinished) {
+				t.Error("left: ", name)
+			}
+			return nil
+		}))
 	}
-	must(t, names(s.store.fd, func(name string) error {
-		if strings.HasPrefix(name, unfinished) {
-			t.Error("left: ", name)
-		}
-		return nil
-	}))
 }
 
 // A blob that isn't what was kept is never applied.
@@ -322,37 +325,4 @@ func TestTheLargestFile(t *testing.T) {
 	_, err = s.store.Apply(r, []string{"other"}, Options{})
 	must(t, err)
 	s.want(t, "other", "1")
-}
-
-// A full disk is where it matters most that nothing stays.
-func TestAKeepThatFailsLeavesNothing(t *testing.T) {
-	for _, c := range []struct {
-		point string
-		files int // before it fails
-	}{{"blob", 0}, {"blob", 2}, {"write " + manifestName, 0}, {"rename " + manifestName, 0}, {"finish keep", 0}} {
-		t.Run(fmt.Sprint(c.point, " ", c.files), func(t *testing.T) {
-			s := newScene(t, nil)
-			build(t, s.upper, map[string]string{"a": "1", "b": "2", "c": "3"})
-			left, failed := c.files, 0
-			s.store.hook = func(point string) error {
-				if point != c.point {
-					return nil
-				}
-				if left--; left >= 0 {
-					return nil
-				}
-				failed++
-				return unix.ENOSPC
-			}
-			id, _, err := s.store.Keep(Keeping{Start: farFuture, Trees: []Tree{s.tree}, Sets: []*Set{s.read(t)}})
-			if !errors.Is(err, unix.ENOSPC) || id != "" || failed != 1 {
-				t.Errorf("%q, %v, %d failures", id, err, failed)
-			}
-			all, err := os.ReadDir(s.store.path)
-			must(t, err)
-			for _, e := range all {
-				t.Errorf("%s is left", e.Name())
-			}
-		})
-	}
 }

@@ -96,6 +96,8 @@ func (s *session) main() int {
 		return s.page("")
 	case "--version":
 		return s.dispatch(lookup("version"), args[1:])
+	case completeWord:
+		return s.complete(args[1:])
 	}
 	if c := lookup(args[0]); c != nil {
 		return s.dispatch(c, args[1:])
@@ -105,51 +107,41 @@ func (s *session) main() int {
 
 // handler is what a subcommand does, with its words taken apart.
 type handler struct {
-	do       func(line *Line) (rc int, err error)
+	name     string
+	do       func(s *session, line *Line) (rc int, err error)
 	anywhere bool // options can stand behind words; elsewhere the first word begins a command
 	most     int  // words there can be, with anywhere
 }
 
-func (s *session) handler(name string) (h handler, ok bool) {
-	switch name {
-	case "run":
-		h.do = s.run
-	case "explain":
-		h.do = s.explain
-	case "learn":
-		h.do = s.learn
-	case "shell":
-		h.do = s.shell
-	case "selftest":
-		h.do = s.selftest
-	case "doctor":
-		h = handler{s.doctor, true, 0}
-	case "profiles":
-		h = handler{s.profiles, true, 1}
-	case "seccomp":
-		h = handler{s.seccomp, true, 3}
-	case "diff":
-		h = handler{s.diff, true, math.MaxInt}
-	case "apply":
-		h = handler{s.apply, true, math.MaxInt}
-	case "discard":
-		h = handler{s.discard, true, math.MaxInt}
-	case "trust":
-		h = handler{s.trust, true, 1}
-	case "completion":
-		h = handler{s.completion, true, 1}
-	case "version":
-		h = handler{s.version, true, 0}
-	case "help":
-		h = handler{s.help, true, 1}
+func handlerOf(name string) (h handler, ok bool) {
+	for _, h := range [...]handler{
+		{"run", runCommand, false, 0},
+		{"explain", explainCommand, false, 0},
+		{"learn", learnCommand, false, 0},
+		{"shell", shellCommand, false, 0},
+		{"selftest", selftestCommand, false, 0},
+		{"doctor", doctorCommand, true, 0},
+		{"profiles", profilesCommand, true, 1},
+		{"seccomp", seccompCommand, true, 3},
+		{"diff", diffCommand, true, math.MaxInt},
+		{"apply", applyCommand, true, math.MaxInt},
+		{"discard", discardCommand, true, math.MaxInt},
+		{"trust", trustCommand, true, 1},
+		{"completion", completionCommand, true, 1},
+		{"version", versionCommand, true, 0},
+		{"help", helpCommand, true, 1},
+	} {
+		if h.name == name {
+			return h, true
+		}
 	}
-	return h, h.do != nil
+	return handler{}, false
 }
 
 // dispatch does what a subcommand stands for. An error is about what was asked for: of another
 // kind are those that a handler has said itself.
 func (s *session) dispatch(c *Command, args []string) int {
-	h, ok := s.handler(c.Name)
+	h, ok := handlerOf(c.Name)
 	if !ok {
 		return s.later(c, args)
 	}
@@ -166,7 +158,7 @@ func (s *session) dispatch(c *Command, args []string) int {
 	case line.Help:
 		return s.page(c.Name)
 	default:
-		rc, err = h.do(&line)
+		rc, err = h.do(s, &line)
 	}
 	if err != nil {
 		return s.usage(err)
@@ -289,21 +281,24 @@ func words(c *Command, args []string, most int) (Line, error) {
 	return all, nil
 }
 
-// wantsJSON: the last --json holds.
-func (l *Line) wantsJSON() (bool, error) {
-	on := false
+// last is the value of an option that was said last, "" if it wasn't.
+func (l *Line) last(option string) (value string, said bool) {
 	for _, set := range l.Settings {
-		if set.Option != "json" {
-			continue
-		}
-		switch set.Values[0] {
-		case "true":
-			on = true
-		case "false":
-			on = false
-		default:
-			return false, &config.UsageError{Msg: "--json: " + strconv.Quote(set.Values[0]) + ` is neither "true" nor "false"`}
+		if set.Option == option {
+			value, said = set.Values[0], true
 		}
 	}
-	return on, nil
+	return value, said
+}
+
+// on says whether a switch is on.
+func (l *Line) on(option string) (bool, error) {
+	switch value, said := l.last(option); {
+	case !said || value == "false":
+		return false, nil
+	case value == "true":
+		return true, nil
+	default:
+		return false, &config.UsageError{Msg: "--" + option + ": " + strconv.Quote(value) + ` is neither "true" nor "false"`}
+	}
 }

@@ -76,14 +76,6 @@ func TestUsageErrorOfTheEngine(t *testing.T) {
 	}
 }
 
-func TestTraceIsTheCallers(t *testing.T) {
-	inTemp(t)
-	c := call{environ: []string{"TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
-	if r := c.run(t, "ls"); r.fake.io.TraceID != "4bf92f3577b34da6a3ce929d0e0e4736" {
-		t.Error(r.fake.io.TraceID)
-	}
-}
-
 func TestFlagsReachThePolicy(t *testing.T) {
 	inTemp(t)
 	c := call{environ: []string{"CONFINE_MEMORY_LIMIT=64M", "CONFINE_TIME_LIMIT=9s"}}
@@ -123,9 +115,7 @@ func TestVerbose(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	dir := inTemp(t)
-	if err := os.WriteFile("my.toml", []byte("[sandbox]\ntime_limit = \"7s\"\nmemory_limit = \"64M\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile("my.toml", []byte("[sandbox]\ntime_limit = \"7s\"\nmemory_limit = \"64M\"\n"), 0o600))
 	args := []string{"explain", "--config", "my.toml", "-m", "65M", "--env", "TOKEN=secret", "--", "ls"}
 	plan := &Explanation{
 		Command: CommandInfo{Argv: []string{"ls"}, Path: "/usr/bin/ls"},
@@ -272,9 +262,7 @@ func TestShell(t *testing.T) {
 
 func TestTrust(t *testing.T) {
 	dir := inTemp(t)
-	if err := os.WriteFile("confine.toml", []byte("[sandbox]\ntime_limit = \"7s\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile("confine.toml", []byte("[sandbox]\ntime_limit = \"7s\"\n"), 0o600))
 	data := t.TempDir()
 	c := call{environ: []string{"XDG_DATA_HOME=" + data}}
 	r := c.run(t, "ls")

@@ -120,40 +120,11 @@ func commandNames() []string {
 	return names
 }
 
-// pages are made by gen. They are read only when asked for.
-//
-//go:embed pages
-var pages embed.FS
+//go:embed shells
+var shells embed.FS
 
-// page prints the help of a subcommand; "" is the program's own.
-func (s *session) page(name string) int {
-	if name == "" {
-		name = "confine"
-	}
-	return s.file("pages/" + name + ".txt")
-}
-
-func (s *session) file(path string) int {
-	b, err := pages.ReadFile(path)
-	if err != nil {
-		s.log.failure(err)
-		return rcProblem
-	}
-	return s.print(string(b))
-}
-
-func (s *session) help(line *Line) (int, error) {
-	if len(line.Rest) == 0 {
-		return s.page(""), nil
-	}
-	if lookup(line.Rest[0]) == nil {
-		return rcUsage, unknownWord("subcommand", line.Rest[0], commandNames())
-	}
-	return s.page(line.Rest[0]), nil
-}
-
-// completion prints a script that gen has made.
-func (s *session) completion(line *Line) (int, error) {
+// completionCommand prints a script, which asks complete.
+func completionCommand(s *session, line *Line) (int, error) {
 	c := lookup("completion")
 	if len(line.Rest) == 0 {
 		return rcUsage, &config.UsageError{Msg: "completion: no shell was named", Hint: "usage: confine completion " + c.Args}
@@ -161,7 +132,8 @@ func (s *session) completion(line *Line) (int, error) {
 	if !slices.Contains(c.Words, line.Rest[0]) {
 		return rcUsage, unknownWord("shell", line.Rest[0], c.Words)
 	}
-	return s.file("pages/completion." + line.Rest[0]), nil
+	script, err := shells.ReadFile("shells/completion." + line.Rest[0])
+	return s.print(string(script)), err
 }
 
 func unknownWord(kind, word string, known []string) error {
@@ -209,8 +181,8 @@ func thisBuild() build {
 	return b
 }
 
-func (s *session) version(line *Line) (int, error) {
-	asJSON, err := line.wantsJSON()
+func versionCommand(s *session, line *Line) (int, error) {
+	asJSON, err := line.on("json")
 	b := thisBuild()
 	switch {
 	case err != nil:

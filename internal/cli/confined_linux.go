@@ -26,7 +26,7 @@ func Confined() Engine {
 		Run:     runConfined,
 		Explain: explainPlan,
 		Doctor: func(context.Context) ([]host.Result, error) {
-			return host.RunDoctor().Results, nil
+			return host.RunDoctor(), nil
 		},
 		Selftest: trySelftest,
 		DieBy:    func(signal string, job bool) { linux.DieBy(unix.SignalNum(signal), job) },

@@ -33,7 +33,7 @@ func Confined() Engine {
 			return nil, err
 		},
 		Doctor: func(context.Context) ([]host.Result, error) {
-			return host.RunDoctor().Results, nil
+			return host.RunDoctor(), nil
 		},
 		Selftest: trySelftest,
 	}

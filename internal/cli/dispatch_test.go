@@ -28,7 +28,6 @@ func TestWhatReachesTheCommand(t *testing.T) {
 		{"options of ours after the command", []string{"ls", "--json", "-t", "5s"}, []string{"ls", "--json", "-t", "5s"}},
 		{"help after the command", []string{"ls", "--help"}, []string{"ls", "--help"}},
 		{"version after the command", []string{"ls", "-v", "--version"}, []string{"ls", "-v", "--version"}},
-		{"the library's completion flag", []string{"ls", "--generate-bash-completion"}, []string{"ls", "--generate-bash-completion"}},
 		{"dashes before", []string{"--", "ls", "-l"}, []string{"ls", "-l"}},
 		{"dashes after", []string{"ls", "--", "-l"}, []string{"ls", "--", "-l"}},
 		{"dashes before and after", []string{"--", "ls", "--"}, []string{"ls", "--"}},
@@ -88,7 +87,7 @@ func TestMistakes(t *testing.T) {
 		{"underscore for dash", []string{"--time_limit", "5s", "ls"}, `did you mean "--time-limit"?`},
 		{"prefix of an option", []string{"--mem", "5M", "ls"}, `unknown option "--mem"`},
 		{"unknown letter", []string{"-z", "ls"}, `unknown option "-z"`},
-		{"the library's -v", []string{"-v"}, `unknown option "-v"`},
+		{"a letter that is none", []string{"-v"}, `unknown option "-v"`},
 		{"one dash for two", []string{"-time-limit", "5s", "ls"}, `did you mean "--time-limit"?`},
 		{"one dash for two, with a value", []string{"-time-limit=5s", "ls"}, `did you mean "--time-limit"?`},
 		{"three dashes", []string{"---json", "ls"}, `unknown option "---json"`},
@@ -99,7 +98,6 @@ func TestMistakes(t *testing.T) {
 		{"bad value", []string{"-t", "soon", "ls"}, "time-limit"},
 		{"switch with a word", []string{"--json=maybe", "ls"}, "json"},
 		{"unknown profile", []string{"-p", "testin", "ls"}, `"testing"`},
-		{"completion flag of the library", []string{"--generate-bash-completion"}, "unknown option"},
 		{"version after an option", []string{"--json", "--version"}, `"confine version"`},
 		{"not there yet", []string{"session", "--", "ls"}, "not in this build yet"},
 		{"not there yet, alone", []string{"serve"}, "not in this build yet"},
@@ -211,5 +209,27 @@ func TestASignalThatEndedTheCommandEndsThisProcess(t *testing.T) {
 				_ = os.Remove("r.json")
 			}
 		})
+	}
+}
+
+func TestHelpHasEveryOptionInShortLines(t *testing.T) {
+	pages := map[string]string{"": programPage()}
+	for _, c := range commands {
+		pages[c.Name] = commandPage(&c)
+		if !strings.Contains(pages[""], "\n  "+c.Name+" ") {
+			t.Errorf("%s is missing", c.Name)
+		}
+		for _, o := range c.Flags() {
+			if !c.Later && !strings.Contains(pages[c.Name], "--"+o.Name) {
+				t.Errorf("%s: --%s is missing", c.Name, o.Name)
+			}
+		}
+	}
+	for name, text := range pages {
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSuffix(line, "\n"); len([]rune(line)) > lineWidth || strings.TrimRight(line, " ") != line {
+				t.Errorf("%s: %q", name, line)
+			}
+		}
 	}
 }

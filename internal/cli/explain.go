@@ -12,8 +12,8 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-// explain prints the plan and runs nothing.
-func (s *session) explain(line *Line) (int, error) {
+// explainCommand prints the plan and runs nothing.
+func explainCommand(s *session, line *Line) (int, error) {
 	asks, settings := questions(line.Settings)
 	if len(line.Rest) == 0 && len(asks) == 0 {
 		return rcUsage, &config.UsageError{Msg: "explain: no command\nusage: confine explain [options] " + commandArgs}

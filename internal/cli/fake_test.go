@@ -113,9 +113,7 @@ func (c *call) run(t *testing.T, args ...string) result {
 func inTemp(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Chdir(dir)
 	return dir
 }
@@ -139,5 +137,12 @@ func nothingStarted(t *testing.T, r result) {
 	}
 	if r.out != "" {
 		t.Errorf("stdout: %q", r.out)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -43,8 +43,8 @@ type lesson struct {
 	blind    error // why nothing could be seen
 }
 
-// learn runs a command, watches it, and writes the profile that just allows what it did.
-func (s *session) learn(line *Line) (int, error) {
+// learnCommand runs a command, watches it, and writes the profile that just allows what it did.
+func learnCommand(s *session, line *Line) (int, error) {
 	if len(line.Rest) == 0 {
 		return rcUsage, &config.UsageError{Msg: "learn: no command\nusage: confine learn [options] " + commandArgs}
 	}

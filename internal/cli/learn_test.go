@@ -58,9 +58,7 @@ func TestMergeTakesOverNoForeignCompanion(t *testing.T) {
 			profile:                              "[sandbox]\nprofile = \"x\"\n[sandbox.profiles.x]\nseccomp = \"" + c.seccomp + "\"\n",
 			filepath.Join(dir, "x.seccomp.toml"): foreign,
 		} {
-			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(name, []byte(text), 0o600))
 		}
 		l := &lesson{session: &session{}, merge: profile, overwrite: c.overwrite}
 		if err := l.named(); (err != nil) != c.refused || (l.oldCompanion == foreign) != c.takenOn {
@@ -88,14 +86,10 @@ func TestWhatIsThereIsNotReplacedUnasked(t *testing.T) {
 	} {
 		t.Chdir(t.TempDir())
 		for _, dir := range []string{"a", "b"} {
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(dir, 0o755))
 		}
 		if c.there != "" {
-			if err := os.WriteFile(c.there, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(c.there, nil, 0o600))
 		}
 		l := &lesson{session: &session{Process: &Process{}}, name: "x", merge: c.merge, out: c.out, overwrite: c.overwrite}
 		profile, companion, err := l.places(&config.Resolved{})

@@ -118,19 +118,19 @@ const mostAttempts = 50
 
 // attempts says what a run tried to reach: what was refused always, what was allowed
 // with --log-network.
-func (s *session) attempts(n *config.Network) func(status.Attempt) {
+func (l *logger) attempts(n *config.Network) func(status.Attempt) {
 	said := 0
 	return func(a status.Attempt) {
-		if s.log.level == "quiet" || !n.Log && a.Verdict == status.AttemptAllowed {
+		if l.level == "quiet" || !n.Log && a.Verdict == status.AttemptAllowed {
 			return
 		}
 		if said++; !n.Log && said > mostAttempts {
 			if said == mostAttempts+1 {
-				s.log.notice("network: further attempts are not told here; the report names more of them, and counts them all")
+				l.notice("network: further attempts are not told here; the report names more of them, and counts them all")
 			}
 			return
 		}
-		s.log.emit(record{Level: "notice", Msg: attempted(&a), Network: &a})
+		l.emit(record{Level: "notice", Msg: attempted(&a), Network: &a})
 	}
 }
 
@@ -159,8 +159,8 @@ func attempted(a *status.Attempt) string {
 
 // refusedFiles says which accesses to files the rules refuse, with --log-files, each kind
 // once; nil says nothing. It is called from several goroutines.
-func (s *session) refusedFiles(f *config.Filesystem) func(status.Violation) {
-	if !f.Log || s.log.level == "quiet" {
+func (l *logger) refusedFiles(f *config.Filesystem) func(status.Violation) {
+	if !f.Log || l.level == "quiet" {
 		return nil
 	}
 	var mu sync.Mutex
@@ -173,9 +173,9 @@ func (s *session) refusedFiles(f *config.Filesystem) func(status.Violation) {
 		defer mu.Unlock()
 		switch said++; {
 		case said <= mostAttempts:
-			s.log.emit(record{Level: "notice", Msg: refusedFile(&v), File: &v})
+			l.emit(record{Level: "notice", Msg: refusedFile(&v), File: &v})
 		case said == mostAttempts+1:
-			s.log.notice("file: further ones are not told here; the report names more of them, and counts them all")
+			l.notice("file: further ones are not told here; the report names more of them, and counts them all")
 		}
 	}
 }

@@ -243,18 +243,18 @@ func internal(r *status.Report) record {
 
 // readOnly says which overlays turned out to be none when the run was set up. Those that
 // are known to be none before are in the notices of the plan.
-func (s *session) readOnly(overlay status.Enforcement, trees []string) {
+func (l *logger) readOnly(overlay status.Enforcement, trees []string) {
 	if !overlay.Enabled || overlay.FallbackReason != status.OverlayUnsupported {
 		return
 	}
 	if len(trees) > 0 {
-		s.log.advise("overlay: none can be made here, what was to be one was read-only: "+terminal.Visible(strings.Join(trees, ", ")),
+		l.advise("overlay: none can be made here, what was to be one was read-only: "+terminal.Visible(strings.Join(trees, ", ")),
 			"--require overlay refuses such a run and says why")
 	}
 }
 
 // changed says what a run changed in overlays, and what becomes of it.
-func (s *session) changed(c *status.Changes) {
+func (l *logger) changed(c *status.Changes) {
 	if c == nil || c.Error == "" && c.Counts == (status.ChangeCounts{}) {
 		return
 	}
@@ -265,13 +265,13 @@ func (s *session) changed(c *status.Changes) {
 		if c.Kept {
 			msg += "; kept as " + c.RunID
 		}
-		s.log.outcome(record{Msg: msg + "; " + c.Error})
+		l.outcome(record{Msg: msg + "; " + c.Error})
 	case c.Kept:
 		which := named(c)
-		s.log.advise(msg+"; kept as "+c.RunID,
+		l.advise(msg+"; kept as "+c.RunID,
 			"confine diff"+which+" shows them, confine apply"+which+" copies them, confine discard"+which+" drops them")
 	default:
-		s.log.advise(msg+"; dropped", "--keep keeps them for confine diff and apply")
+		l.advise(msg+"; dropped", "--keep keeps them for confine diff and apply")
 	}
 }
 

@@ -313,13 +313,9 @@ func TestARunThatLeftSomethingDidNotEndWell(t *testing.T) {
 
 func TestTheProjectAboveIsNamed(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sub := filepath.Join(top, "a", "b")
-	if err := os.MkdirAll(sub, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(sub, 0o755))
 	t.Setenv("HOME", top)
 	t.Chdir(sub)
 	say := func(change func(*config.Filesystem)) string {
@@ -330,9 +326,7 @@ func TestTheProjectAboveIsNamed(t *testing.T) {
 		return projectAbove(&p).String()
 	}
 	mark := func(name string) {
-		if err := os.WriteFile(name, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, nil, 0o644))
 	}
 	mark(filepath.Join(top, "package.json")) // the home directory is no project
 	if got := say(nil); got != "" {

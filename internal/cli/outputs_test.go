@@ -22,21 +22,12 @@ import (
 func readReport(t *testing.T, path string) status.Report {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var r status.Report
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatalf("%s: %v", b, err)
 	}
 	return r
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // leftovers are names in dir beside those wanted.
@@ -223,26 +214,6 @@ func inherited(t *testing.T, f *os.File) string {
 	return fmt.Sprintf("fd:%d", fd)
 }
 
-func TestReportToADescriptor(t *testing.T) {
-	inTemp(t)
-	f, err := os.Create("report.json")
-	must(t, err)
-	defer f.Close()
-	spec := inherited(t, f)
-	var c call
-	c.during = func() {
-		var fd int
-		fmt.Sscanf(spec, "fd:%d", &fd)
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
-			t.Errorf("the target would inherit it: %v, %v", flags, err)
-		}
-	}
-	if r := c.run(t, "--report", spec, "ls"); r.rc != 0 {
-		t.Fatal(r.err)
-	}
-	readReport(t, "report.json")
-}
-
 func TestDescriptorsOfOursAreNotTheCallers(t *testing.T) {
 	inTemp(t)
 	f, err := os.Create("ours") // has close-on-exec, as everything that the runtime opens
@@ -270,19 +241,6 @@ func TestFullDisk(t *testing.T) {
 		if r.rc != 7 || !strings.Contains(r.err, "no space left on device") {
 			t.Errorf("%s, and the run failed: rc %d, %s", option, r.rc, r.err)
 		}
-	}
-}
-
-func TestReaderIsGone(t *testing.T) {
-	rd, wr, err := os.Pipe()
-	must(t, err)
-	rd.Close()
-	defer wr.Close()
-	inTemp(t)
-	var c call
-	r := c.run(t, "--report", inherited(t, wr), "ls")
-	if r.rc != 1 || !strings.Contains(r.err, "broken pipe") {
-		t.Errorf("rc %d, %s", r.rc, r.err)
 	}
 }
 
@@ -431,18 +389,6 @@ func TestTargetCantLeadTheReport(t *testing.T) {
 			leftovers(t, "elsewhere")
 		})
 	}
-}
-
-func TestLostReportIsNoSuccess(t *testing.T) {
-	inTemp(t)
-	must(t, os.Mkdir("w", 0o777))
-	var c call
-	c.during = func() { must(t, os.Mkdir("w/report.json", 0o777)) }
-	r := c.run(t, "--report", "w/report.json", "ls")
-	if r.rc != 1 || !strings.Contains(r.err, "--report") {
-		t.Errorf("rc %d, %s", r.rc, r.err)
-	}
-	leftovers(t, "w", "report.json")
 }
 
 func TestEventsTamperedWithAreReported(t *testing.T) {

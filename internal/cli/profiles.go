@@ -16,8 +16,8 @@ type listed struct {
 	TOML   string `json:"toml"`
 }
 
-func (s *session) profiles(line *Line) (int, error) {
-	asJSON, err := line.wantsJSON()
+func profilesCommand(s *session, line *Line) (int, error) {
+	asJSON, err := line.on("json")
 	if err != nil {
 		return rcUsage, err
 	}
@@ -66,8 +66,8 @@ func profileTable(list []config.ProfileInfo) string {
 	return strings.TrimPrefix(t.String(), "\n")
 }
 
-// trust accepts a project file as it is now.
-func (s *session) trust(line *Line) (int, error) {
+// trustCommand accepts a project file as it is now.
+func trustCommand(s *session, line *Line) (int, error) {
 	path := ""
 	if len(line.Rest) > 0 {
 		if path = line.Rest[0]; path == "" {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,8 +34,8 @@ type review struct {
 	paths []string // absolute
 }
 
-// diff shows what a run changed.
-func (s *session) diff(line *Line) (int, error) {
+// diffCommand shows what a run changed.
+func diffCommand(s *session, line *Line) (int, error) {
 	return s.review("diff", line, func(r *review) error {
 		switch {
 		case r.flags["list"] && r.flags["patch"]:
@@ -59,22 +60,22 @@ func (s *session) diff(line *Line) (int, error) {
 	})
 }
 
-// apply copies what a run changed to the real trees.
-func (s *session) apply(line *Line) (int, error) {
+// applyCommand copies what a run changed to the real trees.
+func applyCommand(s *session, line *Line) (int, error) {
 	return s.review("apply", line, func(r *review) error {
 		run, err := r.open()
 		if err != nil {
 			return err
 		}
 		defer run.Close()
-		signals, stop := watchSignals(s.log.advise)
+		signals, stop := watchSignals(s.ctx, s.log.advise)
 		defer stop()
 		var left error // what the search for protected paths was left for
 		done, err := r.store.Apply(run, r.paths, changes.Options{
-			Stop: signals.stop, Stopped: signals.stopped, Committed: signals.commit,
+			Context: signals.ctx, Committed: signals.commit,
 			Force: r.flags["force"], AllowProtected: r.flags["allow-protected"],
 			Protected: func(trees, dirs, names []string) (test func(string, changes.Type) bool) {
-				test, left = s.guarded(signals, trees, dirs, names, func(g *config.Guard) { indexes(g, run, trees) })
+				test, left = guarded(signals.ctx, s.env, trees, dirs, names, func(g *config.Guard) { indexes(g, run, trees) })
 				return test
 			},
 		})
@@ -96,8 +97,8 @@ func (s *session) apply(line *Line) (int, error) {
 
 // guarded tells what apply doesn't take over unasked. Finding that takes as long as what is in
 // the trees wants: a signal ends the waiting for it. With an error all is protected.
-func (s *session) guarded(signals *interruption, trees, dirs, names []string, further func(*config.Guard)) (func(string, changes.Type) bool, error) {
-	guard := config.NewGuard(s.env, names)
+func guarded(ctx context.Context, env func(string) string, trees, dirs, names []string, further func(*config.Guard)) (func(string, changes.Type) bool, error) {
+	guard := config.NewGuard(env, names)
 	all := func(string, changes.Type) bool { return true }
 	looked := make(chan []string, 1)
 	go func() {
@@ -116,8 +117,8 @@ func (s *session) guarded(signals *interruption, trees, dirs, names []string, fu
 			return all, hint.New("not all that other programs obey by way of "+strconv.Quote(partly[0])+" was found: there is too much of it",
 				"look at the changes with confine diff --patch; then --allow-protected")
 		}
-	case <-signals.stopped:
-		return all, signals.stop()
+	case <-ctx.Done():
+		return all, context.Cause(ctx)
 	}
 	return func(path string, t changes.Type) bool {
 		switch t {
@@ -148,8 +149,8 @@ func indexes(guard *config.Guard, run *changes.Run, trees []string) {
 	}
 }
 
-// discard drops what a run changed.
-func (s *session) discard(line *Line) (int, error) {
+// discardCommand drops what a run changed.
+func discardCommand(s *session, line *Line) (int, error) {
 	return s.review("discard", line, func(r *review) error {
 		run, err := r.open()
 		var broken *changes.BrokenError
@@ -178,18 +179,14 @@ func (s *session) discard(line *Line) (int, error) {
 // review takes the words apart, opens the store, and does what the subcommand does.
 func (s *session) review(name string, line *Line, do func(*review) error) (_ int, err error) {
 	r := &review{session: s, flags: map[string]bool{}}
-	for _, set := range line.Settings {
-		if set.Option == "run" {
-			if r.id = set.Values[0]; r.id == "" { // a script's variable that isn't set
-				return rcUsage, &config.UsageError{Msg: "--run: it names no run", Hint: "without --run the latest one is meant"}
-			}
-			continue
+	id, named := line.last("run")
+	if r.id = id; named && id == "" { // a script's variable that isn't set
+		return rcUsage, &config.UsageError{Msg: "--run: it names no run", Hint: "without --run the latest one is meant"}
+	}
+	for _, name := range []string{"list", "patch", "json", "force", "allow-protected"} {
+		if r.flags[name], err = line.on(name); err != nil {
+			return rcUsage, err
 		}
-		on, err := strconv.ParseBool(set.Values[0])
-		if err != nil {
-			return rcUsage, &config.UsageError{Msg: "--" + set.Option + " is true or false, not " + strconv.Quote(set.Values[0])}
-		}
-		r.flags[set.Option] = on
 	}
 	if r.paths, err = physical(line.Rest); err != nil {
 		return rcUsage, err
@@ -412,18 +409,24 @@ func unlike(done *changes.Result) (lines []string) {
 // ends the apply, and nothing was changed; afterwards the apply goes on to its end, and says
 // so. A second signal does what it always does, and whoever comes next finishes the work.
 type interruption struct {
-	say     func(text, remedy string)
-	stopped chan struct{} // closed when there is one
+	say    func(text, remedy string)
+	ctx    context.Context // ends with it
+	cancel context.CancelCauseFunc
 
 	mu        sync.Mutex
 	sig       os.Signal
 	committed bool
-	told      bool
+}
+
+func newInterruption(ctx context.Context, say func(text, remedy string)) *interruption {
+	in := &interruption{say: say}
+	in.ctx, in.cancel = context.WithCancelCause(ctx)
+	return in
 }
 
 // watchSignals begins to note signals, those aside that the caller had us ignore (nohup).
-func watchSignals(say func(text, remedy string)) (in *interruption, stop func()) {
-	in = &interruption{say: say, stopped: make(chan struct{})}
+func watchSignals(ctx context.Context, say func(text, remedy string)) (in *interruption, stop func()) {
+	in = newInterruption(ctx, say)
 	var watched []os.Signal
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(sig) {
@@ -450,21 +453,9 @@ func watchSignals(say func(text, remedy string)) (in *interruption, stop func())
 func (in *interruption) came(sig os.Signal) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.sig == nil && in.stopped != nil {
-		close(in.stopped)
-	}
 	in.sig = sig
+	in.cancel(&interruptedError{sig})
 	in.tell()
-}
-
-// stop is the error that the signal is, if there was one.
-func (in *interruption) stop() error {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.sig == nil {
-		return nil
-	}
-	return &interruptedError{in.sig}
 }
 
 func (in *interruption) commit() {
@@ -474,14 +465,12 @@ func (in *interruption) commit() {
 	in.tell()
 }
 
-// tell says once that the signal is too late, under the lock.
+// tell says, once there are both, that the signal is too late. Each comes once.
 func (in *interruption) tell() {
-	if in.sig == nil || !in.committed || in.told {
-		return
+	if in.sig != nil && in.committed {
+		in.say(signalName(in.sig)+": the changes are committed, and are being applied to the end",
+			"should that be killed too, the next confine diff, apply or discard finishes it")
 	}
-	in.told = true
-	in.say(signalName(in.sig)+": the changes are committed, and are being applied to the end",
-		"should that be killed too, the next confine diff, apply or discard finishes it")
 }
 
 type interruptedError struct{ sig os.Signal }

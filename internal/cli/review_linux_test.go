@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,19 +17,11 @@ import (
 )
 
 func TestASignalBeforeTheCommitEndsTheApply(t *testing.T) {
-	in := &interruption{say: func(text, _ string) { t.Error(text) }, stopped: make(chan struct{})}
-	if err := in.stop(); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-in.stopped:
-		t.Error("a wait would have ended")
-	default:
-	}
+	in := newInterruption(t.Context(), func(text, _ string) { t.Error(text) })
+	must(t, in.ctx.Err())
 	in.came(syscall.SIGTERM)
-	<-in.stopped
 	var interrupted *interruptedError
-	err := fmt.Errorf("make: %w", in.stop())
+	err := fmt.Errorf("make: %w", context.Cause(in.ctx))
 	if !errors.As(err, &interrupted) || interrupted.rc() != 143 || !strings.Contains(err.Error(), "SIGTERM: stopped before the commit, nothing was changed\nhint: ") {
 		t.Errorf("%v", err)
 	}
@@ -37,7 +30,7 @@ func TestASignalBeforeTheCommitEndsTheApply(t *testing.T) {
 func TestASignalAfterTheCommitIsAnswered(t *testing.T) {
 	for _, first := range []string{"signal", "commit"} {
 		var said []string
-		in := &interruption{say: func(text, remedy string) { said = append(said, hint.Text(text, remedy)) }}
+		in := newInterruption(t.Context(), func(text, remedy string) { said = append(said, hint.Text(text, remedy)) })
 		if first == "signal" {
 			in.came(syscall.SIGHUP)
 			in.commit()
@@ -61,15 +54,13 @@ func TestSignalsAreWatchedAsLongAsAnApplyLasts(t *testing.T) {
 			want = "SIGTERM: "
 		}
 		said := make(chan string, 1)
-		in, stop := watchSignals(func(s, _ string) { said <- s })
+		in, stop := watchSignals(t.Context(), func(s, _ string) { said <- s })
 		in.commit()
 		err := syscall.Kill(os.Getpid(), syscall.SIGHUP)
 		if ignored {
 			err = errors.Join(err, syscall.Kill(os.Getpid(), syscall.SIGTERM))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		select {
 		case got := <-said:
 			if !strings.HasPrefix(got, want) {
@@ -101,12 +92,11 @@ func TestWhereATreeIsNotAsTheRunLeftIt(t *testing.T) {
 
 // What is protected in a tree can take as long to be found as whoever filled it likes.
 func TestASignalEndsTheSearchForWhatIsProtected(t *testing.T) {
-	in := &interruption{stopped: make(chan struct{})}
-	s := &session{Process: &Process{}}
+	in := newInterruption(t.Context(), nil)
 	in.came(syscall.SIGINT)
 	// The search has begun, and may be over or not: of two that are ready either is right.
 	for range 1000 {
-		test, err := s.guarded(in, nil, nil, nil, func(*config.Guard) {})
+		test, err := guarded(in.ctx, os.Getenv, nil, nil, nil, func(*config.Guard) {})
 		if err == nil {
 			continue
 		}

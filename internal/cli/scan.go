@@ -19,11 +19,6 @@ type Line struct {
 // Scan takes args apart: flags up to the first word that is none, or up to "--",
 // which is dropped. The words after that belong to the command and are not even
 // looked at. What values mean is not known here; see config.Resolve.
-//
-// It is held against the parser of urfave/cli in a test. That one is not used
-// to run commands because it looks at the words after "--" for the names of
-// subcommands, takes -name for --name and an option's own text for its help, and
-// costs half a millisecond at every start of the binary.
 func Scan(takes Takes, args []string) (Line, error) {
 	var line Line
 	for len(args) > 0 {
@@ -213,9 +208,6 @@ func (t Takes) options() iter.Seq[*config.Option] {
 		}
 	}
 }
-
-// OptionOf finds an option of any subcommand by its name, or nil.
-func OptionOf(name string) *config.Option { return (^TakesNothing).lookup(name) }
 
 // Own are the subcommand's options that say nothing about a run, --json included if
 // it takes none of those that do.

@@ -41,9 +41,7 @@ func TestScanSettings(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			line, err := Scan(TakesAll, c.args)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := flat(line); !slices.Equal(got, c.settings) || !slices.Equal(line.Rest, c.rest) {
 				t.Errorf("%q then %q, want %q then %q", got, line.Rest, c.settings, c.rest)
 			}

@@ -31,11 +31,11 @@ type policies struct {
 	bpf    bool
 }
 
-// seccomp shows, checks and compares policies over system calls.
-func (s *session) seccomp(line *Line) (int, error) {
+// seccompCommand shows, checks and compares policies over system calls.
+func seccompCommand(s *session, line *Line) (int, error) {
 	c := lookup("seccomp")
 	p := policies{session: s, action: seccomp.ActionErrno}
-	if err := p.settings(line.Settings); err != nil {
+	if err := p.settings(line); err != nil {
 		return rcUsage, err
 	}
 	if len(line.Rest) == 0 {
@@ -62,42 +62,30 @@ func (s *session) seccomp(line *Line) (int, error) {
 	return verb()
 }
 
-// settings reads the options; the last of each holds.
-func (p *policies) settings(all []config.Setting) error {
-	for _, set := range all {
-		word := set.Values[0]
-		switch set.Option {
-		case "json", "bpf":
-			on, err := strconv.ParseBool(word)
-			if err != nil || word != "true" && word != "false" {
-				return &config.UsageError{Msg: "--" + set.Option + ": " + strconv.Quote(word) + ` is neither "true" nor "false"`}
-			}
-			if set.Option == "json" {
-				p.json = on
-			} else {
-				p.bpf = on
-			}
-		case "arch":
-			if !slices.Contains(policyArches, word) {
-				return unknownWord("architecture", word, policyArches)
-			}
-			p.arch = word
-		case "action":
-			if !slices.Contains(policyActions, word) {
-				return unknownWord("action", word, policyActions)
-			}
-			p.action = seccomp.Action(word)
-		case "kernel":
-			v := host.ParseKernel(word)
-			if v.IsZero() {
-				return &config.UsageError{Msg: "--kernel: " + strconv.Quote(word) + " is no kernel version", Hint: "--kernel 6.1"}
-			}
-			p.kernel = seccomp.Kernel(v)
+// settings reads the options.
+func (p *policies) settings(line *Line) (err error) {
+	if p.json, err = line.on("json"); err != nil {
+		return err
+	}
+	if p.bpf, err = line.on("bpf"); err != nil {
+		return err
+	}
+	var said bool
+	if p.arch, said = line.last("arch"); said && !slices.Contains(policyArches, p.arch) {
+		return unknownWord("architecture", p.arch, policyArches)
+	}
+	if action, said := line.last("action"); said {
+		if p.action = seccomp.Action(action); !slices.Contains(policyActions, action) {
+			return unknownWord("action", action, policyActions)
 		}
 	}
-	if p.kernel == (seccomp.Kernel{}) {
-		p.kernel = seccomp.Kernel(host.Current().Kernel())
+	version := host.Current().Kernel()
+	if word, said := line.last("kernel"); said {
+		if version = host.ParseKernel(word); version.IsZero() {
+			return &config.UsageError{Msg: "--kernel: " + strconv.Quote(word) + " is no kernel version", Hint: "--kernel 6.1"}
+		}
 	}
+	p.kernel = seccomp.Kernel(version)
 	return nil
 }
 

@@ -15,9 +15,7 @@ func TestPoliciesAreShownCheckedAndCompared(t *testing.T) {
 		"broken.toml": "default_action = \"alow\"\n",
 		"old.json":    `{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["bpf"],"action":"SCMP_ACT_ERRNO","excludes":{"minKernel":"5.8"}}]}`,
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	for _, c := range []struct {
 		args string

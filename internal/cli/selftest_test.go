@@ -51,9 +51,7 @@ func TestSelftestAsJSON(t *testing.T) {
 	inTemp(t)
 	r := (&call{fake: fake{results: []selftest.Result{{Name: "tcp", Outcome: selftest.Failed, Walls: []status.Capability{status.Network}}}}}).run(t, "selftest", "--json")
 	var got selftest.Report
-	if err := json.Unmarshal([]byte(r.out), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(r.out), &got))
 	if r.rc != 1 || got.OK || got.Failed != 1 || got.Version != 1 || got.Profile != "default" || len(got.Attempts) != 1 {
 		t.Errorf("rc %d, %+v", r.rc, got)
 	}

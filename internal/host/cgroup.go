@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"path"
 	"strings"
 
@@ -66,7 +67,7 @@ func cgroupResult(name string, a Answer, detail string, refused error) Result {
 	if refused != nil {
 		r.Answer = No
 		r.Detail = refused.Error()
-		r.Errno = errnoOf(refused)
+		errors.As(refused, &r.Errno)
 	}
 	return r
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -43,7 +44,7 @@ func Has(cond string) (bool, error) {
 	case cond == "procmount":
 		return hasProbe("proc_mount", cond)
 	case name == "cgroup1" || name == "cgroup2":
-		return hasCgroup(cond, arg, hasArg)
+		return hasCgroup(cond)
 	case name == "landlock" && hasArg:
 		return hasVersion(name, arg)
 	}
@@ -74,8 +75,13 @@ func hasVersion(name, arg string) (bool, error) {
 	return r.Version >= least, nil
 }
 
-func hasCgroup(cond, controller string, hasController bool) (bool, error) {
-	if !knownCgroup(cond, controller, hasController) {
+func hasCgroup(cond string) (bool, error) {
+	known := func(controllers []string) bool {
+		_, controller, _ := strings.Cut(cond, ":")
+		return slices.Contains(controllers, controller)
+	}
+	version2 := strings.HasPrefix(cond, "cgroup2:")
+	if cond != "cgroup2" && !(version2 && known(v2Controllers[:])) && !(!version2 && known(v1Controllers[:])) {
 		return false, fmt.Errorf("condition %q: no such condition", cond)
 	}
 	r, ok := examined().Result(cond)
@@ -83,33 +89,6 @@ func hasCgroup(cond, controller string, hasController bool) (bool, error) {
 		return false, fmt.Errorf("condition %q: %w", cond, r.Err())
 	}
 	return ok && r.Answer == Yes, nil
-}
-
-func knownCgroup(cond, controller string, hasController bool) bool {
-	if !hasController {
-		return cond == "cgroup2"
-	}
-	known := v1Controllers[:]
-	if strings.HasPrefix(cond, "cgroup2:") {
-		known = v2Controllers[:]
-	}
-	for _, c := range known {
-		if c == controller {
-			return true
-		}
-	}
-	return false
-}
-
-// Conditions are the answers of all probes, for a test's log.
-func Conditions() map[string]bool {
-	m := map[string]bool{}
-	for _, r := range examined().Results {
-		m[r.Name] = r.Answer == Yes
-	}
-	m["root"] = os.Geteuid() == 0
-	m["procmount"] = m["proc_mount"]
-	return m
 }
 
 // MustRun is an error where CONFINE_MUST_RUN says that tests with this

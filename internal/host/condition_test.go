@@ -40,12 +40,6 @@ func TestHasAnswers(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", cond, got, err, want)
 		}
 	}
-	all := Conditions()
-	for _, cond := range []string{"userns", "overlay", "procmount", "root"} {
-		if got, _ := Has(cond); got != all[cond] {
-			t.Errorf("%s: Has says %v, Conditions %v", cond, got, all[cond])
-		}
-	}
 }
 
 func TestMustRunForbidsSkips(t *testing.T) {

@@ -1,43 +1,72 @@
 package host
 
-import "sync"
+import (
+	"sync"
+	"syscall"
 
-// Doctor is all answers for this host.
-type Doctor struct {
-	Results []Result `json:"results"`
-	// DefaultProfileEnforceable: everything that the profile "default" needs
-	// to be enforced in full has the answer yes.
-	DefaultProfileEnforceable bool `json:"default_profile_enforceable"`
+	"github.com/confine-run/confine/internal/hint"
+)
+
+// Answer is what became of one attempt.
+type Answer string
+
+const (
+	Yes     Answer = "yes"
+	No      Answer = "no"
+	Unknown Answer = "unknown" // the attempt broke: nothing is known
+)
+
+// Result is the answer of one probe.
+type Result struct {
+	Name   string `json:"name"`
+	Means  string `json:"means"` // what a yes gives
+	Answer Answer `json:"answer"`
+	Needed bool   `json:"needed"` // by the profile "default", in full
+
+	Version int           `json:"version,omitempty"` // of what has one: the Landlock ABI
+	Detail  string        `json:"detail,omitempty"`  // what was tried and what the kernel said
+	Errno   syscall.Errno `json:"errno,omitempty"`
+	Remedy  string        `json:"remedy,omitempty"` // how to turn the no into a yes; may span lines
+
+	minKernel Kernel
+	lacks     string // another probe, whose no this one is
 }
+
+// Err is nil for a yes.
+func (r Result) Err() error {
+	if r.Answer == Yes {
+		return nil
+	}
+	s := r.Name + ": could not be found out"
+	if r.Answer == No {
+		s = r.Name + ": not supported by this host"
+	}
+	if r.Detail != "" {
+		s += ": " + r.Detail
+	}
+	if !r.minKernel.IsZero() {
+		s += " (needs Linux " + r.minKernel.String() + ")"
+	}
+	return hint.New(s, r.Remedy)
+}
+
+// Results are the answers of all probes.
+type Results []Result
 
 // RunDoctor tries everything anew. It takes a few milliseconds.
-func RunDoctor() Doctor { return examine(Current(), tryAll) }
+func RunDoctor() Results { return advised(Current(), tryAll(Current())) }
 
-func examine(f *Facts, try func(*Facts) []Result) Doctor {
-	d := Doctor{Results: try(f), DefaultProfileEnforceable: true}
-	for i, r := range d.Results {
-		d.Results[i] = r.advise(f)
-		if r.Needed && r.Answer != Yes {
-			d.DefaultProfileEnforceable = false
-		}
-	}
-	return d
-}
-
-// Missing are the results that keep the profile "default" from being
-// enforced in full.
-func (d Doctor) Missing() (rs []Result) {
-	for _, r := range d.Results {
-		if r.Needed && r.Answer != Yes {
-			rs = append(rs, r)
-		}
+// advised adds the remedies.
+func advised(f *Facts, rs Results) Results {
+	for i, r := range rs {
+		rs[i] = r.advise(f)
 	}
 	return rs
 }
 
 // Result is the one with that name; ok is false where there is none.
-func (d Doctor) Result(name string) (r Result, ok bool) {
-	for _, r := range d.Results {
+func (rs Results) Result(name string) (r Result, ok bool) {
+	for _, r := range rs {
 		if r.Name == name {
 			return r, true
 		}

@@ -19,7 +19,6 @@ type Facts struct {
 	files map[string]string // stands in for the file system in tests
 
 	kernel    once[kernelFact]
-	groups    once[[]int]
 	maxUserns once[sysctl]
 	apparmor  once[sysctl]
 	usernsClo once[sysctl]
@@ -86,20 +85,6 @@ func (f *Facts) askKernel() kernelFact {
 
 // UID is the effective user.
 func (f *Facts) UID() int { return os.Geteuid() }
-
-// GID is the effective group.
-func (f *Facts) GID() int { return os.Getegid() }
-
-// Groups are the supplementary groups.
-func (f *Facts) Groups() []int {
-	return f.groups.get(func() []int {
-		groups, err := os.Getgroups()
-		if err != nil {
-			return nil
-		}
-		return groups
-	})
-}
 
 // CPUs are those that this process may run on.
 func (f *Facts) CPUs() []int { return f.cpus.get(allowedCPUs) }

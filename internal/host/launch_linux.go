@@ -41,6 +41,43 @@ var inherited = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_DAC_O
 // start itself for ever.
 var errNoMain = errors.New("main does not call host.ProbeMain")
 
+// tryAll gives the results in the table's order, the cgroups after them.
+func tryAll(f *Facts) (rs Results) {
+	own, version := tryHere()
+	done, broke := answers(nil), error(nil)
+	if a, _ := own.get("proc"); a.errno != 0 {
+		done = answers{a} // there is no process to start, and every need says so
+	} else {
+		done, broke = tryInside()
+	}
+	filters, filtersBroke := done, broke
+	if _, reached := done.get("seccomp"); !reached && done.lacks(entry{needs: "proc"}) == "" {
+		// No namespaces, or the process died in them: filters need none.
+		filters, _, filtersBroke = try(rolePlain, 0)
+	}
+	for _, e := range table {
+		switch e.place {
+		case here:
+			r := e.judge(own, nil)
+			if e.name == "landlock" {
+				r.Version = version
+			}
+			rs = append(rs, r)
+		case inside:
+			rs = append(rs, e.judge(done, broke))
+		case plain:
+			rs = append(rs, e.judge(filters, filtersBroke))
+		}
+	}
+	return append(rs, cgroupResults(f, mayWrite)...)
+}
+
+// tryHere tries what changes nothing in this process.
+func tryHere() (answers, int) {
+	p := new(inProbe)
+	return p.work(here, nil, func(answer) {}), p.version
+}
+
 // tryInside clones the throw-away process into all namespaces. Where the kernel
 // refuses that, it finds out which of them are refused.
 func tryInside() (done answers, broke error) {
@@ -131,15 +168,15 @@ func try(role string, flags uintptr) (done answers, errno unix.Errno, broke erro
 // clone makes them.
 func given(flags uintptr) (done answers) {
 	for _, ns := range namespaces {
-		if flags&ns.flag != 0 && !tried(ns.probe) {
+		if flags&ns.flag != 0 && !hasStep(ns.probe) {
 			done = append(done, answer{name: ns.probe})
 		}
 	}
 	return done
 }
 
-func tried(probe string) bool {
-	for _, s := range insideSteps {
+func hasStep(probe string) bool {
+	for _, s := range steps {
 		if s.name == probe {
 			return true
 		}
@@ -205,16 +242,6 @@ func writeMaps(pid int) (op string, errno unix.Errno) {
 		}
 	}
 	return "", 0
-}
-
-// results turns the answers to one group of probes into results.
-func results(where place, done answers, broke error) (rs []Result) {
-	for _, e := range table {
-		if e.place == where {
-			rs = append(rs, e.judge(done, broke))
-		}
-	}
-	return rs
 }
 
 func (e entry) judge(done answers, broke error) Result {

@@ -47,36 +47,17 @@ func ProbeMain() {
 		os.Exit(1)
 	}
 	p := &inProbe{root: -1, proc: -1}
-	done := finish()
-	var answers answers
-	switch os.Args[2] {
-	case roleInside:
-		answers = p.work(insideSteps, answers, lines)
-		p.work(plainSteps, answers, lines)
-	case rolePlain:
-		p.work(plainSteps, answers, lines)
+	end := finish()
+	tell := func(a answer) { _, _ = lines.WriteString(a.line()) }
+	var done answers
+	if os.Args[2] == roleInside {
+		done = p.work(inside, done, tell)
 	}
-	done()
+	if os.Args[2] != roleNone {
+		p.work(plain, done, tell)
+	}
+	end()
 	os.Exit(0)
-}
-
-// work tries each step whose prerequisites did not fail, and writes a line as
-// each is done, so that a step that kills the process costs no earlier answer.
-func (p *inProbe) work(steps []step, done answers, lines *os.File) answers {
-	for _, s := range steps {
-		e, _ := find(s.name)
-		if done.lacks(e) != "" {
-			continue
-		}
-		a := answer{name: s.name}
-		if err := s.do(p); err != nil {
-			f := err.(*failed)
-			a.errno, a.op = f.errno, f.op
-		}
-		done = append(done, a)
-		_, _ = lines.WriteString(a.line())
-	}
-	return done
 }
 
 // answer is one line of the throw-away process.

@@ -121,7 +121,7 @@ func playScene() {
 }
 
 // play gives what is found in a scene, as uid. Only root can play another's.
-func play(t *testing.T, name string, uid int) Doctor {
+func play(t *testing.T, name string, uid int) Results {
 	t.Helper()
 	for _, s := range scenes {
 		if s.name != name {
@@ -149,14 +149,14 @@ func play(t *testing.T, name string, uid int) Doctor {
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, errs.String())
 		}
-		var d Doctor
+		var d Results
 		if err := json.Unmarshal(out.Bytes(), &d); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, out.String())
 		}
 		return d
 	}
 	t.Fatalf("no scene %q", name)
-	return Doctor{}
+	return nil
 }
 
 // skip is a failure where CONFINE_MUST_RUN says so.

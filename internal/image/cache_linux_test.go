@@ -28,21 +28,15 @@ func store(t testing.TB, dir string, content []byte) object {
 	t.Helper()
 	sum := sha256.Sum256(content)
 	name := hex.EncodeToString(sum[:])
-	if err := os.MkdirAll(filepath.Join(dir, "blobs", "sha256"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "blobs", "sha256", name), content, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(dir, "blobs", "sha256"), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "blobs", "sha256", name), content, 0o644))
 	return object{"digest": "sha256:" + name, "size": len(content)}
 }
 
 func document(t testing.TB, v any) []byte {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
@@ -68,9 +62,7 @@ func newLayout(t testing.TB, layers ...[]byte) string {
 	other["platform"] = object{"os": "linux", "architecture": "s390x"}
 	nested := store(t, dir, document(t, object{"manifests": []object{other, m}}))
 	for name, content := range map[string][]byte{"oci-layout": []byte(`{"imageLayoutVersion":"1.0.0"}`), "index.json": document(t, object{"manifests": []object{nested}})} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), content, 0o644))
 	}
 	return dir
 }
@@ -81,18 +73,14 @@ func TestLayoutIsUnpackedOnce(t *testing.T) {
 		t.Errorf("find: %v", err)
 	}
 	tree, err := Unpack(t.Context(), src, cache)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := contents(t, tree.Root); got != "d f=1 g=2" {
 		t.Error(got)
 	}
 	if tree.Path != "/opt/bin:/bin" || tree.Dir != "/srv" {
 		t.Errorf("%+v", tree.Meta)
 	}
-	if err := os.WriteFile(filepath.Join(tree.Root, "mark"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(tree.Root, "mark"), nil, 0o600))
 	again, err := Unpack(t.Context(), src, cache)
 	found, err2 := Find(src, cache)
 	if err != nil || err2 != nil || again != tree || found != tree || !strings.Contains(contents(t, tree.Root), "mark") {
@@ -107,9 +95,7 @@ func TestLayoutIsUnpackedOnce(t *testing.T) {
 
 func TestArchives(t *testing.T) {
 	plainTar := filepath.Join(t.TempDir(), "plain.tar")
-	if err := os.WriteFile(plainTar, archive(t, "f=1", "oci-layout/"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(plainTar, archive(t, "f=1", "oci-layout/"), 0o644))
 	tree, err := Unpack(t.Context(), plainTar, filepath.Join(t.TempDir(), "c"))
 	if err != nil || contents(t, tree.Root) != "f=1 oci-layout" || tree.Meta != (Meta{}) {
 		t.Errorf("%+v, %v", tree, err)
@@ -124,13 +110,9 @@ func TestArchives(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := filepath.Join(t.TempDir(), "layout.tar")
-	if err := os.WriteFile(file, archive(t, members...), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, archive(t, members...), 0o644))
 	tree, err = Unpack(t.Context(), file, filepath.Join(t.TempDir(), "c"))
 	if err != nil || contents(t, tree.Root) != "f=1" || tree.Dir != "/srv" {
 		t.Errorf("%+v, %v", tree, err)
@@ -139,9 +121,7 @@ func TestArchives(t *testing.T) {
 		t.Errorf("%d names are left", len(names))
 	}
 	none := filepath.Join(t.TempDir(), "none")
-	if err := os.WriteFile(none, bytes.Repeat([]byte("no tar\n"), 1000), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(none, bytes.Repeat([]byte("no tar\n"), 1000), 0o644))
 	if _, err := Unpack(t.Context(), none, filepath.Join(t.TempDir(), "c")); err == nil {
 		t.Error("what is no archive was unpacked")
 	}
@@ -153,19 +133,13 @@ func TestWhatIsNotAsItsDigestSaysIsRefused(t *testing.T) {
 		t.Fatal(err) // the control
 	}
 	blobs, err := filepath.Glob(filepath.Join(good, "blobs", "sha256", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	refused := 0
 	for _, b := range blobs {
 		text, err := os.ReadFile(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		changed := append(bytes.Clone(text), '\n') // harmless to a reader of JSON, and after the end of an archive
-		if err := os.WriteFile(b, changed, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(b, changed, 0o644))
 		cache := filepath.Join(t.TempDir(), "c")
 		if _, err := Unpack(t.Context(), good, cache); err != nil {
 			refused++
@@ -173,9 +147,7 @@ func TestWhatIsNotAsItsDigestSaysIsRefused(t *testing.T) {
 				t.Errorf("%d names are left", len(names))
 			}
 		}
-		if err := os.WriteFile(b, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(b, text, 0o644))
 	}
 	if want := len(blobs) - 1; refused != want { // one is for another platform, and nobody reads it
 		t.Errorf("%d of %d are refused", refused, want)
@@ -184,15 +156,9 @@ func TestWhatIsNotAsItsDigestSaysIsRefused(t *testing.T) {
 
 func TestInterruptedIsSweptAndConcurrentIsShared(t *testing.T) {
 	src, cache := newLayout(t, archive(t, "d/f=1", "e=2")), filepath.Join(t.TempDir(), "c")
-	if err := os.MkdirAll(filepath.Join(cache, unfinished+"x", "tree", "d"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/", filepath.Join(cache, unfinished+"x", "tree", "l")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(cache, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(cache, unfinished+"x", "tree", "d"), 0o700))
+	must(t, os.Symlink("/", filepath.Join(cache, unfinished+"x", "tree", "l")))
+	must(t, os.Chmod(cache, 0o700))
 	var all sync.WaitGroup
 	trees := make([]Tree, 8)
 	for i := range trees {
@@ -212,9 +178,7 @@ func TestInterruptedIsSweptAndConcurrentIsShared(t *testing.T) {
 	if names, _ := os.ReadDir(cache); len(names) != 1 {
 		t.Errorf("%d names in the cache", len(names))
 	}
-	if err := os.Chmod(cache, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(cache, 0o777))
 	if _, err := Unpack(t.Context(), newLayout(t, archive(t, "g=1")), cache); err == nil {
 		t.Error("a cache that everybody can write to is used")
 	}
@@ -306,22 +270,14 @@ func TestNoPartOfALayoutIsAFileOfTheUsers(t *testing.T) {
 	for _, part := range []string{"index.json", "blobs"} {
 		dir := newLayout(t, archive(t, "f=1"))
 		away := filepath.Join(t.TempDir(), "away")
-		if err := os.Rename(filepath.Join(dir, part), away); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(away, filepath.Join(dir, part)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(filepath.Join(dir, part), away))
+		must(t, os.Symlink(away, filepath.Join(dir, part)))
 		if _, err := Unpack(t.Context(), dir, filepath.Join(t.TempDir(), "c")); !errors.Is(err, unix.EXDEV) {
 			t.Errorf("%s outside: %v", part, err)
 		}
 		// A link that stays inside leads there.
-		if err := os.Rename(away, filepath.Join(dir, "within")); err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(os.Remove(filepath.Join(dir, part)), os.Symlink("within", filepath.Join(dir, part))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(away, filepath.Join(dir, "within")))
+		must(t, errors.Join(os.Remove(filepath.Join(dir, part)), os.Symlink("within", filepath.Join(dir, part))))
 		if _, err := Unpack(t.Context(), dir, filepath.Join(t.TempDir(), "c")); err != nil {
 			t.Errorf("%s inside: %v", part, err)
 		}
@@ -337,13 +293,18 @@ func TestACacheThatOthersWriteIsRefused(t *testing.T) {
 	if _, err := Find(dir, cache); err != nil {
 		t.Fatal(err) // the control
 	}
-	if err := os.Chmod(cache, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(cache, 0o777))
 	if _, err := Find(dir, cache); err == nil {
 		t.Error("what anybody may have put there was found")
 	}
 	if _, err := Unpack(t.Context(), dir, cache); err == nil {
 		t.Error("what anybody may have put there was taken")
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

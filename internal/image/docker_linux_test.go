@@ -28,12 +28,8 @@ func newSaved(t *testing.T, config object, images int, layers ...[]byte) string 
 		n := string(rune('a'+i)) + "/layer.tar"
 		names = append(names, n)
 		write(t, filepath.Join(dir, "kept", n), l)
-		if err := os.Mkdir(filepath.Join(dir, filepath.Dir(n)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink("../kept/"+n, filepath.Join(dir, n)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(dir, filepath.Dir(n)), 0o755))
+		must(t, os.Symlink("../kept/"+n, filepath.Join(dir, n)))
 	}
 	var all []object
 	for i := range images {
@@ -45,12 +41,8 @@ func newSaved(t *testing.T, config object, images int, layers ...[]byte) string 
 
 func write(t *testing.T, name string, content []byte) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, content, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	must(t, os.WriteFile(name, content, 0o644))
 }
 
 // tarOf is a directory as a tar.
@@ -69,9 +61,7 @@ func tarOf(t *testing.T, dir string) string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	name := filepath.Join(t.TempDir(), "image.tar")
 	write(t, name, archive(t, members...))
 	return name
@@ -149,9 +139,7 @@ func TestATreeWithAManifestOfItsOwnIsATree(t *testing.T) {
 
 func TestALayoutThatIsNotMarkedIsNoTree(t *testing.T) {
 	dir := newLayout(t, archive(t, "f=1"))
-	if err := os.Remove(filepath.Join(dir, "oci-layout")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(dir, "oci-layout")))
 	for _, src := range []string{dir, tarOf(t, dir)} {
 		_, err := Unpack(t.Context(), src, filepath.Join(t.TempDir(), "c"))
 		if !Is(src) || !errors.Is(err, errUnmarked) || !strings.Contains(Remedy(err), "oci-layout") {

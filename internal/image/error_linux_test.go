@@ -63,9 +63,7 @@ func TestTheEndOfAProgramIsItsEnd(t *testing.T) {
 	for text, want := range map[string]error{"echo f": io.EOF, "echo f; exit 1": errProgram, ":": errProgram} {
 		t.Setenv("PATH", gzipThat(t, text))
 		in, err := plain(t.Context(), strings.NewReader("\x1f\x8b\x08\x00"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, first := io.Copy(io.Discard, in)
 		if first == nil {
 			first = io.EOF
@@ -82,26 +80,20 @@ func gzipThat(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "gzip"), []byte("#!/bin/sh\nPATH=/usr/bin:/bin\n"+text+"\n"))
-	if err := os.Chmod(filepath.Join(dir, "gzip"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(filepath.Join(dir, "gzip"), 0o755))
 	return dir
 }
 
 func open(t *testing.T, mode os.FileMode) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, mode); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, mode))
 	return dir
 }
 
 func without(t *testing.T, dir, name string) string {
 	t.Helper()
-	if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(dir, name)))
 	return dir
 }
 

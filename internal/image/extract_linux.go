@@ -208,7 +208,7 @@ func (x *extractor) open(name string) (int, error) {
 	if name == "" {
 		name = "."
 	}
-	return unix.Openat2(x.root, name, &unix.OpenHow{
+	return linux.Openat2(x.root, name, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
 	})

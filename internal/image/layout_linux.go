@@ -17,6 +17,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // Bounds of what an image may say about itself.
@@ -195,7 +197,7 @@ func (l layout) open(name string) (*os.File, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	fd, err := unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{
+	fd, err := linux.Openat2(int(dir.Fd()), name, &unix.OpenHow{
 		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if err != nil {
@@ -213,16 +215,14 @@ func (l layout) document(d descriptor) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
+	text, err := readAll(f)
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > maxDocument {
-		return nil, fmt.Errorf("%s: more than %d bytes", d.Digest, maxDocument)
-	}
-	if sum := sha256.Sum256(text); "sha256:"+hex.EncodeToString(sum[:]) != d.Digest {
-		return nil, fmt.Errorf("%w: %s: the content has another digest", ErrDamaged, d.Digest)
+	sum := sha256.New()
+	sum.Write(text)
+	if err := matches(sum, d.Digest); err != nil {
+		return nil, err
 	}
 	return text, d.sized(int64(len(text)))
 }

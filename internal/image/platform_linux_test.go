@@ -28,9 +28,7 @@ func newPlatform(t *testing.T, configured string, indexed ...string) string {
 		all = append(all, m)
 	}
 	for name, content := range map[string][]byte{"oci-layout": []byte("{}"), "index.json": document(t, object{"manifests": all})} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), content, 0o644))
 	}
 	return dir
 }
@@ -84,9 +82,7 @@ func TestWhatIsDamagedIsToldFromWhatIsNoImage(t *testing.T) {
 		"changed": {changed, ErrDamaged},
 	} {
 		file := filepath.Join(t.TempDir(), "image.tar")
-		if err := os.WriteFile(file, c.content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, c.content, 0o644))
 		_, err := Unpack(t.Context(), file, filepath.Join(t.TempDir(), "c"))
 		if !errors.Is(err, c.is) {
 			t.Errorf("%s: %v", name, err)

@@ -11,13 +11,9 @@ import (
 func resident(t *testing.T, access string) int {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	smaps, err := os.ReadFile("/proc/self/smaps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m := regexp.MustCompile(` ` + access + ` .* ` + regexp.QuoteMeta(exe) + `\n(?:\w+: .*\n)*?Rss: +(\d+) kB`).FindSubmatch(smaps)
 	if m == nil {
 		t.Fatalf("no %s of %s in\n%s", access, exe, smaps)

@@ -6,6 +6,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Openat2 is openat2(2), asked again where something was renamed while ".." was being ruled out.
+func Openat2(dir int, path string, how *unix.OpenHow) (fd int, err error) {
+	for range 1000 {
+		fd, err = unix.Openat2(dir, path, how)
+		if err != unix.EAGAIN && err != unix.EINTR {
+			break
+		}
+	}
+	return fd, err
+}
+
 // OpenPath opens an absolute, clean path without following any link; one at the end is
 // opened itself. flags are added to O_PATH. Inside another sandbox there may be no openat2, confine's own included: then
 // it is walked, name by name.

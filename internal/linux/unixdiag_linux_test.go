@@ -11,22 +11,14 @@ import (
 // A socket keeps the numbers of the file that it was bound to, whatever that is called now.
 func TestUnixSocketsHaveTheNumbersOfTheirFiles(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(fd)
 	dir := t.TempDir()
 	name, moved := filepath.Join(dir, "a\nb"), filepath.Join(dir, "moved")
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(name, moved); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: name}))
+	must(t, os.Rename(name, moved))
 	var st unix.Stat_t
-	if err := unix.Lstat(moved, &st); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Lstat(moved, &st))
 	all, err := UnixSockets()
 	if err != nil {
 		t.Skip(err)

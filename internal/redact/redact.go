@@ -12,15 +12,6 @@ func Redact(argv []string) []string {
 	return out
 }
 
-// Env gives an environment, K=V, with its secrets masked. It is a copy.
-func Env(environ []string) []string {
-	out := make([]string, len(environ))
-	for i, e := range environ {
-		out[i] = Word(e)
-	}
-	return out
-}
-
 // Word masks what is secret in one word.
 func Word(word string) string {
 	if name, value, ok := strings.Cut(word, "="); ok && value != "" && isName(name) && isSecretName(name) {

@@ -34,6 +34,7 @@ func TestRedact(t *testing.T) {
 		{[]string{"x", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"}, []string{"x", "eyJ" + Mask}},
 		{[]string{"git", "clone", "https://ghp_0123456789abcdef0123@host/x"}, []string{"git", "clone", "https://ghp_" + Mask + "@host/x"}},
 		{[]string{"python3", "-c", "print('a: b', 1 == 2)\nx = {'k': 'v'}"}, []string{"python3", "-c", "print('a: b', 1 == 2)\nx = {'k': 'v'}"}},
+		{[]string{"x", "SECRET_KEY=a", "HOME=/x", "GITHUB_TOKEN=", "DB=postgres://u:p@h/d"}, []string{"x", "SECRET_KEY=" + Mask, "HOME=/x", "GITHUB_TOKEN=", "DB=postgres://u:" + Mask + "@h/d"}},
 		{nil, []string{}},
 	} {
 		before := slices.Clone(c.in)
@@ -43,14 +44,6 @@ func TestRedact(t *testing.T) {
 		if !slices.Equal(before, c.in) {
 			t.Errorf("%q was changed in place", before)
 		}
-	}
-}
-
-func TestEnv(t *testing.T) {
-	got := Env([]string{"SECRET_KEY=a", "HOME=/x", "GITHUB_TOKEN=", "DB=postgres://u:p@h/d"})
-	want := []string{"SECRET_KEY=" + Mask, "HOME=/x", "GITHUB_TOKEN=", "DB=postgres://u:" + Mask + "@h/d"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -2,56 +2,57 @@ package redact
 
 import "strings"
 
-// userinfo masks the password of every URL in a word.
-func userinfo(word string) string {
+// rewrite copies a word and calls mask behind each sep, with what stands before it since the last one and
+// what comes after. mask writes what it puts in the place of a secret, and gives what is left.
+func rewrite(word, sep string, mask func(b *strings.Builder, before, after string) (rest string)) string {
 	var b strings.Builder
 	for {
-		i := strings.Index(word, "://")
-		if i < 0 {
-			break
+		before, after, found := strings.Cut(word, sep)
+		if !found {
+			b.WriteString(word)
+			return b.String()
 		}
-		i += len("://")
-		b.WriteString(word[:i])
-		word = word[i:]
-		host := word
-		if j := strings.IndexAny(word, "/?# \t\n\"'"); j >= 0 {
-			host = word[:j]
-		}
-		at := strings.LastIndexByte(host, '@')
-		if at < 0 {
-			continue
-		}
-		if colon := strings.IndexByte(host[:at], ':'); colon >= 0 {
-			b.WriteString(host[:colon+1] + Mask)
-		} else {
-			b.WriteString(prefixes(host[:at])) // a token as the user's name
-		}
-		word = word[at:]
+		b.WriteString(before + sep)
+		word = mask(&b, before, after)
 	}
-	b.WriteString(word)
-	return b.String()
+}
+
+// upTo is where the first of some bytes stands in s, or its end.
+func upTo(s, any string) int {
+	if i := strings.IndexAny(s, any); i >= 0 {
+		return i
+	}
+	return len(s)
+}
+
+// userinfo masks the password of every URL in a word.
+func userinfo(word string) string {
+	return rewrite(word, "://", func(b *strings.Builder, _, after string) string {
+		at := strings.LastIndexByte(after[:upTo(after, "/?# \t\n\"'")], '@')
+		if at < 0 {
+			return after
+		}
+		if user, _, ok := strings.Cut(after[:at], ":"); ok {
+			b.WriteString(user + ":" + Mask)
+		} else {
+			b.WriteString(prefixes(user)) // a token as the user's name
+		}
+		return after[at:]
+	})
 }
 
 // header masks the value of every HTTP header with a secret's name. What stands
 // before it in the same word (as in -HX-Api-Key: and header=Cookie:) does no harm.
 func header(word string) string {
-	var b strings.Builder
-	for {
-		colon := strings.IndexByte(word, ':')
-		if colon < 0 {
-			break
-		}
-		start := colon
-		for start > 0 && (letter(word[start-1]) || word[start-1] == '-') {
+	return rewrite(word, ":", func(b *strings.Builder, before, after string) string {
+		start := len(before)
+		for start > 0 && (letter(before[start-1]) || before[start-1] == '-') {
 			start--
 		}
-		name, rest := strings.TrimPrefix(word[start:colon], "-H"), word[colon+1:]
-		b.WriteString(word[:colon+1])
-		word = rest
-		if !isSecretName(name) || strings.HasPrefix(rest, "//") {
-			continue
+		if !isSecretName(strings.TrimPrefix(before[start:], "-H")) || strings.HasPrefix(after, "//") {
+			return after
 		}
-		value := strings.TrimLeft(rest, " \t")
+		value := strings.TrimLeft(after, " \t")
 		lower := strings.ToLower(value[:min(len(value), 16)])
 		for _, s := range schemes {
 			if strings.HasPrefix(lower, s) {
@@ -59,105 +60,66 @@ func header(word string) string {
 				break
 			}
 		}
-		end := strings.IndexAny(value, "\"'\r\n")
-		if end < 0 {
-			end = len(value)
-		}
+		end := upTo(value, "\"'\r\n")
 		if end == 0 {
-			continue
+			return after
 		}
-		b.WriteString(rest[:len(rest)-len(value)] + Mask)
-		word = value[end:]
-	}
-	b.WriteString(word)
-	return b.String()
+		b.WriteString(after[:len(after)-len(value)] + Mask)
+		return value[end:]
+	})
 }
 
 // pairs masks NAME=value among others of its kind: in the query of a URL, in
 // a data source's name, in a list of options.
 func pairs(word string) string {
 	const between = "?&;,# \t\n\"'"
-	var b strings.Builder
-	for {
-		eq := strings.IndexByte(word, '=')
-		if eq < 0 {
-			break
+	return rewrite(word, "=", func(b *strings.Builder, before, after string) string {
+		name := before[strings.LastIndexAny(before, between)+1:]
+		end := upTo(after, between)
+		if end == 0 || !isName(name) || !isSecretName(name) {
+			return after
 		}
-		start := strings.LastIndexAny(word[:eq], between) + 1
-		b.WriteString(word[:eq+1])
-		name := word[start:eq]
-		word = word[eq+1:]
-		if !isName(name) || !isSecretName(name) {
-			continue
-		}
-		end := strings.IndexAny(word, between)
-		if end < 0 {
-			end = len(word)
-		}
-		if end > 0 {
-			b.WriteString(Mask)
-			word = word[end:]
-		}
-	}
-	b.WriteString(word)
-	return b.String()
+		b.WriteString(Mask)
+		return after[end:]
+	})
 }
 
 // members masks "NAME": "value" in JSON.
 func members(word string) string {
-	const sep = `":`
-	var b strings.Builder
-	for {
-		i := strings.Index(word, sep)
-		if i < 0 {
-			break
-		}
-		name := word[strings.LastIndexByte(word[:i], '"')+1 : i]
-		i += len(sep)
-		for i < len(word) && (word[i] == ' ' || word[i] == '\t') {
-			i++
-		}
-		b.WriteString(word[:i])
-		word = word[i:]
-		if !isName(name) || !isSecretName(name) || !strings.HasPrefix(word, `"`) {
-			continue
+	return rewrite(word, `":`, func(b *strings.Builder, before, after string) string {
+		name := before[strings.LastIndexByte(before, '"')+1:]
+		value := strings.TrimLeft(after, " \t")
+		b.WriteString(after[:len(after)-len(value)])
+		if !isName(name) || !isSecretName(name) || !strings.HasPrefix(value, `"`) {
+			return value
 		}
 		end := 1
-		for end < len(word) && word[end] != '"' {
-			if word[end] == '\\' {
+		for end < len(value) && value[end] != '"' {
+			if value[end] == '\\' {
 				end++
 			}
 			end++
 		}
 		b.WriteString(`"` + Mask)
-		word = word[min(end, len(word)):]
-	}
-	b.WriteString(word)
-	return b.String()
+		return value[min(end, len(value)):]
+	})
 }
 
 // privateKey masks the inside of PEM blocks.
 func privateKey(word string) string {
 	const line, tail = "PRIVATE KEY-----", "-----END"
-	var b strings.Builder
-	for {
-		i := strings.Index(word, line)
+	return rewrite(word, line, func(b *strings.Builder, _, after string) string {
+		b.WriteString(Mask)
+		i := strings.Index(after, tail)
 		if i < 0 {
-			break
+			return ""
 		}
-		i += len(line)
-		b.WriteString(word[:i] + Mask)
-		if word = word[i:]; !strings.Contains(word, tail) {
-			return b.String()
+		if end, rest, ok := strings.Cut(after[i:], line); ok { // of the END
+			b.WriteString(end + line)
+			return rest
 		}
-		word = word[strings.Index(word, tail):]
-		if i = strings.Index(word, line); i >= 0 { // of the END
-			b.WriteString(word[:i+len(line)])
-			word = word[i+len(line):]
-		}
-	}
-	b.WriteString(word)
-	return b.String()
+		return after[i:]
+	})
 }
 
 // prefixes masks what begins as only a secret does.

@@ -1,5 +1,4 @@
-// Command gen makes what is made from the tables of options and subcommands: the help
-// pages and completion scripts that the binary holds, the man page and
+// Command gen makes what is made from the tables of options and subcommands: the man page and
 // docs/OPTIONS.md. It writes what has changed; with -check it writes nothing and
 // fails instead.
 package main
@@ -20,31 +19,18 @@ const (
 
 func main() {
 	check := len(os.Args) > 1 && os.Args[1] == "-check"
-	files, err := generate()
-	if err == nil {
-		err = store(".", files, check)
-	}
-	if err != nil {
+	if err := store(".", generate(), check); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
 }
 
 // generate makes all files, by name.
-func generate() (map[string][]byte, error) {
-	files, err := helpPages()
-	if err != nil {
-		return nil, err
-	}
-	files["pages/completion.bash"] = bashCompletion()
-	files["pages/completion.zsh"] = zshCompletion()
-	files["pages/completion.fish"] = fishCompletion()
-	files[manPage] = man()
-	files[optionsTable] = markdown()
-	return files, nil
+func generate() map[string][]byte {
+	return map[string][]byte{manPage: man(), optionsTable: markdown()}
 }
 
-// store writes what differs, and removes pages that nothing makes any more.
+// store writes what differs.
 func store(root string, files map[string][]byte, check bool) error {
 	var stale []string
 	for name, want := range files {
@@ -56,27 +42,8 @@ func store(root string, files map[string][]byte, check bool) error {
 		if check {
 			continue
 		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
 		if err := os.WriteFile(path, want, 0o644); err != nil {
 			return err
-		}
-	}
-	pages, err := filepath.Glob(filepath.Join(root, "pages", "*"))
-	if err != nil {
-		return err
-	}
-	for _, path := range pages {
-		name := "pages/" + filepath.Base(path)
-		if _, ok := files[name]; ok {
-			continue
-		}
-		stale = append(stale, name)
-		if !check {
-			if err := os.Remove(path); err != nil {
-				return err
-			}
 		}
 	}
 	if slices.Sort(stale); check && len(stale) > 0 {

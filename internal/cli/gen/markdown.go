@@ -10,22 +10,18 @@ import (
 // markdown is docs/OPTIONS.md.
 func markdown() []byte {
 	var b strings.Builder
-	b.WriteString("<!-- Made by internal/cli/gen from the tables of options and subcommands. -->\n# Options\n\n" + values + "\n\n" + precedence + "\n")
+	b.WriteString("<!-- Made by internal/cli/gen from the tables of options and subcommands. -->\n# Options\n\n" + command.Values + "\n\n" + precedence + "\n")
 	heading := ""
 	for _, o := range config.Options() {
 		if o.Group != heading {
 			heading = o.Group
 			b.WriteString("\n## " + heading + "\n\n| flag | environment | in a file | meaning |\n|---|---|---|---|\n")
 		}
-		b.WriteString(cells(markdownFlag(&o), code(o.EnvName()), code(o.Key), help(&o)))
+		b.WriteString(cells(markdownFlag(&o), code(o.EnvName()), code(o.Key), command.OptionHelp(&o)))
 	}
 	b.WriteString("\n## Subcommands\n\n| subcommand | does |\n|---|---|\n")
 	for _, c := range command.Commands() {
-		text := c.Summary
-		if c.Later {
-			text += " (not in this build yet)"
-		}
-		b.WriteString(cells(code(strings.TrimSpace(c.Name+" "+c.Args)), text))
+		b.WriteString(cells(code(strings.TrimSpace(c.Name+" "+c.Args)), c.Line()))
 	}
 	b.WriteString("\n## Exit codes\n\n" + endings + "\n\n| status | when |")
 	for _, d := range dialects {

@@ -1,20 +1,7 @@
 package main
 
-// What help and the man page say beside the two tables.
+// What the man page and docs/OPTIONS.md say beside the two tables.
 const (
-	oneLine = "run any command under a policy, and say honestly how it ended"
-
-	description = "Runs COMMAND with limits on time, memory, processes, files, output, network and system calls, " +
-		"and ends with an exit code that says how the run ended. Without options the profile \"default\" holds. " +
-		"What the host can't enforce is never skipped: nothing starts then, unless --allow-partial says so."
-
-	values = "Sizes are 512M, 512MiB, 1.5G or a number of bytes, 1024-based. Durations are 10s, 1.5m, 100ms or a number of " +
-		"seconds. \"none\" takes a limit away. A value can be written --name=value, --name value, -n value or -nvalue; " +
-		"a switch is turned off with --name=false."
-
-	twins = "Every option has a twin in the environment, CONFINE_TIME_LIMIT for --time-limit, which counts less than the " +
-		"flag and more than any file."
-
 	precedence = "For each option, the first of these that says something holds: the flag; the environment variable " +
 		"CONFINE_ and the option's name in capitals (CONFINE_TIME_LIMIT); the file of --config, or else a trusted " +
 		"confine.toml found upwards from the current directory; the user's file; /etc/confine/confine.toml; the profile. " +

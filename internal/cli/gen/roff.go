@@ -48,12 +48,12 @@ func man() []byte {
 	r.WriteString(".\\\" Made by internal/cli/gen from the tables of options and subcommands.\n")
 	r.WriteString(".TH CONFINE 1\n.nh\n") // options must not be hyphenated
 	r.section("NAME")
-	r.WriteString("confine \\- " + roffText(oneLine) + "\n")
+	r.WriteString("confine \\- " + roffText(command.OneLine) + "\n")
 	r.section("SYNOPSIS")
 	r.WriteString(bold("confine") + " [" + italic("options") + "] [" + bold("--") + "] " + italic("COMMAND") + " [" + italic("ARG") + "\\&...]\n.br\n")
 	r.WriteString(bold("confine") + " " + italic("SUBCOMMAND") + " \\&...\n")
 	r.section("DESCRIPTION")
-	r.paragraph(description)
+	r.paragraph(command.Description)
 	r.section("SUBCOMMANDS")
 	for _, c := range command.Commands() {
 		r.item(manCommand(&c))
@@ -95,20 +95,15 @@ func man() []byte {
 
 func manCommand(c *command.Command) string {
 	tag := bold(c.Name)
-	switch {
-	case asks(c):
-		for _, o := range c.Own() {
-			tag += " [" + manOption(&o) + "]"
-		}
-		tag += " [" + italic("options") + "]"
-	case c.Takes.All():
-		tag += " [" + italic("options") + "]"
-	case c.Takes == command.TakesJSON:
+	if c.Takes == command.TakesJSON {
 		tag += " [" + bold("--json") + "]"
-	default:
+	} else {
 		for _, o := range c.Own() {
 			tag += " [" + manOption(&o) + "]"
 		}
+	}
+	if c.Takes.All() {
+		tag += " [" + italic("options") + "]"
 	}
 	if c.Args != "" {
 		tag += " " + italic(c.Args)
@@ -118,19 +113,19 @@ func manCommand(c *command.Command) string {
 
 func (r *roff) options() {
 	r.section("OPTIONS")
-	r.paragraph(values)
+	r.paragraph(command.Values)
 	heading := ""
 	for _, o := range flags() {
 		if o.Group != heading {
 			heading = o.Group
 			r.group(heading)
 		}
-		r.item(manOption(&o), help(&o), "Environment: "+o.EnvName()+fileKey(&o))
+		r.item(manOption(&o), command.OptionHelp(&o), "Environment: "+o.EnvName()+fileKey(&o))
 	}
 	r.group("Only in a file")
 	for _, o := range config.Options() {
 		if o.FileOnly {
-			r.item(bold(o.Key), help(&o))
+			r.item(bold(o.Key), command.OptionHelp(&o))
 		}
 	}
 }
@@ -184,4 +179,15 @@ func columns(cells []string) string {
 		b.WriteString(roffText(c) + strings.Repeat(" ", max(0, width-len(c))))
 	}
 	return b.String()
+}
+
+// flags are the options of a run that can be typed, in the order of the table.
+func flags() []config.Option { return command.Commands()[0].Flags() }
+
+// spellings of one option: "-t" and "--time-limit".
+func spellings(o *config.Option) []string {
+	if o.Short == "" {
+		return []string{"--" + o.Name}
+	}
+	return []string{"-" + o.Short, "--" + o.Name}
 }

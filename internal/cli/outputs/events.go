@@ -61,13 +61,15 @@ func (e *eventLog) emit(v status.Event) {
 	}
 	last := v.Event == status.EventEnded
 	e.ended = last
-	if v.Dropped = e.dropped; e.queue == nil {
-		e.err = e.sink.write(Encode(v))
-		return
-	}
-	if e.queue.put(Encode(v), last) {
+	v.Dropped = e.dropped
+	switch line := Encode(v); {
+	case e.queue == nil:
+		e.err = e.sink.write(line)
+	case last:
+		e.queue.close(line)
+	case e.queue.put(line):
 		e.dropped = 0
-	} else {
+	default:
 		e.dropped++
 	}
 }
@@ -167,73 +169,57 @@ func (e *eventLog) listen(io *supervisor.Options) {
 	}
 }
 
-// queue hands lines to a descriptor of which nobody knows when it takes them.
+// queue hands lines to a descriptor of which nobody knows when it takes them. The lock of its log
+// is held where something is put into it.
 type queue struct {
-	sink *Sink
-
-	mu     sync.Mutex
-	lines  [][]byte // guarded by mu
-	bytes  int      // of them; guarded by mu
-	closed bool     // guarded by mu
-	wake   chan struct{}
-	done   chan struct{}
-	taken  atomic.Int64 // lines that were written
-	err    error        // set before done is closed
+	sink  *Sink
+	lines chan []byte
+	last  []byte       // set before lines is closed
+	bytes atomic.Int64 // of lines that wait
+	taken atomic.Int64 // lines that were written
+	done  chan struct{}
+	err   error // set before done is closed
 }
 
 func newQueue(s *Sink) *queue {
-	q := &queue{sink: s, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	q := &queue{sink: s, lines: make(chan []byte, mostWaiting), done: make(chan struct{})}
 	go q.run()
 	return q
 }
 
-// put takes a line, unless too many wait. For the last one there is always room, and
-// the queue ends after it.
-func (q *queue) put(line []byte, last bool) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !last && (len(q.lines) >= mostWaiting || q.bytes+len(line) > mostBytesWaiting) {
+// put takes a line, unless too many wait.
+func (q *queue) put(line []byte) bool {
+	n := int64(len(line))
+	if q.bytes.Load()+n > mostBytesWaiting {
 		return false
 	}
-	q.lines = append(q.lines, line)
-	q.bytes += len(line)
-	q.closed = q.closed || last
+	q.bytes.Add(n)
 	select {
-	case q.wake <- struct{}{}:
+	case q.lines <- line:
+		return true
 	default:
+		q.bytes.Add(-n)
+		return false
 	}
-	return true
 }
 
-func (q *queue) next() (line []byte, ended bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.lines) == 0 {
-		return nil, q.closed
-	}
-	line = q.lines[0]
-	q.lines = q.lines[1:]
-	q.bytes -= len(line)
-	return line, false
+// close takes the last line, for which there is always room.
+func (q *queue) close(last []byte) {
+	q.last = last
+	close(q.lines)
 }
 
 // run writes. An error ends it: what comes then is dropped.
 func (q *queue) run() {
 	defer close(q.done)
-	for {
-		line, ended := q.next()
-		switch {
-		case ended:
-			return
-		case line == nil:
-			<-q.wake
-			continue
-		}
+	for line := range q.lines {
+		q.bytes.Add(-int64(len(line)))
 		if q.err = q.sink.write(line); q.err != nil {
 			return
 		}
 		q.taken.Add(1)
 	}
+	q.err = q.sink.write(q.last)
 }
 
 // errSlowReader is a reader that did not take what was left.
