@@ -39,11 +39,7 @@ func (p *Plan) Ask(r *Resolved, q Ask) (Answer, error) {
 // askHost answers as the gateway will, or says why there is none.
 func (p *Plan) askHost(r *Resolved, a *Answer) error {
 	n := &p.policy.Network
-	rules, err := network.Compile(network.Policy{Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal})
-	if err != nil {
-		return &UsageError{Msg: err.Error(), Err: err}
-	}
-	v, err := rules.Ask(a.Asked)
+	v, err := p.rules.Ask(a.Asked)
 	if err != nil {
 		return &UsageError{Msg: "--host: " + err.Error(), Err: err}
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/confine/landlock"
+	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/confine/rootfs"
 	"github.com/confine-run/confine/confine/seccomp"
 	"github.com/confine-run/confine/internal/changes"
@@ -39,6 +40,7 @@ type Plan struct {
 	// What questions are answered from.
 	table   *rootfs.Table
 	ruleset *landlock.Ruleset
+	rules   *network.Rules
 	ground  ground
 	viewer  rootfs.Viewer
 	seen    sync.Mutex

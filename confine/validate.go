@@ -443,6 +443,15 @@ func checkDenyHost(_ place, word string) (string, error) {
 	return word, hostMistake(err)
 }
 
+// Rules compiles what may be reached: for plan, explain, gateway and self-test the one reading of these words.
+func (n *Network) Rules() (*network.Rules, error) {
+	rules, err := network.Compile(network.Policy{Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal})
+	if err != nil {
+		return nil, &UsageError{Msg: err.Error(), Err: err}
+	}
+	return rules, nil
+}
+
 // hostMistake makes what is wrong with a word of the network a mistake of the user's.
 func hostMistake(err error) error {
 	var e *network.Error

@@ -9,6 +9,12 @@ func (r *Rules) NamedPorts() (ports []uint16, any bool) {
 	return r.portsOf(func(one *rule) bool { return !one.loopback })
 }
 
+// AnyPort says whether some word is open to every port.
+func (r *Rules) AnyPort() bool {
+	_, any := r.NamedPorts()
+	return any
+}
+
 // LocalhostPorts are the same for the caller's loopback.
 func (r *Rules) LocalhostPorts() (ports []uint16, any bool) {
 	return r.portsOf(func(one *rule) bool { return one.loopback })

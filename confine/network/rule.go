@@ -73,6 +73,9 @@ func (r *Rules) opens(one *rule, port uint16) bool {
 	return len(r.ports) == 0 || slices.Contains(r.ports, port)
 }
 
+// BlocksInternal says whether internal addresses have to be named.
+func (r *Rules) BlocksInternal() bool { return !r.openInternal }
+
 // unblocked: BlockInternal=false opens what an allowed name or range leads to,
 // but for what nobody means by that.
 func (r *Rules) unblocked(kind string) bool {

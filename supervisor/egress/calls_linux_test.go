@@ -37,7 +37,7 @@ func supervised(t *testing.T) (*Gateway, netip.AddrPort) {
 			c.Close()
 		}
 	}()
-	g, err := New(&plan.Network{Allow: []string{l.Addr().String()}, Supervised: true}, nil)
+	g, err := New(&plan.Network{Rules: allow(l.Addr().String()), Supervised: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func (g *Gateway) judged(f *flow, all []netip.Addr) (list []netip.Addr, err erro
 
 // mine refuses this host's own addresses, which are another way to write its loopback.
 func (g *Gateway) mine(a netip.Addr, f *flow) network.Verdict {
-	if g.plan.BlockInternal && g.own(a, f) {
+	if g.rules.BlocksInternal() && g.own(a, f) {
 		if named := g.rules.Own(a, f.to.Port()); !named.Allowed {
 			return named
 		}

@@ -73,12 +73,8 @@ type Gateway struct {
 // New is a gateway for what the plan allows. tell, if not nil, is called for every
 // attempt that is new of its kind, one at a time.
 func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
-	rules, err := network.Compile(network.Policy{Allow: p.Allow, Deny: p.Deny, Ports: p.Ports, BlockInternal: p.BlockInternal})
-	if err != nil {
-		return nil, err
-	}
 	g := &Gateway{
-		plan: p, rules: rules, resolver: names.Resolver{Lookup: names.System},
+		plan: p, rules: &p.Rules, resolver: names.Resolver{Lookup: names.System},
 		asking: make(chan struct{}, maxQuestions), closed: make(chan struct{}),
 		hello: helloPatience, idle: questionsIdle,
 		served: map[uint16]bool{}, open: map[*flow]struct{}{}, raw: [2]int{-1, -1}, dialing: dialers{fd: -1, init: netns.None()},
@@ -93,6 +89,7 @@ func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
 		return nil, os.NewSyscallError("getrlimit", err)
 	}
 	g.room = room(files.Cur)
+	var err error
 	g.loop, err = loop.New()
 	return g, err
 }

@@ -11,7 +11,7 @@ import (
 
 // Datagrams to localhost go to whichever of its two addresses a server is at.
 func TestDatagramsGoWhereTheServerIs(t *testing.T) {
-	g := gateway(t, plan.Network{Allow: []string{"localhost"}}, nil)
+	g := gateway(t, plan.Network{Rules: allow("localhost")}, nil)
 	for _, c := range []struct{ network, at, want string }{
 		{"udp4", "127.0.0.1:0", "127.0.0.1"}, {"udp4", "0.0.0.0:0", "127.0.0.1"}, {"udp6", "[::1]:0", "::1"}, {"udp6", "[::]:0", "::1"},
 	} {
