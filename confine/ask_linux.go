@@ -13,6 +13,7 @@ import (
 	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/confine/rootfs"
 	"github.com/confine-run/confine/confine/seccomp"
+	"github.com/confine-run/confine/confine/seccomp/policyfile"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/shell"
 )
@@ -125,7 +126,7 @@ func (p *Plan) ruled(r *Resolved, asked *Answer, v *seccomp.Ruling) Answer {
 		a.From = unsaid // an addition that this host, or another option, makes necessary
 	}
 	if p.Seccomp.Kind == "file" && a.Reason == "rule" {
-		if line := seccomp.Line(p.policy.Seccomp, v.Rule); line > 0 {
+		if line := policyfile.Line(p.policy.Seccomp, v.Rule); line > 0 {
 			a.From = printable(p.policy.Seccomp) + ":" + strconv.Itoa(line)
 		}
 	}

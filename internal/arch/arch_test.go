@@ -72,8 +72,9 @@ var alsoIn = map[string]string{
 	// it or passes it on.
 	"supervisor/terminal": "terminals",
 	// "confine seccomp" shows and compares policies that no run asks for.
-	"confine/seccomp":         "system call policies",
-	"confine/seccomp/inspect": "system call policies",
+	"confine/seccomp":            "system call policies",
+	"confine/seccomp/inspect":    "system call policies",
+	"confine/seccomp/policyfile": "system call policies",
 }
 
 // never are packages of anybody's that something must not lead to, however far.

@@ -36,7 +36,6 @@ var tooLarge = map[string]int{
 	"child files":             29,
 	"confine files":           57,
 	"confine/rootfs files":    60,
-	"confine/seccomp files":   30,
 	"internal/changes files":  35,
 	"internal/host files":     25,
 	"supervisor files":        31,
