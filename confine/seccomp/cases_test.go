@@ -11,14 +11,14 @@ import (
 
 // TestCasesAreWhatDecideSays: the list that is shown decides as the policy does.
 func TestCasesAreWhatDecideSays(t *testing.T) {
-	policies := []*Policy{&builtinDefault.policy, &builtinStrict.policy}
+	policies := []*Policy{Builtin("default"), Builtin("strict")}
 	for seed := range uint64(4) {
-		policies = append(policies, random(rand.New(rand.NewPCG(seed, 3)), named(&amd64), 60, false))
+		policies = append(policies, random(rand.New(rand.NewPCG(seed, 3)), amd64.Calls(), 60))
 	}
 	conditional := 0
 	for _, p := range policies {
 		for _, a := range actions {
-			for _, name := range callNames() {
+			for _, name := range AllCalls() {
 				if name == "" {
 					continue
 				}
@@ -67,14 +67,11 @@ func TestConditionsInWords(t *testing.T) {
 // TestDisassemblyIsTheProgram reads the text again, with labels for jumps, and runs
 // it: it has to decide as the program does.
 func TestDisassemblyIsTheProgram(t *testing.T) {
-	for _, p := range []*Policy{&builtinDefault.policy, &builtinStrict.policy, random(rand.New(rand.NewPCG(5, 5)), named(&amd64), 60, false)} {
+	for _, p := range []*Policy{Builtin("default"), Builtin("strict"), random(rand.New(rand.NewPCG(5, 5)), amd64.Calls(), 60)} {
 		for _, tab := range tables {
-			f, err := p.Compile(ActionKill, tab.arch)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := compiled(t, p, ActionKill, tab.arch)
 			text := f.Disassemble()
-			if p == &builtinDefault.policy && tab == &amd64 {
+			if p == Builtin("default") && tab == &amd64 {
 				for _, want := range []string{"0  ld arch\n", "1  jne AUDIT_ARCH_X86_64, L", "jge 0x40000000 x32, L", "ret allow\n", "ret kill\n",
 					"ret errno ENOSYS\n", "ld arg0.low\n"} {
 					if !strings.Contains(text, want) {
@@ -100,7 +97,7 @@ func TestDisassemblyIsTheProgram(t *testing.T) {
 
 var asmLine = regexp.MustCompile(`^(L\d+:)? +(\d+)  (\w+) ?([^,]*)(?:, (L\d+))?(?:, else (L\d+))?$`)
 
-func readAssembly(t *testing.T, lines []string, tab *table) (program []uint64) {
+func readAssembly(t *testing.T, lines []string, tab *Table) (program []uint64) {
 	t.Helper()
 	at := map[string]int{}
 	var parts [][]string
@@ -151,7 +148,7 @@ func readAssembly(t *testing.T, lines []string, tab *table) (program []uint64) {
 		case "ret":
 			k := map[string]uint64{"allow": retAllow, "log": retLog, "kill": retKillProcess}[m[4]]
 			if name, ok := strings.CutPrefix(m[4], "errno "); ok {
-				n, _ := errnoNumber(name)
+				n, _ := ErrnoNumber(name)
 				k = retErrno | uint64(n)
 			}
 			w = opRet<<48 | k
