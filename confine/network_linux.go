@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/netns"
+	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 )
@@ -56,7 +57,7 @@ func (p *planner) gateway() error {
 	}
 	p.plan.Box.Network = netns.Inside(w)
 	p.plan.Box.Refuse.NoRedirect = requires(p.policy, status.Network)
-	p.plan.Network = p.reachable()
+	p.plan.Network = reachable(n, rules)
 	for _, word := range n.Publish {
 		outside, inside, _ := strings.Cut(word, ":")
 		a, errA := strconv.ParseUint(outside, 10, 16)
@@ -73,9 +74,8 @@ func (p *planner) gateway() error {
 func taken(port uint16) bool { return port == netns.ResolverPort || port == netns.GatewayPort }
 
 // reachable is what a gateway holds a run to.
-func (p *planner) reachable() plan.Network {
-	n := &p.policy.Network
-	return plan.Network{Rules: *p.plan.rules, Log: n.Log, MaxBytes: n.MaxBytes, MaxConnections: int(n.MaxConnections)}
+func reachable(n *Network, rules *network.Rules) plan.Network {
+	return plan.Network{Rules: *rules, Log: n.Log, MaxBytes: n.MaxBytes, MaxConnections: int(n.MaxConnections)}
 }
 
 // supervise plans the way out without a network of the run's own: the supervisor makes
@@ -92,7 +92,7 @@ func (p *planner) supervise() {
 		p.unsupervised = p.host.CantSupervise(p.plan.Box.OtherIDs)
 	}
 	if p.unsupervised == "" {
-		p.plan.Network = p.reachable()
+		p.plan.Network = reachable(&p.policy.Network, p.plan.rules)
 		p.plan.Network.Supervised = true
 	}
 }
