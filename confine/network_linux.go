@@ -29,7 +29,7 @@ func (p *planner) gateway() error {
 		p.supervise()
 		return nil
 	}
-	w := netns.Ways{GID: p.gid, Publish: len(n.Publish) > 0}
+	w := netns.Config{GID: p.gid, Publish: len(n.Publish) > 0}
 	var anyPort bool
 	w.Named, anyPort = rules.NamedPorts()
 	ports, any := rules.LocalhostPorts()

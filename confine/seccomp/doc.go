@@ -2,11 +2,19 @@
 // It loads nothing: whoever has the program sets no_new_privs and calls
 // seccomp(2) with it, last before execve.
 //
-// Policies are rules by name of call, with conditions on arguments, see Policy.
+// Policies are rules by name of call, with conditions on arguments, see [Policy].
 // Two ship, default/2 and strict/2, and never change under their version; others
 // are files, which the package policyfile reads. The package inspect says what is to be
-// said about a policy. Policy.Decide says in Go what a policy does with a call; the programs are tested against it, against the programs that
-// go-seccomp-bpf makes of the same policies, and on the kernel.
+// said about a policy.
+//
+//	Builtin, or policyfile.Load ─▶ Policy ─▶ With(additions) ─▶ Compile ─▶ Filter: Program, Notifying
+//	                                 │                                       │
+//	                                 └ Decide, Cases                         └ Ask, Refusal, Hint
+//
+// To read: policy.go and decide.go say what a policy means, assemble.go and code.go make
+// the program of it, notify.go says what a listener is told, words.go how calls and
+// conditions are written. [Policy.Decide] says in Go what a policy does with a call; the
+// programs are tested against it, and on the kernel.
 //
 // # In every policy
 //
