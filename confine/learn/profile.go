@@ -18,7 +18,6 @@ type Line struct {
 	Why   string
 	Items []Item
 	list  bool
-	rank  float64 // of a limit: the larger one lasts
 }
 
 // Table is the lines of one table of the profile.

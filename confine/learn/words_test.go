@@ -69,7 +69,7 @@ func TestRecorderIsBounded(t *testing.T) {
 		t.Errorf("%d deep names kept, %d lost", len(list), lost)
 	}
 	short.Add(Access{Path: "/one more", Wish: Look})
-	if list, lost := short.Accesses(); len(list) != most || lost != 1 || list[0].Count != most+1 {
-		t.Errorf("%d short names kept, %d lost, %+v", len(list), lost, list[0])
+	if list, lost := short.Accesses(); len(list) != most || lost != 1 {
+		t.Errorf("%d short names kept, %d lost", len(list), lost)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 
 	"github.com/confine-run/confine/confine/seccomp"
 	"github.com/confine-run/confine/internal/hint"
@@ -23,8 +22,6 @@ type Target struct {
 // Kernel is a version of Linux. The zero value is an unknown one, for which a file
 // that asks is an error.
 type Kernel struct{ Major, Minor int }
-
-func (k Kernel) String() string { return strconv.Itoa(k.Major) + "." + strconv.Itoa(k.Minor) }
 
 func (k Kernel) atLeast(least Kernel) bool {
 	return k.Major > least.Major || k.Major == least.Major && k.Minor >= least.Minor
