@@ -164,19 +164,9 @@ func (f *files) tree(real, given, name string, a *Access) {
 		return
 	case base.Yes:
 		return
-	case f.world.protectedBy(real) != "":
-		f.notes.refused("write to "+word(real), a.Comm, "it is protected: "+f.world.protectedBy(real))
-		return
-	case w.Secret(real) != "":
-		f.notes.refused("make or remove "+word(path.Join(given, name)), a.Comm,
-			"the directory is a secret ("+w.Secret(real)+"); --allow-write "+shell.Word(real)+" would grant it")
-		return
-	case w.isBroad(real):
-		f.notes.refused("make or remove "+word(path.Join(given, name)), a.Comm,
-			word(real)+" belongs to many programs; --allow-write "+shell.Word(real)+" would grant it")
-		return
-	case w.obeyed(real) != "":
-		f.notes.refused("make or remove "+word(path.Join(given, name)), a.Comm, w.obeyed(real))
+	}
+	if what, why := w.neverWritable(real, path.Join(given, name)); why != "" && !w.inProject(real) {
+		f.notes.refused(what, a.Comm, why)
 		return
 	}
 	if at := w.holdsObeyed(real); at != "" {
