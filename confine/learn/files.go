@@ -339,3 +339,12 @@ func (f *files) named(given, real string) {
 		f.names = append(f.names, given)
 	}
 }
+
+// needless are files that C libraries look at for what doesn't matter inside.
+func needless(p string) bool {
+	switch p {
+	case "/etc/locale.alias": // other names of languages; LC_ALL is C.UTF-8
+		return true
+	}
+	return false
+}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/confine-run/confine/confine/rootfs"
 	"github.com/confine-run/confine/internal/quote"
 )
 
@@ -239,27 +238,6 @@ func (f *files) granted() []Line {
 		reads = f.item(reads, p, "a link on the way to what was used")
 	}
 	return []Line{workdir, {Key: "allow_read", Items: reads, list: true}, {Key: "allow_write", Items: writes, list: true}}
-}
-
-// protect are the rests of protected paths, for trees that begin below where these are
-// looked for: in ./.git, "hooks" is what ".git/hooks" is in the project.
-func (f *files) protect(lines []Line) Line {
-	out := Line{Key: "protect", list: true}
-	for _, l := range lines {
-		if l.Key != "allow_write" {
-			continue
-		}
-		for _, item := range l.Items {
-			for _, e := range rootfs.DefaultProtect() {
-				for i := range len(e.Path) {
-					if e.Path[i] == '/' && strings.HasSuffix(item.Word, "/"+e.Path[:i]) {
-						out.Items = append(out.Items, Item{e.Path[i+1:], "of " + item.Word + ": " + e.Reason})
-					}
-				}
-			}
-		}
-	}
-	return out
 }
 
 // mark begins the comments that learn has written and writes anew. Others are a person's.

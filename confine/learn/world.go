@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/rootfs"
-	"github.com/confine-run/confine/internal/shell"
 )
 
 // Host is what is asked of the host's files, after the run.
@@ -126,90 +125,4 @@ func (w *World) links(name string) (all []string) {
 
 func under(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && len(p) > len(dir) && p[len(dir)] == '/'
-}
-
-// Reasons why a directory is not made writable.
-const (
-	whyFound = "programs are found there by their names"
-	whyTaken = "what is put there is run or obeyed outside, later"
-)
-
-// obeyed says why nothing may be put into a directory by a later run, if it may not: it is
-// one, or lies in one, that programs outside take orders from.
-func (w *World) obeyed(p string) string {
-	for _, dir := range w.Path {
-		if dir != "" && dir != "/" && dir != w.Home && under(p, dir) {
-			return whyFound
-		}
-	}
-	for _, dir := range w.takers() {
-		if under(p, dir) {
-			return whyTaken
-		}
-	}
-	return ""
-}
-
-// neverWritable says why a directory isn't made writable for a name that comes or goes in it, and
-// what is refused with that.
-func (w *World) neverWritable(dir, name string) (what, why string) {
-	what, why = "make or remove "+word(name), w.obeyed(dir)
-	grant := "; --allow-write " + shell.Word(dir) + " would grant it"
-	switch {
-	case w.protectedBy(dir) != "":
-		what, why = "write to "+word(dir), "it is protected: "+w.protectedBy(dir)
-	case w.Secret(dir) != "":
-		why = "the directory is a secret (" + w.Secret(dir) + ")" + grant
-	case w.isBroad(dir):
-		why = word(dir) + " belongs to many programs" + grant
-	}
-	return what, why
-}
-
-// holdsObeyed is one of these that lies in a directory and is there, or "".
-func (w *World) holdsObeyed(dir string) string {
-	for _, p := range append(w.takers(), w.Path...) {
-		if p == dir || p == "" || !under(p, dir) {
-			continue
-		}
-		if real, isDir, _ := w.resolve(p); isDir && real == p {
-			return p
-		}
-	}
-	return ""
-}
-
-func (w *World) takers() (all []string) {
-	all = append(all, obeyedOnHost[:]...)
-	if w.Home != "" {
-		for _, rest := range obeyedAtHome {
-			all = append(all, w.Home+"/"+rest)
-		}
-	}
-	return all
-}
-
-// protectedBy is the reason why a path stays as it is in a writable tree, if it does.
-func (w *World) protectedBy(p string) string {
-	for _, e := range rootfs.DefaultProtect() {
-		if rest, ok := rootfs.AtHome(e.Path); ok {
-			if w.Home != "" && under(p, w.Home+"/"+rest) {
-				return e.Reason
-			}
-			continue
-		}
-		if strings.HasSuffix(p, "/"+e.Path) || strings.Contains(p, "/"+e.Path+"/") {
-			return e.Reason
-		}
-	}
-	return ""
-}
-
-// needless are files that C libraries look at for what doesn't matter inside.
-func needless(p string) bool {
-	switch p {
-	case "/etc/locale.alias": // other names of languages; LC_ALL is C.UTF-8
-		return true
-	}
-	return false
 }
