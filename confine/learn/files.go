@@ -177,6 +177,22 @@ func (f *files) tree(real, given, name string, a *Access) {
 	f.named(given, real)
 }
 
+// neverWritable says why a directory isn't made writable for a name that comes or goes in it, and
+// what is refused with that.
+func (w *World) neverWritable(dir, name string) (what, why string) {
+	what, why = "make or remove "+word(name), w.obeyed(dir)
+	grant := "; --allow-write " + shell.Word(dir) + " would grant it"
+	switch {
+	case w.protectedBy(dir) != "":
+		what, why = "write to "+word(dir), "it is protected: "+w.protectedBy(dir)
+	case w.Secret(dir) != "":
+		why = "the directory is a secret (" + w.Secret(dir) + ")" + grant
+	case w.isBroad(dir):
+		why = word(dir) + " belongs to many programs" + grant
+	}
+	return what, why
+}
+
 // use is about something that is there.
 func (f *files) use(a *Access) {
 	if f.own(a.Path) {

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/rootfs"
-	"github.com/confine-run/confine/internal/shell"
 )
 
 // Reasons why a directory is not made writable.
@@ -27,22 +26,6 @@ func (w *World) obeyed(p string) string {
 		}
 	}
 	return ""
-}
-
-// neverWritable says why a directory isn't made writable for a name that comes or goes in it, and
-// what is refused with that.
-func (w *World) neverWritable(dir, name string) (what, why string) {
-	what, why = "make or remove "+word(name), w.obeyed(dir)
-	grant := "; --allow-write " + shell.Word(dir) + " would grant it"
-	switch {
-	case w.protectedBy(dir) != "":
-		what, why = "write to "+word(dir), "it is protected: "+w.protectedBy(dir)
-	case w.Secret(dir) != "":
-		why = "the directory is a secret (" + w.Secret(dir) + ")" + grant
-	case w.isBroad(dir):
-		why = word(dir) + " belongs to many programs" + grant
-	}
-	return what, why
 }
 
 // holdsObeyed is one of these that lies in a directory and is there, or "".
