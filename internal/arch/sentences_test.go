@@ -15,9 +15,9 @@ var deciding = []string{"Cut", "CutPrefix", "CutSuffix", "Contains", "EqualFold"
 
 // parsed are the exceptions: FILE:FUNCTION.
 var parsed = map[string]string{
-	"confine/resolve.go:firstLine":      "a line is all that there is room for",
-	"confine/learn/merge.go:written": "a comment in a file of the user's is the only place for it",
-	"internal/cli/log.go:refusedFile":   "an option is told from a sentence, to put words around it",
+	"confine/resolve.go:firstLine":    "a line is all that there is room for",
+	"confine/learn/merge.go:written":  "a comment in a file of the user's is the only place for it",
+	"internal/cli/log.go:refusedFile": "an option is told from a sentence, to put words around it",
 }
 
 // TestNoSentenceIsParsed: whoever rewords what people read changes no behaviour. What code needs is a field.
