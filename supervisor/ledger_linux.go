@@ -136,7 +136,7 @@ func (b *box) enterNetwork(ledger map[status.Capability]status.Enforcement) {
 	if b.fellBack.NoRedirect && e.Mechanism == "network_redirect" {
 		e.Mechanism, e.FallbackReason = "network_listeners", status.NftablesMissing
 		e.Details = "every address is lo's own, and a gateway outside listens on the ports that rules name; names are its own"
-		if b.plan.Network.AnyPort {
+		if b.plan.Network.Rules.AnyPort() {
 			// Less is reachable than was asked for, never more.
 			e.Effective = false
 			e.Details += "; a rule that names no port holds for those ports alone"

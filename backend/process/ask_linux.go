@@ -13,6 +13,7 @@ import (
 	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/confine/rootfs"
 	"github.com/confine-run/confine/confine/seccomp"
+	"github.com/confine-run/confine/confine/seccomp/policyfile"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/shell"
@@ -40,11 +41,7 @@ func (p *Plan) Ask(r *config.Resolved, q config.Ask) (config.Answer, error) {
 // askHost answers as the gateway will, or says why there is none.
 func (p *Plan) askHost(r *config.Resolved, a *config.Answer) error {
 	n := &p.policy.Network
-	rules, err := network.Compile(network.Policy{Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal})
-	if err != nil {
-		return &config.UsageError{Msg: err.Error(), Err: err}
-	}
-	v, err := rules.Ask(a.Asked)
+	v, err := p.rules.Ask(a.Asked)
 	if err != nil {
 		return &config.UsageError{Msg: "--host: " + err.Error(), Err: err}
 	}
@@ -130,7 +127,7 @@ func (p *Plan) ruled(r *config.Resolved, asked *config.Answer, v *seccomp.Ruling
 		a.From = config.Unsaid // an addition that this host, or another option, makes necessary
 	}
 	if p.Seccomp.Kind == "file" && a.Reason == "rule" {
-		if line := seccomp.Line(p.policy.Seccomp, v.Rule); line > 0 {
+		if line := policyfile.Line(p.policy.Seccomp, v.Rule); line > 0 {
 			a.From = config.Printable(p.policy.Seccomp) + ":" + strconv.Itoa(line)
 		}
 	}

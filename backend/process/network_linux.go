@@ -18,17 +18,19 @@ import (
 // gateway plans the way out of the run's own network, if there is to be one.
 func (p *planner) gateway() error {
 	n := &p.policy.Network
+	rules, err := n.Rules()
+	if err != nil {
+		return err
+	}
+	p.plan.rules = rules
 	if n.All || len(n.Allow) == 0 && len(n.Publish) == 0 {
 		return nil
 	}
 	if p.ground == bare {
-		return p.supervise()
+		p.supervise()
+		return nil
 	}
-	rules, err := network.Compile(network.Policy{Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal})
-	if err != nil {
-		return &config.UsageError{Msg: err.Error(), Err: err}
-	}
-	w := netns.Ways{GID: p.gid, Publish: len(n.Publish) > 0}
+	w := netns.Config{GID: p.gid, Publish: len(n.Publish) > 0}
 	var anyPort bool
 	w.Named, anyPort = rules.NamedPorts()
 	ports, any := rules.LocalhostPorts()
@@ -56,8 +58,7 @@ func (p *planner) gateway() error {
 	}
 	p.plan.Box.Network = netns.Inside(w)
 	p.plan.Box.Refuse.NoRedirect = config.Requires(p.policy, status.Network)
-	p.plan.Network = reachable(n)
-	p.plan.Network.AnyPort = anyPort
+	p.plan.Network = reachable(n, rules)
 	for _, word := range n.Publish {
 		outside, inside, _ := strings.Cut(word, ":")
 		a, errA := strconv.ParseUint(outside, 10, 16)
@@ -74,24 +75,16 @@ func (p *planner) gateway() error {
 func taken(port uint16) bool { return port == netns.ResolverPort || port == netns.GatewayPort }
 
 // reachable is what a gateway holds a run to.
-func reachable(n *config.Network) plan.Network {
-	return plan.Network{
-		Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal, Log: n.Log,
-		MaxBytes: n.MaxBytes, MaxConnections: int(n.MaxConnections),
-	}
+func reachable(n *config.Network, rules *network.Rules) plan.Network {
+	return plan.Network{Rules: *rules, Log: n.Log, MaxBytes: n.MaxBytes, MaxConnections: int(n.MaxConnections)}
 }
 
 // supervise plans the way out without a network of the run's own: the supervisor makes
 // the calls that say whom to reach. Where it can't there is no way.
-func (p *planner) supervise() error {
-	n := &p.policy.Network
-	if len(n.Allow) == 0 {
-		return nil
-	}
-	if _, err := network.Compile(network.Policy{Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal}); err != nil {
-		return &config.UsageError{Msg: err.Error(), Err: err}
-	}
+func (p *planner) supervise() {
 	switch {
+	case len(p.policy.Network.Allow) == 0:
+		return
 	case p.policy.Seccomp == "off" || p.policy.Seccomp == "":
 		p.unsupervised = "there is no filter of system calls that could hand them on"
 	case slices.Contains(p.policy.Require, string(status.Syscalls)+"="+silent):
@@ -100,10 +93,9 @@ func (p *planner) supervise() error {
 		p.unsupervised = p.host.CantSupervise(p.plan.Box.OtherIDs)
 	}
 	if p.unsupervised == "" {
-		p.plan.Network = reachable(n)
+		p.plan.Network = reachable(&p.policy.Network, p.plan.rules)
 		p.plan.Network.Supervised = true
 	}
-	return nil
 }
 
 // supervised is how the network is entered where its calls are.

@@ -15,8 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/confine/landlock"
+	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/confine/rootfs"
 	"github.com/confine-run/confine/confine/seccomp"
+	"github.com/confine-run/confine/confine/seccomp/policyfile"
 	"github.com/confine-run/confine/internal/changes"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
@@ -40,6 +42,7 @@ type Plan struct {
 	// What questions are answered from.
 	table   *rootfs.Table
 	ruleset *landlock.Ruleset
+	rules   *network.Rules
 	ground  ground
 	viewer  rootfs.Viewer
 	seen    sync.Mutex
@@ -394,19 +397,29 @@ func (p *planner) filter() error {
 			with = append(with, seccomp.NoNetwork)
 		}
 	}
-	on := seccomp.Target{Arch: runtime.GOARCH}
-	if seccomp.IsFile(p.policy.Seccomp) { // a file may ask for the kernel; what ships doesn't
+	on := policyfile.Target{Arch: runtime.GOARCH}
+	if policyfile.IsFile(p.policy.Seccomp) { // a file may ask for the kernel; what ships doesn't
 		if err := p.command.reaches(p.policy, "--seccomp", p.policy.Seccomp); err != nil {
 			return err
 		}
-		on.Kernel = seccomp.Kernel(p.host.Kernel())
+		on.Kernel = policyfile.Kernel(p.host.Kernel())
+	}
+	var base *seccomp.Policy
+	var err error
+	if text, ok := p.policy.TrustedSeccomp(); ok {
+		base, err = policyfile.Parse(text, p.policy.Seccomp, on)
+	} else {
+		base, err = policyfile.Load(p.policy.Seccomp, on)
+	}
+	if err != nil {
+		return usage(err)
 	}
 	build := func(watch ...seccomp.Addition) (*seccomp.Filter, error) {
-		action, with := seccomp.Action(p.policy.SeccompAction), slices.Concat(with, watch)
-		if text, ok := p.policy.TrustedSeccomp(); ok {
-			return seccomp.BuildText(text, p.policy.Seccomp, action, on, with...)
+		laid, err := base.With(slices.Concat(with, watch)...)
+		if err != nil {
+			return nil, err
 		}
-		return seccomp.BuildFor(p.policy.Seccomp, action, on, with...)
+		return laid.Compile(seccomp.Action(p.policy.SeccompAction), on.Arch)
 	}
 	f, err := build()
 	if err != nil {

@@ -35,7 +35,7 @@ func (s *Seen) companion(n *notes, network bool) string {
 	text := mark + "What the command needs beyond \"strict\", by its arguments where policies look at them.\n"
 	if network {
 		text += mark + "The last rule is what \"strict\" has by itself where hosts may be reached.\n"
-		for _, r := range seccomp.NetworkRules() {
+		for _, r := range seccomp.Network.Rules() {
 			rules = append(rules, r.TOML())
 		}
 	}

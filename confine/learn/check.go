@@ -7,15 +7,15 @@ import "path"
 func Check(s *Seen, w *World, ask func(path string, w Wish) bool) (refused []Access) {
 	f := newFiles(w, &notes{})
 	f.mark(s.Accesses)
-	asked := map[key]bool{}
+	asked := map[Access]bool{}
 	for i := range s.Accesses {
 		a := s.Accesses[i]
 		p, wish, ok := f.question(&a)
-		k := key{path: p, wish: wish}
-		if !ok || asked[k] {
+		question := Access{Path: p, Wish: wish}
+		if !ok || asked[question] {
 			continue
 		}
-		asked[k] = true
+		asked[question] = true
 		if !ask(p, wish) {
 			refused = append(refused, Access{Path: p, Wish: wish, Comm: a.Comm})
 		}

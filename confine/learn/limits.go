@@ -11,7 +11,7 @@ import (
 
 // Head room over what one run used, and the least that a limit is.
 const (
-	moreTime, moreMemory, moreTasks, moreFiles, moreDisk = 3, 2, 2, 2, 2
+	moreTime, more = 3, 2
 
 	leastWall        = 10 * time.Second
 	leastCPU         = 2 * time.Second
@@ -26,34 +26,28 @@ const (
 
 // limits are lines for what the run used.
 func (s *Seen) limits() (lines []Line) {
-	add := func(name, value string, rank float64, format string, args ...any) {
-		lines = append(lines, Line{Key: name, Value: value, rank: rank, Why: fmt.Sprintf(format, args...)})
+	add := func(key, value, format string, args ...any) {
+		lines = append(lines, Line{Key: key, Value: value, Why: fmt.Sprintf(format, args...)})
 	}
-	wall := roundTime(max(s.Wall*moreTime, leastWall))
-	add("time_limit", quote.TOML(timeWord(wall)), wall.Seconds(), "took %s", shortTime(s.Wall))
+	count := func(n int64) string { return strconv.FormatInt(n, 10) }
 	used := time.Duration(s.Usage.CPUMS) * time.Millisecond
-	cpu := roundTime(max(used*moreTime, leastCPU))
-	add("cpu_time", quote.TOML(timeWord(cpu)), cpu.Seconds(), "used %s", shortTime(used))
-	memory, measured := max(s.Usage.MemoryPeakBytes*moreMemory, leastMemory), "used "+shortSize(s.Usage.MemoryPeakBytes)
-	memory = roundSize(memory)
-	add("memory_limit", quote.TOML(sizeWord(memory)), float64(memory), "%s", measured)
-	tasks := roundCount(max(s.Usage.TasksPeak*moreTasks, leastTasks))
-	add("processes", strconv.FormatInt(tasks, 10), float64(tasks), "%s at one time", plural(max(s.Usage.TasksPeak, 1), "task"))
-	if fds := max(s.Descriptors*moreFiles, leastDescriptors); s.Descriptors > 0 {
-		add("file_descriptors", strconv.FormatInt(fds, 10), float64(fds), "the largest table of one process had room for %d", s.Descriptors)
+	add("time_limit", timeLimit(s.Wall, leastWall), "took %s", shortTime(s.Wall))
+	add("cpu_time", timeLimit(used, leastCPU), "used %s", shortTime(used))
+	add("memory_limit", sizeLimit(s.Usage.MemoryPeakBytes, leastMemory), "used %s", shortSize(s.Usage.MemoryPeakBytes))
+	add("processes", count(powers(max(s.Usage.TasksPeak*more, leastTasks), leastTasks)), "%s at one time", plural(max(s.Usage.TasksPeak, 1), "task"))
+	if s.Descriptors > 0 {
+		add("file_descriptors", count(max(s.Descriptors*more, leastDescriptors)), "the largest table of one process had room for %d", s.Descriptors)
 	}
-	disk := roundSize(max(s.Written*moreDisk, leastDisk))
-	add("disk_limit", quote.TOML(sizeWord(disk)), float64(disk), "wrote %s", shortSize(s.Written))
-	if out := roundSize(s.Output * moreDisk); out > strictOutput {
-		add("output_limit", quote.TOML(sizeWord(out)), float64(out), "printed %s", shortSize(s.Output))
+	add("disk_limit", sizeLimit(s.Written, leastDisk), "wrote %s", shortSize(s.Written))
+	if s.Output*more > strictOutput {
+		add("output_limit", sizeLimit(s.Output, strictOutput), "printed %s", shortSize(s.Output))
 	}
 	// A rate below what was used would change the time that it takes.
 	if rate := 100 * used.Seconds() / max(s.Wall.Seconds(), 0.01); rate*5/4 > strictPercent {
 		percent := int64(math.Ceil(rate*5/4/25)) * 25
-		add("cpu_limit", strconv.FormatInt(percent, 10), float64(percent), "used %.0f %% of one core", rate)
+		add("cpu_limit", count(percent), "used %.0f %% of one core", rate)
 		if percent > 100 {
-			cores := (percent + 99) / 100
-			add("cpus", strconv.FormatInt(cores, 10), float64(cores), "used %.1f of them", rate/100)
+			add("cpus", count((percent+99)/100), "used %.1f of them", rate/100)
 		}
 	}
 	return lines
@@ -61,8 +55,17 @@ func (s *Seen) limits() (lines []Line) {
 
 // fileSize is the limit on one file: none was larger than all that was written.
 func (s *Seen) fileSize() Line {
-	n := roundSize(max(s.Written*moreDisk, leastDisk))
-	return Line{Key: "max_file_size", Value: quote.TOML(sizeWord(n)), rank: float64(n), Why: "of one file; all together had " + shortSize(s.Written)}
+	return Line{Key: "max_file_size", Value: sizeLimit(s.Written, leastDisk), Why: "of one file; all together had " + shortSize(s.Written)}
+}
+
+// timeLimit leaves head room over a time, in TOML.
+func timeLimit(d, least time.Duration) string {
+	return quote.TOML(timeWord(roundTime(max(d*moreTime, least))))
+}
+
+// sizeLimit leaves head room over a size, in TOML.
+func sizeLimit(n, least int64) string {
+	return quote.TOML(sizeWord(powers(max(n*more, least), 1<<20)))
 }
 
 // roundTime gives 1, 2, 3, 5, 10, 15, 20, 30 or 45 seconds, minutes or hours, or whole days.
@@ -78,11 +81,7 @@ func roundTime(d time.Duration) time.Duration {
 	return (d + day - 1) / day * day
 }
 
-// roundSize gives a power of two, or one and a half of it, from 1M on.
-func roundSize(n int64) int64 { return powers(n, 1<<20) }
-
-func roundCount(n int64) int64 { return powers(n, 16) }
-
+// powers gives the least times a power of two, or one and a half of one.
 func powers(n, least int64) int64 {
 	for scale := least; scale < 1<<60; scale *= 2 {
 		switch {

@@ -193,7 +193,7 @@ func TestSocketsWithoutHosts(t *testing.T) {
 		"[sandbox]\nprofile=\"x\"\n[sandbox.profiles.x.network]\nallow_domains=[\"a.test\"]\n": true,
 		"[sandbox]\nprofile=\"x\"\n[sandbox.profiles.x.network]\nallow_domains=\"all\"\n":      true,
 	} {
-		if NamesHosts(text) != want {
+		if older, _ := ReadOlder(text); older.Hosts != want {
 			t.Errorf("%q", text)
 		}
 	}

@@ -17,7 +17,6 @@ type Line struct {
 	Why   string
 	Items []Item
 	list  bool
-	rank  float64 // of a limit: the larger one lasts
 }
 
 // Table is the lines of one table of the profile.
@@ -179,6 +178,68 @@ func (p *Profile) Refused(notes ...string) {
 	}
 }
 
+// Reasons that are always the same.
+const (
+	whyNotUsed = "nothing of the current directory was used"
+	whyRead    = "the current directory was read"
+	whyWritten = "the current directory itself is written to"
+	whyNoCall  = "no call beyond it was needed"
+	whyCalls   = "calls beyond strict: see there"
+)
+
+// granted are the lines of the profile's file system.
+func (f *files) granted() []Line {
+	for i := range f.replaced {
+		a := &f.replaced[i]
+		if real, _, _ := f.world.resolve(a.Path); f.reads[real] != nil || f.secrets[real] != nil {
+			f.notes.refused("replace "+word(a.Path), a.Comm, "it was read, and is shown by itself: a new file can't take its place, only be written into it")
+		}
+	}
+	write, read := f.writing(), f.reading()
+	workdir := Line{Key: "workdir", Value: quote.TOML("none"), Why: whyNotUsed}
+	if f.project {
+		workdir.Value, workdir.Why = quote.TOML("ro"), whyRead
+	}
+	if x := write[f.world.Dir]; x != nil && f.world.Dir != "" {
+		workdir.Value, workdir.Why = quote.TOML("rw"), whyWritten
+		if made := x.made(); made != "" {
+			workdir.Why += ": " + made
+		}
+		for _, p := range write.paths() {
+			if f.world.inProject(p) && f.secretIs[p] == "" {
+				delete(write, p)
+			}
+		}
+	}
+	var reads, writes []Item
+	for _, p := range f.secrets.paths() {
+		if write[p] == nil {
+			reads = f.item(reads, p, "SECRET ("+strings.ToUpper(f.secretIs[p])+"): "+f.secrets[p].why())
+		}
+	}
+	for _, p := range read.paths() {
+		if write.covers(p) {
+			delete(read, p)
+			continue
+		}
+		reads = f.item(reads, p, read[p].why())
+	}
+	for _, p := range write.paths() {
+		why := write[p].why()
+		if made := write[p].made(); made != "" {
+			why += ": " + made
+		}
+		if what := f.secretIs[p]; what != "" {
+			why = "SECRET (" + strings.ToUpper(what) + "): " + why
+		}
+		writes = f.item(writes, p, why)
+	}
+	for _, p := range f.byName(read, write) {
+		reads = f.item(reads, p, "a link on the way to what was used")
+	}
+	return []Line{workdir, {Key: "allow_read", Items: reads, list: true}, {Key: "allow_write", Items: writes, list: true}}
+}
+
 // mark begins the comments that learn has written and writes anew. Others are a person's.
 const mark = "## "
 
@@ -206,96 +267,4 @@ func (p *Profile) document() *document {
 		}
 	}
 	return d
-}
-
-// String is a line, or several for a list.
-func (l *Line) String() string {
-	var b strings.Builder
-	b.WriteString(l.Key + " = ")
-	switch {
-	case l.list && len(l.Items) == 0:
-		b.WriteString("[]")
-	case l.list:
-		b.WriteString("[\n")
-		for _, i := range l.Items {
-			b.WriteString("    " + quote.TOML(i.Word) + ",")
-			if i.Why != "" {
-				b.WriteString(" # " + i.Why)
-			}
-			b.WriteString("\n")
-		}
-		b.WriteString("]")
-	default:
-		b.WriteString(l.Value)
-	}
-	if l.Why != "" {
-		b.WriteString(" # " + l.Why)
-	}
-	return b.String()
-}
-
-// bareKey quotes a key where it has to be.
-func bareKey(k string) string {
-	for i := range len(k) {
-		if c := k[i]; !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
-			return quote.TOML(k)
-		}
-	}
-	if k == "" {
-		return `""`
-	}
-	return k
-}
-
-// notes are what the profile says in comments: what it doesn't grant, and why.
-type notes struct {
-	list    []string
-	dropped int
-	homes   map[string]*want
-}
-
-// mostNotes bounds how long the list gets.
-const mostNotes = 200
-
-func (n *notes) add(text string) {
-	switch {
-	case slices.Contains(n.list, text):
-	case len(n.list) >= mostNotes:
-		n.dropped++
-	default:
-		n.list = append(n.list, text)
-	}
-}
-
-// refused is something that the command did, and that the profile doesn't grant.
-func (n *notes) refused(what, comm, why string) {
-	if comm != "" {
-		what += " (" + word(comm) + ")"
-	}
-	n.add("NOT GRANTED: " + what + ": " + why)
-}
-
-// private is something that was made in a place that the run has for itself.
-func (n *notes) private(dir, name string) {
-	if n.homes == nil {
-		n.homes = map[string]*want{}
-	}
-	if n.homes[dir] == nil {
-		n.homes[dir] = &want{}
-	}
-	n.homes[dir].names = once(n.homes[dir].names, name)
-}
-
-// all are the notes, in their order.
-func (n *notes) all() []string {
-	list := slices.Clone(n.list)
-	for _, dir := range wants(n.homes).paths() {
-		if made := n.homes[dir].made(); made != "" {
-			list = append(list, "Made in "+word(dir)+", which is private and empty inside, and gone afterwards: "+made)
-		}
-	}
-	if n.dropped > 0 {
-		list = append(list, plural(int64(n.dropped), "more thing")+" of that kind are left out here.")
-	}
-	return list
 }

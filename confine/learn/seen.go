@@ -35,7 +35,6 @@ type Access struct {
 	Exists, IsDir, Unknown bool
 	// ReadOnly: it would have been changed, and lay in a tree that was shown read-only.
 	ReadOnly bool
-	Count    int64
 }
 
 // Call is a system call that strict would not have let through.
@@ -90,41 +89,30 @@ const mostDeep = 256
 // mostBytes is how much text they may have together: one name may have 8 KiB.
 const mostBytes = 32 << 20
 
-// Recorder keeps accesses while a run goes on, equal ones together.
+// Recorder keeps accesses while a run goes on, equal ones once.
 type Recorder struct {
 	mu   sync.Mutex
-	at   map[key]int // index in list; guarded by mu
-	list []Access    // guarded by mu
-	size int         // of the text in list; guarded by mu
-	lost int64       // guarded by mu
-}
-
-type key struct {
-	path   string
-	wish   Wish
-	exists bool
-	isDir  bool
-	over   bool
-	here   bool
+	seen map[Access]bool // but for who it was; guarded by mu
+	list []Access        // guarded by mu
+	size int             // of the text in list; guarded by mu
+	lost int64           // guarded by mu
 }
 
 // Add notes one. It is called by several goroutines, while somebody waits.
 func (r *Recorder) Add(a Access) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k := key{a.Path, a.Wish, a.Exists, a.IsDir, a.Replaces, a.Relative}
-	i, found := r.at[k]
+	key := a
+	key.Comm, key.Unknown, key.ReadOnly = "", false, false
 	switch {
-	case found:
-		r.list[i].Count++
+	case r.seen[key]:
 	case len(r.list) >= most || r.size+len(a.Path) > mostBytes || strings.Count(a.Path, "/") > mostDeep:
 		r.lost++
 	default:
-		if r.at == nil {
-			r.at = make(map[key]int)
+		if r.seen == nil {
+			r.seen = make(map[Access]bool)
 		}
-		r.at[k] = len(r.list)
-		a.Count = 1
+		r.seen[key] = true
 		r.size += len(a.Path)
 		r.list = append(r.list, a)
 	}

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// IsTemp says whether a name looks as if it was made up by the run: of mkstemp, of an
-// editor, of an atomic replacement, or with a number, digest or UUID in it.
-func IsTemp(name string) bool {
+// isTemp says whether a name looks as if it was made up by the run: of mkstemp, of an
+// editor, of an atomic replacement, or with a number, digest or UUID in it (of which the last
+// part is one of twelve hexadecimal digits).
+func isTemp(name string) bool {
 	name = path.Base(name)
 	for _, end := range [...]string{".tmp", ".temp", ".swp", ".swx", ".swo", ".part", ".partial", ".lock", ".new", "~"} {
 		if strings.HasSuffix(name, end) && len(name) > len(end) {
@@ -24,7 +25,7 @@ func IsTemp(name string) bool {
 			return true
 		}
 	}
-	return isUUID(strings.TrimLeft(name, "."))
+	return false
 }
 
 // random: long enough, and of a kind that nobody types: digits only, hexadecimal, or
@@ -79,17 +80,4 @@ func flips(s string) (n int) {
 		}
 	}
 	return n
-}
-
-func isUUID(s string) bool {
-	const form = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
-	if len(s) < len(form) {
-		return false
-	}
-	for i := range len(form) {
-		if form[i] == '-' != (s[i] == '-') || form[i] != '-' && !strings.ContainsRune("0123456789abcdefABCDEF", rune(s[i])) {
-			return false
-		}
-	}
-	return true
 }

@@ -1,7 +1,7 @@
 package learn
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +18,7 @@ func TestTemporaryNames(t *testing.T) {
 		"CMakeLists.txt": false, "Makefile": false, "package-lock.json": false, "HelloWorld.java": false, "x86_64": false, "utf8": false, "~": false, ".tmp": false,
 		"test_user_model.py": false, "NOTES": false, "python3": false,
 	} {
-		if got := IsTemp(name); got != want {
+		if got := isTemp(name); got != want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -49,14 +49,27 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func TestRecorder(t *testing.T) {
-	var r Recorder
-	for i := range most + 10 {
-		r.Add(Access{Path: fmt.Sprint("/", i), Wish: Read})
-		r.Add(Access{Path: "/0", Wish: Read})
+// TestRecorderIsBounded: by how many names there are, and by how long they are.
+func TestRecorderIsBounded(t *testing.T) {
+	var long, short Recorder
+	name := "/" + strings.Repeat("x", 8<<10)
+	for i := range most {
+		long.Add(Access{Path: name + strconv.Itoa(i), Wish: Look})
+		short.Add(Access{Path: "/" + strconv.Itoa(i), Wish: Look})
+		short.Add(Access{Path: "/0", Wish: Look})
 	}
-	all, lost := r.Accesses()
-	if len(all) != most || lost != 10 || all[0].Count != most+11 {
-		t.Errorf("%d, %d, %+v", len(all), lost, all[0])
+	list, lost := long.Accesses()
+	if size := len(list) * len(name); size > mostBytes || size < mostBytes/2 || int(lost)+len(list) != most {
+		t.Errorf("%d names of %d bytes kept, %d lost", len(list), len(name), lost)
+	}
+	long = Recorder{}
+	long.Add(Access{Path: strings.Repeat("/x", mostDeep), Wish: Create})
+	long.Add(Access{Path: strings.Repeat("/x", mostDeep+1), Wish: Create})
+	if list, lost := long.Accesses(); len(list) != 1 || lost != 1 {
+		t.Errorf("%d deep names kept, %d lost", len(list), lost)
+	}
+	short.Add(Access{Path: "/one more", Wish: Look})
+	if list, lost := short.Accesses(); len(list) != most || lost != 1 {
+		t.Errorf("%d short names kept, %d lost", len(list), lost)
 	}
 }

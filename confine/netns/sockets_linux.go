@@ -8,8 +8,8 @@ import (
 	"github.com/confine-run/confine/internal/handoff"
 )
 
-// Ways are what a run's own network leads to, beside names and addresses.
-type Ways struct {
+// Config is what a run's own network leads to, beside names and addresses.
+type Config struct {
 	Named     []uint16 // ports to listen on where nothing can be redirected
 	Localhost []uint16 // ports of the caller's
 	GID       uint32   // who may ping
@@ -18,7 +18,7 @@ type Ways struct {
 }
 
 // Inside is how a run's own network is prepared.
-func Inside(w Ways) handoff.Network {
+func Inside(w Config) handoff.Network {
 	n := handoff.Network{Dials: w.Publish}
 	if w.Others {
 		n.Pings, n.Ping = true, w.GID
@@ -32,12 +32,12 @@ func Inside(w Ways) handoff.Network {
 	for i := range versions {
 		v := &versions[i]
 		if w.Others {
-			n.Sockets = append(n.Sockets, v.others(w.Named)...)
+			n.Sockets = append(n.Sockets, v.redirectSockets(w.Named)...)
 		}
 		for _, port := range w.Localhost {
 			n.Sockets = append(n.Sockets,
 				v.socket(unix.SOCK_STREAM, v.localhost, port, handoff.UseLocalhost, v.base),
-				v.socket(unix.SOCK_DGRAM, v.localhost, port, handoff.UseLocalhost, v.base, v.whom...))
+				v.socket(unix.SOCK_DGRAM, v.localhost, port, handoff.UseLocalhost, v.base, v.origDst...))
 		}
 	}
 	return n
@@ -49,7 +49,7 @@ type version struct {
 	localhost, anybody    string
 	only                  []handoff.SocketOption // this version
 	transparent           handoff.SocketOption
-	whom                  []handoff.SocketOption // tells what address a datagram was sent to, and can answer from there
+	origDst               []handoff.SocketOption // tells what address a datagram was sent to, and can answer from there
 	observed              []handoff.SocketOption // does so where packets are seen without their header
 	base, redirect, named handoff.Role
 }
@@ -58,7 +58,7 @@ var versions = [...]version{
 	{
 		family: unix.AF_INET, localhost: "\x7f\x00\x00\x01", anybody: "\x00\x00\x00\x00",
 		transparent: handoff.SocketOption{Level: unix.SOL_IP, Name: unix.IP_TRANSPARENT, Value: 1},
-		whom:        []handoff.SocketOption{{Level: unix.SOL_IP, Name: unix.IP_RECVORIGDSTADDR, Value: 1}},
+		origDst:     []handoff.SocketOption{{Level: unix.SOL_IP, Name: unix.IP_RECVORIGDSTADDR, Value: 1}},
 		base:        handoff.RoleBase, redirect: handoff.RoleRedirect, named: handoff.RoleNamed,
 	},
 	{
@@ -67,7 +67,7 @@ var versions = [...]version{
 		only:        []handoff.SocketOption{{Level: unix.SOL_IPV6, Name: unix.IPV6_V6ONLY, Value: 1}},
 		transparent: handoff.SocketOption{Level: unix.SOL_IPV6, Name: unix.IPV6_TRANSPARENT, Value: 1},
 		// An address that is local by a route alone is none to send from, for IPv6.
-		whom:     []handoff.SocketOption{{Level: unix.SOL_IPV6, Name: unix.IPV6_RECVORIGDSTADDR, Value: 1}, {Level: unix.SOL_IPV6, Name: unix.IPV6_FREEBIND, Value: 1}},
+		origDst:  []handoff.SocketOption{{Level: unix.SOL_IPV6, Name: unix.IPV6_RECVORIGDSTADDR, Value: 1}, {Level: unix.SOL_IPV6, Name: unix.IPV6_FREEBIND, Value: 1}},
 		observed: []handoff.SocketOption{{Level: unix.SOL_IPV6, Name: unix.IPV6_RECVPKTINFO, Value: 1}},
 		base:     handoff.RoleIPv6, redirect: handoff.RoleRedirectIPv6, named: handoff.RoleNamedIPv6,
 	},
@@ -76,13 +76,13 @@ var versions = [...]version{
 // marked is on what must not be redirected.
 var marked = handoff.SocketOption{Level: unix.SOL_SOCKET, Name: unix.SO_MARK, Value: Mark}
 
-// others are the sockets for everybody but localhost.
-func (v *version) others(named []uint16) []handoff.Socket {
+// redirectSockets are those for everybody but localhost.
+func (v *version) redirectSockets(named []uint16) []handoff.Socket {
 	all := []handoff.Socket{
 		v.socket(unix.SOCK_STREAM, v.anybody, ResolverPort, handoff.UseResolve, v.base),
-		v.socket(unix.SOCK_DGRAM, v.anybody, ResolverPort, handoff.UseResolve, v.base, append(slices.Clip(v.whom), marked)...),
+		v.socket(unix.SOCK_DGRAM, v.anybody, ResolverPort, handoff.UseResolve, v.base, append(slices.Clip(v.origDst), marked)...),
 		v.socket(unix.SOCK_STREAM, v.localhost, GatewayPort, handoff.UseConnect, v.redirect, v.transparent),
-		v.socket(unix.SOCK_DGRAM, v.localhost, GatewayPort, handoff.UseConnect, v.redirect, append(slices.Clip(v.whom), v.transparent)...),
+		v.socket(unix.SOCK_DGRAM, v.localhost, GatewayPort, handoff.UseConnect, v.redirect, append(slices.Clip(v.origDst), v.transparent)...),
 		{Family: v.family, Type: unix.SOCK_RAW, Protocol: unix.IPPROTO_RAW, Options: []handoff.SocketOption{marked},
 			Role: v.redirect, Use: handoff.UseConnect},
 	}
@@ -96,7 +96,7 @@ func (v *version) others(named []uint16) []handoff.Socket {
 		}
 		all = append(all,
 			v.socket(unix.SOCK_STREAM, v.anybody, port, handoff.UseConnect, v.named),
-			v.socket(unix.SOCK_DGRAM, v.anybody, port, handoff.UseConnect, v.named, v.whom...))
+			v.socket(unix.SOCK_DGRAM, v.anybody, port, handoff.UseConnect, v.named, v.origDst...))
 	}
 	return all
 }

@@ -4,6 +4,11 @@
 // that what is printed is what is done. It is pure, knows no sockets, and imports
 // nothing of ours.
 //
+//	words ─▶ Canonical (kept in the policy) ─▶ Compile, once for a run ─▶ Rules ─▶ Ask, Name, Connect, Resolved, …
+//
+// [Rules] are a value that is the same on every system and goes with the plan. Read word.go for
+// words, rules.go for what one is about, evaluate.go for what decides.
+//
 // # Words
 //
 //	example.com            this name, on the ports of --allow-port, or any

@@ -21,6 +21,8 @@ var (
 	somePaths = []string{"/", "/api/x", "/x", "/api/../x"}
 )
 
+var reasons = []Reason{ReasonAllowed, ReasonNotAllowed, ReasonDenied, ReasonPort, ReasonInternal, ReasonScheme, ReasonPath, ReasonName}
+
 func randomPolicy(r *rand.Rand) Policy {
 	p := Policy{BlockInternal: r.IntN(4) > 0}
 	for range r.IntN(4) {
@@ -48,7 +50,7 @@ func answers(t *testing.T, r *Rules) map[string]bool {
 	t.Helper()
 	got := map[string]bool{}
 	note := func(v Verdict, words ...string) bool {
-		if v.Allowed != (v.Why == ReasonAllowed) || v.Allowed && (v.Rule == "" || v.Hint != "") || !slices.Contains(Reasons(), v.Why) || v.Why == ReasonDenied && !strings.HasPrefix(v.Rule, "deny ") {
+		if v.Allowed != (v.Why == ReasonAllowed) || v.Allowed && (v.Rule == "" || v.Hint != "") || !slices.Contains(reasons, v.Why) || v.Why == ReasonDenied && !strings.HasPrefix(v.Rule, "deny ") {
 			t.Fatalf("%v: %+v makes no sense", words, v)
 		}
 		if v.Allowed {

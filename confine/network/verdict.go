@@ -21,11 +21,6 @@ const (
 	ReasonName       Reason = "name"        // it is no name that can be allowed
 )
 
-// Reasons are all of them.
-func Reasons() []Reason {
-	return []Reason{ReasonAllowed, ReasonNotAllowed, ReasonDenied, ReasonPort, ReasonInternal, ReasonScheme, ReasonPath, ReasonName}
-}
-
 // Verdict is a decision and what it rests on.
 type Verdict struct {
 	Allowed bool

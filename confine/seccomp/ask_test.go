@@ -16,8 +16,8 @@ func TestAskAgreesWithDecide(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		tab := tables[r.IntN(2)]
-		names := named(tab)[:20]
-		f := &Filter{policy: random(r, names, 1+r.IntN(12), false), table: tab, action: actions[r.IntN(len(actions))]}
+		names := tab.Calls()[:20]
+		f := &Filter{policy: random(r, names, 1+r.IntN(12)), table: tab, action: actions[r.IntN(len(actions))]}
 		name := names[r.IntN(len(names))]
 		all := f.policy.classes(name)
 		args := all[r.IntN(len(all))]
@@ -56,10 +56,7 @@ func TestAskAgreesWithDecide(t *testing.T) {
 }
 
 func TestAskOfShippedPolicies(t *testing.T) {
-	f, err := Build("default", ActionErrno, "amd64")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := build(t, "default", ActionErrno, "amd64")
 	for _, c := range []struct {
 		asked     string
 		listening bool

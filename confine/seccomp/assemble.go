@@ -20,7 +20,7 @@ type span struct {
 // number when it is loaded (since Linux 5.11), to learn which are always
 // allowed: a list of 400 comparisons costs 0.3 ms there. And calls that depend
 // on arguments go through the filter each time.
-func (p *Policy) assemble(t *table, a Action) ([]uint64, error) {
+func (p *Policy) assemble(t *Table, a Action) ([]uint64, error) {
 	c := newCode()
 	refuse := c.ret(foreign().ret(a))
 	at := c.tree(p.spans(c, t, a))
@@ -33,7 +33,7 @@ func (p *Policy) assemble(t *table, a Action) ([]uint64, error) {
 }
 
 // spans decides every number there is.
-func (p *Policy) spans(c *code, t *table, a Action) []span {
+func (p *Policy) spans(c *code, t *Table, a Action) []span {
 	var all []span
 	add := func(first uint32, at int) {
 		if len(all) == 0 || all[len(all)-1].at != at {
@@ -51,12 +51,7 @@ func (p *Policy) spans(c *code, t *table, a Action) []span {
 		if last[nr] != nil {
 			otherwise = last[nr].Outcome
 		}
-		ret := otherwise.ret(a)
-		cut := rules[nr]
-		for len(cut) > 0 && cut[len(cut)-1].Outcome.ret(a) == ret {
-			cut = cut[:len(cut)-1] // it changes nothing
-		}
-		add(uint32(nr), c.chain(cut, ret, a))
+		add(uint32(nr), c.chain(rules[nr], otherwise.ret(a), a))
 	}
 	add(uint32(len(t.names)), unknown)
 	return all
@@ -64,12 +59,12 @@ func (p *Policy) spans(c *code, t *table, a Action) []span {
 
 // byNumber gives for each number the rules with conditions, in order, and the
 // first rule without, after which no other matters.
-func (p *Policy) byNumber(t *table) (rules [][]*Rule, last []*Rule) {
+func (p *Policy) byNumber(t *Table) (rules [][]*Rule, last []*Rule) {
 	rules, last = make([][]*Rule, len(t.names)), make([]*Rule, len(t.names))
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		for _, name := range r.Calls {
-			nr, found := t.lookup(name)
+			nr, found := t.Number(name)
 			switch {
 			case !found || last[nr] != nil:
 			case len(r.Args) == 0:

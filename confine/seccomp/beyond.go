@@ -1,9 +1,6 @@
 package seccomp
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Beyond is the rule of BeyondStrict: what strict refuses and default doesn't.
 const Beyond = "beyond-strict"
@@ -13,9 +10,9 @@ const Beyond = "beyond-strict"
 // test holds that.
 func beyondStrict() *Policy {
 	noted := Outcome{Errno, eacces}
-	p := &Policy{Kind: "default", Version: builtinDefault.policy.Version + "+" + string(BeyondStrict), Default: noted, beyond: true}
-	for _, r := range builtinStrict.policy.Rules {
-		if !goesThrough(Verdict{Outcome: r.Outcome}) {
+	p := &Policy{Kind: "default", Version: Builtin("default").Version + "+" + string(BeyondStrict), Default: noted, beyond: true}
+	for _, r := range Builtin("strict").Rules {
+		if !r.Outcome.LetsThrough() {
 			r.Name, r.Outcome = Beyond, noted
 		}
 		p.Rules = append(p.Rules, r)
@@ -32,16 +29,14 @@ func (p *Policy) isBeyond(v Verdict) bool {
 // look at its arguments, for a file that extends strict. It is false for what default
 // refuses, and for what strict allows.
 func Narrow(name string, args [6]uint64) (Rule, bool) {
-	if !known(name) || !goesThrough(builtinDefault.policy.Decide(name, args)) || goesThrough(builtinStrict.policy.Decide(name, args)) {
+	common, strict := Builtin("default"), Builtin("strict")
+	if !Known(name) || !common.Decide(name, args).LetsThrough() || strict.Decide(name, args).LetsThrough() {
 		return Rule{}, false
 	}
 	r := Rule{Name: "learned-" + name, Calls: []string{name}, Outcome: Outcome{Do: Allow}}
-	for _, p := range []*Policy{&builtinStrict.policy, &builtinDefault.policy} {
-		for i := range p.Rules {
-			if !slices.Contains(p.Rules[i].Calls, name) {
-				continue
-			}
-			for _, c := range p.Rules[i].Args {
+	for _, p := range []*Policy{strict, common} {
+		for looked := range about(p.Rules, name) {
+			for _, c := range looked.Args {
 				if c = c.as(args[c.Index]); !slices.ContainsFunc(r.Args, c.same) {
 					r.Args = append(r.Args, c)
 				}
@@ -60,28 +55,13 @@ func (c Cond) as(arg uint64) Cond {
 		}
 		return c
 	}
-	return Cond{Index: c.Index, Width: c.Width, Op: Eq, Mask: c.Mask, Values: []uint64{arg & c.bits()}}
+	return Cond{Index: c.Index, Width: c.Width, Op: Eq, Mask: c.Mask, Values: []uint64{arg & c.Bits()}}
 }
 
 var opposite = [...]Op{Eq: Ne, Ne: Eq, Lt: Ge, Le: Gt, Gt: Le, Ge: Lt, In: NotIn, NotIn: In}
 
-func (c Cond) same(d Cond) bool {
-	return c.Index == d.Index && c.Width == d.Width && c.Op == d.Op && c.Mask == d.Mask && slices.Equal(c.Values, d.Values)
-}
-
-// NetworkRules are those that the planner lays over strict where hosts may be reached, for
-// a file that extends it and has to have them itself.
-func NetworkRules() []Rule { return slices.Clone(additionNetwork.Rules) }
-
-// OfNetwork says whether those rules let a call through.
+// OfNetwork says whether the addition Network lets a call through.
 func OfNetwork(name string, args [6]uint64) bool {
-	v := additionNetwork.Decide(name, args)
-	return goesThrough(v) && v.Rule != "default"
-}
-
-// TOML prints the rule as it stands in a policy file.
-func (r *Rule) TOML() string {
-	var b strings.Builder
-	r.toml(&b)
-	return b.String()
+	v := Network.policy().Decide(name, args)
+	return v.LetsThrough() && v.Rule != "default"
 }

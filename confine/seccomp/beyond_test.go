@@ -10,30 +10,21 @@ import (
 func TestBeyondStrictIsDefaultWithWhatStrictLacksTold(t *testing.T) {
 	for _, with := range [][]Addition{{BeyondStrict}, {BeyondStrict, Network, KeepCPUs}, {BeyondStrict, Network, KeepCPUs, WatchedFiles, WatchedLooks}} {
 		for _, tab := range tables {
-			f, err := Build("default", ActionErrno, tab.arch, with...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := build(t, "default", ActionErrno, tab.arch, with...)
 			if f.Notifying() == nil {
 				t.Fatal("it can't be notifying")
 			}
-			below, err := Load("default", with[1:]...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			strict, err := Load("strict", with[1:]...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			below := laid(t, "default", with[1:]...)
+			strict := laid(t, "strict", with[1:]...)
 			m := load(t, f.Program)
 			counts := map[string]int{}
 			f.policy.everyCall(f.table, func(audit, nr uint32, args [6]uint64) {
 				ret := m.run(t, audit, nr, args)
 				want := below.number(tab, audit, nr, args)
-				if watched := f.policy.watching > 0 && f.native(audit, nr) && f.policy.watches(tab.name(nr), &args); watched {
+				if _, watched := f.beneath(audit, nr, args); watched {
 					want = below.except(tab.name(nr), &args, "")
 				}
-				passes := goesThrough(want)
+				passes := want.LetsThrough()
 				if ret == retAllow || ret == retLog {
 					if !passes {
 						t.Fatalf("%s %#x: let through, and default says %s", tab.name(nr), args, want)
@@ -42,7 +33,7 @@ func TestBeyondStrictIsDefaultWithWhatStrictLacksTold(t *testing.T) {
 					return
 				}
 				r := f.Refusal(audit, nr, args, nil)
-				beyond := f.native(audit, nr) && passes && !goesThrough(strict.except(tab.name(nr), &args, ""))
+				beyond := f.table.native(audit, nr) && passes && !strict.except(tab.name(nr), &args, "").LetsThrough()
 				switch {
 				case r.Let != beyond || r.Let && (r.Supervised || ret != retErrno|eacces):
 					t.Fatalf("%s %#x: %+v, %#x", tab.name(nr), args, r, ret)
@@ -61,9 +52,9 @@ func TestBeyondStrictIsDefaultWithWhatStrictLacksTold(t *testing.T) {
 			}
 		}
 	}
-	for _, spec := range []string{"strict", "/dev/null"} {
-		if _, err := Load(spec, BeyondStrict); err == nil {
-			t.Errorf("it was laid over %s", spec)
+	for _, p := range []*Policy{Builtin("strict"), laid(t, "default", Network), over("default")} {
+		if _, err := p.With(BeyondStrict); err == nil {
+			t.Errorf("it was laid over %s", p.Version)
 		}
 	}
 }
@@ -71,31 +62,28 @@ func TestBeyondStrictIsDefaultWithWhatStrictLacksTold(t *testing.T) {
 // A narrow rule allows the call that it was made of, and nothing that default doesn't.
 func TestNarrow(t *testing.T) {
 	rules := 0
-	builtinDefault.policy.everyCall(&amd64, func(audit, nr uint32, args [6]uint64) {
+	Builtin("default").everyCall(&amd64, func(audit, nr uint32, args [6]uint64) {
 		if audit != amd64.audit || amd64.name(nr) == "" {
 			return
 		}
 		name := amd64.name(nr)
 		r, ok := Narrow(name, args)
-		if want := goesThrough(builtinDefault.policy.Decide(name, args)) && !goesThrough(builtinStrict.policy.Decide(name, args)); ok != want {
+		if want := Builtin("default").Decide(name, args).LetsThrough() && !Builtin("strict").Decide(name, args).LetsThrough(); ok != want {
 			t.Fatalf("%s %#x: %v", name, args, ok)
 		}
 		if !ok {
 			return
 		}
 		rules++
-		p, err := Parse([]byte("extends = \"strict\"\n"+r.TOML()), "learned.toml")
-		if err != nil {
-			t.Fatalf("%v\n%s", err, r.TOML())
-		}
-		if v := p.Decide(name, args); !goesThrough(v) {
+		p := over("strict", r)
+		if v := p.Decide(name, args); !v.LetsThrough() {
 			t.Fatalf("%s %#x: %s\n%s", name, args, v, r.TOML())
 		}
 		if rules%50 != 0 {
 			return
 		}
 		p.everyCall(&amd64, func(audit, nr uint32, args [6]uint64) {
-			if v := p.number(&amd64, audit, nr, args); goesThrough(v) && !goesThrough(builtinDefault.policy.number(&amd64, audit, nr, args)) {
+			if v := p.number(&amd64, audit, nr, args); v.LetsThrough() && !Builtin("default").number(&amd64, audit, nr, args).LetsThrough() {
 				t.Fatalf("%s %#x goes through by %s\n%s", amd64.name(nr), args, v.Rule, r.TOML())
 			}
 		})
@@ -105,14 +93,14 @@ func TestNarrow(t *testing.T) {
 	}
 	const afNetlink, afInet = 16, 2
 	r, _ := Narrow("socket", [6]uint64{afNetlink, 3, 0})
-	p, err := Parse([]byte("extends = \"strict\"\n"+r.TOML()), "learned.toml")
-	if err != nil || !goesThrough(p.Decide("socket", [6]uint64{afNetlink, 3, 0})) || goesThrough(p.Decide("socket", [6]uint64{afInet, 1, 0})) {
-		t.Errorf("%v\n%s", err, r.TOML())
+	p := over("strict", r)
+	if !p.Decide("socket", [6]uint64{afNetlink, 3, 0}).LetsThrough() || p.Decide("socket", [6]uint64{afInet, 1, 0}).LetsThrough() {
+		t.Error(r.TOML())
 	}
-	if _, ok := Narrow("ptrace", [6]uint64{}); ok != goesThrough(builtinDefault.policy.Decide("ptrace", [6]uint64{})) {
+	if _, ok := Narrow("ptrace", [6]uint64{}); ok != Builtin("default").Decide("ptrace", [6]uint64{}).LetsThrough() {
 		t.Error("ptrace")
 	}
-	if !slices.Contains(NetworkRules()[0].Calls, "socket") {
+	if !slices.Contains(Network.Rules()[0].Calls, "socket") {
 		t.Error("the network's rules")
 	}
 }

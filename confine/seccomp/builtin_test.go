@@ -2,19 +2,60 @@ package seccomp
 
 import (
 	"errors"
-	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 )
 
 var (
-	actions   = []Action{ActionErrno, ActionKill, ActionLog}
-	tables    = []*table{&amd64, &arm64}
-	builtins  = []*builtin{&builtinDefault, &builtinStrict}
-	additions = []Addition{Network, SharedPIDs, SharedIPC, NoNetwork, KeepCPUs, SupervisedNetwork, WatchedFiles, WatchedLooks}
+	actions       = []Action{ActionErrno, ActionKill, ActionLog}
+	tables        = []*Table{&amd64, &arm64}
+	allAdditions  = []Addition{Network, SharedPIDs, SharedIPC, NoNetwork, KeepCPUs, SupervisedNetwork, WatchedFiles, WatchedLooks}
+	builtPolicies = []*Policy{Builtin("default"), Builtin("strict")}
 )
+
+// laid is a policy that ships, with additions.
+func laid(t *testing.T, name string, with ...Addition) *Policy {
+	t.Helper()
+	p, err := Builtin(name).With(with...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func compiled(t *testing.T, p *Policy, a Action, arch string) *Filter {
+	t.Helper()
+	f, err := p.Compile(a, arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func build(t *testing.T, name string, a Action, arch string, with ...Addition) *Filter {
+	t.Helper()
+	return compiled(t, laid(t, name, with...), a, arch)
+}
+
+// over is a file's policy: rules, and then those of one that ships, if one is named.
+func over(base string, rules ...Rule) *Policy {
+	p := &Policy{Kind: "file", Version: "own.toml", Rules: rules}
+	if b := Builtin(base); b != nil {
+		p.Default, p.Rules = b.Default, append(rules, b.Rules...)
+	}
+	return p
+}
+
+// one is a rule about one call, on conditions if there are any.
+func one(name, call string, o Outcome, args ...Cond) Rule {
+	return Rule{Name: name, Calls: []string{call}, Outcome: o, Args: args}
+}
+
+// open allows what no rule names.
+func open(rules ...Rule) *Policy {
+	return &Policy{Kind: "file", Version: "open.toml", Default: Outcome{Do: Allow}, Rules: rules}
+}
 
 // golden are the digests of everything that has been released. A policy that
 // changes gets a new version and a new line here; no line is ever changed.
@@ -36,42 +77,28 @@ var golden = map[string]string{
 }
 
 func TestReleasedPoliciesAreUnchanged(t *testing.T) {
-	for _, p := range []*Policy{&builtinDefault.policy, &builtinStrict.policy,
-		&additionSharedPIDs, &additionSharedIPC, &additionNoNetwork, &additionKeepCPUs, &additionNetwork, &additionSupervisedNetwork, &additionWatchedFiles, &additionWatchedLooks} {
+	all := slices.Clone(builtPolicies)
+	for i := range additions {
+		all = append(all, &additions[i])
+	}
+	for _, p := range all {
 		if got := p.Digest(); got != golden[p.Version] {
 			t.Errorf("%s has the digest %s, it was released with %s: a change is a new version", p.Version, got, golden[p.Version])
 		}
 	}
+	if len(additions) != len(allAdditions) {
+		t.Errorf("%d additions", len(additions))
+	}
 }
 
-func TestGeneratedCodeIsUpToDate(t *testing.T) {
-	for name, p := range map[string]*Policy{
-		"default": &builtinDefault.policy, "strict": &builtinStrict.policy, "shared-pids": &additionSharedPIDs, "shared-ipc": &additionSharedIPC,
-		"no-network": &additionNoNetwork, "keep-cpus": &additionKeepCPUs, "network": &additionNetwork, "supervised-network": &additionSupervisedNetwork,
-		"watched-files": &additionWatchedFiles, "watched-looks": &additionWatchedLooks,
-	} {
-		text, err := os.ReadFile("data/" + strings.ReplaceAll(p.Version, "/", "-") + ".toml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		q, err := Parse(text, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !reflect.DeepEqual(q.Rules, p.Rules) || q.Default != p.Default {
-			t.Errorf("data/%s is not what was generated from it: go generate", p.Version)
-		}
-	}
+func TestGeneratedProgramsAreUpToDate(t *testing.T) {
 	for _, b := range builtins {
-		if b.digest != b.policy.Digest() {
-			t.Errorf("%s: generated digest is %s", b.policy.Version, b.digest)
-		}
-		if len(b.programs) != len(tables)*len(actions) {
-			t.Errorf("%s: %d programs", b.policy.Version, len(b.programs))
+		if b.digest != b.policy.Digest() || len(b.programs) != len(tables)*len(actions) {
+			t.Errorf("%s: generated digest is %s, of %d programs", b.policy.Version, b.digest, len(b.programs))
 		}
 		for _, g := range b.programs {
-			f, err := b.policy.Compile(g.action, g.arch)
-			if err != nil || !slices.Equal(f.Program, g.program) {
+			// b is a copy, which is really compiled.
+			if f := compiled(t, &b.policy, g.action, g.arch); !slices.Equal(f.Program, g.program) {
 				t.Errorf("%s %s %s: the generated program is not what the policy compiles to", b.policy.Version, g.arch, g.action)
 			}
 		}
@@ -81,7 +108,7 @@ func TestGeneratedCodeIsUpToDate(t *testing.T) {
 func TestProgramsDoWhatPoliciesDecide(t *testing.T) {
 	for _, b := range builtins {
 		for _, g := range b.programs {
-			tab, _ := tableOf(g.arch)
+			tab, _ := TableOf(g.arch)
 			agree(t, &b.policy, tab, g.action, g.program)
 			if len(g.program) > 190 {
 				t.Errorf("%s %s %s has %d instructions", b.policy.Version, g.arch, g.action, len(g.program))
@@ -92,24 +119,18 @@ func TestProgramsDoWhatPoliciesDecide(t *testing.T) {
 
 func TestAdditionsAreLaidOver(t *testing.T) {
 	for _, spec := range []string{"default", "strict"} {
-		for _, with := range [][]Addition{{SharedPIDs}, {SharedIPC}, {NoNetwork}, {KeepCPUs}, {Network}, {SupervisedNetwork}, {WatchedFiles}, {WatchedFiles, WatchedLooks}, additions} {
-			p, err := Load(spec, with...)
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, with := range [][]Addition{{SharedPIDs}, {SharedIPC}, {NoNetwork}, {KeepCPUs}, {Network}, {SupervisedNetwork}, {WatchedFiles}, {WatchedFiles, WatchedLooks}, allAdditions} {
+			p := laid(t, spec, with...)
 			for _, tab := range tables {
-				f, err := Build(spec, ActionErrno, tab.arch, with...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if f.Digest != p.Digest() || f.Digest == builtinOf(spec).digest || f.Version != p.Version {
+				f := build(t, spec, ActionErrno, tab.arch, with...)
+				if f.Digest != p.Digest() || f.Digest == Builtin(spec).Digest() || f.Version != p.Version {
 					t.Errorf("%s: digest %s", f.Version, f.Digest)
 				}
 				agree(t, p, tab, ActionErrno, f.Program)
 			}
 		}
 	}
-	p, _ := Load("default", additions...)
+	p := laid(t, "default", allAdditions...)
 	if p.Version != "default/2+network/1+shared-pids/2+shared-ipc/1+no-network/1+keep-cpus/1+supervised-network/2+watched-files/1+watched-looks/1" {
 		t.Errorf("version %q", p.Version)
 	}
@@ -121,20 +142,17 @@ func TestAdditionsAreLaidOver(t *testing.T) {
 	if v := p.Decide("socket", [6]uint64{2, 1, 0}); v.String() != "errno EACCES" {
 		t.Errorf("socket(AF_INET) under %s: %s", p.Version, v)
 	}
-	if len(builtinDefault.policy.Rules) == len(p.Rules) || builtinDefault.policy.Rules[0].Name != "io_uring" {
+	if len(Builtin("default").Rules) == len(p.Rules) || Builtin("default").Rules[0].Name != "io_uring" {
 		t.Error("an addition changed the policy that it was laid over")
 	}
-	if _, err := Load("default", "nonsense"); err == nil {
+	if _, err := Builtin("default").With("nonsense"); err == nil {
 		t.Error("an addition that there is none of was taken")
 	}
 }
 
 // TestStrictWithANetwork has the sockets of what goes to hosts, and nothing else more.
 func TestStrictWithANetwork(t *testing.T) {
-	p, err := Load("strict", Network)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := laid(t, "strict", Network)
 	hi := uint64(0xdeadbeef) << 32
 	for _, c := range []struct {
 		args    [6]uint64
@@ -148,7 +166,7 @@ func TestStrictWithANetwork(t *testing.T) {
 		if got := p.Decide("socket", c.args).Under(ActionErrno) == "allow"; got != c.allowed {
 			t.Errorf("socket(%#x): %v", c.args, got)
 		}
-		if alone := builtinStrict.policy.Decide("socket", c.args); alone.Under(ActionErrno) == "allow" {
+		if alone := Builtin("strict").Decide("socket", c.args); alone.Under(ActionErrno) == "allow" {
 			t.Errorf("socket(%#x) needs no addition", c.args)
 		}
 	}
@@ -183,11 +201,11 @@ func TestNeverAllowed(t *testing.T) {
 		{"clock_settime", [6]uint64{}}, {"iopl", [6]uint64{}}, {"ioperm", [6]uint64{}},
 		{"io_setup", [6]uint64{}}, {"fcntl", [6]uint64{3, 1024}}, {"fcntl", [6]uint64{3, hi | 1024}},
 	} {
-		for _, b := range builtins {
+		for _, p := range builtPolicies {
 			for _, a := range actions {
-				v := b.policy.Decide(c.call, c.args)
+				v := p.Decide(c.call, c.args)
 				if u := v.Under(a); u == "allow" || u == "log" {
-					t.Errorf("%s %s: %s %#x is %s by rule %s", b.policy.Version, a, c.call, c.args, u, v.Rule)
+					t.Errorf("%s %s: %s %#x is %s by rule %s", p.Version, a, c.call, c.args, u, v.Rule)
 				}
 			}
 		}
@@ -207,20 +225,20 @@ func TestOrdinaryCallsAreAllowed(t *testing.T) {
 		{"unshare", [6]uint64{0x400}, false}, {"ptrace", [6]uint64{}, false}, {"inotify_init1", [6]uint64{}, false},
 		{"personality", [6]uint64{}, false}, {"shmget", [6]uint64{}, false}, {"seccomp", [6]uint64{}, false},
 	} {
-		if v := builtinDefault.policy.Decide(c.call, c.args); v.Do != Allow {
+		if v := Builtin("default").Decide(c.call, c.args); v.Do != Allow {
 			t.Errorf("default/2: %s %#x is %s by rule %s", c.call, c.args, v, v.Rule)
 		}
-		if v := builtinStrict.policy.Decide(c.call, c.args); (v.Do == Allow) != c.strict {
+		if v := Builtin("strict").Decide(c.call, c.args); (v.Do == Allow) != c.strict {
 			t.Errorf("strict/2: %s %#x is %s by rule %s", c.call, c.args, v, v.Rule)
 		}
 	}
 }
 
 func TestStrictAllowsNothingThatDefaultDoesNot(t *testing.T) {
-	both := Policy{Rules: slices.Concat(builtinDefault.policy.Rules, builtinStrict.policy.Rules)}
-	for _, name := range callNames() {
+	both := Policy{Rules: slices.Concat(Builtin("default").Rules, Builtin("strict").Rules)}
+	for _, name := range AllCalls() {
 		for _, args := range both.classes(name) {
-			s, d := builtinStrict.policy.Decide(name, args), builtinDefault.policy.Decide(name, args)
+			s, d := Builtin("strict").Decide(name, args), Builtin("default").Decide(name, args)
 			if s.Do == Allow && d.Do != Allow {
 				t.Fatalf("strict/2 allows %s %#x by rule %s, default/2 says %s by rule %s", name, args, s.Rule, d, d.Rule)
 			}
@@ -230,7 +248,7 @@ func TestStrictAllowsNothingThatDefaultDoesNot(t *testing.T) {
 
 func TestEveryCallHasARule(t *testing.T) {
 	for _, b := range builtins {
-		for _, name := range callNames() {
+		for _, name := range AllCalls() {
 			if name == "" {
 				continue
 			}
@@ -248,29 +266,25 @@ func TestEveryCallHasARule(t *testing.T) {
 
 func TestUnknownArchitectureAndAction(t *testing.T) {
 	var ae *ArchError
-	if _, err := Build("default", ActionErrno, "riscv64"); !errors.As(err, &ae) || !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := Builtin("default").Compile(ActionErrno, "riscv64"); !errors.As(err, &ae) || !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("riscv64: %v", err)
 	}
-	var xe *ActionError
-	if _, err := Build("default", "trap", "amd64"); !errors.As(err, &xe) {
-		t.Errorf("trap: %v", err)
+	if _, err := Builtin("default").Compile("trap", "amd64"); err == nil {
+		t.Error("an action that there is none of was taken")
 	}
 }
 
 func TestFiltersCanNotBeChangedThroughTheirCopies(t *testing.T) {
-	f, _ := Build("default", ActionErrno, "amd64")
+	f := build(t, "default", ActionErrno, "amd64")
 	f.Program[0] = 0
-	if g, _ := Build("default", ActionErrno, "amd64"); g.Program[0] == 0 {
+	if g := build(t, "default", ActionErrno, "amd64"); g.Program[0] == 0 {
 		t.Error("a caller changed the program that ships")
 	}
 }
 
 // TestWithoutAPIDNamespaceOnlyTheOwnThreadIsRescheduled: the caller's processes have the same uid there.
 func TestWithoutAPIDNamespaceOnlyTheOwnThreadIsRescheduled(t *testing.T) {
-	p, err := Load("default", SharedPIDs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := laid(t, "default", SharedPIDs)
 	for _, c := range []struct {
 		call string
 		args [6]uint64
@@ -286,6 +300,34 @@ func TestWithoutAPIDNamespaceOnlyTheOwnThreadIsRescheduled(t *testing.T) {
 	} {
 		if v := p.Decide(c.call, c.args); (v.Do == Allow) != c.want {
 			t.Errorf("%s %#x is %s by rule %s", c.call, c.args, v, v.Rule)
+		}
+	}
+}
+
+// Whatever a policy says: foreign and x32 calls are refused.
+func TestNoPolicyAllowsForeignCalls(t *testing.T) {
+	for _, do := range []Do{Allow, Log} {
+		p := &Policy{Default: Outcome{Do: do}}
+		for _, tab := range tables {
+			for _, a := range actions {
+				f := compiled(t, p, a, tab.arch)
+				agree(t, p, tab, a, f.Program)
+				m := load(t, f.Program)
+				refused := (Outcome{Do: Refuse}).ret(a)
+				for _, audit := range []uint32{0x40000003, 0x40000028, 0, ^uint32(0)} {
+					if got := m.run(t, audit, 39, [6]uint64{}); got != refused {
+						t.Errorf("%s %s: arch %#x gets %#x", tab.arch, a, audit, got)
+					}
+				}
+				if tab.x32 {
+					if got := m.run(t, tab.audit, x32Bit|39, [6]uint64{}); got != refused {
+						t.Errorf("%s: x32 gets %#x", a, got)
+					}
+				}
+				if got := m.run(t, tab.audit, 39, [6]uint64{}); got != p.Default.ret(a) {
+					t.Errorf("control: a native call gets %#x", got)
+				}
+			}
 		}
 	}
 }

@@ -1,5 +1,79 @@
 package seccomp
 
+// What an argument is, for words.
+const (
+	argNone        = '.'
+	argText        = 's' // a string
+	argOctal       = 'o' // a mode
+	argFamily      = 'f'
+	argType        = 't' // of a socket
+	argProtocol    = 'p'
+	argClone       = 'c' // flags, and a signal
+	argUnshare     = 'u' // flags
+	argIoctl       = 'i'
+	argPtrace      = 'q'
+	argPrctl       = 'r'
+	argPersonality = 'n'
+	argBPF         = 'b'
+	argKeyctl      = 'k'
+	argResource    = 'l'
+)
+
+// arguments of calls that are refused, as far as they say anything, a kind each; total is how
+// many the call takes.
+var arguments = [...]struct {
+	call, kinds string
+	total       int
+}{
+	{"acct", "s", 1}, {"add_key", "s", 5}, {"bpf", "b", 3},
+	{"chmod", "so", 2}, {"chroot", "s", 1}, {"clone", "c", 5}, {"creat", "so", 2},
+	{"fchmod", ".o", 2}, {"fchmodat", ".so", 3}, {"fchmodat2", ".so", 4}, {"fsopen", "s", 2},
+	{"ioctl", ".i", 3}, {"keyctl", "k", 5}, {"mknod", "so", 3}, {"mknodat", ".so", 4},
+	{"mount", "sss", 5}, {"move_mount", ".s.s", 5}, {"open", "s.o", 3}, {"openat", ".s.o", 4}, {"open_tree", ".s", 3},
+	{"personality", "n", 1}, {"pivot_root", "ss", 2}, {"prctl", "r", 5}, {"prlimit64", ".l", 4},
+	{"ptrace", "q", 4}, {"request_key", "s", 4}, {"setns", ".u", 2}, {"socket", "ftp", 3}, {"socketpair", "ftp", 4},
+	{"swapoff", "s", 1}, {"swapon", "s", 2}, {"umount2", "s", 2}, {"unshare", "u", 1},
+}
+
+type constant struct {
+	kind  byte
+	value uint64
+	name  string
+}
+
+// constants are the kernel's names for values of arguments, the same on both architectures.
+var constants = [...]constant{
+	{argFamily, 0, "AF_UNSPEC"}, {argFamily, 1, "AF_UNIX"}, {argFamily, 2, "AF_INET"}, {argFamily, 3, "AF_AX25"},
+	{argFamily, 4, "AF_IPX"}, {argFamily, 5, "AF_APPLETALK"}, {argFamily, 9, "AF_X25"}, {argFamily, 10, "AF_INET6"},
+	{argFamily, 15, "AF_KEY"}, {argFamily, 16, "AF_NETLINK"}, {argFamily, 17, "AF_PACKET"}, {argFamily, 21, "AF_RDS"},
+	{argFamily, 24, "AF_PPPOX"}, {argFamily, 26, "AF_LLC"}, {argFamily, 27, "AF_IB"}, {argFamily, 29, "AF_CAN"},
+	{argFamily, 30, "AF_TIPC"}, {argFamily, 31, "AF_BLUETOOTH"}, {argFamily, 33, "AF_RXRPC"}, {argFamily, 35, "AF_PHONET"},
+	{argFamily, 36, "AF_IEEE802154"}, {argFamily, 37, "AF_CAIF"}, {argFamily, 38, "AF_ALG"}, {argFamily, 39, "AF_NFC"},
+	{argFamily, 40, "AF_VSOCK"}, {argFamily, 41, "AF_KCM"}, {argFamily, 42, "AF_QIPCRTR"}, {argFamily, 43, "AF_SMC"},
+	{argFamily, 44, "AF_XDP"}, {argFamily, 45, "AF_MCTP"},
+	{argType, 1, "SOCK_STREAM"}, {argType, 2, "SOCK_DGRAM"}, {argType, 3, "SOCK_RAW"}, {argType, 4, "SOCK_RDM"},
+	{argType, 5, "SOCK_SEQPACKET"}, {argType, 6, "SOCK_DCCP"}, {argType, 10, "SOCK_PACKET"},
+	{argProtocol, 1, "IPPROTO_ICMP"}, {argProtocol, 6, "IPPROTO_TCP"}, {argProtocol, 17, "IPPROTO_UDP"}, {argProtocol, 33, "IPPROTO_DCCP"},
+	{argProtocol, 58, "IPPROTO_ICMPV6"}, {argProtocol, 132, "IPPROTO_SCTP"}, {argProtocol, 136, "IPPROTO_UDPLITE"}, {argProtocol, 256, "IPPROTO_SMC"},
+	{argProtocol, 262, "IPPROTO_MPTCP"},
+	{argPersonality, 0, "PER_LINUX"}, {argPersonality, 8, "PER_LINUX32"}, {argPersonality, 0x20000, "UNAME26"}, {argPersonality, 0xffffffff, "PER_QUERY"},
+	{argUnshare, 0x20000, "CLONE_NEWNS"}, {argUnshare, 0x2000000, "CLONE_NEWCGROUP"}, {argUnshare, 0x4000000, "CLONE_NEWUTS"},
+	{argUnshare, 0x8000000, "CLONE_NEWIPC"}, {argUnshare, 0x10000000, "CLONE_NEWUSER"}, {argUnshare, 0x20000000, "CLONE_NEWPID"},
+	{argUnshare, 0x40000000, "CLONE_NEWNET"}, {argUnshare, 0x80, "CLONE_NEWTIME"},
+	{argIoctl, 0x5412, "TIOCSTI"}, {argIoctl, 0x541c, "TIOCLINUX"}, {argIoctl, 0x5423, "TIOCSETD"},
+	{argPtrace, 0, "PTRACE_TRACEME"}, {argPtrace, 1, "PTRACE_PEEKTEXT"}, {argPtrace, 2, "PTRACE_PEEKDATA"},
+	{argPtrace, 4, "PTRACE_POKETEXT"}, {argPtrace, 5, "PTRACE_POKEDATA"}, {argPtrace, 7, "PTRACE_CONT"},
+	{argPtrace, 16, "PTRACE_ATTACH"}, {argPtrace, 17, "PTRACE_DETACH"}, {argPtrace, 0x4206, "PTRACE_SEIZE"},
+	{argPrctl, 1, "PR_SET_PDEATHSIG"}, {argPrctl, 4, "PR_SET_DUMPABLE"}, {argPrctl, 15, "PR_SET_NAME"}, {argPrctl, 22, "PR_SET_SECCOMP"},
+	{argPrctl, 35, "PR_SET_MM"}, {argPrctl, 38, "PR_SET_NO_NEW_PRIVS"}, {argPrctl, 0x59616d61, "PR_SET_PTRACER"},
+	{argBPF, 0, "BPF_MAP_CREATE"}, {argBPF, 5, "BPF_PROG_LOAD"}, {argBPF, 8, "BPF_PROG_ATTACH"}, {argBPF, 18, "BPF_BTF_LOAD"},
+	{argKeyctl, 0, "KEYCTL_GET_KEYRING_ID"}, {argKeyctl, 1, "KEYCTL_JOIN_SESSION_KEYRING"}, {argKeyctl, 6, "KEYCTL_DESCRIBE"},
+	{argKeyctl, 8, "KEYCTL_LINK"}, {argKeyctl, 10, "KEYCTL_SEARCH"}, {argKeyctl, 11, "KEYCTL_READ"},
+	{argResource, 0, "RLIMIT_CPU"}, {argResource, 1, "RLIMIT_FSIZE"}, {argResource, 2, "RLIMIT_DATA"}, {argResource, 3, "RLIMIT_STACK"},
+	{argResource, 4, "RLIMIT_CORE"}, {argResource, 6, "RLIMIT_NPROC"}, {argResource, 7, "RLIMIT_NOFILE"},
+	{argResource, 8, "RLIMIT_MEMLOCK"}, {argResource, 9, "RLIMIT_AS"},
+}
+
 // errnos are the numbers that a rule can answer with, the same on both
 // architectures: all that Linux has. With 0 the call is left out and seems to have succeeded.
 var errnos = [...]struct {
@@ -35,61 +109,3 @@ const (
 	eperm  = 1
 	enosys = 38
 )
-
-func errnoName(n uint16) string {
-	for _, e := range errnos {
-		if e.n == n {
-			return e.name
-		}
-	}
-	return "?"
-}
-
-func errnoNumber(name string) (uint16, bool) {
-	for _, e := range errnos {
-		if e.name == name {
-			return e.n, true
-		}
-	}
-	return 0, false
-}
-
-// constants are the words for arguments. Of a Mask set the words can be joined with "|".
-var constants = [...]struct {
-	call  string // the first of the calls that take it, for printing
-	index uint8
-	name  string
-	value uint64
-}{
-	{"socket", 0, "AF_UNIX", 1}, {"socket", 0, "AF_INET", 2}, {"socket", 0, "AF_INET6", 10},
-	{"socket", 0, "AF_NETLINK", 16}, {"socket", 0, "AF_PACKET", 17}, {"socket", 0, "AF_ALG", 38},
-	{"socket", 0, "AF_VSOCK", 40},
-	{"socket", 1, "SOCK_STREAM", 1}, {"socket", 1, "SOCK_DGRAM", 2}, {"socket", 1, "SOCK_RAW", 3},
-	{"socket", 1, "SOCK_PACKET", 10},
-	{"socket", 2, "IPPROTO_ICMP", 1}, {"socket", 2, "IPPROTO_TCP", 6}, {"socket", 2, "IPPROTO_UDP", 17},
-	{"socket", 2, "IPPROTO_DCCP", 33}, {"socket", 2, "IPPROTO_ICMPV6", 58}, {"socket", 2, "IPPROTO_SCTP", 132},
-	{"socket", 2, "IPPROTO_UDPLITE", 136}, {"socket", 2, "IPPROTO_SMC", 256}, {"socket", 2, "IPPROTO_MPTCP", 262},
-	{"socketpair", 0, "AF_UNIX", 1},
-	{"ioctl", 1, "TIOCSTI", 0x5412}, {"ioctl", 1, "TIOCLINUX", 0x541c}, {"ioctl", 1, "TIOCSETD", 0x5423},
-	{"clone", 0, "CLONE_NEWNS", 0x20000}, {"clone", 0, "CLONE_NEWCGROUP", 0x2000000},
-	{"clone", 0, "CLONE_NEWUTS", 0x4000000}, {"clone", 0, "CLONE_NEWIPC", 0x8000000},
-	{"clone", 0, "CLONE_NEWUSER", 0x10000000}, {"clone", 0, "CLONE_NEWPID", 0x20000000},
-	{"clone", 0, "CLONE_NEWNET", 0x40000000},
-	{"unshare", 0, "CLONE_NEWTIME", 0x80}, {"unshare", 0, "CLONE_NEWNS", 0x20000},
-	{"unshare", 0, "CLONE_NEWCGROUP", 0x2000000}, {"unshare", 0, "CLONE_NEWUTS", 0x4000000},
-	{"unshare", 0, "CLONE_NEWIPC", 0x8000000}, {"unshare", 0, "CLONE_NEWUSER", 0x10000000},
-	{"unshare", 0, "CLONE_NEWPID", 0x20000000}, {"unshare", 0, "CLONE_NEWNET", 0x40000000},
-	{"personality", 0, "PER_LINUX", 0}, {"personality", 0, "PER_LINUX32", 8},
-	{"personality", 0, "UNAME26", 0x20000}, {"personality", 0, "PER_QUERY", 0xffffffff},
-	{"prctl", 0, "PR_SET_SECCOMP", 22},
-}
-
-// constant gives the value of "NAME" or "NAME|NAME".
-func constant(name string) (uint64, bool) {
-	for _, c := range constants {
-		if c.name == name {
-			return c.value, true
-		}
-	}
-	return 0, false
-}

@@ -12,6 +12,10 @@ type Verdict struct {
 	Reason string
 }
 
+func (r *Rule) verdict() Verdict { return Verdict{r.Outcome, r.Name, r.Reason} }
+
+func (p *Policy) otherwise() Verdict { return Verdict{p.Default, "default", "no rule names it"} }
+
 // Decide says what the policy does with the call of that name and with those
 // arguments. The compiled filter does the same; it is tested against this.
 func (p *Policy) Decide(name string, args [6]uint64) Verdict {
@@ -28,24 +32,16 @@ const allGiven = 1<<6 - 1
 // given are known: in their order, up to the first that is sure if none before it holds.
 func (p *Policy) could(name string, args *[6]uint64, given uint8) iter.Seq2[Verdict, bool] {
 	return func(yield func(v Verdict, sure bool) bool) {
-		if !known(name) {
+		if !Known(name) {
 			yield(p.unknown(), true)
 			return
 		}
-		for i := range p.Rules {
-			r := &p.Rules[i]
-			if !slices.Contains(r.Calls, name) {
-				continue
-			}
-			holds, sure := r.holds(args, given)
-			if !holds {
-				continue
-			}
-			if !yield(Verdict{r.Outcome, r.Name, r.Reason}, sure) || sure {
+		for r := range about(p.Rules, name) {
+			if holds, sure := r.holds(args, given); holds && (!yield(r.verdict(), sure) || sure) {
 				return
 			}
 		}
-		yield(Verdict{p.Default, "default", "no rule names it"}, true)
+		yield(p.otherwise(), true)
 	}
 }
 
@@ -53,9 +49,8 @@ func (p *Policy) could(name string, args *[6]uint64, given uint8) iter.Seq2[Verd
 // to a call. A policy that refuses by default answers ENOSYS, as a kernel
 // without the call does, because C libraries then fall back on an older call.
 func (p *Policy) unknown() Verdict {
-	switch p.Default.Do {
-	case Allow, Log:
-		return Verdict{p.Default, "default", "no rule names it"}
+	if p.Default.LetsThrough() {
+		return p.otherwise()
 	}
 	return Verdict{Outcome{Errno, enosys}, "unknown", "newer than the table; as on a kernel without it"}
 }
@@ -66,15 +61,19 @@ func foreign() Verdict {
 	return Verdict{Outcome{Do: Refuse}, "foreign", "rules are about the native system call table"}
 }
 
+// Others are the answers to numbers that no table has, and to calls of another
+// architecture.
+func (p *Policy) Others() (newer, other Verdict) { return p.unknown(), foreign() }
+
 // number decides as the kernel sees a call: by architecture and number.
-func (p *Policy) number(t *table, audit, nr uint32, args [6]uint64) Verdict {
+func (p *Policy) number(t *Table, audit, nr uint32, args [6]uint64) Verdict {
 	switch {
 	case audit != t.audit, t.x32 && nr >= x32Bit:
 		return foreign()
-	case nr >= uint32(len(t.names)) || t.names[nr] == "":
+	case t.name(nr) == "":
 		return p.unknown()
 	}
-	return p.Decide(t.names[nr], args)
+	return p.Decide(t.name(nr), args)
 }
 
 // holds says whether the conditions hold, as far as the arguments are given; sure says
@@ -93,7 +92,7 @@ func (r *Rule) holds(args *[6]uint64, given uint8) (holds, sure bool) {
 }
 
 func (c Cond) holds(arg uint64) bool {
-	arg &= c.bits()
+	arg &= c.Bits()
 	switch v := c.Values[0]; c.Op {
 	case Eq:
 		return arg == v
@@ -112,4 +111,32 @@ func (c Cond) holds(arg uint64) bool {
 	default:
 		return !slices.Contains(c.Values, arg)
 	}
+}
+
+// Case is what a policy does with a call when some conditions hold.
+type Case struct {
+	Verdict
+	Conds []Cond // all must hold; none: otherwise
+}
+
+// Cases are the policy's answers to one call, the first that holds decides. The last
+// one has no conditions. What changes nothing under the action is left out.
+func (p *Policy) Cases(name string, a Action) []Case {
+	if !Known(name) {
+		return []Case{{Verdict: p.unknown()}}
+	}
+	var all []Case
+	last := Case{Verdict: p.otherwise()}
+	for r := range about(p.Rules, name) {
+		c := Case{r.verdict(), r.Args}
+		if len(r.Args) == 0 {
+			last = c
+			break
+		}
+		all = append(all, c)
+	}
+	for n := len(all); n > 0 && all[n-1].ret(a) == last.ret(a); n-- {
+		all = all[:n-1]
+	}
+	return append(all, last)
 }

@@ -16,11 +16,22 @@ import (
 //
 // A jump that names one label goes on below when it isn't taken.
 func (f *Filter) Disassemble() string {
-	d := disassembly{f: f, holds: make([]string, len(f.Program)+1)}
+	// What the accumulator holds before each instruction: "nr", "arch", "arg", or "?" where ways
+	// meet that differ. Jumps go forward only, so that one pass is enough.
+	holds := make([]string, len(f.Program)+1)
 	labels := make([]bool, len(f.Program)+1)
 	for at, w := range f.Program {
+		after := holds[at]
+		if uint16(w>>48) == opLoad {
+			after, _, _ = strings.Cut(loaded(uint32(w)), ".")
+			after = strings.TrimRight(after, "012345")
+		}
 		for _, to := range successors(at, w) {
-			d.load(at, to, w)
+			if old := holds[to]; old == "" || old == after {
+				holds[to] = after
+			} else {
+				holds[to] = "?"
+			}
 			labels[to] = labels[to] || to != at+1 || uint16(w>>48) == opJump
 		}
 	}
@@ -37,16 +48,9 @@ func (f *Filter) Disassemble() string {
 		if names[at] != "" {
 			label = names[at] + ":"
 		}
-		fmt.Fprintf(&b, "%-6s %4d  %s\n", label, at, d.line(at, w, names))
+		fmt.Fprintf(&b, "%-6s %4d  %s\n", label, at, f.table.instruction(at, w, holds[at], names))
 	}
 	return b.String()
-}
-
-// disassembly knows what the accumulator holds before each instruction: "nr",
-// "arch", "arg", or "?" where ways meet that differ.
-type disassembly struct {
-	f     *Filter
-	holds []string
 }
 
 // successors are the instructions that can be next; of a branch, the one for yes first.
@@ -62,41 +66,12 @@ func successors(at int, w uint64) []int {
 	return []int{at + 1}
 }
 
-// load notes what the accumulator holds at an instruction after another one. Jumps
-// go forward only, so that one pass is enough.
-func (d *disassembly) load(at, to int, w uint64) {
-	holds := d.holds[at]
-	if uint16(w>>48) == opLoad {
-		holds = "arg"
-		switch uint32(w) {
-		case offNr:
-			holds = "nr"
-		case offArch:
-			holds = "arch"
-		}
-	}
-	if old := d.holds[to]; old != "" && old != holds {
-		holds = "?"
-	}
-	d.holds[to] = holds
-}
-
-func (d *disassembly) line(at int, w uint64, names []string) string {
+// instruction is one in words; holds is what the accumulator holds, names are the labels.
+func (t *Table) instruction(at int, w uint64, holds string, names []string) string {
 	k := uint32(w)
-	switch op := uint16(w >> 48); op {
-	case opLoad:
-		return "ld " + loaded(k)
-	case opAnd:
-		return "and " + hexadecimal(k)
-	case opJump:
-		return "ja " + names[at+1+int(k)]
-	case opRet:
-		return "ret " + returned(k)
-	case opJeq, opJgt, opJge:
+	branch := func(word, contrary string) string {
 		to := successors(at, w)
-		word := map[uint16]string{opJeq: "jeq", opJgt: "jgt", opJge: "jge"}[op]
-		contrary := map[uint16]string{opJeq: "jne", opJgt: "jle", opJge: "jlt"}[op]
-		operand := d.operand(at, k)
+		operand := t.operand(holds, k)
 		switch {
 		case to[1] == at+1:
 			return word + " " + operand + ", " + names[to[0]]
@@ -105,26 +80,37 @@ func (d *disassembly) line(at int, w uint64, names []string) string {
 		}
 		return word + " " + operand + ", " + names[to[0]] + ", else " + names[to[1]]
 	}
+	switch uint16(w >> 48) {
+	case opLoad:
+		return "ld " + loaded(k)
+	case opAnd:
+		return "and " + hexadecimal(k)
+	case opJump:
+		return "ja " + names[at+1+int(k)]
+	case opRet:
+		return "ret " + returned(k)
+	case opJeq:
+		return branch("jeq", "jne")
+	case opJgt:
+		return branch("jgt", "jle")
+	case opJge:
+		return branch("jge", "jlt")
+	}
 	return fmt.Sprintf(".word %#016x", w)
 }
 
 // operand is what the accumulator is compared with, by name where it is known what
 // it is.
-func (d *disassembly) operand(at int, k uint32) string {
-	t := d.f.table
-	switch d.holds[at] {
-	case "arch":
-		if k == t.audit {
-			return map[string]string{"amd64": "AUDIT_ARCH_X86_64", "arm64": "AUDIT_ARCH_AARCH64"}[t.arch]
-		}
-	case "nr":
-		switch name := t.name(k); {
-		case name != "":
-			return strconv.FormatUint(uint64(k), 10) + " " + name
-		case k == x32Bit:
-			return "0x40000000 x32"
-		}
-		return strconv.FormatUint(uint64(k), 10)
+func (t *Table) operand(holds string, k uint32) string {
+	switch {
+	case holds == "arch" && k == amd64.audit:
+		return "AUDIT_ARCH_X86_64"
+	case holds == "arch" && k == arm64.audit:
+		return "AUDIT_ARCH_AARCH64"
+	case holds == "nr" && k == x32Bit:
+		return "0x40000000 x32"
+	case holds == "nr":
+		return strings.TrimSuffix(strconv.FormatUint(uint64(k), 10)+" "+t.name(k), " ")
 	}
 	return hexadecimal(k)
 }
@@ -143,23 +129,4 @@ func loaded(offset uint32) string {
 	}
 	half := [...]string{"low", "high"}[offset/4%2]
 	return "arg" + strconv.FormatUint(uint64((offset-offArgs)/8), 10) + "." + half
-}
-
-// returned names SECCOMP_RET_*.
-func returned(ret uint32) string {
-	switch {
-	case ret == retAllow:
-		return "allow"
-	case ret == retLog:
-		return "log"
-	case ret == retKillProcess:
-		return "kill"
-	case ret == retUserNotif:
-		return "notify"
-	case ret&retActionFull == retErrno:
-		if name := errnoName(uint16(ret)); name != "?" {
-			return "errno " + name
-		}
-	}
-	return hexadecimal(ret)
 }

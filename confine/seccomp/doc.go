@@ -2,11 +2,19 @@
 // It loads nothing: whoever has the program sets no_new_privs and calls
 // seccomp(2) with it, last before execve.
 //
-// Policies are rules by name of call, with conditions on arguments, see Policy.
+// Policies are rules by name of call, with conditions on arguments, see [Policy].
 // Two ship, default/2 and strict/2, and never change under their version; others
-// are files: TOML, see below, or profiles of Docker and OCI in JSON. Policy.Decide says in Go what a policy does with a
-// call; the programs are tested against it, against the programs that
-// go-seccomp-bpf makes of the same policies, and on the kernel.
+// are files, which the package policyfile reads. The package inspect says what is to be
+// said about a policy.
+//
+//	Builtin, or policyfile.Load ─▶ Policy ─▶ With(additions) ─▶ Compile ─▶ Filter: Program, Notifying
+//	                                 │                                       │
+//	                                 └ Decide, Cases                         └ Ask, Refusal, Hint
+//
+// To read: policy.go and decide.go say what a policy means, assemble.go and code.go make
+// the program of it, notify.go says what a listener is told, words.go how calls and
+// conditions are written. [Policy.Decide] says in Go what a policy does with a call; the
+// programs are tested against it, and on the kernel.
 //
 // # In every policy
 //
@@ -42,46 +50,12 @@
 // denials handed to a listener, which answers as Refusal says and so can name
 // them. Other errnos stay as they are: they say that there is no such thing.
 //
-// # Policy files
-//
-//	extends = "default"          # or "strict"; its rules come after these
-//	default_action = "deny"      # for calls that no rule names; any word of the table
-//	default_errno = "ENOSYS"     # under default_action = "errno"; without: EPERM
-//
-//	[[rules]]                    # the first that holds decides
-//	rule = "no-sockets"          # its name, for people
-//	names = ["socket"]
-//	action = "errno"
-//	errno = "EAFNOSUPPORT"       # without: EPERM
-//	reason = "…"
-//	args = [{ index = 0, op = "ne", value = "AF_UNIX", width = 32 }]
-//
-// All conditions of a rule must hold. op is eq, ne, lt, le, gt, ge (with value),
-// in or not_in (with values); comparisons are without sign. mask picks bits
-// before the comparison. width must be said: 32 where the kernel takes an int,
-// because it ignores the upper half of the register then, and a comparison of
-// all 64 bits is one that the target can dodge. Values are numbers, hexadecimal
-// strings, or constants such as "AF_UNIX" and "CLONE_NEWUSER|CLONE_NEWNET".
-//
-// Calls that only the other architecture has may be named. Whoever writes
-// default_action = "allow" should know that everything new in the kernel is
-// allowed with it.
-//
-// # Profiles of Docker and OCI
-//
-// A file that starts with a brace is one. It is read for a Target, because it may
-// have entries for some architectures and kernels only, and decides as runc and
-// libseccomp do for a container without capabilities. What it says that can't be
-// done is a *PolicyError; what is not as it looks is in Policy.Notices. Comparisons
-// are of 64 bits there, which is what libseccomp does and not what their authors
-// meant: see the package inspect, which finds those that can be dodged.
-//
 // # Current limitations
 //
 // A filter sees registers, not memory: paths, addresses of sockets and the
 // flags of clone3 are out of its reach. A process that allows itself io_uring by
 // a policy file has what io_uring does unfiltered. Where there is no pid, IPC or
 // network namespace, the policies that ship are too wide; lay the additions
-// SharedPIDs, SharedIPC and NoNetwork over them. The addition Network takes something back: the sockets
+// SharedPIDs, SharedIPC and NoNetwork over them, with Policy.With. The addition Network takes something back: the sockets
 // that strict refuses, for runs that may reach hosts.
 package seccomp

@@ -39,13 +39,6 @@ func (e *PolicyError) Error() string {
 // Remedy is Hint, for who has it as an error.
 func (e *PolicyError) Remedy() string { return e.Hint }
 
-// ActionError is a word that is no action.
-type ActionError struct{ Action Action }
-
-func (e *ActionError) Error() string {
-	return fmt.Sprintf("seccomp action %q is none of errno, kill, log", string(e.Action))
-}
-
 // SizeError is a policy whose program the kernel would not take.
 type SizeError struct{ Instructions int }
 

@@ -108,10 +108,7 @@ func without(t *testing.T, v victim) string {
 
 func held(t *testing.T, spec string, a Action, v victim, want string) {
 	t.Helper()
-	f, err := Build(spec, a, runtime.GOARCH)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := build(t, spec, a, runtime.GOARCH)
 	v.Program = f.Program
 	if got, out := v.run(t); got != want {
 		t.Errorf("%s %s: %q, want %q\n%s", spec, a, got, want, out)
@@ -122,10 +119,10 @@ func TestTheKernelRefusesUnderDefault(t *testing.T) { tryAll(t, "default", attem
 func TestTheKernelRefusesUnderStrict(t *testing.T)  { tryAll(t, "strict", strictAttempts) }
 
 func tryAll(t *testing.T, spec string, all []attempt) {
-	tab := mustTable(t)
+	tab := own(t)
 	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) {
-			nr, found := tab.lookup(c.call)
+			nr, found := tab.Number(c.call)
 			if !found {
 				t.Fatalf("no number for %s", c.call)
 			}
@@ -159,10 +156,9 @@ func TestTheKernelRefusesNumbersOutsideTheTable(t *testing.T) {
 		}
 	}
 	// The kernel says ENOSYS by itself; a call that it has and the table doesn't shows the filter.
-	p := &Policy{Kind: "file", Version: "old", Default: Outcome{Do: Deny}, Rules: builtinStrict.policy.Rules}
-	old := table{arch: runtime.GOARCH, audit: amd64.audit, x32: true}
-	full, _ := tableOf(runtime.GOARCH)
-	old = *full
+	p := &Policy{Kind: "file", Version: "old", Default: Outcome{Do: Deny}, Rules: Builtin("strict").Rules}
+	full := own(t)
+	old := *full
 	old.names = old.names[:439] // before faccessat2
 	old.sorted = nil
 	for _, nr := range full.sorted {
@@ -185,10 +181,6 @@ func TestTheKernelRefusesNumbersOutsideTheTable(t *testing.T) {
 }
 
 func TestTheKernelRefusesForeignCalls(t *testing.T) {
-	open, err := Parse([]byte(`default_action = "allow"`), "open.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	if runtime.GOARCH != "amd64" {
 		t.Skip("only an amd64 process can make such calls")
 	}
@@ -214,10 +206,7 @@ func TestTheKernelRefusesForeignCalls(t *testing.T) {
 			for a, want := range map[Action]string{ActionErrno: denied, ActionKill: killed, ActionLog: denied} {
 				held(t, "default", a, c.v, want)
 				held(t, "strict", a, c.v, want)
-				f, err := open.Compile(a, runtime.GOARCH)
-				if err != nil {
-					t.Fatal(err)
-				}
+				f := compiled(t, open(), a, runtime.GOARCH)
 				v := c.v
 				v.Program = f.Program
 				if got, _ := v.run(t); got != want {
@@ -232,14 +221,11 @@ func TestTheKernelRefusesForeignCalls(t *testing.T) {
 // kernel takes and runs right.
 func TestTheKernelTakesLongPrograms(t *testing.T) {
 	p := &Policy{Default: Outcome{Do: Allow}}
-	for i, name := range named(mustTable(t)) {
+	for i, name := range own(t).Calls() {
 		p.Rules = append(p.Rules, Rule{Outcome: Outcome{Errno, uint16(2 + i%30)}, Calls: []string{name},
 			Args: []Cond{{Index: 5, Width: 64, Op: Eq, Values: []uint64{0xabcdef0123456789 + uint64(i)}}}})
 	}
-	f, err := p.Compile(ActionErrno, runtime.GOARCH)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := compiled(t, p, ActionErrno, runtime.GOARCH)
 	if len(f.Program) < 1000 {
 		t.Fatalf("%d instructions", len(f.Program))
 	}
@@ -247,7 +233,7 @@ func TestTheKernelTakesLongPrograms(t *testing.T) {
 		if i%97 != 0 {
 			continue
 		}
-		nr, _ := mustTable(t).lookup(r.Calls[0])
+		nr, _ := own(t).Number(r.Calls[0])
 		v := victim{Program: f.Program, NR: uintptr(nr), Args: [6]uint64{5: r.Args[0].Values[0]}}
 		if got, _ := v.run(t); got != fmt.Sprintf("errno %d", r.Outcome.Errno) {
 			t.Errorf("%s: %q, want %s", r.Calls[0], got, r.Outcome)
@@ -255,9 +241,9 @@ func TestTheKernelTakesLongPrograms(t *testing.T) {
 	}
 }
 
-func mustTable(t *testing.T) *table {
+func own(t *testing.T) *Table {
 	t.Helper()
-	tab, err := tableOf(runtime.GOARCH)
+	tab, err := TableOf(runtime.GOARCH)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,19 +32,19 @@ func TestDefaultIsMobysProfileButForWhatIsSaid(t *testing.T) {
 			continue
 		}
 		for _, name := range s.Names {
-			allowed[name] = known(name)
+			allowed[name] = Known(name)
 		}
 	}
 	if !allowed["read"] || !allowed["clone"] || allowed["bpf"] || allowed["unshare"] {
 		t.Fatal("moby's profile was not read right")
 	}
 	ours := map[string]bool{}
-	for _, r := range builtinDefault.policy.Rules {
+	for _, r := range Builtin("default").Rules {
 		for _, name := range r.Calls {
 			ours[name] = ours[name] || r.Outcome.Do == Allow
 		}
 	}
-	for _, name := range callNames() {
+	for _, name := range AllCalls() {
 		switch said := slices.Contains(narrower, name); {
 		case allowed[name] && !ours[name] && !said:
 			t.Errorf("moby allows %s, default/2 does not, and no list says so", name)

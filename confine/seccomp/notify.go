@@ -2,10 +2,7 @@ package seccomp
 
 import "slices"
 
-// SECCOMP_RET_USER_NOTIF and what is tested in seccomp(2)'s flags.
 const (
-	retUserNotif    = 0x7fc00000
-	retActionFull   = 0xffff0000
 	flagNewListener = 1 << 3 // SECCOMP_FILTER_FLAG_NEW_LISTENER
 	eacces          = 13
 	ebusy           = 16
@@ -18,6 +15,8 @@ const (
 func denial(ret uint32) bool {
 	return ret == retKillProcess || ret == retErrno|eperm || ret == retErrno|eacces
 }
+
+func passes(ret uint32) bool { return ret == retAllow || ret == retLog }
 
 // room is left for those who load it.
 const room = 16
@@ -39,9 +38,9 @@ func (f *Filter) Notifying() []uint64 {
 			program[i], found = uint64(opRet)<<48|retUserNotif, true
 		}
 	}
-	nr, ok := f.table.lookup("seccomp")
-	exit, known := f.table.lookup("exit_group")
-	if !found || !ok || !known || !f.policy.lets("execve") || !f.policy.lets("exit_group") {
+	nr, ok := f.table.Number("seccomp")
+	exit, known := f.table.Number("exit_group")
+	if !found || !ok || !known || !f.policy.Lets("execve") || !f.policy.Lets("exit_group") {
 		return nil
 	}
 	insn := func(op, jt, jf, k uint64) uint64 { return op<<48 | jt<<40 | jf<<32 | k }
@@ -66,23 +65,6 @@ func (f *Filter) Notifying() []uint64 {
 	return program
 }
 
-// lets says whether a call is let through whatever its arguments are.
-func (p *Policy) lets(name string) bool {
-	for i := range p.Rules[p.watching:] {
-		r := &p.Rules[p.watching+i]
-		if !slices.Contains(r.Calls, name) {
-			continue
-		}
-		if r.Outcome.Do != Allow && r.Outcome.Do != Log {
-			return false
-		}
-		if len(r.Args) == 0 {
-			return true
-		}
-	}
-	return p.Default.Do == Allow || p.Default.Do == Log
-}
-
 // Refusal is a call that was not let through.
 type Refusal struct {
 	What  string // "socket(AF_PACKET, SOCK_RAW, …)"
@@ -98,40 +80,37 @@ type Refusal struct {
 	Let bool
 }
 
-// supervised is the rule of SupervisedNetwork whose calls are made by who listens.
-const supervised = "supervised-network"
-
-// Watched is the rule of WatchedFiles and WatchedLooks, whose calls the kernel makes.
-const Watched = "watched-files"
-
-// Exits is the rule of exit_group with a status that isn't 0, which the kernel makes.
-const Exits = "exits"
-
-// beneath decides without that of SupervisedNetwork: what a policy says of the call itself.
-func (p *Policy) beneath(name string, args *[6]uint64) Verdict {
-	return p.except(name, args, supervised)
-}
+const (
+	// supervised is the rule of SupervisedNetwork whose calls are made by who listens.
+	supervised = "supervised-network"
+	// Watched is the rule of WatchedFiles and WatchedLooks, whose calls the kernel makes.
+	Watched = "watched-files"
+	// Exits is the rule of exit_group with a status that isn't 0, which the kernel makes.
+	Exits = "exits"
+)
 
 // except decides without the rules of those who watch, and of one name.
 func (p *Policy) except(name string, args *[6]uint64, rule string) Verdict {
-	for i := range p.Rules[p.watching:] {
-		r := &p.Rules[p.watching+i]
-		if r.Name == rule || !slices.Contains(r.Calls, name) {
-			continue
-		}
-		if holds, _ := r.holds(args, allGiven); holds {
-			return Verdict{r.Outcome, r.Name, r.Reason}
+	for r := range about(p.Rules[p.watching:], name) {
+		if holds, _ := r.holds(args, allGiven); holds && r.Name != rule {
+			return r.verdict()
 		}
 	}
-	return Verdict{p.Default, "default", "no rule names it"}
+	return p.otherwise()
 }
 
-// watches says whether a native call is one that is watched.
-func (p *Policy) watches(name string, args *[6]uint64) bool {
-	return slices.ContainsFunc(p.Rules[:p.watching], func(r Rule) bool {
-		holds, _ := r.holds(args, allGiven)
-		return holds && slices.Contains(r.Calls, name)
-	})
+// beneath decides as the kernel sees a call, but for the rules of those who watch; watched says
+// that one of these is about it.
+func (f *Filter) beneath(audit, nr uint32, args [6]uint64) (v Verdict, watched bool) {
+	name := f.table.name(nr)
+	if f.table.native(audit, nr) {
+		for r := range about(f.policy.Rules[:f.policy.watching], name) {
+			if holds, _ := r.holds(&args, allGiven); holds {
+				return f.policy.except(name, &args, ""), true
+			}
+		}
+	}
+	return f.policy.number(f.table, audit, nr, args), false
 }
 
 // Refusal says how the filter refuses a call, given as the kernel gives it to a
@@ -139,31 +118,28 @@ func (p *Policy) watches(name string, args *[6]uint64) bool {
 // gives is for words alone. A call that the filter would let through is nobody's
 // to ask about, and is refused.
 func (f *Filter) Refusal(audit, nr uint32, args [6]uint64, text func(addr uint64) string) Refusal {
-	if f.native(audit, nr) && f.table.name(nr) == "exit_group" && f.policy.lets("exit_group") {
-		return Refusal{What: "exit_group", Rule: Exits, Errno: eperm, Supervised: true}
+	name := f.table.name(nr)
+	if f.table.native(audit, nr) && name == "exit_group" && f.policy.Lets(name) {
+		return Refusal{What: name, Rule: Exits, Errno: eperm, Supervised: true}
 	}
-	v := f.policy.number(f.table, audit, nr, args)
-	untold := false
-	if f.policy.watching > 0 && f.native(audit, nr) && f.policy.watches(f.table.name(nr), &args) {
-		v = f.policy.except(f.table.name(nr), &args, "")
-		ret := v.ret(f.action)
-		if ret == retAllow || ret == retLog {
-			return Refusal{What: f.table.name(nr), Rule: Watched, Errno: eacces, Supervised: true}
-		}
-		untold = !denial(ret)
+	v, watched := f.beneath(audit, nr, args)
+	if watched && passes(v.ret(f.action)) {
+		return Refusal{What: name, Rule: Watched, Errno: eacces, Supervised: true}
 	}
+	untold := watched && !denial(v.ret(f.action))
 	if v.Rule == supervised {
-		if v = f.policy.beneath(f.table.name(nr), &args); goesThrough(v) {
-			return Refusal{What: f.table.name(nr), Rule: supervised, Errno: eacces, Supervised: true}
+		if v = f.policy.except(name, &args, supervised); v.LetsThrough() {
+			return Refusal{What: name, Rule: supervised, Errno: eacces, Supervised: true}
 		}
 	}
+	what := f.table.words(audit, nr, args, text)
 	if f.policy.isBeyond(v) {
-		if v = builtinDefault.policy.Decide(f.table.name(nr), args); goesThrough(v) {
-			return Refusal{What: f.table.words(audit, nr, args, text), Rule: Beyond, Errno: eacces, Let: true}
+		if v = Builtin("default").Decide(name, args); v.LetsThrough() {
+			return Refusal{What: what, Rule: Beyond, Errno: eacces, Let: true}
 		}
 		untold = untold || !denial(v.ret(f.action))
 	}
-	r := Refusal{Untold: untold, What: f.table.words(audit, nr, args, text), Rule: v.Rule, Errno: eperm}
+	r := Refusal{Untold: untold, What: what, Rule: v.Rule, Errno: eperm}
 	switch ret := v.ret(f.action); {
 	case ret == retKillProcess:
 		r.Kill, r.Errno = true, 0
@@ -175,41 +151,35 @@ func (f *Filter) Refusal(audit, nr uint32, args [6]uint64, text func(addr uint64
 
 // Hint says what would let the call through, if anything does.
 func (f *Filter) Hint(audit, nr uint32, args [6]uint64) string {
-	v := f.policy.number(f.table, audit, nr, args)
-	name := f.table.name(nr)
-	if f.policy.watching > 0 && f.native(audit, nr) && f.policy.watches(name, &args) {
-		v = f.policy.except(name, &args, "")
+	v, _ := f.beneath(audit, nr, args)
+	name, kind := f.table.name(nr), f.policy.Kind
+	switch v.Rule {
+	case "foreign":
+		return "no policy lets calls of another architecture through; --seccomp off has no filter"
+	case "supervised-sockets":
+		return "there is no network namespace: only plain TCP and UDP can be led to what is allowed; --allow-network all lets it through"
+	case "no-network":
+		return "--allow-network all lets it through"
+	case "shared-pids":
+		return "it would reach the caller's own processes: there is no pid namespace, and confine doctor says why"
+	case "shared-ipc":
+		return "there is no IPC namespace, and confine doctor says why"
+	case "keep-cpus":
+		return "it would undo the limit of cores; --cpus none lets it through"
+	case "namespaces", "setns":
+		return "there are no other namespaces inside: no option allows it"
 	}
 	switch {
-	case v.Rule == "foreign":
-		return "no policy lets calls of another architecture through; --seccomp off has no filter"
-	case v.Rule == "supervised-sockets":
-		return "there is no network namespace: only plain TCP and UDP can be led to what is allowed; --allow-network all lets it through"
-	case v.Rule == "no-network":
-		return "--allow-network all lets it through"
-	case v.Rule == "shared-pids":
-		return "it would reach the caller's own processes: there is no pid namespace, and confine doctor says why"
-	case v.Rule == "shared-ipc":
-		return "there is no IPC namespace, and confine doctor says why"
-	case v.Rule == "keep-cpus":
-		return "it would undo the limit of cores; --cpus none lets it through"
-	case v.Rule == "namespaces", v.Rule == "setns":
-		return "there are no other namespaces inside: no option allows it"
 	case needsCapability(name, v.Rule):
 		return "it takes a capability, and the command has none: no option allows it"
-	case f.policy.Kind == "strict" && goesThrough(builtinDefault.policy.Decide(name, args)):
+	case kind == "strict" && Builtin("default").Decide(name, args).LetsThrough():
 		return "--seccomp default lets it through"
-	case f.policy.Kind == "file" && v.Rule == "default":
+	case kind == "file" && v.Rule == "default":
 		return "no rule of " + f.policy.Version + " names it"
-	case f.policy.Kind == "file":
+	case kind == "file":
 		return "rule \"" + v.Rule + "\" of " + f.policy.Version + " says so"
 	}
-	return v.Reason + "; a policy file lets it through: extends = \"" + f.policy.Kind + "\" and [[rules]] with names = [\"" + name + "\"], action = \"allow\"; --seccomp FILE names it"
-}
-
-// native says whether it is a call of this filter's own table.
-func (f *Filter) native(audit, nr uint32) bool {
-	return audit == f.table.audit && nr < uint32(len(f.table.names)) && f.table.names[nr] != ""
+	return v.Reason + "; a policy file lets it through: extends = \"" + kind + "\" and [[rules]] with names = [\"" + name + "\"], action = \"allow\"; --seccomp FILE names it"
 }
 
 // Free are native calls that are only watched, whatever their arguments are: their numbers,
@@ -218,15 +188,13 @@ func (f *Filter) Free() (audit uint32, numbers map[uint32]bool) {
 	numbers = make(map[uint32]bool)
 	for _, r := range f.policy.Rules[:f.policy.watching] {
 		for _, name := range r.Calls {
-			if nr, ok := f.table.lookup(name); ok && f.policy.lets(name) {
+			if nr, ok := f.table.Number(name); ok && f.policy.Lets(name) {
 				numbers[uint32(nr)] = true
 			}
 		}
 	}
 	return f.table.audit, numbers
 }
-
-func goesThrough(v Verdict) bool { return v.Do == Allow || v.Do == Log }
 
 // needsCapability: the kernel refuses it to everybody without one, whatever a policy says.
 func needsCapability(name, rule string) bool {

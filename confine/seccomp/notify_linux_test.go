@@ -12,10 +12,7 @@ import (
 // When the listener is closed while somebody is still under the filter, nothing that
 // was denied is allowed, and nobody can put himself in its place.
 func TestTheKernelKeepsDenyingWithoutTheListener(t *testing.T) {
-	f, err := Build("default", ActionErrno, runtime.GOARCH)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := build(t, "default", ActionErrno, runtime.GOARCH)
 	listener := victim{NR: unix.SYS_SECCOMP, Args: [6]uint64{unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER}}
 	for _, c := range []struct {
 		name          string

@@ -8,26 +8,12 @@ import (
 // notifying are policies of every kind, on both architectures, under each action.
 func notifying(t *testing.T, each func(t *testing.T, f *Filter)) {
 	t.Helper()
-	own, err := Parse([]byte("extends = \"default\"\n[[rules]]\nrule = \"modes\"\nnames = [\"chmod\"]\naction = \"errno\"\n"+
-		"[[rules]]\nnames = [\"fchmod\"]\naction = \"errno\"\nerrno = \"EROFS\"\n[[rules]]\nnames = [\"sync\"]\naction = \"kill\"\n"), "own.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	open, err := Parse([]byte(`default_action = "allow"`), "open.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	bare, err := Load("default", SharedPIDs, NoNetwork, KeepCPUs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range []*Policy{&builtinDefault.policy, &builtinStrict.policy, own, open, bare} {
+	rules := over("default", one("modes", "chmod", Outcome{Errno, eperm}), one("read-only", "fchmod", Outcome{Errno, 30}), one("sync", "sync", Outcome{Do: Kill}))
+	bare := laid(t, "default", SharedPIDs, NoNetwork, KeepCPUs)
+	for _, p := range []*Policy{Builtin("default"), Builtin("strict"), rules, open(), bare} {
 		for _, tab := range tables {
 			for _, a := range actions {
-				f, err := p.Compile(a, tab.arch)
-				if err != nil {
-					t.Fatal(err)
-				}
+				f := compiled(t, p, a, tab.arch)
 				t.Run(p.Version+" "+tab.arch+" "+string(a), func(t *testing.T) { each(t, f) })
 			}
 		}
@@ -39,8 +25,8 @@ func notifying(t *testing.T, each func(t *testing.T, f *Filter)) {
 func TestNotifyingTellsDenialsAndChangesNothingElse(t *testing.T) {
 	notifying(t, func(t *testing.T, f *Filter) {
 		plain, m := load(t, f.Program), load(t, f.Notifying())
-		call, _ := f.table.lookup("seccomp")
-		exit, _ := f.table.lookup("exit_group")
+		call, _ := f.table.Number("seccomp")
+		exit, _ := f.table.Number("exit_group")
 		told, kept, ended := 0, 0, 0
 		f.policy.everyCall(f.table, func(audit, nr uint32, args [6]uint64) {
 			before, after := plain.run(t, audit, nr, args), m.run(t, audit, nr, args)
@@ -48,7 +34,7 @@ func TestNotifyingTellsDenialsAndChangesNothingElse(t *testing.T) {
 			switch {
 			case audit == f.table.audit && nr == uint32(call) && args[1]&flagNewListener != 0:
 				want = retErrno | ebusy
-			case audit == f.table.audit && nr == uint32(exit) && args[0]&0xff != 0 && f.policy.lets("exit_group"):
+			case audit == f.table.audit && nr == uint32(exit) && args[0]&0xff != 0 && f.policy.Lets("exit_group"):
 				want = retUserNotif
 				ended++
 				if r := f.Refusal(audit, nr, args, nil); r.Rule != Exits || !r.Supervised || r.Kill {
@@ -82,7 +68,7 @@ func TestNotifyingTellsDenialsAndChangesNothingElse(t *testing.T) {
 func TestNotifyingHandsOnFailuresOnly(t *testing.T) {
 	notifying(t, func(t *testing.T, f *Filter) {
 		m := load(t, f.Notifying())
-		nr, _ := f.table.lookup("exit_group")
+		nr, _ := f.table.Number("exit_group")
 		for status, want := range map[uint64]uint32{0: retAllow, 256: retAllow, 1: retUserNotif, 127: retUserNotif, 0xffffffffffffffff: retUserNotif} {
 			if got := m.run(t, f.table.audit, uint32(nr), [6]uint64{status}); got != want {
 				t.Errorf("exit_group(%#x): %#x, want %#x", status, got, want)
@@ -95,7 +81,7 @@ func TestNotifyingHandsOnFailuresOnly(t *testing.T) {
 func TestNotifyingAllowsNoOtherListener(t *testing.T) {
 	notifying(t, func(t *testing.T, f *Filter) {
 		m := load(t, f.Notifying())
-		nr, _ := f.table.lookup("seccomp")
+		nr, _ := f.table.Number("seccomp")
 		for _, flags := range []uint64{8, 8 | 1<<5, 0xffffffff, 8 | 1<<40} {
 			if got := m.run(t, f.table.audit, uint32(nr), [6]uint64{1, flags}); got != retErrno|ebusy {
 				t.Errorf("seccomp with flags %#x: %#x", flags, got)
@@ -106,30 +92,20 @@ func TestNotifyingAllowsNoOtherListener(t *testing.T) {
 
 // Between the filter and execve nobody waits for a listener.
 func TestNotifyingWouldBlockTheStart(t *testing.T) {
-	for _, text := range []string{
-		"default_action = \"kill\"\n[[rules]]\nnames = [\"execve\"]\naction = \"allow\"\n",
-		"extends = \"default\"\n[[rules]]\nnames = [\"execve\"]\naction = \"deny\"\nargs = [{ index = 2, op = \"eq\", value = 0, width = 64 }]\n",
-		"extends = \"default\"\n[[rules]]\nnames = [\"exit_group\"]\naction = \"deny\"\n",
+	kills := over("", one("start", "execve", Outcome{Do: Allow}))
+	kills.Default = Outcome{Do: Kill}
+	for _, p := range []*Policy{
+		kills, over("default", one("no-environment", "execve", Outcome{}, Cond{Index: 2, Width: 64, Values: []uint64{0}})), over("default", one("no-end", "exit_group", Outcome{})),
 	} {
-		p, err := Parse([]byte(text), "p.toml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := p.Compile(ActionErrno, "amd64")
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := compiled(t, p, ActionErrno, "amd64")
 		if f.Notifying() != nil {
-			t.Errorf("under\n%sthe start waits for an answer", text)
+			t.Errorf("under\n%sthe start waits for an answer", p.TOML())
 		}
 	}
 }
 
 func TestRefusalOfAnAllowedCall(t *testing.T) {
-	f, err := Build("default", ActionErrno, "amd64")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := build(t, "default", ActionErrno, "amd64")
 	if r := f.Refusal(amd64.audit, 0, [6]uint64{}, nil); r.Kill || r.Errno != eperm {
 		t.Errorf("%+v", r)
 	}
@@ -161,7 +137,7 @@ func TestWords(t *testing.T) {
 		{"bpf", [6]uint64{5}, "bpf(BPF_PROG_LOAD, …)"},
 		{"perf_event_open", [6]uint64{1, 2, 3}, "perf_event_open"},
 	} {
-		nr, found := amd64.lookup(c.call)
+		nr, found := amd64.Number(c.call)
 		if !found {
 			t.Fatalf("no number for %s", c.call)
 		}
@@ -185,38 +161,29 @@ func TestWords(t *testing.T) {
 // Every call of the table of words is one, and takes that many arguments.
 func TestTheWordsAreAboutCalls(t *testing.T) {
 	for _, a := range arguments {
-		if !known(a.call) || len(a.kinds) > a.total || a.total > 6 {
+		if !Known(a.call) || len(a.kinds) > a.total || a.total > 6 {
 			t.Errorf("%+v", a)
 		}
 	}
 }
 
 func TestHint(t *testing.T) {
-	file := "extends = \"default\"\n[[rules]]\nrule = \"my-modes\"\nnames = [\"chmod\"]\naction = \"deny\"\n"
-	own, err := Parse([]byte(file), "/etc/own.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	short, err := Parse([]byte("[[rules]]\nnames = [\"execve\"]\naction = \"allow\"\n"), "short.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	bare, err := Load("default", SharedPIDs, NoNetwork, KeepCPUs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := over("default", one("my-modes", "chmod", Outcome{}))
+	short := over("", one("start", "execve", Outcome{Do: Allow}))
+	short.Version = "short.toml"
+	bare := laid(t, "default", SharedPIDs, NoNetwork, KeepCPUs)
 	for _, c := range []struct {
 		policy *Policy
 		call   string
 		args   [6]uint64
 		want   string
 	}{
-		{&builtinStrict.policy, "ptrace", [6]uint64{16}, "--seccomp default lets it through"},
-		{&builtinStrict.policy, "add_key", [6]uint64{}, `they are the caller's; a policy file lets it through: extends = "strict"`},
-		{&builtinDefault.policy, "add_key", [6]uint64{}, `names = ["add_key"], action = "allow"; --seccomp FILE names it`},
-		{&builtinDefault.policy, "mount", [6]uint64{}, "no option allows it"},
-		{&builtinDefault.policy, "unshare", [6]uint64{1 << 28}, "no option allows it"},
-		{own, "chmod", [6]uint64{}, `rule "my-modes" of own.toml says so`},
+		{Builtin("strict"), "ptrace", [6]uint64{16}, "--seccomp default lets it through"},
+		{Builtin("strict"), "add_key", [6]uint64{}, `they are the caller's; a policy file lets it through: extends = "strict"`},
+		{Builtin("default"), "add_key", [6]uint64{}, `names = ["add_key"], action = "allow"; --seccomp FILE names it`},
+		{Builtin("default"), "mount", [6]uint64{}, "no option allows it"},
+		{Builtin("default"), "unshare", [6]uint64{1 << 28}, "no option allows it"},
+		{rules, "chmod", [6]uint64{}, `rule "my-modes" of own.toml says so`},
 		{short, "read", [6]uint64{}, "no rule of short.toml names it"},
 		{bare, "socket", [6]uint64{2, 1}, "--allow-network all lets it through"},
 		{bare, "ptrace", [6]uint64{16}, "no pid namespace"},
@@ -226,12 +193,12 @@ func TestHint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		nr, _ := amd64.lookup(c.call)
+		nr, _ := amd64.Number(c.call)
 		if got := f.Hint(amd64.audit, uint32(nr), c.args); !strings.Contains(got, c.want) {
 			t.Errorf("%s under %s: %q, want %q", c.call, c.policy.Version, got, c.want)
 		}
 	}
-	f, _ := own.Compile(ActionErrno, "amd64")
+	f := compiled(t, rules, ActionErrno, "amd64")
 	if got := f.Hint(0x40000003, 5, [6]uint64{}); !strings.Contains(got, "--seccomp off") {
 		t.Errorf("a foreign call: %q", got)
 	}

@@ -1,7 +1,10 @@
 package seccomp
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,11 +17,18 @@ func (p *Policy) TOML() string {
 	fmt.Fprintf(&b, "# %s %s\n", quote.TOML(p.Version), p.Digest())
 	fmt.Fprintf(&b, "default_action = %q\n", p.Default.Do)
 	if p.Default.Do == Errno && p.Default.Errno != eperm {
-		fmt.Fprintf(&b, "default_errno = %q\n", errnoName(p.Default.Errno))
+		fmt.Fprintf(&b, "default_errno = %q\n", ErrnoName(p.Default.Errno))
 	}
 	for i := range p.Rules {
 		p.Rules[i].toml(&b)
 	}
+	return b.String()
+}
+
+// TOML prints the rule as it stands in a policy file.
+func (r *Rule) TOML() string {
+	var b strings.Builder
+	r.toml(&b)
 	return b.String()
 }
 
@@ -42,7 +52,7 @@ func (r *Rule) toml(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "action = %q\n", r.Outcome.Do)
 	if r.Outcome.Do == Errno {
-		fmt.Fprintf(b, "errno = %q\n", errnoName(r.Outcome.Errno))
+		fmt.Fprintf(b, "errno = %q\n", ErrnoName(r.Outcome.Errno))
 	}
 	if r.Reason != "" {
 		fmt.Fprintf(b, "reason = %s\n", quote.TOML(r.Reason))
@@ -68,37 +78,25 @@ func (c *Cond) toml(calls []string) string {
 
 // word is the value as its constant or as a number.
 func (c *Cond) word(calls []string, v uint64) string {
-	for _, k := range constants {
-		if k.call == calls[0] && k.index == c.Index && k.value == v {
-			return strconv.Quote(k.name)
-		}
+	if word := constantOf(kindOf(calls[0], c.Index), v); word != "" {
+		return strconv.Quote(word)
+	}
+	return tomlNumber(v)
+}
+
+func tomlNumber(v uint64) string {
+	if v > 1<<63-1 { // more than a TOML integer holds
+		return strconv.Quote(plain(v))
 	}
 	return plain(v)
 }
 
-func plain(v uint64) string {
-	switch {
-	case v < 10:
-		return strconv.FormatUint(v, 10)
-	case v > 1<<63-1: // more than a TOML integer holds
-		return fmt.Sprintf(`"%#x"`, v)
-	}
-	return fmt.Sprintf("%#x", v)
-}
-
 // flags is the mask as constants, when there is one for each bit.
 func (c *Cond) flags(calls []string) string {
-	left, words := c.Mask, []string(nil)
-	for _, k := range constants {
-		if k.call == calls[0] && k.index == c.Index && k.value != 0 && k.value&(k.value-1) == 0 && left&k.value != 0 {
-			left &^= k.value
-			words = append(words, k.name)
-		}
-	}
-	if left == 0 {
+	if words, rest := flags(kindOf(calls[0], c.Index), c.Mask); rest == 0 {
 		return strconv.Quote(strings.Join(words, "|"))
 	}
-	return plain(c.Mask)
+	return tomlNumber(c.Mask)
 }
 
 func quoted(words []string) string {
@@ -107,4 +105,53 @@ func quoted(words []string) string {
 		q[i] = strconv.Quote(w)
 	}
 	return strings.Join(q, ", ")
+}
+
+// Digest is "sha256:" and the digest of what the policy decides: outcomes,
+// calls and conditions, rule by rule. Names, reasons, comments, the order of
+// calls within a rule, and the file's name don't count; nor do the action and
+// the architecture, which the policy does not depend on. So a copy of a policy
+// that ships, as printed, has the digest of the original.
+func (p *Policy) Digest() string {
+	sum := sha256.Sum256(p.canonical())
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// canonical is one line for the default and one for each rule:
+//
+//	errno ENOSYS clone3
+//	refuse ioctl if 1/32 in 0x5412 0x541c
+func (p *Policy) canonical() []byte {
+	b := make([]byte, 0, 8<<10)
+	b = append(b, "default "...)
+	b = append(b, p.Default.String()...)
+	b = append(b, '\n')
+	for i := range p.Rules {
+		r := &p.Rules[i]
+		b = append(b, r.Outcome.String()...)
+		calls := slices.Clone(r.Calls)
+		slices.Sort(calls)
+		for _, name := range slices.Compact(calls) {
+			b = append(b, ' ')
+			b = append(b, name...)
+		}
+		for _, c := range r.Args {
+			b = append(b, " if "...)
+			b = strconv.AppendUint(b, uint64(c.Index), 10)
+			b = append(b, '/')
+			b = strconv.AppendUint(b, uint64(c.Width), 10)
+			if c.Mask != 0 {
+				b = append(b, "&0x"...)
+				b = strconv.AppendUint(b, c.Mask, 16)
+			}
+			b = append(b, ' ')
+			b = append(b, c.Op.String()...)
+			for _, v := range c.Values {
+				b = append(b, " 0x"...)
+				b = strconv.AppendUint(b, v, 16)
+			}
+		}
+		b = append(b, '\n')
+	}
+	return b
 }

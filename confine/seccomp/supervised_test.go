@@ -2,14 +2,13 @@ package seccomp
 
 import (
 	"runtime"
-	"slices"
 	"testing"
 )
 
 // supervisedCall asks about a native call.
 func supervisedCall(t *testing.T, f *Filter, name string, args ...uint64) Refusal {
 	t.Helper()
-	nr, ok := f.table.lookup(name)
+	nr, ok := f.table.Number(name)
 	if !ok {
 		t.Fatal(name)
 	}
@@ -19,10 +18,7 @@ func supervisedCall(t *testing.T, f *Filter, name string, args ...uint64) Refusa
 }
 
 func TestSupervisedCallsAreHandedOn(t *testing.T) {
-	f, err := Build("default", ActionErrno, runtime.GOARCH, SharedPIDs, SupervisedNetwork)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := build(t, "default", ActionErrno, runtime.GOARCH, SharedPIDs, SupervisedNetwork)
 	if f.Notifying() == nil {
 		t.Fatal("nothing is handed on")
 	}
@@ -90,23 +86,18 @@ func TestSupervisedCallsAreHandedOn(t *testing.T) {
 		{"setsockopt", [6]uint64{3, 17, 100}, false}, // UDP_ENCAP
 		{"setsockopt", [6]uint64{3, 284, 1}, false},
 	} {
-		if got := goesThrough(f.policy.Decide(c.name, c.args)); got != c.want {
+		if got := f.policy.Decide(c.name, c.args).LetsThrough(); got != c.want {
 			t.Errorf("%s%v: %v", c.name, c.args, got)
 		}
 	}
 }
 
 func TestSupervisedCallsKeepWhatThePolicySays(t *testing.T) {
-	p, err := Parse([]byte("default_action = \"allow\"\n[[rules]]\nrule = \"mine\"\nnames = [\"sendmsg\"]\naction = \"kill\"\nreason = \"x\"\n"), "p.toml")
+	p, err := open(one("mine", "sendmsg", Outcome{Do: Kill})).With(SupervisedNetwork)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := *p
-	q.Rules = append(slices.Clone(additionSupervisedNetwork.Rules), p.Rules...)
-	f, err := q.Compile(ActionErrno, runtime.GOARCH)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := compiled(t, p, ActionErrno, runtime.GOARCH)
 	if r := supervisedCall(t, f, "sendmsg"); r.Supervised || !r.Kill || r.Rule != "mine" {
 		t.Errorf("sendmsg: %+v", r)
 	}

@@ -1,11 +1,16 @@
 package seccomp
 
+import (
+	"slices"
+	"strings"
+)
+
 //go:generate go run ./gen/tables
 //go:generate go run ./gen/policies
 
-// table is the system call table of one architecture. The generated ones are
+// Table is the system call table of one architecture. The generated ones are
 // laid out by the linker, so that they cost nothing at start.
-type table struct {
+type Table struct {
 	arch   string // as runtime.GOARCH
 	audit  uint32 // AUDIT_ARCH_*
 	x32    bool   // the numbers from x32Bit on are another ABI of the same AUDIT_ARCH_*
@@ -17,7 +22,8 @@ type table struct {
 // 512 to 547 without it.
 const x32Bit = 0x40000000
 
-func tableOf(arch string) (*table, error) {
+// TableOf gives the table of an architecture as in runtime.GOARCH. The error is an *ArchError.
+func TableOf(arch string) (*Table, error) {
 	switch arch {
 	case "amd64":
 		return &amd64, nil
@@ -27,43 +33,44 @@ func tableOf(arch string) (*table, error) {
 	return nil, &ArchError{arch}
 }
 
-// lookup gives the number of a call; not every call is on every architecture.
-func (t *table) lookup(name string) (nr int, found bool) {
-	lo, hi := 0, len(t.sorted)
-	for lo < hi {
-		mid := (lo + hi) / 2
-		if t.names[t.sorted[mid]] < name {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
+// Number gives the number of a call; not every call is on every architecture.
+func (t *Table) Number(name string) (nr int, found bool) {
+	at, found := slices.BinarySearchFunc(t.sorted, name, func(nr uint16, name string) int { return strings.Compare(t.names[nr], name) })
+	if !found {
+		return 0, false
 	}
-	if lo < len(t.sorted) && t.names[t.sorted[lo]] == name {
-		return int(t.sorted[lo]), true
-	}
-	return 0, false
+	return int(t.sorted[at]), true
 }
 
-func known(name string) bool {
-	if _, found := amd64.lookup(name); found {
-		return true
+// name is that of a native call, or "".
+func (t *Table) name(nr uint32) string {
+	if nr < uint32(len(t.names)) {
+		return t.names[nr]
 	}
-	_, found := arm64.lookup(name)
-	return found
+	return ""
 }
 
-// Calls lists the system calls of an architecture, in the order of their
-// numbers.
-func Calls(arch string) ([]string, error) {
-	t, err := tableOf(arch)
-	if err != nil {
-		return nil, err
-	}
-	var all []string
+// native says whether it is a call of this table.
+func (t *Table) native(audit, nr uint32) bool { return audit == t.audit && t.name(nr) != "" }
+
+// Calls are the system calls of the architecture, in the order of their numbers.
+func (t *Table) Calls() (all []string) {
 	for _, name := range t.names {
 		if name != "" {
 			all = append(all, name)
 		}
 	}
-	return all, nil
+	return all
 }
+
+// Known says whether any architecture has a call.
+func Known(name string) bool {
+	_, on := amd64.Number(name)
+	if !on {
+		_, on = arm64.Number(name)
+	}
+	return on
+}
+
+// AllCalls are those of every architecture; some are there twice.
+func AllCalls() []string { return append(amd64.Calls(), arm64.Calls()...) }

@@ -2,6 +2,7 @@ package seccomp
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"golang.org/x/net/bpf"
@@ -66,13 +67,13 @@ func (p *Policy) classes(name string) [][6]uint64 {
 	var per [6][]uint64
 	for i := range p.Rules {
 		for _, c := range p.Rules[i].Args {
-			if !contains(p.Rules[i].Calls, name) {
+			if !slices.Contains(p.Rules[i].Calls, name) {
 				continue
 			}
 			vs := &per[c.Index]
 			*vs = append(*vs, 0, ^uint64(0))
 			for _, v := range c.Values {
-				*vs = append(*vs, v, v+1, v-1, v|1<<32, v|1<<63, v<<32, ^v, v|c.Mask, v|^c.bits())
+				*vs = append(*vs, v, v+1, v-1, v|1<<32, v|1<<63, v<<32, ^v, v|c.Mask, v|^c.Bits())
 			}
 			for b := uint64(1); c.Mask != 0 && b != 0; b <<= 1 {
 				if c.Mask&b != 0 {
@@ -83,7 +84,8 @@ func (p *Policy) classes(name string) [][6]uint64 {
 	}
 	all := [][6]uint64{{}, {1, 2, 3, 4, 5, 6}, {1 << 32, 1 << 33, ^uint64(0), 1 << 63, 0xffffffff, 0x80000000}}
 	for i, vs := range per {
-		vs = unique(vs)
+		slices.Sort(vs)
+		vs = slices.Compact(vs)
 		if len(vs) == 0 {
 			continue
 		}
@@ -101,29 +103,8 @@ func (p *Policy) classes(name string) [][6]uint64 {
 	return all
 }
 
-func contains(list []string, word string) bool {
-	for _, w := range list {
-		if w == word {
-			return true
-		}
-	}
-	return false
-}
-
-func unique(vs []uint64) []uint64 {
-	seen := map[uint64]bool{}
-	var out []uint64
-	for _, v := range vs {
-		if !seen[v] {
-			seen[v] = true
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
 // agree holds a program against Decide.
-func agree(t *testing.T, p *Policy, tab *table, a Action, program []uint64) {
+func agree(t *testing.T, p *Policy, tab *Table, a Action, program []uint64) {
 	t.Helper()
 	m := load(t, program)
 	p.everyCall(tab, func(audit, nr uint32, args [6]uint64) {
@@ -137,7 +118,7 @@ func agree(t *testing.T, p *Policy, tab *table, a Action, program []uint64) {
 
 // everyCall checks every number from 0 to 1023, x32's, and the ends of the range,
 // with every class of arguments, from every architecture.
-func (p *Policy) everyCall(tab *table, check func(audit, nr uint32, args [6]uint64)) {
+func (p *Policy) everyCall(tab *Table, check func(audit, nr uint32, args [6]uint64)) {
 	const i386, arm, riscv = 0x40000003, 0x40000028, 0xc00000f3
 	for nr := range uint32(1024) {
 		args := [][6]uint64{{}, {^uint64(0), ^uint64(0)}}

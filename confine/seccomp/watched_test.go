@@ -6,42 +6,17 @@ import (
 )
 
 func TestWatchedCallsAreHandedOnAndKeepWhatThePolicySays(t *testing.T) {
-	p, err := Parse([]byte(`default_action = "allow"
-[[rules]]
-rule = "watched-files"
-names = ["mkdirat"]
-action = "errno"
-errno = "EPERM"
-reason = "the user's own rule of that name"
-[[rules]]
-rule = "absent"
-names = ["openat2"]
-action = "errno"
-errno = "ENOSYS"
-reason = "x"
-[[rules]]
-rule = "some"
-names = ["fchmodat"]
-args = [{ index = 2, op = "eq", value = 1, width = 32 }]
-action = "kill"
-reason = "x"
-[[rules]]
-rule = "loud"
-names = ["unlinkat"]
-action = "deny"
-reason = "x"
-`), "p.toml")
+	p, err := open(
+		one("watched-files", "mkdirat", Outcome{Errno, eperm}), // the user's own rule of that name
+		one("absent", "openat2", Outcome{Errno, enosys}),
+		one("some", "fchmodat", Outcome{Do: Kill}, Cond{Index: 2, Width: 32, Values: []uint64{1}}),
+		one("loud", "unlinkat", Outcome{}),
+	).With(WatchedFiles)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := *p
-	q.Rules = append(append([]Rule{}, additionWatchedFiles.Rules...), p.Rules...)
-	q.watching = len(additionWatchedFiles.Rules)
 	for _, action := range []Action{ActionErrno, ActionLog} {
-		f, err := q.Compile(action, runtime.GOARCH)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := compiled(t, p, action, runtime.GOARCH)
 		if len(f.Notifying()) == 0 {
 			t.Fatal("nothing is handed on")
 		}
@@ -65,19 +40,16 @@ reason = "x"
 		} {
 			got := supervisedCall(t, f, c.name, c.args...)
 			got.What = ""
-			nr, _ := f.table.lookup(c.name)
+			nr, _ := f.table.Number(c.name)
 			if got != c.want || free[uint32(nr)] != c.isFree {
 				t.Errorf("%s %s%v: %+v, free %v", action, c.name, c.args, got, free[uint32(nr)])
 			}
 		}
 	}
-	if _, err := Load("default", WatchedFiles, KeepCPUs); err == nil {
+	if _, err := Builtin("default").With(WatchedFiles, KeepCPUs); err == nil {
 		t.Error("something was laid over what is watched")
 	}
-	f, err := Build("default", ActionErrno, runtime.GOARCH, SharedPIDs, SupervisedNetwork, WatchedFiles, WatchedLooks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := build(t, "default", ActionErrno, runtime.GOARCH, SharedPIDs, SupervisedNetwork, WatchedFiles, WatchedLooks)
 	if r := supervisedCall(t, f, "connect"); !r.Supervised || r.Rule != supervised {
 		t.Errorf("connect: %+v", r)
 	}

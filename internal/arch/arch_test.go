@@ -30,7 +30,7 @@ var groups = []group{
 		"they run at build time, and what they make is checked in"},
 	{"leaves", []string{"status", "internal/handoff", "internal/linux", "internal/redact", "internal/hierarchy", "internal/mounts", "internal/shell", "internal/unseen", "internal/gitindex", "internal/hint", "internal/quote"}, []string{"leaves"},
 		"both sides of a run share them: what they import, the inside starts with"},
-	{"plan", []string{"internal/plan"}, []string{"leaves"},
+	{"plan", []string{"internal/plan"}, []string{"leaves", "rules"},
 		"plain data between those who make it and those who act on it"},
 	{"network messages", []string{"confine/netns"}, []string{"leaves"},
 		"what a plan sends is what a probe tries"},
@@ -80,8 +80,9 @@ var alsoIn = map[string]string{
 	// it or passes it on.
 	"supervisor/terminal": "terminals",
 	// "confine seccomp" shows and compares policies that no run asks for.
-	"confine/seccomp":         "system call policies",
-	"confine/seccomp/inspect": "system call policies",
+	"confine/seccomp":            "system call policies",
+	"confine/seccomp/inspect":    "system call policies",
+	"confine/seccomp/policyfile": "system call policies",
 }
 
 // never are packages of anybody's that something must not lead to, however far.

@@ -26,17 +26,17 @@ var longer = map[string]string{
 
 // larger are the packages and types that may be larger, and why.
 var larger = map[string]string{
-	"status.Report fields": "it is a document, with a field for each key",
+	"status.Report fields":               "it is a document, with a field for each key",
+	"internal/changes.diffChange fields": "likewise",
 }
 
 // tooLarge are those that are to become smaller, and what they had when the bounds were set. A number
 // here only shrinks, and a line goes when its package or type is within the bounds.
 var tooLarge = map[string]int{
-	"bench files":           22,
-	"child files":           29,
-	"confine/rootfs files":  60,
-	"confine/seccomp files": 30,
-	"supervisor files":      31,
+	"bench files":          22,
+	"child files":          29,
+	"confine/rootfs files": 60,
+	"supervisor files":     31,
 
 	"child.state methods":             94,
 	"backend/process.planner methods": 52,

@@ -37,6 +37,7 @@ type lesson struct {
 	name, out, merge  string
 	overwrite         bool
 	old, oldCompanion string // what is merged with
+	older             learn.Older
 
 	recorder learn.Recorder
 	seen     learn.Seen
@@ -106,18 +107,17 @@ func (l *lesson) named() error {
 		if err != nil {
 			return &config.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": " + err.Error(), Hint: "name a file that \"confine learn\" has written", Err: err}
 		}
-		name, err := learn.ProfileIn(text)
-		if err != nil {
+		if l.older, err = learn.ReadOlder(text); err != nil {
 			return &config.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": " + err.Error(), Hint: "name a file that \"confine learn\" has written"}
 		}
-		if l.name != "" && l.name != name {
-			return &config.UsageError{Msg: "--name " + l.name + ": the profile of --merge is called " + strconv.Quote(name), Hint: "leave --name away"}
+		if l.name != "" && l.name != l.older.Name {
+			return &config.UsageError{Msg: "--name " + l.name + ": the profile of --merge is called " + strconv.Quote(l.older.Name), Hint: "leave --name away"}
 		}
-		l.name, l.old = name, text
+		l.name, l.old = l.older.Name, text
 		if l.out == "" {
 			l.out = l.merge
 		}
-		if err := l.readCompanion(name); err != nil {
+		if err := l.readCompanion(l.name); err != nil {
 			return err
 		}
 	}
@@ -141,7 +141,7 @@ func (l *lesson) readCompanion(name string) (err error) {
 	if err != nil {
 		return err
 	}
-	if !learn.NamesCalls(l.old, name+companionSuffix) && !learn.NamesCalls(l.old, abs) {
+	if !l.older.NamesCalls(name+companionSuffix) && !l.older.NamesCalls(abs) {
 		if _, err := os.Lstat(file); err == nil && !l.overwrite {
 			return &config.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": " + strconv.Quote(file) + " is there, and the profile doesn't use it: somebody else may have made it", Hint: "remove it, or replace it with --overwrite"}
 		}
@@ -544,7 +544,7 @@ func (l *lesson) write(profile, companion *outputs.Sink) error {
 		return err
 	}
 	l.seen.AllowSaid, l.seen.DenySaid = len(l.about("allow-network")) > 0, len(l.about("deny-network")) > 0
-	l.seen.Beside.Hosts, l.seen.Beside.Companion = learn.NamesHosts(l.old), strings.TrimSpace(l.oldCompanion) != ""
+	l.seen.Beside.Hosts, l.seen.Beside.Companion = l.older.Hosts, strings.TrimSpace(l.oldCompanion) != ""
 	p := learn.Make(&l.seen, w, l.name, l.name+companionSuffix, l.extra())
 	text, err := l.text(p)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/confine-run/confine/confine/seccomp"
 	"github.com/confine-run/confine/confine/seccomp/inspect"
+	"github.com/confine-run/confine/confine/seccomp/policyfile"
 	"github.com/confine-run/confine/internal/cli/outputs"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
@@ -26,7 +27,7 @@ type policies struct {
 	names  []string // policies that ship, or files
 	arch   string   // "" when it wasn't said
 	action seccomp.Action
-	kernel seccomp.Kernel
+	kernel policyfile.Kernel
 	json   bool
 	bpf    bool
 }
@@ -85,7 +86,7 @@ func (p *policies) settings(line *Line) (err error) {
 			return &config.UsageError{Msg: "--kernel: " + strconv.Quote(word) + " is no kernel version", Hint: "--kernel 6.1"}
 		}
 	}
-	p.kernel = seccomp.Kernel(version)
+	p.kernel = policyfile.Kernel(version)
 	return nil
 }
 
@@ -103,13 +104,13 @@ func (p *policies) ownArch() string {
 
 // load reads a policy by the name it was given: "default", "strict/2" or a file.
 func (p *policies) load(name, arch string) (*seccomp.Policy, error) {
-	on := seccomp.Target{Arch: arch, Kernel: p.kernel}
+	on := policyfile.Target{Arch: arch, Kernel: p.kernel}
 	for _, word := range policyWords {
 		if name == word || name == word+"/2" {
-			return seccomp.LoadFor(word, on)
+			return policyfile.Load(word, on)
 		}
 	}
-	file, err := seccomp.LoadFor(name, on)
+	file, err := policyfile.Load(name, on)
 	if errors.Is(err, os.ErrNotExist) && !strings.ContainsAny(name, `/\.`) {
 		return nil, unknownWord("policy", name, policyWords)
 	}

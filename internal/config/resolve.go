@@ -533,7 +533,7 @@ func mistypedTwin(rest map[string]string) error {
 	wrong := ""
 	for name := range rest {
 		if wrong == "" || name < wrong { // the same one in every run
-			if mistyped(strings.TrimPrefix(name, envPrefix), names) != "" {
+			if hint.Mistyped(strings.TrimPrefix(name, envPrefix), names) != "" {
 				wrong = name
 			}
 		}
@@ -542,7 +542,7 @@ func mistypedTwin(rest map[string]string) error {
 		return nil
 	}
 	return &UsageError{
-		Msg:  "environment " + wrong + ": no such option, did you mean \"" + envPrefix + mistyped(strings.TrimPrefix(wrong, envPrefix), names) + "\"?",
+		Msg:  "environment " + wrong + ": no such option, did you mean \"" + envPrefix + hint.Mistyped(strings.TrimPrefix(wrong, envPrefix), names) + "\"?",
 		Hint: "unset it if it is meant for another program",
 	}
 }

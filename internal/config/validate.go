@@ -16,6 +16,7 @@ import (
 
 	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/status"
 )
 
@@ -105,7 +106,7 @@ func checkGlob(base place, word string) (string, error) {
 func nearSecrets(word string) bool {
 	const most = 2 // letters amiss
 	letters := strings.IndexFunc(word, func(r rune) bool { return (r|0x20 < 'a' || r|0x20 > 'z') && r != '-' && r != '_' }) < 0
-	return letters && len(word) <= len(rootfs.SetSecrets)+most && distance(word, rootfs.SetSecrets) <= most
+	return letters && len(word) <= len(rootfs.SetSecrets)+most && hint.Distance(word, rootfs.SetSecrets) <= most
 }
 
 // noFile: there is certainly nothing of that name. It is for telling words apart, and decides
@@ -441,6 +442,15 @@ func checkDenyHost(_ place, word string) (string, error) {
 	}
 	word, err := network.CanonicalDeny(word)
 	return word, hostMistake(err)
+}
+
+// Rules compiles what may be reached: for plan, explain, gateway and self-test the one reading of these words.
+func (n *Network) Rules() (*network.Rules, error) {
+	rules, err := network.Compile(network.Policy{Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal})
+	if err != nil {
+		return nil, &UsageError{Msg: err.Error(), Err: err}
+	}
+	return rules, nil
 }
 
 // hostMistake makes what is wrong with a word of the network a mistake of the user's.

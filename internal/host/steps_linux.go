@@ -112,7 +112,7 @@ func (p *inProbe) mountns() error {
 
 // tproxy sends what a run with an allowlist would.
 func (p *inProbe) tproxy() error {
-	for _, r := range netns.Inside(netns.Ways{Others: true}).Requests {
+	for _, r := range netns.Inside(netns.Config{Others: true}).Requests {
 		if r.Role == handoff.RoleRedirect {
 			return refuse("netlink "+r.Name, linux.Netlink(int(r.Protocol), r.Messages, int(r.Acks)))
 		}

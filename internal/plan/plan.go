@@ -2,13 +2,14 @@
 // child's part, the outside's part, and the ledger as it will be if everything
 // is confirmed.
 //
-// It is a leaf: plain data.
+// It is plain data, and knows of nothing but data.
 package plan
 
 import (
 	"strings"
 	"time"
 
+	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/status"
@@ -90,15 +91,12 @@ type Watch struct {
 	Trees       []Tree
 }
 
-// Network is what may be reached through the gateway, in the policy's own words.
+// Network is what may be reached through the gateway.
 type Network struct {
-	Allow, Deny    []string
-	Ports          []int
-	BlockInternal  bool
+	Rules          network.Rules
 	Publish        []Publish
 	Log            bool  // what was allowed is told with its process
 	MaxBytes       int64 // both ways together; 0: no limit
-	AnyPort        bool  // some rule is open to every port
 	MaxConnections int   // at one time; 0: as many as the gateway takes
 	// Supervised: there is no network inside, and the outside makes the calls that say
 	// whom to reach.

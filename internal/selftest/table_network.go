@@ -1,7 +1,6 @@
 package selftest
 
 import (
-	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
@@ -42,7 +41,7 @@ func named(p *config.Policy, v values) string {
 	if p.Network.All || len(p.Network.Allow) == 0 {
 		return ""
 	}
-	rules, err := network.Compile(network.Policy{Allow: p.Network.Allow, Deny: p.Network.Deny, Ports: p.Network.Ports, BlockInternal: p.Network.BlockInternal})
+	rules, err := p.Network.Rules()
 	if err != nil {
 		return err.Error()
 	}

@@ -118,7 +118,7 @@ func (c *talk) arrives(t *testing.T, text string, size int) (got string, err err
 	return string(b), err
 }
 
-var anyone = plan.Network{Allow: []string{"ok.test", "192.0.2.1"}}
+var anyone = plan.Network{Rules: allow("ok.test", "192.0.2.1")}
 
 const (
 	good = "GET /1 HTTP/1.1\r\nHost: ok.test\r\n\r\n"
@@ -185,7 +185,7 @@ func TestNothingIsLookedAtByAddress(t *testing.T) {
 // is known what is spoken.
 func TestRulesThatWantAProtocolHoldEverything(t *testing.T) {
 	for _, word := range []string{"https://ok.test:80/*", "http://ok.test:80/*"} {
-		talk := conversation(t, plan.Network{Allow: []string{word}}, "ok.test")
+		talk := conversation(t, plan.Network{Rules: allow(word)}, "ok.test")
 		if got, err := talk.arrives(t, "nonsense\n", 1); got != "" || !errors.Is(err, unix.ECONNRESET) {
 			t.Errorf("%s: the server gets %q, %v", word, got, err)
 		}
@@ -202,7 +202,7 @@ func TestAddressesAreHeldToAProtocol(t *testing.T) {
 		{"https://192.0.2.1:80/*", good, "", "scheme"},
 		{"http://192.0.2.1/*", "raw\n", "", "scheme"},
 	} {
-		talk := conversation(t, plan.Network{Allow: []string{c.word}}, "")
+		talk := conversation(t, plan.Network{Rules: allow(c.word)}, "")
 		got, err := talk.arrives(t, c.says, 3)
 		if got != c.gets || (err != nil) != (c.why != "") {
 			t.Errorf("%s: %q arrives, %v", c.word, got, err)
@@ -216,7 +216,7 @@ func TestAddressesAreHeldToAProtocol(t *testing.T) {
 
 // TestWhoSaysNothingIsNotRefused: programs look like this whether a port is open.
 func TestWhoSaysNothingIsNotRefused(t *testing.T) {
-	talk := conversation(t, plan.Network{Allow: []string{"https://ok.test:80/*"}}, "ok.test")
+	talk := conversation(t, plan.Network{Rules: allow("https://ok.test:80/*")}, "ok.test")
 	if got, err := talk.arrives(t, "", 1); got != "" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -292,7 +292,7 @@ func TestBytesAreBounded(t *testing.T) {
 	for _, name := range []string{"", "ok.test"} {
 		for _, head := range []string{"", "POST / HTTP/1.1\r\nHost: ok.test\r\nContent-Length: 1000000\r\n\r\n"} {
 			text := head + "raw\n" + strings.Repeat("x", most-len(head)-4)
-			talk := conversation(t, plan.Network{Allow: anyone.Allow, MaxBytes: most}, name)
+			talk := conversation(t, plan.Network{Rules: anyone.Rules, MaxBytes: most}, name)
 			go func() { _, _ = io.WriteString(talk.client, text) }()
 			all := make([]byte, most)
 			if n, err := io.ReadFull(talk.server, all[:most-1]); err != nil {
@@ -314,7 +314,7 @@ func TestBytesAreBounded(t *testing.T) {
 // TestBytesAreBoundedTogether: not a byte more, whoever of many is quickest.
 func TestBytesAreBoundedTogether(t *testing.T) {
 	const most, each = 300_000, 100_000
-	g := gateway(t, plan.Network{Allow: []string{"ok.test"}, MaxBytes: most}, nil)
+	g := gateway(t, plan.Network{Rules: allow("ok.test"), MaxBytes: most}, nil)
 	var arrived atomic.Int64
 	var all sync.WaitGroup
 	var talks []*talk

@@ -90,7 +90,7 @@ func TestASlowReaderGetsAllAfterTheEnd(t *testing.T) {
 
 // TestNobodyIsAnsweredAfterTheEnd: a lookup for somebody who is gone isn't waited for.
 func TestNobodyIsAnsweredAfterTheEnd(t *testing.T) {
-	g := gateway(t, plan.Network{Allow: []string{"slow.test"}}, nil)
+	g := gateway(t, plan.Network{Rules: allow("slow.test")}, nil)
 	asked, gaveUp := make(chan struct{}), make(chan bool, 1)
 	g.resolver.Lookup = func(ctx context.Context, _ string) ([]netip.Addr, error) {
 		close(asked)
@@ -113,7 +113,7 @@ func TestRoom(t *testing.T) {
 			t.Errorf("%d descriptors are for %d flows, want %d", descriptors, got, want)
 		}
 	}
-	g := gateway(t, plan.Network{Allow: []string{"ok.test"}}, nil)
+	g := gateway(t, plan.Network{Rules: allow("ok.test")}, nil)
 	for _, c := range []struct {
 		room, asked, want int64
 	}{{10, 0, 10}, {10, 20, 10}, {10, 5, 5}, {1 << 30, 0, defaultConnections}} {

@@ -90,7 +90,7 @@ func (p *policy) judged(f *flow, all []netip.Addr) (list []netip.Addr, err error
 
 // mine refuses this host's own addresses, which are another way to write its loopback.
 func (p *policy) mine(a netip.Addr, f *flow) network.Verdict {
-	if p.plan.BlockInternal && p.own(a, f) {
+	if p.rules.BlocksInternal() && p.own(a, f) {
 		if named := p.rules.Own(a, f.to.Port()); !named.Allowed {
 			return named
 		}

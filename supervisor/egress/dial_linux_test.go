@@ -19,6 +19,18 @@ import (
 // own4 and own6 are what the host of the tests has.
 const own4, own6 = "93.184.216.2", "2606:2800:220:1::2"
 
+// rules are compiled as the planner does.
+func rules(p network.Policy) network.Rules {
+	r, err := network.Compile(p)
+	if err != nil {
+		panic(err)
+	}
+	return *r
+}
+
+// allow are rules that allow these words, and don't block internal addresses.
+func allow(words ...string) network.Rules { return rules(network.Policy{Allow: words}) }
+
 // gateway is one whose names are those of zone, and nothing is asked of anybody else.
 func gateway(t *testing.T, p plan.Network, zone map[string][]string) *Gateway {
 	t.Helper()
@@ -81,7 +93,7 @@ func TestAddresses(t *testing.T) {
 		"localhost":                     {allow: []string{"localhost"}, addr: "127.0.0.1", use: handoff.UseLocalhost, want: []string{"127.0.0.1", "::1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := gateway(t, plan.Network{Allow: c.allow, BlockInternal: !c.open}, zone)
+			g := gateway(t, plan.Network{Rules: rules(network.Policy{Allow: c.allow, BlockInternal: !c.open})}, zone)
 			to := "198.18.0.16"
 			if c.addr != "" {
 				to = c.addr
@@ -127,7 +139,7 @@ func TestOwnAddressesThatAreUnknownAreAll(t *testing.T) {
 
 // Datagrams to localhost go to whichever of its two addresses a server is at.
 func TestDatagramsGoWhereTheServerIs(t *testing.T) {
-	g := gateway(t, plan.Network{Allow: []string{"localhost"}}, nil)
+	g := gateway(t, plan.Network{Rules: allow("localhost")}, nil)
 	for _, c := range []struct{ network, at, want string }{
 		{"udp4", "127.0.0.1:0", "127.0.0.1"}, {"udp4", "0.0.0.0:0", "127.0.0.1"}, {"udp6", "[::1]:0", "::1"}, {"udp6", "[::]:0", "::1"},
 	} {

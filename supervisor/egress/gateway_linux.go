@@ -13,7 +13,6 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
@@ -71,12 +70,8 @@ type budget struct {
 // New is a gateway for what the plan allows. tell, if not nil, is called for every
 // attempt that is new of its kind, one at a time.
 func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
-	rules, err := network.Compile(network.Policy{Allow: p.Allow, Deny: p.Deny, Ports: p.Ports, BlockInternal: p.BlockInternal})
-	if err != nil {
-		return nil, err
-	}
 	g := &Gateway{
-		policy: policy{plan: p, rules: rules, resolver: names.Resolver{Lookup: names.System}, route: linux.RouteType},
+		policy: policy{plan: p, rules: &p.Rules, resolver: names.Resolver{Lookup: names.System}, route: linux.RouteType},
 		budget: budget{limits: p},
 		asking: make(chan struct{}, maxQuestions), served: map[uint16]bool{}, open: map[*flow]struct{}{},
 		raw: rawSockets{fds: [2]int{-1, -1}}, dialing: dialers{fd: -1, init: netns.None()},
@@ -91,6 +86,7 @@ func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
 		return nil, os.NewSyscallError("getrlimit", err)
 	}
 	g.room = room(files.Cur)
+	var err error
 	if g.loop, err = loop.New(); err != nil {
 		return nil, err
 	}

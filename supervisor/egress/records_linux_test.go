@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 )
@@ -30,16 +31,16 @@ func lookUp(t *testing.T, g *Gateway, name string) dnsmessage.RCode {
 // TestADeniedNameIsDenied, as a denied address is, and one that no rule names isn't allowed.
 func TestADeniedNameIsDenied(t *testing.T) {
 	for _, c := range []struct {
-		policy    plan.Network
+		policy    network.Policy
 		name      string
 		why, rule string
 	}{
-		{plan.Network{Allow: []string{"*"}, Deny: []string{"evil.test"}}, "evil.test.", "denied", "deny evil.test"},
-		{plan.Network{Allow: []string{"ok.test"}, Deny: []string{"evil.test"}}, "evil.test.", "denied", "deny evil.test"},
-		{plan.Network{Allow: []string{"ok.test"}, Deny: []string{"evil.test"}}, "other.test.", "not_allowed", ""},
-		{plan.Network{Allow: []string{"*"}, Deny: []string{"evil.test"}}, "a b.evil.test.", "bad_name", ""},
+		{network.Policy{Allow: []string{"*"}, Deny: []string{"evil.test"}}, "evil.test.", "denied", "deny evil.test"},
+		{network.Policy{Allow: []string{"ok.test"}, Deny: []string{"evil.test"}}, "evil.test.", "denied", "deny evil.test"},
+		{network.Policy{Allow: []string{"ok.test"}, Deny: []string{"evil.test"}}, "other.test.", "not_allowed", ""},
+		{network.Policy{Allow: []string{"*"}, Deny: []string{"evil.test"}}, "a b.evil.test.", "bad_name", ""},
 	} {
-		g := gateway(t, c.policy, nil)
+		g := gateway(t, plan.Network{Rules: rules(c.policy)}, nil)
 		lookUp(t, g, c.name)
 		s := g.Summary()
 		if len(s.Attempts) != 1 || s.Attempts[0].Verdict != status.AttemptBlocked || s.Attempts[0].Why != c.why || s.Attempts[0].Rule != c.rule {

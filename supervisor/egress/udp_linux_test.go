@@ -35,7 +35,7 @@ func meantBy(t *testing.T, g *Gateway, name string, port uint16) netip.AddrPort 
 // TestDatagramsThatWaitAreBounded: a target that asks for a name which nobody answers
 // for could fill the memory of the supervisor, which no limit of the run bounds.
 func TestDatagramsThatWaitAreBounded(t *testing.T) {
-	g := gateway(t, plan.Network{Allow: []string{"slow.test"}}, nil)
+	g := gateway(t, plan.Network{Rules: allow("slow.test")}, nil)
 	asked := make(chan struct{}, 1000)
 	g.resolver.Lookup = func(ctx context.Context, _ string) ([]netip.Addr, error) {
 		asked <- struct{}{}
@@ -93,7 +93,7 @@ func echo(t *testing.T) netip.AddrPort {
 func TestAnswersCountToo(t *testing.T) {
 	server := echo(t)
 	told := make(chan status.Attempt, 10)
-	g := gateway(t, plan.Network{Allow: []string{"echo.test"}, MaxBytes: 1500}, map[string][]string{"echo.test.": {"127.0.0.1"}})
+	g := gateway(t, plan.Network{Rules: allow("echo.test"), MaxBytes: 1500}, map[string][]string{"echo.test.": {"127.0.0.1"}})
 	g.log.tell = func(a status.Attempt) { told <- a }
 	d := aDoor(t, g)
 	d.take(source(0), meantBy(t, g, "echo.test", server.Port()), make([]byte, 1000))

@@ -34,23 +34,27 @@ func Check(p *seccomp.Policy, a seccomp.Action, arch string) (all []Finding, err
 	if _, err := p.Compile(a, arch); err != nil {
 		return nil, err
 	}
+	t, err := seccomp.TableOf(arch)
+	if err != nil {
+		return nil, err
+	}
 	for _, n := range p.Notices {
 		f := Finding{Level: Note, What: n.Text, Why: n.Hint, Line: n.Line, Column: n.Column}
-		if strings.Contains(n.Text, "is not known") || strings.Contains(n.Text, "more than once") {
+		if n.Doubtful {
 			f.Level = Warning
 		}
 		all = append(all, f)
 	}
 	look := func(level Level, tries []attempt, odd func(v seccomp.Verdict) bool) {
-		for _, t := range tries {
-			if _, there := seccomp.Number(arch, t.call); !there {
+		for _, try := range tries {
+			if _, there := t.Number(try.call); !there {
 				continue
 			}
-			if plain := t.plain(); plain != t.args && odd(p.Decide(t.call, plain)) {
+			if plain := try.plain(); plain != try.args && odd(p.Decide(try.call, plain)) {
 				continue // it need not be dodged
 			}
-			if v := p.Decide(t.call, t.args); odd(v) {
-				all = append(all, Finding{Level: level, What: words(arch, t), Verdict: v.Under(a), Rule: v.Rule, Why: t.why})
+			if v := p.Decide(try.call, try.args); odd(v) {
+				all = append(all, Finding{Level: level, What: try.words(t), Verdict: v.Under(a), Rule: v.Rule, Why: try.why})
 			}
 		}
 	}
@@ -69,14 +73,9 @@ func Check(p *seccomp.Policy, a seccomp.Action, arch string) (all []Finding, err
 	return all, nil
 }
 
-func passes(v seccomp.Verdict, a seccomp.Action) bool {
-	word := v.Under(a)
-	return word == "allow" || word == "log"
-}
-
 // plain are the arguments without the bits that the kernel ignores.
-func (t *attempt) plain() [6]uint64 {
-	args := t.args
+func (a *attempt) plain() [6]uint64 {
+	args := a.args
 	for i := range args {
 		args[i] &^= upper
 	}
@@ -84,9 +83,9 @@ func (t *attempt) plain() [6]uint64 {
 }
 
 // words are the attempt as a report would name it.
-func words(arch string, t attempt) string {
-	s := seccomp.Words(arch, t.call, t.args)
-	for i, v := range t.args {
+func (a *attempt) words(t *seccomp.Table) string {
+	s := t.Words(a.call, a.args)
+	for i, v := range a.args {
 		if v >= upper {
 			s += fmt.Sprintf(" with arg %d = %#x", i, v)
 		}

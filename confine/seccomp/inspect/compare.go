@@ -45,24 +45,24 @@ func Compare(p, q *seccomp.Policy, a seccomp.Action, arch string) (*Difference, 
 			return nil, err
 		}
 	}
-	names, err := seccomp.Calls(arch)
+	t, err := seccomp.TableOf(arch)
 	if err != nil {
 		return nil, err
 	}
 	d := &Difference{From: p.Version, To: q.Version, Arch: arch, Action: string(a), Changes: []Change{}}
-	for _, name := range names {
+	for _, name := range t.Calls() {
 		before, after := answers(p, name, a), answers(q, name, a)
 		if slices.EqualFunc(before, after, alike) {
 			continue
 		}
 		c := Change{Call: name, Before: before, After: after}
-		c.Kind, c.Example = tell(p, q, a, arch, name, before, after)
+		c.Kind, c.Example = tell(p, q, a, t, name, before, after)
 		d.Changes = append(d.Changes, c)
 	}
 	before, _ := p.Others()
 	after, _ := q.Others()
-	if x, y := worded("", seccomp.Case{Verdict: before}, a), worded("", seccomp.Case{Verdict: after}, a); !alike(x, y) {
-		d.Changes = append(d.Changes, Change{Call: "(newer calls)", Kind: kind(x.through && !y.through, y.through && !x.through, []Case{x}, []Case{y}),
+	if x, y := answer("", seccomp.Case{Verdict: before}, a), answer("", seccomp.Case{Verdict: after}, a); !alike(x, y) {
+		d.Changes = append(d.Changes, Change{Call: "(newer calls)", Kind: kind(x.passes && !y.passes, y.passes && !x.passes, []Case{x}, []Case{y}),
 			Before: []Case{x}, After: []Case{y}})
 	}
 	return d, nil
@@ -73,7 +73,7 @@ func Compare(p, q *seccomp.Policy, a seccomp.Action, arch string) (*Difference, 
 func alike(c, d Case) bool { return c.Verdict == d.Verdict && slices.Equal(c.Conditions, d.Conditions) }
 
 // tell looks for calls that the policies decide differently.
-func tell(p, q *seccomp.Policy, a seccomp.Action, arch, name string, before, after []Case) (k Kind, example string) {
+func tell(p, q *seccomp.Policy, a seccomp.Action, t *seccomp.Table, name string, before, after []Case) (k Kind, example string) {
 	less, more, other := false, false, false
 	for _, args := range representatives(name, a, p, q) {
 		x, y := p.Decide(name, args), q.Decide(name, args)
@@ -83,7 +83,7 @@ func tell(p, q *seccomp.Policy, a seccomp.Action, arch, name string, before, aft
 		less = less || passes(x, a) && !passes(y, a)
 		more = more || passes(y, a) && !passes(x, a)
 		if other = true; example == "" {
-			example = fmt.Sprintf("%s: %s, then %s", called(arch, name, args), x.Under(a), y.Under(a))
+			example = fmt.Sprintf("%s: %s, then %s", called(t, name, args), x.Under(a), y.Under(a))
 		}
 	}
 	if len(before) == 1 && len(after) == 1 {
@@ -96,8 +96,8 @@ func tell(p, q *seccomp.Policy, a seccomp.Action, arch, name string, before, aft
 }
 
 func kind(less, more bool, before, after []Case) Kind {
-	through := func(c Case) bool { return c.through }
-	switch was, is := slices.ContainsFunc(before, through), slices.ContainsFunc(after, through); {
+	passes := func(c Case) bool { return c.passes }
+	switch was, is := slices.ContainsFunc(before, passes), slices.ContainsFunc(after, passes); {
 	case !was && is:
 		return Allowed
 	case was && !is:
@@ -111,8 +111,8 @@ func kind(less, more bool, before, after []Case) Kind {
 }
 
 // called is the call with the arguments that are not 0.
-func called(arch, name string, args [6]uint64) string {
-	s := seccomp.Words(arch, name, args)
+func called(t *seccomp.Table, name string, args [6]uint64) string {
+	s := t.Words(name, args)
 	for i, v := range args {
 		if v != 0 {
 			s += fmt.Sprintf(" arg%d=%#x", i, v)

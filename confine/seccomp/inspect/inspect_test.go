@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/confine/seccomp"
+	"github.com/confine-run/confine/confine/seccomp/policyfile"
 )
 
 func policy(t *testing.T, text string) *seccomp.Policy {
@@ -14,16 +15,7 @@ func policy(t *testing.T, text string) *seccomp.Policy {
 	if strings.HasPrefix(text, "{") {
 		name = "p.json"
 	}
-	p, err := seccomp.ParseFor([]byte(text), name, seccomp.Target{Arch: "amd64", Kernel: seccomp.Kernel{Major: 6, Minor: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func builtin(t *testing.T, name string) *seccomp.Policy {
-	t.Helper()
-	p, err := seccomp.Load(name)
+	p, err := policyfile.Parse([]byte(text), name, policyfile.Target{Arch: "amd64", Kernel: policyfile.Kernel{Major: 6, Minor: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +28,7 @@ func TestWhatShipsHasNoWarnings(t *testing.T) {
 	for _, name := range []string{"default", "strict"} {
 		for _, arch := range []string{"amd64", "arm64"} {
 			for _, a := range []seccomp.Action{seccomp.ActionErrno, seccomp.ActionKill, seccomp.ActionLog} {
-				found, err := Check(builtin(t, name), a, arch)
+				found, err := Check(seccomp.Builtin(name), a, arch)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -63,9 +55,10 @@ func TestEveryAttemptIsNoticed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		tab, _ := seccomp.TableOf(arch)
 		has := func(found []Finding, try attempt) bool {
-			_, there := seccomp.Number(arch, try.call)
-			return !there || slices.ContainsFunc(found, func(f Finding) bool { return f.What == words(arch, try) })
+			_, there := tab.Number(try.call)
+			return !there || slices.ContainsFunc(found, func(f Finding) bool { return f.What == try.words(tab) })
 		}
 		for _, try := range slices.Concat(dangerous[:], namespaces[:], worthKnowing[:]) {
 			if try.plain() == try.args && !has(allowed, try) {
@@ -76,7 +69,7 @@ func TestEveryAttemptIsNoticed(t *testing.T) {
 			if try.call != "execve" && !has(denied, try) {
 				t.Errorf("%s: %s %#x is denied and nobody says so", arch, try.call, try.args)
 			}
-			if _, there := seccomp.Number("amd64", try.call); !there {
+			if !seccomp.Known(try.call) {
 				t.Errorf("there is no call %s", try.call)
 			}
 		}
@@ -113,7 +106,7 @@ func TestDodgedComparisonsAreNoticed(t *testing.T) {
 }
 
 func TestListing(t *testing.T) {
-	l, err := List(builtin(t, "default"), seccomp.ActionKill, "amd64")
+	l, err := List(seccomp.Builtin("default"), seccomp.ActionKill, "amd64")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +129,7 @@ func TestListing(t *testing.T) {
 	if l.Newer.Verdict != "errno ENOSYS" || l.Foreign.Verdict != "kill" || l.Instructions < 100 || !strings.HasPrefix(l.Digest, "sha256:") {
 		t.Errorf("%+v %+v %d", l.Newer, l.Foreign, l.Instructions)
 	}
-	if l, err = List(builtin(t, "default"), seccomp.ActionErrno, "arm64"); err != nil || slices.ContainsFunc(l.Calls, func(c Call) bool { return c.Name == "open" }) {
+	if l, err = List(seccomp.Builtin("default"), seccomp.ActionErrno, "arm64"); err != nil || slices.ContainsFunc(l.Calls, func(c Call) bool { return c.Name == "open" }) {
 		t.Errorf("open is none of arm64's: %v", err)
 	}
 }

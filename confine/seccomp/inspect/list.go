@@ -19,7 +19,7 @@ type Case struct {
 	Rule       string   `json:"rule"`
 	Reason     string   `json:"reason,omitempty"`
 
-	through bool
+	passes bool
 }
 
 // Listing is a policy as it holds on one architecture.
@@ -40,15 +40,15 @@ func List(p *seccomp.Policy, a seccomp.Action, arch string) (*Listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := seccomp.Calls(arch)
+	t, err := seccomp.TableOf(arch)
 	if err != nil {
 		return nil, err
 	}
+	l := &Listing{Policy: p.Version, Digest: f.Digest, Arch: arch, Action: string(a), Instructions: len(f.Program), Calls: []Call{}}
 	newer, foreign := p.Others()
-	l := &Listing{Policy: p.Version, Digest: f.Digest, Arch: arch, Action: string(a), Instructions: len(f.Program),
-		Newer: worded("", seccomp.Case{Verdict: newer}, a), Foreign: worded("", seccomp.Case{Verdict: foreign}, a), Calls: []Call{}}
-	for _, name := range names {
-		nr, _ := seccomp.Number(arch, name)
+	l.Newer, l.Foreign = answer("", seccomp.Case{Verdict: newer}, a), answer("", seccomp.Case{Verdict: foreign}, a)
+	for _, name := range t.Calls() {
+		nr, _ := t.Number(name)
 		l.Calls = append(l.Calls, Call{nr, name, answers(p, name, a)})
 	}
 	return l, nil
@@ -56,16 +56,21 @@ func List(p *seccomp.Policy, a seccomp.Action, arch string) (*Listing, error) {
 
 func answers(p *seccomp.Policy, name string, a seccomp.Action) (all []Case) {
 	for _, c := range p.Cases(name, a) {
-		all = append(all, worded(name, c, a))
+		all = append(all, answer(name, c, a))
 	}
 	return all
 }
 
-func worded(name string, c seccomp.Case, a seccomp.Action) Case {
-	w := Case{Verdict: c.Under(a), Rule: c.Rule, Reason: c.Reason}
-	w.through = w.Verdict == "allow" || w.Verdict == "log"
+func answer(name string, c seccomp.Case, a seccomp.Action) Case {
+	w := Case{Verdict: c.Under(a), Rule: c.Rule, Reason: c.Reason, passes: passes(c.Verdict, a)}
 	for _, cond := range c.Conds {
 		w.Conditions = append(w.Conditions, cond.Words(name))
 	}
 	return w
+}
+
+// passes says whether a call is made under an action.
+func passes(v seccomp.Verdict, a seccomp.Action) bool {
+	word := v.Under(a)
+	return word == seccomp.Allow.String() || word == seccomp.Log.String()
 }

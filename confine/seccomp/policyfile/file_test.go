@@ -1,4 +1,4 @@
-package seccomp
+package policyfile
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/confine/seccomp"
 )
 
 func TestMistakesInFilesAreNamedWithTheirPlace(t *testing.T) {
@@ -53,15 +55,15 @@ func TestMistakesInFilesAreNamedWithTheirPlace(t *testing.T) {
 		{"execve killed after extending", "extends = \"default\"\n[[rules]]\nnames = [\"execve\"]\naction = \"kill\"\n", "p.toml: execve is not allowed"},
 		{"execve allowed on a condition only", "[[rules]]\nnames = [\"execve\"]\naction = \"allow\"\nargs = [{ index = 0, op = \"eq\", value = 0, width = 64 }]\n", "p.toml: execve is not allowed"},
 	} {
-		_, err := Parse([]byte(c.text), "p.toml")
-		var pe *PolicyError
+		_, err := Parse([]byte(c.text), "p.toml", Target{})
+		var pe *seccomp.PolicyError
 		if !errors.As(err, &pe) {
 			t.Errorf("%s: %v", c.name, err)
 		} else if !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s:\n  got  %q\n  want %q", c.name, err, c.want)
 		}
 	}
-	if _, err := Parse([]byte(ok), "p.toml"); err != nil {
+	if _, err := Parse([]byte(ok), "p.toml", Target{}); err != nil {
 		t.Errorf("without the mistake: %v", err)
 	}
 }
@@ -83,7 +85,7 @@ action = "allow"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := Load(path)
+	p, err := Load(path, Target{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,75 +97,35 @@ action = "allow"
 			t.Errorf("%s: %s by %s, want %s", call, v, v.Rule, want)
 		}
 	}
-	for _, tab := range tables {
-		for _, a := range actions {
-			f, err := Build(path, a, tab.arch)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if f.Kind != "file" || f.Version != "mine.toml" || f.Digest == builtinDefault.digest {
-				t.Errorf("%+v", f)
-			}
-			agree(t, p, tab, a, f.Program)
-		}
+	if p.Kind != "file" || p.Version != "mine.toml" || !IsFile(path) {
+		t.Errorf("%s %s", p.Kind, p.Version)
 	}
-	if _, err := Build(filepath.Join(dir, "none"), ActionErrno, "amd64"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Load(filepath.Join(dir, "none"), Target{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	if _, err := Build(dir, ActionErrno, "amd64"); err == nil {
+	if _, err := Load(dir, Target{}); err == nil {
 		t.Error("a directory was taken for a policy")
 	}
 }
 
-// Whatever a file says: foreign and x32 calls are refused.
-func TestNoFileAllowsForeignCalls(t *testing.T) {
-	for _, word := range []string{"allow", "log"} {
-		p, err := Parse([]byte(`default_action = "`+word+`"`), "open.toml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, tab := range tables {
-			for _, a := range actions {
-				f, err := p.Compile(a, tab.arch)
-				if err != nil {
-					t.Fatal(err)
-				}
-				agree(t, p, tab, a, f.Program)
-				m := load(t, f.Program)
-				refused := (Outcome{Do: Refuse}).ret(a)
-				for _, audit := range []uint32{0x40000003, 0x40000028, 0, ^uint32(0)} {
-					if got := m.run(t, audit, 39, [6]uint64{}); got != refused {
-						t.Errorf("%s %s: arch %#x gets %#x", tab.arch, a, audit, got)
-					}
-				}
-				if tab.x32 {
-					if got := m.run(t, tab.audit, x32Bit|39, [6]uint64{}); got != refused {
-						t.Errorf("%s: x32 gets %#x", a, got)
-					}
-				}
-				if got := m.run(t, tab.audit, 39, [6]uint64{}); got != p.Default.ret(a) {
-					t.Errorf("control: a native call gets %#x", got)
-				}
-			}
-		}
-	}
-}
-
 func TestPrintedPoliciesAreTheSamePolicy(t *testing.T) {
-	laid, _ := Load("strict", additions...)
-	odd, err := Parse([]byte("[[rules]]\nrule = \"a\\\"b\\n\"\nnames = [\"execve\"]\naction = \"allow\"\nreason = \"ü\\u0007\\\\\"\n"+
-		"[[rules]]\nnames = [\"read\"]\naction = \"log\"\nargs = [{ index = 1, op = \"ge\", width = 64, value = \"0xfffffffffffffffe\", mask = \"0xfffffffffffffffe\" }]\n"),
-		"odd\nname.toml")
+	laid, err := seccomp.Builtin("strict").With(seccomp.Network, seccomp.SharedPIDs, seccomp.SupervisedNetwork, seccomp.WatchedFiles)
 	if err != nil {
 		t.Fatal(err)
 	}
-	errno, err := Parse([]byte("default_action = \"errno\"\ndefault_errno = \"EHWPOISON\"\n[[rules]]\nrule = \"x\"\nnames = [\"execve\"]\naction = \"allow\"\n"), "e.toml")
+	odd, err := Parse([]byte("[[rules]]\nrule = \"a\\\"b\\n\"\nnames = [\"execve\"]\naction = \"allow\"\nreason = \"ü\\u0007\\\\\"\n"+
+		"[[rules]]\nnames = [\"read\"]\naction = \"log\"\nargs = [{ index = 1, op = \"ge\", width = 64, value = \"0xfffffffffffffffe\", mask = \"0xfffffffffffffffe\" }]\n"),
+		"odd\nname.toml", Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	errno, err := Parse([]byte("default_action = \"errno\"\ndefault_errno = \"EHWPOISON\"\n[[rules]]\nrule = \"x\"\nnames = [\"execve\"]\naction = \"allow\"\n"), "e.toml", Target{})
 	if err != nil || errno.Default.Errno != 133 {
 		t.Fatal(err)
 	}
-	for _, p := range []*Policy{&builtinDefault.policy, &builtinStrict.policy, laid, odd, errno} {
+	for _, p := range []*seccomp.Policy{seccomp.Builtin("default"), seccomp.Builtin("strict"), laid, odd, errno} {
 		text := p.TOML()
-		q, err := Parse([]byte(text), "printed.toml")
+		q, err := Parse([]byte(text), "printed.toml", Target{})
 		if err != nil {
 			t.Fatalf("%s\n%v", text, err)
 		}
@@ -171,7 +133,7 @@ func TestPrintedPoliciesAreTheSamePolicy(t *testing.T) {
 			t.Errorf("%s changes when it is printed and read:\n%s", p.Version, text)
 		}
 	}
-	if text := builtinDefault.policy.TOML(); !strings.Contains(text, `values = ["TIOCSTI", "TIOCLINUX"], width = 32`) ||
+	if text := seccomp.Builtin("default").TOML(); !strings.Contains(text, `values = ["TIOCSTI", "TIOCLINUX"], width = 32`) ||
 		!strings.Contains(text, `mask = "CLONE_NEWNS|`) {
 		t.Error("values are not printed by name")
 	}
@@ -179,7 +141,7 @@ func TestPrintedPoliciesAreTheSamePolicy(t *testing.T) {
 
 func TestDigestIsOfWhatIsDecided(t *testing.T) {
 	digest := func(text string) string {
-		p, err := Parse([]byte(text), "p.toml")
+		p, err := Parse([]byte(text), "p.toml", Target{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +165,7 @@ func TestDigestIsOfWhatIsDecided(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"default-2", "strict-2", "no-network-1"} {
-		text, err := os.ReadFile("data/" + name + ".toml")
+		text, err := os.ReadFile("../data/" + name + ".toml")
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -211,9 +173,9 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte("extends = \"strict\"\n[[rules]]\nnames = [\"read\"]\naction = \"errno\"\nerrno = \"EIO\"\n[[rules.args]]\nindex = 0\nop = \"not_in\"\nvalues = [1, \"AF_UNIX\"]\nmask = 0xff\nwidth = 64\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		p, err := Parse(text, "f.toml")
+		p, err := Parse(text, "f.toml", Target{})
 		if err != nil {
-			var pe *PolicyError
+			var pe *seccomp.PolicyError
 			if !errors.As(err, &pe) {
 				t.Fatalf("%v", err)
 			}
@@ -222,27 +184,38 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		q, err := Parse([]byte(p.TOML()), "f.toml")
+		q, err := Parse([]byte(p.TOML()), "f.toml", Target{})
 		if err != nil || q.Digest() != p.Digest() {
 			t.Fatalf("printed and read again: %v\n%s", err, p.TOML())
 		}
-		fl, err := p.Compile(ActionErrno, "amd64")
-		if err != nil {
-			var tooLong *SizeError
+		if _, err := p.Compile(seccomp.ActionErrno, "amd64"); err != nil {
+			var tooLong *seccomp.SizeError
 			if !errors.As(err, &tooLong) {
 				t.Fatal(err)
 			}
-			return
-		}
-		m := load(t, fl.Program)
-		for nr, name := range amd64.names {
-			args := [6]uint64{uint64(nr), 1, 2, 3}
-			if got := m.run(t, amd64.audit, uint32(nr), args); got != p.number(&amd64, amd64.audit, uint32(nr), args).ret(ActionErrno) {
-				t.Fatalf("%s: %#x", name, got)
-			}
-		}
-		if got := m.run(t, 0x40000003, 1, [6]uint64{}); got != retErrno|eperm {
-			t.Fatalf("foreign: %#x", got)
 		}
 	})
+}
+
+// TestShippedPoliciesAreThoseOfTheData: what was generated is what the files say.
+func TestShippedPoliciesAreThoseOfTheData(t *testing.T) {
+	files, err := filepath.Glob("../data/*.toml")
+	if err != nil || len(files) != 10 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		p, err := Load(file, Target{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		version := strings.TrimSuffix(filepath.Base(file), ".toml")
+		name, n := version[:strings.LastIndex(version, "-")], version[strings.LastIndex(version, "-")+1:]
+		rules := seccomp.Addition(name + "/" + n).Rules()
+		if made := seccomp.Builtin(name); made != nil && made.Version == name+"/"+n && made.Default == p.Default {
+			rules = made.Rules
+		}
+		if !reflect.DeepEqual(rules, p.Rules) {
+			t.Errorf("%s is not what was generated from it: go generate", file)
+		}
+	}
 }

@@ -1,24 +1,26 @@
-package seccomp
+package policyfile
 
 import (
 	"slices"
 
 	moby "github.com/moby/profiles/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/confine-run/confine/confine/seccomp"
 )
 
 // interpret decides one call by a profile, written down from what Docker's daemon,
 // runc and libseccomp do, with moby's own types and none of ours. It knows nothing
 // of entries that contradict each other: those are told by ok.
-func interpret(p *moby.Seccomp, on Target, name string, args [6]uint64) (ret uint32, ok bool) {
-	var hits []uint32 // of entries with conditions that hold
-	first, unconditional := uint32(0), false
-	otherwise := ociRet(p.DefaultAction, p.DefaultErrnoRet)
+func interpret(p *moby.Seccomp, on Target, name string, args [6]uint64) (ret string, ok bool) {
+	var hits []string // of entries with conditions that hold
+	first, unconditional := "", false
+	otherwise := ociWord(p.DefaultAction, p.DefaultErrnoRet)
 	for _, call := range p.Syscalls {
 		if !meant(call, on) || !slices.Contains(call.Names, name) {
 			continue
 		}
-		ret := ociRet(call.Action, call.ErrnoRet)
+		ret := ociWord(call.Action, call.ErrnoRet)
 		if ret == otherwise && threadOnly(call.Action) == threadOnly(p.DefaultAction) {
 			continue // runc skips what says the same as the default
 		}
@@ -49,7 +51,7 @@ func interpret(p *moby.Seccomp, on Target, name string, args [6]uint64) (ret uin
 	case len(hits) == 0:
 		return otherwise, true
 	}
-	return hits[0], !slices.ContainsFunc(hits, func(h uint32) bool { return h != hits[0] })
+	return hits[0], !slices.ContainsFunc(hits, func(h string) bool { return h != hits[0] })
 }
 
 // asRules: two conditions on one argument make runc add each as a rule.
@@ -106,17 +108,17 @@ func threadOnly(a specs.LinuxSeccompAction) bool {
 	return a == specs.ActKill || a == specs.ActKillThread
 }
 
-func ociRet(a specs.LinuxSeccompAction, errno *uint) uint32 {
-	switch a {
-	case specs.ActAllow:
-		return 0x7fff0000
-	case specs.ActLog:
-		return 0x7ffc0000
-	case specs.ActErrno:
-		if errno != nil {
-			return 0x00050000 | uint32(*errno)
-		}
-		return 0x00050001
+// ociWord is what an action comes to under --seccomp-action errno.
+func ociWord(a specs.LinuxSeccompAction, errno *uint) string {
+	switch {
+	case a == specs.ActAllow:
+		return "allow"
+	case a == specs.ActLog:
+		return "log"
+	case a == specs.ActErrno && errno != nil:
+		return "errno " + seccomp.ErrnoName(uint16(*errno))
+	case a == specs.ActErrno:
+		return "errno EPERM"
 	}
-	return 0x80000000 // the whole process, where libseccomp ends a thread
+	return "kill" // the whole process, where libseccomp ends a thread
 }

@@ -1,4 +1,4 @@
-package seccomp
+package policyfile
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/confine/seccomp"
 )
 
 // docs is a profile as the OCI runtime specification writes one.
@@ -84,8 +86,8 @@ func TestMistakesInProfilesAreNamedWithTheirPlace(t *testing.T) {
 {"names":["socket"],"action":"SCMP_ACT_KILL","args":[{"index":1,"op":"SCMP_CMP_EQ","value":3}]}`),
 			"p.json:6:1: \"socket\" gets different answers from this entry and from entry 2, and their conditions can hold together"},
 	} {
-		_, err := ParseFor([]byte(c.text), "p.json", Target{Arch: "amd64"})
-		var pe *PolicyError
+		_, err := Parse([]byte(c.text), "p.json", Target{Arch: "amd64"})
+		var pe *seccomp.PolicyError
 		if !errors.As(err, &pe) {
 			t.Errorf("%s: %v", c.name, err)
 		} else if !strings.HasPrefix(err.Error(), c.want) {
@@ -93,7 +95,7 @@ func TestMistakesInProfilesAreNamedWithTheirPlace(t *testing.T) {
 		}
 	}
 	for _, ok := range []string{docs, entry(`{"names":["ptrace"],"action":"SCMP_ACT_KILL","includes":{},"excludes":null,"args":[]}`), top(`"syscalls":null, "comment": "x"`)} {
-		if _, err := ParseFor([]byte(ok), "p.json", Target{Arch: "amd64"}); err != nil {
+		if _, err := Parse([]byte(ok), "p.json", Target{Arch: "amd64"}); err != nil {
 			t.Errorf("without a mistake: %v\n%s", err, ok)
 		}
 	}
@@ -111,7 +113,7 @@ func TestProfilesSayWhatIsNotAsItLooks(t *testing.T) {
 		"amd64": "2:67 calls of SCMP_ARCH_X86, SCMP_ARCH_X32 stay refused, as in every policy|",
 		"arm64": "",
 	} {
-		p, err := ParseFor([]byte(text), "p.json", Target{Arch: arch})
+		p, err := Parse([]byte(text), "p.json", Target{Arch: arch})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +127,7 @@ func TestProfilesSayWhatIsNotAsItLooks(t *testing.T) {
 		if got != want {
 			t.Errorf("%s:\n got  %s\n want %s", arch, got, want)
 		}
-		if v := p.Decide("socket", [6]uint64{40}); v.Do != Allow {
+		if v := p.Decide("socket", [6]uint64{40}); v.Do != seccomp.Allow {
 			t.Errorf("runc takes two conditions on one argument for alternatives: %s", v)
 		}
 	}
@@ -136,50 +138,29 @@ func TestProfilesAreReadForOneMachine(t *testing.T) {
 	if err := os.WriteFile(path, []byte(docs), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := BuildFor(path, ActionErrno, Target{Arch: "amd64"}, SharedPIDs)
+	p, err := Load(path, Target{Arch: "amd64"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Kind != "file" || f.Version != "docker.json+shared-pids/2" {
-		t.Errorf("%s %s", f.Kind, f.Version)
+	laid, err := p.With(seccomp.SharedPIDs)
+	if err != nil || laid.Kind != "file" || laid.Version != "docker.json+shared-pids/2" {
+		t.Errorf("%+v, %v", laid, err)
 	}
-	if r := f.Refusal(amd64.audit, 101, [6]uint64{}, nil); r.Rule != "shared-pids" {
-		t.Errorf("the addition comes first: %+v", r)
+	if v := laid.Decide("ptrace", [6]uint64{}); v.Rule != "shared-pids" {
+		t.Errorf("the addition comes first: %+v", v)
 	}
-	p, err := LoadFor(path, Target{Arch: "amd64"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range actions {
-		f, err := p.Compile(a, "amd64")
-		if err != nil {
-			t.Fatal(err)
-		}
-		agree(t, p, &amd64, a, f.Program)
-		m := load(t, f.Program)
-		for _, audit := range []uint32{0x40000003, amd64.audit} {
-			nr := uint32(3) | x32Bit
-			if audit != amd64.audit {
-				nr = 3
-			}
-			if got, want := m.run(t, audit, nr, [6]uint64{}), (Outcome{Do: Refuse}).ret(a); got != want {
-				t.Errorf("%s: a foreign call gets %#x", a, got)
-			}
-		}
-	}
-	var wrong *TargetError
-	if _, err := p.Compile(ActionErrno, "arm64"); !errors.As(err, &wrong) {
+	if _, err := p.Compile(seccomp.ActionErrno, "arm64"); err == nil || !strings.Contains(err.Error(), "was read for amd64") {
 		t.Errorf("for another architecture: %v", err)
 	}
-	if _, err := ParseFor([]byte(docs), "p.json", Target{Arch: "riscv64"}); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := Parse([]byte(docs), "p.json", Target{Arch: "riscv64"}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("for none of ours: %v", err)
 	}
 }
 
 // Entries that can't hold together may say different things, and only those.
 func TestConditionsThatExcludeEachOther(t *testing.T) {
-	cond := func(op Op, v uint64, mask ...uint64) Cond {
-		c := Cond{Width: 64, Op: op, Values: []uint64{v}}
+	cond := func(op seccomp.Op, v uint64, mask ...uint64) seccomp.Cond {
+		c := seccomp.Cond{Width: 64, Op: op, Values: []uint64{v}}
 		if len(mask) > 0 {
 			c.Mask = mask[0]
 		}
@@ -187,27 +168,27 @@ func TestConditionsThatExcludeEachOther(t *testing.T) {
 	}
 	const most = ^uint64(0)
 	for _, c := range []struct {
-		a, b Cond
+		a, b seccomp.Cond
 		want bool
 	}{
-		{cond(Eq, 1), cond(Eq, 2), true}, {cond(Eq, 1), cond(Eq, 1), false},
-		{cond(Eq, 1), cond(Ne, 1), true}, {cond(Eq, 1), cond(Ne, 2), false}, {cond(Ne, 1), cond(Ne, 1), false},
-		{cond(Lt, 5), cond(Ge, 5), true}, {cond(Lt, 5), cond(Eq, 5), true}, {cond(Lt, 5), cond(Eq, 4), false},
-		{cond(Le, 5), cond(Gt, 5), true}, {cond(Le, 5), cond(Ge, 5), false}, {cond(Gt, 4), cond(Eq, 5), false},
-		{cond(Lt, 0), cond(Ge, 0), true}, {cond(Gt, most), cond(Le, most), true},
-		{cond(Eq, 1, 3), cond(Eq, 2, 3), true}, {cond(Eq, 1, 3), cond(Eq, 4, 12), false},
-		{cond(Eq, 1, 3), cond(Eq, 6), true}, {cond(Eq, 1, 3), cond(Eq, 5), false},
-		{cond(Eq, 1, 3), cond(Lt, 1), false}, {cond(Eq, 1, 3), cond(Ne, 1), false},
+		{cond(seccomp.Eq, 1), cond(seccomp.Eq, 2), true}, {cond(seccomp.Eq, 1), cond(seccomp.Eq, 1), false},
+		{cond(seccomp.Eq, 1), cond(seccomp.Ne, 1), true}, {cond(seccomp.Eq, 1), cond(seccomp.Ne, 2), false}, {cond(seccomp.Ne, 1), cond(seccomp.Ne, 1), false},
+		{cond(seccomp.Lt, 5), cond(seccomp.Ge, 5), true}, {cond(seccomp.Lt, 5), cond(seccomp.Eq, 5), true}, {cond(seccomp.Lt, 5), cond(seccomp.Eq, 4), false},
+		{cond(seccomp.Le, 5), cond(seccomp.Gt, 5), true}, {cond(seccomp.Le, 5), cond(seccomp.Ge, 5), false}, {cond(seccomp.Gt, 4), cond(seccomp.Eq, 5), false},
+		{cond(seccomp.Lt, 0), cond(seccomp.Ge, 0), true}, {cond(seccomp.Gt, most), cond(seccomp.Le, most), true},
+		{cond(seccomp.Eq, 1, 3), cond(seccomp.Eq, 2, 3), true}, {cond(seccomp.Eq, 1, 3), cond(seccomp.Eq, 4, 12), false},
+		{cond(seccomp.Eq, 1, 3), cond(seccomp.Eq, 6), true}, {cond(seccomp.Eq, 1, 3), cond(seccomp.Eq, 5), false},
+		{cond(seccomp.Eq, 1, 3), cond(seccomp.Lt, 1), false}, {cond(seccomp.Eq, 1, 3), cond(seccomp.Ne, 1), false},
 	} {
-		for _, got := range []bool{c.a.excludes(c.b), c.b.excludes(c.a)} {
+		for _, got := range []bool{exclude(c.a, c.b), exclude(c.b, c.a)} {
 			if got != c.want {
 				t.Errorf("%s and %s: %v", c.a.Words(""), c.b.Words(""), got)
 			}
 		}
 	}
-	one := cond(Eq, 2)
+	one := cond(seccomp.Eq, 2)
 	one.Index = 1
-	if apart([]Cond{cond(Eq, 1)}, []Cond{one}) || !apart([]Cond{one, cond(Eq, 1)}, []Cond{cond(Eq, 2)}) {
+	if apart([]seccomp.Cond{cond(seccomp.Eq, 1)}, []seccomp.Cond{one}) || !apart([]seccomp.Cond{one, cond(seccomp.Eq, 1)}, []seccomp.Cond{cond(seccomp.Eq, 2)}) {
 		t.Error("conditions on different arguments exclude nothing")
 	}
 }

@@ -1,38 +1,46 @@
-package seccomp
+package policyfile
 
-// ociActions are the actions of Docker's and OCI's profiles, and what is said about
-// those that there is nothing for.
-var ociActions = [...]struct {
+import "github.com/confine-run/confine/confine/seccomp"
+
+type ociAction struct {
 	name string
-	does Do
+	does seccomp.Do
 	// whole: it ends the process as libseccomp does. SCMP_ACT_KILL ends a thread there.
 	whole bool
 	cant  string
-}{
-	{name: "SCMP_ACT_ALLOW", does: Allow, whole: true},
-	{name: "SCMP_ACT_ERRNO", does: Errno, whole: true},
-	{name: "SCMP_ACT_KILL", does: Kill},
-	{name: "SCMP_ACT_KILL_THREAD", does: Kill},
-	{name: "SCMP_ACT_KILL_PROCESS", does: Kill, whole: true},
-	{name: "SCMP_ACT_LOG", does: Log, whole: true},
+}
+
+// ociActions are the actions of Docker's and OCI's profiles, and what is said about
+// those that there is nothing for.
+var ociActions = [...]ociAction{
+	{name: "SCMP_ACT_ALLOW", does: seccomp.Allow, whole: true},
+	{name: "SCMP_ACT_ERRNO", does: seccomp.Errno, whole: true},
+	{name: "SCMP_ACT_KILL", does: seccomp.Kill},
+	{name: "SCMP_ACT_KILL_THREAD", does: seccomp.Kill},
+	{name: "SCMP_ACT_KILL_PROCESS", does: seccomp.Kill, whole: true},
+	{name: "SCMP_ACT_LOG", does: seccomp.Log, whole: true},
 	{name: "SCMP_ACT_TRAP", cant: "it hands the call to a signal handler of the program's; SCMP_ACT_ERRNO refuses it, SCMP_ACT_KILL_PROCESS ends the program"},
 	{name: "SCMP_ACT_TRACE", cant: "it needs a tracer, and confine is none; SCMP_ACT_ERRNO refuses the call"},
 	{name: "SCMP_ACT_NOTIFY", cant: "it needs an agent that decides, and confine asks none; SCMP_ACT_ERRNO refuses the call, and the report names it"},
 }
 
-// ociOps are the comparisons. MASKED_EQ is none of ours by itself.
-var ociOps = [...]struct {
+type ociOp struct {
 	name string
-	op   Op
-}{
-	{"SCMP_CMP_NE", Ne}, {"SCMP_CMP_LT", Lt}, {"SCMP_CMP_LE", Le}, {"SCMP_CMP_EQ", Eq}, {"SCMP_CMP_GE", Ge},
-	{"SCMP_CMP_GT", Gt}, {maskedEq, Eq},
+	op   seccomp.Op
+}
+
+// ociOps are the comparisons. MASKED_EQ is none of ours by itself.
+var ociOps = [...]ociOp{
+	{"SCMP_CMP_NE", seccomp.Ne}, {"SCMP_CMP_LT", seccomp.Lt}, {"SCMP_CMP_LE", seccomp.Le}, {"SCMP_CMP_EQ", seccomp.Eq}, {"SCMP_CMP_GE", seccomp.Ge},
+	{"SCMP_CMP_GT", seccomp.Gt}, {maskedEq, seccomp.Eq},
 }
 
 const maskedEq = "SCMP_CMP_MASKED_EQ"
 
+type ociArch struct{ name, goarch string }
+
 // ociArches are libseccomp's architectures.
-var ociArches = [...]struct{ name, goarch string }{
+var ociArches = [...]ociArch{
 	{"SCMP_ARCH_X86_64", "amd64"}, {"SCMP_ARCH_AARCH64", "arm64"}, {"SCMP_ARCH_X86", ""}, {"SCMP_ARCH_X32", ""},
 	{"SCMP_ARCH_ARM", ""}, {"SCMP_ARCH_MIPS", ""}, {"SCMP_ARCH_MIPS64", ""}, {"SCMP_ARCH_MIPS64N32", ""},
 	{"SCMP_ARCH_MIPSEL", ""}, {"SCMP_ARCH_MIPSEL64", ""}, {"SCMP_ARCH_MIPSEL64N32", ""}, {"SCMP_ARCH_PPC", ""},
@@ -47,8 +55,10 @@ var filterArches = [...]string{
 	"mips3l64n32", "ppc", "ppc64", "ppc64le", "riscv64", "s390", "s390x",
 }
 
+type ociFlag struct{ name, cant string }
+
 // ociFlags are those of seccomp(2).
-var ociFlags = [...]struct{ name, cant string }{
+var ociFlags = [...]ociFlag{
 	{"SECCOMP_FILTER_FLAG_TSYNC", ""}, // there is one thread when the filter is loaded
 	{"SECCOMP_FILTER_FLAG_LOG", "refused calls are named in the report and not in the kernel's log"},
 	{"SECCOMP_FILTER_FLAG_SPEC_ALLOW", "it would switch the mitigation of speculative store bypass off"},

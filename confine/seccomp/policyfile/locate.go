@@ -1,4 +1,4 @@
-package seccomp
+package policyfile
 
 import (
 	"slices"
