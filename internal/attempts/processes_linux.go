@@ -137,7 +137,7 @@ func peek(args []string) error {
 }
 
 func limit(args []string) error {
-	return withFD(args[0], func(pid int) error {
+	return withPID(args[0], func(pid int) error {
 		var is unix.Rlimit
 		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &is); err != nil {
 			return fmt.Errorf("%w: prlimit: %w", ErrBroken, err)

@@ -73,6 +73,7 @@ func (d *driver) try(ctx context.Context, a *attempt) (r Result) {
 		r.Why = "the scene: " + err.Error()
 		return r
 	}
+	defer ground.letGo()
 	if r.Why = d.control(ctx, a, ground); r.Why != "" {
 		r.Control = r.Why
 		return r
@@ -209,6 +210,7 @@ func (d *driver) confined(ctx context.Context, a *attempt) (got outcome) {
 	if err != nil {
 		return outcome{err: err}
 	}
+	defer v.letGo()
 	v["tmp"] = "$TMPDIR"
 	words, lacks := fill(a.inside, v)
 	if lacks != "" {

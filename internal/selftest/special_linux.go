@@ -49,6 +49,7 @@ func (d *driver) killed(ctx context.Context, a *attempt, r *Result) {
 		r.Outcome, r.Why = Failed, err.Error()
 		return
 	}
+	defer v.letGo()
 	words, _ := fill(a.inside, v)
 	policy := d.narrowed(a, v)
 	text, err := json.Marshal(holding{Policy: policy, Argv: append([]string{d.exe, Word}, words...), Dir: v["tree"]})
@@ -124,6 +125,7 @@ func (d *driver) escaped(ctx context.Context, a *attempt, r *Result) {
 		r.Outcome, r.Why = Failed, err.Error()
 		return
 	}
+	defer v.letGo()
 	cmd := exec.CommandContext(ctx, d.exe, "run", "--log", "normal", "--log-format", "text", "--allow-partial", "all", "--", "nonesuch"+v["escape"])
 	cmd.Dir = v["tree"]
 	text, _ := cmd.CombinedOutput()
