@@ -46,14 +46,14 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"foreign":   cmdForeign,
 }
 
-func needs(ts *testscript.TestScript, neg bool, args []string, least int, usage string) {
+func usage(ts *testscript.TestScript, neg bool, args []string, least int, text string) {
 	if neg || len(args) < least {
-		ts.Fatalf("usage: %s", usage)
+		ts.Fatalf("usage: %s", text)
 	}
 }
 
 func cmdRC(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 2, "rc N COMMAND…")
+	usage(ts, neg, args, 2, "rc N COMMAND…")
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	argv := args[1:]
@@ -66,7 +66,7 @@ func cmdRC(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func cmdWorld(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 2, "world N COMMAND…")
+	usage(ts, neg, args, 2, "world N COMMAND…")
 	cmdRC(ts, neg, append([]string{args[0], "netpeer", "world"}, args[1:]...))
 }
 
@@ -90,7 +90,7 @@ func run(ts *testscript.TestScript, argv []string) int {
 const exitRefused = 3
 
 func cmdRefused(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 1, "refused [-anyway|-world] COMMAND…")
+	usage(ts, neg, args, 1, "refused [-anyway|-world] COMMAND…")
 	var around []string
 	anyway, inWorld := args[0] == "-anyway", args[0] == "-world"
 	if anyway || inWorld {
@@ -110,7 +110,7 @@ func cmdRefused(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func cmdUntouched(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 2, "untouched FILE TEXT")
+	usage(ts, neg, args, 2, "untouched FILE TEXT")
 	if got := ts.ReadFile(args[0]); got != args[1]+"\n" {
 		ts.Fatalf("%s holds %q", args[0], got)
 	}
@@ -125,7 +125,7 @@ func hasModule(python, name, cond string) (bool, error) {
 }
 
 func cmdForeign(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 2, "foreign FROM TO")
+	usage(ts, neg, args, 2, "foreign FROM TO")
 	b, err := os.ReadFile(ts.MkAbs(args[0]))
 	ts.Check(err)
 	const machine, sparc64 = 18, 43 // e_machine, little-endian

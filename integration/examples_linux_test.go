@@ -7,19 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/confine-run/confine/internal/host"
 )
 
 // TestJudgeIsRightOnABusyHost: its verdicts are those of the README beside more work than there are
 // CPUs for, since they go by CPU time.
 func TestJudgeIsRightOnABusyHost(t *testing.T) {
+	needs(t, "program:python3")
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		if err := host.MustRun("program:python3"); err != nil {
-			t.Fatal(err)
-		}
-		t.Skip("python3 is not installed")
+		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "judge")
 	if err := os.CopyFS(dir, os.DirFS("../examples/judge")); err != nil {

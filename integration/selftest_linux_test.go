@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/confine-run/confine/internal/host"
 )
 
 // tested is what is looked at of "confine selftest --json".
@@ -61,11 +59,7 @@ func TestSelftest(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			for _, need := range c.needs {
-				if ok, err := host.Has(need); err != nil || !ok {
-					t.Skip("no", need, err, host.MustRun(need))
-				}
-			}
+			needs(t, c.needs...)
 			got := selftestOf(t, c.argv)
 			opened := len(c.open) == 0
 			for _, a := range got.Attempts {
