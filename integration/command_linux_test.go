@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -32,6 +34,7 @@ import (
 //	untouched FILE TEXT      the file still holds just this line
 //	put FILE KIND            make what txtar can't: fifo, socket, or big:N
 //	foreign FROM TO          a copy of an executable, made for another machine
+//	gocache DIR              a build cache of Go's that holds the runtime, and nothing of the caller's
 //	docker-profile FILE      the profile that Docker gives a container
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"rc":        cmdRC,
@@ -44,6 +47,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"untouched": cmdUntouched,
 	"put":       cmdPut,
 	"foreign":   cmdForeign,
+	"gocache":   cmdGocache,
 }
 
 func usage(ts *testscript.TestScript, neg bool, args []string, least int, text string) {
@@ -122,6 +126,31 @@ func hasModule(python, name, cond string) (bool, error) {
 		return false, host.MustRun(cond)
 	}
 	return true, nil
+}
+
+// warmCache is what scripts get a copy of, as Go fills it with the few variables that a target has.
+var warmCache = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(scene.dir, "gocache")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(dir+"/main.go", []byte("package main\n\nfunc main() { println() }\n"), 0o644); err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "build", "-o", os.DevNull, dir+"/main.go")
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GOCACHE=" + dir + "/cache", "GOTOOLCHAIN=local", "GOTELEMETRY=off"}
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, text)
+	}
+	return dir + "/cache", nil
+})
+
+func cmdGocache(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, args, 1, "gocache DIR")
+	dir, err := warmCache()
+	ts.Check(err)
+	ts.Check(os.CopyFS(ts.MkAbs(args[0]), os.DirFS(dir)))
 }
 
 func cmdForeign(ts *testscript.TestScript, neg bool, args []string) {

@@ -86,10 +86,7 @@ func cgroupMounts() (points []string, err error) {
 }
 
 func memfd(args []string) error {
-	n, err := attempts.Numbers(args)
-	if err != nil {
-		return err
-	}
+	n := attempts.Numbers(args)
 	fd, err := unix.MemfdCreate("attempt", 0)
 	if err != nil {
 		return err
@@ -106,10 +103,7 @@ func memfd(args []string) error {
 
 // shared lets children touch what all of them share.
 func shared(args []string) error {
-	n, err := attempts.Numbers(args)
-	if err != nil {
-		return err
-	}
+	n := attempts.Numbers(args)
 	fd, err := unix.MemfdCreate("attempt", 0)
 	if err != nil {
 		return err
@@ -125,10 +119,7 @@ func shared(args []string) error {
 }
 
 func touchShared(args []string) error {
-	n, err := attempts.Numbers(args)
-	if err != nil {
-		return err
-	}
+	n := attempts.Numbers(args)
 	b, err := unix.Mmap(3, 0, int(n[0])<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return err
@@ -159,10 +150,7 @@ func children(n int64, make func() *exec.Cmd) error {
 }
 
 func growing(args []string) error {
-	n, err := attempts.Numbers(args)
-	if err != nil {
-		return err
-	}
+	n := attempts.Numbers(args)
 	for done := int64(0); done < n[0]; done += n[1] {
 		b, err := unix.Mmap(-1, 0, int(n[1])<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_POPULATE)
 		if err != nil {

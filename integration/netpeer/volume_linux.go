@@ -22,10 +22,7 @@ var streamWords = []attempts.Try{
 const mib = 1 << 20
 
 func duplex(args []string) error {
-	n, err := attempts.Number(args[1])
-	if err != nil {
-		return err
-	}
+	n := attempts.Number(args[1])
 	c, err := dial(args[0])
 	if err != nil {
 		return err
@@ -49,10 +46,7 @@ func duplex(args []string) error {
 }
 
 func push(args []string) error {
-	n, err := attempts.Number(args[1])
-	if err != nil {
-		return err
-	}
+	n := attempts.Number(args[1])
 	c, err := dial(args[0])
 	if err != nil {
 		return err
@@ -77,10 +71,7 @@ func push(args []string) error {
 }
 
 func shout(args []string) error {
-	n, err := attempts.Number(args[1])
-	if err != nil {
-		return err
-	}
+	n := attempts.Number(args[1])
 	c, err := dial(args[0])
 	if err != nil {
 		return err
@@ -90,10 +81,7 @@ func shout(args []string) error {
 }
 
 func many(args []string) error {
-	n, err := attempts.Number(args[1])
-	if err != nil {
-		return err
-	}
+	n := attempts.Number(args[1])
 	all := make([]*net.TCPConn, n)
 	errs := make([]error, n)
 	var wait sync.WaitGroup
@@ -104,7 +92,7 @@ func many(args []string) error {
 		wait.Wait()
 		return errors.Join(errs...)
 	}
-	err = each(func(i int64) (err error) {
+	err := each(func(i int64) (err error) {
 		all[i], err = dial(args[0])
 		return err
 	})

@@ -40,9 +40,7 @@ func get(args []string) error {
 	}
 	n := int64(1)
 	if len(args) > 1 {
-		if n, err = attempts.Number(args[1]); err != nil {
-			return err
-		}
+		n = attempts.Number(args[1])
 	}
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	one := func() error { return printed(client, args[0]) }
