@@ -18,7 +18,6 @@ var cgroupTries = []attempts.Try{
 	{Name: "memfd", Args: 2, Do: memfd},              // MIB SECONDS: written, mapped by nobody
 	{Name: "shared", Args: 3, Do: shared},            // N MIB SECONDS: the same memory, in N children at once
 	{Name: "touch-shared", Args: 2, Do: touchShared}, // MIB SECONDS: what descriptor 3 holds
-	{Name: "populate", Args: 2, Do: growing},         // MIB STEP: STEP MiB at a time, as fast as can be
 }
 
 // noCgroups hides the cgroup file systems, in a mount namespace, and the way to
@@ -146,18 +145,5 @@ func children(n int64, make func() *exec.Cmd) error {
 			return err
 		}
 	}
-	return nil
-}
-
-func growing(args []string) error {
-	n := attempts.Numbers(args)
-	for done := int64(0); done < n[0]; done += n[1] {
-		b, err := unix.Mmap(-1, 0, int(n[1])<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_POPULATE)
-		if err != nil {
-			return err
-		}
-		b[0] = 1
-	}
-	fmt.Println("grown")
 	return nil
 }
