@@ -58,9 +58,9 @@ func TestJudgeIsRightOnABusyHost(t *testing.T) {
 	}
 }
 
-// TestTryMakesWhatIsMissing: the README's first command runs the main job with a python3 that has
+// TestTryMakesAnEnvironmentWithoutPytest: the README's first command runs the main job with a python3 that has
 // pytest, with an environment that it makes, and with the one that it made before; its code is the job's.
-func TestTryMakesWhatIsMissing(t *testing.T) {
+func TestTryMakesAnEnvironmentWithoutPytest(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"tree/examples", "tree/bin", "path"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {

@@ -48,10 +48,10 @@ var setupCalls = map[string]uint32{
 // newerCalls are those that a kernel may not have.
 var newerCalls = []string{"close_range", "fsopen", "keyctl", "landlock_create_ruleset", "mount_setattr", "move_mount", "open_tree", "openat2", "prctl", "seccomp"}
 
-// TestNoFaultOpensAWall fails each call that builds the sandbox in turn. Whatever
+// TestFailedSetupCallLeavesNoWallOpen fails each call that builds the sandbox in turn. Whatever
 // that makes of the run, a target that was started must find every wall where it
 // belongs, and the report must say what came of it.
-func TestNoFaultOpensAWall(t *testing.T) {
+func TestFailedSetupCallLeavesNoWallOpen(t *testing.T) {
 	t.Parallel()
 	needs(t, "userns", "seccomp_user_notif")
 	published, err := net.Listen("tcp", "127.0.0.1:0")

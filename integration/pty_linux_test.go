@@ -6,7 +6,7 @@ import (
 	"github.com/creack/pty"
 )
 
-func TestTerminalIsOne(t *testing.T) {
+func TestTargetOnATerminalHasAPseudoTerminal(t *testing.T) {
 	t.Parallel()
 	s := onTerminal(t, "confine", "--", "sh", "-c", "test -t 0 && test -t 1 && test -t 2 && echo all three; stty size; tty")
 	if rc := s.ended(); rc != 0 {
@@ -17,7 +17,7 @@ func TestTerminalIsOne(t *testing.T) {
 	s.see("/dev/pts/")
 }
 
-func TestWithoutTerminalThereIsNone(t *testing.T) {
+func TestTTYNeverGivesNoTerminal(t *testing.T) {
 	t.Parallel()
 	s := onTerminal(t, "confine", "--tty", "never", "--", "sh", "-c", "test -t 1 || echo none; (exec 3</dev/tty) 2>/dev/null || echo no controlling one")
 	s.ended()
@@ -25,7 +25,7 @@ func TestWithoutTerminalThereIsNone(t *testing.T) {
 	s.see("no controlling one")
 }
 
-func TestOnlyTerminalsBecomeOne(t *testing.T) {
+func TestStreamsThatAreNoTerminalStayWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	s := onTerminal(t, "sh", "-c", `confine -- sh -c 'test -t 1 || echo pipe; test -t 2 && echo terminal >&2' | cat`)
 	s.see("pipe")

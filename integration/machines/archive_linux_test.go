@@ -42,7 +42,7 @@ func TestTheSitesAreThoseOfThisHostsApt(t *testing.T) {
 	}
 }
 
-func TestTheCacheMakesAThingOnce(t *testing.T) {
+func TestCacheMakesAFileOnce(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	c, err := openCache()
 	if err != nil {
@@ -87,7 +87,7 @@ func TestTheCacheMakesAThingOnce(t *testing.T) {
 	}
 }
 
-func TestADigestIsOfContent(t *testing.T) {
+func TestDigestDependsOnContent(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	sum := func(content string) string {
 		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
