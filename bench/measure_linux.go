@@ -160,9 +160,12 @@ func (m *measurement) judge(all []series) (list []answer) {
 			said += fmt.Sprintf(", %.2f × %s", y, rival.name)
 			ok = ok && (y >= 1) == (a.least > 0)
 		}
-		v := judged(ok)
-		if a.goal == "–" {
+		v := met
+		switch {
+		case a.goal == "–":
 			v = noAim
+		case !ok:
+			v = missed
 		}
 		list = append(list, answer{said, v})
 	}
