@@ -19,7 +19,7 @@ type measurement struct {
 // aim is a line of the page's first table: one peer, held against another or a bound.
 type aim struct {
 	what string // is held, for people
-	goal string // in words; ok judges
+	goal string // in words; bound judges
 	of   string // this peer
 	kind kind
 	bound
@@ -45,15 +45,15 @@ func atLeast(x float64) bound { return bound{least: x} }
 
 // Names of peers that are judged, or that others are compared with.
 const (
-	bare      = "bare"
-	standard  = "confine -p standard"
-	underTest = "confine -p testing"
-	bwrap     = "bwrap"
-	sameMount = "bwrap, confine's mounts one for one"
-	byName    = "confine, by name"
-	localhost = "confine, localhost"
-	pasta     = "pasta, port splice"
-	allAllow  = "no sandbox, a filter of one instruction"
+	bare           = "bare"
+	standard       = "confine -p standard"
+	testingProfile = "confine -p testing"
+	bwrap          = "bwrap"
+	sameMount      = "bwrap, confine's mounts one for one"
+	byName         = "confine, by name"
+	localhost      = "confine, localhost"
+	pasta          = "pasta, port splice"
+	allAllow       = "no sandbox, a filter of one instruction"
 )
 
 // measurements is all there is, in the order in which it is run and shown. The many at once
@@ -68,7 +68,7 @@ var measurements = []measurement{
 		[]aim{{"a plain system call", "≤ 10 ns more than bare", "confine", extra, atMost(10), ""},
 			{"the part of it that any filter costs", "–", allAllow, extra, bound{}, ""}}},
 	{"pytest", "A suite that computes, parses and writes small files, start-up included. `$TMPDIR` is in memory for all.", "ms", bare, 7, (*bench).suites,
-		[]aim{{"a pytest suite", "≤ 1.02 × bare", underTest, times, atMost(1.02), ""}}},
+		[]aim{{"a pytest suite", "≤ 1.02 × bare", testingProfile, times, atMost(1.02), ""}}},
 	{"net-up", "256 MiB over one TCP connection to the caller's loopback.", "GiB/s", bare, 15, flow("up", 256<<20),
 		[]aim{{"one TCP connection, up", "≥ 0.65 × bare, ahead of pasta", byName, times, atLeast(0.65), pasta}}},
 	{"net-down", "The same from there.", "GiB/s", bare, 15, flow("down", 256<<20),

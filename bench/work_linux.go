@@ -48,7 +48,7 @@ func (b *bench) suites() ([]peer, error) {
 	}
 	inside := b.confined("-p testing", c.argv...)
 	inside.dir = c.dir
-	peers := []peer{b.timed(bare, c), b.timed(underTest, inside)}
+	peers := []peer{b.timed(bare, c), b.timed(testingProfile, inside)}
 	if b.bwrap != "" {
 		other := b.bwrapped([]string{"--bind", c.dir, c.dir, "--chdir", c.dir}, c.argv...)
 		other.dir, other.env = c.dir, c.env[:len(c.env)-1] // its /tmp is in memory
