@@ -93,9 +93,9 @@ fuzz:
 cover:
 	.ci/cover
 
-# Builds a binary of its own; the figures go to docs/BENCHMARKS.md too.
-bench:
-	$(GO) run ./bench -write
+# The figures go to docs/BENCHMARKS.md.
+bench: build
+	$(GO) run ./bench >docs/BENCHMARKS.md.new && mv docs/BENCHMARKS.md.new docs/BENCHMARKS.md
 
 # Thousands of runs, a third of them killed, and nothing may be left: minutes.
 # SOAK are words for it, such as SOAK='-duration 2h'.

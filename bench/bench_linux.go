@@ -1,18 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
+	"strings"
+	"syscall"
+	"time"
 )
 
 // bench is what all measurements share.
 type bench struct {
-	root    string // of the module
 	scratch string // removed at the end
 	work    string // where commands start
 	env     []string
@@ -20,28 +19,22 @@ type bench struct {
 	against string // another build, or ""
 	bwrap   string // or ""
 	self    string // this program, where a confined command can see it
-	n       int
+	n       int    // rounds, or 0
 	null    *os.File
-	stderr  *os.File // what the commands complain about
+	undo    []func() // after the measurement that is being made
 }
 
 // path is short, so that finding tool chains along it costs everybody the same.
 const path = "/usr/local/bin:/usr/bin:/bin"
 
-func open(o *options) (b *bench, err error) {
-	b = &bench{n: o.rounds, confine: o.confine, stderr: os.Stderr}
+func (b *bench) open() (err error) {
 	if b.scratch, err = os.MkdirTemp("", "bench-"); err != nil {
-		return nil, err
+		return err
 	}
-	defer func() {
-		if err != nil {
-			b.close()
-		}
-	}()
 	b.work = filepath.Join(b.scratch, "work")
 	for _, dir := range []string{"work", "home", "tmp", "run"} {
 		if err := os.Mkdir(filepath.Join(b.scratch, dir), 0o700); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	// Whatever confine might leave somewhere would be left in here.
@@ -50,31 +43,23 @@ func open(o *options) (b *bench, err error) {
 		"TMPDIR=" + b.scratch + "/tmp", "XDG_RUNTIME_DIR=" + b.scratch + "/run",
 	}
 	if b.null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
-		return nil, err
+		return err
 	}
-	if b.root, err = moduleRoot(); err != nil {
-		return nil, err
-	}
-	if b.confine == "" {
-		if b.confine, err = b.build(); err != nil {
-			return nil, err
-		}
-	}
-	for from, to := range map[string]*string{b.confine: &b.confine, o.against: &b.against} {
-		if from == "" {
+	for _, name := range []*string{&b.confine, &b.against} {
+		if *name == "" {
 			continue
 		}
-		if *to, err = filepath.Abs(from); err != nil {
-			return nil, err
+		if *name, err = filepath.Abs(*name); err != nil {
+			return err
 		}
 	}
-	b.self = filepath.Join(b.work, "bench")
-	if err = copyFile(b.self, "/proc/self/exe"); err != nil {
-		return nil, err
-	}
 	b.bwrap, _ = exec.LookPath("bwrap")
-	// What a run leaves behind becomes a child of ours, and shows.
-	return b, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	b.self = filepath.Join(b.work, "bench")
+	program, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(b.self, program, 0o755)
 }
 
 func (b *bench) close() {
@@ -84,35 +69,67 @@ func (b *bench) close() {
 	_ = os.RemoveAll(b.scratch)
 }
 
-// rounds is how often to measure, where usual suits the measurement.
-func (b *bench) rounds(usual int) int {
-	if b.n > 0 {
-		return b.n
+// closeAll ends what a measurement needed.
+func (b *bench) closeAll() {
+	for _, undo := range b.undo {
+		undo()
 	}
-	return usual
+	b.undo = nil
 }
 
-func moduleRoot() (string, error) {
-	out, err := exec.Command("go", "env", "GOMOD").Output()
+// command is something to start, the same cheap way for all peers.
+type command struct {
+	argv []string
+	env  []string // nil: the bench's own, small one
+	dir  string   // "": the work directory
+	attr *syscall.SysProcAttr
+}
+
+// start starts c with these as 0, 1 and 2; nil is /dev/null, but for 2.
+func (b *bench) start(c *command, files [3]*os.File) (*os.Process, error) {
+	files[2] = os.Stderr
+	for i := range files {
+		if files[i] == nil {
+			files[i] = b.null
+		}
+	}
+	attr := &os.ProcAttr{Dir: c.dir, Env: c.env, Files: files[:], Sys: c.attr}
+	if attr.Dir == "" {
+		attr.Dir = b.work
+	}
+	if attr.Env == nil {
+		attr.Env = b.env
+	}
+	return os.StartProcess(c.argv[0], c.argv, attr)
+}
+
+// finish waits for p, which has to have gone well, and gives the CPU time, in milliseconds, of it
+// and of everything that it waited for; 0 of bwrap, which doesn't wait for what it starts.
+func (b *bench) finish(c *command, p *os.Process) (cpu float64, err error) {
+	state, err := p.Wait()
 	if err != nil {
-		return "", fmt.Errorf("go env GOMOD: %w", err)
+		return 0, err
 	}
-	return filepath.Dir(string(bytes.TrimSpace(out))), nil
+	if !state.Success() {
+		return 0, fmt.Errorf("%s: %s", strings.Join(c.argv, " "), state)
+	}
+	if c.argv[0] == b.bwrap {
+		return 0, nil
+	}
+	return milliseconds(state.UserTime() + state.SystemTime()), nil
 }
 
-// build makes the binary as "make build" makes it.
-func (b *bench) build() (string, error) {
-	binary := filepath.Join(b.scratch, "confine")
-	cmd := exec.Command("go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w", "-o", binary, ".")
-	cmd.Dir, cmd.Stderr = b.root, os.Stderr
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	return binary, cmd.Run()
+// timed is a peer that is judged by how long it takes, in milliseconds.
+func (b *bench) timed(name string, c command) peer {
+	return peer{name, func() (reading, error) {
+		began := time.Now()
+		p, err := b.start(&c, [3]*os.File{})
+		if err != nil {
+			return reading{}, err
+		}
+		cpu, err := b.finish(&c, p)
+		return reading{milliseconds(time.Since(began)), cpu}, err
+	}}
 }
 
-func copyFile(to, from string) error {
-	text, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, text, 0o755)
-}
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

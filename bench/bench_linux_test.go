@@ -1,49 +1,10 @@
 package main
 
 import (
-	"os"
+	"net"
 	"strings"
 	"testing"
 )
-
-func TestTracesSayWhatIsLeft(t *testing.T) {
-	before := traces{mounts: 20, files: 3, cgroups: 7, descriptors: 9}
-	if left := before.beyond(before); left != nil {
-		t.Errorf("nothing is left, but: %v", left)
-	}
-	if left := (traces{mounts: 19, files: 3, cgroups: 7, descriptors: 9}).beyond(before); left != nil {
-		t.Errorf("less is nothing left, but: %v", left)
-	}
-	for want, after := range map[string]traces{
-		"2 mounts left":      {22, 3, 7, 9},
-		"1 files left":       {20, 4, 7, 9},
-		"1 cgroups left":     {20, 3, 8, 9},
-		"1 descriptors left": {20, 3, 7, 10},
-	} {
-		if left := after.beyond(before); left == nil || left.Error() != want {
-			t.Errorf("%v, want %q", left, want)
-		}
-	}
-}
-
-// The control of all that is found to leave nothing.
-func TestAFileLeftShows(t *testing.T) {
-	b := &bench{scratch: t.TempDir()}
-	before, err := b.traces()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(b.scratch+"/left", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	after, err := b.traces()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if left := after.beyond(before); left == nil || left.Error() != "1 files left" {
-		t.Errorf("%v", left)
-	}
-}
 
 func TestChosen(t *testing.T) {
 	if all, err := chosen(nil); err != nil || len(all) != len(measurements) {
@@ -57,32 +18,26 @@ func TestChosen(t *testing.T) {
 	}
 }
 
-func TestWhoIsMissingIsNotJudged(t *testing.T) {
-	r := &result{unit: "ms", base: "bwrap"}
-	one := peer{"confine", func() (reading, error) { return reading{value: 1}, nil }}
-	if err := r.compare([]peer{one}, 3, "confine", atMost(1)); err != nil {
-		t.Fatal(err)
-	}
-	if r.verdict != absent {
-		t.Errorf("verdict %q", r.verdict)
-	}
-	if text := section(&measurements[0], r); !strings.Contains(text, "bwrap is missing") {
-		t.Errorf("not said:\n%s", text)
-	}
-}
-
-func TestJudgedByTheRatio(t *testing.T) {
-	for _, c := range []struct {
-		value float64
-		want  verdict
-	}{{1.25, met}, {1.26, missed}} {
-		r := &result{base: "base"}
-		peers := []peer{
-			{"base", func() (reading, error) { return reading{value: 1}, nil }},
-			{"confine", func() (reading, error) { return reading{value: c.value}, nil }},
-		}
-		if err := r.compare(peers, 3, "confine", atMost(1.25)); err != nil || r.verdict != c.want {
-			t.Errorf("%v: %q, %v", c.value, r.verdict, err)
+func TestAimsAreJudged(t *testing.T) {
+	for name, c := range map[string]struct {
+		aim
+		all  []series
+		want answer
+	}{
+		"at the bound":          {aim{of: "confine", bound: atMost(1.25)}, []series{made("base", 1), made("confine", 1.25)}, answer{"1.25 ×", met}},
+		"above it":              {aim{of: "confine", bound: atMost(1.25)}, []series{made("base", 1), made("confine", 1.26)}, answer{"1.26 ×", missed}},
+		"below a least":         {aim{of: "confine", bound: atLeast(0.65)}, []series{made("base", 1), made("confine", 0.5)}, answer{"0.50 ×", missed}},
+		"by the difference":     {aim{of: "confine", kind: extra, bound: atMost(10)}, []series{made("base", 50), made("confine", 61)}, answer{"+11.0 ns", missed}},
+		"by itself":             {aim{of: "confine", kind: itself, bound: atMost(6)}, []series{made("confine", 5)}, answer{"5.00 ns", met}},
+		"without an aim":        {aim{of: "confine", goal: "–"}, []series{made("base", 1), made("confine", 9)}, answer{"9.00 ×", noAim}},
+		"the base is missing":   {aim{of: "confine", bound: atMost(1)}, []series{made("confine", 1)}, answer{"a peer is missing", absent}},
+		"behind a rival":        {aim{of: "confine", bound: atLeast(0.65), rival: "pasta"}, []series{made("base", 1), made("confine", 0.7), made("pasta", 1)}, answer{"0.70 ×, 0.70 × pasta", missed}},
+		"slower than a rival":   {aim{of: "confine", bound: atMost(2), rival: "pasta"}, []series{made("base", 1), made("confine", 2), made("pasta", 1)}, answer{"2.00 ×, 2.00 × pasta", missed}},
+		"ahead of a slow rival": {aim{of: "confine", bound: atMost(2), rival: "pasta"}, []series{made("base", 1), made("confine", 1), made("pasta", 2)}, answer{"1.00 ×, 0.50 × pasta", met}},
+	} {
+		m := measurement{unit: "ns", base: "base", aims: []aim{c.aim}}
+		if got := m.judge(c.all); got[0] != c.want {
+			t.Errorf("%s: %v, want %v", name, got[0], c.want)
 		}
 	}
 }
@@ -102,21 +57,66 @@ func TestMountsInBwrapsWords(t *testing.T) {
 	}
 }
 
-func TestManyRulesAreAboutTreesThatAreThere(t *testing.T) {
-	b := &bench{scratch: t.TempDir()}
-	words, err := b.manyRules("--ro-bind DIR DIR")
+// Every question is answered by a server on loopback, with a figure above 0; a server
+// that isn't there is an error for all of them.
+func TestFlows(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := strings.Fields(words)
-	seen := map[string]bool{}
-	for i := 0; i+2 < len(list); i += 3 {
-		if st, err := os.Stat(list[i+1]); list[i] != "--ro-bind" || list[i+1] != list[i+2] || err != nil || !st.IsDir() {
-			t.Errorf("%q: %v", list[i:i+3], err)
+	go accept(l)
+	to := client(l.Addr().String())
+	numbers := map[string]int{"up": 1 << 20, "down": 1 << 20, "latency": 3, "connect": 2}
+	for word, n := range numbers {
+		if got, err := figures[word](to, n); err != nil || got <= 0 {
+			t.Errorf("%s: %v, %v", word, got, err)
 		}
-		seen[list[i+1]] = true
 	}
-	if len(list) != 3*many || len(seen) != many {
-		t.Errorf("%d words, %d trees", len(list), len(seen))
+	if err := to.hold(5); err != nil || len(held) != 5 {
+		t.Errorf("%d held, %v", len(held), err)
+	}
+	_ = l.Close()
+	for word, n := range numbers {
+		if got, err := figures[word](to, n); err == nil {
+			t.Errorf("%s with no server: %v", word, got)
+		}
+	}
+}
+
+func made(name string, values ...float64) series {
+	s := series{name: name}
+	for _, v := range values {
+		s.readings = append(s.readings, reading{value: v})
+	}
+	return s
+}
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		in   []float64
+		want float64
+	}{
+		{"one", []float64{3}, 3},
+		{"odd, not in order", []float64{9, 1, 5}, 5},
+		{"even is the mean of the middle", []float64{8, 1, 2, 4}, 3},
+	} {
+		if got := median(c.in); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestRatioIsTakenWithinEachRound(t *testing.T) {
+	// A host that gets slower and slower: the medians alone would say 4/2.
+	base, s := made("base", 1, 2, 100), made("s", 3, 4, 110)
+	if got := ratio(&s, &base); got != 2 {
+		t.Errorf("ratio %v, want 2", got)
+	}
+	if got := difference(&s, &base); got != 2 {
+		t.Errorf("difference %v, want 2", got)
+	}
+	if got := s.values(); got != (spread{4, 3, 110}) {
+		t.Errorf("%v", got)
 	}
 }

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -15,9 +18,6 @@ import (
 // outside a sandbox, as the one who is measured.
 const insideWord = "__inside"
 
-// chunk is what the writer writes at once, and the reader reads.
-const chunk = 64 << 10
-
 func inside(words []string) int {
 	var err error
 	switch {
@@ -27,19 +27,12 @@ func inside(words []string) int {
 		if err = allowAll(); err == nil {
 			fmt.Println(fastestCall())
 		}
-	case len(words) == 2 && words[0] == "write":
-		err = writeBytes(words[1])
-	case len(words) == 1 && words[0] == "read":
-		var n int64
-		n, err = readAll()
-		fmt.Println(n)
-	case len(words) == 1 && words[0] == "wait": // until the caller closes our input
-		fmt.Println("here")
-		_, err = readAll()
-	case len(words) == 1 && words[0] == "serve-flows":
-		err = serveFlows()
-	case len(words) == 2 && words[0] == "ask-flows":
-		err = askFlows(words[1])
+	case len(words) == 1 && words[0] == "wait":
+		err = wait()
+	case len(words) == 1 && words[0] == "serve":
+		err = serve()
+	case len(words) == 4 && words[0] == "flow":
+		err = askFlow(words[1], words[2], words[3])
 	case len(words) > 1 && words[0] == "named":
 		err = named(words[1:])
 	default:
@@ -50,6 +43,13 @@ func inside(words []string) int {
 		return 1
 	}
 	return 0
+}
+
+// wait stays until the caller closes our input.
+func wait() error {
+	fmt.Println("here")
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
 }
 
 // fastestCall is the least time of a getppid, in nanoseconds: the best of many
@@ -78,24 +78,44 @@ func allowAll() error {
 	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(program)), 0, 0)
 }
 
-func writeBytes(count string) error {
-	left, err := strconv.Atoi(count)
-	buf := make([]byte, chunk)
-	for err == nil && left > 0 {
-		var n int
-		n, err = unix.Write(1, buf[:min(left, chunk)])
-		left -= n
+func (b *bench) calls() ([]peer, error) {
+	argv := []string{b.self, insideWord, "calls"}
+	peers := []peer{
+		b.asked(bare, command{argv: argv}),
+		b.asked("confine", b.confined("--workdir ro", argv...)),
+		b.asked(allAllow, command{argv: []string{b.self, insideWord, "calls-filtered"}}),
+		b.asked("confine --seccomp off", b.confined("--workdir ro --seccomp off", argv...)),
 	}
-	return err
+	if b.bwrap != "" {
+		peers = append(peers, b.asked(bwrap, b.bwrapped([]string{"--ro-bind", b.work, b.work}, argv...)))
+	}
+	return peers, nil
 }
 
-func readAll() (total int64, err error) {
-	buf := make([]byte, chunk)
-	for {
-		n, err := unix.Read(0, buf)
-		if err != nil || n == 0 {
-			return total, err
+// asked is a peer that prints its reading itself.
+func (b *bench) asked(name string, c command) peer {
+	return peer{name, func() (got reading, err error) {
+		text, err := b.output(&c)
+		if err == nil {
+			got.value, err = strconv.ParseFloat(strings.TrimSpace(text), 64)
 		}
-		total += int64(n)
+		return got, err
+	}}
+}
+
+// output is what c writes to 1.
+func (b *bench) output(c *command) (string, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return "", err
 	}
+	defer r.Close()
+	p, err := b.start(c, [3]*os.File{1: w})
+	_ = w.Close()
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(r)
+	_, failed := b.finish(c, p)
+	return string(text), errors.Join(err, failed)
 }

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -19,68 +17,33 @@ func main() {
 	}
 }
 
-// options are the words of the command line.
-type options struct {
-	rounds           int
-	only             string
-	write            bool
-	confine, against string
-}
-
-func parse() *options {
-	o := &options{}
-	flag.IntVar(&o.rounds, "n", 0, "rounds of each measurement (0: as many as suit it)")
-	flag.StringVar(&o.only, "only", "", "measure only these `names`, separated by commas")
-	flag.BoolVar(&o.write, "write", false, "write docs/BENCHMARKS.md")
-	flag.StringVar(&o.confine, "confine", "", "measure this `binary` instead of building one")
-	flag.StringVar(&o.against, "against", "", "measure this `binary` of confine beside it")
-	flag.Parse()
-	return o
-}
-
 func run() error {
-	o := parse()
+	b := &bench{}
+	flag.IntVar(&b.n, "n", 0, "rounds of each measurement (0: as many as suit it)")
+	only := flag.String("only", "", "measure only these `names`, separated by commas")
+	flag.StringVar(&b.confine, "confine", "bin/confine", "the `binary` to measure")
+	flag.StringVar(&b.against, "against", "", "measure this `binary` of confine beside it")
+	flag.Parse()
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected word %q\nhint: go run ./bench -h", flag.Arg(0))
 	}
-	var names []string
-	if o.only != "" {
-		names = strings.Split(o.only, ",")
-	}
-	list, err := chosen(names)
-	if err != nil {
-		return err
-	}
-	if o.write && len(names) > 0 {
-		return errors.New("-write writes all measurements, and -only makes some\nhint: leave one of them away")
-	}
-	b, err := open(o)
+	list, err := chosen(strings.FieldsFunc(*only, func(r rune) bool { return r == ',' }))
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	doc := page{host: describeHost()}
-	before := loadNow()
-	peak := before
-	var failed []error
-	for _, m := range list {
-		fmt.Fprintf(os.Stderr, "bench: %s\n", m.name)
-		peak = max(peak, loadNow()) // before those that are a crowd by themselves, which are last
-		r, err := m.run(b)
-		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", m.name, err))
-			continue
-		}
-		fmt.Print(section(&m, r))
-		doc.done = append(doc.done, entry{m, r})
-	}
-	doc.host = append(doc.host, describeLoad(before, peak))
-	fmt.Println(strings.Join(doc.host, "\n") + "\n\n" + doc.summary())
-	if err := errors.Join(failed...); err != nil {
+	if err := b.open(); err != nil {
 		return err
 	}
-	if o.write {
-		return os.WriteFile(filepath.Join(b.root, "docs", "BENCHMARKS.md"), []byte(doc.text()), 0o644)
+	doc := page{host: describeHost()}
+	for i := range list {
+		fmt.Fprintf(os.Stderr, "bench: %s\n", list[i].name)
+		r, err := list[i].run(b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", list[i].name, err)
+		}
+		doc.done = append(doc.done, r)
 	}
+	fmt.Print(doc.text())
 	return nil
 }

@@ -9,98 +9,64 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-func measureMemory(b *bench) (*result, error) {
-	r := &result{unit: "MiB", base: "bwrap"}
+func (b *bench) memory() ([]peer, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil // the PID 1 inside is not dumpable: only root may read its PSS
+	}
 	argv := []string{b.self, insideWord, "wait"}
-	peers := []peer{b.resident("confine", b.confined("-p standard --workdir ro --time-limit 5m", argv...), r)}
+	peers := []peer{b.resident(standard, b.confined("-p standard --workdir ro --time-limit 5m", argv...))}
 	if b.bwrap != "" {
-		peers = append(peers, b.resident("bwrap", b.bwrapped([]string{"--ro-bind", b.work, b.work}, argv...), r))
+		peers = append(peers, b.resident(bwrap, b.bwrapped([]string{"--ro-bind", b.work, b.work}, argv...)))
 	}
-	var err error
-	if r.all, err = inTurns(peers, b.rounds(5)); err != nil {
-		return nil, err
-	}
-	s := find(r.all, "confine").values()
-	r.measured, r.verdict = fmt.Sprintf("%.1f MiB", s.median), judge(s.median <= 6)
-	r.note("PSS, a second after the start of a target that waits: both processes, without the target.")
-	return r, nil
+	return peers, nil
 }
 
 // settled is when a run that does nothing needs no more memory.
 const settled = time.Second
 
-// resident is a peer that is judged by the memory of its own processes, all but
-// the last of the chain that it starts.
-func (b *bench) resident(name string, c command, r *result) peer {
-	return peer{name, func() (reading, error) {
-		in, err := newPipe()
+// resident is a peer that is judged by the memory, in MiB, of its own processes: all of
+// the chain that it starts but the last, which waits for the end of its input.
+func (b *bench) resident(name string, c command) peer {
+	return peer{name, func() (got reading, err error) {
+		in, until, err := os.Pipe()
 		if err != nil {
-			return reading{}, err
+			return got, err
 		}
-		out, err := newPipe()
+		here, out, err := os.Pipe()
 		if err != nil {
-			return reading{}, err
+			return got, err
 		}
-		p, err := b.start(&c, [3]*os.File{in.r, out.w, b.stderr})
-		_ = in.r.Close()
-		_ = out.w.Close()
+		defer here.Close()
+		p, err := b.start(&c, [3]*os.File{in, out})
+		_ = in.Close()
+		_ = out.Close()
 		if err != nil {
-			return reading{}, err
+			return got, err
 		}
-		_, err = out.r.Read(make([]byte, 16)) // the target is there
-		var total int64
-		if err == nil {
+		if _, err = here.Read(make([]byte, 16)); err == nil { // the target is there
 			time.Sleep(settled)
-			total, err = memoryOf(p.Pid, r)
+			var total int64
+			total, err = memoryOf(p.Pid)
+			got.value = float64(total) / (1 << 20)
 		}
-		_ = in.w.Close()
-		_, failed := finish(&c, p)
-		_ = out.r.Close()
-		return reading{value: float64(total) / (1 << 20)}, errors.Join(err, failed)
+		_ = until.Close()
+		_, failed := b.finish(&c, p)
+		return got, errors.Join(err, failed)
 	}}
 }
 
-// memory is that of what carries the bytes.
-func (one *way) memory(r *result) (reading, error) {
-	time.Sleep(settled)
-	pids, err := one.carriers()
-	if err != nil {
-		return reading{}, err
-	}
-	total, err := allOf(pids, r)
-	return reading{value: float64(total) / (1 << 20)}, err
-}
-
 // memoryOf adds up pid and its descendants, but those without children: the target.
-func memoryOf(pid int, r *result) (total int64, err error) {
-	pids, err := parents(pid)
-	if err != nil {
+func memoryOf(pid int) (total int64, err error) {
+	below, err := childrenOf(pid)
+	if err != nil || len(below) == 0 {
 		return 0, err
 	}
-	return allOf(pids, r)
-}
-
-// allOf adds up processes.
-func allOf(pids []int, r *result) (total int64, err error) {
-	for _, pid := range pids {
-		n, failed := proportional(pid, r)
+	total, err = pss(pid)
+	for _, child := range below {
+		n, failed := memoryOf(child)
 		total, err = total+n, errors.Join(err, failed)
-	}
-	return total, err
-}
-
-// proportional is a process's PSS, or what comes nearest.
-func proportional(pid int, r *result) (total int64, err error) {
-	if total, err = pss(pid); errors.Is(err, unix.EACCES) {
-		// Not dumpable, and we are an ordinary user.
-		total, err = rss(pid)
-		if len(r.notes) == 0 {
-			r.note("As an ordinary user only RSS can be had of the PID 1 inside, which counts shared pages in full.")
-		}
 	}
 	return total, err
 }
@@ -132,17 +98,4 @@ func pss(pid int) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("no Pss in smaps_rollup of %d", pid)
-}
-
-func rss(pid int) (int64, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(text))
-	if len(fields) < 2 {
-		return 0, fmt.Errorf("statm of %d: %q", pid, text)
-	}
-	pages, err := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize()), err
 }

@@ -20,17 +20,19 @@ func confine(binary, options string, argv []string) []string {
 // bwrapped is argv run by bwrap in full confinement, with what confine's profile
 // "standard" shows: system, private /tmp, own /proc and /dev. extra comes after.
 func (b *bench) bwrapped(extra []string, argv ...string) command {
-	words := []string{b.bwrap, "--unshare-all", "--ro-bind", "/usr", "/usr"}
+	words := append(b.bwrapLinks(), "--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc", "--tmpfs", "/tmp")
+	return command{argv: append(append(words, extra...), argv...)}
+}
+
+// bwrapLinks is what both begin with.
+func (b *bench) bwrapLinks() []string {
+	words := []string{b.bwrap, "--unshare-all", "--new-session", "--die-with-parent", "--dev", "/dev", "--proc", "/proc"}
 	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
 		if to, err := os.Readlink(dir); err == nil {
 			words = append(words, "--symlink", to, dir)
-		} else if _, err := os.Stat(dir); err == nil {
-			words = append(words, "--ro-bind", dir, dir)
 		}
 	}
-	words = append(words, "--ro-bind", "/etc", "/etc", "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev",
-		"--new-session", "--die-with-parent")
-	return command{argv: append(append(words, extra...), argv...)}
+	return words
 }
 
 // mountForMount is bwrap again, now with a mount for each one that confine makes
@@ -49,13 +51,7 @@ func (b *bench) mountForMount(options string, argv ...string) (command, error) {
 	if err := json.Unmarshal(text, &plan); err != nil {
 		return command{}, err
 	}
-	bwrap := []string{b.bwrap, "--unshare-all", "--new-session", "--die-with-parent",
-		"--dev", "/dev", "--proc", "/proc"}
-	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
-		if to, err := os.Readlink(dir); err == nil {
-			bwrap = append(bwrap, "--symlink", to, dir)
-		}
-	}
+	bwrap := b.bwrapLinks()
 	for _, p := range plan.Paths {
 		bwrap = append(bwrap, bwrapMount(p.Path, p.Access)...)
 	}

@@ -1,39 +1,66 @@
 package main
 
-import "os"
+import (
+	"errors"
+	"os"
+	"time"
+)
 
 // target is the least that can be run.
 const target = "/bin/true"
 
-const likeMounts = "bwrap, confine's mounts one for one"
-
-func measureStart(b *bench) (*result, error) {
-	r := &result{unit: "ms", base: "bwrap"}
-	peers := []peer{
-		b.timed("bare", command{argv: []string{target}}),
-		b.timed("confine -p standard", b.confined("-p standard", target)),
-		b.timed("confine (profile default)", b.confined("", target)),
-	}
-	if b.against != "" {
-		peers = append(peers, b.timed("the other build, -p standard",
-			command{argv: confine(b.against, "-p standard", []string{target})}))
-	}
+func (b *bench) starts() ([]peer, error) {
+	// Its PATH too: each tool chain found there is a mount more.
 	own := b.confined("-p standard", target)
 	own.env = os.Environ()
-	peers = append(peers, b.timed("confine -p standard, caller's whole environment", own))
-	if b.bwrap == "" {
-		r.note("bwrap is not installed.")
-	} else {
-		same, err := b.mountForMount("-p standard", target)
-		if err != nil {
-			return nil, err
-		}
-		peers = append([]peer{b.timed("bwrap", b.bwrapped(nil, target))}, peers...)
-		// What is judged is the work of confining, not how many mounts were asked for.
-		r.base = likeMounts
-		peers = append(peers, b.timed(likeMounts, same))
+	peers := []peer{
+		b.timed(bare, command{argv: []string{target}}),
+		b.timed(standard, b.confined("-p standard", target)),
+		b.timed("confine (profile default)", b.confined("", target)),
+		b.timed(standard+", caller's whole environment", own),
 	}
-	r.note("bwrap has no system call filter here, keeps no clocks, and passes its streams on as they are; confine does all of its work.")
-	r.note("The caller's whole environment means its PATH too: each tool chain found there is a mount more.")
-	return r, r.compare(peers, b.rounds(60), "confine -p standard", atMost(1.25))
+	if b.against != "" {
+		peers = append(peers, b.timed("the other build, -p standard", command{argv: confine(b.against, "-p standard", []string{target})}))
+	}
+	if b.bwrap == "" {
+		return peers, nil
+	}
+	same, err := b.mountForMount("-p standard", target)
+	// What is judged is the work of confining, not how many mounts were asked for.
+	return append(peers, b.timed(bwrap, b.bwrapped(nil, target)), b.timed(sameMount, same)), err
+}
+
+// batch compares count runs, with so many in flight. A reading is all of them, in seconds.
+func batch(count, flight int) func(*bench) ([]peer, error) {
+	return func(b *bench) ([]peer, error) {
+		peers := []peer{b.batch(standard, b.confined("-p standard", target), count, flight)}
+		if b.bwrap != "" {
+			peers = append(peers, b.batch(bwrap, b.bwrapped(nil, target), count, flight))
+		}
+		return peers, nil
+	}
+}
+
+func (b *bench) batch(name string, c command, count, flight int) peer {
+	return peer{name, func() (r reading, err error) {
+		began := time.Now()
+		var running []*os.Process
+		for started := 0; started < count || len(running) > 0; {
+			if started < count && len(running) < flight && err == nil {
+				p, failed := b.start(&c, [3]*os.File{})
+				if err = failed; err == nil {
+					running = append(running, p)
+				}
+				started++
+				continue
+			}
+			if len(running) == 0 {
+				break
+			}
+			used, failed := b.finish(&c, running[0])
+			running, r.cpu, err = running[1:], r.cpu+used, errors.Join(err, failed)
+		}
+		r.value = time.Since(began).Seconds()
+		return r, err
+	}}
 }

@@ -12,7 +12,7 @@ import (
 // cmdAgree holds two ledgers against each other, from explain or from reports:
 // what was asked for, and by what it is held. Only a run can say whether it was.
 func cmdAgree(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 2, "agree FILE FILE")
+	usage(ts, neg, args, 2, "agree FILE FILE")
 	one, two := ledgerIn(ts, args[0]), ledgerIn(ts, args[1])
 	if len(one) == 0 {
 		ts.Fatalf("%s has no ledger", args[0])

@@ -2,13 +2,16 @@ package integration
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -139,17 +142,84 @@ func (s *stock) names(text string) bool {
 // patience is for what the kernel ends by itself, once the supervisor is dead.
 const patience = 10 * time.Second
 
+// stays is what is still left after that.
+func (s *stock) stays() (left []string) {
+	left = s.left()
+	for end := time.Now().Add(patience); len(left) > 0 && time.Now().Before(end); left = s.left() {
+		time.Sleep(5 * time.Millisecond)
+	}
+	return left
+}
+
 func cmdClean(ts *testscript.TestScript, neg bool, args []string) {
 	wait := len(args) == 1 && args[0] == "-wait"
 	if neg || len(args) > 0 && !wait {
 		ts.Fatalf("usage: clean [-wait]")
 	}
 	s := ts.Value(stockKey{}).(*stock)
-	left := s.left()
-	for end := time.Now().Add(patience); wait && len(left) > 0 && time.Now().Before(end); left = s.left() {
-		time.Sleep(10 * time.Millisecond)
+	look := s.left
+	if wait {
+		look = s.stays
 	}
-	if len(left) > 0 {
+	if left := look(); len(left) > 0 {
 		ts.Fatalf("left behind:\n%s", strings.Join(left, "\n"))
+	}
+}
+
+// place is a test's own directories and programs, by which what is left of its runs can be told
+// from others'.
+type place struct {
+	own, work string
+	*stock
+}
+
+func newPlace(name string) (*place, error) {
+	p := &place{own: filepath.Join(scene.dir, "own", name), work: filepath.Join(scene.dir, "work", name)}
+	for _, dir := range []string{p.own + "/bin", p.own + "/tmp", p.own + "/home", p.work} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	for _, program := range []string{"confine", "attempt"} {
+		if err := copyProgram(filepath.Join(scene.programs, program), p.program(program)); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	p.stock, err = takeStock(p.own, p.work)
+	return p, err
+}
+
+func placeOf(t *testing.T) *place {
+	t.Helper()
+	p, err := newPlace(t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *place) program(name string) string { return filepath.Join(p.own, "bin", name) }
+
+// command starts in the place, with little of the caller's environment.
+func (p *place) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, p.program(program), args...)
+	cmd.Dir = p.work
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.own + "/home", "TMPDIR=" + p.own + "/tmp", "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
+	if os.Getenv("CONFINE_TEST_PARTIAL") != "" { // on hosts that hold less
+		cmd.Env = append(cmd.Env, "CONFINE_ALLOW_PARTIAL=all")
+	}
+	return cmd
+}
+
+// needs skips a test where the host lacks one of these, or fails it where that is not to be.
+func needs(t *testing.T, conditions ...string) {
+	t.Helper()
+	for _, c := range conditions {
+		if ok, err := condition(c); err != nil {
+			t.Fatal(err)
+		} else if !ok {
+			t.Skip("no " + c)
+		}
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -32,6 +34,7 @@ import (
 //	untouched FILE TEXT      the file still holds just this line
 //	put FILE KIND            make what txtar can't: fifo, socket, or big:N
 //	foreign FROM TO          a copy of an executable, made for another machine
+//	gocache DIR              a build cache of Go's that holds the runtime, and nothing of the caller's
 //	docker-profile FILE      the profile that Docker gives a container
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"rc":        cmdRC,
@@ -44,16 +47,17 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"untouched": cmdUntouched,
 	"put":       cmdPut,
 	"foreign":   cmdForeign,
+	"gocache":   cmdGocache,
 }
 
-func needs(ts *testscript.TestScript, neg bool, args []string, least int, usage string) {
+func usage(ts *testscript.TestScript, neg bool, args []string, least int, text string) {
 	if neg || len(args) < least {
-		ts.Fatalf("usage: %s", usage)
+		ts.Fatalf("usage: %s", text)
 	}
 }
 
 func cmdRC(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 2, "rc N COMMAND…")
+	usage(ts, neg, args, 2, "rc N COMMAND…")
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	argv := args[1:]
@@ -66,7 +70,7 @@ func cmdRC(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func cmdWorld(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 2, "world N COMMAND…")
+	usage(ts, neg, args, 2, "world N COMMAND…")
 	cmdRC(ts, neg, append([]string{args[0], "netpeer", "world"}, args[1:]...))
 }
 
@@ -90,7 +94,7 @@ func run(ts *testscript.TestScript, argv []string) int {
 const exitRefused = 3
 
 func cmdRefused(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 1, "refused [-anyway|-world] COMMAND…")
+	usage(ts, neg, args, 1, "refused [-anyway|-world] COMMAND…")
 	var around []string
 	anyway, inWorld := args[0] == "-anyway", args[0] == "-world"
 	if anyway || inWorld {
@@ -110,7 +114,7 @@ func cmdRefused(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func cmdUntouched(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 2, "untouched FILE TEXT")
+	usage(ts, neg, args, 2, "untouched FILE TEXT")
 	if got := ts.ReadFile(args[0]); got != args[1]+"\n" {
 		ts.Fatalf("%s holds %q", args[0], got)
 	}
@@ -124,8 +128,33 @@ func hasModule(python, name, cond string) (bool, error) {
 	return true, nil
 }
 
+// warmCache is what scripts get a copy of, as Go fills it with the few variables that a target has.
+var warmCache = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(scene.dir, "gocache")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(dir+"/main.go", []byte("package main\n\nfunc main() { println() }\n"), 0o644); err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "build", "-o", os.DevNull, dir+"/main.go")
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GOCACHE=" + dir + "/cache", "GOTOOLCHAIN=local", "GOTELEMETRY=off"}
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, text)
+	}
+	return dir + "/cache", nil
+})
+
+func cmdGocache(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, args, 1, "gocache DIR")
+	dir, err := warmCache()
+	ts.Check(err)
+	ts.Check(os.CopyFS(ts.MkAbs(args[0]), os.DirFS(dir)))
+}
+
 func cmdForeign(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 2, "foreign FROM TO")
+	usage(ts, neg, args, 2, "foreign FROM TO")
 	b, err := os.ReadFile(ts.MkAbs(args[0]))
 	ts.Check(err)
 	const machine, sparc64 = 18, 43 // e_machine, little-endian

@@ -9,7 +9,10 @@
 //
 // What a hostile program would try is in the program "attempt", beside this
 // file. It is a program of its own so that each attempt is made outside first:
-// there it has to succeed, or its failure inside would prove nothing.
+// there it has to succeed, or its failure inside would prove nothing. Attempts that users can
+// make, too, are rows of the table in internal/selftest, which TestSelftest makes under several
+// policies: no script states them again, unless it runs on other hosts (machines), or
+// is about the report, the words on stderr or the exit code.
 //
 // Networks are tried in a world of their own, where every address answers and says who
 // was reached: "netpeer", the other program beside this file. No packet leaves the machine.

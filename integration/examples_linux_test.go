@@ -7,19 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/confine-run/confine/internal/host"
 )
 
 // TestJudgeIsRightOnABusyHost: its verdicts are those of the README beside more work than there are
 // CPUs for, since they go by CPU time.
 func TestJudgeIsRightOnABusyHost(t *testing.T) {
+	needs(t, "program:python3")
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		if err := host.MustRun("program:python3"); err != nil {
-			t.Fatal(err)
-		}
-		t.Skip("python3 is not installed")
+		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "judge")
 	if err := os.CopyFS(dir, os.DirFS("../examples/judge")); err != nil {
@@ -62,9 +58,9 @@ func TestJudgeIsRightOnABusyHost(t *testing.T) {
 	}
 }
 
-// TestTryMakesWhatIsMissing: the README's first command runs the main job with a python3 that has
+// TestTryMakesAnEnvironmentWithoutPytest: the README's first command runs the main job with a python3 that has
 // pytest, with an environment that it makes, and with the one that it made before; its code is the job's.
-func TestTryMakesWhatIsMissing(t *testing.T) {
+func TestTryMakesAnEnvironmentWithoutPytest(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"tree/examples", "tree/bin", "path"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {

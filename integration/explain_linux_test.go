@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net"
@@ -44,12 +45,7 @@ type policyOf struct {
 // TestExplainIsWhatTheKernelDoes: random policies over random trees, networks and
 // system calls; each access is first asked about and then made, in one run.
 func TestExplainIsWhatTheKernelDoes(t *testing.T) {
-	if ok, err := host.Has("userns"); err != nil || !ok {
-		if err := host.MustRun("userns"); err != nil {
-			t.Fatal(err)
-		}
-		t.Skip("no user namespaces")
-	}
+	needs(t, "userns")
 	seeds := seedsOf(t)
 	servers := listenEverywhere(t)
 	base := baseline(t)
@@ -179,14 +175,14 @@ func listing(dir string) string {
 	return b.String()
 }
 
-func (p *policyOf) command(t *testing.T, args ...string) (out []byte, rc int) {
+// command runs confine where the policy holds.
+func (p *policyOf) command(t *testing.T, stdin io.Reader, args ...string) (out []byte, rc int) {
 	t.Helper()
 	argv := append(slices.Clone(p.under), filepath.Join(scene.programs, "confine"))
 	argv = append(argv, args...)
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
-	cmd.Dir = p.dir
-	home := filepath.Join(p.dir, "..", "home")
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + home, "TMPDIR=/tmp"}
+	cmd.Dir, cmd.Stdin = p.dir, stdin
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + filepath.Join(p.dir, "..", "home"), "TMPDIR=/tmp"}
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
@@ -194,7 +190,7 @@ func (p *policyOf) command(t *testing.T, args ...string) (out []byte, rc int) {
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	if rc = cmd.ProcessState.ExitCode(); rc > 1 && testing.Verbose() {
+	if rc = cmd.ProcessState.ExitCode(); rc > 0 && testing.Verbose() {
 		t.Logf("%d: %s", rc, errs.Bytes())
 	}
 	return out, rc
@@ -209,7 +205,7 @@ func (p *policyOf) explain(t *testing.T) (answers []config.Answer, refused bool)
 			args = append(args, q.flags...)
 		}
 	}
-	out, rc := p.command(t, append(args, "--", filepath.Join(scene.programs, "attempt"))...)
+	out, rc := p.command(t, nil, append(args, "--", filepath.Join(scene.programs, "attempt"))...)
 	if rc > 1 {
 		return nil, true // not even a plan
 	}
@@ -263,19 +259,12 @@ func (p *policyOf) run(t *testing.T) (results []string, started bool) {
 	}
 	defer in.Close()
 	args := append(slices.Clone(p.options), "--", filepath.Join(scene.programs, "attempt"), "ask", "/dev/stdin")
-	argv := append(slices.Clone(p.under), filepath.Join(scene.programs, "confine"))
-	cmd := exec.CommandContext(t.Context(), argv[0], append(argv[1:], args...)...)
-	cmd.Dir, cmd.Stdin = p.dir, in
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + filepath.Join(p.dir, "..", "home"), "TMPDIR=/tmp"}
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
-	switch rc := cmd.ProcessState.ExitCode(); {
-	case rc == 1 || rc == 125:
-		t.Logf("not started: %s", errs.Bytes())
+	out, rc := p.command(t, in, args...)
+	if rc == 1 || rc == 125 {
 		return nil, false
-	case err != nil:
-		t.Fatalf("confine %s: %v\n%s%s", strings.Join(args, " "), err, out, errs.Bytes())
+	}
+	if rc != 0 {
+		t.Fatalf("confine %s: %d\n%s", strings.Join(args, " "), rc, out)
 	}
 	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n"), true
 }

@@ -22,7 +22,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/status"
 )
 
@@ -49,21 +48,12 @@ var setupCalls = map[string]uint32{
 // newerCalls are those that a kernel may not have.
 var newerCalls = []string{"close_range", "fsopen", "keyctl", "landlock_create_ruleset", "mount_setattr", "move_mount", "open_tree", "openat2", "prctl", "seccomp"}
 
-// TestNoFaultOpensAWall fails each call that builds the sandbox in turn. Whatever
+// TestFailedSetupCallLeavesNoWallOpen fails each call that builds the sandbox in turn. Whatever
 // that makes of the run, a target that was started must find every wall where it
 // belongs, and the report must say what came of it.
-func TestNoFaultOpensAWall(t *testing.T) {
+func TestFailedSetupCallLeavesNoWallOpen(t *testing.T) {
 	t.Parallel()
-	for _, cond := range []string{"userns", "seccomp_user_notif"} {
-		if ok, err := host.Has(cond); err != nil {
-			t.Fatal(err)
-		} else if !ok {
-			if err := host.MustRun(cond); err != nil {
-				t.Fatal(err)
-			}
-			t.Skip("no " + cond)
-		}
-	}
+	needs(t, "userns", "seccomp_user_notif")
 	published, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -102,22 +92,13 @@ func TestNoFaultOpensAWall(t *testing.T) {
 	}
 }
 
-// newFaults makes directories and programs of the test's own, by which what is left of its
-// runs can be told from others'.
 func newFaults(t *testing.T) *faults {
-	own, work := filepath.Join(scene.dir, "own", t.Name()), filepath.Join(scene.dir, "work", t.Name())
-	for _, dir := range []string{own + "/bin", own + "/tmp", own + "/home", work + "/writable"} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	f := &faults{T: t, place: placeOf(t)}
+	if err := os.Mkdir(f.work+"/writable", 0o755); err != nil {
+		t.Fatal(err)
 	}
-	for _, name := range []string{"confine", "attempt"} {
-		if err := copyProgram(filepath.Join(scene.programs, name), filepath.Join(own, "bin", name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	secret := filepath.Join(own, "secret")
-	if err := os.WriteFile(secret, nil, 0o600); err != nil {
+	f.secret = filepath.Join(f.own, "secret")
+	if err := os.WriteFile(f.secret, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	caller, err := net.Listen("tcp", "127.0.0.1:0")
@@ -125,12 +106,8 @@ func newFaults(t *testing.T) *faults {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { caller.Close() })
-	_, port, _ := net.SplitHostPort(caller.Addr().String())
-	stock, err := takeStock(own, work)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &faults{T: t, own: own, work: work, secret: secret, port: port, stock: stock}
+	_, f.port, _ = net.SplitHostPort(caller.Addr().String())
+	return f
 }
 
 // sweep fails each of the calls of a run with these options once. Those of the
@@ -171,10 +148,10 @@ func (f fault) String() string {
 
 type faults struct {
 	*testing.T
-	own, work, secret, port string
-	options                 []string
-	stock                   *stock
-	runs, ran, weaker       int
+	*place
+	secret, port      string
+	options           []string
+	runs, ran, weaker int
 }
 
 func (f *faults) report() string { return filepath.Join(f.own, "report.json") }
@@ -189,13 +166,10 @@ func (f *faults) run(bad fault) map[int]int {
 		f.Fatal(err)
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "channel")
-	bin := filepath.Join(f.own, "bin")
-	nr := setupCalls[bad.call]
-	args := []string{"asked", strconv.Itoa(int(nr)), bin + "/confine", "--report", f.report(), "--time-limit", "20s", "--processes", "64", "--allow-read", bin}
-	args = append(append(args, f.options...), "--", bin+"/attempt", "contained", f.secret, f.port)
-	cmd := exec.CommandContext(f.Context(), bin+"/attempt", args...)
-	cmd.Dir = f.work
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.own + "/home", "TMPDIR=" + f.own + "/tmp", "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
+	args := []string{"asked", strconv.Itoa(int(setupCalls[bad.call])), f.program("confine"), "--report", f.report(), "--time-limit", "20s", "--processes", "64",
+		"--allow-read", f.own + "/bin"}
+	args = append(append(args, f.options...), "--", f.program("attempt"), "contained", f.secret, f.port)
+	cmd := f.command(f.Context(), "attempt", args...)
 	cmd.ExtraFiles = []*os.File{theirs}
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -228,15 +202,8 @@ func (f *faults) judge(bad fault, err error, out []byte, errs string) {
 		f.Helper()
 		f.Errorf("%v: %s\n%s%s%s", bad, fmt.Sprintf(format, args...), out, errs, text)
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		left := f.stock.left()
-		if len(left) == 0 {
-			break
-		}
-		if time.Now().After(end) {
-			wrong("left behind: %v", left)
-			break
-		}
+	if left := f.stays(); len(left) > 0 {
+		wrong("left behind: %v", left)
 	}
 	var r status.Report
 	if json.Unmarshal(text, &r) != nil {

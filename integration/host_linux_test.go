@@ -18,7 +18,7 @@ import (
 // cmdListen makes a listener of the host's that says hello to everybody, or its name
 // if it has one, until the script ends.
 func cmdListen(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 3, "listen tcp|udp|unix|path|renamed|linked|relative|abstract NAME VAR")
+	usage(ts, neg, args, 3, "listen tcp|udp|unix|path|renamed|linked|relative|abstract NAME VAR")
 	kind, name := args[0], args[1]
 	network, address := "unix", ""
 	switch kind {
@@ -130,7 +130,7 @@ func greetWith(ts *testscript.TestScript, l net.Listener, word string) {
 }
 
 func cmdPut(ts *testscript.TestScript, neg bool, args []string) {
-	needs(ts, neg, args, 2, "put FILE fifo|socket|big:N")
+	usage(ts, neg, args, 2, "put FILE fifo|socket|big:N")
 	path := ts.MkAbs(args[0])
 	kind, size, _ := strings.Cut(args[1], ":")
 	switch kind {

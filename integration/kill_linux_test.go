@@ -2,9 +2,6 @@ package integration
 
 import (
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,28 +18,12 @@ const (
 // about it, at random moments from its start on.
 func TestNothingOutlivesAKilledSupervisor(t *testing.T) {
 	t.Parallel()
-	own, work := filepath.Join(scene.dir, "own", t.Name()), filepath.Join(scene.dir, "work", t.Name())
-	for _, dir := range []string{own + "/bin", own + "/tmp", own + "/home", work} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{"confine", "attempt"} {
-		if err := copyProgram(filepath.Join(scene.programs, name), filepath.Join(own, "bin", name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s, err := takeStock(own, work)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := placeOf(t)
 	began := 0
 	for range killed {
 		delay := rand.N(killedWithin)
-		cmd := exec.Command(filepath.Join(own, "bin", "confine"), "-p", "testing", "--",
-			"sh", "-c", own+"/bin/attempt daemon 60; echo began; exec "+own+"/bin/attempt deaf 60")
-		cmd.Dir = work
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + own + "/home", "TMPDIR=" + own + "/tmp", "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
+		cmd := p.command(t.Context(), "confine", "-p", "testing", "--", "sh", "-c",
+			p.program("attempt")+" daemon 60; echo began; exec "+p.program("attempt")+" deaf 60")
 		var out strings.Builder
 		cmd.Stdout = &out
 		if err := cmd.Start(); err != nil {
@@ -56,11 +37,7 @@ func TestNothingOutlivesAKilledSupervisor(t *testing.T) {
 		if strings.Contains(out.String(), "began") {
 			began++
 		}
-		left := s.left()
-		for end := time.Now().Add(patience); len(left) > 0 && time.Now().Before(end); left = s.left() {
-			time.Sleep(5 * time.Millisecond)
-		}
-		if len(left) > 0 {
+		if left := p.stays(); len(left) > 0 {
 			t.Fatalf("killed after %v, and left behind:\n%s", delay, strings.Join(left, "\n"))
 		}
 	}

@@ -14,30 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func (s *screen) modes() unix.Termios {
-	s.t.Helper()
-	t, err := unix.IoctlGetTermios(int(s.ptm.Fd()), unix.TCGETS) // of the other end, as ever with ptys
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return *t
-}
-
-// signalled gives the signal that it was ended by, 0 if by none.
-func (s *screen) signalled() syscall.Signal {
-	s.t.Helper()
-	s.ended()
-	if ws := s.cmd.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() {
-		return ws.Signal()
-	}
-	return 0
-}
-
-// left compares the modes that a command line left with those before it.
-func left(line string) string {
-	return "stty -a >before; " + line + "\nstty -a >after; cmp before after && echo le''ft as it was"
-}
-
 // In a pipeline the terminal is somebody else's: the modes that less sets are its own, and
 // nobody changes how lines end.
 func TestPipelinesHaveTheTerminalToThemselves(t *testing.T) {
@@ -59,8 +35,8 @@ func TestPipelinesHaveTheTerminalToThemselves(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := exec.LookPath("less"); err != nil && strings.Contains(c.line, "less") {
-				t.Skip("no less")
+			if strings.Contains(c.line, "less") {
+				needs(t, "program:less")
 			}
 			for range 5 { // who comes first is chance
 				s := onTerminal(t, "sh", "-c", left(c.line))
@@ -108,8 +84,8 @@ func TestEndOfAPipelineReadsItsTerminal(t *testing.T) {
 		for _, with := range []string{"confine -- ", ""} { // the control
 			t.Run(c.name+", "+strings.TrimSuffix("with "+with, "with "), func(t *testing.T) {
 				t.Parallel()
-				if _, err := exec.LookPath("less"); err != nil && strings.Contains(c.line, "less") {
-					t.Skip("no less")
+				if strings.Contains(c.line, "less") {
+					needs(t, "program:less")
 				}
 				s := onTerminal(t, "sh", "-c", left(strings.ReplaceAll(c.line, "confine -- ", with)))
 				for _, step := range c.steps {
@@ -124,58 +100,6 @@ func TestEndOfAPipelineReadsItsTerminal(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Ctrl-Z gives the terminal back, and fg takes it again.
-func TestSuspendKeyStopsTheEndOfAPipeline(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"bash", "less"} {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skip("no " + name)
-		}
-	}
-	for _, with := range []string{"confine -- ", ""} {
-		t.Run(with, func(t *testing.T) {
-			t.Parallel()
-			s := onTerminal(t, "bash", "--norc", "--noprofile", "-i")
-			s.see(prompt)
-			s.keys("stty -a >before; seq 90 | " + with + "less\n")
-			s.see("\r\n31")
-			s.keys("\x1a")
-			s.see("Stopped")
-			s.seeTimes(prompt, 2)
-			s.keys("stty -a >after; cmp before after && echo sa''me\n")
-			s.see("same")
-			s.seeTimes(prompt, 3)
-			s.keys("fg\n")
-			s.seeTimes("\r\n31", 2)
-			s.keys("G")
-			s.see("\r\n90")
-			s.keys("q")
-			s.seeTimes(prompt, 4)
-			s.keys("stty -a >after; cmp before after && echo still sa''me\n")
-			s.see("still same")
-			s.seeTimes(prompt, 5)
-			s.keys("exit\n")
-			s.ended()
-		})
-	}
-}
-
-// childOf waits for a process whose parent is pid, and that is called name.
-func childOf(t *testing.T, pid int, name string) int {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-		for _, word := range strings.Fields(string(b)) {
-			if comm, _ := os.ReadFile("/proc/" + word + "/comm"); string(comm) == name+"\n" {
-				child, _ := strconv.Atoi(word)
-				return child
-			}
-		}
-	}
-	t.Fatalf("no %s below %d", name, pid)
-	return 0
 }
 
 func TestTerminalIsGivenBackWhateverSignalComes(t *testing.T) {
@@ -207,106 +131,84 @@ func TestTerminalIsGivenBackWhateverSignalComes(t *testing.T) {
 	}
 }
 
+// same has the shell compare the modes of the terminal with those in the file before.
+func (s *screen) same(said string) {
+	s.t.Helper()
+	half := len(said) / 2
+	s.command("stty -a >after; cmp before after && echo "+said[:half]+"''"+said[half:], said)
+}
+
+// Ctrl-Z gives the terminal back, and fg takes it again, also of a pipeline, which stops as one job.
+func TestSuspendKeyStopsAndForegroundGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, pipe := range []string{"", " | cat"} {
+		t.Run(pipe, func(t *testing.T) {
+			t.Parallel()
+			s := inShell(t)
+			s.keys("confine -- sh -c 'echo rea''dy; read x; echo got $x'" + pipe + "\n")
+			s.see("ready")
+			s.suspend()
+			s.command("echo out''side", "outside")
+			s.keys("fg\n")
+			s.command("word", "got word")
+			s.leave()
+		})
+	}
+}
+
+func TestSuspendKeyStopsTheEndOfAPipeline(t *testing.T) {
+	t.Parallel()
+	needs(t, "program:less")
+	for _, with := range []string{"confine -- ", ""} {
+		t.Run(with, func(t *testing.T) {
+			t.Parallel()
+			s := inShell(t)
+			s.keys("stty -a >before; seq 90 | " + with + "less\n")
+			s.see("\r\n31")
+			s.suspend()
+			s.same("same")
+			s.keys("fg\n")
+			s.seeTimes("\r\n31", 2)
+			s.keys("G")
+			s.see("\r\n90")
+			s.keys("q")
+			s.atPrompt()
+			s.same("still same")
+			s.leave()
+		})
+	}
+}
+
 // A program that is stopped by what isn't a key leaves the terminal as it was, too, and has it again later.
 func TestTerminalIsGivenBackWhenConfineIsStopped(t *testing.T) {
 	t.Parallel()
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("no bash")
-	}
-	s := onTerminal(t, bash, "--norc", "--noprofile", "-i")
-	s.see(prompt)
+	s := inShell(t)
 	s.keys("stty -a >before; confine -- sh -c 'echo rea''dy; read x; echo got $x'\n")
 	s.see("ready")
-	pid := childOf(t, s.cmd.Process.Pid, "confine")
-	if err := unix.Kill(pid, unix.SIGTSTP); err != nil {
+	if err := unix.Kill(childOf(t, s.cmd.Process.Pid, "confine"), unix.SIGTSTP); err != nil {
 		t.Fatal(err)
 	}
 	s.see("Stopped")
-	s.seeTimes(prompt, 2)
-	s.keys("stty -a >after; cmp before after && echo sa''me\n")
-	s.see("same")
-	s.seeTimes(prompt, 3)
-	s.keys("bg\n")
-	s.seeTimes(prompt, 4)
-	s.keys("stty -a >after; cmp before after && echo still sa''me\n")
-	s.see("still same")
-	s.seeTimes(prompt, 5)
+	s.atPrompt()
+	s.same("same")
+	s.command("bg", "")
+	s.same("still same")
 	s.keys("fg\n")
-	s.keys("word\n")
-	s.see("got word")
-	s.seeTimes(prompt, 6)
-	s.keys("exit\n")
-	s.ended()
-}
-
-// Ctrl-Z stops a pipeline as one job, and what is inside stops with it.
-func TestSuspendKeyStopsAPipeline(t *testing.T) {
-	t.Parallel()
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("no bash")
-	}
-	s := onTerminal(t, bash, "--norc", "--noprofile", "-i")
-	s.see(prompt)
-	s.keys("confine -- sh -c 'echo rea''dy; read x; echo got $x' | cat\n")
-	s.see("ready")
-	s.keys("\x1a")
-	s.see("Stopped")
-	s.seeTimes(prompt, 2)
-	s.keys("fg\n")
-	s.keys("word\n")
-	s.see("got word")
-	s.seeTimes(prompt, 3)
-	s.keys("exit\n")
-	s.ended()
-}
-
-// stopped waits until all that a process has started, and what those have, is stopped.
-func stopped(t *testing.T, pid int) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		states, below := "", []string{strconv.Itoa(pid)}
-		for len(below) > 0 {
-			var b []byte
-			threads, _ := filepath.Glob("/proc/" + below[0] + "/task/*/children")
-			for _, thread := range threads {
-				more, _ := os.ReadFile(thread)
-				b = append(b, more...)
-			}
-			stat, _ := os.ReadFile("/proc/" + below[0] + "/stat")
-			if _, rest, ok := strings.Cut(string(stat), ") "); ok {
-				states += rest[:1]
-			}
-			below = append(below[1:], strings.Fields(string(b))...)
-		}
-		// confine, the init, which the kernel protects from signals, the target
-		if len(states) == 3 && states[0] == 'T' && states[2] == 'T' {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("states: %s", states)
-		}
-	}
+	s.command("word", "got word")
+	s.leave()
 }
 
 func TestSuspendKeyStopsWhatIsInside(t *testing.T) {
 	t.Parallel()
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("no bash")
-	}
 	for _, tty := range []string{"auto", "never"} {
 		for _, pipe := range []string{"", " | cat"} {
 			t.Run(tty+pipe, func(t *testing.T) {
 				t.Parallel()
-				s := onTerminal(t, bash, "--norc", "--noprofile", "-i")
-				s.see(prompt)
+				s := inShell(t)
 				s.keys("confine --tty " + tty + " -- sh -c 'echo rea''dy; while :; do :; done'" + pipe + "\n")
 				s.see("ready")
 				pid := childOf(t, s.cmd.Process.Pid, "confine")
-				s.keys("\x1a")
-				s.see("Stopped")
+				s.suspend()
 				stopped(t, pid)
 				s.keys("fg\n")
 				for stat := "T"; stat == "T"; time.Sleep(5 * time.Millisecond) {
@@ -316,9 +218,8 @@ func TestSuspendKeyStopsWhatIsInside(t *testing.T) {
 					}
 				}
 				s.keys("\x03")
-				s.seeTimes(prompt, 3)
-				s.keys("exit\n")
-				s.ended()
+				s.atPrompt()
+				s.leave()
 			})
 		}
 	}
@@ -385,9 +286,7 @@ func TestInterruptKeyEndsTheLoopAroundIt(t *testing.T) {
 // A program that handles Ctrl-C and exits has decided for itself: bash goes on.
 func TestInterruptKeyThatIsHandledEndsNoLoop(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("no bash")
-	}
+	needs(t, "program:bash")
 	for _, pipe := range []string{"", " | cat"} {
 		for _, rc := range []string{"0", "130"} {
 			t.Run(rc+pipe, func(t *testing.T) {

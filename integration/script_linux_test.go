@@ -39,22 +39,13 @@ var passedOn = []string{
 // any other.
 func prepare(env *testscript.Env) error {
 	name := strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")
-	own := filepath.Join(scene.dir, "own", name)
-	for _, dir := range []string{"bin", "home", "tmp"} {
-		if err := os.MkdirAll(filepath.Join(own, dir), 0o755); err != nil {
-			return err
-		}
-	}
-	confine := filepath.Join(own, "bin", "confine")
-	if err := copyProgram(filepath.Join(scene.programs, "confine"), confine); err != nil {
+	p, err := newPlace(name)
+	if err != nil {
 		return err
 	}
-	attempt := filepath.Join(own, "bin", "attempt")
-	if err := copyProgram(filepath.Join(scene.programs, "attempt"), attempt); err != nil {
-		return err
-	}
+	own := p.own
 	if strings.HasPrefix(name, "network_") {
-		if err := copyProgram(filepath.Join(scene.programs, "netpeer"), filepath.Join(own, "bin", "netpeer")); err != nil {
+		if err := copyProgram(filepath.Join(scene.programs, "netpeer"), p.program("netpeer")); err != nil {
 			return err
 		}
 	}
@@ -63,7 +54,7 @@ func prepare(env *testscript.Env) error {
 	env.Setenv("REALHOME", os.Getenv("HOME"))
 	env.Setenv("TMPDIR", filepath.Join(own, "tmp"))
 	env.Setenv("OWN", own)
-	env.Setenv("ATTEMPT", attempt)
+	env.Setenv("ATTEMPT", p.program("attempt"))
 	for _, key := range passedOn {
 		if value := os.Getenv(key); value != "" {
 			env.Setenv(key, value)

@@ -18,7 +18,6 @@ var cgroupTries = []attempts.Try{
 	{Name: "memfd", Args: 2, Do: memfd},              // MIB SECONDS: written, mapped by nobody
 	{Name: "shared", Args: 3, Do: shared},            // N MIB SECONDS: the same memory, in N children at once
 	{Name: "touch-shared", Args: 2, Do: touchShared}, // MIB SECONDS: what descriptor 3 holds
-	{Name: "populate", Args: 2, Do: growing},         // MIB STEP: STEP MiB at a time, as fast as can be
 }
 
 // noCgroups hides the cgroup file systems, in a mount namespace, and the way to
@@ -86,10 +85,7 @@ func cgroupMounts() (points []string, err error) {
 }
 
 func memfd(args []string) error {
-	n, err := attempts.Numbers(args)
-	if err != nil {
-		return err
-	}
+	n := attempts.Numbers(args)
 	fd, err := unix.MemfdCreate("attempt", 0)
 	if err != nil {
 		return err
@@ -106,10 +102,7 @@ func memfd(args []string) error {
 
 // shared lets children touch what all of them share.
 func shared(args []string) error {
-	n, err := attempts.Numbers(args)
-	if err != nil {
-		return err
-	}
+	n := attempts.Numbers(args)
 	fd, err := unix.MemfdCreate("attempt", 0)
 	if err != nil {
 		return err
@@ -125,10 +118,7 @@ func shared(args []string) error {
 }
 
 func touchShared(args []string) error {
-	n, err := attempts.Numbers(args)
-	if err != nil {
-		return err
-	}
+	n := attempts.Numbers(args)
 	b, err := unix.Mmap(3, 0, int(n[0])<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return err
@@ -155,21 +145,5 @@ func children(n int64, make func() *exec.Cmd) error {
 			return err
 		}
 	}
-	return nil
-}
-
-func growing(args []string) error {
-	n, err := attempts.Numbers(args)
-	if err != nil {
-		return err
-	}
-	for done := int64(0); done < n[0]; done += n[1] {
-		b, err := unix.Mmap(-1, 0, int(n[1])<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_POPULATE)
-		if err != nil {
-			return err
-		}
-		b[0] = 1
-	}
-	fmt.Println("grown")
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -27,49 +26,36 @@ var denialTries = []attempts.Try{
 
 // often prints "began" after the first.
 func often(args []string) error {
-	n, err := attempts.Number(args[0])
-	if err != nil {
-		return err
-	}
+	n := attempts.Number(args[0])
 	if n == 0 {
 		n = math.MaxInt64
 	}
 	for i := range n {
 		_, _, errno := syscall.RawSyscall6(unix.SYS_ADD_KEY, 0, 0, 0, 0, 0, 0)
-		if err = errno; errno != unix.EPERM {
+		if errno != unix.EPERM {
 			return fmt.Errorf("%w: number %d: %w", attempts.ErrBroken, i, errno)
 		}
 		if i == 0 {
 			fmt.Println("began")
 		}
 	}
-	return err
+	return unix.EPERM
 }
 
 func various(args []string) error {
-	n, err := attempts.Number(args[0])
-	if err != nil {
-		return err
-	}
+	n := attempts.Number(args[0])
 	for i := range int(n) {
-		_, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 1000+i)
+		_, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 1000+i)
 		if !errors.Is(err, unix.EPERM) {
 			return fmt.Errorf("%w: number %d: %w", attempts.ErrBroken, i, err)
 		}
 	}
-	return err
+	return unix.EPERM
 }
 
 // listener asks for one on a thread that nothing else runs on any more.
 func listener([]string) error {
-	allow := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}
-	program := unix.SockFprog{Len: 1, Filter: &allow}
-	return attempts.InThread(func() error {
-		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
-		}
-		return attempts.Raw(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&program)))
-	})
+	return attempts.InThread(func() error { _, err := listen(nil); return err })
 }
 
 func outlive([]string) error {
@@ -98,44 +84,23 @@ func undaunted([]string) error {
 
 // unflagged runs a command on a kernel before a flag of filters.
 func unflagged(args []string) error {
-	flags, err := attempts.Number(args[0])
-	if err != nil {
-		return err
-	}
 	var filter program
-	filter.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 0, 0, 0) // seccomp_data.nr
-	filter.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, unix.SYS_SECCOMP, 0, 3)
-	filter.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 24, 0, 0) // seccomp_data.args[1]
-	filter.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, uint32(flags), 0, 1)
-	filter.add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(unix.EINVAL), 0, 0)
-	filter.add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW, 0, 0)
+	filter.refuse(unix.SYS_SECCOMP, 1, uint32(attempts.Number(args[0])), unix.EINVAL)
 	return filtered(filter, args[1:])
 }
 
 // listened runs a command below a listener, as another sandbox has it; nothing is
 // told there.
 func listened(args []string) error {
-	path, err := exec.LookPath(args[0])
+	fd, err := listen(nil)
 	if err != nil {
-		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
-	}
-	runtime.LockOSThread()
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
-	}
-	allow := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}
-	program := unix.SockFprog{Len: 1, Filter: &allow}
-	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
-		uintptr(unsafe.Pointer(&program)))
-	if errno != 0 {
-		return fmt.Errorf("%w: seccomp: %w", attempts.ErrBroken, errno)
+		return fmt.Errorf("%w: seccomp: %w", attempts.ErrBroken, err)
 	}
 	// There is one as long as somebody holds it.
-	cmd := exec.Command(path, args[1:]...)
-	cmd.Args[0] = args[0]
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	err = cmd.Run()
-	_ = unix.Close(int(fd))
+	_ = unix.Close(fd)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Exited() {
 		os.Exit(exit.ExitCode())

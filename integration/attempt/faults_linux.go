@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -27,47 +24,29 @@ var faultTries = []attempts.Try{
 // asked runs args[1:] with a filter that asks whoever holds the other end of
 // descriptor 3 about each call whose number is in args[0].
 func asked(args []string) error {
-	var filter []unix.SockFilter
-	add := func(code uint16, k uint32, jt, jf uint8) {
-		filter = append(filter, unix.SockFilter{Code: code, K: k, Jt: jt, Jf: jf})
-	}
 	// Out of the way: what this program itself does with it is nobody's business.
 	const channel = 1000
 	if err := unix.Dup3(3, channel, unix.O_CLOEXEC); err != nil {
 		return fmt.Errorf("%w: dup3: %w", attempts.ErrBroken, err)
 	}
 	unix.CloseOnExec(3)
-	add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 16, 0, 0) // seccomp_data.args[0], the lower half
-	add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, channel, 0, 1)
-	add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW, 0, 0)
-	add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 0, 0, 0) // seccomp_data.nr
-	list, err := attempts.Numbers(strings.Split(args[0], ","))
+	var filter program
+	filter.load(16)
+	filter.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, channel, 0, 1)
+	filter.answer(unix.SECCOMP_RET_ALLOW)
+	filter.load(0)
+	for _, nr := range attempts.Numbers(strings.Split(args[0], ",")) {
+		filter.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, uint32(nr), 0, 1)
+		filter.answer(unix.SECCOMP_RET_USER_NOTIF)
+	}
+	fd, err := listen(filter)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: seccomp: %w", attempts.ErrBroken, err)
 	}
-	for _, nr := range list {
-		add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, uint32(nr), 0, 1)
-		add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_USER_NOTIF, 0, 0)
-	}
-	add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW, 0, 0)
-	path, err := exec.LookPath(args[1])
-	if err != nil {
-		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
-	}
-	runtime.LockOSThread()
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
-	}
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
-		uintptr(unsafe.Pointer(&program)))
-	if errno != 0 {
-		return fmt.Errorf("%w: seccomp: %w", attempts.ErrBroken, errno)
-	}
-	if err := unix.Sendmsg(channel, []byte{0}, unix.UnixRights(int(fd)), nil, 0); err != nil {
+	if err := unix.Sendmsg(channel, []byte{0}, unix.UnixRights(fd), nil, 0); err != nil {
 		return fmt.Errorf("%w: sendmsg: %w", attempts.ErrBroken, err)
 	}
-	return fmt.Errorf("%w: %w", attempts.ErrBroken, unix.Exec(path, args[1:], os.Environ()))
+	return become(args[1:])
 }
 
 // contained looks whether the walls stand, each by itself, in as few calls as can be.

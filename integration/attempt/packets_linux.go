@@ -133,10 +133,7 @@ func rtnetlink(args []string) error {
 }
 
 func segments(args []string) error {
-	n, err := attempts.Numbers(args[1:])
-	if err != nil {
-		return err
-	}
+	n := attempts.Numbers(args[1:])
 	c, err := net.Dial("udp", args[0])
 	if err != nil {
 		return err
@@ -170,10 +167,7 @@ func answers(c net.Conn, n int) error {
 }
 
 func fragments(args []string) error {
-	n, err := attempts.Numbers(args[1:])
-	if err != nil {
-		return err
-	}
+	n := attempts.Numbers(args[1:])
 	c, err := net.Dial("udp6", args[0])
 	if err != nil {
 		return err
@@ -193,10 +187,7 @@ func fragments(args []string) error {
 }
 
 func manyFlows(args []string) error {
-	n, err := attempts.Numbers(args[1:2])
-	if err != nil {
-		return err
-	}
+	n := attempts.Numbers(args[1:2])
 	for range n[0] {
 		c, err := net.Dial("udp", args[0])
 		if err != nil {
@@ -249,10 +240,7 @@ func unanswered(args []string) error {
 }
 
 func reconnected(args []string) error {
-	n, err := attempts.Numbers(args[2:])
-	if err != nil {
-		return err
-	}
+	n := attempts.Numbers(args[2:])
 	for range n[0] {
 		c, err := net.Dial("tcp", args[0])
 		if err != nil {

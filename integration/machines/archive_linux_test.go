@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +42,7 @@ func TestTheSitesAreThoseOfThisHostsApt(t *testing.T) {
 	}
 }
 
-func TestTheCacheMakesAThingOnce(t *testing.T) {
+func TestCacheMakesAFileOnce(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	c, err := openCache()
 	if err != nil {
@@ -85,7 +87,7 @@ func TestTheCacheMakesAThingOnce(t *testing.T) {
 	}
 }
 
-func TestADigestIsOfContent(t *testing.T) {
+func TestDigestDependsOnContent(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	sum := func(content string) string {
 		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
@@ -99,5 +101,19 @@ func TestADigestIsOfContent(t *testing.T) {
 	}
 	if a, b := sum("a"), sum("b"); a == b || a != sum("a") {
 		t.Error("a file's content makes no difference, or nothing but")
+	}
+}
+
+func TestTheContainerHasDockersProfile(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the profile depends on the architecture, and the machines are amd64")
+	}
+	to := filepath.Join(t.TempDir(), "config.json")
+	if err := containerConfig("config.json", to); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(to)
+	if err != nil || !bytes.Contains(text, []byte(`"defaultAction":"SCMP_ACT_ERRNO"`)) {
+		t.Errorf("%v, %s", err, text)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -21,6 +22,9 @@ const (
 	record   = "integration/machines/known.json"
 	document = "docs/ENFORCEMENT.md"
 )
+
+// A capability of the record is a line.
+var inOneLine, spaces = regexp.MustCompile(`\{\s*"requested"[^{}]*\}`), regexp.MustCompile(`\n\s*`)
 
 // readKnown gives what machines told before, by their names.
 func readKnown(root string) (map[string]*result, error) {
@@ -74,6 +78,7 @@ func hold(root string, known map[string]*result, write bool) error {
 	path := filepath.Join(root, filepath.FromSlash(document))
 	if write {
 		text, err := json.MarshalIndent(known, "", " ")
+		text = inOneLine.ReplaceAllFunc(text, func(b []byte) []byte { return spaces.ReplaceAll(b, []byte(" ")) })
 		if err == nil {
 			err = os.WriteFile(filepath.Join(root, filepath.FromSlash(record)), append(text, '\n'), 0o644)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-func TestTheTableNamesWhatIsThere(t *testing.T) {
+func TestMachinesNameKernelsAndScriptsThatExist(t *testing.T) {
 	seen, ranSomewhere := map[string]bool{}, map[string]bool{}
 	for i := range machines {
 		m := &machines[i]
@@ -125,7 +125,7 @@ func TestModulesAreLoadedAfterWhatTheyNeed(t *testing.T) {
 
 const ran = `{"version":1,"status":"OK","enforced":{"memory":{"enabled":true,"effective":true,"mechanism":"cgroup2"}}}`
 
-func TestResults(t *testing.T) {
+func TestCollectReadsWhatAMachineSaid(t *testing.T) {
 	kernel, report, done := orders.Said{Kernel: "6.12.1"}, orders.Said{Report: []byte(ran)}, orders.Said{Done: true}
 	line := func(text string) orders.Said { return orders.Said{Line: text} }
 	refused := orders.Said{Report: []byte(`{"status":"INTERNAL_ERROR","setup_error":{"step":"start","hint":"do this"}}`)}
@@ -192,7 +192,7 @@ func TestAnUpdateOfTheKernelMakesNoDifference(t *testing.T) {
 	}
 }
 
-func TestTheDocumentIsMadeOfWhatIsKnown(t *testing.T) {
+func TestEnforcementPageIsUpToDate(t *testing.T) {
 	root := filepath.Join("..", "..")
 	known, err := readKnown(root)
 	if err != nil {

@@ -141,7 +141,10 @@ func (g *ground) one(ctx context.Context, m *machine) (*result, error) {
 	o := ordersFor(m, scripts)
 	files := g.payload.files(o.Scripts)
 	if m.place == orders.Container {
-		files["config.json"] = filepath.Join(g.root, "integration", "machines", "config.json")
+		files["config.json"] = filepath.Join(g.scratch, "config.json")
+		if err := containerConfig(filepath.Join(g.root, "integration", "machines", "config.json"), files["config.json"]); err != nil {
+			return nil, err
+		}
 	}
 	k := g.kernels[m.kernel]
 	parts := []any{o, k.version, filepath.Base(g.disk)}

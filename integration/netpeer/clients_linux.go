@@ -11,14 +11,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/attempts"
 )
 
-var clientWords = map[string]word{
-	"say":    {1, say},    // ADDRESS TEXT…: as quoted in Go, one write each; prints the answer until its end
-	"udp":    {2, udp},    // ADDRESS TEXT: and waits for an answer from there
-	"fire":   {2, fire},   // ADDRESS TEXT…: datagrams, and is gone
-	"listen": {1, listen}, // PORT: answers one connection with what it says, in capitals
-	"raw":    {2, query},  // RESOLVER NAME [TYPE]: what it says to a question, by UDP and TCP
+var clientWords = []attempts.Try{
+	{Name: "say", Args: 1, Do: say},       // ADDRESS TEXT…: as quoted in Go, one write each; prints the answer until its end
+	{Name: "udp", Args: 2, Do: udp},       // ADDRESS TEXT: and waits for an answer from there
+	{Name: "fire", Args: 2, Do: fire},     // ADDRESS TEXT…: datagrams, and is gone
+	{Name: "listen", Args: 1, Do: listen}, // PORT: answers one connection with what it says, in capitals
+	{Name: "raw", Args: 2, Do: query},     // RESOLVER NAME [TYPE]: what it says to a question, by UDP and TCP
 }
 
 // patience is for what never answers; nothing that works waits for it.
@@ -37,7 +39,7 @@ func dial(address string) (*net.TCPConn, error) {
 func unquote(text string) ([]byte, error) {
 	s, err := strconv.Unquote(`"` + text + `"`)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %q: %w", errBroken, text, err)
+		return nil, fmt.Errorf("%w: %q: %w", attempts.ErrBroken, text, err)
 	}
 	return []byte(s), nil
 }

@@ -6,10 +6,12 @@ import (
 	"net"
 	"strconv"
 	"time"
+
+	"github.com/confine-run/confine/internal/attempts"
 )
 
-var leaveWords = map[string]word{
-	"leave": {1, leave}, // NAME: with something open in every state, and is gone
+var leaveWords = []attempts.Try{
+	{Name: "leave", Args: 1, Do: leave}, // NAME: with something open in every state, and is gone
 }
 
 // leave begins flows of every kind to a name, and ends in the middle of all of them.

@@ -6,13 +6,15 @@ import (
 	"io"
 	"net"
 	"slices"
+
+	"github.com/confine-run/confine/internal/attempts"
 )
 
 // portRetry asks for a second hello of TLS 1.3, and serves whatever name that one has.
 const portRetry = 1008
 
-var retryWords = map[string]word{
-	"retry": {3, retry}, // ADDRESS NAME NAME: a hello for each; prints the name of the certificate
+var retryWords = []attempts.Try{
+	{Name: "retry", Args: 3, Do: retry}, // ADDRESS NAME NAME: a hello for each; prints the name of the certificate
 }
 
 // retryRequest is a HelloRetryRequest (RFC 8446, section 4.1.4).

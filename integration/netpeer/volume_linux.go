@@ -7,23 +7,22 @@ import (
 	"io"
 	"net"
 	"sync"
+
+	"github.com/confine-run/confine/internal/attempts"
 )
 
-var streamWords = map[string]word{
-	"duplex": {2, duplex},   // ADDRESS MIB: there and back at the same time, of an echo server
-	"push":   {2, push},     // ADDRESS MIB: there, end, and the digest comes back
-	"shout":  {2, shout},    // ADDRESS MIB: there, and is gone
-	"many":   {2, many},     // ADDRESS N: connections at the same time, each with its own word
-	"reset":  {2, wasReset}, // ADDRESS TEXT: the other side resets, and that is what is seen
+var streamWords = []attempts.Try{
+	{Name: "duplex", Args: 2, Do: duplex},  // ADDRESS MIB: there and back at the same time, of an echo server
+	{Name: "push", Args: 2, Do: push},      // ADDRESS MIB: there, end, and the digest comes back
+	{Name: "shout", Args: 2, Do: shout},    // ADDRESS MIB: there, and is gone
+	{Name: "many", Args: 2, Do: many},      // ADDRESS N: connections at the same time, each with its own word
+	{Name: "reset", Args: 2, Do: wasReset}, // ADDRESS TEXT: the other side resets, and that is what is seen
 }
 
 const mib = 1 << 20
 
 func duplex(args []string) error {
-	n, err := number(args[1])
-	if err != nil {
-		return err
-	}
+	n := attempts.Number(args[1])
 	c, err := dial(args[0])
 	if err != nil {
 		return err
@@ -32,14 +31,14 @@ func duplex(args []string) error {
 	sent, got := sha256.New(), sha256.New()
 	failed := make(chan error, 1)
 	go func() {
-		_, err := io.CopyN(io.MultiWriter(c, sent), &pattern{}, int64(n)*mib)
+		_, err := io.CopyN(io.MultiWriter(c, sent), &pattern{}, n*mib)
 		failed <- errors.Join(err, c.CloseWrite())
 	}()
 	back, err := io.Copy(got, c)
 	if err := errors.Join(err, <-failed); err != nil {
 		return err
 	}
-	if back != int64(n)*mib || string(sent.Sum(nil)) != string(got.Sum(nil)) {
+	if back != n*mib || string(sent.Sum(nil)) != string(got.Sum(nil)) {
 		return fmt.Errorf("%d bytes came back, or not the same", back)
 	}
 	fmt.Println("same", back)
@@ -47,17 +46,14 @@ func duplex(args []string) error {
 }
 
 func push(args []string) error {
-	n, err := number(args[1])
-	if err != nil {
-		return err
-	}
+	n := attempts.Number(args[1])
 	c, err := dial(args[0])
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	sent := sha256.New()
-	if _, err := io.CopyN(io.MultiWriter(c, sent), &pattern{}, int64(n)*mib); err != nil {
+	if _, err := io.CopyN(io.MultiWriter(c, sent), &pattern{}, n*mib); err != nil {
 		return err
 	}
 	if err := c.CloseWrite(); err != nil {
@@ -75,41 +71,35 @@ func push(args []string) error {
 }
 
 func shout(args []string) error {
-	n, err := number(args[1])
-	if err != nil {
-		return err
-	}
+	n := attempts.Number(args[1])
 	c, err := dial(args[0])
 	if err != nil {
 		return err
 	}
-	_, err = io.CopyN(c, &pattern{}, int64(n)*mib)
+	_, err = io.CopyN(c, &pattern{}, n*mib)
 	return err
 }
 
 func many(args []string) error {
-	n, err := number(args[1])
-	if err != nil {
-		return err
-	}
+	n := attempts.Number(args[1])
 	all := make([]*net.TCPConn, n)
 	errs := make([]error, n)
 	var wait sync.WaitGroup
-	each := func(do func(i int) error) error {
+	each := func(do func(i int64) error) error {
 		for i := range n {
 			wait.Go(func() { errs[i] = do(i) })
 		}
 		wait.Wait()
 		return errors.Join(errs...)
 	}
-	err = each(func(i int) (err error) {
+	err := each(func(i int64) (err error) {
 		all[i], err = dial(args[0])
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
-	err = each(func(i int) error {
+	err = each(func(i int64) error {
 		word := fmt.Sprintf("word %d", i)
 		if _, err := all[i].Write([]byte(word)); err != nil {
 			return err

@@ -10,23 +10,25 @@ import (
 	"net/http"
 	"os"
 	"sync"
+
+	"github.com/confine-run/confine/internal/attempts"
 )
 
-var webWords = map[string]word{
-	"get": {1, get},   // URL [N]: N times at once, over as few connections as can be; ca.crt is trusted
-	"h2c": {1, h2c},   // URL: HTTP/2 in the clear
-	"tls": {2, hello}, // ADDRESS NAME: a handshake that asks for a name, or none; prints the certificate's
-	"ws":  {2, ws},    // ADDRESS HOST: an upgrade, and an echo
+var webWords = []attempts.Try{
+	{Name: "get", Args: 1, Do: get},   // URL [N]: N times at once, over as few connections as can be; ca.crt is trusted
+	{Name: "h2c", Args: 1, Do: h2c},   // URL: HTTP/2 in the clear
+	{Name: "tls", Args: 2, Do: hello}, // ADDRESS NAME: a handshake that asks for a name, or none; prints the certificate's
+	{Name: "ws", Args: 2, Do: ws},     // ADDRESS HOST: an upgrade, and an echo
 }
 
 func authorities() (*x509.CertPool, error) {
 	text, err := os.ReadFile("ca.crt")
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errBroken, err)
+		return nil, fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%w: ca.crt holds no certificate", errBroken)
+		return nil, fmt.Errorf("%w: ca.crt holds no certificate", attempts.ErrBroken)
 	}
 	return pool, nil
 }
@@ -36,11 +38,9 @@ func get(args []string) error {
 	if err != nil {
 		return err
 	}
-	n := 1
+	n := int64(1)
 	if len(args) > 1 {
-		if n, err = number(args[1]); err != nil {
-			return err
-		}
+		n = attempts.Number(args[1])
 	}
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	one := func() error { return printed(client, args[0]) }

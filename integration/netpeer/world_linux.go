@@ -10,11 +10,13 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/attempts"
 )
 
-var worldWords = map[string]word{
-	"world":  {1, world},  // COMMAND…
-	"within": {1, within}, // the same, already in its namespaces
+var worldWords = []attempts.Try{
+	{Name: "world", Args: 1, Do: world},   // COMMAND…
+	{Name: "within", Args: 1, Do: within}, // the same, already in its namespaces
 }
 
 // world begins again in namespaces of its own.
@@ -31,7 +33,7 @@ func world(args []string) error {
 	}
 	cmd.SysProcAttr = attr
 	runtime.LockOSThread() // Pdeathsig is about this thread
-	return cmd.Run()
+	return ownCode(cmd.Run())
 }
 
 // within makes the world, runs the command and writes down what was seen.
@@ -40,18 +42,18 @@ func within(args []string) error {
 	// By hand it would change the network and the mounts of whoever tries it.
 	own, err := os.Readlink("/proc/self/ns/net")
 	if parent, err2 := os.Readlink("/proc/" + strconv.Itoa(os.Getppid()) + "/ns/net"); err != nil || err2 == nil && parent == own {
-		return fmt.Errorf("%w: it is not in namespaces of its own", errBroken)
+		return fmt.Errorf("%w: it is not in namespaces of its own", attempts.ErrBroken)
 	}
 	dir, err := os.Getwd()
 	if err != nil {
-		return fmt.Errorf("%w: %w", errBroken, err)
+		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 	}
 	if err := build(dir); err != nil {
-		return fmt.Errorf("%w: %w", errBroken, err)
+		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 	}
 	// What it runs is an ordinary user's again; it is this thread that forks.
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
-		return fmt.Errorf("%w: %w", errBroken, err)
+		return fmt.Errorf("%w: %w", attempts.ErrBroken, err)
 	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -59,13 +61,13 @@ func within(args []string) error {
 	err = cmd.Run()
 	for _, h := range hosts {
 		if err2 := h.do(h.settle); err2 != nil {
-			return fmt.Errorf("%w: %w", errBroken, err2)
+			return fmt.Errorf("%w: %w", attempts.ErrBroken, err2)
 		}
 	}
 	if err2 := os.WriteFile(filepath.Join(dir, "seen"), seen.text(), 0o644); err2 != nil {
-		return fmt.Errorf("%w: %w", errBroken, err2)
+		return fmt.Errorf("%w: %w", attempts.ErrBroken, err2)
 	}
-	return err
+	return ownCode(err)
 }
 
 func build(dir string) error {

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command soak runs confine until it would show what single runs don't: thousands of
 // runs, in sequence and many at once, a third of them with the supervisor killed
 // at a random moment, and runs in which two limits are struck together. In the end

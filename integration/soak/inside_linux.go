@@ -1,19 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/attempts"
 )
 
 // insideWord begins the words by which this program starts itself as a target.
@@ -22,63 +23,27 @@ const insideWord = "__inside"
 // atMost is when a target ends that nobody ends.
 const atMost = 20 * time.Second
 
-// most that a word may ask for.
-const (
-	mostMiB   = 256
-	mostBytes = 64 << 20
-	mostTasks = 64
-)
+// mostTasks is what a target may start.
+const mostTasks = 64
 
-// inside does one word after the other, and then exits 0.
-func inside(words []string) int {
+// tricks are words of a target's beside those of package attempts.
+var tricks = []attempts.Try{
+	{Name: "exit", Args: 1, Do: func(a []string) error { os.Exit(int(attempts.Number(a[0]))); return nil }},
+	{Name: "leave", Do: leave},
+	{Name: "onterm", Do: onTerm}, // what follows is done on SIGTERM
+	{Name: "crowd", Do: crowd},
+	{Name: "forks", Do: forks},
+	{Name: "sh", Args: 1, Do: func(a []string) error { return unix.Exec("/bin/sh", []string{"sh", "-c", a[0]}, os.Environ()) }},
+}
+
+// inside is a target.
+func inside(words []string) {
 	_ = unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: 20, Max: 20})
 	time.AfterFunc(atMost, func() { os.Exit(99) })
-	for len(words) > 0 {
-		do, ok := tricks[words[0]]
-		if !ok || len(words) < 1+do.args {
-			fmt.Fprintf(os.Stderr, "soak inside: %q\n", words)
-			return 98
-		}
-		args := words[1 : 1+do.args]
-		words = words[1+do.args:]
-		if err := do.do(args); err != nil {
-			fmt.Fprintln(os.Stderr, "soak inside:", err)
-			return 97
-		}
+	for i, w := range words {
+		words[i] = strings.Replace(w, "$TMPDIR", os.TempDir(), 1)
 	}
-	return 0
-}
-
-type trick struct {
-	args int
-	do   func([]string) error
-}
-
-var tricks = map[string]trick{
-	"exit":   {1, exit},
-	"leave":  {0, leave},
-	"deaf":   {0, deaf},
-	"onterm": {0, onTerm}, // what follows is done on SIGTERM
-	"noise":  {1, noise},  // BYTES
-	"fill":   {1, fill},   // BYTES into a file in TMPDIR
-	"grow":   {2, grow},   // MILLISECONDS MIB: after so long, and held
-	"spin":   {0, func([]string) error { spin(); return nil }},
-	"crowd":  {0, crowd},
-	"forks":  {0, forks},
-	"sh":     {1, func(a []string) error { return unix.Exec("/bin/sh", []string{"sh", "-c", a[0]}, os.Environ()) }},
-}
-
-func number(word string, most int) (int, error) {
-	n, err := strconv.Atoi(word)
-	return min(n, most), err
-}
-
-func exit(args []string) error {
-	n, err := number(args[0], 255)
-	if err == nil {
-		os.Exit(n)
-	}
-	return err
+	attempts.Main(words, tricks)
 }
 
 // leave starts what would outlive us, and leaves files.
@@ -97,70 +62,11 @@ func leave([]string) error {
 	return err
 }
 
-func deaf([]string) error {
-	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
-	time.Sleep(atMost)
-	return nil
-}
-
 func onTerm([]string) error {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, unix.SIGTERM)
 	<-c
 	return nil
-}
-
-func noise(args []string) error {
-	left, err := number(args[0], mostBytes)
-	line := bytes.Repeat([]byte("soak "), 1000)
-	for err == nil && left > 0 {
-		var n int
-		n, err = os.Stdout.Write(line[:min(left, len(line))])
-		left -= n
-	}
-	return err
-}
-
-// fill writes until it has to stop.
-func fill(args []string) error {
-	n, err := number(args[0], mostBytes)
-	if err != nil {
-		return err
-	}
-	err = os.WriteFile(filepath.Join(os.TempDir(), "full"), make([]byte, n), 0o600)
-	if errors.Is(err, unix.ENOSPC) {
-		return nil
-	}
-	return err
-}
-
-// grow takes memory, and keeps it.
-func grow(args []string) error {
-	after, err := number(args[0], 10_000)
-	if err != nil {
-		return err
-	}
-	size, err := number(args[1], mostMiB)
-	if err != nil {
-		return err
-	}
-	time.Sleep(time.Duration(after) * time.Millisecond)
-	for range size {
-		page, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
-		if err != nil {
-			return err
-		}
-		for i := 0; i < len(page); i += 4096 {
-			page[i] = 1
-		}
-	}
-	time.Sleep(atMost)
-	return nil
-}
-
-func spin() {
-	for end := time.Now().Add(atMost); time.Now().Before(end); {
-	}
 }
 
 // warm makes the threads that Go may want later, when there are none to be had and

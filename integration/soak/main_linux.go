@@ -15,7 +15,7 @@ import (
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == insideWord {
-		os.Exit(inside(os.Args[2:]))
+		inside(os.Args[2:])
 	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)

@@ -19,7 +19,7 @@ const binaryVar = "CONFINE_BIN"
 func TestMain(m *testing.M) {
 	host.ProbeMain() // a throw-away process of a condition never gets any further
 	if len(os.Args) > 1 && os.Args[1] == insideWord {
-		os.Exit(inside(os.Args[2:]))
+		inside(os.Args[2:])
 	}
 	os.Exit(m.Run())
 }
@@ -47,7 +47,7 @@ func opened(t *testing.T) *soak {
 }
 
 // The short one: what is said of the long one must not rot.
-func TestAShortSoak(t *testing.T) {
+func TestShortSoakLeavesNothing(t *testing.T) {
 	s := opened(t)
 	s.byFD = true
 	before, err := s.traces()
@@ -78,7 +78,7 @@ func TestAShortSoak(t *testing.T) {
 }
 
 // The control of all that is found to leave nothing.
-func TestWhatIsLeftShows(t *testing.T) {
+func TestFileProcessAndDescriptorLeftAreFound(t *testing.T) {
 	s := opened(t)
 	before, err := s.traces()
 	if err != nil {
@@ -112,7 +112,7 @@ func TestWhatIsLeftShows(t *testing.T) {
 	}
 }
 
-func TestACgroupLeftShows(t *testing.T) {
+func TestCgroupLeftIsFound(t *testing.T) {
 	dir, self := "", statOf("/proc/self")[fieldStart]
 	for _, parent := range []string{"/sys/fs/cgroup/unified", "/sys/fs/cgroup"} {
 		at := filepath.Join(parent, fmt.Sprintf("confine-%d-%s-0-control", os.Getpid(), self))
@@ -137,7 +137,7 @@ func TestACgroupLeftShows(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongIsSaid(t *testing.T) {
+func TestWrongEndingsAreCounted(t *testing.T) {
 	b := &batch{setup: "s", flight: 1, mechanisms: map[string]int{"memory=a": 1}}
 	l := &loads[0]
 	b.add(l, &ending{status: l.status, rc: l.rc, mechanisms: "memory=a", took: time.Second}, nil)

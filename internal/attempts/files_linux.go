@@ -129,10 +129,7 @@ func execute(args []string) error  { return unix.Exec(args[0], args, os.Environ(
 func whiteout(args []string) error { return unix.Mknod(args[0], unix.S_IFCHR|0o600, 0) }
 
 func withFD(s string, do func(fd int) error) error {
-	n, err := Number(s)
-	if err != nil {
-		return err
-	}
+	n := Number(s)
 	return do(int(n))
 }
 
@@ -191,10 +188,7 @@ func openFDs() (open []int, err error) {
 }
 
 func fill(args []string) error {
-	n, err := Number(args[1])
-	if err != nil {
-		return err
-	}
+	n := Number(args[1])
 	f, err := os.Create(args[0])
 	if err != nil {
 		return err
@@ -209,10 +203,7 @@ func fill(args []string) error {
 }
 
 func files(args []string) error {
-	n, err := Number(args[1])
-	if err != nil {
-		return err
-	}
+	n := Number(args[1])
 	for i := range n {
 		f, err := os.OpenFile(filepath.Join(args[0], "f"+strconv.FormatInt(i, 10)), os.O_CREATE|os.O_WRONLY, 0o644)
 		if err != nil {

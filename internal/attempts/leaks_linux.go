@@ -52,10 +52,7 @@ func tty([]string) error {
 }
 
 func segment(args []string) error {
-	key, err := Number(args[0])
-	if err != nil {
-		return err
-	}
+	key := Number(args[0])
 	id, err := unix.SysvShmGet(int(key), 0, 0)
 	if err != nil {
 		return fmt.Errorf("shmget: %w", err)
@@ -81,10 +78,7 @@ func withPID(word string, do func(pid int) error) error {
 		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 		return do(cmd.Process.Pid)
 	}
-	pid, err := Number(word)
-	if err != nil {
-		return err
-	}
+	pid := Number(word)
 	return do(int(pid))
 }
 

@@ -34,10 +34,7 @@ var loadTries = []Try{
 }
 
 func alloc(args []string) error {
-	n, err := Numbers(args)
-	if err != nil {
-		return err
-	}
+	n := Numbers(args)
 	b, err := unix.Mmap(-1, 0, int(n[0])<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return err
@@ -51,10 +48,7 @@ func alloc(args []string) error {
 }
 
 func allocs(args []string) error {
-	n, err := Number(args[0])
-	if err != nil {
-		return err
-	}
+	n := Number(args[0])
 	var errs []error
 	waits := make([]func() error, 0, n)
 	for range n {
@@ -77,20 +71,14 @@ func cpuTime() time.Duration {
 }
 
 func spin(args []string) error {
-	n, err := Number(args[0])
-	if err != nil {
-		return err
-	}
+	n := Number(args[0])
 	for cpuTime() < time.Duration(n)*time.Millisecond {
 	}
 	return nil
 }
 
 func spins(args []string) error {
-	n, err := Number(args[0])
-	if err != nil {
-		return err
-	}
+	n := Number(args[0])
 	for range n {
 		cmd, err := Again(nil, "spin", args[1])
 		if err != nil {
@@ -104,10 +92,7 @@ func spins(args []string) error {
 }
 
 func putOut(args []string) error {
-	n, err := Numbers(args)
-	if err != nil {
-		return err
-	}
+	n := Numbers(args)
 	w := bufio.NewWriterSize(os.NewFile(uintptr(n[0]), "out"), 1<<16)
 	for i := range n[1] {
 		if err := w.WriteByte(byte(i)); err != nil {
@@ -119,10 +104,7 @@ func putOut(args []string) error {
 
 // times does something as often as the first argument says.
 func times(args []string, do func() error) error {
-	n, err := Number(args[0])
-	if err != nil {
-		return err
-	}
+	n := Number(args[0])
 	for i := range n {
 		if err := do(); err != nil {
 			return fmt.Errorf("after %d: %w", i, err)
@@ -148,10 +130,7 @@ func pairs(args []string) error {
 }
 
 func threads(args []string) error {
-	n, err := Number(args[0])
-	if err != nil {
-		return err
-	}
+	n := Number(args[0])
 	ready := make(chan bool)
 	for range n {
 		go func() {

@@ -138,24 +138,21 @@ func split(words []string, at string) (all [][]string) {
 	return all
 }
 
-// Number reads an argument.
-func Number(s string) (int64, error) {
+// Number reads an argument; nothing is tried where it is none.
+func Number(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %q is no number", ErrBroken, s)
+		fmt.Fprintf(os.Stderr, "attempt %v: %q is no number\n", ErrBroken, s)
+		os.Exit(Broken)
 	}
-	return n, nil
+	return n
 }
 
 // Numbers reads arguments.
-func Numbers(args []string) ([]int64, error) {
+func Numbers(args []string) []int64 {
 	list := make([]int64, len(args))
 	for i, s := range args {
-		n, err := Number(s)
-		if err != nil {
-			return nil, err
-		}
-		list[i] = n
+		list[i] = Number(s)
 	}
-	return list, nil
+	return list
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestWordsForMoreThanOne(t *testing.T) {
+func TestEachAnyAndGiven(t *testing.T) {
 	var made []string
 	note := func(name string, err error) Try {
 		return Try{Name: name, Do: func([]string) error { made = append(made, name); return err }}
@@ -41,7 +41,7 @@ func TestWordsForMoreThanOne(t *testing.T) {
 	}
 }
 
-func TestEveryWordIsOnlyOnce(t *testing.T) {
+func TestWordsAreUnique(t *testing.T) {
 	var names []string
 	for _, some := range tries {
 		for _, try := range *some {

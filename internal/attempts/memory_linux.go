@@ -13,11 +13,8 @@ import (
 )
 
 func reserve(args []string) error {
-	n, err := Number(args[0])
-	if err != nil {
-		return err
-	}
-	_, err = unix.Mmap(-1, 0, int(n)<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	n := Number(args[0])
+	_, err := unix.Mmap(-1, 0, int(n)<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	return err
 }
 
@@ -28,10 +25,7 @@ func rush(args []string) error { return rushed(args, false) }
 func rushAndStay(args []string) error { return rushed(args, true) }
 
 func rushed(args []string, stay bool) error {
-	n, err := Numbers(args[1:3])
-	if err != nil {
-		return err
-	}
+	n := Numbers(args[1:3])
 	if err := os.WriteFile(args[3], make([]byte, 8), 0o600); err != nil {
 		return err
 	}
@@ -69,18 +63,12 @@ func counter(name string) (*atomic.Int64, error) {
 }
 
 func touchFast(args []string) error {
-	n, err := Number(args[1])
-	if err != nil {
-		return err
-	}
+	n := Number(args[1])
 	count, err := counter(args[2])
 	if err != nil {
 		return err
 	}
-	all, err := Number(args[3])
-	if err != nil {
-		return err
-	}
+	all := Number(args[3])
 	keep := func() error {
 		for range 20000 { // who ends gives its memory back, and its count stays
 			if count.Load() >= all {
@@ -121,10 +109,7 @@ func touchFast(args []string) error {
 }
 
 func touched(args []string) error {
-	n, err := Numbers(args[1:])
-	if err != nil {
-		return err
-	}
+	n := Numbers(args[1:])
 	count, err := counter(args[0])
 	if err != nil {
 		return err
@@ -136,10 +121,7 @@ func touched(args []string) error {
 }
 
 func shm(args []string) error {
-	n, err := Numbers(args)
-	if err != nil {
-		return err
-	}
+	n := Numbers(args)
 	var made []int
 	defer func() {
 		for _, id := range made {
@@ -168,10 +150,7 @@ func shm(args []string) error {
 }
 
 func sem(args []string) error {
-	n, err := Numbers(args)
-	if err != nil {
-		return err
-	}
+	n := Numbers(args)
 	var made []uintptr
 	defer func() {
 		for _, id := range made {

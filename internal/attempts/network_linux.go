@@ -77,7 +77,6 @@ var families = []struct {
 	{"vsock", unix.AF_VSOCK, unix.SOCK_STREAM, 0},
 	{"packet", unix.AF_PACKET, unix.SOCK_RAW, 0},
 	{"raw", unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP},
-	{"bluetooth", unix.AF_BLUETOOTH, unix.SOCK_RAW, 0},
 	{"audit", unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT},
 	{"mptcp", unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP},
 	{"mptcp6", unix.AF_INET6, unix.SOCK_STREAM, unix.IPPROTO_MPTCP},

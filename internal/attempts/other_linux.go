@@ -44,10 +44,7 @@ func HandleOf(path string) ([]string, error) {
 }
 
 func byHandle(args []string) error {
-	kind, err := Number(args[0])
-	if err != nil {
-		return err
-	}
+	kind := Number(args[0])
 	b, err := hex.DecodeString(args[1])
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBroken, err)

@@ -40,10 +40,7 @@ func deaf(args []string) error {
 }
 
 func hear(args []string) error {
-	n, err := Number(args[0])
-	if err != nil {
-		return err
-	}
+	n := Number(args[0])
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1)
 	fmt.Println("ready")
@@ -58,10 +55,7 @@ func hear(args []string) error {
 
 // Sleep sleeps for so many seconds.
 func Sleep(args []string) error {
-	n, err := Number(args[0])
-	if err != nil {
-		return err
-	}
+	n := Number(args[0])
 	time.Sleep(time.Duration(n) * time.Second)
 	return nil
 }
@@ -109,10 +103,7 @@ func stopped(args []string) error {
 
 // killAll leaves the real-time signals out that the C library uses.
 func killAll(args []string) error {
-	pid, err := Number(args[0])
-	if err != nil {
-		return err
-	}
+	pid := Number(args[0])
 	for n := 1; n <= 64; n++ {
 		if n == 32 || n == 33 {
 			continue
@@ -137,7 +128,7 @@ func peek(args []string) error {
 }
 
 func limit(args []string) error {
-	return withFD(args[0], func(pid int) error {
+	return withPID(args[0], func(pid int) error {
 		var is unix.Rlimit
 		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &is); err != nil {
 			return fmt.Errorf("%w: prlimit: %w", ErrBroken, err)
@@ -148,10 +139,7 @@ func limit(args []string) error {
 }
 
 func pidfd(args []string) error {
-	n, err := Number(args[1])
-	if err != nil {
-		return err
-	}
+	n := Number(args[1])
 	return withPID(args[0], func(pid int) error {
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
@@ -162,19 +150,20 @@ func pidfd(args []string) error {
 	})
 }
 
-func grow(args []string) error {
-	n, err := Numbers(args[:2])
-	if err != nil {
-		return err
-	}
-	var children []*exec.Cmd
-	for range n[0] {
-		var cmd *exec.Cmd
-		if cmd, err = Again(nil, append([]string{"sleep"}, args[1:]...)...); err != nil {
-			break
+// several starts as many children as it may, each sleeping.
+func several(n int64, sleeping []string) (children []*exec.Cmd, err error) {
+	for range n {
+		cmd, err := Again(nil, append([]string{"sleep"}, sleeping...)...)
+		if err != nil {
+			return children, err
 		}
 		children = append(children, cmd)
 	}
+	return children, nil
+}
+
+func grow(args []string) error {
+	children, err := several(Number(args[0]), args[1:])
 	fmt.Println("started", len(children))
 	for _, cmd := range children {
 		_ = cmd.Wait()
@@ -183,20 +172,9 @@ func grow(args []string) error {
 }
 
 func lived(args []string) error {
-	n, err := Numbers(args)
-	if err != nil {
-		return err
-	}
-	waits := make([]func() error, 0, n[0])
-	for range n[0] {
-		cmd, broke := Again(nil, "sleep", args[1])
-		if err = broke; err != nil {
-			break
-		}
-		waits = append(waits, cmd.Wait)
-	}
-	for _, wait := range waits {
-		err = errors.Join(err, wait())
+	children, err := several(Number(args[0]), args[1:])
+	for _, cmd := range children {
+		err = errors.Join(err, cmd.Wait())
 	}
 	return err
 }
@@ -237,10 +215,7 @@ func signalled(args []string) error {
 
 // bomb forks for so many seconds; a refusal doesn't end it.
 func bomb(args []string) error {
-	n, err := Numbers(args[:2])
-	if err != nil {
-		return err
-	}
+	n := Numbers(args[:2])
 	end := time.Now().Add(time.Duration(n[1]) * time.Second)
 	var refused error
 	for i := int64(0); i < n[0] && time.Now().Before(end); i++ {

@@ -48,7 +48,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestFill(t *testing.T) {
+func TestFillNeedsEveryWordOfTheScene(t *testing.T) {
 	v := values{"dir": "/a b", "port": "80", "none": ""}
 	words, lacks := fill("read {dir}/x:{port} , {port}", v)
 	if lacks != "" || !slices.Equal(words, []string{"read", "/a b/x:80", ",", "80"}) {

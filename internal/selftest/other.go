@@ -20,7 +20,7 @@ func Run(context.Context, *config.Policy, []string) ([]Result, error) {
 // driver has nothing to drive here.
 type driver struct{}
 
-func (*driver) killed(context.Context, *attempt, *Result)  {}
-func (*driver) bombed(context.Context, *attempt, *Result)  {}
-func (*driver) flooded(context.Context, *attempt, *Result) {}
-func (*driver) escaped(context.Context, *attempt, *Result) {}
+func (*driver) killed(context.Context, *attempt, *Result) (Outcome, string)  { return NotTestable, "" }
+func (*driver) bombed(context.Context, *attempt, *Result) (Outcome, string)  { return NotTestable, "" }
+func (*driver) flooded(context.Context, *attempt, *Result) (Outcome, string) { return NotTestable, "" }
+func (*driver) escaped(context.Context, *attempt, *Result) (Outcome, string) { return NotTestable, "" }

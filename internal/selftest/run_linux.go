@@ -75,13 +75,14 @@ func (d *driver) try(ctx context.Context, a *attempt) (r Result) {
 		r.Why = "the scene: " + err.Error()
 		return r
 	}
+	defer ground.letGo()
 	if r.Why = d.control(ctx, a, ground); r.Why != "" {
 		r.Control = r.Why
 		return r
 	}
 	r.Control = "it works"
 	if a.special != nil {
-		a.special(d, ctx, a, &r)
+		r.Outcome, r.Why = a.special(d, ctx, a, &r)
 		return r
 	}
 	got := d.confined(ctx, a)
@@ -211,6 +212,7 @@ func (d *driver) confined(ctx context.Context, a *attempt) (got outcome) {
 	if err != nil {
 		return outcome{err: err}
 	}
+	defer v.letGo()
 	v["tmp"] = "$TMPDIR"
 	words, lacks := fill(a.inside, v)
 	if lacks != "" {

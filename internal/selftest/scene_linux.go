@@ -260,6 +260,13 @@ func (s *scene) ground(name string) (values, error) {
 	return v, nil
 }
 
+// letGo closes what a ground has left open for the attempt.
+func (v values) letGo() {
+	if fd := v.port("fd"); fd > 0 {
+		_ = unix.Close(fd)
+	}
+}
+
 // look is what there is below a directory.
 func look(dir string) (string, error) {
 	var b strings.Builder

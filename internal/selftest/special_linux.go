@@ -15,53 +15,50 @@ import (
 )
 
 // flooded: the attempt can't see how much of what it wrote was kept.
-func (d *driver) flooded(ctx context.Context, a *attempt, r *Result) {
+func (d *driver) flooded(ctx context.Context, a *attempt, r *Result) (Outcome, string) {
 	got := d.confined(ctx, a)
 	r.Foretold = a.foretell(got.ledger)
 	if got.err != nil {
-		r.Outcome, r.Why = Failed, "the run: "+got.err.Error()
-		return
+		return Failed, "the run: " + got.err.Error()
 	}
 	n, most := len(status.Decoded(got.report.Stdout, got.report.Encoding.Stdout)), 64<<10+len("[TRUNCATED]\n")+1
-	r.Outcome, r.Why = Held, fmt.Sprintf("%d of 2000000 bytes came out", n)
+	why := fmt.Sprintf("%d of 2000000 bytes came out", n)
 	if n > most || !got.report.Truncated.Stdout || n == 0 {
-		r.Outcome = Failed
+		return Failed, why
 	}
+	return Held, why
 }
 
 // bombed: whether the bomb was refused, killed or made its tasks doesn't matter. It
 // has to be over.
-func (d *driver) bombed(ctx context.Context, a *attempt, r *Result) {
+func (d *driver) bombed(ctx context.Context, a *attempt, r *Result) (Outcome, string) {
 	got := d.confined(ctx, a)
 	r.Foretold = a.foretell(got.ledger)
 	if got.err != nil || got.token != "" || got.report.Status == status.InternalError {
-		r.Outcome, r.Why = got.judge(a)
-		return
+		return got.judge(a)
 	}
-	r.Outcome, r.Why = Held, fmt.Sprintf("%s after %d ms, and nothing is left", got.report.Status, got.report.DurationMS)
+	return Held, fmt.Sprintf("%s after %d ms, and nothing is left", got.report.Status, got.report.DurationMS)
 }
 
 // killed lets another process supervise, and kills it.
-func (d *driver) killed(ctx context.Context, a *attempt, r *Result) {
+func (d *driver) killed(ctx context.Context, a *attempt, r *Result) (Outcome, string) {
 	v, err := d.ground("inside/" + a.name)
 	if err != nil {
-		r.Outcome, r.Why = Failed, err.Error()
-		return
+		return Failed, err.Error()
 	}
+	defer v.letGo()
 	words, _ := fill(a.inside, v)
 	policy := d.narrowed(a, v)
 	text, err := json.Marshal(holding{Policy: policy, Argv: append([]string{d.exe, Word}, words...), Dir: v["tree"]})
 	if err != nil {
-		r.Outcome, r.Why = Failed, err.Error()
-		return
+		return Failed, err.Error()
 	}
 	var said bytes.Buffer
 	cmd := outside(ctx, d.exe, holdWord)
 	cmd.Env = append(cmd.Env, "TMPDIR="+v["tmp"]) // where what it makes outside would be left
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), &said
 	if err := cmd.Start(); err != nil {
-		r.Outcome, r.Why = Failed, err.Error()
-		return
+		return Failed, err.Error()
 	}
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
@@ -88,14 +85,14 @@ func (d *driver) killed(ctx context.Context, a *attempt, r *Result) {
 	switch {
 	case !tidy:
 		end(v["token"])
-		r.Outcome, r.Why = Failed, fmt.Sprintf("temporary files of the run are left: %v %v", files, err)
+		return Failed, fmt.Sprintf("temporary files of the run are left: %v %v", files, err)
 	case !gone:
 		end(v["token"])
-		r.Outcome, r.Why = Failed, "a process of the run is left"
+		return Failed, "a process of the run is left"
 	case !there || said.Len() > 0:
-		r.Outcome, r.Why = NotTestable, strings.TrimSpace("inside it was not started "+firstLine(said.String()))
+		return NotTestable, strings.TrimSpace("inside it was not started " + firstLine(said.String()))
 	default:
-		r.Outcome, r.Why = Held, "nothing is left"
+		return Held, "nothing is left"
 	}
 }
 
@@ -117,21 +114,21 @@ func until(most time.Duration, done func() bool) bool {
 }
 
 // escaped asks the real command line for something that it has to say no to.
-func (d *driver) escaped(ctx context.Context, a *attempt, r *Result) {
+func (d *driver) escaped(ctx context.Context, a *attempt, r *Result) (Outcome, string) {
 	v, err := d.ground("inside/" + a.name)
 	if err != nil {
-		r.Outcome, r.Why = Failed, err.Error()
-		return
+		return Failed, err.Error()
 	}
+	defer v.letGo()
 	cmd := exec.CommandContext(ctx, d.exe, "run", "--log", "normal", "--log-format", "text", "--allow-partial", "all", "--", "nonesuch"+v["escape"])
 	cmd.Dir = v["tree"]
 	text, _ := cmd.CombinedOutput()
 	switch {
 	case !bytes.Contains(text, []byte("nonesuch")):
-		r.Outcome, r.Why = NotTestable, "confine doesn't name it: "+firstLine(string(text))
+		return NotTestable, "confine doesn't name it: " + firstLine(string(text))
 	case bytes.ContainsAny(text, "\x1b\x07"):
-		r.Outcome, r.Why = Failed, "they come out as they are"
+		return Failed, "they come out as they are"
 	default:
-		r.Outcome, r.Why = Held, "they are shown, not sent"
+		return Held, "they are shown, not sent"
 	}
 }

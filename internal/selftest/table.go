@@ -25,7 +25,7 @@ type attempt struct {
 	traces  bool                         // what counts is whether anything outside has changed, not what it believes
 	leaves  bool                         // it is held when nothing with the token is left
 	ends    []status.Status              // other ends that are as good as a refusal
-	special func(*driver, context.Context, *attempt, *Result)
+	special func(*driver, context.Context, *attempt, *Result) (Outcome, string)
 	skip    func(*config.Policy, values) string // why there is nothing to try
 }
 

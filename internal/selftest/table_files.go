@@ -26,7 +26,7 @@ func files() []attempt {
 			outside: "each link {secret} {tree}/hard , rename {secret} {tree}/moved , rename {tree}/.git/hooks {tree}/hooks",
 			policy:  writable, traces: true},
 		{name: "protected", invariant: 4, walls: wall, tries: "in a writable tree, leaves what runs later outside: git hooks and settings, confine.toml, .envrc",
-			inside:  "any create {tree}/.git/hooks/pre-commit , write {tree}/.git/config , write {tree}/confine.toml , write {tree}/.envrc , rename {tree}/.git/hooks {tree}/.git/old , unlink {tree}/confine.toml",
+			inside:  "any create {tree}/.git/hooks/pre-commit , write {tree}/.git/config , write {tree}/confine.toml , write {tree}/.envrc , rename {tree}/.git/hooks {tree}/.git/old , rename {tree}/.git {tree}/moved , unlink {tree}/confine.toml",
 			outside: "each create {tree}/.git/hooks/pre-commit , write {tree}/.git/config , write {tree}/confine.toml , write {tree}/.envrc , unlink {tree}/confine.toml",
 			policy:  writable, traces: true},
 		{name: "by_handle", invariant: 4, walls: walls(status.Filesystem, status.Syscalls, status.Privileges), tries: "opens a file by the number that its file system knows it by",

@@ -48,7 +48,7 @@ func TestPoliciesOfAttemptsKeepTheRest(t *testing.T) {
 	}
 }
 
-func TestForetell(t *testing.T) {
+func TestLedgerForetellsAnAttempt(t *testing.T) {
 	here := status.Enforcement{Enabled: true, Effective: true}
 	gone := status.Enforcement{Enabled: true, FallbackReason: status.UsernsDenied, Details: "there is none"}
 	a := attempt{walls: walls(status.Privileges, status.Syscalls)}
@@ -74,7 +74,7 @@ func TestForetell(t *testing.T) {
 	}
 }
 
-func TestForecast(t *testing.T) {
+func TestForecastNamesWhatTheLedgerLacks(t *testing.T) {
 	all := Forecast(nil)
 	names := map[string]bool{}
 	for _, f := range all {

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// measurement is one figure, taken of several peers in turns.
+type measurement struct {
+	name   string
+	how    string // it is measured, in a sentence or two
+	unit   string
+	base   string // the ratios are to this peer
+	rounds int    // unless -n says otherwise
+	peers  func(*bench) ([]peer, error)
+	aims   []aim
+}
+
+// aim is a line of the page's first table: one peer, held against another or a bound.
+type aim struct {
+	what string // is held, for people
+	goal string // in words; bound judges
+	of   string // this peer
+	kind kind
+	bound
+	rival string // that has to be behind, too; "" if none has
+}
+
+// bound is what a figure has to keep to.
+type bound struct{ most, least float64 } // 0: there is none
+
+func (b bound) holds(x float64) bool { return x >= b.least && (b.most == 0 || x <= b.most) }
+
+// kind is what of a peer is judged.
+type kind int
+
+const (
+	times  kind = iota // the ratio to the base
+	extra              // the difference to the base
+	itself             // the median
+)
+
+func atMost(x float64) bound  { return bound{most: x} }
+func atLeast(x float64) bound { return bound{least: x} }
+
+// Names of peers that are judged, or that others are compared with.
+const (
+	bare           = "bare"
+	standard       = "confine -p standard"
+	testingProfile = "confine -p testing"
+	bwrap          = "bwrap"
+	sameMount      = "bwrap, confine's mounts one for one"
+	byName         = "confine, by name"
+	localhost      = "confine, localhost"
+	pasta          = "pasta, port splice"
+	allAllow       = "no sandbox, a filter of one instruction"
+)
+
+// measurements is all there is, in the order in which it is run and shown. The many at once
+// come last: they are a crowd by themselves.
+var measurements = []measurement{
+	{"start", "`/bin/true` from fork to exit. bwrap loads no system call filter, keeps no clocks and hands its streams on; confine does all of its work.",
+		"ms", sameMount, 60, (*bench).starts,
+		[]aim{{"cold start of `/bin/true` in full confinement", "≤ 1.25 × `bwrap --unshare-all` with the like mounts", standard, times, atMost(1.25), ""}}},
+	{"memory", "PSS of supervisor and PID 1, a second after the start of a target that waits, without the target.", "MiB", bwrap, 5, (*bench).memory,
+		[]aim{{"memory of supervisor and PID 1", "≤ 6 MiB", standard, itself, atMost(6), ""}}},
+	{"calls", "`getppid`, the best of 60 loops of 50,000 each time. Any filter at all has its price, one of a single instruction too.", "ns", bare, 15, (*bench).calls,
+		[]aim{{"a plain system call", "≤ 10 ns more than bare", "confine", extra, atMost(10), ""},
+			{"the part of it that any filter costs", "–", allAllow, extra, bound{}, ""}}},
+	{"pytest", "A suite that computes, parses and writes small files, start-up included. `$TMPDIR` is in memory for all.", "ms", bare, 7, (*bench).suites,
+		[]aim{{"a pytest suite", "≤ 1.02 × bare", testingProfile, times, atMost(1.02), ""}}},
+	{"net-up", "256 MiB over one TCP connection to the caller's loopback.", "GiB/s", bare, 15, flow("up", 256<<20),
+		[]aim{{"one TCP connection, up", "≥ 0.65 × bare, ahead of pasta", byName, times, atLeast(0.65), pasta}}},
+	{"net-down", "The same from there.", "GiB/s", bare, 15, flow("down", 256<<20),
+		[]aim{{"the same, down", "≥ 0.65 × bare, ahead of pasta", byName, times, atLeast(0.65), pasta}}},
+	{"net-latency", "The median of 3,000 round trips of a byte. Client and server (`cat`) sleep in `read(2)`.", "µs", bare, 15, flow("latency", 3000),
+		[]aim{{"a round trip of one byte", "≤ 2 × bare, ahead of pasta", byName, times, atMost(2), pasta}}},
+	{"net-connect", "300 connections one after another, each with a byte there and back: who says yes before it has reached the server gains nothing.", "ms", bare, 15, flow("connect", 300),
+		[]aim{{"a new connection", "≤ 0.3 ms", byName, itself, atMost(0.3), ""}}},
+	{"net-memory", "PSS of all that carries the bytes, without the client: of confine its supervisor and PID 1. At rest one connection has been made and closed.", "MiB", "", 3, (*bench).flowMemory,
+		[]aim{{"supervisor and PID 1 with a network", "≤ 10 MiB at rest", byName + atRest, itself, atMost(10), ""},
+			{"with 1,000 connections", "–", byName + heldOpen, itself, bound{}, ""}}},
+	{"sequence", "`/bin/true`, 1,000 runs one after another. That nothing is left of runs is for `make soak` to show.", "s", bwrap, 1, batch(1000, 1),
+		[]aim{{"1,000 runs one after another, against bwrap", "none fails", standard, times, bound{}, ""}}},
+	{"together", "The same, 200 runs at once.", "s", bwrap, 3, batch(200, 200),
+		[]aim{{"200 runs at once, against bwrap", "none fails", standard, times, bound{}, ""}}},
+}
+
+// peer is one of those that are compared: take gives its next reading.
+type peer struct {
+	name string
+	take func() (reading, error)
+}
+
+// warmUp is how many rounds don't count.
+const warmUp = 2
+
+// inTurns lets the peers measure one after another, round by round.
+func inTurns(peers []peer, rounds int) ([]series, error) {
+	all := make([]series, len(peers))
+	for i, p := range peers {
+		all[i].name = p.name
+	}
+	for round := -min(warmUp, rounds-1); round < rounds; round++ {
+		for i, p := range peers {
+			got, err := p.take()
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", p.name, err)
+			}
+			if round >= 0 {
+				all[i].readings = append(all[i].readings, got)
+			}
+		}
+	}
+	return all, nil
+}
+
+// run measures, and judges by the aims.
+func (m *measurement) run(b *bench) (*result, error) {
+	defer b.closeAll()
+	peers, err := m.peers(b)
+	if err != nil || len(peers) == 0 {
+		return &result{measurement: m, answers: m.judge(nil)}, err
+	}
+	rounds := m.rounds
+	if b.n > 0 {
+		rounds = b.n
+	}
+	all, err := inTurns(peers, rounds)
+	if err != nil {
+		return nil, err
+	}
+	return &result{measurement: m, rows: rows(all, m.base), answers: m.judge(all)}, nil
+}
+
+// judge holds what was measured against each aim.
+func (m *measurement) judge(all []series) (list []answer) {
+	for _, a := range m.aims {
+		own, base := find(all, a.of), find(all, m.base)
+		if own == nil || base == nil && a.kind != itself {
+			list = append(list, answer{"a peer is missing", absent})
+			continue
+		}
+		var x float64
+		var said string
+		switch a.kind {
+		case times:
+			x = ratio(own, base)
+			said = fmt.Sprintf("%.2f ×", x)
+		case extra:
+			x = difference(own, base)
+			said = fmt.Sprintf("%+.1f %s", x, m.unit)
+		case itself:
+			x = own.values().median
+			said = fmt.Sprintf("%.2f %s", x, m.unit)
+		}
+		ok := a.holds(x)
+		if rival := find(all, a.rival); rival != nil {
+			y := ratio(own, rival)
+			said += fmt.Sprintf(", %.2f × %s", y, rival.name)
+			ok = ok && (y >= 1) == (a.least > 0)
+		}
+		v := met
+		switch {
+		case a.goal == "–":
+			v = noAim
+		case !ok:
+			v = missed
+		}
+		list = append(list, answer{said, v})
+	}
+	return list
+}
+
+// chosen are the measurements of these names, or all; an unknown name is an error.
+func chosen(names []string) ([]measurement, error) {
+	if len(names) == 0 {
+		return measurements, nil
+	}
+	var list []measurement
+	var known []string
+	for _, m := range measurements {
+		known = append(known, m.name)
+		if slices.Contains(names, m.name) {
+			list = append(list, m)
+		}
+	}
+	for _, n := range names {
+		if !slices.Contains(known, n) {
+			return nil, fmt.Errorf("no measurement %q\nhint: there are %v", n, known)
+		}
+	}
+	return list, nil
+}
