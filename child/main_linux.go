@@ -61,6 +61,7 @@ func commandLine() []byte {
 // thread: signal mask, capabilities and parent-death signal belong to a thread.
 func Main() {
 	openCoverage()
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // the caller's again; the runtime's other threads keep the supervisor's choice
 	s := &state{scratch: scratch{fd: -1}, procFD: -1, ruleset: -1, oldUmask: unix.Umask(0)}
 	if why := s.receive(); why != "" {
 		refuse(why)

@@ -141,8 +141,10 @@ func moveMount(fd, dir int, path string) error {
 
 // finishRoot takes the corner out of the private root, and makes that read-only.
 func (s *state) finishRoot() error {
-	if err := unix.Unmount("/proc/self/fd/"+strconv.Itoa(s.rootFD)+"/"+corner, unix.MNT_DETACH); err != nil {
-		return fault("umount", corner, err)
+	// Into the old root, with which it is detached: each unmount waits until no processor looks at the tree any more.
+	// This directory is always there: our null device came from it.
+	if err := moveMount(s.scratch.fd, unix.AT_FDCWD, "/dev"); err != nil {
+		return err
 	}
 	if err := unix.Unlinkat(s.rootFD, corner, unix.AT_REMOVEDIR); err != nil {
 		return fault("rmdir", corner, err)

@@ -33,7 +33,21 @@ func (s *state) serve() {
 		}
 		switch f := f.(type) {
 		case *handoff.Exec:
-			s.exec(f, fds)
+			t := s.exec(f, fds)
+			switch {
+			case f.Last && s.has(unix.CLONE_NEWPID):
+				// Nothing more is sent, and the supervisor's death is ours: one thread is enough.
+				if !t.shortLived() {
+					linux.ForgetData()
+				}
+				s.reap()
+			case !s.reaping:
+				s.reaping = true
+				go s.reap()
+				fallthrough
+			default:
+				linux.ForgetData()
+			}
 		case *handoff.Close:
 			s.mu.Lock()
 			s.close()
@@ -43,8 +57,8 @@ func (s *state) serve() {
 	}
 }
 
-// exec starts one process, or says why it can't be started.
-func (s *state) exec(e *handoff.Exec, fds []int) {
+// exec starts one process, or says why it can't be started; then there is none.
+func (s *state) exec(e *handoff.Exec, fds []int) *target {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer closeAll(fds)
@@ -62,7 +76,7 @@ func (s *state) exec(e *handoff.Exec, fds []int) {
 		if linux.SendFrame(sock, handoff.Encode(failed)) != nil || e.Last {
 			exit(125)
 		}
-		return
+		return nil
 	}
 	m := handoff.Started{ID: e.ID, Path: t.path, PID: uint32(pid), HasPTY: t.pty >= 0, HasListener: t.listener >= 0, NoListener: uint32(t.noListener)}
 	out := []int{t.pidfd}
@@ -74,20 +88,25 @@ func (s *state) exec(e *handoff.Exec, fds []int) {
 	if linux.SendFrame(sock, handoff.Encode(&m), out...) != nil {
 		exit(125) // nobody could end it in time
 	}
-	closeAll(out)
+	closeAll(out[1:])
 	s.targets[pid] = t
 	if e.Last && s.ruleset >= 0 {
 		_ = unix.Close(s.ruleset)
-	}
-	if !s.reaping {
-		s.reaping = true
-		go s.reap()
 	}
 	select {
 	case s.children <- struct{}{}:
 	default:
 	}
-	linux.ForgetData()
+	return t
+}
+
+// short is how long most short runs take at most, in ms: they need the memory that is given back for no longer.
+const short = 5
+
+// shortLived says whether a target ends soon.
+func (t *target) shortLived() bool {
+	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(t.pidfd), Events: unix.POLLIN}}, short)
+	return n > 0
 }
 
 // reap waits for everybody, and tells of each target that is stopped or gone.
@@ -143,6 +162,7 @@ func (s *state) close() {
 	if s.box.Linger {
 		linger()
 	}
+	_ = unix.Shutdown(sock, unix.SHUT_RDWR) // its own end would come after that of the namespaces
 	exit(0)
 }
 

@@ -42,6 +42,7 @@ type box struct {
 	oom                <-chan struct{}
 
 	ready    bool // everything stands
+	closed   bool // the init has reaped everybody else, and takes nothing with it that is still needed
 	fellBack handoff.Fallbacks
 	skipped  []uint32        // optional mounts
 	places   []handoff.Upper // that are memory: what is written there
@@ -172,6 +173,7 @@ func (b *box) hear(e event) {
 		b.hearBuilt(e.built(m))
 	case *handoff.Closed:
 		b.use(&m.Used)
+		b.closed = !b.child.bare && !b.plan.Box.Linger
 		if b.plan.Box.Linger {
 			b.count()
 			_ = unix.Shutdown(b.child.sock, unix.SHUT_WR)
@@ -298,8 +300,10 @@ func (b *box) broken(err error) {
 // any more, and removes it. It says what is left nevertheless.
 func (b *box) close() *SetupError {
 	b.watch.end()
-	b.masks.end()
-	b.child.reap()
+	if !b.closed {
+		b.masks.end()
+		b.child.reap()
+	}
 	b.network.end()
 	for _, f := range b.last {
 		f()
@@ -337,7 +341,8 @@ func (b *box) abandon() *SetupError {
 	return b.release()
 }
 
-// tidy puts away what was left where it may not be, and reads what was changed.
+// tidy puts away what was left where it may not be, and reads what was changed. The kernel takes down the
+// namespaces of an init that has closed meanwhile.
 func (b *box) tidy() {
 	if dir := b.plan.Box.TempDir; dir != "" && RemoveTemp(dir) != nil {
 		b.stays = dir
@@ -349,4 +354,8 @@ func (b *box) tidy() {
 	b.remover.gitlinks(b.plan.GitIndexes, b.plan.Places, b.overlays.began)
 	b.remover.links(b.plan.GitIndexes, b.plan.Places, b.overlays.began)
 	b.changes = b.review() // after what may have been put where it is kept is gone
+	if b.closed {
+		b.masks.end()
+		b.child.reap()
+	}
 }
