@@ -1,6 +1,8 @@
 package confine
 
 import (
+	"slices"
+
 	"github.com/confine-run/confine/confine/rootfs"
 )
 
@@ -77,8 +79,9 @@ func yesNo(yes bool) string {
 
 // where is a word of an option in its canonical form, and who said it.
 type where struct {
-	word, source string
-	named        bool // as in said
+	words  []string
+	source string
+	named  bool // as in said
 }
 
 // From says who said a word of an option, given in its canonical form; of a scalar
@@ -89,7 +92,7 @@ func (r *Resolved) From(option, word string) string {
 
 func (r *Resolved) lastSaid(option, word string) (last where) {
 	for _, w := range r.where[option] {
-		if word == "" || w.word == word {
+		if word == "" || slices.Contains(w.words, word) {
 			last = w
 		}
 	}
