@@ -11,6 +11,7 @@ import (
 	"github.com/confine-run/confine/child"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/stack"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor"
 	"github.com/confine-run/confine/supervisor/cgroup"
@@ -29,11 +30,12 @@ func Init() {
 		runtime.LockOSThread()
 		child.Main()
 	}
+	child.NotCalled()
 	host.ProbeMain() // NewPlan asks what the host can do in throw-away processes, too
 }
 
 // inside says whether this process was started as the inside of a run.
-func inside() bool { return child.Called() || child.CalledBare(os.Args) }
+func inside() bool { return child.Called(os.Args) }
 
 // Execute plans and carries out, at the same time as far as that goes: the child
 // is started while the plan and the cgroup are made, and does nothing until it has them. It returns
@@ -91,6 +93,7 @@ func execute(ctx context.Context, begin *beginning, policy *Policy, command *Com
 		made <- have
 	})
 	go func() {
+		stack.Grow()
 		own := *command // the caller has it when this one is left
 		p, err := newPlan(policy, &own, func() groups { return <-made }, g, why)
 		plans <- madePlan{p, err}
