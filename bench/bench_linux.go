@@ -103,7 +103,7 @@ func moduleRoot() (string, error) {
 // build makes the binary as "make build" makes it.
 func (b *bench) build() (string, error) {
 	binary := filepath.Join(b.scratch, "confine")
-	cmd := exec.Command("go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w", "-o", binary, ".")
+	cmd := exec.Command("go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w -E main.entry", "-o", binary, ".")
 	cmd.Dir, cmd.Stderr = b.root, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	return binary, cmd.Run()

@@ -127,7 +127,7 @@ func childCalls(namespaces uintptr, files []int) (calls []linux.Call, err error)
 // monitorSlack is by how much timers of the child's Go runtime may be late: the runtime's monitor sleeps for 20 us at a
 // time as long as the child builds, which took a tenth of its CPU. The thread that builds, and whatever it starts, has the
 // caller's slack again; see package child.
-const monitorSlack = 20 * time.Millisecond
+const monitorSlack = time.Millisecond
 
 const (
 	dup3           = "dup3"
