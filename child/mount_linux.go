@@ -114,12 +114,16 @@ func (s *state) show(tree int, m *handoff.Mount, dir bool) error {
 // private shows a part of the scratch tmpfs.
 func (s *state) private(m *handoff.Mount) error {
 	s.places = append(s.places, handoff.Upper{Dst: m.Dst, Part: uint32(s.scratch.next)})
-	fd, err := s.scratch.part(m.Mode)
+	name, err := s.scratch.newPart(m.Mode)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	return s.clone(fd, &handoff.Mount{Src: m.Dst, Dst: m.Dst}, true)
+	// It is a copy of the scratch's own mount, with its attributes.
+	tree, err := unix.OpenTree(s.scratch.fd, name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return fault("open_tree", m.Dst, err)
+	}
+	return s.attachAt(tree, m.Dst, true)
 }
 
 // tmpfs is a private place with a size of its own.
@@ -362,25 +366,49 @@ func (s *state) mask(m *handoff.Mount) error {
 	if m.Dev != 0 && (uint64(st.Dev) != m.Dev || st.Ino != m.Ino) {
 		return fault("fstat (replaced during set-up)", m.Dst, unix.ESTALE)
 	}
-	empty, err := s.scratch.empty(st.Mode&unix.S_IFMT == unix.S_IFDIR)
+	tree, err := s.emptyTree(st.Mode&unix.S_IFMT == unix.S_IFDIR)
 	if err != nil {
 		return err
-	}
-	defer unix.Close(empty)
-	tree, err := unix.OpenTree(empty, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
-	if err != nil {
-		return fault("open_tree", m.Dst, err)
 	}
 	defer unix.Close(tree)
-	const attr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
-	if err := s.restrict(tree, attr, false); err != nil {
-		return err
-	}
 	if err := moveMount(tree, fd, ""); err != nil {
 		return err
 	}
 	s.forget(m.Dst)
-	return s.restrictPlaced(m.Dst, attr, false)
+	return s.restrictPlaced(m.Dst, maskAttr, false)
+}
+
+const maskAttr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+
+// emptyTree is what a mask is made of: another copy of the mask before it, with its attributes.
+func (s *state) emptyTree(dir bool) (tree int, err error) {
+	const clone = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH
+	first := &s.masks[0]
+	if dir {
+		first = &s.masks[1]
+	}
+	if *first > 0 {
+		if tree, err = unix.OpenTree(*first, "", clone); err == nil {
+			return tree, nil
+		} // it is mounted no more: somebody outside removed what it hid
+		_ = unix.Close(*first)
+		*first = 0
+	}
+	empty, err := s.scratch.empty(dir)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(empty)
+	if tree, err = unix.OpenTree(empty, "", clone); err != nil {
+		return -1, fault("open_tree", "mask", err)
+	}
+	if err = s.restrict(tree, maskAttr, false); err == nil {
+		*first, err = unix.FcntlInt(uintptr(tree), unix.F_DUPFD_CLOEXEC, 0)
+	}
+	if err != nil {
+		_ = unix.Close(tree)
+	}
+	return tree, err
 }
 
 // empty opens the empty directory, or file, that masks are made of.

@@ -91,12 +91,18 @@ func (s *state) boundFiles() error {
 	return fault("fsconfig reconfigure", corner, unix.FsconfigReconfigure(fd))
 }
 
+// newPart makes the next directory of the scratch file system.
+func (s *scratch) newPart(mode uint32) (name string, err error) {
+	name = strconv.Itoa(s.next)
+	s.next++
+	return name, fault("mkdir", name, unix.Mkdirat(s.fd, name, mode))
+}
+
 // part makes the next directory of the scratch file system, and opens it.
 func (s *scratch) part(mode uint32) (fd int, err error) {
-	name := strconv.Itoa(s.next)
-	s.next++
-	if err := unix.Mkdirat(s.fd, name, mode); err != nil {
-		return -1, fault("mkdir", name, err)
+	name, err := s.newPart(mode)
+	if err != nil {
+		return -1, err
 	}
 	fd, err = unix.Openat(s.fd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	return fd, fault("open", name, err)
@@ -165,7 +171,12 @@ func (s *state) pivot() error {
 	if !s.has(unix.CLONE_NEWNS) {
 		return nil
 	}
-	s.forget(s.last.path)
+	s.forget("/")
+	for _, fd := range s.masks {
+		if fd > 0 {
+			_ = unix.Close(fd)
+		}
+	}
 	if !s.hasImage() { // else the corner lies beneath the root, and goes with the old one
 		if err := s.finishRoot(); err != nil {
 			return err
