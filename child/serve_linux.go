@@ -1,6 +1,7 @@
 package child
 
 import (
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -43,6 +44,7 @@ func (s *state) serve() {
 				s.reap()
 			case !s.reaping:
 				s.reaping = true
+				runtime.GOMAXPROCS(2) // neither waits until the runtime's monitor sees that the other does
 				go s.reap()
 				fallthrough
 			default:
