@@ -17,11 +17,9 @@ import (
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/internal/cli"
 	"github.com/confine-run/confine/internal/selftest"
-	"github.com/confine-run/confine/internal/stack"
 )
 
 func main() {
-	stack.Grow()
 	confine.Init() // a __child never gets any further
 	selftest.Main()
 	os.Exit(cli.Main(cli.Confined()))

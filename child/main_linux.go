@@ -8,7 +8,6 @@ import (
 
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/linux"
-	"github.com/confine-run/confine/internal/stack"
 )
 
 // Word is the hidden subcommand.
@@ -38,7 +37,6 @@ func NotCalled() {
 // Main is the child. It never returns. The caller has to be locked to its
 // thread: signal mask, capabilities and parent-death signal belong to a thread.
 func Main() {
-	stack.Grow()
 	openCoverage()
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // the caller's again; the runtime's other threads keep the supervisor's choice
 	s := &state{scratch: scratch{fd: -1}, procFD: -1, ruleset: -1, oldUmask: unix.Umask(0)}

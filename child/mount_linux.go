@@ -366,11 +366,24 @@ func (s *state) mask(m *handoff.Mount) error {
 	if m.Dev != 0 && (uint64(st.Dev) != m.Dev || st.Ino != m.Ino) {
 		return fault("fstat (replaced during set-up)", m.Dst, unix.ESTALE)
 	}
-	tree, err := s.emptyTree(st.Mode&unix.S_IFMT == unix.S_IFDIR)
+	isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
+	tree, err := s.scratch.again(isDir)
 	if err != nil {
-		return err
+		if tree, err = s.scratch.emptyTree(isDir); err != nil {
+			return err
+		}
+		if err := s.restrict(tree, maskAttr, false); err != nil {
+			_ = unix.Close(tree)
+			return err
+		}
+		first := s.scratch.mask(isDir)
+		if *first > 0 {
+			_ = unix.Close(*first)
+		}
+		*first = tree
+	} else {
+		defer unix.Close(tree)
 	}
-	defer unix.Close(tree)
 	if err := moveMount(tree, fd, ""); err != nil {
 		return err
 	}
@@ -380,35 +393,34 @@ func (s *state) mask(m *handoff.Mount) error {
 
 const maskAttr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 
-// emptyTree is what a mask is made of: another copy of the mask before it, with its attributes.
-func (s *state) emptyTree(dir bool) (tree int, err error) {
-	const clone = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH
-	first := &s.masks[0]
+const copyTree = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH
+
+// mask is the last mask of its kind that wasn't a copy, 0 before there is one. It stays open until the end of the set-up.
+func (s *scratch) mask(dir bool) *int {
 	if dir {
-		first = &s.masks[1]
+		return &s.masks[1]
 	}
-	if *first > 0 {
-		if tree, err = unix.OpenTree(*first, "", clone); err == nil {
-			return tree, nil
-		} // it is mounted no more: somebody outside removed what it hid
-		_ = unix.Close(*first)
-		*first = 0
+	return &s.masks[0]
+}
+
+// again copies a mask, with its attributes. That can't be when there is none, or none any more: somebody outside has removed
+// what it hid.
+func (s *scratch) again(dir bool) (tree int, err error) {
+	if *s.mask(dir) == 0 {
+		return -1, unix.ENOENT
 	}
-	empty, err := s.scratch.empty(dir)
+	return unix.OpenTree(*s.mask(dir), "", copyTree)
+}
+
+// emptyTree is what a mask is made of.
+func (s *scratch) emptyTree(dir bool) (tree int, err error) {
+	empty, err := s.empty(dir)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(empty)
-	if tree, err = unix.OpenTree(empty, "", clone); err != nil {
-		return -1, fault("open_tree", "mask", err)
-	}
-	if err = s.restrict(tree, maskAttr, false); err == nil {
-		*first, err = unix.FcntlInt(uintptr(tree), unix.F_DUPFD_CLOEXEC, 0)
-	}
-	if err != nil {
-		_ = unix.Close(tree)
-	}
-	return tree, err
+	tree, err = unix.OpenTree(empty, "", copyTree)
+	return tree, fault("open_tree", "mask", err)
 }
 
 // empty opens the empty directory, or file, that masks are made of.

@@ -126,53 +126,46 @@ func (s *state) parent(dst string) (dir *place, name string, err error) {
 		s.forget(s.way[n-1].path)
 	}
 	for {
-		next, path := ".", "/"
+		at, next, path := &place{fd: s.rootFD}, ".", "/"
 		if n := len(s.way); n > 0 {
-			if dir = &s.way[n-1]; dir.path == up {
-				return dir, name, nil
+			if at = &s.way[n-1]; at.path == up {
+				return at, name, nil
 			}
-			next, _, _ = strings.Cut(strings.TrimPrefix(up[len(dir.path):], "/"), "/")
-			path = strings.TrimSuffix(dir.path, "/") + "/" + next
+			next, _, _ = strings.Cut(strings.TrimPrefix(up[len(at.path):], "/"), "/")
+			path = strings.TrimSuffix(at.path, "/") + "/" + next
 		}
-		if err := s.descend(dir, next, path); err != nil {
+		below, err := at.enter(next, path, len(s.way) > 0 && s.ours(at))
+		if err != nil {
 			return nil, "", err
 		}
+		s.way = append(s.way, below)
 	}
 }
 
-// descend opens what dir has by a name, or without a dir the root, and makes it if it is missing where that may be.
-func (s *state) descend(dir *place, name, path string) error {
-	at := s.rootFD
-	if dir != nil {
-		at = dir.fd
-	}
+// enter opens what a directory has by a name, and makes it before if it is missing and the directory ours.
+func (dir *place) enter(name, path string, ours bool) (below place, err error) {
 	made := false
-	if dir != nil && s.ours(dir) { // mostly it is missing
-		err := unix.Mkdirat(at, name, 0o755)
+	if ours { // mostly it is missing
+		err := unix.Mkdirat(dir.fd, name, 0o755)
 		if made = err == nil; !made && err != unix.EEXIST {
-			return fault("mkdir", path, err)
+			return below, fault("mkdir", path, err)
 		}
 	}
-	fd, err := unix.Openat2(at, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH})
+	below = place{path: path, dev: dir.dev}
+	below.fd, err = unix.Openat2(dir.fd, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH})
 	if err == unix.ENOENT {
-		return notOurs(path)
+		return below, notOurs(path)
 	}
-	if err != nil {
-		return fault("openat2", path, err)
+	if err != nil || made {
+		return below, fault("openat2", path, err)
 	}
-	opened := place{path: path, fd: fd}
-	if made {
-		opened.dev = dir.dev
-	} else {
-		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err != nil {
-			_ = unix.Close(fd)
-			return fault("fstat", path, err)
-		}
-		opened.dev = uint64(st.Dev)
+	var st unix.Stat_t
+	if err := unix.Fstat(below.fd, &st); err != nil {
+		_ = unix.Close(below.fd)
+		return below, fault("fstat", path, err)
 	}
-	s.way = append(s.way, opened)
-	return nil
+	below.dev = uint64(st.Dev)
+	return below, nil
 }
 
 // forget lets go of the open directories that something was mounted on, or above.

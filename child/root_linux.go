@@ -10,8 +10,9 @@ import (
 // mounted in a corner of the new root while parts of it are shown where they
 // belong, and detached from there before the target starts.
 type scratch struct {
-	fd   int // its root
-	next int // number of the next part
+	fd    int    // its root
+	next  int    // number of the next part
+	masks [2]int // see mask
 }
 
 const corner = ".scratch"
@@ -172,7 +173,7 @@ func (s *state) pivot() error {
 		return nil
 	}
 	s.forget("/")
-	for _, fd := range s.masks {
+	for _, fd := range s.scratch.masks {
 		if fd > 0 {
 			_ = unix.Close(fd)
 		}

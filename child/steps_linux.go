@@ -18,9 +18,8 @@ type state struct {
 	rootFD  int // the new root, while it is being built
 	scratch scratch
 	// devs are the file systems made here: ours to make mount points in.
-	devs  []uint64
-	way   []place // directories that are open, each in the one before it
-	masks [2]int  // the first mask of a file and of a directory, while there is one
+	devs []uint64
+	way  []place // directories that are open, each in the one before it
 
 	joinDir   int   // the target's cgroup v2, or linux.NoCgroup
 	joinProcs []int // cgroup.procs of its other cgroups

@@ -11,7 +11,6 @@ import (
 	"github.com/confine-run/confine/child"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/host"
-	"github.com/confine-run/confine/internal/stack"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor"
 	"github.com/confine-run/confine/supervisor/cgroup"
@@ -25,6 +24,7 @@ const Backend = "linux-process"
 // call it first thing in main, because the inside of a run is the same binary,
 // started again.
 func Init() {
+	growStack()
 	if inside() {
 		child.Sweep, child.Tidy = supervisor.SweepBelow, supervisor.RemoveTemp
 		runtime.LockOSThread()
@@ -32,6 +32,15 @@ func Init() {
 	}
 	child.NotCalled()
 	host.ProbeMain() // NewPlan asks what the host can do in throw-away processes, too
+}
+
+// growStack makes a goroutine's stack large enough for what a run does. The runtime doubles a stack whenever it is full, and
+// each time copies it frame by frame, so it is called where the stack is short.
+//
+//go:noinline
+func growStack() byte {
+	var room [24 << 10]byte
+	return room[len(Backend)]
 }
 
 // inside says whether this process was started as the inside of a run.
@@ -93,7 +102,7 @@ func execute(ctx context.Context, begin *beginning, policy *Policy, command *Com
 		made <- have
 	})
 	go func() {
-		stack.Grow()
+		growStack()
 		own := *command // the caller has it when this one is left
 		p, err := newPlan(policy, &own, func() groups { return <-made }, g, why)
 		plans <- madePlan{p, err}
