@@ -34,21 +34,18 @@ func (s *state) serve() {
 		}
 		switch f := f.(type) {
 		case *handoff.Exec:
-			t := s.exec(f, fds)
+			pidfd, only := s.exec(f, fds), f.Last && s.has(unix.CLONE_NEWPID)
+			if !only || !endsSoon(pidfd) {
+				linux.ForgetData()
+			}
+			_ = unix.Close(pidfd)
 			switch {
-			case f.Last && s.has(unix.CLONE_NEWPID):
-				// Nothing more is sent, and the supervisor's death is ours: one thread is enough.
-				if !t.shortLived() {
-					linux.ForgetData()
-				}
+			case only: // nothing more is sent, and the supervisor's death is ours: one thread is enough
 				s.reap()
 			case !s.reaping:
 				s.reaping = true
 				runtime.GOMAXPROCS(2) // neither waits until the runtime's monitor sees that the other does
 				go s.reap()
-				fallthrough
-			default:
-				linux.ForgetData()
 			}
 		case *handoff.Close:
 			s.mu.Lock()
@@ -59,8 +56,8 @@ func (s *state) serve() {
 	}
 }
 
-// exec starts one process, or says why it can't be started; then there is none.
-func (s *state) exec(e *handoff.Exec, fds []int) *target {
+// exec starts one process, or says why it can't be started: then there is no pidfd.
+func (s *state) exec(e *handoff.Exec, fds []int) (pidfd int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer closeAll(fds)
@@ -78,7 +75,7 @@ func (s *state) exec(e *handoff.Exec, fds []int) *target {
 		if linux.SendFrame(sock, handoff.Encode(failed)) != nil || e.Last {
 			exit(125)
 		}
-		return nil
+		return -1
 	}
 	m := handoff.Started{ID: e.ID, Path: t.path, PID: uint32(pid), HasPTY: t.pty >= 0, HasListener: t.listener >= 0, NoListener: uint32(t.noListener)}
 	out := []int{t.pidfd}
@@ -99,15 +96,13 @@ func (s *state) exec(e *handoff.Exec, fds []int) *target {
 	case s.children <- struct{}{}:
 	default:
 	}
-	return t
+	return t.pidfd
 }
 
-// short is how long most short runs take at most, in ms: they need the memory that is given back for no longer.
-const short = 5
-
-// shortLived says whether a target ends soon.
-func (t *target) shortLived() bool {
-	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(t.pidfd), Events: unix.POLLIN}}, short)
+// endsSoon says whether a process ends within some milliseconds. Then memory isn't worth giving back: that takes a
+// fortieth of the run's CPU.
+func endsSoon(pidfd int) bool {
+	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 5)
 	return n > 0
 }
 

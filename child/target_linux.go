@@ -28,7 +28,6 @@ type target struct {
 
 // close closes what is kept as long as the target is there.
 func (t *target) close() {
-	_ = unix.Close(t.pidfd)
 	if t.tty >= 0 {
 		_ = unix.Close(t.tty)
 	}
