@@ -7,8 +7,10 @@ FUZZTIME ?= 10s
 
 # urfave_cli_no_docs leaves out what only writes documentation.
 TAGS    := urfave_cli_no_docs
+BUILD   := $(GO) build -tags $(TAGS)
 LDFLAGS := -s -w
-BUILD   := $(GO) build -tags $(TAGS) -ldflags '$(LDFLAGS)'
+# Where a process begins on Linux: entry_linux_*.s says what for.
+ENTRY   := -E main.entry
 
 # What it has to compile for. Off Linux it only says that it can't confine yet.
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
@@ -32,7 +34,7 @@ MEASURE  := ./supervisor ./supervisor/cgroup ./supervisor/disk ./supervisor/tree
 .PHONY: build try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak machines install clean
 
 build:
-	$(BUILD) -o bin/confine .
+	$(BUILD) -ldflags '$(LDFLAGS) $(if $(filter linux,$(shell $(GO) env GOOS)),$(ENTRY))' -o bin/confine .
 
 # The main job: the Python suites of this checkout, confined. What it lacks is made in .try.
 try: build
@@ -77,8 +79,9 @@ generated:
 cross:
 	@set -e; for p in $(PLATFORMS); do \
 		suffix=; [ "$${p%/*}" != windows ] || suffix=.exe; \
+		entry=; [ "$${p%/*}" != linux ] || entry='$(ENTRY)'; \
 		echo "build $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} \
-		$(BUILD) -o dist/confine-$${p%/*}-$${p#*/}$$suffix .; done
+		$(BUILD) -ldflags "$(LDFLAGS) $$entry" -o dist/confine-$${p%/*}-$${p#*/}$$suffix .; done
 
 # Every fuzz target there is, for FUZZTIME each. What is interesting is minimized by ten
 # tries: by time, as is the default, a slow target does nothing else for a minute.

@@ -15,11 +15,6 @@ var (
 	Tidy  func(dir string) error // removes a directory with everything in it
 )
 
-// CalledBare is [Called] for a process that is no init. Main looks further.
-func CalledBare(argv []string) bool {
-	return len(argv) == 2 && argv[1] == Word
-}
-
 // has says whether the child was cloned into a namespace of this kind.
 func (s *state) has(namespace uint64) bool { return s.box.Namespaces&namespace != 0 }
 

@@ -17,50 +17,28 @@ const Word = "__child"
 const sock = 3
 
 // The thread that packages are initialised on is the group's leader. What a __child sets of a thread,
-// and what the kernel sends to one, is about that.
+// and what the kernel sends to one, is about that. Whether this is one, only main can tell.
 func init() {
-	if Called() {
+	if unix.Getpid() == 1 {
 		runtime.LockOSThread()
 	}
 }
 
-// Called says whether this process was started as the child. It is cheap
-// enough to be asked at every start: only an init reads its command line.
-func Called() bool {
-	if unix.Getpid() != 1 {
-		return false
-	}
-	return calledAs(commandLine())
-}
+// Called says whether this is the command line of a child. Main looks further.
+func Called(argv []string) bool { return len(argv) == 2 && argv[1] == Word }
 
-// calledAs says whether a /proc/self/cmdline is that of a child.
-func calledAs(cmdline []byte) bool {
-	for i, c := range cmdline {
-		if c == 0 {
-			return string(cmdline[i+1:]) == Word+"\x00"
-		}
+// NotCalled lets go of main's thread in a process that is no child.
+func NotCalled() {
+	if unix.Getpid() == 1 {
+		runtime.UnlockOSThread()
 	}
-	return false
-}
-
-func commandLine() []byte {
-	fd, err := unix.Open("/proc/self/cmdline", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	defer unix.Close(fd)
-	buf := make([]byte, 256)
-	n, err := unix.Read(fd, buf)
-	if err != nil || n < 0 {
-		return nil
-	}
-	return buf[:n]
 }
 
 // Main is the child. It never returns. The caller has to be locked to its
 // thread: signal mask, capabilities and parent-death signal belong to a thread.
 func Main() {
 	openCoverage()
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // the caller's again; the runtime's other threads keep the supervisor's choice
 	s := &state{scratch: scratch{fd: -1}, procFD: -1, ruleset: -1, oldUmask: unix.Umask(0)}
 	if why := s.receive(); why != "" {
 		refuse(why)

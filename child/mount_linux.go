@@ -114,12 +114,16 @@ func (s *state) show(tree int, m *handoff.Mount, dir bool) error {
 // private shows a part of the scratch tmpfs.
 func (s *state) private(m *handoff.Mount) error {
 	s.places = append(s.places, handoff.Upper{Dst: m.Dst, Part: uint32(s.scratch.next)})
-	fd, err := s.scratch.part(m.Mode)
+	name, err := s.scratch.newPart(m.Mode)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	return s.clone(fd, &handoff.Mount{Src: m.Dst, Dst: m.Dst}, true)
+	// It is a copy of the scratch's own mount, with its attributes.
+	tree, err := unix.OpenTree(s.scratch.fd, name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return fault("open_tree", m.Dst, err)
+	}
+	return s.attachAt(tree, m.Dst, true)
 }
 
 // tmpfs is a private place with a size of its own.
@@ -362,25 +366,61 @@ func (s *state) mask(m *handoff.Mount) error {
 	if m.Dev != 0 && (uint64(st.Dev) != m.Dev || st.Ino != m.Ino) {
 		return fault("fstat (replaced during set-up)", m.Dst, unix.ESTALE)
 	}
-	empty, err := s.scratch.empty(st.Mode&unix.S_IFMT == unix.S_IFDIR)
+	isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
+	tree, err := s.scratch.again(isDir)
 	if err != nil {
-		return err
-	}
-	defer unix.Close(empty)
-	tree, err := unix.OpenTree(empty, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
-	if err != nil {
-		return fault("open_tree", m.Dst, err)
-	}
-	defer unix.Close(tree)
-	const attr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
-	if err := s.restrict(tree, attr, false); err != nil {
-		return err
+		if tree, err = s.scratch.emptyTree(isDir); err != nil {
+			return err
+		}
+		if err := s.restrict(tree, maskAttr, false); err != nil {
+			_ = unix.Close(tree)
+			return err
+		}
+		first := s.scratch.mask(isDir)
+		if *first > 0 {
+			_ = unix.Close(*first)
+		}
+		*first = tree
+	} else {
+		defer unix.Close(tree)
 	}
 	if err := moveMount(tree, fd, ""); err != nil {
 		return err
 	}
 	s.forget(m.Dst)
-	return s.restrictPlaced(m.Dst, attr, false)
+	return s.restrictPlaced(m.Dst, maskAttr, false)
+}
+
+const maskAttr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+
+const copyTree = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH
+
+// mask is the last mask of its kind that wasn't a copy, 0 before there is one. It stays open until the end of the set-up.
+func (s *scratch) mask(dir bool) *int {
+	if dir {
+		return &s.masks[1]
+	}
+	return &s.masks[0]
+}
+
+// again copies a mask, with its attributes. That can't be when there is none, or none any more: somebody outside has removed
+// what it hid.
+func (s *scratch) again(dir bool) (tree int, err error) {
+	if *s.mask(dir) == 0 {
+		return -1, unix.ENOENT
+	}
+	return unix.OpenTree(*s.mask(dir), "", copyTree)
+}
+
+// emptyTree is what a mask is made of.
+func (s *scratch) emptyTree(dir bool) (tree int, err error) {
+	empty, err := s.empty(dir)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(empty)
+	tree, err = unix.OpenTree(empty, "", copyTree)
+	return tree, fault("open_tree", "mask", err)
 }
 
 // empty opens the empty directory, or file, that masks are made of.

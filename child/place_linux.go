@@ -107,50 +107,78 @@ func (s *state) attachAt(tree int, dst string, isDir bool) error {
 }
 
 // place is a directory of the new root that is held open, because what comes
-// next in the table often stands in the same one.
+// next in the table, which is sorted, often stands in the same one or near.
 type place struct {
-	path string // "" is none
+	path string
 	fd   int
 	dev  uint64
 }
 
 // parent opens the directory that dst stands in, making what is missing on the
-// way, and gives the last name. It stays open until another one is asked for.
+// way, and gives the last name. All on the way stay open until something elsewhere is asked for.
 func (s *state) parent(dst string) (dir *place, name string, err error) {
 	i := strings.LastIndexByte(dst, '/')
 	up, name := dst[:i], dst[i+1:]
 	if up == "" {
 		up = "/"
 	}
-	if s.last.path == up {
-		return &s.last, name, nil
+	for n := len(s.way); n > 0 && !within(up, s.way[n-1].path); n-- {
+		s.forget(s.way[n-1].path)
 	}
-	fd, err := s.inside(up)
-	if err == unix.ENOENT {
-		if err := s.makeDir(up, 0o755); err != nil {
+	for {
+		at, next, path := &place{fd: s.rootFD}, ".", "/"
+		if n := len(s.way); n > 0 {
+			if at = &s.way[n-1]; at.path == up {
+				return at, name, nil
+			}
+			next, _, _ = strings.Cut(strings.TrimPrefix(up[len(at.path):], "/"), "/")
+			path = strings.TrimSuffix(at.path, "/") + "/" + next
+		}
+		below, err := at.enter(next, path, len(s.way) > 0 && s.ours(at))
+		if err != nil {
 			return nil, "", err
 		}
-		fd, err = s.inside(up)
+		s.way = append(s.way, below)
 	}
-	if err != nil {
-		return nil, "", fault("openat2", up, err)
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		_ = unix.Close(fd)
-		return nil, "", fault("fstat", up, err)
-	}
-	s.forget(s.last.path)
-	s.last = place{path: up, fd: fd, dev: uint64(st.Dev)}
-	return &s.last, name, nil
 }
 
-// forget lets go of the open directory if something was mounted on it, or above.
-func (s *state) forget(dst string) {
-	if s.last.path != "" && (s.last.path == dst || strings.HasPrefix(s.last.path, dst+"/") || dst == "/") {
-		_ = unix.Close(s.last.fd)
-		s.last = place{}
+// enter opens what a directory has by a name, and makes it before if it is missing and the directory ours.
+func (dir *place) enter(name, path string, ours bool) (below place, err error) {
+	made := false
+	if ours { // mostly it is missing
+		err := unix.Mkdirat(dir.fd, name, 0o755)
+		if made = err == nil; !made && err != unix.EEXIST {
+			return below, fault("mkdir", path, err)
+		}
 	}
+	below = place{path: path, dev: dir.dev}
+	below.fd, err = unix.Openat2(dir.fd, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH})
+	if err == unix.ENOENT {
+		return below, notOurs(path)
+	}
+	if err != nil || made {
+		return below, fault("openat2", path, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(below.fd, &st); err != nil {
+		_ = unix.Close(below.fd)
+		return below, fault("fstat", path, err)
+	}
+	below.dev = uint64(st.Dev)
+	return below, nil
+}
+
+// forget lets go of the open directories that something was mounted on, or above.
+func (s *state) forget(dst string) {
+	for n := len(s.way); n > 0 && within(s.way[n-1].path, dst); n-- {
+		_ = unix.Close(s.way[n-1].fd)
+		s.way = s.way[:n-1]
+	}
+}
+
+// within says whether a path is a directory's or below it.
+func within(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir) && path[len(dir)] == '/'
 }
 
 // ours says whether a directory lies on one of the file systems made here.

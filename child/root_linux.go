@@ -10,8 +10,9 @@ import (
 // mounted in a corner of the new root while parts of it are shown where they
 // belong, and detached from there before the target starts.
 type scratch struct {
-	fd   int // its root
-	next int // number of the next part
+	fd    int    // its root
+	next  int    // number of the next part
+	masks [2]int // see mask
 }
 
 const corner = ".scratch"
@@ -91,12 +92,18 @@ func (s *state) boundFiles() error {
 	return fault("fsconfig reconfigure", corner, unix.FsconfigReconfigure(fd))
 }
 
+// newPart makes the next directory of the scratch file system.
+func (s *scratch) newPart(mode uint32) (name string, err error) {
+	name = strconv.Itoa(s.next)
+	s.next++
+	return name, fault("mkdir", name, unix.Mkdirat(s.fd, name, mode))
+}
+
 // part makes the next directory of the scratch file system, and opens it.
 func (s *scratch) part(mode uint32) (fd int, err error) {
-	name := strconv.Itoa(s.next)
-	s.next++
-	if err := unix.Mkdirat(s.fd, name, mode); err != nil {
-		return -1, fault("mkdir", name, err)
+	name, err := s.newPart(mode)
+	if err != nil {
+		return -1, err
 	}
 	fd, err = unix.Openat(s.fd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	return fd, fault("open", name, err)
@@ -141,8 +148,10 @@ func moveMount(fd, dir int, path string) error {
 
 // finishRoot takes the corner out of the private root, and makes that read-only.
 func (s *state) finishRoot() error {
-	if err := unix.Unmount("/proc/self/fd/"+strconv.Itoa(s.rootFD)+"/"+corner, unix.MNT_DETACH); err != nil {
-		return fault("umount", corner, err)
+	// Into the old root, with which it is detached: each unmount waits until no processor looks at the tree any more.
+	// This directory is always there: our null device came from it.
+	if err := moveMount(s.scratch.fd, unix.AT_FDCWD, "/dev"); err != nil {
+		return err
 	}
 	if err := unix.Unlinkat(s.rootFD, corner, unix.AT_REMOVEDIR); err != nil {
 		return fault("rmdir", corner, err)
@@ -163,7 +172,12 @@ func (s *state) pivot() error {
 	if !s.has(unix.CLONE_NEWNS) {
 		return nil
 	}
-	s.forget(s.last.path)
+	s.forget("/")
+	for _, fd := range s.scratch.masks {
+		if fd > 0 {
+			_ = unix.Close(fd)
+		}
+	}
 	if !s.hasImage() { // else the corner lies beneath the root, and goes with the old one
 		if err := s.finishRoot(); err != nil {
 			return err

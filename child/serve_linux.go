@@ -1,6 +1,7 @@
 package child
 
 import (
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -33,7 +34,19 @@ func (s *state) serve() {
 		}
 		switch f := f.(type) {
 		case *handoff.Exec:
-			s.exec(f, fds)
+			pidfd, only := s.exec(f, fds), f.Last && s.has(unix.CLONE_NEWPID)
+			if !only || !endsSoon(pidfd) {
+				linux.ForgetData()
+			}
+			_ = unix.Close(pidfd)
+			switch {
+			case only: // nothing more is sent, and the supervisor's death is ours: one thread is enough
+				s.reap()
+			case !s.reaping:
+				s.reaping = true
+				runtime.GOMAXPROCS(2) // neither waits until the runtime's monitor sees that the other does
+				go s.reap()
+			}
 		case *handoff.Close:
 			s.mu.Lock()
 			s.close()
@@ -43,8 +56,8 @@ func (s *state) serve() {
 	}
 }
 
-// exec starts one process, or says why it can't be started.
-func (s *state) exec(e *handoff.Exec, fds []int) {
+// exec starts one process, or says why it can't be started: then there is no pidfd.
+func (s *state) exec(e *handoff.Exec, fds []int) (pidfd int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer closeAll(fds)
@@ -62,7 +75,7 @@ func (s *state) exec(e *handoff.Exec, fds []int) {
 		if linux.SendFrame(sock, handoff.Encode(failed)) != nil || e.Last {
 			exit(125)
 		}
-		return
+		return -1
 	}
 	m := handoff.Started{ID: e.ID, Path: t.path, PID: uint32(pid), HasPTY: t.pty >= 0, HasListener: t.listener >= 0, NoListener: uint32(t.noListener)}
 	out := []int{t.pidfd}
@@ -74,20 +87,23 @@ func (s *state) exec(e *handoff.Exec, fds []int) {
 	if linux.SendFrame(sock, handoff.Encode(&m), out...) != nil {
 		exit(125) // nobody could end it in time
 	}
-	closeAll(out)
+	closeAll(out[1:])
 	s.targets[pid] = t
 	if e.Last && s.ruleset >= 0 {
 		_ = unix.Close(s.ruleset)
-	}
-	if !s.reaping {
-		s.reaping = true
-		go s.reap()
 	}
 	select {
 	case s.children <- struct{}{}:
 	default:
 	}
-	linux.ForgetData()
+	return t.pidfd
+}
+
+// endsSoon says whether a process ends within some milliseconds. Then memory isn't worth giving back: that takes a
+// fortieth of the run's CPU.
+func endsSoon(pidfd int) bool {
+	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 5)
+	return n > 0
 }
 
 // reap waits for everybody, and tells of each target that is stopped or gone.
@@ -143,6 +159,7 @@ func (s *state) close() {
 	if s.box.Linger {
 		linger()
 	}
+	_ = unix.Shutdown(sock, unix.SHUT_RDWR) // its own end would come after that of the namespaces
 	exit(0)
 }
 

@@ -19,7 +19,7 @@ type state struct {
 	scratch scratch
 	// devs are the file systems made here: ours to make mount points in.
 	devs []uint64
-	last place // the directory that was opened last
+	way  []place // directories that are open, each in the one before it
 
 	joinDir   int   // the target's cgroup v2, or linux.NoCgroup
 	joinProcs []int // cgroup.procs of its other cgroups

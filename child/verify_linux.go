@@ -75,6 +75,9 @@ func (s *state) planned() *placed {
 	root := &placed{}
 	for i := range s.box.Mounts {
 		m, at := &s.box.Mounts[i], root
+		if m.Kind == handoff.MountDir || m.Kind == handoff.MountSymlink || m.Kind == handoff.MountAbsent {
+			continue // no mounts
+		}
 		for name := range names(m.Dst) {
 			next := at.below[name]
 			if next == nil {

@@ -102,7 +102,11 @@ func makePrograms() error {
 }
 
 func build(out, pkg string) error {
-	args := []string{"build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w", "-o", out}
+	flags := "-s -w"
+	if pkg == ".." {
+		flags += " -E main.entry" // as "make build" makes it
+	}
+	args := []string{"build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", flags, "-o", out}
 	if os.Getenv("GOCOVERDIR") != "" && pkg == ".." {
 		args = append(args, "-cover", "-coverpkg=github.com/confine-run/confine/...")
 	}

@@ -41,8 +41,8 @@ type box struct {
 	oomKilled, counted bool          // the OOM killer came for the group's own limit
 	oom                <-chan struct{}
 
-	ready    bool          // everything stands
-	used     handoff.Usage // by everybody, at the end
+	ready    bool            // everything stands
+	closed   *handoff.Closed // the init has reaped everybody else; nil: not yet
 	fellBack handoff.Fallbacks
 	skipped  []uint32        // optional mounts
 	places   []handoff.Upper // that are memory: what is written there
@@ -172,8 +172,8 @@ func (b *box) hear(e event) {
 	case *handoff.Built:
 		b.hearBuilt(e.built(m))
 	case *handoff.Closed:
-		b.used = m.Used
 		b.use(&m.Used)
+		b.closed = m
 		if b.plan.Box.Linger {
 			b.count()
 			_ = unix.Shutdown(b.child.sock, unix.SHUT_WR)
@@ -300,8 +300,10 @@ func (b *box) broken(err error) {
 // any more, and removes it. It says what is left nevertheless.
 func (b *box) close() *SetupError {
 	b.watch.end()
-	b.masks.end()
-	b.child.reap()
+	if !b.takesNothing() {
+		b.masks.end()
+		b.child.reap()
+	}
 	b.network.end()
 	for _, f := range b.last {
 		f()
@@ -339,7 +341,8 @@ func (b *box) abandon() *SetupError {
 	return b.release()
 }
 
-// tidy puts away what was left where it may not be, and reads what was changed.
+// tidy puts away what was left where it may not be, and reads what was changed. The kernel takes down the
+// namespaces of an init that has closed meanwhile.
 func (b *box) tidy() {
 	if dir := b.plan.Box.TempDir; dir != "" && RemoveTemp(dir) != nil {
 		b.stays = dir
@@ -351,4 +354,11 @@ func (b *box) tidy() {
 	b.remover.gitlinks(b.plan.GitIndexes, b.plan.Places, b.overlays.began)
 	b.remover.links(b.plan.GitIndexes, b.plan.Places, b.overlays.began)
 	b.changes = b.review() // after what may have been put where it is kept is gone
+	if b.takesNothing() {
+		b.masks.end()
+		b.child.reap()
+	}
 }
+
+// takesNothing says whether an init that is still there takes nothing with it that is needed.
+func (b *box) takesNothing() bool { return b.closed != nil && !b.child.bare && !b.plan.Box.Linger }

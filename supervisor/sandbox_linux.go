@@ -172,7 +172,9 @@ func (s *Sandbox) Close() *status.BoxReport {
 	<-s.ended
 	j := newJob(b, &handoff.Exec{}, b.opts, nil)
 	j.targetStarted, j.out.waited = true, true // of the ledger and of what was used
-	j.use(&b.used)
+	if b.closed != nil {
+		j.use(&b.closed.Used)
+	}
 	r := j.report()
 	report := &status.BoxReport{
 		Backend: r.Backend, DurationMS: time.Since(s.built).Milliseconds(), Usage: r.Usage, LimitsHit: r.LimitsHit, FullMounts: r.FullMounts,

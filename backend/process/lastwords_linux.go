@@ -5,7 +5,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,20 +92,72 @@ func (p *Plan) otherLoopback(r *config.Resolved, text string) hint.Notice {
 	if p.Namespaces&unix.CLONE_NEWNET == 0 || !slices.ContainsFunc(refusals[:], func(words string) bool { return strings.Contains(small, words) }) {
 		return hint.Notice{}
 	}
-	places := regexp.MustCompile(`(?:localhost|127\.\d+\.\d+\.\d+|::1)\W{1,4}(?:port\W{1,3})?(\d{1,5})\b`).
-		FindAllStringSubmatch(strings.ToLower(strings.Join(p.command.Argv, " "))+"\n"+small, -1)
 	open := listening()
-	for _, place := range slices.Backward(places) {
-		port, err := strconv.ParseUint(place[1], 10, 16)
+	for _, number := range slices.Backward(loopbackPorts(strings.ToLower(strings.Join(p.command.Argv, " ")) + "\n" + small)) {
+		port, err := strconv.ParseUint(number, 10, 16)
 		if err != nil || !slices.Contains(open, uint16(port)) || taken(uint16(port)) {
 			continue
 		}
-		word := "localhost:" + place[1]
+		word := "localhost:" + number
 		if a, err := p.Ask(r, config.Ask{Kind: config.AskHost, Word: word}); err == nil && a.Answer == config.AnswerNo && a.Hint == "--allow-network "+word {
-			return hint.Notice{Text: "127.0.0.1 inside is the run's own; port " + place[1] + " of the caller's is out of reach", Remedy: a.Hint}
+			return hint.Notice{Text: "127.0.0.1 inside is the run's own; port " + number + " of the caller's is out of reach", Remedy: a.Hint}
 		}
 	}
 	return hint.Notice{}
+}
+
+// loopbackPorts are the ports in "localhost:80", "127.0.0.1 port 80" and the like. (Package regexp makes tables at every start.)
+func loopbackPorts(text string) (ports []string) {
+	for i := range text {
+		rest, ok := cutLoopback(text[i:])
+		if !ok {
+			continue
+		}
+		rest, ok = cutBlank(rest, 4)
+		if after, named := strings.CutPrefix(rest, "port"); ok && named {
+			rest, ok = cutBlank(after, 3)
+		}
+		after := strings.TrimLeft(rest, "0123456789")
+		if n := len(rest) - len(after); ok && n > 0 && n <= 5 && (after == "" || !isWord(rune(after[0]))) {
+			ports = append(ports, rest[:n])
+		}
+	}
+	return ports
+}
+
+// cutLoopback cuts a name of this host off.
+func cutLoopback(text string) (rest string, ok bool) {
+	for _, name := range [...]string{"localhost", "::1"} {
+		if rest, ok = strings.CutPrefix(text, name); ok {
+			return rest, true
+		}
+	}
+	if rest, ok = strings.CutPrefix(text, "127"); !ok {
+		return "", false
+	}
+	for range 3 {
+		after, dot := strings.CutPrefix(rest, ".")
+		if rest = strings.TrimLeft(after, "0123456789"); !dot || len(rest) == len(after) {
+			return "", false
+		}
+	}
+	return rest, true
+}
+
+// cutBlank cuts what stands between words off: something, and not more than most.
+func cutBlank(text string, most int) (rest string, ok bool) {
+	n := 0
+	for i, r := range text {
+		if isWord(r) {
+			return text[i:], 0 < n && n <= most
+		}
+		n++
+	}
+	return "", false
+}
+
+func isWord(r rune) bool {
+	return r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 }
 
 var pinged = [...]string{"ping: socket: Operation not permitted", "ping: permission denied", "ping: Operation not permitted"}

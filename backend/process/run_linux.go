@@ -23,16 +23,27 @@ import (
 // call it first thing in main, because the inside of a run is the same binary,
 // started again.
 func Init() {
+	growStack()
 	if inside() {
 		child.Sweep, child.Tidy = supervisor.SweepBelow, supervisor.RemoveTemp
 		runtime.LockOSThread()
 		child.Main()
 	}
+	child.NotCalled()
 	host.ProbeMain() // NewPlan asks what the host can do in throw-away processes, too
 }
 
+// growStack makes a goroutine's stack large enough for what a run does. The runtime doubles a stack whenever it is full, and
+// each time copies it frame by frame, so it is called where the stack is short.
+//
+//go:noinline
+func growStack() byte {
+	var room [24 << 10]byte
+	return room[len(Name)]
+}
+
 // inside says whether this process was started as the inside of a run.
-func inside() bool { return child.Called() || child.CalledBare(os.Args) }
+func inside() bool { return child.Called(os.Args) }
 
 // Execute plans and carries out, at the same time as far as that goes: the child
 // is started while the plan and the cgroup are made, and does nothing until it has them. It returns
@@ -125,6 +136,7 @@ func prepare(begin *beginning, policy *config.Policy, command *Command, io super
 		made <- have
 	})
 	go func() {
+		growStack()
 		own := *command // the caller has it when this one is left
 		p, err := newPlan(policy, &own, func() groups { return <-made }, g, why)
 		plans <- madePlan{p, err}

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"slices"
+
 	"github.com/confine-run/confine/confine/rootfs"
 )
 
@@ -70,8 +72,9 @@ func (a *Answer) Yes() bool { return a.Answer == AnswerYes }
 
 // where is a word of an option in its canonical form, and who said it.
 type where struct {
-	word, source string
-	named        bool // as in said
+	words  []string
+	source string
+	named  bool // as in said
 }
 
 // From says who said a word of an option, given in its canonical form; of a scalar
@@ -82,7 +85,7 @@ func (r *Resolved) From(option, word string) string {
 
 func (r *Resolved) lastSaid(option, word string) (last where) {
 	for _, w := range r.where[option] {
-		if word == "" || w.word == word {
+		if word == "" || slices.Contains(w.words, word) {
 			last = w
 		}
 	}

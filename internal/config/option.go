@@ -187,7 +187,8 @@ func (o *Option) most() int64 {
 func (o *Option) set(r *Resolved, words []string) {
 	if o.Kind == KindList {
 		if p, ok := o.field(r).(*[]string); ok {
-			*p = slices.Grow(*p, len(words))
+			*p = withAll(*p, words)
+			return
 		}
 		for _, w := range words {
 			o.add(r, w)
@@ -227,8 +228,6 @@ func (o *Option) number(word string) (n int64) {
 
 func (o *Option) add(r *Resolved, w string) {
 	switch p := o.field(r).(type) {
-	case *[]string:
-		*p = with(*p, w)
 	case *[]int:
 		n, _ := strconv.Atoi(w)
 		*p = with(*p, n)
@@ -259,6 +258,28 @@ func with[T comparable](list []T, v T) []T {
 		return list
 	}
 	return append(list, v)
+}
+
+// withAll is with for many: what profiles protect are hundreds.
+func withAll(list, more []string) []string {
+	if len(list)+len(more) <= 16 {
+		for _, v := range more {
+			list = with(list, v)
+		}
+		return list
+	}
+	has := make(map[string]bool, len(list)+len(more))
+	for _, v := range list {
+		has[v] = true
+	}
+	list = slices.Grow(list, len(more))
+	for _, v := range more {
+		if !has[v] {
+			has[v] = true
+			list = append(list, v)
+		}
+	}
+	return list
 }
 
 // clear empties a list.

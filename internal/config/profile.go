@@ -117,9 +117,9 @@ func (p *profiles) own(name string) (list []said, extends, at string, err error)
 	case !found && shipped == nil && name != wordNone:
 		return nil, "", "", p.unknown(name)
 	case shipped != nil && (extends == "" || extends == name):
-		return append(linesOf(name, shipped.lines()), fromFiles...), wordNone, at, nil
+		return append(shipped.said(), fromFiles...), wordNone, at, nil
 	case name == wordNone:
-		return linesOf(wordNone, nothing[:]), "", "", nil
+		return saidIn(nil, nothing[:], Unsaid), "", "", nil
 	case extends == "":
 		extends = profileDefault
 	}
@@ -167,18 +167,28 @@ func (b *builtin) lines() []line {
 	return append(list, b.says...)
 }
 
-func linesOf(profile string, lines []line) (list []said) {
-	source := "profile " + profile
-	if profile == wordNone {
-		source = Unsaid
+// said is the same as lines without the reasons: every start pays for it.
+func (b *builtin) said() []said {
+	source := "profile " + b.name
+	list := saidIn(make([]said, 0, len(every)+1+len(b.says)), every[:], source)
+	protected := rootfs.DefaultProtect()
+	words := make([]string, len(protected))
+	for i := range protected {
+		words[i] = protected[i].Path
 	}
-	list = make([]said, 0, len(lines))
-	for _, l := range lines {
-		if n := len(list); n > 0 && list[n-1].option.Name == l.option && list[n-1].option.IsList() {
-			list[n-1].words = slices.Concat(list[n-1].words, l.words)
-			continue
+	list = append(list, said{option: LookupOption("protect"), words: words, source: source, where: source})
+	return saidIn(list, b.says, source)
+}
+
+// saidIn adds what lines say. What several in a row say of a list is said once.
+func saidIn(list []said, lines []line, source string) []said {
+	for len(lines) > 0 {
+		s := said{option: LookupOption(lines[0].option), words: slices.Clip(lines[0].words), source: source, where: source}
+		n := 1
+		for ; n < len(lines) && s.option.IsList() && lines[n].option == lines[0].option; n++ {
+			s.words = append(s.words, lines[n].words...)
 		}
-		list = append(list, said{option: LookupOption(l.option), words: l.words, source: source, where: source})
+		list, lines = append(list, s), lines[n:]
 	}
 	return list
 }

@@ -383,15 +383,29 @@ func (g *gathered) chooseProfile() (chosen said, err error) {
 	return chosen, nil
 }
 
-// apply lets one thing that was said count.
-func (r *Resolved) apply(s said) error {
-	canon := make([]string, 0, len(s.words))
-	for _, w := range s.words {
+// canonical are the words in the form in which they are kept: mostly these very ones.
+func (s *said) canonical() ([]string, error) {
+	canon := s.words
+	for i, w := range s.words {
 		c, err := s.option.canonical(s.base, w)
 		if err != nil {
-			return s.blame(w, err)
+			return nil, s.blame(w, err)
 		}
-		canon = append(canon, c)
+		if c != w && &canon[0] == &s.words[0] {
+			canon = slices.Clone(s.words)
+		}
+		if c != w {
+			canon[i] = c
+		}
+	}
+	return canon, nil
+}
+
+// apply lets one thing that was said count.
+func (r *Resolved) apply(s said) error {
+	canon, err := s.canonical()
+	if err != nil {
+		return err
 	}
 	if r.Origins == nil {
 		r.Origins = make(map[string][]Setting)
@@ -406,8 +420,8 @@ func (r *Resolved) apply(s said) error {
 	} else {
 		s.option.set(r, canon)
 	}
-	for _, word := range canon {
-		r.where[name] = append(r.where[name], where{word, s.source, s.named})
+	if len(canon) > 0 {
+		r.where[name] = append(r.where[name], where{canon, s.source, s.named})
 	}
 	r.Origins[name] = origin(r.Origins[name], Setting{Option: name, Values: s.words, Source: s.source})
 	return nil

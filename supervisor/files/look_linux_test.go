@@ -119,7 +119,7 @@ func target(word string) {
 		filter = append(filter, unix.SockFilter{Code: code, Jt: jt, Jf: jf, K: k})
 	}
 	add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 0, 0, 0)
-	for _, table := range []map[uint32]call{calls, older} {
+	for _, table := range []map[uint32]call{calls(), older()} {
 		for nr := range table {
 			add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, nr, 0, 1)
 			add(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_USER_NOTIF, 0, 0)

@@ -51,9 +51,9 @@ func (w *Watcher) Take(a *denials.Asked) (answered bool) {
 // all that is asked is in the kernel's caches, as it mostly is; a file system that has to
 // be waited for is waited for elsewhere.
 func (w *Watcher) Before(a *denials.Asked, answer func(*denials.Asked)) (answered bool) {
-	c, ok := calls[a.Nr]
+	c, ok := calls()[a.Nr]
 	if !ok {
-		c, ok = older[a.Nr]
+		c, ok = older()[a.Nr]
 	}
 	if !ok || w.ended.Load() || w.look(a, &c, true) {
 		answer(a)

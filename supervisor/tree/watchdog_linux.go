@@ -47,6 +47,9 @@ func threadTime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
+// timerSlack is the kernel's own: by how much later a sleep may end, so that others end with it.
+const timerSlack = 50 * time.Microsecond
+
 // promoted sleeps in the kernel, on a thread that comes before all others
 // where the caller may have one (CAP_SYS_NICE). A fork bomb of a thousand
 // processes leaves an ordinary thread a thousandth of a core, with seconds
@@ -58,6 +61,7 @@ func promoted(stop <-chan struct{}) (sleep func(time.Duration) bool, done func()
 		return onTimer(stop)
 	}
 	runtime.LockOSThread()
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(timerSlack), 0, 0, 0) // whichever thread of the runtime's it is
 	was, err := unix.SchedGetAttr(0, 0)
 	if err == nil {
 		err = unix.SchedSetAttr(0, &unix.SchedAttr{
