@@ -117,6 +117,9 @@ func childCalls(namespaces uintptr, files []int) (calls []linux.Call, err error)
 		}
 		calls = append(calls, linux.Call{Name: dup3, Nr: unix.SYS_DUP3, Args: [5]uintptr{uintptr(fd), uintptr(to)}})
 	}
+	// What the caller forgot to mark would take numbers from the target's limit. Before Linux 5.11 the child marks it.
+	calls = append(calls, linux.Call{Name: "close_range", Nr: unix.SYS_CLOSE_RANGE, Optional: true,
+		Args: [5]uintptr{uintptr(len(files)), uintptr(^uint32(0)), unix.CLOSE_RANGE_CLOEXEC}})
 	if namespaces&unix.CLONE_NEWUSER != 0 {
 		calls = append(calls, linux.AmbientCapabilities(setupCaps)...)
 	}

@@ -12,6 +12,8 @@ type Call struct {
 	Name string
 	Nr   uintptr
 	Args [5]uintptr
+	// Optional: that the kernel refuses it changes nothing.
+	Optional bool
 	// Result, if not nil, is where the result goes, for a later call of the list.
 	Result *int32
 	// Keep holds what Args point to.
@@ -132,7 +134,7 @@ func forkCalls(f *fork, calls []Call) (pid int, errno unix.Errno) {
 	for i := range calls {
 		c := &calls[i]
 		r, _, errno := unix.RawSyscall6(c.Nr, c.Args[0], c.Args[1], c.Args[2], c.Args[3], c.Args[4], 0)
-		if errno != 0 {
+		if errno != 0 && !c.Optional {
 			f.failed, f.errno = int32(i)+1, int32(errno)
 			break
 		}
