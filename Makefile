@@ -5,9 +5,7 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 FUZZTIME ?= 10s
 
-# urfave_cli_no_docs leaves out what only writes documentation.
-TAGS    := urfave_cli_no_docs
-BUILD   := $(GO) build -tags $(TAGS)
+BUILD   := $(GO) build
 LDFLAGS := -s -w
 # Where a process begins on Linux: entry_linux_*.s says what for.
 ENTRY   := -E main.entry
@@ -25,7 +23,7 @@ export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
 
 # -count=1: the cache of test results doesn't know that scripts run the binary, nor that
 # a test lists packages. -vet=off: `make check` vets.
-TEST     := $(GO) test -count=1 -vet=off -timeout 30m -tags $(TAGS)
+TEST     := $(GO) test -count=1 -vet=off -timeout 30m
 # They measure time, CPU and memory, or look for what any run of the host's has left: nothing
 # else may run beside them.
 MEASURE  := ./supervisor ./supervisor/cgroup ./supervisor/disk ./supervisor/tree ./integration/...
@@ -42,13 +40,13 @@ try: build
 
 # Packages that start no sandbox and kill nobody: half a minute, while working on something.
 quick:
-	$(TEST) $$($(GO) list -tags $(TAGS) ./confine/... ./internal/... ./status/... | grep -v '/internal/changes$$')
+	$(TEST) $$($(GO) list ./backend ./confine/... ./internal/... ./status/... | grep -v '/internal/changes$$')
 
 # Needs nothing but Go. What this host can't do, and programs that are not
 # installed, skip their tests, unless CONFINE_MUST_RUN (CONTRIBUTING.md) names them.
 test:
-	@measure=$$($(GO) list -tags $(TAGS) $(MEASURE)); failed=0; \
-	$(TEST) $$($(GO) list -tags $(TAGS) ./... | grep -vxF "$$measure") || failed=1; \
+	@measure=$$($(GO) list $(MEASURE)); failed=0; \
+	$(TEST) $$($(GO) list ./... | grep -vxF "$$measure") || failed=1; \
 	$(TEST) -p 1 $$measure || failed=1; \
 	exit $$failed
 
@@ -60,10 +58,10 @@ fmt:
 
 vet:
 	@set -e; for p in $(VETTED); do \
-		echo "vet $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet -tags $(TAGS) ./...; done
+		echo "vet $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; done
 
 staticcheck:
-	$(GO) tool staticcheck -tags $(TAGS) ./...
+	$(GO) tool staticcheck ./...
 
 tidy:
 	$(GO) mod tidy -diff
@@ -90,7 +88,7 @@ fuzz:
 	sed -n 's|^\(.*\)/[^/]*_test\.go:func \(Fuzz[A-Za-z0-9_]*\)(.*|\1 \2|p' | sort -u | \
 	while read -r dir name; do \
 		echo "fuzz $$dir $$name"; \
-		$(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$dir" </dev/null; done
+		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$dir" </dev/null; done
 
 # Unit tests and the binary under its integration tests, together.
 cover:

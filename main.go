@@ -4,8 +4,9 @@
 // From here to execve and back:
 //
 //	main.go                this file: the command line, or the inside of a run (confine.Init)
-//	internal/cli           words → confine.Resolve → confine.NewPlan
-//	confine                WHAT: policy + host → plan
+//	internal/cli           words → config.Resolve → process.Execute
+//	internal/config        WHAT IS WANTED: options, files, profiles → policy
+//	backend/process        WHAT WILL BE DONE: policy + host → plan
 //	supervisor             OUTSIDE: clones the child, watches, stops, reports
 //	child                  INSIDE: the steps, execve, and PID 1
 //	status                 HOW IT ENDED: the report

@@ -106,7 +106,7 @@ func build(out, pkg string) error {
 	if pkg == ".." {
 		flags += " -E main.entry" // as "make build" makes it
 	}
-	args := []string{"build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", flags, "-o", out}
+	args := []string{"build", "-trimpath", "-ldflags", flags, "-o", out}
 	if os.Getenv("GOCOVERDIR") != "" && pkg == ".." {
 		args = append(args, "-cover", "-coverpkg=github.com/confine-run/confine/...")
 	}

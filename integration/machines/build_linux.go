@@ -36,7 +36,7 @@ func build(root, dir string) (*payload, error) {
 		}
 		last := len(b) - 1
 		args := append([]string{}, b[1:last]...)
-		args = append(args, "-buildvcs=false", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w", "-o", out, b[last])
+		args = append(args, "-buildvcs=false", "-ldflags", "-s -w", "-o", out, b[last])
 		cmd := exec.Command("go", args...)
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOAMD64=v1")

@@ -86,7 +86,7 @@ func build(to string) error {
 	if err != nil {
 		return fmt.Errorf("go env GOMOD: %w", err)
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w -E main.entry", "-o", to, ".")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -E main.entry", "-o", to, ".")
 	cmd.Dir, cmd.Stderr = filepath.Dir(string(bytes.TrimSpace(root))), os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	return cmd.Run()
