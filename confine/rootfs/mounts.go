@@ -77,9 +77,9 @@ func (t mountTable) nested(dir string) (points []string) {
 	return slices.Compact(points)
 }
 
-// shown are the devices of trees of which something is shown as itself, and of what is
+// shownDevices are those of trees of which something is shown as itself, and of what is
 // mounted in them.
-func (t mountTable) shown(grants []grant) map[uint32]bool {
+func shownDevices(t mountTable, grants []grant) map[uint32]bool {
 	devices := map[uint32]bool{}
 	for i := range grants {
 		g := &grants[i]

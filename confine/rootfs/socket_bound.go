@@ -13,7 +13,7 @@ const maxBound = 100_000
 // listed hides what the kernel lists.
 func (c *compiler) listed(list []Socket) {
 	s := bound{c: c, mounts: c.mounts(), dirs: map[string]string{}}
-	shown, known := s.mounts.shown(c.grants), map[[2]uint32]bool{}
+	shown, known := shownDevices(s.mounts, c.grants), map[[2]uint32]bool{}
 	relative := false
 	for i := range list {
 		one := &sought{Socket: list[i]}
