@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/landlock"
 	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/confine/rootfs"
@@ -174,8 +175,8 @@ func (p *Plan) askPath(r *Resolved, a *Answer) error {
 	if p.ground == inUserns && p.policy.Filesystem.Etc {
 		// The child will find out; who asks has to be told beforehand.
 		ok, err := host.Has("overlay")
-		if !ok || err != nil || rootfs.MountedBelow(rootfs.ThisHost(), "/etc") {
-			p.viewer.Bound = p.Box.Stranger == 0 && p.table.BindsBeneath(rootfs.ThisHost())
+		if !ok || err != nil || hostfs.MountedBelow(hostfs.This(), "/etc") {
+			p.viewer.Bound = p.Box.Stranger == 0 && p.table.BindsBeneath(hostfs.This())
 			p.viewer.NoBeneath = !p.viewer.Bound
 		}
 	}
@@ -204,7 +205,7 @@ func (p *Plan) see(name string, wish rootfs.Wish) rootfs.Sight {
 	p.seen.Lock()
 	defer p.seen.Unlock()
 	if p.view == nil {
-		p.viewer.Groups, p.viewer.Host = p.supplementary(), rootfs.ThisHostInspector()
+		p.viewer.Groups, p.viewer.Host = p.supplementary(), hostfs.ThisInspector()
 		p.view = p.table.View(p.viewer)
 	}
 	s := p.view.See(name, wish)

@@ -9,6 +9,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/landlock"
 	"github.com/confine-run/confine/confine/rootfs"
 	"github.com/confine-run/confine/internal/handoff"
@@ -28,7 +29,7 @@ func landlockABI() int {
 // second one where the policy wants it, and otherwise what no namespace keeps inside:
 // sockets of the host's, abstract ones and those in trees that are shown.
 func (p *planner) landlock(table *rootfs.Table) error {
-	in := landlock.Input{ABI: p.abi, Mounts: table.Mounts, Host: rootfs.ThisHost()}
+	in := landlock.Input{ABI: p.abi, Mounts: table.Mounts, Host: hostfs.This()}
 	if p.plan.Namespaces&unix.CLONE_NEWNET == 0 {
 		in.Scoped = landlock.ScopeAbstractSockets
 	}

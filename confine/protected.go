@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/rootfs"
 )
 
@@ -31,7 +32,7 @@ func NewGuard(env func(string) string, further []string) *Guard {
 	for _, p := range g.names {
 		names = append(names, p.Path)
 	}
-	g.obeyed = rootfs.NewObeyed(rootfs.ThisHost(), names, env("HOME"), env)
+	g.obeyed = rootfs.NewObeyed(hostfs.This(), names, env("HOME"), env)
 	for _, name := range g.obeyed.AtHome() {
 		g.led[name] = true
 	}

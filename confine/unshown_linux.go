@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"unicode"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/rootfs"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/host"
@@ -156,7 +157,7 @@ func (p *Plan) inWork(name string) bool {
 
 // secret says whether the set of secrets has a path, or --deny hides it.
 func (p *Plan) secret(name string) bool {
-	h := rootfs.ThisHost()
+	h := hostfs.This()
 	return rootfs.SecretOf(h, name, path.Clean(p.command.env("HOME")), "/root") != "" || rootfs.Denies(h, p.policy.Filesystem.Deny, p.command.Dir, name)
 }
 

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -52,22 +52,22 @@ func (h *fakeHost) put(at string, mode fs.FileMode) {
 
 func (h *fakeHost) As(uint32, uint32) (func(), bool, error) { return func() {}, false, nil }
 
-func (h *fakeHost) Resolve(name string) (rootfs.File, error) {
+func (h *fakeHost) Resolve(name string) (hostfs.File, error) {
 	if to, ok := h.links[name]; ok {
 		name = to
 	}
 	return h.Lstat(name)
 }
 
-func (h *fakeHost) Lstat(name string) (rootfs.File, error) {
+func (h *fakeHost) Lstat(name string) (hostfs.File, error) {
 	mode, ok := h.modes[name]
 	if h.shut[path.Dir(name)] && path.Dir(name) != "/" && h.away {
-		return rootfs.File{}, syscall.EACCES
+		return hostfs.File{}, syscall.EACCES
 	}
 	if !ok {
-		return rootfs.File{}, syscall.ENOENT
+		return hostfs.File{}, syscall.ENOENT
 	}
-	return rootfs.File{Path: name, Dev: 7, Ino: inode(name), Mode: mode}, nil
+	return hostfs.File{Path: name, Dev: 7, Ino: inode(name), Mode: mode}, nil
 }
 
 // inode is one for each name.
@@ -80,20 +80,20 @@ func inode(name string) (n uint64) {
 
 func (h *fakeHost) Readlink(name string) (string, error) { return h.links[name], nil }
 
-func (h *fakeHost) ReadDir(name string) (list []rootfs.Entry, err error) {
+func (h *fakeHost) ReadDir(name string) (list []hostfs.Entry, err error) {
 	if h.shut[name] {
 		return nil, syscall.EACCES
 	}
 	for p, mode := range h.modes {
 		if p != "/" && path.Dir(p) == name {
-			list = append(list, rootfs.Entry{Name: path.Base(p), Type: mode.Type()})
+			list = append(list, hostfs.Entry{Name: path.Base(p), Type: mode.Type()})
 		}
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list, nil
 }
 
-func (h *fakeHost) Sockets() ([]rootfs.Socket, error) { return nil, syscall.EACCES }
+func (h *fakeHost) Sockets() ([]hostfs.Socket, error) { return nil, syscall.EACCES }
 
 func (h *fakeHost) ReadFile(string, int) (string, error) { return "", syscall.EACCES }
 

@@ -3,7 +3,7 @@ package landlock
 import (
 	"io/fs"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -11,7 +11,7 @@ import (
 type Input struct {
 	ABI    int             // of the kernel; 0 has none
 	Mounts []handoff.Mount // as package rootfs made them
-	Host   rootfs.Host     // to tell files from directories; nil is this host
+	Host   hostfs.Host     // to tell files from directories; nil is this host
 
 	NoTCP  bool   // no bind, and no connect
 	Scoped uint64 // wanted, as far as the kernel can
@@ -188,9 +188,9 @@ func (r *Ruleset) add(path string, rights uint64) {
 	r.Rules = append(r.Rules, handoff.LandlockRule{Path: path, Access: rights})
 }
 
-func hostOf(in *Input) rootfs.Host {
+func hostOf(in *Input) hostfs.Host {
 	if in.Host == nil {
-		return rootfs.ThisHost()
+		return hostfs.This()
 	}
 	return in.Host
 }

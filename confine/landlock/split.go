@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -20,14 +20,14 @@ const (
 
 // node is a path of the caller's whose rights the table says.
 type node struct {
-	file     rootfs.File
+	file     hostfs.File
 	rights   uint64 // below it, unless another node says otherwise
 	optional bool
 }
 
 // splitter makes rules that only allow from a table that also takes away.
 type splitter struct {
-	host    rootfs.Host
+	host    hostfs.Host
 	ruleset *Ruleset
 	at      map[string]*node
 	keys    []string // of the nodes, sorted: what is below a path stands together
@@ -127,7 +127,7 @@ func (s *splitter) placeLess(at string, rights uint64) {
 		if absent(err) {
 			return
 		}
-		f = rootfs.File{Path: at, Mode: fs.ModeDir} // out of reach now, and maybe not later
+		f = hostfs.File{Path: at, Mode: fs.ModeDir} // out of reach now, and maybe not later
 		rights = 0
 	}
 	s.at[at] = &node{f, rights, true}
@@ -161,7 +161,7 @@ func (s *splitter) grantAll() {
 }
 
 // grant allows rights at and below f, but for what the nodes below say.
-func (s *splitter) grant(f rootfs.File, rights uint64, optional bool) {
+func (s *splitter) grant(f hostfs.File, rights uint64, optional bool) {
 	common := rights
 	for _, n := range s.below(f.Path) {
 		common &= n.allows(rights)
@@ -221,7 +221,7 @@ func (n *node) allows(rights uint64) uint64 {
 }
 
 // rule adds one, with no more than what it is about can have.
-func (s *splitter) rule(f rootfs.File, rights uint64, optional bool) {
+func (s *splitter) rule(f hostfs.File, rights uint64, optional bool) {
 	if !f.Mode.IsDir() {
 		rights &= ofFiles
 	}

@@ -110,7 +110,7 @@ hint: "/data" exists and has no "no"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := host(t, extra...)
-			h.other = true
+			h.Other = true
 			_, err := Compile(plain(h, c.change))
 			var usage *Error
 			if !errors.As(err, &usage) {

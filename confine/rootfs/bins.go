@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // bin is one entry of PATH that exists on the host.
@@ -61,7 +63,7 @@ func (c *compiler) insideBin(name, full string) {
 		return
 	}
 	if at, mode, found := c.inside(full); found && mode.IsDir() {
-		c.bins = append(c.bins, bin{name, path.Clean(full), route{file: File{Path: at, Mode: mode}}})
+		c.bins = append(c.bins, bin{name, path.Clean(full), route{file: hostfs.File{Path: at, Mode: mode}}})
 	}
 }
 

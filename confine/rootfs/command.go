@@ -3,6 +3,8 @@ package rootfs
 import (
 	"path"
 	"strings"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // command makes sure that the command itself is visible, and what the links
@@ -64,7 +66,7 @@ func (c *compiler) executable(r route, why string) {
 	// A virtualenv's python is a link to another one, and finds itself by the
 	// name that it was called by.
 	for _, l := range r.links {
-		if d := path.Dir(l.at); isBin(d) && d != dir && !c.ofSystem(d) && c.mayShow(path.Dir(d), r.work) {
+		if d := path.Dir(l.At); isBin(d) && d != dir && !c.ofSystem(d) && c.mayShow(path.Dir(d), r.work) {
 			c.special(path.Dir(d), why)
 		}
 	}
@@ -109,14 +111,14 @@ func (c *compiler) mayShow(prefix, work string) bool {
 
 // libraryOf is PREFIX/lib for a program in there that PREFIX/bin has a link to,
 // as npm installs them.
-func (c *compiler) libraryOf(file string, links []link) string {
+func (c *compiler) libraryOf(file string, links []hostfs.Link) string {
 	for _, l := range links {
-		dir := path.Dir(l.at)
+		dir := path.Dir(l.At)
 		if !isBin(dir) {
 			continue
 		}
 		for _, sign := range [...]string{"lib", "lib64", "libexec"} {
-			if lib := path.Join(path.Dir(dir), sign); below(file, lib) && !c.tooBroad(path.Dir(dir)) {
+			if lib := path.Join(path.Dir(dir), sign); hostfs.Below(file, lib) && !c.tooBroad(path.Dir(dir)) {
 				return lib
 			}
 		}

@@ -3,25 +3,26 @@ package rootfs
 import (
 	"time"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
 // compiler is one Compile under way.
 type compiler struct {
 	in   *Input
-	host Host
+	host hostfs.Host
 
-	home    string // canonical; empty when there is none that can be shown or made
-	noHome  string // why it is empty
-	homeEnv string // HOME inside
-	dir     File   // the current directory
-	dirErr  error  // why there is none
-	foreign bool   // planning for a user other than the caller
+	home    string      // canonical; empty when there is none that can be shown or made
+	noHome  string      // why it is empty
+	homeEnv string      // HOME inside
+	dir     hostfs.File // the current directory
+	dirErr  error       // why there is none
+	foreign bool        // planning for a user other than the caller
 
 	grants  []grant // settled by settle
 	asked   []grant // as they were before, sorted
-	links   []link
-	roots   []link          // the /bin-like links, with absolute targets
+	links   []hostfs.Link
+	roots   []hostfs.Link   // the /bin-like links, with absolute targets
 	files   []handoff.Mount // what is made or mounted, other than grants
 	instead []handoff.Mount // of what lies beneath, and what is absent from that
 	masks   []mask
@@ -37,7 +38,7 @@ type compiler struct {
 	found   discovery
 	trees   *workTrees
 	says    *Names
-	mounted mountTable // of the host, when it was asked for
+	mounted hostfs.Mounts // of the host, when it was asked for
 	git     git
 	// standIns are worktrees elsewhere for which git inside finds a file.
 	standIns []string
@@ -86,7 +87,7 @@ func Compile(in Input) (*Table, error) { return compileAt(in, time.Now) }
 func compileAt(in Input, now func() time.Time) (*Table, error) {
 	c := &compiler{in: &in, host: in.Host, now: now}
 	if c.host == nil {
-		c.host = ThisHost()
+		c.host = hostfs.This()
 	}
 	if in.Env == nil {
 		in.Env = func(string) string { return "" }
@@ -100,7 +101,7 @@ func compileAt(in Input, now func() time.Time) (*Table, error) {
 	c.table.Env = make(map[string]string, 8)
 	c.grants = make([]grant, 0, 32)
 	c.files = make([]handoff.Mount, 0, 64)
-	c.links = make([]link, 0, 16)
+	c.links = make([]hostfs.Link, 0, 16)
 	c.table.Rules = make([]Rule, 0, 64)
 	leave, foreign, err := c.host.As(in.AccessUID, in.AccessGID)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // maxSearch bounds how many files the search for one pattern looks at, and
@@ -43,7 +45,7 @@ func (c *compiler) deny() error {
 }
 
 // Denies says whether words of --deny are about a canonical path, be it shown or not.
-func Denies(h Host, words []string, dir, name string) bool {
+func Denies(h hostfs.Host, words []string, dir, name string) bool {
 	return slices.ContainsFunc(words, func(word string) bool {
 		if word == SetSecrets {
 			return false
@@ -73,11 +75,11 @@ func Denies(h Host, words []string, dir, name string) bool {
 func (c *compiler) denyPath(given, full string) error {
 	f, err := c.host.Resolve(full)
 	if err != nil || f.Path != path.Clean(full) {
-		if err := c.leaves(optDeny, given, trace(c.host, full)); err != nil {
+		if err := c.leaves(optDeny, given, hostfs.Trace(c.host, full)); err != nil {
 			return err
 		}
 	}
-	if absent(err) {
+	if hostfs.Absent(err) {
 		c.laterAt(c.willBe(path.Clean(full)), path.Clean(full))
 		// It may still be a place inside that a mount made.
 		c.hideShown("", path.Clean(full), given)
@@ -100,7 +102,7 @@ func (c *compiler) denyPath(given, full string) error {
 func (c *compiler) willBe(full string) string {
 	for up := path.Dir(full); ; up = path.Dir(up) {
 		if f, err := c.host.Resolve(up); err == nil {
-			return rebase(full, up, f.Path)
+			return hostfs.Rebase(full, up, f.Path)
 		}
 		if up == "/" {
 			return full
@@ -113,13 +115,13 @@ func (c *compiler) willBe(full string) string {
 func (c *compiler) hideShown(outside, inside, given string) {
 	found := c.shownAt(outside)
 	for i := range c.grants {
-		if g := &c.grants[i]; g.access != private && g.dst != g.src.Path && under(inside, g.dst) {
+		if g := &c.grants[i]; g.access != private && g.dst != g.src.Path && hostfs.Under(inside, g.dst) {
 			found = append(found, inside)
 		}
 	}
 	for _, at := range found {
 		if g := nearest(c.grants, at); g != nil && g.access != private {
-			if _, err := c.host.Lstat(g.at(at)); !absent(err) {
+			if _, err := c.host.Lstat(g.at(at)); !hostfs.Absent(err) {
 				c.hideGiven(at, given)
 			}
 		}
@@ -135,10 +137,10 @@ func (c *compiler) hideGiven(at, given string) {
 func (c *compiler) shownAt(outside string) (found []string) {
 	for i := range c.grants {
 		g := &c.grants[i]
-		if g.access == private || outside == "" || !under(outside, g.src.Path) {
+		if g.access == private || outside == "" || !hostfs.Under(outside, g.src.Path) {
 			continue
 		}
-		at := rebase(outside, g.src.Path, g.dst)
+		at := hostfs.Rebase(outside, g.src.Path, g.dst)
 		if n := nearest(c.grants, at); n.access != private && n.at(at) == outside && !slices.Contains(found, at) {
 			found = append(found, at)
 		}
@@ -151,7 +153,7 @@ func (c *compiler) denyPattern(given, full string) error {
 	base, rest := doublestar.SplitPattern(full)
 	f, err := c.host.Resolve(base)
 	if err != nil || f.Path != path.Clean(base) {
-		if err := c.leaves(optDeny, given, trace(c.host, base)); err != nil {
+		if err := c.leaves(optDeny, given, hostfs.Trace(c.host, base)); err != nil {
 			return err
 		}
 	}
@@ -227,11 +229,11 @@ func (s *search) tree(g *grant) error {
 }
 
 func (s *search) leads(dir string) bool {
-	return (under(dir, s.base) || under(s.base, dir)) && (s.depth < 0 || strings.Count(dir, "/") < s.depth)
+	return (hostfs.Under(dir, s.base) || hostfs.Under(s.base, dir)) && (s.depth < 0 || strings.Count(dir, "/") < s.depth)
 }
 
 // read lists a directory, within the bounds of the search.
-func (s *search) read(dir string) ([]Entry, error) {
+func (s *search) read(dir string) ([]hostfs.Entry, error) {
 	entries, err := s.c.host.ReadDir(dir)
 	s.seen += len(entries)
 	switch {
@@ -272,18 +274,10 @@ func (c *compiler) laterAt(outside, inside string) {
 		if g.access == private {
 			continue
 		}
-		if at := rebaseUnder(outside, g.src.Path, g.dst); at != "" && nearest(c.grants, at) == g || nearest(c.grants, inside) == g {
+		if at := hostfs.RebaseUnder(outside, g.src.Path, g.dst); at != "" && nearest(c.grants, at) == g || nearest(c.grants, inside) == g {
 			c.later(g)
 		}
 	}
-}
-
-// rebaseUnder is rebase, or empty where p isn't below from.
-func rebaseUnder(p, from, to string) string {
-	if !under(p, from) {
-		return ""
-	}
-	return rebase(p, from, to)
 }
 
 func (s *search) directory(g *grant, outside, inside string) error {

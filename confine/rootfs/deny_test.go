@@ -1,6 +1,8 @@
 package rootfs
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestDeny(t *testing.T) {
 	extra := []string{"/home/u/p/.env=1", "/home/u/p/a/.env=1", "/home/u/p/a/b/k.key=1", "/home/u/p/k.key=1", "/home/u/p/x y.key=1",
@@ -45,7 +47,7 @@ func TestDeny(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := host(t, extra...)
-			h.other = true
+			h.Other = true
 			r := compile(t, h, func(in *Input) {
 				if c.change != nil {
 					c.change(in)

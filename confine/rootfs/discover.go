@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // Nobody named what discovery comes across. So the tree that a command lies in which is named by its
@@ -53,11 +55,11 @@ func (c *compiler) workTrees() *workTrees {
 	}
 	f, w, err := c.findWay(path.Dir(name))
 	top, in := f.Path, f.Path
-	if len(w.links) > 0 {
-		top = w.links[0].at // decides where the others are
+	if len(w.Links) > 0 {
+		top = w.Links[0].At // decides where the others are
 		in = path.Dir(top)
 	}
-	if err != nil || c.tooBroad(top) || under(top, "/opt") || c.inPath(path.Dir(path.Clean(name))) ||
+	if err != nil || c.tooBroad(top) || hostfs.Under(top, "/opt") || c.inPath(path.Dir(path.Clean(name))) ||
 		c.workTreeOf(top, in) != "" || c.ofSystem(top) || c.chainPlace(top) != "" {
 		return t
 	}
@@ -80,7 +82,7 @@ func (c *compiler) workTreeOf(p, dir string) string {
 		return ""
 	}
 	best := t.of(p, dir)
-	if best == "" && c.dirErr == nil && c.home != "" && c.dir.Path == c.home && under(p, c.home) {
+	if best == "" && c.dirErr == nil && c.home != "" && c.dir.Path == c.home && hostfs.Under(p, c.home) {
 		return c.home
 	}
 	return best
@@ -100,7 +102,7 @@ func (c *compiler) ofSystem(p string) bool {
 // are known by now.
 func (c *compiler) chainPlace(p string) string {
 	inside := func(root string, i int) bool {
-		return root != "" && under(p, root) && c.managed(i, root, p) &&
+		return root != "" && hostfs.Under(p, root) && c.managed(i, root, p) &&
 			c.workTrees().namedAround(root) == "" &&
 			!(c.chains.byEnv[i] && c.trees.checkoutOf(path.Dir(root)) != "")
 	}
@@ -129,14 +131,14 @@ func (c *compiler) chainPlace(p string) string {
 // installs: others keep things in ~/.local and ~/go.
 func (c *compiler) managed(i int, root, p string) bool {
 	x := &chains[i]
-	return x.show == nil || x.name == "local" && under(p, root+"/lib") ||
-		slices.ContainsFunc(x.show, func(part string) bool { return under(p, root+"/"+part) })
+	return x.show == nil || x.name == "local" && hostfs.Under(p, root+"/lib") ||
+		slices.ContainsFunc(x.show, func(part string) bool { return hostfs.Under(p, root+"/"+part) })
 }
 
 // route is where a name leads that discovery came across, and what way.
 type route struct {
-	file  File
-	links []link
+	file  hostfs.File
+	links []hostfs.Link
 	// work is the tree of work that decides where it leads, because a link on the way
 	// lies in it; "" is none.
 	work string
@@ -149,16 +151,16 @@ func (c *compiler) follow(name, by string) (route, error) {
 	if err != nil {
 		return route{}, err
 	}
-	if isOfKernel(path.Clean(name)) || slices.ContainsFunc(w.links, func(l link) bool { return isOfKernel(l.at) }) {
+	if isOfKernel(path.Clean(name)) || slices.ContainsFunc(w.Links, func(l hostfs.Link) bool { return isOfKernel(l.At) }) {
 		c.leaveOut(path.Clean(name), by) // inside, it is about another process
 		return route{}, fs.ErrInvalid
 	}
-	if w.end != f.Path {
+	if w.End != f.Path {
 		return route{}, fs.ErrNotExist
 	}
-	r := route{file: f, links: w.links}
-	for i := range w.links {
-		if r.work = c.workTreeOf(w.links[i].at, path.Dir(w.links[i].at)); r.work != "" {
+	r := route{file: f, links: w.Links}
+	for i := range w.Links {
+		if r.work = c.workTreeOf(w.Links[i].At, path.Dir(w.Links[i].At)); r.work != "" {
 			break
 		}
 	}
@@ -209,7 +211,7 @@ func (c *compiler) tellLeftOut() error {
 // environment there.
 func (c *compiler) inTree(r *route) bool {
 	f := &r.file
-	if !under(f.Path, r.work) || c.treeOf(f.Path) != r.work {
+	if !hostfs.Under(f.Path, r.work) || c.treeOf(f.Path) != r.work {
 		return false
 	}
 	if f.Mode.IsDir() {
@@ -288,7 +290,7 @@ func (c *compiler) secretAt(at string) string {
 func (c *compiler) holdsSecrets(dir string) bool {
 	return c.home != "" && slices.ContainsFunc(secrets[:], func(s Secret) bool {
 		rest, ok := strings.CutPrefix(s.Pattern, inHomes)
-		return ok && under(c.home+"/"+rest, dir)
+		return ok && hostfs.Under(c.home+"/"+rest, dir)
 	})
 }
 

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 )
 
 // clone is a checkout that somebody else filled, below the home directory; what it wants to see is
@@ -77,7 +80,7 @@ func TestNothingInATreeOfWorkDecidesWhatIsShown(t *testing.T) {
 					t.Errorf("%v: notices %q", where, r.Notices)
 				}
 				for _, m := range r.Mounts {
-					if kindNames[m.Kind] == "link" && under(m.Dst, "/proc") {
+					if kindNames[m.Kind] == "link" && hostfs.Under(m.Dst, "/proc") {
 						t.Errorf("%v: a link in /proc: %s", where, m.Dst)
 					}
 				}
@@ -235,22 +238,22 @@ func TestATreeOfWorkMakesNoLongTable(t *testing.T) {
 
 // swapped is a host on which a name leads elsewhere when it is opened than when its links are read.
 type swapped struct {
-	*fakeHost
+	*hosttest.Host
 	name, target string
 }
 
-func (h *swapped) Resolve(name string) (File, error) {
+func (h *swapped) Resolve(name string) (hostfs.File, error) {
 	if name == h.name {
-		return h.fakeHost.Resolve(h.target)
+		return h.Host.Resolve(h.target)
 	}
-	return h.fakeHost.Resolve(name)
+	return h.Host.Resolve(name)
 }
 
 func (h *swapped) Readlink(name string) (string, error) {
 	if name == h.name {
 		return "", syscall.EINVAL
 	}
-	return h.fakeHost.Readlink(name)
+	return h.Host.Readlink(name)
 }
 
 func TestANameThatWasSwappedIsNotShown(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
 )
@@ -27,7 +28,7 @@ func (c *compiler) emit() error {
 		}
 		if g.beneath {
 			over = g
-		} else if over != nil && below(g.dst, over.dst) {
+		} else if over != nil && hostfs.Below(g.dst, over.dst) {
 			t.Mounts = append(t.Mounts, g.point())
 		}
 		if !g.beneath { // ownEtc says what that is
@@ -87,9 +88,9 @@ func (c *compiler) emitInstead() {
 		case m.Kind != handoff.MountAbsent:
 			m.Instead = true
 			t.Mounts = append(t.Mounts, m)
-		case slices.ContainsFunc(c.grants, func(g grant) bool { return below(g.dst, m.Dst) }):
+		case slices.ContainsFunc(c.grants, func(g grant) bool { return hostfs.Below(g.dst, m.Dst) }):
 			// What was named in it is mounted in a place of its own.
-			t.Mounts = slices.DeleteFunc(t.Mounts, func(o handoff.Mount) bool { return below(o.Dst, m.Dst) && order(o.Kind) < 0 })
+			t.Mounts = slices.DeleteFunc(t.Mounts, func(o handoff.Mount) bool { return hostfs.Below(o.Dst, m.Dst) && order(o.Kind) < 0 })
 			t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountScratch, Dst: m.Dst, Mode: 0o555})
 		default:
 			t.Mounts = append(t.Mounts, m)
@@ -136,28 +137,28 @@ func (c *compiler) occupied(f *handoff.Mount) bool {
 // emitLinks makes the symbolic links that names lead through, where a shown
 // tree doesn't have them already.
 func (c *compiler) emitLinks() {
-	slices.SortStableFunc(c.links, func(a, b link) int { return comparePaths(a.at, b.at) })
+	slices.SortStableFunc(c.links, func(a, b hostfs.Link) int { return hostfs.ComparePaths(a.At, b.At) })
 	last := ""
 next:
 	for _, l := range c.links {
-		if l.at == last || under(l.at, "/proc") || strings.IndexByte(l.target, 0) >= 0 || c.anyUnder(l.at) {
+		if l.At == last || hostfs.Under(l.At, "/proc") || strings.IndexByte(l.Target, 0) >= 0 || c.anyUnder(l.At) {
 			continue
 		}
-		if g := nearest(c.grants, l.at); g != nil && g.access != private {
+		if g := nearest(c.grants, l.At); g != nil && g.access != private {
 			continue
 		}
 		for i := range c.files {
-			if under(c.files[i].Dst, l.at) && c.files[i].Kind != handoff.MountDir {
+			if hostfs.Under(c.files[i].Dst, l.At) && c.files[i].Kind != handoff.MountDir {
 				continue next
 			}
 		}
 		for i := range c.files { // one that is only a directory gives way
-			if c.files[i].Dst == l.at {
-				c.dropDir(l.at)
+			if c.files[i].Dst == l.At {
+				c.dropDir(l.At)
 			}
 		}
-		last = l.at
-		c.table.Mounts = append(c.table.Mounts, handoff.Mount{Kind: handoff.MountSymlink, Dst: l.at, Text: l.target})
+		last = l.At
+		c.table.Mounts = append(c.table.Mounts, handoff.Mount{Kind: handoff.MountSymlink, Dst: l.At, Text: l.Target})
 	}
 }
 
@@ -189,7 +190,7 @@ func overBeneath(mounts []handoff.Mount) {
 		return
 	}
 	end := at + 1
-	for end < len(mounts) && under(mounts[end].Dst, mounts[at].Dst) {
+	for end < len(mounts) && hostfs.Under(mounts[end].Dst, mounts[at].Dst) {
 		end++
 	}
 	rank := func(m *handoff.Mount) int {
@@ -207,17 +208,17 @@ func overBeneath(mounts []handoff.Mount) {
 func (c *compiler) finish() {
 	t := &c.table
 	slices.SortFunc(t.Mounts, func(a, b handoff.Mount) int {
-		if n := comparePaths(a.Dst, b.Dst); n != 0 {
+		if n := hostfs.ComparePaths(a.Dst, b.Dst); n != 0 {
 			return n
 		}
 		return order(a.Kind) - order(b.Kind)
 	})
 	overBeneath(t.Mounts)
-	slices.SortStableFunc(t.Rules, func(a, b Rule) int { return comparePaths(a.Path, b.Path) })
+	slices.SortStableFunc(t.Rules, func(a, b Rule) int { return hostfs.ComparePaths(a.Path, b.Path) })
 	t.Rules = slices.Compact(t.Rules)
 	slices.Sort(t.KeepAbsent)
 	slices.SortFunc(t.Covered, func(a, b plan.Covered) int {
-		if n := comparePaths(a.Path, b.Path); n != 0 {
+		if n := hostfs.ComparePaths(a.Path, b.Path); n != 0 {
 			return n
 		}
 		return cmp.Compare(b.Ino, a.Ino) // what is protected itself before what is only on a way

@@ -2,9 +2,7 @@ package rootfs
 
 import (
 	"errors"
-	"io/fs"
 	"strconv"
-	"syscall"
 
 	"github.com/confine-run/confine/internal/hint"
 )
@@ -49,11 +47,3 @@ var (
 	// ErrThroughLink is a name that a symbolic link would lead elsewhere.
 	ErrThroughLink = errors.New("leads through a symbolic link")
 )
-
-// absent: nothing is there, as opposed to something that can't be reached.
-func absent(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
-}
-
-// denied says whether this user may not.
-func denied(err error) bool { return errors.Is(err, fs.ErrPermission) }

@@ -4,9 +4,11 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
-func etcOf(t *testing.T, h Host, change func(*Input)) run {
+func etcOf(t *testing.T, h hostfs.Host, change func(*Input)) run {
 	return compile(t, h, func(in *Input) {
 		in.Etc = true
 		if change != nil {
@@ -85,13 +87,13 @@ func TestUIDZeroReadsOfEtcWhatEveryUserMay(t *testing.T) {
 
 // inspecting is a fake host whose files are all root's, of these modes or 0755.
 type inspecting struct {
-	Host
+	hostfs.Host
 	modes map[string]uint32
 }
 
-func (h *inspecting) Inspect(at string) (Inode, error) {
+func (h *inspecting) Inspect(at string) (hostfs.Inode, error) {
 	f, err := h.Lstat(at)
-	n := Inode{File: f}
+	n := hostfs.Inode{File: f}
 	n.Mode = f.Mode.Type() | 0o755
 	if m, ok := h.modes[at]; ok {
 		n.Mode = f.Mode.Type() | fs.FileMode(m)

@@ -1,7 +1,6 @@
 package rootfs
 
 import (
-	"path"
 	"testing"
 )
 
@@ -43,25 +42,4 @@ func list(s string) []string {
 		return nil
 	}
 	return []string{s}
-}
-
-func FuzzPaths(f *testing.F) {
-	clean := func(p string) bool { return path.IsAbs(p) && path.Clean(p) == p }
-	f.Add("/a/b", "/a", "/a.b")
-	f.Fuzz(func(t *testing.T, a, b, c string) {
-		if comparePaths(a, b) != -comparePaths(b, a) && (comparePaths(a, b) < 0) == (comparePaths(b, a) < 0) && a != b {
-			t.Errorf("order of %q and %q", a, b)
-		}
-		if comparePaths(a, b) < 0 && comparePaths(b, c) < 0 && comparePaths(a, c) >= 0 {
-			t.Errorf("order of %q, %q, %q", a, b, c)
-		}
-		if clean(a) && clean(b) && clean(c) && under(a, b) {
-			if got := rebase(a, b, c); !clean(got) || !under(got, c) || rebase(got, c, b) != a {
-				t.Errorf("rebase(%q, %q, %q) = %q", a, b, c, got)
-			}
-			if comparePaths(b, a) > 0 {
-				t.Errorf("%q stands after %q", b, a)
-			}
-		}
-	})
 }

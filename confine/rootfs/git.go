@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/gitindex"
 	"github.com/confine-run/confine/internal/plan"
 )
@@ -46,7 +47,7 @@ func (c *compiler) protectGit(root string) (later func()) {
 			if n.listed != listed {
 				continue
 			}
-			if end := c.shieldNamed(n.path, n.why); n.why == whyNamed && end != "" && under(root, end) {
+			if end := c.shieldNamed(n.path, n.why); n.why == whyNamed && end != "" && hostfs.Under(root, end) {
 				c.protectsLess(quote(end) + " is not protected, though git's configuration names it: " + quote(root) + " is writable")
 			}
 		}
@@ -250,7 +251,7 @@ func (s *survey) index(tree, dir string, dirs []string) []string {
 		return text, err
 	})
 	if err == nil && !slices.ContainsFunc(found.Sparse, func(name string) bool { return s.isThere(path.Join(tree, name)) }) ||
-		absent(err) && !errors.Is(err, gitindex.ErrBroken) {
+		hostfs.Absent(err) && !errors.Is(err, gitindex.ErrBroken) {
 		x.Gitlinks = found.Gitlinks
 		s.indexes = append(s.indexes, x)
 	} else {
@@ -299,7 +300,7 @@ func (s *survey) submodule(tree string, dirs []string, name, called string) {
 	if sub == "" { // its directory isn't there
 		sub = path.Join(tree, name)
 	}
-	if !below(sub, tree) {
+	if !hostfs.Below(sub, tree) {
 		return
 	}
 	if dirs := s.git.dirs(sub); len(dirs) > 0 {
@@ -309,7 +310,7 @@ func (s *survey) submodule(tree string, dirs []string, name, called string) {
 	s.add(path.Join(sub, ".git"), whyAbsent)
 	s.nowhere(path.Join(sub, ".git"), "gitdir: ", sub)
 	for _, dir := range dirs {
-		if git := path.Join(dir, "modules", called); !below(git, path.Join(dir, "modules")) {
+		if git := path.Join(dir, "modules", called); !hostfs.Below(git, path.Join(dir, "modules")) {
 			continue
 		} else if s.isThere(git) {
 			s.gitDir(git)

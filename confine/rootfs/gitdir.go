@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -40,7 +41,7 @@ func (c *compiler) pointsBack(root string) (dir, show, why string) {
 		return "", "", ""
 	}
 	dir = c.git.pointer(git, "gitdir: ", root)
-	if dir == "" || under(dir, root) {
+	if dir == "" || hostfs.Under(dir, root) {
 		return "", "", ""
 	}
 	show = dir
@@ -51,7 +52,7 @@ func (c *compiler) pointsBack(root string) (dir, show, why string) {
 		return dir, "", "it doesn't say that it belongs to " + quote(root)
 	}
 	switch {
-	case under(root, show):
+	case hostfs.Under(root, show):
 		why = "it would show all that is around " + quote(root)
 	case !c.git.isGitDir(show):
 		why = "it is none"
@@ -86,8 +87,8 @@ func (c *compiler) ownGit() (tree, dir string) {
 // directory: it is of the same repository, or of a submodule's.
 func (c *compiler) gitNeeds(name string) bool {
 	tree, dir := c.ownGit()
-	return dir != "" && (under(name, dir) ||
-		under(name, tree) && slices.ContainsFunc(c.git.obeyed(tree).names, func(n gitName) bool { return n.path == name && n.why == whyGit }))
+	return dir != "" && (hostfs.Under(name, dir) ||
+		hostfs.Under(name, tree) && slices.ContainsFunc(c.git.obeyed(tree).names, func(n gitName) bool { return n.path == name && n.why == whyGit }))
 }
 
 // gitDir looks for what logs in in a git directory, in those of its worktrees and submodules, and in what is
@@ -103,7 +104,7 @@ func (t *secretTree) gitDir(dir string) error {
 	if err != nil {
 		return t.tooMany(err)
 	}
-	isGit := slices.ContainsFunc(entries, func(e Entry) bool { return e.Name == "HEAD" })
+	isGit := slices.ContainsFunc(entries, func(e hostfs.Entry) bool { return e.Name == "HEAD" })
 	for _, e := range entries {
 		name := path.Join(dir, e.Name)
 		switch {

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // named gives what git is told of by the configuration for a tree, the user's and the
@@ -159,7 +161,7 @@ func (r *gitReading) files(s *gitSetting) {
 				return
 			}
 			f, err := r.host.Resolve(name)
-			if err == nil && f.Mode.IsRegular() || runs && absent(err) {
+			if err == nil && f.Mode.IsRegular() || runs && hostfs.Absent(err) {
 				r.names = append(r.names, name)
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"path"
 	"strings"
 	"syscall"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 const (
@@ -20,7 +22,7 @@ const (
 
 // git finds out what git would look at.
 type git struct {
-	host Host
+	host hostfs.Host
 	env  func(string) string
 	home string
 	// shown says whether the run sees a tree at its path; nil: it sees all.
@@ -47,7 +49,7 @@ func (g *git) isGitDir(dir string) bool {
 }
 
 // isBare: these are the names in a repository without a work tree, or in a git directory.
-func isBare(entries []Entry) bool {
+func isBare(entries []hostfs.Entry) bool {
 	found := 0
 	for i := range entries {
 		switch entries[i].Name {

@@ -2,6 +2,8 @@ package rootfs
 
 import (
 	"slices"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // access is what can be done with a tree, in the order in which one beats the
@@ -21,10 +23,10 @@ func (a access) String() string {
 
 // grant is one tree that is to be visible.
 type grant struct {
-	dst    string // inside
-	src    File   // outside; nothing when private
-	mode   uint32 // when private
-	size   int64  // when private: its own; 0 is a part of what all share
+	dst    string      // inside
+	src    hostfs.File // outside; nothing when private
+	mode   uint32      // when private
+	size   int64       // when private: its own; 0 is a part of what all share
 	access access
 	// explicit: the caller named it. What a profile or discovery adds never
 	// takes anything from that.
@@ -47,7 +49,7 @@ type grant struct {
 }
 
 // at is where a path inside comes from, when g is what shows it.
-func (g *grant) at(inside string) string { return rebase(inside, g.dst, g.src.Path) }
+func (g *grant) at(inside string) string { return hostfs.Rebase(inside, g.dst, g.src.Path) }
 
 // beats decides between two grants of the same path.
 func (g *grant) beats(o *grant) bool {
@@ -66,7 +68,7 @@ func nearest(grants []grant, inside string) *grant {
 	var best *grant
 	for i := range grants {
 		g := &grants[i]
-		if !under(inside, g.dst) {
+		if !hostfs.Under(inside, g.dst) {
 			continue
 		}
 		if best == nil || len(g.dst) > len(best.dst) || len(g.dst) == len(best.dst) && g.beats(best) {
@@ -85,7 +87,7 @@ func (c *compiler) visible(canonical string) bool {
 // settle sorts the grants, and drops those that change nothing.
 func (c *compiler) settle() error {
 	slices.SortStableFunc(c.grants, func(a, b grant) int {
-		if n := comparePaths(a.dst, b.dst); n != 0 {
+		if n := hostfs.ComparePaths(a.dst, b.dst); n != 0 {
 			return n
 		}
 		switch {
@@ -100,7 +102,7 @@ func (c *compiler) settle() error {
 	kept := c.grants[:0]
 	var stack []int // of indices of kept, each below the one before
 	for _, g := range c.grants {
-		for len(stack) > 0 && !under(g.dst, kept[stack[len(stack)-1]].dst) {
+		for len(stack) > 0 && !hostfs.Under(g.dst, kept[stack[len(stack)-1]].dst) {
 			stack = stack[:len(stack)-1]
 		}
 		if len(stack) > 0 {

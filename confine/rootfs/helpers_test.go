@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -25,7 +27,7 @@ type run struct {
 	t testing.TB
 }
 
-func plain(h Host, change func(*Input)) Input {
+func plain(h hostfs.Host, change func(*Input)) Input {
 	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"}
 	in := Input{Workdir: "ro", TempDir: true, Dir: "/home/u/p", HomeDir: "/home/u", UserName: "u", UID: 1000, GID: 1000,
 		AccessUID: 1000, AccessGID: 1000, Command: "true", Host: h, Env: func(k string) string { return env[k] }}
@@ -46,11 +48,11 @@ func environ(pairs ...string) func(string) string {
 	}
 }
 
-func host(t testing.TB, extra ...string) *fakeHost {
-	return newFake(t, append(append([]string{}, debian...), extra...)...)
+func host(t testing.TB, extra ...string) *hosttest.Host {
+	return hosttest.New(t, append(append([]string{}, debian...), extra...)...)
 }
 
-func compile(t testing.TB, h Host, change func(*Input)) run {
+func compile(t testing.TB, h hostfs.Host, change func(*Input)) run {
 	t.Helper()
 	table, err := Compile(plain(h, change))
 	if err != nil {
@@ -109,13 +111,13 @@ func (r run) text(p string) string {
 // sees says whether a file of the host's can be reached through the table.
 func (r run) sees(outside string) bool {
 	for _, m := range r.Mounts {
-		if (m.Kind != handoff.MountBind && m.Kind != handoff.MountOverlay) || !under(outside, m.Src) {
+		if (m.Kind != handoff.MountBind && m.Kind != handoff.MountOverlay) || !hostfs.Under(outside, m.Src) {
 			continue
 		}
-		inside := rebase(outside, m.Src, m.Dst)
+		inside := hostfs.Rebase(outside, m.Src, m.Dst)
 		hidden := false
 		for _, n := range r.Mounts {
-			if n.Dst != m.Dst && under(inside, n.Dst) && len(n.Dst) > len(m.Dst) && (n.Kind == handoff.MountMask || n.Kind == handoff.MountScratch) {
+			if n.Dst != m.Dst && hostfs.Under(inside, n.Dst) && len(n.Dst) > len(m.Dst) && (n.Kind == handoff.MountMask || n.Kind == handoff.MountScratch) {
 				hidden = true
 			}
 		}
@@ -144,7 +146,7 @@ func malformed(table *Table) error {
 			return fmt.Errorf("%s: source %q, inode %d", m.Dst, m.Src, m.Ino)
 		}
 		for _, later := range table.Mounts[i+1:] {
-			if below(m.Dst, later.Dst) && later.Kind != handoff.MountBeneath {
+			if hostfs.Below(m.Dst, later.Dst) && later.Kind != handoff.MountBeneath {
 				return fmt.Errorf("%s stands before its parent %s", m.Dst, later.Dst)
 			}
 			if later.Dst == m.Dst && order(later.Kind) <= order(m.Kind) {
@@ -153,7 +155,7 @@ func malformed(table *Table) error {
 		}
 	}
 	for i := 1; i < len(table.Rules); i++ {
-		if comparePaths(table.Rules[i-1].Path, table.Rules[i].Path) > 0 {
+		if hostfs.ComparePaths(table.Rules[i-1].Path, table.Rules[i].Path) > 0 {
 			return fmt.Errorf("rules are not sorted at %s", table.Rules[i].Path)
 		}
 	}

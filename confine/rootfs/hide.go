@@ -3,6 +3,8 @@ package rootfs
 import (
 	"path"
 	"slices"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // mask is one path inside that is hidden.
@@ -11,7 +13,7 @@ type mask struct {
 	// open: something below it is shown, so what hides it must be a directory
 	// in which mount points can be made.
 	open bool
-	file File // what is hidden
+	file hostfs.File // what is hidden
 }
 
 // hide takes a path inside out of what is visible. What the caller named below
@@ -32,11 +34,11 @@ func (c *compiler) hide(at, why string, by Origin) {
 
 // planned is what is at a path inside now, so that the child can tell when it was
 // replaced. An overlay gives files other numbers: there only its being there counts.
-func (c *compiler) planned(at string) (f File) {
+func (c *compiler) planned(at string) (f hostfs.File) {
 	g := nearest(c.grants, at)
 	f, err := c.host.Lstat(g.at(at))
 	if err != nil || g.beneath { // which may not be there, in the end
-		return File{}
+		return hostfs.File{}
 	}
 	if g.access == overlay {
 		f.Dev = 0
@@ -49,7 +51,7 @@ func (c *compiler) planned(at string) (f File) {
 func (c *compiler) reinstate(at string) (any bool) {
 	for i := range c.asked {
 		g := &c.asked[i]
-		if !g.explicit || !below(g.dst, at) {
+		if !g.explicit || !hostfs.Below(g.dst, at) {
 			continue
 		}
 		any = true

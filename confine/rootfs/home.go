@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // homeOption shows the home directory, when a profile wants that, or as an overlay
@@ -27,7 +29,7 @@ func (c *compiler) homeOption() error {
 		return c.readableHome()
 	}
 	f, links, err := c.find(c.home)
-	if absent(err) {
+	if hostfs.Absent(err) {
 		c.withoutHome("HOME is " + strconv.Quote(c.in.HomeDir) + ", and nothing is there")
 		return nil
 	}
@@ -52,7 +54,7 @@ const (
 // on isn't shown either, and what programs write beside it has a place.
 func (c *compiler) readableHome() error {
 	entries, err := c.host.ReadDir(c.home)
-	if absent(err) {
+	if hostfs.Absent(err) {
 		return nil
 	}
 	if err != nil {
@@ -103,9 +105,9 @@ func (c *compiler) readableHome() error {
 // is a link inside, too, and where that leads is shown or not by what it is there.
 func (c *compiler) homeEntry(name string, how access, depth int, why string) {
 	at := c.home + "/" + name
-	w := traceFrom(c.host, c.home, name)
-	if w.end != at || len(w.links) > 0 {
-		c.links = append(c.links, w.links...)
+	w := hostfs.TraceFrom(c.host, c.home, name)
+	if w.End != at || len(w.Links) > 0 {
+		c.links = append(c.links, w.Links...)
 		return
 	}
 	f, err := c.host.Lstat(at)

@@ -3,6 +3,8 @@ package rootfs
 import (
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // What a program keeps in a directory with a leading dot that nobody has heard of stays there.
@@ -64,7 +66,7 @@ func TestEachDotNameIsBelowTheHome(t *testing.T) {
 		}
 		seen[x.path] = true
 		for i := range secrets {
-			if rest, ok := strings.CutPrefix(secrets[i].Pattern, inHomes); ok && under(x.path, rest) {
+			if rest, ok := strings.CutPrefix(secrets[i].Pattern, inHomes); ok && hostfs.Under(x.path, rest) {
 				t.Errorf("%s is a secret", x.path)
 			}
 		}

@@ -26,7 +26,7 @@ func TestAHomeThatCantBeAnOverlayIsToldOf(t *testing.T) {
 
 func TestAHomeThatIsNobodysOverlayIsAnError(t *testing.T) {
 	h := host(t, "/img/bin/true*", "/home/v/notes=1")
-	h.other = true
+	h.Other = true
 	as := func(home string) func(*Input) {
 		return func(in *Input) { in.EphemeralHome, in.HomeDir, in.AccessUID, in.UID = true, home, 1004, 1004 }
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -35,7 +36,7 @@ func (c *compiler) imageSystem() error {
 		return bad(ErrInvalid, "it is not a directory")
 	case f.Path == "/":
 		return bad(ErrTooBroad, "the system itself is visible without it; --allow-read / shows everything else")
-	case under(f.Path, "/proc"), under(f.Path, "/sys"), under(f.Path, "/dev"):
+	case hostfs.Under(f.Path, "/proc"), hostfs.Under(f.Path, "/sys"), hostfs.Under(f.Path, "/dev"):
 		return bad(ErrReserved, "name a tree of files")
 	}
 	for _, name := range [...]string{"proc", "dev"} {

@@ -3,6 +3,7 @@ package rootfs
 import (
 	"strings"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
 )
@@ -41,7 +42,7 @@ type Input struct {
 	// SocketsHeld: Landlock keeps the host's unix sockets out of reach, wherever they are.
 	SocketsHeld bool
 
-	Host Host // nil is this host
+	Host hostfs.Host // nil is this host
 }
 
 // Mount is one --mount.

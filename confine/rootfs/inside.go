@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -30,7 +31,7 @@ func (c *compiler) inside(name string) (at string, mode fs.FileMode, found bool)
 			at = next
 			continue
 		}
-		if followed++; followed > maxLinks {
+		if followed++; followed > hostfs.MaxLinks {
 			return "", 0, false
 		}
 		if path.IsAbs(target) {
@@ -53,8 +54,8 @@ func (c *compiler) linkInside(p string) (target string, ok bool) {
 		return target, err == nil
 	}
 	for _, l := range c.links {
-		if l.at == p {
-			return l.target, true
+		if l.At == p {
+			return l.Target, true
 		}
 	}
 	return "", false
@@ -79,12 +80,12 @@ func (c *compiler) statInside(p string) (fs.FileMode, bool) {
 		} else if f.Dst == p && f.Text == "" {
 			return fs.ModeDir, true
 		}
-		if below(c.files[i].Dst, p) {
+		if hostfs.Below(c.files[i].Dst, p) {
 			return fs.ModeDir, true
 		}
 	}
 	for i := range c.grants {
-		if below(c.grants[i].dst, p) {
+		if hostfs.Below(c.grants[i].dst, p) {
 			return fs.ModeDir, true
 		}
 	}

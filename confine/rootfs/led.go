@@ -5,6 +5,8 @@ import (
 	"path"
 	"strconv"
 	"syscall"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 const (
@@ -43,7 +45,7 @@ func (l *led) spend(n int) bool {
 
 // measured counts what trace asks of the host.
 type measured struct {
-	Host
+	hostfs.Host
 	asked, most int
 }
 
@@ -66,7 +68,7 @@ func (c *compiler) shieldLed(name, why string) {
 		return
 	}
 	m := &measured{Host: c.host, most: maxLed - c.led.looked}
-	w := trace(m, name)
+	w := hostfs.Trace(m, name)
 	if !c.led.spend(max(m.asked, leastWay)) {
 		c.ledTooFar()
 		return
@@ -122,7 +124,7 @@ func (c *compiler) ledHidden() {
 
 // linksBelow are the symbolic links in a directory and those below, of which it looked at
 // so many names.
-func linksBelow(h Host, dir string) (links []string, names int, complete bool) {
+func linksBelow(h hostfs.Host, dir string) (links []string, names int, complete bool) {
 	for queue := []string{dir}; len(queue) > 0; queue = queue[1:] {
 		entries, err := h.ReadDir(queue[0])
 		if err != nil {

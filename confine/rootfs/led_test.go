@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -14,12 +15,12 @@ import (
 // directories lead to is bounded over all of them, and that is told once.
 func TestWhatProtectedLinksLeadToIsBoundedOverAllOfAPlan(t *testing.T) {
 	const p = "/home/u/p/"
-	filled := func(each int, dirs ...string) *fakeHost {
+	filled := func(each int, dirs ...string) *hosttest.Host {
 		h := host(t, p+".npmrc -> rc", p+"rc=1", p+"conf/confine/mine -> ../../own", p+"own=1")
 		for _, d := range dirs {
 			for i := range each {
-				h.put(fmt.Sprintf("%st/%s%d", p, d, i), 0o644, "")
-				h.put(fmt.Sprintf("%s.%s/l%d", p, d, i), linkType|0o777, fmt.Sprintf("../t/%s%d", d, i))
+				h.Put(fmt.Sprintf("%st/%s%d", p, d, i), 0o644, "")
+				h.Put(fmt.Sprintf("%s.%s/l%d", p, d, i), linkType|0o777, fmt.Sprintf("../t/%s%d", d, i))
 			}
 		}
 		return h
@@ -44,8 +45,8 @@ func TestWhatProtectedLinksLeadToIsBoundedOverAllOfAPlan(t *testing.T) {
 	if n := held(many); n == 0 || n > maxLed/leastWay || !many.ProtectsLess || len(told) != 1 {
 		t.Errorf("%d are held, less %v: %q", n, many.ProtectsLess, told)
 	}
-	if h.calls > 10*maxLed {
-		t.Errorf("the host was asked %d times", h.calls)
+	if h.Calls > 10*maxLed {
+		t.Errorf("the host was asked %d times", h.Calls)
 	}
 	// What has a name of its own, and what is confine's, is none of it.
 	many.want(p+"rc", "readonly", p+"own", "readonly", p+".vscode", "readonly", p+".idea", "readonly", p+".vim", "readonly")
@@ -57,12 +58,12 @@ func TestLongWaysOfProtectedLinksAreBounded(t *testing.T) {
 	deep := strings.TrimPrefix(strings.Repeat("/d", 100), "/")
 	h := host(t, p+deep+"/f=1")
 	for i := range 400 {
-		h.put(p+".vim/l"+strconv.Itoa(i), linkType|0o777, "../"+deep+"/f")
-		h.put(p+".idea/l"+strconv.Itoa(i), linkType|0o777, "../none"+strconv.Itoa(i)+"/"+deep+"/f")
+		h.Put(p+".vim/l"+strconv.Itoa(i), linkType|0o777, "../"+deep+"/f")
+		h.Put(p+".idea/l"+strconv.Itoa(i), linkType|0o777, "../none"+strconv.Itoa(i)+"/"+deep+"/f")
 	}
 	r := compile(t, h, defaults)
-	if !r.ProtectsLess || h.calls > 10*maxLed || len(r.KeepClear) > maxLed {
-		t.Errorf("less %v, asked %d times, %d directories are kept clear", r.ProtectsLess, h.calls, len(r.KeepClear))
+	if !r.ProtectsLess || h.Calls > 10*maxLed || len(r.KeepClear) > maxLed {
+		t.Errorf("less %v, asked %d times, %d directories are kept clear", r.ProtectsLess, h.Calls, len(r.KeepClear))
 	}
 	r = compile(t, host(t, p+deep+"/f=1", p+".vim/l -> ../"+deep+"/f"), defaults)
 	r.want(p+deep+"/f", "readonly")
@@ -77,10 +78,10 @@ func TestADirectoryThatManyLinksLeadToIsSearchedOnce(t *testing.T) {
 	lists := func(n int) int {
 		h := host(t, p+"d/l -> ../x", p+"x=1")
 		for i := range n {
-			h.put(p+".vim/l"+strconv.Itoa(i), linkType|0o777, "../d")
+			h.Put(p+".vim/l"+strconv.Itoa(i), linkType|0o777, "../d")
 		}
 		compile(t, h, defaults).want(p+"x", "readonly", p+"d", "readonly")
-		return h.lists
+		return h.Lists
 	}
 	if one, many := lists(1), lists(50); many != one {
 		t.Errorf("%d directories are listed for one, and %d for many", one, many)

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // meant is a place inside with what is left of a name there, by which options know it.
@@ -39,7 +41,7 @@ func (v *View) absentOutside(s *Sight) {
 	if s.Reason != ReasonHidden || s.Meant == s.Path {
 		return
 	}
-	if _, err := v.by.Host.Lstat(need); err != nil && absent(err) {
+	if _, err := v.by.Host.Lstat(need); err != nil && hostfs.Absent(err) {
 		s.Reason, s.Details = ReasonAbsent, "nor is it outside"
 	}
 }

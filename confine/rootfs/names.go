@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/shell"
 )
 
@@ -16,7 +17,7 @@ import (
 // secret or protected has to be called by its own name.
 type Names struct {
 	trees   *workTrees
-	host    Host
+	host    hostfs.Host
 	homes   []string // as given, and canonical
 	protect []string
 	own     []string // policy files, and what confine itself keeps
@@ -27,7 +28,7 @@ type Names struct {
 func NewNames(in *Input) *Names {
 	host := in.Host
 	if host == nil {
-		host = ThisHost()
+		host = hostfs.This()
 	}
 	return &Names{trees: &workTrees{host: host, in: in}, host: host, protect: in.Protect}
 }
@@ -55,24 +56,24 @@ func (n *Names) look() {
 // that, or nothing. writes says that something is to be written there. The error is ErrThroughLink,
 // and has the path that would have to be written instead.
 func (n *Names) Real(name string, writes bool) (string, error) {
-	w := trace(n.host, name)
-	if len(w.links) == 0 {
+	w := hostfs.Trace(n.host, name)
+	if len(w.Links) == 0 {
 		return name, nil // its own, as far as this system can tell
 	}
 	if err := n.follows(name, &w, writes); err != nil {
 		return "", err
 	}
-	if w.end == "" {
+	if w.End == "" {
 		return "", &linkError{text: "leads through too many symbolic links"}
 	}
-	return w.end, nil
+	return w.End, nil
 }
 
 // inWork refuses a way through a link of a tree of work, or with out only one that leads out of it.
-func (n *Names) inWork(w *way, out bool) error {
-	for _, l := range w.links {
-		if t := n.trees.of(l.at, path.Dir(l.at)); t != "" && (!out || !under(w.end, t)) {
-			return &linkError{end: w.end, text: throughLink(l.at),
+func (n *Names) inWork(w *hostfs.Way, out bool) error {
+	for _, l := range w.Links {
+		if t := n.trees.of(l.At, path.Dir(l.At)); t != "" && (!out || !hostfs.Under(w.End, t)) {
+			return &linkError{end: w.End, text: throughLink(l.At),
 				hint: "a run, or a clone, may have made it; if you mean what it leads to, write that: "}
 		}
 	}
@@ -87,22 +88,22 @@ func throughLink(at string) string {
 	return "leads through the symbolic link " + quote(at) + ", which lies in a tree of work"
 }
 
-func (n *Names) follows(name string, w *way, writes bool) error {
-	if len(w.links) == 0 {
+func (n *Names) follows(name string, w *hostfs.Way, writes bool) error {
+	if len(w.Links) == 0 {
 		return nil
 	}
-	if err := n.inWork(w, false); err != nil || w.end == "" {
+	if err := n.inWork(w, false); err != nil || w.End == "" {
 		return err
 	}
 	name = path.Clean(name)
-	at, what := n.secretAt(w.end), "the set of secrets has"
+	at, what := n.secretAt(w.End), "the set of secrets has"
 	if at == "" && writes {
-		at, what = n.protectedAt(w.end), "is protected"
+		at, what = n.protectedAt(w.End), "is protected"
 	}
-	if at == "" || strings.HasSuffix(name, w.end[len(strings.TrimSuffix(path.Dir(at), "/")):]) || n.saysSecret(name) {
+	if at == "" || strings.HasSuffix(name, w.End[len(strings.TrimSuffix(path.Dir(at), "/")):]) || n.saysSecret(name) {
 		return nil
 	}
-	return &linkError{end: w.end, text: "leads through the symbolic link " + quote(w.links[0].at) + " to what " + what,
+	return &linkError{end: w.End, text: "leads through the symbolic link " + quote(w.Links[0].At) + " to what " + what,
 		hint: "what is hidden or protected has to be called by its own name: "}
 }
 
@@ -121,10 +122,10 @@ func (n *Names) secretAt(end string) string {
 		}
 		for _, home := range homes {
 			at := path.Join(home, rest)
-			if under(end, at) {
+			if hostfs.Under(end, at) {
 				return at
 			}
-			if f, err := n.host.Resolve(at); err == nil && under(end, f.Path) {
+			if f, err := n.host.Resolve(at); err == nil && hostfs.Under(end, f.Path) {
 				return f.Path
 			}
 		}
@@ -139,7 +140,7 @@ func (n *Names) secretAt(end string) string {
 func (n *Names) saysSecret(name string) bool {
 	return slices.ContainsFunc(secrets[:], func(s Secret) bool {
 		rest, ok := strings.CutPrefix(s.Pattern, inHomes)
-		return ok && slices.ContainsFunc(n.homes, func(home string) bool { return under(name, path.Join(home, rest)) })
+		return ok && slices.ContainsFunc(n.homes, func(home string) bool { return hostfs.Under(name, path.Join(home, rest)) })
 	})
 }
 
@@ -150,14 +151,14 @@ func (n *Names) protectedAt(end string) string {
 		return end[:i+len("/.git")]
 	}
 	for _, at := range n.own {
-		if under(end, at) {
+		if hostfs.Under(end, at) {
 			return at
 		}
 	}
 	for _, p := range n.protect {
 		if rest, ok := AtHome(p); ok {
 			for _, home := range n.homes {
-				if at := path.Join(home, rest); under(end, at) {
+				if at := path.Join(home, rest); hostfs.Under(end, at) {
 					return at
 				}
 			}
@@ -199,7 +200,7 @@ func refused(option, name string, err error) error {
 
 // leaves refuses a way that a link of a tree of work leads out of that. It is for names that show
 // nothing: of what is hidden, and of where to start.
-func (c *compiler) leaves(option, name string, w way) error {
+func (c *compiler) leaves(option, name string, w hostfs.Way) error {
 	if err := c.says.inWork(&w, true); err != nil {
 		return refused(option, name, err)
 	}
@@ -208,17 +209,17 @@ func (c *compiler) leaves(option, name string, w way) error {
 
 // resolved is what a name leads to that isn't canonical. It is opened once more, by the name where
 // the links end that were looked at: none is followed then, so nobody can lead it elsewhere meanwhile.
-func (c *compiler) resolved(option, name, full string, writes bool) (File, []link, error) {
-	w := trace(c.host, full)
+func (c *compiler) resolved(option, name, full string, writes bool) (hostfs.File, []hostfs.Link, error) {
+	w := hostfs.Trace(c.host, full)
 	if err := c.says.follows(full, &w, writes); err != nil {
-		return File{}, nil, refused(option, name, err)
+		return hostfs.File{}, nil, refused(option, name, err)
 	}
-	f, err := c.host.Resolve(w.end)
-	if err == nil && f.Path != w.end {
+	f, err := c.host.Resolve(w.End)
+	if err == nil && f.Path != w.End {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return File{}, nil, &Error{Option: option, Path: name, Err: err, Hint: "something else was put there meanwhile: try again"}
+		return hostfs.File{}, nil, &Error{Option: option, Path: name, Err: err, Hint: "something else was put there meanwhile: try again"}
 	}
-	return f, w.links, nil
+	return f, w.Links, nil
 }

@@ -8,6 +8,9 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 )
 
 // planted are links that a run, or a clone, has left in /home/u/p, which is the current directory.
@@ -40,13 +43,13 @@ func TestNoNameIsFollowedThroughALinkOfATreeOfWork(t *testing.T) {
 				t.Errorf("%s %s: %v", option, name, err)
 				continue
 			}
-			real, _, _ := h.walk(path.Join("/home/u/p", name), true)
+			real, _, _ := h.Walk(path.Join("/home/u/p", name), true)
 			if path.IsAbs(name) || strings.Contains(name, "..") {
 				at := name
 				if !path.IsAbs(name) {
 					at = "/home/u/p/" + name
 				}
-				real, _, _ = h.walk(at, true)
+				real, _, _ = h.Walk(at, true)
 			}
 			var e *Error
 			if !errors.As(err, &e) || !strings.HasSuffix(e.Hint, ": "+real) || e.Path != name {
@@ -223,26 +226,26 @@ func TestALinkDoesNotLiftProtection(t *testing.T) {
 
 // swapping is a host on which somebody exchanges a directory and a link all the time.
 type swapping struct {
-	*fakeHost
+	*hosttest.Host
 	at        string
-	as        [2]fakeNode
+	as        [2]hosttest.Node
 	since, on int
 }
 
 func (s *swapping) turn() {
 	if s.since++; s.since == s.on {
 		n := s.as[1]
-		s.nodes[s.at] = &n
+		s.Nodes[s.at] = &n
 		return
 	}
 	n := s.as[0]
-	s.nodes[s.at] = &n
+	s.Nodes[s.at] = &n
 }
 
-func (s *swapping) Resolve(name string) (File, error) { s.turn(); return s.fakeHost.Resolve(name) }
+func (s *swapping) Resolve(name string) (hostfs.File, error) { s.turn(); return s.Host.Resolve(name) }
 func (s *swapping) Readlink(name string) (string, error) {
 	s.turn()
-	return s.fakeHost.Readlink(name)
+	return s.Host.Readlink(name)
 }
 
 // Whenever a link to somewhere else takes a directory's place, for a moment: what is shown is
@@ -253,8 +256,8 @@ func TestASwapWhileNamesAreResolved(t *testing.T) {
 	for on := 1; on < 400; on++ {
 		for _, other := range []bool{false, true} { // a link that is a directory for a moment, and the reverse
 			h := host(t, "/home/u/p/build/sub/=", "/home/u/.ssh/sub/")
-			s := &swapping{fakeHost: h, at: "/home/u/p/build", on: on}
-			s.as[0], s.as[1] = *h.nodes[s.at], fakeNode{ino: 9e5, mode: linkType | 0o777, text: "../.ssh"}
+			s := &swapping{Host: h, at: "/home/u/p/build", on: on}
+			s.as[0], s.as[1] = *h.Nodes[s.at], hosttest.Node{Ino: 9e5, Mode: linkType | 0o777, Text: "../.ssh"}
 			if other {
 				s.as[0], s.as[1] = s.as[1], s.as[0]
 			}
@@ -263,7 +266,7 @@ func TestASwapWhileNamesAreResolved(t *testing.T) {
 				continue
 			}
 			for _, m := range table.Mounts {
-				if under(m.Src, secret) {
+				if hostfs.Under(m.Src, secret) {
 					t.Fatalf("at step %d: %+v", on, m)
 				}
 				shown = shown || m.Src == "/home/u/p/build/sub"
@@ -294,26 +297,26 @@ func TestRandomLinksNeverLeadAGrantOutOfTheTree(t *testing.T) {
 		}
 		for range 12 {
 			at := top + "/" + some()
-			if _, _, err := h.walk(path.Dir(at), true); err == nil && h.nodes[path.Dir(at)] == nil || h.nodes[at] != nil {
+			if _, _, err := h.Walk(path.Dir(at), true); err == nil && h.Nodes[path.Dir(at)] == nil || h.Nodes[at] != nil {
 				continue // its directory has another path
 			}
 			if r.IntN(2) == 0 {
-				h.put(at, fs.ModeDir|0o755, "")
+				h.Put(at, fs.ModeDir|0o755, "")
 				continue
 			}
 			target := []string{some(), "../" + some(), "../../" + some(), "../../../.ssh", "/home/u/.ssh/" + some(), "/data", top + "/" + some(),
 				"/proc/self/cwd/" + some(), "/proc/self/cwd/../.ssh", some() + "/../../" + some()}[r.IntN(10)]
-			h.put(at, linkType|0o777, target)
+			h.Put(at, linkType|0o777, target)
 		}
 		name := some()
-		real, n, err := h.walk(top+"/"+name, true)
-		if err != nil || !n.mode.IsDir() {
+		real, n, err := h.Walk(top+"/"+name, true)
+		if err != nil || !n.Mode.IsDir() {
 			continue
 		}
 		for option, say := range optionsOf {
 			table, err := Compile(plain(h, func(in *Input) { in.Workdir = "none"; say(in, name) }))
 			switch {
-			case !under(real, top):
+			case !hostfs.Under(real, top):
 				escapes++
 			case real != path.Join(top, name):
 				stays++
@@ -330,7 +333,7 @@ func TestRandomLinksNeverLeadAGrantOutOfTheTree(t *testing.T) {
 				continue
 			}
 			for _, m := range append(table.Mounts, table.Root) {
-				if under(m.Src, "/home/u") && m.Src != path.Join(top, name) || under(m.Src, "/data") {
+				if hostfs.Under(m.Src, "/home/u") && m.Src != path.Join(top, name) || hostfs.Under(m.Src, "/data") {
 					t.Fatalf("seed %d: %s %s shows %s at %s", seed, option, name, m.Src, m.Dst)
 				}
 			}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // Nested is a tree that was to be an overlay, and is read-only because of what is
@@ -29,7 +31,7 @@ func (c *compiler) nested() error {
 		if g.access != overlay {
 			continue
 		}
-		points := c.mounts().nested(g.src.Path)
+		points := c.mounts().Nested(g.src.Path)
 		if len(points) == 0 {
 			continue // or not known; then the child will see, and say so
 		}
@@ -50,7 +52,7 @@ func (c *compiler) nested() error {
 	}
 	if len(shown) > 0 {
 		c.grants = append(c.grants, shown...)
-		slices.SortStableFunc(c.grants, func(a, b grant) int { return comparePaths(a.dst, b.dst) })
+		slices.SortStableFunc(c.grants, func(a, b grant) int { return hostfs.ComparePaths(a.dst, b.dst) })
 	}
 	return nil
 }
@@ -78,7 +80,7 @@ func (c *compiler) flatten(g *grant, points []string) {
 // nestedGrant shows read-only what is mounted below an overlay, unless something else
 // stands there that was asked for.
 func (c *compiler) nestedGrant(g *grant, point string) (grant, bool) {
-	dst := rebase(point, g.src.Path, g.dst)
+	dst := hostfs.Rebase(point, g.src.Path, g.dst)
 	if nearest(c.grants, dst) != g {
 		return grant{}, false
 	}

@@ -5,12 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
 func TestAnOverlayIsNoneOfWhatIsMountedBelow(t *testing.T) {
 	h := host(t, "/home/u/p/m/f=1", "/home/u/p/m/deep/f=1", "/home/u/p/file=1", "/home/u/p/named/f=1", "/home/u/p/key.pem=1", "/home/u/p/m/key.pem=1")
-	h.put("/proc/self/mountinfo", 0, mountinfo("/home/u/p/m", "/home/u/p/file", "/home/u/p/named"))
+	h.Put("/proc/self/mountinfo", 0, hosttest.Mountinfo("/home/u/p/m", "/home/u/p/file", "/home/u/p/named"))
 	change := func(in *Input) {
 		in.Workdir, in.AllowWrite, in.Deny = "overlay", []string{"named"}, []string{"**/*.pem"}
 	}
@@ -31,7 +33,7 @@ func TestAnOverlayIsNoneOfWhatIsMountedBelow(t *testing.T) {
 	r.want("/over", "overlay /home/u/p", "/over/m", "ro /home/u/p/m", "/over/file", "ro /home/u/p/file", "/over/named", "ro /home/u/p/named")
 	// Where they can't, the tree is read-only, with them in it.
 	for _, held := range []bool{false, true} {
-		h.held = held
+		h.Stuck = held
 		r = compile(t, h, func(in *Input) { change(in); in.OwnUserns = !held })
 		r.want("/home/u/p", "ro /home/u/p", "/home/u/p/m", "", "/home/u/p/named", "rw /home/u/p/named", "/home/u/p/m/key.pem", "mask")
 		if len(r.Overlays) != 0 || len(r.Beside) != 0 || !slices.Equal(r.Nested, []Nested{{"/home/u/p", "/home/u/p/file", true}}) {
@@ -45,10 +47,10 @@ func TestAnOverlayIsNoneOfWhatIsMountedBelow(t *testing.T) {
 		}
 	}
 	// The control: nothing is mounted there, or no overlay was wanted.
-	h.put("/proc/self/mountinfo", 0, mountinfo("/home/u/px", "/home/u/p"))
+	h.Put("/proc/self/mountinfo", 0, hosttest.Mountinfo("/home/u/px", "/home/u/p"))
 	r = compile(t, h, func(in *Input) { change(in); in.OwnUserns = true })
 	r.want("/home/u/p", "overlay /home/u/p")
-	h.put("/proc/self/mountinfo", 0, mountinfo("/home/u/p/m"))
+	h.Put("/proc/self/mountinfo", 0, hosttest.Mountinfo("/home/u/p/m"))
 	r = compile(t, h, func(in *Input) { in.Workdir, in.OwnUserns = "rw", true })
 	r.want("/home/u/p", "rw /home/u/p")
 	if len(r.Nested)+len(r.Notices) != 0 {
@@ -58,7 +60,7 @@ func TestAnOverlayIsNoneOfWhatIsMountedBelow(t *testing.T) {
 
 func TestARootIsNoneOfWhatIsMountedBelow(t *testing.T) {
 	h := host(t, "/img/bin/true*", "/img/m/f=1", "/img/proc/", "/img/dev/")
-	h.put("/proc/self/mountinfo", 0, mountinfo("/img/m"))
+	h.Put("/proc/self/mountinfo", 0, hosttest.Mountinfo("/img/m"))
 	root := func(own bool) run {
 		return compile(t, h, func(in *Input) { in.Rootfs, in.OwnUserns = "/img", own })
 	}
@@ -69,7 +71,7 @@ func TestARootIsNoneOfWhatIsMountedBelow(t *testing.T) {
 	if r = root(false); r.Root.ReadOnly || len(r.Nested) != 0 || len(r.Notices) != 1 || !strings.Contains(r.Notices[0], `isn't shown: "/img/m"`) {
 		t.Errorf("%+v %+v %q", r.Root, r.Nested, r.Notices)
 	}
-	h.put("/proc/self/mountinfo", 0, mountinfo())
+	h.Put("/proc/self/mountinfo", 0, hosttest.Mountinfo())
 	if r = root(true); r.Root.ReadOnly || len(r.Nested)+len(r.Notices) != 0 {
 		t.Errorf("%+v %+v %q", r.Root, r.Nested, r.Notices)
 	}
@@ -77,18 +79,18 @@ func TestARootIsNoneOfWhatIsMountedBelow(t *testing.T) {
 
 // What is mounted on what is mounted there goes with that.
 func TestWhatIsMountedOnATree(t *testing.T) {
-	table := parseMounts("20 1 8:1 / / rw - ext4 /dev/a rw\n" +
+	table := hostfs.ParseMounts("20 1 8:1 / / rw - ext4 /dev/a rw\n" +
 		"21 20 8:2 / /w rw shared:1 - ext4 /dev/b rw\n" +
 		"22 21 0:9 / /w/a\\040b\\134 rw - tmpfs none rw\n" +
 		"23 22 0:9 / /w/a\\040b\\134/c rw - tmpfs none rw\n" +
 		"25 21 0:9 / /w/d rw - tmpfs none rw\n26 21 0:9 / /w/d rw - tmpfs none rw\n" +
 		"24 20 0:9 / /wx rw - tmpfs none rw\n")
 	for dir, want := range map[string][]string{"/w": {`/w/a b\`, "/w/d"}, "/w/a": nil, "/": {"/w", "/wx"}, `/w/a b\`: {`/w/a b\/c`}} {
-		if got := table.nested(dir); !slices.Equal(got, want) {
+		if got := table.Nested(dir); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", dir, got, want)
 		}
 	}
-	if got := mountTable(nil).nested("/w"); got != nil {
+	if got := hostfs.Mounts(nil).Nested("/w"); got != nil {
 		t.Errorf("%q", got)
 	}
 }

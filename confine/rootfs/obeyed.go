@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/gitindex"
 	"github.com/confine-run/confine/internal/plan"
 )
@@ -20,7 +21,7 @@ type Obeyed struct {
 
 // NewObeyed makes one for protected names, each relative to a tree or, with "~/", to home. home and env are the
 // caller's.
-func NewObeyed(host Host, names []string, home string, env func(string) string) *Obeyed {
+func NewObeyed(host hostfs.Host, names []string, home string, env func(string) string) *Obeyed {
 	o := &Obeyed{names: names, git: git{host: host, env: env, home: home}}
 	if f, err := host.Resolve(home); err == nil && path.IsAbs(home) && f.Path != "/" {
 		o.home = f.Path
@@ -40,18 +41,18 @@ func (o *Obeyed) In(dir string, top bool) (found []string, complete bool) {
 		if atHome && dir != o.home {
 			continue
 		}
-		w := traceFrom(h, dir, rest)
-		if len(w.links) > 0 {
-			found = w.appendTo(found)
+		w := hostfs.TraceFrom(h, dir, rest)
+		if len(w.Links) > 0 {
+			found = w.AppendTo(found)
 		}
-		if w.end == "" || name == library {
+		if w.End == "" || name == library {
 			continue
 		}
-		inside, _, all := linksBelow(h, w.end)
+		inside, _, all := linksBelow(h, w.End)
 		complete = complete && all
 		for _, l := range inside {
-			w := trace(h, l)
-			found = w.appendTo(found)
+			w := hostfs.Trace(h, l)
+			found = w.AppendTo(found)
 		}
 	}
 	if !top && len(o.git.dirs(dir)) == 0 {
@@ -60,25 +61,10 @@ func (o *Obeyed) In(dir string, top bool) (found []string, complete bool) {
 	s := o.git.obeyed(dir)
 	o.indexes = append(o.indexes, s.indexes...)
 	for _, n := range s.names {
-		w := trace(h, n.path)
-		found = w.appendTo(found)
+		w := hostfs.Trace(h, n.path)
+		found = w.AppendTo(found)
 	}
 	return found, complete && !s.partial
-}
-
-// appendTo adds the names of a way. Of a directory that it turns around in, it is what would be
-// below a link in its place: that link leads on to something obeyed.
-func (w *way) appendTo(found []string) []string {
-	for _, l := range w.links {
-		found = append(found, l.at)
-	}
-	for _, dir := range w.turns {
-		found = append(found, dir+"/..")
-	}
-	if w.end != "" {
-		found = append(found, w.end)
-	}
-	return found
 }
 
 // AddsGitlink: where an index, by its name, becomes what open gives, with the parts that it has as they are, git is led to a repository
@@ -91,7 +77,7 @@ func (o *Obeyed) AddsGitlink(name string, open func(name string) (string, error)
 		}
 		found, err := gitindex.Read(x.Hash, func(part string) (string, error) {
 			text, err := open(part)
-			if absent(err) { // the shared part of an index needn't be changed
+			if hostfs.Absent(err) { // the shared part of an index needn't be changed
 				text, err = o.git.host.ReadFile(path.Join(x.Dir, part), gitindex.MaxSize)
 			}
 			return text, err

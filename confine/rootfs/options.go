@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/shell"
 )
 
@@ -83,21 +84,21 @@ func (c *compiler) allow(option, name string, a access) error {
 }
 
 // showNamed shows what a word of an option names.
-func (c *compiler) showNamed(option, name string, f File, links []link, a access) {
+func (c *compiler) showNamed(option, name string, f hostfs.File, links []hostfs.Link, a access) {
 	c.show(grant{src: f, access: a, explicit: true, searched: -1, option: option, why: option + " " + name, origin: originOf(option, name)}, links)
 }
 
 // allowed refuses trees of which every run has its own, and writing to everything.
-func (c *compiler) allowed(option, name string, f File, a access) error {
+func (c *compiler) allowed(option, name string, f hostfs.File, a access) error {
 	p := f.Path
 	switch {
 	case p == "/" && a != read:
 		return &Error{Option: option, Path: name, Err: ErrTooBroad, Hint: "name the directories that are to be written to"}
-	case under(p, "/proc"):
+	case hostfs.Under(p, "/proc"):
 		return &Error{Option: option, Path: name, Err: ErrReserved, Hint: "/proc inside is that of the run's own processes, and the host's is never shown"}
-	case p == "/dev", under(p, "/dev/pts"), p == "/dev/shm", p == "/dev/ptmx":
+	case p == "/dev", hostfs.Under(p, "/dev/pts"), p == "/dev/shm", p == "/dev/ptmx":
 		return &Error{Option: option, Path: name, Err: ErrReserved, Hint: "name a single device, as /dev/kvm"}
-	case under(p, "/sys") && a != read:
+	case hostfs.Under(p, "/sys") && a != read:
 		return &Error{Option: option, Path: name, Err: ErrReserved, Hint: "/sys can be shown read-only: --allow-read " + shell.Word(name)}
 	case a == overlay && !f.Mode.IsDir():
 		return &Error{Option: option, Path: name, Err: ErrInvalid, Hint: "an overlay is over a directory"}
@@ -152,9 +153,9 @@ func (c *compiler) allowEtc(option, name string, a access) bool {
 		f, links, err := c.find("/etc/" + e.Name)
 		switch {
 		case err != nil:
-		case slices.ContainsFunc(notOfRoot[:], func(n string) bool { return under(f.Path, "/"+n) }):
+		case slices.ContainsFunc(notOfRoot[:], func(n string) bool { return hostfs.Under(f.Path, "/"+n) }):
 			if target, err := c.host.Readlink("/etc/" + e.Name); err == nil { // to the run's own, as /proc/mounts
-				c.links = append(c.links, link{"/etc/" + e.Name, target})
+				c.links = append(c.links, hostfs.Link{At: "/etc/" + e.Name, Target: target})
 			}
 		default:
 			c.showNamed(option, name, f, links, a)
@@ -188,7 +189,7 @@ func (c *compiler) mountOption(m Mount) error {
 		return bad(ErrInvalid, "the place inside must be absolute")
 	}
 	g := grant{access: mode, explicit: true, searched: -1, mount: true, option: optMount, why: optMount + " " + name}
-	var links []link
+	var links []hostfs.Link
 	if m.Size > 0 {
 		g.access, g.mode, g.size, g.searched = private, 0o755, m.Size, 0
 	} else {
@@ -226,7 +227,7 @@ func (c *compiler) mountPlace(dst string) (hint string, err error) {
 	switch {
 	case dst == "/":
 		return "a tree as the root is --rootfs", ErrReserved
-	case under(dst, "/proc"), dst == "/dev", under(dst, "/dev/pts"), dst == "/dev/shm":
+	case hostfs.Under(dst, "/proc"), dst == "/dev", hostfs.Under(dst, "/dev/pts"), dst == "/dev/shm":
 		return "choose another place", ErrReserved
 	}
 	for i := range c.grants {

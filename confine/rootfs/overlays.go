@@ -1,5 +1,9 @@
 package rootfs
 
+import (
+	"github.com/confine-run/confine/confine/hostfs"
+)
+
 // overlays refuses two of them that show one tree: each would have its own changes to
 // the same files, and nobody could say which of them is to be applied.
 func (c *compiler) overlays() error {
@@ -32,13 +36,13 @@ func (c *compiler) alsoShows(g, h *grant) bool {
 	if g.src.Dev == h.src.Dev && g.src.Ino == h.src.Ino {
 		return true
 	}
-	return under(h.src.Path, g.src.Path) && nearest(c.grants, g.shows(h.src.Path)).dst == g.dst
+	return hostfs.Under(h.src.Path, g.src.Path) && nearest(c.grants, g.shows(h.src.Path)).dst == g.dst
 }
 
 // shows is where g shows a path of the caller's.
 func (g *grant) shows(outside string) string {
-	if !under(outside, g.src.Path) {
+	if !hostfs.Under(outside, g.src.Path) {
 		return g.dst // the same directory by another name
 	}
-	return rebase(outside, g.src.Path, g.dst)
+	return hostfs.Rebase(outside, g.src.Path, g.dst)
 }

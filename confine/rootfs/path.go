@@ -3,49 +3,9 @@ package rootfs
 import (
 	"path"
 	"strings"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
-
-// under says whether p is dir or lies below it. Both are clean and absolute.
-func under(p, dir string) bool {
-	return strings.HasPrefix(p, dir) && (len(p) == len(dir) || dir == "/" || p[len(dir)] == '/')
-}
-
-// below is under, but not dir itself.
-func below(p, dir string) bool { return p != dir && under(p, dir) }
-
-// rebase moves p from below one directory to below another.
-func rebase(p, from, to string) string {
-	if from == "/" {
-		from = ""
-	}
-	rest := p[len(from):]
-	switch {
-	case rest == "" || rest == "/":
-		return to
-	case to == "/":
-		return rest
-	}
-	return to + rest
-}
-
-// comparePaths sorts a directory before what is in it, and that before its siblings.
-func comparePaths(a, b string) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		x, y := a[i], b[i]
-		if x == y {
-			continue
-		}
-		if x == '/' {
-			return -1
-		}
-		if y == '/' || x > y {
-			return 1
-		}
-		return -1
-	}
-	return len(a) - len(b)
-}
 
 // isBin says whether a directory holds the executables of what is one up.
 func isBin(dir string) bool {
@@ -66,7 +26,7 @@ var kernelTrees = [...]string{"/proc", "/sys", "/dev"}
 // isOfKernel says whether a path lies in a view of the kernel.
 func isOfKernel(p string) bool {
 	for _, k := range kernelTrees {
-		if under(p, k) {
+		if hostfs.Under(p, k) {
 			return true
 		}
 	}
@@ -91,5 +51,5 @@ func TooBroad(dir, home string) bool {
 	if rest, ok := strings.CutPrefix(dir, "/run/user/"); ok && !strings.Contains(rest, "/") {
 		return true
 	}
-	return home != "" && under(home, dir)
+	return home != "" && hostfs.Under(home, dir)
 }

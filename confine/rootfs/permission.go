@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -98,7 +99,7 @@ func (v *View) uncopied(n *node) (at, details string) {
 	if n.layer.kind != handoff.MountOverlay || !v.by.OneID {
 		return "", ""
 	}
-	for at := n.at; below(at, n.layer.dst); at = path.Dir(at) {
+	for at := n.at; hostfs.Below(at, n.layer.dst); at = path.Dir(at) {
 		m, found := v.look(at)
 		if !found || m.source == "" {
 			continue
@@ -153,7 +154,7 @@ func (v *View) rule(n *node) Rule {
 		want = AccessHidden
 	case n.ReadOnly:
 		for _, d := range v.less {
-			if under(n.at, d) && under(d, n.layer.dst) {
+			if hostfs.Under(n.at, d) && hostfs.Under(d, n.layer.dst) {
 				at, want = d, AccessProtected
 			}
 		}
@@ -161,7 +162,7 @@ func (v *View) rule(n *node) Rule {
 	var best Rule
 	for _, r := range v.table.Rules {
 		switch {
-		case !under(n.at, r.Path) || len(r.Path) < len(best.Path):
+		case !hostfs.Under(n.at, r.Path) || len(r.Path) < len(best.Path):
 		case want != "" && r.Path == at && r.Access == want:
 			return r
 		case want == "" && (r.Access == AccessHidden || r.Access == AccessProtected) && len(r.Path) > len(n.layer.dst):
@@ -175,5 +176,5 @@ func (v *View) rule(n *node) Rule {
 
 // KeptAbsent says whether what is made at a path is removed again when the run ends.
 func (t *Table) KeptAbsent(s *Sight) bool {
-	return s.Source != "" && slices.ContainsFunc(t.KeepAbsent, func(p string) bool { return under(s.Source, p) })
+	return s.Source != "" && slices.ContainsFunc(t.KeepAbsent, func(p string) bool { return hostfs.Under(s.Source, p) })
 }

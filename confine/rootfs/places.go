@@ -4,6 +4,8 @@ import (
 	"errors"
 	"path"
 	"strconv"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 const (
@@ -60,7 +62,7 @@ func (c *compiler) placeHome() {
 		return
 	}
 	home = path.Clean(home)
-	at, links := home, []link(nil)
+	at, links := home, []hostfs.Link(nil)
 	f, l, err := c.find(home)
 	if err != nil || len(l) > 0 {
 		if c.trees.look(); c.trees.homeLink != "" {
@@ -76,7 +78,7 @@ func (c *compiler) placeHome() {
 		at, links = f.Path, l
 	}
 	for _, taken := range homeless {
-		if at == taken || (taken == "/usr" || taken == "/etc" || isKernelTree(taken)) && under(at, taken) {
+		if at == taken || (taken == "/usr" || taken == "/etc" || isKernelTree(taken)) && hostfs.Under(at, taken) {
 			c.noHome = is + "which is a place of the system's"
 			return
 		}
@@ -124,7 +126,7 @@ func (c *compiler) private() error {
 		c.give(varTmpDir, 0o1777, whyTemp, FromTempDir)
 	} else if g := nearest(c.grants, varTmpDir); g == nil {
 		// One mount less than a second place.
-		c.links = append(c.links, link{varTmpDir, "../tmp"})
+		c.links = append(c.links, hostfs.Link{At: varTmpDir, Target: "../tmp"})
 		c.ruleOf(Origin{Option: FromTempDir}, varTmpDir, AccessPrivate, whyTemp)
 	}
 	return nil
@@ -140,7 +142,7 @@ func (c *compiler) give(dst string, mode uint32, why, option string) {
 
 func (c *compiler) anyUnder(dir string) bool {
 	for i := range c.grants {
-		if under(c.grants[i].dst, dir) {
+		if hostfs.Under(c.grants[i].dst, dir) {
 			return true
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
 )
@@ -125,22 +126,22 @@ func (c *compiler) shieldNamed(name, why string) (end string) {
 		}
 		name = c.dir.Path + "/" + name
 	}
-	w := trace(c.host, name)
+	w := hostfs.Trace(c.host, name)
 	c.shieldTraced(&w, why)
-	return w.end
+	return w.End
 }
 
 // shieldTraced protects the links that a name leads through, and where it ends. What it turns
 // around in stays where it is, and keeps what is in it.
-func (c *compiler) shieldTraced(w *way, why string) {
-	for _, l := range w.links {
-		c.shield("/", l.at[1:], why)
+func (c *compiler) shieldTraced(w *hostfs.Way, why string) {
+	for _, l := range w.Links {
+		c.shield("/", l.At[1:], why)
 	}
-	for _, dir := range w.turns {
+	for _, dir := range w.Turns {
 		c.stay(dir)
 	}
-	if w.end != "" {
-		c.shield("/", w.end[1:], why)
+	if w.End != "" {
+		c.shield("/", w.End[1:], why)
 	}
 }
 
@@ -149,22 +150,22 @@ func (c *compiler) shieldTraced(w *way, why string) {
 func (c *compiler) stay(dir string) {
 	missing := ""
 	for at := dir; at != "/"; at = path.Dir(at) {
-		if _, err := c.host.Lstat(at); !absent(err) {
+		if _, err := c.host.Lstat(at); !hostfs.Absent(err) {
 			break
 		}
 		missing = at
 	}
 	for i := range c.grants {
 		g := &c.grants[i]
-		if g.access != write || !below(dir, g.src.Path) {
+		if g.access != write || !hostfs.Below(dir, g.src.Path) {
 			continue
 		}
 		if missing == "" {
-			c.pinDir(rebase(dir, g.src.Path, g.dst))
+			c.pinDir(hostfs.Rebase(dir, g.src.Path, g.dst))
 			continue
 		}
 		c.keepClear(missing, strings.TrimPrefix(dir+"/.", missing+"/"))
-		c.pinDir(rebase(path.Dir(missing), g.src.Path, g.dst))
+		c.pinDir(hostfs.Rebase(path.Dir(missing), g.src.Path, g.dst))
 	}
 }
 
@@ -184,9 +185,9 @@ func (c *compiler) shield(root, rel, why string) {
 			continue
 		}
 		switch {
-		case under(root, g.src.Path):
-			c.shieldAt(g, rebase(root, g.src.Path, g.dst), rel, why)
-		case under(path.Join(root, rel), g.src.Path):
+		case hostfs.Under(root, g.src.Path):
+			c.shieldAt(g, hostfs.Rebase(root, g.src.Path, g.dst), rel, why)
+		case hostfs.Under(path.Join(root, rel), g.src.Path):
 			// The tree begins on the way.
 			full := path.Join(root, rel)
 			if full != g.src.Path {
@@ -220,7 +221,7 @@ func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
 		f, err := c.host.Lstat(outside)
 		mode := f.Mode
 		switch {
-		case absent(err):
+		case hostfs.Absent(err):
 			c.keepAbsent(path.Join(outside, rest), path.Join(at, rest), why)
 			c.keepClear(outside, rest)
 			return
@@ -258,7 +259,7 @@ func (c *compiler) pin(at, outside string) {
 }
 
 // covered notes what a protected path is.
-func (c *compiler) covered(outside string, f File) {
+func (c *compiler) covered(outside string, f hostfs.File) {
 	c.table.Covered = append(c.table.Covered, plan.Covered{Path: outside, Dev: f.Dev, Ino: f.Ino, Born: f.Born})
 }
 
@@ -266,7 +267,7 @@ func (c *compiler) covered(outside string, f File) {
 // Otherwise this user can't search the directory, but may own it, and open it again: that
 // stays as it is.
 func (c *compiler) shieldUnseen(g *grant, at string, err error, why string) {
-	if dir := path.Dir(at); denied(err) && below(dir, g.dst) {
+	if dir := path.Dir(at); hostfs.Denied(err) && hostfs.Below(dir, g.dst) {
 		c.close(handoff.MountReadOnly, dir)
 		c.ruleOf(protector(why), dir, AccessProtected, why)
 		if f, err := c.host.Lstat(g.at(dir)); err == nil {
@@ -318,10 +319,10 @@ func (c *compiler) shieldLink(g *grant, at, rest, why string) {
 func (c *compiler) shown(outside string) bool {
 	for i := range c.grants {
 		g := &c.grants[i]
-		if g.access == private || !under(outside, g.src.Path) {
+		if g.access == private || !hostfs.Under(outside, g.src.Path) {
 			continue
 		}
-		inside := rebase(outside, g.src.Path, g.dst)
+		inside := hostfs.Rebase(outside, g.src.Path, g.dst)
 		if n := nearest(c.grants, inside); n.dst == g.dst && !c.masked(inside) {
 			return true
 		}
@@ -331,7 +332,7 @@ func (c *compiler) shown(outside string) bool {
 
 // pins keeps what leads to a protected path from being renamed away with it.
 func (c *compiler) pins(g *grant, dir string) {
-	for ; below(dir, g.dst); dir = path.Dir(dir) {
+	for ; hostfs.Below(dir, g.dst); dir = path.Dir(dir) {
 		c.pin(dir, g.at(dir))
 	}
 }
@@ -353,7 +354,7 @@ func (c *compiler) pinNested() {
 func (c *compiler) pinAbove(at string) {
 	dir := path.Dir(at)
 	if up := nearest(c.grants, dir); up != nil && up.access == write && !c.masked(dir) {
-		for ; below(dir, up.dst); dir = path.Dir(dir) {
+		for ; hostfs.Below(dir, up.dst); dir = path.Dir(dir) {
 			c.close(handoff.MountPin, dir)
 		}
 	}

@@ -3,6 +3,8 @@ package rootfs
 import (
 	"path"
 	"strings"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // AtHome cuts the "~/" off a protected name that counts in the caller's home directory only.
@@ -33,8 +35,8 @@ func (o *Obeyed) AtHome() (found []string) {
 	if home := o.git.home; path.IsAbs(home) && home != "/" {
 		for _, name := range o.names {
 			if rest, ok := AtHome(name); ok {
-				w := trace(o.git.host, path.Join(home, rest))
-				found = w.appendTo(found)
+				w := hostfs.Trace(o.git.host, path.Join(home, rest))
+				found = w.AppendTo(found)
 			}
 		}
 	}

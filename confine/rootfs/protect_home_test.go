@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 )
 
 // What is a program's own at the top of a project is what a shell runs in a home directory.
@@ -21,7 +23,7 @@ func TestWhatIsProtectedAtHomeOnly(t *testing.T) {
 		}
 	}
 	// A project alone, with and without them.
-	for _, h := range []*fakeHost{h, host(t, p+"x=1")} {
+	for _, h := range []*hosttest.Host{h, host(t, p+"x=1")} {
 		r = compile(t, h, defaults)
 		r.want(p+"bin", "", p+".cargo/env", "", p+".kube/config", "")
 		for _, name := range []string{"bin", ".cargo/bin", ".cargo/env", ".local/lib", ".kube/config", "~/bin", "~"} {
@@ -43,7 +45,7 @@ func TestWhatIsProtectedAtHomeOnly(t *testing.T) {
 	r.want(home+"bin", "")
 	// Libraries are too large to be searched for links.
 	for i := range maxLinksBelow + 1 {
-		h.put(home+".local/lib/python3.12/site-packages/f"+strconv.Itoa(i), 0o644, "")
+		h.Put(home+".local/lib/python3.12/site-packages/f"+strconv.Itoa(i), 0o644, "")
 	}
 	r = compile(t, h, both)
 	r.want(home+".local/lib", "readonly", home+"src/tool", "readonly")

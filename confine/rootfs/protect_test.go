@@ -143,7 +143,7 @@ func TestWhatLinksInProtectedDirectoriesLeadTo(t *testing.T) {
 		t.Errorf("kept absent %q, less %v", r.KeepAbsent, r.ProtectsLess)
 	}
 	for i := range maxLinksBelow + 1 {
-		h.put("/home/u/p/.vim/f"+strconv.Itoa(i), 0o644, "")
+		h.Put("/home/u/p/.vim/f"+strconv.Itoa(i), 0o644, "")
 	}
 	if r := compile(t, h, defaults); !r.ProtectsLess {
 		t.Error("what is too much to look at isn't told")
@@ -153,7 +153,7 @@ func TestWhatLinksInProtectedDirectoriesLeadTo(t *testing.T) {
 // A name that can't be looked at ends no run.
 func TestNamesThatCantBeLookedAt(t *testing.T) {
 	h := host(t, "/home/u/p/.envrc -> "+strings.Repeat("x", 300), "/home/u/p/.profile -> priv/s", "/home/u/p/priv/!", "/home/u/p/priv/s=1")
-	h.other = true
+	h.Other = true
 	r := compile(t, h, defaults)
 	r.want("/home/u/p/.envrc", "mask", "/home/u/p/priv", "readonly", "/home/u/p/priv/s", "")
 }

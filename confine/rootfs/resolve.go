@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 func quote(s string) string { return strconv.Quote(s) }
@@ -16,94 +18,25 @@ const (
 	linkType       = fs.ModeSymlink
 )
 
-// link is a symbolic link that a name leads through.
-type link struct{ at, target string }
-
 // find resolves a path of the caller's, and says which links its name leads through.
-func (c *compiler) find(name string) (File, []link, error) {
+func (c *compiler) find(name string) (hostfs.File, []hostfs.Link, error) {
 	f, w, err := c.findWay(name)
-	return f, w.links, err
+	return f, w.Links, err
 }
 
 // findWay is find with all of the way.
-func (c *compiler) findWay(name string) (File, way, error) {
-	return resolveWay(c.host, c.throughRoots(name))
-}
-
-func resolveWay(h Host, name string) (File, way, error) {
-	f, err := h.Resolve(name)
-	if err != nil || f.Path == name || f.Path == path.Clean(name) && !strings.Contains(name, "..") {
-		return f, way{end: f.Path}, err
-	}
-	return f, trace(h, name), nil
+func (c *compiler) findWay(name string) (hostfs.File, hostfs.Way, error) {
+	return hostfs.ResolveWay(c.host, c.throughRoots(name))
 }
 
 // throughRoots follows the /bin-like links: these are known, and what most of PATH leads through.
 func (c *compiler) throughRoots(name string) string {
 	for i := range c.roots {
-		if r := &c.roots[i]; under(name, r.at) {
-			return rebase(name, r.at, r.target)
+		if r := &c.roots[i]; hostfs.Under(name, r.At) {
+			return hostfs.Rebase(name, r.At, r.Target)
 		}
 	}
 	return name
-}
-
-// maxLinks is MAXSYMLINKS of the kernel.
-const maxLinks = 40
-
-// way is where a name leads: through links, and through directories that a ".." comes after.
-// These decide where it ends as links do, if they are there or not: another directory, or a link,
-// in the place of one leads elsewhere.
-type way struct {
-	links []link
-	turns []string
-	end   string // whether anything is there or not; nowhere when there are too many links
-}
-
-// maxTurns bounds the turns of a way.
-const maxTurns = 256
-
-// trace walks a name. Only names come of this, and no file is opened by it, so nothing is lost
-// when something is swapped meanwhile.
-func trace(h Host, name string) way { return traceFrom(h, "/", name) }
-
-// traceFrom walks a name below a canonical directory.
-func traceFrom(h Host, at, rest string) (w way) {
-	down := false // a component led here
-	for rest != "" {
-		var component string
-		component, rest, _ = strings.Cut(rest, "/")
-		switch component {
-		case "", ".":
-			continue
-		case "..":
-			if down && at != "/" {
-				if len(w.turns) == maxTurns {
-					return w
-				}
-				w.turns = append(w.turns, at)
-			}
-			at = path.Dir(at)
-			continue
-		}
-		down = true
-		next := path.Join(at, component)
-		target, err := h.Readlink(next)
-		if err != nil {
-			at = next
-			continue
-		}
-		if len(w.links) == maxLinks {
-			return w
-		}
-		w.links = append(w.links, link{next, target})
-		if path.IsAbs(target) {
-			at = "/"
-		}
-		rest = target + "/" + rest
-	}
-	w.end = at
-	return w
 }
 
 // absolute puts a path of an option below the current directory. It isn't
@@ -124,15 +57,15 @@ func (c *compiler) absolute(option, name string) (string, error) {
 
 // named resolves the path of an option, with an error that says what is wrong. writes says
 // that something is to be written to it.
-func (c *compiler) named(option, name string, writes bool) (File, []link, error) {
+func (c *compiler) named(option, name string, writes bool) (hostfs.File, []hostfs.Link, error) {
 	full, err := c.absolute(option, name)
 	if err != nil {
-		return File{}, nil, err
+		return hostfs.File{}, nil, err
 	}
 	full = c.throughRoots(full)
 	f, err := c.host.Resolve(full)
 	if err != nil {
-		return File{}, nil, &Error{Option: option, Path: name, Err: err, Hint: c.missing(full, err)}
+		return hostfs.File{}, nil, &Error{Option: option, Path: name, Err: err, Hint: c.missing(full, err)}
 	}
 	if f.Path == full || f.Path == path.Clean(full) && !strings.Contains(full, "..") {
 		return f, nil, nil
@@ -145,7 +78,7 @@ func (c *compiler) missing(full string, err error) string {
 	if errors.Is(err, syscall.EACCES) {
 		return "uid " + strconv.Itoa(int(c.in.AccessUID)) + " can't reach it: see the permissions of the directories above it"
 	}
-	if !absent(err) {
+	if !hostfs.Absent(err) {
 		return ""
 	}
 	full = path.Clean(full)
@@ -163,7 +96,7 @@ func (c *compiler) missing(full string, err error) string {
 }
 
 // show makes a tree visible, under the name that it was given by too.
-func (c *compiler) show(g grant, links []link) {
+func (c *compiler) show(g grant, links []hostfs.Link) {
 	if g.dst == "" {
 		g.dst = g.src.Path
 	}

@@ -7,25 +7,27 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // HidesInEtc says whether a path is, lies in or holds what is hidden of /etc.
 func HidesInEtc(name string) bool {
 	return slices.ContainsFunc(etcHidden[:], func(h struct{ name, reason string }) bool {
-		return under(name, "/etc/"+h.name) || under("/etc/"+h.name, name)
+		return hostfs.Under(name, "/etc/"+h.name) || hostfs.Under("/etc/"+h.name, name)
 	})
 }
 
 // SecretOf says what a canonical path is, if the set of secrets has it: by its place in
 // one of the homes, or by its name and what it holds. It is empty for anything else.
-func SecretOf(h Host, at string, homes ...string) string {
+func SecretOf(h hostfs.Host, at string, homes ...string) string {
 	for i := range secrets {
 		rest, ok := strings.CutPrefix(secrets[i].Pattern, inHomes)
 		if !ok {
 			continue
 		}
 		for _, home := range homes {
-			if home != "" && under(at, path.Join(home, rest)) {
+			if home != "" && hostfs.Under(at, path.Join(home, rest)) {
 				return secrets[i].Reason
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // secrets hides the set of that name: what lies in homes wherever it is shown, and
@@ -53,7 +55,7 @@ func (c *compiler) homeSecrets(asked bool) error {
 				continue
 			}
 			f, err := c.host.Resolve(home + "/" + rest)
-			if absent(err) {
+			if hostfs.Absent(err) {
 				continue
 			}
 			at := f.Path
@@ -101,7 +103,7 @@ func (c *compiler) homes(asked bool) ([]string, error) {
 // anyShown says whether anything at, below or above a path of the caller's is shown.
 func (c *compiler) anyShown(outside string) bool {
 	return slices.ContainsFunc(c.grants, func(g grant) bool {
-		return g.access != private && (under(outside, g.src.Path) || under(g.src.Path, outside))
+		return g.access != private && (hostfs.Under(outside, g.src.Path) || hostfs.Under(g.src.Path, outside))
 	})
 }
 
@@ -142,7 +144,7 @@ func (c *compiler) searchSecrets(asked bool) error {
 		if asked {
 			c.later(&g)
 		}
-		if slices.ContainsFunc(published[:], func(p string) bool { return under(g.src.Path, p) }) {
+		if slices.ContainsFunc(published[:], func(p string) bool { return hostfs.Under(g.src.Path, p) }) {
 			continue
 		}
 		t := secretTree{search: &s, names: names, home: g.searched > 0}
@@ -166,7 +168,7 @@ func (c *compiler) searchSecrets(asked bool) error {
 // isSecret: the caller named what a home's part of the set has, or a part of that.
 func (c *compiler) isSecret(outside string) bool {
 	for i := range secrets {
-		if rest, ok := strings.CutPrefix(secrets[i].Pattern, inHomes); ok && c.home != "" && under(outside, c.home+"/"+rest) {
+		if rest, ok := strings.CutPrefix(secrets[i].Pattern, inHomes); ok && c.home != "" && hostfs.Under(outside, c.home+"/"+rest) {
 			return true
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 )
 
 // key has the first line of a private key.
@@ -20,7 +22,7 @@ func TestSecrets(t *testing.T) {
 		"/home/u/p/venv/.env/bin/python*", "/home/u/p/id_ed25519"+key, "/home/u/p/id_ed25519.pub=ssh", "/home/u/p/link/.env -> ../shared/prod",
 		"/home/u/p/shared/prod=A=1", "/home/u/p/.git/modules/.env=1", "/home/u/p/test/.env=A=1", "/home/u/p/master.key=0123", "/home/u/p/f%", "/home/u/p/shut/!",
 		"/home/u/p/fifo.pem%", "/home/u/.aws/config=1")
-	h.other = true
+	h.Other = true
 	r := compile(t, h, func(in *Input) { in.Workdir, in.Deny = "rw", []string{SetSecrets} })
 	for _, p := range []string{".env", "deep/er/.env.local", "server.pem", "site.key", "sub/.npmrc", "id_ed25519", "shared/prod", "test/.env", "master.key", "shut"} {
 		if r.sees("/home/u/p/"+p) || r.at("/home/u/p/"+p) != "mask" {
@@ -154,14 +156,14 @@ func TestSearchesEnd(t *testing.T) {
 	for _, deny := range []string{SetSecrets, "**/*.x"} {
 		h := host(t)
 		for i := range maxSearch/2 + 1 {
-			h.nodes[fmt.Sprint("/home/u/p/src/", i)] = &fakeNode{ino: 1e6, mode: 0o644}
+			h.Nodes[fmt.Sprint("/home/u/p/src/", i)] = &hosttest.Node{Ino: 1e6, Mode: 0o644}
 		}
 		in := plain(h, func(in *Input) { in.Deny = []string{deny} })
 		if _, err := Compile(in); err != nil { // the control: half as many are searched
 			t.Fatal(err)
 		}
 		for i := range maxSearch/2 + 1 {
-			h.nodes[fmt.Sprint("/home/u/p/src/y", i)] = &fakeNode{ino: 1e6, mode: 0o644}
+			h.Nodes[fmt.Sprint("/home/u/p/src/y", i)] = &hosttest.Node{Ino: 1e6, Mode: 0o644}
 		}
 		_, err := Compile(in)
 		if !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), `"`+deny+`"`) {
@@ -183,7 +185,7 @@ func TestSearchesDoNotTakeForEver(t *testing.T) {
 	}{{SetSecrets, 5, nil}, {SetSecrets, 100, ErrSlow}, {"**/*.x", 5, nil}, {"**/*.x", 100, ErrSlow}} {
 		h := host(t)
 		for i := range c.dirs {
-			h.put(fmt.Sprint("/home/u/p/src/d", i, "/f"), 0o644, "")
+			h.Put(fmt.Sprint("/home/u/p/src/d", i, "/f"), 0o644, "")
 		}
 		in := plain(h, func(in *Input) { in.Deny = []string{c.deny} })
 		if _, err := compileAt(in, (&slow{time.Unix(1, 0)}).now); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -202,7 +203,7 @@ func (v *View) walk(name string, follow bool) (at node, rest string, failed *Sig
 			cur = n
 			continue
 		}
-		if followed++; followed > maxLinks {
+		if followed++; followed > hostfs.MaxLinks {
 			s := v.sight(n)
 			s.Reason = ReasonLoop
 			return n, rest, &s
@@ -233,12 +234,12 @@ func (v *View) missing(at string, onTheWay bool) Sight {
 		s.At = path.Dir(at)
 	}
 	if n.layer.kind == handoff.MountBind || n.layer.kind == handoff.MountOverlay {
-		s.Source = rebase(at, n.layer.dst, n.layer.src)
+		s.Source = hostfs.Rebase(at, n.layer.dst, n.layer.src)
 		return s
 	}
 	if _, err := v.by.Host.Lstat(at); err == nil {
 		s.Reason = ReasonHidden // it is there, for others
-		if i := slices.IndexFunc(v.absent, func(d string) bool { return under(at, d) }); i >= 0 {
+		if i := slices.IndexFunc(v.absent, func(d string) bool { return hostfs.Under(at, d) }); i >= 0 {
 			s.Rule = v.hider(v.absent[i])
 		}
 		if onTheWay {

@@ -4,6 +4,8 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // maxBound is how many names that were bound to sockets are looked for, of the
@@ -11,7 +13,7 @@ import (
 const maxBound = 100_000
 
 // listed hides what the kernel lists.
-func (c *compiler) listed(list []Socket) {
+func (c *compiler) listed(list []hostfs.Socket) {
 	s := bound{c: c, mounts: c.mounts(), dirs: map[string]string{}}
 	shown, known := shownDevices(s.mounts, c.grants), map[[2]uint32]bool{}
 	relative := false
@@ -52,16 +54,16 @@ func (c *compiler) listed(list []Socket) {
 
 // sought is a socket, and which of its file's names were seen.
 type sought struct {
-	Socket
+	hostfs.Socket
 	seen  []string // on its device
 	names uint64   // that there are
 	shut  bool     // where this user can't get
 }
 
 // isNamed notes a name, which may be one that was seen already.
-func (o *sought) isNamed(m *hostMount, at string, f *File) {
+func (o *sought) isNamed(m *hostfs.Mount, at string, f *hostfs.File) {
 	o.names = max(f.Names, 1)
-	if of := m.of(at); !slices.Contains(o.seen, of) {
+	if of := m.Of(at); !slices.Contains(o.seen, of) {
 		o.seen = append(o.seen, of)
 	}
 }
@@ -74,7 +76,7 @@ func (o *sought) found() bool {
 // bound is what the kernel lists, while it is looked for.
 type bound struct {
 	c      *compiler
-	mounts mountTable
+	mounts hostfs.Mounts
 	dirs   map[string]string // canonical names of directories; "" if out of reach
 	left   []*sought
 }
@@ -119,7 +121,7 @@ func (s *bound) at(name string) {
 // byName hides what has the name that a socket was bound to, and whatever it is: the
 // socket may have been bound anew since it was listed.
 func (s *bound) byName(one *sought) {
-	if under(one.Name, "/proc") { // of which each process has its own
+	if hostfs.Under(one.Name, "/proc") { // of which each process has its own
 		return
 	}
 	dir, base := path.Split(one.Name)
@@ -129,7 +131,7 @@ func (s *bound) byName(one *sought) {
 		switch {
 		case err == nil:
 			at = f.Path
-		case denied(err):
+		case hostfs.Denied(err):
 			at = shut
 		}
 		s.dirs[dir] = at
@@ -152,20 +154,20 @@ const shut = "\x00"
 // hides it then, also where other mounts show it.
 func (s *bound) is(one *sought, at string) {
 	f, err := s.c.host.Lstat(at)
-	if denied(err) {
+	if hostfs.Denied(err) {
 		one.shut = true
 		return
 	}
 	if err != nil || f.Mode.Type() != fs.ModeSocket {
 		return
 	}
-	m := s.mounts.covering(at)
-	if one.Ino != 0 && (m != nil && m.dev != one.Dev || (m == nil || m.numbered) && uint32(f.Ino) != one.Ino) {
+	m := s.mounts.Covering(at)
+	if one.Ino != 0 && (m != nil && m.Dev != one.Dev || (m == nil || m.Numbered) && uint32(f.Ino) != one.Ino) {
 		return
 	}
 	one.isNamed(m, at, &f)
 	s.c.hideSocket(at)
-	for _, other := range s.mounts.aliases(m, at) {
+	for _, other := range s.mounts.Aliases(m, at) {
 		if o, err := s.c.host.Lstat(other); err == nil && o.Dev == f.Dev && o.Ino == f.Ino {
 			s.c.hideSocket(other)
 		}

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"time"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // Some host has a socket at any time whose file is gone, or lies where this mount namespace
@@ -17,7 +19,7 @@ const (
 // socketTree is a directory of a search.
 type socketTree struct {
 	g       *grant
-	mount   *hostMount // nil is not known
+	mount   *hostfs.Mount // nil is not known
 	outside string
 }
 
@@ -36,13 +38,13 @@ func (s *bound) search() (whole bool) {
 	for len(trees) > 0 && slices.ContainsFunc(s.left, func(o *sought) bool { return !o.found() }) {
 		t := trees[0]
 		trees = trees[1:]
-		inside := rebase(t.outside, t.g.src.Path, t.g.dst)
+		inside := hostfs.Rebase(t.outside, t.g.src.Path, t.g.dst)
 		if n := nearest(grants, inside); n == nil || n.dst != t.g.dst || c.masked(inside) {
 			continue // something else is shown here
 		}
 		entries, err := c.host.ReadDir(t.outside)
 		if err != nil {
-			whole = whole && !denied(err) // names in it may be reached without being listed
+			whole = whole && !hostfs.Denied(err) // names in it may be reached without being listed
 			continue
 		}
 		if seen += len(entries); seen > maxSocketSearch || c.now().After(until) {
@@ -51,7 +53,7 @@ func (s *bound) search() (whole bool) {
 		for _, e := range entries {
 			at := path.Join(t.outside, e.Name)
 			switch {
-			case e.Type.IsDir() && !s.mounts.point(at):
+			case e.Type.IsDir() && !s.mounts.Point(at):
 				trees = append(trees, socketTree{t.g, t.mount, at})
 			case e.Type == fs.ModeSocket:
 				s.came(t, at, left)
@@ -64,20 +66,20 @@ func (s *bound) search() (whole bool) {
 // trees are where a search begins: at the top of what the caller works in, and of what is mounted there,
 // where a device is one of those that are sought.
 func (s *bound) trees(grants []grant) (trees []socketTree) {
-	on := func(m *hostMount) bool {
-		return slices.ContainsFunc(s.left, func(o *sought) bool { return o.Dev == m.dev })
+	on := func(m *hostfs.Mount) bool {
+		return slices.ContainsFunc(s.left, func(o *sought) bool { return o.Dev == m.Dev })
 	}
 	for i := range grants {
 		g := &grants[i]
 		if !g.mayHoldSockets() || g.searched == 0 && !g.git {
 			continue // tool chains are large, and nobody binds there
 		}
-		if m := s.mounts.covering(g.src.Path); m == nil || on(m) {
+		if m := s.mounts.Covering(g.src.Path); m == nil || on(m) {
 			trees = append(trees, socketTree{g, m, g.src.Path})
 		}
 		for j := range s.mounts {
-			if m := &s.mounts[j]; below(m.at, g.src.Path) && on(m) {
-				trees = append(trees, socketTree{g, m, m.at})
+			if m := &s.mounts[j]; hostfs.Below(m.At, g.src.Path) && on(m) {
+				trees = append(trees, socketTree{g, m, m.At})
 			}
 		}
 	}
@@ -91,7 +93,7 @@ func (s *bound) came(t socketTree, at string, left map[uint32][]*sought) {
 		return
 	}
 	for _, one := range left[uint32(f.Ino)] {
-		if t.mount == nil || t.mount.dev == one.Dev {
+		if t.mount == nil || t.mount.Dev == one.Dev {
 			one.isNamed(t.mount, at, &f)
 			s.c.hideSocket(at)
 			return
@@ -100,9 +102,4 @@ func (s *bound) came(t socketTree, at string, left map[uint32][]*sought) {
 	if t.g.access == read { // as for other searches
 		s.c.hideSocket(at)
 	}
-}
-
-// point says whether something is mounted at a path.
-func (t mountTable) point(at string) bool {
-	return slices.ContainsFunc(t, func(m hostMount) bool { return m.at == at })
 }

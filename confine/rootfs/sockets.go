@@ -3,16 +3,9 @@ package rootfs
 import (
 	"path"
 	"slices"
-)
 
-// Socket is one of the host's that was bound to a file.
-type Socket struct {
-	Name string // what it was bound to: an absolute path or a relative one, then of old
-	// Ino and Dev are the file's, as the kernel knows it: the lower half of the inode's
-	// number, and the device of its mount. They stay when it is renamed. Ino 0 is not known.
-	Ino, Dev uint32
-	UID      int64 // of whoever made it; -1 is not known
-}
+	"github.com/confine-run/confine/confine/hostfs"
+)
 
 // sockets hides those of the host's that lie in a tree which is shown: that a mount
 // is read-only keeps nobody from connecting. One that the caller names itself stays.
@@ -40,7 +33,7 @@ func (c *compiler) sockets() error {
 			c.notice("unix sockets of the host's in trees that are shown can be connected to: they can't be listed (" + names + ")")
 			return nil
 		}
-		if list = boundTo(text); len(list) > 0 {
+		if list = hostfs.BoundSockets(text); len(list) > 0 {
 			c.table.SocketsMissed = "the kernel tells only the names that they were bound to"
 		}
 	}
@@ -91,7 +84,7 @@ func (c *compiler) hideSocket(outside string) {
 		}
 		c.hide(at, "a socket of the host's", Origin{})
 		if i, hidden := c.maskAt[at]; hidden {
-			c.masks[i].file = File{} // whatever is there when the child gets there, if anything
+			c.masks[i].file = hostfs.File{} // whatever is there when the child gets there, if anything
 		}
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 )
 
 func TestSocketsOfTheHostAreHidden(t *testing.T) {
@@ -74,10 +77,10 @@ func TestWhereSocketsMayComeToBe(t *testing.T) {
 
 // numbered is a host whose kernel tells the numbers of files, in lines "NAME PATH": what it was
 // bound to, and where the file is now. A path alone is its own name.
-func numberedHost(t *testing.T, sockets []string, lines ...string) *fakeHost {
+func numberedHost(t *testing.T, sockets []string, lines ...string) *hosttest.Host {
 	t.Helper()
 	h := host(t, lines...)
-	h.put("/proc/self/mountinfo", 0o444, "21 1 0:7 / / rw - ext4 /dev/a rw\n22 21 0:9 / /run rw - tmpfs t rw\n"+
+	h.Put("/proc/self/mountinfo", 0o444, "21 1 0:7 / / rw - ext4 /dev/a rw\n22 21 0:9 / /run rw - tmpfs t rw\n"+
 		"23 21 0:7 /srv/tree/kept /home/u/p/bound\\040here rw - ext4 /dev/a rw\n")
 	for _, line := range sockets {
 		line, another := strings.CutSuffix(line, " by another")
@@ -85,17 +88,17 @@ func numberedHost(t *testing.T, sockets []string, lines ...string) *fakeHost {
 		if !two {
 			at = name
 		}
-		one := Socket{Name: name, Dev: 7, Ino: 1 << 30, UID: 1000}
+		one := hostfs.Socket{Name: name, Dev: 7, Ino: 1 << 30, UID: 1000}
 		if another {
 			one.UID = 1001
 		}
-		if n := h.nodes[at]; n != nil {
-			one.Ino = uint32(n.ino)
+		if n := h.Nodes[at]; n != nil {
+			one.Ino = uint32(n.Ino)
 		}
 		if strings.HasPrefix(at, "/run/") {
 			one.Dev = 9
 		}
-		h.sockets = append(h.sockets, one)
+		h.Bound = append(h.Bound, one)
 	}
 	return h
 }
@@ -142,23 +145,23 @@ func TestSocketsAreFoundByTheirNumbers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := numberedHost(t, nil, c.lines...)
-			h.other = true
+			h.Other = true
 			for _, l := range c.lines {
 				if at, to, linked := strings.Cut(l, " => "); linked {
-					delete(h.nodes, l)
-					h.put(at, 0, "")
-					h.nodes[at] = h.nodes[to]
+					delete(h.Nodes, l)
+					h.Put(at, 0, "")
+					h.Nodes[at] = h.Nodes[to]
 					if !strings.Contains(at, "bound here") { // which is another mount of it
-						h.nodes[to].names = 2
+						h.Nodes[to].Names = 2
 					}
 				}
 			}
 			none := *h
 			compile(t, &none, c.change)
-			h.sockets = numberedHost(t, c.sockets, c.lines...).sockets
-			h.lists = 0
+			h.Bound = numberedHost(t, c.sockets, c.lines...).Bound
+			h.Lists = 0
 			compile(t, h, c.change).want(c.want...)
-			if n := h.lists - none.lists; n != c.lists {
+			if n := h.Lists - none.Lists; n != c.lists {
 				t.Errorf("%d directories were searched, not %d", n, c.lists)
 			}
 		})
@@ -183,7 +186,7 @@ func TestASearchForSocketsHasBounds(t *testing.T) {
 		{"another's", "/home/u/p/gone by another", lines[:3], true},
 	} {
 		h := numberedHost(t, []string{c.socket}, c.lines...)
-		h.other = true
+		h.Other = true
 		if got := compile(t, h, nil).SocketsMissed; (got != "") != c.missed {
 			t.Errorf("%s: %q", c.name, got)
 		}
@@ -194,9 +197,9 @@ func TestASearchForSocketsHasBounds(t *testing.T) {
 }
 
 func TestMountsAreRead(t *testing.T) {
-	got := parseMounts("21 1 254:3 / / rw,relatime shared:1 master:2 - ext4 /dev/a rw\n" +
+	got := hostfs.ParseMounts("21 1 254:3 / / rw,relatime shared:1 master:2 - ext4 /dev/a rw\n" +
 		"22 21 0:1048575 /a\\040b\\134\\011 /c\\012d rw - fuse.sshfs x rw\n")
-	want := mountTable{{21, 1, 254<<20 | 3, "/", "/", true}, {22, 21, 1048575, "/a b\\\t", "/c\nd", false}}
+	want := hostfs.Mounts{{Id: 21, On: 1, Dev: 254<<20 | 3, Root: "/", At: "/", Numbered: true}, {Id: 22, On: 21, Dev: 1048575, Root: "/a b\\\t", At: "/c\nd", Numbered: false}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
 	}
@@ -206,8 +209,8 @@ func TestMountsAreRead(t *testing.T) {
 		"21 1 254:3 / / rw - ext4 /dev/a rw\n": false,
 		"21 1 254:3 / / rw - ext4 /dev/a rw\n22 21 0:9 / /etc/x rw - tmpfs t rw\n": true,
 	} {
-		h.put("/proc/self/mountinfo", 0o444, text)
-		if MountedBelow(h, "/etc") != mounted {
+		h.Put("/proc/self/mountinfo", 0o444, text)
+		if hostfs.MountedBelow(h, "/etc") != mounted {
 			t.Errorf("%q: mounted below: %v", text, !mounted)
 		}
 	}
@@ -216,8 +219,8 @@ func TestMountsAreRead(t *testing.T) {
 func FuzzMounts(f *testing.F) {
 	f.Add("21 1 254:3 /a\\040 / rw - ext4 /dev/a rw\n", "/a/b")
 	f.Fuzz(func(t *testing.T, text, at string) {
-		table := parseMounts(text)
-		if m := table.covering("/" + at); m != nil && !under("/"+at, m.at) {
+		table := hostfs.ParseMounts(text)
+		if m := table.Covering("/" + at); m != nil && !hostfs.Under("/"+at, m.At) {
 			t.Errorf("%+v covers /%q", m, at)
 		}
 	})
@@ -226,7 +229,7 @@ func FuzzMounts(f *testing.F) {
 func FuzzBoundTo(f *testing.F) {
 	f.Add("00000000803d1081: 00000002 00000000 00010000 0001 01 12345 /home/u/p/a\nb\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, s := range boundTo(text) {
+		for _, s := range hostfs.BoundSockets(text) {
 			if strings.HasPrefix(s.Name, "@") || s.Name == "" {
 				t.Errorf("%q", s.Name)
 			}

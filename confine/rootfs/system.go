@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -23,14 +24,14 @@ func (c *compiler) system() error {
 	for _, name := range rootLinks {
 		target, err := c.host.Readlink(name)
 		if err != nil {
-			if !absent(err) {
+			if !hostfs.Absent(err) {
 				c.systemTree(name)
 			}
 			continue
 		}
-		if to := path.Join("/", target); under(to, "/usr") {
-			c.links = append(c.links, link{name, target})
-			c.roots = append(c.roots, link{name, to})
+		if to := path.Join("/", target); hostfs.Under(to, "/usr") {
+			c.links = append(c.links, hostfs.Link{At: name, Target: target})
+			c.roots = append(c.roots, hostfs.Link{At: name, Target: to})
 			continue
 		}
 		c.systemTree(name)
@@ -76,8 +77,8 @@ func (c *compiler) wholeEtc() bool {
 		c.instead = append(c.instead, c.grants[grants+i].entry())
 	}
 	for _, l := range c.links[links:] {
-		if under(l.at, "/etc") {
-			c.instead = append(c.instead, handoff.Mount{Kind: handoff.MountSymlink, Dst: l.at, Text: l.target})
+		if hostfs.Under(l.At, "/etc") {
+			c.instead = append(c.instead, handoff.Mount{Kind: handoff.MountSymlink, Dst: l.At, Text: l.Target})
 		}
 	}
 	c.grants, c.links = c.grants[:grants], c.links[:links]
@@ -89,7 +90,7 @@ func (c *compiler) wholeEtc() bool {
 		if up, err := c.host.Resolve(path.Dir(name)); err == nil { // its place may be a link
 			name = path.Join(up.Path, path.Base(name))
 		}
-		if below(name, "/etc") {
+		if hostfs.Below(name, "/etc") {
 			c.instead = append(c.instead, handoff.Mount{Kind: handoff.MountAbsent, Dst: name})
 			c.ruleOf(FromSecrets, name, AccessHidden, "secrets: "+etcHidden[i].reason)
 		}
@@ -138,10 +139,10 @@ func (c *compiler) etcLink(name string) bool {
 	if !path.IsAbs(to) {
 		to = path.Join(path.Dir(name), to)
 	}
-	if !under(path.Clean(to), "/usr") {
+	if !hostfs.Under(path.Clean(to), "/usr") {
 		return false
 	}
-	c.links = append(c.links, link{name, target})
+	c.links = append(c.links, hostfs.Link{At: name, Target: target})
 	return true
 }
 
@@ -188,7 +189,7 @@ func (c *compiler) dev() {
 			ReadOnly: true, Device: true})
 	}
 	for _, l := range deviceLinks {
-		c.files = append(c.files, handoff.Mount{Kind: handoff.MountSymlink, Dst: l.at, Text: l.target})
+		c.files = append(c.files, handoff.Mount{Kind: handoff.MountSymlink, Dst: l.At, Text: l.Target})
 	}
 	c.files = append(c.files,
 		handoff.Mount{Kind: handoff.MountDevpts, Dst: "/dev/pts"},

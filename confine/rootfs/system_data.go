@@ -1,5 +1,9 @@
 package rootfs
 
+import (
+	"github.com/confine-run/confine/confine/hostfs"
+)
+
 // rootLinks are links into /usr on most hosts, and directories of their own on
 // the others. What isn't there is left out.
 var rootLinks = [...]string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
@@ -126,12 +130,12 @@ const maxCopy = 16 << 10
 var devices = [...]string{"/dev/full", "/dev/null", "/dev/random", "/dev/tty", "/dev/urandom", "/dev/zero"}
 
 // deviceLinks are the links of /dev.
-var deviceLinks = [...]link{
-	{"/dev/fd", "/proc/self/fd"},
-	{"/dev/ptmx", "pts/ptmx"},
-	{"/dev/stderr", "/proc/self/fd/2"},
-	{"/dev/stdin", "/proc/self/fd/0"},
-	{"/dev/stdout", "/proc/self/fd/1"},
+var deviceLinks = [...]hostfs.Link{
+	{At: "/dev/fd", Target: "/proc/self/fd"},
+	{At: "/dev/ptmx", Target: "pts/ptmx"},
+	{At: "/dev/stderr", Target: "/proc/self/fd/2"},
+	{At: "/dev/stdin", Target: "/proc/self/fd/0"},
+	{At: "/dev/stdout", Target: "/proc/self/fd/1"},
 }
 
 // procPart is one part of a fresh /proc that isn't left as it is. What the

@@ -4,6 +4,8 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 )
 
 func cleanAbsolute(p string) bool { return path.IsAbs(p) && path.Clean(p) == p }
@@ -30,7 +32,7 @@ func TestSystemIsShownAndNothingElseOfTheHost(t *testing.T) {
 }
 
 func TestHostWithoutMergedUsr(t *testing.T) {
-	r := compile(t, newFake(t, "/usr/bin/", "/bin/sh*", "/lib/libc.so=x", "/lib64 -> lib", "/tmp/", "/home/u/p/"), nil)
+	r := compile(t, hosttest.New(t, "/usr/bin/", "/bin/sh*", "/lib/libc.so=x", "/lib64 -> lib", "/tmp/", "/home/u/p/"), nil)
 	r.want("/bin", "ro /bin", "/lib", "ro /lib", "/lib64", "link lib")
 }
 

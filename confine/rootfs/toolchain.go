@@ -2,6 +2,8 @@ package rootfs
 
 import (
 	"path"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // chainState is what discovery found so far.
@@ -80,7 +82,7 @@ func (c *compiler) chainOf(paths ...string) int {
 			continue
 		}
 		for _, p := range paths {
-			if under(p, root) {
+			if hostfs.Under(p, root) {
 				best = i
 			}
 		}
@@ -133,7 +135,7 @@ func (c *compiler) userSite(root, why string) {
 
 // add shows what discovery found, unless it is visible already. What lies in a tree of work
 // is searched for secrets.
-func (c *compiler) add(f File, links []link, a access, why string) {
+func (c *compiler) add(f hostfs.File, links []hostfs.Link, a access, why string) {
 	g := grant{src: f, access: a, why: why}
 	if !c.visible(f.Path) && c.treeOf(f.Path) != "" {
 		if c.found.shown++; c.found.shown > maxFromWork {
@@ -145,7 +147,7 @@ func (c *compiler) add(f File, links []link, a access, why string) {
 	c.addGrant(g, links)
 }
 
-func (c *compiler) addGrant(g grant, links []link) {
+func (c *compiler) addGrant(g grant, links []hostfs.Link) {
 	c.links = append(c.links, links...)
 	if g.access == read && c.visible(g.src.Path) {
 		return
@@ -180,7 +182,7 @@ func (c *compiler) isPrefix(dir string) bool {
 	return false
 }
 
-func (c *compiler) inHome(p string) bool { return c.home != "" && under(p, c.home) }
+func (c *compiler) inHome(p string) bool { return c.home != "" && hostfs.Under(p, c.home) }
 
 // showPath shows what is at a path, with the links that lead there.
 func (c *compiler) showPath(name, why string) {

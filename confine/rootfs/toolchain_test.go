@@ -3,6 +3,8 @@ package rootfs
 import (
 	"slices"
 	"testing"
+
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 )
 
 func TestToolChains(t *testing.T) {
@@ -82,7 +84,7 @@ func TestToolChains(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := host(t, c.extra...)
-			h.other = true
+			h.Other = true
 			r := compile(t, h, func(in *Input) { in.Env, in.Command = environ(c.env...), c.cmd })
 			r.want(c.want...)
 			for i := 0; i < len(c.envOut); i += 2 {
@@ -135,7 +137,7 @@ func TestGoHasABuildCacheWithoutOverlays(t *testing.T) {
 		}
 	}
 	// And where something is mounted in it, that is known before.
-	h.put("/proc/self/mountinfo", 0, mountinfo(cache+"/00"))
+	h.Put("/proc/self/mountinfo", 0, hosttest.Mountinfo(cache+"/00"))
 	r = compile(t, h, func(in *Input) { of()(in); in.OwnUserns = true })
 	if r.want(cache, "ro "+cache); r.Env["GOCACHE"] != "/tmp/go-cache" {
 		t.Errorf("GOCACHE=%s", r.Env["GOCACHE"])
@@ -157,7 +159,7 @@ func TestToolChainsTakeNothingFromTheWorkdir(t *testing.T) {
 
 func TestWhatCantBeReachedIsNamed(t *testing.T) {
 	h := host(t)
-	h.other = true
+	h.Other = true
 	r := compile(t, h, func(in *Input) { in.Env = environ("PATH=/root/.pyenv/shims:/usr/bin") })
 	for _, rule := range r.Rules {
 		if rule.Path == "/root/.pyenv/shims" && rule.Access == AccessHidden {
@@ -169,7 +171,7 @@ func TestWhatCantBeReachedIsNamed(t *testing.T) {
 
 func TestMountsForAnotherUserAreOptional(t *testing.T) {
 	h := host(t, "/opt/x/bin/", "/opt/x/lib/")
-	h.other = true
+	h.Other = true
 	r := compile(t, h, func(in *Input) { in.Env = environ("PATH=/opt/x/bin:/usr/bin") })
 	seen := map[string]bool{}
 	for _, m := range r.Mounts {

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // workTrees are what a clone, a build or an earlier run fills, so that nothing in them decides
@@ -21,7 +23,7 @@ import (
 // Names of the policy, and HOME, are held to just these; discovery has more (discover.go).
 // A tree that an earlier run could write to and that is none of these isn't known.
 type workTrees struct {
-	host Host
+	host hostfs.Host
 	in   *Input
 	done bool // it has looked
 	home string
@@ -86,13 +88,13 @@ func (t *workTrees) findHome() {
 		return
 	}
 	home := path.Clean(t.in.HomeDir)
-	f, w, err := resolveWay(t.host, home)
+	f, w, err := hostfs.ResolveWay(t.host, home)
 	if err != nil {
-		w = trace(t.host, home)
+		w = hostfs.Trace(t.host, home)
 	}
-	for i := range w.links {
-		if t.of(w.links[i].at, path.Dir(w.links[i].at)) != "" {
-			t.homeLink = w.links[i].at
+	for i := range w.Links {
+		if t.of(w.Links[i].At, path.Dir(w.Links[i].At)) != "" {
+			t.homeLink = w.Links[i].At
 			return
 		}
 	}
@@ -106,7 +108,7 @@ func (t *workTrees) namedAround(p string) (best string) {
 	t.look()
 	for i := range t.named {
 		n := &t.named[i]
-		if under(p, n.path) && len(n.path) > len(best) && (n.writable || !TooBroad(n.path, t.home)) {
+		if hostfs.Under(p, n.path) && len(n.path) > len(best) && (n.writable || !TooBroad(n.path, t.home)) {
 			best = n.path
 		}
 	}
@@ -120,7 +122,7 @@ func (t *workTrees) of(p, dir string) string {
 	for _, tmp := range scratchDirs {
 		if rest, ok := strings.CutPrefix(p, tmp+"/"); ok && best == "" {
 			name, _, _ := strings.Cut(rest, "/")
-			if best = tmp + "/" + name; t.home != "" && under(t.home, best) {
+			if best = tmp + "/" + name; t.home != "" && hostfs.Under(t.home, best) {
 				best = ""
 			}
 		}

@@ -6,26 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/handoff"
 )
-
-// Inspector is a Host that knows of a file what decides about opening it.
-type Inspector interface {
-	Host
-	// Inspect is Lstat, and more.
-	Inspect(path string) (Inode, error)
-}
-
-// Inode is what the kernel asks of a file.
-type Inode struct {
-	File
-	UID, GID uint32
-	ACL      []byte // system.posix_acl_access; nil is none
-	// DefaultACL is of a directory: system.posix_acl_default.
-	DefaultACL []byte
-	// Of the mount that it was reached through.
-	ReadOnly, NoExec, NoDev bool
-}
 
 // Viewer is who looks: the target.
 type Viewer struct {
@@ -39,7 +22,7 @@ type Viewer struct {
 	Bound bool
 	// Bare: nothing was mounted, and it sees the caller's tree.
 	Bare bool
-	Host Inspector
+	Host hostfs.Inspector
 }
 
 // View says what the target of a table finds at paths, and what it may do there. It
@@ -142,19 +125,19 @@ func (v *View) mount(m *handoff.Mount) {
 
 // node is what is at a path inside.
 type node struct {
-	Inode
+	hostfs.Inode
 	layer  *layer
-	at     string // inside
-	source string // outside; empty is the run's own
-	text   string // of a link
-	lower  *Inode // of an overlay's root: what it reads as itself
+	at     string        // inside
+	source string        // outside; empty is the run's own
+	text   string        // of a link
+	lower  *hostfs.Inode // of an overlay's root: what it reads as itself
 }
 
 // covering is the layer that shows a path.
 func (v *View) covering(p string) *layer {
 	best := &v.layers[0]
 	for i := range v.layers {
-		if l := &v.layers[i]; under(p, l.dst) && len(l.dst) >= len(best.dst) {
+		if l := &v.layers[i]; hostfs.Under(p, l.dst) && len(l.dst) >= len(best.dst) {
 			best = l
 		}
 	}
@@ -181,7 +164,7 @@ func (v *View) look(p string) (n node, found bool) {
 		n, found = v.own(n)
 	}
 	n.ReadOnly = n.ReadOnly || l.readOnly || slices.ContainsFunc(v.less, func(d string) bool {
-		return under(p, d) && under(d, l.dst)
+		return hostfs.Under(p, d) && hostfs.Under(d, l.dst)
 	})
 	n.NoExec = n.NoExec || l.noExec
 	return n, found
@@ -190,22 +173,22 @@ func (v *View) look(p string) (n node, found bool) {
 // BindsBeneath says whether a MountBeneath can be bound, as the child finds out where there is no
 // overlay: what is made for the run over it has a place in it. On a file without a name, which is
 // there only because it is mounted, the kernel mounts nothing.
-func (t *Table) BindsBeneath(h Host) bool {
+func (t *Table) BindsBeneath(h hostfs.Host) bool {
 	at := slices.IndexFunc(t.Mounts, func(m handoff.Mount) bool { return m.Kind == handoff.MountBeneath })
 	return at >= 0 && !slices.ContainsFunc(t.Mounts, func(m handoff.Mount) bool {
-		if m.Instead || !below(m.Dst, t.Mounts[at].Dst) {
+		if m.Instead || !hostfs.Below(m.Dst, t.Mounts[at].Dst) {
 			return false
 		}
-		f, err := h.Lstat(rebase(m.Dst, t.Mounts[at].Dst, t.Mounts[at].Src))
+		f, err := h.Lstat(hostfs.Rebase(m.Dst, t.Mounts[at].Dst, t.Mounts[at].Src))
 		switch m.Kind {
 		case handoff.MountAbsent:
 			return err == nil && (!f.Mode.IsDir() && !f.Mode.IsRegular() || f.Names == 0)
 		case handoff.MountDir:
 			return err != nil || !f.Mode.IsDir()
 		case handoff.MountFile:
-			return !(absent(err) && m.Dispensable()) && (err != nil || !f.Mode.IsRegular() || f.Names == 0)
+			return !(hostfs.Absent(err) && m.Dispensable()) && (err != nil || !f.Mode.IsRegular() || f.Names == 0)
 		case handoff.MountSymlink:
-			text, err := h.Readlink(rebase(m.Dst, t.Mounts[at].Dst, t.Mounts[at].Src))
+			text, err := h.Readlink(hostfs.Rebase(m.Dst, t.Mounts[at].Dst, t.Mounts[at].Src))
 			return err != nil || text != m.Text
 		}
 		return false
@@ -218,11 +201,11 @@ func (v *View) over(n node) (node, bool) {
 	if made && m.Kind != handoff.MountDir {
 		return v.own(n)
 	}
-	if slices.ContainsFunc(v.absent, func(at string) bool { return under(n.at, at) && (!made || n.at != at) }) {
+	if slices.ContainsFunc(v.absent, func(at string) bool { return hostfs.Under(n.at, at) && (!made || n.at != at) }) {
 		return n, false
 	}
 	below, found := v.outside(n)
-	if !made && !slices.ContainsFunc(v.ways, func(d string) bool { return under(d, n.at) }) {
+	if !made && !slices.ContainsFunc(v.ways, func(d string) bool { return hostfs.Under(d, n.at) }) {
 		return below, found
 	}
 	return v.own(n) // a directory that has both
@@ -235,7 +218,7 @@ func (v *View) outside(n node) (node, bool) {
 		n.Mode, n.UID, n.GID, n.text = fs.FileMode(m.Mode), v.by.UID, v.by.GID, m.Text
 		return n, m.Kind == handoff.MountFile
 	}
-	n.source = rebase(n.at, l.dst, l.src)
+	n.source = hostfs.Rebase(n.at, l.dst, l.src)
 	inode, err := v.by.Host.Inspect(n.source)
 	if err != nil {
 		return n, false
@@ -281,7 +264,7 @@ func (v *View) own(n node) (node, bool) {
 		return n, true
 	}
 	n.Mode = fs.ModeDir | 0o755
-	return n, slices.ContainsFunc(v.ways, func(d string) bool { return below(d, n.at) })
+	return n, slices.ContainsFunc(v.ways, func(d string) bool { return hostfs.Below(d, n.at) })
 }
 
 // ofProcess: a part of /proc that is about one process, of which none is there yet.

@@ -5,13 +5,10 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
-)
 
-// Inspect: everything is uid 1000's, but for what only root can enter.
-func (h *fakeHost) Inspect(name string) (Inode, error) {
-	f, err := h.Lstat(name)
-	return Inode{File: f, UID: 1000, GID: 1000}, err
-}
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
+)
 
 // TestSee is about what the table decides; what the kernel makes of modes, links and
 // mounts is held against a real one in package integration.
@@ -110,13 +107,13 @@ func TestMeant(t *testing.T) {
 
 // owned is a host on which some files are another's, or have ACLs.
 type owned struct {
-	*fakeHost
+	*hosttest.Host
 	of   map[string]uint32
 	acls map[string][2][]byte // access, default
 }
 
-func (h owned) Inspect(name string) (Inode, error) {
-	n, err := h.fakeHost.Inspect(name)
+func (h owned) Inspect(name string) (hostfs.Inode, error) {
+	n, err := h.Host.Inspect(name)
 	if id, ok := h.of[name]; ok {
 		n.UID, n.GID, n.Mode = id, id, n.Mode|0o777
 	}
@@ -223,7 +220,7 @@ func TestModesAndACLs(t *testing.T) {
 		{"other by the ACL", 0, 0, 0o070, acl([3]uint32{owner, 0}, [3]uint32{aclGroupObj, 0}, [3]uint32{aclGroup, 7, 30}, [3]uint32{aclMask, 0}, [3]uint32{aclOther, 4}), 4, true},
 		{"a broken ACL", 0, 0, 0o070, []byte{2, 0}, 4, false},
 	} {
-		n := node{Inode: Inode{File: File{Mode: c.mode}, UID: c.uid, GID: c.gid, ACL: c.acl}}
+		n := node{Inode: hostfs.Inode{File: hostfs.File{Mode: c.mode}, UID: c.uid, GID: c.gid, ACL: c.acl}}
 		if got := v.may(&n, c.want); got != c.may {
 			t.Errorf("%s: %v", c.name, got)
 		}

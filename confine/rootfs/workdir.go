@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/shell"
 )
 
@@ -83,8 +84,8 @@ func (c *compiler) chdir() error {
 	if err != nil {
 		return err
 	}
-	w := trace(c.host, name)
-	w.links = slices.DeleteFunc(w.links, func(l link) bool { return !c.visible(l.at) }) // what the run doesn't see leads it nowhere
+	w := hostfs.Trace(c.host, name)
+	w.Links = slices.DeleteFunc(w.Links, func(l hostfs.Link) bool { return !c.visible(l.At) }) // what the run doesn't see leads it nowhere
 	if err := c.leaves(optChdir, c.in.Chdir, w); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package rootfs
+package hostfs
 
 import (
 	"io/fs"
@@ -14,8 +14,8 @@ import (
 	"github.com/confine-run/confine/internal/linux"
 )
 
-// ThisHost asks the kernel.
-func ThisHost() Host { return kernel{} }
+// This asks the kernel.
+func This() Host { return kernel{} }
 
 type kernel struct{}
 
@@ -207,4 +207,78 @@ func (kernel) Held(dir string) bool {
 		_ = unix.Close(fd)
 	}
 	return err == unix.EINVAL
+}
+
+// ThisInspector asks the kernel.
+func ThisInspector() Inspector { return kernel{} }
+
+func (kernel) Inspect(name string) (Inode, error) {
+	fd, err := unix.Open(name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return Inode{}, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return Inode{}, err
+	}
+	n := Inode{File: File{Path: name, Dev: uint64(st.Dev), Ino: st.Ino, Mode: fileMode(st.Mode)}, UID: st.Uid, GID: st.Gid}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return Inode{}, err
+	}
+	n.ReadOnly, n.NoExec, n.NoDev = fs.Flags&unix.ST_RDONLY != 0, fs.Flags&unix.ST_NOEXEC != 0, fs.Flags&unix.ST_NODEV != 0
+	if n.Mode.IsRegular() || n.Mode.IsDir() {
+		if n.ACL, err = aclOf(fd, "system.posix_acl_access"); err != nil {
+			return Inode{}, err
+		}
+	}
+	if n.Mode.IsDir() {
+		if n.DefaultACL, err = aclOf(fd, "system.posix_acl_default"); err != nil {
+			return Inode{}, err
+		}
+	}
+	return n, nil
+}
+
+// aclOf is one of a file; nil is none.
+func aclOf(fd int, name string) ([]byte, error) {
+	var b [1 << 10]byte
+	size, err := unix.Getxattr(procPath(fd), name, b[:])
+	switch {
+	case err == nil:
+		return append([]byte(nil), b[:size]...), nil
+	case err == unix.ERANGE:
+		return nil, err
+	}
+	return nil, nil
+}
+
+func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// ReadDir gives names with their types straight from getdents64, unsorted:
+// os.ReadDir takes twice as long, and this is paid at every start.
+func (k kernel) ReadDir(name string) ([]Entry, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	entries := make([]Entry, 0, 128)
+	var buf [8192]byte
+	for d, err := range linux.Dirents(fd, buf[:]) {
+		if err != nil {
+			return nil, err
+		}
+		e := Entry{Name: string(d.Name)}
+		if d.Type != unix.DT_UNKNOWN {
+			e.Type = fileMode(uint32(d.Type) << 12).Type() // DT_* are S_IF* shifted
+		} else if f, err := k.Lstat(name + "/" + e.Name); err == nil {
+			e.Type = f.Mode.Type()
+		} else {
+			continue
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
 }

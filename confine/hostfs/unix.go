@@ -1,12 +1,12 @@
-package rootfs
+package hostfs
 
 import (
 	"slices"
 	"strings"
 )
 
-// boundTo are the files in /proc/net/unix, by name alone. A name may have ends of lines in it.
-func boundTo(text string) (list []Socket) {
+// BoundSockets are the files in /proc/net/unix, by name alone. A name may have ends of lines in it.
+func BoundSockets(text string) (list []Socket) {
 	for line := range strings.Lines(text) {
 		name, record := boundName(line)
 		switch {
