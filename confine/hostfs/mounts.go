@@ -57,7 +57,7 @@ func (t Mounts) Covering(p string) (m *Mount) {
 func (t Mounts) Nested(dir string) (points []string) {
 	m := t.Covering(dir)
 	for i := range t {
-		if Below(t[i].At, dir) && m != nil && t[i].On == m.Id {
+		if Below(t[i].At, dir) && m != nil && t[i].On == m.ID {
 			points = append(points, t[i].At)
 		}
 	}

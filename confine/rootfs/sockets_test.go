@@ -199,7 +199,7 @@ func TestASearchForSocketsHasBounds(t *testing.T) {
 func TestMountsAreRead(t *testing.T) {
 	got := hostfs.ParseMounts("21 1 254:3 / / rw,relatime shared:1 master:2 - ext4 /dev/a rw\n" +
 		"22 21 0:1048575 /a\\040b\\134\\011 /c\\012d rw - fuse.sshfs x rw\n")
-	want := hostfs.Mounts{{Id: 21, On: 1, Dev: 254<<20 | 3, Root: "/", At: "/", Numbered: true}, {Id: 22, On: 21, Dev: 1048575, Root: "/a b\\\t", At: "/c\nd", Numbered: false}}
+	want := hostfs.Mounts{{ID: 21, On: 1, Dev: 254<<20 | 3, Root: "/", At: "/", Numbered: true}, {ID: 22, On: 21, Dev: 1048575, Root: "/a b\\\t", At: "/c\nd", Numbered: false}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
 	}
