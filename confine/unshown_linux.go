@@ -13,6 +13,7 @@ import (
 
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/shell"
@@ -131,7 +132,7 @@ func (p *Plan) harmless(name string, asked bool) bool {
 		below = name
 	}
 	ofSystem := strings.HasPrefix(name, "/etc/") || strings.HasPrefix(name, "/var/") || strings.HasPrefix(name, "/opt/")
-	if !ofSystem && strings.Contains(below, "/.") || strings.HasPrefix(name, "/run/") || rootfs.TooBroad(name, home) || rootfs.HidesInEtc(name) {
+	if !ofSystem && strings.Contains(below, "/.") || strings.HasPrefix(name, "/run/") || rootfs.TooBroad(name, home) || secrets.HidesInEtc(name) {
 		return false
 	}
 	info, err := os.Lstat(name)
@@ -158,7 +159,7 @@ func (p *Plan) inWork(name string) bool {
 // secret says whether the set of secrets has a path, or --deny hides it.
 func (p *Plan) secret(name string) bool {
 	h := hostfs.This()
-	return rootfs.SecretOf(h, name, path.Clean(p.command.env("HOME")), "/root") != "" || rootfs.Denies(h, p.policy.Filesystem.Deny, p.command.Dir, name)
+	return secrets.Of(h, name, path.Clean(p.command.env("HOME")), "/root") != "" || rootfs.Denies(h, p.policy.Filesystem.Deny, p.command.Dir, name)
 }
 
 // forAll says whether every user may read what is there, and get to it.

@@ -15,7 +15,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/confine-run/confine/confine/network"
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/status"
 )
 
@@ -83,7 +83,7 @@ func checkPath(base place, word string) (string, error) {
 // checkGlob makes a pattern absolute. The word "secrets" alone is the set of that
 // name; a file called so is "./secrets".
 func checkGlob(base place, word string) (string, error) {
-	if word == rootfs.SetSecrets {
+	if word == secrets.Set {
 		return word, nil
 	}
 	from, rest, err := base.expand(word)
@@ -91,8 +91,8 @@ func checkGlob(base place, word string) (string, error) {
 		return "", err
 	}
 	if nearSecrets(word) && noFile(filepath.Join(from, rest)) {
-		return "", mistake("is no file"+meant(word, []string{rootfs.SetSecrets}),
-			`"`+rootfs.SetSecrets+`" hides keys and credentials; a path that isn't there yet is "./`+word+`"`)
+		return "", mistake("is no file"+meant(word, []string{secrets.Set}),
+			`"`+secrets.Set+`" hides keys and credentials; a path that isn't there yet is "./`+word+`"`)
 	}
 	if !doublestar.ValidatePattern(filepath.ToSlash(rest)) {
 		return "", mistake("is not a valid pattern", "it takes *, ?, [a-z], {a,b} and ** over directories; a backslash takes away their meaning")
@@ -105,7 +105,7 @@ func checkGlob(base place, word string) (string, error) {
 func nearSecrets(word string) bool {
 	const most = 2 // letters amiss
 	letters := strings.IndexFunc(word, func(r rune) bool { return (r|0x20 < 'a' || r|0x20 > 'z') && r != '-' && r != '_' }) < 0
-	return letters && len(word) <= len(rootfs.SetSecrets)+most && distance(word, rootfs.SetSecrets) <= most
+	return letters && len(word) <= len(secrets.Set)+most && distance(word, secrets.Set) <= most
 }
 
 // noFile: there is certainly nothing of that name. It is for telling words apart, and decides

@@ -9,6 +9,7 @@ import (
 
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/secrets"
 )
 
 // Host is what is asked of the host's files, after the run.
@@ -52,7 +53,7 @@ func Secrets(h Host, home string) func(path string) string {
 				return "keys and passwords of the host"
 			}
 		}
-		return rootfs.SecretOf(all, p, home, "/root")
+		return secrets.Of(all, p, home, "/root")
 	}
 }
 

@@ -1,6 +1,8 @@
 package rootfs
 
-import "path"
+import (
+	"path"
+)
 
 // caches are those without which a tool chain does nothing.
 var caches = [...]struct {

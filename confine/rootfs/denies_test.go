@@ -1,6 +1,10 @@
 package rootfs
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/confine-run/confine/confine/secrets"
+)
 
 func TestDenies(t *testing.T) {
 	t.Parallel()
@@ -14,7 +18,7 @@ func TestDenies(t *testing.T) {
 		{"/home/u/l", "/data/d/sub/x.key", true}, {"/home/u/l/**/*.key", "/data/d/sub/x.key", true}, {"*.key", "/home/u/p/x.key", true}, {"/**/*.key", "/home/u/p/x.key", true},
 		{"/data/[d]", "/data/[d]/x.key", true}, {"/data/[[]d]/*.key", "/data/[d]/x.key", true},
 		{"*.key", "/data/d/sub/x.key", false}, {"/data/d/*.key", "/data/d/sub/x.key", false}, {"/data/e", "/data/d/sub/x.key", false},
-		{"/data/d/sub/x", "/data/d/sub/x.key", false}, {SetSecrets, "/home/u/p/x.key", false},
+		{"/data/d/sub/x", "/data/d/sub/x.key", false}, {secrets.Set, "/home/u/p/x.key", false},
 	} {
 		if got := Denies(h, []string{"/nothing", c.word}, "/home/u/p", c.name); got != c.want {
 			t.Errorf("--deny %s: %s: %v", c.word, c.name, got)

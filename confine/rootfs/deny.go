@@ -11,6 +11,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/secrets"
 )
 
 // maxSearch bounds how many files the search for one pattern looks at, and
@@ -23,7 +24,7 @@ const (
 // deny hides what the caller denied.
 func (c *compiler) deny() error {
 	for _, d := range c.in.Deny {
-		if d == SetSecrets {
+		if d == secrets.Set {
 			continue // a step of its own
 		}
 		full, err := c.absolute(optDeny, d)
@@ -47,7 +48,7 @@ func (c *compiler) deny() error {
 // Denies says whether words of --deny are about a canonical path, be it shown or not.
 func Denies(h hostfs.Host, words []string, dir, name string) bool {
 	return slices.ContainsFunc(words, func(word string) bool {
-		if word == SetSecrets {
+		if word == secrets.Set {
 			return false
 		}
 		if !path.IsAbs(word) {

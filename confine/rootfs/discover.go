@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/secrets"
 )
 
 // Nobody named what discovery comes across. So the tree that a command lies in which is named by its
@@ -278,20 +279,17 @@ func (c *compiler) hasLandmark(dir, mark string) bool {
 
 // secretAt is why a canonical path is a secret, or empty.
 func (c *compiler) secretAt(at string) string {
-	homes := []string{c.home, "/root"}
-	if rest, ok := strings.CutPrefix(at, "/home/"); ok {
-		name, _, _ := strings.Cut(rest, "/")
-		homes = append(homes, "/home/"+name)
-	}
-	return SecretOf(c.host, at, homes...)
+	return secrets.Of(c.host, at, secrets.Homes(at, c.home)...)
 }
 
 // holdsSecrets: the set has something below a directory of the caller's home.
 func (c *compiler) holdsSecrets(dir string) bool {
-	return c.home != "" && slices.ContainsFunc(secrets[:], func(s Secret) bool {
-		rest, ok := strings.CutPrefix(s.Pattern, inHomes)
-		return ok && hostfs.Under(c.home+"/"+rest, dir)
-	})
+	for rest := range secrets.AtHome() {
+		if c.home != "" && hostfs.Under(c.home+"/"+rest, dir) {
+			return true
+		}
+	}
+	return false
 }
 
 // showPrefix shows what a program was installed to. Of a directory in a tree of work it is only

@@ -37,7 +37,7 @@
 // # What this does not stop
 //
 //   - Of /etc an ordinary user's target reads what that user may, by ownership and
-//     groups too, but for the names in etcHidden.
+//     groups too, but for the names in secrets.InEtc.
 //   - Sockets of the host's that lie in a shown tree are hidden, when the kernel lists
 //     them, by their names or by the numbers of their files (Linux 3.3, unix_diag). One that is
 //     bound later, in another network namespace, or was renamed to where the search for

@@ -1,6 +1,8 @@
 package rootfs
 
-import "strings"
+import (
+	"strings"
+)
 
 // gitSetting is a line of git's configuration.
 type gitSetting struct {

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -113,7 +114,7 @@ func (t *secretTree) gitDir(dir string) error {
 				continue
 			}
 			if f, err := t.c.host.Resolve(name); err == nil && f.Mode.IsRegular() {
-				t.found = append(t.found, secretAt{f.Path, whyTokens})
+				t.found = append(t.found, secretAt{f.Path, secrets.WhyTokens})
 			}
 		case !isGit || e.Name == "modules" || e.Name == "worktrees":
 			if err := t.gitDir(name); err != nil {
@@ -126,15 +127,15 @@ func (t *secretTree) gitDir(dir string) error {
 
 // logsIn says whether git's configuration has a URL with a password or token in it, or a setting that is one.
 func (t *secretTree) logsIn(name string) bool {
-	text, err := t.c.host.ReadFile(name, maxHolds)
+	text, err := t.c.host.ReadFile(name, secrets.MaxSize)
 	if err != nil {
 		return !errors.Is(err, syscall.EFBIG)
 	}
-	if loginURL(text) {
+	if secrets.LoginURL(text) {
 		return true
 	}
 	text = strings.ToLower(text)
-	return slices.ContainsFunc(loginWords[:], func(word string) bool {
+	return slices.ContainsFunc(secrets.LoginWords[:], func(word string) bool {
 		return strings.Contains(text, word) && slices.ContainsFunc(parseGitConfig(text), func(s gitSetting) bool {
 			return strings.Contains(s.key, word) || s.key == "helper" && strings.Contains(s.value, word)
 		})

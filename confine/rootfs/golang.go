@@ -1,6 +1,8 @@
 package rootfs
 
-import "path"
+import (
+	"path"
+)
 
 // goCaches makes builds with Go start warm. What is built goes to an overlay
 // and is thrown away; modules can't be fetched without a network, so they are

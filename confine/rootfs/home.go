@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/secrets"
 )
 
 // homeOption shows the home directory, when a profile wants that, or as an overlay
@@ -39,7 +40,7 @@ func (c *compiler) homeOption() error {
 	if err != nil {
 		return &Error{Option: optEphemeralHome, Path: c.home, Err: err, Hint: c.homeHint(err)}
 	}
-	c.show(grant{src: f, access: overlay, searched: homeDepth, explicit: true, option: optEphemeralHome,
+	c.show(grant{src: f, access: overlay, searched: secrets.HomeDepth, explicit: true, option: optEphemeralHome,
 		why: optEphemeralHome + ", except secrets", origin: originOf(optEphemeralHome, "")}, links)
 	return nil
 }
@@ -65,7 +66,7 @@ func (c *compiler) readableHome() error {
 		if e.Name[0] == '.' {
 			dots[e.Name] = true
 		} else {
-			c.homeEntry(e.Name, read, homeDepth-1, whyHome)
+			c.homeEntry(e.Name, read, secrets.HomeDepth-1, whyHome)
 		}
 	}
 	has := func(name string) bool {
@@ -125,32 +126,12 @@ func (c *compiler) logsIn(x *homeEntry) bool {
 	if x.unless == nil {
 		return false
 	}
-	text, err := c.host.ReadFile(c.home+"/"+x.path, maxHolds)
+	text, err := c.host.ReadFile(c.home+"/"+x.path, secrets.MaxSize)
 	if err != nil {
 		return true
 	}
 	text = strings.ToLower(text)
-	return slices.ContainsFunc(x.unless, func(word string) bool { return strings.Contains(text, word) }) || loginURL(text)
-}
-
-// loginURL says whether a text has a URL with a user and a password, or a token, in it.
-// A name alone may be a token, but for SSH.
-func loginURL(text string) bool {
-	for {
-		scheme, rest, found := strings.Cut(text, "://")
-		if !found {
-			return false
-		}
-		host := rest
-		if end := strings.IndexAny(rest, "/\" \t\r\n"); end >= 0 {
-			host = rest[:end]
-		}
-		user, _, named := strings.Cut(host, "@")
-		if named && user != "git" && (strings.Contains(user, ":") || !strings.HasSuffix(scheme, "ssh")) {
-			return true
-		}
-		text = rest
-	}
+	return slices.ContainsFunc(x.unless, func(word string) bool { return strings.Contains(text, word) }) || secrets.LoginURL(text)
 }
 
 // homeConflict refuses an ephemeral home beside what shows none, whatever HOME says.

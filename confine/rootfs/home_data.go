@@ -1,5 +1,9 @@
 package rootfs
 
+import (
+	"github.com/confine-run/confine/confine/secrets"
+)
+
 // homeEntry is a name with a leading dot that a home directory shows to who may read it.
 type homeEntry struct {
 	path   string   // below the home directory
@@ -21,8 +25,8 @@ const (
 // to be one that holds no credential by design. Start-up files of shells aren't here, since
 // tokens are exported in them.
 var homeShown = [...]homeEntry{
-	{".gitconfig", loginWords[:], read, "the name that commits carry; not with a token in it"},
-	{".config/git/config", loginWords[:], read, "the same"},
+	{".gitconfig", secrets.LoginWords[:], read, "the name that commits carry; not with a token in it"},
+	{".config/git/config", secrets.LoginWords[:], read, "the same"},
 	{".config/git/attributes", nil, read, whySetting},
 	{".config/git/ignore", nil, read, whySetting},
 	{".gitattributes", nil, read, whySetting},
@@ -187,7 +191,3 @@ var homeShown = [...]homeEntry{
 	{".nuget/packages", nil, overlay, whyCache},
 	{".sbt/boot", nil, overlay, whyInstalled},
 }
-
-// loginWords stand in a git configuration that logs in. A URL with a name and a password
-// in it (loginURL) is another such word.
-var loginWords = [...]string{"token", "password", "passwd", "secret", "extraheader", "apikey", "api_key", "smtppass"}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/secrets"
 )
 
 // What a program keeps in a directory with a leading dot that nobody has heard of stays there.
@@ -49,7 +50,7 @@ func TestGitSettingsThatLogInAreNotShown(t *testing.T) {
 		"[github]\n\tToken = 1\n":                                                false,
 		"[a]\n\tb = https://host/one\n\tc = https://tok@host/two\n":              false,
 		"[sendemail]\n\tsmtpPass = x\n":                                          false,
-		strings.Repeat("#", maxHolds) + "\n[user]\n":                             false,
+		strings.Repeat("#", secrets.MaxSize) + "\n[user]\n":                      false,
 	} {
 		r := compile(t, host(t, "/home/u/.gitconfig="+text), func(in *Input) { in.Home = true })
 		if r.sees("/home/u/.gitconfig") != shown {
@@ -65,8 +66,8 @@ func TestEachDotNameIsBelowTheHome(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 		seen[x.path] = true
-		for i := range secrets {
-			if rest, ok := strings.CutPrefix(secrets[i].Pattern, inHomes); ok && hostfs.Under(x.path, rest) {
+		for rest := range secrets.AtHome() {
+			if hostfs.Under(x.path, rest) {
 				t.Errorf("%s is a secret", x.path)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
 )
@@ -120,7 +121,7 @@ const (
 )
 
 // FromSecrets is the origin of what the set of secrets hides.
-var FromSecrets = Origin{FromDeny, SetSecrets}
+var FromSecrets = Origin{FromDeny, secrets.Set}
 
 // originOf is that of a flag with a word.
 func originOf(flag, word string) Origin { return Origin{strings.TrimPrefix(flag, "--"), word} }

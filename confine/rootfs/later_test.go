@@ -1,6 +1,8 @@
 package rootfs
 
-import "testing"
+import (
+	"testing"
+)
 
 // Who can make what a name of --deny would hide is told of, and nobody else.
 func TestWhatIsMadeLaterIsntHidden(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/internal/shell"
 )
 
@@ -110,16 +111,8 @@ func (n *Names) follows(name string, w *hostfs.Way, writes bool) error {
 // secretAt is the path at or above a canonical one that the set of secrets has, or empty.
 func (n *Names) secretAt(end string) string {
 	n.look()
-	homes := append([]string{"/root"}, n.homes...)
-	if rest, ok := strings.CutPrefix(end, "/home/"); ok {
-		user, _, _ := strings.Cut(rest, "/")
-		homes = append(homes, "/home/"+user)
-	}
-	for i := range secrets {
-		rest, ok := strings.CutPrefix(secrets[i].Pattern, inHomes)
-		if !ok {
-			continue
-		}
+	homes := secrets.Homes(end, n.homes...)
+	for rest := range secrets.AtHome() {
 		for _, home := range homes {
 			at := path.Join(home, rest)
 			if hostfs.Under(end, at) {
@@ -130,7 +123,7 @@ func (n *Names) secretAt(end string) string {
 			}
 		}
 	}
-	if SecretOf(n.host, end) != "" {
+	if secrets.Of(n.host, end) != "" {
 		return end
 	}
 	return ""
@@ -138,10 +131,7 @@ func (n *Names) secretAt(end string) string {
 
 // saysSecret: the name is that of a secret in the caller's home, wherever that is kept.
 func (n *Names) saysSecret(name string) bool {
-	return slices.ContainsFunc(secrets[:], func(s Secret) bool {
-		rest, ok := strings.CutPrefix(s.Pattern, inHomes)
-		return ok && slices.ContainsFunc(n.homes, func(home string) bool { return hostfs.Under(name, path.Join(home, rest)) })
-	})
+	return slices.ContainsFunc(n.homes, func(home string) bool { return secrets.InHome(home, name) != nil })
 }
 
 // protectedAt is the path at or above a canonical one that is protected, in whatever tree, or

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
 )
@@ -36,7 +37,7 @@ func (c *compiler) protect() error {
 			continue
 		}
 		for _, p := range c.in.Protect {
-			if rel := path.Clean("/" + p); rel != "/" && !strings.HasPrefix(p, inHomes) {
+			if rel := path.Clean("/" + p); rel != "/" && !strings.HasPrefix(p, secrets.InHomes) {
 				c.shield(g.src.Path, rel[1:], whyProtected)
 			}
 		}

@@ -5,10 +5,11 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/secrets"
 )
 
 // AtHome cuts the "~/" off a protected name that counts in the caller's home directory only.
-func AtHome(name string) (rest string, ok bool) { return strings.CutPrefix(name, inHomes) }
+func AtHome(name string) (rest string, ok bool) { return strings.CutPrefix(name, secrets.InHomes) }
 
 // protectHome protects what counts in the home directory only, wherever that is writable.
 func (c *compiler) protectHome() {

@@ -5,10 +5,9 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
-	"syscall"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/secrets"
 )
 
 // secrets hides the set of that name: what lies in homes wherever it is shown, and
@@ -16,7 +15,7 @@ import (
 // that a profile shows is never without its part of it. What the caller named
 // stays, since a path says more than a set.
 func (c *compiler) secrets() error {
-	asked := slices.Contains(c.in.Deny, SetSecrets)
+	asked := slices.Contains(c.in.Deny, secrets.Set)
 	if asked || (c.in.Home || c.in.EphemeralHome) && !c.in.Virtual {
 		if err := c.homeSecrets(asked); err != nil {
 			return err
@@ -33,7 +32,7 @@ func (c *compiler) secrets() error {
 		for _, part := range n.parts {
 			if at := root.Path + "/" + part; c.visible(at) {
 				if f, err := c.host.Resolve(at); err == nil {
-					c.hideSecret(f.Path, whyTokens, Origin{})
+					c.hideSecret(f.Path, secrets.WhyTokens, Origin{})
 				}
 			}
 		}
@@ -49,11 +48,7 @@ func (c *compiler) homeSecrets(asked bool) error {
 		return err
 	}
 	for _, home := range homes {
-		for i := range secrets {
-			rest, ok := strings.CutPrefix(secrets[i].Pattern, inHomes)
-			if !ok {
-				continue
-			}
+		for rest, s := range secrets.AtHome() {
 			f, err := c.host.Resolve(home + "/" + rest)
 			if hostfs.Absent(err) {
 				continue
@@ -62,7 +57,7 @@ func (c *compiler) homeSecrets(asked bool) error {
 			if err != nil { // it is there, and this user can't reach it now
 				at = home + "/" + rest
 			}
-			c.hideSecret(at, "secrets: "+secrets[i].Reason, FromSecrets)
+			c.hideSecret(at, "secrets: "+s.Reason, FromSecrets)
 		}
 	}
 	return nil
@@ -94,7 +89,7 @@ func (c *compiler) homes(asked bool) ([]string, error) {
 	}
 	for _, e := range entries {
 		if add("/home/" + e.Name); len(homes) > maxHomes {
-			return nil, &Error{Option: optDeny, Path: SetSecrets, Err: ErrLimit, Hint: "there are too many home directories: show only those that are needed"}
+			return nil, &Error{Option: optDeny, Path: secrets.Set, Err: ErrLimit, Hint: "there are too many home directories: show only those that are needed"}
 		}
 	}
 	return homes, nil
@@ -128,15 +123,15 @@ func (c *compiler) searchSecrets(asked bool) error {
 	if !asked && !slices.ContainsFunc(c.grants, func(g grant) bool { return g.ofWork }) {
 		return nil
 	}
-	s := search{c: c, given: SetSecrets, hint: "show less of it, or turn the set off with --deny none", until: c.deadline()}
+	s := search{c: c, given: secrets.Set, hint: "show less of it, or turn the set off with --deny none", until: c.deadline()}
 	var found []secretAt
-	names := secretNames()
+	names := secrets.ByName()
 	for _, g := range slices.Clone(c.grants) {
-		if g.searched == 0 || c.isSecret(g.src.Path) || !asked && !g.ofWork {
+		if g.searched == 0 || secrets.InHome(c.home, g.src.Path) != nil || !asked && !g.ofWork {
 			continue
 		}
 		if !g.src.Mode.IsDir() {
-			if w := names.match(g.src.Path); w != nil && !g.explicit && s.holds(w, g.src.Path) {
+			if w := names.Match(g.src.Path); w != nil && !g.explicit && w.In(c.host, g.src.Path) {
 				found = append(found, secretAt{g.src.Path, w.Reason})
 			}
 			continue
@@ -144,7 +139,7 @@ func (c *compiler) searchSecrets(asked bool) error {
 		if asked {
 			c.later(&g)
 		}
-		if slices.ContainsFunc(published[:], func(p string) bool { return hostfs.Under(g.src.Path, p) }) {
+		if slices.ContainsFunc(secrets.Published[:], func(p string) bool { return hostfs.Under(g.src.Path, p) }) {
 			continue
 		}
 		t := secretTree{search: &s, names: names, home: g.searched > 0}
@@ -165,98 +160,14 @@ func (c *compiler) searchSecrets(asked bool) error {
 	return nil
 }
 
-// isSecret: the caller named what a home's part of the set has, or a part of that.
-func (c *compiler) isSecret(outside string) bool {
-	for i := range secrets {
-		if rest, ok := strings.CutPrefix(secrets[i].Pattern, inHomes); ok && c.home != "" && hostfs.Under(outside, c.home+"/"+rest) {
-			return true
-		}
-	}
-	return false
-}
-
 type secretAt struct{ outside, reason string }
 
 // secretTree is the search of one tree.
 type secretTree struct {
 	*search
-	names byName
+	names secrets.Names
 	home  bool // a home directory that a profile shows
 	found []secretAt
-}
-
-// byName are the entries that are looked for in searched trees.
-type byName struct {
-	exact      map[string][]*Secret // by the last component, in lower case
-	extensions map[string]*Secret   // of "*.EXTENSION"
-	globs      []*Secret
-}
-
-func secretNames() byName {
-	n := byName{exact: make(map[string][]*Secret, 2*len(secrets)), extensions: make(map[string]*Secret, 32)}
-	for i := range secrets {
-		s := &secrets[i]
-		name, ok := strings.CutPrefix(s.Pattern, inTrees)
-		switch {
-		case !ok && !s.anywhere():
-		case !ok || !strings.ContainsAny(name, "*?["):
-			last := strings.ToLower(path.Base(s.Pattern))
-			n.exact[last] = append(n.exact[last], s)
-		case name[0] == '*' && path.Ext(name) == name[1:]:
-			n.extensions[name[1:]] = s
-		default:
-			n.globs = append(n.globs, s)
-		}
-	}
-	return n
-}
-
-// anywhere: the entry of a home directory also counts in a directory or a copy of one that lies in
-// a searched tree. Keys, browsers, mail, wallets and what was typed are somebody's wherever they
-// are; the settings of tools (.npmrc, .docker, .claude) a project has of its own, so that of those
-// the files which hold tokens have entries by name.
-func (s *Secret) anywhere() bool {
-	switch s.Reason {
-	case whyKeys, whyBrowser, whyHistory, whyWallet, whyMessages:
-		return strings.HasPrefix(s.Pattern, inHomes+".")
-	}
-	return false
-}
-
-// match is the entry that has a canonical path, or nil. One of a home directory has directories, too.
-func (n *byName) match(full string) *Secret {
-	dir, name := path.Split(full)
-	name = original(strings.ToLower(name))
-	for _, s := range n.exact[name] {
-		at := s.Pattern[strings.IndexByte(s.Pattern, '/')+1:]
-		parents := at[:len(at)-len(path.Base(at))]
-		if parents == "" || strings.HasSuffix(strings.ToLower(dir), "/"+strings.ToLower(parents)) {
-			return s
-		}
-	}
-	for _, s := range n.globs {
-		if ok, _ := path.Match(s.Pattern[len(inTrees):], name); ok && !isPublic(name) {
-			return s
-		}
-	}
-	if s := n.extensions[path.Ext(name)]; s != nil && !isPublic(name) {
-		return s
-	}
-	return nil
-}
-
-// original is the name that a copy has been made of.
-func original(name string) string {
-	for i := 0; i < len(copies); i++ {
-		if rest, ok := strings.CutSuffix(name, copies[i]); ok {
-			name, i = rest, -1
-		}
-	}
-	return name
-}
-
-func isPublic(name string) bool {
-	return slices.ContainsFunc(public[:], func(p string) bool { ok, _ := path.Match(p, name); return ok })
 }
 
 // directory searches one, and depth levels below it; -1 is all of them.
@@ -286,11 +197,11 @@ func (t *secretTree) directory(g *grant, outside, inside string, depth int, test
 				}
 				continue
 			}
-			if s := t.names.match(name); s != nil && strings.HasPrefix(s.Pattern, inHomes) && !(tests && s.Reason == whyKeys) {
+			if s := t.names.Match(name); s.IsTree() && !s.MadeUp(tests) {
 				t.found = append(t.found, secretAt{name, s.Reason})
 				continue
 			}
-			if slices.Contains(unsearched[:], e.Name) || t.home && e.Name[0] == '.' {
+			if slices.Contains(secrets.Unsearched[:], e.Name) || t.home && e.Name[0] == '.' {
 				continue
 			}
 			if depth == 0 {
@@ -299,37 +210,22 @@ func (t *secretTree) directory(g *grant, outside, inside string, depth int, test
 				}
 				continue
 			}
-			inTests := tests || slices.Contains(testDirs[:], e.Name)
+			inTests := tests || slices.Contains(secrets.TestDirs[:], e.Name)
 			if err := t.directory(g, name, path.Join(inside, e.Name), max(depth-1, -1), inTests); err != nil {
 				return err
 			}
 		case e.Type == fs.ModeSocket:
 			t.c.lies(g, name)
 		case e.Type.IsRegular() || e.Type == fs.ModeSymlink:
-			s := t.names.match(name)
-			if s == nil || tests && s.Reason == whyKeys {
+			s := t.names.Match(name)
+			if s == nil || s.MadeUp(tests) {
 				continue
 			}
 			// Of a link, what it leads to is the secret, whatever that is called.
-			if f, err := t.c.host.Resolve(name); err == nil && f.Mode.IsRegular() && t.holds(s, f.Path) {
+			if f, err := t.c.host.Resolve(name); err == nil && f.Mode.IsRegular() && s.In(t.c.host, f.Path) {
 				t.found = append(t.found, secretAt{f.Path, s.Reason})
 			}
 		}
 	}
 	return nil
-}
-
-// maxHolds is the size up to which a file is read. A bundle of certificates has
-// less, and no file that holds a key has more.
-const maxHolds = 1 << 20
-
-func (t *search) holds(s *Secret, name string) bool {
-	if s.Holds == "" {
-		return true
-	}
-	text, err := t.c.host.ReadFile(name, maxHolds)
-	if err != nil {
-		return !errors.Is(err, syscall.EFBIG) // what can't be told is hidden
-	}
-	return strings.Contains(text, s.Holds)
 }

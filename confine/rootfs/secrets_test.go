@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/secrets"
 )
 
 // key has the first line of a private key.
@@ -23,7 +24,7 @@ func TestSecrets(t *testing.T) {
 		"/home/u/p/shared/prod=A=1", "/home/u/p/.git/modules/.env=1", "/home/u/p/test/.env=A=1", "/home/u/p/master.key=0123", "/home/u/p/f%", "/home/u/p/shut/!",
 		"/home/u/p/fifo.pem%", "/home/u/.aws/config=1")
 	h.Other = true
-	r := compile(t, h, func(in *Input) { in.Workdir, in.Deny = "rw", []string{SetSecrets} })
+	r := compile(t, h, func(in *Input) { in.Workdir, in.Deny = "rw", []string{secrets.Set} })
 	for _, p := range []string{".env", "deep/er/.env.local", "server.pem", "site.key", "sub/.npmrc", "id_ed25519", "shared/prod", "test/.env", "master.key", "shut"} {
 		if r.sees("/home/u/p/"+p) || r.at("/home/u/p/"+p) != "mask" {
 			t.Errorf("%s is readable: %q", p, r.at("/home/u/p/"+p))
@@ -38,14 +39,14 @@ func TestSecrets(t *testing.T) {
 	if !r.DenyAtStart {
 		t.Error("nobody is told that what is made later isn't hidden")
 	}
-	if !slices.Contains(r.Rules, Rule{"/home/u/p/.env", AccessHidden, "secrets: " + whySettings, FromSecrets}) {
+	if !slices.Contains(r.Rules, Rule{"/home/u/p/.env", AccessHidden, "secrets: " + "settings of a service, its passwords among them", FromSecrets}) {
 		t.Errorf("no reason is given: %v", r.Rules)
 	}
 	r = compile(t, h, func(in *Input) { in.Workdir = "rw" }) // the control
 	if !r.sees("/home/u/p/.env") || r.DenyAtStart {
 		t.Error("hidden without the set")
 	}
-	r = compile(t, h, func(in *Input) { in.Deny = []string{SetSecrets} })
+	r = compile(t, h, func(in *Input) { in.Deny = []string{secrets.Set} })
 	if r.DenyAtStart {
 		t.Error("nothing is writable")
 	}
@@ -54,7 +55,7 @@ func TestSecrets(t *testing.T) {
 func TestSecretsThatAreNamedStay(t *testing.T) {
 	h := host(t, "/home/u/p/.env=A=1", "/home/u/p/a/.env=A=1", "/home/u/.ssh/id_rsa"+key, "/home/u/.aws/config=1", "/home/v/.aws/config=1", "/root/.netrc=1")
 	r := compile(t, h, func(in *Input) {
-		in.Deny = []string{SetSecrets}
+		in.Deny = []string{secrets.Set}
 		in.AllowRead = []string{".env", "/home/u/.ssh"}
 		in.Mounts = []Mount{{Src: "/home/u/.aws/config", Dst: "/c", Mode: "ro"}}
 	})
@@ -68,7 +69,7 @@ func TestSecretsThatAreNamedStay(t *testing.T) {
 	}
 	// Wherever a tree is shown, and whosever home it is.
 	r = compile(t, h, func(in *Input) {
-		in.Deny = []string{SetSecrets}
+		in.Deny = []string{secrets.Set}
 		in.Mounts = []Mount{{Src: "/home", Dst: "/people", Mode: "ro"}, {Src: "/root", Dst: "/r", Mode: "ro"}}
 	})
 	r.want("/people/u/.ssh", "mask", "/people/u/.aws", "mask", "/people/v/.aws", "mask", "/people/u/p/.env", "mask", "/r/.netrc", "mask")
@@ -79,7 +80,7 @@ func TestSecretsThatAreNamedStay(t *testing.T) {
 
 func TestSecretsInAHomeThatAProfileShows(t *testing.T) {
 	h := host(t, "/home/u/other/.env=1", "/home/u/a/b/c/.env=1", "/home/u/a/b/c/d/.env=1", "/home/u/.cache/x/.env=1", "/home/u/.ssh/id=1", "/home/u/p/a/b/c/d/e/.env=1")
-	r := compile(t, h, func(in *Input) { in.Home, in.Workdir, in.Deny = true, "rw", []string{SetSecrets} })
+	r := compile(t, h, func(in *Input) { in.Home, in.Workdir, in.Deny = true, "rw", []string{secrets.Set} })
 	r.want("/home/u/other/.env", "mask", "/home/u/a/b/c/.env", "mask", "/home/u/a/b/c/d/.env", "", "/home/u/.cache/x/.env", "",
 		"/home/u/p/a/b/c/d/e/.env", "mask")
 	// Without the set the home keeps its own secrets.
@@ -92,7 +93,7 @@ func TestSecretsInAHomeThatAProfileShows(t *testing.T) {
 	}
 	// By name, also right in it.
 	h = host(t, "/home/u/id_rsa=1", "/home/u/server.pem=-----BEGIN PRIVATE KEY-----", "/home/u/ca.pem=-----BEGIN CERTIFICATE-----")
-	r = compile(t, h, func(in *Input) { in.Home, in.Deny = true, []string{SetSecrets} })
+	r = compile(t, h, func(in *Input) { in.Home, in.Deny = true, []string{secrets.Set} })
 	if r.sees("/home/u/id_rsa") || r.sees("/home/u/server.pem") || !r.sees("/home/u/ca.pem") {
 		t.Error("a key in the home directory itself is visible, or what is none isn't")
 	}
@@ -118,7 +119,7 @@ func TestSecretsInGitConfigurations(t *testing.T) {
 		"src/host/who/b/.git/config", "bare.git/config", "sshpass/.git/config", "p/vendor/x/.git/config", "p/.git/credentials"}
 	shown := []string{"plain/.git/config", "ssh/.git/config", "a/.git/HEAD", "p/.git/config", "p/.git/modules/s/config", "p/sub/mod/.git/config"}
 	for _, dir := range []string{"/home/u/p", "/home/u/p/vendor"} {
-		r := compile(t, host(t, files...), func(in *Input) { in.Home, in.Deny, in.Dir = true, []string{SetSecrets}, dir })
+		r := compile(t, host(t, files...), func(in *Input) { in.Home, in.Deny, in.Dir = true, []string{secrets.Set}, dir })
 		for _, p := range hidden {
 			if r.sees("/home/u/" + p) {
 				t.Errorf("in %s: %s is visible", dir, p)
@@ -141,19 +142,19 @@ func TestSecretsInGitConfigurations(t *testing.T) {
 		"/home/u/thief/.git=gitdir: /home/u/a/.git\n")
 	for gitdir, want := range map[string]bool{"/home/u/wt/.git": true, "/home/u/other/.git": false} {
 		h := host(t, append(files, "/home/u/a/.git/worktrees/w/gitdir="+gitdir+"\n")...)
-		r = compile(t, h, func(in *Input) { in.Home, in.Deny, in.Dir = true, []string{SetSecrets}, "/home/u/wt" })
+		r = compile(t, h, func(in *Input) { in.Home, in.Deny, in.Dir = true, []string{secrets.Set}, "/home/u/wt" })
 		if r.sees("/home/u/a/.git/config") != want {
 			t.Errorf("the repository of a worktree of %s is visible: %v", gitdir, !want)
 		}
 	}
-	r = compile(t, host(t, files...), func(in *Input) { in.Home, in.Deny, in.Dir = true, []string{SetSecrets}, "/home/u/thief" })
+	r = compile(t, host(t, files...), func(in *Input) { in.Home, in.Deny, in.Dir = true, []string{secrets.Set}, "/home/u/thief" })
 	if r.sees("/home/u/a/.git/config") {
 		t.Error("a repository that another directory takes for its own is visible")
 	}
 }
 
 func TestSearchesEnd(t *testing.T) {
-	for _, deny := range []string{SetSecrets, "**/*.x"} {
+	for _, deny := range []string{secrets.Set, "**/*.x"} {
 		h := host(t)
 		for i := range maxSearch/2 + 1 {
 			h.Nodes[fmt.Sprint("/home/u/p/src/", i)] = &hosttest.Node{Ino: 1e6, Mode: 0o644}
@@ -182,7 +183,7 @@ func TestSearchesDoNotTakeForEver(t *testing.T) {
 		deny string
 		dirs int
 		want error
-	}{{SetSecrets, 5, nil}, {SetSecrets, 100, ErrSlow}, {"**/*.x", 5, nil}, {"**/*.x", 100, ErrSlow}} {
+	}{{secrets.Set, 5, nil}, {secrets.Set, 100, ErrSlow}, {"**/*.x", 5, nil}, {"**/*.x", 100, ErrSlow}} {
 		h := host(t)
 		for i := range c.dirs {
 			h.Put(fmt.Sprint("/home/u/p/src/d", i, "/f"), 0o644, "")
@@ -196,7 +197,7 @@ func TestSearchesDoNotTakeForEver(t *testing.T) {
 
 func TestSecretsAreData(t *testing.T) {
 	seen := map[string]bool{}
-	for _, s := range Secrets() {
+	for _, s := range secrets.All {
 		name, byName := strings.CutPrefix(s.Pattern, "**/")
 		if seen[s.Pattern] || s.Reason == "" || byName == strings.HasPrefix(s.Pattern, "~/") || byName && strings.Contains(name, "/") && strings.ContainsAny(name, "*?[") || byName && name != strings.ToLower(name) {
 			t.Errorf("entry %+v", s)
@@ -236,12 +237,12 @@ func TestSecretsInOtherPlacesAndSpellings(t *testing.T) {
 		files = append(files, "/home/u/p/"+p+inside[p]+"="+what)
 	}
 	h := host(t, files...)
-	r := compile(t, h, func(in *Input) { in.Workdir, in.Deny = "ro", []string{SetSecrets} })
+	r := compile(t, h, func(in *Input) { in.Workdir, in.Deny = "ro", []string{secrets.Set} })
 	for _, p := range hidden {
 		if r.sees("/home/u/p/" + p + inside[p]) {
 			t.Errorf("%s is readable", p)
 		}
-		if SecretOf(h, "/home/u/p/"+p+inside[p]) == "" {
+		if secrets.Of(h, "/home/u/p/"+p+inside[p]) == "" {
 			t.Errorf("%s is no secret", p)
 		}
 	}
@@ -251,10 +252,10 @@ func TestSecretsInOtherPlacesAndSpellings(t *testing.T) {
 		}
 	}
 	// In a home directory that a profile shows, below what has no dot.
-	r = compile(t, host(t, "/home/u/x/.ssh/id=1", "/home/u/a/b/c/.gnupg/x=1"), func(in *Input) { in.Home, in.Deny = true, []string{SetSecrets} })
+	r = compile(t, host(t, "/home/u/x/.ssh/id=1", "/home/u/a/b/c/.gnupg/x=1"), func(in *Input) { in.Home, in.Deny = true, []string{secrets.Set} })
 	r.want("/home/u/x/.ssh", "mask", "/home/u/a/b/c/.gnupg", "mask")
 	// What is named stays.
-	r = compile(t, host(t, "/home/u/p/x/.ssh/config=1"), func(in *Input) { in.Deny, in.AllowRead = []string{SetSecrets}, []string{"x/.ssh"} })
+	r = compile(t, host(t, "/home/u/p/x/.ssh/config=1"), func(in *Input) { in.Deny, in.AllowRead = []string{secrets.Set}, []string{"x/.ssh"} })
 	if !r.sees("/home/u/p/x/.ssh/config") {
 		t.Error("a directory that was named is hidden")
 	}

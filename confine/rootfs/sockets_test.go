@@ -8,6 +8,7 @@ import (
 
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/secrets"
 )
 
 func TestSocketsOfTheHostAreHidden(t *testing.T) {
@@ -37,7 +38,7 @@ func TestSocketsOfTheHostAreHidden(t *testing.T) {
 		{"by a relative name", func(*Input) {}, []string{"/home/u/p/relative.sock", "mask", "/home/u/p/run/in.sock", "mask",
 			"/home/u/p/run/plain.sock", "", "/home/u/p/lying.sock", ""}},
 		{"come across, read-only", func(in *Input) { in.Deny = []string{"/**/nothing"} }, []string{"/home/u/p/lying.sock", "mask", "/home/u/p/run/plain.sock", ""}},
-		{"come across among secrets", func(in *Input) { in.Deny, in.AllowRead = []string{SetSecrets}, []string{"/srv/tree"} }, []string{"/srv/tree/lying.sock", "mask"}},
+		{"come across among secrets", func(in *Input) { in.Deny, in.AllowRead = []string{secrets.Set}, []string{"/srv/tree"} }, []string{"/srv/tree/lying.sock", "mask"}},
 		{"come across, writable", func(in *Input) { in.Deny, in.Workdir = []string{"/**/nothing"}, "rw" },
 			[]string{"/home/u/p/lying.sock", "", "/home/u/p/relative.sock", "mask"}},
 		{"come across, and named", func(in *Input) {

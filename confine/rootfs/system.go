@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -82,8 +83,8 @@ func (c *compiler) wholeEtc() bool {
 		}
 	}
 	c.grants, c.links = c.grants[:grants], c.links[:links]
-	for i := range etcHidden {
-		name := "/etc/" + etcHidden[i].name
+	for i := range secrets.InEtc {
+		name := "/etc/" + secrets.InEtc[i].Name
 		if _, err := c.host.Lstat(name); err != nil {
 			continue
 		}
@@ -92,7 +93,7 @@ func (c *compiler) wholeEtc() bool {
 		}
 		if hostfs.Below(name, "/etc") {
 			c.instead = append(c.instead, handoff.Mount{Kind: handoff.MountAbsent, Dst: name})
-			c.ruleOf(FromSecrets, name, AccessHidden, "secrets: "+etcHidden[i].reason)
+			c.ruleOf(FromSecrets, name, AccessHidden, "secrets: "+secrets.InEtc[i].Reason)
 		}
 	}
 	return true
