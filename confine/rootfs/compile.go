@@ -3,6 +3,7 @@ package rootfs
 import (
 	"time"
 
+	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/handoff"
 )
@@ -39,7 +40,7 @@ type compiler struct {
 	trees   *workTrees
 	says    *Names
 	mounted hostfs.Mounts // of the host, when it was asked for
-	git     git
+	git     gitdir.Reader
 	// standIns are worktrees elsewhere for which git inside finds a file.
 	standIns []string
 	now      func() time.Time
@@ -92,9 +93,9 @@ func compileAt(in Input, now func() time.Time) (*Table, error) {
 	if in.Env == nil {
 		in.Env = func(string) string { return "" }
 	}
-	c.git = git{host: c.host, env: in.Env, home: in.HomeDir}
+	c.git = gitdir.Reader{Host: c.host, Env: in.Env, Home: in.HomeDir}
 	if !in.Bare {
-		c.git.shown = c.sees
+		c.git.Shown = c.sees
 	}
 	c.maskAt, c.shutAt, c.absent, c.cleared = make(map[string]int), make(map[string]int), make(map[string]bool), make(map[string]bool)
 	c.led = newLed()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/internal/handoff"
@@ -41,7 +42,7 @@ func (c *compiler) pointsBack(root string) (dir, show, why string) {
 	if f, err := c.host.Lstat(git); err != nil || !f.Mode.IsRegular() {
 		return "", "", ""
 	}
-	dir = c.git.pointer(git, "gitdir: ", root)
+	dir = c.git.Pointer(git, "gitdir: ", root)
 	if dir == "" || hostfs.Under(dir, root) {
 		return "", "", ""
 	}
@@ -55,7 +56,7 @@ func (c *compiler) pointsBack(root string) (dir, show, why string) {
 	switch {
 	case hostfs.Under(root, show):
 		why = "it would show all that is around " + quote(root)
-	case !c.git.isGitDir(show):
+	case !c.git.IsGitDir(show):
 		why = "it is none"
 	}
 	return dir, show, why
@@ -76,7 +77,7 @@ func (c *compiler) ownGit() (tree, dir string) {
 				return tree, show
 			}
 			return "", ""
-		case c.git.isGitDir(tree):
+		case c.git.IsGitDir(tree):
 			return tree, tree
 		case tree == "/":
 			return "", ""
@@ -89,7 +90,7 @@ func (c *compiler) ownGit() (tree, dir string) {
 func (c *compiler) gitNeeds(name string) bool {
 	tree, dir := c.ownGit()
 	return dir != "" && (hostfs.Under(name, dir) ||
-		hostfs.Under(name, tree) && slices.ContainsFunc(c.git.obeyed(tree).names, func(n gitName) bool { return n.path == name && n.why == whyGit }))
+		hostfs.Under(name, tree) && slices.ContainsFunc(c.git.Survey(tree).Found, func(n gitdir.Name) bool { return n.Path == name && n.Why == gitdir.WhyRuns }))
 }
 
 // gitDir looks for what logs in in a git directory, in those of its worktrees and submodules, and in what is
@@ -136,8 +137,8 @@ func (t *secretTree) logsIn(name string) bool {
 	}
 	text = strings.ToLower(text)
 	return slices.ContainsFunc(secrets.LoginWords[:], func(word string) bool {
-		return strings.Contains(text, word) && slices.ContainsFunc(parseGitConfig(text), func(s gitSetting) bool {
-			return strings.Contains(s.key, word) || s.key == "helper" && strings.Contains(s.value, word)
+		return strings.Contains(text, word) && slices.ContainsFunc(gitdir.ParseConfig(text), func(s gitdir.Setting) bool {
+			return strings.Contains(s.Key, word) || s.Key == "helper" && strings.Contains(s.Value, word)
 		})
 	})
 }
@@ -154,13 +155,13 @@ func (c *compiler) worktrees() error {
 		if g := &c.asked[i]; g.access != write && g.access != overlay || !g.src.Mode.IsDir() {
 			continue
 		}
-		for _, git := range c.git.dirs(c.asked[i].src.Path) {
+		for _, git := range c.git.Dirs(c.asked[i].src.Path) {
 			entries, err := c.host.ReadDir(path.Join(git, "worktrees"))
 			if err != nil {
 				continue
 			}
 			for _, e := range entries {
-				if count++; count > maxGitDirs {
+				if count++; count > gitdir.MaxDirs {
 					return nil // those of a writable tree are read-only: see survey.worktrees
 				}
 				c.standIn(path.Join(git, "worktrees", e.Name))
@@ -173,7 +174,7 @@ func (c *compiler) worktrees() error {
 // standIn makes the file for a worktree whose directory in the repository is dir. Whoever
 // wrote in there may want to know what else there is: so only for one that points back.
 func (c *compiler) standIn(dir string) {
-	text, err := c.host.ReadFile(path.Join(dir, "gitdir"), maxGitFile)
+	text, err := c.host.ReadFile(path.Join(dir, "gitdir"), gitdir.MaxPointer)
 	name := strings.TrimRight(text, "\r\n")
 	if err != nil || path.Base(name) != ".git" {
 		return
@@ -181,8 +182,8 @@ func (c *compiler) standIn(dir string) {
 	if !path.IsAbs(name) {
 		name = path.Join(dir, name)
 	}
-	tree := c.git.leadsTo(path.Dir(name), "/")
-	if tree == "" || name != path.Join(tree, ".git") || c.sees(tree) || c.git.pointer(name, "gitdir: ", tree) != dir {
+	tree := c.git.LeadsTo(path.Dir(name), "/")
+	if tree == "" || name != path.Join(tree, ".git") || c.sees(tree) || c.git.Pointer(name, "gitdir: ", tree) != dir {
 		return
 	}
 	if g := nearest(c.grants, name); g != nil && g.access != private || c.masked(name) {
@@ -200,16 +201,16 @@ func (c *compiler) sees(tree string) bool {
 
 // isWorktree: dir is GIT/worktrees/NAME, of which git says that it is root's.
 func (c *compiler) isWorktree(dir, root string) bool {
-	common := c.git.pointer(path.Join(dir, "commondir"), "", dir)
+	common := c.git.Pointer(path.Join(dir, "commondir"), "", dir)
 	if common == "" || path.Join(common, "worktrees") != path.Dir(dir) {
 		return false
 	}
-	text, err := c.host.ReadFile(path.Join(dir, "gitdir"), maxGitFile)
+	text, err := c.host.ReadFile(path.Join(dir, "gitdir"), gitdir.MaxPointer)
 	back := strings.TrimRight(text, "\r\n")
-	return err == nil && path.Base(back) == ".git" && c.git.leadsTo(path.Dir(back), dir) == root
+	return err == nil && path.Base(back) == ".git" && c.git.LeadsTo(path.Dir(back), dir) == root
 }
 
 // isModule: the configuration of dir names root as its tree.
 func (c *compiler) isModule(dir, root string) bool {
-	return slices.Contains(c.git.workTrees(dir), root)
+	return slices.Contains(c.git.WorkTrees(dir), root)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -33,7 +34,7 @@ func TestWaysToWhatGitNamesAreBounded(t *testing.T) {
 			pins++
 		}
 	}
-	if !many.ProtectsLess || pins > maxGitLevels {
+	if !many.ProtectsLess || pins > gitdir.MaxLevels {
 		t.Errorf("less %v, %d pins", many.ProtectsLess, pins)
 	}
 	many.want(p+".git/config", "readonly")

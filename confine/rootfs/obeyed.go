@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/gitindex"
 	"github.com/confine-run/confine/internal/plan"
@@ -14,7 +15,7 @@ import (
 type Obeyed struct {
 	names []string
 	home  string // canonical; "" if there is none
-	git   git
+	git   gitdir.Reader
 	// indexes are those of the directories that were asked about.
 	indexes []plan.GitIndex
 }
@@ -22,7 +23,7 @@ type Obeyed struct {
 // NewObeyed makes one for protected names, each relative to a tree or, with "~/", to home. home and env are the
 // caller's.
 func NewObeyed(host hostfs.Host, names []string, home string, env func(string) string) *Obeyed {
-	o := &Obeyed{names: names, git: git{host: host, env: env, home: home}}
+	o := &Obeyed{names: names, git: gitdir.Reader{Host: host, Env: env, Home: home}}
 	if f, err := host.Resolve(home); err == nil && path.IsAbs(home) && f.Path != "/" {
 		o.home = f.Path
 	}
@@ -35,7 +36,7 @@ func NewObeyed(host hostfs.Host, names []string, home string, env func(string) s
 // nothing was left out.
 func (o *Obeyed) In(dir string, top bool) (found []string, complete bool) {
 	complete = true
-	h := o.git.host
+	h := o.git.Host
 	for _, name := range o.names {
 		rest, atHome := AtHome(name)
 		if atHome && dir != o.home {
@@ -55,16 +56,16 @@ func (o *Obeyed) In(dir string, top bool) (found []string, complete bool) {
 			found = w.AppendTo(found)
 		}
 	}
-	if !top && len(o.git.dirs(dir)) == 0 {
+	if !top && len(o.git.Dirs(dir)) == 0 {
 		return found, complete
 	}
-	s := o.git.obeyed(dir)
-	o.indexes = append(o.indexes, s.indexes...)
-	for _, n := range s.names {
-		w := hostfs.Trace(h, n.path)
+	s := o.git.Survey(dir)
+	o.indexes = append(o.indexes, s.Indexes...)
+	for _, n := range s.Found {
+		w := hostfs.Trace(h, n.Path)
 		found = w.AppendTo(found)
 	}
-	return found, complete && !s.partial
+	return found, complete && !s.Partial
 }
 
 // AddsGitlink: where an index, by its name, becomes what open gives, with the parts that it has as they are, git is led to a repository
@@ -78,7 +79,7 @@ func (o *Obeyed) AddsGitlink(name string, open func(name string) (string, error)
 		found, err := gitindex.Read(x.Hash, func(part string) (string, error) {
 			text, err := open(part)
 			if hostfs.Absent(err) { // the shared part of an index needn't be changed
-				text, err = o.git.host.ReadFile(path.Join(x.Dir, part), gitindex.MaxSize)
+				text, err = o.git.Host.ReadFile(path.Join(x.Dir, part), gitindex.MaxSize)
 			}
 			return text, err
 		})
@@ -86,7 +87,7 @@ func (o *Obeyed) AddsGitlink(name string, open func(name string) (string, error)
 			return true
 		}
 		for _, link := range found.Gitlinks {
-			if !slices.Contains(x.Gitlinks, link) && !o.isRepository(path.Join(x.Tree, link)) && o.git.isThere(path.Join(x.Tree, link, ".git")) {
+			if !slices.Contains(x.Gitlinks, link) && !o.isRepository(path.Join(x.Tree, link)) && o.git.IsThere(path.Join(x.Tree, link, ".git")) {
 				return true
 			}
 		}
@@ -95,7 +96,7 @@ func (o *Obeyed) AddsGitlink(name string, open func(name string) (string, error)
 }
 
 // IsGitDir says whether git would take a directory for a repository's.
-func (o *Obeyed) IsGitDir(dir string) bool { return o.git.isGitDir(dir) }
+func (o *Obeyed) IsGitDir(dir string) bool { return o.git.IsGitDir(dir) }
 
 // isRepository: it is known as one, by .gitmodules say, and what git obeys in it was found.
 func (o *Obeyed) isRepository(tree string) bool {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/internal/handoff"
@@ -417,4 +418,41 @@ func (c *compiler) keepAbsent(outside, inside, why string) {
 	c.absent[outside] = true
 	c.table.KeepAbsent = append(c.table.KeepAbsent, outside)
 	c.ruleOf(protector(why), inside, AccessProtected, why+": kept absent")
+}
+
+// protectGit protects what git obeys in a tree beside what is plainly in .git. It does so
+// only when the policy protects .git at all. What is found by looking into git directories
+// is left for later: it doesn't use up any bound before what the caller goes by.
+func (c *compiler) protectGit(root string) (later func()) {
+	wanted := false
+	for _, p := range c.in.Protect {
+		wanted = wanted || strings.HasPrefix(p, ".git/")
+	}
+	if !wanted {
+		return func() {}
+	}
+	s := c.git.Survey(root)
+	names := s.Found
+	c.table.GitIndexes = append(c.table.GitIndexes, s.Indexes...)
+	if s.Partial {
+		c.protectsLess("not all that git obeys in " + quote(root) + " is protected: there is too much of it")
+	}
+	shield := func(listed bool) {
+		for _, n := range names {
+			if n.Listed != listed {
+				continue
+			}
+			if end := c.shieldNamed(n.Path, n.Why); n.Why == gitdir.WhyNamed && end != "" && hostfs.Under(root, end) {
+				c.protectsLess(quote(end) + " is not protected, though git's configuration names it: " + quote(root) + " is writable")
+			}
+		}
+	}
+	shield(false)
+	return func() { shield(true) }
+}
+
+// protectsLess says what of that which should stay as it is may not.
+func (c *compiler) protectsLess(text string) {
+	c.notice(text)
+	c.table.ProtectsLess = true
 }

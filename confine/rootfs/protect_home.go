@@ -33,10 +33,10 @@ func (c *compiler) protectHome() {
 // AtHome gives the canonical paths of the names that count in the home directory only, and
 // the links that lead there.
 func (o *Obeyed) AtHome() (found []string) {
-	if home := o.git.home; path.IsAbs(home) && home != "/" {
+	if home := o.git.Home; path.IsAbs(home) && home != "/" {
 		for _, name := range o.names {
 			if rest, ok := AtHome(name); ok {
-				w := hostfs.Trace(o.git.host, path.Join(home, rest))
+				w := hostfs.Trace(o.git.Host, path.Join(home, rest))
 				found = w.AppendTo(found)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
 )
@@ -176,7 +177,7 @@ func TestRepositoriesAroundAndWithinATree(t *testing.T) {
 	lines := []string{p + repo[1:], p + "mods/m/config=1", p + ".git/modules -> ../mods"}
 	r = compile(t, host(t, lines...), defaults)
 	r.want(p+"mods/m/config", "readonly")
-	for i := range maxGitDirs + 1 {
+	for i := range gitdir.MaxDirs + 1 {
 		lines = append(lines, p+"mods/m"+strconv.Itoa(i)+"/config=1")
 	}
 	if r := compile(t, host(t, lines...), defaults); !r.ProtectsLess {
@@ -201,7 +202,7 @@ func TestASurveyEnds(t *testing.T) {
 	// A link to the directory that it is in.
 	r = compile(t, host(t, p+".vscode/x -> .", p+".vscode/y -> ../.vscode/x/x"), defaults)
 	r.want(p+".vscode", "readonly")
-	modules = strings.Repeat("[submodule \"x\"]\npath = x\n", maxGitSearch+1)
+	modules = strings.Repeat("[submodule \"x\"]\npath = x\n", gitdir.MaxSearch+1)
 	r = compile(t, host(t, p+repo[1:], p+".gitmodules="+modules), defaults)
 	if !r.ProtectsLess {
 		t.Error("more submodules than are looked at aren't told")
@@ -287,7 +288,7 @@ func TestOwnDirectoriesThroughLinks(t *testing.T) {
 func TestGitConfigurationThatIsTooLarge(t *testing.T) {
 	many := func(line func(i int) string) run {
 		text := ""
-		for i := range 2 * maxGitNames {
+		for i := range 2 * gitdir.MaxNames {
 			text += line(i)
 		}
 		return compile(t, host(t, "/home/u/p/.git/HEAD=1", "/home/u/p/.git/config="+text), defaults)
@@ -300,7 +301,7 @@ func TestGitConfigurationThatIsTooLarge(t *testing.T) {
 	if r := many(func(i int) string { return fmt.Sprintf("[branch \"b%d\"]\nbase = origin/b%d\n", i, i) }); !r.ProtectsLess {
 		t.Error("more than is looked at isn't told")
 	}
-	h := host(t, "/home/u/p/.git/config="+strings.Repeat("# \n", maxGitConfig))
+	h := host(t, "/home/u/p/.git/config="+strings.Repeat("# \n", gitdir.MaxConfig))
 	if r := compile(t, h, defaults); len(r.Notices) != 1 || !strings.Contains(r.Notices[0], "too much") || !r.ProtectsLess {
 		t.Errorf("notices %q", r.Notices)
 	}

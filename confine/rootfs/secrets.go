@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/secrets"
 )
@@ -184,7 +185,7 @@ func (t *secretTree) directory(g *grant, outside, inside string, depth int, test
 	if err != nil {
 		return t.tooMany(err)
 	}
-	if isBare(entries) {
+	if gitdir.IsBare(entries) {
 		return t.gitDir(outside)
 	}
 	for _, e := range entries {

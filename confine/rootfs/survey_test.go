@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/confine/gitdir"
 )
 
 // A run can make git directories of submodules and worktrees in a writable tree. Whatever
@@ -22,13 +24,13 @@ func TestWhatARunMakesUsesUpNoBoundOfTheCallers(t *testing.T) {
 	}
 	for name, planted := range map[string][]string{
 		"nothing":           nil,
-		"configuration":     {git + "modules/m/HEAD=1", git + "modules/m/config=" + strings.Repeat("\n", maxGitConfig-1)},
+		"configuration":     {git + "modules/m/HEAD=1", git + "modules/m/config=" + strings.Repeat("\n", gitdir.MaxConfig-1)},
 		"deep worktrees":    append(many(3, git+"worktrees/w%/gitdir="+p+"b%"+deep+"/.git\n"), many(3, p+"b%"+deep+"/x=1")...),
 		"links in hooks":    append(many(1500, git+"modules/m/hooks/l% -> ../../../../t/%"), append(many(1500, git+"modules/n/hooks/l% -> ../../../../t/n%"), git+"modules/m/HEAD=1", git+"modules/n/HEAD=1")...),
 		"hooks that are":    append(many(200, git+"modules/m%/hooks -> ../../../t"+strings.Repeat("/../t", 90)), append(many(200, git+"modules/m%/HEAD=1"), p+"t/x=1")...),
-		"submodules":        many(maxGitDirs+1, git+"modules/m%/HEAD=1"),
-		"worktrees":         many(maxGitDirs+1, git+"worktrees/w%/HEAD=1"),
-		"names of programs": {git + "modules/m/HEAD=1", git + "modules/m/config=[core]\n\tworktree = ../../..\n" + strings.Join(many(maxGitLooks, "[filter \"%\"]\nclean = a/%\n"), "")},
+		"submodules":        many(gitdir.MaxDirs+1, git+"modules/m%/HEAD=1"),
+		"worktrees":         many(gitdir.MaxDirs+1, git+"worktrees/w%/HEAD=1"),
+		"names of programs": {git + "modules/m/HEAD=1", git + "modules/m/config=[core]\n\tworktree = ../../..\n" + strings.Join(many(gitdir.MaxLooks, "[filter \"%\"]\nclean = a/%\n"), "")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,4 +1,4 @@
-package rootfs
+package gitdir
 
 import (
 	"fmt"
@@ -29,17 +29,17 @@ var gitConfigs = [...]struct{ text, want string }{
 // blanks: before 2.45 git made each blank in a value a space.
 var blanks = strings.NewReplacer("\t", " ", "\r", " ")
 
-func flat(all []gitSetting) string {
+func flat(all []Setting) string {
 	var parts []string
 	for _, s := range all {
-		parts = append(parts, s.section+"."+s.key+"="+s.value)
+		parts = append(parts, s.section+"."+s.Key+"="+s.Value)
 	}
 	return strings.Join(parts, " ")
 }
 
 func TestGitConfigIsRead(t *testing.T) {
 	for _, c := range gitConfigs {
-		if got := flat(parseGitConfig(c.text)); got != c.want {
+		if got := flat(ParseConfig(c.text)); got != c.want {
 			t.Errorf("%q: %q, want %q", c.text, got, c.want)
 		}
 	}
@@ -52,7 +52,7 @@ func FuzzGitConfig(f *testing.F) {
 	}
 	git, _ := exec.LookPath("git")
 	f.Fuzz(func(t *testing.T, text string) {
-		all := parseGitConfig(text)
+		all := ParseConfig(text)
 		name := filepath.Join(t.TempDir(), "config")
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -74,8 +74,8 @@ func FuzzGitConfig(f *testing.F) {
 				section, key = name[:i], name[i+1:]
 			}
 			section, _, _ = strings.Cut(section, ".")
-			want := gitSetting{section: section, key: key, value: blanks.Replace(value)}
-			if !slices.ContainsFunc(all, func(s gitSetting) bool { s.value, s.subsection = blanks.Replace(s.value), ""; return s == want }) && !strings.Contains(value, "\n") {
+			want := Setting{section: section, Key: key, Value: blanks.Replace(value)}
+			if !slices.ContainsFunc(all, func(s Setting) bool { s.Value, s.subsection = blanks.Replace(s.Value), ""; return s == want }) && !strings.Contains(value, "\n") {
 				t.Errorf("%q: git reads %+v, here it is %s", text, want, fmt.Sprint(all))
 			}
 		}

@@ -1,22 +1,22 @@
-package rootfs
+package gitdir
 
 import (
 	"strings"
 )
 
-// gitSetting is a line of git's configuration.
-type gitSetting struct {
-	section, key string // in lower case
+// Setting is a line of git's configuration.
+type Setting struct {
+	section, Key string // in lower case
 	subsection   string // "" where a bracket is in it
-	value        string
+	Value        string
 }
 
-// parseGitConfig reads a configuration file of git's. What git would refuse is read as
+// ParseConfig reads a configuration file of git's. What git would refuse is read as
 // far as it goes: what is at stake is what a later version might obey.
-func parseGitConfig(text string) (all []gitSetting) {
-	s := gitScanner{rest: strings.TrimPrefix(text, "\ufeff")}
+func ParseConfig(text string) (all []Setting) {
+	s := scanner{rest: strings.TrimPrefix(text, "\ufeff")}
 	for section, subsection := "", ""; ; {
-		s.skip(gitBlanks + "\n")
+		s.skip(spaces + "\n")
 		switch {
 		case s.rest == "":
 			return all
@@ -29,7 +29,7 @@ func parseGitConfig(text string) (all []gitSetting) {
 				section = section[:i]
 			}
 			_, subsection, _ = strings.Cut(head, `"`)
-			subsection = unescaped.Replace(strings.TrimSuffix(strings.TrimRight(subsection, gitBlanks), `"`))
+			subsection = unescaped.Replace(strings.TrimSuffix(strings.TrimRight(subsection, spaces), `"`))
 			s.subsection(head)
 		default:
 			key := s.until("=\n#;")
@@ -38,21 +38,21 @@ func parseGitConfig(text string) (all []gitSetting) {
 				s.rest = s.rest[1:]
 				value, _, _ = strings.Cut(s.value(), "\x00") // as programs in C see it
 			}
-			all = append(all, gitSetting{section, strings.ToLower(strings.TrimSpace(key)), subsection, value})
+			all = append(all, Setting{section, strings.ToLower(strings.TrimSpace(key)), subsection, value})
 		}
 	}
 }
 
-const gitBlanks = " \t\r"
+const spaces = " \t\r"
 
 var unescaped = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 
-type gitScanner struct{ rest string }
+type scanner struct{ rest string }
 
-func (s *gitScanner) skip(set string) { s.rest = strings.TrimLeft(s.rest, set) }
+func (s *scanner) skip(set string) { s.rest = strings.TrimLeft(s.rest, set) }
 
 // until takes what stands before one of the bytes of ends.
-func (s *gitScanner) until(ends string) (text string) {
+func (s *scanner) until(ends string) (text string) {
 	i := strings.IndexAny(s.rest, ends)
 	if i < 0 {
 		i = len(s.rest)
@@ -62,7 +62,7 @@ func (s *gitScanner) until(ends string) (text string) {
 }
 
 // subsection goes to the end of a head, of which the text up to the first bracket was read.
-func (s *gitScanner) subsection(head string) {
+func (s *scanner) subsection(head string) {
 	quoted := false
 	for i := 0; i < len(head); i++ {
 		switch head[i] {
@@ -87,7 +87,7 @@ func (s *gitScanner) subsection(head string) {
 }
 
 // value takes a value: without the blanks around it, quotes and comments.
-func (s *gitScanner) value() string {
+func (s *scanner) value() string {
 	var out []byte
 	kept, quoted := 0, false // kept is up to where blanks belong to it
 	for i := 0; i < len(s.rest); i++ {
@@ -126,11 +126,11 @@ func (s *gitScanner) value() string {
 			s.rest = s.rest[i:]
 			s.until("\n")
 			return string(out[:kept])
-		case !quoted && len(out) == 0 && strings.IndexByte(gitBlanks, c) >= 0:
+		case !quoted && len(out) == 0 && strings.IndexByte(spaces, c) >= 0:
 			continue
 		}
 		out = append(out, c)
-		if quoted || strings.IndexByte(gitBlanks, c) < 0 {
+		if quoted || strings.IndexByte(spaces, c) < 0 {
 			kept = len(out)
 		}
 	}

@@ -1,4 +1,4 @@
-package rootfs
+package gitdir
 
 import (
 	"path"
@@ -13,13 +13,13 @@ import (
 // be there yet, and other files that values name. Conditions are taken to hold. Names are
 // absolute, and not resolved.
 func (s *survey) named(tree string, dirs []string) []string {
-	r := gitReading{survey: s, words: map[string]bool{}}
+	r := reading{survey: s, words: map[string]bool{}}
 	if len(dirs) > 0 {
 		r.within(tree)
 	}
 	for _, dir := range dirs {
 		r.within(dir) // where hooks run that have to do with pushes
-		for _, tree := range s.workTrees(dir) {
+		for _, tree := range s.WorkTrees(dir) {
 			r.within(tree)
 		}
 	}
@@ -35,29 +35,29 @@ func (s *survey) named(tree string, dirs []string) []string {
 }
 
 // ownConfig are the files of configuration that hold for every tree.
-func (g *git) ownConfig() (names []string) {
-	switch system := g.env("GIT_CONFIG_SYSTEM"); {
+func (g *Reader) ownConfig() (names []string) {
+	switch system := g.Env("GIT_CONFIG_SYSTEM"); {
 	case path.IsAbs(system):
 		names = append(names, system)
 	default:
 		names = append(names, "/etc/gitconfig")
 	}
-	if global := g.env("GIT_CONFIG_GLOBAL"); path.IsAbs(global) {
+	if global := g.Env("GIT_CONFIG_GLOBAL"); path.IsAbs(global) {
 		return append(names, global)
 	}
-	if base := g.env("XDG_CONFIG_HOME"); path.IsAbs(base) {
+	if base := g.Env("XDG_CONFIG_HOME"); path.IsAbs(base) {
 		names = append(names, path.Join(base, "git/config"))
-	} else if path.IsAbs(g.home) {
-		names = append(names, path.Join(g.home, ".config/git/config"))
+	} else if path.IsAbs(g.Home) {
+		names = append(names, path.Join(g.Home, ".config/git/config"))
 	}
-	if path.IsAbs(g.home) {
-		names = append(names, path.Join(g.home, ".gitconfig"))
+	if path.IsAbs(g.Home) {
+		names = append(names, path.Join(g.Home, ".gitconfig"))
 	}
 	return names
 }
 
-// gitReading is one reading of all the configuration for a tree.
-type gitReading struct {
+// reading is one reading of all the configuration for a tree.
+type reading struct {
 	*survey
 	trees []string // that names are relative to
 	read  []string // files
@@ -66,33 +66,33 @@ type gitReading struct {
 }
 
 // within takes names as relative to that directory, too.
-func (r *gitReading) within(dir string) {
+func (r *reading) within(dir string) {
 	if !slices.Contains(r.trees, dir) {
 		r.trees = append(r.trees, dir)
 	}
 }
 
-func (r *gitReading) file(name string) {
+func (r *reading) file(name string) {
 	if slices.Contains(r.read, name) {
 		return
 	}
-	if len(r.read) == maxGitConfigs {
-		r.partial = true
+	if len(r.read) == maxConfigs {
+		r.Partial = true
 		return
 	}
 	r.read = append(r.read, name)
 	all, complete := r.settings(name)
-	r.partial = r.partial || !complete
+	r.Partial = r.Partial || !complete
 	for i := range all {
 		s := &all[i]
 		switch {
-		case (s.section == "include" || s.section == "includeif") && s.key == "path":
-			for _, to := range r.expand(s.value, []string{path.Dir(name)}) {
+		case (s.section == "include" || s.section == "includeif") && s.Key == "path":
+			for _, to := range r.expand(s.Value, []string{path.Dir(name)}) {
 				r.names = append(r.names, to)
 				r.file(to)
 			}
-		case s.section == "core" && s.key == "hookspath", s.section == "init" && s.key == "templatedir":
-			r.names = append(r.names, r.expand(s.value, r.trees)...)
+		case s.section == "core" && s.Key == "hookspath", s.section == "init" && s.Key == "templatedir":
+			r.names = append(r.names, r.expand(s.Value, r.trees)...)
 		default:
 			r.files(s)
 		}
@@ -107,25 +107,25 @@ var programs = [...]string{
 }
 
 // isProgram: git runs what the value says.
-func (s *gitSetting) isProgram() bool {
+func (s *Setting) isProgram() bool {
 	switch s.section {
 	case "pager":
 		return true
 	case "alias":
-		return strings.HasPrefix(s.value, "!")
+		return strings.HasPrefix(s.Value, "!")
 	case "submodule":
-		return s.key == "update" && strings.HasPrefix(s.value, "!")
+		return s.Key == "update" && strings.HasPrefix(s.Value, "!")
 	case "difftool", "mergetool", "man", "browser", "guitool":
-		return s.key == "path" || s.key == "cmd"
+		return s.Key == "path" || s.Key == "cmd"
 	}
-	return slices.Contains(programs[:], s.key)
+	return slices.Contains(programs[:], s.Key)
 }
 
 // isAddress: the value says where repositories or refs are.
-func (s *gitSetting) isAddress() bool {
-	switch s.key {
+func (s *Setting) isAddress() bool {
+	switch s.Key {
 	case "url", "pushurl", "insteadof", "pushinsteadof":
-		return !strings.HasPrefix(s.value, "ext::") // a command
+		return !strings.HasPrefix(s.Value, "ext::") // a command
 	case "fetch", "push", "merge":
 		return s.section == "remote" || s.section == "branch"
 	}
@@ -134,15 +134,15 @@ func (s *gitSetting) isAddress() bool {
 
 // files takes over what a value names that is a file: a program, with its arguments, or
 // what git reads; and a program that isn't there yet. What has no slash is looked for elsewhere.
-func (r *gitReading) files(s *gitSetting) {
-	if strings.IndexByte(s.value, '/') < 0 || s.isAddress() || r.looks > maxGitLooks {
+func (r *reading) files(s *Setting) {
+	if strings.IndexByte(s.Value, '/') < 0 || s.isAddress() || r.looks > MaxLooks {
 		return
 	}
-	words, program := shellWords(s.value), ""
+	words, program := shellWords(s.Value), ""
 	if s.isProgram() {
 		program = programOf(words)
 	}
-	for i, word := range append(words, s.value) {
+	for i, word := range append(words, s.Value) {
 		if strings.IndexByte(word, '/') < 0 || strings.HasPrefix(word, "refs/") || strings.Contains(word, "://") || strings.IndexByte(word, '\n') >= 0 {
 			continue // a URL, or what refs are called
 		}
@@ -150,17 +150,17 @@ func (r *gitReading) files(s *gitSetting) {
 		if was, known := r.words[word]; known && (was || !runs) { // many branches have the same
 			continue
 		}
-		if len(r.words) >= maxGitNames {
-			r.partial = true
+		if len(r.words) >= MaxNames {
+			r.Partial = true
 			return
 		}
 		r.words[word] = runs
 		for _, name := range r.expand(word, r.trees) {
 			r.looks += len(name) / 256 // the kernel walks the whole name
-			if r.enough(&r.looks, maxGitLooks) {
+			if r.enough(&r.looks, MaxLooks) {
 				return
 			}
-			f, err := r.host.Resolve(name)
+			f, err := r.Host.Resolve(name)
 			if err == nil && f.Mode.IsRegular() || runs && hostfs.Absent(err) {
 				r.names = append(r.names, name)
 			}
@@ -219,7 +219,7 @@ func shellWords(text string) (words []string) {
 }
 
 // expand makes a name of git's absolute, below each directory that it may be relative to.
-func (r *gitReading) expand(name string, relativeTo []string) []string {
+func (r *reading) expand(name string, relativeTo []string) []string {
 	name = strings.TrimPrefix(name, ":(optional)")
 	switch {
 	case name == "" || strings.IndexByte(name, 0) >= 0:

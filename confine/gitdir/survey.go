@@ -1,4 +1,4 @@
-package rootfs
+package gitdir
 
 import (
 	"errors"
@@ -13,8 +13,9 @@ import (
 )
 
 const (
+	WhyRuns    = "git runs what it says"
 	whyPointer = "it says where the git directory is"
-	whyNamed   = "git's configuration names it"
+	WhyNamed   = "git's configuration names it"
 	whyHead    = "with it the directory could be taken for a repository"
 	whyRebase  = "git runs what it says when the rebase goes on"
 	whyAbsent  = "a submodule of this name is not there, and git would take what is"
@@ -22,58 +23,21 @@ const (
 	whyPruned  = "the worktree is elsewhere: git would take it for gone, and prune this"
 )
 
-// gitParts of a git directory decide what git runs, or where it looks for that.
-var gitParts = [...]string{"config", "config.worktree", "hooks", "commondir"}
+// parts of a git directory decide what git runs, or where it looks for that.
+var parts = [...]string{"config", "config.worktree", "hooks", "commondir"}
 
-// protectGit protects what git obeys in a tree beside what is plainly in .git. It does so
-// only when the policy protects .git at all. What is found by looking into git directories
-// is left for later: it doesn't use up any bound before what the caller goes by.
-func (c *compiler) protectGit(root string) (later func()) {
-	wanted := false
-	for _, p := range c.in.Protect {
-		wanted = wanted || strings.HasPrefix(p, ".git/")
-	}
-	if !wanted {
-		return func() {}
-	}
-	s := c.git.obeyed(root)
-	names := s.names
-	c.table.GitIndexes = append(c.table.GitIndexes, s.indexes...)
-	if s.partial {
-		c.protectsLess("not all that git obeys in " + quote(root) + " is protected: there is too much of it")
-	}
-	shield := func(listed bool) {
-		for _, n := range names {
-			if n.listed != listed {
-				continue
-			}
-			if end := c.shieldNamed(n.path, n.why); n.why == whyNamed && end != "" && hostfs.Under(root, end) {
-				c.protectsLess(quote(end) + " is not protected, though git's configuration names it: " + quote(root) + " is writable")
-			}
-		}
-	}
-	shield(false)
-	return func() { shield(true) }
-}
-
-// protectsLess says what of that which should stay as it is may not.
-func (c *compiler) protectsLess(text string) {
-	c.notice(text)
-	c.table.ProtectsLess = true
-}
-
-// gitName is something that git obeys. Its path is absolute, and not resolved.
-type gitName struct {
-	path, why string
-	listed    bool // it was found by looking into git directories, where a run can make more
+// Name is something that git obeys. Its path is absolute, and not resolved.
+type Name struct {
+	Path, Why string
+	Listed    bool // it was found by looking into git directories, where a run can make more
 }
 
 // survey finds what git obeys in a tree. What it finds out of, an attacker may have made:
 // trees are known by their canonical paths, and each kind of work is bounded.
 type survey struct {
-	*git
-	names   []gitName
-	indexes []plan.GitIndex
+	*Reader
+	Found   []Name
+	Indexes []plan.GitIndex
 	known   map[string]bool // names
 	seen    map[string]bool // git directories, and trees by their .gitmodules
 	levels  map[string]bool // directories on the way to names
@@ -82,26 +46,26 @@ type survey struct {
 	entries int
 	looks   int
 	indexed int // bytes of indexes
-	partial bool
+	Partial bool
 	// later is what is still to be looked at: nearest first, so that what an earlier run
 	// could make uses up no bound before what the caller goes by is found.
 	later  []func()
 	listed bool // what is looked at was
 }
 
-// obeyed finds it for a tree, or a directory in one: the parts of git directories, which may
+// Survey finds it for a tree, or a directory in one: the parts of git directories, which may
 // be elsewhere, those of the submodules and worktrees that belong to it included; what leads
 // git there; and what the configuration names.
-func (g *git) obeyed(tree string) *survey {
+func (g *Reader) Survey(tree string) *survey {
 	g.read, g.size = nil, 0 // what another tree is full of doesn't count here
-	s := &survey{git: g, known: map[string]bool{}, seen: map[string]bool{}, levels: map[string]bool{}}
+	s := &survey{Reader: g, known: map[string]bool{}, seen: map[string]bool{}, levels: map[string]bool{}}
 	top := tree
-	dirs := g.dirs(top)
+	dirs := g.Dirs(top)
 	for len(dirs) == 0 && top != "/" {
 		top = path.Dir(top)
-		dirs = g.dirs(top)
+		dirs = g.Dirs(top)
 	}
-	if !g.isGitDir(tree) {
+	if !g.IsGitDir(tree) {
 		s.add(path.Join(tree, "HEAD"), whyHead)
 	} else if !slices.Contains(dirs, tree) {
 		s.gitDir(tree)
@@ -118,7 +82,7 @@ func (g *git) obeyed(tree string) *survey {
 		s.later = s.later[1:]
 		look()
 	}
-	if s.partial {
+	if s.Partial {
 		for _, dir := range dirs {
 			s.whole(path.Join(dir, "worktrees"))
 			s.whole(path.Join(dir, "modules"))
@@ -134,13 +98,13 @@ func (s *survey) add(name, why string) {
 	s.known[name] = true
 	for dir := path.Dir(name); !s.levels[dir]; dir = path.Dir(dir) {
 		s.depth += 1 + len(dir)/64 // for a deep one the kernel walks a long way
-		if s.depth > maxGitLevels {
-			s.partial = true
+		if s.depth > MaxLevels {
+			s.Partial = true
 			return
 		}
 		s.levels[dir] = true
 	}
-	s.names = append(s.names, gitName{name, why, s.listed})
+	s.Found = append(s.Found, Name{name, why, s.listed})
 }
 
 // afterwards puts off what listing finds.
@@ -153,7 +117,7 @@ func (s *survey) afterwards(listed bool, look func()) {
 
 // whole adds a directory of which not all could be looked at.
 func (s *survey) whole(dir string) {
-	if s.isThere(dir) {
+	if s.IsThere(dir) {
 		s.add(dir, whyTooMuch)
 	}
 }
@@ -161,7 +125,7 @@ func (s *survey) whole(dir string) {
 // enough counts one more of something, and says whether that is too many.
 func (s *survey) enough(count *int, most int) bool {
 	*count++
-	s.partial = s.partial || *count > most
+	s.Partial = s.Partial || *count > most
 	return *count > most
 }
 
@@ -176,7 +140,7 @@ func (s *survey) once(what string) bool {
 
 // repository adds what is obeyed in a tree that has git directories.
 func (s *survey) repository(tree string, dirs []string) {
-	if f, err := s.host.Lstat(path.Join(tree, ".git")); err == nil && !f.Mode.IsDir() {
+	if f, err := s.Host.Lstat(path.Join(tree, ".git")); err == nil && !f.Mode.IsDir() {
 		s.add(path.Join(tree, ".git"), whyPointer)
 		s.pointed(tree)
 	}
@@ -185,7 +149,7 @@ func (s *survey) repository(tree string, dirs []string) {
 	}
 	s.config(tree, dirs)
 	listed := s.listed
-	for _, tree := range append([]string{tree}, s.workTrees(dirs[0])...) {
+	for _, tree := range append([]string{tree}, s.WorkTrees(dirs[0])...) {
 		gitlinks := s.index(tree, dirs[0], dirs)
 		s.afterwards(listed, func() { s.submodules(tree, dirs, gitlinks) })
 	}
@@ -196,7 +160,7 @@ func (s *survey) repository(tree string, dirs []string) {
 
 // pointed adds a part of the git directory by the name that a .git file has for it, which can turn around.
 func (s *survey) pointed(tree string) {
-	text, err := s.host.ReadFile(path.Join(tree, ".git"), maxGitFile)
+	text, err := s.Host.ReadFile(path.Join(tree, ".git"), MaxPointer)
 	dir, found := strings.CutPrefix(strings.TrimRight(text, "\r\n"), "gitdir: ")
 	if err != nil || !found || !strings.Contains(dir, "..") {
 		return
@@ -204,12 +168,12 @@ func (s *survey) pointed(tree string) {
 	if !path.IsAbs(dir) {
 		dir = tree + "/" + dir
 	}
-	s.add(dir+"/config", whyGit)
+	s.add(dir+"/config", WhyRuns)
 }
 
 // nowhere adds the directory that a file of git's leads to where it isn't there: none may come to be.
 func (s *survey) nowhere(file, prefix, relativeTo string) {
-	text, err := s.host.ReadFile(file, maxGitFile)
+	text, err := s.Host.ReadFile(file, MaxPointer)
 	dir, found := strings.CutPrefix(strings.TrimRight(text, "\r\n"), prefix)
 	if err != nil || !found || dir == "" || strings.IndexByte(dir, 0) >= 0 {
 		return
@@ -217,7 +181,7 @@ func (s *survey) nowhere(file, prefix, relativeTo string) {
 	if !path.IsAbs(dir) {
 		dir = relativeTo + "/" + dir
 	}
-	if !s.isThere(dir) {
+	if !s.IsThere(dir) {
 		s.add(dir, whyPointer)
 	}
 }
@@ -226,7 +190,7 @@ func (s *survey) nowhere(file, prefix, relativeTo string) {
 func (s *survey) config(tree string, dirs []string) {
 	if s.once(strings.Join(append([]string{tree}, dirs...), "\x00")) {
 		for _, name := range s.named(tree, dirs) {
-			s.add(name, whyNamed)
+			s.add(name, WhyNamed)
 		}
 	}
 }
@@ -236,8 +200,8 @@ func (s *survey) index(tree, dir string, dirs []string) []string {
 	if !s.once(tree + "\x00index\x00" + dir) {
 		return nil
 	}
-	if len(s.indexes) == maxGitDirs {
-		s.partial = true
+	if len(s.Indexes) == MaxDirs {
+		s.Partial = true
 		return nil
 	}
 	x := plan.GitIndex{Tree: tree, Dir: dir, Common: dir, Hash: gitindex.SHA1, Repository: len(dirs) > 0}
@@ -246,26 +210,26 @@ func (s *survey) index(tree, dir string, dirs []string) []string {
 		x.Hash = s.hash(x.Common)
 	}
 	found, err := gitindex.Read(x.Hash, func(name string) (string, error) {
-		text, err := s.host.ReadFile(path.Join(dir, name), gitindex.MaxSize-s.indexed)
+		text, err := s.Host.ReadFile(path.Join(dir, name), gitindex.MaxSize-s.indexed)
 		s.indexed += len(text)
 		return text, err
 	})
-	if err == nil && !slices.ContainsFunc(found.Sparse, func(name string) bool { return s.isThere(path.Join(tree, name)) }) ||
+	if err == nil && !slices.ContainsFunc(found.Sparse, func(name string) bool { return s.IsThere(path.Join(tree, name)) }) ||
 		hostfs.Absent(err) && !errors.Is(err, gitindex.ErrBroken) {
 		x.Gitlinks = found.Gitlinks
-		s.indexes = append(s.indexes, x)
+		s.Indexes = append(s.Indexes, x)
 	} else {
-		s.partial = true
+		s.Partial = true
 	}
 	return found.Gitlinks
 }
 
 // hash is the size of object names in a git directory.
-func (g *git) hash(dir string) int {
+func (g *Reader) hash(dir string) int {
 	size := gitindex.SHA1
 	all, _ := g.settings(path.Join(dir, "config"))
 	for i := range all {
-		if s := &all[i]; s.section == "extensions" && s.key == "objectformat" && s.value == "sha256" {
+		if s := &all[i]; s.section == "extensions" && s.Key == "objectformat" && s.Value == "sha256" {
 			size = gitindex.SHA256
 		}
 	}
@@ -279,10 +243,10 @@ func (s *survey) submodules(tree string, dirs, gitlinks []string) {
 		return
 	}
 	all, complete := s.settings(list)
-	s.partial = s.partial || !complete
+	s.Partial = s.Partial || !complete
 	for i := range all {
-		if m := &all[i]; m.section == "submodule" && m.key == "path" && !path.IsAbs(m.value) {
-			s.submodule(tree, dirs, m.value, m.subsection)
+		if m := &all[i]; m.section == "submodule" && m.Key == "path" && !path.IsAbs(m.Value) {
+			s.submodule(tree, dirs, m.Value, m.subsection)
 		}
 	}
 	for _, name := range gitlinks {
@@ -293,17 +257,17 @@ func (s *survey) submodules(tree string, dirs, gitlinks []string) {
 // submodule is about one whose git directory is where it is, or in one of dirs. Where there
 // is none, none may come to be: git would take it for the submodule's.
 func (s *survey) submodule(tree string, dirs []string, name, called string) {
-	if s.entries > maxGitSearch || s.enough(&s.entries, maxGitSearch) {
+	if s.entries > MaxSearch || s.enough(&s.entries, MaxSearch) {
 		return
 	}
-	sub := s.leadsTo(name, tree)
+	sub := s.LeadsTo(name, tree)
 	if sub == "" { // its directory isn't there
 		sub = path.Join(tree, name)
 	}
 	if !hostfs.Below(sub, tree) {
 		return
 	}
-	if dirs := s.git.dirs(sub); len(dirs) > 0 {
+	if dirs := s.Reader.Dirs(sub); len(dirs) > 0 {
 		s.repository(sub, dirs)
 		return
 	}
@@ -312,7 +276,7 @@ func (s *survey) submodule(tree string, dirs []string, name, called string) {
 	for _, dir := range dirs {
 		if git := path.Join(dir, "modules", called); !hostfs.Below(git, path.Join(dir, "modules")) {
 			continue
-		} else if s.isThere(git) {
+		} else if s.IsThere(git) {
 			s.gitDir(git)
 		} else {
 			s.add(git, whyAbsent)
@@ -322,15 +286,15 @@ func (s *survey) submodule(tree string, dirs []string, name, called string) {
 
 // gitDir adds the parts of a git directory.
 func (s *survey) gitDir(dir string) {
-	if !s.once(dir) || s.enough(&s.dirs, maxGitDirs) {
+	if !s.once(dir) || s.enough(&s.dirs, MaxDirs) {
 		return
 	}
-	for _, p := range gitParts {
-		s.add(path.Join(dir, p), whyGit)
+	for _, p := range parts {
+		s.add(path.Join(dir, p), WhyRuns)
 	}
 	s.nowhere(path.Join(dir, "commondir"), "", dir)
 	// One that is begun inside is left to go on outside: without it the repository is in between.
-	if todo := path.Join(dir, "rebase-merge"); s.isThere(todo) {
+	if todo := path.Join(dir, "rebase-merge"); s.IsThere(todo) {
 		s.add(todo, whyRebase)
 	}
 }
@@ -345,7 +309,7 @@ func (s *survey) listing(dir string) {
 
 // worktrees goes through those of a git directory; each has submodules of its own.
 func (s *survey) worktrees(git string) {
-	entries, err := s.host.ReadDir(path.Join(git, "worktrees"))
+	entries, err := s.Host.ReadDir(path.Join(git, "worktrees"))
 	if err != nil {
 		return
 	}
@@ -353,14 +317,14 @@ func (s *survey) worktrees(git string) {
 		if !e.Type.IsDir() {
 			continue
 		}
-		if s.enough(&s.entries, maxGitSearch) || s.dirs > maxGitDirs {
+		if s.enough(&s.entries, MaxSearch) || s.dirs > MaxDirs {
 			return
 		}
 		dir, tree := path.Join(git, "worktrees", e.Name), ""
-		if text, err := s.host.ReadFile(path.Join(dir, "gitdir"), maxGitFile); err == nil {
-			tree = s.leadsTo(path.Dir(strings.TrimRight(text, "\r\n")), dir)
+		if text, err := s.Host.ReadFile(path.Join(dir, "gitdir"), MaxPointer); err == nil {
+			tree = s.LeadsTo(path.Dir(strings.TrimRight(text, "\r\n")), dir)
 		}
-		if tree != "" && s.shown != nil && !s.shown(tree) {
+		if tree != "" && s.Shown != nil && !s.Shown(tree) {
 			s.add(dir, whyPruned)
 		} else {
 			s.gitDir(dir)
@@ -376,7 +340,7 @@ func (s *survey) worktrees(git string) {
 
 // modules goes through the git directories of submodules.
 func (s *survey) modules(dir string) {
-	entries, err := s.host.ReadDir(dir)
+	entries, err := s.Host.ReadDir(dir)
 	if err != nil {
 		return
 	}
@@ -384,19 +348,19 @@ func (s *survey) modules(dir string) {
 		if e.Type != fs.ModeDir {
 			continue
 		}
-		if s.enough(&s.entries, maxGitSearch) || s.dirs > maxGitDirs {
+		if s.enough(&s.entries, MaxSearch) || s.dirs > MaxDirs {
 			return
 		}
 		sub := path.Join(dir, e.Name)
-		if s.isThere(path.Join(sub, "config")) || s.isThere(path.Join(sub, "HEAD")) {
+		if s.IsThere(path.Join(sub, "config")) || s.IsThere(path.Join(sub, "HEAD")) {
 			s.gitDir(sub)
 			s.listing(sub)
-			for _, tree := range s.workTrees(sub) {
+			for _, tree := range s.WorkTrees(sub) {
 				switch git := path.Join(tree, ".git"); {
-				case s.pointer(git, "gitdir: ", tree) == sub:
+				case s.Pointer(git, "gitdir: ", tree) == sub:
 					s.add(git, whyPointer)
 					s.repository(tree, []string{sub})
-				case !s.isThere(git):
+				case !s.IsThere(git):
 					s.add(git, whyPointer)
 				}
 			}
@@ -406,7 +370,7 @@ func (s *survey) modules(dir string) {
 	}
 }
 
-func (g *git) isThere(name string) bool {
-	_, err := g.host.Lstat(name)
+func (g *Reader) IsThere(name string) bool {
+	_, err := g.Host.Lstat(name)
 	return err == nil
 }

@@ -1,0 +1,183 @@
+package gitdir
+
+import (
+	"errors"
+	"path"
+	"strings"
+	"syscall"
+
+	"github.com/confine-run/confine/confine/hostfs"
+)
+
+const (
+	MaxPointer = 8 << 10
+	MaxConfig  = 2 << 20
+	maxConfigs = 64   // files for one tree, with all that is included
+	MaxNames   = 512  // words of values that may be names of files, for one tree
+	MaxLooks   = 8192 // looks for files of such names, for all of them
+	MaxLevels  = 4096 // directories on the ways to all that is obeyed, each of which is a mount; deep ones count for more
+	MaxDirs    = 256  // of a repository, its submodules and worktrees
+	MaxSearch  = 4096 // submodules that are listed, names in worktrees and below modules
+)
+
+// Reader finds out what git would look at.
+type Reader struct {
+	Host hostfs.Host
+	Env  func(string) string
+	Home string
+	// Shown says whether the run sees a tree at its path; nil: it sees all.
+	Shown func(tree string) bool
+	read  map[string]file // files that were read
+	size  int             // of all of them
+
+	homes map[string]string // of users that were asked for
+}
+
+type file struct {
+	all      []Setting
+	complete bool // there isn't more of it
+}
+
+// IsGitDir: git would take a directory for a repository's.
+func (g *Reader) IsGitDir(dir string) bool {
+	for _, part := range [...]string{"HEAD", "objects", "refs"} {
+		if !g.IsThere(path.Join(dir, part)) {
+			return false
+		}
+	}
+	return true
+}
+
+// IsBare: these are the names in a repository without a work tree, or in a git directory.
+func IsBare(entries []hostfs.Entry) bool {
+	found := 0
+	for i := range entries {
+		switch entries[i].Name {
+		case "HEAD", "objects", "refs":
+			found++
+		}
+	}
+	return found == 3
+}
+
+// Dirs are the git directories of a tree: its own, which is the tree itself in a bare
+// repository, and the one that this has things in common with, if that is another one.
+func (g *Reader) Dirs(tree string) []string {
+	at := path.Join(tree, ".git")
+	f, err := g.Host.Resolve(at)
+	switch {
+	case err != nil && g.IsGitDir(tree):
+		at = tree
+	case err != nil:
+		return nil
+	case f.Mode.IsDir():
+		at = f.Path
+	default:
+		if at = g.Pointer(at, "gitdir: ", tree); at == "" {
+			return nil
+		}
+	}
+	if common := g.Pointer(path.Join(at, "commondir"), "", at); common != "" && common != at {
+		return []string{at, common}
+	}
+	return []string{at}
+}
+
+// Pointer reads a file that holds a path, and resolves that.
+func (g *Reader) Pointer(name, prefix, relativeTo string) string {
+	text, err := g.Host.ReadFile(name, MaxPointer)
+	if err != nil {
+		return ""
+	}
+	to, ok := strings.CutPrefix(strings.TrimRight(text, "\r\n"), prefix)
+	if !ok || to == "" || strings.IndexByte(to, 0) >= 0 {
+		return ""
+	}
+	if !path.IsAbs(to) {
+		to = relativeTo + "/" + to
+	}
+	f, err := g.Host.Resolve(to)
+	if err != nil || !f.Mode.IsDir() {
+		return ""
+	}
+	return f.Path
+}
+
+// LeadsTo is what a name in a file of git's leads to, or nothing.
+func (g *Reader) LeadsTo(name, relativeTo string) string {
+	if name == "" || strings.IndexByte(name, 0) >= 0 {
+		return ""
+	}
+	if !path.IsAbs(name) {
+		name = relativeTo + "/" + name
+	}
+	f, err := g.Host.Resolve(name)
+	if err != nil {
+		return ""
+	}
+	return f.Path
+}
+
+// WorkTrees are the trees that the configuration of a git directory names as its own:
+// the last of them is, and who reads it otherwise takes another.
+func (g *Reader) WorkTrees(dir string) (trees []string) {
+	for _, name := range [...]string{"config", "config.worktree"} {
+		all, _ := g.settings(path.Join(dir, name))
+		for i := range all {
+			if s := &all[i]; s.section == "core" && s.Key == "worktree" {
+				if tree := g.LeadsTo(s.Value, dir); tree != "" {
+					trees = append(trees, tree)
+				}
+			}
+		}
+	}
+	return trees
+}
+
+// settings reads a file of git's configuration, once. complete says that there isn't more.
+func (g *Reader) settings(name string) (all []Setting, complete bool) {
+	f, known := g.read[name]
+	if known {
+		return f.all, f.complete
+	}
+	text, err := g.Host.ReadFile(name, MaxConfig)
+	f.complete = !errors.Is(err, syscall.EFBIG)
+	if g.size += len(text); g.size > MaxConfig {
+		text, f.complete = "", false
+	}
+	f.all = ParseConfig(text)
+	if g.read == nil {
+		g.read = make(map[string]file)
+	}
+	g.read[name] = f
+	return f.all, f.complete
+}
+
+// homeOf is a user's home directory, or nothing.
+func (g *Reader) homeOf(user string) string {
+	if user == "" {
+		return g.Home
+	}
+	home, known := g.homes[user]
+	if !known {
+		home = g.lookUp(user)
+		if g.homes == nil {
+			g.homes = make(map[string]string)
+		}
+		g.homes[user] = home
+	}
+	return home
+}
+
+func (g *Reader) lookUp(user string) string {
+	passwd, _ := g.Host.ReadFile("/etc/passwd", MaxConfig)
+	for line := range strings.Lines(passwd) {
+		if fields := strings.Split(strings.TrimSpace(line), ":"); len(fields) == 7 && fields[0] == user {
+			return fields[5]
+		}
+	}
+	if user == g.Env("USER") || user == g.Env("LOGNAME") { // known to the host by other means
+		return g.Home
+	}
+	return ""
+}
