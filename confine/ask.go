@@ -1,7 +1,7 @@
 package confine
 
 import (
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // Ask is one question about a plan: may a path, a host or a system call be used?
@@ -42,7 +42,7 @@ type Answer struct {
 	// where no rule speaks of it.
 	Reason string `json:"reason"`
 	Rule   string `json:"rule,omitempty"`
-	origin rootfs.Origin
+	origin view.Origin
 	// From is the place that the rule comes from: a flag, a variable, FILE:LINE, a
 	// profile, or "built in".
 	From    string `json:"from,omitempty"`
@@ -57,12 +57,12 @@ type Answer struct {
 
 // Denied says whether a word of --deny decided, and not the set of secrets.
 func (a *Answer) Denied() bool {
-	return a.origin.Option == rootfs.FromDeny && a.origin != rootfs.FromSecrets
+	return a.origin.Option == view.FromDeny && a.origin != view.FromSecrets
 }
 
 // Private says whether the place is the run's own home directory or one for temporary files.
 func (a *Answer) Private() bool {
-	return a.origin.Option == rootfs.FromHome || a.origin.Option == rootfs.FromTempDir
+	return a.origin.Option == view.FromHome || a.origin.Option == view.FromTempDir
 }
 
 // Yes says whether it is allowed in any case.

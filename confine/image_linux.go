@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/image"
 )
 
@@ -58,7 +58,7 @@ func (c *Command) imageCache(policy *Policy) (string, error) {
 
 // root says which tree is the root: that of an image where --rootfs names one. A plan by
 // itself unpacks nothing.
-func (p *planner) root(in *rootfs.Input) error {
+func (p *planner) root(in *view.Input) error {
 	src := p.policy.Filesystem.Rootfs
 	if in.Rootfs = src; src == "" || p.command.image == nil && !image.Is(src) {
 		return nil
@@ -81,7 +81,7 @@ func (p *planner) root(in *rootfs.Input) error {
 		}
 		t = &found
 	}
-	in.Rootfs, in.Image = t.Root, rootfs.Image{Path: t.Path, Dir: t.Dir}
+	in.Rootfs, in.Image = t.Root, view.Image{Path: t.Path, Dir: t.Dir}
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/landlock"
 	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
 )
@@ -103,7 +104,7 @@ func (p *planner) secondLayer(l map[status.Capability]status.Enforcement) {
 }
 
 // rulesHere are the rules as they hold on this ground.
-func (p *planner) rulesHere(rules []rootfs.Rule) []rootfs.Rule {
+func (p *planner) rulesHere(rules []view.Rule) []view.Rule {
 	if p.ground != bare {
 		return rules
 	}
@@ -113,24 +114,24 @@ func (p *planner) rulesHere(rules []rootfs.Rule) []rootfs.Rule {
 	rules = slices.Clone(rules)
 	for _, l := range p.ruleset.Limits {
 		if l.Path == "" {
-			rules = append(rules, rootfs.Rule{Path: "/", Access: rootfs.AccessHidden, Why: "what isn't allowed; but " + l.Kind.About()})
+			rules = append(rules, view.Rule{Path: "/", Access: view.RuleHidden, Why: "what isn't allowed; but " + l.Kind.About()})
 			continue
 		}
-		i := slices.IndexFunc(rules, func(r rootfs.Rule) bool { return r.Path == l.Path })
+		i := slices.IndexFunc(rules, func(r view.Rule) bool { return r.Path == l.Path })
 		if i < 0 {
 			i = len(rules)
-			rules = append(rules, rootfs.Rule{Path: l.Path})
+			rules = append(rules, view.Rule{Path: l.Path})
 		}
 		r := &rules[i]
 		if access := l.Kind.Access(); access != "" {
 			r.Access = access
 		}
 		if r.Why == "" || l.Kind == landlock.Proc || l.Kind == landlock.OwnEtc { // of a place that isn't there here
-			r.Why, r.Origin = l.Kind.About(), rootfs.Origin{}
+			r.Why, r.Origin = l.Kind.About(), view.Origin{}
 		} else {
 			r.Why += "; " + l.Kind.About()
 		}
 	}
-	slices.SortStableFunc(rules, func(a, b rootfs.Rule) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(rules, func(a, b view.Rule) int { return strings.Compare(a.Path, b.Path) })
 	return rules
 }

@@ -10,7 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/explain"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/hint"
 )
 
@@ -66,8 +67,8 @@ func (p *Plan) writesNothing(_ *Resolved, text string) hint.Notice {
 		said = what // the path of a program
 	}
 	elsewhere := slices.ContainsFunc(p.namesIn(said), func(name string) bool { return !belowOrAt(name, p.Exec.Dir) })
-	s := p.see(p.Exec.Dir, rootfs.WishWrite)
-	if elsewhere || s.Granted || s.Reason != rootfs.ReasonReadOnly || s.Rule.Origin.Option != rootfs.FromWorkdir {
+	s := p.see(p.Exec.Dir, explain.Write)
+	if elsewhere || s.Granted || s.Reason != explain.ReadOnly || s.Rule.Origin.Option != view.FromWorkdir {
 		return hint.Notice{}
 	}
 	return hint.Notice{Text: "the current directory is shown read-only",

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/changes"
 )
 
@@ -25,17 +26,8 @@ func (r *Resolved) RealDir(src *Sources, name string) (string, error) {
 }
 
 func namesOf(policy *Policy, dir string, files []string, env func(string) string) *rootfs.Names {
-	f := &policy.Filesystem
-	in := rootfs.Input{AllowRead: f.AllowRead, AllowWrite: f.AllowWrite, Overlay: f.Overlay, Rootfs: f.Rootfs, Protect: f.Protect,
-		Mounts: mountsOf(f), ConfigFiles: files, Dir: dir, HomeDir: env("HOME"), Env: env}
+	in := view.Input{Filesystem: policy.Filesystem, Caller: view.Caller{ConfigFiles: files, Dir: dir, HomeDir: env("HOME"), Env: env}}
 	return rootfs.NewNames(&in)
-}
-
-func mountsOf(f *Filesystem) (all []rootfs.Mount) {
-	for _, m := range f.Mounts {
-		all = append(all, rootfs.Mount{Src: m.Src, Dst: m.Dst, Mode: m.Mode, Size: m.Size})
-	}
-	return all
 }
 
 // reaches refuses a file of a policy that a link in a tree of work leads to.
@@ -61,7 +53,7 @@ func (src *Sources) reaches(option, name string) error {
 	if !filepath.IsAbs(name) {
 		name = src.Dir + "/" + name
 	}
-	in := rootfs.Input{Dir: src.Dir, HomeDir: src.Home}
+	in := view.Input{Caller: view.Caller{Dir: src.Dir, HomeDir: src.Home}}
 	if _, err := rootfs.NewNames(&in).Real(name, false); err != nil {
 		return throughLink(option, name, err)
 	}

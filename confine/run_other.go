@@ -7,7 +7,7 @@ import (
 	"errors"
 	"runtime"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 )
@@ -18,7 +18,7 @@ const Backend = runtime.GOOS + "-none"
 // Plan is what will be done for one run on this host.
 type Plan struct {
 	plan.Plan
-	Rules  []rootfs.Rule
+	Rules  []view.Rule
 	policy *Policy
 }
 

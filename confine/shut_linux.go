@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/hint"
 )
 
@@ -64,5 +65,5 @@ func (p *planner) shutBelow(dir string) (names []string) {
 
 // protects says whether a path is what the policy protects.
 func (p *planner) protects(at string) bool {
-	return slices.ContainsFunc(p.plan.Rules, func(r rootfs.Rule) bool { return r.Path == at && r.Access == rootfs.AccessProtected })
+	return slices.ContainsFunc(p.plan.Rules, func(r view.Rule) bool { return r.Path == at && r.Access == view.RuleProtected })
 }

@@ -11,9 +11,11 @@ import (
 	"syscall"
 	"unicode"
 
+	"github.com/confine-run/confine/confine/explain"
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/rootfs"
 	"github.com/confine-run/confine/confine/secrets"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/shell"
@@ -52,7 +54,7 @@ func (p *Plan) unshownVariables(r *Resolved, _ string) hint.Notice {
 		}
 		for _, name := range filepath.SplitList(value) {
 			told := slices.ContainsFunc(p.Notices, func(n hint.Notice) bool { return strings.Contains(n.Text, strconv.Quote(name)) })
-			partly := slices.ContainsFunc(p.Rules, func(rule rootfs.Rule) bool { return strings.HasPrefix(rule.Path, name+"/") })
+			partly := slices.ContainsFunc(p.Rules, func(rule view.Rule) bool { return strings.HasPrefix(rule.Path, name+"/") })
 			if told || partly || !path.IsAbs(name) || rootfs.TooBroad(name, home) || p.secret(name) || !p.showable(r, name) {
 				continue
 			}
@@ -77,7 +79,7 @@ func (p *Plan) showable(r *Resolved, name string) bool {
 		return false
 	}
 	a, err := p.Ask(r, Ask{Kind: AskPath, Word: name})
-	if err != nil || a.Answer != AnswerNo || a.Reason != string(rootfs.ReasonHidden) || a.Hint != "--allow-read "+shell.Word(name) || a.origin == rootfs.FromSecrets {
+	if err != nil || a.Answer != AnswerNo || a.Reason != string(explain.Hidden) || a.Hint != "--allow-read "+shell.Word(name) || a.origin == view.FromSecrets {
 		return false
 	}
 	policy, command := *p.policy, *p.command
@@ -89,7 +91,7 @@ func (p *Plan) showable(r *Resolved, name string) bool {
 			return false
 		}
 	}
-	return other.plan.see(name, rootfs.WishRead).Granted
+	return other.plan.see(name, explain.Read).Granted
 }
 
 // namesIn are the paths in a text that are written without spaces: absolute ones, and those that

@@ -215,18 +215,6 @@ const leastTmpfs = 4096
 // maxTmpfs is how many of them a run can have: each has a descriptor on its way out.
 const maxTmpfs = 16
 
-// String is the form that --mount takes.
-func (m Mount) String() string {
-	if m.Size > 0 {
-		return "tmpfs:" + m.Dst + ":" + FormatSize(m.Size)
-	}
-	mode := m.Mode
-	if mode == "" {
-		mode = "ro"
-	}
-	return m.Src + ":" + m.Dst + ":" + mode
-}
-
 func checkSeccomp(base place, word string) (string, error) {
 	words := []string{"off", "default", "strict"}
 	if slices.Contains(words, word) {

@@ -1,3 +1,10 @@
+// Package gitdir knows what git obeys: which files of a repository, of its submodules and worktrees
+// decide what git runs, and what its configuration names elsewhere. It reads what is there and acts on
+// nothing.
+//
+// [Reader] answers single questions about git directories; [Reader.Survey] finds all that git obeys in
+// a tree; [ParseConfig] reads a file of git's configuration. An attacker may have made anything that is read,
+// so each kind of work is bounded, and a survey says when it is [Survey.Partial].
 package gitdir
 
 import (

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // bin is one entry of PATH that exists on the host.
@@ -18,7 +19,7 @@ type bin struct {
 
 // readPath reads PATH: what isn't there, or can't be reached, is left out.
 func (c *compiler) readPath() {
-	rest, more := c.in.Env("PATH"), true
+	rest, more := c.In.Env("PATH"), true
 	for more {
 		var name string
 		name, rest, more = strings.Cut(rest, ":")
@@ -35,14 +36,14 @@ func (c *compiler) readPath() {
 		r, err := c.follow(full, "PATH")
 		switch {
 		case errors.Is(err, fs.ErrPermission):
-			c.rule(path.Clean(full), AccessHidden, "PATH: can't be reached by this user")
+			c.Rule(path.Clean(full), view.RuleHidden, "PATH: can't be reached by this user")
 			continue
 		case err != nil || !r.file.Mode.IsDir():
 			c.insideBin(name, full)
 			continue
 		}
 		if r.work == "" {
-			c.links = append(c.links, r.links...)
+			c.Links = append(c.Links, r.links...)
 		}
 		c.bins = append(c.bins, bin{name, path.Clean(full), r})
 	}
@@ -59,10 +60,10 @@ func (c *compiler) hasBin(name string) bool {
 
 // insideBin keeps an entry that only a mount brings about.
 func (c *compiler) insideBin(name, full string) {
-	if g := nearest(c.grants, path.Clean(full)); g == nil || !g.mount {
+	if g := c.Nearest(path.Clean(full)); g == nil || !g.Mount {
 		return
 	}
-	if at, mode, found := c.inside(full); found && mode.IsDir() {
+	if at, mode, found := c.Inside(full); found && mode.IsDir() {
 		c.bins = append(c.bins, bin{name, path.Clean(full), route{file: hostfs.File{Path: at, Mode: mode}}})
 	}
 }
@@ -72,16 +73,16 @@ func (c *compiler) cleanPath() {
 	var kept []string
 	for i := range c.bins {
 		b := &c.bins[i]
-		shown := c.visible(b.file.Path)
-		if g := nearest(c.grants, b.full); g != nil && g.mount {
+		shown := c.Visible(b.file.Path)
+		if g := c.Nearest(b.full); g != nil && g.Mount {
 			shown = true
 		}
-		if shown && !c.masked(b.file.Path) {
+		if shown && !c.Masked(b.file.Path) {
 			kept = append(kept, b.name)
 		}
 	}
 	if len(kept) > 0 {
-		c.table.Env["PATH"] = strings.Join(kept, ":")
+		c.Env["PATH"] = strings.Join(kept, ":")
 	}
 }
 
@@ -92,11 +93,11 @@ func (c *compiler) showBin(b *bin) {
 		return
 	}
 	if b.work != "" {
-		c.links = append(c.links, b.links...)
+		c.Links = append(c.Links, b.links...)
 	}
 	if i := c.chainOf(b.full, dir); i >= 0 && !c.inSystem(dir, i) {
 		c.useChain(i, by)
-		if chains[i].name != "local" && c.visible(dir) {
+		if chains[i].name != "local" && c.Visible(dir) {
 			return
 		}
 	}
@@ -107,13 +108,13 @@ func (c *compiler) showBin(b *bin) {
 		return
 	}
 	if c.tooBroad(dir) {
-		if !c.visible(dir) {
-			c.rule(dir, AccessHidden, "PATH: too broad to be shown")
+		if !c.Visible(dir) {
+			c.Rule(dir, view.RuleHidden, "PATH: too broad to be shown")
 		}
 		return
 	}
 	why := "tool chain: " + dir + " (PATH)"
-	if c.visible(dir) {
+	if c.Visible(dir) {
 		if c.inHome(dir) {
 			c.showLinked(dir, why)
 		}
@@ -124,7 +125,7 @@ func (c *compiler) showBin(b *bin) {
 	case prefix != "" && !c.inHome(dir) && c.isPrefix(prefix):
 		c.showPrefix(prefix, "tool chain: "+prefix+" (PATH)")
 	default:
-		c.add(b.file, nil, read, why)
+		c.add(b.file, nil, view.Read, why)
 		c.showLinked(dir, why)
 	}
 }
@@ -132,16 +133,16 @@ func (c *compiler) showBin(b *bin) {
 // inSystem: the root of the tool chain is a directory of the system's, and only
 // its variable leads there when the caller set that.
 func (c *compiler) inSystem(dir string, i int) bool {
-	return c.ofSystem(dir) && c.in.Env(chains[i].env) == ""
+	return c.ofSystem(dir) && c.In.Env(chains[i].env) == ""
 }
 
 // special shows a virtualenv or conda environment, wherever it is.
 func (c *compiler) special(prefix, by string) bool {
-	if f, err := c.host.Resolve(prefix + "/pyvenv.cfg"); err == nil && f.Mode.IsRegular() {
+	if f, err := c.Host.Resolve(prefix + "/pyvenv.cfg"); err == nil && f.Mode.IsRegular() {
 		c.virtualenv(prefix, by)
 		return true
 	}
-	if f, err := c.host.Resolve(prefix + "/conda-meta"); err == nil && f.Mode.IsDir() && !c.tooBroad(prefix) {
+	if f, err := c.Host.Resolve(prefix + "/conda-meta"); err == nil && f.Mode.IsDir() && !c.tooBroad(prefix) {
 		c.showPrefix(prefix, "tool chain: conda ("+by+")")
 		c.chains.never = append(c.chains.never, never{prefix, []string{".condarc", "condarc"}})
 		return true
@@ -154,7 +155,7 @@ const maxLinked = 256
 
 // showLinked shows what the links in a directory of executables lead to.
 func (c *compiler) showLinked(dir, why string) {
-	entries, err := c.host.ReadDir(dir)
+	entries, err := c.Host.ReadDir(dir)
 	if err != nil {
 		return
 	}
@@ -163,11 +164,11 @@ func (c *compiler) showLinked(dir, why string) {
 		if e.Type != fs.ModeSymlink {
 			continue
 		}
-		if target, err := c.host.Readlink(dir + "/" + e.Name); err != nil || !strings.Contains(target, "/") {
+		if target, err := c.Host.Readlink(dir + "/" + e.Name); err != nil || !strings.Contains(target, "/") {
 			continue // to its neighbour
 		}
 		if followed++; followed > maxLinked {
-			c.notice("not every link in " + quote(dir) + " is followed: there are too many")
+			c.Notice("not every link in " + quote(dir) + " is followed: there are too many")
 			return
 		}
 		name := dir + "/" + e.Name

@@ -2,6 +2,8 @@ package rootfs
 
 import (
 	"path"
+
+	"github.com/confine-run/confine/confine/view"
 )
 
 // caches are those without which a tool chain does nothing.
@@ -21,47 +23,47 @@ var caches = [...]struct {
 // caches gives a tool chain an empty cache where its own could only be read, or not be made: below a
 // home directory that is shown, as a rule. It comes after all that may be an overlay.
 func (c *compiler) caches() error {
-	tmp := c.table.Env["TMPDIR"]
-	if c.in.Bare || c.in.Rootfs != "" || tmp == "" {
+	tmp := c.Env["TMPDIR"]
+	if c.In.Bare || c.In.Rootfs != "" || tmp == "" {
 		return nil
 	}
 	for i := range caches {
 		x := &caches[i]
-		place := c.table.Env[x.variable] // is an overlay then, or has become another place
+		place := c.Env[x.variable] // is an overlay then, or has become another place
 		if place == "" {
-			place = c.in.Env(x.variable)
+			place = c.In.Env(x.variable)
 		}
 		if place == "" {
-			place = path.Join(c.table.Env["HOME"], x.home)
+			place = path.Join(c.Env["HOME"], x.home)
 		}
 		if !path.IsAbs(place) {
 			continue
 		}
-		a := c.accessOf(place)
-		if a == read && c.has(x.program) {
-			c.table.Env[x.variable] = tmp + "/" + x.instead
+		a := c.AccessOf(place)
+		if a == view.Read && c.has(x.program) {
+			c.Env[x.variable] = tmp + "/" + x.instead
 		}
-		if a <= read && x.quiet[0] != "" && c.in.Env(x.quiet[0]) == "" && c.has(x.program) {
-			c.table.Env[x.quiet[0]] = x.quiet[1]
+		if a <= view.Read && x.quiet[0] != "" && c.In.Env(x.quiet[0]) == "" && c.has(x.program) {
+			c.Env[x.quiet[0]] = x.quiet[1]
 		}
 	}
 	return nil
 }
 
-// accessOf is how a path inside is shown; private where nothing of the caller's is.
-func (c *compiler) accessOf(inside string) access {
-	at, _, _ := c.inside(inside)
-	if g := nearest(c.grants, at); g != nil {
-		return g.access
+// AccessOf is how a path inside is shown; private where nothing of the caller's is.
+func (c *compiler) AccessOf(inside string) view.Access {
+	at, _, _ := c.Inside(inside)
+	if g := c.Nearest(at); g != nil {
+		return g.Access
 	}
-	return private
+	return view.Private
 }
 
 // has says whether PATH has a program.
 func (c *compiler) has(program string) bool {
 	for i := range c.bins {
-		if c.visible(c.bins[i].file.Path) {
-			if f, err := c.host.Resolve(c.bins[i].file.Path + "/" + program); err == nil && f.Mode.IsRegular() && f.Mode&0o111 != 0 {
+		if c.Visible(c.bins[i].file.Path) {
+			if f, err := c.Host.Resolve(c.bins[i].file.Path + "/" + program); err == nil && f.Mode.IsRegular() && f.Mode&0o111 != 0 {
 				return true
 			}
 		}

@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // command makes sure that the command itself is visible, and what the links
 // that it is reached through lead to.
 func (c *compiler) command() error {
-	name := c.in.Command
-	if name == "" || c.in.Virtual || c.in.Rootfs != "" || strings.IndexByte(name, 0) >= 0 {
+	name := c.In.Command
+	if name == "" || c.In.Virtual || c.In.Rootfs != "" || strings.IndexByte(name, 0) >= 0 {
 		return nil
 	}
 	const why = "the command itself"
@@ -28,7 +29,7 @@ func (c *compiler) command() error {
 	}
 	for i := range c.bins {
 		b := &c.bins[i]
-		if !c.visible(b.file.Path) {
+		if !c.Visible(b.file.Path) {
 			continue
 		}
 		full := b.file.Path + "/" + name
@@ -46,7 +47,7 @@ func (c *compiler) command() error {
 
 // commandPath is the path that the command is named by, or empty.
 func (c *compiler) commandPath() string {
-	name := c.in.Command
+	name := c.In.Command
 	switch {
 	case !strings.Contains(name, "/") || strings.IndexByte(name, 0) >= 0:
 		return ""
@@ -61,7 +62,7 @@ func (c *compiler) commandPath() string {
 // executable shows a program, and what it was installed to when that can be told.
 func (c *compiler) executable(r route, why string) {
 	f := r.file
-	c.links = append(c.links, r.links...)
+	c.Links = append(c.Links, r.links...)
 	dir := path.Dir(f.Path)
 	// A virtualenv's python is a link to another one, and finds itself by the
 	// name that it was called by.
@@ -70,18 +71,18 @@ func (c *compiler) executable(r route, why string) {
 			c.special(path.Dir(d), why)
 		}
 	}
-	if c.visible(f.Path) {
+	if c.Visible(f.Path) {
 		return
 	}
 	if r.work != "" {
-		if !isBin(dir) || !c.special(path.Dir(dir), why) || !c.visible(f.Path) {
-			c.add(f, nil, read, why)
+		if !isBin(dir) || !c.special(path.Dir(dir), why) || !c.Visible(f.Path) {
+			c.add(f, nil, view.Read, why)
 		}
 		return
 	}
 	if i := c.chainOf(f.Path); i >= 0 {
 		c.useChain(i, why)
-		if c.visible(f.Path) {
+		if c.Visible(f.Path) {
 			return
 		}
 	}
@@ -96,7 +97,7 @@ func (c *compiler) executable(r route, why string) {
 		c.showPath(lib, why)
 		return
 	}
-	c.add(f, nil, read, why)
+	c.add(f, nil, view.Read, why)
 }
 
 // mayShow says whether an environment that a way leads through may be shown: that of the

@@ -1,36 +1,29 @@
 package rootfs
 
 import (
+	"cmp"
+	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/hostfs"
-	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/confine/view"
+	"github.com/confine-run/confine/internal/plan"
 )
 
 // compiler is one Compile under way.
 type compiler struct {
-	in   *Input
-	host hostfs.Host
+	*view.Draft
 
-	home    string      // canonical; empty when there is none that can be shown or made
-	noHome  string      // why it is empty
-	homeEnv string      // HOME inside
-	dir     hostfs.File // the current directory
-	dirErr  error       // why there is none
-	foreign bool        // planning for a user other than the caller
-
-	grants  []grant // settled by settle
-	asked   []grant // as they were before, sorted
-	links   []hostfs.Link
+	home    string          // canonical; empty when there is none that can be shown or made
+	noHome  string          // why it is empty
+	homeEnv string          // HOME inside
+	dir     hostfs.File     // the current directory
+	dirErr  error           // why there is none
 	roots   []hostfs.Link   // the /bin-like links, with absolute targets
-	files   []handoff.Mount // what is made or mounted, other than grants
-	instead []handoff.Mount // of what lies beneath, and what is absent from that
-	masks   []mask
-	maskAt  map[string]int  // indices of them, by where
 	lying   []string        // sockets that searches came across, outside
-	shut    []handoff.Mount // read-only parts and pins
-	shutAt  map[string]int  // indices of them, by where
+	shutAt  map[string]int  // indices of Protected, by path
 	led     led             // what protected links lead to
 	absent  map[string]bool // what is kept so, outside
 	cleared map[string]bool // what is kept clear
@@ -66,7 +59,7 @@ var steps = [...]struct {
 	{"tool chains", (*compiler).toolChains},
 	{"command", (*compiler).command},
 	{"left out", (*compiler).tellLeftOut},
-	{"settle", (*compiler).settle},
+	{"settle", (*compiler).Settle},
 	// An overlay of a tree is none of what is mounted in it.
 	{"nested", (*compiler).nested},
 	{"overlays", (*compiler).overlays},
@@ -83,33 +76,28 @@ var steps = [...]struct {
 }
 
 // Compile computes the mount table. Its errors about the policy are *Error.
-func Compile(in Input) (*Table, error) { return compileAt(in, time.Now) }
+func Compile(in view.Input) (*Table, error) { return compileAt(in, time.Now) }
 
-func compileAt(in Input, now func() time.Time) (*Table, error) {
-	c := &compiler{in: &in, host: in.Host, now: now}
-	if c.host == nil {
-		c.host = hostfs.This()
+func compileAt(in view.Input, now func() time.Time) (*Table, error) {
+	if in.Host == nil {
+		in.Host = hostfs.This()
 	}
 	if in.Env == nil {
 		in.Env = func(string) string { return "" }
 	}
-	c.git = gitdir.Reader{Host: c.host, Env: in.Env, Home: in.HomeDir}
+	c := &compiler{Draft: view.NewDraft(&in), now: now}
+	c.git = gitdir.Reader{Host: c.Host, Env: in.Env, Home: in.HomeDir}
 	if !in.Bare {
 		c.git.Shown = c.sees
 	}
-	c.maskAt, c.shutAt, c.absent, c.cleared = make(map[string]int), make(map[string]int), make(map[string]bool), make(map[string]bool)
+	c.shutAt, c.absent, c.cleared = make(map[string]int), make(map[string]bool), make(map[string]bool)
 	c.led = newLed()
-	c.table.Env = make(map[string]string, 8)
-	c.grants = make([]grant, 0, 32)
-	c.files = make([]handoff.Mount, 0, 64)
-	c.links = make([]hostfs.Link, 0, 16)
-	c.table.Rules = make([]Rule, 0, 64)
-	leave, foreign, err := c.host.As(in.AccessUID, in.AccessGID)
+	leave, foreign, err := c.Host.As(in.AccessUID, in.AccessGID)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	c.foreign = foreign
+	c.Foreign = foreign
 	for i := range steps {
 		if err := steps[i].do(c); err != nil {
 			return nil, err
@@ -117,3 +105,36 @@ func compileAt(in Input, now func() time.Time) (*Table, error) {
 	}
 	return &c.table, nil
 }
+
+// emit makes the table of what was decided.
+func (c *compiler) emit() error {
+	if c.In.Rootfs != "" && (c.Nearest("/") == nil || c.Masked("/")) {
+		return &view.Error{Option: optRootfs, Path: c.In.Rootfs, Err: view.ErrInvalid, Hint: "a deny pattern hides all of it"}
+	}
+	c.Finish()
+	c.cleanPath()
+	t := &c.table
+	t.View = &c.View
+	t.Root, t.Mounts = rootOf(t.View), mounts(t.View)
+	for i := range c.Grants {
+		if g := &c.Grants[i]; g.Reviewed() {
+			t.Overlays = append(t.Overlays, plan.Overlay{Dst: g.Dst, Path: g.Src.Path, Dev: g.Src.Dev, Ino: g.Src.Ino})
+		}
+	}
+	for i := range t.View.Hidden {
+		if h := &t.View.Hidden[i]; h.File.Mode.Type() != fs.ModeSocket {
+			t.Guarded.Hidden = append(t.Guarded.Hidden, h.Dst)
+		}
+	}
+	slices.Sort(t.KeepAbsent)
+	slices.SortFunc(t.Covered, func(a, b plan.Covered) int {
+		if n := hostfs.ComparePaths(a.Path, b.Path); n != 0 {
+			return n
+		}
+		return cmp.Compare(b.Ino, a.Ino) // what is protected itself before what is only on a way
+	})
+	t.Covered = slices.CompactFunc(t.Covered, func(a, b plan.Covered) bool { return a.Path == b.Path })
+	return nil
+}
+
+func (c *compiler) settle() error { return c.Settle() }

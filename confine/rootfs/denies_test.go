@@ -3,12 +3,13 @@ package rootfs
 import (
 	"testing"
 
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 	"github.com/confine-run/confine/confine/secrets"
 )
 
 func TestDenies(t *testing.T) {
 	t.Parallel()
-	h := host(t, "/data/d/sub/x.key=1", "/home/u/l -> /data/d", "/home/u/p/x.key=1", "/data/[d]/x.key=1")
+	h := hosttest.Debian(t, "/data/d/sub/x.key=1", "/home/u/l -> /data/d", "/home/u/p/x.key=1", "/data/[d]/x.key=1")
 	for _, c := range []struct {
 		word, name string
 		want       bool

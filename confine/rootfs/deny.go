@@ -12,6 +12,7 @@ import (
 
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/secrets"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // maxSearch bounds how many files the search for one pattern looks at, and
@@ -23,7 +24,7 @@ const (
 
 // deny hides what the caller denied.
 func (c *compiler) deny() error {
-	for _, d := range c.in.Deny {
+	for _, d := range c.In.Deny {
 		if d == secrets.Set {
 			continue // a step of its own
 		}
@@ -33,7 +34,7 @@ func (c *compiler) deny() error {
 		}
 		if !strings.ContainsAny(full, `*?[{\`) {
 			err = c.denyPath(d, full)
-		} else if _, e := c.host.Lstat(full); e == nil {
+		} else if _, e := c.Host.Lstat(full); e == nil {
 			err = c.denyPath(d, full) // its name only looks like a pattern
 		} else {
 			err = c.denyPattern(d, full)
@@ -74,9 +75,9 @@ func Denies(h hostfs.Host, words []string, dir, name string) bool {
 
 // denyPath hides one path wherever it is shown. What isn't there needs no hiding.
 func (c *compiler) denyPath(given, full string) error {
-	f, err := c.host.Resolve(full)
+	f, err := c.Host.Resolve(full)
 	if err != nil || f.Path != path.Clean(full) {
-		if err := c.leaves(optDeny, given, hostfs.Trace(c.host, full)); err != nil {
+		if err := c.leaves(optDeny, given, hostfs.Trace(c.Host, full)); err != nil {
 			return err
 		}
 	}
@@ -92,7 +93,7 @@ func (c *compiler) denyPath(given, full string) error {
 		return nil
 	}
 	if f.Path == "/" {
-		return &Error{Option: optDeny, Path: given, Err: ErrTooBroad, Hint: "what isn't allowed is not visible anyway: --virtual-fs leaves the system only"}
+		return &view.Error{Option: optDeny, Path: given, Err: view.ErrTooBroad, Hint: "what isn't allowed is not visible anyway: --virtual-fs leaves the system only"}
 	}
 	c.hideShown(f.Path, path.Clean(full), given)
 	return nil
@@ -102,7 +103,7 @@ func (c *compiler) denyPath(given, full string) error {
 // which is, and the rest as it stands.
 func (c *compiler) willBe(full string) string {
 	for up := path.Dir(full); ; up = path.Dir(up) {
-		if f, err := c.host.Resolve(up); err == nil {
+		if f, err := c.Host.Resolve(up); err == nil {
 			return hostfs.Rebase(full, up, f.Path)
 		}
 		if up == "/" {
@@ -114,15 +115,15 @@ func (c *compiler) willBe(full string) string {
 // hideShown hides a path of the caller's at every place that shows it, and what
 // stands at a path inside.
 func (c *compiler) hideShown(outside, inside, given string) {
-	found := c.shownAt(outside)
-	for i := range c.grants {
-		if g := &c.grants[i]; g.access != private && g.dst != g.src.Path && hostfs.Under(inside, g.dst) {
+	found := c.ShownAt(outside)
+	for i := range c.Grants {
+		if g := &c.Grants[i]; g.Access != view.Private && g.Dst != g.Src.Path && hostfs.Under(inside, g.Dst) {
 			found = append(found, inside)
 		}
 	}
 	for _, at := range found {
-		if g := nearest(c.grants, at); g != nil && g.access != private {
-			if _, err := c.host.Lstat(g.at(at)); !hostfs.Absent(err) {
+		if g := c.Nearest(at); g != nil && g.Access != view.Private {
+			if _, err := c.Host.Lstat(g.At(at)); !hostfs.Absent(err) {
 				c.hideGiven(at, given)
 			}
 		}
@@ -131,18 +132,18 @@ func (c *compiler) hideShown(outside, inside, given string) {
 
 // hideGiven hides a path inside by a word of the option's.
 func (c *compiler) hideGiven(at, given string) {
-	c.hide(at, optDeny+" "+given, Origin{FromDeny, given})
+	c.Hide(at, optDeny+" "+given, view.Origin{Option: view.FromDeny, Word: given})
 }
 
-// shownAt is where a path of the caller's is shown.
-func (c *compiler) shownAt(outside string) (found []string) {
-	for i := range c.grants {
-		g := &c.grants[i]
-		if g.access == private || outside == "" || !hostfs.Under(outside, g.src.Path) {
+// ShownAt is where a path of the caller's is shown.
+func (c *compiler) ShownAt(outside string) (found []string) {
+	for i := range c.Grants {
+		g := &c.Grants[i]
+		if g.Access == view.Private || outside == "" || !hostfs.Under(outside, g.Src.Path) {
 			continue
 		}
-		at := hostfs.Rebase(outside, g.src.Path, g.dst)
-		if n := nearest(c.grants, at); n.access != private && n.at(at) == outside && !slices.Contains(found, at) {
+		at := hostfs.Rebase(outside, g.Src.Path, g.Dst)
+		if n := c.Nearest(at); n.Access != view.Private && n.At(at) == outside && !slices.Contains(found, at) {
 			found = append(found, at)
 		}
 	}
@@ -152,9 +153,9 @@ func (c *compiler) shownAt(outside string) (found []string) {
 // denyPattern hides what matches in trees of the caller's.
 func (c *compiler) denyPattern(given, full string) error {
 	base, rest := doublestar.SplitPattern(full)
-	f, err := c.host.Resolve(base)
+	f, err := c.Host.Resolve(base)
 	if err != nil || f.Path != path.Clean(base) {
-		if err := c.leaves(optDeny, given, hostfs.Trace(c.host, base)); err != nil {
+		if err := c.leaves(optDeny, given, hostfs.Trace(c.Host, base)); err != nil {
 			return err
 		}
 	}
@@ -168,18 +169,18 @@ func (c *compiler) denyPattern(given, full string) error {
 		pattern = "/" + rest
 	}
 	if !doublestar.ValidatePattern(pattern) {
-		return &Error{Option: optDeny, Path: given, Err: ErrInvalid, Hint: "a bracket or brace is not closed"}
+		return &view.Error{Option: optDeny, Path: given, Err: view.ErrInvalid, Hint: "a bracket or brace is not closed"}
 	}
 	s := search{c: c, given: given, pattern: pattern, base: base, depth: -1,
 		hint: "name a directory before the first wildcard", until: c.deadline()}
 	if !strings.Contains(rest, "**") && !strings.ContainsAny(rest, `{\`) {
 		s.depth = strings.Count(pattern, "/")
 	}
-	for _, g := range slices.Clone(c.grants) {
-		if g.system || g.access == private {
+	for _, g := range slices.Clone(c.Grants) {
+		if g.System || g.Access == view.Private {
 			continue
 		}
-		if s.leads(g.src.Path) || s.leads(g.dst) {
+		if s.leads(g.Src.Path) || s.leads(g.Dst) {
 			c.later(&g)
 		}
 		if err := s.tree(&g); err != nil {
@@ -190,9 +191,9 @@ func (c *compiler) denyPattern(given, full string) error {
 		c.hideGiven(at, given)
 	}
 	// What is shown below something hidden is itself denied if it matches.
-	for _, g := range slices.Clone(c.grants) {
-		if !g.system && g.access != private && (s.matches(g.src.Path) || s.matches(g.dst)) {
-			c.hideGiven(g.dst, given)
+	for _, g := range slices.Clone(c.Grants) {
+		if !g.System && g.Access != view.Private && (s.matches(g.Src.Path) || s.matches(g.Dst)) {
+			c.hideGiven(g.Dst, given)
 		}
 	}
 	return nil
@@ -218,15 +219,15 @@ func (s *search) matches(p string) bool { return doublestar.MatchUnvalidated(s.p
 
 // tree searches one grant, by the names that its files have outside and, where
 // these differ, inside.
-func (s *search) tree(g *grant) error {
-	if s.matches(g.src.Path) || s.matches(g.dst) {
-		s.found = append(s.found, g.dst)
+func (s *search) tree(g *view.Grant) error {
+	if s.matches(g.Src.Path) || s.matches(g.Dst) {
+		s.found = append(s.found, g.Dst)
 		return nil
 	}
-	if !g.src.Mode.IsDir() {
+	if !g.Src.Mode.IsDir() {
 		return nil
 	}
-	return s.directory(g, g.src.Path, g.dst)
+	return s.directory(g, g.Src.Path, g.Dst)
 }
 
 func (s *search) leads(dir string) bool {
@@ -235,13 +236,13 @@ func (s *search) leads(dir string) bool {
 
 // read lists a directory, within the bounds of the search.
 func (s *search) read(dir string) ([]hostfs.Entry, error) {
-	entries, err := s.c.host.ReadDir(dir)
+	entries, err := s.c.Host.ReadDir(dir)
 	s.seen += len(entries)
 	switch {
 	case s.seen > maxSearch:
-		return nil, ErrLimit
+		return nil, view.ErrLimit
 	case s.c.now().After(s.until):
-		return nil, ErrSlow
+		return nil, view.ErrSlow
 	}
 	return entries, err
 }
@@ -249,8 +250,8 @@ func (s *search) read(dir string) ([]hostfs.Entry, error) {
 // tooMany is the error of a search that met its bound. One of a directory that
 // went away is none.
 func (s *search) tooMany(err error) error {
-	if err == ErrLimit || err == ErrSlow {
-		return &Error{Option: optDeny, Path: s.given, Err: err, Hint: s.hint}
+	if err == view.ErrLimit || err == view.ErrSlow {
+		return &view.Error{Option: optDeny, Path: s.given, Err: err, Hint: s.hint}
 	}
 	return nil
 }
@@ -264,28 +265,28 @@ func (c *compiler) deadline() time.Time {
 }
 
 // later notes that what comes to be in a tree after the start isn't hidden.
-func (c *compiler) later(g *grant) {
-	c.table.DenyAtStart = c.table.DenyAtStart || g.access == write || g.access == overlay && !c.in.Bare
+func (c *compiler) later(g *view.Grant) {
+	c.table.DenyAtStart = c.table.DenyAtStart || g.Access == view.Write || g.Access == view.Overlay && !c.In.Bare
 }
 
 // laterAt is later for one path that isn't there.
 func (c *compiler) laterAt(outside, inside string) {
-	for i := range c.grants {
-		g := &c.grants[i]
-		if g.access == private {
+	for i := range c.Grants {
+		g := &c.Grants[i]
+		if g.Access == view.Private {
 			continue
 		}
-		if at := hostfs.RebaseUnder(outside, g.src.Path, g.dst); at != "" && nearest(c.grants, at) == g || nearest(c.grants, inside) == g {
+		if at := hostfs.RebaseUnder(outside, g.Src.Path, g.Dst); at != "" && c.Nearest(at) == g || c.Nearest(inside) == g {
 			c.later(g)
 		}
 	}
 }
 
-func (s *search) directory(g *grant, outside, inside string) error {
+func (s *search) directory(g *view.Grant, outside, inside string) error {
 	if !s.leads(outside) && (outside == inside || !s.leads(inside)) {
 		return nil
 	}
-	if n := nearest(s.c.grants, inside); n == nil || n.dst != g.dst {
+	if n := s.c.Nearest(inside); n == nil || n.Dst != g.Dst {
 		return nil // another grant shows what is here
 	}
 	entries, err := s.read(outside)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/secrets"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // Nobody named what discovery comes across. So the tree that a command lies in which is named by its
@@ -73,7 +74,7 @@ func (c *compiler) workTrees() *workTrees {
 
 // inPath says whether a directory stands in PATH.
 func (c *compiler) inPath(dir string) bool {
-	return slices.ContainsFunc(strings.Split(c.in.Env("PATH"), ":"), func(name string) bool { return path.Clean(name) == dir })
+	return slices.ContainsFunc(strings.Split(c.In.Env("PATH"), ":"), func(name string) bool { return path.Clean(name) == dir })
 }
 
 // workTreeOf is workTrees.of for discovery.
@@ -94,8 +95,8 @@ func (c *compiler) treeOf(p string) string { return c.workTreeOf(p, p) }
 
 // ofSystem: the system shows it.
 func (c *compiler) ofSystem(p string) bool {
-	g := nearest(c.grants, p)
-	return g != nil && g.system && g.access != private
+	g := c.Nearest(p)
+	return g != nil && g.System && g.Access != view.Private
 }
 
 // chainPlace is the place of the known manager that a canonical path lies in, or empty: where
@@ -115,7 +116,7 @@ func (c *compiler) chainPlace(p string) string {
 	if !c.chains.realKnown {
 		c.chains.realKnown = true
 		for i, root := range c.chains.roots {
-			if f, err := c.host.Resolve(root); root != "" && err == nil && f.Path != root {
+			if f, err := c.Host.Resolve(root); root != "" && err == nil && f.Path != root {
 				c.chains.real[i] = f.Path
 			}
 		}
@@ -172,7 +173,7 @@ func (c *compiler) follow(name, by string) (route, error) {
 // it leads into if need be. by says who named it.
 func (c *compiler) admit(r *route, by string) bool {
 	at := r.file.Path
-	if r.work == "" || c.visible(at) {
+	if r.work == "" || c.Visible(at) {
 		return true
 	}
 	if c.secretAt(at) == "" && (c.inTree(r) || c.installed(at, by)) {
@@ -191,19 +192,19 @@ func (c *compiler) leaveOut(at, by string) {
 
 // tellLeftOut says what discovery left out.
 func (c *compiler) tellLeftOut() error {
-	if c.in.Virtual || len(c.found.left) == 0 {
+	if c.In.Virtual || len(c.found.left) == 0 {
 		return nil
 	}
 	var names []string
 	for _, l := range c.found.left {
-		if !c.visible(l.at) && !c.anyUnder(l.at) {
-			c.rule(l.at, AccessHidden, "no tool chain is installed there, though "+l.by+" leads there")
+		if !c.Visible(l.at) && !c.AnyUnder(l.at) {
+			c.Rule(l.at, view.RuleHidden, "no tool chain is installed there, though "+l.by+" leads there")
 		}
 		if !slices.Contains(names, l.at) {
 			names = append(names, l.at)
 		}
 	}
-	c.notice("not shown: " + Some(names) + ": " + quote(c.found.left[0].by) +
+	c.Notice("not shown: " + Some(names) + ": " + quote(c.found.left[0].by) +
 		" leads there, and no tool chain is installed there; --allow-read shows it")
 	return nil
 }
@@ -244,7 +245,7 @@ func (c *compiler) installed(at, by string) bool {
 		if !c.special(dir, by) {
 			c.showPath(dir, "tool chain: "+dir+" ("+by+")")
 		}
-		return c.visible(at)
+		return c.Visible(at)
 	}
 	return false
 }
@@ -258,11 +259,11 @@ func (c *compiler) isToolChain(dir string) bool {
 func (c *compiler) hasLandmark(dir, mark string) bool {
 	before, after, isPattern := strings.Cut(mark, "*")
 	if !isPattern {
-		f, err := c.host.Resolve(dir + "/" + mark)
+		f, err := c.Host.Resolve(dir + "/" + mark)
 		return err == nil && f.Mode.IsRegular()
 	}
 	up, start := path.Split(before)
-	entries, err := c.host.ReadDir(path.Join(dir, up))
+	entries, err := c.Host.ReadDir(path.Join(dir, up))
 	if err != nil {
 		return false
 	}
@@ -270,7 +271,7 @@ func (c *compiler) hasLandmark(dir, mark string) bool {
 		if !strings.HasPrefix(e.Name, start) {
 			continue
 		}
-		if f, err := c.host.Resolve(path.Join(dir, up, e.Name) + after); err == nil && f.Mode.IsRegular() {
+		if f, err := c.Host.Resolve(path.Join(dir, up, e.Name) + after); err == nil && f.Mode.IsRegular() {
 			return true
 		}
 	}
@@ -279,7 +280,7 @@ func (c *compiler) hasLandmark(dir, mark string) bool {
 
 // secretAt is why a canonical path is a secret, or empty.
 func (c *compiler) secretAt(at string) string {
-	return secrets.Of(c.host, at, secrets.Homes(at, c.home)...)
+	return secrets.Of(c.Host, at, secrets.Homes(at, c.home)...)
 }
 
 // holdsSecrets: the set has something below a directory of the caller's home.
@@ -301,8 +302,8 @@ func (c *compiler) showPrefix(prefix, why string) {
 	}
 	for _, part := range parts {
 		name := prefix + "/" + part
-		if f, err := c.host.Resolve(name); err == nil && f.Path == name {
-			c.add(f, nil, read, why)
+		if f, err := c.Host.Resolve(name); err == nil && f.Path == name {
+			c.add(f, nil, view.Read, why)
 		}
 	}
 }

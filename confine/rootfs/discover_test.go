@@ -7,6 +7,7 @@ import (
 
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // clone is a checkout that somebody else filled, below the home directory; what it wants to see is
@@ -67,8 +68,8 @@ func TestNothingInATreeOfWorkDecidesWhatIsShown(t *testing.T) {
 				if relative && where.dir != "/home/u/c" {
 					continue
 				}
-				h := host(t, append(append([]string{}, clone...), tt.extra...)...)
-				r := compile(t, h, func(in *Input) {
+				h := hosttest.Debian(t, append(append([]string{}, clone...), tt.extra...)...)
+				r := compile(t, h, func(in *view.Input) {
 					in.Workdir, in.Dir, in.Env, in.Command = where.workdir, where.dir, environ(append(tt.env, "PATH=/bin")...), tt.cmd
 				})
 				for _, p := range unseen {
@@ -118,7 +119,7 @@ func TestATreeOfWorkShowsLittleOfItself(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := compile(t, host(t, tt.extra...), func(in *Input) {
+			r := compile(t, hosttest.Debian(t, tt.extra...), func(in *view.Input) {
 				in.Workdir, in.Env, in.Command = "none", environ(append(tt.env, "PATH=/bin")...), tt.cmd
 			})
 			for _, p := range tt.seen {
@@ -185,7 +186,7 @@ func TestInstalledToolChainsAreShownByLinksInATreeOfWork(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			for _, workdir := range []string{"none", "ro", "overlay", "rw"} {
-				r := compile(t, host(t, tt.extra...), func(in *Input) {
+				r := compile(t, hosttest.Debian(t, tt.extra...), func(in *view.Input) {
 					in.Workdir, in.Env, in.Command = workdir, environ(append(tt.env, "PATH=/bin")...), tt.cmd
 				})
 				for _, p := range tt.seen {
@@ -213,7 +214,7 @@ func TestAnOddPyvenvShowsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, workdir := range []string{"none", "ro"} {
-				r := compile(t, host(t, "/home/u/p/v/bin/x*", "/home/u/p/v/"+config), func(in *Input) { in.Workdir, in.Command = workdir, "v/bin/x" })
+				r := compile(t, hosttest.Debian(t, "/home/u/p/v/bin/x*", "/home/u/p/v/"+config), func(in *view.Input) { in.Workdir, in.Command = workdir, "v/bin/x" })
 				if r.sees("/home/u/.ssh/id") || len(r.Notices) > 0 || !r.sees("/home/u/p/v/bin/x") {
 					t.Errorf("%s: notices %q", workdir, r.Notices)
 				}
@@ -230,7 +231,7 @@ func TestATreeOfWorkMakesNoLongTable(t *testing.T) {
 		n := strings.Repeat("x", 1+i%20) + strings.Repeat("y", 1+i/20)
 		lines = append(lines, "/home/u/p/.bin/"+n+" -> ../"+n+"/bin/t", "/home/u/p/"+n+"/bin/t*", "/home/u/p/"+n+"/lib/", "/home/u/p/"+n+"/pyvenv.cfg=")
 	}
-	r := compile(t, host(t, lines...), func(in *Input) { in.Workdir, in.Env = "none", environ("PATH=/home/u/p/.bin:/bin") })
+	r := compile(t, hosttest.Debian(t, lines...), func(in *view.Input) { in.Workdir, in.Env = "none", environ("PATH=/home/u/p/.bin:/bin") })
 	if len(r.Mounts) > 600 {
 		t.Errorf("%d mounts", len(r.Mounts))
 	}
@@ -258,8 +259,8 @@ func (h *swapped) Readlink(name string) (string, error) {
 
 func TestANameThatWasSwappedIsNotShown(t *testing.T) {
 	t.Parallel()
-	h := host(t, append([]string{"/home/u/c/run -> ../private/bin/tool"}, clone...)...)
-	r := compile(t, &swapped{h, "/home/u/c/run", "/home/u/private/bin/tool"}, func(in *Input) {
+	h := hosttest.Debian(t, append([]string{"/home/u/c/run -> ../private/bin/tool"}, clone...)...)
+	r := compile(t, &swapped{h, "/home/u/c/run", "/home/u/private/bin/tool"}, func(in *view.Input) {
 		in.Workdir, in.Dir, in.Command = "none", "/home/u/c", "/home/u/c/run"
 	})
 	if r.sees("/home/u/private/bin/tool") {

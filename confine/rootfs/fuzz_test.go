@@ -2,6 +2,9 @@ package rootfs
 
 import (
 	"testing"
+
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // FuzzCompile: whatever paths are given, Compile doesn't panic, and a table that
@@ -13,12 +16,12 @@ func FuzzCompile(f *testing.F) {
 	f.Add("/run/docker.sock", "/usr", "\\", "/home/u/p/src", "/proc/self", "/usr/bin")
 	f.Add("//", "/.//", "/**", "/home/u/.ssh/x", "a//b", "/l/src/")
 	f.Fuzz(func(t *testing.T, readPath, writePath, deny, dst, chdir, dir string) {
-		h := host(t, "/data/k.key=1", "/loop -> loop", "/l -> home/u/p", "/home/u/p/.git/config=1")
-		table, err := Compile(plain(h, func(in *Input) {
+		h := hosttest.Debian(t, "/data/k.key=1", "/loop -> loop", "/l -> home/u/p", "/home/u/p/.git/config=1")
+		table, err := Compile(hosttest.Input(h, func(in *view.Input) {
 			in.Dir, in.Workdir = dir, "rw"
 			in.AllowRead, in.AllowWrite, in.Deny = list(readPath), list(writePath), list(deny)
 			if dst != "" {
-				in.Mounts = []Mount{{Src: "/data", Dst: dst, Mode: "rw"}}
+				in.Mounts = []view.Mount{{Src: "/data", Dst: dst, Mode: "rw"}}
 			}
 			in.Chdir = chdir
 			in.Protect = []string{".git/config", ".envrc", readPath}

@@ -11,27 +11,27 @@ import (
 	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/secrets"
-	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // gitElsewhere shows the git directory of the current directory where that lies
 // in another tree, as a worktree's and a submodule's does: without it git knows
 // no repository. Whoever wrote the file .git may want to see something else of the
 // caller's by it. So only a directory that points back is shown.
-func (c *compiler) gitElsewhere(root string, a access) {
+func (c *compiler) gitElsewhere(root string, a view.Access) {
 	dir, show, why := c.pointsBack(root)
 	if dir == "" {
 		return
 	}
 	if why != "" {
-		c.notice("the git directory " + quote(dir) + " is not shown: " + why + "; name it with --allow-read or --allow-write")
+		c.Notice("the git directory " + quote(dir) + " is not shown: " + why + "; name it with --allow-read or --allow-write")
 		return
 	}
-	if g := nearest(c.grants, show); g != nil && g.explicit || c.tooBroad(show) {
+	if g := c.Nearest(show); g != nil && g.Explicit || c.tooBroad(show) {
 		return
 	}
-	if f, err := c.host.Resolve(show); err == nil && f.Path == show {
-		c.show(grant{src: f, access: a, git: true, why: "git directory of the current directory", origin: Origin{Option: FromWorkdir}}, nil)
+	if f, err := c.Host.Resolve(show); err == nil && f.Path == show {
+		c.Show(view.Grant{Src: f, Access: a, Git: true, Why: "git directory of the current directory", Origin: view.Origin{Option: view.FromWorkdir}}, nil)
 	}
 }
 
@@ -39,7 +39,7 @@ func (c *compiler) gitElsewhere(root string, a access) {
 // it, or for a worktree the repository's; why says why it isn't taken for the tree's.
 func (c *compiler) pointsBack(root string) (dir, show, why string) {
 	git := path.Join(root, ".git")
-	if f, err := c.host.Lstat(git); err != nil || !f.Mode.IsRegular() {
+	if f, err := c.Host.Lstat(git); err != nil || !f.Mode.IsRegular() {
 		return "", "", ""
 	}
 	dir = c.git.Pointer(git, "gitdir: ", root)
@@ -69,7 +69,7 @@ func (c *compiler) ownGit() (tree, dir string) {
 	}
 	for tree = c.dir.Path; ; tree = path.Dir(tree) {
 		at := path.Join(tree, ".git")
-		switch f, err := c.host.Lstat(at); {
+		switch f, err := c.Host.Lstat(at); {
 		case err == nil && f.Mode.IsDir():
 			return tree, at
 		case err == nil:
@@ -98,7 +98,7 @@ func (c *compiler) gitNeeds(name string) bool {
 func (t *secretTree) gitDir(dir string) error {
 	entries, err := t.read(dir)
 	if errors.Is(err, fs.ErrPermission) {
-		if f, err := t.c.host.Resolve(dir); err == nil && !t.c.gitNeeds(f.Path) {
+		if f, err := t.c.Host.Resolve(dir); err == nil && !t.c.gitNeeds(f.Path) {
 			t.found = append(t.found, secretAt{f.Path, "it can't be searched by this user"})
 		}
 		return nil
@@ -114,7 +114,7 @@ func (t *secretTree) gitDir(dir string) error {
 			if e.Name != "credentials" && (e.Name != "config" && e.Name != "config.worktree" || !t.logsIn(name) || t.c.gitNeeds(name)) {
 				continue
 			}
-			if f, err := t.c.host.Resolve(name); err == nil && f.Mode.IsRegular() {
+			if f, err := t.c.Host.Resolve(name); err == nil && f.Mode.IsRegular() {
 				t.found = append(t.found, secretAt{f.Path, secrets.WhyTokens})
 			}
 		case !isGit || e.Name == "modules" || e.Name == "worktrees":
@@ -128,7 +128,7 @@ func (t *secretTree) gitDir(dir string) error {
 
 // logsIn says whether git's configuration has a URL with a password or token in it, or a setting that is one.
 func (t *secretTree) logsIn(name string) bool {
-	text, err := t.c.host.ReadFile(name, secrets.MaxSize)
+	text, err := t.c.Host.ReadFile(name, secrets.MaxSize)
 	if err != nil {
 		return !errors.Is(err, syscall.EFBIG)
 	}
@@ -147,16 +147,16 @@ func (t *secretTree) logsIn(name string) bool {
 // repository keeps of them, their index and HEAD, would be pruned, by gc too. In the place
 // of each one's .git file stands an empty one.
 func (c *compiler) worktrees() error {
-	if c.in.Bare || c.in.Rootfs != "" {
+	if c.In.Bare || c.In.Rootfs != "" {
 		return nil
 	}
 	count := 0
-	for i := range c.asked {
-		if g := &c.asked[i]; g.access != write && g.access != overlay || !g.src.Mode.IsDir() {
+	for i := range c.Asked {
+		if g := &c.Asked[i]; g.Access != view.Write && g.Access != view.Overlay || !g.Src.Mode.IsDir() {
 			continue
 		}
-		for _, git := range c.git.Dirs(c.asked[i].src.Path) {
-			entries, err := c.host.ReadDir(path.Join(git, "worktrees"))
+		for _, git := range c.git.Dirs(c.Asked[i].Src.Path) {
+			entries, err := c.Host.ReadDir(path.Join(git, "worktrees"))
 			if err != nil {
 				continue
 			}
@@ -174,7 +174,7 @@ func (c *compiler) worktrees() error {
 // standIn makes the file for a worktree whose directory in the repository is dir. Whoever
 // wrote in there may want to know what else there is: so only for one that points back.
 func (c *compiler) standIn(dir string) {
-	text, err := c.host.ReadFile(path.Join(dir, "gitdir"), gitdir.MaxPointer)
+	text, err := c.Host.ReadFile(path.Join(dir, "gitdir"), gitdir.MaxPointer)
 	name := strings.TrimRight(text, "\r\n")
 	if err != nil || path.Base(name) != ".git" {
 		return
@@ -186,17 +186,17 @@ func (c *compiler) standIn(dir string) {
 	if tree == "" || name != path.Join(tree, ".git") || c.sees(tree) || c.git.Pointer(name, "gitdir: ", tree) != dir {
 		return
 	}
-	if g := nearest(c.grants, name); g != nil && g.access != private || c.masked(name) {
+	if g := c.Nearest(name); g != nil && g.Access != view.Private || c.Masked(name) {
 		return
 	}
-	c.files = append(c.files, handoff.Mount{Kind: handoff.MountFile, Dst: name, Mode: 0o444, Optional: true})
-	c.rule(name, AccessPrivate, "worktree that is elsewhere")
+	c.Made = append(c.Made, view.Made{Kind: view.File, Dst: name, Mode: 0o444, Optional: true})
+	c.Rule(name, view.RulePrivate, "worktree that is elsewhere")
 	c.standIns = append(c.standIns, tree)
 }
 
 // sees: git inside finds a tree of the caller's at its path, or takes it for there.
 func (c *compiler) sees(tree string) bool {
-	return slices.Contains(c.standIns, tree) || c.visible(tree) && !c.masked(tree)
+	return slices.Contains(c.standIns, tree) || c.Visible(tree) && !c.Masked(tree)
 }
 
 // isWorktree: dir is GIT/worktrees/NAME, of which git says that it is root's.
@@ -205,7 +205,7 @@ func (c *compiler) isWorktree(dir, root string) bool {
 	if common == "" || path.Join(common, "worktrees") != path.Dir(dir) {
 		return false
 	}
-	text, err := c.host.ReadFile(path.Join(dir, "gitdir"), gitdir.MaxPointer)
+	text, err := c.Host.ReadFile(path.Join(dir, "gitdir"), gitdir.MaxPointer)
 	back := strings.TrimRight(text, "\r\n")
 	return err == nil && path.Base(back) == ".git" && c.git.LeadsTo(path.Dir(back), dir) == root
 }

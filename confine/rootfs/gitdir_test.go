@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -18,14 +20,14 @@ func TestWorktreesElsewhereAreNotPruned(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name, gitdir, file string
-		change             func(*Input)
+		change             func(*view.Input)
 		stands             bool
 		admin              string // what is at the worktree's directory in the repository
 	}{
 		{"writable", away + "/.git", git + "/worktrees/w", nil, true, "pin"},
-		{"overlay", away + "/.git", git + "/worktrees/w", func(in *Input) { in.Workdir = "overlay" }, true, ""},
-		{"read-only", away + "/.git", git + "/worktrees/w", func(in *Input) { in.Workdir = "ro" }, false, ""},
-		{"shown", away + "/.git", git + "/worktrees/w", func(in *Input) { in.AllowRead = []string{away} }, false, "pin"},
+		{"overlay", away + "/.git", git + "/worktrees/w", func(in *view.Input) { in.Workdir = "overlay" }, true, ""},
+		{"read-only", away + "/.git", git + "/worktrees/w", func(in *view.Input) { in.Workdir = "ro" }, false, ""},
+		{"shown", away + "/.git", git + "/worktrees/w", func(in *view.Input) { in.AllowRead = []string{away} }, false, "pin"},
 		{"by a relative name", "../../../../away/.git", git + "/worktrees/w", nil, true, "pin"},
 		{"around", "/home/u/x/../away/.git", git + "/worktrees/w", nil, false, "readonly"},
 		{"another's", away + "/.git", "/home/u/q/.git/worktrees/w", nil, false, "readonly"},
@@ -34,8 +36,8 @@ func TestWorktreesElsewhereAreNotPruned(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			h := host(t, append([]string{git + "/worktrees/w/gitdir=" + tt.gitdir + "\n", away + "/.git=gitdir: " + tt.file + "\n", "/home/u/x/", "/home/u/q/.git/worktrees/w/HEAD=1"}, repository...)...)
-			r := compile(t, h, func(in *Input) {
+			h := hosttest.Debian(t, append([]string{git + "/worktrees/w/gitdir=" + tt.gitdir + "\n", away + "/.git=gitdir: " + tt.file + "\n", "/home/u/x/", "/home/u/q/.git/worktrees/w/HEAD=1"}, repository...)...)
+			r := compile(t, h, func(in *view.Input) {
 				if defaults(in); tt.change != nil {
 					tt.change(in)
 				}

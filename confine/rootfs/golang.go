@@ -2,6 +2,8 @@ package rootfs
 
 import (
 	"path"
+
+	"github.com/confine-run/confine/confine/view"
 )
 
 // goCaches makes builds with Go start warm. What is built goes to an overlay
@@ -12,34 +14,34 @@ func (c *compiler) goCaches() {
 	if !c.homeGiven() {
 		return
 	}
-	cache := c.in.Env("GOCACHE")
+	cache := c.In.Env("GOCACHE")
 	if cache == "" {
-		base := c.in.Env("XDG_CACHE_HOME")
+		base := c.In.Env("XDG_CACHE_HOME")
 		if !path.IsAbs(base) {
-			base = path.Join(c.in.HomeDir, ".cache")
+			base = path.Join(c.In.HomeDir, ".cache")
 		}
 		cache = path.Join(base, "go-build")
 	}
-	modules := c.in.Env("GOMODCACHE")
+	modules := c.In.Env("GOMODCACHE")
 	if modules == "" {
-		gopath := firstOf(c.in.Env("GOPATH"))
+		gopath := firstOf(c.In.Env("GOPATH"))
 		if !path.IsAbs(gopath) {
-			gopath = path.Join(c.in.HomeDir, "go")
+			gopath = path.Join(c.In.HomeDir, "go")
 		}
 		modules = path.Join(gopath, "pkg/mod")
 	}
-	access := read
-	if c.in.NetworkAll || c.in.Resolver != "" {
-		access = overlay
+	access := view.Read
+	if c.In.NetworkAll || c.In.Resolver != "" {
+		access = view.Overlay
 	}
-	c.goCache(goBuilds, cache, overlay)
+	c.goCache(goBuilds, cache, view.Overlay)
 	c.goCache("GOMODCACHE", modules, access)
 }
 
 // goBuilds is the cache without which nothing is compiled; goInstead stands in for it.
 const goBuilds, goInstead = "GOCACHE", "go-cache"
 
-func (c *compiler) goCache(variable, dir string, a access) {
+func (c *compiler) goCache(variable, dir string, a view.Access) {
 	if !path.IsAbs(dir) {
 		return // "off"
 	}
@@ -49,18 +51,18 @@ func (c *compiler) goCache(variable, dir string, a access) {
 		return
 	}
 	dir = path.Clean(dir)
-	c.table.Env[variable] = dir
-	g := grant{src: f, access: a, why: "tool chain: go (" + variable + ")"}
+	c.Env[variable] = dir
+	g := view.Grant{Src: f, Access: a, Why: "tool chain: go (" + variable + ")"}
 	if variable == goBuilds {
-		if c.in.Bare {
+		if c.In.Bare {
 			if !c.written(f.Path) {
-				delete(c.table.Env, variable)
+				delete(c.Env, variable)
 				c.table.Caches = append(c.table.Caches, variable)
 			}
 			return
 		}
-		if tmp := c.table.Env["TMPDIR"]; tmp != "" {
-			g.instead = variable + "=" + dir + "\x00" + variable + "=" + tmp + "/" + goInstead
+		if tmp := c.Env["TMPDIR"]; tmp != "" {
+			g.Instead = variable + "=" + dir + "\x00" + variable + "=" + tmp + "/" + goInstead
 		}
 	}
 	c.addGrant(g, r.links)
@@ -68,8 +70,8 @@ func (c *compiler) goCache(variable, dir string, a access) {
 
 // written: the caller lets it be written to as it is.
 func (c *compiler) written(canonical string) bool {
-	g := nearest(c.grants, canonical)
-	return g != nil && g.access == write && g.at(canonical) == canonical
+	g := c.Nearest(canonical)
+	return g != nil && g.Access == view.Write && g.At(canonical) == canonical
 }
 
 func (c *compiler) hasGo() bool {

@@ -7,34 +7,13 @@ import (
 
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/handoff"
 )
-
-// debian is what every test host has.
-var debian = []string{
-	"/usr/bin/true*", "/usr/bin/python3*", "/usr/local/bin/", "/usr/sbin/", "/usr/lib64/",
-	"/bin -> usr/bin", "/sbin -> usr/sbin", "/lib -> usr/lib", "/lib64 -> usr/lib64", "/usr/lib/os-release=x",
-	"/etc/shadow=secret", "/etc/machine-id=1", "/etc/ssl/certs/", "/etc/ssl/private/key=secret",
-	"/etc/ld.so.cache=x", "/etc/alternatives/", "/etc/localtime -> /usr/share/zoneinfo/UTC", "/etc/gitconfig=token",
-	"/etc/resolv.conf=nameserver 10.0.0.1\n", "/etc/hosts=10.0.0.2 printer\n",
-	"/proc/self/net/unix=", "/dev/null#", "/dev/zero#", "/dev/full#", "/dev/random#", "/dev/urandom#", "/dev/tty#", "/dev/kvm#",
-	"/proc/sys/", "/sys/class/", "/tmp/", "/var/tmp/", "/run/docker.sock|", "/home/u/.ssh/id=secret",
-	"/home/u/p/src/a=1", "/root/!", "/root/.pyenv/shims/",
-}
 
 type run struct {
 	*Table
 	t testing.TB
-}
-
-func plain(h hostfs.Host, change func(*Input)) Input {
-	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"}
-	in := Input{Workdir: "ro", TempDir: true, Dir: "/home/u/p", HomeDir: "/home/u", UserName: "u", UID: 1000, GID: 1000,
-		AccessUID: 1000, AccessGID: 1000, Command: "true", Host: h, Env: func(k string) string { return env[k] }}
-	if change != nil {
-		change(&in)
-	}
-	return in
 }
 
 func environ(pairs ...string) func(string) string {
@@ -48,13 +27,9 @@ func environ(pairs ...string) func(string) string {
 	}
 }
 
-func host(t testing.TB, extra ...string) *hosttest.Host {
-	return hosttest.New(t, append(append([]string{}, debian...), extra...)...)
-}
-
-func compile(t testing.TB, h hostfs.Host, change func(*Input)) run {
+func compile(t testing.TB, h hostfs.Host, change func(*view.Input)) run {
 	t.Helper()
-	table, err := Compile(plain(h, change))
+	table, err := Compile(hosttest.Input(h, change))
 	if err != nil {
 		t.Fatal(err)
 	}

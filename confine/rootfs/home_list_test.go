@@ -5,16 +5,18 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 	"github.com/confine-run/confine/confine/secrets"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // What a program keeps in a directory with a leading dot that nobody has heard of stays there.
 func TestAReadableHomeShowsOfDotNamesOnlyAList(t *testing.T) {
-	h := host(t, "/home/u/notes=1", "/home/u/docs/a=1", "/home/u/.newtool/token=1", "/home/u/.token=1", "/home/u/.config/newtool/token=1",
+	h := hosttest.Debian(t, "/home/u/notes=1", "/home/u/docs/a=1", "/home/u/.newtool/token=1", "/home/u/.token=1", "/home/u/.config/newtool/token=1",
 		"/home/u/.local/share/newtool/token=1", "/home/u/.cache/newtool/token=1", "/home/u/.vimrc=1", "/home/u/.vim/undo/x=1", "/home/u/.vim/plugin/x=1",
 		"/home/u/.m2/repository/x=1", "/home/u/.m2/settings.xml=1", "/home/u/.cargo/registry/x=1", "/home/u/.cargo/env=1", "/home/u/.nvm/nvm.sh=1", "/home/u/.nvm/.npmrc=1",
 		"/home/u/.dots/p/x=1")
-	r := compile(t, h, func(in *Input) { in.Home, in.Workdir, in.Dir = true, "rw", "/home/u/.dots/p" })
+	r := compile(t, h, func(in *view.Input) { in.Home, in.Workdir, in.Dir = true, "rw", "/home/u/.dots/p" })
 	for _, shown := range []string{"notes", "docs/a", ".vimrc", ".vim/plugin/x", ".m2/repository/x", ".cargo/registry/x", ".nvm/nvm.sh", ".dots/p/x"} {
 		if !r.sees("/home/u/" + shown) {
 			t.Errorf("%s is not visible", shown)
@@ -31,9 +33,9 @@ func TestAReadableHomeShowsOfDotNamesOnlyAList(t *testing.T) {
 
 // A link in the home directory shows nothing that isn't shown anyway.
 func TestLinksOfAReadableHomeShowNothingMore(t *testing.T) {
-	h := host(t, "/home/u/.vimrc -> .newtool/token", "/home/u/.newtool/token=1", "/home/u/x -> .newtool", "/home/u/.config -> dots/config", "/home/u/dots/config/htop/htoprc=1",
+	h := hosttest.Debian(t, "/home/u/.vimrc -> .newtool/token", "/home/u/.newtool/token=1", "/home/u/x -> .newtool", "/home/u/.config -> dots/config", "/home/u/dots/config/htop/htoprc=1",
 		"/home/u/data -> /srv/data", "/srv/data/secret=1")
-	r := compile(t, h, func(in *Input) { in.Home = true })
+	r := compile(t, h, func(in *view.Input) { in.Home = true })
 	r.want("/home/u/.vimrc", "link .newtool/token", "/home/u/x", "link .newtool", "/home/u/.config", "link dots/config", "/home/u/data", "link /srv/data")
 	if r.sees("/home/u/.newtool/token") || r.sees("/srv/data/secret") || !r.sees("/home/u/dots/config/htop/htoprc") {
 		t.Error("a link shows what it leads to, or hides it")
@@ -52,7 +54,7 @@ func TestGitSettingsThatLogInAreNotShown(t *testing.T) {
 		"[sendemail]\n\tsmtpPass = x\n":                                          false,
 		strings.Repeat("#", secrets.MaxSize) + "\n[user]\n":                      false,
 	} {
-		r := compile(t, host(t, "/home/u/.gitconfig="+text), func(in *Input) { in.Home = true })
+		r := compile(t, hosttest.Debian(t, "/home/u/.gitconfig="+text), func(in *view.Input) { in.Home = true })
 		if r.sees("/home/u/.gitconfig") != shown {
 			t.Errorf("%.80q: %v", text, !shown)
 		}
@@ -62,7 +64,7 @@ func TestGitSettingsThatLogInAreNotShown(t *testing.T) {
 func TestEachDotNameIsBelowTheHome(t *testing.T) {
 	seen := map[string]bool{}
 	for _, x := range homeShown {
-		if x.path[0] != '.' || !cleanAbsolute("/"+x.path) || x.reason == "" || seen[x.path] || x.how == write {
+		if x.path[0] != '.' || !cleanAbsolute("/"+x.path) || x.reason == "" || seen[x.path] || x.how == view.Write {
 			t.Errorf("%+v", x)
 		}
 		seen[x.path] = true

@@ -6,14 +6,8 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
-	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/confine/view"
 )
-
-// Image is what a tree that becomes the root says about itself.
-type Image struct {
-	Path string // PATH; empty is the usual one
-	Dir  string // where to start; empty is /
-}
 
 const optRootfs = "--rootfs"
 
@@ -24,32 +18,31 @@ const imagePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 // fresh /proc, a minimal /dev, and the names that belong to the run. Nothing of the
 // caller's is there but what the caller names.
 func (c *compiler) imageSystem() error {
-	f, _, err := c.named(optRootfs, c.in.Rootfs, false)
+	f, _, err := c.named(optRootfs, c.In.Rootfs, false)
 	if err != nil {
 		return err
 	}
 	bad := func(err error, hint string) error {
-		return &Error{Option: optRootfs, Path: c.in.Rootfs, Err: err, Hint: hint}
+		return &view.Error{Option: optRootfs, Path: c.In.Rootfs, Err: err, Hint: hint}
 	}
 	switch {
 	case !f.Mode.IsDir():
-		return bad(ErrInvalid, "it is not a directory")
+		return bad(view.ErrInvalid, "it is not a directory")
 	case f.Path == "/":
-		return bad(ErrTooBroad, "the system itself is visible without it; --allow-read / shows everything else")
+		return bad(view.ErrTooBroad, "the system itself is visible without it; --allow-read / shows everything else")
 	case hostfs.Under(f.Path, "/proc"), hostfs.Under(f.Path, "/sys"), hostfs.Under(f.Path, "/dev"):
-		return bad(ErrReserved, "name a tree of files")
+		return bad(view.ErrReserved, "name a tree of files")
 	}
 	for _, name := range [...]string{"proc", "dev"} {
-		if at, err := c.host.Lstat(path.Join(f.Path, name)); err == nil && !at.Mode.IsDir() {
-			return bad(ErrInvalid, name+notDirectory)
+		if at, err := c.Host.Lstat(path.Join(f.Path, name)); err == nil && !at.Mode.IsDir() {
+			return bad(view.ErrInvalid, name+notDirectory)
 		}
 	}
-	c.show(grant{dst: "/", src: f, access: overlay, root: true, searched: -1, why: optRootfs + " " + c.in.Rootfs, origin: originOf(optRootfs, c.in.Rootfs)}, nil)
-	c.table.Root = handoff.Mount{Kind: handoff.MountOverlay, Dst: "/", Src: f.Path, Dev: f.Dev, Ino: f.Ino}
+	c.Show(view.Grant{Dst: "/", Src: f, Access: view.Overlay, Root: true, Searched: -1, Why: optRootfs + " " + c.In.Rootfs, Origin: view.OriginOf(optRootfs, c.In.Rootfs)}, nil)
 	c.dev()
-	for i := range c.files {
-		if c.files[i].Dst == "/dev" { // one of its own, not the tree's
-			c.files[i] = handoff.Mount{Kind: handoff.MountScratch, Dst: "/dev", Mode: 0o755, ReadOnly: true}
+	for i := range c.Made {
+		if c.Made[i].Dst == "/dev" { // one of its own, not the tree's
+			c.Made[i] = view.Made{Kind: view.Scratch, Dst: "/dev", Mode: 0o755, ReadOnly: true}
 		}
 	}
 	c.proc()
@@ -57,8 +50,8 @@ func (c *compiler) imageSystem() error {
 		c.imageFile(n.path, n.text)
 	}
 	c.imageUser()
-	if c.table.Env["PATH"] = c.in.Image.Path; c.in.Image.Path == "" {
-		c.table.Env["PATH"] = imagePath
+	if c.Env["PATH"] = c.In.Image.Path; c.In.Image.Path == "" {
+		c.Env["PATH"] = imagePath
 	}
 	return nil
 }
@@ -67,26 +60,26 @@ func (c *compiler) imageSystem() error {
 // links on the way as the target would. Where there is no place for it, and none
 // can be made, it is left out.
 func (c *compiler) imageFile(name, text string) {
-	dir, _, _ := c.inside(path.Dir(name))
+	dir, _, _ := c.Inside(path.Dir(name))
 	if dir == "" {
 		return
 	}
-	c.files = append(c.files, handoff.Mount{Kind: handoff.MountFile, Dst: path.Join(dir, path.Base(name)), Text: text, Mode: 0o644, Optional: true})
-	c.rule(name, AccessPrivate, "the run's own")
+	c.Made = append(c.Made, view.Made{Kind: view.File, Dst: path.Join(dir, path.Base(name)), Text: text, Mode: 0o644, Optional: true})
+	c.Rule(name, view.RulePrivate, "the run's own")
 }
 
 // imageUser sees to it that the target's user has a name, and finds its home.
 func (c *compiler) imageUser() {
 	c.homeEnv = tmpDir
 	text, found := c.imageText("/etc/passwd")
-	uid := strconv.FormatUint(uint64(c.in.UID), 10)
+	uid := strconv.FormatUint(uint64(c.In.UID), 10)
 	for line := range strings.Lines(text) {
 		fields := strings.Split(strings.TrimRight(line, "\n"), ":")
 		if len(fields) < 7 || fields[2] != uid {
 			continue
 		}
 		if home := fields[5]; path.IsAbs(home) && path.Clean(home) == home && home != "/" && !strings.ContainsRune(home, 0) {
-			if _, mode, ok := c.inside(home); ok && mode.IsDir() {
+			if _, mode, ok := c.Inside(home); ok && mode.IsDir() {
 				c.homeEnv = home
 			}
 		}
@@ -99,18 +92,18 @@ func (c *compiler) imageUser() {
 	for strings.HasPrefix(text, name+":") || strings.Contains(text, "\n"+name+":") {
 		name += "_"
 	}
-	gid := strconv.FormatUint(uint64(c.in.GID), 10)
+	gid := strconv.FormatUint(uint64(c.In.GID), 10)
 	c.imageFile("/etc/passwd", endLine(text)+name+":x:"+uid+":"+gid+"::"+c.homeEnv+":/bin/sh\n")
 }
 
 // imageText reads a small file of the tree, with links followed inside it.
 func (c *compiler) imageText(name string) (text string, found bool) {
-	at, mode, found := c.inside(name)
+	at, mode, found := c.Inside(name)
 	if !found || !mode.IsRegular() {
 		return "", false
 	}
-	g := nearest(c.grants, at)
-	text, err := c.host.ReadFile(g.at(at), maxNameService)
+	g := c.Nearest(at)
+	text, err := c.Host.ReadFile(g.At(at), maxNameService)
 	return text, err == nil
 }
 
@@ -124,20 +117,20 @@ func endLine(s string) string {
 // imageTemp makes the places for temporary files private, wherever links in the
 // tree lead that are called so.
 func (c *compiler) imageTemp() error {
-	c.table.Env["HOME"] = c.homeEnv
-	if !c.in.TempDir {
+	c.Env["HOME"] = c.homeEnv
+	if !c.In.TempDir {
 		return nil
 	}
-	c.table.Env["TMPDIR"] = tmpDir
+	c.Env["TMPDIR"] = tmpDir
 	for _, dir := range [...]string{tmpDir, varTmpDir} {
-		at, _, _ := c.inside(dir)
+		at, _, _ := c.Inside(dir)
 		if at == "" || at == "/" {
 			continue
 		}
 		if in := c.fileOnWay(at); in != "" {
-			return &Error{Option: optRootfs, Path: c.in.Rootfs, Err: ErrInvalid, Hint: in[1:] + notDirectory}
+			return &view.Error{Option: optRootfs, Path: c.In.Rootfs, Err: view.ErrInvalid, Hint: in[1:] + notDirectory}
 		}
-		c.give(at, 0o1777, whyTemp, FromTempDir)
+		c.give(at, 0o1777, whyTemp, view.FromTempDir)
 	}
 	return nil
 }
@@ -148,7 +141,7 @@ const notDirectory = " in it is not a directory: the run's own can't be there"
 // fileOnWay is what stands at a path or above it and is no directory, if something does.
 func (c *compiler) fileOnWay(at string) string {
 	for ; at != "/"; at = path.Dir(at) {
-		if mode, found := c.statInside(at); found {
+		if mode, found := c.StatInside(at); found {
 			if mode.IsDir() {
 				return ""
 			}
@@ -160,10 +153,10 @@ func (c *compiler) fileOnWay(at string) string {
 
 // imageDir is where the target starts, unless the caller says so.
 func (c *compiler) imageDir() string {
-	if c.in.Image.Dir == "" {
+	if c.In.Image.Dir == "" {
 		return "/"
 	}
-	if at, mode, found := c.inside(path.Join("/", c.in.Image.Dir)); found && mode.IsDir() {
+	if at, mode, found := c.Inside(path.Join("/", c.In.Image.Dir)); found && mode.IsDir() {
 		return at
 	}
 	return "/"

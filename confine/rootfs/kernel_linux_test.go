@@ -8,13 +8,15 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/confine/view"
 )
 
 // These run on the real file system.
 
-func here(change func(*Input)) Input {
-	in := Input{Workdir: "ro", TempDir: true, Dir: "/usr", HomeDir: os.Getenv("HOME"), UserName: "u", UID: uint32(os.Geteuid()),
-		GID: uint32(os.Getegid()), AccessUID: uint32(os.Geteuid()), AccessGID: uint32(os.Getegid()), Env: os.Getenv, Command: "/bin/true"}
+func here(change func(*view.Input)) view.Input {
+	in := view.Input{Filesystem: view.Filesystem{Workdir: "ro", TempDir: true}, Caller: view.Caller{Dir: "/usr", HomeDir: os.Getenv("HOME"), UserName: "u", UID: uint32(os.Geteuid()),
+		GID: uint32(os.Getegid()), AccessUID: uint32(os.Geteuid()), AccessGID: uint32(os.Getegid()), Env: os.Getenv, Command: "/bin/true"}}
 	if change != nil {
 		change(&in)
 	}
@@ -41,7 +43,7 @@ func TestTheTableCarriesIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A home directory there, so that it is no tree of work for lying in a directory for temporary files.
-	table, err := Compile(here(func(in *Input) { in.AllowWrite, in.HomeDir = []string{dir + "/l"}, dir+"/home" }))
+	table, err := Compile(here(func(in *view.Input) { in.AllowWrite, in.HomeDir = []string{dir + "/l"}, dir+"/home" }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +87,7 @@ func TestRootPlansWithTheEyesOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	as := func(uid uint32) error { // dir is 0700
-		_, err := Compile(here(func(in *Input) {
+		_, err := Compile(here(func(in *view.Input) {
 			in.AllowRead, in.AccessUID, in.AccessGID, in.UID, in.GID = []string{dir + "/sub"}, uid, uid, uid, uid
 		}))
 		return err
@@ -93,7 +95,7 @@ func TestRootPlansWithTheEyesOfAnother(t *testing.T) {
 	if err := as(0); err != nil { // the control
 		t.Fatal(err)
 	}
-	var usage *Error
+	var usage *view.Error
 	if err := as(65534); !errors.Is(err, fs.ErrPermission) || !errors.As(err, &usage) {
 		t.Errorf("error %v", err)
 	}
@@ -111,7 +113,7 @@ func BenchmarkDefault(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	in := here(func(in *Input) { in.Dir = dir })
+	in := here(func(in *view.Input) { in.Dir = dir })
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := Compile(in); err != nil {

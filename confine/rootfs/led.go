@@ -67,7 +67,7 @@ func (c *compiler) shieldLed(name, why string) {
 		c.ledTooFar()
 		return
 	}
-	m := &measured{Host: c.host, most: maxLed - c.led.looked}
+	m := &measured{Host: c.Host, most: maxLed - c.led.looked}
 	w := hostfs.Trace(m, name)
 	if !c.led.spend(max(m.asked, leastWay)) {
 		c.ledTooFar()
@@ -100,7 +100,7 @@ func (c *compiler) shieldLinks() {
 			c.ledTooFar()
 			return
 		}
-		links, names, complete := linksBelow(c.host, d.path)
+		links, names, complete := linksBelow(c.Host, d.path)
 		if !complete {
 			c.protectsLess("not all that links in " + quote(d.path) + " lead to is protected: there are too many names in it")
 		}
@@ -116,9 +116,9 @@ func (c *compiler) ledHidden() {
 	switch len(c.led.hidden) {
 	case 0:
 	case 1:
-		c.notice(quote(c.led.hidden[0]) + " is hidden: it is protected, and a symbolic link to no visible file can't be made read-only")
+		c.Notice(quote(c.led.hidden[0]) + " is hidden: it is protected, and a symbolic link to no visible file can't be made read-only")
 	default:
-		c.notice(Some(c.led.hidden) + " are hidden: they are protected, and symbolic links to no visible file can't be made read-only")
+		c.Notice(Some(c.led.hidden) + " are hidden: they are protected, and symbolic links to no visible file can't be made read-only")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestWhatProtectedLinksLeadToIsBoundedOverAllOfAPlan(t *testing.T) {
 	const p = "/home/u/p/"
 	filled := func(each int, dirs ...string) *hosttest.Host {
-		h := host(t, p+".npmrc -> rc", p+"rc=1", p+"conf/confine/mine -> ../../own", p+"own=1")
+		h := hosttest.Debian(t, p+".npmrc -> rc", p+"rc=1", p+"conf/confine/mine -> ../../own", p+"own=1")
 		for _, d := range dirs {
 			for i := range each {
 				h.Put(fmt.Sprintf("%st/%s%d", p, d, i), 0o644, "")
@@ -25,7 +26,7 @@ func TestWhatProtectedLinksLeadToIsBoundedOverAllOfAPlan(t *testing.T) {
 		}
 		return h
 	}
-	own := func(in *Input) { defaults(in); in.Env = environ("XDG_CONFIG_HOME=" + p + "conf") }
+	own := func(in *view.Input) { defaults(in); in.Env = environ("XDG_CONFIG_HOME=" + p + "conf") }
 	held := func(r run) (n int) {
 		for _, m := range r.Mounts {
 			if m.Kind == handoff.MountReadOnly && strings.HasPrefix(m.Dst, p+"t/") {
@@ -56,7 +57,7 @@ func TestWhatProtectedLinksLeadToIsBoundedOverAllOfAPlan(t *testing.T) {
 func TestLongWaysOfProtectedLinksAreBounded(t *testing.T) {
 	const p = "/home/u/p/"
 	deep := strings.TrimPrefix(strings.Repeat("/d", 100), "/")
-	h := host(t, p+deep+"/f=1")
+	h := hosttest.Debian(t, p+deep+"/f=1")
 	for i := range 400 {
 		h.Put(p+".vim/l"+strconv.Itoa(i), linkType|0o777, "../"+deep+"/f")
 		h.Put(p+".idea/l"+strconv.Itoa(i), linkType|0o777, "../none"+strconv.Itoa(i)+"/"+deep+"/f")
@@ -65,7 +66,7 @@ func TestLongWaysOfProtectedLinksAreBounded(t *testing.T) {
 	if !r.ProtectsLess || h.Calls > 10*maxLed || len(r.KeepClear) > maxLed {
 		t.Errorf("less %v, asked %d times, %d directories are kept clear", r.ProtectsLess, h.Calls, len(r.KeepClear))
 	}
-	r = compile(t, host(t, p+deep+"/f=1", p+".vim/l -> ../"+deep+"/f"), defaults)
+	r = compile(t, hosttest.Debian(t, p+deep+"/f=1", p+".vim/l -> ../"+deep+"/f"), defaults)
 	r.want(p+deep+"/f", "readonly")
 	if r.ProtectsLess {
 		t.Error("one is too much")
@@ -76,7 +77,7 @@ func TestLongWaysOfProtectedLinksAreBounded(t *testing.T) {
 func TestADirectoryThatManyLinksLeadToIsSearchedOnce(t *testing.T) {
 	const p = "/home/u/p/"
 	lists := func(n int) int {
-		h := host(t, p+"d/l -> ../x", p+"x=1")
+		h := hosttest.Debian(t, p+"d/l -> ../x", p+"x=1")
 		for i := range n {
 			h.Put(p+".vim/l"+strconv.Itoa(i), linkType|0o777, "../d")
 		}
@@ -96,7 +97,7 @@ func TestLinksThatAreHiddenAreToldInOneLine(t *testing.T) {
 		for _, n := range names {
 			tree = append(tree, p+n+" -> none")
 		}
-		r := compile(t, host(t, tree...), defaults)
+		r := compile(t, hosttest.Debian(t, tree...), defaults)
 		for _, n := range names {
 			r.want(p+n, "mask")
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/secrets"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/shell"
 )
 
@@ -26,7 +27,7 @@ type Names struct {
 }
 
 // NewNames makes one for a policy. It looks at nothing before it meets a link: most names lead through none.
-func NewNames(in *Input) *Names {
+func NewNames(in *view.Input) *Names {
 	host := in.Host
 	if host == nil {
 		host = hostfs.This()
@@ -170,7 +171,7 @@ func (n *Names) protectedAt(end string) string {
 type linkError struct{ end, text, hint string }
 
 func (e *linkError) Error() string        { return e.text }
-func (e *linkError) Is(target error) bool { return target == ErrThroughLink }
+func (e *linkError) Is(target error) bool { return target == view.ErrThroughLink }
 
 // LinkHint is the remedy of an ErrThroughLink.
 func LinkHint(err error) string {
@@ -185,7 +186,7 @@ func LinkHint(err error) string {
 }
 
 func refused(option, name string, err error) error {
-	return &Error{Option: option, Path: name, Err: err, Hint: LinkHint(err)}
+	return &view.Error{Option: option, Path: name, Err: err, Hint: LinkHint(err)}
 }
 
 // leaves refuses a way that a link of a tree of work leads out of that. It is for names that show
@@ -200,16 +201,16 @@ func (c *compiler) leaves(option, name string, w hostfs.Way) error {
 // resolved is what a name leads to that isn't canonical. It is opened once more, by the name where
 // the links end that were looked at: none is followed then, so nobody can lead it elsewhere meanwhile.
 func (c *compiler) resolved(option, name, full string, writes bool) (hostfs.File, []hostfs.Link, error) {
-	w := hostfs.Trace(c.host, full)
+	w := hostfs.Trace(c.Host, full)
 	if err := c.says.follows(full, &w, writes); err != nil {
 		return hostfs.File{}, nil, refused(option, name, err)
 	}
-	f, err := c.host.Resolve(w.End)
+	f, err := c.Host.Resolve(w.End)
 	if err == nil && f.Path != w.End {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return hostfs.File{}, nil, &Error{Option: option, Path: name, Err: err, Hint: "something else was put there meanwhile: try again"}
+		return hostfs.File{}, nil, &view.Error{Option: option, Path: name, Err: err, Hint: "something else was put there meanwhile: try again"}
 	}
 	return f, w.Links, nil
 }

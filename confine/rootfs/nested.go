@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // Nested is a tree that was to be an overlay, and is read-only because of what is
@@ -22,25 +23,25 @@ type Nested struct {
 // refuses it, since what they cover would come to light; then the tree is read-only, with
 // everything in it. Otherwise each is shown where it is, read-only.
 func (c *compiler) nested() error {
-	if c.in.Bare {
+	if c.In.Bare {
 		return nil // no overlay either way
 	}
-	var shown []grant
-	for i := range c.grants {
-		g := &c.grants[i]
-		if g.access != overlay {
+	var shown []view.Grant
+	for i := range c.Grants {
+		g := &c.Grants[i]
+		if g.Access != view.Overlay {
 			continue
 		}
-		points := c.mounts().Nested(g.src.Path)
+		points := c.mounts().Nested(g.Src.Path)
 		if len(points) == 0 {
 			continue // or not known; then the child will see, and say so
 		}
-		if c.in.OwnUserns || c.host.Held(g.src.Path) {
+		if c.In.OwnUserns || c.Host.Held(g.Src.Path) {
 			c.flatten(g, points)
 			continue
 		}
-		if g.root {
-			c.notice(g.why + ": what is mounted below it isn't shown: " + Some(points))
+		if g.Root {
+			c.Notice(g.Why + ": what is mounted below it isn't shown: " + Some(points))
 			continue
 		}
 		for _, p := range points {
@@ -51,45 +52,45 @@ func (c *compiler) nested() error {
 		}
 	}
 	if len(shown) > 0 {
-		c.grants = append(c.grants, shown...)
-		slices.SortStableFunc(c.grants, func(a, b grant) int { return hostfs.ComparePaths(a.dst, b.dst) })
+		c.Grants = append(c.Grants, shown...)
+		slices.SortStableFunc(c.Grants, func(a, b view.Grant) int { return hostfs.ComparePaths(a.Dst, b.Dst) })
 	}
 	return nil
 }
 
 // flatten makes an overlay read-only.
-func (c *compiler) flatten(g *grant, points []string) {
-	n := Nested{Path: g.src.Path, Mount: points[0], Asked: g.reviewed() || g.root}
+func (c *compiler) flatten(g *view.Grant, points []string) {
+	n := Nested{Path: g.Src.Path, Mount: points[0], Asked: g.Reviewed() || g.Root}
 	c.table.Nested = append(c.table.Nested, n)
-	g.why += "; no overlay but read-only, because something is mounted below: " + Some(points)
-	if g.root {
-		c.table.Root.ReadOnly = true
+	g.Why += "; no overlay but read-only, because something is mounted below: " + Some(points)
+	if g.Root {
+		c.RootReadOnly = true
 	} else {
-		g.access = read
+		g.Access = view.Read
 	}
-	if old, other, ok := strings.Cut(g.instead, "\x00"); ok {
-		if name, value, _ := strings.Cut(old, "="); c.table.Env[name] == value {
-			c.table.Env[name] = strings.TrimPrefix(other, name+"=")
+	if old, other, ok := strings.Cut(g.Instead, "\x00"); ok {
+		if name, value, _ := strings.Cut(old, "="); c.Env[name] == value {
+			c.Env[name] = strings.TrimPrefix(other, name+"=")
 		}
 	}
 	if n.Asked {
-		c.notice(strconv.Quote(n.Path) + " is read-only and no overlay, because something is mounted below it: " + Some(points))
+		c.Notice(strconv.Quote(n.Path) + " is read-only and no overlay, because something is mounted below it: " + Some(points))
 	}
 }
 
 // nestedGrant shows read-only what is mounted below an overlay, unless something else
 // stands there that was asked for.
-func (c *compiler) nestedGrant(g *grant, point string) (grant, bool) {
-	dst := hostfs.Rebase(point, g.src.Path, g.dst)
-	if nearest(c.grants, dst) != g {
-		return grant{}, false
+func (c *compiler) nestedGrant(g *view.Grant, point string) (view.Grant, bool) {
+	dst := hostfs.Rebase(point, g.Src.Path, g.Dst)
+	if c.Nearest(dst) != g {
+		return view.Grant{}, false
 	}
-	f, err := c.host.Lstat(point)
+	f, err := c.Host.Lstat(point)
 	if err != nil {
-		return grant{}, false // out of this user's reach, and of the target's
+		return view.Grant{}, false // out of this user's reach, and of the target's
 	}
-	return grant{dst: dst, src: f, access: read, optional: true, searched: g.searched,
-		why: "mounted below an overlay, which has no part of it"}, true
+	return view.Grant{Dst: dst, Src: f, Access: view.Read, Optional: true, Searched: g.Searched,
+		Why: "mounted below an overlay, which has no part of it"}, true
 }
 
 // Some names the first of several paths.

@@ -7,13 +7,14 @@ import (
 
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
 func TestAnOverlayIsNoneOfWhatIsMountedBelow(t *testing.T) {
-	h := host(t, "/home/u/p/m/f=1", "/home/u/p/m/deep/f=1", "/home/u/p/file=1", "/home/u/p/named/f=1", "/home/u/p/key.pem=1", "/home/u/p/m/key.pem=1")
+	h := hosttest.Debian(t, "/home/u/p/m/f=1", "/home/u/p/m/deep/f=1", "/home/u/p/file=1", "/home/u/p/named/f=1", "/home/u/p/key.pem=1", "/home/u/p/m/key.pem=1")
 	h.Put("/proc/self/mountinfo", 0, hosttest.Mountinfo("/home/u/p/m", "/home/u/p/file", "/home/u/p/named"))
-	change := func(in *Input) {
+	change := func(in *view.Input) {
 		in.Workdir, in.AllowWrite, in.Deny = "overlay", []string{"named"}, []string{"**/*.pem"}
 	}
 	// Where they can be taken off, they are shown beside it; what was named is as it was.
@@ -29,12 +30,12 @@ func TestAnOverlayIsNoneOfWhatIsMountedBelow(t *testing.T) {
 		}
 	}
 	// At another place, too.
-	r = compile(t, h, func(in *Input) { in.Mounts = []Mount{{Src: "/home/u/p", Dst: "/over", Mode: "overlay"}} })
+	r = compile(t, h, func(in *view.Input) { in.Mounts = []view.Mount{{Src: "/home/u/p", Dst: "/over", Mode: "overlay"}} })
 	r.want("/over", "overlay /home/u/p", "/over/m", "ro /home/u/p/m", "/over/file", "ro /home/u/p/file", "/over/named", "ro /home/u/p/named")
 	// Where they can't, the tree is read-only, with them in it.
 	for _, held := range []bool{false, true} {
 		h.Stuck = held
-		r = compile(t, h, func(in *Input) { change(in); in.OwnUserns = !held })
+		r = compile(t, h, func(in *view.Input) { change(in); in.OwnUserns = !held })
 		r.want("/home/u/p", "ro /home/u/p", "/home/u/p/m", "", "/home/u/p/named", "rw /home/u/p/named", "/home/u/p/m/key.pem", "mask")
 		if len(r.Overlays) != 0 || len(r.Beside) != 0 || !slices.Equal(r.Nested, []Nested{{"/home/u/p", "/home/u/p/file", true}}) {
 			t.Errorf("held %v: %+v %q %+v", held, r.Overlays, r.Beside, r.Nested)
@@ -42,16 +43,16 @@ func TestAnOverlayIsNoneOfWhatIsMountedBelow(t *testing.T) {
 		if len(r.Notices) != 1 || !strings.Contains(r.Notices[0], `"/home/u/p" is read-only`) || !strings.Contains(r.Notices[0], `"/home/u/p/m"`) {
 			t.Errorf("held %v: %q", held, r.Notices)
 		}
-		if i := slices.IndexFunc(r.Rules, func(x Rule) bool { return x.Path == "/home/u/p" }); i < 0 || r.Rules[i].Access != AccessRead || !strings.Contains(r.Rules[i].Why, "mounted below") {
+		if i := slices.IndexFunc(r.Rules, func(x view.Rule) bool { return x.Path == "/home/u/p" }); i < 0 || r.Rules[i].Access != view.RuleRead || !strings.Contains(r.Rules[i].Why, "mounted below") {
 			t.Errorf("held %v: %+v", held, r.Rules)
 		}
 	}
 	// The control: nothing is mounted there, or no overlay was wanted.
 	h.Put("/proc/self/mountinfo", 0, hosttest.Mountinfo("/home/u/px", "/home/u/p"))
-	r = compile(t, h, func(in *Input) { change(in); in.OwnUserns = true })
+	r = compile(t, h, func(in *view.Input) { change(in); in.OwnUserns = true })
 	r.want("/home/u/p", "overlay /home/u/p")
 	h.Put("/proc/self/mountinfo", 0, hosttest.Mountinfo("/home/u/p/m"))
-	r = compile(t, h, func(in *Input) { in.Workdir, in.OwnUserns = "rw", true })
+	r = compile(t, h, func(in *view.Input) { in.Workdir, in.OwnUserns = "rw", true })
 	r.want("/home/u/p", "rw /home/u/p")
 	if len(r.Nested)+len(r.Notices) != 0 {
 		t.Errorf("%+v %q", r.Nested, r.Notices)
@@ -59,10 +60,10 @@ func TestAnOverlayIsNoneOfWhatIsMountedBelow(t *testing.T) {
 }
 
 func TestARootIsNoneOfWhatIsMountedBelow(t *testing.T) {
-	h := host(t, "/img/bin/true*", "/img/m/f=1", "/img/proc/", "/img/dev/")
+	h := hosttest.Debian(t, "/img/bin/true*", "/img/m/f=1", "/img/proc/", "/img/dev/")
 	h.Put("/proc/self/mountinfo", 0, hosttest.Mountinfo("/img/m"))
 	root := func(own bool) run {
-		return compile(t, h, func(in *Input) { in.Rootfs, in.OwnUserns = "/img", own })
+		return compile(t, h, func(in *view.Input) { in.Rootfs, in.OwnUserns = "/img", own })
 	}
 	r := root(true)
 	if !r.Root.ReadOnly || r.Root.Kind != handoff.MountOverlay || len(r.Nested) != 1 || len(r.Notices) != 1 {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/view"
 )
 
 const (
@@ -17,8 +18,8 @@ const (
 // places resolves the current directory and the home directory.
 func (c *compiler) places() error {
 	err := c.placeDir()
-	in := *c.in
-	in.Host, in.Dir = c.host, c.dir.Path
+	in := *c.In
+	in.Host, in.Dir = c.Host, c.dir.Path
 	c.says = NewNames(&in)
 	c.trees = c.says.trees
 	c.placeHome()
@@ -26,20 +27,20 @@ func (c *compiler) places() error {
 }
 
 func (c *compiler) placeDir() error {
-	if c.in.Dir == "" {
-		c.dirErr = &Error{Option: "current directory", Err: errors.New("is gone"), Hint: "cd to one that exists"}
+	if c.In.Dir == "" {
+		c.dirErr = &view.Error{Option: "current directory", Err: errors.New("is gone"), Hint: "cd to one that exists"}
 		return nil
 	}
-	if !path.IsAbs(c.in.Dir) {
-		return &Error{Option: "current directory", Path: c.in.Dir, Err: ErrInvalid, Hint: "it must be absolute"}
+	if !path.IsAbs(c.In.Dir) {
+		return &view.Error{Option: "current directory", Path: c.In.Dir, Err: view.ErrInvalid, Hint: "it must be absolute"}
 	}
-	f, links, err := c.find(c.in.Dir)
+	f, links, err := c.find(c.In.Dir)
 	if err != nil {
-		c.dirErr = &Error{Option: "current directory", Path: c.in.Dir, Err: err, Hint: c.missing(c.in.Dir, err)}
+		c.dirErr = &view.Error{Option: "current directory", Path: c.In.Dir, Err: err, Hint: c.missing(c.In.Dir, err)}
 		return nil
 	}
 	c.dir = f
-	c.links = append(c.links, links...)
+	c.Links = append(c.Links, links...)
 	return nil
 }
 
@@ -48,7 +49,7 @@ func (c *compiler) placeDir() error {
 // services have homes that are no homes; theirs is the private /tmp.
 func (c *compiler) placeHome() {
 	c.homeEnv = tmpDir
-	home := c.in.HomeDir
+	home := c.In.HomeDir
 	is := "HOME is " + strconv.Quote(home) + ", "
 	switch {
 	case home == "":
@@ -84,7 +85,7 @@ func (c *compiler) placeHome() {
 		}
 	}
 	c.home, c.homeEnv = at, home
-	c.links = append(c.links, links...)
+	c.Links = append(c.Links, links...)
 }
 
 // homeless are places where a private home would hide something that is needed.
@@ -101,59 +102,59 @@ func isKernelTree(p string) bool {
 
 // private adds the home directory and the places for temporary files.
 func (c *compiler) private() error {
-	if c.in.Rootfs != "" {
+	if c.In.Rootfs != "" {
 		return c.imageTemp()
 	}
-	c.table.Env["HOME"] = c.homeEnv
+	c.Env["HOME"] = c.homeEnv
 	if c.home != "" {
 		why := "home directory"
-		if c.in.Home && !c.in.Virtual {
+		if c.In.Home && !c.In.Virtual {
 			why = whyNoDots
 		}
-		c.give(c.home, 0o700, why, FromHome)
+		c.give(c.home, 0o700, why, view.FromHome)
 	}
-	if !c.in.TempDir {
-		c.files = append(c.files, dirAt(tmpDir))
+	if !c.In.TempDir {
+		c.Made = append(c.Made, view.DirAt(tmpDir))
 		return nil
 	}
-	c.table.Env["TMPDIR"] = tmpDir
-	c.give(tmpDir, 0o1777, whyTemp, FromTempDir)
-	if g := nearest(c.grants, tmpDir); g.access == read {
+	c.Env["TMPDIR"] = tmpDir
+	c.give(tmpDir, 0o1777, whyTemp, view.FromTempDir)
+	if g := c.Nearest(tmpDir); g.Access == view.Read {
 		// The caller's own is shown there: the private one is the other.
-		c.table.Env["TMPDIR"] = varTmpDir
+		c.Env["TMPDIR"] = varTmpDir
 	}
-	if c.table.Env["TMPDIR"] == varTmpDir || c.anyUnder(varTmpDir) {
-		c.give(varTmpDir, 0o1777, whyTemp, FromTempDir)
-	} else if g := nearest(c.grants, varTmpDir); g == nil {
+	if c.Env["TMPDIR"] == varTmpDir || c.AnyUnder(varTmpDir) {
+		c.give(varTmpDir, 0o1777, whyTemp, view.FromTempDir)
+	} else if g := c.Nearest(varTmpDir); g == nil {
 		// One mount less than a second place.
-		c.links = append(c.links, hostfs.Link{At: varTmpDir, Target: "../tmp"})
-		c.ruleOf(Origin{Option: FromTempDir}, varTmpDir, AccessPrivate, whyTemp)
+		c.Links = append(c.Links, hostfs.Link{At: varTmpDir, Target: "../tmp"})
+		c.RuleOf(view.Origin{Option: view.FromTempDir}, varTmpDir, view.RulePrivate, whyTemp)
 	}
 	return nil
 }
 
 // give adds a private place, unless something named by the caller is there.
 func (c *compiler) give(dst string, mode uint32, why, option string) {
-	if g := nearest(c.grants, dst); g != nil && g.access != private && (g.explicit || g.dst == dst) {
+	if g := c.Nearest(dst); g != nil && g.Access != view.Private && (g.Explicit || g.Dst == dst) {
 		return
 	}
-	c.show(grant{dst: dst, access: private, mode: mode, system: true, optional: c.in.Rootfs != "", why: why, origin: Origin{Option: option}}, nil)
+	c.Show(view.Grant{Dst: dst, Access: view.Private, Mode: mode, System: true, Optional: c.In.Rootfs != "", Why: why, Origin: view.Origin{Option: option}}, nil)
 }
 
-func (c *compiler) anyUnder(dir string) bool {
-	for i := range c.grants {
-		if hostfs.Under(c.grants[i].dst, dir) {
+func (c *compiler) AnyUnder(dir string) bool {
+	for i := range c.Grants {
+		if hostfs.Under(c.Grants[i].Dst, dir) {
 			return true
 		}
 	}
 	return false
 }
 
-// rule is of what every run has.
-func (c *compiler) rule(path, access, why string) { c.ruleOf(Origin{}, path, access, why) }
+// Rule is of what every run has.
+func (c *compiler) Rule(path, access, why string) { c.RuleOf(view.Origin{}, path, access, why) }
 
-func (c *compiler) ruleOf(o Origin, path, access, why string) {
-	c.table.Rules = append(c.table.Rules, Rule{path, access, why, o})
+func (c *compiler) RuleOf(o view.Origin, path, access, why string) {
+	c.Rules = append(c.Rules, view.Rule{Path: path, Access: access, Why: why, Origin: o})
 }
 
-func (c *compiler) notice(text string) { c.table.Notices = append(c.table.Notices, text) }
+func (c *compiler) Notice(text string) { c.Notices = append(c.Notices, text) }

@@ -9,18 +9,18 @@ import (
 	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/secrets"
-	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/plan"
 )
 
 const whyProtected = "protected"
 
 // protector is the origin of what is protected for a reason.
-func protector(why string) Origin {
+func protector(why string) view.Origin {
 	if why == whyProtected {
-		return Origin{Option: FromProtect}
+		return view.Origin{Option: view.FromProtect}
 	}
-	return Origin{}
+	return view.Origin{}
 }
 
 // protect holds paths that later, unconfined programs obey against writable
@@ -28,26 +28,26 @@ func protector(why string) Origin {
 func (c *compiler) protect() error {
 	trees := make(map[string]bool)
 	var later []func()
-	for i := range c.asked { // a tree inside another one was named, and is a root of its own
-		g := c.asked[i]
-		if g.access != write || trees[g.dst] {
+	for i := range c.Asked { // a tree inside another one was named, and is a root of its own
+		g := c.Asked[i]
+		if g.Access != view.Write || trees[g.Dst] {
 			continue
 		}
-		trees[g.dst] = true
-		if !g.src.Mode.IsDir() || g.git { // that one is protected with the tree that it belongs to
+		trees[g.Dst] = true
+		if !g.Src.Mode.IsDir() || g.Git { // that one is protected with the tree that it belongs to
 			continue
 		}
-		for _, p := range c.in.Protect {
+		for _, p := range c.In.Protect {
 			if rel := path.Clean("/" + p); rel != "/" && !strings.HasPrefix(p, secrets.InHomes) {
-				c.shield(g.src.Path, rel[1:], whyProtected)
+				c.shield(g.Src.Path, rel[1:], whyProtected)
 			}
 		}
-		later = append(later, c.protectGit(g.src.Path))
+		later = append(later, c.protectGit(g.Src.Path))
 	}
 	if len(trees) == 0 {
 		return nil
 	}
-	for _, p := range c.in.ConfigFiles {
+	for _, p := range c.In.ConfigFiles {
 		c.shieldNamed(p, "policy file in use")
 	}
 	c.protectHome()
@@ -69,24 +69,24 @@ func (c *compiler) writablePlaces() {
 	if len(t.GitIndexes) == 0 {
 		return
 	}
-	note := func(inside string, of *grant, writable bool) {
-		if of != nil && of.access == write {
-			t.Places = append(t.Places, plan.Place{Path: of.at(inside), Writable: writable})
+	note := func(inside string, of *view.Grant, writable bool) {
+		if of != nil && of.Access == view.Write {
+			t.Places = append(t.Places, plan.Place{Path: of.At(inside), Writable: writable})
 		}
 	}
-	for i := range c.grants {
-		g := &c.grants[i]
-		note(g.dst, g, true)
-		if g.access != write && g.dst != "/" {
-			note(g.dst, nearest(c.grants, path.Dir(g.dst)), false)
+	for i := range c.Grants {
+		g := &c.Grants[i]
+		note(g.Dst, g, true)
+		if g.Access != view.Write && g.Dst != "/" {
+			note(g.Dst, c.Nearest(path.Dir(g.Dst)), false)
 		}
 	}
-	for i := range c.masks {
-		note(c.masks[i].dst, nearest(c.grants, c.masks[i].dst), false)
+	for i := range c.Hidden {
+		note(c.Hidden[i].Dst, c.Nearest(c.Hidden[i].Dst), false)
 	}
-	for i := range c.shut {
-		if m := &c.shut[i]; m.Kind != handoff.MountPin {
-			note(m.Dst, nearest(c.grants, m.Dst), false)
+	for i := range c.Protected {
+		if m := &c.Protected[i]; m.Keep != view.Pinned {
+			note(m.Dst, c.Nearest(m.Dst), false)
 		}
 	}
 	t.GitIndexes = slices.DeleteFunc(t.GitIndexes, func(x plan.GitIndex) bool {
@@ -114,7 +114,7 @@ func OwnDirs(env func(string) string, home string) (all []string) {
 // protectOwn protects what confine itself keeps of the caller's. Whoever could write there would
 // decide about later runs, or have apply write anywhere.
 func (c *compiler) protectOwn() {
-	for _, own := range OwnDirs(c.in.Env, c.in.HomeDir) {
+	for _, own := range OwnDirs(c.In.Env, c.In.HomeDir) {
 		c.shieldNamed(own, whyPolicy)
 	}
 }
@@ -128,7 +128,7 @@ func (c *compiler) shieldNamed(name, why string) (end string) {
 		}
 		name = c.dir.Path + "/" + name
 	}
-	w := hostfs.Trace(c.host, name)
+	w := hostfs.Trace(c.Host, name)
 	c.shieldTraced(&w, why)
 	return w.End
 }
@@ -152,28 +152,28 @@ func (c *compiler) shieldTraced(w *hostfs.Way, why string) {
 func (c *compiler) stay(dir string) {
 	missing := ""
 	for at := dir; at != "/"; at = path.Dir(at) {
-		if _, err := c.host.Lstat(at); !hostfs.Absent(err) {
+		if _, err := c.Host.Lstat(at); !hostfs.Absent(err) {
 			break
 		}
 		missing = at
 	}
-	for i := range c.grants {
-		g := &c.grants[i]
-		if g.access != write || !hostfs.Below(dir, g.src.Path) {
+	for i := range c.Grants {
+		g := &c.Grants[i]
+		if g.Access != view.Write || !hostfs.Below(dir, g.Src.Path) {
 			continue
 		}
 		if missing == "" {
-			c.pinDir(hostfs.Rebase(dir, g.src.Path, g.dst))
+			c.pinDir(hostfs.Rebase(dir, g.Src.Path, g.Dst))
 			continue
 		}
 		c.keepClear(missing, strings.TrimPrefix(dir+"/.", missing+"/"))
-		c.pinDir(hostfs.Rebase(path.Dir(missing), g.src.Path, g.dst))
+		c.pinDir(hostfs.Rebase(path.Dir(missing), g.Src.Path, g.Dst))
 	}
 }
 
 // pinDir keeps what is at a path in its place, where that is writable.
 func (c *compiler) pinDir(at string) {
-	if up := nearest(c.grants, at); up != nil && up.access == write && !c.masked(at) {
+	if up := c.Nearest(at); up != nil && up.Access == view.Write && !c.Masked(at) {
 		c.pins(up, at)
 	}
 }
@@ -181,46 +181,46 @@ func (c *compiler) pinDir(at string) {
 // shield protects rel below root, both of the caller's, wherever it is writable
 // inside. root is canonical.
 func (c *compiler) shield(root, rel, why string) {
-	for i := range c.grants {
-		g := &c.grants[i]
-		if g.access != write || !g.src.Mode.IsDir() {
+	for i := range c.Grants {
+		g := &c.Grants[i]
+		if g.Access != view.Write || !g.Src.Mode.IsDir() {
 			continue
 		}
 		switch {
-		case hostfs.Under(root, g.src.Path):
-			c.shieldAt(g, hostfs.Rebase(root, g.src.Path, g.dst), rel, why)
-		case hostfs.Under(path.Join(root, rel), g.src.Path):
+		case hostfs.Under(root, g.Src.Path):
+			c.shieldAt(g, hostfs.Rebase(root, g.Src.Path, g.Dst), rel, why)
+		case hostfs.Under(path.Join(root, rel), g.Src.Path):
 			// The tree begins on the way.
 			full := path.Join(root, rel)
-			if full != g.src.Path {
-				c.shieldAt(g, g.dst, full[len(g.src.Path)+1:], why)
+			if full != g.Src.Path {
+				c.shieldAt(g, g.Dst, full[len(g.Src.Path)+1:], why)
 			}
 		}
 	}
 }
 
 // shieldAt walks down from dir, which g shows, to rel.
-func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
+func (c *compiler) shieldAt(g *view.Grant, dir, rel, why string) {
 	at := dir
 	c.pins(g, at)
 	for rest := rel; rest != ""; {
 		var name string
 		name, rest, _ = strings.Cut(rest, "/")
 		at = path.Join(at, name)
-		n := nearest(c.grants, at)
-		if n == nil || n.access != write || c.masked(at) {
+		n := c.Nearest(at)
+		if n == nil || n.Access != view.Write || c.Masked(at) {
 			return // not writable here
 		}
-		if rest == "" && c.namedWritable(at) {
+		if rest == "" && c.Named(at, view.Write) {
 			return
 		}
-		outside := n.at(at)
+		outside := n.At(at)
 		if c.cleared[outside] { // many protected paths are in a directory that isn't there
 			c.keepAbsent(path.Join(outside, rest), path.Join(at, rest), why)
 			c.keepClear(outside, rest)
 			return
 		}
-		f, err := c.host.Lstat(outside)
+		f, err := c.Host.Lstat(outside)
 		mode := f.Mode
 		switch {
 		case hostfs.Absent(err):
@@ -234,14 +234,14 @@ func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
 			c.shieldLink(n, at, rest, why)
 			return
 		case rest == "", !mode.IsDir(): // a file on the way would make room for a link, or leads git elsewhere
-			if m := c.closed(at); m != nil && m.Kind == handoff.MountReadOnly {
+			if m := c.closed(at); m != nil && m.Keep == view.ReadOnly {
 				return // by another name below it
 			}
-			c.close(handoff.MountReadOnly, at)
+			c.close(view.ReadOnly, at)
 			c.mustBe(at, f.Ino)
 			c.covered(outside, f)
-			c.reinstate(at)
-			c.ruleOf(protector(why), at, AccessProtected, why)
+			c.Reinstate(at)
+			c.RuleOf(protector(why), at, view.RuleProtected, why)
 			if mode.IsDir() {
 				c.led.dirs = append(c.led.dirs, ledDir{outside, why})
 			}
@@ -253,8 +253,8 @@ func (c *compiler) shieldAt(g *grant, dir, rel, why string) {
 
 // pin keeps a directory in its place.
 func (c *compiler) pin(at, outside string) {
-	if n := len(c.shut); c.closed(at) == nil {
-		if c.close(handoff.MountPin, at); len(c.shut) > n {
+	if n := len(c.Protected); c.closed(at) == nil {
+		if c.close(view.Pinned, at); len(c.Protected) > n {
 			c.table.Covered = append(c.table.Covered, plan.Covered{Path: outside})
 		}
 	}
@@ -268,50 +268,40 @@ func (c *compiler) covered(outside string, f hostfs.File) {
 // shieldUnseen is about a name that can't be looked at. What can be nowhere needs nothing.
 // Otherwise this user can't search the directory, but may own it, and open it again: that
 // stays as it is.
-func (c *compiler) shieldUnseen(g *grant, at string, err error, why string) {
-	if dir := path.Dir(at); hostfs.Denied(err) && hostfs.Below(dir, g.dst) {
-		c.close(handoff.MountReadOnly, dir)
-		c.ruleOf(protector(why), dir, AccessProtected, why)
-		if f, err := c.host.Lstat(g.at(dir)); err == nil {
-			c.covered(g.at(dir), f)
+func (c *compiler) shieldUnseen(g *view.Grant, at string, err error, why string) {
+	if dir := path.Dir(at); hostfs.Denied(err) && hostfs.Below(dir, g.Dst) {
+		c.close(view.ReadOnly, dir)
+		c.RuleOf(protector(why), dir, view.RuleProtected, why)
+		if f, err := c.Host.Lstat(g.At(dir)); err == nil {
+			c.covered(g.At(dir), f)
 		}
 	}
-}
-
-// namedWritable: the caller named just this path as writable.
-func (c *compiler) namedWritable(at string) bool {
-	for i := range c.asked {
-		if g := &c.asked[i]; g.dst == at && g.explicit && g.access == write {
-			return true
-		}
-	}
-	return false
 }
 
 // shieldLink protects a symbolic link itself: a mount on it can't be replaced. A link to a
 // file that is visible shows that file, read-only. Where the link is on the way, or leads to
 // a directory, nowhere, or to what the run doesn't see, something empty hides it. What it
 // leads to is protected, too.
-func (c *compiler) shieldLink(g *grant, at, rest, why string) {
-	outside := g.at(at)
+func (c *compiler) shieldLink(g *view.Grant, at, rest, why string) {
+	outside := g.At(at)
 	name := path.Join(outside, rest)
 	if c.led.links[name] {
 		return // links can lead in a circle
 	}
 	c.led.links[name] = true
-	if f, err := c.host.Lstat(outside); err == nil {
+	if f, err := c.Host.Lstat(outside); err == nil {
 		c.covered(outside, f)
 	}
-	f, err := c.host.Resolve(outside)
+	f, err := c.Host.Resolve(outside)
 	switch {
-	case c.closed(at) != nil && c.closed(at).Kind != handoff.MountPin:
+	case c.closed(at) != nil && c.closed(at).Keep != view.Pinned:
 	case err == nil && rest == "" && f.Mode.IsRegular() && c.shown(f.Path):
-		c.close(handoff.MountBind, at)
-		*c.closed(at) = handoff.Mount{Kind: handoff.MountBind, Dst: at, Src: f.Path, Dev: f.Dev, Ino: f.Ino, ReadOnly: true}
-		c.ruleOf(protector(why), at, AccessProtected, why)
+		c.close(view.Shown, at)
+		*c.closed(at) = view.Protected{Dst: at, Keep: view.Shown, Src: f}
+		c.RuleOf(protector(why), at, view.RuleProtected, why)
 	default:
-		c.close(handoff.MountMask, at)
-		c.ruleOf(protector(why), at, AccessHidden, why+": a symbolic link that a mount can't make read-only")
+		c.close(view.Masked, at)
+		c.RuleOf(protector(why), at, view.RuleHidden, why+": a symbolic link that a mount can't make read-only")
 		c.led.hidden = append(c.led.hidden, at)
 	}
 	c.shieldLed(name, why)
@@ -319,13 +309,13 @@ func (c *compiler) shieldLink(g *grant, at, rest, why string) {
 
 // shown: a file of the caller's can be read inside, by whatever name.
 func (c *compiler) shown(outside string) bool {
-	for i := range c.grants {
-		g := &c.grants[i]
-		if g.access == private || !hostfs.Under(outside, g.src.Path) {
+	for i := range c.Grants {
+		g := &c.Grants[i]
+		if g.Access == view.Private || !hostfs.Under(outside, g.Src.Path) {
 			continue
 		}
-		inside := hostfs.Rebase(outside, g.src.Path, g.dst)
-		if n := nearest(c.grants, inside); n.dst == g.dst && !c.masked(inside) {
+		inside := hostfs.Rebase(outside, g.Src.Path, g.Dst)
+		if n := c.Nearest(inside); n.Dst == g.Dst && !c.Masked(inside) {
 			return true
 		}
 	}
@@ -333,9 +323,9 @@ func (c *compiler) shown(outside string) bool {
 }
 
 // pins keeps what leads to a protected path from being renamed away with it.
-func (c *compiler) pins(g *grant, dir string) {
-	for ; hostfs.Below(dir, g.dst); dir = path.Dir(dir) {
-		c.pin(dir, g.at(dir))
+func (c *compiler) pins(g *view.Grant, dir string) {
+	for ; hostfs.Below(dir, g.Dst); dir = path.Dir(dir) {
+		c.pin(dir, g.At(dir))
 	}
 }
 
@@ -343,48 +333,48 @@ func (c *compiler) pins(g *grant, dir string) {
 // with a directory above one renamed, something else could be put at its path, and what
 // was there would have another name for the next run, or be removed with a protected one.
 func (c *compiler) pinNested() {
-	for i := range c.grants {
-		if g := &c.grants[i]; g.access != write {
-			c.pinAbove(g.dst)
+	for i := range c.Grants {
+		if g := &c.Grants[i]; g.Access != view.Write {
+			c.pinAbove(g.Dst)
 		}
 	}
-	for i := range c.masks {
-		c.pinAbove(c.masks[i].dst)
+	for i := range c.Hidden {
+		c.pinAbove(c.Hidden[i].Dst)
 	}
 }
 
 func (c *compiler) pinAbove(at string) {
 	dir := path.Dir(at)
-	if up := nearest(c.grants, dir); up != nil && up.access == write && !c.masked(dir) {
-		for ; hostfs.Below(dir, up.dst); dir = path.Dir(dir) {
-			c.close(handoff.MountPin, dir)
+	if up := c.Nearest(dir); up != nil && up.Access == view.Write && !c.Masked(dir) {
+		for ; hostfs.Below(dir, up.Dst); dir = path.Dir(dir) {
+			c.close(view.Pinned, dir)
 		}
 	}
 }
 
 // close adds one entry, once for each path; a stricter one takes the place of a pin.
-func (c *compiler) close(kind handoff.MountKind, at string) {
+func (c *compiler) close(kind view.Keep, at string) {
 	if m := c.closed(at); m != nil {
-		if m.Kind == handoff.MountPin {
-			m.Kind = kind
+		if m.Keep == view.Pinned {
+			m.Keep = kind
 		}
 		return
 	}
-	if kind == handoff.MountPin {
-		for i := range c.grants {
-			if c.grants[i].dst == at {
+	if kind == view.Pinned {
+		for i := range c.Grants {
+			if c.Grants[i].Dst == at {
 				return // a mount point already
 			}
 		}
 	}
-	c.shutAt[at] = len(c.shut)
-	c.shut = append(c.shut, handoff.Mount{Kind: kind, Dst: at})
+	c.shutAt[at] = len(c.Protected)
+	c.Protected = append(c.Protected, view.Protected{Dst: at, Keep: kind})
 }
 
 // closed is the entry of a path, if there is one.
-func (c *compiler) closed(at string) *handoff.Mount {
+func (c *compiler) closed(at string) *view.Protected {
 	if i, ok := c.shutAt[at]; ok {
-		return &c.shut[i]
+		return &c.Protected[i]
 	}
 	return nil
 }
@@ -392,8 +382,8 @@ func (c *compiler) closed(at string) *handoff.Mount {
 // mustBe: what is protected because it is there has to be there for the child too.
 // Otherwise somebody moved it away meanwhile, and another would take its place.
 func (c *compiler) mustBe(at string, ino uint64) {
-	if m := c.closed(at); m != nil && m.Kind == handoff.MountReadOnly {
-		m.Ino = ino
+	if m := c.closed(at); m != nil && m.Keep == view.ReadOnly {
+		m.Src.Ino = ino
 	}
 }
 
@@ -417,7 +407,7 @@ func (c *compiler) keepAbsent(outside, inside, why string) {
 	}
 	c.absent[outside] = true
 	c.table.KeepAbsent = append(c.table.KeepAbsent, outside)
-	c.ruleOf(protector(why), inside, AccessProtected, why+": kept absent")
+	c.RuleOf(protector(why), inside, view.RuleProtected, why+": kept absent")
 }
 
 // protectGit protects what git obeys in a tree beside what is plainly in .git. It does so
@@ -425,7 +415,7 @@ func (c *compiler) keepAbsent(outside, inside, why string) {
 // is left for later: it doesn't use up any bound before what the caller goes by.
 func (c *compiler) protectGit(root string) (later func()) {
 	wanted := false
-	for _, p := range c.in.Protect {
+	for _, p := range c.In.Protect {
 		wanted = wanted || strings.HasPrefix(p, ".git/")
 	}
 	if !wanted {
@@ -453,6 +443,6 @@ func (c *compiler) protectGit(root string) (later func()) {
 
 // protectsLess says what of that which should stay as it is may not.
 func (c *compiler) protectsLess(text string) {
-	c.notice(text)
+	c.Notice(text)
 	c.table.ProtectsLess = true
 }

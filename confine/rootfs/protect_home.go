@@ -16,13 +16,13 @@ func (c *compiler) protectHome() {
 	if !c.homeGiven() {
 		return
 	}
-	for _, p := range c.in.Protect {
+	for _, p := range c.In.Protect {
 		rest, ok := AtHome(p)
 		if !ok {
 			continue
 		}
 		searched := len(c.led.dirs)
-		c.shieldNamed(path.Join(c.in.HomeDir, rest), whyProtected)
+		c.shieldNamed(path.Join(c.In.HomeDir, rest), whyProtected)
 		if p == library {
 			// Of its thousands of names the links lead about in it.
 			c.led.dirs = c.led.dirs[:searched]

@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // What is a program's own at the top of a project is what a shell runs in a home directory.
 func TestWhatIsProtectedAtHomeOnly(t *testing.T) {
 	const home, p = "/home/u/", "/home/u/p/"
-	h := host(t, home+"bin/tool -> ../src/tool", home+"src/tool=1", home+"src/other=1", home+".cargo/env=1", home+".aws/config=1",
+	h := hosttest.Debian(t, home+"bin/tool -> ../src/tool", home+"src/tool=1", home+"src/other=1", home+".cargo/env=1", home+".aws/config=1",
 		p+"bin/x=1", p+".cargo/env=1", p+".kube/config=1")
-	both := func(in *Input) { defaults(in); in.AllowWrite = []string{"/home/u"} }
+	both := func(in *view.Input) { defaults(in); in.AllowWrite = []string{"/home/u"} }
 	r := compile(t, h, both)
 	r.want(home+"bin", "readonly", home+"src/tool", "readonly", home+"src/other", "", home+".cargo", "pin", home+".cargo/env", "readonly",
 		home+".aws/config", "readonly", p+"bin", "", p+".cargo/env", "", p+".kube/config", "")
@@ -23,7 +24,7 @@ func TestWhatIsProtectedAtHomeOnly(t *testing.T) {
 		}
 	}
 	// A project alone, with and without them.
-	for _, h := range []*hosttest.Host{h, host(t, p+"x=1")} {
+	for _, h := range []*hosttest.Host{h, hosttest.Debian(t, p+"x=1")} {
 		r = compile(t, h, defaults)
 		r.want(p+"bin", "", p+".cargo/env", "", p+".kube/config", "")
 		for _, name := range []string{"bin", ".cargo/bin", ".cargo/env", ".local/lib", ".kube/config", "~/bin", "~"} {
@@ -33,7 +34,7 @@ func TestWhatIsProtectedAtHomeOnly(t *testing.T) {
 		}
 	}
 	// The tree begins on the way, or is the place itself.
-	r = compile(t, h, func(in *Input) {
+	r = compile(t, h, func(in *view.Input) {
 		in.Protect, in.AllowWrite = []string{"~/.cargo/env", "~/bin"}, []string{"/home/u/.cargo", "/home/u/bin"}
 	})
 	r.want(home+".cargo/env", "readonly")
@@ -41,7 +42,7 @@ func TestWhatIsProtectedAtHomeOnly(t *testing.T) {
 		t.Error("what was named as writable isn't")
 	}
 	// Nothing has its home at the root.
-	r = compile(t, h, func(in *Input) { both(in); in.HomeDir = "/" })
+	r = compile(t, h, func(in *view.Input) { both(in); in.HomeDir = "/" })
 	r.want(home+"bin", "")
 	// Libraries are too large to be searched for links.
 	for i := range maxLinksBelow + 1 {
@@ -55,7 +56,7 @@ func TestWhatIsProtectedAtHomeOnly(t *testing.T) {
 }
 
 func TestWhatIsObeyedAtHomeOnly(t *testing.T) {
-	h := host(t, "/home/u/.cargo -> /big/cargo", "/big/cargo/env=1", "/home/u/bin/x -> ../src/x", "/home/u/src/x=1")
+	h := hosttest.Debian(t, "/home/u/.cargo -> /big/cargo", "/big/cargo/env=1", "/home/u/bin/x -> ../src/x", "/home/u/src/x=1")
 	o := NewObeyed(h, []string{".envrc", "~/bin", "~/.cargo/env", "~/none"}, "/home/u", func(string) string { return "" })
 	if got, want := o.AtHome(), []string{"/home/u/bin", "/home/u/.cargo", "/big/cargo/env", "/home/u/none"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/view"
 )
 
 func quote(s string) string { return strconv.Quote(s) }
@@ -26,7 +27,7 @@ func (c *compiler) find(name string) (hostfs.File, []hostfs.Link, error) {
 
 // findWay is find with all of the way.
 func (c *compiler) findWay(name string) (hostfs.File, hostfs.Way, error) {
-	return hostfs.ResolveWay(c.host, c.throughRoots(name))
+	return hostfs.ResolveWay(c.Host, c.throughRoots(name))
 }
 
 // throughRoots follows the /bin-like links: these are known, and what most of PATH leads through.
@@ -44,9 +45,9 @@ func (c *compiler) throughRoots(name string) string {
 func (c *compiler) absolute(option, name string) (string, error) {
 	switch {
 	case name == "":
-		return "", &Error{Option: option, Path: name, Err: ErrInvalid, Hint: "the path is empty"}
+		return "", &view.Error{Option: option, Path: name, Err: view.ErrInvalid, Hint: "the path is empty"}
 	case strings.IndexByte(name, 0) >= 0:
-		return "", &Error{Option: option, Path: name, Err: ErrInvalid, Hint: "no path has a NUL in it"}
+		return "", &view.Error{Option: option, Path: name, Err: view.ErrInvalid, Hint: "no path has a NUL in it"}
 	case path.IsAbs(name):
 		return name, nil
 	case c.dirErr != nil:
@@ -63,9 +64,9 @@ func (c *compiler) named(option, name string, writes bool) (hostfs.File, []hostf
 		return hostfs.File{}, nil, err
 	}
 	full = c.throughRoots(full)
-	f, err := c.host.Resolve(full)
+	f, err := c.Host.Resolve(full)
 	if err != nil {
-		return hostfs.File{}, nil, &Error{Option: option, Path: name, Err: err, Hint: c.missing(full, err)}
+		return hostfs.File{}, nil, &view.Error{Option: option, Path: name, Err: err, Hint: c.missing(full, err)}
 	}
 	if f.Path == full || f.Path == path.Clean(full) && !strings.Contains(full, "..") {
 		return f, nil, nil
@@ -76,33 +77,33 @@ func (c *compiler) named(option, name string, writes bool) (hostfs.File, []hostf
 // missing explains why a path could not be resolved.
 func (c *compiler) missing(full string, err error) string {
 	if errors.Is(err, syscall.EACCES) {
-		return "uid " + strconv.Itoa(int(c.in.AccessUID)) + " can't reach it: see the permissions of the directories above it"
+		return "uid " + strconv.Itoa(int(c.In.AccessUID)) + " can't reach it: see the permissions of the directories above it"
 	}
 	if !hostfs.Absent(err) {
 		return ""
 	}
 	full = path.Clean(full)
-	if target, err := c.host.Readlink(full); err == nil {
+	if target, err := c.Host.Readlink(full); err == nil {
 		return "it is a symbolic link to " + quote(target) + ", and nothing is there"
 	}
 	for up := full; up != "/"; {
 		name := path.Base(up)
 		up = path.Dir(up)
-		if _, err := c.host.Resolve(up); err == nil {
+		if _, err := c.Host.Resolve(up); err == nil {
 			return quote(up) + " exists and has no " + quote(name)
 		}
 	}
 	return ""
 }
 
-// show makes a tree visible, under the name that it was given by too.
-func (c *compiler) show(g grant, links []hostfs.Link) {
-	if g.dst == "" {
-		g.dst = g.src.Path
+// Show makes a tree visible, under the name that it was given by too.
+func (c *compiler) Show(g view.Grant, links []hostfs.Link) {
+	if g.Dst == "" {
+		g.Dst = g.Src.Path
 	}
-	if g.src.Mode.Type()&fs.ModeDevice == 0 {
-		g.optional = g.optional || !g.explicit && c.foreign && !g.system
+	if g.Src.Mode.Type()&fs.ModeDevice == 0 {
+		g.Optional = g.Optional || !g.Explicit && c.Foreign && !g.System
 	}
-	c.grants = append(c.grants, g)
-	c.links = append(c.links, links...)
+	c.Grants = append(c.Grants, g)
+	c.Links = append(c.Links, links...)
 }

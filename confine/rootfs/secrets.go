@@ -9,6 +9,7 @@ import (
 	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/secrets"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // secrets hides the set of that name: what lies in homes wherever it is shown, and
@@ -16,8 +17,8 @@ import (
 // that a profile shows is never without its part of it. What the caller named
 // stays, since a path says more than a set.
 func (c *compiler) secrets() error {
-	asked := slices.Contains(c.in.Deny, secrets.Set)
-	if asked || (c.in.Home || c.in.EphemeralHome) && !c.in.Virtual {
+	asked := slices.Contains(c.In.Deny, secrets.Set)
+	if asked || (c.In.Home || c.In.EphemeralHome) && !c.In.Virtual {
 		if err := c.homeSecrets(asked); err != nil {
 			return err
 		}
@@ -26,14 +27,14 @@ func (c *compiler) secrets() error {
 		return err
 	}
 	for _, n := range c.chains.never {
-		root, err := c.host.Resolve(n.root)
+		root, err := c.Host.Resolve(n.root)
 		if err != nil {
 			continue
 		}
 		for _, part := range n.parts {
-			if at := root.Path + "/" + part; c.visible(at) {
-				if f, err := c.host.Resolve(at); err == nil {
-					c.hideSecret(f.Path, secrets.WhyTokens, Origin{})
+			if at := root.Path + "/" + part; c.Visible(at) {
+				if f, err := c.Host.Resolve(at); err == nil {
+					c.hideSecret(f.Path, secrets.WhyTokens, view.Origin{})
 				}
 			}
 		}
@@ -50,7 +51,7 @@ func (c *compiler) homeSecrets(asked bool) error {
 	}
 	for _, home := range homes {
 		for rest, s := range secrets.AtHome() {
-			f, err := c.host.Resolve(home + "/" + rest)
+			f, err := c.Host.Resolve(home + "/" + rest)
 			if hostfs.Absent(err) {
 				continue
 			}
@@ -58,7 +59,7 @@ func (c *compiler) homeSecrets(asked bool) error {
 			if err != nil { // it is there, and this user can't reach it now
 				at = home + "/" + rest
 			}
-			c.hideSecret(at, "secrets: "+s.Reason, FromSecrets)
+			c.hideSecret(at, "secrets: "+s.Reason, view.FromSecrets)
 		}
 	}
 	return nil
@@ -70,50 +71,46 @@ const maxHomes = 256
 func (c *compiler) homes(asked bool) ([]string, error) {
 	var homes []string
 	add := func(dir string) {
-		if f, err := c.host.Resolve(dir); err == nil && f.Mode.IsDir() && f.Path != "/" && !slices.Contains(homes, f.Path) && c.anyShown(f.Path) {
+		if f, err := c.Host.Resolve(dir); err == nil && f.Mode.IsDir() && f.Path != "/" && !slices.Contains(homes, f.Path) && c.AnyShown(f.Path) {
 			homes = append(homes, f.Path)
 		}
 	}
-	if path.IsAbs(c.in.HomeDir) {
-		add(c.in.HomeDir)
+	if path.IsAbs(c.In.HomeDir) {
+		add(c.In.HomeDir)
 	}
 	if !asked {
 		return homes, nil
 	}
 	add("/root")
-	if !c.anyShown("/home") {
+	if !c.AnyShown("/home") {
 		return homes, nil
 	}
-	entries, err := c.host.ReadDir("/home")
+	entries, err := c.Host.ReadDir("/home")
 	if err != nil {
 		return homes, nil // nobody can be looked up there, inside neither
 	}
 	for _, e := range entries {
 		if add("/home/" + e.Name); len(homes) > maxHomes {
-			return nil, &Error{Option: optDeny, Path: secrets.Set, Err: ErrLimit, Hint: "there are too many home directories: show only those that are needed"}
+			return nil, &view.Error{Option: optDeny, Path: secrets.Set, Err: view.ErrLimit, Hint: "there are too many home directories: show only those that are needed"}
 		}
 	}
 	return homes, nil
 }
 
-// anyShown says whether anything at, below or above a path of the caller's is shown.
-func (c *compiler) anyShown(outside string) bool {
-	return slices.ContainsFunc(c.grants, func(g grant) bool {
-		return g.access != private && (hostfs.Under(outside, g.src.Path) || hostfs.Under(g.src.Path, outside))
+// AnyShown says whether anything at, below or above a path of the caller's is shown.
+func (c *compiler) AnyShown(outside string) bool {
+	return slices.ContainsFunc(c.Grants, func(g view.Grant) bool {
+		return g.Access != view.Private && (hostfs.Under(outside, g.Src.Path) || hostfs.Under(g.Src.Path, outside))
 	})
 }
 
 // hideSecret hides a path of the caller's wherever it is shown, but where the
 // caller asked for just that.
-func (c *compiler) hideSecret(outside, why string, by Origin) {
-next:
-	for _, at := range c.shownAt(outside) {
-		for i := range c.asked {
-			if g := &c.asked[i]; g.dst == at && g.explicit {
-				continue next
-			}
+func (c *compiler) hideSecret(outside, why string, by view.Origin) {
+	for _, at := range c.ShownAt(outside) {
+		if !c.Named(at, view.Private) {
+			c.Hide(at, why, by)
 		}
-		c.hide(at, why, by)
 	}
 }
 
@@ -121,42 +118,42 @@ next:
 // discovery shows of trees of work. How much that is, whoever fills the tree decides: what is
 // too much isn't shown.
 func (c *compiler) searchSecrets(asked bool) error {
-	if !asked && !slices.ContainsFunc(c.grants, func(g grant) bool { return g.ofWork }) {
+	if !asked && !slices.ContainsFunc(c.Grants, func(g view.Grant) bool { return g.OfWork }) {
 		return nil
 	}
 	s := search{c: c, given: secrets.Set, hint: "show less of it, or turn the set off with --deny none", until: c.deadline()}
 	var found []secretAt
 	names := secrets.ByName()
-	for _, g := range slices.Clone(c.grants) {
-		if g.searched == 0 || secrets.InHome(c.home, g.src.Path) != nil || !asked && !g.ofWork {
+	for _, g := range slices.Clone(c.Grants) {
+		if g.Searched == 0 || secrets.InHome(c.home, g.Src.Path) != nil || !asked && !g.OfWork {
 			continue
 		}
-		if !g.src.Mode.IsDir() {
-			if w := names.Match(g.src.Path); w != nil && !g.explicit && w.In(c.host, g.src.Path) {
-				found = append(found, secretAt{g.src.Path, w.Reason})
+		if !g.Src.Mode.IsDir() {
+			if w := names.Match(g.Src.Path); w != nil && !g.Explicit && w.In(c.Host, g.Src.Path) {
+				found = append(found, secretAt{g.Src.Path, w.Reason})
 			}
 			continue
 		}
 		if asked {
 			c.later(&g)
 		}
-		if slices.ContainsFunc(secrets.Published[:], func(p string) bool { return hostfs.Under(g.src.Path, p) }) {
+		if slices.ContainsFunc(secrets.Published[:], func(p string) bool { return hostfs.Under(g.Src.Path, p) }) {
 			continue
 		}
-		t := secretTree{search: &s, names: names, home: g.searched > 0}
-		if err := t.directory(&g, g.src.Path, g.dst, g.searched, false); err != nil {
-			if !g.ofWork {
+		t := secretTree{search: &s, names: names, home: g.Searched > 0}
+		if err := t.directory(&g, g.Src.Path, g.Dst, g.Searched, false); err != nil {
+			if !g.OfWork {
 				return err
 			}
-			c.hide(g.dst, "there is too much in it to search for secrets", Origin{})
-			c.notice(quote(g.src.Path) + " is not shown, because there is too much in it to search for secrets: name it with --allow-read")
+			c.Hide(g.Dst, "there is too much in it to search for secrets", view.Origin{})
+			c.Notice(quote(g.Src.Path) + " is not shown, because there is too much in it to search for secrets: name it with --allow-read")
 			s.seen = 0
 			continue
 		}
 		found = append(found, t.found...)
 	}
 	for _, f := range found {
-		c.hideSecret(f.outside, "secrets: "+f.reason, FromSecrets)
+		c.hideSecret(f.outside, "secrets: "+f.reason, view.FromSecrets)
 	}
 	return nil
 }
@@ -172,8 +169,8 @@ type secretTree struct {
 }
 
 // directory searches one, and depth levels below it; -1 is all of them.
-func (t *secretTree) directory(g *grant, outside, inside string, depth int, tests bool) error {
-	if n := nearest(t.c.grants, inside); n == nil || n.dst != g.dst {
+func (t *secretTree) directory(g *view.Grant, outside, inside string, depth int, tests bool) error {
+	if n := t.c.Nearest(inside); n == nil || n.Dst != g.Dst {
 		return nil // another grant shows what is here
 	}
 	entries, err := t.read(outside)
@@ -223,7 +220,7 @@ func (t *secretTree) directory(g *grant, outside, inside string, depth int, test
 				continue
 			}
 			// Of a link, what it leads to is the secret, whatever that is called.
-			if f, err := t.c.host.Resolve(name); err == nil && f.Mode.IsRegular() && s.In(t.c.host, f.Path) {
+			if f, err := t.c.Host.Resolve(name); err == nil && f.Mode.IsRegular() && s.In(t.c.Host, f.Path) {
 				t.found = append(t.found, secretAt{f.Path, s.Reason})
 			}
 		}

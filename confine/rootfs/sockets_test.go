@@ -9,6 +9,7 @@ import (
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
 	"github.com/confine-run/confine/confine/secrets"
+	"github.com/confine-run/confine/confine/view"
 )
 
 func TestSocketsOfTheHostAreHidden(t *testing.T) {
@@ -24,51 +25,51 @@ func TestSocketsOfTheHostAreHidden(t *testing.T) {
 		"00000000803d1088: 00000002 00000000 00010000 0001 01 12352 in.sock\n" +
 		"00000000803d1089: 00000002 00000000 00010000 0001 01 12353 plain.sock\n" +
 		"00000000803d108a: 00000002 00000000 00010000 0001 01 12354 /home/u/p/a\nb.sock\n"
-	h := host(t, "/proc/self/net/unix="+list, "/home/u/p/app.sock=", "/home/u/p/a dir/named.sock=", "/home/u/p/s.sock=",
+	h := hosttest.Debian(t, "/proc/self/net/unix="+list, "/home/u/p/app.sock=", "/home/u/p/a dir/named.sock=", "/home/u/p/s.sock=",
 		"/link -> /home/u/p", "/elsewhere/x.sock=", "/srv/tree/y.sock=", "/srv/tree/f=1",
 		"/home/u/p/relative.sock|", "/home/u/p/run/in.sock|", "/home/u/p/run/plain.sock=", "/proc/77/cwd -> /home/u/p/run", "/proc/78/", "/proc/sys/",
 		"/home/u/p/lying.sock|", "/srv/tree/lying.sock|", "/home/u/p/a\nb.sock|")
 	for _, c := range []struct {
 		name   string
-		change func(*Input)
+		change func(*view.Input)
 		want   []string
 	}{
-		{"in the current directory", func(*Input) {}, []string{"/home/u/p/app.sock", "mask", "/home/u/p/a dir/named.sock", "mask",
+		{"in the current directory", func(*view.Input) {}, []string{"/home/u/p/app.sock", "mask", "/home/u/p/a dir/named.sock", "mask",
 			"/home/u/p/s.sock", "mask", "/elsewhere/x.sock", "", "/home/u/p/a\nb.sock", "mask"}},
-		{"by a relative name", func(*Input) {}, []string{"/home/u/p/relative.sock", "mask", "/home/u/p/run/in.sock", "mask",
+		{"by a relative name", func(*view.Input) {}, []string{"/home/u/p/relative.sock", "mask", "/home/u/p/run/in.sock", "mask",
 			"/home/u/p/run/plain.sock", "", "/home/u/p/lying.sock", ""}},
-		{"come across, read-only", func(in *Input) { in.Deny = []string{"/**/nothing"} }, []string{"/home/u/p/lying.sock", "mask", "/home/u/p/run/plain.sock", ""}},
-		{"come across among secrets", func(in *Input) { in.Deny, in.AllowRead = []string{secrets.Set}, []string{"/srv/tree"} }, []string{"/srv/tree/lying.sock", "mask"}},
-		{"come across, writable", func(in *Input) { in.Deny, in.Workdir = []string{"/**/nothing"}, "rw" },
+		{"come across, read-only", func(in *view.Input) { in.Deny = []string{"/**/nothing"} }, []string{"/home/u/p/lying.sock", "mask", "/home/u/p/run/plain.sock", ""}},
+		{"come across among secrets", func(in *view.Input) { in.Deny, in.AllowRead = []string{secrets.Set}, []string{"/srv/tree"} }, []string{"/srv/tree/lying.sock", "mask"}},
+		{"come across, writable", func(in *view.Input) { in.Deny, in.Workdir = []string{"/**/nothing"}, "rw" },
 			[]string{"/home/u/p/lying.sock", "", "/home/u/p/relative.sock", "mask"}},
-		{"come across, and named", func(in *Input) {
+		{"come across, and named", func(in *view.Input) {
 			in.Deny, in.AllowRead = []string{"/**/nothing"}, []string{"/home/u/p/lying.sock"}
 		}, []string{"/home/u/p/lying.sock", "ro /home/u/p/lying.sock"}},
-		{"named", func(in *Input) { in.AllowRead = []string{"/home/u/p/app.sock"} }, []string{"/home/u/p/app.sock", "", "/home/u/p/s.sock", "mask"}},
-		{"in a writable tree", func(in *Input) { in.Workdir = "rw" }, []string{"/home/u/p/app.sock", "mask"}},
-		{"in an overlay", func(in *Input) { in.Workdir = "overlay" }, []string{"/home/u/p/app.sock", ""}},
-		{"by a mount", func(in *Input) { in.Mounts = []Mount{{Src: "/srv/tree", Dst: "/m", Mode: "ro"}} }, []string{"/m/y.sock", "mask"}},
-		{"a mount of its own", func(in *Input) { in.Mounts = []Mount{{Src: "/srv/tree/y.sock", Dst: "/m", Mode: "ro"}} }, []string{"/m", "ro /srv/tree/y.sock"}},
-		{"where nothing is mounted", func(in *Input) { in.Bare = true }, []string{"/home/u/p/app.sock", ""}},
+		{"named", func(in *view.Input) { in.AllowRead = []string{"/home/u/p/app.sock"} }, []string{"/home/u/p/app.sock", "", "/home/u/p/s.sock", "mask"}},
+		{"in a writable tree", func(in *view.Input) { in.Workdir = "rw" }, []string{"/home/u/p/app.sock", "mask"}},
+		{"in an overlay", func(in *view.Input) { in.Workdir = "overlay" }, []string{"/home/u/p/app.sock", ""}},
+		{"by a mount", func(in *view.Input) { in.Mounts = []view.Mount{{Src: "/srv/tree", Dst: "/m", Mode: "ro"}} }, []string{"/m/y.sock", "mask"}},
+		{"a mount of its own", func(in *view.Input) { in.Mounts = []view.Mount{{Src: "/srv/tree/y.sock", Dst: "/m", Mode: "ro"}} }, []string{"/m", "ro /srv/tree/y.sock"}},
+		{"where nothing is mounted", func(in *view.Input) { in.Bare = true }, []string{"/home/u/p/app.sock", ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			compile(t, h, func(in *Input) { in.Workdir = "ro"; c.change(in) }).want(c.want...)
+			compile(t, h, func(in *view.Input) { in.Workdir = "ro"; c.change(in) }).want(c.want...)
 		})
 	}
 }
 
 func TestWhereSocketsMayComeToBe(t *testing.T) {
-	h := host(t, "/home/u/p/f=1", "/srv/tree/f=1")
+	h := hosttest.Debian(t, "/home/u/p/f=1", "/srv/tree/f=1")
 	for _, c := range []struct {
 		name   string
-		change func(*Input)
+		change func(*view.Input)
 		want   bool
 	}{
-		{"nothing but the system", func(in *Input) { in.Workdir = "none" }, false},
-		{"an overlay", func(in *Input) { in.Workdir = "overlay" }, false},
-		{"a file", func(in *Input) { in.Workdir, in.AllowRead = "none", []string{"/srv/tree/f"} }, false},
-		{"read-only", func(in *Input) { in.Workdir = "ro" }, true},
-		{"writable", func(in *Input) { in.Workdir, in.AllowWrite = "none", []string{"/srv/tree"} }, true},
+		{"nothing but the system", func(in *view.Input) { in.Workdir = "none" }, false},
+		{"an overlay", func(in *view.Input) { in.Workdir = "overlay" }, false},
+		{"a file", func(in *view.Input) { in.Workdir, in.AllowRead = "none", []string{"/srv/tree/f"} }, false},
+		{"read-only", func(in *view.Input) { in.Workdir = "ro" }, true},
+		{"writable", func(in *view.Input) { in.Workdir, in.AllowWrite = "none", []string{"/srv/tree"} }, true},
 	} {
 		if got := compile(t, h, c.change).SocketsLater; got != c.want {
 			t.Errorf("%s: %v", c.name, got)
@@ -80,7 +81,7 @@ func TestWhereSocketsMayComeToBe(t *testing.T) {
 // bound to, and where the file is now. A path alone is its own name.
 func numberedHost(t *testing.T, sockets []string, lines ...string) *hosttest.Host {
 	t.Helper()
-	h := host(t, lines...)
+	h := hosttest.Debian(t, lines...)
 	h.Put("/proc/self/mountinfo", 0o444, "21 1 0:7 / / rw - ext4 /dev/a rw\n22 21 0:9 / /run rw - tmpfs t rw\n"+
 		"23 21 0:7 /srv/tree/kept /home/u/p/bound\\040here rw - ext4 /dev/a rw\n")
 	for _, line := range sockets {
@@ -105,13 +106,13 @@ func numberedHost(t *testing.T, sockets []string, lines ...string) *hosttest.Hos
 }
 
 func TestSocketsAreFoundByTheirNumbers(t *testing.T) {
-	bound := func(in *Input) { in.Workdir = "ro" }
-	writable := func(in *Input) { in.Workdir = "rw" }
+	bound := func(in *view.Input) { in.Workdir = "ro" }
+	writable := func(in *view.Input) { in.Workdir = "rw" }
 	for _, c := range []struct {
 		name    string
 		sockets []string
 		lines   []string
-		change  func(*Input)
+		change  func(*view.Input)
 		want    []string
 		lists   int // directories that are searched
 	}{
@@ -136,8 +137,8 @@ func TestSocketsAreFoundByTheirNumbers(t *testing.T) {
 		{"elsewhere, on the same device", []string{"/srv/s"}, []string{"/srv/s|"}, bound, nil, 0},
 		{"gone, on another device", []string{"/run/s"}, []string{"/home/u/p/f=1"}, bound, nil, 0},
 		{"gone, on the same device", []string{"/home/u/p/s"}, []string{"/home/u/p/sub/f=1"}, writable, nil, 5},
-		{"where Landlock holds it", []string{"/home/u/p/s /home/u/p/t"}, []string{"/home/u/p/t|"}, func(in *Input) { in.SocketsHeld = true }, nil, 0},
-		{"named", []string{"/home/u/p/s /home/u/p/t"}, []string{"/home/u/p/t|"}, func(in *Input) { in.AllowRead = []string{"/home/u/p/t"} },
+		{"where Landlock holds it", []string{"/home/u/p/s /home/u/p/t"}, []string{"/home/u/p/t|"}, func(in *view.Input) { in.SocketsHeld = true }, nil, 0},
+		{"named", []string{"/home/u/p/s /home/u/p/t"}, []string{"/home/u/p/t|"}, func(in *view.Input) { in.AllowRead = []string{"/home/u/p/t"} },
 			[]string{"/home/u/p/t", "ro /home/u/p/t"}, 1},
 		{"of another network, in a tree that is read-only and searched", []string{"/home/u/p/s"}, []string{"/home/u/p/t|"}, bound, []string{"/home/u/p/t", "mask"}, 4},
 		{"by a mount elsewhere", []string{"/srv/tree/kept/s"}, []string{"/srv/tree/kept/s|", "/home/u/p/bound here/s => /srv/tree/kept/s"}, writable,
@@ -192,7 +193,7 @@ func TestASearchForSocketsHasBounds(t *testing.T) {
 			t.Errorf("%s: %q", c.name, got)
 		}
 	}
-	if got := compile(t, host(t, "/proc/self/net/unix=0: 0 0 0 0 0 1 /home/u/p/s\n"), nil).SocketsMissed; got == "" {
+	if got := compile(t, hosttest.Debian(t, "/proc/self/net/unix=0: 0 0 0 0 0 1 /home/u/p/s\n"), nil).SocketsMissed; got == "" {
 		t.Error("by names alone, and it isn't told")
 	}
 }
@@ -204,7 +205,7 @@ func TestMountsAreRead(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
 	}
-	h := host(t)
+	h := hosttest.Debian(t)
 	for text, mounted := range map[string]bool{
 		"nonsense\n":                           true, // it can't be told
 		"21 1 254:3 / / rw - ext4 /dev/a rw\n": false,

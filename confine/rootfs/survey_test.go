@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/confine/gitdir"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 )
 
 // A run can make git directories of submodules and worktrees in a writable tree. Whatever
@@ -34,7 +35,7 @@ func TestWhatARunMakesUsesUpNoBoundOfTheCallers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := host(t, append([]string{git + "HEAD=1", git + "config=[core]\n\thooksPath = tools/hooks\n", p + "tools/hooks/pre-commit=1",
+			h := hosttest.Debian(t, append([]string{git + "HEAD=1", git + "config=[core]\n\thooksPath = tools/hooks\n", p + "tools/hooks/pre-commit=1",
 				git + "hooks/pre-push -> ../../tools/push", p + "tools/push=1", git + "modules/zz/HEAD=1", git + "modules/zz/config=[core]\n\tworktree = ../../../lib\n",
 				p + "lib/.git=gitdir: ../.git/modules/zz\n", p + ".gitmodules=[submodule \"zz\"]\n\tpath = lib\n"}, planted...)...)
 			r := compile(t, h, defaults)
@@ -59,7 +60,7 @@ func TestAGitDirectoryThatNoTreePointsToNamesNothing(t *testing.T) {
 		if points {
 			tree = append(tree, p+"lib/.git=gitdir: ../.git/modules/m\n")
 		}
-		r := compile(t, host(t, tree...), defaults)
+		r := compile(t, hosttest.Debian(t, tree...), defaults)
 		if got := slices.Contains(r.KeepAbsent, p+"lib/dist"); got != points {
 			t.Errorf("pointed to %v, kept absent %v", points, got)
 		}
@@ -68,7 +69,7 @@ func TestAGitDirectoryThatNoTreePointsToNamesNothing(t *testing.T) {
 		}
 	}
 	// The tree is the repository's own: its .git stays writable.
-	r := compile(t, host(t, git+"HEAD=1", git+"config=1", git+"modules/m/HEAD=1", git+"modules/m/config=[core]\n\tworktree = ../../..\n"), defaults)
+	r := compile(t, hosttest.Debian(t, git+"HEAD=1", git+"config=1", git+"modules/m/HEAD=1", git+"modules/m/config=[core]\n\tworktree = ../../..\n"), defaults)
 	r.want(p+".git", "pin")
 }
 
@@ -94,7 +95,7 @@ func TestSubmodulesThatAreNotThereStaySo(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := compile(t, host(t, append(tt.tree, git+"HEAD=1", git+"config=1")...), defaults)
+			r := compile(t, hosttest.Debian(t, append(tt.tree, git+"HEAD=1", git+"config=1")...), defaults)
 			for _, name := range tt.absent {
 				if !slices.Contains(r.KeepAbsent, name) {
 					t.Errorf("%s isn't kept absent", name)
@@ -112,7 +113,7 @@ func TestSubmodulesThatAreNotThereStaySo(t *testing.T) {
 func TestAFileOnTheWayStays(t *testing.T) {
 	t.Parallel()
 	const p = "/home/u/p/"
-	r := compile(t, host(t, p+".git=gitdir: ../none\n", p+".cargo=x", p+".config=x"), defaults)
+	r := compile(t, hosttest.Debian(t, p+".git=gitdir: ../none\n", p+".cargo=x", p+".config=x"), defaults)
 	r.want(p+".git", "readonly", p+".cargo", "readonly", p+".config", "readonly")
 }
 
@@ -131,7 +132,7 @@ func TestGitDirectoriesThatAreNamedAndMissingStaySo(t *testing.T) {
 			if tt.name != "a tree's" {
 				tree = append(tree, p+".git/HEAD=1", p+".git/config=1")
 			}
-			if r := compile(t, host(t, tree...), defaults); !slices.Contains(r.KeepAbsent, p+tt.absent) {
+			if r := compile(t, hosttest.Debian(t, tree...), defaults); !slices.Contains(r.KeepAbsent, p+tt.absent) {
 				t.Errorf("%s isn't kept absent: %q", tt.absent, r.KeepAbsent)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"path"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // chainState is what discovery found so far.
@@ -26,32 +27,32 @@ type never struct {
 
 // toolChains shows the tool chains that PATH and the like lead to.
 func (c *compiler) toolChains() error {
-	if c.in.Rootfs != "" {
+	if c.In.Rootfs != "" {
 		return nil
 	}
 	for i := range chains {
 		x := &chains[i]
 		root := ""
 		if x.env != "" {
-			root = firstOf(c.in.Env(x.env))
+			root = firstOf(c.In.Env(x.env))
 			c.chains.byEnv[i] = path.IsAbs(root)
 		}
 		if !path.IsAbs(root) && c.homeGiven() {
-			root = path.Join(c.in.HomeDir, x.home)
+			root = path.Join(c.In.HomeDir, x.home)
 		}
 		if path.IsAbs(root) {
 			c.chains.roots[i] = path.Clean(root)
 		}
 	}
 	c.readPath()
-	if c.in.Virtual {
+	if c.In.Virtual {
 		return nil
 	}
 	for i := range c.bins {
 		c.showBin(&c.bins[i])
 	}
 	for _, name := range installations {
-		if dir := c.in.Env(name); path.IsAbs(dir) {
+		if dir := c.In.Env(name); path.IsAbs(dir) {
 			c.installation(name, dir)
 		}
 	}
@@ -60,7 +61,7 @@ func (c *compiler) toolChains() error {
 }
 
 func (c *compiler) homeGiven() bool {
-	return path.IsAbs(c.in.HomeDir) && c.in.HomeDir != "/" && c.trees.homeLink == ""
+	return path.IsAbs(c.In.HomeDir) && c.In.HomeDir != "/" && c.trees.homeLink == ""
 }
 
 // firstOf is the first of a list such as GOPATH can be.
@@ -108,7 +109,7 @@ func (c *compiler) useChain(i int, by string) {
 		c.chains.never = append(c.chains.never, never{root, x.hide})
 	}
 	if x.env != "" {
-		c.table.Env[x.env] = root
+		c.Env[x.env] = root
 	}
 	if x.name == "local" {
 		c.userSite(root, why)
@@ -122,7 +123,7 @@ func (c *compiler) useChain(i int, by string) {
 
 // userSite shows the Python packages beside ~/.local/bin.
 func (c *compiler) userSite(root, why string) {
-	entries, err := c.host.ReadDir(root + "/lib")
+	entries, err := c.Host.ReadDir(root + "/lib")
 	if err != nil {
 		return
 	}
@@ -135,24 +136,24 @@ func (c *compiler) userSite(root, why string) {
 
 // add shows what discovery found, unless it is visible already. What lies in a tree of work
 // is searched for secrets.
-func (c *compiler) add(f hostfs.File, links []hostfs.Link, a access, why string) {
-	g := grant{src: f, access: a, why: why}
-	if !c.visible(f.Path) && c.treeOf(f.Path) != "" {
+func (c *compiler) add(f hostfs.File, links []hostfs.Link, a view.Access, why string) {
+	g := view.Grant{Src: f, Access: a, Why: why}
+	if !c.Visible(f.Path) && c.treeOf(f.Path) != "" {
 		if c.found.shown++; c.found.shown > maxFromWork {
 			c.leaveOut(f.Path, "a tree with too many tool chains")
 			return
 		}
-		g.ofWork, g.searched = true, -1
+		g.OfWork, g.Searched = true, -1
 	}
 	c.addGrant(g, links)
 }
 
-func (c *compiler) addGrant(g grant, links []hostfs.Link) {
-	c.links = append(c.links, links...)
-	if g.access == read && c.visible(g.src.Path) {
+func (c *compiler) addGrant(g view.Grant, links []hostfs.Link) {
+	c.Links = append(c.Links, links...)
+	if g.Access == view.Read && c.Visible(g.Src.Path) {
 		return
 	}
-	c.show(g, nil)
+	c.Show(g, nil)
 }
 
 // prefixOf is what the executables in dir were installed to, when that can be
@@ -175,7 +176,7 @@ func (c *compiler) prefixOf(dir string) string {
 
 func (c *compiler) isPrefix(dir string) bool {
 	for _, sign := range prefixSigns {
-		if f, err := c.host.Lstat(dir + "/" + sign); err == nil && f.Mode.IsDir() {
+		if f, err := c.Host.Lstat(dir + "/" + sign); err == nil && f.Mode.IsDir() {
 			return true
 		}
 	}
@@ -187,7 +188,7 @@ func (c *compiler) inHome(p string) bool { return c.home != "" && hostfs.Under(p
 // showPath shows what is at a path, with the links that lead there.
 func (c *compiler) showPath(name, why string) {
 	r, err := c.follow(name, name)
-	if err == nil && (!c.tooBroad(r.file.Path) || c.visible(r.file.Path)) && c.admit(&r, name) {
-		c.add(r.file, r.links, read, why)
+	if err == nil && (!c.tooBroad(r.file.Path) || c.Visible(r.file.Path)) && c.admit(&r, name) {
+		c.add(r.file, r.links, view.Read, why)
 	}
 }

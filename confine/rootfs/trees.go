@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // workTrees are what a clone, a build or an earlier run fills, so that nothing in them decides
@@ -24,7 +25,7 @@ import (
 // A tree that an earlier run could write to and that is none of these isn't known.
 type workTrees struct {
 	host hostfs.Host
-	in   *Input
+	in   *view.Input
 	done bool // it has looked
 	home string
 	// homeLink is the link of a tree of work that HOME leads through. There is no home then: whoever

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/confine-run/confine/confine/view"
 )
 
 const maxVenvConfig = 8 << 10
@@ -18,15 +20,15 @@ func (c *compiler) installation(variable, dir string) {
 	if i := c.chainOf(path.Clean(dir), f.Path); i >= 0 && !c.inSystem(f.Path, i) {
 		c.useChain(i, variable)
 	}
-	c.links = append(c.links, r.links...)
-	if !c.special(f.Path, variable) && !c.visible(f.Path) {
+	c.Links = append(c.Links, r.links...)
+	if !c.special(f.Path, variable) && !c.Visible(f.Path) {
 		if c.tooBroad(f.Path) || !c.isPrefix(f.Path) {
 			return // whatever that is, it is no tool chain
 		}
-		c.add(*f, nil, read, "tool chain: "+f.Path+" ("+variable+")")
+		c.add(*f, nil, view.Read, "tool chain: "+f.Path+" ("+variable+")")
 	}
-	if c.visible(f.Path) || c.special(f.Path, variable) {
-		c.table.Env[variable] = path.Clean(dir)
+	if c.Visible(f.Path) || c.special(f.Path, variable) {
+		c.Env[variable] = path.Clean(dir)
 	}
 }
 
@@ -41,7 +43,7 @@ func (c *compiler) virtualenv(prefix, by string) {
 		c.showPrefix(prefix, why)
 	}
 	config := prefix + "/pyvenv.cfg"
-	text, err := c.host.ReadFile(config, maxVenvConfig)
+	text, err := c.Host.ReadFile(config, maxVenvConfig)
 	if err != nil {
 		return
 	}
@@ -69,11 +71,11 @@ func (c *compiler) interpreter(dir, by, why string) {
 		return
 	}
 	at := r.file.Path
-	if !c.visible(at) && !c.python(at, by, why) {
+	if !c.Visible(at) && !c.python(at, by, why) {
 		c.leaveOut(at, by)
 		return
 	}
-	c.links = append(c.links, r.links...)
+	c.Links = append(c.Links, r.links...)
 	c.pythonIn(at, by, why)
 }
 
@@ -96,17 +98,17 @@ func (c *compiler) python(dir, by, why string) bool {
 			c.useChain(i, why)
 		}
 	}
-	if c.visible(dir) || c.installed(dir, by) {
+	if c.Visible(dir) || c.installed(dir, by) {
 		return true
 	}
 	// The executable may be a link into one that is.
 	r, err := c.follow(exe, by)
-	return err == nil && r.file.Path != exe && (c.visible(r.file.Path) || c.installed(r.file.Path, by))
+	return err == nil && r.file.Path != exe && (c.Visible(r.file.Path) || c.installed(r.file.Path, by))
 }
 
 // pythonAt is an executable of Python's in a directory, or empty.
 func (c *compiler) pythonAt(dir string) string {
-	entries, err := c.host.ReadDir(dir)
+	entries, err := c.Host.ReadDir(dir)
 	if err != nil {
 		return ""
 	}
@@ -114,7 +116,7 @@ func (c *compiler) pythonAt(dir string) string {
 		if !slices.ContainsFunc(pythons[:], func(name string) bool { return strings.HasPrefix(e.Name, name) }) {
 			continue
 		}
-		if f, err := c.host.Resolve(dir + "/" + e.Name); err == nil && f.Mode.IsRegular() && f.Mode&0o111 != 0 {
+		if f, err := c.Host.Resolve(dir + "/" + e.Name); err == nil && f.Mode.IsRegular() && f.Mode&0o111 != 0 {
 			return dir + "/" + e.Name
 		}
 	}
@@ -129,11 +131,11 @@ func (c *compiler) pythonIn(dir, by, why string) {
 	for _, name := range [...]string{"python3", "python"} {
 		name = dir + "/" + name
 		if r, err := c.follow(name, by); err == nil && r.file.Mode.IsRegular() && r.file.Path != name {
-			if !c.visible(r.file.Path) {
+			if !c.Visible(r.file.Path) {
 				c.interpreter(path.Dir(r.file.Path), by, why)
 			}
-			if c.visible(r.file.Path) {
-				c.links = append(c.links, r.links...)
+			if c.Visible(r.file.Path) {
+				c.Links = append(c.Links, r.links...)
 			}
 			return
 		}

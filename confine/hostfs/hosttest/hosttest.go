@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // Host is a file system in memory. It resolves as the kernel does.
@@ -213,4 +214,32 @@ func Mountinfo(points ...string) string {
 func (h *Host) Inspect(name string) (hostfs.Inode, error) {
 	f, err := h.Lstat(name)
 	return hostfs.Inode{File: f, UID: 1000, GID: 1000}, err
+}
+
+// debian is what every test host has.
+var debian = []string{
+	"/usr/bin/true*", "/usr/bin/python3*", "/usr/local/bin/", "/usr/sbin/", "/usr/lib64/",
+	"/bin -> usr/bin", "/sbin -> usr/sbin", "/lib -> usr/lib", "/lib64 -> usr/lib64", "/usr/lib/os-release=x",
+	"/etc/shadow=secret", "/etc/machine-id=1", "/etc/ssl/certs/", "/etc/ssl/private/key=secret",
+	"/etc/ld.so.cache=x", "/etc/alternatives/", "/etc/localtime -> /usr/share/zoneinfo/UTC", "/etc/gitconfig=token",
+	"/etc/resolv.conf=nameserver 10.0.0.1\n", "/etc/hosts=10.0.0.2 printer\n",
+	"/proc/self/net/unix=", "/dev/null#", "/dev/zero#", "/dev/full#", "/dev/random#", "/dev/urandom#", "/dev/tty#", "/dev/kvm#",
+	"/proc/sys/", "/sys/class/", "/tmp/", "/var/tmp/", "/run/docker.sock|", "/home/u/.ssh/id=secret",
+	"/home/u/p/src/a=1", "/root/!", "/root/.pyenv/shims/",
+}
+
+// Debian is a host as most are, with further lines.
+func Debian(t testing.TB, extra ...string) *Host {
+	return New(t, append(append([]string{}, debian...), extra...)...)
+}
+
+// Input is that of a plain run by an ordinary user in ~/p of Debian.
+func Input(h hostfs.Host, change func(*view.Input)) view.Input {
+	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"}
+	in := view.Input{Filesystem: view.Filesystem{Workdir: "ro", TempDir: true}, Host: h, Caller: view.Caller{Dir: "/home/u/p", HomeDir: "/home/u", UserName: "u",
+		UID: 1000, GID: 1000, AccessUID: 1000, AccessGID: 1000, Command: "true", Env: func(k string) string { return env[k] }}}
+	if change != nil {
+		change(&in)
+	}
+	return in
 }

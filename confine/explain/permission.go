@@ -1,4 +1,4 @@
-package rootfs
+package explain
 
 import (
 	"encoding/binary"
@@ -8,38 +8,38 @@ import (
 	"strconv"
 
 	"github.com/confine-run/confine/confine/hostfs"
-	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // may says whether the mode, or the ACL, lets the viewer: 4 reads, 2 writes, 1 executes.
 // It has no capability that would ask nobody.
-func (v *View) may(n *node, want uint32) bool {
-	if n.lower != nil && v.by.OneID && (n.lower.UID != v.by.UID || n.lower.GID != v.by.GID) &&
-		!v.may(&node{Inode: *n.lower}, want&^2) {
+func (c *Checker) may(n *node, want uint32) bool {
+	if n.lower != nil && c.by.OneID && (n.lower.UID != c.by.UID || n.lower.GID != c.by.GID) &&
+		!c.may(&node{Inode: *n.lower}, want&^2) {
 		return false // the overlay itself, which has no capability over what is another's
 	}
 	if n.layer != nil && n.layer.others && n.source != "" && uint32(n.Mode.Perm())&want != want {
 		return false
 	}
-	return v.mayByOwn(n, want)
+	return c.mayByOwn(n, want)
 }
 
 // mayByOwn is may, of the viewer's own ids.
-func (v *View) mayByOwn(n *node, want uint32) bool {
+func (c *Checker) mayByOwn(n *node, want uint32) bool {
 	mode := uint32(n.Mode.Perm())
 	switch {
-	case n.UID == v.by.UID:
+	case n.UID == c.by.UID:
 		return mode>>6&want == want
 	case len(n.ACL) > 0 && mode&0o070 != 0:
-		return v.mayByACL(n, want)
-	case v.inGroup(n.GID):
+		return c.mayByACL(n, want)
+	case c.inGroup(n.GID):
 		return mode>>3&want == want
 	}
 	return mode&want == want
 }
 
-func (v *View) inGroup(gid uint32) bool {
-	return gid == v.by.GID || slices.Contains(v.by.Groups, gid)
+func (c *Checker) inGroup(gid uint32) bool {
+	return gid == c.by.GID || slices.Contains(c.by.Groups, gid)
 }
 
 // Tags of entries of a POSIX ACL, and the length of one.
@@ -54,21 +54,21 @@ const (
 )
 
 // mayByACL is posix_acl_permission of the kernel, for who is not the owner.
-func (v *View) mayByACL(n *node, want uint32) bool {
+func (c *Checker) mayByACL(n *node, want uint32) bool {
 	mask, other, inGroup := uint32(7), uint32(0), false
 	var granted []uint32
 	for e := n.ACL[min(aclHeader, len(n.ACL)):]; len(e) >= aclEntry; e = e[aclEntry:] {
 		perm, id := uint32(binary.LittleEndian.Uint16(e[2:])), binary.LittleEndian.Uint32(e[4:])
 		switch binary.LittleEndian.Uint16(e) {
 		case aclUser:
-			if id == v.by.UID {
-				return v.aclMasked(n, perm)&want == want
+			if id == c.by.UID {
+				return c.aclMasked(n, perm)&want == want
 			}
 		case aclGroupObj:
 			id = n.GID
 			fallthrough
 		case aclGroup:
-			if v.inGroup(id) {
+			if c.inGroup(id) {
 				inGroup = true
 				granted = append(granted, perm)
 			}
@@ -84,7 +84,7 @@ func (v *View) mayByACL(n *node, want uint32) bool {
 	return slices.ContainsFunc(granted, func(perm uint32) bool { return perm&mask&want == want })
 }
 
-func (v *View) aclMasked(n *node, perm uint32) uint32 {
+func (c *Checker) aclMasked(n *node, perm uint32) uint32 {
 	for e := n.ACL[min(aclHeader, len(n.ACL)):]; len(e) >= aclEntry; e = e[aclEntry:] {
 		if binary.LittleEndian.Uint16(e) == aclMask {
 			return perm & uint32(binary.LittleEndian.Uint16(e[2:]))
@@ -95,22 +95,22 @@ func (v *View) aclMasked(n *node, perm uint32) uint32 {
 
 // uncopied is what keeps an overlay from taking over what is written to: the file, or a
 // directory that leads to it, whose owner isn't there inside, or an id that its ACL names.
-func (v *View) uncopied(n *node) (at, details string) {
-	if n.layer.kind != handoff.MountOverlay || !v.by.OneID {
+func (c *Checker) uncopied(n *node) (at, details string) {
+	if n.layer.kind != overlay || !c.by.OneID {
 		return "", ""
 	}
 	for at := n.at; hostfs.Below(at, n.layer.dst); at = path.Dir(at) {
-		m, found := v.look(at)
+		m, found := c.look(at)
 		if !found || m.source == "" {
 			continue
 		}
-		if m.UID != v.by.UID || m.GID != v.by.GID {
+		if m.UID != c.by.UID || m.GID != c.by.GID {
 			return at, m.permissions()
 		}
-		if who := v.stranger(m.ACL); who != "" {
+		if who := c.stranger(m.ACL); who != "" {
 			return at, m.permissions() + " that names " + who
 		}
-		if who := v.stranger(m.DefaultACL); who != "" {
+		if who := c.stranger(m.DefaultACL); who != "" {
 			return at, m.permissions() + ", default ACL that names " + who
 		}
 	}
@@ -118,12 +118,12 @@ func (v *View) uncopied(n *node) (at, details string) {
 }
 
 // stranger is whom of an ACL isn't there inside: the kernel takes over no such ACL (EINVAL).
-func (v *View) stranger(acl []byte) string {
+func (c *Checker) stranger(acl []byte) string {
 	for e := acl[min(aclHeader, len(acl)):]; len(e) >= aclEntry; e = e[aclEntry:] {
 		switch tag, id := binary.LittleEndian.Uint16(e), binary.LittleEndian.Uint32(e[4:]); {
-		case tag == aclUser && id != v.by.UID:
+		case tag == aclUser && id != c.by.UID:
 			return "uid " + strconv.FormatUint(uint64(id), 10)
-		case tag == aclGroup && id != v.by.GID:
+		case tag == aclGroup && id != c.by.GID:
 			return "gid " + strconv.FormatUint(uint64(id), 10)
 		}
 	}
@@ -132,8 +132,8 @@ func (v *View) stranger(acl []byte) string {
 
 // readsForOverlay: what is opened in an overlay, the overlay opens for reading, and it
 // has no capability over what belongs to other ids.
-func (v *View) readsForOverlay(n *node) bool {
-	return n.layer.kind != handoff.MountOverlay || !v.by.OneID || n.UID == v.by.UID && n.GID == v.by.GID || v.may(n, 4)
+func (c *Checker) readsForOverlay(n *node) bool {
+	return n.layer.kind != overlay || !c.by.OneID || n.UID == c.by.UID && n.GID == c.by.GID || c.may(n, 4)
 }
 
 // permissions is what ls would say.
@@ -146,35 +146,30 @@ func (n *node) permissions() string {
 }
 
 // rule is the one of the table that shows or hides what is at a node.
-func (v *View) rule(n *node) Rule {
+func (c *Checker) rule(n *node) view.Rule {
 	want := ""
 	at := n.layer.dst
 	switch {
-	case n.layer.mask:
-		want = AccessHidden
+	case n.layer.kind == mask:
+		want = view.RuleHidden
 	case n.ReadOnly:
-		for _, d := range v.less {
+		for _, d := range c.less {
 			if hostfs.Under(n.at, d) && hostfs.Under(d, n.layer.dst) {
-				at, want = d, AccessProtected
+				at, want = d, view.RuleProtected
 			}
 		}
 	}
-	var best Rule
-	for _, r := range v.table.Rules {
+	var best view.Rule
+	for _, r := range c.view.Rules {
 		switch {
 		case !hostfs.Under(n.at, r.Path) || len(r.Path) < len(best.Path):
 		case want != "" && r.Path == at && r.Access == want:
 			return r
-		case want == "" && (r.Access == AccessHidden || r.Access == AccessProtected) && len(r.Path) > len(n.layer.dst):
+		case want == "" && (r.Access == view.RuleHidden || r.Access == view.RuleProtected) && len(r.Path) > len(n.layer.dst):
 			// Of something that wasn't there to be hidden.
 		default:
 			best = r
 		}
 	}
 	return best
-}
-
-// KeptAbsent says whether what is made at a path is removed again when the run ends.
-func (t *Table) KeptAbsent(s *Sight) bool {
-	return s.Source != "" && slices.ContainsFunc(t.KeepAbsent, func(p string) bool { return hostfs.Under(s.Source, p) })
 }
