@@ -10,6 +10,8 @@ package gitdir
 import (
 	"errors"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -187,4 +189,78 @@ func (g *Reader) lookUp(user string) string {
 		return g.Home
 	}
 	return ""
+}
+
+// PointsBack gives the git directory that the file .git of a tree names elsewhere, or none: show is
+// it, or for a worktree the repository's; why says why it isn't taken for the tree's.
+func (g *Reader) PointsBack(root string) (dir, show, why string) {
+	git := path.Join(root, ".git")
+	if f, err := g.Host.Lstat(git); err != nil || !f.Mode.IsRegular() {
+		return "", "", ""
+	}
+	dir = g.Pointer(git, "gitdir: ", root)
+	if dir == "" || hostfs.Under(dir, root) {
+		return "", "", ""
+	}
+	show = dir
+	switch {
+	case g.isWorktree(dir, root):
+		show = path.Dir(path.Dir(dir))
+	case !g.isModule(dir, root):
+		return dir, "", "it doesn't say that it belongs to " + strconv.Quote(root)
+	}
+	switch {
+	case hostfs.Under(root, show):
+		why = "it would show all that is around " + strconv.Quote(root)
+	case !g.IsGitDir(show):
+		why = "it is none"
+	}
+	return dir, show, why
+}
+
+// own is the tree of git's that a canonical directory lies in, and its git directory.
+func (g *Reader) own(dir string) (tree, git string) {
+	for tree = dir; ; tree = path.Dir(tree) {
+		at := path.Join(tree, ".git")
+		switch f, err := g.Host.Lstat(at); {
+		case err == nil && f.Mode.IsDir():
+			return tree, at
+		case err == nil:
+			if _, show, why := g.PointsBack(tree); why == "" {
+				return tree, show
+			}
+			return "", ""
+		case g.IsGitDir(tree):
+			return tree, tree
+		case tree == "/":
+			return "", ""
+		}
+	}
+}
+
+// Needs says whether git reads this file of a git directory when it works in a canonical directory: it is
+// of the same repository, or of a submodule's. No directory needs nothing.
+func (g *Reader) Needs(dir, name string) bool {
+	if dir == "" {
+		return false
+	}
+	tree, git := g.own(dir)
+	return git != "" && (hostfs.Under(name, git) ||
+		hostfs.Under(name, tree) && slices.ContainsFunc(g.Survey(tree).Found, func(n Name) bool { return n.Path == name && n.Why == WhyRuns }))
+}
+
+// isWorktree: dir is GIT/worktrees/NAME, of which git says that it is root's.
+func (g *Reader) isWorktree(dir, root string) bool {
+	common := g.Pointer(path.Join(dir, "commondir"), "", dir)
+	if common == "" || path.Join(common, "worktrees") != path.Dir(dir) {
+		return false
+	}
+	text, err := g.Host.ReadFile(path.Join(dir, "gitdir"), MaxPointer)
+	back := strings.TrimRight(text, "\r\n")
+	return err == nil && path.Base(back) == ".git" && g.LeadsTo(path.Dir(back), dir) == root
+}
+
+// isModule: the configuration of dir names root as its tree.
+func (g *Reader) isModule(dir, root string) bool {
+	return slices.Contains(g.WorkTrees(dir), root)
 }

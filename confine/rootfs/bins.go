@@ -18,7 +18,7 @@ type bin struct {
 }
 
 // readPath reads PATH: what isn't there, or can't be reached, is left out.
-func (c *compiler) readPath() {
+func (c *judge) readPath() {
 	rest, more := c.In.Env("PATH"), true
 	for more {
 		var name string
@@ -49,7 +49,7 @@ func (c *compiler) readPath() {
 	}
 }
 
-func (c *compiler) hasBin(name string) bool {
+func (c *judge) hasBin(name string) bool {
 	for i := range c.bins {
 		if c.bins[i].name == name {
 			return true
@@ -59,7 +59,7 @@ func (c *compiler) hasBin(name string) bool {
 }
 
 // insideBin keeps an entry that only a mount brings about.
-func (c *compiler) insideBin(name, full string) {
+func (c *judge) insideBin(name, full string) {
 	if g := c.Nearest(path.Clean(full)); g == nil || !g.Mount {
 		return
 	}
@@ -69,7 +69,7 @@ func (c *compiler) insideBin(name, full string) {
 }
 
 // cleanPath gives PATH with what can be seen inside, in its order.
-func (c *compiler) cleanPath() {
+func (c *judge) cleanPath() {
 	var kept []string
 	for i := range c.bins {
 		b := &c.bins[i]
@@ -87,7 +87,7 @@ func (c *compiler) cleanPath() {
 }
 
 // showBin shows an entry of PATH, with what its executables need.
-func (c *compiler) showBin(b *bin) {
+func (c *finder) showBin(b *bin) {
 	dir, by := b.file.Path, "PATH"
 	if !c.admit(&b.route, by) {
 		return
@@ -132,12 +132,12 @@ func (c *compiler) showBin(b *bin) {
 
 // inSystem: the root of the tool chain is a directory of the system's, and only
 // its variable leads there when the caller set that.
-func (c *compiler) inSystem(dir string, i int) bool {
+func (c *finder) inSystem(dir string, i int) bool {
 	return c.ofSystem(dir) && c.In.Env(chains[i].env) == ""
 }
 
 // special shows a virtualenv or conda environment, wherever it is.
-func (c *compiler) special(prefix, by string) bool {
+func (c *finder) special(prefix, by string) bool {
 	if f, err := c.Host.Resolve(prefix + "/pyvenv.cfg"); err == nil && f.Mode.IsRegular() {
 		c.virtualenv(prefix, by)
 		return true
@@ -154,7 +154,7 @@ func (c *compiler) special(prefix, by string) bool {
 const maxLinked = 256
 
 // showLinked shows what the links in a directory of executables lead to.
-func (c *compiler) showLinked(dir, why string) {
+func (c *finder) showLinked(dir, why string) {
 	entries, err := c.Host.ReadDir(dir)
 	if err != nil {
 		return

@@ -22,7 +22,7 @@ var caches = [...]struct {
 
 // caches gives a tool chain an empty cache where its own could only be read, or not be made: below a
 // home directory that is shown, as a rule. It comes after all that may be an overlay.
-func (c *compiler) caches() error {
+func (c *judge) caches() error {
 	tmp := c.Env["TMPDIR"]
 	if c.In.Bare || c.In.Rootfs != "" || tmp == "" {
 		return nil
@@ -50,17 +50,8 @@ func (c *compiler) caches() error {
 	return nil
 }
 
-// AccessOf is how a path inside is shown; private where nothing of the caller's is.
-func (c *compiler) AccessOf(inside string) view.Access {
-	at, _, _ := c.Inside(inside)
-	if g := c.Nearest(at); g != nil {
-		return g.Access
-	}
-	return view.Private
-}
-
 // has says whether PATH has a program.
-func (c *compiler) has(program string) bool {
+func (c *judge) has(program string) bool {
 	for i := range c.bins {
 		if c.Visible(c.bins[i].file.Path) {
 			if f, err := c.Host.Resolve(c.bins[i].file.Path + "/" + program); err == nil && f.Mode.IsRegular() && f.Mode&0o111 != 0 {

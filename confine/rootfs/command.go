@@ -10,7 +10,7 @@ import (
 
 // command makes sure that the command itself is visible, and what the links
 // that it is reached through lead to.
-func (c *compiler) command() error {
+func (c *finder) command() error {
 	name := c.In.Command
 	if name == "" || c.In.Virtual || c.In.Rootfs != "" || strings.IndexByte(name, 0) >= 0 {
 		return nil
@@ -46,7 +46,7 @@ func (c *compiler) command() error {
 }
 
 // commandPath is the path that the command is named by, or empty.
-func (c *compiler) commandPath() string {
+func (c *judge) commandPath() string {
 	name := c.In.Command
 	switch {
 	case !strings.Contains(name, "/") || strings.IndexByte(name, 0) >= 0:
@@ -60,7 +60,7 @@ func (c *compiler) commandPath() string {
 }
 
 // executable shows a program, and what it was installed to when that can be told.
-func (c *compiler) executable(r route, why string) {
+func (c *finder) executable(r route, why string) {
 	f := r.file
 	c.Links = append(c.Links, r.links...)
 	dir := path.Dir(f.Path)
@@ -102,7 +102,7 @@ func (c *compiler) executable(r route, why string) {
 
 // mayShow says whether an environment that a way leads through may be shown: that of the
 // tree of work which decides about the way, or one that lies in none.
-func (c *compiler) mayShow(prefix, work string) bool {
+func (c *finder) mayShow(prefix, work string) bool {
 	if work == "" {
 		return true
 	}
@@ -112,7 +112,7 @@ func (c *compiler) mayShow(prefix, work string) bool {
 
 // libraryOf is PREFIX/lib for a program in there that PREFIX/bin has a link to,
 // as npm installs them.
-func (c *compiler) libraryOf(file string, links []hostfs.Link) string {
+func (c *finder) libraryOf(file string, links []hostfs.Link) string {
 	for _, l := range links {
 		dir := path.Dir(l.At)
 		if !isBin(dir) {

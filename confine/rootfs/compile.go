@@ -14,30 +14,14 @@ import (
 
 // compiler is one Compile under way.
 type compiler struct {
-	*view.Draft
-
-	home    string          // canonical; empty when there is none that can be shown or made
-	noHome  string          // why it is empty
-	homeEnv string          // HOME inside
-	dir     hostfs.File     // the current directory
-	dirErr  error           // why there is none
-	roots   []hostfs.Link   // the /bin-like links, with absolute targets
-	lying   []string        // sockets that searches came across, outside
-	shutAt  map[string]int  // indices of Protected, by path
-	led     led             // what protected links lead to
-	absent  map[string]bool // what is kept so, outside
-	cleared map[string]bool // what is kept clear
-	bins    []bin           // what of PATH exists
-	chains  chainState
-	found   discovery
-	trees   *workTrees
-	says    *Names
-	mounted hostfs.Mounts // of the host, when it was asked for
-	git     gitdir.Reader
+	*resolver
+	git       *gitdir.Reader
+	system    *system
+	finder    *finder
+	hider     *hider
+	protector *protector
 	// standIns are worktrees elsewhere for which git inside finds a file.
 	standIns []string
-	now      func() time.Time
-	until    time.Time // when searches have to be done
 
 	table Table
 }
@@ -48,29 +32,29 @@ var steps = [...]struct {
 	do   func(*compiler) error
 }{
 	// Everything else is said relative to these.
-	{"places", (*compiler).places},
+	{"places", func(c *compiler) error { return c.places() }},
 	// What is always there comes before what can be left out because of it.
-	{"system", (*compiler).system},
+	{"system", func(c *compiler) error { return c.system.show() }},
 	{"options", (*compiler).options},
 	{"workdir", (*compiler).workdir},
 	// A private home or /tmp gives way to what the caller named.
-	{"private places", (*compiler).private},
+	{"private places", func(c *compiler) error { return c.system.private() }},
 	// Discovery adds only what isn't visible by now.
-	{"tool chains", (*compiler).toolChains},
-	{"command", (*compiler).command},
-	{"left out", (*compiler).tellLeftOut},
-	{"settle", (*compiler).Settle},
+	{"tool chains", func(c *compiler) error { return c.finder.toolChains() }},
+	{"command", func(c *compiler) error { return c.finder.command() }},
+	{"left out", func(c *compiler) error { return c.finder.tellLeftOut() }},
+	{"settle", func(c *compiler) error { return c.Settle() }},
 	// An overlay of a tree is none of what is mounted in it.
 	{"nested", (*compiler).nested},
 	{"overlays", (*compiler).overlays},
 	// What can't be written to is known now.
-	{"caches", (*compiler).caches},
+	{"caches", func(c *compiler) error { return c.finder.caches() }},
 	// These take away from what is settled.
-	{"deny", (*compiler).deny},
-	{"secrets", (*compiler).secrets},
-	{"sockets", (*compiler).sockets},
+	{"deny", func(c *compiler) error { return c.hider.deny() }},
+	{"secrets", func(c *compiler) error { return c.hider.secrets(c.finder.chains.never) }},
+	{"sockets", func(c *compiler) error { return c.hider.sockets() }},
 	{"worktrees", (*compiler).worktrees},
-	{"protect", (*compiler).protect},
+	{"protect", func(c *compiler) error { return c.protector.protect() }},
 	{"start", (*compiler).start},
 	{"emit", (*compiler).emit},
 }
@@ -85,13 +69,16 @@ func compileAt(in view.Input, now func() time.Time) (*Table, error) {
 	if in.Env == nil {
 		in.Env = func(string) string { return "" }
 	}
-	c := &compiler{Draft: view.NewDraft(&in), now: now}
-	c.git = gitdir.Reader{Host: c.Host, Env: in.Env, Home: in.HomeDir}
+	r := &resolver{Draft: view.NewDraft(&in)}
+	c := &compiler{resolver: r, system: &system{resolver: r}}
+	git := &gitdir.Reader{Host: r.Host, Env: in.Env, Home: in.HomeDir}
 	if !in.Bare {
-		c.git.Shown = c.sees
+		git.Shown = c.sees
 	}
-	c.shutAt, c.absent, c.cleared = make(map[string]int), make(map[string]bool), make(map[string]bool)
-	c.led = newLed()
+	c.git = git
+	c.finder = &finder{judge: &judge{resolver: r}}
+	c.hider = newHider(r, git, now)
+	c.protector = newProtector(r, git)
 	leave, foreign, err := c.Host.As(in.AccessUID, in.AccessGID)
 	if err != nil {
 		return nil, err
@@ -112,8 +99,10 @@ func (c *compiler) emit() error {
 		return &view.Error{Option: optRootfs, Path: c.In.Rootfs, Err: view.ErrInvalid, Hint: "a deny pattern hides all of it"}
 	}
 	c.Finish()
-	c.cleanPath()
+	c.finder.cleanPath()
 	t := &c.table
+	t.Guarded, t.ProtectsLess, t.Caches = c.protector.Guarded, c.protector.less, c.finder.lost
+	t.DenyAtStart, t.SocketsLater, t.SocketsMissed = c.hider.atStart, c.hider.socketsLater, c.hider.socketsMissed
 	t.View = &c.View
 	t.Root, t.Mounts = rootOf(t.View), mounts(t.View)
 	for i := range c.Grants {
@@ -136,5 +125,3 @@ func (c *compiler) emit() error {
 	t.Covered = slices.CompactFunc(t.Covered, func(a, b plan.Covered) bool { return a.Path == b.Path })
 	return nil
 }
-
-func (c *compiler) settle() error { return c.Settle() }

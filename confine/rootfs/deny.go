@@ -10,6 +10,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/confine/view"
@@ -22,8 +23,25 @@ const (
 	maxSearchTime = 20 * time.Second
 )
 
+// hider takes out of what is shown what is denied, secret, or a socket of the host's.
+type hider struct {
+	*resolver
+	git   *gitdir.Reader
+	now   func() time.Time
+	until time.Time // when searches have to be done
+	lying []string  // sockets that searches came across, outside
+
+	atStart       bool   // Table.DenyAtStart
+	socketsLater  bool   // Table.SocketsLater
+	socketsMissed string // Table.SocketsMissed
+}
+
+func newHider(r *resolver, git *gitdir.Reader, now func() time.Time) *hider {
+	return &hider{resolver: r, git: git, now: now}
+}
+
 // deny hides what the caller denied.
-func (c *compiler) deny() error {
+func (c *hider) deny() error {
 	for _, d := range c.In.Deny {
 		if d == secrets.Set {
 			continue // a step of its own
@@ -74,7 +92,7 @@ func Denies(h hostfs.Host, words []string, dir, name string) bool {
 }
 
 // denyPath hides one path wherever it is shown. What isn't there needs no hiding.
-func (c *compiler) denyPath(given, full string) error {
+func (c *hider) denyPath(given, full string) error {
 	f, err := c.Host.Resolve(full)
 	if err != nil || f.Path != path.Clean(full) {
 		if err := c.leaves(optDeny, given, hostfs.Trace(c.Host, full)); err != nil {
@@ -101,7 +119,7 @@ func (c *compiler) denyPath(given, full string) error {
 
 // willBe is the canonical path of what isn't there yet: that of the nearest directory
 // which is, and the rest as it stands.
-func (c *compiler) willBe(full string) string {
+func (c *hider) willBe(full string) string {
 	for up := path.Dir(full); ; up = path.Dir(up) {
 		if f, err := c.Host.Resolve(up); err == nil {
 			return hostfs.Rebase(full, up, f.Path)
@@ -114,7 +132,7 @@ func (c *compiler) willBe(full string) string {
 
 // hideShown hides a path of the caller's at every place that shows it, and what
 // stands at a path inside.
-func (c *compiler) hideShown(outside, inside, given string) {
+func (c *hider) hideShown(outside, inside, given string) {
 	found := c.ShownAt(outside)
 	for i := range c.Grants {
 		if g := &c.Grants[i]; g.Access != view.Private && g.Dst != g.Src.Path && hostfs.Under(inside, g.Dst) {
@@ -131,27 +149,12 @@ func (c *compiler) hideShown(outside, inside, given string) {
 }
 
 // hideGiven hides a path inside by a word of the option's.
-func (c *compiler) hideGiven(at, given string) {
+func (c *hider) hideGiven(at, given string) {
 	c.Hide(at, optDeny+" "+given, view.Origin{Option: view.FromDeny, Word: given})
 }
 
-// ShownAt is where a path of the caller's is shown.
-func (c *compiler) ShownAt(outside string) (found []string) {
-	for i := range c.Grants {
-		g := &c.Grants[i]
-		if g.Access == view.Private || outside == "" || !hostfs.Under(outside, g.Src.Path) {
-			continue
-		}
-		at := hostfs.Rebase(outside, g.Src.Path, g.Dst)
-		if n := c.Nearest(at); n.Access != view.Private && n.At(at) == outside && !slices.Contains(found, at) {
-			found = append(found, at)
-		}
-	}
-	return found
-}
-
 // denyPattern hides what matches in trees of the caller's.
-func (c *compiler) denyPattern(given, full string) error {
+func (c *hider) denyPattern(given, full string) error {
 	base, rest := doublestar.SplitPattern(full)
 	f, err := c.Host.Resolve(base)
 	if err != nil || f.Path != path.Clean(base) {
@@ -205,7 +208,7 @@ func escape(s string) string {
 
 // search looks for what matches one pattern.
 type search struct {
-	c              *compiler
+	c              *hider
 	given, pattern string
 	hint           string
 	until          time.Time
@@ -257,7 +260,7 @@ func (s *search) tooMany(err error) error {
 }
 
 // deadline is when all searches have to be done, from the first one on.
-func (c *compiler) deadline() time.Time {
+func (c *hider) deadline() time.Time {
 	if c.until.IsZero() {
 		c.until = c.now().Add(maxSearchTime)
 	}
@@ -265,12 +268,12 @@ func (c *compiler) deadline() time.Time {
 }
 
 // later notes that what comes to be in a tree after the start isn't hidden.
-func (c *compiler) later(g *view.Grant) {
-	c.table.DenyAtStart = c.table.DenyAtStart || g.Access == view.Write || g.Access == view.Overlay && !c.In.Bare
+func (c *hider) later(g *view.Grant) {
+	c.atStart = c.atStart || g.Access == view.Write || g.Access == view.Overlay && !c.In.Bare
 }
 
 // laterAt is later for one path that isn't there.
-func (c *compiler) laterAt(outside, inside string) {
+func (c *hider) laterAt(outside, inside string) {
 	for i := range c.Grants {
 		g := &c.Grants[i]
 		if g.Access == view.Private {

@@ -31,6 +31,18 @@ const (
 	maxInterpreters = 16
 )
 
+// finder shows the tool chains that the caller uses.
+type finder struct{ *judge }
+
+// judge says who decides about what discovery comes across, and whether it may.
+type judge struct {
+	*resolver
+	chains chainState
+	found  discovery
+	bins   []bin    // what of PATH exists
+	lost   []string // Table.Caches
+}
+
 // discovery is what tool chain discovery knows of trees of work.
 type discovery struct {
 	trees        workTrees
@@ -44,7 +56,7 @@ type discovery struct {
 type leftOut struct{ at, by string }
 
 // workTrees are the trees that count for discovery, known places aside.
-func (c *compiler) workTrees() *workTrees {
+func (c *judge) workTrees() *workTrees {
 	t := &c.found.trees
 	if t.done {
 		return t
@@ -73,12 +85,12 @@ func (c *compiler) workTrees() *workTrees {
 }
 
 // inPath says whether a directory stands in PATH.
-func (c *compiler) inPath(dir string) bool {
+func (c *judge) inPath(dir string) bool {
 	return slices.ContainsFunc(strings.Split(c.In.Env("PATH"), ":"), func(name string) bool { return path.Clean(name) == dir })
 }
 
 // workTreeOf is workTrees.of for discovery.
-func (c *compiler) workTreeOf(p, dir string) string {
+func (c *judge) workTreeOf(p, dir string) string {
 	t := c.workTrees()
 	if t.namedAround(p) == "" && (c.ofSystem(p) || c.chainPlace(p) != "") {
 		return ""
@@ -91,10 +103,10 @@ func (c *compiler) workTreeOf(p, dir string) string {
 }
 
 // treeOf is workTreeOf for what is no link.
-func (c *compiler) treeOf(p string) string { return c.workTreeOf(p, p) }
+func (c *judge) treeOf(p string) string { return c.workTreeOf(p, p) }
 
 // ofSystem: the system shows it.
-func (c *compiler) ofSystem(p string) bool {
+func (c *judge) ofSystem(p string) bool {
 	g := c.Nearest(p)
 	return g != nil && g.System && g.Access != view.Private
 }
@@ -102,7 +114,7 @@ func (c *compiler) ofSystem(p string) bool {
 // chainPlace is the place of the known manager that a canonical path lies in, or empty: where
 // the manager puts it by default, or the caller's environment says, outside of the trees that
 // are known by now.
-func (c *compiler) chainPlace(p string) string {
+func (c *judge) chainPlace(p string) string {
 	inside := func(root string, i int) bool {
 		return root != "" && hostfs.Under(p, root) && c.managed(i, root, p) &&
 			c.workTrees().namedAround(root) == "" &&
@@ -131,7 +143,7 @@ func (c *compiler) chainPlace(p string) string {
 
 // managed says whether a path below the root of a manager's directory is what the manager
 // installs: others keep things in ~/.local and ~/go.
-func (c *compiler) managed(i int, root, p string) bool {
+func (c *judge) managed(i int, root, p string) bool {
 	x := &chains[i]
 	return x.show == nil || x.name == "local" && hostfs.Under(p, root+"/lib") ||
 		slices.ContainsFunc(x.show, func(part string) bool { return hostfs.Under(p, root+"/"+part) })
@@ -148,7 +160,7 @@ type route struct {
 
 // follow resolves a name. What is judged by the links on the way has to be what was opened, so
 // a name that leads elsewhere by the time that its links are read leads nowhere.
-func (c *compiler) follow(name, by string) (route, error) {
+func (c *judge) follow(name, by string) (route, error) {
 	f, w, err := c.findWay(name)
 	if err != nil {
 		return route{}, err
@@ -171,7 +183,7 @@ func (c *compiler) follow(name, by string) (route, error) {
 
 // admit says whether discovery may go on from where a name leads, and shows the tool chain that
 // it leads into if need be. by says who named it.
-func (c *compiler) admit(r *route, by string) bool {
+func (c *finder) admit(r *route, by string) bool {
 	at := r.file.Path
 	if r.work == "" || c.Visible(at) {
 		return true
@@ -184,14 +196,14 @@ func (c *compiler) admit(r *route, by string) bool {
 }
 
 // leaveOut notes what isn't shown, for the one notice.
-func (c *compiler) leaveOut(at, by string) {
+func (c *judge) leaveOut(at, by string) {
 	if l := (leftOut{at, by}); !slices.Contains(c.found.left, l) {
 		c.found.left = append(c.found.left, l)
 	}
 }
 
 // tellLeftOut says what discovery left out.
-func (c *compiler) tellLeftOut() error {
+func (c *judge) tellLeftOut() error {
 	if c.In.Virtual || len(c.found.left) == 0 {
 		return nil
 	}
@@ -211,7 +223,7 @@ func (c *compiler) tellLeftOut() error {
 
 // inTree: a link leads to a program in the same tree of work, or to the executables of an
 // environment there.
-func (c *compiler) inTree(r *route) bool {
+func (c *finder) inTree(r *route) bool {
 	f := &r.file
 	if !hostfs.Under(f.Path, r.work) || c.treeOf(f.Path) != r.work {
 		return false
@@ -223,7 +235,7 @@ func (c *compiler) inTree(r *route) bool {
 }
 
 // isEnvironment says whether a directory is a virtualenv or a conda environment.
-func (c *compiler) isEnvironment(dir string) bool {
+func (c *judge) isEnvironment(dir string) bool {
 	for i := range environments {
 		if c.hasLandmark(dir, environments[i]) {
 			return true
@@ -234,7 +246,7 @@ func (c *compiler) isEnvironment(dir string) bool {
 
 // installed shows the tool chain that a canonical path lies in, if it is in one that lies in no
 // tree of work.
-func (c *compiler) installed(at, by string) bool {
+func (c *finder) installed(at, by string) bool {
 	for dir := at; !c.tooBroad(dir); dir = path.Dir(dir) {
 		if !c.isToolChain(dir) {
 			continue
@@ -251,12 +263,12 @@ func (c *compiler) installed(at, by string) bool {
 }
 
 // isToolChain says whether a directory is what an interpreter or a compiler was installed to.
-func (c *compiler) isToolChain(dir string) bool {
+func (c *judge) isToolChain(dir string) bool {
 	return slices.ContainsFunc(landmarks[:], func(mark string) bool { return c.hasLandmark(dir, mark) })
 }
 
 // hasLandmark looks for a file below a directory; one component of its path may be a pattern.
-func (c *compiler) hasLandmark(dir, mark string) bool {
+func (c *judge) hasLandmark(dir, mark string) bool {
 	before, after, isPattern := strings.Cut(mark, "*")
 	if !isPattern {
 		f, err := c.Host.Resolve(dir + "/" + mark)
@@ -279,12 +291,12 @@ func (c *compiler) hasLandmark(dir, mark string) bool {
 }
 
 // secretAt is why a canonical path is a secret, or empty.
-func (c *compiler) secretAt(at string) string {
+func (c *judge) secretAt(at string) string {
 	return secrets.Of(c.Host, at, secrets.Homes(at, c.home)...)
 }
 
 // holdsSecrets: the set has something below a directory of the caller's home.
-func (c *compiler) holdsSecrets(dir string) bool {
+func (c *judge) holdsSecrets(dir string) bool {
 	for rest := range secrets.AtHome() {
 		if c.home != "" && hostfs.Under(c.home+"/"+rest, dir) {
 			return true
@@ -295,7 +307,7 @@ func (c *compiler) holdsSecrets(dir string) bool {
 
 // showPrefix shows what a program was installed to. Of a directory in a tree of work it is only
 // what installations have: whether one is there, that tree says.
-func (c *compiler) showPrefix(prefix, why string) {
+func (c *finder) showPrefix(prefix, why string) {
 	if c.treeOf(prefix) == "" {
 		c.showPath(prefix, why)
 		return

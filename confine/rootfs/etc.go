@@ -12,7 +12,7 @@ const maxNameService = 256 << 10
 
 // ownEtc writes the files of /etc that are about users and names. They tell
 // nothing about the host.
-func (c *compiler) ownEtc() {
+func (c *system) ownEtc() {
 	c.file("/etc/passwd", c.passwd())
 	c.file("/etc/group", c.group())
 	c.file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n")
@@ -33,7 +33,7 @@ const machineID = "636f6e66696e65000000000000000000"
 type nameFile struct{ path, text string }
 
 // names are the files that say who the host is and where others are.
-func (c *compiler) names() [3]nameFile {
+func (c *system) names() [3]nameFile {
 	host := c.hostname()
 	hosts := "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 " + host + "\n"
 	resolv := "" // without a network nobody answers; a resolver that is told of none asks 127.0.0.1 and is refused at once
@@ -49,7 +49,7 @@ func (c *compiler) names() [3]nameFile {
 	return [...]nameFile{{"/etc/hostname", host + "\n"}, {"/etc/hosts", hosts}, {"/etc/resolv.conf", resolv}}
 }
 
-func (c *compiler) hostname() string {
+func (c *system) hostname() string {
 	if h := field(c.In.Hostname); h != "" {
 		return h
 	}
@@ -68,14 +68,14 @@ func field(s string) string {
 
 const nobody = 65534
 
-func (c *compiler) user() string {
+func (c *system) user() string {
 	if name := field(c.In.UserName); name != "" && name != "root" && name != "nobody" {
 		return name
 	}
 	return "user"
 }
 
-func (c *compiler) passwd() string {
+func (c *system) passwd() string {
 	home := strings.NewReplacer(":", "", "\n", "").Replace(c.homeEnv)
 	gid := strconv.FormatUint(uint64(c.In.GID), 10)
 	rootGID, rootHome := "0", "/root"
@@ -92,7 +92,7 @@ func (c *compiler) passwd() string {
 	return s + "nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n"
 }
 
-func (c *compiler) group() string {
+func (c *system) group() string {
 	s := "root:x:0:\n"
 	if c.In.GID != 0 && c.In.GID != nobody {
 		s += c.user() + ":x:" + strconv.FormatUint(uint64(c.In.GID), 10) + ":\n"

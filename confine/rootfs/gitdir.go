@@ -19,7 +19,7 @@ import (
 // no repository. Whoever wrote the file .git may want to see something else of the
 // caller's by it. So only a directory that points back is shown.
 func (c *compiler) gitElsewhere(root string, a view.Access) {
-	dir, show, why := c.pointsBack(root)
+	dir, show, why := c.git.PointsBack(root)
 	if dir == "" {
 		return
 	}
@@ -35,70 +35,12 @@ func (c *compiler) gitElsewhere(root string, a view.Access) {
 	}
 }
 
-// pointsBack gives the git directory that the file .git of a tree names elsewhere, or none: show is
-// it, or for a worktree the repository's; why says why it isn't taken for the tree's.
-func (c *compiler) pointsBack(root string) (dir, show, why string) {
-	git := path.Join(root, ".git")
-	if f, err := c.Host.Lstat(git); err != nil || !f.Mode.IsRegular() {
-		return "", "", ""
-	}
-	dir = c.git.Pointer(git, "gitdir: ", root)
-	if dir == "" || hostfs.Under(dir, root) {
-		return "", "", ""
-	}
-	show = dir
-	switch {
-	case c.isWorktree(dir, root):
-		show = path.Dir(path.Dir(dir))
-	case !c.isModule(dir, root):
-		return dir, "", "it doesn't say that it belongs to " + quote(root)
-	}
-	switch {
-	case hostfs.Under(root, show):
-		why = "it would show all that is around " + quote(root)
-	case !c.git.IsGitDir(show):
-		why = "it is none"
-	}
-	return dir, show, why
-}
-
-// ownGit is the tree of git's that the current directory lies in, and its git directory.
-func (c *compiler) ownGit() (tree, dir string) {
-	if c.dirErr != nil {
-		return "", ""
-	}
-	for tree = c.dir.Path; ; tree = path.Dir(tree) {
-		at := path.Join(tree, ".git")
-		switch f, err := c.Host.Lstat(at); {
-		case err == nil && f.Mode.IsDir():
-			return tree, at
-		case err == nil:
-			if _, show, why := c.pointsBack(tree); why == "" {
-				return tree, show
-			}
-			return "", ""
-		case c.git.IsGitDir(tree):
-			return tree, tree
-		case tree == "/":
-			return "", ""
-		}
-	}
-}
-
-// gitNeeds says whether git reads this file of a git directory when it works in the current
-// directory: it is of the same repository, or of a submodule's.
-func (c *compiler) gitNeeds(name string) bool {
-	tree, dir := c.ownGit()
-	return dir != "" && (hostfs.Under(name, dir) ||
-		hostfs.Under(name, tree) && slices.ContainsFunc(c.git.Survey(tree).Found, func(n gitdir.Name) bool { return n.Path == name && n.Why == gitdir.WhyRuns }))
-}
-
 // gitDir looks for what logs in in a git directory, in those of its worktrees and submodules, and in what is
 // between them.
 func (t *secretTree) gitDir(dir string) error {
 	entries, err := t.read(dir)
 	if errors.Is(err, fs.ErrPermission) {
-		if f, err := t.c.Host.Resolve(dir); err == nil && !t.c.gitNeeds(f.Path) {
+		if f, err := t.c.Host.Resolve(dir); err == nil && !t.c.git.Needs(t.c.dir.Path, f.Path) {
 			t.found = append(t.found, secretAt{f.Path, "it can't be searched by this user"})
 		}
 		return nil
@@ -111,7 +53,7 @@ func (t *secretTree) gitDir(dir string) error {
 		name := path.Join(dir, e.Name)
 		switch {
 		case !e.Type.IsDir():
-			if e.Name != "credentials" && (e.Name != "config" && e.Name != "config.worktree" || !t.logsIn(name) || t.c.gitNeeds(name)) {
+			if e.Name != "credentials" && (e.Name != "config" && e.Name != "config.worktree" || !t.logsIn(name) || t.c.git.Needs(t.c.dir.Path, name)) {
 				continue
 			}
 			if f, err := t.c.Host.Resolve(name); err == nil && f.Mode.IsRegular() {
@@ -197,20 +139,4 @@ func (c *compiler) standIn(dir string) {
 // sees: git inside finds a tree of the caller's at its path, or takes it for there.
 func (c *compiler) sees(tree string) bool {
 	return slices.Contains(c.standIns, tree) || c.Visible(tree) && !c.Masked(tree)
-}
-
-// isWorktree: dir is GIT/worktrees/NAME, of which git says that it is root's.
-func (c *compiler) isWorktree(dir, root string) bool {
-	common := c.git.Pointer(path.Join(dir, "commondir"), "", dir)
-	if common == "" || path.Join(common, "worktrees") != path.Dir(dir) {
-		return false
-	}
-	text, err := c.Host.ReadFile(path.Join(dir, "gitdir"), gitdir.MaxPointer)
-	back := strings.TrimRight(text, "\r\n")
-	return err == nil && path.Base(back) == ".git" && c.git.LeadsTo(path.Dir(back), dir) == root
-}
-
-// isModule: the configuration of dir names root as its tree.
-func (c *compiler) isModule(dir, root string) bool {
-	return slices.Contains(c.git.WorkTrees(dir), root)
 }

@@ -10,7 +10,7 @@ import (
 // and is thrown away; modules can't be fetched without a network, so they are
 // read-only then, which costs less. Go compiles nothing with a build cache that it can't
 // write to, and says something else: where there is no overlay it gets an empty one (caches.go).
-func (c *compiler) goCaches() {
+func (c *finder) goCaches() {
 	if !c.homeGiven() {
 		return
 	}
@@ -41,7 +41,7 @@ func (c *compiler) goCaches() {
 // goBuilds is the cache without which nothing is compiled; goInstead stands in for it.
 const goBuilds, goInstead = "GOCACHE", "go-cache"
 
-func (c *compiler) goCache(variable, dir string, a view.Access) {
+func (c *finder) goCache(variable, dir string, a view.Access) {
 	if !path.IsAbs(dir) {
 		return // "off"
 	}
@@ -57,7 +57,7 @@ func (c *compiler) goCache(variable, dir string, a view.Access) {
 		if c.In.Bare {
 			if !c.written(f.Path) {
 				delete(c.Env, variable)
-				c.table.Caches = append(c.table.Caches, variable)
+				c.lost = append(c.lost, variable)
 			}
 			return
 		}
@@ -69,12 +69,12 @@ func (c *compiler) goCache(variable, dir string, a view.Access) {
 }
 
 // written: the caller lets it be written to as it is.
-func (c *compiler) written(canonical string) bool {
+func (c *judge) written(canonical string) bool {
 	g := c.Nearest(canonical)
 	return g != nil && g.Access == view.Write && g.At(canonical) == canonical
 }
 
-func (c *compiler) hasGo() bool {
+func (c *judge) hasGo() bool {
 	if c.chains.goIs == 0 {
 		c.chains.goIs = -1
 		if c.has("go") {

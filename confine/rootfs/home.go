@@ -97,7 +97,7 @@ func (c *compiler) readableHome() error {
 			c.homeEntry(x.home+"/"+part, view.Read, 0, why)
 		}
 		if len(x.hide) > 0 {
-			c.chains.never = append(c.chains.never, never{c.home + "/" + x.home, x.hide})
+			c.finder.chains.never = append(c.finder.chains.never, never{c.home + "/" + x.home, x.hide})
 		}
 	}
 	return nil

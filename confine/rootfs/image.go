@@ -17,7 +17,7 @@ const imagePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 // imageSystem makes a prepared tree the root, in place of the system's: with a
 // fresh /proc, a minimal /dev, and the names that belong to the run. Nothing of the
 // caller's is there but what the caller names.
-func (c *compiler) imageSystem() error {
+func (c *system) imageSystem() error {
 	f, _, err := c.named(optRootfs, c.In.Rootfs, false)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (c *compiler) imageSystem() error {
 // imageFile puts a file of the run's in the place of the tree's, following the
 // links on the way as the target would. Where there is no place for it, and none
 // can be made, it is left out.
-func (c *compiler) imageFile(name, text string) {
+func (c *system) imageFile(name, text string) {
 	dir, _, _ := c.Inside(path.Dir(name))
 	if dir == "" {
 		return
@@ -69,7 +69,7 @@ func (c *compiler) imageFile(name, text string) {
 }
 
 // imageUser sees to it that the target's user has a name, and finds its home.
-func (c *compiler) imageUser() {
+func (c *system) imageUser() {
 	c.homeEnv = tmpDir
 	text, found := c.imageText("/etc/passwd")
 	uid := strconv.FormatUint(uint64(c.In.UID), 10)
@@ -97,7 +97,7 @@ func (c *compiler) imageUser() {
 }
 
 // imageText reads a small file of the tree, with links followed inside it.
-func (c *compiler) imageText(name string) (text string, found bool) {
+func (c *system) imageText(name string) (text string, found bool) {
 	at, mode, found := c.Inside(name)
 	if !found || !mode.IsRegular() {
 		return "", false
@@ -116,7 +116,7 @@ func endLine(s string) string {
 
 // imageTemp makes the places for temporary files private, wherever links in the
 // tree lead that are called so.
-func (c *compiler) imageTemp() error {
+func (c *system) imageTemp() error {
 	c.Env["HOME"] = c.homeEnv
 	if !c.In.TempDir {
 		return nil
@@ -139,7 +139,7 @@ func (c *compiler) imageTemp() error {
 const notDirectory = " in it is not a directory: the run's own can't be there"
 
 // fileOnWay is what stands at a path or above it and is no directory, if something does.
-func (c *compiler) fileOnWay(at string) string {
+func (c *system) fileOnWay(at string) string {
 	for ; at != "/"; at = path.Dir(at) {
 		if mode, found := c.StatInside(at); found {
 			if mode.IsDir() {
@@ -152,7 +152,7 @@ func (c *compiler) fileOnWay(at string) string {
 }
 
 // imageDir is where the target starts, unless the caller says so.
-func (c *compiler) imageDir() string {
+func (c *system) imageDir() string {
 	if c.In.Image.Dir == "" {
 		return "/"
 	}

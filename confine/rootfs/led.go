@@ -58,7 +58,7 @@ func (m *measured) Readlink(name string) (string, error) {
 }
 
 // shieldLed is shieldNamed for a name that a link has.
-func (c *compiler) shieldLed(name, why string) {
+func (c *protector) shieldLed(name, why string) {
 	if c.led.ways[name] {
 		return
 	}
@@ -77,7 +77,7 @@ func (c *compiler) shieldLed(name, why string) {
 }
 
 // ledTooFar says so, once: whatever comes after it is left out too.
-func (c *compiler) ledTooFar() {
+func (c *protector) ledTooFar() {
 	if !c.led.told {
 		c.led.told = true
 		c.protectsLess("not all that links in protected directories lead to is protected: there is too much of it (" + strconv.Itoa(maxLed) + " names)")
@@ -87,7 +87,7 @@ func (c *compiler) ledTooFar() {
 // shieldLinks protects what links in protected directories lead to: hooks often are some.
 // It comes after what is protected by its own name, which is never too much. Those directories
 // that were found last are first: the caller's own, then git's, then those of the trees.
-func (c *compiler) shieldLinks() {
+func (c *protector) shieldLinks() {
 	for len(c.led.dirs) > 0 {
 		last := len(c.led.dirs) - 1
 		d := c.led.dirs[last]
@@ -112,7 +112,7 @@ func (c *compiler) shieldLinks() {
 }
 
 // ledHidden says which links couldn't be made read-only: the first few, for a tree can have thousands.
-func (c *compiler) ledHidden() {
+func (c *protector) ledHidden() {
 	switch len(c.led.hidden) {
 	case 0:
 	case 1:

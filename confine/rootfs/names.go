@@ -191,7 +191,7 @@ func refused(option, name string, err error) error {
 
 // leaves refuses a way that a link of a tree of work leads out of that. It is for names that show
 // nothing: of what is hidden, and of where to start.
-func (c *compiler) leaves(option, name string, w hostfs.Way) error {
+func (c *resolver) leaves(option, name string, w hostfs.Way) error {
 	if err := c.says.inWork(&w, true); err != nil {
 		return refused(option, name, err)
 	}
@@ -200,7 +200,7 @@ func (c *compiler) leaves(option, name string, w hostfs.Way) error {
 
 // resolved is what a name leads to that isn't canonical. It is opened once more, by the name where
 // the links end that were looked at: none is followed then, so nobody can lead it elsewhere meanwhile.
-func (c *compiler) resolved(option, name, full string, writes bool) (hostfs.File, []hostfs.Link, error) {
+func (c *resolver) resolved(option, name, full string, writes bool) (hostfs.File, []hostfs.Link, error) {
 	w := hostfs.Trace(c.Host, full)
 	if err := c.says.follows(full, &w, writes); err != nil {
 		return hostfs.File{}, nil, refused(option, name, err)

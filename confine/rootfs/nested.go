@@ -32,7 +32,7 @@ func (c *compiler) nested() error {
 		if g.Access != view.Overlay {
 			continue
 		}
-		points := c.mounts().Nested(g.Src.Path)
+		points := c.HostMounts().Nested(g.Src.Path)
 		if len(points) == 0 {
 			continue // or not known; then the child will see, and say so
 		}

@@ -34,7 +34,7 @@ func isOfKernel(p string) bool {
 }
 
 // tooBroad says whether dir can't be shown implicitly.
-func (c *compiler) tooBroad(dir string) bool { return TooBroad(dir, c.home) }
+func (c *resolver) tooBroad(dir string) bool { return TooBroad(dir, c.home) }
 
 // TooBroad says whether a canonical path holds far more than a project, so that it is not
 // shown because somebody happens to be there. home is a home directory, or empty.

@@ -15,8 +15,21 @@ const (
 	whyTemp   = "temporary files"
 )
 
+// resolver says what names of the caller's mean.
+type resolver struct {
+	*view.Draft
+	home    string        // canonical; empty when there is none that can be shown or made
+	noHome  string        // why it is empty
+	homeEnv string        // HOME inside
+	dir     hostfs.File   // the current directory
+	dirErr  error         // why there is none
+	roots   []hostfs.Link // the /bin-like links, with absolute targets
+	trees   *workTrees
+	says    *Names
+}
+
 // places resolves the current directory and the home directory.
-func (c *compiler) places() error {
+func (c *resolver) places() error {
 	err := c.placeDir()
 	in := *c.In
 	in.Host, in.Dir = c.Host, c.dir.Path
@@ -26,7 +39,7 @@ func (c *compiler) places() error {
 	return err
 }
 
-func (c *compiler) placeDir() error {
+func (c *resolver) placeDir() error {
 	if c.In.Dir == "" {
 		c.dirErr = &view.Error{Option: "current directory", Err: errors.New("is gone"), Hint: "cd to one that exists"}
 		return nil
@@ -47,7 +60,7 @@ func (c *compiler) placeDir() error {
 // placeHome finds where HOME is inside: at the caller's own path, because tool
 // chains have it written into them. It needn't exist on the host. Accounts of
 // services have homes that are no homes; theirs is the private /tmp.
-func (c *compiler) placeHome() {
+func (c *resolver) placeHome() {
 	c.homeEnv = tmpDir
 	home := c.In.HomeDir
 	is := "HOME is " + strconv.Quote(home) + ", "
@@ -101,7 +114,7 @@ func isKernelTree(p string) bool {
 }
 
 // private adds the home directory and the places for temporary files.
-func (c *compiler) private() error {
+func (c *system) private() error {
 	if c.In.Rootfs != "" {
 		return c.imageTemp()
 	}
@@ -134,27 +147,9 @@ func (c *compiler) private() error {
 }
 
 // give adds a private place, unless something named by the caller is there.
-func (c *compiler) give(dst string, mode uint32, why, option string) {
+func (c *system) give(dst string, mode uint32, why, option string) {
 	if g := c.Nearest(dst); g != nil && g.Access != view.Private && (g.Explicit || g.Dst == dst) {
 		return
 	}
 	c.Show(view.Grant{Dst: dst, Access: view.Private, Mode: mode, System: true, Optional: c.In.Rootfs != "", Why: why, Origin: view.Origin{Option: option}}, nil)
 }
-
-func (c *compiler) AnyUnder(dir string) bool {
-	for i := range c.Grants {
-		if hostfs.Under(c.Grants[i].Dst, dir) {
-			return true
-		}
-	}
-	return false
-}
-
-// Rule is of what every run has.
-func (c *compiler) Rule(path, access, why string) { c.RuleOf(view.Origin{}, path, access, why) }
-
-func (c *compiler) RuleOf(o view.Origin, path, access, why string) {
-	c.Rules = append(c.Rules, view.Rule{Path: path, Access: access, Why: why, Origin: o})
-}
-
-func (c *compiler) Notice(text string) { c.Notices = append(c.Notices, text) }

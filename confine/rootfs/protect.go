@@ -15,8 +15,24 @@ import (
 
 const whyProtected = "protected"
 
-// protector is the origin of what is protected for a reason.
-func protector(why string) view.Origin {
+// protector keeps what programs outside obey as it is.
+type protector struct {
+	*resolver
+	plan.Guarded
+	git     *gitdir.Reader
+	at      map[string]int  // indices of Protected, by path
+	led     led             // what protected links lead to
+	absent  map[string]bool // what is kept so, outside
+	cleared map[string]bool // what is kept clear
+	less    bool            // not all is protected that would have to be; a notice says what not
+}
+
+func newProtector(r *resolver, git *gitdir.Reader) *protector {
+	return &protector{resolver: r, git: git, at: make(map[string]int), led: newLed(), absent: make(map[string]bool), cleared: make(map[string]bool)}
+}
+
+// protectedBy is the origin of what is protected for a reason.
+func protectedBy(why string) view.Origin {
 	if why == whyProtected {
 		return view.Origin{Option: view.FromProtect}
 	}
@@ -25,7 +41,7 @@ func protector(why string) view.Origin {
 
 // protect holds paths that later, unconfined programs obey against writable
 // trees. In overlays and private places nothing needs it: they are thrown away.
-func (c *compiler) protect() error {
+func (c *protector) protect() error {
 	trees := make(map[string]bool)
 	var later []func()
 	for i := range c.Asked { // a tree inside another one was named, and is a root of its own
@@ -64,8 +80,8 @@ func (c *compiler) protect() error {
 }
 
 // writablePlaces notes what the target can write to, and leaves out indexes that it can't.
-func (c *compiler) writablePlaces() {
-	t := &c.table
+func (c *protector) writablePlaces() {
+	t := &c.Guarded
 	if len(t.GitIndexes) == 0 {
 		return
 	}
@@ -81,8 +97,8 @@ func (c *compiler) writablePlaces() {
 			note(g.Dst, c.Nearest(path.Dir(g.Dst)), false)
 		}
 	}
-	for i := range c.Hidden {
-		note(c.Hidden[i].Dst, c.Nearest(c.Hidden[i].Dst), false)
+	for i := range c.View.Hidden {
+		note(c.View.Hidden[i].Dst, c.Nearest(c.View.Hidden[i].Dst), false)
 	}
 	for i := range c.Protected {
 		if m := &c.Protected[i]; m.Keep != view.Pinned {
@@ -113,7 +129,7 @@ func OwnDirs(env func(string) string, home string) (all []string) {
 
 // protectOwn protects what confine itself keeps of the caller's. Whoever could write there would
 // decide about later runs, or have apply write anywhere.
-func (c *compiler) protectOwn() {
+func (c *protector) protectOwn() {
 	for _, own := range OwnDirs(c.In.Env, c.In.HomeDir) {
 		c.shieldNamed(own, whyPolicy)
 	}
@@ -121,7 +137,7 @@ func (c *compiler) protectOwn() {
 
 // shieldNamed protects what a name of the caller's leads to, if it is there or not, and each
 // link on the way. It gives where the name ends.
-func (c *compiler) shieldNamed(name, why string) (end string) {
+func (c *protector) shieldNamed(name, why string) (end string) {
 	if !path.IsAbs(name) {
 		if c.dirErr != nil {
 			return ""
@@ -135,7 +151,7 @@ func (c *compiler) shieldNamed(name, why string) (end string) {
 
 // shieldTraced protects the links that a name leads through, and where it ends. What it turns
 // around in stays where it is, and keeps what is in it.
-func (c *compiler) shieldTraced(w *hostfs.Way, why string) {
+func (c *protector) shieldTraced(w *hostfs.Way, why string) {
 	for _, l := range w.Links {
 		c.shield("/", l.At[1:], why)
 	}
@@ -149,7 +165,7 @@ func (c *compiler) shieldTraced(w *hostfs.Way, why string) {
 
 // stay keeps a directory of the caller's in its place in a writable tree; one that is missing
 // stays so, or becomes a directory, and no link.
-func (c *compiler) stay(dir string) {
+func (c *protector) stay(dir string) {
 	missing := ""
 	for at := dir; at != "/"; at = path.Dir(at) {
 		if _, err := c.Host.Lstat(at); !hostfs.Absent(err) {
@@ -172,7 +188,7 @@ func (c *compiler) stay(dir string) {
 }
 
 // pinDir keeps what is at a path in its place, where that is writable.
-func (c *compiler) pinDir(at string) {
+func (c *protector) pinDir(at string) {
 	if up := c.Nearest(at); up != nil && up.Access == view.Write && !c.Masked(at) {
 		c.pins(up, at)
 	}
@@ -180,7 +196,7 @@ func (c *compiler) pinDir(at string) {
 
 // shield protects rel below root, both of the caller's, wherever it is writable
 // inside. root is canonical.
-func (c *compiler) shield(root, rel, why string) {
+func (c *protector) shield(root, rel, why string) {
 	for i := range c.Grants {
 		g := &c.Grants[i]
 		if g.Access != view.Write || !g.Src.Mode.IsDir() {
@@ -200,7 +216,7 @@ func (c *compiler) shield(root, rel, why string) {
 }
 
 // shieldAt walks down from dir, which g shows, to rel.
-func (c *compiler) shieldAt(g *view.Grant, dir, rel, why string) {
+func (c *protector) shieldAt(g *view.Grant, dir, rel, why string) {
 	at := dir
 	c.pins(g, at)
 	for rest := rel; rest != ""; {
@@ -241,7 +257,7 @@ func (c *compiler) shieldAt(g *view.Grant, dir, rel, why string) {
 			c.mustBe(at, f.Ino)
 			c.covered(outside, f)
 			c.Reinstate(at)
-			c.RuleOf(protector(why), at, view.RuleProtected, why)
+			c.RuleOf(protectedBy(why), at, view.RuleProtected, why)
 			if mode.IsDir() {
 				c.led.dirs = append(c.led.dirs, ledDir{outside, why})
 			}
@@ -252,26 +268,26 @@ func (c *compiler) shieldAt(g *view.Grant, dir, rel, why string) {
 }
 
 // pin keeps a directory in its place.
-func (c *compiler) pin(at, outside string) {
+func (c *protector) pin(at, outside string) {
 	if n := len(c.Protected); c.closed(at) == nil {
 		if c.close(view.Pinned, at); len(c.Protected) > n {
-			c.table.Covered = append(c.table.Covered, plan.Covered{Path: outside})
+			c.Covered = append(c.Covered, plan.Covered{Path: outside})
 		}
 	}
 }
 
 // covered notes what a protected path is.
-func (c *compiler) covered(outside string, f hostfs.File) {
-	c.table.Covered = append(c.table.Covered, plan.Covered{Path: outside, Dev: f.Dev, Ino: f.Ino, Born: f.Born})
+func (c *protector) covered(outside string, f hostfs.File) {
+	c.Covered = append(c.Covered, plan.Covered{Path: outside, Dev: f.Dev, Ino: f.Ino, Born: f.Born})
 }
 
 // shieldUnseen is about a name that can't be looked at. What can be nowhere needs nothing.
 // Otherwise this user can't search the directory, but may own it, and open it again: that
 // stays as it is.
-func (c *compiler) shieldUnseen(g *view.Grant, at string, err error, why string) {
+func (c *protector) shieldUnseen(g *view.Grant, at string, err error, why string) {
 	if dir := path.Dir(at); hostfs.Denied(err) && hostfs.Below(dir, g.Dst) {
 		c.close(view.ReadOnly, dir)
-		c.RuleOf(protector(why), dir, view.RuleProtected, why)
+		c.RuleOf(protectedBy(why), dir, view.RuleProtected, why)
 		if f, err := c.Host.Lstat(g.At(dir)); err == nil {
 			c.covered(g.At(dir), f)
 		}
@@ -282,7 +298,7 @@ func (c *compiler) shieldUnseen(g *view.Grant, at string, err error, why string)
 // file that is visible shows that file, read-only. Where the link is on the way, or leads to
 // a directory, nowhere, or to what the run doesn't see, something empty hides it. What it
 // leads to is protected, too.
-func (c *compiler) shieldLink(g *view.Grant, at, rest, why string) {
+func (c *protector) shieldLink(g *view.Grant, at, rest, why string) {
 	outside := g.At(at)
 	name := path.Join(outside, rest)
 	if c.led.links[name] {
@@ -298,17 +314,17 @@ func (c *compiler) shieldLink(g *view.Grant, at, rest, why string) {
 	case err == nil && rest == "" && f.Mode.IsRegular() && c.shown(f.Path):
 		c.close(view.Shown, at)
 		*c.closed(at) = view.Protected{Dst: at, Keep: view.Shown, Src: f}
-		c.RuleOf(protector(why), at, view.RuleProtected, why)
+		c.RuleOf(protectedBy(why), at, view.RuleProtected, why)
 	default:
 		c.close(view.Masked, at)
-		c.RuleOf(protector(why), at, view.RuleHidden, why+": a symbolic link that a mount can't make read-only")
+		c.RuleOf(protectedBy(why), at, view.RuleHidden, why+": a symbolic link that a mount can't make read-only")
 		c.led.hidden = append(c.led.hidden, at)
 	}
 	c.shieldLed(name, why)
 }
 
 // shown: a file of the caller's can be read inside, by whatever name.
-func (c *compiler) shown(outside string) bool {
+func (c *protector) shown(outside string) bool {
 	for i := range c.Grants {
 		g := &c.Grants[i]
 		if g.Access == view.Private || !hostfs.Under(outside, g.Src.Path) {
@@ -323,7 +339,7 @@ func (c *compiler) shown(outside string) bool {
 }
 
 // pins keeps what leads to a protected path from being renamed away with it.
-func (c *compiler) pins(g *view.Grant, dir string) {
+func (c *protector) pins(g *view.Grant, dir string) {
 	for ; hostfs.Below(dir, g.Dst); dir = path.Dir(dir) {
 		c.pin(dir, g.At(dir))
 	}
@@ -332,18 +348,18 @@ func (c *compiler) pins(g *view.Grant, dir string) {
 // pinNested keeps mounts of less access, and what is hidden, in their place in a writable tree:
 // with a directory above one renamed, something else could be put at its path, and what
 // was there would have another name for the next run, or be removed with a protected one.
-func (c *compiler) pinNested() {
+func (c *protector) pinNested() {
 	for i := range c.Grants {
 		if g := &c.Grants[i]; g.Access != view.Write {
 			c.pinAbove(g.Dst)
 		}
 	}
-	for i := range c.Hidden {
-		c.pinAbove(c.Hidden[i].Dst)
+	for i := range c.View.Hidden {
+		c.pinAbove(c.View.Hidden[i].Dst)
 	}
 }
 
-func (c *compiler) pinAbove(at string) {
+func (c *protector) pinAbove(at string) {
 	dir := path.Dir(at)
 	if up := c.Nearest(dir); up != nil && up.Access == view.Write && !c.Masked(dir) {
 		for ; hostfs.Below(dir, up.Dst); dir = path.Dir(dir) {
@@ -353,7 +369,7 @@ func (c *compiler) pinAbove(at string) {
 }
 
 // close adds one entry, once for each path; a stricter one takes the place of a pin.
-func (c *compiler) close(kind view.Keep, at string) {
+func (c *protector) close(kind view.Keep, at string) {
 	if m := c.closed(at); m != nil {
 		if m.Keep == view.Pinned {
 			m.Keep = kind
@@ -367,13 +383,13 @@ func (c *compiler) close(kind view.Keep, at string) {
 			}
 		}
 	}
-	c.shutAt[at] = len(c.Protected)
+	c.at[at] = len(c.Protected)
 	c.Protected = append(c.Protected, view.Protected{Dst: at, Keep: kind})
 }
 
 // closed is the entry of a path, if there is one.
-func (c *compiler) closed(at string) *view.Protected {
-	if i, ok := c.shutAt[at]; ok {
+func (c *protector) closed(at string) *view.Protected {
+	if i, ok := c.at[at]; ok {
 		return &c.Protected[i]
 	}
 	return nil
@@ -381,7 +397,7 @@ func (c *compiler) closed(at string) *view.Protected {
 
 // mustBe: what is protected because it is there has to be there for the child too.
 // Otherwise somebody moved it away meanwhile, and another would take its place.
-func (c *compiler) mustBe(at string, ino uint64) {
+func (c *protector) mustBe(at string, ino uint64) {
 	if m := c.closed(at); m != nil && m.Keep == view.ReadOnly {
 		m.Src.Ino = ino
 	}
@@ -389,11 +405,11 @@ func (c *compiler) mustBe(at string, ino uint64) {
 
 // keepClear notes the directories that are missing on the way to a protected path:
 // a link or a file planted in their place would lead around the protection.
-func (c *compiler) keepClear(outside, rest string) {
+func (c *protector) keepClear(outside, rest string) {
 	for rest != "" {
 		if !c.cleared[outside] {
 			c.cleared[outside] = true
-			c.table.KeepClear = append(c.table.KeepClear, outside)
+			c.KeepClear = append(c.KeepClear, outside)
 		}
 		var name string
 		name, rest, _ = strings.Cut(rest, "/")
@@ -401,19 +417,19 @@ func (c *compiler) keepClear(outside, rest string) {
 	}
 }
 
-func (c *compiler) keepAbsent(outside, inside, why string) {
+func (c *protector) keepAbsent(outside, inside, why string) {
 	if c.absent[outside] {
 		return
 	}
 	c.absent[outside] = true
-	c.table.KeepAbsent = append(c.table.KeepAbsent, outside)
-	c.RuleOf(protector(why), inside, view.RuleProtected, why+": kept absent")
+	c.KeepAbsent = append(c.KeepAbsent, outside)
+	c.RuleOf(protectedBy(why), inside, view.RuleProtected, why+": kept absent")
 }
 
 // protectGit protects what git obeys in a tree beside what is plainly in .git. It does so
 // only when the policy protects .git at all. What is found by looking into git directories
 // is left for later: it doesn't use up any bound before what the caller goes by.
-func (c *compiler) protectGit(root string) (later func()) {
+func (c *protector) protectGit(root string) (later func()) {
 	wanted := false
 	for _, p := range c.In.Protect {
 		wanted = wanted || strings.HasPrefix(p, ".git/")
@@ -423,7 +439,7 @@ func (c *compiler) protectGit(root string) (later func()) {
 	}
 	s := c.git.Survey(root)
 	names := s.Found
-	c.table.GitIndexes = append(c.table.GitIndexes, s.Indexes...)
+	c.GitIndexes = append(c.GitIndexes, s.Indexes...)
 	if s.Partial {
 		c.protectsLess("not all that git obeys in " + quote(root) + " is protected: there is too much of it")
 	}
@@ -442,7 +458,7 @@ func (c *compiler) protectGit(root string) (later func()) {
 }
 
 // protectsLess says what of that which should stay as it is may not.
-func (c *compiler) protectsLess(text string) {
+func (c *protector) protectsLess(text string) {
 	c.Notice(text)
-	c.table.ProtectsLess = true
+	c.less = true
 }

@@ -12,7 +12,7 @@ import (
 func AtHome(name string) (rest string, ok bool) { return strings.CutPrefix(name, secrets.InHomes) }
 
 // protectHome protects what counts in the home directory only, wherever that is writable.
-func (c *compiler) protectHome() {
+func (c *protector) protectHome() {
 	if !c.homeGiven() {
 		return
 	}

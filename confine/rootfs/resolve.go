@@ -20,18 +20,18 @@ const (
 )
 
 // find resolves a path of the caller's, and says which links its name leads through.
-func (c *compiler) find(name string) (hostfs.File, []hostfs.Link, error) {
+func (c *resolver) find(name string) (hostfs.File, []hostfs.Link, error) {
 	f, w, err := c.findWay(name)
 	return f, w.Links, err
 }
 
 // findWay is find with all of the way.
-func (c *compiler) findWay(name string) (hostfs.File, hostfs.Way, error) {
+func (c *resolver) findWay(name string) (hostfs.File, hostfs.Way, error) {
 	return hostfs.ResolveWay(c.Host, c.throughRoots(name))
 }
 
 // throughRoots follows the /bin-like links: these are known, and what most of PATH leads through.
-func (c *compiler) throughRoots(name string) string {
+func (c *resolver) throughRoots(name string) string {
 	for i := range c.roots {
 		if r := &c.roots[i]; hostfs.Under(name, r.At) {
 			return hostfs.Rebase(name, r.At, r.Target)
@@ -42,7 +42,7 @@ func (c *compiler) throughRoots(name string) string {
 
 // absolute puts a path of an option below the current directory. It isn't
 // cleaned: what ".." means is for the kernel to say.
-func (c *compiler) absolute(option, name string) (string, error) {
+func (c *resolver) absolute(option, name string) (string, error) {
 	switch {
 	case name == "":
 		return "", &view.Error{Option: option, Path: name, Err: view.ErrInvalid, Hint: "the path is empty"}
@@ -58,7 +58,7 @@ func (c *compiler) absolute(option, name string) (string, error) {
 
 // named resolves the path of an option, with an error that says what is wrong. writes says
 // that something is to be written to it.
-func (c *compiler) named(option, name string, writes bool) (hostfs.File, []hostfs.Link, error) {
+func (c *resolver) named(option, name string, writes bool) (hostfs.File, []hostfs.Link, error) {
 	full, err := c.absolute(option, name)
 	if err != nil {
 		return hostfs.File{}, nil, err
@@ -75,7 +75,7 @@ func (c *compiler) named(option, name string, writes bool) (hostfs.File, []hostf
 }
 
 // missing explains why a path could not be resolved.
-func (c *compiler) missing(full string, err error) string {
+func (c *resolver) missing(full string, err error) string {
 	if errors.Is(err, syscall.EACCES) {
 		return "uid " + strconv.Itoa(int(c.In.AccessUID)) + " can't reach it: see the permissions of the directories above it"
 	}
@@ -94,16 +94,4 @@ func (c *compiler) missing(full string, err error) string {
 		}
 	}
 	return ""
-}
-
-// Show makes a tree visible, under the name that it was given by too.
-func (c *compiler) Show(g view.Grant, links []hostfs.Link) {
-	if g.Dst == "" {
-		g.Dst = g.Src.Path
-	}
-	if g.Src.Mode.Type()&fs.ModeDevice == 0 {
-		g.Optional = g.Optional || !g.Explicit && c.Foreign && !g.System
-	}
-	c.Grants = append(c.Grants, g)
-	c.Links = append(c.Links, links...)
 }

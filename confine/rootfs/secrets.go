@@ -16,7 +16,7 @@ import (
 // by name what is found in the trees that the caller works in. A home directory
 // that a profile shows is never without its part of it. What the caller named
 // stays, since a path says more than a set.
-func (c *compiler) secrets() error {
+func (c *hider) secrets(ofChains []never) error {
 	asked := slices.Contains(c.In.Deny, secrets.Set)
 	if asked || (c.In.Home || c.In.EphemeralHome) && !c.In.Virtual {
 		if err := c.homeSecrets(asked); err != nil {
@@ -26,7 +26,7 @@ func (c *compiler) secrets() error {
 	if err := c.searchSecrets(asked); err != nil {
 		return err
 	}
-	for _, n := range c.chains.never {
+	for _, n := range ofChains {
 		root, err := c.Host.Resolve(n.root)
 		if err != nil {
 			continue
@@ -44,7 +44,7 @@ func (c *compiler) secrets() error {
 
 // homeSecrets hides what has its place in a home directory: the caller's, and
 // other people's where these are shown too.
-func (c *compiler) homeSecrets(asked bool) error {
+func (c *hider) homeSecrets(asked bool) error {
 	homes, err := c.homes(asked)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (c *compiler) homeSecrets(asked bool) error {
 // maxHomes bounds how many people's homes are looked at.
 const maxHomes = 256
 
-func (c *compiler) homes(asked bool) ([]string, error) {
+func (c *hider) homes(asked bool) ([]string, error) {
 	var homes []string
 	add := func(dir string) {
 		if f, err := c.Host.Resolve(dir); err == nil && f.Mode.IsDir() && f.Path != "/" && !slices.Contains(homes, f.Path) && c.AnyShown(f.Path) {
@@ -97,16 +97,9 @@ func (c *compiler) homes(asked bool) ([]string, error) {
 	return homes, nil
 }
 
-// AnyShown says whether anything at, below or above a path of the caller's is shown.
-func (c *compiler) AnyShown(outside string) bool {
-	return slices.ContainsFunc(c.Grants, func(g view.Grant) bool {
-		return g.Access != view.Private && (hostfs.Under(outside, g.Src.Path) || hostfs.Under(g.Src.Path, outside))
-	})
-}
-
 // hideSecret hides a path of the caller's wherever it is shown, but where the
 // caller asked for just that.
-func (c *compiler) hideSecret(outside, why string, by view.Origin) {
+func (c *hider) hideSecret(outside, why string, by view.Origin) {
 	for _, at := range c.ShownAt(outside) {
 		if !c.Named(at, view.Private) {
 			c.Hide(at, why, by)
@@ -117,7 +110,7 @@ func (c *compiler) hideSecret(outside, why string, by view.Origin) {
 // searchSecrets looks for the names of the set: where the caller asked for it, and in what
 // discovery shows of trees of work. How much that is, whoever fills the tree decides: what is
 // too much isn't shown.
-func (c *compiler) searchSecrets(asked bool) error {
+func (c *hider) searchSecrets(asked bool) error {
 	if !asked && !slices.ContainsFunc(c.Grants, func(g view.Grant) bool { return g.OfWork }) {
 		return nil
 	}

@@ -20,11 +20,11 @@ import (
 // that are shown, within bounds; there only what this user made. What is bound
 // in another network namespace, or later, is not found, but by the searches
 // for that, for secrets and for denied patterns, where a tree is read-only.
-func (c *compiler) sockets() error {
+func (c *hider) sockets() error {
 	if c.In.Bare {
 		return nil // what is hidden there is a rule of Landlock's
 	}
-	c.table.SocketsLater = slices.ContainsFunc(c.Grants, mayHoldSockets)
+	c.socketsLater = slices.ContainsFunc(c.Grants, mayHoldSockets)
 	for _, name := range c.lying {
 		c.hideSocket(name)
 	}
@@ -37,7 +37,7 @@ func (c *compiler) sockets() error {
 			return nil
 		}
 		if list = hostfs.BoundSockets(text); len(list) > 0 {
-			c.table.SocketsMissed = "the kernel tells only the names that they were bound to"
+			c.socketsMissed = "the kernel tells only the names that they were bound to"
 		}
 	}
 	if len(list) > 0 {
@@ -53,7 +53,7 @@ func mayHoldSockets(g view.Grant) bool {
 
 // cwds are the directories that this user's processes are in, and those of others that
 // can be seen: where a daemon has bound something, most stay.
-func (c *compiler) cwds() map[string]bool {
+func (c *hider) cwds() map[string]bool {
 	dirs := map[string]bool{}
 	entries, err := c.Host.ReadDir("/proc")
 	if err != nil {
@@ -72,13 +72,13 @@ func (c *compiler) cwds() map[string]bool {
 
 // lies notes a socket that a search came across. In a tree that is writable it may be a
 // former one that the target means to replace: there only what the kernel lists is hidden.
-func (c *compiler) lies(g *view.Grant, outside string) {
+func (c *hider) lies(g *view.Grant, outside string) {
 	if g.Access == view.Read {
 		c.lying = append(c.lying, outside)
 	}
 }
 
-func (c *compiler) hideSocket(outside string) {
+func (c *hider) hideSocket(outside string) {
 	for _, at := range c.ShownAt(outside) {
 		g := c.Nearest(at)
 		if g == nil || g.Access == view.Private || g.Access == view.Overlay || c.Named(at, view.Private) {
@@ -87,18 +87,6 @@ func (c *compiler) hideSocket(outside string) {
 		c.Hide(at, "a socket of the host's", view.Origin{})
 		c.Whatever(at)
 	}
-}
-
-// mounts reads the table, once.
-func (c *compiler) mounts() hostfs.Mounts {
-	if c.mounted == nil {
-		text, err := c.Host.ReadFile("/proc/self/mountinfo", 16<<20)
-		if err != nil {
-			return nil
-		}
-		c.mounted = hostfs.ParseMounts(text)
-	}
-	return c.mounted
 }
 
 // shownDevices are those of trees of which something is shown as itself, and of what is
@@ -127,8 +115,8 @@ func shownDevices(t hostfs.Mounts, grants []view.Grant) map[uint32]bool {
 const maxBound = 100_000
 
 // listed hides what the kernel lists.
-func (c *compiler) listed(list []hostfs.Socket) {
-	s := bound{c: c, mounts: c.mounts(), dirs: map[string]string{}}
+func (c *hider) listed(list []hostfs.Socket) {
+	s := bound{c: c, mounts: c.HostMounts(), dirs: map[string]string{}}
 	shown, known := shownDevices(s.mounts, c.Grants), map[[2]uint32]bool{}
 	relative := false
 	for i := range list {
@@ -159,10 +147,10 @@ func (c *compiler) listed(list []hostfs.Socket) {
 	s.left = slices.DeleteFunc(s.left, (*sought).found)
 	if c.In.AccessUID != 0 && slices.ContainsFunc(s.left, s.foreign) {
 		s.left = slices.DeleteFunc(s.left, s.foreign)
-		c.table.SocketsMissed = "what another user has bound, and is not where it was bound, is not searched for"
+		c.socketsMissed = "what another user has bound, and is not where it was bound, is not searched for"
 	}
 	if !s.search() {
-		c.table.SocketsMissed = "one is not where it was bound, and not all that is shown could be searched for it"
+		c.socketsMissed = "one is not where it was bound, and not all that is shown could be searched for it"
 	}
 }
 
@@ -189,7 +177,7 @@ func (o *sought) found() bool {
 
 // bound is what the kernel lists, while it is looked for.
 type bound struct {
-	c      *compiler
+	c      *hider
 	mounts hostfs.Mounts
 	dirs   map[string]string // canonical names of directories; "" if out of reach
 	left   []*sought

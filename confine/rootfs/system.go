@@ -12,8 +12,12 @@ import (
 
 const whySystem = "system"
 
-// system adds what is visible in every run.
-func (c *compiler) system() error {
+// system shows what every run has: of the host's system, or of a prepared tree in its place, and what
+// is made anew.
+type system struct{ *resolver }
+
+// show adds what is visible in every run.
+func (c *system) show() error {
 	if c.In.Rootfs != "" {
 		return c.imageSystem()
 	}
@@ -50,7 +54,7 @@ func (c *compiler) system() error {
 }
 
 // systemTree shows a path of the host's under its own name, if it is there.
-func (c *compiler) systemTree(name string) {
+func (c *system) systemTree(name string) {
 	f, links, err := c.find(name)
 	if err == nil {
 		c.Show(view.Grant{Src: f, Access: view.Read, System: true, Why: whySystem}, links)
@@ -59,7 +63,7 @@ func (c *compiler) systemTree(name string) {
 
 // wholeEtc shows what every user may read of the host's /etc, but for secrets, beneath
 // the run's own files. What uid 0 owns it could read all of, so that takes a stranger.
-func (c *compiler) wholeEtc() bool {
+func (c *system) wholeEtc() bool {
 	if !c.In.Etc || c.In.Bare || c.In.UID == 0 && c.In.Stranger == 0 {
 		return false
 	}
@@ -95,7 +99,7 @@ func (c *compiler) wholeEtc() bool {
 
 // hostEtc shows the chosen part of the host's /etc. Asking for each by name
 // takes half as long as one reading of the directory.
-func (c *compiler) hostEtc() {
+func (c *system) hostEtc() {
 	for i := range etc {
 		x := &etc[i]
 		name := "/etc/" + x.name
@@ -125,7 +129,7 @@ func (c *compiler) hostEtc() {
 }
 
 // etcLink makes a link again that leads into /usr.
-func (c *compiler) etcLink(name string) bool {
+func (c *system) etcLink(name string) bool {
 	target, err := c.Host.Readlink(name)
 	if err != nil {
 		return false
@@ -142,7 +146,7 @@ func (c *compiler) etcLink(name string) bool {
 }
 
 // etcCopy takes the text of a small file, of a link's target too.
-func (c *compiler) etcCopy(name string) bool {
+func (c *system) etcCopy(name string) bool {
 	text, err := c.Host.ReadFile(name, maxCopy)
 	if err == nil {
 		c.file(name, text)
@@ -152,7 +156,7 @@ func (c *compiler) etcCopy(name string) bool {
 
 // systemFile is systemTree at the price of one lstat, for what stands in a
 // directory that is no link.
-func (c *compiler) systemFile(name string) {
+func (c *system) systemFile(name string) {
 	f, err := c.Host.Lstat(name)
 	switch {
 	case err != nil:
@@ -166,12 +170,12 @@ func (c *compiler) systemFile(name string) {
 }
 
 // file makes a file inside, unless the caller's own is shown in its place.
-func (c *compiler) file(dst, text string) {
+func (c *system) file(dst, text string) {
 	c.Made = append(c.Made, view.Made{Kind: view.File, Dst: dst, Text: text, Mode: 0o644})
 }
 
 // dev makes the minimal /dev.
-func (c *compiler) dev() {
+func (c *system) dev() {
 	c.Made = append(c.Made, view.DirAt("/dev"))
 	for _, name := range devices {
 		f, err := c.Host.Lstat(name)
@@ -191,7 +195,7 @@ func (c *compiler) dev() {
 }
 
 // proc mounts a fresh /proc and takes from it what is the host's.
-func (c *compiler) proc() {
+func (c *system) proc() {
 	c.Made = append(c.Made, view.Made{Kind: view.Processes, Dst: "/proc"})
 	c.Rule("/proc", view.RuleRead, "system: of the own processes")
 	root := c.In.UID == 0 || c.In.AccessUID == 0

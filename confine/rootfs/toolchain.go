@@ -26,7 +26,7 @@ type never struct {
 }
 
 // toolChains shows the tool chains that PATH and the like lead to.
-func (c *compiler) toolChains() error {
+func (c *finder) toolChains() error {
 	if c.In.Rootfs != "" {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (c *compiler) toolChains() error {
 	return nil
 }
 
-func (c *compiler) homeGiven() bool {
+func (c *resolver) homeGiven() bool {
 	return path.IsAbs(c.In.HomeDir) && c.In.HomeDir != "/" && c.trees.homeLink == ""
 }
 
@@ -76,7 +76,7 @@ func firstOf(list string) string {
 
 // chainOf is the index of the tool chain that a path lies in, or -1. The
 // innermost one wins: pipx lies in ~/.local.
-func (c *compiler) chainOf(paths ...string) int {
+func (c *finder) chainOf(paths ...string) int {
 	best := -1
 	for i, root := range c.chains.roots {
 		if root == "" || best >= 0 && len(root) <= len(c.chains.roots[best]) {
@@ -92,7 +92,7 @@ func (c *compiler) chainOf(paths ...string) int {
 }
 
 // useChain shows a tool chain and says so in the environment.
-func (c *compiler) useChain(i int, by string) {
+func (c *finder) useChain(i int, by string) {
 	if c.chains.used[i] {
 		return
 	}
@@ -122,7 +122,7 @@ func (c *compiler) useChain(i int, by string) {
 }
 
 // userSite shows the Python packages beside ~/.local/bin.
-func (c *compiler) userSite(root, why string) {
+func (c *finder) userSite(root, why string) {
 	entries, err := c.Host.ReadDir(root + "/lib")
 	if err != nil {
 		return
@@ -136,7 +136,7 @@ func (c *compiler) userSite(root, why string) {
 
 // add shows what discovery found, unless it is visible already. What lies in a tree of work
 // is searched for secrets.
-func (c *compiler) add(f hostfs.File, links []hostfs.Link, a view.Access, why string) {
+func (c *finder) add(f hostfs.File, links []hostfs.Link, a view.Access, why string) {
 	g := view.Grant{Src: f, Access: a, Why: why}
 	if !c.Visible(f.Path) && c.treeOf(f.Path) != "" {
 		if c.found.shown++; c.found.shown > maxFromWork {
@@ -148,7 +148,7 @@ func (c *compiler) add(f hostfs.File, links []hostfs.Link, a view.Access, why st
 	c.addGrant(g, links)
 }
 
-func (c *compiler) addGrant(g view.Grant, links []hostfs.Link) {
+func (c *finder) addGrant(g view.Grant, links []hostfs.Link) {
 	c.Links = append(c.Links, links...)
 	if g.Access == view.Read && c.Visible(g.Src.Path) {
 		return
@@ -158,7 +158,7 @@ func (c *compiler) addGrant(g view.Grant, links []hostfs.Link) {
 
 // prefixOf is what the executables in dir were installed to, when that can be
 // shown: "" when there is no such thing.
-func (c *compiler) prefixOf(dir string) string {
+func (c *finder) prefixOf(dir string) string {
 	if !isBin(dir) {
 		return ""
 	}
@@ -174,7 +174,7 @@ func (c *compiler) prefixOf(dir string) string {
 	return prefix
 }
 
-func (c *compiler) isPrefix(dir string) bool {
+func (c *finder) isPrefix(dir string) bool {
 	for _, sign := range prefixSigns {
 		if f, err := c.Host.Lstat(dir + "/" + sign); err == nil && f.Mode.IsDir() {
 			return true
@@ -183,10 +183,10 @@ func (c *compiler) isPrefix(dir string) bool {
 	return false
 }
 
-func (c *compiler) inHome(p string) bool { return c.home != "" && hostfs.Under(p, c.home) }
+func (c *resolver) inHome(p string) bool { return c.home != "" && hostfs.Under(p, c.home) }
 
 // showPath shows what is at a path, with the links that lead there.
-func (c *compiler) showPath(name, why string) {
+func (c *finder) showPath(name, why string) {
 	r, err := c.follow(name, name)
 	if err == nil && (!c.tooBroad(r.file.Path) || c.Visible(r.file.Path)) && c.admit(&r, name) {
 		c.add(r.file, r.links, view.Read, why)

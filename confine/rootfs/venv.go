@@ -11,7 +11,7 @@ import (
 const maxVenvConfig = 8 << 10
 
 // installation shows what a variable says is one installed tool chain.
-func (c *compiler) installation(variable, dir string) {
+func (c *finder) installation(variable, dir string) {
 	r, err := c.follow(dir, variable)
 	f := &r.file
 	if err != nil || !f.Mode.IsDir() || !c.admit(&r, variable) {
@@ -33,7 +33,7 @@ func (c *compiler) installation(variable, dir string) {
 }
 
 // virtualenv shows a Python environment and the Python that it is made from.
-func (c *compiler) virtualenv(prefix, by string) {
+func (c *finder) virtualenv(prefix, by string) {
 	if slices.Contains(c.found.venvs, prefix) {
 		return
 	}
@@ -61,7 +61,7 @@ func (c *compiler) virtualenv(prefix, by string) {
 
 // interpreter shows a Python by the directory that its executable is in, if it is one: who
 // names it, in a file or by a link, may want to see something else. by is that.
-func (c *compiler) interpreter(dir, by, why string) {
+func (c *finder) interpreter(dir, by, why string) {
 	if c.found.interpreters++; c.found.interpreters > maxInterpreters {
 		c.leaveOut(path.Clean(dir), by)
 		return
@@ -81,7 +81,7 @@ func (c *compiler) interpreter(dir, by, why string) {
 
 // python shows what a canonical directory of Python's executables belongs to: a known
 // manager, an installed Python, or one in the tree of work that by lies in. False: it is none.
-func (c *compiler) python(dir, by, why string) bool {
+func (c *finder) python(dir, by, why string) bool {
 	exe := c.pythonAt(dir)
 	if exe == "" || c.secretAt(dir) != "" {
 		return false
@@ -107,7 +107,7 @@ func (c *compiler) python(dir, by, why string) bool {
 }
 
 // pythonAt is an executable of Python's in a directory, or empty.
-func (c *compiler) pythonAt(dir string) string {
+func (c *finder) pythonAt(dir string) string {
 	entries, err := c.Host.ReadDir(dir)
 	if err != nil {
 		return ""
@@ -124,7 +124,7 @@ func (c *compiler) pythonAt(dir string) string {
 }
 
 // pythonIn follows the links that an interpreter is reached through.
-func (c *compiler) pythonIn(dir, by, why string) {
+func (c *finder) pythonIn(dir, by, why string) {
 	if c.ofSystem(dir) {
 		return
 	}

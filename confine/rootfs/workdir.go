@@ -72,7 +72,7 @@ func (c *compiler) start() error {
 		return c.chdir()
 	}
 	if c.Dir = tmpDir; c.In.Rootfs != "" {
-		c.Dir = c.imageDir()
+		c.Dir = c.system.imageDir()
 	}
 	if c.dirErr == nil && c.dir.Path != "" && c.Visible(c.dir.Path) && !c.Masked(c.dir.Path) {
 		c.Dir = c.dir.Path

@@ -20,7 +20,8 @@ type Draft struct {
 	// Asked are the grants as they were before they were settled, sorted.
 	Asked []Grant
 
-	hidden map[string]int // indices of Hidden, by path
+	hidden  map[string]int // indices of Hidden, by path
+	mounted hostfs.Mounts  // of the host, when it was asked for
 }
 
 // NewDraft is one in which nothing is shown.
@@ -32,6 +33,16 @@ func NewDraft(in *Input) *Draft {
 	d.Rules = make([]Rule, 0, 64)
 	d.Env = make(map[string]string, 8)
 	return d
+}
+
+// HostMounts is what is mounted on the host; nil is not known.
+func (d *Draft) HostMounts() hostfs.Mounts {
+	if d.mounted == nil {
+		if text, err := d.Host.ReadFile("/proc/self/mountinfo", 16<<20); err == nil {
+			d.mounted = hostfs.ParseMounts(text)
+		}
+	}
+	return d.mounted
 }
 
 // RuleOf says in words how a path appears, and by what.
