@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
@@ -168,7 +169,7 @@ func (c *finder) showLinked(dir, why string) {
 			continue // to its neighbour
 		}
 		if followed++; followed > maxLinked {
-			c.Notice("not every link in " + quote(dir) + " is followed: there are too many")
+			c.Notice("not every link in " + strconv.Quote(dir) + " is followed: there are too many")
 			return
 		}
 		name := dir + "/" + e.Name

@@ -16,6 +16,8 @@ import (
 	"github.com/confine-run/confine/confine/view"
 )
 
+const optDeny = "--deny"
+
 // maxSearch bounds how many files the search for one pattern looks at, and
 // maxSearchTime how long all of them together may take: a tree may lie far away.
 const (

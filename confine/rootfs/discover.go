@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
@@ -216,7 +217,7 @@ func (c *judge) tellLeftOut() error {
 			names = append(names, l.at)
 		}
 	}
-	c.Notice("not shown: " + Some(names) + ": " + quote(c.found.left[0].by) +
+	c.Notice("not shown: " + Some(names) + ": " + strconv.Quote(c.found.left[0].by) +
 		" leads there, and no tool chain is installed there; --allow-read shows it")
 	return nil
 }

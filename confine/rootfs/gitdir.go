@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -24,7 +25,7 @@ func (c *compiler) gitElsewhere(root string, a view.Access) {
 		return
 	}
 	if why != "" {
-		c.Notice("the git directory " + quote(dir) + " is not shown: " + why + "; name it with --allow-read or --allow-write")
+		c.Notice("the git directory " + strconv.Quote(dir) + " is not shown: " + why + "; name it with --allow-read or --allow-write")
 		return
 	}
 	if g := c.Nearest(show); g != nil && g.Explicit || c.tooBroad(show) {

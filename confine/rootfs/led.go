@@ -102,7 +102,7 @@ func (c *protector) shieldLinks() {
 		}
 		links, names, complete := linksBelow(c.Host, d.path)
 		if !complete {
-			c.protectsLess("not all that links in " + quote(d.path) + " lead to is protected: there are too many names in it")
+			c.protectsLess("not all that links in " + strconv.Quote(d.path) + " lead to is protected: there are too many names in it")
 		}
 		c.led.spend(names)
 		for _, l := range links {
@@ -116,7 +116,7 @@ func (c *protector) ledHidden() {
 	switch len(c.led.hidden) {
 	case 0:
 	case 1:
-		c.Notice(quote(c.led.hidden[0]) + " is hidden: it is protected, and a symbolic link to no visible file can't be made read-only")
+		c.Notice(strconv.Quote(c.led.hidden[0]) + " is hidden: it is protected, and a symbolic link to no visible file can't be made read-only")
 	default:
 		c.Notice(Some(c.led.hidden) + " are hidden: they are protected, and symbolic links to no visible file can't be made read-only")
 	}

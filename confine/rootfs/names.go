@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
@@ -87,7 +88,7 @@ func (n *Names) InWork(name string) bool { return n.trees.of(name, name) != "" }
 
 // throughLink is what is wrong with a name that isn't followed.
 func throughLink(at string) string {
-	return "leads through the symbolic link " + quote(at) + ", which lies in a tree of work"
+	return "leads through the symbolic link " + strconv.Quote(at) + ", which lies in a tree of work"
 }
 
 func (n *Names) follows(name string, w *hostfs.Way, writes bool) error {
@@ -105,7 +106,7 @@ func (n *Names) follows(name string, w *hostfs.Way, writes bool) error {
 	if at == "" || strings.HasSuffix(name, w.End[len(strings.TrimSuffix(path.Dir(at), "/")):]) || n.saysSecret(name) {
 		return nil
 	}
-	return &linkError{end: w.End, text: "leads through the symbolic link " + quote(w.Links[0].At) + " to what " + what,
+	return &linkError{end: w.End, text: "leads through the symbolic link " + strconv.Quote(w.Links[0].At) + " to what " + what,
 		hint: "what is hidden or protected has to be called by its own name: "}
 }
 

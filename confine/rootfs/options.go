@@ -19,7 +19,6 @@ const (
 	optMount         = "--mount"
 	optWorkdir       = "--workdir"
 	optChdir         = "--chdir"
-	optDeny          = "--deny"
 )
 
 // options adds what the caller named.

@@ -1,6 +1,8 @@
 package rootfs
 
 import (
+	"strconv"
+
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/view"
 )
@@ -23,7 +25,7 @@ func (c *compiler) overlays() error {
 				option, name = g.Option, g.Src.Path
 			}
 			return &view.Error{Option: option, Path: name, Err: view.ErrTwice,
-				Hint: "inside it is at " + quote(g.Shows(h.Src.Path)) + " and at " + quote(h.Dst) + ": leave one of them out, or show it read-only"}
+				Hint: "inside it is at " + strconv.Quote(g.Shows(h.Src.Path)) + " and at " + strconv.Quote(h.Dst) + ": leave one of them out, or show it read-only"}
 		}
 	}
 	return nil

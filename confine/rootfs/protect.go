@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/confine-run/confine/confine/gitdir"
@@ -441,7 +442,7 @@ func (c *protector) protectGit(root string) (later func()) {
 	names := s.Found
 	c.GitIndexes = append(c.GitIndexes, s.Indexes...)
 	if s.Partial {
-		c.protectsLess("not all that git obeys in " + quote(root) + " is protected: there is too much of it")
+		c.protectsLess("not all that git obeys in " + strconv.Quote(root) + " is protected: there is too much of it")
 	}
 	shield := func(listed bool) {
 		for _, n := range names {
@@ -449,7 +450,7 @@ func (c *protector) protectGit(root string) (later func()) {
 				continue
 			}
 			if end := c.shieldNamed(n.Path, n.Why); n.Why == gitdir.WhyNamed && end != "" && hostfs.Under(root, end) {
-				c.protectsLess(quote(end) + " is not protected, though git's configuration names it: " + quote(root) + " is writable")
+				c.protectsLess(strconv.Quote(end) + " is not protected, though git's configuration names it: " + strconv.Quote(root) + " is writable")
 			}
 		}
 	}

@@ -12,8 +12,6 @@ import (
 	"github.com/confine-run/confine/confine/view"
 )
 
-func quote(s string) string { return strconv.Quote(s) }
-
 const (
 	deviceOrSocket = fs.ModeDevice | fs.ModeSocket
 	linkType       = fs.ModeSymlink
@@ -84,13 +82,13 @@ func (c *resolver) missing(full string, err error) string {
 	}
 	full = path.Clean(full)
 	if target, err := c.Host.Readlink(full); err == nil {
-		return "it is a symbolic link to " + quote(target) + ", and nothing is there"
+		return "it is a symbolic link to " + strconv.Quote(target) + ", and nothing is there"
 	}
 	for up := full; up != "/"; {
 		name := path.Base(up)
 		up = path.Dir(up)
 		if _, err := c.Host.Resolve(up); err == nil {
-			return quote(up) + " exists and has no " + quote(name)
+			return strconv.Quote(up) + " exists and has no " + strconv.Quote(name)
 		}
 	}
 	return ""

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 
 	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/hostfs"
@@ -139,7 +140,7 @@ func (c *hider) searchSecrets(asked bool) error {
 				return err
 			}
 			c.Hide(g.Dst, "there is too much in it to search for secrets", view.Origin{})
-			c.Notice(quote(g.Src.Path) + " is not shown, because there is too much in it to search for secrets: name it with --allow-read")
+			c.Notice(strconv.Quote(g.Src.Path) + " is not shown, because there is too much in it to search for secrets: name it with --allow-read")
 			s.seen = 0
 			continue
 		}
