@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/names"
 	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/changes"
 )
@@ -20,14 +20,14 @@ func (r *Resolved) RealDir(src *Sources, name string) (string, error) {
 	}
 	real, err := namesOf(&r.Policy, src.Dir, r.Protected, env).Real(name, true)
 	if err != nil {
-		return "", &UsageError{Msg: err.Error(), Hint: rootfs.LinkHint(err), Err: err}
+		return "", &UsageError{Msg: err.Error(), Hint: names.LinkHint(err), Err: err}
 	}
 	return real, nil
 }
 
-func namesOf(policy *Policy, dir string, files []string, env func(string) string) *rootfs.Names {
+func namesOf(policy *Policy, dir string, files []string, env func(string) string) *names.Names {
 	in := view.Input{Filesystem: policy.Filesystem, Caller: view.Caller{ConfigFiles: files, Dir: dir, HomeDir: env("HOME"), Env: env}}
-	return rootfs.NewNames(&in)
+	return names.NewNames(&in)
 }
 
 // reaches refuses a file of a policy that a link in a tree of work leads to.
@@ -54,12 +54,12 @@ func (src *Sources) reaches(option, name string) error {
 		name = src.Dir + "/" + name
 	}
 	in := view.Input{Caller: view.Caller{Dir: src.Dir, HomeDir: src.Home}}
-	if _, err := rootfs.NewNames(&in).Real(name, false); err != nil {
+	if _, err := names.NewNames(&in).Real(name, false); err != nil {
 		return throughLink(option, name, err)
 	}
 	return nil
 }
 
 func throughLink(option, name string, err error) error {
-	return &UsageError{Msg: option + " " + strconv.Quote(name) + ": " + err.Error(), Hint: rootfs.LinkHint(err), Err: err}
+	return &UsageError{Msg: option + " " + strconv.Quote(name) + ": " + err.Error(), Hint: names.LinkHint(err), Err: err}
 }

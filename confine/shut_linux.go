@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/confine-run/confine/confine/rootfs"
 	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/quote"
 )
 
 const (
@@ -28,7 +28,7 @@ func (p *planner) shut() {
 		last = strings.TrimSuffix(d.Dir, "/")
 		text := "nothing can be made, renamed or removed directly in " + strconv.Quote(d.Dir)
 		if deeper := p.shutBelow(last); len(deeper) > 0 {
-			text += " and " + rootfs.Some(deeper)
+			text += " and " + quote.Some(deeper)
 		}
 		remedy, all := "", true
 		for _, at := range d.For {
@@ -49,7 +49,7 @@ func (p *planner) shut() {
 		if !all {
 			how = "protected, read-only or hidden"
 		}
-		p.plan.Notices = append(p.plan.Notices, hint.Notice{Text: text + ", since " + rootfs.Some(names) + " in it " + verb + " " + how + whyShut, Remedy: remedy})
+		p.plan.Notices = append(p.plan.Notices, hint.Notice{Text: text + ", since " + quote.Some(names) + " in it " + verb + " " + how + whyShut, Remedy: remedy})
 	}
 }
 

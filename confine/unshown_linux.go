@@ -12,8 +12,9 @@ import (
 	"unicode"
 
 	"github.com/confine-run/confine/confine/explain"
+	"github.com/confine-run/confine/confine/hide"
 	"github.com/confine-run/confine/confine/hostfs"
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/names"
 	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/hint"
@@ -55,7 +56,7 @@ func (p *Plan) unshownVariables(r *Resolved, _ string) hint.Notice {
 		for _, name := range filepath.SplitList(value) {
 			told := slices.ContainsFunc(p.Notices, func(n hint.Notice) bool { return strings.Contains(n.Text, strconv.Quote(name)) })
 			partly := slices.ContainsFunc(p.Rules, func(rule view.Rule) bool { return strings.HasPrefix(rule.Path, name+"/") })
-			if told || partly || !path.IsAbs(name) || rootfs.TooBroad(name, home) || p.secret(name) || !p.showable(r, name) {
+			if told || partly || !path.IsAbs(name) || names.TooBroad(name, home) || p.secret(name) || !p.showable(r, name) {
 				continue
 			}
 			if option := "--allow-read " + shell.Word(name); !slices.Contains(hints, option) && len(hints) < 3 {
@@ -134,7 +135,7 @@ func (p *Plan) harmless(name string, asked bool) bool {
 		below = name
 	}
 	ofSystem := strings.HasPrefix(name, "/etc/") || strings.HasPrefix(name, "/var/") || strings.HasPrefix(name, "/opt/")
-	if !ofSystem && strings.Contains(below, "/.") || strings.HasPrefix(name, "/run/") || rootfs.TooBroad(name, home) || secrets.HidesInEtc(name) {
+	if !ofSystem && strings.Contains(below, "/.") || strings.HasPrefix(name, "/run/") || names.TooBroad(name, home) || secrets.HidesInEtc(name) {
 		return false
 	}
 	info, err := os.Lstat(name)
@@ -161,7 +162,7 @@ func (p *Plan) inWork(name string) bool {
 // secret says whether the set of secrets has a path, or --deny hides it.
 func (p *Plan) secret(name string) bool {
 	h := hostfs.This()
-	return secrets.Of(h, name, path.Clean(p.command.env("HOME")), "/root") != "" || rootfs.Denies(h, p.policy.Filesystem.Deny, p.command.Dir, name)
+	return secrets.Of(h, name, path.Clean(p.command.env("HOME")), "/root") != "" || hide.Denies(h, p.policy.Filesystem.Deny, p.command.Dir, name)
 }
 
 // forAll says whether every user may read what is there, and get to it.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/names"
 	"github.com/confine-run/confine/confine/secrets"
 )
 
@@ -59,7 +59,7 @@ func Secrets(h Host, home string) func(path string) string {
 
 // Project is a canonical current directory, if it is shown as one; or "".
 func Project(dir, home string) string {
-	if rootfs.TooBroad(dir, home) {
+	if names.TooBroad(dir, home) {
 		return ""
 	}
 	return dir

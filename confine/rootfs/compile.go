@@ -6,20 +6,24 @@ import (
 	"slices"
 	"time"
 
+	"github.com/confine-run/confine/confine/discover"
 	"github.com/confine-run/confine/confine/gitdir"
+	"github.com/confine-run/confine/confine/hide"
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/names"
+	"github.com/confine-run/confine/confine/protect"
 	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/plan"
 )
 
 // compiler is one Compile under way.
 type compiler struct {
-	*resolver
+	*names.Resolver
 	git       *gitdir.Reader
 	system    *system
-	finder    *finder
-	hider     *hider
-	protector *protector
+	finder    *discover.Finder
+	hider     *hide.Hider
+	protector *protect.Protector
 	// standIns are worktrees elsewhere for which git inside finds a file.
 	standIns []string
 
@@ -32,7 +36,7 @@ var steps = [...]struct {
 	do   func(*compiler) error
 }{
 	// Everything else is said relative to these.
-	{"places", func(c *compiler) error { return c.places() }},
+	{"places", func(c *compiler) error { return c.Locate() }},
 	// What is always there comes before what can be left out because of it.
 	{"system", func(c *compiler) error { return c.system.show() }},
 	{"options", (*compiler).options},
@@ -40,21 +44,21 @@ var steps = [...]struct {
 	// A private home or /tmp gives way to what the caller named.
 	{"private places", func(c *compiler) error { return c.system.private() }},
 	// Discovery adds only what isn't visible by now.
-	{"tool chains", func(c *compiler) error { return c.finder.toolChains() }},
-	{"command", func(c *compiler) error { return c.finder.command() }},
-	{"left out", func(c *compiler) error { return c.finder.tellLeftOut() }},
+	{"tool chains", func(c *compiler) error { return c.finder.ToolChains() }},
+	{"command", func(c *compiler) error { return c.finder.Command() }},
+	{"left out", func(c *compiler) error { return c.finder.TellLeftOut() }},
 	{"settle", func(c *compiler) error { return c.Settle() }},
 	// An overlay of a tree is none of what is mounted in it.
 	{"nested", (*compiler).nested},
 	{"overlays", (*compiler).overlays},
 	// What can't be written to is known now.
-	{"caches", func(c *compiler) error { return c.finder.caches() }},
+	{"caches", func(c *compiler) error { return c.finder.Caches() }},
 	// These take away from what is settled.
-	{"deny", func(c *compiler) error { return c.hider.deny() }},
-	{"secrets", func(c *compiler) error { return c.hider.secrets(c.finder.chains.never) }},
-	{"sockets", func(c *compiler) error { return c.hider.sockets() }},
+	{"deny", func(c *compiler) error { return c.hider.Deny() }},
+	{"secrets", func(c *compiler) error { return c.hider.Secrets(c.finder.Chains.Never) }},
+	{"sockets", func(c *compiler) error { return c.hider.Sockets() }},
 	{"worktrees", (*compiler).worktrees},
-	{"protect", func(c *compiler) error { return c.protector.protect() }},
+	{"protect", func(c *compiler) error { return c.protector.Protect() }},
 	{"start", (*compiler).start},
 	{"emit", (*compiler).emit},
 }
@@ -69,16 +73,16 @@ func compileAt(in view.Input, now func() time.Time) (*Table, error) {
 	if in.Env == nil {
 		in.Env = func(string) string { return "" }
 	}
-	r := &resolver{Draft: view.NewDraft(&in)}
-	c := &compiler{resolver: r, system: &system{resolver: r}}
+	r := &names.Resolver{Draft: view.NewDraft(&in)}
+	c := &compiler{Resolver: r, system: &system{Resolver: r}}
 	git := &gitdir.Reader{Host: r.Host, Env: in.Env, Home: in.HomeDir}
 	if !in.Bare {
 		git.Shown = c.sees
 	}
 	c.git = git
-	c.finder = &finder{judge: &judge{resolver: r}}
-	c.hider = newHider(r, git, now)
-	c.protector = newProtector(r, git)
+	c.finder = &discover.Finder{Judge: &discover.Judge{Resolver: r}}
+	c.hider = hide.New(r, git, now)
+	c.protector = protect.New(r, git)
 	leave, foreign, err := c.Host.As(in.AccessUID, in.AccessGID)
 	if err != nil {
 		return nil, err
@@ -99,10 +103,10 @@ func (c *compiler) emit() error {
 		return &view.Error{Option: optRootfs, Path: c.In.Rootfs, Err: view.ErrInvalid, Hint: "a deny pattern hides all of it"}
 	}
 	c.Finish()
-	c.finder.cleanPath()
+	c.finder.CleanPath()
 	t := &c.table
-	t.Guarded, t.ProtectsLess, t.Caches = c.protector.Guarded, c.protector.less, c.finder.lost
-	t.DenyAtStart, t.SocketsLater, t.SocketsMissed = c.hider.atStart, c.hider.socketsLater, c.hider.socketsMissed
+	t.Guarded, t.ProtectsLess, t.Caches = c.protector.Guarded, c.protector.ProtectsLess, c.finder.Lost
+	t.DenyAtStart, t.SocketsLater, t.SocketsMissed = c.hider.AtStart, c.hider.SocketsLater, c.hider.SocketsMissed
 	t.View = &c.View
 	t.Root, t.Mounts = rootOf(t.View), mounts(t.View)
 	for i := range c.Grants {

@@ -3,6 +3,7 @@ package rootfs
 import (
 	"testing"
 
+	"github.com/confine-run/confine/confine/hide"
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
 	"github.com/confine-run/confine/confine/secrets"
 )
@@ -21,7 +22,7 @@ func TestDenies(t *testing.T) {
 		{"*.key", "/data/d/sub/x.key", false}, {"/data/d/*.key", "/data/d/sub/x.key", false}, {"/data/e", "/data/d/sub/x.key", false},
 		{"/data/d/sub/x", "/data/d/sub/x.key", false}, {secrets.Set, "/home/u/p/x.key", false},
 	} {
-		if got := Denies(h, []string{"/nothing", c.word}, "/home/u/p", c.name); got != c.want {
+		if got := hide.Denies(h, []string{"/nothing", c.word}, "/home/u/p", c.name); got != c.want {
 			t.Errorf("--deny %s: %s: %v", c.word, c.name, got)
 		}
 	}

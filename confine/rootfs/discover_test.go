@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/confine-run/confine/confine/discover"
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
 	"github.com/confine-run/confine/confine/view"
@@ -207,7 +208,7 @@ func TestAnOddPyvenvShowsNothing(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]string{
 		"a FIFO": "pyvenv.cfg%", "a directory": "pyvenv.cfg/", "a loop": "pyvenv.cfg -> pyvenv.cfg", "a device": "pyvenv.cfg -> /dev/zero",
-		"too large": "pyvenv.cfg=home = /home/u/.ssh\n" + strings.Repeat("#", maxVenvConfig), "relative": "pyvenv.cfg=home = ../../../.ssh",
+		"too large": "pyvenv.cfg=home = /home/u/.ssh\n" + strings.Repeat("#", discover.MaxVenvConfig), "relative": "pyvenv.cfg=home = ../../../.ssh",
 		"not there": "pyvenv.cfg=home = /home/u/nope", "too long": "pyvenv.cfg=home = /" + strings.Repeat("b", 300), "NUL": "pyvenv.cfg=home = /home/u/.ssh\x00/x",
 		"only the first counts": "pyvenv.cfg=home = /usr/bin\nhome = /home/u/.ssh",
 	} {

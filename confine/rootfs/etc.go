@@ -76,7 +76,7 @@ func (c *system) user() string {
 }
 
 func (c *system) passwd() string {
-	home := strings.NewReplacer(":", "", "\n", "").Replace(c.homeEnv)
+	home := strings.NewReplacer(":", "", "\n", "").Replace(c.HomeEnv)
 	gid := strconv.FormatUint(uint64(c.In.GID), 10)
 	rootGID, rootHome := "0", "/root"
 	if c.In.UID == 0 {

@@ -1,17 +1,12 @@
 package rootfs
 
 import (
-	"errors"
-	"io/fs"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/confine-run/confine/confine/gitdir"
-	"github.com/confine-run/confine/confine/hostfs"
-	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/confine/view"
 )
 
@@ -28,62 +23,12 @@ func (c *compiler) gitElsewhere(root string, a view.Access) {
 		c.Notice("the git directory " + strconv.Quote(dir) + " is not shown: " + why + "; name it with --allow-read or --allow-write")
 		return
 	}
-	if g := c.Nearest(show); g != nil && g.Explicit || c.tooBroad(show) {
+	if g := c.Nearest(show); g != nil && g.Explicit || c.TooBroad(show) {
 		return
 	}
 	if f, err := c.Host.Resolve(show); err == nil && f.Path == show {
 		c.Show(view.Grant{Src: f, Access: a, Git: true, Why: "git directory of the current directory", Origin: view.Origin{Option: view.FromWorkdir}}, nil)
 	}
-}
-
-// gitDir looks for what logs in in a git directory, in those of its worktrees and submodules, and in what is
-// between them.
-func (t *secretTree) gitDir(dir string) error {
-	entries, err := t.read(dir)
-	if errors.Is(err, fs.ErrPermission) {
-		if f, err := t.c.Host.Resolve(dir); err == nil && !t.c.git.Needs(t.c.dir.Path, f.Path) {
-			t.found = append(t.found, secretAt{f.Path, "it can't be searched by this user"})
-		}
-		return nil
-	}
-	if err != nil {
-		return t.tooMany(err)
-	}
-	isGit := slices.ContainsFunc(entries, func(e hostfs.Entry) bool { return e.Name == "HEAD" })
-	for _, e := range entries {
-		name := path.Join(dir, e.Name)
-		switch {
-		case !e.Type.IsDir():
-			if e.Name != "credentials" && (e.Name != "config" && e.Name != "config.worktree" || !t.logsIn(name) || t.c.git.Needs(t.c.dir.Path, name)) {
-				continue
-			}
-			if f, err := t.c.Host.Resolve(name); err == nil && f.Mode.IsRegular() {
-				t.found = append(t.found, secretAt{f.Path, secrets.WhyTokens})
-			}
-		case !isGit || e.Name == "modules" || e.Name == "worktrees":
-			if err := t.gitDir(name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// logsIn says whether git's configuration has a URL with a password or token in it, or a setting that is one.
-func (t *secretTree) logsIn(name string) bool {
-	text, err := t.c.Host.ReadFile(name, secrets.MaxSize)
-	if err != nil {
-		return !errors.Is(err, syscall.EFBIG)
-	}
-	if secrets.LoginURL(text) {
-		return true
-	}
-	text = strings.ToLower(text)
-	return slices.ContainsFunc(secrets.LoginWords[:], func(word string) bool {
-		return strings.Contains(text, word) && slices.ContainsFunc(gitdir.ParseConfig(text), func(s gitdir.Setting) bool {
-			return strings.Contains(s.Key, word) || s.Key == "helper" && strings.Contains(s.Value, word)
-		})
-	})
 }
 
 // worktrees keeps git from taking worktrees that the run doesn't see for gone: what the

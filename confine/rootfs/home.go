@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/confine-run/confine/confine/discover"
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/confine/view"
@@ -23,14 +24,14 @@ func (c *compiler) homeOption() error {
 	if !c.In.Home && !c.In.EphemeralHome || c.In.Virtual || c.In.Rootfs != "" {
 		return nil
 	}
-	if c.home == "" {
-		c.withoutHome(c.noHome)
+	if c.Home == "" {
+		c.withoutHome(c.NoHome)
 		return nil
 	}
 	if !c.In.EphemeralHome {
 		return c.readableHome()
 	}
-	f, links, err := c.find(c.home)
+	f, links, err := c.Find(c.Home)
 	if hostfs.Absent(err) {
 		c.withoutHome("HOME is " + strconv.Quote(c.In.HomeDir) + ", and nothing is there")
 		return nil
@@ -39,7 +40,7 @@ func (c *compiler) homeOption() error {
 		_, err = c.Host.ReadDir(f.Path)
 	}
 	if err != nil {
-		return &view.Error{Option: optEphemeralHome, Path: c.home, Err: err, Hint: c.homeHint(err)}
+		return &view.Error{Option: optEphemeralHome, Path: c.Home, Err: err, Hint: c.homeHint(err)}
 	}
 	c.Show(view.Grant{Src: f, Access: view.Overlay, Searched: secrets.HomeDepth, Explicit: true, Option: optEphemeralHome,
 		Why: optEphemeralHome + ", except secrets", Origin: view.OriginOf(optEphemeralHome, "")}, links)
@@ -55,12 +56,12 @@ const (
 // list, each by itself in a private home: so that what comes to be there while the run goes
 // on isn't shown either, and what programs write beside it has a place.
 func (c *compiler) readableHome() error {
-	entries, err := c.Host.ReadDir(c.home)
+	entries, err := c.Host.ReadDir(c.Home)
 	if hostfs.Absent(err) {
 		return nil
 	}
 	if err != nil {
-		return &view.Error{Option: "home directory", Path: c.home, Err: err, Hint: c.homeHint(err)}
+		return &view.Error{Option: "home directory", Path: c.Home, Err: err, Hint: c.homeHint(err)}
 	}
 	dots := make(map[string]bool, len(entries))
 	for _, e := range entries {
@@ -79,25 +80,25 @@ func (c *compiler) readableHome() error {
 		switch {
 		case !has(x.path):
 		case c.logsIn(x):
-			c.RuleOf(view.Origin{Option: view.FromHome}, c.home+"/"+x.path, view.RuleHidden, whyHome+": it holds what logs in")
+			c.RuleOf(view.Origin{Option: view.FromHome}, c.Home+"/"+x.path, view.RuleHidden, whyHome+": it holds what logs in")
 		default:
 			c.homeEntry(x.path, x.how, 0, whyHome+": "+x.reason)
 		}
 	}
-	for i := range chains {
-		x := &chains[i]
-		if x.home[0] != '.' || !has(x.home) {
+	for i := range discover.Chains {
+		x := &discover.Chains[i]
+		if x.Home[0] != '.' || !has(x.Home) {
 			continue
 		}
-		why := whyHome + ": tool chain: " + x.name
-		if x.show == nil {
-			c.homeEntry(x.home, view.Read, 0, why)
+		why := whyHome + ": tool chain: " + x.Name
+		if x.Show == nil {
+			c.homeEntry(x.Home, view.Read, 0, why)
 		}
-		for _, part := range x.show {
-			c.homeEntry(x.home+"/"+part, view.Read, 0, why)
+		for _, part := range x.Show {
+			c.homeEntry(x.Home+"/"+part, view.Read, 0, why)
 		}
-		if len(x.hide) > 0 {
-			c.finder.chains.never = append(c.finder.chains.never, never{c.home + "/" + x.home, x.hide})
+		if len(x.Hide) > 0 {
+			c.finder.Chains.Never = append(c.finder.Chains.Never, discover.Never{Root: c.Home + "/" + x.Home, Parts: x.Hide})
 		}
 	}
 	return nil
@@ -106,8 +107,8 @@ func (c *compiler) readableHome() error {
 // homeEntry shows one name of the home directory. One that leads elsewhere through a link
 // is a link inside, too, and where that leads is shown or not by what it is there.
 func (c *compiler) homeEntry(name string, how view.Access, depth int, why string) {
-	at := c.home + "/" + name
-	w := hostfs.TraceFrom(c.Host, c.home, name)
+	at := c.Home + "/" + name
+	w := hostfs.TraceFrom(c.Host, c.Home, name)
 	if w.End != at || len(w.Links) > 0 {
 		c.Links = append(c.Links, w.Links...)
 		return
@@ -127,7 +128,7 @@ func (c *compiler) logsIn(x *homeEntry) bool {
 	if x.unless == nil {
 		return false
 	}
-	text, err := c.Host.ReadFile(c.home+"/"+x.path, secrets.MaxSize)
+	text, err := c.Host.ReadFile(c.Home+"/"+x.path, secrets.MaxSize)
 	if err != nil {
 		return true
 	}
@@ -139,9 +140,9 @@ func (c *compiler) logsIn(x *homeEntry) bool {
 func (c *compiler) homeConflict() error {
 	switch {
 	case c.In.Virtual:
-		return &view.Error{Option: optEphemeralHome, Path: c.home, Err: view.ErrConflict, Hint: "with --virtual-fs only mounts are visible: --mount ~:/DST:overlay"}
+		return &view.Error{Option: optEphemeralHome, Path: c.Home, Err: view.ErrConflict, Hint: "with --virtual-fs only mounts are visible: --mount ~:/DST:overlay"}
 	case c.In.Rootfs != "":
-		return &view.Error{Option: optEphemeralHome, Path: c.home, Err: view.ErrOtherRoot, Hint: "in another tree is no home directory of yours: --mount ~:/DST:overlay"}
+		return &view.Error{Option: optEphemeralHome, Path: c.Home, Err: view.ErrOtherRoot, Hint: "in another tree is no home directory of yours: --mount ~:/DST:overlay"}
 	}
 	return nil
 }
@@ -153,7 +154,7 @@ func (c *compiler) withoutHome(why string) {
 	case c.In.EphemeralHome:
 		c.table.NoHome = why
 		c.Notice(optEphemeralHome + " shows nothing: " + why)
-	case c.trees.homeLink != "":
+	case c.Trees.HomeLink != "":
 		c.Notice("no home directory is shown: " + why)
 	}
 }
@@ -163,5 +164,5 @@ func (c *compiler) homeHint(err error) string {
 		uid := strconv.FormatUint(uint64(c.In.AccessUID), 10)
 		return "it is where HOME leads, and uid " + uid + " can't read it: set HOME to that user's own home directory"
 	}
-	return c.missing(c.home, err)
+	return c.WhyMissing(c.Home, err)
 }

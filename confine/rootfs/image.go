@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/names"
 	"github.com/confine-run/confine/confine/view"
 )
 
@@ -18,7 +19,7 @@ const imagePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 // fresh /proc, a minimal /dev, and the names that belong to the run. Nothing of the
 // caller's is there but what the caller names.
 func (c *system) imageSystem() error {
-	f, _, err := c.named(optRootfs, c.In.Rootfs, false)
+	f, _, err := c.Option(optRootfs, c.In.Rootfs, false)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (c *system) imageFile(name, text string) {
 
 // imageUser sees to it that the target's user has a name, and finds its home.
 func (c *system) imageUser() {
-	c.homeEnv = tmpDir
+	c.HomeEnv = names.TmpDir
 	text, found := c.imageText("/etc/passwd")
 	uid := strconv.FormatUint(uint64(c.In.UID), 10)
 	for line := range strings.Lines(text) {
@@ -80,7 +81,7 @@ func (c *system) imageUser() {
 		}
 		if home := fields[5]; path.IsAbs(home) && path.Clean(home) == home && home != "/" && !strings.ContainsRune(home, 0) {
 			if _, mode, ok := c.Inside(home); ok && mode.IsDir() {
-				c.homeEnv = home
+				c.HomeEnv = home
 			}
 		}
 		return
@@ -93,7 +94,7 @@ func (c *system) imageUser() {
 		name += "_"
 	}
 	gid := strconv.FormatUint(uint64(c.In.GID), 10)
-	c.imageFile("/etc/passwd", endLine(text)+name+":x:"+uid+":"+gid+"::"+c.homeEnv+":/bin/sh\n")
+	c.imageFile("/etc/passwd", endLine(text)+name+":x:"+uid+":"+gid+"::"+c.HomeEnv+":/bin/sh\n")
 }
 
 // imageText reads a small file of the tree, with links followed inside it.
@@ -117,12 +118,12 @@ func endLine(s string) string {
 // imageTemp makes the places for temporary files private, wherever links in the
 // tree lead that are called so.
 func (c *system) imageTemp() error {
-	c.Env["HOME"] = c.homeEnv
+	c.Env["HOME"] = c.HomeEnv
 	if !c.In.TempDir {
 		return nil
 	}
-	c.Env["TMPDIR"] = tmpDir
-	for _, dir := range [...]string{tmpDir, varTmpDir} {
+	c.Env["TMPDIR"] = names.TmpDir
+	for _, dir := range [...]string{names.TmpDir, names.VarTmpDir} {
 		at, _, _ := c.Inside(dir)
 		if at == "" || at == "/" {
 			continue
@@ -130,7 +131,7 @@ func (c *system) imageTemp() error {
 		if in := c.fileOnWay(at); in != "" {
 			return &view.Error{Option: optRootfs, Path: c.In.Rootfs, Err: view.ErrInvalid, Hint: in[1:] + notDirectory}
 		}
-		c.give(at, 0o1777, whyTemp, view.FromTempDir)
+		c.give(at, 0o1777, names.WhyTemp, view.FromTempDir)
 	}
 	return nil
 }

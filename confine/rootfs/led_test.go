@@ -2,12 +2,14 @@ package rootfs
 
 import (
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/protect"
 	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/handoff"
 )
@@ -21,7 +23,7 @@ func TestWhatProtectedLinksLeadToIsBoundedOverAllOfAPlan(t *testing.T) {
 		for _, d := range dirs {
 			for i := range each {
 				h.Put(fmt.Sprintf("%st/%s%d", p, d, i), 0o644, "")
-				h.Put(fmt.Sprintf("%s.%s/l%d", p, d, i), linkType|0o777, fmt.Sprintf("../t/%s%d", d, i))
+				h.Put(fmt.Sprintf("%s.%s/l%d", p, d, i), fs.ModeSymlink|0o777, fmt.Sprintf("../t/%s%d", d, i))
 			}
 		}
 		return h
@@ -40,13 +42,13 @@ func TestWhatProtectedLinksLeadToIsBoundedOverAllOfAPlan(t *testing.T) {
 	if held(few) != 100*len(all) || few.ProtectsLess {
 		t.Errorf("a few: %d are held, less %v", held(few), few.ProtectsLess)
 	}
-	h := filled(maxLinksBelow-10, all...)
+	h := filled(protect.MaxLinksBelow-10, all...)
 	many := compile(t, h, own)
 	told := slices.DeleteFunc(slices.Clone(many.Notices), func(n string) bool { return !strings.Contains(n, "not all that links") })
-	if n := held(many); n == 0 || n > maxLed/leastWay || !many.ProtectsLess || len(told) != 1 {
+	if n := held(many); n == 0 || n > protect.MaxTargets/protect.LeastWay || !many.ProtectsLess || len(told) != 1 {
 		t.Errorf("%d are held, less %v: %q", n, many.ProtectsLess, told)
 	}
-	if h.Calls > 10*maxLed {
+	if h.Calls > 10*protect.MaxTargets {
 		t.Errorf("the host was asked %d times", h.Calls)
 	}
 	// What has a name of its own, and what is confine's, is none of it.
@@ -59,11 +61,11 @@ func TestLongWaysOfProtectedLinksAreBounded(t *testing.T) {
 	deep := strings.TrimPrefix(strings.Repeat("/d", 100), "/")
 	h := hosttest.Debian(t, p+deep+"/f=1")
 	for i := range 400 {
-		h.Put(p+".vim/l"+strconv.Itoa(i), linkType|0o777, "../"+deep+"/f")
-		h.Put(p+".idea/l"+strconv.Itoa(i), linkType|0o777, "../none"+strconv.Itoa(i)+"/"+deep+"/f")
+		h.Put(p+".vim/l"+strconv.Itoa(i), fs.ModeSymlink|0o777, "../"+deep+"/f")
+		h.Put(p+".idea/l"+strconv.Itoa(i), fs.ModeSymlink|0o777, "../none"+strconv.Itoa(i)+"/"+deep+"/f")
 	}
 	r := compile(t, h, defaults)
-	if !r.ProtectsLess || h.Calls > 10*maxLed || len(r.KeepClear) > maxLed {
+	if !r.ProtectsLess || h.Calls > 10*protect.MaxTargets || len(r.KeepClear) > protect.MaxTargets {
 		t.Errorf("less %v, asked %d times, %d directories are kept clear", r.ProtectsLess, h.Calls, len(r.KeepClear))
 	}
 	r = compile(t, hosttest.Debian(t, p+deep+"/f=1", p+".vim/l -> ../"+deep+"/f"), defaults)
@@ -79,7 +81,7 @@ func TestADirectoryThatManyLinksLeadToIsSearchedOnce(t *testing.T) {
 	lists := func(n int) int {
 		h := hosttest.Debian(t, p+"d/l -> ../x", p+"x=1")
 		for i := range n {
-			h.Put(p+".vim/l"+strconv.Itoa(i), linkType|0o777, "../d")
+			h.Put(p+".vim/l"+strconv.Itoa(i), fs.ModeSymlink|0o777, "../d")
 		}
 		compile(t, h, defaults).want(p+"x", "readonly", p+"d", "readonly")
 		return h.Lists

@@ -258,7 +258,7 @@ func TestASwapWhileNamesAreResolved(t *testing.T) {
 		for _, other := range []bool{false, true} { // a link that is a directory for a moment, and the reverse
 			h := hosttest.Debian(t, "/home/u/p/build/sub/=", "/home/u/.ssh/sub/")
 			s := &swapping{Host: h, at: "/home/u/p/build", on: on}
-			s.as[0], s.as[1] = *h.Nodes[s.at], hosttest.Node{Ino: 9e5, Mode: linkType | 0o777, Text: "../.ssh"}
+			s.as[0], s.as[1] = *h.Nodes[s.at], hosttest.Node{Ino: 9e5, Mode: fs.ModeSymlink | 0o777, Text: "../.ssh"}
 			if other {
 				s.as[0], s.as[1] = s.as[1], s.as[0]
 			}
@@ -307,7 +307,7 @@ func TestRandomLinksNeverLeadAGrantOutOfTheTree(t *testing.T) {
 			}
 			target := []string{some(), "../" + some(), "../../" + some(), "../../../.ssh", "/home/u/.ssh/" + some(), "/data", top + "/" + some(),
 				"/proc/self/cwd/" + some(), "/proc/self/cwd/../.ssh", some() + "/../../" + some()}[r.IntN(10)]
-			h.Put(at, linkType|0o777, target)
+			h.Put(at, fs.ModeSymlink|0o777, target)
 		}
 		name := some()
 		real, n, err := h.Walk(top+"/"+name, true)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/view"
+	"github.com/confine-run/confine/internal/quote"
 )
 
 // Nested is a tree that was to be an overlay, and is read-only because of what is
@@ -41,7 +42,7 @@ func (c *compiler) nested() error {
 			continue
 		}
 		if g.Root {
-			c.Notice(g.Why + ": what is mounted below it isn't shown: " + Some(points))
+			c.Notice(g.Why + ": what is mounted below it isn't shown: " + quote.Some(points))
 			continue
 		}
 		for _, p := range points {
@@ -62,7 +63,7 @@ func (c *compiler) nested() error {
 func (c *compiler) flatten(g *view.Grant, points []string) {
 	n := Nested{Path: g.Src.Path, Mount: points[0], Asked: g.Reviewed() || g.Root}
 	c.table.Nested = append(c.table.Nested, n)
-	g.Why += "; no overlay but read-only, because something is mounted below: " + Some(points)
+	g.Why += "; no overlay but read-only, because something is mounted below: " + quote.Some(points)
 	if g.Root {
 		c.RootReadOnly = true
 	} else {
@@ -74,7 +75,7 @@ func (c *compiler) flatten(g *view.Grant, points []string) {
 		}
 	}
 	if n.Asked {
-		c.Notice(strconv.Quote(n.Path) + " is read-only and no overlay, because something is mounted below it: " + Some(points))
+		c.Notice(strconv.Quote(n.Path) + " is read-only and no overlay, because something is mounted below it: " + quote.Some(points))
 	}
 }
 
@@ -91,18 +92,4 @@ func (c *compiler) nestedGrant(g *view.Grant, point string) (view.Grant, bool) {
 	}
 	return view.Grant{Dst: dst, Src: f, Access: view.Read, Optional: true, Searched: g.Searched,
 		Why: "mounted below an overlay, which has no part of it"}, true
-}
-
-// Some names the first of several paths.
-func Some(paths []string) string {
-	const most = 3
-	text := make([]string, 0, most)
-	for _, p := range paths[:min(len(paths), most)] {
-		text = append(text, strconv.Quote(p))
-	}
-	s := strings.Join(text, ", ")
-	if n := len(paths) - most; n > 0 {
-		s += " and " + strconv.Itoa(n) + " more"
-	}
-	return s
 }

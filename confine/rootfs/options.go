@@ -69,7 +69,7 @@ func (c *compiler) virtual() error {
 }
 
 func (c *compiler) allow(option, name string, a view.Access) error {
-	f, links, err := c.named(option, name, a == view.Write)
+	f, links, err := c.Option(option, name, a == view.Write)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ next:
 		if e.Name == "etc" && c.In.Resolver != "" && c.allowEtc(option, name, a) {
 			continue
 		}
-		f, links, err := c.find("/" + e.Name)
+		f, links, err := c.Find("/" + e.Name)
 		if err == nil {
 			c.showNamed(option, name, f, links, a)
 		}
@@ -150,7 +150,7 @@ func (c *compiler) allowEtc(option, name string, a view.Access) bool {
 		if slices.Contains(ownNames[:], e.Name) {
 			continue
 		}
-		f, links, err := c.find("/etc/" + e.Name)
+		f, links, err := c.Find("/etc/" + e.Name)
 		switch {
 		case err != nil:
 		case slices.ContainsFunc(notOfRoot[:], func(n string) bool { return hostfs.Under(f.Path, "/"+n) }):
@@ -196,7 +196,7 @@ func (c *compiler) mountOption(m view.Mount) error {
 		g.Access, g.Mode, g.Size, g.Searched = view.Private, 0o755, m.Size, 0
 	} else {
 		var err error
-		if g.Src, links, err = c.named(optMount, m.Src, mode == view.Write); err != nil {
+		if g.Src, links, err = c.Option(optMount, m.Src, mode == view.Write); err != nil {
 			return err
 		}
 		if err := c.allowed(optMount, m.Src, g.Src, mode); err != nil {

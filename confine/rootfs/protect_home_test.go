@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/protect"
 	"github.com/confine-run/confine/confine/view"
 )
 
@@ -45,7 +46,7 @@ func TestWhatIsProtectedAtHomeOnly(t *testing.T) {
 	r = compile(t, h, func(in *view.Input) { both(in); in.HomeDir = "/" })
 	r.want(home+"bin", "")
 	// Libraries are too large to be searched for links.
-	for i := range maxLinksBelow + 1 {
+	for i := range protect.MaxLinksBelow + 1 {
 		h.Put(home+".local/lib/python3.12/site-packages/f"+strconv.Itoa(i), 0o644, "")
 	}
 	r = compile(t, h, both)
@@ -57,7 +58,7 @@ func TestWhatIsProtectedAtHomeOnly(t *testing.T) {
 
 func TestWhatIsObeyedAtHomeOnly(t *testing.T) {
 	h := hosttest.Debian(t, "/home/u/.cargo -> /big/cargo", "/big/cargo/env=1", "/home/u/bin/x -> ../src/x", "/home/u/src/x=1")
-	o := NewObeyed(h, []string{".envrc", "~/bin", "~/.cargo/env", "~/none"}, "/home/u", func(string) string { return "" })
+	o := protect.NewTrusted(h, []string{".envrc", "~/bin", "~/.cargo/env", "~/none"}, "/home/u", func(string) string { return "" })
 	if got, want := o.AtHome(), []string{"/home/u/bin", "/home/u/.cargo", "/big/cargo/env", "/home/u/none"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -68,7 +69,7 @@ func TestWhatIsObeyedAtHomeOnly(t *testing.T) {
 		t.Errorf("%q", found)
 	}
 	for _, home := range []string{"", "/", "relative"} {
-		if got := NewObeyed(h, []string{"~/bin"}, home, func(string) string { return "" }).AtHome(); len(got) > 0 {
+		if got := protect.NewTrusted(h, []string{"~/bin"}, home, func(string) string { return "" }).AtHome(); len(got) > 0 {
 			t.Errorf("%q: %q", home, got)
 		}
 	}

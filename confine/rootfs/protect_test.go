@@ -9,13 +9,14 @@ import (
 
 	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/protect"
 	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
 )
 
 func defaults(in *view.Input) {
-	for _, p := range DefaultProtect() {
+	for _, p := range protect.Default() {
 		in.Protect = append(in.Protect, p.Path)
 	}
 	in.Workdir = "rw"
@@ -148,7 +149,7 @@ func TestWhatLinksInProtectedDirectoriesLeadTo(t *testing.T) {
 	if !slices.Contains(r.KeepAbsent, "/home/u/p/none/x") || r.ProtectsLess {
 		t.Errorf("kept absent %q, less %v", r.KeepAbsent, r.ProtectsLess)
 	}
-	for i := range maxLinksBelow + 1 {
+	for i := range protect.MaxLinksBelow + 1 {
 		h.Put("/home/u/p/.vim/f"+strconv.Itoa(i), 0o644, "")
 	}
 	if r := compile(t, h, defaults); !r.ProtectsLess {
@@ -402,7 +403,7 @@ func TestGitDirectoryOfAWorktreeIsShown(t *testing.T) {
 
 func TestDefaultProtectIsData(t *testing.T) {
 	seen := map[string]bool{}
-	for _, p := range DefaultProtect() {
+	for _, p := range protect.Default() {
 		if seen[p.Path] || p.Reason == "" || strings.HasPrefix(p.Path, "/") {
 			t.Errorf("entry %+v", p)
 		}
@@ -492,7 +493,7 @@ func TestGitlinksOfTheIndexAreSubmodules(t *testing.T) {
 // A program that reads the first of several names reads one that appears beside the protected one.
 func TestEveryNameThatAProgramLooksFor(t *testing.T) {
 	have := map[string]bool{}
-	for _, p := range DefaultProtect() {
+	for _, p := range protect.Default() {
 		have[p.Path] = true
 	}
 	for program, names := range map[string][]string{

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/confine-run/confine/confine/hide"
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
 	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/confine/view"
@@ -157,14 +158,14 @@ func TestSecretsInGitConfigurations(t *testing.T) {
 func TestSearchesEnd(t *testing.T) {
 	for _, deny := range []string{secrets.Set, "**/*.x"} {
 		h := hosttest.Debian(t)
-		for i := range maxSearch/2 + 1 {
+		for i := range hide.MaxSearch/2 + 1 {
 			h.Nodes[fmt.Sprint("/home/u/p/src/", i)] = &hosttest.Node{Ino: 1e6, Mode: 0o644}
 		}
 		in := hosttest.Input(h, func(in *view.Input) { in.Deny = []string{deny} })
 		if _, err := Compile(in); err != nil { // the control: half as many are searched
 			t.Fatal(err)
 		}
-		for i := range maxSearch/2 + 1 {
+		for i := range hide.MaxSearch/2 + 1 {
 			h.Nodes[fmt.Sprint("/home/u/p/src/y", i)] = &hosttest.Node{Ino: 1e6, Mode: 0o644}
 		}
 		_, err := Compile(in)

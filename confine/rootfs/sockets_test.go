@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/confine/hide"
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
 	"github.com/confine-run/confine/confine/secrets"
@@ -173,7 +174,7 @@ func TestSocketsAreFoundByTheirNumbers(t *testing.T) {
 // A search that can't be whole is told.
 func TestASearchForSocketsHasBounds(t *testing.T) {
 	lines := []string{"/home/u/p/sub/s|"}
-	for i := range maxSocketSearch {
+	for i := range hide.MaxSocketSearch {
 		lines = append(lines, "/home/u/p/f"+strconv.Itoa(i)+"=")
 	}
 	for _, c := range []struct {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/names"
 	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/confine/view"
 )
@@ -14,7 +15,7 @@ const whySystem = "system"
 
 // system shows what every run has: of the host's system, or of a prepared tree in its place, and what
 // is made anew.
-type system struct{ *resolver }
+type system struct{ *names.Resolver }
 
 // show adds what is visible in every run.
 func (c *system) show() error {
@@ -32,7 +33,7 @@ func (c *system) show() error {
 		}
 		if to := path.Join("/", target); hostfs.Under(to, "/usr") {
 			c.Links = append(c.Links, hostfs.Link{At: name, Target: target})
-			c.roots = append(c.roots, hostfs.Link{At: name, Target: to})
+			c.Roots = append(c.Roots, hostfs.Link{At: name, Target: to})
 			continue
 		}
 		c.systemTree(name)
@@ -55,7 +56,7 @@ func (c *system) show() error {
 
 // systemTree shows a path of the host's under its own name, if it is there.
 func (c *system) systemTree(name string) {
-	f, links, err := c.find(name)
+	f, links, err := c.Find(name)
 	if err == nil {
 		c.Show(view.Grant{Src: f, Access: view.Read, System: true, Why: whySystem}, links)
 	}

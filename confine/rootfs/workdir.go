@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/names"
 	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/shell"
 )
@@ -29,18 +30,18 @@ func (c *compiler) workdir() error {
 	if c.In.Virtual || c.In.Rootfs != "" && !c.In.WorkdirAsked {
 		return nil
 	}
-	if c.dirErr != nil {
-		return c.dirErr
+	if c.CwdErr != nil {
+		return c.CwdErr
 	}
-	dir := c.dir.Path
-	if c.tooBroad(dir) {
+	dir := c.Cwd.Path
+	if c.TooBroad(dir) {
 		return c.broadWorkdir(dir, a)
 	}
 	why, origin := "current directory", view.Origin{Option: view.FromWorkdir}
 	if c.In.WorkdirAsked {
 		why, origin.Word = optWorkdir+" "+c.In.Workdir, c.In.Workdir
 	}
-	c.Show(view.Grant{Src: c.dir, Access: a, Explicit: c.In.WorkdirAsked, Searched: -1, Option: optWorkdir, Why: why, Origin: origin}, nil)
+	c.Show(view.Grant{Src: c.Cwd, Access: a, Explicit: c.In.WorkdirAsked, Searched: -1, Option: optWorkdir, Why: why, Origin: origin}, nil)
 	c.gitElsewhere(dir, a)
 	return nil
 }
@@ -54,7 +55,7 @@ func (c *compiler) broadWorkdir(dir string, a view.Access) error {
 	}
 	if c.In.WorkdirAsked {
 		hint := "start in the directory of a project, or name it: " + option + " " + shell.Word(dir)
-		if dir == "/" || isKernelTree(dir) {
+		if dir == "/" || names.IsKernelTree(dir) {
 			hint = "start in the directory of a project"
 		}
 		return &view.Error{Option: optWorkdir + " " + c.In.Workdir, Path: dir, Err: view.ErrTooBroad, Hint: hint}
@@ -71,23 +72,23 @@ func (c *compiler) start() error {
 	if c.In.Chdir != "" {
 		return c.chdir()
 	}
-	if c.Dir = tmpDir; c.In.Rootfs != "" {
+	if c.Dir = names.TmpDir; c.In.Rootfs != "" {
 		c.Dir = c.system.imageDir()
 	}
-	if c.dirErr == nil && c.dir.Path != "" && c.Visible(c.dir.Path) && !c.Masked(c.dir.Path) {
-		c.Dir = c.dir.Path
+	if c.CwdErr == nil && c.Cwd.Path != "" && c.Visible(c.Cwd.Path) && !c.Masked(c.Cwd.Path) {
+		c.Dir = c.Cwd.Path
 	}
 	return nil
 }
 
 func (c *compiler) chdir() error {
-	name, err := c.absolute(optChdir, c.In.Chdir)
+	name, err := c.Absolute(optChdir, c.In.Chdir)
 	if err != nil {
 		return err
 	}
 	w := hostfs.Trace(c.Host, name)
 	w.Links = slices.DeleteFunc(w.Links, func(l hostfs.Link) bool { return !c.Visible(l.At) }) // what the run doesn't see leads it nowhere
-	if err := c.leaves(optChdir, c.In.Chdir, w); err != nil {
+	if err := c.LeavesTree(optChdir, c.In.Chdir, w); err != nil {
 		return err
 	}
 	at, mode, found := c.Inside(name)

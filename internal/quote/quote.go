@@ -3,6 +3,7 @@ package quote
 
 import (
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -36,6 +37,20 @@ func Size(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	if unit >= 0 {
 		s += "KMGTPE"[unit : unit+1]
+	}
+	return s
+}
+
+// Some names the first of several paths.
+func Some(paths []string) string {
+	const most = 3
+	text := make([]string, 0, most)
+	for _, p := range paths[:min(len(paths), most)] {
+		text = append(text, strconv.Quote(p))
+	}
+	s := strings.Join(text, ", ")
+	if n := len(paths) - most; n > 0 {
+		s += " and " + strconv.Itoa(n) + " more"
 	}
 	return s
 }

@@ -1,4 +1,4 @@
-package rootfs
+package protect
 
 import (
 	"path"
@@ -6,13 +6,14 @@ import (
 
 	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/names"
 	"github.com/confine-run/confine/internal/gitindex"
 	"github.com/confine-run/confine/internal/plan"
 )
 
-// Obeyed finds what programs outside obey without its having a name that tells: what
+// Trusted finds what programs outside obey without its having a name that tells: what
 // protected names lead to by symbolic links, and what git's configuration names.
-type Obeyed struct {
+type Trusted struct {
 	names []string
 	home  string // canonical; "" if there is none
 	git   gitdir.Reader
@@ -20,10 +21,10 @@ type Obeyed struct {
 	indexes []plan.GitIndex
 }
 
-// NewObeyed makes one for protected names, each relative to a tree or, with "~/", to home. home and env are the
+// NewTrusted makes one for protected names, each relative to a tree or, with "~/", to home. home and env are the
 // caller's.
-func NewObeyed(host hostfs.Host, names []string, home string, env func(string) string) *Obeyed {
-	o := &Obeyed{names: names, git: gitdir.Reader{Host: host, Env: env, Home: home}}
+func NewTrusted(host hostfs.Host, names []string, home string, env func(string) string) *Trusted {
+	o := &Trusted{names: names, git: gitdir.Reader{Host: host, Env: env, Home: home}}
 	if f, err := host.Resolve(home); err == nil && path.IsAbs(home) && f.Path != "/" {
 		o.home = f.Path
 	}
@@ -34,11 +35,11 @@ func NewObeyed(host hostfs.Host, names []string, home string, env func(string) s
 // canonical: links that lead to what is obeyed, and that, if it is there or not. top says that
 // it is the top of a tree, which may lie in a repository or be one. complete says that
 // nothing was left out.
-func (o *Obeyed) In(dir string, top bool) (found []string, complete bool) {
+func (o *Trusted) In(dir string, top bool) (found []string, complete bool) {
 	complete = true
 	h := o.git.Host
 	for _, name := range o.names {
-		rest, atHome := AtHome(name)
+		rest, atHome := names.AtHome(name)
 		if atHome && dir != o.home {
 			continue
 		}
@@ -70,7 +71,7 @@ func (o *Obeyed) In(dir string, top bool) (found []string, complete bool) {
 
 // AddsGitlink: where an index, by its name, becomes what open gives, with the parts that it has as they are, git is led to a repository
 // that is there and that it wasn't led to before; or that can't be told.
-func (o *Obeyed) AddsGitlink(name string, open func(name string) (string, error)) bool {
+func (o *Trusted) AddsGitlink(name string, open func(name string) (string, error)) bool {
 	for i := range o.indexes {
 		x := &o.indexes[i]
 		if path.Join(x.Dir, "index") != name {
@@ -96,9 +97,9 @@ func (o *Obeyed) AddsGitlink(name string, open func(name string) (string, error)
 }
 
 // IsGitDir says whether git would take a directory for a repository's.
-func (o *Obeyed) IsGitDir(dir string) bool { return o.git.IsGitDir(dir) }
+func (o *Trusted) IsGitDir(dir string) bool { return o.git.IsGitDir(dir) }
 
 // isRepository: it is known as one, by .gitmodules say, and what git obeys in it was found.
-func (o *Obeyed) isRepository(tree string) bool {
+func (o *Trusted) isRepository(tree string) bool {
 	return slices.ContainsFunc(o.indexes, func(x plan.GitIndex) bool { return x.Tree == tree && x.Repository })
 }

@@ -1,4 +1,4 @@
-package rootfs
+package discover
 
 import (
 	"path"
@@ -10,8 +10,8 @@ import (
 // and is thrown away; modules can't be fetched without a network, so they are
 // read-only then, which costs less. Go compiles nothing with a build cache that it can't
 // write to, and says something else: where there is no overlay it gets an empty one (caches.go).
-func (c *finder) goCaches() {
-	if !c.homeGiven() {
+func (c *Finder) goCaches() {
+	if !c.HomeGiven() {
 		return
 	}
 	cache := c.In.Env("GOCACHE")
@@ -41,13 +41,13 @@ func (c *finder) goCaches() {
 // goBuilds is the cache without which nothing is compiled; goInstead stands in for it.
 const goBuilds, goInstead = "GOCACHE", "go-cache"
 
-func (c *finder) goCache(variable, dir string, a view.Access) {
+func (c *Finder) goCache(variable, dir string, a view.Access) {
 	if !path.IsAbs(dir) {
 		return // "off"
 	}
 	r, err := c.follow(dir, variable)
 	f := r.file
-	if err != nil || !f.Mode.IsDir() || c.tooBroad(f.Path) || !c.hasGo() || !c.admit(&r, variable) {
+	if err != nil || !f.Mode.IsDir() || c.TooBroad(f.Path) || !c.hasGo() || !c.admit(&r, variable) {
 		return
 	}
 	dir = path.Clean(dir)
@@ -57,7 +57,7 @@ func (c *finder) goCache(variable, dir string, a view.Access) {
 		if c.In.Bare {
 			if !c.written(f.Path) {
 				delete(c.Env, variable)
-				c.lost = append(c.lost, variable)
+				c.Lost = append(c.Lost, variable)
 			}
 			return
 		}
@@ -69,17 +69,17 @@ func (c *finder) goCache(variable, dir string, a view.Access) {
 }
 
 // written: the caller lets it be written to as it is.
-func (c *judge) written(canonical string) bool {
+func (c *Judge) written(canonical string) bool {
 	g := c.Nearest(canonical)
 	return g != nil && g.Access == view.Write && g.At(canonical) == canonical
 }
 
-func (c *judge) hasGo() bool {
-	if c.chains.goIs == 0 {
-		c.chains.goIs = -1
+func (c *Judge) hasGo() bool {
+	if c.Chains.goIs == 0 {
+		c.Chains.goIs = -1
 		if c.has("go") {
-			c.chains.goIs = 1
+			c.Chains.goIs = 1
 		}
 	}
-	return c.chains.goIs > 0
+	return c.Chains.goIs > 0
 }

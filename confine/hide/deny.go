@@ -1,4 +1,4 @@
-package rootfs
+package hide
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/names"
 	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/confine/view"
 )
@@ -21,34 +22,34 @@ const optDeny = "--deny"
 // maxSearch bounds how many files the search for one pattern looks at, and
 // maxSearchTime how long all of them together may take: a tree may lie far away.
 const (
-	maxSearch     = 200_000
+	MaxSearch     = 200_000
 	maxSearchTime = 20 * time.Second
 )
 
-// hider takes out of what is shown what is denied, secret, or a socket of the host's.
-type hider struct {
-	*resolver
-	git   *gitdir.Reader
-	now   func() time.Time
-	until time.Time // when searches have to be done
-	lying []string  // sockets that searches came across, outside
+// Hider takes out of what is shown what is denied, secret, or a socket of the host's.
+type Hider struct {
+	*names.Resolver
+	git    *gitdir.Reader
+	now    func() time.Time
+	until  time.Time // when searches have to be done
+	passed []string  // sockets that searches came across, outside
 
-	atStart       bool   // Table.DenyAtStart
-	socketsLater  bool   // Table.SocketsLater
-	socketsMissed string // Table.SocketsMissed
+	AtStart       bool   // Table.DenyAtStart
+	SocketsLater  bool   // Table.SocketsLater
+	SocketsMissed string // Table.SocketsMissed
 }
 
-func newHider(r *resolver, git *gitdir.Reader, now func() time.Time) *hider {
-	return &hider{resolver: r, git: git, now: now}
+func New(r *names.Resolver, git *gitdir.Reader, now func() time.Time) *Hider {
+	return &Hider{Resolver: r, git: git, now: now}
 }
 
-// deny hides what the caller denied.
-func (c *hider) deny() error {
+// Deny hides what the caller denied.
+func (c *Hider) Deny() error {
 	for _, d := range c.In.Deny {
 		if d == secrets.Set {
 			continue // a step of its own
 		}
-		full, err := c.absolute(optDeny, d)
+		full, err := c.Absolute(optDeny, d)
 		if err != nil {
 			return err
 		}
@@ -94,15 +95,15 @@ func Denies(h hostfs.Host, words []string, dir, name string) bool {
 }
 
 // denyPath hides one path wherever it is shown. What isn't there needs no hiding.
-func (c *hider) denyPath(given, full string) error {
+func (c *Hider) denyPath(given, full string) error {
 	f, err := c.Host.Resolve(full)
 	if err != nil || f.Path != path.Clean(full) {
-		if err := c.leaves(optDeny, given, hostfs.Trace(c.Host, full)); err != nil {
+		if err := c.LeavesTree(optDeny, given, hostfs.Trace(c.Host, full)); err != nil {
 			return err
 		}
 	}
 	if hostfs.Absent(err) {
-		c.laterAt(c.willBe(path.Clean(full)), path.Clean(full))
+		c.noteLaterAt(c.willBe(path.Clean(full)), path.Clean(full))
 		// It may still be a place inside that a mount made.
 		c.hideShown("", path.Clean(full), given)
 		return nil
@@ -121,7 +122,7 @@ func (c *hider) denyPath(given, full string) error {
 
 // willBe is the canonical path of what isn't there yet: that of the nearest directory
 // which is, and the rest as it stands.
-func (c *hider) willBe(full string) string {
+func (c *Hider) willBe(full string) string {
 	for up := path.Dir(full); ; up = path.Dir(up) {
 		if f, err := c.Host.Resolve(up); err == nil {
 			return hostfs.Rebase(full, up, f.Path)
@@ -134,7 +135,7 @@ func (c *hider) willBe(full string) string {
 
 // hideShown hides a path of the caller's at every place that shows it, and what
 // stands at a path inside.
-func (c *hider) hideShown(outside, inside, given string) {
+func (c *Hider) hideShown(outside, inside, given string) {
 	found := c.ShownAt(outside)
 	for i := range c.Grants {
 		if g := &c.Grants[i]; g.Access != view.Private && g.Dst != g.Src.Path && hostfs.Under(inside, g.Dst) {
@@ -151,16 +152,16 @@ func (c *hider) hideShown(outside, inside, given string) {
 }
 
 // hideGiven hides a path inside by a word of the option's.
-func (c *hider) hideGiven(at, given string) {
+func (c *Hider) hideGiven(at, given string) {
 	c.Hide(at, optDeny+" "+given, view.Origin{Option: view.FromDeny, Word: given})
 }
 
 // denyPattern hides what matches in trees of the caller's.
-func (c *hider) denyPattern(given, full string) error {
+func (c *Hider) denyPattern(given, full string) error {
 	base, rest := doublestar.SplitPattern(full)
 	f, err := c.Host.Resolve(base)
 	if err != nil || f.Path != path.Clean(base) {
-		if err := c.leaves(optDeny, given, hostfs.Trace(c.Host, base)); err != nil {
+		if err := c.LeavesTree(optDeny, given, hostfs.Trace(c.Host, base)); err != nil {
 			return err
 		}
 	}
@@ -186,7 +187,7 @@ func (c *hider) denyPattern(given, full string) error {
 			continue
 		}
 		if s.leads(g.Src.Path) || s.leads(g.Dst) {
-			c.later(&g)
+			c.noteLater(&g)
 		}
 		if err := s.tree(&g); err != nil {
 			return err
@@ -210,7 +211,7 @@ func escape(s string) string {
 
 // search looks for what matches one pattern.
 type search struct {
-	c              *hider
+	c              *Hider
 	given, pattern string
 	hint           string
 	until          time.Time
@@ -244,7 +245,7 @@ func (s *search) read(dir string) ([]hostfs.Entry, error) {
 	entries, err := s.c.Host.ReadDir(dir)
 	s.seen += len(entries)
 	switch {
-	case s.seen > maxSearch:
+	case s.seen > MaxSearch:
 		return nil, view.ErrLimit
 	case s.c.now().After(s.until):
 		return nil, view.ErrSlow
@@ -252,9 +253,9 @@ func (s *search) read(dir string) ([]hostfs.Entry, error) {
 	return entries, err
 }
 
-// tooMany is the error of a search that met its bound. One of a directory that
+// overBound is the error of a search that met its bound. One of a directory that
 // went away is none.
-func (s *search) tooMany(err error) error {
+func (s *search) overBound(err error) error {
 	if err == view.ErrLimit || err == view.ErrSlow {
 		return &view.Error{Option: optDeny, Path: s.given, Err: err, Hint: s.hint}
 	}
@@ -262,27 +263,27 @@ func (s *search) tooMany(err error) error {
 }
 
 // deadline is when all searches have to be done, from the first one on.
-func (c *hider) deadline() time.Time {
+func (c *Hider) deadline() time.Time {
 	if c.until.IsZero() {
 		c.until = c.now().Add(maxSearchTime)
 	}
 	return c.until
 }
 
-// later notes that what comes to be in a tree after the start isn't hidden.
-func (c *hider) later(g *view.Grant) {
-	c.atStart = c.atStart || g.Access == view.Write || g.Access == view.Overlay && !c.In.Bare
+// noteLater notes that what comes to be in a tree after the start isn't hidden.
+func (c *Hider) noteLater(g *view.Grant) {
+	c.AtStart = c.AtStart || g.Access == view.Write || g.Access == view.Overlay && !c.In.Bare
 }
 
-// laterAt is later for one path that isn't there.
-func (c *hider) laterAt(outside, inside string) {
+// noteLaterAt is later for one path that isn't there.
+func (c *Hider) noteLaterAt(outside, inside string) {
 	for i := range c.Grants {
 		g := &c.Grants[i]
 		if g.Access == view.Private {
 			continue
 		}
 		if at := hostfs.RebaseUnder(outside, g.Src.Path, g.Dst); at != "" && c.Nearest(at) == g || c.Nearest(inside) == g {
-			c.later(g)
+			c.noteLater(g)
 		}
 	}
 }
@@ -301,14 +302,14 @@ func (s *search) directory(g *view.Grant, outside, inside string) error {
 		return nil
 	}
 	if err != nil {
-		return s.tooMany(err)
+		return s.overBound(err)
 	}
 	for _, e := range entries {
 		o, i := path.Join(outside, e.Name), path.Join(inside, e.Name)
 		switch {
 		case s.matches(o) || s.matches(i):
 			// A link is only a name; where it leads is searched as itself.
-			if e.Type&linkType == 0 {
+			if e.Type&fs.ModeSymlink == 0 {
 				s.found = append(s.found, i)
 			}
 		case e.Type.IsDir():
@@ -316,7 +317,7 @@ func (s *search) directory(g *view.Grant, outside, inside string) error {
 				return err
 			}
 		case e.Type == fs.ModeSocket:
-			s.c.lies(g, o)
+			s.c.noteSocket(g, o)
 		}
 	}
 	return nil

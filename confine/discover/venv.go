@@ -1,4 +1,4 @@
-package rootfs
+package discover
 
 import (
 	"path"
@@ -8,10 +8,10 @@ import (
 	"github.com/confine-run/confine/confine/view"
 )
 
-const maxVenvConfig = 8 << 10
+const MaxVenvConfig = 8 << 10
 
 // installation shows what a variable says is one installed tool chain.
-func (c *finder) installation(variable, dir string) {
+func (c *Finder) installation(variable, dir string) {
 	r, err := c.follow(dir, variable)
 	f := &r.file
 	if err != nil || !f.Mode.IsDir() || !c.admit(&r, variable) {
@@ -22,7 +22,7 @@ func (c *finder) installation(variable, dir string) {
 	}
 	c.Links = append(c.Links, r.links...)
 	if !c.special(f.Path, variable) && !c.Visible(f.Path) {
-		if c.tooBroad(f.Path) || !c.isPrefix(f.Path) {
+		if c.TooBroad(f.Path) || !c.isPrefix(f.Path) {
 			return // whatever that is, it is no tool chain
 		}
 		c.add(*f, nil, view.Read, "tool chain: "+f.Path+" ("+variable+")")
@@ -33,17 +33,17 @@ func (c *finder) installation(variable, dir string) {
 }
 
 // virtualenv shows a Python environment and the Python that it is made from.
-func (c *finder) virtualenv(prefix, by string) {
+func (c *Finder) virtualenv(prefix, by string) {
 	if slices.Contains(c.found.venvs, prefix) {
 		return
 	}
 	c.found.venvs = append(c.found.venvs, prefix)
 	why := "tool chain: virtualenv (" + by + ")"
-	if !c.tooBroad(prefix) {
+	if !c.TooBroad(prefix) {
 		c.showPrefix(prefix, why)
 	}
 	config := prefix + "/pyvenv.cfg"
-	text, err := c.Host.ReadFile(config, maxVenvConfig)
+	text, err := c.Host.ReadFile(config, MaxVenvConfig)
 	if err != nil {
 		return
 	}
@@ -61,7 +61,7 @@ func (c *finder) virtualenv(prefix, by string) {
 
 // interpreter shows a Python by the directory that its executable is in, if it is one: who
 // names it, in a file or by a link, may want to see something else. by is that.
-func (c *finder) interpreter(dir, by, why string) {
+func (c *Finder) interpreter(dir, by, why string) {
 	if c.found.interpreters++; c.found.interpreters > maxInterpreters {
 		c.leaveOut(path.Clean(dir), by)
 		return
@@ -81,7 +81,7 @@ func (c *finder) interpreter(dir, by, why string) {
 
 // python shows what a canonical directory of Python's executables belongs to: a known
 // manager, an installed Python, or one in the tree of work that by lies in. False: it is none.
-func (c *finder) python(dir, by, why string) bool {
+func (c *Finder) python(dir, by, why string) bool {
 	exe := c.pythonAt(dir)
 	if exe == "" || c.secretAt(dir) != "" {
 		return false
@@ -107,7 +107,7 @@ func (c *finder) python(dir, by, why string) bool {
 }
 
 // pythonAt is an executable of Python's in a directory, or empty.
-func (c *finder) pythonAt(dir string) string {
+func (c *Finder) pythonAt(dir string) string {
 	entries, err := c.Host.ReadDir(dir)
 	if err != nil {
 		return ""
@@ -124,7 +124,7 @@ func (c *finder) pythonAt(dir string) string {
 }
 
 // pythonIn follows the links that an interpreter is reached through.
-func (c *finder) pythonIn(dir, by, why string) {
+func (c *Finder) pythonIn(dir, by, why string) {
 	if c.ofSystem(dir) {
 		return
 	}

@@ -1,4 +1,4 @@
-package rootfs
+package protect
 
 import (
 	"io/fs"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/names"
 	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/plan"
@@ -16,20 +17,20 @@ import (
 
 const whyProtected = "protected"
 
-// protector keeps what programs outside obey as it is.
-type protector struct {
-	*resolver
+// Protector keeps what programs outside obey as it is.
+type Protector struct {
+	*names.Resolver
 	plan.Guarded
-	git     *gitdir.Reader
-	at      map[string]int  // indices of Protected, by path
-	led     led             // what protected links lead to
-	absent  map[string]bool // what is kept so, outside
-	cleared map[string]bool // what is kept clear
-	less    bool            // not all is protected that would have to be; a notice says what not
+	git          *gitdir.Reader
+	at           map[string]int  // indices of Protected, by path
+	targets      linkTargets     // what protected links lead to
+	absent       map[string]bool // what is kept so, outside
+	cleared      map[string]bool // what is kept clear
+	ProtectsLess bool            // not all is protected that would have to be; a notice says what not
 }
 
-func newProtector(r *resolver, git *gitdir.Reader) *protector {
-	return &protector{resolver: r, git: git, at: make(map[string]int), led: newLed(), absent: make(map[string]bool), cleared: make(map[string]bool)}
+func New(r *names.Resolver, git *gitdir.Reader) *Protector {
+	return &Protector{Resolver: r, git: git, at: make(map[string]int), targets: newLinkTargets(), absent: make(map[string]bool), cleared: make(map[string]bool)}
 }
 
 // protectedBy is the origin of what is protected for a reason.
@@ -40,9 +41,9 @@ func protectedBy(why string) view.Origin {
 	return view.Origin{}
 }
 
-// protect holds paths that later, unconfined programs obey against writable
+// Protect holds paths that later, unconfined programs obey against writable
 // trees. In overlays and private places nothing needs it: they are thrown away.
-func (c *protector) protect() error {
+func (c *Protector) Protect() error {
 	trees := make(map[string]bool)
 	var later []func()
 	for i := range c.Asked { // a tree inside another one was named, and is a root of its own
@@ -56,7 +57,7 @@ func (c *protector) protect() error {
 		}
 		for _, p := range c.In.Protect {
 			if rel := path.Clean("/" + p); rel != "/" && !strings.HasPrefix(p, secrets.InHomes) {
-				c.shield(g.Src.Path, rel[1:], whyProtected)
+				c.protectIn(g.Src.Path, rel[1:], whyProtected)
 			}
 		}
 		later = append(later, c.protectGit(g.Src.Path))
@@ -65,23 +66,23 @@ func (c *protector) protect() error {
 		return nil
 	}
 	for _, p := range c.In.ConfigFiles {
-		c.shieldNamed(p, "policy file in use")
+		c.protectNamed(p, "policy file in use")
 	}
 	c.protectHome()
 	c.protectOwn()
-	c.shieldLinks()
+	c.protectTargets()
 	for _, protect := range later {
 		protect()
 	}
-	c.shieldLinks()
-	c.ledHidden()
+	c.protectTargets()
+	c.tellHidden()
 	c.pinNested()
 	c.writablePlaces()
 	return nil
 }
 
 // writablePlaces notes what the target can write to, and leaves out indexes that it can't.
-func (c *protector) writablePlaces() {
+func (c *Protector) writablePlaces() {
 	t := &c.Guarded
 	if len(t.GitIndexes) == 0 {
 		return
@@ -111,62 +112,45 @@ func (c *protector) writablePlaces() {
 	})
 }
 
-// OwnDirs are where confine keeps what it goes by: policies and what is trusted, what
-// runs changed, unpacked images.
-func OwnDirs(env func(string) string, home string) (all []string) {
-	for _, d := range [...]struct{ variable, below string }{
-		{"XDG_CONFIG_HOME", ".config"}, {"XDG_DATA_HOME", ".local/share"}, {"XDG_STATE_HOME", ".local/state"}, {"XDG_CACHE_HOME", ".cache"},
-	} {
-		base := env(d.variable)
-		if !path.IsAbs(base) {
-			if base = path.Join(home, d.below); !path.IsAbs(base) {
-				continue
-			}
-		}
-		all = append(all, path.Join(base, "confine"))
-	}
-	return all
-}
-
 // protectOwn protects what confine itself keeps of the caller's. Whoever could write there would
 // decide about later runs, or have apply write anywhere.
-func (c *protector) protectOwn() {
-	for _, own := range OwnDirs(c.In.Env, c.In.HomeDir) {
-		c.shieldNamed(own, whyPolicy)
+func (c *Protector) protectOwn() {
+	for _, own := range names.OwnDirs(c.In.Env, c.In.HomeDir) {
+		c.protectNamed(own, whyPolicy)
 	}
 }
 
-// shieldNamed protects what a name of the caller's leads to, if it is there or not, and each
+// protectNamed protects what a name of the caller's leads to, if it is there or not, and each
 // link on the way. It gives where the name ends.
-func (c *protector) shieldNamed(name, why string) (end string) {
+func (c *Protector) protectNamed(name, why string) (end string) {
 	if !path.IsAbs(name) {
-		if c.dirErr != nil {
+		if c.CwdErr != nil {
 			return ""
 		}
-		name = c.dir.Path + "/" + name
+		name = c.Cwd.Path + "/" + name
 	}
 	w := hostfs.Trace(c.Host, name)
-	c.shieldTraced(&w, why)
+	c.protectWay(&w, why)
 	return w.End
 }
 
-// shieldTraced protects the links that a name leads through, and where it ends. What it turns
+// protectWay protects the links that a name leads through, and where it ends. What it turns
 // around in stays where it is, and keeps what is in it.
-func (c *protector) shieldTraced(w *hostfs.Way, why string) {
+func (c *Protector) protectWay(w *hostfs.Way, why string) {
 	for _, l := range w.Links {
-		c.shield("/", l.At[1:], why)
+		c.protectIn("/", l.At[1:], why)
 	}
 	for _, dir := range w.Turns {
-		c.stay(dir)
+		c.keepInPlace(dir)
 	}
 	if w.End != "" {
-		c.shield("/", w.End[1:], why)
+		c.protectIn("/", w.End[1:], why)
 	}
 }
 
-// stay keeps a directory of the caller's in its place in a writable tree; one that is missing
+// keepInPlace keeps a directory of the caller's in its place in a writable tree; one that is missing
 // stays so, or becomes a directory, and no link.
-func (c *protector) stay(dir string) {
+func (c *Protector) keepInPlace(dir string) {
 	missing := ""
 	for at := dir; at != "/"; at = path.Dir(at) {
 		if _, err := c.Host.Lstat(at); !hostfs.Absent(err) {
@@ -189,15 +173,15 @@ func (c *protector) stay(dir string) {
 }
 
 // pinDir keeps what is at a path in its place, where that is writable.
-func (c *protector) pinDir(at string) {
+func (c *Protector) pinDir(at string) {
 	if up := c.Nearest(at); up != nil && up.Access == view.Write && !c.Masked(at) {
 		c.pins(up, at)
 	}
 }
 
-// shield protects rel below root, both of the caller's, wherever it is writable
+// protectIn protects rel below root, both of the caller's, wherever it is writable
 // inside. root is canonical.
-func (c *protector) shield(root, rel, why string) {
+func (c *Protector) protectIn(root, rel, why string) {
 	for i := range c.Grants {
 		g := &c.Grants[i]
 		if g.Access != view.Write || !g.Src.Mode.IsDir() {
@@ -205,19 +189,19 @@ func (c *protector) shield(root, rel, why string) {
 		}
 		switch {
 		case hostfs.Under(root, g.Src.Path):
-			c.shieldAt(g, hostfs.Rebase(root, g.Src.Path, g.Dst), rel, why)
+			c.protectAt(g, hostfs.Rebase(root, g.Src.Path, g.Dst), rel, why)
 		case hostfs.Under(path.Join(root, rel), g.Src.Path):
 			// The tree begins on the way.
 			full := path.Join(root, rel)
 			if full != g.Src.Path {
-				c.shieldAt(g, g.Dst, full[len(g.Src.Path)+1:], why)
+				c.protectAt(g, g.Dst, full[len(g.Src.Path)+1:], why)
 			}
 		}
 	}
 }
 
-// shieldAt walks down from dir, which g shows, to rel.
-func (c *protector) shieldAt(g *view.Grant, dir, rel, why string) {
+// protectAt walks down from dir, which g shows, to rel.
+func (c *Protector) protectAt(g *view.Grant, dir, rel, why string) {
 	at := dir
 	c.pins(g, at)
 	for rest := rel; rest != ""; {
@@ -245,22 +229,22 @@ func (c *protector) shieldAt(g *view.Grant, dir, rel, why string) {
 			c.keepClear(outside, rest)
 			return
 		case err != nil:
-			c.shieldUnseen(n, at, err, why)
+			c.protectUnsearchable(n, at, err, why)
 			return
 		case mode.Type() == fs.ModeSymlink:
-			c.shieldLink(n, at, rest, why)
+			c.protectLink(n, at, rest, why)
 			return
 		case rest == "", !mode.IsDir(): // a file on the way would make room for a link, or leads git elsewhere
-			if m := c.closed(at); m != nil && m.Keep == view.ReadOnly {
+			if m := c.entry(at); m != nil && m.Keep == view.ReadOnly {
 				return // by another name below it
 			}
-			c.close(view.ReadOnly, at)
-			c.mustBe(at, f.Ino)
+			c.set(view.ReadOnly, at)
+			c.mustExist(at, f.Ino)
 			c.covered(outside, f)
 			c.Reinstate(at)
 			c.RuleOf(protectedBy(why), at, view.RuleProtected, why)
 			if mode.IsDir() {
-				c.led.dirs = append(c.led.dirs, ledDir{outside, why})
+				c.targets.dirs = append(c.targets.dirs, linkDir{outside, why})
 			}
 			return
 		}
@@ -269,25 +253,25 @@ func (c *protector) shieldAt(g *view.Grant, dir, rel, why string) {
 }
 
 // pin keeps a directory in its place.
-func (c *protector) pin(at, outside string) {
-	if n := len(c.Protected); c.closed(at) == nil {
-		if c.close(view.Pinned, at); len(c.Protected) > n {
+func (c *Protector) pin(at, outside string) {
+	if n := len(c.Protected); c.entry(at) == nil {
+		if c.set(view.Pinned, at); len(c.Protected) > n {
 			c.Covered = append(c.Covered, plan.Covered{Path: outside})
 		}
 	}
 }
 
 // covered notes what a protected path is.
-func (c *protector) covered(outside string, f hostfs.File) {
+func (c *Protector) covered(outside string, f hostfs.File) {
 	c.Covered = append(c.Covered, plan.Covered{Path: outside, Dev: f.Dev, Ino: f.Ino, Born: f.Born})
 }
 
-// shieldUnseen is about a name that can't be looked at. What can be nowhere needs nothing.
+// protectUnsearchable is about a name that can't be looked at. What can be nowhere needs nothing.
 // Otherwise this user can't search the directory, but may own it, and open it again: that
 // stays as it is.
-func (c *protector) shieldUnseen(g *view.Grant, at string, err error, why string) {
+func (c *Protector) protectUnsearchable(g *view.Grant, at string, err error, why string) {
 	if dir := path.Dir(at); hostfs.Denied(err) && hostfs.Below(dir, g.Dst) {
-		c.close(view.ReadOnly, dir)
+		c.set(view.ReadOnly, dir)
 		c.RuleOf(protectedBy(why), dir, view.RuleProtected, why)
 		if f, err := c.Host.Lstat(g.At(dir)); err == nil {
 			c.covered(g.At(dir), f)
@@ -295,37 +279,37 @@ func (c *protector) shieldUnseen(g *view.Grant, at string, err error, why string
 	}
 }
 
-// shieldLink protects a symbolic link itself: a mount on it can't be replaced. A link to a
+// protectLink protects a symbolic link itself: a mount on it can't be replaced. A link to a
 // file that is visible shows that file, read-only. Where the link is on the way, or leads to
 // a directory, nowhere, or to what the run doesn't see, something empty hides it. What it
 // leads to is protected, too.
-func (c *protector) shieldLink(g *view.Grant, at, rest, why string) {
+func (c *Protector) protectLink(g *view.Grant, at, rest, why string) {
 	outside := g.At(at)
 	name := path.Join(outside, rest)
-	if c.led.links[name] {
+	if c.targets.links[name] {
 		return // links can lead in a circle
 	}
-	c.led.links[name] = true
+	c.targets.links[name] = true
 	if f, err := c.Host.Lstat(outside); err == nil {
 		c.covered(outside, f)
 	}
 	f, err := c.Host.Resolve(outside)
 	switch {
-	case c.closed(at) != nil && c.closed(at).Keep != view.Pinned:
+	case c.entry(at) != nil && c.entry(at).Keep != view.Pinned:
 	case err == nil && rest == "" && f.Mode.IsRegular() && c.shown(f.Path):
-		c.close(view.Shown, at)
-		*c.closed(at) = view.Protected{Dst: at, Keep: view.Shown, Src: f}
+		c.set(view.Shown, at)
+		*c.entry(at) = view.Protected{Dst: at, Keep: view.Shown, Src: f}
 		c.RuleOf(protectedBy(why), at, view.RuleProtected, why)
 	default:
-		c.close(view.Masked, at)
+		c.set(view.Masked, at)
 		c.RuleOf(protectedBy(why), at, view.RuleHidden, why+": a symbolic link that a mount can't make read-only")
-		c.led.hidden = append(c.led.hidden, at)
+		c.targets.hidden = append(c.targets.hidden, at)
 	}
-	c.shieldLed(name, why)
+	c.protectTarget(name, why)
 }
 
 // shown: a file of the caller's can be read inside, by whatever name.
-func (c *protector) shown(outside string) bool {
+func (c *Protector) shown(outside string) bool {
 	for i := range c.Grants {
 		g := &c.Grants[i]
 		if g.Access == view.Private || !hostfs.Under(outside, g.Src.Path) {
@@ -340,7 +324,7 @@ func (c *protector) shown(outside string) bool {
 }
 
 // pins keeps what leads to a protected path from being renamed away with it.
-func (c *protector) pins(g *view.Grant, dir string) {
+func (c *Protector) pins(g *view.Grant, dir string) {
 	for ; hostfs.Below(dir, g.Dst); dir = path.Dir(dir) {
 		c.pin(dir, g.At(dir))
 	}
@@ -349,7 +333,7 @@ func (c *protector) pins(g *view.Grant, dir string) {
 // pinNested keeps mounts of less access, and what is hidden, in their place in a writable tree:
 // with a directory above one renamed, something else could be put at its path, and what
 // was there would have another name for the next run, or be removed with a protected one.
-func (c *protector) pinNested() {
+func (c *Protector) pinNested() {
 	for i := range c.Grants {
 		if g := &c.Grants[i]; g.Access != view.Write {
 			c.pinAbove(g.Dst)
@@ -360,18 +344,18 @@ func (c *protector) pinNested() {
 	}
 }
 
-func (c *protector) pinAbove(at string) {
+func (c *Protector) pinAbove(at string) {
 	dir := path.Dir(at)
 	if up := c.Nearest(dir); up != nil && up.Access == view.Write && !c.Masked(dir) {
 		for ; hostfs.Below(dir, up.Dst); dir = path.Dir(dir) {
-			c.close(view.Pinned, dir)
+			c.set(view.Pinned, dir)
 		}
 	}
 }
 
-// close adds one entry, once for each path; a stricter one takes the place of a pin.
-func (c *protector) close(kind view.Keep, at string) {
-	if m := c.closed(at); m != nil {
+// set adds one entry, once for each path; a stricter one takes the place of a pin.
+func (c *Protector) set(kind view.Keep, at string) {
+	if m := c.entry(at); m != nil {
 		if m.Keep == view.Pinned {
 			m.Keep = kind
 		}
@@ -388,25 +372,25 @@ func (c *protector) close(kind view.Keep, at string) {
 	c.Protected = append(c.Protected, view.Protected{Dst: at, Keep: kind})
 }
 
-// closed is the entry of a path, if there is one.
-func (c *protector) closed(at string) *view.Protected {
+// entry is the entry of a path, if there is one.
+func (c *Protector) entry(at string) *view.Protected {
 	if i, ok := c.at[at]; ok {
 		return &c.Protected[i]
 	}
 	return nil
 }
 
-// mustBe: what is protected because it is there has to be there for the child too.
+// mustExist: what is protected because it is there has to be there for the child too.
 // Otherwise somebody moved it away meanwhile, and another would take its place.
-func (c *protector) mustBe(at string, ino uint64) {
-	if m := c.closed(at); m != nil && m.Keep == view.ReadOnly {
+func (c *Protector) mustExist(at string, ino uint64) {
+	if m := c.entry(at); m != nil && m.Keep == view.ReadOnly {
 		m.Src.Ino = ino
 	}
 }
 
 // keepClear notes the directories that are missing on the way to a protected path:
 // a link or a file planted in their place would lead around the protection.
-func (c *protector) keepClear(outside, rest string) {
+func (c *Protector) keepClear(outside, rest string) {
 	for rest != "" {
 		if !c.cleared[outside] {
 			c.cleared[outside] = true
@@ -418,7 +402,7 @@ func (c *protector) keepClear(outside, rest string) {
 	}
 }
 
-func (c *protector) keepAbsent(outside, inside, why string) {
+func (c *Protector) keepAbsent(outside, inside, why string) {
 	if c.absent[outside] {
 		return
 	}
@@ -430,7 +414,7 @@ func (c *protector) keepAbsent(outside, inside, why string) {
 // protectGit protects what git obeys in a tree beside what is plainly in .git. It does so
 // only when the policy protects .git at all. What is found by looking into git directories
 // is left for later: it doesn't use up any bound before what the caller goes by.
-func (c *protector) protectGit(root string) (later func()) {
+func (c *Protector) protectGit(root string) (later func()) {
 	wanted := false
 	for _, p := range c.In.Protect {
 		wanted = wanted || strings.HasPrefix(p, ".git/")
@@ -449,7 +433,7 @@ func (c *protector) protectGit(root string) (later func()) {
 			if n.Listed != listed {
 				continue
 			}
-			if end := c.shieldNamed(n.Path, n.Why); n.Why == gitdir.WhyNamed && end != "" && hostfs.Under(root, end) {
+			if end := c.protectNamed(n.Path, n.Why); n.Why == gitdir.WhyNamed && end != "" && hostfs.Under(root, end) {
 				c.protectsLess(strconv.Quote(end) + " is not protected, though git's configuration names it: " + strconv.Quote(root) + " is writable")
 			}
 		}
@@ -459,7 +443,7 @@ func (c *protector) protectGit(root string) (later func()) {
 }
 
 // protectsLess says what of that which should stay as it is may not.
-func (c *protector) protectsLess(text string) {
+func (c *Protector) protectsLess(text string) {
 	c.Notice(text)
-	c.less = true
+	c.ProtectsLess = true
 }

@@ -1,4 +1,4 @@
-package rootfs
+package names
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 	"github.com/confine-run/confine/confine/view"
 )
 
-// workTrees are what a clone, a build or an earlier run fills, so that nothing in them decides
+// Trees are what a clone, a build or an earlier run fills, so that nothing in them decides
 // what else is shown or where anything is written:
 //
 //   - the current directory, with the checkout around it;
@@ -23,43 +23,43 @@ import (
 //
 // Names of the policy, and HOME, are held to just these; discovery has more (discover.go).
 // A tree that an earlier run could write to and that is none of these isn't known.
-type workTrees struct {
+type Trees struct {
 	host hostfs.Host
 	in   *view.Input
-	done bool // it has looked
+	Done bool // it has looked
 	home string
-	// homeLink is the link of a tree of work that HOME leads through. There is no home then: whoever
+	// HomeLink is the link of a tree of work that HOME leads through. There is no home then: whoever
 	// made the link could have it that everything around is too broad to be a tree of work.
-	homeLink string
-	named    []namedTree
+	HomeLink string
+	Named    []NamedTree
 	tops     map[string]string // of directories: the checkouts that they lie in
 }
 
-// namedTree is a canonical directory. One that is too broad counts if the policy makes it writable.
-type namedTree struct {
-	path     string
-	writable bool
+// NamedTree is a canonical directory. One that is too broad counts if the policy makes it writable.
+type NamedTree struct {
+	Path     string
+	Writable bool
 }
 
 // checkouts have one of these at their top.
 var checkouts = [...]string{".git", ".hg", ".jj", ".svn"}
 
 // scratchDirs are where everybody makes trees.
-var scratchDirs = [...]string{tmpDir, varTmpDir, "/dev/shm"}
+var scratchDirs = [...]string{TmpDir, VarTmpDir, "/dev/shm"}
 
-// look finds what is named, once.
-func (t *workTrees) look() {
-	if t.done {
+// Look finds what is named, once.
+func (t *Trees) Look() {
+	if t.Done {
 		return
 	}
-	t.done = true
+	t.Done = true
 	in := t.in
 	add := func(name string, writable bool) {
 		if name != "" && !path.IsAbs(name) {
 			name = in.Dir + "/" + name
 		}
 		if f, err := t.host.Resolve(name); name != "" && err == nil && f.Mode.IsDir() {
-			t.named = append(t.named, namedTree{f.Path, writable})
+			t.Named = append(t.Named, NamedTree{f.Path, writable})
 		}
 	}
 	for _, p := range slices.Concat(in.AllowRead, in.Overlay, []string{in.Rootfs}) {
@@ -74,17 +74,17 @@ func (t *workTrees) look() {
 	for _, f := range in.ConfigFiles {
 		add(path.Dir(f), false)
 	}
-	others := len(t.named)
+	others := len(t.Named)
 	add(in.Dir, false)
 	t.findHome()
-	for i := range t.named[others:] {
-		dir := &t.named[others+i].path
-		*dir = cmp.Or(t.checkoutOf(*dir), *dir)
+	for i := range t.Named[others:] {
+		dir := &t.Named[others+i].Path
+		*dir = cmp.Or(t.CheckoutOf(*dir), *dir)
 	}
 }
 
 // findHome goes by the trees as they are without a home.
-func (t *workTrees) findHome() {
+func (t *Trees) findHome() {
 	if !path.IsAbs(t.in.HomeDir) {
 		return
 	}
@@ -94,8 +94,8 @@ func (t *workTrees) findHome() {
 		w = hostfs.Trace(t.host, home)
 	}
 	for i := range w.Links {
-		if t.of(w.Links[i].At, path.Dir(w.Links[i].At)) != "" {
-			t.homeLink = w.Links[i].At
+		if t.Of(w.Links[i].At, path.Dir(w.Links[i].At)) != "" {
+			t.HomeLink = w.Links[i].At
 			return
 		}
 	}
@@ -104,22 +104,22 @@ func (t *workTrees) findHome() {
 	}
 }
 
-// namedAround is the innermost of the named trees that a canonical path lies in, or empty.
-func (t *workTrees) namedAround(p string) (best string) {
-	t.look()
-	for i := range t.named {
-		n := &t.named[i]
-		if hostfs.Under(p, n.path) && len(n.path) > len(best) && (n.writable || !TooBroad(n.path, t.home)) {
-			best = n.path
+// NamedAround is the innermost of the named trees that a canonical path lies in, or empty.
+func (t *Trees) NamedAround(p string) (best string) {
+	t.Look()
+	for i := range t.Named {
+		n := &t.Named[i]
+		if hostfs.Under(p, n.Path) && len(n.Path) > len(best) && (n.Writable || !TooBroad(n.Path, t.home)) {
+			best = n.Path
 		}
 	}
 	return best
 }
 
-// of is the innermost tree of work that a canonical path lies in, or empty. Of a link dir is
+// Of is the innermost tree of work that a canonical path lies in, or empty. Of a link dir is
 // the directory that has it, and otherwise the path itself.
-func (t *workTrees) of(p, dir string) string {
-	best := t.namedAround(p)
+func (t *Trees) Of(p, dir string) string {
+	best := t.NamedAround(p)
 	for _, tmp := range scratchDirs {
 		if rest, ok := strings.CutPrefix(p, tmp+"/"); ok && best == "" {
 			name, _, _ := strings.Cut(rest, "/")
@@ -128,14 +128,14 @@ func (t *workTrees) of(p, dir string) string {
 			}
 		}
 	}
-	if top := t.checkoutOf(dir); len(top) > len(best) {
+	if top := t.CheckoutOf(dir); len(top) > len(best) {
 		return top
 	}
 	return best
 }
 
-// checkoutOf is the top of the checkout that a canonical directory lies in, or empty.
-func (t *workTrees) checkoutOf(dir string) string {
+// CheckoutOf is the top of the checkout that a canonical directory lies in, or empty.
+func (t *Trees) CheckoutOf(dir string) string {
 	if TooBroad(dir, t.home) {
 		return ""
 	}
@@ -150,7 +150,7 @@ func (t *workTrees) checkoutOf(dir string) string {
 		}
 	}
 	if top == "" {
-		top = t.checkoutOf(path.Dir(dir))
+		top = t.CheckoutOf(path.Dir(dir))
 	}
 	if t.tops == nil {
 		t.tops = make(map[string]string)

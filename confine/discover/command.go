@@ -1,4 +1,4 @@
-package rootfs
+package discover
 
 import (
 	"path"
@@ -8,9 +8,9 @@ import (
 	"github.com/confine-run/confine/confine/view"
 )
 
-// command makes sure that the command itself is visible, and what the links
+// Command makes sure that the command itself is visible, and what the links
 // that it is reached through lead to.
-func (c *finder) command() error {
+func (c *Finder) Command() error {
 	name := c.In.Command
 	if name == "" || c.In.Virtual || c.In.Rootfs != "" || strings.IndexByte(name, 0) >= 0 {
 		return nil
@@ -46,21 +46,21 @@ func (c *finder) command() error {
 }
 
 // commandPath is the path that the command is named by, or empty.
-func (c *judge) commandPath() string {
+func (c *Judge) commandPath() string {
 	name := c.In.Command
 	switch {
 	case !strings.Contains(name, "/") || strings.IndexByte(name, 0) >= 0:
 		return ""
 	case path.IsAbs(name):
 		return name
-	case c.dirErr != nil:
+	case c.CwdErr != nil:
 		return ""
 	}
-	return c.dir.Path + "/" + name
+	return c.Cwd.Path + "/" + name
 }
 
 // executable shows a program, and what it was installed to when that can be told.
-func (c *finder) executable(r route, why string) {
+func (c *Finder) executable(r route, why string) {
 	f := r.file
 	c.Links = append(c.Links, r.links...)
 	dir := path.Dir(f.Path)
@@ -89,7 +89,7 @@ func (c *finder) executable(r route, why string) {
 	if isBin(dir) && c.special(path.Dir(dir), why) {
 		return
 	}
-	if prefix := c.prefixOf(dir); prefix != "" && !c.inHome(dir) && c.isPrefix(prefix) {
+	if prefix := c.prefixOf(dir); prefix != "" && !c.InHome(dir) && c.isPrefix(prefix) {
 		c.showPrefix(prefix, why+": installed to "+prefix)
 		return
 	}
@@ -102,7 +102,7 @@ func (c *finder) executable(r route, why string) {
 
 // mayShow says whether an environment that a way leads through may be shown: that of the
 // tree of work which decides about the way, or one that lies in none.
-func (c *finder) mayShow(prefix, work string) bool {
+func (c *Finder) mayShow(prefix, work string) bool {
 	if work == "" {
 		return true
 	}
@@ -112,14 +112,14 @@ func (c *finder) mayShow(prefix, work string) bool {
 
 // libraryOf is PREFIX/lib for a program in there that PREFIX/bin has a link to,
 // as npm installs them.
-func (c *finder) libraryOf(file string, links []hostfs.Link) string {
+func (c *Finder) libraryOf(file string, links []hostfs.Link) string {
 	for _, l := range links {
 		dir := path.Dir(l.At)
 		if !isBin(dir) {
 			continue
 		}
 		for _, sign := range [...]string{"lib", "lib64", "libexec"} {
-			if lib := path.Join(path.Dir(dir), sign); hostfs.Below(file, lib) && !c.tooBroad(path.Dir(dir)) {
+			if lib := path.Join(path.Dir(dir), sign); hostfs.Below(file, lib) && !c.TooBroad(path.Dir(dir)) {
 				return lib
 			}
 		}

@@ -1,7 +1,7 @@
-package rootfs
+package protect
 
-// Protected is a path that stays as it is even in a writable tree.
-type Protected struct{ Path, Reason string }
+// Path is a path that stays as it is even in a writable tree.
+type Path struct{ Path, Reason string }
 
 const (
 	whyGit    = "git runs what it says"
@@ -23,15 +23,15 @@ const (
 // program in it.
 const library = "~/.local/lib"
 
-// DefaultProtect gives the paths, relative to each writable tree, that programs
+// Default gives the paths, relative to each writable tree, that programs
 // outside would obey later; with "~/", in the home directory only: what a shell, a prompt, an editor, a
 // debugger, an interpreter, a version manager or a coding agent goes by when it is only started there,
 // and what package managers do. Not what only a build, a test or a linter of the project reads, which is the project's own
 // (pnpm-workspace.yaml, flake.nix, .eslintrc, Vagrantfile); nor what a program asks about when it has
 // changed (.rvmrc); nor what names no more than a version (.nvmrc, .python-version). What doesn't exist is kept
 // so: no other name is one that builds and tests make at the top of a project. It is a function because few runs need the list.
-func DefaultProtect() []Protected {
-	return append([]Protected{
+func Default() []Path {
+	return append([]Path{
 		{"confine.toml", whyPolicy},
 		{".git/config", whyGit},
 		{".git/config.worktree", whyGit},
@@ -428,10 +428,10 @@ func DefaultProtect() []Protected {
 }
 
 // lefthook reads each form that it knows, under these names.
-func lefthook() (all []Protected) {
+func lefthook() (all []Path) {
 	for _, name := range [...]string{"lefthook", ".lefthook", ".config/lefthook"} {
 		for _, end := range [...]string{".yml", ".yaml", ".toml", ".json", ".jsonc"} {
-			all = append(all, Protected{name + end, whyGit}, Protected{name + "-local" + end, whyGit})
+			all = append(all, Path{name + end, whyGit}, Path{name + "-local" + end, whyGit})
 		}
 	}
 	return all

@@ -1,4 +1,4 @@
-package rootfs
+package discover
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ type bin struct {
 }
 
 // readPath reads PATH: what isn't there, or can't be reached, is left out.
-func (c *judge) readPath() {
+func (c *Judge) readPath() {
 	rest, more := c.In.Env("PATH"), true
 	for more {
 		var name string
@@ -29,10 +29,10 @@ func (c *judge) readPath() {
 		}
 		full := name
 		if !path.IsAbs(name) {
-			if c.dirErr != nil {
+			if c.CwdErr != nil {
 				continue
 			}
-			full = c.dir.Path + "/" + name
+			full = c.Cwd.Path + "/" + name
 		}
 		r, err := c.follow(full, "PATH")
 		switch {
@@ -50,7 +50,7 @@ func (c *judge) readPath() {
 	}
 }
 
-func (c *judge) hasBin(name string) bool {
+func (c *Judge) hasBin(name string) bool {
 	for i := range c.bins {
 		if c.bins[i].name == name {
 			return true
@@ -60,7 +60,7 @@ func (c *judge) hasBin(name string) bool {
 }
 
 // insideBin keeps an entry that only a mount brings about.
-func (c *judge) insideBin(name, full string) {
+func (c *Judge) insideBin(name, full string) {
 	if g := c.Nearest(path.Clean(full)); g == nil || !g.Mount {
 		return
 	}
@@ -69,8 +69,8 @@ func (c *judge) insideBin(name, full string) {
 	}
 }
 
-// cleanPath gives PATH with what can be seen inside, in its order.
-func (c *judge) cleanPath() {
+// CleanPath gives PATH with what can be seen inside, in its order.
+func (c *Judge) CleanPath() {
 	var kept []string
 	for i := range c.bins {
 		b := &c.bins[i]
@@ -88,7 +88,7 @@ func (c *judge) cleanPath() {
 }
 
 // showBin shows an entry of PATH, with what its executables need.
-func (c *finder) showBin(b *bin) {
+func (c *Finder) showBin(b *bin) {
 	dir, by := b.file.Path, "PATH"
 	if !c.admit(&b.route, by) {
 		return
@@ -98,7 +98,7 @@ func (c *finder) showBin(b *bin) {
 	}
 	if i := c.chainOf(b.full, dir); i >= 0 && !c.inSystem(dir, i) {
 		c.useChain(i, by)
-		if chains[i].name != "local" && c.Visible(dir) {
+		if Chains[i].Name != "local" && c.Visible(dir) {
 			return
 		}
 	}
@@ -108,7 +108,7 @@ func (c *finder) showBin(b *bin) {
 	if isBin(dir) && c.special(path.Dir(dir), by) {
 		return
 	}
-	if c.tooBroad(dir) {
+	if c.TooBroad(dir) {
 		if !c.Visible(dir) {
 			c.Rule(dir, view.RuleHidden, "PATH: too broad to be shown")
 		}
@@ -116,14 +116,14 @@ func (c *finder) showBin(b *bin) {
 	}
 	why := "tool chain: " + dir + " (PATH)"
 	if c.Visible(dir) {
-		if c.inHome(dir) {
+		if c.InHome(dir) {
 			c.showLinked(dir, why)
 		}
 		return
 	}
 	prefix := c.prefixOf(dir)
 	switch {
-	case prefix != "" && !c.inHome(dir) && c.isPrefix(prefix):
+	case prefix != "" && !c.InHome(dir) && c.isPrefix(prefix):
 		c.showPrefix(prefix, "tool chain: "+prefix+" (PATH)")
 	default:
 		c.add(b.file, nil, view.Read, why)
@@ -133,19 +133,19 @@ func (c *finder) showBin(b *bin) {
 
 // inSystem: the root of the tool chain is a directory of the system's, and only
 // its variable leads there when the caller set that.
-func (c *finder) inSystem(dir string, i int) bool {
-	return c.ofSystem(dir) && c.In.Env(chains[i].env) == ""
+func (c *Finder) inSystem(dir string, i int) bool {
+	return c.ofSystem(dir) && c.In.Env(Chains[i].env) == ""
 }
 
 // special shows a virtualenv or conda environment, wherever it is.
-func (c *finder) special(prefix, by string) bool {
+func (c *Finder) special(prefix, by string) bool {
 	if f, err := c.Host.Resolve(prefix + "/pyvenv.cfg"); err == nil && f.Mode.IsRegular() {
 		c.virtualenv(prefix, by)
 		return true
 	}
-	if f, err := c.Host.Resolve(prefix + "/conda-meta"); err == nil && f.Mode.IsDir() && !c.tooBroad(prefix) {
+	if f, err := c.Host.Resolve(prefix + "/conda-meta"); err == nil && f.Mode.IsDir() && !c.TooBroad(prefix) {
 		c.showPrefix(prefix, "tool chain: conda ("+by+")")
-		c.chains.never = append(c.chains.never, never{prefix, []string{".condarc", "condarc"}})
+		c.Chains.Never = append(c.Chains.Never, Never{prefix, []string{".condarc", "condarc"}})
 		return true
 	}
 	return false
@@ -155,7 +155,7 @@ func (c *finder) special(prefix, by string) bool {
 const maxLinked = 256
 
 // showLinked shows what the links in a directory of executables lead to.
-func (c *finder) showLinked(dir, why string) {
+func (c *Finder) showLinked(dir, why string) {
 	entries, err := c.Host.ReadDir(dir)
 	if err != nil {
 		return

@@ -1,4 +1,4 @@
-package rootfs
+package hide
 
 import (
 	"errors"
@@ -6,18 +6,21 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 
+	"github.com/confine-run/confine/confine/discover"
 	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/confine/view"
 )
 
-// secrets hides the set of that name: what lies in homes wherever it is shown, and
+// Secrets hides the set of that name: what lies in homes wherever it is shown, and
 // by name what is found in the trees that the caller works in. A home directory
 // that a profile shows is never without its part of it. What the caller named
 // stays, since a path says more than a set.
-func (c *hider) secrets(ofChains []never) error {
+func (c *Hider) Secrets(ofChains []discover.Never) error {
 	asked := slices.Contains(c.In.Deny, secrets.Set)
 	if asked || (c.In.Home || c.In.EphemeralHome) && !c.In.Virtual {
 		if err := c.homeSecrets(asked); err != nil {
@@ -28,11 +31,11 @@ func (c *hider) secrets(ofChains []never) error {
 		return err
 	}
 	for _, n := range ofChains {
-		root, err := c.Host.Resolve(n.root)
+		root, err := c.Host.Resolve(n.Root)
 		if err != nil {
 			continue
 		}
-		for _, part := range n.parts {
+		for _, part := range n.Parts {
 			if at := root.Path + "/" + part; c.Visible(at) {
 				if f, err := c.Host.Resolve(at); err == nil {
 					c.hideSecret(f.Path, secrets.WhyTokens, view.Origin{})
@@ -45,7 +48,7 @@ func (c *hider) secrets(ofChains []never) error {
 
 // homeSecrets hides what has its place in a home directory: the caller's, and
 // other people's where these are shown too.
-func (c *hider) homeSecrets(asked bool) error {
+func (c *Hider) homeSecrets(asked bool) error {
 	homes, err := c.homes(asked)
 	if err != nil {
 		return err
@@ -69,7 +72,7 @@ func (c *hider) homeSecrets(asked bool) error {
 // maxHomes bounds how many people's homes are looked at.
 const maxHomes = 256
 
-func (c *hider) homes(asked bool) ([]string, error) {
+func (c *Hider) homes(asked bool) ([]string, error) {
 	var homes []string
 	add := func(dir string) {
 		if f, err := c.Host.Resolve(dir); err == nil && f.Mode.IsDir() && f.Path != "/" && !slices.Contains(homes, f.Path) && c.AnyShown(f.Path) {
@@ -100,7 +103,7 @@ func (c *hider) homes(asked bool) ([]string, error) {
 
 // hideSecret hides a path of the caller's wherever it is shown, but where the
 // caller asked for just that.
-func (c *hider) hideSecret(outside, why string, by view.Origin) {
+func (c *Hider) hideSecret(outside, why string, by view.Origin) {
 	for _, at := range c.ShownAt(outside) {
 		if !c.Named(at, view.Private) {
 			c.Hide(at, why, by)
@@ -111,7 +114,7 @@ func (c *hider) hideSecret(outside, why string, by view.Origin) {
 // searchSecrets looks for the names of the set: where the caller asked for it, and in what
 // discovery shows of trees of work. How much that is, whoever fills the tree decides: what is
 // too much isn't shown.
-func (c *hider) searchSecrets(asked bool) error {
+func (c *Hider) searchSecrets(asked bool) error {
 	if !asked && !slices.ContainsFunc(c.Grants, func(g view.Grant) bool { return g.OfWork }) {
 		return nil
 	}
@@ -119,7 +122,7 @@ func (c *hider) searchSecrets(asked bool) error {
 	var found []secretAt
 	names := secrets.ByName()
 	for _, g := range slices.Clone(c.Grants) {
-		if g.Searched == 0 || secrets.InHome(c.home, g.Src.Path) != nil || !asked && !g.OfWork {
+		if g.Searched == 0 || secrets.InHome(c.Home, g.Src.Path) != nil || !asked && !g.OfWork {
 			continue
 		}
 		if !g.Src.Mode.IsDir() {
@@ -129,7 +132,7 @@ func (c *hider) searchSecrets(asked bool) error {
 			continue
 		}
 		if asked {
-			c.later(&g)
+			c.noteLater(&g)
 		}
 		if slices.ContainsFunc(secrets.Published[:], func(p string) bool { return hostfs.Under(g.Src.Path, p) }) {
 			continue
@@ -174,7 +177,7 @@ func (t *secretTree) directory(g *view.Grant, outside, inside string, depth int,
 		return nil
 	}
 	if err != nil {
-		return t.tooMany(err)
+		return t.overBound(err)
 	}
 	if gitdir.IsBare(entries) {
 		return t.gitDir(outside)
@@ -207,7 +210,7 @@ func (t *secretTree) directory(g *view.Grant, outside, inside string, depth int,
 				return err
 			}
 		case e.Type == fs.ModeSocket:
-			t.c.lies(g, name)
+			t.c.noteSocket(g, name)
 		case e.Type.IsRegular() || e.Type == fs.ModeSymlink:
 			s := t.names.Match(name)
 			if s == nil || s.MadeUp(tests) {
@@ -220,4 +223,54 @@ func (t *secretTree) directory(g *view.Grant, outside, inside string, depth int,
 		}
 	}
 	return nil
+}
+
+// gitDir looks for what logs in in a git directory, in those of its worktrees and submodules, and in what is
+// between them.
+func (t *secretTree) gitDir(dir string) error {
+	entries, err := t.read(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		if f, err := t.c.Host.Resolve(dir); err == nil && !t.c.git.Needs(t.c.Cwd.Path, f.Path) {
+			t.found = append(t.found, secretAt{f.Path, "it can't be searched by this user"})
+		}
+		return nil
+	}
+	if err != nil {
+		return t.overBound(err)
+	}
+	isGit := slices.ContainsFunc(entries, func(e hostfs.Entry) bool { return e.Name == "HEAD" })
+	for _, e := range entries {
+		name := path.Join(dir, e.Name)
+		switch {
+		case !e.Type.IsDir():
+			if e.Name != "credentials" && (e.Name != "config" && e.Name != "config.worktree" || !t.logsIn(name) || t.c.git.Needs(t.c.Cwd.Path, name)) {
+				continue
+			}
+			if f, err := t.c.Host.Resolve(name); err == nil && f.Mode.IsRegular() {
+				t.found = append(t.found, secretAt{f.Path, secrets.WhyTokens})
+			}
+		case !isGit || e.Name == "modules" || e.Name == "worktrees":
+			if err := t.gitDir(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// logsIn says whether git's configuration has a URL with a password or token in it, or a setting that is one.
+func (t *secretTree) logsIn(name string) bool {
+	text, err := t.c.Host.ReadFile(name, secrets.MaxSize)
+	if err != nil {
+		return !errors.Is(err, syscall.EFBIG)
+	}
+	if secrets.LoginURL(text) {
+		return true
+	}
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(secrets.LoginWords[:], func(word string) bool {
+		return strings.Contains(text, word) && slices.ContainsFunc(gitdir.ParseConfig(text), func(s gitdir.Setting) bool {
+			return strings.Contains(s.Key, word) || s.Key == "helper" && strings.Contains(s.Value, word)
+		})
+	})
 }

@@ -1,4 +1,4 @@
-package rootfs
+package names
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ import (
 // through one. Other links are the system's or the caller's own, and are followed; but what is
 // secret or protected has to be called by its own name.
 type Names struct {
-	trees   *workTrees
+	trees   *Trees
 	host    hostfs.Host
 	homes   []string // as given, and canonical
 	protect []string
@@ -33,7 +33,7 @@ func NewNames(in *view.Input) *Names {
 	if host == nil {
 		host = hostfs.This()
 	}
-	return &Names{trees: &workTrees{host: host, in: in}, host: host, protect: in.Protect}
+	return &Names{trees: &Trees{host: host, in: in}, host: host, protect: in.Protect}
 }
 
 // look finds what is secret or protected by its place.
@@ -75,7 +75,7 @@ func (n *Names) Real(name string, writes bool) (string, error) {
 // inWork refuses a way through a link of a tree of work, or with out only one that leads out of it.
 func (n *Names) inWork(w *hostfs.Way, out bool) error {
 	for _, l := range w.Links {
-		if t := n.trees.of(l.At, path.Dir(l.At)); t != "" && (!out || !hostfs.Under(w.End, t)) {
+		if t := n.trees.Of(l.At, path.Dir(l.At)); t != "" && (!out || !hostfs.Under(w.End, t)) {
 			return &linkError{end: w.End, text: throughLink(l.At),
 				hint: "a run, or a clone, may have made it; if you mean what it leads to, write that: "}
 		}
@@ -84,7 +84,7 @@ func (n *Names) inWork(w *hostfs.Way, out bool) error {
 }
 
 // InWork says whether a canonical path lies in a tree of work.
-func (n *Names) InWork(name string) bool { return n.trees.of(name, name) != "" }
+func (n *Names) InWork(name string) bool { return n.trees.Of(name, name) != "" }
 
 // throughLink is what is wrong with a name that isn't followed.
 func throughLink(at string) string {
@@ -190,10 +190,10 @@ func refused(option, name string, err error) error {
 	return &view.Error{Option: option, Path: name, Err: err, Hint: LinkHint(err)}
 }
 
-// leaves refuses a way that a link of a tree of work leads out of that. It is for names that show
+// LeavesTree refuses a way that a link of a tree of work leads out of that. It is for names that show
 // nothing: of what is hidden, and of where to start.
-func (c *resolver) leaves(option, name string, w hostfs.Way) error {
-	if err := c.says.inWork(&w, true); err != nil {
+func (c *Resolver) LeavesTree(option, name string, w hostfs.Way) error {
+	if err := c.Names.inWork(&w, true); err != nil {
 		return refused(option, name, err)
 	}
 	return nil
@@ -201,9 +201,9 @@ func (c *resolver) leaves(option, name string, w hostfs.Way) error {
 
 // resolved is what a name leads to that isn't canonical. It is opened once more, by the name where
 // the links end that were looked at: none is followed then, so nobody can lead it elsewhere meanwhile.
-func (c *resolver) resolved(option, name, full string, writes bool) (hostfs.File, []hostfs.Link, error) {
+func (c *Resolver) resolved(option, name, full string, writes bool) (hostfs.File, []hostfs.Link, error) {
 	w := hostfs.Trace(c.Host, full)
-	if err := c.says.follows(full, &w, writes); err != nil {
+	if err := c.Names.follows(full, &w, writes); err != nil {
 		return hostfs.File{}, nil, refused(option, name, err)
 	}
 	f, err := c.Host.Resolve(w.End)

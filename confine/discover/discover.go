@@ -1,4 +1,4 @@
-package rootfs
+package discover
 
 import (
 	"io/fs"
@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/names"
 	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/confine/view"
+	"github.com/confine-run/confine/internal/quote"
 )
 
 // Nobody named what discovery comes across. So the tree that a command lies in which is named by its
@@ -32,82 +34,82 @@ const (
 	maxInterpreters = 16
 )
 
-// finder shows the tool chains that the caller uses.
-type finder struct{ *judge }
+// Finder shows the tool chains that the caller uses.
+type Finder struct{ *Judge }
 
-// judge says who decides about what discovery comes across, and whether it may.
-type judge struct {
-	*resolver
-	chains chainState
+// Judge says who decides about what discovery comes across, and whether it may.
+type Judge struct {
+	*names.Resolver
+	Chains chainState
 	found  discovery
 	bins   []bin    // what of PATH exists
-	lost   []string // Table.Caches
+	Lost   []string // Table.Caches
 }
 
 // discovery is what tool chain discovery knows of trees of work.
 type discovery struct {
-	trees        workTrees
+	trees        names.Trees
 	shown        int      // how much of trees of work is shown
 	interpreters int      // how many were looked at
 	venvs        []string // that were shown
-	left         []leftOut
+	leftOut      []leftOut
 }
 
 // leftOut is something that isn't shown because of who names it.
 type leftOut struct{ at, by string }
 
 // workTrees are the trees that count for discovery, known places aside.
-func (c *judge) workTrees() *workTrees {
+func (c *Judge) workTrees() *names.Trees {
 	t := &c.found.trees
-	if t.done {
+	if t.Done {
 		return t
 	}
-	c.trees.look()
-	*t = *c.trees
+	c.Trees.Look()
+	*t = *c.Trees
 	name := c.commandPath()
 	if name == "" {
 		return t
 	}
-	f, w, err := c.findWay(path.Dir(name))
+	f, w, err := c.FindWay(path.Dir(name))
 	top, in := f.Path, f.Path
 	if len(w.Links) > 0 {
 		top = w.Links[0].At // decides where the others are
 		in = path.Dir(top)
 	}
-	if err != nil || c.tooBroad(top) || hostfs.Under(top, "/opt") || c.inPath(path.Dir(path.Clean(name))) ||
+	if err != nil || c.TooBroad(top) || hostfs.Under(top, "/opt") || c.inPath(path.Dir(path.Clean(name))) ||
 		c.workTreeOf(top, in) != "" || c.ofSystem(top) || c.chainPlace(top) != "" {
 		return t
 	}
-	for !c.tooBroad(path.Dir(top)) {
+	for !c.TooBroad(path.Dir(top)) {
 		top = path.Dir(top)
 	}
-	t.named = append(slices.Clone(t.named), namedTree{top, false})
+	t.Named = append(slices.Clone(t.Named), names.NamedTree{Path: top, Writable: false})
 	return t
 }
 
 // inPath says whether a directory stands in PATH.
-func (c *judge) inPath(dir string) bool {
+func (c *Judge) inPath(dir string) bool {
 	return slices.ContainsFunc(strings.Split(c.In.Env("PATH"), ":"), func(name string) bool { return path.Clean(name) == dir })
 }
 
 // workTreeOf is workTrees.of for discovery.
-func (c *judge) workTreeOf(p, dir string) string {
+func (c *Judge) workTreeOf(p, dir string) string {
 	t := c.workTrees()
-	if t.namedAround(p) == "" && (c.ofSystem(p) || c.chainPlace(p) != "") {
+	if t.NamedAround(p) == "" && (c.ofSystem(p) || c.chainPlace(p) != "") {
 		return ""
 	}
-	best := t.of(p, dir)
-	if best == "" && c.dirErr == nil && c.home != "" && c.dir.Path == c.home && hostfs.Under(p, c.home) {
-		return c.home
+	best := t.Of(p, dir)
+	if best == "" && c.CwdErr == nil && c.Home != "" && c.Cwd.Path == c.Home && hostfs.Under(p, c.Home) {
+		return c.Home
 	}
 	return best
 }
 
 // treeOf is workTreeOf for what is no link.
-func (c *judge) treeOf(p string) string { return c.workTreeOf(p, p) }
+func (c *Judge) treeOf(p string) string { return c.workTreeOf(p, p) }
 
 // ofSystem: the system shows it.
-func (c *judge) ofSystem(p string) bool {
+func (c *Judge) ofSystem(p string) bool {
 	g := c.Nearest(p)
 	return g != nil && g.System && g.Access != view.Private
 }
@@ -115,26 +117,26 @@ func (c *judge) ofSystem(p string) bool {
 // chainPlace is the place of the known manager that a canonical path lies in, or empty: where
 // the manager puts it by default, or the caller's environment says, outside of the trees that
 // are known by now.
-func (c *judge) chainPlace(p string) string {
+func (c *Judge) chainPlace(p string) string {
 	inside := func(root string, i int) bool {
 		return root != "" && hostfs.Under(p, root) && c.managed(i, root, p) &&
-			c.workTrees().namedAround(root) == "" &&
-			!(c.chains.byEnv[i] && c.trees.checkoutOf(path.Dir(root)) != "")
+			c.workTrees().NamedAround(root) == "" &&
+			!(c.Chains.byEnv[i] && c.Trees.CheckoutOf(path.Dir(root)) != "")
 	}
-	for i, root := range c.chains.roots {
+	for i, root := range c.Chains.roots {
 		if inside(root, i) {
 			return root
 		}
 	}
-	if !c.chains.realKnown {
-		c.chains.realKnown = true
-		for i, root := range c.chains.roots {
+	if !c.Chains.realKnown {
+		c.Chains.realKnown = true
+		for i, root := range c.Chains.roots {
 			if f, err := c.Host.Resolve(root); root != "" && err == nil && f.Path != root {
-				c.chains.real[i] = f.Path
+				c.Chains.real[i] = f.Path
 			}
 		}
 	}
-	for i, root := range c.chains.real {
+	for i, root := range c.Chains.real {
 		if inside(root, i) {
 			return root
 		}
@@ -144,10 +146,10 @@ func (c *judge) chainPlace(p string) string {
 
 // managed says whether a path below the root of a manager's directory is what the manager
 // installs: others keep things in ~/.local and ~/go.
-func (c *judge) managed(i int, root, p string) bool {
-	x := &chains[i]
-	return x.show == nil || x.name == "local" && hostfs.Under(p, root+"/lib") ||
-		slices.ContainsFunc(x.show, func(part string) bool { return hostfs.Under(p, root+"/"+part) })
+func (c *Judge) managed(i int, root, p string) bool {
+	x := &Chains[i]
+	return x.Show == nil || x.Name == "local" && hostfs.Under(p, root+"/lib") ||
+		slices.ContainsFunc(x.Show, func(part string) bool { return hostfs.Under(p, root+"/"+part) })
 }
 
 // route is where a name leads that discovery came across, and what way.
@@ -161,12 +163,12 @@ type route struct {
 
 // follow resolves a name. What is judged by the links on the way has to be what was opened, so
 // a name that leads elsewhere by the time that its links are read leads nowhere.
-func (c *judge) follow(name, by string) (route, error) {
-	f, w, err := c.findWay(name)
+func (c *Judge) follow(name, by string) (route, error) {
+	f, w, err := c.FindWay(name)
 	if err != nil {
 		return route{}, err
 	}
-	if isOfKernel(path.Clean(name)) || slices.ContainsFunc(w.Links, func(l hostfs.Link) bool { return isOfKernel(l.At) }) {
+	if names.IsOfKernel(path.Clean(name)) || slices.ContainsFunc(w.Links, func(l hostfs.Link) bool { return names.IsOfKernel(l.At) }) {
 		c.leaveOut(path.Clean(name), by) // inside, it is about another process
 		return route{}, fs.ErrInvalid
 	}
@@ -184,7 +186,7 @@ func (c *judge) follow(name, by string) (route, error) {
 
 // admit says whether discovery may go on from where a name leads, and shows the tool chain that
 // it leads into if need be. by says who named it.
-func (c *finder) admit(r *route, by string) bool {
+func (c *Finder) admit(r *route, by string) bool {
 	at := r.file.Path
 	if r.work == "" || c.Visible(at) {
 		return true
@@ -197,19 +199,19 @@ func (c *finder) admit(r *route, by string) bool {
 }
 
 // leaveOut notes what isn't shown, for the one notice.
-func (c *judge) leaveOut(at, by string) {
-	if l := (leftOut{at, by}); !slices.Contains(c.found.left, l) {
-		c.found.left = append(c.found.left, l)
+func (c *Judge) leaveOut(at, by string) {
+	if l := (leftOut{at, by}); !slices.Contains(c.found.leftOut, l) {
+		c.found.leftOut = append(c.found.leftOut, l)
 	}
 }
 
-// tellLeftOut says what discovery left out.
-func (c *judge) tellLeftOut() error {
-	if c.In.Virtual || len(c.found.left) == 0 {
+// TellLeftOut says what discovery left out.
+func (c *Judge) TellLeftOut() error {
+	if c.In.Virtual || len(c.found.leftOut) == 0 {
 		return nil
 	}
 	var names []string
-	for _, l := range c.found.left {
+	for _, l := range c.found.leftOut {
 		if !c.Visible(l.at) && !c.AnyUnder(l.at) {
 			c.Rule(l.at, view.RuleHidden, "no tool chain is installed there, though "+l.by+" leads there")
 		}
@@ -217,14 +219,14 @@ func (c *judge) tellLeftOut() error {
 			names = append(names, l.at)
 		}
 	}
-	c.Notice("not shown: " + Some(names) + ": " + strconv.Quote(c.found.left[0].by) +
+	c.Notice("not shown: " + quote.Some(names) + ": " + strconv.Quote(c.found.leftOut[0].by) +
 		" leads there, and no tool chain is installed there; --allow-read shows it")
 	return nil
 }
 
 // inTree: a link leads to a program in the same tree of work, or to the executables of an
 // environment there.
-func (c *finder) inTree(r *route) bool {
+func (c *Finder) inTree(r *route) bool {
 	f := &r.file
 	if !hostfs.Under(f.Path, r.work) || c.treeOf(f.Path) != r.work {
 		return false
@@ -236,7 +238,7 @@ func (c *finder) inTree(r *route) bool {
 }
 
 // isEnvironment says whether a directory is a virtualenv or a conda environment.
-func (c *judge) isEnvironment(dir string) bool {
+func (c *Judge) isEnvironment(dir string) bool {
 	for i := range environments {
 		if c.hasLandmark(dir, environments[i]) {
 			return true
@@ -247,8 +249,8 @@ func (c *judge) isEnvironment(dir string) bool {
 
 // installed shows the tool chain that a canonical path lies in, if it is in one that lies in no
 // tree of work.
-func (c *finder) installed(at, by string) bool {
-	for dir := at; !c.tooBroad(dir); dir = path.Dir(dir) {
+func (c *Finder) installed(at, by string) bool {
+	for dir := at; !c.TooBroad(dir); dir = path.Dir(dir) {
 		if !c.isToolChain(dir) {
 			continue
 		}
@@ -264,12 +266,12 @@ func (c *finder) installed(at, by string) bool {
 }
 
 // isToolChain says whether a directory is what an interpreter or a compiler was installed to.
-func (c *judge) isToolChain(dir string) bool {
+func (c *Judge) isToolChain(dir string) bool {
 	return slices.ContainsFunc(landmarks[:], func(mark string) bool { return c.hasLandmark(dir, mark) })
 }
 
 // hasLandmark looks for a file below a directory; one component of its path may be a pattern.
-func (c *judge) hasLandmark(dir, mark string) bool {
+func (c *Judge) hasLandmark(dir, mark string) bool {
 	before, after, isPattern := strings.Cut(mark, "*")
 	if !isPattern {
 		f, err := c.Host.Resolve(dir + "/" + mark)
@@ -292,14 +294,14 @@ func (c *judge) hasLandmark(dir, mark string) bool {
 }
 
 // secretAt is why a canonical path is a secret, or empty.
-func (c *judge) secretAt(at string) string {
-	return secrets.Of(c.Host, at, secrets.Homes(at, c.home)...)
+func (c *Judge) secretAt(at string) string {
+	return secrets.Of(c.Host, at, secrets.Homes(at, c.Home)...)
 }
 
 // holdsSecrets: the set has something below a directory of the caller's home.
-func (c *judge) holdsSecrets(dir string) bool {
+func (c *Judge) holdsSecrets(dir string) bool {
 	for rest := range secrets.AtHome() {
-		if c.home != "" && hostfs.Under(c.home+"/"+rest, dir) {
+		if c.Home != "" && hostfs.Under(c.Home+"/"+rest, dir) {
 			return true
 		}
 	}
@@ -308,7 +310,7 @@ func (c *judge) holdsSecrets(dir string) bool {
 
 // showPrefix shows what a program was installed to. Of a directory in a tree of work it is only
 // what installations have: whether one is there, that tree says.
-func (c *finder) showPrefix(prefix, why string) {
+func (c *Finder) showPrefix(prefix, why string) {
 	if c.treeOf(prefix) == "" {
 		c.showPath(prefix, why)
 		return
@@ -319,4 +321,10 @@ func (c *finder) showPrefix(prefix, why string) {
 			c.add(f, nil, view.Read, why)
 		}
 	}
+}
+
+// isBin says whether a directory holds the executables of what is one up.
+func isBin(dir string) bool {
+	base := path.Base(dir)
+	return base == "bin" || base == "sbin"
 }

@@ -1,17 +1,10 @@
-package rootfs
+package names
 
 import (
-	"path"
 	"strings"
 
 	"github.com/confine-run/confine/confine/hostfs"
 )
-
-// isBin says whether a directory holds the executables of what is one up.
-func isBin(dir string) bool {
-	base := path.Base(dir)
-	return base == "bin" || base == "sbin"
-}
 
 // broad are directories that are never shown because of where the caller
 // happens to be, or what PATH holds: they are everybody's, or the system's.
@@ -23,8 +16,8 @@ var broad = [...]string{
 // kernelTrees are views of the kernel, broad at every depth.
 var kernelTrees = [...]string{"/proc", "/sys", "/dev"}
 
-// isOfKernel says whether a path lies in a view of the kernel.
-func isOfKernel(p string) bool {
+// IsOfKernel says whether a path lies in a view of the kernel.
+func IsOfKernel(p string) bool {
 	for _, k := range kernelTrees {
 		if hostfs.Under(p, k) {
 			return true
@@ -33,8 +26,8 @@ func isOfKernel(p string) bool {
 	return false
 }
 
-// tooBroad says whether dir can't be shown implicitly.
-func (c *resolver) tooBroad(dir string) bool { return TooBroad(dir, c.home) }
+// TooBroad says whether dir can't be shown implicitly.
+func (c *Resolver) TooBroad(dir string) bool { return TooBroad(dir, c.Home) }
 
 // TooBroad says whether a canonical path holds far more than a project, so that it is not
 // shown because somebody happens to be there. home is a home directory, or empty.
@@ -44,7 +37,7 @@ func TooBroad(dir, home string) bool {
 			return true
 		}
 	}
-	if isOfKernel(dir) {
+	if IsOfKernel(dir) {
 		return true
 	}
 	// The run-time directory of a user is full of sockets.

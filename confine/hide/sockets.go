@@ -1,4 +1,4 @@
-package rootfs
+package hide
 
 import (
 	"io/fs"
@@ -10,7 +10,7 @@ import (
 	"github.com/confine-run/confine/confine/view"
 )
 
-// sockets hides those of the host's that lie in a tree which is shown: that a mount
+// Sockets hides those of the host's that lie in a tree which is shown: that a mount
 // is read-only keeps nobody from connecting. One that the caller names itself stays.
 // An overlay leads to none, since there a file is another one than below it.
 //
@@ -20,12 +20,12 @@ import (
 // that are shown, within bounds; there only what this user made. What is bound
 // in another network namespace, or later, is not found, but by the searches
 // for that, for secrets and for denied patterns, where a tree is read-only.
-func (c *hider) sockets() error {
+func (c *Hider) Sockets() error {
 	if c.In.Bare {
 		return nil // what is hidden there is a rule of Landlock's
 	}
-	c.socketsLater = slices.ContainsFunc(c.Grants, mayHoldSockets)
-	for _, name := range c.lying {
+	c.SocketsLater = slices.ContainsFunc(c.Grants, mayHoldSockets)
+	for _, name := range c.passed {
 		c.hideSocket(name)
 	}
 	list, err := c.Host.Sockets()
@@ -37,7 +37,7 @@ func (c *hider) sockets() error {
 			return nil
 		}
 		if list = hostfs.BoundSockets(text); len(list) > 0 {
-			c.socketsMissed = "the kernel tells only the names that they were bound to"
+			c.SocketsMissed = "the kernel tells only the names that they were bound to"
 		}
 	}
 	if len(list) > 0 {
@@ -53,7 +53,7 @@ func mayHoldSockets(g view.Grant) bool {
 
 // cwds are the directories that this user's processes are in, and those of others that
 // can be seen: where a daemon has bound something, most stay.
-func (c *hider) cwds() map[string]bool {
+func (c *Hider) cwds() map[string]bool {
 	dirs := map[string]bool{}
 	entries, err := c.Host.ReadDir("/proc")
 	if err != nil {
@@ -70,15 +70,15 @@ func (c *hider) cwds() map[string]bool {
 	return dirs
 }
 
-// lies notes a socket that a search came across. In a tree that is writable it may be a
+// noteSocket notes a socket that a search came across. In a tree that is writable it may be a
 // former one that the target means to replace: there only what the kernel lists is hidden.
-func (c *hider) lies(g *view.Grant, outside string) {
+func (c *Hider) noteSocket(g *view.Grant, outside string) {
 	if g.Access == view.Read {
-		c.lying = append(c.lying, outside)
+		c.passed = append(c.passed, outside)
 	}
 }
 
-func (c *hider) hideSocket(outside string) {
+func (c *Hider) hideSocket(outside string) {
 	for _, at := range c.ShownAt(outside) {
 		g := c.Nearest(at)
 		if g == nil || g.Access == view.Private || g.Access == view.Overlay || c.Named(at, view.Private) {
@@ -115,7 +115,7 @@ func shownDevices(t hostfs.Mounts, grants []view.Grant) map[uint32]bool {
 const maxBound = 100_000
 
 // listed hides what the kernel lists.
-func (c *hider) listed(list []hostfs.Socket) {
+func (c *Hider) listed(list []hostfs.Socket) {
 	s := bound{c: c, mounts: c.HostMounts(), dirs: map[string]string{}}
 	shown, known := shownDevices(s.mounts, c.Grants), map[[2]uint32]bool{}
 	relative := false
@@ -147,10 +147,10 @@ func (c *hider) listed(list []hostfs.Socket) {
 	s.left = slices.DeleteFunc(s.left, (*sought).found)
 	if c.In.AccessUID != 0 && slices.ContainsFunc(s.left, s.foreign) {
 		s.left = slices.DeleteFunc(s.left, s.foreign)
-		c.socketsMissed = "what another user has bound, and is not where it was bound, is not searched for"
+		c.SocketsMissed = "what another user has bound, and is not where it was bound, is not searched for"
 	}
 	if !s.search() {
-		c.socketsMissed = "one is not where it was bound, and not all that is shown could be searched for it"
+		c.SocketsMissed = "one is not where it was bound, and not all that is shown could be searched for it"
 	}
 }
 
@@ -177,7 +177,7 @@ func (o *sought) found() bool {
 
 // bound is what the kernel lists, while it is looked for.
 type bound struct {
-	c      *hider
+	c      *Hider
 	mounts hostfs.Mounts
 	dirs   map[string]string // canonical names of directories; "" if out of reach
 	left   []*sought
@@ -200,7 +200,7 @@ func (s *bound) beside() {
 		}
 		done[at] = true
 		entries, err := s.c.Host.ReadDir(at)
-		if err != nil || len(entries) > maxSocketSearch {
+		if err != nil || len(entries) > MaxSocketSearch {
 			continue
 		}
 		for _, e := range entries {
@@ -316,7 +316,7 @@ func (s *bound) relative() {
 // Some host has a socket at any time whose file is gone, or lies where this mount namespace
 // doesn't reach: the search for it is part of every start there, and so it is kept short.
 const (
-	maxSocketSearch     = 5_000 // names in directories
+	MaxSocketSearch     = 5_000 // names in directories
 	maxSocketSearchTime = 10 * time.Millisecond
 )
 
@@ -351,7 +351,7 @@ func (s *bound) search() (whole bool) {
 			whole = whole && !hostfs.Denied(err) // names in it may be reached without being listed
 			continue
 		}
-		if seen += len(entries); seen > maxSocketSearch || c.now().After(until) {
+		if seen += len(entries); seen > MaxSocketSearch || c.now().After(until) {
 			return false
 		}
 		for _, e := range entries {

@@ -1,4 +1,4 @@
-package rootfs
+package discover
 
 import (
 	"path"
@@ -20,9 +20,9 @@ var caches = [...]struct {
 	{"npm", "npm_config_cache", ".npm", "npm-cache", [2]string{"npm_config_update_notifier", "false"}},
 }
 
-// caches gives a tool chain an empty cache where its own could only be read, or not be made: below a
+// Caches gives a tool chain an empty cache where its own could only be read, or not be made: below a
 // home directory that is shown, as a rule. It comes after all that may be an overlay.
-func (c *judge) caches() error {
+func (c *Judge) Caches() error {
 	tmp := c.Env["TMPDIR"]
 	if c.In.Bare || c.In.Rootfs != "" || tmp == "" {
 		return nil
@@ -51,7 +51,7 @@ func (c *judge) caches() error {
 }
 
 // has says whether PATH has a program.
-func (c *judge) has(program string) bool {
+func (c *Judge) has(program string) bool {
 	for i := range c.bins {
 		if c.Visible(c.bins[i].file.Path) {
 			if f, err := c.Host.Resolve(c.bins[i].file.Path + "/" + program); err == nil && f.Mode.IsRegular() && f.Mode&0o111 != 0 {

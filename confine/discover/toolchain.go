@@ -1,4 +1,4 @@
-package rootfs
+package discover
 
 import (
 	"path"
@@ -9,39 +9,39 @@ import (
 
 // chainState is what discovery found so far.
 type chainState struct {
-	roots [len(chains)]string
-	used  [len(chains)]bool
-	never []never
+	roots [len(Chains)]string
+	used  [len(Chains)]bool
+	Never []Never
 	goIs  int8              // whether PATH has go: 1 yes, -1 no, 0 not looked yet
-	byEnv [len(chains)]bool // a variable says where it is
+	byEnv [len(Chains)]bool // a variable says where it is
 	// real are the canonical roots of those whose roots are reached through links.
-	real      [len(chains)]string
+	real      [len(Chains)]string
 	realKnown bool
 }
 
-// never is what of a directory is hidden wherever it is visible.
-type never struct {
-	root  string
-	parts []string
+// Never is what of a directory is hidden wherever it is visible.
+type Never struct {
+	Root  string
+	Parts []string
 }
 
-// toolChains shows the tool chains that PATH and the like lead to.
-func (c *finder) toolChains() error {
+// ToolChains shows the tool chains that PATH and the like lead to.
+func (c *Finder) ToolChains() error {
 	if c.In.Rootfs != "" {
 		return nil
 	}
-	for i := range chains {
-		x := &chains[i]
+	for i := range Chains {
+		x := &Chains[i]
 		root := ""
 		if x.env != "" {
 			root = firstOf(c.In.Env(x.env))
-			c.chains.byEnv[i] = path.IsAbs(root)
+			c.Chains.byEnv[i] = path.IsAbs(root)
 		}
-		if !path.IsAbs(root) && c.homeGiven() {
-			root = path.Join(c.In.HomeDir, x.home)
+		if !path.IsAbs(root) && c.HomeGiven() {
+			root = path.Join(c.In.HomeDir, x.Home)
 		}
 		if path.IsAbs(root) {
-			c.chains.roots[i] = path.Clean(root)
+			c.Chains.roots[i] = path.Clean(root)
 		}
 	}
 	c.readPath()
@@ -60,10 +60,6 @@ func (c *finder) toolChains() error {
 	return nil
 }
 
-func (c *resolver) homeGiven() bool {
-	return path.IsAbs(c.In.HomeDir) && c.In.HomeDir != "/" && c.trees.homeLink == ""
-}
-
 // firstOf is the first of a list such as GOPATH can be.
 func firstOf(list string) string {
 	for i := 0; i < len(list); i++ {
@@ -76,10 +72,10 @@ func firstOf(list string) string {
 
 // chainOf is the index of the tool chain that a path lies in, or -1. The
 // innermost one wins: pipx lies in ~/.local.
-func (c *finder) chainOf(paths ...string) int {
+func (c *Finder) chainOf(paths ...string) int {
 	best := -1
-	for i, root := range c.chains.roots {
-		if root == "" || best >= 0 && len(root) <= len(c.chains.roots[best]) {
+	for i, root := range c.Chains.roots {
+		if root == "" || best >= 0 && len(root) <= len(c.Chains.roots[best]) {
 			continue
 		}
 		for _, p := range paths {
@@ -92,37 +88,37 @@ func (c *finder) chainOf(paths ...string) int {
 }
 
 // useChain shows a tool chain and says so in the environment.
-func (c *finder) useChain(i int, by string) {
-	if c.chains.used[i] {
+func (c *Finder) useChain(i int, by string) {
+	if c.Chains.used[i] {
 		return
 	}
-	c.chains.used[i] = true
-	x, root := &chains[i], c.chains.roots[i]
-	why := "tool chain: " + x.name + " (" + by + ")"
-	if x.show == nil {
+	c.Chains.used[i] = true
+	x, root := &Chains[i], c.Chains.roots[i]
+	why := "tool chain: " + x.Name + " (" + by + ")"
+	if x.Show == nil {
 		c.showPath(root, why)
 	}
-	for _, part := range x.show {
+	for _, part := range x.Show {
 		c.showPath(root+"/"+part, why)
 	}
-	if len(x.hide) > 0 {
-		c.chains.never = append(c.chains.never, never{root, x.hide})
+	if len(x.Hide) > 0 {
+		c.Chains.Never = append(c.Chains.Never, Never{root, x.Hide})
 	}
 	if x.env != "" {
 		c.Env[x.env] = root
 	}
-	if x.name == "local" {
+	if x.Name == "local" {
 		c.userSite(root, why)
 	}
-	for j := range chains {
-		if chains[j].name == x.with && c.chains.roots[j] != "" {
+	for j := range Chains {
+		if Chains[j].Name == x.with && c.Chains.roots[j] != "" {
 			c.useChain(j, by)
 		}
 	}
 }
 
 // userSite shows the Python packages beside ~/.local/bin.
-func (c *finder) userSite(root, why string) {
+func (c *Finder) userSite(root, why string) {
 	entries, err := c.Host.ReadDir(root + "/lib")
 	if err != nil {
 		return
@@ -136,7 +132,7 @@ func (c *finder) userSite(root, why string) {
 
 // add shows what discovery found, unless it is visible already. What lies in a tree of work
 // is searched for secrets.
-func (c *finder) add(f hostfs.File, links []hostfs.Link, a view.Access, why string) {
+func (c *Finder) add(f hostfs.File, links []hostfs.Link, a view.Access, why string) {
 	g := view.Grant{Src: f, Access: a, Why: why}
 	if !c.Visible(f.Path) && c.treeOf(f.Path) != "" {
 		if c.found.shown++; c.found.shown > maxFromWork {
@@ -148,7 +144,7 @@ func (c *finder) add(f hostfs.File, links []hostfs.Link, a view.Access, why stri
 	c.addGrant(g, links)
 }
 
-func (c *finder) addGrant(g view.Grant, links []hostfs.Link) {
+func (c *Finder) addGrant(g view.Grant, links []hostfs.Link) {
 	c.Links = append(c.Links, links...)
 	if g.Access == view.Read && c.Visible(g.Src.Path) {
 		return
@@ -158,23 +154,23 @@ func (c *finder) addGrant(g view.Grant, links []hostfs.Link) {
 
 // prefixOf is what the executables in dir were installed to, when that can be
 // shown: "" when there is no such thing.
-func (c *finder) prefixOf(dir string) string {
+func (c *Finder) prefixOf(dir string) string {
 	if !isBin(dir) {
 		return ""
 	}
 	prefix := path.Dir(dir)
-	if c.tooBroad(prefix) || path.Dir(prefix) == "/" {
+	if c.TooBroad(prefix) || path.Dir(prefix) == "/" {
 		return "" // a directory in / holds more than one program
 	}
-	for i, root := range c.chains.roots {
-		if root == prefix && chains[i].show != nil {
+	for i, root := range c.Chains.roots {
+		if root == prefix && Chains[i].Show != nil {
 			return ""
 		}
 	}
 	return prefix
 }
 
-func (c *finder) isPrefix(dir string) bool {
+func (c *Finder) isPrefix(dir string) bool {
 	for _, sign := range prefixSigns {
 		if f, err := c.Host.Lstat(dir + "/" + sign); err == nil && f.Mode.IsDir() {
 			return true
@@ -183,12 +179,10 @@ func (c *finder) isPrefix(dir string) bool {
 	return false
 }
 
-func (c *resolver) inHome(p string) bool { return c.home != "" && hostfs.Under(p, c.home) }
-
 // showPath shows what is at a path, with the links that lead there.
-func (c *finder) showPath(name, why string) {
+func (c *Finder) showPath(name, why string) {
 	r, err := c.follow(name, name)
-	if err == nil && (!c.tooBroad(r.file.Path) || c.Visible(r.file.Path)) && c.admit(&r, name) {
+	if err == nil && (!c.TooBroad(r.file.Path) || c.Visible(r.file.Path)) && c.admit(&r, name) {
 		c.add(r.file, r.links, view.Read, why)
 	}
 }
