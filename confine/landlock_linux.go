@@ -30,7 +30,7 @@ func landlockABI() int {
 // second one where the policy wants it, and otherwise what no namespace keeps inside:
 // sockets of the host's, abstract ones and those in trees that are shown.
 func (p *planner) landlock(table *rootfs.Table) error {
-	in := landlock.Input{ABI: p.abi, Mounts: table.Mounts, Host: hostfs.This()}
+	in := landlock.Input{ABI: p.abi, View: table.View, Host: hostfs.This()}
 	if p.plan.Namespaces&unix.CLONE_NEWNET == 0 {
 		in.Scoped = landlock.ScopeAbstractSockets
 	}
@@ -54,7 +54,7 @@ func (p *planner) landlock(table *rootfs.Table) error {
 		p.ruleset = landlock.Under(in)
 	} else {
 		in.NoTCP = !p.policy.Network.All
-		in.Mounts = p.mountsInTheOpen(table)
+		in.View = p.withoutMounts(table.View)
 		in.TempDir, in.Root, in.DenyAtStart = p.plan.Box.TempDir, p.policy.Filesystem.Rootfs, table.DenyAtStart
 		p.ruleset = landlock.Alone(in)
 		// What is absent elsewhere is there and closed, and git gives up at that.
@@ -64,12 +64,12 @@ func (p *planner) landlock(table *rootfs.Table) error {
 	return nil
 }
 
-// mountsInTheOpen leaves out the run's own files that stand for one of the host's
+// withoutMounts leaves out of a view the run's own files that stand for one of the host's
 // which the policy denies.
-func (p *planner) mountsInTheOpen(table *rootfs.Table) []handoff.Mount {
-	return slices.DeleteFunc(slices.Clone(table.Mounts), func(m handoff.Mount) bool {
-		return m.Kind == handoff.MountFile && p.denied(m.Dst)
-	})
+func (p *planner) withoutMounts(v *view.View) *view.View {
+	open := *v
+	open.Made = slices.DeleteFunc(slices.Clone(v.Made), func(m view.Made) bool { return m.Kind == view.File && p.denied(m.Dst) })
+	return &open
 }
 
 // denied says whether --deny meets what isn't the caller's.

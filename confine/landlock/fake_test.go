@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/confine/hostfs"
-	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // fakeHost is a tree of names; links are of the form "/a -> /b".
@@ -99,13 +99,54 @@ func (h *fakeHost) ReadFile(string, int) (string, error) { return "", syscall.EA
 
 func (h *fakeHost) Held(string) bool { return false }
 
+// Kinds that no rule is about.
+const (
+	link kind = 100 + iota
+	pin
+)
+
 // bind shows what the host has at a path.
-func bind(at string, readOnly bool) handoff.Mount {
-	return handoff.Mount{Kind: handoff.MountBind, Dst: at, Src: at, Dev: 7, Ino: inode(at), ReadOnly: readOnly}
+func bind(at string, readOnly bool) place {
+	return place{kind: tree, dst: at, src: hostfs.File{Path: at, Dev: 7, Ino: inode(at)}, readOnly: readOnly}
 }
 
-func entry(kind handoff.MountKind, at string) handoff.Mount {
-	return handoff.Mount{Kind: kind, Dst: at}
+func entry(k kind, at string) place { return place{kind: k, dst: at} }
+
+// viewOf is the view that has these places.
+func viewOf(all []place) *view.View {
+	v := &view.View{}
+	made := map[kind]view.Kind{ownFile: view.File, processes: view.Processes, terminals: view.Terminals, link: view.Link}
+	for _, p := range all {
+		g := view.Grant{Dst: p.dst, Src: p.src, Access: view.Write, Optional: p.optional}
+		if p.readOnly {
+			g.Access = view.Read
+		}
+		if p.device {
+			g.Src.Mode |= fs.ModeDevice
+		}
+		switch p.kind {
+		case overlay:
+			g.Access = view.Overlay
+		case sized:
+			g.Access, g.Size = view.Private, 1
+		case private:
+			g.Access = view.Private
+		case hidden:
+			v.Hidden = append(v.Hidden, view.Hidden{Dst: p.dst})
+			continue
+		case restricted:
+			v.Protected = append(v.Protected, view.Protected{Dst: p.dst, Keep: view.ReadOnly})
+			continue
+		case pin:
+			v.Protected = append(v.Protected, view.Protected{Dst: p.dst, Keep: view.Pinned})
+			continue
+		case ownFile, processes, terminals, link:
+			v.Made = append(v.Made, view.Made{Kind: made[p.kind], Dst: p.dst})
+			continue
+		}
+		v.Grants = append(v.Grants, g)
+	}
+	return v
 }
 
 // rights are what the kernel would give at a path: those of all rules on the way.

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/confine-run/confine/internal/handoff"
 )
 
 // Whatever the table says, nobody gets more than it does; and what is a file when
@@ -19,7 +17,7 @@ func TestNeverMoreThanTheTable(t *testing.T) {
 	for seed := range uint64(3000) {
 		host, mounts := randomTable(t, rand.New(rand.NewPCG(seed, 1)))
 		abi := int(seed%7) + 1
-		r := Alone(Input{ABI: abi, Mounts: mounts, Host: host})
+		r := Alone(Input{ABI: abi, View: viewOf(mounts), Host: host})
 		for at, mode := range host.modes {
 			want := wanted(mounts, host, at) & r.HandledFS
 			got, counts := r.rights(at), ^uint64(0)
@@ -52,7 +50,7 @@ func leftOut(r *Ruleset, at string) bool {
 }
 
 // randomTable is a small tree, and some entries about it, as rootfs sorts them.
-func randomTable(t *testing.T, rnd *rand.Rand) (*fakeHost, []handoff.Mount) {
+func randomTable(t *testing.T, rnd *rand.Rand) (*fakeHost, []place) {
 	host := newFake(t, "/a/")
 	var paths []string
 	for range 25 {
@@ -76,7 +74,7 @@ func randomTable(t *testing.T, rnd *rand.Rand) (*fakeHost, []handoff.Mount) {
 	if len(paths) > 0 && rnd.IntN(4) == 0 {
 		host.shut[paths[rnd.IntN(len(paths))]] = true
 	}
-	var mounts []handoff.Mount
+	var mounts []place
 	for _, at := range paths {
 		switch rnd.IntN(8) {
 		case 0:
@@ -84,31 +82,31 @@ func randomTable(t *testing.T, rnd *rand.Rand) (*fakeHost, []handoff.Mount) {
 		case 1:
 			mounts = append(mounts, bind(at, false))
 		case 2:
-			mounts = append(mounts, entry(handoff.MountMask, at))
+			mounts = append(mounts, entry(hidden, at))
 		case 3:
-			mounts = append(mounts, entry(handoff.MountReadOnly, at))
+			mounts = append(mounts, entry(restricted, at))
 		case 4:
 			if host.modes[at].IsDir() {
-				mounts = append(mounts, entry(handoff.MountScratch, at))
+				mounts = append(mounts, entry(private, at))
 			}
 		}
 	}
-	slices.SortFunc(mounts, func(a, b handoff.Mount) int { return strings.Compare(key(a.Dst), key(b.Dst)) })
+	slices.SortFunc(mounts, func(a, b place) int { return strings.Compare(key(a.dst), key(b.dst)) })
 	return host, mounts
 }
 
 // wanted is what the table says about a path, said as simply as can be.
-func wanted(mounts []handoff.Mount, host *fakeHost, at string) uint64 {
+func wanted(mounts []place, host *fakeHost, at string) uint64 {
 	for dir := at; dir != "/"; dir = path.Dir(dir) {
 		for i := len(mounts) - 1; i >= 0; i-- {
-			if m := &mounts[i]; m.Dst == dir {
-				switch m.Kind {
-				case handoff.MountBind:
-					if m.ReadOnly {
+			if m := &mounts[i]; m.dst == dir {
+				switch m.kind {
+				case tree:
+					if m.readOnly {
 						return read
 					}
 					return write
-				case handoff.MountReadOnly:
+				case restricted:
 					return wanted(mounts[:i], host, dir) & read
 				}
 				return 0
@@ -118,10 +116,10 @@ func wanted(mounts []handoff.Mount, host *fakeHost, at string) uint64 {
 	return 0
 }
 
-func show(mounts []handoff.Mount, r *Ruleset) string {
+func show(mounts []place, r *Ruleset) string {
 	var b strings.Builder
 	for _, m := range mounts {
-		fmt.Fprintf(&b, "mount %d %s %v\n", m.Kind, m.Dst, m.ReadOnly)
+		fmt.Fprintf(&b, "mount %d %s %v\n", m.kind, m.dst, m.readOnly)
 	}
 	for _, rule := range r.Rules {
 		fmt.Fprintf(&b, "rule %s %#x\n", rule.Path, rule.Access)
