@@ -1,3 +1,8 @@
+// Package discover shows the tool chains that the caller really uses, read-only: what PATH, some
+// variables and the command itself lead to. data.go lists the managers that it knows.
+//
+// Nobody named what it comes across, so a tree of work decides little about it: see [Judge]. [Finder] shows
+// what may be shown.
 package discover
 
 import (

@@ -1,3 +1,6 @@
+// Package explain answers what the target of a [view.View] finds at a path, and whether it may read, write,
+// make or execute it: as the kernel would once the view is mounted. It reads the caller's files where the view
+// shows them, and changes nothing.
 package explain
 
 import (

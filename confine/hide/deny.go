@@ -1,3 +1,5 @@
+// Package hide takes out of a view in the making what is denied (deny.go), what the set of secrets
+// has (secrets.go), and the host's unix sockets (sockets.go), in that order.
 package hide
 
 import (

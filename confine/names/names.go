@@ -1,3 +1,10 @@
+// Package names says what names of the caller's mean: where each leads, who could have made the links on
+// the way, and what is too broad to be shown because somebody happens to be there.
+//
+//   - [Names] follows names for whoever opens what they lead to: policies, reports, options.
+//   - [Resolver] does it for a view in the making, with errors that blame an option. It knows the
+//     current directory and the home directory, to which everything else is relative.
+//   - [Trees] are the trees of work: what a clone, a build or an earlier run fills.
 package names
 
 import (

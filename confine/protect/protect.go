@@ -1,3 +1,12 @@
+// Package protect keeps what programs outside a run obey as it is: git hooks, start-up files of
+// shells and editors, policies. data.go lists the paths.
+//
+//   - [Protector] adds them to a view in the making, wherever something is writable.
+//   - [Trusted] answers later, of a tree that a run has changed, what else host programs execute or read
+//     as configuration although its name doesn't show it.
+//
+// Protected is the root of each writable tree, its git directory, submodules and worktrees, and
+// what protected links lead to; not other repositories further down.
 package protect
 
 import (
@@ -446,4 +455,37 @@ func (c *Protector) protectGit(root string) (later func()) {
 func (c *Protector) protectsLess(text string) {
 	c.Notice(text)
 	c.ProtectsLess = true
+}
+
+// protectHome protects what counts in the home directory only, wherever that is writable.
+func (c *Protector) protectHome() {
+	if !c.HomeGiven() {
+		return
+	}
+	for _, p := range c.In.Protect {
+		rest, ok := names.AtHome(p)
+		if !ok {
+			continue
+		}
+		searched := len(c.targets.dirs)
+		c.protectNamed(path.Join(c.In.HomeDir, rest), whyProtected)
+		if p == library {
+			// Of its thousands of names the links lead about in it.
+			c.targets.dirs = c.targets.dirs[:searched]
+		}
+	}
+}
+
+// AtHome gives the canonical paths of the names that count in the home directory only, and
+// the links that lead there.
+func (o *Trusted) AtHome() (found []string) {
+	if home := o.git.Home; path.IsAbs(home) && home != "/" {
+		for _, name := range o.names {
+			if rest, ok := names.AtHome(name); ok {
+				w := hostfs.Trace(o.git.Host, path.Join(home, rest))
+				found = w.AppendTo(found)
+			}
+		}
+	}
+	return found
 }
