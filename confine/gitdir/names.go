@@ -8,12 +8,12 @@ import (
 	"github.com/confine-run/confine/confine/hostfs"
 )
 
-// named gives what git is told of by the configuration for a tree, the user's and the
+// configured gives what git is told of by the configuration for a tree, the user's and the
 // host's included: directories of hooks, further configuration and programs, which may not
 // be there yet, and other files that values name. Conditions are taken to hold. Names are
 // absolute, and not resolved.
-func (s *survey) named(tree string, dirs []string) []string {
-	r := reading{survey: s, words: map[string]bool{}}
+func (s *Survey) configured(tree string, dirs []string) []string {
+	r := reading{Survey: s, words: map[string]bool{}}
 	if len(dirs) > 0 {
 		r.within(tree)
 	}
@@ -58,7 +58,7 @@ func (g *Reader) ownConfig() (names []string) {
 
 // reading is one reading of all the configuration for a tree.
 type reading struct {
-	*survey
+	*Survey
 	trees []string // that names are relative to
 	read  []string // files
 	words map[string]bool

@@ -9,6 +9,7 @@ package gitdir
 
 import (
 	"errors"
+	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -92,20 +93,30 @@ func (g *Reader) Dirs(tree string) []string {
 	return []string{at}
 }
 
-// Pointer reads a file that holds a path, and resolves that.
-func (g *Reader) Pointer(name, prefix, relativeTo string) string {
-	text, err := g.Host.ReadFile(name, MaxPointer)
-	if err != nil {
+// named is the absolute path that a file of git's holds after a prefix, not resolved; or nothing.
+func (g *Reader) named(file, prefix, relativeTo string) string {
+	text, err := g.Host.ReadFile(file, MaxPointer)
+	to, found := strings.CutPrefix(strings.TrimRight(text, "\r\n"), prefix)
+	if err != nil || !found {
 		return ""
 	}
-	to, ok := strings.CutPrefix(strings.TrimRight(text, "\r\n"), prefix)
-	if !ok || to == "" || strings.IndexByte(to, 0) >= 0 {
+	return absolute(to, relativeTo)
+}
+
+// absolute is a name in a file of git's as an absolute path; or nothing.
+func absolute(name, relativeTo string) string {
+	switch {
+	case name == "" || strings.IndexByte(name, 0) >= 0:
 		return ""
+	case path.IsAbs(name):
+		return name
 	}
-	if !path.IsAbs(to) {
-		to = relativeTo + "/" + to
-	}
-	f, err := g.Host.Resolve(to)
+	return relativeTo + "/" + name
+}
+
+// Pointer reads a file that holds the path of a directory, and resolves that.
+func (g *Reader) Pointer(file, prefix, relativeTo string) string {
+	f, err := g.resolve(g.named(file, prefix, relativeTo))
 	if err != nil || !f.Mode.IsDir() {
 		return ""
 	}
@@ -114,17 +125,29 @@ func (g *Reader) Pointer(name, prefix, relativeTo string) string {
 
 // LeadsTo is what a name in a file of git's leads to, or nothing.
 func (g *Reader) LeadsTo(name, relativeTo string) string {
-	if name == "" || strings.IndexByte(name, 0) >= 0 {
-		return ""
-	}
-	if !path.IsAbs(name) {
-		name = relativeTo + "/" + name
-	}
-	f, err := g.Host.Resolve(name)
+	f, err := g.resolve(absolute(name, relativeTo))
 	if err != nil {
 		return ""
 	}
 	return f.Path
+}
+
+func (g *Reader) resolve(name string) (hostfs.File, error) {
+	if name == "" {
+		return hostfs.File{}, fs.ErrNotExist
+	}
+	return g.Host.Resolve(name)
+}
+
+// WorkTreeOf is the tree that GIT/worktrees/NAME says it is of, as its file names it and where that leads; or nothing.
+func (g *Reader) WorkTreeOf(dir string) (name, tree string) {
+	if name = g.named(path.Join(dir, "gitdir"), "", dir); name == "" {
+		return "", ""
+	}
+	if strings.HasPrefix(name, dir+"/") { // it is relative
+		name = path.Clean(name)
+	}
+	return name, g.LeadsTo(path.Dir(name), dir)
 }
 
 // WorkTrees are the trees that the configuration of a git directory names as its own:
@@ -255,9 +278,8 @@ func (g *Reader) isWorktree(dir, root string) bool {
 	if common == "" || path.Join(common, "worktrees") != path.Dir(dir) {
 		return false
 	}
-	text, err := g.Host.ReadFile(path.Join(dir, "gitdir"), MaxPointer)
-	back := strings.TrimRight(text, "\r\n")
-	return err == nil && path.Base(back) == ".git" && g.LeadsTo(path.Dir(back), dir) == root
+	back, tree := g.WorkTreeOf(dir)
+	return path.Base(back) == ".git" && tree == root
 }
 
 // isModule: the configuration of dir names root as its tree.

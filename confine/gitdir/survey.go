@@ -32,9 +32,9 @@ type Name struct {
 	Listed    bool // it was found by looking into git directories, where a run can make more
 }
 
-// survey finds what git obeys in a tree. What it finds out of, an attacker may have made:
+// Survey finds what git obeys in a tree. What it finds out of, an attacker may have made:
 // trees are known by their canonical paths, and each kind of work is bounded.
-type survey struct {
+type Survey struct {
 	*Reader
 	Found   []Name
 	Indexes []plan.GitIndex
@@ -56,9 +56,9 @@ type survey struct {
 // Survey finds it for a tree, or a directory in one: the parts of git directories, which may
 // be elsewhere, those of the submodules and worktrees that belong to it included; what leads
 // git there; and what the configuration names.
-func (g *Reader) Survey(tree string) *survey {
+func (g *Reader) Survey(tree string) *Survey {
 	g.read, g.size = nil, 0 // what another tree is full of doesn't count here
-	s := &survey{Reader: g, known: map[string]bool{}, seen: map[string]bool{}, levels: map[string]bool{}}
+	s := &Survey{Reader: g, known: map[string]bool{}, seen: map[string]bool{}, levels: map[string]bool{}}
 	top := tree
 	dirs := g.Dirs(top)
 	for len(dirs) == 0 && top != "/" {
@@ -91,7 +91,7 @@ func (g *Reader) Survey(tree string) *survey {
 	return s
 }
 
-func (s *survey) add(name, why string) {
+func (s *Survey) add(name, why string) {
 	if s.known[name] {
 		return
 	}
@@ -108,7 +108,7 @@ func (s *survey) add(name, why string) {
 }
 
 // afterwards puts off what listing finds.
-func (s *survey) afterwards(listed bool, look func()) {
+func (s *Survey) afterwards(listed bool, look func()) {
 	s.later = append(s.later, func() {
 		s.listed = listed
 		look()
@@ -116,21 +116,21 @@ func (s *survey) afterwards(listed bool, look func()) {
 }
 
 // whole adds a directory of which not all could be looked at.
-func (s *survey) whole(dir string) {
+func (s *Survey) whole(dir string) {
 	if s.IsThere(dir) {
 		s.add(dir, whyTooMuch)
 	}
 }
 
 // enough counts one more of something, and says whether that is too many.
-func (s *survey) enough(count *int, most int) bool {
+func (s *Survey) enough(count *int, most int) bool {
 	*count++
 	s.Partial = s.Partial || *count > most
 	return *count > most
 }
 
 // once is true the first time.
-func (s *survey) once(what string) bool {
+func (s *Survey) once(what string) bool {
 	if s.seen[what] {
 		return false
 	}
@@ -139,7 +139,7 @@ func (s *survey) once(what string) bool {
 }
 
 // repository adds what is obeyed in a tree that has git directories.
-func (s *survey) repository(tree string, dirs []string) {
+func (s *Survey) repository(tree string, dirs []string) {
 	if f, err := s.Host.Lstat(path.Join(tree, ".git")); err == nil && !f.Mode.IsDir() {
 		s.add(path.Join(tree, ".git"), whyPointer)
 		s.pointed(tree)
@@ -159,44 +159,30 @@ func (s *survey) repository(tree string, dirs []string) {
 }
 
 // pointed adds a part of the git directory by the name that a .git file has for it, which can turn around.
-func (s *survey) pointed(tree string) {
-	text, err := s.Host.ReadFile(path.Join(tree, ".git"), MaxPointer)
-	dir, found := strings.CutPrefix(strings.TrimRight(text, "\r\n"), "gitdir: ")
-	if err != nil || !found || !strings.Contains(dir, "..") {
-		return
+func (s *Survey) pointed(tree string) {
+	if dir := s.named(path.Join(tree, ".git"), "gitdir: ", tree); strings.Contains(strings.TrimPrefix(dir, tree), "..") {
+		s.add(dir+"/config", WhyRuns)
 	}
-	if !path.IsAbs(dir) {
-		dir = tree + "/" + dir
-	}
-	s.add(dir+"/config", WhyRuns)
 }
 
 // nowhere adds the directory that a file of git's leads to where it isn't there: none may come to be.
-func (s *survey) nowhere(file, prefix, relativeTo string) {
-	text, err := s.Host.ReadFile(file, MaxPointer)
-	dir, found := strings.CutPrefix(strings.TrimRight(text, "\r\n"), prefix)
-	if err != nil || !found || dir == "" || strings.IndexByte(dir, 0) >= 0 {
-		return
-	}
-	if !path.IsAbs(dir) {
-		dir = relativeTo + "/" + dir
-	}
-	if !s.IsThere(dir) {
+func (s *Survey) nowhere(file, prefix, relativeTo string) {
+	if dir := s.named(file, prefix, relativeTo); dir != "" && !s.IsThere(dir) {
 		s.add(dir, whyPointer)
 	}
 }
 
 // config adds what the configuration of git directories names.
-func (s *survey) config(tree string, dirs []string) {
+func (s *Survey) config(tree string, dirs []string) {
 	if s.once(strings.Join(append([]string{tree}, dirs...), "\x00")) {
-		for _, name := range s.named(tree, dirs) {
+		for _, name := range s.configured(tree, dirs) {
 			s.add(name, WhyNamed)
 		}
 	}
 }
 
 // index notes the one of a tree whose git directory is dir, and gives its gitlinks.
-func (s *survey) index(tree, dir string, dirs []string) []string {
+func (s *Survey) index(tree, dir string, dirs []string) []string {
 	if !s.once(tree + "\x00index\x00" + dir) {
 		return nil
 	}
@@ -237,7 +223,7 @@ func (g *Reader) hash(dir string) int {
 }
 
 // submodules goes through those of a tree: those that .gitmodules lists, and the gitlinks of its index.
-func (s *survey) submodules(tree string, dirs, gitlinks []string) {
+func (s *Survey) submodules(tree string, dirs, gitlinks []string) {
 	list := path.Join(tree, ".gitmodules")
 	if !s.once(list) {
 		return
@@ -256,7 +242,7 @@ func (s *survey) submodules(tree string, dirs, gitlinks []string) {
 
 // submodule is about one whose git directory is where it is, or in one of dirs. Where there
 // is none, none may come to be: git would take it for the submodule's.
-func (s *survey) submodule(tree string, dirs []string, name, called string) {
+func (s *Survey) submodule(tree string, dirs []string, name, called string) {
 	if s.entries > MaxSearch || s.enough(&s.entries, MaxSearch) {
 		return
 	}
@@ -285,7 +271,7 @@ func (s *survey) submodule(tree string, dirs []string, name, called string) {
 }
 
 // gitDir adds the parts of a git directory.
-func (s *survey) gitDir(dir string) {
+func (s *Survey) gitDir(dir string) {
 	if !s.once(dir) || s.enough(&s.dirs, MaxDirs) {
 		return
 	}
@@ -300,7 +286,7 @@ func (s *survey) gitDir(dir string) {
 }
 
 // listing looks for worktrees and submodules in a git directory, later.
-func (s *survey) listing(dir string) {
+func (s *Survey) listing(dir string) {
 	if s.once(path.Join(dir, "worktrees")) {
 		s.afterwards(true, func() { s.worktrees(dir) })
 		s.afterwards(true, func() { s.modules(path.Join(dir, "modules")) })
@@ -308,7 +294,7 @@ func (s *survey) listing(dir string) {
 }
 
 // worktrees goes through those of a git directory; each has submodules of its own.
-func (s *survey) worktrees(git string) {
+func (s *Survey) worktrees(git string) {
 	entries, err := s.Host.ReadDir(path.Join(git, "worktrees"))
 	if err != nil {
 		return
@@ -320,10 +306,8 @@ func (s *survey) worktrees(git string) {
 		if s.enough(&s.entries, MaxSearch) || s.dirs > MaxDirs {
 			return
 		}
-		dir, tree := path.Join(git, "worktrees", e.Name), ""
-		if text, err := s.Host.ReadFile(path.Join(dir, "gitdir"), MaxPointer); err == nil {
-			tree = s.LeadsTo(path.Dir(strings.TrimRight(text, "\r\n")), dir)
-		}
+		dir := path.Join(git, "worktrees", e.Name)
+		_, tree := s.WorkTreeOf(dir)
 		if tree != "" && s.Shown != nil && !s.Shown(tree) {
 			s.add(dir, whyPruned)
 		} else {
@@ -339,7 +323,7 @@ func (s *survey) worktrees(git string) {
 }
 
 // modules goes through the git directories of submodules.
-func (s *survey) modules(dir string) {
+func (s *Survey) modules(dir string) {
 	entries, err := s.Host.ReadDir(dir)
 	if err != nil {
 		return

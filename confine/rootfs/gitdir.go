@@ -4,7 +4,6 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/confine-run/confine/confine/gitdir"
 	"github.com/confine-run/confine/confine/view"
@@ -50,7 +49,7 @@ func (c *compiler) worktrees() error {
 			}
 			for _, e := range entries {
 				if count++; count > gitdir.MaxDirs {
-					return nil // those of a writable tree are read-only: see survey.worktrees
+					return nil // those of a writable tree are read-only: see gitdir.Survey
 				}
 				c.standIn(path.Join(git, "worktrees", e.Name))
 			}
@@ -62,16 +61,8 @@ func (c *compiler) worktrees() error {
 // standIn makes the file for a worktree whose directory in the repository is dir. Whoever
 // wrote in there may want to know what else there is: so only for one that points back.
 func (c *compiler) standIn(dir string) {
-	text, err := c.Host.ReadFile(path.Join(dir, "gitdir"), gitdir.MaxPointer)
-	name := strings.TrimRight(text, "\r\n")
-	if err != nil || path.Base(name) != ".git" {
-		return
-	}
-	if !path.IsAbs(name) {
-		name = path.Join(dir, name)
-	}
-	tree := c.git.LeadsTo(path.Dir(name), "/")
-	if tree == "" || name != path.Join(tree, ".git") || c.sees(tree) || c.git.Pointer(name, "gitdir: ", tree) != dir {
+	name, tree := c.git.WorkTreeOf(dir)
+	if path.Base(name) != ".git" || tree == "" || name != path.Join(tree, ".git") || c.sees(tree) || c.git.Pointer(name, "gitdir: ", tree) != dir {
 		return
 	}
 	if g := c.Nearest(name); g != nil && g.Access != view.Private || c.Masked(name) {
