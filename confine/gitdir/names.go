@@ -19,7 +19,7 @@ func (s *Survey) configured(tree string, dirs []string) []string {
 	}
 	for _, dir := range dirs {
 		r.within(dir) // where hooks run that have to do with pushes
-		for _, tree := range s.WorkTrees(dir) {
+		for _, tree := range s.workTrees(dir) {
 			r.within(tree)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	MaxPointer = 8 << 10
+	maxPointer = 8 << 10
 	MaxConfig  = 2 << 20
 	maxConfigs = 64   // files for one tree, with all that is included
 	MaxNames   = 512  // words of values that may be names of files, for one tree
@@ -95,7 +95,7 @@ func (g *Reader) Dirs(tree string) []string {
 
 // named is the absolute path that a file of git's holds after a prefix, not resolved; or nothing.
 func (g *Reader) named(file, prefix, relativeTo string) string {
-	text, err := g.Host.ReadFile(file, MaxPointer)
+	text, err := g.Host.ReadFile(file, maxPointer)
 	to, found := strings.CutPrefix(strings.TrimRight(text, "\r\n"), prefix)
 	if err != nil || !found {
 		return ""
@@ -123,8 +123,8 @@ func (g *Reader) Pointer(file, prefix, relativeTo string) string {
 	return f.Path
 }
 
-// LeadsTo is what a name in a file of git's leads to, or nothing.
-func (g *Reader) LeadsTo(name, relativeTo string) string {
+// leadsTo is what a name in a file of git's leads to, or nothing.
+func (g *Reader) leadsTo(name, relativeTo string) string {
 	f, err := g.resolve(absolute(name, relativeTo))
 	if err != nil {
 		return ""
@@ -147,17 +147,17 @@ func (g *Reader) WorkTreeOf(dir string) (name, tree string) {
 	if strings.HasPrefix(name, dir+"/") { // it is relative
 		name = path.Clean(name)
 	}
-	return name, g.LeadsTo(path.Dir(name), dir)
+	return name, g.leadsTo(path.Dir(name), dir)
 }
 
-// WorkTrees are the trees that the configuration of a git directory names as its own:
+// workTrees are the trees that the configuration of a git directory names as its own:
 // the last of them is, and who reads it otherwise takes another.
-func (g *Reader) WorkTrees(dir string) (trees []string) {
+func (g *Reader) workTrees(dir string) (trees []string) {
 	for _, name := range [...]string{"config", "config.worktree"} {
 		all, _ := g.settings(path.Join(dir, name))
 		for i := range all {
 			if s := &all[i]; s.section == "core" && s.Key == "worktree" {
-				if tree := g.LeadsTo(s.Value, dir); tree != "" {
+				if tree := g.leadsTo(s.Value, dir); tree != "" {
 					trees = append(trees, tree)
 				}
 			}
@@ -269,7 +269,7 @@ func (g *Reader) Needs(dir, name string) bool {
 	}
 	tree, git := g.own(dir)
 	return git != "" && (hostfs.Under(name, git) ||
-		hostfs.Under(name, tree) && slices.ContainsFunc(g.Survey(tree).Found, func(n Name) bool { return n.Path == name && n.Why == WhyRuns }))
+		hostfs.Under(name, tree) && slices.ContainsFunc(g.Survey(tree).Found, func(n Name) bool { return n.Path == name && n.Why == whyRuns }))
 }
 
 // isWorktree: dir is GIT/worktrees/NAME, of which git says that it is root's.
@@ -284,5 +284,5 @@ func (g *Reader) isWorktree(dir, root string) bool {
 
 // isModule: the configuration of dir names root as its tree.
 func (g *Reader) isModule(dir, root string) bool {
-	return slices.Contains(g.WorkTrees(dir), root)
+	return slices.Contains(g.workTrees(dir), root)
 }

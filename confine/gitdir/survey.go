@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	WhyRuns    = "git runs what it says"
+	whyRuns    = "git runs what it says"
 	whyPointer = "it says where the git directory is"
 	WhyNamed   = "git's configuration names it"
 	whyHead    = "with it the directory could be taken for a repository"
@@ -149,7 +149,7 @@ func (s *Survey) repository(tree string, dirs []string) {
 	}
 	s.config(tree, dirs)
 	listed := s.listed
-	for _, tree := range append([]string{tree}, s.WorkTrees(dirs[0])...) {
+	for _, tree := range append([]string{tree}, s.workTrees(dirs[0])...) {
 		gitlinks := s.index(tree, dirs[0], dirs)
 		s.afterwards(listed, func() { s.submodules(tree, dirs, gitlinks) })
 	}
@@ -161,7 +161,7 @@ func (s *Survey) repository(tree string, dirs []string) {
 // pointed adds a part of the git directory by the name that a .git file has for it, which can turn around.
 func (s *Survey) pointed(tree string) {
 	if dir := s.named(path.Join(tree, ".git"), "gitdir: ", tree); strings.Contains(strings.TrimPrefix(dir, tree), "..") {
-		s.add(dir+"/config", WhyRuns)
+		s.add(dir+"/config", whyRuns)
 	}
 }
 
@@ -246,7 +246,7 @@ func (s *Survey) submodule(tree string, dirs []string, name, called string) {
 	if s.entries > MaxSearch || s.enough(&s.entries, MaxSearch) {
 		return
 	}
-	sub := s.LeadsTo(name, tree)
+	sub := s.leadsTo(name, tree)
 	if sub == "" { // its directory isn't there
 		sub = path.Join(tree, name)
 	}
@@ -276,7 +276,7 @@ func (s *Survey) gitDir(dir string) {
 		return
 	}
 	for _, p := range parts {
-		s.add(path.Join(dir, p), WhyRuns)
+		s.add(path.Join(dir, p), whyRuns)
 	}
 	s.nowhere(path.Join(dir, "commondir"), "", dir)
 	// One that is begun inside is left to go on outside: without it the repository is in between.
@@ -339,7 +339,7 @@ func (s *Survey) modules(dir string) {
 		if s.IsThere(path.Join(sub, "config")) || s.IsThere(path.Join(sub, "HEAD")) {
 			s.gitDir(sub)
 			s.listing(sub)
-			for _, tree := range s.WorkTrees(sub) {
+			for _, tree := range s.workTrees(sub) {
 				switch git := path.Join(tree, ".git"); {
 				case s.Pointer(git, "gitdir: ", tree) == sub:
 					s.add(git, whyPointer)

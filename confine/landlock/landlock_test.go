@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -19,7 +20,7 @@ func TestWhatEachVersionHandles(t *testing.T) {
 		{1, 0x1fff, 0, 0}, {2, 0x3fff, 0, 0}, {3, 0x7fff, 0, 0}, {4, 0x7fff, 3, 0},
 		{5, 0xffff, 3, 0}, {6, 0xffff, 3, 3}, {7, 0xffff, 3, 3}, {8, 0xffff, 3, 3}, {9, 0x1ffff, 3, 3}, {99, 0x1ffff, 3, 3},
 	} {
-		r := Alone(Input{ABI: c.abi, Host: newFake(t), NoTCP: true, Scoped: 3, TempDir: "/tmp/x"})
+		r := Alone(Input{ABI: c.abi, Host: hosttest.New(t), NoTCP: true, Scoped: 3, TempDir: "/tmp/x"})
 		if r.HandledFS != c.fs || r.HandledNet != c.net || r.Scoped != c.scoped || r.Held() != (c.fs != 0) || r.None() != (c.abi < 1) {
 			t.Errorf("ABI %d: %+v", c.abi, r)
 		}
@@ -42,7 +43,7 @@ func TestWhatEachVersionHandles(t *testing.T) {
 
 func TestEachVersionSaysWhatItLacks(t *testing.T) {
 	for abi := 1; abi <= 9; abi++ {
-		r := Alone(Input{ABI: abi, Host: newFake(t)})
+		r := Alone(Input{ABI: abi, Host: hosttest.New(t)})
 		for k, since := range map[Kind]int{Moves: 2, Truncation: 3, Ioctls: 5, Names: 99, Metadata: 99, Sockets: 9} {
 			if r.has(k, "") != (abi < since) {
 				t.Errorf("ABI %d: %q is told: %v", abi, k.About(), r.has(k, ""))
@@ -63,7 +64,7 @@ func TestEveryLimitIsWorded(t *testing.T) {
 }
 
 func TestBelowAMountNamespace(t *testing.T) {
-	host := newFake(t, "/usr/", "/dev/null#", "/etc/ld.so.cache", "/home/u/w/", "/run/fifo%", "/run/file", "/run/sock|")
+	host := hosttest.New(t, "/usr/", "/dev/null#", "/etc/ld.so.cache", "/home/u/w/", "/run/fifo%", "/run/file", "/run/sock|")
 	null := bind("/dev/null", true)
 	null.device = true
 	file := bind("/run/file", false)
@@ -111,7 +112,7 @@ func TestBelowAMountNamespace(t *testing.T) {
 
 // What nothing is told about stays as it is, and only what is named can be connected to.
 func TestSocketsBelowAMountNamespace(t *testing.T) {
-	host := newFake(t, "/srv/tree/a|", "/srv/named|", "/srv/file", "/dev/null#")
+	host := hosttest.New(t, "/srv/tree/a|", "/srv/named|", "/srv/file", "/dev/null#")
 	elsewhere := bind("/srv/named", true)
 	elsewhere.dst = "/m"
 	mounts := []place{bind("/dev/null", true), bind("/srv/file", false), bind("/srv/named", true), bind("/srv/tree", true), elsewhere,
@@ -142,7 +143,7 @@ func TestSocketsBelowAMountNamespace(t *testing.T) {
 }
 
 func TestNamedSocketsAlone(t *testing.T) {
-	host := newFake(t, "/w/named|", "/w/other|", "/w/file", "/w/d/", "/w/hidden/")
+	host := hosttest.New(t, "/w/named|", "/w/other|", "/w/file", "/w/d/", "/w/hidden/")
 	for _, some := range []bool{false, true} {
 		mounts := []place{bind("/w", true), bind("/w/named", true)}
 		if some {
@@ -172,7 +173,7 @@ func TestNamedSocketsAlone(t *testing.T) {
 }
 
 func TestAlone(t *testing.T) {
-	host := newFake(t, "/usr/bin/", "/home/u/w/.git/hooks/", "/home/u/w/.git/config", "/home/u/w/.git/refs/", "/home/u/w/src/",
+	host := hosttest.New(t, "/usr/bin/", "/home/u/w/.git/hooks/", "/home/u/w/.git/config", "/home/u/w/.git/refs/", "/home/u/w/src/",
 		"/home/u/w/file", "/home/u/w/link -> /etc", "/home/u/w/sock|", "/home/u/w/fifo%", "/home/u/.ssh/", "/etc/passwd", "/etc/shadow", "/data/open/", "/data/shut/in/",
 		"/data/key", "/o/", "/etc/resolv.conf -> /run/stub", "/run/stub", "/tmp/", "/proc/", "/dev/null#", "/x/")
 	null := bind("/dev/null", true)
@@ -225,7 +226,7 @@ func TestAlone(t *testing.T) {
 		if (rule.Ino == 0) != (rule.Path == "/tmp/confine-1") {
 			t.Errorf("%+v: nothing to tell a replacement by", rule)
 		}
-		if !host.modes[rule.Path].IsDir() && rule.Ino != 0 && rule.Access&^ofFiles != 0 {
+		if (host.Nodes[rule.Path] == nil || !host.Nodes[rule.Path].Mode.IsDir()) && rule.Ino != 0 && rule.Access&^ofFiles != 0 {
 			t.Errorf("%+v: the kernel refuses that of a file", rule)
 		}
 	}
@@ -238,7 +239,7 @@ func TestTooManyNamesOpenNothing(t *testing.T) {
 		name := "f" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + strings.Repeat("y", i/26)
 		lines = append(lines, "/w/"+name, "/v/"+name)
 	}
-	r := Alone(Input{ABI: 7, Host: newFake(t, lines...), View: viewOf([]place{
+	r := Alone(Input{ABI: 7, Host: hosttest.New(t, lines...), View: viewOf([]place{
 		bind("/v", false), entry(restricted, "/v/.envrc"), bind("/w", false), entry(hidden, "/w/secret")})})
 	if !r.has(LeftOut, "/w") || !r.has(LeftOut, "/v") {
 		t.Errorf("not told: %+v", r.Limits)
@@ -249,8 +250,8 @@ func TestTooManyNamesOpenNothing(t *testing.T) {
 	if got := r.rights("/v/fa"); got != read {
 		t.Errorf("beside something protected: %#x, want %#x", got, read)
 	}
-	host := newFake(t, "/w/secret/", "/w/a")
-	host.shut["/w"] = true
+	host := hosttest.New(t, "/w/secret/", "/w/a")
+	host.Nodes["/w"].Unlisted = true
 	r = Alone(Input{ABI: 7, Host: host, View: viewOf([]place{bind("/w", true), entry(hidden, "/w/secret")})})
 	if r.rights("/w/secret") != 0 || !r.has(LeftOut, "/w") {
 		t.Errorf("a directory that can't be listed: %+v", r)
@@ -260,8 +261,8 @@ func TestTooManyNamesOpenNothing(t *testing.T) {
 // What is out of the user's reach now may not be so later: the directory is maybe
 // the user's own.
 func TestWhatIsOutOfReachStaysClosed(t *testing.T) {
-	host := newFake(t, "/w/d/config", "/w/d/secret", "/w/e/")
-	host.shut["/w/d"], host.away = true, true
+	host := hosttest.New(t, "/w/d/config", "/w/d/secret", "/w/e/")
+	host.Nodes["/w/d"].Shut, host.Other = true, true
 	r := Alone(Input{ABI: 7, Host: host, View: viewOf([]place{
 		bind("/w", false), entry(restricted, "/w/d/config"), entry(hidden, "/w/d/secret")})})
 	if r.rights("/w/d/config") != 0 || r.rights("/w/d/secret") != 0 || r.rights("/w/e") != write {
@@ -273,7 +274,7 @@ func TestAProtectedLinkStays(t *testing.T) {
 	shown := bind("/w/.envrc", true)
 	shown.src.Path = "/w/env"
 	for _, m := range []place{entry(hidden, "/w/.envrc"), shown} {
-		r := Alone(Input{ABI: 7, Host: newFake(t, "/w/.envrc -> /w/env", "/w/env", "/w/d/"), View: viewOf([]place{bind("/w", false), m})})
+		r := Alone(Input{ABI: 7, Host: hosttest.New(t, "/w/.envrc -> /w/env", "/w/env", "/w/d/"), View: viewOf([]place{bind("/w", false), m})})
 		if r.rights("/w") != read || r.rights("/w/d") != write || r.has(Elsewhere, "/w/.envrc") {
 			t.Errorf("%#x around a protected link: %+v", r.rights("/w"), r)
 		}
@@ -283,7 +284,7 @@ func TestAProtectedLinkStays(t *testing.T) {
 // What a mount table has that Landlock hasn't is named with its path, and closed where
 // something of the host's is in its place.
 func TestEveryPlaceThatCantBeIsNamed(t *testing.T) {
-	host := newFake(t, "/home/u/w/", "/home/u/w/full/", "/home/u/w/full/secret", "/home/u/w/file", "/home/u/w/other/", "/zz/")
+	host := hosttest.New(t, "/home/u/w/", "/home/u/w/full/", "/home/u/w/full/secret", "/home/u/w/file", "/home/u/w/other/", "/zz/")
 	mounts := []place{
 		bind("/home/u/w", false),
 		{kind: sized, dst: "/home/u/w/full"},
@@ -322,14 +323,14 @@ func TestWhatTheSecondLayerCantHold(t *testing.T) {
 		{kind: private, dst: "/tmp"},
 		{kind: tree, dst: "/tmp/p", src: hostfs.File{Path: "/usr"}, readOnly: true},
 	}
-	if got := Under(Input{ABI: 7, View: viewOf(mounts), Host: newFake(t, "/usr/")}).Limits; !slices.Equal(got, []Limit{{Inherited, "/tmp/p"}}) {
+	if got := Under(Input{ABI: 7, View: viewOf(mounts), Host: hosttest.New(t, "/usr/")}).Limits; !slices.Equal(got, []Limit{{Inherited, "/tmp/p"}}) {
 		t.Errorf("%+v", got)
 	}
-	r := Under(Input{ABI: 7, View: viewOf(mounts[:2]), Host: newFake(t, "/usr/")})
+	r := Under(Input{ABI: 7, View: viewOf(mounts[:2]), Host: hosttest.New(t, "/usr/")})
 	if len(r.Limits) != 0 || r.Gives("/usr/x", WriteFile) || !r.Gives("/tmp/x", WriteFile) {
 		t.Errorf("%+v", r)
 	}
-	r = Under(Input{ABI: 7, View: viewOf(mounts), Host: newFake(t, "/usr/"), RootWritable: true})
+	r = Under(Input{ABI: 7, View: viewOf(mounts), Host: hosttest.New(t, "/usr/"), RootWritable: true})
 	if !slices.Equal(r.Limits, []Limit{{Inherited, "/"}}) || !r.Gives("/x", MakeReg) {
 		t.Errorf("a root that is an overlay: %+v", r)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 )
 
 // Whatever the table says, nobody gets more than it does; and what is a file when
@@ -18,7 +20,8 @@ func TestNeverMoreThanTheTable(t *testing.T) {
 		host, mounts := randomTable(t, rand.New(rand.NewPCG(seed, 1)))
 		abi := int(seed%7) + 1
 		r := Alone(Input{ABI: abi, View: viewOf(mounts), Host: host})
-		for at, mode := range host.modes {
+		for at, node := range host.Nodes {
+			mode := node.Mode
 			want := wanted(mounts, host, at) & r.HandledFS
 			got, counts := r.rights(at), ^uint64(0)
 			if mode.Type() == fs.ModeSymlink {
@@ -50,29 +53,29 @@ func leftOut(r *Ruleset, at string) bool {
 }
 
 // randomTable is a small tree, and some entries about it, as rootfs sorts them.
-func randomTable(t *testing.T, rnd *rand.Rand) (*fakeHost, []place) {
-	host := newFake(t, "/a/")
+func randomTable(t *testing.T, rnd *rand.Rand) (*hosttest.Host, []place) {
+	host := hosttest.New(t, "/a/")
 	var paths []string
 	for range 25 {
 		at := ""
 		for range 1 + rnd.IntN(4) {
 			at += "/" + string(rune('a'+rnd.IntN(3)))
-			if mode, ok := host.modes[at]; ok && !mode.IsDir() {
+			if n := host.Nodes[at]; n != nil && !n.Mode.IsDir() {
 				break
 			}
 		}
-		if _, ok := host.modes[at]; ok {
+		if host.Nodes[at] != nil {
 			continue
 		}
 		mode := fs.ModeDir
 		if rnd.IntN(2) == 0 {
 			mode = 0
 		}
-		host.put(at, mode)
+		host.Put(at, mode, "")
 		paths = append(paths, at)
 	}
 	if len(paths) > 0 && rnd.IntN(4) == 0 {
-		host.shut[paths[rnd.IntN(len(paths))]] = true
+		host.Nodes[paths[rnd.IntN(len(paths))]].Unlisted = true
 	}
 	var mounts []place
 	for _, at := range paths {
@@ -86,7 +89,7 @@ func randomTable(t *testing.T, rnd *rand.Rand) (*fakeHost, []place) {
 		case 3:
 			mounts = append(mounts, entry(restricted, at))
 		case 4:
-			if host.modes[at].IsDir() {
+			if host.Nodes[at].Mode.IsDir() {
 				mounts = append(mounts, entry(private, at))
 			}
 		}
@@ -96,7 +99,7 @@ func randomTable(t *testing.T, rnd *rand.Rand) (*fakeHost, []place) {
 }
 
 // wanted is what the table says about a path, said as simply as can be.
-func wanted(mounts []place, host *fakeHost, at string) uint64 {
+func wanted(mounts []place, host *hosttest.Host, at string) uint64 {
 	for dir := at; dir != "/"; dir = path.Dir(dir) {
 		for i := len(mounts) - 1; i >= 0; i-- {
 			if m := &mounts[i]; m.dst == dir {

@@ -174,7 +174,7 @@ func (d *Draft) changes(parent, g *Grant) (bool, error) {
 // Hide takes a path inside out of what is visible. What the caller named below
 // it is more specific, and stays.
 func (d *Draft) Hide(at, why string, by Origin) {
-	if d.HiddenAt(at) {
+	if d.hiddenAt(at) {
 		return
 	}
 	d.Grants = slices.DeleteFunc(d.Grants, func(g Grant) bool { return g.Dst == at })
@@ -224,23 +224,23 @@ func (d *Draft) Reinstate(at string) (any bool) {
 	return any
 }
 
-// Moot says whether nothing is left at a path that is hidden: what showed it is hidden
+// moot says whether nothing is left at a path that is hidden: what showed it is hidden
 // itself since then, or something further up.
-func (d *Draft) Moot(p string) bool {
+func (d *Draft) moot(p string) bool {
 	g := d.Nearest(p)
 	if g == nil || g.Access == Private {
 		return true
 	}
 	for p != "/" {
-		if p = path.Dir(p); d.HiddenAt(p) && len(g.Dst) < len(p) {
+		if p = path.Dir(p); d.hiddenAt(p) && len(g.Dst) < len(p) {
 			return true
 		}
 	}
 	return false
 }
 
-// HiddenAt says whether just this path is hidden.
-func (d *Draft) HiddenAt(p string) bool {
+// hiddenAt says whether just this path is hidden.
+func (d *Draft) hiddenAt(p string) bool {
 	_, hidden := d.hidden[p]
 	return hidden
 }
@@ -252,7 +252,7 @@ func (d *Draft) Masked(p string) bool {
 		shown = len(g.Dst)
 	}
 	for ; len(p) > shown; p = path.Dir(p) {
-		if d.HiddenAt(p) {
+		if d.hiddenAt(p) {
 			return true
 		}
 		if p == "/" {

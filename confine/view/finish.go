@@ -15,7 +15,7 @@ func (d *Draft) Finish() {
 		return d.occupied(&m) || m.Kind == Dir && slices.Contains(dropped, m.Dst)
 	})
 	d.finishInstead()
-	d.Hidden = slices.DeleteFunc(d.Hidden, func(h Hidden) bool { return d.Moot(h.Dst) })
+	d.Hidden = slices.DeleteFunc(d.Hidden, func(h Hidden) bool { return d.moot(h.Dst) })
 	d.Protected = slices.DeleteFunc(d.Protected, func(p Protected) bool { return d.Masked(p.Dst) })
 	for i := range d.Grants {
 		if g := &d.Grants[i]; !g.Beneath { // whose rule says more
@@ -78,7 +78,7 @@ func (d *Draft) finishInstead() {
 		taken[l.At] = true
 	}
 	gone := func(at string) bool {
-		if taken[at] || d.Masked(at) || d.HiddenAt(at) {
+		if taken[at] || d.Masked(at) || d.hiddenAt(at) {
 			return true
 		}
 		taken[at] = true

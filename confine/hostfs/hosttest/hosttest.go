@@ -28,10 +28,11 @@ type Host struct {
 }
 
 type Node struct {
-	Ino  uint64
-	Mode fs.FileMode
-	Text string // of a file, or the target of a link
-	shut bool   // nobody but root can enter it
+	Ino      uint64
+	Mode     fs.FileMode
+	Text     string // of a file, or the target of a link
+	Shut     bool   // nobody but root can enter it
+	Unlisted bool   // nobody can list it
 	// Names is how many it has; 0 is one.
 	Names uint64
 }
@@ -56,7 +57,7 @@ func New(t testing.TB, lines ...string) *Host {
 		} else {
 			mode = 0o644
 		}
-		h.Put(at, mode, text).shut = last == "!"
+		h.Put(at, mode, text).Shut = last == "!"
 	}
 	return h
 }
@@ -98,7 +99,7 @@ func (h *Host) Walk(name string, follow bool) (string, *Node, error) {
 		if comp == "" || comp == "." {
 			continue
 		}
-		if h.Nodes[at].shut && h.Other {
+		if h.Nodes[at].Shut && h.Other {
 			return "", nil, syscall.EACCES
 		}
 		if comp == ".." {
@@ -166,7 +167,7 @@ func (h *Host) ReadDir(name string) ([]hostfs.Entry, error) {
 	if !n.Mode.IsDir() {
 		return nil, syscall.ENOTDIR
 	}
-	if n.shut && h.Other {
+	if n.Shut && h.Other || n.Unlisted {
 		return nil, syscall.EACCES
 	}
 	var entries []hostfs.Entry
