@@ -51,7 +51,7 @@ func Execute(ctx context.Context, policy *Policy, command *Command, io IO, plann
 	if err := command.fill(); err != nil {
 		return nil, err
 	}
-	begin := patiently(ctx, io.Signals)
+	begin := newStartupSignals(ctx, io.Signals)
 	defer begin.end()
 	io.Signals = begin.later
 	if command.hasImage(policy) {
@@ -64,7 +64,7 @@ func Execute(ctx context.Context, policy *Policy, command *Command, io IO, plann
 		}
 	}
 	g, why := inUserns, denial{}
-	for ; ; begin.again() {
+	for ; ; begin.rearm() {
 		r, err := execute(ctx, begin, policy, command, io, planned, g, why)
 		if err != nil {
 			return nil, err
@@ -78,7 +78,7 @@ func Execute(ctx context.Context, policy *Policy, command *Command, io IO, plann
 
 // execute is one attempt, on one ground. A plan can take as long as the files that it is about
 // want: when the caller doesn't wait for it any longer, nobody does, and it is left to itself.
-func execute(ctx context.Context, begin *beginning, policy *Policy, command *Command, io IO, planned func(*Plan), g ground, why denial) (*status.Report, error) {
+func execute(ctx context.Context, begin *startupSignals, policy *Policy, command *Command, io IO, planned func(*Plan), g ground, why denial) (*status.Report, error) {
 	var group *cgroup.Group
 	var grouped sync.WaitGroup
 	plans := make(chan madePlan, 1)
@@ -106,7 +106,7 @@ func execute(ctx context.Context, begin *beginning, policy *Policy, command *Com
 	case <-begin.ctx.Done():
 	}
 	grouped.Wait()
-	cause := begin.over()
+	cause := begin.finish()
 	if err != nil || cause != nil {
 		ready.Discard()
 		if group != nil {

@@ -21,7 +21,7 @@ const (
 // don't: they report a permission that the mode grants.
 func (p *planner) shut() {
 	last := ""
-	for _, d := range p.ruleset.Shut {
+	for _, d := range p.ruleset.Immutable {
 		if last != "" && strings.HasPrefix(d.Dir, last+"/") {
 			continue // told with what it is in
 		}
@@ -55,7 +55,7 @@ func (p *planner) shut() {
 
 // shutBelow are the other directories in dir of which the same is so.
 func (p *planner) shutBelow(dir string) (names []string) {
-	for _, d := range p.ruleset.Shut {
+	for _, d := range p.ruleset.Immutable {
 		if rest, ok := strings.CutPrefix(d.Dir, dir+"/"); ok {
 			names = append(names, rest)
 		}

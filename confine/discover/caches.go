@@ -113,7 +113,7 @@ func (c *Finder) goCache(variable, dir string, a view.Access) {
 		if c.In.Bare {
 			if !c.written(f.Path) {
 				delete(c.Env, variable)
-				c.Lost = append(c.Lost, variable)
+				c.LostCaches = append(c.LostCaches, variable)
 			}
 			return
 		}

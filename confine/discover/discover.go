@@ -48,7 +48,7 @@ type Judge struct {
 	Chains chainState
 	found  discovery
 	bins   []bin    // what of PATH exists
-	Lost   []string // Table.Caches
+	LostCaches   []string // Table.Caches
 }
 
 // discovery is what tool chain discovery knows of trees of work.

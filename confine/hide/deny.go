@@ -36,7 +36,7 @@ type Hider struct {
 	until  time.Time // when searches have to be done
 	passed []string  // sockets that searches came across, outside
 
-	AtStart       bool   // Table.DenyAtStart
+	DenyAtStart       bool   // Table.DenyAtStart
 	SocketsLater  bool   // Table.SocketsLater
 	SocketsMissed string // Table.SocketsMissed
 }
@@ -274,7 +274,7 @@ func (c *Hider) deadline() time.Time {
 
 // noteLater notes that what comes to be in a tree after the start isn't hidden.
 func (c *Hider) noteLater(g *view.Grant) {
-	c.AtStart = c.AtStart || g.Access == view.Write || g.Access == view.Overlay && !c.In.Bare
+	c.DenyAtStart = c.DenyAtStart || g.Access == view.Write || g.Access == view.Overlay && !c.In.Bare
 }
 
 // noteLaterAt is later for one path that isn't there.

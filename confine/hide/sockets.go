@@ -85,7 +85,7 @@ func (c *Hider) hideSocket(outside string) {
 			continue
 		}
 		c.Hide(at, "a socket of the host's", view.Origin{})
-		c.Whatever(at)
+		c.AcceptAny(at)
 	}
 }
 

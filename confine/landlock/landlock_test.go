@@ -216,8 +216,8 @@ func TestAlone(t *testing.T) {
 		t.Errorf("told, and not so: %+v", r.Limits)
 	}
 	kept := []string{"/home/u/w/.git/config", "/home/u/w/.git/hooks"}
-	if want := []Shut{{"/home/u/w", kept}, {"/home/u/w/.git", kept}}; !reflect.DeepEqual(r.Shut, want) {
-		t.Errorf("shut: %+v, want %+v", r.Shut, want)
+	if want := []ImmutableDir{{"/home/u/w", kept}, {"/home/u/w/.git", kept}}; !reflect.DeepEqual(r.Immutable, want) {
+		t.Errorf("immutable: %+v, want %+v", r.Immutable, want)
 	}
 	if d := r.Details(); !strings.Contains(d, "/home/u/w, /home/u/w/.git: "+NoNewNames.About()) || strings.Contains(d, "confine-1") {
 		t.Errorf("details: %q", d)

@@ -28,13 +28,13 @@ type Input struct {
 // Ruleset is what the kernel is asked to hold, and what it can't.
 type Ruleset struct {
 	handoff.Landlock
-	ABI    int // used; 0 is none
-	Limits []Limit
-	Shut   []Shut // of Alone
+	ABI       int // used; 0 is none
+	Limits    []Limit
+	Immutable []ImmutableDir // of Alone
 }
 
-// Shut is a directory that is writable but for its own names: none can be made, renamed or removed.
-type Shut struct {
+// ImmutableDir is a directory that is writable but for its own names: none can be made, renamed or removed.
+type ImmutableDir struct {
 	Dir string
 	For []string // what in it, at any depth, is hidden or has to stay as it is
 }

@@ -176,7 +176,7 @@ func (s *splitter) grant(f hostfs.File, rights uint64, optional bool) {
 	}
 	if common&MakeReg == 0 && rights&MakeReg != 0 {
 		s.ruleset.limit(NoNewNames, f.Path)
-		s.shut(f.Path, rights)
+		s.immutable(f.Path, rights)
 	}
 	entries, err := s.host.ReadDir(f.Path)
 	if err != nil || len(entries) > maxEntries || len(s.ruleset.Rules)+len(entries) > maxRules {
@@ -195,15 +195,15 @@ func (s *splitter) grant(f hostfs.File, rights uint64, optional bool) {
 	}
 }
 
-// shut notes because of what nothing can be made in a directory.
-func (s *splitter) shut(dir string, rights uint64) {
-	d := Shut{Dir: dir}
+// immutable notes because of what nothing can be made in a directory.
+func (s *splitter) immutable(dir string, rights uint64) {
+	d := ImmutableDir{Dir: dir}
 	for _, n := range s.below(dir) {
 		if n.allows(rights)&MakeReg == 0 {
 			d.For = append(d.For, n.file.Path)
 		}
 	}
-	s.ruleset.Shut = append(s.ruleset.Shut, d)
+	s.ruleset.Immutable = append(s.ruleset.Immutable, d)
 }
 
 // allows are the rights that may be inherited by n where others are given around it.

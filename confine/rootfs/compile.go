@@ -105,8 +105,8 @@ func (c *compiler) emit() error {
 	c.Finish()
 	c.finder.CleanPath()
 	t := &c.table
-	t.Guarded, t.ProtectsLess, t.Caches = c.protector.Guarded, c.protector.ProtectsLess, c.finder.Lost
-	t.DenyAtStart, t.SocketsLater, t.SocketsMissed = c.hider.AtStart, c.hider.SocketsLater, c.hider.SocketsMissed
+	t.Guarded, t.ProtectsLess, t.Caches = c.protector.Guarded, c.protector.ProtectsLess, c.finder.LostCaches
+	t.DenyAtStart, t.SocketsLater, t.SocketsMissed = c.hider.DenyAtStart, c.hider.SocketsLater, c.hider.SocketsMissed
 	t.View = &c.View
 	t.Root, t.Mounts = rootOf(t.View), mounts(t.View)
 	for i := range c.Grants {

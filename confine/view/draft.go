@@ -187,8 +187,8 @@ func (d *Draft) Hide(at, why string, by Origin) {
 	d.Hidden = append(d.Hidden, Hidden{at, open, d.planned(at)})
 }
 
-// Whatever makes it irrelevant what is at a hidden path when the run starts, if anything.
-func (d *Draft) Whatever(at string) {
+// AcceptAny lets something else than what is there now be at a hidden path when the run starts, or nothing.
+func (d *Draft) AcceptAny(at string) {
 	if i, ok := d.hidden[at]; ok {
 		d.Hidden[i].File = hostfs.File{}
 	}

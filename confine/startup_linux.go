@@ -12,10 +12,10 @@ import (
 	"github.com/confine-run/confine/supervisor"
 )
 
-// beginning listens to the caller's signals while an image is unpacked and a plan is made, when
+// startupSignals listens to the caller's signals while an image is unpacked and a plan is made, when
 // there is no command yet to pass them on to. One that asks for an end stops it; all others,
 // and those that come after it, are for the run. None is lost in between.
-type beginning struct {
+type startupSignals struct {
 	ctx   context.Context
 	later chan os.Signal // those for the run
 
@@ -30,8 +30,8 @@ type stoppedBy struct{ sig unix.Signal }
 
 func (e stoppedBy) Error() string { return unix.SignalName(e.sig) }
 
-func patiently(ctx context.Context, signals <-chan os.Signal) *beginning {
-	u := &beginning{later: make(chan os.Signal, max(8, cap(signals))), release: make(chan struct{})}
+func newStartupSignals(ctx context.Context, signals <-chan os.Signal) *startupSignals {
+	u := &startupSignals{later: make(chan os.Signal, max(8, cap(signals))), release: make(chan struct{})}
 	u.ctx, u.stop = context.WithCancelCause(ctx)
 	go func() {
 		for {
@@ -40,7 +40,7 @@ func patiently(ctx context.Context, signals <-chan os.Signal) *beginning {
 				if !open {
 					return
 				}
-				u.came(s)
+				u.handle(s)
 			case <-u.release:
 				return
 			}
@@ -49,7 +49,7 @@ func patiently(ctx context.Context, signals <-chan os.Signal) *beginning {
 	return u
 }
 
-func (u *beginning) came(s os.Signal) {
+func (u *startupSignals) handle(s os.Signal) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if n, ok := s.(unix.Signal); ok && !u.done && supervisor.AsksForEnd(s) {
@@ -62,18 +62,18 @@ func (u *beginning) came(s os.Signal) {
 	}
 }
 
-// over: it is planned, or that failed. The error is what ended it early; nothing may be started
+// finish is called when it is planned, or that failed. The error is what ended it early; nothing may be started
 // then, also if it came too late for the plan.
-func (u *beginning) over() error {
+func (u *startupSignals) finish() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.done = true
 	return context.Cause(u.ctx)
 }
 
-// again: a plan for another ground is to be made. What came since the last one was over, and
+// rearm is for the next plan, for another ground. What came since the last one was finished, and
 // was not heard by a run, counts as if it came now.
-func (u *beginning) again() {
+func (u *startupSignals) rearm() {
 	u.mu.Lock()
 	u.done = false
 	var late []os.Signal
@@ -82,12 +82,12 @@ func (u *beginning) again() {
 	}
 	u.mu.Unlock()
 	for _, s := range late {
-		u.came(s)
+		u.handle(s)
 	}
 }
 
 // end ends the listening, with the run.
-func (u *beginning) end() {
+func (u *startupSignals) end() {
 	close(u.release)
 	u.stop(nil)
 }

@@ -78,10 +78,10 @@ func TestASignalWhileAnImageIsUnpackedStartsNothing(t *testing.T) {
 
 func TestSignalsThatComeLateOrAskForNoEndAreForTheRun(t *testing.T) {
 	signals := make(chan os.Signal)
-	u := patiently(t.Context(), signals)
+	u := newStartupSignals(t.Context(), signals)
 	defer u.end()
 	signals <- unix.SIGUSR1
-	if cause := u.over(); cause != nil {
+	if cause := u.finish(); cause != nil {
 		t.Fatal(cause)
 	}
 	signals <- unix.SIGTERM
@@ -102,15 +102,15 @@ func TestSignalsThatComeLateOrAskForNoEndAreForTheRun(t *testing.T) {
 
 func TestWhatCameBetweenTwoPlansEndsTheSecond(t *testing.T) {
 	signals := make(chan os.Signal)
-	u := patiently(t.Context(), signals)
+	u := newStartupSignals(t.Context(), signals)
 	defer u.end()
-	_ = u.over()
+	_ = u.finish()
 	signals <- unix.SIGUSR1
 	signals <- unix.SIGINT
 	signals <- unix.SIGWINCH // by now the others have been taken
-	u.again()
-	if by := (stoppedBy{}); !errors.As(u.over(), &by) || by.sig != unix.SIGINT {
-		t.Errorf("%v", u.over())
+	u.rearm()
+	if by := (stoppedBy{}); !errors.As(u.finish(), &by) || by.sig != unix.SIGINT {
+		t.Errorf("%v", u.finish())
 	}
 	if got := <-u.later; got != unix.SIGUSR1 {
 		t.Errorf("%v", got)
