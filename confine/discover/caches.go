@@ -65,7 +65,7 @@ func (c *Judge) has(program string) bool {
 // goCaches makes builds with Go start warm. What is built goes to an overlay
 // and is thrown away; modules can't be fetched without a network, so they are
 // read-only then, which costs less. Go compiles nothing with a build cache that it can't
-// write to, and says something else: where there is no overlay it gets an empty one (caches.go).
+// write to, and says something else: where there is no overlay it gets an empty one.
 func (c *Finder) goCaches() {
 	if !c.HomeGiven() {
 		return

@@ -12,20 +12,6 @@ import (
 	"github.com/confine-run/confine/internal/plan"
 )
 
-const (
-	whyRuns    = "git runs what it says"
-	whyPointer = "it says where the git directory is"
-	WhyNamed   = "git's configuration names it"
-	whyHead    = "with it the directory could be taken for a repository"
-	whyRebase  = "git runs what it says when the rebase goes on"
-	whyAbsent  = "a submodule of this name is not there, and git would take what is"
-	whyTooMuch = "there is too much in it to tell what git obeys"
-	whyPruned  = "the worktree is elsewhere: git would take it for gone, and prune this"
-)
-
-// parts of a git directory decide what git runs, or where it looks for that.
-var parts = [...]string{"config", "config.worktree", "hooks", "commondir"}
-
 // Name is something that git obeys. Its path is absolute, and not resolved.
 type Name struct {
 	Path, Why string
@@ -52,6 +38,20 @@ type Survey struct {
 	later  []func()
 	listed bool // what is looked at was
 }
+
+const (
+	whyRuns    = "git runs what it says"
+	whyPointer = "it says where the git directory is"
+	WhyNamed   = "git's configuration names it"
+	whyHead    = "with it the directory could be taken for a repository"
+	whyRebase  = "git runs what it says when the rebase goes on"
+	whyAbsent  = "a submodule of this name is not there, and git would take what is"
+	whyTooMuch = "there is too much in it to tell what git obeys"
+	whyPruned  = "the worktree is elsewhere: git would take it for gone, and prune this"
+)
+
+// parts of a git directory decide what git runs, or where it looks for that.
+var parts = [...]string{"config", "config.worktree", "hooks", "commondir"}
 
 // Survey finds it for a tree, or a directory in one: the parts of git directories, which may
 // be elsewhere, those of the submodules and worktrees that belong to it included; what leads

@@ -5,6 +5,15 @@ import (
 	"strings"
 )
 
+// Way is where a name leads: through links, and through directories that a ".." comes after.
+// These decide where it ends as links do, if they are there or not: another directory, or a link,
+// in the place of one leads elsewhere.
+type Way struct {
+	Links []Link
+	Turns []string
+	End   string // whether anything is there or not; nowhere when there are too many links
+}
+
 // AppendTo adds the names of a way. Of a directory that it turns around in, it is what would be
 // below a link in its place: that link leads on to something obeyed.
 func (w *Way) AppendTo(found []string) []string {
@@ -23,6 +32,7 @@ func (w *Way) AppendTo(found []string) []string {
 // Link is a symbolic link that a name leads through.
 type Link struct{ At, Target string }
 
+// ResolveWay resolves a name, and says what way it takes there.
 func ResolveWay(h Host, name string) (File, Way, error) {
 	f, err := h.Resolve(name)
 	if err != nil || f.Path == name || f.Path == path.Clean(name) && !strings.Contains(name, "..") {
@@ -33,15 +43,6 @@ func ResolveWay(h Host, name string) (File, Way, error) {
 
 // MaxLinks is MAXSYMLINKS of the kernel.
 const MaxLinks = 40
-
-// Way is where a name leads: through links, and through directories that a ".." comes after.
-// These decide where it ends as links do, if they are there or not: another directory, or a link,
-// in the place of one leads elsewhere.
-type Way struct {
-	Links []Link
-	Turns []string
-	End   string // whether anything is there or not; nowhere when there are too many links
-}
 
 // maxTurns bounds the turns of a way.
 const maxTurns = 256

@@ -68,7 +68,7 @@ func viewOf(all []place) *view.View {
 // rights are what the kernel would give at a path: those of all rules on the way.
 func (r *Ruleset) rights(at string) (all uint64) {
 	for _, rule := range r.Rules {
-		if rule.Path == "/" || under(at, rule.Path) {
+		if rule.Path == "/" || hostfs.Under(at, rule.Path) {
 			all |= rule.Access
 		}
 	}

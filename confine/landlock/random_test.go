@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
 )
 
@@ -49,7 +50,7 @@ func TestNeverMoreThanTheTable(t *testing.T) {
 }
 
 func leftOut(r *Ruleset, at string) bool {
-	return slices.ContainsFunc(r.Limits, func(l Limit) bool { return l.Kind == LeftOut && under(at, l.Path) })
+	return slices.ContainsFunc(r.Limits, func(l Limit) bool { return l.Kind == LeftOut && hostfs.Under(at, l.Path) })
 }
 
 // randomTable is a small tree, and some entries about it, as rootfs sorts them.

@@ -49,7 +49,7 @@ func (r *Ruleset) HoldsSockets() bool { return r.HandledFS&ResolveUnix != 0 }
 func (r *Ruleset) Gives(at string, rights uint64) bool {
 	rights &= r.HandledFS
 	for i := range r.Rules {
-		if rule := &r.Rules[i]; rule.Path == "/" || under(at, rule.Path) {
+		if rule := &r.Rules[i]; hostfs.Under(at, rule.Path) {
 			rights &^= rule.Access
 		}
 	}
@@ -133,7 +133,7 @@ func Under(in Input) *Ruleset {
 		switch {
 		case rights&r.HandledFS&^read == 0:
 			continue
-		case rights == device && under(p.dst, "/dev"):
+		case rights == device && hostfs.Under(p.dst, "/dev"):
 			if !devices {
 				devices = true
 				r.add("/dev", device&r.HandledFS)

@@ -52,7 +52,7 @@ func (s *splitter) place(p *place) {
 		s.placeHost(p.dst, procRead)
 	case ownFile:
 		// A file of the run's own elsewhere: here only what that stands for is there.
-		if under(p.dst, "/etc") {
+		if hostfs.Under(p.dst, "/etc") {
 			if !s.ownEtc {
 				s.ownEtc = true
 				s.ruleset.limit(OwnEtc, "/etc")
@@ -61,13 +61,13 @@ func (s *splitter) place(p *place) {
 			s.placeHost(p.dst, ReadFile)
 		}
 	case hidden:
-		if under(p.dst, "/proc") {
+		if hostfs.Under(p.dst, "/proc") {
 			s.ruleset.limit(Proc, p.dst)
 			return
 		}
 		s.placeLess(p.dst, 0)
 	case restricted:
-		if !under(p.dst, "/proc") { // there nothing is writable
+		if !hostfs.Under(p.dst, "/proc") { // there nothing is writable
 			s.placeLess(p.dst, s.around(p.dst)&read)
 		}
 	}
@@ -251,5 +251,3 @@ func (s *splitter) below(at string) []*node {
 func key(p string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(p, "/"), "/", "\x00")
 }
-
-func under(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

@@ -21,7 +21,7 @@ import (
 	"github.com/confine-run/confine/internal/shell"
 )
 
-// Names says where names of the caller's lead. A symbolic link that lies in a tree of work (trees.go) was
+// Names says where names of the caller's lead. A symbolic link that lies in a tree of work (Trees) was
 // made by whoever filled that tree: a clone, or an earlier run. No name of the policy is followed
 // through one. Other links are the system's or the caller's own, and are followed; but what is
 // secret or protected has to be called by its own name.

@@ -12,6 +12,19 @@ import (
 	"github.com/confine-run/confine/confine/view"
 )
 
+// Resolver says what names of the caller's mean.
+type Resolver struct {
+	*view.Draft
+	Home    string        // canonical; empty when there is none that can be shown or made
+	NoHome  string        // why it is empty
+	HomeEnv string        // HOME inside
+	Cwd     hostfs.File   // the current directory
+	CwdErr  error         // why there is none
+	Roots   []hostfs.Link // the /bin-like links, with absolute targets
+	Trees   *Trees
+	Names   *Names
+}
+
 // Find resolves a path of the caller's, and says which links its name leads through.
 func (c *Resolver) Find(name string) (hostfs.File, []hostfs.Link, error) {
 	f, w, err := c.FindWay(name)
@@ -94,19 +107,6 @@ const (
 	VarTmpDir = "/var/tmp"
 	WhyTemp   = "temporary files"
 )
-
-// Resolver says what names of the caller's mean.
-type Resolver struct {
-	*view.Draft
-	Home    string        // canonical; empty when there is none that can be shown or made
-	NoHome  string        // why it is empty
-	HomeEnv string        // HOME inside
-	Cwd     hostfs.File   // the current directory
-	CwdErr  error         // why there is none
-	Roots   []hostfs.Link // the /bin-like links, with absolute targets
-	Trees   *Trees
-	Names   *Names
-}
 
 // Locate resolves the current directory and the home directory.
 func (c *Resolver) Locate() error {

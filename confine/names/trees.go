@@ -21,7 +21,7 @@ import (
 // A directory that is too broad to be shown without being named (/, /tmp, a home directory) is
 // one only where the policy makes it writable: it holds the caller's own links.
 //
-// Names of the policy, and HOME, are held to just these; discovery has more (discover.go).
+// Names of the policy, and HOME, are held to just these; discovery has more (package discover).
 // A tree that an earlier run could write to and that is none of these isn't known.
 type Trees struct {
 	host hostfs.Host

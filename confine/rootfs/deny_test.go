@@ -3,7 +3,9 @@ package rootfs
 import (
 	"testing"
 
+	"github.com/confine-run/confine/confine/hide"
 	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/confine/view"
 )
 
@@ -85,5 +87,61 @@ func TestHomeIsReadableExceptSecrets(t *testing.T) {
 	r.want("/home/u/.ssh", "ro /home/u/.ssh", "/home/u/.aws", "", "/home/u/.aws/config", "ro /home/u/.aws/config")
 	if !r.sees("/home/u/.ssh/id") {
 		t.Error("what was named is hidden")
+	}
+}
+
+func TestDenies(t *testing.T) {
+	t.Parallel()
+	h := hosttest.Debian(t, "/data/d/sub/x.key=1", "/home/u/l -> /data/d", "/home/u/p/x.key=1", "/data/[d]/x.key=1")
+	for _, c := range []struct {
+		word, name string
+		want       bool
+	}{
+		{"/data/d/sub/x.key", "/data/d/sub/x.key", true}, {"/data/d", "/data/d/sub/x.key", true}, {"/data/d/", "/data/d/sub/x.key", true},
+		{"/data/d/**/*.key", "/data/d/sub/x.key", true}, {"/data/**", "/data/d/sub/x.key", true}, {"/data/*", "/data/d/sub/x.key", true},
+		{"/home/u/l", "/data/d/sub/x.key", true}, {"/home/u/l/**/*.key", "/data/d/sub/x.key", true}, {"*.key", "/home/u/p/x.key", true}, {"/**/*.key", "/home/u/p/x.key", true},
+		{"/data/[d]", "/data/[d]/x.key", true}, {"/data/[[]d]/*.key", "/data/[d]/x.key", true},
+		{"*.key", "/data/d/sub/x.key", false}, {"/data/d/*.key", "/data/d/sub/x.key", false}, {"/data/e", "/data/d/sub/x.key", false},
+		{"/data/d/sub/x", "/data/d/sub/x.key", false}, {secrets.Set, "/home/u/p/x.key", false},
+	} {
+		if got := hide.Denies(h, []string{"/nothing", c.word}, "/home/u/p", c.name); got != c.want {
+			t.Errorf("--deny %s: %s: %v", c.word, c.name, got)
+		}
+	}
+}
+
+// Who can make what a name of --deny would hide is told of, and nobody else.
+func TestWhatIsMadeLaterIsntHidden(t *testing.T) {
+	h := hosttest.Debian(t, "/home/u/p/there=1", "/data/f=1", "/link -> /data")
+	for _, c := range []struct {
+		name   string
+		deny   string
+		change func(*view.Input)
+		told   bool
+	}{
+		{"a pattern in a writable tree", "*.late", func(in *view.Input) { in.Workdir = "rw" }, true},
+		{"a pattern in an overlay", "*.late", func(in *view.Input) { in.Workdir = "overlay" }, true},
+		{"an overlay that Landlock makes read-only", "*.late", func(in *view.Input) { in.Workdir, in.Bare = "overlay", true }, false},
+		{"a writable tree under Landlock", "*.late", func(in *view.Input) { in.Workdir, in.Bare = "rw", true }, true},
+		{"a pattern in a tree that can't be written to", "*.late", nil, false},
+		{"a pattern that leads elsewhere", "/data/*.late", func(in *view.Input) { in.Workdir = "rw" }, false},
+		{"a path that isn't there", "late", func(in *view.Input) { in.Workdir = "rw" }, true},
+		{"a path that isn't there, nor its directory", "new/dir/late", func(in *view.Input) { in.Workdir = "overlay" }, true},
+		{"a path that isn't there, by a link", "/link/late", func(in *view.Input) { in.AllowWrite = []string{"/data"} }, true},
+		{"a path that isn't there, elsewhere inside", "/m/late", func(in *view.Input) { in.Mounts = []view.Mount{{Src: "/data", Dst: "/m", Mode: "rw"}} }, true},
+		{"a path that isn't there, shown elsewhere", "/data/late", func(in *view.Input) { in.Mounts = []view.Mount{{Src: "/data", Dst: "/m", Mode: "rw"}} }, true},
+		{"a path that isn't there, and can't be", "late", nil, false},
+		{"a path that isn't there, in another tree", "/data/late", func(in *view.Input) { in.Workdir = "rw" }, false},
+		{"a path that is there", "there", func(in *view.Input) { in.Workdir = "rw" }, false},
+	} {
+		r := compile(t, h, func(in *view.Input) {
+			in.Deny = []string{c.deny}
+			if c.change != nil {
+				c.change(in)
+			}
+		})
+		if r.DenyAtStart != c.told {
+			t.Errorf("%s: told %v, want %v", c.name, r.DenyAtStart, c.told)
+		}
 	}
 }

@@ -140,7 +140,7 @@ func (c *compiler) logsIn(x *homeEntry) bool {
 func (c *compiler) homeConflict() error {
 	switch {
 	case c.In.Virtual:
-		return &view.Error{Option: optEphemeralHome, Path: c.Home, Err: view.ErrConflict, Hint: "with --virtual-fs only mounts are visible: --mount ~:/DST:overlay"}
+		return &view.Error{Option: optEphemeralHome, Path: c.Home, Err: view.ErrConflict, Hint: onlyMounts + "~:/DST:overlay"}
 	case c.In.Rootfs != "":
 		return &view.Error{Option: optEphemeralHome, Path: c.Home, Err: view.ErrOtherRoot, Hint: "in another tree is no home directory of yours: --mount ~:/DST:overlay"}
 	}

@@ -21,13 +21,9 @@ const (
 	optChdir         = "--chdir"
 )
 
-// options adds what the caller named.
+// options adds what the caller named. Beside a virtual file system what shows anything but mounts is
+// refused.
 func (c *compiler) options() error {
-	if c.In.Virtual {
-		if err := c.virtual(); err != nil {
-			return err
-		}
-	}
 	for _, o := range [...]struct {
 		option string
 		paths  []string
@@ -38,10 +34,16 @@ func (c *compiler) options() error {
 		{optOverlay, c.In.Overlay, view.Overlay},
 	} {
 		for _, p := range o.paths {
+			if c.In.Virtual {
+				return &view.Error{Option: o.option, Path: p, Err: view.ErrConflict, Hint: onlyMounts + shell.Word(p+":/DST")}
+			}
 			if err := c.allow(o.option, p, o.access); err != nil {
 				return err
 			}
 		}
+	}
+	if c.In.Virtual && c.In.WorkdirAsked && c.In.Workdir != "none" && c.In.Workdir != "" {
+		return &view.Error{Option: optWorkdir, Path: c.In.Workdir, Err: view.ErrConflict, Hint: onlyMounts + ".:/DST"}
 	}
 	for _, m := range c.In.Mounts {
 		if err := c.mountOption(m); err != nil {
@@ -51,22 +53,7 @@ func (c *compiler) options() error {
 	return c.homeOption()
 }
 
-// virtual refuses what says the opposite.
-func (c *compiler) virtual() error {
-	for _, o := range [...]struct {
-		option string
-		paths  []string
-	}{{optRead, c.In.AllowRead}, {optWrite, c.In.AllowWrite}, {optOverlay, c.In.Overlay}} {
-		if len(o.paths) > 0 {
-			p := o.paths[0]
-			return &view.Error{Option: o.option, Path: p, Err: view.ErrConflict, Hint: "with --virtual-fs only mounts are visible: --mount " + shell.Word(p+":/DST")}
-		}
-	}
-	if c.In.WorkdirAsked && c.In.Workdir != "none" && c.In.Workdir != "" {
-		return &view.Error{Option: optWorkdir, Path: c.In.Workdir, Err: view.ErrConflict, Hint: "with --virtual-fs only mounts are visible: --mount .:/DST"}
-	}
-	return nil
-}
+const onlyMounts = "with --virtual-fs only mounts are visible: --mount "
 
 func (c *compiler) allow(option, name string, a view.Access) error {
 	f, links, err := c.Option(option, name, a == view.Write)
