@@ -45,10 +45,10 @@ type Finder struct{ *Judge }
 // Judge says who decides about what discovery comes across, and whether it may.
 type Judge struct {
 	*names.Resolver
-	Chains chainState
-	found  discovery
-	bins   []bin    // what of PATH exists
-	LostCaches   []string // Table.Caches
+	Chains     chainState
+	found      discovery
+	bins       []bin    // what of PATH exists
+	LostCaches []string // Table.Caches
 }
 
 // discovery is what tool chain discovery knows of trees of work.

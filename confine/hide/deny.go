@@ -36,7 +36,7 @@ type Hider struct {
 	until  time.Time // when searches have to be done
 	passed []string  // sockets that searches came across, outside
 
-	DenyAtStart       bool   // Table.DenyAtStart
+	DenyAtStart   bool   // Table.DenyAtStart
 	SocketsLater  bool   // Table.SocketsLater
 	SocketsMissed string // Table.SocketsMissed
 }
