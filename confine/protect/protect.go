@@ -24,7 +24,10 @@ import (
 	"github.com/confine-run/confine/internal/plan"
 )
 
-const whyProtected = "protected"
+const (
+	whyProtected = "protected"
+	whyPinned    = "something below it has to stay where it is"
+)
 
 // Protector keeps what programs outside obey as it is.
 type Protector struct {
@@ -247,7 +250,7 @@ func (c *Protector) protectAt(g *view.Grant, dir, rel, why string) {
 			if m := c.entry(at); m != nil && m.Keep == view.ReadOnly {
 				return // by another name below it
 			}
-			c.set(view.ReadOnly, at)
+			c.set(view.ReadOnly, at, why)
 			c.mustExist(at, f.Ino)
 			c.covered(outside, f)
 			c.Reinstate(at)
@@ -264,7 +267,7 @@ func (c *Protector) protectAt(g *view.Grant, dir, rel, why string) {
 // pin keeps a directory in its place.
 func (c *Protector) pin(at, outside string) {
 	if n := len(c.Protected); c.entry(at) == nil {
-		if c.set(view.Pinned, at); len(c.Protected) > n {
+		if c.set(view.Pinned, at, whyPinned); len(c.Protected) > n {
 			c.Covered = append(c.Covered, plan.Covered{Path: outside})
 		}
 	}
@@ -280,7 +283,7 @@ func (c *Protector) covered(outside string, f hostfs.File) {
 // stays as it is.
 func (c *Protector) protectUnsearchable(g *view.Grant, at string, err error, why string) {
 	if dir := path.Dir(at); hostfs.Denied(err) && hostfs.Below(dir, g.Dst) {
-		c.set(view.ReadOnly, dir)
+		c.set(view.ReadOnly, dir, why)
 		c.RuleOf(protectedBy(why), dir, view.RuleProtected, why)
 		if f, err := c.Host.Lstat(g.At(dir)); err == nil {
 			c.covered(g.At(dir), f)
@@ -306,11 +309,11 @@ func (c *Protector) protectLink(g *view.Grant, at, rest, why string) {
 	switch {
 	case c.entry(at) != nil && c.entry(at).Keep != view.Pinned:
 	case err == nil && rest == "" && f.Mode.IsRegular() && c.shown(f.Path):
-		c.set(view.Shown, at)
-		*c.entry(at) = view.Protected{Dst: at, Keep: view.Shown, Src: f}
+		c.set(view.Shown, at, why)
+		c.entry(at).Src = f
 		c.RuleOf(protectedBy(why), at, view.RuleProtected, why)
 	default:
-		c.set(view.Masked, at)
+		c.set(view.Masked, at, why)
 		c.RuleOf(protectedBy(why), at, view.RuleHidden, why+": a symbolic link that a mount can't make read-only")
 		c.targets.hidden = append(c.targets.hidden, at)
 	}
@@ -357,16 +360,16 @@ func (c *Protector) pinAbove(at string) {
 	dir := path.Dir(at)
 	if up := c.Nearest(dir); up != nil && up.Access == view.Write && !c.Masked(dir) {
 		for ; hostfs.Below(dir, up.Dst); dir = path.Dir(dir) {
-			c.set(view.Pinned, dir)
+			c.set(view.Pinned, dir, whyPinned)
 		}
 	}
 }
 
 // set adds one entry, once for each path; a stricter one takes the place of a pin.
-func (c *Protector) set(kind view.Keep, at string) {
+func (c *Protector) set(kind view.Keep, at, why string) {
 	if m := c.entry(at); m != nil {
 		if m.Keep == view.Pinned {
-			m.Keep = kind
+			m.Keep, m.Why, m.Origin = kind, why, protectedBy(why)
 		}
 		return
 	}
@@ -378,7 +381,7 @@ func (c *Protector) set(kind view.Keep, at string) {
 		}
 	}
 	c.at[at] = len(c.Protected)
-	c.Protected = append(c.Protected, view.Protected{Dst: at, Keep: kind})
+	c.Protected = append(c.Protected, view.Protected{Dst: at, Keep: kind, Why: why, Origin: protectedBy(why)})
 }
 
 // entry is the entry of a path, if there is one.

@@ -13,7 +13,7 @@ import (
 func rootOf(v *view.View) (m handoff.Mount) {
 	if g := v.Nearest("/"); g != nil && g.Root {
 		m = entry(g)
-		m.ReadOnly = v.RootReadOnly
+		m.ReadOnly, m.Optional = v.RootReadOnly, false
 	}
 	return m
 }

@@ -91,8 +91,9 @@ func (c *system) wholeEtc() bool {
 			name = path.Join(up.Path, path.Base(name))
 		}
 		if hostfs.Below(name, "/etc") {
-			c.Absent = append(c.Absent, view.Hidden{Dst: name})
-			c.RuleOf(view.FromSecrets, name, view.RuleHidden, "secrets: "+secrets.InEtc[i].Reason)
+			h := view.Hidden{Dst: name, Why: "secrets: " + secrets.InEtc[i].Reason, Origin: view.FromSecrets}
+			c.Absent = append(c.Absent, h)
+			c.RuleOf(h.Origin, name, view.RuleHidden, h.Why)
 		}
 	}
 	return true

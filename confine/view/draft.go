@@ -184,7 +184,7 @@ func (d *Draft) Hide(at, why string, by Origin) {
 		return // with the grant itself gone, nothing of the caller's is there
 	}
 	d.hidden[at] = len(d.Hidden)
-	d.Hidden = append(d.Hidden, Hidden{at, open, d.planned(at)})
+	d.Hidden = append(d.Hidden, Hidden{at, open, d.planned(at), why, by})
 }
 
 // AcceptAny lets something else than what is there now be at a hidden path when the run starts, or nothing.

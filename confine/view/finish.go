@@ -10,6 +10,7 @@ import (
 // Finish leaves out of the draft what doesn't show: what is made where a tree is shown, links that such
 // a tree has itself, what is hidden or protected in something hidden. What is left can be taken entry by entry.
 func (d *Draft) Finish() {
+	slices.SortStableFunc(d.Grants, func(a, b Grant) int { return hostfs.ComparePaths(a.Dst, b.Dst) })
 	dropped := d.finishLinks()
 	d.Made = slices.DeleteFunc(d.Made, func(m Made) bool {
 		return d.occupied(&m) || m.Kind == Dir && slices.Contains(dropped, m.Dst)

@@ -9,8 +9,8 @@
 //
 // The innermost [Grant] that holds a path shows it, unless the path is, or lies in, something
 // [Hidden] deeper than that grant. What is writable so is taken back where it is [Protected]. What was [Made]
-// for the run stands in the places that no tree of the caller's takes. Each entry has its origin: the
-// option, and the word of it, that it comes from.
+// for the run stands in the places that no tree of the caller's takes. Each entry of the
+// caller's tree says why, and has its origin: the option, and the word of it, that it comes from.
 package view
 
 import (
@@ -165,6 +165,9 @@ type Hidden struct {
 	// in which that has a place.
 	Open bool
 	File hostfs.File // what is hidden
+
+	Why    string
+	Origin Origin
 }
 
 // Keep is how something is protected.
@@ -183,6 +186,9 @@ type Protected struct {
 	Dst  string
 	Keep Keep
 	Src  hostfs.File // Shown: that; ReadOnly: with Ino, it has to be there
+
+	Why    string
+	Origin Origin
 }
 
 // Rule says how one path appears, and why.
