@@ -1,8 +1,6 @@
 package gitdir
 
-import (
-	"strings"
-)
+import "strings"
 
 // Setting is a line of git's configuration.
 type Setting struct {

@@ -36,11 +36,19 @@ func ParseMounts(text string) (table Mounts) {
 // be one that was made for it.
 var numbered = [...]string{"tmpfs", "ext4", "ext3", "ext2", "xfs", "btrfs", "overlay", "f2fs"}
 
+// ReadMounts is what is mounted on a host; nil is not known.
+func ReadMounts(h Host) Mounts {
+	text, err := h.ReadFile("/proc/self/mountinfo", 16<<20)
+	if err != nil {
+		return nil
+	}
+	return ParseMounts(text)
+}
+
 // MountedBelow says whether anything is mounted below a canonical path, as far as that can be told.
 func MountedBelow(h Host, dir string) bool {
-	text, err := h.ReadFile("/proc/self/mountinfo", 16<<20)
-	table := ParseMounts(text)
-	return err != nil || table == nil || len(table.Nested(dir)) > 0
+	table := ReadMounts(h)
+	return table == nil || len(table.Nested(dir)) > 0
 }
 
 // Covering is the mount that a canonical path lies on, or nil.

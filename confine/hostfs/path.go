@@ -1,8 +1,6 @@
 package hostfs
 
-import (
-	"strings"
-)
+import "strings"
 
 // RebaseUnder is rebase, or empty where p isn't below from.
 func RebaseUnder(p, from, to string) string {

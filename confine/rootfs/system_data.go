@@ -1,8 +1,6 @@
 package rootfs
 
-import (
-	"github.com/confine-run/confine/confine/hostfs"
-)
+import "github.com/confine-run/confine/confine/hostfs"
 
 // rootLinks are links into /usr on most hosts, and directories of their own on
 // the others. What isn't there is left out.

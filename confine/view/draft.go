@@ -38,9 +38,7 @@ func NewDraft(in *Input) *Draft {
 // HostMounts is what is mounted on the host; nil is not known.
 func (d *Draft) HostMounts() hostfs.Mounts {
 	if d.mounted == nil {
-		if text, err := d.Host.ReadFile("/proc/self/mountinfo", 16<<20); err == nil {
-			d.mounted = hostfs.ParseMounts(text)
-		}
+		d.mounted = hostfs.ReadMounts(d.Host)
 	}
 	return d.mounted
 }

@@ -13,9 +13,7 @@
 // caller's tree says why, and has its origin: the option, and the word of it, that it comes from.
 package view
 
-import (
-	"github.com/confine-run/confine/confine/hostfs"
-)
+import "github.com/confine-run/confine/confine/hostfs"
 
 // View is what the target will see. Paths are those inside, unless something else is said, clean and
 // absolute.
