@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/plan"
 )
 
@@ -263,7 +263,7 @@ func TestWhatTookTheProtectedPlaceIsRenamed(t *testing.T) {
 		if err := os.WriteFile(at, []byte("x"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		f, err := rootfs.ThisHost().Lstat(at)
+		f, err := hostfs.This().Lstat(at)
 		if err != nil {
 			t.Fatal(err)
 		}

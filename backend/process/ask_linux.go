@@ -9,11 +9,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/confine-run/confine/confine/explain"
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/landlock"
 	"github.com/confine-run/confine/confine/network"
-	"github.com/confine-run/confine/confine/rootfs"
 	"github.com/confine-run/confine/confine/seccomp"
 	"github.com/confine-run/confine/confine/seccomp/policyfile"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/shell"
@@ -159,12 +161,12 @@ func (p *Plan) supplementary() (all []uint32) {
 
 // askPath answers by the mount table, and by the ruleset where there is one.
 func (p *Plan) askPath(r *config.Resolved, a *config.Answer) error {
-	wish := rootfs.Wish(a.Access)
+	wish := explain.Op(a.Access)
 	if wish == "" {
-		wish, a.Access = rootfs.WishRead, string(rootfs.WishRead)
+		wish, a.Access = explain.Read, string(explain.Read)
 	}
 	switch {
-	case !slices.Contains(rootfs.Wishes(), wish):
+	case !slices.Contains(explain.Ops(), wish):
 		return &config.UsageError{Msg: "--access " + strconv.Quote(a.Access) + " is none of " + strings.Join(config.Accesses(), ", ") + config.Meant(a.Access, config.Accesses())}
 	case a.Asked == "" || strings.ContainsRune(a.Asked, 0):
 		return &config.UsageError{Msg: "--path: " + strconv.Quote(a.Asked) + " is no path"}
@@ -172,14 +174,14 @@ func (p *Plan) askPath(r *config.Resolved, a *config.Answer) error {
 	if p.ground == inUserns && p.policy.Filesystem.Etc {
 		// The child will find out; who asks has to be told beforehand.
 		ok, err := host.Has("overlay")
-		if !ok || err != nil || rootfs.MountedBelow(rootfs.ThisHost(), "/etc") {
-			p.viewer.Bound = p.Box.Stranger == 0 && p.table.BindsBeneath(rootfs.ThisHost())
+		if !ok || err != nil || hostfs.MountedBelow(hostfs.This(), "/etc") {
+			p.viewer.Bound = p.Box.Stranger == 0 && p.table.BindsBeneath(hostfs.This())
 			p.viewer.NoBeneath = !p.viewer.Bound
 		}
 	}
 	s := p.see(p.inside(a.Asked), wish)
 	a.Answer, a.Reason, a.Details = yesNo(s.Granted), string(s.Reason), s.Details
-	if s.Reason == rootfs.ReasonProcess {
+	if s.Reason == explain.Process {
 		a.Answer = config.AnswerDepends
 	}
 	a.Where, a.At = s.Meant, s.At
@@ -188,7 +190,7 @@ func (p *Plan) askPath(r *config.Resolved, a *config.Answer) error {
 	}
 	p.ruleOf(r, a, &s)
 	a.Hint = p.hintFor(&s)
-	if s.Granted && p.table.KeptAbsent(&s) {
+	if s.Granted && p.table.KeptAbsent(s.Source) {
 		a.Details = "protected: it is removed again when the run ends"
 	}
 	return nil
@@ -198,21 +200,21 @@ func (p *Plan) askPath(r *config.Resolved, a *config.Answer) error {
 const byLandlock = "Landlock"
 
 // see is the one evaluator: what the target may do with an absolute path.
-func (p *Plan) see(name string, wish rootfs.Wish) rootfs.Sight {
+func (p *Plan) see(name string, wish explain.Op) explain.Decision {
 	p.seen.Lock()
 	defer p.seen.Unlock()
 	if p.view == nil {
-		p.viewer.Groups, p.viewer.Host = p.supplementary(), rootfs.ThisHostInspector()
-		p.view = p.table.View(p.viewer)
+		p.viewer.Groups, p.viewer.Host = p.supplementary(), hostfs.ThisInspector()
+		p.view = explain.New(p.table.View, p.viewer)
 	}
-	s := p.view.See(name, wish)
+	s := p.view.Check(name, wish)
 	if p.ground == bare {
 		s.Rule = nearestRule(p.Rules, s.Path)
 	}
 	if s.Granted && !p.ruleset.Gives(rightsFor(&s)) {
-		s.Granted, s.Reason = false, rootfs.ReasonReadOnly
+		s.Granted, s.Reason = false, explain.ReadOnly
 		if !p.ruleset.Gives(s.Path, landlock.ReadFile) {
-			s.Reason = rootfs.ReasonHidden
+			s.Reason = explain.Hidden
 		}
 		s.Details = byLandlock
 	}
@@ -220,15 +222,15 @@ func (p *Plan) see(name string, wish rootfs.Wish) rootfs.Sight {
 }
 
 // rightsFor are the rights of Landlock's that a wish takes, and where.
-func rightsFor(s *rootfs.Sight) (at string, rights uint64) {
+func rightsFor(s *explain.Decision) (at string, rights uint64) {
 	switch {
-	case s.Wish == rootfs.WishCreate:
+	case s.Op == explain.Create:
 		return path.Dir(s.Path), landlock.MakeReg | landlock.WriteFile
-	case s.Wish == rootfs.WishWrite && s.IsDir:
+	case s.Op == explain.Write && s.IsDir:
 		return s.Path, landlock.MakeReg | landlock.WriteFile
-	case s.Wish == rootfs.WishWrite:
+	case s.Op == explain.Write:
 		return s.Path, landlock.WriteFile
-	case s.Wish == rootfs.WishExec:
+	case s.Op == explain.Exec:
 		return s.Path, landlock.Execute
 	case s.IsDir:
 		return s.Path, landlock.ReadDir
@@ -236,7 +238,7 @@ func rightsFor(s *rootfs.Sight) (at string, rights uint64) {
 	return s.Path, landlock.ReadFile
 }
 
-func nearestRule(rules []rootfs.Rule, at string) (best rootfs.Rule) {
+func nearestRule(rules []view.Rule, at string) (best view.Rule) {
 	for _, rule := range rules {
 		if (rule.Path == "/" || at == rule.Path || strings.HasPrefix(at, rule.Path+"/")) && len(rule.Path) >= len(best.Path) {
 			best = rule
@@ -246,7 +248,7 @@ func nearestRule(rules []rootfs.Rule, at string) (best rootfs.Rule) {
 }
 
 // ruleOf names the rule that decided, and who said it.
-func (p *Plan) ruleOf(r *config.Resolved, a *config.Answer, s *rootfs.Sight) {
+func (p *Plan) ruleOf(r *config.Resolved, a *config.Answer, s *explain.Decision) {
 	if s.Rule.Path == "" {
 		a.Details = strings.TrimPrefix(a.Details+"; no rule shows it", "; ")
 		return
@@ -256,7 +258,7 @@ func (p *Plan) ruleOf(r *config.Resolved, a *config.Answer, s *rootfs.Sight) {
 }
 
 // ruleWords are a rule's, and where it is when that is another place.
-func ruleWords(s *rootfs.Sight) string {
+func ruleWords(s *explain.Decision) string {
 	if s.Rule.Path == s.Path {
 		return s.Rule.Why
 	}
@@ -264,7 +266,7 @@ func ruleWords(s *rootfs.Sight) string {
 }
 
 // fromOf finds who said what a rule comes from.
-func (p *Plan) fromOf(r *config.Resolved, by rootfs.Origin) string {
+func (p *Plan) fromOf(r *config.Resolved, by view.Origin) string {
 	for _, word := range []string{by.Word, by.Word + ":ro", ""} {
 		if from := r.From(by.Option, word); from != "" {
 			return from
@@ -274,21 +276,21 @@ func (p *Plan) fromOf(r *config.Resolved, by rootfs.Origin) string {
 }
 
 // hintFor is the option that would allow it, if one would.
-func (p *Plan) hintFor(s *rootfs.Sight) string {
-	option := map[rootfs.Wish]string{rootfs.WishRead: "--allow-read ", rootfs.WishExec: "--allow-read "}[s.Wish]
+func (p *Plan) hintFor(s *explain.Decision) string {
+	option := map[explain.Op]string{explain.Read: "--allow-read ", explain.Exec: "--allow-read "}[s.Op]
 	target := s.Meant // not where the way there ended, above which far more is hidden
 	if option == "" {
-		if option = "--allow-write "; s.Wish == rootfs.WishCreate {
+		if option = "--allow-write "; s.Op == explain.Create {
 			target = path.Dir(target) // nothing smaller can be granted of what isn't there
 		}
 	}
 	switch s.Reason {
-	case rootfs.ReasonHidden, rootfs.ReasonReadOnly:
+	case explain.Hidden, explain.ReadOnly:
 	default:
 		return ""
 	}
 	by := s.Rule.Origin
-	if by.Option == rootfs.FromProtect {
+	if by.Option == view.FromProtect {
 		return "protect = [] under [sandbox.filesystem] in a --config FILE outside of the tree protects nothing; --workdir overlay takes what is written"
 	}
 	if m := p.mountOf(s, target); m != nil {
@@ -299,19 +301,19 @@ func (p *Plan) hintFor(s *rootfs.Sight) string {
 		return "" // nothing but mounts is visible, and those are elsewhere
 	case denied(by):
 		return option + shell.Word(target) + ", which is more specific, or leave out --deny " + by.Word
-	case s.Rule.Access == rootfs.AccessProtected, strings.HasPrefix(s.Rule.Path, "/proc"), target == "/", strings.HasPrefix(target, "/proc"), strings.HasPrefix(target, "/dev"):
+	case s.Rule.Access == view.RuleProtected, strings.HasPrefix(s.Rule.Path, "/proc"), target == "/", strings.HasPrefix(target, "/proc"), strings.HasPrefix(target, "/dev"):
 		return ""
 	}
 	return option + shell.Word(target)
 }
 
 // denied says whether the caller's own words hide it.
-func denied(by rootfs.Origin) bool { return by.Option == rootfs.FromDeny && by != rootfs.FromSecrets }
+func denied(by view.Origin) bool { return by.Option == view.FromDeny && by != view.FromSecrets }
 
 // mountOf is the mount that shows a place, or would if nothing were hidden in it. Options that
 // name a path outside say nothing about what is there.
-func (p *Plan) mountOf(s *rootfs.Sight, target string) (best *config.Mount) {
-	if by := s.Rule.Origin; by.Option != rootfs.FromMount && by.Option != rootfs.FromDeny {
+func (p *Plan) mountOf(s *explain.Decision, target string) (best *config.Mount) {
+	if by := s.Rule.Origin; by.Option != view.FromMount && by.Option != view.FromDeny {
 		return nil
 	}
 	all := p.policy.Filesystem.Mounts
@@ -325,20 +327,20 @@ func (p *Plan) mountOf(s *rootfs.Sight, target string) (best *config.Mount) {
 }
 
 // mountHintFor is the mount that would allow it, in the place of m or in addition.
-func mountHintFor(m *config.Mount, s *rootfs.Sight, target string) string {
-	writes := s.Wish == rootfs.WishWrite || s.Wish == rootfs.WishCreate
+func mountHintFor(m *config.Mount, s *explain.Decision, target string) string {
+	writes := s.Op == explain.Write || s.Op == explain.Create
 	switch {
 	case denied(s.Rule.Origin):
 		return "leave out --deny " + s.Rule.Origin.Word // a pattern of files outside holds in any mount
 	case m.Size > 0:
 		return ""
-	case s.Rule.Origin == rootfs.FromSecrets: // what is named beats the set
+	case s.Rule.Origin == view.FromSecrets: // what is named beats the set
 		one := config.Mount{Src: filepath.Join(m.Src, strings.TrimPrefix(target, m.Dst)), Dst: target, Mode: m.Mode}
 		if writes && (one.Mode == "" || one.Mode == "ro") {
 			one.Mode = "rw"
 		}
 		return "--mount " + shell.Word(one.String())
-	case s.Reason == rootfs.ReasonReadOnly && writes && (m.Mode == "" || m.Mode == "ro"):
+	case s.Reason == explain.ReadOnly && writes && (m.Mode == "" || m.Mode == "ro"):
 		return "--mount " + shell.Word(config.Mount{Src: m.Src, Dst: m.Dst, Mode: "rw"}.String())
 	}
 	return ""
@@ -346,8 +348,8 @@ func mountHintFor(m *config.Mount, s *rootfs.Sight, target string) string {
 
 // startHint: --allow-read, as it is said of a place to start that isn't visible, contradicts --virtual-fs.
 func (p *planner) startHint(err error) error {
-	var e *rootfs.Error
-	if !p.policy.Filesystem.Virtual || !errors.As(err, &e) || e.Option != "--chdir" || !errors.Is(e.Err, rootfs.ErrNotVisible) {
+	var e *view.Error
+	if !p.policy.Filesystem.Virtual || !errors.As(err, &e) || e.Option != "--chdir" || !errors.Is(e.Err, view.ErrNotVisible) {
 		return err
 	}
 	other := *e

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
@@ -99,8 +99,8 @@ func (p *planner) showGroup() error {
 		}
 	}
 	p.plan.Box.Mounts = t.Mounts
-	p.plan.Rules = append(p.plan.Rules, rootfs.Rule{Path: groupRoot, Access: rootfs.AccessRead, Why: "system: the run's own cgroup"})
-	slices.SortStableFunc(p.plan.Rules, func(a, b rootfs.Rule) int { return strings.Compare(a.Path, b.Path) })
+	p.plan.Rules = append(p.plan.Rules, view.Rule{Path: groupRoot, Access: view.RuleRead, Why: "system: the run's own cgroup"})
+	slices.SortStableFunc(p.plan.Rules, func(a, b view.Rule) int { return strings.Compare(a.Path, b.Path) })
 	return nil
 }
 

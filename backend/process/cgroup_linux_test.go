@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
@@ -58,7 +58,7 @@ func TestARunSeesItsOwnCgroup(t *testing.T) {
 					own = append(own, m)
 				}
 			}
-			ruled := slices.Contains(p.Rules, rootfs.Rule{Path: groupRoot, Access: rootfs.AccessRead, Why: "system: the run's own cgroup"})
+			ruled := slices.Contains(p.Rules, view.Rule{Path: groupRoot, Access: view.RuleRead, Why: "system: the run's own cgroup"})
 			if ruled != c.shown {
 				t.Errorf("a rule: %v", ruled)
 			}

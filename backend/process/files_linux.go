@@ -6,7 +6,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/explain"
 	"github.com/confine-run/confine/confine/seccomp"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/supervisor/files"
@@ -60,10 +60,10 @@ func (p *planner) told() string {
 
 // wishes of calls, as the evaluator has them. Taking a name away is writing to its
 // directory.
-var wishes = map[files.Wish]rootfs.Wish{
-	files.Read: rootfs.WishRead, files.List: rootfs.WishRead, files.Connect: rootfs.WishRead,
-	files.Write: rootfs.WishWrite, files.Create: rootfs.WishCreate, files.Exec: rootfs.WishExec,
-	files.Remove: rootfs.WishWrite,
+var wishes = map[files.Wish]explain.Op{
+	files.Read: explain.Read, files.List: explain.Read, files.Connect: explain.Read,
+	files.Write: explain.Write, files.Create: explain.Create, files.Exec: explain.Exec,
+	files.Remove: explain.Write,
 }
 
 // refuses says whether the rules refuse an access: the evaluator says so, and what the
@@ -79,7 +79,7 @@ func (p *Plan) refuses(a *files.Access) (files.Refusal, bool) {
 		if !a.Exists {
 			return files.Refusal{}, false
 		}
-		name, wish = path.Dir(a.Path), rootfs.WishWrite
+		name, wish = path.Dir(a.Path), explain.Write
 	}
 	s := p.see(name, wish)
 	if s.Granted || !agrees(a, &s) {
@@ -93,10 +93,10 @@ func (p *Plan) refuses(a *files.Access) (files.Refusal, bool) {
 }
 
 // agrees says whether the target sees what the evaluator thinks that it does.
-func agrees(a *files.Access, s *rootfs.Sight) bool {
+func agrees(a *files.Access, s *explain.Decision) bool {
 	const anybody = 0o777
 	switch s.Reason {
-	case rootfs.ReasonHidden:
+	case explain.Hidden:
 		if s.Details == byLandlock {
 			return a.Exists || a.Unknown || a.Wish == files.Create
 		}
@@ -104,7 +104,7 @@ func agrees(a *files.Access, s *rootfs.Sight) bool {
 			return false // a place of the run's own
 		}
 		return !a.Exists || a.Mode&anybody == 0 // masked
-	case rootfs.ReasonReadOnly:
+	case explain.ReadOnly:
 		return a.ReadOnly || s.Details == byLandlock
 	}
 	return false

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/image"
 )
@@ -59,7 +59,7 @@ func (c *Command) imageCache(policy *config.Policy) (string, error) {
 
 // root says which tree is the root: that of an image where --rootfs names one. A plan by
 // itself unpacks nothing.
-func (p *planner) root(in *rootfs.Input) error {
+func (p *planner) root(in *view.Input) error {
 	src := p.policy.Filesystem.Rootfs
 	if in.Rootfs = src; src == "" || p.command.image == nil && !image.Is(src) {
 		return nil
@@ -82,7 +82,7 @@ func (p *planner) root(in *rootfs.Input) error {
 		}
 		t = &found
 	}
-	in.Rootfs, in.Image = t.Root, rootfs.Image{Path: t.Path, Dir: t.Dir}
+	in.Rootfs, in.Image = t.Root, view.Image{Path: t.Path, Dir: t.Dir}
 	return nil
 }
 

@@ -10,10 +10,13 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/confine/landlock"
 	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/quote"
 	"github.com/confine-run/confine/status"
 )
 
@@ -30,7 +33,7 @@ func landlockABI() int {
 // second one where the policy wants it, and otherwise what no namespace keeps inside:
 // sockets of the host's, abstract ones and those in trees that are shown.
 func (p *planner) landlock(table *rootfs.Table) error {
-	in := landlock.Input{ABI: p.abi, Mounts: table.Mounts, Host: rootfs.ThisHost()}
+	in := landlock.Input{ABI: p.abi, View: table.View, Host: hostfs.This()}
 	if p.plan.Namespaces&unix.CLONE_NEWNET == 0 {
 		in.Scoped = landlock.ScopeAbstractSockets
 	}
@@ -54,7 +57,7 @@ func (p *planner) landlock(table *rootfs.Table) error {
 		p.ruleset = landlock.Under(in)
 	} else {
 		in.NoTCP = !p.policy.Network.All
-		in.Mounts = p.mountsInTheOpen(table)
+		in.View = p.withoutMounts(table.View)
 		in.TempDir, in.Root, in.DenyAtStart = p.plan.Box.TempDir, p.policy.Filesystem.Rootfs, table.DenyAtStart
 		p.ruleset = landlock.Alone(in)
 		// What is absent elsewhere is there and closed, and git gives up at that.
@@ -64,12 +67,12 @@ func (p *planner) landlock(table *rootfs.Table) error {
 	return nil
 }
 
-// mountsInTheOpen leaves out the run's own files that stand for one of the host's
+// withoutMounts leaves out of a view the run's own files that stand for one of the host's
 // which the policy denies.
-func (p *planner) mountsInTheOpen(table *rootfs.Table) []handoff.Mount {
-	return slices.DeleteFunc(slices.Clone(table.Mounts), func(m handoff.Mount) bool {
-		return m.Kind == handoff.MountFile && p.denied(m.Dst)
-	})
+func (p *planner) withoutMounts(v *view.View) *view.View {
+	open := *v
+	open.Made = slices.DeleteFunc(slices.Clone(v.Made), func(m view.Made) bool { return m.Kind == view.File && p.denied(m.Dst) })
+	return &open
 }
 
 // denied says whether --deny meets what isn't the caller's.
@@ -104,7 +107,7 @@ func (p *planner) secondLayer(l map[status.Capability]status.Enforcement) {
 }
 
 // rulesHere are the rules as they hold on this ground.
-func (p *planner) rulesHere(rules []rootfs.Rule) []rootfs.Rule {
+func (p *planner) rulesHere(rules []view.Rule) []view.Rule {
 	if p.ground != bare {
 		return rules
 	}
@@ -114,25 +117,25 @@ func (p *planner) rulesHere(rules []rootfs.Rule) []rootfs.Rule {
 	rules = slices.Clone(rules)
 	for _, l := range p.ruleset.Limits {
 		if l.Path == "" {
-			rules = append(rules, rootfs.Rule{Path: "/", Access: rootfs.AccessHidden, Why: "what isn't allowed; but " + l.Kind.About()})
+			rules = append(rules, view.Rule{Path: "/", Access: view.RuleHidden, Why: "what isn't allowed; but " + l.Kind.About()})
 			continue
 		}
-		i := slices.IndexFunc(rules, func(r rootfs.Rule) bool { return r.Path == l.Path })
+		i := slices.IndexFunc(rules, func(r view.Rule) bool { return r.Path == l.Path })
 		if i < 0 {
 			i = len(rules)
-			rules = append(rules, rootfs.Rule{Path: l.Path})
+			rules = append(rules, view.Rule{Path: l.Path})
 		}
 		r := &rules[i]
 		if access := l.Kind.Access(); access != "" {
 			r.Access = access
 		}
 		if r.Why == "" || l.Kind == landlock.Proc || l.Kind == landlock.OwnEtc { // of a place that isn't there here
-			r.Why, r.Origin = l.Kind.About(), rootfs.Origin{}
+			r.Why, r.Origin = l.Kind.About(), view.Origin{}
 		} else {
 			r.Why += "; " + l.Kind.About()
 		}
 	}
-	slices.SortStableFunc(rules, func(a, b rootfs.Rule) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(rules, func(a, b view.Rule) int { return strings.Compare(a.Path, b.Path) })
 	return rules
 }
 
@@ -147,14 +150,14 @@ const (
 // don't: they report a permission that the mode grants.
 func (p *planner) shut() {
 	last := ""
-	for _, d := range p.ruleset.Shut {
+	for _, d := range p.ruleset.Immutable {
 		if last != "" && strings.HasPrefix(d.Dir, last+"/") {
 			continue // told with what it is in
 		}
 		last = strings.TrimSuffix(d.Dir, "/")
 		text := "nothing can be made, renamed or removed directly in " + strconv.Quote(d.Dir)
 		if deeper := p.shutBelow(last); len(deeper) > 0 {
-			text += " and " + rootfs.Some(deeper)
+			text += " and " + quote.Some(deeper)
 		}
 		remedy, all := "", true
 		for _, at := range d.For {
@@ -175,13 +178,13 @@ func (p *planner) shut() {
 		if !all {
 			how = "protected, read-only or hidden"
 		}
-		p.plan.Notices = append(p.plan.Notices, hint.Notice{Text: text + ", since " + rootfs.Some(names) + " in it " + verb + " " + how + whyShut, Remedy: remedy})
+		p.plan.Notices = append(p.plan.Notices, hint.Notice{Text: text + ", since " + quote.Some(names) + " in it " + verb + " " + how + whyShut, Remedy: remedy})
 	}
 }
 
 // shutBelow are the other directories in dir of which the same is so.
 func (p *planner) shutBelow(dir string) (names []string) {
-	for _, d := range p.ruleset.Shut {
+	for _, d := range p.ruleset.Immutable {
 		if rest, ok := strings.CutPrefix(d.Dir, dir+"/"); ok {
 			names = append(names, rest)
 		}
@@ -191,5 +194,5 @@ func (p *planner) shutBelow(dir string) (names []string) {
 
 // protects says whether a path is what the policy protects.
 func (p *planner) protects(at string) bool {
-	return slices.ContainsFunc(p.plan.Rules, func(r rootfs.Rule) bool { return r.Path == at && r.Access == rootfs.AccessProtected })
+	return slices.ContainsFunc(p.plan.Rules, func(r view.Rule) bool { return r.Path == at && r.Access == view.RuleProtected })
 }

@@ -13,7 +13,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/explain"
+	"github.com/confine-run/confine/confine/hide"
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/names"
+	"github.com/confine-run/confine/confine/secrets"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/host"
@@ -73,8 +78,8 @@ func (p *Plan) writesNothing(_ *config.Resolved, text string) hint.Notice {
 		said = what // the path of a program
 	}
 	elsewhere := slices.ContainsFunc(p.namesIn(said), func(name string) bool { return !belowOrAt(name, p.Exec.Dir) })
-	s := p.see(p.Exec.Dir, rootfs.WishWrite)
-	if elsewhere || s.Granted || s.Reason != rootfs.ReasonReadOnly || s.Rule.Origin.Option != rootfs.FromWorkdir {
+	s := p.see(p.Exec.Dir, explain.Write)
+	if elsewhere || s.Granted || s.Reason != explain.ReadOnly || s.Rule.Origin.Option != view.FromWorkdir {
 		return hint.Notice{}
 	}
 	return hint.Notice{Text: "the current directory is shown read-only",
@@ -205,8 +210,8 @@ func (p *Plan) unshownVariables(r *config.Resolved, _ string) hint.Notice {
 		}
 		for _, name := range filepath.SplitList(value) {
 			told := slices.ContainsFunc(p.Notices, func(n hint.Notice) bool { return strings.Contains(n.Text, strconv.Quote(name)) })
-			partly := slices.ContainsFunc(p.Rules, func(rule rootfs.Rule) bool { return strings.HasPrefix(rule.Path, name+"/") })
-			if told || partly || !path.IsAbs(name) || rootfs.TooBroad(name, home) || p.secret(name) || !p.showable(r, name) {
+			partly := slices.ContainsFunc(p.Rules, func(rule view.Rule) bool { return strings.HasPrefix(rule.Path, name+"/") })
+			if told || partly || !path.IsAbs(name) || names.TooBroad(name, home) || p.secret(name) || !p.showable(r, name) {
 				continue
 			}
 			if option := "--allow-read " + shell.Word(name); !slices.Contains(hints, option) && len(hints) < 3 {
@@ -230,7 +235,7 @@ func (p *Plan) showable(r *config.Resolved, name string) bool {
 		return false
 	}
 	a, err := p.Ask(r, config.Ask{Kind: config.AskPath, Word: name})
-	if err != nil || a.Answer != config.AnswerNo || a.Reason != string(rootfs.ReasonHidden) || a.Hint != "--allow-read "+shell.Word(name) || a.Origin == rootfs.FromSecrets {
+	if err != nil || a.Answer != config.AnswerNo || a.Reason != string(explain.Hidden) || a.Hint != "--allow-read "+shell.Word(name) || a.Origin == view.FromSecrets {
 		return false
 	}
 	policy, command := *p.policy, *p.command
@@ -242,7 +247,7 @@ func (p *Plan) showable(r *config.Resolved, name string) bool {
 			return false
 		}
 	}
-	return other.plan.see(name, rootfs.WishRead).Granted
+	return other.plan.see(name, explain.Read).Granted
 }
 
 // namesIn are the paths in a text that are written without spaces: absolute ones, and those that
@@ -285,7 +290,7 @@ func (p *Plan) harmless(name string, asked bool) bool {
 		below = name
 	}
 	ofSystem := strings.HasPrefix(name, "/etc/") || strings.HasPrefix(name, "/var/") || strings.HasPrefix(name, "/opt/")
-	if !ofSystem && strings.Contains(below, "/.") || strings.HasPrefix(name, "/run/") || rootfs.TooBroad(name, home) || rootfs.HidesInEtc(name) {
+	if !ofSystem && strings.Contains(below, "/.") || strings.HasPrefix(name, "/run/") || names.TooBroad(name, home) || secrets.HidesInEtc(name) {
 		return false
 	}
 	info, err := os.Lstat(name)
@@ -311,8 +316,8 @@ func (p *Plan) inWork(name string) bool {
 
 // secret says whether the set of secrets has a path, or --deny hides it.
 func (p *Plan) secret(name string) bool {
-	h := rootfs.ThisHost()
-	return rootfs.SecretOf(h, name, path.Clean(p.command.env("HOME")), "/root") != "" || rootfs.Denies(h, p.policy.Filesystem.Deny, p.command.Dir, name)
+	h := hostfs.This()
+	return secrets.Of(h, name, path.Clean(p.command.env("HOME")), "/root") != "" || hide.Denies(h, p.policy.Filesystem.Deny, p.command.Dir, name)
 }
 
 // forAll says whether every user may read what is there, and get to it.

@@ -14,11 +14,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/confine/explain"
 	"github.com/confine-run/confine/confine/landlock"
 	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/confine/rootfs"
 	"github.com/confine-run/confine/confine/seccomp"
 	"github.com/confine-run/confine/confine/seccomp/policyfile"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/changes"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
@@ -34,7 +36,7 @@ const hostname = "confine"
 // Plan is what will be done for one run on this host.
 type Plan struct {
 	plan.Plan
-	Rules   []rootfs.Rule // what of the file system appears how, and why
+	Rules   []view.Rule // what of the file system appears how, and why
 	Seccomp *seccomp.Filter
 	policy  *config.Policy
 	command *Command
@@ -44,9 +46,9 @@ type Plan struct {
 	ruleset *landlock.Ruleset
 	rules   *network.Rules
 	ground  ground
-	viewer  rootfs.Viewer
+	viewer  explain.Viewer
 	seen    sync.Mutex
-	view    *rootfs.View // made when it is asked for; guarded by seen
+	view    *explain.Checker // made when it is asked for; guarded by seen
 }
 
 // planner holds what the parts of a plan are made from.
@@ -200,15 +202,13 @@ func (p *planner) namespaces() error {
 }
 
 func (p *planner) filesystem() error {
-	f := &p.policy.Filesystem
-	in := rootfs.Input{
-		AllowRead: f.AllowRead, AllowWrite: f.AllowWrite, Deny: f.Deny,
-		Workdir: f.Workdir, WorkdirAsked: f.WorkdirAsked, Chdir: f.Chdir,
-		Virtual: f.Virtual, TempDir: f.TempDir, Home: f.Home, Etc: f.Etc, EphemeralHome: f.EphemeralHome,
-		Overlay: f.Overlay, Mounts: config.MountsOf(f), Protect: f.Protect, ConfigFiles: p.command.ConfigFiles,
-		Dir: p.command.Dir, HomeDir: p.command.env("HOME"), UserName: p.command.env("USER"),
-		UID: p.uid, GID: p.gid, AccessUID: p.uid, AccessGID: p.gid,
-		Env: p.command.env, Command: p.command.Argv[0],
+	in := view.Input{
+		Filesystem: p.policy.Filesystem,
+		Caller: view.Caller{
+			Dir: p.command.Dir, HomeDir: p.command.env("HOME"), UserName: p.command.env("USER"),
+			UID: p.uid, GID: p.gid, AccessUID: p.uid, AccessGID: p.gid,
+			Env: p.command.env, Command: p.command.Argv[0], ConfigFiles: p.command.ConfigFiles,
+		},
 		Hostname: hostname, NetworkAll: p.policy.Network.All, Resolver: p.resolver(), Bare: p.ground == bare, OwnUserns: p.ground == inUserns,
 		SocketsHeld: landlock.Version(p.abi).FS&landlock.ResolveUnix != 0,
 	}
@@ -244,10 +244,9 @@ func (p *planner) filesystem() error {
 		NoListener:   slices.Contains(p.policy.Require, string(status.Syscalls)+"="+notifying),
 	}
 	p.plan.table, p.plan.ruleset, p.plan.ground = table, p.ruleset, p.ground
-	p.plan.viewer = rootfs.Viewer{UID: p.uid, GID: p.gid, OneID: p.ground == inUserns, Bare: p.ground == bare}
+	p.plan.viewer = explain.Viewer{UID: p.uid, GID: p.gid, OneID: p.ground == inUserns, Bare: p.ground == bare}
 	p.denyAtStart, p.socketsLater, p.socketsMissed = table.DenyAtStart, table.SocketsLater, table.SocketsMissed
-	p.plan.KeepAbsent, p.plan.KeepClear = table.KeepAbsent, table.KeepClear
-	p.plan.Hidden, p.plan.Covered, p.plan.GitIndexes, p.plan.Places = table.Hidden, table.Covered, table.GitIndexes, table.Places
+	p.plan.Guarded = table.Guarded
 	p.plan.Notices = hint.Notices(table.Notices)
 	p.imageDir(in.Image.Dir)
 	p.plan.Rules = p.rulesHere(table.Rules)
@@ -350,7 +349,7 @@ func withEnv(env, further []string) []string {
 // usage makes what is wrong with the policy's paths, and with a policy file that
 // it names, an error of usage.
 func usage(err error) error {
-	var path *rootfs.Error
+	var path *view.Error
 	var file *seccomp.PolicyError
 	if !errors.As(err, &path) && !errors.As(err, &file) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 		return err

@@ -87,7 +87,7 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 	if err := command.fill(); err != nil {
 		return nil, err
 	}
-	begin := patiently(ctx, io.Signals)
+	begin := newStartupSignals(ctx, io.Signals)
 	defer begin.end()
 	io.Signals = begin.later
 	if command.hasImage(policy) {
@@ -100,7 +100,7 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 		}
 	}
 	g, why := inUserns, denial{}
-	for ; ; begin.again() {
+	for ; ; begin.rearm() {
 		s, r, err := prepare(begin, policy, command, io, g, why)
 		if err != nil {
 			return nil, err
@@ -123,7 +123,7 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 
 // prepare is one attempt, on one ground. A plan can take as long as the files that it is about
 // want: when the caller doesn't wait for it any longer, nobody does, and it is left to itself.
-func prepare(begin *beginning, policy *config.Policy, command *Command, io supervisor.Options, g ground, why denial) (*set, *status.Report, error) {
+func prepare(begin *startupSignals, policy *config.Policy, command *Command, io supervisor.Options, g ground, why denial) (*set, *status.Report, error) {
 	var group *cgroup.Group
 	var grouped sync.WaitGroup
 	plans := make(chan madePlan, 1)
@@ -154,7 +154,7 @@ func prepare(begin *beginning, policy *config.Policy, command *Command, io super
 	case <-begin.ctx.Done():
 	}
 	grouped.Wait()
-	cause := begin.over()
+	cause := begin.finish()
 	if err == nil && cause == nil {
 		return &set{ready, p, group}, nil, nil
 	}

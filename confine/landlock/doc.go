@@ -1,4 +1,4 @@
-// Package landlock compiles what a mount table shows into a Landlock ruleset. It
+// Package landlock compiles a [view.View] into a Landlock ruleset. It
 // only computes: the ruleset is data that the child makes and the target puts on
 // itself, right before its system call filter.
 //

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -18,7 +20,7 @@ func TestWhatEachVersionHandles(t *testing.T) {
 		{1, 0x1fff, 0, 0}, {2, 0x3fff, 0, 0}, {3, 0x7fff, 0, 0}, {4, 0x7fff, 3, 0},
 		{5, 0xffff, 3, 0}, {6, 0xffff, 3, 3}, {7, 0xffff, 3, 3}, {8, 0xffff, 3, 3}, {9, 0x1ffff, 3, 3}, {99, 0x1ffff, 3, 3},
 	} {
-		r := Alone(Input{ABI: c.abi, Host: newFake(t), NoTCP: true, Scoped: 3, TempDir: "/tmp/x"})
+		r := Alone(Input{ABI: c.abi, Host: hosttest.New(t), NoTCP: true, Scoped: 3, TempDir: "/tmp/x"})
 		if r.HandledFS != c.fs || r.HandledNet != c.net || r.Scoped != c.scoped || r.Held() != (c.fs != 0) || r.None() != (c.abi < 1) {
 			t.Errorf("ABI %d: %+v", c.abi, r)
 		}
@@ -41,7 +43,7 @@ func TestWhatEachVersionHandles(t *testing.T) {
 
 func TestEachVersionSaysWhatItLacks(t *testing.T) {
 	for abi := 1; abi <= 9; abi++ {
-		r := Alone(Input{ABI: abi, Host: newFake(t)})
+		r := Alone(Input{ABI: abi, Host: hosttest.New(t)})
 		for k, since := range map[Kind]int{Moves: 2, Truncation: 3, Ioctls: 5, Names: 99, Metadata: 99, Sockets: 9} {
 			if r.has(k, "") != (abi < since) {
 				t.Errorf("ABI %d: %q is told: %v", abi, k.About(), r.has(k, ""))
@@ -62,21 +64,21 @@ func TestEveryLimitIsWorded(t *testing.T) {
 }
 
 func TestBelowAMountNamespace(t *testing.T) {
-	host := newFake(t, "/usr/", "/dev/null#", "/etc/ld.so.cache", "/home/u/w/", "/run/fifo%", "/run/file", "/run/sock|")
+	host := hosttest.New(t, "/usr/", "/dev/null#", "/etc/ld.so.cache", "/home/u/w/", "/run/fifo%", "/run/file", "/run/sock|")
 	null := bind("/dev/null", true)
-	null.Device = true
+	null.device = true
 	file := bind("/run/file", false)
-	file.Optional = true
-	mounts := []handoff.Mount{
-		null, entry(handoff.MountDevpts, "/dev/pts"), entry(handoff.MountScratch, "/dev/shm"),
-		entry(handoff.MountSymlink, "/dev/fd"), bind("/etc/ld.so.cache", true), entry(handoff.MountFile, "/etc/passwd"),
-		bind("/home/u/w", false), entry(handoff.MountReadOnly, "/home/u/w/.git"), entry(handoff.MountProc, "/proc"),
-		entry(handoff.MountMask, "/proc/kcore"), bind("/run/fifo", true), file, entry(handoff.MountScratch, "/tmp"), bind("/usr", true),
-		{Kind: handoff.MountBind, Dst: "/elsewhere", Src: "/home/u/w", ReadOnly: true, Optional: true, Dev: 7, Ino: inode("/home/u/w")},
-		{Kind: handoff.MountOverlay, Dst: "/over", Src: "/usr"}, bind("/run/sock", true),
+	file.optional = true
+	mounts := []place{
+		null, entry(terminals, "/dev/pts"), entry(private, "/dev/shm"),
+		entry(link, "/dev/fd"), bind("/etc/ld.so.cache", true), entry(ownFile, "/etc/passwd"),
+		bind("/home/u/w", false), entry(restricted, "/home/u/w/.git"), entry(processes, "/proc"),
+		entry(hidden, "/proc/kcore"), bind("/run/fifo", true), file, entry(private, "/tmp"), bind("/usr", true),
+		{kind: tree, dst: "/elsewhere", src: hostfs.File{Path: "/home/u/w", Dev: 7, Ino: inode("/home/u/w")}, readOnly: true, optional: true},
+		{kind: overlay, dst: "/over", src: hostfs.File{Path: "/usr"}}, bind("/run/sock", true),
 	}
 	for abi := range 10 {
-		r := Under(Input{ABI: abi, Mounts: mounts, Host: host})
+		r := Under(Input{ABI: abi, View: viewOf(mounts), Host: host})
 		if r.Held() != (abi >= UnderSince) || len(r.Limits) != 0 {
 			t.Fatalf("ABI %d: %+v", abi, r)
 		}
@@ -110,13 +112,13 @@ func TestBelowAMountNamespace(t *testing.T) {
 
 // What nothing is told about stays as it is, and only what is named can be connected to.
 func TestSocketsBelowAMountNamespace(t *testing.T) {
-	host := newFake(t, "/srv/tree/a|", "/srv/named|", "/srv/file", "/dev/null#")
+	host := hosttest.New(t, "/srv/tree/a|", "/srv/named|", "/srv/file", "/dev/null#")
 	elsewhere := bind("/srv/named", true)
-	elsewhere.Dst = "/m"
-	mounts := []handoff.Mount{bind("/dev/null", true), bind("/srv/file", false), bind("/srv/named", true), bind("/srv/tree", true), elsewhere,
-		entry(handoff.MountScratch, "/tmp")}
+	elsewhere.dst = "/m"
+	mounts := []place{bind("/dev/null", true), bind("/srv/file", false), bind("/srv/named", true), bind("/srv/tree", true), elsewhere,
+		entry(private, "/tmp")}
 	for abi := range 11 {
-		r := Unix(Input{ABI: abi, Mounts: mounts, Host: host, Scoped: ScopeAbstractSockets})
+		r := Unix(Input{ABI: abi, View: viewOf(mounts), Host: host, Scoped: ScopeAbstractSockets})
 		if r.Held() || r.HoldsSockets() != (abi >= 9) || (r.Scoped != 0) != (abi >= 6) {
 			t.Errorf("ABI %d: %+v", abi, r)
 		}
@@ -141,18 +143,18 @@ func TestSocketsBelowAMountNamespace(t *testing.T) {
 }
 
 func TestNamedSocketsAlone(t *testing.T) {
-	host := newFake(t, "/w/named|", "/w/other|", "/w/file", "/w/d/", "/w/hidden/")
-	for _, hidden := range []bool{false, true} {
-		mounts := []handoff.Mount{bind("/w", true), bind("/w/named", true)}
-		if hidden {
-			mounts = append(mounts, entry(handoff.MountMask, "/w/hidden"))
+	host := hosttest.New(t, "/w/named|", "/w/other|", "/w/file", "/w/d/", "/w/hidden/")
+	for _, some := range []bool{false, true} {
+		mounts := []place{bind("/w", true), bind("/w/named", true)}
+		if some {
+			mounts = append(mounts, entry(hidden, "/w/hidden"))
 		}
-		r := Alone(Input{ABI: 9, Mounts: mounts, Host: host})
+		r := Alone(Input{ABI: 9, View: viewOf(mounts), Host: host})
 		if r.rights("/w/named")&ResolveUnix == 0 || r.rights("/w/other")&ResolveUnix != 0 || r.rights("/w")&ResolveUnix != 0 {
-			t.Errorf("hidden %v: %+v", hidden, r.Rules)
+			t.Errorf("hidden %v: %+v", some, r.Rules)
 		}
 		if r.rights("/w/d") != read {
-			t.Errorf("hidden %v: a named socket takes something from what is beside it: %+v", hidden, r.Rules)
+			t.Errorf("hidden %v: a named socket takes something from what is beside it: %+v", some, r.Rules)
 		}
 		for _, rule := range r.Rules {
 			if rule.Path == "/w/named" && rule.Access != ResolveUnix {
@@ -160,33 +162,33 @@ func TestNamedSocketsAlone(t *testing.T) {
 			}
 		}
 		for _, l := range r.Limits {
-			if l.Kind == Unlisted && !hidden {
+			if l.Kind == Unlisted && !some {
 				t.Errorf("told, and not so: %+v", l)
 			}
 		}
-		if r := Alone(Input{ABI: 8, Mounts: mounts, Host: host}); slices.ContainsFunc(r.Rules, func(l handoff.LandlockRule) bool { return l.Access == 0 || l.Path == "/w/named" }) {
+		if r := Alone(Input{ABI: 8, View: viewOf(mounts), Host: host}); slices.ContainsFunc(r.Rules, func(l handoff.LandlockRule) bool { return l.Access == 0 || l.Path == "/w/named" }) {
 			t.Errorf("before ABI 9: %+v", r.Rules)
 		}
 	}
 }
 
 func TestAlone(t *testing.T) {
-	host := newFake(t, "/usr/bin/", "/home/u/w/.git/hooks/", "/home/u/w/.git/config", "/home/u/w/.git/refs/", "/home/u/w/src/",
+	host := hosttest.New(t, "/usr/bin/", "/home/u/w/.git/hooks/", "/home/u/w/.git/config", "/home/u/w/.git/refs/", "/home/u/w/src/",
 		"/home/u/w/file", "/home/u/w/link -> /etc", "/home/u/w/sock|", "/home/u/w/fifo%", "/home/u/.ssh/", "/etc/passwd", "/etc/shadow", "/data/open/", "/data/shut/in/",
 		"/data/key", "/o/", "/etc/resolv.conf -> /run/stub", "/run/stub", "/tmp/", "/proc/", "/dev/null#", "/x/")
 	null := bind("/dev/null", true)
-	null.Device = true
-	mounts := []handoff.Mount{
-		bind("/data", true), entry(handoff.MountMask, "/data/key"), entry(handoff.MountMask, "/data/shut"), null,
-		entry(handoff.MountFile, "/etc/passwd"), entry(handoff.MountFile, "/etc/resolv.conf"), entry(handoff.MountFile, "/etc/none"),
-		entry(handoff.MountScratch, "/home/u"), bind("/home/u/w", false), entry(handoff.MountPin, "/home/u/w/.git"),
-		entry(handoff.MountReadOnly, "/home/u/w/.git/config"), entry(handoff.MountReadOnly, "/home/u/w/.git/hooks"),
-		{Kind: handoff.MountOverlay, Dst: "/o", Src: "/o", Dev: 7, Ino: inode("/o")},
-		entry(handoff.MountProc, "/proc"), entry(handoff.MountMask, "/proc/keys"), entry(handoff.MountReadOnly, "/proc/sys"),
-		entry(handoff.MountScratch, "/tmp"), bind("/usr", true),
-		{Kind: handoff.MountBind, Dst: "/y", Src: "/x", Dev: 7, Ino: inode("/x")},
+	null.device = true
+	mounts := []place{
+		bind("/data", true), entry(hidden, "/data/key"), entry(hidden, "/data/shut"), null,
+		entry(ownFile, "/etc/passwd"), entry(ownFile, "/etc/resolv.conf"), entry(ownFile, "/etc/none"),
+		entry(private, "/home/u"), bind("/home/u/w", false), entry(pin, "/home/u/w/.git"),
+		entry(restricted, "/home/u/w/.git/config"), entry(restricted, "/home/u/w/.git/hooks"),
+		{kind: overlay, dst: "/o", src: hostfs.File{Path: "/o", Dev: 7, Ino: inode("/o")}},
+		entry(processes, "/proc"), entry(hidden, "/proc/keys"), entry(restricted, "/proc/sys"),
+		entry(private, "/tmp"), bind("/usr", true),
+		{kind: tree, dst: "/y", src: hostfs.File{Path: "/x", Dev: 7, Ino: inode("/x")}},
 	}
-	r := Alone(Input{ABI: 7, Mounts: mounts, Host: host, TempDir: "/tmp/confine-1"})
+	r := Alone(Input{ABI: 7, View: viewOf(mounts), Host: host, TempDir: "/tmp/confine-1"})
 	for at, want := range map[string]uint64{
 		"/": 0, "/etc": 0, "/etc/shadow": 0, "/home/u": 0, "/home/u/.ssh": 0, "/tmp": 0, "/x": 0, "/y": 0, "/run": 0,
 		"/usr/bin/sh": read, "/tmp/confine-1/f": write, "/dev/null": device, "/etc/passwd": ReadFile, "/run/stub": ReadFile, "/proc/1/maps": procRead,
@@ -214,8 +216,8 @@ func TestAlone(t *testing.T) {
 		t.Errorf("told, and not so: %+v", r.Limits)
 	}
 	kept := []string{"/home/u/w/.git/config", "/home/u/w/.git/hooks"}
-	if want := []Shut{{"/home/u/w", kept}, {"/home/u/w/.git", kept}}; !reflect.DeepEqual(r.Shut, want) {
-		t.Errorf("shut: %+v, want %+v", r.Shut, want)
+	if want := []ImmutableDir{{"/home/u/w", kept}, {"/home/u/w/.git", kept}}; !reflect.DeepEqual(r.Immutable, want) {
+		t.Errorf("immutable: %+v, want %+v", r.Immutable, want)
 	}
 	if d := r.Details(); !strings.Contains(d, "/home/u/w, /home/u/w/.git: "+NoNewNames.About()) || strings.Contains(d, "confine-1") {
 		t.Errorf("details: %q", d)
@@ -224,7 +226,7 @@ func TestAlone(t *testing.T) {
 		if (rule.Ino == 0) != (rule.Path == "/tmp/confine-1") {
 			t.Errorf("%+v: nothing to tell a replacement by", rule)
 		}
-		if !host.modes[rule.Path].IsDir() && rule.Ino != 0 && rule.Access&^ofFiles != 0 {
+		if (host.Nodes[rule.Path] == nil || !host.Nodes[rule.Path].Mode.IsDir()) && rule.Ino != 0 && rule.Access&^ofFiles != 0 {
 			t.Errorf("%+v: the kernel refuses that of a file", rule)
 		}
 	}
@@ -237,8 +239,8 @@ func TestTooManyNamesOpenNothing(t *testing.T) {
 		name := "f" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + strings.Repeat("y", i/26)
 		lines = append(lines, "/w/"+name, "/v/"+name)
 	}
-	r := Alone(Input{ABI: 7, Host: newFake(t, lines...), Mounts: []handoff.Mount{
-		bind("/v", false), entry(handoff.MountReadOnly, "/v/.envrc"), bind("/w", false), entry(handoff.MountMask, "/w/secret")}})
+	r := Alone(Input{ABI: 7, Host: hosttest.New(t, lines...), View: viewOf([]place{
+		bind("/v", false), entry(restricted, "/v/.envrc"), bind("/w", false), entry(hidden, "/w/secret")})})
 	if !r.has(LeftOut, "/w") || !r.has(LeftOut, "/v") {
 		t.Errorf("not told: %+v", r.Limits)
 	}
@@ -248,9 +250,9 @@ func TestTooManyNamesOpenNothing(t *testing.T) {
 	if got := r.rights("/v/fa"); got != read {
 		t.Errorf("beside something protected: %#x, want %#x", got, read)
 	}
-	host := newFake(t, "/w/secret/", "/w/a")
-	host.shut["/w"] = true
-	r = Alone(Input{ABI: 7, Host: host, Mounts: []handoff.Mount{bind("/w", true), entry(handoff.MountMask, "/w/secret")}})
+	host := hosttest.New(t, "/w/secret/", "/w/a")
+	host.Nodes["/w"].Unlisted = true
+	r = Alone(Input{ABI: 7, Host: host, View: viewOf([]place{bind("/w", true), entry(hidden, "/w/secret")})})
 	if r.rights("/w/secret") != 0 || !r.has(LeftOut, "/w") {
 		t.Errorf("a directory that can't be listed: %+v", r)
 	}
@@ -259,10 +261,10 @@ func TestTooManyNamesOpenNothing(t *testing.T) {
 // What is out of the user's reach now may not be so later: the directory is maybe
 // the user's own.
 func TestWhatIsOutOfReachStaysClosed(t *testing.T) {
-	host := newFake(t, "/w/d/config", "/w/d/secret", "/w/e/")
-	host.shut["/w/d"], host.away = true, true
-	r := Alone(Input{ABI: 7, Host: host, Mounts: []handoff.Mount{
-		bind("/w", false), entry(handoff.MountReadOnly, "/w/d/config"), entry(handoff.MountMask, "/w/d/secret")}})
+	host := hosttest.New(t, "/w/d/config", "/w/d/secret", "/w/e/")
+	host.Nodes["/w/d"].Shut, host.Other = true, true
+	r := Alone(Input{ABI: 7, Host: host, View: viewOf([]place{
+		bind("/w", false), entry(restricted, "/w/d/config"), entry(hidden, "/w/d/secret")})})
 	if r.rights("/w/d/config") != 0 || r.rights("/w/d/secret") != 0 || r.rights("/w/e") != write {
 		t.Errorf("%+v", r.Rules)
 	}
@@ -270,9 +272,9 @@ func TestWhatIsOutOfReachStaysClosed(t *testing.T) {
 
 func TestAProtectedLinkStays(t *testing.T) {
 	shown := bind("/w/.envrc", true)
-	shown.Src = "/w/env"
-	for _, m := range []handoff.Mount{entry(handoff.MountMask, "/w/.envrc"), shown} {
-		r := Alone(Input{ABI: 7, Host: newFake(t, "/w/.envrc -> /w/env", "/w/env", "/w/d/"), Mounts: []handoff.Mount{bind("/w", false), m}})
+	shown.src.Path = "/w/env"
+	for _, m := range []place{entry(hidden, "/w/.envrc"), shown} {
+		r := Alone(Input{ABI: 7, Host: hosttest.New(t, "/w/.envrc -> /w/env", "/w/env", "/w/d/"), View: viewOf([]place{bind("/w", false), m})})
 		if r.rights("/w") != read || r.rights("/w/d") != write || r.has(Elsewhere, "/w/.envrc") {
 			t.Errorf("%#x around a protected link: %+v", r.rights("/w"), r)
 		}
@@ -282,17 +284,17 @@ func TestAProtectedLinkStays(t *testing.T) {
 // What a mount table has that Landlock hasn't is named with its path, and closed where
 // something of the host's is in its place.
 func TestEveryPlaceThatCantBeIsNamed(t *testing.T) {
-	host := newFake(t, "/home/u/w/", "/home/u/w/full/", "/home/u/w/full/secret", "/home/u/w/file", "/home/u/w/other/", "/zz/")
-	mounts := []handoff.Mount{
+	host := hosttest.New(t, "/home/u/w/", "/home/u/w/full/", "/home/u/w/full/secret", "/home/u/w/file", "/home/u/w/other/", "/zz/")
+	mounts := []place{
 		bind("/home/u/w", false),
-		{Kind: handoff.MountTmpfs, Dst: "/home/u/w/full", Size: 1 << 20},
-		{Kind: handoff.MountTmpfs, Dst: "/nowhere", Size: 1 << 20},
-		{Kind: handoff.MountBind, Dst: "/f", Src: "/home/u/w/file", Dev: 7, Ino: inode("/home/u/w/file")},
-		{Kind: handoff.MountOverlay, Dst: "/zz", Src: "/home/u/w/other", Dev: 7, Ino: inode("/home/u/w/other")},
-		{Kind: handoff.MountOverlay, Dst: "/home/u/w/other", Src: "/home/u/w/other", Dev: 7, Ino: inode("/home/u/w/other")},
-		entry(handoff.MountScratch, "/tmp"),
+		{kind: sized, dst: "/home/u/w/full"},
+		{kind: sized, dst: "/nowhere"},
+		{kind: tree, dst: "/f", src: hostfs.File{Path: "/home/u/w/file", Dev: 7, Ino: inode("/home/u/w/file")}},
+		{kind: overlay, dst: "/zz", src: hostfs.File{Path: "/home/u/w/other", Dev: 7, Ino: inode("/home/u/w/other")}},
+		{kind: overlay, dst: "/home/u/w/other", src: hostfs.File{Path: "/home/u/w/other", Dev: 7, Ino: inode("/home/u/w/other")}},
+		entry(private, "/tmp"),
 	}
-	r := Alone(Input{ABI: 7, Mounts: mounts, Host: host, Root: "/img", DenyAtStart: true})
+	r := Alone(Input{ABI: 7, View: viewOf(mounts), Host: host, Root: "/img", DenyAtStart: true})
 	for at, k := range map[string]Kind{"/home/u/w/full": Sized, "/nowhere": Sized, "/f": Elsewhere, "/zz": Elsewhere, "/home/u/w/other": Overlay, "/tmp": Private, "/": Root, "": Later} {
 		if !r.has(k, at) || !strings.Contains(r.Details(), k.About()) {
 			t.Errorf("%q: %q isn't told: %s", at, k.About(), r.Details())
@@ -303,7 +305,7 @@ func TestEveryPlaceThatCantBeIsNamed(t *testing.T) {
 			t.Errorf("%s: %#x, want %#x", at, got, want)
 		}
 	}
-	r = Alone(Input{ABI: 7, Mounts: mounts[:1], Host: host}) // the control
+	r = Alone(Input{ABI: 7, View: viewOf(mounts[:1]), Host: host}) // the control
 	if r.rights("/home/u/w/full/secret")&ReadFile == 0 {
 		t.Error("closed, and nothing was to be there")
 	}
@@ -316,19 +318,19 @@ func TestEveryPlaceThatCantBeIsNamed(t *testing.T) {
 
 // Rules hold for all that is below: what is read-only in a private place is so by its mount.
 func TestWhatTheSecondLayerCantHold(t *testing.T) {
-	mounts := []handoff.Mount{
-		{Kind: handoff.MountBind, Dst: "/usr", Src: "/usr", ReadOnly: true},
-		{Kind: handoff.MountScratch, Dst: "/tmp"},
-		{Kind: handoff.MountBind, Dst: "/tmp/p", Src: "/usr", ReadOnly: true},
+	mounts := []place{
+		{kind: tree, dst: "/usr", src: hostfs.File{Path: "/usr"}, readOnly: true},
+		{kind: private, dst: "/tmp"},
+		{kind: tree, dst: "/tmp/p", src: hostfs.File{Path: "/usr"}, readOnly: true},
 	}
-	if got := Under(Input{ABI: 7, Mounts: mounts, Host: newFake(t, "/usr/")}).Limits; !slices.Equal(got, []Limit{{Inherited, "/tmp/p"}}) {
+	if got := Under(Input{ABI: 7, View: viewOf(mounts), Host: hosttest.New(t, "/usr/")}).Limits; !slices.Equal(got, []Limit{{Inherited, "/tmp/p"}}) {
 		t.Errorf("%+v", got)
 	}
-	r := Under(Input{ABI: 7, Mounts: mounts[:2], Host: newFake(t, "/usr/")})
+	r := Under(Input{ABI: 7, View: viewOf(mounts[:2]), Host: hosttest.New(t, "/usr/")})
 	if len(r.Limits) != 0 || r.Gives("/usr/x", WriteFile) || !r.Gives("/tmp/x", WriteFile) {
 		t.Errorf("%+v", r)
 	}
-	r = Under(Input{ABI: 7, Mounts: mounts, Host: newFake(t, "/usr/"), RootWritable: true})
+	r = Under(Input{ABI: 7, View: viewOf(mounts), Host: hosttest.New(t, "/usr/"), RootWritable: true})
 	if !slices.Equal(r.Limits, []Limit{{Inherited, "/"}}) || !r.Gives("/x", MakeReg) {
 		t.Errorf("a root that is an overlay: %+v", r)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // Limit is something asked for that Landlock can't hold as asked.
@@ -49,16 +49,16 @@ var kinds = [...]struct {
 	Names:      {"that a path exists, and its size, mode and times, can be seen everywhere", "", 0},
 	Metadata:   {"mode, owner, times and attributes of the user's own files can be changed everywhere", "", 0},
 	Sockets:    {"unix sockets can be reached by path as by the caller (before Linux 7.1)", "", 9},
-	Proc:       {"/proc is the caller's, and can be read: names and command lines of other processes", rootfs.AccessRead, 0},
-	OwnEtc:     {"passwd, group, hosts and the like in /etc are the host's own", rootfs.AccessRead, 0},
+	Proc:       {"/proc is the caller's, and can be read: names and command lines of other processes", view.RuleRead, 0},
+	OwnEtc:     {"passwd, group, hosts and the like in /etc are the host's own", view.RuleRead, 0},
 	Moves:      {"nothing can be moved or linked to another directory (before Linux 5.19)", "", 2},
 	Truncation: {"any file that the user may write to can be truncated (before Linux 6.2)", "", 3},
 	Ioctls:     {"device nodes in allowed trees answer ioctl (before Linux 6.10)", "", 5},
-	Private:    {"no private place but $TMPDIR; the caller's is closed", rootfs.AccessHidden, 0},
-	Sized:      {"no place of its own size; what is there outside is closed", rootfs.AccessHidden, 0},
-	Overlay:    {"no overlay: read-only", rootfs.AccessRead, 0},
-	Elsewhere:  {"not shown, since it is at another path outside", rootfs.AccessHidden, 0},
-	Root:       {"no other root: the tree that was to be it isn't shown, and the host's, of which only what is named is open, stays where it is", rootfs.AccessHidden, 0},
+	Private:    {"no private place but $TMPDIR; the caller's is closed", view.RuleHidden, 0},
+	Sized:      {"no place of its own size; what is there outside is closed", view.RuleHidden, 0},
+	Overlay:    {"no overlay: read-only", view.RuleRead, 0},
+	Elsewhere:  {"not shown, since it is at another path outside", view.RuleHidden, 0},
+	Root:       {"no other root: the tree that was to be it isn't shown, and the host's, of which only what is named is open, stays where it is", view.RuleHidden, 0},
 	Unlisted:   {"can't be listed, because something in it is hidden", "", 0},
 	NoNewNames: {"nothing can be made or removed in it, because something in it is hidden or protected", "", 0},
 	Inherited:  {"what is read-only there is so by its mount alone, since more is allowed around it", "", 0},

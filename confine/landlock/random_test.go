@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
 )
 
 // Whatever the table says, nobody gets more than it does; and what is a file when
@@ -19,8 +20,9 @@ func TestNeverMoreThanTheTable(t *testing.T) {
 	for seed := range uint64(3000) {
 		host, mounts := randomTable(t, rand.New(rand.NewPCG(seed, 1)))
 		abi := int(seed%7) + 1
-		r := Alone(Input{ABI: abi, Mounts: mounts, Host: host})
-		for at, mode := range host.modes {
+		r := Alone(Input{ABI: abi, View: viewOf(mounts), Host: host})
+		for at, node := range host.Nodes {
+			mode := node.Mode
 			want := wanted(mounts, host, at) & r.HandledFS
 			got, counts := r.rights(at), ^uint64(0)
 			if mode.Type() == fs.ModeSymlink {
@@ -48,35 +50,35 @@ func TestNeverMoreThanTheTable(t *testing.T) {
 }
 
 func leftOut(r *Ruleset, at string) bool {
-	return slices.ContainsFunc(r.Limits, func(l Limit) bool { return l.Kind == LeftOut && under(at, l.Path) })
+	return slices.ContainsFunc(r.Limits, func(l Limit) bool { return l.Kind == LeftOut && hostfs.Under(at, l.Path) })
 }
 
 // randomTable is a small tree, and some entries about it, as rootfs sorts them.
-func randomTable(t *testing.T, rnd *rand.Rand) (*fakeHost, []handoff.Mount) {
-	host := newFake(t, "/a/")
+func randomTable(t *testing.T, rnd *rand.Rand) (*hosttest.Host, []place) {
+	host := hosttest.New(t, "/a/")
 	var paths []string
 	for range 25 {
 		at := ""
 		for range 1 + rnd.IntN(4) {
 			at += "/" + string(rune('a'+rnd.IntN(3)))
-			if mode, ok := host.modes[at]; ok && !mode.IsDir() {
+			if n := host.Nodes[at]; n != nil && !n.Mode.IsDir() {
 				break
 			}
 		}
-		if _, ok := host.modes[at]; ok {
+		if host.Nodes[at] != nil {
 			continue
 		}
 		mode := fs.ModeDir
 		if rnd.IntN(2) == 0 {
 			mode = 0
 		}
-		host.put(at, mode)
+		host.Put(at, mode, "")
 		paths = append(paths, at)
 	}
 	if len(paths) > 0 && rnd.IntN(4) == 0 {
-		host.shut[paths[rnd.IntN(len(paths))]] = true
+		host.Nodes[paths[rnd.IntN(len(paths))]].Unlisted = true
 	}
-	var mounts []handoff.Mount
+	var mounts []place
 	for _, at := range paths {
 		switch rnd.IntN(8) {
 		case 0:
@@ -84,31 +86,31 @@ func randomTable(t *testing.T, rnd *rand.Rand) (*fakeHost, []handoff.Mount) {
 		case 1:
 			mounts = append(mounts, bind(at, false))
 		case 2:
-			mounts = append(mounts, entry(handoff.MountMask, at))
+			mounts = append(mounts, entry(hidden, at))
 		case 3:
-			mounts = append(mounts, entry(handoff.MountReadOnly, at))
+			mounts = append(mounts, entry(restricted, at))
 		case 4:
-			if host.modes[at].IsDir() {
-				mounts = append(mounts, entry(handoff.MountScratch, at))
+			if host.Nodes[at].Mode.IsDir() {
+				mounts = append(mounts, entry(private, at))
 			}
 		}
 	}
-	slices.SortFunc(mounts, func(a, b handoff.Mount) int { return strings.Compare(key(a.Dst), key(b.Dst)) })
+	slices.SortFunc(mounts, func(a, b place) int { return strings.Compare(key(a.dst), key(b.dst)) })
 	return host, mounts
 }
 
 // wanted is what the table says about a path, said as simply as can be.
-func wanted(mounts []handoff.Mount, host *fakeHost, at string) uint64 {
+func wanted(mounts []place, host *hosttest.Host, at string) uint64 {
 	for dir := at; dir != "/"; dir = path.Dir(dir) {
 		for i := len(mounts) - 1; i >= 0; i-- {
-			if m := &mounts[i]; m.Dst == dir {
-				switch m.Kind {
-				case handoff.MountBind:
-					if m.ReadOnly {
+			if m := &mounts[i]; m.dst == dir {
+				switch m.kind {
+				case tree:
+					if m.readOnly {
 						return read
 					}
 					return write
-				case handoff.MountReadOnly:
+				case restricted:
 					return wanted(mounts[:i], host, dir) & read
 				}
 				return 0
@@ -118,10 +120,10 @@ func wanted(mounts []handoff.Mount, host *fakeHost, at string) uint64 {
 	return 0
 }
 
-func show(mounts []handoff.Mount, r *Ruleset) string {
+func show(mounts []place, r *Ruleset) string {
 	var b strings.Builder
 	for _, m := range mounts {
-		fmt.Fprintf(&b, "mount %d %s %v\n", m.Kind, m.Dst, m.ReadOnly)
+		fmt.Fprintf(&b, "mount %d %s %v\n", m.kind, m.dst, m.readOnly)
 	}
 	for _, rule := range r.Rules {
 		fmt.Fprintf(&b, "rule %s %#x\n", rule.Path, rule.Access)

@@ -3,15 +3,16 @@ package landlock
 import (
 	"io/fs"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
 // Input is what a ruleset is made from.
 type Input struct {
-	ABI    int             // of the kernel; 0 has none
-	Mounts []handoff.Mount // as package rootfs made them
-	Host   rootfs.Host     // to tell files from directories; nil is this host
+	ABI  int         // of the kernel; 0 has none
+	View *view.View  // nil shows nothing
+	Host hostfs.Host // to tell files from directories; nil is this host
 
 	NoTCP  bool   // no bind, and no connect
 	Scoped uint64 // wanted, as far as the kernel can
@@ -27,13 +28,13 @@ type Input struct {
 // Ruleset is what the kernel is asked to hold, and what it can't.
 type Ruleset struct {
 	handoff.Landlock
-	ABI    int // used; 0 is none
-	Limits []Limit
-	Shut   []Shut // of Alone
+	ABI       int // used; 0 is none
+	Limits    []Limit
+	Immutable []ImmutableDir // of Alone
 }
 
-// Shut is a directory that is writable but for its own names: none can be made, renamed or removed.
-type Shut struct {
+// ImmutableDir is a directory that is writable but for its own names: none can be made, renamed or removed.
+type ImmutableDir struct {
 	Dir string
 	For []string // what in it, at any depth, is hidden or has to stay as it is
 }
@@ -48,7 +49,7 @@ func (r *Ruleset) HoldsSockets() bool { return r.HandledFS&ResolveUnix != 0 }
 func (r *Ruleset) Gives(at string, rights uint64) bool {
 	rights &= r.HandledFS
 	for i := range r.Rules {
-		if rule := &r.Rules[i]; rule.Path == "/" || under(at, rule.Path) {
+		if rule := &r.Rules[i]; hostfs.Under(at, rule.Path) {
 			rights &^= rule.Access
 		}
 	}
@@ -76,13 +77,12 @@ func Unix(in Input) *Ruleset {
 	r.HandledFS = ResolveUnix | Refer // which every ruleset refuses that doesn't give it
 	r.add("/", Refer)
 	host := hostOf(&in)
-	for i := range in.Mounts {
-		m := &in.Mounts[i]
-		if m.Kind != handoff.MountBind {
+	for _, p := range in.places() {
+		if p.kind != tree {
 			continue
 		}
-		if f, err := host.Lstat(m.Src); err == nil && f.Mode.Type() == fs.ModeSocket {
-			r.Rules = append(r.Rules, handoff.LandlockRule{Path: m.Dst, Access: ResolveUnix, Dev: m.Dev, Ino: m.Ino, Optional: m.Optional})
+		if f, err := host.Lstat(p.src.Path); err == nil && f.Mode.Type() == fs.ModeSocket {
+			r.Rules = append(r.Rules, handoff.LandlockRule{Path: p.dst, Access: ResolveUnix, Dev: p.src.Dev, Ino: p.src.Ino, Optional: p.optional})
 		}
 	}
 	return r
@@ -113,28 +113,27 @@ func Under(in Input) *Ruleset {
 		r.limit(Inherited, "/")
 	}
 	devices, less := false, []string(nil)
-	for i := range in.Mounts {
-		m := &in.Mounts[i]
+	for _, p := range in.places() {
 		rights, dir := uint64(0), true
-		switch m.Kind {
-		case handoff.MountBind:
-			f, err := host.Lstat(m.Src)
-			rights, dir = shown(m, f.Mode), err != nil || f.Mode.IsDir()
+		switch p.kind {
+		case tree:
+			f, err := host.Lstat(p.src.Path)
+			rights, dir = p.rights(f.Mode), err != nil || f.Mode.IsDir()
 			if rights&WriteFile == 0 {
-				less = append(less, m.Dst)
+				less = append(less, p.dst)
 			}
-		case handoff.MountScratch, handoff.MountTmpfs, handoff.MountOverlay:
+		case private, sized, overlay:
 			rights = write
-		case handoff.MountProc:
+		case processes:
 			rights = proc
-		case handoff.MountDevpts:
+		case terminals:
 			rights = device
 		}
 		// What takes away (a mask, a read-only part, a pin) is the namespace's.
 		switch {
 		case rights&r.HandledFS&^read == 0:
 			continue
-		case rights == device && under(m.Dst, "/dev"):
+		case rights == device && hostfs.Under(p.dst, "/dev"):
 			if !devices {
 				devices = true
 				r.add("/dev", device&r.HandledFS)
@@ -143,9 +142,9 @@ func Under(in Input) *Ruleset {
 		case !dir:
 			rights &= ofFiles
 		}
-		rule := handoff.LandlockRule{Path: m.Dst, Access: rights & r.HandledFS, Optional: m.Optional}
-		if m.Kind == handoff.MountBind {
-			rule.Dev, rule.Ino = m.Dev, m.Ino
+		rule := handoff.LandlockRule{Path: p.dst, Access: rights & r.HandledFS, Optional: p.optional}
+		if p.kind == tree {
+			rule.Dev, rule.Ino = p.src.Dev, p.src.Ino
 		}
 		r.Rules = append(r.Rules, rule)
 	}
@@ -164,9 +163,9 @@ func Alone(in Input) *Ruleset {
 		return r
 	}
 	r.handle()
-	s := splitter{host: hostOf(&in), ruleset: r, at: make(map[string]*node, len(in.Mounts))}
-	for i := range in.Mounts {
-		s.place(&in.Mounts[i])
+	s := splitter{host: hostOf(&in), ruleset: r, at: make(map[string]*node)}
+	for _, p := range in.places() {
+		s.place(&p)
 	}
 	s.grantAll()
 	if in.TempDir != "" {
@@ -188,9 +187,16 @@ func (r *Ruleset) add(path string, rights uint64) {
 	r.Rules = append(r.Rules, handoff.LandlockRule{Path: path, Access: rights})
 }
 
-func hostOf(in *Input) rootfs.Host {
+func (in *Input) places() []place {
+	if in.View == nil {
+		return nil
+	}
+	return placesOf(in.View)
+}
+
+func hostOf(in *Input) hostfs.Host {
 	if in.Host == nil {
-		return rootfs.ThisHost()
+		return hostfs.This()
 	}
 	return in.Host
 }

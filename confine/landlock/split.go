@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/hostfs"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -20,14 +20,14 @@ const (
 
 // node is a path of the caller's whose rights the table says.
 type node struct {
-	file     rootfs.File
+	file     hostfs.File
 	rights   uint64 // below it, unless another node says otherwise
 	optional bool
 }
 
 // splitter makes rules that only allow from a table that also takes away.
 type splitter struct {
-	host    rootfs.Host
+	host    hostfs.Host
 	ruleset *Ruleset
 	at      map[string]*node
 	keys    []string // of the nodes, sorted: what is below a path stands together
@@ -35,77 +35,77 @@ type splitter struct {
 	ownEtc  bool
 }
 
-// place notes what one entry of the table says. They come with directories before
+// place notes what one entry says. They come with directories before
 // what is in them, and with what shows before what takes away.
-func (s *splitter) place(m *handoff.Mount) {
-	switch m.Kind {
-	case handoff.MountBind, handoff.MountOverlay:
-		s.placeTree(m)
-	case handoff.MountScratch:
-		s.ruleset.limit(Private, m.Dst)
-		s.placeLess(m.Dst, 0)
-	case handoff.MountTmpfs:
-		s.ruleset.limit(Sized, m.Dst)
-		s.placeLess(m.Dst, 0)
-	case handoff.MountProc:
-		s.ruleset.limit(Proc, m.Dst)
-		s.placeHost(m.Dst, procRead)
-	case handoff.MountFile:
+func (s *splitter) place(p *place) {
+	switch p.kind {
+	case tree, overlay:
+		s.placeTree(p)
+	case private:
+		s.ruleset.limit(Private, p.dst)
+		s.placeLess(p.dst, 0)
+	case sized:
+		s.ruleset.limit(Sized, p.dst)
+		s.placeLess(p.dst, 0)
+	case processes:
+		s.ruleset.limit(Proc, p.dst)
+		s.placeHost(p.dst, procRead)
+	case ownFile:
 		// A file of the run's own elsewhere: here only what that stands for is there.
-		if under(m.Dst, "/etc") {
+		if hostfs.Under(p.dst, "/etc") {
 			if !s.ownEtc {
 				s.ownEtc = true
 				s.ruleset.limit(OwnEtc, "/etc")
 			}
-			s.ruleset.limit(OwnEtc, m.Dst)
-			s.placeHost(m.Dst, ReadFile)
+			s.ruleset.limit(OwnEtc, p.dst)
+			s.placeHost(p.dst, ReadFile)
 		}
-	case handoff.MountMask:
-		if under(m.Dst, "/proc") {
-			s.ruleset.limit(Proc, m.Dst)
+	case hidden:
+		if hostfs.Under(p.dst, "/proc") {
+			s.ruleset.limit(Proc, p.dst)
 			return
 		}
-		s.placeLess(m.Dst, 0)
-	case handoff.MountReadOnly:
-		if !under(m.Dst, "/proc") { // there nothing is writable
-			s.placeLess(m.Dst, s.around(m.Dst)&read)
+		s.placeLess(p.dst, 0)
+	case restricted:
+		if !hostfs.Under(p.dst, "/proc") { // there nothing is writable
+			s.placeLess(p.dst, s.around(p.dst)&read)
 		}
 	}
 }
 
-// placeTree notes what the table shows of the caller's.
-func (s *splitter) placeTree(m *handoff.Mount) {
-	if m.Dst != m.Src {
+// placeTree notes what is shown of the caller's.
+func (s *splitter) placeTree(p *place) {
+	if p.dst != p.src.Path {
 		// A protected link shows a copy of what it leads to, which has its own entry.
-		if f, err := s.host.Lstat(m.Dst); err != nil || f.Mode.Type() != fs.ModeSymlink {
-			s.ruleset.limit(Elsewhere, m.Dst)
+		if f, err := s.host.Lstat(p.dst); err != nil || f.Mode.Type() != fs.ModeSymlink {
+			s.ruleset.limit(Elsewhere, p.dst)
 		}
-		s.placeLess(m.Dst, 0)
+		s.placeLess(p.dst, 0)
 		return
 	}
-	f, err := s.host.Lstat(m.Src)
+	f, err := s.host.Lstat(p.src.Path)
 	if err != nil {
 		f.Mode = fs.ModeDir // the child will say what is wrong with it
 	}
-	f.Path, f.Dev, f.Ino = m.Src, m.Dev, m.Ino
-	rights := shown(m, f.Mode)
-	if m.Kind == handoff.MountOverlay {
-		s.ruleset.limit(Overlay, m.Dst)
+	f.Path, f.Dev, f.Ino = p.src.Path, p.src.Dev, p.src.Ino
+	rights := p.rights(f.Mode)
+	if p.kind == overlay {
+		s.ruleset.limit(Overlay, p.dst)
 		rights = read
 	}
-	s.at[m.Src] = &node{f, rights, m.Optional}
+	s.at[p.dst] = &node{f, rights, p.optional}
 }
 
-// shown are the rights to a tree that the table shows.
-func shown(m *handoff.Mount, mode fs.FileMode) uint64 {
+// rights are those to a tree that is shown.
+func (p *place) rights(mode fs.FileMode) uint64 {
 	switch {
-	case m.Device:
+	case p.device:
 		return device
 	case mode.Type() == fs.ModeNamedPipe:
 		return fifo // a read-only mount lets data through, both ways
 	case mode.Type() == fs.ModeSocket:
 		return read | ResolveUnix // of which reading is what stands around it
-	case m.ReadOnly:
+	case p.readOnly:
 		return read
 	}
 	return write
@@ -124,10 +124,10 @@ func (s *splitter) placeHost(name string, rights uint64) {
 func (s *splitter) placeLess(at string, rights uint64) {
 	f, err := s.host.Lstat(at)
 	if err != nil {
-		if absent(err) {
+		if hostfs.Absent(err) {
 			return
 		}
-		f = rootfs.File{Path: at, Mode: fs.ModeDir} // out of reach now, and maybe not later
+		f = hostfs.File{Path: at, Mode: fs.ModeDir} // out of reach now, and maybe not later
 		rights = 0
 	}
 	s.at[at] = &node{f, rights, true}
@@ -161,7 +161,7 @@ func (s *splitter) grantAll() {
 }
 
 // grant allows rights at and below f, but for what the nodes below say.
-func (s *splitter) grant(f rootfs.File, rights uint64, optional bool) {
+func (s *splitter) grant(f hostfs.File, rights uint64, optional bool) {
 	common := rights
 	for _, n := range s.below(f.Path) {
 		common &= n.allows(rights)
@@ -176,7 +176,7 @@ func (s *splitter) grant(f rootfs.File, rights uint64, optional bool) {
 	}
 	if common&MakeReg == 0 && rights&MakeReg != 0 {
 		s.ruleset.limit(NoNewNames, f.Path)
-		s.shut(f.Path, rights)
+		s.immutable(f.Path, rights)
 	}
 	entries, err := s.host.ReadDir(f.Path)
 	if err != nil || len(entries) > maxEntries || len(s.ruleset.Rules)+len(entries) > maxRules {
@@ -195,15 +195,15 @@ func (s *splitter) grant(f rootfs.File, rights uint64, optional bool) {
 	}
 }
 
-// shut notes because of what nothing can be made in a directory.
-func (s *splitter) shut(dir string, rights uint64) {
-	d := Shut{Dir: dir}
+// immutable notes because of what nothing can be made in a directory.
+func (s *splitter) immutable(dir string, rights uint64) {
+	d := ImmutableDir{Dir: dir}
 	for _, n := range s.below(dir) {
 		if n.allows(rights)&MakeReg == 0 {
 			d.For = append(d.For, n.file.Path)
 		}
 	}
-	s.ruleset.Shut = append(s.ruleset.Shut, d)
+	s.ruleset.Immutable = append(s.ruleset.Immutable, d)
 }
 
 // allows are the rights that may be inherited by n where others are given around it.
@@ -221,7 +221,7 @@ func (n *node) allows(rights uint64) uint64 {
 }
 
 // rule adds one, with no more than what it is about can have.
-func (s *splitter) rule(f rootfs.File, rights uint64, optional bool) {
+func (s *splitter) rule(f hostfs.File, rights uint64, optional bool) {
 	if !f.Mode.IsDir() {
 		rights &= ofFiles
 	}
@@ -251,5 +251,3 @@ func (s *splitter) below(at string) []*node {
 func key(p string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(p, "/"), "/", "\x00")
 }
-
-func under(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/hostfs"
 )
 
 // fakeHost is a tree: "/a/b/" a directory, "/a/b" a file, "/a/l -> /x" a link, and
 // "/a/b = text" a file that holds something.
 type fakeHost map[string]node
 
-var _ rootfs.Host = fakeHost{} // as the real one is
+var _ hostfs.Host = fakeHost{} // as the real one is
 
 type node struct {
 	mode fs.FileMode
@@ -70,16 +70,16 @@ func (h fakeHost) walk(name string, last bool, hops int) (string, error) {
 	return cur, nil
 }
 
-func (h fakeHost) file(name string, follow bool) (rootfs.File, error) {
+func (h fakeHost) file(name string, follow bool) (hostfs.File, error) {
 	at, err := h.walk(name, follow, 0)
 	if err != nil {
-		return rootfs.File{}, err
+		return hostfs.File{}, err
 	}
-	return rootfs.File{Path: at, Mode: h[at].mode}, nil
+	return hostfs.File{Path: at, Mode: h[at].mode}, nil
 }
 
-func (h fakeHost) Resolve(name string) (rootfs.File, error) { return h.file(name, true) }
-func (h fakeHost) Lstat(name string) (rootfs.File, error)   { return h.file(name, false) }
+func (h fakeHost) Resolve(name string) (hostfs.File, error) { return h.file(name, true) }
+func (h fakeHost) Lstat(name string) (hostfs.File, error)   { return h.file(name, false) }
 
 func (h fakeHost) Readlink(name string) (string, error) {
 	f, err := h.Lstat(name)
@@ -90,7 +90,7 @@ func (h fakeHost) Readlink(name string) (string, error) {
 }
 
 func (h fakeHost) Held(string) bool                  { return false }
-func (h fakeHost) Sockets() ([]rootfs.Socket, error) { return nil, fs.ErrPermission }
+func (h fakeHost) Sockets() ([]hostfs.Socket, error) { return nil, fs.ErrPermission }
 
 func (h fakeHost) ReadFile(name string, _ int) (string, error) {
 	f, err := h.Resolve(name)
@@ -99,7 +99,7 @@ func (h fakeHost) ReadFile(name string, _ int) (string, error) {
 
 // As and ReadDir are for nobody here.
 func (h fakeHost) As(uint32, uint32) (func(), bool, error) { return func() {}, false, nil }
-func (h fakeHost) ReadDir(string) ([]rootfs.Entry, error)  { return nil, fs.ErrInvalid }
+func (h fakeHost) ReadDir(string) ([]hostfs.Entry, error)  { return nil, fs.ErrInvalid }
 
 // world is one in which strict shows /usr, and has private places.
 func world(h fakeHost) *World {

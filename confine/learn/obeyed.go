@@ -3,7 +3,8 @@ package learn
 import (
 	"strings"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/names"
+	"github.com/confine-run/confine/confine/protect"
 )
 
 // Reasons why a directory is not made writable.
@@ -53,8 +54,8 @@ func (w *World) takers() (all []string) {
 
 // protectedBy is the reason why a path stays as it is in a writable tree, if it does.
 func (w *World) protectedBy(p string) string {
-	for _, e := range rootfs.DefaultProtect() {
-		if rest, ok := rootfs.AtHome(e.Path); ok {
+	for _, e := range protect.Default() {
+		if rest, ok := names.AtHome(e.Path); ok {
 			if w.Home != "" && under(p, w.Home+"/"+rest) {
 				return e.Reason
 			}
@@ -76,7 +77,7 @@ func (f *files) protect(lines []Line) Line {
 			continue
 		}
 		for _, item := range l.Items {
-			for _, e := range rootfs.DefaultProtect() {
+			for _, e := range protect.Default() {
 				for i := range len(e.Path) {
 					if e.Path[i] == '/' && strings.HasSuffix(item.Word, "/"+e.Path[:i]) {
 						out.Items = append(out.Items, Item{e.Path[i+1:], "of " + item.Word + ": " + e.Reason})

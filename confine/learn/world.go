@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/names"
+	"github.com/confine-run/confine/confine/secrets"
 )
 
 // Host is what is asked of the host's files, after the run.
 type Host interface {
-	Resolve(path string) (rootfs.File, error)
-	Lstat(path string) (rootfs.File, error)
+	Resolve(path string) (hostfs.File, error)
+	Lstat(path string) (hostfs.File, error)
 	Readlink(path string) (string, error)
 	ReadFile(path string, limit int) (string, error)
 }
@@ -40,24 +42,24 @@ type World struct {
 }
 
 // Real is this host.
-func Real() Host { return rootfs.ThisHost() }
+func Real() Host { return hostfs.This() }
 
 // Secrets says what is a secret on a host.
 func Secrets(h Host, home string) func(path string) string {
-	all, _ := h.(rootfs.Host)
+	all, _ := h.(hostfs.Host)
 	return func(p string) string {
 		for _, s := range secretsOfHost {
 			if ok, _ := path.Match(s, p); ok || under(p, s) {
 				return "keys and passwords of the host"
 			}
 		}
-		return rootfs.SecretOf(all, p, home, "/root")
+		return secrets.Of(all, p, home, "/root")
 	}
 }
 
 // Project is a canonical current directory, if it is shown as one; or "".
 func Project(dir, home string) string {
-	if rootfs.TooBroad(dir, home) {
+	if names.TooBroad(dir, home) {
 		return ""
 	}
 	return dir
@@ -65,7 +67,7 @@ func Project(dir, home string) string {
 
 // Owned says whether a directory is the caller's own.
 func Owned(dir string) bool {
-	at, err := rootfs.ThisHostInspector().Inspect(dir)
+	at, err := hostfs.ThisInspector().Inspect(dir)
 	return err == nil && at.Mode.IsDir() && int(at.UID) == os.Geteuid()
 }
 

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -48,7 +50,7 @@ func TestAllowedPaths(t *testing.T) {
 			"/bin", "link usr/bin", "/run", "dir", "/tmp", "scratch", "/etc", "ro /etc"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			compile(t, host(t, c.extra...), func(in *Input) { in.AllowRead, in.AllowWrite = c.read, c.write }).want(c.want...)
+			compile(t, hosttest.Debian(t, c.extra...), func(in *view.Input) { in.AllowRead, in.AllowWrite = c.read, c.write }).want(c.want...)
 		})
 	}
 }
@@ -57,62 +59,62 @@ func TestRefusedPolicies(t *testing.T) {
 	extra := []string{"/data/f=1", "/loop -> /loop2", "/loop2 -> /loop", "/dangling -> /nowhere", "/shut/!", "/shut/x/"}
 	for _, c := range []struct {
 		name    string
-		change  func(*Input)
+		change  func(*view.Input)
 		is      error
 		message string // part of it
 	}{
-		{"missing", func(in *Input) { in.AllowRead = []string{"/data/no/such"} }, fs.ErrNotExist, `--allow-read "/data/no/such": no such file or directory
+		{"missing", func(in *view.Input) { in.AllowRead = []string{"/data/no/such"} }, fs.ErrNotExist, `--allow-read "/data/no/such": no such file or directory
 hint: "/data" exists and has no "no"`},
-		{"below a file", func(in *Input) { in.AllowRead = []string{"/data/f/x"} }, syscall.ENOTDIR, "--allow-read"},
-		{"a loop", func(in *Input) { in.AllowWrite = []string{"/loop"} }, syscall.ELOOP, "--allow-write"},
-		{"dangling", func(in *Input) { in.AllowWrite = []string{"/dangling"} }, fs.ErrNotExist, `symbolic link to "/nowhere"`},
-		{"out of reach", func(in *Input) { in.AllowRead = []string{"/shut/x"} }, fs.ErrPermission, "uid 1000 can't reach it"},
-		{"empty", func(in *Input) { in.AllowRead = []string{""} }, ErrInvalid, "empty"},
-		{"NUL", func(in *Input) { in.AllowRead = []string{"a\x00b"} }, ErrInvalid, "NUL"},
-		{"writing everywhere", func(in *Input) { in.AllowWrite = []string{"/"} }, ErrTooBroad, "--allow-write"},
-		{"writing everywhere by another name", func(in *Input) { in.AllowWrite = []string{"../../.."} }, ErrTooBroad, "--allow-write"},
-		{"/proc", func(in *Input) { in.AllowRead = []string{"/proc/sys"} }, ErrReserved, "/proc"},
-		{"/dev", func(in *Input) { in.AllowRead = []string{"/dev"} }, ErrReserved, "/dev/kvm"},
-		{"writing to /sys", func(in *Input) { in.AllowWrite = []string{"/sys/class"} }, ErrReserved, "read-only"},
-		{"overlay over a file", func(in *Input) { in.Overlay = []string{"/data/f"} }, ErrInvalid, "directory"},
-		{"relative without a current directory", func(in *Input) { in.Dir, in.Workdir, in.AllowRead = "", "none", []string{"x"} }, nil, "current directory"},
-		{"no current directory", func(in *Input) { in.Dir = "/home/u/gone" }, fs.ErrNotExist, "current directory"},
-		{"a current directory out of reach", func(in *Input) { in.Dir = "/shut/x" }, fs.ErrPermission, "current directory"},
-		{"workdir asked for at home", func(in *Input) { in.Dir, in.WorkdirAsked = "/home/u", true }, ErrTooBroad, "--allow-read /home/u"},
-		{"an overlay asked for at home", func(in *Input) { in.Dir, in.WorkdirAsked, in.Workdir = "/home/u", true, "overlay" }, ErrTooBroad, "--overlay /home/u"},
-		{"more asked for at home than is named", func(in *Input) {
+		{"below a file", func(in *view.Input) { in.AllowRead = []string{"/data/f/x"} }, syscall.ENOTDIR, "--allow-read"},
+		{"a loop", func(in *view.Input) { in.AllowWrite = []string{"/loop"} }, syscall.ELOOP, "--allow-write"},
+		{"dangling", func(in *view.Input) { in.AllowWrite = []string{"/dangling"} }, fs.ErrNotExist, `symbolic link to "/nowhere"`},
+		{"out of reach", func(in *view.Input) { in.AllowRead = []string{"/shut/x"} }, fs.ErrPermission, "uid 1000 can't reach it"},
+		{"empty", func(in *view.Input) { in.AllowRead = []string{""} }, view.ErrInvalid, "empty"},
+		{"NUL", func(in *view.Input) { in.AllowRead = []string{"a\x00b"} }, view.ErrInvalid, "NUL"},
+		{"writing everywhere", func(in *view.Input) { in.AllowWrite = []string{"/"} }, view.ErrTooBroad, "--allow-write"},
+		{"writing everywhere by another name", func(in *view.Input) { in.AllowWrite = []string{"../../.."} }, view.ErrTooBroad, "--allow-write"},
+		{"/proc", func(in *view.Input) { in.AllowRead = []string{"/proc/sys"} }, view.ErrReserved, "/proc"},
+		{"/dev", func(in *view.Input) { in.AllowRead = []string{"/dev"} }, view.ErrReserved, "/dev/kvm"},
+		{"writing to /sys", func(in *view.Input) { in.AllowWrite = []string{"/sys/class"} }, view.ErrReserved, "read-only"},
+		{"overlay over a file", func(in *view.Input) { in.Overlay = []string{"/data/f"} }, view.ErrInvalid, "directory"},
+		{"relative without a current directory", func(in *view.Input) { in.Dir, in.Workdir, in.AllowRead = "", "none", []string{"x"} }, nil, "current directory"},
+		{"no current directory", func(in *view.Input) { in.Dir = "/home/u/gone" }, fs.ErrNotExist, "current directory"},
+		{"a current directory out of reach", func(in *view.Input) { in.Dir = "/shut/x" }, fs.ErrPermission, "current directory"},
+		{"workdir asked for at home", func(in *view.Input) { in.Dir, in.WorkdirAsked = "/home/u", true }, view.ErrTooBroad, "--allow-read /home/u"},
+		{"an overlay asked for at home", func(in *view.Input) { in.Dir, in.WorkdirAsked, in.Workdir = "/home/u", true, "overlay" }, view.ErrTooBroad, "--overlay /home/u"},
+		{"more asked for at home than is named", func(in *view.Input) {
 			in.Dir, in.WorkdirAsked, in.Workdir, in.AllowRead = "/home/u", true, "rw", []string{"."}
-		}, ErrTooBroad, "--allow-write /home/u"},
-		{"more asked for at home than above it", func(in *Input) {
+		}, view.ErrTooBroad, "--allow-write /home/u"},
+		{"more asked for at home than above it", func(in *view.Input) {
 			in.Dir, in.WorkdirAsked, in.AllowRead = "/home/u", true, []string{"/home"}
-		}, ErrTooBroad, "--allow-read /home/u"},
-		{"workdir asked for above home", func(in *Input) { in.Dir, in.WorkdirAsked, in.Workdir = "/home", true, "rw" }, ErrTooBroad, "--allow-write"},
-		{"workdir asked for in /proc", func(in *Input) { in.Dir, in.WorkdirAsked = "/proc/sys", true }, ErrTooBroad, "project"},
-		{"an unknown workdir", func(in *Input) { in.Workdir = "rx" }, ErrInvalid, "none, ro, rw, overlay"},
-		{"start where nothing is", func(in *Input) { in.Chdir = "/data" }, ErrNotVisible, "--allow-read"},
-		{"start in a file", func(in *Input) { in.Chdir = "src/a" }, ErrInvalid, "not a directory"},
-		{"mount to a relative place", func(in *Input) { in.Mounts = []Mount{{Src: "/data", Dst: "d", Mode: "ro"}} }, ErrInvalid, "absolute"},
-		{"mount in an odd mode", func(in *Input) { in.Mounts = []Mount{{Src: "/data", Dst: "/d", Mode: "rx"}} }, ErrInvalid, "ro, rw or overlay"},
-		{"mount to /", func(in *Input) { in.Mounts = []Mount{{Src: "/data", Dst: "/", Mode: "ro"}} }, ErrReserved, "--rootfs"},
-		{"mount of /", func(in *Input) { in.Mounts = []Mount{{Src: "/", Dst: "/host", Mode: "ro"}} }, ErrTooBroad, "--allow-read"},
-		{"mount into /proc", func(in *Input) { in.Mounts = []Mount{{Src: "/data", Dst: "/proc/x", Mode: "ro"}} }, ErrReserved, "another place"},
-		{"two mounts in one place", func(in *Input) {
-			in.Mounts = []Mount{{Src: "/data", Dst: "/d", Mode: "ro"}, {Src: "/usr", Dst: "/d/", Mode: "ro"}}
-		}, ErrInvalid, "already"},
-		{"a mount point in the caller's tree", func(in *Input) { in.Mounts = []Mount{{Src: "/data", Dst: "/home/u/p/new", Mode: "ro"}} }, ErrNoTarget, `make "/home/u/p/new" yourself`},
-		{"an empty place in the caller's tree", func(in *Input) { in.Mounts = []Mount{{Dst: "/home/u/p/new", Size: 1}} }, ErrNoTarget, "make"},
-		{"an empty place over /proc", func(in *Input) { in.Mounts = []Mount{{Dst: "/proc", Size: 1}} }, ErrReserved, "another place"},
-		{"a directory over a file", func(in *Input) { in.Mounts = []Mount{{Src: "/data", Dst: "/home/u/p/src/a", Mode: "ro"}} }, ErrNoTarget, "--mount"},
-		{"virtual, and more", func(in *Input) { in.Virtual, in.AllowRead = true, []string{"/data"} }, ErrConflict, "--mount /data:/DST"},
-		{"virtual, and the workdir", func(in *Input) { in.Virtual, in.WorkdirAsked = true, true }, ErrConflict, "--mount"},
-		{"an open bracket", func(in *Input) { in.Deny = []string{"/home/u/p/[a"} }, ErrInvalid, "bracket"},
-		{"deny everything", func(in *Input) { in.Deny = []string{"/"} }, ErrTooBroad, "--deny"},
+		}, view.ErrTooBroad, "--allow-read /home/u"},
+		{"workdir asked for above home", func(in *view.Input) { in.Dir, in.WorkdirAsked, in.Workdir = "/home", true, "rw" }, view.ErrTooBroad, "--allow-write"},
+		{"workdir asked for in /proc", func(in *view.Input) { in.Dir, in.WorkdirAsked = "/proc/sys", true }, view.ErrTooBroad, "project"},
+		{"an unknown workdir", func(in *view.Input) { in.Workdir = "rx" }, view.ErrInvalid, "none, ro, rw, overlay"},
+		{"start where nothing is", func(in *view.Input) { in.Chdir = "/data" }, view.ErrNotVisible, "--allow-read"},
+		{"start in a file", func(in *view.Input) { in.Chdir = "src/a" }, view.ErrInvalid, "not a directory"},
+		{"mount to a relative place", func(in *view.Input) { in.Mounts = []view.Mount{{Src: "/data", Dst: "d", Mode: "ro"}} }, view.ErrInvalid, "absolute"},
+		{"mount in an odd mode", func(in *view.Input) { in.Mounts = []view.Mount{{Src: "/data", Dst: "/d", Mode: "rx"}} }, view.ErrInvalid, "ro, rw or overlay"},
+		{"mount to /", func(in *view.Input) { in.Mounts = []view.Mount{{Src: "/data", Dst: "/", Mode: "ro"}} }, view.ErrReserved, "--rootfs"},
+		{"mount of /", func(in *view.Input) { in.Mounts = []view.Mount{{Src: "/", Dst: "/host", Mode: "ro"}} }, view.ErrTooBroad, "--allow-read"},
+		{"mount into /proc", func(in *view.Input) { in.Mounts = []view.Mount{{Src: "/data", Dst: "/proc/x", Mode: "ro"}} }, view.ErrReserved, "another place"},
+		{"two mounts in one place", func(in *view.Input) {
+			in.Mounts = []view.Mount{{Src: "/data", Dst: "/d", Mode: "ro"}, {Src: "/usr", Dst: "/d/", Mode: "ro"}}
+		}, view.ErrInvalid, "already"},
+		{"a mount point in the caller's tree", func(in *view.Input) { in.Mounts = []view.Mount{{Src: "/data", Dst: "/home/u/p/new", Mode: "ro"}} }, view.ErrNoTarget, `make "/home/u/p/new" yourself`},
+		{"an empty place in the caller's tree", func(in *view.Input) { in.Mounts = []view.Mount{{Dst: "/home/u/p/new", Size: 1}} }, view.ErrNoTarget, "make"},
+		{"an empty place over /proc", func(in *view.Input) { in.Mounts = []view.Mount{{Dst: "/proc", Size: 1}} }, view.ErrReserved, "another place"},
+		{"a directory over a file", func(in *view.Input) { in.Mounts = []view.Mount{{Src: "/data", Dst: "/home/u/p/src/a", Mode: "ro"}} }, view.ErrNoTarget, "--mount"},
+		{"virtual, and more", func(in *view.Input) { in.Virtual, in.AllowRead = true, []string{"/data"} }, view.ErrConflict, "--mount /data:/DST"},
+		{"virtual, and the workdir", func(in *view.Input) { in.Virtual, in.WorkdirAsked = true, true }, view.ErrConflict, "--mount"},
+		{"an open bracket", func(in *view.Input) { in.Deny = []string{"/home/u/p/[a"} }, view.ErrInvalid, "bracket"},
+		{"deny everything", func(in *view.Input) { in.Deny = []string{"/"} }, view.ErrTooBroad, "--deny"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := host(t, extra...)
-			h.other = true
-			_, err := Compile(plain(h, c.change))
-			var usage *Error
+			h := hosttest.Debian(t, extra...)
+			h.Other = true
+			_, err := Compile(hosttest.Input(h, c.change))
+			var usage *view.Error
 			if !errors.As(err, &usage) {
 				t.Fatalf("error %v is not of usage", err)
 			}
@@ -129,35 +131,35 @@ hint: "/data" exists and has no "no"`},
 func TestMounts(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		mount Mount
+		mount view.Mount
 		want  []string
 	}{
-		{"in the private root", Mount{Src: "/data", Dst: "/srv/x/y", Mode: "ro"}, []string{"/srv/x/y", "ro /data"}},
-		{"writable", Mount{Src: "/data", Dst: "/srv", Mode: "rw"}, []string{"/srv", "rw /data"}},
-		{"overlay", Mount{Src: "/data", Dst: "/srv", Mode: "overlay"}, []string{"/srv", "overlay /data"}},
-		{"mode left out", Mount{Src: "/data", Dst: "/srv", Mode: ""}, []string{"/srv", "ro /data"}},
-		{"relative source", Mount{Src: "src", Dst: "/srv", Mode: ""}, []string{"/srv", "ro /home/u/p/src"}},
-		{"in a private place", Mount{Src: "/data", Dst: "/tmp/a/b", Mode: ""}, []string{"/tmp/a/b", "ro /data"}},
-		{"in the private home", Mount{Src: "/data", Dst: "/home/u/x", Mode: ""}, []string{"/home/u/x", "ro /data"}},
-		{"on a directory of the caller's", Mount{Src: "/data", Dst: "/home/u/p/src", Mode: "rw"}, []string{"/home/u/p/src", "rw /data"}},
-		{"an empty place", Mount{Dst: "/srv/x", Size: 4096}, []string{"/srv/x", "tmpfs"}},
-		{"an empty place in the caller's tree", Mount{Dst: "/home/u/p/src", Size: 4096}, []string{"/home/u/p/src", "tmpfs"}},
-		{"a sized /tmp", Mount{Dst: "/tmp", Size: 4096}, []string{"/tmp", "tmpfs"}},
-		{"of a file", Mount{Src: "/data/f", Dst: "/home/u/p/src/a", Mode: ""}, []string{"/home/u/p/src/a", "ro /data/f"}},
-		{"through a link inside", Mount{Src: "/data", Dst: "/bin/../share/d", Mode: ""}, []string{"/usr/share/d", "ro /data", "/share", ""}},
-		{"over a tool of the system", Mount{Src: "/data/f", Dst: "/bin/true", Mode: ""}, []string{"/usr/bin/true", "ro /data/f", "/bin", "link usr/bin"}},
-		{"over generated /etc", Mount{Src: "/data/f", Dst: "/etc/hosts", Mode: ""}, []string{"/etc/hosts", "ro /data/f"}},
-		{"in place of /tmp", Mount{Src: "/data", Dst: "/tmp", Mode: "rw"}, []string{"/tmp", "rw /data"}},
+		{"in the private root", view.Mount{Src: "/data", Dst: "/srv/x/y", Mode: "ro"}, []string{"/srv/x/y", "ro /data"}},
+		{"writable", view.Mount{Src: "/data", Dst: "/srv", Mode: "rw"}, []string{"/srv", "rw /data"}},
+		{"overlay", view.Mount{Src: "/data", Dst: "/srv", Mode: "overlay"}, []string{"/srv", "overlay /data"}},
+		{"mode left out", view.Mount{Src: "/data", Dst: "/srv", Mode: ""}, []string{"/srv", "ro /data"}},
+		{"relative source", view.Mount{Src: "src", Dst: "/srv", Mode: ""}, []string{"/srv", "ro /home/u/p/src"}},
+		{"in a private place", view.Mount{Src: "/data", Dst: "/tmp/a/b", Mode: ""}, []string{"/tmp/a/b", "ro /data"}},
+		{"in the private home", view.Mount{Src: "/data", Dst: "/home/u/x", Mode: ""}, []string{"/home/u/x", "ro /data"}},
+		{"on a directory of the caller's", view.Mount{Src: "/data", Dst: "/home/u/p/src", Mode: "rw"}, []string{"/home/u/p/src", "rw /data"}},
+		{"an empty place", view.Mount{Dst: "/srv/x", Size: 4096}, []string{"/srv/x", "tmpfs"}},
+		{"an empty place in the caller's tree", view.Mount{Dst: "/home/u/p/src", Size: 4096}, []string{"/home/u/p/src", "tmpfs"}},
+		{"a sized /tmp", view.Mount{Dst: "/tmp", Size: 4096}, []string{"/tmp", "tmpfs"}},
+		{"of a file", view.Mount{Src: "/data/f", Dst: "/home/u/p/src/a", Mode: ""}, []string{"/home/u/p/src/a", "ro /data/f"}},
+		{"through a link inside", view.Mount{Src: "/data", Dst: "/bin/../share/d", Mode: ""}, []string{"/usr/share/d", "ro /data", "/share", ""}},
+		{"over a tool of the system", view.Mount{Src: "/data/f", Dst: "/bin/true", Mode: ""}, []string{"/usr/bin/true", "ro /data/f", "/bin", "link usr/bin"}},
+		{"over generated /etc", view.Mount{Src: "/data/f", Dst: "/etc/hosts", Mode: ""}, []string{"/etc/hosts", "ro /data/f"}},
+		{"in place of /tmp", view.Mount{Src: "/data", Dst: "/tmp", Mode: "rw"}, []string{"/tmp", "rw /data"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			compile(t, host(t, "/data/f=1", "/usr/share/d/"), func(in *Input) { in.Mounts = []Mount{c.mount} }).want(c.want...)
+			compile(t, hosttest.Debian(t, "/data/f=1", "/usr/share/d/"), func(in *view.Input) { in.Mounts = []view.Mount{c.mount} }).want(c.want...)
 		})
 	}
 }
 
 func TestVirtualShowsOnlySystemAndMounts(t *testing.T) {
-	r := compile(t, host(t, "/opt/tool/bin/x*", "/opt/tool/lib/"), func(in *Input) {
-		in.Virtual, in.Mounts = true, []Mount{{Src: "src", Dst: "/data", Mode: "ro"}}
+	r := compile(t, hosttest.Debian(t, "/opt/tool/bin/x*", "/opt/tool/lib/"), func(in *view.Input) {
+		in.Virtual, in.Mounts = true, []view.Mount{{Src: "src", Dst: "/data", Mode: "ro"}}
 		in.Env = environ("PATH=/opt/tool/bin:/usr/bin:/data")
 		in.Command = "/home/u/p/src/a"
 	})
@@ -191,7 +193,7 @@ func TestWorkdir(t *testing.T) {
 		{"/usr, writable", "rw", "/usr", false, "/usr", "ro /usr", "/usr", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := compile(t, host(t, "/tmp/x/", "/l -> home/u/p"), func(in *Input) { in.Workdir, in.Dir, in.WorkdirAsked = c.mode, c.dir, c.asked })
+			r := compile(t, hosttest.Debian(t, "/tmp/x/", "/l -> home/u/p"), func(in *view.Input) { in.Workdir, in.Dir, in.WorkdirAsked = c.mode, c.dir, c.asked })
 			r.want(c.at, c.want)
 			if r.Dir != c.start || len(r.Notices) != c.notices {
 				t.Errorf("starts in %s, notices %q", r.Dir, r.Notices)
@@ -205,7 +207,7 @@ func TestStartDirectory(t *testing.T) {
 		{"src", "/home/u/p/src"}, {"/usr/bin", "/usr/bin"}, {"/bin", "/usr/bin"}, {"/tmp", "/tmp"}, {"/", "/"},
 		{"/home", "/home"}, {"/home/u", "/home/u"}, {"/m/src", "/m/src"}, {"..", "/home/u"}, {"/proc", "/proc"}, {"/dev/shm", "/dev/shm"},
 	} {
-		r := compile(t, host(t), func(in *Input) { in.Chdir, in.Mounts = c.chdir, []Mount{{Src: ".", Dst: "/m", Mode: ""}} })
+		r := compile(t, hosttest.Debian(t), func(in *view.Input) { in.Chdir, in.Mounts = c.chdir, []view.Mount{{Src: ".", Dst: "/m", Mode: ""}} })
 		if r.Dir != c.want {
 			t.Errorf("--chdir %s starts in %s, want %s", c.chdir, r.Dir, c.want)
 		}
@@ -213,17 +215,19 @@ func TestStartDirectory(t *testing.T) {
 }
 
 func TestOptionsBeatWhatAProfileAdds(t *testing.T) {
-	h := host(t)
+	h := hosttest.Debian(t)
 	for _, c := range []struct {
 		name   string
-		change func(*Input)
+		change func(*view.Input)
 		want   string
 	}{
-		{"a profile's overlay in a tree named writable", func(in *Input) { in.Workdir, in.AllowWrite = "overlay", []string{"/home/u"} }, ""},
-		{"a workdir asked for in it", func(in *Input) { in.Workdir, in.WorkdirAsked, in.AllowWrite = "overlay", true, []string{"/home/u"} }, "overlay /home/u/p"},
-		{"a profile's overlay in a tree named readable", func(in *Input) { in.Workdir, in.AllowRead = "overlay", []string{"/home/u"} }, "overlay /home/u/p"},
-		{"writable by name", func(in *Input) { in.Workdir, in.AllowWrite = "overlay", []string{"."} }, "rw /home/u/p"},
-		{"overlay by name", func(in *Input) { in.Overlay = []string{"."} }, "overlay /home/u/p"},
+		{"a profile's overlay in a tree named writable", func(in *view.Input) { in.Workdir, in.AllowWrite = "overlay", []string{"/home/u"} }, ""},
+		{"a workdir asked for in it", func(in *view.Input) {
+			in.Workdir, in.WorkdirAsked, in.AllowWrite = "overlay", true, []string{"/home/u"}
+		}, "overlay /home/u/p"},
+		{"a profile's overlay in a tree named readable", func(in *view.Input) { in.Workdir, in.AllowRead = "overlay", []string{"/home/u"} }, "overlay /home/u/p"},
+		{"writable by name", func(in *view.Input) { in.Workdir, in.AllowWrite = "overlay", []string{"."} }, "rw /home/u/p"},
+		{"overlay by name", func(in *view.Input) { in.Overlay = []string{"."} }, "overlay /home/u/p"},
 	} {
 		t.Run(c.name, func(t *testing.T) { compile(t, h, c.change).want("/home/u/p", c.want) })
 	}
@@ -232,9 +236,9 @@ func TestOptionsBeatWhatAProfileAdds(t *testing.T) {
 // With a resolver, the run's own names stand in an /etc that is shown; everything else of
 // it is the caller's.
 func TestRootWithResolver(t *testing.T) {
-	h := host(t, "/etc/nsswitch.conf=hosts: db\n", "/etc/other=1", "/etc/mtab -> /proc/mounts", "/proc/mounts=")
+	h := hosttest.Debian(t, "/etc/nsswitch.conf=hosts: db\n", "/etc/other=1", "/etc/mtab -> /proc/mounts", "/proc/mounts=")
 	for _, resolver := range []string{"", "198.18.0.1"} {
-		r := compile(t, h, func(in *Input) { in.AllowRead, in.Resolver = []string{"/"}, resolver })
+		r := compile(t, h, func(in *view.Input) { in.AllowRead, in.Resolver = []string{"/"}, resolver })
 		own := map[string]bool{}
 		shown := map[string]bool{}
 		for _, m := range r.Mounts {

@@ -1,48 +1,31 @@
 package rootfs
 
 import (
+	"cmp"
+	"io/fs"
+	"slices"
 	"time"
 
-	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/confine/discover"
+	"github.com/confine-run/confine/confine/gitdir"
+	"github.com/confine-run/confine/confine/hide"
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/names"
+	"github.com/confine-run/confine/confine/protect"
+	"github.com/confine-run/confine/confine/view"
+	"github.com/confine-run/confine/internal/plan"
 )
 
 // compiler is one Compile under way.
 type compiler struct {
-	in   *Input
-	host Host
-
-	home    string // canonical; empty when there is none that can be shown or made
-	noHome  string // why it is empty
-	homeEnv string // HOME inside
-	dir     File   // the current directory
-	dirErr  error  // why there is none
-	foreign bool   // planning for a user other than the caller
-
-	grants  []grant // settled by settle
-	asked   []grant // as they were before, sorted
-	links   []link
-	roots   []link          // the /bin-like links, with absolute targets
-	files   []handoff.Mount // what is made or mounted, other than grants
-	instead []handoff.Mount // of what lies beneath, and what is absent from that
-	masks   []mask
-	maskAt  map[string]int  // indices of them, by where
-	lying   []string        // sockets that searches came across, outside
-	shut    []handoff.Mount // read-only parts and pins
-	shutAt  map[string]int  // indices of them, by where
-	led     led             // what protected links lead to
-	absent  map[string]bool // what is kept so, outside
-	cleared map[string]bool // what is kept clear
-	bins    []bin           // what of PATH exists
-	chains  chainState
-	found   discovery
-	trees   *workTrees
-	says    *Names
-	mounted mountTable // of the host, when it was asked for
-	git     git
+	*names.Resolver
+	git       *gitdir.Reader
+	system    *system
+	finder    *discover.Finder
+	hider     *hide.Hider
+	protector *protect.Protector
 	// standIns are worktrees elsewhere for which git inside finds a file.
 	standIns []string
-	now      func() time.Time
-	until    time.Time // when searches have to be done
 
 	table Table
 }
@@ -53,65 +36,96 @@ var steps = [...]struct {
 	do   func(*compiler) error
 }{
 	// Everything else is said relative to these.
-	{"places", (*compiler).places},
+	{"places", func(c *compiler) error { return c.Locate() }},
 	// What is always there comes before what can be left out because of it.
-	{"system", (*compiler).system},
+	{"system", func(c *compiler) error { return c.system.show() }},
 	{"options", (*compiler).options},
 	{"workdir", (*compiler).workdir},
 	// A private home or /tmp gives way to what the caller named.
-	{"private places", (*compiler).private},
+	{"private places", func(c *compiler) error { return c.system.private() }},
 	// Discovery adds only what isn't visible by now.
-	{"tool chains", (*compiler).toolChains},
-	{"command", (*compiler).command},
-	{"left out", (*compiler).tellLeftOut},
-	{"settle", (*compiler).settle},
+	{"tool chains", func(c *compiler) error { return c.finder.ToolChains() }},
+	{"command", func(c *compiler) error { return c.finder.Command() }},
+	{"left out", func(c *compiler) error { return c.finder.TellLeftOut() }},
+	{"settle", func(c *compiler) error { return c.Settle() }},
 	// An overlay of a tree is none of what is mounted in it.
 	{"nested", (*compiler).nested},
 	{"overlays", (*compiler).overlays},
 	// What can't be written to is known now.
-	{"caches", (*compiler).caches},
+	{"caches", func(c *compiler) error { return c.finder.Caches() }},
 	// These take away from what is settled.
-	{"deny", (*compiler).deny},
-	{"secrets", (*compiler).secrets},
-	{"sockets", (*compiler).sockets},
+	{"deny", func(c *compiler) error { return c.hider.Deny() }},
+	{"secrets", func(c *compiler) error { return c.hider.Secrets(c.finder.Chains.Never) }},
+	{"sockets", func(c *compiler) error { return c.hider.Sockets() }},
 	{"worktrees", (*compiler).worktrees},
-	{"protect", (*compiler).protect},
+	{"protect", func(c *compiler) error { return c.protector.Protect() }},
 	{"start", (*compiler).start},
 	{"emit", (*compiler).emit},
 }
 
 // Compile computes the mount table. Its errors about the policy are *Error.
-func Compile(in Input) (*Table, error) { return compileAt(in, time.Now) }
+func Compile(in view.Input) (*Table, error) { return compileAt(in, time.Now) }
 
-func compileAt(in Input, now func() time.Time) (*Table, error) {
-	c := &compiler{in: &in, host: in.Host, now: now}
-	if c.host == nil {
-		c.host = ThisHost()
+func compileAt(in view.Input, now func() time.Time) (*Table, error) {
+	if in.Host == nil {
+		in.Host = hostfs.This()
 	}
 	if in.Env == nil {
 		in.Env = func(string) string { return "" }
 	}
-	c.git = git{host: c.host, env: in.Env, home: in.HomeDir}
+	r := &names.Resolver{Draft: view.NewDraft(&in)}
+	c := &compiler{Resolver: r, system: &system{Resolver: r}}
+	git := &gitdir.Reader{Host: r.Host, Env: in.Env, Home: in.HomeDir}
 	if !in.Bare {
-		c.git.shown = c.sees
+		git.Shown = c.sees
 	}
-	c.maskAt, c.shutAt, c.absent, c.cleared = make(map[string]int), make(map[string]int), make(map[string]bool), make(map[string]bool)
-	c.led = newLed()
-	c.table.Env = make(map[string]string, 8)
-	c.grants = make([]grant, 0, 32)
-	c.files = make([]handoff.Mount, 0, 64)
-	c.links = make([]link, 0, 16)
-	c.table.Rules = make([]Rule, 0, 64)
-	leave, foreign, err := c.host.As(in.AccessUID, in.AccessGID)
+	c.git = git
+	c.finder = &discover.Finder{Judge: &discover.Judge{Resolver: r}}
+	c.hider = hide.New(r, git, now)
+	c.protector = protect.New(r, git)
+	leave, foreign, err := c.Host.As(in.AccessUID, in.AccessGID)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	c.foreign = foreign
+	c.Foreign = foreign
 	for i := range steps {
 		if err := steps[i].do(c); err != nil {
 			return nil, err
 		}
 	}
 	return &c.table, nil
+}
+
+// emit makes the table of what was decided.
+func (c *compiler) emit() error {
+	if c.In.Rootfs != "" && (c.Nearest("/") == nil || c.Masked("/")) {
+		return &view.Error{Option: optRootfs, Path: c.In.Rootfs, Err: view.ErrInvalid, Hint: "a deny pattern hides all of it"}
+	}
+	c.Finish()
+	c.finder.CleanPath()
+	t := &c.table
+	t.Guarded, t.ProtectsLess, t.Caches = c.protector.Guarded, c.protector.ProtectsLess, c.finder.LostCaches
+	t.DenyAtStart, t.SocketsLater, t.SocketsMissed = c.hider.DenyAtStart, c.hider.SocketsLater, c.hider.SocketsMissed
+	t.View = &c.View
+	t.Root, t.Mounts = rootOf(t.View), mounts(t.View)
+	for i := range c.Grants {
+		if g := &c.Grants[i]; g.Reviewed() {
+			t.Overlays = append(t.Overlays, plan.Overlay{Dst: g.Dst, Path: g.Src.Path, Dev: g.Src.Dev, Ino: g.Src.Ino})
+		}
+	}
+	for i := range t.View.Hidden {
+		if h := &t.View.Hidden[i]; h.File.Mode.Type() != fs.ModeSocket {
+			t.Guarded.Hidden = append(t.Guarded.Hidden, h.Dst)
+		}
+	}
+	slices.Sort(t.KeepAbsent)
+	slices.SortFunc(t.Covered, func(a, b plan.Covered) int {
+		if n := hostfs.ComparePaths(a.Path, b.Path); n != 0 {
+			return n
+		}
+		return cmp.Compare(b.Ino, a.Ino) // what is protected itself before what is only on a way
+	})
+	t.Covered = slices.CompactFunc(t.Covered, func(a, b plan.Covered) bool { return a.Path == b.Path })
+	return nil
 }

@@ -4,6 +4,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/confine-run/confine/confine/discover"
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // clone is a checkout that somebody else filled, below the home directory; what it wants to see is
@@ -64,8 +69,8 @@ func TestNothingInATreeOfWorkDecidesWhatIsShown(t *testing.T) {
 				if relative && where.dir != "/home/u/c" {
 					continue
 				}
-				h := host(t, append(append([]string{}, clone...), tt.extra...)...)
-				r := compile(t, h, func(in *Input) {
+				h := hosttest.Debian(t, append(append([]string{}, clone...), tt.extra...)...)
+				r := compile(t, h, func(in *view.Input) {
 					in.Workdir, in.Dir, in.Env, in.Command = where.workdir, where.dir, environ(append(tt.env, "PATH=/bin")...), tt.cmd
 				})
 				for _, p := range unseen {
@@ -77,7 +82,7 @@ func TestNothingInATreeOfWorkDecidesWhatIsShown(t *testing.T) {
 					t.Errorf("%v: notices %q", where, r.Notices)
 				}
 				for _, m := range r.Mounts {
-					if kindNames[m.Kind] == "link" && under(m.Dst, "/proc") {
+					if kindNames[m.Kind] == "link" && hostfs.Under(m.Dst, "/proc") {
 						t.Errorf("%v: a link in /proc: %s", where, m.Dst)
 					}
 				}
@@ -115,7 +120,7 @@ func TestATreeOfWorkShowsLittleOfItself(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := compile(t, host(t, tt.extra...), func(in *Input) {
+			r := compile(t, hosttest.Debian(t, tt.extra...), func(in *view.Input) {
 				in.Workdir, in.Env, in.Command = "none", environ(append(tt.env, "PATH=/bin")...), tt.cmd
 			})
 			for _, p := range tt.seen {
@@ -182,7 +187,7 @@ func TestInstalledToolChainsAreShownByLinksInATreeOfWork(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			for _, workdir := range []string{"none", "ro", "overlay", "rw"} {
-				r := compile(t, host(t, tt.extra...), func(in *Input) {
+				r := compile(t, hosttest.Debian(t, tt.extra...), func(in *view.Input) {
 					in.Workdir, in.Env, in.Command = workdir, environ(append(tt.env, "PATH=/bin")...), tt.cmd
 				})
 				for _, p := range tt.seen {
@@ -203,14 +208,14 @@ func TestAnOddPyvenvShowsNothing(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]string{
 		"a FIFO": "pyvenv.cfg%", "a directory": "pyvenv.cfg/", "a loop": "pyvenv.cfg -> pyvenv.cfg", "a device": "pyvenv.cfg -> /dev/zero",
-		"too large": "pyvenv.cfg=home = /home/u/.ssh\n" + strings.Repeat("#", maxVenvConfig), "relative": "pyvenv.cfg=home = ../../../.ssh",
+		"too large": "pyvenv.cfg=home = /home/u/.ssh\n" + strings.Repeat("#", discover.MaxVenvConfig), "relative": "pyvenv.cfg=home = ../../../.ssh",
 		"not there": "pyvenv.cfg=home = /home/u/nope", "too long": "pyvenv.cfg=home = /" + strings.Repeat("b", 300), "NUL": "pyvenv.cfg=home = /home/u/.ssh\x00/x",
 		"only the first counts": "pyvenv.cfg=home = /usr/bin\nhome = /home/u/.ssh",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, workdir := range []string{"none", "ro"} {
-				r := compile(t, host(t, "/home/u/p/v/bin/x*", "/home/u/p/v/"+config), func(in *Input) { in.Workdir, in.Command = workdir, "v/bin/x" })
+				r := compile(t, hosttest.Debian(t, "/home/u/p/v/bin/x*", "/home/u/p/v/"+config), func(in *view.Input) { in.Workdir, in.Command = workdir, "v/bin/x" })
 				if r.sees("/home/u/.ssh/id") || len(r.Notices) > 0 || !r.sees("/home/u/p/v/bin/x") {
 					t.Errorf("%s: notices %q", workdir, r.Notices)
 				}
@@ -227,7 +232,7 @@ func TestATreeOfWorkMakesNoLongTable(t *testing.T) {
 		n := strings.Repeat("x", 1+i%20) + strings.Repeat("y", 1+i/20)
 		lines = append(lines, "/home/u/p/.bin/"+n+" -> ../"+n+"/bin/t", "/home/u/p/"+n+"/bin/t*", "/home/u/p/"+n+"/lib/", "/home/u/p/"+n+"/pyvenv.cfg=")
 	}
-	r := compile(t, host(t, lines...), func(in *Input) { in.Workdir, in.Env = "none", environ("PATH=/home/u/p/.bin:/bin") })
+	r := compile(t, hosttest.Debian(t, lines...), func(in *view.Input) { in.Workdir, in.Env = "none", environ("PATH=/home/u/p/.bin:/bin") })
 	if len(r.Mounts) > 600 {
 		t.Errorf("%d mounts", len(r.Mounts))
 	}
@@ -235,28 +240,28 @@ func TestATreeOfWorkMakesNoLongTable(t *testing.T) {
 
 // swapped is a host on which a name leads elsewhere when it is opened than when its links are read.
 type swapped struct {
-	*fakeHost
+	*hosttest.Host
 	name, target string
 }
 
-func (h *swapped) Resolve(name string) (File, error) {
+func (h *swapped) Resolve(name string) (hostfs.File, error) {
 	if name == h.name {
-		return h.fakeHost.Resolve(h.target)
+		return h.Host.Resolve(h.target)
 	}
-	return h.fakeHost.Resolve(name)
+	return h.Host.Resolve(name)
 }
 
 func (h *swapped) Readlink(name string) (string, error) {
 	if name == h.name {
 		return "", syscall.EINVAL
 	}
-	return h.fakeHost.Readlink(name)
+	return h.Host.Readlink(name)
 }
 
 func TestANameThatWasSwappedIsNotShown(t *testing.T) {
 	t.Parallel()
-	h := host(t, append([]string{"/home/u/c/run -> ../private/bin/tool"}, clone...)...)
-	r := compile(t, &swapped{h, "/home/u/c/run", "/home/u/private/bin/tool"}, func(in *Input) {
+	h := hosttest.Debian(t, append([]string{"/home/u/c/run -> ../private/bin/tool"}, clone...)...)
+	r := compile(t, &swapped{h, "/home/u/c/run", "/home/u/private/bin/tool"}, func(in *view.Input) {
 		in.Workdir, in.Dir, in.Command = "none", "/home/u/c", "/home/u/c/run"
 	})
 	if r.sees("/home/u/private/bin/tool") {

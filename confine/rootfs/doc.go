@@ -1,6 +1,10 @@
-// Package rootfs computes the mount table of a run: what the target sees of the
-// file system, and what of it is writable. It only computes. The table is data
+// Package rootfs decides what the target of a run sees of the file system, and what of it is writable: a
+// [view.View]; and makes the mount table of it. It only computes. The table is data
 // that the child acts on, and nothing here needs privilege or changes anything.
+//
+// compile.go has the steps, each with the reason for its place. What each takes is in a package beside
+// this one: names (where names lead), discover (tool chains), hide (denied paths, secrets, sockets), protect
+// (what host programs obey), gitdir (what git obeys). mounts.go makes the table, of the view alone.
 //
 // # What is visible
 //
@@ -8,7 +12,7 @@
 //     user may read, some of it written anew, a fresh /proc, a minimal /dev.
 //   - The tool chains that the caller really uses, read-only, found from PATH
 //     and the like, never with the credentials beside them. Links in trees of work
-//     and pyvenv.cfg files lead to nothing that isn't one (discover.go).
+//     and pyvenv.cfg files lead to nothing that isn't one (package discover).
 //   - The current directory, as the policy wants it, unless it is too broad.
 //   - What the policy names.
 //   - Private writable places: /tmp, /var/tmp, /dev/shm and the home directory.
@@ -28,7 +32,7 @@
 // # Names
 //
 // Every path of the caller is resolved once, to a descriptor, and none through a
-// symbolic link that lies in a tree of work: see Names. The table has the
+// symbolic link that lies in a tree of work: see package names. The table has the
 // canonical path and the device and inode of that descriptor; the child opens
 // the canonical path without following links and compares. Things appear at
 // their canonical path, and the symbolic links that the name as given leads
@@ -37,7 +41,7 @@
 // # What this does not stop
 //
 //   - Of /etc an ordinary user's target reads what that user may, by ownership and
-//     groups too, but for the names in etcHidden.
+//     groups too, but for the names in secrets.InEtc.
 //   - Sockets of the host's that lie in a shown tree are hidden, when the kernel lists
 //     them, by their names or by the numbers of their files (Linux 3.3, unix_diag). One that is
 //     bound later, in another network namespace, or was renamed to where the search for

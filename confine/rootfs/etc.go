@@ -3,6 +3,8 @@ package rootfs
 import (
 	"strconv"
 	"strings"
+
+	"github.com/confine-run/confine/confine/view"
 )
 
 // maxNameService bounds what is copied of the caller's resolv.conf and hosts.
@@ -10,7 +12,7 @@ const maxNameService = 256 << 10
 
 // ownEtc writes the files of /etc that are about users and names. They tell
 // nothing about the host.
-func (c *compiler) ownEtc() {
+func (c *system) ownEtc() {
 	c.file("/etc/passwd", c.passwd())
 	c.file("/etc/group", c.group())
 	c.file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n")
@@ -18,11 +20,11 @@ func (c *compiler) ownEtc() {
 		c.file(n.path, n.text)
 	}
 	what := "a chosen part"
-	if len(c.instead) > 0 {
+	if len(c.Instead) > 0 {
 		what = "what every user may read, and no secrets"
 		c.file("/etc/machine-id", machineID+"\n")
 	}
-	c.rule("/etc", AccessRead, "system: "+what+"; passwd, group, hosts, hostname, nsswitch.conf and resolv.conf are the run's own")
+	c.Rule("/etc", view.RuleRead, "system: "+what+"; passwd, group, hosts, hostname, nsswitch.conf and resolv.conf are the run's own")
 }
 
 // machineID says nothing of the host. Programs that use D-Bus want one.
@@ -31,24 +33,24 @@ const machineID = "636f6e66696e65000000000000000000"
 type nameFile struct{ path, text string }
 
 // names are the files that say who the host is and where others are.
-func (c *compiler) names() [3]nameFile {
+func (c *system) names() [3]nameFile {
 	host := c.hostname()
 	hosts := "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 " + host + "\n"
 	resolv := "" // without a network nobody answers; a resolver that is told of none asks 127.0.0.1 and is refused at once
-	if c.in.NetworkAll {
-		if text, err := c.host.ReadFile("/etc/hosts", maxNameService); err == nil {
+	if c.In.NetworkAll {
+		if text, err := c.Host.ReadFile("/etc/hosts", maxNameService); err == nil {
 			hosts = text
 		}
-		resolv, _ = c.host.ReadFile("/etc/resolv.conf", maxNameService)
+		resolv, _ = c.Host.ReadFile("/etc/resolv.conf", maxNameService)
 	}
-	if c.in.Resolver != "" {
-		resolv = "nameserver " + c.in.Resolver + "\n"
+	if c.In.Resolver != "" {
+		resolv = "nameserver " + c.In.Resolver + "\n"
 	}
 	return [...]nameFile{{"/etc/hostname", host + "\n"}, {"/etc/hosts", hosts}, {"/etc/resolv.conf", resolv}}
 }
 
-func (c *compiler) hostname() string {
-	if h := field(c.in.Hostname); h != "" {
+func (c *system) hostname() string {
+	if h := field(c.In.Hostname); h != "" {
 		return h
 	}
 	return "localhost"
@@ -66,34 +68,34 @@ func field(s string) string {
 
 const nobody = 65534
 
-func (c *compiler) user() string {
-	if name := field(c.in.UserName); name != "" && name != "root" && name != "nobody" {
+func (c *system) user() string {
+	if name := field(c.In.UserName); name != "" && name != "root" && name != "nobody" {
 		return name
 	}
 	return "user"
 }
 
-func (c *compiler) passwd() string {
-	home := strings.NewReplacer(":", "", "\n", "").Replace(c.homeEnv)
-	gid := strconv.FormatUint(uint64(c.in.GID), 10)
+func (c *system) passwd() string {
+	home := strings.NewReplacer(":", "", "\n", "").Replace(c.HomeEnv)
+	gid := strconv.FormatUint(uint64(c.In.GID), 10)
 	rootGID, rootHome := "0", "/root"
-	if c.in.UID == 0 {
+	if c.In.UID == 0 {
 		rootGID, rootHome = gid, home
 	}
 	s := "root:x:0:" + rootGID + "::" + rootHome + ":/bin/sh\n"
-	if c.in.UID != 0 && c.in.UID != nobody {
-		s += c.user() + ":x:" + strconv.FormatUint(uint64(c.in.UID), 10) + ":" + gid + "::" + home + ":/bin/sh\n"
+	if c.In.UID != 0 && c.In.UID != nobody {
+		s += c.user() + ":x:" + strconv.FormatUint(uint64(c.In.UID), 10) + ":" + gid + "::" + home + ":/bin/sh\n"
 	}
-	if c.in.UID == nobody {
+	if c.In.UID == nobody {
 		return s + "nobody:x:65534:" + gid + "::" + home + ":/bin/sh\n"
 	}
 	return s + "nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n"
 }
 
-func (c *compiler) group() string {
+func (c *system) group() string {
 	s := "root:x:0:\n"
-	if c.in.GID != 0 && c.in.GID != nobody {
-		s += c.user() + ":x:" + strconv.FormatUint(uint64(c.in.GID), 10) + ":\n"
+	if c.In.GID != 0 && c.In.GID != nobody {
+		s += c.user() + ":x:" + strconv.FormatUint(uint64(c.In.GID), 10) + ":\n"
 	}
 	return s + "nogroup:x:65534:\n"
 }

@@ -4,10 +4,15 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/confine/explain"
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/view"
 )
 
-func etcOf(t *testing.T, h Host, change func(*Input)) run {
-	return compile(t, h, func(in *Input) {
+func etcOf(t *testing.T, h hostfs.Host, change func(*view.Input)) run {
+	return compile(t, h, func(in *view.Input) {
 		in.Etc = true
 		if change != nil {
 			change(in)
@@ -16,7 +21,7 @@ func etcOf(t *testing.T, h Host, change func(*Input)) run {
 }
 
 func TestWholeEtcLiesBeneathTheRunsOwn(t *testing.T) {
-	h := host(t, "/etc/app/conf=1", "/etc/apt/auth.conf=1")
+	h := hosttest.Debian(t, "/etc/app/conf=1", "/etc/apt/auth.conf=1")
 	r := etcOf(t, h, nil)
 	r.want("/etc", "beneath", "/etc/gitconfig", "absent", "/etc/ssl/private", "absent", "/etc/apt/auth.conf", "absent", "/etc/pip.conf", "")
 	at := map[string]int{}
@@ -40,17 +45,17 @@ func TestWholeEtcLiesBeneathTheRunsOwn(t *testing.T) {
 }
 
 func TestUIDZeroHasWholeEtcOnlyAsAStranger(t *testing.T) {
-	root := func(in *Input) { in.UID, in.AccessUID = 0, 0 }
-	etcOf(t, host(t), root).want("/etc", "", "/etc/alternatives", "ro /etc/alternatives", "/etc/shadow", "")
-	etcOf(t, host(t), func(in *Input) { root(in); in.Stranger = 7 }).want("/etc", "beneath")
-	etcOf(t, host(t), func(in *Input) { in.Bare = true }).want("/etc", "", "/etc/alternatives", "ro /etc/alternatives")
+	root := func(in *view.Input) { in.UID, in.AccessUID = 0, 0 }
+	etcOf(t, hosttest.Debian(t), root).want("/etc", "", "/etc/alternatives", "ro /etc/alternatives", "/etc/shadow", "")
+	etcOf(t, hosttest.Debian(t), func(in *view.Input) { root(in); in.Stranger = 7 }).want("/etc", "beneath")
+	etcOf(t, hosttest.Debian(t), func(in *view.Input) { in.Bare = true }).want("/etc", "", "/etc/alternatives", "ro /etc/alternatives")
 }
 
 func TestWhatIsNamedInEtcIsShown(t *testing.T) {
-	h := host(t, "/etc/docker/key=1", "/etc/docker/daemon.json=1", "/etc/app/conf=1", "/srv/x/")
-	r := etcOf(t, h, func(in *Input) {
+	h := hosttest.Debian(t, "/etc/docker/key=1", "/etc/docker/daemon.json=1", "/etc/app/conf=1", "/srv/x/")
+	r := etcOf(t, h, func(in *view.Input) {
 		in.AllowRead = []string{"/etc/shadow", "/etc/gitconfig", "/etc/docker/daemon.json"}
-		in.Mounts = []Mount{{Src: "/srv/x", Dst: "/etc/new/place", Mode: "rw"}}
+		in.Mounts = []view.Mount{{Src: "/srv/x", Dst: "/etc/new/place", Mode: "rw"}}
 		in.Deny = []string{"/etc/app"}
 	})
 	r.want("/etc/shadow", "file+ro /etc/shadow", "/etc/gitconfig", "file+ro /etc/gitconfig", "/etc/docker", "scratch",
@@ -62,36 +67,36 @@ func TestWhatIsNamedInEtcIsShown(t *testing.T) {
 
 // The agreement of explain with what uid 0 finds.
 func TestUIDZeroReadsOfEtcWhatEveryUserMay(t *testing.T) {
-	h := host(t, "/etc/open=1")
-	r := etcOf(t, h, func(in *Input) { in.UID, in.AccessUID, in.Stranger = 0, 0, 7 })
-	v := r.View(Viewer{UID: 0, Host: &inspecting{h, map[string]uint32{"/etc/shadow": 0o640, "/etc/open": 0o644}}})
-	for at, want := range map[string]Reason{"/etc/open": ReasonGranted, "/etc/shadow": ReasonPermissions, "/etc/passwd": ReasonGranted,
-		"/etc/gitconfig": ReasonHidden, "/etc/nothing": ReasonAbsent} {
-		if s := v.See(at, WishRead); s.Reason != want {
+	h := hosttest.Debian(t, "/etc/open=1")
+	r := etcOf(t, h, func(in *view.Input) { in.UID, in.AccessUID, in.Stranger = 0, 0, 7 })
+	v := explain.New(r.View, explain.Viewer{UID: 0, Host: &inspecting{h, map[string]uint32{"/etc/shadow": 0o640, "/etc/open": 0o644}}})
+	for at, want := range map[string]explain.Reason{"/etc/open": explain.Granted, "/etc/shadow": explain.Permissions, "/etc/passwd": explain.Granted,
+		"/etc/gitconfig": explain.Hidden, "/etc/nothing": explain.Absent} {
+		if s := v.Check(at, explain.Read); s.Reason != want {
 			t.Errorf("%s: %s (%s)", at, s.Reason, s.Details)
 		}
 	}
-	if s := v.See("/etc/gitconfig", WishRead); s.Rule.Access != AccessHidden {
+	if s := v.Check("/etc/gitconfig", explain.Read); s.Rule.Access != view.RuleHidden {
 		t.Errorf("no rule hides it: %+v", s.Rule)
 	}
-	less := r.View(Viewer{UID: 0, NoBeneath: true, Host: &inspecting{h, nil}})
-	if s := less.See("/etc/open", WishRead); s.Granted {
+	less := explain.New(r.View, explain.Viewer{UID: 0, NoBeneath: true, Host: &inspecting{h, nil}})
+	if s := less.Check("/etc/open", explain.Read); s.Granted {
 		t.Error("without an overlay it is shown all the same")
 	}
-	if s := less.See("/etc/ld.so.cache", WishRead); !s.Granted {
+	if s := less.Check("/etc/ld.so.cache", explain.Read); !s.Granted {
 		t.Errorf("the chosen part isn't shown: %s", s.Reason)
 	}
 }
 
 // inspecting is a fake host whose files are all root's, of these modes or 0755.
 type inspecting struct {
-	Host
+	hostfs.Host
 	modes map[string]uint32
 }
 
-func (h *inspecting) Inspect(at string) (Inode, error) {
+func (h *inspecting) Inspect(at string) (hostfs.Inode, error) {
 	f, err := h.Lstat(at)
-	n := Inode{File: f}
+	n := hostfs.Inode{File: f}
 	n.Mode = f.Mode.Type() | 0o755
 	if m, ok := h.modes[at]; ok {
 		n.Mode = f.Mode.Type() | fs.FileMode(m)

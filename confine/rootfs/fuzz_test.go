@@ -2,6 +2,9 @@ package rootfs
 
 import (
 	"testing"
+
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // FuzzCompile: whatever paths are given, Compile doesn't panic, and a table that
@@ -13,12 +16,12 @@ func FuzzCompile(f *testing.F) {
 	f.Add("/run/docker.sock", "/usr", "\\", "/home/u/p/src", "/proc/self", "/usr/bin")
 	f.Add("//", "/.//", "/**", "/home/u/.ssh/x", "a//b", "/l/src/")
 	f.Fuzz(func(t *testing.T, readPath, writePath, deny, dst, chdir, dir string) {
-		h := host(t, "/data/k.key=1", "/loop -> loop", "/l -> home/u/p", "/home/u/p/.git/config=1")
-		table, err := Compile(plain(h, func(in *Input) {
+		h := hosttest.Debian(t, "/data/k.key=1", "/loop -> loop", "/l -> home/u/p", "/home/u/p/.git/config=1")
+		table, err := Compile(hosttest.Input(h, func(in *view.Input) {
 			in.Dir, in.Workdir = dir, "rw"
 			in.AllowRead, in.AllowWrite, in.Deny = list(readPath), list(writePath), list(deny)
 			if dst != "" {
-				in.Mounts = []Mount{{Src: "/data", Dst: dst, Mode: "rw"}}
+				in.Mounts = []view.Mount{{Src: "/data", Dst: dst, Mode: "rw"}}
 			}
 			in.Chdir = chdir
 			in.Protect = []string{".git/config", ".envrc", readPath}
@@ -42,24 +45,4 @@ func list(s string) []string {
 		return nil
 	}
 	return []string{s}
-}
-
-func FuzzPaths(f *testing.F) {
-	f.Add("/a/b", "/a", "/a.b")
-	f.Fuzz(func(t *testing.T, a, b, c string) {
-		if comparePaths(a, b) != -comparePaths(b, a) && (comparePaths(a, b) < 0) == (comparePaths(b, a) < 0) && a != b {
-			t.Errorf("order of %q and %q", a, b)
-		}
-		if comparePaths(a, b) < 0 && comparePaths(b, c) < 0 && comparePaths(a, c) >= 0 {
-			t.Errorf("order of %q, %q, %q", a, b, c)
-		}
-		if cleanAbsolute(a) && cleanAbsolute(b) && cleanAbsolute(c) && under(a, b) {
-			if got := rebase(a, b, c); !cleanAbsolute(got) || !under(got, c) || rebase(got, c, b) != a {
-				t.Errorf("rebase(%q, %q, %q) = %q", a, b, c, got)
-			}
-			if comparePaths(b, a) > 0 {
-				t.Errorf("%q stands after %q", b, a)
-			}
-		}
-	})
 }

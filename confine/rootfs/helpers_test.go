@@ -5,34 +5,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/handoff"
 )
-
-// debian is what every test host has.
-var debian = []string{
-	"/usr/bin/true*", "/usr/bin/python3*", "/usr/local/bin/", "/usr/sbin/", "/usr/lib64/",
-	"/bin -> usr/bin", "/sbin -> usr/sbin", "/lib -> usr/lib", "/lib64 -> usr/lib64", "/usr/lib/os-release=x",
-	"/etc/shadow=secret", "/etc/machine-id=1", "/etc/ssl/certs/", "/etc/ssl/private/key=secret",
-	"/etc/ld.so.cache=x", "/etc/alternatives/", "/etc/localtime -> /usr/share/zoneinfo/UTC", "/etc/gitconfig=token",
-	"/etc/resolv.conf=nameserver 10.0.0.1\n", "/etc/hosts=10.0.0.2 printer\n",
-	"/proc/self/net/unix=", "/dev/null#", "/dev/zero#", "/dev/full#", "/dev/random#", "/dev/urandom#", "/dev/tty#", "/dev/kvm#",
-	"/proc/sys/", "/sys/class/", "/tmp/", "/var/tmp/", "/run/docker.sock|", "/home/u/.ssh/id=secret",
-	"/home/u/p/src/a=1", "/root/!", "/root/.pyenv/shims/",
-}
 
 type run struct {
 	*Table
 	t testing.TB
-}
-
-func plain(h Host, change func(*Input)) Input {
-	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"}
-	in := Input{Workdir: "ro", TempDir: true, Dir: "/home/u/p", HomeDir: "/home/u", UserName: "u", UID: 1000, GID: 1000,
-		AccessUID: 1000, AccessGID: 1000, Command: "true", Host: h, Env: func(k string) string { return env[k] }}
-	if change != nil {
-		change(&in)
-	}
-	return in
 }
 
 func environ(pairs ...string) func(string) string {
@@ -46,13 +27,9 @@ func environ(pairs ...string) func(string) string {
 	}
 }
 
-func host(t testing.TB, extra ...string) *fakeHost {
-	return newFake(t, append(append([]string{}, debian...), extra...)...)
-}
-
-func compile(t testing.TB, h Host, change func(*Input)) run {
+func compile(t testing.TB, h hostfs.Host, change func(*view.Input)) run {
 	t.Helper()
-	table, err := Compile(plain(h, change))
+	table, err := Compile(hosttest.Input(h, change))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,13 +86,13 @@ func (r run) text(p string) string {
 // sees says whether a file of the host's can be reached through the table.
 func (r run) sees(outside string) bool {
 	for _, m := range r.Mounts {
-		if (m.Kind != handoff.MountBind && m.Kind != handoff.MountOverlay) || !under(outside, m.Src) {
+		if (m.Kind != handoff.MountBind && m.Kind != handoff.MountOverlay) || !hostfs.Under(outside, m.Src) {
 			continue
 		}
-		inside := rebase(outside, m.Src, m.Dst)
+		inside := hostfs.Rebase(outside, m.Src, m.Dst)
 		hidden := false
 		for _, n := range r.Mounts {
-			if n.Dst != m.Dst && under(inside, n.Dst) && len(n.Dst) > len(m.Dst) && (n.Kind == handoff.MountMask || n.Kind == handoff.MountScratch) {
+			if n.Dst != m.Dst && hostfs.Under(inside, n.Dst) && len(n.Dst) > len(m.Dst) && (n.Kind == handoff.MountMask || n.Kind == handoff.MountScratch) {
 				hidden = true
 			}
 		}
@@ -144,7 +121,7 @@ func malformed(table *Table) error {
 			return fmt.Errorf("%s: source %q, inode %d", m.Dst, m.Src, m.Ino)
 		}
 		for _, later := range table.Mounts[i+1:] {
-			if below(m.Dst, later.Dst) && later.Kind != handoff.MountBeneath {
+			if hostfs.Below(m.Dst, later.Dst) && later.Kind != handoff.MountBeneath {
 				return fmt.Errorf("%s stands before its parent %s", m.Dst, later.Dst)
 			}
 			if later.Dst == m.Dst && order(later.Kind) <= order(m.Kind) {
@@ -153,7 +130,7 @@ func malformed(table *Table) error {
 		}
 	}
 	for i := 1; i < len(table.Rules); i++ {
-		if comparePaths(table.Rules[i-1].Path, table.Rules[i].Path) > 0 {
+		if hostfs.ComparePaths(table.Rules[i-1].Path, table.Rules[i].Path) > 0 {
 			return fmt.Errorf("rules are not sorted at %s", table.Rules[i].Path)
 		}
 	}

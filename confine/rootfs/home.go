@@ -6,39 +6,44 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/confine-run/confine/confine/discover"
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/secrets"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // homeOption shows the home directory, when a profile wants that, or as an overlay
 // when the caller does.
 func (c *compiler) homeOption() error {
-	if c.in.EphemeralHome {
+	if c.In.EphemeralHome {
 		if err := c.homeConflict(); err != nil {
 			return err
 		}
 	}
-	if !c.in.Home && !c.in.EphemeralHome || c.in.Virtual || c.in.Rootfs != "" {
+	if !c.In.Home && !c.In.EphemeralHome || c.In.Virtual || c.In.Rootfs != "" {
 		return nil
 	}
-	if c.home == "" {
-		c.withoutHome(c.noHome)
+	if c.Home == "" {
+		c.withoutHome(c.NoHome)
 		return nil
 	}
-	if !c.in.EphemeralHome {
+	if !c.In.EphemeralHome {
 		return c.readableHome()
 	}
-	f, links, err := c.find(c.home)
-	if absent(err) {
-		c.withoutHome("HOME is " + strconv.Quote(c.in.HomeDir) + ", and nothing is there")
+	f, links, err := c.Find(c.Home)
+	if hostfs.Absent(err) {
+		c.withoutHome("HOME is " + strconv.Quote(c.In.HomeDir) + ", and nothing is there")
 		return nil
 	}
 	if err == nil {
-		_, err = c.host.ReadDir(f.Path)
+		_, err = c.Host.ReadDir(f.Path)
 	}
 	if err != nil {
-		return &Error{Option: optEphemeralHome, Path: c.home, Err: err, Hint: c.homeHint(err)}
+		return &view.Error{Option: optEphemeralHome, Path: c.Home, Err: err, Hint: c.homeHint(err)}
 	}
-	c.show(grant{src: f, access: overlay, searched: homeDepth, explicit: true, option: optEphemeralHome,
-		why: optEphemeralHome + ", except secrets", origin: originOf(optEphemeralHome, "")}, links)
+	c.Show(view.Grant{Src: f, Access: view.Overlay, Searched: secrets.HomeDepth, Explicit: true, Option: optEphemeralHome,
+		Why: optEphemeralHome + ", except secrets", Origin: view.OriginOf(optEphemeralHome, "")}, links)
 	return nil
 }
 
@@ -51,19 +56,19 @@ const (
 // list, each by itself in a private home: so that what comes to be there while the run goes
 // on isn't shown either, and what programs write beside it has a place.
 func (c *compiler) readableHome() error {
-	entries, err := c.host.ReadDir(c.home)
-	if absent(err) {
+	entries, err := c.Host.ReadDir(c.Home)
+	if hostfs.Absent(err) {
 		return nil
 	}
 	if err != nil {
-		return &Error{Option: "home directory", Path: c.home, Err: err, Hint: c.homeHint(err)}
+		return &view.Error{Option: "home directory", Path: c.Home, Err: err, Hint: c.homeHint(err)}
 	}
 	dots := make(map[string]bool, len(entries))
 	for _, e := range entries {
 		if e.Name[0] == '.' {
 			dots[e.Name] = true
 		} else {
-			c.homeEntry(e.Name, read, homeDepth-1, whyHome)
+			c.homeEntry(e.Name, view.Read, secrets.HomeDepth-1, whyHome)
 		}
 	}
 	has := func(name string) bool {
@@ -75,25 +80,25 @@ func (c *compiler) readableHome() error {
 		switch {
 		case !has(x.path):
 		case c.logsIn(x):
-			c.ruleOf(Origin{Option: FromHome}, c.home+"/"+x.path, AccessHidden, whyHome+": it holds what logs in")
+			c.RuleOf(view.Origin{Option: view.FromHome}, c.Home+"/"+x.path, view.RuleHidden, whyHome+": it holds what logs in")
 		default:
 			c.homeEntry(x.path, x.how, 0, whyHome+": "+x.reason)
 		}
 	}
-	for i := range chains {
-		x := &chains[i]
-		if x.home[0] != '.' || !has(x.home) {
+	for i := range discover.Chains {
+		x := &discover.Chains[i]
+		if x.Home[0] != '.' || !has(x.Home) {
 			continue
 		}
-		why := whyHome + ": tool chain: " + x.name
-		if x.show == nil {
-			c.homeEntry(x.home, read, 0, why)
+		why := whyHome + ": tool chain: " + x.Name
+		if x.Show == nil {
+			c.homeEntry(x.Home, view.Read, 0, why)
 		}
-		for _, part := range x.show {
-			c.homeEntry(x.home+"/"+part, read, 0, why)
+		for _, part := range x.Show {
+			c.homeEntry(x.Home+"/"+part, view.Read, 0, why)
 		}
-		if len(x.hide) > 0 {
-			c.chains.never = append(c.chains.never, never{c.home + "/" + x.home, x.hide})
+		if len(x.Hide) > 0 {
+			c.finder.Chains.Never = append(c.finder.Chains.Never, discover.Never{Root: c.Home + "/" + x.Home, Parts: x.Hide})
 		}
 	}
 	return nil
@@ -101,21 +106,21 @@ func (c *compiler) readableHome() error {
 
 // homeEntry shows one name of the home directory. One that leads elsewhere through a link
 // is a link inside, too, and where that leads is shown or not by what it is there.
-func (c *compiler) homeEntry(name string, how access, depth int, why string) {
-	at := c.home + "/" + name
-	w := traceFrom(c.host, c.home, name)
-	if w.end != at || len(w.links) > 0 {
-		c.links = append(c.links, w.links...)
+func (c *compiler) homeEntry(name string, how view.Access, depth int, why string) {
+	at := c.Home + "/" + name
+	w := hostfs.TraceFrom(c.Host, c.Home, name)
+	if w.End != at || len(w.Links) > 0 {
+		c.Links = append(c.Links, w.Links...)
 		return
 	}
-	f, err := c.host.Lstat(at)
+	f, err := c.Host.Lstat(at)
 	if err != nil || f.Mode.Type()&(fs.ModeSocket|fs.ModeNamedPipe|fs.ModeDevice) != 0 {
 		return
 	}
 	if !f.Mode.IsDir() {
-		how = read
+		how = view.Read
 	}
-	c.show(grant{src: f, access: how, searched: depth, optional: true, why: why, origin: Origin{Option: FromHome}}, nil)
+	c.Show(view.Grant{Src: f, Access: how, Searched: depth, Optional: true, Why: why, Origin: view.Origin{Option: view.FromHome}}, nil)
 }
 
 // logsIn says whether a file holds a word that makes it a credential, or can't be read.
@@ -123,41 +128,21 @@ func (c *compiler) logsIn(x *homeEntry) bool {
 	if x.unless == nil {
 		return false
 	}
-	text, err := c.host.ReadFile(c.home+"/"+x.path, maxHolds)
+	text, err := c.Host.ReadFile(c.Home+"/"+x.path, secrets.MaxSize)
 	if err != nil {
 		return true
 	}
 	text = strings.ToLower(text)
-	return slices.ContainsFunc(x.unless, func(word string) bool { return strings.Contains(text, word) }) || loginURL(text)
-}
-
-// loginURL says whether a text has a URL with a user and a password, or a token, in it.
-// A name alone may be a token, but for SSH.
-func loginURL(text string) bool {
-	for {
-		scheme, rest, found := strings.Cut(text, "://")
-		if !found {
-			return false
-		}
-		host := rest
-		if end := strings.IndexAny(rest, "/\" \t\r\n"); end >= 0 {
-			host = rest[:end]
-		}
-		user, _, named := strings.Cut(host, "@")
-		if named && user != "git" && (strings.Contains(user, ":") || !strings.HasSuffix(scheme, "ssh")) {
-			return true
-		}
-		text = rest
-	}
+	return slices.ContainsFunc(x.unless, func(word string) bool { return strings.Contains(text, word) }) || secrets.LoginURL(text)
 }
 
 // homeConflict refuses an ephemeral home beside what shows none, whatever HOME says.
 func (c *compiler) homeConflict() error {
 	switch {
-	case c.in.Virtual:
-		return &Error{Option: optEphemeralHome, Path: c.home, Err: ErrConflict, Hint: "with --virtual-fs only mounts are visible: --mount ~:/DST:overlay"}
-	case c.in.Rootfs != "":
-		return &Error{Option: optEphemeralHome, Path: c.home, Err: ErrOtherRoot, Hint: "in another tree is no home directory of yours: --mount ~:/DST:overlay"}
+	case c.In.Virtual:
+		return &view.Error{Option: optEphemeralHome, Path: c.Home, Err: view.ErrConflict, Hint: onlyMounts + "~:/DST:overlay"}
+	case c.In.Rootfs != "":
+		return &view.Error{Option: optEphemeralHome, Path: c.Home, Err: view.ErrOtherRoot, Hint: "in another tree is no home directory of yours: --mount ~:/DST:overlay"}
 	}
 	return nil
 }
@@ -166,18 +151,18 @@ func (c *compiler) homeConflict() error {
 // none, and didn't ask, needn't know.
 func (c *compiler) withoutHome(why string) {
 	switch {
-	case c.in.EphemeralHome:
+	case c.In.EphemeralHome:
 		c.table.NoHome = why
-		c.notice(optEphemeralHome + " shows nothing: " + why)
-	case c.trees.homeLink != "":
-		c.notice("no home directory is shown: " + why)
+		c.Notice(optEphemeralHome + " shows nothing: " + why)
+	case c.Trees.HomeLink != "":
+		c.Notice("no home directory is shown: " + why)
 	}
 }
 
 func (c *compiler) homeHint(err error) string {
-	if c.foreign && errors.Is(err, fs.ErrPermission) {
-		uid := strconv.FormatUint(uint64(c.in.AccessUID), 10)
+	if c.Foreign && errors.Is(err, fs.ErrPermission) {
+		uid := strconv.FormatUint(uint64(c.In.AccessUID), 10)
 		return "it is where HOME leads, and uid " + uid + " can't read it: set HOME to that user's own home directory"
 	}
-	return c.missing(c.home, err)
+	return c.WhyMissing(c.Home, err)
 }

@@ -5,14 +5,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/names"
+	"github.com/confine-run/confine/confine/view"
 )
-
-// Image is what a tree that becomes the root says about itself.
-type Image struct {
-	Path string // PATH; empty is the usual one
-	Dir  string // where to start; empty is /
-}
 
 const optRootfs = "--rootfs"
 
@@ -22,33 +18,32 @@ const imagePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 // imageSystem makes a prepared tree the root, in place of the system's: with a
 // fresh /proc, a minimal /dev, and the names that belong to the run. Nothing of the
 // caller's is there but what the caller names.
-func (c *compiler) imageSystem() error {
-	f, _, err := c.named(optRootfs, c.in.Rootfs, false)
+func (c *system) imageSystem() error {
+	f, _, err := c.Option(optRootfs, c.In.Rootfs, false)
 	if err != nil {
 		return err
 	}
 	bad := func(err error, hint string) error {
-		return &Error{Option: optRootfs, Path: c.in.Rootfs, Err: err, Hint: hint}
+		return &view.Error{Option: optRootfs, Path: c.In.Rootfs, Err: err, Hint: hint}
 	}
 	switch {
 	case !f.Mode.IsDir():
-		return bad(ErrInvalid, "it is not a directory")
+		return bad(view.ErrInvalid, "it is not a directory")
 	case f.Path == "/":
-		return bad(ErrTooBroad, "the system itself is visible without it; --allow-read / shows everything else")
-	case under(f.Path, "/proc"), under(f.Path, "/sys"), under(f.Path, "/dev"):
-		return bad(ErrReserved, "name a tree of files")
+		return bad(view.ErrTooBroad, "the system itself is visible without it; --allow-read / shows everything else")
+	case hostfs.Under(f.Path, "/proc"), hostfs.Under(f.Path, "/sys"), hostfs.Under(f.Path, "/dev"):
+		return bad(view.ErrReserved, "name a tree of files")
 	}
 	for _, name := range [...]string{"proc", "dev"} {
-		if at, err := c.host.Lstat(path.Join(f.Path, name)); err == nil && !at.Mode.IsDir() {
-			return bad(ErrInvalid, name+notDirectory)
+		if at, err := c.Host.Lstat(path.Join(f.Path, name)); err == nil && !at.Mode.IsDir() {
+			return bad(view.ErrInvalid, name+notDirectory)
 		}
 	}
-	c.show(grant{dst: "/", src: f, access: overlay, root: true, searched: -1, why: optRootfs + " " + c.in.Rootfs, origin: originOf(optRootfs, c.in.Rootfs)}, nil)
-	c.table.Root = handoff.Mount{Kind: handoff.MountOverlay, Dst: "/", Src: f.Path, Dev: f.Dev, Ino: f.Ino}
+	c.Show(view.Grant{Dst: "/", Src: f, Access: view.Overlay, Root: true, Searched: -1, Why: optRootfs + " " + c.In.Rootfs, Origin: view.OriginOf(optRootfs, c.In.Rootfs)}, nil)
 	c.dev()
-	for i := range c.files {
-		if c.files[i].Dst == "/dev" { // one of its own, not the tree's
-			c.files[i] = handoff.Mount{Kind: handoff.MountScratch, Dst: "/dev", Mode: 0o755, ReadOnly: true}
+	for i := range c.Made {
+		if c.Made[i].Dst == "/dev" { // one of its own, not the tree's
+			c.Made[i] = view.Made{Kind: view.Scratch, Dst: "/dev", Mode: 0o755, ReadOnly: true}
 		}
 	}
 	c.proc()
@@ -56,8 +51,8 @@ func (c *compiler) imageSystem() error {
 		c.imageFile(n.path, n.text)
 	}
 	c.imageUser()
-	if c.table.Env["PATH"] = c.in.Image.Path; c.in.Image.Path == "" {
-		c.table.Env["PATH"] = imagePath
+	if c.Env["PATH"] = c.In.Image.Path; c.In.Image.Path == "" {
+		c.Env["PATH"] = imagePath
 	}
 	return nil
 }
@@ -65,28 +60,28 @@ func (c *compiler) imageSystem() error {
 // imageFile puts a file of the run's in the place of the tree's, following the
 // links on the way as the target would. Where there is no place for it, and none
 // can be made, it is left out.
-func (c *compiler) imageFile(name, text string) {
-	dir, _, _ := c.inside(path.Dir(name))
+func (c *system) imageFile(name, text string) {
+	dir, _, _ := c.Inside(path.Dir(name))
 	if dir == "" {
 		return
 	}
-	c.files = append(c.files, handoff.Mount{Kind: handoff.MountFile, Dst: path.Join(dir, path.Base(name)), Text: text, Mode: 0o644, Optional: true})
-	c.rule(name, AccessPrivate, "the run's own")
+	c.Made = append(c.Made, view.Made{Kind: view.File, Dst: path.Join(dir, path.Base(name)), Text: text, Mode: 0o644, Optional: true})
+	c.Rule(name, view.RulePrivate, "the run's own")
 }
 
 // imageUser sees to it that the target's user has a name, and finds its home.
-func (c *compiler) imageUser() {
-	c.homeEnv = tmpDir
+func (c *system) imageUser() {
+	c.HomeEnv = names.TmpDir
 	text, found := c.imageText("/etc/passwd")
-	uid := strconv.FormatUint(uint64(c.in.UID), 10)
+	uid := strconv.FormatUint(uint64(c.In.UID), 10)
 	for line := range strings.Lines(text) {
 		fields := strings.Split(strings.TrimRight(line, "\n"), ":")
 		if len(fields) < 7 || fields[2] != uid {
 			continue
 		}
 		if home := fields[5]; path.IsAbs(home) && path.Clean(home) == home && home != "/" && !strings.ContainsRune(home, 0) {
-			if _, mode, ok := c.inside(home); ok && mode.IsDir() {
-				c.homeEnv = home
+			if _, mode, ok := c.Inside(home); ok && mode.IsDir() {
+				c.HomeEnv = home
 			}
 		}
 		return
@@ -98,18 +93,18 @@ func (c *compiler) imageUser() {
 	for strings.HasPrefix(text, name+":") || strings.Contains(text, "\n"+name+":") {
 		name += "_"
 	}
-	gid := strconv.FormatUint(uint64(c.in.GID), 10)
-	c.imageFile("/etc/passwd", endLine(text)+name+":x:"+uid+":"+gid+"::"+c.homeEnv+":/bin/sh\n")
+	gid := strconv.FormatUint(uint64(c.In.GID), 10)
+	c.imageFile("/etc/passwd", endLine(text)+name+":x:"+uid+":"+gid+"::"+c.HomeEnv+":/bin/sh\n")
 }
 
 // imageText reads a small file of the tree, with links followed inside it.
-func (c *compiler) imageText(name string) (text string, found bool) {
-	at, mode, found := c.inside(name)
+func (c *system) imageText(name string) (text string, found bool) {
+	at, mode, found := c.Inside(name)
 	if !found || !mode.IsRegular() {
 		return "", false
 	}
-	g := nearest(c.grants, at)
-	text, err := c.host.ReadFile(g.at(at), maxNameService)
+	g := c.Nearest(at)
+	text, err := c.Host.ReadFile(g.At(at), maxNameService)
 	return text, err == nil
 }
 
@@ -122,21 +117,21 @@ func endLine(s string) string {
 
 // imageTemp makes the places for temporary files private, wherever links in the
 // tree lead that are called so.
-func (c *compiler) imageTemp() error {
-	c.table.Env["HOME"] = c.homeEnv
-	if !c.in.TempDir {
+func (c *system) imageTemp() error {
+	c.Env["HOME"] = c.HomeEnv
+	if !c.In.TempDir {
 		return nil
 	}
-	c.table.Env["TMPDIR"] = tmpDir
-	for _, dir := range [...]string{tmpDir, varTmpDir} {
-		at, _, _ := c.inside(dir)
+	c.Env["TMPDIR"] = names.TmpDir
+	for _, dir := range [...]string{names.TmpDir, names.VarTmpDir} {
+		at, _, _ := c.Inside(dir)
 		if at == "" || at == "/" {
 			continue
 		}
 		if in := c.fileOnWay(at); in != "" {
-			return &Error{Option: optRootfs, Path: c.in.Rootfs, Err: ErrInvalid, Hint: in[1:] + notDirectory}
+			return &view.Error{Option: optRootfs, Path: c.In.Rootfs, Err: view.ErrInvalid, Hint: in[1:] + notDirectory}
 		}
-		c.give(at, 0o1777, whyTemp, FromTempDir)
+		c.give(at, 0o1777, names.WhyTemp, view.FromTempDir)
 	}
 	return nil
 }
@@ -145,9 +140,9 @@ func (c *compiler) imageTemp() error {
 const notDirectory = " in it is not a directory: the run's own can't be there"
 
 // fileOnWay is what stands at a path or above it and is no directory, if something does.
-func (c *compiler) fileOnWay(at string) string {
+func (c *system) fileOnWay(at string) string {
 	for ; at != "/"; at = path.Dir(at) {
-		if mode, found := c.statInside(at); found {
+		if mode, found := c.StatInside(at); found {
 			if mode.IsDir() {
 				return ""
 			}
@@ -158,11 +153,11 @@ func (c *compiler) fileOnWay(at string) string {
 }
 
 // imageDir is where the target starts, unless the caller says so.
-func (c *compiler) imageDir() string {
-	if c.in.Image.Dir == "" {
+func (c *system) imageDir() string {
+	if c.In.Image.Dir == "" {
 		return "/"
 	}
-	if at, mode, found := c.inside(path.Join("/", c.in.Image.Dir)); found && mode.IsDir() {
+	if at, mode, found := c.Inside(path.Join("/", c.In.Image.Dir)); found && mode.IsDir() {
 		return at
 	}
 	return "/"

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -15,11 +17,11 @@ var images = []string{
 	"/bare/bin/sh*",
 }
 
-func inImage(in *Input) { in.Rootfs = "/img" }
+func inImage(in *view.Input) { in.Rootfs = "/img" }
 
 func TestImageIsAllThereIs(t *testing.T) {
-	h := host(t, append(images, "/home/u/.pyenv/shims/python*", "/data/f=1")...)
-	r := compile(t, h, func(in *Input) {
+	h := hosttest.Debian(t, append(images, "/home/u/.pyenv/shims/python*", "/data/f=1")...)
+	r := compile(t, h, func(in *view.Input) {
 		inImage(in)
 		in.Env = environ("PATH=/home/u/.pyenv/shims:/usr/bin", "PYENV_ROOT=/home/u/.pyenv", "JAVA_HOME=/data")
 		in.Home, in.Command = true, "python"
@@ -40,13 +42,13 @@ func TestImageIsAllThereIs(t *testing.T) {
 }
 
 func TestImageHasWhatIsNamed(t *testing.T) {
-	h := host(t, append(images, "/data/f=1")...)
-	r := compile(t, h, func(in *Input) {
+	h := hosttest.Debian(t, append(images, "/data/f=1")...)
+	r := compile(t, h, func(in *view.Input) {
 		inImage(in)
 		in.WorkdirAsked, in.Workdir = true, "rw"
 		in.AllowRead = []string{"/data"}
-		in.Mounts = []Mount{{Src: "/data/f", Dst: "/up/one"}, {Dst: "/etc/../scratch", Size: 4096}}
-		in.Image = Image{Path: "/opt/bin", Dir: "data"}
+		in.Mounts = []view.Mount{{Src: "/data/f", Dst: "/up/one"}, {Dst: "/etc/../scratch", Size: 4096}}
+		in.Image = view.Image{Path: "/opt/bin", Dir: "data"}
 		in.UID = 1234
 	})
 	// A link of the tree's that is absolute, or leads above it, leads within it.
@@ -57,30 +59,30 @@ func TestImageHasWhatIsNamed(t *testing.T) {
 	if text := r.text("/etc/passwd"); !strings.HasSuffix(text, "\nu:x:1234:1000::/tmp:/bin/sh\n") || !strings.HasPrefix(text, "root:") {
 		t.Errorf("passwd %q", text)
 	}
-	r = compile(t, h, func(in *Input) { inImage(in); in.Image.Dir = "/data" })
+	r = compile(t, h, func(in *view.Input) { inImage(in); in.Image.Dir = "/data" })
 	if r.Dir != "/data" {
 		t.Errorf("starts in %q", r.Dir)
 	}
-	r = compile(t, h, func(in *Input) { inImage(in); in.Chdir = "/up" })
+	r = compile(t, h, func(in *view.Input) { inImage(in); in.Chdir = "/up" })
 	if r.Dir != "/etc" {
 		t.Errorf("starts in %q", r.Dir)
 	}
-	r = compile(t, h, func(in *Input) { inImage(in); in.Deny = []string{"/etc/which", "/**/re?l"} })
+	r = compile(t, h, func(in *view.Input) { inImage(in); in.Deny = []string{"/etc/which", "/**/re?l"} })
 	r.want("/etc/which", "mask", "/etc/real", "mask")
-	r = compile(t, host(t, append(images, "/bare/tmp -> /data", "/bare/var/tmp -> /home/u")...), func(in *Input) { in.Rootfs = "/bare" })
+	r = compile(t, hosttest.Debian(t, append(images, "/bare/tmp -> /data", "/bare/var/tmp -> /home/u")...), func(in *view.Input) { in.Rootfs = "/bare" })
 	r.want("/data", "scratch", "/home/u", "scratch", "/tmp", "", "/etc/passwd", "")
 }
 
 func TestImagesThatAreNone(t *testing.T) {
-	for root, is := range map[string]error{"/": ErrTooBroad, "/proc/sys": ErrReserved, "/bin/true": ErrInvalid} {
-		_, err := Compile(plain(host(t, images...), func(in *Input) { in.Rootfs = root }))
-		var usage *Error
+	for root, is := range map[string]error{"/": view.ErrTooBroad, "/proc/sys": view.ErrReserved, "/bin/true": view.ErrInvalid} {
+		_, err := Compile(hosttest.Input(hosttest.Debian(t, images...), func(in *view.Input) { in.Rootfs = root }))
+		var usage *view.Error
 		if !errors.As(err, &usage) || !errors.Is(err, is) || usage.Option != "--rootfs" {
 			t.Errorf("%s: %v", root, err)
 		}
 	}
 	for _, deny := range []string{"/img", "/im?", "/**"} {
-		in := plain(host(t, images...), func(in *Input) { inImage(in); in.Deny = []string{deny} })
+		in := hosttest.Input(hosttest.Debian(t, images...), func(in *view.Input) { inImage(in); in.Deny = []string{deny} })
 		if table, err := Compile(in); err == nil {
 			t.Errorf("--deny %s: %v", deny, table.Mounts)
 		}

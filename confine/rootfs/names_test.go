@@ -8,6 +8,10 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // planted are links that a run, or a clone, has left in /home/u/p, which is the current directory.
@@ -19,41 +23,41 @@ var planted = []string{
 }
 
 // options says a name as each option that shows, writes or starts in what it leads to.
-var optionsOf = map[string]func(in *Input, name string){
-	"--allow-read":      func(in *Input, name string) { in.AllowRead = []string{name} },
-	"--allow-write":     func(in *Input, name string) { in.AllowWrite = []string{name} },
-	"--overlay":         func(in *Input, name string) { in.Overlay = []string{name} },
-	"--mount :ro":       func(in *Input, name string) { in.Mounts = []Mount{{Src: name, Dst: "/x"}} },
-	"--mount :rw":       func(in *Input, name string) { in.Mounts = []Mount{{Src: name, Dst: "/x", Mode: "rw"}} },
-	"--mount :overlay":  func(in *Input, name string) { in.Mounts = []Mount{{Src: name, Dst: "/x", Mode: "overlay"}} },
-	"--rootfs":          func(in *Input, name string) { in.Rootfs, in.Workdir = name, "none" },
-	"--workdir none -w": func(in *Input, name string) { in.AllowWrite, in.Workdir = []string{name}, "none" },
+var optionsOf = map[string]func(in *view.Input, name string){
+	"--allow-read":      func(in *view.Input, name string) { in.AllowRead = []string{name} },
+	"--allow-write":     func(in *view.Input, name string) { in.AllowWrite = []string{name} },
+	"--overlay":         func(in *view.Input, name string) { in.Overlay = []string{name} },
+	"--mount :ro":       func(in *view.Input, name string) { in.Mounts = []view.Mount{{Src: name, Dst: "/x"}} },
+	"--mount :rw":       func(in *view.Input, name string) { in.Mounts = []view.Mount{{Src: name, Dst: "/x", Mode: "rw"}} },
+	"--mount :overlay":  func(in *view.Input, name string) { in.Mounts = []view.Mount{{Src: name, Dst: "/x", Mode: "overlay"}} },
+	"--rootfs":          func(in *view.Input, name string) { in.Rootfs, in.Workdir = name, "none" },
+	"--workdir none -w": func(in *view.Input, name string) { in.AllowWrite, in.Workdir = []string{name}, "none" },
 }
 
 func TestNoNameIsFollowedThroughALinkOfATreeOfWork(t *testing.T) {
 	for _, name := range []string{"build", "abs", "hooks", "git", "d/up", "chain", "cwd", "in", "back", "./build/", "d/../build/.",
 		"/home/u/p/build", "/home/u/p/in", "/link/build", "/proc/self/cwd/build", "../p/build", "in/../../.ssh"} {
 		for option, say := range optionsOf {
-			h := host(t, append(planted, "/link -> /home/u/p")...)
-			_, err := Compile(plain(h, func(in *Input) { say(in, name); in.Protect = []string{".git/hooks"} }))
-			if !errors.Is(err, ErrThroughLink) {
+			h := hosttest.Debian(t, append(planted, "/link -> /home/u/p")...)
+			_, err := Compile(hosttest.Input(h, func(in *view.Input) { say(in, name); in.Protect = []string{".git/hooks"} }))
+			if !errors.Is(err, view.ErrThroughLink) {
 				t.Errorf("%s %s: %v", option, name, err)
 				continue
 			}
-			real, _, _ := h.walk(path.Join("/home/u/p", name), true)
+			real, _, _ := h.Walk(path.Join("/home/u/p", name), true)
 			if path.IsAbs(name) || strings.Contains(name, "..") {
 				at := name
 				if !path.IsAbs(name) {
 					at = "/home/u/p/" + name
 				}
-				real, _, _ = h.walk(at, true)
+				real, _, _ = h.Walk(at, true)
 			}
-			var e *Error
+			var e *view.Error
 			if !errors.As(err, &e) || !strings.HasSuffix(e.Hint, ": "+real) || e.Path != name {
 				t.Errorf("%s %s: %v, want the hint to end in %s", option, name, err, real)
 			}
 			// The control: the real name is one that can be said.
-			if _, err := Compile(plain(h, func(in *Input) { say(in, real) })); err != nil {
+			if _, err := Compile(hosttest.Input(h, func(in *view.Input) { say(in, real) })); err != nil {
 				t.Errorf("%s %s: %v", option, real, err)
 			}
 		}
@@ -63,13 +67,13 @@ func TestNoNameIsFollowedThroughALinkOfATreeOfWork(t *testing.T) {
 func TestNamesOfFilesAndNamesThatLeadNowhere(t *testing.T) {
 	for _, name := range []string{"file", "env"} {
 		for _, option := range []string{"--allow-read", "--allow-write", "--mount :rw"} {
-			if _, err := Compile(plain(host(t, planted...), func(in *Input) { optionsOf[option](in, name) })); !errors.Is(err, ErrThroughLink) {
+			if _, err := Compile(hosttest.Input(hosttest.Debian(t, planted...), func(in *view.Input) { optionsOf[option](in, name) })); !errors.Is(err, view.ErrThroughLink) {
 				t.Errorf("%s %s: %v", option, name, err)
 			}
 		}
 	}
 	for _, name := range []string{"loop", "nothing"} {
-		if _, err := Compile(plain(host(t, planted...), func(in *Input) { in.AllowRead = []string{name} })); err == nil {
+		if _, err := Compile(hosttest.Input(hosttest.Debian(t, planted...), func(in *view.Input) { in.AllowRead = []string{name} })); err == nil {
 			t.Errorf("%s is shown", name)
 		}
 	}
@@ -81,21 +85,21 @@ func TestNamesThatShowNothingStayInTheTree(t *testing.T) {
 		name string
 		out  bool
 	}{{"build", true}, {"abs", true}, {"chain", true}, {"in", false}, {"src", false}} {
-		for option, say := range map[string]func(*Input){
-			"--deny":    func(in *Input) { in.Deny = []string{c.name} },
-			"--deny /x": func(in *Input) { in.Deny = []string{c.name + "/x"} },
-			"--deny /*": func(in *Input) { in.Deny = []string{c.name + "/**"} },
-			"--chdir":   func(in *Input) { in.Chdir = c.name },
+		for option, say := range map[string]func(*view.Input){
+			"--deny":    func(in *view.Input) { in.Deny = []string{c.name} },
+			"--deny /x": func(in *view.Input) { in.Deny = []string{c.name + "/x"} },
+			"--deny /*": func(in *view.Input) { in.Deny = []string{c.name + "/**"} },
+			"--chdir":   func(in *view.Input) { in.Chdir = c.name },
 		} {
-			_, err := Compile(plain(host(t, planted...), func(in *Input) { in.AllowRead = []string{"/home/u"}; say(in) }))
-			if errors.Is(err, ErrThroughLink) != c.out || !c.out && err != nil {
+			_, err := Compile(hosttest.Input(hosttest.Debian(t, planted...), func(in *view.Input) { in.AllowRead = []string{"/home/u"}; say(in) }))
+			if errors.Is(err, view.ErrThroughLink) != c.out || !c.out && err != nil {
 				t.Errorf("%s %s: %v", option, c.name, err)
 			}
 		}
 	}
 	// The links of another root lead about in that.
-	h := host(t, "/img/app -> /srv", "/img/srv/", "/img/proc/", "/img/dev/", "/home/u/p/app -> ../.ssh")
-	if r := compile(t, h, func(in *Input) { in.Rootfs, in.Chdir = "/img", "/app" }); r.Dir != "/srv" {
+	h := hosttest.Debian(t, "/img/app -> /srv", "/img/srv/", "/img/proc/", "/img/dev/", "/home/u/p/app -> ../.ssh")
+	if r := compile(t, h, func(in *view.Input) { in.Rootfs, in.Chdir = "/img", "/app" }); r.Dir != "/srv" {
 		t.Errorf("starts in %s", r.Dir)
 	}
 }
@@ -106,53 +110,53 @@ func TestTreesOfWork(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		lines   []string
-		say     func(*Input)
+		say     func(*view.Input)
 		refused bool
 	}{
 		{"nobody's", nil, nil, false},
-		{"named to be read", nil, func(in *Input) { in.AllowRead = []string{"/data/w"} }, true},
-		{"named to be written", nil, func(in *Input) { in.AllowWrite = append(in.AllowWrite, "/data/w") }, true},
-		{"named by a link", []string{"/l -> data/w"}, func(in *Input) { in.AllowRead = []string{"/l"} }, true},
-		{"an overlay", nil, func(in *Input) { in.Overlay = []string{"/data/w"} }, true},
-		{"mounted", nil, func(in *Input) { in.Mounts = []Mount{{Src: "/data/w", Dst: "/x"}} }, true},
-		{"around it", nil, func(in *Input) { in.AllowRead = []string{"/data"} }, true},
-		{"beside it", nil, func(in *Input) { in.AllowRead = []string{"/data/other"} }, false},
-		{"the policy file's", nil, func(in *Input) { in.ConfigFiles = []string{"/data/w/confine.toml"} }, true},
-		{"the current directory", nil, func(in *Input) { in.Dir = "/data/w" }, true},
-		{"below the current directory", nil, func(in *Input) { in.Dir = "/data" }, true},
-		{"above the current directory", []string{"/data/w/sub/"}, func(in *Input) { in.Dir = "/data/w/sub" }, false},
-		{"a checkout around the current directory", []string{"/data/w/sub/", "/data/w/.git/"}, func(in *Input) { in.Dir = "/data/w/sub" }, true},
+		{"named to be read", nil, func(in *view.Input) { in.AllowRead = []string{"/data/w"} }, true},
+		{"named to be written", nil, func(in *view.Input) { in.AllowWrite = append(in.AllowWrite, "/data/w") }, true},
+		{"named by a link", []string{"/l -> data/w"}, func(in *view.Input) { in.AllowRead = []string{"/l"} }, true},
+		{"an overlay", nil, func(in *view.Input) { in.Overlay = []string{"/data/w"} }, true},
+		{"mounted", nil, func(in *view.Input) { in.Mounts = []view.Mount{{Src: "/data/w", Dst: "/x"}} }, true},
+		{"around it", nil, func(in *view.Input) { in.AllowRead = []string{"/data"} }, true},
+		{"beside it", nil, func(in *view.Input) { in.AllowRead = []string{"/data/other"} }, false},
+		{"the policy file's", nil, func(in *view.Input) { in.ConfigFiles = []string{"/data/w/confine.toml"} }, true},
+		{"the current directory", nil, func(in *view.Input) { in.Dir = "/data/w" }, true},
+		{"below the current directory", nil, func(in *view.Input) { in.Dir = "/data" }, true},
+		{"above the current directory", []string{"/data/w/sub/"}, func(in *view.Input) { in.Dir = "/data/w/sub" }, false},
+		{"a checkout around the current directory", []string{"/data/w/sub/", "/data/w/.git/"}, func(in *view.Input) { in.Dir = "/data/w/sub" }, true},
 		{"a worktree", []string{"/data/w/.git=gitdir: x"}, nil, true},
 		{"a checkout of another kind", []string{"/data/w/.hg/"}, nil, true},
-		{"a home that a link of it says is around it", []string{"/data/w/h -> ."}, func(in *Input) { in.Dir, in.HomeDir = "/data/w", "/data/w/h" }, true},
-		{"everything to be read", nil, func(in *Input) { in.AllowRead = []string{"/"} }, false},
+		{"a home that a link of it says is around it", []string{"/data/w/h -> ."}, func(in *view.Input) { in.Dir, in.HomeDir = "/data/w", "/data/w/h" }, true},
+		{"everything to be read", nil, func(in *view.Input) { in.AllowRead = []string{"/"} }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := host(t, append(c.lines, link, "/data/other/", "/data/w/confine.toml=")...)
-			_, err := Compile(plain(h, func(in *Input) {
+			h := hosttest.Debian(t, append(c.lines, link, "/data/other/", "/data/w/confine.toml=")...)
+			_, err := Compile(hosttest.Input(h, func(in *view.Input) {
 				in.AllowWrite = []string{"/data/w/build"}
 				if c.say != nil {
 					c.say(in)
 				}
 			}))
-			if errors.Is(err, ErrThroughLink) != c.refused || !c.refused && err != nil {
+			if errors.Is(err, view.ErrThroughLink) != c.refused || !c.refused && err != nil {
 				t.Errorf("%v", err)
 			}
 		})
 	}
 	// A home directory is a tree of work where it is writable, and else it has the caller's own links.
 	for _, c := range []struct {
-		say     func(*Input)
+		say     func(*view.Input)
 		refused bool
 	}{
-		{func(in *Input) {}, false},
-		{func(in *Input) { in.Dir = "/home/u" }, false},
-		{func(in *Input) { in.AllowRead = []string{"/home/u"} }, false},
-		{func(in *Input) { in.AllowWrite = append(in.AllowWrite, "/home/u") }, true},
+		{func(in *view.Input) {}, false},
+		{func(in *view.Input) { in.Dir = "/home/u" }, false},
+		{func(in *view.Input) { in.AllowRead = []string{"/home/u"} }, false},
+		{func(in *view.Input) { in.AllowWrite = append(in.AllowWrite, "/home/u") }, true},
 	} {
-		h := host(t, "/home/u/project -> /data/project", "/data/project/")
-		in := plain(h, func(in *Input) { in.AllowWrite = []string{"/home/u/project"}; c.say(in) })
-		if _, err := Compile(in); errors.Is(err, ErrThroughLink) != c.refused || !c.refused && err != nil {
+		h := hosttest.Debian(t, "/home/u/project -> /data/project", "/data/project/")
+		in := hosttest.Input(h, func(in *view.Input) { in.AllowWrite = []string{"/home/u/project"}; c.say(in) })
+		if _, err := Compile(in); errors.Is(err, view.ErrThroughLink) != c.refused || !c.refused && err != nil {
 			t.Errorf("%v", err)
 		}
 	}
@@ -161,9 +165,9 @@ func TestTreesOfWork(t *testing.T) {
 // What lies in a directory for temporary files somebody made there, but for a home directory.
 func TestADirectoryForTemporaryFilesHasTreesOfWork(t *testing.T) {
 	for home, refused := range map[string]bool{"/home/u": true, "/tmp/t/home": false, "/tmp/other": true} {
-		h := host(t, "/tmp/t/l -> d", "/tmp/t/d/", "/tmp/t/home/", "/tmp/other/")
-		_, err := Compile(plain(h, func(in *Input) { in.AllowWrite, in.HomeDir = []string{"/tmp/t/l"}, home }))
-		if errors.Is(err, ErrThroughLink) != refused || !refused && err != nil {
+		h := hosttest.Debian(t, "/tmp/t/l -> d", "/tmp/t/d/", "/tmp/t/home/", "/tmp/other/")
+		_, err := Compile(hosttest.Input(h, func(in *view.Input) { in.AllowWrite, in.HomeDir = []string{"/tmp/t/l"}, home }))
+		if errors.Is(err, view.ErrThroughLink) != refused || !refused && err != nil {
 			t.Errorf("HOME=%s: %v", home, err)
 		}
 	}
@@ -175,9 +179,9 @@ func TestLinksOutsideOfTreesOfWorkAreFollowed(t *testing.T) {
 		{"/bin", "/usr/bin"}, {"/lib64/x", "/usr/lib/x"}, {"/var/run/x", "/run/x"}, {"/home/u/project", "/data/project"}, {"/home/u/project/sub", "/data/project/sub"},
 		{"../project", "/data/project"}, {"/people/u/other", "/home/u/other"}, {"/usr/lib/jvm", "/usr/lib/java/17"},
 	} {
-		h := host(t, "/lib64 -> usr/lib", "/usr/lib/x/", "/var/run -> /run", "/run/x/", "/home/u/project -> /data/project", "/data/project/sub/",
+		h := hosttest.Debian(t, "/lib64 -> usr/lib", "/usr/lib/x/", "/var/run -> /run", "/run/x/", "/home/u/project -> /data/project", "/data/project/sub/",
 			"/people -> home", "/home/u/other/", "/usr/lib/jvm -> /etc/alternatives/jvm", "/etc/alternatives/jvm -> /usr/lib/java/17", "/usr/lib/java/17/")
-		r := compile(t, h, func(in *Input) { in.AllowRead = []string{c.name} })
+		r := compile(t, h, func(in *view.Input) { in.AllowRead = []string{c.name} })
 		if !r.sees(c.real + "/f") {
 			t.Errorf("%s doesn't show %s", c.name, c.real)
 		}
@@ -203,8 +207,8 @@ func TestALinkDoesNotLiftProtection(t *testing.T) {
 		{"/cfg/.github/workflows", true, true}, {"/people/u/bin", true, true}, {"/cfg/.git/hooks", true, true},
 	} {
 		for _, writes := range []bool{false, true} {
-			h := host(t, lines...)
-			_, err := Compile(plain(h, func(in *Input) {
+			h := hosttest.Debian(t, lines...)
+			_, err := Compile(hosttest.Input(h, func(in *view.Input) {
 				in.Protect = protect
 				if in.AllowRead = []string{c.name}; writes {
 					in.AllowRead, in.AllowWrite = nil, in.AllowRead
@@ -214,7 +218,7 @@ func TestALinkDoesNotLiftProtection(t *testing.T) {
 			if writes {
 				may = c.write
 			}
-			if errors.Is(err, ErrThroughLink) == may || may && err != nil {
+			if errors.Is(err, view.ErrThroughLink) == may || may && err != nil {
 				t.Errorf("%s, writable %v: %v", c.name, writes, err)
 			}
 		}
@@ -223,26 +227,26 @@ func TestALinkDoesNotLiftProtection(t *testing.T) {
 
 // swapping is a host on which somebody exchanges a directory and a link all the time.
 type swapping struct {
-	*fakeHost
+	*hosttest.Host
 	at        string
-	as        [2]fakeNode
+	as        [2]hosttest.Node
 	since, on int
 }
 
 func (s *swapping) turn() {
 	if s.since++; s.since == s.on {
 		n := s.as[1]
-		s.nodes[s.at] = &n
+		s.Nodes[s.at] = &n
 		return
 	}
 	n := s.as[0]
-	s.nodes[s.at] = &n
+	s.Nodes[s.at] = &n
 }
 
-func (s *swapping) Resolve(name string) (File, error) { s.turn(); return s.fakeHost.Resolve(name) }
+func (s *swapping) Resolve(name string) (hostfs.File, error) { s.turn(); return s.Host.Resolve(name) }
 func (s *swapping) Readlink(name string) (string, error) {
 	s.turn()
-	return s.fakeHost.Readlink(name)
+	return s.Host.Readlink(name)
 }
 
 // Whenever a link to somewhere else takes a directory's place, for a moment: what is shown is
@@ -252,18 +256,18 @@ func TestASwapWhileNamesAreResolved(t *testing.T) {
 	shown := false
 	for on := 1; on < 400; on++ {
 		for _, other := range []bool{false, true} { // a link that is a directory for a moment, and the reverse
-			h := host(t, "/home/u/p/build/sub/=", "/home/u/.ssh/sub/")
-			s := &swapping{fakeHost: h, at: "/home/u/p/build", on: on}
-			s.as[0], s.as[1] = *h.nodes[s.at], fakeNode{ino: 9e5, mode: linkType | 0o777, text: "../.ssh"}
+			h := hosttest.Debian(t, "/home/u/p/build/sub/=", "/home/u/.ssh/sub/")
+			s := &swapping{Host: h, at: "/home/u/p/build", on: on}
+			s.as[0], s.as[1] = *h.Nodes[s.at], hosttest.Node{Ino: 9e5, Mode: fs.ModeSymlink | 0o777, Text: "../.ssh"}
 			if other {
 				s.as[0], s.as[1] = s.as[1], s.as[0]
 			}
-			table, err := Compile(plain(s, func(in *Input) { in.AllowWrite, in.Workdir = []string{"build/sub"}, "none" }))
+			table, err := Compile(hosttest.Input(s, func(in *view.Input) { in.AllowWrite, in.Workdir = []string{"build/sub"}, "none" }))
 			if err != nil {
 				continue
 			}
 			for _, m := range table.Mounts {
-				if under(m.Src, secret) {
+				if hostfs.Under(m.Src, secret) {
 					t.Fatalf("at step %d: %+v", on, m)
 				}
 				shown = shown || m.Src == "/home/u/p/build/sub"
@@ -282,7 +286,7 @@ func TestRandomLinksNeverLeadAGrantOutOfTheTree(t *testing.T) {
 	escapes, stays, plainNames := 0, 0, 0
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 15))
-		h := host(t, "/home/u/.ssh/a/b/", "/data/a/b/", "/proc/self -> 7", "/proc/7/cwd -> "+top)
+		h := hosttest.Debian(t, "/home/u/.ssh/a/b/", "/data/a/b/", "/proc/self -> 7", "/proc/7/cwd -> "+top)
 		names := []string{"a", "b", "c"}
 		pick := func() string { return names[r.IntN(len(names))] }
 		some := func() string {
@@ -294,26 +298,26 @@ func TestRandomLinksNeverLeadAGrantOutOfTheTree(t *testing.T) {
 		}
 		for range 12 {
 			at := top + "/" + some()
-			if _, _, err := h.walk(path.Dir(at), true); err == nil && h.nodes[path.Dir(at)] == nil || h.nodes[at] != nil {
+			if _, _, err := h.Walk(path.Dir(at), true); err == nil && h.Nodes[path.Dir(at)] == nil || h.Nodes[at] != nil {
 				continue // its directory has another path
 			}
 			if r.IntN(2) == 0 {
-				h.put(at, fs.ModeDir|0o755, "")
+				h.Put(at, fs.ModeDir|0o755, "")
 				continue
 			}
 			target := []string{some(), "../" + some(), "../../" + some(), "../../../.ssh", "/home/u/.ssh/" + some(), "/data", top + "/" + some(),
 				"/proc/self/cwd/" + some(), "/proc/self/cwd/../.ssh", some() + "/../../" + some()}[r.IntN(10)]
-			h.put(at, linkType|0o777, target)
+			h.Put(at, fs.ModeSymlink|0o777, target)
 		}
 		name := some()
-		real, n, err := h.walk(top+"/"+name, true)
-		if err != nil || !n.mode.IsDir() {
+		real, n, err := h.Walk(top+"/"+name, true)
+		if err != nil || !n.Mode.IsDir() {
 			continue
 		}
 		for option, say := range optionsOf {
-			table, err := Compile(plain(h, func(in *Input) { in.Workdir = "none"; say(in, name) }))
+			table, err := Compile(hosttest.Input(h, func(in *view.Input) { in.Workdir = "none"; say(in, name) }))
 			switch {
-			case !under(real, top):
+			case !hostfs.Under(real, top):
 				escapes++
 			case real != path.Join(top, name):
 				stays++
@@ -324,13 +328,13 @@ func TestRandomLinksNeverLeadAGrantOutOfTheTree(t *testing.T) {
 				}
 			}
 			if err != nil {
-				if !errors.Is(err, ErrThroughLink) {
+				if !errors.Is(err, view.ErrThroughLink) {
 					t.Fatalf("seed %d: %s %s: %v", seed, option, name, err)
 				}
 				continue
 			}
 			for _, m := range append(table.Mounts, table.Root) {
-				if under(m.Src, "/home/u") && m.Src != path.Join(top, name) || under(m.Src, "/data") {
+				if hostfs.Under(m.Src, "/home/u") && m.Src != path.Join(top, name) || hostfs.Under(m.Src, "/data") {
 					t.Fatalf("seed %d: %s %s shows %s at %s", seed, option, name, m.Src, m.Dst)
 				}
 			}

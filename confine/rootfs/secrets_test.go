@@ -8,20 +8,25 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/confine/hide"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/secrets"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // key has the first line of a private key.
 const key = "=-----BEGIN OPENSSH PRIVATE KEY-----"
 
 func TestSecrets(t *testing.T) {
-	h := host(t, "/home/u/p/.env=A=1", "/home/u/p/deep/er/.env.local=A=1", "/home/u/p/.env.example=A=", "/home/u/p/.env.prod.example=A=",
+	h := hosttest.Debian(t, "/home/u/p/.env=A=1", "/home/u/p/deep/er/.env.local=A=1", "/home/u/p/.env.example=A=", "/home/u/p/.env.prod.example=A=",
 		"/home/u/p/server.pem"+key, "/home/u/p/cacert.pem=-----BEGIN CERTIFICATE-----", "/home/u/p/site.key"+key, "/home/u/p/slides.key=PK",
 		"/home/u/p/testdata/server.pem"+key, "/home/u/p/node_modules/x/.env=A=1", "/home/u/p/.npmrc=registry=https://r", "/home/u/p/sub/.npmrc=//r/:_authToken=1",
 		"/home/u/p/venv/.env/bin/python*", "/home/u/p/id_ed25519"+key, "/home/u/p/id_ed25519.pub=ssh", "/home/u/p/link/.env -> ../shared/prod",
 		"/home/u/p/shared/prod=A=1", "/home/u/p/.git/modules/.env=1", "/home/u/p/test/.env=A=1", "/home/u/p/master.key=0123", "/home/u/p/f%", "/home/u/p/shut/!",
 		"/home/u/p/fifo.pem%", "/home/u/.aws/config=1")
-	h.other = true
-	r := compile(t, h, func(in *Input) { in.Workdir, in.Deny = "rw", []string{SetSecrets} })
+	h.Other = true
+	r := compile(t, h, func(in *view.Input) { in.Workdir, in.Deny = "rw", []string{secrets.Set} })
 	for _, p := range []string{".env", "deep/er/.env.local", "server.pem", "site.key", "sub/.npmrc", "id_ed25519", "shared/prod", "test/.env", "master.key", "shut"} {
 		if r.sees("/home/u/p/"+p) || r.at("/home/u/p/"+p) != "mask" {
 			t.Errorf("%s is readable: %q", p, r.at("/home/u/p/"+p))
@@ -36,25 +41,25 @@ func TestSecrets(t *testing.T) {
 	if !r.DenyAtStart {
 		t.Error("nobody is told that what is made later isn't hidden")
 	}
-	if !slices.Contains(r.Rules, Rule{"/home/u/p/.env", AccessHidden, "secrets: " + whySettings, FromSecrets}) {
+	if !slices.Contains(r.Rules, view.Rule{Path: "/home/u/p/.env", Access: view.RuleHidden, Why: "secrets: " + "settings of a service, its passwords among them", Origin: view.FromSecrets}) {
 		t.Errorf("no reason is given: %v", r.Rules)
 	}
-	r = compile(t, h, func(in *Input) { in.Workdir = "rw" }) // the control
+	r = compile(t, h, func(in *view.Input) { in.Workdir = "rw" }) // the control
 	if !r.sees("/home/u/p/.env") || r.DenyAtStart {
 		t.Error("hidden without the set")
 	}
-	r = compile(t, h, func(in *Input) { in.Deny = []string{SetSecrets} })
+	r = compile(t, h, func(in *view.Input) { in.Deny = []string{secrets.Set} })
 	if r.DenyAtStart {
 		t.Error("nothing is writable")
 	}
 }
 
 func TestSecretsThatAreNamedStay(t *testing.T) {
-	h := host(t, "/home/u/p/.env=A=1", "/home/u/p/a/.env=A=1", "/home/u/.ssh/id_rsa"+key, "/home/u/.aws/config=1", "/home/v/.aws/config=1", "/root/.netrc=1")
-	r := compile(t, h, func(in *Input) {
-		in.Deny = []string{SetSecrets}
+	h := hosttest.Debian(t, "/home/u/p/.env=A=1", "/home/u/p/a/.env=A=1", "/home/u/.ssh/id_rsa"+key, "/home/u/.aws/config=1", "/home/v/.aws/config=1", "/root/.netrc=1")
+	r := compile(t, h, func(in *view.Input) {
+		in.Deny = []string{secrets.Set}
 		in.AllowRead = []string{".env", "/home/u/.ssh"}
-		in.Mounts = []Mount{{Src: "/home/u/.aws/config", Dst: "/c", Mode: "ro"}}
+		in.Mounts = []view.Mount{{Src: "/home/u/.aws/config", Dst: "/c", Mode: "ro"}}
 	})
 	for _, p := range []string{"/home/u/p/.env", "/home/u/.ssh/id_rsa", "/home/u/.aws/config"} {
 		if !r.sees(p) {
@@ -65,23 +70,23 @@ func TestSecretsThatAreNamedStay(t *testing.T) {
 		t.Error("what was not named is shown")
 	}
 	// Wherever a tree is shown, and whosever home it is.
-	r = compile(t, h, func(in *Input) {
-		in.Deny = []string{SetSecrets}
-		in.Mounts = []Mount{{Src: "/home", Dst: "/people", Mode: "ro"}, {Src: "/root", Dst: "/r", Mode: "ro"}}
+	r = compile(t, h, func(in *view.Input) {
+		in.Deny = []string{secrets.Set}
+		in.Mounts = []view.Mount{{Src: "/home", Dst: "/people", Mode: "ro"}, {Src: "/root", Dst: "/r", Mode: "ro"}}
 	})
 	r.want("/people/u/.ssh", "mask", "/people/u/.aws", "mask", "/people/v/.aws", "mask", "/people/u/p/.env", "mask", "/r/.netrc", "mask")
 	// A directory called so is a path.
-	r = compile(t, host(t, "/home/u/p/secrets/x=1", "/home/u/p/.env=1"), func(in *Input) { in.Deny = []string{"/home/u/p/secrets"} })
+	r = compile(t, hosttest.Debian(t, "/home/u/p/secrets/x=1", "/home/u/p/.env=1"), func(in *view.Input) { in.Deny = []string{"/home/u/p/secrets"} })
 	r.want("/home/u/p/secrets", "mask", "/home/u/p/.env", "")
 }
 
 func TestSecretsInAHomeThatAProfileShows(t *testing.T) {
-	h := host(t, "/home/u/other/.env=1", "/home/u/a/b/c/.env=1", "/home/u/a/b/c/d/.env=1", "/home/u/.cache/x/.env=1", "/home/u/.ssh/id=1", "/home/u/p/a/b/c/d/e/.env=1")
-	r := compile(t, h, func(in *Input) { in.Home, in.Workdir, in.Deny = true, "rw", []string{SetSecrets} })
+	h := hosttest.Debian(t, "/home/u/other/.env=1", "/home/u/a/b/c/.env=1", "/home/u/a/b/c/d/.env=1", "/home/u/.cache/x/.env=1", "/home/u/.ssh/id=1", "/home/u/p/a/b/c/d/e/.env=1")
+	r := compile(t, h, func(in *view.Input) { in.Home, in.Workdir, in.Deny = true, "rw", []string{secrets.Set} })
 	r.want("/home/u/other/.env", "mask", "/home/u/a/b/c/.env", "mask", "/home/u/a/b/c/d/.env", "", "/home/u/.cache/x/.env", "",
 		"/home/u/p/a/b/c/d/e/.env", "mask")
 	// Without the set the home keeps its own secrets.
-	r = compile(t, h, func(in *Input) { in.Home = true })
+	r = compile(t, h, func(in *view.Input) { in.Home = true })
 	r.want("/home/u/other/.env", "")
 	for _, secret := range []string{".ssh/id", ".cache/x/.env"} {
 		if r.sees("/home/u/" + secret) {
@@ -89,8 +94,8 @@ func TestSecretsInAHomeThatAProfileShows(t *testing.T) {
 		}
 	}
 	// By name, also right in it.
-	h = host(t, "/home/u/id_rsa=1", "/home/u/server.pem=-----BEGIN PRIVATE KEY-----", "/home/u/ca.pem=-----BEGIN CERTIFICATE-----")
-	r = compile(t, h, func(in *Input) { in.Home, in.Deny = true, []string{SetSecrets} })
+	h = hosttest.Debian(t, "/home/u/id_rsa=1", "/home/u/server.pem=-----BEGIN PRIVATE KEY-----", "/home/u/ca.pem=-----BEGIN CERTIFICATE-----")
+	r = compile(t, h, func(in *view.Input) { in.Home, in.Deny = true, []string{secrets.Set} })
 	if r.sees("/home/u/id_rsa") || r.sees("/home/u/server.pem") || !r.sees("/home/u/ca.pem") {
 		t.Error("a key in the home directory itself is visible, or what is none isn't")
 	}
@@ -116,7 +121,7 @@ func TestSecretsInGitConfigurations(t *testing.T) {
 		"src/host/who/b/.git/config", "bare.git/config", "sshpass/.git/config", "p/vendor/x/.git/config", "p/.git/credentials"}
 	shown := []string{"plain/.git/config", "ssh/.git/config", "a/.git/HEAD", "p/.git/config", "p/.git/modules/s/config", "p/sub/mod/.git/config"}
 	for _, dir := range []string{"/home/u/p", "/home/u/p/vendor"} {
-		r := compile(t, host(t, files...), func(in *Input) { in.Home, in.Deny, in.Dir = true, []string{SetSecrets}, dir })
+		r := compile(t, hosttest.Debian(t, files...), func(in *view.Input) { in.Home, in.Deny, in.Dir = true, []string{secrets.Set}, dir })
 		for _, p := range hidden {
 			if r.sees("/home/u/" + p) {
 				t.Errorf("in %s: %s is visible", dir, p)
@@ -128,7 +133,7 @@ func TestSecretsInGitConfigurations(t *testing.T) {
 			}
 		}
 	}
-	r := compile(t, host(t, files...), func(in *Input) { in.Home = true }) // the control
+	r := compile(t, hosttest.Debian(t, files...), func(in *view.Input) { in.Home = true }) // the control
 	for _, p := range slices.Concat(hidden, shown) {
 		if !r.sees("/home/u/" + p) {
 			t.Errorf("%s is hidden without the set", p)
@@ -138,33 +143,33 @@ func TestSecretsInGitConfigurations(t *testing.T) {
 	files = append(files, "/home/u/wt/.git=gitdir: /home/u/a/.git/worktrees/w\n", "/home/u/a/.git/worktrees/w/commondir=../..\n", "/home/u/a/.git/worktrees/w/HEAD=1",
 		"/home/u/thief/.git=gitdir: /home/u/a/.git\n")
 	for gitdir, want := range map[string]bool{"/home/u/wt/.git": true, "/home/u/other/.git": false} {
-		h := host(t, append(files, "/home/u/a/.git/worktrees/w/gitdir="+gitdir+"\n")...)
-		r = compile(t, h, func(in *Input) { in.Home, in.Deny, in.Dir = true, []string{SetSecrets}, "/home/u/wt" })
+		h := hosttest.Debian(t, append(files, "/home/u/a/.git/worktrees/w/gitdir="+gitdir+"\n")...)
+		r = compile(t, h, func(in *view.Input) { in.Home, in.Deny, in.Dir = true, []string{secrets.Set}, "/home/u/wt" })
 		if r.sees("/home/u/a/.git/config") != want {
 			t.Errorf("the repository of a worktree of %s is visible: %v", gitdir, !want)
 		}
 	}
-	r = compile(t, host(t, files...), func(in *Input) { in.Home, in.Deny, in.Dir = true, []string{SetSecrets}, "/home/u/thief" })
+	r = compile(t, hosttest.Debian(t, files...), func(in *view.Input) { in.Home, in.Deny, in.Dir = true, []string{secrets.Set}, "/home/u/thief" })
 	if r.sees("/home/u/a/.git/config") {
 		t.Error("a repository that another directory takes for its own is visible")
 	}
 }
 
 func TestSearchesEnd(t *testing.T) {
-	for _, deny := range []string{SetSecrets, "**/*.x"} {
-		h := host(t)
-		for i := range maxSearch/2 + 1 {
-			h.nodes[fmt.Sprint("/home/u/p/src/", i)] = &fakeNode{ino: 1e6, mode: 0o644}
+	for _, deny := range []string{secrets.Set, "**/*.x"} {
+		h := hosttest.Debian(t)
+		for i := range hide.MaxSearch/2 + 1 {
+			h.Nodes[fmt.Sprint("/home/u/p/src/", i)] = &hosttest.Node{Ino: 1e6, Mode: 0o644}
 		}
-		in := plain(h, func(in *Input) { in.Deny = []string{deny} })
+		in := hosttest.Input(h, func(in *view.Input) { in.Deny = []string{deny} })
 		if _, err := Compile(in); err != nil { // the control: half as many are searched
 			t.Fatal(err)
 		}
-		for i := range maxSearch/2 + 1 {
-			h.nodes[fmt.Sprint("/home/u/p/src/y", i)] = &fakeNode{ino: 1e6, mode: 0o644}
+		for i := range hide.MaxSearch/2 + 1 {
+			h.Nodes[fmt.Sprint("/home/u/p/src/y", i)] = &hosttest.Node{Ino: 1e6, Mode: 0o644}
 		}
 		_, err := Compile(in)
-		if !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), `"`+deny+`"`) {
+		if !errors.Is(err, view.ErrLimit) || !strings.Contains(err.Error(), `"`+deny+`"`) {
 			t.Errorf("error %v", err)
 		}
 	}
@@ -180,12 +185,12 @@ func TestSearchesDoNotTakeForEver(t *testing.T) {
 		deny string
 		dirs int
 		want error
-	}{{SetSecrets, 5, nil}, {SetSecrets, 100, ErrSlow}, {"**/*.x", 5, nil}, {"**/*.x", 100, ErrSlow}} {
-		h := host(t)
+	}{{secrets.Set, 5, nil}, {secrets.Set, 100, view.ErrSlow}, {"**/*.x", 5, nil}, {"**/*.x", 100, view.ErrSlow}} {
+		h := hosttest.Debian(t)
 		for i := range c.dirs {
-			h.put(fmt.Sprint("/home/u/p/src/d", i, "/f"), 0o644, "")
+			h.Put(fmt.Sprint("/home/u/p/src/d", i, "/f"), 0o644, "")
 		}
-		in := plain(h, func(in *Input) { in.Deny = []string{c.deny} })
+		in := hosttest.Input(h, func(in *view.Input) { in.Deny = []string{c.deny} })
 		if _, err := compileAt(in, (&slow{time.Unix(1, 0)}).now); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("%s in %d directories: %v", c.deny, c.dirs, err)
 		}
@@ -194,7 +199,7 @@ func TestSearchesDoNotTakeForEver(t *testing.T) {
 
 func TestSecretsAreData(t *testing.T) {
 	seen := map[string]bool{}
-	for _, s := range Secrets() {
+	for _, s := range secrets.All {
 		name, byName := strings.CutPrefix(s.Pattern, "**/")
 		if seen[s.Pattern] || s.Reason == "" || byName == strings.HasPrefix(s.Pattern, "~/") || byName && strings.Contains(name, "/") && strings.ContainsAny(name, "*?[") || byName && name != strings.ToLower(name) {
 			t.Errorf("entry %+v", s)
@@ -233,13 +238,13 @@ func TestSecretsInOtherPlacesAndSpellings(t *testing.T) {
 		}
 		files = append(files, "/home/u/p/"+p+inside[p]+"="+what)
 	}
-	h := host(t, files...)
-	r := compile(t, h, func(in *Input) { in.Workdir, in.Deny = "ro", []string{SetSecrets} })
+	h := hosttest.Debian(t, files...)
+	r := compile(t, h, func(in *view.Input) { in.Workdir, in.Deny = "ro", []string{secrets.Set} })
 	for _, p := range hidden {
 		if r.sees("/home/u/p/" + p + inside[p]) {
 			t.Errorf("%s is readable", p)
 		}
-		if SecretOf(h, "/home/u/p/"+p+inside[p]) == "" {
+		if secrets.Of(h, "/home/u/p/"+p+inside[p]) == "" {
 			t.Errorf("%s is no secret", p)
 		}
 	}
@@ -249,10 +254,10 @@ func TestSecretsInOtherPlacesAndSpellings(t *testing.T) {
 		}
 	}
 	// In a home directory that a profile shows, below what has no dot.
-	r = compile(t, host(t, "/home/u/x/.ssh/id=1", "/home/u/a/b/c/.gnupg/x=1"), func(in *Input) { in.Home, in.Deny = true, []string{SetSecrets} })
+	r = compile(t, hosttest.Debian(t, "/home/u/x/.ssh/id=1", "/home/u/a/b/c/.gnupg/x=1"), func(in *view.Input) { in.Home, in.Deny = true, []string{secrets.Set} })
 	r.want("/home/u/x/.ssh", "mask", "/home/u/a/b/c/.gnupg", "mask")
 	// What is named stays.
-	r = compile(t, host(t, "/home/u/p/x/.ssh/config=1"), func(in *Input) { in.Deny, in.AllowRead = []string{SetSecrets}, []string{"x/.ssh"} })
+	r = compile(t, hosttest.Debian(t, "/home/u/p/x/.ssh/config=1"), func(in *view.Input) { in.Deny, in.AllowRead = []string{secrets.Set}, []string{"x/.ssh"} })
 	if !r.sees("/home/u/p/x/.ssh/config") {
 		t.Error("a directory that was named is hidden")
 	}

@@ -1,10 +1,15 @@
 package rootfs
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/confine/hide"
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/secrets"
+	"github.com/confine-run/confine/confine/view"
 )
 
 func TestSocketsOfTheHostAreHidden(t *testing.T) {
@@ -20,51 +25,51 @@ func TestSocketsOfTheHostAreHidden(t *testing.T) {
 		"00000000803d1088: 00000002 00000000 00010000 0001 01 12352 in.sock\n" +
 		"00000000803d1089: 00000002 00000000 00010000 0001 01 12353 plain.sock\n" +
 		"00000000803d108a: 00000002 00000000 00010000 0001 01 12354 /home/u/p/a\nb.sock\n"
-	h := host(t, "/proc/self/net/unix="+list, "/home/u/p/app.sock=", "/home/u/p/a dir/named.sock=", "/home/u/p/s.sock=",
+	h := hosttest.Debian(t, "/proc/self/net/unix="+list, "/home/u/p/app.sock=", "/home/u/p/a dir/named.sock=", "/home/u/p/s.sock=",
 		"/link -> /home/u/p", "/elsewhere/x.sock=", "/srv/tree/y.sock=", "/srv/tree/f=1",
 		"/home/u/p/relative.sock|", "/home/u/p/run/in.sock|", "/home/u/p/run/plain.sock=", "/proc/77/cwd -> /home/u/p/run", "/proc/78/", "/proc/sys/",
 		"/home/u/p/lying.sock|", "/srv/tree/lying.sock|", "/home/u/p/a\nb.sock|")
 	for _, c := range []struct {
 		name   string
-		change func(*Input)
+		change func(*view.Input)
 		want   []string
 	}{
-		{"in the current directory", func(*Input) {}, []string{"/home/u/p/app.sock", "mask", "/home/u/p/a dir/named.sock", "mask",
+		{"in the current directory", func(*view.Input) {}, []string{"/home/u/p/app.sock", "mask", "/home/u/p/a dir/named.sock", "mask",
 			"/home/u/p/s.sock", "mask", "/elsewhere/x.sock", "", "/home/u/p/a\nb.sock", "mask"}},
-		{"by a relative name", func(*Input) {}, []string{"/home/u/p/relative.sock", "mask", "/home/u/p/run/in.sock", "mask",
+		{"by a relative name", func(*view.Input) {}, []string{"/home/u/p/relative.sock", "mask", "/home/u/p/run/in.sock", "mask",
 			"/home/u/p/run/plain.sock", "", "/home/u/p/lying.sock", ""}},
-		{"come across, read-only", func(in *Input) { in.Deny = []string{"/**/nothing"} }, []string{"/home/u/p/lying.sock", "mask", "/home/u/p/run/plain.sock", ""}},
-		{"come across among secrets", func(in *Input) { in.Deny, in.AllowRead = []string{SetSecrets}, []string{"/srv/tree"} }, []string{"/srv/tree/lying.sock", "mask"}},
-		{"come across, writable", func(in *Input) { in.Deny, in.Workdir = []string{"/**/nothing"}, "rw" },
+		{"come across, read-only", func(in *view.Input) { in.Deny = []string{"/**/nothing"} }, []string{"/home/u/p/lying.sock", "mask", "/home/u/p/run/plain.sock", ""}},
+		{"come across among secrets", func(in *view.Input) { in.Deny, in.AllowRead = []string{secrets.Set}, []string{"/srv/tree"} }, []string{"/srv/tree/lying.sock", "mask"}},
+		{"come across, writable", func(in *view.Input) { in.Deny, in.Workdir = []string{"/**/nothing"}, "rw" },
 			[]string{"/home/u/p/lying.sock", "", "/home/u/p/relative.sock", "mask"}},
-		{"come across, and named", func(in *Input) {
+		{"come across, and named", func(in *view.Input) {
 			in.Deny, in.AllowRead = []string{"/**/nothing"}, []string{"/home/u/p/lying.sock"}
 		}, []string{"/home/u/p/lying.sock", "ro /home/u/p/lying.sock"}},
-		{"named", func(in *Input) { in.AllowRead = []string{"/home/u/p/app.sock"} }, []string{"/home/u/p/app.sock", "", "/home/u/p/s.sock", "mask"}},
-		{"in a writable tree", func(in *Input) { in.Workdir = "rw" }, []string{"/home/u/p/app.sock", "mask"}},
-		{"in an overlay", func(in *Input) { in.Workdir = "overlay" }, []string{"/home/u/p/app.sock", ""}},
-		{"by a mount", func(in *Input) { in.Mounts = []Mount{{Src: "/srv/tree", Dst: "/m", Mode: "ro"}} }, []string{"/m/y.sock", "mask"}},
-		{"a mount of its own", func(in *Input) { in.Mounts = []Mount{{Src: "/srv/tree/y.sock", Dst: "/m", Mode: "ro"}} }, []string{"/m", "ro /srv/tree/y.sock"}},
-		{"where nothing is mounted", func(in *Input) { in.Bare = true }, []string{"/home/u/p/app.sock", ""}},
+		{"named", func(in *view.Input) { in.AllowRead = []string{"/home/u/p/app.sock"} }, []string{"/home/u/p/app.sock", "", "/home/u/p/s.sock", "mask"}},
+		{"in a writable tree", func(in *view.Input) { in.Workdir = "rw" }, []string{"/home/u/p/app.sock", "mask"}},
+		{"in an overlay", func(in *view.Input) { in.Workdir = "overlay" }, []string{"/home/u/p/app.sock", ""}},
+		{"by a mount", func(in *view.Input) { in.Mounts = []view.Mount{{Src: "/srv/tree", Dst: "/m", Mode: "ro"}} }, []string{"/m/y.sock", "mask"}},
+		{"a mount of its own", func(in *view.Input) { in.Mounts = []view.Mount{{Src: "/srv/tree/y.sock", Dst: "/m", Mode: "ro"}} }, []string{"/m", "ro /srv/tree/y.sock"}},
+		{"where nothing is mounted", func(in *view.Input) { in.Bare = true }, []string{"/home/u/p/app.sock", ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			compile(t, h, func(in *Input) { in.Workdir = "ro"; c.change(in) }).want(c.want...)
+			compile(t, h, func(in *view.Input) { in.Workdir = "ro"; c.change(in) }).want(c.want...)
 		})
 	}
 }
 
 func TestWhereSocketsMayComeToBe(t *testing.T) {
-	h := host(t, "/home/u/p/f=1", "/srv/tree/f=1")
+	h := hosttest.Debian(t, "/home/u/p/f=1", "/srv/tree/f=1")
 	for _, c := range []struct {
 		name   string
-		change func(*Input)
+		change func(*view.Input)
 		want   bool
 	}{
-		{"nothing but the system", func(in *Input) { in.Workdir = "none" }, false},
-		{"an overlay", func(in *Input) { in.Workdir = "overlay" }, false},
-		{"a file", func(in *Input) { in.Workdir, in.AllowRead = "none", []string{"/srv/tree/f"} }, false},
-		{"read-only", func(in *Input) { in.Workdir = "ro" }, true},
-		{"writable", func(in *Input) { in.Workdir, in.AllowWrite = "none", []string{"/srv/tree"} }, true},
+		{"nothing but the system", func(in *view.Input) { in.Workdir = "none" }, false},
+		{"an overlay", func(in *view.Input) { in.Workdir = "overlay" }, false},
+		{"a file", func(in *view.Input) { in.Workdir, in.AllowRead = "none", []string{"/srv/tree/f"} }, false},
+		{"read-only", func(in *view.Input) { in.Workdir = "ro" }, true},
+		{"writable", func(in *view.Input) { in.Workdir, in.AllowWrite = "none", []string{"/srv/tree"} }, true},
 	} {
 		if got := compile(t, h, c.change).SocketsLater; got != c.want {
 			t.Errorf("%s: %v", c.name, got)
@@ -74,10 +79,10 @@ func TestWhereSocketsMayComeToBe(t *testing.T) {
 
 // numbered is a host whose kernel tells the numbers of files, in lines "NAME PATH": what it was
 // bound to, and where the file is now. A path alone is its own name.
-func numberedHost(t *testing.T, sockets []string, lines ...string) *fakeHost {
+func numberedHost(t *testing.T, sockets []string, lines ...string) *hosttest.Host {
 	t.Helper()
-	h := host(t, lines...)
-	h.put("/proc/self/mountinfo", 0o444, "21 1 0:7 / / rw - ext4 /dev/a rw\n22 21 0:9 / /run rw - tmpfs t rw\n"+
+	h := hosttest.Debian(t, lines...)
+	h.Put("/proc/self/mountinfo", 0o444, "21 1 0:7 / / rw - ext4 /dev/a rw\n22 21 0:9 / /run rw - tmpfs t rw\n"+
 		"23 21 0:7 /srv/tree/kept /home/u/p/bound\\040here rw - ext4 /dev/a rw\n")
 	for _, line := range sockets {
 		line, another := strings.CutSuffix(line, " by another")
@@ -85,29 +90,29 @@ func numberedHost(t *testing.T, sockets []string, lines ...string) *fakeHost {
 		if !two {
 			at = name
 		}
-		one := Socket{Name: name, Dev: 7, Ino: 1 << 30, UID: 1000}
+		one := hostfs.Socket{Name: name, Dev: 7, Ino: 1 << 30, UID: 1000}
 		if another {
 			one.UID = 1001
 		}
-		if n := h.nodes[at]; n != nil {
-			one.Ino = uint32(n.ino)
+		if n := h.Nodes[at]; n != nil {
+			one.Ino = uint32(n.Ino)
 		}
 		if strings.HasPrefix(at, "/run/") {
 			one.Dev = 9
 		}
-		h.sockets = append(h.sockets, one)
+		h.Bound = append(h.Bound, one)
 	}
 	return h
 }
 
 func TestSocketsAreFoundByTheirNumbers(t *testing.T) {
-	bound := func(in *Input) { in.Workdir = "ro" }
-	writable := func(in *Input) { in.Workdir = "rw" }
+	bound := func(in *view.Input) { in.Workdir = "ro" }
+	writable := func(in *view.Input) { in.Workdir = "rw" }
 	for _, c := range []struct {
 		name    string
 		sockets []string
 		lines   []string
-		change  func(*Input)
+		change  func(*view.Input)
 		want    []string
 		lists   int // directories that are searched
 	}{
@@ -132,8 +137,8 @@ func TestSocketsAreFoundByTheirNumbers(t *testing.T) {
 		{"elsewhere, on the same device", []string{"/srv/s"}, []string{"/srv/s|"}, bound, nil, 0},
 		{"gone, on another device", []string{"/run/s"}, []string{"/home/u/p/f=1"}, bound, nil, 0},
 		{"gone, on the same device", []string{"/home/u/p/s"}, []string{"/home/u/p/sub/f=1"}, writable, nil, 5},
-		{"where Landlock holds it", []string{"/home/u/p/s /home/u/p/t"}, []string{"/home/u/p/t|"}, func(in *Input) { in.SocketsHeld = true }, nil, 0},
-		{"named", []string{"/home/u/p/s /home/u/p/t"}, []string{"/home/u/p/t|"}, func(in *Input) { in.AllowRead = []string{"/home/u/p/t"} },
+		{"where Landlock holds it", []string{"/home/u/p/s /home/u/p/t"}, []string{"/home/u/p/t|"}, func(in *view.Input) { in.SocketsHeld = true }, nil, 0},
+		{"named", []string{"/home/u/p/s /home/u/p/t"}, []string{"/home/u/p/t|"}, func(in *view.Input) { in.AllowRead = []string{"/home/u/p/t"} },
 			[]string{"/home/u/p/t", "ro /home/u/p/t"}, 1},
 		{"of another network, in a tree that is read-only and searched", []string{"/home/u/p/s"}, []string{"/home/u/p/t|"}, bound, []string{"/home/u/p/t", "mask"}, 4},
 		{"by a mount elsewhere", []string{"/srv/tree/kept/s"}, []string{"/srv/tree/kept/s|", "/home/u/p/bound here/s => /srv/tree/kept/s"}, writable,
@@ -142,23 +147,23 @@ func TestSocketsAreFoundByTheirNumbers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := numberedHost(t, nil, c.lines...)
-			h.other = true
+			h.Other = true
 			for _, l := range c.lines {
 				if at, to, linked := strings.Cut(l, " => "); linked {
-					delete(h.nodes, l)
-					h.put(at, 0, "")
-					h.nodes[at] = h.nodes[to]
+					delete(h.Nodes, l)
+					h.Put(at, 0, "")
+					h.Nodes[at] = h.Nodes[to]
 					if !strings.Contains(at, "bound here") { // which is another mount of it
-						h.nodes[to].names = 2
+						h.Nodes[to].Names = 2
 					}
 				}
 			}
 			none := *h
 			compile(t, &none, c.change)
-			h.sockets = numberedHost(t, c.sockets, c.lines...).sockets
-			h.lists = 0
+			h.Bound = numberedHost(t, c.sockets, c.lines...).Bound
+			h.Lists = 0
 			compile(t, h, c.change).want(c.want...)
-			if n := h.lists - none.lists; n != c.lists {
+			if n := h.Lists - none.Lists; n != c.lists {
 				t.Errorf("%d directories were searched, not %d", n, c.lists)
 			}
 		})
@@ -168,7 +173,7 @@ func TestSocketsAreFoundByTheirNumbers(t *testing.T) {
 // A search that can't be whole is told.
 func TestASearchForSocketsHasBounds(t *testing.T) {
 	lines := []string{"/home/u/p/sub/s|"}
-	for i := range maxSocketSearch {
+	for i := range hide.MaxSocketSearch {
 		lines = append(lines, "/home/u/p/f"+strconv.Itoa(i)+"=")
 	}
 	for _, c := range []struct {
@@ -183,53 +188,12 @@ func TestASearchForSocketsHasBounds(t *testing.T) {
 		{"another's", "/home/u/p/gone by another", lines[:3], true},
 	} {
 		h := numberedHost(t, []string{c.socket}, c.lines...)
-		h.other = true
+		h.Other = true
 		if got := compile(t, h, nil).SocketsMissed; (got != "") != c.missed {
 			t.Errorf("%s: %q", c.name, got)
 		}
 	}
-	if got := compile(t, host(t, "/proc/self/net/unix=0: 0 0 0 0 0 1 /home/u/p/s\n"), nil).SocketsMissed; got == "" {
+	if got := compile(t, hosttest.Debian(t, "/proc/self/net/unix=0: 0 0 0 0 0 1 /home/u/p/s\n"), nil).SocketsMissed; got == "" {
 		t.Error("by names alone, and it isn't told")
 	}
-}
-
-func TestMountsAreRead(t *testing.T) {
-	got := parseMounts("21 1 254:3 / / rw,relatime shared:1 master:2 - ext4 /dev/a rw\n" +
-		"22 21 0:1048575 /a\\040b\\134\\011 /c\\012d rw - fuse.sshfs x rw\n")
-	want := mountTable{{21, 1, 254<<20 | 3, "/", "/", true}, {22, 21, 1048575, "/a b\\\t", "/c\nd", false}}
-	if !slices.Equal(got, want) {
-		t.Errorf("%+v", got)
-	}
-	h := host(t)
-	for text, mounted := range map[string]bool{
-		"nonsense\n":                           true, // it can't be told
-		"21 1 254:3 / / rw - ext4 /dev/a rw\n": false,
-		"21 1 254:3 / / rw - ext4 /dev/a rw\n22 21 0:9 / /etc/x rw - tmpfs t rw\n": true,
-	} {
-		h.put("/proc/self/mountinfo", 0o444, text)
-		if MountedBelow(h, "/etc") != mounted {
-			t.Errorf("%q: mounted below: %v", text, !mounted)
-		}
-	}
-}
-
-func FuzzMounts(f *testing.F) {
-	f.Add("21 1 254:3 /a\\040 / rw - ext4 /dev/a rw\n", "/a/b")
-	f.Fuzz(func(t *testing.T, text, at string) {
-		table := parseMounts(text)
-		if m := table.covering("/" + at); m != nil && !under("/"+at, m.at) {
-			t.Errorf("%+v covers /%q", m, at)
-		}
-	})
-}
-
-func FuzzBoundTo(f *testing.F) {
-	f.Add("00000000803d1081: 00000002 00000000 00010000 0001 01 12345 /home/u/p/a\nb\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		for _, s := range boundTo(text) {
-			if strings.HasPrefix(s.Name, "@") || s.Name == "" {
-				t.Errorf("%q", s.Name)
-			}
-		}
-	})
 }

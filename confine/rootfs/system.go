@@ -5,32 +5,35 @@ import (
 	"path"
 	"strings"
 
-	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/names"
+	"github.com/confine-run/confine/confine/secrets"
+	"github.com/confine-run/confine/confine/view"
 )
 
 const whySystem = "system"
 
-func dirAt(dst string) handoff.Mount {
-	return handoff.Mount{Kind: handoff.MountDir, Dst: dst, Mode: 0o755}
-}
+// system shows what every run has: of the host's system, or of a prepared tree in its place, and what
+// is made anew.
+type system struct{ *names.Resolver }
 
-// system adds what is visible in every run.
-func (c *compiler) system() error {
-	if c.in.Rootfs != "" {
+// show adds what is visible in every run.
+func (c *system) show() error {
+	if c.In.Rootfs != "" {
 		return c.imageSystem()
 	}
 	c.systemTree("/usr")
 	for _, name := range rootLinks {
-		target, err := c.host.Readlink(name)
+		target, err := c.Host.Readlink(name)
 		if err != nil {
-			if !absent(err) {
+			if !hostfs.Absent(err) {
 				c.systemTree(name)
 			}
 			continue
 		}
-		if to := path.Join("/", target); under(to, "/usr") {
-			c.links = append(c.links, link{name, target})
-			c.roots = append(c.roots, link{name, to})
+		if to := path.Join("/", target); hostfs.Under(to, "/usr") {
+			c.Links = append(c.Links, hostfs.Link{At: name, Target: target})
+			c.Roots = append(c.Roots, hostfs.Link{At: name, Target: to})
 			continue
 		}
 		c.systemTree(name)
@@ -47,51 +50,50 @@ func (c *compiler) system() error {
 	c.ownEtc()
 	c.dev()
 	c.proc()
-	c.files = append(c.files, dirAt("/run"), dirAt("/var"))
+	c.Made = append(c.Made, view.DirAt("/run"), view.DirAt("/var"))
 	return nil
 }
 
 // systemTree shows a path of the host's under its own name, if it is there.
-func (c *compiler) systemTree(name string) {
-	f, links, err := c.find(name)
+func (c *system) systemTree(name string) {
+	f, links, err := c.Find(name)
 	if err == nil {
-		c.show(grant{src: f, access: read, system: true, why: whySystem}, links)
+		c.Show(view.Grant{Src: f, Access: view.Read, System: true, Why: whySystem}, links)
 	}
 }
 
 // wholeEtc shows what every user may read of the host's /etc, but for secrets, beneath
 // the run's own files. What uid 0 owns it could read all of, so that takes a stranger.
-func (c *compiler) wholeEtc() bool {
-	if !c.in.Etc || c.in.Bare || c.in.UID == 0 && c.in.Stranger == 0 {
+func (c *system) wholeEtc() bool {
+	if !c.In.Etc || c.In.Bare || c.In.UID == 0 && c.In.Stranger == 0 {
 		return false
 	}
-	f, err := c.host.Lstat("/etc")
+	f, err := c.Host.Lstat("/etc")
 	if err != nil || !f.Mode.IsDir() {
 		return false
 	}
-	c.show(grant{src: f, access: read, system: true, beneath: true, why: whySystem + ": what every user may read"}, nil)
-	grants, links := len(c.grants), len(c.links)
+	c.Show(view.Grant{Src: f, Access: view.Read, System: true, Beneath: true, Why: whySystem + ": what every user may read"}, nil)
+	grants, links := len(c.Grants), len(c.Links)
 	c.hostEtc()
-	for i := range c.grants[grants:] {
-		c.instead = append(c.instead, c.grants[grants+i].entry())
-	}
-	for _, l := range c.links[links:] {
-		if under(l.at, "/etc") {
-			c.instead = append(c.instead, handoff.Mount{Kind: handoff.MountSymlink, Dst: l.at, Text: l.target})
+	c.Instead = append(c.Instead, c.Grants[grants:]...)
+	for _, l := range c.Links[links:] {
+		if hostfs.Under(l.At, "/etc") {
+			c.InsteadLinks = append(c.InsteadLinks, l)
 		}
 	}
-	c.grants, c.links = c.grants[:grants], c.links[:links]
-	for i := range etcHidden {
-		name := "/etc/" + etcHidden[i].name
-		if _, err := c.host.Lstat(name); err != nil {
+	c.Grants, c.Links = c.Grants[:grants], c.Links[:links]
+	for i := range secrets.InEtc {
+		name := "/etc/" + secrets.InEtc[i].Name
+		if _, err := c.Host.Lstat(name); err != nil {
 			continue
 		}
-		if up, err := c.host.Resolve(path.Dir(name)); err == nil { // its place may be a link
+		if up, err := c.Host.Resolve(path.Dir(name)); err == nil { // its place may be a link
 			name = path.Join(up.Path, path.Base(name))
 		}
-		if below(name, "/etc") {
-			c.instead = append(c.instead, handoff.Mount{Kind: handoff.MountAbsent, Dst: name})
-			c.ruleOf(FromSecrets, name, AccessHidden, "secrets: "+etcHidden[i].reason)
+		if hostfs.Below(name, "/etc") {
+			h := view.Hidden{Dst: name, Why: "secrets: " + secrets.InEtc[i].Reason, Origin: view.FromSecrets}
+			c.Absent = append(c.Absent, h)
+			c.RuleOf(h.Origin, name, view.RuleHidden, h.Why)
 		}
 	}
 	return true
@@ -99,11 +101,11 @@ func (c *compiler) wholeEtc() bool {
 
 // hostEtc shows the chosen part of the host's /etc. Asking for each by name
 // takes half as long as one reading of the directory.
-func (c *compiler) hostEtc() {
+func (c *system) hostEtc() {
 	for i := range etc {
 		x := &etc[i]
 		name := "/etc/" + x.name
-		if x.copy && !c.in.Etc && c.etcCopy(name) {
+		if x.copy && !c.In.Etc && c.etcCopy(name) {
 			continue
 		}
 		if strings.Contains(x.name, "/") {
@@ -112,7 +114,7 @@ func (c *compiler) hostEtc() {
 			c.systemFile(name)
 		}
 	}
-	entries, err := c.host.ReadDir(jvms)
+	entries, err := c.Host.ReadDir(jvms)
 	if err != nil {
 		return
 	}
@@ -129,8 +131,8 @@ func (c *compiler) hostEtc() {
 }
 
 // etcLink makes a link again that leads into /usr.
-func (c *compiler) etcLink(name string) bool {
-	target, err := c.host.Readlink(name)
+func (c *system) etcLink(name string) bool {
+	target, err := c.Host.Readlink(name)
 	if err != nil {
 		return false
 	}
@@ -138,16 +140,16 @@ func (c *compiler) etcLink(name string) bool {
 	if !path.IsAbs(to) {
 		to = path.Join(path.Dir(name), to)
 	}
-	if !under(path.Clean(to), "/usr") {
+	if !hostfs.Under(path.Clean(to), "/usr") {
 		return false
 	}
-	c.links = append(c.links, link{name, target})
+	c.Links = append(c.Links, hostfs.Link{At: name, Target: target})
 	return true
 }
 
 // etcCopy takes the text of a small file, of a link's target too.
-func (c *compiler) etcCopy(name string) bool {
-	text, err := c.host.ReadFile(name, maxCopy)
+func (c *system) etcCopy(name string) bool {
+	text, err := c.Host.ReadFile(name, maxCopy)
 	if err == nil {
 		c.file(name, text)
 	}
@@ -156,8 +158,8 @@ func (c *compiler) etcCopy(name string) bool {
 
 // systemFile is systemTree at the price of one lstat, for what stands in a
 // directory that is no link.
-func (c *compiler) systemFile(name string) {
-	f, err := c.host.Lstat(name)
+func (c *system) systemFile(name string) {
+	f, err := c.Host.Lstat(name)
 	switch {
 	case err != nil:
 	case f.Mode.Type() == fs.ModeSymlink:
@@ -165,54 +167,92 @@ func (c *compiler) systemFile(name string) {
 			c.systemTree(name)
 		}
 	default:
-		c.show(grant{src: f, access: read, system: true, why: whySystem}, nil)
+		c.Show(view.Grant{Src: f, Access: view.Read, System: true, Why: whySystem}, nil)
 	}
 }
 
 // file makes a file inside, unless the caller's own is shown in its place.
-func (c *compiler) file(dst, text string) {
-	c.files = append(c.files, handoff.Mount{Kind: handoff.MountFile, Dst: dst, Text: text, Mode: 0o644})
+func (c *system) file(dst, text string) {
+	c.Made = append(c.Made, view.Made{Kind: view.File, Dst: dst, Text: text, Mode: 0o644})
 }
 
 // dev makes the minimal /dev.
-func (c *compiler) dev() {
-	c.files = append(c.files, dirAt("/dev"))
+func (c *system) dev() {
+	c.Made = append(c.Made, view.DirAt("/dev"))
 	for _, name := range devices {
-		f, err := c.host.Lstat(name)
+		f, err := c.Host.Lstat(name)
 		if err != nil || f.Mode.Type() != fs.ModeDevice|fs.ModeCharDevice {
 			continue
 		}
-		// Read-only stops nobody from writing to the device, but its owner, uid 0
-		// of root's runs, from changing the mode of the host's node.
-		c.files = append(c.files, handoff.Mount{Kind: handoff.MountBind, Dst: name, Src: f.Path, Dev: f.Dev, Ino: f.Ino,
-			ReadOnly: true, Device: true})
+		c.Made = append(c.Made, view.Made{Kind: view.Device, Dst: name, Src: f})
 	}
 	for _, l := range deviceLinks {
-		c.files = append(c.files, handoff.Mount{Kind: handoff.MountSymlink, Dst: l.at, Text: l.target})
+		c.Made = append(c.Made, view.Made{Kind: view.Link, Dst: l.At, Text: l.Target})
 	}
-	c.files = append(c.files,
-		handoff.Mount{Kind: handoff.MountDevpts, Dst: "/dev/pts"},
-		handoff.Mount{Kind: handoff.MountScratch, Dst: "/dev/shm", Mode: 0o1777})
-	c.rule("/dev", AccessRead, "system: null, zero, full, random, urandom, tty, own pts")
-	c.rule("/dev/shm", AccessPrivate, "shared memory")
+	c.Made = append(c.Made,
+		view.Made{Kind: view.Terminals, Dst: "/dev/pts"},
+		view.Made{Kind: view.Scratch, Dst: "/dev/shm", Mode: 0o1777})
+	c.Rule("/dev", view.RuleRead, "system: null, zero, full, random, urandom, tty, own pts")
+	c.Rule("/dev/shm", view.RulePrivate, "shared memory")
 }
 
 // proc mounts a fresh /proc and takes from it what is the host's.
-func (c *compiler) proc() {
-	c.files = append(c.files, handoff.Mount{Kind: handoff.MountProc, Dst: "/proc"})
-	c.rule("/proc", AccessRead, "system: of the own processes")
-	root := c.in.UID == 0 || c.in.AccessUID == 0
+func (c *system) proc() {
+	c.Made = append(c.Made, view.Made{Kind: view.Processes, Dst: "/proc"})
+	c.Rule("/proc", view.RuleRead, "system: of the own processes")
+	root := c.In.UID == 0 || c.In.AccessUID == 0
 	for i := range procParts {
 		p := &procParts[i]
 		if !p.always && !root {
 			continue
 		}
 		// Not asked of the caller's /proc, which may show less than a fresh one.
-		kind, access := handoff.MountReadOnly, AccessProtected
+		kind, access := view.KernelPart, view.RuleProtected
 		if p.hide {
-			kind, access = handoff.MountMask, AccessHidden
+			kind, access = view.KernelMask, view.RuleHidden
 		}
-		c.files = append(c.files, handoff.Mount{Kind: kind, Dst: p.path})
-		c.rule(p.path, access, p.reason)
+		c.Made = append(c.Made, view.Made{Kind: kind, Dst: p.path})
+		c.Rule(p.path, access, p.reason)
 	}
+}
+
+// private adds the home directory and the places for temporary files.
+func (c *system) private() error {
+	if c.In.Rootfs != "" {
+		return c.imageTemp()
+	}
+	c.Env["HOME"] = c.HomeEnv
+	if c.Home != "" {
+		why := "home directory"
+		if c.In.Home && !c.In.Virtual {
+			why = whyNoDots
+		}
+		c.give(c.Home, 0o700, why, view.FromHome)
+	}
+	if !c.In.TempDir {
+		c.Made = append(c.Made, view.DirAt(names.TmpDir))
+		return nil
+	}
+	c.Env["TMPDIR"] = names.TmpDir
+	c.give(names.TmpDir, 0o1777, names.WhyTemp, view.FromTempDir)
+	if g := c.Nearest(names.TmpDir); g.Access == view.Read {
+		// The caller's own is shown there: the private one is the other.
+		c.Env["TMPDIR"] = names.VarTmpDir
+	}
+	if c.Env["TMPDIR"] == names.VarTmpDir || c.AnyUnder(names.VarTmpDir) {
+		c.give(names.VarTmpDir, 0o1777, names.WhyTemp, view.FromTempDir)
+	} else if g := c.Nearest(names.VarTmpDir); g == nil {
+		// One mount less than a second place.
+		c.Links = append(c.Links, hostfs.Link{At: names.VarTmpDir, Target: "../tmp"})
+		c.RuleOf(view.Origin{Option: view.FromTempDir}, names.VarTmpDir, view.RulePrivate, names.WhyTemp)
+	}
+	return nil
+}
+
+// give adds a private place, unless something named by the caller is there.
+func (c *system) give(dst string, mode uint32, why, option string) {
+	if g := c.Nearest(dst); g != nil && g.Access != view.Private && (g.Explicit || g.Dst == dst) {
+		return
+	}
+	c.Show(view.Grant{Dst: dst, Access: view.Private, Mode: mode, System: true, Optional: c.In.Rootfs != "", Why: why, Origin: view.Origin{Option: option}}, nil)
 }

@@ -1,5 +1,7 @@
 package rootfs
 
+import "github.com/confine-run/confine/confine/hostfs"
+
 // rootLinks are links into /usr on most hosts, and directories of their own on
 // the others. What isn't there is left out.
 var rootLinks = [...]string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
@@ -52,53 +54,6 @@ var etc = [...]etcEntry{
 	{"ssl/openssl.cnf", true, "OpenSSL's settings"},
 }
 
-// etcHidden is what every user may read of /etc, as a rule or by mistake, and no program
-// inside is to: it isn't there. What only some users may read needs no entry: it can't be
-// opened.
-var etcHidden = [...]struct{ name, reason string }{
-	{"apt/auth.conf", whyTokens},
-	{"apt/auth.conf.d", whyTokens},
-	{"apt/sources.list", "addresses may have a password in them"},
-	{"apt/sources.list.d", "addresses may have a password in them"},
-	{"boto.cfg", whyTokens},
-	{"ceph", whyKeys},
-	{"containers/auth.json", whyTokens},
-	{"curlrc", whyTokens},
-	{"docker", "keys and tokens of registries"},
-	{"environment", "proxies with passwords, tokens"},
-	{"fstab", "passwords of file servers"},
-	{"gitconfig", "tokens; git's own settings are what it was without"},
-	{"gitlab", whyTokens},
-	{"gitlab-runner", whyTokens},
-	{"hostid", "which host this is"},
-	{"ipsec.d", whyKeys},
-	{"ipsec.secrets", whyKeys},
-	{"krb5.keytab", whyKeys},
-	{"kubernetes", "keys of the cluster"},
-	{"ld.so.preload", "libraries of the host's that nobody inside may see; each program would say so"},
-	{"letsencrypt", whyKeys},
-	{"maven/settings.xml", whyTokens},
-	{"msmtprc", whyTokens},
-	{"munge", whyKeys},
-	{"my.cnf.d", whySettings},
-	{"NetworkManager/system-connections", "passwords of networks"},
-	{"npmrc", whyTokens},
-	{"openvpn", whyKeys},
-	{"pip.conf", "addresses may have a password in them"},
-	{"pki/tls/private", whyKeys},
-	{"postfix/sasl_passwd", whyTokens},
-	{"ppp", "passwords of networks"},
-	{"rancher", "keys of the cluster"},
-	{"samba/credentials", whyTokens},
-	{"ssl/private", whyKeys},
-	{"ssmtp", whyTokens},
-	{"vault.d", whyTokens},
-	{"wgetrc", "proxies with passwords"},
-	{"wireguard", whyKeys},
-	{"wpa_supplicant", "passwords of networks"},
-	{"yum.repos.d", "addresses may have a password in them"},
-}
-
 // varData is what of /var installed programs need to start. The rest is what services
 // keep, and spools, logs and mail.
 var varData = [...]struct{ path, reason string }{
@@ -126,12 +81,12 @@ const maxCopy = 16 << 10
 var devices = [...]string{"/dev/full", "/dev/null", "/dev/random", "/dev/tty", "/dev/urandom", "/dev/zero"}
 
 // deviceLinks are the links of /dev.
-var deviceLinks = [...]link{
-	{"/dev/fd", "/proc/self/fd"},
-	{"/dev/ptmx", "pts/ptmx"},
-	{"/dev/stderr", "/proc/self/fd/2"},
-	{"/dev/stdin", "/proc/self/fd/0"},
-	{"/dev/stdout", "/proc/self/fd/1"},
+var deviceLinks = [...]hostfs.Link{
+	{At: "/dev/fd", Target: "/proc/self/fd"},
+	{At: "/dev/ptmx", Target: "pts/ptmx"},
+	{At: "/dev/stderr", Target: "/proc/self/fd/2"},
+	{At: "/dev/stdin", Target: "/proc/self/fd/0"},
+	{At: "/dev/stdout", Target: "/proc/self/fd/1"},
 }
 
 // procPart is one part of a fresh /proc that isn't left as it is. What the

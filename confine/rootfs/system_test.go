@@ -4,12 +4,15 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/view"
 )
 
 func cleanAbsolute(p string) bool { return path.IsAbs(p) && path.Clean(p) == p }
 
 func TestSystemIsShownAndNothingElseOfTheHost(t *testing.T) {
-	r := compile(t, host(t), nil)
+	r := compile(t, hosttest.Debian(t), nil)
 	r.want("/usr", "ro /usr", "/bin", "link usr/bin", "/lib64", "link usr/lib64", "/lib32", "",
 		"/etc/ssl/certs", "ro /etc/ssl/certs", "/etc/ld.so.cache", "ro /etc/ld.so.cache",
 		"/etc/localtime", "link /usr/share/zoneinfo/UTC", "/etc/passwd", "file",
@@ -30,23 +33,23 @@ func TestSystemIsShownAndNothingElseOfTheHost(t *testing.T) {
 }
 
 func TestHostWithoutMergedUsr(t *testing.T) {
-	r := compile(t, newFake(t, "/usr/bin/", "/bin/sh*", "/lib/libc.so=x", "/lib64 -> lib", "/tmp/", "/home/u/p/"), nil)
+	r := compile(t, hosttest.New(t, "/usr/bin/", "/bin/sh*", "/lib/libc.so=x", "/lib64 -> lib", "/tmp/", "/home/u/p/"), nil)
 	r.want("/bin", "ro /bin", "/lib", "ro /lib", "/lib64", "link lib")
 }
 
 func TestOnlyRootsProcIsHeldReadOnly(t *testing.T) {
-	user := compile(t, host(t), nil)
+	user := compile(t, hosttest.Debian(t), nil)
 	user.want("/proc/sys", "", "/proc/keys", "mask")
-	for _, in := range []func(*Input){
-		func(in *Input) { in.UID, in.AccessUID = 0, 0 },
-		func(in *Input) { in.UID = 0 },
+	for _, in := range []func(*view.Input){
+		func(in *view.Input) { in.UID, in.AccessUID = 0, 0 },
+		func(in *view.Input) { in.UID = 0 },
 	} {
-		compile(t, host(t), in).want("/proc/sys", "readonly", "/proc/sysrq-trigger", "readonly", "/proc/kcore", "mask", "/proc/keys", "mask")
+		compile(t, hosttest.Debian(t), in).want("/proc/sys", "readonly", "/proc/sysrq-trigger", "readonly", "/proc/kcore", "mask", "/proc/keys", "mask")
 	}
 }
 
 func TestEtcOfItsOwn(t *testing.T) {
-	r := compile(t, host(t), func(in *Input) { in.UserName = "u:0:0\nroot"; in.Hostname = "box" })
+	r := compile(t, hosttest.Debian(t), func(in *view.Input) { in.UserName = "u:0:0\nroot"; in.Hostname = "box" })
 	if got := r.text("/etc/passwd"); got != "root:x:0:0::/root:/bin/sh\nu00root:x:1000:1000::/home/u:/bin/sh\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n" {
 		t.Errorf("passwd %q", got)
 	}
@@ -56,7 +59,7 @@ func TestEtcOfItsOwn(t *testing.T) {
 	if r.text("/etc/resolv.conf") != "" || strings.Contains(r.text("/etc/hosts"), "printer") {
 		t.Error("without a network, names of the caller's are known")
 	}
-	r = compile(t, host(t), func(in *Input) { in.NetworkAll = true; in.UID, in.GID = 0, 0 })
+	r = compile(t, hosttest.Debian(t), func(in *view.Input) { in.NetworkAll = true; in.UID, in.GID = 0, 0 })
 	if !strings.Contains(r.text("/etc/resolv.conf"), "10.0.0.1") || !strings.Contains(r.text("/etc/hosts"), "printer") {
 		t.Error("with the caller's network, its names are not known")
 	}
@@ -74,7 +77,7 @@ func TestHomes(t *testing.T) {
 		{"through a link", "/h/u", "/h/u", "/home/u", "scratch"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := compile(t, host(t, "/h -> home"), func(in *Input) { in.HomeDir, in.Dir = c.home, "/home/u/p" })
+			r := compile(t, hosttest.Debian(t, "/h -> home"), func(in *view.Input) { in.HomeDir, in.Dir = c.home, "/home/u/p" })
 			r.want(c.at, c.want)
 			if r.Env["HOME"] != c.env {
 				t.Errorf("HOME=%s", r.Env["HOME"])
@@ -87,7 +90,7 @@ func TestHomes(t *testing.T) {
 }
 
 func TestWithoutTemporaryDirectory(t *testing.T) {
-	r := compile(t, host(t), func(in *Input) { in.TempDir = false })
+	r := compile(t, hosttest.Debian(t), func(in *view.Input) { in.TempDir = false })
 	r.want("/tmp", "dir", "/var/tmp", "")
 	if _, ok := r.Env["TMPDIR"]; ok {
 		t.Error("TMPDIR is set")

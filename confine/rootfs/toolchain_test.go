@@ -3,6 +3,9 @@ package rootfs
 import (
 	"slices"
 	"testing"
+
+	"github.com/confine-run/confine/confine/hostfs/hosttest"
+	"github.com/confine-run/confine/confine/view"
 )
 
 func TestToolChains(t *testing.T) {
@@ -81,9 +84,9 @@ func TestToolChains(t *testing.T) {
 			[]string{"/nix/store", "ro /nix/store", "/run/current-system", "link /nix/store/h-sys"}, []string{"PATH", "/run/current-system/bin"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := host(t, c.extra...)
-			h.other = true
-			r := compile(t, h, func(in *Input) { in.Env, in.Command = environ(c.env...), c.cmd })
+			h := hosttest.Debian(t, c.extra...)
+			h.Other = true
+			r := compile(t, h, func(in *view.Input) { in.Env, in.Command = environ(c.env...), c.cmd })
 			r.want(c.want...)
 			for i := 0; i < len(c.envOut); i += 2 {
 				if got := r.Env[c.envOut[i]]; got != c.envOut[i+1] {
@@ -101,19 +104,19 @@ func TestToolChains(t *testing.T) {
 
 // Go compiles nothing with a build cache that it can't write to.
 func TestGoHasABuildCacheWithoutOverlays(t *testing.T) {
-	h := host(t, "/usr/local/go/bin/go*", "/home/u/.cache/go-build/00/x=1", "/home/u/go/pkg/mod/", "/l -> /home/u/.cache/go-build")
+	h := hosttest.Debian(t, "/usr/local/go/bin/go*", "/home/u/.cache/go-build/00/x=1", "/home/u/go/pkg/mod/", "/l -> /home/u/.cache/go-build")
 	const cache, modules = "/home/u/.cache/go-build", "/home/u/go/pkg/mod"
-	of := func(pairs ...string) func(*Input) {
-		return func(in *Input) { in.Env = environ(append(pairs, "PATH=/usr/local/go/bin")...) }
+	of := func(pairs ...string) func(*view.Input) {
+		return func(in *view.Input) { in.Env = environ(append(pairs, "PATH=/usr/local/go/bin")...) }
 	}
-	bare := func(in *Input) { of()(in); in.Bare = true }
+	bare := func(in *view.Input) { of()(in); in.Bare = true }
 	r := compile(t, h, bare)
 	r.want(cache, "", modules, "ro "+modules)
 	if v, there := r.Env["GOCACHE"]; there || !slices.Equal(r.Caches, []string{"GOCACHE"}) || r.Env["GOMODCACHE"] != modules {
 		t.Errorf("GOCACHE=%s, %q", v, r.Caches)
 	}
 	// One that may be written to is as good as it ever was.
-	r = compile(t, h, func(in *Input) { bare(in); in.AllowWrite = []string{cache} })
+	r = compile(t, h, func(in *view.Input) { bare(in); in.AllowWrite = []string{cache} })
 	r.want(cache, "rw "+cache)
 	if r.Env["GOCACHE"] != cache || len(r.Caches) != 0 {
 		t.Errorf("%v %q", r.Env, r.Caches)
@@ -128,24 +131,24 @@ func TestGoHasABuildCacheWithoutOverlays(t *testing.T) {
 	if r.want(cache, "overlay "+cache); r.Env["GOCACHE"] != "/l" || len(r.Caches) != 0 {
 		t.Errorf("%v %q", r.Env, r.Caches)
 	}
-	r = compile(t, h, func(in *Input) { of()(in); in.TempDir = false })
+	r = compile(t, h, func(in *view.Input) { of()(in); in.TempDir = false })
 	for _, m := range r.Mounts {
 		if m.Dst == cache && m.Text != "" {
 			t.Errorf("nowhere to go, and %q", m.Text)
 		}
 	}
 	// And where something is mounted in it, that is known before.
-	h.put("/proc/self/mountinfo", 0, mountinfo(cache+"/00"))
-	r = compile(t, h, func(in *Input) { of()(in); in.OwnUserns = true })
+	h.Put("/proc/self/mountinfo", 0, hosttest.Mountinfo(cache+"/00"))
+	r = compile(t, h, func(in *view.Input) { of()(in); in.OwnUserns = true })
 	if r.want(cache, "ro "+cache); r.Env["GOCACHE"] != "/tmp/go-cache" {
 		t.Errorf("GOCACHE=%s", r.Env["GOCACHE"])
 	}
 }
 
 func TestToolChainsTakeNothingFromTheWorkdir(t *testing.T) {
-	h := host(t, "/home/u/p/.venv/bin/python*", "/home/u/p/.venv/pyvenv.cfg=home = /usr/bin")
+	h := hosttest.Debian(t, "/home/u/p/.venv/bin/python*", "/home/u/p/.venv/pyvenv.cfg=home = /usr/bin")
 	for _, mode := range []string{"rw", "overlay"} {
-		r := compile(t, h, func(in *Input) {
+		r := compile(t, h, func(in *view.Input) {
 			in.Workdir, in.Env = mode, environ("PATH=/home/u/p/.venv/bin:/usr/bin", "VIRTUAL_ENV=/home/u/p/.venv")
 		})
 		r.want("/home/u/p/.venv", "")
@@ -156,11 +159,11 @@ func TestToolChainsTakeNothingFromTheWorkdir(t *testing.T) {
 }
 
 func TestWhatCantBeReachedIsNamed(t *testing.T) {
-	h := host(t)
-	h.other = true
-	r := compile(t, h, func(in *Input) { in.Env = environ("PATH=/root/.pyenv/shims:/usr/bin") })
+	h := hosttest.Debian(t)
+	h.Other = true
+	r := compile(t, h, func(in *view.Input) { in.Env = environ("PATH=/root/.pyenv/shims:/usr/bin") })
 	for _, rule := range r.Rules {
-		if rule.Path == "/root/.pyenv/shims" && rule.Access == AccessHidden {
+		if rule.Path == "/root/.pyenv/shims" && rule.Access == view.RuleHidden {
 			return
 		}
 	}
@@ -168,9 +171,9 @@ func TestWhatCantBeReachedIsNamed(t *testing.T) {
 }
 
 func TestMountsForAnotherUserAreOptional(t *testing.T) {
-	h := host(t, "/opt/x/bin/", "/opt/x/lib/")
-	h.other = true
-	r := compile(t, h, func(in *Input) { in.Env = environ("PATH=/opt/x/bin:/usr/bin") })
+	h := hosttest.Debian(t, "/opt/x/bin/", "/opt/x/lib/")
+	h.Other = true
+	r := compile(t, h, func(in *view.Input) { in.Env = environ("PATH=/opt/x/bin:/usr/bin") })
 	seen := map[string]bool{}
 	for _, m := range r.Mounts {
 		seen[m.Dst] = m.Optional
@@ -185,30 +188,30 @@ func TestCachesAreEmptyWhereTheirOwnAreReadOnly(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		extra       []string
-		change      func(*Input)
+		change      func(*view.Input)
 		golang, npm string
 	}{
 		{"a private home", nil, nil, "", ""},
-		{"a home that is shown", nil, func(in *Input) { in.Home = true }, "", ""},
-		{"caches that are there", []string{"/home/u/.npm/_cacache/", "/home/u/.cache/go-build/"}, func(in *Input) { in.Home = true },
+		{"a home that is shown", nil, func(in *view.Input) { in.Home = true }, "", ""},
+		{"caches that are there", []string{"/home/u/.npm/_cacache/", "/home/u/.cache/go-build/"}, func(in *view.Input) { in.Home = true },
 			"/home/u/.cache/go-build", ""},
-		{"by a link", []string{"/data/", "/home/u/.cache -> /data"}, func(in *Input) { in.AllowRead = []string{"/data", "/home/u/.cache"} }, "/tmp/go-cache", ""},
-		{"a home that is an overlay", nil, func(in *Input) { in.Home, in.EphemeralHome = true, true }, "", ""},
-		{"a home that is writable", nil, func(in *Input) { in.Home, in.AllowWrite = true, []string{"/home/u"} }, "", ""},
-		{"one cache that is writable", []string{"/home/u/.npm/"}, func(in *Input) { in.Home, in.AllowWrite = true, []string{"/home/u/.npm"} }, "", ""},
-		{"elsewhere", nil, func(in *Input) {
+		{"by a link", []string{"/data/", "/home/u/.cache -> /data"}, func(in *view.Input) { in.AllowRead = []string{"/data", "/home/u/.cache"} }, "/tmp/go-cache", ""},
+		{"a home that is an overlay", nil, func(in *view.Input) { in.Home, in.EphemeralHome = true, true }, "", ""},
+		{"a home that is writable", nil, func(in *view.Input) { in.Home, in.AllowWrite = true, []string{"/home/u"} }, "", ""},
+		{"one cache that is writable", []string{"/home/u/.npm/"}, func(in *view.Input) { in.Home, in.AllowWrite = true, []string{"/home/u/.npm"} }, "", ""},
+		{"elsewhere", nil, func(in *view.Input) {
 			in.Home, in.Env = true, environ("PATH=/usr/local/go/bin", "npm_config_cache=/tmp/n", "GOCACHE=off")
 		}, "", ""},
-		{"elsewhere, and shown", []string{"/data/"}, func(in *Input) {
+		{"elsewhere, and shown", []string{"/data/"}, func(in *view.Input) {
 			in.AllowRead, in.Env = []string{"/data"}, environ("PATH=/usr/local/go/bin", "npm_config_cache=/data/n")
 		}, "", "/tmp/npm-cache"},
-		{"no tool chain", nil, func(in *Input) { in.Home, in.Env = true, environ("PATH=/bin") }, "", ""},
-		{"Landlock alone", nil, func(in *Input) { in.Home, in.Bare = true, true }, "", ""},
-		{"nowhere to go", nil, func(in *Input) { in.Home, in.TempDir = true, false }, "", ""},
+		{"no tool chain", nil, func(in *view.Input) { in.Home, in.Env = true, environ("PATH=/bin") }, "", ""},
+		{"Landlock alone", nil, func(in *view.Input) { in.Home, in.Bare = true, true }, "", ""},
+		{"nowhere to go", nil, func(in *view.Input) { in.Home, in.TempDir = true, false }, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := host(t, append(c.extra, "/usr/local/go/bin/go*", "/usr/local/go/bin/npm*")...)
-			r := compile(t, h, func(in *Input) {
+			h := hosttest.Debian(t, append(c.extra, "/usr/local/go/bin/go*", "/usr/local/go/bin/npm*")...)
+			r := compile(t, h, func(in *view.Input) {
 				in.Env = environ("PATH=/usr/local/go/bin")
 				if c.change != nil {
 					c.change(in)
@@ -226,20 +229,20 @@ func TestNpmLooksForNoNewsOfItself(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
-		change func(*Input)
+		change func(*view.Input)
 		want   string
 	}{
-		{"a private home", func(*Input) {}, "false"},
-		{"a cache that can only be read", func(in *Input) { in.Home = true }, "false"},
-		{"the caller's cache", func(in *Input) { in.AllowWrite, in.Home = []string{"/home/u/.npm"}, true }, ""},
-		{"as the caller says", func(in *Input) {
+		{"a private home", func(*view.Input) {}, "false"},
+		{"a cache that can only be read", func(in *view.Input) { in.Home = true }, "false"},
+		{"the caller's cache", func(in *view.Input) { in.AllowWrite, in.Home = []string{"/home/u/.npm"}, true }, ""},
+		{"as the caller says", func(in *view.Input) {
 			in.Env = environ("PATH=/usr/local/npm/bin", "npm_config_update_notifier=true")
 		}, ""},
-		{"no npm", func(in *Input) { in.Env = environ("PATH=/bin") }, ""},
+		{"no npm", func(in *view.Input) { in.Env = environ("PATH=/bin") }, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := compile(t, host(t, "/usr/local/npm/bin/npm*", "/home/u/.npm/"), func(in *Input) {
+			r := compile(t, hosttest.Debian(t, "/usr/local/npm/bin/npm*", "/home/u/.npm/"), func(in *view.Input) {
 				in.Env = environ("PATH=/usr/local/npm/bin")
 				tt.change(in)
 			})

@@ -6,99 +6,102 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/names"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/shell"
 )
 
 // workdir shows the current directory as the policy wants it.
 func (c *compiler) workdir() error {
-	a := private
-	switch c.in.Workdir {
+	a := view.Private
+	switch c.In.Workdir {
 	case "", "none":
 		return nil
 	case "ro":
-		a = read
+		a = view.Read
 	case "rw":
-		a = write
+		a = view.Write
 	case "overlay":
-		a = overlay
+		a = view.Overlay
 	default:
-		return &Error{Option: optWorkdir, Path: c.in.Workdir, Err: ErrInvalid, Hint: "one of none, ro, rw, overlay"}
+		return &view.Error{Option: optWorkdir, Path: c.In.Workdir, Err: view.ErrInvalid, Hint: "one of none, ro, rw, overlay"}
 	}
-	if c.in.Virtual || c.in.Rootfs != "" && !c.in.WorkdirAsked {
+	if c.In.Virtual || c.In.Rootfs != "" && !c.In.WorkdirAsked {
 		return nil
 	}
-	if c.dirErr != nil {
-		return c.dirErr
+	if c.CwdErr != nil {
+		return c.CwdErr
 	}
-	dir := c.dir.Path
-	if c.tooBroad(dir) {
+	dir := c.Cwd.Path
+	if c.TooBroad(dir) {
 		return c.broadWorkdir(dir, a)
 	}
-	why, origin := "current directory", Origin{Option: FromWorkdir}
-	if c.in.WorkdirAsked {
-		why, origin.Word = optWorkdir+" "+c.in.Workdir, c.in.Workdir
+	why, origin := "current directory", view.Origin{Option: view.FromWorkdir}
+	if c.In.WorkdirAsked {
+		why, origin.Word = optWorkdir+" "+c.In.Workdir, c.In.Workdir
 	}
-	c.show(grant{src: c.dir, access: a, explicit: c.in.WorkdirAsked, searched: -1, option: optWorkdir, why: why, origin: origin}, nil)
+	c.Show(view.Grant{Src: c.Cwd, Access: a, Explicit: c.In.WorkdirAsked, Searched: -1, Option: optWorkdir, Why: why, Origin: origin}, nil)
 	c.gitElsewhere(dir, a)
 	return nil
 }
 
 // broadWorkdir doesn't show a current directory that holds far more than a
 // project. Whoever asked for it is refused, anybody else told.
-func (c *compiler) broadWorkdir(dir string, a access) error {
-	option := map[access]string{read: optRead, write: optWrite, overlay: optOverlay}[a]
-	if g := nearest(c.grants, dir); g != nil && g.explicit && g.dst == dir && (g.access >= a || !c.in.WorkdirAsked) {
+func (c *compiler) broadWorkdir(dir string, a view.Access) error {
+	option := map[view.Access]string{view.Read: optRead, view.Write: optWrite, view.Overlay: optOverlay}[a]
+	if g := c.Nearest(dir); g != nil && g.Explicit && g.Dst == dir && (g.Access >= a || !c.In.WorkdirAsked) {
 		return nil // it was named
 	}
-	if c.in.WorkdirAsked {
+	if c.In.WorkdirAsked {
 		hint := "start in the directory of a project, or name it: " + option + " " + shell.Word(dir)
-		if dir == "/" || isKernelTree(dir) {
+		if dir == "/" || names.IsKernelTree(dir) {
 			hint = "start in the directory of a project"
 		}
-		return &Error{Option: optWorkdir + " " + c.in.Workdir, Path: dir, Err: ErrTooBroad, Hint: hint}
+		return &view.Error{Option: optWorkdir + " " + c.In.Workdir, Path: dir, Err: view.ErrTooBroad, Hint: hint}
 	}
-	if g := nearest(c.grants, dir); g != nil && g.access != private && (g.access == read) == (a == read) {
+	if g := c.Nearest(dir); g != nil && g.Access != view.Private && (g.Access == view.Read) == (a == view.Read) {
 		return nil // it is there anyway, as wanted
 	}
-	c.notice("the current directory " + strconv.Quote(dir) + " is not shown inside as it is, because it is too broad: start in the directory of a project, or name it with " + option)
+	c.Notice("the current directory " + strconv.Quote(dir) + " is not shown inside as it is, because it is too broad: start in the directory of a project, or name it with " + option)
 	return nil
 }
 
 // start finds where the target starts.
 func (c *compiler) start() error {
-	if c.in.Chdir != "" {
+	if c.In.Chdir != "" {
 		return c.chdir()
 	}
-	if c.table.Dir = tmpDir; c.in.Rootfs != "" {
-		c.table.Dir = c.imageDir()
+	if c.Dir = names.TmpDir; c.In.Rootfs != "" {
+		c.Dir = c.system.imageDir()
 	}
-	if c.dirErr == nil && c.dir.Path != "" && c.visible(c.dir.Path) && !c.masked(c.dir.Path) {
-		c.table.Dir = c.dir.Path
+	if c.CwdErr == nil && c.Cwd.Path != "" && c.Visible(c.Cwd.Path) && !c.Masked(c.Cwd.Path) {
+		c.Dir = c.Cwd.Path
 	}
 	return nil
 }
 
 func (c *compiler) chdir() error {
-	name, err := c.absolute(optChdir, c.in.Chdir)
+	name, err := c.Absolute(optChdir, c.In.Chdir)
 	if err != nil {
 		return err
 	}
-	w := trace(c.host, name)
-	w.links = slices.DeleteFunc(w.links, func(l link) bool { return !c.visible(l.at) }) // what the run doesn't see leads it nowhere
-	if err := c.leaves(optChdir, c.in.Chdir, w); err != nil {
+	w := hostfs.Trace(c.Host, name)
+	w.Links = slices.DeleteFunc(w.Links, func(l hostfs.Link) bool { return !c.Visible(l.At) }) // what the run doesn't see leads it nowhere
+	if err := c.LeavesTree(optChdir, c.In.Chdir, w); err != nil {
 		return err
 	}
-	at, mode, found := c.inside(name)
+	at, mode, found := c.Inside(name)
 	switch {
 	case !found:
-		hint := "it must be visible inside: " + optRead + " " + shell.Word(c.in.Chdir)
-		if _, err := c.host.Resolve(name); errors.Is(err, fs.ErrNotExist) {
+		hint := "it must be visible inside: " + optRead + " " + shell.Word(c.In.Chdir)
+		if _, err := c.Host.Resolve(name); errors.Is(err, fs.ErrNotExist) {
 			hint = "there is none outside, either"
 		}
-		return &Error{Option: optChdir, Path: c.in.Chdir, Err: ErrNotVisible, Hint: hint}
+		return &view.Error{Option: optChdir, Path: c.In.Chdir, Err: view.ErrNotVisible, Hint: hint}
 	case !mode.IsDir():
-		return &Error{Option: optChdir, Path: c.in.Chdir, Err: ErrInvalid, Hint: "it is not a directory"}
+		return &view.Error{Option: optChdir, Path: c.In.Chdir, Err: view.ErrInvalid, Hint: "it is not a directory"}
 	}
-	c.table.Dir = at
+	c.Dir = at
 	return nil
 }

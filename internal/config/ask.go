@@ -3,7 +3,7 @@ package config
 import (
 	"slices"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/view"
 )
 
 // Ask is one question about a plan: may a path, a host or a system call be used?
@@ -42,9 +42,9 @@ type Answer struct {
 	Answer string  `json:"answer"`
 	// Reason is an identifier of what decided, Rule the rule in words; it is empty
 	// where no rule speaks of it.
-	Reason string        `json:"reason"`
-	Rule   string        `json:"rule,omitempty"`
-	Origin rootfs.Origin `json:"-"`
+	Reason string      `json:"reason"`
+	Rule   string      `json:"rule,omitempty"`
+	Origin view.Origin `json:"-"`
 	// From is the place that the rule comes from: a flag, a variable, FILE:LINE, a
 	// profile, or "built in".
 	From    string `json:"from,omitempty"`
@@ -59,12 +59,12 @@ type Answer struct {
 
 // Denied says whether a word of --deny decided, and not the set of secrets.
 func (a *Answer) Denied() bool {
-	return a.Origin.Option == rootfs.FromDeny && a.Origin != rootfs.FromSecrets
+	return a.Origin.Option == view.FromDeny && a.Origin != view.FromSecrets
 }
 
 // Private says whether the place is the run's own home directory or one for temporary files.
 func (a *Answer) Private() bool {
-	return a.Origin.Option == rootfs.FromHome || a.Origin.Option == rootfs.FromTempDir
+	return a.Origin.Option == view.FromHome || a.Origin.Option == view.FromTempDir
 }
 
 // Yes says whether it is allowed in any case.

@@ -4,7 +4,8 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/names"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/changes"
 )
 
@@ -18,25 +19,15 @@ func (r *Resolved) RealDir(src *Sources, name string) (string, error) {
 	}
 	real, err := NamesOf(&r.Policy, src.Dir, r.Protected, env).Real(name, true)
 	if err != nil {
-		return "", &UsageError{Msg: err.Error(), Hint: rootfs.LinkHint(err), Err: err}
+		return "", &UsageError{Msg: err.Error(), Hint: names.LinkHint(err), Err: err}
 	}
 	return real, nil
 }
 
 // NamesOf knows the trees of work of a policy, whose links decide nothing.
-func NamesOf(policy *Policy, dir string, files []string, env func(string) string) *rootfs.Names {
-	f := &policy.Filesystem
-	in := rootfs.Input{AllowRead: f.AllowRead, AllowWrite: f.AllowWrite, Overlay: f.Overlay, Rootfs: f.Rootfs, Protect: f.Protect,
-		Mounts: MountsOf(f), ConfigFiles: files, Dir: dir, HomeDir: env("HOME"), Env: env}
-	return rootfs.NewNames(&in)
-}
-
-// MountsOf are the mounts that a policy asks for.
-func MountsOf(f *Filesystem) (all []rootfs.Mount) {
-	for _, m := range f.Mounts {
-		all = append(all, rootfs.Mount{Src: m.Src, Dst: m.Dst, Mode: m.Mode, Size: m.Size})
-	}
-	return all
+func NamesOf(policy *Policy, dir string, files []string, env func(string) string) *names.Names {
+	in := view.Input{Filesystem: policy.Filesystem, Caller: view.Caller{ConfigFiles: files, Dir: dir, HomeDir: env("HOME"), Env: env}}
+	return names.NewNames(&in)
 }
 
 // StoreDir is where runs are kept.
@@ -53,8 +44,8 @@ func (src *Sources) reaches(option, name string) error {
 	if !filepath.IsAbs(name) {
 		name = src.Dir + "/" + name
 	}
-	in := rootfs.Input{Dir: src.Dir, HomeDir: src.Home}
-	if _, err := rootfs.NewNames(&in).Real(name, false); err != nil {
+	in := view.Input{Caller: view.Caller{Dir: src.Dir, HomeDir: src.Home}}
+	if _, err := names.NewNames(&in).Real(name, false); err != nil {
 		return ThroughLink(option, name, err)
 	}
 	return nil
@@ -62,7 +53,7 @@ func (src *Sources) reaches(option, name string) error {
 
 // ThroughLink is the mistake that a name is which a link in a tree of work leads elsewhere.
 func ThroughLink(option, name string, err error) error {
-	return &UsageError{Msg: option + " " + strconv.Quote(name) + ": " + err.Error(), Hint: rootfs.LinkHint(err), Err: err}
+	return &UsageError{Msg: option + " " + strconv.Quote(name) + ": " + err.Error(), Hint: names.LinkHint(err), Err: err}
 }
 
 // LookupEnv gives the last value of name, as execve's users see it.

@@ -4,6 +4,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"github.com/confine-run/confine/confine/view"
 )
 
 // Policy is what is wanted, whatever the host. The zero value of a limit means
@@ -77,39 +79,10 @@ type Network struct {
 }
 
 // Filesystem says what of the file system is visible, and what of it is writable.
-// The most specific path wins; at a tie, deny wins.
-type Filesystem struct {
-	AllowRead  []string
-	AllowWrite []string
-	Deny       []string // globs: *, ?, [], ** over directories; "secrets" alone is the set of that name
-	Workdir    string   // "none", "ro", "rw" or "overlay": how the current directory appears
-	// WorkdirAsked: Workdir was asked for by the caller and not only by a
-	// profile. Then a directory that is too broad to expose is an error.
-	WorkdirAsked bool
-	Chdir        string  // where to start
-	Mounts       []Mount // SRC:DST[:ro|rw|overlay]
-	Virtual      bool    // only mounts are visible
-	TempDir      bool    // a private, writable $TMPDIR
-	Home         bool    // the home directory is readable, except secrets and most dot names (profile development)
-	Etc          bool    // of /etc what every user may read is shown, secrets aside, and not a chosen part
-	// EphemeralHome: the home directory is an overlay, except secrets.
-	EphemeralHome bool
-	Overlay       []string
-	Keep          bool
-	Rootfs        string
-	// Landlock: below the mount namespace, as a second layer (profile strict).
-	// Without a mount namespace it is used anyway, as the only one.
-	Landlock bool
-	Protect  []string // read-only or kept absent even in a writable tree; relative to each such tree
-	Log      bool     // tell each access that these rules refuse
-}
+type Filesystem = view.Filesystem
 
 // Mount is one --mount.
-type Mount struct {
-	Src, Dst string
-	Mode     string // "ro", "rw" or "overlay"
-	Size     int64  // more than 0: an empty, private place of so many bytes at Dst, and Src says nothing
-}
+type Mount = view.Mount
 
 // Env says what of the environment the target gets. It is built from nothing.
 type Env struct {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/protect"
 	"github.com/confine-run/confine/internal/quote"
 	"github.com/confine-run/confine/status"
 )
@@ -157,7 +157,7 @@ func builtinProfile(name string) *builtin {
 // lines are all that a profile that ships says.
 func (b *builtin) lines() []line {
 	list := slices.Clone(every[:]) // its words are not written to: each is full
-	for _, p := range rootfs.DefaultProtect() {
+	for _, p := range protect.Default() {
 		if last := &list[len(list)-1]; last.option == "protect" && last.why == p.Reason {
 			last.words = append(last.words, p.Path)
 		} else {
@@ -171,7 +171,7 @@ func (b *builtin) lines() []line {
 func (b *builtin) said() []said {
 	source := "profile " + b.name
 	list := saidIn(make([]said, 0, len(every)+1+len(b.says)), every[:], source)
-	protected := rootfs.DefaultProtect()
+	protected := protect.Default()
 	words := make([]string, len(protected))
 	for i := range protected {
 		words[i] = protected[i].Path

@@ -7,16 +7,18 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/confine/names"
+	"github.com/confine-run/confine/confine/protect"
 )
 
 // Guard tells what programs outside a run read as orders: git hooks, start-up files of
 // shells and editors, what confine itself keeps. Such things can't be written in a writable
 // tree, and are not taken over from an overlay unasked.
 type Guard struct {
-	names  []rootfs.Protected
+	names  []protect.Path
 	own    []string
-	obeyed *rootfs.Obeyed
+	obeyed *protect.Trusted
 	looked map[string]bool
 	led    map[string]bool // what the others lead to, by links or configuration
 
@@ -26,16 +28,16 @@ type Guard struct {
 // NewGuard makes one that knows what is protected by its name. Further names, relative to
 // any tree or, with "~/", to the home directory, are those of a policy. env looks up the caller's variables.
 func NewGuard(env func(string) string, further []string) *Guard {
-	g := &Guard{names: rootfs.DefaultProtect(), own: ownDirs(env), looked: map[string]bool{}, led: map[string]bool{}, gitDirs: map[string]bool{}}
-	names := slices.Clone(further)
+	g := &Guard{names: protect.Default(), own: ownDirs(env), looked: map[string]bool{}, led: map[string]bool{}, gitDirs: map[string]bool{}}
+	all := slices.Clone(further)
 	for _, p := range g.names {
-		names = append(names, p.Path)
+		all = append(all, p.Path)
 	}
-	g.obeyed = rootfs.NewObeyed(rootfs.ThisHost(), names, env("HOME"), env)
+	g.obeyed = protect.NewTrusted(hostfs.This(), all, env("HOME"), env)
 	for _, name := range g.obeyed.AtHome() {
 		g.led[name] = true
 	}
-	g.names = slices.DeleteFunc(g.names, func(p rootfs.Protected) bool { _, ok := rootfs.AtHome(p.Path); return ok })
+	g.names = slices.DeleteFunc(g.names, func(p protect.Path) bool { _, ok := names.AtHome(p.Path); return ok })
 	return g
 }
 
@@ -131,7 +133,7 @@ func ofGit(name string) bool {
 
 // ownDirs are rootfs.OwnDirs without symbolic links on the way.
 func ownDirs(env func(string) string) []string {
-	all := rootfs.OwnDirs(env, env("HOME"))
+	all := names.OwnDirs(env, env("HOME"))
 	for i, own := range all {
 		if real, err := filepath.EvalSymlinks(filepath.Dir(own)); err == nil {
 			all[i] = filepath.Join(real, filepath.Base(own))

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/shell"
 )
@@ -702,7 +702,7 @@ func (p *Policy) Digest() string {
 // Blame says of an error about a path who named it, where that was a file or a profile in
 // one: a flag that nobody gave is no help.
 func (r *Resolved) Blame(err error) error {
-	var e *rootfs.Error
+	var e *view.Error
 	if !errors.As(err, &e) {
 		return err
 	}

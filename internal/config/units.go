@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/confine-run/confine/internal/quote"
 )
 
 // What each kind of value looks like, for messages.
@@ -97,21 +99,7 @@ func digitsOnly(s string) (uint64, error) {
 }
 
 // FormatSize is the shortest form that ParseSize reads back to the same number.
-func FormatSize(n int64) string {
-	if n == 0 {
-		return "none"
-	}
-	unit := -1
-	for unit < 5 && n&1023 == 0 {
-		n >>= 10
-		unit++
-	}
-	s := strconv.FormatInt(n, 10)
-	if unit >= 0 {
-		s += "KMGTPE"[unit : unit+1]
-	}
-	return s
-}
+func FormatSize(n int64) string { return quote.Size(n) }
 
 // ParseDuration reads "10s", "1.5m", "100ms", "1h30m" or a bare number of seconds.
 func ParseDuration(s string) (time.Duration, error) {

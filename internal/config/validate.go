@@ -15,7 +15,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/confine-run/confine/confine/network"
-	"github.com/confine-run/confine/confine/rootfs"
+	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/status"
 )
@@ -84,7 +84,7 @@ func checkPath(base place, word string) (string, error) {
 // checkGlob makes a pattern absolute. The word "secrets" alone is the set of that
 // name; a file called so is "./secrets".
 func checkGlob(base place, word string) (string, error) {
-	if word == rootfs.SetSecrets {
+	if word == secrets.Set {
 		return word, nil
 	}
 	from, rest, err := base.expand(word)
@@ -92,8 +92,8 @@ func checkGlob(base place, word string) (string, error) {
 		return "", err
 	}
 	if nearSecrets(word) && noFile(filepath.Join(from, rest)) {
-		return "", mistake("is no file"+Meant(word, []string{rootfs.SetSecrets}),
-			`"`+rootfs.SetSecrets+`" hides keys and credentials; a path that isn't there yet is "./`+word+`"`)
+		return "", mistake("is no file"+Meant(word, []string{secrets.Set}),
+			`"`+secrets.Set+`" hides keys and credentials; a path that isn't there yet is "./`+word+`"`)
 	}
 	if !doublestar.ValidatePattern(filepath.ToSlash(rest)) {
 		return "", mistake("is not a valid pattern", "it takes *, ?, [a-z], {a,b} and ** over directories; a backslash takes away their meaning")
@@ -106,7 +106,7 @@ func checkGlob(base place, word string) (string, error) {
 func nearSecrets(word string) bool {
 	const most = 2 // letters amiss
 	letters := strings.IndexFunc(word, func(r rune) bool { return (r|0x20 < 'a' || r|0x20 > 'z') && r != '-' && r != '_' }) < 0
-	return letters && len(word) <= len(rootfs.SetSecrets)+most && hint.Distance(word, rootfs.SetSecrets) <= most
+	return letters && len(word) <= len(secrets.Set)+most && hint.Distance(word, secrets.Set) <= most
 }
 
 // noFile: there is certainly nothing of that name. It is for telling words apart, and decides
@@ -215,18 +215,6 @@ const leastTmpfs = 4096
 
 // maxTmpfs is how many of them a run can have: each has a descriptor on its way out.
 const maxTmpfs = 16
-
-// String is the form that --mount takes.
-func (m Mount) String() string {
-	if m.Size > 0 {
-		return "tmpfs:" + m.Dst + ":" + FormatSize(m.Size)
-	}
-	mode := m.Mode
-	if mode == "" {
-		mode = "ro"
-	}
-	return m.Src + ":" + m.Dst + ":" + mode
-}
 
 func checkSeccomp(base place, word string) (string, error) {
 	words := []string{"off", "default", "strict"}

@@ -34,6 +34,23 @@ type Plan struct {
 	Network Network // what Box.Network leads to
 	Files   Files   // what is told of files
 
+	Guarded
+
+	// Overlays are the trees that the caller has as overlays, in the order of their
+	// paths inside; what is changed there is told in the report.
+	Overlays []Overlay
+	// Keep is the directory in which changes are kept for later. "": they aren't.
+	Keep string
+	// Protect are paths that aren't taken over from overlays unasked: absolute, or at
+	// the end of any.
+	Protect []string
+
+	Ledger  map[status.Capability]status.Enforcement
+	Notices []hint.Notice // for the user, each one line, without prefix
+}
+
+// Guarded is what is held to its place, or looked at again, when the run is over.
+type Guarded struct {
 	// KeepAbsent are protected paths that did not exist when the plan was made,
 	// in trees that are writable inside. What appears there is removed again.
 	KeepAbsent []string
@@ -55,18 +72,6 @@ type Plan struct {
 	// Places are the caller's directories that the target can write to, and those in them
 	// that it can't: for what is found out only after the run.
 	Places []Place
-
-	// Overlays are the trees that the caller has as overlays, in the order of their
-	// paths inside; what is changed there is told in the report.
-	Overlays []Overlay
-	// Keep is the directory in which changes are kept for later. "": they aren't.
-	Keep string
-	// Protect are paths that aren't taken over from overlays unasked: absolute, or at
-	// the end of any.
-	Protect []string
-
-	Ledger  map[status.Capability]status.Enforcement
-	Notices []hint.Notice // for the user, each one line, without prefix
 }
 
 // IDMap is a map of one id, as in uid_map(5).

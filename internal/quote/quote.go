@@ -1,7 +1,11 @@
 // Package quote writes text as files have it.
 package quote
 
-import "unicode/utf8"
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
 
 // TOML makes a basic string. TOML has no way to write bytes that are not UTF-8: those become U+FFFD.
 func TOML(s string) string {
@@ -18,4 +22,35 @@ func TOML(s string) string {
 		}
 	}
 	return string(append(b, '"'))
+}
+
+// Size is the shortest form of a number of bytes: 64M, 1000.
+func Size(n int64) string {
+	if n == 0 {
+		return "none"
+	}
+	unit := -1
+	for unit < 5 && n&1023 == 0 {
+		n >>= 10
+		unit++
+	}
+	s := strconv.FormatInt(n, 10)
+	if unit >= 0 {
+		s += "KMGTPE"[unit : unit+1]
+	}
+	return s
+}
+
+// Some names the first of several paths.
+func Some(paths []string) string {
+	const most = 3
+	text := make([]string, 0, most)
+	for _, p := range paths[:min(len(paths), most)] {
+		text = append(text, strconv.Quote(p))
+	}
+	s := strings.Join(text, ", ")
+	if n := len(paths) - most; n > 0 {
+		s += " and " + strconv.Itoa(n) + " more"
+	}
+	return s
 }
