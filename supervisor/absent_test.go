@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine/hostfs"
+	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/plan"
 )
 

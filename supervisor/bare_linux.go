@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/supervisor/tree"
+	"github.com/confine-run/confine/supervisor/internal/tree"
 )
 
 // SweepBelow sends SIGKILL to everybody below this process, until nobody is left

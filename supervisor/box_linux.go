@@ -14,7 +14,7 @@ import (
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
-	"github.com/confine-run/confine/supervisor/disk"
+	"github.com/confine-run/confine/supervisor/internal/disk"
 )
 
 // box is a sandbox: everything that stands before a process runs in it, and what is left of

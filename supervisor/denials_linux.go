@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/status"
-	"github.com/confine-run/confine/supervisor/audit"
 	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/files"
+	"github.com/confine-run/confine/supervisor/internal/audit"
 )
 
 // heed begins to answer the calls that the filter denies. Those of the first moments

@@ -7,7 +7,7 @@ import (
 
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/status"
-	"github.com/confine-run/confine/supervisor/disk"
+	"github.com/confine-run/confine/supervisor/internal/disk"
 )
 
 // weighTrees begins to watch what the writable trees grow by. It comes before the

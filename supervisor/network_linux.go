@@ -8,7 +8,7 @@ import (
 
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
-	"github.com/confine-run/confine/supervisor/egress"
+	"github.com/confine-run/confine/supervisor/internal/egress"
 )
 
 // network is the gateway of a run whose own network leads somewhere.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/status"
-	"github.com/confine-run/confine/supervisor/egress"
+	"github.com/confine-run/confine/supervisor/internal/egress"
 )
 
 // TestRefusedAmongOthers: what is refused counts, however many kinds there were before.

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/confine-run/confine/status"
-	"github.com/confine-run/confine/supervisor/tree"
+	"github.com/confine-run/confine/supervisor/internal/tree"
 )
 
 // report says what is known, once everything has ended. What only the caller

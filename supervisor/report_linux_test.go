@@ -7,7 +7,7 @@ import (
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
-	"github.com/confine-run/confine/supervisor/tree"
+	"github.com/confine-run/confine/supervisor/internal/tree"
 )
 
 // RLIMIT_NPROC counts the threads of the init, too: one that it makes after the fork

@@ -15,8 +15,8 @@ import (
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
-	"github.com/confine-run/confine/supervisor/disk"
-	"github.com/confine-run/confine/supervisor/tree"
+	"github.com/confine-run/confine/supervisor/internal/disk"
+	"github.com/confine-run/confine/supervisor/internal/tree"
 )
 
 // watch holds the run to what no kernel mechanism holds it to, and measures it.

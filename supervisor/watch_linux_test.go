@@ -3,7 +3,7 @@ package supervisor
 import (
 	"testing"
 
-	"github.com/confine-run/confine/supervisor/tree"
+	"github.com/confine-run/confine/supervisor/internal/tree"
 )
 
 // The watchdog runs beside the messages of the child: it may kill the target before

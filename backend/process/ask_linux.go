@@ -9,16 +9,16 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/confine-run/confine/confine/explain"
-	"github.com/confine-run/confine/confine/hostfs"
-	"github.com/confine-run/confine/confine/landlock"
-	"github.com/confine-run/confine/confine/network"
-	"github.com/confine-run/confine/confine/seccomp"
-	"github.com/confine-run/confine/confine/seccomp/policyfile"
-	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/explain"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/hostfs"
+	"github.com/confine-run/confine/internal/landlock"
+	"github.com/confine-run/confine/internal/network"
+	"github.com/confine-run/confine/internal/seccomp"
+	"github.com/confine-run/confine/internal/seccomp/policyfile"
 	"github.com/confine-run/confine/internal/shell"
+	"github.com/confine-run/confine/internal/view"
 )
 
 // Ask answers a question by the plan: by the rules that the gateway asks, by the

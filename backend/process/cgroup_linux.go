@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/view"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
 )

@@ -1,7 +1,7 @@
 package process
 
 import (
-	"github.com/confine-run/confine/confine/seccomp"
+	"github.com/confine-run/confine/internal/seccomp"
 	"github.com/confine-run/confine/supervisor/denials"
 )
 

@@ -6,9 +6,9 @@ import (
 	"path"
 	"strings"
 
-	"github.com/confine-run/confine/confine/explain"
-	"github.com/confine-run/confine/confine/seccomp"
+	"github.com/confine-run/confine/internal/explain"
 	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/internal/seccomp"
 	"github.com/confine-run/confine/supervisor/files"
 )
 

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/image"
+	"github.com/confine-run/confine/internal/view"
 )
 
 func (c *Command) hasImage(policy *config.Policy) bool {

@@ -10,13 +10,13 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine/hostfs"
-	"github.com/confine-run/confine/confine/landlock"
-	"github.com/confine-run/confine/confine/rootfs"
-	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/hostfs"
+	"github.com/confine-run/confine/internal/landlock"
 	"github.com/confine-run/confine/internal/quote"
+	"github.com/confine-run/confine/internal/rootfs"
+	"github.com/confine-run/confine/internal/view"
 	"github.com/confine-run/confine/status"
 )
 

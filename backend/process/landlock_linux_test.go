@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/confine-run/confine/confine/landlock"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/landlock"
 	"github.com/confine-run/confine/status"
 )
 

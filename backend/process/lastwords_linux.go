@@ -13,17 +13,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine/explain"
-	"github.com/confine-run/confine/confine/hide"
-	"github.com/confine-run/confine/confine/hostfs"
-	"github.com/confine-run/confine/confine/names"
-	"github.com/confine-run/confine/confine/secrets"
-	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/explain"
+	"github.com/confine-run/confine/internal/hide"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/hostfs"
+	"github.com/confine-run/confine/internal/names"
+	"github.com/confine-run/confine/internal/secrets"
 	"github.com/confine-run/confine/internal/shell"
 	"github.com/confine-run/confine/internal/unseen"
+	"github.com/confine-run/confine/internal/view"
 )
 
 // LastWords are notices about a run that failed, each with the option that gives it what it may

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/confine-run/confine/confine/landlock"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/landlock"
 	"github.com/confine-run/confine/status"
 )
 

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/confine-run/confine/confine/netns"
-	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/netns"
+	"github.com/confine-run/confine/internal/network"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 )

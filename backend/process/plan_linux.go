@@ -14,24 +14,22 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine/explain"
-	"github.com/confine-run/confine/confine/landlock"
-	"github.com/confine-run/confine/confine/network"
-	"github.com/confine-run/confine/confine/rootfs"
-	"github.com/confine-run/confine/confine/seccomp"
-	"github.com/confine-run/confine/confine/seccomp/policyfile"
-	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/changes"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/explain"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/landlock"
+	"github.com/confine-run/confine/internal/netns"
+	"github.com/confine-run/confine/internal/network"
 	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/internal/rootfs"
+	"github.com/confine-run/confine/internal/seccomp"
+	"github.com/confine-run/confine/internal/seccomp/policyfile"
+	"github.com/confine-run/confine/internal/view"
 	"github.com/confine-run/confine/status"
 )
-
-// hostname is the name of every sandbox.
-const hostname = "confine"
 
 // Plan is what will be done for one run on this host.
 type Plan struct {
@@ -193,7 +191,7 @@ func (p *planner) namespaces() error {
 	c := &p.plan.Box
 	p.plan.Namespaces = p.ground.namespaces(p.policy)
 	c.Namespaces = uint64(p.plan.Namespaces)
-	c.Hostname = hostname
+	c.Hostname = netns.Hostname
 	if p.ground != bare {
 		// The target's own affair: what it shows begins with the cgroup that it is in.
 		c.Namespaces |= unix.CLONE_NEWCGROUP
@@ -209,7 +207,7 @@ func (p *planner) filesystem() error {
 			UID: p.uid, GID: p.gid, AccessUID: p.uid, AccessGID: p.gid,
 			Env: p.command.env, Command: p.command.Argv[0], ConfigFiles: p.command.ConfigFiles,
 		},
-		Hostname: hostname, NetworkAll: p.policy.Network.All, Resolver: p.resolver(), Bare: p.ground == bare, OwnUserns: p.ground == inUserns,
+		Hostname: netns.Hostname, NetworkAll: p.policy.Network.All, Resolver: p.resolver(), Bare: p.ground == bare, OwnUserns: p.ground == inUserns,
 		SocketsHeld: landlock.Version(p.abi).FS&landlock.ResolveUnix != 0,
 	}
 	if in.Etc && p.uid == 0 && p.ground != bare && p.plan.Box.DropGroups && p.host.Capable(unix.CAP_SETUID) {

@@ -11,12 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine/netns"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/status"
-	"github.com/confine-run/confine/supervisor/egress/names"
 )
 
 func planned(t *testing.T, change func(*config.Policy)) *Plan {
@@ -266,19 +264,5 @@ func TestNoCommand(t *testing.T) {
 	var usage *config.UsageError
 	if _, err := NewPlan(&policy, &Command{}); !errors.As(err, &usage) {
 		t.Errorf("%v, want a usage error", err)
-	}
-}
-
-// The messages and the resolver speak of the same addresses.
-func TestAddressesInsideAreAgreedOn(t *testing.T) {
-	own, resolver := names.HostAddresses(), names.ResolverAddresses()
-	v4, v6 := names.Ranges()
-	for _, c := range [][2]string{
-		{own.V4.String(), netns.Own4}, {own.V6.String(), netns.Own6}, {resolver.V4.String(), netns.Resolver4},
-		{v4.String(), netns.Range4}, {v6.String(), netns.Range6}, {names.Host, hostname},
-	} {
-		if c[0] != c[1] {
-			t.Errorf("%s here, %s there", c[0], c[1])
-		}
 	}
 }

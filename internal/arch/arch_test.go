@@ -32,7 +32,7 @@ var groups = []group{
 		"both sides of a run share them: what they import, the inside starts with"},
 	{"plan", []string{"internal/plan"}, []string{"leaves", "rules"},
 		"plain data between those who make it and those who act on it"},
-	{"network messages", []string{"confine/netns"}, []string{"leaves"},
+	{"network messages", []string{"internal/netns"}, []string{"leaves"},
 		"what a plan sends is what a probe tries"},
 	{"host", []string{"internal/host"}, []string{"leaves", "network messages"},
 		"what a host can do doesn't depend on what is wanted of it"},
@@ -44,17 +44,18 @@ var groups = []group{
 		"it makes a tree of an archive, whatever that is used for"},
 	{"outside", []string{"supervisor", "supervisor/..."}, []string{"leaves", "plan", "changes", "rules", "outside"},
 		"it starts the inside by its name in argv and talks to it through the hand-off alone"},
-	{"rules", []string{"confine/network"}, nil,
+	{"rules", []string{"internal/network"}, nil,
 		"the plan, explain and the gateway ask it: it knows none of them"},
-	{"host files", []string{"confine/hostfs", "confine/hostfs/..."}, []string{"leaves", "host files", "view"},
+	{"host files", []string{"internal/hostfs", "internal/hostfs/..."}, []string{"leaves", "host files", "view"},
 		"what is on the host is asked in one place, and in tests of a tree in memory"},
-	{"view", []string{"confine/view"}, []string{"leaves", "host files"},
+	{"view", []string{"internal/view"}, []string{"leaves", "host files"},
 		"one portable value: no mount, no rule and no system call is in it"},
-	{"learning", []string{"confine/learn"}, []string{"leaves", "rules", "host files", "mechanisms"},
+	{"learning", []string{"internal/learn"}, []string{"leaves", "rules", "host files", "mechanisms"},
 		"it makes a profile of what somebody else saw: it runs nothing, and asks by functions that it is given"},
 	{"mock", []string{"confine/confinetest"}, []string{"leaves", "configuration", "seam", "api"},
 		"it meets the seam, and confines nothing"},
-	{"mechanisms", []string{"confine/..."}, []string{"leaves", "plan", "host files", "view", "mechanisms"},
+	{"mechanisms", []string{"internal/discover", "internal/explain", "internal/gitdir", "internal/hide", "internal/landlock", "internal/names", "internal/protect", "internal/rootfs",
+		"internal/seccomp", "internal/seccomp/inspect", "internal/seccomp/policyfile", "internal/secrets"}, []string{"leaves", "plan", "host files", "view", "mechanisms"},
 		"each compiles policy to data, and acts on nothing"},
 	{"configuration", []string{"internal/config"}, []string{"leaves", "rules", "host files", "view", "mechanisms", "changes"},
 		"what is wanted, from every place that says it: it knows nothing of the host"},
@@ -84,9 +85,9 @@ var alsoIn = map[string]string{
 	// it or passes it on.
 	"supervisor/terminal": "terminals",
 	// "confine seccomp" shows and compares policies that no run asks for.
-	"confine/seccomp":            "system call policies",
-	"confine/seccomp/inspect":    "system call policies",
-	"confine/seccomp/policyfile": "system call policies",
+	"internal/seccomp":            "system call policies",
+	"internal/seccomp/inspect":    "system call policies",
+	"internal/seccomp/policyfile": "system call policies",
 }
 
 // never are packages of anybody's that something must not lead to, however far.
@@ -261,7 +262,7 @@ func TestMatches(t *testing.T) {
 		want          bool
 	}{
 		{"child", "child", true}, {"child", "children", false}, {"child/...", "child", false}, {"child/...", "child/x", true},
-		{"*/gen", "confine/seccomp/gen", true}, {"*/gen", "gen", true}, {"*/gen/...", "confine/seccomp/gen/tables", true},
+		{"*/gen", "internal/seccomp/gen", true}, {"*/gen", "gen", true}, {"*/gen/...", "internal/seccomp/gen/tables", true},
 		{"*/gen", "confine/generate", false}, {"", "", true}, {"", "child", false},
 	} {
 		if got := matches(c.pattern, c.name); got != c.want {

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/confine-run/confine/confine/learn"
 	"github.com/confine-run/confine/internal/cli/outputs"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/learn"
 	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/internal/shell"
 	"github.com/confine-run/confine/status"

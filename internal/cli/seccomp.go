@@ -9,13 +9,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/confine-run/confine/confine/seccomp"
-	"github.com/confine-run/confine/confine/seccomp/inspect"
-	"github.com/confine-run/confine/confine/seccomp/policyfile"
 	"github.com/confine-run/confine/internal/cli/outputs"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/seccomp"
+	"github.com/confine-run/confine/internal/seccomp/inspect"
+	"github.com/confine-run/confine/internal/seccomp/policyfile"
 )
 
 // rcInvalid: "seccomp check" was given what is no policy.

@@ -3,7 +3,7 @@ package config
 import (
 	"slices"
 
-	"github.com/confine-run/confine/confine/view"
+	"github.com/confine-run/confine/internal/view"
 )
 
 // Ask is one question about a plan: may a path, a host or a system call be used?

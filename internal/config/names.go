@@ -4,9 +4,9 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/confine-run/confine/confine/names"
-	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/changes"
+	"github.com/confine-run/confine/internal/names"
+	"github.com/confine-run/confine/internal/view"
 )
 
 // RealDir is where the name of a directory leads that confine itself is to write to: for a report,

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/confine-run/confine/confine/view"
+	"github.com/confine-run/confine/internal/view"
 )
 
 // Policy is what is wanted, whatever the host. The zero value of a limit means
@@ -68,7 +68,7 @@ func (p *Policy) ScratchLimit() int64 {
 // Network says what of the network is reachable. Nothing allowed is no network.
 type Network struct {
 	All            bool     // the caller's network as it is
-	Allow          []string // [SCHEME://]HOST[:PORT][/PATH], see confine/network
+	Allow          []string // [SCHEME://]HOST[:PORT][/PATH], see internal/network
 	Deny           []string // HOST[:PORT]; deny beats allow
 	Ports          []int    // for what is allowed without a port of its own; empty: any
 	BlockInternal  bool     // loopback, link-local, private and metadata addresses, unless named

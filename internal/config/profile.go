@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/confine-run/confine/confine/protect"
+	"github.com/confine-run/confine/internal/protect"
 	"github.com/confine-run/confine/internal/quote"
 	"github.com/confine-run/confine/status"
 )

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/confine-run/confine/confine/hostfs"
-	"github.com/confine-run/confine/confine/names"
-	"github.com/confine-run/confine/confine/protect"
+	"github.com/confine-run/confine/internal/hostfs"
+	"github.com/confine-run/confine/internal/names"
+	"github.com/confine-run/confine/internal/protect"
 )
 
 // Guard tells what programs outside a run read as orders: git hooks, start-up files of

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/confine-run/confine/confine/view"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/shell"
+	"github.com/confine-run/confine/internal/view"
 )
 
 // Setting is one thing that was said about one option, and where.

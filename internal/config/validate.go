@@ -14,9 +14,9 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"github.com/confine-run/confine/confine/network"
-	"github.com/confine-run/confine/confine/secrets"
 	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/network"
+	"github.com/confine-run/confine/internal/secrets"
 	"github.com/confine-run/confine/status"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/confine/netns"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/linux"
+	"github.com/confine-run/confine/internal/netns"
 )
 
 // inProbe is what one step leaves for a later one, or for its answer.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/confine-run/confine/confine/network"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/network"
 	"github.com/confine-run/confine/status"
 )
 

@@ -1,0 +1,130 @@
+package learn
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/confine-run/confine/internal/hostfs"
+	"github.com/confine-run/confine/internal/names"
+	"github.com/confine-run/confine/internal/secrets"
+)
+
+// Host is what is asked of the host's files, after the run.
+type Host interface {
+	Resolve(path string) (hostfs.File, error)
+	Lstat(path string) (hostfs.File, error)
+	Readlink(path string) (string, error)
+	ReadFile(path string, limit int) (string, error)
+}
+
+// Given is what the profile strict gives by itself.
+type Given struct {
+	Yes     bool
+	Private bool // in a place of the run's own, which is empty at first and gone afterwards
+}
+
+// World is where a run took place.
+type World struct {
+	Dir  string   // the current directory, canonical; empty when it is none of a project
+	Home string   // canonical, or empty
+	Out  string   // the directory of the profile's file, canonical
+	Temp []string // places for temporary files, canonical
+	Path []string // where the caller's shell looks for programs, canonical
+	Host Host
+	Base func(path string, w Wish) Given
+	// Readable and Writable say whether permissions let the caller, whatever rules say.
+	Readable, Writable func(path string) bool
+	// Secret says what a file is, if it is one of the set "secrets".
+	Secret func(path string) string
+}
+
+// Real is this host.
+func Real() Host { return hostfs.This() }
+
+// Secrets says what is a secret on a host.
+func Secrets(h Host, home string) func(path string) string {
+	all, _ := h.(hostfs.Host)
+	return func(p string) string {
+		for _, s := range secretsOfHost {
+			if ok, _ := path.Match(s, p); ok || under(p, s) {
+				return "keys and passwords of the host"
+			}
+		}
+		return secrets.Of(all, p, home, "/root")
+	}
+}
+
+// Project is a canonical current directory, if it is shown as one; or "".
+func Project(dir, home string) string {
+	if names.TooBroad(dir, home) {
+		return ""
+	}
+	return dir
+}
+
+// Owned says whether a directory is the caller's own.
+func Owned(dir string) bool {
+	at, err := hostfs.ThisInspector().Inspect(dir)
+	return err == nil && at.Mode.IsDir() && int(at.UID) == os.Geteuid()
+}
+
+// isBroad: never granted because of something in it.
+func (w *World) isBroad(dir string) bool {
+	if dir == "/" || strings.Count(dir, "/") == 1 || slices.Contains(broad[:], dir) || dir == w.Home {
+		return true
+	}
+	if w.Home != "" && under(w.Home, dir) {
+		return true
+	}
+	if rest, ok := strings.CutPrefix(dir, w.Home+"/"); ok && w.Home != "" {
+		return slices.Contains(broadHome[:], rest)
+	}
+	return path.Dir(dir) == "/home" || slices.Contains(w.Temp, dir)
+}
+
+// word is a path as the profile's file names it.
+func (w *World) word(p string) string {
+	rest, inHome := strings.CutPrefix(p, w.Home+"/")
+	switch {
+	case w.Dir != "" && w.Dir == w.Out && p == w.Dir:
+		return "."
+	case w.Dir != "" && w.Dir == w.Out && under(p, w.Dir):
+		return "./" + p[len(w.Dir)+1:]
+	case inHome && w.Home != "":
+		return "~/" + rest
+	}
+	return p
+}
+
+// inProject: in the current directory, or it itself.
+func (w *World) inProject(p string) bool { return w.Dir != "" && under(p, w.Dir) }
+
+// resolve follows a name. dir and file say what it leads to; neither is nothing.
+func (w *World) resolve(name string) (real string, dir, file bool) {
+	f, err := w.Host.Resolve(name)
+	if err != nil {
+		return "", false, false
+	}
+	return f.Path, f.Mode.IsDir(), !f.Mode.IsDir()
+}
+
+// links are the names of the symbolic links that a name leads through, as far as the
+// first two hops of each go; a link at the end is one of them.
+func (w *World) links(name string) (all []string) {
+	for i := 1; i <= len(name); i++ {
+		if i < len(name) && name[i] != '/' {
+			continue
+		}
+		if f, err := w.Host.Lstat(name[:i]); err == nil && f.Mode.Type() == fs.ModeSymlink {
+			all = append(all, name[:i])
+		}
+	}
+	return all
+}
+
+func under(p, dir string) bool {
+	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && len(p) > len(dir) && p[len(dir)] == '/'
+}

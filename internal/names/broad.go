@@ -1,0 +1,48 @@
+package names
+
+import (
+	"strings"
+
+	"github.com/confine-run/confine/internal/hostfs"
+)
+
+// broad are directories that are never shown because of where the caller
+// happens to be, or what PATH holds: they are everybody's, or the system's.
+var broad = [...]string{
+	"/", "/home", "/root", "/tmp", "/var", "/var/tmp", "/var/lib", "/run", "/run/user", "/etc", "/opt",
+	"/usr", "/mnt", "/media", "/srv", "/boot", "/nix", "/gnu",
+}
+
+// kernelTrees are views of the kernel, broad at every depth.
+var kernelTrees = [...]string{"/proc", "/sys", "/dev"}
+
+// IsOfKernel says whether a path lies in a view of the kernel.
+func IsOfKernel(p string) bool {
+	for _, k := range kernelTrees {
+		if hostfs.Under(p, k) {
+			return true
+		}
+	}
+	return false
+}
+
+// TooBroad says whether dir can't be shown implicitly.
+func (c *Resolver) TooBroad(dir string) bool { return TooBroad(dir, c.Home) }
+
+// TooBroad says whether a canonical path holds far more than a project, so that it is not
+// shown because somebody happens to be there. home is a home directory, or empty.
+func TooBroad(dir, home string) bool {
+	for _, b := range broad {
+		if dir == b {
+			return true
+		}
+	}
+	if IsOfKernel(dir) {
+		return true
+	}
+	// The run-time directory of a user is full of sockets.
+	if rest, ok := strings.CutPrefix(dir, "/run/user/"); ok && !strings.Contains(rest, "/") {
+		return true
+	}
+	return home != "" && hostfs.Under(home, dir)
+}

@@ -1,0 +1,410 @@
+package egress
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/confine-run/confine/internal/network"
+	"github.com/confine-run/confine/supervisor/internal/egress/loop"
+	"github.com/confine-run/confine/supervisor/internal/egress/peek"
+)
+
+// client is what a client inside says to a name, looked at on its way.
+type client struct {
+	g               *Gateway
+	f               *flow
+	inside, outside *loop.Conn
+	buf             []byte // what was read and may be needed again
+	have            int    // bytes in buf
+	sent            int    // bytes of buf that are sent on already
+	ended           bool   // the client says no more
+	permitted       network.Claim
+	bodies          *mover // once there was one
+	bounded         bool   // its hello or head has to be whole soon
+}
+
+const (
+	// firstBuffer is enough for what most clients begin with.
+	firstBuffer = 4 << 10
+	// helloPatience bounds the time between the first byte of a hello or of a head and its last.
+	helloPatience = 60 * time.Second
+)
+
+// inspects says whether the bytes of a client are inspected: of flows to names, and where the
+// rules want a protocol.
+func (p *policy) inspects(f *flow) bool {
+	return !f.incoming && (f.name != "" || p.rules.Needs(f.host(), f.to.Port()) != network.Any)
+}
+
+// forward passes on what comes from inside, of flows to names not before it is known
+// that the client means the same name.
+func (g *Gateway) forward(f *flow, inside, outside *loop.Conn) error {
+	if !g.inspects(f) {
+		return g.copy(outside, inside, &f.sent)
+	}
+	c := &client{
+		g: g, f: f, inside: inside, outside: outside, buf: make([]byte, firstBuffer),
+		permitted: g.rules.Needs(f.host(), f.to.Port()),
+	}
+	kind, err := c.classify()
+	if err != nil || c.ended && c.have == 0 { // nothing is said, so nothing is refused
+		return err
+	}
+	switch kind {
+	case peek.TLS:
+		err = c.hellos()
+	case peek.HTTP:
+		return c.requests()
+	case peek.Other:
+		err = c.speaks(network.Raw)
+	default:
+		err = refusal(kind)
+	}
+	if err == nil {
+		err = c.pass(c.have)
+	}
+	if err != nil || c.ended {
+		return err
+	}
+	c.buf = nil
+	return g.copy(outside, inside, &f.sent)
+}
+
+// speaks says whether the rules let the client speak so.
+func (c *client) speaks(claim network.Claim) error {
+	if v := c.g.rules.Speaks(c.f.host(), c.f.to.Port(), claim); !v.Allowed {
+		c.f.verdict = v
+		return refusal(v.Why)
+	}
+	return nil
+}
+
+// more reads on. At the client's end it is set that it has ended.
+func (c *client) more() error {
+	if c.have == len(c.buf) {
+		if len(c.buf) >= peek.MaxHead {
+			return refusal(peek.TooLong)
+		}
+		c.buf = append(c.buf, make([]byte, min(len(c.buf), peek.MaxHead-len(c.buf)))...)
+	}
+	n, err := c.inside.Read(c.buf[c.have:])
+	c.have += n
+	switch {
+	case err == io.EOF:
+		c.ended, err = true, nil
+	case c.bounded && errors.Is(err, os.ErrDeadlineExceeded):
+		err = refusal(whySlow)
+	}
+	return err
+}
+
+// soon bounds the time until what the client has begun is whole; whenever ends that.
+func (c *client) soon() {
+	c.inside.SetReadDeadline(time.Now().Add(c.g.patience.hello))
+	c.bounded = true
+}
+
+func (c *client) whenever() {
+	c.inside.SetReadDeadline(time.Time{})
+	c.bounded = false
+}
+
+// pass sends on what is in the buffer up to n.
+func (c *client) pass(n int) error {
+	if n <= c.sent {
+		return nil
+	}
+	if !c.g.spend(int64(n - c.sent)) {
+		return refusal(whyBytes)
+	}
+	k, err := c.outside.Write(c.buf[c.sent:n])
+	c.sent += k
+	c.f.sent.Add(int64(k))
+	return err
+}
+
+// classify finds out what the client speaks. What says nothing yet is sent on at
+// once, where the rules take anything: a server does nothing for half a line.
+func (c *client) classify() (peek.Kind, error) {
+	for {
+		if err := c.more(); err != nil {
+			return "", err
+		}
+		if c.ended {
+			if c.have == 0 {
+				return peek.Other, nil
+			}
+			return peek.ClassifyAll(c.buf[:c.have]), nil
+		}
+		kind, more := peek.Classify(c.buf[:c.have])
+		if !more {
+			return kind, nil
+		}
+		if c.permitted == network.Any {
+			if err := c.pass(c.have); err != nil {
+				return "", err
+			}
+		}
+	}
+}
+
+// hellos checks the server names of a TLS handshake: that of the client's hello and, where the
+// server asks for another by a HelloRetryRequest, that of the second.
+func (c *client) hellos() error {
+	if err := c.speaks(network.TLS); err != nil || c.f.name == "" {
+		return err
+	}
+	if err := c.hello(); err != nil {
+		return err
+	}
+	for {
+		if c.have == 0 && !c.ended {
+			if err := c.more(); err != nil {
+				return err
+			}
+		}
+		if c.have == 0 || c.f.answer.hello == peek.FinalHello {
+			return nil
+		}
+		n, more, err := peek.Between(c.buf[:c.have])
+		switch {
+		case err != nil:
+			return c.mistrust(err)
+		case n > 0:
+			if err := c.pass(n); err != nil {
+				return err
+			}
+			c.take(n)
+		case more && c.ended:
+			return refusal(peek.Unfinished)
+		case more:
+			if err := c.more(); err != nil {
+				return err
+			}
+		default: // a record of the handshake: whether it begins a hello is the server's to decide
+			c.f.answer.wait(c.g.loop)
+			switch {
+			case c.g.ending(): // the client won't hear what comes of it
+				return net.ErrClosed
+			case c.f.answer.hello == peek.NoHello:
+				return refusal(peek.BadServerHello)
+			case c.f.answer.hello == peek.RetryHello:
+				return c.hello() // the last: no server asks for a third (RFC 8446, section 4.1.4)
+			}
+		}
+	}
+}
+
+// hello checks the server name of one hello, and sends the hello on.
+func (c *client) hello() error {
+	c.soon()
+	defer c.whenever()
+	for {
+		name, size, more, err := peek.ServerName(c.buf[:c.have])
+		switch {
+		case err != nil:
+			return c.mistrust(err)
+		case !more && name != c.f.name:
+			c.f.claimed = name
+			return refusal(whyServerName)
+		case !more:
+			err := c.pass(size)
+			c.take(size)
+			return err
+		case c.ended:
+			return refusal(peek.Unfinished)
+		}
+		if err := c.more(); err != nil {
+			return err
+		}
+	}
+}
+
+// Why a client's word is not taken.
+const (
+	whyServerName = "server_name" // it names another in its TLS hello
+	whyHost       = "host"        // or in a request
+	whySlow       = "too_slow"    // neither is whole in time
+)
+
+// mistrust is why the client's bytes are not sent on.
+func (c *client) mistrust(err error) error {
+	var e *peek.Error
+	if errors.As(err, &e) {
+		return refusal(e.Reason)
+	}
+	return err
+}
+
+// requests checks every request of plain HTTP.
+func (c *client) requests() error {
+	if err := c.speaks(network.HTTP); err != nil {
+		return err
+	}
+	r := &peek.Requests{Check: c.check}
+	for {
+		n, err := r.Next(c.buf[:c.have])
+		if err2 := c.pass(n); err2 != nil {
+			return err2
+		}
+		if err != nil {
+			return c.mistrust(err)
+		}
+		c.take(n)
+		switch {
+		case r.Raw():
+			return c.rest()
+		case r.Waiting() && !c.ended:
+			if err := c.upgrade(r); err != nil {
+				return err
+			}
+			continue
+		case c.ended:
+			return c.mistrust(r.End(c.buf[:c.have]))
+		case r.Body() > 0 && c.have == 0:
+			if err := c.body(r); err != nil || c.ended {
+				return err
+			}
+			continue
+		}
+		switch {
+		case c.have == 0:
+			c.whenever()
+		case n > 0 || !c.bounded: // another has begun
+			c.soon()
+		}
+		if err := c.more(); err != nil {
+			return err
+		}
+	}
+}
+
+// take drops n bytes from the front of the buffer, which are sent on.
+func (c *client) take(n int) {
+	copy(c.buf, c.buf[n:c.have])
+	c.have, c.sent = c.have-n, max(0, c.sent-n)
+}
+
+// check looks at one request.
+func (c *client) check(r peek.Request) error {
+	port := c.f.to.Port()
+	if c.f.name != "" && r.Host != c.f.name && r.Method != "CONNECT" {
+		c.f.claimed = r.Host
+		return refusal(whyHost)
+	}
+	if host := c.f.host(); c.g.rules.HasPath(host, port) {
+		if v := c.g.rules.Path(host, port, r.Path); !v.Allowed {
+			c.f.verdict = v
+			return refusal(v.Why)
+		}
+	}
+	return nil
+}
+
+// body passes on a body that needn't be looked at.
+func (c *client) body(r *peek.Requests) error {
+	c.whenever()
+	if c.bodies == nil {
+		c.bodies = c.g.mover(c.outside, c.inside)
+	}
+	n, err := c.bodies.copyOnce(r.Body())
+	c.f.sent.Add(n)
+	r.Skip(n)
+	if err == nil && n == 0 {
+		c.ended = true
+		return c.mistrust(r.End(nil))
+	}
+	return err
+}
+
+// upgrade waits for what the server says to a request that asks for another protocol.
+func (c *client) upgrade(r *peek.Requests) error {
+	c.f.answer.wait(c.g.loop)
+	code := c.f.answer.code
+	c.f.answer.code = 0 // it was one request's
+	switch {
+	case c.g.ending(): // the client won't hear it
+		return net.ErrClosed
+	case code == 0:
+		return refusal(peek.BadStatus)
+	}
+	r.Answered(code)
+	return nil
+}
+
+// answer is what a server says first, and who waits for it.
+type answer struct {
+	code  int              // the status of its first answer; 0: it is none of HTTP
+	hello peek.ServerHello // of TLS
+	told  bool
+	task  *loop.Task
+}
+
+func (a *answer) tell(code int, hello peek.ServerHello) {
+	if a.told {
+		return
+	}
+	a.code, a.hello, a.told = code, hello, true
+	if a.task != nil {
+		a.task.Wake()
+	}
+}
+
+// wait waits until it is told.
+func (a *answer) wait(l *loop.Loop) {
+	a.task = l.Current()
+	l.Until(func() bool { return a.told })
+	a.task = nil
+}
+
+// rest passes on all that follows.
+func (c *client) rest() error {
+	if err := c.pass(c.have); err != nil || c.ended {
+		return err
+	}
+	c.whenever()
+	c.buf = nil
+	return c.g.copy(c.outside, c.inside, &c.f.sent)
+}
+
+// back passes on what the server says, and tells what it says first, if that is HTTP or TLS.
+func (g *Gateway) back(f *flow, inside, outside *loop.Conn) error {
+	if !g.inspects(f) {
+		return g.copy(inside, outside, &f.received)
+	}
+	head := make([]byte, 0, 512)
+	defer f.answer.tell(0, peek.NoHello)
+	for !f.answer.told && len(head) < peek.MaxHead {
+		if len(head) == cap(head) {
+			head = append(head, 0)[:len(head)]
+		}
+		n, err := outside.Read(head[len(head):cap(head)])
+		if n > 0 {
+			if !g.spend(int64(n)) {
+				return refusal(whyBytes)
+			}
+			if _, err := inside.Write(head[len(head) : len(head)+n]); err != nil {
+				return err
+			}
+			head = head[:len(head)+n]
+			f.received.Add(int64(n))
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		code, more, err := peek.Status(head)
+		if err != nil {
+			code = 0
+		}
+		if hello := peek.ServersHello(head); !more && hello != peek.Unknown {
+			f.answer.tell(code, hello)
+		}
+	}
+	return g.copy(inside, outside, &f.received)
+}

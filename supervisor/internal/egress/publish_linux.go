@@ -1,0 +1,163 @@
+package egress
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"sync"
+
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/supervisor/internal/egress/loop"
+)
+
+// dialers are sockets of the inside's, made there one by one when they are asked for: by a thread
+// of ours that enters the inside's network namespace, or else by the init. To enter it takes
+// CAP_SYS_ADMIN here and there. An ordinary user has the one there in the run's user namespace,
+// which no process of several threads can enter.
+type dialers struct {
+	mu   sync.Mutex
+	fd   int            // by which the init is asked; -1: there are none
+	init netns.NsHandle // a pidfd of the init; closed where its network namespace can't be entered
+}
+
+func (d *dialers) socket() (fd int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.fd < 0 {
+		return -1, os.ErrClosed
+	}
+	if d.init.IsOpen() {
+		if fd, err := socketIn(d.init); err == nil {
+			return fd, nil
+		}
+		_ = d.init.Close()
+	}
+	if err := unix.Sendmsg(d.fd, []byte{0}, nil, nil, unix.MSG_NOSIGNAL); err != nil {
+		return -1, err
+	}
+	var b [1]byte
+	oob := make([]byte, unix.CmsgSpace(4))
+	for {
+		n, oobn, _, _, err := unix.Recvmsg(d.fd, b[:], oob, unix.MSG_CMSG_CLOEXEC)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return -1, err
+		}
+		if n == 0 {
+			return -1, unix.ECONNRESET
+		}
+		messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+		if err != nil || len(messages) == 0 {
+			return -1, unix.EMFILE
+		}
+		fds, err := unix.ParseUnixRights(&messages[0])
+		if err != nil || len(fds) == 0 {
+			return -1, unix.EMFILE
+		}
+		return fds[0], nil
+	}
+}
+
+// socketIn makes a TCP socket in another network namespace. The thread that goes there comes back, or
+// ends with its goroutine.
+func socketIn(there netns.NsHandle) (fd int, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		var here netns.NsHandle
+		if here, err = netns.Get(); err != nil {
+			return
+		}
+		defer here.Close()
+		if err = netns.Set(there); err == nil { // setns takes a pidfd since Linux 5.8
+			fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+			if netns.Set(here) != nil {
+				return
+			}
+		}
+		runtime.UnlockOSThread()
+	}()
+	<-done
+	return fd, err
+}
+
+func (d *dialers) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.init.IsOpen() {
+		_ = d.init.Close()
+	}
+	if d.fd >= 0 {
+		_ = unix.Close(d.fd)
+		d.fd = -1
+	}
+}
+
+// publish leads a port of the caller's loopback to one inside.
+func (g *Gateway) publish(p plan.Publish) error {
+	l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), p.Outside)))
+	if err != nil {
+		return err
+	}
+	fd, err := loop.Detach(l)
+	if err != nil {
+		return err
+	}
+	return g.accept(fd, func(c *loop.Conn) { g.comeIn(c, p.Inside) })
+}
+
+// comeIn serves a connection from outside.
+func (g *Gateway) comeIn(c *loop.Conn, port uint16) {
+	f := &flow{protocol: "tcp", from: c.RemoteAddr(), to: c.LocalAddr(), onLoop: true, incoming: true}
+	switch {
+	case g.spent():
+		g.log.came(0, 0, whyBytes)
+		c.Reset()
+		return
+	case !g.begin(f):
+		g.log.came(0, 0, whyConnections)
+		c.Reset()
+		return
+	}
+	defer g.end(f)
+	f.onAbort(c.Reset)
+	fd, err := -1, error(nil)
+	g.loop.Do(func() { fd, err = g.dialing.connect(port) })
+	var inside *loop.Conn
+	if err == nil {
+		inside, err = g.loop.Adopt(fd)
+	}
+	if err != nil {
+		c.Reset()
+		return
+	}
+	f.onAbort(inside.Reset)
+	g.relay(f, inside, c)
+}
+
+// connect connects to a port of the inside's loopback.
+func (d *dialers) connect(port uint16) (fd int, err error) {
+	if fd, err = d.socket(); err != nil {
+		return -1, err
+	}
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_OOBINLINE, 1) // as of all others
+	err = unix.Connect(fd, &unix.SockaddrInet4{Port: int(port), Addr: [4]byte{127, 0, 0, 1}})
+	if err == unix.EINPROGRESS || err == unix.EINTR {
+		err = loop.Connected(fd)
+	}
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}

@@ -1,0 +1,256 @@
+package egress
+
+import (
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/confine-run/confine/internal/network"
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/internal/egress/names"
+)
+
+// records are the attempts of a run, and whose they were.
+type records struct {
+	log     journal
+	process processes
+	aside   func(func()) // does what takes time beside the loop
+}
+
+// note enters a flow in the journal.
+func (r *records) note(f *flow, verdict, why string) {
+	a := status.Attempt{
+		Protocol: f.protocol, What: f.what(), Name: f.name, Address: f.to.Addr().String(), Port: int(f.to.Port()),
+		Verdict: verdict, Why: why, Claimed: f.claimed, Rule: f.verdict.Rule, Hint: f.verdict.Hint,
+		SentBytes: f.sent.Load(), ReceivedBytes: f.received.Load(),
+	}
+	if f.name != "" {
+		a.Address = f.dialled
+	}
+	if why == whyBytes {
+		a.Hint = "--network-bytes SIZE"
+	}
+	r.unhurried(f, key{a.Protocol, a.What, verdict, why}, func() {
+		r.log.add(a, func() (int, string) {
+			if verdict != status.AttemptAllowed {
+				r.identify(f)
+			}
+			return f.pid, f.comm
+		})
+	})
+}
+
+// unhurried does what takes time for what is new, which is told and looked into: other
+// connections don't wait for that.
+func (r *records) unhurried(f *flow, k key, do func()) {
+	if f.onLoop && r.log.fresh(k) {
+		r.aside(do)
+		return
+	}
+	do()
+}
+
+// noteQuestion enters a question that was refused, which is not answered before it is
+// known whose it is.
+func (r *records) noteQuestion(f *flow, name, why string, v network.Verdict) {
+	if why == string(names.WhyNotAllowed) && v.Why == network.ReasonDenied {
+		why = string(v.Why) // as for an address: some word names it
+	}
+	a := status.Attempt{Protocol: "dns", What: name, Name: name, Verdict: status.AttemptBlocked, Why: why, Rule: v.Rule, Hint: v.Hint}
+	known := r.log.add(a, func() (int, string) {
+		if f.pid != 0 {
+			return f.pid, f.comm
+		}
+		return r.process.of(f.protocol, f.from)
+	})
+	if known != nil {
+		<-known
+	}
+}
+
+// remember finds out whose flow it is, while that can be found, if it will be told. To
+// look for it is work, which a target must not make us do as often as it likes: it is
+// done once for each kind.
+func (r *records) remember(f *flow, verdict, why string) {
+	if k := (key{f.protocol, f.what(), verdict, why}); r.log.seek(k) {
+		r.unhurried(f, k, func() {
+			r.identify(f)
+			r.log.found(k, whose{f.pid, f.comm})
+		})
+	}
+}
+
+func (r *records) identify(f *flow) {
+	if f.pid == 0 && !f.incoming {
+		f.pid, f.comm = r.process.of(f.protocol, f.from)
+	}
+}
+
+// maxAttempts bounds how many kinds are told apart; the rest is counted.
+const maxAttempts = 1024
+
+// journal keeps attempts, the same ones together.
+type journal struct {
+	tell  func(status.Attempt)
+	began time.Time
+
+	telling sync.Mutex // tell is called one at a time, and holds nobody else up
+
+	mu            sync.Mutex
+	attempts      map[key]*status.Attempt
+	sought        map[key]whose         // those that are under way
+	unknown       map[key]chan struct{} // those whose process is being looked for; closed when that is over
+	others        int64
+	othersRefused int64 // of these, what a rule refused
+	most          int64
+	total         int64
+	sent          int64
+	received      int64
+	exhausted     bool // a limit of bytes or connections
+}
+
+type key struct{ protocol, what, verdict, why string }
+
+// whose is a process inside, if one was found.
+type whose struct {
+	pid  int
+	comm string
+}
+
+// seek says whether nobody has looked yet whose attempts of a kind are.
+func (j *journal) seek(k key) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, sought := j.sought[k]; sought || j.attempts[k] != nil || len(j.sought) >= maxAttempts {
+		return false
+	}
+	if j.sought == nil {
+		j.sought = map[key]whose{}
+	}
+	j.sought[k] = whose{}
+	return true
+}
+
+// found keeps whose they are.
+func (j *journal) found(k key, w whose) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.sought[k] = w
+}
+
+// came counts a connection from outside, which is nobody's attempt.
+func (j *journal) came(sent, received int64, why string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.sent += sent
+	j.received += received
+	j.exhausted = j.exhausted || why == whyBytes || why == whyConnections
+}
+
+// add notes an attempt. who finds its process, and is asked only for what is new. While it
+// is, others of the kind are given known, which is closed when that is over: they come from the
+// same process, mostly, which may go away as soon as it has its answer.
+func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) (known <-chan struct{}) {
+	k := key{a.Protocol, a.What, a.Verdict, a.Why}
+	j.mu.Lock()
+	j.total++
+	j.sent += a.SentBytes
+	j.received += a.ReceivedBytes
+	if a.Why == whyBytes || a.Why == whyConnections {
+		j.exhausted = true
+	}
+	if old := j.attempts[k]; old != nil {
+		old.Count++
+		old.LastMS = time.Since(j.began).Milliseconds()
+		old.SentBytes += a.SentBytes
+		old.ReceivedBytes += a.ReceivedBytes
+		known = j.unknown[k]
+		j.mu.Unlock()
+		return known
+	}
+	if len(j.attempts) >= maxAttempts {
+		j.others++
+		if a.Verdict == status.AttemptBlocked {
+			j.othersRefused++
+		}
+		j.mu.Unlock()
+		return nil
+	}
+	if j.attempts == nil {
+		j.attempts = map[key]*status.Attempt{}
+	}
+	a.Count = 1
+	a.FirstMS = time.Since(j.began).Milliseconds()
+	a.LastMS = a.FirstMS
+	kept := &a
+	j.attempts[k] = kept
+	if j.unknown == nil {
+		j.unknown = map[key]chan struct{}{}
+	}
+	over := make(chan struct{})
+	j.unknown[k] = over
+	j.mu.Unlock()
+	pid, comm := 0, ""
+	if who != nil {
+		pid, comm = who()
+	}
+	j.mu.Lock()
+	if pid == 0 {
+		pid, comm = j.sought[k].pid, j.sought[k].comm
+	}
+	kept.PID, kept.Comm = pid, comm
+	told := *kept
+	delete(j.unknown, k)
+	j.mu.Unlock()
+	close(over)
+	if j.tell != nil {
+		j.telling.Lock()
+		defer j.telling.Unlock()
+		j.tell(told)
+	}
+	return nil
+}
+
+// fresh says whether an attempt of this kind would be the first.
+func (j *journal) fresh(k key) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.attempts[k] == nil && len(j.attempts) < maxAttempts
+}
+
+func (j *journal) opened(now int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.most = max(j.most, now)
+}
+
+// Summary is what went out of a run, and what did not.
+type Summary struct {
+	Attempts      []status.Attempt // by the time of the first
+	Others        int64            // attempts of further kinds
+	OthersRefused int64            // of these, what a rule refused
+	Total         int64
+	Connections   int64 // the most at one time
+	Sent          int64
+	Received      int64
+	Exhausted     bool // a limit of bytes or connections was reached
+}
+
+// Summary says what was attempted so far.
+func (r *records) Summary() Summary {
+	j := &r.log
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := Summary{Attempts: []status.Attempt{}, Others: j.others, OthersRefused: j.othersRefused, Total: j.total, Connections: j.most, Sent: j.sent, Received: j.received, Exhausted: j.exhausted}
+	for _, a := range j.attempts {
+		s.Attempts = append(s.Attempts, *a)
+	}
+	sort.Slice(s.Attempts, func(a, b int) bool {
+		x, y := &s.Attempts[a], &s.Attempts[b]
+		if x.FirstMS != y.FirstMS {
+			return x.FirstMS < y.FirstMS
+		}
+		return x.What < y.What
+	})
+	return s
+}
