@@ -31,8 +31,8 @@ type signalled syscall.Signal
 
 func (s signalled) Error() string { return syscall.Signal(s).String() }
 
-// timeIsUp is the limit of time as one.
-var timeIsUp = errors.New("wall-clock limit reached")
+// errTime is the limit of time as one.
+var errTime = errors.New("wall-clock limit reached")
 
 func newProcess(ctx context.Context, s *sandbox, e *backend.Exec) *process {
 	p := &process{box: s, exec: e, began: time.Now(), done: make(chan struct{})}
@@ -45,7 +45,7 @@ func newProcess(ctx context.Context, s *sandbox, e *backend.Exec) *process {
 	}
 	var timer *time.Timer
 	if limit > 0 {
-		timer = time.AfterFunc(limit, func() { cancel(timeIsUp) })
+		timer = time.AfterFunc(limit, func() { cancel(errTime) })
 	}
 	most := s.plan.spec.Policy.OutputLimit
 	if n := e.Limits.Output; n > 0 && (most == 0 || n < most) {
@@ -145,7 +145,7 @@ func (p *process) stopped(cause error) *status.Report {
 	r := p.blank()
 	var by signalled
 	switch {
-	case errors.Is(cause, timeIsUp):
+	case errors.Is(cause, errTime):
 		r.Status, r.Cause, r.LimitsHit = status.Timeout, status.CauseWall, []string{string(status.WallTime)}
 	case errors.As(cause, &by) && syscall.Signal(by) != syscall.SIGKILL:
 		r.Status, r.Cause = status.KilledSignal, status.CauseCaller
