@@ -52,7 +52,7 @@ type Spec struct {
 
 // Plan is what will be done for a Spec.
 type Plan interface {
-	// Ledger says what will be enforced, and by what.
+	// Ledger says what will be enforced, and by what, where the host gives what it seems to.
 	Ledger() status.Ledger
 	// Key is the same for plans whose sandboxes are.
 	Key() [32]byte
@@ -65,6 +65,8 @@ type Plan interface {
 type Sandbox interface {
 	// Start starts a process. Cancelling ctx kills it.
 	Start(ctx context.Context, e *Exec) (Process, error)
+	// Ledger says what it was built to enforce, and by what.
+	Ledger() status.Ledger
 	// Files are those that processes inside see.
 	Files() Files
 	// Snapshot writes the sandbox down, Restore makes it what it was then; errors.ErrUnsupported where that can't be had.

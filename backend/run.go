@@ -11,7 +11,7 @@ import (
 
 // Open plans a sandbox and builds it. One that can't be built, or would not give what the policy insists on, is a report;
 // an error is about what was asked for.
-func Open(ctx context.Context, b Backend, s *Spec) (Plan, Sandbox, *status.Report, error) {
+func Open(ctx context.Context, b Backend, s *Spec) (Sandbox, *status.Report, error) {
 	plan, err := b.Plan(ctx, s)
 	var box Sandbox
 	if err == nil {
@@ -21,11 +21,11 @@ func Open(ctx context.Context, b Backend, s *Spec) (Plan, Sandbox, *status.Repor
 	var unbuilt *BuildError
 	switch {
 	case errors.As(err, &cant):
-		return plan, nil, Refused(b.Name(), cant, s), nil
+		return nil, Refused(b.Name(), cant, s), nil
 	case errors.As(err, &unbuilt):
-		return plan, nil, unbuilt.Report, nil
+		return nil, unbuilt.Report, nil
 	}
-	return plan, box, nil, err
+	return box, nil, err
 }
 
 // Run starts a process in a sandbox of its own, which ends with it.
@@ -33,7 +33,7 @@ func Run(ctx context.Context, b Backend, s *Spec, e *Exec) (Process, error) {
 	if r, ok := b.(Runner); ok {
 		return r.Run(ctx, s, e)
 	}
-	_, box, failed, err := Open(ctx, b, s)
+	box, failed, err := Open(ctx, b, s)
 	if err != nil {
 		return nil, err
 	}

@@ -179,6 +179,53 @@ func TestManyRunsLeaveNoDescriptors(t *testing.T) {
 	}
 }
 
+func TestManySandboxesLeaveNothing(t *testing.T) {
+	count := func() (descriptors, goroutines int) {
+		names, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names), runtime.NumGoroutine()
+	}
+	once := func() {
+		box, err := confine.Open(t.Context(), nil, confine.WithCommand("sh"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = box.Files().ReadFile("/etc/passwd")
+		for _, tty := range []*confine.WinSize{nil, {Rows: 24, Cols: 80}} {
+			cmd := box.Command("sh", "-c", "sleep 100 & cat")
+			cmd.Stdin, cmd.Stdout, cmd.TTY = strings.NewReader("x\n\x04"), io.Discard, tty
+			if _, err := cmd.Run(); err != nil {
+				t.Error(err)
+			}
+		}
+		left := box.Command("sleep", "100")
+		left.Stdout = io.Discard
+		if err := left.Start(); err != nil {
+			t.Error(err)
+		}
+		if _, err := box.Close(); err != nil {
+			t.Error(err)
+		}
+		_, _ = left.Wait()
+	}
+	once()
+	files, routines := count()
+	for range 10 {
+		once()
+	}
+	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+		f, g := count()
+		if f <= files && g <= routines {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d descriptors and %d goroutines, then %d and %d", files, routines, f, g)
+		}
+	}
+}
+
 // TestManyRunsWithANetworkLeaveNothing: connections to others and from them are open when
 // the target ends, and neither a descriptor nor a goroutine stays.
 func TestManyRunsWithANetworkLeaveNothing(t *testing.T) {

@@ -9,5 +9,13 @@ import (
 // program that starts anything calls it first thing in main.
 func Init() { process.Init() }
 
-// backendFor is the one for an isolation. What has none is refused by the plan of processes, which says so.
-func backendFor(*Policy) backend.Backend { return process.Backend{} }
+// backends are those that there are, by the isolation that a policy asks for.
+var backends = map[string]backend.Backend{"": process.Backend{}, "process": process.Backend{}}
+
+// backendFor is the one of a policy. An isolation that has none is refused by the plan of processes, which says so.
+func backendFor(p *Policy) backend.Backend {
+	if b, ok := backends[p.Isolation]; ok {
+		return b
+	}
+	return process.Backend{}
+}

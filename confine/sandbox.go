@@ -12,10 +12,7 @@ import (
 // Sandbox holds processes, one after another or at once. What one leaves behind, files and processes in the background, is
 // there for the next; nothing of it outlives Close. Memory, tasks, disk, network and what is visible are the sandbox's;
 // time and output are limited for each process. Its methods may be called from any goroutine.
-type Sandbox struct {
-	box  backend.Sandbox
-	plan backend.Plan
-}
+type Sandbox struct{ box backend.Sandbox }
 
 // Option says more about a sandbox than its policy.
 type Option func(*options)
@@ -47,14 +44,14 @@ func Open(ctx context.Context, policy *Policy, opts ...Option) (*Sandbox, error)
 	for _, option := range opts {
 		option(o)
 	}
-	plan, box, failed, err := backend.Open(ctx, o.backend, spec)
+	box, failed, err := backend.Open(ctx, o.backend, spec)
 	if failed != nil {
 		return nil, &ExitError{failed}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &Sandbox{box, plan}, nil
+	return &Sandbox{box}, nil
 }
 
 // Command is a process in the sandbox, not started yet.
@@ -69,8 +66,8 @@ func (s *Sandbox) CommandContext(ctx context.Context, name string, arg ...string
 	return c
 }
 
-// Ledger says what was to be enforced when the sandbox was opened, and by what; what holds in fact is in each report.
-func (s *Sandbox) Ledger() status.Ledger { return s.plan.Ledger() }
+// Ledger says what the sandbox was built to enforce, and by what; what holds in fact is in each report.
+func (s *Sandbox) Ledger() status.Ledger { return s.box.Ledger() }
 
 // Files are those that processes inside see.
 func (s *Sandbox) Files() Files { return Files{s.box.Files()} }

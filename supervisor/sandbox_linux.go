@@ -146,6 +146,7 @@ func (p *Process) Wait(ctx context.Context) *status.Report {
 	j := p.job
 	<-j.gone
 	j.settle()
+	j.io.leave()
 	j.deliver(ctx)
 	j.out.left = j.io.readerLeft()
 	return j.report()

@@ -2,6 +2,8 @@ package supervisor
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -190,12 +192,28 @@ func (s *streams) end(patience time.Duration) {
 		patience = 0 // nothing was moved; only to close what is open
 	}
 	if s.err = s.pump.End(patience); s.err == nil { // else the streams may still be in use
+		s.emptyLeft()
 		s.undelivered()
 		for fd, out := range s.out {
 			if s.opts.Last != nil && out != nil && (fd == 2 || s.tty[2]) {
 				s.opts.Last(out.Last())
 			}
 		}
+	}
+}
+
+// leave is called before end when others go on that may write to the streams. Nobody reads that any more, and it holds
+// them up no more than the null device.
+func (s *streams) leave() { s.pump.Leave() }
+
+// emptyLeft empties what others may still write to, until the last of them has ended.
+func (s *streams) emptyLeft() {
+	for _, fd := range s.pump.Left() {
+		go func() {
+			f := os.NewFile(uintptr(fd), "left")
+			_, _ = io.Copy(io.Discard, f)
+			_ = f.Close()
+		}()
 	}
 }
 

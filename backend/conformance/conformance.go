@@ -69,7 +69,7 @@ func (s suite) spec(t *testing.T) *backend.Spec {
 
 func (s suite) open(t *testing.T) backend.Sandbox {
 	t.Helper()
-	_, box, failed, err := backend.Open(t.Context(), s.Backend, s.spec(t))
+	box, failed, err := backend.Open(t.Context(), s.Backend, s.spec(t))
 	if err != nil || failed != nil {
 		t.Fatalf("%v, %+v", err, failed)
 	}
@@ -127,7 +127,7 @@ func (s suite) plans(t *testing.T) {
 	if _, err := s.Backend.Plan(t.Context(), spec); !errors.As(err, new(*config.Unenforceable)) {
 		t.Errorf("what can't be had: %v", err)
 	}
-	_, box, failed, err := backend.Open(t.Context(), s.Backend, spec)
+	box, failed, err := backend.Open(t.Context(), s.Backend, spec)
 	if box != nil || err != nil || failed == nil || failed.Status != status.InternalError || failed.Backend != s.Backend.Name() {
 		t.Errorf("what can't be had: %v, %+v", err, failed)
 	}
@@ -408,7 +408,7 @@ func (s suite) ends(t *testing.T) {
 	box := s.open(t)
 	p, _ := s.start(t, box, nil, "sleep")
 	r, err := box.Close()
-	if err != nil || r.Backend != s.Backend.Name() || r.Version != status.ReportVersion || len(r.Enforced) == 0 {
+	if err != nil || len(box.Ledger()) == 0 || r.Backend != s.Backend.Name() || r.Version != status.ReportVersion || len(r.Enforced) == 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if r := p.Wait(); r.Status == status.OK {
@@ -421,7 +421,7 @@ func (s suite) ends(t *testing.T) {
 		t.Errorf("started in what is closed: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, box, failed, err := backend.Open(ctx, s.Backend, s.spec(t))
+	box, failed, err := backend.Open(ctx, s.Backend, s.spec(t))
 	if err != nil || failed != nil {
 		t.Fatalf("%v, %+v", err, failed)
 	}

@@ -34,9 +34,10 @@ type boxPlan struct {
 	spec *backend.Spec
 }
 
-// Plan computes what will be done.
+// Plan computes what will be done on the highest ground. What the host gives is tried when the sandbox is built.
 func (Backend) Plan(_ context.Context, s *backend.Spec) (backend.Plan, error) {
-	p, err := NewPlan(s.Policy, commandOf(s))
+	have := lookForGroup(s.Policy)
+	p, err := newPlan(s.Policy, commandOf(s), func() groups { return have }, inUserns, denial{})
 	if p == nil {
 		return nil, err
 	}
@@ -151,6 +152,9 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 	go running.report()
 	return running, nil
 }
+
+// Ledger says what it was built to enforce.
+func (s *sandbox) Ledger() status.Ledger { return s.plan.Plan.Ledger }
 
 // Close ends everybody inside.
 func (s *sandbox) Close() (*status.BoxReport, error) {

@@ -158,3 +158,35 @@ func TestSandboxesOverlap(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// What one process leaves running may hold its streams, and write to them: the end of that one process is told all the
+// same, with all that it wrote itself.
+func TestWhatAProcessLeavesRunningHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	box, sh := boxOf(t, ctx, nil)
+	defer box.Close()
+	for _, tty := range []bool{false, true} {
+		change := func(e *handoff.Exec) { e.TTY = [3]bool{tty, tty, tty} }
+		for _, left := range []string{"sleep 100", "(trap '' HUP; while :; do echo noise; done)"} {
+			r := sh("i=0; while [ $i -lt 2000 ]; do echo mine mine mine; i=$((i+1)); done; "+left+" & sleep 0.1; echo last", change).Wait(ctx)
+			if n := strings.Count(r.Stdout, "mine mine mine"); r.Status != status.OK || n != 2000 || !strings.Contains(r.Stdout, "last") {
+				t.Errorf("%s, terminal %t: %s, %d lines, %d bytes", left, tty, r.Status, n, len(r.Stdout))
+			}
+		}
+	}
+}
+
+// A server that goes on in the background is not ended by what it writes.
+func TestWhatIsLeftRunningMayWrite(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	box, sh := boxOf(t, ctx, nil)
+	defer box.Close()
+	if r := sh("(i=0; while [ $i -lt 3000 ]; do echo a line of the server; i=$((i+1)); done; sleep 0.2; echo x && touch /tmp/went-on) & exit 0").Wait(ctx); r.Status != status.OK {
+		t.Error(r.Status)
+	}
+	if r := sh("while ! test -e /tmp/went-on; do sleep 0.05; done").Wait(ctx); r.Status != status.OK {
+		t.Errorf("%s: %s", r.Status, r.Reason)
+	}
+}

@@ -172,6 +172,8 @@ type sandbox struct {
 	taken   int               // snapshots
 }
 
+func (s *sandbox) Ledger() status.Ledger { return s.plan.ledger }
+
 func (s *sandbox) Files() backend.Files { return s.files }
 
 func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, error) {

@@ -20,7 +20,7 @@ func Confined() Engine {
 	return Engine{
 		Run: func(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
 			s := &backend.Spec{Policy: &r.Policy, Argv: argv}
-			_, _, report, err := backend.Open(ctx, none, s)
+			_, report, err := backend.Open(ctx, none, s)
 			if report == nil {
 				return nil, errors.Join(err, errors.ErrUnsupported)
 			}

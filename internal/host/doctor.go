@@ -1,8 +1,8 @@
 package host
 
 import (
-	"sync"
 	"syscall"
+	"time"
 
 	"github.com/confine-run/confine/internal/hint"
 )
@@ -74,6 +74,7 @@ func (rs Results) Result(name string) (r Result, ok bool) {
 	return Result{}, false
 }
 
-// examined is tried once per process, for conditions: a host does not change
-// while a test runs, and hundreds of them ask.
-var examined = sync.OnceValue(RunDoctor)
+var lately recent[Results]
+
+// examined is tried once a minute, for conditions: hundreds of tests ask.
+func examined() Results { return lately.get(time.Minute, RunDoctor) }

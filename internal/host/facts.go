@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/moby/sys/mountinfo"
 
@@ -39,10 +40,26 @@ func (o *once[T]) get(ask func() T) T {
 	return o.value
 }
 
-var current Facts
+// recent is an answer that is asked for again when it is old: a host changes while a program runs.
+type recent[T any] struct {
+	mu    sync.Mutex
+	value T
+	asked time.Time
+}
 
-// Current is about this process, shared by everything in it.
-func Current() *Facts { return &current }
+func (r *recent[T]) get(most time.Duration, ask func() T) T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); r.asked.IsZero() || now.Sub(r.asked) > most {
+		r.value, r.asked = ask(), now
+	}
+	return r.value
+}
+
+var current recent[*Facts]
+
+// Current is about this process, shared by what happens in it within a second.
+func Current() *Facts { return current.get(time.Second, func() *Facts { return &Facts{} }) }
 
 func (f *Facts) read(path string) (string, bool) {
 	if f.files != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,9 @@ type Pump struct {
 	until atomic.Int64 // nanoseconds after began; noEnd: the run goes on
 	idle  chan struct{}
 	lost  bool
+
+	leaving atomic.Bool
+	left    []int
 }
 
 // relay brings the target something of the caller's.
@@ -46,6 +50,8 @@ const (
 	forever = math.MaxInt64 - 1
 	// stuck is how long End waits for a system call that ignores its deadline.
 	stuck = 200 * time.Millisecond
+	// settling is how long what was written to a pty may be on its way through the kernel.
+	settling = 50 * time.Millisecond
 )
 
 // Pipe makes a pipe for one stream of a run.
@@ -122,6 +128,39 @@ func (p *Pump) End(patience time.Duration) error {
 	return nil
 }
 
+// Leave is called before End when others that the target started may go on, and write: what is there by then is
+// delivered, and not what they write later.
+func (p *Pump) Leave() { p.leaving.Store(true) }
+
+// Left are the sources that others may still write to, for whoever empties and closes them. It is valid once, when End
+// has returned without an error.
+func (p *Pump) Left() []int {
+	left := p.left
+	p.left = nil
+	return left
+}
+
+// leaveAll lets go of streams that have given what they had when the target ended. It is true when one needs some time yet.
+func (p *Pump) leaveAll(ended time.Time) bool {
+	for _, s := range p.outs {
+		if s.src < 0 || s.pty && time.Since(ended) < settling {
+			continue
+		}
+		if s.mark < 0 {
+			n, err := unix.IoctlGetInt(s.src, unix.TIOCINQ)
+			if err != nil {
+				n = 0
+			}
+			s.mark = s.meter.total + int64(n)
+		}
+		if s.dropping() || s.meter.total >= s.mark && len(s.pend) == 0 && !s.full {
+			p.left = append(p.left, s.src)
+			s.src = -1
+		}
+	}
+	return slices.ContainsFunc(p.outs, func(s *Stream) bool { return s.src >= 0 && s.pty })
+}
+
 func (p *Pump) poke() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,12 +184,20 @@ func (p *Pump) run() {
 		}
 	}
 	var set []unix.PollFd
+	var ended time.Time
 	for {
 		until := p.until.Load()
 		if until != noEnd {
 			for _, in := range p.ins {
 				in.end() // before anything else: the caller's next program reads there
 			}
+		}
+		again := false
+		if until != noEnd && p.leaving.Load() {
+			if ended.IsZero() {
+				ended = time.Now()
+			}
+			again = p.leaveAll(ended)
 		}
 		set = append(set[:0], unix.PollFd{Fd: int32(p.wake), Events: unix.POLLIN})
 		var wait time.Duration
@@ -164,6 +211,9 @@ func (p *Pump) run() {
 				return
 			}
 			wait = left
+		}
+		if again && (wait == 0 || wait > settling) {
+			wait = settling
 		}
 		if _, err := unix.Poll(set, milliseconds(wait)); err != nil {
 			continue // EINTR; ENOMEM passes
