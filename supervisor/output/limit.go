@@ -15,6 +15,7 @@ type meter struct {
 	passed int64
 	last   byte // of what passed
 	over   bool
+	due    int64 // of total: what had been written when the target ended; -1: that isn't known yet
 }
 
 // room is how many bytes may still pass.

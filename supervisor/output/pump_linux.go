@@ -146,14 +146,14 @@ func (p *Pump) leaveAll(ended time.Time) bool {
 		if s.src < 0 || s.pty && time.Since(ended) < settling {
 			continue
 		}
-		if s.mark < 0 {
+		if s.meter.due < 0 {
 			n, err := unix.IoctlGetInt(s.src, unix.TIOCINQ)
 			if err != nil {
 				n = 0
 			}
-			s.mark = s.meter.total + int64(n)
+			s.meter.due = s.meter.total + int64(n)
 		}
-		if s.dropping() || s.meter.total >= s.mark && len(s.pend) == 0 && !s.full {
+		if s.dropping() || s.meter.total >= s.meter.due && len(s.pend) == 0 && !s.full {
 			p.left = append(p.left, s.src)
 			s.src = -1
 		}

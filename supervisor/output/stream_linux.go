@@ -55,12 +55,11 @@ type Stream struct {
 	err    error
 	unread error
 	total  atomic.Int64
-	mark   int64  // of meter.total, when it has given what its target wrote; -1: that isn't known yet
 	polled [2]int // places of src and dst in the poll set; -1: not in it
 }
 
 func newStream(c Config) (*Stream, error) {
-	s := &Stream{src: c.Src, guard: c.Guard, keys: c.Keys, told: c.Read, capture: c.Capture, keeps: c.Last, meter: meter{limit: c.Limit}, mark: -1}
+	s := &Stream{src: c.Src, guard: c.Guard, keys: c.Keys, told: c.Read, capture: c.Capture, keeps: c.Last, meter: meter{limit: c.Limit, due: -1}}
 	if c.Capture && c.Limit == 0 {
 		s.meter.limit = captureMax
 	}
