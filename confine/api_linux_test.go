@@ -98,6 +98,37 @@ func TestSignalsReachARun(t *testing.T) {
 	}
 }
 
+func TestARunHasATerminalOfTheSizeThatIsAsked(t *testing.T) {
+	cmd := confine.Command("sh", "-c", "stty size; read go; stty size")
+	in, keys := io.Pipe()
+	screen, out := io.Pipe()
+	cmd.Stdin, cmd.Stdout, cmd.TTY = in, out, &confine.WinSize{Rows: 17, Cols: 71}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(screen)
+	if line, err := lines.ReadString('\n'); line != "17 71\r\n" {
+		t.Fatal(line, err)
+	}
+	if err := cmd.Process.Resize(confine.WinSize{Rows: 5, Cols: 50}); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.WriteString(keys, "\n"); err != nil {
+		t.Error(err)
+	}
+	for line := ""; line != "5 50\r\n"; {
+		var err error
+		if line, err = lines.ReadString('\n'); err != nil {
+			t.Fatal(line, err)
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
+	if r, err := cmd.Wait(); err != nil {
+		t.Error(r, err)
+	}
+	keys.Close()
+}
+
 func TestCancelledBeforeStartRunsNothing(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
