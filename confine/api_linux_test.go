@@ -210,6 +210,25 @@ func TestManyRunsLeaveNoDescriptors(t *testing.T) {
 	}
 }
 
+func TestFilesOfASandboxAreItsUsers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root runs as another")
+	}
+	policy := confine.Default()
+	policy.User = &confine.User{UID: 12345, GID: 12346}
+	box, err := confine.Open(t.Context(), policy, confine.WithCommand("sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close()
+	if err := errors.Join(box.Files().WriteFile("/tmp/f", []byte("x"), 0o600), box.Files().Mkdir("/tmp/d", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if out, r, err := box.Command("sh", "-c", "cat /tmp/f && echo y >>/tmp/f && touch /tmp/d/in").CombinedOutput(); err != nil {
+		t.Errorf("%s, %v\n%s", r.Reason, err, out)
+	}
+}
+
 func TestManySandboxesLeaveNothing(t *testing.T) {
 	count := func() (descriptors, goroutines int) {
 		names, err := os.ReadDir("/proc/self/fd")

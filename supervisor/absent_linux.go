@@ -204,7 +204,10 @@ func renameAside(dir int, name string) (aside string, err error) {
 }
 
 // asTarget does something on this thread with the target's rights to files. Only root has more.
-func (r *remover) asTarget(do func() error) error {
+func (r *remover) asTarget(do func() error) error { return AsUser(r.uid, r.gid, do) }
+
+// AsUser has root do something with files as a user without capabilities, on one thread. Everybody else does it as they are.
+func AsUser(asUID, asGID uint32, do func() error) error {
 	if unix.Geteuid() != 0 {
 		return do()
 	}
@@ -216,8 +219,8 @@ func (r *remover) asTarget(do func() error) error {
 		return err
 	}
 	dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	_, _ = unix.SetfsgidRetGid(int(r.gid))
-	_, _ = unix.SetfsuidRetUid(int(r.uid))
+	_, _ = unix.SetfsgidRetGid(int(asGID))
+	_, _ = unix.SetfsuidRetUid(int(asUID))
 	defer func() {
 		_ = unix.Capset(&header, &had[0])
 		_, _ = unix.SetfsuidRetUid(unix.Geteuid())
@@ -229,7 +232,7 @@ func (r *remover) asTarget(do func() error) error {
 	// The calls give the former id and never an error; -1 changes nothing.
 	uid, _ := unix.SetfsuidRetUid(-1)
 	gid, _ := unix.SetfsgidRetGid(-1)
-	if uint32(uid) != r.uid || uint32(gid) != r.gid {
+	if uint32(uid) != asUID || uint32(gid) != asGID {
 		return unix.EPERM
 	}
 	for i := range none {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/supervisor"
 )
 
@@ -19,14 +20,17 @@ import (
 // is hidden there is hidden, and what is read-only is.
 type boxFiles struct {
 	root func() (int, error)
+	// Root does with them what the processes inside can, and what it makes is theirs.
+	uid, gid uint32
 }
 
 // Files are those that processes inside see. Without a mount namespace they would be the caller's.
 func (s *sandbox) Files() backend.Files {
 	if s.plan.ground == bare {
-		return boxFiles{func() (int, error) { return -1, errors.ErrUnsupported }}
+		return boxFiles{root: func() (int, error) { return -1, errors.ErrUnsupported }}
 	}
-	return boxFiles{s.root}
+	c := &s.plan.Box
+	return boxFiles{s.root, c.UID, c.GID}
 }
 
 // openRoot is what the caller of box.Root has to close.
@@ -42,7 +46,11 @@ func (f boxFiles) open(op, name string, flags int, perm fs.FileMode) (*os.File, 
 	if flags&unix.O_CREAT != 0 {
 		how.Mode = uint64(perm.Perm())
 	}
-	fd, err := unix.Openat2(root, path.Clean("/"+name), how)
+	fd := -1
+	err = supervisor.AsUser(f.uid, f.gid, func() (err error) {
+		fd, err = linux.Openat2(root, path.Clean("/"+name), how)
+		return err
+	})
 	if err != nil {
 		return nil, &fs.PathError{Op: op, Path: name, Err: err}
 	}
@@ -128,7 +136,7 @@ func (f boxFiles) in(op, name string, do func(dir int, base string) error) error
 	if base = strings.TrimSuffix(base, "/"); base == "" {
 		return &fs.PathError{Op: op, Path: name, Err: unix.EBUSY}
 	}
-	if err := do(int(dir.Fd()), base); err != nil {
+	if err := supervisor.AsUser(f.uid, f.gid, func() error { return do(int(dir.Fd()), base) }); err != nil {
 		return &fs.PathError{Op: op, Path: name, Err: err}
 	}
 	return nil
