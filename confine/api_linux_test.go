@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/confine"
 	"github.com/confine-run/confine/status"
 )
@@ -226,6 +227,71 @@ func TestFilesOfASandboxAreItsUsers(t *testing.T) {
 	}
 	if out, r, err := box.Command("sh", "-c", "cat /tmp/f && echo y >>/tmp/f && touch /tmp/d/in").CombinedOutput(); err != nil {
 		t.Errorf("%s, %v\n%s", r.Reason, err, out)
+	}
+}
+
+// Whoever is in it, in the background, too, ends with a sandbox; and what was about it is about nothing else afterwards.
+func TestASandboxEndsWithItsContextAndItsMemory(t *testing.T) {
+	policy := confine.Default()
+	policy.MemoryLimit, policy.AllowPartial = 64<<20, []string{"all"}
+	for name, end := range map[string]func(cancel func(), box *confine.Sandbox){
+		"context": func(cancel func(), _ *confine.Sandbox) { cancel() },
+		"memory_": func(_ func(), box *confine.Sandbox) {
+			_, _ = box.Command("sh", "-c", "x=$(head -c 300000000 /dev/zero | tr '\\0' x); echo ${#x}").Run()
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		box, err := confine.Open(ctx, policy, confine.WithCommand("sh"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fore := box.Command("sh", "-c", "setsid sleep 77 & exec sleep 76")
+		if err := fore.Start(); err != nil {
+			t.Fatal(err)
+		}
+		end(cancel, box)
+		if r, _ := fore.Wait(); r.Status == status.OK || r.Status == status.InternalError {
+			t.Errorf("%s: what ran: %s, %s", name, r.Status, r.Reason)
+		}
+		files := box.Files()
+		for until := time.Now().Add(10 * time.Second); ; {
+			if _, err := box.Command("true").Run(); errors.Is(err, backend.ErrClosed) {
+				break
+			}
+			if time.Now().After(until) {
+				t.Fatalf("%s: the sandbox is still there", name)
+			}
+		}
+		r, err := box.Close()
+		if err != nil || !strings.HasPrefix(string(r.Cause), name) {
+			t.Errorf("%s: %q: %q, %v", name, r.Cause, r.Reason, err)
+		}
+		host, err := os.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := files.List("/"); !errors.Is(err, backend.ErrClosed) {
+			t.Errorf("%s: files of a sandbox that is closed: %v", name, err)
+		}
+		host.Close()
+		cancel()
+	}
+}
+
+func TestCloseIsTheCauseOfWhatItEnds(t *testing.T) {
+	box, err := confine.Open(t.Context(), nil, confine.WithCommand("sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := box.Command("sleep", "100")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := box.Close(); err != nil {
+		t.Error(err)
+	}
+	if r, _ := cmd.Wait(); r.Status != status.KilledKill || r.Reason != "the sandbox was closed" {
+		t.Errorf("%s by %s: %s", r.Status, r.Cause, r.Reason)
 	}
 }
 

@@ -23,6 +23,7 @@ type Cmd struct {
 	// Env is K=V, set inside beside what the policy passes of this process's environment.
 	Env []string
 	// Stdin: nil is the null device. Stdout, Stderr: nil drops what is written; if they are the same, one goroutine at a time writes.
+	// What passes a limit is followed by a line "[TRUNCATED]". Wait waits for a writer that blocks, whatever limit has ended the command.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// TTY, if not nil, puts the three streams on a terminal of this size, whose output goes to Stdout.

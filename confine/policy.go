@@ -7,7 +7,7 @@ import (
 
 // Policy is what is wanted, whatever the host: limits (TimeLimit, CPUTime, MemoryLimit, Processes, DiskLimit, OutputLimit, …), and what of
 // the network, of the file system and of the environment is there. The zero value of a limit is none. docs/POLICY.md
-// has all fields; Validate says what is wrong with one.
+// has all fields (go doc ./internal/config Policy lists them); Validate says what is wrong with one.
 type Policy = config.Policy
 
 // The parts of a Policy.
@@ -19,7 +19,8 @@ type (
 	User       = config.User
 )
 
-// Report says how a run or a process ended, and what was enforced.
+// Report says how a run or a process ended, and what was enforced. Its statuses and causes are the constants of package
+// github.com/confine-run/confine/status.
 type Report = status.Report
 
 // BoxReport says what all processes of a sandbox came to.

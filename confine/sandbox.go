@@ -2,6 +2,7 @@ package confine
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 
@@ -87,7 +88,7 @@ func (s *Sandbox) Restore(ctx context.Context, snapshot *Snapshot) error {
 }
 
 // Close ends everybody inside, waits until nothing is left, and says what all of it came to. The error is something that
-// could not be removed, or why the sandbox ended before. It may be called again.
+// could not be removed, or a fault that ended the sandbox before; a limit of its own, or its context, that did is in the report. It may be called again.
 func (s *Sandbox) Close() (*BoxReport, error) { return s.box.Close() }
 
 // Snapshot is a sandbox written down.
@@ -106,14 +107,21 @@ type Files struct{ f backend.Files }
 // Open opens a file for reading.
 func (f Files) Open(name string) (io.ReadCloser, error) { return f.f.Open(name) }
 
-// ReadFile gives the content of a file.
+// maxReadFile is the most that ReadFile gives: a file inside may say to be as long as it likes.
+const maxReadFile = 256 << 20
+
+// ReadFile gives the content of a file of 256 MiB at most; Open reads larger ones.
 func (f Files) ReadFile(name string) ([]byte, error) {
 	r, err := f.f.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	return io.ReadAll(r)
+	b, err := io.ReadAll(io.LimitReader(r, maxReadFile+1))
+	if err == nil && len(b) > maxReadFile {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("it has more than 256 MiB")}
+	}
+	return b, err
 }
 
 // Create opens a file for writing, and empties it if it is there.

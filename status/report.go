@@ -10,7 +10,7 @@ type Report struct {
 	Cause        Cause                      `json:"cause"`
 	Signal       string                     `json:"signal,omitempty"`    // by name, "SIGKILL"; of the target
 	ExitCode     *int                       `json:"exit_code,omitempty"` // of the target, when it exited by itself
-	Stdout       string                     `json:"stdout"`              // only when captured (--json, or the Go API's Capture)
+	Stdout       string                     `json:"stdout"`              // only when captured (--json)
 	Stderr       string                     `json:"stderr"`
 	Encoding     Pair[string]               `json:"encoding"` // of Stdout and Stderr: "utf-8", or "base64" when not valid UTF-8
 	Truncated    Pair[bool]                 `json:"truncated"`
@@ -41,7 +41,9 @@ type BoxReport struct {
 	Backend      string      `json:"backend"`
 	Profile      string      `json:"profile"`
 	PolicyDigest string      `json:"policy_digest"`
-	DurationMS   int64       `json:"duration_ms"` // from when it was built until it was closed
+	Cause        Cause       `json:"cause,omitempty"`  // of an end before it was closed: a limit of its own, or the caller
+	Reason       string      `json:"reason,omitempty"` // the same in words
+	DurationMS   int64       `json:"duration_ms"`      // from when it was built until it was closed
 	Usage        Usage       `json:"usage"`
 	LimitsHit    []string    `json:"limits_hit"`
 	FullMounts   []string    `json:"full_mounts,omitempty"`

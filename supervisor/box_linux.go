@@ -29,8 +29,8 @@ type box struct {
 	over   chan struct{} // closed when the loop has ended
 	open   chan struct{} // closed when processes can be started at any time: of a box that isn't for one job
 	jobs   map[uint32]*job
-	failed *SetupError // why there is no box, or none any more
-	last   []func()    // what is to be closed when nobody is left
+	ending          // why there is no box, or none any more
+	last   []func() // what is to be closed when nobody is left
 
 	watch *watch
 	masks *masks
@@ -54,6 +54,13 @@ type box struct {
 	protected   int    // of what that took away: the first were at protected paths, the others have to do with gitlinks
 	stays       string // the run's own directory, where that could not be removed
 	changes     *status.Changes
+}
+
+// ending is why a box ended by itself.
+type ending struct {
+	failed *SetupError
+	cause  status.Cause // of a limit, or the caller's
+	detail string
 }
 
 func newBox(p *plan.Plan, child *process, group *cgroup.Group, o *Options) *box {
@@ -259,10 +266,15 @@ func (b *box) beginWatch(x *built) {
 	b.watch.start(begun)
 }
 
-// kill ends everybody for a cause that is about all of them.
+// kill ends everybody for a cause that is about all of them: a run's process first, which may tell of its end, and a
+// sandbox for many at once, whoever is in it.
 func (b *box) kill(cause status.Cause, detail string) {
-	if len(b.jobs) == 0 {
-		b.child.kill()
+	if b.cause == "" {
+		b.cause, b.detail = cause, detail
+	}
+	only := len(b.jobs) == 1
+	for _, j := range b.jobs {
+		only = only && j.exec.Last
 	}
 	for _, j := range b.jobs {
 		// Of two that are heard of together it is always the same.
@@ -270,7 +282,14 @@ func (b *box) kill(cause status.Cause, detail string) {
 			j.timeIsUp()
 			continue
 		}
-		j.kill(cause, detail)
+		if only {
+			j.kill(cause, detail)
+		} else {
+			j.because(cause, detail)
+		}
+	}
+	if !only {
+		b.child.kill()
 	}
 }
 

@@ -2,7 +2,9 @@ package supervisor
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +25,7 @@ type Sandbox struct {
 	ended chan struct{} // closed when nothing of it is left
 	next  uint32        // the ID of the next job; the loop's
 	left  *SetupError
+	told  sync.Mutex // of what the box and its processes tell at their ends
 }
 
 // Build carries out the part of a plan that is about the box. Cancelling ctx ends the sandbox with everybody in it, at
@@ -41,6 +44,8 @@ func (p *Prepared) Build(ctx context.Context, pl *plan.Plan, group *cgroup.Group
 	go func() {
 		defer close(s.ended)
 		b.loop(ctx)
+		s.told.Lock()
+		defer s.told.Unlock()
 		s.left = b.close()
 		b.tidy()
 	}()
@@ -69,7 +74,10 @@ func (b *box) unbuilt(ctx context.Context, why *SetupError) *status.Report {
 }
 
 // Process is one in a sandbox.
-type Process struct{ job *job }
+type Process struct {
+	job *job
+	in  *Sandbox
+}
 
 // Start starts a process. Of a plan e is the part that is about it; its ID and Last are not looked at. judge and refuses
 // are as for [Prepared.Run].
@@ -104,7 +112,7 @@ func (s *Sandbox) Start(e *handoff.Exec, o Options, judge denials.Judge, refuses
 		return nil, why
 	}
 	j.heedSignals()
-	return &Process{j}, nil
+	return &Process{j, s}, nil
 }
 
 func (s *Sandbox) gone() *SetupError {
@@ -145,10 +153,14 @@ func (p *Process) tell(f func()) bool {
 func (p *Process) Wait(ctx context.Context) *status.Report {
 	j := p.job
 	<-j.gone
+	p.in.told.Lock()
 	j.settle()
+	p.in.told.Unlock()
 	j.io.leave()
 	j.deliver(ctx)
 	j.out.left = j.io.readerLeft()
+	p.in.told.Lock()
+	defer p.in.told.Unlock()
 	return j.report()
 }
 
@@ -169,8 +181,15 @@ func (s *Sandbox) Root() (fd int, err error) {
 // be called again.
 func (s *Sandbox) Close() *status.BoxReport {
 	b := s.box
-	b.do(func() { b.child.close() })
+	b.do(func() {
+		for _, j := range b.jobs {
+			j.because(status.CauseCaller, "the sandbox was closed")
+		}
+		b.child.close()
+	})
 	<-s.ended
+	s.told.Lock()
+	defer s.told.Unlock()
 	j := newJob(b, &handoff.Exec{}, b.opts, nil)
 	j.targetStarted, j.out.waited = true, true // of the ledger and of what was used
 	if b.closed != nil {
@@ -180,6 +199,12 @@ func (s *Sandbox) Close() *status.BoxReport {
 	report := &status.BoxReport{
 		Backend: r.Backend, DurationMS: time.Since(s.built).Milliseconds(), Usage: r.Usage, LimitsHit: r.LimitsHit, FullMounts: r.FullMounts,
 		Violations: r.Violations, Enforced: r.Enforced, Changes: r.Changes, Network: r.Network,
+	}
+	if b.cause != "" {
+		report.Cause, report.Reason = b.cause, b.detail
+		if c := capabilityOf(b.cause); c != "" && !slices.Contains(report.LimitsHit, string(c)) {
+			report.LimitsHit = append(report.LimitsHit, string(c))
+		}
 	}
 	failed := b.failed
 	if failed == nil {

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -211,11 +210,18 @@ func (s *streams) emptyLeft() {
 	for _, fd := range s.pump.Left() {
 		go func() {
 			f := os.NewFile(uintptr(fd), "left")
-			_, _ = io.Copy(io.Discard, f)
+			for some := make([]byte, 64<<10); ; time.Sleep(leftEvery) {
+				if _, err := f.Read(some); err != nil {
+					break
+				}
+			}
 			_ = f.Close()
 		}()
 	}
 }
+
+// leftEvery makes whoever floods wait, and not us work.
+const leftEvery = 10 * time.Millisecond
 
 // hurry shortens the patience of an end that is under way.
 func (s *streams) hurry(patience time.Duration) {

@@ -96,7 +96,7 @@ func (Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, erro
 	if r != nil {
 		return nil, &backend.BuildError{Report: r}
 	}
-	return &sandbox{box: box, plan: made, spec: spec, root: openRoot(box)}, nil
+	return &sandbox{box: box, plan: made, spec: spec, root: openRoot(box, made.ground)}, nil
 }
 
 // sandbox is one that was built.
@@ -104,7 +104,7 @@ type sandbox struct {
 	box  *supervisor.Sandbox
 	plan *Plan
 	spec *backend.Spec
-	root func() (int, error) // opened once
+	root *boxRoot
 
 	closed sync.Once
 	report *status.BoxReport
@@ -166,9 +166,7 @@ func (s *sandbox) Close() (*status.BoxReport, error) {
 }
 
 func (s *sandbox) close() {
-	if fd, err := s.root(); err == nil {
-		_ = unix.Close(fd)
-	}
+	s.root.close()
 	r := s.box.Close()
 	whole := backend.Complete(&status.Report{Enforced: r.Enforced, LimitsHit: r.LimitsHit, Violations: r.Violations}, s.spec)
 	r.Version, r.Profile, r.PolicyDigest, r.Host = whole.Version, whole.Profile, whole.PolicyDigest, whole.Host
@@ -192,9 +190,9 @@ type process struct {
 }
 
 func (p *process) Signal(sig os.Signal) error {
-	n, ok := sig.(unix.Signal)
-	if !ok {
-		return errors.ErrUnsupported
+	n, err := signalOf(sig)
+	if err != nil {
+		return err
 	}
 	if !p.p.Signal(n) {
 		return os.ErrProcessDone

@@ -19,39 +19,86 @@ import (
 // boxFiles are the files of a sandbox, by a descriptor of its root. The mounts that stand inside stand here too: what
 // is hidden there is hidden, and what is read-only is.
 type boxFiles struct {
-	root func() (int, error)
+	root *boxRoot
 	// Root does with them what the processes inside can, and what it makes is theirs.
 	uid, gid uint32
 }
 
-// Files are those that processes inside see. Without a mount namespace they would be the caller's.
-func (s *sandbox) Files() backend.Files {
-	if s.plan.ground == bare {
-		return boxFiles{root: func() (int, error) { return -1, errors.ErrUnsupported }}
+var errNotRegular = errors.New("not a regular file")
+
+// boxRoot is the root directory of a sandbox, as long as that stands. It is opened when it is first needed, and
+// nobody has its number when it is closed.
+type boxRoot struct {
+	mu   sync.RWMutex
+	open func() (int, error)
+	shut bool
+}
+
+// use calls do with the descriptor.
+func (r *boxRoot) use(do func(root int) error) error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.shut {
+		return backend.ErrClosed
 	}
+	root, err := r.open()
+	if err != nil {
+		return err
+	}
+	return do(root)
+}
+
+// close waits for those who use it.
+func (r *boxRoot) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.shut {
+		r.shut = true
+		if fd, err := r.open(); err == nil {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// openRoot opens it once. Without a mount namespace the files would be the caller's.
+func openRoot(box *supervisor.Sandbox, g ground) *boxRoot {
+	if g == bare {
+		return &boxRoot{open: func() (int, error) { return -1, errors.ErrUnsupported }}
+	}
+	return &boxRoot{open: sync.OnceValues(box.Root)}
+}
+
+// Files are those that processes inside see.
+func (s *sandbox) Files() backend.Files {
 	c := &s.plan.Box
 	return boxFiles{s.root, c.UID, c.GID}
 }
 
-// openRoot is what the caller of box.Root has to close.
-func openRoot(box *supervisor.Sandbox) func() (int, error) { return sync.OnceValues(box.Root) }
-
-// open follows every link within the root.
+// open follows every link within the root. What the kernel makes up (/proc, /sys) answers for who asks, and
+// isn't the sandbox's.
 func (f boxFiles) open(op, name string, flags int, perm fs.FileMode) (*os.File, error) {
-	root, err := f.root()
-	if err != nil {
-		return nil, &fs.PathError{Op: op, Path: name, Err: err}
-	}
 	how := &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	if flags&unix.O_CREAT != 0 {
 		how.Mode = uint64(perm.Perm())
 	}
 	fd := -1
-	err = supervisor.AsUser(f.uid, f.gid, func() (err error) {
-		fd, err = linux.Openat2(root, path.Clean("/"+name), how)
-		return err
+	err := f.root.use(func(root int) error {
+		return supervisor.AsUser(f.uid, f.gid, func() (err error) {
+			fd, err = linux.Openat2(root, path.Clean("/"+name), how)
+			return err
+		})
 	})
+	var made unix.Statfs_t
+	if err == nil {
+		err = unix.Fstatfs(fd, &made)
+	}
+	if err == nil && (made.Type == unix.PROC_SUPER_MAGIC || made.Type == unix.SYSFS_MAGIC) {
+		err = unix.EACCES
+	}
 	if err != nil {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
 		return nil, &fs.PathError{Op: op, Path: name, Err: err}
 	}
 	return os.NewFile(uintptr(fd), name), nil
@@ -63,7 +110,7 @@ func (f boxFiles) regular(op, name string, flags int, perm fs.FileMode) (*os.Fil
 		if info, err := f.Stat(name); err != nil {
 			return nil, err
 		} else if !info.Mode().IsRegular() {
-			return nil, &fs.PathError{Op: op, Path: name, Err: unix.EINVAL}
+			return nil, &fs.PathError{Op: op, Path: name, Err: errNotRegular}
 		}
 	}
 	file, err := f.open(op, name, flags|unix.O_NONBLOCK|unix.O_NOCTTY, perm)
@@ -72,7 +119,7 @@ func (f boxFiles) regular(op, name string, flags int, perm fs.FileMode) (*os.Fil
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: op, Path: name, Err: unix.EINVAL}
+		err = &fs.PathError{Op: op, Path: name, Err: errNotRegular}
 	}
 	if err == nil && flags&unix.O_ACCMODE != unix.O_RDONLY {
 		err = file.Truncate(0)

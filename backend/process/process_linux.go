@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor"
 )
@@ -26,9 +27,9 @@ type run struct {
 }
 
 func (r *run) Signal(sig os.Signal) error {
-	n, ok := sig.(unix.Signal)
-	if !ok {
-		return errors.ErrUnsupported
+	n, err := signalOf(sig)
+	if err != nil {
+		return err
 	}
 	select {
 	case <-r.done:
@@ -60,6 +61,18 @@ func (r *run) Wait() *status.Report {
 	return r.report
 }
 
+// signalOf is a signal that there is.
+func signalOf(sig os.Signal) (unix.Signal, error) {
+	n, ok := sig.(unix.Signal)
+	if !ok {
+		return 0, errors.ErrUnsupported
+	}
+	if n < 1 || n > 64 {
+		return 0, unix.EINVAL
+	}
+	return n, nil
+}
+
 // wires lead from a process's streams to the readers and writers of its caller: descriptors as they are, all others
 // through pipes.
 type wires struct {
@@ -71,6 +84,9 @@ type wires struct {
 }
 
 func connect(e *backend.Exec) (*wires, error) {
+	if e.Limits.Time < 0 || e.Limits.Output < 0 {
+		return nil, &config.UsageError{Msg: "a limit is less than nothing"}
+	}
 	w := &wires{options: unconnected, exec: e}
 	w.options.Limits.Time, w.options.Limits.Output = e.Limits.Time, e.Limits.Output
 	var err error
