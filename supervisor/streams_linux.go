@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -208,20 +207,28 @@ func (s *streams) leave() { s.pump.Leave() }
 // emptyLeft empties what others may still write to, until the last of them has ended.
 func (s *streams) emptyLeft() {
 	for _, fd := range s.pump.Left() {
-		go func() {
-			f := os.NewFile(uintptr(fd), "left")
-			for some := make([]byte, 64<<10); ; time.Sleep(leftEvery) {
-				if _, err := f.Read(some); err != nil {
-					break
-				}
-			}
-			_ = f.Close()
-		}()
+		go empty(fd)
 	}
 }
 
-// leftEvery makes whoever floods wait, and not us work.
-const leftEvery = 10 * time.Millisecond
+// empty reads what comes, and drops it. It looks now and then, and isn't woken by each write: whoever floods waits,
+// and costs next to nothing here.
+func empty(fd int) {
+	const often, seldom = 10 * time.Millisecond, time.Second
+	some := make([]byte, 64<<10)
+	for wait := often; ; time.Sleep(wait) {
+		n, err := unix.Read(fd, some)
+		switch {
+		case n > 0:
+			wait = often
+		case err == unix.EAGAIN || err == unix.EINTR:
+			wait = min(2*wait, seldom)
+		default:
+			_ = unix.Close(fd)
+			return
+		}
+	}
+}
 
 // hurry shortens the patience of an end that is under way.
 func (s *streams) hurry(patience time.Duration) {
