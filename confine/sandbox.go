@@ -12,7 +12,7 @@ import (
 
 // Sandbox holds processes, one after another or at once. What one leaves behind, files and processes in the background, is
 // there for the next; nothing of it outlives Close. Memory, tasks, disk, network and what is visible are the sandbox's;
-// time and output are limited for each process. Its methods may be called from any goroutine.
+// time and output are limited for each process. A limit of its own that ends something ends the sandbox. Its methods may be called from any goroutine.
 type Sandbox struct{ box backend.Sandbox }
 
 // Option says more about a sandbox than its policy.
