@@ -20,12 +20,13 @@ import (
 // Sandbox is a box that stands, for processes one after another or at once. What one of them leaves behind, files
 // and other processes, is there for the next. Its methods may be called from any goroutine.
 type Sandbox struct {
-	box   *box
-	built time.Time
-	ended chan struct{} // closed when nothing of it is left
-	next  uint32        // the ID of the next job; the loop's
-	left  *SetupError
-	told  sync.Mutex // of what the box and its processes tell at their ends
+	box     *box
+	built   time.Time
+	ended   chan struct{} // closed when nothing of it is left
+	next    uint32        // the ID of the next job; the loop's, as closing
+	left    *SetupError
+	closing bool       // or closed
+	told    sync.Mutex // of what the box and its processes tell at their ends
 }
 
 // Build carries out the part of a plan that is about the box. Cancelling ctx ends the sandbox with everybody in it, at
@@ -92,6 +93,10 @@ func (s *Sandbox) Start(e *handoff.Exec, o Options, judge denials.Judge, refuses
 	j.judge, j.refuses = judge, refuses
 	failed := make(chan *SetupError, 1)
 	begun := s.box.do(func() {
+		if s.closing || s.box.cause != "" {
+			failed <- s.gone()
+			return
+		}
 		s.next++
 		exec.ID = s.next
 		s.box.jobs[exec.ID] = j
@@ -182,6 +187,7 @@ func (s *Sandbox) Root() (fd int, err error) {
 func (s *Sandbox) Close() *status.BoxReport {
 	b := s.box
 	b.do(func() {
+		s.closing = true
 		for _, j := range b.jobs {
 			j.because(status.CauseCaller, "the sandbox was closed")
 		}
