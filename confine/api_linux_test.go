@@ -295,7 +295,9 @@ func TestCloseIsTheCauseOfWhatItEnds(t *testing.T) {
 	}
 }
 
-func TestManySandboxesLeaveNothing(t *testing.T) {
+// leavesNothing does something over and over, and neither a descriptor nor a goroutine stays.
+func leavesNothing(t *testing.T, once func()) {
+	t.Helper()
 	count := func() (descriptors, goroutines int) {
 		names, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
@@ -303,6 +305,23 @@ func TestManySandboxesLeaveNothing(t *testing.T) {
 		}
 		return len(names), runtime.NumGoroutine()
 	}
+	once()
+	files, routines := count()
+	for range 10 {
+		once()
+	}
+	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+		f, g := count()
+		if f <= files && g <= routines {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d descriptors and %d goroutines, then %d and %d", files, routines, f, g)
+		}
+	}
+}
+
+func TestManySandboxesLeaveNothing(t *testing.T) {
 	once := func() {
 		box, err := confine.Open(t.Context(), nil, confine.WithCommand("sh"))
 		if err != nil {
@@ -326,20 +345,7 @@ func TestManySandboxesLeaveNothing(t *testing.T) {
 		}
 		_, _ = left.Wait()
 	}
-	once()
-	files, routines := count()
-	for range 10 {
-		once()
-	}
-	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
-		f, g := count()
-		if f <= files && g <= routines {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d descriptors and %d goroutines, then %d and %d", files, routines, f, g)
-		}
-	}
+	leavesNothing(t, once)
 }
 
 // TestManyRunsWithANetworkLeaveNothing: connections to others and from them are open when
@@ -348,13 +354,6 @@ func TestManyRunsWithANetworkLeaveNothing(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip(err)
-	}
-	count := func() (descriptors, goroutines int) {
-		names, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(names), runtime.NumGoroutine()
 	}
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -389,20 +388,7 @@ func TestManyRunsWithANetworkLeaveNothing(t *testing.T) {
 		}
 		(<-accepted).Close()
 	}
-	once()
-	files, routines := count()
-	for range 10 {
-		once()
-	}
-	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
-		f, g := count()
-		if f <= files && g <= routines {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d descriptors and %d goroutines, then %d and %d", files, routines, f, g)
-		}
-	}
+	leavesNothing(t, once)
 }
 
 // A program without Init would start itself over and over.
