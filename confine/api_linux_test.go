@@ -245,6 +245,11 @@ func TestASandboxEndsWithItsContextAndItsMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for _, made := range []string{"/proc/1/maps", "/sys/fs"} {
+			if _, err := box.Files().Stat(made); err == nil && box.Ledger()[status.Filesystem].Mechanism == "mount_namespace" {
+				t.Errorf("%s is the caller's to look at", made)
+			}
+		}
 		fore := box.Command("sh", "-c", "setsid sleep 77 & exec sleep 76")
 		if err := fore.Start(); err != nil {
 			t.Fatal(err)
