@@ -59,6 +59,41 @@ func TestAPolicyThatIsNotValidStartsNothing(t *testing.T) {
 	}
 }
 
+// full is a writer that takes some bytes and then fails.
+type full struct{ room int }
+
+var errFull = errors.New("it is full")
+
+func (f *full) Write(b []byte) (int, error) {
+	if f.room -= len(b); f.room < 0 {
+		return 0, errFull
+	}
+	return len(b), nil
+}
+
+func TestTheErrorOfAWriterIsGiven(t *testing.T) {
+	box, err := confine.Open(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close()
+	for name, command := range map[string]func(string, ...string) *confine.Cmd{"of a run": confine.Command, "in a sandbox": box.Command} {
+		cmd := command("echo", "hello")
+		cmd.Stdout = &full{}
+		if r, err := cmd.Run(); r == nil || r.Status != status.OK || !errors.Is(err, errFull) {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+		cmd = command("sh", "-c", "while echo hello; do :; done; exit 3")
+		cmd.Stdout = &full{20}
+		cmd.Stderr = cmd.Stdout
+		r, err := cmd.Run()
+		var exit *confine.ExitError
+		if r == nil || r.Status == status.OK || !errors.As(err, &exit) || !errors.Is(err, errFull) {
+			t.Errorf("%s, both streams: %+v, %v", name, r, err)
+		}
+	}
+}
+
 func TestKillLeavesNothing(t *testing.T) {
 	cmd := confine.Command("sleep", "1000")
 	if err := cmd.Start(); err != nil {

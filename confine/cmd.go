@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"reflect"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/status"
@@ -23,7 +24,8 @@ type Cmd struct {
 	// Env is K=V, set inside beside what the policy passes of this process's environment.
 	Env []string
 	// Stdin: nil is the null device. Stdout, Stderr: nil drops what is written; if they are the same, one goroutine at a time writes.
-	// What passes a limit is followed by a line "[TRUNCATED]". Wait waits for a writer that blocks, whatever limit has ended the command.
+	// What passes a limit is followed by a line "[TRUNCATED]". Wait waits for a writer that blocks, whatever limit has ended the command,
+	// and gives the error of one that fails; the command then gets SIGPIPE if it writes more.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// TTY, if not nil, puts the three streams on a terminal of this size, whose output goes to Stdout.
@@ -37,7 +39,32 @@ type Cmd struct {
 
 	ctx     context.Context
 	sandbox *Sandbox // nil: one of its own
+	outputs []*output
+}
 
+// output is a writer of the caller's, and what it said first that wasn't nil.
+type output struct {
+	io.Writer
+	err error // read when the process has ended and nobody writes any more
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.Writer.Write(b)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// output is what stands for a writer while the command runs. A file is handed on as it is.
+func (c *Cmd) output(w io.Writer) io.Writer {
+	switch w.(type) {
+	case nil, *os.File:
+		return w
+	}
+	o := &output{Writer: w}
+	c.outputs = append(c.outputs, o)
+	return o
 }
 
 // WinSize is the size of a terminal: rows and columns of characters.
@@ -57,9 +84,15 @@ func CommandContext(ctx context.Context, name string, arg ...string) *Cmd {
 }
 
 // ExitError is a run that did not end well: not by exit code 0, or not at all. Report has the rest.
-type ExitError struct{ Report *Report }
+type ExitError struct {
+	Report *Report
+	write  error
+}
 
 func (e *ExitError) Error() string { return string(e.Report.Status) + ": " + e.Report.Reason }
+
+// Unwrap is what a writer of the caller's said that failed, which may be why the command ended.
+func (e *ExitError) Unwrap() error { return e.write }
 
 // Start starts the command, and doesn't wait for it. An error is about what was asked for, a *[UsageError] mostly, and
 // nothing was started. A sandbox that can't be built, or would not enforce what the policy insists on, is told by Wait, in
@@ -71,7 +104,11 @@ func (c *Cmd) Start() error {
 	if c.ctx == nil || len(c.Args) == 0 {
 		return errors.New("confine: a Cmd is made by Command")
 	}
-	e := &backend.Exec{Argv: c.Args, Env: c.Env, Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY, Limits: c.Limits}
+	c.outputs = nil
+	e := &backend.Exec{Argv: c.Args, Env: c.Env, Stdin: c.Stdin, Stdout: c.output(c.Stdout), TTY: c.TTY, Limits: c.Limits}
+	if e.Stderr = e.Stdout; !same(c.Stdout, c.Stderr) {
+		e.Stderr = c.output(c.Stderr)
+	}
 	var p backend.Process
 	var err error
 	if c.sandbox != nil {
@@ -123,16 +160,27 @@ func specOf(p *Policy, dir string) (*backend.Spec, error) {
 }
 
 // Wait waits until the command has ended and everything that it wrote was delivered. The report is there in any case; the
-// error is an *[ExitError] unless its status is OK.
+// error is an *[ExitError] unless its status is OK, and that of a writer which failed if it is.
 func (c *Cmd) Wait() (*Report, error) {
 	if c.Process == nil {
 		return nil, errors.New("confine: not started")
 	}
 	r := c.Process.p.Wait()
-	if r.Status != status.OK {
-		return r, &ExitError{r}
+	var write error
+	for _, o := range c.outputs {
+		if write == nil {
+			write = o.err
+		}
 	}
-	return r, nil
+	if r.Status != status.OK {
+		return r, &ExitError{r, write}
+	}
+	return r, write
+}
+
+// same says whether two writers are one, as package os/exec has it.
+func same(a, b io.Writer) bool {
+	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && a == b
 }
 
 // Run is Start and Wait. Without a report nothing was started.

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"maps"
 	"os"
 	"os/exec"
@@ -66,7 +67,7 @@ func exported(t *testing.T, goos string) map[string]bool {
 			case *ast.FuncDecl:
 				if d.Recv == nil {
 					add("confine.", d.Name.Name, "")
-				} else {
+				} else if of := strings.TrimLeft(types.ExprString(d.Recv.List[0].Type), "*"); ast.IsExported(of) {
 					add(".", d.Name.Name, "(")
 				}
 			case *ast.GenDecl:

@@ -47,7 +47,7 @@ func Open(ctx context.Context, policy *Policy, opts ...Option) (*Sandbox, error)
 	}
 	box, failed, err := backend.Open(ctx, o.backend, spec)
 	if failed != nil {
-		return nil, &ExitError{failed}
+		return nil, &ExitError{Report: failed}
 	}
 	if err != nil {
 		return nil, err

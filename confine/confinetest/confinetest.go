@@ -2,7 +2,7 @@
 //
 //	mock := &confinetest.Backend{Handle: confinetest.Script(
 //		confinetest.Step{Args: []string{"python3"}, Stdout: "42\n"},
-//		confinetest.Step{Status: status.Timeout},
+//		confinetest.Step{Result: confinetest.Result{Status: status.Timeout}},
 //	)}
 //	box, err := confine.Open(ctx, policy, confine.WithBackend(mock))
 //

@@ -47,7 +47,10 @@ func use(ctx context.Context) error {
 	report, err = cmd.Wait()
 	var exit *confine.ExitError
 	var usage *confine.UsageError
-	fmt.Println(report.Status, errors.As(err, &exit), errors.As(err, &usage))
+	if errors.As(err, &exit) {
+		err = exit.Unwrap()
+	}
+	fmt.Println(report.Status, errors.As(err, &usage))
 
 	options := []confine.Option{confine.WithDir("."), confine.WithCommand("sh"), confine.WithBackend(&confinetest.Backend{})}
 	var box *confine.Sandbox
