@@ -43,7 +43,7 @@ type eventLog struct {
 
 func newEvents(s *Sink, trace string) *eventLog {
 	e := &eventLog{sink: s, trace: trace, now: time.Now, denied: map[[3]string]bool{}, hit: map[status.Capability]bool{}}
-	if !s.owned {
+	if s.events == nil {
 		e.queue = newQueue(s)
 	}
 	return e
