@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -91,12 +92,21 @@ func readPolicyFile(path string, follow bool) ([]byte, error) {
 	return data, nil
 }
 
-// unreadable turns an error of readPolicyFile into one for the user.
-func unreadable(path string, err error) error {
-	op, cause := "read", err
+// pathless is an error without the path that it is about, which whoever reports it names.
+func pathless(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
-		op, cause = pe.Op, pe.Err
+		return pe.Err
+	}
+	return err
+}
+
+// unreadable turns an error of readPolicyFile into one for the user.
+func unreadable(path string, err error) error {
+	op, cause := "read", pathless(err)
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		op = pe.Op
 	}
 	hint := "make it a TOML file that you can read, or remove it"
 	if errors.Is(err, fs.ErrNotExist) {
@@ -121,10 +131,11 @@ func parseFile(path string, data []byte, home string) (*file, error) {
 			return nil, err
 		}
 	}
-	if err := in.contradictions(); err != nil {
-		return nil, err
+	err = order(in.out.settings)
+	for _, p := range in.out.pieces {
+		err = cmp.Or(err, order(p.settings))
 	}
-	return in.out, nil
+	return in.out, err
 }
 
 // Printable is a path for a line of text: quoted when it could break the line.
@@ -346,7 +357,7 @@ func (in *interpreter) setting(e entry, key []string, table string, profile bool
 	}
 	found := lookupKey(key)
 	if len(found) > 1 {
-		return nil, in.fail(e, "%q can mean %s: name its table", key[0], oneOf(found.keys()))
+		return nil, in.fail(e, "%q can mean %s: name its table", key[0], oneOf([]string{found[0].Key, found[1].Key}))
 	}
 	if len(found) == 0 {
 		return nil, in.unknown(e, key, table, knownKeys(profile))
@@ -408,16 +419,6 @@ func (in *interpreter) filesystem(e entry) (list []said, err error) {
 	return list, nil
 }
 
-// keyed are the options that a key of a file can mean.
-type keyed []*Option
-
-func (k keyed) keys() (keys []string) {
-	for _, o := range k {
-		keys = append(keys, o.Key)
-	}
-	return keys
-}
-
 // flat is the option's name as a key.
 func (o *Option) flat() string { return strings.ReplaceAll(o.Name, "-", "_") }
 
@@ -431,21 +432,21 @@ func (o *Option) allKeys() []string {
 
 // lookupKey finds the option of a key. "network.allow_domains" can also be said
 // without its table, as "allow_domains" or, by the option's name, "allow_network".
-func lookupKey(key []string) keyed {
+func lookupKey(key []string) []*Option {
 	dotted := strings.Join(key, ".")
-	var last, named keyed
+	var last, named []*Option
 	for i := range options {
 		o := &options[i]
 		for _, k := range o.allKeys() {
 			if k == dotted {
-				return keyed{o}
+				return []*Option{o}
 			}
 			if strings.HasSuffix(k, "."+dotted) && len(key) == 1 && !slices.Contains(last, o) {
 				last = append(last, o)
 			}
 		}
 		if o.Key != "" && !o.FileOnly && o.flat() == dotted {
-			named = keyed{o}
+			named = []*Option{o}
 		}
 	}
 	if named != nil {
@@ -512,7 +513,7 @@ func (in *interpreter) words(o *Option, e entry, key string) ([]string, error) {
 		if e.Kind == located.String || number(e.Kind) {
 			return one, nil
 		}
-		takes = forms(o)
+		takes = forms[o.Kind]
 	default:
 		if e.Kind == located.String || number(e.Kind) && o.Name == "user" {
 			return one, nil
@@ -523,18 +524,6 @@ func (in *interpreter) words(o *Option, e entry, key string) ([]string, error) {
 		}
 	}
 	return nil, in.fail(e, "%s takes %s", key, takes)
-}
-
-func forms(o *Option) string {
-	switch o.Kind {
-	case KindDuration:
-		return durationForms
-	case KindSize:
-		return sizeForms
-	case KindPercent:
-		return percentForms
-	}
-	return countForms
 }
 
 // listWords reads a list. "false" is the empty list, which drops what weaker
@@ -561,21 +550,9 @@ func (in *interpreter) listWords(o *Option, e entry, key string) ([]string, erro
 	return words, nil
 }
 
-// contradictions refuses what a file says twice, and puts the rest into the
+// order refuses what is said twice, and puts the rest into the
 // order in which it counts: general keys, then emptied lists, then what is added.
-func (in *interpreter) contradictions() error {
-	if err := settle(in.out.settings); err != nil {
-		return err
-	}
-	for _, p := range in.out.pieces {
-		if err := settle(p.settings); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func settle(list []said) error {
+func order(list []said) error {
 	for i, s := range list {
 		for _, earlier := range list[:i] {
 			if s.option != earlier.option || s.general || earlier.general {

@@ -267,29 +267,25 @@ func (g *gathered) readProject() error {
 	byName := "name it with --config to use it"
 	data, err := readPolicyFile(path, false)
 	if err != nil {
-		var pe *fs.PathError
-		if errors.As(err, &pe) {
-			err = pe.Err
-		}
-		notice("can't be read ("+err.Error()+")", byName)
+		notice("can't be read ("+pathless(err).Error()+")", byName)
 		return nil
 	}
 	known, err := g.src.trusted(path, data)
-	Accept := "read it, then run: confine trust " + shell.Word(path)
+	accept := "read it, then run: confine trust " + shell.Word(path)
 	switch {
 	case err != nil:
 		notice("is not trusted ("+firstLine(err)+")", byName)
 	case known == trustNone:
-		notice("is not trusted", Accept)
+		notice("is not trusted", accept)
 	case known == trustOther:
-		notice("has changed since it was trusted", Accept)
+		notice("has changed since it was trusted", accept)
 	default:
 		f, err := parseFile(path, data, g.src.Home)
 		if err != nil {
 			return err
 		}
 		if why := g.strange(f.policies()); why != "" {
-			notice(why, Accept)
+			notice(why, accept)
 			return nil
 		}
 		g.add(f)
@@ -309,11 +305,7 @@ func (g *gathered) strange(policies []string) (why string) {
 		}
 		switch {
 		case err != nil:
-			var pe *fs.PathError
-			if errors.As(err, &pe) {
-				err = pe.Err
-			}
-			why = "can't be read (" + firstLine(err) + ")"
+			why = "can't be read (" + firstLine(pathless(err)) + ")"
 		case known == trustNone:
 			why = "is not trusted"
 		case known == trustOther:
@@ -415,7 +407,7 @@ func (r *Resolved) apply(s said) error {
 	}
 	name := s.option.Name
 	if len(canon) == 0 {
-		s.option.clear(r)
+		s.option.setList(r, nil)
 		r.Origins[name], r.where[name] = nil, nil
 	} else {
 		s.option.set(r, canon)
@@ -639,32 +631,6 @@ func Here() Sources {
 		SystemFile: systemFile,
 		UID:        os.Getuid(),
 	}
-}
-
-// Described is the effective value of one option.
-type Described struct {
-	Option string
-	Values []string // words that, said again, give it again
-	Value  string   // the same for a reader: "none" where there is nothing
-}
-
-// Describe tells the whole policy, option by option, in the order of Options.
-// Values of variables are in it: who prints it redacts them.
-func (p *Policy) Describe() []Described {
-	r := &Resolved{Policy: *p}
-	var list []Described
-	for i := range options {
-		o := &options[i]
-		if o.Run {
-			continue
-		}
-		d := Described{Option: o.Name, Values: o.words(r), Value: wordNone}
-		if len(d.Values) > 0 {
-			d.Value = strings.Join(d.Values, ", ")
-		}
-		list = append(list, d)
-	}
-	return list
 }
 
 // Digest tells policies apart: "sha256:" and the digest over all options and

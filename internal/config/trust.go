@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -159,10 +158,5 @@ func badStore(store, why, hint string, err error) error {
 }
 
 func storeUnreadable(store string, err error) error {
-	cause := err
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		cause = pe.Err
-	}
-	return badStore(store, cause.Error(), "remove it and trust the files again", err)
+	return badStore(store, pathless(err).Error(), "remove it and trust the files again", err)
 }

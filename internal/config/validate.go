@@ -199,7 +199,7 @@ func parseTmpfs(word string) (m Mount, ok bool, err error) {
 	}
 	m.Dst = path.Clean("/" + rest[:i])
 	if m.Size, err = ParseSize(rest[i+1:]); err != nil {
-		return m, false, mistake(err.Error(), "it takes "+someSizeForms)
+		return m, false, mistake(err.Error(), "it takes "+sizeForms)
 	}
 	switch {
 	case m.Dst == "/":
