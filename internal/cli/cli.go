@@ -240,16 +240,8 @@ type stdoutError struct{ err error }
 func (e *stdoutError) Error() string { return "write stdout: " + e.err.Error() }
 func (e *stdoutError) Unwrap() error { return e.err }
 
-// env is a variable of the caller's; the last one of a name holds, as in a shell.
-func (p *Process) env(name string) string {
-	value := ""
-	for _, kv := range p.Environ {
-		if k, v, ok := strings.Cut(kv, "="); ok && k == name {
-			value = v
-		}
-	}
-	return value
-}
+// env is a variable of the caller's.
+func (p *Process) env(name string) string { return config.LookupEnv(p.Environ, name) }
 
 // words takes apart what follows a subcommand that runs nothing. There, flags
 // can stand anywhere.

@@ -209,7 +209,7 @@ func shows(p *config.Policy, what string) string {
 
 // misspelt asks whether the name of a command that wasn't found was to be a subcommand.
 func misspelt(name string) string {
-	if near := config.Nearest(name, commandNames()); near != "" && !strings.Contains(name, "/") {
+	if near := hint.Nearest(name, commandNames()); near != "" && !strings.Contains(name, "/") {
 		return "did you mean \"confine " + near + "\"?"
 	}
 	return ""

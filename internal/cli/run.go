@@ -209,20 +209,9 @@ func (s *session) early(settings []config.Setting) {
 }
 
 func (s *session) sources(settings []config.Setting) config.Sources {
-	dir, err := os.Getwd()
-	if err != nil {
-		dir = "" // it was removed
-	}
-	return config.Sources{
-		Flags:      settings,
-		Environ:    s.Environ,
-		Dir:        dir,
-		Home:       s.env("HOME"),
-		ConfigHome: s.env("XDG_CONFIG_HOME"),
-		DataHome:   s.env("XDG_DATA_HOME"),
-		SystemFile: s.SystemFile,
-		UID:        os.Getuid(),
-	}
+	src := config.Here(s.Environ, s.SystemFile)
+	src.Flags = settings
+	return src
 }
 
 const plainShell = "/bin/sh"

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/hint"
 )
 
 // Line is a command line, taken apart.
@@ -108,11 +109,11 @@ func unknown(takes Takes, name, word string) error {
 			return err
 		}
 	}
-	if hint := peerHint(word, name); hint != "" && takes.All() {
-		err.Hint = hint
+	if here := peerHint(word, name); here != "" && takes.All() {
+		err.Hint = here
 		return err
 	}
-	if near := config.Nearest(name, append(names, "help")); near != "" && len(name) > 1 {
+	if near := hint.Nearest(name, append(names, "help")); near != "" && len(name) > 1 {
 		err.Msg += ", did you mean \"--" + near + "\"?"
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -75,19 +76,23 @@ func readPolicyFile(path string, follow bool) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return readOpen(f)
+}
+
+func readOpen(f *os.File) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
+		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: errors.New("not a regular file")}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, fileMost+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(data) > fileMost {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("larger than 1 MiB")}
+		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: errors.New("larger than 1 MiB")}
 	}
 	return data, nil
 }

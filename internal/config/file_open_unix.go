@@ -7,9 +7,6 @@ import (
 	"syscall"
 )
 
-// systemFile is what the host's administrator says.
-const systemFile = "/etc/confine/confine.toml"
-
 // openPolicyFile opens without waiting for the writer of a FIFO. A discovered
 // file is not opened through a link: whoever wrote the tree chose its target.
 func openPolicyFile(path string, follow bool) (*os.File, error) {

@@ -5,10 +5,6 @@ import (
 	"os"
 )
 
-// systemFile: there is no place that only an administrator can write to under a
-// fixed name.
-const systemFile = ""
-
 func openPolicyFile(path string, follow bool) (*os.File, error) {
 	if !follow {
 		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {

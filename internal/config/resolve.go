@@ -616,22 +616,15 @@ func (src *Sources) below(dir, fallback string, names ...string) string {
 	return filepath.Join(append([]string{dir}, names...)...)
 }
 
-// Here are the sources of this process, without flags.
-func Here() Sources {
-	dir, err := os.Getwd()
-	if err != nil {
-		dir = ""
-	}
-	return Sources{
-		Environ:    os.Environ(),
-		Dir:        dir,
-		Home:       os.Getenv("HOME"),
-		ConfigHome: os.Getenv("XDG_CONFIG_HOME"),
-		DataHome:   os.Getenv("XDG_DATA_HOME"),
-		SystemFile: systemFile,
-		UID:        os.Getuid(),
-	}
+// Here are the sources of a process with these variables, in the current directory, without flags.
+func Here(environ []string, system string) Sources {
+	src := Sources{Environ: environ, SystemFile: system, UID: os.Getuid()}
+	src.Dir, _ = os.Getwd() // none if it was removed
+	src.Home, src.ConfigHome, src.DataHome = src.env("HOME"), src.env("XDG_CONFIG_HOME"), src.env("XDG_DATA_HOME")
+	return src
 }
+
+func (src *Sources) env(name string) string { return LookupEnv(src.Environ, name) }
 
 // Digest tells policies apart: "sha256:" and the digest over all options and
 // their values, in a fixed form.

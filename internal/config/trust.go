@@ -146,10 +146,9 @@ func formatTrust(list []trustedFile) string {
 
 // replaceTrust is the list with some files as they are now.
 func replaceTrust(list, now []trustedFile) []trustedFile {
-	for _, t := range now {
-		list = slices.DeleteFunc(list, func(old trustedFile) bool { return old.path == t.path })
-	}
-	return append(list, now...)
+	return append(slices.DeleteFunc(list, func(old trustedFile) bool {
+		return slices.ContainsFunc(now, func(t trustedFile) bool { return t.path == old.path })
+	}), now...)
 }
 
 // badStore is why a list of trusted files can't be used.

@@ -4,7 +4,6 @@ package config
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,12 +28,9 @@ func readTrustStore(store string, uid int) ([]trustedFile, error) {
 	if err := onlyMine(store, uid, func(string) (fs.FileInfo, error) { return f.Stat() }); err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, fileMost+1))
+	data, err := readOpen(f)
 	if err != nil {
 		return nil, storeUnreadable(store, err)
-	}
-	if len(data) > fileMost {
-		return nil, badStore(store, "larger than 1 MiB", "remove it and trust the files again", nil)
 	}
 	list, err := parseTrust(string(data))
 	if err != nil {
@@ -55,8 +51,6 @@ func onlyMine(path string, uid int, stat func(string) (fs.FileInfo, error)) erro
 		return badStore(path, "belongs to another user", "remove it, or run as its owner", syscall.EPERM)
 	case info.Mode().Perm()&0o022 != 0:
 		return badStore(path, "others can write to it", "chmod go-w "+shell.Word(path), syscall.EPERM)
-	case !info.IsDir() && !info.Mode().IsRegular():
-		return badStore(path, "not a regular file", "remove it and trust the files again", nil)
 	}
 	return nil
 }

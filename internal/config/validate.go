@@ -26,6 +26,14 @@ type place struct{ dir, home string }
 // mistake is what is wrong with one word; who reports it adds where it was said.
 func mistake(msg, hint string) error { return &UsageError{Msg: msg, Hint: hint} }
 
+// Meant is the end of a message about an unknown word.
+func Meant(word string, candidates []string) string {
+	if n := hint.Nearest(word, candidates); n != "" {
+		return ", did you mean \"" + n + "\"?"
+	}
+	return ""
+}
+
 func checkWord(word string, words []string) (string, error) {
 	if slices.Contains(words, word) {
 		return word, nil
