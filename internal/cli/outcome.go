@@ -353,27 +353,33 @@ type limit struct {
 	capability status.Capability
 	option     string
 	what       string
-	value      func(*config.Policy) string // empty: none
 }
 
 // limits is in the order of the summary.
 var limits = [...]limit{
-	{status.WallTime, "time-limit", "wall-clock time", func(p *config.Policy) string { return duration(p.TimeLimit) }},
-	{status.CPUTime, "cpu-time", "CPU time", func(p *config.Policy) string { return duration(p.CPUTime) }},
-	{status.Memory, "memory-limit", "memory", func(p *config.Policy) string { return size(p.MemoryLimit) }},
-	{status.CPURate, "cpu-limit", "CPU rate", func(p *config.Policy) string {
-		if p.CPULimit == 0 {
-			return ""
-		}
-		return strconv.Itoa(p.CPULimit) + "% of a core"
-	}},
-	{status.CPUs, "cpus", "cores", func(p *config.Policy) string { return count(int64(p.CPUs)) }},
-	{status.Tasks, "processes", "tasks", func(p *config.Policy) string { return count(p.Processes) }},
-	{status.FileDescriptors, "file-descriptors", "open files per process", func(p *config.Policy) string { return count(p.FileDescriptors) }},
-	{status.Disk, "disk-limit", "disk", func(p *config.Policy) string { return size(p.DiskLimit) }},
-	{status.FileSize, "max-file-size", "bytes in one file", func(p *config.Policy) string { return size(p.MaxFileSize) }},
-	{status.Files, "max-files", "files", func(p *config.Policy) string { return count(p.MaxFiles) }},
-	{status.Output, "output-limit", "output per stream", func(p *config.Policy) string { return size(p.OutputLimit) }},
+	{status.WallTime, "time-limit", "wall-clock time"},
+	{status.CPUTime, "cpu-time", "CPU time"},
+	{status.Memory, "memory-limit", "memory"},
+	{status.CPURate, "cpu-limit", "CPU rate"},
+	{status.CPUs, "cpus", "cores"},
+	{status.Tasks, "processes", "tasks"},
+	{status.FileDescriptors, "file-descriptors", "open files per process"},
+	{status.Disk, "disk-limit", "disk"},
+	{status.FileSize, "max-file-size", "bytes in one file"},
+	{status.Files, "max-files", "files"},
+	{status.Output, "output-limit", "output per stream"},
+}
+
+// value is what the policy says, empty for none.
+func (l *limit) value(p *config.Policy) string {
+	switch value := p.Limit(l.option); {
+	case value == "none":
+		return ""
+	case l.capability == status.CPURate:
+		return value + " of a core"
+	default:
+		return value
+	}
 }
 
 // ends: reaching the limit is what ended the run, and was said already.

@@ -17,8 +17,7 @@ func (s *session) before(e *Explanation, p *config.Policy) {
 		return
 	}
 	s.log.info("starting with profile: " + cmp.Or(e.Profile, p.Profile))
-	for i := range limits {
-		l := &limits[i]
+	for _, l := range limits {
 		if v := l.value(p); v != "" {
 			s.log.info("limit on " + l.what + ": " + v + how(e, l.capability))
 		}
@@ -91,29 +90,6 @@ func (s *session) after(r *status.Report, p *config.Policy) {
 	s.log.info(fmt.Sprintf("tasks: %d%s", u.TasksPeak, share(float64(u.TasksPeak), float64(p.Processes))))
 	s.log.info("output: " + roughSize(r.Bytes.Stdout) + " stdout, " + roughSize(r.Bytes.Stderr) + " stderr")
 	s.log.info(fmt.Sprintf("exit: %d (%s)", r.RC, r.Status))
-}
-
-// duration, size and count word a limit; no limit is no word.
-
-func duration(d time.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	return config.FormatDuration(d)
-}
-
-func size(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return config.FormatSize(n)
-}
-
-func count(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatInt(n, 10)
 }
 
 // roughSize words a size that was measured: "15.2M".

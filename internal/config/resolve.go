@@ -626,6 +626,11 @@ func Here(environ []string, system string) Sources {
 
 func (src *Sources) env(name string) string { return LookupEnv(src.Environ, name) }
 
+// Limit is the value of an option that is a limit, as it is said; "none" is one.
+func (p *Policy) Limit(option string) string {
+	return LookupOption(option).words(&Resolved{Policy: *p})[0]
+}
+
 // Digest tells policies apart: "sha256:" and the digest over all options and
 // their values, in a fixed form.
 // The order in which a list was said makes no difference, but for mounts, which

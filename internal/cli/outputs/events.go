@@ -25,7 +25,7 @@ const (
 // once. Whoever reads a pipe or a socket may be slow, or do nothing: lines wait for
 // it in a bounded queue, and are dropped and counted beyond. No run ever waits for it.
 //
-// Its methods can be called at the same time; a nil one does nothing.
+// Its methods can be called at the same time.
 type eventLog struct {
 	sink  *Sink
 	trace string
@@ -75,9 +75,6 @@ func (e *eventLog) emit(v status.Event) {
 }
 
 func (e *eventLog) started() {
-	if e == nil {
-		return
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.began = e.now()
@@ -86,9 +83,6 @@ func (e *eventLog) started() {
 
 // refused tells the first of each kind.
 func (e *eventLog) refused(v status.Violation) {
-	if e == nil {
-		return
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	kind := [3]string{v.Kind, v.What, v.Rule}
@@ -100,15 +94,12 @@ func (e *eventLog) refused(v status.Violation) {
 }
 
 func (e *eventLog) attempt(a status.Attempt) {
-	if e != nil && a.Verdict == status.AttemptBlocked {
+	if a.Verdict == status.AttemptBlocked {
 		e.refused(a.Violation())
 	}
 }
 
 func (e *eventLog) limit(c status.Capability) {
-	if e == nil {
-		return
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.hit[c] {
@@ -118,9 +109,6 @@ func (e *eventLog) limit(c status.Capability) {
 }
 
 func (e *eventLog) usage(l status.Load) {
-	if e == nil {
-		return
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.emit(status.Event{Event: status.EventUsage, Usage: &l})
@@ -128,9 +116,6 @@ func (e *eventLog) usage(l status.Load) {
 
 // end tells what only the end has shown, and then the end.
 func (e *eventLog) end(r *status.Report) error {
-	if e == nil {
-		return nil
-	}
 	for _, v := range r.Violations {
 		e.refused(v)
 	}
@@ -150,10 +135,7 @@ func (e *eventLog) end(r *status.Report) error {
 
 // listen has a run tell what happens.
 func (e *eventLog) listen(io *supervisor.Options) {
-	if e == nil {
-		return
-	}
-	io.LimitHit, io.Usage = e.limit, e.usage
+	io.Started, io.LimitHit, io.Usage = e.started, e.limit, e.usage
 	denied := io.Denied
 	io.Denied = func(v status.Violation) {
 		e.refused(v)
