@@ -68,9 +68,9 @@ func (f *file) policies() (paths []string) {
 	return paths
 }
 
-// readPolicyFile reads a file once: what is trusted, and what is parsed, are the
-// same bytes.
-func readPolicyFile(path string, follow bool) ([]byte, error) {
+// ReadFile reads a regular file of at most 1 MiB, once: what is trusted, and what is parsed, are the
+// same bytes. Without follow, it is not one that a symbolic link leads to.
+func ReadFile(path string, follow bool) ([]byte, error) {
 	f, err := openPolicyFile(path, follow)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func pathless(err error) error {
 	return err
 }
 
-// unreadable turns an error of readPolicyFile into one for the user.
+// unreadable turns an error of ReadFile into one for the user.
 func unreadable(path string, err error) error {
 	op, cause := "read", pathless(err)
 	var pe *fs.PathError

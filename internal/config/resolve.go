@@ -215,7 +215,7 @@ func (g *gathered) readOwn(option, path string, optional bool) error {
 		return nil
 	}
 	g.out.Protected = append(g.out.Protected, path)
-	data, err := readPolicyFile(path, true)
+	data, err := ReadFile(path, true)
 	if optional && absent(err) {
 		return nil
 	}
@@ -265,7 +265,7 @@ func (g *gathered) readProject() error {
 		g.out.Notices = append(g.out.Notices, Printable(path)+" "+why+" and was ignored: "+remedy)
 	}
 	byName := "name it with --config to use it"
-	data, err := readPolicyFile(path, false)
+	data, err := ReadFile(path, false)
 	if err != nil {
 		notice("can't be read ("+pathless(err).Error()+")", byName)
 		return nil
@@ -298,7 +298,7 @@ func (g *gathered) readProject() error {
 func (g *gathered) strange(policies []string) (why string) {
 	for _, path := range policies {
 		g.out.Protected = append(g.out.Protected, path)
-		data, err := readPolicyFile(path, true)
+		data, err := ReadFile(path, true)
 		known := trustNone
 		if err == nil {
 			known, err = g.src.trusted(path, data)

@@ -77,7 +77,7 @@ func Trust(src Sources, path string) (file, digest string, err error) {
 	if path, err = (place{dir: src.Dir, home: src.Home}).physical(path); err != nil {
 		return "", "", err
 	}
-	data, err := readPolicyFile(path, false)
+	data, err := ReadFile(path, false)
 	if err != nil {
 		return "", "", unreadable(path, err)
 	}
@@ -91,7 +91,7 @@ func Trust(src Sources, path string) (file, digest string, err error) {
 		if err := src.reaches("seccomp", policy); err != nil {
 			return "", "", err
 		}
-		if data, err = readPolicyFile(policy, true); err != nil {
+		if data, err = ReadFile(policy, true); err != nil {
 			return "", "", unreadable(policy, err)
 		}
 		accepted = append(accepted, trustedFile{digestOf(data), policy})
