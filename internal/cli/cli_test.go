@@ -123,7 +123,7 @@ func TestExplain(t *testing.T) {
 			status.Memory:  {Requested: "65M", Enabled: true, Effective: true, Mechanism: "watchdog", FallbackReason: status.CgroupNotDelegated},
 			status.Publish: {Requested: "80:80", Enabled: true, Mechanism: "none", FallbackReason: status.NotInBuild, Details: "later"},
 		},
-		Paths: []PathRule{{Path: "/usr", Access: "read", Why: "system"}, {Path: "/a\x1bb", Access: "hidden", Why: "--deny"}},
+		Paths: []config.PathRule{{Path: "/usr", Access: "read", Why: "system"}, {Path: "/a\x1bb", Access: "hidden", Why: "--deny"}},
 	}
 	c := call{environ: []string{"CONFINE_TIME_LIMIT=6s"}}
 	c.plan = plan

@@ -198,10 +198,8 @@ func explanationOf(p *process.Plan, c *process.Command, cant *config.Unenforceab
 		PolicyDigest: p.Policy().Digest(),
 		Backend:      process.Name,
 		Enforced:     p.Ledger,
+		Paths:        p.Rules,
 		Notices:      p.Notices,
-	}
-	for _, rule := range p.Rules {
-		e.Paths = append(e.Paths, PathRule{Path: rule.Path, Access: rule.Access, Why: rule.Why})
 	}
 	if cant != nil {
 		e.Refused = cant.Error()

@@ -45,7 +45,7 @@ func complete(e *Explanation, r *config.Resolved) {
 	e.Files = append([]string{}, r.Files...)
 	e.Notices = allNotices(r, e)
 	if e.Paths == nil {
-		e.Paths = []PathRule{}
+		e.Paths = []config.PathRule{}
 	}
 	if e.Enforced == nil {
 		e.Enforced = map[status.Capability]status.Enforcement{}

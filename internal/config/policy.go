@@ -84,6 +84,9 @@ type Filesystem = view.Filesystem
 // Mount is one --mount.
 type Mount = view.Mount
 
+// PathRule is one entry of what is visible, and why.
+type PathRule = view.Rule
+
 // Env says what of the environment the target gets. It is built from nothing.
 type Env struct {
 	Pass    []string
