@@ -35,7 +35,7 @@ const (
 	rcNo      = 1 // the answer is no, or it could not be written
 	rcUsage   = status.UsageRC
 	rcProblem = 1
-	// rcUnread: who read what was printed has read enough, and needn't be told. It is what a shell has of a
+	// rcUnread: the reader of stdout has read enough, and needs no message. It is what a shell shows for a
 	// program that SIGPIPE ends.
 	rcUnread = 128 + 13
 )
@@ -70,10 +70,10 @@ type session struct {
 	pressed     bool // it was a key, which nobody else has got
 }
 
-// Main takes the words apart and does what they say. What the caller's Ctrl-C ended ends this
-// process by the same signal, when everything is done: a shell's loop or script goes on
-// after an exit code, also after 130. A script looks at the signal only if it got it, too, so what
-// was a key is sent to all of the job, as the terminal would.
+// Main parses the arguments and runs the subcommand. When the caller's Ctrl-C ended the command, this
+// process ends itself by the same signal once everything is done: a shell's loop or script goes on
+// after an exit code, also after 130. A script looks at the signal only if it got it too, so the signal of
+// a key is sent to the whole job, as the terminal would.
 func (p *Process) Main(ctx context.Context, e Engine) int {
 	s := &session{Process: p, engine: e, ctx: ctx}
 	rc := s.main()
@@ -105,7 +105,7 @@ func (s *session) main() int {
 	return s.dispatch(lookup("run"), args)
 }
 
-// handler is what a subcommand does, with its words taken apart.
+// handler runs a subcommand, with its arguments parsed.
 type handler struct {
 	name     string
 	do       func(s *session, line *Line) (rc int, err error)
@@ -138,17 +138,20 @@ func handlerOf(name string) (h handler, ok bool) {
 	return handler{}, false
 }
 
-// dispatch does what a subcommand stands for. An error is about what was asked for: of another
-// kind are those that a handler has said itself.
+// dispatch runs a subcommand. An error that a handler returns is a usage error; a handler reports
+// errors of another kind itself.
 func (s *session) dispatch(c *Command, args []string) int {
 	h, ok := handlerOf(c.Name)
 	if !ok {
-		return s.later(c, args)
+		if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
+			return s.page(c.Name)
+		}
+		return s.usage(&NotInBuild{c.Name})
 	}
 	var line Line
 	var err error
 	if h.anywhere {
-		line, err = words(c, args, h.most)
+		line, err = parseAnywhere(c, args, h.most)
 	} else if line, err = Scan(c.Takes, args); err != nil {
 		s.early(line.Settings)
 	}
@@ -166,7 +169,7 @@ func (s *session) dispatch(c *Command, args []string) int {
 	return rc
 }
 
-// problem ends what went wrong, which needn't be for what was asked for.
+// problem returns a usage error to dispatch, and reports any other error.
 func (s *session) problem(err error, rc int) (int, error) {
 	var usage *config.UsageError
 	if errors.As(err, &usage) {
@@ -185,14 +188,6 @@ func (e *NotInBuild) Error() string {
 
 // Remedy is for who didn't mean the subcommand.
 func (e *NotInBuild) Remedy() string { return "to run a program of that name: confine -- " + e.Name }
-
-// later answers for a subcommand that isn't there yet.
-func (s *session) later(c *Command, args []string) int {
-	if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
-		return s.page(c.Name)
-	}
-	return s.usage(&NotInBuild{c.Name})
-}
 
 // usage ends what was asked for wrongly. Nothing was started.
 func (s *session) usage(err error) int {
@@ -243,26 +238,22 @@ func (e *stdoutError) Unwrap() error { return e.err }
 // env is a variable of the caller's.
 func (p *Process) env(name string) string { return config.LookupEnv(p.Environ, name) }
 
-// words takes apart what follows a subcommand that runs nothing. There, flags
+// parseAnywhere parses the arguments of a subcommand that runs nothing. There, flags
 // can stand anywhere.
-func words(c *Command, args []string, most int) (Line, error) {
+func parseAnywhere(c *Command, args []string, most int) (Line, error) {
 	var all Line
-	for {
+	for more := true; more; more = len(args) > 0 {
 		line, err := Scan(c.Takes, args)
 		if err != nil {
 			return all, err
 		}
 		all.Settings = append(all.Settings, line.Settings...)
 		all.Help = all.Help || line.Help
-		n := 1
+		n := min(1, len(line.Rest))
 		if line.Ended {
 			n = len(line.Rest)
 		}
-		if len(line.Rest) == 0 {
-			break
-		}
-		all.Rest = append(all.Rest, line.Rest[:n]...)
-		args = line.Rest[n:]
+		all.Rest, args = append(all.Rest, line.Rest[:n]...), line.Rest[n:]
 	}
 	if len(all.Rest) > most && !all.Help {
 		return all, &config.UsageError{
@@ -273,20 +264,20 @@ func words(c *Command, args []string, most int) (Line, error) {
 	return all, nil
 }
 
-// last is the value of an option that was said last, "" if it wasn't.
-func (l *Line) last(option string) (value string, said bool) {
+// last is the last value given for an option.
+func (l *Line) last(option string) (value string, given bool) {
 	for _, set := range l.Settings {
 		if set.Option == option {
-			value, said = set.Values[0], true
+			value, given = set.Values[0], true
 		}
 	}
-	return value, said
+	return value, given
 }
 
 // on says whether a switch is on.
 func (l *Line) on(option string) (bool, error) {
-	switch value, said := l.last(option); {
-	case !said || value == "false":
+	switch value, given := l.last(option); {
+	case !given || value == "false":
 		return false, nil
 	case value == "true":
 		return true, nil

@@ -3,10 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -20,6 +18,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/internal/changes"
+	"github.com/confine-run/confine/internal/cli/outputs"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/supervisor/terminal"
@@ -176,7 +175,7 @@ func discardCommand(s *session, line *Line) (int, error) {
 	})
 }
 
-// review takes the words apart, opens the store, and does what the subcommand does.
+// review reads the options, opens the store, and runs the subcommand.
 func (s *session) review(name string, line *Line, do func(*review) error) (_ int, err error) {
 	r := &review{session: s, flags: map[string]bool{}}
 	id, named := line.last("run")
@@ -220,15 +219,13 @@ func (s *session) review(name string, line *Line, do func(*review) error) (_ int
 	return s.problem(err, rc)
 }
 
-// Write makes the review a writer to standard output.
+// Write writes to standard output.
 func (r *review) Write(b []byte) (int, error) {
 	if err := r.Out(b); err != nil {
 		return 0, &stdoutError{err}
 	}
 	return len(b), nil
 }
-
-var _ io.Writer = (*review)(nil)
 
 // open opens the run that was named, or the newest that has to do with the current
 // directory: that it is in, or that is in it.
@@ -343,39 +340,24 @@ func (r *review) list(asJSON bool) error {
 	}
 	var out bytes.Buffer
 	for i := range all {
-		if asJSON {
-			if err := lineOf(&out, &all[i]); err != nil {
-				return err
-			}
-			continue
-		}
 		in := &all[i]
-		if in.Err != nil {
+		switch {
+		case asJSON:
+			line := keptLine{ID: in.ID, Time: in.Time, Command: append([]string{}, in.Command...), Trees: append([]string{}, in.Trees...), Summary: &in.Summary}
+			if in.Err != nil {
+				line.Error, line.Summary = in.Err.Error(), nil
+			}
+			out.Write(outputs.Encode(line))
+		case in.Err != nil:
 			msg, remedy := hint.Split(in.Err)
 			fmt.Fprintf(&out, "%s  %s; %s\n", in.ID, terminal.Visible(msg), terminal.Visible(remedy))
-			continue
+		default:
+			fmt.Fprintf(&out, "%s  %s  %s  %s  %s\n", in.ID, in.Time.Format(time.DateTime), places(in.Trees),
+				summary(in.Summary), terminal.Visible(strings.Join(in.Command, " ")))
 		}
-		fmt.Fprintf(&out, "%s  %s  %s  %s  %s\n", in.ID, in.Time.Format(time.DateTime), places(in.Trees),
-			summary(in.Summary), terminal.Visible(strings.Join(in.Command, " ")))
 	}
 	_, err = r.Write(out.Bytes())
 	return err
-}
-
-func lineOf(out *bytes.Buffer, in *changes.Info) error {
-	line := keptLine{ID: in.ID, Time: in.Time, Command: in.Command, Trees: in.Trees, Summary: &in.Summary}
-	if line.Command == nil {
-		line.Command = []string{}
-	}
-	if line.Trees == nil {
-		line.Trees = []string{}
-	}
-	if in.Err != nil {
-		line.Error, line.Summary = in.Err.Error(), nil
-	}
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(line)
 }
 
 // places are the trees of a run.

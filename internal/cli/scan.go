@@ -9,7 +9,7 @@ import (
 	"github.com/confine-run/confine/internal/hint"
 )
 
-// Line is a command line, taken apart.
+// Line is a parsed command line.
 type Line struct {
 	Settings []config.Setting // in order, one per flag
 	Rest     []string         // from the first word that is no option, untouched
@@ -17,9 +17,9 @@ type Line struct {
 	Ended    bool             // "--" stood before Rest
 }
 
-// Scan takes args apart: flags up to the first word that is none, or up to "--",
-// which is dropped. The words after that belong to the command and are not even
-// looked at. What values mean is not known here; see config.Resolve.
+// Scan parses args: flags up to the first word that is none, or up to "--",
+// which is dropped. The words after that belong to the command and are not
+// looked at. Values are interpreted by config.Resolve.
 func Scan(takes Takes, args []string) (Line, error) {
 	var line Line
 	for len(args) > 0 {
