@@ -75,13 +75,7 @@ func (d *diagnosis) text() string {
 		for detail := range strings.SplitSeq(r.Detail, "\n") {
 			t.pair("  ", detail)
 		}
-		lead := "  hint: "
-		for remedy := range strings.SplitSeq(r.Remedy, "\n") {
-			if remedy != "" {
-				t.line(lead + remedy)
-				lead = "        "
-			}
-		}
+		t.hint("  ", r.Remedy)
 	}
 	d.foretold(&t)
 	t.line("")
@@ -173,19 +167,22 @@ func selftestText(r *selftest.Report) string {
 		t.row(words[a.Outcome], a.Name, a.Tries)
 	}
 	t.end()
-	for _, outcome := range []selftest.Outcome{selftest.NotTestable, selftest.Failed} {
-		first := true
+	for _, part := range []struct {
+		selftest.Outcome
+		head string
+	}{{selftest.NotTestable, "not testable here, because"}, {selftest.Failed, "FAILED:"}} {
+		head := part.head
 		for _, a := range r.Attempts {
-			if a.Outcome != outcome {
+			if a.Outcome != part.Outcome {
 				continue
 			}
-			if first {
+			if head != "" {
 				t.line("")
-				t.line(map[selftest.Outcome]string{selftest.Failed: "FAILED:", selftest.NotTestable: "not testable here, because"}[outcome])
-				first = false
+				t.line(head)
+				head = ""
 			}
 			t.line("  " + a.Name + ": " + a.Why)
-			if outcome == selftest.Failed {
+			if a.Outcome == selftest.Failed {
 				t.pair("    the ledger says so: ", a.Foretold)
 			}
 		}

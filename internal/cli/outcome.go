@@ -83,63 +83,56 @@ func outOfMemory(r *status.Report, p *config.Policy, msg string) record {
 }
 
 func killed(r *status.Report) record {
-	name := cmp.Or(r.Signal, "a signal")
-	switch r.Cause {
-	case status.CauseCaller:
-		if r.Ending.Early {
-			return record{Msg: r.Reason}
+	if r.Cause == status.CauseCaller && r.Ending.Early {
+		return record{Msg: r.Reason}
+	}
+	why, remedy := ", which confine did not send", ""
+	switch {
+	case r.Cause == status.CauseCaller:
+		if why = ", which confine was sent and passed on"; r.Ending.After != "" {
+			why = " after " + r.Ending.After + why
 		}
-		if sent := r.Ending.After; sent != "" {
-			return record{Msg: "ended by " + name + " after " + sent + ", which confine was sent and passed on"}
-		}
-		return record{Msg: "ended by " + name + ", which confine was sent and passed on"}
-	case status.CauseDisk:
-		return record{Msg: "ended by " + name + ": more was written to writable trees than the limits on disk and files allow"}
-	case status.CauseTasks:
-		return record{Msg: "ended by " + name + ": the limit of tasks is held by killing the newest, and the command was one"}
-	case status.CauseContext:
-		return record{Msg: "ended by " + name + ", because the run was cancelled"}
+	case r.Cause == status.CauseDisk:
+		why = ": more was written to writable trees than the limits on disk and files allow"
+	case r.Cause == status.CauseTasks:
+		why = ": the limit of tasks is held by killing the newest, and the command was one"
+	case r.Cause == status.CauseContext:
+		why = ", because the run was cancelled"
+	case slices.Contains(r.LimitsHit, string(status.FileSize)): // the limit has a line of its own
+		why = ", which answers writing beyond the limit of a file's size"
+	case r.Status == status.KilledKill:
+		remedy = "no limit of this run was reached; the host itself may have been short of memory"
 	}
-	if slices.Contains(r.LimitsHit, string(status.FileSize)) {
-		return record{Msg: "ended by " + name + ", which answers writing beyond the limit of a file's size"} // the limit has a line of its own
-	}
-	rec := record{Msg: "ended by " + name + ", which confine did not send"}
-	if r.Status == status.KilledKill {
-		rec.Hint = "no limit of this run was reached; the host itself may have been short of memory"
-	}
-	return rec
+	return record{Msg: "ended by " + cmp.Or(r.Signal, "a signal") + why, Hint: remedy}
 }
 
 func denied(r *status.Report) record {
-	var rec record
-	rec.Msg = "a system call was refused"
-	if r.Status == status.ForbiddenSyscall && len(r.Violations) > 0 && r.Violations[0].Kind == "syscall" {
+	msg := "a system call was refused"
+	switch {
+	case r.Status == status.SandboxDenied:
+		msg = "exited with " + strconv.Itoa(r.RC) + " after something was refused"
+	case len(r.Violations) > 0 && r.Violations[0].Kind == "syscall":
 		v := &r.Violations[0] // the one that killed
 		return record{Msg: v.What + by(v), Hint: v.Hint}
-	}
-	if r.Status == status.SandboxDenied {
-		rec.Msg = "exited with " + strconv.Itoa(r.RC) + " after something was refused"
 	}
 	var what, hints []string
 	const most = 3                          // the report has them all
 	lastFirst := slices.Clone(r.Violations) // what it ended for is near its end
 	slices.Reverse(lastFirst)
 	slices.SortStableFunc(lastFirst, func(a, b status.Violation) int { return cmp.Compare(b.LastMS, a.LastMS) })
-	for i, v := range lastFirst {
-		if i == most {
-			what = append(what, fmt.Sprintf("%d more", len(lastFirst)-most))
-			break
-		}
+	for _, v := range lastFirst[:min(most, len(lastFirst))] {
 		what = append(what, v.Kind+" "+terminal.Visible(v.What))
 		if v.Hint != "" && !slices.Contains(hints, v.Hint) {
 			hints = append(hints, v.Hint)
 		}
 	}
-	if len(what) > 0 {
-		rec.Msg += ": " + strings.Join(what, ", ")
+	if more := len(lastFirst) - most; more > 0 {
+		what = append(what, fmt.Sprintf("%d more", more))
 	}
-	rec.Hint = strings.Join(hints, "\n")
-	return rec
+	if what != nil {
+		msg += ": " + strings.Join(what, ", ")
+	}
+	return record{Msg: msg, Hint: strings.Join(hints, "\n")}
 }
 
 // by is who it was, as far as it is known.
