@@ -46,26 +46,6 @@ func leftovers(t *testing.T, dir string, wanted ...string) {
 	}
 }
 
-func TestReportIsWritten(t *testing.T) {
-	dir := inTemp(t)
-	for _, path := range []string{"report.json", dir + "/absolute.json", "./a.json", "with space\n.json"} {
-		t.Run(path, func(t *testing.T) {
-			var c call
-			r := c.run(t, "--report", path, "ls")
-			if r.rc != 0 || r.err != "" {
-				t.Fatalf("rc %d, %s", r.rc, r.err)
-			}
-			if got := readReport(t, path); got.Status != status.OK || got.Version != 1 || got.TraceID != r.fake.io.TraceID {
-				t.Errorf("%+v", got)
-			}
-			if st, err := os.Stat(path); err != nil || st.Mode() != 0o600 {
-				t.Errorf("mode %v, %v", st.Mode(), err)
-			}
-		})
-	}
-	leftovers(t, dir, "report.json", "absolute.json", "a.json", "with space\n.json")
-}
-
 func TestReportReplacesAFile(t *testing.T) {
 	dir := inTemp(t)
 	must(t, os.WriteFile("report.json", []byte(strings.Repeat("old ", 10_000)), 0o644))
@@ -84,7 +64,7 @@ func TestReportReplacesAFile(t *testing.T) {
 	leftovers(t, dir, "report.json", "other-name")
 }
 
-func TestReportWhenSetUpFails(t *testing.T) {
+func TestReportOfAnEngineThatFailedHasNoSecrets(t *testing.T) {
 	inTemp(t)
 	var c call
 	c.fake.err = fmt.Errorf("clone: %w", unix.EPERM)
@@ -221,57 +201,6 @@ func TestDescriptorsOfOursAreNotTheCallers(t *testing.T) {
 	defer f.Close()
 	var c call
 	nothingStarted(t, c.run(t, "--report", fmt.Sprintf("fd:%d", f.Fd()), "ls"))
-}
-
-func TestFullDisk(t *testing.T) {
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Skip(err)
-	}
-	defer full.Close()
-	inTemp(t)
-	for _, option := range []string{"--report", "--events"} {
-		var c call
-		r := c.run(t, option, inherited(t, full), "ls")
-		if r.rc != 1 || !strings.Contains(r.err, "no space left on device") {
-			t.Errorf("%s: rc %d, %s", option, r.rc, r.err)
-		}
-		c.report = &status.Report{Status: status.Failed, RC: 7, Cause: status.CauseExit}
-		r = c.run(t, option, inherited(t, full), "ls")
-		if r.rc != 7 || !strings.Contains(r.err, "no space left on device") {
-			t.Errorf("%s, and the run failed: rc %d, %s", option, r.rc, r.err)
-		}
-	}
-}
-
-func TestEvents(t *testing.T) {
-	inTemp(t)
-	must(t, os.WriteFile("events", []byte("old events\n"), 0o644))
-	var c call
-	c.during = func() {
-		if b, _ := os.ReadFile("events"); strings.Count(string(b), "\n") != 1 || !strings.Contains(string(b), `"started"`) {
-			t.Errorf("while it runs: %s", b)
-		}
-	}
-	r := c.run(t, "--events", "events", "ls")
-	if r.rc != 0 {
-		t.Fatal(r.err)
-	}
-	b, err := os.ReadFile("events")
-	must(t, err)
-	lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
-	if len(lines) != 2 {
-		t.Fatalf("%s", b)
-	}
-	var started, ended status.Event
-	must(t, json.Unmarshal([]byte(lines[0]), &started))
-	must(t, json.Unmarshal([]byte(lines[1]), &ended))
-	if started.Event != "started" || ended.Event != "ended" || ended.Report == nil || ended.Report.Status != status.OK || started.TraceID != ended.TraceID {
-		t.Errorf("%s", b)
-	}
-	if st, _ := os.Stat("events"); st.Mode() != 0o600 {
-		t.Errorf("mode %v", st.Mode())
-	}
 }
 
 func TestPlaceInADeepDirectory(t *testing.T) {
