@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/confine-run/confine/internal/cli/outputs"
 	"github.com/confine-run/confine/internal/config"
@@ -245,12 +244,11 @@ func lift(r *config.Resolved) {
 		{"cpu-time", func(p *config.Policy) { p.CPUTime = 0 }},
 		{"output-limit", func(p *config.Policy) { p.OutputLimit = 0 }},
 	} {
-		said := r.Origins[l.option]
-		if n := len(said); n > 0 && !strings.HasPrefix(said[n-1].Source, "profile ") {
+		if r.Said(l.option) {
 			continue
 		}
 		l.none(&r.Policy)
-		r.Origins[l.option] = append(said, config.Setting{
+		r.Origins[l.option] = append(r.Origins[l.option], config.Setting{
 			Option: l.option, Values: []string{"none"}, Source: "subcommand shell",
 		})
 	}

@@ -43,13 +43,9 @@ func Profile(name string) (Policy, error) {
 	if err != nil {
 		return Policy{}, err
 	}
-	for _, s := range chain {
-		if err := r.apply(s); err != nil {
-			return Policy{}, err
-		}
-	}
+	err = r.applyAll(chain)
 	r.Policy.Profile = name
-	return r.Policy, nil
+	return r.Policy, err
 }
 
 // profiles are those that ship and what files say about profiles.
@@ -260,18 +256,16 @@ func ShowProfile(src Sources, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	onlyBuiltIn := builtinProfile(name) != nil
-	for _, s := range said {
-		if err := r.out.apply(s); err != nil {
-			return "", err
-		}
-		onlyBuiltIn = onlyBuiltIn && s.base == place{}
+	if err := r.out.applyAll(said); err != nil {
+		return "", err
 	}
-	if onlyBuiltIn {
+	if builtinProfile(name) != nil && !slices.ContainsFunc(said, fromFile) {
 		return ProfileTOML(name)
 	}
 	return r.out.Policy.TOML(name), nil
 }
+
+func fromFile(s said) bool { return s.base != place{} }
 
 // TOML is the policy as a profile of this name that extends nothing.
 func (p *Policy) TOML(name string) string { return p.toml(name, nil) }
@@ -407,7 +401,7 @@ func (r *Resolved) Permissive(reads, overlays []string) {
 		{"seccomp", func() { p.Seccomp = profileDefault }},
 		{"seccomp-action", func() { p.SeccompAction = "errno" }},
 	} {
-		if !r.said(o.option) {
+		if !r.Said(o.option) {
 			o.lift()
 		}
 	}
@@ -439,8 +433,8 @@ func butOverlays(partial []string) (list []string) {
 	return list
 }
 
-// said: by somebody, and not only by a profile.
-func (r *Resolved) said(option string) bool {
+// Said says whether a flag, a variable or a file sets an option, and not only a profile.
+func (r *Resolved) Said(option string) bool {
 	said := r.Origins[option]
 	if len(said) == 0 {
 		return false

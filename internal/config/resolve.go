@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,10 +105,8 @@ func Resolve(src Sources) (*Resolved, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range chain {
-		if err := r.out.apply(s); err != nil {
-			return nil, err
-		}
+	if err := r.out.applyAll(chain); err != nil {
+		return nil, err
 	}
 	r.out.Policy.Profile = name.words[0]
 	for _, layer := range r.layers() {
@@ -270,26 +269,23 @@ func (g *gathered) readProject() error {
 		notice("can't be read ("+pathless(err).Error()+")", byName)
 		return nil
 	}
-	known, err := g.src.trusted(path, data)
 	accept := "read it, then run: confine trust " + shell.Word(path)
-	switch {
-	case err != nil:
-		notice("is not trusted ("+firstLine(err)+")", byName)
-	case known == trustNone:
-		notice("is not trusted", accept)
-	case known == trustOther:
-		notice("has changed since it was trusted", accept)
-	default:
-		f, err := parseFile(path, data, g.src.Home)
-		if err != nil {
-			return err
+	if why, bad := g.src.distrusted(path, data); why != "" {
+		if bad {
+			accept = byName
 		}
-		if why := g.strange(f.policies()); why != "" {
-			notice(why, accept)
-			return nil
-		}
-		g.add(f)
+		notice(why, accept)
+		return nil
 	}
+	f, err := parseFile(path, data, g.src.Home)
+	if err != nil {
+		return err
+	}
+	if why := g.strange(f.policies()); why != "" {
+		notice(why, accept)
+		return nil
+	}
+	g.add(f)
 	return nil
 }
 
@@ -299,25 +295,18 @@ func (g *gathered) strange(policies []string) (why string) {
 	for _, path := range policies {
 		g.out.Protected = append(g.out.Protected, path)
 		data, err := ReadFile(path, true)
-		known := trustNone
-		if err == nil {
-			known, err = g.src.trusted(path, data)
-		}
-		switch {
-		case err != nil:
+		if err != nil {
 			why = "can't be read (" + firstLine(pathless(err)) + ")"
-		case known == trustNone:
-			why = "is not trusted"
-		case known == trustOther:
-			why = "has changed since it was trusted"
-		default:
-			if g.out.Policy.trusted == nil {
-				g.out.Policy.trusted = map[string][]byte{}
-			}
-			g.out.Policy.trusted[path] = data
-			continue
+		} else {
+			why, _ = g.src.distrusted(path, data)
 		}
-		return "names " + Printable(path) + ", which " + why + ","
+		if why != "" {
+			return "names " + Printable(path) + ", which " + why + ","
+		}
+		if g.out.Policy.trusted == nil {
+			g.out.Policy.trusted = map[string][]byte{}
+		}
+		g.out.Policy.trusted[path] = data
 	}
 	return ""
 }
@@ -393,7 +382,16 @@ func (s *said) canonical() ([]string, error) {
 	return canon, nil
 }
 
-// apply lets one thing that was said count.
+func (r *Resolved) applyAll(list []said) error {
+	for _, s := range list {
+		if err := r.apply(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply lets one setting count.
 func (r *Resolved) apply(s said) error {
 	canon, err := s.canonical()
 	if err != nil {
@@ -411,8 +409,6 @@ func (r *Resolved) apply(s said) error {
 		r.Origins[name], r.where[name] = nil, nil
 	} else {
 		s.option.set(r, canon)
-	}
-	if len(canon) > 0 {
 		r.where[name] = append(r.where[name], where{canon, s.source, s.named})
 	}
 	r.Origins[name] = origin(r.Origins[name], Setting{Option: name, Values: s.words, Source: s.source})
@@ -536,21 +532,15 @@ func mistypedTwin(rest map[string]string) error {
 			names = append(names, strings.TrimPrefix(name, envPrefix))
 		}
 	}
-	wrong := ""
-	for name := range rest {
-		if wrong == "" || name < wrong { // the same one in every run
-			if hint.Mistyped(strings.TrimPrefix(name, envPrefix), names) != "" {
-				wrong = name
+	for _, name := range slices.Sorted(maps.Keys(rest)) { // the same one in every run
+		if near := hint.Mistyped(strings.TrimPrefix(name, envPrefix), names); near != "" {
+			return &UsageError{
+				Msg:  "environment " + name + ": no such option, did you mean \"" + envPrefix + near + "\"?",
+				Hint: "unset it if it is meant for another program",
 			}
 		}
 	}
-	if wrong == "" {
-		return nil
-	}
-	return &UsageError{
-		Msg:  "environment " + wrong + ": no such option, did you mean \"" + envPrefix + hint.Mistyped(strings.TrimPrefix(wrong, envPrefix), names) + "\"?",
-		Hint: "unset it if it is meant for another program",
-	}
+	return nil
 }
 
 // with is what words say about an option: "none" alone empties a list, and an

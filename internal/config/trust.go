@@ -62,6 +62,19 @@ func (src *Sources) trusted(path string, data []byte) (trust, error) {
 	return known, nil
 }
 
+// distrusted says why a file with these bytes doesn't count, "" if it does. bad: to trust it wouldn't help.
+func (src *Sources) distrusted(path string, data []byte) (why string, bad bool) {
+	switch known, err := src.trusted(path, data); {
+	case err != nil:
+		return "is not trusted (" + firstLine(err) + ")", true
+	case known == trustNone:
+		return "is not trusted", false
+	case known == trustOther:
+		return "has changed since it was trusted", false
+	}
+	return "", false
+}
+
 // Trust accepts a project file as it is now, with the policies of system calls that it names, and gives its digest. An empty path
 // means the one that would be discovered from src.Dir. A file that can't be
 // understood is not accepted.
