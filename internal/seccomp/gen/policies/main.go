@@ -61,7 +61,7 @@ func builtin(b *bytes.Buffer, version string, action seccomp.Action) {
 		log.Printf("%s %s %s: %d instructions", version, arch, action, len(f.Program))
 		fmt.Fprintf(b, "{%q, []uint64{", arch)
 		for i, word := range f.Program {
-			if i%8 == 0 {
+			if i%16 == 0 {
 				b.WriteByte('\n')
 			}
 			fmt.Fprintf(b, "%#016x, ", word)
@@ -91,16 +91,16 @@ func policy(b *bytes.Buffer, p *seccomp.Policy) {
 	for _, r := range p.Rules {
 		fmt.Fprintf(b, "{Name: %q, Reason: %q, Outcome: %s, Calls: []string{", r.Name, r.Reason, outcome(r.Outcome))
 		for i, name := range r.Calls {
-			if i%10 == 0 && len(r.Calls) > 5 {
+			if i%20 == 0 && len(r.Calls) > 20 {
 				b.WriteByte('\n')
 			}
 			fmt.Fprintf(b, "%q, ", name)
 		}
 		b.WriteString("}")
 		if len(r.Args) > 0 {
-			b.WriteString(", Args: []Cond{\n")
+			b.WriteString(", Args: []Cond{")
 			for _, c := range r.Args {
-				fmt.Fprintf(b, "{Index: %d, Width: %d, Op: %d, Mask: %#x, Values: %#v},\n", c.Index, c.Width, c.Op, c.Mask, c.Values)
+				fmt.Fprintf(b, "{%d, %d, %d, %#x, %#v}, ", c.Index, c.Width, c.Op, c.Mask, c.Values)
 			}
 			b.WriteString("}")
 		}
