@@ -61,10 +61,10 @@ const systemFile = "/etc/confine/confine.toml"
 // session is one call of the command line.
 type session struct {
 	*Process
-	engine Engine
-	ctx    context.Context
-	log    logger
-	meant  bool // "--" said that what follows is a command
+	engine   Engine
+	ctx      context.Context
+	log      logger
+	explicit bool // "--" said that what follows is a command
 	// interrupted is the caller's SIGINT or SIGQUIT that the command died of; "" is none.
 	interrupted string
 	pressed     bool // it was a key, which nobody else has got

@@ -211,7 +211,7 @@ func (l *learnRun) mergedWith(name string) bool {
 func (l *learnRun) execute(r *config.Resolved, profile, companion *outputs.Sink) int {
 	l.log.notice("learning: " + l.conditions(r))
 	again := l.commandLine()
-	rc, report := l.watched(r, l.argv, func(io *RunIO) {
+	rc, report := l.runWith(r, l.argv, func(io *RunIO) {
 		io.Accesses, io.Passed = l.access, l.passed
 		io.Peaks = func(p files.Peaks) { l.seen.Descriptors = p.Descriptors }
 		io.Unseen = func(n int64, err error) { l.seen.Unseen, l.blind = n, err }
@@ -296,13 +296,13 @@ func (l *learnRun) permissive() (*config.Resolved, error) {
 // liftAll takes away what isn't to hold meanwhile.
 func (l *learnRun) liftAll(r *config.Resolved) {
 	l.dir = l.sources(nil).Dir
-	project, home := real(l.dir), real(l.env("HOME"))
+	project, home := resolvePath(l.dir), resolvePath(l.env("HOME"))
 	if learn.Project(home, "") == "" && !(home == "/root" && learn.Owned(home)) || r.Policy.Filesystem.EphemeralHome {
 		home = ""
 	}
-	reads, overlays := besideTemp(real("/tmp"), project, home)
-	if dir := real("/var/tmp"); learn.Writable(dir) {
-		more, over := besideTemp(dir, project, home)
+	reads, overlays := tempOverlays(resolvePath("/tmp"), project, home)
+	if dir := resolvePath("/var/tmp"); learn.Writable(dir) {
+		more, over := tempOverlays(dir, project, home)
 		reads, overlays = append(reads, more...), append(overlays, over...)
 	}
 	if home != "" {
@@ -311,11 +311,11 @@ func (l *learnRun) liftAll(r *config.Resolved) {
 	r.Permissive(reads, overlays)
 }
 
-// besideTemp says how what was in a directory for temporary files before is shown: as an
+// tempOverlays says how what was in a directory for temporary files before is shown: as an
 // overlay of it all. Where the project or the home directory lies in it, only what these
 // lie in is shown: an overlay in an overlay is one with that, and can't take over
 // directories on the way that are another user's.
-func besideTemp(temp string, inner ...string) (reads, overlays []string) {
+func tempOverlays(temp string, inner ...string) (reads, overlays []string) {
 	for _, dir := range inner {
 		rest, below := strings.CutPrefix(dir, temp+"/")
 		if !below {
@@ -420,7 +420,7 @@ func (l *learnRun) dropHidden(r *config.Resolved) error {
 	}
 	var kept []learn.Access
 	for _, a := range l.seen.Accesses {
-		if answer := ask(plan, a.Path, a.Wish); answer.Answer == config.AnswerNo && answer.Reason == "hidden" && answer.Denied() {
+		if answer := askPath(plan, a.Path, a.Wish); answer.Answer == config.AnswerNo && answer.Reason == "hidden" && answer.Denied() {
 			l.seen.Denied = append(l.seen.Denied, a)
 		} else {
 			kept = append(kept, a)
@@ -432,19 +432,19 @@ func (l *learnRun) dropHidden(r *config.Resolved) error {
 
 // world is where it all took place, and what strict gives there by itself.
 func (l *learnRun) world() (*learn.World, error) {
-	home := real(l.env("HOME"))
+	home := resolvePath(l.env("HOME"))
 	host := learn.Real()
 	w := &learn.World{
-		Dir: learn.Project(real(l.dir), home), Home: home, Out: real(filepath.Dir(l.out)),
+		Dir: learn.Project(resolvePath(l.dir), home), Home: home, Out: resolvePath(filepath.Dir(l.out)),
 		Host: host, Secret: learn.Secrets(host, home), Readable: learn.Readable, Writable: learn.Writable,
 	}
 	for _, dir := range filepath.SplitList(l.env("PATH")) {
 		if filepath.IsAbs(dir) {
-			w.Path = append(w.Path, real(dir))
+			w.Path = append(w.Path, resolvePath(dir))
 		}
 	}
 	for _, dir := range []string{"/tmp", "/var/tmp"} {
-		w.Temp = append(w.Temp, real(dir))
+		w.Temp = append(w.Temp, resolvePath(dir))
 	}
 	src := l.sources(append([]config.Setting{{Option: "profile", Values: []string{"strict"}}}, l.settingsOf("env", "keep-env")...))
 	src.Dir, src.Environ = "", nil // the project's file doesn't count beside --config
@@ -457,14 +457,14 @@ func (l *learnRun) world() (*learn.World, error) {
 		return nil, err
 	}
 	w.Base = func(p string, wish learn.Wish) learn.Given {
-		a := ask(plan, p, wish)
+		a := askPath(plan, p, wish)
 		return learn.Given{Yes: a.Answer != config.AnswerNo, Private: a.Private()}
 	}
 	return w, nil
 }
 
-// ask asks a plan about a wish, as explain does. What can't be asked about is not allowed.
-func ask(plan *Explanation, p string, wish learn.Wish) config.Answer {
+// askPath asks a plan about a wish, as explain does. What can't be asked about is not allowed.
+func askPath(plan *Explanation, p string, wish learn.Wish) config.Answer {
 	access := "read"
 	switch wish {
 	case learn.Write, learn.Create, learn.Exec:
@@ -509,7 +509,7 @@ func (l *learnRun) extra() (e learn.Extra) {
 	return e
 }
 
-func real(name string) string {
+func resolvePath(name string) string {
 	abs, err := filepath.Abs(name)
 	if err != nil || name == "" {
 		return ""
@@ -576,7 +576,7 @@ func (l *learnRun) check(p *learn.Profile, w *learn.World, text string) (notes [
 	}
 	r.Protected = slices.DeleteFunc(r.Protected, func(name string) bool {
 		_, err := os.Lstat(name)
-		return err != nil && (name == real(l.out) || name == r.Policy.Seccomp)
+		return err != nil && (name == resolvePath(l.out) || name == r.Policy.Seccomp)
 	})
 	r.Policy.Seccomp = "strict" // its companion isn't there yet
 	plan, err := l.engine.Explain(l.ctx, r, l.argv)
@@ -584,7 +584,7 @@ func (l *learnRun) check(p *learn.Profile, w *learn.World, text string) (notes [
 		return nil, err
 	}
 	for _, a := range learn.Check(&l.seen, w, func(name string, wish learn.Wish) bool {
-		return ask(plan, name, wish).Answer != config.AnswerNo
+		return askPath(plan, name, wish).Answer != config.AnswerNo
 	}) {
 		notes = append(notes, p.Missing(&a))
 	}

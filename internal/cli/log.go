@@ -112,21 +112,21 @@ func cleanLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// mostTold bounds the lines about attempts of one kind; the report
+// maxLines bounds the lines about attempts of one kind; the report
 // names more, up to a bound of its own, and counts the rest.
-const mostTold = 50
+const maxLines = 50
 
-// bounded emits the first records of a kind, and then says that there are more. It can be called at the same time.
-func (l *logger) bounded(further string) func(record) {
+// limited emits the first records of a kind, and then says that there are more. It can be called at the same time.
+func (l *logger) limited(further string) func(record) {
 	var mu sync.Mutex
 	told := 0
 	return func(r record) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch told++; {
-		case told <= mostTold:
+		case told <= maxLines:
 			l.emit(r)
-		case told == mostTold+1:
+		case told == maxLines+1:
 			l.notice(further + " are not told here; the report names more of them, and counts them all")
 		}
 	}
@@ -135,7 +135,7 @@ func (l *logger) bounded(further string) func(record) {
 // attempts says what a run tried to reach: what was refused always, what was allowed
 // with --log-network, and then without a bound.
 func (l *logger) attempts(n *config.Network) func(status.Attempt) {
-	emit := l.bounded("network: further attempts")
+	emit := l.limited("network: further attempts")
 	if n.Log {
 		emit = l.emit
 	}
@@ -152,7 +152,7 @@ func (l *logger) refusedFiles(f *config.Filesystem) func(status.Violation) {
 	if !f.Log || l.level == "quiet" {
 		return nil
 	}
-	emit := l.bounded("file: further ones")
+	emit := l.limited("file: further ones")
 	return func(v status.Violation) {
 		if v.Kind == "file" {
 			emit(record{Level: "notice", Msg: refusedFile(&v), File: &v})

@@ -18,10 +18,10 @@ import (
 )
 
 // outcomes words how a run ended: nothing for one that ended by itself and was
-// cut nowhere. meant: that the command is one stands there, by "--".
-func outcomes(r *status.Report, p *config.Policy, meant bool) []record {
+// cut nowhere. explicit: "--" said that the command is one.
+func outcomes(r *status.Report, p *config.Policy, explicit bool) []record {
 	var all []record
-	if rec, ok := ending(r, p, meant); ok {
+	if rec, ok := ending(r, p, explicit); ok {
 		rec.Status = string(r.Status)
 		all = append(all, rec)
 	}
@@ -34,7 +34,7 @@ func outcomes(r *status.Report, p *config.Policy, meant bool) []record {
 }
 
 // ending says why a run ended as it did.
-func ending(r *status.Report, p *config.Policy, meant bool) (record, bool) {
+func ending(r *status.Report, p *config.Policy, explicit bool) (record, bool) {
 	switch r.Status {
 	case status.OK, status.Failed:
 		return record{}, false
@@ -56,7 +56,7 @@ func ending(r *status.Report, p *config.Policy, meant bool) (record, bool) {
 	case status.ForbiddenSyscall, status.SandboxDenied:
 		return denied(r), true
 	case status.ExecFailed:
-		return execFailed(r, p, meant), true
+		return execFailed(r, p, explicit), true
 	}
 	return internal(r), true
 }
@@ -113,7 +113,7 @@ func denied(r *status.Report) record {
 		msg = "exited with " + strconv.Itoa(r.RC) + " after something was refused"
 	case len(r.Violations) > 0 && r.Violations[0].Kind == "syscall":
 		v := &r.Violations[0] // the one that killed
-		return record{Msg: v.What + by(v), Hint: v.Hint}
+		return record{Msg: v.What + byProcess(v), Hint: v.Hint}
 	}
 	var what, hints []string
 	const most = 3                          // the report has them all
@@ -135,8 +135,8 @@ func denied(r *status.Report) record {
 	return record{Msg: msg, Hint: strings.Join(hints, "\n")}
 }
 
-// by is who it was, as far as it is known.
-func by(v *status.Violation) string {
+// byProcess is who it was, as far as it is known.
+func byProcess(v *status.Violation) string {
 	switch {
 	case v.PID == 0:
 		return ""
@@ -146,7 +146,7 @@ func by(v *status.Violation) string {
 	return fmt.Sprintf(" by pid %d (%s)", v.PID, terminal.Visible(v.Comm))
 }
 
-func execFailed(r *status.Report, p *config.Policy, meant bool) record {
+func execFailed(r *status.Report, p *config.Policy, explicit bool) record {
 	rec := internal(r)
 	if len(r.Cmd) == 0 || rec.Hint != "" {
 		return rec
@@ -157,12 +157,12 @@ func execFailed(r *status.Report, p *config.Policy, meant bool) record {
 		if _, err := os.Stat(name); err != nil {
 			break // nor is it out here
 		}
-		rec.Hint = "a relative name counts from where the command starts; " + shows(p, "the current directory, and a full path works without")
+		rec.Hint = "a relative name counts from where the command starts; " + showHint(p, "the current directory, and a full path works without")
 	case !missing && plainFile(name, p):
 		rec.Hint = "chmod +x " + shell.Word(name)
 	case missing && noProgram(r.Cmd, p) != "":
 		rec.Hint = noProgram(r.Cmd, p)
-	case meant:
+	case explicit:
 	case lookup(name) != nil:
 		rec.Hint = strconv.Quote(name) + " is a subcommand only as the first word: confine " + name + " [options]"
 	case missing:
@@ -191,9 +191,9 @@ func plainFile(name string, p *config.Policy) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 == 0
 }
 
-// shows says which option shows the current directory; what is the rest of the sentence
+// showHint says which option shows the current directory; what is the rest of the sentence
 // where more than mounts can be visible.
-func shows(p *config.Policy, what string) string {
+func showHint(p *config.Policy, what string) string {
 	if p.Filesystem.Virtual {
 		return "--mount .:/DST --chdir /DST shows the current directory"
 	}
@@ -260,7 +260,7 @@ func (l *logger) changed(c *status.Changes) {
 		}
 		l.outcome(record{Msg: msg + "; " + c.Error})
 	case c.Kept:
-		which := named(c)
+		which := runFlag(c)
 		l.advise(msg+"; kept as "+c.RunID,
 			"confine diff"+which+" shows them, confine apply"+which+" copies them, confine discard"+which+" drops them")
 	default:
@@ -268,11 +268,11 @@ func (l *logger) changed(c *status.Changes) {
 	}
 }
 
-// named is what the words need to mean this run and no other: without it, they are about
+// runFlag is the option by which diff, apply and discard mean this run: without one, they are about
 // the newest that has to do with the current directory.
-func named(c *status.Changes) string {
+func runFlag(c *status.Changes) string {
 	here, err := currentDir()
-	if err == nil && slices.ContainsFunc(c.Trees, func(tree string) bool { return around(tree, here) }) {
+	if err == nil && slices.ContainsFunc(c.Trees, func(tree string) bool { return related(tree, here) }) {
 		return ""
 	}
 	return " --run " + c.RunID
@@ -282,7 +282,7 @@ func named(c *status.Changes) string {
 func limitHit(r *status.Report, p *config.Policy, c status.Capability) (record, bool) {
 	switch c {
 	case status.Output:
-		return cut(r, p)
+		return truncated(r, p)
 	case status.MountSize:
 		return fullMounts(r, p)
 	case status.Disk:
@@ -324,7 +324,7 @@ func fullMounts(r *status.Report, p *config.Policy) (record, bool) {
 	return record{Msg: "mount " + strings.Join(places, " and ") + " was full at the end", Hint: strings.Join(hints, "\n")}, places != nil
 }
 
-func cut(r *status.Report, p *config.Policy) (record, bool) {
+func truncated(r *status.Report, p *config.Policy) (record, bool) {
 	var streams []string
 	if r.Truncated.Stdout {
 		streams = append(streams, fmt.Sprintf("stdout (%s written)", roughSize(r.Bytes.Stdout)))

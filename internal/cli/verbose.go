@@ -11,25 +11,25 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-// before is the plan's summary in --log verbose.
-func (s *session) before(e *Explanation, p *config.Policy) {
+// logPlan is the plan's summary in --log verbose.
+func (s *session) logPlan(e *Explanation, p *config.Policy) {
 	if s.log.level != "verbose" {
 		return
 	}
 	s.log.info("starting with profile: " + cmp.Or(e.Profile, p.Profile))
 	for _, l := range limits {
 		if v := l.value(p); v != "" {
-			s.log.info("limit on " + l.what + ": " + v + how(e, l.capability))
+			s.log.info("limit on " + l.what + ": " + v + mechanismNote(e, l.capability))
 		}
 	}
-	s.log.info("network: " + network(&p.Network) + how(e, status.Network))
-	s.log.info("file system: " + filesystem(&p.Filesystem) + how(e, status.Filesystem))
-	s.log.info("system calls: " + p.Seccomp + how(e, status.Syscalls))
+	s.log.info("network: " + network(&p.Network) + mechanismNote(e, status.Network))
+	s.log.info("file system: " + filesystem(&p.Filesystem) + mechanismNote(e, status.Filesystem))
+	s.log.info("system calls: " + p.Seccomp + mechanismNote(e, status.Syscalls))
 	s.log.info("running: " + commandLine(e.Command.Argv))
 }
 
-// how names the mechanism, and why there is only a weaker one.
-func how(e *Explanation, c status.Capability) string {
+// mechanismNote names the mechanism, and why there is only a weaker one.
+func mechanismNote(e *Explanation, c status.Capability) string {
 	line, ok := e.Enforced[c]
 	switch {
 	case !ok || !line.Enabled:
@@ -76,8 +76,8 @@ func commandLine(argv []string) string {
 	return strings.Join(shown, " ")
 }
 
-// after is what the run used, in --log verbose.
-func (s *session) after(r *status.Report, p *config.Policy) {
+// logUsage is what the run used, in --log verbose.
+func (s *session) logUsage(r *status.Report, p *config.Policy) {
 	if s.log.level != "verbose" {
 		return
 	}

@@ -80,10 +80,10 @@ type where struct {
 // From says who said a word of an option, given in its canonical form; of a scalar
 // the word may be empty. It is empty when nobody did.
 func (r *Resolved) From(option, word string) string {
-	return r.lastSaid(option, word).source
+	return r.lastSource(option, word).source
 }
 
-func (r *Resolved) lastSaid(option, word string) (last where) {
+func (r *Resolved) lastSource(option, word string) (last where) {
 	for _, w := range r.where[option] {
 		if word == "" || slices.Contains(w.words, word) {
 			last = w

@@ -21,8 +21,8 @@ const fileName = "confine.toml"
 // fileMost is the size of the largest file that is read.
 const fileMost = 1 << 20
 
-// said is one thing that was said about one option, on its way to a Resolved.
-type said struct {
+// assignment gives an option a value, or adds to a list, in one place.
+type assignment struct {
 	option *Option
 	words  []string // none: a list is emptied
 	source string   // for Setting.Source
@@ -37,24 +37,24 @@ type said struct {
 // file is what one file says.
 type file struct {
 	path     string
-	settings []said
-	pieces   []piece // of profiles
-	test     []said  // of [test]: laid over the profile "testing"
-	testOff  bool    // sandbox = false in [test]: they are not
+	settings []assignment
+	parts    []profilePart // of profiles
+	test     []assignment  // of [test]: laid over the profile "testing"
+	testOff  bool          // sandbox = false in [test]: they are not
 }
 
-// piece is what one place says about one profile.
-type piece struct {
+// profilePart is what one file says about one profile.
+type profilePart struct {
 	name     string
 	extends  string // empty: not said
 	where    string // of extends, or of the profile
-	settings []said
+	settings []assignment
 }
 
 // policies are the files with policies of system calls that it names.
 func (f *file) policies() (paths []string) {
-	all := [][]said{f.settings, f.test}
-	for _, p := range f.pieces {
+	all := [][]assignment{f.settings, f.test}
+	for _, p := range f.parts {
 		all = append(all, p.settings)
 	}
 	for _, s := range slices.Concat(all...) {
@@ -137,7 +137,7 @@ func parseFile(path string, data []byte, home string) (*file, error) {
 		}
 	}
 	err = order(in.out.settings)
-	for _, p := range in.out.pieces {
+	for _, p := range in.out.parts {
 		err = cmp.Or(err, order(p.settings))
 	}
 	return in.out, err
@@ -292,7 +292,7 @@ func (in *interpreter) profile(e entry, key []string) error {
 	case len(key) == 1 && !e.table():
 		return in.fail(e, "profile %q must be a table", key[0])
 	}
-	p := in.piece(key[0], e)
+	p := in.part(key[0], e)
 	if len(key) == 1 {
 		return nil
 	}
@@ -311,15 +311,15 @@ func (in *interpreter) profile(e entry, key []string) error {
 	return err
 }
 
-// piece finds or makes what this file says of a profile.
-func (in *interpreter) piece(name string, e entry) *piece {
-	for i := range in.out.pieces {
-		if in.out.pieces[i].name == name {
-			return &in.out.pieces[i]
+// part finds or makes what this file says of a profile.
+func (in *interpreter) part(name string, e entry) *profilePart {
+	for i := range in.out.parts {
+		if in.out.parts[i].name == name {
+			return &in.out.parts[i]
 		}
 	}
-	in.out.pieces = append(in.out.pieces, piece{name: name, where: in.doc.where(e.keyAt)})
-	return &in.out.pieces[len(in.out.pieces)-1]
+	in.out.parts = append(in.out.parts, profilePart{name: name, where: in.doc.where(e.keyAt)})
+	return &in.out.parts[len(in.out.parts)-1]
 }
 
 func (in *interpreter) test(e entry, key []string) error {
@@ -337,7 +337,7 @@ func (in *interpreter) test(e entry, key []string) error {
 			return nil
 		}
 		words, err := in.words(LookupOption(t.option), e, key[0])
-		s := in.said(LookupOption(t.option), words, e)
+		s := in.assign(LookupOption(t.option), words, e)
 		s.source = "profile testing, " + s.source
 		in.out.test = append(in.out.test, s)
 		return err
@@ -346,7 +346,7 @@ func (in *interpreter) test(e entry, key []string) error {
 }
 
 // setting reads one key of [sandbox] or of a profile.
-func (in *interpreter) setting(e entry, key []string, table string, profile bool) ([]said, error) {
+func (in *interpreter) setting(e entry, key []string, table string, profile bool) ([]assignment, error) {
 	inEnvSet := len(key) >= 2 && key[0] == "env" && key[1] == "set"
 	if inEnvSet && (len(key) == 3 || len(key) == 2 && e.table()) {
 		return in.Environment(e, key)
@@ -375,39 +375,39 @@ func (in *interpreter) setting(e entry, key []string, table string, profile bool
 	if err != nil {
 		return nil, err
 	}
-	s := in.said(o, words, e)
+	s := in.assign(o, words, e)
 	s.no = o.IsList() && e.Kind == located.Bool && len(words) == 0
-	return []said{s}, nil
+	return []assignment{s}, nil
 }
 
-func (in *interpreter) said(o *Option, words []string, e entry) said {
-	return said{option: o, words: words, source: in.doc.source(e.keyAt), where: in.doc.where(e.At), base: in.at}
+func (in *interpreter) assign(o *Option, words []string, e entry) assignment {
+	return assignment{option: o, words: words, source: in.doc.source(e.keyAt), where: in.doc.where(e.At), base: in.at}
 }
 
 // environment reads env.set: one variable, or the table itself.
-func (in *interpreter) Environment(e entry, key []string) ([]said, error) {
+func (in *interpreter) Environment(e entry, key []string) ([]assignment, error) {
 	o := LookupOption("env-set")
 	switch {
 	case len(key) == 2 && !e.Inline:
 		return nil, nil // the line [sandbox.env.set] says nothing yet
 	case len(key) == 2:
-		return []said{in.said(o, nil, e)}, nil
+		return []assignment{in.assign(o, nil, e)}, nil
 	case e.Kind != located.String && !number(e.Kind):
 		return nil, in.fail(e, "variable %q must be a string", key[2])
 	case strings.Contains(key[2], "="):
 		return nil, in.fail(e, "%q is not the name of a variable", key[2])
 	}
-	return []said{in.said(o, []string{key[2] + "=" + e.Text}, e)}, nil
+	return []assignment{in.assign(o, []string{key[2] + "=" + e.Text}, e)}, nil
 }
 
 // filesystem reads allow_filesystem, which stands for several options: false is
 // the system's files alone, true what the profile "development" has.
-func (in *interpreter) filesystem(e entry) (list []said, err error) {
+func (in *interpreter) filesystem(e entry) (list []assignment, err error) {
 	if e.Kind != located.Bool {
 		return nil, in.fail(e, "allow_filesystem must be true or false")
 	}
 	add := func(name string, words ...string) {
-		s := in.said(LookupOption(name), words, e)
+		s := in.assign(LookupOption(name), words, e)
 		s.general = true
 		list = append(list, s)
 	}
@@ -557,7 +557,7 @@ func (in *interpreter) listWords(o *Option, e entry, key string) ([]string, erro
 
 // order refuses what is said twice, and puts the rest into the
 // order in which it counts: general keys, then emptied lists, then what is added.
-func order(list []said) error {
+func order(list []assignment) error {
 	for i, s := range list {
 		for _, earlier := range list[:i] {
 			if s.option != earlier.option || s.general || earlier.general {
@@ -568,11 +568,11 @@ func order(list []said) error {
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b said) int { return a.rank() - b.rank() })
+	slices.SortStableFunc(list, func(a, b assignment) int { return a.rank() - b.rank() })
 	return nil
 }
 
-func (s *said) rank() int {
+func (s *assignment) rank() int {
 	switch {
 	case s.general:
 		return 0

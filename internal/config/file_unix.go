@@ -58,9 +58,9 @@ func onlyMine(path string, uid int, stat func(string) (fs.FileInfo, error)) erro
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !ok || int(st.Uid) != uid:
-		return badStore(path, "belongs to another user", "remove it, or run as its owner", syscall.EPERM)
+		return storeError(path, "belongs to another user", "remove it, or run as its owner", syscall.EPERM)
 	case info.Mode().Perm()&0o022 != 0:
-		return badStore(path, "others can write to it", "chmod go-w "+shell.Word(path), syscall.EPERM)
+		return storeError(path, "others can write to it", "chmod go-w "+shell.Word(path), syscall.EPERM)
 	}
 	return nil
 }

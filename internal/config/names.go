@@ -32,11 +32,12 @@ func (src *Sources) StoreDir() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, src.reaches("kept runs", dir)
+	return dir, src.refuseLink("kept runs", dir)
 }
 
-// reaches refuses a policy file, or a place where confine keeps something, that a link in the current directory, or in a checkout, leads to.
-func (src *Sources) reaches(option, name string) error {
+// refuseLink refuses the name of a policy file, or of a place where confine keeps something, that leads through a link
+// in the current directory or in a checkout.
+func (src *Sources) refuseLink(option, name string) error {
 	name = src.abs(name)
 	in := view.Input{Caller: view.Caller{Dir: src.Dir, HomeDir: src.Home}}
 	if _, err := names.NewNames(&in).Real(name, false); err != nil {

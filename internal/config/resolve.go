@@ -135,8 +135,8 @@ func Resolve(src Sources) (*Resolved, error) {
 type gathered struct {
 	src      Sources
 	out      *Resolved
-	flags    []said
-	env      []said
+	flags    []assignment
+	env      []assignment
 	files    []*file // weakest first
 	profiles profiles
 }
@@ -148,10 +148,10 @@ func gather(src Sources) (*gathered, error) {
 	}}
 	here := place{dir: src.Dir, home: src.Home}
 	var err error
-	if g.flags, err = saidByFlags(src.Flags, here); err != nil {
+	if g.flags, err = fromFlags(src.Flags, here); err != nil {
 		return nil, err
 	}
-	if g.env, err = saidByEnviron(src.Environ, here); err != nil {
+	if g.env, err = fromEnviron(src.Environ, here); err != nil {
 		return nil, err
 	}
 	if err := g.readFiles(); err != nil {
@@ -162,7 +162,7 @@ func gather(src Sources) (*gathered, error) {
 }
 
 // layers are all places but the profile, weakest first.
-func (g *gathered) layers() (layers [][]said) {
+func (g *gathered) layers() (layers [][]assignment) {
 	for _, f := range g.files {
 		layers = append(layers, f.settings)
 	}
@@ -185,7 +185,7 @@ func (g *gathered) readFiles() error {
 	}
 	switch {
 	case config != "" && g.src.Config != nil:
-		return g.take(config, g.src.Config)
+		return g.parse(config, g.src.Config)
 	case config != "":
 		return g.readOwn("--config", config, false)
 	}
@@ -194,12 +194,12 @@ func (g *gathered) readFiles() error {
 
 // config is the file that --config or its twin names.
 func (g *gathered) config() (string, error) {
-	for _, layer := range [][]said{g.flags, g.env} {
+	for _, layer := range [][]assignment{g.flags, g.env} {
 		for _, s := range slices.Backward(layer) {
 			if s.option.Name == "config" {
 				path, err := s.option.canonical(s.base, s.words[0])
 				if err != nil {
-					return "", s.blame(s.words[0], err)
+					return "", s.errorAt(s.words[0], err)
 				}
 				return path, nil
 			}
@@ -222,14 +222,14 @@ func (g *gathered) readOwn(option, path string, optional bool) error {
 		return unreadable(path, err)
 	}
 	if path != g.src.SystemFile {
-		if err := g.src.reaches(option, path); err != nil {
+		if err := g.src.refuseLink(option, path); err != nil {
 			return err
 		}
 	}
-	return g.take(path, data)
+	return g.parse(path, data)
 }
 
-func (g *gathered) take(path string, data []byte) error {
+func (g *gathered) parse(path string, data []byte) error {
 	f, err := parseFile(path, data, g.src.Home)
 	if err != nil {
 		return err
@@ -281,7 +281,7 @@ func (g *gathered) readProject() error {
 	if err != nil {
 		return err
 	}
-	if why := g.strange(f.policies()); why != "" {
+	if why := g.untrustedPolicy(f.policies()); why != "" {
 		notice(why, accept)
 		return nil
 	}
@@ -289,9 +289,9 @@ func (g *gathered) readProject() error {
 	return nil
 }
 
-// strange says why one of these policies of system calls, which a trusted file names, isn't what was
+// untrustedPolicy says why one of these policies of system calls, which a trusted file names, isn't what was
 // trusted with it. Their text is kept: what was looked at is what counts.
-func (g *gathered) strange(policies []string) (why string) {
+func (g *gathered) untrustedPolicy(policies []string) (why string) {
 	for _, path := range policies {
 		g.out.Protected = append(g.out.Protected, path)
 		data, err := ReadFile(path, true)
@@ -336,21 +336,21 @@ func discover(dir string) string {
 func namesProfile(o *Option) bool { return o.Name == "profile" || o.Name == "level" }
 
 // chooseProfile follows the same precedence as everything else.
-func (g *gathered) chooseProfile() (chosen said, err error) {
-	chosen = said{option: LookupOption("profile"), words: []string{profileDefault}}
-	origins := []Setting{{Option: "profile", Values: chosen.words, Source: Unsaid}}
+func (g *gathered) chooseProfile() (chosen assignment, err error) {
+	chosen = assignment{option: LookupOption("profile"), words: []string{profileDefault}}
+	origins := []Setting{{Option: "profile", Values: chosen.words, Source: BuiltIn}}
 	for _, layer := range g.layers() {
-		var here *said
+		var here *assignment
 		for i := range layer {
 			s := &layer[i]
 			if !namesProfile(s.option) {
 				continue
 			}
 			if _, err := s.option.canonical(s.base, s.words[0]); err != nil {
-				return said{}, s.blame(s.words[0], err)
+				return assignment{}, s.errorAt(s.words[0], err)
 			}
 			if here != nil && here.option != s.option && here.words[0] != s.words[0] {
-				return said{}, &UsageError{Msg: fmt.Sprintf("%s says %q, and %s says %q", here.where, here.words[0], s.where, s.words[0]), Hint: "--level is --profile for three profiles: give one of them"}
+				return assignment{}, &UsageError{Msg: fmt.Sprintf("%s says %q, and %s says %q", here.where, here.words[0], s.where, s.words[0]), Hint: "--level is --profile for three profiles: give one of them"}
 			}
 			here = s
 			origins = append(origins, Setting{Option: s.option.Name, Values: s.words, Source: s.source})
@@ -365,12 +365,12 @@ func (g *gathered) chooseProfile() (chosen said, err error) {
 }
 
 // canonical are the words in the form in which they are kept: mostly these very ones.
-func (s *said) canonical() ([]string, error) {
+func (s *assignment) canonical() ([]string, error) {
 	canon := s.words
 	for i, w := range s.words {
 		c, err := s.option.canonical(s.base, w)
 		if err != nil {
-			return nil, s.blame(w, err)
+			return nil, s.errorAt(w, err)
 		}
 		if c != w && &canon[0] == &s.words[0] {
 			canon = slices.Clone(s.words)
@@ -382,7 +382,7 @@ func (s *said) canonical() ([]string, error) {
 	return canon, nil
 }
 
-func (r *Resolved) applyAll(list []said) error {
+func (r *Resolved) applyAll(list []assignment) error {
 	for _, s := range list {
 		if err := r.apply(s); err != nil {
 			return err
@@ -392,7 +392,7 @@ func (r *Resolved) applyAll(list []said) error {
 }
 
 // apply lets one setting count.
-func (r *Resolved) apply(s said) error {
+func (r *Resolved) apply(s assignment) error {
 	canon, err := s.canonical()
 	if err != nil {
 		return err
@@ -423,7 +423,7 @@ func origin(list []Setting, s Setting) []Setting {
 	}
 	last := &list[len(list)-1]
 	switch {
-	case last.Source == Unsaid:
+	case last.Source == BuiltIn:
 		list[len(list)-1] = s
 	case last.Source == s.Source && LookupOption(s.Option).IsList() && len(s.Values) > 0:
 		last.Values = slices.Concat(last.Values, s.Values)
@@ -433,8 +433,8 @@ func origin(list []Setting, s Setting) []Setting {
 	return list
 }
 
-// blame says where a mistake was made.
-func (s *said) blame(word string, err error) error {
+// errorAt adds the place to an error about one word of the assignment.
+func (s *assignment) errorAt(word string, err error) error {
 	var u *UsageError
 	if !errors.As(err, &u) {
 		return err
@@ -454,14 +454,14 @@ func firstLine(err error) string {
 	return line
 }
 
-// saidByFlags reads what the command line gave, in its order.
-func saidByFlags(flags []Setting, here place) (list []said, err error) {
+// fromFlags reads what the command line gave, in its order.
+func fromFlags(flags []Setting, here place) (list []assignment, err error) {
 	for _, f := range flags {
 		o := LookupOption(f.Option)
 		if o == nil || o.FileOnly {
 			return nil, &UsageError{Msg: "unknown option --" + f.Option + Meant(f.Option, flagNames()), Hint: "confine --help lists them"}
 		}
-		s := said{option: o, source: f.Source, named: true, base: here}
+		s := assignment{option: o, source: f.Source, named: true, base: here}
 		if s.source == "" {
 			s.source = "flag --" + o.Name
 		}
@@ -481,13 +481,13 @@ func saidByFlags(flags []Setting, here place) (list []said, err error) {
 		case !o.IsList() && len(words) == 0:
 			return nil, &UsageError{Msg: s.where + ": needs a value"}
 		}
-		list = append(list, s.with(words)...)
+		list = append(list, s.withWords(words)...)
 	}
 	return list, nil
 }
 
-// saidByEnviron reads the environment twins. One that is empty says nothing.
-func saidByEnviron(environ []string, here place) (list []said, err error) {
+// fromEnviron reads the environment twins. One that is empty says nothing.
+func fromEnviron(environ []string, here place) (list []assignment, err error) {
 	twins := make(map[string]string)
 	for _, kv := range environ {
 		if k, v, ok := strings.Cut(kv, "="); ok && strings.HasPrefix(k, envPrefix) && v != "" {
@@ -505,7 +505,7 @@ func saidByEnviron(environ []string, here place) (list []said, err error) {
 			continue
 		}
 		delete(twins, name)
-		s := said{option: o, source: "environment " + name, named: true, base: here}
+		s := assignment{option: o, source: "environment " + name, named: true, base: here}
 		s.where = s.source
 		words := []string{v}
 		if o.IsList() {
@@ -518,7 +518,7 @@ func saidByEnviron(environ []string, here place) (list []said, err error) {
 				continue
 			}
 		}
-		list = append(list, s.with(words)...)
+		list = append(list, s.withWords(words)...)
 	}
 	return list, mistypedTwin(twins)
 }
@@ -543,9 +543,9 @@ func mistypedTwin(rest map[string]string) error {
 	return nil
 }
 
-// with is what words say about an option: "none" alone empties a list, and an
-// assignment among the variables to pass sets one.
-func (s said) with(words []string) (list []said) {
+// withWords are the assignments that words make: "none" alone empties a list, and NAME=VALUE
+// among the variables to pass sets one.
+func (s assignment) withWords(words []string) (list []assignment) {
 	if s.option.IsList() && len(words) == 1 && words[0] == wordNone {
 		words = nil
 	}
@@ -653,9 +653,9 @@ func (p *Policy) Digest() string {
 	return digestOf(text)
 }
 
-// Blame says of an error about a path who named it, where that was a file or a profile in
-// one: a flag that nobody gave is no help.
-func (r *Resolved) Blame(err error) error {
+// WithOrigin adds to an error about a path the file and key that named it: a message about
+// a flag that nobody gave is no help.
+func (r *Resolved) WithOrigin(err error) error {
 	var e *view.Error
 	if !errors.As(err, &e) {
 		return err
@@ -664,7 +664,7 @@ func (r *Resolved) Blame(err error) error {
 	if o == nil || o.Key == "" || e.Path == "" {
 		return err
 	}
-	by := r.lastSaid(o.Name, e.Path)
+	by := r.lastSource(o.Name, e.Path)
 	if by.source == "" || by.named {
 		return err
 	}

@@ -44,7 +44,7 @@ func (src *Sources) trusted(path string, data []byte) (trust, error) {
 	}
 	list, err := readTrustStore(store, src.UID)
 	if err == nil && len(list) > 0 {
-		err = src.reaches("list of trusted files", store)
+		err = src.refuseLink("list of trusted files", store)
 	}
 	if err != nil {
 		return trustNone, err
@@ -84,7 +84,7 @@ func Trust(src Sources, path string) (file, digest string, err error) {
 			return "", "", &UsageError{Msg: fmt.Sprintf("there is no %s in %q or above it", fileName, src.Dir), Hint: "name a file"}
 		}
 	}
-	if err := src.reaches("trust", path); err != nil {
+	if err := src.refuseLink("trust", path); err != nil {
 		return "", "", err
 	}
 	if path, err = (place{dir: src.Dir, home: src.Home}).physical(path); err != nil {
@@ -101,7 +101,7 @@ func Trust(src Sources, path string) (file, digest string, err error) {
 	digest = digestOf(data)
 	accepted := []trustedFile{{digest, path}}
 	for _, policy := range f.policies() {
-		if err := src.reaches("seccomp", policy); err != nil {
+		if err := src.refuseLink("seccomp", policy); err != nil {
 			return "", "", err
 		}
 		if data, err = ReadFile(policy, true); err != nil {
@@ -113,7 +113,7 @@ func Trust(src Sources, path string) (file, digest string, err error) {
 	if store == "" {
 		return "", "", &UsageError{Msg: "there is no place to remember trusted files in", Hint: "set HOME or XDG_DATA_HOME"}
 	}
-	if err := src.reaches("list of trusted files", store); err != nil {
+	if err := src.refuseLink("list of trusted files", store); err != nil {
 		return "", "", err
 	}
 	return path, digest, addTrust(store, src.UID, accepted)
@@ -123,8 +123,8 @@ func Trust(src Sources, path string) (file, digest string, err error) {
 func (at place) physical(path string) (string, error) {
 	abs, err := checkPath(at, path)
 	if err != nil {
-		s := said{option: &Option{Name: "file"}, where: "trust"}
-		return "", s.blame(path, err)
+		s := assignment{option: &Option{Name: "file"}, where: "trust"}
+		return "", s.errorAt(path, err)
 	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
 	if err != nil {
@@ -164,11 +164,11 @@ func replaceTrust(list, now []trustedFile) []trustedFile {
 	}), now...)
 }
 
-// badStore is why a list of trusted files can't be used.
-func badStore(store, why, hint string, err error) error {
+// storeError says why a list of trusted files can't be used.
+func storeError(store, why, hint string, err error) error {
 	return &UsageError{Msg: fmt.Sprintf("list of trusted files %q: %s", store, why), Hint: hint, Err: err}
 }
 
 func storeUnreadable(store string, err error) error {
-	return badStore(store, pathless(err).Error(), "remove it and trust the files again", err)
+	return storeError(store, pathless(err).Error(), "remove it and trust the files again", err)
 }

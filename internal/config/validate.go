@@ -491,8 +491,8 @@ func (p *Policy) Validate() error {
 		}
 		for _, w := range o.words(r) {
 			if _, err := o.canonical(place{}, w); err != nil {
-				s := said{option: o, where: "policy"}
-				return s.blame(w, err)
+				s := assignment{option: o, where: "policy"}
+				return s.errorAt(w, err)
 			}
 		}
 	}
@@ -577,7 +577,7 @@ func (r *Resolved) check() error {
 	if p.Network.All && len(p.Network.Allow) > 0 {
 		r.Notices = append(r.Notices, "the network is allowed as a whole, so naming "+strconv.Quote(p.Network.Allow[0])+" narrows nothing")
 	}
-	if p.Filesystem.Keep && !p.HasOverlay() && r.Said("keep") {
+	if p.Filesystem.Keep && !p.HasOverlay() && r.IsSet("keep") {
 		r.Notices = append(r.Notices, nothingToKeep)
 	}
 	return nil

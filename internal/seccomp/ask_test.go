@@ -56,7 +56,7 @@ func TestAskAgreesWithDecide(t *testing.T) {
 }
 
 func TestAskOfShippedPolicies(t *testing.T) {
-	f := build(t, "default", ActionErrno, "amd64")
+	f := compileBuiltin(t, "default", ActionErrno, "amd64")
 	for _, c := range []struct {
 		asked     string
 		listening bool

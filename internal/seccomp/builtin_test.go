@@ -14,8 +14,8 @@ var (
 	builtPolicies = []*Policy{Builtin("default"), Builtin("strict")}
 )
 
-// laid is a policy that ships, with additions.
-func laid(t *testing.T, name string, with ...Addition) *Policy {
+// withAdditions is a policy that ships, with additions.
+func withAdditions(t *testing.T, name string, with ...Addition) *Policy {
 	t.Helper()
 	p, err := Builtin(name).With(with...)
 	if err != nil {
@@ -33,13 +33,13 @@ func compiled(t *testing.T, p *Policy, a Action, arch string) *Filter {
 	return f
 }
 
-func build(t *testing.T, name string, a Action, arch string, with ...Addition) *Filter {
+func compileBuiltin(t *testing.T, name string, a Action, arch string, with ...Addition) *Filter {
 	t.Helper()
-	return compiled(t, laid(t, name, with...), a, arch)
+	return compiled(t, withAdditions(t, name, with...), a, arch)
 }
 
-// over is a file's policy: rules, and then those of one that ships, if one is named.
-func over(base string, rules ...Rule) *Policy {
+// extending is a file's policy: rules, and then those of one that ships, if one is named.
+func extending(base string, rules ...Rule) *Policy {
 	p := &Policy{Kind: "file", Version: "own.toml", Rules: rules}
 	if b := Builtin(base); b != nil {
 		p.Default, p.Rules = b.Default, append(rules, b.Rules...)
@@ -47,13 +47,13 @@ func over(base string, rules ...Rule) *Policy {
 	return p
 }
 
-// one is a rule about one call, on conditions if there are any.
-func one(name, call string, o Outcome, args ...Cond) Rule {
+// ruleFor is a rule about one call, on conditions if there are any.
+func ruleFor(name, call string, o Outcome, args ...Cond) Rule {
 	return Rule{Name: name, Calls: []string{call}, Outcome: o, Args: args}
 }
 
-// open allows what no rule names.
-func open(rules ...Rule) *Policy {
+// allowing allows what no rule names.
+func allowing(rules ...Rule) *Policy {
 	return &Policy{Kind: "file", Version: "open.toml", Default: Outcome{Do: Allow}, Rules: rules}
 }
 
@@ -122,9 +122,9 @@ func TestProgramsDoWhatPoliciesDecide(t *testing.T) {
 func TestAdditionsAreLaidOver(t *testing.T) {
 	for _, spec := range []string{"default", "strict"} {
 		for _, with := range [][]Addition{{SharedPIDs}, {SharedIPC}, {NoNetwork}, {KeepCPUs}, {Network}, {SupervisedNetwork}, {WatchedFiles}, {WatchedFiles, WatchedLooks}, allAdditions} {
-			p := laid(t, spec, with...)
+			p := withAdditions(t, spec, with...)
 			for _, tab := range tables {
-				f := build(t, spec, ActionErrno, tab.arch, with...)
+				f := compileBuiltin(t, spec, ActionErrno, tab.arch, with...)
 				if f.Digest != p.Digest() || f.Digest == Builtin(spec).Digest() || f.Version != p.Version {
 					t.Errorf("%s: digest %s", f.Version, f.Digest)
 				}
@@ -132,7 +132,7 @@ func TestAdditionsAreLaidOver(t *testing.T) {
 			}
 		}
 	}
-	p := laid(t, "default", allAdditions...)
+	p := withAdditions(t, "default", allAdditions...)
 	if p.Version != "default/2+network/1+shared-pids/2+shared-ipc/1+no-network/1+keep-cpus/1+supervised-network/2+watched-files/1+watched-looks/1" {
 		t.Errorf("version %q", p.Version)
 	}
@@ -154,7 +154,7 @@ func TestAdditionsAreLaidOver(t *testing.T) {
 
 // TestStrictWithANetwork has the sockets of what goes to hosts, and nothing else more.
 func TestStrictWithANetwork(t *testing.T) {
-	p := laid(t, "strict", Network)
+	p := withAdditions(t, "strict", Network)
 	hi := uint64(0xdeadbeef) << 32
 	for _, c := range []struct {
 		args    [6]uint64
@@ -277,16 +277,16 @@ func TestUnknownArchitectureAndAction(t *testing.T) {
 }
 
 func TestFiltersCanNotBeChangedThroughTheirCopies(t *testing.T) {
-	f := build(t, "default", ActionErrno, "amd64")
+	f := compileBuiltin(t, "default", ActionErrno, "amd64")
 	f.Program[0] = 0
-	if g := build(t, "default", ActionErrno, "amd64"); g.Program[0] == 0 {
+	if g := compileBuiltin(t, "default", ActionErrno, "amd64"); g.Program[0] == 0 {
 		t.Error("a caller changed the program that ships")
 	}
 }
 
 // TestWithoutAPIDNamespaceOnlyTheOwnThreadIsRescheduled: the caller's processes have the same uid there.
 func TestWithoutAPIDNamespaceOnlyTheOwnThreadIsRescheduled(t *testing.T) {
-	p := laid(t, "default", SharedPIDs)
+	p := withAdditions(t, "default", SharedPIDs)
 	for _, c := range []struct {
 		call string
 		args [6]uint64

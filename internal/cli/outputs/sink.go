@@ -91,7 +91,7 @@ func (s *Sink) openFile() (err error) {
 	if err != nil {
 		return s.refuse("", "", err)
 	}
-	if err := s.own(info); err != nil {
+	if err := s.requireOwnFile(info); err != nil {
 		return err
 	}
 	if links(info) > 1 {
@@ -144,7 +144,7 @@ func open(option, spec string, real RealDir) (*Sink, error) {
 	case err != nil:
 		err = s.refuse("", "", err)
 	default:
-		err = s.own(info)
+		err = s.requireOwnFile(info)
 	}
 	if err != nil {
 		s.Close()
@@ -153,8 +153,8 @@ func open(option, spec string, real RealDir) (*Sink, error) {
 	return s, nil
 }
 
-// own refuses what stands under the name already, unless it is a file of the caller's.
-func (s *Sink) own(info fs.FileInfo) error {
+// requireOwnFile refuses what stands under the name already, unless it is a file of the caller's.
+func (s *Sink) requireOwnFile(info fs.FileInfo) error {
 	is := "is a device"
 	switch info.Mode().Type() {
 	case 0:

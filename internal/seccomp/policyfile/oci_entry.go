@@ -82,9 +82,9 @@ func (r *ociReader) numbered(names []value, o seccomp.Outcome) (calls []string) 
 			}
 		case strings.Contains(foreignCalls, " "+n.Text+" "):
 		case refused:
-			r.notice(n.At, fmt.Sprintf("system call %q is not known and stays refused", n.Text), r.meant(n.Text), true)
+			r.notice(n.At, fmt.Sprintf("system call %q is not known and stays refused", n.Text), r.nearest(n.Text), true)
 		case o.LetsThrough():
-			r.notice(n.At, fmt.Sprintf("system call %q is not known and is let through", n.Text), r.meant(n.Text), true)
+			r.notice(n.At, fmt.Sprintf("system call %q is not known and is let through", n.Text), r.nearest(n.Text), true)
 		default:
 			r.fail(n.At, fmt.Sprintf("unknown system call %q, which can't be refused when the default is to allow", n.Text), hint.DidYouMean(n.Text, seccomp.AllCalls()))
 		}
@@ -92,9 +92,9 @@ func (r *ociReader) numbered(names []value, o seccomp.Outcome) (calls []string) 
 	return calls
 }
 
-// meant is the nearest name of a call. A file of nothing but unknown names is searched
+// nearest is the nearest name of a call. A file of nothing but unknown names is searched
 // for a while only.
-func (r *ociReader) meant(name string) string {
+func (r *ociReader) nearest(name string) string {
 	if len(r.policy.Notices) > 50 {
 		return ""
 	}
