@@ -12,7 +12,6 @@ import (
 
 	"github.com/confine-run/confine/internal/cli/outputs"
 	"github.com/confine-run/confine/internal/config"
-	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
@@ -146,7 +145,7 @@ func (s *session) dispatch(c *Command, args []string) int {
 		if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 			return s.page(c.Name)
 		}
-		return s.usage(&NotInBuild{c.Name})
+		return s.usage(&config.UsageError{Msg: "confine " + c.Name + ": not in this build yet", Hint: "to run a program of that name: confine -- " + c.Name})
 	}
 	var line Line
 	var err error
@@ -179,17 +178,7 @@ func (s *session) problem(err error, rc int) (int, error) {
 	return rc, nil
 }
 
-// NotInBuild is a subcommand whose name is taken and that isn't there yet.
-type NotInBuild struct{ Name string }
-
-func (e *NotInBuild) Error() string {
-	return hint.Text("confine "+e.Name+": not in this build yet", e.Remedy())
-}
-
-// Remedy is for who didn't mean the subcommand.
-func (e *NotInBuild) Remedy() string { return "to run a program of that name: confine -- " + e.Name }
-
-// usage ends what was asked for wrongly. Nothing was started.
+// usage reports a mistake in what was asked for. Nothing was started.
 func (s *session) usage(err error) int {
 	s.log.failure(err)
 	return rcUsage

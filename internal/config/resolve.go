@@ -24,6 +24,9 @@ type Setting struct {
 	// that what was said at weaker places is dropped.
 	Values []string
 	Source string // "flag --time-limit", "environment CONFINE_TIME_LIMIT", "/etc/confine/confine.toml:3", "profile testing"
+
+	canonical []string // Values as they are kept
+	named     bool     // Source is a flag or a variable, which names the option
 }
 
 // Sources is everything that Resolve looks at; it asks nothing else of the process.
@@ -68,8 +71,6 @@ type Resolved struct {
 	// Protected are files that must never be writable inside: those that say what
 	// the next run may do.
 	Protected []string
-
-	where map[string][]where // by option; see From
 }
 
 // UsageError is a mistake in what was asked for. Nothing was started.
@@ -353,7 +354,7 @@ func (g *gathered) chooseProfile() (chosen assignment, err error) {
 				return assignment{}, &UsageError{Msg: fmt.Sprintf("%s says %q, and %s says %q", here.where, here.words[0], s.where, s.words[0]), Hint: "--level is --profile for three profiles: give one of them"}
 			}
 			here = s
-			origins = append(origins, Setting{Option: s.option.Name, Values: s.words, Source: s.source})
+			origins = append(origins, Setting{Option: s.option.Name, Values: s.words, Source: s.source, canonical: s.words})
 		}
 		if here != nil {
 			chosen = *here
@@ -400,18 +401,14 @@ func (r *Resolved) apply(s assignment) error {
 	if r.Origins == nil {
 		r.Origins = make(map[string][]Setting)
 	}
-	if r.where == nil {
-		r.where = make(map[string][]where)
-	}
 	name := s.option.Name
 	if len(canon) == 0 {
 		s.option.setList(r, nil)
-		r.Origins[name], r.where[name] = nil, nil
+		r.Origins[name] = nil
 	} else {
 		s.option.set(r, canon)
-		r.where[name] = append(r.where[name], where{canon, s.source, s.named})
 	}
-	r.Origins[name] = origin(r.Origins[name], Setting{Option: name, Values: s.words, Source: s.source})
+	r.Origins[name] = origin(r.Origins[name], Setting{name, s.words, s.source, canon, s.named})
 	return nil
 }
 
@@ -426,7 +423,7 @@ func origin(list []Setting, s Setting) []Setting {
 	case last.Source == BuiltIn:
 		list[len(list)-1] = s
 	case last.Source == s.Source && LookupOption(s.Option).IsList() && len(s.Values) > 0:
-		last.Values = slices.Concat(last.Values, s.Values)
+		last.Values, last.canonical = slices.Concat(last.Values, s.Values), slices.Concat(last.canonical, s.canonical)
 	default:
 		list = append(list, s)
 	}
@@ -665,7 +662,7 @@ func (r *Resolved) WithOrigin(err error) error {
 		return err
 	}
 	by := r.lastSource(o.Name, e.Path)
-	if by.source == "" || by.named {
+	if by.Source == "" || by.named {
 		return err
 	}
 	key := o.Key[strings.LastIndexByte(o.Key, '.')+1:]
@@ -673,5 +670,5 @@ func (r *Resolved) WithOrigin(err error) error {
 	if errors.Is(e.Err, fs.ErrNotExist) {
 		hint += "; make it first, or take it out of the file; a profile that \"confine learn\" wrote: learn it where it isn't there yet"
 	}
-	return &UsageError{Msg: by.source + ": " + key + " " + strconv.Quote(e.Path) + ": " + e.Err.Error(), Hint: strings.TrimPrefix(hint, "; "), Err: err}
+	return &UsageError{Msg: by.Source + ": " + key + " " + strconv.Quote(e.Path) + ": " + e.Err.Error(), Hint: strings.TrimPrefix(hint, "; "), Err: err}
 }
