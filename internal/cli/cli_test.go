@@ -233,7 +233,7 @@ func TestShell(t *testing.T) {
 	}
 }
 
-func TestWhoHasReadEnoughOfADiffHearsNothing(t *testing.T) {
+func TestDiffIntoAClosedPipeIsSilent(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("there are no overlays")
 	}

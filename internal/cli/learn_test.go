@@ -12,9 +12,9 @@ import (
 	"github.com/confine-run/confine/supervisor/files"
 )
 
-// TestWhyNothingWasLearned: a run that could not be set up had no listener either, which
+// TestMessagesWhenNothingWasLearned: a run that could not be set up had no listener either, which
 // says nothing about the host.
-func TestWhyNothingWasLearned(t *testing.T) {
+func TestMessagesWhenNothingWasLearned(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		blind     error
@@ -39,9 +39,9 @@ func TestWhyNothingWasLearned(t *testing.T) {
 	}
 }
 
-// TestMergeTakesOverNoForeignCompanion: a policy of system calls that the profile doesn't go
+// TestMergeReadsOnlyTheCompanionThatTheProfileUses: a policy of system calls that the profile doesn't go
 // by was not protected from runs, and may be theirs.
-func TestMergeTakesOverNoForeignCompanion(t *testing.T) {
+func TestMergeReadsOnlyTheCompanionThatTheProfileUses(t *testing.T) {
 	const foreign = "default_action = \"allow\"\n"
 	for _, c := range []struct {
 		name, seccomp    string
@@ -68,7 +68,7 @@ func TestMergeTakesOverNoForeignCompanion(t *testing.T) {
 }
 
 // What isn't read first is replaced only by who says so: another output's companion, too.
-func TestWhatIsThereIsNotReplacedUnasked(t *testing.T) {
+func TestLearnReplacesNoFileUnasked(t *testing.T) {
 	for _, c := range []struct {
 		name            string
 		there           string

@@ -78,8 +78,8 @@ func TestReportOfAnEngineThatFailedHasNoSecrets(t *testing.T) {
 	}
 }
 
-// TestPlacesThatAreRefused: each for both options, before anything starts.
-func TestPlacesThatAreRefused(t *testing.T) {
+// TestUnsafeReportPathsAreRefused: each for both options, before anything starts.
+func TestUnsafeReportPathsAreRefused(t *testing.T) {
 	dir := inTemp(t)
 	must(t, os.WriteFile("file", []byte("precious"), 0o600))
 	must(t, os.Symlink("file", "link"))
@@ -255,9 +255,9 @@ func TestNoPlaceIsFoundThroughALinkOfATreeOfWork(t *testing.T) {
 	}
 }
 
-// TestTargetCantLeadTheReport: what the target can do to names in a directory
+// TestTargetCantRedirectTheReport: what the target can do to names in a directory
 // that it can write to, and what becomes of the report.
-func TestTargetCantLeadTheReport(t *testing.T) {
+func TestTargetCantRedirectTheReport(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		does func() error
@@ -366,7 +366,7 @@ func linesOfEvents(t *testing.T, text string) (all []status.Event) {
 	return all
 }
 
-func TestWhatHappensIsToldOnce(t *testing.T) {
+func TestEventsAreSentOnce(t *testing.T) {
 	inTemp(t)
 	var c call
 	c.report = &status.Report{
@@ -414,7 +414,7 @@ func TestWhatHappensIsToldOnce(t *testing.T) {
 }
 
 // A reader that takes nothing holds nobody up, and learns how much it has missed.
-func TestASlowReaderOfEvents(t *testing.T) {
+func TestASlowReaderOfEventsHoldsNobodyUp(t *testing.T) {
 	rd, wr, err := os.Pipe()
 	must(t, err)
 	defer rd.Close()
@@ -454,7 +454,7 @@ func TestASlowReaderOfEvents(t *testing.T) {
 	}
 }
 
-func TestTheReaderOfEventsLeaves(t *testing.T) {
+func TestAReaderOfEventsThatLeavesIsNoFailure(t *testing.T) {
 	rd, wr, err := os.Pipe()
 	must(t, err)
 	defer wr.Close()
@@ -472,7 +472,7 @@ func TestTheReaderOfEventsLeaves(t *testing.T) {
 }
 
 // One that never takes anything loses the end, which is said.
-func TestNobodyReadsEvents(t *testing.T) {
+func TestUnreadEventsAreReported(t *testing.T) {
 	rd, wr, err := os.Pipe()
 	must(t, err)
 	defer rd.Close()

@@ -74,7 +74,7 @@ func TestSignalsAreWatchedAsLongAsAnApplyLasts(t *testing.T) {
 	}
 }
 
-func TestWhereATreeIsNotAsTheRunLeftIt(t *testing.T) {
+func TestNotesOfApply(t *testing.T) {
 	for want, done := range map[string]changes.Result{
 		"":                                    {Applied: 3, Already: 1},
 		"set-id bits of 1 path were left out": {Applied: 1, NoSetID: 1},

@@ -219,7 +219,7 @@ func TestKeysWithoutTheirTable(t *testing.T) {
 	}
 }
 
-func TestNamesThatBreakLines(t *testing.T) {
+func TestPrintableQuotesControlCharacters(t *testing.T) {
 	if got := Printable("/a/b c"); got != "/a/b c" {
 		t.Errorf("printable: %s", got)
 	}

@@ -33,7 +33,7 @@ func golden(t *testing.T, name, got string) {
 }
 
 // What each profile says, and the digest of it.
-func TestProfilesStayAsTheyAre(t *testing.T) {
+func TestShippedProfilesAreUnchanged(t *testing.T) {
 	var digests strings.Builder
 	for _, name := range Profiles() {
 		p, err := Profile(name)
@@ -183,7 +183,7 @@ func TestTestTableSwitchedOff(t *testing.T) {
 	}
 }
 
-func TestExtendsGoesNowhere(t *testing.T) {
+func TestErrorsOfExtends(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"itself", "[sandbox.profiles.a]\nextends = 'a'\n", `confine.toml:2:11: profile "a" extends itself: a → a`},
 		{"in a circle", "[sandbox.profiles.a]\nextends = 'b'\n[sandbox.profiles.b]\nextends = 'c'\n[sandbox.profiles.c]\nextends = 'a'\n", `extends itself: a → b → c → a`},

@@ -55,7 +55,7 @@ func TestAskAgreesWithDecide(t *testing.T) {
 	}
 }
 
-func TestAskOfShippedPolicies(t *testing.T) {
+func TestAskAboutShippedPolicies(t *testing.T) {
 	f := compileBuiltin(t, "default", ActionErrno, "amd64")
 	for _, c := range []struct {
 		asked     string

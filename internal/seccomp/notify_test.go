@@ -22,7 +22,7 @@ func notifying(t *testing.T, each func(t *testing.T, f *Filter)) {
 
 // What is denied is told, and everything else is as it was, but for listeners of
 // the target's own; and what is answered then is what the program would have done.
-func TestNotifyingTellsDenialsAndChangesNothingElse(t *testing.T) {
+func TestNotifyingHandsOnDenialsAndChangesNothingElse(t *testing.T) {
 	notifying(t, func(t *testing.T, f *Filter) {
 		plain, m := load(t, f.Program), load(t, f.Notifying())
 		call, _ := f.table.Number("seccomp")
@@ -91,7 +91,7 @@ func TestNotifyingAllowsNoOtherListener(t *testing.T) {
 }
 
 // Between the filter and execve nobody waits for a listener.
-func TestNotifyingWouldBlockTheStart(t *testing.T) {
+func TestNoNotificationWhereExecveOrExitWouldWait(t *testing.T) {
 	kills := extending("", ruleFor("start", "execve", Outcome{Do: Allow}))
 	kills.Default = Outcome{Do: Kill}
 	for _, p := range []*Policy{
@@ -104,7 +104,7 @@ func TestNotifyingWouldBlockTheStart(t *testing.T) {
 	}
 }
 
-func TestRefusalOfAnAllowedCall(t *testing.T) {
+func TestRefusalOfAnAllowedCallIsEPERM(t *testing.T) {
 	f := compileBuiltin(t, "default", ActionErrno, "amd64")
 	if r := f.Refusal(amd64.audit, 0, [6]uint64{}, nil); r.Kill || r.Errno != eperm {
 		t.Errorf("%+v", r)
@@ -159,7 +159,7 @@ func TestWords(t *testing.T) {
 }
 
 // Every call of the table of words is one, and takes that many arguments.
-func TestTheWordsAreAboutCalls(t *testing.T) {
+func TestArgumentTableNamesCalls(t *testing.T) {
 	for _, a := range arguments {
 		if !Known(a.call) || len(a.kinds) > a.total || a.total > 6 {
 			t.Errorf("%+v", a)
