@@ -99,12 +99,10 @@ func drain(from net.Conn) (total int, err error) {
 
 func send(to net.Conn, left int) error {
 	buf := make([]byte, chunk)
-	for left > 0 {
-		n, err := to.Write(buf[:min(left, chunk)])
-		if err != nil {
+	for ; left > 0; left -= chunk {
+		if _, err := to.Write(buf[:min(left, chunk)]); err != nil {
 			return err
 		}
-		left -= n
 	}
 	return nil
 }
@@ -159,39 +157,40 @@ func (to client) dial(wants byte) (*net.TCPConn, error) {
 	return c.(*net.TCPConn), nil
 }
 
-// up is GiB per second from here to the server, until the last byte is there.
-func (to client) up(n int) (float64, error) {
-	c, err := to.dial(wantsUp)
+// rate is GiB per second over one connection, which move moves n bytes over.
+func (to client) rate(wants byte, n int, move func(*net.TCPConn) error) (float64, error) {
+	c, err := to.dial(wants)
 	if err != nil {
 		return 0, err
 	}
 	defer c.Close()
 	began := time.Now()
-	if err := send(c, n); err != nil {
-		return 0, err
-	}
-	if err := c.CloseWrite(); err != nil {
-		return 0, err
-	}
-	_, err = io.ReadFull(c, make([]byte, 1))
+	err = move(c)
 	return float64(n) / (1 << 30) / time.Since(began).Seconds(), err
 }
 
+// up is from here to the server, until the last byte is there.
+func (to client) up(n int) (float64, error) {
+	return to.rate(wantsUp, n, func(c *net.TCPConn) error {
+		if err := errors.Join(send(c, n), c.CloseWrite()); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(c, make([]byte, 1))
+		return err
+	})
+}
+
 func (to client) down(n int) (float64, error) {
-	c, err := to.dial(wantsDown)
-	if err != nil {
-		return 0, err
-	}
-	defer c.Close()
-	began := time.Now()
-	if _, err := c.Write(binary.BigEndian.AppendUint64(nil, uint64(n))); err != nil {
-		return 0, err
-	}
-	got, err := drain(c)
-	if err == nil && got != n {
-		err = fmt.Errorf("%d of %d bytes arrived", got, n)
-	}
-	return float64(n) / (1 << 30) / time.Since(began).Seconds(), err
+	return to.rate(wantsDown, n, func(c *net.TCPConn) error {
+		if _, err := c.Write(binary.BigEndian.AppendUint64(nil, uint64(n))); err != nil {
+			return err
+		}
+		got, err := drain(c)
+		if err == nil && got != n {
+			err = fmt.Errorf("%d of %d bytes arrived", got, n)
+		}
+		return err
+	})
 }
 
 // latency is the median of n round trips of a byte, in microseconds. Both ends sleep in

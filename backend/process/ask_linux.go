@@ -124,9 +124,9 @@ func (p *Plan) ruled(r *config.Resolved, asked *config.Answer, v *seccomp.Ruling
 	case "default":
 		a.Reason, a.Rule = "default", "the default of "+p.Seccomp.Version
 	case "listener", "unknown":
-		a.Reason, a.Rule, a.From = v.Rule, "", config.Unsaid
+		a.Reason, a.Rule, a.From = v.Rule, "", config.BuiltIn
 	case "no-network", "shared-pids", "shared-ipc", "keep-cpus":
-		a.From = config.Unsaid // an addition that this host, or another option, makes necessary
+		a.From = config.BuiltIn // an addition that this host, or another option, makes necessary
 	}
 	if p.Seccomp.Kind == "file" && a.Reason == "rule" {
 		if line := policyfile.Line(p.policy.Seccomp, v.Rule); line > 0 {
@@ -272,7 +272,7 @@ func (p *Plan) fromOf(r *config.Resolved, by view.Origin) string {
 			return from
 		}
 	}
-	return config.Unsaid
+	return config.BuiltIn
 }
 
 // hintFor is the option that would allow it, if one would.

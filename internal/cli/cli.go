@@ -12,7 +12,6 @@ import (
 
 	"github.com/confine-run/confine/internal/cli/outputs"
 	"github.com/confine-run/confine/internal/config"
-	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
@@ -35,7 +34,7 @@ const (
 	rcNo      = 1 // the answer is no, or it could not be written
 	rcUsage   = status.UsageRC
 	rcProblem = 1
-	// rcUnread: who read what was printed has read enough, and needn't be told. It is what a shell has of a
+	// rcUnread: the reader of stdout has read enough, and needs no message. It is what a shell shows for a
 	// program that SIGPIPE ends.
 	rcUnread = 128 + 13
 )
@@ -61,19 +60,19 @@ const systemFile = "/etc/confine/confine.toml"
 // session is one call of the command line.
 type session struct {
 	*Process
-	engine Engine
-	ctx    context.Context
-	log    logger
-	meant  bool // "--" said that what follows is a command
+	engine   Engine
+	ctx      context.Context
+	log      logger
+	explicit bool // "--" said that what follows is a command
 	// interrupted is the caller's SIGINT or SIGQUIT that the command died of; "" is none.
 	interrupted string
 	pressed     bool // it was a key, which nobody else has got
 }
 
-// Main takes the words apart and does what they say. What the caller's Ctrl-C ended ends this
-// process by the same signal, when everything is done: a shell's loop or script goes on
-// after an exit code, also after 130. A script looks at the signal only if it got it, too, so what
-// was a key is sent to all of the job, as the terminal would.
+// Main parses the arguments and runs the subcommand. When the caller's Ctrl-C ended the command, this
+// process ends itself by the same signal once everything is done: a shell's loop or script goes on
+// after an exit code, also after 130. A script looks at the signal only if it got it too, so the signal of
+// a key is sent to the whole job, as the terminal would.
 func (p *Process) Main(ctx context.Context, e Engine) int {
 	s := &session{Process: p, engine: e, ctx: ctx}
 	rc := s.main()
@@ -105,7 +104,7 @@ func (s *session) main() int {
 	return s.dispatch(lookup("run"), args)
 }
 
-// handler is what a subcommand does, with its words taken apart.
+// handler runs a subcommand, with its arguments parsed.
 type handler struct {
 	name     string
 	do       func(s *session, line *Line) (rc int, err error)
@@ -138,17 +137,20 @@ func handlerOf(name string) (h handler, ok bool) {
 	return handler{}, false
 }
 
-// dispatch does what a subcommand stands for. An error is about what was asked for: of another
-// kind are those that a handler has said itself.
+// dispatch runs a subcommand. An error that a handler returns is a usage error; a handler reports
+// errors of another kind itself.
 func (s *session) dispatch(c *Command, args []string) int {
 	h, ok := handlerOf(c.Name)
 	if !ok {
-		return s.later(c, args)
+		if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
+			return s.page(c.Name)
+		}
+		return s.usage(&config.UsageError{Msg: "confine " + c.Name + ": not in this build yet", Hint: "to run a program of that name: confine -- " + c.Name})
 	}
 	var line Line
 	var err error
 	if h.anywhere {
-		line, err = words(c, args, h.most)
+		line, err = parseAnywhere(c, args, h.most)
 	} else if line, err = Scan(c.Takes, args); err != nil {
 		s.early(line.Settings)
 	}
@@ -166,7 +168,7 @@ func (s *session) dispatch(c *Command, args []string) int {
 	return rc
 }
 
-// problem ends what went wrong, which needn't be for what was asked for.
+// problem returns a usage error to dispatch, and reports any other error.
 func (s *session) problem(err error, rc int) (int, error) {
 	var usage *config.UsageError
 	if errors.As(err, &usage) {
@@ -176,25 +178,7 @@ func (s *session) problem(err error, rc int) (int, error) {
 	return rc, nil
 }
 
-// NotInBuild is a subcommand whose name is taken and that isn't there yet.
-type NotInBuild struct{ Name string }
-
-func (e *NotInBuild) Error() string {
-	return hint.Text("confine "+e.Name+": not in this build yet", e.Remedy())
-}
-
-// Remedy is for who didn't mean the subcommand.
-func (e *NotInBuild) Remedy() string { return "to run a program of that name: confine -- " + e.Name }
-
-// later answers for a subcommand that isn't there yet.
-func (s *session) later(c *Command, args []string) int {
-	if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
-		return s.page(c.Name)
-	}
-	return s.usage(&NotInBuild{c.Name})
-}
-
-// usage ends what was asked for wrongly. Nothing was started.
+// usage reports a mistake in what was asked for. Nothing was started.
 func (s *session) usage(err error) int {
 	s.log.failure(err)
 	return rcUsage
@@ -240,37 +224,25 @@ type stdoutError struct{ err error }
 func (e *stdoutError) Error() string { return "write stdout: " + e.err.Error() }
 func (e *stdoutError) Unwrap() error { return e.err }
 
-// env is a variable of the caller's; the last one of a name holds, as in a shell.
-func (p *Process) env(name string) string {
-	value := ""
-	for _, kv := range p.Environ {
-		if k, v, ok := strings.Cut(kv, "="); ok && k == name {
-			value = v
-		}
-	}
-	return value
-}
+// env is a variable of the caller's.
+func (p *Process) env(name string) string { return config.LookupEnv(p.Environ, name) }
 
-// words takes apart what follows a subcommand that runs nothing. There, flags
+// parseAnywhere parses the arguments of a subcommand that runs nothing. There, flags
 // can stand anywhere.
-func words(c *Command, args []string, most int) (Line, error) {
+func parseAnywhere(c *Command, args []string, most int) (Line, error) {
 	var all Line
-	for {
+	for more := true; more; more = len(args) > 0 {
 		line, err := Scan(c.Takes, args)
 		if err != nil {
 			return all, err
 		}
 		all.Settings = append(all.Settings, line.Settings...)
 		all.Help = all.Help || line.Help
-		n := 1
+		n := min(1, len(line.Rest))
 		if line.Ended {
 			n = len(line.Rest)
 		}
-		if len(line.Rest) == 0 {
-			break
-		}
-		all.Rest = append(all.Rest, line.Rest[:n]...)
-		args = line.Rest[n:]
+		all.Rest, args = append(all.Rest, line.Rest[:n]...), line.Rest[n:]
 	}
 	if len(all.Rest) > most && !all.Help {
 		return all, &config.UsageError{
@@ -281,20 +253,20 @@ func words(c *Command, args []string, most int) (Line, error) {
 	return all, nil
 }
 
-// last is the value of an option that was said last, "" if it wasn't.
-func (l *Line) last(option string) (value string, said bool) {
+// last is the last value given for an option.
+func (l *Line) last(option string) (value string, given bool) {
 	for _, set := range l.Settings {
 		if set.Option == option {
-			value, said = set.Values[0], true
+			value, given = set.Values[0], true
 		}
 	}
-	return value, said
+	return value, given
 }
 
 // on says whether a switch is on.
 func (l *Line) on(option string) (bool, error) {
-	switch value, said := l.last(option); {
-	case !said || value == "false":
+	switch value, given := l.last(option); {
+	case !given || value == "false":
 		return false, nil
 	case value == "true":
 		return true, nil

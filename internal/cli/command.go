@@ -137,11 +137,7 @@ func completionCommand(s *session, line *Line) (int, error) {
 }
 
 func unknownWord(kind, word string, known []string) error {
-	err := &config.UsageError{Msg: "unknown " + kind + " " + strconv.Quote(word), Hint: "there are: " + strings.Join(known, ", ")}
-	if near := config.Nearest(word, known); near != "" {
-		err.Msg += ", did you mean " + strconv.Quote(near) + "?"
-	}
-	return err
+	return &config.UsageError{Msg: "unknown " + kind + " " + strconv.Quote(word) + config.Meant(word, known), Hint: "there are: " + strings.Join(known, ", ")}
 }
 
 // build is what "version --json" prints.

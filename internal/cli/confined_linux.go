@@ -33,17 +33,17 @@ func Confined() Engine {
 	}
 }
 
-// passedOn are the signals that a caller may send to a program to be heard by it, and
+// forwardedSignals are the signals that a caller may send to be handled by the command, and
 // SIGTSTP, which stops both. The terminal's own (SIGWINCH, SIGCONT) are package terminal's.
-var passedOn = [...]unix.Signal{
+var forwardedSignals = [...]unix.Signal{
 	unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGTSTP,
 }
 
-// hearing are those of passedOn that whoever started confine has not had it ignore, as
+// notIgnored are those of forwardedSignals that confine was not started with ignored, as
 // nohup does with SIGHUP and a script's "&" with SIGINT: to listen would undo that.
-func hearing() []os.Signal {
+func notIgnored() []os.Signal {
 	var all []os.Signal
-	for _, n := range passedOn {
+	for _, n := range forwardedSignals {
 		if !linux.Ignored(n) {
 			all = append(all, n)
 		}
@@ -83,7 +83,7 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 	signals, heard := make(chan os.Signal, 8), make(chan struct{})
 	go func() {
 		defer close(heard)
-		signal.Notify(signals, hearing()...) // never none: of SIGTERM it can't be told
+		signal.Notify(signals, notIgnored()...) // never none: of SIGTERM it can't be told
 	}()
 	defer func() {
 		<-heard
@@ -108,16 +108,16 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 		}
 	})
 	if err != nil {
-		return nil, r.Blame(err)
+		return nil, r.WithOrigin(err)
 	}
 	if n := unix.SignalNum(report.Signal); interrupted(report) && io.Terminal.Pressed(n) && !linux.Ignored(n) && io.Pressed != nil {
 		io.Pressed()
 	}
-	if begun != "" && lost(report.Status) {
+	if begun != "" && mayMissFiles(report.Status) {
 		io.Notice("the command started in "+strconv.Quote(begun)+", because the current directory is not shown inside: relative names count from there",
-			shows(&r.Policy, "it; full paths work without"))
+			showHint(&r.Policy, "it; full paths work without"))
 	}
-	if planned != nil && !io.Capture && lost(report.Status) {
+	if planned != nil && !io.Capture && mayMissFiles(report.Status) {
 		for _, n := range planned.LastWords(r, string(last)) {
 			io.Notice(n.Text, n.Remedy)
 		}
@@ -139,9 +139,9 @@ func elsewhere(p *process.Plan, policy *config.Policy) string {
 	return p.Exec.Dir
 }
 
-// lost: the target may have looked for something by a relative name, and not found it. Of a
-// command that isn't found, more is said elsewhere.
-func lost(s status.Status) bool {
+// mayMissFiles: the target may have looked for something by a relative name, and not found it. For a
+// command that isn't found there is a hint of its own.
+func mayMissFiles(s status.Status) bool {
 	return s == status.Failed || s == status.SandboxDenied
 }
 
@@ -185,7 +185,7 @@ func explainPlan(_ context.Context, r *config.Resolved, argv []string) (*Explana
 	plan, err := process.NewPlan(&r.Policy, command)
 	var cant *config.Unenforceable
 	if err != nil && !errors.As(err, &cant) {
-		return nil, r.Blame(err)
+		return nil, r.WithOrigin(err)
 	}
 	e := explanationOf(plan, command, cant)
 	e.Ask = func(q config.Ask) (config.Answer, error) { return plan.Ask(r, q) }
@@ -198,10 +198,8 @@ func explanationOf(p *process.Plan, c *process.Command, cant *config.Unenforceab
 		PolicyDigest: p.Policy().Digest(),
 		Backend:      process.Name,
 		Enforced:     p.Ledger,
+		Paths:        p.Rules,
 		Notices:      p.Notices,
-	}
-	for _, rule := range p.Rules {
-		e.Paths = append(e.Paths, PathRule{Path: rule.Path, Access: rule.Access, Why: rule.Why})
 	}
 	if cant != nil {
 		e.Refused = cant.Error()

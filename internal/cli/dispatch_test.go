@@ -11,7 +11,7 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-func TestWhatReachesTheCommand(t *testing.T) {
+func TestArgumentsReachTheCommandUntouched(t *testing.T) {
 	inTemp(t)
 	long := make([]string, 50_000)
 	for i := range long {
@@ -70,7 +70,7 @@ func TestWhatReachesTheCommand(t *testing.T) {
 	}
 }
 
-func TestMistakes(t *testing.T) {
+func TestUsageErrorsStartNothing(t *testing.T) {
 	inTemp(t)
 	for _, c := range []struct {
 		name string

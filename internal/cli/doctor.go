@@ -41,12 +41,12 @@ func doctorCommand(s *session, line *Line) (int, error) {
 			d.OK = false
 		}
 	}
-	d.Selftest = s.foretold()
+	d.Selftest = s.forecast()
 	return s.show(d.OK, asJSON, d, d.text)
 }
 
-// foretold asks the plan, and makes no attempt.
-func (s *session) foretold() []selftest.Foretold {
+// forecast asks the plan, and makes no attempt.
+func (s *session) forecast() []selftest.Foretold {
 	plain := config.Resolved{Policy: config.Default()}
 	e, err := s.engine.Explain(s.ctx, &plain, []string{"/bin/true"})
 	if err != nil || len(e.Enforced) == 0 {
@@ -75,15 +75,9 @@ func (d *diagnosis) text() string {
 		for detail := range strings.SplitSeq(r.Detail, "\n") {
 			t.pair("  ", detail)
 		}
-		lead := "  hint: "
-		for remedy := range strings.SplitSeq(r.Remedy, "\n") {
-			if remedy != "" {
-				t.line(lead + remedy)
-				lead = "        "
-			}
-		}
+		t.hint("  ", r.Remedy)
 	}
-	d.foretold(&t)
+	d.writeForecast(&t)
 	t.line("")
 	if d.OK {
 		t.line("the profile \"default\" can be enforced in full")
@@ -93,8 +87,8 @@ func (d *diagnosis) text() string {
 	return strings.TrimPrefix(t.String(), "\n")
 }
 
-// foretold is one line for each reason.
-func (d *diagnosis) foretold(t *table) {
+// forecast is one line for each reason.
+func (d *diagnosis) writeForecast(t *table) {
 	var reasons []string
 	names := map[string][]string{}
 	for _, a := range d.Selftest {
@@ -131,15 +125,15 @@ func selftestCommand(s *session, line *Line) (int, error) {
 	if err != nil {
 		return rcUsage, err
 	}
-	report, err := s.tested(r)
+	report, err := s.runAttempts(r)
 	if err != nil {
 		return s.problem(err, rcProblem)
 	}
 	return s.show(report.OK, r.Invocation.JSON, report, func() string { return selftestText(report) })
 }
 
-// tested makes the attempts. An interrupt ends them, and nothing is left.
-func (s *session) tested(r *config.Resolved) (*selftest.Report, error) {
+// runAttempts makes the attempts. An interrupt ends them, and nothing is left.
+func (s *session) runAttempts(r *config.Resolved) (*selftest.Report, error) {
 	e, err := s.engine.Explain(s.ctx, r, []string{"/bin/true"})
 	if err != nil {
 		return nil, err
@@ -173,19 +167,22 @@ func selftestText(r *selftest.Report) string {
 		t.row(words[a.Outcome], a.Name, a.Tries)
 	}
 	t.end()
-	for _, outcome := range []selftest.Outcome{selftest.NotTestable, selftest.Failed} {
-		first := true
+	for _, part := range []struct {
+		selftest.Outcome
+		head string
+	}{{selftest.NotTestable, "not testable here, because"}, {selftest.Failed, "FAILED:"}} {
+		head := part.head
 		for _, a := range r.Attempts {
-			if a.Outcome != outcome {
+			if a.Outcome != part.Outcome {
 				continue
 			}
-			if first {
+			if head != "" {
 				t.line("")
-				t.line(map[selftest.Outcome]string{selftest.Failed: "FAILED:", selftest.NotTestable: "not testable here, because"}[outcome])
-				first = false
+				t.line(head)
+				head = ""
 			}
 			t.line("  " + a.Name + ": " + a.Why)
-			if outcome == selftest.Failed {
+			if a.Outcome == selftest.Failed {
 				t.pair("    the ledger says so: ", a.Foretold)
 			}
 		}

@@ -54,7 +54,7 @@ type Explanation struct {
 	PolicyDigest string                                   `json:"policy_digest"`
 	Backend      string                                   `json:"backend"`
 	Enforced     map[status.Capability]status.Enforcement `json:"enforced"`
-	Paths        []PathRule                               `json:"paths"`
+	Paths        []config.PathRule                        `json:"paths"`
 	Values       []Value                                  `json:"values"` // filled in by this package
 	Files        []string                                 `json:"files"`  // that were read and count
 	Notices      []hint.Notice                            `json:"notices"`
@@ -78,13 +78,6 @@ type CommandInfo struct {
 	Path  string   `json:"path,omitempty"` // of the program
 	Dir   string   `json:"dir,omitempty"`  // where it starts
 	Error string   `json:"error,omitempty"`
-}
-
-// PathRule is one entry of what is visible.
-type PathRule struct {
-	Path   string `json:"path"`
-	Access string `json:"access"` // "read", "write", "overlay", "hidden", "private", …
-	Why    string `json:"why"`
 }
 
 // Value is what holds for one option, and who said so.

@@ -45,7 +45,7 @@ func complete(e *Explanation, r *config.Resolved) {
 	e.Files = append([]string{}, r.Files...)
 	e.Notices = allNotices(r, e)
 	if e.Paths == nil {
-		e.Paths = []PathRule{}
+		e.Paths = []config.PathRule{}
 	}
 	if e.Enforced == nil {
 		e.Enforced = map[status.Capability]status.Enforcement{}
@@ -117,10 +117,10 @@ func questions(settings []config.Setting) (asks []config.Ask, rest []config.Sett
 	for _, set := range settings {
 		switch word := set.Values[0]; set.Option {
 		case "path":
-			paths = once(paths, word)
+			paths = appendNew(paths, word)
 		case "access":
 			for access := range strings.SplitSeq(word, ",") {
-				accesses = once(accesses, access)
+				accesses = appendNew(accesses, access)
 			}
 		case "host":
 			others = append(others, config.Ask{Kind: config.AskHost, Word: word})
@@ -144,7 +144,7 @@ func questions(settings []config.Setting) (asks []config.Ask, rest []config.Sett
 	return append(asks, others...), rest
 }
 
-func once(words []string, w string) []string {
+func appendNew(words []string, w string) []string {
 	if slices.Contains(words, w) {
 		return words
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/confine-run/confine/internal/cli/outputs"
 	"github.com/confine-run/confine/internal/config"
@@ -27,16 +30,16 @@ const (
 	companionSuffix = ".seccomp.toml"
 )
 
-// lesson is one call of "confine learn".
-type lesson struct {
+// learnRun is one call of "confine learn".
+type learnRun struct {
 	*session
-	argv []string
-	told []config.Setting // options of the run
-	dir  string           // current, as given
+	argv     []string
+	settings []config.Setting // of the run
+	dir      string           // current, as given
 
 	name, out, merge  string
 	overwrite         bool
-	old, oldCompanion string // what is merged with
+	old, oldCompanion string // the text of the files that are merged with
 	older             learn.Older
 
 	recorder learn.Recorder
@@ -50,152 +53,133 @@ func learnCommand(s *session, line *Line) (int, error) {
 		return rcUsage, &config.UsageError{Msg: "learn: no command\nusage: confine learn [options] " + commandArgs}
 	}
 	s.early(line.Settings)
-	l := &lesson{session: s, argv: line.Rest}
-	if err := l.options(line.Settings); err != nil {
+	l := &learnRun{session: s, argv: line.Rest}
+	if err := l.readOptions(line); err != nil {
+		return rcUsage, err
+	}
+	if err := l.chooseName(); err != nil {
 		return rcUsage, err
 	}
 	r, err := l.permissive()
 	if err != nil {
 		return rcUsage, err
 	}
-	profile, companion, err := l.places(r)
+	profile, companion, err := l.openOutputs(r)
 	if err != nil {
 		return rcUsage, err
 	}
 	defer profile.Close()
 	defer companion.Close()
-	return l.take(r, profile, companion), nil
+	return l.execute(r, profile, companion), nil
 }
 
-// options takes out what is about the profile.
-func (l *lesson) options(settings []config.Setting) (err error) {
-	for _, set := range settings {
+// readOptions separates what is about the profile from the settings of the run.
+func (l *learnRun) readOptions(line *Line) (err error) {
+	l.out, _ = line.last("output")
+	l.name, _ = line.last("name")
+	l.merge, _ = line.last("merge")
+	if l.overwrite, err = line.on("overwrite"); err != nil {
+		return err
+	}
+	for _, set := range line.Settings {
 		word := set.Values[0]
 		switch set.Option {
-		case "output":
-			l.out = word
-		case "name":
-			l.name = word
-		case "merge":
-			l.merge = word
-		case "overwrite":
-			if l.overwrite, err = strconv.ParseBool(word); err != nil {
-				return &config.UsageError{Msg: "--overwrite: " + strconv.Quote(word) + ` is neither "true" nor "false"`}
-			}
+		case "output", "name", "merge", "overwrite":
+			continue
 		case "profile", "level":
 			if word != "strict" {
 				return &config.UsageError{Msg: "learn: --" + set.Option + " " + word + ": what is learned starts from the profile \"strict\"", Hint: "leave it away; other options narrow what the command may do meanwhile"}
 			}
+			continue
 		case "seccomp", "isolation", "user", "rootfs", "virtual-fs":
 			return &config.UsageError{Msg: "learn: --" + set.Option + " can't be learned with", Hint: "leave it away, and add it to the profile"}
 		case "allow-network":
 			if word == "all" {
 				return &config.UsageError{Msg: "learn: --allow-network all: nobody would see whom the command reaches", Hint: "leave it away: any host can be reached, by way of the gateway"}
 			}
-			l.told = append(l.told, set)
-		default:
-			l.told = append(l.told, set)
 		}
-	}
-	return l.named()
-}
-
-// named finds the name, and reads what is merged with.
-func (l *lesson) named() error {
-	if l.merge != "" {
-		text, err := readWhole(l.merge)
-		if err != nil {
-			return &config.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": " + err.Error(), Hint: "name a file that \"confine learn\" has written", Err: err}
-		}
-		if l.older, err = learn.ReadOlder(text); err != nil {
-			return &config.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": " + err.Error(), Hint: "name a file that \"confine learn\" has written"}
-		}
-		if l.name != "" && l.name != l.older.Name {
-			return &config.UsageError{Msg: "--name " + l.name + ": the profile of --merge is called " + strconv.Quote(l.older.Name), Hint: "leave --name away"}
-		}
-		l.name, l.old = l.older.Name, text
-		if l.out == "" {
-			l.out = l.merge
-		}
-		if err := l.readCompanion(l.name); err != nil {
-			return err
-		}
-	}
-	if l.name == "" {
-		l.name = nameFor(l.argv[0])
-	}
-	if nameFor(l.name) != l.name {
-		return &config.UsageError{Msg: "--name " + strconv.Quote(l.name) + ": it can't be the name of a new profile", Hint: "letters, digits, \"-\" and \"_\", and none that ships: " + strings.Join(config.Profiles(), ", ")}
-	}
-	if l.out == "" {
-		l.out = l.name + learnedSuffix
+		l.settings = append(l.settings, set)
 	}
 	return nil
 }
 
-// readCompanion reads the policy of system calls that is merged with: the one that the
-// profile goes by. Another of that name is not ours, and nothing of it is taken over.
-func (l *lesson) readCompanion(name string) (err error) {
-	file := filepath.Join(filepath.Dir(l.merge), name+companionSuffix)
+// chooseName finds the profile's name and its file, and reads what is merged with.
+func (l *learnRun) chooseName() error {
+	if l.merge != "" {
+		if err := l.readOlder(); err != nil {
+			return err
+		}
+	}
+	l.name = cmp.Or(l.name, nameFor(l.argv))
+	if nameFor([]string{l.name}) != l.name {
+		return &config.UsageError{Msg: "--name " + strconv.Quote(l.name) + ": it can't be the name of a new profile", Hint: "letters, digits, \"-\" and \"_\", and none that ships: " + strings.Join(config.Profiles(), ", ")}
+	}
+	l.out = cmp.Or(l.out, l.name+learnedSuffix)
+	return nil
+}
+
+// readOlder reads the profile of --merge, and the policy of system calls that it uses. Another of that name is
+// not ours, and nothing of it is taken over.
+func (l *learnRun) readOlder() error {
+	refuse := func(why string, err error) error {
+		return &config.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": " + why + err.Error(), Hint: "name a file that \"confine learn\" has written", Err: err}
+	}
+	text, err := config.ReadFile(l.merge, false) // it will be written to: a link is not followed
+	if err != nil {
+		return refuse("", err)
+	}
+	l.old = string(text)
+	if l.older, err = learn.ReadOlder(l.old); err != nil {
+		return refuse("", err)
+	}
+	if l.name != "" && l.name != l.older.Name {
+		return &config.UsageError{Msg: "--name " + l.name + ": the profile of --merge is called " + strconv.Quote(l.older.Name), Hint: "leave --name away"}
+	}
+	l.name = l.older.Name
+	l.out = cmp.Or(l.out, l.merge)
+	file := l.companion(l.merge)
 	abs, err := filepath.Abs(file)
 	if err != nil {
 		return err
 	}
-	if !l.older.NamesCalls(name+companionSuffix) && !l.older.NamesCalls(abs) {
+	if !l.older.NamesCalls(l.name+companionSuffix) && !l.older.NamesCalls(abs) {
 		if _, err := os.Lstat(file); err == nil && !l.overwrite {
 			return &config.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": " + strconv.Quote(file) + " is there, and the profile doesn't use it: somebody else may have made it", Hint: "remove it, or replace it with --overwrite"}
 		}
 		return nil
 	}
-	l.oldCompanion, err = readWhole(file)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return &config.UsageError{Msg: "--merge " + strconv.Quote(l.merge) + ": its policy of system calls: " + err.Error(), Err: err}
+	if text, err = config.ReadFile(file, false); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return refuse("its policy of system calls: ", err)
 	}
+	l.oldCompanion = string(text)
 	return nil
 }
 
+// companion is the file with the policy of system calls that belongs to a profile's file.
+func (l *learnRun) companion(profile string) string {
+	return filepath.Join(filepath.Dir(profile), l.name+companionSuffix)
+}
+
 // nameFor is a profile's name for a command.
-func nameFor(command string) string {
-	var b strings.Builder
-	for _, c := range filepath.Base(command) {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_':
-			b.WriteRune(c)
-		default:
-			b.WriteByte('-')
+func nameFor(argv []string) string {
+	name := strings.Trim(strings.Map(func(c rune) rune {
+		if c < utf8.RuneSelf && (unicode.IsLetter(c) || unicode.IsDigit(c)) || c == '_' {
+			return c
 		}
-	}
-	name := strings.Trim(b.String(), "-")
+		return '-'
+	}, filepath.Base(argv[0])), "-")
 	if name == "" || name == "none" {
 		name = "learned"
 	}
-	for _, taken := range config.Profiles() {
-		if name == taken {
-			return "learned-" + name
-		}
+	if slices.Contains(config.Profiles(), name) {
+		return "learned-" + name
 	}
 	return name
 }
 
-// readWhole reads a policy file. A link is not followed: it will be written to.
-func readWhole(name string) (string, error) {
-	const most = 1 << 20
-	info, err := os.Lstat(name)
-	switch {
-	case err != nil:
-		return "", err
-	case !info.Mode().IsRegular():
-		return "", errors.New("not a regular file")
-	case info.Size() > most:
-		return "", errors.New("larger than 1 MiB")
-	}
-	text, err := os.ReadFile(name)
-	return string(text), err
-}
-
-// places opens where the profile and its companion go.
-func (l *lesson) places(r *config.Resolved) (profile, companion *outputs.Sink, err error) {
-	beside := filepath.Join(filepath.Dir(l.out), l.name+companionSuffix)
+// openOutputs opens where the profile and its companion go.
+func (l *learnRun) openOutputs(r *config.Resolved) (profile, companion *outputs.Sink, err error) {
+	beside := l.companion(l.out)
 	for _, name := range []string{l.out, beside} {
 		if _, err := os.Lstat(name); err == nil && !l.overwrite && !l.mergedWith(name) {
 			hint := "--merge " + l.out + " adds to it, --overwrite replaces it; or name another with --output"
@@ -209,7 +193,6 @@ func (l *lesson) places(r *config.Resolved) (profile, companion *outputs.Sink, e
 		return nil, nil, err
 	}
 	if !profile.IsFile() {
-		profile.Close()
 		return nil, nil, &config.UsageError{Msg: "--output " + l.out + ": it has to be a file: a policy of system calls may have to stand beside it"}
 	}
 	if companion, err = outputs.OpenWhole("--output", beside, l.realDir(r)); err != nil {
@@ -219,16 +202,16 @@ func (l *lesson) places(r *config.Resolved) (profile, companion *outputs.Sink, e
 }
 
 // mergedWith says whether a file is read to be written again.
-func (l *lesson) mergedWith(name string) bool {
+func (l *learnRun) mergedWith(name string) bool {
 	name = filepath.Clean(name)
-	return l.merge != "" && (name == filepath.Clean(l.merge) || name == filepath.Join(filepath.Dir(l.merge), l.name+companionSuffix))
+	return l.merge != "" && (name == filepath.Clean(l.merge) || name == l.companion(l.merge))
 }
 
-// take runs the command, and writes what was learned.
-func (l *lesson) take(r *config.Resolved, profile, companion *outputs.Sink) int {
+// execute runs the command, and writes what was learned.
+func (l *learnRun) execute(r *config.Resolved, profile, companion *outputs.Sink) int {
 	l.log.notice("learning: " + l.conditions(r))
-	again := l.again()
-	rc, report := l.watched(r, l.argv, func(io *RunIO) {
+	again := l.commandLine()
+	rc, report := l.runWith(r, l.argv, func(io *RunIO) {
 		io.Accesses, io.Passed = l.access, l.passed
 		io.Peaks = func(p files.Peaks) { l.seen.Descriptors = p.Descriptors }
 		io.Unseen = func(n int64, err error) { l.seen.Unseen, l.blind = n, err }
@@ -240,10 +223,10 @@ func (l *lesson) take(r *config.Resolved, profile, companion *outputs.Sink) int 
 		l.log.failure(&config.UsageError{Msg: "learn: the command could not be started: nothing was learned, and nothing written"})
 		return rc
 	case report.Status == status.InternalError || l.blind != nil:
-		return l.nothing(report)
+		return l.notWatched(report)
 	}
-	l.used(report)
-	err := l.denied(r)
+	l.addReport(report)
+	err := l.dropHidden(r)
 	if err == nil {
 		err = l.write(profile, companion)
 	}
@@ -258,14 +241,14 @@ func (l *lesson) take(r *config.Resolved, profile, companion *outputs.Sink) int 
 		l.log.advise("learn: "+terminal.Visible(dir)+" could not be written to while learning, and can be with what was learned", "--overlay "+shell.Word(dir)+" lets the command write there, and throws that away")
 	}
 	if l.seen.Incomplete() {
-		l.log.advise("learn: INCOMPLETE: "+l.lacking(), "look at the head of "+l.out+"; another run with --merge "+shell.Word(l.out)+" adds what this one lacks")
+		l.log.advise("learn: INCOMPLETE: "+l.whyIncomplete(), "look at the head of "+l.out+"; another run with --merge "+shell.Word(l.out)+" adds what this one lacks")
 	}
 	l.log.advise("learned: "+l.out, "read it, then: confine --config "+shell.Word(l.out)+" -- "+again)
 	return rc
 }
 
-// again is the command as it can be pasted, and leaves it in what is learned.
-func (l *lesson) again() string {
+// commandLine is the command as it can be pasted; the profile gets it, too.
+func (l *learnRun) commandLine() string {
 	const long = 300 // the most that the file's head holds
 	line, ok := shell.Line(redact.Redact(l.argv))
 	if l.seen.Command = line; !ok || len(line) > long {
@@ -277,8 +260,8 @@ func (l *lesson) again() string {
 	return line
 }
 
-// nothing ends a run that could not be watched.
-func (l *lesson) nothing(report *status.Report) int {
+// notWatched ends a run that could not be watched.
+func (l *learnRun) notWatched(report *status.Report) int {
 	err := &config.UsageError{Msg: "learn: nothing was learned, and nothing written"}
 	unstarted := report.SetupError != nil // nobody listened because nothing came to run: why, was said
 	switch {
@@ -294,8 +277,8 @@ func (l *lesson) nothing(report *status.Report) int {
 	return rcUsage
 }
 
-// lacking says why it is incomplete.
-func (l *lesson) lacking() string {
+// whyIncomplete says what the profile may lack.
+func (l *learnRun) whyIncomplete() string {
 	if l.seen.Ended != "" {
 		return "the command " + l.seen.Ended
 	}
@@ -306,20 +289,20 @@ func (l *lesson) lacking() string {
 }
 
 // permissive is what the command runs under while it is learned from.
-func (l *lesson) permissive() (*config.Resolved, error) {
-	return l.resolveWith(append([]config.Setting{{Option: "profile", Values: []string{"strict"}}}, l.told...), l.lift)
+func (l *learnRun) permissive() (*config.Resolved, error) {
+	return l.resolveWith(append([]config.Setting{{Option: "profile", Values: []string{"strict"}}}, l.settings...), l.liftAll)
 }
 
-// lift takes away what isn't to hold meanwhile.
-func (l *lesson) lift(r *config.Resolved) {
+// liftAll takes away what isn't to hold meanwhile.
+func (l *learnRun) liftAll(r *config.Resolved) {
 	l.dir = l.sources(nil).Dir
-	project, home := real(l.dir), real(l.env("HOME"))
+	project, home := resolvePath(l.dir), resolvePath(l.env("HOME"))
 	if learn.Project(home, "") == "" && !(home == "/root" && learn.Owned(home)) || r.Policy.Filesystem.EphemeralHome {
 		home = ""
 	}
-	reads, overlays := besideTemp(real("/tmp"), project, home)
-	if dir := real("/var/tmp"); learn.Writable(dir) {
-		more, over := besideTemp(dir, project, home)
+	reads, overlays := tempOverlays(resolvePath("/tmp"), project, home)
+	if dir := resolvePath("/var/tmp"); learn.Writable(dir) {
+		more, over := tempOverlays(dir, project, home)
 		reads, overlays = append(reads, more...), append(overlays, over...)
 	}
 	if home != "" {
@@ -328,11 +311,11 @@ func (l *lesson) lift(r *config.Resolved) {
 	r.Permissive(reads, overlays)
 }
 
-// besideTemp says how what was in a directory for temporary files before is shown: as an
+// tempOverlays says how what was in a directory for temporary files before is shown: as an
 // overlay of it all. Where the project or the home directory lies in it, only what these
 // lie in is shown: an overlay in an overlay is one with that, and can't take over
 // directories on the way that are another user's.
-func besideTemp(temp string, inner ...string) (reads, overlays []string) {
+func tempOverlays(temp string, inner ...string) (reads, overlays []string) {
 	for _, dir := range inner {
 		rest, below := strings.CutPrefix(dir, temp+"/")
 		if !below {
@@ -355,7 +338,7 @@ func besideTemp(temp string, inner ...string) (reads, overlays []string) {
 }
 
 // conditions says in a line what the command may do meanwhile.
-func (l *lesson) conditions(r *config.Resolved) string {
+func (l *learnRun) conditions(r *config.Resolved) string {
 	f := &r.Policy.Filesystem
 	text := "the command sees whatever you may read"
 	if len(f.Deny) > 0 {
@@ -380,7 +363,7 @@ func (l *lesson) conditions(r *config.Resolved) string {
 }
 
 // access keeps one. It is called by several goroutines, and its caller's callers wait.
-func (l *lesson) access(a files.Access) {
+func (l *learnRun) access(a files.Access) {
 	if a.Wish == "create" && !a.Exists && !a.InPlace && !a.Unknown {
 		return // there is nothing that it could be made in: the kernel refuses
 	}
@@ -391,7 +374,7 @@ func (l *lesson) access(a files.Access) {
 	})
 }
 
-func (l *lesson) passed(all []denials.Denial, others int64) {
+func (l *learnRun) passed(all []denials.Denial, others int64) {
 	for i := range all {
 		name, _, _ := strings.Cut(all[i].What, "(")
 		l.seen.Calls = append(l.seen.Calls, learn.Call{Name: name, What: all[i].What, Args: all[i].Call.Args, Comm: all[i].By.Comm})
@@ -399,8 +382,8 @@ func (l *lesson) passed(all []denials.Denial, others int64) {
 	l.seen.OtherCalls += others
 }
 
-// used takes over what the report says.
-func (l *lesson) used(r *status.Report) {
+// addReport adds what the report says to what was seen.
+func (l *learnRun) addReport(r *status.Report) {
 	s := &l.seen
 	s.Accesses, s.Lost = l.recorder.Accesses()
 	s.Usage, s.Wall = r.Usage, time.Duration(r.DurationMS)*time.Millisecond
@@ -425,9 +408,9 @@ func (l *lesson) used(r *status.Report) {
 	}
 }
 
-// denied takes out what the rules that were said for the run hid: to have asked for it is
+// dropHidden takes out what the rules that were said for the run hid: to have asked for it is
 // no reason to grant it.
-func (l *lesson) denied(r *config.Resolved) error {
+func (l *learnRun) dropHidden(r *config.Resolved) error {
 	if len(r.Policy.Filesystem.Deny) == 0 {
 		return nil
 	}
@@ -437,8 +420,7 @@ func (l *lesson) denied(r *config.Resolved) error {
 	}
 	var kept []learn.Access
 	for _, a := range l.seen.Accesses {
-		answer, err := plan.Ask(question(a.Path, a.Wish))
-		if err == nil && answer.Answer == config.AnswerNo && answer.Reason == "hidden" && answer.Denied() {
+		if answer := askPath(plan, a.Path, a.Wish); answer.Answer == config.AnswerNo && answer.Reason == "hidden" && answer.Denied() {
 			l.seen.Denied = append(l.seen.Denied, a)
 		} else {
 			kept = append(kept, a)
@@ -449,22 +431,22 @@ func (l *lesson) denied(r *config.Resolved) error {
 }
 
 // world is where it all took place, and what strict gives there by itself.
-func (l *lesson) world() (*learn.World, error) {
-	home := real(l.env("HOME"))
+func (l *learnRun) world() (*learn.World, error) {
+	home := resolvePath(l.env("HOME"))
 	host := learn.Real()
 	w := &learn.World{
-		Dir: learn.Project(real(l.dir), home), Home: home, Out: real(filepath.Dir(l.out)),
+		Dir: learn.Project(resolvePath(l.dir), home), Home: home, Out: resolvePath(filepath.Dir(l.out)),
 		Host: host, Secret: learn.Secrets(host, home), Readable: learn.Readable, Writable: learn.Writable,
 	}
 	for _, dir := range filepath.SplitList(l.env("PATH")) {
 		if filepath.IsAbs(dir) {
-			w.Path = append(w.Path, real(dir))
+			w.Path = append(w.Path, resolvePath(dir))
 		}
 	}
 	for _, dir := range []string{"/tmp", "/var/tmp"} {
-		w.Temp = append(w.Temp, real(dir))
+		w.Temp = append(w.Temp, resolvePath(dir))
 	}
-	src := l.sources(append([]config.Setting{{Option: "profile", Values: []string{"strict"}}}, l.about("env", "keep-env")...))
+	src := l.sources(append([]config.Setting{{Option: "profile", Values: []string{"strict"}}}, l.settingsOf("env", "keep-env")...))
 	src.Dir, src.Environ = "", nil // the project's file doesn't count beside --config
 	strict, err := config.Resolve(src)
 	if err != nil {
@@ -475,28 +457,29 @@ func (l *lesson) world() (*learn.World, error) {
 		return nil, err
 	}
 	w.Base = func(p string, wish learn.Wish) learn.Given {
-		a, err := plan.Ask(question(p, wish))
-		if err != nil {
-			return learn.Given{}
-		}
+		a := askPath(plan, p, wish)
 		return learn.Given{Yes: a.Answer != config.AnswerNo, Private: a.Private()}
 	}
 	return w, nil
 }
 
-// question asks about a wish in the words of explain.
-func question(p string, wish learn.Wish) config.Ask {
+// askPath asks a plan about a wish, as explain does. What can't be asked about is not allowed.
+func askPath(plan *Explanation, p string, wish learn.Wish) config.Answer {
 	access := "read"
 	switch wish {
 	case learn.Write, learn.Create, learn.Exec:
 		access = string(wish)
 	}
-	return config.Ask{Kind: config.AskPath, Word: p, Access: access}
+	a, err := plan.Ask(config.Ask{Kind: config.AskPath, Word: p, Access: access})
+	if err != nil {
+		return config.Answer{Answer: config.AnswerNo}
+	}
+	return a
 }
 
-// about are the settings of some options.
-func (l *lesson) about(options ...string) (list []config.Setting) {
-	for _, set := range l.told {
+// settingsOf are the settings of some options.
+func (l *learnRun) settingsOf(options ...string) (list []config.Setting) {
+	for _, set := range l.settings {
 		if slices.Contains(options, set.Option) {
 			list = append(list, set)
 		}
@@ -505,18 +488,18 @@ func (l *lesson) about(options ...string) (list []config.Setting) {
 }
 
 // extra is what was said for the run and holds for the profile, too.
-func (l *lesson) extra() (e learn.Extra) {
-	for _, set := range l.about("deny") {
+func (l *learnRun) extra() (e learn.Extra) {
+	for _, set := range l.settingsOf("deny") {
 		word := set.Values[0]
 		if !filepath.IsAbs(word) && !strings.HasPrefix(word, "~") && word != "secrets" && word != "none" && strings.Contains(word, "/") {
 			word = filepath.Join(l.dir, word) // relative to the profile's file otherwise
 		}
 		e.Deny = append(e.Deny, word)
 	}
-	for _, set := range l.about("deny-network") {
+	for _, set := range l.settingsOf("deny-network") {
 		e.DenyNetwork = append(e.DenyNetwork, strings.Split(set.Values[0], ",")...)
 	}
-	for _, set := range l.about("env") {
+	for _, set := range l.settingsOf("env") {
 		if word := set.Values[0]; strings.Contains(word, "=") {
 			e.Set = append(e.Set, word)
 		} else {
@@ -526,7 +509,7 @@ func (l *lesson) extra() (e learn.Extra) {
 	return e
 }
 
-func real(name string) string {
+func resolvePath(name string) string {
 	abs, err := filepath.Abs(name)
 	if err != nil || name == "" {
 		return ""
@@ -538,12 +521,12 @@ func real(name string) string {
 }
 
 // write makes the profile, asks it for what was seen, and writes it.
-func (l *lesson) write(profile, companion *outputs.Sink) error {
+func (l *learnRun) write(profile, companion *outputs.Sink) error {
 	w, err := l.world()
 	if err != nil {
 		return err
 	}
-	l.seen.AllowSaid, l.seen.DenySaid = len(l.about("allow-network")) > 0, len(l.about("deny-network")) > 0
+	l.seen.AllowSaid, l.seen.DenySaid = len(l.settingsOf("allow-network")) > 0, len(l.settingsOf("deny-network")) > 0
 	l.seen.Beside.Hosts, l.seen.Beside.Companion = l.older.Hosts, strings.TrimSpace(l.oldCompanion) != ""
 	p := learn.Make(&l.seen, w, l.name, l.name+companionSuffix, l.extra())
 	text, err := l.text(p)
@@ -572,7 +555,7 @@ func (l *lesson) write(profile, companion *outputs.Sink) error {
 }
 
 // text is the profile, or the file that it is merged with.
-func (l *lesson) text(p *learn.Profile) (string, error) {
+func (l *learnRun) text(p *learn.Profile) (string, error) {
 	if l.old == "" {
 		return p.TOML(), nil
 	}
@@ -584,7 +567,7 @@ func (l *lesson) text(p *learn.Profile) (string, error) {
 }
 
 // check asks the finished profile for all that it was made of.
-func (l *lesson) check(p *learn.Profile, w *learn.World, text string) (notes []string, err error) {
+func (l *learnRun) check(p *learn.Profile, w *learn.World, text string) (notes []string, err error) {
 	src := l.sources([]config.Setting{{Option: "config", Values: []string{l.out}}})
 	src.Environ, src.Config = nil, []byte(text)
 	r, err := config.Resolve(src)
@@ -593,7 +576,7 @@ func (l *lesson) check(p *learn.Profile, w *learn.World, text string) (notes []s
 	}
 	r.Protected = slices.DeleteFunc(r.Protected, func(name string) bool {
 		_, err := os.Lstat(name)
-		return err != nil && (name == real(l.out) || name == r.Policy.Seccomp)
+		return err != nil && (name == resolvePath(l.out) || name == r.Policy.Seccomp)
 	})
 	r.Policy.Seccomp = "strict" // its companion isn't there yet
 	plan, err := l.engine.Explain(l.ctx, r, l.argv)
@@ -601,8 +584,7 @@ func (l *lesson) check(p *learn.Profile, w *learn.World, text string) (notes []s
 		return nil, err
 	}
 	for _, a := range learn.Check(&l.seen, w, func(name string, wish learn.Wish) bool {
-		answer, err := plan.Ask(question(name, wish))
-		return err == nil && answer.Answer != config.AnswerNo
+		return askPath(plan, name, wish).Answer != config.AnswerNo
 	}) {
 		notes = append(notes, p.Missing(&a))
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/confine-run/confine/supervisor/files"
 )
 
-// TestWhyNothingWasLearned: a run that could not be set up had no listener either, which
+// TestMessagesWhenNothingWasLearned: a run that could not be set up had no listener either, which
 // says nothing about the host.
-func TestWhyNothingWasLearned(t *testing.T) {
+func TestMessagesWhenNothingWasLearned(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		blind     error
@@ -26,12 +26,12 @@ func TestWhyNothingWasLearned(t *testing.T) {
 		{"nobody could listen", errors.New("nobody could listen"), nil, "nobody could listen\n", "set up"},
 	} {
 		var b strings.Builder
-		l := &lesson{session: &session{log: logger{level: "normal", write: func(line []byte) error { b.Write(line); return nil }}}, blind: c.blind}
+		l := &learnRun{session: &session{log: logger{level: "normal", write: func(line []byte) error { b.Write(line); return nil }}}, blind: c.blind}
 		r := &status.Report{Status: status.OK, SetupError: c.setup}
 		if c.setup != nil {
 			r.Status = status.InternalError
 		}
-		l.nothing(r)
+		l.notWatched(r)
 		if got := b.String(); !strings.Contains(got, c.want) || strings.Contains(got, c.not) ||
 			strings.Contains(got, "seccomp notification") != (c.setup == nil || c.setup.Op == "seccomp") {
 			t.Errorf("%s: %q", c.name, got)
@@ -39,9 +39,9 @@ func TestWhyNothingWasLearned(t *testing.T) {
 	}
 }
 
-// TestMergeTakesOverNoForeignCompanion: a policy of system calls that the profile doesn't go
+// TestMergeReadsOnlyTheCompanionThatTheProfileUses: a policy of system calls that the profile doesn't go
 // by was not protected from runs, and may be theirs.
-func TestMergeTakesOverNoForeignCompanion(t *testing.T) {
+func TestMergeReadsOnlyTheCompanionThatTheProfileUses(t *testing.T) {
 	const foreign = "default_action = \"allow\"\n"
 	for _, c := range []struct {
 		name, seccomp    string
@@ -60,15 +60,15 @@ func TestMergeTakesOverNoForeignCompanion(t *testing.T) {
 		} {
 			must(t, os.WriteFile(name, []byte(text), 0o600))
 		}
-		l := &lesson{session: &session{}, merge: profile, overwrite: c.overwrite}
-		if err := l.named(); (err != nil) != c.refused || (l.oldCompanion == foreign) != c.takenOn {
+		l := &learnRun{session: &session{}, merge: profile, overwrite: c.overwrite}
+		if err := l.readOlder(); (err != nil) != c.refused || (l.oldCompanion == foreign) != c.takenOn {
 			t.Errorf("%s: %v, took over %q", c.name, err, l.oldCompanion)
 		}
 	}
 }
 
 // What isn't read first is replaced only by who says so: another output's companion, too.
-func TestWhatIsThereIsNotReplacedUnasked(t *testing.T) {
+func TestLearnReplacesNoFileUnasked(t *testing.T) {
 	for _, c := range []struct {
 		name            string
 		there           string
@@ -91,8 +91,8 @@ func TestWhatIsThereIsNotReplacedUnasked(t *testing.T) {
 		if c.there != "" {
 			must(t, os.WriteFile(c.there, nil, 0o600))
 		}
-		l := &lesson{session: &session{Process: &Process{}}, name: "x", merge: c.merge, out: c.out, overwrite: c.overwrite}
-		profile, companion, err := l.places(&config.Resolved{})
+		l := &learnRun{session: &session{Process: &Process{}}, name: "x", merge: c.merge, out: c.out, overwrite: c.overwrite}
+		profile, companion, err := l.openOutputs(&config.Resolved{})
 		if (err == nil) != c.fine {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -106,7 +106,7 @@ func TestWhatIsThereIsNotReplacedUnasked(t *testing.T) {
 // TestNothingIsLearnedOfWhatCanNotBeMade: the kernel refuses it, and a flood of such names
 // would take long to be asked about.
 func TestNothingIsLearnedOfWhatCanNotBeMade(t *testing.T) {
-	var l lesson
+	var l learnRun
 	l.access(files.Access{Path: "/no/such/x", Wish: "create"})
 	if all, _ := l.recorder.Accesses(); len(all) != 0 {
 		t.Errorf("kept %v", all)

@@ -112,26 +112,60 @@ func cleanLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// mostAttempts bounds the lines about attempts that nobody asked for; the report
+// maxLines bounds the lines about attempts of one kind; the report
 // names more, up to a bound of its own, and counts the rest.
-const mostAttempts = 50
+const maxLines = 50
+
+// limited emits the first records of a kind, and then says that there are more. It can be called at the same time.
+func (l *logger) limited(further string) func(record) {
+	var mu sync.Mutex
+	told := 0
+	return func(r record) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch told++; {
+		case told <= maxLines:
+			l.emit(r)
+		case told == maxLines+1:
+			l.notice(further + " are not told here; the report names more of them, and counts them all")
+		}
+	}
+}
 
 // attempts says what a run tried to reach: what was refused always, what was allowed
-// with --log-network.
+// with --log-network, and then without a bound.
 func (l *logger) attempts(n *config.Network) func(status.Attempt) {
-	said := 0
-	return func(a status.Attempt) {
-		if l.level == "quiet" || !n.Log && a.Verdict == status.AttemptAllowed {
-			return
-		}
-		if said++; !n.Log && said > mostAttempts {
-			if said == mostAttempts+1 {
-				l.notice("network: further attempts are not told here; the report names more of them, and counts them all")
-			}
-			return
-		}
-		l.emit(record{Level: "notice", Msg: attempted(&a), Network: &a})
+	emit := l.limited("network: further attempts")
+	if n.Log {
+		emit = l.emit
 	}
+	return func(a status.Attempt) {
+		if l.level != "quiet" && (n.Log || a.Verdict != status.AttemptAllowed) {
+			emit(record{Level: "notice", Msg: attempted(&a), Network: &a})
+		}
+	}
+}
+
+// refusedFiles says which accesses to files the rules refuse, with --log-files, each kind
+// once; nil says nothing. It is called from several goroutines.
+func (l *logger) refusedFiles(f *config.Filesystem) func(status.Violation) {
+	if !f.Log || l.level == "quiet" {
+		return nil
+	}
+	emit := l.limited("file: further ones")
+	return func(v status.Violation) {
+		if v.Kind == "file" {
+			emit(record{Level: "notice", Msg: refusedFile(&v), File: &v})
+		}
+	}
+}
+
+// blocked is what was refused and who tried.
+func blocked(what, comm string, pid int) string {
+	if pid == 0 {
+		return what
+	}
+	return fmt.Sprintf("%s (%s, pid %d)", what, terminal.Visible(comm), pid)
 }
 
 // attempted is one attempt in words.
@@ -140,12 +174,8 @@ func attempted(a *status.Attempt) string {
 	if a.Protocol == "udp" {
 		msg += "/udp"
 	}
-	if a.PID != 0 {
-		msg += fmt.Sprintf(" (%s, pid %d)", terminal.Visible(a.Comm), a.PID)
-	}
-	switch a.Why {
-	case "", "not_allowed":
-	default:
+	msg = blocked(msg, a.Comm, a.PID)
+	if a.Why != "" && a.Why != "not_allowed" {
 		msg += ": " + a.Why
 	}
 	if a.Claimed != "" {
@@ -157,35 +187,9 @@ func attempted(a *status.Attempt) string {
 	return msg
 }
 
-// refusedFiles says which accesses to files the rules refuse, with --log-files, each kind
-// once; nil says nothing. It is called from several goroutines.
-func (l *logger) refusedFiles(f *config.Filesystem) func(status.Violation) {
-	if !f.Log || l.level == "quiet" {
-		return nil
-	}
-	var mu sync.Mutex
-	said := 0
-	return func(v status.Violation) {
-		if v.Kind != "file" {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		switch said++; {
-		case said <= mostAttempts:
-			l.emit(record{Level: "notice", Msg: refusedFile(&v), File: &v})
-		case said == mostAttempts+1:
-			l.notice("file: further ones are not told here; the report names more of them, and counts them all")
-		}
-	}
-}
-
 // refusedFile is one refused access in words.
 func refusedFile(v *status.Violation) string {
-	msg := "file: blocked " + v.What
-	if v.PID != 0 {
-		msg += fmt.Sprintf(" (%s, pid %d)", terminal.Visible(v.Comm), v.PID)
-	}
+	msg := blocked("file: blocked "+v.What, v.Comm, v.PID)
 	switch {
 	case strings.HasPrefix(v.Hint, "--"):
 		msg += "; allow with " + v.Hint

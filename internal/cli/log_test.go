@@ -13,12 +13,12 @@ func TestFilesBeyondTheBound(t *testing.T) {
 	inTemp(t)
 	var one call
 	one.during = func() {
-		for i := range mostAttempts + 500 {
+		for i := range maxLines + 500 {
 			one.io.Denied(status.Violation{Kind: "file", What: fmt.Sprintf("read /%d", i), Count: 1})
 		}
 	}
 	said := one.run(t, "--log-files", "ls").err
-	if n := strings.Count(said, "file: blocked "); n != mostAttempts {
+	if n := strings.Count(said, "file: blocked "); n != maxLines {
 		t.Errorf("%d lines", n)
 	}
 	const last = "file: further ones are not told here; the report names more of them, and counts them all"
@@ -37,10 +37,10 @@ func TestAttemptsBeyondTheBound(t *testing.T) {
 		args         []string
 		bounded      bool
 	}{
-		{mostAttempts, mostAttempts, []string{"ls"}, false},
-		{mostAttempts + 1, mostAttempts, []string{"ls"}, true},
-		{mostAttempts + 500, mostAttempts, []string{"ls"}, true},
-		{mostAttempts + 500, mostAttempts + 500, []string{"--log-network", "ls"}, false},
+		{maxLines, maxLines, []string{"ls"}, false},
+		{maxLines + 1, maxLines, []string{"ls"}, true},
+		{maxLines + 500, maxLines, []string{"ls"}, true},
+		{maxLines + 500, maxLines + 500, []string{"--log-network", "ls"}, false},
 	} {
 		var one call
 		one.during = func() {

@@ -18,10 +18,10 @@ import (
 )
 
 // outcomes words how a run ended: nothing for one that ended by itself and was
-// cut nowhere. meant: that the command is one stands there, by "--".
-func outcomes(r *status.Report, p *config.Policy, meant bool) []record {
+// cut nowhere. explicit: "--" said that the command is one.
+func outcomes(r *status.Report, p *config.Policy, explicit bool) []record {
 	var all []record
-	if rec, ok := ending(r, p, meant); ok {
+	if rec, ok := ending(r, p, explicit); ok {
 		rec.Status = string(r.Status)
 		all = append(all, rec)
 	}
@@ -34,7 +34,7 @@ func outcomes(r *status.Report, p *config.Policy, meant bool) []record {
 }
 
 // ending says why a run ended as it did.
-func ending(r *status.Report, p *config.Policy, meant bool) (record, bool) {
+func ending(r *status.Report, p *config.Policy, explicit bool) (record, bool) {
 	switch r.Status {
 	case status.OK, status.Failed:
 		return record{}, false
@@ -56,7 +56,7 @@ func ending(r *status.Report, p *config.Policy, meant bool) (record, bool) {
 	case status.ForbiddenSyscall, status.SandboxDenied:
 		return denied(r), true
 	case status.ExecFailed:
-		return execFailed(r, p, meant), true
+		return execFailed(r, p, explicit), true
 	}
 	return internal(r), true
 }
@@ -83,67 +83,60 @@ func outOfMemory(r *status.Report, p *config.Policy, msg string) record {
 }
 
 func killed(r *status.Report) record {
-	name := cmp.Or(r.Signal, "a signal")
-	switch r.Cause {
-	case status.CauseCaller:
-		if r.Ending.Early {
-			return record{Msg: r.Reason}
+	if r.Cause == status.CauseCaller && r.Ending.Early {
+		return record{Msg: r.Reason}
+	}
+	why, remedy := ", which confine did not send", ""
+	switch {
+	case r.Cause == status.CauseCaller:
+		if why = ", which confine was sent and passed on"; r.Ending.After != "" {
+			why = " after " + r.Ending.After + why
 		}
-		if sent := r.Ending.After; sent != "" {
-			return record{Msg: "ended by " + name + " after " + sent + ", which confine was sent and passed on"}
-		}
-		return record{Msg: "ended by " + name + ", which confine was sent and passed on"}
-	case status.CauseDisk:
-		return record{Msg: "ended by " + name + ": more was written to writable trees than the limits on disk and files allow"}
-	case status.CauseTasks:
-		return record{Msg: "ended by " + name + ": the limit of tasks is held by killing the newest, and the command was one"}
-	case status.CauseContext:
-		return record{Msg: "ended by " + name + ", because the run was cancelled"}
+	case r.Cause == status.CauseDisk:
+		why = ": more was written to writable trees than the limits on disk and files allow"
+	case r.Cause == status.CauseTasks:
+		why = ": the limit of tasks is held by killing the newest, and the command was one"
+	case r.Cause == status.CauseContext:
+		why = ", because the run was cancelled"
+	case slices.Contains(r.LimitsHit, string(status.FileSize)): // the limit has a line of its own
+		why = ", which answers writing beyond the limit of a file's size"
+	case r.Status == status.KilledKill:
+		remedy = "no limit of this run was reached; the host itself may have been short of memory"
 	}
-	if slices.Contains(r.LimitsHit, string(status.FileSize)) {
-		return record{Msg: "ended by " + name + ", which answers writing beyond the limit of a file's size"} // the limit has a line of its own
-	}
-	rec := record{Msg: "ended by " + name + ", which confine did not send"}
-	if r.Status == status.KilledKill {
-		rec.Hint = "no limit of this run was reached; the host itself may have been short of memory"
-	}
-	return rec
+	return record{Msg: "ended by " + cmp.Or(r.Signal, "a signal") + why, Hint: remedy}
 }
 
 func denied(r *status.Report) record {
-	var rec record
-	rec.Msg = "a system call was refused"
-	if r.Status == status.ForbiddenSyscall && len(r.Violations) > 0 && r.Violations[0].Kind == "syscall" {
+	msg := "a system call was refused"
+	switch {
+	case r.Status == status.SandboxDenied:
+		msg = "exited with " + strconv.Itoa(r.RC) + " after something was refused"
+	case len(r.Violations) > 0 && r.Violations[0].Kind == "syscall":
 		v := &r.Violations[0] // the one that killed
-		return record{Msg: v.What + by(v), Hint: v.Hint}
-	}
-	if r.Status == status.SandboxDenied {
-		rec.Msg = "exited with " + strconv.Itoa(r.RC) + " after something was refused"
+		return record{Msg: v.What + byProcess(v), Hint: v.Hint}
 	}
 	var what, hints []string
 	const most = 3                          // the report has them all
 	lastFirst := slices.Clone(r.Violations) // what it ended for is near its end
 	slices.Reverse(lastFirst)
 	slices.SortStableFunc(lastFirst, func(a, b status.Violation) int { return cmp.Compare(b.LastMS, a.LastMS) })
-	for i, v := range lastFirst {
-		if i == most {
-			what = append(what, fmt.Sprintf("%d more", len(lastFirst)-most))
-			break
-		}
+	for _, v := range lastFirst[:min(most, len(lastFirst))] {
 		what = append(what, v.Kind+" "+terminal.Visible(v.What))
 		if v.Hint != "" && !slices.Contains(hints, v.Hint) {
 			hints = append(hints, v.Hint)
 		}
 	}
-	if len(what) > 0 {
-		rec.Msg += ": " + strings.Join(what, ", ")
+	if more := len(lastFirst) - most; more > 0 {
+		what = append(what, fmt.Sprintf("%d more", more))
 	}
-	rec.Hint = strings.Join(hints, "\n")
-	return rec
+	if what != nil {
+		msg += ": " + strings.Join(what, ", ")
+	}
+	return record{Msg: msg, Hint: strings.Join(hints, "\n")}
 }
 
-// by is who it was, as far as it is known.
-func by(v *status.Violation) string {
+// byProcess is who it was, as far as it is known.
+func byProcess(v *status.Violation) string {
 	switch {
 	case v.PID == 0:
 		return ""
@@ -153,7 +146,7 @@ func by(v *status.Violation) string {
 	return fmt.Sprintf(" by pid %d (%s)", v.PID, terminal.Visible(v.Comm))
 }
 
-func execFailed(r *status.Report, p *config.Policy, meant bool) record {
+func execFailed(r *status.Report, p *config.Policy, explicit bool) record {
 	rec := internal(r)
 	if len(r.Cmd) == 0 || rec.Hint != "" {
 		return rec
@@ -164,12 +157,12 @@ func execFailed(r *status.Report, p *config.Policy, meant bool) record {
 		if _, err := os.Stat(name); err != nil {
 			break // nor is it out here
 		}
-		rec.Hint = "a relative name counts from where the command starts; " + shows(p, "the current directory, and a full path works without")
+		rec.Hint = "a relative name counts from where the command starts; " + showHint(p, "the current directory, and a full path works without")
 	case !missing && plainFile(name, p):
 		rec.Hint = "chmod +x " + shell.Word(name)
 	case missing && noProgram(r.Cmd, p) != "":
 		rec.Hint = noProgram(r.Cmd, p)
-	case meant:
+	case explicit:
 	case lookup(name) != nil:
 		rec.Hint = strconv.Quote(name) + " is a subcommand only as the first word: confine " + name + " [options]"
 	case missing:
@@ -198,9 +191,9 @@ func plainFile(name string, p *config.Policy) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 == 0
 }
 
-// shows says which option shows the current directory; what is the rest of the sentence
+// showHint says which option shows the current directory; what is the rest of the sentence
 // where more than mounts can be visible.
-func shows(p *config.Policy, what string) string {
+func showHint(p *config.Policy, what string) string {
 	if p.Filesystem.Virtual {
 		return "--mount .:/DST --chdir /DST shows the current directory"
 	}
@@ -209,7 +202,7 @@ func shows(p *config.Policy, what string) string {
 
 // misspelt asks whether the name of a command that wasn't found was to be a subcommand.
 func misspelt(name string) string {
-	if near := config.Nearest(name, commandNames()); near != "" && !strings.Contains(name, "/") {
+	if near := hint.Nearest(name, commandNames()); near != "" && !strings.Contains(name, "/") {
 		return "did you mean \"confine " + near + "\"?"
 	}
 	return ""
@@ -267,7 +260,7 @@ func (l *logger) changed(c *status.Changes) {
 		}
 		l.outcome(record{Msg: msg + "; " + c.Error})
 	case c.Kept:
-		which := named(c)
+		which := runFlag(c)
 		l.advise(msg+"; kept as "+c.RunID,
 			"confine diff"+which+" shows them, confine apply"+which+" copies them, confine discard"+which+" drops them")
 	default:
@@ -275,11 +268,11 @@ func (l *logger) changed(c *status.Changes) {
 	}
 }
 
-// named is what the words need to mean this run and no other: without it, they are about
+// runFlag is the option by which diff, apply and discard mean this run: without one, they are about
 // the newest that has to do with the current directory.
-func named(c *status.Changes) string {
+func runFlag(c *status.Changes) string {
 	here, err := currentDir()
-	if err == nil && slices.ContainsFunc(c.Trees, func(tree string) bool { return around(tree, here) }) {
+	if err == nil && slices.ContainsFunc(c.Trees, func(tree string) bool { return related(tree, here) }) {
 		return ""
 	}
 	return " --run " + c.RunID
@@ -289,7 +282,7 @@ func named(c *status.Changes) string {
 func limitHit(r *status.Report, p *config.Policy, c status.Capability) (record, bool) {
 	switch c {
 	case status.Output:
-		return cut(r, p)
+		return truncated(r, p)
 	case status.MountSize:
 		return fullMounts(r, p)
 	case status.Disk:
@@ -331,7 +324,7 @@ func fullMounts(r *status.Report, p *config.Policy) (record, bool) {
 	return record{Msg: "mount " + strings.Join(places, " and ") + " was full at the end", Hint: strings.Join(hints, "\n")}, places != nil
 }
 
-func cut(r *status.Report, p *config.Policy) (record, bool) {
+func truncated(r *status.Report, p *config.Policy) (record, bool) {
 	var streams []string
 	if r.Truncated.Stdout {
 		streams = append(streams, fmt.Sprintf("stdout (%s written)", roughSize(r.Bytes.Stdout)))
@@ -353,27 +346,33 @@ type limit struct {
 	capability status.Capability
 	option     string
 	what       string
-	value      func(*config.Policy) string // empty: none
 }
 
 // limits is in the order of the summary.
 var limits = [...]limit{
-	{status.WallTime, "time-limit", "wall-clock time", func(p *config.Policy) string { return duration(p.TimeLimit) }},
-	{status.CPUTime, "cpu-time", "CPU time", func(p *config.Policy) string { return duration(p.CPUTime) }},
-	{status.Memory, "memory-limit", "memory", func(p *config.Policy) string { return size(p.MemoryLimit) }},
-	{status.CPURate, "cpu-limit", "CPU rate", func(p *config.Policy) string {
-		if p.CPULimit == 0 {
-			return ""
-		}
-		return strconv.Itoa(p.CPULimit) + "% of a core"
-	}},
-	{status.CPUs, "cpus", "cores", func(p *config.Policy) string { return count(int64(p.CPUs)) }},
-	{status.Tasks, "processes", "tasks", func(p *config.Policy) string { return count(p.Processes) }},
-	{status.FileDescriptors, "file-descriptors", "open files per process", func(p *config.Policy) string { return count(p.FileDescriptors) }},
-	{status.Disk, "disk-limit", "disk", func(p *config.Policy) string { return size(p.DiskLimit) }},
-	{status.FileSize, "max-file-size", "bytes in one file", func(p *config.Policy) string { return size(p.MaxFileSize) }},
-	{status.Files, "max-files", "files", func(p *config.Policy) string { return count(p.MaxFiles) }},
-	{status.Output, "output-limit", "output per stream", func(p *config.Policy) string { return size(p.OutputLimit) }},
+	{status.WallTime, "time-limit", "wall-clock time"},
+	{status.CPUTime, "cpu-time", "CPU time"},
+	{status.Memory, "memory-limit", "memory"},
+	{status.CPURate, "cpu-limit", "CPU rate"},
+	{status.CPUs, "cpus", "cores"},
+	{status.Tasks, "processes", "tasks"},
+	{status.FileDescriptors, "file-descriptors", "open files per process"},
+	{status.Disk, "disk-limit", "disk"},
+	{status.FileSize, "max-file-size", "bytes in one file"},
+	{status.Files, "max-files", "files"},
+	{status.Output, "output-limit", "output per stream"},
+}
+
+// value is what the policy says, empty for none.
+func (l *limit) value(p *config.Policy) string {
+	switch value := p.Limit(l.option); {
+	case value == "none":
+		return ""
+	case l.capability == status.CPURate:
+		return value + " of a core"
+	default:
+		return value
+	}
 }
 
 // ends: reaching the limit is what ended the run, and was said already.

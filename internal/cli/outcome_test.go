@@ -26,7 +26,7 @@ func report(s status.Status, c status.Cause, change func(*status.Report)) *statu
 	return r
 }
 
-func TestWhatIsSaidAboutARun(t *testing.T) {
+func TestMessagesAboutTheEndOfARun(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		report *status.Report
@@ -170,7 +170,7 @@ func said(t *testing.T, l *logger, r *status.Report) string {
 	return b.String()
 }
 
-func TestQuietSaysOnlyWhatIsOurFault(t *testing.T) {
+func TestQuietReportsOnlyInternalErrors(t *testing.T) {
 	if got := said(t, &logger{level: "quiet"}, report(status.Timeout, status.CauseWall, nil)); got != "" {
 		t.Error(got)
 	}
@@ -224,7 +224,7 @@ func FuzzLogger(f *testing.F) {
 	})
 }
 
-func TestOutputThatWasNotTakenIsTold(t *testing.T) {
+func TestUndeliveredOutputIsReported(t *testing.T) {
 	failed := func(s status.Status) *status.Report {
 		return &status.Report{Status: s, Cause: status.CauseExit, RC: s.RC(status.Normalized, 3, 0)}
 	}
@@ -263,7 +263,7 @@ func TestOutputThatWasNotTakenIsTold(t *testing.T) {
 	}
 }
 
-func TestHintsAboutChangesNameTheRunWhereTheWordsMeanAnother(t *testing.T) {
+func TestHintsNameTheRunOutsideItsTrees(t *testing.T) {
 	dir := inTemp(t)
 	for _, c := range []struct {
 		name  string
@@ -290,7 +290,7 @@ func TestHintsAboutChangesNameTheRunWhereTheWordsMeanAnother(t *testing.T) {
 	}
 }
 
-func TestARunThatLeftSomethingDidNotEndWell(t *testing.T) {
+func TestChangesNotKeptAndFilesLeftBehindAreFailures(t *testing.T) {
 	var policy config.Policy
 	policy.Filesystem.Keep = true
 	kept, unkept := &status.Changes{Kept: true, Error: "some"}, &status.Changes{Error: "all"}

@@ -46,26 +46,6 @@ func leftovers(t *testing.T, dir string, wanted ...string) {
 	}
 }
 
-func TestReportIsWritten(t *testing.T) {
-	dir := inTemp(t)
-	for _, path := range []string{"report.json", dir + "/absolute.json", "./a.json", "with space\n.json"} {
-		t.Run(path, func(t *testing.T) {
-			var c call
-			r := c.run(t, "--report", path, "ls")
-			if r.rc != 0 || r.err != "" {
-				t.Fatalf("rc %d, %s", r.rc, r.err)
-			}
-			if got := readReport(t, path); got.Status != status.OK || got.Version != 1 || got.TraceID != r.fake.io.TraceID {
-				t.Errorf("%+v", got)
-			}
-			if st, err := os.Stat(path); err != nil || st.Mode() != 0o600 {
-				t.Errorf("mode %v, %v", st.Mode(), err)
-			}
-		})
-	}
-	leftovers(t, dir, "report.json", "absolute.json", "a.json", "with space\n.json")
-}
-
 func TestReportReplacesAFile(t *testing.T) {
 	dir := inTemp(t)
 	must(t, os.WriteFile("report.json", []byte(strings.Repeat("old ", 10_000)), 0o644))
@@ -84,7 +64,7 @@ func TestReportReplacesAFile(t *testing.T) {
 	leftovers(t, dir, "report.json", "other-name")
 }
 
-func TestReportWhenSetUpFails(t *testing.T) {
+func TestReportOfAnEngineThatFailedHasNoSecrets(t *testing.T) {
 	inTemp(t)
 	var c call
 	c.fake.err = fmt.Errorf("clone: %w", unix.EPERM)
@@ -98,8 +78,8 @@ func TestReportWhenSetUpFails(t *testing.T) {
 	}
 }
 
-// TestPlacesThatAreRefused: each for both options, before anything starts.
-func TestPlacesThatAreRefused(t *testing.T) {
+// TestUnsafeReportPathsAreRefused: each for both options, before anything starts.
+func TestUnsafeReportPathsAreRefused(t *testing.T) {
 	dir := inTemp(t)
 	must(t, os.WriteFile("file", []byte("precious"), 0o600))
 	must(t, os.Symlink("file", "link"))
@@ -223,57 +203,6 @@ func TestDescriptorsOfOursAreNotTheCallers(t *testing.T) {
 	nothingStarted(t, c.run(t, "--report", fmt.Sprintf("fd:%d", f.Fd()), "ls"))
 }
 
-func TestFullDisk(t *testing.T) {
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Skip(err)
-	}
-	defer full.Close()
-	inTemp(t)
-	for _, option := range []string{"--report", "--events"} {
-		var c call
-		r := c.run(t, option, inherited(t, full), "ls")
-		if r.rc != 1 || !strings.Contains(r.err, "no space left on device") {
-			t.Errorf("%s: rc %d, %s", option, r.rc, r.err)
-		}
-		c.report = &status.Report{Status: status.Failed, RC: 7, Cause: status.CauseExit}
-		r = c.run(t, option, inherited(t, full), "ls")
-		if r.rc != 7 || !strings.Contains(r.err, "no space left on device") {
-			t.Errorf("%s, and the run failed: rc %d, %s", option, r.rc, r.err)
-		}
-	}
-}
-
-func TestEvents(t *testing.T) {
-	inTemp(t)
-	must(t, os.WriteFile("events", []byte("old events\n"), 0o644))
-	var c call
-	c.during = func() {
-		if b, _ := os.ReadFile("events"); strings.Count(string(b), "\n") != 1 || !strings.Contains(string(b), `"started"`) {
-			t.Errorf("while it runs: %s", b)
-		}
-	}
-	r := c.run(t, "--events", "events", "ls")
-	if r.rc != 0 {
-		t.Fatal(r.err)
-	}
-	b, err := os.ReadFile("events")
-	must(t, err)
-	lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
-	if len(lines) != 2 {
-		t.Fatalf("%s", b)
-	}
-	var started, ended status.Event
-	must(t, json.Unmarshal([]byte(lines[0]), &started))
-	must(t, json.Unmarshal([]byte(lines[1]), &ended))
-	if started.Event != "started" || ended.Event != "ended" || ended.Report == nil || ended.Report.Status != status.OK || started.TraceID != ended.TraceID {
-		t.Errorf("%s", b)
-	}
-	if st, _ := os.Stat("events"); st.Mode() != 0o600 {
-		t.Errorf("mode %v", st.Mode())
-	}
-}
-
 func TestPlaceInADeepDirectory(t *testing.T) {
 	dir := inTemp(t)
 	must(t, os.MkdirAll("work", 0o700))
@@ -326,9 +255,9 @@ func TestNoPlaceIsFoundThroughALinkOfATreeOfWork(t *testing.T) {
 	}
 }
 
-// TestTargetCantLeadTheReport: what the target can do to names in a directory
+// TestTargetCantRedirectTheReport: what the target can do to names in a directory
 // that it can write to, and what becomes of the report.
-func TestTargetCantLeadTheReport(t *testing.T) {
+func TestTargetCantRedirectTheReport(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		does func() error
@@ -437,7 +366,7 @@ func linesOfEvents(t *testing.T, text string) (all []status.Event) {
 	return all
 }
 
-func TestWhatHappensIsToldOnce(t *testing.T) {
+func TestEventsAreSentOnce(t *testing.T) {
 	inTemp(t)
 	var c call
 	c.report = &status.Report{
@@ -485,7 +414,7 @@ func TestWhatHappensIsToldOnce(t *testing.T) {
 }
 
 // A reader that takes nothing holds nobody up, and learns how much it has missed.
-func TestASlowReaderOfEvents(t *testing.T) {
+func TestASlowReaderOfEventsHoldsNobodyUp(t *testing.T) {
 	rd, wr, err := os.Pipe()
 	must(t, err)
 	defer rd.Close()
@@ -525,7 +454,7 @@ func TestASlowReaderOfEvents(t *testing.T) {
 	}
 }
 
-func TestTheReaderOfEventsLeaves(t *testing.T) {
+func TestAReaderOfEventsThatLeavesIsNoFailure(t *testing.T) {
 	rd, wr, err := os.Pipe()
 	must(t, err)
 	defer wr.Close()
@@ -543,7 +472,7 @@ func TestTheReaderOfEventsLeaves(t *testing.T) {
 }
 
 // One that never takes anything loses the end, which is said.
-func TestNobodyReadsEvents(t *testing.T) {
+func TestUnreadEventsAreReported(t *testing.T) {
 	rd, wr, err := os.Pipe()
 	must(t, err)
 	defer rd.Close()

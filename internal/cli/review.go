@@ -3,10 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -20,6 +18,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/internal/changes"
+	"github.com/confine-run/confine/internal/cli/outputs"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/supervisor/terminal"
@@ -72,10 +71,10 @@ func applyCommand(s *session, line *Line) (int, error) {
 		defer stop()
 		var left error // what the search for protected paths was left for
 		done, err := r.store.Apply(run, r.paths, changes.Options{
-			Context: signals.ctx, Committed: signals.commit,
+			Context: signals.ctx, Committed: signals.markCommitted,
 			Force: r.flags["force"], AllowProtected: r.flags["allow-protected"],
 			Protected: func(trees, dirs, names []string) (test func(string, changes.Type) bool) {
-				test, left = guarded(signals.ctx, s.env, trees, dirs, names, func(g *config.Guard) { indexes(g, run, trees) })
+				test, left = protectedTest(signals.ctx, s.env, trees, dirs, names, func(g *config.Guard) { addIndexes(g, run, trees) })
 				return test
 			},
 		})
@@ -88,16 +87,16 @@ func applyCommand(s *session, line *Line) (int, error) {
 		if _, err = fmt.Fprintf(r, "applied %s of run %s\n", plural(done.Applied, "change"), run.ID()); err != nil {
 			return err
 		}
-		for _, line := range unlike(&done) {
+		for _, line := range applyNotes(&done) {
 			s.log.notice(line)
 		}
 		return nil
 	})
 }
 
-// guarded tells what apply doesn't take over unasked. Finding that takes as long as what is in
-// the trees wants: a signal ends the waiting for it. With an error all is protected.
-func guarded(ctx context.Context, env func(string) string, trees, dirs, names []string, further func(*config.Guard)) (func(string, changes.Type) bool, error) {
+// protectedTest tests for what apply doesn't take over unasked. What is in the trees decides how long the search
+// takes, so a signal ends the wait for it. With an error everything is protected.
+func protectedTest(ctx context.Context, env func(string) string, trees, dirs, names []string, further func(*config.Guard)) (func(string, changes.Type) bool, error) {
 	guard := config.NewGuard(env, names)
 	all := func(string, changes.Type) bool { return true }
 	looked := make(chan []string, 1)
@@ -131,8 +130,8 @@ func guarded(ctx context.Context, env func(string) string, trees, dirs, names []
 	}, nil
 }
 
-// indexes shows the guard each index of git's that the run changed.
-func indexes(guard *config.Guard, run *changes.Run, trees []string) {
+// addIndexes shows the guard each index of git's that the run changed.
+func addIndexes(guard *config.Guard, run *changes.Run, trees []string) {
 	all := run.Entries()
 	for i := range all {
 		if e := &all[i]; path.Base(e.Path) == "index" && e.Blob != "" {
@@ -176,7 +175,7 @@ func discardCommand(s *session, line *Line) (int, error) {
 	})
 }
 
-// review takes the words apart, opens the store, and does what the subcommand does.
+// review reads the options, opens the store, and runs the subcommand.
 func (s *session) review(name string, line *Line, do func(*review) error) (_ int, err error) {
 	r := &review{session: s, flags: map[string]bool{}}
 	id, named := line.last("run")
@@ -188,7 +187,7 @@ func (s *session) review(name string, line *Line, do func(*review) error) (_ int
 			return rcUsage, err
 		}
 	}
-	if r.paths, err = physical(line.Rest); err != nil {
+	if r.paths, err = canonicalPaths(line.Rest); err != nil {
 		return rcUsage, err
 	}
 	src := s.sources(nil)
@@ -220,15 +219,13 @@ func (s *session) review(name string, line *Line, do func(*review) error) (_ int
 	return s.problem(err, rc)
 }
 
-// Write makes the review a writer to standard output.
+// Write writes to standard output.
 func (r *review) Write(b []byte) (int, error) {
 	if err := r.Out(b); err != nil {
 		return 0, &stdoutError{err}
 	}
 	return len(b), nil
 }
-
-var _ io.Writer = (*review)(nil)
 
 // open opens the run that was named, or the newest that has to do with the current
 // directory: that it is in, or that is in it.
@@ -240,7 +237,7 @@ func (r *review) open() (*changes.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := r.store.Latest(func(tree string) bool { return around(tree, here) })
+	run, err := r.store.Latest(func(tree string) bool { return related(tree, here) })
 	if errors.Is(err, changes.ErrNoRun) {
 		err = fmt.Errorf("%w changed anything in %q or around it", err, here)
 	}
@@ -256,8 +253,8 @@ func currentDir() (string, error) {
 	return filepath.EvalSymlinks(here)
 }
 
-// around: the tree has to do with the directory.
-func around(tree, here string) bool { return within(here, tree) || within(tree, here) }
+// related: the tree has to do with the directory.
+func related(tree, here string) bool { return within(here, tree) || within(tree, here) }
 
 func within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
@@ -291,9 +288,9 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// physical makes paths what runs keep: absolute and without symbolic links on the way.
+// canonicalPaths makes paths what runs keep: absolute and without symbolic links on the way.
 // The last component may be one, or gone, and so may be directories above it.
-func physical(paths []string) ([]string, error) {
+func canonicalPaths(paths []string) ([]string, error) {
 	all := make([]string, 0, len(paths))
 	for _, p := range paths {
 		if p == "" {
@@ -343,39 +340,24 @@ func (r *review) list(asJSON bool) error {
 	}
 	var out bytes.Buffer
 	for i := range all {
-		if asJSON {
-			if err := lineOf(&out, &all[i]); err != nil {
-				return err
-			}
-			continue
-		}
 		in := &all[i]
-		if in.Err != nil {
+		switch {
+		case asJSON:
+			line := keptLine{ID: in.ID, Time: in.Time, Command: append([]string{}, in.Command...), Trees: append([]string{}, in.Trees...), Summary: &in.Summary}
+			if in.Err != nil {
+				line.Error, line.Summary = in.Err.Error(), nil
+			}
+			out.Write(outputs.Encode(line))
+		case in.Err != nil:
 			msg, remedy := hint.Split(in.Err)
 			fmt.Fprintf(&out, "%s  %s; %s\n", in.ID, terminal.Visible(msg), terminal.Visible(remedy))
-			continue
+		default:
+			fmt.Fprintf(&out, "%s  %s  %s  %s  %s\n", in.ID, in.Time.Format(time.DateTime), places(in.Trees),
+				summary(in.Summary), terminal.Visible(strings.Join(in.Command, " ")))
 		}
-		fmt.Fprintf(&out, "%s  %s  %s  %s  %s\n", in.ID, in.Time.Format(time.DateTime), places(in.Trees),
-			summary(in.Summary), terminal.Visible(strings.Join(in.Command, " ")))
 	}
 	_, err = r.Write(out.Bytes())
 	return err
-}
-
-func lineOf(out *bytes.Buffer, in *changes.Info) error {
-	line := keptLine{ID: in.ID, Time: in.Time, Command: in.Command, Trees: in.Trees, Summary: &in.Summary}
-	if line.Command == nil {
-		line.Command = []string{}
-	}
-	if line.Trees == nil {
-		line.Trees = []string{}
-	}
-	if in.Err != nil {
-		line.Error, line.Summary = in.Err.Error(), nil
-	}
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(line)
 }
 
 // places are the trees of a run.
@@ -387,8 +369,8 @@ func places(trees []string) string {
 	return strings.Join(all, ", ")
 }
 
-// unlike says where the tree isn't as the run left it, a line each.
-func unlike(done *changes.Result) (lines []string) {
+// applyNotes are lines on where the tree isn't as the run left it.
+func applyNotes(done *changes.Result) (lines []string) {
 	if n := done.NoSetID; n > 0 {
 		line := "set-id bits of " + plural(n, "path") + " were left out"
 		if done.Nothing > 0 {
@@ -443,30 +425,30 @@ func watchSignals(ctx context.Context, say func(text, remedy string)) (in *inter
 		select {
 		case sig := <-signals:
 			signal.Reset(watched...)
-			in.came(sig)
+			in.signalled(sig)
 		case <-done:
 		}
 	}()
 	return in, func() { signal.Stop(signals); close(done) }
 }
 
-func (in *interruption) came(sig os.Signal) {
+func (in *interruption) signalled(sig os.Signal) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.sig = sig
 	in.cancel(&interruptedError{sig})
-	in.tell()
+	in.notify()
 }
 
-func (in *interruption) commit() {
+func (in *interruption) markCommitted() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.committed = true
-	in.tell()
+	in.notify()
 }
 
-// tell says, once there are both, that the signal is too late. Each comes once.
-func (in *interruption) tell() {
+// notify says, once there are both, that the signal is too late. Each comes once.
+func (in *interruption) notify() {
 	if in.sig != nil && in.committed {
 		in.say(signalName(in.sig)+": the changes are committed, and are being applied to the end",
 			"should that be killed too, the next confine diff, apply or discard finishes it")

@@ -19,7 +19,7 @@ import (
 func TestASignalBeforeTheCommitEndsTheApply(t *testing.T) {
 	in := newInterruption(t.Context(), func(text, _ string) { t.Error(text) })
 	must(t, in.ctx.Err())
-	in.came(syscall.SIGTERM)
+	in.signalled(syscall.SIGTERM)
 	var interrupted *interruptedError
 	err := fmt.Errorf("make: %w", context.Cause(in.ctx))
 	if !errors.As(err, &interrupted) || interrupted.rc() != 143 || !strings.Contains(err.Error(), "SIGTERM: stopped before the commit, nothing was changed\nhint: ") {
@@ -32,11 +32,11 @@ func TestASignalAfterTheCommitIsAnswered(t *testing.T) {
 		var said []string
 		in := newInterruption(t.Context(), func(text, remedy string) { said = append(said, hint.Text(text, remedy)) })
 		if first == "signal" {
-			in.came(syscall.SIGHUP)
-			in.commit()
+			in.signalled(syscall.SIGHUP)
+			in.markCommitted()
 		} else {
-			in.commit()
-			in.came(syscall.SIGHUP)
+			in.markCommitted()
+			in.signalled(syscall.SIGHUP)
 		}
 		if len(said) != 1 || !strings.HasPrefix(said[0], "SIGHUP: the changes are committed, and are being applied to the end\nhint: ") {
 			t.Errorf("%s first: %q", first, said)
@@ -55,7 +55,7 @@ func TestSignalsAreWatchedAsLongAsAnApplyLasts(t *testing.T) {
 		}
 		said := make(chan string, 1)
 		in, stop := watchSignals(t.Context(), func(s, _ string) { said <- s })
-		in.commit()
+		in.markCommitted()
 		err := syscall.Kill(os.Getpid(), syscall.SIGHUP)
 		if ignored {
 			err = errors.Join(err, syscall.Kill(os.Getpid(), syscall.SIGTERM))
@@ -74,7 +74,7 @@ func TestSignalsAreWatchedAsLongAsAnApplyLasts(t *testing.T) {
 	}
 }
 
-func TestWhereATreeIsNotAsTheRunLeftIt(t *testing.T) {
+func TestNotesOfApply(t *testing.T) {
 	for want, done := range map[string]changes.Result{
 		"":                                    {Applied: 3, Already: 1},
 		"set-id bits of 1 path were left out": {Applied: 1, NoSetID: 1},
@@ -84,7 +84,7 @@ func TestWhereATreeIsNotAsTheRunLeftIt(t *testing.T) {
 		"1 hard link became a file of its own":                                                {Copied: 1},
 		"2 hard links became files of their own":                                              {Copied: 2},
 	} {
-		if got := strings.Join(unlike(&done), "\n"); got != want {
+		if got := strings.Join(applyNotes(&done), "\n"); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -93,10 +93,10 @@ func TestWhereATreeIsNotAsTheRunLeftIt(t *testing.T) {
 // What is protected in a tree can take as long to be found as whoever filled it likes.
 func TestASignalEndsTheSearchForWhatIsProtected(t *testing.T) {
 	in := newInterruption(t.Context(), nil)
-	in.came(syscall.SIGINT)
+	in.signalled(syscall.SIGINT)
 	// The search has begun, and may be over or not: of two that are ready either is right.
 	for range 1000 {
-		test, err := guarded(in.ctx, os.Getenv, nil, nil, nil, func(*config.Guard) {})
+		test, err := protectedTest(in.ctx, os.Getenv, nil, nil, nil, func(*config.Guard) {})
 		if err == nil {
 			continue
 		}

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/confine-run/confine/internal/cli/outputs"
 	"github.com/confine-run/confine/internal/config"
@@ -27,20 +26,20 @@ func runCommand(s *session, line *Line) (int, error) {
 	if err != nil {
 		return rcUsage, err
 	}
-	s.meant = line.Ended
+	s.explicit = line.Ended
 	return s.start(r, line.Rest)
 }
 
 // start runs argv and says how it ended. Where the report and the events go is
 // opened before anything starts.
 func (s *session) start(r *config.Resolved, argv []string) (int, error) {
-	rc, _ := s.watched(r, argv, func(*RunIO) {})
+	rc, _ := s.runWith(r, argv, func(*RunIO) {})
 	return rc, nil
 }
 
-// watched is start for who wants to see more, and the report; that is nil when nothing was
-// started because of what was asked for.
-func (s *session) watched(r *config.Resolved, argv []string, also func(*RunIO)) (int, *status.Report) {
+// runWith is start with further callbacks, and returns the report, too; that is nil when a usage error
+// kept everything from starting.
+func (s *session) runWith(r *config.Resolved, argv []string, also func(*RunIO)) (int, *status.Report) {
 	trace := status.TraceID(s.env("TRACEPARENT"))
 	out, err := outputs.Open(&r.Invocation, trace, s.realDir(r))
 	if err != nil {
@@ -63,7 +62,7 @@ func (s *session) watched(r *config.Resolved, argv []string, also func(*RunIO)) 
 	also(&io)
 	out.Listen(&io.Options)
 	if s.log.level == "verbose" {
-		io.Planned = func(e *Explanation) { s.before(e, &r.Policy) }
+		io.Planned = func(e *Explanation) { s.logPlan(e, &r.Policy) }
 	}
 	report, err := s.engine.Run(s.ctx, r, argv, io)
 	if report == nil {
@@ -71,11 +70,11 @@ func (s *session) watched(r *config.Resolved, argv []string, also func(*RunIO)) 
 		if errors.As(err, &usage) {
 			return s.usage(err), nil
 		}
-		report = broken(err, r, argv, trace)
+		report = brokenReport(err, r, argv, trace)
 	}
 	report.TraceID = trace // as the events have named it
 	report.Normalize()
-	return s.ended(report, r, out), report
+	return s.reportEnd(report, r, out), report
 }
 
 func fdOf(f *os.File) int {
@@ -93,13 +92,13 @@ func (s *session) realDir(r *config.Resolved) outputs.RealDir {
 	}
 }
 
-// ended says how the run ended, everywhere where that was asked for. The exit
+// reportEnd says how the run ended, on stderr and wherever the options ask for it. The exit
 // code is the run's; but a run that ended well and whose output or report could
 // not be written, whose changes could not be kept, or that left something at a protected path, did
 // not do what was asked for, and ends with 1.
-func (s *session) ended(report *status.Report, r *config.Resolved, out *outputs.Outputs) int {
-	s.after(report, &r.Policy)
-	for _, rec := range outcomes(report, &r.Policy, s.meant) {
+func (s *session) reportEnd(report *status.Report, r *config.Resolved, out *outputs.Outputs) int {
+	s.logUsage(report, &r.Policy)
+	for _, rec := range outcomes(report, &r.Policy, s.explicit) {
 		s.log.outcome(rec)
 	}
 	if report.Status == status.Failed || report.Status == status.SandboxDenied {
@@ -157,8 +156,8 @@ func leftBehind(report *status.Report) bool {
 	return slices.ContainsFunc(report.Violations, func(v status.Violation) bool { return v.Rule == status.RuleLeft })
 }
 
-// broken is the report of a run that the engine could not give one for.
-func broken(err error, r *config.Resolved, argv []string, trace string) *status.Report {
+// brokenReport is the report of a run that the engine could not give one for.
+func brokenReport(err error, r *config.Resolved, argv []string, trace string) *status.Report {
 	if err == nil {
 		err = errors.New("the engine gave neither a report nor an error")
 	}
@@ -209,20 +208,9 @@ func (s *session) early(settings []config.Setting) {
 }
 
 func (s *session) sources(settings []config.Setting) config.Sources {
-	dir, err := os.Getwd()
-	if err != nil {
-		dir = "" // it was removed
-	}
-	return config.Sources{
-		Flags:      settings,
-		Environ:    s.Environ,
-		Dir:        dir,
-		Home:       s.env("HOME"),
-		ConfigHome: s.env("XDG_CONFIG_HOME"),
-		DataHome:   s.env("XDG_DATA_HOME"),
-		SystemFile: s.SystemFile,
-		UID:        os.Getuid(),
-	}
+	src := config.Here(s.Environ, s.SystemFile)
+	src.Flags = settings
+	return src
 }
 
 const plainShell = "/bin/sh"
@@ -256,12 +244,11 @@ func lift(r *config.Resolved) {
 		{"cpu-time", func(p *config.Policy) { p.CPUTime = 0 }},
 		{"output-limit", func(p *config.Policy) { p.OutputLimit = 0 }},
 	} {
-		said := r.Origins[l.option]
-		if n := len(said); n > 0 && !strings.HasPrefix(said[n-1].Source, "profile ") {
+		if r.IsSet(l.option) {
 			continue
 		}
 		l.none(&r.Policy)
-		r.Origins[l.option] = append(said, config.Setting{
+		r.Origins[l.option] = append(r.Origins[l.option], config.Setting{
 			Option: l.option, Values: []string{"none"}, Source: "subcommand shell",
 		})
 	}

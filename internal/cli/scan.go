@@ -6,9 +6,10 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/hint"
 )
 
-// Line is a command line, taken apart.
+// Line is a parsed command line.
 type Line struct {
 	Settings []config.Setting // in order, one per flag
 	Rest     []string         // from the first word that is no option, untouched
@@ -16,9 +17,9 @@ type Line struct {
 	Ended    bool             // "--" stood before Rest
 }
 
-// Scan takes args apart: flags up to the first word that is none, or up to "--",
-// which is dropped. The words after that belong to the command and are not even
-// looked at. What values mean is not known here; see config.Resolve.
+// Scan parses args: flags up to the first word that is none, or up to "--",
+// which is dropped. The words after that belong to the command and are not
+// looked at. Values are interpreted by config.Resolve.
 func Scan(takes Takes, args []string) (Line, error) {
 	var line Line
 	for len(args) > 0 {
@@ -62,13 +63,13 @@ const usageHint = `"confine help run" lists all options`
 func flag(takes Takes, word string) (o *config.Option, value string, attached bool, err error) {
 	if name, isLong := strings.CutPrefix(word, "--"); isLong {
 		name, value, attached = strings.Cut(name, "=")
-		if o = takes.lookup(name); o == nil || !takes.Has(o) {
+		if o = takes.lookup(name); o == nil {
 			return nil, "", false, unknown(takes, name, word)
 		}
 		return o, value, attached, nil
 	}
 	name, _, _ := strings.Cut(word[1:], "=")
-	if o := takes.lookup(name); len(name) > 1 && o != nil && takes.Has(o) {
+	if len(name) > 1 && takes.lookup(name) != nil {
 		return nil, "", false, &config.UsageError{
 			Msg:  "unknown option " + strconv.Quote(word) + ", did you mean \"--" + name + "\"?",
 			Hint: "only one letter follows a single dash",
@@ -103,16 +104,16 @@ func unknown(takes Takes, name, word string) error {
 		return err
 	}
 	if positive, ok := strings.CutPrefix(name, "no-"); ok {
-		if o := config.LookupOption(positive); o != nil && takes.Has(o) && o.IsBool() {
+		if o := takes.lookup(positive); o != nil && o.IsBool() {
 			err.Hint = "write --" + positive + "=false"
 			return err
 		}
 	}
-	if hint := peerHint(word, name); hint != "" && takes.All() {
-		err.Hint = hint
+	if here := peerHint(word, name); here != "" && takes.All() {
+		err.Hint = here
 		return err
 	}
-	if near := config.Nearest(name, append(names, "help")); near != "" && len(name) > 1 {
+	if near := hint.Nearest(name, append(names, "help")); near != "" && len(name) > 1 {
 		err.Msg += ", did you mean \"--" + near + "\"?"
 	}
 	return err
@@ -166,30 +167,14 @@ var own = [...]struct {
 	{takesAsk, config.Option{Name: "syscall", Kind: config.KindList, Arg: "NAME[,ARGUMENT…]", Group: groupAsk, Help: "is it let through? Arguments are numbers and names such as AF_PACKET; \"_\" is any"}},
 }
 
-// Has says whether the subcommand takes the option as a flag.
-func (t Takes) Has(o *config.Option) bool {
-	if t&TakesAll != 0 && !o.FileOnly && config.LookupOption(o.Name) != nil {
-		return true
-	}
-	if t&TakesJSON != 0 && o.Name == "json" {
-		return true
-	}
-	for i := range own {
-		if own[i].option.Name == o.Name {
-			return t&own[i].takes != 0
-		}
-	}
-	return false
-}
-
-// lookup finds an option by its name, whether the subcommand takes it or not.
+// lookup finds an option that the subcommand takes, or gives nil.
 func (t Takes) lookup(name string) *config.Option {
-	for i := range own {
-		if t&own[i].takes != 0 && own[i].option.Name == name {
-			return &own[i].option
+	for o := range t.options() {
+		if o.Name == name {
+			return o
 		}
 	}
-	return config.LookupOption(name)
+	return nil
 }
 
 // options are those that the subcommand takes: its own first.
@@ -202,7 +187,8 @@ func (t Takes) options() iter.Seq[*config.Option] {
 		}
 		all := config.Options()
 		for i := range all {
-			if t.Has(&all[i]) && !yield(&all[i]) {
+			o := &all[i]
+			if (t.All() && !o.FileOnly || t&TakesJSON != 0 && o.Name == "json") && !yield(o) {
 				return
 			}
 		}

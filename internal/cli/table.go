@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -23,11 +24,22 @@ func (t *table) pair(name, value string) {
 	}
 }
 
+// hint is a remedy, whose further lines stand below its first one.
+func (t *table) hint(indent, remedy string) {
+	lead := indent + "hint: "
+	for line := range strings.SplitSeq(remedy, "\n") {
+		if line != "" {
+			t.line(lead + line)
+			lead = indent + "      "
+		}
+	}
+}
+
 func (t *table) head(cells ...string) {
 	for i, c := range cells {
 		cells[i] = strings.ToUpper(c)
 	}
-	t.rows = append(t.rows[:0], cells)
+	t.rows = [][]string{cells}
 }
 
 func (t *table) row(cells ...string) {
@@ -42,31 +54,24 @@ func (t *table) row(cells ...string) {
 
 // end writes the rows, if there are any below the head.
 func (t *table) end() {
-	if len(t.rows) < 2 {
-		t.rows = t.rows[:0]
+	rows := t.rows
+	if t.rows = nil; len(rows) < 2 {
 		return
 	}
-	var width []int
-	for _, r := range t.rows {
+	width := make([]int, len(rows[0]))
+	for _, r := range rows {
 		for i, c := range r {
-			if i == len(width) {
-				width = append(width, 0)
-			}
 			width[i] = max(width[i], utf8.RuneCountInString(c))
 		}
 	}
 	t.b.WriteString("\n")
-	for _, r := range t.rows {
-		var line strings.Builder
+	for _, r := range rows {
+		line := ""
 		for i, c := range r {
-			line.WriteString(c)
-			if i < len(r)-1 {
-				line.WriteString(strings.Repeat(" ", 2+width[i]-utf8.RuneCountInString(c)))
-			}
+			line += fmt.Sprintf("%-*s  ", width[i], c)
 		}
-		t.b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		t.b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
-	t.rows = t.rows[:0]
 }
 
 func (t *table) String() string { return t.b.String() }

@@ -11,26 +11,25 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-// before is the plan's summary in --log verbose.
-func (s *session) before(e *Explanation, p *config.Policy) {
+// logPlan is the plan's summary in --log verbose.
+func (s *session) logPlan(e *Explanation, p *config.Policy) {
 	if s.log.level != "verbose" {
 		return
 	}
 	s.log.info("starting with profile: " + cmp.Or(e.Profile, p.Profile))
-	for i := range limits {
-		l := &limits[i]
+	for _, l := range limits {
 		if v := l.value(p); v != "" {
-			s.log.info("limit on " + l.what + ": " + v + how(e, l.capability))
+			s.log.info("limit on " + l.what + ": " + v + mechanismNote(e, l.capability))
 		}
 	}
-	s.log.info("network: " + network(&p.Network) + how(e, status.Network))
-	s.log.info("file system: " + filesystem(&p.Filesystem) + how(e, status.Filesystem))
-	s.log.info("system calls: " + p.Seccomp + how(e, status.Syscalls))
+	s.log.info("network: " + network(&p.Network) + mechanismNote(e, status.Network))
+	s.log.info("file system: " + filesystem(&p.Filesystem) + mechanismNote(e, status.Filesystem))
+	s.log.info("system calls: " + p.Seccomp + mechanismNote(e, status.Syscalls))
 	s.log.info("running: " + commandLine(e.Command.Argv))
 }
 
-// how names the mechanism, and why there is only a weaker one.
-func how(e *Explanation, c status.Capability) string {
+// mechanismNote names the mechanism, and why there is only a weaker one.
+func mechanismNote(e *Explanation, c status.Capability) string {
 	line, ok := e.Enforced[c]
 	switch {
 	case !ok || !line.Enabled:
@@ -77,8 +76,8 @@ func commandLine(argv []string) string {
 	return strings.Join(shown, " ")
 }
 
-// after is what the run used, in --log verbose.
-func (s *session) after(r *status.Report, p *config.Policy) {
+// logUsage is what the run used, in --log verbose.
+func (s *session) logUsage(r *status.Report, p *config.Policy) {
 	if s.log.level != "verbose" {
 		return
 	}
@@ -91,29 +90,6 @@ func (s *session) after(r *status.Report, p *config.Policy) {
 	s.log.info(fmt.Sprintf("tasks: %d%s", u.TasksPeak, share(float64(u.TasksPeak), float64(p.Processes))))
 	s.log.info("output: " + roughSize(r.Bytes.Stdout) + " stdout, " + roughSize(r.Bytes.Stderr) + " stderr")
 	s.log.info(fmt.Sprintf("exit: %d (%s)", r.RC, r.Status))
-}
-
-// duration, size and count word a limit; no limit is no word.
-
-func duration(d time.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	return config.FormatDuration(d)
-}
-
-func size(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return config.FormatSize(n)
-}
-
-func count(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatInt(n, 10)
 }
 
 // roughSize words a size that was measured: "15.2M".

@@ -2,7 +2,6 @@ package config
 
 import (
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -43,16 +42,13 @@ func (e *Unenforceable) Error() string {
 // Accept holds the ledger against what the policy allows to be missing, and
 // what it requires.
 func Accept(p *Policy, ledger map[status.Capability]status.Enforcement) error {
-	names := make([]string, 0, len(ledger))
-	for c := range ledger {
-		names = append(names, string(c))
+	var missing []string
+	for c, e := range ledger {
+		if e.Enabled && !e.Effective && !AllowsPartial(p, c) {
+			missing = append(missing, string(c))
+		}
 	}
-	sort.Strings(names)
-	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		e := ledger[status.Capability(name)]
-		return !e.Enabled || e.Effective || AllowsPartial(p, status.Capability(name))
-	})
-	if len(missing) > 0 {
+	if slices.Sort(missing); missing != nil {
 		c := status.Capability(missing[0])
 		e := ledger[c]
 		return &Unenforceable{
@@ -83,20 +79,10 @@ func Accept(p *Policy, ledger map[status.Capability]status.Enforcement) error {
 
 // AllowsPartial says whether the policy goes on without a capability.
 func AllowsPartial(p *Policy, c status.Capability) bool {
-	for _, a := range p.AllowPartial {
-		if a == "all" || a == string(c) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p.AllowPartial, WordAll) || slices.Contains(p.AllowPartial, string(c))
 }
 
 // Requires says whether the policy insists on a capability in full.
 func Requires(p *Policy, c status.Capability) bool {
-	for _, r := range p.Require {
-		if name, _, _ := strings.Cut(r, "="); name == string(c) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Require, func(r string) bool { name, _, _ := strings.Cut(r, "="); return name == string(c) })
 }

@@ -70,23 +70,16 @@ func (a *Answer) Private() bool {
 // Yes says whether it is allowed in any case.
 func (a *Answer) Yes() bool { return a.Answer == AnswerYes }
 
-// where is a word of an option in its canonical form, and who said it.
-type where struct {
-	words  []string
-	source string
-	named  bool // as in said
-}
-
-// From says who said a word of an option, given in its canonical form; of a scalar
-// the word may be empty. It is empty when nobody did.
+// From says where a word of an option, given in its canonical form, was set; of a scalar
+// the word may be empty. It is empty when it was set nowhere.
 func (r *Resolved) From(option, word string) string {
-	return r.lastSaid(option, word).source
+	return r.lastSource(option, word).Source
 }
 
-func (r *Resolved) lastSaid(option, word string) (last where) {
-	for _, w := range r.where[option] {
-		if word == "" || slices.Contains(w.words, word) {
-			last = w
+func (r *Resolved) lastSource(option, word string) (last Setting) {
+	for _, s := range r.Origins[option] {
+		if word == "" || slices.Contains(s.canonical, word) {
+			last = s
 		}
 	}
 	return last

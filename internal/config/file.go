@@ -1,18 +1,18 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
-	"github.com/pelletier/go-toml/v2"
-	"github.com/pelletier/go-toml/v2/unstable"
+	"github.com/confine-run/confine/internal/located"
 )
 
 // fileName is what a project's file is called.
@@ -21,8 +21,8 @@ const fileName = "confine.toml"
 // fileMost is the size of the largest file that is read.
 const fileMost = 1 << 20
 
-// said is one thing that was said about one option, on its way to a Resolved.
-type said struct {
+// assignment gives an option a value, or adds to a list, in one place.
+type assignment struct {
 	option *Option
 	words  []string // none: a list is emptied
 	source string   // for Setting.Source
@@ -37,24 +37,24 @@ type said struct {
 // file is what one file says.
 type file struct {
 	path     string
-	settings []said
-	pieces   []piece // of profiles
-	test     []said  // of [test]: laid over the profile "testing"
-	testOff  bool    // sandbox = false in [test]: they are not
+	settings []assignment
+	parts    []profilePart // of profiles
+	test     []assignment  // of [test]: laid over the profile "testing"
+	testOff  bool          // sandbox = false in [test]: they are not
 }
 
-// piece is what one place says about one profile.
-type piece struct {
+// profilePart is what one file says about one profile.
+type profilePart struct {
 	name     string
 	extends  string // empty: not said
 	where    string // of extends, or of the profile
-	settings []said
+	settings []assignment
 }
 
 // policies are the files with policies of system calls that it names.
 func (f *file) policies() (paths []string) {
-	all := [][]said{f.settings, f.test}
-	for _, p := range f.pieces {
+	all := [][]assignment{f.settings, f.test}
+	for _, p := range f.parts {
 		all = append(all, p.settings)
 	}
 	for _, s := range slices.Concat(all...) {
@@ -68,37 +68,50 @@ func (f *file) policies() (paths []string) {
 	return paths
 }
 
-// readPolicyFile reads a file once: what is trusted, and what is parsed, are the
-// same bytes.
-func readPolicyFile(path string, follow bool) ([]byte, error) {
+// ReadFile reads a regular file of at most 1 MiB, once: what is trusted, and what is parsed, are the
+// same bytes. Without follow, it is not one that a symbolic link leads to.
+func ReadFile(path string, follow bool) ([]byte, error) {
 	f, err := openPolicyFile(path, follow)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	return readOpen(f)
+}
+
+func readOpen(f *os.File) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
+		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: errors.New("not a regular file")}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, fileMost+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(data) > fileMost {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("larger than 1 MiB")}
+		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: errors.New("larger than 1 MiB")}
 	}
 	return data, nil
 }
 
-// unreadable turns an error of readPolicyFile into one for the user.
-func unreadable(path string, err error) error {
-	op, cause := "read", err
+// pathless is an error without the path that it is about, which whoever reports it names.
+func pathless(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
-		op, cause = pe.Op, pe.Err
+		return pe.Err
+	}
+	return err
+}
+
+// unreadable turns an error of ReadFile into one for the user.
+func unreadable(path string, err error) error {
+	op, cause := "read", pathless(err)
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		op = pe.Op
 	}
 	hint := "make it a TOML file that you can read, or remove it"
 	if errors.Is(err, fs.ErrNotExist) {
@@ -123,10 +136,11 @@ func parseFile(path string, data []byte, home string) (*file, error) {
 			return nil, err
 		}
 	}
-	if err := in.contradictions(); err != nil {
-		return nil, err
+	err = order(in.out.settings)
+	for _, p := range in.out.parts {
+		err = cmp.Or(err, order(p.settings))
 	}
-	return in.out, nil
+	return in.out, err
 }
 
 // Printable is a path for a line of text: quoted when it could break the line.
@@ -137,158 +151,61 @@ func Printable(path string) string {
 	return path
 }
 
-// shape is what stands on the right of a key.
-type shape uint8
-
-const (
-	shapeString shape = iota + 1
-	shapeNumber
-	shapeBool
-	shapeList
-	shapeTable // a table's own line, or an empty inline table
-	shapeTables
-	shapeOther // a date, a nested value that no key takes
-)
-
-// entry is one key of a file with its value.
+// entry is one key of a file with its value; a table that has no line of its own is none.
 type entry struct {
-	key    []string
-	shape  shape
-	text   string  // of a string, number or bool
-	items  []entry // of a list
-	keyAt  int     // offset of the key
-	at     int     // offset of the value
-	inline bool    // an empty inline table: it says something
+	located.Value
+	key   []string
+	keyAt int // offset of the key
 }
+
+// table: it is the line of one, or an empty pair of braces.
+func (e *entry) table() bool { return e.Kind == located.Table }
 
 // document is a file as a flat list of keys, in its order.
 type document struct {
 	path    string
-	lines   []int // offset of each line's start
+	lines   located.Lines
 	entries []entry
 }
 
 // where is "path:line:col" of an offset.
 func (d *document) where(offset int) string {
-	n := d.line(offset)
-	return d.source(offset) + ":" + strconv.Itoa(offset-d.lines[n-1]+1)
+	line, column := d.lines.Place(offset)
+	return fmt.Sprintf("%s:%d:%d", Printable(d.path), line, column)
 }
 
 // source is "path:line" of an offset.
 func (d *document) source(offset int) string {
-	return Printable(d.path) + ":" + strconv.Itoa(d.line(offset))
+	line, _ := d.lines.Place(offset)
+	return Printable(d.path) + ":" + strconv.Itoa(line)
 }
 
-func (d *document) line(offset int) int {
-	return sort.Search(len(d.lines), func(i int) bool { return d.lines[i] > offset })
-}
-
-// parseDocument reads TOML twice: the decoder knows all of its rules (what may
-// be said twice, which numbers there are), the parser where each thing stands.
 func parseDocument(path string, data []byte) (*document, error) {
-	d := &document{path: path, lines: []int{0}}
-	for i, c := range data {
-		if c == '\n' {
-			d.lines = append(d.lines, i+1)
-		}
+	d := &document{path: path, lines: located.NewLines(data)}
+	top, err := located.TOML(data)
+	var mistake *located.Error
+	if errors.As(err, &mistake) {
+		return nil, &UsageError{Msg: d.where(mistake.At) + ": " + mistake.Msg}
 	}
-	var all map[string]any
-	if err := toml.Unmarshal(data, &all); err != nil {
-		var de *toml.DecodeError
-		if errors.As(err, &de) {
-			line, col := de.Position()
-			return nil, &UsageError{Msg: fmt.Sprintf("%s:%d:%d: %s", Printable(path), line, max(col, 1), strings.TrimPrefix(de.Error(), "toml: "))}
-		}
-		return nil, &UsageError{Msg: Printable(path) + ": " + err.Error(), Err: err}
-	}
-	var p unstable.Parser
-	p.Reset(data)
-	var table []string
-	for p.NextExpression() {
-		e := p.Expression()
-		key, at := keyOf(e)
-		switch e.Kind {
-		case unstable.Table:
-			table = key
-			d.entries = append(d.entries, entry{key: key, shape: shapeTable, keyAt: at, at: at})
-		case unstable.ArrayTable:
-			table = key
-			d.entries = append(d.entries, entry{key: key, shape: shapeTables, keyAt: at, at: at})
-		case unstable.KeyValue:
-			d.keyValue(table, e)
-		}
-	}
-	if err := p.Error(); err != nil {
-		return nil, &UsageError{Msg: Printable(path) + ": " + err.Error(), Err: err}
-	}
+	d.flatten(nil, &top)
+	slices.SortStableFunc(d.entries, func(a, b entry) int { return a.keyAt - b.keyAt })
 	return d, nil
 }
 
-func keyOf(n *unstable.Node) (key []string, at int) {
-	it := n.Key()
-	for it.Next() {
-		k := it.Node()
-		if key == nil {
-			at = int(k.Raw.Offset)
+// flatten adds what is in a table.
+func (d *document) flatten(path []string, table *located.Value) {
+	for i, k := range table.Keys {
+		v, key := table.Items[i], append(slices.Clip(path), k.Name)
+		switch {
+		case v.Kind != located.Table || v.Said && v.Inline:
+			d.entries = append(d.entries, entry{v, key, k.At})
+		case v.Said:
+			d.entries = append(d.entries, entry{v, key, v.At})
 		}
-		key = append(key, string(k.Data))
+		if v.Kind == located.Table {
+			d.flatten(key, &v)
+		}
 	}
-	return key, at
-}
-
-func (d *document) keyValue(table []string, n *unstable.Node) {
-	key, at := keyOf(n)
-	key = slices.Concat(table, key)
-	v := n.Value()
-	if v.Kind == unstable.InlineTable {
-		empty := true
-		it := v.Children()
-		for it.Next() {
-			empty = false
-			d.keyValue(key, it.Node())
-		}
-		if empty {
-			d.entries = append(d.entries, entry{key: key, shape: shapeTable, keyAt: at, at: at, inline: true})
-		}
-		return
-	}
-	e := valueOf(v, at)
-	e.key, e.keyAt = key, at
-	d.entries = append(d.entries, e)
-}
-
-// valueOf reads a value. A list has no place of its own in the tree, and stands
-// where its key does.
-func valueOf(v *unstable.Node, keyAt int) entry {
-	e := entry{at: keyAt, text: string(v.Data)}
-	if v.Raw.Length > 0 {
-		e.at = int(v.Raw.Offset)
-	}
-	switch v.Kind {
-	case unstable.String:
-		e.shape = shapeString
-	case unstable.Bool:
-		e.shape = shapeBool
-	case unstable.Integer:
-		e.shape = shapeNumber
-		if n, err := strconv.ParseInt(strings.TrimPrefix(e.text, "+"), 0, 64); err == nil {
-			e.text = strconv.FormatInt(n, 10)
-		}
-	case unstable.Float:
-		e.shape = shapeNumber
-		if f, err := strconv.ParseFloat(strings.ReplaceAll(e.text, "_", ""), 64); err == nil {
-			e.text = strconv.FormatFloat(f, 'f', -1, 64)
-		}
-	case unstable.Array:
-		e.shape = shapeList
-		it := v.Children()
-		for it.Next() {
-			e.items = append(e.items, valueOf(it.Node(), e.at))
-		}
-	default:
-		e.shape = shapeOther
-	}
-	return e
 }
 
 // interpreter turns a document into what it says.
@@ -312,13 +229,13 @@ var testKeys = [...]struct{ key, option string }{
 }
 
 func (in *interpreter) fail(e entry, format string, args ...any) error {
-	return &UsageError{Msg: in.doc.where(e.at) + ": " + fmt.Sprintf(format, args...)}
+	return &UsageError{Msg: in.doc.where(e.At) + ": " + fmt.Sprintf(format, args...)}
 }
 
 func (in *interpreter) unknown(e entry, key []string, table string, known []string) error {
 	word := strings.Join(key, ".")
 	msg := fmt.Sprintf("%s: unknown key %q", in.doc.where(e.keyAt), word)
-	if e.shape == shapeTable && !e.inline {
+	if e.table() && !e.Inline {
 		msg = fmt.Sprintf("%s: unknown table %q", in.doc.where(e.keyAt), strings.Join(e.key, "."))
 	}
 	if table != "" {
@@ -328,12 +245,12 @@ func (in *interpreter) unknown(e entry, key []string, table string, known []stri
 }
 
 func (in *interpreter) entry(e entry) error {
-	if e.shape == shapeTables {
+	if e.Kind == located.List && e.Said {
 		return in.fail(e, "%q is a table and no list of tables: write [%[1]s]", strings.Join(e.key, "."))
 	}
 	tables := []string{"sandbox", "test"}
 	if len(e.key) == 1 && slices.Contains(tables, e.key[0]) {
-		if e.shape != shapeTable {
+		if !e.table() {
 			return in.fail(e, "%q must be a table: write [%[1]s]", e.key[0])
 		}
 		return nil
@@ -366,24 +283,24 @@ func (in *interpreter) sandbox(e entry, key []string) error {
 
 func (in *interpreter) profile(e entry, key []string) error {
 	switch {
-	case len(key) == 0 && e.shape != shapeTable:
+	case len(key) == 0 && !e.table():
 		return in.fail(e, "\"sandbox.profiles\" must be a table")
 	case len(key) == 0:
 		return nil
 	case !isProfileName(key[0]) || key[0] == wordNone:
 		return in.fail(e, "%q can't be the name of a profile: letters, digits, \"-\" and \"_\", and not \"none\"", key[0])
-	case len(key) == 1 && e.shape != shapeTable:
+	case len(key) == 1 && !e.table():
 		return in.fail(e, "profile %q must be a table", key[0])
 	}
-	p := in.piece(key[0], e)
+	p := in.part(key[0], e)
 	if len(key) == 1 {
 		return nil
 	}
 	if key = key[1:]; len(key) == 1 && key[0] == keyExtends {
-		if e.shape != shapeString || !isProfileName(e.text) {
+		if e.Kind != located.String || !isProfileName(e.Text) {
 			return in.fail(e, "extends must be a profile's name")
 		}
-		p.extends, p.where = e.text, in.doc.where(e.at)
+		p.extends, p.where = e.Text, in.doc.where(e.At)
 		return nil
 	}
 	list, err := in.setting(e, key, "sandbox.profiles."+p.name, true)
@@ -394,15 +311,15 @@ func (in *interpreter) profile(e entry, key []string) error {
 	return err
 }
 
-// piece finds or makes what this file says of a profile.
-func (in *interpreter) piece(name string, e entry) *piece {
-	for i := range in.out.pieces {
-		if in.out.pieces[i].name == name {
-			return &in.out.pieces[i]
+// part finds or makes what this file says of a profile.
+func (in *interpreter) part(name string, e entry) *profilePart {
+	for i := range in.out.parts {
+		if in.out.parts[i].name == name {
+			return &in.out.parts[i]
 		}
 	}
-	in.out.pieces = append(in.out.pieces, piece{name: name, where: in.doc.where(e.keyAt)})
-	return &in.out.pieces[len(in.out.pieces)-1]
+	in.out.parts = append(in.out.parts, profilePart{name: name, where: in.doc.where(e.keyAt)})
+	return &in.out.parts[len(in.out.parts)-1]
 }
 
 func (in *interpreter) test(e entry, key []string) error {
@@ -413,14 +330,14 @@ func (in *interpreter) test(e entry, key []string) error {
 			continue
 		}
 		if t.option == "" {
-			if e.shape != shapeBool {
+			if e.Kind != located.Bool {
 				return in.fail(e, "sandbox must be true or false")
 			}
-			in.out.testOff = e.text == "false"
+			in.out.testOff = e.Text == "false"
 			return nil
 		}
 		words, err := in.words(LookupOption(t.option), e, key[0])
-		s := in.said(LookupOption(t.option), words, e)
+		s := in.assign(LookupOption(t.option), words, e)
 		s.source = "profile testing, " + s.source
 		in.out.test = append(in.out.test, s)
 		return err
@@ -429,13 +346,13 @@ func (in *interpreter) test(e entry, key []string) error {
 }
 
 // setting reads one key of [sandbox] or of a profile.
-func (in *interpreter) setting(e entry, key []string, table string, profile bool) ([]said, error) {
+func (in *interpreter) setting(e entry, key []string, table string, profile bool) ([]assignment, error) {
 	inEnvSet := len(key) >= 2 && key[0] == "env" && key[1] == "set"
-	if inEnvSet && (len(key) == 3 || len(key) == 2 && e.shape == shapeTable) {
+	if inEnvSet && (len(key) == 3 || len(key) == 2 && e.table()) {
 		return in.Environment(e, key)
 	}
 	if isTable(key) {
-		if e.shape != shapeTable {
+		if !e.table() {
 			return nil, in.fail(e, "%q must be a table", strings.Join(key, "."))
 		}
 		return nil, nil
@@ -445,7 +362,7 @@ func (in *interpreter) setting(e entry, key []string, table string, profile bool
 	}
 	found := lookupKey(key)
 	if len(found) > 1 {
-		return nil, in.fail(e, "%q can mean %s: name its table", key[0], oneOf(found.keys()))
+		return nil, in.fail(e, "%q can mean %s: name its table", key[0], oneOf([]string{found[0].Key, found[1].Key}))
 	}
 	if len(found) == 0 {
 		return nil, in.unknown(e, key, table, knownKeys(profile))
@@ -458,43 +375,43 @@ func (in *interpreter) setting(e entry, key []string, table string, profile bool
 	if err != nil {
 		return nil, err
 	}
-	s := in.said(o, words, e)
-	s.no = o.IsList() && e.shape == shapeBool && len(words) == 0
-	return []said{s}, nil
+	s := in.assign(o, words, e)
+	s.no = o.IsList() && e.Kind == located.Bool && len(words) == 0
+	return []assignment{s}, nil
 }
 
-func (in *interpreter) said(o *Option, words []string, e entry) said {
-	return said{option: o, words: words, source: in.doc.source(e.keyAt), where: in.doc.where(e.at), base: in.at}
+func (in *interpreter) assign(o *Option, words []string, e entry) assignment {
+	return assignment{option: o, words: words, source: in.doc.source(e.keyAt), where: in.doc.where(e.At), base: in.at}
 }
 
 // environment reads env.set: one variable, or the table itself.
-func (in *interpreter) Environment(e entry, key []string) ([]said, error) {
+func (in *interpreter) Environment(e entry, key []string) ([]assignment, error) {
 	o := LookupOption("env-set")
 	switch {
-	case len(key) == 2 && !e.inline:
+	case len(key) == 2 && !e.Inline:
 		return nil, nil // the line [sandbox.env.set] says nothing yet
 	case len(key) == 2:
-		return []said{in.said(o, nil, e)}, nil
-	case e.shape != shapeString && e.shape != shapeNumber:
+		return []assignment{in.assign(o, nil, e)}, nil
+	case e.Kind != located.String && !number(e.Kind):
 		return nil, in.fail(e, "variable %q must be a string", key[2])
 	case strings.Contains(key[2], "="):
 		return nil, in.fail(e, "%q is not the name of a variable", key[2])
 	}
-	return []said{in.said(o, []string{key[2] + "=" + e.text}, e)}, nil
+	return []assignment{in.assign(o, []string{key[2] + "=" + e.Text}, e)}, nil
 }
 
 // filesystem reads allow_filesystem, which stands for several options: false is
 // the system's files alone, true what the profile "development" has.
-func (in *interpreter) filesystem(e entry) (list []said, err error) {
-	if e.shape != shapeBool {
+func (in *interpreter) filesystem(e entry) (list []assignment, err error) {
+	if e.Kind != located.Bool {
 		return nil, in.fail(e, "allow_filesystem must be true or false")
 	}
 	add := func(name string, words ...string) {
-		s := in.said(LookupOption(name), words, e)
+		s := in.assign(LookupOption(name), words, e)
 		s.general = true
 		list = append(list, s)
 	}
-	if e.text == "true" {
+	if e.Text == "true" {
 		add("workdir", "rw")
 		add("home", "true")
 		return list, nil
@@ -505,16 +422,6 @@ func (in *interpreter) filesystem(e entry) (list []said, err error) {
 		add(name)
 	}
 	return list, nil
-}
-
-// keyed are the options that a key of a file can mean.
-type keyed []*Option
-
-func (k keyed) keys() (keys []string) {
-	for _, o := range k {
-		keys = append(keys, o.Key)
-	}
-	return keys
 }
 
 // flat is the option's name as a key.
@@ -530,21 +437,21 @@ func (o *Option) allKeys() []string {
 
 // lookupKey finds the option of a key. "network.allow_domains" can also be said
 // without its table, as "allow_domains" or, by the option's name, "allow_network".
-func lookupKey(key []string) keyed {
+func lookupKey(key []string) []*Option {
 	dotted := strings.Join(key, ".")
-	var last, named keyed
+	var last, named []*Option
 	for i := range options {
 		o := &options[i]
 		for _, k := range o.allKeys() {
 			if k == dotted {
-				return keyed{o}
+				return []*Option{o}
 			}
 			if strings.HasSuffix(k, "."+dotted) && len(key) == 1 && !slices.Contains(last, o) {
 				last = append(last, o)
 			}
 		}
 		if o.Key != "" && !o.FileOnly && o.flat() == dotted {
-			named = keyed{o}
+			named = []*Option{o}
 		}
 	}
 	if named != nil {
@@ -593,25 +500,27 @@ func knownKeys(profile bool) []string {
 	return known
 }
 
+func number(k located.Kind) bool { return k == located.Integer || k == located.Float }
+
 // words are the words of a value, if it has the shape that the option takes.
 func (in *interpreter) words(o *Option, e entry, key string) ([]string, error) {
-	one := []string{e.text}
+	one := []string{e.Text}
 	takes := ""
 	switch o.Kind {
 	case KindList:
 		return in.listWords(o, e, key)
 	case KindBool:
-		if e.shape == shapeBool {
+		if e.Kind == located.Bool {
 			return one, nil
 		}
 		takes = "true or false"
 	case KindDuration, KindSize, KindCount, KindPercent:
-		if e.shape == shapeString || e.shape == shapeNumber {
+		if e.Kind == located.String || number(e.Kind) {
 			return one, nil
 		}
-		takes = forms(o)
+		takes = forms[o.Kind]
 	default:
-		if e.shape == shapeString || (e.shape == shapeNumber && o.Name == "user") {
+		if e.Kind == located.String || number(e.Kind) && o.Name == "user" {
 			return one, nil
 		}
 		takes = "a string"
@@ -622,57 +531,33 @@ func (in *interpreter) words(o *Option, e entry, key string) ([]string, error) {
 	return nil, in.fail(e, "%s takes %s", key, takes)
 }
 
-func forms(o *Option) string {
-	switch o.Kind {
-	case KindDuration:
-		return durationForms
-	case KindSize:
-		return sizeForms
-	case KindPercent:
-		return percentForms
-	}
-	return countForms
-}
-
 // listWords reads a list. "false" is the empty list, which drops what weaker
 // places said; "true" is everything, where an option has a word for that.
 func (in *interpreter) listWords(o *Option, e entry, key string) ([]string, error) {
 	network := o.Name == "allow-network"
 	switch {
-	case e.shape == shapeBool && e.text == "false":
+	case e.Kind == located.Bool && e.Text == "false":
 		return nil, nil
-	case e.shape == shapeBool && network:
+	case e.Kind == located.Bool && network:
 		return []string{WordAll}, nil
-	case e.shape != shapeList && network:
+	case e.Kind != located.List && network:
 		return nil, in.fail(e, "%s takes true, false or a list of strings", key)
-	case e.shape != shapeList:
+	case e.Kind != located.List:
 		return nil, in.fail(e, "%s takes a list of strings", key)
 	}
 	var words []string
-	for _, item := range e.items {
-		if item.shape != shapeString && (item.shape != shapeNumber || o.Name != "allow-port") {
-			return nil, in.fail(item, "%s takes a list of strings", key)
+	for _, item := range e.Items {
+		if item.Kind != located.String && (!number(item.Kind) || o.Name != "allow-port") {
+			return nil, in.fail(entry{Value: item}, "%s takes a list of strings", key)
 		}
-		words = append(words, item.text)
+		words = append(words, item.Text)
 	}
 	return words, nil
 }
 
-// contradictions refuses what a file says twice, and puts the rest into the
+// order refuses what is said twice, and puts the rest into the
 // order in which it counts: general keys, then emptied lists, then what is added.
-func (in *interpreter) contradictions() error {
-	if err := settle(in.out.settings); err != nil {
-		return err
-	}
-	for _, p := range in.out.pieces {
-		if err := settle(p.settings); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func settle(list []said) error {
+func order(list []assignment) error {
 	for i, s := range list {
 		for _, earlier := range list[:i] {
 			if s.option != earlier.option || s.general || earlier.general {
@@ -683,11 +568,11 @@ func settle(list []said) error {
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b said) int { return a.rank() - b.rank() })
+	slices.SortStableFunc(list, func(a, b assignment) int { return a.rank() - b.rank() })
 	return nil
 }
 
-func (s *said) rank() int {
+func (s *assignment) rank() int {
 	switch {
 	case s.general:
 		return 0

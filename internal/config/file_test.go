@@ -209,17 +209,17 @@ func TestKeysWithoutTheirTable(t *testing.T) {
 		"pass": "env", "set": "env-set", "home": "home", "protect": "protect", "keep": "keep", "keep_env": "keep-env",
 	} {
 		if got := lookupKey([]string{key}); len(got) != 1 || got[0].Name != want {
-			t.Errorf("%q means %v, want %q", key, got.keys(), want)
+			t.Errorf("%q means %v, want %q", key, got, want)
 		}
 	}
 	for _, key := range []string{"env_set", "level", "config", "json", "network", ""} {
 		if got := lookupKey([]string{key}); len(got) != 0 {
-			t.Errorf("%q means %v", key, got.keys())
+			t.Errorf("%q means %v", key, got)
 		}
 	}
 }
 
-func TestNamesThatBreakLines(t *testing.T) {
+func TestPrintableQuotesControlCharacters(t *testing.T) {
 	if got := Printable("/a/b c"); got != "/a/b c" {
 		t.Errorf("printable: %s", got)
 	}

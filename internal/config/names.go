@@ -13,11 +13,7 @@ import (
 // or events. Whoever opens it follows no symbolic link any more. A name that a link in a tree of
 // work would lead elsewhere is an error.
 func (r *Resolved) RealDir(src *Sources, name string) (string, error) {
-	env := func(name string) string { return LookupEnv(src.Environ, name) }
-	if !filepath.IsAbs(name) {
-		name = src.Dir + "/" + name
-	}
-	real, err := NamesOf(&r.Policy, src.Dir, r.Protected, env).Real(name, true)
+	real, err := NamesOf(&r.Policy, src.Dir, r.Protected, src.env).Real(src.abs(name), true)
 	if err != nil {
 		return "", &UsageError{Msg: err.Error(), Hint: names.LinkHint(err), Err: err}
 	}
@@ -32,23 +28,30 @@ func NamesOf(policy *Policy, dir string, files []string, env func(string) string
 
 // StoreDir is where runs are kept.
 func (src *Sources) StoreDir() (string, error) {
-	dir, err := changes.StoreDir(func(name string) string { return LookupEnv(src.Environ, name) })
+	dir, err := changes.StoreDir(src.env)
 	if err != nil {
 		return "", err
 	}
-	return dir, src.reaches("kept runs", dir)
+	return dir, src.refuseLink("kept runs", dir)
 }
 
-// reaches refuses a policy file, or a place where confine keeps something, that a link in the current directory, or in a checkout, leads to.
-func (src *Sources) reaches(option, name string) error {
-	if !filepath.IsAbs(name) {
-		name = src.Dir + "/" + name
-	}
+// refuseLink refuses the name of a policy file, or of a place where confine keeps something, that leads through a link
+// in the current directory or in a checkout.
+func (src *Sources) refuseLink(option, name string) error {
+	name = src.abs(name)
 	in := view.Input{Caller: view.Caller{Dir: src.Dir, HomeDir: src.Home}}
 	if _, err := names.NewNames(&in).Real(name, false); err != nil {
 		return ThroughLink(option, name, err)
 	}
 	return nil
+}
+
+// abs doesn't clean: ".." of a link is above what it leads to.
+func (src *Sources) abs(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return src.Dir + "/" + name
 }
 
 // ThroughLink is the mistake that a name is which a link in a tree of work leads elsewhere.

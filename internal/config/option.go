@@ -96,13 +96,7 @@ func (o *Option) IsList() bool { return o.Kind == KindList }
 func (o *Option) IsBool() bool { return o.Kind == KindBool }
 
 // isLimit says whether "none" is a value.
-func (o *Option) isLimit() bool {
-	switch o.Kind {
-	case KindCount, KindPercent, KindSize, KindDuration:
-		return true
-	}
-	return false
-}
+func (o *Option) isLimit() bool { return int(o.Kind) < len(forms) && forms[o.Kind] != "" }
 
 // Views of a part of the policy that one option fills in a way of its own.
 type (
@@ -145,31 +139,31 @@ func (o *Option) canonicalLimit(word string) (string, error) {
 	if strings.EqualFold(word, wordNone) {
 		return wordNone, nil
 	}
-	var canon, forms string
+	var canon string
 	var err error
 	switch o.Kind {
 	case KindDuration:
 		var d time.Duration
 		d, err = ParseDuration(word)
-		canon, forms = FormatDuration(d), durationForms
+		canon = FormatDuration(d)
 	case KindSize:
 		var n int64
 		n, err = ParseSize(word)
-		canon, forms = FormatSize(n), sizeForms
+		canon = FormatSize(n)
 	case KindPercent:
 		var n int64
 		n, err = parseCount(strings.TrimSuffix(word, "%"), math.MaxInt32)
-		canon, forms = strconv.FormatInt(n, 10)+"%", percentForms
+		canon = strconv.FormatInt(n, 10) + "%"
 	default:
 		var n int64
 		n, err = parseCount(word, o.most())
-		canon, forms = strconv.FormatInt(n, 10), countForms
+		canon = strconv.FormatInt(n, 10)
 	}
 	if err == errZero && o.zero {
 		return wordNone, nil
 	}
 	if err != nil {
-		return "", mistake(err.Error(), "it takes "+forms)
+		return "", mistake(err.Error(), "it takes "+forms[o.Kind])
 	}
 	return canon, nil
 }
@@ -186,12 +180,17 @@ func (o *Option) most() int64 {
 // set puts canonical words where they belong: a scalar is replaced, a list grows.
 func (o *Option) set(r *Resolved, words []string) {
 	if o.Kind == KindList {
-		if p, ok := o.field(r).(*[]string); ok {
-			*p = withAll(*p, words)
-			return
-		}
-		for _, w := range words {
-			o.add(r, w)
+		o.setList(r, withAll(o.listWords(r), words))
+		if o.Name == "env" || o.Name == "env-set" { // the later word holds
+			e := &r.Policy.Env
+			for _, w := range words {
+				name, _, assigned := strings.Cut(w, "=")
+				if assigned {
+					e.Pass = slices.DeleteFunc(e.Pass, func(s string) bool { return s == name })
+				} else {
+					delete(e.Set, name)
+				}
+			}
 		}
 		return
 	}
@@ -226,33 +225,6 @@ func (o *Option) number(word string) (n int64) {
 	return n
 }
 
-func (o *Option) add(r *Resolved, w string) {
-	switch p := o.field(r).(type) {
-	case *[]int:
-		n, _ := strconv.Atoi(w)
-		*p = with(*p, n)
-	case *[]Mount:
-		m, _ := parseMount(place{}, w)
-		*p = with(*p, m)
-	case *allowed:
-		if w == WordAll {
-			p.All = true
-		} else {
-			p.Allow = with(p.Allow, w)
-		}
-	case *passed:
-		p.Pass = with(p.Pass, w)
-		delete(p.Set, w) // the later word holds
-	case *assigned:
-		k, v, _ := strings.Cut(w, "=")
-		p.Pass = slices.DeleteFunc(p.Pass, func(s string) bool { return s == k })
-		if p.Set == nil {
-			p.Set = make(map[string]string)
-		}
-		p.Set[k] = v
-	}
-}
-
 func with[T comparable](list []T, v T) []T {
 	if slices.Contains(list, v) {
 		return list
@@ -280,24 +252,6 @@ func withAll(list, more []string) []string {
 		}
 	}
 	return list
-}
-
-// clear empties a list.
-func (o *Option) clear(r *Resolved) {
-	switch p := o.field(r).(type) {
-	case *[]string:
-		*p = nil
-	case *[]int:
-		*p = nil
-	case *[]Mount:
-		*p = nil
-	case *allowed:
-		p.All, p.Allow = false, nil
-	case *passed:
-		p.Pass = nil
-	case *assigned:
-		p.Set = nil
-	}
 }
 
 // words is the value as words that, said again, give it again. A list that is
@@ -364,4 +318,38 @@ func (o *Option) listWords(r *Resolved) (words []string) {
 		slices.Sort(words)
 	}
 	return words
+}
+
+// setList makes a list of canonical words.
+func (o *Option) setList(r *Resolved, words []string) {
+	switch p := o.field(r).(type) {
+	case *[]string:
+		*p = words
+	case *[]int:
+		*p = nil
+		for _, w := range words {
+			n, _ := strconv.Atoi(w)
+			*p = append(*p, n)
+		}
+	case *[]Mount:
+		*p = nil
+		for _, w := range words {
+			m, _ := parseMount(place{}, w)
+			*p = append(*p, m)
+		}
+	case *allowed:
+		p.All = slices.Contains(words, WordAll)
+		p.Allow = slices.DeleteFunc(words, func(w string) bool { return w == WordAll })
+	case *passed:
+		p.Pass = words
+	case *assigned:
+		p.Set = nil
+		for _, w := range words {
+			if p.Set == nil {
+				p.Set = make(map[string]string)
+			}
+			k, v, _ := strings.Cut(w, "=")
+			p.Set[k] = v
+		}
+	}
 }

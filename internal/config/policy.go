@@ -1,7 +1,8 @@
 package config
 
 import (
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,6 +85,9 @@ type Filesystem = view.Filesystem
 // Mount is one --mount.
 type Mount = view.Mount
 
+// PathRule is one entry of what is visible, and why.
+type PathRule = view.Rule
+
 // Env says what of the environment the target gets. It is built from nothing.
 type Env struct {
 	Pass    []string
@@ -105,29 +109,20 @@ func Environment(p *Env, caller []string, sandbox map[string]string) []string {
 			values[name] = value
 		}
 	}
-	for name, value := range sandbox {
-		values[name] = value
-	}
-	for name, value := range p.Set {
-		values[name] = value
-	}
+	maps.Copy(values, sandbox)
+	maps.Copy(values, p.Set)
 	list := make([]string, 0, len(values))
 	for name, value := range values {
 		list = append(list, name+"="+value)
 	}
-	sort.Strings(list)
+	slices.Sort(list)
 	return list
 }
 
 // Passes says whether a name is in a list: a name ending in * stands for all that begin so.
 func Passes(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-		if prefix, ok := strings.CutSuffix(n, "*"); ok && strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, func(n string) bool {
+		prefix, ok := strings.CutSuffix(n, "*")
+		return n == name || ok && strings.HasPrefix(name, prefix)
+	})
 }

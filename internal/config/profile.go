@@ -43,21 +43,17 @@ func Profile(name string) (Policy, error) {
 	if err != nil {
 		return Policy{}, err
 	}
-	for _, s := range chain {
-		if err := r.apply(s); err != nil {
-			return Policy{}, err
-		}
-	}
+	err = r.applyAll(chain)
 	r.Policy.Profile = name
-	return r.Policy, nil
+	return r.Policy, err
 }
 
 // profiles are those that ship and what files say about profiles.
 type profiles struct{ files []*file }
 
 // chain is all that a profile says, from the bottom: what it extends first.
-func (p *profiles) chain(name, where string) ([]said, error) {
-	var list []said
+func (p *profiles) chain(name, where string) ([]assignment, error) {
+	var list []assignment
 	var path []string
 	for {
 		path = append(path, name)
@@ -91,11 +87,11 @@ func within(where string, err error) error {
 // A new profile extends "default" unless it says otherwise, so that one that
 // names a single limit has the others too. One that has the name of a profile
 // that ships is laid over it.
-func (p *profiles) own(name string) (list []said, extends, at string, err error) {
-	var fromFiles []said
+func (p *profiles) own(name string) (list []assignment, extends, at string, err error) {
+	var fromFiles []assignment
 	found := false
 	for _, f := range p.files {
-		for _, piece := range f.pieces {
+		for _, piece := range f.parts {
 			if piece.name != name {
 				continue
 			}
@@ -117,9 +113,9 @@ func (p *profiles) own(name string) (list []said, extends, at string, err error)
 	case !found && shipped == nil && name != wordNone:
 		return nil, "", "", p.unknown(name)
 	case shipped != nil && (extends == "" || extends == name):
-		return append(shipped.said(), fromFiles...), wordNone, at, nil
+		return append(shipped.assignments(), fromFiles...), wordNone, at, nil
 	case name == wordNone:
-		return saidIn(nil, nothing[:], Unsaid), "", "", nil
+		return appendLines(nil, noProfile[:], BuiltIn), "", "", nil
 	case extends == "":
 		extends = profileDefault
 	}
@@ -138,7 +134,7 @@ func (p *profiles) unknown(name string) error {
 func (p *profiles) names() []string {
 	names := Profiles()
 	for _, f := range p.files {
-		for _, piece := range f.pieces {
+		for _, piece := range f.parts {
 			names = with(names, piece.name)
 		}
 	}
@@ -156,7 +152,7 @@ func builtinProfile(name string) *builtin {
 
 // lines are all that a profile that ships says.
 func (b *builtin) lines() []line {
-	list := slices.Clone(every[:]) // its words are not written to: each is full
+	list := slices.Clone(everyProfile[:]) // its words are not written to: each is full
 	for _, p := range protect.Default() {
 		if last := &list[len(list)-1]; last.option == "protect" && last.why == p.Reason {
 			last.words = append(last.words, p.Path)
@@ -167,23 +163,23 @@ func (b *builtin) lines() []line {
 	return append(list, b.says...)
 }
 
-// said is the same as lines without the reasons: every start pays for it.
-func (b *builtin) said() []said {
+// assignments are the same as lines without the reasons: every start pays for it.
+func (b *builtin) assignments() []assignment {
 	source := "profile " + b.name
-	list := saidIn(make([]said, 0, len(every)+1+len(b.says)), every[:], source)
+	list := appendLines(make([]assignment, 0, len(everyProfile)+1+len(b.says)), everyProfile[:], source)
 	protected := protect.Default()
 	words := make([]string, len(protected))
 	for i := range protected {
 		words[i] = protected[i].Path
 	}
-	list = append(list, said{option: LookupOption("protect"), words: words, source: source, where: source})
-	return saidIn(list, b.says, source)
+	list = append(list, assignment{option: LookupOption("protect"), words: words, source: source, where: source})
+	return appendLines(list, b.says, source)
 }
 
-// saidIn adds what lines say. What several in a row say of a list is said once.
-func saidIn(list []said, lines []line, source string) []said {
+// appendLines adds an assignment for each line, and one for lines in a row that add to the same list.
+func appendLines(list []assignment, lines []line, source string) []assignment {
 	for len(lines) > 0 {
-		s := said{option: LookupOption(lines[0].option), words: slices.Clip(lines[0].words), source: source, where: source}
+		s := assignment{option: LookupOption(lines[0].option), words: slices.Clip(lines[0].words), source: source, where: source}
 		n := 1
 		for ; n < len(lines) && s.option.IsList() && lines[n].option == lines[0].option; n++ {
 			s.words = append(s.words, lines[n].words...)
@@ -193,8 +189,8 @@ func saidIn(list []said, lines []line, source string) []said {
 	return list
 }
 
-// Unsaid is the source of what holds because nobody said otherwise.
-const Unsaid = "built in"
+// BuiltIn is the source of a value that no profile, file, variable or flag has set.
+const BuiltIn = "built in"
 
 // ProfileInfo is one profile in a list.
 type ProfileInfo struct {
@@ -214,10 +210,10 @@ func ListProfiles(src Sources) (list []ProfileInfo, notices []string, err error)
 		var at []string
 		if b := builtinProfile(name); b != nil {
 			info.About = b.about
-			at = append(at, Unsaid)
+			at = append(at, BuiltIn)
 		}
 		for _, f := range r.files {
-			for _, piece := range f.pieces {
+			for _, piece := range f.parts {
 				if piece.name == name {
 					at = append(at, Printable(f.path))
 				}
@@ -260,18 +256,16 @@ func ShowProfile(src Sources, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	onlyBuiltIn := builtinProfile(name) != nil
-	for _, s := range said {
-		if err := r.out.apply(s); err != nil {
-			return "", err
-		}
-		onlyBuiltIn = onlyBuiltIn && s.base == place{}
+	if err := r.out.applyAll(said); err != nil {
+		return "", err
 	}
-	if onlyBuiltIn {
+	if builtinProfile(name) != nil && !slices.ContainsFunc(said, fromFile) {
 		return ProfileTOML(name)
 	}
 	return r.out.Policy.TOML(name), nil
 }
+
+func fromFile(s assignment) bool { return s.base != place{} }
 
 // TOML is the policy as a profile of this name that extends nothing.
 func (p *Policy) TOML(name string) string { return p.toml(name, nil) }
@@ -407,14 +401,14 @@ func (r *Resolved) Permissive(reads, overlays []string) {
 		{"seccomp", func() { p.Seccomp = profileDefault }},
 		{"seccomp-action", func() { p.SeccompAction = "errno" }},
 	} {
-		if !r.said(o.option) {
+		if !r.IsSet(o.option) {
 			o.lift()
 		}
 	}
 	if p.HasOverlay() {
 		r.Notices = slices.DeleteFunc(r.Notices, func(n string) bool { return n == nothingToKeep })
 	}
-	p.AllowPartial = butOverlays(p.AllowPartial)
+	p.AllowPartial = withoutOverlays(p.AllowPartial)
 	for _, dir := range append([]string{"/"}, reads...) {
 		f.AllowRead = with(f.AllowRead, dir)
 	}
@@ -425,9 +419,9 @@ func (r *Resolved) Permissive(reads, overlays []string) {
 	}
 }
 
-// butOverlays is what may be enforced in part: where there can be no overlays, the run
+// withoutOverlays is what may be enforced in part: where there can be no overlays, the run
 // would write to the caller's files.
-func butOverlays(partial []string) (list []string) {
+func withoutOverlays(partial []string) (list []string) {
 	if slices.Contains(partial, WordAll) {
 		partial = Capabilities()
 	}
@@ -439,12 +433,12 @@ func butOverlays(partial []string) (list []string) {
 	return list
 }
 
-// said: by somebody, and not only by a profile.
-func (r *Resolved) said(option string) bool {
+// IsSet says whether a flag, a variable or a file sets an option, and not only a profile.
+func (r *Resolved) IsSet(option string) bool {
 	said := r.Origins[option]
 	if len(said) == 0 {
 		return false
 	}
 	last := said[len(said)-1].Source
-	return last != Unsaid && !strings.HasPrefix(last, "profile ")
+	return last != BuiltIn && !strings.HasPrefix(last, "profile ")
 }

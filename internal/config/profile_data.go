@@ -15,9 +15,9 @@ type line struct {
 	why    string
 }
 
-// every is what all built-in profiles say before their own. They all protect
-// rootfs.DefaultProtect as well.
-var every = [...]line{
+// everyProfile is what all built-in profiles say before their own lines. They all protect
+// the paths of package protect as well.
+var everyProfile = [...]line{
 	{"output-limit", []string{"1M"}, "more than a person reads; keeps a runaway print from filling a log"},
 	{"disk-limit", []string{"1G"}, "scratch is memory where it is a tmpfs"},
 	{"max-files", []string{"262144"}, "empty files cost the kernel memory that no size limit counts"},
@@ -110,9 +110,9 @@ var builtins = [...]builtin{
 	}},
 }
 
-// nothing is what a policy says that started from no profile: no limit, nothing
+// noProfile is what a policy has that started from no profile: no limit, nothing
 // of the caller's visible, and no weaker isolation.
-var nothing = [...]line{
+var noProfile = [...]line{
 	{"workdir", []string{"none"}, ""},
 	{"block-internal", []string{"true"}, ""},
 	{"seccomp", []string{"default"}, ""},

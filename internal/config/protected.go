@@ -16,11 +16,11 @@ import (
 // shells and editors, what confine itself keeps. Such things can't be written in a writable
 // tree, and are not taken over from an overlay unasked.
 type Guard struct {
-	names  []protect.Path
-	own    []string
-	obeyed *protect.Trusted
-	looked map[string]bool
-	led    map[string]bool // what the others lead to, by links or configuration
+	names       []protect.Path
+	own         []string
+	obeyed      *protect.Trusted
+	looked      map[string]bool
+	linkTargets map[string]bool // what the others lead to, by links or configuration
 
 	gitDirs map[string]bool // of what was looked at
 }
@@ -28,14 +28,14 @@ type Guard struct {
 // NewGuard makes one that knows what is protected by its name. Further names, relative to
 // any tree or, with "~/", to the home directory, are those of a policy. env looks up the caller's variables.
 func NewGuard(env func(string) string, further []string) *Guard {
-	g := &Guard{names: protect.Default(), own: ownDirs(env), looked: map[string]bool{}, led: map[string]bool{}, gitDirs: map[string]bool{}}
+	g := &Guard{names: protect.Default(), own: ownDirs(env), looked: map[string]bool{}, linkTargets: map[string]bool{}, gitDirs: map[string]bool{}}
 	all := slices.Clone(further)
 	for _, p := range g.names {
 		all = append(all, p.Path)
 	}
 	g.obeyed = protect.NewTrusted(hostfs.This(), all, env("HOME"), env)
 	for _, name := range g.obeyed.AtHome() {
-		g.led[name] = true
+		g.linkTargets[name] = true
 	}
 	g.names = slices.DeleteFunc(g.names, func(p protect.Path) bool { _, ok := names.AtHome(p.Path); return ok })
 	return g
@@ -52,7 +52,7 @@ func (g *Guard) Look(dir string, top bool) bool {
 	g.gitDirs[dir] = g.obeyed.IsGitDir(dir)
 	found, complete := g.obeyed.In(dir, top)
 	for _, name := range found {
-		g.led[name] = true
+		g.linkTargets[name] = true
 	}
 	return complete
 }
@@ -61,7 +61,7 @@ func (g *Guard) Look(dir string, top bool) bool {
 // to a repository that it wasn't led to before.
 func (g *Guard) Index(name string, open func(name string) (string, error)) {
 	if g.obeyed.AddsGitlink(name, open) {
-		g.led[name] = true
+		g.linkTargets[name] = true
 	}
 }
 
@@ -70,7 +70,7 @@ func (g *Guard) Index(name string, open func(name string) (string, error)) {
 func (g *Guard) Protects(name string, kind fs.FileMode) bool {
 	isLink := kind.Type() == fs.ModeSymlink
 	switch {
-	case g.led[name], slices.Contains(g.own, name), ofGit(name):
+	case g.linkTargets[name], slices.Contains(g.own, name), ofGit(name):
 		return true
 	case path.Base(name) == ".git" && !kind.IsDir():
 		return true // a file or link that says where git is to look instead
@@ -78,12 +78,12 @@ func (g *Guard) Protects(name string, kind fs.FileMode) bool {
 		return true // git writes through it, and removes what it leads to
 	}
 	for i := range g.names {
-		if p := g.names[i].Path; strings.HasSuffix(name, "/"+p) || isLink && leadsOnTo(name, p) {
+		if p := g.names[i].Path; strings.HasSuffix(name, "/"+p) || isLink && isParentOf(name, p) {
 			return true
 		}
 	}
 	if isLink {
-		for p := range g.led {
+		for p := range g.linkTargets {
 			if strings.HasPrefix(p, name+"/") {
 				return true
 			}
@@ -102,8 +102,8 @@ func (g *Guard) inGitDir(name string) bool {
 	return false
 }
 
-// leadsOnTo: a link of that name would stand on the way to a protected one.
-func leadsOnTo(name, protected string) bool {
+// isParentOf: a link of that name would stand on the way to a protected one.
+func isParentOf(name, protected string) bool {
 	for up := path.Dir(protected); up != "."; up = path.Dir(up) {
 		if strings.HasSuffix(name, "/"+up) {
 			return true

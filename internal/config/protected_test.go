@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWhatIsNotTakenOverUnasked(t *testing.T) {
+func TestGuardProtectsFilesThatProgramsObey(t *testing.T) {
 	env := func(name string) string {
 		return map[string]string{"HOME": "/home/nobody-here", "XDG_STATE_HOME": "/s"}[name]
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,9 @@ type Setting struct {
 	// that what was said at weaker places is dropped.
 	Values []string
 	Source string // "flag --time-limit", "environment CONFINE_TIME_LIMIT", "/etc/confine/confine.toml:3", "profile testing"
+
+	canonical []string // Values as they are kept
+	named     bool     // Source is a flag or a variable, which names the option
 }
 
 // Sources is everything that Resolve looks at; it asks nothing else of the process.
@@ -67,8 +71,6 @@ type Resolved struct {
 	// Protected are files that must never be writable inside: those that say what
 	// the next run may do.
 	Protected []string
-
-	where map[string][]where // by option; see From
 }
 
 // UsageError is a mistake in what was asked for. Nothing was started.
@@ -104,10 +106,8 @@ func Resolve(src Sources) (*Resolved, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range chain {
-		if err := r.out.apply(s); err != nil {
-			return nil, err
-		}
+	if err := r.out.applyAll(chain); err != nil {
+		return nil, err
 	}
 	r.out.Policy.Profile = name.words[0]
 	for _, layer := range r.layers() {
@@ -136,8 +136,8 @@ func Resolve(src Sources) (*Resolved, error) {
 type gathered struct {
 	src      Sources
 	out      *Resolved
-	flags    []said
-	env      []said
+	flags    []assignment
+	env      []assignment
 	files    []*file // weakest first
 	profiles profiles
 }
@@ -149,10 +149,10 @@ func gather(src Sources) (*gathered, error) {
 	}}
 	here := place{dir: src.Dir, home: src.Home}
 	var err error
-	if g.flags, err = saidByFlags(src.Flags, here); err != nil {
+	if g.flags, err = fromFlags(src.Flags, here); err != nil {
 		return nil, err
 	}
-	if g.env, err = saidByEnviron(src.Environ, here); err != nil {
+	if g.env, err = fromEnviron(src.Environ, here); err != nil {
 		return nil, err
 	}
 	if err := g.readFiles(); err != nil {
@@ -163,7 +163,7 @@ func gather(src Sources) (*gathered, error) {
 }
 
 // layers are all places but the profile, weakest first.
-func (g *gathered) layers() (layers [][]said) {
+func (g *gathered) layers() (layers [][]assignment) {
 	for _, f := range g.files {
 		layers = append(layers, f.settings)
 	}
@@ -186,7 +186,7 @@ func (g *gathered) readFiles() error {
 	}
 	switch {
 	case config != "" && g.src.Config != nil:
-		return g.take(config, g.src.Config)
+		return g.parse(config, g.src.Config)
 	case config != "":
 		return g.readOwn("--config", config, false)
 	}
@@ -195,12 +195,12 @@ func (g *gathered) readFiles() error {
 
 // config is the file that --config or its twin names.
 func (g *gathered) config() (string, error) {
-	for _, layer := range [][]said{g.flags, g.env} {
+	for _, layer := range [][]assignment{g.flags, g.env} {
 		for _, s := range slices.Backward(layer) {
 			if s.option.Name == "config" {
 				path, err := s.option.canonical(s.base, s.words[0])
 				if err != nil {
-					return "", s.blame(s.words[0], err)
+					return "", s.errorAt(s.words[0], err)
 				}
 				return path, nil
 			}
@@ -215,7 +215,7 @@ func (g *gathered) readOwn(option, path string, optional bool) error {
 		return nil
 	}
 	g.out.Protected = append(g.out.Protected, path)
-	data, err := readPolicyFile(path, true)
+	data, err := ReadFile(path, true)
 	if optional && absent(err) {
 		return nil
 	}
@@ -223,14 +223,14 @@ func (g *gathered) readOwn(option, path string, optional bool) error {
 		return unreadable(path, err)
 	}
 	if path != g.src.SystemFile {
-		if err := g.src.reaches(option, path); err != nil {
+		if err := g.src.refuseLink(option, path); err != nil {
 			return err
 		}
 	}
-	return g.take(path, data)
+	return g.parse(path, data)
 }
 
-func (g *gathered) take(path string, data []byte) error {
+func (g *gathered) parse(path string, data []byte) error {
 	f, err := parseFile(path, data, g.src.Home)
 	if err != nil {
 		return err
@@ -265,67 +265,49 @@ func (g *gathered) readProject() error {
 		g.out.Notices = append(g.out.Notices, Printable(path)+" "+why+" and was ignored: "+remedy)
 	}
 	byName := "name it with --config to use it"
-	data, err := readPolicyFile(path, false)
+	data, err := ReadFile(path, false)
 	if err != nil {
-		var pe *fs.PathError
-		if errors.As(err, &pe) {
-			err = pe.Err
-		}
-		notice("can't be read ("+err.Error()+")", byName)
+		notice("can't be read ("+pathless(err).Error()+")", byName)
 		return nil
 	}
-	known, err := g.src.trusted(path, data)
-	Accept := "read it, then run: confine trust " + shell.Word(path)
-	switch {
-	case err != nil:
-		notice("is not trusted ("+firstLine(err)+")", byName)
-	case known == trustNone:
-		notice("is not trusted", Accept)
-	case known == trustOther:
-		notice("has changed since it was trusted", Accept)
-	default:
-		f, err := parseFile(path, data, g.src.Home)
-		if err != nil {
-			return err
+	accept := "read it, then run: confine trust " + shell.Word(path)
+	if why, bad := g.src.distrusted(path, data); why != "" {
+		if bad {
+			accept = byName
 		}
-		if why := g.strange(f.policies()); why != "" {
-			notice(why, Accept)
-			return nil
-		}
-		g.add(f)
+		notice(why, accept)
+		return nil
 	}
+	f, err := parseFile(path, data, g.src.Home)
+	if err != nil {
+		return err
+	}
+	if why := g.untrustedPolicy(f.policies()); why != "" {
+		notice(why, accept)
+		return nil
+	}
+	g.add(f)
 	return nil
 }
 
-// strange says why one of these policies of system calls, which a trusted file names, isn't what was
+// untrustedPolicy says why one of these policies of system calls, which a trusted file names, isn't what was
 // trusted with it. Their text is kept: what was looked at is what counts.
-func (g *gathered) strange(policies []string) (why string) {
+func (g *gathered) untrustedPolicy(policies []string) (why string) {
 	for _, path := range policies {
 		g.out.Protected = append(g.out.Protected, path)
-		data, err := readPolicyFile(path, true)
-		known := trustNone
-		if err == nil {
-			known, err = g.src.trusted(path, data)
+		data, err := ReadFile(path, true)
+		if err != nil {
+			why = "can't be read (" + firstLine(pathless(err)) + ")"
+		} else {
+			why, _ = g.src.distrusted(path, data)
 		}
-		switch {
-		case err != nil:
-			var pe *fs.PathError
-			if errors.As(err, &pe) {
-				err = pe.Err
-			}
-			why = "can't be read (" + firstLine(err) + ")"
-		case known == trustNone:
-			why = "is not trusted"
-		case known == trustOther:
-			why = "has changed since it was trusted"
-		default:
-			if g.out.Policy.trusted == nil {
-				g.out.Policy.trusted = map[string][]byte{}
-			}
-			g.out.Policy.trusted[path] = data
-			continue
+		if why != "" {
+			return "names " + Printable(path) + ", which " + why + ","
 		}
-		return "names " + Printable(path) + ", which " + why + ","
+		if g.out.Policy.trusted == nil {
+			g.out.Policy.trusted = map[string][]byte{}
+		}
+		g.out.Policy.trusted[path] = data
 	}
 	return ""
 }
@@ -355,24 +337,24 @@ func discover(dir string) string {
 func namesProfile(o *Option) bool { return o.Name == "profile" || o.Name == "level" }
 
 // chooseProfile follows the same precedence as everything else.
-func (g *gathered) chooseProfile() (chosen said, err error) {
-	chosen = said{option: LookupOption("profile"), words: []string{profileDefault}}
-	origins := []Setting{{Option: "profile", Values: chosen.words, Source: Unsaid}}
+func (g *gathered) chooseProfile() (chosen assignment, err error) {
+	chosen = assignment{option: LookupOption("profile"), words: []string{profileDefault}}
+	origins := []Setting{{Option: "profile", Values: chosen.words, Source: BuiltIn}}
 	for _, layer := range g.layers() {
-		var here *said
+		var here *assignment
 		for i := range layer {
 			s := &layer[i]
 			if !namesProfile(s.option) {
 				continue
 			}
 			if _, err := s.option.canonical(s.base, s.words[0]); err != nil {
-				return said{}, s.blame(s.words[0], err)
+				return assignment{}, s.errorAt(s.words[0], err)
 			}
 			if here != nil && here.option != s.option && here.words[0] != s.words[0] {
-				return said{}, &UsageError{Msg: fmt.Sprintf("%s says %q, and %s says %q", here.where, here.words[0], s.where, s.words[0]), Hint: "--level is --profile for three profiles: give one of them"}
+				return assignment{}, &UsageError{Msg: fmt.Sprintf("%s says %q, and %s says %q", here.where, here.words[0], s.where, s.words[0]), Hint: "--level is --profile for three profiles: give one of them"}
 			}
 			here = s
-			origins = append(origins, Setting{Option: s.option.Name, Values: s.words, Source: s.source})
+			origins = append(origins, Setting{Option: s.option.Name, Values: s.words, Source: s.source, canonical: s.words})
 		}
 		if here != nil {
 			chosen = *here
@@ -384,12 +366,12 @@ func (g *gathered) chooseProfile() (chosen said, err error) {
 }
 
 // canonical are the words in the form in which they are kept: mostly these very ones.
-func (s *said) canonical() ([]string, error) {
+func (s *assignment) canonical() ([]string, error) {
 	canon := s.words
 	for i, w := range s.words {
 		c, err := s.option.canonical(s.base, w)
 		if err != nil {
-			return nil, s.blame(w, err)
+			return nil, s.errorAt(w, err)
 		}
 		if c != w && &canon[0] == &s.words[0] {
 			canon = slices.Clone(s.words)
@@ -401,8 +383,17 @@ func (s *said) canonical() ([]string, error) {
 	return canon, nil
 }
 
-// apply lets one thing that was said count.
-func (r *Resolved) apply(s said) error {
+func (r *Resolved) applyAll(list []assignment) error {
+	for _, s := range list {
+		if err := r.apply(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply lets one setting count.
+func (r *Resolved) apply(s assignment) error {
 	canon, err := s.canonical()
 	if err != nil {
 		return err
@@ -410,20 +401,14 @@ func (r *Resolved) apply(s said) error {
 	if r.Origins == nil {
 		r.Origins = make(map[string][]Setting)
 	}
-	if r.where == nil {
-		r.where = make(map[string][]where)
-	}
 	name := s.option.Name
 	if len(canon) == 0 {
-		s.option.clear(r)
-		r.Origins[name], r.where[name] = nil, nil
+		s.option.setList(r, nil)
+		r.Origins[name] = nil
 	} else {
 		s.option.set(r, canon)
 	}
-	if len(canon) > 0 {
-		r.where[name] = append(r.where[name], where{canon, s.source, s.named})
-	}
-	r.Origins[name] = origin(r.Origins[name], Setting{Option: name, Values: s.words, Source: s.source})
+	r.Origins[name] = origin(r.Origins[name], Setting{name, s.words, s.source, canon, s.named})
 	return nil
 }
 
@@ -435,18 +420,18 @@ func origin(list []Setting, s Setting) []Setting {
 	}
 	last := &list[len(list)-1]
 	switch {
-	case last.Source == Unsaid:
+	case last.Source == BuiltIn:
 		list[len(list)-1] = s
 	case last.Source == s.Source && LookupOption(s.Option).IsList() && len(s.Values) > 0:
-		last.Values = slices.Concat(last.Values, s.Values)
+		last.Values, last.canonical = slices.Concat(last.Values, s.Values), slices.Concat(last.canonical, s.canonical)
 	default:
 		list = append(list, s)
 	}
 	return list
 }
 
-// blame says where a mistake was made.
-func (s *said) blame(word string, err error) error {
+// errorAt adds the place to an error about one word of the assignment.
+func (s *assignment) errorAt(word string, err error) error {
 	var u *UsageError
 	if !errors.As(err, &u) {
 		return err
@@ -466,14 +451,14 @@ func firstLine(err error) string {
 	return line
 }
 
-// saidByFlags reads what the command line gave, in its order.
-func saidByFlags(flags []Setting, here place) (list []said, err error) {
+// fromFlags reads what the command line gave, in its order.
+func fromFlags(flags []Setting, here place) (list []assignment, err error) {
 	for _, f := range flags {
 		o := LookupOption(f.Option)
 		if o == nil || o.FileOnly {
 			return nil, &UsageError{Msg: "unknown option --" + f.Option + Meant(f.Option, flagNames()), Hint: "confine --help lists them"}
 		}
-		s := said{option: o, source: f.Source, named: true, base: here}
+		s := assignment{option: o, source: f.Source, named: true, base: here}
 		if s.source == "" {
 			s.source = "flag --" + o.Name
 		}
@@ -493,13 +478,13 @@ func saidByFlags(flags []Setting, here place) (list []said, err error) {
 		case !o.IsList() && len(words) == 0:
 			return nil, &UsageError{Msg: s.where + ": needs a value"}
 		}
-		list = append(list, s.with(words)...)
+		list = append(list, s.withWords(words)...)
 	}
 	return list, nil
 }
 
-// saidByEnviron reads the environment twins. One that is empty says nothing.
-func saidByEnviron(environ []string, here place) (list []said, err error) {
+// fromEnviron reads the environment twins. One that is empty says nothing.
+func fromEnviron(environ []string, here place) (list []assignment, err error) {
 	twins := make(map[string]string)
 	for _, kv := range environ {
 		if k, v, ok := strings.Cut(kv, "="); ok && strings.HasPrefix(k, envPrefix) && v != "" {
@@ -517,7 +502,7 @@ func saidByEnviron(environ []string, here place) (list []said, err error) {
 			continue
 		}
 		delete(twins, name)
-		s := said{option: o, source: "environment " + name, named: true, base: here}
+		s := assignment{option: o, source: "environment " + name, named: true, base: here}
 		s.where = s.source
 		words := []string{v}
 		if o.IsList() {
@@ -530,7 +515,7 @@ func saidByEnviron(environ []string, here place) (list []said, err error) {
 				continue
 			}
 		}
-		list = append(list, s.with(words)...)
+		list = append(list, s.withWords(words)...)
 	}
 	return list, mistypedTwin(twins)
 }
@@ -544,26 +529,20 @@ func mistypedTwin(rest map[string]string) error {
 			names = append(names, strings.TrimPrefix(name, envPrefix))
 		}
 	}
-	wrong := ""
-	for name := range rest {
-		if wrong == "" || name < wrong { // the same one in every run
-			if hint.Mistyped(strings.TrimPrefix(name, envPrefix), names) != "" {
-				wrong = name
+	for _, name := range slices.Sorted(maps.Keys(rest)) { // the same one in every run
+		if near := hint.Mistyped(strings.TrimPrefix(name, envPrefix), names); near != "" {
+			return &UsageError{
+				Msg:  "environment " + name + ": no such option, did you mean \"" + envPrefix + near + "\"?",
+				Hint: "unset it if it is meant for another program",
 			}
 		}
 	}
-	if wrong == "" {
-		return nil
-	}
-	return &UsageError{
-		Msg:  "environment " + wrong + ": no such option, did you mean \"" + envPrefix + hint.Mistyped(strings.TrimPrefix(wrong, envPrefix), names) + "\"?",
-		Hint: "unset it if it is meant for another program",
-	}
+	return nil
 }
 
-// with is what words say about an option: "none" alone empties a list, and an
-// assignment among the variables to pass sets one.
-func (s said) with(words []string) (list []said) {
+// withWords are the assignments that words make: "none" alone empties a list, and NAME=VALUE
+// among the variables to pass sets one.
+func (s assignment) withWords(words []string) (list []assignment) {
 	if s.option.IsList() && len(words) == 1 && words[0] == wordNone {
 		words = nil
 	}
@@ -624,47 +603,19 @@ func (src *Sources) below(dir, fallback string, names ...string) string {
 	return filepath.Join(append([]string{dir}, names...)...)
 }
 
-// Here are the sources of this process, without flags.
-func Here() Sources {
-	dir, err := os.Getwd()
-	if err != nil {
-		dir = ""
-	}
-	return Sources{
-		Environ:    os.Environ(),
-		Dir:        dir,
-		Home:       os.Getenv("HOME"),
-		ConfigHome: os.Getenv("XDG_CONFIG_HOME"),
-		DataHome:   os.Getenv("XDG_DATA_HOME"),
-		SystemFile: systemFile,
-		UID:        os.Getuid(),
-	}
+// Here are the sources of a process with these variables, in the current directory, without flags.
+func Here(environ []string, system string) Sources {
+	src := Sources{Environ: environ, SystemFile: system, UID: os.Getuid()}
+	src.Dir, _ = os.Getwd() // none if it was removed
+	src.Home, src.ConfigHome, src.DataHome = src.env("HOME"), src.env("XDG_CONFIG_HOME"), src.env("XDG_DATA_HOME")
+	return src
 }
 
-// Described is the effective value of one option.
-type Described struct {
-	Option string
-	Values []string // words that, said again, give it again
-	Value  string   // the same for a reader: "none" where there is nothing
-}
+func (src *Sources) env(name string) string { return LookupEnv(src.Environ, name) }
 
-// Describe tells the whole policy, option by option, in the order of Options.
-// Values of variables are in it: who prints it redacts them.
-func (p *Policy) Describe() []Described {
-	r := &Resolved{Policy: *p}
-	var list []Described
-	for i := range options {
-		o := &options[i]
-		if o.Run {
-			continue
-		}
-		d := Described{Option: o.Name, Values: o.words(r), Value: wordNone}
-		if len(d.Values) > 0 {
-			d.Value = strings.Join(d.Values, ", ")
-		}
-		list = append(list, d)
-	}
-	return list
+// Limit is the value of an option that is a limit, as it is said; "none" is one.
+func (p *Policy) Limit(option string) string {
+	return LookupOption(option).words(&Resolved{Policy: *p})[0]
 }
 
 // Digest tells policies apart: "sha256:" and the digest over all options and
@@ -699,9 +650,9 @@ func (p *Policy) Digest() string {
 	return digestOf(text)
 }
 
-// Blame says of an error about a path who named it, where that was a file or a profile in
-// one: a flag that nobody gave is no help.
-func (r *Resolved) Blame(err error) error {
+// WithOrigin adds to an error about a path the file and key that named it: a message about
+// a flag that nobody gave is no help.
+func (r *Resolved) WithOrigin(err error) error {
 	var e *view.Error
 	if !errors.As(err, &e) {
 		return err
@@ -710,8 +661,8 @@ func (r *Resolved) Blame(err error) error {
 	if o == nil || o.Key == "" || e.Path == "" {
 		return err
 	}
-	by := r.lastSaid(o.Name, e.Path)
-	if by.source == "" || by.named {
+	by := r.lastSource(o.Name, e.Path)
+	if by.Source == "" || by.named {
 		return err
 	}
 	key := o.Key[strings.LastIndexByte(o.Key, '.')+1:]
@@ -719,5 +670,5 @@ func (r *Resolved) Blame(err error) error {
 	if errors.Is(e.Err, fs.ErrNotExist) {
 		hint += "; make it first, or take it out of the file; a profile that \"confine learn\" wrote: learn it where it isn't there yet"
 	}
-	return &UsageError{Msg: by.source + ": " + key + " " + strconv.Quote(e.Path) + ": " + e.Err.Error(), Hint: strings.TrimPrefix(hint, "; "), Err: err}
+	return &UsageError{Msg: by.Source + ": " + key + " " + strconv.Quote(e.Path) + ": " + e.Err.Error(), Hint: strings.TrimPrefix(hint, "; "), Err: err}
 }

@@ -1,10 +1,13 @@
 package config
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 // Every start pays this.
 func BenchmarkResolve(b *testing.B) {
-	src := Here()
+	src := Here(os.Environ(), "")
 	src.Flags = []Setting{{Option: "profile", Values: []string{"testing"}}, {Option: "time-limit", Values: []string{"5s"}}}
 	for b.Loop() {
 		if _, err := Resolve(src); err != nil {

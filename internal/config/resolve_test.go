@@ -347,10 +347,7 @@ func TestUnreadableFiles(t *testing.T) {
 
 // The sources of the process are those that Resolve needs.
 func TestHere(t *testing.T) {
-	t.Setenv("HOME", "/h")
-	t.Setenv("XDG_CONFIG_HOME", "relative")
-	t.Setenv("XDG_DATA_HOME", "/data")
-	src := Here()
+	src := Here([]string{"HOME=/h", "XDG_CONFIG_HOME=relative", "XDG_DATA_HOME=/data"}, "")
 	if src.userFile() != "/h/.config/confine/confine.toml" || src.trustStore() != "/data/confine/trusted" || src.UID != os.Getuid() || !filepath.IsAbs(src.Dir) {
 		t.Errorf("%q, %q, %+v", src.userFile(), src.trustStore(), src)
 	}

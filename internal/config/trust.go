@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -45,7 +44,7 @@ func (src *Sources) trusted(path string, data []byte) (trust, error) {
 	}
 	list, err := readTrustStore(store, src.UID)
 	if err == nil && len(list) > 0 {
-		err = src.reaches("list of trusted files", store)
+		err = src.refuseLink("list of trusted files", store)
 	}
 	if err != nil {
 		return trustNone, err
@@ -63,6 +62,19 @@ func (src *Sources) trusted(path string, data []byte) (trust, error) {
 	return known, nil
 }
 
+// distrusted says why a file with these bytes doesn't count, "" if it does. bad: to trust it wouldn't help.
+func (src *Sources) distrusted(path string, data []byte) (why string, bad bool) {
+	switch known, err := src.trusted(path, data); {
+	case err != nil:
+		return "is not trusted (" + firstLine(err) + ")", true
+	case known == trustNone:
+		return "is not trusted", false
+	case known == trustOther:
+		return "has changed since it was trusted", false
+	}
+	return "", false
+}
+
 // Trust accepts a project file as it is now, with the policies of system calls that it names, and gives its digest. An empty path
 // means the one that would be discovered from src.Dir. A file that can't be
 // understood is not accepted.
@@ -72,13 +84,13 @@ func Trust(src Sources, path string) (file, digest string, err error) {
 			return "", "", &UsageError{Msg: fmt.Sprintf("there is no %s in %q or above it", fileName, src.Dir), Hint: "name a file"}
 		}
 	}
-	if err := src.reaches("trust", path); err != nil {
+	if err := src.refuseLink("trust", path); err != nil {
 		return "", "", err
 	}
 	if path, err = (place{dir: src.Dir, home: src.Home}).physical(path); err != nil {
 		return "", "", err
 	}
-	data, err := readPolicyFile(path, false)
+	data, err := ReadFile(path, false)
 	if err != nil {
 		return "", "", unreadable(path, err)
 	}
@@ -89,10 +101,10 @@ func Trust(src Sources, path string) (file, digest string, err error) {
 	digest = digestOf(data)
 	accepted := []trustedFile{{digest, path}}
 	for _, policy := range f.policies() {
-		if err := src.reaches("seccomp", policy); err != nil {
+		if err := src.refuseLink("seccomp", policy); err != nil {
 			return "", "", err
 		}
-		if data, err = readPolicyFile(policy, true); err != nil {
+		if data, err = ReadFile(policy, true); err != nil {
 			return "", "", unreadable(policy, err)
 		}
 		accepted = append(accepted, trustedFile{digestOf(data), policy})
@@ -101,7 +113,7 @@ func Trust(src Sources, path string) (file, digest string, err error) {
 	if store == "" {
 		return "", "", &UsageError{Msg: "there is no place to remember trusted files in", Hint: "set HOME or XDG_DATA_HOME"}
 	}
-	if err := src.reaches("list of trusted files", store); err != nil {
+	if err := src.refuseLink("list of trusted files", store); err != nil {
 		return "", "", err
 	}
 	return path, digest, addTrust(store, src.UID, accepted)
@@ -111,8 +123,8 @@ func Trust(src Sources, path string) (file, digest string, err error) {
 func (at place) physical(path string) (string, error) {
 	abs, err := checkPath(at, path)
 	if err != nil {
-		s := said{option: &Option{Name: "file"}, where: "trust"}
-		return "", s.blame(path, err)
+		s := assignment{option: &Option{Name: "file"}, where: "trust"}
+		return "", s.errorAt(path, err)
 	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
 	if err != nil {
@@ -147,22 +159,16 @@ func formatTrust(list []trustedFile) string {
 
 // replaceTrust is the list with some files as they are now.
 func replaceTrust(list, now []trustedFile) []trustedFile {
-	for _, t := range now {
-		list = slices.DeleteFunc(list, func(old trustedFile) bool { return old.path == t.path })
-	}
-	return append(list, now...)
+	return append(slices.DeleteFunc(list, func(old trustedFile) bool {
+		return slices.ContainsFunc(now, func(t trustedFile) bool { return t.path == old.path })
+	}), now...)
 }
 
-// badStore is why a list of trusted files can't be used.
-func badStore(store, why, hint string, err error) error {
+// storeError says why a list of trusted files can't be used.
+func storeError(store, why, hint string, err error) error {
 	return &UsageError{Msg: fmt.Sprintf("list of trusted files %q: %s", store, why), Hint: hint, Err: err}
 }
 
 func storeUnreadable(store string, err error) error {
-	cause := err
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		cause = pe.Err
-	}
-	return badStore(store, cause.Error(), "remove it and trust the files again", err)
+	return storeError(store, pathless(err).Error(), "remove it and trust the files again", err)
 }

@@ -126,7 +126,7 @@ func TestUntrustedFileIsNotParsed(t *testing.T) {
 	}
 }
 
-func TestStrangeThingsInPlaceOfAProjectFile(t *testing.T) {
+func TestUnreadableProjectFileIsIgnored(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"symbolic link": func(path string) error {
 			target := filepath.Join(filepath.Dir(path), "real.toml")
@@ -185,7 +185,7 @@ func TestListOfTrustedFilesIsPrivate(t *testing.T) {
 }
 
 // A list that somebody else could have written is not believed, nor added to.
-func TestSpoiltListOfTrustedFiles(t *testing.T) {
+func TestListOfTrustedFilesThatOthersCouldHaveWrittenIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(src *Sources) error
 		want  string
@@ -249,7 +249,7 @@ func TestPermissionErrorsKeepTheirErrno(t *testing.T) {
 }
 
 // Two at once lose nothing.
-func TestTrustAtOnce(t *testing.T) {
+func TestConcurrentTrustLosesNothing(t *testing.T) {
 	src, _ := project(t)
 	var paths []string
 	for _, name := range strings.Fields("a b c d e f g h 'i") {
@@ -271,7 +271,7 @@ func TestTrustAtOnce(t *testing.T) {
 	}
 }
 
-func TestNothingToTrust(t *testing.T) {
+func TestErrorsOfTrust(t *testing.T) {
 	src := home(t)
 	if _, _, err := Trust(src, ""); err == nil || !strings.Contains(err.Error(), "there is no confine.toml") {
 		t.Errorf("nothing there: %v", err)

@@ -13,13 +13,17 @@ import (
 
 // What each kind of value looks like, for messages.
 const (
-	someSizeForms = `"512M", "512MiB", "1.5G" or a number of bytes (1024-based)`
-	sizeForms     = someSizeForms + `, or "none"`
-	durationForms = `"10s", "1.5m", "100ms" or a number of seconds, or "none"`
-	countForms    = `a whole number above 0, or "none"`
-	percentForms  = `"50" or "50%" of one core, or "none"`
-	boolForms     = `"true" or "false"`
+	sizeForms = `"512M", "512MiB", "1.5G" or a number of bytes (1024-based)`
+	boolForms = `"true" or "false"`
 )
+
+// forms are those of limits.
+var forms = [...]string{
+	KindSize:     sizeForms + `, or "none"`,
+	KindDuration: `"10s", "1.5m", "100ms" or a number of seconds, or "none"`,
+	KindCount:    `a whole number above 0, or "none"`,
+	KindPercent:  `"50" or "50%" of one core, or "none"`,
+}
 
 var (
 	errZero     = errors.New("is zero")

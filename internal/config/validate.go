@@ -26,6 +26,14 @@ type place struct{ dir, home string }
 // mistake is what is wrong with one word; who reports it adds where it was said.
 func mistake(msg, hint string) error { return &UsageError{Msg: msg, Hint: hint} }
 
+// Meant is the end of a message about an unknown word.
+func Meant(word string, candidates []string) string {
+	if n := hint.Nearest(word, candidates); n != "" {
+		return ", did you mean \"" + n + "\"?"
+	}
+	return ""
+}
+
 func checkWord(word string, words []string) (string, error) {
 	if slices.Contains(words, word) {
 		return word, nil
@@ -199,7 +207,7 @@ func parseTmpfs(word string) (m Mount, ok bool, err error) {
 	}
 	m.Dst = path.Clean("/" + rest[:i])
 	if m.Size, err = ParseSize(rest[i+1:]); err != nil {
-		return m, false, mistake(err.Error(), "it takes "+someSizeForms)
+		return m, false, mistake(err.Error(), "it takes "+sizeForms)
 	}
 	switch {
 	case m.Dst == "/":
@@ -483,8 +491,8 @@ func (p *Policy) Validate() error {
 		}
 		for _, w := range o.words(r) {
 			if _, err := o.canonical(place{}, w); err != nil {
-				s := said{option: o, where: "policy"}
-				return s.blame(w, err)
+				s := assignment{option: o, where: "policy"}
+				return s.errorAt(w, err)
 			}
 		}
 	}
@@ -534,10 +542,8 @@ func (p *Policy) conflicts() error {
 	}
 	for _, req := range p.Require {
 		name, _, _ := strings.Cut(req, "=")
-		for _, partial := range p.AllowPartial {
-			if name == partial {
-				return &UsageError{Msg: "require and allow-partial both name " + strconv.Quote(name), Hint: "keep one of them"}
-			}
+		if slices.Contains(p.AllowPartial, name) {
+			return &UsageError{Msg: "require and allow-partial both name " + strconv.Quote(name), Hint: "keep one of them"}
 		}
 	}
 	return nil
@@ -571,7 +577,7 @@ func (r *Resolved) check() error {
 	if p.Network.All && len(p.Network.Allow) > 0 {
 		r.Notices = append(r.Notices, "the network is allowed as a whole, so naming "+strconv.Quote(p.Network.Allow[0])+" narrows nothing")
 	}
-	if p.Filesystem.Keep && !p.HasOverlay() && r.asked("keep") {
+	if p.Filesystem.Keep && !p.HasOverlay() && r.IsSet("keep") {
 		r.Notices = append(r.Notices, nothingToKeep)
 	}
 	return nil
@@ -579,18 +585,8 @@ func (r *Resolved) check() error {
 
 const nothingToKeep = "there is no overlay, so there is nothing to keep (keep)"
 
-// asked: somebody said it, and no profile.
-func (r *Resolved) asked(option string) bool {
-	said := r.Origins[option]
-	return len(said) > 0 && !strings.HasPrefix(said[len(said)-1].Source, "profile ")
-}
-
 // HasOverlay says whether something is asked for as an overlay.
 func (p *Policy) HasOverlay() bool {
-	for _, m := range p.Filesystem.Mounts {
-		if m.Mode == "overlay" {
-			return true
-		}
-	}
-	return p.Filesystem.Workdir == "overlay" || p.Filesystem.EphemeralHome || len(p.Filesystem.Overlay) > 0
+	f := &p.Filesystem
+	return f.Workdir == "overlay" || f.EphemeralHome || len(f.Overlay) > 0 || slices.ContainsFunc(f.Mounts, func(m Mount) bool { return m.Mode == "overlay" })
 }

@@ -77,7 +77,7 @@ func TestGlobs(t *testing.T) {
 	tryCanonical(t, "deny", place{dir: "/p[1]/a*"}, []canonCase{{"*.pem", `/p\[1\]/a\*/*.pem`}})
 }
 
-func TestAWordNearSecretsIsNoSilentPath(t *testing.T) {
+func TestMistypedSecretsIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	base := place{dir: dir, home: "/home/u"}
 	missing := []string{"secret", "Secret", "Secrets", "SECRETS", "sercets", "secrtes"}
@@ -171,7 +171,7 @@ func TestLimits(t *testing.T) {
 	tryCanonical(t, "keep-env", here, []canonCase{{"yes", "true"}, {"0", "false"}, {"maybe", "!neither"}})
 }
 
-func TestNames(t *testing.T) {
+func TestCapabilityVariableAndUserNames(t *testing.T) {
 	tryCanonical(t, "allow-partial", here, []canonCase{
 		{"memory", "memory"}, {"all", "all"}, {"cpu-rate", "cpu_rate"}, {"Memory", "memory"},
 		{"seccomp", "syscalls"}, {"time-limit", "wall_time"}, {"pids", "tasks"},
@@ -389,7 +389,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-func TestSurprisesAreNoted(t *testing.T) {
+func TestOptionsWithoutEffectGiveNotices(t *testing.T) {
 	for _, c := range []struct {
 		want  string
 		flags []Setting

@@ -67,7 +67,7 @@ func (f *Filter) Ask(name string, words Arguments, listening bool) ([]Ruling, er
 			all = append(all, f.ruling(own, nr, args, false))
 		}
 	}
-	for v, sure := range f.policy.could(name, &args, given) {
+	for v, sure := range f.policy.candidates(name, &args, given) {
 		all = append(all, f.ruling(v, nr, args, sure))
 	}
 	if len(all) > 1 && !slices.ContainsFunc(all, func(r Ruling) bool { return r.Effect != all[0].Effect }) {

@@ -55,8 +55,8 @@ func TestAskAgreesWithDecide(t *testing.T) {
 	}
 }
 
-func TestAskOfShippedPolicies(t *testing.T) {
-	f := build(t, "default", ActionErrno, "amd64")
+func TestAskAboutShippedPolicies(t *testing.T) {
+	f := compileBuiltin(t, "default", ActionErrno, "amd64")
 	for _, c := range []struct {
 		asked     string
 		listening bool

@@ -35,7 +35,7 @@ func Narrow(name string, args [6]uint64) (Rule, bool) {
 	}
 	r := Rule{Name: "learned-" + name, Calls: []string{name}, Outcome: Outcome{Do: Allow}}
 	for _, p := range []*Policy{strict, common} {
-		for looked := range about(p.Rules, name) {
+		for looked := range rulesFor(p.Rules, name) {
 			for _, c := range looked.Args {
 				if c = c.as(args[c.Index]); !slices.ContainsFunc(r.Args, c.same) {
 					r.Args = append(r.Args, c)

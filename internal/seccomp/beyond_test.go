@@ -10,19 +10,19 @@ import (
 func TestBeyondStrictIsDefaultWithWhatStrictLacksTold(t *testing.T) {
 	for _, with := range [][]Addition{{BeyondStrict}, {BeyondStrict, Network, KeepCPUs}, {BeyondStrict, Network, KeepCPUs, WatchedFiles, WatchedLooks}} {
 		for _, tab := range tables {
-			f := build(t, "default", ActionErrno, tab.arch, with...)
+			f := compileBuiltin(t, "default", ActionErrno, tab.arch, with...)
 			if f.Notifying() == nil {
 				t.Fatal("it can't be notifying")
 			}
-			below := laid(t, "default", with[1:]...)
-			strict := laid(t, "strict", with[1:]...)
+			below := withAdditions(t, "default", with[1:]...)
+			strict := withAdditions(t, "strict", with[1:]...)
 			m := load(t, f.Program)
 			counts := map[string]int{}
 			f.policy.everyCall(f.table, func(audit, nr uint32, args [6]uint64) {
 				ret := m.run(t, audit, nr, args)
 				want := below.number(tab, audit, nr, args)
-				if _, watched := f.beneath(audit, nr, args); watched {
-					want = below.except(tab.name(nr), &args, "")
+				if _, watched := f.decideUnwatched(audit, nr, args); watched {
+					want = below.decideWithout(tab.name(nr), &args, "")
 				}
 				passes := want.LetsThrough()
 				if ret == retAllow || ret == retLog {
@@ -33,7 +33,7 @@ func TestBeyondStrictIsDefaultWithWhatStrictLacksTold(t *testing.T) {
 					return
 				}
 				r := f.Refusal(audit, nr, args, nil)
-				beyond := f.table.native(audit, nr) && passes && !strict.except(tab.name(nr), &args, "").LetsThrough()
+				beyond := f.table.native(audit, nr) && passes && !strict.decideWithout(tab.name(nr), &args, "").LetsThrough()
 				switch {
 				case r.Let != beyond || r.Let && (r.Supervised || ret != retErrno|eacces):
 					t.Fatalf("%s %#x: %+v, %#x", tab.name(nr), args, r, ret)
@@ -52,7 +52,7 @@ func TestBeyondStrictIsDefaultWithWhatStrictLacksTold(t *testing.T) {
 			}
 		}
 	}
-	for _, p := range []*Policy{Builtin("strict"), laid(t, "default", Network), over("default")} {
+	for _, p := range []*Policy{Builtin("strict"), withAdditions(t, "default", Network), extending("default")} {
 		if _, err := p.With(BeyondStrict); err == nil {
 			t.Errorf("it was laid over %s", p.Version)
 		}
@@ -75,7 +75,7 @@ func TestNarrow(t *testing.T) {
 			return
 		}
 		rules++
-		p := over("strict", r)
+		p := extending("strict", r)
 		if v := p.Decide(name, args); !v.LetsThrough() {
 			t.Fatalf("%s %#x: %s\n%s", name, args, v, r.TOML())
 		}
@@ -93,7 +93,7 @@ func TestNarrow(t *testing.T) {
 	}
 	const afNetlink, afInet = 16, 2
 	r, _ := Narrow("socket", [6]uint64{afNetlink, 3, 0})
-	p := over("strict", r)
+	p := extending("strict", r)
 	if !p.Decide("socket", [6]uint64{afNetlink, 3, 0}).LetsThrough() || p.Decide("socket", [6]uint64{afInet, 1, 0}).LetsThrough() {
 		t.Error(r.TOML())
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestCasesAreWhatDecideSays: the list that is shown decides as the policy does.
-func TestCasesAreWhatDecideSays(t *testing.T) {
+// TestCasesAgreeWithDecide: the list that is shown decides as the policy does.
+func TestCasesAgreeWithDecide(t *testing.T) {
 	policies := []*Policy{Builtin("default"), Builtin("strict")}
 	for seed := range uint64(4) {
 		policies = append(policies, random(rand.New(rand.NewPCG(seed, 3)), amd64.Calls(), 60))

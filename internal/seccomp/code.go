@@ -40,7 +40,7 @@ type code struct {
 
 func newCode() *code { return &code{seen: make(map[insn]int)} }
 
-func (c *code) put(i insn) int {
+func (c *code) emit(i insn) int {
 	c.list = append(c.list, i)
 	return len(c.list) - 1
 }
@@ -56,7 +56,7 @@ func (c *code) share(i insn, write func() int) int {
 
 func (c *code) ret(k uint32) int {
 	i := insn{opRet, k, -1, -1}
-	return c.share(i, func() int { return c.put(i) })
+	return c.share(i, func() int { return c.emit(i) })
 }
 
 // then writes a load or an and, which go on with the instruction behind them.
@@ -64,9 +64,9 @@ func (c *code) then(op uint16, k uint32, next int) int {
 	i := insn{op, k, next, -1}
 	return c.share(i, func() int {
 		if next != len(c.list)-1 {
-			i.t = c.put(insn{opJump, 0, next, -1})
+			i.t = c.emit(insn{opJump, 0, next, -1})
 		}
-		return c.put(i)
+		return c.emit(i)
 	})
 }
 
@@ -77,29 +77,29 @@ func (c *code) branch(op uint16, k uint32, t, f int) int {
 	}
 	i := insn{op, k, t, f}
 	return c.share(i, func() int {
-		i.t = c.near(t, 254) // one less: bringing f near may put an instruction between
-		i.f = c.near(f, 255)
-		return c.put(i)
+		i.t = c.reachable(t, 254) // one less: bringing f near may put an instruction between
+		i.f = c.reachable(f, 255)
+		return c.emit(i)
 	})
 }
 
-// near gives a position that does what the one at does, and that the
+// reachable gives a position that does what the one at does, and that the
 // instruction written next reaches with a jump of limit at most.
-func (c *code) near(at, limit int) int {
+func (c *code) reachable(at, limit int) int {
 	if len(c.list)-at-1 <= limit {
 		return at
 	}
 	if i := c.list[at]; i.op == opRet {
-		c.seen[i] = c.put(i)
+		c.seen[i] = c.emit(i)
 		return c.seen[i]
 	}
-	return c.put(insn{opJump, 0, at, -1})
+	return c.emit(insn{opJump, 0, at, -1})
 }
 
 // pack gives the program in the order in which it runs, starting at start.
 func (c *code) pack(start int) ([]uint64, error) {
 	if start != len(c.list)-1 {
-		c.put(insn{opJump, 0, start, -1})
+		c.emit(insn{opJump, 0, start, -1})
 	}
 	n := len(c.list)
 	if n > maxInstructions {

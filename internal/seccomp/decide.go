@@ -19,7 +19,7 @@ func (p *Policy) otherwise() Verdict { return Verdict{p.Default, "default", "no 
 // Decide says what the policy does with the call of that name and with those
 // arguments. The compiled filter does the same; it is tested against this.
 func (p *Policy) Decide(name string, args [6]uint64) Verdict {
-	for v := range p.could(name, &args, allGiven) {
+	for v := range p.candidates(name, &args, allGiven) {
 		return v
 	}
 	return p.unknown() // never
@@ -28,15 +28,15 @@ func (p *Policy) Decide(name string, args [6]uint64) Verdict {
 // allGiven: each of the six arguments is known.
 const allGiven = 1<<6 - 1
 
-// could are the verdicts that a call may meet when only the arguments with a bit in
+// candidates are the verdicts that a call may get when only the arguments with a bit in
 // given are known: in their order, up to the first that is sure if none before it holds.
-func (p *Policy) could(name string, args *[6]uint64, given uint8) iter.Seq2[Verdict, bool] {
+func (p *Policy) candidates(name string, args *[6]uint64, given uint8) iter.Seq2[Verdict, bool] {
 	return func(yield func(v Verdict, sure bool) bool) {
 		if !Known(name) {
 			yield(p.unknown(), true)
 			return
 		}
-		for r := range about(p.Rules, name) {
+		for r := range rulesFor(p.Rules, name) {
 			if holds, sure := r.holds(args, given); holds && (!yield(r.verdict(), sure) || sure) {
 				return
 			}
@@ -127,7 +127,7 @@ func (p *Policy) Cases(name string, a Action) []Case {
 	}
 	var all []Case
 	last := Case{Verdict: p.otherwise()}
-	for r := range about(p.Rules, name) {
+	for r := range rulesFor(p.Rules, name) {
 		c := Case{r.verdict(), r.Args}
 		if len(r.Args) == 0 {
 			last = c

@@ -66,21 +66,13 @@ func successors(at int, w uint64) []int {
 	return []int{at + 1}
 }
 
+// jumps are the names of conditional jumps, and of their contraries.
+var jumps = [...][2]string{opJeq: {"jeq", "jne"}, opJgt: {"jgt", "jle"}, opJge: {"jge", "jlt"}}
+
 // instruction is one in words; holds is what the accumulator holds, names are the labels.
 func (t *Table) instruction(at int, w uint64, holds string, names []string) string {
 	k := uint32(w)
-	branch := func(word, contrary string) string {
-		to := successors(at, w)
-		operand := t.operand(holds, k)
-		switch {
-		case to[1] == at+1:
-			return word + " " + operand + ", " + names[to[0]]
-		case to[0] == at+1:
-			return contrary + " " + operand + ", " + names[to[1]]
-		}
-		return word + " " + operand + ", " + names[to[0]] + ", else " + names[to[1]]
-	}
-	switch uint16(w >> 48) {
+	switch op := uint16(w >> 48); op {
 	case opLoad:
 		return "ld " + loaded(k)
 	case opAnd:
@@ -89,12 +81,16 @@ func (t *Table) instruction(at int, w uint64, holds string, names []string) stri
 		return "ja " + names[at+1+int(k)]
 	case opRet:
 		return "ret " + returned(k)
-	case opJeq:
-		return branch("jeq", "jne")
-	case opJgt:
-		return branch("jgt", "jle")
-	case opJge:
-		return branch("jge", "jlt")
+	case opJeq, opJgt, opJge:
+		to := successors(at, w)
+		word, operand, yes, no := jumps[op], " "+t.operand(holds, k)+", ", names[to[0]], names[to[1]]
+		switch {
+		case to[1] == at+1:
+			return word[0] + operand + yes
+		case to[0] == at+1:
+			return word[1] + operand + no
+		}
+		return word[0] + operand + yes + ", else " + no
 	}
 	return fmt.Sprintf(".word %#016x", w)
 }

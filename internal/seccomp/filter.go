@@ -22,7 +22,7 @@ type Filter struct {
 }
 
 // Compile makes the filter of the policy for one action and one architecture. The policies
-// that ship were compiled beforehand, and nothing is left to do.
+// that ship were compiled beforehand for the action of their profiles: assembling one takes a tenth of a millisecond.
 func (p *Policy) Compile(action Action, arch string) (*Filter, error) {
 	switch action {
 	case ActionErrno, ActionKill, ActionLog:
@@ -39,14 +39,20 @@ func (p *Policy) Compile(action Action, arch string) (*Filter, error) {
 	f := &Filter{Kind: p.Kind, Version: p.Version, Notices: p.Notices, policy: p, table: t, action: action}
 	for i := range builtins {
 		b := &builtins[i]
+		if p != &b.policy {
+			continue
+		}
+		f.Digest = b.digest
 		for j := range b.programs {
-			if made := &b.programs[j]; p == &b.policy && made.arch == arch && made.action == action {
-				f.Program, f.Digest = slices.Clone(made.program), b.digest
+			if made := &b.programs[j]; made.arch == arch && action == b.action {
+				f.Program = slices.Clone(made.program)
 				return f, nil
 			}
 		}
 	}
-	f.Digest = p.Digest()
+	if f.Digest == "" {
+		f.Digest = p.Digest()
+	}
 	f.Program, err = p.assemble(t, action)
 	if err != nil {
 		return nil, err
@@ -54,16 +60,16 @@ func (p *Policy) Compile(action Action, arch string) (*Filter, error) {
 	return f, nil
 }
 
-// builtin is a policy that ships, with its programs.
+// builtin is a policy that ships, with its programs for the action that the profiles give it.
 type builtin struct {
 	policy   Policy
 	digest   string
+	action   Action
 	programs []program
 }
 
 type program struct {
 	arch    string
-	action  Action
 	program []uint64
 }
 

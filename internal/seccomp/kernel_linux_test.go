@@ -98,17 +98,17 @@ var strictAttempts = []attempt{
 	{"prctl PR_GET_DUMPABLE", "prctl", [6]uint64{unix.PR_GET_DUMPABLE}, through, through, through, false},
 }
 
-// without runs the attempt with no filter: the positive control.
-func without(t *testing.T, v victim) string {
+// unfiltered runs the attempt with no filter: the positive control.
+func unfiltered(t *testing.T, v victim) string {
 	t.Helper()
 	v.Program = nil
 	got, _ := v.run(t)
 	return got
 }
 
-func held(t *testing.T, spec string, a Action, v victim, want string) {
+func expectAnswer(t *testing.T, spec string, a Action, v victim, want string) {
 	t.Helper()
-	f := build(t, spec, a, runtime.GOARCH)
+	f := compileBuiltin(t, spec, a, runtime.GOARCH)
 	v.Program = f.Program
 	if got, out := v.run(t); got != want {
 		t.Errorf("%s %s: %q, want %q\n%s", spec, a, got, want, out)
@@ -127,7 +127,7 @@ func tryAll(t *testing.T, spec string, all []attempt) {
 				t.Fatalf("no number for %s", c.call)
 			}
 			v := victim{NR: uintptr(nr), Args: c.args}
-			control := without(t, v)
+			control := unfiltered(t, v)
 			if control == c.errno {
 				switch {
 				case control == denied && c.unprivileged && unix.Geteuid() != 0:
@@ -142,7 +142,7 @@ func tryAll(t *testing.T, spec string, all []attempt) {
 				if want == through {
 					want = control
 				}
-				held(t, spec, a, v, want)
+				expectAnswer(t, spec, a, v, want)
 			}
 		})
 	}
@@ -151,8 +151,8 @@ func tryAll(t *testing.T, spec string, all []attempt) {
 func TestTheKernelRefusesNumbersOutsideTheTable(t *testing.T) {
 	for _, spec := range []string{"default", "strict"} {
 		for _, a := range actions {
-			held(t, spec, a, victim{NR: 999}, missing)
-			held(t, spec, a, victim{NR: 1 << 20}, missing)
+			expectAnswer(t, spec, a, victim{NR: 999}, missing)
+			expectAnswer(t, spec, a, victim{NR: 1 << 20}, missing)
 		}
 	}
 	// The kernel says ENOSYS by itself; a call that it has and the table doesn't shows the filter.
@@ -171,7 +171,7 @@ func TestTheKernelRefusesNumbersOutsideTheTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := victim{NR: unix.SYS_FACCESSAT2, Args: [6]uint64{1 << 20, 0, 0xffff}}
-	if got := without(t, v); got == missing {
+	if got := unfiltered(t, v); got == missing {
 		t.Skip("this kernel has no faccessat2")
 	}
 	v.Program = program
@@ -195,7 +195,7 @@ func TestTheKernelRefusesForeignCalls(t *testing.T) {
 			if c.v.I386 && !hasI386 {
 				t.Skip("no stub")
 			}
-			control := without(t, c.v)
+			control := unfiltered(t, c.v)
 			t.Logf("without a filter: %s", control)
 			if control == "SIGSEGV" {
 				t.Skip("this kernel has no 32-bit calls")
@@ -204,9 +204,9 @@ func TestTheKernelRefusesForeignCalls(t *testing.T) {
 				t.Fatalf("control: without a filter the answer is %q, too", control)
 			}
 			for a, want := range map[Action]string{ActionErrno: denied, ActionKill: killed, ActionLog: denied} {
-				held(t, "default", a, c.v, want)
-				held(t, "strict", a, c.v, want)
-				f := compiled(t, open(), a, runtime.GOARCH)
+				expectAnswer(t, "default", a, c.v, want)
+				expectAnswer(t, "strict", a, c.v, want)
+				f := compiled(t, allowing(), a, runtime.GOARCH)
 				v := c.v
 				v.Program = f.Program
 				if got, _ := v.run(t); got != want {

@@ -18,8 +18,8 @@ func denial(ret uint32) bool {
 
 func passes(ret uint32) bool { return ret == retAllow || ret == retLog }
 
-// room is left for those who load it.
-const room = 16
+// loaderRoom is how many instructions are left for those who load it.
+const loaderRoom = 16
 
 // Notifying is the program with each denial handed to a listener
 // (SECCOMP_RET_USER_NOTIF), which answers as Refusal says. So is exit_group with a status
@@ -59,7 +59,7 @@ func (f *Filter) Notifying() []uint64 {
 		insn(opJeq, 1, 0, 0),
 		insn(opRet, 0, 0, retErrno|ebusy),
 	}, program...)
-	if len(program) > maxInstructions-room {
+	if len(program) > maxInstructions-loaderRoom {
 		return nil
 	}
 	return program
@@ -89,9 +89,9 @@ const (
 	Exits = "exits"
 )
 
-// except decides without the rules of those who watch, and of one name.
-func (p *Policy) except(name string, args *[6]uint64, rule string) Verdict {
-	for r := range about(p.Rules[p.watching:], name) {
+// decideWithout decides without the rules that only watch, and without those of one name.
+func (p *Policy) decideWithout(name string, args *[6]uint64, rule string) Verdict {
+	for r := range rulesFor(p.Rules[p.watching:], name) {
 		if holds, _ := r.holds(args, allGiven); holds && r.Name != rule {
 			return r.verdict()
 		}
@@ -99,14 +99,14 @@ func (p *Policy) except(name string, args *[6]uint64, rule string) Verdict {
 	return p.otherwise()
 }
 
-// beneath decides as the kernel sees a call, but for the rules of those who watch; watched says
+// decideUnwatched decides as the kernel sees a call, without the rules that only watch; watched says
 // that one of these is about it.
-func (f *Filter) beneath(audit, nr uint32, args [6]uint64) (v Verdict, watched bool) {
+func (f *Filter) decideUnwatched(audit, nr uint32, args [6]uint64) (v Verdict, watched bool) {
 	name := f.table.name(nr)
 	if f.table.native(audit, nr) {
-		for r := range about(f.policy.Rules[:f.policy.watching], name) {
+		for r := range rulesFor(f.policy.Rules[:f.policy.watching], name) {
 			if holds, _ := r.holds(&args, allGiven); holds {
-				return f.policy.except(name, &args, ""), true
+				return f.policy.decideWithout(name, &args, ""), true
 			}
 		}
 	}
@@ -122,13 +122,13 @@ func (f *Filter) Refusal(audit, nr uint32, args [6]uint64, text func(addr uint64
 	if f.table.native(audit, nr) && name == "exit_group" && f.policy.Lets(name) {
 		return Refusal{What: name, Rule: Exits, Errno: eperm, Supervised: true}
 	}
-	v, watched := f.beneath(audit, nr, args)
+	v, watched := f.decideUnwatched(audit, nr, args)
 	if watched && passes(v.ret(f.action)) {
 		return Refusal{What: name, Rule: Watched, Errno: eacces, Supervised: true}
 	}
 	untold := watched && !denial(v.ret(f.action))
 	if v.Rule == supervised {
-		if v = f.policy.except(name, &args, supervised); v.LetsThrough() {
+		if v = f.policy.decideWithout(name, &args, supervised); v.LetsThrough() {
 			return Refusal{What: name, Rule: supervised, Errno: eacces, Supervised: true}
 		}
 	}
@@ -151,7 +151,7 @@ func (f *Filter) Refusal(audit, nr uint32, args [6]uint64, text func(addr uint64
 
 // Hint says what would let the call through, if anything does.
 func (f *Filter) Hint(audit, nr uint32, args [6]uint64) string {
-	v, _ := f.beneath(audit, nr, args)
+	v, _ := f.decideUnwatched(audit, nr, args)
 	name, kind := f.table.name(nr), f.policy.Kind
 	switch v.Rule {
 	case "foreign":

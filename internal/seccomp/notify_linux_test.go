@@ -12,7 +12,7 @@ import (
 // When the listener is closed while somebody is still under the filter, nothing that
 // was denied is allowed, and nobody can put himself in its place.
 func TestTheKernelKeepsDenyingWithoutTheListener(t *testing.T) {
-	f := build(t, "default", ActionErrno, runtime.GOARCH)
+	f := compileBuiltin(t, "default", ActionErrno, runtime.GOARCH)
 	listener := victim{NR: unix.SYS_SECCOMP, Args: [6]uint64{unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER}}
 	for _, c := range []struct {
 		name          string
@@ -23,7 +23,7 @@ func TestTheKernelKeepsDenyingWithoutTheListener(t *testing.T) {
 		{"an allowed call", victim{NR: unix.SYS_GETPPID}, "ok", "ok"},
 		{"a listener of its own", listener, "errno 14", "errno 16"},
 	} {
-		if got := without(t, c.v); got != c.control {
+		if got := unfiltered(t, c.v); got != c.control {
 			t.Fatalf("control: %s without a filter: %q, want %q", c.name, got, c.control)
 		}
 		c.v.Program, c.v.Listener = f.Notifying(), true

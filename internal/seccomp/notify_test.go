@@ -8,9 +8,9 @@ import (
 // notifying are policies of every kind, on both architectures, under each action.
 func notifying(t *testing.T, each func(t *testing.T, f *Filter)) {
 	t.Helper()
-	rules := over("default", one("modes", "chmod", Outcome{Errno, eperm}), one("read-only", "fchmod", Outcome{Errno, 30}), one("sync", "sync", Outcome{Do: Kill}))
-	bare := laid(t, "default", SharedPIDs, NoNetwork, KeepCPUs)
-	for _, p := range []*Policy{Builtin("default"), Builtin("strict"), rules, open(), bare} {
+	rules := extending("default", ruleFor("modes", "chmod", Outcome{Errno, eperm}), ruleFor("read-only", "fchmod", Outcome{Errno, 30}), ruleFor("sync", "sync", Outcome{Do: Kill}))
+	bare := withAdditions(t, "default", SharedPIDs, NoNetwork, KeepCPUs)
+	for _, p := range []*Policy{Builtin("default"), Builtin("strict"), rules, allowing(), bare} {
 		for _, tab := range tables {
 			for _, a := range actions {
 				f := compiled(t, p, a, tab.arch)
@@ -22,7 +22,7 @@ func notifying(t *testing.T, each func(t *testing.T, f *Filter)) {
 
 // What is denied is told, and everything else is as it was, but for listeners of
 // the target's own; and what is answered then is what the program would have done.
-func TestNotifyingTellsDenialsAndChangesNothingElse(t *testing.T) {
+func TestNotifyingHandsOnDenialsAndChangesNothingElse(t *testing.T) {
 	notifying(t, func(t *testing.T, f *Filter) {
 		plain, m := load(t, f.Program), load(t, f.Notifying())
 		call, _ := f.table.Number("seccomp")
@@ -91,11 +91,11 @@ func TestNotifyingAllowsNoOtherListener(t *testing.T) {
 }
 
 // Between the filter and execve nobody waits for a listener.
-func TestNotifyingWouldBlockTheStart(t *testing.T) {
-	kills := over("", one("start", "execve", Outcome{Do: Allow}))
+func TestNoNotificationWhereExecveOrExitWouldWait(t *testing.T) {
+	kills := extending("", ruleFor("start", "execve", Outcome{Do: Allow}))
 	kills.Default = Outcome{Do: Kill}
 	for _, p := range []*Policy{
-		kills, over("default", one("no-environment", "execve", Outcome{}, Cond{Index: 2, Width: 64, Values: []uint64{0}})), over("default", one("no-end", "exit_group", Outcome{})),
+		kills, extending("default", ruleFor("no-environment", "execve", Outcome{}, Cond{Index: 2, Width: 64, Values: []uint64{0}})), extending("default", ruleFor("no-end", "exit_group", Outcome{})),
 	} {
 		f := compiled(t, p, ActionErrno, "amd64")
 		if f.Notifying() != nil {
@@ -104,8 +104,8 @@ func TestNotifyingWouldBlockTheStart(t *testing.T) {
 	}
 }
 
-func TestRefusalOfAnAllowedCall(t *testing.T) {
-	f := build(t, "default", ActionErrno, "amd64")
+func TestRefusalOfAnAllowedCallIsEPERM(t *testing.T) {
+	f := compileBuiltin(t, "default", ActionErrno, "amd64")
 	if r := f.Refusal(amd64.audit, 0, [6]uint64{}, nil); r.Kill || r.Errno != eperm {
 		t.Errorf("%+v", r)
 	}
@@ -159,7 +159,7 @@ func TestWords(t *testing.T) {
 }
 
 // Every call of the table of words is one, and takes that many arguments.
-func TestTheWordsAreAboutCalls(t *testing.T) {
+func TestArgumentTableNamesCalls(t *testing.T) {
 	for _, a := range arguments {
 		if !Known(a.call) || len(a.kinds) > a.total || a.total > 6 {
 			t.Errorf("%+v", a)
@@ -168,10 +168,10 @@ func TestTheWordsAreAboutCalls(t *testing.T) {
 }
 
 func TestHint(t *testing.T) {
-	rules := over("default", one("my-modes", "chmod", Outcome{}))
-	short := over("", one("start", "execve", Outcome{Do: Allow}))
+	rules := extending("default", ruleFor("my-modes", "chmod", Outcome{}))
+	short := extending("", ruleFor("start", "execve", Outcome{Do: Allow}))
 	short.Version = "short.toml"
-	bare := laid(t, "default", SharedPIDs, NoNetwork, KeepCPUs)
+	bare := withAdditions(t, "default", SharedPIDs, NoNetwork, KeepCPUs)
 	for _, c := range []struct {
 		policy *Policy
 		call   string

@@ -194,8 +194,8 @@ func (c Cond) same(d Cond) bool {
 	return c.Index == d.Index && c.Width == d.Width && c.Op == d.Op && c.Mask == d.Mask && slices.Equal(c.Values, d.Values)
 }
 
-// about gives the rules that name a call, in their order.
-func about(rules []Rule, name string) iter.Seq[*Rule] {
+// rulesFor gives the rules that name a call, in their order.
+func rulesFor(rules []Rule, name string) iter.Seq[*Rule] {
 	return func(yield func(*Rule) bool) {
 		for i := range rules {
 			if slices.Contains(rules[i].Calls, name) && !yield(&rules[i]) {
@@ -208,7 +208,7 @@ func about(rules []Rule, name string) iter.Seq[*Rule] {
 // Lets says whether a call is let through whatever its arguments are. Calls that are only
 // watched are.
 func (p *Policy) Lets(name string) bool {
-	for r := range about(p.Rules[p.watching:], name) {
+	for r := range rulesFor(p.Rules[p.watching:], name) {
 		if !r.Outcome.LetsThrough() {
 			return false
 		}

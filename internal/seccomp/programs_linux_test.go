@@ -95,7 +95,7 @@ func TestOrdinaryProgramsRun(t *testing.T) {
 				t.Skip(err)
 			}
 			for spec := range strings.FieldsSeq(c.specs) {
-				f := build(t, spec, ActionKill, runtime.GOARCH)
+				f := compileBuiltin(t, spec, ActionKill, runtime.GOARCH)
 				got, out := victim{Program: f.Program, Argv: c.argv}.run(t)
 				if !strings.HasSuffix(got, "good") {
 					t.Errorf("under %s: %s\n%s", spec, got, out)

@@ -18,7 +18,7 @@ func supervisedCall(t *testing.T, f *Filter, name string, args ...uint64) Refusa
 }
 
 func TestSupervisedCallsAreHandedOn(t *testing.T) {
-	f := build(t, "default", ActionErrno, runtime.GOARCH, SharedPIDs, SupervisedNetwork)
+	f := compileBuiltin(t, "default", ActionErrno, runtime.GOARCH, SharedPIDs, SupervisedNetwork)
 	if f.Notifying() == nil {
 		t.Fatal("nothing is handed on")
 	}
@@ -93,7 +93,7 @@ func TestSupervisedCallsAreHandedOn(t *testing.T) {
 }
 
 func TestSupervisedCallsKeepWhatThePolicySays(t *testing.T) {
-	p, err := open(one("mine", "sendmsg", Outcome{Do: Kill})).With(SupervisedNetwork)
+	p, err := allowing(ruleFor("mine", "sendmsg", Outcome{Do: Kill})).With(SupervisedNetwork)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,11 @@ import (
 )
 
 func TestWatchedCallsAreHandedOnAndKeepWhatThePolicySays(t *testing.T) {
-	p, err := open(
-		one("watched-files", "mkdirat", Outcome{Errno, eperm}), // the user's own rule of that name
-		one("absent", "openat2", Outcome{Errno, enosys}),
-		one("some", "fchmodat", Outcome{Do: Kill}, Cond{Index: 2, Width: 32, Values: []uint64{1}}),
-		one("loud", "unlinkat", Outcome{}),
+	p, err := allowing(
+		ruleFor("watched-files", "mkdirat", Outcome{Errno, eperm}), // the user's own rule of that name
+		ruleFor("absent", "openat2", Outcome{Errno, enosys}),
+		ruleFor("some", "fchmodat", Outcome{Do: Kill}, Cond{Index: 2, Width: 32, Values: []uint64{1}}),
+		ruleFor("loud", "unlinkat", Outcome{}),
 	).With(WatchedFiles)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestWatchedCallsAreHandedOnAndKeepWhatThePolicySays(t *testing.T) {
 	if _, err := Builtin("default").With(WatchedFiles, KeepCPUs); err == nil {
 		t.Error("something was laid over what is watched")
 	}
-	f := build(t, "default", ActionErrno, runtime.GOARCH, SharedPIDs, SupervisedNetwork, WatchedFiles, WatchedLooks)
+	f := compileBuiltin(t, "default", ActionErrno, runtime.GOARCH, SharedPIDs, SupervisedNetwork, WatchedFiles, WatchedLooks)
 	if r := supervisedCall(t, f, "connect"); !r.Supervised || r.Rule != supervised {
 		t.Errorf("connect: %+v", r)
 	}

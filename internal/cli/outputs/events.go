@@ -25,47 +25,52 @@ const (
 // once. Whoever reads a pipe or a socket may be slow, or do nothing: lines wait for
 // it in a bounded queue, and are dropped and counted beyond. No run ever waits for it.
 //
-// Its methods can be called at the same time; a nil one does nothing.
+// Its methods can be called at the same time.
 type eventLog struct {
 	sink  *Sink
 	trace string
-	now   func() time.Time
 
 	mu      sync.Mutex
-	began   time.Time                  // of the target; guarded by mu
-	denied  map[[3]string]bool         // that were told; guarded by mu
-	hit     map[status.Capability]bool // likewise; guarded by mu
-	dropped int64                      // since the last line that is on its way; guarded by mu
-	queue   *queue                     // nil: written at once
-	err     error                      // the first one; guarded by mu
-	ended   bool                       // guarded by mu
+	began   time.Time    // of the target; guarded by mu
+	sent    map[any]bool // what is sent only once; guarded by mu
+	dropped int64        // since the last line that is on its way; guarded by mu
+	queue   *queue       // nil: written at once
+	err     error        // the first one; guarded by mu
+	ended   bool         // guarded by mu
 }
 
 func newEvents(s *Sink, trace string) *eventLog {
-	e := &eventLog{sink: s, trace: trace, now: time.Now, denied: map[[3]string]bool{}, hit: map[status.Capability]bool{}}
-	if !s.owned {
+	e := &eventLog{sink: s, trace: trace, sent: map[any]bool{}}
+	if s.events == nil {
 		e.queue = newQueue(s)
 	}
 	return e
 }
 
-// emit sends one line. The lock is held.
-func (e *eventLog) emit(v status.Event) {
-	if e.err != nil || e.ended {
+// emit sends one line. With a key, only the first of that key is sent.
+func (e *eventLog) emit(v status.Event, key any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if key != nil && e.sent[key] || e.err != nil || e.ended {
 		return
 	}
-	now := e.now()
+	if key != nil {
+		e.sent[key] = true
+	}
+	now := time.Now()
+	if v.Event == status.EventStarted {
+		e.began = now
+	}
 	v.Time, v.TraceID = status.EventTime(now), e.trace
 	if !e.began.IsZero() {
 		v.ElapsedMS = max(0, now.Sub(e.began).Milliseconds())
 	}
-	last := v.Event == status.EventEnded
-	e.ended = last
+	e.ended = v.Event == status.EventEnded
 	v.Dropped = e.dropped
 	switch line := Encode(v); {
 	case e.queue == nil:
 		e.err = e.sink.write(line)
-	case last:
+	case e.ended:
 		e.queue.close(line)
 	case e.queue.put(line):
 		e.dropped = 0
@@ -74,72 +79,31 @@ func (e *eventLog) emit(v status.Event) {
 	}
 }
 
-func (e *eventLog) started() {
-	if e == nil {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.began = e.now()
-	e.emit(status.Event{Event: status.EventStarted})
-}
+func (e *eventLog) started() { e.emit(status.Event{Event: status.EventStarted}, nil) }
 
-// refused tells the first of each kind.
 func (e *eventLog) refused(v status.Violation) {
-	if e == nil {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	kind := [3]string{v.Kind, v.What, v.Rule}
-	if e.denied[kind] {
-		return
-	}
-	e.denied[kind] = true
-	e.emit(status.Event{Event: status.EventDenied, Denied: &v})
-}
-
-func (e *eventLog) attempt(a status.Attempt) {
-	if e != nil && a.Verdict == status.AttemptBlocked {
-		e.refused(a.Violation())
-	}
+	e.emit(status.Event{Event: status.EventDenied, Denied: &v}, [3]string{v.Kind, v.What, v.Rule})
 }
 
 func (e *eventLog) limit(c status.Capability) {
-	if e == nil {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.hit[c] {
-		e.hit[c] = true
-		e.emit(status.Event{Event: status.EventLimitHit, Limit: c})
-	}
+	e.emit(status.Event{Event: status.EventLimitHit, Limit: c}, c)
 }
 
 func (e *eventLog) usage(l status.Load) {
-	if e == nil {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.emit(status.Event{Event: status.EventUsage, Usage: &l})
+	e.emit(status.Event{Event: status.EventUsage, Usage: &l}, nil)
 }
 
 // end tells what only the end has shown, and then the end.
 func (e *eventLog) end(r *status.Report) error {
-	if e == nil {
-		return nil
-	}
 	for _, v := range r.Violations {
 		e.refused(v)
 	}
 	for _, c := range r.LimitsHit {
 		e.limit(status.Capability(c))
 	}
+	e.emit(status.Event{Event: status.EventEnded, Report: r}, nil)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.emit(status.Event{Event: status.EventEnded, Report: r})
 	if e.queue != nil {
 		e.err = e.queue.end()
 	} else if e.err == nil {
@@ -150,10 +114,7 @@ func (e *eventLog) end(r *status.Report) error {
 
 // listen has a run tell what happens.
 func (e *eventLog) listen(io *supervisor.Options) {
-	if e == nil {
-		return
-	}
-	io.LimitHit, io.Usage = e.limit, e.usage
+	io.Started, io.LimitHit, io.Usage = e.started, e.limit, e.usage
 	denied := io.Denied
 	io.Denied = func(v status.Violation) {
 		e.refused(v)
@@ -163,7 +124,9 @@ func (e *eventLog) listen(io *supervisor.Options) {
 	}
 	if attempt := io.Attempt; attempt != nil {
 		io.Attempt = func(a status.Attempt) {
-			e.attempt(a)
+			if a.Verdict == status.AttemptBlocked {
+				e.refused(a.Violation())
+			}
 			attempt(a)
 		}
 	}

@@ -43,9 +43,10 @@ func Open(inv *config.Invocation, trace string, real RealDir) (*Outputs, error) 
 
 // Listen has a run tell what is to be told.
 func (o *Outputs) Listen(io *supervisor.Options) {
-	io.Started = o.events.started
 	io.Undelivered = func(stream string, err error) { o.Lost = append(o.Lost, fmt.Errorf("%s: %w", stream, err)) }
-	o.events.listen(io)
+	if o.events != nil {
+		o.events.listen(io)
+	}
 }
 
 // Close ends what is open.
@@ -61,8 +62,10 @@ func (o *Outputs) Close() {
 // End writes the report, and the last event.
 func (o *Outputs) End(r *status.Report) (failed []error) {
 	failed = o.Lost
-	if err := o.events.end(r); err != nil {
-		failed = append(failed, err)
+	if o.events != nil {
+		if err := o.events.end(r); err != nil {
+			failed = append(failed, err)
+		}
 	}
 	if o.report != nil {
 		if err := o.report.Put(Encode(r)); err != nil {

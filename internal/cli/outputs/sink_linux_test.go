@@ -1,7 +1,6 @@
 package outputs
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -34,41 +33,6 @@ func TestALinkThatComesTooLateIsNotFollowed(t *testing.T) {
 		if found, err := filepath.Glob("elsewhere/*/*"); err != nil || found != nil {
 			t.Errorf("%q, %v", found, err)
 		}
-	}
-}
-
-// Killed at any moment, confine leaves no half of a report: until it is whole it has no name, and a
-// temporary one only where it replaces another.
-func TestAReportHasNoNameUntilItIsWhole(t *testing.T) {
-	dir := t.TempDir()
-	probe, err := unix.Open(dir, unix.O_WRONLY|unix.O_TMPFILE|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		t.Skip("a file system without O_TMPFILE: ", err)
-	}
-	unix.Close(probe)
-	watch, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	must(t, err)
-	defer unix.Close(watch)
-	if _, err = unix.InotifyAddWatch(watch, dir, unix.IN_MODIFY); err != nil {
-		t.Fatal(err)
-	}
-	named := func() bool { // something of ours was written to by its name
-		events := make([]byte, 4096)
-		if _, err := unix.Read(watch, events); err != nil && !errors.Is(err, unix.EAGAIN) {
-			t.Fatal(err)
-		}
-		return bytes.Contains(events, []byte(".confine-")) || bytes.Contains(events, []byte("r.json"))
-	}
-	s, err := OpenWhole("--report", dir+"/r.json", asIs)
-	must(t, err)
-	defer s.Close()
-	for range 2 {
-		if err := s.Put([]byte("x")); err != nil || named() {
-			t.Errorf("it had a name before it was whole, or %v", err)
-		}
-	}
-	if err := os.WriteFile(dir+"/r.json", []byte("x"), 0o600); err != nil || !named() {
-		t.Errorf("the control, %v", err)
 	}
 }
 

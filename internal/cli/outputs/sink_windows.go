@@ -2,28 +2,20 @@ package outputs
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 )
 
-// errNoSink: what the reasoning in sink.go rests on is not there on Windows.
+// What the reasoning at [Sink] rests on is not there on Windows: no place is one.
 var errNoSink = errors.New("not supported on Windows yet")
 
-// OpenWhole refuses.
-func OpenWhole(option, spec string, _ RealDir) (*Sink, error) { return openSink(option, spec) }
-func openEvents(spec string, _ RealDir) (*Sink, error)        { return openSink("--events", spec) }
+func openDir(string) (*os.Root, error) { return nil, errNoSink }
+func (s *Sink) inherit() error         { return s.refuse("", "", errNoSink) }
 
-func openSink(option, spec string) (*Sink, error) {
-	s := &Sink{option: option, spec: spec, fd: -1, dir: -1}
-	return nil, s.refuse("a file or descriptor", "", errNoSink)
-}
+const nonblock = 0
 
-// Put fails.
-func (s *Sink) Put([]byte) error   { return errNoSink }
-func (s *Sink) write([]byte) error { return errNoSink }
-func (s *Sink) finish() error      { return nil }
-
-// Close does nothing.
-func (s *Sink) Close() {}
+func owner(fs.FileInfo) int { return -1 }
+func links(fs.FileInfo) int { return 1 }
 
 // WriteAll writes all of b to descriptor 1 or 2.
 func WriteAll(fd int, b []byte) error {

@@ -52,28 +52,30 @@ func Compare(p, q *seccomp.Policy, a seccomp.Action, arch string) (*Difference, 
 	d := &Difference{From: p.Version, To: q.Version, Arch: arch, Action: string(a), Changes: []Change{}}
 	for _, name := range t.Calls() {
 		before, after := answers(p, name, a), answers(q, name, a)
-		if slices.EqualFunc(before, after, alike) {
+		if slices.EqualFunc(before, after, sameAnswer) {
 			continue
 		}
 		c := Change{Call: name, Before: before, After: after}
-		c.Kind, c.Example = tell(p, q, a, t, name, before, after)
+		c.Kind, c.Example = classify(p, q, a, t, name, before, after)
 		d.Changes = append(d.Changes, c)
 	}
 	before, _ := p.Others()
 	after, _ := q.Others()
-	if x, y := answer("", seccomp.Case{Verdict: before}, a), answer("", seccomp.Case{Verdict: after}, a); !alike(x, y) {
+	if x, y := answer("", seccomp.Case{Verdict: before}, a), answer("", seccomp.Case{Verdict: after}, a); !sameAnswer(x, y) {
 		d.Changes = append(d.Changes, Change{Call: "(newer calls)", Kind: kind(x.passes && !y.passes, y.passes && !x.passes, []Case{x}, []Case{y}),
 			Before: []Case{x}, After: []Case{y}})
 	}
 	return d, nil
 }
 
-// alike: the same answer under the same conditions. Names of rules and reasons don't
+// sameAnswer: the same answer under the same conditions. Names of rules and reasons don't
 // count.
-func alike(c, d Case) bool { return c.Verdict == d.Verdict && slices.Equal(c.Conditions, d.Conditions) }
+func sameAnswer(c, d Case) bool {
+	return c.Verdict == d.Verdict && slices.Equal(c.Conditions, d.Conditions)
+}
 
-// tell looks for calls that the policies decide differently.
-func tell(p, q *seccomp.Policy, a seccomp.Action, t *seccomp.Table, name string, before, after []Case) (k Kind, example string) {
+// classify looks for calls that the policies decide differently.
+func classify(p, q *seccomp.Policy, a seccomp.Action, t *seccomp.Table, name string, before, after []Case) (k Kind, example string) {
 	less, more, other := false, false, false
 	for _, args := range representatives(name, a, p, q) {
 		x, y := p.Decide(name, args), q.Decide(name, args)
@@ -83,7 +85,7 @@ func tell(p, q *seccomp.Policy, a seccomp.Action, t *seccomp.Table, name string,
 		less = less || passes(x, a) && !passes(y, a)
 		more = more || passes(y, a) && !passes(x, a)
 		if other = true; example == "" {
-			example = fmt.Sprintf("%s: %s, then %s", called(t, name, args), x.Under(a), y.Under(a))
+			example = fmt.Sprintf("%s: %s, then %s", describeCall(t, name, args), x.Under(a), y.Under(a))
 		}
 	}
 	if len(before) == 1 && len(after) == 1 {
@@ -110,8 +112,8 @@ func kind(less, more bool, before, after []Case) Kind {
 	return Otherwise
 }
 
-// called is the call with the arguments that are not 0.
-func called(t *seccomp.Table, name string, args [6]uint64) string {
+// describeCall is a call with the arguments that are not 0.
+func describeCall(t *seccomp.Table, name string, args [6]uint64) string {
 	s := t.Words(name, args)
 	for i, v := range args {
 		if v != 0 {
@@ -132,7 +134,7 @@ func representatives(name string, a seccomp.Action, policies ...*seccomp.Policy)
 	for _, p := range policies {
 		for _, c := range p.Cases(name, a) {
 			for _, cond := range c.Conds {
-				per[cond.Index] = append(per[cond.Index], around(cond)...)
+				per[cond.Index] = append(per[cond.Index], neighbours(cond)...)
 			}
 		}
 	}
@@ -154,7 +156,7 @@ func representatives(name string, a seccomp.Action, policies ...*seccomp.Policy)
 	return all
 }
 
-func around(c seccomp.Cond) (values []uint64) {
+func neighbours(c seccomp.Cond) (values []uint64) {
 	for _, v := range c.Values {
 		values = append(values, v, v+1, v-1, v|upper, v|c.Mask)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/located"
 	"github.com/confine-run/confine/internal/seccomp"
 )
 
@@ -64,23 +65,23 @@ func read(path string) ([]byte, error) {
 // Parse reads a policy from the text of a file. The name is for errors and for
 // the policy's version. The error is a *seccomp.PolicyError or a *seccomp.ArchError.
 func Parse(text []byte, name string, on Target) (p *seccomp.Policy, err error) {
-	r := reader{name, text}
-	defer r.caught(&err)
+	d := &document{name: name, text: text, lines: located.NewLines(text), json: isJSON(text)}
+	defer d.caught(&err)
 	if on.Arch == "" {
 		on.Arch = runtime.GOARCH
 	}
 	execve := `names = ["execve"], action = "allow"`
-	if isJSON(text) {
+	if d.json {
 		execve = `{ "names": ["execve"], "action": "SCMP_ACT_ALLOW" }`
 		if _, err := seccomp.TableOf(on.Arch); err != nil {
 			return nil, err
 		}
-		p = parseOCI(r, on)
+		p = parseOCI(d, on)
 	} else {
-		p = parseTOML(r)
+		p = parseTOML(d)
 	}
 	if !startable(p) {
-		r.fail(0, 0, "execve is not allowed, so that no program can start", "allow it: "+execve)
+		d.fail(-1, "execve is not allowed, so that no program can start", "allow it: "+execve)
 	}
 	p.Kind, p.Version = "file", filepath.Base(name)
 	return p, nil
@@ -95,26 +96,4 @@ func startable(p *seccomp.Policy) bool {
 		}
 	}
 	return p.Default.LetsThrough()
-}
-
-// reader has what a mistake is named with.
-type reader struct {
-	name string
-	text []byte
-}
-
-// fail ends the reading: Parse gives the mistake back.
-func (r *reader) fail(line, column int, msg, hint string) {
-	panic(&seccomp.PolicyError{File: r.name, Line: line, Column: column, Msg: msg, Hint: hint})
-}
-
-// caught is deferred by whoever reads: what fail threw is an error, and nothing else is.
-func (r *reader) caught(err *error) {
-	switch thrown := recover().(type) {
-	case nil:
-	case *seccomp.PolicyError:
-		*err = thrown
-	default:
-		panic(thrown)
-	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/confine-run/confine/internal/seccomp"
 )
 
-func TestMistakesInFilesAreNamedWithTheirPlace(t *testing.T) {
+func TestErrorsInPolicyFilesHaveLineAndColumn(t *testing.T) {
 	const ok = "[[rules]]\nnames = [\"execve\"]\naction = \"allow\"\n"
 	for _, c := range []struct{ name, text, want string }{
 		{"syntax", "default_action = \n", "p.toml:1:"},

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/confine-run/confine/internal/located"
 	"github.com/confine-run/confine/internal/seccomp"
 )
 
@@ -14,7 +15,7 @@ import (
 // configuration's linux.seccomp. It decides what runc and libseccomp would decide
 // for a container without capabilities, and what it can't decide so is an error.
 type ociReader struct {
-	document
+	*document
 	on     Target
 	policy seccomp.Policy
 	whole  bool           // of the default action, see ociActions
@@ -28,22 +29,22 @@ type ociCase struct {
 	at   int
 }
 
-func parseOCI(file reader, on Target) *seccomp.Policy {
-	r := &ociReader{document: document{reader: file}, on: on, policy: seccomp.Policy{Arch: on.Arch}}
-	top := r.read()
-	if slices.ContainsFunc(top.keys, func(k jsonKey) bool { return k.name == "ociVersion" }) {
-		r.fail(top.at, "this is a whole runtime configuration", "its linux.seccomp is the policy: jq .linux.seccomp")
+func parseOCI(d *document, on Target) *seccomp.Policy {
+	r := &ociReader{document: d, on: on, policy: seccomp.Policy{Arch: on.Arch}}
+	top := r.readJSON()
+	if slices.ContainsFunc(top.Keys, func(k located.Key) bool { return k.Name == "ociVersion" }) {
+		r.fail(top.At, "this is a whole runtime configuration", "its linux.seccomp is the policy: jq .linux.seccomp")
 	}
 	f := r.fields(top, "defaultAction", "defaultErrnoRet", "architectures", "archMap", "flags", "listenerPath", "listenerMetadata", "syscalls")
-	if f[0].kind == 0 {
-		r.fail(top.at, "defaultAction is missing", `"defaultAction": "SCMP_ACT_ERRNO" refuses what no entry names`)
+	if f[0].Kind == 0 {
+		r.fail(top.At, "defaultAction is missing", `"defaultAction": "SCMP_ACT_ERRNO" refuses what no entry names`)
 	}
 	r.policy.Default, r.whole = r.outcome(f[0], f[1])
 	r.architectures(f[2], f[3])
 	r.flags(f[4])
 	for _, listener := range f[5:7] {
 		if r.word(listener) != "" {
-			r.fail(listener.at, "a listener can't be given", "confine listens itself, and names refused calls in the report")
+			r.fail(listener.At, "a listener can't be given", "confine listens itself, and names refused calls in the report")
 		}
 	}
 	for i, item := range r.list(f[7]) {
@@ -64,7 +65,7 @@ func parseOCI(file reader, on Target) *seccomp.Policy {
 }
 
 func (r *ociReader) notice(at int, text, hint string, doubtful bool) {
-	line, column := r.place(at)
+	line, column := r.lines.Place(at)
 	r.policy.Notices = append(r.policy.Notices, seccomp.Notice{Line: line, Column: column, Text: text, Hint: hint, Doubtful: doubtful})
 }
 
@@ -80,22 +81,22 @@ func names[T any](table []T, name func(*T) string) (all []string) {
 func (r *ociReader) outcome(action, errno value) (o seccomp.Outcome, whole bool) {
 	a := &ociActions[r.oneOf(action, "action", names(ociActions[:], func(a *ociAction) string { return a.name }))]
 	if a.cant != "" {
-		r.fail(action.at, a.name+" can't be done", a.cant)
+		r.fail(action.At, a.name+" can't be done", a.cant)
 	}
 	o.Do = a.does
 	switch {
-	case o.Do != seccomp.Errno && errno.kind != 0:
-		r.fail(errno.at, a.name+" gives no errno", "SCMP_ACT_ERRNO does")
+	case o.Do != seccomp.Errno && errno.Kind != 0:
+		r.fail(errno.At, a.name+" gives no errno", "SCMP_ACT_ERRNO does")
 	case o.Do != seccomp.Errno:
-	case errno.kind == 0:
+	case errno.Kind == 0:
 		o.Errno = eperm
 	default:
 		n := uint16(r.number(errno, 4095))
 		switch {
 		case n == 0:
-			r.fail(errno.at, "errno 0 would answer with success what was not done", "1 is EPERM, 38 is ENOSYS")
+			r.fail(errno.At, "errno 0 would answer with success what was not done", "1 is EPERM, 38 is ENOSYS")
 		case seccomp.ErrnoName(n) == "?":
-			r.fail(errno.at, fmt.Sprintf("Linux has no errno %d", n), "1 is EPERM, 38 is ENOSYS")
+			r.fail(errno.At, fmt.Sprintf("Linux has no errno %d", n), "1 is EPERM, 38 is ENOSYS")
 		}
 		o.Errno = n
 	}
@@ -105,8 +106,8 @@ func (r *ociReader) outcome(action, errno value) (o seccomp.Outcome, whole bool)
 // architectures tells which of them stay refused. That of the host is meant whether
 // it is named or not, as with libseccomp.
 func (r *ociReader) architectures(list, mapped value) {
-	if len(list.items) > 0 && len(mapped.items) > 0 {
-		r.fail(mapped.at, "architectures and archMap are both there", "leave one of them out")
+	if len(list.Items) > 0 && len(mapped.Items) > 0 {
+		r.fail(mapped.At, "architectures and archMap are both there", "leave one of them out")
 	}
 	known := names(ociArches[:], func(a *ociArch) string { return a.name })
 	goarch := func(v value) string { return ociArches[r.oneOf(v, "architecture", known)].goarch }
@@ -114,8 +115,8 @@ func (r *ociReader) architectures(list, mapped value) {
 	for _, item := range r.list(mapped) {
 		f := r.fields(item, "architecture", "subArchitectures")
 		below := r.words(f[1])
-		if f[0].kind != '"' {
-			r.fail(item.at, "architecture is missing", "")
+		if f[0].Kind != located.String {
+			r.fail(item.At, "architecture is missing", "")
 		}
 		own := goarch(f[0])
 		for _, sub := range below {
@@ -129,8 +130,8 @@ func (r *ociReader) architectures(list, mapped value) {
 	at := 0
 	for _, v := range named {
 		if goarch(v) != r.on.Arch {
-			if foreign = append(foreign, v.text); len(foreign) == 1 {
-				at = v.at
+			if foreign = append(foreign, v.Text); len(foreign) == 1 {
+				at = v.At
 			}
 		}
 	}
@@ -143,7 +144,7 @@ func (r *ociReader) flags(v value) {
 	known := names(ociFlags[:], func(f *ociFlag) string { return f.name })
 	for _, item := range r.words(v) {
 		if f := &ociFlags[r.oneOf(item, "flag", known)]; f.cant != "" {
-			r.fail(item.at, f.name+" can't be done", f.cant)
+			r.fail(item.At, f.name+" can't be done", f.cant)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/located"
 	"github.com/confine-run/confine/internal/seccomp"
 )
 
@@ -14,14 +15,14 @@ import (
 func (r *ociReader) entry(v value, name string) {
 	f := r.fields(v, "names", "name", "action", "errnoRet", "args", "includes", "excludes")
 	calls := r.namesOf(v, f[0], f[1])
-	if f[2].kind == 0 {
-		r.fail(v.at, "action is missing", `"action": "SCMP_ACT_ALLOW"`)
+	if f[2].Kind == 0 {
+		r.fail(v.At, "action is missing", `"action": "SCMP_ACT_ALLOW"`)
 	}
 	rule, whole := seccomp.Rule{Name: name}, false
 	rule.Outcome, whole = r.outcome(f[2], f[3])
-	for i, k := range v.keys {
-		if k.name == "comment" && v.items[i].kind == '"' {
-			rule.Reason = v.items[i].text
+	for i, k := range v.Keys {
+		if k.Name == "comment" && v.Items[i].Kind == located.String {
+			rule.Reason = v.Items[i].Text
 		}
 	}
 	conds := r.conditions(f[4])
@@ -39,10 +40,10 @@ func (r *ociReader) entry(v value, name string) {
 		return
 	}
 	if len(r.cases) > mostCases {
-		r.fail(v.at, "there are more conditions than a filter can hold", "")
+		r.fail(v.At, "there are more conditions than a filter can hold", "")
 	}
 	for _, rule.Args = range conds {
-		r.cases = append(r.cases, ociCase{rule, v.at})
+		r.cases = append(r.cases, ociCase{rule, v.At})
 	}
 }
 
@@ -50,20 +51,20 @@ const mostCases = 4096 // instructions, BPF_MAXINSNS
 
 // namesOf reads "names", or the "name" of older profiles.
 func (r *ociReader) namesOf(entry, names, name value) []value {
-	if name.text != "" && len(names.items) > 0 {
-		r.fail(name.at, "name and names are both there", "leave one of them out")
+	if name.Text != "" && len(names.Items) > 0 {
+		r.fail(name.At, "name and names are both there", "leave one of them out")
 	}
 	all := r.words(names)
-	if name.kind != 0 {
+	if name.Kind != 0 {
 		r.word(name)
 		all = []value{name}
 	}
 	if len(all) == 0 {
-		r.fail(entry.at, "an entry needs the names of system calls", `"names": ["ptrace"]`)
+		r.fail(entry.At, "an entry needs the names of system calls", `"names": ["ptrace"]`)
 	}
 	for _, n := range all {
-		if n.text == "" {
-			r.fail(n.at, "a system call has a name", "")
+		if n.Text == "" {
+			r.fail(n.At, "a system call has a name", "")
 		}
 	}
 	return all
@@ -75,25 +76,25 @@ func (r *ociReader) namesOf(entry, names, name value) []value {
 func (r *ociReader) numbered(names []value, o seccomp.Outcome) (calls []string) {
 	for _, n := range names {
 		switch refused := !r.policy.Default.LetsThrough(); {
-		case seccomp.Known(n.text):
-			if !slices.Contains(calls, n.text) {
-				calls = append(calls, n.text)
+		case seccomp.Known(n.Text):
+			if !slices.Contains(calls, n.Text) {
+				calls = append(calls, n.Text)
 			}
-		case strings.Contains(foreignCalls, " "+n.text+" "):
+		case strings.Contains(foreignCalls, " "+n.Text+" "):
 		case refused:
-			r.notice(n.at, fmt.Sprintf("system call %q is not known and stays refused", n.text), r.meant(n.text), true)
+			r.notice(n.At, fmt.Sprintf("system call %q is not known and stays refused", n.Text), r.nearest(n.Text), true)
 		case o.LetsThrough():
-			r.notice(n.at, fmt.Sprintf("system call %q is not known and is let through", n.text), r.meant(n.text), true)
+			r.notice(n.At, fmt.Sprintf("system call %q is not known and is let through", n.Text), r.nearest(n.Text), true)
 		default:
-			r.fail(n.at, fmt.Sprintf("unknown system call %q, which can't be refused when the default is to allow", n.text), hint.DidYouMean(n.text, seccomp.AllCalls()))
+			r.fail(n.At, fmt.Sprintf("unknown system call %q, which can't be refused when the default is to allow", n.Text), hint.DidYouMean(n.Text, seccomp.AllCalls()))
 		}
 	}
 	return calls
 }
 
-// meant is the nearest name of a call. A file of nothing but unknown names is searched
+// nearest is the nearest name of a call. A file of nothing but unknown names is searched
 // for a while only.
-func (r *ociReader) meant(name string) string {
+func (r *ociReader) nearest(name string) string {
 	if len(r.policy.Notices) > 50 {
 		return ""
 	}
@@ -116,7 +117,7 @@ func (r *ociReader) conditions(v value) (each [][]seccomp.Cond) {
 		times[c.Index]++
 	}
 	if i := slices.IndexFunc(times[:], func(n int) bool { return n > 1 }); i >= 0 {
-		r.notice(v.at, fmt.Sprintf("argument %d is asked about more than once: one of the conditions of this entry is enough, as with runc", i), "", true)
+		r.notice(v.At, fmt.Sprintf("argument %d is asked about more than once: one of the conditions of this entry is enough, as with runc", i), "", true)
 		return each
 	}
 	return [][]seccomp.Cond{together}
@@ -125,15 +126,15 @@ func (r *ociReader) conditions(v value) (each [][]seccomp.Cond) {
 // condition reads one of "args". libseccomp compares whole registers.
 func (r *ociReader) condition(v value) (c seccomp.Cond, always bool) {
 	f := r.fields(v, "index", "value", "valueTwo", "op")
-	if f[0].kind == 0 || f[3].kind == 0 {
-		r.fail(v.at, "a condition needs an index and an op", `{ "index": 0, "op": "SCMP_CMP_EQ", "value": 1 }`)
+	if f[0].Kind == 0 || f[3].Kind == 0 {
+		r.fail(v.At, "a condition needs an index and an op", `{ "index": 0, "op": "SCMP_CMP_EQ", "value": 1 }`)
 	}
 	index, one, two := r.number(f[0], 5), r.number(f[1], ^uint64(0)), r.number(f[2], ^uint64(0))
 	op := &ociOps[r.oneOf(f[3], "op", names(ociOps[:], func(o *ociOp) string { return o.name }))]
 	c = seccomp.Cond{Index: uint8(index), Width: 64, Op: op.op, Values: []uint64{one}}
 	if op.name != maskedEq {
 		if two != 0 {
-			r.fail(f[2].at, "valueTwo says nothing with "+op.name, maskedEq+" compares with it what is left of the argument under the mask value")
+			r.fail(f[2].At, "valueTwo says nothing with "+op.name, maskedEq+" compares with it what is left of the argument under the mask value")
 		}
 		return c, false
 	}
@@ -149,11 +150,11 @@ func (r *ociReader) condition(v value) (c seccomp.Cond, always bool) {
 // architecture, its kernel. As Docker's daemon does.
 func (r *ociReader) applies(includes, excludes value) bool {
 	in, out := r.filter(includes), r.filter(excludes)
-	arch := func(v value) bool { return v.text == r.on.Arch }
+	arch := func(v value) bool { return v.Text == r.on.Arch }
 	switch {
 	case len(in.caps) > 0, len(in.arches) > 0 && !slices.ContainsFunc(in.arches, arch), slices.ContainsFunc(out.arches, arch):
 		return false
-	case out.kernel.kind != 0 && r.reached(out.kernel), in.kernel.kind != 0 && !r.reached(in.kernel):
+	case out.kernel.Kind != 0 && r.reached(out.kernel), in.kernel.Kind != 0 && !r.reached(in.kernel):
 		return false
 	}
 	return true
@@ -165,20 +166,20 @@ type ociFilter struct {
 }
 
 func (r *ociReader) filter(v value) (f ociFilter) {
-	if v.kind == 0 {
+	if v.Kind == 0 {
 		return f
 	}
 	parts := r.fields(v, "caps", "arches", "minKernel")
 	f = ociFilter{r.words(parts[0]), r.words(parts[1]), parts[2]}
 	for _, c := range f.caps {
-		if !strings.HasPrefix(c.text, "CAP_") {
-			r.fail(c.at, fmt.Sprintf("%q is no capability", c.text), "CAP_SYS_ADMIN is one")
+		if !strings.HasPrefix(c.Text, "CAP_") {
+			r.fail(c.At, fmt.Sprintf("%q is no capability", c.Text), "CAP_SYS_ADMIN is one")
 		}
 	}
 	for _, a := range f.arches {
 		r.oneOf(a, "architecture", filterArches[:])
 	}
-	if f.kernel.kind != 0 && (f.kernel.kind != '"' || f.kernel.text != "") {
+	if f.kernel.Kind != 0 && (f.kernel.Kind != located.String || f.kernel.Text != "") {
 		r.kernel(f.kernel)
 	}
 	return f
@@ -186,22 +187,22 @@ func (r *ociReader) filter(v value) (f ociFilter) {
 
 // reached says whether the target's kernel is at least that one.
 func (r *ociReader) reached(v value) bool {
-	if v.text == "" {
+	if v.Text == "" {
 		return true // Docker takes it for 0.0
 	}
 	least := r.kernel(v)
 	if r.on.Kernel == (Kernel{}) {
-		r.fail(v.at, "the entry depends on the kernel's version, which is not known", "")
+		r.fail(v.At, "the entry depends on the kernel's version, which is not known", "")
 	}
 	return r.on.Kernel.atLeast(least)
 }
 
 func (r *ociReader) kernel(v value) Kernel {
-	first, second, two := strings.Cut(v.text, ".")
+	first, second, two := strings.Cut(v.Text, ".")
 	major, err := strconv.ParseUint(first, 10, 8)
 	minor, err2 := strconv.ParseUint(second, 10, 8)
-	if v.kind != '"' || !two || err != nil || err2 != nil || major+minor == 0 {
-		r.fail(v.at, fmt.Sprintf("%q is no kernel version", v.text), `"4.8" is one`)
+	if v.Kind != located.String || !two || err != nil || err2 != nil || major+minor == 0 {
+		r.fail(v.At, fmt.Sprintf("%q is no kernel version", v.Text), `"4.8" is one`)
 	}
 	return Kernel{int(major), int(minor)}
 }

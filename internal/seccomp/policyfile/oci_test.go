@@ -26,7 +26,7 @@ const docs = `{
 }
 `
 
-func TestMistakesInProfilesAreNamedWithTheirPlace(t *testing.T) {
+func TestErrorsInDockerProfilesHaveLineAndColumn(t *testing.T) {
 	entry := func(e string) string {
 		return "{\n\"defaultAction\": \"SCMP_ACT_ERRNO\",\n\"syscalls\": [\n{\"names\":[\"execve\"],\"action\":\"SCMP_ACT_ALLOW\"},\n" + e + "\n]}"
 	}
@@ -101,7 +101,7 @@ func TestMistakesInProfilesAreNamedWithTheirPlace(t *testing.T) {
 	}
 }
 
-func TestProfilesSayWhatIsNotAsItLooks(t *testing.T) {
+func TestNoticesOfDockerProfiles(t *testing.T) {
 	text := `{"defaultAction":"SCMP_ACT_ERRNO",
 "archMap":[{"architecture":"SCMP_ARCH_X86_64","subArchitectures":["SCMP_ARCH_X86","SCMP_ARCH_X32"]},
            {"architecture":"SCMP_ARCH_AARCH64","subArchitectures":null}],

@@ -4,7 +4,6 @@ package config
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +11,16 @@ import (
 
 	"github.com/confine-run/confine/internal/shell"
 )
+
+// openPolicyFile opens without waiting for the writer of a FIFO. A discovered
+// file is not opened through a link: whoever wrote the tree chose its target.
+func openPolicyFile(path string, follow bool) (*os.File, error) {
+	flags := os.O_RDONLY | syscall.O_NONBLOCK | syscall.O_CLOEXEC | syscall.O_NOCTTY
+	if !follow {
+		flags |= syscall.O_NOFOLLOW
+	}
+	return os.OpenFile(path, flags, 0)
+}
 
 // readTrustStore reads the list, if nobody else can have written it.
 func readTrustStore(store string, uid int) ([]trustedFile, error) {
@@ -29,12 +38,9 @@ func readTrustStore(store string, uid int) ([]trustedFile, error) {
 	if err := onlyMine(store, uid, func(string) (fs.FileInfo, error) { return f.Stat() }); err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, fileMost+1))
+	data, err := readOpen(f)
 	if err != nil {
 		return nil, storeUnreadable(store, err)
-	}
-	if len(data) > fileMost {
-		return nil, badStore(store, "larger than 1 MiB", "remove it and trust the files again", nil)
 	}
 	list, err := parseTrust(string(data))
 	if err != nil {
@@ -52,11 +58,9 @@ func onlyMine(path string, uid int, stat func(string) (fs.FileInfo, error)) erro
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !ok || int(st.Uid) != uid:
-		return badStore(path, "belongs to another user", "remove it, or run as its owner", syscall.EPERM)
+		return storeError(path, "belongs to another user", "remove it, or run as its owner", syscall.EPERM)
 	case info.Mode().Perm()&0o022 != 0:
-		return badStore(path, "others can write to it", "chmod go-w "+shell.Word(path), syscall.EPERM)
-	case !info.IsDir() && !info.Mode().IsRegular():
-		return badStore(path, "not a regular file", "remove it and trust the files again", nil)
+		return storeError(path, "others can write to it", "chmod go-w "+shell.Word(path), syscall.EPERM)
 	}
 	return nil
 }
