@@ -50,27 +50,24 @@ type Options struct {
 	// Only a systemd scope needs it: systemd makes none without a process. Nil or
 	// a result of 0 leaves systemd out.
 	Anchor func() int
-	// Account: usage is wanted, whatever the limits.
-	Account bool
 }
 
-// wanted are the controllers that a limit or a count needs.
-func (o *Options) wanted() (cs []Controller) {
-	if o.Limits.Memory > 0 || o.Account {
-		cs = append(cs, Memory)
-	}
-	if o.Limits.Tasks > 0 || o.Account {
-		cs = append(cs, PIDs)
-	}
-	if o.Limits.CPUPercent > 0 {
-		cs = append(cs, CPU)
-	}
-	return cs
+// wanted says whether a limit or a count needs the controller. Memory and tasks are counted always.
+func (l *Limits) wanted(c Controller) bool {
+	return c == Memory || c == PIDs || c == CPU && l.CPUPercent > 0
 }
 
-// limited are the controllers that a limit needs.
-func (l *Limits) limited() (cs []Controller) {
-	return (&Options{Limits: *l}).wanted()
+// limited says whether a limit needs the controller.
+func (l *Limits) limited(c Controller) bool {
+	switch c {
+	case Memory:
+		return l.Memory > 0
+	case PIDs:
+		return l.Tasks > 0
+	case CPU:
+		return l.CPUPercent > 0
+	}
+	return false
 }
 
 // Offer is what Make would most likely do.
