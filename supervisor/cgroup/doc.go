@@ -27,10 +27,10 @@
 //
 // # What it holds
 //
-// A limit holds when the kernel took it; Holds says so, or why not. Memory is limited together with swap. Some limits are weaker in v1: an OOM kill
-// ends one process there and not the group, nothing tells that a group is empty, and
-// the kill is a loop while forks are refused (pids.max). v1 also knows nothing of input and output, or
-// of pressure, in the hierarchies that are used.
+// A limit holds when the kernel took it; Holds says so, or why not. Memory is limited together with swap.
+// Some limits are weaker in v1: an OOM kill ends one process there and not the group, nothing tells that a
+// group is empty, and the kill is a loop while forks are refused (pids.max). v1 also knows nothing of input
+// and output, or of pressure, in the hierarchies that are used.
 //
 // # What it leaves
 //
@@ -50,5 +50,6 @@
 //
 // cgroup.go has the words: options, counts, errors. site.go chooses where to try, make_linux.go
 // tries, by v2_linux.go or systemd_linux.go. controllers_linux.go has the files of each
-// controller, group_linux.go what is done with a cgroup, kill_linux.go and remove_linux.go its end.
+// controller, group_linux.go what is done with a cgroup, oom_linux.go who is told of an OOM kill, kill_linux.go
+// and remove_linux.go its end.
 package cgroup
