@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/hierarchy"
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // Make makes the cgroup of a run, in the first source that gives one. The error is
@@ -350,7 +351,7 @@ func (h *here) lookAt(f *facts, s site) (Offer, *Error) {
 		}
 	}
 	for _, name := range [...]string{"", "/cgroup.procs", "/cgroup.subtree_control"} {
-		if err := mayWrite(s.v2 + name); err != nil {
+		if err := linux.MayWrite(s.v2 + name); err != nil {
 			return o, failed("", "access", s.v2+name, err)
 		}
 	}
@@ -368,7 +369,7 @@ func look1(o Offer, v1 []hierarchy.Dir) (Offer, *Error) {
 		if at < 0 {
 			continue
 		}
-		if err := mayWrite(v1[at].Path); err != nil {
+		if err := linux.MayWrite(v1[at].Path); err != nil {
 			if refused.Kind == NoController {
 				refused = failed("", "access", v1[at].Path, err)
 			}
@@ -397,13 +398,4 @@ func controllersIn(list string) (cs []Controller) {
 		}
 	}
 	return cs
-}
-
-// mayWrite asks with the effective ids.
-func mayWrite(name string) error {
-	err := unix.Faccessat2(unix.AT_FDCWD, name, unix.W_OK, unix.AT_EACCESS)
-	if err == unix.ENOSYS || err == unix.EPERM { // before Linux 5.8, or filtered
-		err = unix.Faccessat(unix.AT_FDCWD, name, unix.W_OK, 0)
-	}
-	return err
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/godbus/dbus/v5"
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // systemdPatience bounds everything that systemd is asked for one run.
@@ -220,7 +222,7 @@ func (h *here) lookScope(f *facts, o Offer) (Offer, *Error) {
 	}
 	var e *Error
 	for _, s := range h.sockets() {
-		if err := mayWrite(s.address); err != nil && s.address[0] != '@' {
+		if err := linux.MayWrite(s.address); err != nil && s.address[0] != '@' {
 			e = failed("", "access", s.address, err)
 			e.Kind = NoSystemd
 			continue

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // ErrUndelivered: the run is over, and a destination didn't take all of it in time.
@@ -289,10 +291,6 @@ func milliseconds(d time.Duration) int {
 // blockSignals keeps the kernel from ending or stopping the process for what a
 // write or read of this thread meets: it gets the errno instead.
 func blockSignals() {
-	var set unix.Sigset_t
-	for _, sig := range []unix.Signal{unix.SIGPIPE, unix.SIGXFSZ, unix.SIGTTIN} {
-		const bits = 32 << (^uint(0) >> 63)
-		set.Val[(int(sig)-1)/bits] |= 1 << ((int(sig) - 1) % bits)
-	}
+	set := linux.Sigset(unix.SIGPIPE, unix.SIGXFSZ, unix.SIGTTIN)
 	unix.PthreadSigmask(unix.SIG_BLOCK, &set, nil)
 }

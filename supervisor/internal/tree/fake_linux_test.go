@@ -398,7 +398,7 @@ func TestSamplesGoOnWhilePSSIsMeasured(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	f.tree.beside.stale = true
-	if s, err := f.tree.Measured(true); s != nil || err != nil || f.tree.weighed.PSS != 60*page {
+	if s, err := f.tree.Measured(true); s != nil || err != nil || f.tree.lastPSS.PSS != 60*page {
 		t.Errorf("what is stale counts: %+v, %v", s, err)
 	}
 }

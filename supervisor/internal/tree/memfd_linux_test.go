@@ -221,11 +221,11 @@ func TestWhatIsNoMemfdIsLeftOut(t *testing.T) {
 
 func TestProcessesThatCanNotBeLookedIntoAreLeftOut(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.EACCES, unix.EPERM, unix.ESRCH, unix.ENOENT} {
-		if !unseen(errno) {
+		if !notReadable(errno) {
 			t.Error(errno)
 		}
 	}
-	if unseen(unix.EMFILE) || unseen(unix.EIO) {
+	if notReadable(unix.EMFILE) || notReadable(unix.EIO) {
 		t.Error("something else is wrong")
 	}
 	f := newFakeProc(t)

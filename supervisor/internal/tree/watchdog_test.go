@@ -26,7 +26,7 @@ type fakeTree struct {
 func (f *fakeTree) Sample(n Need) (Sample, error) {
 	f.sample.At = f.clock
 	s := f.sample
-	s.Rushed = n.RushAbove > 0 && s.Processes > n.RushAbove
+	s.Stopped = n.StopAbove > 0 && s.Processes > n.StopAbove
 	s.Scratch = n.Scratch
 	if f.walks = append(f.walks, n.Memfds); n.Memfds != NoWalk {
 		s.Walked = !f.endless || n.Memfds == WholeWalk
@@ -35,7 +35,7 @@ func (f *fakeTree) Sample(n Need) (Sample, error) {
 		s.Bound = min(s.Bound, f.weighed.Memory()+max(s.ceiling()-f.weighed.ceiling(), 0))
 	}
 	if n.wantsPSS(&s) {
-		s.HasPSS, s.PSS, s.weighCost = true, f.pss, ms/10
+		s.HasPSS, s.PSS, s.pssCost = true, f.pss, ms/10
 		s.Bound, f.weighed = s.Memory(), s
 	}
 	return s, f.err
@@ -133,7 +133,7 @@ func TestThePauseAfterAStopEndsWithHalfOfTheOvershoot(t *testing.T) {
 	w.tree.sample.RSS, w.tree.pss = 1100<<20, 990<<20
 	w.look(ms)
 	w.expect("first", w.tree.done, "stop", "continue")
-	w.weighed.pause = w.tree.clock.Add(time.Second) // it took long
+	w.pss.pause = w.tree.clock.Add(time.Second) // it took long
 	w.tree.sample.RSS = 1100<<20 + 10<<20 + Overshoot(limit)/2
 	w.look(ms)
 	w.expect("in the pause, at half of the overshoot", w.tree.done, "stop", "continue")
