@@ -67,7 +67,7 @@ const maxTrims = 16
 func (w *Watchdog) trim(s *Sample) (err error) {
 	count := s.Live()
 	hit := count > w.Limits.Tasks
-	rounds := func(n int) (settled bool, err error) {
+	rounds := func(n int) (done bool, err error) {
 		for range n {
 			killed, err := w.tree.Trim(w.Limits.Tasks)
 			for _, pid := range killed {
@@ -82,11 +82,11 @@ func (w *Watchdog) trim(s *Sample) (err error) {
 		}
 		return false, nil
 	}
-	settled := false
+	done := false
 	if !s.Stopped {
-		settled, err = rounds(2)
+		done, err = rounds(2)
 	}
-	if !settled {
+	if !done {
 		err = w.whileStopped(func() error {
 			_, err := rounds(maxTrims)
 			return err
