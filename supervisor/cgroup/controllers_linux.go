@@ -108,21 +108,6 @@ var memoryFiles1 = []reading{
 	{"memory.oom_control", func(s *Stat, b []byte) { s.OOMKills = field(b, "oom_kill") }}, // Linux 4.13
 }
 
-// KilledForMemory says that the OOM killer has killed in the group, and because of the
-// group's own limit: memory.events tells that in v2; in v1 the peak has to be at
-// the limit. Without that it was the host, or a cgroup above, that ran out of memory.
-func (g *Group) KilledForMemory() bool {
-	if ok, _ := g.Holds(Memory); !ok {
-		return false
-	}
-	s := g.Stat()
-	if g.version == 2 {
-		return s.OOMKills.N > 0 && s.OOMs.N > 0
-	}
-	const huge = 2 << 20 // a page of this size may be what found no room
-	return s.OOMKills.N > 0 && s.MemoryPeak.N >= g.memory-huge
-}
-
 // limitPIDs sets pids.max, which v1 and v2 have alike. A fork past it is
 // refused with EAGAIN; nothing ends.
 func limitPIDs(d *dir, l Limits) error { return d.set("pids.max", l.Tasks) }

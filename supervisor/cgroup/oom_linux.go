@@ -38,6 +38,20 @@ func (g *Group) OOM() <-chan struct{} {
 	return w.told
 }
 
+// KilledForMemory says of what Stat gave that the OOM killer has killed in the group, and because of the
+// group's own limit: memory.events tells that in v2; in v1 the peak has to be at
+// the limit. Without that it was the host, or a cgroup above, that ran out of memory.
+func (g *Group) KilledForMemory(s *Stat) bool {
+	if ok, _ := g.Holds(Memory); !ok {
+		return false
+	}
+	if g.version == 2 {
+		return s.OOMKills.N > 0 && s.OOMs.N > 0
+	}
+	const huge = 2 << 20 // a page of this size may be what found no room
+	return s.OOMKills.N > 0 && s.MemoryPeak.N >= g.memory-huge
+}
+
 // watchOOM2: whoever polls memory.events is woken when it changes. inotify would do too, but a user may
 // have only 128 of them.
 func watchOOM2(d *dir) *oomWatch {

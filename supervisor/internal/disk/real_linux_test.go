@@ -180,34 +180,6 @@ func TestADirectoryMadeUnreadableHidesNothing(t *testing.T) {
 	}
 }
 
-// What was unreadable all along is the caller's affair.
-func TestADirectoryThatWasUnreadableBeforeObscuresNothing(t *testing.T) {
-	dir := t.TempDir()
-	must(t, os.Chmod(mkdir(t, dir, "private"), 0))
-	t.Cleanup(func() { _ = os.Chmod(dir+"/private", 0o755) })
-	time.Sleep(20 * time.Millisecond) // a tick
-	if s := surveyOf(t, dir); s.obscured || s.all.files != 2 {
-		t.Errorf("%+v", s)
-	}
-}
-
-func TestARemovedFileThatIsOpenIsUnseen(t *testing.T) {
-	dir := t.TempDir()
-	r := watched(t, dir, Limits{Bytes: 16 * mib}).begin().baseline()
-	f, err := os.Create(dir + "/gone")
-	must(t, err)
-	defer f.Close()
-	must(t, os.Remove(dir+"/gone"))
-	chunk := make([]byte, mib)
-	for range 64 {
-		_, err := f.Write(chunk)
-		must(t, err)
-	}
-	r.until("what the file system lost", func(l looked) bool { return l.unseen >= 32*mib })
-	r.end()
-	r.quiet()
-}
-
 // Its name gives it back no room, and nobody has to write past the limit at once.
 func TestARemovedFileThatAProcessHasOpenCounts(t *testing.T) {
 	dir, proc := t.TempDir(), t.TempDir()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -54,23 +53,6 @@ func helpScratch(args []string) {
 	fmt.Println("there")
 	check(fill(int(file.Fd()), mebibytes(args[1])))
 	startMappers(file, mebibytes(args[2]), args[1])
-	fmt.Println("ready")
-	forever()
-}
-
-// helpHolders starts so many processes with so many descriptors more than three.
-func helpHolders(args []string) {
-	var files []*os.File
-	for range mebibytes(args[1]) {
-		file, err := os.Open(os.DevNull)
-		check(err)
-		files = append(files, file)
-	}
-	for range mebibytes(args[0]) {
-		cmd := exec.Command("/bin/sleep", "50")
-		cmd.ExtraFiles = files
-		check(cmd.Start())
-	}
 	fmt.Println("ready")
 	forever()
 }
