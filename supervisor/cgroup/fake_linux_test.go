@@ -91,7 +91,7 @@ func TestKillWithoutTheFileForIt(t *testing.T) {
 	kindAndErrno(t, g.kill(time.Now().Add(time.Millisecond)), TimedOut, unix.ETIMEDOUT, "cgroup.procs")
 }
 
-func TestWhatCanNotBeRemovedIsTold(t *testing.T) {
+func TestRemoveReportsWhatItLeaves(t *testing.T) {
 	parent := fake(t, nil)
 	d, err := parent.make("full")
 	must(t, err)
@@ -127,7 +127,7 @@ func TestDelegationByMarkOrOwner(t *testing.T) {
 	}
 }
 
-func TestWhatAScopeCouldHave(t *testing.T) {
+func TestWhatLookOffersOfSystemd(t *testing.T) {
 	h := thisProcess()
 	h.run, h.owner.spaces = t.TempDir(), initialPIDNamespace<<32
 	f := &facts{dirs: []hierarchy.Dir{{Controllers: []string{"cpu"}}, {Mount: "/cg", Path: "/cg/x", V2: true}},

@@ -208,7 +208,7 @@ func TestKillInRounds(t *testing.T) {
 }
 
 // A process that is never the same for long can't be killed by its number.
-func TestKillOfWhatForksFasterThanItIsListed(t *testing.T) {
+func TestKillReachesWhatForksFasterThanItIsListed(t *testing.T) {
 	need(t, anyMemory, anyPIDs)
 	g := mustMake(t, Options{})
 	p := member(t, g, "chain")
@@ -344,7 +344,7 @@ func killedMaker(t *testing.T, o Options) (m made, member int) {
 	return m, member
 }
 
-func TestWhatAKilledOneLeftIsSwept(t *testing.T) {
+func TestLeftoversOfAKilledSupervisorAreRemoved(t *testing.T) {
 	need(t, anyMemory, anyPIDs)
 	m, member := killedMaker(t, limits)
 	swept(t, limits, m.Paths)
@@ -503,7 +503,7 @@ func deadPID(t *testing.T) int {
 }
 
 // In a pid namespace whose proc is the outer one's, no owner can be judged by it.
-func TestNothingIsJudgedByAnotherProc(t *testing.T) {
+func TestOwnersAreNotJudgedByAnotherProc(t *testing.T) {
 	h := thisProcess()
 	h.proc = t.TempDir()
 	must(t, os.Symlink("1", h.proc+"/self"))

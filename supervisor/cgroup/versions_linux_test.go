@@ -124,7 +124,7 @@ func TestProcessesOfOthersAreNotMoved(t *testing.T) {
 	}
 }
 
-func TestWhoeverIsLastPutsBack(t *testing.T) {
+func TestTheLastRunRestoresSubtreeControl(t *testing.T) {
 	p := newPlace(t)
 	o := limits
 	o.Parent = p.path
@@ -314,7 +314,7 @@ func TestJoinFromAnotherNamespaceAndUser(t *testing.T) {
 	}
 }
 
-func TestAUserIsToldWhy(t *testing.T) {
+func TestMakeWithoutPermission(t *testing.T) {
 	need(t, "cgroup1:memory", "root")
 	text, err := json.Marshal(struct{ Limits Limits }{limits.Limits})
 	must(t, err)
@@ -385,7 +385,7 @@ func TestAParentThatIsNoCgroup(t *testing.T) {
 	}
 }
 
-func TestWhatTheJVMLooksForIsThere(t *testing.T) {
+func TestControllersOfTheJVMAreShown(t *testing.T) {
 	need(t, "cgroup1:memory", "root")
 	g := mustMake(t, limits)
 	dirs, e := thisProcess().places("self")

@@ -182,7 +182,7 @@ func TestAKillIsCertain(t *testing.T) {
 }
 
 // A process that outlives SIGSYS, by whatever trick, doesn't outlive its grace.
-func TestTheCondemnedDie(t *testing.T) {
+func TestAProcessThatOutlivesSIGSYSIsKilled(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		cmd := exec.Command("sleep", "60")
 		must(t, cmd.Start())
@@ -216,7 +216,7 @@ func TestTheCondemnedDie(t *testing.T) {
 	full.end()
 }
 
-func TestANilListenerHasHeardOfNothing(t *testing.T) {
+func TestANilListenerReportsNothing(t *testing.T) {
 	var l *Listener
 	l.Close()
 	if all, others := l.List(); all != nil || others != 0 || l.Killed() != nil || l.Broken() != nil {
@@ -224,7 +224,7 @@ func TestANilListenerHasHeardOfNothing(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoListenerIsSaid(t *testing.T) {
+func TestListeningOnAnotherDescriptorFails(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	must(t, err)
 	fd, err := unix.Dup(int(f.Fd()))

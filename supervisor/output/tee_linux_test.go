@@ -254,9 +254,9 @@ func rest(t *testing.T, tee *Tee) (steps int) {
 	return steps
 }
 
-// TestTeeRests: whatever is in the pipe, whatever the target does and then stops
+// TestTeeComesToRest: whatever is in the pipe, whatever the target does and then stops
 // doing, the pump comes to wait, without a clock.
-func TestTeeRests(t *testing.T) {
+func TestTeeComesToRest(t *testing.T) {
 	writers := map[string]func(t *testing.T, w *os.File){
 		"nothing":      func(*testing.T, *os.File) {},
 		"a byte":       func(t *testing.T, w *os.File) { fill(t, w, noise(1)) },

@@ -68,7 +68,7 @@ func TestWithinTheLimitNothingIsTold(t *testing.T) {
 	r.quiet()
 }
 
-func TestWhatIsRemovedGivesRoom(t *testing.T) {
+func TestRemovedFilesGiveRoom(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir+"/before", 8*mib)
 	r := watched(t, dir, Limits{Bytes: 12 * mib}).begin().baseline()
@@ -85,7 +85,7 @@ func TestWhatIsRemovedGivesRoom(t *testing.T) {
 }
 
 // Between New and the end of the baseline the target runs already.
-func TestWhatIsMadeDuringTheBaselineCounts(t *testing.T) {
+func TestFilesMadeDuringTheBaselineCount(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir+"/before", 8*mib)
 	r := watched(t, dir, Limits{Bytes: 2 * mib})

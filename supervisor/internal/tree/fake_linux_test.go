@@ -196,7 +196,7 @@ func TestAReusedPidIsAnotherProcess(t *testing.T) {
 	f.cpu("reused in the same tick", 15, 14)
 }
 
-func TestNothingIsKeptWhereItCanNotBeTold(t *testing.T) {
+func TestTheLedgerKeepsNothingThatIsUncertain(t *testing.T) {
 	f := newFakeProc(t)
 	f.put(stat{pid: 5, ppid: 1})
 	f.put(stat{pid: 3, ppid: 5, utime: 10}) // numbers have wrapped: read before its parent
@@ -234,7 +234,7 @@ func TestAnUnreadableStatIsAnErrorAndNoLoss(t *testing.T) {
 	f.cpu("after it", 10, 0)
 }
 
-func TestWhoIsTooManyAloneGoesBeforeTheNewest(t *testing.T) {
+func TestTrimKillsAProcessWithTooManyThreadsFirst(t *testing.T) {
 	f := newFakeProc(t)
 	f.put(stat{pid: 2, ppid: 1})
 	f.put(stat{pid: 3, ppid: 2, threads: 50})
@@ -246,7 +246,7 @@ func TestWhoIsTooManyAloneGoesBeforeTheNewest(t *testing.T) {
 	}
 }
 
-func TestTheParentOfHoardedZombiesGoes(t *testing.T) {
+func TestTrimKillsTheParentOfTooManyZombies(t *testing.T) {
 	f := newFakeProc(t)
 	f.put(stat{pid: 2, ppid: 1})
 	f.put(stat{pid: 3, ppid: 2})
@@ -263,7 +263,7 @@ func TestTheParentOfHoardedZombiesGoes(t *testing.T) {
 	}
 }
 
-func TestAParentIsNotToBlameForTheDeadThatWeMade(t *testing.T) {
+func TestTrimForgivesZombiesOfItsOwnKills(t *testing.T) {
 	f := newFakeProc(t)
 	f.put(stat{pid: 2, ppid: 1})
 	for pid := int32(10); pid < 30; pid++ {

@@ -164,7 +164,7 @@ func (f *fakeProc) hold(pid int, links ...string) {
 	}
 }
 
-func TestWhatIsNoMemfdIsLeftOut(t *testing.T) {
+func TestOtherDescriptorsAreNotCountedAsMemfds(t *testing.T) {
 	f := newFakeProc(t)
 	for pid := int32(2); pid < 6; pid++ {
 		f.put(stat{pid: pid, ppid: 1})

@@ -51,7 +51,7 @@ func TestTheNextSampleComesBeforeALimitCanBePassed(t *testing.T) {
 	}
 }
 
-func TestBucketStopsWhoUsesMoreAndNotWhoUsesLess(t *testing.T) {
+func TestTokenBucketIsEmptyOnlyAboveTheRate(t *testing.T) {
 	now := time.Unix(0, 0)
 	b := newTokenBucket(50, now)
 	var used time.Duration
@@ -80,7 +80,7 @@ func TestBucketStopsWhoUsesMoreAndNotWhoUsesLess(t *testing.T) {
 	}
 }
 
-func TestBucketRemembersWhatWasUsedTooMuch(t *testing.T) {
+func TestTokenBucketKeepsItsDebt(t *testing.T) {
 	now := time.Unix(0, 0)
 	b := newTokenBucket(10, now)
 	b.spend(510*ms, now.Add(100*ms)) // 10 ms were saved, 10 came meanwhile

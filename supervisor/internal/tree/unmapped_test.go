@@ -69,7 +69,7 @@ func (w *watched) wants(what string, want ...Walk) {
 	w.tree.walks = nil
 }
 
-func TestNobodyWalksWithoutNeed(t *testing.T) {
+func TestMemfdsAreLookedForOnlyWhereTheyCouldMatter(t *testing.T) {
 	w := watch(t, Limits{CPUPercent: 50, Tasks: 10, CPU: 1 << 40})
 	w.shared = func() int64 { t.Error("the host was asked"); return 1 << 40 }
 	w.tree.sample.RSS = 1 << 40

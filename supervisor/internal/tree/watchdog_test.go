@@ -93,7 +93,7 @@ func (w *watched) expect(what string, got []string, want ...string) {
 	}
 }
 
-func TestEachCauseIsToldOnce(t *testing.T) {
+func TestEachLimitIsReportedOnce(t *testing.T) {
 	w := watch(t, Limits{CPU: time.Second, Memory: 1000, Tasks: 10})
 	w.look(0)
 	w.tree.sample = Sample{Times: Times{CPU: 999 * ms}, RSS: 1000, Tasks: 10}
@@ -108,7 +108,7 @@ func TestEachCauseIsToldOnce(t *testing.T) {
 	w.expect("above them", w.told, "cpu 1s", "memory 1001 big", "tasks 11")
 }
 
-func TestSharedMemoryIsWeighedBeforeAnybodyIsBlamed(t *testing.T) {
+func TestPSSIsMeasuredBeforeTheLimitIsReported(t *testing.T) {
 	w := watch(t, Limits{Memory: 1000 << 20})
 	w.tree.sample.RSS, w.tree.pss = 4000<<20, 900<<20
 	w.look(ms)
