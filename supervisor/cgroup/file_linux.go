@@ -63,6 +63,13 @@ func (d *dir) markInUse() {
 // locks takes the flock of a directory, unless somebody else has it.
 func locks(fd int) bool { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil }
 
+// kind is that of the file system.
+func (d *dir) kind() (int64, error) {
+	var s unix.Statfs_t
+	err := unix.Fstatfs(d.fd, &s)
+	return int64(s.Type), err
+}
+
 // close closes what belongs to the directory itself. The parent is its own.
 func (d *dir) close() {
 	closeFD(&d.lock)

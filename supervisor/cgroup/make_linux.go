@@ -195,14 +195,12 @@ func examine(name string) (kind int64, _ *Error) {
 		return 0, e
 	}
 	defer d.close()
-	kind, readOnly, err := statfs(d.fd)
+	kind, err = d.kind()
 	switch {
 	case err != nil:
 		return 0, failed("", "fstatfs", name, err)
 	case kind != unix.CGROUP2_SUPER_MAGIC && kind != unix.CGROUP_SUPER_MAGIC:
 		return 0, &Error{Kind: NotCgroup, Path: name, Errno: unix.EINVAL, Why: "not a directory of a cgroup file system"}
-	case readOnly:
-		return 0, &Error{Kind: ReadOnly, Op: "mkdirat", Path: name, Errno: unix.EROFS}
 	}
 	return kind, nil
 }
@@ -296,16 +294,6 @@ func (h *here) process(pid int) (ppid int, start int64, ok bool) {
 		return 0, 0, false
 	}
 	return startOf(stat)
-}
-
-// statfs says what kind of file system a directory is of, and whether it is
-// mounted read-only.
-func statfs(fd int) (kind int64, readOnly bool, err error) {
-	var s unix.Statfs_t
-	if err := unix.Fstatfs(fd, &s); err != nil {
-		return 0, false, err
-	}
-	return int64(s.Type), s.Flags&unix.ST_RDONLY != 0, nil
 }
 
 // Look says what Make would most likely do, and changes nothing: it asks what this process may

@@ -179,6 +179,10 @@ func (h *here) sweep(in *dir, v1 []hierarchy.Dir) {
 
 // removeLeft removes directories of runs that nobody owns any more.
 func (d *dir) removeLeft(names []string, until time.Time) {
+	version := 1
+	if kind, err := d.kind(); err == nil && kind == unix.CGROUP2_SUPER_MAGIC {
+		version = 2
+	}
 	for _, name := range names {
 		left := d.child(name)
 		if left.rmdir() != unix.EBUSY {
@@ -186,18 +190,10 @@ func (d *dir) removeLeft(names []string, until time.Time) {
 		}
 		_ = left.write("pids.max", "0")
 		if left.write("cgroup.kill", "1") == nil || left.killAll(nil, until) == nil {
-			_ = left.removeTree(d.version(), until)
+			_ = left.removeTree(version, until)
 		}
 		left.close()
 	}
-}
-
-// version is that of the hierarchy.
-func (d *dir) version() int {
-	if kind, _, err := statfs(d.fd); err == nil && kind == unix.CGROUP2_SUPER_MAGIC {
-		return 2
-	}
-	return 1
 }
 
 // dead says that the owner of a directory is certainly gone. Its number is asked of the
