@@ -91,16 +91,20 @@ type View struct {
 // viewRoot is where cgroup file systems are mounted.
 const viewRoot = "/sys/fs/cgroup"
 
-// view1 is the one of a hierarchy of v1, named after all controllers that it has.
-func view1(path string, controllers []string) View {
+// view1 is the one of a hierarchy of v1, named after all controllers that it has. It is ok if runtimes look for it.
+func view1(path string, controllers []string) (_ View, ok bool) {
 	v := View{Path: path, At: viewRoot + "/" + strings.Join(controllers, ",")}
 	if len(controllers) > 1 {
 		for _, c := range controllers {
 			v.Links = append(v.Links, viewRoot+"/"+c)
 		}
 	}
-	return v
+	return v, slices.ContainsFunc(controllers, func(c string) bool { return isLookedAt(Controller(c)) })
 }
+
+// isLookedAt says whether runtimes look for a controller. The JVM believes none of v1's limits unless it
+// finds memory and all of the others.
+func isLookedAt(c Controller) bool { return c == Memory || c == CPU || c == CPUAcct || c == CPUSet }
 
 // Has says whether the controller is on offer.
 func (o *Offer) Has(c Controller) bool { return slices.Contains(o.Controllers, c) }

@@ -2,7 +2,6 @@ package cgroup
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,14 +34,6 @@ var controls2 = []control{
 	{PIDs, limitPIDs, pidsFiles, nil},
 	{CPU, limitCPU, cpuFiles, nil},
 	{IO, nil, ioFiles, nil},
-}
-
-// isLookedAt says whether runtimes look for one of these controllers. The JVM believes
-// none of v1's limits unless it finds memory and all of the others.
-func isLookedAt(controllers ...string) bool {
-	return slices.ContainsFunc(controllers, func(c string) bool {
-		return c == string(Memory) || c == string(CPU) || c == string(CPUAcct) || c == string(CPUSet)
-	})
 }
 
 // hold is a limit that was asked for, and why the kernel didn't take it.

@@ -88,15 +88,12 @@ func (g *Group) Paths() (all []string) {
 // Views are its directories that programs inside look at.
 func (g *Group) Views() (all []View) {
 	for _, d := range g.dirs {
-		v := View{Path: d.path, At: viewRoot}
+		v, ok := View{Path: d.path, At: viewRoot}, true
 		if g.version == 1 {
-			if !isLookedAt(d.controllers...) {
-				continue
-			}
-			v = view1(d.path, d.controllers)
+			v, ok = view1(d.path, d.controllers)
 		}
 		var st unix.Stat_t
-		if unix.Fstatat(d.parent.fd, d.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		if !ok || unix.Fstatat(d.parent.fd, d.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			continue
 		}
 		v.Dev, v.Ino = uint64(st.Dev), st.Ino

@@ -103,7 +103,7 @@ func (h *here) make1(s site, o *Options) (*Group, *Error) {
 	for i := range controls1 {
 		c := &controls1[i]
 		wanted := o.Limits.wanted(c.name)
-		if !wanted && !isLookedAt(string(c.name)) {
+		if !wanted && !isLookedAt(c.name) {
 			continue
 		}
 		d, err := h.child1(g, s.v1, c.name)
@@ -367,7 +367,7 @@ func look1(o Offer, v1 []hierarchy.Dir) (Offer, *Error) {
 			o.Path = v1[at].Path
 		}
 		o.Controllers = append(o.Controllers, c)
-		if v := view1(v1[at].Path, v1[at].Controllers); isLookedAt(v1[at].Controllers...) && !slices.ContainsFunc(o.Views, func(w View) bool { return w.At == v.At }) {
+		if v, ok := view1(v1[at].Path, v1[at].Controllers); ok && !slices.ContainsFunc(o.Views, func(w View) bool { return w.At == v.At }) {
 			o.Views = append(o.Views, v)
 		}
 	}

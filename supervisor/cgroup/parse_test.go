@@ -232,12 +232,14 @@ func TestWanted(t *testing.T) {
 }
 
 func TestViewsOfV1(t *testing.T) {
-	for want, v := range map[string]View{
-		"/sys/fs/cgroup/memory []": view1("/x", []string{"memory"}),
-		"/sys/fs/cgroup/cpu,cpuacct [/sys/fs/cgroup/cpu /sys/fs/cgroup/cpuacct]": view1("/x", []string{"cpu", "cpuacct"}),
+	for controllers, want := range map[string]string{
+		"memory":      "/sys/fs/cgroup/memory [] true",
+		"pids":        "/sys/fs/cgroup/pids [] false",
+		"cpu,cpuacct": "/sys/fs/cgroup/cpu,cpuacct [/sys/fs/cgroup/cpu /sys/fs/cgroup/cpuacct] true",
 	} {
-		if got := fmt.Sprint(v.At, " ", v.Links); got != want || v.Path != "/x" {
-			t.Errorf("%+v, want %s", v, want)
+		v, ok := view1("/x", strings.Split(controllers, ","))
+		if got := fmt.Sprint(v.At, " ", v.Links, " ", ok); got != want || v.Path != "/x" {
+			t.Errorf("%s, %+v, want %s", got, v, want)
 		}
 	}
 }
