@@ -175,35 +175,23 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	var b strings.Builder
-	for sep := ""; e != nil; e, sep = e.Next, "; " {
-		b.WriteString(sep)
-		e.one(&b)
+	var all []string
+	for ; e != nil; e = e.Next {
+		all = append(all, e.text())
 	}
-	return b.String()
+	return strings.Join(all, "; ")
 }
 
-func (e *Error) one(b *strings.Builder) {
-	colon := ""
-	part := func(sep, s string) {
-		if s != "" {
-			b.WriteString(sep + s)
-			colon = ": "
-		}
-	}
-	part("", string(e.Source))
-	part(colon, e.Op)
+func (e *Error) text() string {
+	call, errno := e.Op, ""
 	if e.Path != "" {
-		sep := colon
-		if e.Op != "" {
-			sep = " "
-		}
-		part(sep, `"`+e.Path+`"`)
+		call = strings.TrimPrefix(e.Op+` "`+e.Path+`"`, " ")
 	}
 	if e.Errno != 0 {
-		part(colon, e.Errno.Error())
+		errno = e.Errno.Error()
 	}
-	part(colon, e.Why)
+	parts := []string{string(e.Source), call, errno, e.Why}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
 }
 
 // Unwrap gives the errno, and why the next source gave none.

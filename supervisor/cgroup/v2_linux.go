@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,16 +102,10 @@ func (h *here) reachable(d *dir) *Error {
 
 // common is the innermost directory that both are in or at.
 func common(a, b string) string {
-	at := 0
-	for i := 0; ; i++ {
-		endA, endB := i == len(a), i == len(b)
-		if (endA || a[i] == '/') && (endB || b[i] == '/') {
-			at = i
-		}
-		if endA || endB || a[i] != b[i] {
-			return strings.TrimSuffix(a[:at], "/")
-		}
+	for a != "/" && a != b && !strings.HasPrefix(b, a+"/") {
+		a = path.Dir(a)
 	}
+	return strings.TrimSuffix(a, "/")
 }
 
 // inner is the parent of a run's cgroup in v2, and what was changed there.

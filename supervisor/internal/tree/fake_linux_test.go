@@ -128,20 +128,6 @@ func TestRSSStandsInForAPSSThatCanNotBeRead(t *testing.T) {
 	}
 }
 
-func TestTimeOfReapedChildrenIsCountedOnce(t *testing.T) {
-	f := newFakeProc(t)
-	f.put(stat{pid: 2, ppid: 1, utime: 5})
-	f.put(stat{pid: 3, ppid: 2, utime: 7, stime: 3})
-	f.cpu("both alive", 15, 0)
-	f.remove(3)
-	f.put(stat{pid: 2, ppid: 1, utime: 5, cutime: 8, cstime: 3}) // it used a tick more before it ended
-	f.cpu("the child reaped by its parent", 16, 0)
-	f.remove(2)
-	f.put(stat{pid: 1, utime: 500, stime: 500, cutime: 13, cstime: 3})
-	f.cpu("the parent reaped by PID 1", 16, 0)
-	f.cpu("and again", 16, 0)
-}
-
 func TestTimeThatNobodyWaitedForIsKept(t *testing.T) {
 	f := newFakeProc(t)
 	f.put(stat{pid: 2, ppid: 1, utime: 5})

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -154,10 +155,7 @@ func (t *Tree) byAge() {
 }
 
 func older(a, b *process) int {
-	if a.start != b.start {
-		return int(max(-1, min(1, a.start-b.start)))
-	}
-	return int(a.pid - b.pid)
+	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid))
 }
 
 // Continue wakes whom Stop stopped, children before parents.

@@ -229,16 +229,6 @@ func TestTheRateStopsAndContinues(t *testing.T) {
 	}
 }
 
-func TestNobodyIsLeftStopped(t *testing.T) {
-	w := watch(t, Limits{CPUPercent: 10})
-	w.tree.sample.CPU = time.Second
-	w.look(ms)
-	stop := make(chan struct{})
-	close(stop)
-	must(t, w.Watchdog.Run(stop))
-	w.expect("the last thing done", w.tree.done[len(w.tree.done)-1:], "continue")
-}
-
 func TestRunEndsWithPID1AndFailsWithTheTree(t *testing.T) {
 	w := watch(t, Limits{})
 	w.tree.err = os.ErrProcessDone
