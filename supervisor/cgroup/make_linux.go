@@ -99,11 +99,11 @@ func (h *here) named(s site) (v1 bool, _ *Error) {
 func (h *here) make1(s site, o *Options) (*Group, *Error) {
 	g := &Group{source: s.source, version: 1, memory: o.Limits.Memory, name: h.owner.name(rand.Uint32())}
 	refused := &Error{Kind: NoController, Why: "no hierarchy with a controller that is needed"}
-	useful := false
+	useful, rt := false, realtime()
 	for i := range controls1 {
 		c := &controls1[i]
 		wanted := o.Limits.wanted(c.name)
-		if !wanted && !isLookedAt(c.name) {
+		if !wanted && (!isLookedAt(c.name) || rt && withCPU(s.v1, c.name)) {
 			continue
 		}
 		d, err := h.child1(g, s.v1, c.name)
@@ -129,6 +129,19 @@ func (h *here) make1(s site, o *Options) (*Group, *Error) {
 	}
 	_ = g.Remove()
 	return nil, refused
+}
+
+// realtime says that this thread, and so what it starts, comes before ordinary ones. A kernel with
+// CONFIG_RT_GROUP_SCHED lets no such process into a new cgroup of the cpu controller.
+func realtime() bool {
+	a, err := unix.SchedGetAttr(0, 0)
+	return err == nil && (a.Policy == unix.SCHED_FIFO || a.Policy == unix.SCHED_RR) && a.Flags&unix.SCHED_FLAG_RESET_ON_FORK == 0
+}
+
+// withCPU says whether a controller is in one hierarchy with cpu.
+func withCPU(v1 []hierarchy.Dir, c Controller) bool {
+	at := hierarchyOf(v1, c)
+	return at >= 0 && at == hierarchyOf(v1, CPU)
 }
 
 // child1 is the run's directory in the hierarchy of a controller, made if it has none yet. Leftovers are

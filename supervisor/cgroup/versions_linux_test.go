@@ -443,3 +443,18 @@ func TestACPUSetKeepsTheAffinity(t *testing.T) {
 		}
 	}
 }
+
+// With CONFIG_RT_GROUP_SCHED the cpu hierarchy would refuse the target.
+func TestARealTimeProcessIsNotPutUnderCPU(t *testing.T) {
+	need(t, "cgroup1:memory", "cgroup1:cpu", "root")
+	runtime.LockOSThread()
+	must(t, unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0))
+	g, err := Make(limits)
+	must(t, unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}, 0))
+	runtime.UnlockOSThread()
+	must(t, err)
+	t.Cleanup(func() { must(t, g.Remove()) })
+	if g.in(CPU) != nil || g.in(Memory) == nil {
+		t.Error(g.Paths())
+	}
+}
