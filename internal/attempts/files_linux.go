@@ -43,15 +43,15 @@ var fileTries = []Try{
 
 	{"fds", 0, fds},       // prints what is open
 	{"reopen", 2, reopen}, // FD read|write|truncate: by way of /proc/self/fd
-	{"truncate", 1, func(a []string) error { return unix.Ftruncate(fd(a), 0) }},                      // FD, as it is
-	{"seekwrite", 1, func(a []string) error { return errOf(unix.Pwrite(fd(a), []byte(was), 0)) }},    // FD: over its beginning
-	{"readfd", 1, func(a []string) error { return errOf(unix.Read(fd(a), make([]byte, 1))) }},        // FD
-	{"writefd", 1, func(a []string) error { return errOf(unix.Write(fd(a), []byte(was))) }},          // FD
-	{"say", 1, func(a []string) error { return errOf(os.Stdout.WriteString(strings.Join(a, " "))) }}, // TEXT, as it is
+	{"truncate", 1, func(a []string) error { return unix.Ftruncate(fd(a), 0) }},                       // FD, as it is
+	{"seekwrite", 1, func(a []string) error { return errOf(unix.Pwrite(fd(a), []byte(written), 0)) }}, // FD: over its beginning
+	{"readfd", 1, func(a []string) error { return errOf(unix.Read(fd(a), make([]byte, 1))) }},         // FD
+	{"writefd", 1, func(a []string) error { return errOf(unix.Write(fd(a), []byte(written))) }},       // FD
+	{"say", 1, func(a []string) error { return errOf(os.Stdout.WriteString(strings.Join(a, " "))) }},  // TEXT, as it is
 }
 
-// was is what is written.
-const was = "attempt was here\n"
+// written is the text that attempts leave.
+const written = "attempt was here\n"
 
 // fd is a descriptor that the first argument names.
 func fd(args []string) int { return int(Number(args[0])) }
@@ -99,7 +99,7 @@ func writeTo(name string, flags int) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(was)
+	_, err = f.WriteString(written)
 	return errors.Join(err, f.Close())
 }
 
@@ -146,7 +146,7 @@ func reopen(args []string) error {
 		}
 		return err
 	case "write":
-		_, err = unix.Write(fd, []byte(was))
+		_, err = unix.Write(fd, []byte(written))
 		return err
 	}
 	return nil

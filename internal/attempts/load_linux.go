@@ -51,8 +51,8 @@ func mapped(n int64) ([]byte, error) {
 	return unix.Mmap(-1, 0, int(n)*mib, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 }
 
-// write1 touches every page.
-func write1(b []byte) {
+// touchPages touches every page.
+func touchPages(b []byte) {
 	for i := 0; i < len(b); i += page {
 		b[i] = 1
 	}
@@ -64,7 +64,7 @@ func alloc(args []string) error {
 	if err != nil {
 		return err
 	}
-	write1(b)
+	touchPages(b)
 	fmt.Println("allocated")
 	time.Sleep(time.Duration(n[1]) * time.Second)
 	return nil
@@ -148,7 +148,7 @@ func touch(args []string) error {
 			return err
 		}
 		one = func() error {
-			write1(b[:mib])
+			touchPages(b[:mib])
 			b = b[mib:]
 			return nil
 		}
@@ -198,7 +198,7 @@ func shm(args []string) error {
 		if err != nil {
 			return err
 		}
-		write1(b)
+		touchPages(b)
 		return unix.SysvShmDetach(b)
 	})
 	if err == nil {
