@@ -11,7 +11,8 @@ import (
 // count reads the counters, once: of a systemd scope before the init ends. Then
 // systemd takes it down bit by bit, and some counters are gone before others.
 func (b *box) count() {
-	b.stat, b.oomKilled, b.counted = b.group.Stat(), b.group.KilledForMemory(), true
+	b.stat, b.counted = b.group.Stat(), true
+	b.oomKilled = b.group.KilledForMemory(&b.stat)
 }
 
 // memoryKilled says who was killed, as far as the kernel tells.

@@ -39,13 +39,13 @@ func makeGroup(p *config.Policy, anchor func() int) (*cgroup.Group, groups) {
 	if !wantsGroup(p) {
 		return nil, groups{}
 	}
-	g, err := cgroup.Make(cgroup.Options{Parent: p.CgroupParent, Limits: groupLimits(p), Anchor: anchor, Account: true})
+	g, err := cgroup.Make(cgroup.Options{Parent: p.CgroupParent, Limits: groupLimits(p), Anchor: anchor})
 	if err != nil {
 		return nil, groups{err: err}
 	}
 	have := groups{source: g.Source(), version: g.Version(), views: g.Views(), holds: map[cgroup.Controller]bool{}}
 	for _, c := range []cgroup.Controller{cgroup.Memory, cgroup.PIDs, cgroup.CPU} {
-		_, have.holds[c] = g.Holds(c)
+		have.holds[c], _ = g.Holds(c)
 	}
 	_, have.counts = g.CPUTime()
 	return g, have

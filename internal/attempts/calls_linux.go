@@ -13,7 +13,9 @@ import (
 
 var callTries = []Try{
 	{"call", 1, call}, // NAME: one of calls
-	{"key", 1, func(a []string) error { return key(a[0]) }}, // DESCRIPTION: is it in a keyring of ours?
+	{"key", 1, func(a []string) error { // DESCRIPTION: is it in a keyring of ours?
+		return errOf(unix.KeyctlSearch(unix.KEY_SPEC_SESSION_KEYRING, "user", a[0], 0))
+	}},
 	{"add", 1, func(a []string) error { return AddKey(a[0]) }},
 }
 
@@ -30,18 +32,17 @@ var calls = []namedCall{
 		return Raw(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params)), 0)
 	}},
 	{"add_key", func() error { return AddKey("attempt") }},
-	{"keyctl", func() error { _, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, true); return err }},
-	{"unshare_user", func() error { return InThread(func() error { return cloned(unix.CLONE_NEWUSER) }) }},
+	{"keyctl", func() error { return errOf(unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, true)) }},
+	{"unshare_user", func() error {
+		return InThread(func() error { return cloned(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER}, "sleep", "0") })
+	}},
 	{"unshare_net", func() error { return InThread(func() error { return unix.Unshare(unix.CLONE_NEWNET) }) }},
-	{"clone_user", func() error { return cloned(unix.CLONE_NEWUSER) }},
+	{"clone_user", func() error { return cloned(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER}, "sleep", "0") }},
 	{"mount", func() error { return unix.Mount("tmpfs", "/tmp", "tmpfs", 0, "") }},
 	{"umount", func() error { return unix.Unmount("/proc", unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) }},
 	{"umount_tmp", func() error { return unix.Unmount("/tmp", unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) }},
-	{"fsopen", func() error { _, err := unix.Fsopen("tmpfs", 0); return err }},
-	{"open_tree", func() error {
-		_, err := unix.OpenTree(unix.AT_FDCWD, "/", unix.OPEN_TREE_CLONE|unix.AT_RECURSIVE)
-		return err
-	}},
+	{"fsopen", func() error { return errOf(unix.Fsopen("tmpfs", 0)) }},
+	{"open_tree", func() error { return errOf(unix.OpenTree(unix.AT_FDCWD, "/", unix.OPEN_TREE_CLONE|unix.AT_RECURSIVE)) }},
 	{"setns", setnsOwn},
 	{"pivot_root", func() error { return anyBut(unix.PivotRoot("/nowhere", "/nowhere"), unix.ENOENT) }},
 	{"chroot", func() error { return unix.Chroot("/") }},
@@ -51,7 +52,7 @@ var calls = []namedCall{
 	{"init_module", func() error { return anyBut(Raw(unix.SYS_INIT_MODULE, 0, 0, 0), unix.EFAULT, unix.ENOEXEC) }},
 	{"kexec_load", func() error { return anyBut(Raw(unix.SYS_KEXEC_LOAD, 0, 1<<20, 0), unix.EINVAL) }},
 	{"acct", func() error { return anyBut(unix.Acct("/nowhere"), unix.ENOENT) }},
-	{"sethostname", func() error { return sameHostname() }},
+	{"sethostname", sameHostname},
 	{"settimeofday", func() error {
 		tv := unix.Timeval{Usec: -1}
 		return anyBut(unix.Settimeofday(&tv), unix.EINVAL)
@@ -63,25 +64,18 @@ var calls = []namedCall{
 		return err
 	}},
 	{"setuid", func() error { return InThread(func() error { return Raw(unix.SYS_SETUID, 12345, 0, 0) }) }},
-	{"ptrace_child", traceChild},
+	{"ptrace_child", func() error { return withPID("child", unix.PtraceSeize) }}, // as a debugger does
 	{"modify_ldt", modifyLDT},
 	{"vmsplice", vmsplice},
-	{"memfd_secret", func() error {
-		fd, err := unix.MemfdSecret(0)
-		if err != nil {
-			return err
-		}
-		return unix.Close(fd)
-	}},
+	{"memfd_secret", func() error { return errOf(unix.MemfdSecret(0)) }},
 	{"zerocopy", func() error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
-		defer unix.Close(fd)
 		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ZEROCOPY, 1)
 	}},
-	{"syslog", func() error { _, err := unix.Klogctl(3, make([]byte, 16)); return err }},
+	{"syslog", func() error { return errOf(unix.Klogctl(3, make([]byte, 16))) }},
 	{"tiocsti", func() error { return ioctlTTY(unix.TIOCSTI, 'x') }},
 	// Only a console of the kernel's knows it.
 	{"tioclinux", func() error { return anyBut(ioctlTTY(unix.TIOCLINUX, 6), unix.ENOTTY) }},
@@ -127,9 +121,7 @@ func vmsplice() error {
 	defer unix.Close(p[0])
 	defer unix.Close(p[1])
 	text := []byte("x")
-	v := unix.Iovec{Base: &text[0], Len: 1}
-	_, err := unix.Vmsplice(p[1], []unix.Iovec{v}, 0)
-	return err
+	return errOf(unix.Vmsplice(p[1], []unix.Iovec{{Base: &text[0], Len: 1}}, 0))
 }
 
 // InThread is for what changes a thread for good.
@@ -142,19 +134,10 @@ func InThread(do func() error) error {
 	return <-done
 }
 
-func cloned(flags uintptr) error {
-	cmd, err := Again(&syscall.SysProcAttr{Cloneflags: flags}, "sleep", "0")
-	if err != nil {
-		return err
-	}
-	return cmd.Wait()
-}
-
 func perfEvent() error {
 	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK, Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
 	attr.Size = uint32(unsafe.Sizeof(attr))
-	_, err := unix.PerfEventOpen(&attr, 0, -1, -1, 0)
-	return anyBut(err, unix.ENOENT, unix.ENODEV)
+	return anyBut(errOf(unix.PerfEventOpen(&attr, 0, -1, -1, 0)), unix.ENOENT, unix.ENODEV)
 }
 
 // setnsOwn enters the namespace that it is in: what the kernel asks for is the same.
@@ -176,18 +159,7 @@ func sameHostname() error {
 
 // AddKey adds a key to the session.
 func AddKey(description string) error {
-	_, err := unix.AddKey("user", description, []byte("secret"), unix.KEY_SPEC_SESSION_KEYRING)
-	return err
-}
-
-func key(description string) error {
-	_, err := unix.KeyctlSearch(unix.KEY_SPEC_SESSION_KEYRING, "user", description, 0)
-	return err
-}
-
-// traceChild is what a debugger does to its own child.
-func traceChild() error {
-	return withPID("child", unix.PtraceSeize)
+	return errOf(unix.AddKey("user", description, []byte("secret"), unix.KEY_SPEC_SESSION_KEYRING))
 }
 
 // ioctlTTY needs a terminal, and makes one: outside its own input takes what is

@@ -1,45 +1,87 @@
 package attempts
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
 var fileTries = []Try{
-	{"read", 1, read},     // FILE
-	{"write", 1, write},   // FILE, made if need be
-	{"create", 1, create}, // FILE, which must not be there
-	{"remove", 1, remove}, // FILE
-	{"unlink", 1, func(a []string) error { return unix.Unlink(a[0]) }}, // FILE, which must be there
-	{"rename", 2, rename},       // FROM TO
-	{"link", 2, link},           // FROM TO, hard
+	{"read", 1, func(a []string) error { return read(a[0]) }},                                                    // FILE
+	{"write", 1, func(a []string) error { return writeTo(a[0], os.O_CREATE|os.O_APPEND) }},                       // FILE, made if need be
+	{"create", 1, func(a []string) error { return writeTo(a[0], os.O_CREATE|os.O_EXCL) }},                        // FILE, which must not be there
+	{"openwrite", 1, func(a []string) error { return opens(a[0], unix.O_WRONLY) }},                               // FILE, and nothing is written
+	{"remove", 1, func(a []string) error { return os.RemoveAll(a[0]) }},                                          // FILE
+	{"unlink", 1, func(a []string) error { return unix.Unlink(a[0]) }},                                           // FILE, which must be there
+	{"rename", 2, func(a []string) error { return os.Rename(a[0], a[1]) }},                                       // FROM TO
+	{"link", 2, func(a []string) error { return os.Link(a[0], a[1]) }},                                           // FROM TO, hard
+	{"mkdir", 1, func(a []string) error { return os.MkdirAll(a[0], 0o755) }},                                     // DIR
+	{"cut", 1, func(a []string) error { return unix.Truncate(a[0], 0) }},                                         // FILE: truncate(2), which opens nothing
+	{"execute", 1, func(a []string) error { return unix.Exec(a[0], a, os.Environ()) }},                           // FILE
+	{"whiteout", 1, func(a []string) error { return unix.Mknod(a[0], unix.S_IFCHR|0o600, 0) }},                   // FILE: the one device that anybody may make
+	{"fifo", 1, func(a []string) error { return during("mkfifo", unix.Mkfifo(a[0], 0o644)) }},                    // PATH
+	{"bind", 2, func(a []string) error { return during("mount", unix.Mount(a[0], a[1], "", unix.MS_BIND, "")) }}, // FROM TO
+	{"unbind", 1, func(a []string) error { return during("umount2", unix.Unmount(a[0], unix.MNT_DETACH)) }},      // DIR
+
 	{"chmod", 2, chmod},         // MODE FILE
-	{"mkdir", 1, mkdir},         // DIR
-	{"overwrite", 1, overwrite}, // FILE that is being executed, such as /proc/1/exe
-	{"reopen", 2, reopen},       // FD read|write|truncate: by way of /proc/self/fd
-	{"truncate", 1, truncate},   // FD, as it is
-	{"seekwrite", 1, seekWrite}, // FD: over its beginning
-	{"readfd", 1, readFD},       // FD
-	{"writefd", 1, writeFD},     // FD
-	{"fds", 0, fds},             // prints what is open
-	{"cut", 1, cut},             // FILE: truncate(2), which opens nothing
-	{"execute", 1, execute},     // FILE
-	{"whiteout", 1, whiteout},   // FILE: the one device that anybody may make
 	{"fill", 2, fill},           // FILE BYTES, really written
 	{"files", 2, files},         // DIR N: empty ones
+	{"flip", 2, flip},           // A B: exchanges the two, again and again, until it is killed
+	{"overwrite", 1, overwrite}, // FILE that is being executed, such as /proc/1/exe
+	{"openat2", 1, openat2},     // FILE
+	{"climb", 1, climb},         // FILE: reads it by .., from an open directory above which the caller's tree might be
+	{"handle", 2, handle},       // FILE DIR: opens FILE by its handle, on the file system of DIR
+	{"byhandle", 3, byHandle},   // TYPE HEX DIR: what HandleOf said, on the file system of DIR
+	{"parent", 1, parent},       // DIR: reads what is above DIR, by the handle of inode 2 of its file system
+
+	{"fds", 0, fds},       // prints what is open
+	{"reopen", 2, reopen}, // FD read|write|truncate: by way of /proc/self/fd
+	{"truncate", 1, func(a []string) error { return unix.Ftruncate(fd(a), 0) }},                       // FD, as it is
+	{"seekwrite", 1, func(a []string) error { return errOf(unix.Pwrite(fd(a), []byte(written), 0)) }}, // FD: over its beginning
+	{"readfd", 1, func(a []string) error { return errOf(unix.Read(fd(a), make([]byte, 1))) }},         // FD
+	{"writefd", 1, func(a []string) error { return errOf(unix.Write(fd(a), []byte(written))) }},       // FD
+	{"say", 1, func(a []string) error { return errOf(os.Stdout.WriteString(strings.Join(a, " "))) }},  // TEXT, as it is
 }
 
-func read(args []string) error {
-	f, err := os.Open(args[0])
+// written is the text that attempts leave.
+const written = "attempt was here\n"
+
+// fd is a descriptor that the first argument names.
+func fd(args []string) int { return int(Number(args[0])) }
+
+// errOf is the error of a call that gives something else besides.
+func errOf[T any](_ T, err error) error { return err }
+
+// during names the call that failed.
+func during(call string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", call, err)
+	}
+	return nil
+}
+
+// opens opens a file, and closes it.
+func opens(name string, flags int) error {
+	f, err := os.OpenFile(name, flags, 0)
 	if err != nil {
 		return err
 	}
+	return f.Close()
+}
+
+func read(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
 		return err
@@ -52,28 +94,14 @@ func read(args []string) error {
 	return err
 }
 
-func write(args []string) error {
-	f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+func writeTo(name string, flags int) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|flags, 0o644)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString("attempt was here\n")
+	_, err = f.WriteString(written)
 	return errors.Join(err, f.Close())
 }
-
-func create(args []string) error {
-	f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString("attempt was here\n")
-	return errors.Join(err, f.Close())
-}
-
-func remove(args []string) error { return os.RemoveAll(args[0]) }
-func rename(args []string) error { return os.Rename(args[0], args[1]) }
-func link(args []string) error   { return os.Link(args[0], args[1]) }
-func mkdir(args []string) error  { return os.MkdirAll(args[0], 0o755) }
 
 func chmod(args []string) error {
 	mode, err := strconv.ParseUint(args[0], 8, 32)
@@ -118,56 +146,19 @@ func reopen(args []string) error {
 		}
 		return err
 	case "write":
-		_, err = unix.Write(fd, []byte("attempt was here\n"))
+		_, err = unix.Write(fd, []byte(written))
 		return err
 	}
 	return nil
-}
-
-func cut(args []string) error      { return unix.Truncate(args[0], 0) }
-func execute(args []string) error  { return unix.Exec(args[0], args, os.Environ()) }
-func whiteout(args []string) error { return unix.Mknod(args[0], unix.S_IFCHR|0o600, 0) }
-
-func withFD(s string, do func(fd int) error) error {
-	n := Number(s)
-	return do(int(n))
-}
-
-func truncate(args []string) error {
-	return withFD(args[0], func(fd int) error { return unix.Ftruncate(fd, 0) })
-}
-
-func seekWrite(args []string) error {
-	return withFD(args[0], func(fd int) error {
-		_, err := unix.Pwrite(fd, []byte("attempt was here\n"), 0)
-		return err
-	})
-}
-
-func readFD(args []string) error {
-	return withFD(args[0], func(fd int) error {
-		_, err := unix.Read(fd, make([]byte, 1))
-		return err
-	})
-}
-
-func writeFD(args []string) error {
-	return withFD(args[0], func(fd int) error {
-		_, err := unix.Write(fd, []byte("attempt was here\n"))
-		return err
-	})
 }
 
 func fds([]string) error {
 	open, err := openFDs()
-	if err != nil {
-		return err
-	}
 	for _, n := range open {
 		to, _ := os.Readlink("/proc/self/fd/" + strconv.Itoa(n))
 		fmt.Println(n, to)
 	}
-	return nil
+	return err
 }
 
 // openFDs leaves out what this program has opened itself: everything from the
@@ -183,7 +174,7 @@ func openFDs() (open []int, err error) {
 			open = append(open, n)
 		}
 	}
-	sort.Ints(open)
+	slices.Sort(open)
 	return open, nil
 }
 
@@ -203,13 +194,110 @@ func fill(args []string) error {
 }
 
 func files(args []string) error {
-	n := Number(args[1])
-	for i := range n {
-		f, err := os.OpenFile(filepath.Join(args[0], "f"+strconv.FormatInt(i, 10)), os.O_CREATE|os.O_WRONLY, 0o644)
+	i := 0
+	return times(args[1], func() error {
+		i++
+		f, err := os.Create(filepath.Join(args[0], "f"+strconv.Itoa(i)))
 		if err != nil {
-			return fmt.Errorf("after %d: %w", i, err)
+			return err
 		}
-		f.Close()
+		return f.Close()
+	})
+}
+
+// flip says that it has begun by exchanging them once.
+func flip(args []string) error {
+	for {
+		if err := unix.Renameat2(unix.AT_FDCWD, args[0], unix.AT_FDCWD, args[1], unix.RENAME_EXCHANGE); err != nil {
+			return during("renameat2", err)
+		}
 	}
-	return nil
+}
+
+func openat2(args []string) error {
+	fd, err := unix.Openat2(unix.AT_FDCWD, args[0], &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC})
+	if err != nil {
+		return &os.PathError{Op: "openat2", Path: args[0], Err: err}
+	}
+	return unix.Close(fd)
+}
+
+// climb goes up from a descriptor rather than a name, further than any root is deep.
+func climb(args []string) error {
+	fd, err := unix.Open(".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	for range 64 {
+		up, err := unix.Openat(fd, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		_ = unix.Close(fd)
+		fd = up
+	}
+	full, err := filepath.Abs(args[0])
+	if err != nil {
+		return err
+	}
+	file, err := unix.Openat(fd, full[1:], unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "openat", Path: full, Err: err}
+	}
+	return unix.Close(file)
+}
+
+func handleOf(path string) (unix.FileHandle, error) {
+	h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, path, 0)
+	return h, during("name_to_handle_at", err)
+}
+
+// HandleOf gives the number by which the file system knows a file, as words of
+// "byhandle".
+func HandleOf(path string) ([]string, error) {
+	h, err := handleOf(path)
+	if err != nil {
+		return nil, err
+	}
+	return []string{fmt.Sprint(h.Type()), hex.EncodeToString(h.Bytes())}, nil
+}
+
+func handle(args []string) error {
+	h, err := handleOf(args[0])
+	if err != nil {
+		return err
+	}
+	return openHandle(args[1], h)
+}
+
+func byHandle(args []string) error {
+	kind := Number(args[0])
+	b, err := hex.DecodeString(args[1])
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	return openHandle(args[2], unix.NewFileHandle(int32(kind), b))
+}
+
+func parent(args []string) error {
+	h, err := handleOf(args[0])
+	if err != nil {
+		return err
+	}
+	b := make([]byte, len(h.Bytes()))
+	b[0] = 2
+	return openHandle(args[0], unix.NewFileHandle(h.Type(), b))
+}
+
+func openHandle(dir string, h unix.FileHandle) error {
+	at, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	fd, err := unix.OpenByHandleAt(at, h, unix.O_RDONLY|unix.O_CLOEXEC)
+	if err != nil {
+		return during("open_by_handle_at", err)
+	}
+	return unix.Close(fd)
 }

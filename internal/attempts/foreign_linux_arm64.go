@@ -13,3 +13,6 @@ var foreignCalls = []namedCall{
 }
 
 func noSuch() error { return fmt.Errorf("%w: this machine has none: %w", ErrBroken, unix.ENOSYS) }
+
+// modifyLDT is a call that this machine doesn't have.
+func modifyLDT() error { return unix.ENOSYS }

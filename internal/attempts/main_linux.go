@@ -29,7 +29,7 @@ type Try struct {
 
 // tries are plain functions, so that the linker lays them out.
 var tries = [...]*[]Try{
-	&fileTries, &pathTries, &processTries, &loadTries, &networkTries, &callTries, &leakTries, &otherTries, &privilegeTries, &gatewayTries,
+	&fileTries, &processTries, &loadTries, &networkTries, &callTries, &leakTries,
 }
 
 // Main makes one attempt and ends the process. more are the caller's own words.

@@ -55,8 +55,7 @@ func hear(args []string) error {
 
 // Sleep sleeps for so many seconds.
 func Sleep(args []string) error {
-	n := Number(args[0])
-	time.Sleep(time.Duration(n) * time.Second)
+	time.Sleep(time.Duration(Number(args[0])) * time.Second)
 	return nil
 }
 
@@ -70,19 +69,23 @@ func Again(attr *syscall.SysProcAttr, args ...string) (*exec.Cmd, error) {
 	return cmd, cmd.Start()
 }
 
-// daemon forks twice: the one in between ends, and nobody knows the other's parent.
-// Who looks for it finds the token among its words.
-func daemon(args []string) error {
-	cmd, err := Again(&syscall.SysProcAttr{Setsid: true}, "between", args[0], strings.Join(args[1:], ""))
+// cloned starts this program once more, and waits for it.
+func cloned(attr *syscall.SysProcAttr, words ...string) error {
+	cmd, err := Again(attr, words...)
 	if err != nil {
 		return err
 	}
 	return cmd.Wait()
 }
 
+// daemon forks twice: the one in between ends, and nobody knows the other's parent.
+// Who looks for it finds the token among its words.
+func daemon(args []string) error {
+	return cloned(&syscall.SysProcAttr{Setsid: true}, "between", args[0], strings.Join(args[1:], ""))
+}
+
 func between(args []string) error {
-	_, err := Again(&syscall.SysProcAttr{Setsid: true}, "deaf", args[0], args[1])
-	return err
+	return errOf(Again(&syscall.SysProcAttr{Setsid: true}, "deaf", args[0], args[1]))
 }
 
 func stopped(args []string) error {
@@ -122,8 +125,7 @@ func peek(args []string) error {
 		b := make([]byte, 8)
 		local := []unix.Iovec{{Base: &b[0], Len: 8}}
 		// Any address will do: one that isn't there gives EFAULT, behind the check.
-		_, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: 0x10000, Len: 8}}, 0)
-		return anyBut(err, unix.EFAULT)
+		return anyBut(errOf(unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: 0x10000, Len: 8}}, 0)), unix.EFAULT)
 	})
 }
 
@@ -145,39 +147,18 @@ func pidfd(args []string) error {
 		if err != nil {
 			return err
 		}
-		_, err = unix.PidfdGetfd(fd, int(n), 0)
-		return err
+		return errOf(unix.PidfdGetfd(fd, int(n), 0))
 	})
 }
 
-// several starts as many children as it may, each sleeping.
-func several(n int64, sleeping []string) (children []*exec.Cmd, err error) {
-	for range n {
-		cmd, err := Again(nil, append([]string{"sleep"}, sleeping...)...)
-		if err != nil {
-			return children, err
-		}
-		children = append(children, cmd)
-	}
-	return children, nil
-}
-
 func grow(args []string) error {
-	children, err := several(Number(args[0]), args[1:])
+	children, err := several(Number(args[0]), "sleep", args[1])
 	fmt.Println("started", len(children))
-	for _, cmd := range children {
-		_ = cmd.Wait()
-	}
+	_ = wait(children, nil)
 	return err
 }
 
-func lived(args []string) error {
-	children, err := several(Number(args[0]), args[1:])
-	for _, cmd := range children {
-		err = errors.Join(err, cmd.Wait())
-	}
-	return err
-}
+func lived(args []string) error { return wait(several(Number(args[0]), "sleep", args[1])) }
 
 // signalled exits as the command does.
 func signalled(args []string) error {

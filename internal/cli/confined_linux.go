@@ -63,7 +63,7 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 		io.Stopping = console.Hurry
 	}
 	// A status line is for a terminal that nobody else draws on, as a pager after us would.
-	alone := terminal.IsTerminal(io.Stdout)
+	alone := linux.IsTerminal(io.Stdout)
 	if console := io.Console; console != nil && alone && r.Invocation.Log != "quiet" && r.Invocation.LogFormat != "json" {
 		io.Watching = func(elapsed func() time.Duration, memory func() int64) (stop func()) {
 			return console.Status(func() terminal.Progress {

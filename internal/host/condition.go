@@ -27,6 +27,7 @@ const mustRunVar = "CONFINE_MUST_RUN"
 // found out.
 func Has(cond string) (bool, error) {
 	name, arg, hasArg := strings.Cut(cond, ":")
+	probe, version := cond, 0
 	switch {
 	case cond == "root":
 		return os.Geteuid() == 0, nil
@@ -42,53 +43,27 @@ func Has(cond string) (bool, error) {
 		_, err := exec.LookPath(arg)
 		return err == nil, nil
 	case cond == "procmount":
-		return hasProbe("proc_mount", cond)
-	case name == "cgroup1" || name == "cgroup2":
-		return hasCgroup(cond)
+		probe = "proc_mount"
 	case name == "landlock" && hasArg:
-		return hasVersion(name, arg)
+		probe = name
+		if version, _ = strconv.Atoi(arg); version < 1 {
+			return false, fmt.Errorf("condition %q: not a version", cond)
+		}
 	}
-	return hasProbe(cond, cond)
-}
-
-func hasProbe(name, cond string) (bool, error) {
-	if _, ok := find(name); !ok {
+	if _, ok := find(probe); !ok && !isCgroupProbe(probe) {
 		return false, fmt.Errorf("condition %q: no such condition", cond)
 	}
-	r, _ := examined().Result(name)
+	r, _ := examined().Result(probe)
 	if r.Answer == Unknown {
 		return false, fmt.Errorf("condition %q: %w", cond, r.Err())
 	}
-	return r.Answer == Yes, nil
+	return r.Answer == Yes && r.Version >= version, nil
 }
 
-func hasVersion(name, arg string) (bool, error) {
-	least, err := strconv.Atoi(arg)
-	if err != nil || least < 1 {
-		return false, fmt.Errorf("condition %q: not a version", name+":"+arg)
-	}
-	ok, err := hasProbe(name, name+":"+arg)
-	if err != nil || !ok {
-		return false, err
-	}
-	r, _ := examined().Result(name)
-	return r.Version >= least, nil
-}
-
-func hasCgroup(cond string) (bool, error) {
-	known := func(controllers []string) bool {
-		_, controller, _ := strings.Cut(cond, ":")
-		return slices.Contains(controllers, controller)
-	}
-	version2 := strings.HasPrefix(cond, "cgroup2:")
-	if cond != "cgroup2" && !(version2 && known(v2Controllers[:])) && !(!version2 && known(v1Controllers[:])) {
-		return false, fmt.Errorf("condition %q: no such condition", cond)
-	}
-	r, ok := examined().Result(cond)
-	if ok && r.Answer == Unknown {
-		return false, fmt.Errorf("condition %q: %w", cond, r.Err())
-	}
-	return ok && r.Answer == Yes, nil
+func isCgroupProbe(name string) bool {
+	hierarchy, controller, _ := strings.Cut(name, ":")
+	return name == "cgroup2" || hierarchy == "cgroup2" && slices.Contains(v2Controllers[:], controller) ||
+		hierarchy == "cgroup1" && slices.Contains(v1Controllers[:], controller)
 }
 
 // MustRun is an error where CONFINE_MUST_RUN says that tests with this

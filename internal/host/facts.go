@@ -13,21 +13,14 @@ import (
 	"github.com/confine-run/confine/internal/mounts"
 )
 
-// Facts is what a few files and calls say, without trying anything. Each
-// method asks at most once; the zero value is ready for use, and so cheap that
-// making one costs nothing. Off Linux most of them say that nothing is known.
+// Facts is what a few files and calls say, without trying anything. What every run asks is asked at
+// most once; the zero value is ready for use, and so cheap that making one costs nothing. Off Linux most
+// of them say that nothing is known.
 type Facts struct {
 	files map[string]string // stands in for the file system in tests
 
-	kernel    once[kernelFact]
-	maxUserns once[sysctl]
-	apparmor  once[sysctl]
-	usernsClo once[sysctl]
-	status    once[procStatus]
-	container once[string]
-	chrooted  once[bool]
-	label     once[string]
-	cpus      once[[]int]
+	status once[procStatus]
+	cpus   once[[]int]
 }
 
 type once[T any] struct {
@@ -79,26 +72,16 @@ func (f *Facts) exists(path string) bool {
 	return err == nil
 }
 
-type kernelFact struct {
-	release string
-	version Kernel
-}
-
 // Release is the kernel's, as uname(2) gives it.
-func (f *Facts) Release() string { return f.kernel.get(f.askKernel).release }
+func (f *Facts) Release() string {
+	if f.files != nil {
+		return f.files["uname"]
+	}
+	return unameRelease()
+}
 
 // Kernel is the version in Release.
-func (f *Facts) Kernel() Kernel { return f.kernel.get(f.askKernel).version }
-
-func (f *Facts) askKernel() kernelFact {
-	release := ""
-	if f.files != nil {
-		release = f.files["uname"]
-	} else {
-		release = unameRelease()
-	}
-	return kernelFact{release, ParseKernel(release)}
-}
+func (f *Facts) Kernel() Kernel { return ParseKernel(f.Release()) }
 
 // UID is the effective user.
 func (f *Facts) UID() int { return os.Geteuid() }
@@ -106,41 +89,29 @@ func (f *Facts) UID() int { return os.Geteuid() }
 // CPUs are those that this process may run on.
 func (f *Facts) CPUs() []int { return f.cpus.get(allowedCPUs) }
 
-// sysctl is a kernel setting that may not exist.
-type sysctl struct {
-	value int
-	known bool
-}
-
-func (f *Facts) sysctl(path string) sysctl {
-	text, ok := f.read(path)
-	if !ok {
-		return sysctl{}
-	}
+// sysctl is a kernel setting; ok is false where there is no such setting.
+func (f *Facts) sysctl(name string) (n int, ok bool) {
+	text, ok := f.read("/proc/sys/" + name)
 	n, err := strconv.Atoi(strings.TrimSpace(text))
-	return sysctl{n, err == nil}
+	return n, ok && err == nil
 }
 
-// MaxUserNamespaces is user.max_user_namespaces; ok is false where there is no
-// such setting.
-func (f *Facts) MaxUserNamespaces() (n int, ok bool) {
-	s := f.maxUserns.get(func() sysctl { return f.sysctl("/proc/sys/user/max_user_namespaces") })
-	return s.value, s.known
-}
+// MaxUserNamespaces is user.max_user_namespaces.
+func (f *Facts) MaxUserNamespaces() (n int, ok bool) { return f.sysctl("user/max_user_namespaces") }
 
 // AppArmorRestrictsUserns is kernel.apparmor_restrict_unprivileged_userns, of
 // Ubuntu since 23.10: a user namespace made by an ordinary user has no
 // capabilities, unless a profile for the program says otherwise.
 func (f *Facts) AppArmorRestrictsUserns() bool {
-	s := f.apparmor.get(func() sysctl { return f.sysctl("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") })
-	return s.known && s.value != 0
+	n, ok := f.sysctl("kernel/apparmor_restrict_unprivileged_userns")
+	return ok && n != 0
 }
 
 // UsernsCloneForbidden is kernel.unprivileged_userns_clone=0, a setting of
 // Debian's and of hardened kernels.
 func (f *Facts) UsernsCloneForbidden() bool {
-	s := f.usernsClo.get(func() sysctl { return f.sysctl("/proc/sys/kernel/unprivileged_userns_clone") })
-	return s.known && s.value == 0
+	n, ok := f.sysctl("kernel/unprivileged_userns_clone")
+	return ok && n == 0
 }
 
 // ProcMounted: there is a /proc that shows this process.
@@ -191,44 +162,34 @@ func parseStatus(text string) procStatus {
 // Container is the kind of container this process runs in: "docker", "podman",
 // "kubernetes", or "" where nothing says so.
 func (f *Facts) Container() string {
-	return f.container.get(func() string {
-		switch {
-		case f.exists("/var/run/secrets/kubernetes.io"):
-			return "kubernetes"
-		case f.exists("/.dockerenv"):
-			return "docker"
-		case f.exists("/run/.containerenv"):
-			return "podman"
-		}
-		return ""
-	})
+	switch {
+	case f.exists("/var/run/secrets/kubernetes.io"):
+		return "kubernetes"
+	case f.exists("/.dockerenv"):
+		return "docker"
+	case f.exists("/run/.containerenv"):
+		return "podman"
+	}
+	return ""
 }
 
 // Chrooted: the root directory is not the root of a mount, and therefore the
 // kernel makes no user namespace.
 func (f *Facts) Chrooted() bool {
-	return f.chrooted.get(func() bool {
-		text, ok := f.read("/proc/self/mountinfo")
-		return ok && !hasRootMount(text)
-	})
-}
-
-func hasRootMount(text string) bool {
+	text, ok := f.read("/proc/self/mountinfo")
 	all, err := mounts.Parse(text)
-	return err != nil || slices.ContainsFunc(all, func(m *mountinfo.Info) bool { return m.Mountpoint == "/" })
+	return ok && err == nil && !slices.ContainsFunc(all, func(m *mountinfo.Info) bool { return m.Mountpoint == "/" })
 }
 
 // AppArmorLabel is the profile that confines this process, or "".
 func (f *Facts) AppArmorLabel() string {
-	return f.label.get(func() string {
-		text, ok := f.read("/proc/self/attr/apparmor/current")
-		if !ok {
-			text, _ = f.read("/proc/self/attr/current")
-		}
-		label, _, _ := strings.Cut(strings.Trim(text, "\x00\n "), " (")
-		if label == "unconfined" {
-			return ""
-		}
-		return label
-	})
+	text, ok := f.read("/proc/self/attr/apparmor/current")
+	if !ok {
+		text, _ = f.read("/proc/self/attr/current")
+	}
+	label, _, _ := strings.Cut(strings.Trim(text, "\x00\n "), " (")
+	if label == "unconfined" {
+		return ""
+	}
+	return label
 }

@@ -1,6 +1,10 @@
 package host
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
+)
 
 func unameRelease() string {
 	var u unix.Utsname
@@ -36,15 +40,9 @@ func (f *Facts) Rlimit(resource int) (soft, hard uint64, err error) {
 	return r.Cur, r.Max, nil
 }
 
-// mayWrite asks the kernel whether this process, as it is, may write path. It
-// says no for a mount that is read-only too.
+// mayWrite names what it refuses.
 func mayWrite(path string) error {
-	// flags: the effective ids count. The libc-less faccessat would use the real ones.
-	err := unix.Faccessat2(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS)
-	if err == unix.ENOSYS || err == unix.EPERM { // before Linux 5.8, or filtered
-		err = unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, 0)
-	}
-	if err != nil {
+	if err := linux.MayWrite(path); err != nil {
 		return &notWritable{path, err.(unix.Errno)}
 	}
 	return nil

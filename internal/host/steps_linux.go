@@ -151,10 +151,6 @@ func (p *inProbe) loUp() error {
 // nproc forks under a limit that is used up already: it is held where the fork
 // fails. The kernel holds it for nobody who is uid 0 outside.
 func (p *inProbe) nproc() error {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return refuse("uname", err)
-	}
 	errno := forkUnderLimit()
 	if errno != unix.EAGAIN {
 		if errno == 0 {
@@ -163,7 +159,7 @@ func (p *inProbe) nproc() error {
 		return refuse("fork", errno)
 	}
 	// Before 5.14 the count was the user's over all namespaces: no limit of one run.
-	if v := ParseKernel(unix.ByteSliceToString(u.Release[:])); !v.IsZero() && !v.AtLeast(Kernel{5, 14}) {
+	if v := ParseKernel(unameRelease()); !v.IsZero() && !v.AtLeast(Kernel{5, 14}) {
 		return refuse("RLIMIT_NPROC counts all processes of the user on Linux "+v.String(), unsaid)
 	}
 	return nil

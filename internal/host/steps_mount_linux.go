@@ -99,11 +99,7 @@ func (p *inProbe) procMount() error {
 // pidMax writes what was read, and only where the setting is known to be the
 // namespace's own: before that it is the host's, and root's to change.
 func (p *inProbe) pidMax() error {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return refuse("uname", err)
-	}
-	if v := ParseKernel(unix.ByteSliceToString(u.Release[:])); !v.AtLeast(Kernel{6, 14}) {
+	if v := ParseKernel(unameRelease()); !v.AtLeast(Kernel{6, 14}) {
 		return refuse("kernel.pid_max is the host's on Linux "+v.String(), unsaid)
 	}
 	const path = "sys/kernel/pid_max"

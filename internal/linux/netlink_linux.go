@@ -10,29 +10,39 @@ import (
 // Netlink sends whole messages to one of the kernel's netlink families and waits for
 // as many of them to be acknowledged as are to be. The first that is refused is the error.
 func Netlink(protocol int, messages string, acks int) error {
+	if acks == 0 {
+		return exchange(protocol, []byte(messages), 0, nil)
+	}
+	return exchange(protocol, []byte(messages), unix.MSG_DONTWAIT, func(answer []byte) (done bool, err error) {
+		got, err := acknowledged(answer)
+		acks -= got
+		return acks <= 0, err
+	})
+}
+
+// exchange sends a request and gives take each datagram of the answer, until it has all. With MSG_DONTWAIT
+// what isn't there yet never comes: the kernel has answered before sendto returns, but for a dump.
+func exchange(protocol int, request []byte, flags int, take func(answer []byte) (done bool, err error)) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := unix.Sendto(fd, []byte(messages), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil || take == nil {
 		return err
 	}
-	// The kernel has answered before sendto returns: nothing to come is nothing more.
-	buf := make([]byte, 16<<10)
-	for acks > 0 {
-		n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT)
+	buf := make([]byte, 32<<10) // the kernel never fills more of one
+	for done := false; !done; {
+		n, _, err := unix.Recvfrom(fd, buf, flags)
 		if err == unix.EINTR {
 			continue
 		}
+		if err == nil {
+			done, err = take(buf[:n])
+		}
 		if err != nil {
 			return err
 		}
-		got, err := acknowledged(buf[:n])
-		if err != nil {
-			return err
-		}
-		acks -= got
 	}
 	return nil
 }
@@ -82,29 +92,15 @@ func RouteType(to []byte, protocol uint8, port uint16) (kind uint8, err error) {
 	n.PutUint16(b[4:], unix.RTM_GETROUTE)
 	n.PutUint16(b[6:], unix.NLM_F_REQUEST)
 
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
-	if err != nil {
-		return 0, err
-	}
-	defer unix.Close(fd)
-	if err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return 0, err
-	}
-	answer := make([]byte, 4<<10)
-	for {
-		size, _, err := unix.Recvfrom(fd, answer, unix.MSG_DONTWAIT) // it has answered already
-		if err == unix.EINTR {
-			continue
+	err = exchange(unix.NETLINK_ROUTE, b, unix.MSG_DONTWAIT, func(answer []byte) (done bool, err error) {
+		if _, err := acknowledged(answer); err != nil {
+			return true, err
 		}
-		if err != nil {
-			return 0, err
+		if len(answer) <= typeOfRoute || n.Uint16(answer[4:]) != unix.RTM_NEWROUTE {
+			return true, unix.EBADMSG
 		}
-		if _, err := acknowledged(answer[:size]); err != nil {
-			return 0, err
-		}
-		if size <= typeOfRoute || n.Uint16(answer[4:]) != unix.RTM_NEWROUTE {
-			return 0, unix.EBADMSG
-		}
-		return answer[typeOfRoute], nil
-	}
+		kind = answer[typeOfRoute]
+		return true, nil
+	})
+	return kind, err
 }

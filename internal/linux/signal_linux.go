@@ -38,6 +38,15 @@ func DefaultAction(n unix.Signal) (restore func()) {
 	return func() { _ = rtSigaction(n, &old, nil) }
 }
 
+// Sigset is a set of signals.
+func Sigset(signals ...unix.Signal) (set unix.Sigset_t) {
+	const bits = 32 << (^uint(0) >> 63)
+	for _, n := range signals {
+		set.Val[(int(n)-1)/bits] |= 1 << ((int(n) - 1) % bits)
+	}
+	return set
+}
+
 // DieBy ends this process by n, so that whoever waits for it sees that, and with job sends n
 // to the rest of its process group, too. There is no core dump: this process is not what
 // failed.
@@ -45,9 +54,7 @@ func DieBy(n unix.Signal, job bool) {
 	runtime.LockOSThread()
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	DefaultAction(n)
-	var set unix.Sigset_t
-	const bits = 32 << (^uint(0) >> 63)
-	set.Val[(int(n)-1)/bits] |= 1 << ((int(n) - 1) % bits)
+	set := Sigset(n)
 	_ = unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, nil)
 	if job {
 		_ = unix.Kill(0, n)

@@ -43,11 +43,6 @@ const (
 
 // UnixSockets asks for all. The kernel needs CONFIG_UNIX_DIAG, which may be a module.
 func UnixSockets() (list []UnixSocket, err error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
 	n := binary.NativeEndian
 	ask := n.AppendUint32(nil, unix.SizeofNlMsghdr+24)
 	ask = n.AppendUint16(ask, sockDiagByFamily)
@@ -58,23 +53,8 @@ func UnixSockets() (list []UnixSocket, err error) {
 	ask = n.AppendUint32(ask, 0)
 	ask = n.AppendUint32(ask, showWhat)
 	ask = append(ask, make([]byte, 8)...)
-	if err := unix.Sendto(fd, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return nil, err
-	}
-	buf := make([]byte, 32<<10) // the kernel never fills more of one
-	for {
-		size, _, err := unix.Recvfrom(fd, buf, 0)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		done, err := parseSockets(buf[:size], &list)
-		if done || err != nil {
-			return list, err
-		}
-	}
+	err = exchange(unix.NETLINK_SOCK_DIAG, ask, 0, func(answer []byte) (done bool, err error) { return parseSockets(answer, &list) })
+	return list, err
 }
 
 // parseSockets takes one datagram of the answer.

@@ -96,6 +96,9 @@ func (d *driver) control(ctx context.Context, a *attempt, v values) string {
 	template := a.outside
 	if template == "" {
 		template = a.inside
+		if all, any := strings.CutPrefix(template, "any "); any {
+			template = "each " + all
+		}
 	}
 	words, lacks := fill(template, v)
 	if lacks != "" {

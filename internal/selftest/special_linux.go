@@ -69,7 +69,7 @@ func (d *driver) killed(ctx context.Context, a *attempt, r *Result) (Outcome, st
 		case <-ended:
 			return true
 		default:
-			return len(deaf(v["token"])) > 0
+			return len(started(v["token"])) > 0
 		}
 	})
 	_ = cmd.Process.Kill()
@@ -96,8 +96,8 @@ func (d *driver) killed(ctx context.Context, a *attempt, r *Result) (Outcome, st
 	}
 }
 
-// deaf are those with the token that have started what is to survive.
-func deaf(token string) (pids []int) {
+// started are those with the token that have started what is to survive.
+func started(token string) (pids []int) {
 	return slices.DeleteFunc(holders(token), func(pid int) bool {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		return err != nil || !bytes.Contains(b, []byte("\x00deaf\x00")) || bytes.Contains(b, []byte("\x00each\x00"))

@@ -17,7 +17,7 @@ type attempt struct {
 	limit     bool // a limit, which the attempt sets itself: a policy may have none
 
 	inside  string // words of package attempts
-	outside string // of the control; empty: the same
+	outside string // of the control; empty: the same, all of it where inside any of it is enough
 	rooted  root   // how the control is made, where it may need privileges or would change the host
 
 	policy  func(*config.Policy, values) // what has to be so for it to be tried, and small limits

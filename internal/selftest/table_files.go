@@ -10,9 +10,8 @@ func files() []attempt {
 	wall := walls(status.Filesystem)
 	return []attempt{
 		{name: "read", invariant: 4, walls: wall, tries: "reads a file that isn't shown: by its path, by .., by symbolic and magic links, by openat2",
-			inside:  "any read {secret} , read {tree}/link , read {tree}/../secret , read /proc/self/root{secret} , read /proc/self/cwd/../secret , openat2 {secret} , openat2 {tree}/link , climb {secret}",
-			outside: "each read {secret} , read {tree}/link , read {tree}/../secret , read /proc/self/root{secret} , read /proc/self/cwd/../secret , openat2 {secret} , openat2 {tree}/link , climb {secret}",
-			policy:  readOnly},
+			inside: "any read {secret} , read {tree}/link , read {tree}/../secret , read /proc/self/root{secret} , read /proc/self/cwd/../secret , openat2 {secret} , openat2 {tree}/link , climb {secret}",
+			policy: readOnly},
 		{name: "write", invariant: 4, walls: wall, tries: "changes a file that isn't shown, by the same ways",
 			inside:  "any write {secret} , cut {secret} , chmod 777 {secret} , create {dir}/new , unlink {secret} , write {tree}/link , write /proc/self/root{secret} , write /proc/self/cwd/../secret",
 			outside: "each write {secret} , chmod 700 {secret} , create {dir}/new , write {tree}/link , write /proc/self/root{secret} , write /proc/self/cwd/../secret , cut {secret} , unlink {secret}",

@@ -51,7 +51,7 @@ func leaks() []attempt {
 			inside:  "any peek {supervisor} , pidfd {supervisor} 0 , ptrace {supervisor} , peek {victim} , pidfd {victim} 0 , ptrace {victim}",
 			outside: "each peek child , pidfd child 0 , ptrace child"},
 		{name: "signals", invariant: 1, walls: walls(status.Containment), tries: "sends signals to the supervisor, and to another program of the caller's",
-			inside: "any signal {supervisor} , signal {victim}", outside: "each signal {supervisor} , signal {victim}"},
+			inside: "any signal {supervisor} , signal {victim}"},
 	}
 }
 

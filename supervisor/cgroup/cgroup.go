@@ -50,27 +50,24 @@ type Options struct {
 	// Only a systemd scope needs it: systemd makes none without a process. Nil or
 	// a result of 0 leaves systemd out.
 	Anchor func() int
-	// Account: usage is wanted, whatever the limits.
-	Account bool
 }
 
-// wanted are the controllers that a limit or a count needs.
-func (o *Options) wanted() (cs []Controller) {
-	if o.Limits.Memory > 0 || o.Account {
-		cs = append(cs, Memory)
-	}
-	if o.Limits.Tasks > 0 || o.Account {
-		cs = append(cs, PIDs)
-	}
-	if o.Limits.CPUPercent > 0 {
-		cs = append(cs, CPU)
-	}
-	return cs
+// wanted says whether a limit or a count needs the controller. Memory and tasks are counted always.
+func (l *Limits) wanted(c Controller) bool {
+	return c == Memory || c == PIDs || c == CPU && l.CPUPercent > 0
 }
 
-// limited are the controllers that a limit needs.
-func (l *Limits) limited() (cs []Controller) {
-	return (&Options{Limits: *l}).wanted()
+// limited says whether a limit needs the controller.
+func (l *Limits) limited(c Controller) bool {
+	switch c {
+	case Memory:
+		return l.Memory > 0
+	case PIDs:
+		return l.Tasks > 0
+	case CPU:
+		return l.CPUPercent > 0
+	}
+	return false
 }
 
 // Offer is what Make would most likely do.
@@ -94,16 +91,20 @@ type View struct {
 // viewRoot is where cgroup file systems are mounted.
 const viewRoot = "/sys/fs/cgroup"
 
-// view1 is the one of a hierarchy of v1, named after all controllers that it has.
-func view1(path string, controllers []string) View {
+// view1 is the one of a hierarchy of v1, named after all controllers that it has. It is ok if runtimes look for it.
+func view1(path string, controllers []string) (_ View, ok bool) {
 	v := View{Path: path, At: viewRoot + "/" + strings.Join(controllers, ",")}
 	if len(controllers) > 1 {
 		for _, c := range controllers {
 			v.Links = append(v.Links, viewRoot+"/"+c)
 		}
 	}
-	return v
+	return v, slices.ContainsFunc(controllers, func(c string) bool { return isLookedAt(Controller(c)) })
 }
+
+// isLookedAt says whether runtimes look for a controller. The JVM believes none of v1's limits unless it
+// finds memory and all of the others.
+func isLookedAt(c Controller) bool { return c == Memory || c == CPU || c == CPUAcct || c == CPUSet }
 
 // Has says whether the controller is on offer.
 func (o *Offer) Has(c Controller) bool { return slices.Contains(o.Controllers, c) }
@@ -174,35 +175,23 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	var b strings.Builder
-	for sep := ""; e != nil; e, sep = e.Next, "; " {
-		b.WriteString(sep)
-		e.one(&b)
+	var all []string
+	for ; e != nil; e = e.Next {
+		all = append(all, e.text())
 	}
-	return b.String()
+	return strings.Join(all, "; ")
 }
 
-func (e *Error) one(b *strings.Builder) {
-	colon := ""
-	part := func(sep, s string) {
-		if s != "" {
-			b.WriteString(sep + s)
-			colon = ": "
-		}
-	}
-	part("", string(e.Source))
-	part(colon, e.Op)
+func (e *Error) text() string {
+	call, errno := e.Op, ""
 	if e.Path != "" {
-		sep := colon
-		if e.Op != "" {
-			sep = " "
-		}
-		part(sep, `"`+e.Path+`"`)
+		call = strings.TrimPrefix(e.Op+` "`+e.Path+`"`, " ")
 	}
 	if e.Errno != 0 {
-		part(colon, e.Errno.Error())
+		errno = e.Errno.Error()
 	}
-	part(colon, e.Why)
+	parts := []string{string(e.Source), call, errno, e.Why}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
 }
 
 // Unwrap gives the errno, and why the next source gave none.

@@ -2,8 +2,6 @@ package cgroup
 
 import (
 	"errors"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,42 +12,33 @@ import (
 // control is one controller: how its limit is set, if there is one, and what it
 // counts.
 type control struct {
-	name  Controller
-	file  string // that the limit is written to
-	limit func(*dir, Limits) error
-	files []reading
+	name     Controller
+	limit    func(*dir, Limits) error
+	files    []reading
+	watchOOM func(*dir) *oomWatch
 }
 
 // controls1 in v1: the parts of a run that each hierarchy may carry. Where several
 // share one, as cpu and cpuacct do, it gets one directory.
 var controls1 = []control{
-	{Memory, "memory.limit_in_bytes", limitMemory1, memoryFiles1},
-	{PIDs, "pids.max", limitPIDs, pidsFiles},
-	{CPU, "cpu.cfs_quota_us", limitCPU1, cpuFiles1},
-	{CPUAcct, "", nil, cpuacctFiles},
-	{CPUSet, "", nil, nil},
+	{Memory, limitMemory1, memoryFiles1, watchOOM1},
+	{PIDs, limitPIDs, pidsFiles, nil},
+	{CPU, limitCPU1, cpuFiles1, nil},
+	{CPUAcct, nil, cpuacctFiles, nil},
+	{CPUSet, nil, nil, nil},
 }
 
 // controls2 are what a directory of v2 may carry.
 var controls2 = []control{
-	{Memory, "memory.max", limitMemory, memoryFiles},
-	{PIDs, "pids.max", limitPIDs, pidsFiles},
-	{CPU, "cpu.max", limitCPU, cpuFiles},
-	{IO, "", nil, ioFiles},
+	{Memory, limitMemory, memoryFiles, watchOOM2},
+	{PIDs, limitPIDs, pidsFiles, nil},
+	{CPU, limitCPU, cpuFiles, nil},
+	{IO, nil, ioFiles, nil},
 }
 
-// isLookedAt says whether runtimes look for one of these controllers. The JVM believes
-// none of v1's limits unless it finds memory and all of the others.
-func isLookedAt(controllers []string) bool {
-	return slices.ContainsFunc(controllers, func(c string) bool {
-		return c == string(Memory) || c == string(CPU) || c == string(CPUAcct) || c == string(CPUSet)
-	})
-}
-
-// hold is a limit as it was set, in the file that is its mechanism.
+// hold is a limit that was asked for, and why the kernel didn't take it.
 type hold struct {
 	controller Controller
-	file       string
 	err        error
 }
 
@@ -59,42 +48,34 @@ type reading struct {
 	into func(*Stat, []byte)
 }
 
-// limitMemory sets memory.max. The kernel counts in pages and rounds down.
+// limitMemory sets memory.max.
 //
 // Nothing may be swapped out: what was would not be in memory.max any more, and a
 // limit that can be passed by half the swap of the host is none.
 func limitMemory(d *dir, l Limits) error {
-	err := d.setNumber("memory.max", l.Memory, pages(l.Memory))
-	if err == nil {
-		err = d.setNumber("memory.swap.max", 0, 0)
-		if errors.Is(err, unix.ENOENT) && !hasSwap() { // no accounting of swap in this kernel
-			err = nil
-		}
+	if err := d.set("memory.max", l.Memory); err != nil {
+		return err
 	}
-	if err == nil {
-		// One that lost a process to the OOM killer is of no use any more.
-		err = d.setNumber("memory.oom.group", 1, 1)
+	err := d.set("memory.swap.max", 0)
+	if err != nil && (!errors.Is(err, unix.ENOENT) || hasSwap()) { // ENOENT: no accounting of swap in this kernel
+		return err
 	}
-	return err
+	// One that lost a process to the OOM killer is of no use any more.
+	return d.set("memory.oom.group", 1)
 }
 
 // limitMemory1 is that of v1. It has two limits: memory, and memory with swap.
 func limitMemory1(d *dir, l Limits) error {
-	err := d.setNumber("memory.limit_in_bytes", l.Memory, pages(l.Memory))
-	if err == nil {
-		err = d.setNumber("memory.memsw.limit_in_bytes", l.Memory, pages(l.Memory))
-		if errors.Is(err, unix.ENOENT) { // swapaccount=0
-			if err = d.setNumber("memory.swappiness", 0, 0); !hasSwap() {
-				err = nil
-			}
+	if err := d.set("memory.limit_in_bytes", l.Memory); err != nil {
+		return err
+	}
+	err := d.set("memory.memsw.limit_in_bytes", l.Memory)
+	if errors.Is(err, unix.ENOENT) { // swapaccount=0
+		if err = d.set("memory.swappiness", 0); !hasSwap() {
+			return nil
 		}
 	}
 	return err
-}
-
-func pages(bytes int64) int64 {
-	page := int64(os.Getpagesize())
-	return bytes / page * page
 }
 
 // hasSwap: the host has somewhere to swap to.
@@ -118,24 +99,9 @@ var memoryFiles1 = []reading{
 	{"memory.oom_control", func(s *Stat, b []byte) { s.OOMKills = field(b, "oom_kill") }}, // Linux 4.13
 }
 
-// KilledForMemory says that the OOM killer has killed in the group, and because of the
-// group's own limit: memory.events tells that in v2; in v1 the peak has to be at
-// the limit. Without that it was the host, or a cgroup above, that ran out of memory.
-func (g *Group) KilledForMemory() bool {
-	if _, ok := g.Holds(Memory); !ok {
-		return false
-	}
-	s := g.Stat()
-	if g.version == 2 {
-		return s.OOMKills.N > 0 && s.OOMs.N > 0
-	}
-	const huge = 2 << 20 // a page of this size may be what found no room
-	return s.OOMKills.N > 0 && s.MemoryPeak.N >= g.memory-huge
-}
-
 // limitPIDs sets pids.max, which v1 and v2 have alike. A fork past it is
 // refused with EAGAIN; nothing ends.
-func limitPIDs(d *dir, l Limits) error { return d.setNumber("pids.max", l.Tasks, l.Tasks) }
+func limitPIDs(d *dir, l Limits) error { return d.set("pids.max", l.Tasks) }
 
 var pidsFiles = []reading{
 	{"pids.current", func(s *Stat, b []byte) { s.Tasks = count(b) }},
@@ -149,25 +115,14 @@ const period = 100_000
 
 // limitCPU sets cpu.max.
 func limitCPU(d *dir, l Limits) error {
-	want := strconv.FormatInt(quota(l), 10) + " " + strconv.Itoa(period)
-	back, err := d.set("cpu.max", want)
-	if err == nil && strings.TrimSuffix(back, "\n") != want {
-		err = unwritten(back)
-	}
-	if err != nil {
+	if err := d.write("cpu.max", strconv.FormatInt(quota(l), 10)+" "+strconv.Itoa(period)); err != nil {
 		return d.failed("cpu.max", err)
 	}
 	return nil
 }
 
-// limitCPU1 is that of v1. The period comes first: a quota has to fit in it.
-func limitCPU1(d *dir, l Limits) error {
-	err := d.setNumber("cpu.cfs_period_us", period, period)
-	if err == nil {
-		err = d.setNumber("cpu.cfs_quota_us", quota(l), quota(l))
-	}
-	return err
-}
+// limitCPU1 is that of v1, in the period that every new cgroup has.
+func limitCPU1(d *dir, l Limits) error { return d.set("cpu.cfs_quota_us", quota(l)) }
 
 func quota(l Limits) int64 { return int64(l.CPUPercent) * period / 100 }
 
@@ -199,15 +154,15 @@ const tick = 10 * time.Millisecond
 // fillCPUSet gives a cpuset of v1 what it can have no process without: the memory
 // nodes of its parent, and the CPUs that this process may use, since whoever joins
 // a cpuset loses the affinity that it had. It makes no scheduling domain.
-func (d *dir) fillCPUSet(parent *dir) *Error {
+func (d *dir) fillCPUSet() *Error {
 	cpus, err := affinity()
 	if err != nil {
 		return failed("", "sched_getaffinity", "", err)
 	}
 	var buf [256]byte
-	nodes, err := parent.file("cpuset.effective_mems", buf[:])
+	nodes, err := d.parent.file("cpuset.effective_mems", buf[:])
 	if err != nil {
-		return failed("", "read", parent.path+"/cpuset.effective_mems", err)
+		return failed("", "read", d.parent.path+"/cpuset.effective_mems", err)
 	}
 	for _, f := range [...]struct{ name, text string }{
 		{"cpuset.sched_load_balance", "0"},
@@ -241,139 +196,4 @@ func affinity() (string, error) {
 var ioFiles = []reading{
 	{"io.stat", func(s *Stat, b []byte) { s.Read, s.Written = sums(b, " rbytes="), sums(b, " wbytes=") }},
 	{"io.pressure", func(s *Stat, b []byte) { s.Pressure.IOSome, s.Pressure.IOFull = total(b, "some"), total(b, "full") }},
-}
-
-// oomWatch wakes when the OOM killer has killed in the group.
-type oomWatch struct {
-	wake   *os.File // readable when something may have happened
-	events int      // descriptor of the file that counts
-	told   chan struct{}
-	again  time.Duration // how long to look again after a wake: v1 tells before it kills
-	drain  func(fd int)
-	stop   chan struct{}
-	done   chan struct{} // once told is there
-}
-
-// OOM gives one value when the OOM killer has killed in the group. Where the kernel can't
-// tell, or no limit on memory holds, it gives none ever; Stat().OOMKills counts.
-// Calls give the same channel.
-//
-// In v2 the kernel kills the whole group (memory.oom.group). In v1 it kills one
-// process, and the rest is the caller's.
-func (g *Group) OOM() <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	w := g.oom
-	if w == nil || g.gone {
-		return nil
-	}
-	if w.told == nil {
-		w.told = make(chan struct{}, 1)
-		go w.watch()
-	}
-	return w.told
-}
-
-// watchOOM2: memory.events becomes urgent to read when it changes. That is asked
-// through an epoll of its own, since the runtime's asks for reading only; inotify would do
-// too, but a user may have only 128 of them.
-func watchOOM2(d *dir) *oomWatch {
-	events, err := openAt(d.fd, "memory.events", flagsRead)
-	if err != nil {
-		return nil
-	}
-	var buf [256]byte
-	_, _ = readAgain(events, buf[:]) // what changes from here on counts
-	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err == nil {
-		err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, events, &unix.EpollEvent{Events: unix.EPOLLPRI | unix.EPOLLET})
-	}
-	if err == nil {
-		err = unix.SetNonblock(epoll, true)
-	}
-	if err != nil {
-		closeFD(&epoll)
-		_ = unix.Close(events)
-		return nil
-	}
-	return newWatch(epoll, events, 0, func(fd int) {
-		var one [1]unix.EpollEvent
-		_, _ = unix.EpollWait(fd, one[:], 0)
-	})
-}
-
-// watchOOM1: an eventfd, registered for memory.oom_control.
-func watchOOM1(d *dir) *oomWatch {
-	events, err := openAt(d.fd, "memory.oom_control", flagsRead)
-	if err != nil {
-		return nil
-	}
-	eventfd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err == nil {
-		err = d.write("cgroup.event_control", strconv.Itoa(eventfd)+" "+strconv.Itoa(events))
-	}
-	if err != nil { // not in a kernel with PREEMPT_RT
-		closeFD(&eventfd)
-		_ = unix.Close(events)
-		return nil
-	}
-	return newWatch(eventfd, events, 100*time.Millisecond, func(fd int) {
-		var eight [8]byte
-		_, _ = unix.Read(fd, eight[:])
-	})
-}
-
-func newWatch(wake, events int, again time.Duration, drain func(int)) *oomWatch {
-	return &oomWatch{wake: os.NewFile(uintptr(wake), "oom"), events: events, again: again, drain: drain,
-		stop: make(chan struct{}), done: make(chan struct{})}
-}
-
-func (w *oomWatch) watch() {
-	defer close(w.done)
-	raw, err := w.wake.SyscallConn()
-	if err != nil {
-		return
-	}
-	for !w.killed() {
-		if raw.Read(w.ready) != nil {
-			return // closed
-		}
-		for until := time.Now().Add(w.again); time.Now().Before(until) && !w.killed(); {
-			select {
-			case <-w.stop:
-				return
-			case <-time.After(time.Millisecond):
-			}
-		}
-	}
-	w.told <- struct{}{}
-}
-
-// ready takes what is there to be read, and says whether there was something.
-func (w *oomWatch) ready(fd uintptr) bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-	if err != nil || n == 0 {
-		return false
-	}
-	w.drain(int(fd))
-	return true
-}
-
-// killed: the OOM killer has been here.
-func (w *oomWatch) killed() bool {
-	var buf [512]byte
-	text, err := readAgain(w.events, buf[:])
-	return err == nil && field(text, "oom_kill").N > 0
-}
-
-func (w *oomWatch) close() {
-	if w == nil {
-		return
-	}
-	close(w.stop)
-	_ = w.wake.Close()
-	if w.told != nil {
-		<-w.done
-	}
-	closeFD(&w.events)
 }

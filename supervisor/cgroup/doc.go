@@ -27,11 +27,10 @@
 //
 // # What it holds
 //
-// A limit holds when it was read back as written; Holds names the file, WhyNot the
-// error. Memory is limited together with swap. Some limits are weaker in v1: an OOM kill
-// ends one process there and not the group, nothing tells that a group is empty, and
-// the kill is a loop while forks are refused (pids.max). v1 also knows nothing of input and output, or
-// of pressure, in the hierarchies that are used.
+// A limit holds when the kernel took it; Holds says so, or why not. Memory is limited together with swap.
+// Some limits are weaker in v1: an OOM kill ends one process there and not the group, nothing tells that a
+// group is empty, and the kill is a loop while forks are refused (pids.max). v1 also knows nothing of input
+// and output, or of pressure, in the hierarchies that are used.
 //
 // # What it leaves
 //
@@ -39,7 +38,8 @@
 // does, and the directories stay, with whatever did not die by itself. Their names
 // say who made them, and in which namespaces, and a flock that goes with its process says
 // that they are in use; a later Make in the same place, the next one where no more than
-// 16 directories are, removes those whose owner is certainly dead. A scope goes by itself.
+// 16 directories are, removes those whose owner is certainly dead. In v1 the first hierarchy, that of
+// memory, says for all of them who left something. A scope goes by itself.
 //
 // # What it needs
 //
@@ -49,6 +49,7 @@
 // # Reading order
 //
 // cgroup.go has the words: options, counts, errors. site.go chooses where to try, make_linux.go
-// tries, by v2_linux.go, v1_linux.go or systemd_linux.go. controllers_linux.go has the files of each
-// controller, group_linux.go what is done with a cgroup, kill_linux.go and remove_linux.go its end.
+// tries, by v2_linux.go or systemd_linux.go. controllers_linux.go has the files of each
+// controller, group_linux.go what is done with a cgroup, oom_linux.go who is told of an OOM kill, kill_linux.go
+// and remove_linux.go its end.
 package cgroup

@@ -36,34 +36,30 @@ func kindAndErrno(t *testing.T, err error, kind Kind, errno unix.Errno, words st
 	}
 }
 
-// A file that keeps the end of what it held before stands for a limit that the kernel changed.
-const other = "99999999999999999999999999\n"
-
-func TestALimitHoldsOnlyAsItReadsBack(t *testing.T) {
-	l := Limits{Memory: mib, CPUPercent: 50}
+func TestAMissingFileForALimit(t *testing.T) {
 	swapped := "" // without accounting of swap a limit on memory holds where there is none
 	if hasSwap() {
 		swapped = "no such file"
 	}
-	for name, c := range map[string]struct {
-		files map[string]string
+	for _, c := range []struct {
+		files string
 		limit func(*dir, Limits) error
 		words string
 	}{
-		"memory":                   {map[string]string{"memory.max": other}, limitMemory, `memory.max": reads back as "1048576`},
-		"swap":                     {map[string]string{"memory.max": "", "memory.swap.max": other}, limitMemory, `memory.swap.max": reads back as "0999`},
-		"the group":                {map[string]string{"memory.max": "", "memory.swap.max": ""}, limitMemory, `memory.oom.group": no such file`},
-		"swap unknown":             {map[string]string{"memory.max": "", "memory.oom.group": ""}, limitMemory, swapped},
-		"cpu":                      {map[string]string{"cpu.max": other}, limitCPU, `cpu.max": reads back as "50000 100000999`},
-		"no cpu":                   {nil, limitCPU, `cpu.max": no such file`},
-		"memory, v1":               {nil, limitMemory1, `memory.limit_in_bytes": no such file`},
-		"swap unknown, v1":         {map[string]string{"memory.limit_in_bytes": ""}, limitMemory1, swapped},
-		"swap unknown, unused, v1": {map[string]string{"memory.limit_in_bytes": "", "memory.swappiness": ""}, limitMemory1, ""},
-		"period, v1":               {nil, limitCPU1, `cpu.cfs_period_us": no such file`},
+		{"memory.max memory.swap.max", limitMemory, `memory.oom.group": no such file`},
+		{"memory.max memory.oom.group", limitMemory, swapped},
+		{"memory.limit_in_bytes", limitMemory1, swapped},
+		{"memory.limit_in_bytes memory.swappiness", limitMemory1, ""},
+		{"", limitMemory1, `memory.limit_in_bytes": no such file`},
+		{"", limitCPU, `cpu.max": no such file`},
 	} {
-		err := c.limit(fake(t, c.files), l)
+		files := map[string]string{}
+		for _, name := range strings.Fields(c.files) {
+			files[name] = ""
+		}
+		err := c.limit(fake(t, files), Limits{Memory: mib, CPUPercent: 50})
 		if (err != nil) != (c.words != "") || err != nil && !strings.Contains(err.Error(), c.words) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v", c.files, err)
 		}
 	}
 }
@@ -95,7 +91,7 @@ func TestKillWithoutTheFileForIt(t *testing.T) {
 	kindAndErrno(t, g.kill(time.Now().Add(time.Millisecond)), TimedOut, unix.ETIMEDOUT, "cgroup.procs")
 }
 
-func TestWhatCanNotBeRemovedIsTold(t *testing.T) {
+func TestRemoveReportsWhatItLeaves(t *testing.T) {
 	parent := fake(t, nil)
 	d, err := parent.make("full")
 	must(t, err)
@@ -131,7 +127,7 @@ func TestDelegationByMarkOrOwner(t *testing.T) {
 	}
 }
 
-func TestWhatAScopeCouldHave(t *testing.T) {
+func TestWhatLookOffersOfSystemd(t *testing.T) {
 	h := thisProcess()
 	h.run, h.owner.spaces = t.TempDir(), initialPIDNamespace<<32
 	f := &facts{dirs: []hierarchy.Dir{{Controllers: []string{"cpu"}}, {Mount: "/cg", Path: "/cg/x", V2: true}},

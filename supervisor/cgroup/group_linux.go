@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -15,9 +16,7 @@ type Group struct {
 	name    string // of its directories
 	dirs    []*dir
 	memory  int64         // the limit
-	pids    *dir          // of v1, when there is one
-	holds   []hold        // what was asked for
-	parents []*dir        // that the directories were made in
+	holds   []hold        // the limits that were asked for
 	undo    func() *Error // what Make did around the directories
 
 	mu    sync.Mutex // guards what is below
@@ -40,11 +39,28 @@ const (
 	absent    = -2
 )
 
-func (g *Group) reads(d *dir, tables ...[]reading) {
-	for _, table := range tables {
-		for _, r := range table {
-			g.files = append(g.files, opened{r, d, notOpened})
+func (g *Group) reads(d *dir, table []reading) {
+	for _, r := range table {
+		g.files = append(g.files, opened{r, d, notOpened})
+	}
+}
+
+// in is the directory in the hierarchy of a controller of v1, or nil.
+func (g *Group) in(c Controller) *dir {
+	for _, d := range g.dirs {
+		if slices.Contains(d.controllers, string(c)) {
+			return d
 		}
+	}
+	return nil
+}
+
+// limit sets a limit.
+func (g *Group) limit(d *dir, c *control, l Limits) {
+	err := c.limit(d, l)
+	g.holds = append(g.holds, hold{c.name, err})
+	if c.name == Memory && err == nil {
+		g.oom = c.watchOOM(d)
 	}
 }
 
@@ -72,15 +88,12 @@ func (g *Group) Paths() (all []string) {
 // Views are its directories that programs inside look at.
 func (g *Group) Views() (all []View) {
 	for _, d := range g.dirs {
-		v := View{Path: d.path, At: viewRoot}
+		v, ok := View{Path: d.path, At: viewRoot}, true
 		if g.version == 1 {
-			if !isLookedAt(d.controllers) {
-				continue
-			}
-			v = view1(d.path, d.controllers)
+			v, ok = view1(d.path, d.controllers)
 		}
 		var st unix.Stat_t
-		if unix.Fstat(d.fd, &st) != nil {
+		if !ok || unix.Fstatat(d.parent.fd, d.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			continue
 		}
 		v.Dev, v.Ino = uint64(st.Dev), st.Ino
@@ -89,25 +102,15 @@ func (g *Group) Views() (all []View) {
 	return all
 }
 
-// Holds names the file that the limit of this controller was written to. It is ok
-// when the limit was read back as written.
-func (g *Group) Holds(c Controller) (mechanism string, ok bool) {
-	for _, h := range g.holds {
-		if h.controller == c && h.err == nil {
-			return h.file, true
-		}
-	}
-	return "", false
-}
-
-// WhyNot is the error for a limit that was asked for and doesn't hold.
-func (g *Group) WhyNot(c Controller) error {
+// Holds says that a limit of this controller was asked for, and that the kernel took it. Without that the
+// error says why not, if it was asked for.
+func (g *Group) Holds(c Controller) (ok bool, err error) {
 	for _, h := range g.holds {
 		if h.controller == c {
-			return h.err
+			return h.err == nil, h.err
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // Join is how a process becomes a member.
@@ -171,7 +174,7 @@ func (g *Group) read(f *opened) []byte {
 		return nil
 	}
 	if f.fd == notOpened {
-		fd, err := openAt(f.dir.fd, f.name, flagsRead)
+		fd, err := f.dir.open(f.name, flagsRead)
 		if err != nil {
 			f.fd = absent
 			return nil
@@ -181,7 +184,7 @@ func (g *Group) read(f *opened) []byte {
 	if len(g.buf) == 0 {
 		g.buf = make([]byte, 4096) // what the kernel gives at once
 	}
-	b, err := readAgain(f.fd, g.buf)
+	b, err := readStart(f.fd, g.buf)
 	if err != nil {
 		return nil
 	}
@@ -192,11 +195,6 @@ func (g *Group) read(f *opened) []byte {
 func (g *Group) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.gone {
-		return
-	}
-	g.gone = true
-	g.oom.close()
 	for i := range g.files {
 		if g.files[i].fd >= 0 {
 			_ = unix.Close(g.files[i].fd)
@@ -204,8 +202,6 @@ func (g *Group) close() {
 	}
 	for _, d := range g.dirs {
 		d.close()
-	}
-	for _, d := range g.parents {
-		d.close()
+		d.parent.close()
 	}
 }

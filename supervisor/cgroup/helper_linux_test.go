@@ -150,7 +150,7 @@ type made struct {
 	Source  Source
 	Version int
 	Paths   []string
-	Memory  string
+	Holds   bool // the limit on memory
 	Error   string
 	Kind    Kind
 	Errno   syscall.Errno
@@ -222,7 +222,7 @@ func say(g *Group, err error) {
 		m.Error, m.Kind, m.Errno = e.Error(), e.Kind, e.Errno
 	} else if g != nil {
 		m.Source, m.Version, m.Paths = g.Source(), g.Version(), g.Paths()
-		m.Memory, _ = g.Holds(Memory)
+		m.Holds, _ = g.Holds(Memory)
 	}
 	own, _ := os.ReadFile("/proc/self/cgroup")
 	m.Own = string(own)

@@ -10,16 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience bounds Kill, and Remove.
+// patience bounds Remove.
 const patience = 2 * time.Second
 
-// Kill sends SIGKILL to everything in the group, forks under way included. It
+// kill sends SIGKILL to everything in the group, forks under way included. It
 // does not wait for the end of what it killed where the kernel does it at once (v2, Linux
 // 5.14), and else returns when nothing is left.
-func (g *Group) Kill() error {
-	return g.kill(time.Now().Add(patience))
-}
-
 func (g *Group) kill(until time.Time) error {
 	if g.version == 2 {
 		err := g.dirs[0].write("cgroup.kill", "1")
@@ -32,25 +28,25 @@ func (g *Group) kill(until time.Time) error {
 	}
 	for _, d := range g.dirs {
 		// A process that died on its way in is in some of them only.
-		if err := d.killAll(g.hold, until); err != nil {
+		if err := d.killAll(g.stopForks, until); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// hold keeps new processes from coming while those that are listed are killed, so that what
+// stopForks keeps new processes from coming while those that are listed are killed, so that what
 // forks faster than it can be killed doesn't get away. That it could not costs rounds only.
-func (g *Group) hold() (release func()) {
-	switch {
-	case g.version == 2:
+func (g *Group) stopForks() (release func()) {
+	if g.version == 2 {
 		d := g.dirs[0]
 		if d.write("cgroup.freeze", "1") == nil { // Linux 5.2
 			_ = d.await("frozen 1", time.Now().Add(freezePatience))
 		}
 		return func() { _ = d.write("cgroup.freeze", "0") }
-	case g.pids != nil:
-		_ = g.pids.write("pids.max", "0")
+	}
+	if d := g.in(PIDs); d != nil {
+		_ = d.write("pids.max", "0")
 	}
 	return nothing
 }
@@ -61,9 +57,9 @@ func nothing() {}
 // can't be interrupted takes as long as it takes.
 const freezePatience = time.Second
 
-// killAll kills by the list in cgroup.procs until that is empty. hold, if there is one, keeps
-// others from coming meanwhile.
-func (d *dir) killAll(hold func() (release func()), until time.Time) error {
+// killAll kills by the list in cgroup.procs until that is empty. stopForks, if there is
+// one, keeps others from coming meanwhile.
+func (d *dir) killAll(stopForks func() (release func()), until time.Time) error {
 	for {
 		pids, err := d.processes()
 		if err != nil || len(pids) == 0 {
@@ -73,8 +69,8 @@ func (d *dir) killAll(hold func() (release func()), until time.Time) error {
 			return d.failed("cgroup.procs", unix.ETIMEDOUT)
 		}
 		release := nothing
-		if hold != nil {
-			release = hold()
+		if stopForks != nil {
+			release = stopForks()
 			if pids, err = d.processes(); err != nil {
 				release()
 				return err
@@ -135,7 +131,7 @@ func (d *dir) killThese(pids []int) (fds []int, err error) {
 // The file is opened each time: v1 keeps the list of an open file. A directory that is
 // removed has none.
 func (d *dir) processes() (pids []int, err error) {
-	fd, err := openAt(d.fd, "cgroup.procs", flagsRead)
+	fd, err := d.open("cgroup.procs", flagsRead)
 	if err == unix.ENOENT {
 		return nil, nil
 	}
@@ -170,14 +166,14 @@ func (d *dir) processes() (pids []int, err error) {
 // await waits until a line of cgroup.events says so. The kernel wakes whoever polls
 // the file when it changes.
 func (d *dir) await(line string, until time.Time) error {
-	fd, err := openAt(d.fd, "cgroup.events", flagsRead)
+	fd, err := d.open("cgroup.events", flagsRead)
 	if err != nil {
 		return failed("", "open", path.Join(d.path, "cgroup.events"), err)
 	}
 	defer unix.Close(fd)
 	var buf [128]byte
 	for {
-		text, err := readAgain(fd, buf[:])
+		text, err := readStart(fd, buf[:])
 		if err != nil {
 			return failed("", "read", path.Join(d.path, "cgroup.events"), err)
 		}

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/hierarchy"
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // Make makes the cgroup of a run, in the first source that gives one. The error is
@@ -31,10 +33,13 @@ func (h *here) make(o *Options) (*Group, *Error) {
 		return nil, err
 	}
 	var refused *Error
-	for _, s := range sites(f, o.Parent, o.wanted()) {
+	for _, s := range sites(f, o.Parent, &o.Limits) {
 		g, err := h.makeAt(s, o)
 		if err == nil {
 			return g, nil
+		}
+		if err.Source == "" {
+			err.Source = s.source
 		}
 		refused = refused.and(err)
 	}
@@ -46,68 +51,169 @@ func (h *here) makeAt(s site, o *Options) (*Group, *Error) {
 	case s.err != nil:
 		return nil, s.err
 	case s.source == CgroupV1:
-		return h.make1(o, s.v1)
-	case s.source == CgroupParent:
-		return h.makeBelow(s, o)
+		return h.make1(s, o)
 	case s.source == WritableParent:
-		return h.make2(s.source, s.v2, o)
+		return h.make2(s, o)
+	case s.source != CgroupParent:
+		return h.makeScope(s, o)
 	}
-	return h.makeScope(s, o)
+	v1, err := h.named(s)
+	switch {
+	case err != nil:
+		return nil, err
+	case v1:
+		return h.make1(s, o)
+	}
+	return h.make2(s, o)
 }
 
-// makeBelow makes it in the parent that was named, of whichever version that is.
-func (h *here) makeBelow(s site, o *Options) (*Group, *Error) {
-	kind, err := examine(s.source, s.v2)
-	if err != nil {
-		return nil, err
-	}
-	if kind == unix.CGROUP2_SUPER_MAGIC {
-		return h.make2(s.source, s.v2, o)
+// named says whether the parent that was named is of v1. The other hierarchies then have the own
+// directory where they have none of that name.
+func (h *here) named(s site) (v1 bool, _ *Error) {
+	kind, e := examine(s.v2)
+	if e != nil || kind == unix.CGROUP2_SUPER_MAGIC {
+		return false, e
 	}
 	if len(s.v1) == 0 {
-		return nil, &Error{Source: s.source, Kind: NotCgroup, Path: s.v2, Errno: unix.EINVAL, Why: "not in a hierarchy that this process is in"}
+		return true, &Error{Kind: NotCgroup, Path: s.v2, Errno: unix.EINVAL, Why: "not in a hierarchy that this process is in"}
 	}
-	return h.make1(o, existing(s.v1, h))
-}
-
-// existing puts the own directory where the named place isn't in a hierarchy.
-func existing(named []hierarchy.Dir, h *here) []hierarchy.Dir {
-	own, err := h.places("self")
-	if err != nil {
-		return named
+	own, e := h.places("self")
+	if e != nil {
+		return true, e
 	}
-	for i := range named {
-		if unix.Access(named[i].Path, unix.F_OK) == nil {
+	for i := range s.v1 {
+		if unix.Access(s.v1[i].Path, unix.F_OK) == nil {
 			continue
 		}
 		for _, d := range own {
-			if d.Mount == named[i].Mount {
-				named[i].Path = d.Path
+			if d.Mount == s.v1[i].Mount {
+				s.v1[i].Path = d.Path
 			}
 		}
 	}
-	return named
+	return true, nil
+}
+
+// make1 makes a child in each hierarchy of v1 that is needed. One that can't be made
+// costs what it would hold; there is no group only when nothing is left.
+func (h *here) make1(s site, o *Options) (*Group, *Error) {
+	g := &Group{source: s.source, version: 1, memory: o.Limits.Memory, name: h.owner.name(rand.Uint32())}
+	refused := &Error{Kind: NoController, Why: "no hierarchy with a controller that is needed"}
+	useful, rt := false, realtime()
+	for i := range controls1 {
+		c := &controls1[i]
+		wanted := o.Limits.wanted(c.name)
+		if !wanted && (!isLookedAt(c.name) || rt && withCPU(s.v1, c.name)) {
+			continue
+		}
+		d, err := h.child1(g, s.v1, c.name)
+		if err != nil {
+			if wanted && refused.Kind == NoController {
+				refused = err
+			}
+			if o.Limits.limited(c.name) {
+				g.holds = append(g.holds, hold{c.name, err})
+			}
+			continue
+		}
+		useful = useful || wanted
+		if wanted || c.name != CPU { // without a rate nothing is throttled
+			g.reads(d, c.files)
+		}
+		if o.Limits.limited(c.name) {
+			g.limit(d, c, o.Limits)
+		}
+	}
+	if useful {
+		return g, nil
+	}
+	_ = g.Remove()
+	return nil, refused
+}
+
+// realtime says that this thread, and so what it starts, comes before ordinary ones. A kernel with
+// CONFIG_RT_GROUP_SCHED lets no such process into a new cgroup of the cpu controller.
+func realtime() bool {
+	a, err := unix.SchedGetAttr(0, 0)
+	return err == nil && (a.Policy == unix.SCHED_FIFO || a.Policy == unix.SCHED_RR) && a.Flags&unix.SCHED_FLAG_RESET_ON_FORK == 0
+}
+
+// withCPU says whether a controller is in one hierarchy with cpu.
+func withCPU(v1 []hierarchy.Dir, c Controller) bool {
+	at := hierarchyOf(v1, c)
+	return at >= 0 && at == hierarchyOf(v1, CPU)
+}
+
+// child1 is the run's directory in the hierarchy of a controller, made if it has none yet. Leftovers are
+// looked for in the first one only, which each run has and removes last, and the first alone is marked as
+// in use.
+func (h *here) child1(g *Group, v1 []hierarchy.Dir, c Controller) (*dir, *Error) {
+	if d := g.in(c); d != nil {
+		return d, nil
+	}
+	at := hierarchyOf(v1, c)
+	if at < 0 {
+		return nil, &Error{Kind: NoController, Why: "no hierarchy with the controller " + string(c) + " is mounted, or not above this process"}
+	}
+	parent, err := openDir(v1[at].Path)
+	if err != nil {
+		return nil, failed("", "open", v1[at].Path, err)
+	}
+	if len(g.dirs) == 0 {
+		h.sweep(parent, v1)
+	}
+	d, err := parent.make(g.name)
+	if err != nil {
+		parent.close()
+		return nil, failed("", "mkdirat", parent.path, err)
+	}
+	d.controllers = v1[at].Controllers
+	if e := d.prepare1(len(g.dirs) == 0); e != nil {
+		_ = d.rmdir()
+		d.close()
+		parent.close()
+		return nil, e
+	}
+	g.dirs = append(g.dirs, d)
+	return d, nil
+}
+
+func (d *dir) prepare1(first bool) *Error {
+	if first {
+		d.markInUse()
+	}
+	if slices.Contains(d.controllers, string(CPUSet)) {
+		if e := d.fillCPUSet(); e != nil {
+			return e
+		}
+	}
+	// A thread that moves itself alone, as by "tasks", needs no lock that all forks
+	// of the host take, and for which an RCU grace period has to be waited for: 0.05
+	// ms instead of 10 and more. Before its execve the target has one thread.
+	var err error
+	if d.procs, err = d.open("tasks", flagsWrite); err != nil {
+		return failed("", "open", d.path+"/tasks", err)
+	}
+	return nil
 }
 
 // examine says what kind of cgroup a directory is.
-func examine(source Source, name string) (kind int64, _ *Error) {
+func examine(name string) (kind int64, _ *Error) {
 	d, err := openDir(name)
 	if err != nil {
-		e := failed(source, "open", name, err)
+		e := failed("", "open", name, err)
 		if e.Errno == unix.ENOTDIR {
 			e.Kind = NotCgroup
 		}
 		return 0, e
 	}
 	defer d.close()
-	kind, readOnly, err := statfs(d.fd)
+	kind, err = d.kind()
 	switch {
 	case err != nil:
-		return 0, failed(source, "fstatfs", name, err)
+		return 0, failed("", "fstatfs", name, err)
 	case kind != unix.CGROUP2_SUPER_MAGIC && kind != unix.CGROUP_SUPER_MAGIC:
-		return 0, &Error{Source: source, Kind: NotCgroup, Path: name, Errno: unix.EINVAL, Why: "not a directory of a cgroup file system"}
-	case readOnly:
-		return 0, &Error{Source: source, Kind: ReadOnly, Op: "mkdirat", Path: name, Errno: unix.EROFS}
+		return 0, &Error{Kind: NotCgroup, Path: name, Errno: unix.EINVAL, Why: "not a directory of a cgroup file system"}
 	}
 	return kind, nil
 }
@@ -121,9 +227,8 @@ func (h *here) facts(anchor bool) (*facts, *Error) {
 	_, there := os.Lstat(h.run + "/systemd/system")
 	f.systemd = there == nil
 	f.controllers = func(dir string) string {
-		var buf [256]byte
-		b, _ := readFile(unix.AT_FDCWD, dir+"/cgroup.controllers", buf[:])
-		return string(b)
+		list, _ := readWhole(dir + "/cgroup.controllers")
+		return list
 	}
 	return f, nil
 }
@@ -159,12 +264,11 @@ func thisProcess() *here {
 // thisOwner can't change while the process lives.
 var thisOwner = sync.OnceValue(func() owner {
 	o := owner{pid: os.Getpid()}
-	var buf [1024]byte
-	stat, err := readFile(unix.AT_FDCWD, "/proc/self/stat", buf[:])
+	stat, err := readWhole("/proc/self/stat")
 	if err != nil {
 		return o
 	}
-	_, start, ok := startOf(string(stat))
+	_, start, ok := startOf(stat)
 	if !ok {
 		return o
 	}
@@ -184,11 +288,10 @@ var thisOwner = sync.OnceValue(func() owner {
 func (h *here) places(of string) ([]hierarchy.Dir, *Error) {
 	var texts [2]string
 	for i, name := range [...]string{h.proc + "/" + of + "/cgroup", h.proc + "/self/mountinfo"} {
-		b, err := os.ReadFile(name)
-		if err != nil {
+		var err error
+		if texts[i], err = readWhole(name); err != nil {
 			return nil, failed("", "read", name, err)
 		}
-		texts[i] = string(b)
 	}
 	return hierarchy.Dirs(texts[0], texts[1]), nil
 }
@@ -199,21 +302,11 @@ func (h *here) process(pid int) (ppid int, start int64, ok bool) {
 	if self, err := os.Readlink(h.proc + "/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return 0, 0, false
 	}
-	stat, err := os.ReadFile(h.proc + "/" + strconv.Itoa(pid) + "/stat")
+	stat, err := readWhole(h.proc + "/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, 0, false
 	}
-	return startOf(string(stat))
-}
-
-// statfs says what kind of file system a directory is of, and whether it is
-// mounted read-only.
-func statfs(fd int) (kind int64, readOnly bool, err error) {
-	var s unix.Statfs_t
-	if err := unix.Fstatfs(fd, &s); err != nil {
-		return 0, false, err
-	}
-	return int64(s.Type), s.Flags&unix.ST_RDONLY != 0, nil
+	return startOf(stat)
 }
 
 // Look says what Make would most likely do, and changes nothing: it asks what this process may
@@ -226,7 +319,7 @@ func (h *here) look(parent string) Offer {
 		return Offer{Err: err}
 	}
 	var refused *Error
-	for _, s := range sites(f, parent, []Controller{Memory, PIDs, CPU}) {
+	for _, s := range sites(f, parent, &Limits{CPUPercent: 100}) {
 		offer, err := h.lookAt(f, s)
 		if err == nil {
 			return offer
@@ -241,25 +334,26 @@ func (h *here) look(parent string) Offer {
 
 func (h *here) lookAt(f *facts, s site) (Offer, *Error) {
 	o := Offer{Source: s.source, Version: 2, Path: s.v2}
-	switch {
-	case s.err != nil:
+	if s.err != nil {
 		return o, s.err
-	case s.source == CgroupV1:
-		return look1(o, s.v1)
-	case s.source == SystemdUser || s.source == SystemdSystem:
+	}
+	switch s.source {
+	case SystemdUser, SystemdSystem:
 		return h.lookScope(f, o)
-	case s.source == CgroupParent:
-		kind, err := examine(s.source, s.v2)
+	case CgroupV1:
+		return look1(o, s.v1)
+	case CgroupParent:
+		v1, err := h.named(s)
 		if err != nil {
 			return o, err
 		}
-		if kind == unix.CGROUP_SUPER_MAGIC {
-			return look1(o, existing(s.v1, h))
+		if v1 {
+			return look1(o, s.v1)
 		}
 	}
 	for _, name := range [...]string{"", "/cgroup.procs", "/cgroup.subtree_control"} {
-		if err := mayWrite(s.v2 + name); err != nil {
-			return o, failed(s.source, "access", s.v2+name, err)
+		if err := linux.MayWrite(s.v2 + name); err != nil {
+			return o, failed("", "access", s.v2+name, err)
 		}
 	}
 	o.Controllers = controllersIn(f.controllers(s.v2))
@@ -267,32 +361,30 @@ func (h *here) lookAt(f *facts, s site) (Offer, *Error) {
 	return o, nil
 }
 
-func look1(o Offer, places []hierarchy.Dir) (Offer, *Error) {
+func look1(o Offer, v1 []hierarchy.Dir) (Offer, *Error) {
 	o.Version = 1
-	var refused *Error
-	for _, c := range controls1 {
-		at := slices.IndexFunc(places, func(p hierarchy.Dir) bool { return slices.Contains(p.Controllers, string(c.name)) })
+	refused := &Error{Kind: NoController, Why: "no hierarchy with a controller that is needed"}
+	for i := range controls1 {
+		c := controls1[i].name
+		at := hierarchyOf(v1, c)
 		if at < 0 {
 			continue
 		}
-		if err := mayWrite(places[at].Path); err != nil {
-			if refused == nil {
-				refused = failed(o.Source, "access", places[at].Path, err)
+		if err := linux.MayWrite(v1[at].Path); err != nil {
+			if refused.Kind == NoController {
+				refused = failed("", "access", v1[at].Path, err)
 			}
 			continue
 		}
 		if o.Controllers == nil {
-			o.Path = places[at].Path
+			o.Path = v1[at].Path
 		}
-		o.Controllers = append(o.Controllers, c.name)
-		if v := view1(places[at].Path, places[at].Controllers); isLookedAt(places[at].Controllers) && !slices.ContainsFunc(o.Views, func(w View) bool { return w.At == v.At }) {
+		o.Controllers = append(o.Controllers, c)
+		if v, ok := view1(v1[at].Path, v1[at].Controllers); ok && !slices.ContainsFunc(o.Views, func(w View) bool { return w.At == v.At }) {
 			o.Views = append(o.Views, v)
 		}
 	}
 	if !o.Has(Memory) && !o.Has(PIDs) && !o.Has(CPU) {
-		if refused == nil {
-			refused = &Error{Source: o.Source, Kind: NoController, Why: "no hierarchy with a controller that is needed"}
-		}
 		return o, refused
 	}
 	return o, nil
@@ -307,13 +399,4 @@ func controllersIn(list string) (cs []Controller) {
 		}
 	}
 	return cs
-}
-
-// mayWrite asks with the effective ids.
-func mayWrite(name string) error {
-	err := unix.Faccessat2(unix.AT_FDCWD, name, unix.W_OK, unix.AT_EACCESS)
-	if err == unix.ENOSYS || err == unix.EPERM { // before Linux 5.8, or filtered
-		err = unix.Faccessat(unix.AT_FDCWD, name, unix.W_OK, 0)
-	}
-	return err
 }

@@ -3,8 +3,6 @@ package cgroup
 import (
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -176,7 +174,7 @@ func TestSites(t *testing.T) {
 			}
 			c.facts.controllers = func(string) string { return map[bool]string{false: "cpu memory pids\n"}[c.none] }
 			var words []string
-			for _, s := range sites(&c.facts, c.parent, []Controller{Memory, PIDs}) {
+			for _, s := range sites(&c.facts, c.parent, &Limits{}) {
 				word := string(s.source)
 				if s.err != nil {
 					word += "(" + string(s.err.Kind) + ")"
@@ -207,34 +205,41 @@ func TestUnits(t *testing.T) {
 
 func TestWanted(t *testing.T) {
 	for _, c := range []struct {
-		o    Options
-		want []Controller
+		l               Limits
+		wanted, limited string
 	}{
-		{Options{}, nil},
-		{Options{Account: true}, []Controller{Memory, PIDs}},
-		{Options{Limits: Limits{CPUPercent: 1}}, []Controller{CPU}},
-		{Options{Limits: Limits{Memory: 1, Tasks: 1, CPUPercent: 1}}, []Controller{Memory, PIDs, CPU}},
+		{Limits{}, "memory pids ", ""},
+		{Limits{CPUPercent: 1}, "memory pids cpu ", "cpu "},
+		{Limits{Memory: 1, Tasks: 1}, "memory pids ", "memory pids "},
 	} {
-		if got := c.o.wanted(); !slices.Equal(got, c.want) {
-			t.Errorf("%+v: %v", c.o, got)
+		wanted, limited := "", ""
+		for _, o := range []Controller{Memory, PIDs, CPU, CPUAcct, CPUSet, IO} {
+			if c.l.wanted(o) {
+				wanted += string(o) + " "
+			}
+			if c.l.limited(o) {
+				limited += string(o) + " "
+			}
+		}
+		if wanted != c.wanted || limited != c.limited {
+			t.Errorf("%+v: wanted %q, limited %q", c.l, wanted, limited)
 		}
 	}
 	offer := Offer{Controllers: []Controller{CPU}}
 	if !offer.Has(CPU) || offer.Has(Memory) {
 		t.Error(offer)
 	}
-	if got := (&Limits{Tasks: 1}).limited(); !reflect.DeepEqual(got, []Controller{PIDs}) {
-		t.Error(got)
-	}
 }
 
 func TestViewsOfV1(t *testing.T) {
-	for want, v := range map[string]View{
-		"/sys/fs/cgroup/memory []": view1("/x", []string{"memory"}),
-		"/sys/fs/cgroup/cpu,cpuacct [/sys/fs/cgroup/cpu /sys/fs/cgroup/cpuacct]": view1("/x", []string{"cpu", "cpuacct"}),
+	for controllers, want := range map[string]string{
+		"memory":      "/sys/fs/cgroup/memory [] true",
+		"pids":        "/sys/fs/cgroup/pids [] false",
+		"cpu,cpuacct": "/sys/fs/cgroup/cpu,cpuacct [/sys/fs/cgroup/cpu /sys/fs/cgroup/cpuacct] true",
 	} {
-		if got := fmt.Sprint(v.At, " ", v.Links); got != want || v.Path != "/x" {
-			t.Errorf("%+v, want %s", v, want)
+		v, ok := view1("/x", strings.Split(controllers, ","))
+		if got := fmt.Sprint(v.At, " ", v.Links, " ", ok); got != want || v.Path != "/x" {
+			t.Errorf("%s, %+v, want %s", got, v, want)
 		}
 	}
 }

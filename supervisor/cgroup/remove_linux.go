@@ -2,12 +2,12 @@ package cgroup
 
 import (
 	"math/rand/v2"
-	"path"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/hierarchy"
 	"github.com/confine-run/confine/internal/linux"
 )
 
@@ -17,10 +17,12 @@ import (
 func (g *Group) Remove() error {
 	g.mu.Lock()
 	gone := g.gone
+	g.gone = true
 	g.mu.Unlock()
 	if gone {
 		return nil
 	}
+	g.oom.close() // the end of the directory would wake it
 	defer g.close()
 	until := time.Now().Add(patience)
 	var first error
@@ -67,7 +69,7 @@ func asError(source Source, op, name string, err error) *Error {
 // rmdir removes the directory by its name in the one that it was made in. That it
 // is gone already is as good.
 func (d *dir) rmdir() error {
-	if err := unix.Unlinkat(d.parent, d.name, unix.AT_REMOVEDIR); err != unix.ENOENT {
+	if err := unix.Unlinkat(d.parent.fd, d.name, unix.AT_REMOVEDIR); err != unix.ENOENT {
 		return err
 	}
 	return nil
@@ -85,19 +87,18 @@ func (d *dir) removeTree(version int, until time.Time) error {
 		if err != unix.EBUSY {
 			return err
 		}
+		if d.fd < 0 {
+			if d.fd, err = openAt(d.parent.fd, d.name, flagsDir); err != nil {
+				return failed("", "open", d.path, err)
+			}
+		}
 		below, err := d.children()
 		if err != nil {
 			return err
 		}
 		for _, name := range below {
-			c, err := d.child(name)
-			if err == unix.ENOENT {
-				continue
-			}
-			if err != nil {
-				return failed("", "open", path.Join(d.path, name), err)
-			}
-			err = c.killAll(nil, until)
+			c := d.child(name)
+			err := c.killAll(nil, until)
 			if err == nil {
 				err = c.removeTree(version, until)
 			}
@@ -119,24 +120,15 @@ func (d *dir) removeTree(version int, until time.Time) error {
 
 // children are the names of the directories in it.
 func (d *dir) children() (names []string, err error) {
-	fd, err := openAt(d.fd, ".", flagsDir)
+	fd, err := d.open(".", flagsDir)
 	if err != nil {
 		return nil, failed("", "open", d.path, err)
 	}
 	defer unix.Close(fd)
-	names, err = subdirs(fd)
-	if err != nil {
-		return nil, failed("", "getdents64", d.path, err)
-	}
-	return names, nil
-}
-
-// subdirs are the names of the directories in the one at fd, which is read from where it stands.
-func subdirs(fd int) (names []string, err error) {
 	var buf [4096]byte
 	for e, err := range linux.Dirents(fd, buf[:]) {
 		if err != nil {
-			return names, err
+			return names, failed("", "getdents64", d.path, err)
 		}
 		if e.Type == unix.DT_DIR {
 			names = append(names, string(e.Name))
@@ -153,46 +145,55 @@ const sweepPatience = 100 * time.Millisecond
 // start in so many looks, at all of them: a start costs the same beside any number of others.
 const sweepSiblings = 16
 
-// sweep removes what is left in a directory of runs whose owner is gone, killed
-// most likely, with what is still in there.
+// sweep removes what is left in a directory of runs whose owner is gone, killed most likely, with what is
+// still in there; of v1, which is where v1 says, in all hierarchies.
 //
 // Only owners in the own pid namespace and time namespace can be judged, and what
 // can't be judged stays. Two sweeps at once don't disturb each other: each finds gone what the
 // other removed.
-func (h *here) sweep(d *dir) {
+func (h *here) sweep(in *dir, v1 []hierarchy.Dir) {
 	var st unix.Stat_t // a cgroup has a link for each directory in it, and two more
-	if unix.Fstat(d.fd, &st) == nil && st.Nlink > 2 && rand.Uint64N(uint64(st.Nlink)-2) >= sweepSiblings {
+	if unix.Fstat(in.fd, &st) != nil || st.Nlink == 2 || st.Nlink > 2 && rand.Uint64N(uint64(st.Nlink)-2) >= sweepSiblings {
 		return
 	}
-	all, _ := subdirs(d.fd)
+	all, _ := in.children()
 	dead := slices.DeleteFunc(all, func(name string) bool {
 		o, ok := parseName(name)
-		return !ok || !h.dead(d, o, name)
+		return !ok || !h.dead(in, o, name)
 	})
 	if len(dead) == 0 {
 		return
 	}
 	until := time.Now().Add(sweepPatience)
-	for _, name := range dead {
-		fd, err := openAt(d.fd, name, flagsDir)
-		if err != nil {
+	for _, other := range v1 {
+		if other.Path == in.path {
 			continue
 		}
-		left := &dir{fd: fd, path: path.Join(d.path, name), parent: d.fd, name: name, procs: -1, lock: -1}
+		if d, err := openDir(other.Path); err == nil {
+			d.removeLeft(dead, until)
+			d.close()
+		}
+	}
+	in.removeLeft(dead, until)
+}
+
+// removeLeft removes directories of runs that nobody owns any more.
+func (d *dir) removeLeft(names []string, until time.Time) {
+	version := 1
+	if kind, err := d.kind(); err == nil && kind == unix.CGROUP2_SUPER_MAGIC {
+		version = 2
+	}
+	for _, name := range names {
+		left := d.child(name)
+		if left.rmdir() != unix.EBUSY {
+			continue
+		}
 		_ = left.write("pids.max", "0")
 		if left.write("cgroup.kill", "1") == nil || left.killAll(nil, until) == nil {
-			_ = left.removeTree(left.version(), until)
+			_ = left.removeTree(version, until)
 		}
 		left.close()
 	}
-}
-
-// version is that of the hierarchy.
-func (d *dir) version() int {
-	if kind, _, err := statfs(d.fd); err == nil && kind == unix.CGROUP2_SUPER_MAGIC {
-		return 2
-	}
-	return 1
 }
 
 // dead says that the owner of a directory is certainly gone. Its number is asked of the

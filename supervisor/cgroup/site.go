@@ -28,9 +28,9 @@ type facts struct {
 	controllers func(dir string) string
 }
 
-// sites are those to try, in order, for the controllers that are wanted. An
-// explicit parent is the only one, wherever it is.
-func sites(f *facts, parent string, wanted []Controller) (all []site) {
+// sites are those to try, in order, for memory, tasks and, if asked for, the CPU rate. An explicit
+// parent is the only one, wherever it is.
+func sites(f *facts, parent string, l *Limits) (all []site) {
 	v1 := make([]hierarchy.Dir, 0, len(f.dirs))
 	var v2 *hierarchy.Dir
 	for i := range f.dirs {
@@ -43,7 +43,7 @@ func sites(f *facts, parent string, wanted []Controller) (all []site) {
 	if parent != "" {
 		return []site{{source: CgroupParent, v2: parent, v1: besides(parent, v1)}}
 	}
-	if v2 != nil && f.useful(v2, v1, wanted) {
+	if v2 != nil && f.useful(v2, v1, l) {
 		all = f.unified(v2)
 	}
 	if len(v1) > 0 {
@@ -84,13 +84,10 @@ func (f *facts) unified(own *hierarchy.Dir) (all []site) {
 // useful: the hierarchy of v2 has one of the controllers for us. One that is in v1 is not
 // in v2. Whoever gets a scope of systemd's may have more than was handed down to
 // the own directory, so that the root is asked, too.
-func (f *facts) useful(own *hierarchy.Dir, v1 []hierarchy.Dir, wanted []Controller) bool {
-	if len(wanted) == 0 {
-		return true
-	}
+func (f *facts) useful(own *hierarchy.Dir, v1 []hierarchy.Dir, l *Limits) bool {
 	var left []Controller
-	for _, c := range wanted {
-		if !slices.ContainsFunc(v1, func(d hierarchy.Dir) bool { return slices.Contains(d.Controllers, string(c)) }) {
+	for _, c := range []Controller{Memory, PIDs, CPU} {
+		if l.wanted(c) && hierarchyOf(v1, c) < 0 {
 			left = append(left, c)
 		}
 	}
@@ -108,6 +105,11 @@ func (f *facts) useful(own *hierarchy.Dir, v1 []hierarchy.Dir, wanted []Controll
 		}
 	}
 	return false
+}
+
+// hierarchyOf is the index of the hierarchy of v1 that has the controller, or -1.
+func hierarchyOf(v1 []hierarchy.Dir, c Controller) int {
+	return slices.IndexFunc(v1, func(d hierarchy.Dir) bool { return slices.Contains(d.Controllers, string(c)) })
 }
 
 // unitOf is the directory of the innermost unit of systemd's above a directory or at it. What

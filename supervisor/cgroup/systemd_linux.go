@@ -13,6 +13,8 @@ import (
 
 	"github.com/godbus/dbus/v5"
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // systemdPatience bounds everything that systemd is asked for one run.
@@ -30,44 +32,39 @@ const (
 // The scope goes with its last process, whoever is killed: there is nothing to sweep.
 func (h *here) makeScope(s site, o *Options) (*Group, *Error) {
 	until := time.Now().Add(systemdPatience)
-	if e := h.sameSystemd(s.source); e != nil {
+	if e := h.sameSystemd(); e != nil {
 		return nil, e
 	}
-	m, e := h.dial(s.source, until)
+	m, e := h.dial(until)
 	if e != nil {
 		return nil, e
 	}
 	defer m.close()
 	anchor := o.Anchor()
 	if anchor <= 0 {
-		return nil, &Error{Source: s.source, Kind: NoSystemd, Why: "a scope can't be made without a process"}
+		return nil, &Error{Kind: NoSystemd, Why: "a scope can't be made without a process"}
 	}
 	unit := "confine-" + strconv.Itoa(h.owner.pid) + "-" + strconv.FormatUint(uint64(rand.Uint32()), 16) + ".scope"
 	if e := m.start(unit, anchor); e != nil {
-		e.Source = s.source
 		return nil, e
 	}
 	scope, e := h.scopeOf(anchor, unit)
-	if e == nil {
-		var g *Group
-		if g, e = h.makeInScope(s.source, scope, anchor, o); e == nil {
-			return g, nil
-		}
+	if e != nil {
+		return nil, e
 	}
-	e.Source = s.source
-	return nil, e
+	return h.makeInScope(s.source, scope, anchor, o)
 }
 
 // sameSystemd: pids mean the same to systemd as here. A bus that was passed into a
 // container would have it move whoever has that number outside.
-func (h *here) sameSystemd(source Source) *Error {
+func (h *here) sameSystemd() *Error {
 	if h.owner.spaces>>32 == initialPIDNamespace {
 		return nil
 	}
 	if comm, err := os.ReadFile(h.proc + "/1/comm"); err == nil && string(comm) == "systemd\n" {
 		return nil
 	}
-	return &Error{Source: source, Kind: NoSystemd, Why: "systemd is not the init of this pid namespace"}
+	return &Error{Kind: NoSystemd, Why: "systemd is not the init of this pid namespace"}
 }
 
 // initialPIDNamespace is PROC_PID_INIT_INO.
@@ -97,28 +94,25 @@ func (h *here) scopeOf(anchor int, unit string) (*dir, *Error) {
 
 // makeInScope makes the leaves and moves the anchor to its own. It takes the scope over.
 func (h *here) makeInScope(source Source, scope *dir, anchor int, o *Options) (*Group, *Error) {
-	defer func() {
-		if scope != nil {
-			scope.close()
-		}
-	}()
 	first, err := scope.make(initLeaf)
 	if err != nil {
-		return nil, failed(source, "mkdirat", scope.path, err)
+		scope.close()
+		return nil, failed("", "mkdirat", scope.path, err)
 	}
-	defer first.close()
-	if e := move(first, []int{anchor}); e != nil {
-		return nil, e
+	e := move(first, []int{anchor})
+	if e == nil {
+		e = h.enable(&inner{dir: scope}, &o.Limits)
 	}
-	e := h.enable(&inner{dir: scope}, o.wanted())
 	if e != nil {
+		scope.close()
 		return nil, e
 	}
 	d, err := scope.make(runLeaf)
 	if err != nil {
-		return nil, failed(source, "mkdirat", scope.path, err)
+		scope.close()
+		return nil, failed("", "mkdirat", scope.path, err)
 	}
-	g := &Group{source: source, version: 2, memory: o.Limits.Memory, dirs: []*dir{d}, parents: []*dir{scope}}
+	g := &Group{source: source, version: 2, memory: o.Limits.Memory, dirs: []*dir{d}}
 	name := scope.path
 	g.undo = func() *Error {
 		// Only when the init is gone; and else, systemd does it then.
@@ -127,8 +121,7 @@ func (h *here) makeInScope(source Source, scope *dir, anchor int, o *Options) (*
 		}
 		return nil
 	}
-	scope = nil
-	if e := h.fill(g, o); e != nil {
+	if e := g.fill(o.Limits); e != nil {
 		_ = g.Remove()
 		return nil, e
 	}
@@ -165,14 +158,14 @@ func (h *here) sockets() (all []socket) {
 	return all
 }
 
-func (h *here) dial(source Source, until time.Time) (*manager, *Error) {
+func (h *here) dial(until time.Time) (*manager, *Error) {
 	var e *Error
 	for _, s := range h.sockets() {
 		m, err := s.dial(h.euid, until)
 		if err == nil {
 			return m, nil
 		}
-		e = failed(source, "connect", s.address, err)
+		e = failed("", "connect", s.address, err)
 		if e.Kind != Denied {
 			e.Kind = NoSystemd
 		}
@@ -224,13 +217,13 @@ func refusal(call, unit string, err error) *Error {
 
 // lookScope asks nothing: there is a socket, and what the manager could hand down.
 func (h *here) lookScope(f *facts, o Offer) (Offer, *Error) {
-	if e := h.sameSystemd(o.Source); e != nil {
+	if e := h.sameSystemd(); e != nil {
 		return o, e
 	}
 	var e *Error
 	for _, s := range h.sockets() {
-		if err := mayWrite(s.address); err != nil && s.address[0] != '@' {
-			e = failed(o.Source, "access", s.address, err)
+		if err := linux.MayWrite(s.address); err != nil && s.address[0] != '@' {
+			e = failed("", "access", s.address, err)
 			e.Kind = NoSystemd
 			continue
 		}

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,44 +12,45 @@ import (
 )
 
 // make2 makes the run's cgroup in a directory of v2.
-func (h *here) make2(source Source, name string, o *Options) (*Group, *Error) {
-	parent, err := openDir(name)
+func (h *here) make2(s site, o *Options) (*Group, *Error) {
+	parent, err := openDir(s.v2)
 	if err != nil {
-		return nil, failed(source, "open", name, err)
+		return nil, failed("", "open", s.v2, err)
 	}
 	in, e := h.enter(parent)
 	if e != nil {
 		parent.close()
-		e.Source = source
 		return nil, e
 	}
-	h.sweep(parent)
-	run := h.owner.name(rand.Uint32())
-	d, err := parent.make(run)
+	h.sweep(parent, nil)
+	d, err := parent.make(h.owner.name(rand.Uint32()))
 	if err != nil {
 		parent.close()
-		return nil, failed(source, "mkdirat", name, err)
+		return nil, failed("", "mkdirat", s.v2, err)
 	}
-	g := &Group{source: source, version: 2, memory: o.Limits.Memory, name: run, dirs: []*dir{d}, parents: []*dir{parent}, undo: in.restore}
+	d.markInUse()
+	g := &Group{source: s.source, version: 2, memory: o.Limits.Memory, name: d.name, dirs: []*dir{d}, undo: in.restore}
 	if e = h.reachable(d); e == nil {
-		e = h.enable(in, o.wanted())
+		e = h.enable(in, &o.Limits)
 	}
 	if e == nil {
-		e = h.fill(g, o)
+		e = g.fill(o.Limits)
 	}
 	if e != nil {
 		_ = g.Remove()
-		e.Source = source
 		return nil, e
 	}
 	return g, nil
 }
 
-// fill sets the limits, and opens what a process joins by.
-func (h *here) fill(g *Group, o *Options) (e *Error) {
+// fill sets the limits of a group of v2, and opens what a process joins by.
+func (g *Group) fill(l Limits) *Error {
 	d := g.dirs[0]
 	var err error
-	if d.procs, err = openAt(d.fd, "cgroup.procs", flagsWrite); err != nil {
+	if d.fd, err = openAt(d.parent.fd, d.name, flagsDir); err != nil {
+		return failed("", "open", d.path, err)
+	}
+	if d.procs, err = d.open("cgroup.procs", flagsWrite); err != nil {
 		return failed("", "open", d.path+"/cgroup.procs", err)
 	}
 	var buf [256]byte
@@ -56,22 +58,18 @@ func (h *here) fill(g *Group, o *Options) (e *Error) {
 	if err != nil {
 		return failed("", "read", d.path+"/cgroup.controllers", err)
 	}
-	limited := o.Limits.limited()
-	for _, c := range controls2 {
+	for i := range controls2 {
+		c := &controls2[i]
 		there := hasWord(have, string(c.name))
 		if there || c.name == CPU {
 			g.reads(d, c.files)
 		}
-		if !slices.Contains(limited, c.name) {
-			continue
-		}
-		var limit error = &Error{Source: g.source, Kind: NoController, Path: d.path, Why: "the controller " + string(c.name) + " is not given to this cgroup"}
-		if there {
-			limit = c.limit(d, o.Limits)
-		}
-		g.holds = append(g.holds, hold{c.name, c.file, limit})
-		if c.name == Memory && limit == nil {
-			g.oom = watchOOM2(d)
+		switch {
+		case !l.limited(c.name):
+		case there:
+			g.limit(d, c, l)
+		default:
+			g.holds = append(g.holds, hold{c.name, &Error{Kind: NoController, Path: d.path, Why: "the controller " + string(c.name) + " is not given to this cgroup"}})
 		}
 	}
 	return nil
@@ -104,16 +102,10 @@ func (h *here) reachable(d *dir) *Error {
 
 // common is the innermost directory that both are in or at.
 func common(a, b string) string {
-	at := 0
-	for i := 0; ; i++ {
-		endA, endB := i == len(a), i == len(b)
-		if (endA || a[i] == '/') && (endB || b[i] == '/') {
-			at = i
-		}
-		if endA || endB || a[i] != b[i] {
-			return strings.TrimSuffix(a[:at], "/")
-		}
+	for a != "/" && a != b && !strings.HasPrefix(b, a+"/") {
+		a = path.Dir(a)
 	}
+	return strings.TrimSuffix(a, "/")
 }
 
 // inner is the parent of a run's cgroup in v2, and what was changed there.
@@ -148,7 +140,7 @@ func (h *here) enter(d *dir) (*inner, *Error) {
 
 // enable hands down the controllers that are wanted and there, moving this process and its
 // children out of the way if it has to.
-func (h *here) enable(in *inner, wanted []Controller) *Error {
+func (h *here) enable(in *inner, l *Limits) *Error {
 	var have, now [256]byte
 	there, err := in.dir.file("cgroup.controllers", have[:])
 	if err != nil {
@@ -158,9 +150,9 @@ func (h *here) enable(in *inner, wanted []Controller) *Error {
 	if err != nil {
 		return failed("", "read", in.dir.path+"/cgroup.subtree_control", err)
 	}
-	missing, some := "", len(wanted) == 0
-	for _, c := range wanted {
-		if !hasWord(there, string(c)) {
+	missing, some := "", false
+	for _, c := range []Controller{Memory, PIDs, CPU} {
+		if !l.wanted(c) || !hasWord(there, string(c)) {
 			continue
 		}
 		some = true
@@ -210,6 +202,7 @@ func (h *here) moveAside(in *inner) *Error {
 		if in.self, err = in.dir.make(h.owner.name(rand.Uint32()) + selfSuffix); err != nil {
 			return failed("", "mkdirat", in.dir.path, err)
 		}
+		in.self.markInUse()
 	}
 	return move(in.self, pids)
 }

@@ -74,7 +74,5 @@ func (a *Asked) add(give *addfd) (number uintptr, errno unix.Errno) {
 }
 
 func (a *Asked) answer(r *response) {
-	_ = a.l.raw.Control(func(fd uintptr) {
-		_ = ioctl(int(fd), unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(r))
-	})
+	_ = a.l.raw.Control(func(fd uintptr) { _ = respond(int(fd), r) })
 }

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// respite is how long a process may take to die of SIGSYS.
-	respite = 100 * time.Millisecond
-	// mostCondemned bounds the processes that have it at one time.
-	mostCondemned = 64
+	// sigsysGrace is how long a process may take to die of SIGSYS.
+	sigsysGrace = 100 * time.Millisecond
+	// maxDying bounds the processes that have it at one time.
+	maxDying = 64
 )
 
 // kill ends the process that made the call, and says whether there was still one.
 // The cause is noted before.
 func (l *Listener) kill(fd int, n *notification, d *Denial) bool {
 	p, err := Look(int(n.pid))
-	deaf := err != nil || p.deaf()
+	survives := err != nil || p.survivesSIGSYS()
 	pidfd := openProcess(int(n.pid), p.Group)
 	if !waits(fd, n.id) {
 		if pidfd >= 0 {
@@ -36,7 +36,7 @@ func (l *Listener) kill(fd int, n *notification, d *Denial) bool {
 		_ = unix.Kill(int(n.pid), unix.SIGKILL)
 		return true
 	}
-	if !deaf && l.condemn.add(pidfd) {
+	if !survives && l.dying.add(pidfd) {
 		_ = unix.PidfdSendSignal(pidfd, unix.SIGSYS, nil, 0)
 		return true
 	}
@@ -66,28 +66,28 @@ func openProcess(thread, group int) int {
 	return fd
 }
 
-// condemned are processes that were sent SIGSYS, and get SIGKILL unless they die
+// dying are processes that were sent SIGSYS, and get SIGKILL unless they die
 // of it.
-type condemned struct {
+type dying struct {
 	mu  sync.Mutex
 	fds map[int]*time.Timer // by pidfd; guarded by mu
 }
 
 // add takes the pidfd; false when there are too many already.
-func (c *condemned) add(pidfd int) bool {
+func (c *dying) add(pidfd int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.fds) >= mostCondemned {
+	if len(c.fds) >= maxDying {
 		return false
 	}
 	if c.fds == nil {
 		c.fds = make(map[int]*time.Timer)
 	}
-	c.fds[pidfd] = time.AfterFunc(respite, func() { c.finish(pidfd) })
+	c.fds[pidfd] = time.AfterFunc(sigsysGrace, func() { c.finish(pidfd) })
 	return true
 }
 
-func (c *condemned) finish(pidfd int) {
+func (c *dying) finish(pidfd int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.fds[pidfd] == nil {
@@ -99,7 +99,7 @@ func (c *condemned) finish(pidfd int) {
 }
 
 // end doesn't wait any longer.
-func (c *condemned) end() {
+func (c *dying) end() {
 	c.mu.Lock()
 	var left []int
 	for pidfd, timer := range c.fds {

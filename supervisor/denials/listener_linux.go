@@ -16,27 +16,27 @@ type Listener struct {
 	judge  Judge
 	target int // our number of the process whose kill ends the run; 0: unknown
 	take   func(*Asked) (answered bool)
-	told   func(*Denial)
+	onNew  func(*Denial)
 
-	file    *os.File
-	raw     syscall.RawConn
-	closed  atomic.Bool
-	done    chan struct{}
-	broken  chan error
-	condemn condemned
-	passed  record // of calls that were let through
+	file   *os.File
+	raw    syscall.RawConn
+	closed atomic.Bool
+	done   chan struct{}
+	broken chan error
+	dying  dying
+	passed record // of calls that were let through
 }
 
 // Listen begins to answer. The descriptor is the listener's from then on, also
-// when it can't. told, if not nil, is called for each kind of denial, the first
+// when it can't. onNew, if not nil, is called for each kind of denial, the first
 // time, after the answer.
 //
 // take, if not nil, is given the calls that are supervised, and has to answer each
 // one, in its own time; it says whether it has.
 //
 // It costs no thread: the descriptor waits among the runtime's own.
-func Listen(fd int, judge Judge, target int, take func(*Asked) (answered bool), told func(*Denial)) (*Listener, error) {
-	l := &Listener{judge: judge, target: target, take: take, told: told, done: make(chan struct{}), broken: make(chan error, 1)}
+func Listen(fd int, judge Judge, target int, take func(*Asked) (answered bool), onNew func(*Denial)) (*Listener, error) {
+	l := &Listener{judge: judge, target: target, take: take, onNew: onNew, done: make(chan struct{}), broken: make(chan error, 1)}
 	if err := unix.SetNonblock(fd, true); err != nil {
 		_ = unix.Close(fd)
 		return nil, os.NewSyscallError("fcntl", err)
@@ -83,7 +83,7 @@ func (l *Listener) Close() {
 	l.closed.Store(true)
 	_ = l.file.Close()
 	<-l.done
-	l.condemn.end()
+	l.dying.end()
 }
 
 // Killed is the denial that the target is killed for, nil when it isn't.
@@ -102,9 +102,7 @@ func (l *Listener) List() (all []Denial, others int64) {
 	if l == nil {
 		return nil, 0
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.list, l.others
+	return l.all()
 }
 
 // setFlags is SECCOMP_IOCTL_NOTIF_SET_FLAGS, and syncWakeUp
@@ -178,15 +176,13 @@ func (l *Listener) answerOne(fd int) (taken bool, err error) {
 			return false, nil
 		}
 		refused = unix.EPERM
-	} else if !d.Untold && l.isNew(&d.Answer) {
-		if p, err := Look(int(n.pid)); err == nil && waits(fd, n.id) {
-			d.By = p.Process
-		}
+	} else if !d.Untold {
+		l.nameCaller(fd, n, &d)
 	}
 	if refused == 0 || refused > maxErrno {
 		refused = unix.EPERM // 0 would be a success
 	}
-	switch errno := send(fd, n.id, refused); errno {
+	switch errno := respond(fd, &response{id: n.id, errno: -int32(refused)}); errno {
 	case 0:
 	case unix.ENOENT:
 		if !d.Kill {
@@ -195,8 +191,8 @@ func (l *Listener) answerOne(fd int) (taken bool, err error) {
 	default:
 		return false, os.NewSyscallError("ioctl SECCOMP_IOCTL_NOTIF_SEND", errno)
 	}
-	if !d.Untold && l.add(d) && l.told != nil {
-		l.told(&d)
+	if !d.Untold && l.add(d) && l.onNew != nil {
+		l.onNew(&d)
 	}
 	return false, nil
 }
@@ -229,10 +225,6 @@ func receive(fd int) (*notification, unix.Errno) {
 	return n, ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(n))
 }
 
-func send(fd int, id uint64, errno unix.Errno) unix.Errno {
-	return respond(fd, &response{id: id, errno: -int32(errno)})
-}
-
 func respond(fd int, r *response) unix.Errno {
 	return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(r))
 }
@@ -255,11 +247,7 @@ func ioctl(fd int, request uintptr, p unsafe.Pointer) unix.Errno {
 // let has the kernel make a call that the policy allows, and keeps that it was made. The
 // policy has decided by registers alone, which nobody changes meanwhile.
 func (l *Listener) let(fd int, n *notification, d *Denial) error {
-	if l.passed.isNew(&d.Answer) {
-		if p, err := Look(int(n.pid)); err == nil && waits(fd, n.id) {
-			d.By = p.Process
-		}
-	}
+	l.passed.nameCaller(fd, n, d)
 	switch errno := respond(fd, &response{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}); errno {
 	case 0:
 		l.passed.add(*d)
@@ -276,7 +264,15 @@ func (l *Listener) Passed() (all []Denial, others int64) {
 	if l == nil {
 		return nil, 0
 	}
-	l.passed.mu.Lock()
-	defer l.passed.mu.Unlock()
-	return l.passed.list, l.passed.others
+	return l.passed.all()
+}
+
+// nameCaller notes who made a call of a kind that there is none of yet.
+func (r *record) nameCaller(fd int, n *notification, d *Denial) {
+	if !r.isNew(&d.Answer) {
+		return
+	}
+	if p, err := Look(int(n.pid)); err == nil && waits(fd, n.id) {
+		d.By = p.Process
+	}
 }

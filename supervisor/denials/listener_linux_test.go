@@ -181,14 +181,14 @@ func TestAKillIsCertain(t *testing.T) {
 	}
 }
 
-// A process that outlives SIGSYS, by whatever trick, doesn't outlive the respite.
-func TestTheCondemnedDie(t *testing.T) {
+// A process that outlives SIGSYS, by whatever trick, doesn't outlive its grace.
+func TestAProcessThatOutlivesSIGSYSIsKilled(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		cmd := exec.Command("sleep", "60")
 		must(t, cmd.Start())
 		pidfd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
 		must(t, err)
-		var c condemned
+		var c dying
 		if !c.add(pidfd) {
 			t.Fatal("no room")
 		}
@@ -204,19 +204,19 @@ func TestTheCondemnedDie(t *testing.T) {
 			t.Errorf("left: %v", c.fds)
 		}
 	}
-	full := condemned{}
-	for i := range mostCondemned { // none of them is a process
+	full := dying{}
+	for i := range maxDying { // none of them is a process
 		if !full.add(-1 - i) {
 			t.Fatal("no room")
 		}
 	}
-	if full.add(-1 - mostCondemned) {
+	if full.add(-1 - maxDying) {
 		t.Error("there is always room")
 	}
 	full.end()
 }
 
-func TestANilListenerHasHeardOfNothing(t *testing.T) {
+func TestANilListenerReportsNothing(t *testing.T) {
 	var l *Listener
 	l.Close()
 	if all, others := l.List(); all != nil || others != 0 || l.Killed() != nil || l.Broken() != nil {
@@ -224,7 +224,7 @@ func TestANilListenerHasHeardOfNothing(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoListenerIsSaid(t *testing.T) {
+func TestListeningOnAnotherDescriptorFails(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	must(t, err)
 	fd, err := unix.Dup(int(f.Fd()))

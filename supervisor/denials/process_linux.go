@@ -33,8 +33,8 @@ func Look(thread int) (Thread, error) {
 // Signalled says whether it has a signal to take, or that can't be told.
 func (t *Thread) Signalled() bool { return t.masks != 3 || t.pending&^t.blocked&^t.ignored != 0 }
 
-// deaf: SIGSYS would not end its process, or not for sure.
-func (t *Thread) deaf() bool {
+// survivesSIGSYS: the signal would not end its process, or not for sure.
+func (t *Thread) survivesSIGSYS() bool {
 	return t.masks != 3 || (t.blocked|t.ignored|t.caught)&(1<<(unix.SIGSYS-1)) != 0
 }
 

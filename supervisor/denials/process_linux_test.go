@@ -15,7 +15,7 @@ const status = "Name:\tgdb\nUmask:\t0022\nTgid:\t700\nPid:\t701\nNStgid:\t700\t4
 
 func TestParse(t *testing.T) {
 	want := Thread{Process: Process{4, "gdb"}, TID: 5, Group: 700, Room: 256, ignored: 0x1000, caught: 2, masks: 3}
-	if got := parse(status); got != want || got.deaf() || got.Signalled() {
+	if got := parse(status); got != want || got.survivesSIGSYS() || got.Signalled() {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	for pending, want := range map[string]bool{"0000000000001000": false, "0000000000000200": true} { // the first is ignored
@@ -28,18 +28,18 @@ func TestParse(t *testing.T) {
 	for _, mask := range []string{"SigBlk:\t0000000000000000", "SigIgn:\t0000000000001000", "SigCgt:\t0000000000000002"} {
 		key, _, _ := strings.Cut(mask, "\t")
 		for _, instead := range []string{key + "\t" + sigsys, key + "\tx", ""} {
-			if got := parse(strings.Replace(status, mask, instead, 1)); !got.deaf() {
+			if got := parse(strings.Replace(status, mask, instead, 1)); !got.survivesSIGSYS() {
 				t.Errorf("%q instead of %q: SIGSYS would end it", instead, mask)
 			}
 		}
 	}
-	if got := parse("Tgid:\t9\n"); got.PID != 9 || !got.deaf() || !got.Signalled() {
+	if got := parse("Tgid:\t9\n"); got.PID != 9 || !got.survivesSIGSYS() || !got.Signalled() {
 		t.Errorf("a kernel without namespaces: %+v", got)
 	}
 	if got := parse("Name:\t\xff\x1b\n"); got.Comm != "\uFFFD\x1b" {
 		t.Errorf("%q", got.Comm)
 	}
-	if got := parse(""); got != (Thread{}) || !got.deaf() {
+	if got := parse(""); got != (Thread{}) || !got.survivesSIGSYS() {
 		t.Errorf("nothing: %+v", got)
 	}
 }

@@ -102,6 +102,13 @@ func (r *record) add(d Denial) (first bool) {
 	return false
 }
 
+// all are the denials, in the order of the first of each kind, and how many more there were.
+func (r *record) all() ([]Denial, int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.list, r.others
+}
+
 // kill notes what the target is killed for; the first counts.
 func (r *record) kill(d *Denial) {
 	r.mu.Lock()

@@ -52,7 +52,7 @@ func TestManyAtOnceAreCountedOnce(t *testing.T) {
 	}
 }
 
-func TestWhatAnAuditSaysIsNotSaidTwice(t *testing.T) {
+func TestADenialOfAuditIsNotReportedTwice(t *testing.T) {
 	l := NewLog(func(*Access) (Refusal, bool) { return Refusal{Rule: "mine"}, true }, nil)
 	l.Note(Access{Path: "/a", Wish: Read})
 	l.Add(Refused{Refusal: Refusal{Rule: "landlock"}, What: "read /a"})

@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 const (
@@ -48,7 +50,7 @@ func openDest(fd int) (*dest, error) {
 	case unix.S_IFSOCK:
 		d.socket = true
 	case unix.S_IFCHR:
-		if d.terminal = isTerminal(fd); d.terminal {
+		if d.terminal = linux.IsTerminal(fd); d.terminal {
 			d.unblock(flags, unix.O_WRONLY|unix.O_NOCTTY, ttyChunk)
 		} else {
 			d.splice = true // null and zero can
@@ -88,11 +90,6 @@ func reopen(fd, mode int) (int, error) {
 func anonymous(fd int) bool {
 	var fs unix.Statfs_t
 	return unix.Fstatfs(fd, &fs) == nil && int64(fs.Type) == unix.PIPEFS_MAGIC
-}
-
-func isTerminal(fd int) bool {
-	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-	return err == nil
 }
 
 // write writes some of p. EAGAIN: poll first.

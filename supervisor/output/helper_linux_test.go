@@ -28,7 +28,6 @@ func TestMain(m *testing.M) {
 
 // roles are what this binary does as a process of its own.
 var roles = map[string]func(){
-	"write":    roleWrite,
 	"fsize":    roleFsize,
 	"session":  roleSession,
 	"job":      roleJob,

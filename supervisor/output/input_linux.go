@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // background is how often a terminal is looked at that isn't ours to read now.
@@ -71,7 +73,7 @@ func newInput(fd, dst int) (*Input, error) {
 		in.reopen(unix.O_RDONLY)
 		in.fifo, in.eager = in.owned, in.owned
 	case unix.S_IFCHR:
-		if in.terminal = isTerminal(fd); in.terminal {
+		if in.terminal = linux.IsTerminal(fd); in.terminal {
 			in.reopen(unix.O_RDONLY | unix.O_NOCTTY)
 		}
 	}
@@ -122,22 +124,16 @@ func (in *Input) mayRead() bool {
 	if !in.terminal {
 		return true
 	}
-	pgrp, err := unix.IoctlGetInt(in.src, unix.TIOCGPGRP)
-	fore := err != nil || pgrp == unix.Getpgrp() // ENOTTY: not our controlling terminal, no job control
+	fore := linux.InForeground(in.src)
 	if in.keys == nil {
-		return fore && lineMode(in.src)
+		modes, err := unix.IoctlGetTermios(in.src, unix.TCGETS)
+		return fore && err == nil && linux.LineMode(modes)
 	}
 	if fore && !in.wasFore {
 		in.keys.Foreground()
 	}
 	in.wasFore = fore
 	return fore && in.keys.Wanted()
-}
-
-func lineMode(fd int) bool {
-	const both = unix.ICANON | unix.ECHO
-	t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-	return err == nil && t.Lflag&both == both
 }
 
 func (in *Input) leave(set []unix.PollFd) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // ErrUndelivered: the run is over, and a destination didn't take all of it in time.
@@ -50,8 +52,8 @@ const (
 	forever = math.MaxInt64 - 1
 	// stuck is how long End waits for a system call that ignores its deadline.
 	stuck = 200 * time.Millisecond
-	// settling is how long what was written to a pty may be on its way through the kernel.
-	settling = 50 * time.Millisecond
+	// ptyDelay is how long what was written to a pty may be on its way through the kernel.
+	ptyDelay = 50 * time.Millisecond
 )
 
 // Pipe makes a pipe for one stream of a run.
@@ -143,7 +145,7 @@ func (p *Pump) Left() []int {
 // leaveAll lets go of streams that have given what they had when the target ended. It is true when one needs some time yet.
 func (p *Pump) leaveAll(ended time.Time) bool {
 	for _, s := range p.outs {
-		if s.src < 0 || s.pty && time.Since(ended) < settling {
+		if s.src < 0 || s.pty && time.Since(ended) < ptyDelay {
 			continue
 		}
 		if s.meter.due < 0 {
@@ -212,8 +214,8 @@ func (p *Pump) run() {
 			}
 			wait = left
 		}
-		if again && (wait == 0 || wait > settling) {
-			wait = settling
+		if again && (wait == 0 || wait > ptyDelay) {
+			wait = ptyDelay
 		}
 		if _, err := unix.Poll(set, milliseconds(wait)); err != nil {
 			continue // EINTR; ENOMEM passes
@@ -289,10 +291,6 @@ func milliseconds(d time.Duration) int {
 // blockSignals keeps the kernel from ending or stopping the process for what a
 // write or read of this thread meets: it gets the errno instead.
 func blockSignals() {
-	var set unix.Sigset_t
-	for _, sig := range []unix.Signal{unix.SIGPIPE, unix.SIGXFSZ, unix.SIGTTIN} {
-		const bits = 32 << (^uint(0) >> 63)
-		set.Val[(int(sig)-1)/bits] |= 1 << ((int(sig) - 1) % bits)
-	}
+	set := linux.Sigset(unix.SIGPIPE, unix.SIGXFSZ, unix.SIGTTIN)
 	unix.PthreadSigmask(unix.SIG_BLOCK, &set, nil)
 }

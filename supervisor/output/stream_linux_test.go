@@ -205,7 +205,7 @@ func TestTheWriterNeverBlocksOnceTruncated(t *testing.T) {
 	}
 }
 
-func TestWhoListensIsToldBeforeTheBytesPass(t *testing.T) {
+func TestReadIsCalledBeforeTheBytesPass(t *testing.T) {
 	r, w := osPipe(t)
 	var there []int
 	p := pump(t)

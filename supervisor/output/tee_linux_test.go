@@ -166,29 +166,6 @@ func TestStdinPipeOfASlowWriter(t *testing.T) {
 	ended(t, p)
 }
 
-// roleWrite is a target that writes for as long as it lives.
-func roleWrite() {
-	for b := make([]byte, 64<<10); ; {
-		os.Stdout.Write(b)
-	}
-}
-
-func TestStdinPipeWhoseWriterDies(t *testing.T) {
-	r, w := osPipe(t)
-	c := helper("write")
-	c.Stdout = w
-	must(t, c.Start())
-	w.Close()
-	p, target := stdin(t, int(r.Fd()))
-	if _, err := io.ReadFull(target, make([]byte, 1<<20)); err != nil {
-		t.Fatal(err)
-	}
-	c.Process.Kill()
-	c.Wait()
-	within(t, collect(target), "end of file")
-	ended(t, p)
-}
-
 // TestStdinPipeNobodyReads: the writer has to wait where it has to without us.
 func TestStdinPipeNobodyReads(t *testing.T) {
 	room := func(relayed bool) (n int) {
@@ -277,9 +254,9 @@ func rest(t *testing.T, tee *Tee) (steps int) {
 	return steps
 }
 
-// TestTeeRests: whatever is in the pipe, whatever the target does and then stops
+// TestTeeComesToRest: whatever is in the pipe, whatever the target does and then stops
 // doing, the pump comes to wait, without a clock.
-func TestTeeRests(t *testing.T) {
+func TestTeeComesToRest(t *testing.T) {
 	writers := map[string]func(t *testing.T, w *os.File){
 		"nothing":      func(*testing.T, *os.File) {},
 		"a byte":       func(t *testing.T, w *os.File) { fill(t, w, noise(1)) },

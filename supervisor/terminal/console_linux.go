@@ -4,6 +4,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // NewConsole is the console on f, normally os.Stderr. It writes without the os
@@ -11,7 +13,7 @@ import (
 func NewConsole(f *os.File) *Console {
 	fd := int(f.Fd())
 	c := newConsole(func(p []byte) { writeAll(fd, p) })
-	c.terminal = IsTerminal(fd)
+	c.terminal = linux.IsTerminal(fd)
 	c.same = func(other int) bool { return samePlace(fd, other) }
 	c.columns = func() int {
 		ws, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
@@ -20,7 +22,7 @@ func NewConsole(f *os.File) *Console {
 		}
 		return int(ws.Col)
 	}
-	c.inFront = func() bool { return foreground(fd) }
+	c.inFront = func() bool { return linux.InForeground(fd) }
 	return c
 }
 
@@ -47,18 +49,5 @@ func samePlace(a, b int) bool {
 	if unix.Fstat(a, &x) != nil || unix.Fstat(b, &y) != nil {
 		return false
 	}
-	return x.Dev == y.Dev && x.Ino == y.Ino || IsTerminal(a) && IsTerminal(b)
-}
-
-// foreground says whether we are in the foreground of the terminal fd. On one
-// that isn't our controlling terminal there is no background.
-func foreground(fd int) bool {
-	pgrp, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
-	return err != nil || pgrp == unix.Getpgrp()
-}
-
-// controlling says whether the terminal is that of our session: another's keys are not ours.
-func controlling(fd int) bool {
-	_, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
-	return err == nil
+	return x.Dev == y.Dev && x.Ino == y.Ino || linux.IsTerminal(a) && linux.IsTerminal(b)
 }

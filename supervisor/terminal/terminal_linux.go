@@ -36,7 +36,7 @@ type Terminal struct {
 func Open(stdin, stdout, stderr int) *Terminal {
 	t := &Terminal{fd: -1, master: -1, keyboard: Relayed(stdin, stdout), follows: Followed(stdin, stdout)}
 	for _, fd := range []int{stdin, stdout, stderr} {
-		if IsTerminal(fd) {
+		if linux.IsTerminal(fd) {
 			t.fd = fd
 			break
 		}
@@ -46,23 +46,17 @@ func Open(stdin, stdout, stderr int) *Terminal {
 
 // Relayed says whether keys are passed on to the pty of a target unread: where the
 // caller's standard input and standard output are both a terminal.
-func Relayed(stdin, stdout int) bool { return IsTerminal(stdin) && IsTerminal(stdout) }
+func Relayed(stdin, stdout int) bool { return linux.IsTerminal(stdin) && linux.IsTerminal(stdout) }
 
 // Followed says whether keys are passed on only while the modes of the target's pty ask for
 // it: at the end of a pipeline that shows on the terminal. See [Terminal.Wanted].
-func Followed(stdin, stdout int) bool { return !IsTerminal(stdin) && IsTerminal(stdout) }
-
-// IsTerminal says whether fd is one.
-func IsTerminal(fd int) bool {
-	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-	return err == nil
-}
+func Followed(stdin, stdout int) bool { return !linux.IsTerminal(stdin) && linux.IsTerminal(stdout) }
 
 // Modes are what a pty of the target begins with: the caller's settings (which key erases,
 // whether it is UTF-8), in the order of the plan for the child. What sudo, before us in a pipeline, has set
 // for a password isn't among them.
 func (t *Terminal) Modes() []uint32 {
-	if t == nil || t.fd < 0 || !foreground(t.fd) { // in the background they are whoever's is in front
+	if t == nil || t.fd < 0 || !linux.InForeground(t.fd) { // in the background they are whoever's is in front
 		return nil
 	}
 	settings, err := unix.IoctlGetTermios(t.fd, unix.TCGETS)
@@ -162,22 +156,23 @@ func (t *Terminal) Wanted() bool {
 // readsLines: nobody has switched the pty to anything else, or there is none.
 func (t *Terminal) readsLines() bool {
 	modes, err := unix.IoctlGetTermios(t.master, unix.TCGETS) // of the other end, as ever with ptys
-	return err != nil || lineMode(modes)
+	return err != nil || linux.LineMode(modes)
 }
 
-func lineMode(t *unix.Termios) bool {
-	const both = unix.ICANON | unix.ECHO
-	return t.Lflag&both == both
+// controlling says whether the terminal is that of our session: another's keys are not ours.
+func controlling(fd int) bool {
+	_, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return err == nil
 }
 
 // take makes it raw, with mu held. At the end of a pipeline somebody before us may have
 // changed its modes (sudo, for a password), and goes first.
 func (t *Terminal) take() {
-	if t.raw || t.held || !t.keyboard && !t.follows || !foreground(t.fd) {
+	if t.raw || t.held || !t.keyboard && !t.follows || !linux.InForeground(t.fd) {
 		return
 	}
 	saved, err := unix.IoctlGetTermios(t.fd, unix.TCGETS)
-	if err != nil || t.follows && (t.readsLines() || !lineMode(saved) || !controlling(t.fd)) {
+	if err != nil || t.follows && (t.readsLines() || !linux.LineMode(saved) || !controlling(t.fd)) {
 		return
 	}
 	t.saved = *saved
@@ -209,7 +204,7 @@ func (t *Terminal) resize() {
 
 // Interactive says whether somebody is there: keys come from it, or can, and it is ours.
 func (t *Terminal) Interactive() bool {
-	return t != nil && (t.keyboard || t.follows) && foreground(t.fd)
+	return t != nil && (t.keyboard || t.follows) && linux.InForeground(t.fd)
 }
 
 // Typed notes what is passed on of the keys that send a signal on the caller's terminal,
@@ -290,7 +285,7 @@ func (t *Terminal) giveBack() {
 // restoreModes is done with mu held. In the background it leaves the settings alone:
 // whoever has the terminal now has set them.
 func (t *Terminal) restoreModes() {
-	if t.raw && foreground(t.fd) {
+	if t.raw && linux.InForeground(t.fd) {
 		withoutStopping(func() { _ = unix.IoctlSetTermios(t.fd, unix.TCSETS, &t.saved) })
 	}
 	t.raw = false
@@ -301,8 +296,8 @@ func (t *Terminal) restoreModes() {
 func withoutStopping(do func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var set, old unix.Sigset_t
-	set.Val[0] = 1 << (unix.SIGTTOU - 1)
+	var old unix.Sigset_t
+	set := linux.Sigset(unix.SIGTTOU)
 	if unix.PthreadSigmask(unix.SIG_BLOCK, &set, &old) == nil {
 		defer func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) }()
 	}

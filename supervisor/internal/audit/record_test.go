@@ -40,7 +40,7 @@ func TestRecordsOfOurDomainAreTold(t *testing.T) {
 	}
 }
 
-func TestWhatWaitsIsBounded(t *testing.T) {
+func TestWaitingDenialsAreBounded(t *testing.T) {
 	m := matcher{ours: func(int) bool { return true }, domains: map[string]bool{}, waiting: map[string][]Denial{}}
 	for range 3 * most {
 		m.take(typeAccess, access)

@@ -33,9 +33,8 @@ type run struct {
 
 // looked is what the last look came to.
 type looked struct {
-	looks  int
-	grown  amount
-	unseen int64 // that the file systems have lost, and the trees don't hold
+	looks int
+	grown amount
 }
 
 func opath(tb testing.TB, path string) int {
@@ -54,10 +53,10 @@ func watched(tb testing.TB, dir string, limits Limits) *run {
 	must(tb, err)
 	r := &run{TB: tb, dir: dir, dog: w, hits: make(chan told, 4), stop: make(chan struct{}), done: make(chan error, 1)}
 	w.OnHit = func(c status.Capability, used int64) { r.hits <- told{c, used} }
-	w.found = func(grown amount, l level) {
+	w.found = func(grown amount) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.last = looked{r.last.looks + 1, grown, l.bytes - w.start.bytes - grown.bytes}
+		r.last = looked{r.last.looks + 1, grown}
 	}
 	return r
 }

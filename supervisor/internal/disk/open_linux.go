@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // openFiles finds what is in no directory any more: files that were removed and that a
@@ -33,7 +35,7 @@ func (w *Watchdog) CountOpen(proc int) {
 
 // bytes looks at every descriptor of every process. What goes away meanwhile is passed over.
 func (o *openFiles) bytes() (sum int64, cost time.Duration) {
-	began := threadTime()
+	began := linux.ThreadTime()
 	clear(o.seen)
 	_ = each(o.proc, ".", func(_ int, pid string) {
 		if pid[0] < '0' || pid[0] > '9' {
@@ -50,7 +52,7 @@ func (o *openFiles) bytes() (sum int64, cost time.Duration) {
 			}
 		})
 	})
-	return sum, max(threadTime()-began, 0)
+	return sum, max(linux.ThreadTime()-began, 0)
 }
 
 // each calls do for every name in a directory.

@@ -138,7 +138,7 @@ func TestWalksTakeTheirShareAndNoMore(t *testing.T) {
 	}
 }
 
-func TestOneWalkAloneConvictsNobody(t *testing.T) {
+func TestALimitIsReportedOnlyAfterTwoWalks(t *testing.T) {
 	over, within := survey{all: amount{bytes: 5000}}, survey{}
 	for name, c := range map[string]struct {
 		found []survey
@@ -173,7 +173,7 @@ func TestAHugeTreeIsJudgedByItsFileSystem(t *testing.T) {
 	}
 }
 
-func TestWhatIsHiddenIsTakenFromTheFileSystem(t *testing.T) {
+func TestUnreadableDirectoriesAreJudgedByTheFileSystem(t *testing.T) {
 	f := &fake{found: []survey{{}, {obscured: true}}, perLook: amount{bytes: 10}}
 	if hits := live(t, f, Limits{Bytes: 1000}, 100*time.Second); len(hits) != 1 {
 		t.Errorf("%v", hits)

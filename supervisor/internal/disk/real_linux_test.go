@@ -68,7 +68,7 @@ func TestWithinTheLimitNothingIsTold(t *testing.T) {
 	r.quiet()
 }
 
-func TestWhatIsRemovedGivesRoom(t *testing.T) {
+func TestRemovedFilesGiveRoom(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir+"/before", 8*mib)
 	r := watched(t, dir, Limits{Bytes: 12 * mib}).begin().baseline()
@@ -85,7 +85,7 @@ func TestWhatIsRemovedGivesRoom(t *testing.T) {
 }
 
 // Between New and the end of the baseline the target runs already.
-func TestWhatIsMadeDuringTheBaselineCounts(t *testing.T) {
+func TestFilesMadeDuringTheBaselineCount(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir+"/before", 8*mib)
 	r := watched(t, dir, Limits{Bytes: 2 * mib})
@@ -178,34 +178,6 @@ func TestADirectoryMadeUnreadableHidesNothing(t *testing.T) {
 			r.end()
 		})
 	}
-}
-
-// What was unreadable all along is the caller's affair.
-func TestADirectoryThatWasUnreadableBeforeObscuresNothing(t *testing.T) {
-	dir := t.TempDir()
-	must(t, os.Chmod(mkdir(t, dir, "private"), 0))
-	t.Cleanup(func() { _ = os.Chmod(dir+"/private", 0o755) })
-	time.Sleep(20 * time.Millisecond) // a tick
-	if s := surveyOf(t, dir); s.obscured || s.all.files != 2 {
-		t.Errorf("%+v", s)
-	}
-}
-
-func TestARemovedFileThatIsOpenIsUnseen(t *testing.T) {
-	dir := t.TempDir()
-	r := watched(t, dir, Limits{Bytes: 16 * mib}).begin().baseline()
-	f, err := os.Create(dir + "/gone")
-	must(t, err)
-	defer f.Close()
-	must(t, os.Remove(dir+"/gone"))
-	chunk := make([]byte, mib)
-	for range 64 {
-		_, err := f.Write(chunk)
-		must(t, err)
-	}
-	r.until("what the file system lost", func(l looked) bool { return l.unseen >= 32*mib })
-	r.end()
-	r.quiet()
 }
 
 // Its name gives it back no room, and nobody has to write past the limit at once.

@@ -24,7 +24,7 @@ var (
 
 // What can't be opened hides something only if that was made so since the start: what
 // was closed before belongs to somebody else.
-func TestWhatWasClosedSinceTheStartIsToldOf(t *testing.T) {
+func TestDirectoriesClosedSinceTheStartAreReported(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		start    unix.StatxTimestamp
@@ -93,7 +93,7 @@ func TestWithoutATimeOfBirthTheLastChangeCounts(t *testing.T) {
 }
 
 // Descriptors that are none don't make a watchdog.
-func TestWhatIsNoTreeIsAnError(t *testing.T) {
+func TestNewFailsOnOtherDescriptors(t *testing.T) {
 	good := opath(t, t.TempDir())
 	before := descriptors(t)
 	for name, dirs := range map[string][]int{"none": {-1}, "the second": {good, -1}} {

@@ -3,7 +3,6 @@ package disk
 import (
 	"errors"
 	"fmt"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -54,7 +53,7 @@ type frame struct {
 
 // walk looks at everything once.
 func (f *forest) walk(o order) (survey, error) {
-	began := threadTime()
+	began := linux.ThreadTime()
 	f.order, f.found, f.entries = o, survey{}, 0
 	clear(f.seen)
 	err := f.each()
@@ -65,7 +64,7 @@ func (f *forest) walk(o order) (survey, error) {
 	if errors.Is(err, errEnough) {
 		f.found.cut, err = true, nil
 	}
-	f.found.cost = max(threadTime()-began, 0)
+	f.found.cost = max(linux.ThreadTime()-began, 0)
 	return f.found, err
 }
 
@@ -260,15 +259,6 @@ func passed(err error) error {
 		return fmt.Errorf("walk of a writable tree: %w", err)
 	}
 	return nil
-}
-
-// threadTime is what a walk costs. Time on the clock would count what others do.
-func threadTime() time.Duration {
-	var ts unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) != nil {
-		return 0
-	}
-	return time.Duration(ts.Nano())
 }
 
 // kernel makes the calls of a walk without allocating: golang.org/x/sys copies

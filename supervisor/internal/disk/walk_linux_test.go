@@ -106,7 +106,7 @@ func deepen(tb testing.TB, dir string, depth int) int {
 	return fd
 }
 
-func TestWhatIsMountedBelowIsNoPartOfTheTree(t *testing.T) {
+func TestMountsBelowAreNoPartOfTheTree(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount")
 	}

@@ -36,7 +36,7 @@ type Watchdog struct {
 	cost   time.Duration
 	purse  purse
 
-	found func(grown amount, l level) // for tests: what a walk, or a look at the file systems, came to
+	found func(grown amount) // for tests: what a walk, or a look at the file systems, came to
 }
 
 // baselines is how often a baseline is tried that something was hidden from.
@@ -209,7 +209,7 @@ func (w *Watchdog) survey(l level, o order, grown func(*survey) amount) (s surve
 			break
 		}
 	}
-	w.judge(w.grown, l)
+	w.judge(w.grown)
 	return s, nil
 }
 
@@ -219,13 +219,13 @@ func (w *Watchdog) judgeLevel(l level) error {
 		return fmt.Errorf("%w, and the file system doesn't tell what is free", errTooBig)
 	}
 	w.grown = l.minus(w.start.amount)
-	w.judge(w.grown, l)
+	w.judge(w.grown)
 	return nil
 }
 
-func (w *Watchdog) judge(grown amount, l level) {
+func (w *Watchdog) judge(grown amount) {
 	if w.found != nil {
-		w.found(grown, l)
+		w.found(grown)
 	}
 	limits := w.live()
 	if limits.bytes > 0 && grown.bytes > limits.bytes {

@@ -128,20 +128,6 @@ func TestRSSStandsInForAPSSThatCanNotBeRead(t *testing.T) {
 	}
 }
 
-func TestTimeOfReapedChildrenIsCountedOnce(t *testing.T) {
-	f := newFakeProc(t)
-	f.put(stat{pid: 2, ppid: 1, utime: 5})
-	f.put(stat{pid: 3, ppid: 2, utime: 7, stime: 3})
-	f.cpu("both alive", 15, 0)
-	f.remove(3)
-	f.put(stat{pid: 2, ppid: 1, utime: 5, cutime: 8, cstime: 3}) // it used a tick more before it ended
-	f.cpu("the child reaped by its parent", 16, 0)
-	f.remove(2)
-	f.put(stat{pid: 1, utime: 500, stime: 500, cutime: 13, cstime: 3})
-	f.cpu("the parent reaped by PID 1", 16, 0)
-	f.cpu("and again", 16, 0)
-}
-
 func TestTimeThatNobodyWaitedForIsKept(t *testing.T) {
 	f := newFakeProc(t)
 	f.put(stat{pid: 2, ppid: 1, utime: 5})
@@ -196,7 +182,7 @@ func TestAReusedPidIsAnotherProcess(t *testing.T) {
 	f.cpu("reused in the same tick", 15, 14)
 }
 
-func TestNothingIsKeptWhereItCanNotBeTold(t *testing.T) {
+func TestTheLedgerKeepsNothingThatIsUncertain(t *testing.T) {
 	f := newFakeProc(t)
 	f.put(stat{pid: 5, ppid: 1})
 	f.put(stat{pid: 3, ppid: 5, utime: 10}) // numbers have wrapped: read before its parent
@@ -234,7 +220,7 @@ func TestAnUnreadableStatIsAnErrorAndNoLoss(t *testing.T) {
 	f.cpu("after it", 10, 0)
 }
 
-func TestWhoIsTooManyAloneGoesBeforeTheNewest(t *testing.T) {
+func TestTrimKillsAProcessWithTooManyThreadsFirst(t *testing.T) {
 	f := newFakeProc(t)
 	f.put(stat{pid: 2, ppid: 1})
 	f.put(stat{pid: 3, ppid: 2, threads: 50})
@@ -246,7 +232,7 @@ func TestWhoIsTooManyAloneGoesBeforeTheNewest(t *testing.T) {
 	}
 }
 
-func TestTheParentOfHoardedZombiesGoes(t *testing.T) {
+func TestTrimKillsTheParentOfTooManyZombies(t *testing.T) {
 	f := newFakeProc(t)
 	f.put(stat{pid: 2, ppid: 1})
 	f.put(stat{pid: 3, ppid: 2})
@@ -263,7 +249,7 @@ func TestTheParentOfHoardedZombiesGoes(t *testing.T) {
 	}
 }
 
-func TestAParentIsNotToBlameForTheDeadThatWeMade(t *testing.T) {
+func TestTrimForgivesZombiesOfItsOwnKills(t *testing.T) {
 	f := newFakeProc(t)
 	f.put(stat{pid: 2, ppid: 1})
 	for pid := int32(10); pid < 30; pid++ {
@@ -398,7 +384,7 @@ func TestSamplesGoOnWhilePSSIsMeasured(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	f.tree.beside.stale = true
-	if s, err := f.tree.Measured(true); s != nil || err != nil || f.tree.weighed.PSS != 60*page {
+	if s, err := f.tree.Measured(true); s != nil || err != nil || f.tree.lastPSS.PSS != 60*page {
 		t.Errorf("what is stale counts: %+v, %v", s, err)
 	}
 }

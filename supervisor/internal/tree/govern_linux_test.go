@@ -138,7 +138,7 @@ func TestTheRateIsHeld(t *testing.T) {
 	}
 }
 
-func TestWhoUsesLessThanTheRateIsNeverStopped(t *testing.T) {
+func TestATreeBelowItsRateIsNeverStopped(t *testing.T) {
 	r := namespace(t, nil, "/bin/sh", "-c", `i=0; while [ $i -lt 20 ]; do sleep 0.02; i=$((i+1)); done; echo ready; exec sleep 50`)
 	w, stop := r.govern(Limits{CPUPercent: 50}, func(*Watchdog) {})
 	r.expect("ready")
@@ -201,7 +201,7 @@ func (c counting) Trim(limit int64) ([]int, error) {
 	return killed, err
 }
 
-func TestTheNewestGoFirst(t *testing.T) {
+func TestTrimKillsTheNewestFirst(t *testing.T) {
 	r := namespace(t, nil, "/bin/sh", "-c", `i=0; while [ $i -lt 9 ]; do sleep 50 & i=$((i+1)); done; echo ready; exec sleep 50`)
 	r.begin()
 	r.expect("ready")

@@ -30,7 +30,6 @@ var helpers = map[string]func(args []string){
 	"map":      helpMap,
 	"memfd":    helpMemfd,
 	"scratch":  helpScratch,
-	"holders":  helpHolders,
 	"headless": helpHeadless,
 	"threads":  helpThreads,
 	"wait":     func([]string) { forever() },

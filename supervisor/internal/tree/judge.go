@@ -14,11 +14,11 @@ func (w *Watchdog) judge(s *Sample) error {
 		}
 	}
 	if w.Limits.Memory > 0 && !w.memHit && s.Bound > w.tolerated(s.At) {
-		if err := w.weigh(); err != nil {
+		if err := w.measureStopped(); err != nil {
 			return err
 		}
 	}
-	if w.Limits.Tasks > 0 && (s.Rushed || s.Live() > w.Limits.Tasks || s.Zombies > w.Limits.Tasks) {
+	if w.Limits.Tasks > 0 && (s.Stopped || s.Live() > w.Limits.Tasks || s.Zombies > w.Limits.Tasks) {
 		return w.trim(s)
 	}
 	return nil
@@ -27,24 +27,24 @@ func (w *Watchdog) judge(s *Sample) error {
 // tolerated is the bound from which on everybody is stopped. In the pause after that, half
 // of the overshoot is left to the tree: memory can't be above its bound.
 func (w *Watchdog) tolerated(now time.Time) int64 {
-	if now.Before(w.weighed.pause) {
+	if now.Before(w.pss.pause) {
 		return w.Limits.Memory + Overshoot(w.Limits.Memory)/2
 	}
 	return w.Limits.Memory
 }
 
-// weigh measures again with everybody stopped. Processes that share memory
+// measureStopped measures again with everybody stopped. Processes that share memory
 // and end while they are measured one after the other are counted twice, so is
 // a memfd that was closed since the last walk, and nobody is killed for that. Once the
 // limit is known to be passed, nobody goes on: whoever is told has to kill the run.
-func (w *Watchdog) weigh() error {
-	return w.frozen(func() error {
+func (w *Watchdog) measureStopped() error {
+	return w.whileStopped(func() error {
 		s, err := w.tree.Sample(Need{PSSAbove: -1, Scratch: w.scratch(), Memfds: WholeWalk})
 		if err != nil {
 			return err
 		}
 		w.walked(WholeWalk, &s, w.now())
-		w.weighedNow(&s, w.now())
+		w.keepPSS(&s, w.now())
 		w.note(&s, w.now())
 		if s.Memory() > w.Limits.Memory {
 			w.memHit = true
@@ -53,7 +53,7 @@ func (w *Watchdog) weigh() error {
 			}
 			return nil
 		}
-		w.weighed.pause = w.now().Add(s.weighCost) // half of the time is the tree's
+		w.pss.pause = w.now().Add(s.pssCost) // half of the time is the tree's
 		return nil
 	})
 }
@@ -67,7 +67,7 @@ const maxTrims = 16
 func (w *Watchdog) trim(s *Sample) (err error) {
 	count := s.Live()
 	hit := count > w.Limits.Tasks
-	rounds := func(n int) (settled bool, err error) {
+	rounds := func(n int) (done bool, err error) {
 		for range n {
 			killed, err := w.tree.Trim(w.Limits.Tasks)
 			for _, pid := range killed {
@@ -82,12 +82,12 @@ func (w *Watchdog) trim(s *Sample) (err error) {
 		}
 		return false, nil
 	}
-	settled := false
-	if !s.Rushed {
-		settled, err = rounds(2)
+	done := false
+	if !s.Stopped {
+		done, err = rounds(2)
 	}
-	if !settled {
-		err = w.frozen(func() error {
+	if !done {
+		err = w.whileStopped(func() error {
 			_, err := rounds(maxTrims)
 			return err
 		})
@@ -101,8 +101,8 @@ func (w *Watchdog) trim(s *Sample) (err error) {
 	return err
 }
 
-// frozen does something with everybody stopped, as far as that can be reached.
-func (w *Watchdog) frozen(do func() error) error {
+// whileStopped does something with everybody stopped, as far as that can be reached.
+func (w *Watchdog) whileStopped(do func() error) error {
 	err := w.tree.Stop()
 	if err == nil || errors.Is(err, ErrUnsettled) {
 		err = do()
@@ -119,14 +119,14 @@ func (w *Watchdog) throttle(used time.Duration, now time.Time) error {
 	if w.Limits.CPUPercent <= 0 {
 		return nil
 	}
-	w.rate.tell(used, now)
+	w.rate.spend(used, now)
 	switch {
 	case w.stopped.IsZero() && !w.rate.empty():
 		return nil
 	case w.stopped.IsZero():
 		w.stopped = now
 	case w.rate.full():
-		return w.release()
+		return w.resume()
 	default:
 		w.throttled(now)
 		w.stopped = now

@@ -6,8 +6,8 @@ type process struct {
 	memory int64 // bytes; PSS where measured
 	shmem  int64 // the part of it that may be mapped files of a tmpfs, memfds too; only where PSS is
 	// What it had when PSS was last measured; nothing, if it is younger.
-	weighedRSS, weighedFaults int64
-	askedRSS, askedFaults     int64 // when it was last asked for, beside
+	rssThen, faultsThen   int64
+	rssAsked, faultsAsked int64 // when it was last asked for, beside
 
 	tid int32 // the thread to ask for memory, when the leader is gone; else 0
 

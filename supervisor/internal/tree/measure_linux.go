@@ -6,6 +6,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // beside measures PSS on a thread of its own. Who reads a smaps_rollup waits for whoever
@@ -28,9 +30,9 @@ func (t *Tree) measure(s *Sample) error {
 	t.beside.stale = true
 	for i := range t.cur {
 		p := &t.cur[i]
-		p.weighedRSS, p.weighedFaults = p.rss, p.faults
+		p.rssThen, p.faultsThen = p.rss, p.faults
 	}
-	t.weighed = *s
+	t.lastPSS = *s
 	return nil
 }
 
@@ -47,7 +49,7 @@ func (t *Tree) measureBeside(s *Sample) {
 	b.reader.dir, b.sample, b.list, b.busy, b.stale = t.dir, *s, append(b.list[:0], t.cur...), true, false
 	for i := range t.cur {
 		p := &t.cur[i]
-		p.askedRSS, p.askedFaults = p.rss, p.faults
+		p.rssAsked, p.faultsAsked = p.rss, p.faults
 	}
 	go func() {
 		runtime.LockOSThread() // its time is measured
@@ -78,15 +80,15 @@ func (t *Tree) Measured(wait bool) (*Sample, error) {
 	}
 	for i := range t.cur {
 		p := &t.cur[i]
-		p.weighedRSS, p.weighedFaults = p.askedRSS, p.askedFaults
+		p.rssThen, p.faultsThen = p.rssAsked, p.faultsAsked
 	}
-	t.weighed = b.sample
-	return &t.weighed, nil
+	t.lastPSS = b.sample
+	return &t.lastPSS, nil
 }
 
 // measure asks for everybody's PSS.
 func (r *reader) measure(s *Sample, list []process) error {
-	busy := threadTime()
+	busy := linux.ThreadTime()
 	s.HasPSS = true
 	for i := range list {
 		p := &list[i]
@@ -115,7 +117,7 @@ func (r *reader) measure(s *Sample, list []process) error {
 		s.PSS += p.memory
 		s.PSSShmem += p.shmem
 	}
-	s.weighCost = max(threadTime()-busy, 0)
+	s.pssCost = max(linux.ThreadTime()-busy, 0)
 	s.Bound = s.Memory()
 	return nil
 }

@@ -56,7 +56,7 @@ func (m *memfds) of(p *process) int64 {
 
 // walkMemfds looks at the descriptors of everybody who is in the table.
 func (t *Tree) walkMemfds(s *Sample, whole bool) error {
-	began, busy := time.Now(), threadTime()
+	began, busy := time.Now(), linux.ThreadTime()
 	part := partSize
 	if whole {
 		part = math.MaxInt
@@ -65,7 +65,7 @@ func (t *Tree) walkMemfds(s *Sample, whole bool) error {
 	var err error
 	s.Walked, err = t.walkPart(part)
 	// The clock bounds what comes of a change of the thread.
-	s.walkCost = min(max(threadTime()-busy, 0), time.Since(began))
+	s.walkCost = min(max(linux.ThreadTime()-busy, 0), time.Since(began))
 	return err
 }
 
@@ -88,7 +88,7 @@ func (t *Tree) walkPart(descriptors int) (end bool, err error) {
 			return false, nil
 		}
 		n, err := m.descriptors(&t.reader, p, descriptors)
-		if err != nil && !unseen(err) {
+		if err != nil && !notReadable(err) {
 			return false, fmt.Errorf("read %d/fd in proc: %w", p.pid, err)
 		}
 		if m.offset > 0 {
@@ -189,7 +189,7 @@ func (m *memfds) add(p *process) {
 	}
 }
 
-// unseen: a process can't be looked into, or has ended.
-func unseen(err error) bool {
+// notReadable: a process can't be looked into, or has ended.
+func notReadable(err error) bool {
 	return gone(err) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }

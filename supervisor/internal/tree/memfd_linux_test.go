@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -54,23 +53,6 @@ func helpScratch(args []string) {
 	fmt.Println("there")
 	check(fill(int(file.Fd()), mebibytes(args[1])))
 	startMappers(file, mebibytes(args[2]), args[1])
-	fmt.Println("ready")
-	forever()
-}
-
-// helpHolders starts so many processes with so many descriptors more than three.
-func helpHolders(args []string) {
-	var files []*os.File
-	for range mebibytes(args[1]) {
-		file, err := os.Open(os.DevNull)
-		check(err)
-		files = append(files, file)
-	}
-	for range mebibytes(args[0]) {
-		cmd := exec.Command("/bin/sleep", "50")
-		cmd.ExtraFiles = files
-		check(cmd.Start())
-	}
 	fmt.Println("ready")
 	forever()
 }
@@ -182,7 +164,7 @@ func (f *fakeProc) hold(pid int, links ...string) {
 	}
 }
 
-func TestWhatIsNoMemfdIsLeftOut(t *testing.T) {
+func TestOtherDescriptorsAreNotCountedAsMemfds(t *testing.T) {
 	f := newFakeProc(t)
 	for pid := int32(2); pid < 6; pid++ {
 		f.put(stat{pid: pid, ppid: 1})
@@ -221,11 +203,11 @@ func TestWhatIsNoMemfdIsLeftOut(t *testing.T) {
 
 func TestProcessesThatCanNotBeLookedIntoAreLeftOut(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.EACCES, unix.EPERM, unix.ESRCH, unix.ENOENT} {
-		if !unseen(errno) {
+		if !notReadable(errno) {
 			t.Error(errno)
 		}
 	}
-	if unseen(unix.EMFILE) || unseen(unix.EIO) {
+	if notReadable(unix.EMFILE) || notReadable(unix.EIO) {
 		t.Error("something else is wrong")
 	}
 	f := newFakeProc(t)

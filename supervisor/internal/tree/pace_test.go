@@ -51,13 +51,13 @@ func TestTheNextSampleComesBeforeALimitCanBePassed(t *testing.T) {
 	}
 }
 
-func TestBucketStopsWhoUsesMoreAndNotWhoUsesLess(t *testing.T) {
+func TestTokenBucketIsEmptyOnlyAboveTheRate(t *testing.T) {
 	now := time.Unix(0, 0)
-	b := newBucket(50, now)
+	b := newTokenBucket(50, now)
 	var used time.Duration
 	spend := func(elapsed, cpu time.Duration) {
 		now, used = now.Add(elapsed), used+cpu
-		b.tell(used, now)
+		b.spend(used, now)
 	}
 	for range 100 { // 40 % of one core
 		if spend(10*ms, 4*ms); b.empty() {
@@ -80,14 +80,14 @@ func TestBucketStopsWhoUsesMoreAndNotWhoUsesLess(t *testing.T) {
 	}
 }
 
-func TestBucketRemembersWhatWasUsedTooMuch(t *testing.T) {
+func TestTokenBucketKeepsItsDebt(t *testing.T) {
 	now := time.Unix(0, 0)
-	b := newBucket(10, now)
-	b.tell(510*ms, now.Add(100*ms)) // 10 ms were saved, 10 came meanwhile
+	b := newTokenBucket(10, now)
+	b.spend(510*ms, now.Add(100*ms)) // 10 ms were saved, 10 came meanwhile
 	if got := b.refill().Round(ms); got != 5000*ms {
 		t.Errorf("refill takes %v", got)
 	}
-	b.tell(510*ms, now.Add(1000*time.Hour))
+	b.spend(510*ms, now.Add(1000*time.Hour))
 	if !b.full() {
 		t.Error("not full after a thousand hours")
 	}

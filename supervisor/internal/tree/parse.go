@@ -44,6 +44,10 @@ const (
 	fieldThreads = 17
 	fieldStart   = 19
 	fieldRSS     = 21
+
+	neededFields = 1<<fieldPPID | 1<<fieldFaults | 1<<fieldUtime | 1<<fieldStime | 1<<fieldCutime | 1<<fieldCstime |
+		1<<fieldThreads | 1<<fieldStart | 1<<fieldRSS
+	maxPID = 1 << 30
 )
 
 // parseStat reads one /proc/PID/stat. The name between the parentheses is the
@@ -52,29 +56,23 @@ const (
 func parseStat(text []byte, s *stat) bool {
 	*s = stat{}
 	open := bytes.IndexByte(text, '(')
-	shut := bytes.LastIndexByte(text, ')')
-	if open < 2 || shut < open {
+	closing := bytes.LastIndexByte(text, ')')
+	if open < 2 || closing < open {
 		return false
 	}
 	pid, ok := parseInt(text[:open-1])
-	if !ok || text[open-1] != ' ' || pid <= 0 || pid > 1<<30 {
+	if !ok || text[open-1] != ' ' || pid <= 0 || pid > maxPID {
 		return false
 	}
 	s.pid = int32(pid)
-	copy(s.comm[:len(s.comm)-1], text[open+1:shut])
+	copy(s.comm[:len(s.comm)-1], text[open+1:closing])
 
-	rest := bytes.TrimPrefix(bytes.TrimSuffix(text[shut+1:], []byte("\n")), []byte(" "))
-	for n := 0; n <= fieldRSS; n++ {
-		if len(rest) == 0 {
-			return false
-		}
-		field := rest
-		if end := bytes.IndexByte(rest, ' '); end >= 0 {
-			field, rest = rest[:end], rest[end+1:]
-		} else {
-			rest = nil
-		}
-		if n == fieldState {
+	rest := bytes.TrimPrefix(bytes.TrimSuffix(text[closing+1:], []byte("\n")), []byte(" "))
+	var n [fieldRSS + 1]int64
+	for i := range n {
+		var field []byte
+		field, rest, _ = bytes.Cut(rest, []byte(" "))
+		if i == fieldState {
 			if len(field) != 1 {
 				return false
 			}
@@ -82,38 +80,15 @@ func parseStat(text []byte, s *stat) bool {
 			continue
 		}
 		v, ok := parseInt(field)
-		if to := s.field(n); ok && to != nil {
-			*to = max(v, 0)
-		} else if n == fieldPPID && ok && v >= 0 && v <= 1<<30 {
-			s.ppid = int32(v)
-		} else if to != nil || n == fieldPPID {
+		if !ok && neededFields&(1<<i) != 0 {
 			return false
 		}
+		n[i] = max(v, 0)
 	}
+	s.ppid = int32(min(n[fieldPPID], maxPID))
+	s.faults, s.threads, s.start, s.rss = n[fieldFaults], n[fieldThreads], n[fieldStart], n[fieldRSS]
+	s.utime, s.stime, s.cutime, s.cstime = n[fieldUtime], n[fieldStime], n[fieldCutime], n[fieldCstime]
 	return true
-}
-
-// field says where a number goes; nil: nowhere.
-func (s *stat) field(n int) *int64 {
-	switch n {
-	case fieldFaults:
-		return &s.faults
-	case fieldUtime:
-		return &s.utime
-	case fieldStime:
-		return &s.stime
-	case fieldCutime:
-		return &s.cutime
-	case fieldCstime:
-		return &s.cstime
-	case fieldThreads:
-		return &s.threads
-	case fieldStart:
-		return &s.start
-	case fieldRSS:
-		return &s.rss
-	}
-	return nil
 }
 
 // maxInt is far above anything that the kernel shows, and small enough that
@@ -146,19 +121,15 @@ func parseInt(text []byte) (int64, bool) {
 // appendChildren adds the numbers of a /proc/PID/task/TID/children.
 func appendChildren(pids []int32, text []byte) []int32 {
 	for len(text) > 0 {
-		word := text
-		if end := bytes.IndexByte(text, ' '); end >= 0 {
-			word, text = text[:end], text[end+1:]
-		} else {
-			text = nil
-		}
+		var word []byte
+		word, text, _ = bytes.Cut(text, []byte(" "))
 		pids = appendPID(pids, word)
 	}
 	return pids
 }
 
 func appendPID(pids []int32, word []byte) []int32 {
-	if v, ok := parseInt(word); ok && v > 0 && v <= 1<<30 {
+	if v, ok := parseInt(word); ok && v > 0 && v <= maxPID {
 		pids = append(pids, int32(v))
 	}
 	return pids

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -8,30 +9,19 @@ import (
 
 // statLine is a stat as the kernel writes it.
 func statLine(s stat, comm string) string {
-	line := []byte{}
-	line = appendNum(line, int64(s.pid))
-	line = append(append(append(line, " ("...), comm...), ") "...)
-	line = append(line, s.state)
+	known := map[int]int64{
+		fieldPPID: int64(s.ppid), fieldFaults: s.faults, fieldUtime: s.utime, fieldStime: s.stime, fieldCutime: s.cutime,
+		fieldCstime: s.cstime, fieldThreads: s.threads, fieldStart: s.start, fieldRSS: s.rss,
+	}
+	line := fmt.Sprintf("%d (%s) %c", s.pid, comm, s.state)
 	for n := 1; n <= 49; n++ {
-		v := int64(-1)
-		if n == fieldPPID {
-			v = int64(s.ppid)
-		} else if from := s.field(n); from != nil {
-			v = *from
+		v, ok := known[n]
+		if !ok {
+			v = -1
 		}
-		line = appendNum(append(line, ' '), v)
+		line += fmt.Sprint(" ", v)
 	}
-	return string(line) + "\n"
-}
-
-func appendNum(b []byte, v int64) []byte {
-	if v < 0 {
-		return append(appendNum(b, -v)[:len(b)], append([]byte{'-'}, appendNum(nil, -v)...)...)
-	}
-	if v >= 10 {
-		b = appendNum(b, v/10)
-	}
-	return append(b, byte('0'+v%10))
+	return line + "\n"
 }
 
 var someStat = stat{

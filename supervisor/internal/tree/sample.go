@@ -22,10 +22,10 @@ type Need struct {
 	// Scratch is how many bytes are in a tmpfs that is the tree's.
 	Scratch int64
 	Memfds  Walk
-	// RushAbove: when more processes than this are there, they are stopped
+	// StopAbove: when more processes than this are there, they are stopped
 	// before they are looked at, and the sample says so; Continue wakes them.
 	// Zero: never.
-	RushAbove int
+	StopAbove int
 }
 
 func (n *Need) wantsPSS(s *Sample) bool {
@@ -62,7 +62,7 @@ type Sample struct {
 	Tasks     int64 // threads; zombies count, as in the kernel's own limits
 	Zombies   int64 // of the tasks
 
-	Rushed bool // somebody was stopped: see Need
+	Stopped bool // somebody was stopped: see Need
 
 	Times
 
@@ -78,7 +78,7 @@ type Sample struct {
 	// Walked: Memfds is of this moment, because a walk has ended in this sample.
 	Walked bool
 	// What the walk and measuring PSS took, of CPU.
-	walkCost, weighCost time.Duration
+	walkCost, pssCost time.Duration
 
 	// Bound is what Memory can't be above, as far as one read of stat for each
 	// process tells: the sum of RSS and all files, or the memory when PSS was last

@@ -12,14 +12,14 @@ import (
 // nothing is known, and whoever holds a run to a limit must end it.
 func (t *Tree) Sample(need Need) (Sample, error) {
 	s := Sample{At: time.Now(), Scratch: need.Scratch}
-	rushed := len(t.stopped)
-	t.rushAbove = need.RushAbove
+	before := len(t.stopped)
+	t.stopAbove = need.StopAbove
 	err := t.refresh()
-	t.rushAbove = 0
+	t.stopAbove = 0
 	if err != nil && err != os.ErrProcessDone {
 		return s, err
 	}
-	s.Rushed = len(t.stopped) > rushed
+	s.Stopped = len(t.stopped) > before
 	var failed error
 	if s.Earlier, failed = t.Measured(false); failed != nil {
 		return s, failed
@@ -41,8 +41,8 @@ func (t *Tree) Sample(need Need) (Sample, error) {
 			s.Zombies++
 		}
 		s.RSS += p.memory
-		grown += max(p.rss-p.weighedRSS, 0)
-		faults += max(p.faults-p.weighedFaults, 0)
+		grown += max(p.rss-p.rssThen, 0)
+		faults += max(p.faults-p.faultsThen, 0)
 	}
 	if ticks(user+system) > t.user+t.system {
 		t.user, t.system = ticks(user), ticks(system)
@@ -73,10 +73,10 @@ func (t *Tree) Sample(need Need) (Sample, error) {
 // RSS, but each such copy is one fault, and there are no more of them than
 // RSS was above PSS.
 func (t *Tree) bound(s *Sample, grown, faults int64) int64 {
-	if !t.weighed.HasPSS {
+	if !t.lastPSS.HasPSS {
 		return s.ceiling()
 	}
-	w := &t.weighed
+	w := &t.lastPSS
 	copied := min(faults*t.page, max(w.RSS-w.PSS, 0))
 	return min(s.ceiling(), w.Memory()+grown*t.page+copied+max(s.files()-w.files(), 0))
 }
@@ -93,8 +93,8 @@ func (t *Tree) refresh() error {
 		t.cur = t.cur[:0] // nobody may seem to have disappeared
 		return err
 	}
-	if len(t.rushed) > 0 {
-		t.adopt()
+	if len(t.stoppedFast) > 0 {
+		t.rememberStopped()
 	}
 	if find(t.cur, t.root) == nil {
 		return os.ErrProcessDone
@@ -107,8 +107,8 @@ func (t *Tree) collect() error {
 	if err := t.list(); err != nil {
 		return err
 	}
-	if t.rushAbove > 0 && len(t.pids) > t.rushAbove {
-		if err := t.rush(true); err != nil {
+	if t.stopAbove > 0 && len(t.pids) > t.stopAbove {
+		if err := t.stopFast(true); err != nil {
 			return err
 		}
 	}
@@ -134,20 +134,20 @@ func (t *Tree) read(pid int32, p *process) error {
 	p.base = p.reaped()
 	p.root = pid == t.root
 	if p.headless() && !p.root {
-		t.behead(p)
+		t.useLivingThread(p)
 	}
 	p.memory = p.rss * t.page
 	if was := find(t.prev, pid); was != nil && was.start == p.start {
 		// What it gave back and takes again is growth: the others may have got its share.
-		p.weighedRSS, p.weighedFaults = min(was.weighedRSS, p.rss), was.weighedFaults
-		p.askedRSS, p.askedFaults = min(was.askedRSS, p.rss), was.askedFaults
+		p.rssThen, p.faultsThen = min(was.rssThen, p.rss), was.faultsThen
+		p.rssAsked, p.faultsAsked = min(was.rssAsked, p.rss), was.faultsAsked
 	}
 	return nil
 }
 
-// behead looks for the state and the memory of a process whose leader is gone
+// useLivingThread looks for the state and the memory of a process whose leader is gone
 // at its other threads.
-func (t *Tree) behead(p *process) {
+func (t *Tree) useLivingThread(p *process) {
 	var err error
 	if t.tids, err = t.threads(p.pid, t.tids[:0]); err != nil {
 		return

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -90,7 +91,7 @@ func send(fd int, sig unix.Signal) error {
 // A fork that was going on when its parent was signalled can still leave a
 // child, so it is at rest when two passes, one after the other, found nobody running.
 func (t *Tree) Stop() error {
-	if err := t.rush(false); err != nil {
+	if err := t.stopFast(false); err != nil {
 		return err
 	}
 	for pass, quiet := 0, 0; pass < maxPasses; pass++ {
@@ -154,10 +155,7 @@ func (t *Tree) byAge() {
 }
 
 func older(a, b *process) int {
-	if a.start != b.start {
-		return int(max(-1, min(1, a.start-b.start)))
-	}
-	return int(a.pid - b.pid)
+	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid))
 }
 
 // Continue wakes whom Stop stopped, children before parents.
@@ -178,10 +176,10 @@ func (t *Tree) Continue() error {
 	return first
 }
 
-// rush stops everybody who wasn't stopped when last seen, with as little
+// stopFast stops everybody who wasn't stopped when last seen, with as little
 // work for each as can be: against a fork bomb every microsecond counts, and the
 // newest come first.
-func (t *Tree) rush(newestFirst bool) error {
+func (t *Tree) stopFast(newestFirst bool) error {
 	for range maxPasses {
 		if err := t.list(); err != nil {
 			return err
@@ -195,7 +193,7 @@ func (t *Tree) rush(newestFirst bool) error {
 			if pid == t.root || p != nil && (p.state == 'T' || p.state == 't') {
 				continue
 			}
-			if _, known := slices.BinarySearch(t.rushed, pid); known {
+			if _, known := slices.BinarySearch(t.stoppedFast, pid); known {
 				continue
 			}
 			fd, err := t.open(pid, "", flagsDir)
@@ -212,7 +210,7 @@ func (t *Tree) rush(newestFirst bool) error {
 			fresh++
 		}
 		slices.Sort(t.pids)
-		t.rushed = append(t.rushed[:0], t.pids...)
+		t.stoppedFast = append(t.stoppedFast[:0], t.pids...)
 		if fresh == 0 {
 			return nil
 		}
@@ -220,19 +218,19 @@ func (t *Tree) rush(newestFirst bool) error {
 	return nil
 }
 
-// adopt remembers whom Rush stopped; with the first table after it, because
+// rememberStopped remembers whom stopFast stopped; with the first table after it, because
 // the one before tells who was stopped already.
-func (t *Tree) adopt() {
+func (t *Tree) rememberStopped() {
 	for i := range t.cur {
 		p := &t.cur[i]
-		_, rushed := slices.BinarySearch(t.rushed, p.pid)
+		_, stoppedFast := slices.BinarySearch(t.stoppedFast, p.pid)
 		was := find(t.prev, p.pid)
 		own := was != nil && was.start == p.start && (was.state == 'T' || was.state == 't')
-		if id := (identity{p.pid, p.start}); rushed && !own && !p.root && !p.dead() && !slices.Contains(t.stopped, id) {
+		if id := (identity{p.pid, p.start}); stoppedFast && !own && !p.root && !p.dead() && !slices.Contains(t.stopped, id) {
 			t.stopped = append(t.stopped, id)
 		}
 	}
-	t.rushed = t.rushed[:0]
+	t.stoppedFast = t.stoppedFast[:0]
 }
 
 // forgiven is how many zombies may be there that we made, by killing, and whose

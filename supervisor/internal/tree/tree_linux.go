@@ -17,9 +17,9 @@ import (
 // goroutine that runs the Watchdog owns it.
 type Tree struct {
 	reader
-	root int32
-	walk bool  // no proc of its own: descendants of root in the caller's proc
-	born int64 // of root, when walking: its pid may be reused
+	root     int32
+	byParent bool  // no proc of its own: descendants of root in the caller's proc
+	born     int64 // of root, when walking: its pid may be reused
 
 	cur, prev []process // sorted by pid
 	pids      []int32
@@ -32,18 +32,18 @@ type Tree struct {
 	unreapedUser int64         // its part
 	page         int64
 	memfds       memfds
-	weighed      Sample // the last one with PSS
+	lastPSS      Sample // the last one with PSS
 	beside       beside
 	handled
 }
 
 // handled is whom a signal was sent to.
 type handled struct {
-	signalled map[identity]bool // by the Signal that is going on
-	doomed    []identity        // killed by Trim
-	rushAbove int
-	rushed    []int32    // by rush, and still to be remembered as stopped
-	stopped   []identity // by Stop, and to be woken by Continue
+	signalled   map[identity]bool // by the Signal that is going on
+	doomed      []identity        // killed by Trim
+	stopAbove   int
+	stoppedFast []int32    // by stopFast, and still to be remembered as stopped
+	stopped     []identity // by Stop, and to be woken by Continue
 }
 
 // New makes the tree of the pid namespace that the proc at procfd shows; its
@@ -72,7 +72,7 @@ func NewFromPID(pid int) (*Tree, error) {
 		return nil, fmt.Errorf("open \"/proc\": %w", err)
 	}
 	t := newTree(fd, int32(pid))
-	t.walk = true
+	t.byParent = true
 	var s stat
 	if err := t.stat(t.root, &s); err != nil {
 		t.Close()
@@ -103,7 +103,7 @@ func (t *Tree) Close() error {
 // list fills t.pids, sorted, PID 1 included.
 func (t *Tree) list() error {
 	t.pids = t.pids[:0]
-	if t.walk {
+	if t.byParent {
 		var err error
 		if t.pids, err = t.descend(t.root, t.born, t.pids); err != nil {
 			return err

@@ -14,11 +14,11 @@ const (
 	walkWorth = 1 << 20
 )
 
-// walks is what is known of walks.
+// walks is what is known of walks for memfds.
 type walks struct {
 	after, soonest  time.Time // no other before: without a reason, and with one
 	shared, scratch int64     // of the host and of the run, at the last one; before any, when the Watchdog was made
-	unseen          int64     // by how much memfds may have grown since
+	growth          int64     // by how much memfds may have grown since
 	within          bool      // the last one has not come to its end
 }
 
@@ -44,17 +44,17 @@ func (w *Watchdog) walkNow(scratch int64, now time.Time) Walk {
 		shared = w.shared()
 	}
 	known := shared >= 0 && w.walks.shared >= 0
-	if w.walks.unseen = 0; known {
-		w.walks.unseen = max(shared-w.walks.shared-max(scratch-w.walks.scratch, 0), 0)
+	if w.walks.growth = 0; known {
+		w.walks.growth = max(shared-w.walks.shared-max(scratch-w.walks.scratch, 0), 0)
 	}
-	if filling := w.walks.unseen >= max(walkWorth, (w.Limits.Memory-w.last.Bound)/4); !filling && now.Before(w.walks.after) {
+	if filling := w.walks.growth >= max(walkWorth, (w.Limits.Memory-w.last.Bound)/4); !filling && now.Before(w.walks.after) {
 		return NoWalk
 	}
 	moved := max(shared-w.walks.shared, w.walks.shared-shared) >= walkWorth
 	if known && !moved && !w.walks.within && w.last.Memfds == 0 && w.last.RSS+scratch+shared <= w.near() {
 		return NoWalk
 	}
-	w.walks.shared, w.walks.scratch, w.walks.unseen = shared, scratch, 0
+	w.walks.shared, w.walks.scratch, w.walks.growth = shared, scratch, 0
 	return PartWalk
 }
 

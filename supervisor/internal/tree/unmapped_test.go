@@ -25,33 +25,6 @@ func TestFilesInMemoryCountOnce(t *testing.T) {
 	}
 }
 
-func TestFilesInMemoryAreHeldToTheLimit(t *testing.T) {
-	for name, c := range map[string]struct{ scratch, memfds int64 }{
-		"scratch": {900 << 20, 0}, "memfds": {0, 900 << 20}, "both": {450 << 20, 450 << 20},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := watch(t, Limits{Memory: 1000 << 20})
-			var scratch int64
-			w.Scratch = func() int64 { return scratch }
-			w.tree.sample.RSS, w.tree.pss = 200<<20, 50<<20
-			w.look(ms)
-			w.look(ms)
-			if w.last.HasPSS || len(w.told) > 0 {
-				t.Errorf("before there is any: %+v, %q", w.last, w.told)
-			}
-			scratch, w.tree.sample.Memfds = c.scratch, c.memfds
-			w.look(walkEvery)
-			w.expect("with PSS it is within the limit", w.told)
-			if u := w.Usage(); !w.last.HasPSS || u.Memory != 950<<20 || u.MemoryPeak != 950<<20 {
-				t.Errorf("%+v, %+v", w.last, u)
-			}
-			w.tree.sample.RSS, w.tree.pss = 300<<20, 150<<20
-			w.look(walkEvery)
-			w.expect("above it", w.told, "memory 1101004800 big")
-		})
-	}
-}
-
 func TestAMemfdThatWasClosedSinceIsNotHeldAgainstAnybody(t *testing.T) {
 	w := watch(t, Limits{Memory: 1000 << 20})
 	w.tree.sample.Memfds = 800 << 20
@@ -96,7 +69,7 @@ func (w *watched) wants(what string, want ...Walk) {
 	w.tree.walks = nil
 }
 
-func TestNobodyWalksWithoutNeed(t *testing.T) {
+func TestMemfdsAreLookedForOnlyWhereTheyCouldMatter(t *testing.T) {
 	w := watch(t, Limits{CPUPercent: 50, Tasks: 10, CPU: 1 << 40})
 	w.shared = func() int64 { t.Error("the host was asked"); return 1 << 40 }
 	w.tree.sample.RSS = 1 << 40

@@ -49,9 +49,9 @@ type Watchdog struct {
 	usage Usage // guarded by mu
 
 	recent
-	weighed weighed
+	pss     pssState
 	walks   walks
-	rate    bucket
+	rate    tokenBucket
 	stopped time.Time // since when the tree is stopped for its rate; zero: it runs
 }
 
@@ -104,16 +104,16 @@ func (w *Watchdog) Run(stop <-chan struct{}) error {
 			return nil
 		}
 		if err != nil {
-			return errors.Join(err, w.release())
+			return errors.Join(err, w.resume())
 		}
 		if !sleep(wait) {
-			return w.release()
+			return w.resume()
 		}
 	}
 }
 
-// onTimer sleeps by a timer of the runtime. It is false when stop was closed.
-func onTimer(stop <-chan struct{}) (sleep func(time.Duration) bool, done func()) {
+// timerSleeper sleeps by a timer of the runtime. It is false when stop was closed.
+func timerSleeper(stop <-chan struct{}) (sleep func(time.Duration) bool, done func()) {
 	timer := time.NewTimer(0)
 	return func(d time.Duration) bool {
 		timer.Reset(d)
@@ -134,18 +134,18 @@ func (w *Watchdog) start() {
 		w.busy = func() time.Duration { return 0 }
 	}
 	if w.sleeper == nil {
-		w.sleeper = onTimer
+		w.sleeper = timerSleeper
 	}
 	if w.Cores <= 0 {
 		w.Cores = runtime.NumCPU()
 	}
 	if w.Limits.CPUPercent > 0 {
-		w.rate = newBucket(w.Limits.CPUPercent, w.now())
+		w.rate = newTokenBucket(w.Limits.CPUPercent, w.now())
 	}
 }
 
-// release wakes whom the rate had stopped.
-func (w *Watchdog) release() error {
+// resume wakes whom the rate had stopped.
+func (w *Watchdog) resume() error {
 	if w.stopped.IsZero() {
 		return nil
 	}
@@ -157,18 +157,18 @@ func (w *Watchdog) release() error {
 // step looks once, does what follows, and says when to look again.
 func (w *Watchdog) step() (time.Duration, error) {
 	busy := w.busy()
-	need := Need{Scratch: w.scratch(), RushAbove: int(min(2*w.Limits.Tasks, 1<<30)), Beside: true}
+	need := Need{Scratch: w.scratch(), StopAbove: int(min(2*w.Limits.Tasks, 1<<30)), Beside: true}
 	need.Memfds = w.walkNow(need.Scratch, w.now())
-	w.weighNeed(&need, w.now())
+	w.needPSS(&need, w.now())
 	s, err := w.tree.Sample(need)
 	now := w.now()
 	// A goroutine that changed its thread learns nothing here.
 	if cost := w.busy() - busy; cost >= 0 {
-		w.cost = max(cost-s.walkCost-s.weighCost, 0)
+		w.cost = max(cost-s.walkCost-s.pssCost, 0)
 	}
 	w.walked(need.Memfds, &s, now)
-	w.weighedNow(s.Earlier, now)
-	w.weighedNow(&s, now)
+	w.keepPSS(s.Earlier, now)
+	w.keepPSS(&s, now)
 	w.note(&s, now)
 	if err != nil {
 		return 0, err
@@ -185,16 +185,16 @@ func (w *Watchdog) step() (time.Duration, error) {
 	return wait, nil
 }
 
-// weighed is what is known of PSS.
-type weighed struct {
+// pssState is what is known of PSS.
+type pssState struct {
 	memory    int64     // when it was last measured
 	pause     time.Time // nobody is stopped for it before
 	anew      time.Time // from then on whatever was measured earlier
 	swapAsked time.Time
 }
 
-// weighNeed says when PSS is worth its price.
-func (w *Watchdog) weighNeed(need *Need, now time.Time) {
+// needPSS says when PSS is worth its price.
+func (w *Watchdog) needPSS(need *Need, now time.Time) {
 	// For the peak: whenever memory could be a sixteenth above it.
 	peak := w.usage.MemoryPeak
 	need.PSSAbove = peak + max(peak/16, 1<<20)
@@ -206,30 +206,30 @@ func (w *Watchdog) weighNeed(need *Need, now time.Time) {
 	}
 	// For the limit: whenever half of what was left of it could be used up. RSS in stat
 	// lags by some pages for each core; PSS is exact.
-	above := max(w.near(), w.weighed.memory+(w.Limits.Memory-w.weighed.memory)/2)
-	if !now.Before(w.weighed.anew) {
+	above := max(w.near(), w.pss.memory+(w.Limits.Memory-w.pss.memory)/2)
+	if !now.Before(w.pss.anew) {
 		need.AnewAbove = w.near()
 	}
 	need.PSSAbove, need.NoPSSAbove = min(need.PSSAbove, above), w.Limits.Memory
 	// What is swapped out is in no RSS.
-	if w.swap != nil && now.Sub(w.weighed.swapAsked) >= time.Second {
-		w.weighed.swapAsked = now
+	if w.swap != nil && now.Sub(w.pss.swapAsked) >= time.Second {
+		w.pss.swapAsked = now
 		if w.swap() {
 			need.PSSAbove, need.NoPSSAbove = -1, 0
 		}
 	}
 }
 
-// weighShare is the part of a core that PSS may take where nothing tells that it is
+// pssShare is the part of a core that PSS may take where nothing tells that it is
 // needed: it is measured anew when so many times its own cost have passed.
-const weighShare = 50
+const pssShare = 50
 
-// weighedNow keeps what was measured, if anything was.
-func (w *Watchdog) weighedNow(s *Sample, now time.Time) {
+// keepPSS keeps what was measured, if anything was.
+func (w *Watchdog) keepPSS(s *Sample, now time.Time) {
 	if s == nil || !s.HasPSS {
 		return
 	}
-	w.weighed.memory, w.weighed.anew = s.Memory(), now.Add(weighShare*s.weighCost)
+	w.pss.memory, w.pss.anew = s.Memory(), now.Add(pssShare*s.pssCost)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if u := &w.usage; s.exact() && s.Memory() > u.MemoryPeak {
@@ -240,7 +240,7 @@ func (w *Watchdog) weighedNow(s *Sample, now time.Time) {
 // awaitMeasured waits for what is being measured.
 func (w *Watchdog) awaitMeasured() {
 	if s, err := w.tree.Measured(true); err == nil {
-		w.weighedNow(s, w.now())
+		w.keepPSS(s, w.now())
 	}
 }
 
@@ -263,7 +263,7 @@ func (w *Watchdog) wait(s *Sample) time.Duration {
 	}
 	situation := situation{
 		limits: w.Limits, cores: w.Cores,
-		used: s.CPU, memory: s.Bound + w.walks.unseen, tasks: s.Live(), tokens: w.rate.tokens,
+		used: s.CPU, memory: s.Bound + w.walks.growth, tasks: s.Live(), tokens: w.rate.tokens,
 		cost: w.cost, nth: w.nth, cpuDone: w.cpuHit, memDone: w.memHit,
 		unreaped: !w.unreapedAt.IsZero() && s.At.Sub(w.unreapedAt) < 10*time.Second,
 	}

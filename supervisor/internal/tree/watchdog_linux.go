@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // NewWatchdog makes the watchdog of a tree, which is its own from then on
 // until Run has returned.
 func NewWatchdog(t *Tree, limits Limits) *Watchdog {
-	w := &Watchdog{Limits: limits, tree: t, host: host{swap: swapUsed, shared: sharedMemory, busy: threadTime, sleeper: promoted}}
+	w := &Watchdog{Limits: limits, tree: t, host: host{swap: swapUsed, shared: sharedMemory, busy: linux.ThreadTime, sleeper: realtimeSleeper}}
 	if limits.Memory > 0 {
 		w.walks.shared = w.shared() // before the target has any
 	}
@@ -37,28 +39,18 @@ func sharedMemory() int64 {
 	return int64(min(pages*uint64(max(info.Unit, 1))+drift, maxInt))
 }
 
-// threadTime is what samples cost. Time on the clock would let a busy host,
-// or a target that makes it busy, slow the watchdog down.
-func threadTime() time.Duration {
-	var ts unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) != nil {
-		return 0
-	}
-	return time.Duration(ts.Nano())
-}
-
 // timerSlack is the kernel's own: by how much later a sleep may end, so that others end with it.
 const timerSlack = 50 * time.Microsecond
 
-// promoted sleeps in the kernel, on a thread that comes before all others
+// realtimeSleeper sleeps in the kernel, on a thread that comes before all others
 // where the caller may have one (CAP_SYS_NICE). A fork bomb of a thousand
 // processes leaves an ordinary thread a thousandth of a core, with seconds
 // between its turns; a timer of the runtime would wait for ordinary threads as
 // well. Where the caller may not, the thread asks for a short slice instead.
-func promoted(stop <-chan struct{}) (sleep func(time.Duration) bool, done func()) {
+func realtimeSleeper(stop <-chan struct{}) (sleep func(time.Duration) bool, done func()) {
 	var pipe [2]int
 	if unix.Pipe2(pipe[:], unix.O_CLOEXEC) != nil {
-		return onTimer(stop)
+		return timerSleeper(stop)
 	}
 	runtime.LockOSThread()
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(timerSlack), 0, 0, 0) // whichever thread of the runtime's it is

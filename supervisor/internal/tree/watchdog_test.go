@@ -26,7 +26,7 @@ type fakeTree struct {
 func (f *fakeTree) Sample(n Need) (Sample, error) {
 	f.sample.At = f.clock
 	s := f.sample
-	s.Rushed = n.RushAbove > 0 && s.Processes > n.RushAbove
+	s.Stopped = n.StopAbove > 0 && s.Processes > n.StopAbove
 	s.Scratch = n.Scratch
 	if f.walks = append(f.walks, n.Memfds); n.Memfds != NoWalk {
 		s.Walked = !f.endless || n.Memfds == WholeWalk
@@ -35,7 +35,7 @@ func (f *fakeTree) Sample(n Need) (Sample, error) {
 		s.Bound = min(s.Bound, f.weighed.Memory()+max(s.ceiling()-f.weighed.ceiling(), 0))
 	}
 	if n.wantsPSS(&s) {
-		s.HasPSS, s.PSS, s.weighCost = true, f.pss, ms/10
+		s.HasPSS, s.PSS, s.pssCost = true, f.pss, ms/10
 		s.Bound, f.weighed = s.Memory(), s
 	}
 	return s, f.err
@@ -93,7 +93,7 @@ func (w *watched) expect(what string, got []string, want ...string) {
 	}
 }
 
-func TestEachCauseIsToldOnce(t *testing.T) {
+func TestEachLimitIsReportedOnce(t *testing.T) {
 	w := watch(t, Limits{CPU: time.Second, Memory: 1000, Tasks: 10})
 	w.look(0)
 	w.tree.sample = Sample{Times: Times{CPU: 999 * ms}, RSS: 1000, Tasks: 10}
@@ -108,7 +108,7 @@ func TestEachCauseIsToldOnce(t *testing.T) {
 	w.expect("above them", w.told, "cpu 1s", "memory 1001 big", "tasks 11")
 }
 
-func TestSharedMemoryIsWeighedBeforeAnybodyIsBlamed(t *testing.T) {
+func TestPSSIsMeasuredBeforeTheLimitIsReported(t *testing.T) {
 	w := watch(t, Limits{Memory: 1000 << 20})
 	w.tree.sample.RSS, w.tree.pss = 4000<<20, 900<<20
 	w.look(ms)
@@ -133,7 +133,7 @@ func TestThePauseAfterAStopEndsWithHalfOfTheOvershoot(t *testing.T) {
 	w.tree.sample.RSS, w.tree.pss = 1100<<20, 990<<20
 	w.look(ms)
 	w.expect("first", w.tree.done, "stop", "continue")
-	w.weighed.pause = w.tree.clock.Add(time.Second) // it took long
+	w.pss.pause = w.tree.clock.Add(time.Second) // it took long
 	w.tree.sample.RSS = 1100<<20 + 10<<20 + Overshoot(limit)/2
 	w.look(ms)
 	w.expect("in the pause, at half of the overshoot", w.tree.done, "stop", "continue")
@@ -227,16 +227,6 @@ func TestTheRateStopsAndContinues(t *testing.T) {
 	if !slices.Contains(w.tree.done, "continue") {
 		w.Error("never continued")
 	}
-}
-
-func TestNobodyIsLeftStopped(t *testing.T) {
-	w := watch(t, Limits{CPUPercent: 10})
-	w.tree.sample.CPU = time.Second
-	w.look(ms)
-	stop := make(chan struct{})
-	close(stop)
-	must(t, w.Watchdog.Run(stop))
-	w.expect("the last thing done", w.tree.done[len(w.tree.done)-1:], "continue")
 }
 
 func TestRunEndsWithPID1AndFailsWithTheTree(t *testing.T) {
