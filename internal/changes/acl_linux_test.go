@@ -80,8 +80,8 @@ func TestAnAccessListOfOthersIsAConflict(t *testing.T) {
 	r := s.keep(t)
 	setList(t, s.lower+"/a", aclAccess, 4)
 	var conflict *ConflictError
-	if _, err := s.store.Apply(r, nil, Options{}); !errors.As(err, &conflict) || len(conflict.Conflicts) != 1 ||
-		conflict.Conflicts[0] != (Conflict{s.lower + "/a", "has other attributes", false}) {
+	if _, err := s.store.Apply(r, nil, Options{}); !errors.As(err, &conflict) || len(conflict.Paths) != 1 ||
+		conflict.Paths[0] != (Conflict{s.lower + "/a", "has other attributes", false}) {
 		t.Errorf("%v", err)
 	}
 	wantList(t, s.lower+"/a", aclAccess, accessList(4))

@@ -84,7 +84,7 @@ func TestConflicts(t *testing.T) {
 			before := snapshotPath(t, s.lower)
 			var conflict *ConflictError
 			_, err := s.store.Apply(r, nil, Options{})
-			if !errors.As(err, &conflict) || len(conflict.Conflicts) != 1 || conflict.Conflicts[0] != (Conflict{s.lower + "/" + c.path, c.reason, c.hard}) {
+			if !errors.As(err, &conflict) || len(conflict.Paths) != 1 || conflict.Paths[0] != (Conflict{s.lower + "/" + c.path, c.reason, c.hard}) {
 				t.Errorf("%v", err)
 			}
 			if d := difference(before, snapshotPath(t, s.lower)); d != "" {
@@ -151,12 +151,12 @@ func TestRefused(t *testing.T) {
 	r := s.keep(t)
 	hooks := protecting("/.git/hooks")
 	var refused *RefusedError
-	if _, err := s.store.Apply(r, nil, Options{Force: true, AllowProtected: true}); !errors.As(err, &refused) || len(refused.Refused) != 1 {
+	if _, err := s.store.Apply(r, nil, Options{Force: true, AllowProtected: true}); !errors.As(err, &refused) || len(refused.Paths) != 1 {
 		t.Error(err)
 	}
 	_, err := s.store.Discard(r.ID(), "pipe")
 	must(t, err)
-	if _, err := s.store.Apply(r, nil, Options{Force: true, Protected: hooks}); !errors.As(err, &refused) || len(refused.Refused) != 2 {
+	if _, err := s.store.Apply(r, nil, Options{Force: true, Protected: hooks}); !errors.As(err, &refused) || len(refused.Paths) != 2 {
 		t.Error(err)
 	}
 	s.want(t, "ok", "")
@@ -327,7 +327,7 @@ func TestWhatTheRunsPolicyProtectsIsRefused(t *testing.T) {
 		must(t, err)
 		defer r.Close()
 		var refused *RefusedError
-		if _, err := s.store.Apply(r, nil, Options{Force: true}); !errors.As(err, &refused) || len(refused.Refused) != 1 {
+		if _, err := s.store.Apply(r, nil, Options{Force: true}); !errors.As(err, &refused) || len(refused.Paths) != 1 {
 			t.Errorf("%s: %v", name, err)
 		}
 		s.want(t, "ok", "")
@@ -366,7 +366,7 @@ func TestADirectoryThatIsClosed(t *testing.T) {
 	}
 	// Nobody but root can make another's directory, so a step stands for one.
 	a := &applying{trees: newTrees([]string{"/t"})}
-	if err := a.shut(&step{Path: "theirs/in"}, unix.EACCES); !errors.Is(err, unix.EACCES) || !strings.Contains(err.Error(), "hint: this user may not write to /t/theirs: ") {
+	if err := a.notWritable(0, "theirs/in", unix.EACCES); !errors.Is(err, unix.EACCES) || !strings.Contains(err.Error(), "hint: this user may not write to /t/theirs: ") {
 		t.Errorf("%v", err)
 	}
 }

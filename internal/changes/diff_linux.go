@@ -152,7 +152,7 @@ func ended(name string) string {
 // old is what the tree has. What isn't a regular file is nothing.
 func (p *patcher) old(e *Entry) (side, error) {
 	dir, name, err := p.real.parent(e.Tree, e.Path)
-	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
+	if gone(err) || err == unix.ELOOP {
 		return side{}, nil
 	}
 	if err != nil {

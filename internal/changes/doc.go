@@ -40,11 +40,10 @@
 //
 //	check      every path: real == base, or real == new; else a conflict
 //	staging    journal.staging names the temporary names; contents are written, fsynced
-//	committed  journal.committed has the inodes on both sides; the steps
-//	undoing    a step failed: each step back
+//	committed  journal.committed has the inodes on both sides; the steps, or each back when one fails
 //	done       what was replaced is deleted, the record shortened, the journal removed
 //
-// After a crash, staging and undoing go back, committed and done go on. Which steps
+// After a crash only done goes on; staging and committed go back, by what undoes a failed step. Which steps
 // were taken is told by inode numbers and times of birth: device numbers change at a
 // reboot. What somebody else has put in the way since is left alone and named. Whoever
 // does it tells Store.Told. Options.Context can end an apply before the commit, nothing after it.

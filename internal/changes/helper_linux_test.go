@@ -43,13 +43,13 @@ func snapshot(t testing.TB, dir int) map[string]string {
 				must(t, err)
 				line += " " + target
 			case File:
-				f, shut, err := up.file(fd, name)
+				f, done, err := up.file(fd, name)
 				must(t, err)
 				sum, err := digest(f, n.size)
 				must(t, err)
 				x, err := xattrs(f)
 				must(t, err)
-				shut()
+				done()
 				line += fmt.Sprintf(" %04o %d %.12s %q", n.mode, n.size, sum, x)
 			}
 			all[join(at, name)] = line

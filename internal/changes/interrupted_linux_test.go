@@ -40,7 +40,8 @@ func TestWhoFinishesAnInterruptedApplySaysSo(t *testing.T) {
 		finished   bool
 	}{
 		{"stage", "undid the interrupted apply of run ID: none of its 2 changes is in the tree", false},
-		{"swap", "finished the interrupted apply of run ID: 2 changes", true},
+		{"swap", "undid the interrupted apply of run ID: none of its 2 changes is in the tree", false},
+		{"clean", "finished the interrupted apply of run ID: 2 changes", true},
 		{"forget", "finished the interrupted apply of run ID: 2 changes", true},
 	} {
 		for _, who := range []string{"apply", "discard", "diff"} {
@@ -85,7 +86,7 @@ func TestWhoFinishesAnInterruptedApplySaysSo(t *testing.T) {
 func TestTheRestOfAnInterruptedApply(t *testing.T) {
 	s := newScene(t, map[string]string{"a": "1"})
 	build(t, s.upper, map[string]string{"a": "2", "b": "2"})
-	r := stopAt(t, s, []string{"a"}, "swap")
+	r := stopAt(t, s, []string{"a"}, "clean")
 	n, err := s.store.Discard(r.ID())
 	if err != nil || n != 1 {
 		t.Error(n, err)
@@ -148,7 +149,7 @@ func TestACutRecord(t *testing.T) {
 		build(t, s.upper, map[string]string{"a": "2", "b": "2"})
 		var r *Run
 		if interrupted {
-			r = stopAt(t, s, nil, "swap")
+			r = stopAt(t, s, nil, "clean")
 		} else {
 			r = s.keep(t)
 		}

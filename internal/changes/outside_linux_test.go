@@ -82,7 +82,7 @@ func TestLinksThatLeadOutAreNotAppliedUnasked(t *testing.T) {
 				t.Fatalf("%v", err)
 			}
 			var named []string
-			for _, x := range refused.Refused {
+			for _, x := range refused.Paths {
 				named = append(named, strings.TrimPrefix(x.Path, s.lower+"/"))
 				if !strings.Contains(x.Reason, "out of the tree") {
 					t.Errorf("%+v", x)

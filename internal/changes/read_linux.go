@@ -143,7 +143,7 @@ func (r *reader) directory(p place) error {
 	blind := false // the lower one can't be listed
 	if p.lower {
 		low, err = openBeneath(r.lower, p.path, dirFlags)
-		if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
+		if gone(err) || err == unix.ELOOP {
 			// It went since its parent was read: then nothing is deleted in it.
 			low, err = -1, nil
 		}
@@ -151,7 +151,7 @@ func (r *reader) directory(p place) error {
 			// The run could read it, with the owner's rights to change that; here
 			// nobody touches the real tree.
 			blind = true
-			low, err = openBeneath(r.lower, p.path, placeFlags)
+			low, err = openBeneath(r.lower, p.path, lookupFlags)
 		}
 		if err != nil {
 			return r.failed("openat2", p.path, err)
@@ -260,7 +260,7 @@ func (r *reader) entry(p place, up, low int, name string, xwhiteouts bool) error
 	}
 	var in inode
 	if n.typ == File && n.nlink > 1 {
-		in = inode{n.dev, n.ino}
+		in = n.inode()
 	}
 	if in != (inode{}) && (c.Kind == "" || c.Kind == ModeOnly) {
 		r.companion(path, in)
@@ -321,11 +321,11 @@ func (r *reader) compareFiles(up, low int, name string, n, old node) (Kind, erro
 	if n.size != old.size {
 		return Modified, nil
 	}
-	a, shut, err := r.upper.file(up, name)
+	a, done, err := r.upper.file(up, name)
 	if err != nil {
 		return "", err
 	}
-	defer shut()
+	defer done()
 	b, err := openFile(low, name)
 	if err != nil {
 		// Not readable, or not there any more: it can't be said to be the same.
@@ -429,8 +429,9 @@ func (u *upper) dir(path string) (int, error) {
 	return openBeneath(u.fd, path, dirFlags)
 }
 
+// loosen gives the owner of a directory the rights to read and search it.
 func (u *upper) loosen(path string) error {
-	fd, err := openBeneath(u.fd, path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	fd, err := openBeneath(u.fd, path, lookupFlags)
 	if err != nil {
 		return err
 	}
@@ -457,28 +458,24 @@ func (u *upper) mode(path string, now uint32) uint32 {
 }
 
 // file opens a regular file of a directory for reading. For as long as it is open its
-// owner may read it, or its attributes couldn't be; shut closes it, and puts that back.
-func (u *upper) file(dir int, name string) (fd int, shut func(), err error) {
+// owner may read it, or its attributes couldn't be read; done closes it, and puts its mode back.
+func (u *upper) file(dir int, name string) (fd int, done func(), err error) {
 	if fd, err = openFile(dir, name); err != unix.EACCES {
 		return fd, func() { _ = unix.Close(fd) }, err
 	}
-	by, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	path, n, err := openPath(dir, name)
 	if err != nil {
 		return -1, nil, err
 	}
-	defer unix.Close(by)
-	n, err := statFD(by)
-	if err != nil {
-		return -1, nil, err
-	}
+	defer unix.Close(path)
 	if n.typ != File {
 		return -1, nil, unix.ESTALE
 	}
-	if err := unix.Chmod(procPath(by), n.mode|0o600); err != nil {
+	if err := unix.Chmod(procPath(path), n.mode|0o600); err != nil {
 		return -1, nil, err
 	}
 	if fd, err = openFile(dir, name); err != nil {
-		_ = unix.Chmod(procPath(by), n.mode)
+		_ = unix.Chmod(procPath(path), n.mode)
 		return -1, nil, err
 	}
 	return fd, func() {
@@ -490,7 +487,7 @@ func (u *upper) file(dir int, name string) (fd int, shut func(), err error) {
 // restore puts the modes back, the deepest first.
 func (u *upper) restore() {
 	for _, path := range slices.Backward(u.inTurn) {
-		fd, err := openBeneath(u.fd, path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		fd, err := openBeneath(u.fd, path, lookupFlags)
 		if err != nil {
 			continue // what it was is in the record
 		}
@@ -521,7 +518,7 @@ func xwhiteout(dir int, name string, n node) (bool, error) {
 	if n.typ != File || n.size != 0 {
 		return false, nil
 	}
-	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, _, err := openPath(dir, name)
 	if err != nil {
 		return false, err
 	}

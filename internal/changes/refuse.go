@@ -142,7 +142,7 @@ func (m *manifest) refuse(chosen map[int]bool, protects func(*Entry) bool, outsi
 			}
 		}
 	}
-	if len(refused.Refused) > 0 {
+	if len(refused.Paths) > 0 {
 		refused.Hint = refused.remedy(m.ID)
 		return refused
 	}

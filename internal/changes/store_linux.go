@@ -65,7 +65,7 @@ func (r *Run) openBlobs() (int, error) {
 // Open opens a kept run.
 func (s *Store) Open(id string) (*Run, error) { return s.open(id, parseManifest) }
 
-// open opens a kept run with as much of its record as parse reads.
+// open opens a kept run with as much of its record as parse reads; nil reads none.
 func (s *Store) open(id string, parse func(io.Reader) (*manifest, error)) (*Run, error) {
 	if !validID(id) || s.empty() {
 		return nil, fmt.Errorf("%s: %w", Quote(id), ErrNoRun)
@@ -81,9 +81,11 @@ func (s *Store) open(id string, parse func(io.Reader) (*manifest, error)) (*Run,
 	if err != nil {
 		return nil, failed("open", path, err)
 	}
-	r := &Run{fd: fd, path: path}
-	r.m, err = readRecord(fd, parse)
-	if err == nil && r.m.ID != id {
+	r := &Run{fd: fd, path: path, m: &manifest{ID: id}}
+	if parse == nil {
+		return r, nil
+	}
+	if r.m, err = readRecord(fd, parse); err == nil && r.m.ID != id {
 		err = fmt.Errorf("it is the record of %s", r.m.ID)
 	}
 	if err != nil {
@@ -91,16 +93,6 @@ func (s *Store) open(id string, parse func(io.Reader) (*manifest, error)) (*Run,
 		return nil, &BrokenError{id, failed("read", path+"/"+manifestName, err)}
 	}
 	return r, nil
-}
-
-// openBroken opens a run without its record.
-func (s *Store) openBroken(id string) (*Run, error) {
-	path := s.path + "/" + id
-	fd, err := unix.Openat(s.fd, id, dirFlags|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, failed("open", path, err)
-	}
-	return &Run{fd: fd, path: path, m: &manifest{ID: id}}, nil
 }
 
 // ids are the kept runs, the newest first.
@@ -214,7 +206,7 @@ func (s *Store) shorten(r *Run, drop func(i int) bool, applied bool) error {
 	}
 	was := r.m.Changes
 	r.m.Changes, r.m.linked = keep, nil
-	if err := s.writeManifest(r.fd, r.m); err != nil {
+	if err := s.writeFile(r.fd, manifestName, r.m.write); err != nil {
 		r.m.Changes, r.m.linked = was, nil
 		return failed("write", r.path+"/"+manifestName, err)
 	}
@@ -287,26 +279,8 @@ func readRecord(dir int, parse func(io.Reader) (*manifest, error)) (*manifest, e
 	return parse(io.LimitReader(f, maxManifest))
 }
 
-func readAll(dir int, name string, limit int64) ([]byte, error) {
-	fd, err := openFile(dir, name)
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), name)
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = unix.EFBIG
-	}
-	return data, err
-}
-
-// writeWhole makes or replaces a file at once, and on the disk when it returns.
-func (s *Store) writeWhole(dir int, name string, data []byte) error {
-	return s.writeFrom(dir, name, func(w io.Writer) error { _, err := w.Write(data); return err })
-}
-
-func (s *Store) writeFrom(dir int, name string, write func(io.Writer) error) error {
+// writeFile makes or replaces a file at once, and on the disk when it returns.
+func (s *Store) writeFile(dir int, name string, write func(io.Writer) error) error {
 	temp := name + ".new"
 	if err := s.at("write " + name); err != nil {
 		return err
@@ -334,10 +308,6 @@ func (s *Store) writeFrom(dir int, name string, write func(io.Writer) error) err
 		return err
 	}
 	return unix.Fsync(dir)
-}
-
-func (s *Store) writeManifest(dir int, m *manifest) error {
-	return s.writeFrom(dir, manifestName, m.write)
 }
 
 // OpenStore opens the directory that StoreDir names, and makes it if need be.

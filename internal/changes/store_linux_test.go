@@ -276,7 +276,7 @@ func TestTooManyAttributes(t *testing.T) {
 		t.Errorf("%d, %v", partly, err)
 	}
 	var refused *RefusedError
-	if _, err := s.store.Apply(r, nil, Options{}); !errors.As(err, &refused) || len(refused.Refused) != 2 {
+	if _, err := s.store.Apply(r, nil, Options{}); !errors.As(err, &refused) || len(refused.Paths) != 2 {
 		t.Error(err)
 	}
 	_, err := s.store.Discard(r.ID(), "many", "same")

@@ -55,7 +55,7 @@ func (t *trees) parent(tree int, path string) (dir int, name string, err error) 
 	}
 	if t.dir, err = openBeneath(t.roots[tree], at, dirFlags); err == unix.EACCES {
 		// What is in it can be looked at; loosen opens it before anything is done.
-		t.dir, err = openBeneath(t.roots[tree], at, placeFlags)
+		t.dir, err = openBeneath(t.roots[tree], at, lookupFlags)
 	}
 	return t.dir, name, err
 }
