@@ -58,12 +58,10 @@ func (s *Store) Apply(r *Run, paths []string, o Options) (Result, error) {
 	a.protects = r.m.protection(chosen, &o)
 	outside := func(*Entry) string { return "" }
 	if !o.AllowProtected {
-		f := r.following(a.trees, chosen)
-		f.protected = func(tree int, path string) bool {
+		outside = (&following{trees: a.trees, m: r.m, chosen: chosen, protected: func(tree int, path string) bool {
 			_, name := split(path)
 			return name == ".git" || a.protects(&Entry{Change: Change{Tree: tree, Path: path, Type: File}})
-		}
-		outside = f.outside
+		}}).outside
 	}
 	if err := r.m.refuse(chosen, a.protects, outside); err != nil {
 		return Result{}, err

@@ -2,8 +2,10 @@ package changes
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -22,7 +24,7 @@ func Diff(w io.Writer, r *Run, paths []string, o DiffOptions) error {
 	for i := range real.roots {
 		_, _ = real.open(i) // for looking only, as far as they are there
 	}
-	outside := r.following(real, nil).outside
+	outside := (&following{trees: real, m: r.m}).outside
 	if o.JSON {
 		return r.writeJSON(w, all, outside)
 	}
@@ -102,7 +104,6 @@ func (p *patcher) one(e *Entry) ([]byte, error) {
 			return nil, failed("read", p.run.path+"/"+blobsName+"/"+e.Blob, err)
 		}
 	}
-	title := p.told.title(e)
 	from, to := "/dev/null", "/dev/null"
 	if old.exists {
 		from = Quote(join2("a", e.Path))
@@ -110,13 +111,9 @@ func (p *patcher) one(e *Entry) ([]byte, error) {
 	if new.exists {
 		to = Quote(join2("b", e.Path))
 	}
-	why := old.why
-	if why == "" {
-		why = new.why
-	}
-	switch {
+	switch why := cmp.Or(old.why, new.why); {
 	case why != "":
-		fmt.Fprintf(&out, "%s: %s\n", Quote(title), why)
+		fmt.Fprintf(&out, "%s: %s\n", Quote(p.told.title(e)), why)
 	case isBinary(old.text) || isBinary(new.text):
 		if !bytes.Equal(old.text, new.text) {
 			fmt.Fprintf(&out, "Binary files %s and %s differ\n", from, to)
@@ -165,14 +162,13 @@ func (p *patcher) old(e *Entry) (side, error) {
 	fd, err := openFile(dir, name)
 	switch err {
 	case nil:
+		return p.read(fd)
 	case unix.EACCES:
 		return side{exists: true, why: "the real file can't be read"}, nil
 	case unix.ENOENT, unix.ESTALE:
-		return side{}, nil
-	default:
-		return side{}, err
+		err = nil
 	}
-	return p.read(fd)
+	return side{}, err
 }
 
 func (p *patcher) blob(e *Entry) (side, error) {
@@ -187,7 +183,8 @@ func (p *patcher) blob(e *Entry) (side, error) {
 }
 
 func (p *patcher) read(fd int) (side, error) {
-	defer unix.Close(fd)
+	f := os.NewFile(uintptr(fd), "")
+	defer f.Close()
 	n, err := statFD(fd)
 	if err != nil {
 		return side{}, err
@@ -195,21 +192,8 @@ func (p *patcher) read(fd int) (side, error) {
 	if n.size > p.options.Largest {
 		return side{exists: true, why: fmt.Sprintf("%d bytes, more than a patch shows", n.size)}, nil
 	}
-	text := make([]byte, 0, n.size)
-	for int64(len(text)) < n.size {
-		m, err := unix.Pread(fd, text[len(text):n.size], int64(len(text)))
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return side{}, err
-		}
-		if m == 0 {
-			break
-		}
-		text = text[:len(text)+m]
-	}
-	return side{text: text, exists: true}, nil
+	text, err := io.ReadAll(io.LimitReader(f, n.size))
+	return side{text: text, exists: true}, err
 }
 
 // isBinary: as git tells it.

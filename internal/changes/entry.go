@@ -122,32 +122,34 @@ func (m *manifest) linkOf(e *Entry) string {
 	return ""
 }
 
-// without is the record's changes but those that drop says. Were these applied, what is left
-// of the same files remembers their names.
+// without is the record's changes but those that drop says. Were these applied, the first that is left
+// of the same file remembers their names.
 func (m *manifest) without(drop func(i int) bool, wereApplied bool) (left []Entry) {
-	holder := map[applied]int{} // the first entry that is left of a file
+	names := map[applied][]string{}
+	for i := range m.Changes {
+		e := &m.Changes[i]
+		if e.now() != File {
+			continue
+		}
+		of := e.first()
+		if _, ok := names[of]; !ok {
+			names[of] = slices.Clone(m.linkedTo(of))
+		}
+		// The first name is the Link of the others.
+		if wereApplied && drop(i) && e.Path != of.Path && len(names[of]) < maxLinked {
+			names[of] = append(names[of], e.Path)
+		}
+	}
 	for i, e := range m.Changes {
 		if drop(i) {
 			continue
 		}
 		e.Linked = nil
+		if e.now() == File {
+			e.Linked = names[e.first()]
+			names[e.first()] = nil
+		}
 		left = append(left, e)
-		if _, ok := holder[e.first()]; !ok && e.now() == File {
-			holder[e.first()] = len(left) - 1
-		}
-	}
-	for of, at := range holder {
-		left[at].Linked = slices.Clone(m.linkedTo(of))
-	}
-	for i := range m.Changes {
-		e := &m.Changes[i]
-		at, ok := holder[e.first()]
-		if !ok || !wereApplied || !drop(i) || e.now() != File || e.Path == e.first().Path {
-			continue // the first name is the Link of the others
-		}
-		if len(left[at].Linked) < maxLinked {
-			left[at].Linked = append(left[at].Linked, e.Path)
-		}
 	}
 	return left
 }

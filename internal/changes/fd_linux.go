@@ -37,7 +37,7 @@ func openBeneath(dir int, path string, flags int) (int, error) {
 }
 
 const (
-	dirFlags   = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
+	dirFlags    = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
 	lookupFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW // to look names up: it needn't be readable
 )
 

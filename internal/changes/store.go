@@ -47,8 +47,8 @@ type Info struct {
 // Recovered is an interrupted apply that was brought to an end.
 type Recovered struct {
 	Run      string
-	Changes  int   // that it was about
-	Finished bool  // all of them are in the tree; else none is
+	Changes  int  // that it was about
+	Finished bool // all of them are in the tree; else none is
 	// Stuck: it could be neither finished nor undone, and Trees are in between. What is to be
 	// done elsewhere needn't wait for it.
 	Stuck error

@@ -37,7 +37,8 @@ type Store struct {
 	path      string
 	recovered map[string]Recovered
 	hook      func(point string) error // of tests: before every change to a disk
-	after     func(time.Duration) <-chan time.Time
+	// A wait is told after silence, and ends after patience.
+	silence, patience time.Duration
 }
 
 func (s *Store) at(point string) error {
@@ -258,7 +259,7 @@ func (s *Store) sweep() error {
 		if err != nil {
 			continue // gone, or nothing of ours
 		}
-		if flock(fd, unix.LOCK_NB) == nil {
+		if flock(fd) == nil {
 			err = linux.RemoveAll(s.fd, name, 0)
 		}
 		_ = unix.Close(fd)
@@ -341,7 +342,7 @@ func openStore(dir string, create bool) (*Store, error) {
 		}
 		at = next
 	}
-	return &Store{fd: at, path: dir}, nil
+	return &Store{fd: at, path: dir, silence: time.Second, patience: 30 * time.Second}, nil
 }
 
 // openOwn opens a directory that belongs to this user alone.
@@ -384,70 +385,46 @@ func (s *Store) Close() error {
 // empty: there is no such directory.
 func (s *Store) empty() bool { return s.fd < 0 }
 
-const (
-	lockName = ".lock"
-	// A wait is told after a moment, and ends.
-	toldAfter = time.Second
-	patience  = 30 * time.Second
-)
+const lockName = ".lock"
 
 // lock holds the store for applying and discarding. It waits for who has it, until ctx
-// ends, and not for ever; who waits first is first.
+// ends, and not for ever. It asks again and again, since a call that waits would hear nothing of
+// the end of ctx.
 func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	fd, err := unix.Openat(s.fd, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, failed("open", s.path+"/"+lockName, err)
 	}
-	err = flock(fd, unix.LOCK_NB)
-	if err == unix.EWOULDBLOCK {
-		if fd, err = s.await(ctx, fd); fd < 0 {
+	began, told := time.Now(), false
+	for {
+		if err = flock(fd); err == nil {
+			return func() { _ = unix.Close(fd) }, nil
+		}
+		waited := time.Since(began)
+		if err != unix.EWOULDBLOCK {
+			err = failed("flock", s.path+"/"+lockName, err)
+		} else if err = context.Cause(ctx); err == nil && waited >= s.patience {
+			err = ErrBusy
+		}
+		if err != nil {
+			_ = unix.Close(fd)
 			return nil, err
 		}
-	}
-	if err != nil {
-		_ = unix.Close(fd)
-		return nil, failed("flock", s.path+"/"+lockName, err)
-	}
-	return func() { _ = unix.Close(fd) }, nil
-}
-
-// await waits for the lock. When it gives up, fd isn't the caller's any more: nothing ends
-// the system call, so it is closed when that ends.
-func (s *Store) await(ctx context.Context, fd int) (int, error) {
-	got, gone := make(chan error), make(chan struct{})
-	defer close(gone)
-	go func() {
-		err := flock(fd, 0)
-		select {
-		case got <- err:
-		case <-gone:
-			_ = unix.Close(fd)
+		if !told && waited >= s.silence && s.Waiting != nil {
+			told = true
+			s.Waiting()
 		}
-	}()
-	after := s.after
-	if after == nil {
-		after = time.After
-	}
-	tell, end := after(toldAfter), after(patience)
-	for {
 		select {
-		case err := <-got:
-			return fd, err
 		case <-ctx.Done():
-			return -1, context.Cause(ctx)
-		case <-end:
-			return -1, ErrBusy
-		case <-tell:
-			if s.Waiting != nil {
-				s.Waiting()
-			}
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-func flock(fd, how int) error {
+// flock takes the lock on an open file, if nobody else has it.
+func flock(fd int) error {
 	for {
-		if err := unix.Flock(fd, unix.LOCK_EX|how); err != unix.EINTR {
+		if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
 			return err
 		}
 	}

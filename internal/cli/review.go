@@ -407,7 +407,7 @@ func unlike(done *changes.Result) (lines []string) {
 
 // interruption is a signal that comes while changes are applied. Before the commit it
 // ends the apply, and nothing was changed; afterwards the apply goes on to its end, and says
-// so. A second signal does what it always does, and whoever comes next finishes the work.
+// so. A second signal does what it always does, and whoever comes next finishes the work, or undoes it.
 type interruption struct {
 	say    func(text, remedy string)
 	ctx    context.Context // ends with it
@@ -469,7 +469,7 @@ func (in *interruption) commit() {
 func (in *interruption) tell() {
 	if in.sig != nil && in.committed {
 		in.say(signalName(in.sig)+": the changes are committed, and are being applied to the end",
-			"should that be killed too, the next confine diff, apply or discard finishes it")
+			"should that be killed too, the next confine diff, apply or discard finishes or undoes it")
 	}
 }
 
