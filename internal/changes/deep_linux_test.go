@@ -12,8 +12,7 @@ import (
 // named, and needs no force.
 func TestPathsThatAreTooLong(t *testing.T) {
 	inMemory(t)
-	s := newScene(t, nil)
-	build(t, s.upper, map[string]string{"fine": "1", "in/deep/": "", "in/fine": "2"})
+	s := newScene(t, nil, map[string]string{"fine": "1", "in/deep/": "", "in/fine": "2"})
 	deepen(t, s.upper+"/in/deep")
 	set := s.read(t)
 	if set.Truncated != 0 || set.Deep != 1 || !strings.HasPrefix(set.DeepIn, "in/deep/dd") {

@@ -20,8 +20,7 @@ func diffOf(t *testing.T, r *Run, o DiffOptions, paths ...string) string {
 }
 
 func TestDiff(t *testing.T) {
-	s := newScene(t, map[string]string{"edit": "one\ntwo\nthree\n", "gone": "g\n", "mode": "m", "bin": "\x00a", "link@": "edit"})
-	build(t, s.upper, map[string]string{"edit": "one\n2\x1b[31m\x9b\ttab\nthree", "new\n": "n\n", "mode": "m", "bin": "\x00b", "link@": "\x1b]0;x\a", "d/big": strings.Repeat("b", 100)})
+	s := newScene(t, map[string]string{"edit": "one\ntwo\nthree\n", "gone": "g\n", "mode": "m", "bin": "\x00a", "link@": "edit"}, map[string]string{"edit": "one\n2\x1b[31m\x9b\ttab\nthree", "new\n": "n\n", "mode": "m", "bin": "\x00b", "link@": "\x1b]0;x\a", "d/big": strings.Repeat("b", 100)})
 	must(t, os.Chmod(s.upper+"/mode", 0o755))
 	whiteout(t, s.upper+"/gone")
 	r := s.keep(t)
@@ -81,8 +80,7 @@ diff /dev/null "b/new\n"
 }
 
 func TestDiffJSON(t *testing.T) {
-	s := newScene(t, map[string]string{"a": "1"})
-	build(t, s.upper, map[string]string{"a": "22", "bad\xff": "x"})
+	s := newScene(t, map[string]string{"a": "1"}, map[string]string{"a": "22", "bad\xff": "x"})
 	var doc diffDocument
 	must(t, json.Unmarshal([]byte(diffOf(t, s.keep(t), DiffOptions{JSON: true})), &doc))
 	if doc.Version != 1 || len(doc.Changes) != 2 || doc.Summary != (Summary{Added: 1, Modified: 1, Bytes: 3}) || doc.Trees[0] != s.lower {
@@ -98,8 +96,7 @@ func TestDiffJSON(t *testing.T) {
 
 // A patch is of the real file of this moment, and follows no link to another.
 func TestAPatchFollowsNothing(t *testing.T) {
-	s := newScene(t, map[string]string{"a": "1\n", "d/b": "1\n"})
-	build(t, s.upper, map[string]string{"a": "2\n", "d/b": "2\n"})
+	s := newScene(t, map[string]string{"a": "1\n", "d/b": "1\n"}, map[string]string{"a": "2\n", "d/b": "2\n"})
 	r := s.keep(t)
 	build(t, s.lower, map[string]string{"a": "meanwhile\n"})
 	if got := diffOf(t, r, DiffOptions{Patch: true}, "a"); !strings.Contains(got, "-meanwhile") {
@@ -116,8 +113,7 @@ func TestAPatchFollowsNothing(t *testing.T) {
 }
 
 func TestDiffNamesWhatCanBeNamedFromHere(t *testing.T) {
-	s := newScene(t, map[string]string{"gone": "g", "sub/file": "f"})
-	build(t, s.upper, map[string]string{"gone": "2", "sub/file": "2", "-p": "option", "sub/two": "2"})
+	s := newScene(t, map[string]string{"gone": "g", "sub/file": "f"}, map[string]string{"gone": "2", "sub/file": "2", "-p": "option", "sub/two": "2"})
 	r := s.keep(t)
 	for _, c := range []struct{ name, from, want string }{
 		{"the tree", s.lower, "A ./-p\nM gone\nM sub/file\nA sub/two\n"},

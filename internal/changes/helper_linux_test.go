@@ -140,13 +140,16 @@ type scene struct {
 	store        *Store
 }
 
-func newScene(t testing.TB, lower map[string]string) *scene {
+func newScene(t testing.TB, lower map[string]string, upper ...map[string]string) *scene {
 	t.Helper()
 	unix.Umask(0o022)
 	s := &scene{lower: filepath.Join(t.TempDir(), "lower"), upper: filepath.Join(t.TempDir(), "upper"), store: newStore(t)}
 	must(t, os.Mkdir(s.lower, 0o755))
 	must(t, os.Mkdir(s.upper, 0o755))
 	build(t, s.lower, lower)
+	for _, files := range upper {
+		build(t, s.upper, files)
+	}
 	s.tree = Tree{Path: s.lower, Upper: openDir(t, s.upper), Lower: openDir(t, s.lower)}
 	return s
 }
@@ -226,4 +229,11 @@ func inMemory(t *testing.T) {
 	if os.Getenv("TMPDIR") == "" && unix.Access("/dev/shm", unix.W_OK|unix.X_OK) == nil {
 		t.Setenv("TMPDIR", "/dev/shm")
 	}
+}
+
+// apply applies what has to go.
+func (s *scene) apply(t testing.TB, r *Run, paths ...string) {
+	t.Helper()
+	_, err := s.store.Apply(r, paths, Options{})
+	must(t, err)
 }

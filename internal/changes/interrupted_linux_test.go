@@ -46,8 +46,7 @@ func TestWhoFinishesAnInterruptedApplySaysSo(t *testing.T) {
 	} {
 		for _, who := range []string{"apply", "discard", "diff"} {
 			t.Run(c.point+" "+who, func(t *testing.T) {
-				s := newScene(t, map[string]string{"a": "1"})
-				build(t, s.upper, map[string]string{"a": "2", "b": "2"})
+				s := newScene(t, map[string]string{"a": "1"}, map[string]string{"a": "2", "b": "2"})
 				r := stopAt(t, s, nil, c.point)
 				var told []string
 				s.store.Told = func(did Recovered) { told = append(told, strings.ReplaceAll(did.Notice().String(), r.ID(), "ID")) }
@@ -84,8 +83,7 @@ func TestWhoFinishesAnInterruptedApplySaysSo(t *testing.T) {
 
 // What wasn't part of the interrupted apply is still there to be discarded.
 func TestTheRestOfAnInterruptedApply(t *testing.T) {
-	s := newScene(t, map[string]string{"a": "1"})
-	build(t, s.upper, map[string]string{"a": "2", "b": "2"})
+	s := newScene(t, map[string]string{"a": "1"}, map[string]string{"a": "2", "b": "2"})
 	r := stopAt(t, s, []string{"a"}, "clean")
 	n, err := s.store.Discard(r.ID())
 	if err != nil || n != 1 {
@@ -108,8 +106,7 @@ func TestAnApplyIsStoppedBeforeItsCommit(t *testing.T) {
 	stop := errors.New("stopped")
 	// Asked at a time each: the first path's check … the last before the commit.
 	for n := 1; ; n++ {
-		s := newScene(t, map[string]string{"a": "1", "d/x": "x"})
-		build(t, s.upper, map[string]string{"a": "2", "n/m": "m"})
+		s := newScene(t, map[string]string{"a": "1", "d/x": "x"}, map[string]string{"a": "2", "n/m": "m"})
 		whiteout(t, s.upper+"/d")
 		before := snapshotPath(t, s.lower)
 		asked, committed, built, last := 0, false, false, false
@@ -145,8 +142,7 @@ func TestAnApplyIsStoppedBeforeItsCommit(t *testing.T) {
 // A record that can't be read can be dropped, and doesn't keep an apply from its end.
 func TestACutRecord(t *testing.T) {
 	for _, interrupted := range []bool{false, true} {
-		s := newScene(t, map[string]string{"a": "1"})
-		build(t, s.upper, map[string]string{"a": "2", "b": "2"})
+		s := newScene(t, map[string]string{"a": "1"}, map[string]string{"a": "2", "b": "2"})
 		var r *Run
 		if interrupted {
 			r = stopAt(t, s, nil, "clean")
@@ -187,8 +183,7 @@ func TestATreeThatIsGoneHasAHint(t *testing.T) {
 		"a file": {func(t *testing.T, path string) { must(t, os.WriteFile(path, nil, 0o600)) }, "is no directory", unix.ENOTDIR},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, map[string]string{"a": "1"})
-			build(t, s.upper, map[string]string{"a": "2"})
+			s := newScene(t, map[string]string{"a": "1"}, map[string]string{"a": "2"})
 			r := s.keep(t)
 			must(t, os.Rename(s.lower, s.lower+".old"))
 			c.do(t, s.lower)

@@ -11,8 +11,7 @@ import (
 // Somebody puts a file where a step is being undone: theirs stays, and what was there
 // before isn't lost.
 func TestSomebodyInTheWayOfUndoing(t *testing.T) {
-	s := newScene(t, map[string]string{"edit": "old", "mode": "m", "gone": "g"})
-	build(t, s.upper, map[string]string{"edit": "new", "mode": "m"})
+	s := newScene(t, map[string]string{"edit": "old", "mode": "m", "gone": "g"}, map[string]string{"edit": "new", "mode": "m"})
 	must(t, os.Chmod(s.upper+"/mode", 0o600))
 	whiteout(t, s.upper+"/gone")
 	r := s.keep(t)

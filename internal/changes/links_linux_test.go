@@ -49,8 +49,7 @@ func TestNewNamesOfUnchangedFiles(t *testing.T) {
 		"protected, wanted": {options: Options{AllowProtected: true, Protected: protecting("/old")}, linked: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, map[string]string{"old": "content"})
-			build(t, s.upper, map[string]string{"old": "content", "d/": ""})
+			s := newScene(t, map[string]string{"old": "content"}, map[string]string{"old": "content", "d/": ""})
 			must(t, os.Link(s.upper+"/old", s.upper+"/again"))
 			must(t, os.Link(s.upper+"/old", s.upper+"/d/third"))
 			equal(t, s.lines(t), []string{"A again (hard link of old)", "A d/", "A d/third (hard link of old)"})
@@ -80,13 +79,11 @@ func TestNewNamesOfUnchangedFiles(t *testing.T) {
 
 // A link that is applied later than what it is of.
 func TestALinkOfWhatWasAppliedBefore(t *testing.T) {
-	s := newScene(t, nil)
-	build(t, s.upper, map[string]string{"a": "1"})
+	s := newScene(t, nil, map[string]string{"a": "1"})
 	must(t, os.Link(s.upper+"/a", s.upper+"/b"))
 	r := s.keep(t)
 	for _, p := range []string{"a", "b"} {
-		_, err := s.store.Apply(r, []string{p}, Options{})
-		must(t, err)
+		s.apply(t, r, p)
 	}
 	s.linked(t, "a", "b", true)
 	// The other way round it is the first that comes later, and becomes the link.
@@ -113,8 +110,7 @@ func TestALinkOfWhatWasAppliedBefore(t *testing.T) {
 // The mode of what the new name is of changes as well, and the two stay one file.
 func TestALinkOfAFileOfAnotherMode(t *testing.T) {
 	for _, one := range []bool{true, false} {
-		s := newScene(t, map[string]string{"old": "content"})
-		build(t, s.upper, map[string]string{"old": "content"})
+		s := newScene(t, map[string]string{"old": "content"}, map[string]string{"old": "content"})
 		must(t, os.Link(s.upper+"/old", s.upper+"/again"))
 		must(t, os.Chmod(s.upper+"/old", 0o600))
 		if !one { // then old becomes a file of its own
@@ -136,8 +132,7 @@ func TestALinkOfAFileOfAnotherMode(t *testing.T) {
 
 // What lends rights gets no second name, though it stays what it is.
 func TestALinkOfAFileThatLendsRights(t *testing.T) {
-	s := newScene(t, map[string]string{"old": "content"})
-	build(t, s.upper, map[string]string{"old": "content"})
+	s := newScene(t, map[string]string{"old": "content"}, map[string]string{"old": "content"})
 	must(t, os.Link(s.upper+"/old", s.upper+"/again"))
 	must(t, unix.Chmod(s.lower+"/old", 0o2755))
 	must(t, unix.Chmod(s.upper+"/old", 0o2700))
@@ -153,8 +148,7 @@ func TestALinkOfAFileThatLendsRights(t *testing.T) {
 
 // What fails afterwards takes the names away again, and the file stays as it was.
 func TestALinkOfARealFileIsUndone(t *testing.T) {
-	s := newScene(t, map[string]string{"old": "content"})
-	build(t, s.upper, map[string]string{"old": "content", "zz": "z"})
+	s := newScene(t, map[string]string{"old": "content"}, map[string]string{"old": "content", "zz": "z"})
 	must(t, os.Link(s.upper+"/old", s.upper+"/again"))
 	r := s.keep(t)
 	puts := 0

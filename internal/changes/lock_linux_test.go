@@ -37,8 +37,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 	// Those that gave up don't hold it when their turn comes.
 	unlock()
-	_, err := s.store.Apply(r, nil, Options{})
-	must(t, err)
+	s.apply(t, r)
 	s.want(t, "a", "1")
 }
 
@@ -51,8 +50,7 @@ func TestAnApplyWaitsForAnother(t *testing.T) {
 		s.want(t, "a", "")
 		time.AfterFunc(50*time.Millisecond, unlock)
 	}
-	_, err := s.store.Apply(r, nil, Options{})
-	must(t, err)
+	s.apply(t, r)
 	if told != 1 {
 		t.Errorf("told %d times", told)
 	}
@@ -70,6 +68,5 @@ func TestAWaitIsStopped(t *testing.T) {
 	}
 	unlock()
 	s.want(t, "a", "")
-	_, err := s.store.Apply(r, nil, Options{})
-	must(t, err)
+	s.apply(t, r)
 }

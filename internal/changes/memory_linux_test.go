@@ -75,8 +75,7 @@ func TestTargetsAreBounded(t *testing.T) {
 
 // A list reads no further than the head of a record.
 func TestAListReadsTheHead(t *testing.T) {
-	s := newScene(t, nil)
-	build(t, s.upper, map[string]string{"a": "1", "b": "22"})
+	s := newScene(t, nil, map[string]string{"a": "1", "b": "22"})
 	r := s.keep(t)
 	path := s.store.path + "/" + r.ID() + "/" + manifestName
 	data, err := os.ReadFile(path)

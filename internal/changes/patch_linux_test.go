@@ -26,8 +26,7 @@ func TestAPatchSaysWhatIsEscaped(t *testing.T) {
 		"what looks like a head":             {"a\n@@ -1 +1 @@\n", "b\n@@ -1 +1 @@\n", "-a\n+b\n @@ -1 +1 @@\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, map[string]string{"f": c.old})
-			build(t, s.upper, map[string]string{"f": c.new})
+			s := newScene(t, map[string]string{"f": c.old}, map[string]string{"f": c.new})
 			got := diffOf(t, s.keep(t), DiffOptions{Patch: true})
 			_, hunk, _ := strings.Cut(got, " @@\n")
 			if hunk != c.want {
@@ -48,8 +47,7 @@ func TestAPatchSaysWhatIsEscaped(t *testing.T) {
 func TestAPatchOfNamesWithBlanks(t *testing.T) {
 	old := map[string]string{"sp d/f f": "1\n", "plain": "1\n", "two  blanks": "1\n", "gone now": "1\n", "q\"uote d": "1\n"}
 	new := map[string]string{"sp d/f f": "2\n", "plain": "2\n", "two  blanks": "2\n", "new one/of these": "2\n", "q\"uote d": "2\n", "back\\slash": "a\\n\n", "ü ä": "2"}
-	s := newScene(t, old)
-	build(t, s.upper, new)
+	s := newScene(t, old, new)
 	whiteout(t, s.upper+"/gone now")
 	r := s.keep(t)
 	patch := diffOf(t, r, DiffOptions{Patch: true})

@@ -49,8 +49,7 @@ func TestReadTable(t *testing.T) {
 			[]string{`A "\033[31m"`, `A "bad\377"`, `A "line\nfeed"`, "A " + strings.Repeat("n", 255), `A "é \""`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, c.lower)
-			build(t, s.upper, c.upper)
+			s := newScene(t, c.lower, c.upper)
 			if c.also != nil {
 				c.also(t, s)
 			}
@@ -133,8 +132,7 @@ func TestSparseFiles(t *testing.T) {
 	must(t, os.Truncate(s.upper+"/huge", 1<<40))
 	equal(t, s.lines(t), []string{"A huge"})
 	r := s.keep(t)
-	_, err = s.store.Apply(r, nil, Options{})
-	must(t, err)
+	s.apply(t, r)
 	var st unix.Stat_t
 	must(t, unix.Stat(s.lower+"/huge", &st))
 	if st.Size != 1<<40 || st.Blocks > 1000 {

@@ -90,8 +90,7 @@ func oldAndNew(t *testing.T) (before, after map[string]string) {
 	t.Helper()
 	s := everyKind(t)
 	before = snapshotPath(t, s.lower)
-	_, err := s.store.Apply(s.keep(t), nil, Options{})
-	must(t, err)
+	s.apply(t, s.keep(t))
 	return before, snapshotPath(t, s.lower)
 }
 

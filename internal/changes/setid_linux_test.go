@@ -91,8 +91,7 @@ func TestSetIDBitsOfAnotherOwner(t *testing.T) {
 		if !isRoot() {
 			t.Skip("takes root")
 		}
-		s := newScene(t, map[string]string{"x": "same"})
-		build(t, s.upper, map[string]string{"x": "same"})
+		s := newScene(t, map[string]string{"x": "same"}, map[string]string{"x": "same"})
 		setXattr(t, s.upper+"/x", "user.note", "new")
 		must(t, os.Chown(s.upper+"/x", owner, 0))
 		must(t, unix.Chmod(s.upper+"/x", 0o4755))
@@ -109,8 +108,7 @@ func TestSetIDBitsOfAnotherOwner(t *testing.T) {
 
 // Who takes the bits off between the check and the step has taken them off.
 func TestSetIDBitsThatWentMeanwhile(t *testing.T) {
-	s := newScene(t, map[string]string{"x": "same"})
-	build(t, s.upper, map[string]string{"x": "same"})
+	s := newScene(t, map[string]string{"x": "same"}, map[string]string{"x": "same"})
 	must(t, unix.Chmod(s.upper+"/x", 0o2700))
 	must(t, unix.Chmod(s.lower+"/x", 0o2755))
 	r := s.keep(t)
@@ -120,8 +118,7 @@ func TestSetIDBitsThatWentMeanwhile(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := s.store.Apply(r, nil, Options{})
-	must(t, err)
+	s.apply(t, r)
 	if got := modeOf(t, s.lower+"/x"); got != 0o700 {
 		t.Errorf("mode %04o", got)
 	}
