@@ -1,7 +1,10 @@
 package changes
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -127,6 +130,38 @@ func (r *Run) writeJSON(w io.Writer, all []*Entry, outside func(*Entry) string) 
 		c.LeadsOut = outside(all[i]) != ""
 		return c
 	})
+}
+
+// writeList writes a document whose last field is an empty list, with the n values
+// in that list.
+func writeList(w io.Writer, document any, n int, value func(i int) any) error {
+	var one bytes.Buffer
+	enc := json.NewEncoder(&one)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(document); err != nil {
+		return err
+	}
+	const end = "]}\n"
+	head, ok := bytes.CutSuffix(one.Bytes(), []byte(end))
+	if !ok {
+		return fmt.Errorf("the list isn't the last field")
+	}
+	out := bufio.NewWriterSize(w, 64<<10)
+	_, _ = out.Write(head) // Flush has its error
+	for i := range n {
+		one.Reset()
+		if i > 0 {
+			one.WriteByte(',')
+		}
+		if err := enc.Encode(value(i)); err != nil {
+			return err
+		}
+		if _, err := out.Write(bytes.TrimSuffix(one.Bytes(), []byte("\n"))); err != nil {
+			return err
+		}
+	}
+	_, _ = out.WriteString(end)
+	return out.Flush()
 }
 
 func (r *Run) jsonChange(e *Entry) diffChange {

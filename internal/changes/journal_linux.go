@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -138,7 +137,7 @@ func parseJournal(data []byte) (*journal, error) {
 	var j journal
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&j); err != nil {
+	if err := decodeNext(d, &j); err != nil {
 		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
@@ -149,9 +148,6 @@ func parseJournal(data []byte) (*journal, error) {
 	}
 	if slices.Contains(j.Moves, nil) || slices.Contains(j.Modes, nil) {
 		return nil, fmt.Errorf("an empty step")
-	}
-	if err := recode(reflect.ValueOf(&j).Elem(), decode); err != nil {
-		return nil, err
 	}
 	for _, s := range j.Moves {
 		if s.Op != opPut && s.Op != opSwap && s.Op != opRemove || !validTemp(s.Temp) || !validPath(s.Path) {

@@ -17,7 +17,7 @@ import (
 )
 
 // The test binary is started again as the owner of an overlay, as an apply that is
-// killed, and as an apply in a tiny file system.
+// killed, and as who swaps directories.
 func TestMain(m *testing.M) {
 	switch os.Getenv("CHANGES_ROLE") {
 	case "overlay":
@@ -28,8 +28,6 @@ func TestMain(m *testing.M) {
 		swapForever()
 	case "targets":
 		os.Exit(manyTargets())
-	case "tiny":
-		os.Exit(applyTiny())
 	}
 	os.Exit(m.Run())
 }
