@@ -336,11 +336,11 @@ func (b *blocks) fill() error {
 }
 
 // digest is the content of an open file, in a line. See the package comment.
-func digest(fd int, size int64) (string, error) { return copyContent(-1, fd, size) }
+func digest(fd int, size int64) (string, error) { return copyContent(nil, fd, size) }
 
 // copyContent copies size bytes of src to the empty file dst, holes as holes, and
 // gives their digest. Without dst it only reads.
-func copyContent(dst, src int, size int64) (string, error) {
+func copyContent(dst *os.File, src int, size int64) (string, error) {
 	sum := sha256.New()
 	var number [8]byte
 	b := newBlocks(src, size)
@@ -355,34 +355,20 @@ func copyContent(dst, src int, size int64) (string, error) {
 		binary.LittleEndian.PutUint64(number[:], uint64(at))
 		sum.Write(number[:])
 		sum.Write(block)
-		if dst >= 0 {
-			if err := writeAll(dst, block, at); err != nil {
+		if dst != nil {
+			if _, err := dst.WriteAt(block, at); err != nil {
 				return "", err
 			}
 		}
 	}
 	binary.LittleEndian.PutUint64(number[:], uint64(size))
 	sum.Write(number[:])
-	if dst >= 0 {
-		if err := unix.Ftruncate(dst, size); err != nil {
+	if dst != nil {
+		if err := dst.Truncate(size); err != nil {
 			return "", err
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
-}
-
-func writeAll(fd int, data []byte, at int64) error {
-	for len(data) > 0 {
-		n, err := unix.Pwrite(fd, data, at)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		data, at = data[n:], at+int64(n)
-	}
-	return nil
 }
 
 // sameContent compares two open files of one size, and stops at the first

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"time"
 
@@ -238,25 +239,23 @@ func (w *keeper) blob(e *Entry, src int) error {
 	if err := w.store.at("blob"); err != nil {
 		return err
 	}
-	dst, err := unix.Openat(w.blobs, e.Blob, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, err := unix.Openat(w.blobs, e.Blob, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(dst)
+	dst := os.NewFile(uintptr(fd), e.Blob)
+	defer dst.Close()
 	e.Digest, err = copyContent(dst, src, e.Size)
-	if err == unix.EFBIG || err == unix.EINVAL {
+	if errors.Is(err, unix.EFBIG) || errors.Is(err, unix.EINVAL) {
 		// A size that the store's file system can't have, made of holes: that one
 		// file isn't kept, the rest is.
 		e.Unkept, e.Digest, e.Blob = "its size is more than the store can hold", "", ""
-		return unix.Ftruncate(dst, 0)
+		return dst.Truncate(0)
 	}
-	if err != nil {
+	if err != nil || w.count > fewFiles {
 		return err
 	}
-	if w.count > fewFiles {
-		return nil
-	}
-	return unix.Fsync(dst)
+	return dst.Sync()
 }
 
 // base notes what the real tree has at a path.

@@ -224,8 +224,9 @@ func (g *staging) copied(s *move, dir int, name, rel string, e *Entry) (node, er
 	if err != nil {
 		return made, err
 	}
-	defer unix.Close(fd)
-	sum, err := copyContent(fd, src, n.size)
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	sum, err := copyContent(f, src, n.size)
 	if err != nil {
 		return made, err
 	}
