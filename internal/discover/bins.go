@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,7 +25,7 @@ func (c *Judge) readPath() {
 	for more {
 		var name string
 		name, rest, more = strings.Cut(rest, ":")
-		if name == "" || strings.IndexByte(name, 0) >= 0 || c.hasBin(name) {
+		if name == "" || strings.IndexByte(name, 0) >= 0 || slices.ContainsFunc(c.bins, func(b bin) bool { return b.name == name }) {
 			continue
 		}
 		full := name
@@ -48,15 +49,6 @@ func (c *Judge) readPath() {
 		}
 		c.bins = append(c.bins, bin{name, path.Clean(full), r})
 	}
-}
-
-func (c *Judge) hasBin(name string) bool {
-	for i := range c.bins {
-		if c.bins[i].name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // insideBin keeps an entry that only a mount brings about.

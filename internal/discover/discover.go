@@ -244,12 +244,7 @@ func (c *Finder) inTree(r *route) bool {
 
 // isEnvironment says whether a directory is a virtualenv or a conda environment.
 func (c *Judge) isEnvironment(dir string) bool {
-	for i := range environments {
-		if c.hasLandmark(dir, environments[i]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(environments[:], func(mark string) bool { return c.hasLandmark(dir, mark) })
 }
 
 // installed shows the tool chain that a canonical path lies in, if it is in one that lies in no

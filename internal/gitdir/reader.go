@@ -50,12 +50,7 @@ type file struct {
 
 // IsGitDir: git would take a directory for a repository's.
 func (g *Reader) IsGitDir(dir string) bool {
-	for _, part := range [...]string{"HEAD", "objects", "refs"} {
-		if !g.IsThere(path.Join(dir, part)) {
-			return false
-		}
-	}
-	return true
+	return g.IsThere(path.Join(dir, "HEAD")) && g.IsThere(path.Join(dir, "objects")) && g.IsThere(path.Join(dir, "refs"))
 }
 
 // IsBare: these are the names in a repository without a work tree, or in a git directory.
