@@ -385,7 +385,7 @@ func (l *lesson) access(a files.Access) {
 		return // there is nothing that it could be made in: the kernel refuses
 	}
 	l.recorder.Add(learn.Access{
-		Path: a.Path, Wish: learn.Wish(a.Wish), Comm: a.Comm, Exists: a.Exists, IsDir: a.IsDir, Unknown: a.Unknown, Relative: a.Relative,
+		Path: a.Path, Op: learn.Op(a.Wish), Comm: a.Comm, Exists: a.Exists, IsDir: a.IsDir, Unknown: a.Unknown, Relative: a.Relative,
 		ReadOnly: a.ReadOnly,
 		Replaces: a.Wish == "create" && strings.HasPrefix(a.Call, "rename"),
 	})
@@ -437,7 +437,7 @@ func (l *lesson) denied(r *config.Resolved) error {
 	}
 	var kept []learn.Access
 	for _, a := range l.seen.Accesses {
-		answer, err := plan.Ask(question(a.Path, a.Wish))
+		answer, err := plan.Ask(question(a.Path, a.Op))
 		if err == nil && answer.Answer == config.AnswerNo && answer.Reason == "hidden" && answer.Denied() {
 			l.seen.Denied = append(l.seen.Denied, a)
 		} else {
@@ -474,7 +474,7 @@ func (l *lesson) world() (*learn.World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Base = func(p string, wish learn.Wish) learn.Given {
+	w.Base = func(p string, wish learn.Op) learn.Given {
 		a, err := plan.Ask(question(p, wish))
 		if err != nil {
 			return learn.Given{}
@@ -485,7 +485,7 @@ func (l *lesson) world() (*learn.World, error) {
 }
 
 // question asks about a wish in the words of explain.
-func question(p string, wish learn.Wish) config.Ask {
+func question(p string, wish learn.Op) config.Ask {
 	access := "read"
 	switch wish {
 	case learn.Write, learn.Create, learn.Exec:
@@ -600,7 +600,7 @@ func (l *lesson) check(p *learn.Profile, w *learn.World, text string) (notes []s
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range learn.Check(&l.seen, w, func(name string, wish learn.Wish) bool {
+	for _, a := range learn.Check(&l.seen, w, func(name string, wish learn.Op) bool {
 		answer, err := plan.Ask(question(name, wish))
 		return err == nil && answer.Answer != config.AnswerNo
 	}) {

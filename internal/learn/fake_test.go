@@ -106,7 +106,7 @@ func world(h fakeHost) *World {
 	return &World{
 		Dir: "/work/p", Home: "/home/u", Path: []string{"/usr/bin", "/opt/tools/bin"}, Out: "/work/p", Temp: []string{"/tmp", "/var/tmp"}, Host: h,
 		Secret: Secrets(h, "/home/u"), Readable: func(p string) bool { return !strings.Contains(p, "/shut") }, Writable: func(p string) bool { return !strings.Contains(p, "/shut") },
-		Base: func(p string, w Wish) Given {
+		Base: func(p string, w Op) Given {
 			real, err := h.walk(p, true, 0)
 			switch {
 			case under(p, "/usr") && (err != nil || under(real, "/usr")), p == "/", p == "/etc" || under(p, "/dev/null") || under(p, "/proc/self"):
@@ -131,8 +131,8 @@ func accesses(t *testing.T, h fakeHost, text string) (all []Access) {
 		}
 		what, comm, _ := strings.Cut(line, " by ")
 		fields := strings.Fields(what)
-		a := Access{Wish: Wish(fields[0]), Path: fields[1], Comm: comm}
-		f, err := h.file(a.Path, a.Wish != Create && a.Wish != Remove)
+		a := Access{Op: Op(fields[0]), Path: fields[1], Comm: comm}
+		f, err := h.file(a.Path, a.Op != Create && a.Op != Remove)
 		a.Exists, a.IsDir = err == nil || made[a.Path], f.Mode.IsDir()
 		for _, flag := range fields[2:] {
 			switch flag {
@@ -148,7 +148,7 @@ func accesses(t *testing.T, h fakeHost, text string) (all []Access) {
 				t.Fatalf("no flag %s", flag)
 			}
 		}
-		if a.Wish == Create {
+		if a.Op == Create {
 			made[a.Path] = true
 		}
 		r.Add(a)

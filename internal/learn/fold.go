@@ -144,7 +144,7 @@ func (f *files) hides(dir string) bool { return f.world.Secret(dir) != "" }
 
 // never: a directory that is not made writable as a whole for what in it is written to.
 func (f *files) never(dir string) bool {
-	return f.hides(dir) || !f.world.inProject(dir) && (f.world.obeyed(dir) != "" || f.world.holdsObeyed(dir) != "")
+	return f.hides(dir) || !f.world.inProject(dir) && (f.world.trusted(dir) != "" || f.world.holdsTrusted(dir) != "")
 }
 
 // siblings drops what lies in another one, and folds many in one directory to that.

@@ -54,7 +54,7 @@ func Make(s *Seen, w *World, name, companion string, extra Extra) *Profile {
 	f.take(s.Accesses)
 	s.Unwritten = f.unwritten
 	for _, a := range s.Denied {
-		n.refused(string(a.Wish)+" "+word(a.Path), a.Comm, "a rule of the run that was learned from hid it")
+		n.refused(string(a.Op)+" "+word(a.Path), a.Comm, "a rule of the run that was learned from hid it")
 	}
 	hosts := s.hosts(n)
 	text := s.companion(n, len(hosts.Items) > 0 || s.Beside.Hosts)
@@ -162,7 +162,7 @@ func (p *Profile) Missing(a *Access) string {
 			return ""
 		}
 	}
-	text := "NOT GRANTED: " + string(a.Wish) + " " + word(a.Path)
+	text := "NOT GRANTED: " + string(a.Op) + " " + word(a.Path)
 	if a.Comm != "" {
 		text += " (" + word(a.Comm) + ")"
 	}

@@ -34,7 +34,7 @@ type World struct {
 	Temp []string // places for temporary files, canonical
 	Path []string // where the caller's shell looks for programs, canonical
 	Host Host
-	Base func(path string, w Wish) Given
+	Base func(path string, w Op) Given
 	// Readable and Writable say whether permissions let the caller, whatever rules say.
 	Readable, Writable func(path string) bool
 	// Secret says what a file is, if it is one of the set "secrets".

@@ -24,7 +24,7 @@ const (
 const library = "~/.local/lib"
 
 // Default gives the paths, relative to each writable tree, that programs
-// outside would obey later; with "~/", in the home directory only: what a shell, a prompt, an editor, a
+// outside would run or read later; with "~/", in the home directory only: what a shell, a prompt, an editor, a
 // debugger, an interpreter, a version manager or a coding agent goes by when it is only started there,
 // and what package managers do. Not what only a build, a test or a linter of the project reads, which is the project's own
 // (pnpm-workspace.yaml, flake.nix, .eslintrc, Vagrantfile); nor what a program asks about when it has
