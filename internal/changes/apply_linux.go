@@ -48,8 +48,8 @@ func (s *Store) Apply(r *Run, paths []string, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	brought := r.m.bring(chosen)
-	a := &applying{trees: r.trees(), store: s, run: r, options: &o, chosen: chosen, brought: brought, journal: &journal{Version: journalVersion, Moves: []*move{}, Modes: []*modeStep{}}}
+	parents := r.m.addParents(chosen)
+	a := &applying{trees: r.trees(), store: s, run: r, options: &o, chosen: chosen, parents: parents, journal: &journal{Version: journalVersion, Moves: []*move{}, Modes: []*modeStep{}}}
 	defer a.close()
 	// First, for what isn't the tree any more has no protected paths either.
 	if err := a.openTrees(); err != nil {
@@ -80,7 +80,7 @@ type applying struct {
 	// protects: a change isn't taken over unasked.
 	protects func(*Entry) bool
 	chosen   map[int]bool
-	brought  map[int]bool // directories that were not asked for but are needed
+	parents  map[int]bool // directories that were not asked for but are needed
 	result   Result
 	objects  int // that are staged
 }

@@ -163,7 +163,7 @@ func (c *checking) already(e *Entry, i int, real *found) (bool, error) {
 	case real.Type == Symlink:
 		return real.Target == e.Target, nil
 	case real.Type == Dir:
-		return real.Mode == e.wanted() || c.brought[i], nil
+		return real.Mode == e.wanted() || c.parents[i], nil
 	}
 	return real.Type == File && e.Digest != "" && real.Digest == e.Digest && real.Mode == e.wanted(), nil
 }

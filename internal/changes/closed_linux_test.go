@@ -90,7 +90,7 @@ func TestAnApplyThatIsStuckMattersToItsOwnTrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []string
-	store.Told = func(d Recovered) { told = append(told, d.Notice().String()) }
+	store.OnRecovered = func(d Recovered) { told = append(told, d.Notice().String()) }
 	store.hook = func(point string) error {
 		if point == "clean" && blocked {
 			return broken

@@ -28,10 +28,10 @@ func Diff(w io.Writer, r *Run, paths []string, o DiffOptions) error {
 	if o.JSON {
 		return r.writeJSON(w, all, outside)
 	}
-	told := lines{r, o.From, outside}
+	shown := lines{r, o.From, outside}
 	if !o.Patch {
 		for _, e := range all {
-			if _, err := fmt.Fprintln(w, told.line(e)); err != nil {
+			if _, err := fmt.Fprintln(w, shown.line(e)); err != nil {
 				return err
 			}
 		}
@@ -43,7 +43,7 @@ func Diff(w io.Writer, r *Run, paths []string, o DiffOptions) error {
 		}
 		return err
 	}
-	p := &patcher{run: r, told: &told, options: o.orDefault(), real: real}
+	p := &patcher{run: r, lines: &shown, options: o.orDefault(), real: real}
 	for i, root := range real.roots {
 		if root >= 0 {
 			continue
@@ -75,7 +75,7 @@ func Diff(w io.Writer, r *Run, paths []string, o DiffOptions) error {
 
 type patcher struct {
 	run     *Run
-	told    *lines
+	lines   *lines
 	options DiffOptions
 	real    *trees
 	blobs   int
@@ -90,7 +90,7 @@ type side struct {
 
 func (p *patcher) one(e *Entry) ([]byte, error) {
 	var out bytes.Buffer
-	fmt.Fprintln(&out, p.told.line(e))
+	fmt.Fprintln(&out, p.lines.line(e))
 	if e.Kind == ModeOnly || e.Type != File && e.Was != File {
 		return out.Bytes(), nil
 	}
@@ -113,7 +113,7 @@ func (p *patcher) one(e *Entry) ([]byte, error) {
 	}
 	switch why := cmp.Or(old.why, new.why); {
 	case why != "":
-		fmt.Fprintf(&out, "%s: %s\n", Quote(p.told.title(e)), why)
+		fmt.Fprintf(&out, "%s: %s\n", Quote(p.lines.title(e)), why)
 	case isBinary(old.text) || isBinary(new.text):
 		if !bytes.Equal(old.text, new.text) {
 			fmt.Fprintf(&out, "Binary files %s and %s differ\n", from, to)

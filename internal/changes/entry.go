@@ -61,26 +61,26 @@ func relative(tree, p string) (rel string, ok bool) {
 	return "", false
 }
 
-// bring adds the directories that the chosen changes need and that the run made,
+// addParents adds the directories that the chosen changes need and that the run made,
 // and tells which those are.
-func (m *manifest) bring(chosen map[int]bool) map[int]bool {
-	brought := map[int]bool{}
+func (m *manifest) addParents(chosen map[int]bool) map[int]bool {
+	parents := map[int]bool{}
 	for i := range chosen {
 		e := &m.Changes[i]
 		for dir, _ := split(e.Path); dir != ""; dir, _ = split(dir) {
 			at, ok := m.find(applied{e.Tree, dir})
-			if ok && (chosen[at] || brought[at]) {
+			if ok && (chosen[at] || parents[at]) {
 				break // what it is in was looked at, or will be
 			}
 			if ok && m.Changes[at].now() == Dir && m.Changes[at].Was != Dir {
-				brought[at] = true
+				parents[at] = true
 			}
 		}
 	}
-	for i := range brought {
+	for i := range parents {
 		chosen[i] = true
 	}
-	return brought
+	return parents
 }
 
 // Names of one file that are applied at different times are linked as well: what was

@@ -163,10 +163,10 @@ func (s *scene) read(t testing.TB) *Set {
 
 func (s *scene) lines(t testing.TB) []string {
 	t.Helper()
-	told := lines{&Run{m: &manifest{Trees: []keptTree{{Path: "/tree"}}}}, "/tree", func(*Entry) string { return "" }}
+	shown := lines{&Run{m: &manifest{Trees: []keptTree{{Path: "/tree"}}}}, "/tree", func(*Entry) string { return "" }}
 	var all []string
 	for _, c := range s.read(t).Changes {
-		all = append(all, told.line(&Entry{Change: c}))
+		all = append(all, shown.line(&Entry{Change: c}))
 	}
 	return all
 }

@@ -49,7 +49,7 @@ func TestWhoFinishesAnInterruptedApplySaysSo(t *testing.T) {
 				s := newScene(t, map[string]string{"a": "1"}, map[string]string{"a": "2", "b": "2"})
 				r := stopAt(t, s, nil, c.point)
 				var told []string
-				s.store.Told = func(did Recovered) { told = append(told, strings.ReplaceAll(did.Notice().String(), r.ID(), "ID")) }
+				s.store.OnRecovered = func(did Recovered) { told = append(told, strings.ReplaceAll(did.Notice().String(), r.ID(), "ID")) }
 				var err error
 				switch who {
 				case "apply":

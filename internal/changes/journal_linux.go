@@ -255,8 +255,8 @@ func (s *Store) InTheWay(r *Run, stuck []Recovered) error {
 		if d.Run == r.m.ID || d.overlaps(r.m.Trees) && !gone {
 			return fmt.Errorf("the interrupted apply of run %s can be neither finished nor undone now: %w", d.Run, d.Stuck)
 		}
-		if s.Told != nil && !gone {
-			s.Told(d)
+		if s.OnRecovered != nil && !gone {
+			s.OnRecovered(d)
 		}
 	}
 	return nil
@@ -318,8 +318,8 @@ func (s *Store) recoverOne(id string) (did Recovered, err error) {
 		s.recovered = map[string]Recovered{}
 	}
 	s.recovered[id] = did
-	if s.Told != nil {
-		s.Told(did)
+	if s.OnRecovered != nil {
+		s.OnRecovered(did)
 	}
 	return did, nil
 }

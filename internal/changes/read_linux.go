@@ -391,10 +391,10 @@ func (r *reader) directoryMode(path string, up, low int) error {
 // upper is an overlay's upper directory. What the run made unreadable for its
 // owner is made readable as it is met, and put back by restore.
 type upper struct {
-	fd     int
-	loose  map[string]uint32 // directories, with the mode that they had
-	inTurn []string
-	bytes  int // of the paths in loose
+	fd    int
+	loose map[string]uint32 // directories, with the mode that they had
+	order []string
+	bytes int // of the paths in loose
 }
 
 func newUpper(fd int) *upper { return &upper{fd: fd, loose: map[string]uint32{}} }
@@ -444,7 +444,7 @@ func (u *upper) loosen(path string) error {
 		return err
 	}
 	u.loose[path] = n.mode
-	u.inTurn = append(u.inTurn, path)
+	u.order = append(u.order, path)
 	u.bytes += len(path)
 	return nil
 }
@@ -486,7 +486,7 @@ func (u *upper) file(dir int, name string) (fd int, done func(), err error) {
 
 // restore puts the modes back, the deepest first.
 func (u *upper) restore() {
-	for _, path := range slices.Backward(u.inTurn) {
+	for _, path := range slices.Backward(u.order) {
 		fd, err := openBeneath(u.fd, path, lookupFlags)
 		if err != nil {
 			continue // what it was is in the record
@@ -494,7 +494,7 @@ func (u *upper) restore() {
 		_ = unix.Chmod(procPath(fd), u.loose[path])
 		_ = unix.Close(fd)
 	}
-	u.loose, u.inTurn = map[string]uint32{}, nil
+	u.loose, u.order = map[string]uint32{}, nil
 }
 
 // opaque tells what the overlay noted at an open upper directory: that nothing of

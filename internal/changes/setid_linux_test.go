@@ -64,14 +64,10 @@ func TestSetIDBits(t *testing.T) {
 				t.Skip("this file system doesn't keep the bits")
 			}
 			r := s.keep(t)
-			var out strings.Builder
-			must(t, Diff(&out, r, nil, DiffOptions{From: s.lower}))
-			if out.String() != c.line+"\n" {
-				t.Errorf("%q, want %q", out.String(), c.line)
+			if got := diffOf(t, r, DiffOptions{}); got != c.line+"\n" {
+				t.Errorf("%q, want %q", got, c.line)
 			}
-			out.Reset()
-			must(t, Diff(&out, r, nil, DiffOptions{JSON: true}))
-			if got, want := strings.Contains(out.String(), `"set_id_left_out":true`), strings.HasSuffix(c.line, left); got != want {
+			if got, want := strings.Contains(diffOf(t, r, DiffOptions{JSON: true}), `"set_id_left_out":true`), strings.HasSuffix(c.line, left); got != want {
 				t.Errorf("in JSON: %v", got)
 			}
 			done, err := s.store.Apply(r, nil, Options{})

@@ -27,8 +27,8 @@ const (
 
 // Store keeps runs, each in a directory of its id.
 type Store struct {
-	// Told is called with each interrupted apply that was brought to an end.
-	Told func(Recovered)
+	// OnRecovered is called with each interrupted apply that was brought to an end.
+	OnRecovered func(Recovered)
 	// Waiting is called once when Apply, Discard or Recover waits for another one of them
 	// for more than a moment.
 	Waiting func()

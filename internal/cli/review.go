@@ -200,7 +200,7 @@ func (s *session) review(name string, line *Line, do func(*review) error) (_ int
 		return s.problem(err, rcProblem)
 	}
 	defer r.store.Close()
-	r.store.Told = func(did changes.Recovered) { n := did.Notice(); s.log.advise(n.Text, n.Remedy) }
+	r.store.OnRecovered = func(did changes.Recovered) { n := did.Notice(); s.log.advise(n.Text, n.Remedy) }
 	r.store.Waiting = func() { s.log.notice("waiting for another apply or discard to end") }
 	if err = do(r); err == nil {
 		return rcOK, nil
