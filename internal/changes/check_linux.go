@@ -138,9 +138,7 @@ func (c *checking) one(i int) error {
 		c.unit.members = append(c.unit.members, i)
 	case already && left && e.Kind == ModeOnly:
 		c.result.Nothing++
-	case already:
-		c.result.Already++
-	default:
+	case !already:
 		return c.step(i, &real)
 	}
 	return nil

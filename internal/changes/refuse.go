@@ -30,7 +30,6 @@ func (o *Options) stop() error { return context.Cause(o.Context) }
 // Result is what Apply did.
 type Result struct {
 	Applied int // changes that the tree has now
-	Already int // of those, what it had before
 	// NoSetID counts objects that don't have the set-id bits that the run gave them; of
 	// those, Nothing changes had nothing else to apply. They aren't among Applied.
 	NoSetID, Nothing int

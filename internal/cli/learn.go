@@ -385,7 +385,7 @@ func (l *lesson) access(a files.Access) {
 		return // there is nothing that it could be made in: the kernel refuses
 	}
 	l.recorder.Add(learn.Access{
-		Path: a.Path, Op: learn.Op(a.Wish), Comm: a.Comm, Exists: a.Exists, IsDir: a.IsDir, Unknown: a.Unknown, Relative: a.Relative,
+		Path: a.Path, Op: learn.Op(a.Wish), Comm: a.Comm, Exists: a.Exists, Unknown: a.Unknown, Relative: a.Relative,
 		ReadOnly: a.ReadOnly,
 		Replaces: a.Wish == "create" && strings.HasPrefix(a.Call, "rename"),
 	})

@@ -32,7 +32,7 @@ type Access struct {
 	// Replaces: by a rename, which takes the place of what is there.
 	Replaces bool
 	// What was there, as the program saw it. Unknown: nobody could look.
-	Exists, IsDir, Unknown bool
+	Exists, Unknown bool
 	// ReadOnly: it would have been changed, and lay in a tree that was shown read-only.
 	ReadOnly bool
 }
