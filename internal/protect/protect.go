@@ -478,17 +478,3 @@ func (c *Protector) protectHome() {
 		}
 	}
 }
-
-// AtHome gives the canonical paths of the names that count in the home directory only, and
-// the links that lead there.
-func (o *Trusted) AtHome() (found []string) {
-	if home := o.git.Home; path.IsAbs(home) && home != "/" {
-		for _, name := range o.names {
-			if rest, ok := names.AtHome(name); ok {
-				w := hostfs.Trace(o.git.Host, path.Join(home, rest))
-				found = w.AppendTo(found)
-			}
-		}
-	}
-	return found
-}

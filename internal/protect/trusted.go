@@ -31,6 +31,20 @@ func NewTrusted(host hostfs.Host, names []string, home string, env func(string) 
 	return o
 }
 
+// AtHome gives the canonical paths of the names that count in the home directory only, and
+// the links that lead there.
+func (o *Trusted) AtHome() (found []string) {
+	if home := o.git.Home; path.IsAbs(home) && home != "/" {
+		for _, name := range o.names {
+			if rest, ok := names.AtHome(name); ok {
+				w := hostfs.Trace(o.git.Host, path.Join(home, rest))
+				found = w.AppendTo(found)
+			}
+		}
+	}
+	return found
+}
+
 // In gives the canonical paths that are trusted because of what is in a directory, itself
 // canonical: links, and what they lead to, whether that exists or not. top says that
 // dir is the top of a tree, which may lie in a repository or be one. complete says that
