@@ -109,7 +109,7 @@ func world(h fakeHost) *World {
 		Base: func(p string, w Op) Given {
 			real, err := h.walk(p, true, 0)
 			switch {
-			case under(p, "/usr") && (err != nil || under(real, "/usr")), p == "/", p == "/etc" || under(p, "/dev/null") || under(p, "/proc/self"):
+			case hostfs.Under(p, "/usr") && (err != nil || hostfs.Under(real, "/usr")), p == "/", p == "/etc" || hostfs.Under(p, "/dev/null") || hostfs.Under(p, "/proc/self"):
 				return Given{Yes: w != Write && w != Create || p == "/dev/null"}
 			case p == "/home/u" || p == "/tmp":
 				return Given{Yes: true, Private: true}

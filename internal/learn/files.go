@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/shell"
 )
 
@@ -86,14 +87,16 @@ func (f *files) access(a *Access) {
 }
 
 // kernels: of trees that are the kernel's, and made anew for each run.
-func kernels(p string) bool { return under(p, "/proc") || under(p, "/sys") || under(p, "/dev") }
+func kernels(p string) bool {
+	return hostfs.Under(p, "/proc") || hostfs.Under(p, "/sys") || hostfs.Under(p, "/dev")
+}
 
 func (f *files) kernel(a *Access) {
-	if a.Op == Look || a.Op == List || !a.Exists || under(a.Path, "/dev/shm") || f.world.Base(a.Path, a.Op).Yes {
+	if a.Op == Look || a.Op == List || !a.Exists || hostfs.Under(a.Path, "/dev/shm") || f.world.Base(a.Path, a.Op).Yes {
 		return
 	}
 	what := "the kernel's"
-	if under(a.Path, "/dev") {
+	if hostfs.Under(a.Path, "/dev") {
 		what = "a device of the host's: no option but --mount shows it"
 	} else if rest := strings.TrimPrefix(a.Path, "/proc/"); rest != a.Path && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
 		what = "of another process"
@@ -339,7 +342,7 @@ func (f *files) temporary(given, real string) bool {
 		return false
 	}
 	for _, t := range f.world.Temp {
-		for up := given; (under(real, t) || under(given, t)) && up != t && up != "/"; up = path.Dir(up) {
+		for up := given; (hostfs.Under(real, t) || hostfs.Under(given, t)) && up != t && up != "/"; up = path.Dir(up) {
 			if f.tried[up] {
 				return true
 			}

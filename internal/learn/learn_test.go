@@ -11,6 +11,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/confine-run/confine/status"
+
+	"github.com/confine-run/confine/internal/hostfs"
 )
 
 var usual = []string{
@@ -145,7 +147,7 @@ func (g *grants) allows(w *World, name string, op Op) bool {
 	}
 	in := func(list []string) bool {
 		for _, d := range list {
-			if real != "" && under(real, d) {
+			if real != "" && hostfs.Under(real, d) {
 				return true
 			}
 		}

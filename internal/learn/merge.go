@@ -10,6 +10,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/quote"
 )
 
@@ -91,7 +92,7 @@ func (d *document) dropUnneeded(table, project string) {
 	b := d.blocks[list]
 	lines := strings.Split(b.text, "\n")
 	b.list = slices.DeleteFunc(b.list, func(word string) bool {
-		if !under(word, project) && !(project == "." && strings.HasPrefix(word, "./")) {
+		if !hostfs.Under(word, project) && !(project == "." && strings.HasPrefix(word, "./")) {
 			return false
 		}
 		own := slices.IndexFunc(lines, func(line string) bool {

@@ -3,6 +3,7 @@ package learn
 import (
 	"strings"
 
+	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/names"
 	"github.com/confine-run/confine/internal/protect"
 )
@@ -17,12 +18,12 @@ const (
 // run what is in it, or read it as configuration.
 func (w *World) trusted(p string) string {
 	for _, dir := range w.Path {
-		if dir != "" && dir != "/" && dir != w.Home && under(p, dir) {
+		if dir != "" && dir != "/" && dir != w.Home && hostfs.Under(p, dir) {
 			return whyInPath
 		}
 	}
 	for _, dir := range w.trustedDirs() {
-		if under(p, dir) {
+		if hostfs.Under(p, dir) {
 			return whyRunOutside
 		}
 	}
@@ -32,7 +33,7 @@ func (w *World) trusted(p string) string {
 // holdsTrusted is such a directory below dir that exists, or "".
 func (w *World) holdsTrusted(dir string) string {
 	for _, p := range append(w.trustedDirs(), w.Path...) {
-		if p == dir || p == "" || !under(p, dir) {
+		if p == dir || p == "" || !hostfs.Under(p, dir) {
 			continue
 		}
 		if real, isDir, _ := w.resolve(p); isDir && real == p {
@@ -56,7 +57,7 @@ func (w *World) trustedDirs() (all []string) {
 func (w *World) protectedBy(p string) string {
 	for _, e := range protect.Default() {
 		if rest, ok := names.AtHome(e.Path); ok {
-			if w.Home != "" && under(p, w.Home+"/"+rest) {
+			if w.Home != "" && hostfs.Under(p, w.Home+"/"+rest) {
 				return e.Reason
 			}
 			continue
