@@ -119,7 +119,7 @@ func (a *applying) apply() (Result, error) {
 	for i := range a.run.m.Changes {
 		if a.chosen[i] {
 			e := &a.run.m.Changes[i]
-			a.journal.Applied = append(a.journal.Applied, applied{e.Tree, e.Path})
+			a.journal.Applied = append(a.journal.Applied, treePath{e.Tree, e.Path})
 		}
 	}
 	if len(a.journal.Moves)+len(a.journal.Modes) == 0 {

@@ -54,12 +54,12 @@ func (a *applying) addClosedDirs() error {
 	if isRoot() {
 		return nil
 	}
-	has := map[applied]bool{}
+	has := map[treePath]bool{}
 	for _, s := range a.journal.Modes {
-		has[applied{s.Tree, s.Path}] = true
+		has[treePath{s.Tree, s.Path}] = true
 	}
 	for _, s := range a.journal.Moves {
-		at := applied{s.Tree, dirOf(s.Path)}
+		at := treePath{s.Tree, dirOf(s.Path)}
 		if has[at] {
 			continue
 		}

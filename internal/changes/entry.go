@@ -68,7 +68,7 @@ func (m *manifest) addParents(chosen map[int]bool) map[int]bool {
 	for i := range chosen {
 		e := &m.Changes[i]
 		for dir, _ := split(e.Path); dir != ""; dir, _ = split(dir) {
-			at, ok := m.find(applied{e.Tree, dir})
+			at, ok := m.find(treePath{e.Tree, dir})
 			if ok && (chosen[at] || parents[at]) {
 				break // what it is in was looked at, or will be
 			}
@@ -91,17 +91,17 @@ func (m *manifest) addParents(chosen map[int]bool) map[int]bool {
 const maxLinked = 8
 
 // first names the object that e is, one of several hard links perhaps.
-func (e *Entry) first() applied {
+func (e *Entry) first() treePath {
 	if e.Link == "" {
-		return applied{e.Tree, e.Path}
+		return treePath{e.Tree, e.Path}
 	}
-	return applied{e.Tree, e.Link}
+	return treePath{e.Tree, e.Link}
 }
 
 // linkedTo are the names of an object that were applied before.
-func (m *manifest) linkedTo(object applied) []string {
+func (m *manifest) linkedTo(object treePath) []string {
 	if m.linked == nil {
-		m.linked = map[applied][]string{}
+		m.linked = map[treePath][]string{}
 		for i := range m.Changes {
 			if e := &m.Changes[i]; len(e.Linked) > 0 {
 				m.linked[e.first()] = e.Linked
@@ -125,7 +125,7 @@ func (m *manifest) linkOf(e *Entry) string {
 // without is the record's changes but those that drop says. Were these applied, the first that is left
 // of the same file remembers their names.
 func (m *manifest) without(drop func(i int) bool, wereApplied bool) (left []Entry) {
-	names := map[applied][]string{}
+	names := map[treePath][]string{}
 	for i := range m.Changes {
 		e := &m.Changes[i]
 		if e.now() != File {
@@ -155,8 +155,8 @@ func (m *manifest) without(drop func(i int) bool, wereApplied bool) (left []Entr
 }
 
 // find is the index of what is at a path in the record.
-func (m *manifest) find(at applied) (i int, ok bool) {
-	return slices.BinarySearchFunc(m.Changes, at, func(e Entry, at applied) int {
+func (m *manifest) find(at treePath) (i int, ok bool) {
+	return slices.BinarySearchFunc(m.Changes, at, func(e Entry, at treePath) int {
 		return cmp.Or(e.Tree-at.Tree, comparePaths(e.Path, at.Path))
 	})
 }

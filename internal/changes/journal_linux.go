@@ -85,7 +85,7 @@ type journal struct {
 	Trees   []journalTree `json:"trees"`
 	Moves   []*move       `json:"moves"`
 	Modes   []*modeStep   `json:"modes"`   // after the moves, the deepest first: a directory may be closed by its new mode
-	Applied []applied     `json:"applied"` // leave the record when it is done
+	Applied []treePath    `json:"applied"` // leave the record when it is done
 }
 
 type journalTree struct {

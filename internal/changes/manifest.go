@@ -32,7 +32,7 @@ type manifest struct {
 	Summary *Summary `json:"summary"` // of Changes
 	Changes []Entry  `json:"-"`
 
-	linked map[applied][]string // see linkedTo
+	linked map[treePath][]string // see linkedTo
 }
 
 type keptTree struct {
@@ -43,8 +43,8 @@ type keptTree struct {
 	DeepIn    string `json:"deep_in,omitempty"`
 }
 
-// applied names a change, or the object at its path.
-type applied struct {
+// treePath names a change, or the object at its path.
+type treePath struct {
 	Tree int    `json:"tree"`
 	Path string `json:"path"`
 }

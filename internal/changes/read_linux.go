@@ -205,12 +205,18 @@ func (r *reader) deleted(p place, low, up int, blind bool) error {
 	return r.failed("readdir", p.path, err)
 }
 
+// changeOf is the change from old to n.
+func changeOf(path string, kind Kind, n, old node) Change {
+	return Change{Path: path, Kind: kind, Type: n.typ, Was: old.typ, Mode: n.mode, OldMode: old.mode, UID: n.uid, GID: n.gid, OldUID: old.uid, OldGID: old.gid,
+		Size: n.size, OldSize: old.size, MTime: n.mtime}
+}
+
 // gone emits the deletion of old; what is below it follows.
 func (r *reader) gone(path string, low int, name string, old node) error {
 	if old.typ == Absent {
 		return nil
 	}
-	c := Change{Path: path, Kind: Deleted, Type: old.typ, Was: old.typ, OldMode: old.mode, OldSize: old.size, MTime: old.mtime, UID: old.uid, GID: old.gid, OldUID: old.uid, OldGID: old.gid}
+	c := changeOf(path, Deleted, node{typ: old.typ, mtime: old.mtime, uid: old.uid, gid: old.gid}, old)
 	if old.typ == Symlink {
 		var err error
 		if c.OldTarget, err = readLink(low, name); err != nil && !changing(err) {
@@ -281,8 +287,7 @@ func (r *reader) entry(p place, up, low int, name string, xwhiteouts bool) error
 // compare tells how one name differs; a Change without a kind if it doesn't. Two
 // directories are none of its business.
 func (r *reader) compare(path string, up, low int, name string, n, old node) (Change, error) {
-	c := Change{Path: path, Type: n.typ, Was: old.typ, Mode: n.mode, OldMode: old.mode, UID: n.uid, GID: n.gid, OldUID: old.uid, OldGID: old.gid,
-		Size: n.size, OldSize: old.size, MTime: n.mtime}
+	c := changeOf(path, "", n, old)
 	var err error
 	if n.typ == Symlink {
 		if c.Target, err = readLink(up, name); err != nil {
@@ -382,8 +387,7 @@ func (r *reader) directoryMode(path string, up, low int) error {
 		}
 	}
 	if kind != "" {
-		r.emit(Change{Path: path, Kind: kind, Type: Dir, Was: Dir, Mode: n.mode, OldMode: old.mode,
-			UID: n.uid, GID: n.gid, OldUID: old.uid, OldGID: old.gid, MTime: n.mtime}, inode{})
+		r.emit(changeOf(path, kind, n, old), inode{})
 	}
 	return nil
 }
@@ -415,11 +419,7 @@ func (u *upper) dir(path string) (int, error) {
 	} else if err != unix.EACCES {
 		return -1, err
 	}
-	// As a rule what is above was met before; if not, from the top.
-	if err := u.loosen(path); err == nil {
-		return openBeneath(u.fd, path, dirFlags)
-	}
-	for i := range len(path) + 1 {
+	for i := range len(path) + 1 { // what is above has to be searched, too
 		if i == len(path) || path[i] == '/' {
 			if err := u.loosen(path[:i]); err != nil {
 				return -1, err

@@ -20,9 +20,9 @@ type builtFile struct {
 type staging struct {
 	*applying
 	blobs   int
-	built   map[applied]builtFile // the first name of each file
-	moved   map[applied]bool      // what a move brings about
-	modes   map[applied]*modeStep
+	built   map[treePath]builtFile // the first name of each file
+	moved   map[treePath]bool      // what a move brings about
+	modes   map[treePath]*modeStep
 	stopped error
 }
 
@@ -33,18 +33,18 @@ func stage(a *applying) error {
 		return err
 	}
 	defer unix.Close(blobs)
-	g := &staging{applying: a, blobs: blobs, built: map[applied]builtFile{}, moved: map[applied]bool{}, modes: map[applied]*modeStep{}}
+	g := &staging{applying: a, blobs: blobs, built: map[treePath]builtFile{}, moved: map[treePath]bool{}, modes: map[treePath]*modeStep{}}
 	for _, s := range g.journal.Moves {
-		g.moved[applied{s.Tree, s.Path}] = true
+		g.moved[treePath{s.Tree, s.Path}] = true
 		for _, i := range s.members {
-			g.moved[applied{s.Tree, g.run.m.Changes[i].Path}] = true
+			g.moved[treePath{s.Tree, g.run.m.Changes[i].Path}] = true
 		}
 		if s.builds() {
 			g.objects += 1 + len(s.members)
 		}
 	}
 	for _, s := range g.journal.Modes {
-		g.modes[applied{s.Tree, s.Path}] = s
+		g.modes[treePath{s.Tree, s.Path}] = s
 	}
 	// Modes and times of directories come last: they may close them to the links of what is in them.
 	for _, do := range []func(*move, int) error{g.build, g.finishDirs} {
@@ -312,7 +312,7 @@ func (g *staging) linked(s *move, dir int, name, rel string, e *Entry) (n node, 
 	default:
 		return n, false, err
 	}
-	later := !built && e.Link != "" && g.moved[applied{e.Tree, e.Link}] || g.run.m.comesLater(e, g.chosen)
+	later := !built && e.Link != "" && g.moved[treePath{e.Tree, e.Link}] || g.run.m.comesLater(e, g.chosen)
 	if !later && e.Kind != ModeOnly {
 		g.result.Copied++
 	}
@@ -325,7 +325,7 @@ func (g *staging) realFile(s *move, e *Entry) (int, error) {
 	if e.Kind == ModeOnly {
 		want = s.content
 	}
-	if at := (applied{e.Tree, e.Link}); e.Link != "" && !g.moved[at] { // else it is going to be another
+	if at := (treePath{e.Tree, e.Link}); e.Link != "" && !g.moved[at] { // else it is going to be another
 		if fd, err := g.linkable(e, e.Link, want, g.modes[at]); err == nil {
 			return fd, nil
 		}

@@ -376,12 +376,12 @@ func (a *applying) finish() error {
 	if err := a.syncModes(); err != nil {
 		return err
 	}
-	done := map[applied]bool{}
+	done := map[treePath]bool{}
 	for _, p := range a.journal.Applied {
 		done[p] = true
 	}
 	all := a.run.m.Changes
-	drop := func(i int) bool { return done[applied{all[i].Tree, all[i].Path}] }
+	drop := func(i int) bool { return done[treePath{all[i].Tree, all[i].Path}] }
 	left := 0
 	for i := range all {
 		if !drop(i) {
@@ -403,13 +403,13 @@ func (a *applying) syncTrees() error {
 		return err
 	}
 	many := a.objects > fewFiles || len(a.journal.Moves)+len(a.journal.Modes) > fewFiles
-	done, devs := map[applied]bool{}, map[uint64]bool{}
+	done, devs := map[treePath]bool{}, map[uint64]bool{}
 	for tree, path := range a.journal.paths() {
 		at, _ := split(path)
-		if done[applied{tree, at}] {
+		if done[treePath{tree, at}] {
 			continue
 		}
-		done[applied{tree, at}] = true
+		done[treePath{tree, at}] = true
 		dir, _, err := a.parent(tree, path)
 		if gone(err) {
 			continue

@@ -212,7 +212,7 @@ func (f *following) walk(tree int, at, rest string) (out, in string) {
 
 // target is that of the symbolic link at a path in the tree as it will be, "" where none is.
 func (f *following) target(tree int, path string) string {
-	i, ok := f.m.find(applied{tree, path})
+	i, ok := f.m.find(treePath{tree, path})
 	if !ok || f.chosen != nil && !f.chosen[i] {
 		return f.real(tree, path)
 	}
