@@ -240,10 +240,10 @@ func (a *applying) adjustDirs(steps iter.Seq2[int, *modeStep], want func(s *mode
 			tried = true
 			return want(s, n)
 		})
+		// What failed before that, its own step will say; or it went away.
 		if err != nil && tried && err != unix.EPERM {
 			return a.stepError("mode", s.Tree, s.Path, err)
 		}
-		// Before that its own step will say so, or it went away.
 	}
 	return nil
 }

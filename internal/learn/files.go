@@ -359,11 +359,5 @@ func (f *files) named(given, real string) {
 	}
 }
 
-// needless are files that C libraries look at for what doesn't matter inside.
-func needless(p string) bool {
-	switch p {
-	case "/etc/locale.alias": // other names of languages; LC_ALL is C.UTF-8
-		return true
-	}
-	return false
-}
+// needless: C libraries read other names of languages there, and inside LC_ALL is C.UTF-8.
+func needless(p string) bool { return p == "/etc/locale.alias" }
