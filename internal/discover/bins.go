@@ -41,7 +41,7 @@ func (c *Judge) readPath() {
 			c.Rule(path.Clean(full), view.RuleHidden, "PATH: can't be reached by this user")
 			continue
 		case err != nil || !r.file.Mode.IsDir():
-			c.insideBin(name, full)
+			c.mountedBin(name, full)
 			continue
 		}
 		if r.work == "" {
@@ -51,8 +51,8 @@ func (c *Judge) readPath() {
 	}
 }
 
-// insideBin keeps an entry that only a mount brings about.
-func (c *Judge) insideBin(name, full string) {
+// mountedBin keeps an entry of PATH that only exists inside, by a mount.
+func (c *Judge) mountedBin(name, full string) {
 	if g := c.Nearest(path.Clean(full)); g == nil || !g.Mount {
 		return
 	}

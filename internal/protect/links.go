@@ -21,7 +21,7 @@ const (
 	LeastWay   = 10
 )
 
-// linkTargets is about what protected links lead to. How much that is, whoever fills the tree decides.
+// linkTargets are what protected links lead to. Whoever fills the tree decides how much that is, so it is bounded.
 type linkTargets struct {
 	looked int             // names so far
 	links  map[string]bool // names through links that are protected by now, outside
