@@ -16,7 +16,6 @@ var deciding = []string{"Cut", "CutPrefix", "CutSuffix", "Contains", "EqualFold"
 // parsed are the exceptions: FILE:FUNCTION.
 var parsed = map[string]string{
 	"internal/config/resolve.go:firstLine": "a line is all that there is room for",
-	"internal/learn/merge.go:written":      "a comment in a file of the user's is the only place for it",
 	"internal/cli/log.go:refusedFile":      "an option is told from a sentence, to put words around it",
 }
 

@@ -21,7 +21,7 @@ const (
 
 // longer are the functions that may be longer: FILE:FUNCTION, and why.
 var longer = map[string]string{
-	"internal/protect/data.go:Default": "a table: one line for each protected path, with the reason",
+	"internal/protect/data.go:Default": "a table: the protected paths, by their reason",
 }
 
 // larger are the packages and types that may be larger, and why.

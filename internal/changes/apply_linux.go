@@ -2,11 +2,8 @@ package changes
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/hint"
 )
@@ -51,8 +48,8 @@ func (s *Store) Apply(r *Run, paths []string, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	brought := r.m.bring(chosen)
-	a := &applying{trees: r.trees(), store: s, run: r, options: &o, chosen: chosen, brought: brought, journal: &journal{Version: journalVersion}}
+	parents := r.m.addParents(chosen)
+	a := &applying{trees: r.trees(), store: s, run: r, options: &o, chosen: chosen, parents: parents, journal: &journal{Version: journalVersion, Moves: []*move{}, Modes: []*modeStep{}}}
 	defer a.close()
 	// First, for what isn't the tree any more has no protected paths either.
 	if err := a.openTrees(); err != nil {
@@ -61,12 +58,10 @@ func (s *Store) Apply(r *Run, paths []string, o Options) (Result, error) {
 	a.protects = r.m.protection(chosen, &o)
 	outside := func(*Entry) string { return "" }
 	if !o.AllowProtected {
-		f := r.following(a.trees, chosen)
-		f.protected = func(tree int, path string) bool {
+		outside = (&following{trees: a.trees, m: r.m, chosen: chosen, protected: func(tree int, path string) bool {
 			_, name := split(path)
 			return name == ".git" || a.protects(&Entry{Change: Change{Tree: tree, Path: path, Type: File}})
-		}
-		outside = f.outside
+		}}).outside
 	}
 	if err := r.m.refuse(chosen, a.protects, outside); err != nil {
 		return Result{}, err
@@ -85,13 +80,13 @@ type applying struct {
 	// protects: a change isn't taken over unasked.
 	protects func(*Entry) bool
 	chosen   map[int]bool
-	brought  map[int]bool // directories that were not asked for but are needed
+	parents  map[int]bool // directories that were not asked for but are needed
 	result   Result
 	objects  int // that are staged
 }
 
 // entry is the change that a step brings about.
-func (a *applying) entry(s *step) *Entry { return &a.run.m.Changes[s.entry] }
+func (a *applying) entry(s *move) *Entry { return &a.run.m.Changes[s.entry] }
 
 // openTrees opens the roots of the trees that the chosen changes are in.
 func (a *applying) openTrees() error {
@@ -124,19 +119,16 @@ func (a *applying) apply() (Result, error) {
 	for i := range a.run.m.Changes {
 		if a.chosen[i] {
 			e := &a.run.m.Changes[i]
-			a.journal.Applied = append(a.journal.Applied, applied{e.Tree, e.Path})
+			a.journal.Applied = append(a.journal.Applied, treePath{e.Tree, e.Path})
 		}
 	}
-	if len(a.journal.Steps) == 0 {
+	if len(a.journal.Moves)+len(a.journal.Modes) == 0 {
 		return a.result, a.store.shorten(a.run, func(i int) bool { return a.chosen[i] }, true)
 	}
 	if err := a.writeJournal(journalStaging); err != nil {
 		return Result{}, err
 	}
-	var err error
-	if !isRoot() { // who needs no way in
-		err = a.loosen()
-	}
+	err := a.openDirs()
 	if err == nil {
 		err = stage(a)
 	}
@@ -147,66 +139,21 @@ func (a *applying) apply() (Result, error) {
 		err = a.writeJournal(journalCommitted)
 	}
 	if err != nil {
-		if left := a.unstage(); left != nil {
-			err = errors.Join(err, left)
-		}
-		return Result{}, err
+		return Result{}, joined(err, a.undo(false))
 	}
 	if a.options.Committed != nil {
 		a.options.Committed()
 	}
-	if err, undone := a.finishOrUndo(nil); err != nil {
-		return Result{}, errors.Join(err, undone)
+	if err := a.commit(); err != nil {
+		return Result{}, joined(err, a.undo(true))
 	}
 	return a.result, a.finish()
 }
 
-// finishOrUndo takes all steps, unless there is an error already. With an error those that were taken are
-// undone, which can fail as well.
-func (a *applying) finishOrUndo(err error) (_, undone error) {
-	if err == nil {
-		err = a.commit()
+// joined is why something was undone, and what went wrong with that, if anything did.
+func joined(err, undone error) error {
+	if undone == nil {
+		return err
 	}
-	if err == nil {
-		err = a.store.renameJournal(a.run, journalCommitted, journalDone)
-	}
-	if err != nil {
-		// Should the journal's name not change, a crash would make the next one go
-		// on with what is being undone: whole in that case too.
-		_ = a.store.renameJournal(a.run, journalCommitted, journalUndoing)
-		undone = a.undo()
-	}
-	return err, undone
-}
-
-func (a *applying) writeJournal(name string) error {
-	data, err := json.Marshal(encoded(*a.journal))
-	if err == nil {
-		err = a.store.writeWhole(a.run.fd, name, data)
-	}
-	return failed("write", a.run.path+"/"+name, err)
-}
-
-func (s *Store) renameJournal(r *Run, from, to string) error {
-	err := s.at("rename " + to)
-	if err == nil {
-		err = unix.Renameat(r.fd, from, r.fd, to)
-	}
-	if err == nil {
-		err = unix.Fsync(r.fd)
-	}
-	return failed("rename", r.path+"/"+from, err)
-}
-
-// dropJournal ends it: the newest name last, since it is the one that counts.
-func (s *Store) dropJournal(r *Run) error {
-	for _, name := range []string{journalStaging + ".new", journalCommitted + ".new", journalStaging, journalCommitted, journalUndoing, journalDone} {
-		if err := s.at("drop " + name); err != nil {
-			return err
-		}
-		if err := unix.Unlinkat(r.fd, name, 0); err != nil && err != unix.ENOENT {
-			return failed("unlink", r.path+"/"+name, err)
-		}
-	}
-	return failed("fsync", r.path, unix.Fsync(r.fd))
+	return errors.Join(err, undone)
 }

@@ -6,8 +6,8 @@ import "io"
 
 // Store keeps runs. There is none here.
 type Store struct {
-	Told    func(Recovered)
-	Waiting func()
+	OnRecovered func(Recovered)
+	Waiting     func()
 }
 
 // Run is a kept run.

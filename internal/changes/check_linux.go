@@ -13,7 +13,7 @@ type checking struct {
 	tree      int
 	known     map[string]bool // chosen paths
 	conflicts *ConflictError
-	unit      *step // what follows below it is built, or goes, with it
+	unit      *move // what follows below it is built, or goes, with it
 }
 
 // check looks at every chosen path, and makes the steps.
@@ -37,48 +37,46 @@ func (a *applying) check() error {
 			}
 		}
 	}
-	if len(conflicts.Conflicts) > 0 {
-		return conflicts
+	if err := conflicts.orNil(); err != nil {
+		return err
 	}
 	a.countParted()
-	a.journal.order()
-	err := a.hold()
-	a.journal.order()
+	err := a.addClosedDirs()
+	a.journal.sortModes()
 	return err
 }
 
-// hold makes a step of each directory in which something is to be done and that its
-// owner closed (0555): after loosen and until the modes are set it is open, as for cp and
+// addClosedDirs makes a step of each directory in which something is to be done and that its
+// owner closed (0555): after openDirs and until the modes are set it is open, as for cp and
 // tar. The step's two sides are the same, and being in the journal it is closed after a crash
 // too. Root needs none of this, and another user's directory stays as it is.
-func (a *applying) hold() error {
+func (a *applying) addClosedDirs() error {
 	if isRoot() {
 		return nil
 	}
-	has := map[applied]bool{}
-	for _, s := range a.journal.modes() {
-		has[applied{s.Tree, s.Path}] = true
+	has := map[treePath]bool{}
+	for _, s := range a.journal.Modes {
+		has[treePath{s.Tree, s.Path}] = true
 	}
-	for _, s := range a.journal.moves() {
-		at := applied{s.Tree, s.inDir()}
+	for _, s := range a.journal.Moves {
+		at := treePath{s.Tree, dirOf(s.Path)}
 		if has[at] {
 			continue
 		}
 		has[at] = true
 		dir, name, err := a.parent(at.Tree, at.Path)
-		if err != nil {
-			return failed("openat2", a.full(at.Tree, at.Path), err)
+		var n node
+		if err == nil {
+			n, err = statAt(dir, name)
 		}
-		n, err := statAt(dir, name)
 		if err != nil {
-			return failed("fstatat", a.full(at.Tree, at.Path), err)
+			return failed("statx", a.full(at.Tree, at.Path), err)
 		}
 		if n.typ != Dir || n.mode&0o700 == 0o700 || n.uid != uint32(os.Geteuid()) {
 			continue
 		}
 		is := &attrs{Mode: n.mode, UID: n.uid, GID: n.gid}
-		a.journal.Steps = append(a.journal.Steps, &step{Tree: at.Tree, Op: opMode, Path: at.Path, Old: ident{n.ino, born(dir, name)},
-			Before: is, After: is, entry: -1, was: n})
+		a.journal.Modes = append(a.journal.Modes, &modeStep{Tree: at.Tree, Path: at.Path, Old: n.ident(), Before: is, After: is})
 	}
 	return nil
 }
@@ -89,6 +87,14 @@ func (c *checking) conflict(path, reason string, hard bool) {
 	}
 }
 
+// found is what the real tree has at the path of a change.
+type found struct {
+	Base
+	node
+	dir  int
+	name string
+}
+
 // one compares a change with the real tree.
 func (c *checking) one(i int) error {
 	e := &c.run.m.Changes[i]
@@ -96,16 +102,16 @@ func (c *checking) one(i int) error {
 	if !inUnit {
 		c.unit = nil
 	}
-	var real Base
-	var n node
-	dir, name, err := c.parent(c.tree, e.Path)
+	var real found
+	var err error
+	real.dir, real.name, err = c.parent(c.tree, e.Path)
 	switch {
 	case err == nil:
-		real, n, err = look(dir, name)
+		real.Base, real.node, err = look(real.dir, real.name)
 		if err != nil {
 			return failed("read", c.full(c.tree, e.Path), err)
 		}
-	case err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP && inUnit:
+	case gone(err) || err == unix.ELOOP && inUnit:
 		if !inUnit && e.Kind != Deleted {
 			c.conflict(e.Path, "its directory is gone", true)
 			return nil
@@ -116,37 +122,30 @@ func (c *checking) one(i int) error {
 	default:
 		return failed("openat2", c.full(c.tree, e.Path), err)
 	}
-	already, err := c.already(e, i, real, n, dir, name)
+	already, err := c.already(e, i, &real)
 	if err != nil {
 		return failed("read", c.full(c.tree, e.Path), err)
 	}
-	if why := differs(e, real); !already && why != "" {
+	if why := differs(e, real.Base); !already && why != "" {
 		c.conflict(e.Path, why, false)
 	}
-	if inUnit {
-		c.unit.members = append(c.unit.members, i)
-		if e.leftOut(n.mode, true) {
-			c.result.NoSetID++
-		}
-		return nil
-	}
-	left := e.leftOut(n.mode, e.reowned(n.uid, n.gid))
+	left := e.leftOut(real.mode, inUnit || e.reowned(real.uid, real.gid))
 	if left {
 		c.result.NoSetID++
 	}
-	if already && left && e.Kind == ModeOnly {
+	switch {
+	case inUnit:
+		c.unit.members = append(c.unit.members, i)
+	case already && left && e.Kind == ModeOnly:
 		c.result.Nothing++
-		return nil
+	case !already:
+		return c.step(i, &real)
 	}
-	if already {
-		c.result.Already++
-		return nil
-	}
-	return c.step(i, real, n, dir, name)
+	return nil
 }
 
 // already: the real tree has what the run left.
-func (c *checking) already(e *Entry, i int, real Base, n node, dir int, name string) (bool, error) {
+func (c *checking) already(e *Entry, i int, real *found) (bool, error) {
 	if real.Type != e.now() {
 		return false, nil
 	}
@@ -154,7 +153,7 @@ func (c *checking) already(e *Entry, i int, real Base, n node, dir int, name str
 	case real.Type == Absent:
 		return true, nil
 	case e.Kind == ModeOnly:
-		before, after, err := c.attrsOf(e, n, dir, name)
+		before, after, err := attrsOf(e, real)
 		if err != nil {
 			return false, err
 		}
@@ -162,7 +161,7 @@ func (c *checking) already(e *Entry, i int, real Base, n node, dir int, name str
 	case real.Type == Symlink:
 		return real.Target == e.Target, nil
 	case real.Type == Dir:
-		return real.Mode == e.wanted() || c.brought[i], nil
+		return real.Mode == e.wanted() || c.parents[i], nil
 	}
 	return real.Type == File && e.Digest != "" && real.Digest == e.Digest && real.Mode == e.wanted(), nil
 }
@@ -188,27 +187,25 @@ func differs(e *Entry, real Base) string {
 }
 
 // step makes the step that turns what is there into what the run left.
-func (c *checking) step(i int, real Base, n node, dir int, name string) error {
+func (c *checking) step(i int, real *found) error {
 	e := &c.run.m.Changes[i]
-	s := &step{Tree: c.tree, Path: e.Path, was: n, entry: i}
-	if n.typ != Absent {
-		s.Old = ident{n.ino, born(dir, name)}
+	s := &move{Tree: c.tree, Path: e.Path, was: real.node, entry: i}
+	if real.typ != Absent {
+		s.Old = real.ident()
 	}
 	what := e.now()
 	switch {
 	case e.Kind == ModeOnly && real.Type != e.Type:
 		c.conflict(e.Path, "is no "+string(e.Type)+" any more", true)
 		return nil
-	case e.Kind == ModeOnly && real.Type == File && (n.nlink > 1 || c.relinks(e, real, n)):
+	case e.Kind == ModeOnly && real.Type == File && (real.nlink > 1 || c.relinks(e, real)):
 		// Its other names, who knows where, aren't part of the change: as in the
 		// overlay, it becomes a file of its own, or one with those that were applied.
 		s.Op, s.content = opSwap, real.Digest
 	case e.Kind == ModeOnly, what == Dir && real.Type == Dir:
-		s.Op = opMode
-		var err error
-		if s.Before, s.After, err = c.attrsOf(e, n, dir, name); err != nil {
-			return failed("getxattr", c.full(c.tree, e.Path), err)
-		}
+		before, after, err := attrsOf(e, real)
+		c.journal.Modes = append(c.journal.Modes, &modeStep{Tree: c.tree, Path: e.Path, Old: s.Old, Before: before, After: after})
+		return failed("getxattr", c.full(c.tree, e.Path), err)
 	case what == Absent:
 		s.Op = opRemove
 	case real.Type == Absent:
@@ -216,44 +213,34 @@ func (c *checking) step(i int, real Base, n node, dir int, name string) error {
 	default:
 		s.Op = opSwap
 	}
-	if s.Op == opSwap && (real.Type == File || real.Type == Dir) {
-		c.attributes(e, dir, name)
-	}
-	if s.Op != opMode {
-		s.Temp = tempPrefix + rand.Text()[:16]
-		if what == Dir || real.Type == Dir {
-			c.unit = s
-		}
-		if real.Type == Dir {
-			if err := c.unknown(c.tree, c.roots[c.tree], e.Path, e.Path, c.known, c.conflict); err != nil {
-				return err
-			}
+	if s.Op == opSwap && real.Type == File && e.Base.Type == File && e.Type == File {
+		// Attributes that it has got since, and that the new one hasn't, would be lost.
+		if now := attributesAt(real.dir, real.name); now != e.Base.Xattrs && now != digestXattrs(e.Xattrs) {
+			c.conflict(e.Path, "has other attributes", false)
 		}
 	}
-	c.journal.Steps = append(c.journal.Steps, s)
+	s.Temp = tempPrefix + rand.Text()[:16]
+	if what == Dir || real.Type == Dir {
+		c.unit = s
+	}
+	if real.Type == Dir {
+		if err := c.unknown(c.tree, c.roots[c.tree], e.Path, e.Path, c.known, c.conflict); err != nil {
+			return err
+		}
+	}
+	c.journal.Moves = append(c.journal.Moves, s)
 	return nil
 }
 
-// attributes makes it a conflict that an object which is replaced by one of its type has
-// other attributes than it had, and than the new one has: these would be lost.
-func (c *checking) attributes(e *Entry, dir int, name string) {
-	if e.Base.Type != e.Type {
-		return
-	}
-	if now := attributesAt(dir, name); now != e.Base.Xattrs && now != digestXattrs(e.Xattrs) {
-		c.conflict(e.Path, "has other attributes", false)
-	}
-}
-
 // attrsOf is what a mode step finds, and what it sets.
-func (c *checking) attrsOf(e *Entry, n node, dir int, name string) (before, after *attrs, err error) {
-	before = &attrs{Mode: n.mode, UID: n.uid, GID: n.gid, Owner: isRoot()}
-	after = &attrs{Mode: e.given(n.mode, e.reowned(n.uid, n.gid)), UID: e.UID, GID: e.GID, Owner: isRoot()}
-	if n.typ == Symlink {
+func attrsOf(e *Entry, real *found) (before, after *attrs, err error) {
+	before = &attrs{Mode: real.mode, UID: real.uid, GID: real.gid, Owner: isRoot()}
+	after = &attrs{Mode: e.given(real.mode, e.reowned(real.uid, real.gid)), UID: e.UID, GID: e.GID, Owner: isRoot()}
+	if real.typ == Symlink {
 		before.Mode, after.Mode = 0, 0
 		return before, after, nil
 	}
-	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, _, err := openPath(real.dir, real.name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -275,13 +262,13 @@ func (c *checking) attrsOf(e *Entry, n node, dir int, name string) (before, afte
 // changed, and couldn't be undone.
 func (a *applying) countParted() {
 	names := map[inode]uint64{}
-	for _, s := range a.journal.Steps {
-		if (s.Op == opSwap || s.Op == opRemove) && s.was.typ == File {
-			names[inode{s.was.dev, s.was.ino}]++
+	for _, s := range a.journal.Moves {
+		if s.was.typ == File {
+			names[s.was.inode()]++
 		}
 	}
-	for _, s := range a.journal.Steps {
-		if s.Op == opSwap && s.was.typ == File && a.run.m.Changes[s.entry].now() == File && s.was.nlink > names[inode{s.was.dev, s.was.ino}] {
+	for _, s := range a.journal.Moves {
+		if s.Op == opSwap && s.was.typ == File && a.entry(s).now() == File && s.was.nlink > names[s.was.inode()] {
 			a.result.Parted++
 		}
 	}
@@ -289,12 +276,12 @@ func (a *applying) countParted() {
 
 // relinks: a file that gets another mode alone, where another name of it was applied before
 // with that mode. It becomes a link of that.
-func (c *checking) relinks(e *Entry, real Base, n node) bool {
-	if e.Kind != ModeOnly || real.Type != File || e.given(n.mode, e.reowned(n.uid, n.gid)) != e.wanted() {
+func (c *checking) relinks(e *Entry, real *found) bool {
+	if e.given(real.mode, e.reowned(real.uid, real.gid)) != e.wanted() {
 		return false
 	}
 	for _, path := range c.run.m.linkedTo(e.first()) {
-		if fd, _, err := c.linkable(e, path, real.Digest, nil); err == nil {
+		if fd, err := c.linkable(e, path, real.Digest, nil); err == nil {
 			_ = unix.Close(fd)
 			return true
 		}

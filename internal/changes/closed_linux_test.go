@@ -14,8 +14,7 @@ import (
 func TestNewDirectoriesThatAreClosedAreApplied(t *testing.T) {
 	for _, mode := range []uint32{0, 0o100, 0o200, 0o400, 0o600, 0o555} {
 		t.Run(fmt.Sprintf("%04o", mode), func(t *testing.T) {
-			s := newScene(t, map[string]string{"sub/x": "1"})
-			build(t, s.upper, map[string]string{"d/f": "1", "d/e/h": "2", "sub/c/f": "3"})
+			s := newScene(t, map[string]string{"sub/x": "1"}, map[string]string{"d/f": "1", "d/e/h": "2", "sub/c/f": "3"})
 			must(t, os.Link(s.upper+"/d/f", s.upper+"/g"))
 			must(t, os.Link(s.upper+"/d/e/h", s.upper+"/sub/h"))
 			open := func(top string) {
@@ -91,7 +90,7 @@ func TestAnApplyThatIsStuckMattersToItsOwnTrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []string
-	store.Told = func(d Recovered) { told = append(told, d.Notice().String()) }
+	store.OnRecovered = func(d Recovered) { told = append(told, d.Notice().String()) }
 	store.hook = func(point string) error {
 		if point == "clean" && blocked {
 			return broken

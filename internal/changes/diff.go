@@ -1,7 +1,10 @@
 package changes
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -127,6 +130,38 @@ func (r *Run) writeJSON(w io.Writer, all []*Entry, outside func(*Entry) string) 
 		c.LeadsOut = outside(all[i]) != ""
 		return c
 	})
+}
+
+// writeList writes a document whose last field is an empty list, with the n values
+// in that list.
+func writeList(w io.Writer, document any, n int, value func(i int) any) error {
+	var one bytes.Buffer
+	enc := json.NewEncoder(&one)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(document); err != nil {
+		return err
+	}
+	const end = "]}\n"
+	head, ok := bytes.CutSuffix(one.Bytes(), []byte(end))
+	if !ok {
+		return fmt.Errorf("the list isn't the last field")
+	}
+	out := bufio.NewWriterSize(w, 64<<10)
+	_, _ = out.Write(head) // Flush has its error
+	for i := range n {
+		one.Reset()
+		if i > 0 {
+			one.WriteByte(',')
+		}
+		if err := enc.Encode(value(i)); err != nil {
+			return err
+		}
+		if _, err := out.Write(bytes.TrimSuffix(one.Bytes(), []byte("\n"))); err != nil {
+			return err
+		}
+	}
+	_, _ = out.WriteString(end)
+	return out.Flush()
 }
 
 func (r *Run) jsonChange(e *Entry) diffChange {
@@ -299,16 +334,7 @@ func (l *lines) title(e *Entry) string {
 // quotes too if it could be taken for a name and what diff says of it, or has a blank at an end
 // or two in a row, which nobody sees; else as it is.
 func Quote(name string) string {
-	plain := name != "" && !annotated(name) && !blanks(name)
-	for i, r := range name {
-		if bad(name, i, r) || r == '"' || r == '\\' {
-			plain = false
-			break
-		}
-	}
-	if plain {
-		return name
-	}
+	quoted := name == "" || annotated(name) || blanks(name)
 	const short = "\a\b\t\n\v\f\r\"\\"
 	var b strings.Builder
 	b.WriteByte('"')
@@ -320,9 +346,11 @@ func Quote(name string) string {
 		}
 		switch {
 		case at >= 0:
+			quoted = true
 			b.WriteByte('\\')
 			b.WriteByte(`abtnvfr"\`[at])
 		case bad(name, i, r):
+			quoted = true
 			for _, c := range []byte(name[i : i+n]) {
 				b.Write([]byte{'\\', '0' + c>>6, '0' + c>>3&7, '0' + c&7})
 			}
@@ -330,6 +358,9 @@ func Quote(name string) string {
 			b.WriteString(name[i : i+n])
 		}
 		i += n
+	}
+	if !quoted {
+		return name
 	}
 	b.WriteByte('"')
 	return b.String()
@@ -365,31 +396,30 @@ const escapes = `# escaped, so not for patch(1): \xNN is a byte, \uNNNN or \UNNN
 // something has to be escaped, backslashes are too, so that no other text looks the same; but
 // not the one that begins a line, which is the patch's own.
 func printable(text []byte) (out []byte, escaped bool) {
-	before := rune(-1)
-	for i := 0; i < len(text) && !escaped; {
-		r, n := utf8.DecodeRune(text[i:])
-		escaped = unprintable(r, n) || hidden(before, r, text[i+n:]) // the first has nothing escaped before it
-		before = r
-		i += n
+	if out, escaped = escape(text, false); escaped {
+		out, _ = escape(text, true)
 	}
-	if !escaped {
-		return text, false
-	}
+	return out, escaped
+}
+
+func escape(text []byte, backslashes bool) (out []byte, escaped bool) {
 	out = make([]byte, 0, len(text))
-	before = -1
+	before := rune(-1)
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRune(text[i:])
+		bare, unseen := unprintable(r, n), hidden(before, r, text[i+n:])
+		escaped = escaped || bare || unseen
 		switch {
-		case r == '\\' && i > 0 && text[i-1] != '\n':
+		case r == '\\' && backslashes && i > 0 && text[i-1] != '\n':
 			out = append(out, `\\`...)
-		case unprintable(r, n):
+		case bare:
 			for _, c := range text[i : i+n] {
 				out = fmt.Appendf(out, `\x%02x`, c)
 			}
 			r = -1 // none that anything could belong to
-		case hidden(before, r, text[i+n:]) && r > 0xffff:
+		case unseen && r > 0xffff:
 			out = fmt.Appendf(out, `\U%08x`, r)
-		case hidden(before, r, text[i+n:]):
+		case unseen:
 			out = fmt.Appendf(out, `\u%04x`, r)
 		default:
 			out = append(out, text[i:i+n]...)
@@ -397,7 +427,7 @@ func printable(text []byte) (out []byte, escaped bool) {
 		before = r
 		i += n
 	}
-	return out, true
+	return out, escaped
 }
 
 // unprintable: a control character that is none of the text's own, or no character at all.

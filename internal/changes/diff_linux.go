@@ -2,8 +2,10 @@ package changes
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -22,14 +24,14 @@ func Diff(w io.Writer, r *Run, paths []string, o DiffOptions) error {
 	for i := range real.roots {
 		_, _ = real.open(i) // for looking only, as far as they are there
 	}
-	outside := r.following(real, nil).outside
+	outside := (&following{trees: real, m: r.m}).outside
 	if o.JSON {
 		return r.writeJSON(w, all, outside)
 	}
-	told := lines{r, o.From, outside}
+	shown := lines{r, o.From, outside}
 	if !o.Patch {
 		for _, e := range all {
-			if _, err := fmt.Fprintln(w, told.line(e)); err != nil {
+			if _, err := fmt.Fprintln(w, shown.line(e)); err != nil {
 				return err
 			}
 		}
@@ -41,7 +43,7 @@ func Diff(w io.Writer, r *Run, paths []string, o DiffOptions) error {
 		}
 		return err
 	}
-	p := &patcher{run: r, told: &told, options: o.orDefault(), real: real}
+	p := &patcher{run: r, lines: &shown, options: o.orDefault(), real: real}
 	for i, root := range real.roots {
 		if root >= 0 {
 			continue
@@ -73,7 +75,7 @@ func Diff(w io.Writer, r *Run, paths []string, o DiffOptions) error {
 
 type patcher struct {
 	run     *Run
-	told    *lines
+	lines   *lines
 	options DiffOptions
 	real    *trees
 	blobs   int
@@ -88,7 +90,7 @@ type side struct {
 
 func (p *patcher) one(e *Entry) ([]byte, error) {
 	var out bytes.Buffer
-	fmt.Fprintln(&out, p.told.line(e))
+	fmt.Fprintln(&out, p.lines.line(e))
 	if e.Kind == ModeOnly || e.Type != File && e.Was != File {
 		return out.Bytes(), nil
 	}
@@ -102,7 +104,6 @@ func (p *patcher) one(e *Entry) ([]byte, error) {
 			return nil, failed("read", p.run.path+"/"+blobsName+"/"+e.Blob, err)
 		}
 	}
-	title := p.told.title(e)
 	from, to := "/dev/null", "/dev/null"
 	if old.exists {
 		from = Quote(join2("a", e.Path))
@@ -110,13 +111,9 @@ func (p *patcher) one(e *Entry) ([]byte, error) {
 	if new.exists {
 		to = Quote(join2("b", e.Path))
 	}
-	why := old.why
-	if why == "" {
-		why = new.why
-	}
-	switch {
+	switch why := cmp.Or(old.why, new.why); {
 	case why != "":
-		fmt.Fprintf(&out, "%s: %s\n", Quote(title), why)
+		fmt.Fprintf(&out, "%s: %s\n", Quote(p.lines.title(e)), why)
 	case isBinary(old.text) || isBinary(new.text):
 		if !bytes.Equal(old.text, new.text) {
 			fmt.Fprintf(&out, "Binary files %s and %s differ\n", from, to)
@@ -152,7 +149,7 @@ func ended(name string) string {
 // old is what the tree has. What isn't a regular file is nothing.
 func (p *patcher) old(e *Entry) (side, error) {
 	dir, name, err := p.real.parent(e.Tree, e.Path)
-	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
+	if gone(err) || err == unix.ELOOP {
 		return side{}, nil
 	}
 	if err != nil {
@@ -165,14 +162,13 @@ func (p *patcher) old(e *Entry) (side, error) {
 	fd, err := openFile(dir, name)
 	switch err {
 	case nil:
+		return p.read(fd)
 	case unix.EACCES:
 		return side{exists: true, why: "the real file can't be read"}, nil
 	case unix.ENOENT, unix.ESTALE:
-		return side{}, nil
-	default:
-		return side{}, err
+		err = nil
 	}
-	return p.read(fd)
+	return side{}, err
 }
 
 func (p *patcher) blob(e *Entry) (side, error) {
@@ -187,7 +183,8 @@ func (p *patcher) blob(e *Entry) (side, error) {
 }
 
 func (p *patcher) read(fd int) (side, error) {
-	defer unix.Close(fd)
+	f := os.NewFile(uintptr(fd), "")
+	defer f.Close()
 	n, err := statFD(fd)
 	if err != nil {
 		return side{}, err
@@ -195,21 +192,8 @@ func (p *patcher) read(fd int) (side, error) {
 	if n.size > p.options.Largest {
 		return side{exists: true, why: fmt.Sprintf("%d bytes, more than a patch shows", n.size)}, nil
 	}
-	text := make([]byte, 0, n.size)
-	for int64(len(text)) < n.size {
-		m, err := unix.Pread(fd, text[len(text):n.size], int64(len(text)))
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return side{}, err
-		}
-		if m == 0 {
-			break
-		}
-		text = text[:len(text)+m]
-	}
-	return side{text: text, exists: true}, nil
+	text, err := io.ReadAll(io.LimitReader(f, n.size))
+	return side{text: text, exists: true}, err
 }
 
 // isBinary: as git tells it.

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func diffOf(t *testing.T, r *Run, o DiffOptions, paths ...string) string {
@@ -20,8 +23,7 @@ func diffOf(t *testing.T, r *Run, o DiffOptions, paths ...string) string {
 }
 
 func TestDiff(t *testing.T) {
-	s := newScene(t, map[string]string{"edit": "one\ntwo\nthree\n", "gone": "g\n", "mode": "m", "bin": "\x00a", "link@": "edit"})
-	build(t, s.upper, map[string]string{"edit": "one\n2\x1b[31m\x9b\ttab\nthree", "new\n": "n\n", "mode": "m", "bin": "\x00b", "link@": "\x1b]0;x\a", "d/big": strings.Repeat("b", 100)})
+	s := newScene(t, map[string]string{"edit": "one\ntwo\nthree\n", "gone": "g\n", "mode": "m", "bin": "\x00a", "link@": "edit"}, map[string]string{"edit": "one\n2\x1b[31m\x9b\ttab\nthree", "new\n": "n\n", "mode": "m", "bin": "\x00b", "link@": "\x1b]0;x\a", "d/big": strings.Repeat("b", 100)})
 	must(t, os.Chmod(s.upper+"/mode", 0o755))
 	whiteout(t, s.upper+"/gone")
 	r := s.keep(t)
@@ -81,8 +83,7 @@ diff /dev/null "b/new\n"
 }
 
 func TestDiffJSON(t *testing.T) {
-	s := newScene(t, map[string]string{"a": "1"})
-	build(t, s.upper, map[string]string{"a": "22", "bad\xff": "x"})
+	s := newScene(t, map[string]string{"a": "1"}, map[string]string{"a": "22", "bad\xff": "x"})
 	var doc diffDocument
 	must(t, json.Unmarshal([]byte(diffOf(t, s.keep(t), DiffOptions{JSON: true})), &doc))
 	if doc.Version != 1 || len(doc.Changes) != 2 || doc.Summary != (Summary{Added: 1, Modified: 1, Bytes: 3}) || doc.Trees[0] != s.lower {
@@ -98,8 +99,7 @@ func TestDiffJSON(t *testing.T) {
 
 // A patch is of the real file of this moment, and follows no link to another.
 func TestAPatchFollowsNothing(t *testing.T) {
-	s := newScene(t, map[string]string{"a": "1\n", "d/b": "1\n"})
-	build(t, s.upper, map[string]string{"a": "2\n", "d/b": "2\n"})
+	s := newScene(t, map[string]string{"a": "1\n", "d/b": "1\n"}, map[string]string{"a": "2\n", "d/b": "2\n"})
 	r := s.keep(t)
 	build(t, s.lower, map[string]string{"a": "meanwhile\n"})
 	if got := diffOf(t, r, DiffOptions{Patch: true}, "a"); !strings.Contains(got, "-meanwhile") {
@@ -116,8 +116,7 @@ func TestAPatchFollowsNothing(t *testing.T) {
 }
 
 func TestDiffNamesWhatCanBeNamedFromHere(t *testing.T) {
-	s := newScene(t, map[string]string{"gone": "g", "sub/file": "f"})
-	build(t, s.upper, map[string]string{"gone": "2", "sub/file": "2", "-p": "option", "sub/two": "2"})
+	s := newScene(t, map[string]string{"gone": "g", "sub/file": "f"}, map[string]string{"gone": "2", "sub/file": "2", "-p": "option", "sub/two": "2"})
 	r := s.keep(t)
 	for _, c := range []struct{ name, from, want string }{
 		{"the tree", s.lower, "A ./-p\nM gone\nM sub/file\nA sub/two\n"},
@@ -146,5 +145,56 @@ func TestDiffNamesWhatCanBeNamedFromHere(t *testing.T) {
 	must(t, Diff(&out, r, nil, DiffOptions{}))
 	if !strings.HasPrefix(out.String(), "A "+s.lower+"/-p\n") {
 		t.Errorf("without a directory: %s", out.String())
+	}
+}
+
+// What apply would do is in the line of the path.
+func TestDiffShowsAllThatApplyDoes(t *testing.T) {
+	s := newScene(t, map[string]string{"attr": "1", "edit": "1", "far": "1", "less": "1", "same": "1", "todir": "x"}, map[string]string{"attr": "1", "edit": "2", "far": "22", "less": "2", "same": "2", "new": "n", "open/": "", "plain/": "", "todir/": "", "wide": "w", "exec": "x", "group": "g", "suid": "s", "x (hard link of y)": "q", "secret": "s"})
+	must(t, os.Remove(s.upper+"/far"))
+	must(t, os.Link(s.upper+"/edit", s.upper+"/far"))
+	for path, mode := range map[string]uint32{"open": 0o1777, "todir": 0o777, "wide": 0o666, "exec": 0o755, "group": 0o664, "suid": 0o4755, "secret": 0o444} {
+		must(t, unix.Chmod(s.upper+"/"+path, mode))
+	}
+	for _, path := range []string{s.upper + "/attr", s.upper + "/edit", s.upper + "/new", s.upper + "/open", s.upper + "/same", s.lower + "/same", s.lower + "/less"} {
+		setXattr(t, path, "user.note", "1")
+	}
+	r := s.keep(t)
+	owner := func(text string) string { return text }
+	if isRoot() {
+		must(t, os.Lchown(s.upper+"/new", 12, 34))
+		must(t, os.Lchown(s.upper+"/attr", 12, 34))
+		must(t, os.Lchown(s.lower+"/same", 12, 34))
+		r = s.keep(t)
+	} else {
+		owner = func(string) string { return "" }
+	}
+	equal(t, strings.Split(strings.TrimSpace(diffOf(t, r, DiffOptions{})), "\n"), []string{
+		"m attr (attributes)" + owner(" (owner 12:34, was 0:0)"),
+		"M edit (attributes)",
+		"A exec",
+		"M far (hard link of edit) (attributes)",
+		"A group",
+		"M less (attributes)",
+		"A new (attributes)" + owner(" (owner 12:34)"),
+		"A open/ 1777 (attributes)",
+		"A plain/",
+		"M same" + owner(" (owner 0:0, was 12:34)"),
+		"A secret 0444",
+		"A suid 4755 (set-id is not applied)",
+		"M todir/ (file → dir) 0777",
+		"A wide 0666",
+		`A "x (hard link of y)"`,
+	})
+	var doc diffDocument
+	must(t, json.Unmarshal([]byte(diffOf(t, r, DiffOptions{JSON: true}, "attr", "same", "less")), &doc))
+	if c := doc.Changes[0]; !slices.Equal(c.Attributes, []string{"user.note"}) || !c.AttributesChanged || isRoot() && (c.UID != 12 || c.GID != 34 || *c.OldUID != 0) {
+		t.Errorf("%+v", c)
+	}
+	if c := doc.Changes[1]; c.Attributes != nil || !c.AttributesChanged {
+		t.Errorf("%+v", c)
+	}
+	if c := doc.Changes[2]; c.Attributes == nil || c.AttributesChanged || isRoot() && *c.OldGID != 34 {
+		t.Errorf("%+v", c)
 	}
 }

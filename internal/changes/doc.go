@@ -40,14 +40,13 @@
 //
 //	check      every path: real == base, or real == new; else a conflict
 //	staging    journal.staging names the temporary names; contents are written, fsynced
-//	committed  journal.committed has the inodes on both sides; the steps
-//	undoing    a step failed: each step back
+//	committed  journal.committed has the inodes on both sides; the steps, or each back when one fails
 //	done       what was replaced is deleted, the record shortened, the journal removed
 //
-// After a crash, staging and undoing go back, committed and done go on. Which steps
+// After a crash only done goes on; staging and committed go back, by what undoes a failed step. Which steps
 // were taken is told by inode numbers and times of birth: device numbers change at a
-// reboot. What somebody else has put in the way since is left alone and named. Whoever
-// does it tells Store.Told. Options.Context can end an apply before the commit, nothing after it.
+// reboot. What somebody else has put in the way since is left alone and named, to
+// Store.OnRecovered. Options.Context can end an apply before the commit, nothing after it.
 //
 // An ordinary user's own directory that is closed to its owner (0555) is opened for as
 // long as things are done in it, and closed again, after a crash too; to others it is never more open
@@ -64,5 +63,5 @@
 //
 // change.go has the words; read_linux.go, keep_linux.go and manifest.go what a run left, and its record;
 // store_linux.go where that is; diff.go how it is shown. An apply is apply_linux.go, refuse.go, check_linux.go,
-// stage_linux.go and steps_linux.go, in this order; journal_linux.go goes on after a crash.
+// stage_linux.go and steps_linux.go, in this order, on the trees of trees_linux.go; journal_linux.go recovers after a crash.
 package changes

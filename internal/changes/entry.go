@@ -61,26 +61,26 @@ func relative(tree, p string) (rel string, ok bool) {
 	return "", false
 }
 
-// bring adds the directories that the chosen changes need and that the run made,
+// addParents adds the directories that the chosen changes need and that the run made,
 // and tells which those are.
-func (m *manifest) bring(chosen map[int]bool) map[int]bool {
-	brought := map[int]bool{}
+func (m *manifest) addParents(chosen map[int]bool) map[int]bool {
+	parents := map[int]bool{}
 	for i := range chosen {
 		e := &m.Changes[i]
 		for dir, _ := split(e.Path); dir != ""; dir, _ = split(dir) {
-			at, ok := m.find(applied{e.Tree, dir})
-			if ok && (chosen[at] || brought[at]) {
+			at, ok := m.find(treePath{e.Tree, dir})
+			if ok && (chosen[at] || parents[at]) {
 				break // what it is in was looked at, or will be
 			}
 			if ok && m.Changes[at].now() == Dir && m.Changes[at].Was != Dir {
-				brought[at] = true
+				parents[at] = true
 			}
 		}
 	}
-	for i := range brought {
+	for i := range parents {
 		chosen[i] = true
 	}
-	return brought
+	return parents
 }
 
 // Names of one file that are applied at different times are linked as well: what was
@@ -91,17 +91,17 @@ func (m *manifest) bring(chosen map[int]bool) map[int]bool {
 const maxLinked = 8
 
 // first names the object that e is, one of several hard links perhaps.
-func (e *Entry) first() applied {
+func (e *Entry) first() treePath {
 	if e.Link == "" {
-		return applied{e.Tree, e.Path}
+		return treePath{e.Tree, e.Path}
 	}
-	return applied{e.Tree, e.Link}
+	return treePath{e.Tree, e.Link}
 }
 
 // linkedTo are the names of an object that were applied before.
-func (m *manifest) linkedTo(object applied) []string {
+func (m *manifest) linkedTo(object treePath) []string {
 	if m.linked == nil {
-		m.linked = map[applied][]string{}
+		m.linked = map[treePath][]string{}
 		for i := range m.Changes {
 			if e := &m.Changes[i]; len(e.Linked) > 0 {
 				m.linked[e.first()] = e.Linked
@@ -122,39 +122,41 @@ func (m *manifest) linkOf(e *Entry) string {
 	return ""
 }
 
-// without is the record's changes but those that drop says. Were these applied, what is left
-// of the same files remembers their names.
+// without is the record's changes but those that drop says. Were these applied, the first that is left
+// of the same file remembers their names.
 func (m *manifest) without(drop func(i int) bool, wereApplied bool) (left []Entry) {
-	holder := map[applied]int{} // the first entry that is left of a file
+	names := map[treePath][]string{}
+	for i := range m.Changes {
+		e := &m.Changes[i]
+		if e.now() != File {
+			continue
+		}
+		of := e.first()
+		if _, ok := names[of]; !ok {
+			names[of] = slices.Clone(m.linkedTo(of))
+		}
+		// The first name is the Link of the others.
+		if wereApplied && drop(i) && e.Path != of.Path && len(names[of]) < maxLinked {
+			names[of] = append(names[of], e.Path)
+		}
+	}
 	for i, e := range m.Changes {
 		if drop(i) {
 			continue
 		}
 		e.Linked = nil
+		if e.now() == File {
+			e.Linked = names[e.first()]
+			names[e.first()] = nil
+		}
 		left = append(left, e)
-		if _, ok := holder[e.first()]; !ok && e.now() == File {
-			holder[e.first()] = len(left) - 1
-		}
-	}
-	for of, at := range holder {
-		left[at].Linked = slices.Clone(m.linkedTo(of))
-	}
-	for i := range m.Changes {
-		e := &m.Changes[i]
-		at, ok := holder[e.first()]
-		if !ok || !wereApplied || !drop(i) || e.now() != File || e.Path == e.first().Path {
-			continue // the first name is the Link of the others
-		}
-		if len(left[at].Linked) < maxLinked {
-			left[at].Linked = append(left[at].Linked, e.Path)
-		}
 	}
 	return left
 }
 
 // find is the index of what is at a path in the record.
-func (m *manifest) find(at applied) (i int, ok bool) {
-	return slices.BinarySearchFunc(m.Changes, at, func(e Entry, at applied) int {
+func (m *manifest) find(at treePath) (i int, ok bool) {
+	return slices.BinarySearchFunc(m.Changes, at, func(e Entry, at treePath) int {
 		return cmp.Or(e.Tree-at.Tree, comparePaths(e.Path, at.Path))
 	})
 }

@@ -55,46 +55,54 @@ type Conflict struct {
 // maxListed bounds what an error lists.
 const maxListed = 100
 
-// A ConflictError lists conflicts. Nothing was touched.
-type ConflictError struct {
-	Conflicts []Conflict
-	More      int // that weren't listed
+// pathList is what an error lists.
+type pathList struct {
+	Paths []Conflict
+	More  int // that weren't listed
 }
 
-func (e *ConflictError) add(c Conflict) { e.Conflicts, e.More = addTo(e.Conflicts, e.More, c) }
-
-// addTo adds one to a list, or counts it.
-func addTo(all []Conflict, more int, c Conflict) ([]Conflict, int) {
-	if len(all) >= maxListed {
-		return all, more + 1
+func (l *pathList) add(c Conflict) {
+	if len(l.Paths) < maxListed {
+		l.Paths = append(l.Paths, c)
+	} else {
+		l.More++
 	}
-	return append(all, c), more
 }
 
-// listed words a list; its head is for one, and for several.
-func listed(all []Conflict, more int, one, several string) string {
+// text words the list; its head is for one, and for several.
+func (l *pathList) text(one, several string) string {
 	var b strings.Builder
-	if n := len(all) + more; n == 1 {
+	if n := len(l.Paths) + l.More; n == 1 {
 		b.WriteString("1 " + one)
 	} else {
 		fmt.Fprintf(&b, "%d %s", n, several)
 	}
-	for _, c := range all {
+	for _, c := range l.Paths {
 		fmt.Fprintf(&b, "\n  %s: %s", Quote(c.Path), c.Reason)
 	}
-	if more > 0 {
-		fmt.Fprintf(&b, "\n  and %d more", more)
+	if l.More > 0 {
+		fmt.Fprintf(&b, "\n  and %d more", l.More)
 	}
 	return b.String()
 }
 
+// A ConflictError lists conflicts. Nothing was touched.
+type ConflictError struct{ pathList }
+
+func (e *ConflictError) orNil() error {
+	if len(e.Paths) == 0 {
+		return nil
+	}
+	return e
+}
+
 func (e *ConflictError) Error() string {
-	return hint.Text(listed(e.Conflicts, e.More, "path has changed since the run", "paths have changed since the run"), e.Remedy())
+	return hint.Text(e.text("path has changed since the run", "paths have changed since the run"), e.Remedy())
 }
 
 // Remedy is to force it, where that helps.
 func (e *ConflictError) Remedy() string {
-	if slices.ContainsFunc(e.Conflicts, func(c Conflict) bool { return !c.Hard }) {
+	if slices.ContainsFunc(e.Paths, func(c Conflict) bool { return !c.Hard }) {
 		return "--force lets the run's version win"
 	}
 	return "put them back as they were, or discard those paths"
@@ -102,16 +110,15 @@ func (e *ConflictError) Remedy() string {
 
 // A RefusedError lists paths that aren't applied for what they are.
 type RefusedError struct {
-	Refused []Conflict
-	More    int
-	Hint    string
+	pathList
+	Hint string
 
 	dropped []string // paths that can only be discarded: as many as a hint names, and one more
 	asked   bool     // there is one that AllowProtected takes over
 }
 
 func (e *RefusedError) Error() string {
-	return hint.Text(listed(e.Refused, e.More, "path can't be applied", "paths can't be applied"), e.Hint)
+	return hint.Text(e.text("path can't be applied", "paths can't be applied"), e.Hint)
 }
 
 // Remedy is Hint, for who has it as an error.
@@ -125,13 +132,13 @@ func (e *RefusedError) never(path, reason string) {
 	if len(e.dropped) <= mostNamed {
 		e.dropped = append(e.dropped, path)
 	}
-	e.add(path, reason)
+	e.add(Conflict{Path: path, Reason: reason})
 }
 
 // protected is about what isn't applied unasked.
 func (e *RefusedError) protected(path, reason string) {
 	e.asked = true
-	e.add(path, reason)
+	e.add(Conflict{Path: path, Reason: reason})
 }
 
 // remedy says what to do about them. The paths are the run's choice, and are quoted for a shell.
@@ -151,10 +158,6 @@ func (e *RefusedError) remedy(run string) string {
 		lines = append(lines, "look at it with confine diff --patch; then --allow-protected, or confine discard it")
 	}
 	return strings.Join(lines, "\n")
-}
-
-func (e *RefusedError) add(path, reason string) {
-	e.Refused, e.More = addTo(e.Refused, e.More, Conflict{Path: path, Reason: reason})
 }
 
 // A PathError is a system call that failed below a tree or in the store.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -36,8 +37,8 @@ func openBeneath(dir int, path string, flags int) (int, error) {
 }
 
 const (
-	dirFlags   = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
-	placeFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW // to look names up: it needn't be readable
+	dirFlags    = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
+	lookupFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW // to look names up: it needn't be readable
 )
 
 // openTree opens a real tree by its absolute path, through no symbolic link.
@@ -53,41 +54,49 @@ func openTree(path string) (int, error) {
 
 func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-// node is what stat says.
+// node is what statx says.
 type node struct {
 	typ          Type
 	mode         uint32
 	uid, gid     uint32
 	size         int64
 	mtime, ctime int64
+	born         int64 // 0: the file system doesn't know
 	dev, ino     uint64
 	nlink        uint64
 	whiteout     bool
-	born         int64 // only where a step is recognised
 }
+
+func (n node) ident() ident { return ident{n.ino, n.born} }
+func (n node) inode() inode { return inode{n.dev, n.ino} }
 
 // is tells whether n is that object.
 func (n node) is(i ident) bool {
 	return n.typ != Absent && n.ino == i.Ino && (n.born == i.Born || n.born == 0 || i.Born == 0)
 }
 
-// born is when what stands at a name was made, 0 if that isn't known. Without a name
-// it is that of dir itself.
-func born(dir int, name string) int64 {
-	flags := unix.AT_SYMLINK_NOFOLLOW
-	if name == "" {
-		flags |= unix.AT_EMPTY_PATH
+// statAt looks at one name in dir. Nothing there is a node of type Absent.
+func statAt(dir int, name string) (node, error) {
+	n, err := stat(dir, name, unix.AT_SYMLINK_NOFOLLOW)
+	if err == unix.ENOENT {
+		err = nil
 	}
-	var st unix.Statx_t
-	if err := unix.Statx(dir, name, flags, unix.STATX_BTIME, &st); err != nil || st.Mask&unix.STATX_BTIME == 0 {
-		return 0
-	}
-	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
+	return n, err
 }
 
-func nodeOf(st *unix.Stat_t) node {
-	n := node{mode: st.Mode & 0o7777, uid: st.Uid, gid: st.Gid, size: st.Size, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(),
-		dev: st.Dev, ino: st.Ino, nlink: uint64(st.Nlink)}
+func statFD(fd int) (node, error) { return stat(fd, "", unix.AT_EMPTY_PATH) }
+
+func stat(dir int, name string, flags int) (node, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(dir, name, flags|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st); err != nil {
+		return node{}, err
+	}
+	stamp := func(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
+	n := node{mode: uint32(st.Mode) & 0o7777, uid: st.Uid, gid: st.Gid, size: int64(st.Size), mtime: stamp(st.Mtime), ctime: stamp(st.Ctime),
+		dev: unix.Mkdev(st.Dev_major, st.Dev_minor), ino: st.Ino, nlink: uint64(st.Nlink)}
+	if st.Mask&unix.STATX_BTIME != 0 {
+		n.born = stamp(st.Btime)
+	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		n.typ = File
@@ -101,31 +110,30 @@ func nodeOf(st *unix.Stat_t) node {
 		n.typ = Socket
 	default:
 		n.typ = Device
-		n.whiteout = st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
+		n.whiteout = st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev_major == 0 && st.Rdev_minor == 0
 	}
-	return n
+	return n, nil
 }
 
-// statAt looks at one name in dir. Nothing there is a node of type Absent.
-func statAt(dir int, name string) (node, error) {
-	var st unix.Stat_t
-	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err == unix.ENOENT {
-		return node{}, nil
-	}
+// openPath opens what stands at a name, whatever that is, and tells what it is.
+func openPath(dir int, name string) (int, node, error) { return opened(dir, name, unix.O_PATH) }
+
+// opened opens a name without following it, or makes a file that only its owner may read, and tells what was opened.
+func opened(dir int, name string, flags int) (int, node, error) {
+	fd, err := unix.Openat(dir, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return node{}, err
+		return -1, node{}, err
 	}
-	return nodeOf(&st), nil
+	n, err := statFD(fd)
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, n, err
+	}
+	return fd, n, nil
 }
 
-func statFD(fd int) (node, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return node{}, err
-	}
-	return nodeOf(&st), nil
-}
+// gone: there is no such name, or no directory on the way to it.
+func gone(err error) bool { return err == unix.ENOENT || err == unix.ENOTDIR }
 
 func readLink(dir int, name string) (string, error) {
 	buf := make([]byte, unix.PathMax)
@@ -140,21 +148,29 @@ func readLink(dir int, name string) (string, error) {
 }
 
 // openFile opens a regular file of dir for reading, and nothing else: what stands
-// there may have been swapped for a FIFO.
+// there may have been replaced by a FIFO.
 func openFile(dir int, name string) (int, error) {
-	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	n, err := statFD(fd)
+	fd, n, err := opened(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err == nil && n.typ != File {
-		err = unix.ESTALE
-	}
-	if err != nil {
 		_ = unix.Close(fd)
-		return -1, err
+		return -1, unix.ESTALE
 	}
-	return fd, nil
+	return fd, err
+}
+
+// readFile reads a regular file of dir that has no more than limit bytes.
+func readFile(dir int, name string, limit int64) ([]byte, error) {
+	fd, err := openFile(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = unix.EFBIG
+	}
+	return data, err
 }
 
 // names calls each with the names in the open directory, from the beginning, in
@@ -211,17 +227,7 @@ func xattrs(fd int) (map[string][]byte, error) {
 	return all, nil
 }
 
-func sameXattrs(a, b map[string][]byte) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k, v := range a {
-		if w, ok := b[k]; !ok || !bytes.Equal(v, w) {
-			return false
-		}
-	}
-	return true
-}
+func sameXattrs(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, bytes.Equal) }
 
 // setXattrs gives the open object these attributes and no other user.* ones.
 func setXattrs(fd int, want map[string][]byte) error {
@@ -330,11 +336,11 @@ func (b *blocks) fill() error {
 }
 
 // digest is the content of an open file, in a line. See the package comment.
-func digest(fd int, size int64) (string, error) { return copyContent(-1, fd, size) }
+func digest(fd int, size int64) (string, error) { return copyContent(nil, fd, size) }
 
 // copyContent copies size bytes of src to the empty file dst, holes as holes, and
 // gives their digest. Without dst it only reads.
-func copyContent(dst, src int, size int64) (string, error) {
+func copyContent(dst *os.File, src int, size int64) (string, error) {
 	sum := sha256.New()
 	var number [8]byte
 	b := newBlocks(src, size)
@@ -349,34 +355,20 @@ func copyContent(dst, src int, size int64) (string, error) {
 		binary.LittleEndian.PutUint64(number[:], uint64(at))
 		sum.Write(number[:])
 		sum.Write(block)
-		if dst >= 0 {
-			if err := writeAll(dst, block, at); err != nil {
+		if dst != nil {
+			if _, err := dst.WriteAt(block, at); err != nil {
 				return "", err
 			}
 		}
 	}
 	binary.LittleEndian.PutUint64(number[:], uint64(size))
 	sum.Write(number[:])
-	if dst >= 0 {
-		if err := unix.Ftruncate(dst, size); err != nil {
+	if dst != nil {
+		if err := dst.Truncate(size); err != nil {
 			return "", err
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
-}
-
-func writeAll(fd int, data []byte, at int64) error {
-	for len(data) > 0 {
-		n, err := unix.Pwrite(fd, data, at)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		data, at = data[n:], at+int64(n)
-	}
-	return nil
 }
 
 // sameContent compares two open files of one size, and stops at the first
@@ -414,12 +406,6 @@ func (r *Run) Content(e *Entry) (string, error) {
 		return "", err
 	}
 	defer unix.Close(blobs)
-	fd, err := openFile(blobs, e.Blob)
-	if err != nil {
-		return "", err
-	}
-	f := os.NewFile(uintptr(fd), e.Path)
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxContent))
+	text, err := readFile(blobs, e.Blob, maxContent)
 	return string(text), err
 }

@@ -43,13 +43,13 @@ func snapshot(t testing.TB, dir int) map[string]string {
 				must(t, err)
 				line += " " + target
 			case File:
-				f, shut, err := up.file(fd, name)
+				f, done, err := up.file(fd, name)
 				must(t, err)
 				sum, err := digest(f, n.size)
 				must(t, err)
 				x, err := xattrs(f)
 				must(t, err)
-				shut()
+				done()
 				line += fmt.Sprintf(" %04o %d %.12s %q", n.mode, n.size, sum, x)
 			}
 			all[join(at, name)] = line
@@ -140,13 +140,16 @@ type scene struct {
 	store        *Store
 }
 
-func newScene(t testing.TB, lower map[string]string) *scene {
+func newScene(t testing.TB, lower map[string]string, upper ...map[string]string) *scene {
 	t.Helper()
 	unix.Umask(0o022)
 	s := &scene{lower: filepath.Join(t.TempDir(), "lower"), upper: filepath.Join(t.TempDir(), "upper"), store: newStore(t)}
 	must(t, os.Mkdir(s.lower, 0o755))
 	must(t, os.Mkdir(s.upper, 0o755))
 	build(t, s.lower, lower)
+	for _, files := range upper {
+		build(t, s.upper, files)
+	}
 	s.tree = Tree{Path: s.lower, Upper: openDir(t, s.upper), Lower: openDir(t, s.lower)}
 	return s
 }
@@ -160,10 +163,10 @@ func (s *scene) read(t testing.TB) *Set {
 
 func (s *scene) lines(t testing.TB) []string {
 	t.Helper()
-	told := lines{&Run{m: &manifest{Trees: []keptTree{{Path: "/tree"}}}}, "/tree", func(*Entry) string { return "" }}
+	shown := lines{&Run{m: &manifest{Trees: []keptTree{{Path: "/tree"}}}}, "/tree", func(*Entry) string { return "" }}
 	var all []string
 	for _, c := range s.read(t).Changes {
-		all = append(all, told.line(&Entry{Change: c}))
+		all = append(all, shown.line(&Entry{Change: c}))
 	}
 	return all
 }
@@ -226,4 +229,11 @@ func inMemory(t *testing.T) {
 	if os.Getenv("TMPDIR") == "" && unix.Access("/dev/shm", unix.W_OK|unix.X_OK) == nil {
 		t.Setenv("TMPDIR", "/dev/shm")
 	}
+}
+
+// apply applies what has to go.
+func (s *scene) apply(t testing.TB, r *Run, paths ...string) {
+	t.Helper()
+	_, err := s.store.Apply(r, paths, Options{})
+	must(t, err)
 }

@@ -40,16 +40,16 @@ func TestWhoFinishesAnInterruptedApplySaysSo(t *testing.T) {
 		finished   bool
 	}{
 		{"stage", "undid the interrupted apply of run ID: none of its 2 changes is in the tree", false},
-		{"swap", "finished the interrupted apply of run ID: 2 changes", true},
+		{"swap", "undid the interrupted apply of run ID: none of its 2 changes is in the tree", false},
+		{"clean", "finished the interrupted apply of run ID: 2 changes", true},
 		{"forget", "finished the interrupted apply of run ID: 2 changes", true},
 	} {
 		for _, who := range []string{"apply", "discard", "diff"} {
 			t.Run(c.point+" "+who, func(t *testing.T) {
-				s := newScene(t, map[string]string{"a": "1"})
-				build(t, s.upper, map[string]string{"a": "2", "b": "2"})
+				s := newScene(t, map[string]string{"a": "1"}, map[string]string{"a": "2", "b": "2"})
 				r := stopAt(t, s, nil, c.point)
 				var told []string
-				s.store.Told = func(did Recovered) { told = append(told, strings.ReplaceAll(did.Notice().String(), r.ID(), "ID")) }
+				s.store.OnRecovered = func(did Recovered) { told = append(told, strings.ReplaceAll(did.Notice().String(), r.ID(), "ID")) }
 				var err error
 				switch who {
 				case "apply":
@@ -83,9 +83,8 @@ func TestWhoFinishesAnInterruptedApplySaysSo(t *testing.T) {
 
 // What wasn't part of the interrupted apply is still there to be discarded.
 func TestTheRestOfAnInterruptedApply(t *testing.T) {
-	s := newScene(t, map[string]string{"a": "1"})
-	build(t, s.upper, map[string]string{"a": "2", "b": "2"})
-	r := stopAt(t, s, []string{"a"}, "swap")
+	s := newScene(t, map[string]string{"a": "1"}, map[string]string{"a": "2", "b": "2"})
+	r := stopAt(t, s, []string{"a"}, "clean")
 	n, err := s.store.Discard(r.ID())
 	if err != nil || n != 1 {
 		t.Error(n, err)
@@ -107,8 +106,7 @@ func TestAnApplyIsStoppedBeforeItsCommit(t *testing.T) {
 	stop := errors.New("stopped")
 	// Asked at a time each: the first path's check … the last before the commit.
 	for n := 1; ; n++ {
-		s := newScene(t, map[string]string{"a": "1", "d/x": "x"})
-		build(t, s.upper, map[string]string{"a": "2", "n/m": "m"})
+		s := newScene(t, map[string]string{"a": "1", "d/x": "x"}, map[string]string{"a": "2", "n/m": "m"})
 		whiteout(t, s.upper+"/d")
 		before := snapshotPath(t, s.lower)
 		asked, committed, built, last := 0, false, false, false
@@ -144,11 +142,10 @@ func TestAnApplyIsStoppedBeforeItsCommit(t *testing.T) {
 // A record that can't be read can be dropped, and doesn't keep an apply from its end.
 func TestACutRecord(t *testing.T) {
 	for _, interrupted := range []bool{false, true} {
-		s := newScene(t, map[string]string{"a": "1"})
-		build(t, s.upper, map[string]string{"a": "2", "b": "2"})
+		s := newScene(t, map[string]string{"a": "1"}, map[string]string{"a": "2", "b": "2"})
 		var r *Run
 		if interrupted {
-			r = stopAt(t, s, nil, "swap")
+			r = stopAt(t, s, nil, "clean")
 		} else {
 			r = s.keep(t)
 		}
@@ -186,8 +183,7 @@ func TestATreeThatIsGoneHasAHint(t *testing.T) {
 		"a file": {func(t *testing.T, path string) { must(t, os.WriteFile(path, nil, 0o600)) }, "is no directory", unix.ENOTDIR},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, map[string]string{"a": "1"})
-			build(t, s.upper, map[string]string{"a": "2"})
+			s := newScene(t, map[string]string{"a": "1"}, map[string]string{"a": "2"})
 			r := s.keep(t)
 			must(t, os.Rename(s.lower, s.lower+".old"))
 			c.do(t, s.lower)
@@ -201,4 +197,45 @@ func TestATreeThatIsGoneHasAHint(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Somebody puts a file where a step is being undone: theirs stays, and what was there
+// before isn't lost.
+func TestSomebodyInTheWayOfUndoing(t *testing.T) {
+	s := newScene(t, map[string]string{"edit": "old", "mode": "m", "gone": "g"}, map[string]string{"edit": "new", "mode": "m"})
+	must(t, os.Chmod(s.upper+"/mode", 0o600))
+	whiteout(t, s.upper+"/gone")
+	r := s.keep(t)
+	s.store.hook = func(at string) error {
+		switch at {
+		case "mode":
+			return unix.EIO
+		case "undo swap":
+			// Most likely with the same inode number, but born in another tick.
+			at := openDir(t, s.lower)
+			born := func() int64 { n, _ := statAt(at, "edit"); return n.born }
+			was := born()
+			if was == 0 {
+				t.Skip("a file system that doesn't know when a file was made")
+			}
+			for born() == was || born() == 0 {
+				_ = os.Remove(s.lower + "/edit")
+				must(t, os.WriteFile(s.lower+"/edit", []byte("theirs"), 0o644))
+			}
+		}
+		return nil
+	}
+	_, err := s.store.Apply(r, nil, Options{})
+	s.store.hook = nil
+	var left *LeftError
+	if !errors.Is(err, unix.EIO) || !errors.As(err, &left) || left.Name != s.lower+"/edit" {
+		t.Fatalf("%v", err)
+	}
+	s.want(t, "edit", "theirs")
+	s.want(t, "gone", "g")
+	if old, err := os.ReadFile(left.Path); err != nil || string(old) != "old" {
+		t.Errorf("%s: %q %v", left.Path, old, err)
+	}
+	recovered(t, s.store) // it doesn't come back to that
+	s.want(t, "edit", "theirs")
 }

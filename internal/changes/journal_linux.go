@@ -8,80 +8,58 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
+	"iter"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/hint"
 )
 
-const journalVersion = 1
+const journalVersion = 2
 
 // What an apply has come to is the name of its journal.
 const (
 	journalStaging   = "journal.staging"
 	journalCommitted = "journal.committed"
-	journalUndoing   = "journal.undoing"
 	journalDone      = "journal.done"
 )
 
 // tempPrefix begins every temporary name.
 const tempPrefix = ".confine-apply-"
 
-// op is what a step does to one name.
+// op is what a move does to one name.
 type op string
 
 const (
 	opPut    op = "put"    // Temp becomes the name
 	opSwap   op = "swap"   // the two are exchanged: what was is at Temp then
 	opRemove op = "remove" // the name becomes Temp
-	opMode   op = "mode"   // After instead of Before
 )
 
-// step is one thing that is done at once, can be seen to be done, and can be
-// undone.
-type step struct {
-	Tree   int    `json:"tree"`
-	Op     op     `json:"op"`
-	Path   string `json:"path"`
-	Temp   string `json:"temp,omitempty"` // in the path's directory
-	New    ident  `json:"new,omitzero"`   // of what is put
-	Old    ident  `json:"old,omitzero"`   // of what was there
-	Before *attrs `json:"before,omitempty"`
-	After  *attrs `json:"after,omitempty"`
+// move is a step that is one rename, which can be seen to be done, and undone.
+type move struct {
+	Tree int    `json:"tree"`
+	Op   op     `json:"op"`
+	Path string `json:"path"`
+	Temp string `json:"temp"`         // in the path's directory
+	New  ident  `json:"new,omitzero"` // of what is put
+	Old  ident  `json:"old,omitzero"` // of what was there
 
-	entry   int    // in the manifest; -1 after a crash
+	entry   int    // in the manifest
 	members []int  // entries below it that are built with it
 	was     node   // what the check saw
 	content string // digest of what is copied from the real file, if not from a blob
 }
 
-// here is the path of a step at the tree's own root.
-const here = "."
-
-// inDir is the directory in which the step's name is.
-func (s *step) inDir() string {
-	if dir, _ := split(s.Path); dir != "" {
-		return dir
-	}
-	return here
-}
-
-// below is its path without that word.
-func (s *step) below() string {
-	if s.Path == here {
-		return ""
-	}
-	return s.Path
-}
-
-// ident tells one object from another of the same name. The number of an inode that
-// was freed is soon another's, so there is the time of birth, where the file system
-// knows it.
-type ident struct {
-	Ino  uint64 `json:"ino"`
-	Born int64  `json:"born,omitempty"`
+// modeStep gives an object After instead of Before.
+type modeStep struct {
+	Tree   int    `json:"tree"`
+	Path   string `json:"path"`
+	Old    ident  `json:"old"` // of the object
+	Before *attrs `json:"before"`
+	After  *attrs `json:"after"`
 }
 
 // attrs is what a mode step sets.
@@ -94,60 +72,72 @@ type attrs struct {
 	Xattrs map[string][]byte `json:"xattrs,omitempty"` // set them, if Extend
 }
 
+// ident tells one object from another of the same name. The number of an inode that
+// was freed is soon another's, so there is the time of birth, where the file system
+// knows it.
+type ident struct {
+	Ino  uint64 `json:"ino"`
+	Born int64  `json:"born,omitempty"`
+}
+
 type journal struct {
 	Version int           `json:"version"`
 	Trees   []journalTree `json:"trees"`
-	Steps   []*step       `json:"steps"`
-	Applied []applied     `json:"applied"` // leave the record when it is done
+	Moves   []*move       `json:"moves"`
+	Modes   []*modeStep   `json:"modes"`   // after the moves, the deepest first: a directory may be closed by its new mode
+	Applied []treePath    `json:"applied"` // leave the record when it is done
 }
 
 type journalTree struct {
 	Path string `json:"path"`
-	Ino  uint64 `json:"ino"`
+	Ino  uint64 `json:"ino"` // 0: no step is in it
 }
 
-// moves are the steps that move something, and come first.
-func (j *journal) moves() []*step { return j.Steps[:j.firstMode()] }
+// here is the path of a mode step at the tree's own root.
+const here = "."
 
-// modes are those that set something, the deepest first: a directory may be closed by its new mode.
-func (j *journal) modes() []*step { return j.Steps[j.firstMode():] }
-
-func (j *journal) firstMode() int {
-	if i := slices.IndexFunc(j.Steps, func(s *step) bool { return s.Op == opMode }); i >= 0 {
-		return i
-	}
-	return len(j.Steps)
-}
-
-// order puts the modes last.
-func (j *journal) order() {
-	slices.SortStableFunc(j.Steps, func(x, y *step) int {
-		switch xm, ym := x.Op == opMode, y.Op == opMode; {
-		case xm && ym:
-			return cmp.Or(y.Tree-x.Tree, comparePaths(y.below(), x.below()))
-		case xm:
-			return 1
-		case ym:
-			return -1
-		}
-		return 0
-	})
+// dirOf is the directory in which a step's name is.
+func dirOf(path string) string {
+	dir, _ := split(path)
+	return cmp.Or(dir, here)
 }
 
 // tempPath is the path of the temporary name.
-func (s *step) tempPath() string {
+func (s *move) tempPath() string {
 	dir, _ := split(s.Path)
 	return join(dir, s.Temp)
 }
 
 // builds: something new is made under the step's temporary name.
-func (s *step) builds() bool { return s.Op == opPut || s.Op == opSwap }
+func (s *move) builds() bool { return s.Op != opRemove }
+
+// sortModes puts the deepest first.
+func (j *journal) sortModes() {
+	depth := func(s *modeStep) string { return strings.TrimPrefix(s.Path, here) }
+	slices.SortStableFunc(j.Modes, func(x, y *modeStep) int { return cmp.Or(y.Tree-x.Tree, comparePaths(depth(y), depth(x))) })
+}
+
+// paths are those of all steps.
+func (j *journal) paths() iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		for _, s := range j.Moves {
+			if !yield(s.Tree, s.Path) {
+				return
+			}
+		}
+		for _, s := range j.Modes {
+			if !yield(s.Tree, s.Path) {
+				return
+			}
+		}
+	}
+}
 
 func parseJournal(data []byte) (*journal, error) {
 	var j journal
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&j); err != nil {
+	if err := decodeNext(d, &j); err != nil {
 		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
@@ -156,32 +146,65 @@ func parseJournal(data []byte) (*journal, error) {
 	if j.Version != journalVersion {
 		return nil, fmt.Errorf("version %d of the journal is not known", j.Version)
 	}
-	for _, s := range j.Steps {
-		if s == nil {
-			return nil, fmt.Errorf("an empty step")
-		}
+	if slices.Contains(j.Moves, nil) || slices.Contains(j.Modes, nil) {
+		return nil, fmt.Errorf("an empty step")
 	}
-	if err := recode(reflect.ValueOf(&j).Elem(), decode); err != nil {
-		return nil, err
-	}
-	for _, s := range j.Steps {
-		s.entry = -1
-		if s.Tree < 0 || s.Tree >= len(j.Trees) || !validPath(s.Path) && (s.Path != here || s.Op != opMode) {
-			return nil, fmt.Errorf("step at %q", s.Path)
-		}
-		mode := s.Op == opMode && s.Before != nil && s.After != nil && s.Temp == ""
-		move := (s.Op == opPut || s.Op == opSwap || s.Op == opRemove) && validTemp(s.Temp)
-		if !mode && !move {
+	for _, s := range j.Moves {
+		if s.Op != opPut && s.Op != opSwap && s.Op != opRemove || !validTemp(s.Temp) || !validPath(s.Path) {
 			return nil, fmt.Errorf("step %q at %q", s.Op, s.Path)
 		}
 	}
-	j.order()
+	for _, s := range j.Modes {
+		if s.Before == nil || s.After == nil || !validPath(s.Path) && s.Path != here {
+			return nil, fmt.Errorf("mode at %q", s.Path)
+		}
+	}
+	for tree, path := range j.paths() {
+		if tree < 0 || tree >= len(j.Trees) {
+			return nil, fmt.Errorf("step at %q", path)
+		}
+	}
 	return &j, nil
 }
 
 // validTemp: nothing but such a name is ever removed after a crash.
 func validTemp(name string) bool {
-	return len(name) > len(tempPrefix) && name[:len(tempPrefix)] == tempPrefix && validPath(name) && len(name) < 64
+	return len(name) > len(tempPrefix) && strings.HasPrefix(name, tempPrefix) && validPath(name) && !strings.Contains(name, "/") && len(name) < 64
+}
+
+func (a *applying) writeJournal(name string) error {
+	data, err := json.Marshal(encoded(*a.journal))
+	if err == nil {
+		err = a.store.writeFile(a.run.fd, name, func(w io.Writer) error { _, err := w.Write(data); return err })
+	}
+	return failed("write", a.run.path+"/"+name, err)
+}
+
+// journalDone ends the time in which a crash undoes what was committed.
+func (s *Store) journalDone(r *Run) error {
+	err := s.at("rename " + journalDone)
+	if err == nil {
+		err = unix.Renameat(r.fd, journalCommitted, r.fd, journalDone)
+	}
+	if err == nil {
+		if err = unix.Fsync(r.fd); err != nil {
+			_ = unix.Renameat(r.fd, journalDone, r.fd, journalCommitted)
+		}
+	}
+	return failed("rename", r.path+"/"+journalCommitted, err)
+}
+
+// dropJournal ends it: the newest name last, since it is the one that counts.
+func (s *Store) dropJournal(r *Run) error {
+	for _, name := range []string{journalStaging + ".new", journalCommitted + ".new", journalStaging, journalCommitted, journalDone} {
+		if err := s.at("drop " + name); err != nil {
+			return err
+		}
+		if err := unix.Unlinkat(r.fd, name, 0); err != nil && err != unix.ENOENT {
+			return failed("unlink", r.path+"/"+name, err)
+		}
+	}
+	return failed("fsync", r.path, unix.Fsync(r.fd))
 }
 
 // errTreeGone: the tree of an interrupted apply isn't there.
@@ -232,8 +255,8 @@ func (s *Store) InTheWay(r *Run, stuck []Recovered) error {
 		if d.Run == r.m.ID || d.overlaps(r.m.Trees) && !gone {
 			return fmt.Errorf("the interrupted apply of run %s can be neither finished nor undone now: %w", d.Run, d.Stuck)
 		}
-		if s.Told != nil && !gone {
-			s.Told(d)
+		if s.OnRecovered != nil && !gone {
+			s.OnRecovered(d)
 		}
 	}
 	return nil
@@ -242,67 +265,61 @@ func (s *Store) InTheWay(r *Run, stuck []Recovered) error {
 // recoverOne tells what it did once it is done.
 func (s *Store) recoverOne(id string) (did Recovered, err error) {
 	did.Run = id
-	dir, err := unix.Openat(s.fd, id, dirFlags|unix.O_CLOEXEC, 0)
-	if err == unix.ENOENT {
+	r, err := s.open(id, nil)
+	if errors.Is(err, ErrNoRun) {
 		return did, nil
-	}
-	if err != nil {
-		return did, failed("open", s.path+"/"+id, err)
-	}
-	state := ""
-	for _, name := range []string{journalDone, journalUndoing, journalCommitted, journalStaging} {
-		n, err2 := statAt(dir, name)
-		if err = err2; err != nil || n.typ != Absent {
-			state = name
-			break
-		}
-	}
-	_ = unix.Close(dir)
-	if err != nil || state == "" {
-		return did, failed("stat", s.path+"/"+id, err)
-	}
-	// The journal says all that is to be done: without a record none is shortened.
-	r, err := s.Open(id)
-	var broken *BrokenError
-	if errors.As(err, &broken) {
-		r, err = s.openBroken(id)
 	}
 	if err != nil {
 		return did, err
 	}
 	defer r.Close()
-	data, err := readAll(r.fd, state, maxManifest)
-	if err != nil {
-		return did, failed("read", r.path+"/"+state, err)
-	}
-	j, err := parseJournal(data)
-	if err != nil {
-		return did, failed("read", r.path+"/"+state, err)
-	}
-	did.Changes = len(j.Applied)
-	for _, t := range j.Trees {
-		if t.Ino != 0 { // else no step is in it
-			did.Trees = append(did.Trees, t.Path)
+	var data []byte
+	state := ""
+	for _, state = range []string{journalDone, journalCommitted, journalStaging} {
+		if data, err = readFile(r.fd, state, maxManifest); err != unix.ENOENT {
+			break
 		}
 	}
+	if err == unix.ENOENT {
+		return did, nil
+	}
+	// The journal says all that is to be done: without a record none is shortened.
+	m, unread := readRecord(r.fd, parseManifest)
+	if unread == nil {
+		r.m = m
+	}
+	var j *journal
+	if err == nil {
+		j, err = parseJournal(data)
+	}
+	if err != nil {
+		return did, failed("read", r.path+"/"+state, err)
+	}
+	did.Changes, did.Finished = len(j.Applied), state == journalDone
 	var paths []string
 	for _, t := range j.Trees {
 		paths = append(paths, t.Path)
+		if t.Ino != 0 {
+			did.Trees = append(did.Trees, t.Path)
+		}
 	}
 	a := &applying{trees: newTrees(paths), store: s, run: r, options: &Options{Context: context.Background()}, journal: j}
 	defer a.close()
-	if err := a.reopen(); err != nil {
-		return did, err
+	err = a.reopen()
+	if err == nil && did.Finished {
+		err = a.finish()
+	} else if err == nil {
+		err = a.undo(state == journalCommitted)
 	}
-	if did.Finished, did.Why, err = a.goOn(state); err != nil {
+	if err != nil {
 		return did, err
 	}
 	if s.recovered == nil {
 		s.recovered = map[string]Recovered{}
 	}
 	s.recovered[id] = did
-	if s.Told != nil {
-		s.Told(did)
+	if s.OnRecovered != nil {
+		s.OnRecovered(did)
 	}
 	return did, nil
 }
@@ -311,7 +328,7 @@ func (s *Store) recoverOne(id string) (did Recovered, err error) {
 func (a *applying) reopen() error {
 	for i, t := range a.journal.Trees {
 		if t.Ino == 0 {
-			continue // no step in it
+			continue
 		}
 		n, err := a.open(i)
 		switch {
@@ -327,20 +344,4 @@ func (a *applying) reopen() error {
 		}
 	}
 	return nil
-}
-
-// goOn does what is left to do, from the state that the journal's name says.
-func (a *applying) goOn(state string) (finished bool, why, err error) {
-	switch state {
-	case journalStaging:
-		return false, nil, a.unstage()
-	case journalUndoing:
-		return false, nil, a.undo()
-	case journalDone:
-		return true, nil, a.finish()
-	}
-	if why, err = a.finishOrUndo(a.loosen()); why != nil {
-		return false, why, err
-	}
-	return true, nil, a.finish()
 }

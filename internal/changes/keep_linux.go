@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"time"
 
@@ -84,7 +85,7 @@ func (s *Store) begin(now time.Time) (string, int, error) {
 			return "", -1, failed("open", s.path+"/"+id, err)
 		}
 		var st unix.Stat_t
-		if flock(fd, unix.LOCK_NB) == nil && unix.Fstat(fd, &st) == nil && st.Nlink > 0 {
+		if flock(fd) == nil && unix.Fstat(fd, &st) == nil && st.Nlink > 0 {
 			return id, fd, nil
 		}
 		_ = unix.Close(fd)
@@ -125,7 +126,7 @@ func (s *Store) fill(fd int, m *manifest, k Keeping) error {
 	if err := unix.Fsync(blobs); err != nil {
 		return failed("fsync", w.path, err)
 	}
-	return failed("write", w.path+"/"+manifestName, s.writeManifest(fd, m))
+	return failed("write", w.path+"/"+manifestName, s.writeFile(fd, manifestName, m.write))
 }
 
 // fewFiles are synced one by one; more, by syncing the file system.
@@ -146,7 +147,7 @@ func (w *keeper) tree(index int, t Tree, all []Change) ([]Entry, error) {
 	up := newUpper(t.Upper)
 	defer up.restore()
 	upper := &parent{open: up.dir}
-	lower := &parent{open: func(path string) (int, error) { return openBeneath(t.Lower, path, placeFlags) }}
+	lower := &parent{open: func(path string) (int, error) { return openBeneath(t.Lower, path, lookupFlags) }}
 	defer upper.close()
 	defer lower.close()
 	shared := map[string]int{} // the entry that holds the content of several names
@@ -186,12 +187,23 @@ func closed(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(er
 
 // content stores what the run left at a path.
 func (w *keeper) content(e *Entry, up *upper, in *parent) error {
-	fd, shut, err := openUpper(e, up, in)
-	if err == nil && shut == nil {
+	var fd int
+	var err error
+	done := func() { _ = unix.Close(fd) }
+	switch e.Type {
+	case Dir:
+		fd, err = up.dir(e.Path)
+	case File:
+		dir, name := split(e.Path)
+		var at int
+		if at, err = in.at(dir); err == nil {
+			fd, done, err = up.file(at, name)
+		}
+	default:
 		return nil // a symbolic link has no attributes, and specials aren't applied
 	}
 	if err == nil {
-		defer shut()
+		defer done()
 		err = w.xattrs(e, fd)
 	}
 	if closed(err) {
@@ -204,23 +216,6 @@ func (w *keeper) content(e *Entry, up *upper, in *parent) error {
 	e.Blob = strconv.Itoa(w.count)
 	w.count++
 	return w.blob(e, fd)
-}
-
-// openUpper opens what has attributes, or a content; nothing else, and shut is nil then.
-func openUpper(e *Entry, up *upper, in *parent) (fd int, shut func(), err error) {
-	switch e.Type {
-	case Dir:
-		fd, err = up.dir(e.Path)
-		return fd, func() { _ = unix.Close(fd) }, err
-	case File:
-		dir, name := split(e.Path)
-		at, err := in.at(dir)
-		if err != nil {
-			return -1, nil, err
-		}
-		return up.file(at, name)
-	}
-	return -1, nil, nil
 }
 
 // maxXattrs bounds the attributes of all changes together: they are in memory, and in
@@ -244,32 +239,30 @@ func (w *keeper) blob(e *Entry, src int) error {
 	if err := w.store.at("blob"); err != nil {
 		return err
 	}
-	dst, err := unix.Openat(w.blobs, e.Blob, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, err := unix.Openat(w.blobs, e.Blob, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(dst)
+	dst := os.NewFile(uintptr(fd), e.Blob)
+	defer dst.Close()
 	e.Digest, err = copyContent(dst, src, e.Size)
-	if err == unix.EFBIG || err == unix.EINVAL {
+	if errors.Is(err, unix.EFBIG) || errors.Is(err, unix.EINVAL) {
 		// A size that the store's file system can't have, made of holes: that one
 		// file isn't kept, the rest is.
 		e.Unkept, e.Digest, e.Blob = "its size is more than the store can hold", "", ""
-		return unix.Ftruncate(dst, 0)
+		return dst.Truncate(0)
 	}
-	if err != nil {
+	if err != nil || w.count > fewFiles {
 		return err
 	}
-	if w.count > fewFiles {
-		return nil
-	}
-	return unix.Fsync(dst)
+	return dst.Sync()
 }
 
 // base notes what the real tree has at a path.
 func (w *keeper) base(e *Entry, lower *parent) error {
 	dir, name := split(e.Path)
 	at, err := lower.at(dir)
-	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
+	if gone(err) || err == unix.ELOOP {
 		e.Base.Raced = e.Kind != Added
 		return nil
 	}
@@ -289,15 +282,12 @@ func (w *keeper) base(e *Entry, lower *parent) error {
 // attributesAt is the digest of a real object's attributes. Those that can't be read
 // are none: then diff shows the run's as new.
 func attributesAt(dir int, name string) string {
-	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, _, err := openPath(dir, name)
 	if err != nil {
 		return ""
 	}
 	defer unix.Close(fd)
-	all, err := xattrs(fd)
-	if err != nil {
-		return ""
-	}
+	all, _ := xattrs(fd)
 	return digestXattrs(all)
 }
 

@@ -49,8 +49,7 @@ func TestNewNamesOfUnchangedFiles(t *testing.T) {
 		"protected, wanted": {options: Options{AllowProtected: true, Protected: protecting("/old")}, linked: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, map[string]string{"old": "content"})
-			build(t, s.upper, map[string]string{"old": "content", "d/": ""})
+			s := newScene(t, map[string]string{"old": "content"}, map[string]string{"old": "content", "d/": ""})
 			must(t, os.Link(s.upper+"/old", s.upper+"/again"))
 			must(t, os.Link(s.upper+"/old", s.upper+"/d/third"))
 			equal(t, s.lines(t), []string{"A again (hard link of old)", "A d/", "A d/third (hard link of old)"})
@@ -78,34 +77,15 @@ func TestNewNamesOfUnchangedFiles(t *testing.T) {
 	}
 }
 
-// A link that is applied later than what it is of.
-func TestALinkOfWhatWasAppliedBefore(t *testing.T) {
+// Where what a link is of was dropped, nothing is left to be a link of, and that is told.
+func TestALinkOfWhatWasDiscarded(t *testing.T) {
 	s := newScene(t, nil)
 	build(t, s.upper, map[string]string{"a": "1"})
 	must(t, os.Link(s.upper+"/a", s.upper+"/b"))
 	r := s.keep(t)
-	for _, p := range []string{"a", "b"} {
-		_, err := s.store.Apply(r, []string{p}, Options{})
-		must(t, err)
-	}
-	s.linked(t, "a", "b", true)
-	// The other way round it is the first that comes later, and becomes the link.
-	s = newScene(t, nil)
-	build(t, s.upper, map[string]string{"a": "1"})
-	must(t, os.Link(s.upper+"/a", s.upper+"/b"))
-	r = s.keep(t)
-	done, err := s.store.Apply(r, []string{"b"}, Options{})
-	if err != nil || done.Copied != 0 {
-		t.Errorf("%+v, %v", done, err)
-	}
-	// Unless it is dropped: then nothing is left to be a link of, and that is told.
-	s = newScene(t, nil)
-	build(t, s.upper, map[string]string{"a": "1"})
-	must(t, os.Link(s.upper+"/a", s.upper+"/b"))
-	r = s.keep(t)
-	_, err = s.store.Discard(r.ID(), "a")
+	_, err := s.store.Discard(r.ID(), "a")
 	must(t, err)
-	if done, err = s.store.Apply(r, nil, Options{}); err != nil || done.Copied != 1 {
+	if done, err := s.store.Apply(r, nil, Options{}); err != nil || done.Copied != 1 {
 		t.Errorf("%+v, %v", done, err)
 	}
 }
@@ -113,8 +93,7 @@ func TestALinkOfWhatWasAppliedBefore(t *testing.T) {
 // The mode of what the new name is of changes as well, and the two stay one file.
 func TestALinkOfAFileOfAnotherMode(t *testing.T) {
 	for _, one := range []bool{true, false} {
-		s := newScene(t, map[string]string{"old": "content"})
-		build(t, s.upper, map[string]string{"old": "content"})
+		s := newScene(t, map[string]string{"old": "content"}, map[string]string{"old": "content"})
 		must(t, os.Link(s.upper+"/old", s.upper+"/again"))
 		must(t, os.Chmod(s.upper+"/old", 0o600))
 		if !one { // then old becomes a file of its own
@@ -136,8 +115,7 @@ func TestALinkOfAFileOfAnotherMode(t *testing.T) {
 
 // What lends rights gets no second name, though it stays what it is.
 func TestALinkOfAFileThatLendsRights(t *testing.T) {
-	s := newScene(t, map[string]string{"old": "content"})
-	build(t, s.upper, map[string]string{"old": "content"})
+	s := newScene(t, map[string]string{"old": "content"}, map[string]string{"old": "content"})
 	must(t, os.Link(s.upper+"/old", s.upper+"/again"))
 	must(t, unix.Chmod(s.lower+"/old", 0o2755))
 	must(t, unix.Chmod(s.upper+"/old", 0o2700))
@@ -153,8 +131,7 @@ func TestALinkOfAFileThatLendsRights(t *testing.T) {
 
 // What fails afterwards takes the names away again, and the file stays as it was.
 func TestALinkOfARealFileIsUndone(t *testing.T) {
-	s := newScene(t, map[string]string{"old": "content"})
-	build(t, s.upper, map[string]string{"old": "content", "zz": "z"})
+	s := newScene(t, map[string]string{"old": "content"}, map[string]string{"old": "content", "zz": "z"})
 	must(t, os.Link(s.upper+"/old", s.upper+"/again"))
 	r := s.keep(t)
 	puts := 0
@@ -189,10 +166,8 @@ func TestWhereALinkIsParted(t *testing.T) {
 	build(t, s.upper, map[string]string{"a": "2", "m": "2"})
 	whiteout(t, s.upper+"/n")
 	r := s.keep(t)
-	var out strings.Builder
-	must(t, Diff(&out, r, nil, DiffOptions{From: s.lower}))
-	if want := "M a (one of 2 hard links; the others stay as they are)\n"; !strings.HasPrefix(out.String(), want) {
-		t.Error(out.String())
+	if got := diffOf(t, r, DiffOptions{}); !strings.HasPrefix(got, "M a (one of 2 hard links; the others stay as they are)\n") {
+		t.Error(got)
 	}
 	done, err := s.store.Apply(r, nil, Options{})
 	if err != nil || done.Parted != 1 {

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// held is a scene with a kept run whose store somebody else has locked, and clocks that the
-// test moves.
-func held(t *testing.T) (s *scene, r *Run, unlock func(), clocks map[time.Duration]chan time.Time) {
+// held is a scene with a kept run whose store somebody else has locked.
+func held(t *testing.T) (s *scene, r *Run, unlock func()) {
 	t.Helper()
 	s = newScene(t, nil)
 	build(t, s.upper, map[string]string{"a": "1"})
@@ -19,19 +18,18 @@ func held(t *testing.T) (s *scene, r *Run, unlock func(), clocks map[time.Durati
 	t.Cleanup(func() { _ = other.Close() })
 	unlock, err = other.lock(t.Context())
 	must(t, err)
-	clocks = map[time.Duration]chan time.Time{toldAfter: make(chan time.Time, 1), patience: make(chan time.Time, 1)}
-	s.store.after = func(d time.Duration) <-chan time.Time { return clocks[d] }
-	return s, r, unlock, clocks
+	s.store.silence, s.store.patience = 0, time.Hour
+	return s, r, unlock
 }
 
 func TestOneAtATime(t *testing.T) {
-	s, r, unlock, clocks := held(t)
+	s, r, unlock := held(t)
+	s.store.patience = 0
 	for name, do := range map[string]func() error{
 		"apply":   func() error { _, err := s.store.Apply(r, nil, Options{}); return err },
 		"discard": func() error { _, err := s.store.Discard(r.ID()); return err },
 		"recover": func() error { _, err := s.store.Recover(); return err },
 	} {
-		clocks[patience] <- time.Time{}
 		if err := do(); !errors.Is(err, ErrBusy) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -39,23 +37,20 @@ func TestOneAtATime(t *testing.T) {
 	}
 	// Those that gave up don't hold it when their turn comes.
 	unlock()
-	_, err := s.store.Apply(r, nil, Options{})
-	must(t, err)
+	s.apply(t, r)
 	s.want(t, "a", "1")
 }
 
 // Who has to wait for the other says so once, and goes on when that has ended.
 func TestAnApplyWaitsForAnother(t *testing.T) {
-	s, r, unlock, clocks := held(t)
+	s, r, unlock := held(t)
 	told := 0
 	s.store.Waiting = func() {
 		told++
 		s.want(t, "a", "")
-		unlock()
+		time.AfterFunc(50*time.Millisecond, unlock)
 	}
-	clocks[toldAfter] <- time.Time{}
-	_, err := s.store.Apply(r, nil, Options{})
-	must(t, err)
+	s.apply(t, r)
 	if told != 1 {
 		t.Errorf("told %d times", told)
 	}
@@ -64,20 +59,14 @@ func TestAnApplyWaitsForAnother(t *testing.T) {
 
 // What ends an apply before its commit ends its wait too.
 func TestAWaitIsStopped(t *testing.T) {
-	s, r, unlock, _ := held(t)
+	s, r, unlock := held(t)
 	why := errors.New("SIGTERM")
 	ctx, stop := context.WithCancelCause(t.Context())
-	s.store.after = func(d time.Duration) <-chan time.Time {
-		if d == patience { // the wait has begun
-			stop(why)
-		}
-		return nil
-	}
+	s.store.Waiting = func() { stop(why) }
 	if _, err := s.store.Apply(r, nil, Options{Context: ctx}); err != why {
 		t.Error(err)
 	}
 	unlock()
 	s.want(t, "a", "")
-	_, err := s.store.Apply(r, nil, Options{})
-	must(t, err)
+	s.apply(t, r)
 }

@@ -1,9 +1,7 @@
 package changes
 
 import (
-	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -17,7 +15,7 @@ import (
 )
 
 // The test binary is started again as the owner of an overlay, as an apply that is
-// killed, and as an apply in a tiny file system.
+// killed, and as who swaps directories.
 func TestMain(m *testing.M) {
 	switch os.Getenv("CHANGES_ROLE") {
 	case "overlay":
@@ -28,8 +26,6 @@ func TestMain(m *testing.M) {
 		swapForever()
 	case "targets":
 		os.Exit(manyTargets())
-	case "tiny":
-		os.Exit(applyTiny())
 	}
 	os.Exit(m.Run())
 }
@@ -48,7 +44,7 @@ type overlay struct {
 	tree   Tree
 	merged int
 	in     io.Writer
-	out    *bufio.Reader
+	out    io.Reader
 }
 
 func newOverlay(t *testing.T, lower string) *overlay {
@@ -68,8 +64,8 @@ func newOverlay(t *testing.T, lower string) *overlay {
 		t.Skip("no user namespaces: ", err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	o := &overlay{lower: lower, in: in, out: bufio.NewReader(out)}
-	if answer := o.answer(t); answer != "ready" {
+	o := &overlay{lower: lower, in: in, out: out}
+	if answer := o.answer(t); answer[0] != "ready" {
 		t.Skip("no overlay for users: ", answer)
 	}
 	open := func(path string) int {
@@ -84,38 +80,22 @@ func newOverlay(t *testing.T, lower string) *overlay {
 	return o
 }
 
-func (o *overlay) answer(t *testing.T) string {
+func (o *overlay) answer(t *testing.T) (said []string) {
 	t.Helper()
-	var answer string
-	line, err := o.out.ReadBytes('\n')
-	must(t, err)
-	must(t, json.Unmarshal(line, &answer))
-	return answer
+	must(t, json.NewDecoder(o.out).Decode(&said))
+	return said
 }
 
-// do runs operations inside; what one says is its errno.
+// do runs operations inside, once; what one says is its errno.
 func (o *overlay) do(t *testing.T, acts ...act) []string {
 	t.Helper()
-	var said []string
-	for _, a := range acts {
-		line, err := json.Marshal(a)
-		must(t, err)
-		_, err = o.in.Write(append(line, '\n'))
-		must(t, err)
-		said = append(said, o.answer(t))
-	}
-	return said
+	must(t, json.NewEncoder(o.in).Encode(acts))
+	return o.answer(t)
 }
 
 func ownOverlay() {
 	signal.Ignore(syscall.SIGPIPE)
-	say := func(err error, ok string) {
-		if err != nil {
-			ok = err.Error()
-		}
-		line, _ := json.Marshal(ok)
-		fmt.Printf("%s\n", line)
-	}
+	out := json.NewEncoder(os.Stdout)
 	base := os.Getenv("CHANGES_BASE")
 	err := unix.Mount("tmpfs", base, "tmpfs", 0, "size=256m")
 	for _, dir := range []string{"upper", "work", "merged"} {
@@ -131,15 +111,21 @@ func ownOverlay() {
 		err = os.Chdir(base + "/merged")
 	}
 	unix.Umask(0)
-	say(err, "ready")
 	if err != nil {
+		must(nil, out.Encode([]string{err.Error()}))
 		os.Exit(1)
 	}
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		var a act
-		must(nil, json.Unmarshal(in.Bytes(), &a))
-		say(perform(a), "")
+	must(nil, out.Encode([]string{"ready"}))
+	var acts []act
+	must(nil, json.NewDecoder(os.Stdin).Decode(&acts))
+	said := make([]string, len(acts))
+	for i, a := range acts {
+		if err := perform(a); err != nil {
+			said[i] = err.Error()
+		}
 	}
+	must(nil, out.Encode(said))
+	_, _ = io.Copy(io.Discard, os.Stdin) // the namespaces are held until the test ends
 	os.Exit(0)
 }
 

@@ -2,7 +2,6 @@ package changes
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -18,9 +17,10 @@ import (
 	"time"
 )
 
-const manifestVersion = 1
+const manifestVersion = 2
 
-// manifest is what the store has about a run. Names in it are encoded.
+// manifest is what the store has about a run. In its file, which is read value by value, the changes follow it,
+// each as a value of its own: encoded, the names of a hostile run are five times as long. A list needs no change.
 type manifest struct {
 	Version int        `json:"version"`
 	ID      string     `json:"id"`
@@ -29,10 +29,10 @@ type manifest struct {
 	Trees   []keptTree `json:"trees"`
 	// Protect are paths that the policy protected: absolute, or at the end of any.
 	Protect []string `json:"protect,omitempty"`
-	Summary *Summary `json:"summary,omitempty"` // of Changes
-	Changes []Entry  `json:"changes"`           // the last, so that a list needn't read it
+	Summary *Summary `json:"summary"` // of Changes
+	Changes []Entry  `json:"-"`
 
-	linked map[applied][]string // see linkedTo
+	linked map[treePath][]string // see linkedTo
 }
 
 type keptTree struct {
@@ -43,8 +43,8 @@ type keptTree struct {
 	DeepIn    string `json:"deep_in,omitempty"`
 }
 
-// applied names a change, or the object at its path.
-type applied struct {
+// treePath names a change, or the object at its path.
+type treePath struct {
 	Tree int    `json:"tree"`
 	Path string `json:"path"`
 }
@@ -86,9 +86,6 @@ func (m *manifest) check() error {
 		if !path.IsAbs(t.Path) || path.Clean(t.Path) != t.Path || strings.IndexByte(t.Path, 0) >= 0 || t.Truncated < 0 || t.Deep < 0 || t.DeepIn != "" && !validPath(t.DeepIn) {
 			return fmt.Errorf("tree %q", t.Path)
 		}
-	}
-	if m.Summary != nil && *m.Summary != m.summary() {
-		return fmt.Errorf("the summary isn't that of the changes")
 	}
 	for i := range m.Changes {
 		e := &m.Changes[i]
@@ -186,9 +183,6 @@ func validID(id string) bool {
 	return strings.Trim(id[:8]+id[9:15], "0123456789") == "" && strings.Trim(id[16:], "0123456789abcdef") == ""
 }
 
-// A record is written and read change by change: encoded, the names of a hostile run
-// are five times as long, and never all in memory.
-
 // summary counts the changes.
 func (m *manifest) summary() (s Summary) {
 	for i := range m.Changes {
@@ -198,125 +192,63 @@ func (m *manifest) summary() (s Summary) {
 }
 
 func (m *manifest) write(w io.Writer) error {
-	head, sum := *m, m.summary()
-	head.Summary, head.Changes = &sum, []Entry{}
-	return writeList(w, encoded(head), len(m.Changes), func(i int) any { return encoded(m.Changes[i]) })
-}
-
-// writeList writes a document whose last field is an empty list, with the n values
-// in that list.
-func writeList(w io.Writer, document any, n int, value func(i int) any) error {
-	var one bytes.Buffer
-	enc := json.NewEncoder(&one)
+	out := bufio.NewWriterSize(w, 64<<10)
+	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(document); err != nil {
+	head, sum := *m, m.summary()
+	head.Summary = &sum
+	err := enc.Encode(encoded(head))
+	for i := 0; err == nil && i < len(m.Changes); i++ {
+		err = enc.Encode(encoded(m.Changes[i]))
+	}
+	if err != nil {
 		return err
 	}
-	const end = "]}\n"
-	head, ok := bytes.CutSuffix(one.Bytes(), []byte(end))
-	if !ok {
-		return fmt.Errorf("the list isn't the last field")
-	}
-	out := bufio.NewWriterSize(w, 64<<10)
-	_, _ = out.Write(head) // Flush has its error
-	for i := range n {
-		one.Reset()
-		if i > 0 {
-			one.WriteByte(',')
-		}
-		if err := enc.Encode(value(i)); err != nil {
-			return err
-		}
-		if _, err := out.Write(bytes.TrimSuffix(one.Bytes(), []byte("\n"))); err != nil {
-			return err
-		}
-	}
-	_, _ = out.WriteString(end)
 	return out.Flush()
 }
 
-// parseManifest reads a whole record; parseHead what is before the changes, if the
-// summary is there.
-func parseManifest(r io.Reader) (*manifest, error) { return parseRecord(r, false) }
-func parseHead(r io.Reader) (*manifest, error)     { return parseRecord(r, true) }
-
-func parseRecord(r io.Reader, head bool) (*manifest, error) {
+// parseManifest reads a whole record; parseHead what is before the changes.
+func parseManifest(r io.Reader) (*manifest, error) {
 	d := json.NewDecoder(r)
-	d.DisallowUnknownFields()
-	raw := &manifest{}
-	if err := open(d, '{'); err != nil {
+	m, err := decodeHead(d)
+	if err != nil {
 		return nil, err
 	}
-	fields := map[string]any{"version": &raw.Version, "id": &raw.ID, "time": &raw.Time, "command": &raw.Command, "trees": &raw.Trees, "protect": &raw.Protect, "summary": &raw.Summary}
-	var all []Entry
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		name, _ := key.(string)
-		into, ok := fields[name]
-		switch {
-		case ok:
-			err = d.Decode(into)
-		case name != "changes" || all != nil:
-			return nil, fmt.Errorf("field %q", name)
-		case head && raw.Summary != nil:
-			return raw, raw.decoded()
-		default:
-			all, err = parseChanges(d)
-		}
-		if err != nil {
-			return nil, err
-		}
-		delete(fields, name) // none comes twice
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("something follows the value")
-	}
-	if err := raw.decoded(); err != nil {
-		return nil, err
-	}
-	raw.Changes = all
-	return raw, raw.check()
-}
-
-func open(d *json.Decoder, want json.Delim) error {
-	t, err := d.Token()
-	if err == nil && t != want {
-		err = fmt.Errorf("%v instead of %v", t, want)
-	}
-	return err
-}
-
-func parseChanges(d *json.Decoder) ([]Entry, error) {
-	all := []Entry{}
-	if err := open(d, '['); err != nil {
-		return nil, err
-	}
-	for d.More() {
+	for {
 		var e Entry
-		if err := d.Decode(&e); err != nil {
+		if err := decodeNext(d, &e); err == io.EOF {
+			break
+		} else if err != nil {
 			return nil, err
 		}
-		if err := recode(reflect.ValueOf(&e).Elem(), decode); err != nil {
-			return nil, err
-		}
-		all = append(all, e)
+		m.Changes = append(m.Changes, e)
 	}
-	_, err := d.Token()
-	return all, err
+	if m.Summary == nil || *m.Summary != m.summary() { // it was cut, perhaps
+		return nil, fmt.Errorf("the summary isn't that of the changes")
+	}
+	return m, m.check()
 }
 
-// decoded is a record of a version that is known, its names decoded.
-func (m *manifest) decoded() error {
-	if m.Version != manifestVersion {
-		return fmt.Errorf("version %d of the record is not known", m.Version)
+func parseHead(r io.Reader) (*manifest, error) { return decodeHead(json.NewDecoder(r)) }
+
+func decodeHead(d *json.Decoder) (*manifest, error) {
+	d.DisallowUnknownFields()
+	m := &manifest{}
+	if err := decodeNext(d, m); err != nil {
+		return nil, err
 	}
-	return recode(reflect.ValueOf(m).Elem(), decode)
+	if m.Version != manifestVersion {
+		return nil, fmt.Errorf("version %d of the record is not known", m.Version)
+	}
+	return m, nil
+}
+
+// decodeNext reads one value with its strings decoded.
+func decodeNext[T any](d *json.Decoder, v *T) error {
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	return recode(reflect.ValueOf(v).Elem(), decode)
 }
 
 // Names are bytes, which JSON doesn't keep: each string of a record or journal is encoded in it. In all that

@@ -9,7 +9,7 @@ import (
 )
 
 func sample() *manifest {
-	return &manifest{Version: 1, ID: "20261122T011500-0a1b2c", Time: time.Unix(1e9, 0).UTC(), Command: []string{"a\xff", "b\n"},
+	return &manifest{Version: manifestVersion, ID: "20261122T011500-0a1b2c", Time: time.Unix(1e9, 0).UTC(), Command: []string{"a\xff", "b\n"},
 		Trees: []keptTree{{Path: "/tree \xfe", Ino: 7}},
 		Changes: []Entry{
 			{Change: Change{Path: "a\xff\n", Kind: Added, Type: File, Mode: 0o644}, Digest: strings.Repeat("a", 64), Blob: "0", Xattrs: map[string][]byte{"user.\xff": {0, 1}}},
@@ -45,9 +45,9 @@ func TestManifestRefuses(t *testing.T) {
 	good, err := sample().marshal()
 	must(t, err)
 	for name, change := range map[string][2]string{
-		"a field it doesn't know":  {`"version":1`, `"version":1,"extra":1`},
+		"a field it doesn't know":  {`"version":2`, `"version":2,"extra":1`},
 		"a field in an entry":      {`"kind":"added"`, `"kind":"added","extra":1`},
-		"another version":          {`"version":1`, `"version":2`},
+		"another version":          {`"version":2`, `"version":1`},
 		"a kind":                   {`"kind":"added"`, `"kind":"other"`},
 		"a path upwards":           {`"path":"b"`, `"path":"../b"`},
 		"a path through the root":  {`"path":"b"`, `"path":"/b"`},
@@ -63,7 +63,6 @@ func TestManifestRefuses(t *testing.T) {
 		"other attributes":         {`user.\\xff`, `security.capability`},
 		"a mode":                   {`"mode":420`, `"mode":65535`},
 		"a summary":                {`"deleted":1`, `"deleted":2`},
-		"a field twice":            {`"version":1`, `"version":1,"version":1`},
 		"an id":                    {`20261122T011500`, `20261122-01150`},
 	} {
 		bad := strings.Replace(string(good), change[0], change[1], 1)
@@ -74,6 +73,10 @@ func TestManifestRefuses(t *testing.T) {
 			t.Errorf("%s was taken", name)
 		}
 	}
+	last := bytes.LastIndexByte(good[:len(good)-1], '\n')
+	if _, err := parseManifest(bytes.NewReader(good[:last+1])); err == nil {
+		t.Error("a record without its last change was taken")
+	}
 	if _, err := parseManifest(bytes.NewReader(append(good, '{'))); err == nil {
 		t.Error("something behind it was taken")
 	}
@@ -83,7 +86,7 @@ func FuzzManifest(f *testing.F) {
 	good, err := sample().marshal()
 	must(f, err)
 	f.Add(good)
-	f.Add([]byte(`{"version":1}`))
+	f.Add([]byte(`{"version":2}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := parseManifest(bytes.NewReader(data))
 		if err != nil {

@@ -119,8 +119,7 @@ func (s *scene) keepAndApply(t *testing.T, o *overlay) {
 	t.Helper()
 	r := keep(t, s.store, o.tree)
 	shown := snapshot(t, o.merged)
-	_, err := s.store.Apply(r, nil, Options{})
-	must(t, err)
+	s.apply(t, r)
 	if d := difference(shown, snapshotPath(t, s.lower)); d != "" {
 		t.Error(d)
 	}
@@ -157,8 +156,7 @@ func TestUnreadableThings(t *testing.T) {
 	r := keep(t, s.store, o.tree)
 	shown := snapshot(t, o.merged)
 	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+rwx", s.lower).Run() })
-	_, err := s.store.Apply(r, nil, Options{})
-	must(t, err)
+	s.apply(t, r)
 	now := snapshotPath(t, s.lower)
 	if d := difference(shown, now); d != "" {
 		t.Error(d)

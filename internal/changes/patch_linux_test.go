@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -26,8 +27,7 @@ func TestAPatchSaysWhatIsEscaped(t *testing.T) {
 		"what looks like a head":             {"a\n@@ -1 +1 @@\n", "b\n@@ -1 +1 @@\n", "-a\n+b\n @@ -1 +1 @@\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, map[string]string{"f": c.old})
-			build(t, s.upper, map[string]string{"f": c.new})
+			s := newScene(t, map[string]string{"f": c.old}, map[string]string{"f": c.new})
 			got := diffOf(t, s.keep(t), DiffOptions{Patch: true})
 			_, hunk, _ := strings.Cut(got, " @@\n")
 			if hunk != c.want {
@@ -48,8 +48,7 @@ func TestAPatchSaysWhatIsEscaped(t *testing.T) {
 func TestAPatchOfNamesWithBlanks(t *testing.T) {
 	old := map[string]string{"sp d/f f": "1\n", "plain": "1\n", "two  blanks": "1\n", "gone now": "1\n", "q\"uote d": "1\n"}
 	new := map[string]string{"sp d/f f": "2\n", "plain": "2\n", "two  blanks": "2\n", "new one/of these": "2\n", "q\"uote d": "2\n", "back\\slash": "a\\n\n", "ü ä": "2"}
-	s := newScene(t, old)
-	build(t, s.upper, new)
+	s := newScene(t, old, new)
 	whiteout(t, s.upper+"/gone now")
 	r := s.keep(t)
 	patch := diffOf(t, r, DiffOptions{Patch: true})
@@ -90,4 +89,47 @@ func TestAPatchOfNamesWithBlanks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unescaped reads what printable has made of lines that all begin with a sign.
+func unescaped(t *testing.T, s string) string {
+	var out []byte
+	for i := 0; i < len(s); {
+		n := 1
+		if s[i] != '\\' {
+			out = append(out, s[i])
+		} else if s[i+1] == '\\' {
+			out, n = append(out, '\\'), 2
+		} else {
+			digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[s[i+1]]
+			c, err := strconv.ParseUint(s[i+2:i+2+digits], 16, 32)
+			if err != nil || digits == 0 {
+				t.Fatalf("%q at %d: %v", s, i, err)
+			}
+			if n = 2 + digits; digits == 2 {
+				out = append(out, byte(c))
+			} else {
+				out = append(out, string(rune(c))...)
+			}
+		}
+		i += n
+	}
+	return string(out)
+}
+
+// What was there can be told from what is shown, and what is shown holds nothing that isn't.
+func FuzzPrintable(f *testing.F) {
+	for _, s := range []string{`a\x0d`, "a\r", "\\\\\r\nb", "\xff\\xff", "\u202e\\u202e\\\\", "plain\\n", "❤\ufe0f\ufe0f\U000e0041\\U000e0041", "1\ufe0f", "\xff\ufe0f"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		text = "+" + strings.ReplaceAll(text, "\n", "\n+")
+		shown, escaped := printable([]byte(text))
+		if back := string(shown); !escaped && back != text || escaped && unescaped(t, back) != text {
+			t.Errorf("%q: %q", text, shown)
+		}
+		if _, more := printable(shown); more {
+			t.Errorf("%q: %q", text, shown)
+		}
+	})
 }

@@ -143,7 +143,7 @@ func (r *reader) directory(p place) error {
 	blind := false // the lower one can't be listed
 	if p.lower {
 		low, err = openBeneath(r.lower, p.path, dirFlags)
-		if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
+		if gone(err) || err == unix.ELOOP {
 			// It went since its parent was read: then nothing is deleted in it.
 			low, err = -1, nil
 		}
@@ -151,7 +151,7 @@ func (r *reader) directory(p place) error {
 			// The run could read it, with the owner's rights to change that; here
 			// nobody touches the real tree.
 			blind = true
-			low, err = openBeneath(r.lower, p.path, placeFlags)
+			low, err = openBeneath(r.lower, p.path, lookupFlags)
 		}
 		if err != nil {
 			return r.failed("openat2", p.path, err)
@@ -205,12 +205,18 @@ func (r *reader) deleted(p place, low, up int, blind bool) error {
 	return r.failed("readdir", p.path, err)
 }
 
+// changeOf is the change from old to n.
+func changeOf(path string, kind Kind, n, old node) Change {
+	return Change{Path: path, Kind: kind, Type: n.typ, Was: old.typ, Mode: n.mode, OldMode: old.mode, UID: n.uid, GID: n.gid, OldUID: old.uid, OldGID: old.gid,
+		Size: n.size, OldSize: old.size, MTime: n.mtime}
+}
+
 // gone emits the deletion of old; what is below it follows.
 func (r *reader) gone(path string, low int, name string, old node) error {
 	if old.typ == Absent {
 		return nil
 	}
-	c := Change{Path: path, Kind: Deleted, Type: old.typ, Was: old.typ, OldMode: old.mode, OldSize: old.size, MTime: old.mtime, UID: old.uid, GID: old.gid, OldUID: old.uid, OldGID: old.gid}
+	c := changeOf(path, Deleted, node{typ: old.typ, mtime: old.mtime, uid: old.uid, gid: old.gid}, old)
 	if old.typ == Symlink {
 		var err error
 		if c.OldTarget, err = readLink(low, name); err != nil && !changing(err) {
@@ -260,7 +266,7 @@ func (r *reader) entry(p place, up, low int, name string, xwhiteouts bool) error
 	}
 	var in inode
 	if n.typ == File && n.nlink > 1 {
-		in = inode{n.dev, n.ino}
+		in = n.inode()
 	}
 	if in != (inode{}) && (c.Kind == "" || c.Kind == ModeOnly) {
 		r.companion(path, in)
@@ -281,8 +287,7 @@ func (r *reader) entry(p place, up, low int, name string, xwhiteouts bool) error
 // compare tells how one name differs; a Change without a kind if it doesn't. Two
 // directories are none of its business.
 func (r *reader) compare(path string, up, low int, name string, n, old node) (Change, error) {
-	c := Change{Path: path, Type: n.typ, Was: old.typ, Mode: n.mode, OldMode: old.mode, UID: n.uid, GID: n.gid, OldUID: old.uid, OldGID: old.gid,
-		Size: n.size, OldSize: old.size, MTime: n.mtime}
+	c := changeOf(path, "", n, old)
 	var err error
 	if n.typ == Symlink {
 		if c.Target, err = readLink(up, name); err != nil {
@@ -321,11 +326,11 @@ func (r *reader) compareFiles(up, low int, name string, n, old node) (Kind, erro
 	if n.size != old.size {
 		return Modified, nil
 	}
-	a, shut, err := r.upper.file(up, name)
+	a, done, err := r.upper.file(up, name)
 	if err != nil {
 		return "", err
 	}
-	defer shut()
+	defer done()
 	b, err := openFile(low, name)
 	if err != nil {
 		// Not readable, or not there any more: it can't be said to be the same.
@@ -382,8 +387,7 @@ func (r *reader) directoryMode(path string, up, low int) error {
 		}
 	}
 	if kind != "" {
-		r.emit(Change{Path: path, Kind: kind, Type: Dir, Was: Dir, Mode: n.mode, OldMode: old.mode,
-			UID: n.uid, GID: n.gid, OldUID: old.uid, OldGID: old.gid, MTime: n.mtime}, inode{})
+		r.emit(changeOf(path, kind, n, old), inode{})
 	}
 	return nil
 }
@@ -391,10 +395,10 @@ func (r *reader) directoryMode(path string, up, low int) error {
 // upper is an overlay's upper directory. What the run made unreadable for its
 // owner is made readable as it is met, and put back by restore.
 type upper struct {
-	fd     int
-	loose  map[string]uint32 // directories, with the mode that they had
-	inTurn []string
-	bytes  int // of the paths in loose
+	fd    int
+	loose map[string]uint32 // directories, with the mode that they had
+	order []string
+	bytes int // of the paths in loose
 }
 
 func newUpper(fd int) *upper { return &upper{fd: fd, loose: map[string]uint32{}} }
@@ -415,11 +419,7 @@ func (u *upper) dir(path string) (int, error) {
 	} else if err != unix.EACCES {
 		return -1, err
 	}
-	// As a rule what is above was met before; if not, from the top.
-	if err := u.loosen(path); err == nil {
-		return openBeneath(u.fd, path, dirFlags)
-	}
-	for i := range len(path) + 1 {
+	for i := range len(path) + 1 { // what is above has to be searched, too
 		if i == len(path) || path[i] == '/' {
 			if err := u.loosen(path[:i]); err != nil {
 				return -1, err
@@ -429,8 +429,9 @@ func (u *upper) dir(path string) (int, error) {
 	return openBeneath(u.fd, path, dirFlags)
 }
 
+// loosen gives the owner of a directory the rights to read and search it.
 func (u *upper) loosen(path string) error {
-	fd, err := openBeneath(u.fd, path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	fd, err := openBeneath(u.fd, path, lookupFlags)
 	if err != nil {
 		return err
 	}
@@ -443,7 +444,7 @@ func (u *upper) loosen(path string) error {
 		return err
 	}
 	u.loose[path] = n.mode
-	u.inTurn = append(u.inTurn, path)
+	u.order = append(u.order, path)
 	u.bytes += len(path)
 	return nil
 }
@@ -457,28 +458,24 @@ func (u *upper) mode(path string, now uint32) uint32 {
 }
 
 // file opens a regular file of a directory for reading. For as long as it is open its
-// owner may read it, or its attributes couldn't be; shut closes it, and puts that back.
-func (u *upper) file(dir int, name string) (fd int, shut func(), err error) {
+// owner may read it, or its attributes couldn't be read; done closes it, and puts its mode back.
+func (u *upper) file(dir int, name string) (fd int, done func(), err error) {
 	if fd, err = openFile(dir, name); err != unix.EACCES {
 		return fd, func() { _ = unix.Close(fd) }, err
 	}
-	by, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	path, n, err := openPath(dir, name)
 	if err != nil {
 		return -1, nil, err
 	}
-	defer unix.Close(by)
-	n, err := statFD(by)
-	if err != nil {
-		return -1, nil, err
-	}
+	defer unix.Close(path)
 	if n.typ != File {
 		return -1, nil, unix.ESTALE
 	}
-	if err := unix.Chmod(procPath(by), n.mode|0o600); err != nil {
+	if err := unix.Chmod(procPath(path), n.mode|0o600); err != nil {
 		return -1, nil, err
 	}
 	if fd, err = openFile(dir, name); err != nil {
-		_ = unix.Chmod(procPath(by), n.mode)
+		_ = unix.Chmod(procPath(path), n.mode)
 		return -1, nil, err
 	}
 	return fd, func() {
@@ -489,15 +486,15 @@ func (u *upper) file(dir int, name string) (fd int, shut func(), err error) {
 
 // restore puts the modes back, the deepest first.
 func (u *upper) restore() {
-	for _, path := range slices.Backward(u.inTurn) {
-		fd, err := openBeneath(u.fd, path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	for _, path := range slices.Backward(u.order) {
+		fd, err := openBeneath(u.fd, path, lookupFlags)
 		if err != nil {
 			continue // what it was is in the record
 		}
 		_ = unix.Chmod(procPath(fd), u.loose[path])
 		_ = unix.Close(fd)
 	}
-	u.loose, u.inTurn = map[string]uint32{}, nil
+	u.loose, u.order = map[string]uint32{}, nil
 }
 
 // opaque tells what the overlay noted at an open upper directory: that nothing of
@@ -521,7 +518,7 @@ func xwhiteout(dir int, name string, n node) (bool, error) {
 	if n.typ != File || n.size != 0 {
 		return false, nil
 	}
-	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, _, err := openPath(dir, name)
 	if err != nil {
 		return false, err
 	}

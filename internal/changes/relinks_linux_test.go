@@ -11,8 +11,7 @@ import (
 // three is a run that left one file with the names a, b and d/c.
 func three(t *testing.T, lower map[string]string) (*scene, *Run) {
 	t.Helper()
-	s := newScene(t, lower)
-	build(t, s.upper, map[string]string{"a": "x", "d/": ""})
+	s := newScene(t, lower, map[string]string{"a": "x", "d/": ""})
 	must(t, os.Link(s.upper+"/a", s.upper+"/b"))
 	must(t, os.Link(s.upper+"/a", s.upper+"/d/c"))
 	return s, s.keep(t)
@@ -138,8 +137,7 @@ func TestDiffNamesWhatWasAppliedBefore(t *testing.T) {
 // other way round it becomes one of them.
 func TestANewModeAndANewNameInAnyOrder(t *testing.T) {
 	for _, order := range []string{"old z", "z old", "z y old", "y old z"} {
-		s := newScene(t, map[string]string{"old": "content"})
-		build(t, s.upper, map[string]string{"old": "content"})
+		s := newScene(t, map[string]string{"old": "content"}, map[string]string{"old": "content"})
 		must(t, os.Chmod(s.upper+"/old", 0o600))
 		must(t, os.Link(s.upper+"/old", s.upper+"/z"))
 		must(t, os.Link(s.upper+"/old", s.upper+"/y"))
@@ -150,8 +148,7 @@ func TestANewModeAndANewNameInAnyOrder(t *testing.T) {
 		}
 	}
 	// Not by way of what has changed since, and no content is lost.
-	s := newScene(t, map[string]string{"old": "content"})
-	build(t, s.upper, map[string]string{"old": "content"})
+	s := newScene(t, map[string]string{"old": "content"}, map[string]string{"old": "content"})
 	must(t, os.Chmod(s.upper+"/old", 0o600))
 	must(t, os.Link(s.upper+"/old", s.upper+"/z"))
 	r := s.keep(t)
@@ -165,7 +162,7 @@ func TestANewModeAndANewNameInAnyOrder(t *testing.T) {
 
 // An apply that somebody else finishes leaves the names as well.
 func TestAFinishedApplyIsRemembered(t *testing.T) {
-	for _, at := range []string{"put", "clean", "write manifest.json", "drop journal.staging.new"} {
+	for _, at := range []string{"write manifest.json", "drop journal.staging.new"} {
 		s, r := three(t, nil)
 		s.store.hook = func(point string) error {
 			if point == at {
@@ -191,8 +188,7 @@ func TestAFinishedApplyIsRemembered(t *testing.T) {
 // More names than are remembered cost a record no more than those, and are still linked.
 func TestManyNamesThatWereAppliedBefore(t *testing.T) {
 	inMemory(t)
-	s := newScene(t, nil)
-	build(t, s.upper, map[string]string{"a": "x", "d/": ""})
+	s := newScene(t, nil, map[string]string{"a": "x", "d/": ""})
 	for _, n := range strings.Split("bcdefghijklmnopq", "") {
 		must(t, os.Link(s.upper+"/a", s.upper+"/d/"+n))
 	}

@@ -64,14 +64,10 @@ func TestSetIDBits(t *testing.T) {
 				t.Skip("this file system doesn't keep the bits")
 			}
 			r := s.keep(t)
-			var out strings.Builder
-			must(t, Diff(&out, r, nil, DiffOptions{From: s.lower}))
-			if out.String() != c.line+"\n" {
-				t.Errorf("%q, want %q", out.String(), c.line)
+			if got := diffOf(t, r, DiffOptions{}); got != c.line+"\n" {
+				t.Errorf("%q, want %q", got, c.line)
 			}
-			out.Reset()
-			must(t, Diff(&out, r, nil, DiffOptions{JSON: true}))
-			if got, want := strings.Contains(out.String(), `"set_id_left_out":true`), strings.HasSuffix(c.line, left); got != want {
+			if got, want := strings.Contains(diffOf(t, r, DiffOptions{JSON: true}), `"set_id_left_out":true`), strings.HasSuffix(c.line, left); got != want {
 				t.Errorf("in JSON: %v", got)
 			}
 			done, err := s.store.Apply(r, nil, Options{})
@@ -91,8 +87,7 @@ func TestSetIDBitsOfAnotherOwner(t *testing.T) {
 		if !isRoot() {
 			t.Skip("takes root")
 		}
-		s := newScene(t, map[string]string{"x": "same"})
-		build(t, s.upper, map[string]string{"x": "same"})
+		s := newScene(t, map[string]string{"x": "same"}, map[string]string{"x": "same"})
 		setXattr(t, s.upper+"/x", "user.note", "new")
 		must(t, os.Chown(s.upper+"/x", owner, 0))
 		must(t, unix.Chmod(s.upper+"/x", 0o4755))
@@ -109,8 +104,7 @@ func TestSetIDBitsOfAnotherOwner(t *testing.T) {
 
 // Who takes the bits off between the check and the step has taken them off.
 func TestSetIDBitsThatWentMeanwhile(t *testing.T) {
-	s := newScene(t, map[string]string{"x": "same"})
-	build(t, s.upper, map[string]string{"x": "same"})
+	s := newScene(t, map[string]string{"x": "same"}, map[string]string{"x": "same"})
 	must(t, unix.Chmod(s.upper+"/x", 0o2700))
 	must(t, unix.Chmod(s.lower+"/x", 0o2755))
 	r := s.keep(t)
@@ -120,8 +114,7 @@ func TestSetIDBitsThatWentMeanwhile(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := s.store.Apply(r, nil, Options{})
-	must(t, err)
+	s.apply(t, r)
 	if got := modeOf(t, s.lower+"/x"); got != 0o700 {
 		t.Errorf("mode %04o", got)
 	}

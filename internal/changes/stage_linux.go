@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stagedAt is where the first of several hard links was built.
-type stagedAt struct {
-	step   *step
-	rel    string // below the temporary name; "" is that itself
+// builtFile is the first name of a file that was built.
+type builtFile struct {
+	tree   int
+	path   string // where it stands now
 	digest string
 }
 
@@ -20,8 +20,9 @@ type stagedAt struct {
 type staging struct {
 	*applying
 	blobs   int
-	built   map[applied]stagedAt // the first name of each file
-	steps   map[applied]*step    // see stepAt
+	built   map[treePath]builtFile // the first name of each file
+	moved   map[treePath]bool      // what a move brings about
+	modes   map[treePath]*modeStep
 	stopped error
 }
 
@@ -32,53 +33,53 @@ func stage(a *applying) error {
 		return err
 	}
 	defer unix.Close(blobs)
-	g := &staging{applying: a, blobs: blobs, built: map[applied]stagedAt{}}
-	for _, s := range g.journal.moves() {
+	g := &staging{applying: a, blobs: blobs, built: map[treePath]builtFile{}, moved: map[treePath]bool{}, modes: map[treePath]*modeStep{}}
+	for _, s := range g.journal.Moves {
+		g.moved[treePath{s.Tree, s.Path}] = true
+		for _, i := range s.members {
+			g.moved[treePath{s.Tree, g.run.m.Changes[i].Path}] = true
+		}
 		if s.builds() {
 			g.objects += 1 + len(s.members)
 		}
 	}
+	for _, s := range g.journal.Modes {
+		g.modes[treePath{s.Tree, s.Path}] = s
+	}
 	// Modes and times of directories come last: they may close them to the links of what is in them.
-	for _, do := range []func(*step) error{g.one, g.finishDirs} {
-		for _, s := range g.journal.moves() {
+	for _, do := range []func(*move, int) error{g.build, g.finishDirs} {
+		for _, s := range g.journal.Moves {
 			if !s.builds() {
 				continue
 			}
-			if err := do(s); err != nil {
-				if g.stopped != nil {
-					return g.stopped // and not which path was its turn
-				}
-				return failed("make", g.full(s.Tree, s.Path), g.shut(s, err))
+			dir, _, err := g.parent(s.Tree, s.Path)
+			if err == nil {
+				err = do(s, dir)
+			}
+			if g.stopped != nil {
+				return g.stopped // and not which path was its turn
+			}
+			if err != nil {
+				return failed("make", g.full(s.Tree, s.Path), g.notWritable(s.Tree, s.Path, err))
 			}
 		}
 	}
 	return g.syncTrees()
 }
 
-func (g *staging) one(s *step) error {
-	dir, _, err := g.parent(s.Tree, s.Path)
-	if err != nil {
+// build makes what a step puts at its name, with all below it, under the temporary name in dir.
+func (g *staging) build(s *move, dir int) error {
+	n, err := g.object(s, dir, s.Temp, "", s.entry)
+	if err != nil || g.entry(s).Type != Dir {
+		s.New = n.ident()
 		return err
 	}
-	e := g.entry(s)
-	ino, err := g.object(s, dir, s.Temp, "", s.entry)
-	if err != nil {
-		return err
-	}
-	s.New = ident{ino, born(dir, s.Temp)}
-	if e.Type != Dir {
-		return nil
-	}
-	root, err := g.openMade(dir, s.Temp)
+	root, n, err := openMade(dir, s.Temp)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(root)
-	n, err := statFD(root)
-	if err != nil {
-		return err
-	}
-	s.New = ident{n.ino, born(root, "")}
+	s.New = n.ident()
 	in := &parent{open: func(path string) (int, error) { return openBeneath(root, path, dirFlags) }}
 	defer in.close()
 	for _, i := range s.members {
@@ -100,26 +101,19 @@ func (g *staging) one(s *step) error {
 }
 
 // finishDirs finishes the directories that a step has built, the deepest first.
-func (g *staging) finishDirs(s *step) error {
+func (g *staging) finishDirs(s *move, dir int) error {
 	if g.entry(s).Type != Dir {
 		return nil
-	}
-	dir, _, err := g.parent(s.Tree, s.Path)
-	if err != nil {
-		return err
 	}
 	root, err := openBeneath(dir, s.Temp, dirFlags)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(root)
-	n, err := statFD(root)
-	n.born = born(root, "")
-	if err == nil && !n.is(s.New) {
-		err = errForeign
-	}
-	if err != nil {
+	if n, err := statFD(root); err != nil {
 		return err
+	} else if !n.is(s.New) {
+		return errForeign
 	}
 	for k := len(s.members) - 1; k >= 0; k-- {
 		m := &g.run.m.Changes[s.members[k]]
@@ -130,7 +124,7 @@ func (g *staging) finishDirs(s *step) error {
 			return err
 		}
 	}
-	return g.finishDir(root, "", &g.run.m.Changes[s.entry])
+	return g.finishDir(root, "", g.entry(s))
 }
 
 func (g *staging) finishDir(root int, rel string, e *Entry) error {
@@ -139,159 +133,120 @@ func (g *staging) finishDir(root int, rel string, e *Entry) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := g.dress(fd, e, nil); err != nil {
-		return err
-	}
-	if g.objects > fewFiles {
-		return nil
-	}
-	return unix.Fsync(fd)
+	return g.finishObject(fd, e, nil)
 }
 
 // openMade opens the directory that was made a moment ago. Whoever may write where it
 // is can have put another one there, and that one isn't given an owner and a mode.
-func (g *staging) openMade(dir int, name string) (int, error) {
-	fd, err := unix.Openat(dir, name, dirFlags|unix.O_CLOEXEC, 0)
+func openMade(dir int, name string) (int, node, error) {
+	fd, n, err := opened(dir, name, dirFlags)
 	if err != nil {
-		return -1, err
+		return -1, n, err
 	}
-	n, err := statFD(fd)
-	if err == nil && (n.uid != uint32(os.Geteuid()) || n.mode&0o077 != 0) {
+	if n.uid != uint32(os.Geteuid()) || n.mode&0o077 != 0 {
 		err = errForeign
-	}
-	if err == nil {
+	} else {
 		err = names(fd, func(string) error { return errForeign })
 	}
 	if err != nil {
 		_ = unix.Close(fd)
-		return -1, err
+		return -1, n, err
 	}
-	return fd, nil
+	return fd, n, nil
 }
 
-// object makes one new object under a name of dir that isn't taken, and gives its
-// inode number; not that of a directory.
-func (g *staging) object(s *step, dir int, name, rel string, i int) (uint64, error) {
+// object makes one new object under a name of dir that isn't taken, and gives what it is;
+// of a directory it doesn't.
+func (g *staging) object(s *move, dir int, name, rel string, i int) (n node, err error) {
 	if err := g.store.at("stage"); err != nil {
-		return 0, err
+		return n, err
 	}
 	if g.stopped = g.options.stop(); g.stopped != nil {
-		return 0, g.stopped
+		return n, g.stopped
 	}
 	e := &g.run.m.Changes[i]
 	switch e.Type {
 	case Dir:
-		return 0, unix.Mkdirat(dir, name, 0o700)
+		return n, unix.Mkdirat(dir, name, 0o700)
 	case Symlink:
 		return symlink(dir, name, e)
 	case File:
-		return g.file(s, dir, name, rel, e)
+		n, linked, err := g.linked(s, dir, name, rel, e)
+		if linked || err != nil {
+			return n, err
+		}
+		return g.copied(s, dir, name, rel, e)
 	}
-	return 0, fmt.Errorf("a %s is never made", e.Type)
+	return n, fmt.Errorf("a %s is never made", e.Type)
 }
 
-func symlink(dir int, name string, e *Entry) (uint64, error) {
+func symlink(dir int, name string, e *Entry) (node, error) {
 	if err := unix.Symlinkat(e.Target, dir, name); err != nil {
-		return 0, err
+		return node{}, err
 	}
-	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, n, err := openPath(dir, name)
 	if err != nil {
-		return 0, err
+		return n, err
 	}
 	defer unix.Close(fd)
-	n, err := statFD(fd)
-	if err != nil {
-		return 0, err
-	}
 	if n.typ != Symlink {
-		return 0, errForeign // see openMade
+		return n, errForeign // see openMade
 	}
 	if isRoot() {
 		if err := unix.Fchownat(fd, "", int(e.UID), int(e.GID), unix.AT_EMPTY_PATH); err != nil {
-			return 0, err
+			return n, err
 		}
 	}
 	// Times of a link by descriptor: where the kernel can't yet, they are of now.
 	if err := unix.UtimesNanoAt(fd, "", times(e), unix.AT_EMPTY_PATH); err != nil && err != unix.EINVAL && err != unix.ENOENT {
-		return 0, err
+		return n, err
 	}
-	return n.ino, nil
+	return n, nil
 }
 
-func (g *staging) file(s *step, dir int, name, rel string, e *Entry) (uint64, error) {
-	if ino, ok, err := g.linkFirst(s, dir, name, rel, e); ok || err != nil {
-		return ino, err
+// copied makes a new file, of a blob or of the real file that gets another mode.
+func (g *staging) copied(s *move, dir int, name, rel string, e *Entry) (node, error) {
+	in, from, path, want := g.blobs, e.Blob, g.run.path+"/"+blobsName+"/"+e.Blob, e.Digest
+	if rel == "" && s.content != "" {
+		_, last := split(s.Path)
+		in, from, path, want = dir, last, g.full(s.Tree, s.Path), s.content
 	}
-	src, from, want, err := g.source(s, dir, rel, e)
+	src, err := openFile(in, from)
 	if err != nil {
-		return 0, failed("open", from, err)
+		return node{}, failed("open", path, err)
 	}
 	defer unix.Close(src)
 	n, err := statFD(src)
 	if err != nil {
-		return 0, err
+		return n, err
 	}
-	fd, err := unix.Openat(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, made, err := opened(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL)
 	if err != nil {
-		return 0, err
+		return made, err
 	}
-	defer unix.Close(fd)
-	made, err := statFD(fd)
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	sum, err := copyContent(f, src, n.size)
 	if err != nil {
-		return 0, err
-	}
-	sum, err := copyContent(fd, src, n.size)
-	if err != nil {
-		return 0, err
+		return made, err
 	}
 	if sum != want {
-		return 0, failed("read", from, errors.New("its content is not what it was"))
+		return made, failed("read", path, errors.New("its content is not what it was"))
 	}
 	var old *node
 	if rel == "" && s.Op == opSwap && s.was.typ == File {
 		old = &s.was
 	}
-	if err := g.dress(fd, e, old); err != nil {
-		return 0, err
-	}
 	if _, ok := g.built[e.first()]; !ok {
-		g.built[e.first()] = stagedAt{s, rel, sum}
+		at, _ := split(s.Path)
+		g.built[e.first()] = builtFile{s.Tree, join(at, join2(s.Temp, rel)), sum}
 	}
-	if g.objects > fewFiles {
-		return made.ino, nil
-	}
-	return made.ino, unix.Fsync(fd)
+	return made, g.finishObject(fd, e, old)
 }
 
-// source opens what a file's content is copied from, and says which it has to be.
-func (g *staging) source(s *step, dir int, rel string, e *Entry) (fd int, from, want string, err error) {
-	if rel == "" && s.content != "" {
-		_, name := split(s.Path)
-		fd, err = openFile(dir, name)
-		return fd, g.full(s.Tree, s.Path), s.content, err
-	}
-	fd, err = openFile(g.blobs, e.Blob)
-	return fd, g.run.path + "/" + blobsName + "/" + e.Blob, e.Digest, err
-}
-
-// link makes name another name of a file that was built before.
-func (g *staging) link(made stagedAt, dir int, name string) (uint64, error) {
-	at, _ := split(made.step.Path)
-	root, err := openBeneath(g.roots[made.step.Tree], join(at, join2(made.step.Temp, made.rel)), unix.O_PATH|unix.O_NOFOLLOW)
-	if err != nil {
-		return 0, err
-	}
-	defer unix.Close(root)
-	n, err := statFD(root)
-	if err != nil {
-		return 0, err
-	}
-	return n.ino, unix.Linkat(unix.AT_FDCWD, procPath(root), dir, name, unix.AT_SYMLINK_FOLLOW)
-}
-
-// dress gives a new object its owner, attributes, mode and time, in this order: each
+// finishObject gives a new object its owner, attributes, mode and time, in this order: each
 // of them undoes something of those after it.
-func (g *staging) dress(fd int, e *Entry, old *node) error {
+func (g *staging) finishObject(fd int, e *Entry, old *node) error {
 	if isRoot() {
 		if err := unix.Fchown(fd, int(e.UID), int(e.GID)); err != nil {
 			return err
@@ -314,145 +269,112 @@ func (g *staging) dress(fd int, e *Entry, old *node) error {
 	if err := unix.Fchmod(fd, mode); err != nil {
 		return err
 	}
-	return unix.UtimesNanoAt(unix.AT_FDCWD, procPath(fd), times(e), 0)
+	if err := unix.UtimesNanoAt(unix.AT_FDCWD, procPath(fd), times(e), 0); err != nil || g.objects > fewFiles {
+		return err
+	}
+	return unix.Fsync(fd)
 }
 
 func times(e *Entry) []unix.Timespec {
-	t := unix.NsecToTimespec(e.MTime)
-	now := unix.NsecToTimespec(time.Now().UnixNano())
-	return []unix.Timespec{now, t}
+	return []unix.Timespec{unix.NsecToTimespec(time.Now().UnixNano()), unix.NsecToTimespec(e.MTime)}
 }
-
-// linkFirst makes name another name of the file that e is a name of: of what was built
-// already, or of what stands in the real tree. Where neither can be, false: it is copied.
-func (g *staging) linkFirst(s *step, dir int, name, rel string, e *Entry) (ino uint64, ok bool, err error) {
-	made, built := g.built[e.first()]
-	switch {
-	case built && rel == "" && s.content != "" && s.content != made.digest:
-		return 0, false, nil // a mode that is forced on another content
-	case built:
-		ino, err = g.link(made, dir, name)
-	case e.Link == "" && len(g.run.m.linkedTo(e.first())) == 0:
-		return 0, false, nil
-	case e.Kind == ModeOnly && e.given(s.was.mode, e.reowned(s.was.uid, s.was.gid)) != e.wanted():
-		return 0, false, nil // it keeps rights that it lends, and what does gets no second name
-	default:
-		ino, err = g.linkReal(s, e, dir, name)
-	}
-	if err == nil {
-		return ino, true, nil
-	}
-	if !noLink(err) {
-		return 0, false, err
-	}
-	later := !built && e.Link != "" && g.stepAt(e.Tree, e.Link).makes()
-	if !later && e.Kind != ModeOnly && !g.run.m.comesLater(e, g.chosen) {
-		g.result.Copied++
-	}
-	return 0, false, nil
-}
-
-// makes: the step puts something new at its name, which becomes a link of what was built before.
-func (s *step) makes() bool { return s != nil && s.Op != opMode }
 
 // errNoLink: the real file isn't one that a link may be made to.
 var errNoLink = errors.New("is not what the run linked to")
 
-// noLink: another file system, one without links, not this user's to link, or not that file.
-func noLink(err error) bool {
-	return errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EMLINK) || errors.Is(err, unix.ENOENT) ||
-		errors.Is(err, errNoLink)
+// linked makes name another name of the file that e is a name of: of what was built
+// already, or of what stands in the real tree. Where neither can be, false: it is copied.
+func (g *staging) linked(s *move, dir int, name, rel string, e *Entry) (n node, ok bool, err error) {
+	made, built := g.built[e.first()]
+	fd := -1
+	switch {
+	case built && rel == "" && s.content != "" && s.content != made.digest:
+		return n, false, nil // a mode that is forced on another content
+	case built:
+		fd, err = openBeneath(g.roots[made.tree], made.path, unix.O_PATH|unix.O_NOFOLLOW)
+	case e.Link == "" && len(g.run.m.linkedTo(e.first())) == 0:
+		return n, false, nil
+	case e.Kind == ModeOnly && e.given(s.was.mode, e.reowned(s.was.uid, s.was.gid)) != e.wanted():
+		return n, false, nil // it keeps rights that it lends, and what does gets no second name
+	default:
+		fd, err = g.realFile(s, e)
+	}
+	if err == nil {
+		defer unix.Close(fd)
+		err = unix.Linkat(unix.AT_FDCWD, procPath(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
+	}
+	switch err {
+	case nil:
+		n, err = statFD(fd)
+		return n, true, err
+	case unix.EXDEV, unix.EPERM, unix.EMLINK, unix.ENOENT, errNoLink:
+		// Another file system, one without links, not this user's to link, or not that file.
+	default:
+		return n, false, err
+	}
+	later := !built && e.Link != "" && g.moved[treePath{e.Tree, e.Link}] || g.run.m.comesLater(e, g.chosen)
+	if !later && e.Kind != ModeOnly {
+		g.result.Copied++
+	}
+	return n, false, nil
 }
 
-// linkReal makes name another name of the real file that e was a link of in the overlay,
-// or of one that was applied before.
-func (g *staging) linkReal(s *step, e *Entry, dir int, name string) (ino uint64, err error) {
+// realFile opens the real file that e was a link of in the overlay, or one that was applied before.
+func (g *staging) realFile(s *move, e *Entry) (int, error) {
 	want := e.Digest
 	if e.Kind == ModeOnly {
 		want = s.content
 	}
-	err = errNoLink
-	if e.Link != "" {
-		mode := g.stepAt(e.Tree, e.Link)
-		if !mode.makes() { // else it is going to be another
-			ino, err = g.linkTo(e, e.Link, want, mode, dir, name)
+	if at := (treePath{e.Tree, e.Link}); e.Link != "" && !g.moved[at] { // else it is going to be another
+		if fd, err := g.linkable(e, e.Link, want, g.modes[at]); err == nil {
+			return fd, nil
 		}
 	}
 	for _, path := range g.run.m.linkedTo(e.first()) {
-		if !noLink(err) {
-			break
-		}
-		ino, err = g.linkTo(e, path, want, nil, dir, name)
-	}
-	return ino, err
-}
-
-// linkTo links by the descriptor that was looked at.
-func (g *staging) linkTo(e *Entry, path, want string, mode *step, dir int, name string) (uint64, error) {
-	fd, n, err := g.linkable(e, path, want, mode)
-	if err != nil {
-		return 0, err
-	}
-	defer unix.Close(fd)
-	return n.ino, unix.Linkat(unix.AT_FDCWD, procPath(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
-}
-
-// sameAs is errNoLink if the open file isn't what e is.
-func (e *Entry) sameAs(fd int, n node, want string, mode *step) error {
-	if n.mode&setID != 0 || n.size != e.Size || !isRoot() && n.uid != uint32(os.Geteuid()) {
-		return errNoLink
-	}
-	if mode != nil {
-		if n.ino != mode.Old.Ino {
-			return errNoLink
-		}
-	} else if all, err := xattrs(fd); err != nil || n.mode != e.wanted() || e.reowned(n.uid, n.gid) || !sameXattrs(all, e.Xattrs) {
-		return errNoLink
-	}
-	if sum, err := digest(fd, n.size); err != nil || sum != want {
-		return errNoLink
-	}
-	return nil
-}
-
-// stepAt is the step that brings about what will stand at a path, if there is one.
-func (g *staging) stepAt(tree int, path string) *step {
-	if g.steps == nil {
-		g.steps = map[applied]*step{}
-		for _, s := range g.journal.Steps {
-			g.steps[applied{s.Tree, s.Path}] = s
-			for _, i := range s.members {
-				g.steps[applied{s.Tree, g.run.m.Changes[i].Path}] = s
-			}
+		if fd, err := g.linkable(e, path, want, nil); err == nil {
+			return fd, nil
 		}
 	}
-	return g.steps[applied{tree, path}]
+	return -1, errNoLink
 }
 
 // linkable opens the real file at path, if e may become another name of it: it has the run's
 // content, owner and mode, or gets that mode in this apply. Protection goes by names, so what is
 // protected gets no second one; and what lends rights gets none.
-func (a *applying) linkable(e *Entry, path, want string, mode *step) (int, node, error) {
+func (a *applying) linkable(e *Entry, path, want string, mode *modeStep) (int, error) {
 	if a.protects(&Entry{Change: Change{Tree: e.Tree, Path: path, Type: File}}) {
-		return -1, node{}, errNoLink
+		return -1, errNoLink
 	}
 	at, last := split(path)
-	in, err := openBeneath(a.roots[e.Tree], at, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	in, err := openBeneath(a.roots[e.Tree], at, lookupFlags)
 	if err != nil {
-		return -1, node{}, errNoLink
+		return -1, errNoLink
 	}
 	defer unix.Close(in)
 	fd, err := openFile(in, last)
 	if err != nil {
-		return -1, node{}, errNoLink
+		return -1, errNoLink
 	}
-	n, err := statFD(fd)
-	if err == nil {
-		err = e.sameAs(fd, n, want, mode)
-	}
-	if err != nil {
+	if !e.sameAs(fd, want, mode) {
 		_ = unix.Close(fd)
-		return -1, node{}, err
+		return -1, errNoLink
 	}
-	return fd, n, nil
+	return fd, nil
+}
+
+// sameAs: the open file is what e is.
+func (e *Entry) sameAs(fd int, want string, mode *modeStep) bool {
+	n, err := statFD(fd)
+	if err != nil || n.mode&setID != 0 || n.size != e.Size || !isRoot() && n.uid != uint32(os.Geteuid()) {
+		return false
+	}
+	if mode != nil {
+		if !n.is(mode.Old) {
+			return false
+		}
+	} else if all, err := xattrs(fd); err != nil || n.mode != e.wanted() || e.reowned(n.uid, n.gid) || !sameXattrs(all, e.Xattrs) {
+		return false
+	}
+	sum, err := digest(fd, n.size)
+	return err == nil && sum == want
 }

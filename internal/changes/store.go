@@ -47,9 +47,8 @@ type Info struct {
 // Recovered is an interrupted apply that was brought to an end.
 type Recovered struct {
 	Run      string
-	Changes  int   // that it was about
-	Finished bool  // all of them are in the tree; else none is
-	Why      error // it had been committed, and couldn't be finished
+	Changes  int  // that it was about
+	Finished bool // all of them are in the tree; else none is
 	// Stuck: it could be neither finished nor undone, and Trees are in between. What is to be
 	// done elsewhere needn't wait for it.
 	Stuck error
@@ -81,9 +80,6 @@ func (d Recovered) Notice() hint.Notice {
 		return hint.Notice{Text: "the interrupted apply of run " + d.Run + " can be neither finished nor undone now: " + why, Remedy: remedy}
 	case d.Finished:
 		return hint.Notice{Text: "finished the interrupted apply of run " + d.Run + ": " + n}
-	case d.Why != nil:
-		why, remedy := hint.Split(d.Why)
-		return hint.Notice{Text: "undid the interrupted apply of run " + d.Run + ", which can't be finished (" + why + "): none of its " + n + " is in the tree", Remedy: remedy}
 	}
 	return hint.Notice{Text: "undid the interrupted apply of run " + d.Run + ": none of its " + n + " is in the tree"}
 }

@@ -27,8 +27,8 @@ const (
 
 // Store keeps runs, each in a directory of its id.
 type Store struct {
-	// Told is called with each interrupted apply that was brought to an end.
-	Told func(Recovered)
+	// OnRecovered is called with each interrupted apply that was brought to an end.
+	OnRecovered func(Recovered)
 	// Waiting is called once when Apply, Discard or Recover waits for another one of them
 	// for more than a moment.
 	Waiting func()
@@ -37,7 +37,8 @@ type Store struct {
 	path      string
 	recovered map[string]Recovered
 	hook      func(point string) error // of tests: before every change to a disk
-	after     func(time.Duration) <-chan time.Time
+	// A wait is told after silence, and ends after patience.
+	silence, patience time.Duration
 }
 
 func (s *Store) at(point string) error {
@@ -65,7 +66,7 @@ func (r *Run) openBlobs() (int, error) {
 // Open opens a kept run.
 func (s *Store) Open(id string) (*Run, error) { return s.open(id, parseManifest) }
 
-// open opens a kept run with as much of its record as parse reads.
+// open opens a kept run with as much of its record as parse reads; nil reads none.
 func (s *Store) open(id string, parse func(io.Reader) (*manifest, error)) (*Run, error) {
 	if !validID(id) || s.empty() {
 		return nil, fmt.Errorf("%s: %w", Quote(id), ErrNoRun)
@@ -81,9 +82,11 @@ func (s *Store) open(id string, parse func(io.Reader) (*manifest, error)) (*Run,
 	if err != nil {
 		return nil, failed("open", path, err)
 	}
-	r := &Run{fd: fd, path: path}
-	r.m, err = readRecord(fd, parse)
-	if err == nil && r.m.ID != id {
+	r := &Run{fd: fd, path: path, m: &manifest{ID: id}}
+	if parse == nil {
+		return r, nil
+	}
+	if r.m, err = readRecord(fd, parse); err == nil && r.m.ID != id {
 		err = fmt.Errorf("it is the record of %s", r.m.ID)
 	}
 	if err != nil {
@@ -91,16 +94,6 @@ func (s *Store) open(id string, parse func(io.Reader) (*manifest, error)) (*Run,
 		return nil, &BrokenError{id, failed("read", path+"/"+manifestName, err)}
 	}
 	return r, nil
-}
-
-// openBroken opens a run without its record.
-func (s *Store) openBroken(id string) (*Run, error) {
-	path := s.path + "/" + id
-	fd, err := unix.Openat(s.fd, id, dirFlags|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, failed("open", path, err)
-	}
-	return &Run{fd: fd, path: path, m: &manifest{ID: id}}, nil
 }
 
 // ids are the kept runs, the newest first.
@@ -214,7 +207,7 @@ func (s *Store) shorten(r *Run, drop func(i int) bool, applied bool) error {
 	}
 	was := r.m.Changes
 	r.m.Changes, r.m.linked = keep, nil
-	if err := s.writeManifest(r.fd, r.m); err != nil {
+	if err := s.writeFile(r.fd, manifestName, r.m.write); err != nil {
 		r.m.Changes, r.m.linked = was, nil
 		return failed("write", r.path+"/"+manifestName, err)
 	}
@@ -266,7 +259,7 @@ func (s *Store) sweep() error {
 		if err != nil {
 			continue // gone, or nothing of ours
 		}
-		if flock(fd, unix.LOCK_NB) == nil {
+		if flock(fd) == nil {
 			err = linux.RemoveAll(s.fd, name, 0)
 		}
 		_ = unix.Close(fd)
@@ -287,26 +280,8 @@ func readRecord(dir int, parse func(io.Reader) (*manifest, error)) (*manifest, e
 	return parse(io.LimitReader(f, maxManifest))
 }
 
-func readAll(dir int, name string, limit int64) ([]byte, error) {
-	fd, err := openFile(dir, name)
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), name)
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = unix.EFBIG
-	}
-	return data, err
-}
-
-// writeWhole makes or replaces a file at once, and on the disk when it returns.
-func (s *Store) writeWhole(dir int, name string, data []byte) error {
-	return s.writeFrom(dir, name, func(w io.Writer) error { _, err := w.Write(data); return err })
-}
-
-func (s *Store) writeFrom(dir int, name string, write func(io.Writer) error) error {
+// writeFile makes or replaces a file at once, and on the disk when it returns.
+func (s *Store) writeFile(dir int, name string, write func(io.Writer) error) error {
 	temp := name + ".new"
 	if err := s.at("write " + name); err != nil {
 		return err
@@ -334,10 +309,6 @@ func (s *Store) writeFrom(dir int, name string, write func(io.Writer) error) err
 		return err
 	}
 	return unix.Fsync(dir)
-}
-
-func (s *Store) writeManifest(dir int, m *manifest) error {
-	return s.writeFrom(dir, manifestName, m.write)
 }
 
 // OpenStore opens the directory that StoreDir names, and makes it if need be.
@@ -371,7 +342,7 @@ func openStore(dir string, create bool) (*Store, error) {
 		}
 		at = next
 	}
-	return &Store{fd: at, path: dir}, nil
+	return &Store{fd: at, path: dir, silence: time.Second, patience: 30 * time.Second}, nil
 }
 
 // openOwn opens a directory that belongs to this user alone.
@@ -414,70 +385,46 @@ func (s *Store) Close() error {
 // empty: there is no such directory.
 func (s *Store) empty() bool { return s.fd < 0 }
 
-const (
-	lockName = ".lock"
-	// A wait is told after a moment, and ends.
-	toldAfter = time.Second
-	patience  = 30 * time.Second
-)
+const lockName = ".lock"
 
 // lock holds the store for applying and discarding. It waits for who has it, until ctx
-// ends, and not for ever; who waits first is first.
+// ends, and not for ever. It asks again and again, since a call that waits would hear nothing of
+// the end of ctx.
 func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	fd, err := unix.Openat(s.fd, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, failed("open", s.path+"/"+lockName, err)
 	}
-	err = flock(fd, unix.LOCK_NB)
-	if err == unix.EWOULDBLOCK {
-		if fd, err = s.await(ctx, fd); fd < 0 {
+	began, told := time.Now(), false
+	for {
+		if err = flock(fd); err == nil {
+			return func() { _ = unix.Close(fd) }, nil
+		}
+		waited := time.Since(began)
+		if err != unix.EWOULDBLOCK {
+			err = failed("flock", s.path+"/"+lockName, err)
+		} else if err = context.Cause(ctx); err == nil && waited >= s.patience {
+			err = ErrBusy
+		}
+		if err != nil {
+			_ = unix.Close(fd)
 			return nil, err
 		}
-	}
-	if err != nil {
-		_ = unix.Close(fd)
-		return nil, failed("flock", s.path+"/"+lockName, err)
-	}
-	return func() { _ = unix.Close(fd) }, nil
-}
-
-// await waits for the lock. When it gives up, fd isn't the caller's any more: nothing ends
-// the system call, so it is closed when that ends.
-func (s *Store) await(ctx context.Context, fd int) (int, error) {
-	got, gone := make(chan error), make(chan struct{})
-	defer close(gone)
-	go func() {
-		err := flock(fd, 0)
-		select {
-		case got <- err:
-		case <-gone:
-			_ = unix.Close(fd)
+		if !told && waited >= s.silence && s.Waiting != nil {
+			told = true
+			s.Waiting()
 		}
-	}()
-	after := s.after
-	if after == nil {
-		after = time.After
-	}
-	tell, end := after(toldAfter), after(patience)
-	for {
 		select {
-		case err := <-got:
-			return fd, err
 		case <-ctx.Done():
-			return -1, context.Cause(ctx)
-		case <-end:
-			return -1, ErrBusy
-		case <-tell:
-			if s.Waiting != nil {
-				s.Waiting()
-			}
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-func flock(fd, how int) error {
+// flock takes the lock on an open file, if nobody else has it.
+func flock(fd int) error {
 	for {
-		if err := unix.Flock(fd, unix.LOCK_EX|how); err != unix.EINTR {
+		if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
 			return err
 		}
 	}

@@ -97,8 +97,7 @@ func TestAStoreThatIsNotThereIsEmpty(t *testing.T) {
 }
 
 func TestNothingInTheStoreIsButPlainFiles(t *testing.T) {
-	s := newScene(t, map[string]string{"suid": "1"})
-	build(t, s.upper, map[string]string{"suid": "22", "l@": "/etc/passwd", "d/f": "f", "hard": "h"})
+	s := newScene(t, map[string]string{"suid": "1"}, map[string]string{"suid": "22", "l@": "/etc/passwd", "d/f": "f", "hard": "h"})
 	must(t, unix.Chmod(s.upper+"/suid", 0o6777))
 	must(t, unix.Mkfifo(s.upper+"/pipe", 0o666))
 	must(t, os.Link(s.upper+"/hard", s.upper+"/twice"))
@@ -171,8 +170,7 @@ func TestListLatestDiscard(t *testing.T) {
 
 // What an interrupted Keep left goes with the next one, unless it is still at work.
 func TestAnInterruptedKeep(t *testing.T) {
-	s := newScene(t, nil)
-	build(t, s.upper, map[string]string{"a": "1"})
+	s := newScene(t, nil, map[string]string{"a": "1"})
 	var during []string
 	s.store.hook = func(at string) error {
 		if at != "finish keep" {
@@ -229,8 +227,7 @@ func TestAnInterruptedKeep(t *testing.T) {
 
 // A blob that isn't what was kept is never applied.
 func TestASpoiltBlob(t *testing.T) {
-	s := newScene(t, nil)
-	build(t, s.upper, map[string]string{"a": "1", "b": "22"})
+	s := newScene(t, nil, map[string]string{"a": "1", "b": "22"})
 	r := s.keep(t)
 	must(t, os.WriteFile(filepath.Join(s.store.path, r.ID(), blobsName, r.Entries()[1].Blob), []byte("33"), 0o600))
 	if _, err := s.store.Apply(r, nil, Options{}); err == nil {
@@ -251,11 +248,10 @@ func TestManyTrees(t *testing.T) {
 	}
 	s.want(t, "a", "1")
 	o.want(t, "b", "1")
-	_, err := s.store.Apply(r, []string{o.lower + "/b"}, Options{})
-	must(t, err)
+	s.apply(t, r, o.lower+"/b")
 	o.want(t, "b", "2")
 	s.want(t, "a", "1")
-	_, err = s.store.Apply(r, nil, Options{Force: true})
+	_, err := s.store.Apply(r, nil, Options{Force: true})
 	must(t, err)
 	s.want(t, "a", "2")
 	o.want(t, "c", "3")
@@ -264,8 +260,7 @@ func TestManyTrees(t *testing.T) {
 // More attributes than the kernel lists: that one file isn't kept, the rest is.
 func TestTooManyAttributes(t *testing.T) {
 	inMemory(t)
-	s := newScene(t, map[string]string{"same": "1"})
-	build(t, s.upper, map[string]string{"many": "1", "same": "1", "other": "1"})
+	s := newScene(t, map[string]string{"same": "1"}, map[string]string{"many": "1", "same": "1", "other": "1"})
 	for i := range 400 {
 		setXattr(t, s.upper+"/many", fmt.Sprintf("user.%0200d", i), "")
 		setXattr(t, s.upper+"/same", fmt.Sprintf("user.%0200d", i), "")
@@ -276,21 +271,19 @@ func TestTooManyAttributes(t *testing.T) {
 		t.Errorf("%d, %v", partly, err)
 	}
 	var refused *RefusedError
-	if _, err := s.store.Apply(r, nil, Options{}); !errors.As(err, &refused) || len(refused.Refused) != 2 {
+	if _, err := s.store.Apply(r, nil, Options{}); !errors.As(err, &refused) || len(refused.Paths) != 2 {
 		t.Error(err)
 	}
 	_, err := s.store.Discard(r.ID(), "many", "same")
 	must(t, err)
-	_, err = s.store.Apply(r, nil, Options{})
-	must(t, err)
+	s.apply(t, r)
 	s.want(t, "other", "1")
 }
 
 // A file of the largest size there is, made of a hole and a word.
 func TestTheLargestFile(t *testing.T) {
 	inMemory(t)
-	s := newScene(t, nil)
-	build(t, s.upper, map[string]string{"other": "1"})
+	s := newScene(t, nil, map[string]string{"other": "1"})
 	for _, name := range []string{"huge", "end"} {
 		f, err := os.Create(s.upper + "/" + name)
 		must(t, err)
@@ -322,7 +315,6 @@ func TestTheLargestFile(t *testing.T) {
 		}
 	}
 	t.Logf("%d bytes: %q", r.Entries()[1].Size, r.Entries()[1].Unkept)
-	_, err = s.store.Apply(r, []string{"other"}, Options{})
-	must(t, err)
+	s.apply(t, r, "other")
 	s.want(t, "other", "1")
 }

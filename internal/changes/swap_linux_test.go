@@ -133,7 +133,7 @@ func swapper(t *testing.T, lower string, seed int) func() {
 }
 
 // swapForever is the attacker: the link is there for a moment now and then, so that
-// others get as far as to be led astray.
+// others get as far as to be led outside.
 func swapForever() {
 	base := os.Getenv("CHANGES_BASE")
 	seed, _ := strconv.Atoi(os.Getenv("CHANGES_SEED"))

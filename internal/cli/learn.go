@@ -368,7 +368,7 @@ func (l *learnRun) access(a files.Access) {
 		return // there is nothing that it could be made in: the kernel refuses
 	}
 	l.recorder.Add(learn.Access{
-		Path: a.Path, Wish: learn.Wish(a.Wish), Comm: a.Comm, Exists: a.Exists, IsDir: a.IsDir, Unknown: a.Unknown, Relative: a.Relative,
+		Path: a.Path, Op: learn.Op(a.Wish), Comm: a.Comm, Exists: a.Exists, Unknown: a.Unknown, Relative: a.Relative,
 		ReadOnly: a.ReadOnly,
 		Replaces: a.Wish == "create" && strings.HasPrefix(a.Call, "rename"),
 	})
@@ -420,7 +420,7 @@ func (l *learnRun) dropHidden(r *config.Resolved) error {
 	}
 	var kept []learn.Access
 	for _, a := range l.seen.Accesses {
-		if answer := askPath(plan, a.Path, a.Wish); answer.Answer == config.AnswerNo && answer.Reason == "hidden" && answer.Denied() {
+		if answer := askPath(plan, a.Path, a.Op); answer.Answer == config.AnswerNo && answer.Reason == "hidden" && answer.Denied() {
 			l.seen.Denied = append(l.seen.Denied, a)
 		} else {
 			kept = append(kept, a)
@@ -456,7 +456,7 @@ func (l *learnRun) world() (*learn.World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Base = func(p string, wish learn.Wish) learn.Given {
+	w.Base = func(p string, wish learn.Op) learn.Given {
 		a := askPath(plan, p, wish)
 		return learn.Given{Yes: a.Answer != config.AnswerNo, Private: a.Private()}
 	}
@@ -464,7 +464,7 @@ func (l *learnRun) world() (*learn.World, error) {
 }
 
 // askPath asks a plan about a wish, as explain does. What can't be asked about is not allowed.
-func askPath(plan *Explanation, p string, wish learn.Wish) config.Answer {
+func askPath(plan *Explanation, p string, wish learn.Op) config.Answer {
 	access := "read"
 	switch wish {
 	case learn.Write, learn.Create, learn.Exec:
@@ -583,7 +583,7 @@ func (l *learnRun) check(p *learn.Profile, w *learn.World, text string) (notes [
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range learn.Check(&l.seen, w, func(name string, wish learn.Wish) bool {
+	for _, a := range learn.Check(&l.seen, w, func(name string, wish learn.Op) bool {
 		return askPath(plan, name, wish).Answer != config.AnswerNo
 	}) {
 		notes = append(notes, p.Missing(&a))

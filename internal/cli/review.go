@@ -199,7 +199,7 @@ func (s *session) review(name string, line *Line, do func(*review) error) (_ int
 		return s.problem(err, rcProblem)
 	}
 	defer r.store.Close()
-	r.store.Told = func(did changes.Recovered) { n := did.Notice(); s.log.advise(n.Text, n.Remedy) }
+	r.store.OnRecovered = func(did changes.Recovered) { n := did.Notice(); s.log.advise(n.Text, n.Remedy) }
 	r.store.Waiting = func() { s.log.notice("waiting for another apply or discard to end") }
 	if err = do(r); err == nil {
 		return rcOK, nil
@@ -389,7 +389,7 @@ func applyNotes(done *changes.Result) (lines []string) {
 
 // interruption is a signal that comes while changes are applied. Before the commit it
 // ends the apply, and nothing was changed; afterwards the apply goes on to its end, and says
-// so. A second signal does what it always does, and whoever comes next finishes the work.
+// so. A second signal does what it always does, and whoever comes next finishes the work, or undoes it.
 type interruption struct {
 	say    func(text, remedy string)
 	ctx    context.Context // ends with it
@@ -451,7 +451,7 @@ func (in *interruption) markCommitted() {
 func (in *interruption) notify() {
 	if in.sig != nil && in.committed {
 		in.say(signalName(in.sig)+": the changes are committed, and are being applied to the end",
-			"should that be killed too, the next confine diff, apply or discard finishes it")
+			"should that be killed too, the next confine diff, apply or discard finishes or undoes it")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,7 +25,7 @@ func (c *Judge) readPath() {
 	for more {
 		var name string
 		name, rest, more = strings.Cut(rest, ":")
-		if name == "" || strings.IndexByte(name, 0) >= 0 || c.hasBin(name) {
+		if name == "" || strings.IndexByte(name, 0) >= 0 || slices.ContainsFunc(c.bins, func(b bin) bool { return b.name == name }) {
 			continue
 		}
 		full := name
@@ -40,7 +41,7 @@ func (c *Judge) readPath() {
 			c.Rule(path.Clean(full), view.RuleHidden, "PATH: can't be reached by this user")
 			continue
 		case err != nil || !r.file.Mode.IsDir():
-			c.insideBin(name, full)
+			c.mountedBin(name, full)
 			continue
 		}
 		if r.work == "" {
@@ -50,17 +51,8 @@ func (c *Judge) readPath() {
 	}
 }
 
-func (c *Judge) hasBin(name string) bool {
-	for i := range c.bins {
-		if c.bins[i].name == name {
-			return true
-		}
-	}
-	return false
-}
-
-// insideBin keeps an entry that only a mount brings about.
-func (c *Judge) insideBin(name, full string) {
+// mountedBin keeps an entry of PATH that only exists inside, by a mount.
+func (c *Judge) mountedBin(name, full string) {
 	if g := c.Nearest(path.Clean(full)); g == nil || !g.Mount {
 		return
 	}

@@ -2,6 +2,7 @@ package discover
 
 import (
 	"path"
+	"strings"
 
 	"github.com/confine-run/confine/internal/view"
 )
@@ -80,7 +81,7 @@ func (c *Finder) goCaches() {
 	}
 	modules := c.In.Env("GOMODCACHE")
 	if modules == "" {
-		gopath := firstOf(c.In.Env("GOPATH"))
+		gopath, _, _ := strings.Cut(c.In.Env("GOPATH"), ":")
 		if !path.IsAbs(gopath) {
 			gopath = path.Join(c.In.HomeDir, "go")
 		}

@@ -2,6 +2,8 @@ package discover
 
 import (
 	"path"
+	"slices"
+	"strings"
 
 	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/view"
@@ -34,7 +36,7 @@ func (c *Finder) ToolChains() error {
 		x := &Chains[i]
 		root := ""
 		if x.env != "" {
-			root = firstOf(c.In.Env(x.env))
+			root, _, _ = strings.Cut(c.In.Env(x.env), ":") // a list, as GOPATH can be
 			c.Chains.byEnv[i] = path.IsAbs(root)
 		}
 		if !path.IsAbs(root) && c.HomeGiven() {
@@ -58,16 +60,6 @@ func (c *Finder) ToolChains() error {
 	}
 	c.goCaches()
 	return nil
-}
-
-// firstOf is the first of a list such as GOPATH can be.
-func firstOf(list string) string {
-	for i := 0; i < len(list); i++ {
-		if list[i] == ':' {
-			return list[:i]
-		}
-	}
-	return list
 }
 
 // chainOf is the index of the tool chain that a path lies in, or -1. The
@@ -171,12 +163,10 @@ func (c *Finder) prefixOf(dir string) string {
 }
 
 func (c *Finder) isPrefix(dir string) bool {
-	for _, sign := range prefixSigns {
-		if f, err := c.Host.Lstat(dir + "/" + sign); err == nil && f.Mode.IsDir() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(prefixSigns[:], func(sign string) bool {
+		f, err := c.Host.Lstat(dir + "/" + sign)
+		return err == nil && f.Mode.IsDir()
+	})
 }
 
 // showPath shows what is at a path, with the links that lead there.

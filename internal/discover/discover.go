@@ -1,8 +1,8 @@
 // Package discover shows the tool chains that the caller really uses, read-only: what PATH, some
 // variables and the command itself lead to. data.go lists the managers that it knows.
 //
-// Nobody named what it comes across, so a tree of work decides little about it: see [Judge]. [Finder] shows
-// what may be shown.
+// The caller names none of what it finds, so links and files in a tree of work make little else visible:
+// [Judge] has the rules, and [Finder] shows what passes them.
 package discover
 
 import (
@@ -42,7 +42,8 @@ const (
 // Finder shows the tool chains that the caller uses.
 type Finder struct{ *Judge }
 
-// Judge says who decides about what discovery comes across, and whether it may.
+// Judge tells who decides that discovery finds something, the caller or a tree of work, and whether that may be
+// shown.
 type Judge struct {
 	*names.Resolver
 	Chains     chainState
@@ -82,7 +83,7 @@ func (c *Judge) workTrees() *names.Trees {
 		in = path.Dir(top)
 	}
 	if err != nil || c.TooBroad(top) || hostfs.Under(top, "/opt") || c.inPath(path.Dir(path.Clean(name))) ||
-		c.workTreeOf(top, in) != "" || c.ofSystem(top) || c.chainPlace(top) != "" {
+		c.workTreeOf(top, in) != "" || c.ofSystem(top) || c.managerDir(top) != "" {
 		return t
 	}
 	for !c.TooBroad(path.Dir(top)) {
@@ -100,7 +101,7 @@ func (c *Judge) inPath(dir string) bool {
 // workTreeOf is workTrees.of for discovery.
 func (c *Judge) workTreeOf(p, dir string) string {
 	t := c.workTrees()
-	if t.NamedAround(p) == "" && (c.ofSystem(p) || c.chainPlace(p) != "") {
+	if t.NamedAround(p) == "" && (c.ofSystem(p) || c.managerDir(p) != "") {
 		return ""
 	}
 	best := t.Of(p, dir)
@@ -119,10 +120,10 @@ func (c *Judge) ofSystem(p string) bool {
 	return g != nil && g.System && g.Access != view.Private
 }
 
-// chainPlace is the place of the known manager that a canonical path lies in, or empty: where
-// the manager puts it by default, or the caller's environment says, outside of the trees that
+// managerDir is the directory of the known manager that a canonical path lies in, or empty: the
+// manager's default, or what the caller's environment says, outside of the trees of work that
 // are known by now.
-func (c *Judge) chainPlace(p string) string {
+func (c *Judge) managerDir(p string) string {
 	inside := func(root string, i int) bool {
 		return root != "" && hostfs.Under(p, root) && c.managed(i, root, p) &&
 			c.workTrees().NamedAround(root) == "" &&
@@ -244,12 +245,7 @@ func (c *Finder) inTree(r *route) bool {
 
 // isEnvironment says whether a directory is a virtualenv or a conda environment.
 func (c *Judge) isEnvironment(dir string) bool {
-	for i := range environments {
-		if c.hasLandmark(dir, environments[i]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(environments[:], func(mark string) bool { return c.hasLandmark(dir, mark) })
 }
 
 // installed shows the tool chain that a canonical path lies in, if it is in one that lies in no

@@ -93,7 +93,7 @@ func (c *Finder) python(dir, by, why string) bool {
 		c.showPrefix(path.Dir(dir), why)
 		return true
 	}
-	if place := c.chainPlace(dir); place != "" {
+	if place := c.managerDir(dir); place != "" {
 		if i := c.chainOf(dir); i >= 0 {
 			c.useChain(i, why)
 		}

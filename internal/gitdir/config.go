@@ -10,7 +10,7 @@ type Setting struct {
 }
 
 // ParseConfig reads a configuration file of git's. What git would refuse is read as
-// far as it goes: what is at stake is what a later version might obey.
+// far as it goes: a later version might take it.
 func ParseConfig(text string) (all []Setting) {
 	s := scanner{rest: strings.TrimPrefix(text, "\ufeff")}
 	for section, subsection := "", ""; ; {

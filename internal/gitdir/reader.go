@@ -1,8 +1,8 @@
-// Package gitdir knows what git obeys: which files of a repository, of its submodules and worktrees
-// decide what git runs, and what its configuration names elsewhere. It reads what is there and acts on
+// Package gitdir knows which files decide what git runs: those of a repository, of its submodules and
+// worktrees, and what its configuration names elsewhere. It reads what is there and changes
 // nothing.
 //
-// [Reader] answers single questions about git directories; [Reader.Survey] finds all that git obeys in
+// [Reader] answers single questions about git directories; [Reader.Survey] finds all of them for
 // a tree; [ParseConfig] reads a file of git's configuration. An attacker may have made anything that is read,
 // so each kind of work is bounded, and a survey says when it is [Survey.Partial].
 package gitdir
@@ -25,7 +25,7 @@ const (
 	maxConfigs = 64   // files for one tree, with all that is included
 	MaxNames   = 512  // words of values that may be names of files, for one tree
 	MaxLooks   = 8192 // looks for files of such names, for all of them
-	MaxLevels  = 4096 // directories on the ways to all that is obeyed, each of which is a mount; deep ones count for more
+	MaxLevels  = 4096 // directories above all that is found, each of which is a mount; deep ones count for more
 	MaxDirs    = 256  // of a repository, its submodules and worktrees
 	MaxSearch  = 4096 // submodules that are listed, names in worktrees and below modules
 )
@@ -50,12 +50,7 @@ type file struct {
 
 // IsGitDir: git would take a directory for a repository's.
 func (g *Reader) IsGitDir(dir string) bool {
-	for _, part := range [...]string{"HEAD", "objects", "refs"} {
-		if !g.IsThere(path.Join(dir, part)) {
-			return false
-		}
-	}
-	return true
+	return g.IsThere(path.Join(dir, "HEAD")) && g.IsThere(path.Join(dir, "objects")) && g.IsThere(path.Join(dir, "refs"))
 }
 
 // IsBare: these are the names in a repository without a work tree, or in a git directory.

@@ -12,13 +12,13 @@ import (
 	"github.com/confine-run/confine/internal/plan"
 )
 
-// Name is something that git obeys. Its path is absolute, and not resolved.
+// Name is a file or directory that decides what git runs. Its path is absolute, and not resolved.
 type Name struct {
 	Path, Why string
 	Listed    bool // it was found by looking into git directories, where a run can make more
 }
 
-// Survey finds what git obeys in a tree. What it finds out of, an attacker may have made:
+// Survey finds what decides what git runs in a tree. An attacker may have made what it reads:
 // trees are known by their canonical paths, and each kind of work is bounded.
 type Survey struct {
 	*Reader
@@ -138,7 +138,7 @@ func (s *Survey) once(what string) bool {
 	return true
 }
 
-// repository adds what is obeyed in a tree that has git directories.
+// repository adds what decides that in a tree that has git directories.
 func (s *Survey) repository(tree string, dirs []string) {
 	if f, err := s.Host.Lstat(path.Join(tree, ".git")); err == nil && !f.Mode.IsDir() {
 		s.add(path.Join(tree, ".git"), whyPointer)

@@ -213,12 +213,12 @@ func build(ctx context.Context, src string, cache int, key string) (err error) {
 	if err != nil {
 		return err
 	}
-	fd, err := unix.Openat(entry, metaName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+	f, err := create(entry, metaName)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	if err := writeAt(fd, text, 0); err != nil {
+	defer f.Close()
+	if _, err := f.Write(text); err != nil {
 		return err
 	}
 	if err := unix.Syncfs(entry); err != nil { // a name stands for all of it, after a crash too

@@ -38,11 +38,7 @@ func isDocker(dir string) bool {
 }
 
 func (l layout) saved() (images []saved, err error) {
-	f, err := l.open("manifest.json")
-	if err != nil {
-		return nil, err
-	}
-	text, err := readAll(f)
+	text, err := l.read("manifest.json")
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +65,7 @@ func (l layout) docker() (m manifest, digest string, err error) {
 	if len(layers) > maxLayers {
 		return m, "", fmt.Errorf("has more than %d layers", maxLayers)
 	}
-	f, err := l.open(config)
-	if err != nil {
-		return m, "", err
-	}
-	text, err := readAll(f)
+	text, err := l.read(config)
 	if err != nil {
 		return m, "", err
 	}

@@ -39,14 +39,14 @@ func newSaved(t *testing.T, config object, images int, layers ...[]byte) string 
 	return dir
 }
 
-func write(t *testing.T, name string, content []byte) {
+func write(t testing.TB, name string, content []byte) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Dir(name), 0o755))
 	must(t, os.WriteFile(name, content, 0o644))
 }
 
 // tarOf is a directory as a tar.
-func tarOf(t *testing.T, dir string) string {
+func tarOf(t testing.TB, dir string) string {
 	t.Helper()
 	var members []member
 	err := filepath.Walk(dir, func(p string, st os.FileInfo, err error) error {
@@ -62,9 +62,7 @@ func tarOf(t *testing.T, dir string) string {
 		return err
 	})
 	must(t, err)
-	name := filepath.Join(t.TempDir(), "image.tar")
-	write(t, name, archive(t, members...))
-	return name
+	return newFile(t, archive(t, members...))
 }
 
 func TestWhatDockerSavedIsTheImageInIt(t *testing.T) {
@@ -90,7 +88,7 @@ func TestWhatDockerSavedIsTheImageInIt(t *testing.T) {
 			if !Is(src) {
 				t.Errorf("%s: %s is no image", name, src)
 			}
-			tree, err := Unpack(t.Context(), src, filepath.Join(t.TempDir(), "c"))
+			tree, err := unpackNew(t, src)
 			if !errors.Is(err, c.want) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -116,7 +114,7 @@ func TestWhatDockerSavedIsTheImageInIt(t *testing.T) {
 			write(t, n, document(t, object{"config": run, "rootfs": ids}))
 		}
 	}
-	if _, err := Unpack(t.Context(), dir, filepath.Join(t.TempDir(), "c")); !errors.Is(err, ErrDamaged) {
+	if _, err := unpackNew(t, dir); !errors.Is(err, ErrDamaged) {
 		t.Errorf("another configuration: %v", err)
 	}
 }
@@ -130,7 +128,7 @@ func TestATreeWithAManifestOfItsOwnIsATree(t *testing.T) {
 		if Is(dir) {
 			t.Errorf("%s: the directory is taken for an image", text)
 		}
-		tree, err := Unpack(t.Context(), tarOf(t, dir), filepath.Join(t.TempDir(), "c"))
+		tree, err := unpackNew(t, tarOf(t, dir))
 		if err != nil || !strings.Contains(contents(t, tree.Root), "manifest.json="+text) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -141,7 +139,7 @@ func TestALayoutThatIsNotMarkedIsNoTree(t *testing.T) {
 	dir := newLayout(t, archive(t, "f=1"))
 	must(t, os.Remove(filepath.Join(dir, "oci-layout")))
 	for _, src := range []string{dir, tarOf(t, dir)} {
-		_, err := Unpack(t.Context(), src, filepath.Join(t.TempDir(), "c"))
+		_, err := unpackNew(t, src)
 		if !Is(src) || !errors.Is(err, errUnmarked) || !strings.Contains(Remedy(err), "oci-layout") {
 			t.Errorf("%s: %v", src, err)
 		}
@@ -165,14 +163,13 @@ func TestWhatALayoutSaysOfItsLayersHolds(t *testing.T) {
 		l := store(t, dir, layer)
 		l["size"] = c.size
 		m := store(t, dir, document(t, object{"config": store(t, dir, document(t, c.config)), "layers": []object{l}}))
-		write(t, filepath.Join(dir, "oci-layout"), []byte("{}"))
-		write(t, filepath.Join(dir, "index.json"), document(t, object{"manifests": []object{m}}))
-		if _, err := Unpack(t.Context(), dir, filepath.Join(t.TempDir(), "c")); !errors.Is(err, c.want) {
+		index(t, dir, m)
+		if _, err := unpackNew(t, dir); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		m["size"] = 7 // of a document
-		write(t, filepath.Join(dir, "index.json"), document(t, object{"manifests": []object{m}}))
-		if _, err := Unpack(t.Context(), dir, filepath.Join(t.TempDir(), "c")); !errors.Is(err, ErrDamaged) {
+		index(t, dir, m)
+		if _, err := unpackNew(t, dir); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s, a manifest of another size: %v", name, err)
 		}
 	}
@@ -188,8 +185,7 @@ func TestOneOfSeveralIsNotGuessed(t *testing.T) {
 			m["platform"] = object{"os": "linux", "architecture": runtime.GOARCH}
 			all = append(all, m)
 		}
-		write(t, filepath.Join(dir, "oci-layout"), []byte("{}"))
-		write(t, filepath.Join(dir, "index.json"), document(t, object{"manifests": all}))
+		index(t, dir, all...)
 		return dir
 	}
 	_, err := Unpack(t.Context(), named(t.TempDir(), "one", "two"), filepath.Join(t.TempDir(), "c"))

@@ -18,11 +18,7 @@ func TestEachErrorHasTheRemedyThatHelps(t *testing.T) {
 		t.Skip(err)
 	}
 	layout := func() string { return newLayout(t, archive(t, "f=1")) }
-	tarred := func(m ...member) string {
-		name := filepath.Join(t.TempDir(), "image.tar")
-		write(t, name, archive(t, m...))
-		return name
-	}
+	tarred := func(m ...member) string { return newFile(t, archive(t, m...)) }
 	cache := func() string { return filepath.Join(t.TempDir(), "c") }
 	for name, c := range map[string]struct {
 		src, cache   string
@@ -34,7 +30,7 @@ func TestEachErrorHasTheRemedyThatHelps(t *testing.T) {
 		"a mute gzip":     {layout(), cache(), gzipThat(t, "exec cat >/dev/null"), "put out nothing", "save it again"},
 		"others' cache":   {layout(), open(t, 0o777), "", "somebody else", "of your own"},
 		"a blob missing":  {without(t, layout(), "blobs"), cache(), "", "blobs", "save it again"},
-		"no image":        {write1(t, "text"), cache(), "", "no tar", "it takes a directory"},
+		"no image":        {newFile(t, []byte("text")), cache(), "", "no tar", "it takes a directory"},
 		"a link to none":  {tarred("l -> none", "l/f=1"), cache(), "", `"l" is a link in the image`, ""},
 		"a hard one":      {tarred("h => none"), cache(), "", `a hard link to, "none"`, ""},
 		"leads outside":   {tarred("../f=1"), cache(), "", "leads out", ""},
@@ -97,9 +93,9 @@ func without(t *testing.T, dir, name string) string {
 	return dir
 }
 
-func write1(t *testing.T, text string) string {
+func newFile(t testing.TB, content []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
-	write(t, name, []byte(text))
+	write(t, name, content)
 	return name
 }

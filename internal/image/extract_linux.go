@@ -241,23 +241,17 @@ func dirMode(h *tar.Header) uint32 { return uint32(h.Mode)&0o1777 | 0o700 }
 func (x *extractor) makeDir(h *tar.Header, up int, base string) error {
 	err := unix.Mkdirat(up, base, 0o700)
 	if err == unix.EEXIST {
-		var st unix.Stat_t
-		if err := unix.Fstatat(up, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return err
-		}
-		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-			if err := unix.Unlinkat(up, base, 0); err != nil {
-				return err
-			}
-			err = unix.Mkdirat(up, base, 0o700)
-		} else {
+		switch err = unix.Unlinkat(up, base, 0); err {
+		case unix.EISDIR: // it stays
 			err = nil
+		case nil:
+			err = unix.Mkdirat(up, base, 0o700)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	fd, err := unix.Openat(up, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := openDir(up, base)
 	if err != nil {
 		return err
 	}
@@ -296,20 +290,19 @@ func (x *extractor) makeFile(h *tar.Header, from io.Reader, up int, base string)
 	if h.Size > x.written {
 		return errTooLarge // of a sparse file it is the length with its holes
 	}
-	fd, err := unix.Openat(up, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	f, err := create(up, base)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	w := &holeWriter{x: x, fd: fd}
-	size, err := io.Copy(w, bounded{until{x.ctx, from}, &x.written})
+	defer f.Close()
+	size, err := io.Copy(&holeWriter{x: x, f: f}, bounded{until{x.ctx, from}, &x.written})
 	if err != nil {
 		return err
 	}
-	if err := unix.Ftruncate(fd, size); err != nil {
+	if err := f.Truncate(size); err != nil {
 		return err
 	}
-	if err := unix.Fchmod(fd, uint32(h.Mode)&0o777|0o600); err != nil {
+	if err := f.Chmod(os.FileMode(h.Mode)&0o777 | 0o600); err != nil {
 		return err
 	}
 	at := h.ModTime
@@ -323,7 +316,7 @@ func (x *extractor) makeFile(h *tar.Header, from io.Reader, up int, base string)
 // holeWriter writes a new file from its beginning, but for blocks of zeros.
 type holeWriter struct {
 	x     *extractor
-	fd    int
+	f     *os.File
 	at    int64
 	taken int64 // how much of the file is paid for, up to the end of a block
 }
@@ -358,19 +351,15 @@ func (w *holeWriter) write(b []byte) error {
 		return err
 	}
 	w.taken = end
-	return writeAt(w.fd, b, w.at)
+	_, err := w.f.WriteAt(b, w.at)
+	return err
 }
 
-func writeAt(fd int, b []byte, at int64) error {
-	for len(b) > 0 {
-		n, err := unix.Pwrite(fd, b, at)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		b, at = b[n:], at+int64(n)
+// create makes a new file in a directory.
+func create(dir int, name string) (*os.File, error) {
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	return os.NewFile(uintptr(fd), name), nil
 }

@@ -86,11 +86,7 @@ func (l layout) find() (m manifest, digest string, err error) {
 		}
 		return m, "", errUnmarked
 	}
-	f, err := l.open("index.json")
-	if err != nil {
-		return m, "", err
-	}
-	text, err := readAll(f)
+	text, err := l.read("index.json")
 	if err != nil {
 		return m, "", err
 	}
@@ -207,6 +203,15 @@ func (l layout) open(name string) (*os.File, error) {
 		return nil, err
 	}
 	return regular(os.NewFile(uintptr(fd), filepath.Join(l.dir, name)))
+}
+
+// read reads a small file of the layout.
+func (l layout) read(name string) ([]byte, error) {
+	f, err := l.open(name)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(f)
 }
 
 // document reads a small blob, and verifies it.

@@ -3,8 +3,6 @@ package image
 import (
 	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -27,9 +25,7 @@ func newPlatform(t *testing.T, configured string, indexed ...string) string {
 		}
 		all = append(all, m)
 	}
-	for name, content := range map[string][]byte{"oci-layout": []byte("{}"), "index.json": document(t, object{"manifests": all})} {
-		must(t, os.WriteFile(filepath.Join(dir, name), content, 0o644))
-	}
+	index(t, dir, all...)
 	return dir
 }
 
@@ -47,7 +43,7 @@ func TestImagesOfOtherPlatformsAreRefused(t *testing.T) {
 		"none of several":              {newPlatform(t, another, "linux/"+another, "windows/"+runtime.GOARCH), []string{"linux/" + another, "windows/", here}},
 		"none but what isn't an image": {newPlatform(t, another, "linux/"+another, "unknown/unknown"), []string{"linux/" + another, here}},
 	} {
-		_, err := Unpack(t.Context(), c.dir, filepath.Join(t.TempDir(), "c"))
+		_, err := unpackNew(t, c.dir)
 		if c.want == nil {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -81,9 +77,7 @@ func TestWhatIsDamagedIsToldFromWhatIsNoImage(t *testing.T) {
 		"empty":   {nil, ErrNotImage},
 		"changed": {changed, ErrDamaged},
 	} {
-		file := filepath.Join(t.TempDir(), "image.tar")
-		must(t, os.WriteFile(file, c.content, 0o644))
-		_, err := Unpack(t.Context(), file, filepath.Join(t.TempDir(), "c"))
+		_, err := unpackNew(t, newFile(t, c.content))
 		if !errors.Is(err, c.is) {
 			t.Errorf("%s: %v", name, err)
 		}

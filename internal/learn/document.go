@@ -3,6 +3,7 @@ package learn
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -10,113 +11,19 @@ import (
 	"github.com/confine-run/confine/internal/quote"
 )
 
-// document is a policy file by its lines: what isn't understood stays as it is.
-type document struct {
-	head     []string // comments before the first table
-	sections []*section
-	tail     []string // comments after the last key
-}
+// document is a policy file in blocks, one after the other. What isn't understood stays as it is.
+type document struct{ blocks []*block }
 
-// section is one table.
-type section struct {
-	name    string
-	above   []string // comments
-	header  string   // as it stands; "" for keys before any table
-	entries []*entry
-}
+// block is a header of a table, or a key with its value; or a blank line or comment.
+type block struct {
+	text    string // its lines, without the last line feed
+	comment bool   // or blank
+	table   string // that is begun, or that the key is in
+	key     string
 
-// entry is one key.
-type entry struct {
-	Line
-	above []string
-	// inside are comments on lines of their own in a list, by the number of the item that
-	// they stand before.
-	inside map[int][]string
-	raw    string // as it stands, if it is not to be written anew
-}
-
-// section finds the table of a name, or begins it.
-func (d *document) section(name string) *section {
-	if s := d.find(name); s != nil {
-		return s
-	}
-	s := &section{name: name, header: "[" + name + "]"}
-	d.sections = append(d.sections, s)
-	return s
-}
-
-func (d *document) find(name string) *section {
-	for _, s := range d.sections {
-		if s.name == name {
-			return s
-		}
-	}
-	return nil
-}
-
-func (s *section) set(l Line) { s.entries = append(s.entries, &entry{Line: l}) }
-
-func (s *section) find(key string) *entry {
-	for _, e := range s.entries {
-		if e.Key == key {
-			return e
-		}
-	}
-	return nil
-}
-
-func (d *document) String() string {
-	var b strings.Builder
-	lines := func(all []string) {
-		for _, l := range all {
-			b.WriteString(l + "\n")
-		}
-	}
-	lines(d.head)
-	for _, s := range d.sections {
-		if b.Len() > 0 {
-			b.WriteString("\n")
-		}
-		lines(s.above)
-		if s.header != "" {
-			b.WriteString(s.header + "\n")
-		}
-		for _, e := range s.entries {
-			lines(e.above)
-			b.WriteString(e.text() + "\n")
-		}
-	}
-	if len(d.tail) > 0 {
-		b.WriteString("\n")
-		lines(d.tail)
-	}
-	return b.String()
-}
-
-func (e *entry) text() string {
-	if e.raw != "" {
-		return e.raw
-	}
-	if len(e.inside) == 0 {
-		return e.Line.String()
-	}
-	plain := e.Line
-	plain.Items, plain.Why = nil, ""
-	text := strings.TrimSuffix(plain.String(), "]") + "\n"
-	for i := 0; i <= len(e.Items); i++ {
-		for _, c := range e.inside[i] {
-			text += "    " + c + "\n"
-		}
-		if i < len(e.Items) {
-			one := Line{Key: "k", Items: e.Items[i : i+1], list: true}
-			text += strings.TrimSuffix(strings.TrimPrefix(one.String(), "k = [\n"), "]")
-		}
-	}
-	text += "]"
-	if e.Why != "" {
-		text += " # " + e.Why
-	}
-	return text
+	value, why string // of a value on one line that is no list, and its comment
+	isList     bool   // of strings
+	list       []string
 }
 
 // errShape is a file that is TOML, but not of a form that lines can be added to.
@@ -128,51 +35,30 @@ func parseDocument(text string) (*document, error) {
 	if err := toml.Unmarshal([]byte(text), &all); err != nil {
 		return nil, fmt.Errorf("it is no TOML: %w", err)
 	}
-	d := &document{}
-	var cur *section
-	var pending []string
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	for i := 0; i < len(lines); i++ {
-		line := strings.TrimSpace(lines[i])
-		switch {
-		case line == "":
-			if cur == nil && len(d.head) == 0 {
-				d.head, pending = pending, nil
-			}
-		case line[0] == '#':
-			pending = append(pending, line)
+	d, table := &document{}, ""
+	for lines := strings.Split(strings.TrimRight(text, "\n"), "\n"); len(lines) > 0; {
+		b, n := &block{}, 1
+		switch line := strings.TrimSpace(lines[0]); {
+		case line == "" || line[0] == '#':
+			b.comment = true
 		case strings.HasPrefix(line, "[["):
 			return nil, errShape
 		case line[0] == '[':
-			code, _ := cutComment(line)
-			cur = &section{name: tableName(code), header: line, above: pending}
-			if pending = nil; d.find(cur.name) != nil {
+			table = tableName(line)
+		default:
+			if n = b.parse(lines); n > len(lines) {
 				return nil, errShape
 			}
-			if len(d.sections) == 0 && len(d.head) == 0 {
-				d.head, cur.above = cur.above, nil
-			}
-			d.sections = append(d.sections, cur)
-		default:
-			if cur == nil {
-				cur = &section{}
-				d.sections = append(d.sections, cur)
-			}
-			n, e, err := parseEntry(lines[i:])
-			if err != nil {
-				return nil, err
-			}
-			e.above, pending = pending, nil
-			cur.entries = append(cur.entries, e)
-			i += n - 1
 		}
+		b.text, b.table = strings.Join(lines[:n], "\n"), table
+		d.blocks, lines = append(d.blocks, b), lines[n:]
 	}
-	d.tail = pending
 	return d, nil
 }
 
 // tableName is a header's, without blanks around its dots.
-func tableName(code string) string {
+func tableName(header string) string {
+	code, _ := cutComment(header)
 	parts := strings.Split(strings.Trim(strings.TrimSpace(code), "[]"), ".")
 	for i := range parts {
 		parts[i] = strings.TrimSpace(parts[i])
@@ -180,118 +66,181 @@ func tableName(code string) string {
 	return strings.Join(parts, ".")
 }
 
-// parseEntry reads a key: so many lines that they are one.
-func parseEntry(lines []string) (n int, e *entry, err error) {
+// parse reads a key, and gives how many lines it has with its value; more than there are if it is none.
+func (b *block) parse(lines []string) (n int) {
 	var value map[string]any
 	for n = 1; n <= len(lines); n++ {
 		if value = nil; toml.Unmarshal([]byte(strings.Join(lines[:n], "\n")), &value) == nil {
 			break
 		}
 	}
-	if n > len(lines) {
-		return 0, nil, errShape
-	}
 	key, rest, _ := strings.Cut(lines[0], "=")
-	e = &entry{Line: Line{Key: strings.TrimSpace(key)}, raw: strings.Join(lines[:n], "\n")}
-	words, ok := value[e.Key].([]any)
-	if !ok {
-		if n == 1 {
-			code, comment := cutComment(rest)
-			e.Value, e.Why = strings.TrimSpace(code), comment
-		}
-		return n, e, nil
+	b.key = strings.TrimSpace(key)
+	words, isList := value[b.key].([]any)
+	if !isList && n == 1 {
+		code, comment := cutComment(rest)
+		b.value, b.why = strings.TrimSpace(code), comment
 	}
 	for _, w := range words {
 		s, isString := w.(string)
 		if !isString {
-			return n, e, nil // left as it is
+			return n // left as it is
 		}
-		e.Items = append(e.Items, Item{Word: s})
+		b.list = append(b.list, s)
 	}
-	e.list = true
-	e.comments(append([]string{rest}, lines[1:n]...))
-	return n, e, nil
-}
-
-// comments finds those of a list's items.
-func (e *entry) comments(lines []string) {
-	at := 0
-	for i, line := range lines {
-		code, comment := cutComment(line)
-		before := at
-		at += countStrings(code)
-		switch {
-		case comment == "":
-		case i == len(lines)-1:
-			e.Why = comment
-		case at > before && at <= len(e.Items):
-			e.Items[at-1].Why = comment
-		default:
-			if e.inside == nil {
-				e.inside = map[int][]string{}
-			}
-			e.inside[at] = append(e.inside[at], "# "+comment)
-		}
-	}
+	b.isList = isList
+	return n
 }
 
 // cutComment parts a line at the "#" that begins its comment.
 func cutComment(line string) (code, comment string) {
-	end, _ := scan(line)
-	if end < 0 {
-		return line, ""
-	}
-	return line[:end], strings.TrimSpace(strings.TrimLeft(line[end:], "#"))
-}
-
-func countStrings(code string) int {
-	_, n := scan(code)
-	return n
-}
-
-// scan goes through a line that has no multi-line string, and gives where its comment
-// begins, or -1, and how many strings there are before.
-func scan(line string) (comment, n int) {
 	for i := 0; i < len(line); i++ {
-		switch c := line[i]; c {
+		switch line[i] {
 		case '#':
-			return i, n
+			return line[:i], strings.TrimSpace(strings.TrimLeft(line[i:], "#"))
 		case '"', '\'':
-			for i++; i < len(line) && line[i] != c; i++ {
-				if c == '"' && line[i] == '\\' {
-					i++
-				}
-			}
-			n++
+			i = skipString(line, i)
 		}
 	}
-	return -1, n
+	return line, ""
+}
+
+// skipString is where the string ends that begins at i.
+func skipString(text string, i int) int {
+	quote := text[i]
+	for i++; i < len(text) && text[i] != quote; i++ {
+		if quote == '"' && text[i] == '\\' {
+			i++
+		}
+	}
+	return i
+}
+
+func (d *document) String() string {
+	var b strings.Builder
+	for _, x := range d.blocks {
+		b.WriteString(x.text + "\n")
+	}
+	return b.String()
+}
+
+// find is the block of a key; without a key, the last one of a table.
+func (d *document) find(table, key string) (at int) {
+	at = -1
+	for i, b := range d.blocks {
+		if !b.comment && b.table == table && (key == "" || b.key == key) {
+			at = i
+		}
+	}
+	return at
+}
+
+// notes adds comments to those at the head, each once.
+func (d *document) notes(lines []string) {
+	end := 0
+	for i, b := range d.blocks {
+		if !b.comment {
+			break
+		}
+		if b.text != "" {
+			end = i + 1
+		}
+	}
+	head := d.blocks[:end]
+	var added []*block
+	for _, l := range lines {
+		if !slices.ContainsFunc(head, func(b *block) bool { return strings.TrimSpace(b.text) == l }) {
+			added = append(added, &block{comment: true, text: l})
+		}
+	}
+	d.blocks = slices.Insert(d.blocks, end, added...)
+}
+
+// put adds a line to a table, or to the line that has its key. widened says that a value grants more than
+// it did.
+func (d *document) put(table string, l *Line) (widened string, err error) {
+	if at := d.find(table, l.Key); at >= 0 {
+		return d.blocks[at].merge(l)
+	}
+	at := d.find(table, "")
+	if at < 0 {
+		if len(d.blocks) > 0 {
+			d.blocks = append(d.blocks, &block{comment: true})
+		}
+		at = len(d.blocks)
+		d.blocks = append(d.blocks, &block{table: table, text: "[" + table + "]"})
+	}
+	b := &block{table: table, key: l.Key, text: l.String(), value: l.Value, why: l.Why, isList: l.list}
+	for _, i := range l.Items {
+		b.list = append(b.list, i.Word)
+	}
+	d.blocks = slices.Insert(d.blocks, at+1, b)
+	return "", nil
+}
+
+// add puts items at the end of a list.
+func (b *block) add(items []Item) error {
+	last := strings.IndexByte(b.text, '[') + 1 // where the last item ends, with its comma
+	end := last
+	for ; end < len(b.text) && b.text[end] != ']'; end++ {
+		switch b.text[end] {
+		case '#':
+			comment, _, _ := strings.Cut(b.text[end:], "\n")
+			end += len(comment)
+		case '"', '\'':
+			end = skipString(b.text, end)
+			last = end + 1
+		case ',':
+			last = end + 1
+		}
+	}
+	if last > end || end >= len(b.text) {
+		return errShape
+	}
+	head, rest := b.text[:last], strings.TrimRight(b.text[last:end], " \t")
+	if c := head[last-1]; c != '[' && c != ',' {
+		head += ","
+	}
+	if !strings.HasSuffix(rest, "\n") {
+		rest += "\n"
+	}
+	b.text = head + rest + itemLines(items) + b.text[end:]
+	for _, i := range items {
+		b.list = append(b.list, i.Word)
+	}
+	var now block
+	if lines := strings.Split(b.text, "\n"); now.parse(lines) != len(lines) || !slices.Equal(now.list, b.list) {
+		return errShape
+	}
+	return nil
+}
+
+// itemLines are those of a list's items.
+func itemLines(items []Item) string {
+	var b strings.Builder
+	for _, i := range items {
+		b.WriteString("    " + quote.TOML(i.Word) + ",")
+		if i.Why != "" {
+			b.WriteString(" # " + i.Why)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }
 
 // String is a line, or several for a list.
 func (l *Line) String() string {
-	var b strings.Builder
-	b.WriteString(l.Key + " = ")
+	text := l.Key + " = " + l.Value
 	switch {
 	case l.list && len(l.Items) == 0:
-		b.WriteString("[]")
+		text += "[]"
 	case l.list:
-		b.WriteString("[\n")
-		for _, i := range l.Items {
-			b.WriteString("    " + quote.TOML(i.Word) + ",")
-			if i.Why != "" {
-				b.WriteString(" # " + i.Why)
-			}
-			b.WriteString("\n")
-		}
-		b.WriteString("]")
-	default:
-		b.WriteString(l.Value)
+		text += "[\n" + itemLines(l.Items) + "]"
 	}
 	if l.Why != "" {
-		b.WriteString(" # " + l.Why)
+		text += " # " + l.Why
 	}
-	return b.String()
+	return text
 }
 
 // bareKey quotes a key where it has to be.

@@ -106,10 +106,10 @@ func world(h fakeHost) *World {
 	return &World{
 		Dir: "/work/p", Home: "/home/u", Path: []string{"/usr/bin", "/opt/tools/bin"}, Out: "/work/p", Temp: []string{"/tmp", "/var/tmp"}, Host: h,
 		Secret: Secrets(h, "/home/u"), Readable: func(p string) bool { return !strings.Contains(p, "/shut") }, Writable: func(p string) bool { return !strings.Contains(p, "/shut") },
-		Base: func(p string, w Wish) Given {
+		Base: func(p string, w Op) Given {
 			real, err := h.walk(p, true, 0)
 			switch {
-			case under(p, "/usr") && (err != nil || under(real, "/usr")), p == "/", p == "/etc" || under(p, "/dev/null") || under(p, "/proc/self"):
+			case hostfs.Under(p, "/usr") && (err != nil || hostfs.Under(real, "/usr")), p == "/", p == "/etc" || hostfs.Under(p, "/dev/null") || hostfs.Under(p, "/proc/self"):
 				return Given{Yes: w != Write && w != Create || p == "/dev/null"}
 			case p == "/home/u" || p == "/tmp":
 				return Given{Yes: true, Private: true}
@@ -131,9 +131,9 @@ func accesses(t *testing.T, h fakeHost, text string) (all []Access) {
 		}
 		what, comm, _ := strings.Cut(line, " by ")
 		fields := strings.Fields(what)
-		a := Access{Wish: Wish(fields[0]), Path: fields[1], Comm: comm}
-		f, err := h.file(a.Path, a.Wish != Create && a.Wish != Remove)
-		a.Exists, a.IsDir = err == nil || made[a.Path], f.Mode.IsDir()
+		a := Access{Op: Op(fields[0]), Path: fields[1], Comm: comm}
+		_, err := h.file(a.Path, a.Op != Create && a.Op != Remove)
+		a.Exists = err == nil || made[a.Path]
 		for _, flag := range fields[2:] {
 			switch flag {
 			case "rename":
@@ -148,7 +148,7 @@ func accesses(t *testing.T, h fakeHost, text string) (all []Access) {
 				t.Fatalf("no flag %s", flag)
 			}
 		}
-		if a.Wish == Create {
+		if a.Op == Create {
 			made[a.Path] = true
 		}
 		r.Add(a)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/shell"
 )
 
@@ -47,9 +48,9 @@ func (f *files) mark(all []Access) {
 	for i := range all {
 		a := &all[i]
 		switch {
-		case a.Wish == Create && !a.Exists && !before[a.Path]:
+		case a.Op == Create && !a.Exists && !before[a.Path]:
 			f.made[a.Path] = true
-		case a.Wish == Create && a.Exists && !a.Replaces:
+		case a.Op == Create && a.Exists && !a.Replaces:
 			f.tried[a.Path] = true
 			before[a.Path] = true
 		case a.Exists:
@@ -74,11 +75,11 @@ func (f *files) outermost(p string) (top string) {
 
 func (f *files) access(a *Access) {
 	switch {
-	case a.Wish == Connect:
+	case a.Op == Connect:
 		f.socket(a)
 	case kernels(a.Path):
 		f.kernel(a)
-	case a.Wish == Create || a.Wish == Remove:
+	case a.Op == Create || a.Op == Remove:
 		f.change(a)
 	case a.Exists || a.Unknown:
 		f.use(a)
@@ -86,19 +87,21 @@ func (f *files) access(a *Access) {
 }
 
 // kernels: of trees that are the kernel's, and made anew for each run.
-func kernels(p string) bool { return under(p, "/proc") || under(p, "/sys") || under(p, "/dev") }
+func kernels(p string) bool {
+	return hostfs.Under(p, "/proc") || hostfs.Under(p, "/sys") || hostfs.Under(p, "/dev")
+}
 
 func (f *files) kernel(a *Access) {
-	if a.Wish == Look || a.Wish == List || !a.Exists || under(a.Path, "/dev/shm") || f.world.Base(a.Path, a.Wish).Yes {
+	if a.Op == Look || a.Op == List || !a.Exists || hostfs.Under(a.Path, "/dev/shm") || f.world.Base(a.Path, a.Op).Yes {
 		return
 	}
 	what := "the kernel's"
-	if under(a.Path, "/dev") {
+	if hostfs.Under(a.Path, "/dev") {
 		what = "a device of the host's: no option but --mount shows it"
 	} else if rest := strings.TrimPrefix(a.Path, "/proc/"); rest != a.Path && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
 		what = "of another process"
 	}
-	f.notes.refused(string(a.Wish)+" "+word(a.Path), a.Comm, what)
+	f.notes.refused(string(a.Op)+" "+word(a.Path), a.Comm, what)
 }
 
 func (f *files) socket(a *Access) {
@@ -115,9 +118,9 @@ func (f *files) socket(a *Access) {
 // change is about a name that comes or goes: its directory is written to.
 func (f *files) change(a *Access) {
 	switch {
-	case a.Wish == Create && a.Exists && !a.Replaces:
+	case a.Op == Create && a.Exists && !a.Replaces:
 		return // it was refused
-	case a.Wish == Remove && !a.Exists:
+	case a.Op == Remove && !a.Exists:
 		return
 	}
 	dir := path.Dir(a.Path)
@@ -169,7 +172,7 @@ func (f *files) tree(real, given, name string, a *Access) {
 		f.notes.refused(what, a.Comm, why)
 		return
 	}
-	if at := w.holdsObeyed(real); at != "" {
+	if at := w.holdsTrusted(real); at != "" {
 		f.notes.add("CAREFUL: " + word(real) + " is made writable, and holds " + word(at) + ", which programs outside take orders from.")
 	}
 	f.trees.add(real, verbWritten, name, a.Comm)
@@ -180,7 +183,7 @@ func (f *files) tree(real, given, name string, a *Access) {
 // neverWritable says why a directory isn't made writable for a name that comes or goes in it, and
 // what is refused with that.
 func (w *World) neverWritable(dir, name string) (what, why string) {
-	what, why = "make or remove "+word(name), w.obeyed(dir)
+	what, why = "make or remove "+word(name), w.trusted(dir)
 	grant := "; --allow-write " + shell.Word(dir) + " would grant it"
 	switch {
 	case w.protectedBy(dir) != "":
@@ -203,20 +206,20 @@ func (f *files) use(a *Access) {
 		f.notes.add("NOT GRANTED: names relative to the current directory: that is too broad to be shown. Start in the directory of a project, or name files in full.")
 	}
 	// A name from there on is one only while that directory is there.
-	f.project = f.project || a.Relative && w.Dir != "" && !w.Base(a.Path, Read).Yes && !(a.Path == w.Dir && a.Wish == Look)
+	f.project = f.project || a.Relative && w.Dir != "" && !w.Base(a.Path, Read).Yes && !(a.Path == w.Dir && a.Op == Look)
 	real, dir, file := w.resolve(a.Path)
 	switch {
 	case !dir && !file:
 		return
 	case kernels(real): // by a link, as /etc/mtab: what the kernel makes is the run's own
-		if !w.Base(a.Path, a.Wish).Yes && a.Wish != Look {
-			f.notes.refused(string(a.Wish)+" "+word(a.Path), a.Comm, "a link to what is the kernel's: no option shows it")
+		if !w.Base(a.Path, a.Op).Yes && a.Op != Look {
+			f.notes.refused(string(a.Op)+" "+word(a.Path), a.Comm, "a link to what is the kernel's: no option shows it")
 		}
 		return
-	case a.Wish == Write:
+	case a.Op == Write:
 		f.write(a, real, dir)
-	case dir && (a.Wish == Look || a.Wish == Exec):
-	case (a.Wish == Read || a.Wish == List) && !w.Readable(real): // the next run is refused as this one was
+	case dir && (a.Op == Look || a.Op == Exec):
+	case (a.Op == Read || a.Op == List) && !w.Readable(real): // the next run is refused as this one was
 	case dir:
 		f.list(a, real)
 	default:
@@ -245,7 +248,7 @@ func (f *files) write(a *Access, real string, dir bool) {
 		f.notes.refused("write to "+word(real), a.Comm, "it is protected: "+why)
 		return
 	}
-	if why := w.obeyed(real); why != "" && !w.inProject(real) {
+	if why := w.trusted(real); why != "" && !w.inProject(real) {
 		f.notes.refused("write to "+word(real), a.Comm, why)
 		return
 	}
@@ -286,7 +289,7 @@ func (f *files) list(a *Access, real string) {
 
 func (f *files) read(a *Access, real string) {
 	w := f.world
-	if a.Wish == Exec {
+	if a.Op == Exec {
 		f.interpreter(a, real)
 	}
 	if w.Base(a.Path, Read).Yes {
@@ -295,13 +298,13 @@ func (f *files) read(a *Access, real string) {
 	if needless(real) || f.temporary(a.Path, real) {
 		return
 	}
-	verb := map[Wish]string{Look: "looked at", Exec: "executed"}[a.Wish]
+	verb := map[Op]string{Look: "looked at", Exec: "executed"}[a.Op]
 	if verb == "" {
 		verb = "read"
 	}
 	what := w.Secret(real)
 	switch {
-	case what != "" && a.Wish == Look:
+	case what != "" && a.Op == Look:
 		f.notes.refused("look at "+word(real), a.Comm, "it is a secret ("+what+"), and was not read")
 	case what != "":
 		f.secrets.add(real, verb, "", a.Comm)
@@ -328,7 +331,7 @@ func (f *files) interpreter(a *Access, real string) {
 		return
 	}
 	if at, _, file := f.world.resolve(fields[0]); file && at != real {
-		f.read(&Access{Path: fields[0], Wish: Read, Comm: a.Comm, Exists: true}, at)
+		f.read(&Access{Path: fields[0], Op: Read, Comm: a.Comm, Exists: true}, at)
 	}
 }
 
@@ -339,7 +342,7 @@ func (f *files) temporary(given, real string) bool {
 		return false
 	}
 	for _, t := range f.world.Temp {
-		for up := given; (under(real, t) || under(given, t)) && up != t && up != "/"; up = path.Dir(up) {
+		for up := given; (hostfs.Under(real, t) || hostfs.Under(given, t)) && up != t && up != "/"; up = path.Dir(up) {
 			if f.tried[up] {
 				return true
 			}
@@ -356,11 +359,5 @@ func (f *files) named(given, real string) {
 	}
 }
 
-// needless are files that C libraries look at for what doesn't matter inside.
-func needless(p string) bool {
-	switch p {
-	case "/etc/locale.alias": // other names of languages; LC_ALL is C.UTF-8
-		return true
-	}
-	return false
-}
+// needless: C libraries read other names of languages there, and inside LC_ALL is C.UTF-8.
+func needless(p string) bool { return p == "/etc/locale.alias" }

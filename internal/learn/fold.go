@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/confine-run/confine/internal/hostfs"
 )
 
 // want is something that the profile has to grant, and who needs it.
@@ -144,7 +146,7 @@ func (f *files) hides(dir string) bool { return f.world.Secret(dir) != "" }
 
 // never: a directory that is not made writable as a whole for what in it is written to.
 func (f *files) never(dir string) bool {
-	return f.hides(dir) || !f.world.inProject(dir) && (f.world.obeyed(dir) != "" || f.world.holdsObeyed(dir) != "")
+	return f.hides(dir) || !f.world.inProject(dir) && (f.world.trusted(dir) != "" || f.world.holdsTrusted(dir) != "")
 }
 
 // siblings drops what lies in another one, and folds many in one directory to that.
@@ -163,7 +165,7 @@ func (f *files) siblings(all wants, many int, never func(string) bool) wants {
 			return all
 		}
 		for _, p := range all.paths() {
-			if p != dir && under(p, dir) {
+			if p != dir && hostfs.Under(p, dir) {
 				all.fold(p, dir)
 			}
 		}
@@ -243,22 +245,17 @@ func (f *files) byName(read, write wants) (all []string) {
 			if shown(dir) || f.world.Base(link, Look).Yes {
 				continue
 			}
-			if f.world.Dir != "" && under(at, f.world.Dir) && f.project {
+			if f.world.Dir != "" && hostfs.Under(at, f.world.Dir) && f.project {
 				continue
 			}
-			for i := len(link); i <= len(name); i++ {
-				if i < len(name) && name[i] != '/' {
-					continue
-				}
-				if real, _, _ := f.world.resolve(name[:i]); real != "" && shown(real) {
-					if p := name[:i]; !slices.Contains(all, p) {
-						all = append(all, p)
-					}
+			for at := range prefixes(name, len(link)) {
+				if real, _, _ := f.world.resolve(at); real != "" && shown(real) {
+					all = append(all, at)
 					break
 				}
 			}
 		}
 	}
 	slices.Sort(all)
-	return all
+	return slices.Compact(all)
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/confine-run/confine/status"
+
+	"github.com/confine-run/confine/internal/hostfs"
 )
 
 var usual = []string{
@@ -137,24 +139,24 @@ func granted(w *World, p *Profile) (g grants) {
 	return g
 }
 
-func (g *grants) allows(w *World, name string, wish Wish) bool {
+func (g *grants) allows(w *World, name string, op Op) bool {
 	real, _, _ := w.resolve(name)
-	if wish == Create {
+	if op == Create {
 		dir, _, _ := w.resolve(path.Dir(name))
-		name, real, wish = path.Dir(name), dir, Write
+		name, real, op = path.Dir(name), dir, Write
 	}
 	in := func(list []string) bool {
 		for _, d := range list {
-			if real != "" && under(real, d) {
+			if real != "" && hostfs.Under(real, d) {
 				return true
 			}
 		}
 		return false
 	}
 	switch {
-	case w.Base(name, wish).Yes || in(g.write) || w.inProject(real) && g.workdir == "rw":
+	case w.Base(name, op).Yes || in(g.write) || w.inProject(real) && g.workdir == "rw":
 		return true
-	case wish == Write:
+	case op == Write:
 		return false
 	}
 	return in(g.read) || w.inProject(real) && g.workdir == "ro" && w.Secret(real) == ""
@@ -175,13 +177,13 @@ func TestWhatWasSeenIsGrantedAndItsNeighboursAreNot(t *testing.T) {
 		s := &Seen{Accesses: accesses(t, h, c.seen)}
 		p := Make(s, w, "x", "x.seccomp.toml", Extra{})
 		g := granted(w, p)
-		for _, a := range Check(s, w, func(name string, wish Wish) bool { checked++; return g.allows(w, name, wish) }) {
+		for _, a := range Check(s, w, func(name string, op Op) bool { checked++; return g.allows(w, name, op) }) {
 			said := false
 			for _, n := range p.Notes {
 				said = said || strings.Contains(n, path.Base(a.Path)) || strings.Contains(n, a.Path)
 			}
 			if !said {
-				t.Errorf("%s: %s %s isn't granted, and nobody says so:\n%s", c.name, a.Wish, a.Path, p.TOML())
+				t.Errorf("%s: %s %s isn't granted, and nobody says so:\n%s", c.name, a.Op, a.Path, p.TOML())
 			}
 		}
 		for _, n := range neighbours {
@@ -203,8 +205,8 @@ func TestNothingSeenBreaksTheFile(t *testing.T) {
 	for _, odd := range []string{"a\nallow_read = [\"/\"]", "a\"]\n[x]", "\xff\xfe", "\x1b[31m", "'''", "# x", "a\r\nb", "\u2028", "\\"} {
 		h := tree("/work/other/" + odd)
 		s := &Seen{Command: odd, Ended: "exited with 1", Accesses: []Access{
-			{Path: "/work/other/" + odd, Wish: Read, Comm: odd, Exists: true}, {Path: "/home/u/" + odd, Wish: Create, Comm: odd},
-			{Path: "/dev/" + odd, Wish: Read, Comm: odd, Exists: true}},
+			{Path: "/work/other/" + odd, Op: Read, Comm: odd, Exists: true}, {Path: "/home/u/" + odd, Op: Create, Comm: odd},
+			{Path: "/dev/" + odd, Op: Read, Comm: odd, Exists: true}},
 			Calls:    []Call{{Name: "memfd_create", What: "memfd_create(" + odd + ")", Comm: odd}, {What: odd, Comm: odd, Refused: true}},
 			Attempts: []status.Attempt{{What: odd, Protocol: "tcp", Verdict: status.AttemptBlocked, Why: odd, Comm: odd, Hint: odd}}}
 		p := Make(s, world(h), "x", "x.seccomp.toml", Extra{})

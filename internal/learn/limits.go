@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/confine-run/confine/internal/quote"
@@ -65,7 +66,7 @@ func timeLimit(d, least time.Duration) string {
 
 // sizeLimit leaves head room over a size, in TOML.
 func sizeLimit(n, least int64) string {
-	return quote.TOML(sizeWord(powers(max(n*more, least), 1<<20)))
+	return quote.TOML(quote.Size(powers(max(n*more, least), 1<<20)))
 }
 
 // roundTime gives 1, 2, 3, 5, 10, 15, 20, 30 or 45 seconds, minutes or hours, or whole days.
@@ -94,14 +95,16 @@ func powers(n, least int64) int64 {
 	return n
 }
 
+// timeWord is a duration without units that are 0: "2h", not "2h0m0s".
 func timeWord(d time.Duration) string {
-	switch {
-	case d%time.Hour == 0:
-		return strconv.FormatInt(int64(d/time.Hour), 10) + "h"
-	case d%time.Minute == 0:
-		return strconv.FormatInt(int64(d/time.Minute), 10) + "m"
+	word := d.String()
+	if rest, ok := strings.CutSuffix(word, "m0s"); ok {
+		word = rest + "m"
 	}
-	return strconv.FormatInt(int64(d/time.Second), 10) + "s"
+	if rest, ok := strings.CutSuffix(word, "h0m"); ok {
+		word = rest + "h"
+	}
+	return word
 }
 
 func shortTime(d time.Duration) string {
@@ -112,16 +115,6 @@ func shortTime(d time.Duration) string {
 		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "s"
 	}
 	return d.Round(time.Second).String()
-}
-
-func sizeWord(n int64) string {
-	units := "KMGT"
-	for i := len(units); i > 0; i-- {
-		if one := int64(1) << (10 * i); n%one == 0 {
-			return strconv.FormatInt(n/one, 10) + units[i-1:i]
-		}
-	}
-	return strconv.FormatInt(n, 10)
 }
 
 func shortSize(n int64) string {

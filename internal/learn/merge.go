@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"github.com/confine-run/confine/internal/hostfs"
+	"github.com/confine-run/confine/internal/quote"
 )
 
 // Older is a profile that learn has written before, as far as merging with it has to know. The
@@ -67,32 +70,10 @@ func (p *Profile) Merge(old string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	own := p.document()
-	p.Widened = nil
-	for _, l := range own.head { // a person's comments first, and each of ours once
-		if !slices.Contains(d.head, l) {
-			d.head = append(d.head, l)
-		}
+	if err := p.addTo(d); err != nil {
+		return "", err
 	}
-	for _, s := range own.sections {
-		to := d.find(s.name)
-		if to == nil {
-			d.sections = append(d.sections, s)
-			continue
-		}
-		for _, e := range s.entries {
-			if have := to.find(e.Key); have != nil {
-				if before := have.Value; have.merge(e) {
-					p.Widened = append(p.Widened, e.Key+" = "+before+" to "+have.Value)
-				}
-			} else {
-				to.entries = append(to.entries, e)
-			}
-		}
-	}
-	if fs := d.find("sandbox.profiles." + bareKey(p.Name) + ".filesystem"); fs != nil {
-		fs.unneeded(p.project)
-	}
+	d.dropUnneeded(p.table("filesystem"), p.project)
 	text := d.String()
 	var check map[string]any
 	if err := toml.Unmarshal([]byte(text), &check); err != nil {
@@ -101,49 +82,59 @@ func (p *Profile) Merge(old string) (string, error) {
 	return text, nil
 }
 
-// unneeded takes out what learn made writable below a project that is so as a whole now:
+// dropUnneeded takes out what learn made writable below a project that is so as a whole now:
 // it would only have to be there.
-func (s *section) unneeded(project string) {
-	dir, list := s.find("workdir"), s.find("allow_write")
-	if project == "" || dir == nil || list == nil || !list.list || unquoted(dir.Value) != "rw" || len(list.inside) > 0 {
+func (d *document) dropUnneeded(table, project string) {
+	dir, list := d.find(table, "workdir"), d.find(table, "allow_write")
+	if project == "" || dir < 0 || list < 0 || unquoted(d.blocks[dir].value) != "rw" {
 		return
 	}
-	kept := slices.DeleteFunc(slices.Clone(list.Items), func(i Item) bool {
-		return i.written() && (under(i.Word, project) || project == "." && strings.HasPrefix(i.Word, "./"))
+	b := d.blocks[list]
+	lines := strings.Split(b.text, "\n")
+	b.list = slices.DeleteFunc(b.list, func(word string) bool {
+		if !hostfs.Under(word, project) && !(project == "." && strings.HasPrefix(word, "./")) {
+			return false
+		}
+		own := slices.IndexFunc(lines, func(line string) bool {
+			code, comment := cutComment(line)
+			return strings.TrimSpace(code) == quote.TOML(word)+"," && written(comment)
+		})
+		if own >= 0 {
+			lines = slices.Delete(lines, own, own+1)
+		}
+		return own >= 0
 	})
-	if len(kept) < len(list.Items) {
-		list.Items, list.raw = kept, ""
+	if b.text = strings.Join(lines, "\n"); len(lines) == 2 {
+		b.text = strings.Join(lines, "")
 	}
 }
 
-// written says whether learn granted it for writing. The comment is all that a file has of that:
+// written says whether learn granted an item for writing. The comment is all that a file has of that:
 // it begins with the verb, as want.why makes it.
-func (i *Item) written() bool {
-	verb, _, _ := strings.Cut(i.Why, " ")
+func written(why string) bool {
+	verb, _, _ := strings.Cut(why, " ")
 	return strings.TrimSuffix(verb, ",") == verbWritten
 }
 
-// merge takes over what a key says in a newer profile. It is true where a value grants
-// more than it did.
-func (e *entry) merge(own *entry) bool {
+// merge takes over what a key says in a newer profile.
+func (b *block) merge(own *Line) (widened string, err error) {
 	switch {
-	case e.list && own.list:
-		for _, item := range own.Items {
-			if !slices.ContainsFunc(e.Items, func(i Item) bool { return i.Word == item.Word }) {
-				e.Items = append(e.Items, item)
-				e.raw = ""
-			}
+	case b.isList && own.list:
+		items := slices.DeleteFunc(slices.Clone(own.Items), func(i Item) bool { return slices.Contains(b.list, i.Word) })
+		if len(items) > 0 {
+			return "", b.add(items)
 		}
-	case e.list || own.list || e.Value == "":
+	case b.isList || own.list || b.value == "":
 		// Somebody has put it otherwise.
-	case higher(own.Key, own.Value, e.Value):
-		if e.Why != "" && !learned(e.Why, own.Why) {
-			e.above = append(e.above, "# "+e.Why) // a person's
+	case higher(own.Key, own.Value, b.value):
+		widened = own.Key + " = " + b.value + " to " + own.Value
+		b.text = own.String()
+		if b.why != "" && !learned(b.why, own.Why) {
+			b.text = "# " + b.why + "\n" + b.text // a person's
 		}
-		e.Value, e.Why, e.raw = own.Value, own.Why, ""
-		return true
+		b.value, b.why = own.Value, own.Why
 	}
-	return false
+	return widened, nil
 }
 
 // learned says whether a comment is one of learn's: of the form that the newer one has.

@@ -120,7 +120,7 @@ func TestMergeWithWhatAPersonWrote(t *testing.T) {
 func FuzzMerge(f *testing.F) {
 	f.Add("[sandbox]\nprofile = \"x\"\n[sandbox.profiles.x]\na = [\n  'b', # c\n]\n")
 	h := tree(usual...)
-	p := Make(&Seen{Accesses: []Access{{Path: "/work/other/f", Wish: Read, Exists: true}}}, world(h), "x", "x.seccomp.toml", Extra{})
+	p := Make(&Seen{Accesses: []Access{{Path: "/work/other/f", Op: Read, Exists: true}}}, world(h), "x", "x.seccomp.toml", Extra{})
 	f.Fuzz(func(t *testing.T, text string) {
 		out, err := p.Merge(text)
 		if err != nil {

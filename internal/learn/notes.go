@@ -13,7 +13,7 @@ import (
 type notes struct {
 	list    []string
 	dropped int
-	homes   map[string]*want
+	homes   wants // private places, with what was made in them
 }
 
 // mostNotes bounds how long the list gets.
@@ -40,18 +40,15 @@ func (n *notes) refused(what, comm, why string) {
 // private is something that was made in a place that the run has for itself.
 func (n *notes) private(dir, name string) {
 	if n.homes == nil {
-		n.homes = map[string]*want{}
+		n.homes = wants{}
 	}
-	if n.homes[dir] == nil {
-		n.homes[dir] = &want{}
-	}
-	n.homes[dir].names = once(n.homes[dir].names, name)
+	n.homes.add(dir, "", name, "")
 }
 
 // all are the notes, in their order.
 func (n *notes) all() []string {
 	list := slices.Clone(n.list)
-	for _, dir := range wants(n.homes).paths() {
+	for _, dir := range n.homes.paths() {
 		if made := n.homes[dir].made(); made != "" {
 			list = append(list, "Made in "+word(dir)+", which is private and empty inside, and gone afterwards: "+made)
 		}

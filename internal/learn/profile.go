@@ -54,7 +54,7 @@ func Make(s *Seen, w *World, name, companion string, extra Extra) *Profile {
 	f.take(s.Accesses)
 	s.Unwritten = f.unwritten
 	for _, a := range s.Denied {
-		n.refused(string(a.Wish)+" "+word(a.Path), a.Comm, "a rule of the run that was learned from hid it")
+		n.refused(string(a.Op)+" "+word(a.Path), a.Comm, "a rule of the run that was learned from hid it")
 	}
 	hosts := s.hosts(n)
 	text := s.companion(n, len(hosts.Items) > 0 || s.Beside.Hosts)
@@ -162,7 +162,7 @@ func (p *Profile) Missing(a *Access) string {
 			return ""
 		}
 	}
-	text := "NOT GRANTED: " + string(a.Wish) + " " + word(a.Path)
+	text := "NOT GRANTED: " + string(a.Op) + " " + word(a.Path)
 	if a.Comm != "" {
 		text += " (" + word(a.Comm) + ")"
 	}
@@ -245,26 +245,46 @@ const mark = "## "
 
 // TOML is the file: a policy file that uses the profile, so that
 // "confine --config FILE -- COMMAND" is all that it takes.
-func (p *Profile) TOML() string { return p.document().String() }
-
-func (p *Profile) document() *document {
+func (p *Profile) TOML() string {
 	d := &document{}
+	_ = p.addTo(d) // nothing is there that it could be merged with
+	return d.String()
+}
+
+// table is the full name of one of its tables.
+func (p *Profile) table(name string) string {
+	full := "sandbox.profiles." + bareKey(p.Name)
+	if name != "" {
+		full += "." + name
+	}
+	return full
+}
+
+// addTo adds the profile to a document.
+func (p *Profile) addTo(d *document) error {
+	var notes []string
 	for _, n := range p.Notes {
-		d.head = append(d.head, mark+n)
+		notes = append(notes, mark+n)
 	}
-	d.section("sandbox").set(Line{Key: "profile", Value: quote.TOML(p.Name)})
+	d.notes(notes)
+	p.Widened = nil
+	add := func(table string, l Line) error {
+		widened, err := d.put(table, &l)
+		if widened != "" {
+			p.Widened = append(p.Widened, widened)
+		}
+		return err
+	}
+	err := add("sandbox", Line{Key: "profile", Value: quote.TOML(p.Name)})
+	if err == nil {
+		err = add(p.table(""), Line{Key: "extends", Value: quote.TOML("strict")})
+	}
 	for _, t := range p.Tables {
-		name := "sandbox.profiles." + bareKey(p.Name)
-		if t.Name != "" {
-			name += "." + t.Name
-		}
-		s := d.section(name)
-		if t.Name == "" {
-			s.set(Line{Key: "extends", Value: quote.TOML("strict")})
-		}
 		for _, l := range t.Lines {
-			s.set(l)
+			if err == nil {
+				err = add(p.table(t.Name), l)
+			}
 		}
 	}
-	return d
+	return err
 }

@@ -8,31 +8,31 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-// Wish is what somebody wanted to do with a path.
-type Wish string
+// Op is what a program wanted to do with a path.
+type Op string
 
-// The wishes, in the words of who saw them.
+// The operations, in the words of package files.
 const (
-	Look    Wish = "look"
-	Read    Wish = "read"
-	Write   Wish = "write"
-	Create  Wish = "create"
-	Remove  Wish = "remove"
-	Exec    Wish = "exec"
-	Connect Wish = "connect"
-	List    Wish = "list"
+	Look    Op = "look"
+	Read    Op = "read"
+	Write   Op = "write"
+	Create  Op = "create"
+	Remove  Op = "remove"
+	Exec    Op = "exec"
+	Connect Op = "connect"
+	List    Op = "list"
 )
 
 // Access is one path that a run named, and what for.
 type Access struct {
 	Path     string // absolute, as the program meant it; links are not followed
-	Wish     Wish
+	Op       Op
 	Comm     string
 	Relative bool // named from the current directory on
 	// Replaces: by a rename, which takes the place of what is there.
 	Replaces bool
 	// What was there, as the program saw it. Unknown: nobody could look.
-	Exists, IsDir, Unknown bool
+	Exists, Unknown bool
 	// ReadOnly: it would have been changed, and lay in a tree that was shown read-only.
 	ReadOnly bool
 }

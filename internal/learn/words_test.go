@@ -54,21 +54,21 @@ func TestRecorderIsBounded(t *testing.T) {
 	var long, short Recorder
 	name := "/" + strings.Repeat("x", 8<<10)
 	for i := range most {
-		long.Add(Access{Path: name + strconv.Itoa(i), Wish: Look})
-		short.Add(Access{Path: "/" + strconv.Itoa(i), Wish: Look})
-		short.Add(Access{Path: "/0", Wish: Look})
+		long.Add(Access{Path: name + strconv.Itoa(i), Op: Look})
+		short.Add(Access{Path: "/" + strconv.Itoa(i), Op: Look})
+		short.Add(Access{Path: "/0", Op: Look})
 	}
 	list, lost := long.Accesses()
 	if size := len(list) * len(name); size > mostBytes || size < mostBytes/2 || int(lost)+len(list) != most {
 		t.Errorf("%d names of %d bytes kept, %d lost", len(list), len(name), lost)
 	}
 	long = Recorder{}
-	long.Add(Access{Path: strings.Repeat("/x", mostDeep), Wish: Create})
-	long.Add(Access{Path: strings.Repeat("/x", mostDeep+1), Wish: Create})
+	long.Add(Access{Path: strings.Repeat("/x", mostDeep), Op: Create})
+	long.Add(Access{Path: strings.Repeat("/x", mostDeep+1), Op: Create})
 	if list, lost := long.Accesses(); len(list) != 1 || lost != 1 {
 		t.Errorf("%d deep names kept, %d lost", len(list), lost)
 	}
-	short.Add(Access{Path: "/one more", Wish: Look})
+	short.Add(Access{Path: "/one more", Op: Look})
 	if list, lost := short.Accesses(); len(list) != most || lost != 1 {
 		t.Errorf("%d short names kept, %d lost", len(list), lost)
 	}

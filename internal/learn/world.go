@@ -2,6 +2,7 @@ package learn
 
 import (
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"slices"
@@ -34,7 +35,7 @@ type World struct {
 	Temp []string // places for temporary files, canonical
 	Path []string // where the caller's shell looks for programs, canonical
 	Host Host
-	Base func(path string, w Wish) Given
+	Base func(path string, w Op) Given
 	// Readable and Writable say whether permissions let the caller, whatever rules say.
 	Readable, Writable func(path string) bool
 	// Secret says what a file is, if it is one of the set "secrets".
@@ -49,7 +50,7 @@ func Secrets(h Host, home string) func(path string) string {
 	all, _ := h.(hostfs.Host)
 	return func(p string) string {
 		for _, s := range secretsOfHost {
-			if ok, _ := path.Match(s, p); ok || under(p, s) {
+			if ok, _ := path.Match(s, p); ok || hostfs.Under(p, s) {
 				return "keys and passwords of the host"
 			}
 		}
@@ -76,7 +77,7 @@ func (w *World) isBroad(dir string) bool {
 	if dir == "/" || strings.Count(dir, "/") == 1 || slices.Contains(broad[:], dir) || dir == w.Home {
 		return true
 	}
-	if w.Home != "" && under(w.Home, dir) {
+	if w.Home != "" && hostfs.Under(w.Home, dir) {
 		return true
 	}
 	if rest, ok := strings.CutPrefix(dir, w.Home+"/"); ok && w.Home != "" {
@@ -91,7 +92,7 @@ func (w *World) word(p string) string {
 	switch {
 	case w.Dir != "" && w.Dir == w.Out && p == w.Dir:
 		return "."
-	case w.Dir != "" && w.Dir == w.Out && under(p, w.Dir):
+	case w.Dir != "" && w.Dir == w.Out && hostfs.Under(p, w.Dir):
 		return "./" + p[len(w.Dir)+1:]
 	case inHome && w.Home != "":
 		return "~/" + rest
@@ -100,7 +101,7 @@ func (w *World) word(p string) string {
 }
 
 // inProject: in the current directory, or it itself.
-func (w *World) inProject(p string) bool { return w.Dir != "" && under(p, w.Dir) }
+func (w *World) inProject(p string) bool { return w.Dir != "" && hostfs.Under(p, w.Dir) }
 
 // resolve follows a name. dir and file say what it leads to; neither is nothing.
 func (w *World) resolve(name string) (real string, dir, file bool) {
@@ -114,17 +115,21 @@ func (w *World) resolve(name string) (real string, dir, file bool) {
 // links are the names of the symbolic links that a name leads through, as far as the
 // first two hops of each go; a link at the end is one of them.
 func (w *World) links(name string) (all []string) {
-	for i := 1; i <= len(name); i++ {
-		if i < len(name) && name[i] != '/' {
-			continue
-		}
-		if f, err := w.Host.Lstat(name[:i]); err == nil && f.Mode.Type() == fs.ModeSymlink {
-			all = append(all, name[:i])
+	for at := range prefixes(name, 1) {
+		if f, err := w.Host.Lstat(at); err == nil && f.Mode.Type() == fs.ModeSymlink {
+			all = append(all, at)
 		}
 	}
 	return all
 }
 
-func under(p, dir string) bool {
-	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && len(p) > len(dir) && p[len(dir)] == '/'
+// prefixes are the paths on the way to a name, and that, from those of so many bytes on.
+func prefixes(name string, from int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := from; i <= len(name); i++ {
+			if (i == len(name) || name[i] == '/') && !yield(name[:i]) {
+				return
+			}
+		}
+	}
 }

@@ -21,16 +21,16 @@ var secretsOfHost = [...]string{
 	"/etc/ssh/ssh_host_*_key", "/etc/ssl/private",
 }
 
-// obeyedOnHost are directories that are never made writable because something was written in
-// them: what is put there, everybody on the host runs or goes by. For root, that is.
-var obeyedOnHost = [...]string{
+// trustedOnHost are directories that are never made writable because something was written in
+// them: everybody on the host runs what is there, or reads it as configuration. Only root can write to them.
+var trustedOnHost = [...]string{
 	"/boot", "/etc", "/usr", "/lib", "/lib64", "/bin", "/sbin", "/var/spool/cron", "/var/spool/at", "/var/lib/dpkg", "/var/lib/rpm", "/var/lib/systemd",
 }
 
-// obeyedAtHome are the same below a home directory: programs that are found by their name,
+// trustedAtHome are the same below a home directory: programs that are found by their name,
 // and what shells, desktops and interpreters take up when they start. What rootfs protects in
 // all trees is not repeated here.
-var obeyedAtHome = [...]string{
+var trustedAtHome = [...]string{
 	"bin", "go/bin", ".local/bin", ".cargo/bin", ".npm-global/bin", ".npm-packages/bin", ".yarn/bin", ".bun/bin", ".deno/bin", ".pyenv/shims", ".rbenv/shims", ".asdf/shims",
 	".bashrc.d", ".zshrc.d", ".oh-my-zsh", ".zsh", ".config/zsh", ".git-templates", ".local/lib",
 	".config/plasma-workspace", ".config/sway", ".config/i3", ".config/hypr", ".kde/Autostart",

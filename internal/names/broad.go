@@ -1,6 +1,7 @@
 package names
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/confine-run/confine/internal/hostfs"
@@ -18,13 +19,11 @@ var kernelTrees = [...]string{"/proc", "/sys", "/dev"}
 
 // IsOfKernel says whether a path lies in a view of the kernel.
 func IsOfKernel(p string) bool {
-	for _, k := range kernelTrees {
-		if hostfs.Under(p, k) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(kernelTrees[:], func(k string) bool { return hostfs.Under(p, k) })
 }
+
+// IsKernelTree says whether a path is the top of one.
+func IsKernelTree(p string) bool { return slices.Contains(kernelTrees[:], p) }
 
 // TooBroad says whether dir can't be shown implicitly.
 func (c *Resolver) TooBroad(dir string) bool { return TooBroad(dir, c.Home) }
@@ -32,12 +31,7 @@ func (c *Resolver) TooBroad(dir string) bool { return TooBroad(dir, c.Home) }
 // TooBroad says whether a canonical path holds far more than a project, so that it is not
 // shown because somebody happens to be there. home is a home directory, or empty.
 func TooBroad(dir, home string) bool {
-	for _, b := range broad {
-		if dir == b {
-			return true
-		}
-	}
-	if IsOfKernel(dir) {
+	if slices.Contains(broad[:], dir) || IsOfKernel(dir) {
 		return true
 	}
 	// The run-time directory of a user is full of sockets.

@@ -184,15 +184,6 @@ func (c *Resolver) placeHome() {
 // homeless are places where a private home would hide something that is needed.
 var homeless = [...]string{"/", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/var", "/tmp", "/var/tmp", "/run", "/proc", "/sys", "/dev"}
 
-func IsKernelTree(p string) bool {
-	for _, k := range kernelTrees {
-		if p == k {
-			return true
-		}
-	}
-	return false
-}
-
 // OwnDirs are where confine keeps what it goes by: policies and what is trusted, what
 // runs changed, unpacked images.
 func OwnDirs(env func(string) string, home string) (all []string) {

@@ -15,13 +15,13 @@ const (
 	MaxLinksBelow = 2000
 	// MaxTargets is how many names are looked at in all of a plan because of links: those in
 	// protected directories, and those on the ways that the links lead. A way counts
-	// leastWay at least, so that it is never more than maxLed/leastWay of them: each is
-	// mounts, of which the tree's owner could otherwise make a start of minutes.
+	// LeastWay at least, so that there are never more than MaxTargets/LeastWay of them: each makes
+	// mounts, and the tree's owner could otherwise make a start take minutes.
 	MaxTargets = 20000
 	LeastWay   = 10
 )
 
-// linkTargets is about what protected links lead to. How much that is, whoever fills the tree decides.
+// linkTargets are what protected links lead to. Whoever fills the tree decides how much that is, so it is bounded.
 type linkTargets struct {
 	looked int             // names so far
 	links  map[string]bool // names through links that are protected by now, outside
@@ -58,7 +58,7 @@ func (m *measured) Readlink(name string) (string, error) {
 	return m.Host.Readlink(name)
 }
 
-// protectTarget is shieldNamed for a name that a link has.
+// protectTarget is protectNamed for the target of a link.
 func (c *Protector) protectTarget(name, why string) {
 	if c.targets.ways[name] {
 		return

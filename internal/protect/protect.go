@@ -1,9 +1,9 @@
-// Package protect keeps what programs outside a run obey as it is: git hooks, start-up files of
-// shells and editors, policies. data.go lists the paths.
+// Package protect keeps a run from changing what programs outside it execute or read as configuration: git
+// hooks, start-up files of shells and editors, policies. data.go lists the paths.
 //
 //   - [Protector] adds them to a view in the making, wherever something is writable.
-//   - [Trusted] answers later, of a tree that a run has changed, what else host programs execute or read
-//     as configuration although its name doesn't show it.
+//   - [Trusted] answers later, of a tree that a run has changed, what else they execute or read although
+//     its name doesn't show it.
 //
 // Protected is the root of each writable tree, its git directory, submodules and worktrees, and
 // what protected links lead to; not other repositories further down.
@@ -29,7 +29,7 @@ const (
 	whyPinned    = "something below it has to stay where it is"
 )
 
-// Protector keeps what programs outside obey as it is.
+// Protector makes those paths read-only, keeps missing ones absent, and pins the directories above them.
 type Protector struct {
 	*names.Resolver
 	plan.Guarded
@@ -53,8 +53,8 @@ func protectedBy(why string) view.Origin {
 	return view.Origin{}
 }
 
-// Protect holds paths that later, unconfined programs obey against writable
-// trees. In overlays and private places nothing needs it: they are thrown away.
+// Protect protects these paths in writable trees. Overlays and private places need nothing: they are
+// thrown away.
 func (c *Protector) Protect() error {
 	trees := make(map[string]bool)
 	var later []func()
@@ -423,7 +423,7 @@ func (c *Protector) keepAbsent(outside, inside, why string) {
 	c.RuleOf(protectedBy(why), inside, view.RuleProtected, why+": kept absent")
 }
 
-// protectGit protects what git obeys in a tree beside what is plainly in .git. It does so
+// protectGit protects what git runs and reads in a tree beside what is plainly in .git. It does so
 // only when the policy protects .git at all. What is found by looking into git directories
 // is left for later: it doesn't use up any bound before what the caller goes by.
 func (c *Protector) protectGit(root string) (later func()) {
@@ -477,18 +477,4 @@ func (c *Protector) protectHome() {
 			c.targets.dirs = c.targets.dirs[:searched]
 		}
 	}
-}
-
-// AtHome gives the canonical paths of the names that count in the home directory only, and
-// the links that lead there.
-func (o *Trusted) AtHome() (found []string) {
-	if home := o.git.Home; path.IsAbs(home) && home != "/" {
-		for _, name := range o.names {
-			if rest, ok := names.AtHome(name); ok {
-				w := hostfs.Trace(o.git.Host, path.Join(home, rest))
-				found = w.AppendTo(found)
-			}
-		}
-	}
-	return found
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/confine-run/confine/internal/plan"
 )
 
-// Trusted finds what programs outside obey without its having a name that tells: what
-// protected names lead to by symbolic links, and what git's configuration names.
+// Trusted finds files that programs outside execute or read as configuration although their names don't
+// show it: what protected names lead to by symbolic links, and what git's configuration names.
 type Trusted struct {
 	names []string
 	home  string // canonical; "" if there is none
@@ -31,9 +31,23 @@ func NewTrusted(host hostfs.Host, names []string, home string, env func(string) 
 	return o
 }
 
-// In gives the canonical paths that matter because of what is in a directory, itself
-// canonical: links that lead to what is obeyed, and that, if it is there or not. top says that
-// it is the top of a tree, which may lie in a repository or be one. complete says that
+// AtHome gives the canonical paths of the names that count in the home directory only, and
+// the links that lead there.
+func (o *Trusted) AtHome() (found []string) {
+	if home := o.git.Home; path.IsAbs(home) && home != "/" {
+		for _, name := range o.names {
+			if rest, ok := names.AtHome(name); ok {
+				w := hostfs.Trace(o.git.Host, path.Join(home, rest))
+				found = w.AppendTo(found)
+			}
+		}
+	}
+	return found
+}
+
+// In gives the canonical paths that are trusted because of what is in a directory, itself
+// canonical: links, and what they lead to, whether that exists or not. top says that
+// dir is the top of a tree, which may lie in a repository or be one. complete says that
 // nothing was left out.
 func (o *Trusted) In(dir string, top bool) (found []string, complete bool) {
 	complete = true
@@ -69,8 +83,9 @@ func (o *Trusted) In(dir string, top bool) (found []string, complete bool) {
 	return found, complete && !s.Partial
 }
 
-// AddsGitlink: where an index, by its name, becomes what open gives, with the parts that it has as they are, git is led to a repository
-// that is there and that it wasn't led to before; or that can't be told.
+// AddsGitlink says whether an index of this name, once it has the content that open gives, makes git take
+// a repository that exists for a submodule, and the index before didn't. It is true as well where that can't be
+// told.
 func (o *Trusted) AddsGitlink(name string, open func(name string) (string, error)) bool {
 	for i := range o.indexes {
 		x := &o.indexes[i]
@@ -99,7 +114,7 @@ func (o *Trusted) AddsGitlink(name string, open func(name string) (string, error
 // IsGitDir says whether git would take a directory for a repository's.
 func (o *Trusted) IsGitDir(dir string) bool { return o.git.IsGitDir(dir) }
 
-// isRepository: it is known as one, by .gitmodules say, and what git obeys in it was found.
+// isRepository: the survey knew it as one, by .gitmodules say, and found what git runs and reads in it.
 func (o *Trusted) isRepository(tree string) bool {
 	return slices.ContainsFunc(o.indexes, func(x plan.GitIndex) bool { return x.Tree == tree && x.Repository })
 }

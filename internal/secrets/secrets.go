@@ -38,8 +38,9 @@ var LoginWords = [...]string{"token", "password", "passwd", "secret", "extrahead
 // AtHome are the entries of home directories, with their paths below one.
 func AtHome() iter.Seq2[string, *Secret] {
 	return func(yield func(string, *Secret) bool) {
-		for i := range All {
-			if rest, ok := strings.CutPrefix(All[i].Pattern, InHomes); ok && !yield(rest, &All[i]) {
+		all := All()
+		for i := range all {
+			if rest, ok := strings.CutPrefix(all[i].Pattern, InHomes); ok && !yield(rest, &all[i]) {
 				return
 			}
 		}
@@ -118,9 +119,10 @@ type Names struct {
 }
 
 func ByName() Names {
-	n := Names{exact: make(map[string][]*Secret, 2*len(All)), extensions: make(map[string]*Secret, 32)}
-	for i := range All {
-		s := &All[i]
+	all := All()
+	n := Names{exact: make(map[string][]*Secret, 2*len(all)), extensions: make(map[string]*Secret, 32)}
+	for i := range all {
+		s := &all[i]
 		name, ok := strings.CutPrefix(s.Pattern, inTrees)
 		switch {
 		case !ok && !s.anywhere():

@@ -3,36 +3,37 @@ package learn
 import (
 	"strings"
 
+	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/names"
 	"github.com/confine-run/confine/internal/protect"
 )
 
 // Reasons why a directory is not made writable.
 const (
-	whyFound = "programs are found there by their names"
-	whyTaken = "what is put there is run or obeyed outside, later"
+	whyInPath     = "programs are found there by their names"
+	whyRunOutside = "what is put there is run or obeyed outside, later"
 )
 
-// obeyed says why nothing may be put into a directory by a later run, if it may not: it is
-// one, or lies in one, that programs outside take orders from.
-func (w *World) obeyed(p string) string {
+// trusted says why no later run may write to a directory, if none may: programs outside
+// run what is in it, or read it as configuration.
+func (w *World) trusted(p string) string {
 	for _, dir := range w.Path {
-		if dir != "" && dir != "/" && dir != w.Home && under(p, dir) {
-			return whyFound
+		if dir != "" && dir != "/" && dir != w.Home && hostfs.Under(p, dir) {
+			return whyInPath
 		}
 	}
-	for _, dir := range w.takers() {
-		if under(p, dir) {
-			return whyTaken
+	for _, dir := range w.trustedDirs() {
+		if hostfs.Under(p, dir) {
+			return whyRunOutside
 		}
 	}
 	return ""
 }
 
-// holdsObeyed is one of these that lies in a directory and is there, or "".
-func (w *World) holdsObeyed(dir string) string {
-	for _, p := range append(w.takers(), w.Path...) {
-		if p == dir || p == "" || !under(p, dir) {
+// holdsTrusted is such a directory below dir that exists, or "".
+func (w *World) holdsTrusted(dir string) string {
+	for _, p := range append(w.trustedDirs(), w.Path...) {
+		if p == dir || p == "" || !hostfs.Under(p, dir) {
 			continue
 		}
 		if real, isDir, _ := w.resolve(p); isDir && real == p {
@@ -42,10 +43,10 @@ func (w *World) holdsObeyed(dir string) string {
 	return ""
 }
 
-func (w *World) takers() (all []string) {
-	all = append(all, obeyedOnHost[:]...)
+func (w *World) trustedDirs() (all []string) {
+	all = append(all, trustedOnHost[:]...)
 	if w.Home != "" {
-		for _, rest := range obeyedAtHome {
+		for _, rest := range trustedAtHome {
 			all = append(all, w.Home+"/"+rest)
 		}
 	}
@@ -56,7 +57,7 @@ func (w *World) takers() (all []string) {
 func (w *World) protectedBy(p string) string {
 	for _, e := range protect.Default() {
 		if rest, ok := names.AtHome(e.Path); ok {
-			if w.Home != "" && under(p, w.Home+"/"+rest) {
+			if w.Home != "" && hostfs.Under(p, w.Home+"/"+rest) {
 				return e.Reason
 			}
 			continue
