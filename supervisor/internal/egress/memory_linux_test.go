@@ -51,10 +51,8 @@ func TestDatagramsThatWaitHoldNothing(t *testing.T) {
 func TestLongQuestionsAreNotKept(t *testing.T) {
 	g := gateway(t, plan.Network{}, nil)
 	client, near := pair(t)
-	c := adopt(t, g, near)
-	g.all.Add(1)
-	g.loop.Start(func() {
-		defer g.all.Done()
+	c := newConn(near)
+	g.all.Go(func() {
 		g.questionsOf(&flow{protocol: "tcp"}, c)
 	})
 	if _, err := client.Write([]byte{0xff, 0xff}); err != nil {

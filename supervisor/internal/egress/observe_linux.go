@@ -46,7 +46,7 @@ func (g *Gateway) observe(s *handoff.Socket, fd int) error {
 		}
 	}
 	f := os.NewFile(uintptr(fd), "raw socket")
-	g.doors.add(arrived(f))
+	g.sockets.add(f)
 	g.all.Go(func() { watch(s, f, int(header), g.unserved) })
 	return nil
 }
@@ -116,9 +116,9 @@ func seen(b, oob []byte, from unix.Sockaddr, header int, protocol string) *flow 
 // unserved notes an attempt that the kernel has refused already.
 func (g *Gateway) unserved(f *flow) {
 	port := f.to.Port()
-	g.mu.Lock()
-	served := g.served[port]
-	g.mu.Unlock()
+	g.sockets.mu.Lock()
+	served := g.sockets.served[port]
+	g.sockets.mu.Unlock()
 	if !f.known() || served || port == resolverPort || isOwn(f.to.Addr()) {
 		return
 	}

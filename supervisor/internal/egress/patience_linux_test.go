@@ -69,11 +69,9 @@ func TestQuestionsThatThereIsNoPlaceForAreTold(t *testing.T) {
 		}
 		client, near := pair(t)
 		must(t, client.CloseWrite())
-		c := adopt(t, g, near)
+		c := newConn(near)
 		over := make(chan struct{})
-		g.all.Add(1)
-		g.loop.Start(func() {
-			defer g.all.Done()
+		g.all.Go(func() {
 			defer close(over)
 			g.questionsOf(&flow{protocol: "tcp", to: netip.MustParseAddrPort("198.18.0.1:53")}, c)
 		})
@@ -101,11 +99,9 @@ func TestWhoNeverReadsItsAnswersIsLeft(t *testing.T) {
 	query, err := m.Pack()
 	must(t, err)
 	query = append([]byte{0, byte(len(query))}, query...)
-	c := adopt(t, g, near)
+	c := newConn(near)
 	over := make(chan struct{})
-	g.all.Add(1)
-	g.loop.Start(func() {
-		defer g.all.Done()
+	g.all.Go(func() {
 		defer close(over)
 		g.questionsOf(&flow{protocol: "tcp"}, c)
 	})

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/plan"
-	"github.com/confine-run/confine/supervisor/internal/egress/loop"
+	"github.com/confine-run/confine/supervisor/internal/egress/emulate"
 )
 
 // dialers are sockets of the inside's, made there one by one when they are asked for: by a thread
@@ -106,58 +106,52 @@ func (g *Gateway) publish(p plan.Publish) error {
 	if err != nil {
 		return err
 	}
-	fd, err := loop.Detach(l)
-	if err != nil {
-		return err
-	}
-	return g.accept(fd, func(c *loop.Conn) { g.comeIn(c, p.Inside) })
+	return g.listen(l, func(c *conn) { g.comeIn(c, p.Inside) })
 }
 
 // comeIn serves a connection from outside.
-func (g *Gateway) comeIn(c *loop.Conn, port uint16) {
-	f := &flow{protocol: "tcp", from: c.RemoteAddr(), to: c.LocalAddr(), onLoop: true, incoming: true}
+func (g *Gateway) comeIn(c *conn, port uint16) {
+	f := &flow{protocol: "tcp", from: c.remote(), to: c.local(), incoming: true}
 	switch {
 	case g.spent():
 		g.log.came(0, 0, whyBytes)
-		c.Reset()
+		c.reset()
 		return
 	case !g.begin(f):
 		g.log.came(0, 0, whyConnections)
-		c.Reset()
+		c.reset()
 		return
 	}
 	defer g.end(f)
-	f.onAbort(c.Reset)
-	fd, err := -1, error(nil)
-	g.loop.Do(func() { fd, err = g.dialing.connect(port) })
-	var inside *loop.Conn
-	if err == nil {
-		inside, err = g.loop.Adopt(fd)
-	}
+	f.onAbort(c.reset)
+	inside, err := g.sockets.dialing.connect(port)
 	if err != nil {
-		c.Reset()
+		c.reset()
 		return
 	}
-	f.onAbort(inside.Reset)
+	f.onAbort(inside.reset)
 	g.relay(f, inside, c)
 }
 
 // connect connects to a port of the inside's loopback.
-func (d *dialers) connect(port uint16) (fd int, err error) {
-	if fd, err = d.socket(); err != nil {
-		return -1, err
+func (d *dialers) connect(port uint16) (*conn, error) {
+	fd, err := d.socket()
+	if err != nil {
+		return nil, err
 	}
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_OOBINLINE, 1) // as of all others
+	f := os.NewFile(uintptr(fd), "socket")
+	defer f.Close()
+	oobInline(uintptr(fd)) // as of all others
 	err = unix.Connect(fd, &unix.SockaddrInet4{Port: int(port), Addr: [4]byte{127, 0, 0, 1}})
 	if err == unix.EINPROGRESS || err == unix.EINTR {
-		err = loop.Connected(fd)
-	}
-	if err == nil {
-		err = unix.SetNonblock(fd, true)
+		err = emulate.Connected(fd)
 	}
 	if err != nil {
-		_ = unix.Close(fd)
-		return -1, err
+		return nil, err
 	}
-	return fd, nil
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	return newConn(c.(*net.TCPConn)), nil
 }

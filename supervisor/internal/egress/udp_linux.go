@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -72,6 +71,27 @@ func (g *Gateway) datagrams(c *net.UDPConn, s *handoff.Socket) {
 			continue
 		}
 		d.take(plainPort(from), to, buf[:n])
+	}
+}
+
+// questions answers what is asked of resolvers by datagrams.
+func (g *Gateway) questions(c *net.UDPConn) {
+	buf, oob := make([]byte, maxQuestion), make([]byte, 128)
+	for {
+		n, oobn, _, from, err := c.ReadMsgUDPAddrPort(buf, oob)
+		switch {
+		case errors.Is(err, net.ErrClosed) || g.ctx.Err() != nil:
+			return
+		case err != nil:
+			continue
+		}
+		to, ok := meantFor(oob[:oobn])
+		if !ok {
+			continue
+		}
+		g.question(&flow{protocol: "udp", from: plainPort(from), to: to}, append([]byte(nil), buf[:n]...), func(answer []byte) {
+			_, _, _ = c.WriteMsgUDPAddrPort(answer, sendAs(to.Addr()), from)
+		})
 	}
 }
 
@@ -196,27 +216,17 @@ func (e *exchange) misnamed(payload []byte) (why string) {
 // carry passes datagrams on, both ways, until none came for a while.
 func (e *exchange) carry() {
 	g := e.door.g
-	var conn net.Conn
-	ok := g.reach(&e.flow, func(ctx context.Context) (netip.Addr, error) {
-		list, err := g.addresses(ctx, &e.flow)
-		if err == nil {
-			conn, err = dial(ctx, list, e.to.Port())
-		}
-		if err != nil {
-			return netip.Addr{}, err
-		}
-		return endpoint(conn.RemoteAddr()).Addr(), nil
-	})
+	far, ok := g.reach(&e.flow)
 	if !ok {
 		e.turnAway(0)
 		return
 	}
 	defer g.end(&e.flow)
-	e.onAbort(func() { _ = conn.Close() })
+	e.onAbort(func() { _ = far.Close() })
 	e.touch()
-	g.all.Go(func() { e.over <- e.answers(conn) })
-	why := e.onward(conn)
-	_ = conn.Close()
+	g.all.Go(func() { e.over <- e.answers(far) })
+	why := e.onward(far)
+	_ = far.Close()
 	if why != "" {
 		g.note(&e.flow, status.AttemptBlocked, why)
 		return
@@ -274,7 +284,7 @@ func (e *exchange) answers(conn net.Conn) (why string) {
 		return ""
 	}
 	for {
-		buf, n, err := g.store.receive(raw)
+		buf, n, err := receive(conn, raw, &g.datagramBuffers, maxDatagram, maxDatagram)
 		switch {
 		case errors.Is(err, unix.ECONNREFUSED):
 			e.turnAway(0)
@@ -287,34 +297,8 @@ func (e *exchange) answers(conn net.Conn) (why string) {
 		e.touch()
 		e.received.Add(int64(n))
 		e.answer((*buf)[:n])
-		g.store.datagrams.Put(buf)
+		g.datagramBuffers.Put(buf)
 	}
-}
-
-// receive waits for a datagram, and has a buffer only when there is one: a run has
-// thousands of exchanges that wait. The buffer goes back to the store.
-func (s *store) receive(raw syscall.RawConn) (buf *[]byte, n int, err error) {
-	failed := raw.Read(func(fd uintptr) bool {
-		var ok bool
-		if buf, ok = s.datagrams.Get().(*[]byte); !ok {
-			b := make([]byte, maxDatagram)
-			buf = &b
-		}
-		for {
-			if n, err = unix.Read(int(fd), *buf); err != unix.EINTR {
-				break
-			}
-		}
-		if err != nil {
-			s.datagrams.Put(buf)
-			buf = nil // or it would be kept while this waits
-		}
-		return err != unix.EAGAIN
-	})
-	if failed != nil {
-		err = failed
-	}
-	return buf, n, err
 }
 
 // answer sends a datagram inside, in the name of the other side.
@@ -324,7 +308,7 @@ func (e *exchange) answer(payload []byte) {
 		return
 	}
 	if e.door.redirected {
-		e.door.g.raw.send(e.from.Addr(), datagram(e.to, e.from, payload))
+		e.door.g.sockets.raw.send(e.from.Addr(), datagram(e.to, e.from, payload))
 		return
 	}
 	_, _, _ = e.door.conn.WriteMsgUDPAddrPort(payload, sendAs(e.to.Addr()), e.from)
@@ -332,7 +316,7 @@ func (e *exchange) answer(payload []byte) {
 
 // turnAway tells the inside at once that nobody answers.
 func (e *exchange) turnAway(size int) {
-	e.door.g.raw.send(e.from.Addr(), unreachable(e.from, e.to, size))
+	e.door.g.sockets.raw.send(e.from.Addr(), unreachable(e.from, e.to, size))
 }
 
 // rawSockets answer inside for others.

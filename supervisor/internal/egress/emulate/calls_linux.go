@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/supervisor/denials"
-	"github.com/confine-run/confine/supervisor/internal/egress/loop"
 )
 
 // Flow is whom a caller asks to reach.
@@ -24,16 +23,16 @@ type Flow struct {
 type Gateway interface {
 	// Go has something done beside, and is waited for in the end. It is false when the run is over.
 	Go(func()) bool
-	// Listen serves the connections that come to a listening socket, and takes the descriptor.
-	Listen(fd int, serve func(*loop.Conn)) error
+	// Listen serves the connections that come to a listener, which it takes.
+	Listen(l *net.TCPListener, serve func(*net.TCPConn)) error
 	// Admit judges a flow as far as its address tells.
 	Admit(*Flow) bool
 	// Refused notes what was refused here, and RefusedUnix the name of a socket that was; who finds the caller.
 	Refused(f *Flow, why string)
 	RefusedUnix(name, why string, who func() (pid int, comm string))
 	// Carry serves a connection that is one of a flow, and Questions one to a resolver.
-	Carry(*Flow, *loop.Conn)
-	Questions(*Flow, *loop.Conn)
+	Carry(*Flow, *net.TCPConn)
+	Questions(*Flow, *net.TCPConn)
 	// Question answers one, unless too many are being answered.
 	Question(f *Flow, query []byte, answer func([]byte))
 	// Relay gives what takes the datagrams of a flow. What comes back goes to back.
@@ -77,13 +76,8 @@ func New(g Gateway) (*Calls, error) {
 		if err != nil {
 			return nil, err
 		}
-		own := l.Addr().(*net.TCPAddr).AddrPort()
-		s.tcp[i] = netip.AddrPortFrom(own.Addr().Unmap(), own.Port())
-		fd, err := loop.Detach(l)
-		if err == nil {
-			err = g.Listen(fd, s.accepted)
-		}
-		if err != nil {
+		s.tcp[i] = unmapped(l.Addr().(*net.TCPAddr).AddrPort())
+		if err := g.Listen(l, s.accepted); err != nil {
 			return nil, err
 		}
 	}
@@ -256,7 +250,7 @@ const whyListens = "listens"
 func (s *Calls) listen(c *caller, k *socket, backlog int) unix.Errno {
 	if k.family != unix.AF_UNIX {
 		if own, err := unix.Getsockname(k.fd); err == nil {
-			s.g.Refused(c.flow("tcp", loop.AddrPort(own)), whyListens)
+			s.g.Refused(c.flow("tcp", addrPort(own)), whyListens)
 		}
 		return unix.EACCES
 	}

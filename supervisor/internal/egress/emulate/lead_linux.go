@@ -1,13 +1,12 @@
 package emulate
 
 import (
+	"net"
 	"net/netip"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/confine-run/confine/supervisor/internal/egress/loop"
 )
 
 // expectation is a connection that a caller's socket is about to make to us.
@@ -53,7 +52,7 @@ func (s *Calls) connectTCP(c *caller, k *socket, to netip.AddrPort) unix.Errno {
 	errno = rawConnect(k.fd, k.sockaddr(at))
 	if errno == unix.EINTR { // a signal of our own: it goes on
 		errno = 0
-		if err := loop.Connected(k.fd); err != nil {
+		if err := Connected(k.fd); err != nil {
 			errno = errnoOf(err)
 		}
 	}
@@ -98,15 +97,16 @@ func (s *Calls) forget(way route, e *expectation) {
 
 // accepted serves what came. Whoever is not expected is somebody else on this host, or
 // the target by a way that it found: it hears nothing.
-func (s *Calls) accepted(c *loop.Conn) {
-	way := route{c.RemoteAddr(), c.LocalAddr()}
+func (s *Calls) accepted(c *net.TCPConn) {
+	way := route{unmapped(c.RemoteAddr().(*net.TCPAddr).AddrPort()), unmapped(c.LocalAddr().(*net.TCPAddr).AddrPort())}
 	s.mu.Lock()
 	e := s.expected[way]
 	delete(s.expected, way)
 	s.mu.Unlock()
 	switch {
 	case e == nil:
-		c.Reset()
+		_ = c.SetLinger(0)
+		_ = c.Close()
 	case e.flow.To.Port() == dnsPort:
 		s.g.Questions(e.flow, c)
 	default:
@@ -122,7 +122,7 @@ func (k *socket) from(to netip.Addr) (netip.AddrPort, unix.Errno) {
 		if err != nil {
 			return netip.AddrPort{}, errnoOf(err)
 		}
-		if a := loop.AddrPort(own); a.Port() != 0 {
+		if a := addrPort(own); a.Port() != 0 {
 			if a.Addr().IsUnspecified() {
 				return netip.AddrPortFrom(to, a.Port()), 0
 			}
@@ -159,4 +159,42 @@ func (k *socket) sockaddr(a netip.AddrPort) []byte {
 func rawConnect(fd int, sockaddr []byte) unix.Errno {
 	_, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&sockaddr[0])), uintptr(len(sockaddr)))
 	return errno
+}
+
+// addrPort is an address without what only sockets make of it.
+func addrPort(a unix.Sockaddr) netip.AddrPort {
+	switch a := a.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr).Unmap(), uint16(a.Port))
+	}
+	return netip.AddrPort{}
+}
+
+func unmapped(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+}
+
+// connectPatience is far more than a loopback takes.
+const connectPatience = 5 * time.Second
+
+// Connected waits until a connection of a socket that doesn't block is made or refused.
+func Connected(fd int) error {
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+	for end := time.Now().Add(connectPatience); time.Now().Before(end); {
+		n, err := unix.Poll(poll, int(time.Until(end).Milliseconds())+1)
+		switch {
+		case err == unix.EINTR || err == nil && n == 0:
+			continue
+		case err != nil:
+			return err
+		}
+		errno, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+		if err == nil && errno != 0 {
+			err = unix.Errno(errno)
+		}
+		return err
+	}
+	return unix.ETIMEDOUT
 }

@@ -11,8 +11,6 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
-
-	"github.com/confine-run/confine/supervisor/internal/egress/loop"
 )
 
 // maxRelays bounds the ports for datagrams, of IPv4 and of IPv6 each. The relay that was
@@ -205,8 +203,7 @@ func (s *relays) newPort(loopback netip.Addr) (*port, error) {
 		}
 		return nil, errno
 	}
-	own := conn.LocalAddr().(*net.UDPAddr).AddrPort()
-	p := &port{conn: conn, at: netip.AddrPortFrom(own.Addr().Unmap(), own.Port())}
+	p := &port{conn: conn, at: unmapped(conn.LocalAddr().(*net.UDPAddr).AddrPort())}
 	if p.raw, err = p.conn.SyscallConn(); err != nil {
 		_ = p.conn.Close()
 		return nil, err
@@ -264,7 +261,7 @@ func (s *relays) sender(k *socket, from netip.AddrPort) netip.AddrPort {
 	own, err := unix.Getsockname(k.fd)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err != nil || p.relay == nil || p.relay.way.from.Port() != loop.AddrPort(own).Port() {
+	if err != nil || p.relay == nil || p.relay.way.from.Port() != addrPort(own).Port() {
 		return from
 	}
 	return p.relay.way.to

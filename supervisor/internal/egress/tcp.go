@@ -5,9 +5,9 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"sync"
 
 	"github.com/confine-run/confine/status"
-	"github.com/confine-run/confine/supervisor/internal/egress/loop"
 	"github.com/confine-run/confine/supervisor/internal/egress/names"
 )
 
@@ -21,85 +21,79 @@ const (
 )
 
 // carry serves a connection that is one of a flow.
-func (g *Gateway) carry(f *flow, c *loop.Conn) {
-	f.onLoop = true
-	var outside *loop.Conn
-	ok := g.reach(f, func(ctx context.Context) (_ netip.Addr, err error) {
-		list, known, err := g.atHand(f)
-		if !known {
-			g.loop.Do(func() { list, err = g.addresses(ctx, f) })
-		}
-		if err != nil {
-			return netip.Addr{}, err
-		}
-		var d loop.Dialer
-		f.onAbort(d.Cancel)
-		if outside, err = g.loop.Dial(&d, list, f.to.Port(), dialPatience); err != nil {
-			return netip.Addr{}, err
-		}
-		return outside.RemoteAddr().Addr(), nil
-	})
+func (g *Gateway) carry(f *flow, inside *conn) {
+	far, ok := g.reach(f)
 	if !ok {
-		c.Reset()
+		inside.reset()
 		return
 	}
 	defer g.end(f)
-	f.onAbort(c.Reset)
-	f.onAbort(outside.Reset)
-	g.relay(f, c, outside)
+	outside := newConn(far.(*net.TCPConn))
+	f.onAbort(inside.reset)
+	f.onAbort(outside.reset)
+	g.relay(f, inside, outside)
 }
 
-// reach judges a flow and has its other side dialled. What comes to nothing is noted
-// here; what is begun here has to be ended.
-func (g *Gateway) reach(f *flow, dial func(context.Context) (netip.Addr, error)) bool {
+// reach judges a flow and dials its other side. What comes to nothing is noted here; what is begun
+// here has to be ended.
+func (g *Gateway) reach(f *flow) (far net.Conn, ok bool) {
 	if !f.known() {
-		return false
+		return nil, false
 	}
-	if !g.judge(f) {
-		g.note(f, status.AttemptBlocked, string(f.verdict.Why))
-		return false
+	why := ""
+	switch {
+	case !g.judge(f):
+		why = string(f.verdict.Why)
+	case g.spent():
+		why = whyBytes
+	case !g.begin(f):
+		why = whyConnections
 	}
-	if g.spent() {
-		g.note(f, status.AttemptBlocked, whyBytes)
-		return false
-	}
-	if !g.begin(f) {
-		g.note(f, status.AttemptBlocked, whyConnections)
-		return false
+	if why != "" {
+		g.note(f, status.AttemptBlocked, why)
+		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(g.ctx, dialPatience)
 	defer cancel()
 	f.onAbort(cancel)
-	dialled, err := dial(ctx)
+	list, err := g.addresses(ctx, f)
+	if err == nil {
+		far, err = dial(ctx, f.protocol, list, f.to.Port())
+	}
 	switch {
 	case err == nil:
-		f.dialled = dialled.Unmap().String()
+		f.dialled = endpoint(far.RemoteAddr()).Addr().String()
 		if g.plan.Log {
 			g.remember(f, status.AttemptAllowed, "")
 		}
-		return true
+		return far, true
 	case errors.Is(err, errRefused):
 		g.note(f, status.AttemptBlocked, string(f.verdict.Why))
+	case errors.Is(err, names.ErrNotFound):
+		g.note(f, status.AttemptFailed, whyNoHost)
 	default:
-		g.note(f, status.AttemptFailed, whyOf(err))
+		g.note(f, status.AttemptFailed, whyUnreachable)
 	}
 	g.end(f)
-	return false
+	return nil, false
 }
 
 // relay passes on both ways until both have ended.
-func (g *Gateway) relay(f *flow, inside, outside *loop.Conn) {
-	blocked, cut := "", false
+func (g *Gateway) relay(f *flow, inside, outside *conn) {
 	f.mu.Lock()
-	f.deaf, f.waiting = outside.CloseRead, outside.Queued
+	f.outside = outside
 	f.mu.Unlock()
-	one := func(to *loop.Conn, pass func() error) {
-		err := pass()
+	var mu sync.Mutex
+	blocked, cut := "", false
+	one := func(to *conn, err error) {
+		if err == nil {
+			_ = to.CloseWrite()
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
 		var why refusal
 		switch {
-		case err == nil:
-			to.CloseWrite()
-			return
 		case errors.As(err, &why) && blocked == "":
 			blocked = string(why)
 			g.remember(f, status.AttemptBlocked, blocked) // as long as there is a socket to be found
@@ -108,20 +102,19 @@ func (g *Gateway) relay(f *flow, inside, outside *loop.Conn) {
 		}
 		f.abort()
 	}
-	main, done := g.loop.Current(), false
-	g.loop.Go(func() {
-		one(inside, func() error { return g.back(f, inside, outside) })
-		done = true
-		main.Wake()
-	})
-	one(outside, func() error { return g.forward(f, inside, outside) })
-	f.silent.Store(true)
-	if g.ending() {
+	said := &answer{told: make(chan struct{})}
+	var back sync.WaitGroup
+	back.Go(func() { one(inside, g.back(f, said, inside, outside)) })
+	one(outside, g.forward(f, said, inside, outside))
+	f.mu.Lock()
+	f.silent = true
+	f.mu.Unlock()
+	if g.inside.Err() != nil {
 		f.leave()
 	}
-	g.loop.Until(func() bool { return done })
-	inside.Close()
-	outside.Close()
+	back.Wait()
+	_ = inside.Close()
+	_ = outside.Close()
 	switch {
 	case f.incoming:
 		g.log.came(f.sent.Load(), f.received.Load(), blocked)
@@ -153,11 +146,4 @@ func endpoint(a net.Addr) netip.AddrPort {
 // plainPort is p as rules and names know it.
 func plainPort(p netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port())
-}
-
-func whyOf(err error) string {
-	if errors.Is(err, names.ErrNotFound) {
-		return whyNoHost
-	}
-	return whyUnreachable
 }

@@ -23,14 +23,9 @@ type flow struct {
 	dialled  string // the address that name turned out to have
 	incoming bool   // it began outside
 	exact    bool   // a loopback address means itself, there being no other loopback
-	onLoop   bool   // a task of the loop's has it
 	pid      int    // whose it is inside, if that was looked for
 	comm     string
 
-	answer answer // of a server's
-
-	// silent: nothing more comes from inside.
-	silent         atomic.Bool
 	sent, received atomic.Int64 // by the inside
 
 	ending
@@ -41,8 +36,8 @@ type ending struct {
 	mu      sync.Mutex
 	closers []func()
 	aborted bool
-	deaf    func()     // hears no more of what comes back
-	waiting func() int // how much is under way to the other side
+	outside *conn // of TCP, once there is one
+	silent  bool  // nothing more comes from inside
 }
 
 // onAbort says how to end the flow at once.
@@ -55,26 +50,7 @@ func (f *ending) onAbort(end func()) {
 	}
 }
 
-// leave ends a flow that has nobody to come back to. What it has sent still arrives: a
-// reset would take back what the other side hasn't got yet.
-func (f *ending) leave() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.deaf != nil {
-		f.deaf()
-	}
-}
-
-// queued is how much of what it has sent the other side doesn't have yet.
-func (f *ending) queued() int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.waiting == nil {
-		return 0
-	}
-	return int64(f.waiting())
-}
-
+// abort ends the flow at once.
 func (f *ending) abort() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,6 +58,26 @@ func (f *ending) abort() {
 	for _, end := range f.closers {
 		end()
 	}
+}
+
+// leave stops reading from outside what has nobody inside to go to any more, if nothing more is sent
+// either. What was sent still arrives: a reset would take back what the other side hasn't got yet.
+func (f *ending) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.silent && f.outside != nil {
+		_ = f.outside.CloseRead()
+	}
+}
+
+// acknowledged is how much of what it has sent the other side has.
+func (f *ending) acknowledged() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.outside == nil {
+		return 0
+	}
+	return acknowledged(f.outside)
 }
 
 // what names the other side, as a rule would.

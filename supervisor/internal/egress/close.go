@@ -4,8 +4,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/confine-run/confine/supervisor/internal/egress/peek"
 )
 
 const (
@@ -18,23 +16,12 @@ const (
 // Close ends the gateway, once nothing is left of the run. What it has sent is
 // still passed on, for a while; what would come back has nobody to go to.
 func (g *Gateway) Close() {
-	g.doors.empty()
-	g.giveUp()
+	g.sockets.awaitAccepted()
 	g.mu.Lock()
-	g.draining = true
+	g.giveUp()
 	g.mu.Unlock()
-	g.everyFlow(func(f *flow) {
-		f.answer.tell(0, peek.NoHello) // that nobody would hear
-		if f.silent.Load() {
-			f.leave()
-		}
-	})
-	for _, d := range g.doors.list() {
-		d.close()
-	}
-	if g.calls != nil {
-		g.calls.Close()
-	}
+	g.everyFlow((*flow).leave)
+	g.sockets.stop()
 	done := make(chan struct{})
 	go func() {
 		g.all.Wait()
@@ -42,11 +29,9 @@ func (g *Gateway) Close() {
 	}()
 	g.drain(done)
 	g.cancel()
-	g.loop.Close()
 	g.process.end()
-	g.raw.close()
-	g.dialing.close()
-	g.store.close()
+	g.sockets.close()
+	g.pipes.close()
 }
 
 // drain waits as long as something gets on, and then cuts what is left.
@@ -78,30 +63,17 @@ func (g *Gateway) drain(done <-chan struct{}) {
 
 // arrived changes with what has got to the other sides.
 func (g *Gateway) arrived() int64 {
-	queued := make(chan int64, 1)
-	posted := g.loop.Post(func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		sum := int64(0)
-		for f := range g.open {
-			sum += f.queued()
-		}
-		queued <- sum
-	})
-	if !posted {
-		return 0
-	}
-	return g.bytes.Load() + g.moved.Load() - <-queued
+	all := g.bytes.Load()
+	g.everyFlow(func(f *flow) { all += f.acknowledged() })
+	return all
 }
 
-// everyFlow does something with each flow that is open, where its connections are.
+// everyFlow does something with each flow that is open.
 func (g *Gateway) everyFlow(do func(*flow)) {
-	g.loop.Post(func() {
-		g.mu.Lock()
-		all := slices.Collect(maps.Keys(g.open))
-		g.mu.Unlock()
-		for _, f := range all {
-			do(f)
-		}
-	})
+	g.mu.Lock()
+	all := slices.Collect(maps.Keys(g.open))
+	g.mu.Unlock()
+	for _, f := range all {
+		do(f)
+	}
 }

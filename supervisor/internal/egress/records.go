@@ -14,7 +14,6 @@ import (
 type records struct {
 	log     journal
 	process processes
-	aside   func(func()) // does what takes time beside the loop
 }
 
 // note enters a flow in the journal.
@@ -30,24 +29,12 @@ func (r *records) note(f *flow, verdict, why string) {
 	if why == whyBytes {
 		a.Hint = "--network-bytes SIZE"
 	}
-	r.unhurried(f, key{a.Protocol, a.What, verdict, why}, func() {
-		r.log.add(a, func() (int, string) {
-			if verdict != status.AttemptAllowed {
-				r.identify(f)
-			}
-			return f.pid, f.comm
-		})
+	r.log.add(a, func() (int, string) {
+		if verdict != status.AttemptAllowed {
+			r.identify(f)
+		}
+		return f.pid, f.comm
 	})
-}
-
-// unhurried does what takes time for what is new, which is told and looked into: other
-// connections don't wait for that.
-func (r *records) unhurried(f *flow, k key, do func()) {
-	if f.onLoop && r.log.fresh(k) {
-		r.aside(do)
-		return
-	}
-	do()
 }
 
 // noteQuestion enters a question that was refused, which is not answered before it is
@@ -73,10 +60,8 @@ func (r *records) noteQuestion(f *flow, name, why string, v network.Verdict) {
 // done once for each kind.
 func (r *records) remember(f *flow, verdict, why string) {
 	if k := (key{f.protocol, f.what(), verdict, why}); r.log.seek(k) {
-		r.unhurried(f, k, func() {
-			r.identify(f)
-			r.log.found(k, whose{f.pid, f.comm})
-		})
+		r.identify(f)
+		r.log.found(k, whose{f.pid, f.comm})
 	}
 }
 
@@ -209,13 +194,6 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) (know
 		j.tell(told)
 	}
 	return nil
-}
-
-// fresh says whether an attempt of this kind would be the first.
-func (j *journal) fresh(k key) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.attempts[k] == nil && len(j.attempts) < maxAttempts
 }
 
 func (j *journal) opened(now int64) {

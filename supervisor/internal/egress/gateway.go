@@ -1,0 +1,108 @@
+package egress
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/internal/egress/names"
+)
+
+const (
+	// defaultConnections bounds what is open at one time where the policy says nothing.
+	defaultConnections = 4096
+	// dialPatience bounds a connection's way from the first packet to the other side.
+	dialPatience = 30 * time.Second
+)
+
+// Gateway serves the sockets of one run.
+type Gateway struct {
+	policy
+	records
+	budget
+	sockets sockets // those of the run, and what of the gateway is of this system alone
+	pipes   pipes
+
+	buffers, datagramBuffers sync.Pool
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	inside context.Context // ends when nobody is left inside to be answered
+	giveUp context.CancelFunc
+	all    sync.WaitGroup // everything that serves, and what is under way
+
+	patience struct{ hello, idle time.Duration } // helloPatience, questionsIdle
+	asking   chan struct{}                       // a place for each question that is being answered
+
+	mu   sync.Mutex
+	open map[*flow]struct{}
+}
+
+// budget is what a run may use of the network at one time and altogether.
+type budget struct {
+	limits *plan.Network
+	room   int64 // flows that there are descriptors for
+
+	connections atomic.Int64 // open now
+	bytes       atomic.Int64 // both ways
+	held        atomic.Int64 // of datagrams that wait
+}
+
+// New is a gateway for what the plan allows. tell, if not nil, is called for every
+// attempt that is new of its kind, one at a time.
+func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
+	g := &Gateway{
+		policy: policy{plan: p, rules: &p.Rules, resolver: names.Resolver{Lookup: names.System}, own: ownAddress},
+		budget: budget{limits: p}, sockets: newSockets(), pipes: newPipes(),
+		asking: make(chan struct{}, maxQuestions), open: map[*flow]struct{}{},
+	}
+	g.patience.hello, g.patience.idle = helloPatience, questionsIdle
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.inside, g.giveUp = context.WithCancel(g.ctx)
+	g.process.begun, g.process.over = make(chan struct{}), g.inside.Done()
+	g.log.tell, g.log.began = tell, time.Now()
+	var err error
+	g.room, err = room()
+	return g, err
+}
+
+// begin takes a place for a flow; what there is no place for is refused.
+func (g *Gateway) begin(f *flow) bool {
+	n := g.connections.Add(1)
+	if n > g.most() {
+		g.connections.Add(-1)
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open[f] = struct{}{}
+	g.log.opened(n)
+	return true
+}
+
+// most is how many flows there may be at one time.
+func (b *budget) most() int64 {
+	if b.limits.MaxConnections > 0 {
+		return min(b.room, int64(b.limits.MaxConnections))
+	}
+	return min(b.room, defaultConnections)
+}
+
+func (g *Gateway) end(f *flow) {
+	g.connections.Add(-1)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.open, f)
+}
+
+// spend counts bytes against the run's own limit.
+func (b *budget) spend(n int64) bool {
+	total := b.bytes.Add(n)
+	return b.limits.MaxBytes == 0 || total <= b.limits.MaxBytes
+}
+
+// spent says whether nothing more may pass.
+func (b *budget) spent() bool { return b.limits.MaxBytes > 0 && b.bytes.Load() >= b.limits.MaxBytes }
