@@ -198,7 +198,7 @@ func (r *Rules) allowing(t target, port uint16) iter.Seq[*rule] {
 
 // named is the target of a name.
 func named(name string) (t target, ok bool) {
-	name, ok = canonicalName(name)
+	name, ok = CanonicalName(name)
 	if isLocalhost(name) {
 		return target{loopback: true}, ok
 	}

@@ -2,7 +2,6 @@ package egress
 
 import (
 	"context"
-	"errors"
 	"math"
 	"net"
 	"net/netip"
@@ -176,24 +175,3 @@ func connect(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
 // toItself says whether a socket is connected to itself. That comes of a port of this host's which nobody
 // listens on when the kernel happens to give it to who connects there.
 func toItself(c net.Conn) bool { return endpoint(c.LocalAddr()) == endpoint(c.RemoteAddr()) }
-
-// acceptPause is how long nothing is accepted when there is no descriptor or memory left: others
-// may end.
-const acceptPause = 10 * time.Millisecond
-
-// accept serves the connections of a listener, each in a goroutine of its own, until it is closed.
-func (g *Gateway) accept(l *net.TCPListener, serve func(*conn)) {
-	g.all.Go(func() {
-		for {
-			c, err := l.AcceptTCP()
-			switch {
-			case err == nil:
-				g.all.Go(func() { serve(newConn(c)) })
-			case errors.Is(err, net.ErrClosed):
-				return
-			default:
-				time.Sleep(acceptPause)
-			}
-		}
-	})
-}

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"errors"
 	"net"
 	"os"
 	"slices"
@@ -111,7 +112,11 @@ func (g *Gateway) serve(s *handoff.Socket, fd int) error {
 	})
 }
 
-// listen serves the connections of a listener, which it takes.
+// acceptPause is how long nothing is accepted when there is no descriptor or memory left: others
+// may end.
+const acceptPause = 10 * time.Millisecond
+
+// listen serves the connections of a listener, which it takes, each in a goroutine of its own.
 func (g *Gateway) listen(l *net.TCPListener, serve func(*conn)) error {
 	raw, err := l.SyscallConn()
 	if err == nil {
@@ -122,7 +127,19 @@ func (g *Gateway) listen(l *net.TCPListener, serve func(*conn)) error {
 		return err
 	}
 	g.sockets.add(l)
-	g.accept(l, serve)
+	g.all.Go(func() {
+		for {
+			c, err := l.AcceptTCP()
+			switch {
+			case err == nil:
+				g.all.Go(func() { serve(newConn(c)) })
+			case errors.Is(err, net.ErrClosed):
+				return
+			default:
+				time.Sleep(acceptPause)
+			}
+		}
+	})
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"context"
 	"encoding/binary"
 	"io"
 	"time"
@@ -74,8 +75,11 @@ func (g *Gateway) questionsOf(f *flow, c *conn) {
 func (g *Gateway) resolve(f *flow, query []byte, tcp bool) []byte {
 	var verdict network.Verdict
 	s := names.Server{
-		Pool:   &g.pool,
-		Exists: g.resolver.Exists,
+		Pool: &g.pool,
+		Exists: func(ctx context.Context, name string) error {
+			_, err := g.resolver.Addresses(ctx, name)
+			return err
+		},
 		Allowed: func(name string) bool {
 			verdict = g.rules.Name(name)
 			return verdict.Allowed
