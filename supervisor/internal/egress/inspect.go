@@ -22,7 +22,7 @@ type client struct {
 	have            int    // bytes in buf
 	sent            int    // bytes of buf that are sent on already
 	ended           bool   // the client says no more
-	permitted       network.Claim
+	permitted       network.Protocols
 	bounded         bool // its hello or head has to be whole soon
 }
 
@@ -74,8 +74,8 @@ func (g *Gateway) forward(f *flow, said *answer, inside, outside *conn) error {
 }
 
 // speaks says whether the rules let the client speak so.
-func (c *client) speaks(claim network.Claim) error {
-	if v := c.g.rules.Speaks(c.f.host(), c.f.to.Port(), claim); !v.Allowed {
+func (c *client) speaks(spoken network.Protocols) error {
+	if v := c.g.rules.Speaks(c.f.host(), c.f.to.Port(), spoken); !v.Allowed {
 		c.f.verdict = v
 		return refusal(v.Why)
 	}
