@@ -232,9 +232,9 @@ const (
 
 // mistrust is why the client's bytes are not sent on.
 func (c *client) mistrust(err error) error {
-	var e *peek.Error
-	if errors.As(err, &e) {
-		return refusal(e.Reason)
+	var why peek.Reason
+	if errors.As(err, &why) {
+		return refusal(why)
 	}
 	return err
 }

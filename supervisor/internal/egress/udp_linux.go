@@ -202,10 +202,10 @@ func (e *exchange) misnamed(payload []byte) (why string) {
 		return whyQUIC
 	}
 	name, hello, err := peek.DTLSServerName(payload)
-	var broken *peek.Error
+	var broken peek.Reason
 	switch {
 	case errors.As(err, &broken):
-		return string(broken.Reason)
+		return string(broken)
 	case hello && name != e.name:
 		e.claimed = name
 		return whyServerName

@@ -5,8 +5,10 @@ import (
 	"strings"
 )
 
-// Reason is why bytes are not let through. The set is closed.
+// Reason is the error of bytes that are not let through. The set is closed.
 type Reason string
+
+func (r Reason) Error() string { return string(r) }
 
 // The reasons. Those of a hello first, then those of requests.
 const (
@@ -40,45 +42,35 @@ const (
 	BadStatus      Reason = "bad_status_line"  // of the server's
 )
 
-// Error is why bytes are not let through.
-type Error struct {
-	Reason Reason
-	Why    string
-}
-
-func (e *Error) Error() string { return e.Why }
-
-func refuse(r Reason, why string) error { return &Error{r, why} }
-
 // hostName makes a name canonical: lower case. It has no dot at its end.
 func hostName(b []byte) (string, error) {
 	switch {
 	case len(b) == 0:
-		return "", refuse(EmptyName, "the server name is empty")
+		return "", EmptyName
 	case b[len(b)-1] == '.':
-		return "", refuse(TrailingDot, "the server name ends in a dot")
+		return "", TrailingDot
 	case len(b) > 253:
-		return "", refuse(BadName, "the server name is longer than 253 bytes")
+		return "", BadName
 	}
 	if _, err := netip.ParseAddr(string(b)); err == nil {
-		return "", refuse(AddressName, "the server name is an address")
+		return "", AddressName
 	}
 	for _, c := range b {
 		if !nameByte(c) && c != '.' {
-			return "", refuse(BadName, "the server name has a character that no host name has")
+			return "", BadName
 		}
 	}
 	name := strings.ToLower(string(b))
 	last := name
 	for label := range strings.SplitSeq(name, ".") {
 		if label == "" || len(label) > 63 {
-			return "", refuse(BadName, "a label of the server name is empty or longer than 63 bytes")
+			return "", BadName
 		}
 		last = label
 	}
 	// 127.1, 0x7f.1 and the like: addresses for some resolvers.
 	if strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
-		return "", refuse(AddressName, "the server name ends in a number, as addresses do")
+		return "", AddressName
 	}
 	return name, nil
 }

@@ -65,9 +65,9 @@ func message(extensions ...[]byte) []byte {
 }
 
 func reason(err error) Reason {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Reason
+	var r Reason
+	if errors.As(err, &r) {
+		return r
 	}
 	if err != nil {
 		return Reason("not ours: " + err.Error())
