@@ -5,6 +5,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -53,6 +54,7 @@ func (c *conn) local() netip.AddrPort  { return endpoint(c.LocalAddr()) }
 // of connections at the same time passes it: then none is spliced.
 func (g *Gateway) copyOnce(dst, src *conn, most int64) (int64, error) {
 	if src.bulk && g.plan.MaxBytes == 0 {
+		runtime.Gosched() // meanwhile more comes, and others have their turn
 		n, err := g.pipes.splice(dst, src, most)
 		g.spend(n)
 		src.bulk = n >= bufferSize

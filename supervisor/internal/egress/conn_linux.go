@@ -68,26 +68,19 @@ func (p pipe) close() {
 	}
 }
 
-// splice moves what there is by splice(2), and waits if there is nothing. 0 says nothing: it may be the end, or
-// an urgent byte (MSG_OOB), which splice never gets past, or there is no pipe.
+// splice moves what there is by splice(2), and waits for room only. After 0 the source has to be read: splice stops
+// before an urgent byte (MSG_OOB), and takes what lies behind for the end.
 func (p pipes) splice(dst, src *conn, most int64) (n int64, err error) {
-	var through pipe
+	through, ok := p.get()
+	if !ok {
+		return 0, nil
+	}
 	failed := src.raw.Read(func(fd uintptr) bool {
-		var ok bool
-		if through, ok = p.get(); !ok {
-			return true
-		}
 		n, err = unix.Splice(int(fd), nil, through.w, nil, int(min(most, spliced)), unix.SPLICE_F_NONBLOCK)
-		if n > 0 {
-			return true
-		}
-		p.put(through, true) // whoever waits has none
-		if err == unix.EAGAIN {
-			_, _, err = unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		}
-		return err != unix.EAGAIN
+		return true
 	})
-	if failed != nil || n <= 0 {
+	if failed != nil || err != nil || n == 0 {
+		p.put(through, true)
 		return 0, failed // what splice can't, read can, or says why not
 	}
 	left := n
