@@ -23,8 +23,9 @@
 // Host of every request of plain HTTP. Whoever speaks neither is known by its name
 // and port alone.
 //
-// All TCP is served from one goroutine, in tasks that read as if they blocked (package
-// loop); datagrams, questions and whatever takes time have goroutines of their own.
+// Each connection has two goroutines, one for each direction; datagrams between two addresses have two as well.
+// Whoever waits holds no buffer and no pipe. A reset, an end in one direction and a slow reader are what they are on
+// the other side, too.
 //
 // Three things are checked, in this order, and each is the last word of what comes
 // before it: the name and port (or the address, for those who name one), each
@@ -35,10 +36,13 @@
 //
 // # Reading order
 //
-// gateway_linux.go takes sockets, flow_linux.go judges what arrives at them, dial_linux.go finds the
-// addresses that may be dialled. tcp_linux.go and udp_linux.go carry both kinds; claim_linux.go looks at what
-// clients say (package peek), copy_linux.go moves the rest. resolve_linux.go answers questions (package names).
-// records_linux.go keeps attempts, process_linux.go finds whose they are, close_linux.go ends it all.
+// gateway.go is what a gateway has, its limits and its end; flow.go judges a flow, dials it and relays both ways;
+// dial.go finds the addresses that may be dialled, and conn.go dials and moves bytes; inspect.go looks at what clients
+// say (package peek), resolve.go answers questions (package names), records.go keeps attempts.
+//
+// Those know no system. What leads to them on Linux does: gateway_linux.go takes the sockets of a run, udp_linux.go its datagrams,
+// publish_linux.go goes the other way, supervised_linux.go serves package emulate, observe_linux.go sees what nothing serves,
+// and process_linux.go finds whose an attempt is.
 //
 // # What it doesn't see
 //

@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -33,7 +32,7 @@ type listener interface {
 }
 
 func newSockets() sockets {
-	return sockets{served: map[uint16]bool{}, raw: rawSockets{fds: [2]int{-1, -1}}, dialing: dialers{fd: -1, init: netns.None()}}
+	return sockets{served: map[uint16]bool{}, raw: rawSockets{fds: [2]int{-1, -1}}, dialing: dialers{fd: -1}}
 }
 
 // Serve takes sockets, as the plan for the inside lists them. It takes the
@@ -50,13 +49,9 @@ func (g *Gateway) Serve(sockets []*handoff.Socket, fds []int) error {
 	return failed
 }
 
-// ServeDials takes the socket that gives sockets. init is a pidfd of the init, which stays the
-// caller's, or -1.
-func (g *Gateway) ServeDials(fd, init int) error {
+// ServeDials takes the socket by which the init gives sockets.
+func (g *Gateway) ServeDials(fd int) error {
 	g.sockets.dialing.fd = fd
-	if copied, err := unix.FcntlInt(uintptr(init), unix.F_DUPFD_CLOEXEC, 0); err == nil {
-		g.sockets.dialing.init = netns.NsHandle(copied)
-	}
 	for _, p := range g.plan.Publish {
 		if err := g.publish(p); err != nil {
 			return err

@@ -4,24 +4,19 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"sync"
 
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/supervisor/internal/egress/emulate"
 )
 
-// dialers are sockets of the inside's, made there one by one when they are asked for: by a thread
-// of ours that enters the inside's network namespace, or else by the init. To enter it takes
-// CAP_SYS_ADMIN here and there. An ordinary user has the one there in the run's user namespace,
-// which no process of several threads can enter.
+// dialers are sockets of the inside's, which the init makes there one by one when it is asked for them: an ordinary
+// user can't enter the inside's network namespace with a process of several threads.
 type dialers struct {
-	mu   sync.Mutex
-	fd   int            // by which the init is asked; -1: there are none
-	init netns.NsHandle // a pidfd of the init; closed where its network namespace can't be entered
+	mu sync.Mutex
+	fd int // by which the init is asked; -1: there are none
 }
 
 func (d *dialers) socket() (fd int, err error) {
@@ -29,12 +24,6 @@ func (d *dialers) socket() (fd int, err error) {
 	defer d.mu.Unlock()
 	if d.fd < 0 {
 		return -1, os.ErrClosed
-	}
-	if d.init.IsOpen() {
-		if fd, err := socketIn(d.init); err == nil {
-			return fd, nil
-		}
-		_ = d.init.Close()
 	}
 	if err := unix.Sendmsg(d.fd, []byte{0}, nil, nil, unix.MSG_NOSIGNAL); err != nil {
 		return -1, err
@@ -64,36 +53,9 @@ func (d *dialers) socket() (fd int, err error) {
 	}
 }
 
-// socketIn makes a TCP socket in another network namespace. The thread that goes there comes back, or
-// ends with its goroutine.
-func socketIn(there netns.NsHandle) (fd int, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		var here netns.NsHandle
-		if here, err = netns.Get(); err != nil {
-			return
-		}
-		defer here.Close()
-		if err = netns.Set(there); err == nil { // setns takes a pidfd since Linux 5.8
-			fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-			if netns.Set(here) != nil {
-				return
-			}
-		}
-		runtime.UnlockOSThread()
-	}()
-	<-done
-	return fd, err
-}
-
 func (d *dialers) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.init.IsOpen() {
-		_ = d.init.Close()
-	}
 	if d.fd >= 0 {
 		_ = unix.Close(d.fd)
 		d.fd = -1
