@@ -38,7 +38,7 @@ func (p *policy) addresses(ctx context.Context, f *flow) ([]netip.Addr, error) {
 	case f.use == handoff.UseLocalhost:
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, nil
 	case f.name == "":
-		if v := p.mine(f.to.Addr(), f); !v.Allowed {
+		if v := p.checkOwn(f.to.Addr(), f); !v.Allowed {
 			f.verdict = v
 			return nil, errRefused
 		}
@@ -48,17 +48,17 @@ func (p *policy) addresses(ctx context.Context, f *flow) ([]netip.Addr, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.judged(f, all)
+	return p.allowedOf(f, all)
 }
 
-// judged are those of a name's addresses that may be dialled.
-func (p *policy) judged(f *flow, all []netip.Addr) (list []netip.Addr, err error) {
+// allowedOf are those of a name's addresses that may be dialled.
+func (p *policy) allowedOf(f *flow, all []netip.Addr) (list []netip.Addr, err error) {
 	var refused network.Verdict
 	for _, a := range all {
 		a = a.Unmap().WithZone("")
 		v := p.rules.Resolved(f.name, a, f.to.Port())
 		if v.Allowed {
-			v = p.mine(a, f)
+			v = p.checkOwn(a, f)
 		}
 		if v.Allowed {
 			list = append(list, a)
@@ -73,8 +73,8 @@ func (p *policy) judged(f *flow, all []netip.Addr) (list []netip.Addr, err error
 	return list, nil
 }
 
-// mine refuses this host's own addresses, which are another way to write its loopback.
-func (p *policy) mine(a netip.Addr, f *flow) network.Verdict {
+// checkOwn refuses this host's own addresses, which are another way to write its loopback.
+func (p *policy) checkOwn(a netip.Addr, f *flow) network.Verdict {
 	if p.rules.BlocksInternal() && p.own(a, f) {
 		if named := p.rules.Own(a, f.to.Port()); !named.Allowed {
 			return named

@@ -245,7 +245,7 @@ func (g *Gateway) relay(f *flow, inside, outside *conn) {
 	_ = outside.Close()
 	switch {
 	case f.incoming:
-		g.log.came(f.sent.Load(), f.received.Load(), blocked)
+		g.log.countIncoming(f.sent.Load(), f.received.Load(), blocked)
 	case cut:
 		g.note(f, status.AttemptFailed, whyCut)
 	case blocked != "":

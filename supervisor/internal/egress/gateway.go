@@ -30,14 +30,14 @@ type Gateway struct {
 
 	buffers, datagramBuffers sync.Pool
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	inside context.Context // ends when nobody is left inside to be answered
-	giveUp context.CancelFunc
-	all    sync.WaitGroup // everything that serves, and what is under way
+	ctx       context.Context
+	cancel    context.CancelFunc
+	inside    context.Context // ends when nobody is left inside to be answered
+	endInside context.CancelFunc
+	all       sync.WaitGroup // everything that serves, and what is under way
 
-	patience struct{ hello, idle time.Duration } // helloPatience, questionsIdle
-	asking   chan struct{}                       // a place for each question that is being answered
+	patience      struct{ hello, idle time.Duration } // helloPatience, questionsIdle
+	questionSlots chan struct{}                       // a place for each question that is being answered
 
 	mu   sync.Mutex
 	open map[*flow]struct{}
@@ -59,11 +59,11 @@ func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
 	g := &Gateway{
 		policy: policy{plan: p, rules: &p.Rules, resolver: names.Resolver{Lookup: names.System}, own: ownAddress},
 		budget: budget{limits: p}, sockets: newSockets(), pipes: newPipes(),
-		asking: make(chan struct{}, maxQuestions), open: map[*flow]struct{}{},
+		questionSlots: make(chan struct{}, maxQuestions), open: map[*flow]struct{}{},
 	}
 	g.patience.hello, g.patience.idle = helloPatience, questionsIdle
 	g.ctx, g.cancel = context.WithCancel(context.Background())
-	g.inside, g.giveUp = context.WithCancel(g.ctx)
+	g.inside, g.endInside = context.WithCancel(g.ctx)
 	g.process.begun, g.process.over = make(chan struct{}), g.inside.Done()
 	g.log.tell, g.log.began = tell, time.Now()
 	var err error
@@ -121,7 +121,7 @@ const (
 func (g *Gateway) Close() {
 	g.sockets.awaitAccepted()
 	g.mu.Lock()
-	g.giveUp()
+	g.endInside()
 	g.mu.Unlock()
 	g.everyFlow((*flow).leave)
 	g.sockets.stop()

@@ -101,13 +101,13 @@ func (c *client) more() error {
 	return err
 }
 
-// soon bounds the time until what the client has begun is whole; whenever ends that.
-func (c *client) soon() {
+// setDeadline bounds the time until what the client has begun is whole; clearDeadline ends that.
+func (c *client) setDeadline() {
 	_ = c.inside.SetReadDeadline(time.Now().Add(c.g.patience.hello))
 	c.bounded = true
 }
 
-func (c *client) whenever() {
+func (c *client) clearDeadline() {
 	_ = c.inside.SetReadDeadline(time.Time{})
 	c.bounded = false
 }
@@ -172,7 +172,7 @@ func (c *client) hellos() error {
 		n, more, err := peek.Between(c.buf[:c.have])
 		switch {
 		case err != nil:
-			return c.mistrust(err)
+			return c.refusalOf(err)
 		case n > 0:
 			if err := c.pass(n); err != nil {
 				return err
@@ -200,13 +200,13 @@ func (c *client) hellos() error {
 
 // hello checks the server name of one hello, and sends the hello on.
 func (c *client) hello() error {
-	c.soon()
-	defer c.whenever()
+	c.setDeadline()
+	defer c.clearDeadline()
 	for {
 		name, size, more, err := peek.ServerName(c.buf[:c.have])
 		switch {
 		case err != nil:
-			return c.mistrust(err)
+			return c.refusalOf(err)
 		case !more && name != c.f.name:
 			c.f.claimed = name
 			return refusal(whyServerName)
@@ -230,8 +230,8 @@ const (
 	whySlow       = "too_slow"    // neither is whole in time
 )
 
-// mistrust is why the client's bytes are not sent on.
-func (c *client) mistrust(err error) error {
+// refusalOf is why the client's bytes are not sent on.
+func (c *client) refusalOf(err error) error {
 	var why peek.Reason
 	if errors.As(err, &why) {
 		return refusal(why)
@@ -251,7 +251,7 @@ func (c *client) requests() error {
 			return err2
 		}
 		if err != nil {
-			return c.mistrust(err)
+			return c.refusalOf(err)
 		}
 		c.take(n)
 		switch {
@@ -263,7 +263,7 @@ func (c *client) requests() error {
 			}
 			continue
 		case c.ended:
-			return c.mistrust(r.End(c.buf[:c.have]))
+			return c.refusalOf(r.End(c.buf[:c.have]))
 		case r.Body() > 0 && c.have == 0:
 			if err := c.body(r); err != nil || c.ended {
 				return err
@@ -272,9 +272,9 @@ func (c *client) requests() error {
 		}
 		switch {
 		case c.have == 0:
-			c.whenever()
+			c.clearDeadline()
 		case n > 0 || !c.bounded: // another has begun
-			c.soon()
+			c.setDeadline()
 		}
 		if err := c.more(); err != nil {
 			return err
@@ -306,13 +306,13 @@ func (c *client) check(r peek.Request) error {
 
 // body passes on a body that needn't be looked at.
 func (c *client) body(r *peek.Requests) error {
-	c.whenever()
+	c.clearDeadline()
 	n, err := c.g.copyOnce(c.outside, c.inside, r.Body())
 	c.f.sent.Add(n)
 	r.Skip(n)
 	if err == nil && n == 0 {
 		c.ended = true
-		return c.mistrust(r.End(nil))
+		return c.refusalOf(r.End(nil))
 	}
 	return err
 }
@@ -367,7 +367,7 @@ func (c *client) rest() error {
 	if err := c.pass(c.have); err != nil || c.ended {
 		return err
 	}
-	c.whenever()
+	c.clearDeadline()
 	c.buf = nil
 	return c.g.copy(c.outside, c.inside, &c.f.sent)
 }

@@ -103,17 +103,17 @@ func (p *processes) inode(protocol string, from netip.AddrPort) string {
 	table := "1/net/" + protocol
 	if from.Addr().Is4() {
 		addresses = []string{local(from.Addr().AsSlice(), from.Port()), local(make([]byte, 4), from.Port())}
-		if inode := lookFor(p.read(table, maxTable), addresses); inode != "" {
+		if inode := findInode(p.read(table, maxTable), addresses); inode != "" {
 			return inode
 		}
 	}
 	wide := from.Addr().As16()
 	addresses = []string{local(wide[:], from.Port()), local(make([]byte, 16), from.Port())}
-	return lookFor(p.read(table+"6", maxTable), addresses)
+	return findInode(p.read(table+"6", maxTable), addresses)
 }
 
-// lookFor finds the line of one of some local addresses, the first before the others.
-func lookFor(table []byte, addresses []string) (inode string) {
+// findInode finds the line of one of some local addresses, the first before the others.
+func findInode(table []byte, addresses []string) (inode string) {
 	best := len(addresses)
 	for line := range bytes.Lines(table) {
 		fields := bytes.Fields(line)

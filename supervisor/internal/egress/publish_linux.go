@@ -76,11 +76,11 @@ func (g *Gateway) comeIn(c *conn, port uint16) {
 	f := &flow{protocol: "tcp", from: c.remote(), to: c.local(), incoming: true}
 	switch {
 	case g.spent():
-		g.log.came(0, 0, whyBytes)
+		g.log.countIncoming(0, 0, whyBytes)
 		c.reset()
 		return
 	case !g.begin(f):
-		g.log.came(0, 0, whyConnections)
+		g.log.countIncoming(0, 0, whyConnections)
 		c.reset()
 		return
 	}

@@ -59,9 +59,9 @@ func (r *records) noteQuestion(f *flow, name, why string, v network.Verdict) {
 // look for it is work, which a target must not make us do as often as it likes: it is
 // done once for each kind.
 func (r *records) remember(f *flow, verdict, why string) {
-	if k := (key{f.protocol, f.what(), verdict, why}); r.log.seek(k) {
+	if k := (key{f.protocol, f.what(), verdict, why}); r.log.startSearch(k) {
 		r.identify(f)
-		r.log.found(k, whose{f.pid, f.comm})
+		r.log.setOwner(k, owner{f.pid, f.comm})
 	}
 }
 
@@ -83,8 +83,8 @@ type journal struct {
 
 	mu            sync.Mutex
 	attempts      map[key]*status.Attempt
-	sought        map[key]whose         // those that are under way
-	unknown       map[key]chan struct{} // those whose process is being looked for; closed when that is over
+	owners        map[key]owner         // those that are under way
+	pending       map[key]chan struct{} // those whose process is being looked for; closed when that is over
 	others        int64
 	othersRefused int64 // of these, what a rule refused
 	most          int64
@@ -96,35 +96,35 @@ type journal struct {
 
 type key struct{ protocol, what, verdict, why string }
 
-// whose is a process inside, if one was found.
-type whose struct {
+// owner is a process inside, if one was found.
+type owner struct {
 	pid  int
 	comm string
 }
 
-// seek says whether nobody has looked yet whose attempts of a kind are.
-func (j *journal) seek(k key) bool {
+// startSearch says whether nobody has looked yet whose attempts of a kind are.
+func (j *journal) startSearch(k key) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, sought := j.sought[k]; sought || j.attempts[k] != nil || len(j.sought) >= maxAttempts {
+	if _, under := j.owners[k]; under || j.attempts[k] != nil || len(j.owners) >= maxAttempts {
 		return false
 	}
-	if j.sought == nil {
-		j.sought = map[key]whose{}
+	if j.owners == nil {
+		j.owners = map[key]owner{}
 	}
-	j.sought[k] = whose{}
+	j.owners[k] = owner{}
 	return true
 }
 
-// found keeps whose they are.
-func (j *journal) found(k key, w whose) {
+// setOwner keeps whose they are.
+func (j *journal) setOwner(k key, w owner) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.sought[k] = w
+	j.owners[k] = w
 }
 
-// came counts a connection from outside, which is nobody's attempt.
-func (j *journal) came(sent, received int64, why string) {
+// countIncoming counts a connection from outside, which is nobody's attempt.
+func (j *journal) countIncoming(sent, received int64, why string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.sent += sent
@@ -149,7 +149,7 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) (know
 		old.LastMS = time.Since(j.began).Milliseconds()
 		old.SentBytes += a.SentBytes
 		old.ReceivedBytes += a.ReceivedBytes
-		known = j.unknown[k]
+		known = j.pending[k]
 		j.mu.Unlock()
 		return known
 	}
@@ -169,11 +169,11 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) (know
 	a.LastMS = a.FirstMS
 	kept := &a
 	j.attempts[k] = kept
-	if j.unknown == nil {
-		j.unknown = map[key]chan struct{}{}
+	if j.pending == nil {
+		j.pending = map[key]chan struct{}{}
 	}
 	over := make(chan struct{})
-	j.unknown[k] = over
+	j.pending[k] = over
 	j.mu.Unlock()
 	pid, comm := 0, ""
 	if who != nil {
@@ -181,11 +181,11 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) (know
 	}
 	j.mu.Lock()
 	if pid == 0 {
-		pid, comm = j.sought[k].pid, j.sought[k].comm
+		pid, comm = j.owners[k].pid, j.owners[k].comm
 	}
 	kept.PID, kept.Comm = pid, comm
 	told := *kept
-	delete(j.unknown, k)
+	delete(j.pending, k)
 	j.mu.Unlock()
 	close(over)
 	if j.tell != nil {

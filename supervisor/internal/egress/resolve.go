@@ -25,12 +25,12 @@ func (g *Gateway) question(f *flow, query []byte, answer func([]byte)) {
 		return
 	}
 	select {
-	case g.asking <- struct{}{}:
+	case g.questionSlots <- struct{}{}:
 	default:
 		return
 	}
 	g.all.Go(func() {
-		defer func() { <-g.asking }()
+		defer func() { <-g.questionSlots }()
 		if a := g.resolve(f, query, false); a != nil {
 			answer(a)
 		}

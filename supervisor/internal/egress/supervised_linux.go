@@ -78,6 +78,6 @@ func (s supervised) Question(e *emulate.Flow, query []byte, answer func([]byte))
 
 func (s supervised) Relay(e *emulate.Flow, back emulate.Back) (take func([]byte)) {
 	f := s.flow(e)
-	d := &door{g: s.g, use: f.use, asked: f, back: back, flows: map[[2]netip.AddrPort]*exchange{}}
+	d := &udpListener{g: s.g, use: f.use, asked: f, back: back, flows: map[[2]netip.AddrPort]*session{}}
 	return func(payload []byte) { d.take(f.from, f.to, payload) }
 }

@@ -119,7 +119,7 @@ func (s *Calls) make(c *caller) {
 		}
 	case unix.SYS_BIND:
 		if k, errno := c.socket(int(int32(c.asked.Args[0]))); errno == 0 {
-			s.note(k)
+			s.rememberBound(k)
 			k.close()
 		}
 		c.asked.Continue()
@@ -254,7 +254,7 @@ func (s *Calls) listen(c *caller, k *socket, backlog int) unix.Errno {
 		}
 		return unix.EACCES
 	}
-	s.note(k)
+	s.rememberBound(k)
 	if err := unix.Listen(k.fd, backlog); err != nil {
 		return errnoOf(err)
 	}

@@ -224,7 +224,7 @@ func TestBehind(t *testing.T) {
 	for n, want := range map[uint64][]span{
 		0: {{100, 4}, {300, 6}}, 3: {{103, 1}, {300, 6}}, 4: {{300, 6}}, 9: {{305, 1}}, 10: {}, 11: {},
 	} {
-		got := behind(all, n)
+		got := remaining(all, n)
 		if len(got) != len(want) {
 			t.Errorf("%d: %v", n, got)
 			continue
@@ -252,7 +252,7 @@ func TestUnixSocketsAreToldApart(t *testing.T) {
 		return k
 	}
 	inside, outside := open(filepath.Join(dir, "in")), open(filepath.Join(dir, "out"))
-	s.note(inside)
+	s.rememberBound(inside)
 	all, err := linux.UnixSockets()
 	if err != nil {
 		t.Skip(err)

@@ -6,7 +6,7 @@
 //	   │                                              │
 //	   └─ its own socket ◀── connect(ours) ───────────┘ ──▶ a flow of the gateway (package egress)
 //
-// calls_linux.go takes calls and caller_linux.go reads who makes them; lead_linux.go leads TCP, relay_linux.go
+// calls_linux.go takes calls and caller_linux.go reads who makes them; redirect_linux.go redirects TCP, relay_linux.go
 // and filter_linux.go datagrams, unix_linux.go the sockets of files; send_linux.go and receive_linux.go are
 // what has an address in memory.
 //

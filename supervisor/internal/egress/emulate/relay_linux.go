@@ -40,7 +40,7 @@ type relays struct {
 	ports   map[netip.AddrPort]*port // by their own address
 	between map[route]*relay
 	filter  []bpf.Instruction // of the caller's sockets for datagrams: from ports, and from nowhere else
-	made    census            // these sockets
+	made    socketCount       // these sockets
 	over    bool
 }
 
@@ -147,7 +147,7 @@ func (s *relays) to(k *socket, f *Flow) (*relay, unix.Errno) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.between[way]; r != nil {
-		return r, s.hear(k)
+		return r, s.updateFilter(k)
 	}
 	if s.over {
 		return nil, unix.ENETDOWN
@@ -163,7 +163,7 @@ func (s *relays) to(k *socket, f *Flow) (*relay, unix.Errno) {
 		return nil, errnoOf(err)
 	}
 	s.between[way] = r
-	return r, s.hear(k)
+	return r, s.updateFilter(k)
 }
 
 // portOn is a port of an address of loopback that serves nobody. The lock is held.

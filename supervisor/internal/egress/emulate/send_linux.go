@@ -85,8 +85,8 @@ func (c *caller) payload(k *socket, spans []span) ([]byte, unix.Errno) {
 	return c.read(front...)
 }
 
-// behind is what is left of spans after n bytes.
-func behind(spans []span, n uint64) []span {
+// remaining is what is left of spans after n bytes.
+func remaining(spans []span, n uint64) []span {
 	rest := make([]span, 0, len(spans))
 	for _, s := range spans {
 		skip := min(n, s.size)
@@ -106,7 +106,7 @@ func (s *Calls) sendAll(c *caller, k *socket, m *message, spans []span) (total i
 			var n int
 			n, errno = s.send(c, k, m)
 			total += n
-			spans = behind(spans, uint64(n))
+			spans = remaining(spans, uint64(n))
 		}
 		switch {
 		case errno != 0 && total > 0:
@@ -209,7 +209,7 @@ func (s *Calls) send(c *caller, k *socket, m *message) (int, unix.Errno) {
 	}
 	flags := m.flags&passedFlags | unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
 	do := func() (int, error) { return rawSendmsg(k.fd, m, flags) }
-	return c.patiently(k, m.flags, unix.POLLOUT, unix.SO_SNDTIMEO, do)
+	return c.retryBlocking(k, m.flags, unix.POLLOUT, unix.SO_SNDTIMEO, do)
 }
 
 // rawSendmsg is sendmsg(2) of what is in our memory.
