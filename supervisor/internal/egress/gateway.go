@@ -65,7 +65,7 @@ func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.inside, g.endInside = context.WithCancel(g.ctx)
 	g.process.begun, g.process.over = make(chan struct{}), g.inside.Done()
-	g.log.tell, g.log.began = tell, time.Now()
+	g.log.tell, g.log.began, g.log.kinds = tell, time.Now(), map[key]*kind{}
 	var err error
 	g.room, err = room()
 	return g, err

@@ -1,7 +1,8 @@
 package egress
 
 import (
-	"sort"
+	"cmp"
+	"slices"
 	"sync"
 	"time"
 
@@ -82,9 +83,8 @@ type journal struct {
 	telling sync.Mutex // tell is called one at a time, and holds nobody else up
 
 	mu            sync.Mutex
-	attempts      map[key]*status.Attempt
-	owners        map[key]owner         // those that are under way
-	pending       map[key]chan struct{} // those whose process is being looked for; closed when that is over
+	kinds         map[key]*kind
+	noted         int // of these
 	others        int64
 	othersRefused int64 // of these, what a rule refused
 	most          int64
@@ -96,6 +96,13 @@ type journal struct {
 
 type key struct{ protocol, what, verdict, why string }
 
+// kind is the attempts that are the same.
+type kind struct {
+	attempt status.Attempt // Count is 0 until the first is noted
+	owner   owner          // if it was looked for before
+	pending chan struct{}  // closed when it is known; nil once it is
+}
+
 // owner is a process inside, if one was found.
 type owner struct {
 	pid  int
@@ -106,21 +113,18 @@ type owner struct {
 func (j *journal) startSearch(k key) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, under := j.owners[k]; under || j.attempts[k] != nil || len(j.owners) >= maxAttempts {
+	if j.kinds[k] != nil || len(j.kinds) >= 2*maxAttempts {
 		return false
 	}
-	if j.owners == nil {
-		j.owners = map[key]owner{}
-	}
-	j.owners[k] = owner{}
+	j.kinds[k] = &kind{}
 	return true
 }
 
 // setOwner keeps whose they are.
-func (j *journal) setOwner(k key, w owner) {
+func (j *journal) setOwner(k key, o owner) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.owners[k] = w
+	j.kinds[k].owner = o
 }
 
 // countIncoming counts a connection from outside, which is nobody's attempt.
@@ -144,50 +148,46 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) (know
 	if a.Why == whyBytes || a.Why == whyConnections {
 		j.exhausted = true
 	}
-	if old := j.attempts[k]; old != nil {
+	it := j.kinds[k]
+	switch {
+	case it != nil && it.attempt.Count > 0:
+		old := &it.attempt
 		old.Count++
 		old.LastMS = time.Since(j.began).Milliseconds()
 		old.SentBytes += a.SentBytes
 		old.ReceivedBytes += a.ReceivedBytes
-		known = j.pending[k]
 		j.mu.Unlock()
-		return known
-	}
-	if len(j.attempts) >= maxAttempts {
+		return it.pending
+	case j.noted >= maxAttempts:
 		j.others++
 		if a.Verdict == status.AttemptBlocked {
 			j.othersRefused++
 		}
 		j.mu.Unlock()
 		return nil
+	case it == nil:
+		it = &kind{}
+		j.kinds[k] = it
 	}
-	if j.attempts == nil {
-		j.attempts = map[key]*status.Attempt{}
-	}
+	j.noted++
 	a.Count = 1
 	a.FirstMS = time.Since(j.began).Milliseconds()
 	a.LastMS = a.FirstMS
-	kept := &a
-	j.attempts[k] = kept
-	if j.pending == nil {
-		j.pending = map[key]chan struct{}{}
-	}
-	over := make(chan struct{})
-	j.pending[k] = over
+	it.attempt, it.pending = a, make(chan struct{})
 	j.mu.Unlock()
-	pid, comm := 0, ""
+	var o owner
 	if who != nil {
-		pid, comm = who()
+		o.pid, o.comm = who()
 	}
 	j.mu.Lock()
-	if pid == 0 {
-		pid, comm = j.owners[k].pid, j.owners[k].comm
+	if o.pid == 0 {
+		o = it.owner
 	}
-	kept.PID, kept.Comm = pid, comm
-	told := *kept
-	delete(j.pending, k)
+	it.attempt.PID, it.attempt.Comm = o.pid, o.comm
+	told := it.attempt
+	close(it.pending)
+	it.pending = nil
 	j.mu.Unlock()
-	close(over)
 	if j.tell != nil {
 		j.telling.Lock()
 		defer j.telling.Unlock()
@@ -220,15 +220,13 @@ func (r *records) Summary() Summary {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	s := Summary{Attempts: []status.Attempt{}, Others: j.others, OthersRefused: j.othersRefused, Total: j.total, Connections: j.most, Sent: j.sent, Received: j.received, Exhausted: j.exhausted}
-	for _, a := range j.attempts {
-		s.Attempts = append(s.Attempts, *a)
-	}
-	sort.Slice(s.Attempts, func(a, b int) bool {
-		x, y := &s.Attempts[a], &s.Attempts[b]
-		if x.FirstMS != y.FirstMS {
-			return x.FirstMS < y.FirstMS
+	for _, it := range j.kinds {
+		if it.attempt.Count > 0 {
+			s.Attempts = append(s.Attempts, it.attempt)
 		}
-		return x.What < y.What
+	}
+	slices.SortFunc(s.Attempts, func(a, b status.Attempt) int {
+		return cmp.Or(cmp.Compare(a.FirstMS, b.FirstMS), cmp.Compare(a.What, b.What))
 	})
 	return s
 }

@@ -182,7 +182,7 @@ func TestAProcessIsLookedForOnce(t *testing.T) {
 
 // TestOthersWaitUntilTheProcessIsFound: it may go away as soon as it has an answer.
 func TestOthersWaitUntilTheProcessIsFound(t *testing.T) {
-	var j journal
+	j := journal{kinds: map[key]*kind{}}
 	a := status.Attempt{Protocol: "dns", What: "evil.test", Verdict: status.AttemptBlocked}
 	k := key{a.Protocol, a.What, a.Verdict, a.Why}
 	var answered atomic.Bool
@@ -195,7 +195,7 @@ func TestOthersWaitUntilTheProcessIsFound(t *testing.T) {
 		}()
 		for counted := int64(0); counted < 2; runtime.Gosched() {
 			j.mu.Lock()
-			counted = j.attempts[k].Count
+			counted = j.kinds[k].attempt.Count
 			j.mu.Unlock()
 		}
 		for range 1000 {
@@ -207,7 +207,7 @@ func TestOthersWaitUntilTheProcessIsFound(t *testing.T) {
 		return 7, "curl"
 	})
 	<-over
-	if !answered.Load() || j.attempts[k].PID != 7 {
-		t.Errorf("%+v", j.attempts[k])
+	if !answered.Load() || j.kinds[k].attempt.PID != 7 {
+		t.Errorf("%+v", j.kinds[k])
 	}
 }

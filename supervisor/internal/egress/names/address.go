@@ -16,15 +16,12 @@ import (
 // tens; the bound is there for those that enumerate a wildcard.
 const MaxNames = 4096
 
-// The two ranges and what is where in them. The IPv4 one is for benchmarks of
-// networks (RFC 2544), so nobody routes it; the IPv6 one is a unique local prefix
-// (RFC 4193) whose 56 bits spell "confine".
+// The two ranges, as package netns has them, and what is where in them.
 const (
-	range4     = 198<<24 | 18<<16 // /15
-	range6     = 0xfd63_6f6e_6669_6e65
-	atResolver = 1
-	atHost     = 2
-	atNames    = 16
+	range4  = 198<<24 | 18<<16 // /15
+	range6  = 0xfd63_6f6e_6669_6e65
+	atHost  = 2
+	atNames = 16
 )
 
 // Pair is the two addresses that stand for the same thing.
@@ -40,22 +37,11 @@ func pairAt(n uint32) Pair {
 	return Pair{netip.AddrFrom4(v4), netip.AddrFrom16(v6)}
 }
 
-// ResolverAddresses are where the resolver is said to be. It answers at any other
-// address too.
-func ResolverAddresses() Pair { return pairAt(atResolver) }
-
 // HostAddresses are the sandbox's own.
 func HostAddresses() Pair { return pairAt(atHost) }
 
 func loopback() Pair {
 	return Pair{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
-}
-
-// Ranges are the prefixes that synthetic addresses are from. What a real name
-// resolves to must not be in them: nothing outside is meant by these addresses.
-func Ranges() (v4, v6 netip.Prefix) {
-	base := pairAt(0)
-	return netip.PrefixFrom(base.V4, 15), netip.PrefixFrom(base.V6, 64)
 }
 
 // numberOf is an address's number in its range. An address with a zone is in none.
