@@ -23,13 +23,9 @@ func TestWhatWasSaidArrivesAfterTheEnd(t *testing.T) {
 			c := conversation(t, anyone, name)
 			_ = c.server.SetReadBuffer(64 << 10)
 			text := "raw\n" + strings.Repeat("x", 512<<10)
-			if _, err := io.WriteString(c.client, text); err != nil {
-				t.Fatal(err)
-			}
+			say(t, c.client, text)
 			_ = c.client.Close()
-			if _, err := io.WriteString(c.server, answer); err != nil {
-				t.Fatal(err)
-			}
+			say(t, c.server, answer)
 			closed := make(chan struct{})
 			go func() {
 				defer close(closed)

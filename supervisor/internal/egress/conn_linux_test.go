@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -72,10 +71,7 @@ func TestCopyPassesOnWhatThereIs(t *testing.T) {
 	for _, size := range []int{1, 4 * bufferSize, 1, 3, 2 << 20, 5} {
 		sent := noise(size)
 		go func() { _, _ = from.Write(sent) }()
-		got := make([]byte, size)
-		if _, err := io.ReadFull(to, got); err != nil || !bytes.Equal(got, sent) {
-			t.Fatalf("%d bytes: %v", size, err)
-		}
+		hear(t, to, string(sent))
 	}
 }
 
@@ -128,9 +124,7 @@ func TestNothingIsLeftInAPipe(t *testing.T) {
 	g := limited(t, plan.Network{})
 	from, src := pair(t)
 	dst, to := pair(t)
-	if _, err := from.Write([]byte("left over")); err != nil {
-		t.Fatal(err)
-	}
+	say(t, from, "left over")
 	reset(to)
 	if _, err := dst.Read(make([]byte, 1)); !errors.Is(err, unix.ECONNRESET) {
 		t.Fatalf("not reset: %v", err)
@@ -174,12 +168,8 @@ func TestCopyEndsWhenEitherIsClosed(t *testing.T) {
 		in, out := newConn(src), newConn(dst)
 		done := make(chan error, 1)
 		go func() { done <- g.copy(out, in, new(atomic.Int64)) }()
-		if _, err := from.Write([]byte("x")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(to, make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
+		say(t, from, "x")
+		hear(t, to, "x")
 		if writes { // more than sockets hold
 			go func() { _, _ = from.Write(make([]byte, 64<<20)) }()
 			out.reset()
@@ -201,24 +191,16 @@ func TestUrgentBytesArriveInTheirPlace(t *testing.T) {
 			dst, to := pair(t)
 			in, out := newConn(src), newConn(dst)
 			must(t, in.raw.Control(oobInline))
-			half := noise(size)
-			if _, err := from.Write(half); err != nil {
-				t.Fatal(err)
-			}
+			half := string(noise(size))
+			say(t, from, half)
 			urgent(t, from)
-			if _, err := from.Write(half); err != nil {
-				t.Fatal(err)
-			}
+			say(t, from, half)
 			if ends {
 				_ = from.CloseWrite()
 			}
 			in.bulk = true
 			go func() { _ = g.copy(out, in, new(atomic.Int64)) }()
-			want := slices.Concat(half, []byte("!"), half)
-			got := make([]byte, len(want))
-			if n, err := io.ReadFull(to, got); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("ends %v: %d of %d bytes, %v", ends, n, len(got), err)
-			}
+			hear(t, to, half+"!"+half)
 			_ = from.Close()
 		}
 	}

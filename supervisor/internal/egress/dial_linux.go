@@ -2,7 +2,6 @@ package egress
 
 import (
 	"bytes"
-	"fmt"
 	"net/netip"
 	"os"
 
@@ -34,9 +33,7 @@ func staysHere(kind uint8, err error) bool {
 // hears whether they arrive, so it is the kernel's list that says which of the two it is.
 func servedAt(port uint16) netip.Addr {
 	v4, v6 := netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()
-	// Addresses are words of 32 bits, as they lie in memory.
-	if !takes("/proc/self/net/udp", port, "00000000", "0100007F") &&
-		takes("/proc/self/net/udp6", port, "00000000000000000000000000000000", "00000000000000000000000001000000") {
+	if !takes("/proc/self/net/udp", port, v4, netip.IPv4Unspecified()) && takes("/proc/self/net/udp6", port, v6, netip.IPv6Unspecified()) {
 		return v6
 	}
 	return v4
@@ -44,7 +41,7 @@ func servedAt(port uint16) netip.Addr {
 
 // takes says whether a table of the kernel's has a socket that takes datagrams of anybody's
 // on a port of one of the addresses.
-func takes(table string, port uint16, addresses ...string) bool {
+func takes(table string, port uint16, addresses ...netip.Addr) bool {
 	const unconnected = "07"
 	text, err := os.ReadFile(table)
 	if err != nil {
@@ -55,8 +52,8 @@ func takes(table string, port uint16, addresses ...string) bool {
 		if len(fields) < 4 || string(fields[3]) != unconnected {
 			continue
 		}
-		for _, address := range addresses {
-			if string(fields[1]) == fmt.Sprintf("%s:%04X", address, port) {
+		for _, a := range addresses {
+			if string(fields[1]) == local(a.AsSlice(), port) {
 				return true
 			}
 		}

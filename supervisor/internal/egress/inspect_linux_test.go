@@ -94,6 +94,22 @@ func (c *talk) arrives(t *testing.T, text string, size int) (got string, err err
 	return string(b), err
 }
 
+// say writes a text, and hear waits until exactly that has arrived.
+func say(t *testing.T, c io.Writer, text string) {
+	t.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func hear(t *testing.T, c io.Reader, text string) {
+	t.Helper()
+	got := make([]byte, len(text))
+	if n, err := io.ReadFull(c, got); err != nil || string(got) != text {
+		t.Fatalf("%d bytes of %d, equal %v, %v", n, len(text), string(got) == text, err)
+	}
+}
+
 var anyone = plan.Network{Rules: allow("ok.test", "192.0.2.1")}
 
 const (
@@ -215,17 +231,10 @@ func TestUpgradeIsTheServersToDecide(t *testing.T) {
 		{"no HTTP at all\r\n", good, false},
 	} {
 		talk := conversation(t, anyone, "ok.test")
-		if _, err := io.WriteString(talk.client, ask+c.then); err != nil {
-			t.Fatal(err)
-		}
+		say(t, talk.client, ask+c.then)
 		_ = talk.client.CloseWrite()
-		head := make([]byte, len(ask))
-		if _, err := io.ReadFull(talk.server, head); err != nil || string(head) != ask {
-			t.Fatalf("%q, %v", head, err)
-		}
-		if _, err := io.WriteString(talk.server, c.answer); err != nil {
-			t.Fatal(err)
-		}
+		hear(t, talk.server, ask)
+		say(t, talk.server, c.answer)
 		rest, err := io.ReadAll(talk.server)
 		if passes := err == nil && string(rest) == c.then; passes != c.passes || !c.passes && len(rest) > 0 {
 			t.Errorf("after %q the server gets %q, %v", c.answer, rest, err)

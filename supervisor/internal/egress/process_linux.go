@@ -3,6 +3,7 @@ package egress
 import (
 	"bytes"
 	"encoding/hex"
+	"io"
 	"net/netip"
 	"os"
 	"strconv"
@@ -139,24 +140,14 @@ func local(address []byte, port uint16) string {
 	return strings.ToUpper(hex.EncodeToString(swapped)) + ":" + strings.ToUpper(hex.EncodeToString([]byte{byte(port >> 8), byte(port)}))
 }
 
-func (p *processes) read(name string, most int) []byte {
+func (p *processes) read(name string, most int64) []byte {
 	fd, err := unix.Openat(p.proc, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
-	b := make([]byte, 0, 4096)
-	for len(b) < most {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
-		n, err := f.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if err != nil {
-			break
-		}
-	}
+	b, _ := io.ReadAll(io.LimitReader(f, most))
 	return b
 }
 

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -53,45 +54,33 @@ type session struct {
 	seen     atomic.Int64 // when the last one passed, in nanoseconds
 }
 
-// datagrams serves a listener until it is closed.
+// datagrams serves a socket until it is closed.
 func (g *Gateway) datagrams(c *net.UDPConn, s *handoff.Socket) {
 	d := &udpListener{g: g, conn: c, use: s.Use, flows: map[[2]netip.AddrPort]*session{}}
 	d.redirected = s.Role == handoff.RoleRedirect || s.Role == handoff.RoleRedirectIPv6
-	buf, oob := make([]byte, maxDatagram), make([]byte, 128)
-	for {
-		n, oobn, _, from, err := c.ReadMsgUDPAddrPort(buf, oob)
-		switch {
-		case errors.Is(err, net.ErrClosed) || g.ctx.Err() != nil:
-			return
-		case err != nil:
-			continue // what an earlier answer brought back
-		}
-		to, ok := meantFor(oob[:oobn])
-		if !ok {
-			continue
-		}
-		d.take(plainPort(from), to, buf[:n])
-	}
+	receiveAll(c, maxDatagram, func(from, to netip.AddrPort, payload []byte) { d.take(plainPort(from), to, payload) })
 }
 
 // questions answers what is asked of resolvers by datagrams.
 func (g *Gateway) questions(c *net.UDPConn) {
-	buf, oob := make([]byte, maxQuestion), make([]byte, 128)
-	for {
-		n, oobn, _, from, err := c.ReadMsgUDPAddrPort(buf, oob)
-		switch {
-		case errors.Is(err, net.ErrClosed) || g.ctx.Err() != nil:
-			return
-		case err != nil:
-			continue
-		}
-		to, ok := meantFor(oob[:oobn])
-		if !ok {
-			continue
-		}
-		g.question(&flow{protocol: "udp", from: plainPort(from), to: to}, append([]byte(nil), buf[:n]...), func(answer []byte) {
+	receiveAll(c, maxQuestion, func(from, to netip.AddrPort, query []byte) {
+		g.question(&flow{protocol: "udp", from: plainPort(from), to: to}, bytes.Clone(query), func(answer []byte) {
 			_, _, _ = c.WriteMsgUDPAddrPort(answer, sendAs(to.Addr()), from)
 		})
+	})
+}
+
+// receiveAll takes datagrams of at most so many bytes, and whom they are to, until the socket is closed.
+func receiveAll(c *net.UDPConn, most int, take func(from, to netip.AddrPort, payload []byte)) {
+	buf, oob := make([]byte, most), make([]byte, 128)
+	for {
+		n, oobn, _, from, err := c.ReadMsgUDPAddrPort(buf, oob)
+		switch to, ok := meantFor(oob[:oobn]); {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err == nil && ok: // an error is what an earlier answer brought back
+			take(from, to, buf[:n])
+		}
 	}
 }
 

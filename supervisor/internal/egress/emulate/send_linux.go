@@ -245,6 +245,11 @@ func (c *caller) controls(k *socket, h *header) (control []byte, done func(), er
 			_ = unix.Close(fd)
 		}
 	}
+	defer func() {
+		if errno != 0 {
+			done()
+		}
+	}()
 	if h.controlSize > maxControl {
 		return nil, done, unix.ENOBUFS
 	}
@@ -264,19 +269,16 @@ func (c *caller) controls(k *socket, h *header) (control []byte, done func(), er
 		case k.inet(): // by which interface, and with what marks: not over loopback
 			continue
 		case m.Header.Level != unix.SOL_SOCKET || m.Header.Type != unix.SCM_RIGHTS:
-			done()
-			return nil, func() {}, unix.EPERM // who sends could not be made to be the caller
+			return nil, done, unix.EPERM // who sends could not be made to be the caller
 		}
 		if len(fds)+len(m.Data)/4 > maxRights {
-			done()
-			return nil, func() {}, unix.EINVAL
+			return nil, done, unix.EINVAL
 		}
 		var own []int
 		for data := m.Data; len(data) >= 4; data = data[4:] {
 			fd, err := unix.PidfdGetfd(c.pidfd, int(int32(binary.NativeEndian.Uint32(data))), 0)
 			if err != nil {
-				done()
-				return nil, func() {}, errnoOf(err)
+				return nil, done, errnoOf(err)
 			}
 			fds, own = append(fds, fd), append(own, fd)
 		}
