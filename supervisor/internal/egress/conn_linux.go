@@ -56,8 +56,13 @@ func (p pipes) put(it pipe, empty bool) {
 }
 
 func (p pipes) close() {
-	for range maxPipes {
-		(<-p).close()
+	for {
+		select {
+		case it := <-p:
+			it.close()
+		default:
+			return
+		}
 	}
 }
 

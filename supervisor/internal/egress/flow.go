@@ -20,22 +20,22 @@ type flow struct {
 	from, to netip.AddrPort
 	use      handoff.Use
 
-	name    string // what to stands for; "": itself
+	name    string // that the address in to stands for; "": it stands for itself
 	verdict network.Verdict
 
 	claimed  string // what the client said that it talks to, if that is another
 	dialled  string // the address that name turned out to have
 	incoming bool   // it began outside
-	exact    bool   // a loopback address means itself, there being no other loopback
-	pid      int    // whose it is inside, if that was looked for
+	exact    bool   // there is no loopback inside: a loopback address means the caller's
+	pid      int    // of the process inside, if it was looked for
 	comm     string
 
-	sent, received atomic.Int64 // by the inside
+	sent, received atomic.Int64 // bytes, by the inside
 
 	ending
 }
 
-// ending is how a flow is ended from outside.
+// ending is what it takes to end a flow from another goroutine.
 type ending struct {
 	mu      sync.Mutex
 	closers []func()
@@ -44,7 +44,7 @@ type ending struct {
 	silent  bool  // nothing more comes from inside
 }
 
-// onAbort says how to end the flow at once.
+// onAbort has abort call end; at once if the flow is aborted already.
 func (f *ending) onAbort(end func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,8 +64,8 @@ func (f *ending) abort() {
 	}
 }
 
-// leave stops reading from outside what has nobody inside to go to any more, if nothing more is sent
-// either. What was sent still arrives: a reset would take back what the other side hasn't got yet.
+// leave stops reading what the other side answers, once the inside is gone and has sent everything. What was sent
+// still arrives: a reset would take back what the other side hasn't got yet.
 func (f *ending) leave() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +74,7 @@ func (f *ending) leave() {
 	}
 }
 
-// acknowledged is how much of what it has sent the other side has.
+// acknowledged is how many bytes the other side has confirmed.
 func (f *ending) acknowledged() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +84,7 @@ func (f *ending) acknowledged() int64 {
 	return acknowledged(f.outside)
 }
 
-// what names the other side, as a rule would.
+// what is the other side as a rule names it: HOST:PORT.
 func (f *flow) what() string {
 	if f.use == handoff.UseLocalhost {
 		return hostPort("localhost", f.to.Port())
@@ -95,7 +95,7 @@ func (f *flow) what() string {
 	return f.to.String()
 }
 
-// host is whom it is to, as rules call it.
+// host is the other side without its port.
 func (f *flow) host() string {
 	switch {
 	case f.use == handoff.UseLocalhost:
@@ -106,7 +106,7 @@ func (f *flow) host() string {
 	return f.to.Addr().String()
 }
 
-// known says whether it is worth a word: nobody means the gateway itself.
+// known is false for a flow to the gateway's own sockets, which no program means.
 func (f *flow) known() bool { return f.use == handoff.UseLocalhost || !f.to.Addr().IsLoopback() }
 
 // isOwn says whether an address is the run's own.
@@ -118,8 +118,8 @@ func isOwn(a netip.Addr) bool {
 // resolverPort is where questions are answered, whatever address they are for.
 const resolverPort = 53
 
-// judge finds out what the flow is for, and whether that may be reached as far as
-// its name and port tell.
+// judge finds the name that the flow is for, and asks the rules about that name, or else about the address,
+// and the port.
 func (p *policy) judge(f *flow) bool {
 	to, port := f.to.Addr(), f.to.Port()
 	switch {
@@ -162,8 +162,8 @@ func (g *Gateway) carry(f *flow, inside *conn) {
 	g.relay(f, inside, outside)
 }
 
-// reach judges a flow and dials its other side. What comes to nothing is noted here; what is begun
-// here has to be ended.
+// reach judges a flow and dials its other side. Where it fails, it has noted why; where it is ok, the caller has to
+// end the flow.
 func (g *Gateway) reach(f *flow) (far net.Conn, ok bool) {
 	if !f.known() {
 		return nil, false
@@ -206,7 +206,7 @@ func (g *Gateway) reach(f *flow) (far net.Conn, ok bool) {
 	return nil, false
 }
 
-// relay passes on both ways until both have ended.
+// relay passes bytes on in both directions until both have ended.
 func (g *Gateway) relay(f *flow, inside, outside *conn) {
 	f.mu.Lock()
 	f.outside = outside
@@ -271,7 +271,7 @@ func endpoint(a net.Addr) netip.AddrPort {
 	return plainPort(p)
 }
 
-// plainPort is p as rules and names know it.
+// plainPort is an address in the form in which rules compare it.
 func plainPort(p netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port())
 }

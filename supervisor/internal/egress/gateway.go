@@ -34,7 +34,7 @@ type Gateway struct {
 	cancel    context.CancelFunc
 	inside    context.Context // ends when nobody is left inside to be answered
 	endInside context.CancelFunc
-	all       sync.WaitGroup // everything that serves, and what is under way
+	all       sync.WaitGroup // all goroutines
 
 	patience      struct{ hello, idle time.Duration } // helloPatience, questionsIdle
 	questionSlots chan struct{}                       // a place for each question that is being answered
@@ -71,7 +71,7 @@ func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
 	return g, err
 }
 
-// begin takes a place for a flow; what there is no place for is refused.
+// begin counts a flow among those that are open. It is false if there are as many as may be.
 func (g *Gateway) begin(f *flow) bool {
 	n := g.connections.Add(1)
 	if n > g.most() {
@@ -137,7 +137,7 @@ func (g *Gateway) Close() {
 	g.pipes.close()
 }
 
-// drain waits as long as something gets on, and then cuts what is left.
+// drain waits until all goroutines have ended, as long as bytes still arrive somewhere, and then cuts what is left.
 func (g *Gateway) drain(done <-chan struct{}) {
 	end := time.NewTimer(drainMost)
 	defer end.Stop()
@@ -164,7 +164,7 @@ func (g *Gateway) drain(done <-chan struct{}) {
 	<-done
 }
 
-// arrived changes with what has got to the other sides.
+// arrived changes whenever bytes have arrived at some other side.
 func (g *Gateway) arrived() int64 {
 	all := g.bytes.Load()
 	g.everyFlow(func(f *flow) { all += f.acknowledged() })

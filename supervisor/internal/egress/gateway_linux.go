@@ -15,7 +15,7 @@ import (
 	"github.com/confine-run/confine/supervisor/internal/egress/emulate"
 )
 
-// sockets are those that were made inside, and what leads to it.
+// sockets are those that were made inside, and what reaches the inside.
 type sockets struct {
 	mu        sync.Mutex
 	listeners []listener
@@ -60,8 +60,8 @@ func (g *Gateway) ServeDials(fd int) error {
 	return nil
 }
 
-// Inside says by which proc the processes inside can be named; the gateway takes
-// the descriptor. -1 is that they can't. Until then nobody is told of.
+// Inside gives the gateway a descriptor of the inside's /proc, by which it finds processes; -1 if there is none.
+// Until then attempts wait to be told.
 func (g *Gateway) Inside(proc int) { g.process.begin(proc) }
 
 func (g *Gateway) serve(s *handoff.Socket, fd int) error {
@@ -153,7 +153,7 @@ func (s *sockets) list() []listener {
 // arrivedPatience is how long what has arrived may wait to be taken.
 const arrivedPatience = 200 * time.Millisecond
 
-// awaitAccepted waits until what has arrived is taken: nobody is left who could send more.
+// awaitAccepted waits until what has arrived at listeners is taken. Nobody is left inside who could send more.
 func (s *sockets) awaitAccepted() {
 	end := time.Now().Add(arrivedPatience)
 	for _, l := range s.list() {
@@ -193,8 +193,8 @@ func waiting(s syscall.Conn) (something bool) {
 	return something
 }
 
-// What of this process's descriptors is for what: a target that used them all up would
-// end the run, since whoever watches it needs some, too.
+// How this process's descriptors are divided. A target that used them all up would end the run, since the
+// supervisor needs some, too.
 const (
 	perFlow   = 3 // two sockets, and one that is tried beside
 	forOthers = 256 + 2*maxPipes
