@@ -156,8 +156,9 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) (know
 		old.LastMS = time.Since(j.began).Milliseconds()
 		old.SentBytes += a.SentBytes
 		old.ReceivedBytes += a.ReceivedBytes
+		known = it.pending
 		j.mu.Unlock()
-		return it.pending
+		return known
 	case j.noted >= maxAttempts:
 		j.others++
 		if a.Verdict == status.AttemptBlocked {
