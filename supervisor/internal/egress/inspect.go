@@ -12,7 +12,7 @@ import (
 	"github.com/confine-run/confine/supervisor/internal/egress/peek"
 )
 
-// client is what a client inside says to a name, looked at on its way.
+// client inspects what a client inside sends to a name, and sends it on.
 type client struct {
 	g               *Gateway
 	f               *flow
@@ -304,7 +304,7 @@ func (c *client) check(r peek.Request) error {
 	return nil
 }
 
-// body passes on a body that needn't be looked at.
+// body passes on bytes of a body, which aren't inspected.
 func (c *client) body(r *peek.Requests) error {
 	c.clearDeadline()
 	n, err := c.g.copyOnce(c.outside, c.inside, r.Body())

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processes finds who has a socket inside, by the proc of the inside: the kernel's
-// table gives the socket's number, and the descriptors of processes point to it. It
-// is for words only: nothing is decided by it.
+// processes finds which process inside has a socket, by the inside's /proc: a table of the kernel
+// gives the socket's inode, and the descriptors of processes link to it. It is for messages and
+// reports; no decision depends on it.
 type processes struct {
 	searching atomic.Int32 // and waiting to
 	mu        sync.Mutex
@@ -47,15 +47,15 @@ func (p *processes) end() {
 }
 
 const (
-	// maxSearched bounds how many processes are looked at for one name.
+	// maxSearched bounds the processes that are searched for one socket.
 	maxSearched = 512
 	// maxSearching bounds who waits for a name. A refused connection is kept open for so
 	// long, and a target can attempt many kinds at once, and be slow to be searched.
 	maxSearching = 16
 )
 
-// of is who has the socket that is bound to an address; 0 if nobody can be found, or too
-// many are looked for.
+// of is the process that has the socket which is bound to an address; 0 if none is found, or too many searches are
+// under way.
 func (p *processes) of(protocol string, from netip.AddrPort) (pid int, comm string) {
 	defer p.searching.Add(-1)
 	if p.searching.Add(1) > maxSearching {

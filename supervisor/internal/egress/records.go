@@ -56,9 +56,8 @@ func (r *records) noteQuestion(f *flow, name, why string, v network.Verdict) {
 	}
 }
 
-// remember finds out whose flow it is, while that can be found, if it will be told. To
-// look for it is work, which a target must not make us do as often as it likes: it is
-// done once for each kind.
+// remember searches for the process of a flow that will be noted later, while its socket is still there. A search is
+// work that a target must not cause as often as it likes, so there is one for each kind of attempts.
 func (r *records) remember(f *flow, verdict, why string) {
 	if k := (key{f.protocol, f.what(), verdict, why}); r.log.startSearch(k) {
 		r.identify(f)
@@ -99,7 +98,7 @@ type key struct{ protocol, what, verdict, why string }
 // kind is the attempts that are the same.
 type kind struct {
 	attempt status.Attempt // Count is 0 until the first is noted
-	owner   owner          // if it was looked for before
+	owner   owner          // that was found before the first was noted
 	pending chan struct{}  // closed when it is known; nil once it is
 }
 
@@ -109,7 +108,7 @@ type owner struct {
 	comm string
 }
 
-// startSearch says whether nobody has looked yet whose attempts of a kind are.
+// startSearch says whether the process of this kind of attempts has to be searched for. It is true once.
 func (j *journal) startSearch(k key) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -120,7 +119,7 @@ func (j *journal) startSearch(k key) bool {
 	return true
 }
 
-// setOwner keeps whose they are.
+// setOwner keeps the process that was found.
 func (j *journal) setOwner(k key, o owner) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -136,9 +135,9 @@ func (j *journal) countIncoming(sent, received int64, why string) {
 	j.exhausted = j.exhausted || why == whyBytes || why == whyConnections
 }
 
-// add notes an attempt. who finds its process, and is asked only for what is new. While it
-// is, others of the kind are given known, which is closed when that is over: they come from the
-// same process, mostly, which may go away as soon as it has its answer.
+// add notes an attempt. It calls who, which searches for the process, for the first of a kind only. Meanwhile others
+// of the kind get known, which is closed when the search is over: they mostly come from the same process, which may
+// exit as soon as it has its answer.
 func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) (known <-chan struct{}) {
 	k := key{a.Protocol, a.What, a.Verdict, a.Why}
 	j.mu.Lock()

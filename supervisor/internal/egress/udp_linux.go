@@ -70,7 +70,7 @@ func (g *Gateway) questions(c *net.UDPConn) {
 	})
 }
 
-// receiveAll takes datagrams of at most so many bytes, and whom they are to, until the socket is closed.
+// receiveAll reads datagrams of at most so many bytes, and the address that each was sent to, until the socket is closed.
 func receiveAll(c *net.UDPConn, most int, take func(from, to netip.AddrPort, payload []byte)) {
 	buf, oob := make([]byte, most), make([]byte, 128)
 	for {

@@ -156,7 +156,7 @@ func (s *socket) blocks(flags int) bool {
 	return err == nil && set&unix.O_NONBLOCK == 0
 }
 
-// pollInterval is how long a wait goes on before the caller is looked at again.
+// pollInterval is how long a wait goes on before the caller is checked again.
 const pollInterval = 50 * time.Millisecond
 
 // retryBlocking repeats what would block until it doesn't, the socket's own patience is at

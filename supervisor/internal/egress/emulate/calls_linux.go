@@ -11,7 +11,7 @@ import (
 	"github.com/confine-run/confine/supervisor/denials"
 )
 
-// Flow is whom a caller asks to reach.
+// Flow is a destination that a caller asks for.
 type Flow struct {
 	Protocol string // "tcp" or "udp"
 	From, To netip.AddrPort

@@ -160,18 +160,18 @@ func TestNobodyElseIsServed(t *testing.T) {
 
 func TestTheSameWayIsExpectedOnce(t *testing.T) {
 	s, g := supervised(t)
-	way := route{netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")}
+	ends := route{netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")}
 	now := time.Now()
 	first, second := &expectation{self().flow("tcp", g.good), now}, &expectation{self().flow("tcp", g.good), now}
-	if !s.expect(way, first) || s.expect(way, second) {
+	if !s.expect(ends, first) || s.expect(ends, second) {
 		t.Error("two sockets, one way")
 	}
 	second.since = now.Add(2 * expectedFor)
-	if !s.expect(way, second) {
+	if !s.expect(ends, second) {
 		t.Error("what never came is still waited for")
 	}
-	s.forget(way, first)
-	if s.expected[way] != second {
+	s.forget(ends, first)
+	if s.expected[ends] != second {
 		t.Error("another's was forgotten")
 	}
 }

@@ -18,10 +18,9 @@ type incoming struct {
 	length         uint64 // where the number of its bytes goes, of many messages
 }
 
-// receive takes datagrams, so that their sender is shown as whom the caller knows, and errors,
-// which quote whatever whoever made them wants to say. Everything else that is received the
-// caller receives by itself: it is not done, and may go on. That decides nothing: nobody is
-// reached by it, and errors are asked for by the call's registers, which nobody changes.
+// receive receives datagrams, to show the caller the address that it sent to as their sender, and errors (MSG_ERRQUEUE),
+// whose text others choose. All other calls are not done and go on by themselves. That is safe: receiving
+// reaches nobody, and MSG_ERRQUEUE is in the call's registers, which nobody can change.
 func (s *Calls) receive(c *caller) (value int64, errno unix.Errno, done bool) {
 	a := &c.asked.Args
 	w := incoming{fd: int(int32(a[0])), flags: int(int32(a[3]))}

@@ -45,8 +45,8 @@ func (s *Calls) connectTCP(c *caller, k *socket, to netip.AddrPort) unix.Errno {
 		return errno
 	}
 	f.From = from
-	way, e := route{from, at}, &expectation{f, time.Now()}
-	if !s.expect(way, e) {
+	ends, e := route{from, at}, &expectation{f, time.Now()}
+	if !s.expect(ends, e) {
 		return unix.EALREADY
 	}
 	errno = rawConnect(k.fd, k.sockaddr(at))
@@ -57,7 +57,7 @@ func (s *Calls) connectTCP(c *caller, k *socket, to netip.AddrPort) unix.Errno {
 		}
 	}
 	if errno != 0 && errno != unix.EINPROGRESS {
-		s.forget(way, e)
+		s.forget(ends, e)
 	}
 	return errno
 }
@@ -70,7 +70,7 @@ func errnoOf(err error) unix.Errno {
 }
 
 // expect enters what will come.
-func (s *Calls) expect(way route, e *expectation) bool {
+func (s *Calls) expect(ends route, e *expectation) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.expected) >= maxExpected {
@@ -80,28 +80,28 @@ func (s *Calls) expect(way route, e *expectation) bool {
 			}
 		}
 	}
-	if old := s.expected[way]; old != nil && e.since.Sub(old.since) <= expectedFor || len(s.expected) >= maxExpected {
+	if old := s.expected[ends]; old != nil && e.since.Sub(old.since) <= expectedFor || len(s.expected) >= maxExpected {
 		return false
 	}
-	s.expected[way] = e
+	s.expected[ends] = e
 	return true
 }
 
-func (s *Calls) forget(way route, e *expectation) {
+func (s *Calls) forget(ends route, e *expectation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.expected[way] == e {
-		delete(s.expected, way)
+	if s.expected[ends] == e {
+		delete(s.expected, ends)
 	}
 }
 
 // accepted serves what came. Whoever is not expected is somebody else on this host, or
 // the target by a way that it found: it hears nothing.
 func (s *Calls) accepted(c *net.TCPConn) {
-	way := route{unmapped(c.RemoteAddr().(*net.TCPAddr).AddrPort()), unmapped(c.LocalAddr().(*net.TCPAddr).AddrPort())}
+	ends := route{unmapped(c.RemoteAddr().(*net.TCPAddr).AddrPort()), unmapped(c.LocalAddr().(*net.TCPAddr).AddrPort())}
 	s.mu.Lock()
-	e := s.expected[way]
-	delete(s.expected, way)
+	e := s.expected[ends]
+	delete(s.expected, ends)
 	s.mu.Unlock()
 	switch {
 	case e == nil:

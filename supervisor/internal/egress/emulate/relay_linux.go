@@ -49,7 +49,7 @@ type relays struct {
 type relay struct {
 	all  *relays
 	port *port
-	way  route // from the caller's socket to whom it asked for
+	ends route // from the caller's socket to whom it asked for
 	flow *Flow // who asked
 	take func(datagram []byte)
 	seen atomic.Int64 // when something passed
@@ -76,10 +76,10 @@ func (r *relay) Refuse() {
 
 // end leaves a relay's port to others. The lock is held.
 func (s *relays) end(r *relay) {
-	if s.between[r.way] != r {
+	if s.between[r.ends] != r {
 		return // it has ended
 	}
-	delete(s.between, r.way)
+	delete(s.between, r.ends)
 	p := r.port
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +124,7 @@ func (p *port) serve(r *relay) error {
 			}
 		}
 	})
-	if err := p.connect(r.way.from); err != nil {
+	if err := p.connect(r.ends.from); err != nil {
 		return err
 	}
 	p.relay, p.open = r, true
@@ -143,10 +143,10 @@ func (s *relays) to(k *socket, f *Flow) (*relay, unix.Errno) {
 		return nil, errno
 	}
 	f.From = from
-	way := route{from, to}
+	ends := route{from, to}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.between[way]; r != nil {
+	if r := s.between[ends]; r != nil {
 		return r, s.updateFilter(k)
 	}
 	if s.over {
@@ -156,13 +156,13 @@ func (s *relays) to(k *socket, f *Flow) (*relay, unix.Errno) {
 	if err != nil {
 		return nil, errnoOf(err)
 	}
-	r := &relay{all: s, port: p, way: way, flow: f}
+	r := &relay{all: s, port: p, ends: ends, flow: f}
 	r.take = s.g.Relay(f, r)
 	r.seen.Store(time.Now().UnixNano())
 	if err := p.serve(r); err != nil {
 		return nil, errnoOf(err)
 	}
-	s.between[way] = r
+	s.between[ends] = r
 	return r, s.updateFilter(k)
 }
 
@@ -241,7 +241,7 @@ func (s *relays) pass(p *port) {
 			continue // the caller's socket is gone, or there again
 		}
 		r.seen.Store(time.Now().UnixNano())
-		if r.way.to.Port() == dnsPort {
+		if r.ends.to.Port() == dnsPort {
 			s.g.Question(r.flow, append([]byte(nil), buf[:n]...), r.Say)
 		} else {
 			r.take(buf[:n])
@@ -249,8 +249,8 @@ func (s *relays) pass(p *port) {
 	}
 }
 
-// sender is whom a datagram that came from one of our ports to a socket of a caller's is
-// shown to be from: whom the port stood for last, for that socket.
+// sender is the address that a caller is shown as the sender of a datagram from one of our ports: the one that the
+// port stood for last, for that socket.
 func (s *relays) sender(k *socket, from netip.AddrPort) netip.AddrPort {
 	s.mu.Lock()
 	p := s.ports[from]
@@ -261,10 +261,10 @@ func (s *relays) sender(k *socket, from netip.AddrPort) netip.AddrPort {
 	own, err := unix.Getsockname(k.fd)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err != nil || p.relay == nil || p.relay.way.from.Port() != addrPort(own).Port() {
+	if err != nil || p.relay == nil || p.relay.ends.from.Port() != addrPort(own).Port() {
 		return from
 	}
-	return p.relay.way.to
+	return p.relay.ends.to
 }
 
 // close ends what passes.

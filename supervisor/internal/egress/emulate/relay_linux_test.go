@@ -56,14 +56,14 @@ func TestTheRelayThatWasSilentForLongestGoes(t *testing.T) {
 	}
 	oldest := all[5]
 	oldest.seen.Store(1)
-	if s.relays.sender(k, oldest.port.at) != oldest.way.to {
+	if s.relays.sender(k, oldest.port.at) != oldest.ends.to {
 		t.Error("whom it stands for isn't known")
 	}
 	last := relayTo(t, s, k, to(maxRelays).String())
 	s.relays.mu.Lock()
-	n, gone, kept := len(s.relays.between), s.relays.between[oldest.way] == nil, s.relays.between[all[6].way] == all[6]
+	n, gone, kept := len(s.relays.between), s.relays.between[oldest.ends] == nil, s.relays.between[all[6].ends] == all[6]
 	s.relays.mu.Unlock()
-	if n != maxRelays || !gone || !kept || s.relays.sender(k, last.port.at) != last.way.to || last.port != oldest.port {
+	if n != maxRelays || !gone || !kept || s.relays.sender(k, last.port.at) != last.ends.to || last.port != oldest.port {
 		t.Errorf("%d relays; the oldest is gone: %v; the next is kept: %v", n, gone, kept)
 	}
 	// What is still said in its name reaches nobody, least of all whom its port serves now.
@@ -226,7 +226,7 @@ func TestAPortIsOneAddressAlone(t *testing.T) {
 		t.Skip(err) // somebody has it already
 	}
 	defer other.Close()
-	if _, err := other.WriteToUDPAddrPort([]byte("other"), r.way.from); err != nil {
+	if _, err := other.WriteToUDPAddrPort([]byte("other"), r.ends.from); err != nil {
 		t.Fatal(err)
 	}
 	must(t, unix.SetNonblock(k.fd, true))

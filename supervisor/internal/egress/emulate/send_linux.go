@@ -61,7 +61,7 @@ func (c *caller) spans(h *header) (list []span, errno unix.Errno) {
 
 // message is what is to be sent: bytes that nobody else can change any more.
 type message struct {
-	to      []byte // sockaddr; none: to whom the socket is connected
+	to      []byte // sockaddr; none: the address that the socket is connected to
 	payload []byte
 	control []byte
 	flags   int

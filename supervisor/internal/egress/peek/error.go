@@ -14,7 +14,7 @@ func (r Reason) Error() string { return string(r) }
 const (
 	NotHello       Reason = "not_hello"        // something else than one ClientHello comes first
 	Malformed      Reason = "malformed"        // lengths that don't fit, or what has to be there once is there twice
-	TooLong        Reason = "too_long"         // more than is kept while it is looked at
+	TooLong        Reason = "too_long"         // more than is kept while it is parsed
 	BadServerHello Reason = "bad_server_hello" // of a server that a client goes on with as if it were one of TLS
 	Fragmented     Reason = "fragmented"       // a DTLS hello in pieces
 	NoServerName   Reason = "no_server_name"   // the extension is missing

@@ -72,7 +72,7 @@ func (h *head) parseLine(l []byte) error {
 	return h.parseTarget()
 }
 
-// address settles whom the request is for.
+// address reads which host the request is for.
 func (h *head) address(f fields) error {
 	if h.Method == methodConnect {
 		if len(f["host"]) == 1 {
@@ -256,7 +256,7 @@ func (f fields) note(name, value string) error {
 	return nil
 }
 
-// framing says whether a field decides whom a request is for, or where it ends.
+// framing says whether a field decides which host a request is for, or where it ends.
 func framing(name string) bool {
 	switch name {
 	case "host", "content-length", "transfer-encoding", "expect":

@@ -12,7 +12,7 @@ const (
 
 // ServerName is the name that the hello at the front of b asks for, canonical: lower case, no dot at the end,
 // and how long that is with the headers of its records; more: it isn't over yet. It may be spread over
-// records. What follows it is not looked at. The answer for some bytes is the answer for all that begin with them.
+// records. What follows it is not read. The answer for some bytes is the answer for all that begin with them.
 func ServerName(b []byte) (name string, size int, more bool, err error) {
 	var message []byte
 	need := messageHeader // of the message, as far as is known

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Bounds on what is looked at in one piece, and so on what has to be kept meanwhile.
+// Bounds on what is parsed in one piece, and so on what has to be kept meanwhile.
 const (
 	MaxHead    = 64 << 10 // a head, with the empty line at its end
 	maxTrailer = 8 << 10
@@ -265,30 +265,30 @@ func hexDigit(c byte) bool {
 
 // block finds the end of lines that an empty one ends, and remembers how far it got.
 type block struct {
-	start  int // of the line that isn't over
-	looked int // no line ends before
+	start   int // of the line that isn't over
+	scanned int // no line ends before
 }
 
 // find gives the length up to and with the empty line, or 0: it isn't there yet.
 func (k *block) find(b []byte, limit int) (int, error) {
-	if k.looked > len(b) {
+	if k.scanned > len(b) {
 		*k = block{} // these aren't the bytes that were left
 	}
 	for {
-		i := bytes.IndexByte(b[k.looked:min(len(b), limit)], '\n')
+		i := bytes.IndexByte(b[k.scanned:min(len(b), limit)], '\n')
 		if i < 0 {
-			k.looked = min(len(b), limit)
+			k.scanned = min(len(b), limit)
 			if len(b) >= limit {
 				return 0, TooLong
 			}
 			return 0, nil
 		}
-		end := k.looked + i + 1
+		end := k.scanned + i + 1
 		l, err := cleanLine(b[k.start:end])
 		if err != nil {
 			return 0, err
 		}
-		k.start, k.looked = end, end
+		k.start, k.scanned = end, end
 		if len(l) == 0 {
 			return end, nil
 		}
