@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"bytes"
 	"net"
 	"net/netip"
 
@@ -48,7 +49,7 @@ func (s supervised) flow(e *emulate.Flow) *flow {
 
 func (s supervised) Admit(e *emulate.Flow) bool {
 	f := s.flow(e)
-	if s.g.judge(f) {
+	if e.To.Port() == resolverPort || s.g.judge(f) {
 		return true
 	}
 	s.g.note(f, status.AttemptBlocked, string(f.verdict.Why))
@@ -65,19 +66,20 @@ func (s supervised) RefusedUnix(name, why string, who func() (pid int, comm stri
 	s.g.log.add(status.Attempt{Protocol: "unix", What: name, Verdict: status.AttemptBlocked, Why: why}, who)
 }
 
-func (s supervised) Carry(e *emulate.Flow, c *net.TCPConn) { s.g.carry(s.flow(e), newConn(c)) }
-func (s supervised) Questions(e *emulate.Flow, c *net.TCPConn) {
-	s.g.questionsOf(s.flow(e), newConn(c))
-}
-
-func (s supervised) Question(e *emulate.Flow, query []byte, answer func([]byte)) {
-	f := s.flow(e)
-	f.use, f.exact = handoff.UseConnect, false
-	s.g.question(f, query, answer)
+func (s supervised) Carry(e *emulate.Flow, c *net.TCPConn) {
+	if e.To.Port() == resolverPort {
+		s.g.questionsOf(s.flow(e), newConn(c))
+	} else {
+		s.g.carry(s.flow(e), newConn(c))
+	}
 }
 
 func (s supervised) Relay(e *emulate.Flow, back emulate.Back) (take func([]byte)) {
 	f := s.flow(e)
+	if e.To.Port() == resolverPort {
+		f.use, f.exact = handoff.UseConnect, false
+		return func(query []byte) { s.g.question(f, bytes.Clone(query), back.Say) }
+	}
 	d := &udpListener{g: s.g, use: f.use, asked: f, back: back, flows: map[[2]netip.AddrPort]*session{}}
 	return func(payload []byte) { d.take(f.from, f.to, payload) }
 }

@@ -25,17 +25,14 @@ type Gateway interface {
 	Go(func()) bool
 	// Listen serves the connections that come to a listener, which it takes.
 	Listen(l *net.TCPListener, serve func(*net.TCPConn)) error
-	// Admit judges a flow as far as its address tells.
+	// Admit judges a flow as far as its address tells. Any resolver may be asked.
 	Admit(*Flow) bool
 	// Refused notes what was refused here, and RefusedUnix the name of a socket that was; who finds the caller.
 	Refused(f *Flow, why string)
 	RefusedUnix(name, why string, who func() (pid int, comm string))
-	// Carry serves a connection that is one of a flow, and Questions one to a resolver.
+	// Carry serves a connection that is one of a flow.
 	Carry(*Flow, *net.TCPConn)
-	Questions(*Flow, *net.TCPConn)
-	// Question answers one, unless too many are being answered.
-	Question(f *Flow, query []byte, answer func([]byte))
-	// Relay gives what takes the datagrams of a flow. What comes back goes to back.
+	// Relay gives what takes the datagrams of a flow, which it doesn't keep. What comes back goes to back.
 	Relay(f *Flow, back Back) (take func(datagram []byte))
 }
 
@@ -235,12 +232,6 @@ func (c *caller) flow(protocol string, to netip.AddrPort) *Flow {
 	c.identify()
 	return &Flow{Protocol: protocol, To: to, PID: c.pid, Comm: c.comm}
 }
-
-// dnsPort is where resolvers are asked: whichever is, ours answers.
-const dnsPort = 53
-
-// admit judges what a caller asks for, as far as its address tells.
-func (s *Calls) admit(f *Flow) bool { return f.To.Port() == dnsPort || s.g.Admit(f) }
 
 // whyListens: whoever listens could be reached from outside.
 const whyListens = "listens"

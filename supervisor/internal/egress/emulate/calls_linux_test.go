@@ -18,7 +18,7 @@ import (
 	"github.com/confine-run/confine/internal/linux"
 )
 
-// gateway admits one address, says "good" to who connects there, and answers each question with itself.
+// gateway admits one address, says "good" to who connects there, and sends each datagram back.
 type gateway struct {
 	all       sync.WaitGroup
 	listeners []net.Listener
@@ -53,9 +53,7 @@ func (g *gateway) Listen(l *net.TCPListener, serve func(*net.TCPConn)) error {
 func (g *gateway) Admit(f *Flow) bool                                   { return f.To == g.good }
 func (g *gateway) Refused(_ *Flow, why string)                          { g.note(why) }
 func (g *gateway) RefusedUnix(name, why string, _ func() (int, string)) { g.note(name + " " + why) }
-func (g *gateway) Questions(*Flow, *net.TCPConn)                        { g.note("questions") }
-func (g *gateway) Question(_ *Flow, query []byte, answer func([]byte))  { answer(query) }
-func (g *gateway) Relay(*Flow, Back) func([]byte)                       { return func([]byte) {} }
+func (g *gateway) Relay(_ *Flow, back Back) func([]byte)                { return back.Say }
 
 func (g *gateway) Carry(_ *Flow, c *net.TCPConn) {
 	g.note("carried")

@@ -27,7 +27,7 @@ const (
 // nothing that could change after the check.
 func (s *Calls) connectTCP(c *caller, k *socket, to netip.AddrPort) unix.Errno {
 	f := c.flow("tcp", to)
-	if !s.admit(f) {
+	if !s.g.Admit(f) {
 		return unix.EACCES
 	}
 	at := s.tcp[0]
@@ -103,15 +103,12 @@ func (s *Calls) accepted(c *net.TCPConn) {
 	e := s.expected[ends]
 	delete(s.expected, ends)
 	s.mu.Unlock()
-	switch {
-	case e == nil:
+	if e == nil {
 		_ = c.SetLinger(0)
 		_ = c.Close()
-	case e.flow.To.Port() == dnsPort:
-		s.g.Questions(e.flow, c)
-	default:
-		s.g.Carry(e.flow, c)
+		return
 	}
+	s.g.Carry(e.flow, c)
 }
 
 // from is where a socket's packets to a loopback address come from; it gets an address

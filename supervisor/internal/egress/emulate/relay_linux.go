@@ -50,7 +50,6 @@ type relay struct {
 	all  *relays
 	port *port
 	ends route // from the caller's socket to whom it asked for
-	flow *Flow // who asked
 	take func(datagram []byte)
 	seen atomic.Int64 // when something passed
 }
@@ -156,7 +155,7 @@ func (s *relays) to(k *socket, f *Flow) (*relay, unix.Errno) {
 	if err != nil {
 		return nil, errnoOf(err)
 	}
-	r := &relay{all: s, port: p, ends: ends, flow: f}
+	r := &relay{all: s, port: p, ends: ends}
 	r.take = s.g.Relay(f, r)
 	r.seen.Store(time.Now().UnixNano())
 	if err := p.serve(r); err != nil {
@@ -241,11 +240,7 @@ func (s *relays) pass(p *port) {
 			continue // the caller's socket is gone, or there again
 		}
 		r.seen.Store(time.Now().UnixNano())
-		if r.ends.to.Port() == dnsPort {
-			s.g.Question(r.flow, append([]byte(nil), buf[:n]...), r.Say)
-		} else {
-			r.take(buf[:n])
-		}
+		r.take(buf[:n])
 	}
 }
 

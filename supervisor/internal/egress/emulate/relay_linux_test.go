@@ -94,8 +94,8 @@ func TestARefusedRelayKeepsItsPort(t *testing.T) {
 	}
 }
 
-// Whichever resolver is asked, ours answers, in the name of that one.
-func TestAQuestionByDatagramIsAnswered(t *testing.T) {
+// What comes back for a datagram comes from the address that it was sent to.
+func TestADatagramIsAnswered(t *testing.T) {
 	s, _ := supervised(t)
 	k := udpSocket(t)
 	r := relayTo(t, s, k, "192.0.2.53:53")

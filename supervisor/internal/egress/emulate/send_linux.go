@@ -198,7 +198,7 @@ func (s *Calls) send(c *caller, k *socket, m *message) (int, unix.Errno) {
 			return 0, errno
 		}
 		f := c.flow("udp", to)
-		if !s.admit(f) {
+		if !s.g.Admit(f) {
 			return 0, unix.EACCES
 		}
 		r, errno := s.relays.to(k, f)
