@@ -32,7 +32,7 @@ type listener interface {
 }
 
 func newSockets() sockets {
-	return sockets{served: map[uint16]bool{}, raw: rawSockets{fds: [2]int{-1, -1}}, dialing: dialers{fd: -1}}
+	return sockets{served: map[uint16]bool{}, raw: rawSockets{fds: [2]int{-1, -1}}}
 }
 
 // Serve takes sockets, as the plan for the inside lists them. It takes the
@@ -51,7 +51,13 @@ func (g *Gateway) Serve(sockets []*handoff.Socket, fds []int) error {
 
 // ServeDials takes the socket by which the init gives sockets.
 func (g *Gateway) ServeDials(fd int) error {
-	g.sockets.dialing.fd = fd
+	f := os.NewFile(uintptr(fd), "socket")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return err
+	}
+	g.sockets.dialing.init = c.(*net.UnixConn)
 	for _, p := range g.plan.Publish {
 		if err := g.publish(p); err != nil {
 			return err

@@ -63,14 +63,10 @@ func (g *Gateway) forward(f *flow, said *answer, inside, outside *conn) error {
 	default:
 		err = refusal(kind)
 	}
-	if err == nil {
-		err = c.pass(c.have)
-	}
-	if err != nil || c.ended {
+	if err != nil {
 		return err
 	}
-	c.buf = nil
-	return g.copy(outside, inside, &f.sent)
+	return c.rest()
 }
 
 // speaks says whether the rules let the client speak so.

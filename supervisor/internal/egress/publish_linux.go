@@ -15,50 +15,38 @@ import (
 // dialers are sockets of the inside's, which the init makes there one by one when it is asked for them: an ordinary
 // user can't enter the inside's network namespace with a process of several threads.
 type dialers struct {
-	mu sync.Mutex
-	fd int // by which the init is asked; -1: there are none
+	mu   sync.Mutex
+	init *net.UnixConn // by which it is asked, or nil
 }
 
 func (d *dialers) socket() (fd int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.fd < 0 {
+	if d.init == nil {
 		return -1, os.ErrClosed
 	}
-	if err := unix.Sendmsg(d.fd, []byte{0}, nil, nil, unix.MSG_NOSIGNAL); err != nil {
+	b, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
+	if _, err := d.init.Write(b); err != nil {
 		return -1, err
 	}
-	var b [1]byte
-	oob := make([]byte, unix.CmsgSpace(4))
-	for {
-		n, oobn, _, _, err := unix.Recvmsg(d.fd, b[:], oob, unix.MSG_CMSG_CLOEXEC)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return -1, err
-		}
-		if n == 0 {
-			return -1, unix.ECONNRESET
-		}
-		messages, err := unix.ParseSocketControlMessage(oob[:oobn])
-		if err != nil || len(messages) == 0 {
-			return -1, unix.EMFILE
-		}
-		fds, err := unix.ParseUnixRights(&messages[0])
-		if err != nil || len(fds) == 0 {
-			return -1, unix.EMFILE
-		}
-		return fds[0], nil
+	_, oobn, _, _, err := d.init.ReadMsgUnix(b, oob)
+	if err != nil {
+		return -1, err
 	}
+	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil || len(messages) == 0 {
+		return -1, unix.EMFILE
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) == 0 {
+		return -1, unix.EMFILE
+	}
+	return fds[0], nil
 }
 
 func (d *dialers) close() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.fd >= 0 {
-		_ = unix.Close(d.fd)
-		d.fd = -1
+	if d.init != nil {
+		_ = d.init.Close()
 	}
 }
 

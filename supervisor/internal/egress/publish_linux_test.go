@@ -2,6 +2,7 @@ package egress
 
 import (
 	"net"
+	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +31,11 @@ func TestTheInitMakesTheSocketsOfPublishedPorts(t *testing.T) {
 			_ = unix.Close(fd)
 		}
 	}()
-	d := dialers{fd: pair[0]}
+	f := os.NewFile(uintptr(pair[0]), "socket")
+	asked, err := net.FileConn(f)
+	must(t, err)
+	must(t, f.Close())
+	d := dialers{init: asked.(*net.UnixConn)}
 	c, err := d.connect(port)
 	must(t, err)
 	defer c.Close()
