@@ -138,22 +138,19 @@ func isCanonical(name string) bool {
 // Pool is the synthetic addresses of a run and the names that they stand for. The
 // zero value has given none. All methods can be called at the same time.
 type Pool struct {
-	mu     sync.RWMutex
+	mu     sync.Mutex
 	number map[string]uint32 // from 0
 	names  []string          // by number
 }
 
 // Give is the pair of a name, a new one when it has none yet. The name is canonical.
 func (p *Pool) Give(name string) (Pair, error) {
-	if pair, ok := p.Given(name); ok {
-		return pair, nil
-	}
 	if !isCanonical(name) {
 		return Pair{}, errNotCanonical
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n, ok := p.number[name] // somebody may have been faster
+	n, ok := p.number[name]
 	if !ok {
 		if len(p.names) >= MaxNames {
 			return Pair{}, ErrTooManyNames
@@ -170,8 +167,8 @@ func (p *Pool) Give(name string) (Pair, error) {
 
 // Given is the pair of a name that has one.
 func (p *Pool) Given(name string) (Pair, bool) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	n, ok := p.number[name]
 	if !ok {
 		return Pair{}, false
@@ -185,8 +182,8 @@ func (p *Pool) Name(addr netip.Addr) (string, bool) {
 	if !ok || n < atNames {
 		return "", false
 	}
-	p.mu.RLock()
-	defer p.mu.RUnlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if n -= atNames; n >= uint64(len(p.names)) {
 		return "", false
 	}
@@ -195,7 +192,7 @@ func (p *Pool) Name(addr netip.Addr) (string, bool) {
 
 // Len is how many names have a pair.
 func (p *Pool) Len() int {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return len(p.names)
 }

@@ -3,6 +3,8 @@ package peek
 import (
 	"net/netip"
 	"strings"
+
+	"github.com/confine-run/confine/internal/network"
 )
 
 // Reason is the error of bytes that are not let through. The set is closed.
@@ -42,39 +44,23 @@ const (
 	BadStatus      Reason = "bad_status_line"  // of the server's
 )
 
-// hostName makes a name canonical: lower case. It has no dot at its end.
+// hostName makes a name canonical, as package network compares names. It has no dot at its end.
 func hostName(b []byte) (string, error) {
+	name := string(b)
+	_, notAddress := netip.ParseAddr(name)
+	// 127.1, 0x7f.1 and the like: addresses for some resolvers.
+	last := strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
 	switch {
-	case len(b) == 0:
+	case name == "":
 		return "", EmptyName
-	case b[len(b)-1] == '.':
+	case last == "":
 		return "", TrailingDot
-	case len(b) > 253:
+	case notAddress == nil, strings.Trim(last, "0123456789") == "", strings.HasPrefix(last, "0x"):
+		return "", AddressName
+	}
+	name, ok := network.CanonicalName(name)
+	if !ok {
 		return "", BadName
 	}
-	if _, err := netip.ParseAddr(string(b)); err == nil {
-		return "", AddressName
-	}
-	for _, c := range b {
-		if !nameByte(c) && c != '.' {
-			return "", BadName
-		}
-	}
-	name := strings.ToLower(string(b))
-	last := name
-	for label := range strings.SplitSeq(name, ".") {
-		if label == "" || len(label) > 63 {
-			return "", BadName
-		}
-		last = label
-	}
-	// 127.1, 0x7f.1 and the like: addresses for some resolvers.
-	if strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
-		return "", AddressName
-	}
 	return name, nil
-}
-
-func nameByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
