@@ -16,7 +16,7 @@ import (
 )
 
 var clientWords = []attempts.Try{
-	{Name: "say", Args: 1, Do: say},       // ADDRESS TEXT…: as quoted in Go, one write each; prints the answer until its end
+	{Name: "say", Args: 1, Do: talk(say)}, // ADDRESS TEXT…: as quoted in Go, one write each; prints the answer until its end
 	{Name: "udp", Args: 2, Do: udp},       // ADDRESS TEXT: and waits for an answer from there
 	{Name: "fire", Args: 2, Do: fire},     // ADDRESS TEXT…: datagrams, and is gone
 	{Name: "listen", Args: 1, Do: listen}, // PORT: answers one connection with what it says, in capitals
@@ -36,6 +36,32 @@ func dial(address string) (*net.TCPConn, error) {
 	return c.(*net.TCPConn), nil
 }
 
+// talk dials the first of a word's arguments for it.
+func talk(do func(c *net.TCPConn, args []string) error) func([]string) error {
+	return func(args []string) error {
+		c, err := dial(args[0])
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return do(c, args)
+	}
+}
+
+// write sends texts as quoted in Go, one write each.
+func write(c net.Conn, texts ...string) error {
+	for _, text := range texts {
+		b, err := unquote(text)
+		if err != nil {
+			return err
+		}
+		if _, err := c.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func unquote(text string) ([]byte, error) {
 	s, err := strconv.Unquote(`"` + text + `"`)
 	if err != nil {
@@ -45,25 +71,14 @@ func unquote(text string) ([]byte, error) {
 }
 
 // say ends its half of the connection after the last text, unless that is "-".
-func say(args []string) error {
-	c, err := dial(args[0])
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+func say(c *net.TCPConn, args []string) error {
 	texts := args[1:]
 	open := len(texts) > 0 && texts[len(texts)-1] == "-"
 	if open {
 		texts = texts[:len(texts)-1]
 	}
-	for _, text := range texts {
-		b, err := unquote(text)
-		if err != nil {
-			return err
-		}
-		if _, err := c.Write(b); err != nil {
-			return err
-		}
+	if err := write(c, texts...); err != nil {
+		return err
 	}
 	if !open {
 		_ = c.CloseWrite()
@@ -81,12 +96,8 @@ func udp(args []string) error {
 		return err
 	}
 	defer c.Close()
-	text, err := unquote(args[1])
-	if err != nil {
-		return err
-	}
 	_ = c.SetDeadline(time.Now().Add(patience))
-	if _, err := c.Write(text); err != nil {
+	if err := write(c, args[1]); err != nil {
 		return err
 	}
 	buf := make([]byte, 64<<10)
@@ -103,16 +114,7 @@ func fire(args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, text := range args[1:] {
-		b, err := unquote(text)
-		if err != nil {
-			return err
-		}
-		if _, err := c.Write(b); err != nil {
-			return err
-		}
-	}
-	return nil
+	return write(c, args[1:]...)
 }
 
 func listen(args []string) error {

@@ -71,7 +71,7 @@ var (
 	ethernet     = []byte{2, 0, 0, 0, 0, 1} // of both ends, so that nobody has to be asked for it
 	outside      = "world"                  // the interface here
 	inside       = "host"                   // the one there
-	indexOfLo    = uint32(1)
+	indexOfLo    = 1
 	biggestFrame = uint32(65535)
 )
 
@@ -102,48 +102,23 @@ func network() error {
 		if err != nil {
 			return err
 		}
-		for _, own := range []netip.Prefix{own4, own6} {
-			if err := address(own); err != nil {
-				return err
-			}
-		}
-		for _, p := range anyIP {
-			if err := route(p, unix.RTN_LOCAL, indexOfLo, netip.Addr{}); err != nil {
-				return err
-			}
-		}
-		if err := route(all4, unix.RTN_UNICAST, uint32(out.Index), own4.Addr()); err != nil {
-			return err
-		}
-		return route(all6, unix.RTN_UNICAST, uint32(out.Index), own6.Addr())
+		return errors.Join(address(own4), address(own6), local(anyIP...),
+			route(all4, unix.RTN_UNICAST, out.Index, own4.Addr()), route(all6, unix.RTN_UNICAST, out.Index, own6.Addr()))
 	}); err != nil {
 		return err
 	}
 	return there.do(func() error {
-		// Whoever knocks at a closed port is told so each time.
-		for _, name := range []string{"ipv4/icmp_ratelimit", "ipv6/icmp/ratelimit"} {
-			if err := os.WriteFile("/proc/sys/net/"+name, []byte("0"), 0); err != nil {
-				return err
-			}
-		}
-		if err := address(theirs6); err != nil { // to say from that there is nobody
-			return err
-		}
 		in, err := net.InterfaceByName(inside)
 		if err != nil {
 			return err
 		}
-		for _, p := range append([]netip.Prefix{all4, all6}, anyIP...) {
-			if err := route(p, unix.RTN_LOCAL, indexOfLo, netip.Addr{}); err != nil {
-				return err
-			}
-		}
-		for _, own := range []netip.Prefix{own4, own6} {
-			if err := route(own, unix.RTN_UNICAST, uint32(in.Index), netip.Addr{}); err != nil {
-				return err
-			}
-		}
-		return nil
+		return errors.Join(
+			// Whoever knocks at a closed port is told so each time.
+			os.WriteFile("/proc/sys/net/ipv4/icmp_ratelimit", []byte("0"), 0),
+			os.WriteFile("/proc/sys/net/ipv6/icmp/ratelimit", []byte("0"), 0),
+			address(theirs6), // to say from that there is nobody
+			local(all4, all6), local(anyIP...),
+			route(own4, unix.RTN_UNICAST, in.Index, netip.Addr{}), route(own6, unix.RTN_UNICAST, in.Index, netip.Addr{}))
 	})
 }
 
@@ -157,26 +132,13 @@ func (h *host) end() string {
 
 // running waits until an interface can send.
 func running(name string) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	for until := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-		i, err := unix.NewIfreq(name)
-		if err != nil {
+	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		i, err := net.InterfaceByName(name)
+		if err != nil || i.Flags&net.FlagRunning != 0 {
 			return err
 		}
-		if err := unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, i); err != nil {
-			return os.NewSyscallError("ioctl SIOCGIFFLAGS", err)
-		}
-		if i.Uint16()&unix.IFF_RUNNING != 0 {
-			return nil
-		}
-		if time.Now().After(until) {
-			return fmt.Errorf("%s doesn't run", name)
-		}
 	}
+	return fmt.Errorf("%s doesn't run", name)
 }
 
 // up brings one up; on the cable nobody asks for anybody's address (ARP, NDP).
@@ -240,8 +202,16 @@ func address(p netip.Prefix) error {
 	})
 }
 
+// local makes ranges the host's own.
+func local(all ...netip.Prefix) (err error) {
+	for _, p := range all {
+		err = errors.Join(err, route(p, unix.RTN_LOCAL, indexOfLo, netip.Addr{}))
+	}
+	return err
+}
+
 // route enters one in the table of local ones, where the most exact counts.
-func route(p netip.Prefix, kind byte, link uint32, source netip.Addr) error {
+func route(p netip.Prefix, kind byte, link int, source netip.Addr) error {
 	scope := byte(unix.RT_SCOPE_LINK)
 	if kind == unix.RTN_LOCAL {
 		scope = unix.RT_SCOPE_HOST
@@ -251,7 +221,7 @@ func route(p netip.Prefix, kind byte, link uint32, source netip.Addr) error {
 		if p.Bits() > 0 {
 			e.Bytes(unix.RTA_DST, p.Addr().AsSlice())
 		}
-		e.Uint32(unix.RTA_OIF, link)
+		e.Uint32(unix.RTA_OIF, uint32(link))
 		if source.IsValid() {
 			e.Bytes(unix.RTA_PREFSRC, source.AsSlice())
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -14,7 +13,7 @@ import (
 const portRetry = 1008
 
 var retryWords = []attempts.Try{
-	{Name: "retry", Args: 3, Do: retry}, // ADDRESS NAME NAME: a hello for each; prints the name of the certificate
+	{Name: "retry", Args: 3, Do: talk(retry)}, // ADDRESS NAME NAME: a hello for each; prints the name of the certificate
 }
 
 // retryRequest is a HelloRetryRequest (RFC 8446, section 4.1.4).
@@ -22,21 +21,13 @@ var retryRequest = slices.Concat([]byte{22, 3, 3, 0, 44, 2, 0, 0, 40, 3, 3},
 	[]byte("\xcf\x21\xad\x74\xe5\x9a\x61\x11\xbe\x1d\x8c\x02\x1e\x65\xb8\x91\xc2\xa2\x11\x16\x7a\xbb\x8c\x5e\x07\x9e\x09\xe2\xc8\xa8\x33\x9c"),
 	[]byte{0, 0x13, 1, 0, 0, 0})
 
-// serveRetries begins with the second hello as if there had been no first one: the client, which
+// retries begins with the second hello as if there had been no first one: the client, which
 // wrote both, does the same.
-func serveRetries(ca *authority) error {
-	l, err := net.Listen("tcp", fmt.Sprintf("[::]:%d", portRetry))
-	if err != nil {
-		return err
-	}
-	streams(toldOf(l), func(c *net.TCPConn) {
-		if _, err := tlsRecord(c); err != nil {
-			return
-		}
+func (a *authority) retries(c *net.TCPConn) {
+	if _, err := tlsRecord(c); err == nil {
 		_, _ = c.Write(retryRequest)
-		_ = tls.Server(c, &tls.Config{GetCertificate: ca.certificate}).Handshake()
-	})
-	return nil
+		_ = tls.Server(c, &tls.Config{GetCertificate: a.certificate}).Handshake()
+	}
 }
 
 // tlsRecord reads one of TLS.
@@ -59,16 +50,11 @@ func firstHello(name string) ([]byte, error) {
 	return tlsRecord(server)
 }
 
-func retry(args []string) error {
+func retry(c *net.TCPConn, args []string) error {
 	first, err := firstHello(args[1])
 	if err != nil {
 		return err
 	}
-	c, err := dial(args[0])
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	if _, err := c.Write(first); err != nil {
 		return err
 	}

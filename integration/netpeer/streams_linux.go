@@ -20,7 +20,7 @@ const (
 	portRefusing = 1007 // resets at once
 )
 
-func serveStreams() error {
+func serveStreams(ca *authority) error {
 	for port, serve := range map[int]func(*net.TCPConn){
 		portEcho:  func(c *net.TCPConn) { _, _ = io.Copy(c, c) },
 		portFirst: func(c *net.TCPConn) { _, _ = c.Write([]byte("hello\n")) },
@@ -30,9 +30,10 @@ func serveStreams() error {
 			_ = c.SetLinger(0)
 		},
 		portSum:      func(c *net.TCPConn) { digest(c, c) },
-		portSlow:     slow,
+		portSlow:     func(c *net.TCPConn) { digest(c, slowly{c}) },
+		portRetry:    ca.retries,
 		portMute:     func(*net.TCPConn) { select {} },
-		portFlood:    flood,
+		portFlood:    func(c *net.TCPConn) { _, _ = io.Copy(c, &pattern{}) },
 		portRefusing: func(c *net.TCPConn) { _ = c.SetLinger(0) },
 	} {
 		l, err := net.Listen("tcp", fmt.Sprintf("[::]:%d", port))
@@ -70,25 +71,12 @@ func digest(c *net.TCPConn, from io.Reader) {
 	fmt.Fprintf(c, "%d %x\n", n, h.Sum(nil))
 }
 
+// slowly lets the other side wait for full buffers.
 type slowly struct{ io.Reader }
 
 func (s slowly) Read(b []byte) (int, error) {
 	time.Sleep(time.Millisecond)
 	return s.Reader.Read(b[:min(len(b), 16<<10)])
-}
-
-// slow lets the other side wait for full buffers.
-func slow(c *net.TCPConn) {
-	digest(c, slowly{c})
-}
-
-func flood(c *net.TCPConn) {
-	block := make([]byte, 64<<10)
-	for {
-		if _, err := c.Write(block); err != nil {
-			return
-		}
-	}
 }
 
 // socks accepts whoever wants no authentication, and says what is asked for.

@@ -12,22 +12,17 @@ import (
 )
 
 var streamWords = []attempts.Try{
-	{Name: "duplex", Args: 2, Do: duplex},  // ADDRESS MIB: there and back at the same time, of an echo server
-	{Name: "push", Args: 2, Do: push},      // ADDRESS MIB: there, end, and the digest comes back
-	{Name: "shout", Args: 2, Do: shout},    // ADDRESS MIB: there, and is gone
-	{Name: "many", Args: 2, Do: many},      // ADDRESS N: connections at the same time, each with its own word
-	{Name: "reset", Args: 2, Do: wasReset}, // ADDRESS TEXT: the other side resets, and that is what is seen
+	{Name: "duplex", Args: 2, Do: talk(duplex)}, // ADDRESS MIB: there and back at the same time, of an echo server
+	{Name: "push", Args: 2, Do: talk(push)},     // ADDRESS MIB: there, end, and the digest comes back
+	{Name: "shout", Args: 2, Do: talk(shout)},   // ADDRESS MIB: there, and is gone
+	{Name: "many", Args: 2, Do: many},           // ADDRESS N: connections at the same time, each with its own word
+	{Name: "reset", Args: 2, Do: wasReset},      // ADDRESS TEXT: the other side resets, and that is what is seen
 }
 
 const mib = 1 << 20
 
-func duplex(args []string) error {
+func duplex(c *net.TCPConn, args []string) error {
 	n := attempts.Number(args[1])
-	c, err := dial(args[0])
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	sent, got := sha256.New(), sha256.New()
 	failed := make(chan error, 1)
 	go func() {
@@ -45,13 +40,8 @@ func duplex(args []string) error {
 	return nil
 }
 
-func push(args []string) error {
+func push(c *net.TCPConn, args []string) error {
 	n := attempts.Number(args[1])
-	c, err := dial(args[0])
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	sent := sha256.New()
 	if _, err := io.CopyN(io.MultiWriter(c, sent), &pattern{}, n*mib); err != nil {
 		return err
@@ -70,13 +60,8 @@ func push(args []string) error {
 	return nil
 }
 
-func shout(args []string) error {
-	n := attempts.Number(args[1])
-	c, err := dial(args[0])
-	if err != nil {
-		return err
-	}
-	_, err = io.CopyN(c, &pattern{}, n*mib)
+func shout(c *net.TCPConn, args []string) error {
+	_, err := io.CopyN(c, &pattern{}, attempts.Number(args[1])*mib)
 	return err
 }
 
@@ -132,12 +117,8 @@ func wasReset(args []string) error {
 		return err
 	}
 	defer c.Close()
-	text, err := unquote(args[1])
-	if err != nil {
-		return err
-	}
-	if len(text) > 0 {
-		if _, err := c.Write(text); err != nil && !isReset(err) {
+	if args[1] != "" {
+		if err := write(c, args[1]); err != nil && !isReset(err) {
 			return err
 		}
 	}

@@ -15,10 +15,10 @@ import (
 )
 
 var webWords = []attempts.Try{
-	{Name: "get", Args: 1, Do: get},   // URL [N]: N times at once, over as few connections as can be; ca.crt is trusted
-	{Name: "h2c", Args: 1, Do: h2c},   // URL: HTTP/2 in the clear
-	{Name: "tls", Args: 2, Do: hello}, // ADDRESS NAME: a handshake that asks for a name, or none; prints the certificate's
-	{Name: "ws", Args: 2, Do: ws},     // ADDRESS HOST: an upgrade, and an echo
+	{Name: "get", Args: 1, Do: get},         // URL [N]: N times at once, over as few connections as can be; ca.crt is trusted
+	{Name: "h2c", Args: 1, Do: h2c},         // URL: HTTP/2 in the clear
+	{Name: "tls", Args: 2, Do: talk(hello)}, // ADDRESS NAME: a handshake that asks for a name, or none; prints the certificate's
+	{Name: "ws", Args: 2, Do: talk(ws)},     // ADDRESS HOST: an upgrade, and an echo
 }
 
 func authorities() (*x509.CertPool, error) {
@@ -43,15 +43,15 @@ func get(args []string) error {
 		n = attempts.Number(args[1])
 	}
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool}}}
-	one := func() error { return printed(client, args[0]) }
 	var wait sync.WaitGroup
 	errs := make(chan error, n)
 	for range n {
-		wait.Go(func() { errs <- one() })
+		wait.Go(func() { errs <- printed(client, args[0]) })
 	}
 	wait.Wait()
-	for range n {
-		if err := <-errs; err != nil {
+	close(errs)
+	for err := range errs {
+		if err != nil {
 			return err
 		}
 	}
@@ -77,14 +77,7 @@ func h2c(args []string) error {
 	return printed(&http.Client{Timeout: patience, Transport: only}, args[0])
 }
 
-func hello(args []string) error {
-	c, err := dial(args[0])
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return handshake(c, args[1])
-}
+func hello(c *net.TCPConn, args []string) error { return handshake(c, args[1]) }
 
 // handshake prints the name of the certificate, which is what is asked about, not whether it is right.
 func handshake(c net.Conn, name string) error {
@@ -96,12 +89,7 @@ func handshake(c net.Conn, name string) error {
 	return nil
 }
 
-func ws(args []string) error {
-	c, err := dial(args[0])
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+func ws(c *net.TCPConn, args []string) error {
 	fmt.Fprintf(c, "GET /ws HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", args[1])
 	r := bufio.NewReader(c)
 	answer, err := http.ReadResponse(r, nil)

@@ -42,22 +42,18 @@ func serveWeb(ca *authority, dir string) error {
 	plain := &http.Server{Handler: handler, ErrorLog: silent, Protocols: new(http.Protocols)}
 	plain.Protocols.SetHTTP1(true)
 	plain.Protocols.SetUnencryptedHTTP2(true)
-	for _, port := range []string{"80", "8080", "3128"} {
+	for _, port := range []string{"80", "8080", "3128", "443", "8443"} {
 		l, err := net.Listen("tcp", "[::]:"+port)
 		if err != nil {
 			return err
 		}
 		told := toldOf(l)
-		go func() { _ = plain.Serve(told) }()
-	}
-	for _, port := range []string{"443", "8443"} {
-		l, err := net.Listen("tcp", "[::]:"+port)
-		if err != nil {
-			return err
+		if strings.HasSuffix(port, "443") {
+			secure := &http.Server{Handler: handler, ErrorLog: silent, TLSConfig: &tls.Config{GetCertificate: ca.certificate}}
+			go func() { _ = secure.ServeTLS(told, "", "") }()
+		} else {
+			go func() { _ = plain.Serve(told) }()
 		}
-		secure := &http.Server{Handler: handler, ErrorLog: silent, TLSConfig: &tls.Config{GetCertificate: ca.certificate}}
-		told := toldOf(l)
-		go func() { _ = secure.ServeTLS(told, "", "") }()
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func build(dir string) error {
 		return err
 	}
 	for _, serve := range []func() error{
-		zone.serve, func() error { return serveWeb(ca, dir) }, func() error { return serveRetries(ca) }, serveStreams, serveDatagrams,
+		zone.serve, func() error { return serveWeb(ca, dir) }, func() error { return serveStreams(ca) }, serveDatagrams,
 	} {
 		for _, h := range hosts {
 			if err := h.do(serve); err != nil {

@@ -9,9 +9,9 @@ import (
 // Answer is what the rules say about a place, as a person asks for it.
 type Answer struct {
 	Verdict
-	Place string // in canonical form: "example.com:443", "localhost", "[::1]:80"
-	Needs Claim  // what may be spoken there, when it is allowed
-	Paths bool   // of plain HTTP only some paths
+	Place string    // in canonical form: "example.com:443", "localhost", "[::1]:80"
+	Needs Protocols // what may be spoken there, when it is allowed
+	Paths bool      // of plain HTTP only some paths
 	// Resolved: it is a name, and each of its addresses is judged once more when it is dialled.
 	Resolved bool
 	Internal bool // addresses that are internal are then refused, unless a word names them

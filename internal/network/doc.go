@@ -59,7 +59,7 @@
 // # What this does not stop
 //
 //   - Whoever controls an allowed name, or shares its server, is reached by it.
-//   - A claim ([Rules.Needs]) says what the first bytes have to be. Who allows
+//   - [Rules.Needs] says what the first bytes have to be. Who allows
 //     example.com:443 without a scheme allows any protocol there.
 //   - Paths are compared with regard to case, after decoding once. What could be
 //     another path to a server that decodes otherwise is refused, as far as such servers

@@ -198,7 +198,7 @@ func (r *Rules) allowing(t target, port uint16) iter.Seq[*rule] {
 
 // named is the target of a name.
 func named(name string) (t target, ok bool) {
-	name, ok = canonicalName(name)
+	name, ok = CanonicalName(name)
 	if isLocalhost(name) {
 		return target{loopback: true}, ok
 	}
@@ -228,19 +228,19 @@ func (t target) hint(port uint16) string {
 // in it, UDP is refused too: its protocols can't be told.
 //
 // Here and below a name can also be "localhost" or an address as text.
-func (r *Rules) Needs(name string, port uint16) (c Claim) {
+func (r *Rules) Needs(name string, port uint16) (c Protocols) {
 	t, ok := anyTarget(name)
 	if !ok || !r.decide(t, port).Allowed {
 		return 0
 	}
 	for one := range r.allowing(t, port) {
-		c |= one.claim
+		c |= one.protocols
 	}
 	return c
 }
 
 // Speaks decides once it is known what a flow speaks: TLS, HTTP or Raw.
-func (r *Rules) Speaks(name string, port uint16, spoken Claim) Verdict {
+func (r *Rules) Speaks(name string, port uint16, spoken Protocols) Verdict {
 	t, ok := anyTarget(name)
 	if !ok {
 		return Verdict{Why: ReasonName}
@@ -250,7 +250,7 @@ func (r *Rules) Speaks(name string, port uint16, spoken Claim) Verdict {
 		return v
 	}
 	for one := range r.allowing(t, port) {
-		if one.claim.Takes(spoken) {
+		if one.protocols.Takes(spoken) {
 			return allowed(one)
 		}
 	}
@@ -264,7 +264,7 @@ func (r *Rules) HasPath(name string, port uint16) (has bool) {
 		return false
 	}
 	for one := range r.allowing(t, port) {
-		if one.claim.Takes(HTTP) {
+		if one.protocols.Takes(HTTP) {
 			if one.path == "" {
 				return false
 			}
@@ -287,7 +287,7 @@ func (r *Rules) Path(name string, port uint16, path string) Verdict {
 	var want *rule
 	for one := range r.allowing(t, port) {
 		switch {
-		case !one.claim.Takes(HTTP):
+		case !one.protocols.Takes(HTTP):
 		case one.path == "", ok && one.takesPath(clean):
 			return allowed(one)
 		case want == nil:

@@ -11,9 +11,9 @@ const (
 	longestOne = 63  // of a label
 )
 
-// canonicalName gives the form in which names are compared. It isn't ok for what
+// CanonicalName gives the form in which names are compared. It isn't ok for what
 // is no name, or could be one to us and an address to somebody else.
-func canonicalName(name string) (_ string, ok bool) {
+func CanonicalName(name string) (_ string, ok bool) {
 	name, err := checkName(name, false)
 	return name, err == nil
 }

@@ -80,7 +80,7 @@ func answers(t *testing.T, r *Rules) map[string]bool {
 					t.Fatalf("%s:%d is allowed for %s only", name, port, path)
 				}
 			}
-			for _, c := range []Claim{TLS, HTTP, Raw} {
+			for _, c := range []Protocols{TLS, HTTP, Raw} {
 				if note(r.Speaks(name, port, c), "speaks", name, p, c.String()) && !reached {
 					t.Fatalf("%s:%d is allowed for %v only", name, port, c)
 				}

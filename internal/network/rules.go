@@ -25,13 +25,13 @@ type Rules struct {
 
 // rule is one word.
 type rule struct {
-	word   string // canonical
-	scheme string
-	host   string
-	port   uint16 // 0: none of its own
-	claim  Claim
-	path   string // decoded; "" is any
-	below  bool   // the path is where the paths begin
+	word      string // canonical
+	scheme    string
+	host      string
+	port      uint16 // 0: none of its own
+	protocols Protocols
+	path      string // decoded; "" is any
+	below     bool   // the path is where the paths begin
 
 	labels    []string     // of a name or a pattern
 	prefix    netip.Prefix // or else of addresses

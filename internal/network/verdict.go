@@ -40,21 +40,21 @@ func (v Verdict) Word() (word string, denied bool) {
 	return v.Rule, false
 }
 
-// Claim is what the first bytes of a flow may be: a set.
-type Claim uint8
+// Protocols are what the first bytes of a flow may be: a set.
+type Protocols uint8
 
 const (
-	TLS  Claim = 1 << iota // a ClientHello, with the name
-	HTTP                   // plain HTTP requests, with the name
-	Raw                    // anything else, and UDP
+	TLS  Protocols = 1 << iota // a ClientHello, with the name
+	HTTP                       // plain HTTP requests, with the name
+	Raw                        // anything else, and UDP
 
 	Any = TLS | HTTP | Raw
 )
 
-// Takes says whether what was spoken is within the claim.
-func (c Claim) Takes(spoken Claim) bool { return spoken != 0 && c&spoken == spoken }
+// Takes says whether what was spoken is one of them.
+func (c Protocols) Takes(spoken Protocols) bool { return spoken != 0 && c&spoken == spoken }
 
-func (c Claim) String() string {
+func (c Protocols) String() string {
 	switch c {
 	case 0:
 		return "nothing"

@@ -58,7 +58,7 @@ func parseDeny(word string) (*rule, error) {
 	if r.path != "" {
 		return nil, mistake("names a path, and only hosts can be denied", "allow the paths that may be asked for, or deny the host")
 	}
-	r.scheme, r.claim = "", Any
+	r.scheme, r.protocols = "", Any
 	r.spell()
 	return r, nil
 }
@@ -68,7 +68,7 @@ func read(word string) (*rule, *Error) {
 	if word == "all" {
 		return nil, mistake("is not a host", `as the only word it stands for the caller's whole network; "*" is every name, "0.0.0.0/0" every IPv4 address`)
 	}
-	r := &rule{claim: Any}
+	r := &rule{protocols: Any}
 	rest, err := r.cutScheme(word)
 	if err != nil {
 		return nil, err
@@ -92,9 +92,9 @@ func read(word string) (*rule, *Error) {
 
 // schemes are those that a word can begin with.
 var schemes = [...]struct {
-	name  string
-	port  uint16
-	claim Claim
+	name      string
+	port      uint16
+	protocols Protocols
 }{{"http", 80, HTTP}, {"https", 443, TLS}}
 
 // cutScheme takes "https://" and the path away.
@@ -106,7 +106,7 @@ func (r *rule) cutScheme(word string) (rest string, err *Error) {
 	known := make([]string, 0, len(schemes))
 	for _, s := range schemes {
 		if strings.EqualFold(scheme, s.name) {
-			r.scheme, r.port, r.claim = s.name, s.port, s.claim
+			r.scheme, r.port, r.protocols = s.name, s.port, s.protocols
 		}
 		known = append(known, s.name)
 	}
@@ -117,7 +117,7 @@ func (r *rule) cutScheme(word string) (rest string, err *Error) {
 	if path == "" || path == "*" {
 		return host, nil // http://h and http://h/ are the same to everybody
 	}
-	if r.claim == TLS {
+	if r.protocols == TLS {
 		return "", mistake("names a path, which is encrypted and can't be told from outside", `end it with "/*"; a path can be held for plain http only`)
 	}
 	return host, r.readPath("/" + path)

@@ -3,7 +3,9 @@ package egress
 import (
 	"context"
 	"io"
+	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -21,13 +23,9 @@ func TestWhatWasSaidArrivesAfterTheEnd(t *testing.T) {
 			c := conversation(t, anyone, name)
 			_ = c.server.SetReadBuffer(64 << 10)
 			text := "raw\n" + strings.Repeat("x", 512<<10)
-			if _, err := io.WriteString(c.client, text); err != nil {
-				t.Fatal(err)
-			}
+			say(t, c.client, text)
 			_ = c.client.Close()
-			if _, err := io.WriteString(c.server, answer); err != nil {
-				t.Fatal(err)
-			}
+			say(t, c.server, answer)
 			closed := make(chan struct{})
 			go func() {
 				defer close(closed)
@@ -108,8 +106,8 @@ func TestNobodyIsAnsweredAfterTheEnd(t *testing.T) {
 }
 
 func TestRoom(t *testing.T) {
-	for descriptors, want := range map[uint64]int64{0: leastOf, 200: leastOf, ofOthers: leastOf, ofOthers + 3*100: 100, 1 << 20: (1<<20 - ofOthers) / 3, 1<<64 - 1: (1<<20 - ofOthers) / 3} {
-		if got := room(descriptors); got != want {
+	for descriptors, want := range map[uint64]int64{0: minFlows, 200: minFlows, forOthers: minFlows, forOthers + 3*100: 100, 1 << 20: (1<<20 - forOthers) / 3, 1<<64 - 1: (1<<20 - forOthers) / 3} {
+		if got := roomIn(descriptors); got != want {
 			t.Errorf("%d descriptors are for %d flows, want %d", descriptors, got, want)
 		}
 	}
@@ -141,4 +139,41 @@ func TestPlacesAreCountedOnce(t *testing.T) {
 	if s := g.Summary(); s.Connections > 2 {
 		t.Errorf("%d at one time, of 2", s.Connections)
 	}
+}
+
+// TestGatewaysLeaveNothing: any number of them live in one process, and each takes with it what it had, also of flows
+// that are open when it is closed.
+func TestGatewaysLeaveNothing(t *testing.T) {
+	before := [2]int{openDescriptors(t), runtime.NumGoroutine()}
+	t.Run("gateways", func(t *testing.T) {
+		var all sync.WaitGroup
+		for range 3 {
+			g := gateway(t, anyone, nil)
+			l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+			must(t, err)
+			must(t, g.listen(l, func(c *conn) { c.reset() }))
+			for i := range 30 {
+				c := converse(t, g, []string{"", "ok.test"}[i%2])
+				if i%3 == 0 {
+					continue // it stays open
+				}
+				all.Go(func() {
+					text := "raw\n" + strings.Repeat("x", i<<15)
+					if got, err := c.arrives(t, text, 1<<20); got != text || err != nil {
+						t.Errorf("%d of %d bytes, %v", len(got), len(text), err)
+					}
+				})
+			}
+			all.Wait()
+			all.Go(g.Close)
+		}
+		all.Wait()
+	})
+	for range 1000 {
+		if openDescriptors(t) <= before[0] && runtime.NumGoroutine() <= before[1] {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("%d descriptors and %d goroutines, %v before", openDescriptors(t), runtime.NumGoroutine(), before)
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"reflect"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -47,11 +49,8 @@ func gateway(t *testing.T, p plan.Network, zone map[string][]string) *Gateway {
 		}
 		return list, nil
 	}}
-	g.route = func(to []byte, _ uint8, _ uint16) (uint8, error) {
-		if a, ok := netip.AddrFromSlice(to); ok && a != netip.MustParseAddr(own4) && a != netip.MustParseAddr(own6) {
-			return unix.RTN_UNICAST, nil
-		}
-		return unix.RTN_LOCAL, nil
+	g.own = func(a netip.Addr, _ *flow) bool {
+		return a == netip.MustParseAddr(own4) || a == netip.MustParseAddr(own6)
 	}
 	return g
 }
@@ -115,7 +114,6 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestOwnAddressesThatAreUnknownAreAll(t *testing.T) {
-	g := gateway(t, plan.Network{}, nil)
 	for _, c := range []struct {
 		kind uint8
 		err  error
@@ -130,8 +128,7 @@ func TestOwnAddressesThatAreUnknownAreAll(t *testing.T) {
 		{0, unix.ENETUNREACH, false}, // and it isn't reached
 		{0, unix.EHOSTUNREACH, false},
 	} {
-		g.route = func([]byte, uint8, uint16) (uint8, error) { return c.kind, c.err }
-		if own := g.own(netip.MustParseAddr("93.184.216.34"), &flow{protocol: "tcp"}); own != c.own {
+		if own := staysHere(c.kind, c.err); own != c.own {
 			t.Errorf("%d, %v: %v", c.kind, c.err, own)
 		}
 	}
@@ -150,17 +147,134 @@ func TestDatagramsGoWhereTheServerIs(t *testing.T) {
 		}
 		port := uint16(s.LocalAddr().(*net.UDPAddr).Port)
 		f := &flow{protocol: "udp", use: handoff.UseLocalhost, to: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)}
-		list, known, err := g.atHand(f)
-		if err != nil || !known || len(list) != 1 || list[0].String() != c.want {
+		list, err := g.addresses(t.Context(), f)
+		if err != nil || len(list) != 1 || list[0].String() != c.want {
 			t.Errorf("%s: %v, %v", c.at, list, err)
 		}
 		f.protocol = "tcp"
-		if list, _, _ := g.atHand(f); len(list) != 2 {
+		if list, _ := g.addresses(t.Context(), f); len(list) != 2 {
 			t.Errorf("%s, TCP: %v", c.at, list)
 		}
 		_ = s.Close()
 		if got := servedAt(port).String(); got != "127.0.0.1" {
 			t.Errorf("%s, closed: %s", c.at, got)
 		}
+	}
+}
+
+// blackhole listens and takes nobody: who connects waits.
+func blackhole(t *testing.T, address string) (port uint16) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	t.Cleanup(func() { unix.Close(fd) })
+	at := &unix.SockaddrInet4{Addr: netip.MustParseAddr(address).As4()}
+	must(t, errors.Join(unix.Bind(fd, at), unix.Listen(fd, 0)))
+	name, err := unix.Getsockname(fd)
+	must(t, err)
+	at = name.(*unix.SockaddrInet4)
+	for range 4 { // full with one or two
+		c, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		must(t, err)
+		t.Cleanup(func() { unix.Close(c) })
+		_ = unix.Connect(c, at)
+	}
+	return uint16(at.Port)
+}
+
+func addrs(all ...string) (list []netip.Addr) {
+	for _, a := range all {
+		list = append(list, netip.MustParseAddr(a))
+	}
+	return list
+}
+
+func TestDialTakesTheFirstThatAnswers(t *testing.T) {
+	const waits, answers, refuses = "127.1.0.1", "127.1.0.2", "127.1.0.3"
+	port := blackhole(t, waits)
+	l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(answers), port)))
+	must(t, err)
+	defer l.Close()
+	for _, all := range [][]string{{answers}, {answers, waits}, {refuses, answers}, {waits, answers}, {waits, refuses, answers}, {refuses, refuses, waits, answers}} {
+		c, err := dialTCP(t.Context(), addrs(all...), port)
+		if err != nil {
+			t.Errorf("%v: %v", all, err)
+			continue
+		}
+		if to := endpoint(c.RemoteAddr()).Addr().String(); to != answers {
+			t.Errorf("%v: connected to %s", all, to)
+		}
+		_ = c.Close()
+	}
+	if _, err := dialTCP(t.Context(), addrs(refuses, refuses), port); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("nobody answers: %v", err)
+	}
+	if _, err := dialTCP(t.Context(), nil, port); err == nil {
+		t.Error("connected to nobody")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := dialTCP(ctx, addrs(waits, waits), port); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("out of patience: %v", err)
+	}
+}
+
+// A name with many addresses where nobody answers takes no more descriptors than any other.
+func TestDialTakesFewDescriptors(t *testing.T) {
+	const waits = "127.1.1.1"
+	port := blackhole(t, waits)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*headStart)
+	defer cancel()
+	before, most := openDescriptors(t), 0
+	ended := make(chan error, 1)
+	go func() {
+		_, err := dialTCP(ctx, addrs(waits, waits, waits, waits), port)
+		ended <- err
+	}()
+	for {
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			if most-before > maxTried {
+				t.Errorf("%d descriptors", most-before)
+			}
+			if now := openDescriptors(t); now > before {
+				t.Errorf("%d descriptors are left", now-before)
+			}
+			return
+		case <-time.After(headStart / 4): // only to look now and then
+			most = max(most, openDescriptors(t))
+		}
+	}
+}
+
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	return len(all)
+}
+
+// Where nobody listens, a socket on the same host may be given just that port, and so be
+// connected to itself: that would keep the port from who is to listen there.
+func TestASocketConnectedToItselfIsTold(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	f := os.NewFile(uintptr(fd), "socket")
+	defer f.Close()
+	must(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	at, err := unix.Getsockname(fd)
+	must(t, err)
+	must(t, unix.Connect(fd, at))
+	c, err := net.FileConn(f)
+	must(t, err)
+	defer c.Close()
+	if !toItself(c) {
+		t.Error("it isn't")
+	}
+	if other, _ := pair(t); toItself(other) {
+		t.Error("another is, too")
 	}
 }

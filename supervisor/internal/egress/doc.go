@@ -7,38 +7,41 @@
 //	                                                               served here
 //	                                                                  │ name, port, rules
 //	                                                                  ▼
-//	                                                  resolve, check, dial, splice
+//	                                                  resolve, check, dial, relay
 //
 // In the run's own network namespace every address is lo's own, so that packets go
 // nowhere but through nftables, which hands what is meant for others to one socket
-// per protocol and family (see package network). Nothing inside speaks to a device,
-// and nothing of TCP is done in user space: bytes go from socket to socket by splice(2).
+// per protocol and family (see package netns). Nothing inside speaks to a device,
+// and nothing of TCP is done in user space: bytes go from socket to socket.
 //
-// Names are asked of a resolver of our own, whatever address the question is sent
-// to. A name that may be reached gets an address of its own for the rest of the run,
-// which says at connect time what name was meant. What addresses it really has is
-// asked once for a connection, judged, and then dialled, with no name in between.
+// A resolver of ours answers all DNS queries, whatever address they are sent to. A name
+// that may be reached gets an address of its own for the rest of the run, so that a
+// connection to that address tells which name it is for. The gateway looks the name's real
+// addresses up once for each connection, judges them, and dials one of them.
 //
 // What the client then says must agree: the server name of a TLS handshake, and the
-// Host of every request of plain HTTP. Whoever speaks neither is known by its name
-// and port alone.
+// Host of every request of plain HTTP. Other protocols are judged by name and port
+// alone.
 //
-// All TCP is served from one goroutine, in tasks that read as if they blocked (package
-// loop); datagrams, questions and whatever takes time have goroutines of their own.
+// Each connection has two goroutines, one for each direction; datagrams between two addresses have two as well.
+// Whoever waits holds no buffer and no pipe. A reset, an end in one direction and a slow reader are what they are on
+// the other side, too.
 //
-// Three things are checked, in this order, and each is the last word of what comes
-// before it: the name and port (or the address, for those who name one), each
-// address that the name has, and what the client says that it talks to.
+// Three things are checked, in this order: the name and port (or the address, where the
+// program connects to one), each address that the name has, and what the client says.
 //
 // Where no network namespace can be had, package emulate makes the run's socket calls itself, and
 // gives what comes of them to the same flows.
 //
 // # Reading order
 //
-// gateway_linux.go takes sockets, flow_linux.go judges what arrives at them, dial_linux.go finds the
-// addresses that may be dialled. tcp_linux.go and udp_linux.go carry both kinds; claim_linux.go looks at what
-// clients say (package peek), copy_linux.go moves the rest. resolve_linux.go answers questions (package names).
-// records_linux.go keeps attempts, process_linux.go finds whose they are, close_linux.go ends it all.
+// gateway.go is what a gateway has, its limits and its end; flow.go judges a flow, dials it and relays both ways;
+// dial.go finds the addresses that may be dialled, and conn.go dials and moves bytes; inspect.go looks at what clients
+// say (package peek), resolve.go answers questions (package names), records.go keeps attempts.
+//
+// Those know no system. What leads to them on Linux does: gateway_linux.go takes the sockets of a run, udp_linux.go its datagrams,
+// publish_linux.go leads in from outside, supervised_linux.go serves package emulate, observe_linux.go sees what nothing serves,
+// and process_linux.go finds whose an attempt is.
 //
 // # What it doesn't see
 //

@@ -76,30 +76,20 @@ func TestSecondHelloIsHeldToTheName(t *testing.T) {
 		for _, early := range []bool{true, false} { // before the server has answered
 			t.Run(name, func(t *testing.T) {
 				talk := conversation(t, anyone, "ok.test")
-				say := func(b []byte) {
-					if _, err := talk.client.Write(b); err != nil {
-						t.Fatal(err)
-					}
-				}
 				if early {
-					say(slices.Concat(ok, c.says))
+					say(t, talk.client, string(slices.Concat(ok, c.says)))
 				} else {
-					say(ok)
+					say(t, talk.client, string(ok))
 				}
-				first := make([]byte, len(ok))
-				if _, err := io.ReadFull(talk.server, first); err != nil || !slices.Equal(first, ok) {
-					t.Fatalf("the first hello is %x, %v", first, err)
-				}
+				hear(t, talk.server, string(ok))
 				// What needs no answer to be refused may be by now. A reset is told once: here, or when the server reads.
 				_, reset := talk.server.Write(c.answer)
 				if reset != nil && (!early || c.why == "") {
 					t.Fatal(reset)
 				}
 				if !early {
-					if _, err := io.ReadFull(talk.client, make([]byte, len(c.answer))); err != nil {
-						t.Fatal(err)
-					}
-					say(c.says)
+					hear(t, talk.client, string(c.answer))
+					say(t, talk.client, string(c.says))
 				}
 				_ = talk.client.CloseWrite()
 				got, err := io.ReadAll(talk.server)

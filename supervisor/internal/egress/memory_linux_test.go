@@ -9,7 +9,7 @@ import (
 	"github.com/confine-run/confine/internal/plan"
 )
 
-// Exchanges of datagrams that wait hold no buffer, whatever came before.
+// Sessions of datagrams that wait hold no buffer, whatever came before.
 func TestDatagramsThatWaitHoldNothing(t *testing.T) {
 	const all, size = 200, 60_000
 	g := gateway(t, plan.Network{}, nil)
@@ -28,7 +28,7 @@ func TestDatagramsThatWaitHoldNothing(t *testing.T) {
 	for range all {
 		conn, err := net.Dial("udp4", server.LocalAddr().String())
 		must(t, err)
-		e := &exchange{flow: flow{from: source(0), to: source(1)}, door: &door{g: g, redirected: true}}
+		e := &session{flow: flow{from: source(0), to: source(1)}, listener: &udpListener{g: g, redirected: true}}
 		over := make(chan string)
 		go func() { over <- e.answers(conn) }()
 		defer func() {
@@ -43,7 +43,7 @@ func TestDatagramsThatWaitHoldNothing(t *testing.T) {
 		}
 	}
 	if held := int64(heap()) - int64(before); held > all*size/4 {
-		t.Errorf("%d exchanges hold %d bytes", all, held)
+		t.Errorf("%d sessions hold %d bytes", all, held)
 	}
 }
 
@@ -51,10 +51,8 @@ func TestDatagramsThatWaitHoldNothing(t *testing.T) {
 func TestLongQuestionsAreNotKept(t *testing.T) {
 	g := gateway(t, plan.Network{}, nil)
 	client, near := pair(t)
-	c := adopt(t, g, near)
-	g.all.Add(1)
-	g.loop.Start(func() {
-		defer g.all.Done()
+	c := newConn(near)
+	g.all.Go(func() {
 		g.questionsOf(&flow{protocol: "tcp"}, c)
 	})
 	if _, err := client.Write([]byte{0xff, 0xff}); err != nil {

@@ -2,6 +2,8 @@ package egress
 
 import (
 	"encoding/binary"
+	"errors"
+	"net"
 	"net/netip"
 	"os"
 
@@ -46,61 +48,52 @@ func (g *Gateway) observe(s *handoff.Socket, fd int) error {
 		}
 	}
 	f := os.NewFile(uintptr(fd), "raw socket")
-	g.doors.add(arrived(f))
-	g.all.Go(func() { watch(s, f, int(header), g.unserved) })
-	return nil
-}
-
-// watch tells of what a raw socket sees, until that is closed.
-func watch(s *handoff.Socket, f *os.File, header int, tell func(*flow)) {
-	raw, err := f.SyscallConn()
+	defer f.Close()
+	c, err := net.FilePacketConn(f)
 	if err != nil {
-		return
+		return err
 	}
+	raw := c.(*net.IPConn)
+	g.sockets.add(raw)
 	protocol := "udp"
 	if s.Protocol == unix.IPPROTO_TCP {
 		protocol = "tcp"
 	}
-	buf, oob := make([]byte, 128), make([]byte, 128)
-	for {
-		var n, oobn int
-		var from unix.Sockaddr
-		var failed error
-		err := raw.Read(func(fd uintptr) bool {
-			n, oobn, _, from, failed = unix.Recvmsg(int(fd), buf, oob, unix.MSG_DONTWAIT)
-			return failed != unix.EAGAIN
-		})
-		if err != nil {
-			return
+	g.all.Go(func() {
+		buf, oob := make([]byte, 128), make([]byte, 128)
+		for {
+			n, oobn, _, from, err := raw.ReadMsgIP(buf, oob)
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil {
+				continue
+			}
+			if e := seen(buf[:n], oob[:oobn], from, int(header), protocol); e != nil {
+				g.unserved(e)
+			}
 		}
-		if failed != nil {
-			continue
-		}
-		if e := seen(buf[:n], oob[:oobn], from, header, protocol); e != nil {
-			tell(e)
-		}
-	}
+	})
+	return nil
 }
 
 // seen is the flow that a packet belongs to; nil if that can't be told.
-func seen(b, oob []byte, from unix.Sockaddr, header int, protocol string) *flow {
+func seen(b, oob []byte, from *net.IPAddr, header int, protocol string) *flow {
 	if len(b) < header+4 {
 		return nil
 	}
-	var src, dst netip.Addr
-	switch a := from.(type) {
-	case *unix.SockaddrInet4:
-		src, dst = netip.AddrFrom4(a.Addr), netip.AddrFrom4([4]byte(b[16:20]))
-	case *unix.SockaddrInet6:
-		src = netip.AddrFrom16(a.Addr)
-		messages, err := unix.ParseSocketControlMessage(oob)
-		if err != nil {
-			return nil
-		}
-		for _, m := range messages {
-			if m.Header.Level == unix.SOL_IPV6 && m.Header.Type == unix.IPV6_PKTINFO && len(m.Data) >= 16 {
-				dst = netip.AddrFrom16([16]byte(m.Data[:16]))
-			}
+	src, _ := netip.AddrFromSlice(from.IP)
+	var dst netip.Addr
+	if header > 0 {
+		dst = netip.AddrFrom4([4]byte(b[16:20]))
+	}
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	for _, m := range messages {
+		if m.Header.Level == unix.SOL_IPV6 && m.Header.Type == unix.IPV6_PKTINFO && len(m.Data) >= 16 {
+			dst = netip.AddrFrom16([16]byte(m.Data[:16]))
 		}
 	}
 	if !src.IsValid() || !dst.IsValid() {
@@ -116,9 +109,9 @@ func seen(b, oob []byte, from unix.Sockaddr, header int, protocol string) *flow 
 // unserved notes an attempt that the kernel has refused already.
 func (g *Gateway) unserved(f *flow) {
 	port := f.to.Port()
-	g.mu.Lock()
-	served := g.served[port]
-	g.mu.Unlock()
+	g.sockets.mu.Lock()
+	served := g.sockets.served[port]
+	g.sockets.mu.Unlock()
 	if !f.known() || served || port == resolverPort || isOwn(f.to.Addr()) {
 		return
 	}

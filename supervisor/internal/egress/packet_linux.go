@@ -13,13 +13,17 @@ const (
 	hops = 64
 )
 
+// udpHeader is the header of a datagram of so many bytes, without a checksum.
+func udpHeader(from, to netip.AddrPort, size int) []byte {
+	b := binary.BigEndian.AppendUint16(nil, from.Port())
+	b = binary.BigEndian.AppendUint16(b, to.Port())
+	b = binary.BigEndian.AppendUint16(b, uint16(8+size))
+	return append(b, 0, 0)
+}
+
 // datagram is a whole packet of UDP, from one address of the same family to another.
 func datagram(from, to netip.AddrPort, payload []byte) []byte {
-	b := make([]byte, 8, 8+len(payload))
-	binary.BigEndian.PutUint16(b[0:], from.Port())
-	binary.BigEndian.PutUint16(b[2:], to.Port())
-	binary.BigEndian.PutUint16(b[4:], uint16(8+len(payload)))
-	b = append(b, payload...)
+	b := append(udpHeader(from, to, len(payload)), payload...)
 	sum := checksum(pseudo(from.Addr(), to.Addr(), protocolUDP, len(b)), b)
 	if sum == 0 {
 		sum = 0xffff
@@ -31,10 +35,7 @@ func datagram(from, to netip.AddrPort, payload []byte) []byte {
 // unreachable is the answer of a host that has nothing at the port which a datagram
 // of so many bytes was sent to.
 func unreachable(from, to netip.AddrPort, size int) []byte {
-	head := make([]byte, 8)
-	binary.BigEndian.PutUint16(head[0:], from.Port())
-	binary.BigEndian.PutUint16(head[2:], to.Port())
-	binary.BigEndian.PutUint16(head[4:], uint16(8+size))
+	head := udpHeader(from, to, size)
 	b := []byte{3, 3, 0, 0, 0, 0, 0, 0} // destination unreachable, port
 	protocol := byte(protocolICMP)
 	var start uint32

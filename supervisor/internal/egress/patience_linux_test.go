@@ -19,17 +19,11 @@ func TestAHeadHasToBeWholeSoon(t *testing.T) {
 	g.patience.hello = 50 * time.Millisecond
 	c := converse(t, g, "ok.test")
 	for range 2 {
-		if _, err := io.WriteString(c.client, good); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(c.server, make([]byte, len(good))); err != nil {
-			t.Fatal(err)
-		}
+		say(t, c.client, good)
+		hear(t, c.server, good)
 		time.Sleep(2 * g.patience.hello)
 	}
-	if _, err := io.WriteString(c.client, "GET /"); err != nil {
-		t.Fatal(err)
-	}
+	say(t, c.client, "GET /")
 	for range 2000 {
 		select {
 		case <-c.ended:
@@ -49,9 +43,7 @@ func TestAHelloHasToBeWholeSoon(t *testing.T) {
 	g := gateway(t, anyone, nil)
 	g.patience.hello = 20 * time.Millisecond
 	c := converse(t, g, "ok.test")
-	if _, err := io.WriteString(c.client, "\x16\x03\x01\x00\xff\x01\x00"); err != nil {
-		t.Fatal(err)
-	}
+	say(t, c.client, "\x16\x03\x01\x00\xff\x01\x00")
 	if a := <-c.told; a.Verdict != status.AttemptBlocked || a.Why != whySlow || a.SentBytes != 0 {
 		t.Errorf("told is %+v", a)
 	}
@@ -69,11 +61,9 @@ func TestQuestionsThatThereIsNoPlaceForAreTold(t *testing.T) {
 		}
 		client, near := pair(t)
 		must(t, client.CloseWrite())
-		c := adopt(t, g, near)
+		c := newConn(near)
 		over := make(chan struct{})
-		g.all.Add(1)
-		g.loop.Start(func() {
-			defer g.all.Done()
+		g.all.Go(func() {
 			defer close(over)
 			g.questionsOf(&flow{protocol: "tcp", to: netip.MustParseAddrPort("198.18.0.1:53")}, c)
 		})
@@ -101,11 +91,9 @@ func TestWhoNeverReadsItsAnswersIsLeft(t *testing.T) {
 	query, err := m.Pack()
 	must(t, err)
 	query = append([]byte{0, byte(len(query))}, query...)
-	c := adopt(t, g, near)
+	c := newConn(near)
 	over := make(chan struct{})
-	g.all.Add(1)
-	g.loop.Start(func() {
-		defer g.all.Done()
+	g.all.Go(func() {
 		defer close(over)
 		g.questionsOf(&flow{protocol: "tcp"}, c)
 	})

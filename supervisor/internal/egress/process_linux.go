@@ -3,6 +3,7 @@ package egress
 import (
 	"bytes"
 	"encoding/hex"
+	"io"
 	"net/netip"
 	"os"
 	"strconv"
@@ -13,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processes finds who has a socket inside, by the proc of the inside: the kernel's
-// table gives the socket's number, and the descriptors of processes point to it. It
-// is for words only: nothing is decided by it.
+// processes finds which process inside has a socket, by the inside's /proc: a table of the kernel
+// gives the socket's inode, and the descriptors of processes link to it. It is for messages and
+// reports; no decision depends on it.
 type processes struct {
 	searching atomic.Int32 // and waiting to
 	mu        sync.Mutex
@@ -46,15 +47,15 @@ func (p *processes) end() {
 }
 
 const (
-	// maxSearched bounds how many processes are looked at for one name.
+	// maxSearched bounds the processes that are searched for one socket.
 	maxSearched = 512
 	// maxSearching bounds who waits for a name. A refused connection is kept open for so
 	// long, and a target can attempt many kinds at once, and be slow to be searched.
 	maxSearching = 16
 )
 
-// of is who has the socket that is bound to an address; 0 if nobody can be found, or too
-// many are looked for.
+// of is the process that has the socket which is bound to an address; 0 if none is found, or too many searches are
+// under way.
 func (p *processes) of(protocol string, from netip.AddrPort) (pid int, comm string) {
 	defer p.searching.Add(-1)
 	if p.searching.Add(1) > maxSearching {
@@ -103,17 +104,17 @@ func (p *processes) inode(protocol string, from netip.AddrPort) string {
 	table := "1/net/" + protocol
 	if from.Addr().Is4() {
 		addresses = []string{local(from.Addr().AsSlice(), from.Port()), local(make([]byte, 4), from.Port())}
-		if inode := lookFor(p.read(table, maxTable), addresses); inode != "" {
+		if inode := findInode(p.read(table, maxTable), addresses); inode != "" {
 			return inode
 		}
 	}
 	wide := from.Addr().As16()
 	addresses = []string{local(wide[:], from.Port()), local(make([]byte, 16), from.Port())}
-	return lookFor(p.read(table+"6", maxTable), addresses)
+	return findInode(p.read(table+"6", maxTable), addresses)
 }
 
-// lookFor finds the line of one of some local addresses, the first before the others.
-func lookFor(table []byte, addresses []string) (inode string) {
+// findInode finds the line of one of some local addresses, the first before the others.
+func findInode(table []byte, addresses []string) (inode string) {
 	best := len(addresses)
 	for line := range bytes.Lines(table) {
 		fields := bytes.Fields(line)
@@ -139,24 +140,14 @@ func local(address []byte, port uint16) string {
 	return strings.ToUpper(hex.EncodeToString(swapped)) + ":" + strings.ToUpper(hex.EncodeToString([]byte{byte(port >> 8), byte(port)}))
 }
 
-func (p *processes) read(name string, most int) []byte {
+func (p *processes) read(name string, most int64) []byte {
 	fd, err := unix.Openat(p.proc, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
-	b := make([]byte, 0, 4096)
-	for len(b) < most {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
-		n, err := f.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if err != nil {
-			break
-		}
-	}
+	b, _ := io.ReadAll(io.LimitReader(f, most))
 	return b
 }
 

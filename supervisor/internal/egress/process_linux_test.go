@@ -116,28 +116,6 @@ func TestWhoseSocket(t *testing.T) {
 	}
 }
 
-// TestProcessesAreLookedForOnce: a target must not have us search all processes as often
-// as it is refused.
-func TestProcessesAreLookedForOnce(t *testing.T) {
-	g := gateway(t, anyone, nil)
-	p := inside(t, map[string]string{"1/net/tcp": tcp4Table, "7/fd/5": "socket:[1002]", "7/comm": "python3\n"})
-	fd, err := unix.FcntlInt(uintptr(p.proc), unix.F_DUPFD_CLOEXEC, 0)
-	must(t, err)
-	g.Inside(fd)
-	defer g.Close()
-	for i, want := range []int{7, 0, 0} {
-		f := &flow{protocol: "tcp", from: netip.MustParseAddrPort("198.18.0.2:40001"), to: meantBy(t, g, "ok.test", 80), name: "ok.test"}
-		g.remember(f, "blocked", whyHost)
-		if f.pid != want {
-			t.Errorf("attempt %d: process %d, want %d", i, f.pid, want)
-		}
-		g.note(f, "blocked", whyHost)
-	}
-	if s := g.Summary(); len(s.Attempts) != 1 || s.Attempts[0].Count != 3 || s.Attempts[0].PID != 7 || s.Attempts[0].Comm != "python3" {
-		t.Errorf("%+v", s)
-	}
-}
-
 // TestFewWaitForAName: whoever is one too many hears at once that there is none.
 func TestFewWaitForAName(t *testing.T) {
 	p := inside(t, map[string]string{"1/net/tcp": tcp4Table, "7/fd/3": "socket:[1002]", "7/comm": "curl\n"})

@@ -4,99 +4,49 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"sync"
 
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/plan"
-	"github.com/confine-run/confine/supervisor/internal/egress/loop"
+	"github.com/confine-run/confine/supervisor/internal/egress/emulate"
 )
 
-// dialers are sockets of the inside's, made there one by one when they are asked for: by a thread
-// of ours that enters the inside's network namespace, or else by the init. To enter it takes
-// CAP_SYS_ADMIN here and there. An ordinary user has the one there in the run's user namespace,
-// which no process of several threads can enter.
+// dialers are sockets of the inside's, which the init makes there one by one when it is asked for them: an ordinary
+// user can't enter the inside's network namespace with a process of several threads.
 type dialers struct {
 	mu   sync.Mutex
-	fd   int            // by which the init is asked; -1: there are none
-	init netns.NsHandle // a pidfd of the init; closed where its network namespace can't be entered
+	init *net.UnixConn // by which it is asked, or nil
 }
 
 func (d *dialers) socket() (fd int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.fd < 0 {
+	if d.init == nil {
 		return -1, os.ErrClosed
 	}
-	if d.init.IsOpen() {
-		if fd, err := socketIn(d.init); err == nil {
-			return fd, nil
-		}
-		_ = d.init.Close()
-	}
-	if err := unix.Sendmsg(d.fd, []byte{0}, nil, nil, unix.MSG_NOSIGNAL); err != nil {
+	b, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
+	if _, err := d.init.Write(b); err != nil {
 		return -1, err
 	}
-	var b [1]byte
-	oob := make([]byte, unix.CmsgSpace(4))
-	for {
-		n, oobn, _, _, err := unix.Recvmsg(d.fd, b[:], oob, unix.MSG_CMSG_CLOEXEC)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return -1, err
-		}
-		if n == 0 {
-			return -1, unix.ECONNRESET
-		}
-		messages, err := unix.ParseSocketControlMessage(oob[:oobn])
-		if err != nil || len(messages) == 0 {
-			return -1, unix.EMFILE
-		}
-		fds, err := unix.ParseUnixRights(&messages[0])
-		if err != nil || len(fds) == 0 {
-			return -1, unix.EMFILE
-		}
-		return fds[0], nil
+	_, oobn, _, _, err := d.init.ReadMsgUnix(b, oob)
+	if err != nil {
+		return -1, err
 	}
-}
-
-// socketIn makes a TCP socket in another network namespace. The thread that goes there comes back, or
-// ends with its goroutine.
-func socketIn(there netns.NsHandle) (fd int, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		var here netns.NsHandle
-		if here, err = netns.Get(); err != nil {
-			return
-		}
-		defer here.Close()
-		if err = netns.Set(there); err == nil { // setns takes a pidfd since Linux 5.8
-			fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-			if netns.Set(here) != nil {
-				return
-			}
-		}
-		runtime.UnlockOSThread()
-	}()
-	<-done
-	return fd, err
+	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil || len(messages) == 0 {
+		return -1, unix.EMFILE
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) == 0 {
+		return -1, unix.EMFILE
+	}
+	return fds[0], nil
 }
 
 func (d *dialers) close() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.init.IsOpen() {
+	if d.init != nil {
 		_ = d.init.Close()
-	}
-	if d.fd >= 0 {
-		_ = unix.Close(d.fd)
-		d.fd = -1
 	}
 }
 
@@ -106,58 +56,52 @@ func (g *Gateway) publish(p plan.Publish) error {
 	if err != nil {
 		return err
 	}
-	fd, err := loop.Detach(l)
-	if err != nil {
-		return err
-	}
-	return g.accept(fd, func(c *loop.Conn) { g.comeIn(c, p.Inside) })
+	return g.listen(l, func(c *conn) { g.comeIn(c, p.Inside) })
 }
 
 // comeIn serves a connection from outside.
-func (g *Gateway) comeIn(c *loop.Conn, port uint16) {
-	f := &flow{protocol: "tcp", from: c.RemoteAddr(), to: c.LocalAddr(), onLoop: true, incoming: true}
+func (g *Gateway) comeIn(c *conn, port uint16) {
+	f := &flow{protocol: "tcp", from: c.remote(), to: c.local(), incoming: true}
 	switch {
 	case g.spent():
-		g.log.came(0, 0, whyBytes)
-		c.Reset()
+		g.log.countIncoming(0, 0, whyBytes)
+		c.reset()
 		return
 	case !g.begin(f):
-		g.log.came(0, 0, whyConnections)
-		c.Reset()
+		g.log.countIncoming(0, 0, whyConnections)
+		c.reset()
 		return
 	}
 	defer g.end(f)
-	f.onAbort(c.Reset)
-	fd, err := -1, error(nil)
-	g.loop.Do(func() { fd, err = g.dialing.connect(port) })
-	var inside *loop.Conn
-	if err == nil {
-		inside, err = g.loop.Adopt(fd)
-	}
+	f.onAbort(c.reset)
+	inside, err := g.sockets.dialing.connect(port)
 	if err != nil {
-		c.Reset()
+		c.reset()
 		return
 	}
-	f.onAbort(inside.Reset)
+	f.onAbort(inside.reset)
 	g.relay(f, inside, c)
 }
 
 // connect connects to a port of the inside's loopback.
-func (d *dialers) connect(port uint16) (fd int, err error) {
-	if fd, err = d.socket(); err != nil {
-		return -1, err
+func (d *dialers) connect(port uint16) (*conn, error) {
+	fd, err := d.socket()
+	if err != nil {
+		return nil, err
 	}
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_OOBINLINE, 1) // as of all others
+	f := os.NewFile(uintptr(fd), "socket")
+	defer f.Close()
+	oobInline(uintptr(fd)) // as of all others
 	err = unix.Connect(fd, &unix.SockaddrInet4{Port: int(port), Addr: [4]byte{127, 0, 0, 1}})
 	if err == unix.EINPROGRESS || err == unix.EINTR {
-		err = loop.Connected(fd)
-	}
-	if err == nil {
-		err = unix.SetNonblock(fd, true)
+		err = emulate.Connected(fd)
 	}
 	if err != nil {
-		_ = unix.Close(fd)
-		return -1, err
+		return nil, err
 	}
-	return fd, nil
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	return newConn(c.(*net.TCPConn)), nil
 }

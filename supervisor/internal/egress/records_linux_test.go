@@ -157,32 +157,37 @@ func TestJournalKnowsThatALimitWasReached(t *testing.T) {
 	}
 }
 
-// TestAProcessIsLookedForOnce of each kind of attempts, however many are under way.
+// TestAProcessIsLookedForOnce of each kind of attempts, however many are under way: a target must not have us search
+// all processes as often as it is refused.
 func TestAProcessIsLookedForOnce(t *testing.T) {
-	var told []status.Attempt
-	g := gateway(t, anyone, nil)
-	g.log.tell = func(a status.Attempt) { told = append(told, a) }
-	p := inside(t, map[string]string{"1/net/tcp": tcp4Table, "7/fd/3": "socket:[1002]", "7/comm": "curl\n", "8/fd/4": "socket:[1001]", "8/comm": "wget\n"})
-	fd, err := unix.FcntlInt(uintptr(p.proc), unix.F_DUPFD_CLOEXEC, 0)
-	must(t, err)
-	g.Inside(fd)
-	first := &flow{protocol: "tcp", from: netip.MustParseAddrPort("198.18.0.2:40001"), to: netip.MustParseAddrPort("192.0.2.1:80")}
-	second := &flow{protocol: "tcp", from: netip.MustParseAddrPort("198.18.0.2:8080"), to: first.to}
-	g.remember(first, status.AttemptAllowed, "")
-	g.remember(second, status.AttemptAllowed, "")
-	if first.pid != 7 || second.pid != 0 {
-		t.Errorf("found are %d and %d", first.pid, second.pid)
-	}
-	g.note(second, status.AttemptAllowed, "") // it ends first
-	g.note(first, status.AttemptAllowed, "")
-	if len(told) != 1 || told[0].PID != 7 || told[0].Comm != "curl" {
-		t.Errorf("told is %+v", told)
+	for _, verdict := range []string{status.AttemptAllowed, status.AttemptBlocked} {
+		var told []status.Attempt
+		g := gateway(t, anyone, nil)
+		g.log.tell = func(a status.Attempt) { told = append(told, a) }
+		p := inside(t, map[string]string{"1/net/tcp": tcp4Table, "7/fd/3": "socket:[1002]", "7/comm": "curl\n"})
+		fd, err := unix.FcntlInt(uintptr(p.proc), unix.F_DUPFD_CLOEXEC, 0)
+		must(t, err)
+		g.Inside(fd)
+		first := &flow{protocol: "tcp", from: netip.MustParseAddrPort("198.18.0.2:40001"), to: netip.MustParseAddrPort("192.0.2.1:80")}
+		second := &flow{protocol: "tcp", from: netip.MustParseAddrPort("198.18.0.2:8080"), to: first.to}
+		g.remember(first, verdict, "")
+		g.remember(second, verdict, "")
+		if first.pid != 7 || second.pid != 0 {
+			t.Errorf("%s: found are %d and %d", verdict, first.pid, second.pid)
+		}
+		for _, f := range []*flow{second, first, first} { // it ends first
+			g.note(f, verdict, "")
+		}
+		if s := g.Summary(); len(told) != 1 || told[0].PID != 7 || told[0].Comm != "curl" || len(s.Attempts) != 1 || s.Attempts[0].Count != 3 || s.Attempts[0].PID != 7 {
+			t.Errorf("%s: told is %+v, %+v", verdict, told, s)
+		}
+		g.Close()
 	}
 }
 
 // TestOthersWaitUntilTheProcessIsFound: it may go away as soon as it has an answer.
 func TestOthersWaitUntilTheProcessIsFound(t *testing.T) {
-	var j journal
+	j := journal{kinds: map[key]*kind{}}
 	a := status.Attempt{Protocol: "dns", What: "evil.test", Verdict: status.AttemptBlocked}
 	k := key{a.Protocol, a.What, a.Verdict, a.Why}
 	var answered atomic.Bool
@@ -195,7 +200,7 @@ func TestOthersWaitUntilTheProcessIsFound(t *testing.T) {
 		}()
 		for counted := int64(0); counted < 2; runtime.Gosched() {
 			j.mu.Lock()
-			counted = j.attempts[k].Count
+			counted = j.kinds[k].attempt.Count
 			j.mu.Unlock()
 		}
 		for range 1000 {
@@ -207,7 +212,7 @@ func TestOthersWaitUntilTheProcessIsFound(t *testing.T) {
 		return 7, "curl"
 	})
 	<-over
-	if !answered.Load() || j.attempts[k].PID != 7 || j.fresh(k) {
-		t.Errorf("%+v", j.attempts[k])
+	if !answered.Load() || j.kinds[k].attempt.PID != 7 {
+		t.Errorf("%+v", j.kinds[k])
 	}
 }

@@ -1,24 +1,25 @@
 package egress
 
 import (
+	"bytes"
+	"net"
 	"net/netip"
 
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/internal/egress/emulate"
-	"github.com/confine-run/confine/supervisor/internal/egress/loop"
 )
 
 // Supervise begins to serve a run without a network of its own, whose socket calls
 // are given to Take.
 func (g *Gateway) Supervise() (err error) {
-	g.calls, err = emulate.New(supervised{g})
+	g.sockets.calls, err = emulate.New(supervised{g})
 	return err
 }
 
 // Take makes a call for who waits for it, and answers, without holding anybody up.
-func (g *Gateway) Take(a *denials.Asked) { g.calls.Take(a) }
+func (g *Gateway) Take(a *denials.Asked) { g.sockets.calls.Take(a) }
 
 // supervised is the gateway for those calls.
 type supervised struct{ g *Gateway }
@@ -26,14 +27,16 @@ type supervised struct{ g *Gateway }
 func (s supervised) Go(do func()) bool {
 	s.g.mu.Lock()
 	defer s.g.mu.Unlock()
-	if s.g.draining {
+	if s.g.inside.Err() != nil {
 		return false
 	}
 	s.g.all.Go(do)
 	return true
 }
 
-func (s supervised) Listen(fd int, serve func(*loop.Conn)) error { return s.g.accept(fd, serve) }
+func (s supervised) Listen(l *net.TCPListener, serve func(*net.TCPConn)) error {
+	return s.g.listen(l, func(c *conn) { serve(c.TCPConn) })
+}
 
 // flow is what a caller asks for. A loopback address means the caller of the run's: there is no other.
 func (s supervised) flow(e *emulate.Flow) *flow {
@@ -46,7 +49,7 @@ func (s supervised) flow(e *emulate.Flow) *flow {
 
 func (s supervised) Admit(e *emulate.Flow) bool {
 	f := s.flow(e)
-	if s.g.judge(f) {
+	if e.To.Port() == resolverPort || s.g.judge(f) {
 		return true
 	}
 	s.g.note(f, status.AttemptBlocked, string(f.verdict.Why))
@@ -63,17 +66,20 @@ func (s supervised) RefusedUnix(name, why string, who func() (pid int, comm stri
 	s.g.log.add(status.Attempt{Protocol: "unix", What: name, Verdict: status.AttemptBlocked, Why: why}, who)
 }
 
-func (s supervised) Carry(e *emulate.Flow, c *loop.Conn)     { s.g.carry(s.flow(e), c) }
-func (s supervised) Questions(e *emulate.Flow, c *loop.Conn) { s.g.questionsOf(s.flow(e), c) }
-
-func (s supervised) Question(e *emulate.Flow, query []byte, answer func([]byte)) {
-	f := s.flow(e)
-	f.use, f.exact = handoff.UseConnect, false
-	s.g.question(f, query, answer)
+func (s supervised) Carry(e *emulate.Flow, c *net.TCPConn) {
+	if e.To.Port() == resolverPort {
+		s.g.questionsOf(s.flow(e), newConn(c))
+	} else {
+		s.g.carry(s.flow(e), newConn(c))
+	}
 }
 
 func (s supervised) Relay(e *emulate.Flow, back emulate.Back) (take func([]byte)) {
 	f := s.flow(e)
-	d := &door{g: s.g, use: f.use, asked: f, back: back, flows: map[[2]netip.AddrPort]*exchange{}}
+	if e.To.Port() == resolverPort {
+		f.use, f.exact = handoff.UseConnect, false
+		return func(query []byte) { s.g.question(f, bytes.Clone(query), back.Say) }
+	}
+	d := &udpListener{g: s.g, use: f.use, asked: f, back: back, flows: map[[2]netip.AddrPort]*session{}}
 	return func(payload []byte) { d.take(f.from, f.to, payload) }
 }

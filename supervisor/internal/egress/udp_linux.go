@@ -1,7 +1,7 @@
 package egress
 
 import (
-	"context"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -24,14 +24,14 @@ const (
 	// datagramsIdle is how long datagrams between two addresses belong together.
 	datagramsIdle = 60 * time.Second
 	// datagramsHeld is how many wait for the other side's address to be found, and
-	// bytesHeld how much of all exchanges.
+	// bytesHeld how much of all sessions.
 	datagramsHeld = 64
 	bytesHeld     = 4 << 20
 	maxDatagram   = 64 << 10
 )
 
-// door is a socket that datagrams from inside arrive at.
-type door struct {
+// udpListener is a socket that datagrams from inside arrive at.
+type udpListener struct {
 	g    *Gateway
 	conn *net.UDPConn
 	use  handoff.Use
@@ -42,46 +42,55 @@ type door struct {
 	back  emulate.Back
 
 	mu    sync.Mutex
-	flows map[[2]netip.AddrPort]*exchange
+	flows map[[2]netip.AddrPort]*session
 }
 
-// exchange is the datagrams between two addresses.
-type exchange struct {
+// session is the datagrams between two addresses.
+type session struct {
 	flow
-	door  *door
-	queue chan []byte
-	over  chan string  // nothing comes back any more, and why not
-	seen  atomic.Int64 // when the last one passed, in nanoseconds
+	listener *udpListener
+	queue    chan []byte
+	over     chan string  // nothing comes back any more, and why not
+	seen     atomic.Int64 // when the last one passed, in nanoseconds
 }
 
-// datagrams serves a door until it is closed.
+// datagrams serves a socket until it is closed.
 func (g *Gateway) datagrams(c *net.UDPConn, s *handoff.Socket) {
-	d := &door{g: g, conn: c, use: s.Use, flows: map[[2]netip.AddrPort]*exchange{}}
+	d := &udpListener{g: g, conn: c, use: s.Use, flows: map[[2]netip.AddrPort]*session{}}
 	d.redirected = s.Role == handoff.RoleRedirect || s.Role == handoff.RoleRedirectIPv6
-	buf, oob := make([]byte, maxDatagram), make([]byte, 128)
+	receiveAll(c, maxDatagram, func(from, to netip.AddrPort, payload []byte) { d.take(plainPort(from), to, payload) })
+}
+
+// questions answers what is asked of resolvers by datagrams.
+func (g *Gateway) questions(c *net.UDPConn) {
+	receiveAll(c, maxQuestion, func(from, to netip.AddrPort, query []byte) {
+		g.question(&flow{protocol: "udp", from: plainPort(from), to: to}, bytes.Clone(query), func(answer []byte) {
+			_, _, _ = c.WriteMsgUDPAddrPort(answer, sendAs(to.Addr()), from)
+		})
+	})
+}
+
+// receiveAll reads datagrams of at most so many bytes, and the address that each was sent to, until the socket is closed.
+func receiveAll(c *net.UDPConn, most int, take func(from, to netip.AddrPort, payload []byte)) {
+	buf, oob := make([]byte, most), make([]byte, 128)
 	for {
 		n, oobn, _, from, err := c.ReadMsgUDPAddrPort(buf, oob)
-		switch {
-		case errors.Is(err, net.ErrClosed) || g.ctx.Err() != nil:
+		switch to, ok := meantFor(oob[:oobn]); {
+		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil:
-			continue // what an earlier answer brought back
+		case err == nil && ok: // an error is what an earlier answer brought back
+			take(from, to, buf[:n])
 		}
-		to, ok := meantFor(oob[:oobn])
-		if !ok {
-			continue
-		}
-		d.take(plainPort(from), to, buf[:n])
 	}
 }
 
-// take gives a datagram to the exchange that it belongs to, or begins one.
-func (d *door) take(from, to netip.AddrPort, payload []byte) {
+// take gives a datagram to the session that it belongs to, or begins one.
+func (d *udpListener) take(from, to netip.AddrPort, payload []byte) {
 	at := [2]netip.AddrPort{from, to}
 	if d.hold(at, payload) {
 		return
 	}
-	e := &exchange{flow: flow{protocol: "udp", from: from, to: to, use: d.use}, door: d}
+	e := &session{flow: flow{protocol: "udp", from: from, to: to, use: d.use}, listener: d}
 	e.queue, e.over = make(chan []byte, datagramsHeld), make(chan string, 1)
 	if d.asked != nil {
 		e.pid, e.comm, e.exact = d.asked.pid, d.asked.comm, d.asked.exact
@@ -89,7 +98,7 @@ func (d *door) take(from, to netip.AddrPort, payload []byte) {
 	if why := e.wants(payload); why != "" {
 		if e.known() {
 			d.g.note(&e.flow, status.AttemptBlocked, why)
-			e.turnAway(len(payload))
+			e.sendUnreachable(len(payload))
 			if d.back != nil {
 				d.back.Refuse()
 			}
@@ -106,9 +115,9 @@ func (d *door) take(from, to netip.AddrPort, payload []byte) {
 	})
 }
 
-// hold keeps a datagram for the exchange that it belongs to, if there is one. What
+// hold keeps a datagram for the session that it belongs to, if there is one. What
 // there is no room for is dropped, as a busy network would.
-func (d *door) hold(at [2]netip.AddrPort, payload []byte) bool {
+func (d *udpListener) hold(at [2]netip.AddrPort, payload []byte) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := d.flows[at]
@@ -127,8 +136,8 @@ func (d *door) hold(at [2]netip.AddrPort, payload []byte) bool {
 	return true
 }
 
-// forget is for an exchange that has ended, with what is still held of it.
-func (d *door) forget(at [2]netip.AddrPort) {
+// forget is for an session that has ended, with what is still held of it.
+func (d *udpListener) forget(at [2]netip.AddrPort) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := d.flows[at]
@@ -138,21 +147,21 @@ func (d *door) forget(at [2]netip.AddrPort) {
 	}
 }
 
-// wants says why an exchange may not begin.
-func (e *exchange) wants(payload []byte) (why string) {
+// wants says why an session may not begin.
+func (e *session) wants(payload []byte) (why string) {
 	if !e.known() {
 		return "gateway"
 	}
-	if !e.door.g.judge(&e.flow) {
+	if !e.listener.g.judge(&e.flow) {
 		return string(e.verdict.Why)
 	}
-	if why = e.distrust(payload); why != "" {
+	if why = e.refusePayload(payload); why != "" {
 		return why
 	}
 	switch {
-	case e.door.g.spent():
+	case e.listener.g.spent():
 		return whyBytes
-	case e.door.g.connections.Load() >= e.door.g.most():
+	case e.listener.g.connections.Load() >= e.listener.g.most():
 		return whyConnections
 	}
 	return ""
@@ -161,15 +170,15 @@ func (e *exchange) wants(payload []byte) (why string) {
 // whyQUIC: the server name in it can't be seen. Clients fall back to TCP.
 const whyQUIC = "quic"
 
-// distrust says why a datagram is not sent on: it claims another name, or the rules want
+// refusePayload says why a datagram is not sent on: it claims another name, or the rules want
 // a protocol, which of datagrams can't be told.
-func (e *exchange) distrust(payload []byte) (why string) {
+func (e *session) refusePayload(payload []byte) (why string) {
 	if e.name != "" {
 		if why = e.misnamed(payload); why != "" {
 			return why
 		}
 	}
-	if v := e.door.g.rules.Speaks(e.host(), e.to.Port(), network.Raw); !v.Allowed {
+	if v := e.listener.g.rules.Speaks(e.host(), e.to.Port(), network.Raw); !v.Allowed {
 		e.verdict = v
 		return string(v.Why)
 	}
@@ -177,15 +186,15 @@ func (e *exchange) distrust(payload []byte) (why string) {
 }
 
 // misnamed says why a datagram is not to the name that was asked for.
-func (e *exchange) misnamed(payload []byte) (why string) {
+func (e *session) misnamed(payload []byte) (why string) {
 	if peek.QUIC(payload) {
 		return whyQUIC
 	}
 	name, hello, err := peek.DTLSServerName(payload)
-	var broken *peek.Error
+	var broken peek.Reason
 	switch {
 	case errors.As(err, &broken):
-		return string(broken.Reason)
+		return string(broken)
 	case hello && name != e.name:
 		e.claimed = name
 		return whyServerName
@@ -194,29 +203,19 @@ func (e *exchange) misnamed(payload []byte) (why string) {
 }
 
 // carry passes datagrams on, both ways, until none came for a while.
-func (e *exchange) carry() {
-	g := e.door.g
-	var conn net.Conn
-	ok := g.reach(&e.flow, func(ctx context.Context) (netip.Addr, error) {
-		list, err := g.addresses(ctx, &e.flow)
-		if err == nil {
-			conn, err = dial(ctx, list, e.to.Port())
-		}
-		if err != nil {
-			return netip.Addr{}, err
-		}
-		return endpoint(conn.RemoteAddr()).Addr(), nil
-	})
+func (e *session) carry() {
+	g := e.listener.g
+	far, ok := g.reach(&e.flow)
 	if !ok {
-		e.turnAway(0)
+		e.sendUnreachable(0)
 		return
 	}
 	defer g.end(&e.flow)
-	e.onAbort(func() { _ = conn.Close() })
+	e.onAbort(func() { _ = far.Close() })
 	e.touch()
-	g.all.Go(func() { e.over <- e.answers(conn) })
-	why := e.onward(conn)
-	_ = conn.Close()
+	g.all.Go(func() { e.over <- e.answers(far) })
+	why := e.forwardAll(far)
+	_ = far.Close()
 	if why != "" {
 		g.note(&e.flow, status.AttemptBlocked, why)
 		return
@@ -224,16 +223,16 @@ func (e *exchange) carry() {
 	g.note(&e.flow, status.AttemptAllowed, "")
 }
 
-// onward passes on what comes from inside; why is whatever refused more.
-func (e *exchange) onward(conn net.Conn) (why string) {
-	g := e.door.g
+// forwardAll passes on what comes from inside; why is whatever refused more.
+func (e *session) forwardAll(conn net.Conn) (why string) {
+	g := e.listener.g
 	idle := time.NewTimer(datagramsIdle)
 	defer idle.Stop()
 	for {
 		select {
 		case payload := <-e.queue:
 			g.held.Add(-int64(len(payload)))
-			if why := e.distrust(payload); why != "" {
+			if why := e.refusePayload(payload); why != "" {
 				return why
 			}
 			if !g.spend(int64(len(payload))) {
@@ -243,12 +242,12 @@ func (e *exchange) onward(conn net.Conn) (why string) {
 			if _, err := conn.Write(payload); err == nil {
 				e.sent.Add(int64(len(payload)))
 			} else if errors.Is(err, unix.ECONNREFUSED) {
-				e.turnAway(len(payload))
+				e.sendUnreachable(len(payload))
 			}
 		case why := <-e.over:
 			return why
 		case <-idle.C:
-			rest := datagramsIdle - e.quiet()
+			rest := datagramsIdle - e.idleFor()
 			if rest <= 0 {
 				return ""
 			}
@@ -261,23 +260,25 @@ func (e *exchange) onward(conn net.Conn) (why string) {
 	}
 }
 
-func (e *exchange) touch() { e.seen.Store(time.Now().UnixNano()) }
+func (e *session) touch() { e.seen.Store(time.Now().UnixNano()) }
 
-func (e *exchange) quiet() time.Duration { return time.Duration(time.Now().UnixNano() - e.seen.Load()) }
+func (e *session) idleFor() time.Duration {
+	return time.Duration(time.Now().UnixNano() - e.seen.Load())
+}
 
 // answers brings back what the other side sends, until that has an end; why is
 // whatever refused more.
-func (e *exchange) answers(conn net.Conn) (why string) {
-	g := e.door.g
+func (e *session) answers(conn net.Conn) (why string) {
+	g := e.listener.g
 	raw, err := conn.(syscall.Conn).SyscallConn()
 	if err != nil {
 		return ""
 	}
 	for {
-		buf, n, err := g.store.receive(raw)
+		buf, n, err := receive(conn, raw, &g.datagramBuffers, maxDatagram, maxDatagram)
 		switch {
 		case errors.Is(err, unix.ECONNREFUSED):
-			e.turnAway(0)
+			e.sendUnreachable(0)
 			continue
 		case err != nil:
 			return ""
@@ -287,52 +288,26 @@ func (e *exchange) answers(conn net.Conn) (why string) {
 		e.touch()
 		e.received.Add(int64(n))
 		e.answer((*buf)[:n])
-		g.store.datagrams.Put(buf)
+		g.datagramBuffers.Put(buf)
 	}
-}
-
-// receive waits for a datagram, and has a buffer only when there is one: a run has
-// thousands of exchanges that wait. The buffer goes back to the store.
-func (s *store) receive(raw syscall.RawConn) (buf *[]byte, n int, err error) {
-	failed := raw.Read(func(fd uintptr) bool {
-		var ok bool
-		if buf, ok = s.datagrams.Get().(*[]byte); !ok {
-			b := make([]byte, maxDatagram)
-			buf = &b
-		}
-		for {
-			if n, err = unix.Read(int(fd), *buf); err != unix.EINTR {
-				break
-			}
-		}
-		if err != nil {
-			s.datagrams.Put(buf)
-			buf = nil // or it would be kept while this waits
-		}
-		return err != unix.EAGAIN
-	})
-	if failed != nil {
-		err = failed
-	}
-	return buf, n, err
 }
 
 // answer sends a datagram inside, in the name of the other side.
-func (e *exchange) answer(payload []byte) {
-	if e.door.back != nil {
-		e.door.back.Say(payload)
+func (e *session) answer(payload []byte) {
+	if e.listener.back != nil {
+		e.listener.back.Say(payload)
 		return
 	}
-	if e.door.redirected {
-		e.door.g.raw.send(e.from.Addr(), datagram(e.to, e.from, payload))
+	if e.listener.redirected {
+		e.listener.g.sockets.raw.send(e.from.Addr(), datagram(e.to, e.from, payload))
 		return
 	}
-	_, _, _ = e.door.conn.WriteMsgUDPAddrPort(payload, sendAs(e.to.Addr()), e.from)
+	_, _, _ = e.listener.conn.WriteMsgUDPAddrPort(payload, sendAs(e.to.Addr()), e.from)
 }
 
-// turnAway tells the inside at once that nobody answers.
-func (e *exchange) turnAway(size int) {
-	e.door.g.raw.send(e.from.Addr(), unreachable(e.from, e.to, size))
+// sendUnreachable tells the inside at once that nobody answers.
+func (e *session) sendUnreachable(size int) {
+	e.listener.g.sockets.raw.send(e.from.Addr(), unreachable(e.from, e.to, size))
 }
 
 // rawSockets answer inside for others.

@@ -10,13 +10,13 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-// aDoor is one that nothing arrives at but what the test takes.
-func aDoor(t *testing.T, g *Gateway) *door {
+// udpListenerOf is one that nothing arrives at but what the test takes.
+func udpListenerOf(t *testing.T, g *Gateway) *udpListener {
 	t.Helper()
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	must(t, err)
 	t.Cleanup(func() { c.Close() })
-	return &door{g: g, conn: c, redirected: true, flows: map[[2]netip.AddrPort]*exchange{}}
+	return &udpListener{g: g, conn: c, redirected: true, flows: map[[2]netip.AddrPort]*session{}}
 }
 
 // source is one of many that datagrams come from.
@@ -42,20 +42,20 @@ func TestDatagramsThatWaitAreBounded(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	d, to := aDoor(t, g), meantBy(t, g, "slow.test", 1006)
+	d, to := udpListenerOf(t, g), meantBy(t, g, "slow.test", 1006)
 	payload := make([]byte, 60000)
-	var exchanges []*exchange
+	var sessions []*session
 	for i := range 30 {
 		for range datagramsHeld {
 			d.take(source(i), to, payload)
 		}
 		d.mu.Lock()
-		exchanges = append(exchanges, d.flows[[2]netip.AddrPort{source(i), to}])
+		sessions = append(sessions, d.flows[[2]netip.AddrPort{source(i), to}])
 		d.mu.Unlock()
 	}
 	<-asked // it waits for the name
 	held := 0
-	for _, e := range exchanges {
+	for _, e := range sessions {
 		held += len(e.queue) * len(payload)
 	}
 	if held == 0 || held > bytesHeld {
@@ -95,7 +95,7 @@ func TestAnswersCountToo(t *testing.T) {
 	told := make(chan status.Attempt, 10)
 	g := gateway(t, plan.Network{Rules: allow("echo.test"), MaxBytes: 1500}, map[string][]string{"echo.test.": {"127.0.0.1"}})
 	g.log.tell = func(a status.Attempt) { told <- a }
-	d := aDoor(t, g)
+	d := udpListenerOf(t, g)
 	d.take(source(0), meantBy(t, g, "echo.test", server.Port()), make([]byte, 1000))
 	if a := <-told; a.Verdict != status.AttemptBlocked || a.Why != whyBytes {
 		t.Errorf("told is %+v", a)

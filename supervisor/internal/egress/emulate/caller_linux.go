@@ -156,13 +156,13 @@ func (s *socket) blocks(flags int) bool {
 	return err == nil && set&unix.O_NONBLOCK == 0
 }
 
-// glance is how long a wait goes on before the caller is looked at again.
-const glance = 50 * time.Millisecond
+// pollInterval is how long a wait goes on before the caller is checked again.
+const pollInterval = 50 * time.Millisecond
 
-// patiently repeats what would block until it doesn't, the socket's own patience is at
+// retryBlocking repeats what would block until it doesn't, the socket's own patience is at
 // its end, or the caller has a signal to take, as the call itself would. The socket is
 // the caller's too, so it is never made to block or not to.
-func (c *caller) patiently(s *socket, flags int, events int16, timeout int, do func() (int, error)) (int, unix.Errno) {
+func (c *caller) retryBlocking(s *socket, flags int, events int16, timeout int, do func() (int, error)) (int, unix.Errno) {
 	waits := s.blocks(flags)
 	var end time.Time
 	if tv, err := unix.GetsockoptTimeval(s.fd, unix.SOL_SOCKET, timeout); err == nil && (tv.Sec != 0 || tv.Usec != 0) {
@@ -180,7 +180,7 @@ func (c *caller) patiently(s *socket, flags int, events int16, timeout int, do f
 			return 0, errno
 		}
 		poll := []unix.PollFd{{Fd: int32(s.fd), Events: events}, {Fd: int32(c.pidfd), Events: unix.POLLIN}}
-		_, _ = unix.Poll(poll, int(glance.Milliseconds()))
+		_, _ = unix.Poll(poll, int(pollInterval.Milliseconds()))
 		switch {
 		case !c.asked.Waits():
 			return 0, unix.EINTR // nobody hears it

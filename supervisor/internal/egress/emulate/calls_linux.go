@@ -9,10 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/supervisor/denials"
-	"github.com/confine-run/confine/supervisor/internal/egress/loop"
 )
 
-// Flow is whom a caller asks to reach.
+// Flow is a destination that a caller asks for.
 type Flow struct {
 	Protocol string // "tcp" or "udp"
 	From, To netip.AddrPort
@@ -24,19 +23,16 @@ type Flow struct {
 type Gateway interface {
 	// Go has something done beside, and is waited for in the end. It is false when the run is over.
 	Go(func()) bool
-	// Listen serves the connections that come to a listening socket, and takes the descriptor.
-	Listen(fd int, serve func(*loop.Conn)) error
-	// Admit judges a flow as far as its address tells.
+	// Listen serves the connections that come to a listener, which it takes.
+	Listen(l *net.TCPListener, serve func(*net.TCPConn)) error
+	// Admit judges a flow as far as its address tells. Any resolver may be asked.
 	Admit(*Flow) bool
 	// Refused notes what was refused here, and RefusedUnix the name of a socket that was; who finds the caller.
 	Refused(f *Flow, why string)
 	RefusedUnix(name, why string, who func() (pid int, comm string))
-	// Carry serves a connection that is one of a flow, and Questions one to a resolver.
-	Carry(*Flow, *loop.Conn)
-	Questions(*Flow, *loop.Conn)
-	// Question answers one, unless too many are being answered.
-	Question(f *Flow, query []byte, answer func([]byte))
-	// Relay gives what takes the datagrams of a flow. What comes back goes to back.
+	// Carry serves a connection that is one of a flow.
+	Carry(*Flow, *net.TCPConn)
+	// Relay gives what takes the datagrams of a flow, which it doesn't keep. What comes back goes to back.
 	Relay(f *Flow, back Back) (take func(datagram []byte))
 }
 
@@ -77,13 +73,8 @@ func New(g Gateway) (*Calls, error) {
 		if err != nil {
 			return nil, err
 		}
-		own := l.Addr().(*net.TCPAddr).AddrPort()
-		s.tcp[i] = netip.AddrPortFrom(own.Addr().Unmap(), own.Port())
-		fd, err := loop.Detach(l)
-		if err == nil {
-			err = g.Listen(fd, s.accepted)
-		}
-		if err != nil {
+		s.tcp[i] = unmapped(l.Addr().(*net.TCPAddr).AddrPort())
+		if err := g.Listen(l, s.accepted); err != nil {
 			return nil, err
 		}
 	}
@@ -125,7 +116,7 @@ func (s *Calls) make(c *caller) {
 		}
 	case unix.SYS_BIND:
 		if k, errno := c.socket(int(int32(c.asked.Args[0]))); errno == 0 {
-			s.note(k)
+			s.rememberBound(k)
 			k.close()
 		}
 		c.asked.Continue()
@@ -242,12 +233,6 @@ func (c *caller) flow(protocol string, to netip.AddrPort) *Flow {
 	return &Flow{Protocol: protocol, To: to, PID: c.pid, Comm: c.comm}
 }
 
-// dnsPort is where resolvers are asked: whichever is, ours answers.
-const dnsPort = 53
-
-// admit judges what a caller asks for, as far as its address tells.
-func (s *Calls) admit(f *Flow) bool { return f.To.Port() == dnsPort || s.g.Admit(f) }
-
 // whyListens: whoever listens could be reached from outside.
 const whyListens = "listens"
 
@@ -256,11 +241,11 @@ const whyListens = "listens"
 func (s *Calls) listen(c *caller, k *socket, backlog int) unix.Errno {
 	if k.family != unix.AF_UNIX {
 		if own, err := unix.Getsockname(k.fd); err == nil {
-			s.g.Refused(c.flow("tcp", loop.AddrPort(own)), whyListens)
+			s.g.Refused(c.flow("tcp", addrPort(own)), whyListens)
 		}
 		return unix.EACCES
 	}
-	s.note(k)
+	s.rememberBound(k)
 	if err := unix.Listen(k.fd, backlog); err != nil {
 		return errnoOf(err)
 	}

@@ -16,14 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/linux"
-	"github.com/confine-run/confine/supervisor/internal/egress/loop"
 )
 
-// gateway admits one address, says "good" to who connects there, and answers each question with itself.
+// gateway admits one address, says "good" to who connects there, and sends each datagram back.
 type gateway struct {
-	loop *loop.Loop
-	all  sync.WaitGroup
-	good netip.AddrPort
+	all       sync.WaitGroup
+	listeners []net.Listener
+	good      netip.AddrPort
 
 	mu    sync.Mutex
 	noted []string
@@ -37,19 +36,26 @@ func (g *gateway) note(what string) {
 
 func (g *gateway) Go(do func()) bool { g.all.Go(do); return true }
 
-func (g *gateway) Listen(fd int, serve func(*loop.Conn)) error {
-	_, err := g.loop.Listen(fd, func(c *loop.Conn) { g.loop.Go(func() { serve(c) }) })
-	return err
+func (g *gateway) Listen(l *net.TCPListener, serve func(*net.TCPConn)) error {
+	g.listeners = append(g.listeners, l)
+	g.all.Go(func() {
+		for {
+			c, err := l.AcceptTCP()
+			if err != nil {
+				return
+			}
+			g.all.Go(func() { serve(c) })
+		}
+	})
+	return nil
 }
 
 func (g *gateway) Admit(f *Flow) bool                                   { return f.To == g.good }
 func (g *gateway) Refused(_ *Flow, why string)                          { g.note(why) }
 func (g *gateway) RefusedUnix(name, why string, _ func() (int, string)) { g.note(name + " " + why) }
-func (g *gateway) Questions(*Flow, *loop.Conn)                          { g.note("questions") }
-func (g *gateway) Question(_ *Flow, query []byte, answer func([]byte))  { answer(query) }
-func (g *gateway) Relay(*Flow, Back) func([]byte)                       { return func([]byte) {} }
+func (g *gateway) Relay(_ *Flow, back Back) func([]byte)                { return back.Say }
 
-func (g *gateway) Carry(_ *Flow, c *loop.Conn) {
+func (g *gateway) Carry(_ *Flow, c *net.TCPConn) {
 	g.note("carried")
 	_, _ = c.Write([]byte("good"))
 	c.Close()
@@ -58,15 +64,15 @@ func (g *gateway) Carry(_ *Flow, c *loop.Conn) {
 // supervised are calls that lead to a gateway of the tests.
 func supervised(t *testing.T) (*Calls, *gateway) {
 	t.Helper()
-	l, err := loop.New()
-	must(t, err)
-	g := &gateway{loop: l, good: netip.MustParseAddrPort("192.0.2.7:80")}
+	g := &gateway{good: netip.MustParseAddrPort("192.0.2.7:80")}
 	s, err := New(g)
 	must(t, err)
 	t.Cleanup(func() {
 		s.Close()
+		for _, l := range g.listeners {
+			_ = l.Close()
+		}
 		g.all.Wait()
-		l.Close()
 	})
 	return s, g
 }
@@ -152,18 +158,18 @@ func TestNobodyElseIsServed(t *testing.T) {
 
 func TestTheSameWayIsExpectedOnce(t *testing.T) {
 	s, g := supervised(t)
-	way := route{netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")}
+	ends := route{netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")}
 	now := time.Now()
 	first, second := &expectation{self().flow("tcp", g.good), now}, &expectation{self().flow("tcp", g.good), now}
-	if !s.expect(way, first) || s.expect(way, second) {
+	if !s.expect(ends, first) || s.expect(ends, second) {
 		t.Error("two sockets, one way")
 	}
 	second.since = now.Add(2 * expectedFor)
-	if !s.expect(way, second) {
+	if !s.expect(ends, second) {
 		t.Error("what never came is still waited for")
 	}
-	s.forget(way, first)
-	if s.expected[way] != second {
+	s.forget(ends, first)
+	if s.expected[ends] != second {
 		t.Error("another's was forgotten")
 	}
 }
@@ -216,7 +222,7 @@ func TestBehind(t *testing.T) {
 	for n, want := range map[uint64][]span{
 		0: {{100, 4}, {300, 6}}, 3: {{103, 1}, {300, 6}}, 4: {{300, 6}}, 9: {{305, 1}}, 10: {}, 11: {},
 	} {
-		got := behind(all, n)
+		got := remaining(all, n)
 		if len(got) != len(want) {
 			t.Errorf("%d: %v", n, got)
 			continue
@@ -244,7 +250,7 @@ func TestUnixSocketsAreToldApart(t *testing.T) {
 		return k
 	}
 	inside, outside := open(filepath.Join(dir, "in")), open(filepath.Join(dir, "out"))
-	s.note(inside)
+	s.rememberBound(inside)
 	all, err := linux.UnixSockets()
 	if err != nil {
 		t.Skip(err)

@@ -1,22 +1,21 @@
-// Package emulate makes the socket calls of a run for which no network namespace can be had. A filter of system
-// calls hands on those that say whom to reach (package denials), and they are made here, on a duplicate of the
-// caller's socket (pidfd_getfd), with an address that is ours:
+// Package emulate makes the socket calls of a run for which no network namespace can be had. The system call filter
+// hands on the calls that name a destination (package denials). They are made here, on a duplicate of the
+// caller's socket (pidfd_getfd), with an address of ours:
 //
 //	target ── connect(A) ──▶ filter ── listener ──▶ A is read once, judged
 //	   │                                              │
 //	   └─ its own socket ◀── connect(ours) ───────────┘ ──▶ a flow of the gateway (package egress)
 //
-// calls_linux.go takes calls and caller_linux.go reads who makes them; lead_linux.go leads TCP, relay_linux.go
-// and filter_linux.go datagrams, unix_linux.go the sockets of files; send_linux.go and receive_linux.go are
-// what has an address in memory.
+// calls_linux.go dispatches calls and caller_linux.go reads the caller's memory and sockets; redirect_linux.go
+// redirects TCP, relay_linux.go and filter_linux.go datagrams, unix_linux.go unix sockets; send_linux.go and
+// receive_linux.go are the calls whose addresses lie in memory.
 //
-// A is never read again by anybody, and no call that could send is let through after
-// it was looked at (SECCOMP_USER_NOTIF_FLAG_CONTINUE): another thread may write where
-// the address lies, or put another socket under the number. A socket is led to one of
-// ours on loopback, which knows both ends of the connection before it comes and
-// resets all others. Each datagram's destination has a socket of ours, connected to the
-// caller's; what is received by address is received here, and shown to be from whom it
-// was sent to. Resolvers are ours, whichever is asked.
+// A is never read again, and no call that could send goes on by itself after it was checked
+// (SECCOMP_USER_NOTIF_FLAG_CONTINUE): another thread may overwrite the address, or put
+// another socket under the number. A TCP socket is connected to one of ours on loopback, which
+// knows both ends of the connection before it comes and resets all others. Each destination of
+// datagrams has a socket of ours, connected to the caller's; what it receives is shown to be from that
+// destination. Our resolver answers, whichever is asked.
 //
 // Unix sockets can't be excepted: the number that is one now may be another's then. A
 // name leads to what was bound inside and to nothing else, by the kernel's own list of

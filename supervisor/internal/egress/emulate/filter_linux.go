@@ -49,9 +49,9 @@ func (s *relays) newSocket(family, kind, protocol int) (int, unix.Errno) {
 	return fd, 0
 }
 
-// hear lets a socket hear the ports that there are now. A socket without a filter came from
+// updateFilter lets a socket hear the ports that there are now. A socket without a filter came from
 // the caller of the run, and is as it was. The lock is held.
-func (s *relays) hear(k *socket) unix.Errno {
+func (s *relays) updateFilter(k *socket) unix.Errno {
 	n := uint32(0) // asks for the number of instructions, which tells which filter it is: ports are only added
 	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(k.fd), unix.SOL_SOCKET, unix.SO_GET_FILTER, 0, uintptr(unsafe.Pointer(&n)), 0)
 	if errno != 0 || n == 0 || int(n) == len(s.filter) {
@@ -129,14 +129,14 @@ func relaysOnly(ports map[netip.AddrPort]*port) (f []bpf.Instruction) {
 // for the run's limit.
 const maxMade = 512
 
-// census counts sockets that others have: an epoll instance keeps track of each file until the
+// socketCount counts sockets that others have: an epoll instance keeps track of each file until the
 // last descriptor of it is closed, whose ever that is.
-type census struct {
+type socketCount struct {
 	epoll int // 0: there is none yet
 	most  int // there are no more than these
 }
 
-func (n *census) add(fd int) (err error) {
+func (n *socketCount) add(fd int) (err error) {
 	if n.epoll == 0 {
 		if n.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 			n.epoll = 0
@@ -159,7 +159,7 @@ func (n *census) add(fd int) (err error) {
 	return nil
 }
 
-func (n *census) close() {
+func (n *socketCount) close() {
 	if n.epoll > 0 {
 		_ = unix.Close(n.epoll)
 	}

@@ -18,10 +18,9 @@ type incoming struct {
 	length         uint64 // where the number of its bytes goes, of many messages
 }
 
-// receive takes datagrams, so that their sender is shown as whom the caller knows, and errors,
-// which quote whatever whoever made them wants to say. Everything else that is received the
-// caller receives by itself: it is not done, and may go on. That decides nothing: nobody is
-// reached by it, and errors are asked for by the call's registers, which nobody changes.
+// receive receives datagrams, to show the caller the address that it sent to as their sender, and errors (MSG_ERRQUEUE),
+// whose text others choose. All other calls are not done and go on by themselves. That is safe: receiving
+// reaches nobody, and MSG_ERRQUEUE is in the call's registers, which nobody can change.
 func (s *Calls) receive(c *caller) (value int64, errno unix.Errno, done bool) {
 	a := &c.asked.Args
 	w := incoming{fd: int(int32(a[0])), flags: int(int32(a[3]))}
@@ -51,14 +50,14 @@ func (s *Calls) receive(c *caller) (value int64, errno unix.Errno, done bool) {
 			w.room = binary.NativeEndian.Uint32(size)
 		}
 	case unix.SYS_RECVMSG:
-		errno = w.ask(c, a[1])
+		errno = w.readHeader(c, a[1])
 	default:
 		if a[2] == 0 {
 			return 0, 0, true
 		}
 		w.flags &^= unix.MSG_WAITFORONE
 		w.length = a[1] + sizeofMsghdr
-		errno = w.ask(c, a[1])
+		errno = w.readHeader(c, a[1])
 	}
 	if errno != 0 {
 		return 0, errno, true
@@ -80,10 +79,10 @@ func (s *Calls) takeError(c *caller, k *socket, w *incoming) unix.Errno {
 	if _, _, _, _, err := unix.Recvmsg(k.fd, nil, nil, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT); err != nil {
 		return errnoOf(err)
 	}
-	return s.tell(c, k, w, nil, unix.MSG_ERRQUEUE)
+	return s.writeSender(c, k, w, nil, unix.MSG_ERRQUEUE)
 }
 
-func (w *incoming) ask(c *caller, at uint64) unix.Errno {
+func (w *incoming) readHeader(c *caller, at uint64) unix.Errno {
 	h, errno := c.header(at)
 	if errno != 0 {
 		return errno
@@ -112,18 +111,18 @@ func (s *Calls) take(c *caller, k *socket, w *incoming) (int, unix.Errno) {
 		}
 		return int(n), nil
 	}
-	n, errno := c.patiently(k, w.flags, unix.POLLIN, unix.SO_RCVTIMEO, do)
+	n, errno := c.retryBlocking(k, w.flags, unix.POLLIN, unix.SO_RCVTIMEO, do)
 	if errno != 0 {
 		return 0, errno
 	}
 	if errno := c.write(buf[:min(n, len(buf), int(min(w.total, maxDatagram)))], w.spans...); errno != 0 {
 		return 0, errno
 	}
-	return n, s.tell(c, k, w, name[:h.Namelen], int(h.Flags))
+	return n, s.writeSender(c, k, w, name[:h.Namelen], int(h.Flags))
 }
 
-// tell writes what is said about a datagram.
-func (s *Calls) tell(c *caller, k *socket, w *incoming, name []byte, flags int) unix.Errno {
+// writeSender writes what is said about a datagram.
+func (s *Calls) writeSender(c *caller, k *socket, w *incoming, name []byte, flags int) unix.Errno {
 	size := uint32(0)
 	if len(name) > 0 {
 		if from, errno := k.target(name); errno == 0 {

@@ -11,8 +11,6 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
-
-	"github.com/confine-run/confine/supervisor/internal/egress/loop"
 )
 
 // maxRelays bounds the ports for datagrams, of IPv4 and of IPv6 each. The relay that was
@@ -42,7 +40,7 @@ type relays struct {
 	ports   map[netip.AddrPort]*port // by their own address
 	between map[route]*relay
 	filter  []bpf.Instruction // of the caller's sockets for datagrams: from ports, and from nowhere else
-	made    census            // these sockets
+	made    socketCount       // these sockets
 	over    bool
 }
 
@@ -51,8 +49,7 @@ type relays struct {
 type relay struct {
 	all  *relays
 	port *port
-	way  route // from the caller's socket to whom it asked for
-	flow *Flow // who asked
+	ends route // from the caller's socket to whom it asked for
 	take func(datagram []byte)
 	seen atomic.Int64 // when something passed
 }
@@ -78,10 +75,10 @@ func (r *relay) Refuse() {
 
 // end leaves a relay's port to others. The lock is held.
 func (s *relays) end(r *relay) {
-	if s.between[r.way] != r {
+	if s.between[r.ends] != r {
 		return // it has ended
 	}
-	delete(s.between, r.way)
+	delete(s.between, r.ends)
 	p := r.port
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +123,7 @@ func (p *port) serve(r *relay) error {
 			}
 		}
 	})
-	if err := p.connect(r.way.from); err != nil {
+	if err := p.connect(r.ends.from); err != nil {
 		return err
 	}
 	p.relay, p.open = r, true
@@ -145,11 +142,11 @@ func (s *relays) to(k *socket, f *Flow) (*relay, unix.Errno) {
 		return nil, errno
 	}
 	f.From = from
-	way := route{from, to}
+	ends := route{from, to}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.between[way]; r != nil {
-		return r, s.hear(k)
+	if r := s.between[ends]; r != nil {
+		return r, s.updateFilter(k)
 	}
 	if s.over {
 		return nil, unix.ENETDOWN
@@ -158,14 +155,14 @@ func (s *relays) to(k *socket, f *Flow) (*relay, unix.Errno) {
 	if err != nil {
 		return nil, errnoOf(err)
 	}
-	r := &relay{all: s, port: p, way: way, flow: f}
+	r := &relay{all: s, port: p, ends: ends}
 	r.take = s.g.Relay(f, r)
 	r.seen.Store(time.Now().UnixNano())
 	if err := p.serve(r); err != nil {
 		return nil, errnoOf(err)
 	}
-	s.between[way] = r
-	return r, s.hear(k)
+	s.between[ends] = r
+	return r, s.updateFilter(k)
 }
 
 // portOn is a port of an address of loopback that serves nobody. The lock is held.
@@ -205,8 +202,7 @@ func (s *relays) newPort(loopback netip.Addr) (*port, error) {
 		}
 		return nil, errno
 	}
-	own := conn.LocalAddr().(*net.UDPAddr).AddrPort()
-	p := &port{conn: conn, at: netip.AddrPortFrom(own.Addr().Unmap(), own.Port())}
+	p := &port{conn: conn, at: unmapped(conn.LocalAddr().(*net.UDPAddr).AddrPort())}
 	if p.raw, err = p.conn.SyscallConn(); err != nil {
 		_ = p.conn.Close()
 		return nil, err
@@ -244,16 +240,12 @@ func (s *relays) pass(p *port) {
 			continue // the caller's socket is gone, or there again
 		}
 		r.seen.Store(time.Now().UnixNano())
-		if r.way.to.Port() == dnsPort {
-			s.g.Question(r.flow, append([]byte(nil), buf[:n]...), r.Say)
-		} else {
-			r.take(buf[:n])
-		}
+		r.take(buf[:n])
 	}
 }
 
-// sender is whom a datagram that came from one of our ports to a socket of a caller's is
-// shown to be from: whom the port stood for last, for that socket.
+// sender is the address that a caller is shown as the sender of a datagram from one of our ports: the one that the
+// port stood for last, for that socket.
 func (s *relays) sender(k *socket, from netip.AddrPort) netip.AddrPort {
 	s.mu.Lock()
 	p := s.ports[from]
@@ -264,10 +256,10 @@ func (s *relays) sender(k *socket, from netip.AddrPort) netip.AddrPort {
 	own, err := unix.Getsockname(k.fd)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err != nil || p.relay == nil || p.relay.way.from.Port() != loop.AddrPort(own).Port() {
+	if err != nil || p.relay == nil || p.relay.ends.from.Port() != addrPort(own).Port() {
 		return from
 	}
-	return p.relay.way.to
+	return p.relay.ends.to
 }
 
 // close ends what passes.

@@ -61,7 +61,7 @@ func (c *caller) spans(h *header) (list []span, errno unix.Errno) {
 
 // message is what is to be sent: bytes that nobody else can change any more.
 type message struct {
-	to      []byte // sockaddr; none: to whom the socket is connected
+	to      []byte // sockaddr; none: the address that the socket is connected to
 	payload []byte
 	control []byte
 	flags   int
@@ -85,8 +85,8 @@ func (c *caller) payload(k *socket, spans []span) ([]byte, unix.Errno) {
 	return c.read(front...)
 }
 
-// behind is what is left of spans after n bytes.
-func behind(spans []span, n uint64) []span {
+// remaining is what is left of spans after n bytes.
+func remaining(spans []span, n uint64) []span {
 	rest := make([]span, 0, len(spans))
 	for _, s := range spans {
 		skip := min(n, s.size)
@@ -106,7 +106,7 @@ func (s *Calls) sendAll(c *caller, k *socket, m *message, spans []span) (total i
 			var n int
 			n, errno = s.send(c, k, m)
 			total += n
-			spans = behind(spans, uint64(n))
+			spans = remaining(spans, uint64(n))
 		}
 		switch {
 		case errno != 0 && total > 0:
@@ -198,7 +198,7 @@ func (s *Calls) send(c *caller, k *socket, m *message) (int, unix.Errno) {
 			return 0, errno
 		}
 		f := c.flow("udp", to)
-		if !s.admit(f) {
+		if !s.g.Admit(f) {
 			return 0, unix.EACCES
 		}
 		r, errno := s.relays.to(k, f)
@@ -209,7 +209,7 @@ func (s *Calls) send(c *caller, k *socket, m *message) (int, unix.Errno) {
 	}
 	flags := m.flags&passedFlags | unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
 	do := func() (int, error) { return rawSendmsg(k.fd, m, flags) }
-	return c.patiently(k, m.flags, unix.POLLOUT, unix.SO_SNDTIMEO, do)
+	return c.retryBlocking(k, m.flags, unix.POLLOUT, unix.SO_SNDTIMEO, do)
 }
 
 // rawSendmsg is sendmsg(2) of what is in our memory.
@@ -245,6 +245,11 @@ func (c *caller) controls(k *socket, h *header) (control []byte, done func(), er
 			_ = unix.Close(fd)
 		}
 	}
+	defer func() {
+		if errno != 0 {
+			done()
+		}
+	}()
 	if h.controlSize > maxControl {
 		return nil, done, unix.ENOBUFS
 	}
@@ -264,19 +269,16 @@ func (c *caller) controls(k *socket, h *header) (control []byte, done func(), er
 		case k.inet(): // by which interface, and with what marks: not over loopback
 			continue
 		case m.Header.Level != unix.SOL_SOCKET || m.Header.Type != unix.SCM_RIGHTS:
-			done()
-			return nil, func() {}, unix.EPERM // who sends could not be made to be the caller
+			return nil, done, unix.EPERM // who sends could not be made to be the caller
 		}
 		if len(fds)+len(m.Data)/4 > maxRights {
-			done()
-			return nil, func() {}, unix.EINVAL
+			return nil, done, unix.EINVAL
 		}
 		var own []int
 		for data := m.Data; len(data) >= 4; data = data[4:] {
 			fd, err := unix.PidfdGetfd(c.pidfd, int(int32(binary.NativeEndian.Uint32(data))), 0)
 			if err != nil {
-				done()
-				return nil, func() {}, errnoOf(err)
+				return nil, done, errnoOf(err)
 			}
 			fds, own = append(fds, fd), append(own, fd)
 		}

@@ -25,9 +25,9 @@ const established = 1
 // maxOwn bounds the sockets that are noted as bound inside; further ones can't be reached.
 const maxOwn = 65536
 
-// note remembers a unix socket of the target's, when it is about to be bound. Whichever it is, it is one that the
+// rememberBound remembers a unix socket of the target's, when it is about to be bound. Whichever it is, it is one that the
 // target has.
-func (s *Calls) note(k *socket) {
+func (s *Calls) rememberBound(k *socket) {
 	if k.family != unix.AF_UNIX {
 		return
 	}
@@ -70,7 +70,7 @@ func (s *Calls) unixTarget(c *caller, k *socket, sockaddr []byte) (to []byte, do
 		return sockaddr, func() {}, errno
 	}
 	path, _, _ := bytes.Cut(name, []byte{0})
-	fd, errno := c.lookUp(string(path))
+	fd, errno := c.openPath(string(path))
 	if errno != 0 {
 		return nil, nil, errno
 	}
@@ -95,9 +95,9 @@ func (s *Calls) unixTarget(c *caller, k *socket, sockaddr []byte) (to []byte, do
 	return to, func() { _ = unix.Close(fd) }, 0
 }
 
-// numbered are file systems of which stat(2) tells the number that the kernel knows a
+// stableInodes are file systems of which stat(2) tells the number that the kernel knows a
 // file by; of others a socket could be taken for one of the run's own.
-var numbered = [...]int64{
+var stableInodes = [...]int64{
 	unix.TMPFS_MAGIC, unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
 }
 
@@ -105,7 +105,7 @@ var numbered = [...]int64{
 // lists it: that of the mount, which on btrfs is not the one that stat(2) tells.
 func device(fd int) (dev uint32, ok bool) {
 	var fs unix.Statfs_t
-	if err := unix.Fstatfs(fd, &fs); err != nil || !slices.Contains(numbered[:], int64(fs.Type)) {
+	if err := unix.Fstatfs(fd, &fs); err != nil || !slices.Contains(stableInodes[:], int64(fs.Type)) {
 		return 0, false
 	}
 	info, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))
@@ -125,9 +125,9 @@ func device(fd int) (dev uint32, ok bool) {
 	return linux.Device(uint32(at[0].Major), uint32(at[0].Minor)), true
 }
 
-// lookUp opens what a path of the caller's names, without opening it for anything. No
+// openPath opens what a path of the caller's names, without opening it for anything. No
 // link of /proc is followed: they would lead where we are.
-func (c *caller) lookUp(path string) (int, unix.Errno) {
+func (c *caller) openPath(path string) (int, unix.Errno) {
 	cwd, err := unix.Open("/proc/"+strconv.Itoa(c.asked.TID)+"/cwd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil || !c.asked.Waits() {
 		if err == nil {

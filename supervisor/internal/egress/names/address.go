@@ -2,26 +2,26 @@ package names
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"net/netip"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
+
+	"github.com/confine-run/confine/internal/network"
 )
 
 // MaxNames is how many names a run can have addresses for. Ordinary programs ask for
 // tens; the bound is there for those that enumerate a wildcard.
 const MaxNames = 4096
 
-// The two ranges and what is where in them. The IPv4 one is for benchmarks of
-// networks (RFC 2544), so nobody routes it; the IPv6 one is a unique local prefix
-// (RFC 4193) whose 56 bits spell "confine".
+// The two ranges, as package netns has them, and what is where in them.
 const (
-	range4     = 198<<24 | 18<<16 // /15
-	range6     = 0xfd63_6f6e_6669_6e65
-	atResolver = 1
-	atHost     = 2
-	atNames    = 16
+	range4  = 198<<24 | 18<<16 // /15
+	range6  = 0xfd63_6f6e_6669_6e65
+	atHost  = 2
+	atNames = 16
 )
 
 // Pair is the two addresses that stand for the same thing.
@@ -37,22 +37,11 @@ func pairAt(n uint32) Pair {
 	return Pair{netip.AddrFrom4(v4), netip.AddrFrom16(v6)}
 }
 
-// ResolverAddresses are where the resolver is said to be. It answers at any other
-// address too.
-func ResolverAddresses() Pair { return pairAt(atResolver) }
-
 // HostAddresses are the sandbox's own.
 func HostAddresses() Pair { return pairAt(atHost) }
 
 func loopback() Pair {
 	return Pair{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
-}
-
-// Ranges are the prefixes that synthetic addresses are from. What a real name
-// resolves to must not be in them: nothing outside is meant by these addresses.
-func Ranges() (v4, v6 netip.Prefix) {
-	base := pairAt(0)
-	return netip.PrefixFrom(base.V4, 15), netip.PrefixFrom(base.V6, 64)
 }
 
 // numberOf is an address's number in its range. An address with a zone is in none.
@@ -78,118 +67,31 @@ func Synthetic(addr netip.Addr) bool {
 	return ok
 }
 
-const (
-	reverse4 = ".in-addr.arpa"
-	reverse6 = ".ip6.arpa"
-)
-
 // addressOf is the address that a name of the reverse tree stands for. Only whole
 // addresses have one: anything else below in-addr.arpa is a name like any other.
 func addressOf(name string) (netip.Addr, bool) {
-	if octets, ok := strings.CutSuffix(name, reverse4); ok {
-		return addressOf4(octets)
+	if octets, ok := strings.CutSuffix(name, ".in-addr.arpa"); ok {
+		addr, err := netip.ParseAddr(strings.Join(reversed(octets), "."))
+		return addr, err == nil && addr.Is4()
 	}
-	if nibbles, ok := strings.CutSuffix(name, reverse6); ok {
-		return addressOf6(nibbles)
+	if nibbles, ok := strings.CutSuffix(name, ".ip6.arpa"); ok && len(nibbles) == 63 {
+		digits := reversed(nibbles)
+		b, err := hex.DecodeString(strings.Join(digits, ""))
+		if err == nil && len(digits) == 32 && len(b) == 16 {
+			return netip.AddrFrom16([16]byte(b)), true
+		}
 	}
 	return netip.Addr{}, false
 }
 
-func addressOf4(octets string) (netip.Addr, bool) {
-	var v4 [4]byte
-	for i := len(v4) - 1; i >= 0; i-- {
-		octet, rest, more := strings.Cut(octets, ".")
-		n, err := strconv.ParseUint(octet, 10, 8)
-		if err != nil || more != (i > 0) || strconv.FormatUint(n, 10) != octet {
-			return netip.Addr{}, false
-		}
-		v4[i], octets = byte(n), rest
-	}
-	return netip.AddrFrom4(v4), true
-}
-
-func addressOf6(nibbles string) (netip.Addr, bool) {
-	var v6 [16]byte
-	if len(nibbles) != 4*len(v6)-1 {
-		return netip.Addr{}, false
-	}
-	for i := range 2 * len(v6) {
-		at := 2 * i
-		n, err := strconv.ParseUint(nibbles[at:at+1], 16, 4)
-		if err != nil || at > 0 && nibbles[at-1] != '.' {
-			return netip.Addr{}, false
-		}
-		v6[len(v6)-1-i/2] |= byte(n) << (4 * (i % 2))
-	}
-	return netip.AddrFrom16(v6), true
+func reversed(labels string) []string {
+	all := strings.Split(labels, ".")
+	slices.Reverse(all)
+	return all
 }
 
 // Host is the sandbox's own name.
 const Host = "confine"
-
-const (
-	maxName  = 253 // in text, without the dot at the end
-	maxLabel = 63
-)
-
-// canonical is a name from the wire the way names are kept: lower case, without the
-// dot at its end. So neither case nor a dot makes two names of one. ok is false for what
-// is no name of a host, the root among them.
-func canonical(wire string) (name string, ok bool) {
-	name = lower(strings.TrimSuffix(wire, "."))
-	return name, IsCanonical(name)
-}
-
-// lower is not strings.ToLower, which makes a plain "k" of the sign for Kelvin, U+212A.
-func lower(name string) string {
-	b := []byte(name)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
-		}
-	}
-	return string(b)
-}
-
-// IsCanonical tells whether a name is one of a host, the way names are kept here:
-// labels of lower case letters, digits, "-" and "_" (which RFC 952 hasn't, and
-// hosts have), and no address in any notation.
-func IsCanonical(name string) bool {
-	if name == "" || len(name) > maxName {
-		return false
-	}
-	start := 0
-	for i := range len(name) + 1 {
-		if i < len(name) && name[i] != '.' {
-			if !ofLabel(name[i]) {
-				return false
-			}
-			continue
-		}
-		if i == start || i-start > maxLabel {
-			return false
-		}
-		if i < len(name) {
-			start = i + 1
-		}
-	}
-	return !numeric(name[start:])
-}
-
-func ofLabel(c byte) bool {
-	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'
-}
-
-// numeric tells whether a last label makes the name an address to somebody:
-// inet_aton(3) takes 127.1, 0x7f.1 and 2130706433 for one, and what is an address to
-// the caller's resolver is no name that was looked up. No top-level domain is like that.
-func numeric(label string) bool {
-	digits, set := label, "0123456789"
-	if hex, ok := strings.CutPrefix(label, "0x"); ok {
-		digits, set = hex, "0123456789abcdef"
-	}
-	return strings.Trim(digits, set) == ""
-}
 
 // under tells whether a name is another one or below it.
 func under(name, top string) bool {
@@ -204,12 +106,14 @@ func printable(wire string) string {
 	if wire == "." {
 		return wire
 	}
-	wire = lower(strings.TrimSuffix(wire, "."))
+	wire = strings.TrimSuffix(wire, ".")
 	b := make([]byte, 0, len(wire))
 	for i := range len(wire) {
 		switch c := wire[i]; {
 		case c == '\\' || c == '"':
 			b = append(b, '\\', c)
+		case 'A' <= c && c <= 'Z':
+			b = append(b, c+'a'-'A')
 		case '!' <= c && c <= '~':
 			b = append(b, c)
 		default:
@@ -225,25 +129,28 @@ var ErrTooManyNames = errors.New("no address is left for another name")
 // errNotCanonical is a mistake of whoever asks: a name in two spellings would get two pairs.
 var errNotCanonical = errors.New("not a name in canonical form")
 
+// isCanonical tells whether a name is in the one form in which the rules compare names, and so is one of a host.
+func isCanonical(name string) bool {
+	canonical, ok := network.CanonicalName(name)
+	return ok && canonical == name
+}
+
 // Pool is the synthetic addresses of a run and the names that they stand for. The
 // zero value has given none. All methods can be called at the same time.
 type Pool struct {
-	mu     sync.RWMutex
+	mu     sync.Mutex
 	number map[string]uint32 // from 0
 	names  []string          // by number
 }
 
 // Give is the pair of a name, a new one when it has none yet. The name is canonical.
 func (p *Pool) Give(name string) (Pair, error) {
-	if pair, ok := p.Given(name); ok {
-		return pair, nil
-	}
-	if !IsCanonical(name) {
+	if !isCanonical(name) {
 		return Pair{}, errNotCanonical
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n, ok := p.number[name] // somebody may have been faster
+	n, ok := p.number[name]
 	if !ok {
 		if len(p.names) >= MaxNames {
 			return Pair{}, ErrTooManyNames
@@ -260,8 +167,8 @@ func (p *Pool) Give(name string) (Pair, error) {
 
 // Given is the pair of a name that has one.
 func (p *Pool) Given(name string) (Pair, bool) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	n, ok := p.number[name]
 	if !ok {
 		return Pair{}, false
@@ -275,8 +182,8 @@ func (p *Pool) Name(addr netip.Addr) (string, bool) {
 	if !ok || n < atNames {
 		return "", false
 	}
-	p.mu.RLock()
-	defer p.mu.RUnlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if n -= atNames; n >= uint64(len(p.names)) {
 		return "", false
 	}
@@ -285,7 +192,7 @@ func (p *Pool) Name(addr netip.Addr) (string, bool) {
 
 // Len is how many names have a pair.
 func (p *Pool) Len() int {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return len(p.names)
 }

@@ -86,7 +86,7 @@ func (e *entry) finished() bool {
 // Addresses are a name's real ones, without zones, IPv4 never mapped into IPv6. The name is
 // canonical; anything else, an address among them, is [ErrNotFound] without a question.
 func (r *Resolver) Addresses(ctx context.Context, name string) ([]netip.Addr, error) {
-	if !IsCanonical(name) {
+	if !isCanonical(name) {
 		return nil, ErrNotFound
 	}
 	waiting, cancel := context.WithTimeout(ctx, maxWait)
@@ -109,30 +109,6 @@ func (r *Resolver) Addresses(ctx context.Context, name string) ([]netip.Addr, er
 			return slices.Clone(e.addresses), e.err
 		}
 	}
-}
-
-// Known is what Addresses would say without waiting, if it would. To ask first whether it
-// would, and then to call it, is to wait when the entry ends in between.
-func (r *Resolver) Known(name string) (addresses []netip.Addr, known bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e := r.entries[name]
-	if e == nil || !e.finished() || !time.Now().Before(e.until) {
-		return nil, false, nil
-	}
-	return slices.Clone(e.addresses), true, e.err
-}
-
-// Exists tells whether a name has an address.
-func (r *Resolver) Exists(ctx context.Context, name string) Existence {
-	_, err := r.Addresses(ctx, name)
-	switch {
-	case err == nil:
-		return Yes
-	case errors.Is(err, ErrNotFound):
-		return No
-	}
-	return Unknown
 }
 
 // entry is the one of a name; mine says that it is new, and the caller has to fill it.

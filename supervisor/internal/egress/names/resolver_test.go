@@ -102,50 +102,18 @@ func TestWhatIsFoundIsHandedOutAsACopy(t *testing.T) {
 	}
 }
 
-// What is known never waits: where it isn't known any more, nobody is asked.
-func TestWhatIsKnownIsHadWithoutWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := new(outside)
-		r := Resolver{Lookup: o.lookup}
-		check := func(want bool) {
-			t.Helper()
-			got, known, err := r.Known("example.org")
-			if known != want || err != nil || known != slices.Equal(got, somewhere) {
-				t.Errorf("%v, %v, %v", got, known, err)
-			}
-		}
-		check(false)
-		if _, err := r.Addresses(t.Context(), "example.org"); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(keepFound - 1)
-		check(true)
-		time.Sleep(time.Nanosecond)
-		check(false)
-		if o.count() != 1 {
-			t.Errorf("%d lookups", o.count())
-		}
-		o.say = func(context.Context, string) ([]netip.Addr, error) { return nil, nil }
-		_, _ = r.Addresses(t.Context(), "example.org")
-		if _, known, err := r.Known("example.org"); !known || !errors.Is(err, ErrNotFound) {
-			t.Errorf("a name that doesn't exist: %v, %v", known, err)
-		}
-	})
-}
-
 func TestHowLongAnswersAreKept(t *testing.T) {
 	for what, c := range map[string]struct {
-		found  []netip.Addr
-		err    error
-		want   error
-		exists Existence
-		keep   time.Duration
+		found []netip.Addr
+		err   error
+		want  error
+		keep  time.Duration
 	}{
-		"found":      {somewhere, nil, nil, Yes, keepFound},
-		"not found":  {nil, &net.DNSError{IsNotFound: true}, ErrNotFound, No, keepNotFound},
-		"no address": {nil, nil, ErrNotFound, No, keepNotFound},
-		"failed":     {nil, &net.DNSError{IsTemporary: true, Err: "server misbehaving"}, nil, Unknown, keepFailure},
-		"both":       {somewhere, errors.New("half of it failed"), nil, Unknown, keepFailure},
+		"found":      {somewhere, nil, nil, keepFound},
+		"not found":  {nil, &net.DNSError{IsNotFound: true}, ErrNotFound, keepNotFound},
+		"no address": {nil, nil, ErrNotFound, keepNotFound},
+		"failed":     {nil, &net.DNSError{IsTemporary: true, Err: "server misbehaving"}, nil, keepFailure},
+		"both":       {somewhere, errors.New("half of it failed"), nil, keepFailure},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			o := &outside{say: func(context.Context, string) ([]netip.Addr, error) { return c.found, c.err }}
@@ -153,11 +121,8 @@ func TestHowLongAnswersAreKept(t *testing.T) {
 			check := func(lookups int) {
 				t.Helper()
 				got, err := r.Addresses(t.Context(), "example.org")
-				if (err == nil) != (c.exists == Yes) || (len(got) > 0) != (err == nil) || c.want != nil && !errors.Is(err, c.want) {
+				if (err == nil) != (what == "found") || (len(got) > 0) != (err == nil) || c.want != nil && !errors.Is(err, c.want) {
 					t.Errorf("%s: %v %v", what, got, err)
-				}
-				if exists := r.Exists(t.Context(), "example.org"); exists != c.exists {
-					t.Errorf("%s: existence %v, want %v", what, exists, c.exists)
 				}
 				if o.count() != lookups {
 					t.Errorf("%s: %d lookups, want %d", what, o.count(), lookups)
@@ -317,7 +282,7 @@ func TestMoreNamesThanAreKeptAreBusy(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if _, err := r.Addresses(t.Context(), "another.example.org"); !errors.Is(err, ErrBusy) || r.Exists(t.Context(), "another.example.org") != Unknown {
+		if _, err := r.Addresses(t.Context(), "another.example.org"); !errors.Is(err, ErrBusy) {
 			t.Errorf("%v", err)
 		}
 		close(answer)

@@ -2,22 +2,15 @@ package names
 
 import (
 	"context"
+	"errors"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/confine-run/confine/internal/network"
 )
 
 // typeIXFR is a type that the library has no name for.
 const typeIXFR dnsmessage.Type = 251
-
-// Existence is whether a name has an address outside.
-type Existence int
-
-// Unknown is the zero value: whoever couldn't find out says neither yes nor no.
-const (
-	Unknown Existence = iota
-	Yes
-	No
-)
 
 // Why is a stable identifier of what a query was refused for.
 type Why string
@@ -38,14 +31,17 @@ type Server struct {
 	// Allowed is asked about every name but those that are local to the sandbox. The
 	// name is canonical.
 	Allowed func(name string) bool
-	// Exists asks the caller's resolver about an allowed name; see [Resolver.Exists].
-	Exists func(ctx context.Context, name string) Existence
+	// Exists asks the caller's resolver about an allowed name: [ErrNotFound] is that it has no address, any
+	// other error that this couldn't be found out.
+	Exists func(ctx context.Context, name string) error
 	// Refused is told of every query that is refused, and of every new name that finds the
 	// pool full. The name is lower case, without a dot at its end, safe to print, up to four
 	// times as long as a name can be. It is called as often as the target likes: whoever
 	// keeps that bounds it.
 	Refused func(name string, why Why)
 }
+
+var errNobodyAsked = errors.New("nobody can be asked")
 
 // Answer is the answer to a message that came as a datagram, or over TCP without the
 // length before it. It is nil where there is none to give. It can be called by many at a
@@ -64,7 +60,7 @@ func (s *Server) Answer(ctx context.Context, msg []byte, tcp bool) []byte {
 
 // decide is the whole policy of answers, in the order in which it holds.
 func (s *Server) decide(ctx context.Context, asked dnsmessage.Question) answer {
-	name, ok := canonical(asked.Name.String())
+	name, ok := network.CanonicalName(asked.Name.String())
 	switch {
 	case asked.Class != dnsmessage.ClassINET:
 		return s.refuse(asked, WhyClass)
@@ -95,15 +91,14 @@ func (s *Server) resolve(ctx context.Context, name string, asked dnsmessage.Ques
 	if !given && s.Pool.Len() >= MaxNames {
 		return s.full(asked) // before anything leaves the host
 	}
-	exists := Unknown
+	err := errNobodyAsked
 	if s.Exists != nil {
-		exists = s.Exists(ctx, name)
+		err = s.Exists(ctx, name)
 	}
-	switch exists {
-	case Yes:
-	case No:
+	switch {
+	case errors.Is(err, ErrNotFound):
 		return answer{code: dnsmessage.RCodeNameError}
-	default:
+	case err != nil:
 		return answer{code: dnsmessage.RCodeServerFailure}
 	}
 	pair, err := s.Pool.Give(name)

@@ -94,7 +94,7 @@ func TestClassify(t *testing.T) {
 			if kind, more := Classify([]byte(c.in)); kind != c.want || more {
 				t.Fatalf("%q, %v, want %q", kind, more, c.want)
 			}
-			checkClassifySplits(t, []byte(c.in))
+			checkSplits(t, []byte(c.in), Classify)
 		})
 	}
 }
@@ -134,19 +134,17 @@ func splits(n int) (at []int) {
 	return append(at, n)
 }
 
-// checkClassifySplits: there is one answer, wherever the bytes are split.
-func checkClassifySplits(t *testing.T, b []byte) {
+// checkSplits: once there is an answer, there is no other for more bytes.
+func checkSplits[T comparable](t *testing.T, b []byte, ask func([]byte) (answer T, more bool)) {
 	t.Helper()
-	var first Kind
+	var first T
+	decided := false
 	for _, i := range splits(len(b)) {
-		kind, more := Classify(b[:i])
-		if more != (kind == Undecided) {
-			t.Fatalf("%q: %q, more %v", b[:i], kind, more)
+		got, more := ask(b[:i])
+		if decided && (more || got != first) {
+			t.Fatalf("%q: %v, more %v; for less %v", b[:i], got, more, first)
 		}
-		if first != Undecided && kind != first {
-			t.Fatalf("%q: %q, but %q for less", b[:i], kind, first)
-		}
-		first = kind
+		decided, first = !more, got
 	}
 }
 
@@ -158,7 +156,7 @@ func FuzzClassify(f *testing.F) {
 		if len(b) > 1<<10 {
 			b = b[:1<<10]
 		}
-		checkClassifySplits(t, b)
+		checkSplits(t, b, Classify)
 		// Whatever has HTTP/ in its first line, and no control characters in front.
 		at := strings.Index(strings.ToUpper(string(b)), "HTTP/")
 		if at >= 0 && strings.IndexFunc(string(b[:at]), func(r rune) bool { return r < ' ' || r >= 0x7f }) < 0 {

@@ -67,18 +67,18 @@ func DTLSServerName(datagram []byte) (name string, hello bool, err error) {
 	record.take(datagramHeader - 2)
 	message := record.vector(2)
 	if !record.done() || message.number(1) != messageHello {
-		return "", true, refuse(NotHello, "a datagram holds more or less than one DTLS hello")
+		return "", true, NotHello
 	}
 	length := message.number(3)
 	message.take(2)
 	offset, fragment := message.number(3), message.number(3)
 	switch {
 	case !message.ok:
-		return "", true, refuse(Malformed, "the DTLS hello is malformed")
+		return "", true, Malformed
 	case offset != 0 || fragment != length:
-		return "", true, refuse(Fragmented, "a DTLS hello is in pieces")
+		return "", true, Fragmented
 	case len(message.b) != length:
-		return "", true, refuse(NotHello, "a datagram holds more or less than one DTLS hello")
+		return "", true, NotHello
 	}
 	name, err = parseHello(message.b, true)
 	return name, true, err

@@ -5,7 +5,7 @@
 // classify.go tells protocols apart; hello.go reads TLS, datagram.go QUIC and DTLS, requests.go the framing
 // of HTTP/1 and head.go the head of each request. error.go has the closed set of reasons.
 //
-// # How a connection is looked at
+// # How a connection is inspected
 //
 // The gateway has dialled an allowed name and port. What the server says is relayed at
 // once, so protocols in which the server speaks first work; the client's bytes go

@@ -3,16 +3,20 @@ package peek
 import (
 	"net/netip"
 	"strings"
+
+	"github.com/confine-run/confine/internal/network"
 )
 
-// Reason is why bytes are not let through. The set is closed.
+// Reason is the error of bytes that are not let through. The set is closed.
 type Reason string
+
+func (r Reason) Error() string { return string(r) }
 
 // The reasons. Those of a hello first, then those of requests.
 const (
 	NotHello       Reason = "not_hello"        // something else than one ClientHello comes first
 	Malformed      Reason = "malformed"        // lengths that don't fit, or what has to be there once is there twice
-	TooLong        Reason = "too_long"         // more than is kept while it is looked at
+	TooLong        Reason = "too_long"         // more than is kept while it is parsed
 	BadServerHello Reason = "bad_server_hello" // of a server that a client goes on with as if it were one of TLS
 	Fragmented     Reason = "fragmented"       // a DTLS hello in pieces
 	NoServerName   Reason = "no_server_name"   // the extension is missing
@@ -40,49 +44,23 @@ const (
 	BadStatus      Reason = "bad_status_line"  // of the server's
 )
 
-// Error is why bytes are not let through.
-type Error struct {
-	Reason Reason
-	Why    string
-}
-
-func (e *Error) Error() string { return e.Why }
-
-func refuse(r Reason, why string) error { return &Error{r, why} }
-
-// hostName makes a name canonical: lower case. It has no dot at its end.
+// hostName makes a name canonical, as package network compares names. It has no dot at its end.
 func hostName(b []byte) (string, error) {
-	switch {
-	case len(b) == 0:
-		return "", refuse(EmptyName, "the server name is empty")
-	case b[len(b)-1] == '.':
-		return "", refuse(TrailingDot, "the server name ends in a dot")
-	case len(b) > 253:
-		return "", refuse(BadName, "the server name is longer than 253 bytes")
-	}
-	if _, err := netip.ParseAddr(string(b)); err == nil {
-		return "", refuse(AddressName, "the server name is an address")
-	}
-	for _, c := range b {
-		if !nameByte(c) && c != '.' {
-			return "", refuse(BadName, "the server name has a character that no host name has")
-		}
-	}
-	name := strings.ToLower(string(b))
-	last := name
-	for label := range strings.SplitSeq(name, ".") {
-		if label == "" || len(label) > 63 {
-			return "", refuse(BadName, "a label of the server name is empty or longer than 63 bytes")
-		}
-		last = label
-	}
+	name := string(b)
+	_, notAddress := netip.ParseAddr(name)
 	// 127.1, 0x7f.1 and the like: addresses for some resolvers.
-	if strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
-		return "", refuse(AddressName, "the server name ends in a number, as addresses do")
+	last := strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
+	switch {
+	case name == "":
+		return "", EmptyName
+	case last == "":
+		return "", TrailingDot
+	case notAddress == nil, strings.Trim(last, "0123456789") == "", strings.HasPrefix(last, "0x"):
+		return "", AddressName
+	}
+	name, ok := network.CanonicalName(name)
+	if !ok {
+		return "", BadName
 	}
 	return name, nil
-}
-
-func nameByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }

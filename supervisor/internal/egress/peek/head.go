@@ -52,42 +52,42 @@ func parseHead(b []byte) (h head, err error) {
 // parseLine reads the request line.
 func (h *head) parseLine(l []byte) error {
 	if len(l) == 0 {
-		return refuse(BadRequestLine, "an empty line comes before a request")
+		return BadRequestLine
 	}
 	parts := bytes.Split(l, []byte(" "))
 	if len(parts) != 3 {
-		return refuse(BadRequestLine, "a request line isn't a method, a target and a version, one space apart")
+		return BadRequestLine
 	}
 	switch string(parts[2]) {
 	case "HTTP/1.1":
 	case "HTTP/1.0":
 		h.one = true
 	default:
-		return refuse(BadVersion, "a request is of another version than HTTP/1.1 and HTTP/1.0")
+		return BadVersion
 	}
 	if len(parts[0]) == 0 || !all(parts[0], token) || string(parts[0]) == "PRI" {
-		return refuse(BadRequestLine, "a request has no method")
+		return BadRequestLine
 	}
 	h.Method, h.Target = string(parts[0]), string(parts[1])
 	return h.parseTarget()
 }
 
-// address settles whom the request is for.
-func (h *head) address(f *fields) error {
+// address reads which host the request is for.
+func (h *head) address(f fields) error {
 	if h.Method == methodConnect {
-		if f.hosts == 1 {
-			h.Host, h.Port, _ = parseHost(f.host)
+		if len(f["host"]) == 1 {
+			h.Host, h.Port, _ = parseHost(f["host"][0])
 		}
 		return nil // refused anyhow
 	}
 	switch {
-	case f.hosts == 0:
-		return refuse(NoHost, "a request has no Host")
-	case f.hosts > 1:
-		return refuse(TwoHosts, "a request has two Hosts")
+	case len(f["host"]) == 0:
+		return NoHost
+	case len(f["host"]) > 1:
+		return TwoHosts
 	}
 	var err error
-	if h.Host, h.Port, err = parseHost(f.host); err != nil {
+	if h.Host, h.Port, err = parseHost(f["host"][0]); err != nil {
 		return err
 	}
 	if h.Authority == "" {
@@ -98,7 +98,7 @@ func (h *head) address(f *fields) error {
 		return err
 	}
 	if host != h.Host || plain(port) != plain(h.Port) {
-		return refuse(HostMismatch, "the target of a request has another host than its Host")
+		return HostMismatch
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (h *head) parseTarget() error {
 	for i := range len(t) {
 		// Python takes 0x85 and 0xa0 for blanks; what is behind # is nobody's business but the client's.
 		if c := t[i]; c <= ' ' || c == 0x7f || c == 0x85 || c == 0xa0 || c == '#' {
-			return refuse(BadTarget, "the target of a request has a character that no target has")
+			return BadTarget
 		}
 	}
 	switch {
@@ -144,7 +144,7 @@ func (h *head) parseTarget() error {
 	}
 	const scheme = "http://"
 	if len(t) <= len(scheme) || !strings.EqualFold(t[:len(scheme)], scheme) {
-		return refuse(BadTarget, "the target of a request is neither a path nor a http URL")
+		return BadTarget
 	}
 	end := strings.IndexAny(t[len(scheme):], "/?")
 	if end < 0 {
@@ -153,7 +153,7 @@ func (h *head) parseTarget() error {
 	h.Authority, h.Path = t[len(scheme):len(scheme)+end], beforeQuery(t[len(scheme)+end:])
 	switch {
 	case h.Authority == "":
-		return refuse(BadTarget, "the target of a request has an empty host")
+		return BadTarget
 	case h.Path == "":
 		h.Path = "/"
 	}
@@ -172,7 +172,7 @@ func parseHost(s string) (host string, port uint16, err error) {
 		host = s[:i]
 		n, err := strconv.ParseUint(s[i+1:], 10, 16)
 		if err != nil || s[i+1] == '0' {
-			return "", 0, refuse(BadHost, "the port of a request's host is no number of a port")
+			return "", 0, BadHost
 		}
 		port = uint16(n)
 	}
@@ -180,7 +180,7 @@ func parseHost(s string) (host string, port uint16, err error) {
 		inner, closed := strings.CutSuffix(inner, "]")
 		a, err := netip.ParseAddr(inner)
 		if !closed || err != nil || !a.Is6() || a.Zone() != "" {
-			return "", 0, refuse(BadHost, "the host of a request is no address, and in brackets")
+			return "", 0, BadHost
 		}
 		return a.String(), port, nil
 	}
@@ -189,32 +189,22 @@ func parseHost(s string) (host string, port uint16, err error) {
 	}
 	name, nameErr := hostName([]byte(strings.TrimSuffix(host, ".")))
 	if nameErr != nil {
-		return "", 0, refuse(BadHost, "the host of a request is neither a name nor an address")
+		return "", 0, BadHost
 	}
 	return name, port, nil
 }
 
-// fields are what of a head's fields matters here.
-type fields struct {
-	hosts     int
-	host      string
-	lengths   int
-	length    string
-	encodings int
-	encoding  string
-	expects   int
-	expect    string
-	upgrades  []string // protocols
-}
+// fields are the values of those that matter here, and the protocols of Upgrade, by their names.
+type fields map[string][]string
 
 // parseFields reads field lines up to the empty one.
-func parseFields(b []byte) (*fields, error) {
-	f := &fields{}
+func parseFields(b []byte) (fields, error) {
+	f := fields{}
 	for {
 		l, rest, found := bytes.Cut(b, []byte("\r\n"))
 		if len(l) == 0 {
 			if !found || len(rest) != 0 {
-				return nil, refuse(BadField, "a head is over before it ends")
+				return nil, BadField
 			}
 			return f, nil
 		}
@@ -234,47 +224,39 @@ func parseField(l []byte) (name, value string, err error) {
 	n, v, found := bytes.Cut(l, []byte(":"))
 	switch {
 	case l[0] == ' ' || l[0] == '\t':
-		return "", "", refuse(BadField, "a field of a request is folded")
+		return "", "", BadField
 	case !found || len(n) == 0 || !all(n, token):
-		return "", "", refuse(BadField, "a field of a request has no name, or one with a blank or the like in it")
+		return "", "", BadField
 	}
 	return strings.ToLower(string(n)), string(v), nil
 }
 
 // note keeps a field that matters.
-func (f *fields) note(name, value string) error {
-	switch name {
-	case "host":
-		f.hosts++
-		f.host = exact(value)
-	case "content-length":
-		f.lengths++
-		f.length = exact(value)
-	case "transfer-encoding":
-		f.encodings++
-		f.encoding = exact(value)
-	case "expect":
-		f.expects++
-		f.expect = exact(value)
-	case "upgrade":
-		f.upgrades = append(f.upgrades, members(value)...)
-	case "connection", "proxy-connection":
+func (f fields) note(name, value string) error {
+	switch {
+	case framing(name):
+		f[name] = append(f[name], exact(value))
+	case name == "upgrade":
+		if m := members(value); len(m) > 0 {
+			f[name] = append(f[name], m...)
+		}
+	case name == "connection" || name == "proxy-connection":
 		// What it names, a proxy takes out before it passes the request on.
 		for _, m := range members(value) {
 			if framing(m) {
-				return refuse(BadField, "the Connection of a request names a field that has to arrive")
+				return BadField
 			}
 		}
 	default:
 		// Behind CGI and its like Content_Length is the same variable as Content-Length.
 		if framing(strings.ReplaceAll(name, "_", "-")) {
-			return refuse(BadField, "a field of a request may be taken for Host, or for one of the length")
+			return BadField
 		}
 	}
 	return nil
 }
 
-// framing says whether a field decides whom a request is for, or where it ends.
+// framing says whether a field decides which host a request is for, or where it ends.
 func framing(name string) bool {
 	switch name {
 	case "host", "content-length", "transfer-encoding", "expect":
@@ -298,26 +280,27 @@ func members(value string) (all []string) {
 }
 
 // frame settles where the request ends (RFC 9112, section 6), and what may come after.
-func (h *head) frame(f *fields) error {
+func (h *head) frame(f fields) error {
+	lengths, encodings := f["content-length"], f["transfer-encoding"]
 	switch {
-	case f.encodings > 0 && f.lengths > 0:
-		return refuse(BadLength, "a request has a Content-Length beside a Transfer-Encoding")
-	case f.encodings > 0:
-		if f.encodings > 1 || f.encoding != "chunked" || h.one {
-			return refuse(BadEncoding, `a request has another Transfer-Encoding than one "chunked", or has one in HTTP/1.0`)
+	case len(encodings) > 0 && len(lengths) > 0:
+		return BadLength
+	case len(encodings) > 0:
+		if len(encodings) > 1 || encodings[0] != "chunked" || h.one {
+			return BadEncoding
 		}
 		h.chunked = true
-	case f.lengths > 0:
-		n, ok := parseLength(f.length)
-		if !ok || f.lengths > 1 {
-			return refuse(BadLength, "a request has a Content-Length that isn't one plain number, or has two")
+	case len(lengths) > 0:
+		n, ok := parseLength(lengths[0])
+		if !ok || len(lengths) > 1 {
+			return BadLength
 		}
 		h.length = n
 	}
-	if f.expects > 1 || f.expects == 1 && !strings.EqualFold(f.expect, "100-continue") {
-		return refuse(BadExpect, "a request expects something else than 100-continue")
+	if expects := f["expect"]; len(expects) > 1 || len(expects) == 1 && !strings.EqualFold(expects[0], "100-continue") {
+		return BadExpect
 	}
-	return h.follow(f.upgrades)
+	return h.follow(f["upgrade"])
 }
 
 // parseLength reads a Content-Length: digits, so many that nobody's number overflows.
@@ -342,7 +325,7 @@ func (h *head) follow(protocols []string) error {
 		}
 	}
 	if ours > 0 && ours < len(protocols) {
-		return refuse(BadUpgrade, "a request offers to upgrade to HTTP or TLS, or else to something else")
+		return BadUpgrade
 	}
 	h.upgrade = len(protocols) > ours
 	return nil

@@ -12,7 +12,7 @@ const (
 
 // ServerName is the name that the hello at the front of b asks for, canonical: lower case, no dot at the end,
 // and how long that is with the headers of its records; more: it isn't over yet. It may be spread over
-// records. What follows it is not looked at. The answer for some bytes is the answer for all that begin with them.
+// records. What follows it is not read. The answer for some bytes is the answer for all that begin with them.
 func ServerName(b []byte) (name string, size int, more bool, err error) {
 	var message []byte
 	need := messageHeader // of the message, as far as is known
@@ -25,17 +25,17 @@ func ServerName(b []byte) (name string, size int, more bool, err error) {
 		had := len(message)
 		message = append(message, b[at:min(at+length, len(b))]...)
 		if had == 0 && len(message) > 0 && message[0] != messageHello {
-			return "", 0, false, refuse(NotHello, "the first message of the TLS handshake is no hello")
+			return "", 0, false, NotHello
 		}
 		if need == messageHeader && len(message) >= messageHeader {
 			need += int(message[1])<<16 | int(message[2])<<8 | int(message[3])
 			if need > MaxHello {
-				return "", 0, false, refuse(TooLong, "the TLS hello is longer than 16 KiB")
+				return "", 0, false, TooLong
 			}
 		}
 		// Known as soon as both lengths are, and checked before anything behind.
 		if len(message) >= messageHeader && had+length > need {
-			return "", 0, false, refuse(NotHello, "the record of the TLS hello holds more than the hello")
+			return "", 0, false, NotHello
 		}
 		if len(message) == need {
 			name, err = parseHello(message[messageHeader:], false)
@@ -52,7 +52,7 @@ func ServerName(b []byte) (name string, size int, more bool, err error) {
 func checkRecord(b []byte, at int) (more bool, err error) {
 	for i, c := range b[:min(len(b), 2)] {
 		if c != [...]byte{recordHandshake, 3}[i] {
-			return false, refuse(NotHello, "a TLS record that is none of the handshake comes before the end of the hello")
+			return false, NotHello
 		}
 	}
 	if len(b) < recordHeader {
@@ -60,9 +60,9 @@ func checkRecord(b []byte, at int) (more bool, err error) {
 	}
 	switch size := int(b[3])<<8 | int(b[4]); {
 	case size == 0 || size > maxRecord:
-		return false, refuse(Malformed, "a record of the TLS hello has no length that a record can have")
+		return false, Malformed
 	case at+recordHeader+size > MaxHello:
-		return false, refuse(TooLong, "the TLS hello is longer than 16 KiB")
+		return false, TooLong
 	}
 	return false, nil
 }
@@ -95,15 +95,15 @@ func parseHello(body []byte, datagram bool) (name string, err error) {
 	compressions := c.vector(1)
 	switch {
 	case !c.ok, len(session.b) > 32, len(suites.b) == 0, len(suites.b)%2 != 0, len(compressions.b) == 0:
-		return "", refuse(Malformed, "the TLS hello is malformed")
+		return "", Malformed
 	case !datagram && major != 3, datagram && major != 0xfe:
-		return "", refuse(Malformed, "the TLS hello has an unknown version")
+		return "", Malformed
 	case len(c.b) == 0:
-		return "", refuse(NoServerName, "the TLS hello has no server name")
+		return "", NoServerName
 	}
 	extensions := c.vector(2)
 	if !c.done() {
-		return "", refuse(Malformed, "the TLS hello is malformed")
+		return "", Malformed
 	}
 	return parseExtensions(extensions)
 }
@@ -115,13 +115,13 @@ func parseExtensions(c cursor) (name string, err error) {
 		typ := c.number(2)
 		data := c.vector(2)
 		if !c.ok {
-			return "", refuse(Malformed, "an extension of the TLS hello is malformed")
+			return "", Malformed
 		}
 		if seen[typ/8]&(1<<(typ%8)) != 0 {
 			if typ == extServerName {
-				return "", refuse(TwoServerNames, "the TLS hello has two server names")
+				return "", TwoServerNames
 			}
-			return "", refuse(Malformed, "an extension of the TLS hello is there twice")
+			return "", Malformed
 		}
 		seen[typ/8] |= 1 << (typ % 8)
 		if typ == extServerName {
@@ -132,7 +132,7 @@ func parseExtensions(c cursor) (name string, err error) {
 		}
 	}
 	if !found {
-		return "", refuse(NoServerName, "the TLS hello has no server name")
+		return "", NoServerName
 	}
 	return name, nil
 }
@@ -141,20 +141,20 @@ func parseExtensions(c cursor) (name string, err error) {
 func parseServerName(c cursor) (string, error) {
 	list := c.vector(2)
 	if !c.done() {
-		return "", refuse(Malformed, "the server name of the TLS hello is malformed")
+		return "", Malformed
 	}
 	if len(list.b) == 0 {
-		return "", refuse(NoServerName, "the TLS hello has an empty list of server names")
+		return "", NoServerName
 	}
 	typ := list.number(1)
 	name := list.vector(2)
 	switch {
 	case typ != 0:
-		return "", refuse(BadName, "the server name of the TLS hello is no host name")
+		return "", BadName
 	case !list.ok:
-		return "", refuse(Malformed, "the server name of the TLS hello is malformed")
+		return "", Malformed
 	case len(list.b) != 0:
-		return "", refuse(TwoServerNames, "the TLS hello has two server names")
+		return "", TwoServerNames
 	}
 	return hostName(name.b)
 }
@@ -226,14 +226,14 @@ func Between(b []byte) (n int, more bool, err error) {
 func record(b []byte) (typ byte, size int, more bool, err error) {
 	const expansion = 2 << 10 // by encryption, RFC 5246, section 6.2.3
 	if len(b) > 0 && (b[0] < recordCCS || b[0] > recordHeartbeat) || len(b) > 1 && b[1] != 3 {
-		return 0, 0, false, refuse(NotHello, "something else than a record of TLS comes")
+		return 0, 0, false, NotHello
 	}
 	if len(b) < recordHeader {
 		return 0, 0, true, nil
 	}
 	size = int(b[3])<<8 | int(b[4])
 	if size > maxRecord+expansion {
-		return 0, 0, false, refuse(Malformed, "a record of TLS has no length that a record can have")
+		return 0, 0, false, Malformed
 	}
 	return b[0], recordHeader + size, false, nil
 }

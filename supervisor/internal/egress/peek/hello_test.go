@@ -65,9 +65,9 @@ func message(extensions ...[]byte) []byte {
 }
 
 func reason(err error) Reason {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Reason
+	var r Reason
+	if errors.As(err, &r) {
+		return r
 	}
 	if err != nil {
 		return Reason("not ours: " + err.Error())
@@ -203,19 +203,19 @@ func TestHelloDamaged(t *testing.T) {
 // checkHelloSplits: there is one answer, wherever the bytes are split.
 func checkHelloSplits(t *testing.T, b []byte) {
 	t.Helper()
-	decided := false
-	var first string
-	var firstErr Reason
-	for _, i := range splits(len(b)) {
-		name, _, more, err := ServerName(b[:i])
-		if more && (err != nil || name != "") {
-			t.Fatalf("%d bytes: more, and %q, %v", i, name, err)
-		}
-		if decided && (more || name != first || reason(err) != firstErr) {
-			t.Fatalf("%d bytes: %q, %v, %v; for less %q, %v", i, name, more, err, first, firstErr)
-		}
-		decided, first, firstErr = !more, name, reason(err)
+	type answer struct {
+		name string
+		err  Reason
 	}
+	decided := false
+	checkSplits(t, b, func(b []byte) (answer, bool) {
+		name, _, more, err := ServerName(b)
+		if more && (err != nil || name != "") {
+			t.Fatalf("%d bytes: more, and %q, %v", len(b), name, err)
+		}
+		decided = !more
+		return answer{name, reason(err)}, more
+	})
 	if !decided && len(b) >= MaxHello {
 		t.Fatalf("%d bytes, and undecided", len(b))
 	}
@@ -301,14 +301,7 @@ func TestServersHello(t *testing.T) {
 			if got := ServersHello(c.in); got != c.want {
 				t.Errorf("%v, want %v", got, c.want)
 			}
-			decided := Unknown
-			for _, i := range splits(len(c.in)) {
-				got := ServersHello(c.in[:i])
-				if decided != Unknown && got != decided {
-					t.Fatalf("%d bytes: %v, and %v for less", i, got, decided)
-				}
-				decided = got
-			}
+			checkSplits(t, c.in, serversHello)
 		})
 	}
 }
@@ -346,16 +339,18 @@ func FuzzServersHello(f *testing.F) {
 	f.Add(records(serverHello(retryRandom), 5))
 	f.Add(records(serverHello("0123456789abcdef0123456789abcdef"), 999))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		decided := Unknown
-		for i := range min(len(b), 2<<10) {
-			got := ServersHello(b[:i])
-			if decided != Unknown && got != decided {
-				t.Fatalf("%d bytes: %v, and %v for less", i, got, decided)
-			}
-			decided = got
+		b = b[:min(len(b), 2<<10)]
+		checkSplits(t, b, serversHello)
+		for i := range b {
 			if n, _, err := Between(b[:i]); n > i || err != nil && reason(err) == "" {
 				t.Fatalf("%d of %d bytes, %v", n, i, err)
 			}
 		}
 	})
+}
+
+// serversHello is what ServersHello says, for checkSplits.
+func serversHello(b []byte) (answer ServerHello, more bool) {
+	answer = ServersHello(b)
+	return answer, answer == Unknown
 }

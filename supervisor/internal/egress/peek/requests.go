@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Bounds on what is looked at in one piece, and so on what has to be kept meanwhile.
+// Bounds on what is parsed in one piece, and so on what has to be kept meanwhile.
 const (
 	MaxHead    = 64 << 10 // a head, with the empty line at its end
 	maxTrailer = 8 << 10
@@ -78,7 +78,7 @@ func (r *Requests) Body() int64 {
 // Skip tells of bytes that were sent on without Next, at most as many as Body said.
 func (r *Requests) Skip(n int64) {
 	if n < 0 || n > r.Body() {
-		r.err = refuse(TooLong, "more of a body was sent on than it has")
+		r.err = TooLong
 		return
 	}
 	r.pass(n)
@@ -111,7 +111,7 @@ func (r *Requests) End(rest []byte) error {
 	if len(rest) == 0 && (r.state == atHead || r.state == upgrading || r.state == raw) {
 		return nil
 	}
-	r.err = refuse(Unfinished, "the client ended in the middle of a request")
+	r.err = Unfinished
 	return r.err
 }
 
@@ -132,7 +132,7 @@ func (r *Requests) step(b []byte) (n int, more bool) {
 	case atChunkEnd:
 		return r.unitLine(b, func(l []byte) error {
 			if len(l) != 0 {
-				return refuse(BadChunk, "a chunk is longer than it says")
+				return BadChunk
 			}
 			r.state = atChunk
 			return nil
@@ -160,7 +160,7 @@ func (r *Requests) unitLine(b []byte, use func([]byte) error) (n int, more bool)
 	i := bytes.IndexByte(b[:min(len(b), maxChunk)], '\n')
 	switch {
 	case i < 0 && len(b) >= maxChunk:
-		r.err = refuse(TooLong, "the line of a chunk's size is longer than 256 bytes")
+		r.err = TooLong
 		return 0, true
 	case i < 0:
 		return 0, true
@@ -187,12 +187,12 @@ func (r *Requests) request(b []byte) error {
 		}
 	}
 	if h.Method == methodConnect {
-		return refuse(Tunnel, "a request asks for a tunnel")
+		return Tunnel
 	}
 	r.count++
 	if h.upgrade && r.count > 1 {
 		// Which answer is its own could be told only by reading all of them.
-		return refuse(BadUpgrade, "a request that isn't the first of its connection asks for an upgrade")
+		return BadUpgrade
 	}
 	r.upgrade = h.upgrade
 	switch r.left = h.length; {
@@ -232,11 +232,11 @@ func (r *Requests) over() {
 func (r *Requests) chunk(l []byte) error {
 	size, _, _ := bytes.Cut(l, []byte(";"))
 	if len(size) == 0 || len(size) > 15 || !all(size, hexDigit) {
-		return refuse(BadChunk, "the size of a chunk is no hexadecimal number")
+		return BadChunk
 	}
 	n, err := strconv.ParseInt(string(size), 16, 64)
 	if err != nil {
-		return refuse(BadChunk, "the size of a chunk is no hexadecimal number")
+		return BadChunk
 	}
 	r.left, r.state = n, inChunk
 	if n == 0 {
@@ -252,8 +252,8 @@ func (r *Requests) trailer(b []byte) error {
 	if err != nil {
 		return err
 	}
-	if f.hosts+f.lengths+f.encodings+f.expects+len(f.upgrades) > 0 {
-		return refuse(BadField, "a trailer of a request has a field that belongs to its head")
+	if len(f) > 0 {
+		return BadField
 	}
 	r.over()
 	return nil
@@ -265,30 +265,30 @@ func hexDigit(c byte) bool {
 
 // block finds the end of lines that an empty one ends, and remembers how far it got.
 type block struct {
-	start  int // of the line that isn't over
-	looked int // no line ends before
+	start   int // of the line that isn't over
+	scanned int // no line ends before
 }
 
 // find gives the length up to and with the empty line, or 0: it isn't there yet.
 func (k *block) find(b []byte, limit int) (int, error) {
-	if k.looked > len(b) {
+	if k.scanned > len(b) {
 		*k = block{} // these aren't the bytes that were left
 	}
 	for {
-		i := bytes.IndexByte(b[k.looked:min(len(b), limit)], '\n')
+		i := bytes.IndexByte(b[k.scanned:min(len(b), limit)], '\n')
 		if i < 0 {
-			k.looked = min(len(b), limit)
+			k.scanned = min(len(b), limit)
 			if len(b) >= limit {
-				return 0, refuse(TooLong, "the head or the trailer of a request is too long")
+				return 0, TooLong
 			}
 			return 0, nil
 		}
-		end := k.looked + i + 1
+		end := k.scanned + i + 1
 		l, err := cleanLine(b[k.start:end])
 		if err != nil {
 			return 0, err
 		}
-		k.start, k.looked = end, end
+		k.start, k.scanned = end, end
 		if len(l) == 0 {
 			return end, nil
 		}
@@ -298,12 +298,12 @@ func (k *block) find(b []byte, limit int) (int, error) {
 // cleanLine is a line without its CR LF. No other control characters than tabs are in it.
 func cleanLine(l []byte) ([]byte, error) {
 	if len(l) < 2 || l[len(l)-2] != '\r' {
-		return nil, refuse(BadLine, "a line of a request ends in LF alone")
+		return nil, BadLine
 	}
 	l = l[:len(l)-2]
 	for _, c := range l {
 		if c < ' ' && c != '\t' || c == 0x7f {
-			return nil, refuse(BadLine, "a line of a request has a control character in it")
+			return nil, BadLine
 		}
 	}
 	return l, nil
@@ -316,7 +316,7 @@ func Status(b []byte) (code int, more bool, err error) {
 	for {
 		l, _, found := bytes.Cut(b[:min(len(b), statusLength+1)], []byte("\n"))
 		if !statusLine(l) || found && len(l) < statusLength {
-			return 0, false, refuse(BadStatus, "the server's answer is none of HTTP/1")
+			return 0, false, BadStatus
 		}
 		if len(l) <= statusLength && !found {
 			return 0, true, nil
@@ -328,7 +328,7 @@ func Status(b []byte) (code int, more bool, err error) {
 		end := emptyLine(b)
 		switch {
 		case end > MaxHead || end == 0 && len(b) >= MaxHead:
-			return 0, false, refuse(TooLong, "an interim answer of the server's is too long")
+			return 0, false, TooLong
 		case end == 0:
 			return 0, true, nil
 		}

@@ -1,15 +1,13 @@
 package egress
 
 import (
+	"context"
 	"encoding/binary"
-	"errors"
 	"io"
-	"net"
 	"time"
 
 	"github.com/confine-run/confine/internal/network"
 	"github.com/confine-run/confine/status"
-	"github.com/confine-run/confine/supervisor/internal/egress/loop"
 	"github.com/confine-run/confine/supervisor/internal/egress/names"
 )
 
@@ -21,39 +19,18 @@ const (
 	questionsIdle = 30 * time.Second
 )
 
-// questions answers what is asked of resolvers by datagrams.
-func (g *Gateway) questions(c *net.UDPConn) {
-	buf, oob := make([]byte, maxQuestion), make([]byte, 128)
-	for {
-		n, oobn, _, from, err := c.ReadMsgUDPAddrPort(buf, oob)
-		switch {
-		case errors.Is(err, net.ErrClosed) || g.ctx.Err() != nil:
-			return
-		case err != nil:
-			continue
-		}
-		to, ok := meantFor(oob[:oobn])
-		if !ok {
-			continue
-		}
-		g.question(&flow{protocol: "udp", from: plainPort(from), to: to}, append([]byte(nil), buf[:n]...), func(answer []byte) {
-			_, _, _ = c.WriteMsgUDPAddrPort(answer, sendAs(to.Addr()), from)
-		})
-	}
-}
-
 // question answers one, unless too many are being answered.
 func (g *Gateway) question(f *flow, query []byte, answer func([]byte)) {
 	if len(query) > maxQuestion {
 		return
 	}
 	select {
-	case g.asking <- struct{}{}:
+	case g.questionSlots <- struct{}{}:
 	default:
 		return
 	}
 	g.all.Go(func() {
-		defer func() { <-g.asking }()
+		defer func() { <-g.questionSlots }()
 		if a := g.resolve(f, query, false); a != nil {
 			answer(a)
 		}
@@ -61,18 +38,17 @@ func (g *Gateway) question(f *flow, query []byte, answer func([]byte)) {
 }
 
 // questionsOf answers what is asked over one connection, in order.
-func (g *Gateway) questionsOf(f *flow, c *loop.Conn) {
+func (g *Gateway) questionsOf(f *flow, c *conn) {
 	defer c.Close()
 	if !g.begin(f) {
-		f.onLoop = true
 		g.note(f, status.AttemptBlocked, whyConnections)
 		return
 	}
 	defer g.end(f)
-	f.onAbort(c.Reset)
+	f.onAbort(c.reset)
 	var size [2]byte
 	for {
-		c.SetReadDeadline(time.Now().Add(g.patience.idle))
+		_ = c.SetReadDeadline(time.Now().Add(g.patience.idle))
 		if _, err := io.ReadFull(c, size[:]); err != nil {
 			return
 		}
@@ -84,12 +60,11 @@ func (g *Gateway) questionsOf(f *flow, c *loop.Conn) {
 		if _, err := io.ReadFull(c, query); err != nil {
 			return
 		}
-		var answer []byte
-		g.loop.Do(func() { answer = g.resolve(f, query, true) })
+		answer := g.resolve(f, query, true)
 		if answer == nil || len(answer) > 0xffff {
 			return
 		}
-		c.SetWriteDeadline(time.Now().Add(g.patience.idle))
+		_ = c.SetWriteDeadline(time.Now().Add(g.patience.idle))
 		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)); err != nil {
 			return
 		}
@@ -100,8 +75,11 @@ func (g *Gateway) questionsOf(f *flow, c *loop.Conn) {
 func (g *Gateway) resolve(f *flow, query []byte, tcp bool) []byte {
 	var verdict network.Verdict
 	s := names.Server{
-		Pool:   &g.pool,
-		Exists: g.resolver.Exists,
+		Pool: &g.pool,
+		Exists: func(ctx context.Context, name string) error {
+			_, err := g.resolver.Addresses(ctx, name)
+			return err
+		},
 		Allowed: func(name string) bool {
 			verdict = g.rules.Name(name)
 			return verdict.Allowed

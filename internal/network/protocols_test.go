@@ -9,7 +9,7 @@ func TestNeeds(t *testing.T) {
 	for _, c := range []struct {
 		words, name string
 		port        uint16
-		want        Claim
+		want        Protocols
 		path        bool
 	}{
 		{"", "a.com", 443, 0, false},
@@ -40,7 +40,7 @@ func TestNeeds(t *testing.T) {
 		if got := r.HasPath(c.name, c.port); got != c.path {
 			t.Errorf("%q: HasPath(%q, %d) = %v", c.words, c.name, c.port, got)
 		}
-		for _, spoken := range []Claim{TLS, HTTP, Raw, 0} {
+		for _, spoken := range []Protocols{TLS, HTTP, Raw, 0} {
 			v := r.Speaks(c.name, c.port, spoken)
 			if want := spoken != 0 && c.want&spoken != 0; v.Allowed != want {
 				t.Errorf("%q: Speaks(%q, %d, %v): %+v", c.words, c.name, c.port, spoken, v)
@@ -50,7 +50,7 @@ func TestNeeds(t *testing.T) {
 			}
 		}
 	}
-	for c, want := range map[Claim]string{0: "nothing", TLS: "TLS", HTTP | TLS: "TLS or HTTP", Any: "anything", HTTP | Raw: "HTTP or raw"} {
+	for c, want := range map[Protocols]string{0: "nothing", TLS: "TLS", HTTP | TLS: "TLS or HTTP", Any: "anything", HTTP | Raw: "HTTP or raw"} {
 		if c.String() != want {
 			t.Errorf("%d is %q", c, c)
 		}

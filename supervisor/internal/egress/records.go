@@ -1,7 +1,8 @@
 package egress
 
 import (
-	"sort"
+	"cmp"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +15,6 @@ import (
 type records struct {
 	log     journal
 	process processes
-	aside   func(func()) // does what takes time beside the loop
 }
 
 // note enters a flow in the journal.
@@ -30,24 +30,12 @@ func (r *records) note(f *flow, verdict, why string) {
 	if why == whyBytes {
 		a.Hint = "--network-bytes SIZE"
 	}
-	r.unhurried(f, key{a.Protocol, a.What, verdict, why}, func() {
-		r.log.add(a, func() (int, string) {
-			if verdict != status.AttemptAllowed {
-				r.identify(f)
-			}
-			return f.pid, f.comm
-		})
+	r.log.add(a, func() (int, string) {
+		if verdict != status.AttemptAllowed {
+			r.identify(f)
+		}
+		return f.pid, f.comm
 	})
-}
-
-// unhurried does what takes time for what is new, which is told and looked into: other
-// connections don't wait for that.
-func (r *records) unhurried(f *flow, k key, do func()) {
-	if f.onLoop && r.log.fresh(k) {
-		r.aside(do)
-		return
-	}
-	do()
 }
 
 // noteQuestion enters a question that was refused, which is not answered before it is
@@ -68,15 +56,12 @@ func (r *records) noteQuestion(f *flow, name, why string, v network.Verdict) {
 	}
 }
 
-// remember finds out whose flow it is, while that can be found, if it will be told. To
-// look for it is work, which a target must not make us do as often as it likes: it is
-// done once for each kind.
+// remember searches for the process of a flow that will be noted later, while its socket is still there. A search is
+// work that a target must not cause as often as it likes, so there is one for each kind of attempts.
 func (r *records) remember(f *flow, verdict, why string) {
-	if k := (key{f.protocol, f.what(), verdict, why}); r.log.seek(k) {
-		r.unhurried(f, k, func() {
-			r.identify(f)
-			r.log.found(k, whose{f.pid, f.comm})
-		})
+	if k := (key{f.protocol, f.what(), verdict, why}); r.log.startSearch(k) {
+		r.identify(f)
+		r.log.setOwner(k, owner{f.pid, f.comm})
 	}
 }
 
@@ -97,9 +82,8 @@ type journal struct {
 	telling sync.Mutex // tell is called one at a time, and holds nobody else up
 
 	mu            sync.Mutex
-	attempts      map[key]*status.Attempt
-	sought        map[key]whose         // those that are under way
-	unknown       map[key]chan struct{} // those whose process is being looked for; closed when that is over
+	kinds         map[key]*kind
+	noted         int // of these
 	others        int64
 	othersRefused int64 // of these, what a rule refused
 	most          int64
@@ -111,35 +95,39 @@ type journal struct {
 
 type key struct{ protocol, what, verdict, why string }
 
-// whose is a process inside, if one was found.
-type whose struct {
+// kind is the attempts that are the same.
+type kind struct {
+	attempt status.Attempt // Count is 0 until the first is noted
+	owner   owner          // that was found before the first was noted
+	pending chan struct{}  // closed when it is known; nil once it is
+}
+
+// owner is a process inside, if one was found.
+type owner struct {
 	pid  int
 	comm string
 }
 
-// seek says whether nobody has looked yet whose attempts of a kind are.
-func (j *journal) seek(k key) bool {
+// startSearch says whether the process of this kind of attempts has to be searched for. It is true once.
+func (j *journal) startSearch(k key) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, sought := j.sought[k]; sought || j.attempts[k] != nil || len(j.sought) >= maxAttempts {
+	if j.kinds[k] != nil || len(j.kinds) >= 2*maxAttempts {
 		return false
 	}
-	if j.sought == nil {
-		j.sought = map[key]whose{}
-	}
-	j.sought[k] = whose{}
+	j.kinds[k] = &kind{}
 	return true
 }
 
-// found keeps whose they are.
-func (j *journal) found(k key, w whose) {
+// setOwner keeps the process that was found.
+func (j *journal) setOwner(k key, o owner) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.sought[k] = w
+	j.kinds[k].owner = o
 }
 
-// came counts a connection from outside, which is nobody's attempt.
-func (j *journal) came(sent, received int64, why string) {
+// countIncoming counts a connection from outside, which is nobody's attempt.
+func (j *journal) countIncoming(sent, received int64, why string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.sent += sent
@@ -147,9 +135,9 @@ func (j *journal) came(sent, received int64, why string) {
 	j.exhausted = j.exhausted || why == whyBytes || why == whyConnections
 }
 
-// add notes an attempt. who finds its process, and is asked only for what is new. While it
-// is, others of the kind are given known, which is closed when that is over: they come from the
-// same process, mostly, which may go away as soon as it has its answer.
+// add notes an attempt. It calls who, which searches for the process, for the first of a kind only. Meanwhile others
+// of the kind get known, which is closed when the search is over: they mostly come from the same process, which may
+// exit as soon as it has its answer.
 func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) (known <-chan struct{}) {
 	k := key{a.Protocol, a.What, a.Verdict, a.Why}
 	j.mu.Lock()
@@ -159,63 +147,53 @@ func (j *journal) add(a status.Attempt, who func() (pid int, comm string)) (know
 	if a.Why == whyBytes || a.Why == whyConnections {
 		j.exhausted = true
 	}
-	if old := j.attempts[k]; old != nil {
+	it := j.kinds[k]
+	switch {
+	case it != nil && it.attempt.Count > 0:
+		old := &it.attempt
 		old.Count++
 		old.LastMS = time.Since(j.began).Milliseconds()
 		old.SentBytes += a.SentBytes
 		old.ReceivedBytes += a.ReceivedBytes
-		known = j.unknown[k]
+		known = it.pending
 		j.mu.Unlock()
 		return known
-	}
-	if len(j.attempts) >= maxAttempts {
+	case j.noted >= maxAttempts:
 		j.others++
 		if a.Verdict == status.AttemptBlocked {
 			j.othersRefused++
 		}
 		j.mu.Unlock()
 		return nil
+	case it == nil:
+		it = &kind{}
+		j.kinds[k] = it
 	}
-	if j.attempts == nil {
-		j.attempts = map[key]*status.Attempt{}
-	}
+	j.noted++
 	a.Count = 1
 	a.FirstMS = time.Since(j.began).Milliseconds()
 	a.LastMS = a.FirstMS
-	kept := &a
-	j.attempts[k] = kept
-	if j.unknown == nil {
-		j.unknown = map[key]chan struct{}{}
-	}
-	over := make(chan struct{})
-	j.unknown[k] = over
+	it.attempt, it.pending = a, make(chan struct{})
 	j.mu.Unlock()
-	pid, comm := 0, ""
+	var o owner
 	if who != nil {
-		pid, comm = who()
+		o.pid, o.comm = who()
 	}
 	j.mu.Lock()
-	if pid == 0 {
-		pid, comm = j.sought[k].pid, j.sought[k].comm
+	if o.pid == 0 {
+		o = it.owner
 	}
-	kept.PID, kept.Comm = pid, comm
-	told := *kept
-	delete(j.unknown, k)
+	it.attempt.PID, it.attempt.Comm = o.pid, o.comm
+	told := it.attempt
+	close(it.pending)
+	it.pending = nil
 	j.mu.Unlock()
-	close(over)
 	if j.tell != nil {
 		j.telling.Lock()
 		defer j.telling.Unlock()
 		j.tell(told)
 	}
 	return nil
-}
-
-// fresh says whether an attempt of this kind would be the first.
-func (j *journal) fresh(k key) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.attempts[k] == nil && len(j.attempts) < maxAttempts
 }
 
 func (j *journal) opened(now int64) {
@@ -242,15 +220,13 @@ func (r *records) Summary() Summary {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	s := Summary{Attempts: []status.Attempt{}, Others: j.others, OthersRefused: j.othersRefused, Total: j.total, Connections: j.most, Sent: j.sent, Received: j.received, Exhausted: j.exhausted}
-	for _, a := range j.attempts {
-		s.Attempts = append(s.Attempts, *a)
-	}
-	sort.Slice(s.Attempts, func(a, b int) bool {
-		x, y := &s.Attempts[a], &s.Attempts[b]
-		if x.FirstMS != y.FirstMS {
-			return x.FirstMS < y.FirstMS
+	for _, it := range j.kinds {
+		if it.attempt.Count > 0 {
+			s.Attempts = append(s.Attempts, it.attempt)
 		}
-		return x.What < y.What
+	}
+	slices.SortFunc(s.Attempts, func(a, b status.Attempt) int {
+		return cmp.Or(cmp.Compare(a.FirstMS, b.FirstMS), cmp.Compare(a.What, b.What))
 	})
 	return s
 }

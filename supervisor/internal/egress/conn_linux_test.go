@@ -28,11 +28,11 @@ func between(t *testing.T, g *Gateway) (from, to *net.TCPConn, count *atomic.Int
 	t.Helper()
 	from, src := pair(t)
 	dst, to := pair(t)
-	in, out := adopt(t, g, src), adopt(t, g, dst)
+	in, out := newConn(src), newConn(dst)
 	count, done = new(atomic.Int64), make(chan error, 1)
-	g.loop.Start(func() {
+	g.all.Go(func() {
 		err := g.copy(out, in, count)
-		out.CloseWrite()
+		_ = out.CloseWrite()
 		done <- err
 	})
 	return from, to, count, done
@@ -46,7 +46,7 @@ func noise(n int) []byte {
 }
 
 func TestCopyArrivesWholeAndEnds(t *testing.T) {
-	for _, size := range []int{0, 1, little - 1, little, little + 1, 3 * little, piece, 20<<20 + 7} {
+	for _, size := range []int{0, 1, bufferSize - 1, bufferSize, bufferSize + 1, 3 * bufferSize, spliced, 20<<20 + 7} {
 		g := limited(t, plan.Network{})
 		from, to, count, done := between(t, g)
 		sent := noise(size)
@@ -68,19 +68,19 @@ func TestCopyArrivesWholeAndEnds(t *testing.T) {
 func TestCopyPassesOnWhatThereIs(t *testing.T) {
 	g := limited(t, plan.Network{})
 	from, to, _, _ := between(t, g)
-	for _, size := range []int{1, 4 * little, 1, 3, 2 << 20, 5} {
+	for _, size := range []int{1, 4 * bufferSize, 1, 3, 2 << 20, 5} {
 		sent := noise(size)
 		go func() { _, _ = from.Write(sent) }()
-		got := make([]byte, size)
-		if _, err := io.ReadFull(to, got); err != nil || !bytes.Equal(got, sent) {
-			t.Fatalf("%d bytes: %v", size, err)
-		}
+		hear(t, to, string(sent))
 	}
 }
 
 func TestCopyWithoutPipes(t *testing.T) {
 	g := limited(t, plan.Network{})
-	g.store.made = maxPipes // somebody has them all
+	for range maxPipes { // somebody has them all
+		<-g.pipes
+		defer func() { g.pipes <- pipe{} }()
+	}
 	from, to, _, done := between(t, g)
 	sent := noise(4 << 20)
 	go func() {
@@ -98,21 +98,22 @@ func TestCopyWithoutPipes(t *testing.T) {
 // What waits holds no pipe; and readers that don't read hold no more than there may be.
 func TestPipesAreGivenBack(t *testing.T) {
 	g := limited(t, plan.Network{})
-	spliced := false
 	for range 3 * maxPipes {
 		from, to, _, _ := between(t, g)
 		go func() { _, _ = from.Write(make([]byte, 1<<20)) }()
 		if _, err := io.ReadFull(to, make([]byte, 1<<20)); err != nil {
 			t.Fatal(err)
 		}
-		g.store.mu.Lock()
-		spliced = spliced || g.store.made > 0
-		if g.store.made > maxPipes {
-			t.Errorf("%d pipes", g.store.made)
-		}
-		g.store.mu.Unlock()
 	}
-	if !spliced {
+	made := 0
+	for range maxPipes {
+		it := <-g.pipes // or it is waited for until the test times out
+		if it != (pipe{}) {
+			made++
+		}
+		defer func() { g.pipes <- it }()
+	}
+	if made == 0 {
 		t.Error("nothing was spliced: this shows nothing")
 	}
 }
@@ -123,29 +124,25 @@ func TestNothingIsLeftInAPipe(t *testing.T) {
 	g := limited(t, plan.Network{})
 	from, src := pair(t)
 	dst, to := pair(t)
-	if _, err := from.Write([]byte("left over")); err != nil {
-		t.Fatal(err)
-	}
-	_ = to.SetLinger(0)
-	_ = to.Close()
+	say(t, from, "left over")
+	reset(to)
 	if _, err := dst.Read(make([]byte, 1)); !errors.Is(err, unix.ECONNRESET) {
 		t.Fatalf("not reset: %v", err)
 	}
-	in, out := adopt(t, g, src), adopt(t, g, dst)
-	inLoop(g, func() {
-		m := g.mover(out, in)
-		m.much = true
-		if n, err := m.copyOnce(piece); err == nil {
-			t.Errorf("%d bytes went to nobody", n)
+	if n, err := g.pipes.splice(newConn(dst), newConn(src), spliced); err == nil {
+		t.Errorf("%d bytes went to nobody", n)
+	}
+	for range maxPipes {
+		it := <-g.pipes
+		if it != (pipe{}) {
+			t.Error("the pipe is kept")
 		}
-	})
-	if g.store.made != 0 || len(g.store.pipes) != 0 {
-		t.Errorf("%d pipes, %d in store", g.store.made, len(g.store.pipes))
+		defer func() { g.pipes <- it }()
 	}
 }
 
 func TestCopyStopsAtTheLimitOfBytes(t *testing.T) {
-	const limit = 3*little + 5
+	const limit = 3*bufferSize + 5
 	for size, refused := range map[int]bool{limit - 1: false, limit + 1: true, 4 << 20: true} {
 		g := limited(t, plan.Network{MaxBytes: limit})
 		from, to, _, done := between(t, g)
@@ -164,95 +161,48 @@ func TestCopyStopsAtTheLimitOfBytes(t *testing.T) {
 }
 
 func TestCopyEndsWhenEitherIsClosed(t *testing.T) {
-	g := limited(t, plan.Network{})
-	from, src := pair(t)
-	dst, to := pair(t)
-	done := make(chan error, 1)
-	in, out := adopt(t, g, src), adopt(t, g, dst)
-	g.loop.Start(func() { done <- g.copy(out, in, new(atomic.Int64)) })
-	if _, err := from.Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(to, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	g.loop.Post(in.Reset)
-	if err := <-done; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("%v", err)
-	}
-}
-
-// Whoever has much leaves others their turn after each piece, also in a body.
-func TestMuchLeavesOthersTheirTurn(t *testing.T) {
-	g := limited(t, plan.Network{})
-	from, src := pair(t)
-	dst, to := pair(t)
-	sent := noise(512 << 10)
-	if _, err := from.Write(sent); err != nil {
-		t.Fatal(err)
-	}
-	in, out := adopt(t, g, src), adopt(t, g, dst)
-	others, turns, over := 0, 0, false
-	inLoop(g, func() {
-		g.loop.Go(func() {
-			for !over {
-				others++
-				g.loop.Yield()
-			}
-		})
-		m := g.mover(out, in)
-		for left := int64(len(sent)); left > 0; turns++ {
-			n, err := m.copyOnce(min(left, 2*little))
-			if err != nil || n == 0 {
-				t.Errorf("%d, %v", n, err)
-				break
-			}
-			left -= n
+	for _, writes := range []bool{false, true} {
+		g := limited(t, plan.Network{})
+		from, src := pair(t)
+		dst, to := pair(t)
+		in, out := newConn(src), newConn(dst)
+		done := make(chan error, 1)
+		go func() { done <- g.copy(out, in, new(atomic.Int64)) }()
+		say(t, from, "x")
+		hear(t, to, "x")
+		if writes { // more than sockets hold
+			go func() { _, _ = from.Write(make([]byte, 64<<20)) }()
+			out.reset()
+		} else {
+			in.reset()
 		}
-		over = true
-	})
-	if others < turns-2 {
-		t.Errorf("others had %d turns of %d", others, turns)
-	}
-	if got := make([]byte, len(sent)); t.Failed() {
-		return
-	} else if _, err := io.ReadFull(to, got); err != nil || !bytes.Equal(got, sent) {
-		t.Error("it isn't what was sent", err)
+		if err := <-done; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("writes %v: %v", writes, err)
+		}
 	}
 }
 
 // Splicing stops before a byte that was sent as urgent, and takes what lies behind for the end.
-func TestUrgentBytesInTheMiddleOfMuch(t *testing.T) {
+func TestUrgentBytesArriveInTheirPlace(t *testing.T) {
 	for _, ends := range []bool{false, true} {
-		g := limited(t, plan.Network{})
-		from, src := pair(t)
-		dst, to := pair(t)
-		in, out := adopt(t, g, src), adopt(t, g, dst)
-		half := noise(4 * little)
-		if _, err := from.Write(half); err != nil {
-			t.Fatal(err)
-		}
-		urgent(t, from)
-		if _, err := from.Write(half); err != nil {
-			t.Fatal(err)
-		}
-		if ends {
-			_ = from.CloseWrite()
-		}
-		g.loop.Start(func() {
-			m := g.mover(out, in)
-			for m.much = true; ; m.much = true {
-				if n, err := m.copyOnce(piece); n == 0 || err != nil {
-					out.CloseWrite()
-					return
-				}
+		for _, size := range []int{6, 4 * bufferSize} {
+			g := limited(t, plan.Network{})
+			from, src := pair(t)
+			dst, to := pair(t)
+			in, out := newConn(src), newConn(dst)
+			must(t, in.raw.Control(oobInline))
+			half := string(noise(size))
+			say(t, from, half)
+			urgent(t, from)
+			say(t, from, half)
+			if ends {
+				_ = from.CloseWrite()
 			}
-		})
-		got := make([]byte, 2*len(half))
-		if n, err := io.ReadFull(to, got); err != nil || !bytes.HasSuffix(got, half) {
-			t.Errorf("ends %v: %d of %d bytes, %v", ends, n, len(got), err)
+			in.bulk = true
+			go func() { _ = g.copy(out, in, new(atomic.Int64)) }()
+			hear(t, to, half+"!"+half)
+			_ = from.Close()
 		}
-		_ = from.Close()
 	}
 }
 

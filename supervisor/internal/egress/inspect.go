@@ -5,25 +5,25 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/confine-run/confine/internal/network"
-	"github.com/confine-run/confine/supervisor/internal/egress/loop"
 	"github.com/confine-run/confine/supervisor/internal/egress/peek"
 )
 
-// client is what a client inside says to a name, looked at on its way.
+// client inspects what a client inside sends to a name, and sends it on.
 type client struct {
 	g               *Gateway
 	f               *flow
-	inside, outside *loop.Conn
+	answer          *answer
+	inside, outside *conn
 	buf             []byte // what was read and may be needed again
 	have            int    // bytes in buf
 	sent            int    // bytes of buf that are sent on already
 	ended           bool   // the client says no more
-	permitted       network.Claim
-	bodies          *mover // once there was one
-	bounded         bool   // its hello or head has to be whole soon
+	permitted       network.Protocols
+	bounded         bool // its hello or head has to be whole soon
 }
 
 const (
@@ -41,12 +41,12 @@ func (p *policy) inspects(f *flow) bool {
 
 // forward passes on what comes from inside, of flows to names not before it is known
 // that the client means the same name.
-func (g *Gateway) forward(f *flow, inside, outside *loop.Conn) error {
+func (g *Gateway) forward(f *flow, said *answer, inside, outside *conn) error {
 	if !g.inspects(f) {
 		return g.copy(outside, inside, &f.sent)
 	}
 	c := &client{
-		g: g, f: f, inside: inside, outside: outside, buf: make([]byte, firstBuffer),
+		g: g, f: f, answer: said, inside: inside, outside: outside, buf: make([]byte, firstBuffer),
 		permitted: g.rules.Needs(f.host(), f.to.Port()),
 	}
 	kind, err := c.classify()
@@ -63,19 +63,15 @@ func (g *Gateway) forward(f *flow, inside, outside *loop.Conn) error {
 	default:
 		err = refusal(kind)
 	}
-	if err == nil {
-		err = c.pass(c.have)
-	}
-	if err != nil || c.ended {
+	if err != nil {
 		return err
 	}
-	c.buf = nil
-	return g.copy(outside, inside, &f.sent)
+	return c.rest()
 }
 
 // speaks says whether the rules let the client speak so.
-func (c *client) speaks(claim network.Claim) error {
-	if v := c.g.rules.Speaks(c.f.host(), c.f.to.Port(), claim); !v.Allowed {
+func (c *client) speaks(spoken network.Protocols) error {
+	if v := c.g.rules.Speaks(c.f.host(), c.f.to.Port(), spoken); !v.Allowed {
 		c.f.verdict = v
 		return refusal(v.Why)
 	}
@@ -101,14 +97,14 @@ func (c *client) more() error {
 	return err
 }
 
-// soon bounds the time until what the client has begun is whole; whenever ends that.
-func (c *client) soon() {
-	c.inside.SetReadDeadline(time.Now().Add(c.g.patience.hello))
+// setDeadline bounds the time until what the client has begun is whole; clearDeadline ends that.
+func (c *client) setDeadline() {
+	_ = c.inside.SetReadDeadline(time.Now().Add(c.g.patience.hello))
 	c.bounded = true
 }
 
-func (c *client) whenever() {
-	c.inside.SetReadDeadline(time.Time{})
+func (c *client) clearDeadline() {
+	_ = c.inside.SetReadDeadline(time.Time{})
 	c.bounded = false
 }
 
@@ -166,13 +162,13 @@ func (c *client) hellos() error {
 				return err
 			}
 		}
-		if c.have == 0 || c.f.answer.hello == peek.FinalHello {
+		if c.have == 0 || c.answer.known() == peek.FinalHello {
 			return nil
 		}
 		n, more, err := peek.Between(c.buf[:c.have])
 		switch {
 		case err != nil:
-			return c.mistrust(err)
+			return c.refusalOf(err)
 		case n > 0:
 			if err := c.pass(n); err != nil {
 				return err
@@ -185,13 +181,13 @@ func (c *client) hellos() error {
 				return err
 			}
 		default: // a record of the handshake: whether it begins a hello is the server's to decide
-			c.f.answer.wait(c.g.loop)
-			switch {
-			case c.g.ending(): // the client won't hear what comes of it
-				return net.ErrClosed
-			case c.f.answer.hello == peek.NoHello:
+			if err := c.answered(); err != nil {
+				return err
+			}
+			switch c.answer.hello {
+			case peek.NoHello:
 				return refusal(peek.BadServerHello)
-			case c.f.answer.hello == peek.RetryHello:
+			case peek.RetryHello:
 				return c.hello() // the last: no server asks for a third (RFC 8446, section 4.1.4)
 			}
 		}
@@ -200,13 +196,13 @@ func (c *client) hellos() error {
 
 // hello checks the server name of one hello, and sends the hello on.
 func (c *client) hello() error {
-	c.soon()
-	defer c.whenever()
+	c.setDeadline()
+	defer c.clearDeadline()
 	for {
 		name, size, more, err := peek.ServerName(c.buf[:c.have])
 		switch {
 		case err != nil:
-			return c.mistrust(err)
+			return c.refusalOf(err)
 		case !more && name != c.f.name:
 			c.f.claimed = name
 			return refusal(whyServerName)
@@ -230,11 +226,11 @@ const (
 	whySlow       = "too_slow"    // neither is whole in time
 )
 
-// mistrust is why the client's bytes are not sent on.
-func (c *client) mistrust(err error) error {
-	var e *peek.Error
-	if errors.As(err, &e) {
-		return refusal(e.Reason)
+// refusalOf is why the client's bytes are not sent on.
+func (c *client) refusalOf(err error) error {
+	var why peek.Reason
+	if errors.As(err, &why) {
+		return refusal(why)
 	}
 	return err
 }
@@ -251,7 +247,7 @@ func (c *client) requests() error {
 			return err2
 		}
 		if err != nil {
-			return c.mistrust(err)
+			return c.refusalOf(err)
 		}
 		c.take(n)
 		switch {
@@ -263,7 +259,7 @@ func (c *client) requests() error {
 			}
 			continue
 		case c.ended:
-			return c.mistrust(r.End(c.buf[:c.have]))
+			return c.refusalOf(r.End(c.buf[:c.have]))
 		case r.Body() > 0 && c.have == 0:
 			if err := c.body(r); err != nil || c.ended {
 				return err
@@ -272,9 +268,9 @@ func (c *client) requests() error {
 		}
 		switch {
 		case c.have == 0:
-			c.whenever()
+			c.clearDeadline()
 		case n > 0 || !c.bounded: // another has begun
-			c.soon()
+			c.setDeadline()
 		}
 		if err := c.more(); err != nil {
 			return err
@@ -304,60 +300,62 @@ func (c *client) check(r peek.Request) error {
 	return nil
 }
 
-// body passes on a body that needn't be looked at.
+// body passes on bytes of a body, which aren't inspected.
 func (c *client) body(r *peek.Requests) error {
-	c.whenever()
-	if c.bodies == nil {
-		c.bodies = c.g.mover(c.outside, c.inside)
-	}
-	n, err := c.bodies.copyOnce(r.Body())
+	c.clearDeadline()
+	n, err := c.g.copyOnce(c.outside, c.inside, r.Body())
 	c.f.sent.Add(n)
 	r.Skip(n)
 	if err == nil && n == 0 {
 		c.ended = true
-		return c.mistrust(r.End(nil))
+		return c.refusalOf(r.End(nil))
 	}
 	return err
 }
 
 // upgrade waits for what the server says to a request that asks for another protocol.
 func (c *client) upgrade(r *peek.Requests) error {
-	c.f.answer.wait(c.g.loop)
-	code := c.f.answer.code
-	c.f.answer.code = 0 // it was one request's
-	switch {
-	case c.g.ending(): // the client won't hear it
-		return net.ErrClosed
-	case code == 0:
+	if err := c.answered(); err != nil {
+		return err
+	}
+	if c.answer.code == 0 {
 		return refusal(peek.BadStatus)
 	}
-	r.Answered(code)
+	r.Answered(c.answer.code)
+	c.answer.code = 0 // it was one request's
 	return nil
 }
 
-// answer is what a server says first, and who waits for it.
+// answer is what a server says first.
 type answer struct {
+	told  chan struct{}    // closed once the rest is there
 	code  int              // the status of its first answer; 0: it is none of HTTP
 	hello peek.ServerHello // of TLS
-	told  bool
-	task  *loop.Task
 }
 
 func (a *answer) tell(code int, hello peek.ServerHello) {
-	if a.told {
-		return
-	}
-	a.code, a.hello, a.told = code, hello, true
-	if a.task != nil {
-		a.task.Wake()
+	a.code, a.hello = code, hello
+	close(a.told)
+}
+
+// known is the server's hello as far as it has answered.
+func (a *answer) known() peek.ServerHello {
+	select {
+	case <-a.told:
+		return a.hello
+	default:
+		return peek.Unknown
 	}
 }
 
-// wait waits until it is told.
-func (a *answer) wait(l *loop.Loop) {
-	a.task = l.Current()
-	l.Until(func() bool { return a.told })
-	a.task = nil
+// answered waits for the server's answer. Once the run is over, the client won't hear it.
+func (c *client) answered() error {
+	select {
+	case <-c.answer.told:
+		return nil
+	case <-c.g.inside.Done():
+		return net.ErrClosed
+	}
 }
 
 // rest passes on all that follows.
@@ -365,46 +363,51 @@ func (c *client) rest() error {
 	if err := c.pass(c.have); err != nil || c.ended {
 		return err
 	}
-	c.whenever()
+	c.clearDeadline()
 	c.buf = nil
 	return c.g.copy(c.outside, c.inside, &c.f.sent)
 }
 
 // back passes on what the server says, and tells what it says first, if that is HTTP or TLS.
-func (g *Gateway) back(f *flow, inside, outside *loop.Conn) error {
+func (g *Gateway) back(f *flow, said *answer, inside, outside *conn) error {
 	if !g.inspects(f) {
 		return g.copy(inside, outside, &f.received)
 	}
-	head := make([]byte, 0, 512)
-	defer f.answer.tell(0, peek.NoHello)
-	for !f.answer.told && len(head) < peek.MaxHead {
-		if len(head) == cap(head) {
-			head = append(head, 0)[:len(head)]
-		}
-		n, err := outside.Read(head[len(head):cap(head)])
-		if n > 0 {
-			if !g.spend(int64(n)) {
-				return refusal(whyBytes)
-			}
-			if _, err := inside.Write(head[len(head) : len(head)+n]); err != nil {
-				return err
-			}
-			head = head[:len(head)+n]
-			f.received.Add(int64(n))
-		}
+	if err := g.first(f, said, inside, outside); err != nil {
 		if err == io.EOF {
 			return nil
 		}
+		return err
+	}
+	return g.copy(inside, outside, &f.received)
+}
+
+// first passes on what the server says until it can be told what that is.
+func (g *Gateway) first(f *flow, said *answer, inside, outside *conn) error {
+	code, hello := 0, peek.NoHello
+	defer func() { said.tell(code, hello) }()
+	for head := make([]byte, 0, 512); len(head) < peek.MaxHead; {
+		head = slices.Grow(head, 1)
+		n, err := outside.Read(head[len(head):cap(head)])
 		if err != nil {
 			return err
 		}
-		code, more, err := peek.Status(head)
-		if err != nil {
-			code = 0
+		if !g.spend(int64(n)) {
+			return refusal(whyBytes)
 		}
-		if hello := peek.ServersHello(head); !more && hello != peek.Unknown {
-			f.answer.tell(code, hello)
+		head = head[:len(head)+n]
+		if _, err := inside.Write(head[len(head)-n:]); err != nil {
+			return err
+		}
+		f.received.Add(int64(n))
+		status, more, err := peek.Status(head)
+		if err != nil {
+			status = 0
+		}
+		if h := peek.ServersHello(head); !more && h != peek.Unknown {
+			code, hello = status, h
+			return nil
 		}
 	}
-	return g.copy(inside, outside, &f.received)
+	return nil
 }

@@ -1,13 +1,12 @@
 package emulate
 
 import (
+	"net"
 	"net/netip"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/confine-run/confine/supervisor/internal/egress/loop"
 )
 
 // expectation is a connection that a caller's socket is about to make to us.
@@ -28,7 +27,7 @@ const (
 // nothing that could change after the check.
 func (s *Calls) connectTCP(c *caller, k *socket, to netip.AddrPort) unix.Errno {
 	f := c.flow("tcp", to)
-	if !s.admit(f) {
+	if !s.g.Admit(f) {
 		return unix.EACCES
 	}
 	at := s.tcp[0]
@@ -46,19 +45,19 @@ func (s *Calls) connectTCP(c *caller, k *socket, to netip.AddrPort) unix.Errno {
 		return errno
 	}
 	f.From = from
-	way, e := route{from, at}, &expectation{f, time.Now()}
-	if !s.expect(way, e) {
+	ends, e := route{from, at}, &expectation{f, time.Now()}
+	if !s.expect(ends, e) {
 		return unix.EALREADY
 	}
 	errno = rawConnect(k.fd, k.sockaddr(at))
 	if errno == unix.EINTR { // a signal of our own: it goes on
 		errno = 0
-		if err := loop.Connected(k.fd); err != nil {
+		if err := Connected(k.fd); err != nil {
 			errno = errnoOf(err)
 		}
 	}
 	if errno != 0 && errno != unix.EINPROGRESS {
-		s.forget(way, e)
+		s.forget(ends, e)
 	}
 	return errno
 }
@@ -71,7 +70,7 @@ func errnoOf(err error) unix.Errno {
 }
 
 // expect enters what will come.
-func (s *Calls) expect(way route, e *expectation) bool {
+func (s *Calls) expect(ends route, e *expectation) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.expected) >= maxExpected {
@@ -81,37 +80,35 @@ func (s *Calls) expect(way route, e *expectation) bool {
 			}
 		}
 	}
-	if old := s.expected[way]; old != nil && e.since.Sub(old.since) <= expectedFor || len(s.expected) >= maxExpected {
+	if old := s.expected[ends]; old != nil && e.since.Sub(old.since) <= expectedFor || len(s.expected) >= maxExpected {
 		return false
 	}
-	s.expected[way] = e
+	s.expected[ends] = e
 	return true
 }
 
-func (s *Calls) forget(way route, e *expectation) {
+func (s *Calls) forget(ends route, e *expectation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.expected[way] == e {
-		delete(s.expected, way)
+	if s.expected[ends] == e {
+		delete(s.expected, ends)
 	}
 }
 
 // accepted serves what came. Whoever is not expected is somebody else on this host, or
 // the target by a way that it found: it hears nothing.
-func (s *Calls) accepted(c *loop.Conn) {
-	way := route{c.RemoteAddr(), c.LocalAddr()}
+func (s *Calls) accepted(c *net.TCPConn) {
+	ends := route{unmapped(c.RemoteAddr().(*net.TCPAddr).AddrPort()), unmapped(c.LocalAddr().(*net.TCPAddr).AddrPort())}
 	s.mu.Lock()
-	e := s.expected[way]
-	delete(s.expected, way)
+	e := s.expected[ends]
+	delete(s.expected, ends)
 	s.mu.Unlock()
-	switch {
-	case e == nil:
-		c.Reset()
-	case e.flow.To.Port() == dnsPort:
-		s.g.Questions(e.flow, c)
-	default:
-		s.g.Carry(e.flow, c)
+	if e == nil {
+		_ = c.SetLinger(0)
+		_ = c.Close()
+		return
 	}
+	s.g.Carry(e.flow, c)
 }
 
 // from is where a socket's packets to a loopback address come from; it gets an address
@@ -122,7 +119,7 @@ func (k *socket) from(to netip.Addr) (netip.AddrPort, unix.Errno) {
 		if err != nil {
 			return netip.AddrPort{}, errnoOf(err)
 		}
-		if a := loop.AddrPort(own); a.Port() != 0 {
+		if a := addrPort(own); a.Port() != 0 {
 			if a.Addr().IsUnspecified() {
 				return netip.AddrPortFrom(to, a.Port()), 0
 			}
@@ -159,4 +156,42 @@ func (k *socket) sockaddr(a netip.AddrPort) []byte {
 func rawConnect(fd int, sockaddr []byte) unix.Errno {
 	_, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&sockaddr[0])), uintptr(len(sockaddr)))
 	return errno
+}
+
+// addrPort is an address without what only sockets make of it.
+func addrPort(a unix.Sockaddr) netip.AddrPort {
+	switch a := a.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr).Unmap(), uint16(a.Port))
+	}
+	return netip.AddrPort{}
+}
+
+func unmapped(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+}
+
+// connectPatience is far more than a loopback takes.
+const connectPatience = 5 * time.Second
+
+// Connected waits until a connection of a socket that doesn't block is made or refused.
+func Connected(fd int) error {
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+	for end := time.Now().Add(connectPatience); time.Now().Before(end); {
+		n, err := unix.Poll(poll, int(time.Until(end).Milliseconds())+1)
+		switch {
+		case err == unix.EINTR || err == nil && n == 0:
+			continue
+		case err != nil:
+			return err
+		}
+		errno, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+		if err == nil && errno != 0 {
+			err = unix.Errno(errno)
+		}
+		return err
+	}
+	return unix.ETIMEDOUT
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
-	"github.com/confine-run/confine/supervisor/internal/egress/loop"
 )
 
 // pair is the two ends of a connection over loopback.
@@ -53,7 +52,7 @@ func converse(t *testing.T, g *Gateway, name string) *talk {
 	var near, far *net.TCPConn
 	c.client, near = pair(t)
 	far, c.server = pair(t)
-	inside, outside := adopt(t, g, near), adopt(t, g, far)
+	inside, outside := newConn(near), newConn(far)
 	f := &flow{protocol: "tcp", from: endpoint(c.client.LocalAddr()), to: netip.MustParseAddrPort("192.0.2.1:80"), name: name}
 	if name != "" {
 		f.to = meantBy(t, g, "ok.test", 80)
@@ -61,37 +60,14 @@ func converse(t *testing.T, g *Gateway, name string) *talk {
 	if !g.begin(f) {
 		t.Fatal("there is no place for a flow")
 	}
-	f.onLoop = true
-	f.onAbort(inside.Reset)
-	f.onAbort(outside.Reset)
-	g.all.Add(1)
-	g.loop.Start(func() {
-		defer g.all.Done()
+	f.onAbort(inside.reset)
+	f.onAbort(outside.reset)
+	g.all.Go(func() {
 		defer close(c.ended)
 		defer g.end(f)
 		g.relay(f, inside, outside)
 	})
 	return c
-}
-
-// adopt gives a connection to the gateway's loop.
-func adopt(t *testing.T, g *Gateway, c *net.TCPConn) (adopted *loop.Conn) {
-	t.Helper()
-	fd, err := loop.Detach(c)
-	must(t, err)
-	inLoop(g, func() { adopted, err = g.loop.Adopt(fd) })
-	must(t, err)
-	return adopted
-}
-
-// inLoop runs f as a task, and waits for it.
-func inLoop(g *Gateway, f func()) {
-	done := make(chan struct{})
-	g.loop.Start(func() {
-		defer close(done)
-		f()
-	})
-	<-done
 }
 
 // reset ends a connection as a refusal would.
@@ -116,6 +92,22 @@ func (c *talk) arrives(t *testing.T, text string, size int) (got string, err err
 	}()
 	b, err := io.ReadAll(c.server)
 	return string(b), err
+}
+
+// say writes a text, and hear waits until exactly that has arrived.
+func say(t *testing.T, c io.Writer, text string) {
+	t.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func hear(t *testing.T, c io.Reader, text string) {
+	t.Helper()
+	got := make([]byte, len(text))
+	if n, err := io.ReadFull(c, got); err != nil || string(got) != text {
+		t.Fatalf("%d bytes of %d, equal %v, %v", n, len(text), string(got) == text, err)
+	}
 }
 
 var anyone = plan.Network{Rules: allow("ok.test", "192.0.2.1")}
@@ -239,17 +231,10 @@ func TestUpgradeIsTheServersToDecide(t *testing.T) {
 		{"no HTTP at all\r\n", good, false},
 	} {
 		talk := conversation(t, anyone, "ok.test")
-		if _, err := io.WriteString(talk.client, ask+c.then); err != nil {
-			t.Fatal(err)
-		}
+		say(t, talk.client, ask+c.then)
 		_ = talk.client.CloseWrite()
-		head := make([]byte, len(ask))
-		if _, err := io.ReadFull(talk.server, head); err != nil || string(head) != ask {
-			t.Fatalf("%q, %v", head, err)
-		}
-		if _, err := io.WriteString(talk.server, c.answer); err != nil {
-			t.Fatal(err)
-		}
+		hear(t, talk.server, ask)
+		say(t, talk.server, c.answer)
 		rest, err := io.ReadAll(talk.server)
 		if passes := err == nil && string(rest) == c.then; passes != c.passes || !c.passes && len(rest) > 0 {
 			t.Errorf("after %q the server gets %q, %v", c.answer, rest, err)

@@ -1,0 +1,277 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/network"
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/internal/egress/names"
+)
+
+// flow is one connection, or the datagrams between two addresses.
+type flow struct {
+	protocol string // "tcp" or "udp"
+	from, to netip.AddrPort
+	use      handoff.Use
+
+	name    string // that the address in to stands for; "": it stands for itself
+	verdict network.Verdict
+
+	claimed  string // what the client said that it talks to, if that is another
+	dialled  string // the address that name turned out to have
+	incoming bool   // it began outside
+	exact    bool   // there is no loopback inside: a loopback address means the caller's
+	pid      int    // of the process inside, if it was looked for
+	comm     string
+
+	sent, received atomic.Int64 // bytes, by the inside
+
+	ending
+}
+
+// ending is what it takes to end a flow from another goroutine.
+type ending struct {
+	mu      sync.Mutex
+	closers []func()
+	aborted bool
+	outside *conn // of TCP, once there is one
+	silent  bool  // nothing more comes from inside
+}
+
+// onAbort has abort call end; at once if the flow is aborted already.
+func (f *ending) onAbort(end func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closers = append(f.closers, end)
+	if f.aborted {
+		end()
+	}
+}
+
+// abort ends the flow at once.
+func (f *ending) abort() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.aborted = true
+	for _, end := range f.closers {
+		end()
+	}
+}
+
+// leave stops reading what the other side answers, once the inside is gone and has sent everything. What was sent
+// still arrives: a reset would take back what the other side hasn't got yet.
+func (f *ending) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.silent && f.outside != nil {
+		_ = f.outside.CloseRead()
+	}
+}
+
+// acknowledged is how many bytes the other side has confirmed.
+func (f *ending) acknowledged() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.outside == nil {
+		return 0
+	}
+	return acknowledged(f.outside)
+}
+
+// what is the other side as a rule names it: HOST:PORT.
+func (f *flow) what() string {
+	if f.use == handoff.UseLocalhost {
+		return hostPort("localhost", f.to.Port())
+	}
+	if f.name != "" {
+		return hostPort(f.name, f.to.Port())
+	}
+	return f.to.String()
+}
+
+// host is the other side without its port.
+func (f *flow) host() string {
+	switch {
+	case f.use == handoff.UseLocalhost:
+		return "localhost"
+	case f.name != "":
+		return f.name
+	}
+	return f.to.Addr().String()
+}
+
+// known is false for a flow to the gateway's own sockets, which no program means.
+func (f *flow) known() bool { return f.use == handoff.UseLocalhost || !f.to.Addr().IsLoopback() }
+
+// isOwn says whether an address is the run's own.
+func isOwn(a netip.Addr) bool {
+	own := names.HostAddresses()
+	return a == own.V4 || a == own.V6
+}
+
+// resolverPort is where questions are answered, whatever address they are for.
+const resolverPort = 53
+
+// judge finds the name that the flow is for, and asks the rules about that name, or else about the address,
+// and the port.
+func (p *policy) judge(f *flow) bool {
+	to, port := f.to.Addr(), f.to.Port()
+	switch {
+	case f.use == handoff.UseLocalhost:
+		f.verdict = p.rules.Localhost(port)
+	case names.Synthetic(to):
+		name, ok := p.pool.Name(to)
+		if !ok {
+			f.verdict = network.Verdict{Why: network.ReasonNotAllowed}
+			break
+		}
+		f.name = name
+		f.verdict = p.rules.Connect(name, port)
+	default:
+		f.verdict = p.rules.Address(to, port)
+	}
+	return f.verdict.Allowed
+}
+
+// Why an attempt came to nothing, beside what the rules say.
+const (
+	whyBytes       = "network_bytes"
+	whyConnections = "network_connections"
+	whyNoHost      = "no_such_host"
+	whyUnreachable = "unreachable"
+	whyCut         = "cut" // the run had ended, and not all that it had sent was taken
+)
+
+// carry serves a connection that is one of a flow.
+func (g *Gateway) carry(f *flow, inside *conn) {
+	far, ok := g.reach(f)
+	if !ok {
+		inside.reset()
+		return
+	}
+	defer g.end(f)
+	outside := newConn(far.(*net.TCPConn))
+	f.onAbort(inside.reset)
+	f.onAbort(outside.reset)
+	g.relay(f, inside, outside)
+}
+
+// reach judges a flow and dials its other side. Where it fails, it has noted why; where it is ok, the caller has to
+// end the flow.
+func (g *Gateway) reach(f *flow) (far net.Conn, ok bool) {
+	if !f.known() {
+		return nil, false
+	}
+	why := ""
+	switch {
+	case !g.judge(f):
+		why = string(f.verdict.Why)
+	case g.spent():
+		why = whyBytes
+	case !g.begin(f):
+		why = whyConnections
+	}
+	if why != "" {
+		g.note(f, status.AttemptBlocked, why)
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(g.ctx, dialPatience)
+	defer cancel()
+	f.onAbort(cancel)
+	list, err := g.addresses(ctx, f)
+	if err == nil {
+		far, err = dial(ctx, f.protocol, list, f.to.Port())
+	}
+	switch {
+	case err == nil:
+		f.dialled = endpoint(far.RemoteAddr()).Addr().String()
+		if g.plan.Log {
+			g.remember(f, status.AttemptAllowed, "")
+		}
+		return far, true
+	case errors.Is(err, errRefused):
+		g.note(f, status.AttemptBlocked, string(f.verdict.Why))
+	case errors.Is(err, names.ErrNotFound):
+		g.note(f, status.AttemptFailed, whyNoHost)
+	default:
+		g.note(f, status.AttemptFailed, whyUnreachable)
+	}
+	g.end(f)
+	return nil, false
+}
+
+// relay passes bytes on in both directions until both have ended.
+func (g *Gateway) relay(f *flow, inside, outside *conn) {
+	f.mu.Lock()
+	f.outside = outside
+	f.mu.Unlock()
+	var mu sync.Mutex
+	blocked, cut := "", false
+	one := func(to *conn, err error) {
+		if err == nil {
+			_ = to.CloseWrite()
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		var why refusal
+		switch {
+		case errors.As(err, &why) && blocked == "":
+			blocked = string(why)
+			g.remember(f, status.AttemptBlocked, blocked) // as long as there is a socket to be found
+		case to == outside && g.ctx.Err() != nil:
+			cut = true
+		}
+		f.abort()
+	}
+	said := &answer{told: make(chan struct{})}
+	var back sync.WaitGroup
+	back.Go(func() { one(inside, g.back(f, said, inside, outside)) })
+	one(outside, g.forward(f, said, inside, outside))
+	f.mu.Lock()
+	f.silent = true
+	f.mu.Unlock()
+	if g.inside.Err() != nil {
+		f.leave()
+	}
+	back.Wait()
+	_ = inside.Close()
+	_ = outside.Close()
+	switch {
+	case f.incoming:
+		g.log.countIncoming(f.sent.Load(), f.received.Load(), blocked)
+	case cut:
+		g.note(f, status.AttemptFailed, whyCut)
+	case blocked != "":
+		g.note(f, status.AttemptBlocked, blocked)
+	default:
+		g.note(f, status.AttemptAllowed, "")
+	}
+}
+
+// refusal ends a flow that had begun: the attempt is blocked for this reason.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+func endpoint(a net.Addr) netip.AddrPort {
+	var p netip.AddrPort
+	switch a := a.(type) {
+	case *net.TCPAddr:
+		p = a.AddrPort()
+	case *net.UDPAddr:
+		p = a.AddrPort()
+	}
+	return plainPort(p)
+}
+
+// plainPort is an address in the form in which rules compare it.
+func plainPort(p netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port())
+}

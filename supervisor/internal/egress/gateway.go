@@ -1,0 +1,182 @@
+package egress
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/internal/egress/names"
+)
+
+const (
+	// defaultConnections bounds what is open at one time where the policy says nothing.
+	defaultConnections = 4096
+	// dialPatience bounds a connection's way from the first packet to the other side.
+	dialPatience = 30 * time.Second
+)
+
+// Gateway serves the sockets of one run.
+type Gateway struct {
+	policy
+	records
+	budget
+	sockets sockets // those of the run, and what of the gateway is of this system alone
+	pipes   pipes
+
+	buffers, datagramBuffers sync.Pool
+
+	ctx       context.Context
+	cancel    context.CancelFunc
+	inside    context.Context // ends when nobody is left inside to be answered
+	endInside context.CancelFunc
+	all       sync.WaitGroup // all goroutines
+
+	patience      struct{ hello, idle time.Duration } // helloPatience, questionsIdle
+	questionSlots chan struct{}                       // a place for each question that is being answered
+
+	mu   sync.Mutex
+	open map[*flow]struct{}
+}
+
+// budget is what a run may use of the network at one time and altogether.
+type budget struct {
+	limits *plan.Network
+	room   int64 // flows that there are descriptors for
+
+	connections atomic.Int64 // open now
+	bytes       atomic.Int64 // both ways
+	held        atomic.Int64 // of datagrams that wait
+}
+
+// New is a gateway for what the plan allows. tell, if not nil, is called for every
+// attempt that is new of its kind, one at a time.
+func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
+	g := &Gateway{
+		policy: policy{plan: p, rules: &p.Rules, resolver: names.Resolver{Lookup: names.System}, own: ownAddress},
+		budget: budget{limits: p}, sockets: newSockets(), pipes: newPipes(),
+		questionSlots: make(chan struct{}, maxQuestions), open: map[*flow]struct{}{},
+	}
+	g.patience.hello, g.patience.idle = helloPatience, questionsIdle
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.inside, g.endInside = context.WithCancel(g.ctx)
+	g.process.begun, g.process.over = make(chan struct{}), g.inside.Done()
+	g.log.tell, g.log.began, g.log.kinds = tell, time.Now(), map[key]*kind{}
+	var err error
+	g.room, err = room()
+	return g, err
+}
+
+// begin counts a flow among those that are open. It is false if there are as many as may be.
+func (g *Gateway) begin(f *flow) bool {
+	n := g.connections.Add(1)
+	if n > g.most() {
+		g.connections.Add(-1)
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open[f] = struct{}{}
+	g.log.opened(n)
+	return true
+}
+
+// most is how many flows there may be at one time.
+func (b *budget) most() int64 {
+	if b.limits.MaxConnections > 0 {
+		return min(b.room, int64(b.limits.MaxConnections))
+	}
+	return min(b.room, defaultConnections)
+}
+
+func (g *Gateway) end(f *flow) {
+	g.connections.Add(-1)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.open, f)
+}
+
+// spend counts bytes against the run's own limit.
+func (b *budget) spend(n int64) bool {
+	total := b.bytes.Add(n)
+	return b.limits.MaxBytes == 0 || total <= b.limits.MaxBytes
+}
+
+// spent says whether nothing more may pass.
+func (b *budget) spent() bool { return b.limits.MaxBytes > 0 && b.bytes.Load() >= b.limits.MaxBytes }
+
+const (
+	// drainPatience is how long a run that has ended waits for what it has sent while nothing
+	// of it gets on, and drainMost how long altogether.
+	drainPatience = 2 * time.Second
+	drainMost     = 30 * time.Second
+)
+
+// Close ends the gateway, once nothing is left of the run. What it has sent is
+// still passed on, for a while; what would come back has nobody to go to.
+func (g *Gateway) Close() {
+	g.sockets.awaitAccepted()
+	g.mu.Lock()
+	g.endInside()
+	g.mu.Unlock()
+	g.everyFlow((*flow).leave)
+	g.sockets.stop()
+	done := make(chan struct{})
+	go func() {
+		g.all.Wait()
+		close(done)
+	}()
+	g.drain(done)
+	g.cancel()
+	g.process.end()
+	g.sockets.close()
+	g.pipes.close()
+}
+
+// drain waits until all goroutines have ended, as long as bytes still arrive somewhere, and then cuts what is left.
+func (g *Gateway) drain(done <-chan struct{}) {
+	end := time.NewTimer(drainMost)
+	defer end.Stop()
+	for last := int64(-1); ; {
+		now := g.arrived()
+		if now == last {
+			break
+		}
+		last = now
+		patience := time.NewTimer(drainPatience)
+		select {
+		case <-done:
+			patience.Stop()
+			return
+		case <-patience.C:
+			continue
+		case <-end.C:
+			patience.Stop()
+		}
+		break
+	}
+	g.cancel()
+	g.everyFlow((*flow).abort)
+	<-done
+}
+
+// arrived changes whenever bytes have arrived at some other side.
+func (g *Gateway) arrived() int64 {
+	all := g.bytes.Load()
+	g.everyFlow(func(f *flow) { all += f.acknowledged() })
+	return all
+}
+
+// everyFlow does something with each flow that is open.
+func (g *Gateway) everyFlow(do func(*flow)) {
+	g.mu.Lock()
+	all := slices.Collect(maps.Keys(g.open))
+	g.mu.Unlock()
+	for _, f := range all {
+		do(f)
+	}
+}
