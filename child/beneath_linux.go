@@ -231,14 +231,14 @@ func (s *state) asStranger(do func() error) (err error) {
 // absent makes the whiteout by which an overlay hides a name of what lies beneath. It takes no
 // capability, but what stands around this sandbox may not let a node be made.
 func (s *state) absent(m *handoff.Mount) error {
-	dir, name, err := s.parent(m.Dst)
+	at, err := s.parent(m.Dst)
 	if err != nil {
 		return err
 	}
-	if !s.ours(dir) {
+	if !at.ours {
 		return notOurs(m.Dst)
 	}
-	err = unix.Mknodat(dir.fd, name, unix.S_IFCHR, 0)
+	err = unix.Mknodat(at.fd, at.name, unix.S_IFCHR, 0)
 	if err == unix.EPERM || err == unix.EACCES {
 		s.fellBack.EtcChosen = true
 		return nil
@@ -254,11 +254,11 @@ func (s *state) notBeneath() error {
 		if a.Kind != handoff.MountAbsent {
 			continue
 		}
-		dir, name, err := s.parent(a.Dst)
+		at, err := s.parent(a.Dst)
 		if err != nil {
 			return err
 		}
-		if err := unix.Unlinkat(dir.fd, name, 0); err != nil && err != unix.ENOENT {
+		if err := unix.Unlinkat(at.fd, at.name, 0); err != nil && err != unix.ENOENT {
 			return fault("unlink", a.Dst, err)
 		}
 	}

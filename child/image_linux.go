@@ -73,15 +73,15 @@ func (s *state) imageTree(m *handoff.Mount) (tree int, err error) {
 // be made, because the tree is read-only or its directories are another user's, it
 // is mounted on what is there.
 func (s *state) imageFile(m *handoff.Mount) error {
-	dir, name, err := s.parent(m.Dst)
+	at, err := s.parent(m.Dst)
 	if err != nil {
 		return err
 	}
-	if s.ours(dir) {
-		err := fault("unlink", m.Dst, unix.Unlinkat(dir.fd, name, 0))
+	if at.ours {
+		err := fault("unlink", m.Dst, unix.Unlinkat(at.fd, at.name, 0))
 		f, _ := err.(*failure)
 		if f == nil || f.errno == unix.ENOENT {
-			err = writeFile(dir.fd, name, m)
+			err = writeFile(at.fd, at.name, m)
 			f, _ = err.(*failure)
 		}
 		if f == nil || !denied(f.errno) {
@@ -89,7 +89,7 @@ func (s *state) imageFile(m *handoff.Mount) error {
 		}
 	}
 	var st unix.Stat_t
-	if err := unix.Fstatat(dir.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if err := unix.Fstatat(at.fd, at.name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return fault("mount (the tree has no such file)", m.Dst, unix.ENOENT) // optional, and left out
 	}
 	return s.fileOver(m)

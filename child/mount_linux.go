@@ -306,6 +306,9 @@ func (s *state) proc(m *handoff.Mount) error {
 // skipped, if it needn't be.
 func (s *state) again(m *handoff.Mount, attr int) error {
 	dst := m.Dst
+	if name, of := s.ofProc(m); of {
+		return s.againInProc(name, m, attr)
+	}
 	fd, err := s.inside(dst)
 	if err == unix.ENOENT || err == unix.ENOTDIR {
 		return gone(m)
@@ -337,6 +340,30 @@ func (s *state) again(m *handoff.Mount, attr int) error {
 	return s.restrictPlaced(dst, attr, st.Mode&unix.S_IFMT == unix.S_IFDIR)
 }
 
+// ofProc says whether a place is in a proc that was made here, where nobody else changes what there
+// is: it needs no look at what stands there.
+func (s *state) ofProc(m *handoff.Mount) (name string, of bool) {
+	if s.procFD < 0 || m.Ino != 0 || s.fellBack.MountSetattr {
+		return "", false
+	}
+	return strings.CutPrefix(m.Dst, "/proc/")
+}
+
+func (s *state) againInProc(name string, m *handoff.Mount, attr int) error {
+	tree, err := unix.OpenTree(s.procFD, name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
+	if err == unix.ENOENT {
+		return nil
+	}
+	if err != nil {
+		return fault("open_tree", m.Dst, err)
+	}
+	defer unix.Close(tree)
+	if err := s.restrict(tree, attr, false); err != nil {
+		return err
+	}
+	return fault("move_mount", m.Dst, unix.MoveMount(tree, "", s.procFD, name, unix.MOVE_MOUNT_F_EMPTY_PATH))
+}
+
 // gone: nothing is at the place of m. If something was when the plan was made, it
 // was moved away, and is to be seen by another name.
 func gone(m *handoff.Mount) error {
@@ -350,6 +377,9 @@ func gone(m *handoff.Mount) error {
 func (s *state) mask(m *handoff.Mount) error {
 	if s.inShut(m.Dst) {
 		return errShut
+	}
+	if name, of := s.ofProc(m); of {
+		return s.maskInProc(name)
 	}
 	fd, err := s.inside(m.Dst)
 	if err == unix.ENOENT || err == unix.ENOTDIR {
@@ -367,73 +397,78 @@ func (s *state) mask(m *handoff.Mount) error {
 		return fault("fstat (replaced during set-up)", m.Dst, unix.ESTALE)
 	}
 	isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
-	tree, err := s.scratch.again(isDir)
-	if err != nil {
-		if tree, err = s.scratch.emptyTree(isDir); err != nil {
-			return err
-		}
-		if err := s.restrict(tree, maskAttr, false); err != nil {
-			_ = unix.Close(tree)
-			return err
-		}
-		first := s.scratch.mask(isDir)
-		if *first > 0 {
-			_ = unix.Close(*first)
-		}
-		*first = tree
-	} else {
-		defer unix.Close(tree)
-	}
-	if err := moveMount(tree, fd, ""); err != nil {
+	if err := s.cover(isDir, fd, ""); err != nil {
 		return err
 	}
 	s.forget(m.Dst)
 	return s.restrictPlaced(m.Dst, maskAttr, false)
 }
 
+// maskInProc hides a file, or a directory, of the proc that was made here.
+func (s *state) maskInProc(name string) error {
+	err := s.cover(false, s.procFD, name)
+	if f, ok := err.(*failure); ok && f.errno == unix.EINVAL {
+		err = s.cover(true, s.procFD, name)
+	}
+	if f, ok := err.(*failure); ok && f.errno == unix.ENOENT {
+		return nil
+	}
+	return err
+}
+
 const maskAttr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 
-const copyTree = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH
-
-// mask is the last mask of its kind that wasn't a copy, 0 before there is one. It stays open until the end of the set-up.
-func (s *scratch) mask(dir bool) *int {
+// cover hides what is at a path behind a copy of a mask. A copy that finds no place is kept for the next.
+func (s *state) cover(dir bool, at int, path string) error {
+	m := &s.scratch.masks[0]
 	if dir {
-		return &s.masks[1]
+		m = &s.scratch.masks[1]
 	}
-	return &s.masks[0]
+	if err := s.copyMask(m, dir); err != nil {
+		return err
+	}
+	if err := moveMount(m.copy, at, path); err != nil {
+		return err
+	}
+	_ = unix.Close(m.copy)
+	m.copy = 0
+	return nil
 }
 
-// again copies a mask, with its attributes. That can't be when there is none, or none any more: somebody outside has removed
-// what it hid.
-func (s *scratch) again(dir bool) (tree int, err error) {
-	if *s.mask(dir) == 0 {
-		return -1, unix.ENOENT
+// mask is an empty file or directory that nobody can open, mounted on itself. 0 is none, of both.
+type mask struct{ first, copy int }
+
+func (s *state) copyMask(m *mask, dir bool) (err error) {
+	const copyTree = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH
+	if m.copy > 0 {
+		return nil
 	}
-	return unix.OpenTree(*s.mask(dir), "", copyTree)
+	if m.first == 0 {
+		empty, err := s.scratch.empty(dir)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(empty)
+		if m.first, err = unix.OpenTree(empty, "", copyTree); err != nil {
+			return fault("open_tree", "mask", err)
+		}
+		// Copies have its attributes.
+		if err := s.restrict(m.first, maskAttr, false); err != nil {
+			return err
+		}
+		if err := moveMount(m.first, empty, ""); err != nil {
+			return err
+		}
+	}
+	m.copy, err = unix.OpenTree(m.first, "", copyTree)
+	return fault("open_tree", "mask", err)
 }
 
-// emptyTree is what a mask is made of.
-func (s *scratch) emptyTree(dir bool) (tree int, err error) {
-	empty, err := s.empty(dir)
-	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(empty)
-	tree, err = unix.OpenTree(empty, "", copyTree)
-	return tree, fault("open_tree", "mask", err)
-}
-
-// empty opens the empty directory, or file, that masks are made of.
+// empty makes the empty directory, or file, that masks are made of, and opens it.
 func (s *scratch) empty(dir bool) (fd int, err error) {
-	name, flags := "empty-file", unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC
+	name := "empty-file"
 	if dir {
 		name = "empty-dir"
-	}
-	fd, err = unix.Openat(s.fd, name, flags, 0)
-	if err != unix.ENOENT {
-		return fd, fault("open", name, err)
-	}
-	if dir {
 		err = unix.Mkdirat(s.fd, name, 0)
 	} else {
 		err = unix.Mknodat(s.fd, name, unix.S_IFREG, 0)
@@ -441,6 +476,6 @@ func (s *scratch) empty(dir bool) (fd int, err error) {
 	if err != nil {
 		return -1, fault("mknod", name, err)
 	}
-	fd, err = unix.Openat(s.fd, name, flags, 0)
+	fd, err = unix.Openat(s.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	return fd, fault("open", name, err)
 }

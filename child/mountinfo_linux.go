@@ -2,6 +2,7 @@ package child
 
 import (
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -40,7 +41,7 @@ func (s *state) mountTable() ([]mountEntry, error) {
 		}
 		text = text[:len(text)+n]
 	}
-	table, ok := parseMountinfo(string(text))
+	table, ok := parseMountinfo(unsafe.String(unsafe.SliceData(text), len(text)))
 	if !ok {
 		return nil, fault("parse", "/proc/self/mountinfo", unix.EINVAL)
 	}
@@ -49,7 +50,7 @@ func (s *state) mountTable() ([]mountEntry, error) {
 
 // parseMountinfo takes the first two, the fifth, sixth and last field of every line; see proc(5).
 func parseMountinfo(text string) ([]mountEntry, bool) {
-	var table []mountEntry
+	table := make([]mountEntry, 0, strings.Count(text, "\n"))
 	for text != "" {
 		line, rest, _ := strings.Cut(text, "\n")
 		text = rest

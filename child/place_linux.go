@@ -84,21 +84,21 @@ func (s *state) attachAt(tree int, dst string, isDir bool) error {
 	if dst == "/" {
 		return fault("move_mount", dst, unix.EBUSY)
 	}
-	dir, name, err := s.parent(dst)
+	at, err := s.parent(dst)
 	if err != nil {
 		return err
 	}
-	if s.ours(dir) {
+	if at.ours {
 		if isDir {
-			err = unix.Mkdirat(dir.fd, name, 0o755)
+			err = unix.Mkdirat(at.fd, at.name, 0o755)
 		} else {
-			err = unix.Mknodat(dir.fd, name, unix.S_IFREG|0o644, 0)
+			err = unix.Mknodat(at.fd, at.name, unix.S_IFREG|0o644, 0)
 		}
 		if err != nil && err != unix.EEXIST {
 			return fault("mkdir", dst, err)
 		}
 	}
-	err = unix.MoveMount(tree, "", dir.fd, name, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	err = unix.MoveMount(tree, "", at.fd, at.name, unix.MOVE_MOUNT_F_EMPTY_PATH)
 	if err == unix.ENOENT {
 		return notOurs(dst)
 	}
@@ -106,17 +106,35 @@ func (s *state) attachAt(tree int, dst string, isDir bool) error {
 	return fault("move_mount", dst, err)
 }
 
-// place is a directory of the new root that is held open, because what comes
+// place is a directory of the new root that is kept in mind, because what comes
 // next in the table, which is sorted, often stands in the same one or near.
 type place struct {
 	path string
-	fd   int
 	dev  uint64
+	fd   int // it, or what the way begins at
+	// way leads from fd through directories that were made here one in the other. To walk it
+	// costs less than to open each, and nobody else can have put a link there.
+	way string
 }
 
-// parent opens the directory that dst stands in, making what is missing on the
-// way, and gives the last name. All on the way stay open until something elsewhere is asked for.
-func (s *state) parent(dst string) (dir *place, name string, err error) {
+// point is a name in a directory of the new root.
+type point struct {
+	fd   int
+	name string // with the directories on the way
+	ours bool   // something can be made there
+}
+
+// below is the way to what a directory has by a name.
+func (dir *place) below(name string) string {
+	if dir.way == "" {
+		return name
+	}
+	return dir.way + "/" + name
+}
+
+// parent finds the directory that dst stands in, making what is missing on the
+// way. All on the way is kept until something elsewhere is asked for.
+func (s *state) parent(dst string) (at point, err error) {
 	i := strings.LastIndexByte(dst, '/')
 	up, name := dst[:i], dst[i+1:]
 	if up == "" {
@@ -126,39 +144,38 @@ func (s *state) parent(dst string) (dir *place, name string, err error) {
 		s.forget(s.way[n-1].path)
 	}
 	for {
-		at, next, path := &place{fd: s.rootFD}, ".", "/"
+		dir, next, path := &place{fd: s.rootFD}, ".", "/"
 		if n := len(s.way); n > 0 {
-			if at = &s.way[n-1]; at.path == up {
-				return at, name, nil
+			if dir = &s.way[n-1]; dir.path == up {
+				return point{dir.fd, dir.below(name), s.ours(dir)}, nil
 			}
-			next, _, _ = strings.Cut(strings.TrimPrefix(up[len(at.path):], "/"), "/")
-			path = strings.TrimSuffix(at.path, "/") + "/" + next
+			next, _, _ = strings.Cut(strings.TrimPrefix(up[len(dir.path):], "/"), "/")
+			path = strings.TrimSuffix(dir.path, "/") + "/" + next
 		}
-		below, err := at.enter(next, path, len(s.way) > 0 && s.ours(at))
+		below, err := dir.enter(next, path, len(s.way) > 0 && s.ours(dir))
 		if err != nil {
-			return nil, "", err
+			return point{}, err
 		}
 		s.way = append(s.way, below)
 	}
 }
 
-// enter opens what a directory has by a name, and makes it before if it is missing and the directory ours.
+// enter finds what a directory has by a name, and makes it before if it is missing and the directory ours.
 func (dir *place) enter(name, path string, ours bool) (below place, err error) {
-	made := false
+	below = place{path: path, dev: dir.dev, fd: dir.fd, way: dir.below(name)}
 	if ours { // mostly it is missing
-		err := unix.Mkdirat(dir.fd, name, 0o755)
-		if made = err == nil; !made && err != unix.EEXIST {
+		if err := unix.Mkdirat(below.fd, below.way, 0o755); err != unix.EEXIST {
 			return below, fault("mkdir", path, err)
 		}
 	}
-	below = place{path: path, dev: dir.dev}
-	below.fd, err = unix.Openat2(dir.fd, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH})
+	below.fd, err = unix.Openat2(below.fd, below.way, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH})
 	if err == unix.ENOENT {
 		return below, notOurs(path)
 	}
-	if err != nil || made {
+	if err != nil {
 		return below, fault("openat2", path, err)
 	}
+	below.way = ""
 	var st unix.Stat_t
 	if err := unix.Fstat(below.fd, &st); err != nil {
 		_ = unix.Close(below.fd)
@@ -168,10 +185,12 @@ func (dir *place) enter(name, path string, ours bool) (below place, err error) {
 	return below, nil
 }
 
-// forget lets go of the open directories that something was mounted on, or above.
+// forget lets go of the directories that something was mounted on, or above.
 func (s *state) forget(dst string) {
 	for n := len(s.way); n > 0 && within(s.way[n-1].path, dst); n-- {
-		_ = unix.Close(s.way[n-1].fd)
+		if s.way[n-1].way == "" {
+			_ = unix.Close(s.way[n-1].fd)
+		}
 		s.way = s.way[:n-1]
 	}
 }
@@ -211,18 +230,18 @@ func (s *state) makeDir(dst string, mode uint32) error {
 	if dst == "/" {
 		return nil
 	}
-	dir, name, err := s.parent(dst)
+	at, err := s.parent(dst)
 	if err != nil {
 		return err
 	}
-	if !s.ours(dir) {
+	if !at.ours {
 		fd, err := s.inside(dst)
 		if err != nil {
 			return notOurs(dst)
 		}
 		return fault("close", dst, unix.Close(fd))
 	}
-	err = unix.Mkdirat(dir.fd, name, mode)
+	err = unix.Mkdirat(at.fd, at.name, mode)
 	if err == unix.EEXIST {
 		err = nil
 	}
@@ -234,14 +253,14 @@ func (s *state) makeFile(m *handoff.Mount) error {
 	if m.Optional {
 		return s.imageFile(m)
 	}
-	dir, name, err := s.parent(m.Dst)
+	at, err := s.parent(m.Dst)
 	if err != nil {
 		return err
 	}
-	if !s.ours(dir) {
+	if !at.ours {
 		return notOurs(m.Dst)
 	}
-	return writeFile(dir.fd, name, m)
+	return writeFile(at.fd, at.name, m)
 }
 
 func writeFile(dir int, name string, m *handoff.Mount) error {
@@ -261,12 +280,12 @@ func writeFile(dir int, name string, m *handoff.Mount) error {
 }
 
 func (s *state) makeSymlink(m *handoff.Mount) error {
-	dir, name, err := s.parent(m.Dst)
+	at, err := s.parent(m.Dst)
 	if err != nil {
 		return err
 	}
-	if !s.ours(dir) {
+	if !at.ours {
 		return notOurs(m.Dst)
 	}
-	return fault("symlink", m.Dst, unix.Symlinkat(m.Text, dir.fd, name))
+	return fault("symlink", m.Dst, unix.Symlinkat(m.Text, at.fd, at.name))
 }

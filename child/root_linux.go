@@ -10,9 +10,9 @@ import (
 // mounted in a corner of the new root while parts of it are shown where they
 // belong, and detached from there before the target starts.
 type scratch struct {
-	fd    int    // its root
-	next  int    // number of the next part
-	masks [2]int // see mask
+	fd    int     // its root
+	next  int     // number of the next part
+	masks [2]mask // of files, and of directories
 }
 
 const corner = ".scratch"
@@ -173,9 +173,11 @@ func (s *state) pivot() error {
 		return nil
 	}
 	s.forget("/")
-	for _, fd := range s.scratch.masks {
-		if fd > 0 {
-			_ = unix.Close(fd)
+	for _, m := range s.scratch.masks {
+		for _, fd := range []int{m.first, m.copy} {
+			if fd > 0 {
+				_ = unix.Close(fd)
+			}
 		}
 	}
 	if !s.hasImage() { // else the corner lies beneath the root, and goes with the old one

@@ -1,7 +1,6 @@
 package child
 
 import (
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,10 +24,11 @@ func (s *state) verify() error {
 }
 
 func (s *state) check(table []mountEntry) error {
-	tree, on := s.planned(), atop(table)
+	all := s.planned()
+	var on map[covering]bool
 	for i := range table {
 		m := &table[i]
-		want, known := s.wanted(tree, m.point)
+		want, known := s.wanted(all, m.point)
 		if !known {
 			return fault("verify (a mount that nobody planned)", m.point, unix.EEXIST)
 		}
@@ -36,7 +36,13 @@ func (s *state) check(table []mountEntry) error {
 			name string
 			want bool
 		}{{"ro", want.readOnly}, {"nosuid", true}, {"nodev", want.nodev}} {
-			if option.want && !m.has(option.name) && (option.name != "ro" || !on[covering{m.id, m.point}]) {
+			if !option.want || m.has(option.name) {
+				continue
+			}
+			if on == nil {
+				on = atop(table)
+			}
+			if option.name != "ro" || !on[covering{m.id, m.point}] {
 				return fault("verify (mount lacks "+option.name+")", m.point, unix.EPERM)
 			}
 		}
@@ -63,42 +69,19 @@ func atop(table []mountEntry) map[covering]bool {
 	return on
 }
 
-// placed is a name in the tree of what was planned.
-type placed struct {
-	entries []*handoff.Mount // in the order of the plan
-	below   map[string]*placed
-}
-
-// planned is the plan by place, so that what it says of a mount point is found by walking
-// that: a tree that somebody else made can bring thousands of both.
-func (s *state) planned() *placed {
-	root := &placed{}
+// planned are the mounts of the plan by place, so that what it says of a mount point is found by
+// asking for that and what is above: a tree that somebody else made can bring thousands of both.
+func (s *state) planned() []*handoff.Mount {
+	all := make([]*handoff.Mount, 0, len(s.box.Mounts))
 	for i := range s.box.Mounts {
-		m, at := &s.box.Mounts[i], root
-		if m.Kind == handoff.MountDir || m.Kind == handoff.MountSymlink || m.Kind == handoff.MountAbsent {
-			continue // no mounts
+		switch m := &s.box.Mounts[i]; m.Kind {
+		case handoff.MountDir, handoff.MountSymlink, handoff.MountAbsent: // no mounts
+		default:
+			all = append(all, m)
 		}
-		for name := range names(m.Dst) {
-			next := at.below[name]
-			if next == nil {
-				if next = new(placed); at.below == nil {
-					at.below = make(map[string]*placed)
-				}
-				at.below[name] = next
-			}
-			at = next
-		}
-		at.entries = append(at.entries, m)
 	}
-	return root
-}
-
-// names are those of a path.
-func names(path string) iter.Seq[string] {
-	if path == "/" {
-		return func(func(string) bool) {}
-	}
-	return strings.SplitSeq(strings.TrimPrefix(path, "/"), "/")
+	slices.SortStableFunc(all, func(a, b *handoff.Mount) int { return strings.Compare(a.Dst, b.Dst) }) // at one place, in the plan's order
+	return all
 }
 
 type wanted struct {
@@ -108,7 +91,7 @@ type wanted struct {
 
 // wanted is what the plan says of a mount point: of the last entry there, or of
 // the bind whose own mounts reach so far.
-func (s *state) wanted(tree *placed, point string) (w wanted, known bool) {
+func (s *state) wanted(all []*handoff.Mount, point string) (w wanted, known bool) {
 	if point == "/" {
 		w, known = wanted{readOnly: !s.hasImage() || s.fellBack.RootReadOnly, nodev: true}, true
 	}
@@ -118,15 +101,15 @@ func (s *state) wanted(tree *placed, point string) (w wanted, known bool) {
 	if slices.Contains(s.shut, point) {
 		return wanted{readOnly: true, nodev: true}, true
 	}
-	at := tree
-	for name := range names(point) { // what is at "/" is the root's own affair, above
-		if at = at.below[name]; at == nil {
-			break
+	for n := 1; n < len(point); { // what is at "/" is the root's own affair, above
+		if next := strings.IndexByte(point[n+1:], '/'); next < 0 {
+			n = len(point)
+		} else {
+			n += 1 + next
 		}
-		for _, m := range at.entries {
-			if s.wants(&w, m, point) {
-				known = true
-			}
+		at, _ := slices.BinarySearchFunc(all, point[:n], func(m *handoff.Mount, dst string) int { return strings.Compare(m.Dst, dst) })
+		for ; at < len(all) && all[at].Dst == point[:n]; at++ {
+			known = s.wants(&w, all[at], point) || known
 		}
 	}
 	return w, known
