@@ -107,7 +107,7 @@ func TestDecodeRefuses(t *testing.T) {
 		why   string
 	}{
 		{"nothing", nil, "cut short"},
-		{"two bytes", []byte{1, 2}, "cut short"},
+		{"one byte", good[:1], "cut short"},
 		{"a frame cut short", good[:len(good)-1], "cut short"},
 		{"bytes left over", append(bytes.Clone(good), 0), "left over"},
 		{"another version", other, "version"},
