@@ -1,4 +1,4 @@
-package child
+package root
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/child/internal/fault"
 	"github.com/confine-run/confine/internal/linux"
 )
 
@@ -18,10 +19,10 @@ type mountEntry struct {
 }
 
 // mountTable reads mountinfo of our own mount namespace.
-func (s *state) mountTable() ([]mountEntry, error) {
+func mountTable() ([]mountEntry, error) {
 	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fault("open", "/proc/self/mountinfo", err)
+		return nil, fault.Of("open", "/proc/self/mountinfo", err)
 	}
 	defer unix.Close(fd)
 	text := make([]byte, 0, 16<<10)
@@ -34,7 +35,7 @@ func (s *state) mountTable() ([]mountEntry, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fault("read", "/proc/self/mountinfo", err)
+			return nil, fault.Of("read", "/proc/self/mountinfo", err)
 		}
 		if n == 0 {
 			break
@@ -43,7 +44,7 @@ func (s *state) mountTable() ([]mountEntry, error) {
 	}
 	table, ok := parseMountinfo(unsafe.String(unsafe.SliceData(text), len(text)))
 	if !ok {
-		return nil, fault("parse", "/proc/self/mountinfo", unix.EINVAL)
+		return nil, fault.Of("parse", "/proc/self/mountinfo", unix.EINVAL)
 	}
 	return table, nil
 }

@@ -1,4 +1,4 @@
-package child
+package root
 
 import (
 	"slices"
@@ -7,30 +7,35 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/child/internal/fault"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
 // verify holds the kernel's table of mounts against the plan: nothing else is
 // mounted, and every mount carries the flags that it was to get.
-func (s *state) verify() error {
-	if !s.has(unix.CLONE_NEWNS) {
-		return nil
-	}
-	table, err := s.mountTable()
+func (b *Builder) verify() error {
+	table, err := mountTable()
 	if err != nil {
 		return err
 	}
-	return s.check(table)
+	return (&checker{planned(b.box.Mounts), b.image, b.fell, b.masker.unsearchable, b.flat}).check(table)
 }
 
-func (s *state) check(table []mountEntry) error {
-	all := s.planned()
+// checker is what the plan says, and what became of it.
+type checker struct {
+	all                []*handoff.Mount // see planned
+	image              bool
+	fell               *handoff.Fallbacks
+	unsearchable, flat []string
+}
+
+func (c *checker) check(table []mountEntry) error {
 	var on map[covering]bool
 	for i := range table {
 		m := &table[i]
-		want, known := s.wanted(all, m.point)
+		want, known := c.wanted(m.point)
 		if !known {
-			return fault("verify (a mount that nobody planned)", m.point, unix.EEXIST)
+			return fault.Of("verify (a mount that nobody planned)", m.point, unix.EEXIST)
 		}
 		for _, option := range []struct {
 			name string
@@ -43,11 +48,11 @@ func (s *state) check(table []mountEntry) error {
 				on = atop(table)
 			}
 			if option.name != "ro" || !on[covering{m.id, m.point}] {
-				return fault("verify (mount lacks "+option.name+")", m.point, unix.EPERM)
+				return fault.Of("verify (mount lacks "+option.name+")", m.point, unix.EPERM)
 			}
 		}
 		if want.super != "" && !lists(m.super, want.super) {
-			return fault("verify (mount lacks "+want.super+")", m.point, unix.EPERM)
+			return fault.Of("verify (mount lacks "+want.super+")", m.point, unix.EPERM)
 		}
 	}
 	return nil
@@ -71,10 +76,10 @@ func atop(table []mountEntry) map[covering]bool {
 
 // planned are the mounts of the plan by place, so that what it says of a mount point is found by
 // asking for that and what is above: a tree that somebody else made can bring thousands of both.
-func (s *state) planned() []*handoff.Mount {
-	all := make([]*handoff.Mount, 0, len(s.box.Mounts))
-	for i := range s.box.Mounts {
-		switch m := &s.box.Mounts[i]; m.Kind {
+func planned(mounts []handoff.Mount) []*handoff.Mount {
+	all := make([]*handoff.Mount, 0, len(mounts))
+	for i := range mounts {
+		switch m := &mounts[i]; m.Kind {
 		case handoff.MountDir, handoff.MountSymlink, handoff.MountAbsent: // no mounts
 		default:
 			all = append(all, m)
@@ -91,14 +96,14 @@ type wanted struct {
 
 // wanted is what the plan says of a mount point: of the last entry there, or of
 // the bind whose own mounts reach so far.
-func (s *state) wanted(all []*handoff.Mount, point string) (w wanted, known bool) {
+func (c *checker) wanted(point string) (w wanted, known bool) {
 	if point == "/" {
-		w, known = wanted{readOnly: !s.hasImage() || s.fellBack.RootReadOnly, nodev: true}, true
+		w, known = wanted{readOnly: !c.image || c.fell.RootReadOnly, nodev: true}, true
 	}
-	if s.fellBack.RootReadOnly { // what is mounted in the tree came with it
+	if c.fell.RootReadOnly { // what is mounted in the tree came with it
 		w, known = wanted{readOnly: true, nodev: true}, true
 	}
-	if slices.Contains(s.shut, point) {
+	if slices.Contains(c.unsearchable, point) {
 		return wanted{readOnly: true, nodev: true}, true
 	}
 	for n := 1; n < len(point); { // what is at "/" is the root's own affair, above
@@ -107,34 +112,34 @@ func (s *state) wanted(all []*handoff.Mount, point string) (w wanted, known bool
 		} else {
 			n += 1 + next
 		}
-		at, _ := slices.BinarySearchFunc(all, point[:n], func(m *handoff.Mount, dst string) int { return strings.Compare(m.Dst, dst) })
-		for ; at < len(all) && all[at].Dst == point[:n]; at++ {
-			known = s.wants(&w, all[at], point) || known
+		at, _ := slices.BinarySearchFunc(c.all, point[:n], func(m *handoff.Mount, dst string) int { return strings.Compare(m.Dst, dst) })
+		for ; at < len(c.all) && c.all[at].Dst == point[:n]; at++ {
+			known = c.wants(&w, c.all[at], point) || known
 		}
 	}
 	return w, known
 }
 
 // wants is what one entry, at a mount point or above, adds to what is known of the point.
-func (s *state) wants(w *wanted, m *handoff.Mount, point string) bool {
+func (c *checker) wants(w *wanted, m *handoff.Mount, point string) bool {
 	switch m.Kind {
 	case handoff.MountBind:
 		*w = wanted{readOnly: m.ReadOnly, nodev: !m.Device}
 	case handoff.MountOverlay:
-		*w = wanted{readOnly: slices.Contains(s.flat, m.Dst), nodev: true}
+		*w = wanted{readOnly: slices.Contains(c.flat, m.Dst), nodev: true}
 	case handoff.MountReadOnly:
 		*w = wanted{readOnly: true, nodev: w.nodev}
 	case handoff.MountScratch, handoff.MountTmpfs:
 		*w = wanted{readOnly: m.ReadOnly, nodev: true}
 	case handoff.MountFile:
-		if !s.hasImage() || m.Dst != point {
+		if !c.image || m.Dst != point {
 			return false
 		}
 		*w = wanted{readOnly: true, nodev: true}
 	case handoff.MountMask, handoff.MountBeneath:
 		*w = wanted{readOnly: true, nodev: true}
 	case handoff.MountProc:
-		*w = wanted{readOnly: s.fellBack.ProcOfCaller, nodev: true}
+		*w = wanted{readOnly: c.fell.ProcOfCaller, nodev: true}
 	case handoff.MountDevpts:
 		*w = wanted{super: "max=" + strconv.FormatInt(m.Size, 10)}
 	case handoff.MountPin:

@@ -1,4 +1,4 @@
-package child
+package root
 
 import (
 	"strings"
@@ -6,8 +6,19 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/child/internal/fault"
 	"github.com/confine-run/confine/internal/handoff"
 )
+
+// tree is the root that is being built.
+type tree struct {
+	fd    int
+	image bool     // a tree of the caller's stands in the place of a private one
+	devs  []uint64 // file systems made here: ours to make mount points in
+	way   []place  // directories that are kept in mind, each in the one before it
+
+	fell, refuse *handoff.Fallbacks
+}
 
 // openSource opens what the plan resolved, once, without following any link,
 // and refuses anything else that stands there now.
@@ -18,7 +29,7 @@ func openSource(m *handoff.Mount) (fd int, dir bool, err error) {
 	}
 	fd, err = unix.Openat2(unix.AT_FDCWD, m.Src, &how)
 	if err != nil {
-		return -1, false, fault("openat2", m.Src, err)
+		return -1, false, fault.Of("openat2", m.Src, err)
 	}
 	if dir, err = identify(fd, m); err != nil {
 		_ = unix.Close(fd)
@@ -37,11 +48,11 @@ func cloneSource(m *handoff.Mount) (tree int, dir bool, err error) {
 		}
 		defer unix.Close(fd)
 		tree, err = unix.OpenTree(fd, "", cloneTree|unix.AT_EMPTY_PATH)
-		return tree, dir, fault("open_tree", m.Src, err)
+		return tree, dir, fault.Of("open_tree", m.Src, err)
 	}
 	tree, err = unix.OpenTree(unix.AT_FDCWD, m.Src, cloneTree|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
-		return -1, false, fault("open_tree", m.Src, err)
+		return -1, false, fault.Of("open_tree", m.Src, err)
 	}
 	dir, err = identify(tree, m)
 	if err != nil {
@@ -56,21 +67,21 @@ const cloneTree = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURS
 func identify(fd int, m *handoff.Mount) (dir bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return false, fault("fstat", m.Src, err)
+		return false, fault.Of("fstat", m.Src, err)
 	}
 	if m.Ino != 0 && (uint64(st.Dev) != m.Dev || st.Ino != m.Ino) {
-		return false, fault("open_tree (replaced during set-up)", m.Src, unix.ESTALE)
+		return false, fault.Of("open_tree (replaced during set-up)", m.Src, unix.ESTALE)
 	}
 	return st.Mode&unix.S_IFMT == unix.S_IFDIR, nil
 }
 
 // inside opens a path of the new root, by descriptor, following no link.
-func (s *state) inside(path string) (int, error) {
+func (t *tree) inside(path string) (int, error) {
 	path = strings.TrimPrefix(path, "/")
 	if path == "" {
 		path = "."
 	}
-	return unix.Openat2(s.rootFD, path, &unix.OpenHow{
+	return unix.Openat2(t.fd, path, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW,
 		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH,
 	})
@@ -79,12 +90,12 @@ func (s *state) inside(path string) (int, error) {
 // attachAt mounts tree at dst and closes it. The mount point, and what leads to
 // it, is made where that is a file system of ours, and never in the caller's tree.
 // No link is followed: not on the way, which parent opens, nor at the end.
-func (s *state) attachAt(tree int, dst string, isDir bool) error {
+func (t *tree) attachAt(tree int, dst string, isDir bool) error {
 	defer unix.Close(tree)
 	if dst == "/" {
-		return fault("move_mount", dst, unix.EBUSY)
+		return fault.Of("move_mount", dst, unix.EBUSY)
 	}
-	at, err := s.parent(dst)
+	at, err := t.parent(dst)
 	if err != nil {
 		return err
 	}
@@ -95,15 +106,15 @@ func (s *state) attachAt(tree int, dst string, isDir bool) error {
 			err = unix.Mknodat(at.fd, at.name, unix.S_IFREG|0o644, 0)
 		}
 		if err != nil && err != unix.EEXIST {
-			return fault("mkdir", dst, err)
+			return fault.Of("mkdir", dst, err)
 		}
 	}
 	err = unix.MoveMount(tree, "", at.fd, at.name, unix.MOVE_MOUNT_F_EMPTY_PATH)
 	if err == unix.ENOENT {
 		return notOurs(dst)
 	}
-	s.forget(dst)
-	return fault("move_mount", dst, err)
+	t.forget(dst)
+	return fault.Of("move_mount", dst, err)
 }
 
 // place is a directory of the new root that is kept in mind, because what comes
@@ -134,29 +145,29 @@ func (dir *place) below(name string) string {
 
 // parent finds the directory that dst stands in, making what is missing on the
 // way. All on the way is kept until something elsewhere is asked for.
-func (s *state) parent(dst string) (at point, err error) {
+func (t *tree) parent(dst string) (at point, err error) {
 	i := strings.LastIndexByte(dst, '/')
 	up, name := dst[:i], dst[i+1:]
 	if up == "" {
 		up = "/"
 	}
-	for n := len(s.way); n > 0 && !within(up, s.way[n-1].path); n-- {
-		s.forget(s.way[n-1].path)
+	for n := len(t.way); n > 0 && !within(up, t.way[n-1].path); n-- {
+		t.forget(t.way[n-1].path)
 	}
 	for {
-		dir, next, path := &place{fd: s.rootFD}, ".", "/"
-		if n := len(s.way); n > 0 {
-			if dir = &s.way[n-1]; dir.path == up {
-				return point{dir.fd, dir.below(name), s.ours(dir)}, nil
+		dir, next, path := &place{fd: t.fd}, ".", "/"
+		if n := len(t.way); n > 0 {
+			if dir = &t.way[n-1]; dir.path == up {
+				return point{dir.fd, dir.below(name), t.ours(dir)}, nil
 			}
 			next, _, _ = strings.Cut(strings.TrimPrefix(up[len(dir.path):], "/"), "/")
 			path = strings.TrimSuffix(dir.path, "/") + "/" + next
 		}
-		below, err := dir.enter(next, path, len(s.way) > 0 && s.ours(dir))
+		below, err := dir.enter(next, path, len(t.way) > 0 && t.ours(dir))
 		if err != nil {
 			return point{}, err
 		}
-		s.way = append(s.way, below)
+		t.way = append(t.way, below)
 	}
 }
 
@@ -165,7 +176,7 @@ func (dir *place) enter(name, path string, ours bool) (below place, err error) {
 	below = place{path: path, dev: dir.dev, fd: dir.fd, way: dir.below(name)}
 	if ours { // mostly it is missing
 		if err := unix.Mkdirat(below.fd, below.way, 0o755); err != unix.EEXIST {
-			return below, fault("mkdir", path, err)
+			return below, fault.Of("mkdir", path, err)
 		}
 	}
 	below.fd, err = unix.Openat2(below.fd, below.way, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH})
@@ -173,25 +184,25 @@ func (dir *place) enter(name, path string, ours bool) (below place, err error) {
 		return below, notOurs(path)
 	}
 	if err != nil {
-		return below, fault("openat2", path, err)
+		return below, fault.Of("openat2", path, err)
 	}
 	below.way = ""
 	var st unix.Stat_t
 	if err := unix.Fstat(below.fd, &st); err != nil {
 		_ = unix.Close(below.fd)
-		return below, fault("fstat", path, err)
+		return below, fault.Of("fstat", path, err)
 	}
 	below.dev = uint64(st.Dev)
 	return below, nil
 }
 
 // forget lets go of the directories that something was mounted on, or above.
-func (s *state) forget(dst string) {
-	for n := len(s.way); n > 0 && within(s.way[n-1].path, dst); n-- {
-		if s.way[n-1].way == "" {
-			_ = unix.Close(s.way[n-1].fd)
+func (t *tree) forget(dst string) {
+	for n := len(t.way); n > 0 && within(t.way[n-1].path, dst); n-- {
+		if t.way[n-1].way == "" {
+			_ = unix.Close(t.way[n-1].fd)
 		}
-		s.way = s.way[:n-1]
+		t.way = t.way[:n-1]
 	}
 }
 
@@ -202,8 +213,8 @@ func within(path, dir string) bool {
 
 // ours says whether a directory lies on one of the file systems made here.
 // Anything else is the caller's, where nothing is ever made.
-func (s *state) ours(dir *place) bool {
-	for _, dev := range s.devs {
+func (t *tree) ours(dir *place) bool {
+	for _, dev := range t.devs {
 		if dir.dev == dev {
 			return true
 		}
@@ -212,80 +223,83 @@ func (s *state) ours(dir *place) bool {
 }
 
 func notOurs(path string) error {
-	return fault("mkdir (a mount point is never made in the caller's tree)", path, unix.EROFS)
+	return fault.Of("mkdir (a mount point is never made in the caller's tree)", path, unix.EROFS)
 }
 
 // own remembers a file system that was made here.
-func (s *state) own(fd int, path string) error {
+func (t *tree) own(fd int, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return fault("fstat", path, err)
+		return fault.Of("fstat", path, err)
 	}
-	s.devs = append(s.devs, uint64(st.Dev))
+	t.devs = append(t.devs, uint64(st.Dev))
 	return nil
 }
 
 // makeDir makes dst and what leads to it. What is there already stays.
-func (s *state) makeDir(dst string, mode uint32) error {
+func (t *tree) makeDir(dst string, mode uint32) error {
 	if dst == "/" {
 		return nil
 	}
-	at, err := s.parent(dst)
+	at, err := t.parent(dst)
 	if err != nil {
 		return err
 	}
 	if !at.ours {
-		fd, err := s.inside(dst)
+		fd, err := t.inside(dst)
 		if err != nil {
 			return notOurs(dst)
 		}
-		return fault("close", dst, unix.Close(fd))
+		return fault.Of("close", dst, unix.Close(fd))
 	}
 	err = unix.Mkdirat(at.fd, at.name, mode)
 	if err == unix.EEXIST {
 		err = nil
 	}
-	return fault("mkdir", dst, err)
-}
-
-// makeFile makes a small file.
-func (s *state) makeFile(m *handoff.Mount) error {
-	if m.Optional {
-		return s.imageFile(m)
-	}
-	at, err := s.parent(m.Dst)
-	if err != nil {
-		return err
-	}
-	if !at.ours {
-		return notOurs(m.Dst)
-	}
-	return writeFile(at.fd, at.name, m)
+	return fault.Of("mkdir", dst, err)
 }
 
 func writeFile(dir int, name string, m *handoff.Mount) error {
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, m.Mode)
 	if err != nil {
-		return fault("open", m.Dst, err)
+		return fault.Of("open", m.Dst, err)
 	}
 	defer unix.Close(fd)
 	for text := unsafe.Slice(unsafe.StringData(m.Text), len(m.Text)); len(text) > 0; {
 		n, err := unix.Write(fd, text)
 		if err != nil {
-			return fault("write", m.Dst, err)
+			return fault.Of("write", m.Dst, err)
 		}
 		text = text[n:]
 	}
 	return nil
 }
 
-func (s *state) makeSymlink(m *handoff.Mount) error {
-	at, err := s.parent(m.Dst)
+func (t *tree) makeSymlink(m *handoff.Mount) error {
+	at, err := t.parent(m.Dst)
 	if err != nil {
 		return err
 	}
 	if !at.ours {
 		return notOurs(m.Dst)
 	}
-	return fault("symlink", m.Dst, unix.Symlinkat(m.Text, at.fd, at.name))
+	return fault.Of("symlink", m.Dst, unix.Symlinkat(m.Text, at.fd, at.name))
+}
+
+// layOver mounts a file of the run's own on one of the caller's.
+func (t *tree) layOver(file int, dst string) error {
+	const attr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+	if err := t.restrict(file, attr, false); err != nil {
+		return err
+	}
+	at, err := t.inside(dst)
+	if err != nil {
+		return fault.Of("openat2", dst, err)
+	}
+	defer unix.Close(at)
+	if err := moveMount(file, at, ""); err != nil {
+		return err
+	}
+	t.forget(dst)
+	return t.restrictPlaced(dst, attr, false)
 }
