@@ -45,8 +45,7 @@ func (b *Builder) beneath(m *handoff.Mount) error {
 		return err
 	})
 	if err != nil {
-		f, ok := err.(*fault.Error)
-		if !ok || !overlayUnsupported(f.Errno) {
+		if !overlayUnsupported(err) {
 			return err
 		}
 		return b.bindBeneath(m, lower, over)
@@ -208,12 +207,9 @@ func asStranger(box *handoff.Box, renew, do func() error) (err error) {
 // absent makes the whiteout by which an overlay hides a name of what lies beneath. It takes no
 // capability, but what stands around this sandbox may not let a node be made.
 func (b *Builder) absent(m *handoff.Mount) error {
-	at, err := b.parent(m.Dst)
+	at, err := b.ownParent(m.Dst)
 	if err != nil {
 		return err
-	}
-	if !at.ours {
-		return notOurs(m.Dst)
 	}
 	err = unix.Mknodat(at.fd, at.name, unix.S_IFCHR, 0)
 	if err == unix.EPERM || err == unix.EACCES {

@@ -39,25 +39,20 @@ func (b *Builder) imageRoot() error {
 const imageAttr = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
 func (b *Builder) imageTree(m *handoff.Mount) (tree int, err error) {
-	lower, _, err := openSource(m)
+	lower, mode, err := openSource(m)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(lower)
-	var st unix.Stat_t
-	if err := unix.Fstat(lower, &st); err != nil {
-		return -1, fault.Of("fstat", m.Src, err)
-	}
 	if b.fell.RootNested = m.ReadOnly; !m.ReadOnly {
 		b.out.Places = append(b.out.Places, handoff.Upper{Dst: "/", Part: uint32(b.scratch.next)})
-		tree, err = b.newOverlay(lower, st.Mode&0o7777)
-		f, ok := err.(*fault.Error)
-		if !ok || !overlayUnsupported(f.Errno) {
+		tree, err = b.newOverlay(lower, mode&0o7777)
+		if !overlayUnsupported(err) {
 			return tree, err
 		}
-		b.fell.RootNested = f.Errno == unix.EINVAL && heldBelow(lower)
+		b.fell.RootNested = fault.Errno(err) == unix.EINVAL && heldBelow(lower)
 		if b.refuse.RootReadOnly {
-			return -1, refusedOverlay(f, m, b.fell.RootNested)
+			return -1, refusedOverlay(err, m, b.fell.RootNested)
 		}
 	}
 	b.fell.RootReadOnly = true
@@ -73,12 +68,9 @@ func (b *Builder) makeFile(m *handoff.Mount) error {
 	if m.Optional {
 		return b.imageFile(m)
 	}
-	at, err := b.parent(m.Dst)
+	at, err := b.ownParent(m.Dst)
 	if err != nil {
 		return err
-	}
-	if !at.ours {
-		return notOurs(m.Dst)
 	}
 	return writeFile(at.fd, at.name, m)
 }
@@ -93,12 +85,10 @@ func (b *Builder) imageFile(m *handoff.Mount) error {
 	}
 	if at.ours {
 		err := fault.Of("unlink", m.Dst, unix.Unlinkat(at.fd, at.name, 0))
-		f, _ := err.(*fault.Error)
-		if f == nil || f.Errno == unix.ENOENT {
+		if err == nil || fault.Errno(err) == unix.ENOENT {
 			err = writeFile(at.fd, at.name, m)
-			f, _ = err.(*fault.Error)
 		}
-		if f == nil || !denied(f.Errno) {
+		if !denied(fault.Errno(err)) {
 			return err
 		}
 	}

@@ -35,9 +35,9 @@ func (k *masker) again(m *handoff.Mount, attr int) error {
 		return fault.Of("openat2", dst, err)
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return fault.Of("fstat", dst, err)
+	st, err := stat(fd, dst)
+	if err != nil {
+		return err
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		// Protecting a link would not protect what it leads to.
@@ -55,7 +55,7 @@ func (k *masker) again(m *handoff.Mount, attr int) error {
 		return err
 	}
 	k.forget(dst)
-	return k.restrictPlaced(dst, attr, st.Mode&unix.S_IFMT == unix.S_IFDIR)
+	return k.restrictPlaced(dst, attr, isDir(st.Mode))
 }
 
 // ofProc says whether a place is in a proc that was made here, where nobody else changes what there
@@ -108,15 +108,14 @@ func (k *masker) mask(m *handoff.Mount) error {
 		return k.maskUnsearchable(m, err)
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return fault.Of("fstat", m.Dst, err)
+	st, err := stat(fd, m.Dst)
+	if err != nil {
+		return err
 	}
 	if m.Dev != 0 && (uint64(st.Dev) != m.Dev || st.Ino != m.Ino) {
 		return fault.Of("fstat (replaced during set-up)", m.Dst, unix.ESTALE)
 	}
-	isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
-	if err := k.cover(isDir, fd, ""); err != nil {
+	if err := k.cover(isDir(st.Mode), fd, ""); err != nil {
 		return err
 	}
 	k.forget(m.Dst)

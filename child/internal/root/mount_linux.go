@@ -20,8 +20,8 @@ func (b *Builder) mountAll() error {
 		if err := b.mount(m); err == errUnsearchable {
 			b.out.Skipped = append(b.out.Skipped, uint32(i))
 		} else if err != nil {
-			f, ok := err.(*fault.Error)
-			if !m.Optional || !ok || f.Errno != unix.EACCES && f.Errno != unix.ENOENT && (!b.image || !denied(f.Errno)) {
+			errno := fault.Errno(err)
+			if !m.Optional || errno != unix.EACCES && errno != unix.ENOENT && (!b.image || !denied(errno)) {
 				return err
 			}
 			b.out.Skipped = append(b.out.Skipped, uint32(i))
@@ -74,11 +74,11 @@ func (b *Builder) mount(m *handoff.Mount) error {
 
 // bind shows a tree of the caller's.
 func (b *Builder) bind(m *handoff.Mount) error {
-	tree, dir, err := cloneSource(m)
+	tree, mode, err := cloneSource(m)
 	if err != nil {
 		return err
 	}
-	return b.show(tree, m, dir)
+	return b.show(tree, m, isDir(mode))
 }
 
 // clone shows a copy of the mount at fd, with everything below.
@@ -149,25 +149,20 @@ func octalMode(mode uint32) string { return strconv.FormatUint(uint64(mode), 8) 
 
 // overlay shows a tree of the caller's with writes going to the scratch tmpfs.
 func (b *Builder) overlay(m *handoff.Mount) error {
-	lower, dir, err := openSource(m)
+	lower, mode, err := openSource(m)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(lower)
-	var st unix.Stat_t
-	if err := unix.Fstat(lower, &st); err != nil {
-		return fault.Of("fstat", m.Src, err)
-	}
 	upper := handoff.Upper{Dst: m.Dst, Part: uint32(b.scratch.next)}
-	fd, err := b.newOverlay(lower, st.Mode&0o7777)
+	fd, err := b.newOverlay(lower, mode&0o7777)
 	if err != nil {
-		f, ok := err.(*fault.Error)
-		if !ok || !overlayUnsupported(f.Errno) {
+		if !overlayUnsupported(err) {
 			return err
 		}
-		nested := f.Errno == unix.EINVAL && heldBelow(lower)
+		nested := fault.Errno(err) == unix.EINVAL && heldBelow(lower)
 		if b.refuse.OverlayReadOnly {
-			return refusedOverlay(f, m, nested)
+			return refusedOverlay(err, m, nested)
 		}
 		b.fell.OverlayReadOnly = true
 		b.fell.OverlayNested = b.fell.OverlayNested || nested
@@ -178,7 +173,7 @@ func (b *Builder) overlay(m *handoff.Mount) error {
 		}
 		ro := *m
 		ro.ReadOnly = true
-		return b.clone(lower, &ro, dir)
+		return b.clone(lower, &ro, isDir(mode))
 	}
 	if err := b.own(fd, m.Dst); err != nil {
 		return err
@@ -206,7 +201,8 @@ func (b *Builder) opaque(part uint32) error {
 }
 
 // overlayUnsupported: no overlayfs, none for users, or not over this file system.
-func overlayUnsupported(errno unix.Errno) bool {
+func overlayUnsupported(err error) bool {
+	errno := fault.Errno(err)
 	return errno == unix.ENODEV || errno == unix.EPERM || errno == unix.EINVAL || errno == unix.EACCES
 }
 
@@ -221,12 +217,12 @@ func heldBelow(fd int) bool {
 	return err == unix.EINVAL
 }
 
-// refusedOverlay is f, or what it means.
-func refusedOverlay(f *fault.Error, m *handoff.Mount, nested bool) error {
+// refusedOverlay is err, or what it means.
+func refusedOverlay(err error, m *handoff.Mount, nested bool) error {
 	if nested {
 		return fault.Of(handoff.OpNested, m.Src, unix.EINVAL)
 	}
-	return f
+	return err
 }
 
 // newOverlay takes the next two parts of the scratch file system, the upper directory first.

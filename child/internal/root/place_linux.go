@@ -22,58 +22,61 @@ type tree struct {
 
 // openSource opens what the plan resolved, once, without following any link,
 // and refuses anything else that stands there now.
-func openSource(m *handoff.Mount) (fd int, dir bool, err error) {
+func openSource(m *handoff.Mount) (fd int, mode uint32, err error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW,
 		Resolve: unix.RESOLVE_NO_SYMLINKS,
 	}
 	fd, err = unix.Openat2(unix.AT_FDCWD, m.Src, &how)
 	if err != nil {
-		return -1, false, fault.Of("openat2", m.Src, err)
+		return -1, 0, fault.Of("openat2", m.Src, err)
 	}
-	if dir, err = identify(fd, m); err != nil {
+	if mode, err = identify(fd, m); err != nil {
 		_ = unix.Close(fd)
 	}
-	return fd, dir, err
+	return fd, mode, err
 }
 
 // cloneSource copies the mount at what the plan resolved, with everything below
 // it. A link on the way, put there since, leads to something else than the plan's
 // device and inode, and is refused like any other replacement.
-func cloneSource(m *handoff.Mount) (tree int, dir bool, err error) {
+func cloneSource(m *handoff.Mount) (tree int, mode uint32, err error) {
 	if m.Ino == 0 {
-		fd, dir, err := openSource(m)
+		fd, mode, err := openSource(m)
 		if err != nil {
-			return -1, false, err
+			return -1, 0, err
 		}
 		defer unix.Close(fd)
 		tree, err = unix.OpenTree(fd, "", cloneTree|unix.AT_EMPTY_PATH)
-		return tree, dir, fault.Of("open_tree", m.Src, err)
+		return tree, mode, fault.Of("open_tree", m.Src, err)
 	}
 	tree, err = unix.OpenTree(unix.AT_FDCWD, m.Src, cloneTree|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
-		return -1, false, fault.Of("open_tree", m.Src, err)
+		return -1, 0, fault.Of("open_tree", m.Src, err)
 	}
-	dir, err = identify(tree, m)
-	if err != nil {
+	if mode, err = identify(tree, m); err != nil {
 		_ = unix.Close(tree)
 	}
-	return tree, dir, err
+	return tree, mode, err
 }
 
 const cloneTree = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
 
 // identify holds what was opened against the plan.
-func identify(fd int, m *handoff.Mount) (dir bool, err error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return false, fault.Of("fstat", m.Src, err)
+func identify(fd int, m *handoff.Mount) (mode uint32, err error) {
+	st, err := stat(fd, m.Src)
+	if err == nil && m.Ino != 0 && (uint64(st.Dev) != m.Dev || st.Ino != m.Ino) {
+		err = fault.Of("open_tree (replaced during set-up)", m.Src, unix.ESTALE)
 	}
-	if m.Ino != 0 && (uint64(st.Dev) != m.Dev || st.Ino != m.Ino) {
-		return false, fault.Of("open_tree (replaced during set-up)", m.Src, unix.ESTALE)
-	}
-	return st.Mode&unix.S_IFMT == unix.S_IFDIR, nil
+	return st.Mode, err
 }
+
+func stat(fd int, path string) (st unix.Stat_t, err error) {
+	err = unix.Fstat(fd, &st)
+	return st, fault.Of("fstat", path, err)
+}
+
+func isDir(mode uint32) bool { return mode&unix.S_IFMT == unix.S_IFDIR }
 
 // inside opens a path of the new root, by descriptor, following no link.
 func (t *tree) inside(path string) (int, error) {
@@ -90,7 +93,7 @@ func (t *tree) inside(path string) (int, error) {
 // attachAt mounts tree at dst and closes it. The mount point, and what leads to
 // it, is made where that is a file system of ours, and never in the caller's tree.
 // No link is followed: not on the way, which parent opens, nor at the end.
-func (t *tree) attachAt(tree int, dst string, isDir bool) error {
+func (t *tree) attachAt(tree int, dst string, dir bool) error {
 	defer unix.Close(tree)
 	if dst == "/" {
 		return fault.Of("move_mount", dst, unix.EBUSY)
@@ -100,7 +103,7 @@ func (t *tree) attachAt(tree int, dst string, isDir bool) error {
 		return err
 	}
 	if at.ours {
-		if isDir {
+		if dir {
 			err = unix.Mkdirat(at.fd, at.name, 0o755)
 		} else {
 			err = unix.Mknodat(at.fd, at.name, unix.S_IFREG|0o644, 0)
@@ -171,6 +174,14 @@ func (t *tree) parent(dst string) (at point, err error) {
 	}
 }
 
+// ownParent is parent for what is to be made.
+func (t *tree) ownParent(dst string) (at point, err error) {
+	if at, err = t.parent(dst); err == nil && !at.ours {
+		err = notOurs(dst)
+	}
+	return at, err
+}
+
 // enter finds what a directory has by a name, and makes it before if it is missing and the directory ours.
 func (dir *place) enter(name, path string, ours bool) (below place, err error) {
 	below = place{path: path, dev: dir.dev, fd: dir.fd, way: dir.below(name)}
@@ -187,10 +198,10 @@ func (dir *place) enter(name, path string, ours bool) (below place, err error) {
 		return below, fault.Of("openat2", path, err)
 	}
 	below.way = ""
-	var st unix.Stat_t
-	if err := unix.Fstat(below.fd, &st); err != nil {
+	st, err := stat(below.fd, path)
+	if err != nil {
 		_ = unix.Close(below.fd)
-		return below, fault.Of("fstat", path, err)
+		return below, err
 	}
 	below.dev = uint64(st.Dev)
 	return below, nil
@@ -228,12 +239,9 @@ func notOurs(path string) error {
 
 // own remembers a file system that was made here.
 func (t *tree) own(fd int, path string) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return fault.Of("fstat", path, err)
-	}
+	st, err := stat(fd, path)
 	t.devs = append(t.devs, uint64(st.Dev))
-	return nil
+	return err
 }
 
 // makeDir makes dst and what leads to it. What is there already stays.
@@ -276,12 +284,9 @@ func writeFile(dir int, name string, m *handoff.Mount) error {
 }
 
 func (t *tree) makeSymlink(m *handoff.Mount) error {
-	at, err := t.parent(m.Dst)
+	at, err := t.ownParent(m.Dst)
 	if err != nil {
 		return err
-	}
-	if !at.ours {
-		return notOurs(m.Dst)
 	}
 	return fault.Of("symlink", m.Dst, unix.Symlinkat(m.Text, at.fd, at.name))
 }

@@ -30,8 +30,7 @@ func (b *Builder) proc(m *handoff.Mount) error {
 		}
 		return b.openPIDs()
 	}
-	f, ok := err.(*fault.Error)
-	if !ok || f.Errno != unix.EPERM || b.refuse.ProcOfCaller || b.box.PIDMax != 0 && b.refuse.NoPIDMax {
+	if fault.Errno(err) != unix.EPERM || b.refuse.ProcOfCaller || b.box.PIDMax != 0 && b.refuse.NoPIDMax {
 		return err
 	}
 	// The host shows this namespace only parts of its own proc, so the kernel
@@ -67,14 +66,18 @@ func noUserNamespaces(box *handoff.Box, proc int) error {
 	if !box.Has(unix.CLONE_NEWUSER) {
 		return nil // the number would be the host's, which grants none anyway
 	}
-	const path = "sys/user/max_user_namespaces"
-	fd, err := unix.Openat(proc, path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	return set(proc, "user/max_user_namespaces", "0")
+}
+
+// set writes to a file of sys.
+func set(proc int, name, value string) error {
+	fd, err := unix.Openat(proc, "sys/"+name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fault.Of("open", "/proc/"+path, err)
+		return fault.Of("open", "/proc/sys/"+name, err)
 	}
 	defer unix.Close(fd)
-	_, err = unix.Write(fd, []byte("0"))
-	return fault.Of("write", "/proc/"+path, err)
+	_, err = unix.Write(fd, []byte(value))
+	return fault.Of("write", "/proc/sys/"+name, err)
 }
 
 // openIPC opens what shows all that System V IPC holds, which no process needs to have. A
@@ -99,13 +102,7 @@ func (b *Builder) openIPC(proc int) error {
 // sysctls bounds what the run's own namespaces may have of tables of the kernel.
 func sysctls(box *handoff.Box, proc int) (failed bool) {
 	for i := range box.Sysctls {
-		c := &box.Sysctls[i]
-		fd, err := unix.Openat(proc, "sys/"+c.Path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
-		if err == nil {
-			_, err = unix.Write(fd, []byte(c.Value))
-			_ = unix.Close(fd)
-		}
-		failed = failed || err != nil
+		failed = set(proc, box.Sysctls[i].Path, box.Sysctls[i].Value) != nil || failed
 	}
 	return failed
 }
