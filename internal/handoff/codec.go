@@ -213,7 +213,7 @@ func Encode(f Frame) []byte {
 	size := 256
 	switch f.kind() {
 	case KindBox, KindExec:
-		size = 16 << 10
+		size = 8 << 10
 	}
 	c := codec{buf: make([]byte, 0, size)}
 	c.head(f.kind())

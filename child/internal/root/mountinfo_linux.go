@@ -25,7 +25,7 @@ func mountTable() ([]mountEntry, error) {
 		return nil, fault.Of("open", "/proc/self/mountinfo", err)
 	}
 	defer unix.Close(fd)
-	text := make([]byte, 0, 16<<10)
+	text := make([]byte, 0, 8<<10)
 	for {
 		if len(text) == cap(text) {
 			text = append(text, 0)[:len(text)]
