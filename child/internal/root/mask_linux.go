@@ -80,7 +80,10 @@ func (k *masker) againInProc(name string, m *handoff.Mount, attr int) error {
 	if err := k.restrict(tree, attr, true); err != nil {
 		return err
 	}
-	return fault.Of("move_mount", m.Dst, unix.MoveMount(tree, "", k.proc, name, unix.MOVE_MOUNT_F_EMPTY_PATH))
+	if err := moveMount(tree, k.proc, name); err != nil {
+		return err
+	}
+	return k.restrictPlaced(m.Dst, attr, false)
 }
 
 // gone: nothing is at the place of m. If something was when the plan was made, it
@@ -98,7 +101,7 @@ func (k *masker) mask(m *handoff.Mount) error {
 		return errUnsearchable
 	}
 	if name, of := k.ofProc(m); of {
-		return k.maskInProc(name)
+		return k.maskInProc(name, m)
 	}
 	fd, err := k.inside(m.Dst)
 	if err == unix.ENOENT || err == unix.ENOTDIR {
@@ -123,7 +126,7 @@ func (k *masker) mask(m *handoff.Mount) error {
 }
 
 // maskInProc hides a file, or a directory, of the proc that was made here.
-func (k *masker) maskInProc(name string) error {
+func (k *masker) maskInProc(name string, m *handoff.Mount) error {
 	err := k.cover(false, k.proc, name)
 	if fault.Errno(err) == unix.EINVAL {
 		err = k.cover(true, k.proc, name)
@@ -131,7 +134,10 @@ func (k *masker) maskInProc(name string) error {
 	if fault.Errno(err) == unix.ENOENT {
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return k.restrictPlaced(m.Dst, maskAttr, false)
 }
 
 const maskAttr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
