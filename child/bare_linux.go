@@ -2,6 +2,8 @@ package child
 
 import (
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/child/internal/fault"
 )
 
 // Where there is no pid namespace this process is no init but a guard: the
@@ -14,9 +16,6 @@ var (
 	Sweep func() error           // sends SIGKILL to everybody below this process
 	Tidy  func(dir string) error // removes a directory with everything in it
 )
-
-// has says whether the child was cloned into a namespace of this kind.
-func (s *state) has(namespace uint64) bool { return s.box.Namespaces&namespace != 0 }
 
 // sameProgram says whether the parent is this program too: nobody else has a
 // plan for us.
@@ -32,20 +31,20 @@ func (s *state) makeTemp() error {
 	if s.box.TempDir == "" {
 		return nil
 	}
-	return fault("mkdir", s.box.TempDir, unix.Mkdir(s.box.TempDir, 0o700))
+	return fault.Of("mkdir", s.box.TempDir, unix.Mkdir(s.box.TempDir, 0o700))
 }
 
 // guard makes this process the parent of what loses its own, and the one that
 // outlives the supervisor: it must not die with it, and leave the target alone.
 func (s *state) guard() error {
-	if s.has(unix.CLONE_NEWPID) {
+	if s.box.Has(unix.CLONE_NEWPID) {
 		return nil
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fault("prctl", "PR_SET_CHILD_SUBREAPER", err)
+		return fault.Of("prctl", "PR_SET_CHILD_SUBREAPER", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0); err != nil {
-		return fault("prctl", "PR_SET_PDEATHSIG", err)
+		return fault.Of("prctl", "PR_SET_PDEATHSIG", err)
 	}
 	return nil
 }
@@ -58,7 +57,7 @@ func (s *state) tidy() {
 
 // killAll sends SIGKILL to everything of the run but this process.
 func (s *state) killAll() {
-	if s.has(unix.CLONE_NEWPID) {
+	if s.box.Has(unix.CLONE_NEWPID) {
 		_ = unix.Kill(-1, unix.SIGKILL)
 	} else if Sweep != nil {
 		_ = Sweep()

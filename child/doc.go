@@ -12,6 +12,9 @@
 // lets a namespace's init suffer from inside), and its only descriptor is the
 // socket to the supervisor.
 //
+// Below internal/ are root, which builds the file system and goes there, network, target, which is all
+// between an order to start something and its execve, and fault, how a call failed.
+//
 // All of it but the waiting runs on one locked thread. It imports nothing that starts slowly
 // (os, fmt, encoding/…): whoever embeds confine pays for every package's initialisation here.
 package child

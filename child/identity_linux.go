@@ -4,18 +4,20 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/child/internal/fault"
 )
 
 // closeInherited sees to it that the target gets nothing but the three streams:
 // everything else is closed by its exec, also what the caller forgot to mark.
 // Closing it here would take from the Go runtime what it may have opened.
-func (s *state) closeInherited() error {
+func closeInherited(*state) error {
 	// The socket came with the flag cleared, to survive our own exec.
 	err := unix.CloseRange(sock, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
 	if err == unix.ENOSYS || err == unix.EINVAL || err == unix.EPERM { // before Linux 5.11, or filtered
 		err = markListed()
 	}
-	return fault("close_range", "", err)
+	return fault.Of("close_range", "", err)
 }
 
 // markListed marks what /proc lists.
@@ -46,8 +48,8 @@ func markListed() error {
 
 // undumpable puts our memory, descriptors and /proc files out of the target's
 // reach, which runs under the same uid.
-func (s *state) undumpable() error {
-	return fault("prctl", "PR_SET_DUMPABLE", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+func undumpable() error {
+	return fault.Of("prctl", "PR_SET_DUMPABLE", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 }
 
 // identity takes the ids that the target will have. For an ordinary user they
@@ -56,45 +58,49 @@ func (s *state) identity() error {
 	uid, gid := int(s.box.UID), int(s.box.GID)
 	if s.box.DropGroups {
 		if err := unix.Setgroups(nil); err != nil {
-			return fault("setgroups", "", err)
+			return fault.Of("setgroups", "", err)
 		}
 	}
 	if !s.box.OtherIDs {
 		return nil
 	}
-	if !s.has(unix.CLONE_NEWUSER) {
+	if !s.box.Has(unix.CLONE_NEWUSER) {
 		// Leaving uid 0 would take the capabilities away before their time.
 		if err := unix.Prctl(unix.PR_SET_SECUREBITS, noSetuidFixup, 0, 0, 0); err != nil {
-			return fault("prctl", "PR_SET_SECUREBITS", err)
+			return fault.Of("prctl", "PR_SET_SECUREBITS", err)
 		}
 	}
 	// Not asked first whether they are these: an id without a mapping reads as
 	// 65534, which may be the very one that is wanted.
 	if err := unix.Setresgid(gid, gid, gid); err != nil {
-		return fault("setresgid", "", err)
+		return fault.Of("setresgid", "", err)
 	}
 	if err := unix.Setresuid(uid, uid, uid); err != nil {
-		return fault("setresuid", "", err)
+		return fault.Of("setresuid", "", err)
 	}
-	// A change of either clears both.
-	if err := s.undumpable(); err != nil {
+	return renew()
+}
+
+// renew does again what a change of ids undoes.
+func renew() error {
+	if err := undumpable(); err != nil {
 		return err
 	}
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
-		return fault("prctl", "PR_SET_PDEATHSIG", err)
+		return fault.Of("prctl", "PR_SET_PDEATHSIG", err)
 	}
-	return s.supervisorAlive()
+	return supervisorAlive()
 }
 
 // supervisorAlive closes the gap in which the supervisor died and nobody told us.
-func (s *state) supervisorAlive() error {
+func supervisorAlive() error {
 	fds := []unix.PollFd{{Fd: sock, Events: unix.POLLRDHUP}}
 	for {
 		switch _, err := unix.Poll(fds, 0); {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			return fault("poll", "the supervisor's socket", err)
+			return fault.Of("poll", "the supervisor's socket", err)
 		case fds[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0:
 			exit(125)
 		}
@@ -103,47 +109,29 @@ func (s *state) supervisorAlive() error {
 }
 
 // session leaves the caller's session, and with it the controlling terminal.
-func (s *state) session() error {
+func session(*state) error {
 	_, err := unix.Setsid()
-	return fault("setsid", "", err)
+	return fault.Of("setsid", "", err)
 }
 
 // keyring joins a new session keyring, so that the caller's keys are not ours.
 // Where the call isn't there, or a filter above refuses it, nobody inside can
 // reach a key either.
-func (s *state) keyring() error {
+func keyring(*state) error {
 	// A null name: a new, anonymous one.
 	_, _, errno := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
 	if errno == 0 || errno == unix.ENOSYS || errno == unix.EPERM || errno == unix.EACCES {
 		return nil
 	}
-	return fault("keyctl", "KEYCTL_JOIN_SESSION_KEYRING", errno)
+	return fault.Of("keyctl", "KEYCTL_JOIN_SESSION_KEYRING", errno)
 }
 
 func (s *state) hostname() error {
-	if s.box.Namespaces&unix.CLONE_NEWUTS == 0 {
+	if !s.box.Has(unix.CLONE_NEWUTS) {
 		return nil
 	}
 	if err := unix.Sethostname([]byte(s.box.Hostname)); err != nil {
-		return fault("sethostname", s.box.Hostname, err)
+		return fault.Of("sethostname", s.box.Hostname, err)
 	}
-	return fault("setdomainname", "", unix.Setdomainname([]byte("(none)")))
-}
-
-// loopback brings lo up, so that servers and clients inside can talk.
-func (s *state) loopback() error {
-	if s.box.Namespaces&unix.CLONE_NEWNET == 0 {
-		return nil
-	}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fault("socket", "AF_INET", err)
-	}
-	defer unix.Close(fd)
-	lo, err := unix.NewIfreq("lo")
-	if err != nil {
-		return fault("ifreq", "lo", err)
-	}
-	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	return fault("ioctl SIOCSIFFLAGS", "lo", unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo))
+	return fault.Of("setdomainname", "", unix.Setdomainname([]byte("(none)")))
 }

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/child/internal/fault"
+	"github.com/confine-run/confine/child/internal/target"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/host"
 )
@@ -32,10 +34,10 @@ func needsLandlock(t testing.TB) {
 // restricted makes the ruleset, and does something in a thread that has it on.
 func restricted(t *testing.T, l handoff.Landlock, do func()) error {
 	t.Helper()
-	s := &state{box: &handoff.Box{Landlock: l}, ruleset: -1}
+	s := &state{box: &handoff.Box{Landlock: l}, starter: target.Starter{Ruleset: -1}}
 	err := s.makeRuleset()
-	if s.ruleset >= 0 {
-		defer unix.Close(s.ruleset)
+	if s.starter.Ruleset >= 0 {
+		defer unix.Close(s.starter.Ruleset)
 	}
 	if err != nil || do == nil {
 		return err
@@ -44,7 +46,7 @@ func restricted(t *testing.T, l handoff.Landlock, do func()) error {
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with us
 		_ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-		_, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(s.ruleset), 0, 0)
+		_, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(s.starter.Ruleset), 0, 0)
 		if errno == 0 {
 			do()
 		}
@@ -146,8 +148,8 @@ func TestRulesetIsForWhatThePlanResolved(t *testing.T) {
 	} {
 		err := restricted(t, handoff.Landlock{HandledFS: fsRead | fsWrite, Rules: []handoff.LandlockRule{c.rule}}, nil)
 		got := unix.Errno(0)
-		if f, ok := err.(*failure); ok {
-			got = f.errno
+		if f, ok := err.(*fault.Error); ok {
+			got = f.Errno
 		}
 		if got != c.want || (err == nil) != (c.want == 0) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
@@ -184,7 +186,7 @@ func BenchmarkRuleset(b *testing.B) {
 				if err := s.makeRuleset(); err != nil {
 					b.Fatal(err)
 				}
-				_ = unix.Close(s.ruleset)
+				_ = unix.Close(s.starter.Ruleset)
 			}
 		})
 	}

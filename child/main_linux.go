@@ -6,6 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/child/internal/root"
+	"github.com/confine-run/confine/child/internal/target"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/linux"
 )
@@ -39,7 +41,7 @@ func NotCalled() {
 func Main() {
 	openCoverage()
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // the caller's again; the runtime's other threads keep the supervisor's choice
-	s := &state{scratch: scratch{fd: -1}, procFD: -1, ruleset: -1, oldUmask: unix.Umask(0)}
+	s := &state{starter: target.Starter{Umask: unix.Umask(0), Ruleset: -1, JoinDir: linux.NoCgroup}}
 	if why := s.receive(); why != "" {
 		refuse(why)
 	}
@@ -81,16 +83,18 @@ func (s *state) receive() string {
 	if s.box, ok = f.(*handoff.Box); !ok {
 		return "no plan"
 	}
-	if s.has(unix.CLONE_NEWPID) != isInit {
+	if s.box.Has(unix.CLONE_NEWPID) != isInit {
 		return "a plan for another"
 	}
-	s.joinDir = linux.NoCgroup
+	to := &s.starter
+	to.Box = s.box
 	if s.box.JoinDir && len(fds) > 0 {
-		s.joinDir, fds = fds[0], fds[1:]
+		to.JoinDir, fds = fds[0], fds[1:]
 	}
-	if s.joinProcs = fds; len(fds) != int(s.box.JoinProcs) || s.box.JoinDir && s.joinDir == linux.NoCgroup {
+	if to.JoinProcs = fds; len(fds) != int(s.box.JoinProcs) || s.box.JoinDir && to.JoinDir == linux.NoCgroup {
 		return "not the descriptors that were announced"
 	}
+	s.root = root.New(s.box, &s.out, renew)
 	return ""
 }
 

@@ -3,6 +3,8 @@ package child
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/child/internal/fault"
+	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/linux"
 )
 
@@ -25,27 +27,27 @@ const lockedSecurebits = 1<<0 | 1<<1 | // SECBIT_NOROOT, locked
 // interrupt the others for it takes longer than all mounts together. No thread of
 // an init that isn't dumpable can be traced by the target, and one that has
 // capabilities even less.
-func (s *state) dropCapabilities() error {
-	if err := s.dropForGood(); err != nil {
+func dropCapabilities(box *handoff.Box) error {
+	if err := dropForGood(box); err != nil {
 		return err
 	}
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
-		return fault("prctl PR_CAP_AMBIENT_CLEAR_ALL", "", err)
+		return fault.Of("prctl PR_CAP_AMBIENT_CLEAR_ALL", "", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fault("prctl PR_SET_NO_NEW_PRIVS", "", err)
+		return fault.Of("prctl PR_SET_NO_NEW_PRIVS", "", err)
 	}
-	if s.has(unix.CLONE_NEWCGROUP) {
-		return fault("capset", "", linux.SetCapabilities(unix.CAP_SYS_ADMIN))
+	if box.Has(unix.CLONE_NEWCGROUP) {
+		return fault.Of("capset", "", linux.SetCapabilities(unix.CAP_SYS_ADMIN))
 	}
-	return fault("capset", "", linux.SetCapabilities())
+	return fault.Of("capset", "", linux.SetCapabilities())
 }
 
 // dropForGood empties the bounding set and locks the securebits. An ordinary user
 // outside of a user namespace may not, nor root inside of another sandbox; but these have no
 // capability either, and no_new_privs sees to it that no execve brings one.
-func (s *state) dropForGood() error {
-	if !s.has(unix.CLONE_NEWUSER) && unix.Geteuid() != 0 && !s.box.OtherIDs {
+func dropForGood(box *handoff.Box) error {
+	if !box.Has(unix.CLONE_NEWUSER) && unix.Geteuid() != 0 && !box.OtherIDs {
 		return nil
 	}
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP+24; c++ {
@@ -57,10 +59,10 @@ func (s *state) dropForGood() error {
 			return nil
 		}
 		if err != nil {
-			return fault("prctl PR_CAPBSET_DROP", "", err)
+			return fault.Of("prctl PR_CAPBSET_DROP", "", err)
 		}
 	}
-	return fault("prctl PR_SET_SECUREBITS", "", unix.Prctl(unix.PR_SET_SECUREBITS, lockedSecurebits, 0, 0, 0))
+	return fault.Of("prctl PR_SET_SECUREBITS", "", unix.Prctl(unix.PR_SET_SECUREBITS, lockedSecurebits, 0, 0, 0))
 }
 
 // powerless: there is no capability that could be had, now or by no_new_privs later.

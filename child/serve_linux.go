@@ -6,6 +6,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/child/internal/fault"
+	"github.com/confine-run/confine/child/internal/network"
+	"github.com/confine-run/confine/child/internal/target"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/linux"
 )
@@ -13,16 +16,17 @@ import (
 // serve is the life of PID 1 once the sandbox is built: it starts what the supervisor asks for, until
 // that closes the sandbox or is gone.
 func (s *state) serve() {
-	s.targets, s.children = make(map[int]*target), make(chan struct{}, 1)
+	s.starter.Instead = s.root.Instead
+	s.targets, s.children = make(map[int]*target.Target), make(chan struct{}, 1)
 	var err error
-	if s.null, err = unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, sock+1); err != nil {
+	if s.starter.Null, err = unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, sock+1); err != nil {
 		exit(125)
 	}
 	for {
 		frame, fds, err := linux.ReceiveFrame(sock)
 		if err != nil { // the supervisor is gone: the kernel ends everybody with an init, and a guard does
 			s.mu.Lock()
-			if !s.has(unix.CLONE_NEWPID) {
+			if !s.box.Has(unix.CLONE_NEWPID) {
 				s.killRest()
 				s.tidy()
 			}
@@ -34,7 +38,7 @@ func (s *state) serve() {
 		}
 		switch f := f.(type) {
 		case *handoff.Exec:
-			pidfd, only := s.exec(f, fds), f.Last && s.has(unix.CLONE_NEWPID)
+			pidfd, only := s.exec(f, fds), f.Last && s.box.Has(unix.CLONE_NEWPID)
 			if !only || !endsSoon(pidfd) {
 				linux.ForgetData()
 			}
@@ -61,42 +65,35 @@ func (s *state) exec(e *handoff.Exec, fds []int) (pidfd int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer closeAll(fds)
-	t := &target{Exec: e, pty: -1, tty: -1, pidfd: -1, listener: -1}
-	if len(fds) != len(t.stdio) {
+	var stdio [3]int
+	if len(fds) != len(stdio) {
 		exit(125)
 	}
-	copy(t.stdio[:], fds)
-	pid, failed := s.start(t)
+	copy(stdio[:], fds)
+	t, failed := s.starter.Start(e, stdio)
 	if e.Last && linux.SetCapabilities() != nil { // what the last steps of a target need
 		exit(125)
 	}
 	if failed != nil {
-		t.drop()
 		if linux.SendFrame(sock, handoff.Encode(failed)) != nil || e.Last {
 			exit(125)
 		}
 		return -1
 	}
-	m := handoff.Started{ID: e.ID, Path: t.path, PID: uint32(pid), HasPTY: t.pty >= 0, HasListener: t.listener >= 0, NoListener: uint32(t.noListener)}
-	out := []int{t.pidfd}
-	for _, fd := range []int{t.pty, t.listener} {
-		if fd >= 0 {
-			out = append(out, fd)
-		}
-	}
-	if linux.SendFrame(sock, handoff.Encode(&m), out...) != nil {
+	m, out := t.Started()
+	if linux.SendFrame(sock, handoff.Encode(m), out...) != nil {
 		exit(125) // nobody could end it in time
 	}
 	closeAll(out[1:])
-	s.targets[pid] = t
-	if e.Last && s.ruleset >= 0 {
-		_ = unix.Close(s.ruleset)
+	s.targets[t.PID] = t
+	if e.Last && s.starter.Ruleset >= 0 {
+		_ = unix.Close(s.starter.Ruleset)
 	}
 	select {
 	case s.children <- struct{}{}:
 	default:
 	}
-	return t.pidfd
+	return t.PIDFD
 }
 
 // endsSoon says whether a process ends within some milliseconds. Then memory isn't worth giving back: that takes a
@@ -134,14 +131,14 @@ func (s *state) waited(pid int, status unix.WaitStatus, used *unix.Rusage) {
 		return // somebody's orphan
 	}
 	if status.Stopped() {
-		if t.tty >= 0 {
+		if t.HasTerminal() {
 			_ = linux.SendFrame(sock, handoff.Encode(&handoff.Stopped{ID: t.ID, Signal: uint32(status.StopSignal())}))
 		}
 		return
 	}
 	delete(s.targets, pid)
-	t.close()
-	m := handoff.Exited{ID: t.ID, WaitStatus: uint32(status), Used: usage(used), InitTasks: t.newTasks(), Astray: s.astray(status)}
+	t.Close()
+	m := handoff.Exited{ID: t.ID, WaitStatus: uint32(status), Used: usage(used), InitTasks: t.NewTasks(), Astray: network.Astray(s.box, status)}
 	_ = linux.SendFrame(sock, handoff.Encode(&m))
 	if t.Last {
 		s.close()
@@ -222,7 +219,7 @@ func closeAll(fds []int) {
 // None of those that kill may be blocked on this thread, the group's leader: a
 // blocked signal is not dropped when it is sent, and the kernel then gives it to
 // another of our threads, where its default action ends all of them, init or not.
-func (s *state) defaultSignals() error {
+func defaultSignals(box *handoff.Box) error {
 	// struct kernel_sigaction: SIG_DFL, no flags, no mask.
 	var action [4]uint64
 	for n := 1; n <= 64; n++ {
@@ -230,17 +227,17 @@ func (s *state) defaultSignals() error {
 			continue
 		}
 		// A guard has nothing but this against the target's signals.
-		if action[0] = sigDefault; !s.has(unix.CLONE_NEWPID) && unix.Signal(n) != unix.SIGCHLD {
+		if action[0] = sigDefault; !box.Has(unix.CLONE_NEWPID) && unix.Signal(n) != unix.SIGCHLD {
 			action[0] = sigIgnore
 		}
 		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 		if errno != 0 {
-			return fault("rt_sigaction", "", errno)
+			return fault.Of("rt_sigaction", "", errno)
 		}
 	}
 	// Blocked for the target's sake, which asks for its terminal before its execve.
 	mask := unix.Sigset_t{Val: [16]uint64{1 << (unix.SIGTTOU - 1)}}
-	return fault("rt_sigprocmask", "", unix.PthreadSigmask(unix.SIG_SETMASK, &mask, nil))
+	return fault.Of("rt_sigprocmask", "", unix.PthreadSigmask(unix.SIG_SETMASK, &mask, nil))
 }
 
 // The handlers that are none.

@@ -97,7 +97,7 @@ func TestScratchLimit(t *testing.T) {
 		}
 	}
 	p := planWith(t, inUserns, func(p *config.Policy) { p.DiskLimit, p.MemoryLimit = 2<<30, 512<<20 })
-	if e := p.Ledger[status.Disk]; p.Box.ScratchSize != 384<<20 || e.Requested != "2G" || !e.Effective {
-		t.Errorf("%d, %+v", p.Box.ScratchSize, e)
+	if e := p.Ledger[status.Disk]; p.Box.Scratch.Size != 384<<20 || e.Requested != "2G" || !e.Effective {
+		t.Errorf("%d, %+v", p.Box.Scratch.Size, e)
 	}
 }

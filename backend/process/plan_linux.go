@@ -230,7 +230,7 @@ func (p *planner) filesystem() error {
 	if err := p.landlock(table); err != nil {
 		return err
 	}
-	c.ScratchSize, c.ScratchInodes = p.policy.ScratchLimit(), p.policy.MaxFiles
+	c.Scratch = handoff.Scratch{Size: p.policy.ScratchLimit(), Inodes: p.policy.MaxFiles}
 	// What the kernel may refuse only when it is tried has a planned fallback,
 	// which a policy that insists doesn't take.
 	fs := config.Requires(p.policy, status.Filesystem)

@@ -24,9 +24,8 @@ type Box struct {
 	// known beforehand that there can be none over it.
 	Root Mount
 
-	Mounts        []Mount // in this order
-	ScratchSize   int64   // bytes; of the one tmpfs behind every writable private place
-	ScratchInodes int64
+	Mounts  []Mount // in this order
+	Scratch Scratch
 
 	// The cgroups that processes begin in come as descriptors with this frame: a
 	// directory of cgroup v2 if JoinDir, and then so many cgroup.procs, of all of them.
@@ -45,6 +44,9 @@ type Box struct {
 	Refuse Fallbacks
 }
 
+// Has says whether the inside was cloned into a namespace of this kind, or is to be.
+func (b *Box) Has(namespace uint64) bool { return b.Namespaces&namespace != 0 }
+
 func (*Box) kind() Kind { return KindBox }
 
 func (b *Box) code(c *codec) {
@@ -59,8 +61,8 @@ func (b *Box) code(c *codec) {
 	c.str(&b.Hostname)
 	b.Root.code(c)
 	list(c, &b.Mounts, func(m *Mount) { m.code(c) })
-	num(c, &b.ScratchSize)
-	num(c, &b.ScratchInodes)
+	num(c, &b.Scratch.Size)
+	num(c, &b.Scratch.Inodes)
 	c.bool(&b.JoinDir)
 	num(c, &b.JoinProcs)
 	c.bool(&b.Linger)
@@ -72,6 +74,12 @@ func (b *Box) code(c *codec) {
 	c.bool(&b.ShowIPC)
 	num(c, &b.PIDMax)
 	b.Refuse.code(c)
+}
+
+// Scratch bounds the one tmpfs behind every writable private place; 0 is no bound.
+type Scratch struct {
+	Size   int64 // bytes
+	Inodes int64
 }
 
 // Landlock is a ruleset that the target puts on itself. Nothing handled and nothing

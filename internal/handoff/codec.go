@@ -3,7 +3,7 @@ package handoff
 import "unsafe"
 
 // version changes with every change of any encoding below.
-const version = 1
+const version = 2
 
 // Error is a frame that could not be read.
 type Error string
@@ -24,6 +24,7 @@ func (c *codec) fail(why string) {
 	c.buf = nil
 }
 
+// u64 is for what mostly takes all of its bytes.
 func (c *codec) u64(v *uint64) {
 	if !c.reading {
 		x := *v
@@ -42,13 +43,40 @@ func (c *codec) u64(v *uint64) {
 	c.buf = b[8:]
 }
 
+// varint is 7 bits to a byte, the lowest first; all bytes but the last have the highest bit set. There is one
+// way to write a number.
+func (c *codec) varint(v *uint64) {
+	if !c.reading {
+		x := *v
+		for ; x >= 0x80; x >>= 7 {
+			c.buf = append(c.buf, byte(x)|0x80)
+		}
+		c.buf = append(c.buf, byte(x))
+		return
+	}
+	*v = 0
+	for i, b := range c.buf {
+		*v |= uint64(b&0x7f) << (7 * i)
+		if b >= 0x80 && i < 9 {
+			continue
+		}
+		if i == 9 && b > 1 || i > 0 && b == 0 {
+			c.fail("a number is out of range, or longer than it needs to be")
+			return
+		}
+		c.buf = c.buf[i+1:]
+		return
+	}
+	c.fail("cut short")
+}
+
 type integer interface {
 	~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
 func num[T integer](c *codec, v *T) {
 	x := uint64(*v)
-	c.u64(&x)
+	c.varint(&x)
 	if c.reading {
 		*v = T(x)
 		if uint64(*v) != x {
@@ -185,7 +213,7 @@ func Encode(f Frame) []byte {
 	size := 256
 	switch f.kind() {
 	case KindBox, KindExec:
-		size = 16 << 10
+		size = 8 << 10
 	}
 	c := codec{buf: make([]byte, 0, size)}
 	c.head(f.kind())
@@ -194,7 +222,7 @@ func Encode(f Frame) []byte {
 }
 
 // kindAt is where the kind stands in every frame.
-const kindAt = 8
+const kindAt = 1
 
 // Decode reads a frame. The strings of the result share its bytes.
 func Decode(frame []byte) (Frame, error) {

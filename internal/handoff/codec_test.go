@@ -25,7 +25,7 @@ func full() []Frame {
 				{Kind: MountTmpfs, Dst: "/scratch", Size: 1 << 40},
 				{Kind: MountBind, Dst: "/dev/null", Src: "/dev/null", Device: true, Instead: true},
 			},
-			ScratchSize: 1 << 40, ScratchInodes: 7,
+			Scratch: Scratch{Size: 1 << 40, Inodes: 7},
 			JoinDir: true, JoinProcs: 3, Linger: true,
 			Network: Network{Pings: true, Ping: 5, Dials: true,
 				Requests: []Netlink{{Name: "routes", Protocol: 12, Messages: "\x00\xff", Acks: 2, Role: RoleRedirect}},
@@ -107,7 +107,7 @@ func TestDecodeRefuses(t *testing.T) {
 		why   string
 	}{
 		{"nothing", nil, "cut short"},
-		{"two bytes", []byte{1, 2}, "cut short"},
+		{"one byte", good[:1], "cut short"},
 		{"a frame cut short", good[:len(good)-1], "cut short"},
 		{"bytes left over", append(bytes.Clone(good), 0), "left over"},
 		{"another version", other, "version"},

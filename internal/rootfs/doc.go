@@ -48,6 +48,8 @@
 //     it doesn't get, can be connected to, when its mode lets the target's user: read-only
 //     mounts don't prevent that, and neither does a filter of system calls, which can't
 //     read paths. From Linux 7.1 on Landlock does.
+//   - uid 0 of root's runs owns the files of /proc, and may set the modes of those that are neither
+//     hidden nor read-only (meminfo, loadavg, …): the kernel keeps one mode for the whole host.
 //   - A deny pattern hides what matches when the run starts. It doesn't prevent
 //     a target from making something of that name in a writable tree. Where a
 //     pattern, or a path that isn't there yet, meets one, Table.DenyAtStart says so.

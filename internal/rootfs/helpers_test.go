@@ -2,6 +2,7 @@ package rootfs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,16 @@ func (r run) want(pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		if got := r.at(pairs[i]); got != pairs[i+1] {
 			r.t.Errorf("at %s: %q, want %q", pairs[i], got, pairs[i+1])
+		}
+	}
+}
+
+// keepsAbsent holds what has to be removed after the run.
+func (r run) keepsAbsent(paths ...string) {
+	r.t.Helper()
+	for _, p := range paths {
+		if !slices.Contains(r.KeepAbsent, p) {
+			r.t.Errorf("%s isn't kept absent: %q", p, r.KeepAbsent)
 		}
 	}
 }

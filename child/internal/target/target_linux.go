@@ -1,4 +1,4 @@
-package child
+package target
 
 import (
 	"slices"
@@ -7,98 +7,127 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/child/internal/fault"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/linux"
 )
 
-// target is one process that the supervisor has asked for.
-type target struct {
+// Target is one process that the supervisor has asked for.
+type Target struct {
 	*handoff.Exec
-	stdio [3]int // what becomes its 0, 1 and 2
-	path  string // what it executes
-	pidfd int
+	PID   int
+	PIDFD int
 
-	pty, tty int  // the two ends of its terminal, or -1
-	leads    bool // a session of its own, since the init's has a terminal already
+	stdio    [3]int // what becomes its 0, 1 and 2
+	path     string // what it executes
+	pty, tty int    // the two ends of its terminal, or -1
+	leads    bool   // a session of its own, since the init's has a terminal already
 
 	listener   int        // of its filter, or -1
 	noListener unix.Errno // why there is none although one is wanted
 	tasks      uint64     // threads of this init that its RLIMIT_NPROC has room for
 }
 
-// close closes what is kept as long as the target is there.
-func (t *target) close() {
+// Started tells of it, with the descriptors that go along: the first is PIDFD, the others go with the message.
+func (t *Target) Started() (*handoff.Started, []int) {
+	m := &handoff.Started{ID: t.ID, Path: t.path, PID: uint32(t.PID), HasPTY: t.pty >= 0, HasListener: t.listener >= 0, NoListener: uint32(t.noListener)}
+	fds := []int{t.PIDFD}
+	for _, fd := range [...]int{t.pty, t.listener} {
+		if fd >= 0 {
+			fds = append(fds, fd)
+		}
+	}
+	return m, fds
+}
+
+// HasTerminal says whether it can be stopped from one.
+func (t *Target) HasTerminal() bool { return t.tty >= 0 }
+
+// Close closes what is kept as long as the target is there.
+func (t *Target) Close() {
 	if t.tty >= 0 {
 		_ = unix.Close(t.tty)
 	}
 }
 
 // drop closes what was made for a target that is none.
-func (t *target) drop() {
-	for _, fd := range []int{t.pty, t.tty, t.pidfd, t.listener} {
+func (t *Target) drop() {
+	for _, fd := range [...]int{t.pty, t.tty, t.PIDFD, t.listener} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
 	}
 }
 
-// start forks a target.
-func (s *state) start(t *target) (pid int, failed *handoff.ExecError) {
-	step, err := "chdir", fault("chdir", t.Dir, unix.Chdir(t.Dir))
+// Starter starts targets in a sandbox that is built.
+type Starter struct {
+	Box       *handoff.Box
+	Umask     int   // the caller's
+	JoinDir   int   // the cgroup v2 that they begin in, or linux.NoCgroup
+	JoinProcs []int // cgroup.procs of all of their cgroups
+	Ruleset   int   // Landlock's, or -1
+	Null      int   // the null device, as our own 0, 1 and 2
+	Threads   Threads
+	// Instead is what becomes of entries of their environment.
+	Instead [][2]string
+
+	hasTTY bool // our session has a controlling terminal
+}
+
+// Start starts a target, or says why it can't be started.
+func (s *Starter) Start(e *handoff.Exec, stdio [3]int) (*Target, *handoff.ExecError) {
+	t := &Target{Exec: e, stdio: stdio, pty: -1, tty: -1, PIDFD: -1, listener: -1}
+	step, err := "chdir", fault.Of("chdir", t.Dir, unix.Chdir(t.Dir))
 	if err == nil {
 		step, err = "terminal", s.terminal(t)
 	}
 	if err == nil {
 		step = handoff.StepLookup
-		t.redirect(s.instead)
+		for _, other := range s.Instead {
+			if i := slices.Index(t.Env, other[0]); i >= 0 {
+				t.Env[i] = other[1]
+			}
+		}
 		t.path, err = lookPath(t.Argv[0], t.Env)
 	}
 	if err == nil {
 		step = "exec"
 		stand(&t.stdio)
-		pid, err = s.fork(t)
-		stand(&[3]int{s.null, s.null, s.null})
+		err = s.fork(t)
+		stand(&[3]int{s.Null, s.Null, s.Null})
 	}
 	if err == nil {
-		return pid, nil
+		return t, nil
 	}
-	failed = &handoff.ExecError{ID: t.ID, Path: t.path, Step: step, Errno: uint32(unix.EIO)}
+	t.drop()
+	failed := &handoff.ExecError{ID: t.ID, Path: t.path, Step: step, Errno: uint32(unix.EIO)}
 	switch e := err.(type) {
 	case *linux.CallError:
 		failed.Op, failed.Errno = e.Name, uint32(e.Errno)
 		if e.Name == handoff.StepExecve {
 			failed.Step = handoff.StepExecve
 		}
-	case *failure:
-		failed.Op, failed.Path, failed.Errno = e.op, e.path, uint32(e.errno)
+	case *fault.Error:
+		failed.Op, failed.Path, failed.Errno = e.Op, e.Path, uint32(e.Errno)
 	case unix.Errno:
 		failed.Errno = uint32(e)
 	}
-	return 0, failed
-}
-
-// redirect leads some of the target's environment elsewhere, where there is no overlay.
-func (t *target) redirect(instead [][2]string) {
-	for _, other := range instead {
-		if i := slices.Index(t.Env, other[0]); i >= 0 {
-			t.Env[i] = other[1]
-		}
-	}
+	return nil, failed
 }
 
 // stand makes three descriptors 0, 1 and 2.
 func stand(fds *[3]int) {
 	for to, fd := range fds {
 		if unix.Dup3(fd, to, 0) != nil {
-			exit(125)
+			unix.Exit(125)
 		}
 	}
 }
 
 // fork starts the target under its filter.
-func (s *state) fork(t *target) (pid int, err error) {
+func (s *Starter) fork(t *Target) (err error) {
 	for _, f := range s.filters(t) {
-		if pid, t.pidfd, err = s.forkUnder(t, &f); !f.taken(err) {
+		if t.PID, t.PIDFD, err = s.forkUnder(t, &f); !f.taken(err) {
 			if f.listener != nil {
 				t.listener = int(*f.listener)
 			}
@@ -106,25 +135,25 @@ func (s *state) fork(t *target) (pid int, err error) {
 		}
 		t.noListener = unix.EBUSY
 	}
-	return pid, err
+	return err
 }
 
 // forkUnder starts the target in the cgroup that it is to live in, which is not ours:
 // right there, or, where clone3 is filtered as some containers do it, and in
 // cgroup v1, by moving there itself.
-func (s *state) forkUnder(t *target, f *filter) (pid, pidfd int, err error) {
-	if s.joinDir == linux.NoCgroup {
-		return linux.ForkExec(f.fork, linux.NoCgroup, s.targetCalls(t, f, s.joinProcs))
+func (s *Starter) forkUnder(t *Target, f *filter) (pid, pidfd int, err error) {
+	if s.JoinDir == linux.NoCgroup {
+		return linux.ForkExec(f.fork, linux.NoCgroup, s.calls(t, f, s.JoinProcs))
 	}
-	pid, pidfd, err = linux.ForkExec(f.fork, s.joinDir, s.targetCalls(t, f, nil))
+	pid, pidfd, err = linux.ForkExec(f.fork, s.JoinDir, s.calls(t, f, nil))
 	if e, ok := err.(*linux.CallError); ok && e.Name == "clone3" && e.Errno == unix.ENOSYS {
-		return linux.ForkExec(f.fork, linux.NoCgroup, s.targetCalls(t, f, s.joinProcs))
+		return linux.ForkExec(f.fork, linux.NoCgroup, s.calls(t, f, s.JoinProcs))
 	}
 	return pid, pidfd, err
 }
 
-// targetCalls is everything between fork and the target's first instruction.
-func (s *state) targetCalls(t *target, f *filter, groups []int) []linux.Call {
+// calls is everything between fork and the target's first instruction.
+func (s *Starter) calls(t *Target, f *filter, groups []int) []linux.Call {
 	zero := uintptr(0)
 	var calls []linux.Call
 	add := func(name string, nr uintptr, keep any, args ...uintptr) {
@@ -152,16 +181,16 @@ func (s *state) targetCalls(t *target, f *filter, groups []int) []linux.Call {
 	for _, fd := range groups {
 		add("write cgroup.procs", unix.SYS_WRITE, self, uintptr(fd), uintptr(unsafe.Pointer(self)), 1)
 	}
-	if s.box.Namespaces&unix.CLONE_NEWCGROUP != 0 {
+	if s.Box.Has(unix.CLONE_NEWCGROUP) {
 		add("unshare CLONE_NEWCGROUP", unix.SYS_UNSHARE, nil, unix.CLONE_NEWCGROUP)
 	}
 	calls = append(calls, linux.NoCapabilities())
-	add("umask", unix.SYS_UMASK, nil, uintptr(s.oldUmask))
+	add("umask", unix.SYS_UMASK, nil, uintptr(s.Umask))
 	for i := range t.Rlimits {
 		l := &t.Rlimits[i]
 		limit := &unix.Rlimit{Cur: l.Soft, Max: l.Hard}
 		if l.Resource == unix.RLIMIT_NPROC {
-			t.addOwnTasks(limit, &s.threads)
+			t.addOwnTasks(limit, &s.Threads)
 		}
 		add("prlimit64", unix.SYS_PRLIMIT64, limit, zero, uintptr(l.Resource), uintptr(unsafe.Pointer(limit)))
 	}
@@ -172,15 +201,15 @@ func (s *state) targetCalls(t *target, f *filter, groups []int) []linux.Call {
 		}
 		add("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, set, zero, unsafe.Sizeof(*set), uintptr(unsafe.Pointer(set)))
 	}
-	if s.ruleset >= 0 {
+	if s.Ruleset >= 0 {
 		flags := uintptr(0)
-		if s.box.Landlock.Log {
+		if s.Box.Landlock.Log {
 			flags = unix.LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON
 		}
-		add("landlock_restrict_self", unix.SYS_LANDLOCK_RESTRICT_SELF, nil, uintptr(s.ruleset), flags)
+		add("landlock_restrict_self", unix.SYS_LANDLOCK_RESTRICT_SELF, nil, uintptr(s.Ruleset), flags)
 	}
 	unblocked := new(unix.Sigset_t)
-	if !s.has(unix.CLONE_NEWPID) {
+	if !s.Box.Has(unix.CLONE_NEWPID) {
 		calls = append(calls, linux.SignalDefaults(unblocked)...) // a guard ignores them
 	}
 	add("rt_sigprocmask", unix.SYS_RT_SIGPROCMASK, unblocked, unix.SIG_SETMASK, uintptr(unsafe.Pointer(unblocked)), 0, 8)
@@ -190,36 +219,6 @@ func (s *state) targetCalls(t *target, f *filter, groups []int) []linux.Call {
 	exec := linux.Exec(t.path, t.Argv, t.Env)
 	exec.Args[passArg] = uintptr(f.pass)
 	return append(calls, exec)
-}
-
-// addOwnTasks makes room for the threads of this init, which count too, as far as
-// the caller's own limit lets it.
-func (t *target) addOwnTasks(limit *unix.Rlimit, own *threads) {
-	var most unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NPROC, &most) != nil {
-		return
-	}
-	own.spare()
-	t.tasks = ownTasks()
-	limit.Cur, limit.Max = min(limit.Cur+t.tasks, most.Max), min(limit.Max+t.tasks, most.Max)
-}
-
-// newTasks are the threads that the Go runtime has made since addOwnTasks: none, as far as
-// spareThreads knows the runtime.
-func (t *target) newTasks() uint32 {
-	if t.tasks == 0 {
-		return 0
-	}
-	return uint32(max(ownTasks(), t.tasks) - t.tasks)
-}
-
-// ownTasks are the threads of this init.
-func ownTasks() uint64 {
-	var st unix.Stat_t
-	if unix.Stat("/proc/self/task", &st) != nil || st.Nlink < 3 {
-		return 1
-	}
-	return uint64(st.Nlink) - 2
 }
 
 // lookPath finds the command as execvp does, inside: in the PATH that the

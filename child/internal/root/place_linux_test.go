@@ -1,25 +1,27 @@
-package child
+package root
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/child/internal/fault"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
-// rooted is a state whose new root is an ordinary directory.
-func rooted(t *testing.T) (*state, string) {
+// rooted is a builder whose new root is an ordinary directory.
+func rooted(t *testing.T) (*Builder, string) {
 	t.Helper()
 	dir := t.TempDir()
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &state{rootFD: fd}
+	s := New(&handoff.Box{}, new(handoff.Built), nil)
+	s.fd = fd
 	t.Cleanup(func() {
 		s.forget("/")
 		_ = unix.Close(fd)
@@ -63,7 +65,7 @@ func TestNothingIsMadeBehindALinkOrInTheCallersTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.devs = nil // from here on all of it is the caller's
-	if err := s.makeDir("/theirs", 0o755); !isErrno(err, unix.EROFS) {
+	if err := s.makeDir("/theirs", 0o755); fault.Errno(err) != unix.EROFS {
 		t.Errorf("made a directory in the caller's tree: %v", err)
 	}
 	if names, _ := os.ReadDir(outside); len(names) != 0 {
@@ -71,8 +73,7 @@ func TestNothingIsMadeBehindALinkOrInTheCallersTree(t *testing.T) {
 	}
 }
 
-// A mount covers what is held open below it. A rename stands for the mount here:
-// the path leads elsewhere from then on.
+// A mount covers what was kept in mind below it, and what is kept says whose a directory is.
 func TestADirectoryThatIsCoveredIsLeft(t *testing.T) {
 	const at = "/a/b"
 	for _, c := range []struct {
@@ -84,32 +85,15 @@ func TestADirectoryThatIsCoveredIsLeft(t *testing.T) {
 		{"mounted beside, with a name that begins alike", "/a/bc", false},
 		{"mounted below", "/a/b/c", false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			s, dir := rooted(t)
-			if err := s.makeDir(at+"/first", 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Rename(dir+at, dir+"/old"); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Mkdir(dir+at, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			s.forget(c.mounted)
-			if err := s.makeDir(at+"/second", 0o755); err != nil {
-				t.Fatal(err)
-			}
-			_, err := os.Stat(dir + at + "/second")
-			if left := err == nil; left != c.left {
-				t.Errorf("left: %v, want %v", left, c.left)
-			}
-		})
+		s, _ := rooted(t)
+		if err := s.makeDir(at+"/first", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s.forget(c.mounted)
+		if left := !slices.ContainsFunc(s.way, func(p place) bool { return p.path == at }); left != c.left {
+			t.Errorf("%s: left: %v, want %v", c.name, left, c.left)
+		}
 	}
-}
-
-func isErrno(err error, errno unix.Errno) bool {
-	var f *failure
-	return errors.As(err, &f) && f.errno == errno
 }
 
 // What was to be hidden or protected, and isn't where it was, has another name now.
@@ -127,24 +111,19 @@ func TestWhatWasMovedAwayIsNoticed(t *testing.T) {
 		do   func() error
 		want unix.Errno
 	}{
-		{"hidden, never there", func() error { return s.mask(&handoff.Mount{Dst: "/gone"}) }, 0},
-		{"hidden, moved away", func() error { return s.mask(&handoff.Mount{Dst: "/gone", Ino: 1}) }, unix.ESTALE},
+		{"hidden, never there", func() error { return s.masker.mask(&handoff.Mount{Dst: "/gone"}) }, 0},
+		{"hidden, moved away", func() error { return s.masker.mask(&handoff.Mount{Dst: "/gone", Ino: 1}) }, unix.ESTALE},
 		{"hidden, replaced", func() error {
-			return s.mask(&handoff.Mount{Dst: "/now", Dev: uint64(st.Dev), Ino: st.Ino + 1})
+			return s.masker.mask(&handoff.Mount{Dst: "/now", Dev: uint64(st.Dev), Ino: st.Ino + 1})
 		}, unix.ESTALE},
 		{"hidden, on another file system", func() error {
-			return s.mask(&handoff.Mount{Dst: "/now", Dev: uint64(st.Dev) + 1, Ino: st.Ino})
+			return s.masker.mask(&handoff.Mount{Dst: "/now", Dev: uint64(st.Dev) + 1, Ino: st.Ino})
 		}, unix.ESTALE},
-		{"protected, never there", func() error { return s.again(&handoff.Mount{Dst: "/gone"}, 0) }, 0},
-		{"protected, moved away", func() error { return s.again(&handoff.Mount{Dst: "/gone", Ino: 1}, 0) }, unix.ESTALE},
-		{"protected, its directory moved away", func() error { return s.again(&handoff.Mount{Dst: "/no/gone", Ino: 1}, 0) }, unix.ESTALE},
+		{"protected, never there", func() error { return s.masker.again(&handoff.Mount{Dst: "/gone"}, 0) }, 0},
+		{"protected, moved away", func() error { return s.masker.again(&handoff.Mount{Dst: "/gone", Ino: 1}, 0) }, unix.ESTALE},
+		{"protected, its directory moved away", func() error { return s.masker.again(&handoff.Mount{Dst: "/no/gone", Ino: 1}, 0) }, unix.ESTALE},
 	} {
-		err := c.do()
-		var f *failure
-		switch {
-		case c.want == 0 && err != nil:
-			t.Errorf("%s: %v", c.name, err)
-		case c.want != 0 && (!errors.As(err, &f) || f.errno != c.want):
+		if err := c.do(); fault.Errno(err) != c.want || c.want == 0 && err != nil {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}

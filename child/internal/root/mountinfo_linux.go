@@ -1,10 +1,12 @@
-package child
+package root
 
 import (
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/child/internal/fault"
 	"github.com/confine-run/confine/internal/linux"
 )
 
@@ -17,13 +19,13 @@ type mountEntry struct {
 }
 
 // mountTable reads mountinfo of our own mount namespace.
-func (s *state) mountTable() ([]mountEntry, error) {
+func mountTable() ([]mountEntry, error) {
 	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fault("open", "/proc/self/mountinfo", err)
+		return nil, fault.Of("open", "/proc/self/mountinfo", err)
 	}
 	defer unix.Close(fd)
-	text := make([]byte, 0, 16<<10)
+	text := make([]byte, 0, 8<<10)
 	for {
 		if len(text) == cap(text) {
 			text = append(text, 0)[:len(text)]
@@ -33,23 +35,23 @@ func (s *state) mountTable() ([]mountEntry, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fault("read", "/proc/self/mountinfo", err)
+			return nil, fault.Of("read", "/proc/self/mountinfo", err)
 		}
 		if n == 0 {
 			break
 		}
 		text = text[:len(text)+n]
 	}
-	table, ok := parseMountinfo(string(text))
+	table, ok := parseMountinfo(unsafe.String(unsafe.SliceData(text), len(text)))
 	if !ok {
-		return nil, fault("parse", "/proc/self/mountinfo", unix.EINVAL)
+		return nil, fault.Of("parse", "/proc/self/mountinfo", unix.EINVAL)
 	}
 	return table, nil
 }
 
 // parseMountinfo takes the first two, the fifth, sixth and last field of every line; see proc(5).
 func parseMountinfo(text string) ([]mountEntry, bool) {
-	var table []mountEntry
+	table := make([]mountEntry, 0, strings.Count(text, "\n"))
 	for text != "" {
 		line, rest, _ := strings.Cut(text, "\n")
 		text = rest

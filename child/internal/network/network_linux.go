@@ -1,29 +1,51 @@
-package child
+package network
 
 import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/child/internal/fault"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/linux"
 )
 
-// network prepares the own network namespace and hands the sockets out that are all
+// Loopback brings lo up, so that servers and clients inside can talk.
+func Loopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fault.Of("socket", "AF_INET", err)
+	}
+	defer unix.Close(fd)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return fault.Of("ifreq", "lo", err)
+	}
+	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return fault.Of("ioctl SIOCSIFFLAGS", "lo", unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo))
+}
+
+// setup is what goes on.
+type setup struct {
+	sock         int // to the supervisor
+	fell, refuse *handoff.Fallbacks
+}
+
+// Prepare prepares the own network namespace and hands the sockets out that are all
 // its ways to anywhere.
-func (s *state) network() error {
-	n := &s.box.Network
+func Prepare(box *handoff.Box, fell *handoff.Fallbacks, sock int) error {
+	n, s := &box.Network, &setup{sock, fell, &box.Refuse}
 	if len(n.Sockets) == 0 && !n.Dials {
 		return nil
 	}
-	s.fellBack.NoIPv6 = !hasIPv6()
+	s.fell.NoIPv6 = !hasIPv6()
 	if err := s.requests(n.Requests); err != nil {
 		return err
 	}
 	if n.Pings && setPingGroup(n.Ping) != nil {
-		s.fellBack.NoPing = true
+		s.fell.NoPing = true
 	}
-	made := n.Made(s.fellBack)
+	made := n.Made(*s.fell)
 	for len(made) > 0 {
 		some := made[:min(len(made), maxRights)]
 		made = made[len(some):]
@@ -53,21 +75,21 @@ func hasIPv6() bool {
 	return unix.Bind(fd, &unix.SockaddrInet6{Addr: [16]byte{15: 1}}) == nil
 }
 
-func (s *state) requests(all []handoff.Netlink) error {
+func (s *setup) requests(all []handoff.Netlink) error {
 	for i := range all {
 		r := &all[i]
-		if !r.Role.Wanted(s.fellBack) {
+		if !r.Role.Wanted(*s.fell) {
 			continue
 		}
 		err := linux.Netlink(int(r.Protocol), r.Messages, int(r.Acks))
 		if err == nil {
 			continue
 		}
-		without := s.fellBack
-		if !r.Role.Without(&without) || without.NoRedirect && s.box.Refuse.NoRedirect {
-			return fault("netlink", r.Name, err)
+		without := *s.fell
+		if !r.Role.Without(&without) || without.NoRedirect && s.refuse.NoRedirect {
+			return fault.Of("netlink", r.Name, err)
 		}
-		s.fellBack = without
+		*s.fell = without
 	}
 	return nil
 }
@@ -90,7 +112,7 @@ func setOwn(name, value string) error {
 }
 
 // handSockets makes sockets and hands them out.
-func (s *state) handSockets(some []*handoff.Socket) error {
+func (s *setup) handSockets(some []*handoff.Socket) error {
 	fds := make([]int, 0, len(some))
 	defer func() {
 		for _, fd := range fds {
@@ -104,18 +126,18 @@ func (s *state) handSockets(some []*handoff.Socket) error {
 		}
 		fds = append(fds, fd)
 	}
-	m := handoff.Sockets{Fallbacks: s.fellBack}
-	return fault("sendmsg", "", linux.SendFrame(sock, handoff.Encode(&m), fds...))
+	m := handoff.Sockets{Fallbacks: *s.fell}
+	return fault.Of("sendmsg", "", linux.SendFrame(s.sock, handoff.Encode(&m), fds...))
 }
 
 func makeSocket(k *handoff.Socket) (fd int, err error) {
 	fd, err = unix.Socket(int(k.Family), int(k.Type)|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, int(k.Protocol))
 	if err != nil {
-		return -1, fault("socket", "", err)
+		return -1, fault.Of("socket", "", err)
 	}
 	failed := func(op string, err error) (int, error) {
 		_ = unix.Close(fd)
-		return -1, fault(op, "port "+strconv.Itoa(int(k.Port)), err)
+		return -1, fault.Of(op, "port "+strconv.Itoa(int(k.Port)), err)
 	}
 	for _, o := range k.Options {
 		if err := unix.SetsockoptInt(fd, int(o.Level), int(o.Name), int(o.Value)); err != nil {
@@ -151,16 +173,16 @@ func address(k *handoff.Socket) unix.Sockaddr {
 
 // serveDials makes a socket for every byte that comes, for as long as this process
 // lives: only from in here can anybody reach what listens inside.
-func (s *state) serveDials() error {
+func (s *setup) serveDials() error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fault("socketpair", "", err)
+		return fault.Of("socketpair", "", err)
 	}
-	m := handoff.Sockets{Fallbacks: s.fellBack}
-	err = linux.SendFrame(sock, handoff.Encode(&m), pair[1])
+	m := handoff.Sockets{Fallbacks: *s.fell}
+	err = linux.SendFrame(s.sock, handoff.Encode(&m), pair[1])
 	_ = unix.Close(pair[1])
 	if err != nil {
-		return fault("sendmsg", "", err)
+		return fault.Of("sendmsg", "", err)
 	}
 	go func() {
 		var b [1]byte

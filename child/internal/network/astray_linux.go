@@ -1,18 +1,20 @@
-package child
+package network
 
 import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/handoff"
 )
 
-// astray is how often something was meant for elsewhere, in a network namespace of which
+// Astray is how often something was meant for elsewhere, in a network namespace of which
 // nothing leads anywhere: what found no route, and datagrams to ports where nobody is,
 // which is how a question for a name ends when no name server is known. It is a hint for
 // whoever wonders why a program failed, and no count of what was refused.
-func (s *state) astray(status unix.WaitStatus) uint32 {
-	n := &s.box.Network
-	if status == 0 || !s.has(unix.CLONE_NEWNET) || len(n.Requests)+len(n.Sockets) > 0 || n.Dials {
+func Astray(box *handoff.Box, status unix.WaitStatus) uint32 {
+	n := &box.Network
+	if status == 0 || !box.Has(unix.CLONE_NEWNET) || len(n.Requests)+len(n.Sockets) > 0 || n.Dials {
 		return 0
 	}
 	v4, v6 := counters("/proc/net/snmp"), counters("/proc/net/snmp6")

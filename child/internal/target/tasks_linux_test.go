@@ -1,4 +1,4 @@
-package child
+package target
 
 import (
 	"os"
@@ -17,7 +17,7 @@ func init() {
 		return
 	}
 	bare := ownTasks()
-	new(threads).spare()
+	new(Threads).Spare()
 	before := ownTasks()
 	for range 20 {
 		ts := unix.NsecToTimespec(25e6)

@@ -1,17 +1,19 @@
-package child
+package root
 
 import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/child/internal/fault"
 )
 
 // restrict sets mount attributes, of a whole tree at once where the kernel can
 // (mount_setattr, Linux 5.12). Nothing is ever cleared, so that flags which the
 // caller's mounts have locked are no obstacle. Where the kernel can't, nothing
 // is done yet: see restrictPlaced.
-func (s *state) restrict(tree, attr int, recursive bool) error {
-	if s.fellBack.MountSetattr || attr == 0 {
+func (t *tree) restrict(tree, attr int, recursive bool) error {
+	if t.fell.MountSetattr || attr == 0 {
 		return nil
 	}
 	flags := uint(unix.AT_EMPTY_PATH)
@@ -19,29 +21,29 @@ func (s *state) restrict(tree, attr int, recursive bool) error {
 		flags |= unix.AT_RECURSIVE
 	}
 	err := unix.MountSetattr(tree, "", flags, &unix.MountAttr{Attr_set: uint64(attr)})
-	if err == unix.ENOSYS && !s.box.Refuse.MountSetattr {
-		s.fellBack.MountSetattr = true
+	if err == unix.ENOSYS && !t.refuse.MountSetattr {
+		t.fell.MountSetattr = true
 		return nil
 	}
-	return fault("mount_setattr", "", err)
+	return fault.Of("mount_setattr", "", err)
 }
 
 // restrictPlaced is the older way: one remount for every mount at and below
 // dst, each with the flags that it has already. below: there can be some there, which
 // only the kernel's table tells. Reading that for each of thousands of files would take long.
-func (s *state) restrictPlaced(dst string, attr int, below bool) error {
-	if !s.fellBack.MountSetattr || attr == 0 {
+func (t *tree) restrictPlaced(dst string, attr int, below bool) error {
+	if !t.fell.MountSetattr || attr == 0 {
 		return nil
 	}
 	if !below {
-		fd, err := s.inside(dst)
+		fd, err := t.inside(dst)
 		if err != nil {
-			return fault("openat2", dst, err)
+			return fault.Of("openat2", dst, err)
 		}
 		defer unix.Close(fd)
-		return fault("mount MS_REMOUNT", dst, remount(fd, attr))
+		return fault.Of("mount MS_REMOUNT", dst, remount(fd, attr))
 	}
-	table, err := s.mountTable()
+	table, err := mountTable()
 	if err != nil {
 		return err
 	}
@@ -50,7 +52,7 @@ func (s *state) restrictPlaced(dst string, attr int, below bool) error {
 	// dst and a slash.
 	for _, m := range table {
 		point := m.point
-		if s.hasImage() {
+		if t.image {
 			var ok bool
 			if point, ok = strings.CutPrefix(point, "/"+imageCorner); !ok {
 				continue
@@ -62,14 +64,14 @@ func (s *state) restrictPlaced(dst string, attr int, below bool) error {
 		if point != dst && !strings.HasPrefix(point, strings.TrimSuffix(dst, "/")+"/") {
 			continue
 		}
-		fd, err := s.inside(point)
+		fd, err := t.inside(point)
 		if err != nil {
 			continue // of the old root, below ours
 		}
 		err = remount(fd, attr)
 		_ = unix.Close(fd)
 		if err != nil {
-			return fault("mount MS_REMOUNT", m.point, err)
+			return fault.Of("mount MS_REMOUNT", m.point, err)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package child
+package target
 
 import (
 	"unsafe"
@@ -26,7 +26,7 @@ type filter struct {
 
 // filters are what is tried in turn: without a listener only where there can't be
 // one, which the ledger then says.
-func (s *state) filters(t *target) []filter {
+func (s *Starter) filters(t *Target) []filter {
 	plain := filter{program: t.Seccomp, flags: uintptr(t.SeccompFlags)}
 	if len(t.SeccompNotify) == 0 {
 		return []filter{plain}
@@ -40,11 +40,11 @@ func (s *state) filters(t *target) []filter {
 	switch {
 	case knowsFilterFlags(f.flags | waitKillableRecv):
 		f.flags |= waitKillableRecv
-	case !knowsFilterFlags(f.flags) && !s.box.Refuse.NoListener:
+	case !knowsFilterFlags(f.flags) && !s.Box.Refuse.NoListener:
 		t.noListener = unix.EINVAL
 		return []filter{plain}
 	}
-	if s.box.Refuse.NoListener {
+	if s.Box.Refuse.NoListener {
 		return []filter{f}
 	}
 	return []filter{f, plain}

@@ -1,27 +1,29 @@
-package child
+package target
 
 import (
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/child/internal/fault"
 )
 
 // terminal makes a pty in the own devpts for a target. The first one is the controlling terminal
 // of our session, and the target gets a process group of its own in it, so that stopping the
 // target can be seen, as a shell sees it. A later one is that of a session that the target leads.
-func (s *state) terminal(t *target) error {
+func (s *Starter) terminal(t *Target) error {
 	if t.TTY == [3]bool{} {
 		return nil
 	}
 	multiplexer := "/dev/pts/ptmx" // of the own devpts
-	if !s.has(unix.CLONE_NEWNS) {
+	if !s.Box.Has(unix.CLONE_NEWNS) {
 		multiplexer = "/dev/ptmx"
 	}
 	master, err := unix.Open(multiplexer, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fault("open", "/dev/pts/ptmx", err)
+		return fault.Of("open", "/dev/pts/ptmx", err)
 	}
 	t.pty = master
 	if err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0); err != nil {
-		return fault("ioctl TIOCSPTLCK", "/dev/pts/ptmx", err)
+		return fault.Of("ioctl TIOCSPTLCK", "/dev/pts/ptmx", err)
 	}
 	// By descriptor: no name is looked up for the other end.
 	slave, err := peer(master)
@@ -32,15 +34,15 @@ func (s *state) terminal(t *target) error {
 	if t.Rows != 0 {
 		size := unix.Winsize{Row: t.Rows, Col: t.Cols}
 		if err := unix.IoctlSetWinsize(master, unix.TIOCSWINSZ, &size); err != nil {
-			return fault("ioctl TIOCSWINSZ", "/dev/pts/ptmx", err)
+			return fault.Of("ioctl TIOCSWINSZ", "/dev/pts/ptmx", err)
 		}
 	}
 	if err := setModes(slave, t.Modes); err != nil {
-		return fault("ioctl TCSETS", "/dev/pts/0", err)
+		return fault.Of("ioctl TCSETS", "/dev/pts/0", err)
 	}
 	if t.leads = s.hasTTY; !t.leads {
 		if err := unix.IoctlSetInt(slave, unix.TIOCSCTTY, 0); err != nil {
-			return fault("ioctl TIOCSCTTY", "/dev/pts/0", err)
+			return fault.Of("ioctl TIOCSCTTY", "/dev/pts/0", err)
 		}
 		s.hasTTY = true
 	}
@@ -75,7 +77,7 @@ func peer(master int) (int, error) {
 	const flags = unix.O_RDWR | unix.O_NOCTTY | unix.O_CLOEXEC
 	fd, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER, flags)
 	if errno != 0 {
-		return -1, fault("ioctl TIOCGPTPEER", "/dev/pts/ptmx", errno)
+		return -1, fault.Of("ioctl TIOCGPTPEER", "/dev/pts/ptmx", errno)
 	}
 	return int(fd), nil
 }

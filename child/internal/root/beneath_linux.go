@@ -1,10 +1,11 @@
-package child
+package root
 
 import (
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/child/internal/fault"
 	"github.com/confine-run/confine/internal/handoff"
 )
 
@@ -20,46 +21,45 @@ import (
 //
 // What came mounted below the tree to a user namespace can't be taken off there, and
 // keeps the kernel from an overlay. Then the tree is bound, where that shows no more.
-func (s *state) beneath(m *handoff.Mount) error {
+func (b *Builder) beneath(m *handoff.Mount) error {
 	lower, _, err := openSource(m)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(lower)
-	if err := s.makeDir(m.Dst, 0o755); err != nil {
+	if err := b.makeDir(m.Dst, 0o755); err != nil {
 		return err
 	}
-	over, err := s.inside(m.Dst)
+	over, err := b.inside(m.Dst)
 	if err != nil {
-		return fault("openat2", m.Dst, err)
+		return fault.Of("openat2", m.Dst, err)
 	}
 	defer unix.Close(over)
-	if s.fellBack.EtcChosen { // there are no whiteouts
-		return s.bindBeneath(m, lower, over)
+	if b.fell.EtcChosen { // there are no whiteouts
+		return b.bindBeneath(m, lower, over)
 	}
 	var fd int
-	err = s.asStranger(func() (err error) {
+	err = asStranger(b.box, b.renew, func() (err error) {
 		fd, err = newFS("overlay", unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
 			"lowerdir", fdPath(over)+":"+fdPath(lower), "userxattr", "")
 		return err
 	})
 	if err != nil {
-		f, ok := err.(*failure)
-		if !ok || !overlayUnsupported(f.errno) {
+		if !overlayUnsupported(err) {
 			return err
 		}
-		return s.bindBeneath(m, lower, over)
+		return b.bindBeneath(m, lower, over)
 	}
-	return s.attachAt(fd, m.Dst, true)
+	return b.attachAt(fd, m.Dst, true)
 }
 
 // bindBeneath shows the tree with what is mounted below it. What the private root has at its place
 // is laid over it file by file, and hidden names are something empty, which may be read: programs
 // take that for settings that say nothing. Where one of them has no place in the
 // tree, or uid 0 would read there what it owns, it is the chosen part.
-func (s *state) bindBeneath(m *handoff.Mount, lower, over int) error {
-	if s.box.Stranger != 0 {
-		return s.notBeneath()
+func (b *Builder) bindBeneath(m *handoff.Mount, lower, over int) error {
+	if b.box.Stranger != 0 {
+		return b.notBeneath()
 	}
 	var laid []int
 	defer func() {
@@ -68,15 +68,15 @@ func (s *state) bindBeneath(m *handoff.Mount, lower, over int) error {
 		}
 	}()
 	var places []string
-	for i := range s.box.Mounts {
-		e := &s.box.Mounts[i]
+	for i := range b.box.Mounts {
+		e := &b.box.Mounts[i]
 		rel, in := strings.CutPrefix(e.Dst, m.Dst+"/")
 		if !in || e.Instead || e.Kind != handoff.MountAbsent && e.Kind != handoff.MountDir && e.Kind != handoff.MountFile && e.Kind != handoff.MountSymlink {
 			continue
 		}
 		kind, fits := fitsBeneath(lower, rel, e)
 		if !fits {
-			return s.notBeneath()
+			return b.notBeneath()
 		}
 		if kind == 0 || e.Kind != handoff.MountAbsent && e.Kind != handoff.MountFile {
 			continue
@@ -92,16 +92,16 @@ func (s *state) bindBeneath(m *handoff.Mount, lower, over int) error {
 		}
 		fd, err := unix.OpenTree(over, rel, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
 		if err != nil {
-			return fault("open_tree", e.Dst, err)
+			return fault.Of("open_tree", e.Dst, err)
 		}
 		places, laid = append(places, e.Dst), append(laid, fd)
 	}
-	s.fellBack.EtcChosen, s.fellBack.EtcBound = false, true
-	if err := s.bind(&handoff.Mount{Src: m.Src, Dst: m.Dst, Dev: m.Dev, Ino: m.Ino, ReadOnly: true}); err != nil {
+	b.fell.EtcChosen, b.fell.EtcBound = false, true
+	if err := b.bind(&handoff.Mount{Src: m.Src, Dst: m.Dst, Dev: m.Dev, Ino: m.Ino, ReadOnly: true}); err != nil {
 		return err
 	}
 	for i, dst := range places {
-		if err := s.layOver(laid[i], dst); err != nil {
+		if err := b.layOver(laid[i], dst); err != nil {
 			return err
 		}
 	}
@@ -120,7 +120,7 @@ func makeEmpty(at int, name string) (err error) {
 	if err == unix.EEXIST {
 		err = nil
 	}
-	return fault("mknod", name, err)
+	return fault.Of("mknod", name, err)
 }
 
 // fitsBeneath gives the type of what a tree has by a name, or 0, and says whether a mount there does what e is for.
@@ -159,70 +159,46 @@ func unlinked(fd int) bool {
 	return err != nil || strings.HasSuffix(string(text[:n]), " (deleted)")
 }
 
-// layOver mounts a file of the run's own on one of the caller's.
-func (s *state) layOver(tree int, dst string) error {
-	const attr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
-	if err := s.restrict(tree, attr, false); err != nil {
-		return err
-	}
-	at, err := s.inside(dst)
-	if err != nil {
-		return fault("openat2", dst, err)
-	}
-	defer unix.Close(at)
-	if err := moveMount(tree, at, ""); err != nil {
-		return err
-	}
-	s.forget(dst)
-	return s.restrictPlaced(dst, attr, false)
-}
-
 // asStranger does something as the stranger, if there is one, and without a capability over
 // files. Ids of this thread alone change, and only for what it does to files.
-func (s *state) asStranger(do func() error) (err error) {
-	id := int(s.box.Stranger)
+func asStranger(box *handoff.Box, renew, do func() error) (err error) {
+	id := int(box.Stranger)
 	if id == 0 {
 		return do()
 	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var had [2]unix.CapUserData
 	if err := unix.Capget(&header, &had[0]); err != nil {
-		return fault("capget", "", err)
+		return fault.Of("capget", "", err)
 	}
 	less := had
 	less[0].Effective &^= 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER
 	for _, set := range [...]func(int) error{unix.Setfsgid, unix.Setfsuid} {
 		if err := set(id); err != nil {
-			return fault("setfsuid", "", err)
+			return fault.Of("setfsuid", "", err)
 		}
 	}
 	if uid, _ := unix.SetfsuidRetUid(-1); uid != id { // it says no in no other way
-		return fault("setfsuid", "", unix.EPERM)
+		return fault.Of("setfsuid", "", unix.EPERM)
 	}
 	if gid, _ := unix.SetfsgidRetGid(-1); gid != id {
-		return fault("setfsgid", "", unix.EPERM)
+		return fault.Of("setfsgid", "", unix.EPERM)
 	}
 	if err := unix.Capset(&header, &less[0]); err != nil {
-		return fault("capset", "", err)
+		return fault.Of("capset", "", err)
 	}
 	err = do()
-	uid, gid := int(s.box.UID), int(s.box.GID)
+	uid, gid := int(box.UID), int(box.GID)
 	if e := unix.Setfsuid(uid); e != nil {
-		return fault("setfsuid", "", e)
+		return fault.Of("setfsuid", "", e)
 	}
 	if e := unix.Setfsgid(gid); e != nil {
-		return fault("setfsgid", "", e)
+		return fault.Of("setfsgid", "", e)
 	}
 	if e := unix.Capset(&header, &had[0]); e != nil {
-		return fault("capset", "", e)
+		return fault.Of("capset", "", e)
 	}
-	if e := s.undumpable(); e != nil { // what changes ids may say otherwise
-		return e
-	}
-	if e := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); e != nil {
-		return fault("prctl", "PR_SET_PDEATHSIG", e)
-	}
-	if e := s.supervisorAlive(); e != nil {
+	if e := renew(); e != nil {
 		return e
 	}
 	return err
@@ -230,36 +206,33 @@ func (s *state) asStranger(do func() error) (err error) {
 
 // absent makes the whiteout by which an overlay hides a name of what lies beneath. It takes no
 // capability, but what stands around this sandbox may not let a node be made.
-func (s *state) absent(m *handoff.Mount) error {
-	dir, name, err := s.parent(m.Dst)
+func (b *Builder) absent(m *handoff.Mount) error {
+	at, err := b.ownParent(m.Dst)
 	if err != nil {
 		return err
 	}
-	if !s.ours(dir) {
-		return notOurs(m.Dst)
-	}
-	err = unix.Mknodat(dir.fd, name, unix.S_IFCHR, 0)
+	err = unix.Mknodat(at.fd, at.name, unix.S_IFCHR, 0)
 	if err == unix.EPERM || err == unix.EACCES {
-		s.fellBack.EtcChosen = true
+		b.fell.EtcChosen = true
 		return nil
 	}
-	return fault("mknod", m.Dst, err)
+	return fault.Of("mknod", m.Dst, err)
 }
 
 // notBeneath takes back what only an overlay understands.
-func (s *state) notBeneath() error {
-	s.fellBack.EtcChosen = true
-	for i := range s.box.Mounts {
-		a := &s.box.Mounts[i]
+func (b *Builder) notBeneath() error {
+	b.fell.EtcChosen = true
+	for i := range b.box.Mounts {
+		a := &b.box.Mounts[i]
 		if a.Kind != handoff.MountAbsent {
 			continue
 		}
-		dir, name, err := s.parent(a.Dst)
+		at, err := b.parent(a.Dst)
 		if err != nil {
 			return err
 		}
-		if err := unix.Unlinkat(dir.fd, name, 0); err != nil && err != unix.ENOENT {
-			return fault("unlink", a.Dst, err)
+		if err := unix.Unlinkat(at.fd, at.name, 0); err != nil && err != unix.ENOENT {
+			return fault.Of("unlink", a.Dst, err)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package child
+package target
 
 import "golang.org/x/sys/unix"
 
