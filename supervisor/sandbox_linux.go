@@ -32,8 +32,8 @@ type Sandbox struct {
 // Build carries out the part of a plan that is about the box. Cancelling ctx ends the sandbox with everybody in it, at
 // any time. Where there is no sandbox, there is a report that says why.
 func (p *Prepared) Build(ctx context.Context, pl *plan.Plan, group *cgroup.Group) (*Sandbox, *status.Report) {
-	b := newBox(pl, p.child, group, p.opts)
-	failed := p.err
+	child, failed := p.begun()
+	b := newBox(pl, child, group, p.opts)
 	if failed == nil {
 		failed = b.begin(nil)
 	}

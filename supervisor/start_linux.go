@@ -46,37 +46,54 @@ type process struct {
 	bare  bool // no init of a namespace but a guard, which has to end the others by itself
 }
 
-// start clones the child into its namespaces. The calling goroutine has to be
-// locked to its thread, and that thread has to live as long as the run:
-// PDEATHSIG fires when it ends.
-//
-// The child's own streams are the null device: those of what runs inside come later.
-func start(namespaces uintptr) (*process, *SetupError) {
+// cloning is a child that is being cloned into its namespaces.
+type cloning struct {
+	namespaces uintptr
+	child      *process
+	theirs     int // the child's end of the socket
+	calls      []linux.Call
+	fork       *linux.Forking
+	err        error
+}
+
+// clone begins to clone the child. Its own streams are the null device: those of what runs inside come later.
+func clone(namespaces uintptr) *cloning {
+	c := &cloning{namespaces: namespaces, child: &process{pidfd: -1, sock: -1, bare: namespaces&unix.CLONE_NEWPID == 0}, theirs: -1}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, &SetupError{Step: "start", Op: "socketpair", Errno: errnoOf(err)}
+		c.err = &linux.CallError{Name: "socketpair", Errno: errnoOf(err)}
+		return c
 	}
-	child := &process{pidfd: -1, sock: pair[0], bare: namespaces&unix.CLONE_NEWPID == 0}
-	var calls []linux.Call
+	c.child.sock, c.theirs = pair[0], pair[1]
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err == nil {
 		defer unix.Close(null)
-		calls, err = childCalls(namespaces, []int{null, null, null, pair[1]})
+		c.calls, err = childCalls(namespaces, []int{null, null, null, c.theirs})
 	}
 	if err == nil {
-		child.pid, child.pidfd, err = linux.ForkExec(namespaces, linux.NoCgroup, calls)
+		c.fork, err = linux.BeginForkExec(namespaces, slack, c.calls)
 	}
-	closeDuplicates(calls)
-	_ = unix.Close(pair[1])
-	if err != nil {
-		_ = unix.Close(pair[0])
-		failed := &SetupError{Step: "start", Op: "clone", Errno: errnoOf(err)}
-		if e, ok := err.(*linux.CallError); ok {
-			failed.Op, failed.Errno = e.Name, e.Errno
-		}
-		return nil, failed
+	c.err = err
+	return c
+}
+
+// wait gives the child, or says why there is none.
+func (c *cloning) wait() (*process, *SetupError) {
+	child, err := c.child, c.err
+	if c.fork != nil {
+		child.pid, child.pidfd, err = c.fork.Wait()
 	}
-	return child, nil
+	closeDuplicates(c.calls)
+	closeAll([]int{c.theirs})
+	if err == nil {
+		return child, nil
+	}
+	closeAll([]int{child.sock})
+	failed := &SetupError{Step: "start", Op: "clone", Errno: errnoOf(err)}
+	if e, ok := err.(*linux.CallError); ok {
+		failed.Op, failed.Errno = e.Name, e.Errno
+	}
+	return nil, failed
 }
 
 // send writes the id maps and sends the plan, and with it the way into the group.

@@ -45,6 +45,9 @@ func growStack() byte {
 // inside says whether this process was started as the inside of a run.
 func inside() bool { return child.Called(os.Args) }
 
+// Ahead begins to start the child of a run that is about to be asked for.
+func Ahead() { supervisor.Ahead(inUserns.namespaces(&config.Policy{})) }
+
 // Execute plans and carries out, at the same time as far as that goes: the child
 // is started while the plan and the cgroup are made, and does nothing until it has them. It returns
 // when nothing of the run is left. planned, if not nil, is called with the plan
@@ -124,14 +127,14 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 // prepare is one attempt, on one ground. A plan can take as long as the files that it is about
 // want: when the caller doesn't wait for it any longer, nobody does, and it is left to itself.
 func prepare(begin *startupSignals, policy *config.Policy, command *Command, io supervisor.Options, g ground, why denial) (*set, *status.Report, error) {
+	ready := supervisor.Prepare(g.namespaces(policy), io)
 	var group *cgroup.Group
 	var grouped sync.WaitGroup
-	plans := make(chan madePlan, 1)
-	made, anchor := make(chan groups, 1), make(chan int, 1)
+	plans, made := make(chan madePlan, 1), make(chan groups, 1)
 	grouped.Go(func() {
 		have := noGroupOnBare(policy)
 		if g != bare {
-			group, have = makeGroup(policy, func() int { return <-anchor })
+			group, have = makeGroup(policy, ready.PID)
 		}
 		made <- have
 	})
@@ -141,8 +144,6 @@ func prepare(begin *startupSignals, policy *config.Policy, command *Command, io 
 		p, err := newPlan(policy, &own, func() groups { return <-made }, g, why)
 		plans <- madePlan{p, err}
 	}()
-	ready := supervisor.Prepare(g.namespaces(policy), io)
-	anchor <- ready.PID()
 	if !command.Boxed {
 		ready.Connect(command.TTY)
 	}

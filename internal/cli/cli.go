@@ -102,6 +102,9 @@ func (s *session) main() int {
 	if c := lookup(args[0]); c != nil {
 		return s.dispatch(c, args[1:])
 	}
+	if s.engine.Ahead != nil {
+		s.engine.Ahead()
+	}
 	return s.dispatch(lookup("run"), args)
 }
 

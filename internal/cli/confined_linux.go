@@ -24,6 +24,7 @@ import (
 func Confined() Engine {
 	return Engine{
 		Run:     runConfined,
+		Ahead:   process.Ahead,
 		Explain: explainPlan,
 		Doctor: func(context.Context) ([]host.Result, error) {
 			return host.RunDoctor(), nil

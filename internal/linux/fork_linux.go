@@ -96,11 +96,18 @@ func ForkExec(flags uintptr, cgroup int, calls []Call) (pid, pidfd int, err erro
 	pid, errno := forkCalls(f, calls)
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
 	runtime.KeepAlive(calls)
+	name := "clone"
+	if cgroup != NoCgroup {
+		name = "clone3"
+	}
+	return forked(name, pid, errno, f, calls)
+}
+
+// forked is what came of a clone.
+func forked(name string, pid int, errno unix.Errno, f *fork, calls []Call) (int, int, error) {
 	switch {
-	case errno != 0 && cgroup != NoCgroup:
-		return 0, -1, &CallError{"clone3", errno}
 	case errno != 0:
-		return 0, -1, &CallError{"clone", errno}
+		return 0, -1, &CallError{name, errno}
 	case f.failed == 0:
 		return pid, int(f.pidfd), nil
 	}

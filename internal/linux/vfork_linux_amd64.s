@@ -25,3 +25,33 @@ ok:
 	MOVQ	AX, pid+32(FP)
 	MOVQ	$0, errno+40(FP)
 	RET
+
+// func rawThread(flags, stack uintptr, f *forker) (tid, errno uintptr)
+//
+// The new thread has this one's thread-local storage, in which forkerMain looks for nothing.
+TEXT ·rawThread(SB),NOSPLIT,$0-40
+	MOVQ	flags+0(FP), DI
+	MOVQ	stack+8(FP), SI
+	MOVQ	f+16(FP), R12
+	MOVQ	$0, DX
+	MOVQ	$0, R10
+	MOVQ	$0, R8
+	MOVQ	$56, AX // clone
+	SYSCALL
+	CMPQ	AX, $0
+	JEQ	thread
+	CMPQ	AX, $0xfffffffffffff001
+	JLS	ok
+	MOVQ	$-1, tid+24(FP)
+	NEGQ	AX
+	MOVQ	AX, errno+32(FP)
+	RET
+ok:
+	MOVQ	AX, tid+24(FP)
+	MOVQ	$0, errno+32(FP)
+	RET
+thread:
+	SUBQ	$16, SP
+	MOVQ	R12, 0(SP)
+	CALL	·forkerMain(SB)
+	INT	$3
