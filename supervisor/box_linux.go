@@ -360,8 +360,7 @@ func (b *box) abandon() *SetupError {
 	return b.release()
 }
 
-// tidy puts away what was left where it may not be, and reads what was changed. The kernel takes down the
-// namespaces of an init that has closed meanwhile.
+// tidy puts away what was left where it may not be, and reads what was changed.
 func (b *box) tidy() {
 	if dir := b.plan.Box.TempDir; dir != "" && RemoveTemp(dir) != nil {
 		b.stays = dir
@@ -373,6 +372,10 @@ func (b *box) tidy() {
 	b.remover.gitlinks(b.plan.GitIndexes, b.plan.Places, b.overlays.began)
 	b.remover.links(b.plan.GitIndexes, b.plan.Places, b.overlays.began)
 	b.changes = b.review() // after what may have been put where it is kept is gone
+}
+
+// gone waits for an init that close didn't wait for: the kernel has taken down its namespaces meanwhile.
+func (b *box) gone() {
 	if b.takesNothing() {
 		b.masks.end()
 		b.child.reap()

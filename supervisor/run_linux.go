@@ -151,5 +151,6 @@ func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group, 
 	b.tidy()
 	j.deliver(ctx)
 	j.out.left = j.io.readerLeft()
+	defer b.gone()
 	return j.report()
 }

@@ -49,6 +49,7 @@ func (p *Prepared) Build(ctx context.Context, pl *plan.Plan, group *cgroup.Group
 		defer s.told.Unlock()
 		s.left = b.close()
 		b.tidy()
+		b.gone()
 	}()
 	select {
 	case <-b.open:

@@ -23,7 +23,7 @@ import (
 // call it first thing in main, because the inside of a run is the same binary,
 // started again.
 func Init() {
-	growStack()
+	growStack(false)
 	if inside() {
 		child.Sweep, child.Tidy = supervisor.SweepBelow, supervisor.RemoveTemp
 		runtime.LockOSThread()
@@ -37,10 +37,17 @@ func Init() {
 // each time copies it frame by frame, so it is called where the stack is short.
 //
 //go:noinline
-func growStack() byte {
-	var room [24 << 10]byte
-	return room[len(Name)]
+func growStack(use bool) byte {
+	if use { // never: what isn't used isn't cleared
+		var room [24 << 10]byte
+		fill(&room)
+		return room[len(Name)]
+	}
+	return 0
 }
+
+//go:noinline
+func fill(room *[24 << 10]byte) { room[0]++ }
 
 // inside says whether this process was started as the inside of a run.
 func inside() bool { return child.Called(os.Args) }
@@ -103,6 +110,7 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 		}
 	}
 	g, why := inUserns, denial{}
+	var digest chan string
 	for ; ; begin.rearm() {
 		s, r, err := prepare(begin, policy, command, io, g, why)
 		if err != nil {
@@ -112,7 +120,11 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 			if planned != nil && !s.ready.Failed() {
 				planned(s.plan)
 			}
-			r = do(s)
+			digest = make(chan string, 1)
+			go func() { digest <- policy.Digest() }() // while the child builds
+			if r = do(s); r != nil {
+				r.PolicyDigest = <-digest
+			}
 		}
 		if r == nil {
 			return nil, nil
@@ -139,7 +151,7 @@ func prepare(begin *startupSignals, policy *config.Policy, command *Command, io 
 		made <- have
 	})
 	go func() {
-		growStack()
+		growStack(false)
 		own := *command // the caller has it when this one is left
 		p, err := newPlan(policy, &own, func() groups { return <-made }, g, why)
 		plans <- madePlan{p, err}
