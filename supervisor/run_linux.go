@@ -34,20 +34,30 @@ type Prepared struct {
 // ahead is a child that was begun before anything was known of the run; nil is none.
 var ahead atomic.Pointer[cloning]
 
-// Ahead begins to clone a child for the namespaces that the first run is likely to want. One that wants others ends it.
-func Ahead(namespaces uintptr) { ahead.Store(clone(namespaces)) }
+// Ahead begins to clone a child for the namespaces that the first run is likely to want. One that wants others ends it, and so
+// does drop where there is no run.
+func Ahead(namespaces uintptr) (drop func()) {
+	ahead.Store(clone(namespaces))
+	return func() { _ = takeAhead(0) }
+}
+
+// takeAhead gives the child that was begun, if it is of these namespaces, and ends any other.
+func takeAhead(namespaces uintptr) *cloning {
+	c := ahead.Swap(nil)
+	if c == nil || namespaces != 0 && c.namespaces == namespaces {
+		return c
+	}
+	if child, _ := c.wait(); child != nil {
+		child.discard()
+	}
+	return nil
+}
 
 // Prepare clones the child ahead of its plan, so that the one starts while the
 // other is made. namespaces are those of the plan. Run, Build or Discard has to follow.
 func Prepare(namespaces uintptr, o Options) *Prepared {
 	p := &Prepared{opts: &o}
-	c := ahead.Swap(nil)
-	if c != nil && c.namespaces != namespaces {
-		if child, _ := c.wait(); child != nil {
-			child.discard()
-		}
-		c = nil
-	}
+	c := takeAhead(namespaces)
 	reaper := c == nil && namespaces&unix.CLONE_NEWPID == 0 && o.Alone && alone()
 	if reaper {
 		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -52,8 +52,8 @@ func fill(room *[24 << 10]byte) { room[0]++ }
 // inside says whether this process was started as the inside of a run.
 func inside() bool { return child.Called(os.Args) }
 
-// Ahead begins to start the child of a run that is about to be asked for.
-func Ahead() { supervisor.Ahead(inUserns.namespaces(&config.Policy{})) }
+// Ahead begins to start the child of a run that is about to be asked for; drop ends it if there is none.
+func Ahead() (drop func()) { return supervisor.Ahead(inUserns.namespaces(&config.Policy{})) }
 
 // Execute plans and carries out, at the same time as far as that goes: the child
 // is started while the plan and the cgroup are made, and does nothing until it has them. It returns

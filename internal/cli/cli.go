@@ -103,7 +103,7 @@ func (s *session) main() int {
 		return s.dispatch(c, args[1:])
 	}
 	if s.engine.Ahead != nil {
-		s.engine.Ahead()
+		defer s.engine.Ahead()()
 	}
 	return s.dispatch(lookup("run"), args)
 }
