@@ -15,6 +15,7 @@ import (
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
 	"github.com/confine-run/confine/supervisor/internal/disk"
+	"github.com/confine-run/confine/supervisor/internal/remains"
 )
 
 // box is a sandbox: everything that stands before a process runs in it, and what is left of
@@ -50,8 +51,7 @@ type box struct {
 	overlays overlays
 
 	outOfMemory *status.OutOfMemory // nil: it was not for want of memory that the run ended
-	remover     remover
-	protected   int    // of what that took away: the first were at protected paths, the others have to do with gitlinks
+	remains     *remains.Remains
 	stays       string // the run's own directory, where that could not be removed
 	changes     *status.Changes
 }
@@ -113,6 +113,33 @@ func (b *box) prepare() *SetupError {
 		return err
 	}
 	return b.supervise()
+}
+
+// weighTrees begins to watch what the writable trees grow by. It comes before the
+// target is started: what is there by then is not the target's.
+func (b *box) weighTrees() *SetupError {
+	w := &b.plan.Watch
+	if len(w.Trees) == 0 {
+		return nil
+	}
+	var dirs []int
+	defer func() {
+		for _, fd := range dirs {
+			_ = unix.Close(fd)
+		}
+	}()
+	for _, t := range w.Trees {
+		fd, err := openTree(t.Path, unix.O_PATH, t.Dev, t.Ino)
+		if err != nil {
+			return &SetupError{Step: "disk", Op: "openat2", Path: t.Path, Errno: errnoOf(err)}
+		}
+		dirs = append(dirs, fd)
+	}
+	var err error
+	if b.trees, err = disk.New(dirs, disk.Limits{Bytes: w.Disk, Files: w.Files}); err != nil {
+		return &SetupError{Step: "disk", Op: err.Error(), Errno: errnoOf(err)}
+	}
+	return nil
 }
 
 // loop ends when the child's side of the socket has: then nothing of the box is
@@ -365,12 +392,7 @@ func (b *box) tidy() {
 	if dir := b.plan.Box.TempDir; dir != "" && RemoveTemp(dir) != nil {
 		b.stays = dir
 	}
-	b.remover = remover{uid: b.plan.UIDMap.Outside, gid: b.plan.GIDMap.Outside}
-	b.remover.covered(b.plan.Covered)
-	b.remover.absent(b.plan.KeepAbsent, b.plan.KeepClear)
-	b.protected = len(b.remover.taken)
-	b.remover.gitlinks(b.plan.GitIndexes, b.plan.Places, b.overlays.began)
-	b.remover.links(b.plan.GitIndexes, b.plan.Places, b.overlays.began)
+	b.remains = remains.Take(b.plan, b.overlays.began)
 	b.changes = b.review() // after what may have been put where it is kept is gone
 }
 

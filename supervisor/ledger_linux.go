@@ -58,7 +58,7 @@ func (j *job) ledger() map[status.Capability]status.Enforcement {
 	if j.network.gateway != nil {
 		j.enterNetwork(ledger)
 	}
-	if j.stays != "" || slices.ContainsFunc(j.remover.taken, func(t taken) bool { return t.left }) {
+	if j.stays != "" || j.remains.Left() {
 		weaken(ledger, status.Filesystem, status.ProtectedLeft, "; a protected path that did not exist before could not be removed")
 	}
 	fs := ledger[status.Filesystem]

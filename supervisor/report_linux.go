@@ -2,9 +2,7 @@ package supervisor
 
 import (
 	"encoding/base64"
-	"path"
 	"sort"
-	"strconv"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -183,40 +181,6 @@ func (j *job) limitsHit(rep *status.Report) []string {
 	return names
 }
 
-// maxGitlinks is how many of those that have to do with gitlinks are told one by one.
-const maxGitlinks = 50
-
-const unprotect = "; --workdir overlay takes it, and protect = [] under [sandbox.filesystem] in a --config FILE outside of the tree allows it"
-
-// violation tells of something that was taken away.
-func (t *taken) violation(gitlink bool) status.Violation {
-	v := status.Violation{Kind: "file", What: t.path, Count: 1, Rule: status.RuleProtected}
-	why := "it did not exist before"
-	switch {
-	case t.other:
-		why = "what was protected there was replaced or moved away from outside during the run, and whether the run wrote this can't be told"
-	case t.link:
-		why = "git would have written through it, or removed what it leads to"
-	case gitlink && path.Base(t.path) == "index":
-		why = "git's index can't be read any more (git reset makes a new one)"
-	case gitlink:
-		why = "git's index names it since the run: git status would have run what its configuration says"
-	}
-	switch {
-	case t.left:
-		v.Rule = status.RuleLeft
-		v.Hint = why + ", and it could NOT be removed: look at it before any program of yours does"
-	case t.aside != "":
-		v.Rule = status.RuleAside
-		v.Hint = why + "; it has the name " + strconv.Quote(t.aside) + " now: look at what is in it before you change that"
-	case gitlink:
-		v.Hint = why + "; it was removed again" + unprotect
-	default:
-		v.Hint = why + " and was removed again" + unprotect
-	}
-	return v
-}
-
 // violations are the attempts that this side can name.
 func (j *job) violations() (list []status.Violation) {
 	list = j.network.violations()
@@ -224,14 +188,7 @@ func (j *job) violations() (list []status.Violation) {
 		list = append(list, status.Violation{Kind: "file", What: j.stays, Count: 1, Rule: status.RuleLeft,
 			Hint: "the run's own directory could NOT be removed"})
 	}
-	for i := range j.remover.taken {
-		t := &j.remover.taken[i]
-		if i >= j.protected+maxGitlinks && !t.left { // as many as the run has wanted
-			list[len(list)-1].Count++
-			continue
-		}
-		list = append(list, t.violation(i >= j.protected))
-	}
+	list = append(list, j.remains.Violations()...)
 	list = append(list, j.refusedFiles()...)
 	return append(j.deniedCalls(), list...) // the one that killed is the first
 }

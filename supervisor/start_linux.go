@@ -2,6 +2,9 @@ package supervisor
 
 import (
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/supervisor/cgroup"
+	"github.com/confine-run/confine/supervisor/internal/tree"
 )
 
 // setupCaps are the capabilities that the child needs, in its own user
@@ -36,6 +40,11 @@ const (
 	childWord = "__child"
 	selfPath  = "/proc/self/exe"
 )
+
+// childEnv is the environment of the child itself, which never is the target's.
+// One processor is enough for a list of steps: fewer threads, less to set up. There is
+// little to collect, and collecting would make threads that count (see spareThreads).
+var childEnv = []string{"GOMAXPROCS=1", "GOGC=off"}
 
 // process is the child as seen from outside.
 type process struct {
@@ -141,7 +150,7 @@ func childCalls(namespaces uintptr, files []int) (calls []linux.Call, err error)
 		calls = append(calls, linux.AmbientCapabilities(setupCaps)...)
 	}
 	calls = append(calls, linux.SignalDefaults(new(unix.Sigset_t))...)
-	return append(calls, linux.Exec(selfPath, []string{childName, childWord}, childEnv())), nil
+	return append(calls, linux.Exec(selfPath, []string{childName, childWord}, childEnv)), nil
 }
 
 // monitorSlack is by how much timers of the child's Go runtime may be late: the runtime's monitor sleeps for 20 us at a
@@ -270,4 +279,60 @@ func errnoOf(err error) unix.Errno {
 		return errno
 	}
 	return unix.EIO
+}
+
+// SweepBelow sends SIGKILL to everybody below this process, until nobody is left
+// who has not had it.
+func SweepBelow() error {
+	t, err := tree.NewFromPID(os.Getpid())
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	return t.Signal(unix.SIGKILL)
+}
+
+// sweepPatience bounds how long what a guard has left may take to go.
+const sweepPatience = 10 * time.Second
+
+// sweepOrphans ends and reaps what a guard has left: it came to us, who are a
+// reaper too. It says whether nobody is left.
+func sweepOrphans() bool {
+	for end := time.Now().Add(sweepPatience); time.Now().Before(end); {
+		// All that have ended: a dead one more costs the next sweep a look.
+		pid, err := unix.Wait4(-1, nil, unix.WALL|unix.WNOHANG, nil)
+		for err == nil && pid > 0 || err == unix.EINTR {
+			pid, err = unix.Wait4(-1, nil, unix.WALL|unix.WNOHANG, nil)
+		}
+		if err == unix.ECHILD {
+			return true
+		}
+		if SweepBelow() != nil {
+			return false
+		}
+		time.Sleep(time.Millisecond) // SIGKILL is on its way
+	}
+	return false
+}
+
+// alone says whether this process has no children yet. An init has those of
+// others, sooner or later.
+func alone() bool {
+	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return err == unix.ECHILD && unix.Getpid() != 1
+}
+
+// RemoveTemp removes the run's own directory, also what the target has closed to
+// everybody, and says what stays.
+func RemoveTemp(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700) // before it is read
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
 }

@@ -190,6 +190,22 @@ func (w *watch) run() {
 	}
 }
 
+// weigh watches the trees until the end.
+func (w *watch) weigh() {
+	defer close(w.weighed)
+	w.trees.OnHit = func(c status.Capability, used int64) {
+		w.note(c)
+		detail := fmt.Sprintf("disk limit of %d bytes reached: the writable trees grew by more", w.plan.Disk)
+		if c == status.Files {
+			detail = fmt.Sprintf("limit of %d files reached: there are more new ones in the writable trees", w.plan.Files)
+		}
+		w.found <- hit{cause: status.CauseDisk, detail: detail}
+	}
+	if err := w.trees.Run(w.stop); err != nil {
+		w.found <- hit{broken: err}
+	}
+}
+
 // hits tells of limits that end the run.
 func (w *watch) hits() <-chan hit {
 	if w == nil {
