@@ -26,8 +26,7 @@ type box struct {
 	opts  *Options // of them Attempt, LimitHit, Alone
 
 	events <-chan event
-	mail   chan func()   // what is to be done by the loop
-	over   chan struct{} // closed when the loop has ended
+	mailbox
 	open   chan struct{} // closed when processes can be started at any time: of a box that isn't for one job
 	jobs   map[uint32]*job
 	ending          // why there is no box, or none any more
@@ -37,19 +36,30 @@ type box struct {
 	masks *masks
 	trees *disk.Watchdog
 
-	group              *cgroup.Group // or nil
-	stat               cgroup.Stat   // of the group, at the end
-	oomKilled, counted bool          // the OOM killer came for the group's own limit
-	oom                <-chan struct{}
-
-	ready    bool            // everything stands
+	counters
+	standing
 	closed   *handoff.Closed // the init has reaped everybody else; nil: not yet
+	network  network
+	overlays overlays
+	aftermath
+}
+
+// mailbox is how others have the loop do something.
+type mailbox struct {
+	mail chan func()
+	over chan struct{} // closed when the loop has ended
+}
+
+// standing is what the init tells when everything stands.
+type standing struct {
+	ready    bool
 	fellBack handoff.Fallbacks
 	skipped  []uint32        // optional mounts
 	places   []handoff.Upper // that are memory: what is written there
-	network  network
-	overlays overlays
+}
 
+// aftermath is what is found when nobody is left.
+type aftermath struct {
 	outOfMemory *status.OutOfMemory // nil: it was not for want of memory that the run ended
 	remains     *remains.Remains
 	stays       string // the run's own directory, where that could not be removed
@@ -65,24 +75,24 @@ type ending struct {
 
 func newBox(p *plan.Plan, child *process, group *cgroup.Group, o *Options) *box {
 	return &box{
-		plan: p, child: child, group: group, opts: o, overlays: overlays{scratch: -1, began: coarse()},
-		mail: make(chan func()), over: make(chan struct{}), open: make(chan struct{}), jobs: map[uint32]*job{},
+		plan: p, child: child, counters: counters{group: group}, opts: o, overlays: overlays{scratch: -1, began: coarse()},
+		mailbox: mailbox{make(chan func()), make(chan struct{})}, open: make(chan struct{}), jobs: map[uint32]*job{},
 	}
 }
 
 // do has the loop call f. It is false when that has ended.
-func (b *box) do(f func()) bool {
+func (m *mailbox) do(f func()) bool {
 	select {
-	case b.mail <- f:
+	case m.mail <- f:
 		return true
-	case <-b.over:
+	case <-m.over:
 		return false
 	}
 }
 
 // after has the loop call f after a time.
-func (b *box) after(d time.Duration, f func()) *time.Timer {
-	return time.AfterFunc(d, func() { b.do(f) })
+func (m *mailbox) after(d time.Duration, f func()) *time.Timer {
+	return time.AfterFunc(d, func() { m.do(f) })
 }
 
 // begin has the box built, and the only job, if there is one, started when it is.
@@ -91,7 +101,7 @@ func (b *box) begin(only *job) *SetupError {
 		return err
 	}
 	if only != nil {
-		only.subscribe()
+		only.refused.subscribe()
 		only.exec.Last, only.exec.Modes = true, only.opts.Terminal.Modes()
 		b.jobs[only.exec.ID] = only
 	}

@@ -8,16 +8,25 @@ import (
 	"github.com/confine-run/confine/supervisor/cgroup"
 )
 
+// counters are those of the box's cgroup.
+type counters struct {
+	group     *cgroup.Group // or nil
+	stat      cgroup.Stat   // at the end
+	oomKilled bool          // the OOM killer came for the group's own limit
+	counted   bool          // both are known
+	oom       <-chan struct{}
+}
+
 // count reads the counters, once: of a systemd scope before the init ends. Then
 // systemd takes it down bit by bit, and some counters are gone before others.
-func (b *box) count() {
-	b.stat, b.oomKilled, b.counted = b.group.Stat(), b.group.KilledForMemory(), true
+func (c *counters) count() {
+	c.stat, c.oomKilled, c.counted = c.group.Stat(), c.group.KilledForMemory(), true
 }
 
 // memoryKilled says who was killed, as far as the kernel tells.
-func (b *box) memoryKilled() string {
+func (c *counters) memoryKilled() string {
 	who := "the kernel killed one process, and confine the others"
-	if b.group.Version() == 2 {
+	if c.group.Version() == 2 {
 		who = "the kernel killed the whole tree"
 	}
 	return who

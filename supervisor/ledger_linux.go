@@ -24,8 +24,8 @@ func (j *job) ledger() map[status.Capability]status.Enforcement {
 	if !j.ready {
 		return ledger
 	}
-	j.listenerLost(ledger)
-	j.auditLost(ledger)
+	j.refused.listenerLost(ledger)
+	j.refused.auditLost(ledger)
 	if j.fellBack.NoPIDMax {
 		e := ledger[status.Tasks]
 		e.Mechanism, e.Details = "tree_watchdog", "the newest tasks too many are killed"

@@ -1,11 +1,9 @@
 package supervisor
 
 import (
-	"encoding/base64"
 	"sort"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/internal/tree"
@@ -35,7 +33,7 @@ func (j *job) report() *status.Report {
 	if !j.started.IsZero() {
 		rep.DurationMS = j.ended.Sub(j.started).Milliseconds()
 	}
-	j.reportStreams(rep)
+	j.io.report(rep)
 	j.reportUsage(rep)
 	rep.Enforced = j.ledger()
 	if j.fellBack.OverlayReadOnly {
@@ -50,35 +48,6 @@ func (j *job) report() *status.Report {
 	rep.Changes = j.changes
 	rep.Normalize()
 	return rep
-}
-
-func (j *job) reportStreams(rep *status.Report) {
-	if j.io == nil {
-		return
-	}
-	for fd, to := range []struct {
-		bytes     *int64
-		truncated *bool
-		text      *string
-		encoding  *string
-	}{
-		1: {&rep.Bytes.Stdout, &rep.Truncated.Stdout, &rep.Stdout, &rep.Encoding.Stdout},
-		2: {&rep.Bytes.Stderr, &rep.Truncated.Stderr, &rep.Stderr, &rep.Encoding.Stderr},
-	} {
-		s := j.io.out[fd]
-		if fd == 0 || s == nil {
-			continue
-		}
-		*to.bytes, *to.truncated = s.Bytes(), s.Truncated()
-		if j.io.err != nil {
-			continue // the pump may still be at it
-		}
-		if text := s.Captured(); utf8.Valid(text) {
-			*to.text = string(text)
-		} else {
-			*to.text, *to.encoding = base64.StdEncoding.EncodeToString(text), "base64"
-		}
-	}
 }
 
 // reportUsage: the init's own count of what it reaped, which is everything, if
@@ -164,7 +133,7 @@ func (j *job) limitsHit(rep *status.Report) []string {
 	if rep.Truncated.Stdout || rep.Truncated.Stderr {
 		hit[status.Output] = true
 	}
-	if j.out.fileLimit > 0 && j.out.waited && j.out.waitStatus.Signaled() && j.out.waitStatus.Signal() == syscall.SIGXFSZ {
+	if j.out.limit.file > 0 && j.out.waited && j.out.waitStatus.Signaled() && j.out.waitStatus.Signal() == syscall.SIGXFSZ {
 		hit[status.FileSize] = true
 	}
 	if n := j.network.summary; n != nil && n.Exhausted {
@@ -189,6 +158,6 @@ func (j *job) violations() (list []status.Violation) {
 			Hint: "the run's own directory could NOT be removed"})
 	}
 	list = append(list, j.remains.Violations()...)
-	list = append(list, j.refusedFiles()...)
-	return append(j.deniedCalls(), list...) // the one that killed is the first
+	list = append(list, j.refused.refusedFiles()...)
+	return append(j.refused.deniedCalls(), list...) // the one that killed is the first
 }

@@ -132,7 +132,7 @@ func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group, 
 	child, err := p.begun()
 	b := newBox(pl, child, group, p.opts)
 	j := newJob(b, &pl.Exec, p.opts, p.io)
-	j.judge, j.refuses = judge, refuses
+	j.refused.judge, j.refused.refuses = judge, refuses
 	switch {
 	case err != nil:
 		j.out.setup = err
@@ -142,7 +142,10 @@ func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group, 
 		j.out.setup = b.begin(j)
 	}
 	if j.out.setup != nil || j.out.cause != "" {
-		j.abandon()
+		j.refused.audit.Discard()
+		if j.io != nil {
+			j.io.end(0)
+		}
 		if left := b.abandon(); j.out.setup == nil {
 			j.out.setup = left
 		}

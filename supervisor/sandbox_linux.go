@@ -91,7 +91,7 @@ func (s *Sandbox) Start(e *handoff.Exec, o Options, judge denials.Judge, refuses
 		return nil, &SetupError{Step: "streams", Op: "pipe", Errno: errnoOf(err)}
 	}
 	j := newJob(s.box, &exec, &o, io)
-	j.judge, j.refuses = judge, refuses
+	j.refused.judge, j.refused.refuses = judge, refuses
 	failed := make(chan *SetupError, 1)
 	begun := s.box.do(func() {
 		if s.closing || s.box.cause != "" {

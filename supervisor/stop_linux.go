@@ -22,10 +22,18 @@ const (
 	shot          // the init was killed, or the guard told to end everything
 )
 
+// stopped is how far a run has been stopped.
+type stopped struct {
+	stage    stage
+	deadline *time.Timer   // of the stage
+	early    []unix.Signal // for a target that had not started yet
+	resumed  time.Time     // after the last suspension
+}
+
 // because records a cause; the first one wins. That the filter kills the target is
 // recorded where it is done.
 func (j *job) because(cause status.Cause, detail string) {
-	if j.out.cause == "" && !j.out.waited && j.denials.Killed() == nil {
+	if j.out.cause == "" && !j.out.waited && j.refused.listener.Killed() == nil {
 		j.out.cause, j.out.detail = cause, detail
 		j.stopping()
 		if c := capabilityOf(cause); c != "" && j.opts.LimitHit != nil {

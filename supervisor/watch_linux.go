@@ -589,12 +589,6 @@ func measure(scratch int, part uint32) (int64, error) {
 // beatEvery is how often it is told what the run uses.
 const beatEvery = time.Second
 
-// tellUsage tells what is used, again and again.
-func (j *job) tellUsage() {
-	j.opts.Usage(j.watch.load())
-	j.beat.Reset(beatEvery)
-}
-
 // capabilityOf is whose limit a cause is, "" of those that are no limit.
 func capabilityOf(cause status.Cause) status.Capability {
 	switch cause {

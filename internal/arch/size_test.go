@@ -38,15 +38,10 @@ var tooLarge = map[string]int{
 
 	"child.state methods":             94,
 	"backend/process.planner methods": 52,
-	"supervisor.job methods":          52,
 
 	"child.state fields":            25,
 	"internal/config.Policy fields": 24,
 	"internal/handoff.Box fields":   21,
-	"supervisor.outcome fields":     21,
-	"supervisor.Options fields":     23,
-	"supervisor.box fields":         30,
-	"supervisor.job fields":         25,
 	"supervisor.watch fields":       30,
 }
 
