@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/confine-run/confine/supervisor/cgroup"
 	"github.com/confine-run/confine/supervisor/internal/disk"
 	"github.com/confine-run/confine/supervisor/internal/remains"
+	"github.com/confine-run/confine/supervisor/internal/watch"
 )
 
 // box is a sandbox: everything that stands before a process runs in it, and what is left of
@@ -32,7 +34,7 @@ type box struct {
 	ending          // why there is no box, or none any more
 	last   []func() // what is to be closed when nobody is left
 
-	watch *watch
+	watch *watch.Watch
 	masks *masks
 	trees *disk.Watchdog
 
@@ -108,7 +110,7 @@ func (b *box) begin(only *job) *SetupError {
 	if err := b.child.send(b.plan, b.group); err != nil {
 		return err
 	}
-	if only != nil && !awaited(b.plan) {
+	if only != nil && !watch.Awaited(b.plan) {
 		if err := only.send(); err != nil { // it is there when the box stands
 			return &SetupError{Step: "start", Op: "sendmsg", Errno: errnoOf(err)}
 		}
@@ -182,12 +184,12 @@ func (b *box) loop(ctx context.Context) {
 		case <-b.oom:
 			b.oom = nil
 			b.kill(status.CauseMemGroup, b.memoryKilled())
-		case hit := <-b.watch.hits():
-			if hit.broken != nil {
-				b.broken(hit.broken)
+		case hit := <-b.watch.Hits():
+			if hit.Broken != nil {
+				b.broken(hit.Broken)
 				continue
 			}
-			b.kill(hit.cause, hit.detail)
+			b.kill(hit.Cause, hit.Detail)
 		case err := <-b.masks.gone():
 			b.broken(err)
 		case f := <-b.mail:
@@ -275,33 +277,40 @@ func (b *box) beginWatch(x *built) {
 	if b.masks, err = watchMasks(b.plan.Hidden, b.child, x.proc); err != nil {
 		b.broken(err)
 	}
-	b.watch, err = newWatch(b.plan, b.group, b.trees, b.plan.Watch.KillTasks || b.fellBack.NoPIDMax, x.proc, append([]int{x.scratch}, x.sized...), x.ipc, b.child.pid)
+	b.watch, err = watch.New(b.plan, watch.Inside{
+		Init: b.child.pid, Proc: x.proc, Scratch: append([]int{x.scratch}, x.sized...), IPC: x.ipc,
+		Group: b.group, Trees: b.trees, KillTasks: b.plan.Watch.KillTasks || b.fellBack.NoPIDMax,
+	})
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		b.broken(err)
 	}
 	if b.watch == nil {
 		return
 	}
-	b.watch.tell(b.opts.LimitHit)
+	b.watch.Tell(b.opts.LimitHit)
 	var begun func()
 	only := b.jobs[0]
 	switch {
-	case !awaited(b.plan) && only == nil:
+	case !watch.Awaited(b.plan) && only == nil:
 		close(b.open)
-	case awaited(b.plan) && only == nil:
+	case watch.Awaited(b.plan) && only == nil:
 		begun = func() { close(b.open) }
-	case awaited(b.plan):
+	case watch.Awaited(b.plan):
 		begun = func() {
 			if err := only.send(); err != nil {
-				b.watch.found <- hit{broken: err}
+				b.watch.Break(err)
 			}
 		}
 	}
 	if begun != nil && b.opts.Alone {
 		makeRoom()
 	}
-	b.watch.start(begun)
+	b.watch.Start(begun)
 }
+
+// makeRoom lets more goroutines run at once than there are cores. On a busy host those that run wait for
+// a turn of the kernel's, and the watchdog, whose thread may come before all others, would wait for them.
+func makeRoom() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 6) }
 
 // kill ends everybody for a cause that is about all of them: a run's process first, which may tell of its end, and a
 // sandbox for many at once, whoever is in it.
@@ -355,7 +364,7 @@ func (b *box) broken(err error) {
 // close ends what belongs to a box when its init has, reads what its cgroup counted, now that nothing is in it
 // any more, and removes it. It says what is left nevertheless.
 func (b *box) close() *SetupError {
-	b.watch.end()
+	b.watch.End()
 	if !b.takesNothing() {
 		b.masks.end()
 		b.child.reap()

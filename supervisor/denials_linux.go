@@ -177,7 +177,7 @@ func (r *refusals) take(target int) func(*denials.Asked) bool {
 	return func(a *denials.Asked) bool {
 		switch {
 		case a.Rule == denials.Exits:
-			r.box.watch.look(a.TID == target)
+			r.box.watch.Look(a.TID == target)
 			a.Continue()
 		case others != nil:
 			return others(a)

@@ -10,8 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/status"
 )
+
+// beatEvery is how often it is told what the run uses.
+const beatEvery = time.Second
 
 // job is a process in a box, from the side that watches. Only the goroutine of the box's loop touches it
 // as long as that goes on.
@@ -126,9 +130,9 @@ func (j *job) hearStarted(t *started) {
 			j.broken(err)
 		}
 	}
-	j.refused.heed(t, pidOf(t.pidfd), j.started, j.gone)
+	j.refused.heed(t, linux.PIDOf(t.pidfd), j.started, j.gone)
 	j.out.told = t.listener >= 0
-	j.number = j.watch.started(int(t.PID), t.pidfd, j.child.bare)
+	j.number = j.watch.Started(int(t.PID), t.pidfd, j.child.bare)
 	for _, n := range j.early {
 		j.signal(n)
 	}
@@ -137,14 +141,14 @@ func (j *job) hearStarted(t *started) {
 	}
 	if j.opts.Usage != nil {
 		j.beat = j.after(beatEvery, func() {
-			j.opts.Usage(j.watch.load())
+			j.opts.Usage(j.watch.Load())
 			j.beat.Reset(beatEvery)
 		})
 	}
 	if j.opts.Watching != nil {
 		j.unwatch = j.opts.Watching(
 			func() time.Duration { return time.Since(j.started) },
-			j.watch.memory)
+			j.watch.Memory)
 	}
 }
 
@@ -206,7 +210,7 @@ func (j *job) settle() {
 	}
 	j.refused.count(&j.out)
 	if j.targetStarted {
-		if j.watch.tooMany(j.number) {
+		if j.watch.TooMany(j.number) {
 			j.out.tooMany(j.plan.Watch.Tasks)
 		}
 		_ = unix.Close(j.target)

@@ -272,3 +272,22 @@ var signalNames = [...]string{
 	18: "CONT", 19: "STOP", 20: "TSTP", 21: "TTIN", 22: "TTOU", 23: "URG", 24: "XCPU", 25: "XFSZ",
 	26: "VTALRM", 27: "PROF", 28: "WINCH", 29: "IO", 30: "PWR", 31: "SYS",
 }
+
+// capabilityOf is whose limit a cause is, "" of those that are no limit.
+func capabilityOf(cause status.Cause) status.Capability {
+	switch cause {
+	case status.CauseDisk:
+		return status.Disk
+	case status.CauseTasks:
+		return status.Tasks
+	}
+	switch limits[cause] {
+	case status.Timeout:
+		return status.WallTime
+	case status.CPULimit:
+		return status.CPUTime
+	case status.MemLimit:
+		return status.Memory
+	}
+	return ""
+}

@@ -39,7 +39,7 @@ func (j *job) report() *status.Report {
 	if j.fellBack.OverlayReadOnly {
 		rep.Ending.ReadOnly = j.flatOverlays()
 	}
-	rep.LimitsHit, rep.FullMounts = j.limitsHit(rep), j.watch.fullMounts()
+	rep.LimitsHit, rep.FullMounts = j.limitsHit(rep), j.watch.FullMounts()
 	if rep.Status == status.MemLimit {
 		rep.OutOfMemory = j.outOfMemory
 	}
@@ -53,7 +53,7 @@ func (j *job) report() *status.Report {
 // reportUsage: the init's own count of what it reaped, which is everything, if
 // it could tell; else the last sample of the tree.
 func (j *job) reportUsage(rep *status.Report) {
-	seen := j.watch.usage()
+	seen := j.watch.Usage()
 	u := &rep.Usage
 	u.Sources = map[string]string{}
 	if j.out.waited {
@@ -92,23 +92,14 @@ func (j *job) reportUsage(rep *status.Report) {
 
 // peaks are the highest that was seen, where the kernel keeps no peak.
 func (j *job) peaks(u *status.Usage, seen *tree.Usage) {
-	u.TasksPeak = max(seen.TasksPeak, j.watch.tasksSeen())
+	u.TasksPeak = max(seen.TasksPeak, j.watch.TasksSeen())
 	u.Sources["tasks_peak"] = "samples of the process tree"
 	most := j.plan.Held.Tasks
 	if n := j.plan.Watch.Tasks; n > 0 && !j.plan.Watch.KillTasks && !j.fellBack.NoPIDMax {
 		most = n
 	}
-	if w := j.watch; w != nil && w.group != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		u.TasksPeak = max(u.TasksPeak, w.tasksPeak)
-		u.Sources["tasks_peak"] = "samples of the cgroup"
-		if j.stat.TasksHits.N > 0 {
-			u.TasksPeak = most // a fork was refused there
-		}
-		if w.memoryPeak > u.MemoryPeakBytes {
-			u.MemoryPeakBytes, u.Sources["memory_peak_bytes"] = w.memoryPeak, "samples of the cgroup"
-		}
+	if j.watch.Peaks(u) && j.stat.TasksHits.N > 0 {
+		u.TasksPeak = most // a fork was refused there
 	}
 	if most > 0 && j.tasksCounted(u.TasksPeak) >= most {
 		u.TasksPeak = most // the kernel holds it; a sample is not taken in one moment
@@ -139,7 +130,7 @@ func (j *job) limitsHit(rep *status.Report) []string {
 	if n := j.network.summary; n != nil && n.Exhausted {
 		hit[status.Network] = true
 	}
-	for _, c := range append(j.groupLimits(), j.watch.limits(j.tasksCounted(max(j.watch.usage().TasksPeak, j.watch.tasksSeen())))...) {
+	for _, c := range append(j.groupLimits(), j.watch.Limits(j.tasksCounted(max(j.watch.Usage().TasksPeak, j.watch.TasksSeen())))...) {
 		hit[c] = true
 	}
 	names := make([]string, 0, len(hit))

@@ -154,7 +154,7 @@ func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group, 
 	j.heedSignals()
 	b.loop(ctx)
 	if j.reachedMemory() {
-		j.outOfMemory = j.watch.outOfMemory(j.places)
+		j.outOfMemory = j.watch.OutOfMemory(j.places)
 	}
 	left := b.close()
 	j.settle()

@@ -130,6 +130,7 @@ func (c *process) send(p *plan.Plan, group *cgroup.Group) *SetupError {
 
 // childCalls is everything between clone and the child's first instruction.
 func childCalls(namespaces uintptr, files []int) (calls []linux.Call, err error) {
+	calls = make([]linux.Call, 0, 96)
 	// The signal first: the supervisor may die at any moment from here on.
 	calls = append(calls, linux.Call{Name: "prctl PR_SET_PDEATHSIG", Nr: unix.SYS_PRCTL,
 		Args: [5]uintptr{unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}})

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/internal/watch"
 	"github.com/confine-run/confine/supervisor/output"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
@@ -27,7 +28,7 @@ type streams struct {
 	out    [3]*output.Stream
 	begun  bool
 	err    error
-	watch  atomic.Pointer[watch] // that looks when something is written to 2
+	watch  atomic.Pointer[watch.Watch] // that looks when something is written to 2
 
 	mu     sync.Mutex
 	master int // of the pty, where no terminal of the caller's gives it its size; else -1. Guarded by mu
@@ -99,7 +100,7 @@ func (s *streams) begin(pty int) error {
 func (s *streams) relay(fd, source int, keys output.Keys) (err error) {
 	c := output.Config{Src: source, Keys: keys, Limit: s.limit, Capture: s.opts.Capture, Last: s.opts.Last != nil && (fd == 2 || s.tty[2])}
 	if fd == 2 {
-		c.Read = func() { s.watch.Load().look(false) }
+		c.Read = func() { s.watch.Load().Look(false) }
 	}
 	switch {
 	case s.opts.Capture:

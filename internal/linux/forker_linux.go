@@ -22,7 +22,7 @@ type forker struct {
 	word         uint64 // read and written
 }
 
-const forkerStack = 16 << 10
+const forkerStack = 4 << 10
 
 // theForker makes one process at a time.
 var theForker struct {
