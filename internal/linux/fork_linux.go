@@ -69,6 +69,11 @@ func newFork(flags uintptr, cgroup int) *fork {
 // rawFork is a clone(2) or clone3(2) that goes on with the same stack.
 func rawFork(nr, a, b, c uintptr) (pid, errno uintptr)
 
+// rawSyscall is a system call.
+//
+//go:noescape
+func rawSyscall(nr uintptr, args *[5]uintptr) (r, errno uintptr)
+
 // NoCgroup is for ForkExec: the new process begins where this one is.
 const NoCgroup = -1
 
@@ -140,7 +145,7 @@ func forkCalls(f *fork, calls []Call) (pid int, errno unix.Errno) {
 	}
 	for i := range calls {
 		c := &calls[i]
-		r, _, errno := unix.RawSyscall6(c.Nr, c.Args[0], c.Args[1], c.Args[2], c.Args[3], c.Args[4], 0)
+		r, errno := rawSyscall(c.Nr, &c.Args)
 		if errno != 0 && !c.Optional {
 			f.failed, f.errno = int32(i)+1, int32(errno)
 			break
@@ -150,7 +155,7 @@ func forkCalls(f *fork, calls []Call) (pid int, errno unix.Errno) {
 		}
 	}
 	for {
-		unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0) // another status a filter may hand on, to nobody yet
+		rawSyscall(unix.SYS_EXIT_GROUP, &[5]uintptr{}) // another status a filter may hand on, to nobody yet
 	}
 }
 

@@ -69,6 +69,8 @@ func newForker(slack int) (*forker, error) {
 		return nil, &CallError{"eventfd", err.(unix.Errno)}
 	}
 	const flags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD | unix.CLONE_SYSVSEM
+	main := forkerMain // the value of a function is the address of its address
+	pc := **(**uintptr)(unsafe.Pointer(&main))
 	top := (uintptr(unsafe.Pointer(&f.stack)) + forkerStack) &^ 15
 	made := make(chan error, 1)
 	go func() { // on a thread that nobody has changed for itself
@@ -77,7 +79,7 @@ func newForker(slack int) (*forker, error) {
 		all, old := fullSigset(), unix.Sigset_t{}
 		err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &old)
 		if err == nil {
-			if _, errno := rawThread(flags, top, f); errno != 0 {
+			if _, errno := rawThread(flags, top, pc, f); errno != 0 {
 				err = unix.Errno(errno)
 			}
 			_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
@@ -91,8 +93,8 @@ func newForker(slack int) (*forker, error) {
 	return f, nil
 }
 
-// rawThread is a clone(2) of a thread that calls forkerMain.
-func rawThread(flags, stack uintptr, f *forker) (tid, errno uintptr)
+// rawThread is a clone(2) of a thread that calls main, a function's address, with f.
+func rawThread(flags, stack, main uintptr, f *forker) (tid, errno uintptr)
 
 // forkerMain is the thread. It has no goroutine: nothing here may grow a stack, allocate, or write a pointer.
 //
@@ -100,14 +102,14 @@ func rawThread(flags, stack uintptr, f *forker) (tid, errno uintptr)
 //go:norace
 //go:nosplit
 func forkerMain(f *forker) {
-	unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, f.slack, 0, 0, 0, 0)
+	rawSyscall(unix.SYS_PRCTL, &[5]uintptr{unix.PR_SET_TIMERSLACK, f.slack})
 	for {
-		if _, _, errno := unix.RawSyscall6(unix.SYS_READ, uintptr(f.wanted), uintptr(unsafe.Pointer(&f.word)), 8, 0, 0, 0); errno != 0 {
+		if _, errno := rawSyscall(unix.SYS_READ, &[5]uintptr{uintptr(f.wanted), uintptr(unsafe.Pointer(&f.word)), 8}); errno != 0 {
 			continue
 		}
 		f.pid, f.errno = forkCalls(f.fork, f.calls)
 		f.word = 1
-		unix.RawSyscall6(unix.SYS_WRITE, uintptr(f.done), uintptr(unsafe.Pointer(&f.word)), 8, 0, 0, 0)
+		rawSyscall(unix.SYS_WRITE, &[5]uintptr{uintptr(f.done), uintptr(unsafe.Pointer(&f.word)), 8})
 	}
 }
 

@@ -26,13 +26,15 @@ ok:
 	MOVQ	$0, errno+40(FP)
 	RET
 
-// func rawThread(flags, stack uintptr, f *forker) (tid, errno uintptr)
+// func rawThread(flags, stack, main uintptr, f *forker) (tid, errno uintptr)
 //
-// The new thread has this one's thread-local storage, in which forkerMain looks for nothing.
-TEXT ·rawThread(SB),NOSPLIT,$0-40
+// The new thread has this one's thread-local storage, in which main looks for nothing. It is called as Go calls it: the
+// wrapper of its name here does more in builds with the race detector.
+TEXT ·rawThread(SB),NOSPLIT,$0-48
 	MOVQ	flags+0(FP), DI
 	MOVQ	stack+8(FP), SI
-	MOVQ	f+16(FP), R12
+	MOVQ	main+16(FP), R12
+	MOVQ	f+24(FP), R13
 	MOVQ	$0, DX
 	MOVQ	$0, R10
 	MOVQ	$0, R8
@@ -42,16 +44,41 @@ TEXT ·rawThread(SB),NOSPLIT,$0-40
 	JEQ	thread
 	CMPQ	AX, $0xfffffffffffff001
 	JLS	ok
-	MOVQ	$-1, tid+24(FP)
+	MOVQ	$-1, tid+32(FP)
 	NEGQ	AX
-	MOVQ	AX, errno+32(FP)
+	MOVQ	AX, errno+40(FP)
 	RET
 ok:
-	MOVQ	AX, tid+24(FP)
-	MOVQ	$0, errno+32(FP)
+	MOVQ	AX, tid+32(FP)
+	MOVQ	$0, errno+40(FP)
 	RET
 thread:
-	SUBQ	$16, SP
-	MOVQ	R12, 0(SP)
-	CALL	·forkerMain(SB)
+	MOVQ	R13, AX
+	XORPS	X15, X15
+	SUBQ	$16, SP // of these 8 are main's, to keep f in
+	CALL	R12
 	INT	$3
+
+// func rawSyscall(nr uintptr, args *[5]uintptr) (r, errno uintptr)
+//
+// Those of packages unix and syscall do more in builds with the race detector.
+TEXT ·rawSyscall(SB),NOSPLIT,$0-32
+	MOVQ	nr+0(FP), AX
+	MOVQ	args+8(FP), R12
+	MOVQ	0(R12), DI
+	MOVQ	8(R12), SI
+	MOVQ	16(R12), DX
+	MOVQ	24(R12), R10
+	MOVQ	32(R12), R8
+	MOVQ	$0, R9
+	SYSCALL
+	CMPQ	AX, $0xfffffffffffff001
+	JLS	ok
+	MOVQ	$-1, r+16(FP)
+	NEGQ	AX
+	MOVQ	AX, errno+24(FP)
+	RET
+ok:
+	MOVQ	AX, r+16(FP)
+	MOVQ	$0, errno+24(FP)
+	RET
