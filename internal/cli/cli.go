@@ -99,13 +99,14 @@ func (s *session) main() int {
 	case completeWord:
 		return s.complete(args[1:])
 	}
-	if c := lookup(args[0]); c != nil {
-		return s.dispatch(c, args[1:])
-	}
-	if s.engine.Ahead != nil {
+	run, c := lookup("run"), lookup(args[0])
+	if s.engine.Ahead != nil && (c == nil || c == run) {
 		defer s.engine.Ahead()()
 	}
-	return s.dispatch(lookup("run"), args)
+	if c != nil {
+		return s.dispatch(c, args[1:])
+	}
+	return s.dispatch(run, args)
 }
 
 // handler is what a subcommand does, with its words taken apart.
