@@ -38,7 +38,7 @@ type fork struct {
 	errno  int32
 	args   cloneArgs
 	nr     uintptr
-	words  [3]uintptr
+	words  [5]uintptr // nr's arguments
 }
 
 // cloneArgs is struct clone_args.
@@ -55,21 +55,18 @@ func newFork(flags uintptr, cgroup int) *fork {
 	flags |= unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PIDFD
 	pidfd := uintptr(unsafe.Pointer(&f.pidfd))
 	if cgroup == NoCgroup {
-		f.nr, f.words = unix.SYS_CLONE, [3]uintptr{flags | uintptr(unix.SIGCHLD), 0, pidfd}
+		f.nr, f.words = unix.SYS_CLONE, [5]uintptr{flags | uintptr(unix.SIGCHLD), 0, pidfd}
 		return f
 	}
 	f.args = cloneArgs{
 		flags: uint64(flags) | unix.CLONE_INTO_CGROUP, pidfd: uint64(pidfd),
 		exitSignal: uint64(unix.SIGCHLD), cgroup: uint64(cgroup),
 	}
-	f.nr, f.words = unix.SYS_CLONE3, [3]uintptr{uintptr(unsafe.Pointer(&f.args)), unsafe.Sizeof(f.args)}
+	f.nr, f.words = unix.SYS_CLONE3, [5]uintptr{uintptr(unsafe.Pointer(&f.args)), unsafe.Sizeof(f.args)}
 	return f
 }
 
-// rawFork is a clone(2) or clone3(2) that goes on with the same stack.
-func rawFork(nr, a, b, c uintptr) (pid, errno uintptr)
-
-// rawSyscall is a system call.
+// rawSyscall is a system call, and may be a clone(2) or clone3(2) that goes on with the same stack.
 //
 //go:noescape
 func rawSyscall(nr uintptr, args *[5]uintptr) (r, errno uintptr)
@@ -139,7 +136,7 @@ func fullSigset() (s unix.Sigset_t) {
 //go:norace
 //go:nosplit
 func forkCalls(f *fork, calls []Call) (pid int, errno unix.Errno) {
-	p, e := rawFork(f.nr, f.words[0], f.words[1], f.words[2])
+	p, e := rawSyscall(f.nr, &f.words)
 	if e != 0 || p != 0 {
 		return int(p), unix.Errno(e)
 	}
