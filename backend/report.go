@@ -13,7 +13,9 @@ import (
 func Complete(r *status.Report, s *Spec) *status.Report {
 	r.Cmd = redact.Redact(s.Argv)
 	r.Profile = s.Policy.Profile
-	r.PolicyDigest = s.Policy.Digest()
+	if r.PolicyDigest == "" {
+		r.PolicyDigest = s.Policy.Digest()
+	}
 	r.TraceID = status.TraceID(config.LookupEnv(s.Environ, "TRACEPARENT"))
 	facts := host.Current()
 	r.Host = status.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: facts.Release(), UID: facts.UID()}

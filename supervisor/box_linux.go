@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
 	"github.com/confine-run/confine/supervisor/internal/disk"
+	"github.com/confine-run/confine/supervisor/internal/remains"
+	"github.com/confine-run/confine/supervisor/internal/watch"
 )
 
 // box is a sandbox: everything that stands before a process runs in it, and what is left of
@@ -25,33 +28,42 @@ type box struct {
 	opts  *Options // of them Attempt, LimitHit, Alone
 
 	events <-chan event
-	mail   chan func()   // what is to be done by the loop
-	over   chan struct{} // closed when the loop has ended
+	mailbox
 	open   chan struct{} // closed when processes can be started at any time: of a box that isn't for one job
 	jobs   map[uint32]*job
 	ending          // why there is no box, or none any more
 	last   []func() // what is to be closed when nobody is left
 
-	watch *watch
+	watch *watch.Watch
 	masks *masks
 	trees *disk.Watchdog
 
-	group              *cgroup.Group // or nil
-	stat               cgroup.Stat   // of the group, at the end
-	oomKilled, counted bool          // the OOM killer came for the group's own limit
-	oom                <-chan struct{}
-
-	ready    bool            // everything stands
+	counters
+	standing
 	closed   *handoff.Closed // the init has reaped everybody else; nil: not yet
+	network  network
+	overlays overlays
+	aftermath
+}
+
+// mailbox is how others have the loop do something.
+type mailbox struct {
+	mail chan func()
+	over chan struct{} // closed when the loop has ended
+}
+
+// standing is what the init tells when everything stands.
+type standing struct {
+	ready    bool
 	fellBack handoff.Fallbacks
 	skipped  []uint32        // optional mounts
 	places   []handoff.Upper // that are memory: what is written there
-	network  network
-	overlays overlays
+}
 
+// aftermath is what is found when nobody is left.
+type aftermath struct {
 	outOfMemory *status.OutOfMemory // nil: it was not for want of memory that the run ended
-	remover     remover
-	protected   int    // of what that took away: the first were at protected paths, the others have to do with gitlinks
+	remains     *remains.Remains
 	stays       string // the run's own directory, where that could not be removed
 	changes     *status.Changes
 }
@@ -65,24 +77,24 @@ type ending struct {
 
 func newBox(p *plan.Plan, child *process, group *cgroup.Group, o *Options) *box {
 	return &box{
-		plan: p, child: child, group: group, opts: o, overlays: overlays{scratch: -1, began: coarse()},
-		mail: make(chan func()), over: make(chan struct{}), open: make(chan struct{}), jobs: map[uint32]*job{},
+		plan: p, child: child, counters: counters{group: group}, opts: o, overlays: overlays{scratch: -1, began: coarse()},
+		mailbox: mailbox{make(chan func()), make(chan struct{})}, open: make(chan struct{}), jobs: map[uint32]*job{},
 	}
 }
 
 // do has the loop call f. It is false when that has ended.
-func (b *box) do(f func()) bool {
+func (m *mailbox) do(f func()) bool {
 	select {
-	case b.mail <- f:
+	case m.mail <- f:
 		return true
-	case <-b.over:
+	case <-m.over:
 		return false
 	}
 }
 
 // after has the loop call f after a time.
-func (b *box) after(d time.Duration, f func()) *time.Timer {
-	return time.AfterFunc(d, func() { b.do(f) })
+func (m *mailbox) after(d time.Duration, f func()) *time.Timer {
+	return time.AfterFunc(d, func() { m.do(f) })
 }
 
 // begin has the box built, and the only job, if there is one, started when it is.
@@ -91,14 +103,14 @@ func (b *box) begin(only *job) *SetupError {
 		return err
 	}
 	if only != nil {
-		only.subscribe()
+		only.refused.subscribe()
 		only.exec.Last, only.exec.Modes = true, only.opts.Terminal.Modes()
 		b.jobs[only.exec.ID] = only
 	}
 	if err := b.child.send(b.plan, b.group); err != nil {
 		return err
 	}
-	if only != nil && !awaited(b.plan) {
+	if only != nil && !watch.Awaited(b.plan) {
 		if err := only.send(); err != nil { // it is there when the box stands
 			return &SetupError{Step: "start", Op: "sendmsg", Errno: errnoOf(err)}
 		}
@@ -113,6 +125,33 @@ func (b *box) prepare() *SetupError {
 		return err
 	}
 	return b.supervise()
+}
+
+// weighTrees begins to watch what the writable trees grow by. It comes before the
+// target is started: what is there by then is not the target's.
+func (b *box) weighTrees() *SetupError {
+	w := &b.plan.Watch
+	if len(w.Trees) == 0 {
+		return nil
+	}
+	var dirs []int
+	defer func() {
+		for _, fd := range dirs {
+			_ = unix.Close(fd)
+		}
+	}()
+	for _, t := range w.Trees {
+		fd, err := openTree(t.Path, unix.O_PATH, t.Dev, t.Ino)
+		if err != nil {
+			return &SetupError{Step: "disk", Op: "openat2", Path: t.Path, Errno: errnoOf(err)}
+		}
+		dirs = append(dirs, fd)
+	}
+	var err error
+	if b.trees, err = disk.New(dirs, disk.Limits{Bytes: w.Disk, Files: w.Files}); err != nil {
+		return &SetupError{Step: "disk", Op: err.Error(), Errno: errnoOf(err)}
+	}
+	return nil
 }
 
 // loop ends when the child's side of the socket has: then nothing of the box is
@@ -145,12 +184,12 @@ func (b *box) loop(ctx context.Context) {
 		case <-b.oom:
 			b.oom = nil
 			b.kill(status.CauseMemGroup, b.memoryKilled())
-		case hit := <-b.watch.hits():
-			if hit.broken != nil {
-				b.broken(hit.broken)
+		case hit := <-b.watch.Hits():
+			if hit.Broken != nil {
+				b.broken(hit.Broken)
 				continue
 			}
-			b.kill(hit.cause, hit.detail)
+			b.kill(hit.Cause, hit.Detail)
 		case err := <-b.masks.gone():
 			b.broken(err)
 		case f := <-b.mail:
@@ -238,33 +277,40 @@ func (b *box) beginWatch(x *built) {
 	if b.masks, err = watchMasks(b.plan.Hidden, b.child, x.proc); err != nil {
 		b.broken(err)
 	}
-	b.watch, err = newWatch(b.plan, b.group, b.trees, b.plan.Watch.KillTasks || b.fellBack.NoPIDMax, x.proc, append([]int{x.scratch}, x.sized...), x.ipc, b.child.pid)
+	b.watch, err = watch.New(b.plan, watch.Inside{
+		Init: b.child.pid, Proc: x.proc, Scratch: append([]int{x.scratch}, x.sized...), IPC: x.ipc,
+		Group: b.group, Trees: b.trees, KillTasks: b.plan.Watch.KillTasks || b.fellBack.NoPIDMax,
+	})
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		b.broken(err)
 	}
 	if b.watch == nil {
 		return
 	}
-	b.watch.tell(b.opts.LimitHit)
+	b.watch.Tell(b.opts.LimitHit)
 	var begun func()
 	only := b.jobs[0]
 	switch {
-	case !awaited(b.plan) && only == nil:
+	case !watch.Awaited(b.plan) && only == nil:
 		close(b.open)
-	case awaited(b.plan) && only == nil:
+	case watch.Awaited(b.plan) && only == nil:
 		begun = func() { close(b.open) }
-	case awaited(b.plan):
+	case watch.Awaited(b.plan):
 		begun = func() {
 			if err := only.send(); err != nil {
-				b.watch.found <- hit{broken: err}
+				b.watch.Break(err)
 			}
 		}
 	}
 	if begun != nil && b.opts.Alone {
 		makeRoom()
 	}
-	b.watch.start(begun)
+	b.watch.Start(begun)
 }
+
+// makeRoom lets more goroutines run at once than there are cores. On a busy host those that run wait for
+// a turn of the kernel's, and the watchdog, whose thread may come before all others, would wait for them.
+func makeRoom() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 6) }
 
 // kill ends everybody for a cause that is about all of them: a run's process first, which may tell of its end, and a
 // sandbox for many at once, whoever is in it.
@@ -318,7 +364,7 @@ func (b *box) broken(err error) {
 // close ends what belongs to a box when its init has, reads what its cgroup counted, now that nothing is in it
 // any more, and removes it. It says what is left nevertheless.
 func (b *box) close() *SetupError {
-	b.watch.end()
+	b.watch.End()
 	if !b.takesNothing() {
 		b.masks.end()
 		b.child.reap()
@@ -360,19 +406,17 @@ func (b *box) abandon() *SetupError {
 	return b.release()
 }
 
-// tidy puts away what was left where it may not be, and reads what was changed. The kernel takes down the
-// namespaces of an init that has closed meanwhile.
+// tidy puts away what was left where it may not be, and reads what was changed.
 func (b *box) tidy() {
 	if dir := b.plan.Box.TempDir; dir != "" && RemoveTemp(dir) != nil {
 		b.stays = dir
 	}
-	b.remover = remover{uid: b.plan.UIDMap.Outside, gid: b.plan.GIDMap.Outside}
-	b.remover.covered(b.plan.Covered)
-	b.remover.absent(b.plan.KeepAbsent, b.plan.KeepClear)
-	b.protected = len(b.remover.taken)
-	b.remover.gitlinks(b.plan.GitIndexes, b.plan.Places, b.overlays.began)
-	b.remover.links(b.plan.GitIndexes, b.plan.Places, b.overlays.began)
+	b.remains = remains.Take(b.plan, b.overlays.began)
 	b.changes = b.review() // after what may have been put where it is kept is gone
+}
+
+// gone waits for an init that close didn't wait for: the kernel has taken down its namespaces meanwhile.
+func (b *box) gone() {
 	if b.takesNothing() {
 		b.masks.end()
 		b.child.reap()

@@ -8,72 +8,94 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/files"
 	"github.com/confine-run/confine/supervisor/internal/audit"
 )
 
+// refusals is what is heard of the calls and files that are denied to a process, by the filter, by the rules of files and by
+// Landlock, and of those that are only looked at.
+type refusals struct {
+	box     *box
+	opts    *Options
+	exec    *handoff.Exec
+	started time.Time // the target
+
+	judge      denials.Judge
+	listener   *denials.Listener
+	noListener unix.Errno // why there is none although the plan wants one
+
+	refuses files.Judge // or nil
+	watcher *files.Watcher
+	files   *files.Log
+
+	audit   *audit.Reader
+	heard   bool  // the audit is read
+	noAudit error // why there is none where there could be one
+}
+
 // heed begins to answer the calls that the filter denies. Those of the first moments
-// have waited for it.
-func (j *job) heed(t *started) {
-	j.keepFiles()
-	j.readAudit()
+// have waited for it. target is the process's number, and gone is closed at its end.
+func (r *refusals) heed(t *started, target int, at time.Time, gone <-chan struct{}) {
+	r.started = at
+	r.keepFiles()
+	r.readAudit(target)
 	if t.listener < 0 {
-		j.noListener = unix.Errno(t.NoListener)
+		r.noListener = unix.Errno(t.NoListener)
 		return
 	}
 	var err error
 	var told func(*denials.Denial)
-	if j.opts.Denied != nil {
-		told = func(d *denials.Denial) { j.opts.Denied(j.violation(d)) }
+	if r.opts.Denied != nil {
+		told = func(d *denials.Denial) { r.opts.Denied(r.violation(d)) }
 	}
-	j.out.told = true
-	if !j.exec.Last { // whom it has made may outlive it
-		j.last = append(j.last, j.closeListeners)
+	if !r.exec.Last { // whom it has made may outlive it
+		r.box.last = append(r.box.last, r.close)
 	}
-	j.watchFiles(t)
-	if j.denials, err = denials.Listen(t.listener, j.judge, pidOf(j.target), j.take(), told); err != nil {
-		j.broken(fmt.Errorf("the listener of the system call filter: %w", err))
+	r.watchFiles(t)
+	if r.listener, err = denials.Listen(t.listener, r.judge, target, r.take(target), told); err != nil {
+		r.box.broken(fmt.Errorf("the listener of the system call filter: %w", err))
 		return
 	}
 	go func() {
 		select {
-		case err := <-j.denials.Broken():
-			j.do(func() { j.broken(err) })
-		case <-j.gone:
+		case err := <-r.listener.Broken():
+			r.box.do(func() { r.box.broken(err) })
+		case <-gone:
 		}
 	}()
 }
 
-// closeListeners stops listening to the calls of the target and of those that it has made.
-func (j *job) closeListeners() {
-	j.denials.Close()
-	j.watcher.Close()
-	if j.targetStarted {
-		j.audit.Close()
+// close stops listening to the calls of the target and of those that it has made.
+func (r *refusals) close() {
+	r.listener.Close()
+	r.watcher.Close()
+	if r.heard {
+		r.audit.Close()
 	} else {
-		j.audit.Discard()
+		r.audit.Discard()
 	}
-	j.files.Close()
+	r.files.Close()
 }
 
-// heard takes over what was denied, once nobody is left who could be.
-func (j *job) heard() {
-	if j.exec.Last {
-		j.closeListeners()
+// count takes over what was denied, once nobody is left who could be.
+func (r *refusals) count(o *outcome) {
+	if r.exec.Last {
+		r.close()
 	}
-	all, others := j.denials.List()
+	all, others := r.listener.List()
 	for i := range all {
-		j.out.denied += all[i].Count
+		o.denied += all[i].Count
 	}
-	j.out.denied += others
-	j.countFiles()
-	if j.opts.Passed != nil {
-		j.opts.Passed(j.denials.Passed())
+	o.denied += others
+	o.files += r.countFiles()
+	if r.opts.Passed != nil {
+		r.opts.Passed(r.listener.Passed())
 	}
-	if d := j.denials.Killed(); d != nil {
-		j.out.forbidden = d.What + by(d.By)
+	if d := r.listener.Killed(); d != nil {
+		o.forbidden = d.What + by(d.By)
 	}
 }
 
@@ -90,22 +112,22 @@ func by(p denials.Process) string {
 
 // deniedCalls are the violations that the filter has seen, that which ended the
 // target first.
-func (j *job) deniedCalls() (list []status.Violation) {
-	all, others := j.denials.List()
-	killed := j.denials.Killed()
+func (r *refusals) deniedCalls() (list []status.Violation) {
+	all, others := r.listener.List()
+	killed := r.listener.Killed()
 	for i := range all {
 		d := &all[i]
 		if killed != nil && d.Kill && d.What == killed.What && d.Rule == killed.Rule {
 			d.By = killed.By // the one that mattered
-			list = append([]status.Violation{j.violation(d)}, list...)
+			list = append([]status.Violation{r.violation(d)}, list...)
 			killed = nil
 			continue
 		}
-		list = append(list, j.violation(d))
+		list = append(list, r.violation(d))
 	}
 	if killed != nil && others > 0 { // it is among these
 		killed.Count, others = 1, others-1
-		list = append([]status.Violation{j.violation(killed)}, list...)
+		list = append([]status.Violation{r.violation(killed)}, list...)
 	}
 	if others > 0 {
 		list = append(list, status.Violation{
@@ -117,54 +139,45 @@ func (j *job) deniedCalls() (list []status.Violation) {
 }
 
 // violation is a denial as the report tells it.
-func (j *job) violation(d *denials.Denial) status.Violation {
+func (r *refusals) violation(d *denials.Denial) status.Violation {
 	return status.Violation{
-		Kind: "syscall", What: d.What, Count: max(d.Count, 1), FirstMS: j.since(d.At), LastMS: j.since(d.Last),
-		PID: d.By.PID, Comm: d.By.Comm, Rule: d.Rule, Hint: j.judge.Hint(&d.Call),
+		Kind: "syscall", What: d.What, Count: max(d.Count, 1), FirstMS: r.since(d.At), LastMS: r.since(d.Last),
+		PID: d.By.PID, Comm: d.By.Comm, Rule: d.Rule, Hint: r.judge.Hint(&d.Call),
 	}
 }
 
 // since is when that was, in milliseconds after the target's start.
-func (j *job) since(t time.Time) int64 { return max(0, t.Sub(j.started).Milliseconds()) }
+func (r *refusals) since(t time.Time) int64 { return max(0, t.Sub(r.started).Milliseconds()) }
 
 // listenerLost says in the ledger that denials are not told, and why.
-func (j *job) listenerLost(ledger map[status.Capability]status.Enforcement) {
-	if j.noListener == 0 {
+func (r *refusals) listenerLost(ledger map[status.Capability]status.Enforcement) {
+	if r.noListener == 0 {
 		return
 	}
 	e := ledger[status.Syscalls]
 	e.Mechanism, e.FallbackReason = "seccomp_bpf", status.NotifyUnsupported
-	if j.noListener == unix.EBUSY {
+	if r.noListener == unix.EBUSY {
 		e.FallbackReason = status.ListenerTaken
 	}
 	ledger[status.Syscalls] = e
-	if fs := ledger[status.Filesystem]; j.plan.Files.Log {
+	if fs := ledger[status.Filesystem]; r.box.plan.Files.Log {
 		fs.Details += "; but nobody could listen: " + string(e.FallbackReason)
 		ledger[status.Filesystem] = fs
 	}
-	if n := ledger[status.Network]; j.plan.Network.Supervised {
+	if n := ledger[status.Network]; r.box.plan.Network.Supervised {
 		n.Mechanism, n.Effective, n.FallbackReason = "seccomp_socket", false, e.FallbackReason
 		n.Details = "nobody could make the calls that say whom to reach: they are refused"
 		ledger[status.Network] = n
 	}
 }
 
-// seen is what is heard of the files that are used.
-type seen struct {
-	refuses files.Judge // or nil
-	watcher *files.Watcher
-	files   *files.Log
-	audit   *audit.Reader
-	noAudit error // why there is none where there could be one
-}
-
 // take handles the calls that are supervised, and looks at who fails.
-func (j *job) take() func(*denials.Asked) bool {
-	others, target := j.takeOthers(), pidOf(j.target)
+func (r *refusals) take(target int) func(*denials.Asked) bool {
+	others := r.takeOthers()
 	return func(a *denials.Asked) bool {
 		switch {
 		case a.Rule == denials.Exits:
-			j.watch.look(a.TID == target)
+			r.box.watch.Look(a.TID == target)
 			a.Continue()
 		case others != nil:
 			return others(a)
@@ -177,14 +190,14 @@ func (j *job) take() func(*denials.Asked) bool {
 
 // takeOthers handles those of the network and of files, or is nil. A call of the network's
 // is looked at before it is made: its socket may be one of files.
-func (j *job) takeOthers() func(*denials.Asked) bool {
-	network, watcher := j.plan.Network.Supervised, j.watcher
+func (r *refusals) takeOthers() func(*denials.Asked) bool {
+	network, watcher := r.box.plan.Network.Supervised, r.watcher
 	switch {
 	case !network && watcher == nil:
 		return nil
 	case watcher == nil:
 		return func(a *denials.Asked) bool {
-			j.network.gateway.Take(a)
+			r.box.network.gateway.Take(a)
 			return false
 		}
 	case !network:
@@ -194,86 +207,86 @@ func (j *job) takeOthers() func(*denials.Asked) bool {
 		if a.Rule == files.Rule {
 			return watcher.Take(a)
 		}
-		watcher.Before(a, j.network.gateway.Take)
+		watcher.Before(a, r.box.network.gateway.Take)
 		return false
 	}
 }
 
 // keepFiles makes the log of what the rules refuse, if the plan wants one.
-func (j *job) keepFiles() {
-	if !j.plan.Files.Log || j.refuses == nil {
+func (r *refusals) keepFiles() {
+	if !r.box.plan.Files.Log || r.refuses == nil {
 		return
 	}
 	var told func(*files.Refused)
-	if j.opts.Denied != nil {
-		told = func(f *files.Refused) { j.opts.Denied(j.refusedFile(f)) }
+	if r.opts.Denied != nil {
+		told = func(f *files.Refused) { r.opts.Denied(r.refusedFile(f)) }
 	}
-	j.files = files.NewLog(j.refuses, told)
+	r.files = files.NewLog(r.refuses, told)
 }
 
 // watchFiles begins to look at the calls that name files, if the plan hands them on. The
 // command's own execve was before.
-func (j *job) watchFiles(t *started) {
-	if !j.plan.Files.Any() {
+func (r *refusals) watchFiles(t *started) {
+	if !r.box.plan.Files.Any() {
 		return
 	}
 	var observers []files.Observer
-	if j.files != nil {
-		observers = append(observers, j.files.Note)
+	if r.files != nil {
+		observers = append(observers, r.files.Note)
 	}
-	if j.plan.Files.Watch && j.opts.Accesses != nil {
-		observers = append(observers, j.opts.Accesses)
+	if r.box.plan.Files.Watch && r.opts.Accesses != nil {
+		observers = append(observers, r.opts.Accesses)
 	}
-	j.watcher = files.New(func(a files.Access) {
+	r.watcher = files.New(func(a files.Access) {
 		for _, observe := range observers {
 			observe(a)
 		}
 	})
-	if j.opts.Peaks != nil {
-		j.watcher.Measure()
+	if r.opts.Peaks != nil {
+		r.watcher.Measure()
 	}
 	if t.Path != "" {
-		j.watcher.First(t.Path, j.plan.Exec.Dir, int(t.PID))
+		r.watcher.First(t.Path, r.box.plan.Exec.Dir, int(t.PID))
 	}
 }
 
 // errUnwatched: there was no listener.
 var errUnwatched = errors.New("nobody could listen to the system calls")
 
-// countFiles takes over what was refused.
-func (j *job) countFiles() {
-	all, others := j.files.List()
+// countFiles gives how many accesses were refused.
+func (r *refusals) countFiles() (n int64) {
+	all, others := r.files.List()
 	for i := range all {
-		j.out.files += all[i].Count
+		n += all[i].Count
 	}
-	j.out.files += others
-	if j.opts.Peaks != nil {
-		j.opts.Peaks(j.watcher.Peaks())
+	if r.opts.Peaks != nil {
+		r.opts.Peaks(r.watcher.Peaks())
 	}
-	if j.plan.Files.Watch && j.opts.Unseen != nil {
+	if r.box.plan.Files.Watch && r.opts.Unseen != nil {
 		var err error
-		if j.watcher == nil {
-			if err = errUnwatched; j.noListener != 0 {
-				err = errors.Join(err, unix.Errno(j.noListener))
+		if r.watcher == nil {
+			if err = errUnwatched; r.noListener != 0 {
+				err = errors.Join(err, unix.Errno(r.noListener))
 			}
 		}
-		j.opts.Unseen(j.watcher.Unseen(), err)
+		r.opts.Unseen(r.watcher.Unseen(), err)
 	}
+	return n + others
 }
 
 // refusedFile is a refused access as the report tells it.
-func (j *job) refusedFile(f *files.Refused) status.Violation {
+func (r *refusals) refusedFile(f *files.Refused) status.Violation {
 	return status.Violation{
-		Kind: "file", What: f.What, Count: f.Count, FirstMS: j.since(f.At), LastMS: j.since(f.Last),
+		Kind: "file", What: f.What, Count: f.Count, FirstMS: r.since(f.At), LastMS: r.since(f.Last),
 		PID: f.PID, Comm: f.Comm, Rule: f.Rule, Hint: f.Hint,
 	}
 }
 
 // refusedFiles are the violations that were seen by the calls.
-func (j *job) refusedFiles() (list []status.Violation) {
-	all, others := j.files.List()
+func (r *refusals) refusedFiles() (list []status.Violation) {
+	all, others := r.files.List()
 	for i := range all {
-		list = append(list, j.refusedFile(&all[i]))
+		list = append(list, r.refusedFile(&all[i]))
 	}
 	if others > 0 {
 		list = append(list, status.Violation{
@@ -285,26 +298,26 @@ func (j *job) refusedFiles() (list []status.Violation) {
 }
 
 // subscribe begins to hear of what Landlock refuses, before there is anything to hear.
-func (j *job) subscribe() {
-	l := &j.plan.Box.Landlock
-	if !j.plan.Files.Log || l.None() {
+func (r *refusals) subscribe() {
+	l := &r.box.plan.Box.Landlock
+	if !r.box.plan.Files.Log || l.None() {
 		return
 	}
-	j.audit, j.noAudit = audit.Subscribe()
-	l.Log = j.audit != nil
+	r.audit, r.noAudit = audit.Subscribe()
+	l.Log = r.audit != nil
 }
 
 // readAudit tells the log what Landlock refused, besides what is in it.
-func (j *job) readAudit() {
-	if j.audit == nil {
+func (r *refusals) readAudit(target int) {
+	r.heard = true
+	if r.audit == nil {
 		return
 	}
-	target := pidOf(j.target)
-	j.audit.Read(func(pid int) bool { return pid == target }, func(d audit.Denial) {
+	r.audit.Read(func(pid int) bool { return pid == target }, func(d audit.Denial) {
 		if d.Path == "" {
 			return // no file
 		}
-		j.files.Add(files.Refused{
+		r.files.Add(files.Refused{
 			Refusal: files.Refusal{Rule: "landlock"},
 			What:    wishOf(d.Blockers) + " " + files.Printable(d.Path), At: time.Now(),
 		})
@@ -328,11 +341,11 @@ func wishOf(blockers []string) string {
 }
 
 // auditLost says in the ledger why Landlock's own words are not among what is told.
-func (j *job) auditLost(ledger map[status.Capability]status.Enforcement) {
-	if j.noAudit == nil {
+func (r *refusals) auditLost(ledger map[status.Capability]status.Enforcement) {
+	if r.noAudit == nil {
 		return
 	}
 	e := ledger[status.Filesystem]
-	e.Details += "; Landlock's audit is not read: " + j.noAudit.Error()
+	e.Details += "; Landlock's audit is not read: " + r.noAudit.Error()
 	ledger[status.Filesystem] = e
 }

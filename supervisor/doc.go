@@ -20,6 +20,10 @@
 // streams, clocks and a report of its own. A run is a box with one job, which goes when that does; a Sandbox is one for
 // many. One goroutine, the box's loop, owns the box and its jobs: timers, signals and callers have it call what they want done.
 //
+// Read box_linux.go for what stands, job_linux.go and stop_linux.go for a process in it, package internal/watch for what holds
+// it to its limits, denials_linux.go for what is denied to it, and outcome_linux.go for how it ended. start_linux.go and
+// listen_linux.go are the other end of the socket.
+//
 // # Order of death
 //
 //   - The only target of a run ends: the child, its init, tells, kills and reaps whatever is left,
@@ -32,7 +36,8 @@
 //     it the namespace. The signal is armed by the fork itself and again by the
 //     child after every change of ids that clears it; in between, and for a
 //     parent that died before, the end of the socket says the same.
-//   - PDEATHSIG fires when the thread that forked ends, so one thread forks all children, and lives as long as the process.
+//   - PDEATHSIG fires when the thread that forked ends, so one thread forks all children, and lives as long as the process:
+//     one that does nothing else and has no goroutine (linux.BeginForkExec).
 //
 // # Causes
 //

@@ -4,6 +4,4 @@ package supervisor
 
 import "os"
 
-func childEnv() []string {
-	return []string{"GOMAXPROCS=1", "GOGC=off", "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
-}
+func init() { childEnv = append(childEnv, "GOCOVERDIR="+os.Getenv("GOCOVERDIR")) }

@@ -2,26 +2,49 @@ package supervisor
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
 )
 
+// counters are those of the box's cgroup.
+type counters struct {
+	group     *cgroup.Group // or nil
+	stat      cgroup.Stat   // at the end
+	oomKilled bool          // the OOM killer came for the group's own limit
+	counted   bool          // both are known
+	oom       <-chan struct{}
+}
+
 // count reads the counters, once: of a systemd scope before the init ends. Then
 // systemd takes it down bit by bit, and some counters are gone before others.
-func (b *box) count() {
-	b.stat, b.counted = b.group.Stat(), true
-	b.oomKilled = b.group.KilledForMemory(&b.stat)
+func (c *counters) count() {
+	c.stat, c.counted = c.group.Stat(), true
+	c.oomKilled = c.group.KilledForMemory(&c.stat)
 }
 
 // memoryKilled says who was killed, as far as the kernel tells.
-func (b *box) memoryKilled() string {
+func (c *counters) memoryKilled() string {
 	who := "the kernel killed one process, and confine the others"
-	if b.group.Version() == 2 {
+	if c.group.Version() == 2 {
 		who = "the kernel killed the whole tree"
 	}
 	return who
+}
+
+// reachedMemory says whether the run ended at its memory limit, as far as that is
+// known before everything is: what only the counters know is the settlement's.
+func (j *job) reachedMemory() bool {
+	if limits[j.out.cause] == status.MemLimit {
+		return true
+	}
+	if j.group == nil || j.plan.Held.Memory == 0 || j.out.cause != "" {
+		return false
+	}
+	if !j.counted {
+		j.count()
+	}
+	return j.oomKilled || j.stat.OOMs.Known && j.stat.OOMs.N > 0
 }
 
 // counted is what only the counters of the cgroup know: an OOM kill that nobody
@@ -38,53 +61,6 @@ func (o *outcome) counted(s *cgroup.Stat, oom bool, killed string) {
 	case s.OOMs.Known && s.OOMs.N > 0 && failed:
 		o.cause, o.detail = status.CauseMemAlloc, "an allocation was refused"
 	}
-}
-
-// How often the cgroup's CPU time is looked at: when the rest can be used up, but
-// no more often than is cheap.
-const (
-	meterFastest = 2 * time.Millisecond
-	meterSlowest = 500 * time.Millisecond
-)
-
-// meter holds the run to its CPU time, and keeps the peaks of what the kernel has
-// none of.
-func (w *watch) meter() {
-	defer close(w.metered)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-w.stop:
-			return
-		case <-timer.C:
-		}
-		w.scratchUsed()
-		wait := w.peaks()
-		if limit := w.plan.CPU; limit > 0 && w.held.CPU {
-			used, ok := w.group.CPUTime()
-			if ok && used >= limit {
-				w.found <- hit{cause: status.CauseCPUGroup, detail: fmt.Sprintf("CPU time limit of %s reached", limit)}
-				return
-			}
-			wait = min(wait, max((limit-used)/time.Duration(w.cores), meterFastest))
-		}
-		timer.Reset(wait)
-	}
-}
-
-// peaks keeps what is highest, and says when to look again.
-func (w *watch) peaks() time.Duration {
-	s := w.group.Stat()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.memoryNow = s.Memory.N
-	w.tasksPeak = max(w.tasksPeak, s.Tasks.N)
-	w.memoryPeak = max(w.memoryPeak, s.Memory.N)
-	if s.TasksPeak.Known && s.MemoryPeak.Known {
-		return meterSlowest
-	}
-	return meterSlowest / 10
 }
 
 // groupUsage is what the cgroup counted, laid over what others did.

@@ -47,7 +47,7 @@ func TestWhatOnlyTheCountersKnow(t *testing.T) {
 }
 
 func TestUsageSaysWhereItIsFrom(t *testing.T) {
-	r := &box{group: new(cgroup.Group), plan: &plan.Plan{Held: plan.Held{CPUPercent: 50, Tasks: 5}}}
+	r := &box{counters: counters{group: new(cgroup.Group)}, plan: &plan.Plan{Held: plan.Held{CPUPercent: 50, Tasks: 5}}}
 	second := cgroup.Span{D: time.Second, Known: true}
 	r.stat = cgroup.Stat{
 		CPU: second, Throttled: second, MemoryPeak: known(7), TasksHits: known(1),

@@ -10,9 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/status"
-	"github.com/confine-run/confine/supervisor/denials"
 )
+
+// beatEvery is how often it is told what the run uses.
+const beatEvery = time.Second
 
 // job is a process in a box, from the side that watches. Only the goroutine of the box's loop touches it
 // as long as that goes on.
@@ -30,31 +33,25 @@ type job struct {
 	exited  handoff.Exited
 	used    handoff.Usage // by it and whom it waited for; by everybody, if it was the only one
 
-	judge      denials.Judge
-	denials    *denials.Listener
-	noListener unix.Errno // why there is none although the plan wants one
+	refused *refusals
 
 	targetStarted bool
-	target        int           // pidfd
-	early         []unix.Signal // for a target that had not started yet
+	target        int // pidfd
 	unwatch       func()
-
-	seen // of files
 
 	beat *time.Timer // of what is told about usage; nil is none
 
-	resumed  time.Time // after the last suspension
-	stage    stage
-	deadline *time.Timer    // of the stage
-	number   int            // of the target, as the proc inside has it
-	gone     chan struct{}  // closed when the target is, or will never be there
-	late     chan os.Signal // that came when the loop had ended
+	stopped
+	number int            // of the target, as the proc inside has it
+	gone   chan struct{}  // closed when the target is, or will never be there
+	late   chan os.Signal // that came when the loop had ended
 }
 
 func newJob(b *box, e *handoff.Exec, o *Options, io *streams) *job {
 	j := &job{box: b, exec: e, opts: o, io: io, gone: make(chan struct{}), late: make(chan os.Signal, 1)}
-	j.out.seccompKills, j.out.cpuLimit, j.out.fileLimit = b.plan.SeccompKills, b.plan.Watch.CPU, fileLimit(e)
-	j.out.memory = max(b.plan.Watch.Memory, b.plan.Held.Memory)
+	j.refused = &refusals{box: b, opts: o, exec: e}
+	j.out.seccompKills = b.plan.SeccompKills
+	j.out.limit = heldTo{max(b.plan.Watch.Memory, b.plan.Held.Memory), fileLimit(e), b.plan.Watch.CPU}
 	if io != nil {
 		io.limit = narrower(b.plan.Watch.Output, o.Limits.Output)
 	}
@@ -70,14 +67,6 @@ func narrower[T ~int64](a, b T) T {
 		return b
 	}
 	return a
-}
-
-// abandon ends what has begun of a job that comes to nothing.
-func (j *job) abandon() {
-	j.audit.Discard()
-	if j.io != nil {
-		j.io.end(0)
-	}
 }
 
 // send has the child start the target. It may be called from elsewhere.
@@ -141,8 +130,9 @@ func (j *job) hearStarted(t *started) {
 			j.broken(err)
 		}
 	}
-	j.heed(t)
-	j.number = j.watch.started(int(t.PID), t.pidfd, j.child.bare)
+	j.refused.heed(t, linux.PIDOf(t.pidfd), j.started, j.gone)
+	j.out.told = t.listener >= 0
+	j.number = j.watch.Started(int(t.PID), t.pidfd, j.child.bare)
 	for _, n := range j.early {
 		j.signal(n)
 	}
@@ -150,12 +140,15 @@ func (j *job) hearStarted(t *started) {
 		j.opts.Started()
 	}
 	if j.opts.Usage != nil {
-		j.beat = j.after(beatEvery, j.tellUsage)
+		j.beat = j.after(beatEvery, func() {
+			j.opts.Usage(j.watch.Load())
+			j.beat.Reset(beatEvery)
+		})
 	}
 	if j.opts.Watching != nil {
 		j.unwatch = j.opts.Watching(
 			func() time.Duration { return time.Since(j.started) },
-			j.watch.memory)
+			j.watch.Memory)
 	}
 }
 
@@ -212,10 +205,12 @@ func (j *job) end() {
 // settle takes over what only a box that has ended knows.
 func (j *job) settle() {
 	j.out.refused = j.network.refused()
-	j.tellAstray()
-	j.heard()
+	if j.opts.Astray != nil && j.exited.Astray > 0 {
+		j.opts.Astray(int(j.exited.Astray))
+	}
+	j.refused.count(&j.out)
 	if j.targetStarted {
-		if j.watch.tooMany(j.number) {
+		if j.watch.TooMany(j.number) {
 			j.out.tooMany(j.plan.Watch.Tasks)
 		}
 		_ = unix.Close(j.target)
@@ -231,10 +226,14 @@ func (j *job) settle() {
 // deliver waits until the caller's side has what the target wrote. The target is
 // gone: what asks for an end now is about us.
 func (j *job) deliver(ctx context.Context) {
+	slow := time.Duration(-1) // the caller's side may take as long as without us to read what is there
+	if j.out.cause != "" {
+		slow = initPatience
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		j.io.end(j.patience())
+		j.io.end(slow)
 	}()
 	patience := initPatience
 	ended, signals := ctx.Done(), j.opts.Signals
@@ -263,12 +262,4 @@ func (j *job) deliver(ctx context.Context) {
 		j.io.hurry(patience)
 		patience = 0
 	}
-}
-
-// patience is how long the caller's side may still take to read what is there.
-func (j *job) patience() time.Duration {
-	if j.out.cause == "" {
-		return -1 // as long as without us
-	}
-	return initPatience
 }

@@ -24,8 +24,8 @@ func (j *job) ledger() map[status.Capability]status.Enforcement {
 	if !j.ready {
 		return ledger
 	}
-	j.listenerLost(ledger)
-	j.auditLost(ledger)
+	j.refused.listenerLost(ledger)
+	j.refused.auditLost(ledger)
 	if j.fellBack.NoPIDMax {
 		e := ledger[status.Tasks]
 		e.Mechanism, e.Details = "tree_watchdog", "the newest tasks too many are killed"
@@ -58,7 +58,7 @@ func (j *job) ledger() map[status.Capability]status.Enforcement {
 	if j.network.gateway != nil {
 		j.enterNetwork(ledger)
 	}
-	if j.stays != "" || slices.ContainsFunc(j.remover.taken, func(t taken) bool { return t.left }) {
+	if j.stays != "" || j.remains.Left() {
 		weaken(ledger, status.Filesystem, status.ProtectedLeft, "; a protected path that did not exist before could not be removed")
 	}
 	fs := ledger[status.Filesystem]

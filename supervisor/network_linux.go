@@ -130,13 +130,6 @@ func (n *network) refused() (times int64) {
 	return times + n.summary.OthersRefused
 }
 
-// tellAstray is for a target that failed and has no network.
-func (j *job) tellAstray() {
-	if j.opts.Astray != nil && j.exited.Astray > 0 {
-		j.opts.Astray(int(j.exited.Astray))
-	}
-}
-
 // violations are the attempts that the rules refused.
 func (n *network) violations() (list []status.Violation) {
 	if n.summary == nil {

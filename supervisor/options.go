@@ -20,6 +20,7 @@ type Options struct {
 		Time   time.Duration
 		Output int64
 	}
+	Events
 	Learning
 	// Capture keeps what passes, for the report, and relays it nowhere.
 	Capture bool
@@ -37,6 +38,23 @@ type Options struct {
 	// Watching, if not nil, is called when the target runs, with what tells the time
 	// since its start and the memory that its tree uses; stop when it has ended.
 	Watching func(elapsed func() time.Duration, memory func() int64) (stop func())
+	// Stopping, if not nil, is called when confine or its caller ends the run: from then on its
+	// output waits for its reader for a short time only. It may be called again, and must not wait.
+	Stopping func()
+	// Astray, if not nil, is told at the end that the target failed, has no network, and
+	// that so many packets or connections were meant for one.
+	Astray func(n int)
+	// Last, if not nil, is told at the end what the target wrote last to standard error, or to
+	// a pty. It is the target's text, and says what that likes.
+	Last func(text []byte)
+	// Undelivered, if not nil, is called at the end for "stdout" and "stderr" when the
+	// caller's did not take what the target wrote, or that could not be read. That
+	// nobody reads any more is not worth a word: the target has seen it.
+	Undelivered func(stream string, err error)
+}
+
+// Events are told while the run goes on.
+type Events struct {
 	// Started is called when the target runs.
 	Started func()
 	// Attempt, if not nil, is called for each kind of attempt to reach something, when it
@@ -48,21 +66,8 @@ type Options struct {
 	// LimitHit, if not nil, is called when a limit is seen to be reached, the first time or
 	// again, from any goroutine. What only the end shows is in the report alone.
 	LimitHit func(status.Capability)
-	// Stopping, if not nil, is called when confine or its caller ends the run: from then on its
-	// output waits for its reader for a short time only. It may be called again, and must not wait.
-	Stopping func()
 	// Usage, if not nil, is called once a second with what the tree uses. It must not wait.
 	Usage func(status.Load)
-	// Astray, if not nil, is told at the end that the target failed, has no network, and
-	// that so many packets or connections were meant for one.
-	Astray func(n int)
-	// Last, if not nil, is told at the end what the target wrote last to standard error, or to
-	// a pty. It is the target's text, and says what that likes.
-	Last func(text []byte)
-	// Undelivered, if not nil, is called at the end for "stdout" and "stderr" when the
-	// caller's did not take what the target wrote, or that could not be read. That
-	// nobody reads any more is not worth a word: the target has seen it.
-	Undelivered func(stream string, err error)
 }
 
 // Learning is what somebody asks for who makes a policy of what a run does.

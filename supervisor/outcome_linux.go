@@ -20,7 +20,6 @@ type outcome struct {
 
 	cause  status.Cause // ours, the first one; "" if we ended nothing
 	detail string       // of cause: which limit, how much; of memory, who held it or was killed
-	memory int64        // the limit
 
 	asked syscall.Signal // the first signal of the caller's that was passed on to end it; 0 is none
 	early syscall.Signal // one that came before all was built
@@ -37,9 +36,15 @@ type outcome struct {
 	refused      int64  // attempts to reach something, so often
 	files        int64  // accesses that the rules of files refused, so often, as far as they are told
 	forbidden    string // the call that the target was killed for, and by whom
-	fileLimit    uint64 // RLIMIT_FSIZE of the target; 0 is none of ours
-	cpuLimit     time.Duration
+	limit        heldTo
 	cpuUsed      time.Duration
+}
+
+// heldTo are limits that an end may be explained by; 0 is none of ours.
+type heldTo struct {
+	memory int64
+	file   uint64 // RLIMIT_FSIZE of the target
+	cpu    time.Duration
 }
 
 // execError is a command that could not be started.
@@ -110,7 +115,7 @@ func (o *outcome) verdict() verdict {
 		v.NotFound = v.exitCode == 127
 	case limits[o.cause] == status.MemLimit:
 		v.status, v.Memory = status.MemLimit, o.detail
-		v.reason = fmt.Sprintf("memory limit of %d bytes reached: %s", o.memory, o.detail)
+		v.reason = fmt.Sprintf("memory limit of %d bytes reached: %s", o.limit.memory, o.detail)
 	case limits[o.cause] != "":
 		v.status, v.reason = limits[o.cause], o.detail
 	case o.cause == status.CauseDisk || o.cause == status.CauseTasks:
@@ -211,14 +216,14 @@ func (o *outcome) signalVerdict(v *verdict) {
 		v.status = status.KilledKill
 	case syscall.SIGXCPU:
 		v.status = status.KilledSignal
-		if o.cpuLimit > 0 && o.cpuUsed >= o.cpuLimit {
+		if o.limit.cpu > 0 && o.cpuUsed >= o.limit.cpu {
 			v.status, v.cause = status.CPULimit, status.CauseCPURlim
 			v.reason = "CPU time limit of one process reached"
 		}
 	case syscall.SIGXFSZ:
 		v.status = status.KilledSignal
-		if o.fileLimit > 0 {
-			v.reason = fmt.Sprintf("killed by SIGXFSZ, which answers writing beyond the limit of %d bytes in one file", o.fileLimit)
+		if o.limit.file > 0 {
+			v.reason = fmt.Sprintf("killed by SIGXFSZ, which answers writing beyond the limit of %d bytes in one file", o.limit.file)
 		}
 	case syscall.SIGSYS:
 		v.status = status.KilledSignal
@@ -266,4 +271,23 @@ var signalNames = [...]string{
 	10: "USR1", 11: "SEGV", 12: "USR2", 13: "PIPE", 14: "ALRM", 15: "TERM", 16: "STKFLT", 17: "CHLD",
 	18: "CONT", 19: "STOP", 20: "TSTP", 21: "TTIN", 22: "TTOU", 23: "URG", 24: "XCPU", 25: "XFSZ",
 	26: "VTALRM", 27: "PROF", 28: "WINCH", 29: "IO", 30: "PWR", 31: "SYS",
+}
+
+// capabilityOf is whose limit a cause is, "" of those that are no limit.
+func capabilityOf(cause status.Cause) status.Capability {
+	switch cause {
+	case status.CauseDisk:
+		return status.Disk
+	case status.CauseTasks:
+		return status.Tasks
+	}
+	switch limits[cause] {
+	case status.Timeout:
+		return status.WallTime
+	case status.CPULimit:
+		return status.CPUTime
+	case status.MemLimit:
+		return status.Memory
+	}
+	return ""
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/confine-run/confine/internal/changes"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/status"
@@ -121,6 +122,27 @@ func (o *overlays) open(at *plan.Overlay) (*changes.Tree, error) {
 	return nil, nil
 }
 
+// openTree opens what the plan resolved, and nothing else that stands there now.
+func openTree(path string, flags uint64, dev, ino uint64) (int, error) {
+	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
+	if err == unix.ENOSYS && flags&unix.O_PATH != 0 {
+		fd, err = linux.OpenPath(path, int(flags)&^unix.O_PATH)
+	}
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && (st.Dev != dev || st.Ino != ino) {
+		err = unix.ESTALE
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
 // openUpper opens the top of an upper directory, which the run may have closed: its mode is
 // no change, so it needs none back.
 func openUpper(scratch int, name string, flags int) (int, error) {
@@ -129,7 +151,7 @@ func openUpper(scratch int, name string, flags int) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(top)
-	if _, err := openUp(top); err != nil {
+	if _, err := linux.OpenUp(top); err != nil {
 		return -1, err
 	}
 	return unix.Openat(scratch, name, flags, 0)

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"os"
 	"slices"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/internal/tree"
+	"github.com/confine-run/confine/supervisor/internal/watch"
 )
 
 // RLIMIT_NPROC counts the threads of the init, too: one that it makes after the fork
@@ -27,13 +29,16 @@ func TestThreadsOfTheInitCountForTheLimitOfTasks(t *testing.T) {
 		{17, 0, 16, true},
 	} {
 		r := &job{box: &box{plan: &plan.Plan{Watch: plan.Watch{Tasks: 16}}}, exited: handoff.Exited{InitTasks: tt.initTasks}}
-		r.watch = &watch{plan: &r.plan.Watch, dog: &tree.Watchdog{}, hitSet: map[status.Capability]bool{}}
+		var err error
+		if r.watch, err = watch.New(r.plan, watch.Inside{Init: os.Getpid(), Proc: -1}); err != nil {
+			t.Fatal(err)
+		}
 		u := status.Usage{Sources: map[string]string{}}
 		r.peaks(&u, &tree.Usage{TasksPeak: tt.seen})
 		if u.TasksPeak != tt.want {
 			t.Errorf("seen %d and %d: peak %d, want %d", tt.seen, tt.initTasks, u.TasksPeak, tt.want)
 		}
-		if hit := slices.Contains(r.watch.limits(r.tasksCounted(tt.seen)), status.Tasks); hit != tt.hit {
+		if hit := slices.Contains(r.watch.Limits(r.tasksCounted(tt.seen)), status.Tasks); hit != tt.hit {
 			t.Errorf("seen %d and %d: hit %v", tt.seen, tt.initTasks, hit)
 		}
 	}

@@ -2,8 +2,8 @@ package supervisor
 
 import (
 	"context"
-	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,43 +27,61 @@ const (
 type Prepared struct {
 	opts  *Options
 	io    *streams // of a run
-	child *process
-	err   *SetupError
+	start func() (*process, *SetupError)
+	err   *SetupError // of the streams
+}
+
+// ahead is a child that was begun before anything was known of the run; nil is none.
+var ahead atomic.Pointer[cloning]
+
+// Ahead begins to clone a child for the namespaces that the first run is likely to want. One that wants others ends it, and so
+// does drop where there is no run.
+func Ahead(namespaces uintptr) (drop func()) {
+	ahead.Store(clone(namespaces))
+	return func() { _ = takeAhead(0) }
+}
+
+// takeAhead gives the child that was begun, if it is of these namespaces, and ends any other.
+func takeAhead(namespaces uintptr) *cloning {
+	c := ahead.Swap(nil)
+	if c == nil || namespaces != 0 && c.namespaces == namespaces {
+		return c
+	}
+	if child, _ := c.wait(); child != nil {
+		child.discard()
+	}
+	return nil
 }
 
 // Prepare clones the child ahead of its plan, so that the one starts while the
 // other is made. namespaces are those of the plan. Run, Build or Discard has to follow.
 func Prepare(namespaces uintptr, o Options) *Prepared {
 	p := &Prepared{opts: &o}
-	reaper := namespaces&unix.CLONE_NEWPID == 0 && o.Alone && alone()
+	c := takeAhead(namespaces)
+	reaper := c == nil && namespaces&unix.CLONE_NEWPID == 0 && o.Alone && alone()
 	if reaper {
 		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	}
-	spawn(func() { p.child, p.err = start(namespaces) })
-	if p.child != nil {
-		p.child.alone = reaper
+	if c == nil {
+		c = clone(namespaces)
 	}
+	p.start = sync.OnceValues(func() (*process, *SetupError) {
+		child, err := c.wait()
+		if child != nil {
+			child.alone = reaper
+		}
+		return child, err
+	})
 	return p
 }
 
 // Connect opens the streams of a run. tty is that of its plan.
 func (p *Prepared) Connect(tty [3]bool) {
 	io, err := openStreams(tty, p.opts)
-	if err != nil && p.err == nil {
+	if err != nil {
 		p.err = &SetupError{Step: "streams", Op: "pipe", Errno: errnoOf(err)}
 	}
 	p.io = io
-}
-
-// spawn calls f on the thread that all children are clones of, which lives as long as this process does:
-// children die with the thread that made them.
-func spawn(f func()) {
-	done := make(chan struct{})
-	spawner() <- func() {
-		defer close(done)
-		f()
-	}
-	<-done
 }
 
 // slack is by how much timers of the caller's may be late, in ns, which is what the child and the target begin with: this
@@ -74,33 +92,33 @@ var slack = func() int {
 	return n
 }()
 
-var spawner = sync.OnceValue(func() chan<- func() {
-	wanted := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(slack), 0, 0, 0) // a thread has that of whichever made it
-		for f := range wanted {
-			f()
-		}
-	}()
-	return wanted
-})
+// begun waits for the child, or why there is none.
+func (p *Prepared) begun() (*process, *SetupError) {
+	child, err := p.start()
+	if err == nil {
+		err = p.err
+	}
+	return child, err
+}
 
 // PID is the child's, 0 when there is none.
 func (p *Prepared) PID() int {
-	if p.child == nil {
-		return 0
+	if child, _ := p.start(); child != nil {
+		return child.pid
 	}
-	return p.child.pid
+	return 0
 }
 
 // Failed says whether there is no child at all: Run will only say why.
-func (p *Prepared) Failed() bool { return p.err != nil }
+func (p *Prepared) Failed() bool {
+	_, err := p.begun()
+	return err != nil
+}
 
 // Discard ends a child that will get no plan.
 func (p *Prepared) Discard() {
-	if p.child != nil {
-		p.child.discard()
+	if child, _ := p.start(); child != nil {
+		child.discard()
 	}
 	if p.io != nil {
 		p.io.end(0)
@@ -111,19 +129,23 @@ func (p *Prepared) Discard() {
 // removed at the end. judge answers what a filter that notifies denies, and
 // refuses what the rules of files say. It always gives a report, whatever happened.
 func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group, judge denials.Judge, refuses files.Judge) *status.Report {
-	b := newBox(pl, p.child, group, p.opts)
+	child, err := p.begun()
+	b := newBox(pl, child, group, p.opts)
 	j := newJob(b, &pl.Exec, p.opts, p.io)
-	j.judge, j.refuses = judge, refuses
+	j.refused.judge, j.refused.refuses = judge, refuses
 	switch {
-	case p.err != nil:
-		j.out.setup = p.err
+	case err != nil:
+		j.out.setup = err
 	case ctx.Err() != nil:
 		j.because(status.CauseContext, "cancelled by the caller")
 	default:
 		j.out.setup = b.begin(j)
 	}
 	if j.out.setup != nil || j.out.cause != "" {
-		j.abandon()
+		j.refused.audit.Discard()
+		if j.io != nil {
+			j.io.end(0)
+		}
 		if left := b.abandon(); j.out.setup == nil {
 			j.out.setup = left
 		}
@@ -132,7 +154,7 @@ func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group, 
 	j.heedSignals()
 	b.loop(ctx)
 	if j.reachedMemory() {
-		j.outOfMemory = j.watch.outOfMemory(j.places)
+		j.outOfMemory = j.watch.OutOfMemory(j.places)
 	}
 	left := b.close()
 	j.settle()
@@ -142,5 +164,6 @@ func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group, 
 	b.tidy()
 	j.deliver(ctx)
 	j.out.left = j.io.readerLeft()
+	defer b.gone()
 	return j.report()
 }

@@ -32,8 +32,8 @@ type Sandbox struct {
 // Build carries out the part of a plan that is about the box. Cancelling ctx ends the sandbox with everybody in it, at
 // any time. Where there is no sandbox, there is a report that says why.
 func (p *Prepared) Build(ctx context.Context, pl *plan.Plan, group *cgroup.Group) (*Sandbox, *status.Report) {
-	b := newBox(pl, p.child, group, p.opts)
-	failed := p.err
+	child, failed := p.begun()
+	b := newBox(pl, child, group, p.opts)
 	if failed == nil {
 		failed = b.begin(nil)
 	}
@@ -49,6 +49,7 @@ func (p *Prepared) Build(ctx context.Context, pl *plan.Plan, group *cgroup.Group
 		defer s.told.Unlock()
 		s.left = b.close()
 		b.tidy()
+		b.gone()
 	}()
 	select {
 	case <-b.open:
@@ -90,7 +91,7 @@ func (s *Sandbox) Start(e *handoff.Exec, o Options, judge denials.Judge, refuses
 		return nil, &SetupError{Step: "streams", Op: "pipe", Errno: errnoOf(err)}
 	}
 	j := newJob(s.box, &exec, &o, io)
-	j.judge, j.refuses = judge, refuses
+	j.refused.judge, j.refused.refuses = judge, refuses
 	failed := make(chan *SetupError, 1)
 	begun := s.box.do(func() {
 		if s.closing || s.box.cause != "" {

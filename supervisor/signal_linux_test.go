@@ -10,21 +10,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-func TestParsePID(t *testing.T) {
-	for text, want := range map[string]int{
-		"pos:\t0\nflags:\t02000002\nPid:\t123\nNSpid:\t123\n": 123,
-		"Pid:\t-1\n":  0, // gone
-		"Pid:\t\n":    0,
-		"NSpid:\t7\n": 0,
-		"":            0,
-	} {
-		if got := parsePID(text); got != want {
-			t.Errorf("%q: %d, want %d", text, got, want)
-		}
-	}
-}
+	"github.com/confine-run/confine/internal/linux"
+)
 
 // TestHelperLeavesItsGroup is no test but the target of the next one.
 func TestHelperLeavesItsGroup(t *testing.T) {
@@ -74,8 +62,8 @@ func TestSignalReachesATargetThatLeftItsGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(pidfd)
-	if got := pidOf(pidfd); got != target.Process.Pid {
-		t.Errorf("pidOf: %d, want %d", got, target.Process.Pid)
+	if got := linux.PIDOf(pidfd); got != target.Process.Pid {
+		t.Errorf("PIDOf: %d, want %d", got, target.Process.Pid)
 	}
 	signalGroup(pidfd, unix.SIGTERM)
 	gone := make(chan error, 1)

@@ -2,6 +2,9 @@ package supervisor
 
 import (
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/supervisor/cgroup"
+	"github.com/confine-run/confine/supervisor/internal/tree"
 )
 
 // setupCaps are the capabilities that the child needs, in its own user
@@ -37,6 +41,11 @@ const (
 	selfPath  = "/proc/self/exe"
 )
 
+// childEnv is the environment of the child itself, which never is the target's.
+// One processor is enough for a list of steps: fewer threads, less to set up. There is
+// little to collect, and collecting would make threads that count (see spareThreads).
+var childEnv = []string{"GOMAXPROCS=1", "GOGC=off"}
+
 // process is the child as seen from outside.
 type process struct {
 	pid   int
@@ -46,37 +55,54 @@ type process struct {
 	bare  bool // no init of a namespace but a guard, which has to end the others by itself
 }
 
-// start clones the child into its namespaces. The calling goroutine has to be
-// locked to its thread, and that thread has to live as long as the run:
-// PDEATHSIG fires when it ends.
-//
-// The child's own streams are the null device: those of what runs inside come later.
-func start(namespaces uintptr) (*process, *SetupError) {
+// cloning is a child that is being cloned into its namespaces.
+type cloning struct {
+	namespaces uintptr
+	child      *process
+	theirs     int // the child's end of the socket
+	calls      []linux.Call
+	fork       *linux.Forking
+	err        error
+}
+
+// clone begins to clone the child. Its own streams are the null device: those of what runs inside come later.
+func clone(namespaces uintptr) *cloning {
+	c := &cloning{namespaces: namespaces, child: &process{pidfd: -1, sock: -1, bare: namespaces&unix.CLONE_NEWPID == 0}, theirs: -1}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, &SetupError{Step: "start", Op: "socketpair", Errno: errnoOf(err)}
+		c.err = &linux.CallError{Name: "socketpair", Errno: errnoOf(err)}
+		return c
 	}
-	child := &process{pidfd: -1, sock: pair[0], bare: namespaces&unix.CLONE_NEWPID == 0}
-	var calls []linux.Call
+	c.child.sock, c.theirs = pair[0], pair[1]
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err == nil {
 		defer unix.Close(null)
-		calls, err = childCalls(namespaces, []int{null, null, null, pair[1]})
+		c.calls, err = childCalls(namespaces, []int{null, null, null, c.theirs})
 	}
 	if err == nil {
-		child.pid, child.pidfd, err = linux.ForkExec(namespaces, linux.NoCgroup, calls)
+		c.fork, err = linux.BeginForkExec(namespaces, slack, c.calls)
 	}
-	closeDuplicates(calls)
-	_ = unix.Close(pair[1])
-	if err != nil {
-		_ = unix.Close(pair[0])
-		failed := &SetupError{Step: "start", Op: "clone", Errno: errnoOf(err)}
-		if e, ok := err.(*linux.CallError); ok {
-			failed.Op, failed.Errno = e.Name, e.Errno
-		}
-		return nil, failed
+	c.err = err
+	return c
+}
+
+// wait gives the child, or says why there is none.
+func (c *cloning) wait() (*process, *SetupError) {
+	child, err := c.child, c.err
+	if c.fork != nil {
+		child.pid, child.pidfd, err = c.fork.Wait()
 	}
-	return child, nil
+	closeDuplicates(c.calls)
+	closeAll([]int{c.theirs})
+	if err == nil {
+		return child, nil
+	}
+	closeAll([]int{child.sock})
+	failed := &SetupError{Step: "start", Op: "clone", Errno: errnoOf(err)}
+	if e, ok := err.(*linux.CallError); ok {
+		failed.Op, failed.Errno = e.Name, e.Errno
+	}
+	return nil, failed
 }
 
 // send writes the id maps and sends the plan, and with it the way into the group.
@@ -104,6 +130,7 @@ func (c *process) send(p *plan.Plan, group *cgroup.Group) *SetupError {
 
 // childCalls is everything between clone and the child's first instruction.
 func childCalls(namespaces uintptr, files []int) (calls []linux.Call, err error) {
+	calls = make([]linux.Call, 0, 96)
 	// The signal first: the supervisor may die at any moment from here on.
 	calls = append(calls, linux.Call{Name: "prctl PR_SET_PDEATHSIG", Nr: unix.SYS_PRCTL,
 		Args: [5]uintptr{unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}})
@@ -124,7 +151,7 @@ func childCalls(namespaces uintptr, files []int) (calls []linux.Call, err error)
 		calls = append(calls, linux.AmbientCapabilities(setupCaps)...)
 	}
 	calls = append(calls, linux.SignalDefaults(new(unix.Sigset_t))...)
-	return append(calls, linux.Exec(selfPath, []string{childName, childWord}, childEnv())), nil
+	return append(calls, linux.Exec(selfPath, []string{childName, childWord}, childEnv)), nil
 }
 
 // monitorSlack is by how much timers of the child's Go runtime may be late: the runtime's monitor sleeps for 20 us at a
@@ -253,4 +280,60 @@ func errnoOf(err error) unix.Errno {
 		return errno
 	}
 	return unix.EIO
+}
+
+// SweepBelow sends SIGKILL to everybody below this process, until nobody is left
+// who has not had it.
+func SweepBelow() error {
+	t, err := tree.NewFromPID(os.Getpid())
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	return t.Signal(unix.SIGKILL)
+}
+
+// sweepPatience bounds how long what a guard has left may take to go.
+const sweepPatience = 10 * time.Second
+
+// sweepOrphans ends and reaps what a guard has left: it came to us, who are a
+// reaper too. It says whether nobody is left.
+func sweepOrphans() bool {
+	for end := time.Now().Add(sweepPatience); time.Now().Before(end); {
+		// All that have ended: a dead one more costs the next sweep a look.
+		pid, err := unix.Wait4(-1, nil, unix.WALL|unix.WNOHANG, nil)
+		for err == nil && pid > 0 || err == unix.EINTR {
+			pid, err = unix.Wait4(-1, nil, unix.WALL|unix.WNOHANG, nil)
+		}
+		if err == unix.ECHILD {
+			return true
+		}
+		if SweepBelow() != nil {
+			return false
+		}
+		time.Sleep(time.Millisecond) // SIGKILL is on its way
+	}
+	return false
+}
+
+// alone says whether this process has no children yet. An init has those of
+// others, sooner or later.
+func alone() bool {
+	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return err == unix.ECHILD && unix.Getpid() != 1
+}
+
+// RemoveTemp removes the run's own directory, also what the target has closed to
+// everybody, and says what stays.
+func RemoveTemp(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700) // before it is read
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
 }

@@ -2,13 +2,12 @@ package supervisor
 
 import (
 	"os"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/status"
 )
 
@@ -22,10 +21,18 @@ const (
 	shot          // the init was killed, or the guard told to end everything
 )
 
+// stopped is how far a run has been stopped.
+type stopped struct {
+	stage    stage
+	deadline *time.Timer   // of the stage
+	early    []unix.Signal // for a target that had not started yet
+	resumed  time.Time     // after the last suspension
+}
+
 // because records a cause; the first one wins. That the filter kills the target is
 // recorded where it is done.
 func (j *job) because(cause status.Cause, detail string) {
-	if j.out.cause == "" && !j.out.waited && j.denials.Killed() == nil {
+	if j.out.cause == "" && !j.out.waited && j.refused.listener.Killed() == nil {
 		j.out.cause, j.out.detail = cause, detail
 		j.stopping()
 		if c := capabilityOf(cause); c != "" && j.opts.LimitHit != nil {
@@ -181,7 +188,7 @@ func (j *job) suspend(n unix.Signal) {
 // rest of the job, for a SIGTSTP that confine itself got, in a pipeline that the terminal
 // stopped, alone.
 func (j *job) halt(job bool) {
-	thaw := j.watch.freeze()
+	thaw := j.watch.Freeze()
 	j.opts.Terminal.Suspend(job)
 	thaw()
 	j.resumed = time.Now()
@@ -194,7 +201,7 @@ const pidfdSignalProcessGroup = 1 << 2
 // it was started in, as a terminal would. A target that has left that group for
 // another gets the signal all the same.
 func signalGroup(pidfd int, n unix.Signal) {
-	pid := pidOf(pidfd) // as long as the process is there, its number is its own
+	pid := linux.PIDOf(pidfd) // as long as the process is there, its number is its own
 	group := 0
 	if pid > 0 {
 		group, _ = unix.Getpgid(pid)
@@ -206,33 +213,4 @@ func signalGroup(pidfd int, n unix.Signal) {
 	if err != nil || group != pid || n == unix.SIGKILL {
 		_ = unix.PidfdSendSignal(pidfd, n, nil, 0)
 	}
-}
-
-// pidOf is the number of a process in our pid namespace, 0 when it is gone.
-func pidOf(pidfd int) int {
-	fd, err := unix.Open("/proc/self/fdinfo/"+strconv.Itoa(pidfd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return 0
-	}
-	defer unix.Close(fd)
-	buf := make([]byte, 512)
-	n, err := unix.Read(fd, buf)
-	if err != nil {
-		return 0
-	}
-	return parsePID(string(buf[:n]))
-}
-
-// parsePID reads the line "Pid:" of a pidfd's fdinfo; -1 there is a process that is gone.
-func parsePID(fdinfo string) int {
-	for line := range strings.SplitSeq(fdinfo, "\n") {
-		if number, ok := strings.CutPrefix(line, "Pid:"); ok {
-			pid, err := strconv.Atoi(strings.TrimSpace(number))
-			if err != nil || pid < 0 {
-				return 0
-			}
-			return pid
-		}
-	}
-	return 0
 }

@@ -1,13 +1,17 @@
 package supervisor
 
 import (
+	"encoding/base64"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/internal/watch"
 	"github.com/confine-run/confine/supervisor/output"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
@@ -24,7 +28,7 @@ type streams struct {
 	out    [3]*output.Stream
 	begun  bool
 	err    error
-	watch  atomic.Pointer[watch] // that looks when something is written to 2
+	watch  atomic.Pointer[watch.Watch] // that looks when something is written to 2
 
 	mu     sync.Mutex
 	master int // of the pty, where no terminal of the caller's gives it its size; else -1. Guarded by mu
@@ -96,7 +100,7 @@ func (s *streams) begin(pty int) error {
 func (s *streams) relay(fd, source int, keys output.Keys) (err error) {
 	c := output.Config{Src: source, Keys: keys, Limit: s.limit, Capture: s.opts.Capture, Last: s.opts.Last != nil && (fd == 2 || s.tty[2])}
 	if fd == 2 {
-		c.Read = func() { s.watch.Load().look(false) }
+		c.Read = func() { s.watch.Load().Look(false) }
 	}
 	switch {
 	case s.opts.Capture:
@@ -266,6 +270,36 @@ func (s *streams) undelivered() {
 		// Where nothing was written, nothing was refused.
 		if err := out.Err(); err != nil && !output.Gone(err) && out.Bytes() > 0 {
 			s.opts.Undelivered(name, fmt.Errorf("write: %w", err))
+		}
+	}
+}
+
+// report tells what passed.
+func (s *streams) report(rep *status.Report) {
+	if s == nil {
+		return
+	}
+	for fd, to := range []struct {
+		bytes     *int64
+		truncated *bool
+		text      *string
+		encoding  *string
+	}{
+		1: {&rep.Bytes.Stdout, &rep.Truncated.Stdout, &rep.Stdout, &rep.Encoding.Stdout},
+		2: {&rep.Bytes.Stderr, &rep.Truncated.Stderr, &rep.Stderr, &rep.Encoding.Stderr},
+	} {
+		out := s.out[fd]
+		if fd == 0 || out == nil {
+			continue
+		}
+		*to.bytes, *to.truncated = out.Bytes(), out.Truncated()
+		if s.err != nil {
+			continue // the pump may still be at it
+		}
+		if text := out.Captured(); utf8.Valid(text) {
+			*to.text = string(text)
+		} else {
+			*to.text, *to.encoding = base64.StdEncoding.EncodeToString(text), "base64"
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (f boxFiles) open(op, name string, flags int, perm fs.FileMode) (*os.File, 
 	}
 	fd := -1
 	err := f.root.use(func(root int) error {
-		return supervisor.AsUser(f.uid, f.gid, func() (err error) {
+		return linux.AsUser(f.uid, f.gid, func() (err error) {
 			fd, err = linux.Openat2(root, path.Clean("/"+name), how)
 			return err
 		})
@@ -183,7 +183,7 @@ func (f boxFiles) in(op, name string, do func(dir int, base string) error) error
 	if base = strings.TrimSuffix(base, "/"); base == "" {
 		return &fs.PathError{Op: op, Path: name, Err: unix.EBUSY}
 	}
-	if err := supervisor.AsUser(f.uid, f.gid, func() error { return do(int(dir.Fd()), base) }); err != nil {
+	if err := linux.AsUser(f.uid, f.gid, func() error { return do(int(dir.Fd()), base) }); err != nil {
 		return &fs.PathError{Op: op, Path: name, Err: err}
 	}
 	return nil

@@ -23,7 +23,7 @@ import (
 // call it first thing in main, because the inside of a run is the same binary,
 // started again.
 func Init() {
-	growStack()
+	growStack(false)
 	if inside() {
 		child.Sweep, child.Tidy = supervisor.SweepBelow, supervisor.RemoveTemp
 		runtime.LockOSThread()
@@ -37,13 +37,23 @@ func Init() {
 // each time copies it frame by frame, so it is called where the stack is short.
 //
 //go:noinline
-func growStack() byte {
-	var room [24 << 10]byte
-	return room[len(Name)]
+func growStack(use bool) byte {
+	if use { // never: what isn't used isn't cleared
+		var room [24 << 10]byte
+		fill(&room)
+		return room[len(Name)]
+	}
+	return 0
 }
+
+//go:noinline
+func fill(room *[24 << 10]byte) { room[0]++ }
 
 // inside says whether this process was started as the inside of a run.
 func inside() bool { return child.Called(os.Args) }
+
+// Ahead begins to start the child of a run that is about to be asked for; drop ends it if there is none.
+func Ahead() (drop func()) { return supervisor.Ahead(inUserns.namespaces(&config.Policy{})) }
 
 // Execute plans and carries out, at the same time as far as that goes: the child
 // is started while the plan and the cgroup are made, and does nothing until it has them. It returns
@@ -100,6 +110,7 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 		}
 	}
 	g, why := inUserns, denial{}
+	var digest chan string
 	for ; ; begin.rearm() {
 		s, r, err := prepare(begin, policy, command, io, g, why)
 		if err != nil {
@@ -109,7 +120,11 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 			if planned != nil && !s.ready.Failed() {
 				planned(s.plan)
 			}
-			r = do(s)
+			digest = make(chan string, 1)
+			go func() { digest <- policy.Digest() }() // while the child builds
+			if r = do(s); r != nil {
+				r.PolicyDigest = <-digest
+			}
 		}
 		if r == nil {
 			return nil, nil
@@ -124,25 +139,23 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 // prepare is one attempt, on one ground. A plan can take as long as the files that it is about
 // want: when the caller doesn't wait for it any longer, nobody does, and it is left to itself.
 func prepare(begin *startupSignals, policy *config.Policy, command *Command, io supervisor.Options, g ground, why denial) (*set, *status.Report, error) {
+	ready := supervisor.Prepare(g.namespaces(policy), io)
 	var group *cgroup.Group
 	var grouped sync.WaitGroup
-	plans := make(chan madePlan, 1)
-	made, anchor := make(chan groups, 1), make(chan int, 1)
+	plans, made := make(chan madePlan, 1), make(chan groups, 1)
 	grouped.Go(func() {
 		have := noGroupOnBare(policy)
 		if g != bare {
-			group, have = makeGroup(policy, func() int { return <-anchor })
+			group, have = makeGroup(policy, ready.PID)
 		}
 		made <- have
 	})
 	go func() {
-		growStack()
+		growStack(false)
 		own := *command // the caller has it when this one is left
 		p, err := newPlan(policy, &own, func() groups { return <-made }, g, why)
 		plans <- madePlan{p, err}
 	}()
-	ready := supervisor.Prepare(g.namespaces(policy), io)
-	anchor <- ready.PID()
 	if !command.Boxed {
 		ready.Connect(command.TTY)
 	}

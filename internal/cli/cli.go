@@ -98,10 +98,14 @@ func (s *session) main() int {
 	case completeWord:
 		return s.complete(args[1:])
 	}
-	if c := lookup(args[0]); c != nil {
+	run, c := lookup("run"), lookup(args[0])
+	if s.engine.Ahead != nil && (c == nil || c == run) {
+		defer s.engine.Ahead()()
+	}
+	if c != nil {
 		return s.dispatch(c, args[1:])
 	}
-	return s.dispatch(lookup("run"), args)
+	return s.dispatch(run, args)
 }
 
 // handler runs a subcommand, with its arguments parsed.

@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,8 +23,10 @@ import (
 
 // Confined is the engine that really runs things.
 func Confined() Engine {
+	handleQuit = linux.DefaultAction(unix.SIGQUIT)
 	return Engine{
 		Run:     runConfined,
+		Ahead:   process.Ahead,
 		Explain: explainPlan,
 		Doctor: func(context.Context) ([]host.Result, error) {
 			return host.RunDoctor(), nil
@@ -50,6 +53,29 @@ func notIgnored() []os.Signal {
 	}
 	return all
 }
+
+// forgetAfter is when signals have their default action again after a run, if there is still something to do.
+const forgetAfter = 10 * time.Millisecond
+
+// runs counts those that have begun.
+var runs atomic.Int64
+
+// forget gives signals their default action, also those that came after the run, unless there is another one meanwhile.
+func forget(signals chan os.Signal, run int64) {
+	signal.Stop(signals)
+	for runs.Load() == run {
+		select {
+		case s := <-signals:
+			linux.DieBy(s.(unix.Signal), false)
+		default:
+			return
+		}
+	}
+}
+
+// handleQuit gives SIGQUIT to the runtime again, which has a handler for it from its start. Until a run hears of it, it ends
+// confine as it does any program; the runtime would print what its goroutines do, and exit.
+var handleQuit = func() {}
 
 func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
 	command := &process.Command{Argv: argv, ConfigFiles: r.Protected}
@@ -78,16 +104,18 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 		io.Terminal = terminal.Open(io.Stdin, io.Stdout, io.Stderr)
 		defer io.Terminal.Restore()
 	}
-	// Each signal takes the runtime two turns of another thread to hear of, and again to forget: that goes on beside the
-	// start, and beside the end. The command begins when all are heard.
+	// Each signal takes the runtime two turns of another thread to hear of, and again to forget: the one goes on beside the
+	// start, and the other is left out where confine ends at once. The command begins when all are heard.
+	run := runs.Add(1)
 	signals, heard := make(chan os.Signal, 8), make(chan struct{})
 	go func() {
 		defer close(heard)
 		signal.Notify(signals, notIgnored()...) // never none: of SIGTERM it can't be told
+		handleQuit()
 	}()
 	defer func() {
 		<-heard
-		go signal.Stop(signals)
+		time.AfterFunc(forgetAfter, func() { forget(signals, run) })
 	}()
 	io.Signals = signals
 	var last []byte // that the target wrote

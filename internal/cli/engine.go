@@ -20,6 +20,9 @@ type Engine struct {
 	// because of what was asked for; any other error without a report becomes an
 	// INTERNAL_ERROR. The report's RC is in the dialect of r.Invocation.ExitCodes.
 	Run func(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error)
+	// Ahead, if not nil, is called when the words begin like those of a run: it begins what every run begins
+	// with, and drop ends that where there was none.
+	Ahead func() (drop func())
 	// Doctor tries what this host can do.
 	Doctor func(ctx context.Context) ([]host.Result, error)
 	// Selftest makes the escape attempts under the policy. The error is about the

@@ -51,8 +51,10 @@ func (s *session) runWith(r *config.Resolved, argv []string, also func(*RunIO)) 
 			Stdin: fdOf(s.Stdin), Stdout: fdOf(s.Stdout), Stderr: fdOf(s.Stderr),
 			Capture: r.Invocation.JSON,
 			Alone:   true,
-			Attempt: s.log.attempts(&r.Policy.Network),
-			Denied:  s.log.refusedFiles(&r.Policy.Filesystem),
+			Events: supervisor.Events{
+				Attempt: s.log.attempts(&r.Policy.Network),
+				Denied:  s.log.refusedFiles(&r.Policy.Filesystem),
+			},
 		},
 		Console: s.Console,
 		TraceID: trace,

@@ -1,6 +1,8 @@
 package linux
 
 import (
+	"runtime"
+
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -46,4 +48,42 @@ func AmbientCapabilities(caps []uint) []Call {
 			Args: [5]uintptr{unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, uintptr(c)}})
 	}
 	return calls
+}
+
+// AsUser has root do something with files as a user without capabilities, on one thread. Everybody else does it as they are.
+func AsUser(asUID, asGID uint32, do func() error) error {
+	if unix.Geteuid() != 0 {
+		return do()
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var had, none [2]unix.CapUserData
+	if err := unix.Capget(&header, &had[0]); err != nil {
+		return err
+	}
+	dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	_, _ = unix.SetfsgidRetGid(int(asGID))
+	_, _ = unix.SetfsuidRetUid(int(asUID))
+	defer func() {
+		_ = unix.Capset(&header, &had[0])
+		_, _ = unix.SetfsuidRetUid(unix.Geteuid())
+		_, _ = unix.SetfsgidRetGid(unix.Getegid())
+		if dumpable == 1 { // a change of fsuid clears it
+			_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+		}
+	}()
+	// The calls give the former id and never an error; -1 changes nothing.
+	uid, _ := unix.SetfsuidRetUid(-1)
+	gid, _ := unix.SetfsgidRetGid(-1)
+	if uint32(uid) != asUID || uint32(gid) != asGID {
+		return unix.EPERM
+	}
+	for i := range none {
+		none[i].Permitted, none[i].Inheritable = had[i].Permitted, had[i].Inheritable
+	}
+	if err := unix.Capset(&header, &none[0]); err != nil {
+		return err
+	}
+	return do()
 }

@@ -38,7 +38,7 @@ type fork struct {
 	errno  int32
 	args   cloneArgs
 	nr     uintptr
-	words  [3]uintptr
+	words  [5]uintptr // nr's arguments
 }
 
 // cloneArgs is struct clone_args.
@@ -55,19 +55,21 @@ func newFork(flags uintptr, cgroup int) *fork {
 	flags |= unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PIDFD
 	pidfd := uintptr(unsafe.Pointer(&f.pidfd))
 	if cgroup == NoCgroup {
-		f.nr, f.words = unix.SYS_CLONE, [3]uintptr{flags | uintptr(unix.SIGCHLD), 0, pidfd}
+		f.nr, f.words = unix.SYS_CLONE, [5]uintptr{flags | uintptr(unix.SIGCHLD), 0, pidfd}
 		return f
 	}
 	f.args = cloneArgs{
 		flags: uint64(flags) | unix.CLONE_INTO_CGROUP, pidfd: uint64(pidfd),
 		exitSignal: uint64(unix.SIGCHLD), cgroup: uint64(cgroup),
 	}
-	f.nr, f.words = unix.SYS_CLONE3, [3]uintptr{uintptr(unsafe.Pointer(&f.args)), unsafe.Sizeof(f.args)}
+	f.nr, f.words = unix.SYS_CLONE3, [5]uintptr{uintptr(unsafe.Pointer(&f.args)), unsafe.Sizeof(f.args)}
 	return f
 }
 
-// rawFork is a clone(2) or clone3(2) that goes on with the same stack.
-func rawFork(nr, a, b, c uintptr) (pid, errno uintptr)
+// rawSyscall is a system call, and may be a clone(2) or clone3(2) that goes on with the same stack.
+//
+//go:noescape
+func rawSyscall(nr uintptr, args *[5]uintptr) (r, errno uintptr)
 
 // NoCgroup is for ForkExec: the new process begins where this one is.
 const NoCgroup = -1
@@ -96,11 +98,18 @@ func ForkExec(flags uintptr, cgroup int, calls []Call) (pid, pidfd int, err erro
 	pid, errno := forkCalls(f, calls)
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
 	runtime.KeepAlive(calls)
+	name := "clone"
+	if cgroup != NoCgroup {
+		name = "clone3"
+	}
+	return forked(name, pid, errno, f, calls)
+}
+
+// forked is what came of a clone.
+func forked(name string, pid int, errno unix.Errno, f *fork, calls []Call) (int, int, error) {
 	switch {
-	case errno != 0 && cgroup != NoCgroup:
-		return 0, -1, &CallError{"clone3", errno}
 	case errno != 0:
-		return 0, -1, &CallError{"clone", errno}
+		return 0, -1, &CallError{name, errno}
 	case f.failed == 0:
 		return pid, int(f.pidfd), nil
 	}
@@ -127,13 +136,13 @@ func fullSigset() (s unix.Sigset_t) {
 //go:norace
 //go:nosplit
 func forkCalls(f *fork, calls []Call) (pid int, errno unix.Errno) {
-	p, e := rawFork(f.nr, f.words[0], f.words[1], f.words[2])
+	p, e := rawSyscall(f.nr, &f.words)
 	if e != 0 || p != 0 {
 		return int(p), unix.Errno(e)
 	}
 	for i := range calls {
 		c := &calls[i]
-		r, _, errno := unix.RawSyscall6(c.Nr, c.Args[0], c.Args[1], c.Args[2], c.Args[3], c.Args[4], 0)
+		r, errno := rawSyscall(c.Nr, &c.Args)
 		if errno != 0 && !c.Optional {
 			f.failed, f.errno = int32(i)+1, int32(errno)
 			break
@@ -143,7 +152,7 @@ func forkCalls(f *fork, calls []Call) (pid int, errno unix.Errno) {
 		}
 	}
 	for {
-		unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0) // another status a filter may hand on, to nobody yet
+		rawSyscall(unix.SYS_EXIT_GROUP, &[5]uintptr{}) // another status a filter may hand on, to nobody yet
 	}
 }
 

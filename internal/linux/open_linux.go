@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -54,4 +55,17 @@ func walk(path string, flags int) (fd int, err error) {
 		fd, rest = next, after
 	}
 	return fd, err
+}
+
+// OpenUp makes a directory writable for its owner for as long as that is needed.
+func OpenUp(dir int) (restore func(), err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(dir, &st); err != nil {
+		return nil, err
+	}
+	self := "/proc/self/fd/" + strconv.Itoa(dir) // fchmod takes no O_PATH
+	if err := unix.Chmod(self, st.Mode&0o7777|0o700); err != nil {
+		return nil, err
+	}
+	return func() { _ = unix.Chmod(self, st.Mode&0o7777) }, nil
 }

@@ -1,6 +1,4 @@
-//go:build linux
-
-package supervisor
+package remains
 
 import (
 	"os"
@@ -18,9 +16,9 @@ import (
 
 // removeAbsent gives what was removed, and what was not.
 func removeAbsent(paths, clear []string) (removed, left []string) {
-	r := remover{uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}
+	r := Remains{uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}
 	r.absent(paths, clear)
-	for _, t := range r.taken {
+	for _, t := range r.all {
 		if t.left || t.aside != "" {
 			left = append(left, t.path)
 		} else {
@@ -291,10 +289,10 @@ func TestWhatTookTheProtectedPlaceIsRenamed(t *testing.T) {
 		}
 		list = append(list, c)
 	}
-	r := remover{uid: uint32(os.Getuid()), gid: uint32(os.Getgid())}
+	r := Remains{uid: uint32(os.Getuid()), gid: uint32(os.Getgid())}
 	r.covered(list)
 	var renamed []string
-	for _, x := range r.taken {
+	for _, x := range r.all {
 		if x.left || !x.other || x.aside != filepath.Base(x.path)+".aside" {
 			t.Errorf("%+v", x)
 		}

@@ -1,8 +1,8 @@
-package supervisor
+package remains
 
 import (
+	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
 )
 
 // taken is what became of something that had come to be at a protected path.
@@ -23,11 +24,78 @@ type taken struct {
 	link  bool   // a symbolic link in a git directory
 }
 
-// remover takes away what a run left, with no more rights than the target had: it could have
+// Remains are what a run left where it may not be. It is taken away with no more rights than the target had: that could have
 // put there what it couldn't have removed.
-type remover struct {
-	uid, gid uint32 // the target's, outside
-	taken    []taken
+type Remains struct {
+	uid, gid  uint32 // the target's, outside
+	all       []taken
+	protected int // of all: the first were at protected paths, the others have to do with gitlinks
+}
+
+// Take takes away what a run that began then has left.
+func Take(p *plan.Plan, began time.Time) *Remains {
+	r := &Remains{uid: p.UIDMap.Outside, gid: p.GIDMap.Outside}
+	r.covered(p.Covered)
+	r.absent(p.KeepAbsent, p.KeepClear)
+	r.protected = len(r.all)
+	r.gitlinks(p.GitIndexes, p.Places, began)
+	r.links(p.GitIndexes, p.Places, began)
+	return r
+}
+
+// Left says whether something could not be taken away. None of a nil one is.
+func (r *Remains) Left() bool {
+	return r != nil && slices.ContainsFunc(r.all, func(t taken) bool { return t.left })
+}
+
+// maxGitlinks is how many of those that have to do with gitlinks are told one by one.
+const maxGitlinks = 50
+
+// Violations tells of everything that was taken away.
+func (r *Remains) Violations() (list []status.Violation) {
+	if r == nil {
+		return nil
+	}
+	for i := range r.all {
+		t := &r.all[i]
+		if i >= r.protected+maxGitlinks && !t.left { // as many as the run has wanted
+			list[len(list)-1].Count++
+			continue
+		}
+		list = append(list, t.violation(i >= r.protected))
+	}
+	return list
+}
+
+const unprotect = "; --workdir overlay takes it, and protect = [] under [sandbox.filesystem] in a --config FILE outside of the tree allows it"
+
+// violation tells of something that was taken away.
+func (t *taken) violation(gitlink bool) status.Violation {
+	v := status.Violation{Kind: "file", What: t.path, Count: 1, Rule: status.RuleProtected}
+	why := "it did not exist before"
+	switch {
+	case t.other:
+		why = "what was protected there was replaced or moved away from outside during the run, and whether the run wrote this can't be told"
+	case t.link:
+		why = "git would have written through it, or removed what it leads to"
+	case gitlink && path.Base(t.path) == "index":
+		why = "git's index can't be read any more (git reset makes a new one)"
+	case gitlink:
+		why = "git's index names it since the run: git status would have run what its configuration says"
+	}
+	switch {
+	case t.left:
+		v.Rule = status.RuleLeft
+		v.Hint = why + ", and it could NOT be removed: look at it before any program of yours does"
+	case t.aside != "":
+		v.Rule = status.RuleAside
+		v.Hint = why + "; it has the name " + strconv.Quote(t.aside) + " now: look at what is in it before you change that"
+	case gitlink:
+		v.Hint = why + "; it was removed again" + unprotect
+	default:
+		v.Hint = why + " and was removed again" + unprotect
+	}
+	return v
 }
 
 // absent removes what came to be at protected paths that did not exist
@@ -39,7 +107,7 @@ type remover struct {
 // file that says where to look instead, as git's do, is removed first.
 //
 // Nearly all of them are in one directory, which is opened and read once for those that follow each other.
-func (r *remover) absent(paths, clear []string) {
+func (r *Remains) absent(paths, clear []string) {
 	at, dir, shut := "", -1, func() {}
 	defer func() { shut() }()
 	var err error
@@ -57,7 +125,7 @@ func (r *remover) absent(paths, clear []string) {
 		name := filepath.Base(path)
 		switch {
 		case err == unix.EACCES:
-			r.taken = append(r.taken, taken{path: path, left: true}) // a directory on the way is closed, and not ours: what is behind it can't be told
+			r.all = append(r.all, taken{path: path, left: true}) // a directory on the way is closed, and not ours: what is behind it can't be told
 		case err != nil: // its directory isn't there, or is a link now: not the protected place
 		case names != nil && !names[name], names == nil && !isThere(dir, name):
 		case i < len(clear) && isDir(dir, name):
@@ -70,7 +138,7 @@ func (r *remover) absent(paths, clear []string) {
 // covered gives another name to what has taken the place of something protected: a mount that covers a file is
 // gone as soon as somebody outside replaces the file, and stays with it when it is renamed. Whose
 // the new one is, the caller's or the target's, nobody can tell.
-func (r *remover) covered(list []plan.Covered) {
+func (r *Remains) covered(list []plan.Covered) {
 	at, dir, shut := "", -1, func() {}
 	defer func() { shut() }()
 	var err error
@@ -83,7 +151,7 @@ func (r *remover) covered(list []plan.Covered) {
 				shut = func() {}
 			}
 		}
-		before := len(r.taken)
+		before := len(r.all)
 		name := filepath.Base(c.Path)
 		same, unseen := true, err
 		if err == nil {
@@ -92,12 +160,12 @@ func (r *remover) covered(list []plan.Covered) {
 		switch {
 		case err != nil && err != unix.EACCES: // its directory isn't there, or is a link now, which was renamed before this
 		case unseen != nil:
-			r.taken = append(r.taken, taken{path: c.Path, left: true})
+			r.all = append(r.all, taken{path: c.Path, left: true})
 		case !same:
 			r.setAside(dir, name, c.Path)
 		}
-		for j := before; j < len(r.taken); j++ {
-			r.taken[j].other = true
+		for j := before; j < len(r.all); j++ {
+			r.all[j].other = true
 		}
 	}
 }
@@ -111,7 +179,7 @@ func stands(dir int, name string, c *plan.Covered) (bool, error) {
 	}
 	err := look()
 	if err == unix.EACCES {
-		if restore, failed := openUp(dir); failed == nil {
+		if restore, failed := linux.OpenUp(dir); failed == nil {
 			err = look()
 			restore()
 		}
@@ -152,11 +220,11 @@ func namesIn(dir int) map[string]bool {
 
 // remove removes what is at path, by its name in dir. What can't be, as files of others in
 // it can't, is renamed.
-func (r *remover) remove(dir int, name, path string) {
+func (r *Remains) remove(dir int, name, path string) {
 	err := r.asTarget(func() error { return removeAt(dir, name) })
 	switch err {
 	case nil:
-		r.taken = append(r.taken, taken{path: path})
+		r.all = append(r.all, taken{path: path})
 	case unix.ENOENT:
 	default:
 		r.setAside(dir, name, path)
@@ -167,13 +235,13 @@ func (r *remover) remove(dir int, name, path string) {
 const maxAside = 100
 
 // setAside renames what is at path, by its name in dir, to a name that no program looks for.
-func (r *remover) setAside(dir int, name, path string) {
+func (r *Remains) setAside(dir int, name, path string) {
 	t := taken{path: path}
 	err := r.asTarget(func() (err error) {
 		if t.aside, err = renameAside(dir, name); err != unix.EACCES {
 			return err
 		}
-		restore, err := openUp(dir)
+		restore, err := linux.OpenUp(dir)
 		if err != nil {
 			return err
 		}
@@ -187,7 +255,7 @@ func (r *remover) setAside(dir int, name, path string) {
 	if err != nil {
 		t.aside, t.left = "", true
 	}
-	r.taken = append(r.taken, t)
+	r.all = append(r.all, t)
 }
 
 func renameAside(dir int, name string) (aside string, err error) {
@@ -204,45 +272,7 @@ func renameAside(dir int, name string) (aside string, err error) {
 }
 
 // asTarget does something on this thread with the target's rights to files. Only root has more.
-func (r *remover) asTarget(do func() error) error { return AsUser(r.uid, r.gid, do) }
-
-// AsUser has root do something with files as a user without capabilities, on one thread. Everybody else does it as they are.
-func AsUser(asUID, asGID uint32, do func() error) error {
-	if unix.Geteuid() != 0 {
-		return do()
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var had, none [2]unix.CapUserData
-	if err := unix.Capget(&header, &had[0]); err != nil {
-		return err
-	}
-	dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	_, _ = unix.SetfsgidRetGid(int(asGID))
-	_, _ = unix.SetfsuidRetUid(int(asUID))
-	defer func() {
-		_ = unix.Capset(&header, &had[0])
-		_, _ = unix.SetfsuidRetUid(unix.Geteuid())
-		_, _ = unix.SetfsgidRetGid(unix.Getegid())
-		if dumpable == 1 { // a change of fsuid clears it
-			_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
-		}
-	}()
-	// The calls give the former id and never an error; -1 changes nothing.
-	uid, _ := unix.SetfsuidRetUid(-1)
-	gid, _ := unix.SetfsgidRetGid(-1)
-	if uint32(uid) != asUID || uint32(gid) != asGID {
-		return unix.EPERM
-	}
-	for i := range none {
-		none[i].Permitted, none[i].Inheritable = had[i].Permitted, had[i].Inheritable
-	}
-	if err := unix.Capset(&header, &none[0]); err != nil {
-		return err
-	}
-	return do()
-}
+func (r *Remains) asTarget(do func() error) error { return linux.AsUser(r.uid, r.gid, do) }
 
 // openThrough opens a directory by its canonical path. Where the target has closed what is on the
 // way, that is open until shut closes it all.
@@ -265,7 +295,7 @@ func openThrough(dir string) (fd int, shut func(), err error) {
 		at := fd
 		undo = append(undo, func() { _ = unix.Close(at) })
 		if fd, err = unix.Openat(at, name, flags, 0); err == unix.EACCES {
-			if restore, failed := openUp(at); failed == nil {
+			if restore, failed := linux.OpenUp(at); failed == nil {
 				undo = append(undo, restore)
 				fd, err = unix.Openat(at, name, flags, 0)
 			}
@@ -299,7 +329,7 @@ func removeAt(dir int, name string) error {
 		return unix.ENOENT // a read-only mount is refused first
 	}
 	if err == unix.EACCES {
-		restore, chmodErr := openUp(dir)
+		restore, chmodErr := linux.OpenUp(dir)
 		if chmodErr != nil {
 			return err
 		}
@@ -310,17 +340,4 @@ func removeAt(dir int, name string) error {
 		return err
 	}
 	return linux.RemoveAll(dir, name, 0)
-}
-
-// openUp makes a directory writable for its owner for as long as that is needed.
-func openUp(dir int) (restore func(), err error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(dir, &st); err != nil {
-		return nil, err
-	}
-	self := "/proc/self/fd/" + strconv.Itoa(dir) // fchmod takes no O_PATH
-	if err := unix.Chmod(self, st.Mode&0o7777|0o700); err != nil {
-		return nil, err
-	}
-	return func() { _ = unix.Chmod(self, st.Mode&0o7777) }, nil
 }

@@ -1,4 +1,4 @@
-package supervisor
+package watch
 
 import (
 	"testing"
@@ -24,15 +24,15 @@ func TestTheTargetMayBeKilledBeforeItsStartIsTold(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := &watch{dog: &tree.Watchdog{}, targets: map[int]bool{}}
+			w := &Watch{dog: &tree.Watchdog{}, noted: noted{targets: map[int]bool{}}}
 			for _, pid := range tt.before {
 				w.killed(pid)
 			}
-			number := w.started(target, -1, false)
+			number := w.Started(target, -1, false)
 			for _, pid := range tt.after {
 				w.killed(pid)
 			}
-			if got := w.tooMany(number); got != tt.want {
+			if got := w.TooMany(number); got != tt.want {
 				t.Errorf("killed %v, started, killed %v: %v, want %v", tt.before, tt.after, got, tt.want)
 			}
 		})
@@ -43,14 +43,14 @@ func TestTheTargetMayBeKilledBeforeItsStartIsTold(t *testing.T) {
 // watchdog kills are not taken for it.
 func TestATargetWithoutANumberWasNotKilled(t *testing.T) {
 	t.Parallel()
-	w := &watch{dog: &tree.Watchdog{}, targets: map[int]bool{}, proc: -1}
+	w := &Watch{dog: &tree.Watchdog{}, noted: noted{targets: map[int]bool{}}, proc: -1}
 	w.killed(7)
-	number := w.started(2, -1, false)
+	number := w.Started(2, -1, false)
 	w.killed(2)
-	if w.tooMany(number) {
+	if w.TooMany(number) {
 		t.Error("somebody else was taken for the target")
 	}
-	if number = w.started(2, -1, true); number != 2 {
+	if number = w.Started(2, -1, true); number != 2 {
 		t.Errorf("in the caller's own namespace the number is %d, want 2", number)
 	}
 }

@@ -1,4 +1,4 @@
-package supervisor
+package remains
 
 import (
 	"path"
@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/gitindex"
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 )
 
@@ -19,7 +20,7 @@ import (
 // gets another name. An index that can't be read any more gets another name, too: git may see more in it.
 //
 // Nothing is touched that the target could not write to: an index can name anything in its tree.
-func (r *remover) gitlinks(indexes []plan.GitIndex, places []plan.Place, began time.Time) {
+func (r *Remains) gitlinks(indexes []plan.GitIndex, places []plan.Place, began time.Time) {
 	known := make(map[string]bool)
 	for i := range indexes {
 		x := &indexes[i]
@@ -42,11 +43,11 @@ func (r *remover) gitlinks(indexes []plan.GitIndex, places []plan.Place, began t
 }
 
 // readIndex gives the gitlinks of an index, which it takes away when it can't be read.
-func (r *remover) readIndex(x *plan.GitIndex) []string {
+func (r *Remains) readIndex(x *plan.GitIndex) []string {
 	dir, shut, err := openThrough(x.Dir)
 	if err != nil {
 		if err == unix.EACCES {
-			r.taken = append(r.taken, taken{path: x.Dir, left: true})
+			r.all = append(r.all, taken{path: x.Dir, left: true})
 		}
 		return nil // there is no git directory
 	}
@@ -72,7 +73,7 @@ func readAt(dir int, name string) (string, error) {
 	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	fd, err := unix.Openat(dir, name, flags, 0)
 	if err == unix.EACCES {
-		if restore, failed := openUp(dir); failed == nil {
+		if restore, failed := linux.OpenUp(dir); failed == nil {
 			fd, err = unix.Openat(dir, name, flags, 0)
 			restore()
 		}
@@ -108,11 +109,11 @@ func readAt(dir int, name string) (string, error) {
 }
 
 // repository takes away what makes a directory one, be that a directory, a file that leads to one, or a link.
-func (r *remover) repository(tree string, began time.Time) {
+func (r *Remains) repository(tree string, began time.Time) {
 	at := filepath.Join(tree, ".git")
 	dir, shut, err := openThrough(tree)
 	if err == unix.EACCES {
-		r.taken = append(r.taken, taken{path: at, left: true})
+		r.all = append(r.all, taken{path: at, left: true})
 	}
 	if err != nil {
 		return // git goes through no link to there
@@ -135,7 +136,7 @@ const maxGitEntries = 1 << 20
 // links takes away the symbolic links that the run has made in git directories. Git makes none there, and
 // writes to the files that it knows without looking whether they are: to COMMIT_EDITMSG, to logs; and it
 // removes what is in worktrees, through a link, too. Those that are older than the run are the caller's.
-func (r *remover) links(indexes []plan.GitIndex, places []plan.Place, began time.Time) {
+func (r *Remains) links(indexes []plan.GitIndex, places []plan.Place, began time.Time) {
 	var seen []string
 	for i := range indexes {
 		for _, dir := range []string{indexes[i].Common, indexes[i].Dir} {
@@ -151,14 +152,14 @@ func (r *remover) links(indexes []plan.GitIndex, places []plan.Place, began time
 }
 
 // linksBelow goes through a git directory, however deep it is, with two descriptors.
-func (r *remover) linksBelow(top string, began time.Time) {
+func (r *Remains) linksBelow(top string, began time.Time) {
 	dir, shut, err := openThrough(top)
 	switch err {
 	case nil:
 	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP:
 		return // it isn't there, or is none
 	default:
-		r.taken = append(r.taken, taken{path: top, left: true, link: true})
+		r.all = append(r.all, taken{path: top, left: true, link: true})
 		return
 	}
 	defer shut()
@@ -166,7 +167,7 @@ func (r *remover) linksBelow(top string, began time.Time) {
 	if unix.Fstat(dir, &st) != nil {
 		return
 	}
-	w := gitWalk{remover: r, objects: path.Join(top, "objects"), began: began, dev: st.Dev, left: maxGitEntries}
+	w := gitWalk{Remains: r, objects: path.Join(top, "objects"), began: began, dev: st.Dev, left: maxGitEntries}
 	at, err := unix.Openat(dir, ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
@@ -240,7 +241,7 @@ func isHash(name string) bool {
 }
 
 type gitWalk struct {
-	*remover
+	*Remains
 	objects string // the directory of git's objects
 	began   time.Time
 	dev     uint64
@@ -249,7 +250,7 @@ type gitWalk struct {
 
 // partly says that not all of a git directory was looked at.
 func (w *gitWalk) partly(top string) {
-	w.taken = append(w.taken, taken{path: top, left: true, link: true})
+	w.all = append(w.all, taken{path: top, left: true, link: true})
 }
 
 // look takes away the links of one directory, and gives its directories. at is O_PATH.
@@ -258,7 +259,7 @@ func (w *gitWalk) look(at int, name string) (subs []string) {
 		return nil
 	}
 	if unix.Faccessat(at, ".", unix.R_OK|unix.X_OK, unix.AT_EACCESS) != nil {
-		_, _ = openUp(at) // the target has closed it. It stays open: the way leads through it
+		_, _ = linux.OpenUp(at) // the target has closed it. It stays open: the way leads through it
 	}
 	fd, err := unix.Openat(at, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -301,10 +302,10 @@ func (w *gitWalk) look(at int, name string) (subs []string) {
 				if changed.Before(began) {
 					continue
 				}
-				before := len(w.taken)
+				before := len(w.all)
 				w.remove(at, entry, path.Join(name, entry))
-				for i := before; i < len(w.taken); i++ {
-					w.taken[i].link = true
+				for i := before; i < len(w.all); i++ {
+					w.all[i].link = true
 				}
 			}
 		}
