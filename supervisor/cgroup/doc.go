@@ -38,8 +38,8 @@
 // does, and the directories stay, with whatever did not die by itself. Their names
 // say who made them, and in which namespaces, and a flock that goes with its process says
 // that they are in use; a later Make in the same place, the next one where no more than
-// 16 directories are, removes those whose owner is certainly dead. In v1 the first hierarchy, that of
-// memory, says for all of them who left something. A scope goes by itself.
+// 16 directories are, removes those whose owner is certainly dead. In v1 the flock is in the first hierarchy,
+// that of memory. A scope goes by itself.
 //
 // # What it needs
 //

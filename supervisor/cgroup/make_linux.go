@@ -100,13 +100,14 @@ func (h *here) make1(s site, o *Options) (*Group, *Error) {
 	g := &Group{source: s.source, version: 1, memory: o.Limits.Memory, name: h.owner.name(rand.Uint32())}
 	refused := &Error{Kind: NoController, Why: "no hierarchy with a controller that is needed"}
 	useful, rt := false, realtime()
+	var judged []string
 	for i := range controls1 {
 		c := &controls1[i]
 		wanted := o.Limits.wanted(c.name)
 		if !wanted && (!isLookedAt(c.name) || rt && withCPU(s.v1, c.name)) {
 			continue
 		}
-		d, err := h.child1(g, s.v1, c.name)
+		d, err := h.child1(g, s.v1, c.name, &judged)
 		if err != nil {
 			if wanted && refused.Kind == NoController {
 				refused = err
@@ -144,10 +145,9 @@ func withCPU(v1 []hierarchy.Dir, c Controller) bool {
 	return at >= 0 && at == hierarchyOf(v1, CPU)
 }
 
-// child1 is the run's directory in the hierarchy of a controller, made if it has none yet. Leftovers are
-// looked for in the first one only, which each run has and removes last, and the first alone is marked as
-// in use.
-func (h *here) child1(g *Group, v1 []hierarchy.Dir, c Controller) (*dir, *Error) {
+// child1 is the run's directory in the hierarchy of a controller, made if it has none yet. Only the first
+// one is marked as in use: whoever is judged there isn't judged again in the others.
+func (h *here) child1(g *Group, v1 []hierarchy.Dir, c Controller, judged *[]string) (*dir, *Error) {
 	if d := g.in(c); d != nil {
 		return d, nil
 	}
@@ -159,9 +159,7 @@ func (h *here) child1(g *Group, v1 []hierarchy.Dir, c Controller) (*dir, *Error)
 	if err != nil {
 		return nil, failed("", "open", v1[at].Path, err)
 	}
-	if len(g.dirs) == 0 {
-		h.sweep(parent, v1)
-	}
+	h.sweep(parent, judged)
 	d, err := parent.make(g.name)
 	if err != nil {
 		parent.close()

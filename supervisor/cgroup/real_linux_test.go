@@ -480,7 +480,7 @@ func TestASweepAmongManyIsRare(t *testing.T) {
 	for range starts {
 		again, err := openDir(d.path)
 		must(t, err)
-		h.sweep(again, nil)
+		h.sweep(again, new([]string))
 		again.close()
 		if !exists(left) {
 			swept++

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/internal/hierarchy"
 	"github.com/confine-run/confine/internal/linux"
 )
 
@@ -146,35 +145,33 @@ const sweepPatience = 100 * time.Millisecond
 const sweepSiblings = 16
 
 // sweep removes what is left in a directory of runs whose owner is gone, killed most likely, with what is
-// still in there; of v1, which is where v1 says, in all hierarchies.
+// still in there. judged are the names that need no look, since another hierarchy of v1 has them too; it adds
+// those that stay.
 //
 // Only owners in the own pid namespace and time namespace can be judged, and what
 // can't be judged stays. Two sweeps at once don't disturb each other: each finds gone what the
 // other removed.
-func (h *here) sweep(in *dir, v1 []hierarchy.Dir) {
+func (h *here) sweep(in *dir, judged *[]string) {
 	var st unix.Stat_t // a cgroup has a link for each directory in it, and two more
 	if unix.Fstat(in.fd, &st) != nil || st.Nlink == 2 || st.Nlink > 2 && rand.Uint64N(uint64(st.Nlink)-2) >= sweepSiblings {
 		return
 	}
 	all, _ := in.children()
-	dead := slices.DeleteFunc(all, func(name string) bool {
+	var dead []string
+	for _, name := range all {
 		o, ok := parseName(name)
-		return !ok || !h.dead(in, o, name)
-	})
-	if len(dead) == 0 {
-		return
-	}
-	until := time.Now().Add(sweepPatience)
-	for _, other := range v1 {
-		if other.Path == in.path {
+		if !ok || slices.Contains(*judged, name) {
 			continue
 		}
-		if d, err := openDir(other.Path); err == nil {
-			d.removeLeft(dead, until)
-			d.close()
+		if h.dead(in, o, name) {
+			dead = append(dead, name)
+		} else {
+			*judged = append(*judged, name)
 		}
 	}
-	in.removeLeft(dead, until)
+	if len(dead) > 0 {
+		in.removeLeft(dead, time.Now().Add(sweepPatience))
+	}
 }
 
 // removeLeft removes directories of runs that nobody owns any more.

@@ -22,7 +22,7 @@ func (h *here) make2(s site, o *Options) (*Group, *Error) {
 		parent.close()
 		return nil, e
 	}
-	h.sweep(parent, nil)
+	h.sweep(parent, new([]string))
 	d, err := parent.make(h.owner.name(rand.Uint32()))
 	if err != nil {
 		parent.close()
