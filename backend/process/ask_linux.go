@@ -1,7 +1,6 @@
 package process
 
 import (
-	"errors"
 	"os"
 	"path"
 	"path/filepath"
@@ -53,7 +52,7 @@ func (p *Plan) askHost(r *config.Resolved, a *config.Answer) error {
 		a.Answer, a.Reason, a.Rule = config.AnswerYes, string(network.ReasonAllowed), "--allow-network all"
 		a.From, a.Details = r.From("allow-network", config.WordAll), "the caller's network as it is"
 		return nil
-	case p.ground == bare:
+	case p.tier == tierNoNS:
 		a.Answer, a.Reason, a.Hint = config.AnswerNo, "no_network", "confine doctor says why there is no network namespace"
 		a.Details = "there is no network namespace, so there is no network at all"
 		return nil
@@ -171,7 +170,7 @@ func (p *Plan) askPath(r *config.Resolved, a *config.Answer) error {
 	case a.Asked == "" || strings.ContainsRune(a.Asked, 0):
 		return &config.UsageError{Msg: "--path: " + strconv.Quote(a.Asked) + " is no path"}
 	}
-	if p.ground == inUserns && p.policy.Filesystem.Etc {
+	if p.tier == tierUserNS && p.policy.Filesystem.Etc {
 		// The child will find out; who asks has to be told beforehand.
 		ok, err := host.Has("overlay")
 		if !ok || err != nil || hostfs.MountedBelow(hostfs.This(), "/etc") {
@@ -208,7 +207,7 @@ func (p *Plan) see(name string, wish explain.Op) explain.Decision {
 		p.view = explain.New(p.table.View, p.viewer)
 	}
 	s := p.view.Check(name, wish)
-	if p.ground == bare {
+	if p.tier == tierNoNS {
 		s.Rule = nearestRule(p.Rules, s.Path)
 	}
 	if s.Granted && !p.ruleset.Gives(rightsFor(&s)) {
@@ -344,17 +343,6 @@ func mountHintFor(m *config.Mount, s *explain.Decision, target string) string {
 		return "--mount " + shell.Word(config.Mount{Src: m.Src, Dst: m.Dst, Mode: "rw"}.String())
 	}
 	return ""
-}
-
-// startHint: --allow-read, as it is said of a place to start that isn't visible, contradicts --virtual-fs.
-func (p *planner) startHint(err error) error {
-	var e *view.Error
-	if !p.policy.Filesystem.Virtual || !errors.As(err, &e) || e.Option != "--chdir" || !errors.Is(e.Err, view.ErrNotVisible) {
-		return err
-	}
-	other := *e
-	other.Hint = "with --virtual-fs only mounts are visible: --chdir takes the DST of one, or a directory below"
-	return &other
 }
 
 func yesNo(yes bool) string {

@@ -28,16 +28,16 @@ type Backend struct{}
 func (Backend) Name() string { return Name }
 
 // boxPlan is a plan with what it is made from: a sandbox is planned once more when it is built, beside the start of its
-// first process, and on lower ground where the host refuses this one.
+// first process, and on a lower tier where the host refuses this one.
 type boxPlan struct {
 	*Plan
 	spec *backend.Spec
 }
 
-// Plan computes what will be done on the highest ground. What the host gives is tried when the sandbox is built.
+// Plan computes what will be done on the highest tier. What the host gives is tried when the sandbox is built.
 func (Backend) Plan(_ context.Context, s *backend.Spec) (backend.Plan, error) {
 	have := lookForGroup(s.Policy)
-	p, err := newPlan(s.Policy, commandOf(s), func() groups { return have }, inUserns, denial{})
+	p, err := newPlan(s.Policy, commandOf(s), func() groups { return have }, tierUserNS, downgrade{})
 	if p == nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func specOf(policy *config.Policy, c *Command) *backend.Spec {
 	return &backend.Spec{Policy: policy, Argv: c.Argv, Environ: c.Environ}
 }
 
-func (p boxPlan) Ledger() status.Ledger { return p.Plan.Ledger }
+func (p boxPlan) Ledger() status.Ledger { return status.Ledger(p.Plan.Ledger) }
 
 // Key leaves out what is about one process, and what is told and not done.
 func (p boxPlan) Key() [32]byte {
@@ -96,7 +96,7 @@ func (Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, erro
 	if r != nil {
 		return nil, &backend.BuildError{Report: r}
 	}
-	return &sandbox{box: box, plan: made, spec: spec, root: openRoot(box, made.ground)}, nil
+	return &sandbox{box: box, plan: made, spec: spec, root: openRoot(box, made.tier)}, nil
 }
 
 // sandbox is one that was built.

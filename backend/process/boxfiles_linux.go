@@ -29,16 +29,16 @@ var errNotRegular = errors.New("not a regular file")
 // boxRoot is the root directory of a sandbox, as long as that stands. It is opened when it is first needed, and
 // nobody has its number when it is closed.
 type boxRoot struct {
-	mu   sync.RWMutex
-	open func() (int, error)
-	shut bool
+	mu     sync.RWMutex
+	open   func() (int, error)
+	closed bool
 }
 
 // use calls do with the descriptor.
 func (r *boxRoot) use(do func(root int) error) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if r.shut {
+	if r.closed {
 		return backend.ErrClosed
 	}
 	root, err := r.open()
@@ -52,8 +52,8 @@ func (r *boxRoot) use(do func(root int) error) error {
 func (r *boxRoot) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.shut {
-		r.shut = true
+	if !r.closed {
+		r.closed = true
 		if fd, err := r.open(); err == nil {
 			_ = unix.Close(fd)
 		}
@@ -61,8 +61,8 @@ func (r *boxRoot) close() {
 }
 
 // openRoot opens it once. Without a mount namespace the files would be the caller's.
-func openRoot(box *supervisor.Sandbox, g ground) *boxRoot {
-	if g == bare {
+func openRoot(box *supervisor.Sandbox, t tier) *boxRoot {
+	if t == tierNoNS {
 		return &boxRoot{open: func() (int, error) { return -1, errors.ErrUnsupported }}
 	}
 	return &boxRoot{open: sync.OnceValues(box.Root)}

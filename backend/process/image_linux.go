@@ -59,7 +59,7 @@ func (c *Command) imageCache(policy *config.Policy) (string, error) {
 
 // root says which tree is the root: that of an image where --rootfs names one. A plan by
 // itself unpacks nothing.
-func (p *planner) root(in *view.Input) error {
+func (p *fileCompiler) root(in *view.Input) error {
 	src := p.policy.Filesystem.Rootfs
 	if in.Rootfs = src; src == "" || p.command.image == nil && !image.Is(src) {
 		return nil
@@ -87,7 +87,7 @@ func (p *planner) root(in *view.Input) error {
 }
 
 // imageDir says when the target doesn't start where its image says, since that isn't in it.
-func (p *planner) imageDir(dir string) {
+func (p *fileCompiler) imageDir(dir string) {
 	if at := path.Join("/", dir); at != "/" && p.plan.Exec.Dir == "/" && p.policy.Filesystem.Chdir == "" {
 		p.notice("the image says to start in " + strconv.Quote(at) + ", which is no directory in it: the command starts in /")
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/confine-run/confine/internal/explain"
 	"github.com/confine-run/confine/internal/hide"
 	"github.com/confine-run/confine/internal/hint"
-	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/names"
 	"github.com/confine-run/confine/internal/secrets"
@@ -240,9 +239,9 @@ func (p *Plan) showable(r *config.Resolved, name string) bool {
 	}
 	policy, command := *p.policy, *p.command
 	policy.Filesystem.AllowRead = append(slices.Clone(policy.Filesystem.AllowRead), name)
-	other := &planner{policy: &policy, command: &command, host: host.Current(), ground: p.ground, abi: landlockABI()}
-	other.plan = &Plan{policy: &policy, command: &command}
-	for _, part := range []func() error{other.identity, other.namespaces, other.filesystem} {
+	other := newPlanner(&policy, &command, p.tier, downgrade{})
+	files := fileCompiler{planner: other}
+	for _, part := range []func() error{other.identity, files.compile} {
 		if part() != nil {
 			return false
 		}

@@ -133,14 +133,14 @@ func TestNamedHostsAreReachedThroughSockets(t *testing.T) {
 	}
 }
 
-func onBareGround(t *testing.T, change func(*config.Policy)) *Plan {
+func withoutNS(t *testing.T, change func(*config.Policy)) *Plan {
 	t.Helper()
 	policy := config.Default()
 	policy.Network.Allow = []string{"a.example:443"}
 	policy.AllowPartial = []string{"all"}
 	change(&policy)
 	command := &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{}}
-	p, err := newPlan(&policy, command, func() groups { return groups{} }, bare, denial{reason: status.UsernsDenied})
+	p, err := newPlan(&policy, command, func() groups { return groups{} }, tierNoNS, downgrade{reason: status.UsernsDenied})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func onBareGround(t *testing.T, change func(*config.Policy)) *Plan {
 }
 
 func TestNamedHostsWithoutNamespacesAreSupervised(t *testing.T) {
-	p := onBareGround(t, func(*config.Policy) {})
+	p := withoutNS(t, func(*config.Policy) {})
 	if why := host.Current().CantSupervise(false); why != "" {
 		t.Skip(why)
 	}
@@ -159,7 +159,7 @@ func TestNamedHostsWithoutNamespacesAreSupervised(t *testing.T) {
 	if !p.Network.Supervised || len(p.Exec.SeccompNotify) == 0 {
 		t.Error("nobody hands the calls on")
 	}
-	none := onBareGround(t, func(q *config.Policy) { q.Network.Allow = nil })
+	none := withoutNS(t, func(q *config.Policy) { q.Network.Allow = nil })
 	if !slices.Equal(p.Exec.Seccomp, none.Exec.Seccomp) {
 		t.Error("without a listener there is more than no network")
 	}
@@ -169,7 +169,7 @@ func TestNamedHostsWithoutNamespacesAreSupervised(t *testing.T) {
 	if p.Box.Refuse.NoListener {
 		t.Error("whoever accepts less doesn't get it")
 	}
-	if p := onBareGround(t, func(q *config.Policy) {
+	if p := withoutNS(t, func(q *config.Policy) {
 		q.AllowPartial = []string{"disk", "files", "containment", "tasks", "privileges", "filesystem"}
 	}); !p.Box.Refuse.NoListener {
 		t.Error("without a listener it goes on")
@@ -182,7 +182,7 @@ func TestNamedHostsThatNobodyCanSuperviseAreNothing(t *testing.T) {
 		"not to be told":    func(q *config.Policy) { q.Require = []string{"syscalls=seccomp_bpf"} },
 		"only what is open": func(q *config.Policy) { q.Network.Allow, q.Network.Publish = nil, []string{"8080:80"} },
 	} {
-		p := onBareGround(t, change)
+		p := withoutNS(t, change)
 		if e := p.Ledger[status.Network]; p.Network.Supervised || e.Mechanism == "seccomp_connect" || e.Effective {
 			t.Errorf("%s: %+v", name, e)
 		}

@@ -76,7 +76,7 @@ type set struct {
 	group *cgroup.Group
 }
 
-// carryOut has done, on the highest ground that the host gives, what a plan is made for. A report of nil is one that
+// carryOut has done, on the highest tier that the host gives, what a plan is made for. A report of nil is one that
 // will come later.
 func carryOut(ctx context.Context, policy *config.Policy, command *Command, io supervisor.Options, planned func(*Plan), do func(*set) *status.Report) (*status.Report, error) {
 	if inside() {
@@ -99,7 +99,7 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 			return nil, err
 		}
 	}
-	g, why := inUserns, denial{}
+	g, why := tierUserNS, downgrade{}
 	for ; ; begin.rearm() {
 		s, r, err := prepare(begin, policy, command, io, g, why)
 		if err != nil {
@@ -115,22 +115,22 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 			return nil, nil
 		}
 		var ok bool
-		if g, why, ok = g.below(host.Current(), r.SetupError, policy.Filesystem.Rootfs != ""); !ok {
+		if g, why, ok = g.next(host.Current(), r.SetupError, policy.Filesystem.Rootfs != ""); !ok {
 			return explained(r, policy, command), nil
 		}
 	}
 }
 
-// prepare is one attempt, on one ground. A plan can take as long as the files that it is about
+// prepare is one attempt, on one tier. A plan can take as long as the files that it is about
 // want: when the caller doesn't wait for it any longer, nobody does, and it is left to itself.
-func prepare(begin *startupSignals, policy *config.Policy, command *Command, io supervisor.Options, g ground, why denial) (*set, *status.Report, error) {
+func prepare(begin *startupSignals, policy *config.Policy, command *Command, io supervisor.Options, g tier, why downgrade) (*set, *status.Report, error) {
 	var group *cgroup.Group
 	var grouped sync.WaitGroup
 	plans := make(chan madePlan, 1)
 	made, anchor := make(chan groups, 1), make(chan int, 1)
 	grouped.Go(func() {
-		have := noGroupOnBare(policy)
-		if g != bare {
+		have := noGroupWithoutNS(policy)
+		if g != tierNoNS {
 			group, have = makeGroup(policy, func() int { return <-anchor })
 		}
 		made <- have

@@ -36,9 +36,8 @@ var tooLarge = map[string]int{
 	"child files":      29,
 	"supervisor files": 31,
 
-	"child.state methods":             94,
-	"backend/process.planner methods": 52,
-	"supervisor.job methods":          52,
+	"child.state methods":    94,
+	"supervisor.job methods": 52,
 
 	"child.state fields":            25,
 	"internal/config.Policy fields": 24,
