@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -20,9 +21,10 @@ import (
 // box is a sandbox: everything that stands before a process runs in it, and what is left of
 // it afterwards. Only the goroutine of its loop touches it as long as that goes on.
 type box struct {
-	plan  *plan.Plan
-	child *process
-	opts  *Options // of them Attempt, LimitHit, Alone
+	plan   *plan.Plan
+	ledger plan.Ledger // as planned, and what was found out since
+	child  *process
+	opts   *Options // of them Attempt, LimitHit, Alone
 
 	events <-chan event
 	mail   chan func()   // what is to be done by the loop
@@ -44,7 +46,6 @@ type box struct {
 	ready    bool            // everything stands
 	closed   *handoff.Closed // the init has reaped everybody else; nil: not yet
 	fellBack handoff.Fallbacks
-	skipped  []uint32        // optional mounts
 	places   []handoff.Upper // that are memory: what is written there
 	network  network
 	overlays overlays
@@ -65,7 +66,7 @@ type ending struct {
 
 func newBox(p *plan.Plan, child *process, group *cgroup.Group, o *Options) *box {
 	return &box{
-		plan: p, child: child, group: group, opts: o, overlays: overlays{scratch: -1, began: coarse()},
+		plan: p, ledger: maps.Clone(p.Ledger), child: child, group: group, opts: o, overlays: overlays{scratch: -1, began: coarse()},
 		mail: make(chan func()), over: make(chan struct{}), open: make(chan struct{}), jobs: map[uint32]*job{},
 	}
 }
@@ -216,13 +217,14 @@ func (b *box) use(u *handoff.Usage) {
 // hearBuilt: everything stands, and nothing runs in it yet.
 func (b *box) hearBuilt(x *built) {
 	b.network.nameProcesses(x.proc)
-	b.ready, b.fellBack, b.skipped = true, x.Fallbacks, x.Skipped
-	b.places = slices.Concat(x.Uppers, x.Places)
+	b.ready, b.places = true, slices.Concat(x.Uppers, x.Places)
 	if err := b.overlays.hold(x.scratch, x.Uppers); err != nil {
 		x.close()
 		b.broken(err)
 		return
 	}
+	b.fallBack(x.Fallbacks)
+	b.leftOut(x.Skipped)
 	if b.group != nil {
 		b.oom = b.group.OOM()
 	}
@@ -372,6 +374,9 @@ func (b *box) tidy() {
 	b.protected = len(b.remover.taken)
 	b.remover.gitlinks(b.plan.GitIndexes, b.plan.Places, b.overlays.began)
 	b.remover.links(b.plan.GitIndexes, b.plan.Places, b.overlays.began)
+	if b.ready && (b.stays != "" || slices.ContainsFunc(b.remover.taken, func(t taken) bool { return t.left })) {
+		b.ledger.Weaken(status.Filesystem, status.ProtectedLeft, "a protected path that did not exist before could not be removed")
+	}
 	b.changes = b.review() // after what may have been put where it is kept is gone
 	if b.takesNothing() {
 		b.masks.end()

@@ -18,9 +18,11 @@ import (
 // have waited for it.
 func (j *job) heed(t *started) {
 	j.keepFiles()
+	if t.NoListener != 0 {
+		j.unheard(unix.Errno(t.NoListener))
+	}
 	j.readAudit()
 	if t.listener < 0 {
-		j.noListener = unix.Errno(t.NoListener)
 		return
 	}
 	var err error
@@ -127,35 +129,29 @@ func (j *job) violation(d *denials.Denial) status.Violation {
 // since is when that was, in milliseconds after the target's start.
 func (j *job) since(t time.Time) int64 { return max(0, t.Sub(j.started).Milliseconds()) }
 
-// listenerLost says in the ledger that denials are not told, and why.
-func (j *job) listenerLost(ledger map[status.Capability]status.Enforcement) {
-	if j.noListener == 0 {
-		return
+// unheard: there is no listener although the plan wants one, so that denials are not told.
+func (j *job) unheard(errno unix.Errno) {
+	l, why := j.ledger, status.NotifyUnsupported
+	if j.noListener = errno; errno == unix.EBUSY {
+		why = status.ListenerTaken
 	}
-	e := ledger[status.Syscalls]
-	e.Mechanism, e.FallbackReason = "seccomp_bpf", status.NotifyUnsupported
-	if j.noListener == unix.EBUSY {
-		e.FallbackReason = status.ListenerTaken
+	l.Fallback(status.Syscalls, "seccomp_bpf", why, l[status.Syscalls].Details)
+	if j.plan.Files.Log {
+		l.Note(status.Filesystem, "but nobody could listen: "+string(why))
 	}
-	ledger[status.Syscalls] = e
-	if fs := ledger[status.Filesystem]; j.plan.Files.Log {
-		fs.Details += "; but nobody could listen: " + string(e.FallbackReason)
-		ledger[status.Filesystem] = fs
-	}
-	if n := ledger[status.Network]; j.plan.Network.Supervised {
-		n.Mechanism, n.Effective, n.FallbackReason = "seccomp_socket", false, e.FallbackReason
-		n.Details = "nobody could make the calls that say whom to reach: they are refused"
-		ledger[status.Network] = n
+	if j.plan.Network.Supervised {
+		l.Partial(status.Network, "seccomp_socket", why, "nobody could make the calls that say whom to reach: they are refused")
 	}
 }
 
 // seen is what is heard of the files that are used.
 type seen struct {
-	refuses files.Judge // or nil
-	watcher *files.Watcher
-	files   *files.Log
-	audit   *audit.Reader
-	noAudit error // why there is none where there could be one
+	refuses    files.Judge // or nil
+	watcher    *files.Watcher
+	files      *files.Log
+	audit      *audit.Reader
+	noAudit    error      // why there is none where there could be one
+	noListener unix.Errno // why nobody hears of any although the plan wants it
 }
 
 // take handles the calls that are supervised, and looks at who fails.
@@ -296,6 +292,9 @@ func (j *job) subscribe() {
 
 // readAudit tells the log what Landlock refused, besides what is in it.
 func (j *job) readAudit() {
+	if j.noAudit != nil {
+		j.ledger.Note(status.Filesystem, "Landlock's audit is not read: "+j.noAudit.Error())
+	}
 	if j.audit == nil {
 		return
 	}
@@ -325,14 +324,4 @@ func wishOf(blockers []string) string {
 		}
 	}
 	return "read"
-}
-
-// auditLost says in the ledger why Landlock's own words are not among what is told.
-func (j *job) auditLost(ledger map[status.Capability]status.Enforcement) {
-	if j.noAudit == nil {
-		return
-	}
-	e := ledger[status.Filesystem]
-	e.Details += "; Landlock's audit is not read: " + j.noAudit.Error()
-	ledger[status.Filesystem] = e
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/denials"
 )
@@ -18,9 +19,10 @@ import (
 // as long as that goes on.
 type job struct {
 	*box
-	exec *handoff.Exec
-	opts *Options
-	io   *streams
+	exec   *handoff.Exec
+	opts   *Options
+	io     *streams
+	ledger plan.Ledger // the box's, or in a sandbox for many one of its own
 
 	wall *time.Timer // nil: no limit
 	out  outcome
@@ -30,9 +32,8 @@ type job struct {
 	exited  handoff.Exited
 	used    handoff.Usage // by it and whom it waited for; by everybody, if it was the only one
 
-	judge      denials.Judge
-	denials    *denials.Listener
-	noListener unix.Errno // why there is none although the plan wants one
+	judge   denials.Judge
+	denials *denials.Listener
 
 	targetStarted bool
 	target        int           // pidfd
@@ -52,7 +53,7 @@ type job struct {
 }
 
 func newJob(b *box, e *handoff.Exec, o *Options, io *streams) *job {
-	j := &job{box: b, exec: e, opts: o, io: io, gone: make(chan struct{}), late: make(chan os.Signal, 1)}
+	j := &job{box: b, ledger: b.ledger, exec: e, opts: o, io: io, gone: make(chan struct{}), late: make(chan os.Signal, 1)}
 	j.out.seccompKills, j.out.cpuLimit, j.out.fileLimit = b.plan.SeccompKills, b.plan.Watch.CPU, fileLimit(e)
 	j.out.memory = max(b.plan.Watch.Memory, b.plan.Held.Memory)
 	if io != nil {
