@@ -60,9 +60,7 @@ func (b *box) fallBack(f handoff.Fallbacks) {
 	if f.EtcBound {
 		l.Note(status.Filesystem, "/etc is bound, since there can be no overlay over it: a name that is hidden or the run's own, and replaced outside, comes back")
 	}
-	if b.network.gateway != nil {
-		b.networkFallBack()
-	}
+	b.network.fallBack(b.plan, &f, l)
 }
 
 // readOnlyTrees are those of the caller's overlays that are none.
@@ -97,25 +95,6 @@ func noOverlay(nested bool) status.FallbackReason {
 		return status.OverlayNestedMount
 	}
 	return status.OverlayUnsupported
-}
-
-// networkFallBack is about what the run's own network could not have.
-func (b *box) networkFallBack() {
-	l, f := b.ledger, &b.fellBack
-	if f.NoRedirect && l[status.Network].Mechanism == "network_redirect" {
-		l.Fallback(status.Network, "network_listeners", status.NftablesMissing,
-			"every address is lo's own, and a gateway outside listens on the ports that rules name; names are its own")
-		if b.plan.Network.Rules.AnyPort() {
-			// Less is reachable than was asked for, never more.
-			l.Weaken(status.Network, "", "a rule that names no port holds for those ports alone")
-		}
-	}
-	if f.NoIPv6 {
-		l.Note(status.Network, "IPv4 only")
-	}
-	if f.NoPing && b.plan.Box.Network.Pings {
-		l.Note(status.Network, "ping is not answered")
-	}
 }
 
 // leftOut takes over which optional mounts there are not, and those that hide more than they were to.
