@@ -27,8 +27,7 @@ type Backend struct{}
 // Name is in every report.
 func (Backend) Name() string { return Name }
 
-// boxPlan is a plan with what it is made from: a sandbox is planned once more when it is built, beside the start of its
-// first process, and on a lower tier where the host refuses this one.
+// boxPlan is a plan with what it is made from.
 type boxPlan struct {
 	*Plan
 	spec *backend.Spec
@@ -84,19 +83,26 @@ func (p boxPlan) Ask(q config.Ask) (config.Answer, error) {
 
 var unconnected = supervisor.Options{Stdin: -1, Stdout: -1, Stderr: -1}
 
-// Build builds what a plan of this backend describes.
-func (Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, error) {
-	spec := p.(boxPlan).spec
-	command := commandOf(spec)
-	command.Boxed = true
-	box, made, r, err := Open(ctx, spec.Policy, command, unconnected)
-	if err != nil {
-		return nil, err
-	}
+// Build builds what a plan of this backend describes. It plans once more: between the two, anybody may have made, replaced or
+// removed the files that a plan is about, and of one that is older than they are, a protected path that was absent
+// would be removed again although the caller has made it. It costs no time, since the init is started meanwhile.
+func (b Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, error) {
+	box, r, err := b.Open(ctx, p.(boxPlan).spec)
 	if r != nil {
 		return nil, &backend.BuildError{Report: r}
 	}
-	return &sandbox{box: box, plan: made, spec: spec, root: openRoot(box, made.tier)}, nil
+	return box, err
+}
+
+// Open plans a sandbox, once, while its init is being started, and has that build it.
+func (Backend) Open(ctx context.Context, s *backend.Spec) (backend.Sandbox, *status.Report, error) {
+	command := commandOf(s)
+	command.Boxed = true
+	box, made, r, err := Open(ctx, s.Policy, command, unconnected)
+	if err != nil || r != nil {
+		return nil, r, err
+	}
+	return &sandbox{box: box, plan: made, spec: s, root: openRoot(box, made.tier)}, nil, nil
 }
 
 // sandbox is one that was built.
