@@ -309,11 +309,11 @@ func (b *box) fail(err *SetupError) {
 
 // broken ends a box that can't be held to its limits any more.
 func (b *box) broken(err error) {
-	var failed *SetupError
-	if !errors.As(err, &failed) {
-		failed = &SetupError{Step: "watch", Op: err.Error(), Errno: errnoOf(err)}
+	var why *SetupError
+	if !errors.As(err, &why) {
+		why = failed("watch", err)
 	}
-	b.fail(failed)
+	b.fail(why)
 	b.child.kill()
 }
 
@@ -348,7 +348,7 @@ func (b *box) release() *SetupError {
 		b.count()
 	}
 	if err := b.group.Remove(); err != nil {
-		return &SetupError{Step: "cgroup", Op: err.Error(), Errno: errnoOf(err)}
+		return failed("cgroup", err)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (b *box) weighTrees() *SetupError {
 	}
 	var err error
 	if b.trees, err = disk.New(dirs, disk.Limits{Bytes: w.Disk, Files: w.Files}); err != nil {
-		return &SetupError{Step: "disk", Op: err.Error(), Errno: errnoOf(err)}
+		return failed("disk", err)
 	}
 	return nil
 }

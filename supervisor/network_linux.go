@@ -30,7 +30,7 @@ func (b *box) supervise() *SetupError {
 		err = g.Supervise()
 	}
 	if err != nil {
-		return &SetupError{Step: "network", Op: err.Error(), Errno: errnoOf(err)}
+		return failed("network", err)
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func (b *box) sockets(m *handoff.Sockets, fds []int) *SetupError {
 	}
 	n.served += len(fds)
 	if err := n.gateway.Serve(made[:len(fds)], fds); err != nil {
-		return &SetupError{Step: "network", Op: err.Error(), Errno: errnoOf(err)}
+		return failed("network", err)
 	}
 	return nil
 }
@@ -87,10 +87,10 @@ func published(err error) *SetupError {
 	if err == nil {
 		return nil
 	}
-	e := &SetupError{Step: "publish", Op: err.Error(), Errno: errnoOf(err)}
+	e := failed("publish", err)
 	var op *net.OpError
 	if errors.As(err, &op) {
-		e.Op = op.Op
+		e.Op, e.whole = op.Op, false
 		if op.Addr != nil {
 			e.Path = op.Addr.String()
 		}

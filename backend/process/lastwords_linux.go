@@ -208,9 +208,8 @@ func (p *Plan) unshownVariables(r *config.Resolved, _ string) hint.Notice {
 			continue
 		}
 		for _, name := range filepath.SplitList(value) {
-			told := slices.ContainsFunc(p.Notices, func(n hint.Notice) bool { return strings.Contains(n.Text, strconv.Quote(name)) })
 			partly := slices.ContainsFunc(p.Rules, func(rule view.Rule) bool { return strings.HasPrefix(rule.Path, name+"/") })
-			if told || partly || !path.IsAbs(name) || names.TooBroad(name, home) || p.secret(name) || !p.showable(r, name) {
+			if slices.Contains(p.table.Told, name) || partly || !path.IsAbs(name) || names.TooBroad(name, home) || p.secret(name) || !p.showable(r, name) {
 				continue
 			}
 			if option := "--allow-read " + shell.Word(name); !slices.Contains(hints, option) && len(hints) < 3 {
