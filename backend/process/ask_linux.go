@@ -143,7 +143,7 @@ func (p *Plan) inside(name string) string {
 	return p.command.Dir + "/" + name
 }
 
-// groups are those that the target keeps.
+// supplementary are the groups that the target keeps.
 func (p *Plan) supplementary() (all []uint32) {
 	if p.Box.DropGroups {
 		return nil
@@ -160,12 +160,12 @@ func (p *Plan) supplementary() (all []uint32) {
 
 // askPath answers by the mount table, and by the ruleset where there is one.
 func (p *Plan) askPath(r *config.Resolved, a *config.Answer) error {
-	wish := explain.Op(a.Access)
-	if wish == "" {
-		wish, a.Access = explain.Read, string(explain.Read)
+	op := explain.Op(a.Access)
+	if op == "" {
+		op, a.Access = explain.Read, string(explain.Read)
 	}
 	switch {
-	case !slices.Contains(explain.Ops(), wish):
+	case !slices.Contains(explain.Ops(), op):
 		return &config.UsageError{Msg: "--access " + strconv.Quote(a.Access) + " is none of " + strings.Join(config.Accesses(), ", ") + config.Meant(a.Access, config.Accesses())}
 	case a.Asked == "" || strings.ContainsRune(a.Asked, 0):
 		return &config.UsageError{Msg: "--path: " + strconv.Quote(a.Asked) + " is no path"}
@@ -178,7 +178,7 @@ func (p *Plan) askPath(r *config.Resolved, a *config.Answer) error {
 			p.viewer.NoBeneath = !p.viewer.Bound
 		}
 	}
-	s := p.see(p.inside(a.Asked), wish)
+	s := p.see(p.inside(a.Asked), op)
 	a.Answer, a.Reason, a.Details = yesNo(s.Granted), string(s.Reason), s.Details
 	if s.Reason == explain.Process {
 		a.Answer = config.AnswerDepends
@@ -199,14 +199,14 @@ func (p *Plan) askPath(r *config.Resolved, a *config.Answer) error {
 const byLandlock = "Landlock"
 
 // see is the one evaluator: what the target may do with an absolute path.
-func (p *Plan) see(name string, wish explain.Op) explain.Decision {
+func (p *Plan) see(name string, op explain.Op) explain.Decision {
 	p.seen.Lock()
 	defer p.seen.Unlock()
 	if p.view == nil {
 		p.viewer.Groups, p.viewer.Host = p.supplementary(), hostfs.ThisInspector()
 		p.view = explain.New(p.table.View, p.viewer)
 	}
-	s := p.view.Check(name, wish)
+	s := p.view.Check(name, op)
 	if p.tier == tierNoNS {
 		s.Rule = nearestRule(p.Rules, s.Path)
 	}
@@ -220,7 +220,7 @@ func (p *Plan) see(name string, wish explain.Op) explain.Decision {
 	return s
 }
 
-// rightsFor are the rights of Landlock's that a wish takes, and where.
+// rightsFor are the rights of Landlock's that an operation takes, and where.
 func rightsFor(s *explain.Decision) (at string, rights uint64) {
 	switch {
 	case s.Op == explain.Create:
