@@ -25,11 +25,7 @@ import (
 
 // fileCompiler compiles what is visible: a table of mounts and the rules of Landlock, or without a mount namespace these
 // alone; and with it the environment, which names places.
-type fileCompiler struct {
-	*planner
-	table   *rootfs.Table
-	ruleset *landlock.Ruleset
-}
+type fileCompiler struct{ *planner }
 
 func (p *fileCompiler) compile() error {
 	in := view.Input{
@@ -52,7 +48,7 @@ func (p *fileCompiler) compile() error {
 	if err != nil {
 		return usage(p.startHint(err))
 	}
-	p.table = table
+	p.plan.table = table
 	c, e := &p.plan.Box, &p.plan.Exec
 	c.Root, c.Mounts, e.Dir, c.Stranger = table.Root, table.Mounts, table.Dir, in.Stranger
 	if p.tier == tierNoNS {
@@ -64,7 +60,6 @@ func (p *fileCompiler) compile() error {
 		return err
 	}
 	c.ScratchSize, c.ScratchInodes = p.policy.ScratchLimit(), p.policy.MaxFiles
-	p.plan.table, p.plan.ruleset = table, p.ruleset
 	p.plan.viewer = explain.Viewer{UID: p.uid, GID: p.gid, OneID: p.tier == tierUserNS, Bare: p.tier == tierNoNS}
 	p.plan.Guarded = table.Guarded
 	p.plan.Notices = hint.Notices(table.Notices)
@@ -88,7 +83,7 @@ func (p *fileCompiler) compile() error {
 
 // view writes down by what files are kept out of reach.
 func (p *fileCompiler) view() {
-	l, r := p.plan.Ledger, p.ruleset
+	l, r := p.plan.Ledger, p.plan.ruleset
 	if p.tier == tierNoNS {
 		details := fmt.Sprintf("Landlock ABI %d; %s", r.ABI, r.Details())
 		switch {
@@ -102,7 +97,7 @@ func (p *fileCompiler) view() {
 		return
 	}
 	l.Enforced(status.Filesystem, "mount_namespace", "pivot_root into an allowlisted tree")
-	t := p.table
+	t := p.plan.table
 	if t.DenyAtStart {
 		l.Note(status.Filesystem, "in writable trees and overlays --deny hides what is there at the start, not what is made later")
 	}
@@ -135,7 +130,7 @@ func (p *fileCompiler) view() {
 func (p *fileCompiler) rootfs() {
 	l := p.plan.Ledger
 	switch {
-	case p.tier == tierNoNS && p.ruleset.Held():
+	case p.tier == tierNoNS && p.plan.ruleset.Held():
 		l.Missing(status.Rootfs, p.why.reason, "no other root without a mount namespace; of the host's own only what is named is open")
 	case p.tier == tierNoNS:
 		l.Missing(status.Rootfs, p.why.reason, "the target sees the caller's files as the caller does")
@@ -149,7 +144,7 @@ func (p *fileCompiler) rootfs() {
 // overlays says what becomes of what is written to them. A rename(2) of a directory that was there gives EXDEV, since an
 // overlay with userxattr has no redirect_dir.
 func (p *fileCompiler) overlays() {
-	l, t := p.plan.Ledger, p.table
+	l, t := p.plan.Ledger, p.plan.table
 	if p.tier != tierNoNS {
 		p.plan.Overlays = t.Overlays
 		if len(t.Overlays) > 0 && p.policy.Filesystem.Keep {
@@ -230,7 +225,7 @@ func (p *fileCompiler) nested() error {
 	l := p.plan.Ledger
 	var trees []string
 	root, asked := false, false
-	for _, n := range p.table.Nested {
+	for _, n := range p.plan.table.Nested {
 		switch {
 		case n.Path == p.plan.Box.Root.Src && p.plan.Box.Root.ReadOnly:
 			root = true
@@ -266,7 +261,7 @@ func (p *fileCompiler) nested() error {
 
 // nestedTrees are those that the caller wanted as overlays.
 func (p *fileCompiler) nestedTrees() (trees []string) {
-	for _, n := range p.table.Nested {
+	for _, n := range p.plan.table.Nested {
 		if n.Asked && n.Path != p.plan.Box.Root.Src {
 			trees = append(trees, n.Path)
 		}
@@ -293,7 +288,7 @@ func (p *fileCompiler) passable() []string {
 // withoutMountNS gives a target that sees the caller's files one directory in the place of all that it would have had of
 // its own.
 func (p *fileCompiler) withoutMountNS() error {
-	c, e, table := &p.plan.Box, &p.plan.Exec, p.table
+	c, e, table := &p.plan.Box, &p.plan.Exec, p.plan.table
 	if err := p.command.reaches(p.policy, "TMPDIR", os.TempDir()); err != nil {
 		return err
 	}

@@ -28,14 +28,14 @@ func landlockABI() int {
 // second one where the policy wants it, and otherwise what no namespace keeps inside:
 // sockets of the host's, abstract ones and those in trees that are shown.
 func (p *fileCompiler) restrict() error {
-	in := landlock.Input{ABI: p.landlock, View: p.table.View, Host: hostfs.This()}
+	in := landlock.Input{ABI: p.landlock, View: p.plan.table.View, Host: hostfs.This()}
 	if p.plan.Namespaces&unix.CLONE_NEWNET == 0 {
 		in.Scoped = landlock.ScopeAbstractSockets
 	}
 	second := p.policy.Filesystem.Landlock && p.tier != tierNoNS
 	if !second && p.tier != tierNoNS {
-		p.ruleset = landlock.Unix(in)
-		p.plan.Box.Landlock = p.ruleset.Landlock
+		p.plan.ruleset = landlock.Unix(in)
+		p.plan.Box.Landlock = p.plan.ruleset.Landlock
 		return nil
 	}
 	leave, _, err := in.Host.As(p.uid, p.gid)
@@ -49,16 +49,16 @@ func (p *fileCompiler) restrict() error {
 		// loopback, which no rule about TCP can tell from others.
 		in.NoTCP = p.policy.Seccomp == "strict" && !p.policy.Network.All && len(p.policy.Network.Allow)+len(p.policy.Network.Publish) == 0
 		in.RootWritable = p.plan.Box.Root.Kind == handoff.MountOverlay && !p.plan.Box.Root.ReadOnly
-		p.ruleset = landlock.Under(in)
+		p.plan.ruleset = landlock.Under(in)
 	} else {
 		in.NoTCP = !p.policy.Network.All
 		in.View = p.withoutMade(in.View)
-		in.TempDir, in.Root, in.DenyAtStart = p.plan.Box.TempDir, p.policy.Filesystem.Rootfs, p.table.DenyAtStart
-		p.ruleset = landlock.Alone(in)
+		in.TempDir, in.Root, in.DenyAtStart = p.plan.Box.TempDir, p.policy.Filesystem.Rootfs, p.plan.table.DenyAtStart
+		p.plan.ruleset = landlock.Alone(in)
 		// What is absent elsewhere is there and closed, and git gives up at that.
-		p.table.Env["GIT_CONFIG_NOSYSTEM"] = "1"
+		p.plan.table.Env["GIT_CONFIG_NOSYSTEM"] = "1"
 	}
-	p.plan.Box.Landlock = p.ruleset.Landlock
+	p.plan.Box.Landlock = p.plan.ruleset.Landlock
 	return nil
 }
 
@@ -72,15 +72,15 @@ func (p *fileCompiler) withoutMade(v *view.View) *view.View {
 
 // rulesHere are the rules as they hold on this tier.
 func (p *fileCompiler) rulesHere() []view.Rule {
-	rules := p.table.Rules
+	rules := p.plan.table.Rules
 	if p.tier != tierNoNS {
 		return rules
 	}
-	if !p.ruleset.Held() {
+	if !p.plan.ruleset.Held() {
 		return nil
 	}
 	rules = slices.Clone(rules)
-	for _, l := range p.ruleset.Limits {
+	for _, l := range p.plan.ruleset.Limits {
 		if l.Path == "" {
 			rules = append(rules, view.Rule{Path: "/", Access: view.RuleHidden, Why: "what isn't allowed; but " + l.Kind.About()})
 			continue
@@ -115,7 +115,7 @@ const (
 // that the mode grants.
 func (p *fileCompiler) noticeImmutable() {
 	last := ""
-	for _, d := range p.ruleset.Immutable {
+	for _, d := range p.plan.ruleset.Immutable {
 		if last != "" && strings.HasPrefix(d.Dir, last+"/") {
 			continue // told with what it is in
 		}
@@ -149,7 +149,7 @@ func (p *fileCompiler) noticeImmutable() {
 
 // immutableBelow are the other directories in dir of which the same is so.
 func (p *fileCompiler) immutableBelow(dir string) (names []string) {
-	for _, d := range p.ruleset.Immutable {
+	for _, d := range p.plan.ruleset.Immutable {
 		if rest, ok := strings.CutPrefix(d.Dir, dir+"/"); ok {
 			names = append(names, rest)
 		}

@@ -239,7 +239,7 @@ func (p *Plan) showable(r *config.Resolved, name string) bool {
 	policy, command := *p.policy, *p.command
 	policy.Filesystem.AllowRead = append(slices.Clone(policy.Filesystem.AllowRead), name)
 	other := newPlanner(&policy, &command, p.tier, downgrade{})
-	files := fileCompiler{planner: other}
+	files := fileCompiler{other}
 	for _, part := range []func() error{other.identity, files.compile} {
 		if part() != nil {
 			return false

@@ -90,7 +90,7 @@ func newPlanner(policy *config.Policy, command *Command, t tier, why downgrade) 
 
 // make has each part compiled, in an order in which each finds what it needs.
 func (p *planner) make(have func() groups) (*Plan, error) {
-	files := fileCompiler{planner: p}
+	files := fileCompiler{p}
 	network := networkCompiler{planner: p}
 	limits := limitCompiler{planner: p, have: have}
 	filter := filterCompiler{planner: p, network: &network}
