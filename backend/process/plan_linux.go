@@ -132,9 +132,6 @@ func insists(q *config.Policy) handoff.Fallbacks {
 	}
 }
 
-// Policy is what the plan was made from.
-func (p *Plan) Policy() *config.Policy { return p.policy }
-
 // identity: the own ids, or as root those of --user, and the namespaces that they are in.
 func (p *planner) identity() error {
 	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())

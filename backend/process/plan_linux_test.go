@@ -266,3 +266,37 @@ func TestNoCommand(t *testing.T) {
 		t.Errorf("%v, want a usage error", err)
 	}
 }
+
+// What a policy asks for and no part of the plan writes about would be told as not in this build.
+func TestEveryPartOfThePlanWritesItsLines(t *testing.T) {
+	asksForAll := func(q *config.Policy) {
+		q.TimeLimit, q.CPUTime, q.CPULimit, q.CPUs, q.MemoryLimit, q.Processes = time.Minute, time.Minute, 50, 1, 1<<30, 9
+		q.FileDescriptors, q.MaxFileSize, q.DiskLimit, q.MaxFiles, q.OutputLimit = 99, 1<<20, 1<<20, 99, 1<<20
+		q.Network.Allow, q.Network.Publish = []string{"a.example"}, []string{"8080:80"}
+		q.Filesystem.Rootfs, q.Filesystem.Mounts = "/usr", []config.Mount{{Src: "tmpfs", Dst: "/x", Size: 1 << 20}}
+		q.CgroupParent = "/x"
+	}
+	for _, on := range []tier{tierUserNS, tierRoot, tierNoNS} {
+		for name, change := range map[string]func(*config.Policy){
+			"all":                   asksForAll,
+			"all, without a filter": func(q *config.Policy) { asksForAll(q); q.Seccomp = "off" },
+			"overlay":               func(q *config.Policy) { q.Filesystem.Workdir = "overlay" },
+			"the caller's network":  func(q *config.Policy) { q.Network.All, q.Network.Publish = true, []string{"8080:80"} },
+		} {
+			policy := config.Default()
+			change(&policy)
+			policy.AllowPartial = []string{"all"}
+			command := &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{"HOME=/nonexistent"}}
+			have := func() groups { return groups{err: errors.New("none")} }
+			p, err := newPlan(&policy, command, have, on, downgrade{reason: status.UsernsDenied})
+			if err != nil {
+				t.Fatalf("tier %d, %s: %v", on, name, err)
+			}
+			for c, e := range p.Ledger {
+				if e.FallbackReason == status.NotInBuild || e.Enabled && e.Requested == "" {
+					t.Errorf("tier %d, %s, %s: %+v", on, name, c, e)
+				}
+			}
+		}
+	}
+}

@@ -11,7 +11,7 @@ import (
 
 // What the kernel refuses because of what stands in a tree leads to no lower tier, and isn't
 // told as the host's.
-func TestNoTreeLeadsToLowerGround(t *testing.T) {
+func TestNoTreeLeadsToALowerTier(t *testing.T) {
 	f := host.Current()
 	if g, _ := probeTier(f); g != tierUserNS {
 		t.Skip("no user namespaces here: what is refused is the host's doing")
