@@ -51,14 +51,14 @@ func commandOf(s *backend.Spec) *Command {
 	return c
 }
 
-// specOf is what a report needs to know.
+// specOf is as much of a Spec as a report needs.
 func specOf(policy *config.Policy, c *Command) *backend.Spec {
 	return &backend.Spec{Policy: policy, Argv: c.Argv, Environ: c.Environ}
 }
 
 func (p boxPlan) Ledger() status.Ledger { return status.Ledger(p.Plan.Ledger) }
 
-// Key leaves out what is about one process, and what is told and not done.
+// Key leaves out what is about one process, and what is only said: the ledger and the notices.
 func (p boxPlan) Key() [32]byte {
 	box := p.Plan.Plan
 	box.Exec, box.Ledger, box.Notices, box.Box.TempDir = handoff.Exec{}, nil, nil, ""
@@ -83,9 +83,9 @@ func (p boxPlan) Ask(q config.Ask) (config.Answer, error) {
 
 var unconnected = supervisor.Options{Stdin: -1, Stdout: -1, Stderr: -1}
 
-// Build builds what a plan of this backend describes. It plans once more: between the two, anybody may have made, replaced or
-// removed the files that a plan is about, and of one that is older than they are, a protected path that was absent
-// would be removed again although the caller has made it. It costs no time, since the init is started meanwhile.
+// Build builds what a plan of this backend describes. It plans anew, because a plan names files as they were: if the caller
+// has made a protected path since, an old plan would have it removed as something that the sandbox made. That takes no
+// time, since the init is being started meanwhile.
 func (b Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, error) {
 	box, r, err := b.Open(ctx, p.(boxPlan).spec)
 	if r != nil {
@@ -180,12 +180,12 @@ func (s *sandbox) close() {
 	s.report = r
 }
 
-// Snapshot can't be had of processes.
+// Snapshot is not supported: processes can't be written down.
 func (s *sandbox) Snapshot(context.Context) (backend.Snapshot, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// Restore can't be had either.
+// Restore is not supported either.
 func (s *sandbox) Restore(context.Context, backend.Snapshot) error { return errors.ErrUnsupported }
 
 // process is one in a sandbox.

@@ -13,8 +13,7 @@ import (
 	"github.com/confine-run/confine/supervisor/cgroup"
 )
 
-// groups is what cgroups give to a run: by trying, or for a plan that isn't carried
-// out by looking.
+// groups is what cgroups give to a run. makeGroup tries it; for a plan that isn't carried out, lookForGroup looks.
 type groups struct {
 	source  cgroup.Source
 	version int
@@ -103,10 +102,10 @@ func (p *limitCompiler) showGroup() {
 	slices.SortStableFunc(p.plan.Rules, func(a, b view.Rule) int { return strings.Compare(a.Path, b.Path) })
 }
 
-// inTree: a path is the tree itself or below it.
+// inTree says whether a path is the tree itself or below it.
 func inTree(name, tree string) bool { return name == tree || strings.HasPrefix(name, tree+"/") }
 
-// file names the one that holds a limit.
+// file names the file of cgroupfs that holds a limit.
 func (g *groups) file(c cgroup.Controller) string {
 	switch {
 	case c == cgroup.Memory && g.version == 1:

@@ -24,9 +24,9 @@ func landlockABI() int {
 	return int(v)
 }
 
-// restrict compiles the ruleset: without a mount namespace the only layer of file rules, a
-// second one where the policy wants it, and otherwise what no namespace keeps inside:
-// sockets of the host's, abstract ones and those in trees that are shown.
+// restrict compiles the ruleset. Without a mount namespace it is the only layer of file rules; with one it is a second
+// layer, if the policy wants that. Otherwise it is about unix sockets alone, abstract ones and those in trees that are
+// shown, which no namespace keeps apart from the host's.
 func (p *fileCompiler) restrict() error {
 	in := landlock.Input{ABI: p.landlock, View: p.plan.table.View, Host: hostfs.This()}
 	if p.plan.Namespaces&unix.CLONE_NEWNET == 0 {
@@ -70,7 +70,7 @@ func (p *fileCompiler) withoutMade(v *view.View) *view.View {
 	return &open
 }
 
-// rulesHere are the rules as they hold on this tier.
+// rulesHere are the rules as they hold on this tier: without a mount namespace only as far as Landlock can express them.
 func (p *fileCompiler) rulesHere() []view.Rule {
 	rules := p.plan.table.Rules
 	if p.tier != tierNoNS {
@@ -147,7 +147,7 @@ func (p *fileCompiler) noticeImmutable() {
 	}
 }
 
-// immutableBelow are the other directories in dir of which the same is so.
+// immutableBelow are the immutable directories in dir, relative to it.
 func (p *fileCompiler) immutableBelow(dir string) (names []string) {
 	for _, d := range p.plan.ruleset.Immutable {
 		if rest, ok := strings.CutPrefix(d.Dir, dir+"/"); ok {

@@ -57,8 +57,8 @@ func (p *networkCompiler) gateway() error {
 	if any {
 		ports = append(ports, listening()...)
 	}
-	// With the caller's own ports alone, too, what else is tried is told: unless these
-	// are ports that this takes.
+	// The gateway also hears of what no rule names, so that it can be reported. That takes ports of the
+	// run's own lo, so it is left out where only these ports of the caller's are allowed.
 	w.Others = len(w.Named) > 0 || anyPort || len(n.Allow) > 0 && !slices.ContainsFunc(ports, taken)
 	for _, port := range ports {
 		own := w.Others && taken(port)
@@ -105,13 +105,13 @@ func (p *networkCompiler) gateway() error {
 // taken says whether names and addresses need a port of the inside.
 func taken(port uint16) bool { return port == netns.ResolverPort || port == netns.GatewayPort }
 
-// reachable is what a gateway holds a run to.
+// reachable are the rules and limits that the gateway holds a run to.
 func reachable(n *config.Network, rules *network.Rules) plan.Network {
 	return plan.Network{Rules: *rules, Log: n.Log, MaxBytes: n.MaxBytes, MaxConnections: int(n.MaxConnections)}
 }
 
-// supervise plans the way out without a network of the run's own: the supervisor makes
-// the calls that say whom to reach. Where it can't there is no way.
+// supervise plans the way out without a network namespace: the filter hands the calls that name a peer to the supervisor,
+// which makes them. Where it can't, nothing is reached.
 func (p *networkCompiler) supervise() {
 	why := ""
 	switch {
@@ -141,13 +141,13 @@ func (p *networkCompiler) supervise() {
 	}
 }
 
-// unsupervised: nobody makes these calls, and nothing is reached.
+// unsupervised notes why the supervisor makes no calls, so that nothing is reached.
 func (p *networkCompiler) unsupervised(why string) {
 	p.plan.Network, p.unreached = plan.Network{}, why
 }
 
-// filtered writes down what a filter, or none, and Landlock leave of the network where there is no namespace and nobody
-// makes its calls.
+// filtered writes the line of the network where there is no namespace and no supervisor makes its calls: the filter, if
+// there is one, and Landlock refuse sockets.
 func (p *networkCompiler) filtered(f *seccomp.Filter) {
 	if p.tier != tierNoNS || p.policy.Network.All || p.plan.Network.Supervised {
 		return

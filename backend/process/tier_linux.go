@@ -24,9 +24,8 @@ type downgrade struct {
 	hint   string
 }
 
-// next is the next lower tier after a set-up that failed because the kernel
-// denied its namespaces, and why; false where that isn't so, or there is none. What stands
-// in a tree that is shown, an image perhaps, must not lead there.
+// next is the tier to try after a set-up on t that failed, and why: ok is false unless the kernel denied the namespaces of
+// t and there is a lower tier. Nothing that lies in a tree that is shown, as an image is, may bring a run there.
 func (t tier) next(f *host.Facts, e *status.SetupError, image bool) (lower tier, why downgrade, ok bool) {
 	if e == nil || e.Errno == 0 || t == tierNoNS {
 		return t, why, false
@@ -48,7 +47,7 @@ func (t tier) next(f *host.Facts, e *status.SetupError, image bool) (lower tier,
 	return tierNoNS, why, true
 }
 
-// cloning: it failed before anything was done inside.
+// cloning says whether a set-up failed before anything was done inside.
 func cloning(e *status.SetupError) bool {
 	return e.Step == "start" && e.Op == "clone" || e.Step == "maps"
 }
@@ -57,9 +56,8 @@ func (d downgrade) ofNamespaces() bool {
 	return d.reason == status.UsernsDenied || d.reason == status.UsernsDeniedAppArmor
 }
 
-// diagnose says why a set-up failed, as far as that is the host's doing. That it denies
-// namespaces is tried once more, apart from the run: the same error can come of what stands
-// in a tree.
+// diagnose says why a set-up failed, if the host is the reason. Before it says that the host denies namespaces it tries
+// them apart from the run, since what lies in a tree can cause the same error.
 func diagnose(f *host.Facts, e *status.SetupError) (why downgrade) {
 	why.reason, why.hint = host.Diagnose(f, failureOf(e))
 	if why.ofNamespaces() && !cloning(e) {
