@@ -239,7 +239,7 @@ func rightsFor(s *explain.Decision) (at string, rights uint64) {
 
 func nearestRule(rules []view.Rule, at string) (best view.Rule) {
 	for _, rule := range rules {
-		if (rule.Path == "/" || at == rule.Path || strings.HasPrefix(at, rule.Path+"/")) && len(rule.Path) >= len(best.Path) {
+		if hostfs.Under(at, rule.Path) && len(rule.Path) >= len(best.Path) {
 			best = rule
 		}
 	}
@@ -318,7 +318,7 @@ func (p *Plan) mountOf(s *explain.Decision, target string) (best *config.Mount) 
 	all := p.policy.Filesystem.Mounts
 	for i := range all {
 		m := &all[i]
-		if (target == m.Dst || strings.HasPrefix(target, m.Dst+"/")) && (best == nil || len(m.Dst) > len(best.Dst)) {
+		if hostfs.Under(target, m.Dst) && (best == nil || len(m.Dst) > len(best.Dst)) {
 			best = m
 		}
 	}

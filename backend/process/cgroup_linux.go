@@ -8,6 +8,7 @@ import (
 
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/view"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
@@ -87,7 +88,7 @@ func (p *limitCompiler) showGroup() {
 	t := p.plan.table
 	if len(p.groups.views) == 0 || p.tier == tierNoNS || p.denied(groupRoot) ||
 		slices.ContainsFunc(p.policy.Filesystem.Deny, func(pattern string) bool { return strings.HasPrefix(pattern, groupRoot+"/") }) ||
-		slices.ContainsFunc(t.Mounts, func(m handoff.Mount) bool { return inTree(groupRoot, m.Dst) || inTree(m.Dst, groupRoot) }) {
+		slices.ContainsFunc(t.Mounts, func(m handoff.Mount) bool { return hostfs.Under(groupRoot, m.Dst) || hostfs.Under(m.Dst, groupRoot) }) {
 		return
 	}
 	for _, v := range p.groups.views {
@@ -101,9 +102,6 @@ func (p *limitCompiler) showGroup() {
 	p.plan.Rules = append(p.plan.Rules, view.Rule{Path: groupRoot, Access: view.RuleRead, Why: "system: the run's own cgroup"})
 	slices.SortStableFunc(p.plan.Rules, func(a, b view.Rule) int { return strings.Compare(a.Path, b.Path) })
 }
-
-// inTree says whether a path is the tree itself or below it.
-func inTree(name, tree string) bool { return name == tree || strings.HasPrefix(name, tree+"/") }
 
 // file names the file of cgroupfs that holds a limit.
 func (g *groups) file(c cgroup.Controller) string {

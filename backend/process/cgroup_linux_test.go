@@ -6,6 +6,7 @@ import (
 
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/view"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
@@ -53,7 +54,7 @@ func TestARunSeesItsOwnCgroup(t *testing.T) {
 			var own []handoff.Mount
 			for _, m := range p.Box.Mounts {
 				if slices.ContainsFunc(views, func(v cgroup.View) bool {
-					return m.Src == v.Path || inTree(m.Dst, v.At) || slices.Contains(v.Links, m.Dst)
+					return m.Src == v.Path || hostfs.Under(m.Dst, v.At) || slices.Contains(v.Links, m.Dst)
 				}) {
 					own = append(own, m)
 				}
@@ -79,7 +80,7 @@ func TestARunSeesItsOwnCgroup(t *testing.T) {
 			}
 		})
 	}
-	if p := planWith(t, tierUserNS, func(*config.Policy) {}); slices.ContainsFunc(p.Box.Mounts, func(m handoff.Mount) bool { return inTree(m.Dst, groupRoot) }) {
+	if p := planWith(t, tierUserNS, func(*config.Policy) {}); slices.ContainsFunc(p.Box.Mounts, func(m handoff.Mount) bool { return hostfs.Under(m.Dst, groupRoot) }) {
 		t.Error("no cgroup, and one is shown")
 	}
 }

@@ -73,10 +73,10 @@ func (p *Plan) writesNothing(_ *config.Resolved, text string) hint.Notice {
 	if said == "" {
 		return hint.Notice{}
 	}
-	if who, what, ok := strings.Cut(said, ": "); ok && path.IsAbs(who) && !belowOrAt(who, p.Exec.Dir) {
+	if who, what, ok := strings.Cut(said, ": "); ok && path.IsAbs(who) && !hostfs.Under(who, p.Exec.Dir) {
 		said = what // the path of a program
 	}
-	elsewhere := slices.ContainsFunc(p.namesIn(said), func(name string) bool { return !belowOrAt(name, p.Exec.Dir) })
+	elsewhere := slices.ContainsFunc(p.namesIn(said), func(name string) bool { return !hostfs.Under(name, p.Exec.Dir) })
 	s := p.see(p.Exec.Dir, explain.Write)
 	if elsewhere || s.Granted || s.Reason != explain.ReadOnly || s.Rule.Origin.Option != view.FromWorkdir {
 		return hint.Notice{}
@@ -84,8 +84,6 @@ func (p *Plan) writesNothing(_ *config.Resolved, text string) hint.Notice {
 	return hint.Notice{Text: "the current directory is shown read-only",
 		Remedy: "--workdir overlay takes what is written, and keeps it apart; --workdir rw lets the command change the directory itself"}
 }
-
-func belowOrAt(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
 // refusals are what programs say of ECONNREFUSED, in small letters.
 var refusals = [...]string{"connection refused", "econnrefused", "connectionrefused", "couldn't connect", "could not connect", "can't connect", "failed to connect"}
