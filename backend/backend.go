@@ -30,6 +30,12 @@ type Backend interface {
 	Build(ctx context.Context, p Plan) (Sandbox, error)
 }
 
+// Opener is a backend that plans a sandbox and builds it faster in one go.
+type Opener interface {
+	// Open is [Open] of this backend.
+	Open(ctx context.Context, s *Spec) (Sandbox, *status.Report, error)
+}
+
 // Runner is a backend that builds a sandbox and starts its only process faster in one go.
 type Runner interface {
 	// Run starts the process. What Wait of it gives is about the sandbox too, which has ended then.

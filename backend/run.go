@@ -12,6 +12,9 @@ import (
 // Open plans a sandbox and builds it. One that can't be built, or would not give what the policy insists on, is a report;
 // an error is about what was asked for.
 func Open(ctx context.Context, b Backend, s *Spec) (Sandbox, *status.Report, error) {
+	if o, ok := b.(Opener); ok {
+		return o.Open(ctx, s)
+	}
 	plan, err := b.Plan(ctx, s)
 	var box Sandbox
 	if err == nil {

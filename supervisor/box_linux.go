@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -23,9 +24,10 @@ import (
 // box is a sandbox: everything that stands before a process runs in it, and what is left of
 // it afterwards. Only the goroutine of its loop touches it as long as that goes on.
 type box struct {
-	plan  *plan.Plan
-	child *process
-	opts  *Options // of them Attempt, LimitHit, Alone
+	plan   *plan.Plan
+	ledger plan.Ledger // as planned, and what was found out since
+	child  *process
+	opts   *Options // of them Attempt, LimitHit, Alone
 
 	events <-chan event
 	mailbox
@@ -56,7 +58,6 @@ type mailbox struct {
 type standing struct {
 	ready    bool
 	fellBack handoff.Fallbacks
-	skipped  []uint32        // optional mounts
 	places   []handoff.Upper // that are memory: what is written there
 }
 
@@ -77,7 +78,7 @@ type ending struct {
 
 func newBox(p *plan.Plan, child *process, group *cgroup.Group, o *Options) *box {
 	return &box{
-		plan: p, child: child, counters: counters{group: group}, opts: o, overlays: overlays{scratch: -1, began: coarse()},
+		plan: p, ledger: maps.Clone(p.Ledger), child: child, counters: counters{group: group}, opts: o, overlays: overlays{scratch: -1, began: coarse()},
 		mailbox: mailbox{make(chan func()), make(chan struct{})}, open: make(chan struct{}), jobs: map[uint32]*job{},
 	}
 }
@@ -255,13 +256,14 @@ func (b *box) use(u *handoff.Usage) {
 // hearBuilt: everything stands, and nothing runs in it yet.
 func (b *box) hearBuilt(x *built) {
 	b.network.nameProcesses(x.proc)
-	b.ready, b.fellBack, b.skipped = true, x.Fallbacks, x.Skipped
-	b.places = slices.Concat(x.Uppers, x.Places)
+	b.ready, b.places = true, slices.Concat(x.Uppers, x.Places)
 	if err := b.overlays.hold(x.scratch, x.Uppers); err != nil {
 		x.close()
 		b.broken(err)
 		return
 	}
+	b.fallBack(x.Fallbacks)
+	b.leftOut(x.Skipped)
 	if b.group != nil {
 		b.oom = b.group.OOM()
 	}
@@ -353,11 +355,11 @@ func (b *box) fail(err *SetupError) {
 
 // broken ends a box that can't be held to its limits any more.
 func (b *box) broken(err error) {
-	var failed *SetupError
-	if !errors.As(err, &failed) {
-		failed = &SetupError{Step: "watch", Op: err.Error(), Errno: errnoOf(err)}
+	var why *SetupError
+	if !errors.As(err, &why) {
+		why = failed("watch", err)
 	}
-	b.fail(failed)
+	b.fail(why)
 	b.child.kill()
 }
 
@@ -392,7 +394,7 @@ func (b *box) release() *SetupError {
 		b.count()
 	}
 	if err := b.group.Remove(); err != nil {
-		return &SetupError{Step: "cgroup", Op: err.Error(), Errno: errnoOf(err)}
+		return failed("cgroup", err)
 	}
 	return nil
 }
@@ -412,6 +414,9 @@ func (b *box) tidy() {
 		b.stays = dir
 	}
 	b.remains = remains.Take(b.plan, b.overlays.began)
+	if b.ready && (b.stays != "" || b.remains.Left()) {
+		b.ledger.Weaken(status.Filesystem, status.ProtectedLeft, "a protected path that did not exist before could not be removed")
+	}
 	b.changes = b.review() // after what may have been put where it is kept is gone
 }
 

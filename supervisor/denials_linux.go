@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/files"
@@ -19,6 +20,7 @@ import (
 // Landlock, and of those that are only looked at.
 type refusals struct {
 	box     *box
+	ledger  plan.Ledger // the process's
 	opts    *Options
 	exec    *handoff.Exec
 	started time.Time // the target
@@ -41,9 +43,11 @@ type refusals struct {
 func (r *refusals) heed(t *started, target int, at time.Time, gone <-chan struct{}) {
 	r.started = at
 	r.keepFiles()
+	if t.NoListener != 0 {
+		r.unheard(unix.Errno(t.NoListener))
+	}
 	r.readAudit(target)
 	if t.listener < 0 {
-		r.noListener = unix.Errno(t.NoListener)
 		return
 	}
 	var err error
@@ -149,25 +153,18 @@ func (r *refusals) violation(d *denials.Denial) status.Violation {
 // since is when that was, in milliseconds after the target's start.
 func (r *refusals) since(t time.Time) int64 { return max(0, t.Sub(r.started).Milliseconds()) }
 
-// listenerLost says in the ledger that denials are not told, and why.
-func (r *refusals) listenerLost(ledger map[status.Capability]status.Enforcement) {
-	if r.noListener == 0 {
-		return
+// unheard: there is no listener although the plan wants one, so that denials are not told.
+func (r *refusals) unheard(errno unix.Errno) {
+	l, why := r.ledger, status.NotifyUnsupported
+	if r.noListener = errno; errno == unix.EBUSY {
+		why = status.ListenerTaken
 	}
-	e := ledger[status.Syscalls]
-	e.Mechanism, e.FallbackReason = "seccomp_bpf", status.NotifyUnsupported
-	if r.noListener == unix.EBUSY {
-		e.FallbackReason = status.ListenerTaken
+	l.Fallback(status.Syscalls, "seccomp_bpf", why, l[status.Syscalls].Details)
+	if r.box.plan.Files.Log {
+		l.Note(status.Filesystem, "but nobody could listen: "+string(why))
 	}
-	ledger[status.Syscalls] = e
-	if fs := ledger[status.Filesystem]; r.box.plan.Files.Log {
-		fs.Details += "; but nobody could listen: " + string(e.FallbackReason)
-		ledger[status.Filesystem] = fs
-	}
-	if n := ledger[status.Network]; r.box.plan.Network.Supervised {
-		n.Mechanism, n.Effective, n.FallbackReason = "seccomp_socket", false, e.FallbackReason
-		n.Details = "nobody could make the calls that say whom to reach: they are refused"
-		ledger[status.Network] = n
+	if r.box.plan.Network.Supervised {
+		l.Partial(status.Network, "seccomp_socket", why, "nobody could make the calls that say whom to reach: they are refused")
 	}
 }
 
@@ -310,6 +307,9 @@ func (r *refusals) subscribe() {
 // readAudit tells the log what Landlock refused, besides what is in it.
 func (r *refusals) readAudit(target int) {
 	r.heard = true
+	if r.noAudit != nil {
+		r.ledger.Note(status.Filesystem, "Landlock's audit is not read: "+r.noAudit.Error())
+	}
 	if r.audit == nil {
 		return
 	}
@@ -338,14 +338,4 @@ func wishOf(blockers []string) string {
 		}
 	}
 	return "read"
-}
-
-// auditLost says in the ledger why Landlock's own words are not among what is told.
-func (r *refusals) auditLost(ledger map[status.Capability]status.Enforcement) {
-	if r.noAudit == nil {
-		return
-	}
-	e := ledger[status.Filesystem]
-	e.Details += "; Landlock's audit is not read: " + r.noAudit.Error()
-	ledger[status.Filesystem] = e
 }

@@ -16,6 +16,8 @@ type SetupError struct {
 	Path  string
 	Errno syscall.Errno
 	Hint  string
+
+	whole bool // Op says the errno, too
 }
 
 func (e *SetupError) Error() string {
@@ -24,7 +26,7 @@ func (e *SetupError) Error() string {
 	if e.Path != "" {
 		b.WriteString(` "` + e.Path + `"`)
 	}
-	if e.Errno != 0 && !strings.HasSuffix(e.Op, e.Errno.Error()) {
+	if e.Errno != 0 && !e.whole {
 		b.WriteString(": " + e.Errno.Error())
 	}
 	return b.String()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/linux"
+	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 )
 
@@ -21,9 +22,10 @@ const beatEvery = time.Second
 // as long as that goes on.
 type job struct {
 	*box
-	exec *handoff.Exec
-	opts *Options
-	io   *streams
+	exec   *handoff.Exec
+	opts   *Options
+	io     *streams
+	ledger plan.Ledger // the box's, or in a sandbox for many one of its own
 
 	wall *time.Timer // nil: no limit
 	out  outcome
@@ -48,8 +50,8 @@ type job struct {
 }
 
 func newJob(b *box, e *handoff.Exec, o *Options, io *streams) *job {
-	j := &job{box: b, exec: e, opts: o, io: io, gone: make(chan struct{}), late: make(chan os.Signal, 1)}
-	j.refused = &refusals{box: b, opts: o, exec: e}
+	j := &job{box: b, ledger: b.ledger, exec: e, opts: o, io: io, gone: make(chan struct{}), late: make(chan os.Signal, 1)}
+	j.refused = &refusals{box: b, ledger: b.ledger, opts: o, exec: e}
 	j.out.seccompKills = b.plan.SeccompKills
 	j.out.limit = heldTo{max(b.plan.Watch.Memory, b.plan.Held.Memory), fileLimit(e), b.plan.Watch.CPU}
 	if io != nil {

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/internal/egress"
 )
@@ -29,7 +30,7 @@ func (b *box) supervise() *SetupError {
 		err = g.Supervise()
 	}
 	if err != nil {
-		return &SetupError{Step: "network", Op: err.Error(), Errno: errnoOf(err)}
+		return failed("network", err)
 	}
 	return nil
 }
@@ -55,9 +56,30 @@ func (b *box) sockets(m *handoff.Sockets, fds []int) *SetupError {
 	}
 	n.served += len(fds)
 	if err := n.gateway.Serve(made[:len(fds)], fds); err != nil {
-		return &SetupError{Step: "network", Op: err.Error(), Errno: errnoOf(err)}
+		return failed("network", err)
 	}
 	return nil
+}
+
+// fallBack writes down what the run's own network could not have.
+func (n *network) fallBack(p *plan.Plan, f *handoff.Fallbacks, l plan.Ledger) {
+	if n.gateway == nil {
+		return
+	}
+	if f.NoRedirect && l[status.Network].Mechanism == "network_redirect" {
+		l.Fallback(status.Network, "network_listeners", status.NftablesMissing,
+			"every address is lo's own, and a gateway outside listens on the ports that rules name; names are its own")
+		if p.Network.Rules.AnyPort() {
+			// Less is reachable than was asked for, never more.
+			l.Weaken(status.Network, "", "a rule that names no port holds for those ports alone")
+		}
+	}
+	if f.NoIPv6 {
+		l.Note(status.Network, "IPv4 only")
+	}
+	if f.NoPing && p.Box.Network.Pings {
+		l.Note(status.Network, "ping is not answered")
+	}
 }
 
 // published says which port could not be had.
@@ -65,10 +87,10 @@ func published(err error) *SetupError {
 	if err == nil {
 		return nil
 	}
-	e := &SetupError{Step: "publish", Op: err.Error(), Errno: errnoOf(err)}
+	e := failed("publish", err)
 	var op *net.OpError
 	if errors.As(err, &op) {
-		e.Op = op.Op
+		e.Op, e.whole = op.Op, false
 		if op.Addr != nil {
 			e.Path = op.Addr.String()
 		}

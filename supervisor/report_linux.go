@@ -35,9 +35,9 @@ func (j *job) report() *status.Report {
 	}
 	j.io.report(rep)
 	j.reportUsage(rep)
-	rep.Enforced = j.ledger()
+	rep.Enforced = j.confirmed()
 	if j.fellBack.OverlayReadOnly {
-		rep.Ending.ReadOnly = j.flatOverlays()
+		rep.Ending.ReadOnly = j.readOnlyTrees()
 	}
 	rep.LimitsHit, rep.FullMounts = j.limitsHit(rep), j.watch.FullMounts()
 	if rep.Status == status.MemLimit {

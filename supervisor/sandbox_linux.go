@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -101,6 +102,8 @@ func (s *Sandbox) Start(e *handoff.Exec, o Options, judge denials.Judge, refuses
 		s.next++
 		exec.ID = s.next
 		s.box.jobs[exec.ID] = j
+		j.ledger = maps.Clone(s.box.ledger)
+		j.refused.ledger = j.ledger
 		j.built()
 		if err := j.send(); err != nil {
 			delete(s.box.jobs, exec.ID)

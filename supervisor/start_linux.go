@@ -274,6 +274,11 @@ func (c *process) discard() {
 	c.reap()
 }
 
+// failed is a step that ended with an error.
+func failed(step string, err error) *SetupError {
+	return &SetupError{Step: step, Op: err.Error(), Errno: errnoOf(err), whole: errors.As(err, new(unix.Errno))}
+}
+
 func errnoOf(err error) unix.Errno {
 	var errno unix.Errno
 	if errors.As(err, &errno) {

@@ -123,6 +123,18 @@ func (s suite) plans(t *testing.T) {
 	if err != nil || same.Key() != other.Key() {
 		t.Errorf("the same twice, and two keys; %v", err)
 	}
+	for range 2 {
+		box, err := s.Backend.Build(t.Context(), one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.says(t, box, nil, "echo", "built"); got != "built\n" {
+			t.Errorf("built from a plan: %q", got)
+		}
+		if _, err := box.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 	spec.Policy.AllowPartial, spec.Policy.Require = nil, []string{"isolation=none-such"}
 	if _, err := s.Backend.Plan(t.Context(), spec); !errors.As(err, new(*config.Unenforceable)) {
 		t.Errorf("what can't be had: %v", err)

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"errors"
 	"os"
 	"path"
 	"path/filepath"
@@ -53,7 +52,7 @@ func (p *Plan) askHost(r *config.Resolved, a *config.Answer) error {
 		a.Answer, a.Reason, a.Rule = config.AnswerYes, string(network.ReasonAllowed), "--allow-network all"
 		a.From, a.Details = r.From("allow-network", config.WordAll), "the caller's network as it is"
 		return nil
-	case p.ground == bare:
+	case p.tier == tierNoNS:
 		a.Answer, a.Reason, a.Hint = config.AnswerNo, "no_network", "confine doctor says why there is no network namespace"
 		a.Details = "there is no network namespace, so there is no network at all"
 		return nil
@@ -144,7 +143,7 @@ func (p *Plan) inside(name string) string {
 	return p.command.Dir + "/" + name
 }
 
-// groups are those that the target keeps.
+// supplementary are the groups that the target keeps.
 func (p *Plan) supplementary() (all []uint32) {
 	if p.Box.DropGroups {
 		return nil
@@ -161,17 +160,17 @@ func (p *Plan) supplementary() (all []uint32) {
 
 // askPath answers by the mount table, and by the ruleset where there is one.
 func (p *Plan) askPath(r *config.Resolved, a *config.Answer) error {
-	wish := explain.Op(a.Access)
-	if wish == "" {
-		wish, a.Access = explain.Read, string(explain.Read)
+	op := explain.Op(a.Access)
+	if op == "" {
+		op, a.Access = explain.Read, string(explain.Read)
 	}
 	switch {
-	case !slices.Contains(explain.Ops(), wish):
+	case !slices.Contains(explain.Ops(), op):
 		return &config.UsageError{Msg: "--access " + strconv.Quote(a.Access) + " is none of " + strings.Join(config.Accesses(), ", ") + config.Meant(a.Access, config.Accesses())}
 	case a.Asked == "" || strings.ContainsRune(a.Asked, 0):
 		return &config.UsageError{Msg: "--path: " + strconv.Quote(a.Asked) + " is no path"}
 	}
-	if p.ground == inUserns && p.policy.Filesystem.Etc {
+	if p.tier == tierUserNS && p.policy.Filesystem.Etc {
 		// The child will find out; who asks has to be told beforehand.
 		ok, err := host.Has("overlay")
 		if !ok || err != nil || hostfs.MountedBelow(hostfs.This(), "/etc") {
@@ -179,7 +178,7 @@ func (p *Plan) askPath(r *config.Resolved, a *config.Answer) error {
 			p.viewer.NoBeneath = !p.viewer.Bound
 		}
 	}
-	s := p.see(p.inside(a.Asked), wish)
+	s := p.see(p.inside(a.Asked), op)
 	a.Answer, a.Reason, a.Details = yesNo(s.Granted), string(s.Reason), s.Details
 	if s.Reason == explain.Process {
 		a.Answer = config.AnswerDepends
@@ -200,15 +199,15 @@ func (p *Plan) askPath(r *config.Resolved, a *config.Answer) error {
 const byLandlock = "Landlock"
 
 // see is the one evaluator: what the target may do with an absolute path.
-func (p *Plan) see(name string, wish explain.Op) explain.Decision {
+func (p *Plan) see(name string, op explain.Op) explain.Decision {
 	p.seen.Lock()
 	defer p.seen.Unlock()
 	if p.view == nil {
 		p.viewer.Groups, p.viewer.Host = p.supplementary(), hostfs.ThisInspector()
 		p.view = explain.New(p.table.View, p.viewer)
 	}
-	s := p.view.Check(name, wish)
-	if p.ground == bare {
+	s := p.view.Check(name, op)
+	if p.tier == tierNoNS {
 		s.Rule = nearestRule(p.Rules, s.Path)
 	}
 	if s.Granted && !p.ruleset.Gives(rightsFor(&s)) {
@@ -221,7 +220,7 @@ func (p *Plan) see(name string, wish explain.Op) explain.Decision {
 	return s
 }
 
-// rightsFor are the rights of Landlock's that a wish takes, and where.
+// rightsFor are the rights of Landlock's that an operation takes, and where.
 func rightsFor(s *explain.Decision) (at string, rights uint64) {
 	switch {
 	case s.Op == explain.Create:
@@ -240,7 +239,7 @@ func rightsFor(s *explain.Decision) (at string, rights uint64) {
 
 func nearestRule(rules []view.Rule, at string) (best view.Rule) {
 	for _, rule := range rules {
-		if (rule.Path == "/" || at == rule.Path || strings.HasPrefix(at, rule.Path+"/")) && len(rule.Path) >= len(best.Path) {
+		if hostfs.Under(at, rule.Path) && len(rule.Path) >= len(best.Path) {
 			best = rule
 		}
 	}
@@ -319,7 +318,7 @@ func (p *Plan) mountOf(s *explain.Decision, target string) (best *config.Mount) 
 	all := p.policy.Filesystem.Mounts
 	for i := range all {
 		m := &all[i]
-		if (target == m.Dst || strings.HasPrefix(target, m.Dst+"/")) && (best == nil || len(m.Dst) > len(best.Dst)) {
+		if hostfs.Under(target, m.Dst) && (best == nil || len(m.Dst) > len(best.Dst)) {
 			best = m
 		}
 	}
@@ -344,17 +343,6 @@ func mountHintFor(m *config.Mount, s *explain.Decision, target string) string {
 		return "--mount " + shell.Word(config.Mount{Src: m.Src, Dst: m.Dst, Mode: "rw"}.String())
 	}
 	return ""
-}
-
-// startHint: --allow-read, as it is said of a place to start that isn't visible, contradicts --virtual-fs.
-func (p *planner) startHint(err error) error {
-	var e *view.Error
-	if !p.policy.Filesystem.Virtual || !errors.As(err, &e) || e.Option != "--chdir" || !errors.Is(e.Err, view.ErrNotVisible) {
-		return err
-	}
-	other := *e
-	other.Hint = "with --virtual-fs only mounts are visible: --chdir takes the DST of one, or a directory below"
-	return &other
 }
 
 func yesNo(yes bool) string {

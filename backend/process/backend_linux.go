@@ -27,17 +27,16 @@ type Backend struct{}
 // Name is in every report.
 func (Backend) Name() string { return Name }
 
-// boxPlan is a plan with what it is made from: a sandbox is planned once more when it is built, beside the start of its
-// first process, and on lower ground where the host refuses this one.
+// boxPlan is a plan with what it is made from.
 type boxPlan struct {
 	*Plan
 	spec *backend.Spec
 }
 
-// Plan computes what will be done on the highest ground. What the host gives is tried when the sandbox is built.
+// Plan computes what will be done on the highest tier. What the host gives is tried when the sandbox is built.
 func (Backend) Plan(_ context.Context, s *backend.Spec) (backend.Plan, error) {
 	have := lookForGroup(s.Policy)
-	p, err := newPlan(s.Policy, commandOf(s), func() groups { return have }, inUserns, denial{})
+	p, err := newPlan(s.Policy, commandOf(s), func() groups { return have }, tierUserNS, downgrade{})
 	if p == nil {
 		return nil, err
 	}
@@ -52,14 +51,14 @@ func commandOf(s *backend.Spec) *Command {
 	return c
 }
 
-// specOf is what a report needs to know.
+// specOf is as much of a Spec as a report needs.
 func specOf(policy *config.Policy, c *Command) *backend.Spec {
 	return &backend.Spec{Policy: policy, Argv: c.Argv, Environ: c.Environ}
 }
 
-func (p boxPlan) Ledger() status.Ledger { return p.Plan.Ledger }
+func (p boxPlan) Ledger() status.Ledger { return status.Ledger(p.Plan.Ledger) }
 
-// Key leaves out what is about one process, and what is told and not done.
+// Key leaves out what is about one process, and what is only said: the ledger and the notices.
 func (p boxPlan) Key() [32]byte {
 	box := p.Plan.Plan
 	box.Exec, box.Ledger, box.Notices, box.Box.TempDir = handoff.Exec{}, nil, nil, ""
@@ -84,19 +83,26 @@ func (p boxPlan) Ask(q config.Ask) (config.Answer, error) {
 
 var unconnected = supervisor.Options{Stdin: -1, Stdout: -1, Stderr: -1}
 
-// Build builds what a plan of this backend describes.
-func (Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, error) {
-	spec := p.(boxPlan).spec
-	command := commandOf(spec)
-	command.Boxed = true
-	box, made, r, err := Open(ctx, spec.Policy, command, unconnected)
-	if err != nil {
-		return nil, err
-	}
+// Build builds what a plan of this backend describes. It plans anew, because a plan names files as they were: if the caller
+// has made a protected path since, an old plan would have it removed as something that the sandbox made. That takes no
+// time, since the init is being started meanwhile.
+func (b Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, error) {
+	box, r, err := b.Open(ctx, p.(boxPlan).spec)
 	if r != nil {
 		return nil, &backend.BuildError{Report: r}
 	}
-	return &sandbox{box: box, plan: made, spec: spec, root: openRoot(box, made.ground)}, nil
+	return box, err
+}
+
+// Open plans a sandbox, once, while its init is being started, and has that build it.
+func (Backend) Open(ctx context.Context, s *backend.Spec) (backend.Sandbox, *status.Report, error) {
+	command := commandOf(s)
+	command.Boxed = true
+	box, made, r, err := Open(ctx, s.Policy, command, unconnected)
+	if err != nil || r != nil {
+		return nil, r, err
+	}
+	return &sandbox{box: box, plan: made, spec: s, root: openRoot(box, made.tier)}, nil, nil
 }
 
 // sandbox is one that was built.
@@ -174,12 +180,12 @@ func (s *sandbox) close() {
 	s.report = r
 }
 
-// Snapshot can't be had of processes.
+// Snapshot is not supported: processes can't be written down.
 func (s *sandbox) Snapshot(context.Context) (backend.Snapshot, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// Restore can't be had either.
+// Restore is not supported either.
 func (s *sandbox) Restore(context.Context, backend.Snapshot) error { return errors.ErrUnsupported }
 
 // process is one in a sandbox.

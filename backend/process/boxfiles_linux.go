@@ -16,29 +16,29 @@ import (
 	"github.com/confine-run/confine/supervisor"
 )
 
-// boxFiles are the files of a sandbox, by a descriptor of its root. The mounts that stand inside stand here too: what
-// is hidden there is hidden, and what is read-only is.
+// boxFiles are the files of a sandbox, found from a descriptor of its root directory. Its mounts hold for them as for
+// the processes inside: what is hidden or read-only there is so here.
 type boxFiles struct {
 	root *boxRoot
-	// Root does with them what the processes inside can, and what it makes is theirs.
+	// A caller that is root works on them under these ids: it can do what the processes inside can, and what it makes is theirs.
 	uid, gid uint32
 }
 
 var errNotRegular = errors.New("not a regular file")
 
-// boxRoot is the root directory of a sandbox, as long as that stands. It is opened when it is first needed, and
-// nobody has its number when it is closed.
+// boxRoot is a descriptor of a sandbox's root directory. It is opened when it is first needed, and closed when nobody
+// uses it any more.
 type boxRoot struct {
-	mu   sync.RWMutex
-	open func() (int, error)
-	shut bool
+	mu     sync.RWMutex
+	open   func() (int, error)
+	closed bool
 }
 
-// use calls do with the descriptor.
+// use calls do with the descriptor, which stays open until do returns.
 func (r *boxRoot) use(do func(root int) error) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if r.shut {
+	if r.closed {
 		return backend.ErrClosed
 	}
 	root, err := r.open()
@@ -52,17 +52,18 @@ func (r *boxRoot) use(do func(root int) error) error {
 func (r *boxRoot) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.shut {
-		r.shut = true
+	if !r.closed {
+		r.closed = true
 		if fd, err := r.open(); err == nil {
 			_ = unix.Close(fd)
 		}
 	}
 }
 
-// openRoot opens it once. Without a mount namespace the files would be the caller's.
-func openRoot(box *supervisor.Sandbox, g ground) *boxRoot {
-	if g == bare {
+// openRoot gives a root directory that is opened at most once, and none where there is no mount namespace: those files
+// would be the caller's.
+func openRoot(box *supervisor.Sandbox, t tier) *boxRoot {
+	if t == tierNoNS {
 		return &boxRoot{open: func() (int, error) { return -1, errors.ErrUnsupported }}
 	}
 	return &boxRoot{open: sync.OnceValues(box.Root)}
@@ -74,8 +75,8 @@ func (s *sandbox) Files() backend.Files {
 	return boxFiles{s.root, c.UID, c.GID}
 }
 
-// open follows every link within the root. What the kernel makes up (/proc, /sys) answers for who asks, and
-// isn't the sandbox's.
+// open follows every link within the root. It refuses files of /proc and /sys: they tell of the process that opens them,
+// and that is the caller's.
 func (f boxFiles) open(op, name string, flags int, perm fs.FileMode) (*os.File, error) {
 	how := &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	if flags&unix.O_CREAT != 0 {
@@ -104,7 +105,8 @@ func (f boxFiles) open(op, name string, flags int, perm fs.FileMode) (*os.File, 
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// regular is open of what has to be a regular file. A FIFO doesn't make it wait, nor is a device opened for what it does.
+// regular opens a regular file, and refuses all else. It doesn't wait for the other end of a FIFO, and has no device do
+// anything.
 func (f boxFiles) regular(op, name string, flags int, perm fs.FileMode) (*os.File, error) {
 	if flags&unix.O_CREAT == 0 {
 		if info, err := f.Stat(name); err != nil {

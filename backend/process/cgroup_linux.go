@@ -8,13 +8,13 @@ import (
 
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/view"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
 )
 
-// groups is what cgroups give to a run: by trying, or for a plan that isn't carried
-// out by looking.
+// groups is what cgroups give to a run. makeGroup tries it; for a plan that isn't carried out, lookForGroup looks.
 type groups struct {
 	source  cgroup.Source
 	version int
@@ -51,9 +51,9 @@ func makeGroup(p *config.Policy, anchor func() int) (*cgroup.Group, groups) {
 	return g, have
 }
 
-// noGroupOnBare: where the target sees the caller's cgroup file system, and as
+// noGroupWithoutNS: where the target sees the caller's cgroup file system, and as
 // its user, it could leave its cgroup or freeze us. What watches from outside holds.
-func noGroupOnBare(p *config.Policy) groups {
+func noGroupWithoutNS(p *config.Policy) groups {
 	if !wantsGroup(p) {
 		return groups{}
 	}
@@ -84,12 +84,12 @@ const groupRoot = "/sys/fs/cgroup"
 // they have instead of what the host has. The target's cgroup namespace begins there, so that
 // neither /proc/self/cgroup nor /proc/self/mountinfo say what is around it. What the
 // policy says about the place itself stands.
-func (p *planner) showGroup() error {
+func (p *limitCompiler) showGroup() {
 	t := p.plan.table
-	if len(p.groups.views) == 0 || p.ground == bare || p.denied(groupRoot) ||
+	if len(p.groups.views) == 0 || p.tier == tierNoNS || p.denied(groupRoot) ||
 		slices.ContainsFunc(p.policy.Filesystem.Deny, func(pattern string) bool { return strings.HasPrefix(pattern, groupRoot+"/") }) ||
-		slices.ContainsFunc(t.Mounts, func(m handoff.Mount) bool { return inTree(groupRoot, m.Dst) || inTree(m.Dst, groupRoot) }) {
-		return nil
+		slices.ContainsFunc(t.Mounts, func(m handoff.Mount) bool { return hostfs.Under(groupRoot, m.Dst) || hostfs.Under(m.Dst, groupRoot) }) {
+		return
 	}
 	for _, v := range p.groups.views {
 		t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountBind, Dst: v.At, Src: v.Path, Dev: v.Dev, Ino: v.Ino,
@@ -101,21 +101,9 @@ func (p *planner) showGroup() error {
 	p.plan.Box.Mounts = t.Mounts
 	p.plan.Rules = append(p.plan.Rules, view.Rule{Path: groupRoot, Access: view.RuleRead, Why: "system: the run's own cgroup"})
 	slices.SortStableFunc(p.plan.Rules, func(a, b view.Rule) int { return strings.Compare(a.Path, b.Path) })
-	return nil
 }
 
-// inTree: a path is the tree itself or below it.
-func inTree(name, tree string) bool { return name == tree || strings.HasPrefix(name, tree+"/") }
-
-// mechanism is the ledger's name for cgroups of this version.
-func (g *groups) mechanism() string {
-	if g.version == 1 {
-		return "cgroup_v1"
-	}
-	return "cgroup_v2"
-}
-
-// file names the one that holds a limit.
+// file names the file of cgroupfs that holds a limit.
 func (g *groups) file(c cgroup.Controller) string {
 	switch {
 	case c == cgroup.Memory && g.version == 1:
@@ -130,44 +118,17 @@ func (g *groups) file(c cgroup.Controller) string {
 	return "cpu.max"
 }
 
-// enter puts into the ledger what the cgroup does, and why it doesn't do the rest.
-func (g *groups) enter(l map[status.Capability]status.Enforcement, p *planner) {
-	for c, controller := range map[status.Capability]cgroup.Controller{
-		status.Memory: cgroup.Memory, status.Tasks: cgroup.PIDs, status.CPURate: cgroup.CPU, status.CPUTime: cgroup.CPUAcct,
-	} {
-		e := l[c]
-		switch {
-		case !e.Enabled:
-			continue
-		case controller == cgroup.CPUAcct && g.counts:
-			e.Mechanism, e.Details = g.mechanism(), "CPU time of the whole cgroup, RLIMIT_CPU behind it"
-		case g.holds[controller]:
-			e.Mechanism, e.Details = g.mechanism(), g.file(controller)
-		default:
-			if e.FallbackReason == "" {
-				e.FallbackReason = status.CgroupNotDelegated
-			}
-			l[c] = e
-			continue
-		}
-		e.Effective, e.FallbackReason = true, ""
-		if g.version == 1 {
-			e.FallbackReason = status.CgroupV1
-		}
-		l[c] = e
-	}
-	asked := p.policy.CgroupParent
+// cgroup writes down where the run's is made, or why there is none.
+func (p *limitCompiler) cgroup() {
+	l, g, asked := p.plan.Ledger, &p.groups, p.policy.CgroupParent
 	switch {
+	case g.source != "" && asked == "":
+		l.Ask(status.Cgroup, "any")
+		fallthrough
 	case g.source != "":
-		requested := "any"
-		if asked != "" {
-			requested = asked
-		}
-		l[status.Cgroup] = on(requested, string(g.source), "")
+		l.Enforced(status.Cgroup, string(g.source), "")
 	case asked != "":
-		e := on(asked, "none", g.err.Error())
-		e.Effective, e.FallbackReason = false, status.CgroupNotDelegated
-		l[status.Cgroup] = e
+		l.Missing(status.Cgroup, status.CgroupNotDelegated, g.err.Error())
 	case g.err != nil:
 		// Not which call was refused: looking and trying find out by different ones.
 		l[status.Cgroup] = status.Enforcement{Requested: "any", Mechanism: "none",

@@ -6,20 +6,21 @@ import (
 
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/view"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
 )
 
 // planWith is the plan of a run that has these views of its cgroup.
-func planWith(t *testing.T, g ground, change func(*config.Policy), views ...cgroup.View) *Plan {
+func planWith(t *testing.T, g tier, change func(*config.Policy), views ...cgroup.View) *Plan {
 	t.Helper()
 	policy := config.Default()
 	policy.AllowPartial = []string{"all"}
 	change(&policy)
 	command := &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{}}
 	have := groups{source: cgroup.CgroupV1, version: 1, views: views}
-	p, err := newPlan(&policy, command, func() groups { return have }, g, denial{reason: status.UsernsDenied})
+	p, err := newPlan(&policy, command, func() groups { return have }, g, downgrade{reason: status.UsernsDenied})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,27 +34,27 @@ func TestARunSeesItsOwnCgroup(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		ground ground
+		tier   tier
 		change func(*config.Policy)
 		shown  bool
 	}{
-		{"always", inUserns, func(*config.Policy) {}, true},
-		{"as root without a user namespace", asRoot, func(*config.Policy) {}, true},
-		{"virtual", inUserns, func(p *config.Policy) { p.Filesystem.Virtual = true }, true},
-		{"beside another part of /sys", inUserns, func(p *config.Policy) { p.Filesystem.AllowRead = []string{"/sys/kernel"} }, true},
-		{"without mounts", bare, func(*config.Policy) {}, false},
-		{"denied", inUserns, func(p *config.Policy) { p.Filesystem.Deny = []string{"/sys/fs/cgroup"} }, false},
-		{"denied above", inUserns, func(p *config.Policy) { p.Filesystem.Deny = []string{"/sys"} }, false},
-		{"denied by a pattern", inUserns, func(p *config.Policy) { p.Filesystem.Deny = []string{"/sys/*/cgroup"} }, false},
-		{"denied in part", inUserns, func(p *config.Policy) { p.Filesystem.Deny = []string{"/sys/fs/cgroup/memory"} }, false},
-		{"the caller's, named", inUserns, func(p *config.Policy) { p.Filesystem.AllowRead = []string{"/sys/fs"} }, false},
+		{"always", tierUserNS, func(*config.Policy) {}, true},
+		{"as root without a user namespace", tierRoot, func(*config.Policy) {}, true},
+		{"virtual", tierUserNS, func(p *config.Policy) { p.Filesystem.Virtual = true }, true},
+		{"beside another part of /sys", tierUserNS, func(p *config.Policy) { p.Filesystem.AllowRead = []string{"/sys/kernel"} }, true},
+		{"without mounts", tierNoNS, func(*config.Policy) {}, false},
+		{"denied", tierUserNS, func(p *config.Policy) { p.Filesystem.Deny = []string{"/sys/fs/cgroup"} }, false},
+		{"denied above", tierUserNS, func(p *config.Policy) { p.Filesystem.Deny = []string{"/sys"} }, false},
+		{"denied by a pattern", tierUserNS, func(p *config.Policy) { p.Filesystem.Deny = []string{"/sys/*/cgroup"} }, false},
+		{"denied in part", tierUserNS, func(p *config.Policy) { p.Filesystem.Deny = []string{"/sys/fs/cgroup/memory"} }, false},
+		{"the caller's, named", tierUserNS, func(p *config.Policy) { p.Filesystem.AllowRead = []string{"/sys/fs"} }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := planWith(t, c.ground, c.change, views...)
+			p := planWith(t, c.tier, c.change, views...)
 			var own []handoff.Mount
 			for _, m := range p.Box.Mounts {
 				if slices.ContainsFunc(views, func(v cgroup.View) bool {
-					return m.Src == v.Path || inTree(m.Dst, v.At) || slices.Contains(v.Links, m.Dst)
+					return m.Src == v.Path || hostfs.Under(m.Dst, v.At) || slices.Contains(v.Links, m.Dst)
 				}) {
 					own = append(own, m)
 				}
@@ -79,7 +80,7 @@ func TestARunSeesItsOwnCgroup(t *testing.T) {
 			}
 		})
 	}
-	if p := planWith(t, inUserns, func(*config.Policy) {}); slices.ContainsFunc(p.Box.Mounts, func(m handoff.Mount) bool { return inTree(m.Dst, groupRoot) }) {
+	if p := planWith(t, tierUserNS, func(*config.Policy) {}); slices.ContainsFunc(p.Box.Mounts, func(m handoff.Mount) bool { return hostfs.Under(m.Dst, groupRoot) }) {
 		t.Error("no cgroup, and one is shown")
 	}
 }
@@ -96,7 +97,7 @@ func TestScratchLimit(t *testing.T) {
 			t.Errorf("%d of disk and %d of memory: %d, want %d", c.disk, c.memory, got, c.want)
 		}
 	}
-	p := planWith(t, inUserns, func(p *config.Policy) { p.DiskLimit, p.MemoryLimit = 2<<30, 512<<20 })
+	p := planWith(t, tierUserNS, func(p *config.Policy) { p.DiskLimit, p.MemoryLimit = 2<<30, 512<<20 })
 	if e := p.Ledger[status.Disk]; p.Box.Scratch.Size != 384<<20 || e.Requested != "2G" || !e.Effective {
 		t.Errorf("%d, %+v", p.Box.Scratch.Size, e)
 	}

@@ -21,7 +21,7 @@ type Command struct {
 	TTY        [3]bool
 	Rows, Cols uint16
 
-	// Boxed: it is built for, and will be started later, with streams of its own.
+	// Boxed: a sandbox is built for commands like this one. Each is started later, with streams of its own.
 	Boxed bool
 
 	// WatchFiles: each access to a file, refused or not, is told to IO.Accesses.
@@ -52,7 +52,7 @@ func (c *Command) fill() error {
 
 func (c *Command) env(name string) string { return config.LookupEnv(c.Environ, name) }
 
-// reaches refuses a file of a policy that a link in a tree of work leads to.
+// reaches refuses a file that the policy names, if a link in a tree of work is on the way to it.
 func (c *Command) reaches(policy *config.Policy, option, name string) error {
 	others := slices.DeleteFunc(slices.Clone(c.ConfigFiles), func(f string) bool { return f == name })
 	if _, err := config.NamesOf(policy, c.Dir, others, c.env).Real(name, false); err != nil {

@@ -1,7 +1,47 @@
 // Package process is the backend of Linux: sandboxes of namespaces, cgroups, Landlock and system call filters, or of as
 // much of that as the host gives.
 //
-// Read plan_linux.go first: a planner asks each part in turn (ground, file system, network, limits, filter), and the last
-// of them words the ledger. run_linux.go has plans carried out by package supervisor, on the highest ground that holds;
-// backend_linux.go is the seam of package backend. ask_linux.go and lastwords_linux.go answer afterwards.
+// # From main to execve and back
+//
+// One run, in the order in which it happens. The words on the left are functions.
+//
+//	main.main                 is this process the inside of a run (Init), or the command line?
+//	cli.Main                  words and files → config.Resolve → Policy
+//	cli.runConfined           connects streams, terminal and signals
+//	Execute, carryOut         unpacks an image; then, from the highest tier down:
+//	  prepare                 begins three things at once, and waits for them:
+//	    supervisor.Prepare      the child is cloned into the namespaces of the tier, and waits for its plan
+//	    makeGroup               the run's cgroup
+//	    newPlan                 the plan and its ledger, see below
+//	  Prepared.Run            package supervisor carries the plan out
+//	    box.begin               sends the child its part of it
+//	    child.Main              INSIDE: builds the sandbox by its list of steps, tells that it is Built, and serves
+//	      state.exec, fork      the target: a list of calls, the last of which is execve
+//	      state.waited          its end is told (Exited); state.close kills and reaps everybody else, and tells (Closed)
+//	    box.loop                OUTSIDE: hears what the child tells (box.hear), keeps clocks and limits, until the child's end
+//	    box.close, box.tidy     lets go of what there was, and removes what may not be left
+//	    outcome.verdict         why it ended → Status
+//	    job.report              → Report, with what the ledger came to (job.confirmed)
+//	  tier.next               the kernel refused these namespaces: all of it again, one tier lower
+//	  explained               what this host has to say about a failure
+//	Plan.LastWords            what a command that failed may have lacked
+//	cli.Main                  says how it ended, and ends with the exit code of that
+//
+// A sandbox for many processes comes the same way, by Backend.Open: Prepared.Build in the place of Run, and then
+// sandbox.Start for each process.
+//
+// # The plan and its ledger
+//
+// A planner (plan_linux.go) asks one compiler after another: identity; files (filesystem_linux.go, landlock_linux.go);
+// network; limits, with the cgroup; the filter of system calls. Each fills in fields of the plan that are its own, and writes
+// their lines of the ledger there and then. The ledger begins with what the policy asks for (ledger_linux.go); what no
+// compiler writes about is missing, and config.Accept refuses what is missing and may not be. What turns out only when
+// the sandbox is built, package supervisor writes over that, where it hears of it.
+//
+// A plan is made for one tier (tier_linux.go), is data, and is carried out as it is or not at all.
+//
+// # Afterwards
+//
+// What is visible, reachable and allowed can be asked of a plan (ask_linux.go). The same evaluator says which accesses
+// the rules have refused (files_linux.go), and what to name in the last words (lastwords_linux.go).
 package process

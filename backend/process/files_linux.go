@@ -1,66 +1,16 @@
 package process
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"path"
 	"strings"
 
 	"github.com/confine-run/confine/internal/explain"
-	"github.com/confine-run/confine/internal/plan"
-	"github.com/confine-run/confine/internal/seccomp"
 	"github.com/confine-run/confine/supervisor/files"
 )
 
-// builder compiles the policy of system calls, with something more laid over it.
-type builder = func(...seccomp.Addition) (*seccomp.Filter, error)
-
-// watch lays over the filter that is loaded first what hands on the calls that name
-// files. The one that is loaded where nobody can listen stays as it is.
-func (p *planner) watch(build builder) error {
-	f := plan.Files{Log: p.policy.Filesystem.Log, Watch: p.command.WatchFiles}
-	if !f.Any() {
-		return nil
-	}
-	with := []seccomp.Addition{seccomp.WatchedFiles}
-	if f.Watch {
-		with = append(with, seccomp.WatchedLooks)
-	}
-	filter, err := build(with...)
-	if err != nil {
-		return usage(err)
-	}
-	program := filter.Notifying()
-	if len(program) == 0 || len(p.plan.Exec.SeccompNotify) == 0 && p.plan.Network.Supervised {
-		p.unwatched = "this policy of system calls can't be supervised"
-		return nil
-	}
-	p.plan.watched, p.plan.Files = filter, f
-	p.plan.Exec.SeccompNotify, p.plan.Exec.SeccompPass = program, unguessable()
-	return nil
-}
-
-// unguessable is a number that isn't 0.
-func unguessable() uint64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	return binary.NativeEndian.Uint64(b[:]) | 1
-}
-
-// told says in the ledger whether refused accesses are.
-func (p *planner) told() string {
-	switch {
-	case p.plan.Files.Log:
-		return "; what the rules refuse is told (" + notifying + ", " + string(seccomp.WatchedFiles) + ")"
-	case p.policy.Filesystem.Log:
-		return "; what the rules refuse is not told: " + p.unwatched
-	}
-	return ""
-}
-
-// wishes of calls, as the evaluator has them. Taking a name away is writing to its
+// operations of calls, as the evaluator has them. Taking a name away is writing to its
 // directory.
-var wishes = map[files.Wish]explain.Op{
+var operations = map[files.Wish]explain.Op{
 	files.Read: explain.Read, files.List: explain.Read, files.Connect: explain.Read,
 	files.Write: explain.Write, files.Create: explain.Create, files.Exec: explain.Exec,
 	files.Remove: explain.Write,
@@ -70,7 +20,7 @@ var wishes = map[files.Wish]explain.Op{
 // target sees there doesn't contradict it. What the run itself has made, the evaluator
 // doesn't know of.
 func (p *Plan) refuses(a *files.Access) (files.Refusal, bool) {
-	wish, ok := wishes[a.Wish]
+	op, ok := operations[a.Wish]
 	if !ok || !remarkable(a.Path) {
 		return files.Refusal{}, false
 	}
@@ -79,9 +29,9 @@ func (p *Plan) refuses(a *files.Access) (files.Refusal, bool) {
 		if !a.Exists {
 			return files.Refusal{}, false
 		}
-		name, wish = path.Dir(a.Path), explain.Write
+		name, op = path.Dir(a.Path), explain.Write
 	}
-	s := p.see(name, wish)
+	s := p.see(name, op)
 	if s.Granted || !agrees(a, &s) {
 		return files.Refusal{}, false
 	}

@@ -57,9 +57,8 @@ func (c *Command) imageCache(policy *config.Policy) (string, error) {
 	return dir, c.reaches(policy, "unpacked images", dir)
 }
 
-// root says which tree is the root: that of an image where --rootfs names one. A plan by
-// itself unpacks nothing.
-func (p *planner) root(in *view.Input) error {
+// root finds the tree that --rootfs names: a directory, or what an image was unpacked to. A plan by itself unpacks nothing.
+func (p *fileCompiler) root(in *view.Input) error {
 	src := p.policy.Filesystem.Rootfs
 	if in.Rootfs = src; src == "" || p.command.image == nil && !image.Is(src) {
 		return nil
@@ -86,8 +85,8 @@ func (p *planner) root(in *view.Input) error {
 	return nil
 }
 
-// imageDir says when the target doesn't start where its image says, since that isn't in it.
-func (p *planner) imageDir(dir string) {
+// imageDir tells the user when the image names a directory to start in that it doesn't have.
+func (p *fileCompiler) imageDir(dir string) {
 	if at := path.Join("/", dir); at != "/" && p.plan.Exec.Dir == "/" && p.policy.Filesystem.Chdir == "" {
 		p.notice("the image says to start in " + strconv.Quote(at) + ", which is no directory in it: the command starts in /")
 	}

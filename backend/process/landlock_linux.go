@@ -1,13 +1,10 @@
 package process
 
 import (
-	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -15,9 +12,7 @@ import (
 	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/landlock"
 	"github.com/confine-run/confine/internal/quote"
-	"github.com/confine-run/confine/internal/rootfs"
 	"github.com/confine-run/confine/internal/view"
-	"github.com/confine-run/confine/status"
 )
 
 // landlockABI is the version that the kernel has, 0 for none.
@@ -29,18 +24,18 @@ func landlockABI() int {
 	return int(v)
 }
 
-// landlock compiles the ruleset: the only layer of file rules on bare ground, a
-// second one where the policy wants it, and otherwise what no namespace keeps inside:
-// sockets of the host's, abstract ones and those in trees that are shown.
-func (p *planner) landlock(table *rootfs.Table) error {
-	in := landlock.Input{ABI: p.abi, View: table.View, Host: hostfs.This()}
+// restrict compiles the ruleset. Without a mount namespace it is the only layer of file rules; with one it is a second
+// layer, if the policy wants that. Otherwise it is about unix sockets alone, abstract ones and those in trees that are
+// shown, which no namespace keeps apart from the host's.
+func (p *fileCompiler) restrict() error {
+	in := landlock.Input{ABI: p.landlock, View: p.plan.table.View, Host: hostfs.This()}
 	if p.plan.Namespaces&unix.CLONE_NEWNET == 0 {
 		in.Scoped = landlock.ScopeAbstractSockets
 	}
-	second := p.policy.Filesystem.Landlock && p.ground != bare
-	if !second && p.ground != bare {
-		p.ruleset = landlock.Unix(in)
-		p.plan.Box.Landlock = p.ruleset.Landlock
+	second := p.policy.Filesystem.Landlock && p.tier != tierNoNS
+	if !second && p.tier != tierNoNS {
+		p.plan.ruleset = landlock.Unix(in)
+		p.plan.Box.Landlock = p.plan.ruleset.Landlock
 		return nil
 	}
 	leave, _, err := in.Host.As(p.uid, p.gid)
@@ -54,68 +49,38 @@ func (p *planner) landlock(table *rootfs.Table) error {
 		// loopback, which no rule about TCP can tell from others.
 		in.NoTCP = p.policy.Seccomp == "strict" && !p.policy.Network.All && len(p.policy.Network.Allow)+len(p.policy.Network.Publish) == 0
 		in.RootWritable = p.plan.Box.Root.Kind == handoff.MountOverlay && !p.plan.Box.Root.ReadOnly
-		p.ruleset = landlock.Under(in)
+		p.plan.ruleset = landlock.Under(in)
 	} else {
 		in.NoTCP = !p.policy.Network.All
-		in.View = p.withoutMounts(table.View)
-		in.TempDir, in.Root, in.DenyAtStart = p.plan.Box.TempDir, p.policy.Filesystem.Rootfs, table.DenyAtStart
-		p.ruleset = landlock.Alone(in)
+		in.View = p.withoutMade(in.View)
+		in.TempDir, in.Root, in.DenyAtStart = p.plan.Box.TempDir, p.policy.Filesystem.Rootfs, p.plan.table.DenyAtStart
+		p.plan.ruleset = landlock.Alone(in)
 		// What is absent elsewhere is there and closed, and git gives up at that.
-		table.Env["GIT_CONFIG_NOSYSTEM"] = "1"
+		p.plan.table.Env["GIT_CONFIG_NOSYSTEM"] = "1"
 	}
-	p.plan.Box.Landlock = p.ruleset.Landlock
+	p.plan.Box.Landlock = p.plan.ruleset.Landlock
 	return nil
 }
 
-// withoutMounts leaves out of a view the run's own files that stand for one of the host's
-// which the policy denies.
-func (p *planner) withoutMounts(v *view.View) *view.View {
+// withoutMade leaves out of a view the run's own files that stand for one of the host's
+// which the policy denies: where nothing is mounted, the host's would be read.
+func (p *fileCompiler) withoutMade(v *view.View) *view.View {
 	open := *v
 	open.Made = slices.DeleteFunc(slices.Clone(v.Made), func(m view.Made) bool { return m.Kind == view.File && p.denied(m.Dst) })
 	return &open
 }
 
-// denied says whether --deny meets what isn't the caller's.
-func (p *planner) denied(name string) bool {
-	return slices.ContainsFunc(p.policy.Filesystem.Deny, func(pattern string) bool {
-		if !filepath.IsAbs(pattern) {
-			pattern = filepath.Join(p.command.Dir, pattern)
-		}
-		pattern = path.Clean(pattern)
-		matched, err := doublestar.Match(pattern, name)
-		return err != nil || matched || strings.HasPrefix(name, pattern+"/")
-	})
-}
-
-// secondLayer notes in the ledger what came of it.
-func (p *planner) secondLayer(l map[status.Capability]status.Enforcement) {
-	if !p.policy.Filesystem.Landlock || p.ground == bare {
-		return
-	}
-	e := l[status.Filesystem]
-	if p.ruleset.Held() {
-		e.Details += "; Landlock below it"
-		if less := p.ruleset.Details(); less != "" {
-			e.Details += ", but not everywhere: " + less
-		}
-	} else {
-		// The namespace holds by itself: what was asked for is there, once.
-		e.Details += "; no Landlock below it"
-		e.FallbackReason = status.LandlockMissing
-	}
-	l[status.Filesystem] = e
-}
-
-// rulesHere are the rules as they hold on this ground.
-func (p *planner) rulesHere(rules []view.Rule) []view.Rule {
-	if p.ground != bare {
+// rulesHere are the rules as they hold on this tier: without a mount namespace only as far as Landlock can express them.
+func (p *fileCompiler) rulesHere() []view.Rule {
+	rules := p.plan.table.Rules
+	if p.tier != tierNoNS {
 		return rules
 	}
-	if !p.ruleset.Held() {
+	if !p.plan.ruleset.Held() {
 		return nil
 	}
 	rules = slices.Clone(rules)
-	for _, l := range p.ruleset.Limits {
+	for _, l := range p.plan.ruleset.Limits {
 		if l.Path == "" {
 			rules = append(rules, view.Rule{Path: "/", Access: view.RuleHidden, Why: "what isn't allowed; but " + l.Kind.About()})
 			continue
@@ -140,29 +105,29 @@ func (p *planner) rulesHere(rules []view.Rule) []view.Rule {
 }
 
 const (
-	whyShut = ", and Landlock, alone, makes no exceptions from what it allows"
+	whyImmutable = ", and Landlock, alone, makes no exceptions from what it allows"
 	// A file in the tree would be protected itself.
-	hintShut = "directories below can be written to; protect = [] under [sandbox.filesystem] in a --config FILE outside the tree lets all be done, " +
+	hintImmutable = "directories below can be written to; protect = [] under [sandbox.filesystem] in a --config FILE outside the tree lets all be done, " +
 		"also to git's hooks and configuration"
 )
 
-// shut says of writable trees on bare ground what can't be done at their top, since programs
-// don't: they report a permission that the mode grants.
-func (p *planner) shut() {
+// noticeImmutable says which writable directories nothing can be made in, since programs don't: they report a permission
+// that the mode grants.
+func (p *fileCompiler) noticeImmutable() {
 	last := ""
-	for _, d := range p.ruleset.Immutable {
+	for _, d := range p.plan.ruleset.Immutable {
 		if last != "" && strings.HasPrefix(d.Dir, last+"/") {
 			continue // told with what it is in
 		}
 		last = strings.TrimSuffix(d.Dir, "/")
 		text := "nothing can be made, renamed or removed directly in " + strconv.Quote(d.Dir)
-		if deeper := p.shutBelow(last); len(deeper) > 0 {
+		if deeper := p.immutableBelow(last); len(deeper) > 0 {
 			text += " and " + quote.Some(deeper)
 		}
 		remedy, all := "", true
 		for _, at := range d.For {
 			if p.protects(at) {
-				remedy = hintShut
+				remedy = hintImmutable
 			} else {
 				all = false
 			}
@@ -178,13 +143,13 @@ func (p *planner) shut() {
 		if !all {
 			how = "protected, read-only or hidden"
 		}
-		p.plan.Notices = append(p.plan.Notices, hint.Notice{Text: text + ", since " + quote.Some(names) + " in it " + verb + " " + how + whyShut, Remedy: remedy})
+		p.plan.Notices = append(p.plan.Notices, hint.Notice{Text: text + ", since " + quote.Some(names) + " in it " + verb + " " + how + whyImmutable, Remedy: remedy})
 	}
 }
 
-// shutBelow are the other directories in dir of which the same is so.
-func (p *planner) shutBelow(dir string) (names []string) {
-	for _, d := range p.ruleset.Immutable {
+// immutableBelow are the immutable directories in dir, relative to it.
+func (p *fileCompiler) immutableBelow(dir string) (names []string) {
+	for _, d := range p.plan.ruleset.Immutable {
 		if rest, ok := strings.CutPrefix(d.Dir, dir+"/"); ok {
 			names = append(names, rest)
 		}
@@ -193,6 +158,6 @@ func (p *planner) shutBelow(dir string) (names []string) {
 }
 
 // protects says whether a path is what the policy protects.
-func (p *planner) protects(at string) bool {
+func (p *fileCompiler) protects(at string) bool {
 	return slices.ContainsFunc(p.plan.Rules, func(r view.Rule) bool { return r.Path == at && r.Access == view.RuleProtected })
 }

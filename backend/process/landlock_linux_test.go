@@ -8,13 +8,12 @@ import (
 
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
-	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/landlock"
 	"github.com/confine-run/confine/status"
 )
 
-// plannedWith is a plan for a ground, and a kernel with this version of Landlock.
-func plannedWith(t *testing.T, g ground, abi int, profile string, change func(*config.Policy)) (*Plan, error) {
+// plannedWith is a plan for a tier, and a kernel with this version of Landlock.
+func plannedWith(t *testing.T, on tier, abi int, profile string, change func(*config.Policy)) (*Plan, error) {
 	t.Helper()
 	policy, err := config.Profile(profile)
 	if err != nil {
@@ -27,18 +26,20 @@ func plannedWith(t *testing.T, g ground, abi int, profile string, change func(*c
 	if err := command.fill(); err != nil {
 		t.Fatal(err)
 	}
-	p := &planner{policy: &policy, command: command, host: host.Current(), ground: g, abi: abi}
-	if g != inUserns {
-		p.lowered = denial{reason: status.UsernsDenied}
+	why := downgrade{}
+	if on != tierUserNS {
+		why.reason = status.UsernsDenied
 	}
-	return p.make(func() groups { return noGroupOnBare(&policy) })
+	p := newPlanner(&policy, command, on, why)
+	p.landlock = abi
+	return p.make(func() groups { return noGroupWithoutNS(&policy) })
 }
 
 func partly(q *config.Policy) { q.AllowPartial = []string{"all"} }
 
 func TestFileRulesWithoutNamespaces(t *testing.T) {
 	for abi := range 10 {
-		p, err := plannedWith(t, bare, abi, "default", partly)
+		p, err := plannedWith(t, tierNoNS, abi, "default", partly)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +75,7 @@ func TestFileRulesWithoutNamespaces(t *testing.T) {
 }
 
 func TestFileRulesAloneHaveToBeAccepted(t *testing.T) {
-	_, err := plannedWith(t, bare, 7, "default", func(q *config.Policy) { q.AllowPartial = []string{"disk", "files", "tasks", "privileges", "memory"} })
+	_, err := plannedWith(t, tierNoNS, 7, "default", func(q *config.Policy) { q.AllowPartial = []string{"disk", "files", "tasks", "privileges", "memory"} })
 	var cant *config.Unenforceable
 	if !errors.As(err, &cant) || cant.Capability != status.Filesystem {
 		t.Errorf("%v, want a refusal of filesystem", err)
@@ -82,11 +83,11 @@ func TestFileRulesAloneHaveToBeAccepted(t *testing.T) {
 }
 
 func TestTCPWithoutNamespaces(t *testing.T) {
-	p, err := plannedWith(t, bare, 7, "default", func(q *config.Policy) { partly(q); q.Network.All = true })
+	p, err := plannedWith(t, tierNoNS, 7, "default", func(q *config.Policy) { partly(q); q.Network.All = true })
 	if err != nil || p.Box.Landlock.HandledNet != 0 {
 		t.Errorf("%v: the caller's network, and %#x", err, p.Box.Landlock.HandledNet)
 	}
-	p, err = plannedWith(t, bare, 7, "default", func(q *config.Policy) { partly(q); q.Seccomp = "off" })
+	p, err = plannedWith(t, tierNoNS, 7, "default", func(q *config.Policy) { partly(q); q.Seccomp = "off" })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func TestTCPWithoutNamespaces(t *testing.T) {
 
 func TestDeniedFilesOfTheHostAreNotReadInstead(t *testing.T) {
 	readable := func(change func(*config.Policy)) bool {
-		p, err := plannedWith(t, bare, 7, "default", func(q *config.Policy) { partly(q); change(q) })
+		p, err := plannedWith(t, tierNoNS, 7, "default", func(q *config.Policy) { partly(q); change(q) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +116,7 @@ func TestDeniedFilesOfTheHostAreNotReadInstead(t *testing.T) {
 
 func TestSecondLayer(t *testing.T) {
 	for abi := range 10 {
-		p, err := plannedWith(t, inUserns, abi, "strict", partly)
+		p, err := plannedWith(t, tierUserNS, abi, "strict", partly)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,11 +131,11 @@ func TestSecondLayer(t *testing.T) {
 		}
 	}
 	// Where sockets are its own, it may talk to itself.
-	if p, err := plannedWith(t, inUserns, 7, "strict", func(q *config.Policy) { partly(q); q.Seccomp = "default" }); err != nil || p.Box.Landlock.HandledNet != 0 {
+	if p, err := plannedWith(t, tierUserNS, 7, "strict", func(q *config.Policy) { partly(q); q.Seccomp = "default" }); err != nil || p.Box.Landlock.HandledNet != 0 {
 		t.Errorf("%v: its own loopback, and %#x", err, p.Box.Landlock.HandledNet)
 	}
 	for _, profile := range config.Profiles() {
-		p, err := plannedWith(t, inUserns, 7, profile, partly)
+		p, err := plannedWith(t, tierUserNS, 7, profile, partly)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +150,7 @@ func TestSocketsMadeLater(t *testing.T) {
 	const told = "can be connected to (before Linux 7.1)"
 	for _, profile := range []string{"default", "testing", "strict", "development"} {
 		for _, abi := range []int{0, 7, 9} {
-			p, err := plannedWith(t, inUserns, abi, profile, partly)
+			p, err := plannedWith(t, tierUserNS, abi, profile, partly)
 			if err != nil {
 				t.Fatal(err)
 			}

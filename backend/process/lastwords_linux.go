@@ -17,7 +17,6 @@ import (
 	"github.com/confine-run/confine/internal/explain"
 	"github.com/confine-run/confine/internal/hide"
 	"github.com/confine-run/confine/internal/hint"
-	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/names"
 	"github.com/confine-run/confine/internal/secrets"
@@ -74,10 +73,10 @@ func (p *Plan) writesNothing(_ *config.Resolved, text string) hint.Notice {
 	if said == "" {
 		return hint.Notice{}
 	}
-	if who, what, ok := strings.Cut(said, ": "); ok && path.IsAbs(who) && !belowOrAt(who, p.Exec.Dir) {
+	if who, what, ok := strings.Cut(said, ": "); ok && path.IsAbs(who) && !hostfs.Under(who, p.Exec.Dir) {
 		said = what // the path of a program
 	}
-	elsewhere := slices.ContainsFunc(p.namesIn(said), func(name string) bool { return !belowOrAt(name, p.Exec.Dir) })
+	elsewhere := slices.ContainsFunc(p.namesIn(said), func(name string) bool { return !hostfs.Under(name, p.Exec.Dir) })
 	s := p.see(p.Exec.Dir, explain.Write)
 	if elsewhere || s.Granted || s.Reason != explain.ReadOnly || s.Rule.Origin.Option != view.FromWorkdir {
 		return hint.Notice{}
@@ -85,8 +84,6 @@ func (p *Plan) writesNothing(_ *config.Resolved, text string) hint.Notice {
 	return hint.Notice{Text: "the current directory is shown read-only",
 		Remedy: "--workdir overlay takes what is written, and keeps it apart; --workdir rw lets the command change the directory itself"}
 }
-
-func belowOrAt(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
 // refusals are what programs say of ECONNREFUSED, in small letters.
 var refusals = [...]string{"connection refused", "econnrefused", "connectionrefused", "couldn't connect", "could not connect", "can't connect", "failed to connect"}
@@ -209,9 +206,8 @@ func (p *Plan) unshownVariables(r *config.Resolved, _ string) hint.Notice {
 			continue
 		}
 		for _, name := range filepath.SplitList(value) {
-			told := slices.ContainsFunc(p.Notices, func(n hint.Notice) bool { return strings.Contains(n.Text, strconv.Quote(name)) })
 			partly := slices.ContainsFunc(p.Rules, func(rule view.Rule) bool { return strings.HasPrefix(rule.Path, name+"/") })
-			if told || partly || !path.IsAbs(name) || names.TooBroad(name, home) || p.secret(name) || !p.showable(r, name) {
+			if slices.Contains(p.table.Told, name) || partly || !path.IsAbs(name) || names.TooBroad(name, home) || p.secret(name) || !p.showable(r, name) {
 				continue
 			}
 			if option := "--allow-read " + shell.Word(name); !slices.Contains(hints, option) && len(hints) < 3 {
@@ -240,9 +236,9 @@ func (p *Plan) showable(r *config.Resolved, name string) bool {
 	}
 	policy, command := *p.policy, *p.command
 	policy.Filesystem.AllowRead = append(slices.Clone(policy.Filesystem.AllowRead), name)
-	other := &planner{policy: &policy, command: &command, host: host.Current(), ground: p.ground, abi: landlockABI()}
-	other.plan = &Plan{policy: &policy, command: &command}
-	for _, part := range []func() error{other.identity, other.namespaces, other.filesystem} {
+	other := newPlanner(&policy, &command, p.tier, downgrade{})
+	files := fileCompiler{other}
+	for _, part := range []func() error{other.identity, files.compile} {
 		if part() != nil {
 			return false
 		}

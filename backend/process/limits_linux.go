@@ -9,9 +9,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
 )
 
@@ -22,60 +24,156 @@ const (
 	pidMaxMost = 1<<22 - 300
 )
 
-// limits turns the policy's numbers into rlimits for the target and into what
-// the supervisor watches.
-func (p *planner) limits() error {
-	q := p.policy
-	p.plan.Watch = plan.Watch{
-		Wall: q.TimeLimit, CPU: q.CPUTime, Grace: q.Grace,
-		Memory: q.MemoryLimit, CPUPercent: q.CPULimit,
-		Output: q.OutputLimit, Disk: q.DiskLimit, Files: q.MaxFiles,
+// limitCompiler turns the policy's numbers into limits of the run's cgroup where there is one, into rlimits for the
+// target, and into what the supervisor watches.
+type limitCompiler struct {
+	*planner
+	have   func() groups // waits for them
+	groups groups
+}
+
+func (p *limitCompiler) compile() error {
+	p.groups = p.have()
+	p.plan.Held.CPU = p.groups.counts
+	p.plan.Watch.Grace = p.policy.Grace
+	p.cgroup()
+	p.showGroup()
+	p.time()
+	p.memory()
+	p.tasks()
+	p.disk()
+	p.streams()
+	p.tables()
+	p.affinity()
+	return nil
+}
+
+// byGroup writes down a limit that the run's cgroup holds.
+func (p *limitCompiler) byGroup(c status.Capability, details string) {
+	if p.groups.version == 1 {
+		p.plan.Ledger.Fallback(c, "cgroup_v1", status.CgroupV1, details)
+	} else {
+		p.plan.Ledger.Enforced(c, "cgroup_v2", details)
 	}
-	w, held := &p.plan.Watch, &p.plan.Held
-	held.CPU = p.groups.counts
-	if p.groups.holds[cgroup.Memory] {
-		w.Memory, held.Memory = 0, w.Memory
+}
+
+// byOther writes down one for which there is no cgroup.
+func (p *limitCompiler) byOther(c status.Capability, mechanism, details string) {
+	p.plan.Ledger.Fallback(c, mechanism, status.CgroupNotDelegated, details)
+}
+
+// time is of the wall clock and of the CPU.
+func (p *limitCompiler) time() {
+	l, q, w := p.plan.Ledger, p.policy, &p.plan.Watch
+	w.Wall, w.CPU = q.TimeLimit, q.CPUTime
+	l.Enforced(status.WallTime, "timer", "")
+	if d := q.CPUTime; d > 0 {
+		// In seconds, of one process; the watchdog counts the tree, and sooner.
+		s := uint64((d + time.Second - 1) / time.Second)
+		p.rlimit(unix.RLIMIT_CPU, s+1, s+2)
+	}
+	if p.groups.counts {
+		p.byGroup(status.CPUTime, "CPU time of the whole cgroup, RLIMIT_CPU behind it")
+	} else {
+		p.byOther(status.CPUTime, "tree_watchdog", "sum over the tree, RLIMIT_CPU behind it")
 	}
 	if p.groups.holds[cgroup.CPU] {
-		w.CPUPercent, held.CPUPercent = 0, w.CPUPercent
+		p.plan.Held.CPUPercent = q.CPULimit
+		p.byGroup(status.CPURate, p.groups.file(cgroup.CPU))
+	} else {
+		w.CPUPercent = q.CPULimit
+		p.byOther(status.CPURate, "stop_continue", "period 100ms")
 	}
+}
+
+func (p *limitCompiler) memory() {
+	if p.groups.holds[cgroup.Memory] {
+		p.plan.Held.Memory = p.policy.MemoryLimit
+		p.byGroup(status.Memory, p.groups.file(cgroup.Memory))
+		return
+	}
+	p.plan.Watch.Memory = p.policy.MemoryLimit
+	p.byOther(status.Memory, "tree_watchdog", "PSS of the tree, sampled; private places, memfds and System V IPC count; "+
+		"buffers of pipes and sockets and pages that lie in them, page tables, record locks and files in flight over a socket don't")
+}
+
+func (p *limitCompiler) tasks() {
+	n := p.policy.Processes
+	if n == 0 {
+		return
+	}
+	if p.groups.holds[cgroup.PIDs] {
+		p.plan.Held.Tasks = n
+		p.byGroup(status.Tasks, p.groups.file(cgroup.PIDs))
+		return
+	}
+	p.plan.Watch.Tasks = n
+	switch {
+	case p.nprocBinds():
+		// The child adds the tasks of its own, which count too.
+		p.rlimit(unix.RLIMIT_NPROC, uint64(n), uint64(n))
+		p.byOther(status.Tasks, "rlimit_nproc", "of the own user namespace")
+	case p.ownPIDMax() && n <= pidMaxMost:
+		p.plan.Box.PIDMax = uint32(n)
+		p.byOther(status.Tasks, "pid_max", "of the own pid namespace")
+	default:
+		p.plan.Watch.KillTasks = true
+		why := status.NprocPerUserKernel
+		if p.uid == 0 {
+			why = status.NprocUnboundForRoot
+		}
+		p.plan.Ledger.Fallback(status.Tasks, "tree_watchdog", why, "the newest tasks too many are killed")
+	}
+}
+
+// disk is about what is written: to private places and overlays, to trees of the caller's, and to one file.
+func (p *limitCompiler) disk() {
+	l, q, w := p.plan.Ledger, p.policy, &p.plan.Watch
+	if n := q.MaxFileSize; n > 0 {
+		p.rlimit(unix.RLIMIT_FSIZE, uint64(n), uint64(n))
+	}
+	l.Enforced(status.FileSize, "rlimit_fsize", "")
+	w.Disk, w.Files = q.DiskLimit, q.MaxFiles
+	if q.DiskLimit > 0 || q.MaxFiles > 0 {
+		p.writableTrees()
+	}
+	if p.tier == tierNoNS {
+		const where = "temporary files are on the caller's disk"
+		l.Missing(status.Disk, p.why.reason, where)
+		l.Missing(status.Files, p.why.reason, where)
+		l.Missing(status.MountSize, p.why.reason, "nothing is mounted")
+		return
+	}
+	where := "private places and overlays together"
+	if len(w.Trees) > 0 {
+		where += "; a watchdog on what writable trees grow by, with removed files that a process has open, not those that are only mapped or in flight over a socket"
+	}
+	if len(sizedMounts(q)) > 0 {
+		where += "; a mount of tmpfs has a size of its own (mount_size), and as many files"
+	}
+	l.Enforced(status.Files, "tmpfs_nr_inodes", where)
+	l.Enforced(status.MountSize, "tmpfs_size", "each by itself")
+	if size := q.ScratchLimit(); size < q.DiskLimit {
+		where = config.FormatSize(size) + ", three quarters of the memory limit, which they count for: " + where
+	}
+	l.Enforced(status.Disk, "tmpfs_size", where)
+}
+
+// streams is about descriptors, and what is written to the caller's.
+func (p *limitCompiler) streams() {
+	l, q := p.plan.Ledger, p.policy
 	// A handler that core_pattern pipes to is started for 0, and not for 1.
 	p.rlimit(unix.RLIMIT_CORE, 1, 1)
 	p.rlimit(unix.RLIMIT_STACK, stackSize, math.MaxUint64)
 	if n := q.FileDescriptors; n > 0 {
 		p.rlimit(unix.RLIMIT_NOFILE, uint64(n), uint64(n))
 		if _, most, err := p.host.Rlimit(unix.RLIMIT_NOFILE); err != nil || most >= uint64(n) {
-			w.Descriptors = n
+			p.plan.Watch.Descriptors = n
 		}
 	}
-	if n := q.MaxFileSize; n > 0 {
-		p.rlimit(unix.RLIMIT_FSIZE, uint64(n), uint64(n))
-	}
-	if d := q.CPUTime; d > 0 {
-		// In seconds, of one process; the watchdog counts the tree, and sooner.
-		s := uint64((d + time.Second - 1) / time.Second)
-		p.rlimit(unix.RLIMIT_CPU, s+1, s+2)
-	}
-	if n := q.Processes; n > 0 {
-		w.Tasks = n
-		switch {
-		case p.groups.holds[cgroup.PIDs]:
-			w.Tasks, held.Tasks = 0, n
-		case p.nprocBinds():
-			// The child adds the tasks of its own, which count too.
-			p.rlimit(unix.RLIMIT_NPROC, uint64(n), uint64(n))
-		case p.ownPIDMax() && n <= pidMaxMost:
-			p.plan.Box.PIDMax = uint32(n)
-		default:
-			w.KillTasks = true
-		}
-	}
-	if q.DiskLimit > 0 || q.MaxFiles > 0 {
-		p.writableTrees()
-	}
-	p.tables()
-	p.affinity()
-	return nil
+	l.Enforced(status.FileDescriptors, "rlimit_nofile", "per process; descriptors in flight over sockets and epoll watches count for the user, and nothing reserves the caller a share")
+	p.plan.Watch.Output = q.OutputLimit
+	l.Enforced(status.Output, "relay", "per stream")
 }
 
 // Tables of the kernel that count for the whole user, who keeps the rest: of signals
@@ -91,7 +189,7 @@ const ptys = 256
 
 // sizePtys gives the run's devpts room for one pty for each task, and for the one that the
 // streams may be.
-func (p *planner) sizePtys() {
+func (p *limitCompiler) sizePtys() {
 	n := int64(ptys)
 	if tasks := p.policy.Processes; tasks > 0 {
 		n = min(n, tasks+1)
@@ -105,7 +203,7 @@ func (p *planner) sizePtys() {
 
 // tables bounds what the run may have of tables of the kernel. Without a cgroup, samples see
 // what System V IPC holds of memory, and the number of watches is bounded by it.
-func (p *planner) tables() {
+func (p *limitCompiler) tables() {
 	for _, l := range []struct {
 		resource int
 		most     uint64
@@ -119,7 +217,7 @@ func (p *planner) tables() {
 		p.plan.Box.Sysctls = append(p.plan.Box.Sysctls, handoff.Sysctl{Path: path, Value: strconv.FormatInt(n, 10)})
 	}
 	memory := p.plan.Watch.Memory
-	if p.ground == inUserns { // otherwise they would be the host's
+	if p.tier == tierUserNS { // otherwise they would be the host's
 		// Half of what Linux gives a user; a watch keeps 1 KiB of the kernel's.
 		set("user/max_inotify_instances", 64)
 		watches := int64(1 << 16)
@@ -128,13 +226,13 @@ func (p *planner) tables() {
 		}
 		set("user/max_inotify_watches", watches)
 	}
-	p.plan.Box.ShowIPC = p.ground != bare && memory > 0
+	p.plan.Box.ShowIPC = p.tier != tierNoNS && memory > 0
 	p.sizePtys()
 }
 
 // writableTrees are those of the caller's: no file system of the run's own bounds
 // what is added there.
-func (p *planner) writableTrees() {
+func (p *limitCompiler) writableTrees() {
 	for _, m := range p.plan.Box.Mounts {
 		if m.Kind == handoff.MountBind && !m.ReadOnly && !m.Device {
 			p.plan.Watch.Trees = append(p.plan.Watch.Trees, plan.Tree{Path: m.Src, Dev: m.Dev, Ino: m.Ino})
@@ -144,19 +242,19 @@ func (p *planner) writableTrees() {
 
 // ownPIDMax: every pid namespace has its own kernel.pid_max, which binds root too.
 // Before Linux 6.14, writing it would change the host's.
-func (p *planner) ownPIDMax() bool {
-	return p.ground != bare && p.host.Kernel().AtLeast(host.Kernel{Major: 6, Minor: 14})
+func (p *limitCompiler) ownPIDMax() bool {
+	return p.tier != tierNoNS && p.host.Kernel().AtLeast(host.Kernel{Major: 6, Minor: 14})
 }
 
 // nprocBinds: since Linux 5.14 the own user namespace has its own count, but the
 // kernel holds nobody to it whose uid outside is 0.
-func (p *planner) nprocBinds() bool {
-	return p.uid != 0 && p.ground == inUserns && p.host.Kernel().AtLeast(host.Kernel{Major: 5, Minor: 14})
+func (p *limitCompiler) nprocBinds() bool {
+	return p.uid != 0 && p.tier == tierUserNS && p.host.Kernel().AtLeast(host.Kernel{Major: 5, Minor: 14})
 }
 
 // rlimit asks for a limit, or for the caller's own where that is lower: no limit
 // can be raised above it.
-func (p *planner) rlimit(resource int, soft, hard uint64) {
+func (p *limitCompiler) rlimit(resource int, soft, hard uint64) {
 	if _, most, err := p.host.Rlimit(resource); err == nil {
 		soft, hard = min(soft, most), min(hard, most)
 	}
@@ -165,13 +263,18 @@ func (p *planner) rlimit(resource int, soft, hard uint64) {
 
 // affinity picks the cores, of those that the caller may use. Different runs
 // begin at different ones, so that many at once don't share the first.
-func (p *planner) affinity() {
-	all := p.host.CPUs()
-	if n := p.policy.CPUs; n > 0 && n < len(all) {
+func (p *limitCompiler) affinity() {
+	all, details := p.host.CPUs(), ""
+	n := p.policy.CPUs
+	if n > 0 && n < len(all) {
 		for i := range n {
 			p.plan.Exec.CPUs = append(p.plan.Exec.CPUs, uint32(all[(os.Getpid()+i)%len(all)]))
 		}
-	} else if n > len(all) {
+	} else {
+		details = fmt.Sprintf("there are %d", len(all))
+	}
+	if n > len(all) {
 		p.notice(fmt.Sprintf("--cpus %d is more cores than there are: %d", n, len(all)))
 	}
+	p.plan.Ledger.Enforced(status.CPUs, "sched_setaffinity", details)
 }

@@ -9,27 +9,47 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/landlock"
 	"github.com/confine-run/confine/internal/netns"
 	"github.com/confine-run/confine/internal/network"
 	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/internal/seccomp"
 	"github.com/confine-run/confine/status"
 )
 
-// gateway plans the way out of the run's own network, if there is to be one.
-func (p *planner) gateway() error {
-	n := &p.policy.Network
-	rules, err := n.Rules()
-	if err != nil {
+// networkCompiler compiles who may be reached, and the way out: a network of the run's own and a gateway, or without
+// namespaces a supervisor that makes the calls.
+type networkCompiler struct {
+	*planner
+	unreached string // why without namespaces nothing of what is allowed is reached
+}
+
+func (p *networkCompiler) compile() (err error) {
+	l, n := p.plan.Ledger, &p.policy.Network
+	if p.plan.rules, err = n.Rules(); err != nil {
 		return err
 	}
-	p.plan.rules = rules
-	if n.All || len(n.Allow) == 0 && len(n.Publish) == 0 {
-		return nil
-	}
-	if p.ground == bare {
+	switch {
+	case n.All:
+		l.Missing(status.Publish, "", "on the caller's network every port inside is one of the caller's")
+		if n.Log {
+			l.Missing(status.Network, status.NotInBuild,
+				`what goes over the caller's own network is not seen; --allow-network "*" leads all names through the gateway`)
+		}
+	case p.tier == tierNoNS:
+		l.Missing(status.Publish, p.why.reason, "there is no network namespace")
 		p.supervise()
-		return nil
+	case len(n.Allow) == 0 && len(n.Publish) == 0:
+		l.Enforced(status.Network, "network_namespace", "lo only")
+	default:
+		return p.gateway()
 	}
+	return nil
+}
+
+// gateway plans the way out of the run's own network.
+func (p *networkCompiler) gateway() error {
+	l, n, rules := p.plan.Ledger, &p.policy.Network, p.plan.rules
 	w := netns.Config{GID: p.gid, Publish: len(n.Publish) > 0}
 	var anyPort bool
 	w.Named, anyPort = rules.NamedPorts()
@@ -37,8 +57,8 @@ func (p *planner) gateway() error {
 	if any {
 		ports = append(ports, listening()...)
 	}
-	// With the caller's own ports alone, too, what else is tried is told: unless these
-	// are ports that this takes.
+	// The gateway also hears of what no rule names, so that it can be reported. That takes ports of the
+	// run's own lo, so it is left out where only these ports of the caller's are allowed.
 	w.Others = len(w.Named) > 0 || anyPort || len(n.Allow) > 0 && !slices.ContainsFunc(ports, taken)
 	for _, port := range ports {
 		own := w.Others && taken(port)
@@ -59,6 +79,16 @@ func (p *planner) gateway() error {
 	p.plan.Box.Network = netns.Inside(w)
 	p.plan.Box.Refuse.NoRedirect = config.Requires(p.policy, status.Network)
 	p.plan.Network = reachable(n, rules)
+	switch {
+	case len(n.Allow) == 0:
+		l.Enforced(status.Network, "network_namespace", "lo only")
+	case len(p.plan.Box.Network.Requests) == 0:
+		l.Enforced(status.Network, "network_namespace",
+			"lo only, whose ports that rules name lead to the caller's; port "+strconv.Itoa(netns.ResolverPort)+" or "+strconv.Itoa(netns.GatewayPort)+
+				" is one of them, so names are not answered, and what else is tried is refused by the kernel and not told")
+	default:
+		l.Enforced(status.Network, "network_redirect", "every address is lo's own, nftables leads all flows to a gateway outside, names are its own")
+	}
 	for _, word := range n.Publish {
 		outside, inside, _ := strings.Cut(word, ":")
 		a, errA := strconv.ParseUint(outside, 10, 16)
@@ -68,60 +98,94 @@ func (p *planner) gateway() error {
 		}
 		p.plan.Network.Publish = append(p.plan.Network.Publish, plan.Publish{Outside: uint16(a), Inside: uint16(b)})
 	}
+	l.Enforced(status.Publish, "gateway", "on the caller's loopback alone")
 	return nil
 }
 
 // taken says whether names and addresses need a port of the inside.
 func taken(port uint16) bool { return port == netns.ResolverPort || port == netns.GatewayPort }
 
-// reachable is what a gateway holds a run to.
+// reachable are the rules and limits that the gateway holds a run to.
 func reachable(n *config.Network, rules *network.Rules) plan.Network {
 	return plan.Network{Rules: *rules, Log: n.Log, MaxBytes: n.MaxBytes, MaxConnections: int(n.MaxConnections)}
 }
 
-// supervise plans the way out without a network of the run's own: the supervisor makes
-// the calls that say whom to reach. Where it can't there is no way.
-func (p *planner) supervise() {
+// supervise plans the way out without a network namespace: the filter hands the calls that name a peer to the supervisor,
+// which makes them. Where it can't, nothing is reached.
+func (p *networkCompiler) supervise() {
+	why := ""
 	switch {
 	case len(p.policy.Network.Allow) == 0:
 		return
 	case p.policy.Seccomp == "off" || p.policy.Seccomp == "":
-		p.unsupervised = "there is no filter of system calls that could hand them on"
+		why = "there is no filter of system calls that could hand them on"
 	case slices.Contains(p.policy.Require, string(status.Syscalls)+"="+silent):
-		p.unsupervised = "its calls may not be handed on (--require " + string(status.Syscalls) + "=" + silent + ")"
+		why = "its calls may not be handed on (--require " + string(status.Syscalls) + "=" + silent + ")"
 	default:
-		p.unsupervised = p.host.CantSupervise(p.plan.Box.OtherIDs)
+		why = p.host.CantSupervise(p.plan.Box.OtherIDs)
 	}
-	if p.unsupervised == "" {
-		p.plan.Network = reachable(&p.policy.Network, p.plan.rules)
-		p.plan.Network.Supervised = true
+	if why != "" {
+		p.unsupervised(why)
+		return
+	}
+	p.plan.Network = reachable(&p.policy.Network, p.plan.rules)
+	p.plan.Network.Supervised = true
+	l, rules := p.plan.Ledger, p.plan.ruleset
+	details := "a supervisor makes the calls that say whom to reach, on sockets of the target's; names are its own; no TCP port is listened on, and datagrams arrive from those alone to whom the target has sent some"
+	if rules.HandledNet != 0 {
+		details += "; Landlock keeps the target's own from every TCP port"
+	}
+	l.Fallback(status.Network, "seccomp_connect", p.why.reason, details)
+	if !rules.Held() {
+		l.Weaken(status.Network, "", "without Landlock a target can make the caller's other processes reach what it may not")
 	}
 }
 
-// supervised is how the network is entered where its calls are.
-func (p *planner) supervised() status.Enforcement {
-	details := "a supervisor makes the calls that say whom to reach, on sockets of the target's; names are its own; no TCP port is listened on, and datagrams arrive from those alone to whom the target has sent some"
-	if p.ruleset.HandledNet != 0 {
-		details += "; Landlock keeps the target's own from every TCP port"
+// unsupervised notes why the supervisor makes no calls, so that nothing is reached.
+func (p *networkCompiler) unsupervised(why string) {
+	p.plan.Network, p.unreached = plan.Network{}, why
+}
+
+// filtered writes the line of the network where there is no namespace and no supervisor makes its calls: the filter, if
+// there is one, and Landlock refuse sockets.
+func (p *networkCompiler) filtered(f *seccomp.Filter) {
+	if p.tier != tierNoNS || p.policy.Network.All || p.plan.Network.Supervised {
+		return
 	}
-	e := on(strings.Join(p.policy.Network.Allow, ","), "seccomp_connect", details)
-	e.FallbackReason = p.lowered.reason
-	if !p.ruleset.Held() {
-		e.Effective = false
-		e.Details += "; without Landlock a target can make the caller's other processes reach what it may not"
+	l, rules := p.plan.Ledger, p.plan.ruleset
+	reached := "those of the host are reached by their path"
+	if rules.HoldsSockets() {
+		reached = "those of the host only if named"
 	}
-	return e
+	switch {
+	case f == nil && rules.HandledNet != 0:
+		l.Partial(status.Network, "landlock_tcp", p.why.reason, "no plain TCP; MPTCP, UDP and everything else is open without a filter of system calls")
+		return
+	case f == nil:
+		l.Missing(status.Network, p.why.reason, "no filter of system calls")
+		return
+	case rules.Scoped&landlock.ScopeAbstractSockets != 0:
+		l.Partial(status.Network, "seccomp_socket", p.why.reason, "unix sockets only: "+reached+"; Landlock keeps abstract ones inside")
+	default:
+		l.Partial(status.Network, "seccomp_socket", p.why.reason, "unix sockets only: "+reached+", and abstract ones")
+	}
+	if rules.HandledNet != 0 {
+		l.Note(status.Network, "Landlock refuses TCP once more")
+	}
+	if p.unreached != "" {
+		l.Note(status.Network, "what is allowed isn't reached: "+p.unreached)
+	}
 }
 
 // networked says whether sockets lead anywhere but to lo.
 func (p *planner) networked() bool {
 	n := &p.policy.Network
-	return n.All || p.ground != bare && (len(n.Allow) > 0 || len(n.Publish) > 0)
+	return n.All || p.tier != tierNoNS && (len(n.Allow) > 0 || len(n.Publish) > 0)
 }
 
 // resolver is who answers for names inside.
 func (p *planner) resolver() string {
-	if n := &p.policy.Network; n.All || len(n.Allow) == 0 || p.ground == bare {
+	if n := &p.policy.Network; n.All || len(n.Allow) == 0 || p.tier == tierNoNS {
 		return ""
 	}
 	return netns.Resolver4
@@ -171,45 +235,4 @@ func listener(fields [][]byte) (port uint16, ok bool) {
 	four := len(raw) >= 4 && raw[len(raw)-1] == 127
 	six := len(raw) == 16 && raw[12] == 1 && !slices.ContainsFunc(slices.Concat(raw[:12], raw[13:]), func(b byte) bool { return b != 0 })
 	return uint16(n), any || four || six
-}
-
-// network says what is reachable.
-func (p *planner) network() status.Enforcement {
-	n := &p.policy.Network
-	switch {
-	case n.All && n.Log:
-		e := notEnforceable("all, logged", `what goes over the caller's own network is not seen; --allow-network "*" leads all names through the gateway`)
-		return e
-	case n.All:
-		return status.Enforcement{Requested: "all", Mechanism: "none", Details: "the caller's network"}
-	case len(n.Allow) == 0:
-		return on("none", "network_namespace", "lo only")
-	case p.plan.Network.Supervised:
-		return p.supervised()
-	case p.ground == bare:
-		e := notEnforceable(strings.Join(n.Allow, ","), "there is no network namespace, and "+p.unsupervised+"; no network instead")
-		e.FallbackReason = p.lowered.reason
-		return e
-	}
-	if len(p.plan.Box.Network.Requests) == 0 {
-		return on(strings.Join(n.Allow, ","), "network_namespace",
-			"lo only, whose ports that rules name lead to the caller's; port "+strconv.Itoa(netns.ResolverPort)+" or "+strconv.Itoa(netns.GatewayPort)+
-				" is one of them, so names are not answered, and what else is tried is refused by the kernel and not told")
-	}
-	return on(strings.Join(n.Allow, ","), "network_redirect", "every address is lo's own, nftables leads all flows to a gateway outside, names are its own")
-}
-
-// published says what of the inside is reached from outside.
-func (p *planner) published() status.Enforcement {
-	n := &p.policy.Network
-	asked := strings.Join(n.Publish, ",")
-	switch {
-	case len(n.Publish) == 0:
-		return status.Enforcement{Requested: "none", Mechanism: "none"}
-	case n.All:
-		return status.Enforcement{Requested: asked, Enabled: true, Mechanism: "none", Details: "on the caller's network every port inside is one of the caller's"}
-	case p.ground == bare:
-		return status.Enforcement{Requested: asked, Enabled: true, Mechanism: "none", Details: "there is no network namespace", FallbackReason: p.lowered.reason}
-	}
-	return on(asked, "gateway", "on the caller's loopback alone")
 }

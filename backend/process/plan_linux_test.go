@@ -133,14 +133,14 @@ func TestNamedHostsAreReachedThroughSockets(t *testing.T) {
 	}
 }
 
-func onBareGround(t *testing.T, change func(*config.Policy)) *Plan {
+func withoutNS(t *testing.T, change func(*config.Policy)) *Plan {
 	t.Helper()
 	policy := config.Default()
 	policy.Network.Allow = []string{"a.example:443"}
 	policy.AllowPartial = []string{"all"}
 	change(&policy)
 	command := &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{}}
-	p, err := newPlan(&policy, command, func() groups { return groups{} }, bare, denial{reason: status.UsernsDenied})
+	p, err := newPlan(&policy, command, func() groups { return groups{} }, tierNoNS, downgrade{reason: status.UsernsDenied})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func onBareGround(t *testing.T, change func(*config.Policy)) *Plan {
 }
 
 func TestNamedHostsWithoutNamespacesAreSupervised(t *testing.T) {
-	p := onBareGround(t, func(*config.Policy) {})
+	p := withoutNS(t, func(*config.Policy) {})
 	if why := host.Current().CantSupervise(false); why != "" {
 		t.Skip(why)
 	}
@@ -159,7 +159,7 @@ func TestNamedHostsWithoutNamespacesAreSupervised(t *testing.T) {
 	if !p.Network.Supervised || len(p.Exec.SeccompNotify) == 0 {
 		t.Error("nobody hands the calls on")
 	}
-	none := onBareGround(t, func(q *config.Policy) { q.Network.Allow = nil })
+	none := withoutNS(t, func(q *config.Policy) { q.Network.Allow = nil })
 	if !slices.Equal(p.Exec.Seccomp, none.Exec.Seccomp) {
 		t.Error("without a listener there is more than no network")
 	}
@@ -169,7 +169,7 @@ func TestNamedHostsWithoutNamespacesAreSupervised(t *testing.T) {
 	if p.Box.Refuse.NoListener {
 		t.Error("whoever accepts less doesn't get it")
 	}
-	if p := onBareGround(t, func(q *config.Policy) {
+	if p := withoutNS(t, func(q *config.Policy) {
 		q.AllowPartial = []string{"disk", "files", "containment", "tasks", "privileges", "filesystem"}
 	}); !p.Box.Refuse.NoListener {
 		t.Error("without a listener it goes on")
@@ -182,7 +182,7 @@ func TestNamedHostsThatNobodyCanSuperviseAreNothing(t *testing.T) {
 		"not to be told":    func(q *config.Policy) { q.Require = []string{"syscalls=seccomp_bpf"} },
 		"only what is open": func(q *config.Policy) { q.Network.Allow, q.Network.Publish = nil, []string{"8080:80"} },
 	} {
-		p := onBareGround(t, change)
+		p := withoutNS(t, change)
 		if e := p.Ledger[status.Network]; p.Network.Supervised || e.Mechanism == "seccomp_connect" || e.Effective {
 			t.Errorf("%s: %+v", name, e)
 		}
@@ -264,5 +264,39 @@ func TestNoCommand(t *testing.T) {
 	var usage *config.UsageError
 	if _, err := NewPlan(&policy, &Command{}); !errors.As(err, &usage) {
 		t.Errorf("%v, want a usage error", err)
+	}
+}
+
+// What a policy asks for and no part of the plan writes about would be told as not in this build.
+func TestEveryPartOfThePlanWritesItsLines(t *testing.T) {
+	asksForAll := func(q *config.Policy) {
+		q.TimeLimit, q.CPUTime, q.CPULimit, q.CPUs, q.MemoryLimit, q.Processes = time.Minute, time.Minute, 50, 1, 1<<30, 9
+		q.FileDescriptors, q.MaxFileSize, q.DiskLimit, q.MaxFiles, q.OutputLimit = 99, 1<<20, 1<<20, 99, 1<<20
+		q.Network.Allow, q.Network.Publish = []string{"a.example"}, []string{"8080:80"}
+		q.Filesystem.Rootfs, q.Filesystem.Mounts = "/usr", []config.Mount{{Src: "tmpfs", Dst: "/x", Size: 1 << 20}}
+		q.CgroupParent = "/x"
+	}
+	for _, on := range []tier{tierUserNS, tierRoot, tierNoNS} {
+		for name, change := range map[string]func(*config.Policy){
+			"all":                   asksForAll,
+			"all, without a filter": func(q *config.Policy) { asksForAll(q); q.Seccomp = "off" },
+			"overlay":               func(q *config.Policy) { q.Filesystem.Workdir = "overlay" },
+			"the caller's network":  func(q *config.Policy) { q.Network.All, q.Network.Publish = true, []string{"8080:80"} },
+		} {
+			policy := config.Default()
+			change(&policy)
+			policy.AllowPartial = []string{"all"}
+			command := &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{"HOME=/nonexistent"}}
+			have := func() groups { return groups{err: errors.New("none")} }
+			p, err := newPlan(&policy, command, have, on, downgrade{reason: status.UsernsDenied})
+			if err != nil {
+				t.Fatalf("tier %d, %s: %v", on, name, err)
+			}
+			for c, e := range p.Ledger {
+				if e.FallbackReason == status.NotInBuild || e.Enabled && e.Requested == "" {
+					t.Errorf("tier %d, %s, %s: %+v", on, name, c, e)
+				}
+			}
+		}
 	}
 }

@@ -53,7 +53,7 @@ func fill(room *[24 << 10]byte) { room[0]++ }
 func inside() bool { return child.Called(os.Args) }
 
 // Ahead begins to start the child of a run that is about to be asked for; drop ends it if there is none.
-func Ahead() (drop func()) { return supervisor.Ahead(inUserns.namespaces(&config.Policy{})) }
+func Ahead() (drop func()) { return supervisor.Ahead(tierUserNS.namespaces(&config.Policy{})) }
 
 // Execute plans and carries out, at the same time as far as that goes: the child
 // is started while the plan and the cgroup are made, and does nothing until it has them. It returns
@@ -86,7 +86,7 @@ type set struct {
 	group *cgroup.Group
 }
 
-// carryOut has done, on the highest ground that the host gives, what a plan is made for. A report of nil is one that
+// carryOut has done, on the highest tier that the host gives, what a plan is made for. A report of nil is one that
 // will come later.
 func carryOut(ctx context.Context, policy *config.Policy, command *Command, io supervisor.Options, planned func(*Plan), do func(*set) *status.Report) (*status.Report, error) {
 	if inside() {
@@ -109,7 +109,7 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 			return nil, err
 		}
 	}
-	g, why := inUserns, denial{}
+	g, why := tierUserNS, downgrade{}
 	var digest chan string
 	for ; ; begin.rearm() {
 		s, r, err := prepare(begin, policy, command, io, g, why)
@@ -130,22 +130,22 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 			return nil, nil
 		}
 		var ok bool
-		if g, why, ok = g.below(host.Current(), r.SetupError, policy.Filesystem.Rootfs != ""); !ok {
+		if g, why, ok = g.next(host.Current(), r.SetupError, policy.Filesystem.Rootfs != ""); !ok {
 			return explained(r, policy, command), nil
 		}
 	}
 }
 
-// prepare is one attempt, on one ground. A plan can take as long as the files that it is about
+// prepare is one attempt, on one tier. A plan can take as long as the files that it is about
 // want: when the caller doesn't wait for it any longer, nobody does, and it is left to itself.
-func prepare(begin *startupSignals, policy *config.Policy, command *Command, io supervisor.Options, g ground, why denial) (*set, *status.Report, error) {
+func prepare(begin *startupSignals, policy *config.Policy, command *Command, io supervisor.Options, g tier, why downgrade) (*set, *status.Report, error) {
 	ready := supervisor.Prepare(g.namespaces(policy), io)
 	var group *cgroup.Group
 	var grouped sync.WaitGroup
 	plans, made := make(chan madePlan, 1), make(chan groups, 1)
 	grouped.Go(func() {
-		have := noGroupOnBare(policy)
-		if g != bare {
+		have := noGroupWithoutNS(policy)
+		if g != tierNoNS {
 			group, have = makeGroup(policy, ready.PID)
 		}
 		made <- have

@@ -73,7 +73,7 @@ func (u *startupSignals) finish() error {
 	return context.Cause(u.ctx)
 }
 
-// rearm is for the next plan, for another ground. What came since the last one was finished, and
+// rearm is for the next plan, for another tier. What came since the last one was finished, and
 // was not heard by a run, counts as if it came now.
 func (u *startupSignals) rearm() {
 	u.mu.Lock()

@@ -7,7 +7,7 @@ import (
 )
 
 // sentences are methods and fields that hold what is said to people.
-var sentences = []string{"Error", "Reason", "Why", "Details", "Detail", "Hint", "Remedy", "Notice", "Notices", "Msg"}
+var sentences = []string{"Error", "Reason", "Why", "Details", "Detail", "Hint", "Remedy", "Notice", "Notices", "Msg", "Text"}
 
 // deciding are functions of package strings whose answer decides something. To trim a text, or to
 // split it into lines, is only to say it otherwise.
@@ -61,6 +61,11 @@ func decides(f ast.Expr) bool {
 // ofSentence says whether such a field, or what such a method gives, is in an expression.
 func ofSentence(e ast.Expr) (found bool) {
 	ast.Inspect(e, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			if of, ok := call.Fun.(*ast.SelectorExpr); ok && of.Sel.Name == "Text" {
+				return false // a line that a bufio.Scanner has read
+			}
+		}
 		if of, ok := n.(*ast.SelectorExpr); ok && slices.Contains(sentences, of.Sel.Name) {
 			found = true
 		}

@@ -33,9 +33,6 @@ var larger = map[string]string{
 // tooLarge are those that are to become smaller, and what they had when the bounds were set. A number
 // here only shrinks, and a line goes when its package or type is within the bounds.
 var tooLarge = map[string]int{
-
-	"backend/process.planner methods": 52,
-
 	"internal/config.Policy fields": 24,
 }
 

@@ -132,7 +132,7 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 		begun = elsewhere(plan, &r.Policy)
 		planned = plan
 		if io.Planned != nil {
-			io.Planned(explanationOf(plan, command, nil))
+			io.Planned(explanationOf(&r.Policy, plan, command, nil))
 		}
 	})
 	if err != nil {
@@ -215,15 +215,15 @@ func explainPlan(_ context.Context, r *config.Resolved, argv []string) (*Explana
 	if err != nil && !errors.As(err, &cant) {
 		return nil, r.WithOrigin(err)
 	}
-	e := explanationOf(plan, command, cant)
+	e := explanationOf(&r.Policy, plan, command, cant)
 	e.Ask = func(q config.Ask) (config.Answer, error) { return plan.Ask(r, q) }
 	return e, nil
 }
 
-func explanationOf(p *process.Plan, c *process.Command, cant *config.Unenforceable) *Explanation {
+func explanationOf(policy *config.Policy, p *process.Plan, c *process.Command, cant *config.Unenforceable) *Explanation {
 	e := &Explanation{
 		Command:      CommandInfo{Argv: redact.Redact(c.Argv), Dir: p.Exec.Dir},
-		PolicyDigest: p.Policy().Digest(),
+		PolicyDigest: policy.Digest(),
 		Backend:      process.Name,
 		Enforced:     p.Ledger,
 		Paths:        p.Rules,

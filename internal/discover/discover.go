@@ -225,8 +225,8 @@ func (c *Judge) TellLeftOut() error {
 			names = append(names, l.at)
 		}
 	}
-	c.Notice("not shown: " + quote.Some(names) + ": " + strconv.Quote(c.found.leftOut[0].by) +
-		" leads there, and no tool chain is installed there; --allow-read shows it")
+	c.Notice("not shown: "+quote.Some(names)+": "+strconv.Quote(c.found.leftOut[0].by)+
+		" leads there, and no tool chain is installed there; --allow-read shows it", names[:min(len(names), quote.Most)]...)
 	return nil
 }
 

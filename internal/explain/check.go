@@ -13,7 +13,7 @@ import (
 // Op is what somebody wants to do with a path.
 type Op string
 
-// The wishes. Writing to a directory is making something in it.
+// The operations. Writing to a directory is making something in it.
 const (
 	Read   Op = "read"   // open it for reading; list it
 	Write  Op = "write"  // open it for writing
@@ -24,7 +24,7 @@ const (
 // Ops are all of them.
 func Ops() []Op { return []Op{Read, Write, Create, Exec} }
 
-// Reason says what decided about a wish.
+// Reason says what decided.
 type Reason string
 
 // The closed set of reasons.
@@ -42,7 +42,7 @@ const (
 	Process     Reason = "process"     // it depends on the process
 )
 
-// Decision is what is at a path for a wish.
+// Decision is what is at a path, and whether an operation on it is granted.
 type Decision struct {
 	Op      Op
 	Path    string // inside, with the links followed as far as they lead
@@ -59,18 +59,18 @@ type Decision struct {
 	free bool // everything is there but the last name
 }
 
-// Check says whether a wish comes true: what the kernel does inside, as far as files
-// and mounts decide. name is absolute; links in it are followed.
-func (c *Checker) Check(name string, w Op) Decision {
-	n, rest, failed := c.walk(name, w != Create)
+// Check decides as the kernel does inside, as far as files and mounts matter. name is absolute; links in it are
+// followed.
+func (c *Checker) Check(name string, op Op) Decision {
+	n, rest, failed := c.walk(name, op != Create)
 	if failed != nil {
-		failed.Op, failed.Meant = w, c.resolveRest(failed.Path, rest)
+		failed.Op, failed.Meant = op, c.resolveRest(failed.Path, rest)
 		c.absentOutside(failed)
 		switch {
 		case !failed.free:
-		case w == Create:
+		case op == Create:
 			return c.create(*failed)
-		case w == Write && failed.Reason == Absent:
+		case op == Write && failed.Reason == Absent:
 			if made := c.create(*failed); !made.Granted {
 				failed.Details = "nor can it be made: " + string(made.Reason) + " at " + made.At
 				if made.Details != "" {
@@ -81,7 +81,7 @@ func (c *Checker) Check(name string, w Op) Decision {
 		return *failed
 	}
 	s := c.decision(n)
-	s.Op = w
+	s.Op = op
 	if n.ofProcess() {
 		if !strings.Contains(n.at, "self") {
 			s.Reason, s.Details = Process, "it is about one process"
@@ -89,7 +89,7 @@ func (c *Checker) Check(name string, w Op) Decision {
 		}
 		n.UID, n.GID = c.by.UID, c.by.GID
 	}
-	c.decide(&s, &n, w)
+	c.decide(&s, &n, op)
 	return s
 }
 
@@ -98,39 +98,39 @@ func (c *Checker) decision(n node) Decision {
 }
 
 // decide is about something that is there.
-func (c *Checker) decide(s *Decision, n *node, w Op) {
+func (c *Checker) decide(s *Decision, n *node, op Op) {
 	const readBit, writeBit, execBit = 4, 2, 1
 	no := func(why Reason, details string) { s.Reason, s.Details = why, details }
 	kind := n.Mode.Type()
 	special := kind&(fs.ModeDevice|fs.ModeNamedPipe|fs.ModeSocket) != 0
-	want := map[Op]uint32{Read: readBit, Write: writeBit, Exec: execBit}[w]
-	if w == Write && n.Mode.IsDir() {
+	want := map[Op]uint32{Read: readBit, Write: writeBit, Exec: execBit}[op]
+	if op == Write && n.Mode.IsDir() {
 		want |= execBit
 	}
 	switch {
-	case w == Create:
+	case op == Create:
 		no(Kind, "there is something of that name already")
 	case n.layer.kind == mask:
 		no(Hidden, "")
-	case w != Exec && kind == fs.ModeSocket:
+	case op != Exec && kind == fs.ModeSocket:
 		no(Kind, "it is a socket")
-	case w == Exec && !n.Mode.IsRegular():
+	case op == Exec && !n.Mode.IsRegular():
 		no(Kind, "it is no file")
-	case w == Exec && n.NoExec:
+	case op == Exec && n.NoExec:
 		no(NoExec, "")
 	case !c.may(n, want):
 		no(Permissions, n.permissions())
-	case w == Exec && !c.readsForOverlay(n):
+	case op == Exec && !c.readsForOverlay(n):
 		no(Owner, n.permissions())
-	case w != Exec && kind&fs.ModeDevice != 0 && n.NoDev:
+	case op != Exec && kind&fs.ModeDevice != 0 && n.NoDev:
 		no(Device, "")
-	case w == Write && n.ReadOnly && !special:
+	case op == Write && n.ReadOnly && !special:
 		no(ReadOnly, "")
-	case w == Write && n.layer.kind == terminals && n.Mode.IsDir():
+	case op == Write && n.layer.kind == terminals && n.Mode.IsDir():
 		no(ReadOnly, "")
-	case w == Write && n.layer.kind == processes && n.Mode.IsDir():
+	case op == Write && n.layer.kind == processes && n.Mode.IsDir():
 		no(ReadOnly, "")
-	case w == Write && !special:
+	case op == Write && !special:
 		if at, details := c.uncopied(n); at != "" {
 			s.At = at
 			no(Owner, details)
@@ -252,7 +252,7 @@ func (c *Checker) missing(at string, onTheWay bool) Decision {
 	return s
 }
 
-// meant is a place inside with what is left of a name there, by which options know it.
+// resolveRest is a place inside with what is left of a name there, by which options know it.
 // Links in the rest stay: what is shown by a name is shown with the links that the name
 // leads through. With "..", which goes up from where a link leads, only the caller's
 // files tell.

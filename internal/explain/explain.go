@@ -32,13 +32,13 @@ type Viewer struct {
 // Checker says what the target of a view finds at paths, and what it may do there, with
 // the caller's files where an entry shows them.
 type Checker struct {
-	by     Viewer
-	view   *view.View
-	layers []layer              // by place, what is shallower first; at one place the last one shows
-	less   []string             // read-only parts
-	made   map[string]view.Made // directories, files and links of the run's own
-	ways   []string             // places of entries: what leads to them is there
-	absent []string             // of what lies beneath
+	by       Viewer
+	view     *view.View
+	layers   []layer              // by place, what is shallower first; at one place the last one shows
+	readOnly []string             // parts of what is shown
+	made     map[string]view.Made // directories, files and links of the run's own
+	places   []string             // of all entries: the directories that lead to them are there
+	absent   []string             // of what lies beneath
 }
 
 // kind is what a layer shows.
@@ -111,7 +111,7 @@ func New(v *view.View, by Viewer) *Checker {
 // add has a layer shown, and what leads to it.
 func (c *Checker) add(l layer) {
 	c.layers = append(c.layers, l)
-	c.ways = append(c.ways, l.dst)
+	c.places = append(c.places, l.dst)
 }
 
 // grant shows a tree.
@@ -158,7 +158,7 @@ func (c *Checker) make(m *view.Made) {
 			}
 		}
 		c.made[m.Dst] = *m
-		c.ways = append(c.ways, m.Dst)
+		c.places = append(c.places, m.Dst)
 	}
 }
 
@@ -189,7 +189,7 @@ func (c *Checker) hide(at string, open bool) {
 // keep makes what is at a path read-only.
 func (c *Checker) keep(at string) {
 	if _, found := c.look(at); found {
-		c.less = append(c.less, at)
+		c.readOnly = append(c.readOnly, at)
 	}
 }
 
@@ -244,7 +244,7 @@ func (c *Checker) look(p string) (n node, found bool) {
 	default:
 		n, found = c.own(n)
 	}
-	n.ReadOnly = n.ReadOnly || l.readOnly || slices.ContainsFunc(c.less, func(d string) bool {
+	n.ReadOnly = n.ReadOnly || l.readOnly || slices.ContainsFunc(c.readOnly, func(d string) bool {
 		return hostfs.Under(p, d) && hostfs.Under(d, l.dst)
 	})
 	n.NoExec = n.NoExec || l.noExec
@@ -261,7 +261,7 @@ func (c *Checker) over(n node) (node, bool) {
 		return n, false
 	}
 	below, found := c.outside(n)
-	if !made && !slices.ContainsFunc(c.ways, func(d string) bool { return hostfs.Under(d, n.at) }) {
+	if !made && !slices.ContainsFunc(c.places, func(d string) bool { return hostfs.Under(d, n.at) }) {
 		return below, found
 	}
 	return c.own(n) // a directory that has both
@@ -320,7 +320,7 @@ func (c *Checker) own(n node) (node, bool) {
 		return n, true
 	}
 	n.Mode = fs.ModeDir | 0o755
-	return n, slices.ContainsFunc(c.ways, func(d string) bool { return hostfs.Below(d, n.at) })
+	return n, slices.ContainsFunc(c.places, func(d string) bool { return hostfs.Below(d, n.at) })
 }
 
 // ofProcess: a part of /proc that is about one process, of which none is there yet.

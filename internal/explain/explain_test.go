@@ -31,7 +31,7 @@ func TestCheck(t *testing.T) {
 	v := New(table.View, Viewer{UID: 1000, GID: 1000, OneID: true, Host: h})
 	for _, c := range []struct {
 		path  string
-		wish  Op
+		op    Op
 		why   Reason
 		at    string // inside
 		rule  string // Rule.Path
@@ -62,15 +62,15 @@ func TestCheck(t *testing.T) {
 		{"/proc/1/mem", Read, Absent, "/proc/1", "/proc", ""},
 		{"/proc/sys", Write, ReadOnly, "/proc/sys", "/proc", "/proc/sys"},
 	} {
-		s := v.Check(c.path, c.wish)
+		s := v.Check(c.path, c.op)
 		if s.Reason != c.why || s.Path != c.at || s.Granted != (c.why == Granted) {
-			t.Errorf("%s %s: %+v, want %s at %s", c.wish, c.path, s, c.why, c.at)
+			t.Errorf("%s %s: %+v, want %s at %s", c.op, c.path, s, c.why, c.at)
 		}
 		if s.Rule.Path != c.rule {
-			t.Errorf("%s %s: by the rule %+v, want that of %q", c.wish, c.path, s.Rule, c.rule)
+			t.Errorf("%s %s: by the rule %+v, want that of %q", c.op, c.path, s.Rule, c.rule)
 		}
 		if s.Granted && s.Source != c.where {
-			t.Errorf("%s %s: from %q, want %q", c.wish, c.path, s.Source, c.where)
+			t.Errorf("%s %s: from %q, want %q", c.op, c.path, s.Source, c.where)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestMeant(t *testing.T) {
 	v := New(table.View, Viewer{UID: 1000, GID: 1000, OneID: true, Host: h})
 	for _, c := range []struct {
 		path  string
-		wish  Op
+		op    Op
 		why   Reason
 		meant string
 	}{
@@ -101,8 +101,8 @@ func TestMeant(t *testing.T) {
 		{"/home/u/p/s/t/f", Read, Hidden, "/home/u/p/s/t/f"}, // masked
 		{"/home/u/p/away", Create, Kind, "/home/u/p/away"},
 	} {
-		if s := v.Check(c.path, c.wish); s.Reason != c.why || s.Meant != c.meant {
-			t.Errorf("%s %s: %+v, want %s and %s", c.wish, c.path, s, c.why, c.meant)
+		if s := v.Check(c.path, c.op); s.Reason != c.why || s.Meant != c.meant {
+			t.Errorf("%s %s: %+v, want %s and %s", c.op, c.path, s, c.why, c.meant)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func TestWhatAnOverlayCantCopy(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		wish    Op
+		op      Op
 		why     Reason
 		at      string
 		details string
@@ -167,14 +167,14 @@ func TestWhatAnOverlayCantCopy(t *testing.T) {
 		{"def/sub/f", Write, Owner, "def", "default ACL that names uid 8"},
 		{"acc/f", Write, Owner, "acc", "an ACL that names gid 9"},
 	} {
-		s := see(Viewer{OneID: true}, c.name, c.wish, "overlay")
+		s := see(Viewer{OneID: true}, c.name, c.op, "overlay")
 		if s.Reason != c.why || s.At != p+c.at || s.Granted != (c.why == Granted) || !strings.Contains(s.Details, c.details) || c.details == "" && s.Details != "" {
-			t.Errorf("%s %s: %+v, want %s at %s", c.wish, c.name, s, c.why, c.at)
+			t.Errorf("%s %s: %+v, want %s at %s", c.op, c.name, s, c.why, c.at)
 		}
 		// Permissions alone count in a writable tree, and where other ids are there.
-		for _, s := range []Decision{see(Viewer{OneID: true}, c.name, c.wish, "rw"), see(Viewer{}, c.name, c.wish, "overlay")} {
+		for _, s := range []Decision{see(Viewer{OneID: true}, c.name, c.op, "rw"), see(Viewer{}, c.name, c.op, "overlay")} {
 			if s.Reason == Owner || c.why != Absent && !s.Granted || s.Details != "" {
-				t.Errorf("%s %s: %+v, where permissions count", c.wish, c.name, s)
+				t.Errorf("%s %s: %+v, where permissions count", c.op, c.name, s)
 			}
 		}
 	}

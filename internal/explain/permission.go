@@ -153,7 +153,7 @@ func (c *Checker) rule(n *node) view.Rule {
 	case n.layer.kind == mask:
 		want = view.RuleHidden
 	case n.ReadOnly:
-		for _, d := range c.less {
+		for _, d := range c.readOnly {
 			if hostfs.Under(n.at, d) && hostfs.Under(d, n.layer.dst) {
 				at, want = d, view.RuleProtected
 			}

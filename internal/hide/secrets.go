@@ -143,7 +143,7 @@ func (c *Hider) searchSecrets(asked bool) error {
 				return err
 			}
 			c.Hide(g.Dst, "there is too much in it to search for secrets", view.Origin{})
-			c.Notice(strconv.Quote(g.Src.Path) + " is not shown, because there is too much in it to search for secrets: name it with --allow-read")
+			c.Notice(strconv.Quote(g.Src.Path)+" is not shown, because there is too much in it to search for secrets: name it with --allow-read", g.Src.Path)
 			s.seen = 0
 			continue
 		}

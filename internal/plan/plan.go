@@ -12,7 +12,6 @@ import (
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/network"
-	"github.com/confine-run/confine/status"
 )
 
 // Plan is what will be done for one run, and nothing else needs to be known to
@@ -45,7 +44,7 @@ type Plan struct {
 	// the end of any.
 	Protect []string
 
-	Ledger  map[status.Capability]status.Enforcement
+	Ledger  Ledger
 	Notices []hint.Notice // for the user, each one line, without prefix
 }
 

@@ -41,15 +41,17 @@ func Size(n int64) string {
 	return s
 }
 
+// Most is how many Some names.
+const Most = 3
+
 // Some names the first of several paths.
 func Some(paths []string) string {
-	const most = 3
-	text := make([]string, 0, most)
-	for _, p := range paths[:min(len(paths), most)] {
+	text := make([]string, 0, Most)
+	for _, p := range paths[:min(len(paths), Most)] {
 		text = append(text, strconv.Quote(p))
 	}
 	s := strings.Join(text, ", ")
-	if n := len(paths) - most; n > 0 {
+	if n := len(paths) - Most; n > 0 {
 		s += " and " + strconv.Itoa(n) + " more"
 	}
 	return s

@@ -126,7 +126,7 @@ func TestWhatGitIsToldOfIsProtected(t *testing.T) {
 	r := compile(t, h, defaults)
 	r.want(p+".githooks", "readonly", p+"git.inc", "readonly", p+"tools/clean", "readonly", p+"tools/more", "readonly", p+"tools/differ", "readonly", p+"global", "readonly",
 		p+"tools", "pin", p+"tools/free", "", p+"tools/url", "")
-	r.keepsAbsent(p + "other", p + ".git/later.inc")
+	r.keepsAbsent(p+"other", p+".git/later.inc")
 	// Where there is no repository, relative names lead nowhere.
 	r = compile(t, hosttest.Debian(t, "/home/u/.gitconfig=[core]\nhooksPath = hooks\n[include]\npath = p/inc\n", p+"inc=1", p+"hooks/x=1"), defaults)
 	r.want(p+"inc", "readonly", p+"hooks", "")
@@ -166,7 +166,7 @@ func TestRepositoriesAroundAndWithinATree(t *testing.T) {
 	r := compile(t, h, defaults)
 	r.want(p+"s/.git/config", "readonly", p+"w/.git", "readonly", p+".git/modules/m/worktrees/w/gitdir", "readonly", p+".git/modules/m/config", "readonly")
 	// What isn't a repository yet must not become one; what is one goes on as one.
-	r.keepsAbsent(p+"HEAD")
+	r.keepsAbsent(p + "HEAD")
 	r = compile(t, hosttest.Debian(t, p+"HEAD=1", p+"objects/", p+"refs/", p+"config=1", p+"hooks/"), defaults)
 	r.want(p+"HEAD", "", p+"config", "readonly", p+"hooks", "readonly")
 	// The tree is a link's way into itself, and there are more git directories than anybody has.
@@ -222,7 +222,7 @@ func TestSubmodulesOfWorktreesAndBareRepositories(t *testing.T) {
 		p+"w/.gitmodules=[submodule \"in\"]\npath = in\n", p+"w/in/.git/HEAD=1", p+"w/in/.git/config=1")
 	r := compile(t, h, defaults)
 	r.want(p+".git/worktrees/w/modules/s/config", "readonly", p+"w/s/.git", "readonly", p+"w/in/.git/config", "readonly")
-	r.keepsAbsent(p+".git/worktrees/w/modules/s/hooks")
+	r.keepsAbsent(p + ".git/worktrees/w/modules/s/hooks")
 	// The tree is a bare repository, or lies in one.
 	h = hosttest.Debian(t, p+"HEAD=1", p+"objects/", p+"refs/", p+"config=[include]\npath = inc\n[core]\nhooksPath = hk\n", p+"inc=1", p+"hk/x=1")
 	compile(t, h, defaults).want(p+"inc", "readonly", p+"hk", "readonly")
@@ -514,7 +514,7 @@ func TestWhatIsProtectedAtHomeOnly(t *testing.T) {
 	r := compile(t, h, both)
 	r.want(home+"bin", "readonly", home+"src/tool", "readonly", home+"src/other", "", home+".cargo", "pin", home+".cargo/env", "readonly",
 		home+".aws/config", "readonly", p+"bin", "", p+".cargo/env", "", p+".kube/config", "")
-	r.keepsAbsent(home + ".local/lib", home + ".cargo/bin", home + ".kube/config")
+	r.keepsAbsent(home+".local/lib", home+".cargo/bin", home+".kube/config")
 	// A project alone, with and without them.
 	for _, h := range []*hosttest.Host{h, hosttest.Debian(t, p+"x=1")} {
 		r = compile(t, h, defaults)

@@ -63,7 +63,7 @@ func (c *compiler) broadWorkdir(dir string, a view.Access) error {
 	if g := c.Nearest(dir); g != nil && g.Access != view.Private && (g.Access == view.Read) == (a == view.Read) {
 		return nil // it is there anyway, as wanted
 	}
-	c.Notice("the current directory " + strconv.Quote(dir) + " is not shown inside as it is, because it is too broad: start in the directory of a project, or name it with " + option)
+	c.Notice("the current directory "+strconv.Quote(dir)+" is not shown inside as it is, because it is too broad: start in the directory of a project, or name it with "+option, dir)
 	return nil
 }
 

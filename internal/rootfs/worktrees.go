@@ -19,7 +19,7 @@ func (c *compiler) gitElsewhere(root string, a view.Access) {
 		return
 	}
 	if why != "" {
-		c.Notice("the git directory " + strconv.Quote(dir) + " is not shown: " + why + "; name it with --allow-read or --allow-write")
+		c.Notice("the git directory "+strconv.Quote(dir)+" is not shown: "+why+"; name it with --allow-read or --allow-write", dir)
 		return
 	}
 	if g := c.Nearest(show); g != nil && g.Explicit || c.TooBroad(show) {

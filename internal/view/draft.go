@@ -51,8 +51,10 @@ func (d *Draft) RuleOf(o Origin, path, access, why string) {
 // Rule is RuleOf for what every run has.
 func (d *Draft) Rule(path, access, why string) { d.RuleOf(Origin{}, path, access, why) }
 
-// Notice tells the user something.
-func (d *Draft) Notice(text string) { d.Notices = append(d.Notices, text) }
+// Notice tells the user something, about paths that aren't shown, if it names any.
+func (d *Draft) Notice(text string, about ...string) {
+	d.Notices, d.Told = append(d.Notices, text), append(d.Told, about...)
+}
 
 // Show makes a tree visible, under the name that it was given by too.
 func (d *Draft) Show(g Grant, links []hostfs.Link) {

@@ -37,6 +37,7 @@ type View struct {
 	Env     map[string]string
 	Rules   []Rule // all of it in words, sorted by path
 	Notices []string
+	Told    []string // the paths that aren't shown and that these name
 }
 
 // Access is what can be done with a tree, in the order in which one beats the

@@ -9,22 +9,22 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-// What the kernel refuses because of what stands in a tree leads to no lower ground, and isn't
+// What the kernel refuses because of what stands in a tree leads to no lower tier, and isn't
 // told as the host's.
-func TestNoTreeLeadsToLowerGround(t *testing.T) {
+func TestNoTreeLeadsToALowerTier(t *testing.T) {
 	f := host.Current()
-	if g, _ := standing(f); g != inUserns {
+	if g, _ := probeTier(f); g != tierUserNS {
 		t.Skip("no user namespaces here: what is refused is the host's doing")
 	}
 	for _, errno := range []unix.Errno{unix.EINVAL, unix.EPERM, unix.EACCES, unix.ENOSYS, unix.ENODEV, unix.ENOTDIR} {
 		for _, op := range []string{"move_mount", "fsopen", "open_tree", "mount", "openat2", "mkdirat"} {
 			for _, step := range []string{"root", "mounts", "pivot_root"} {
 				e := &status.SetupError{Step: step, Op: op, Errno: int(errno)}
-				for _, g := range []ground{inUserns, asRoot} {
-					if g == asRoot && step == "pivot_root" {
+				for _, g := range []tier{tierUserNS, tierRoot} {
+					if g == tierRoot && step == "pivot_root" {
 						continue
 					}
-					if lower, why, ok := g.below(f, e, true); ok {
+					if lower, why, ok := g.next(f, e, true); ok {
 						t.Errorf("%s: %s: %v: from %d to %d, %s", step, op, errno, g, lower, why.reason)
 					}
 				}
@@ -34,7 +34,7 @@ func TestNoTreeLeadsToLowerGround(t *testing.T) {
 			}
 		}
 	}
-	if _, _, ok := inUserns.below(f, &status.SetupError{Step: "start", Op: "clone", Errno: int(unix.EPERM)}, true); !ok {
+	if _, _, ok := tierUserNS.next(f, &status.SetupError{Step: "start", Op: "clone", Errno: int(unix.EPERM)}, true); !ok {
 		t.Error("a refused clone leads nowhere")
 	}
 }
