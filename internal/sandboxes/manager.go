@@ -75,6 +75,7 @@ type Request struct {
 	Spec   *backend.Spec
 	Name   string // by which the owner finds it, too; empty: none
 	Labels map[string]string
+	Env    []string // K=V, of all its processes
 	// Lifetime is when it ends, whatever happens; Idle is how long it stays when no process runs and nobody asks for it. 0: for ever.
 	Lifetime, Idle time.Duration
 }

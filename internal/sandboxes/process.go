@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/confine-run/confine/backend"
@@ -51,7 +52,7 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 		Log: NewLog(s.manager.opts.LogBytes), Done: make(chan struct{}),
 	}
 	run := e.Exec
-	run.Stdin = e.Input
+	run.Stdin, run.Env = e.Input, slices.Concat(s.env, e.Env)
 	if e.OpenInput {
 		r, w, err := os.Pipe()
 		if err != nil {

@@ -30,6 +30,7 @@ type Sandbox struct {
 	Events *Log
 
 	manager *Manager
+	env     []string
 	box     backend.Sandbox
 	cancel  context.CancelFunc
 	closing chan struct{} // closed when it begins to end
@@ -62,7 +63,7 @@ func newSandbox(m *Manager, box backend.Sandbox, cancel context.CancelFunc, owne
 	now := time.Now()
 	s := &Sandbox{
 		ID: NewID(), Name: r.Name, Owner: owner, Created: now, Events: NewLog(m.opts.LogBytes),
-		manager: m, box: box, cancel: cancel,
+		manager: m, env: r.Env, box: box, cancel: cancel,
 		closing: make(chan struct{}), changed: make(chan struct{}, 1), ended: make(chan struct{}),
 		labels: r.Labels, idle: r.Idle, used: now,
 	}
