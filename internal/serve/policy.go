@@ -98,6 +98,9 @@ func (s *Server) spec(doc policyDoc, dir string) (*backend.Spec, error) {
 	if src.Flags, err = doc.settings(); err != nil {
 		return nil, err
 	}
+	if _, ok := doc["profile"]; !ok && s.Profile != "" {
+		src.Flags = append(src.Flags, config.Setting{Option: "profile", Values: []string{s.Profile}, Source: "--profile"})
+	}
 	if dir == "" {
 		src.Dir = "/"
 	}
@@ -121,8 +124,14 @@ func (s *Server) spec(doc policyDoc, dir string) (*backend.Spec, error) {
 	if err := s.within(policy, dir); err != nil {
 		return nil, err
 	}
+	for _, path := range s.Hidden {
+		policy.Filesystem.Deny = append(policy.Filesystem.Deny, literal.Replace(path))
+	}
 	return &backend.Spec{Policy: policy, Resolved: r, Dir: src.Dir, Environ: s.Environ, ConfigFiles: r.Protected}, nil
 }
+
+// literal makes a pattern of a path that stands for nothing else.
+var literal = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `\`, `\\`)
 
 // within refuses what is wider than the server's ceiling.
 func (s *Server) within(p *config.Policy, dir string) error {

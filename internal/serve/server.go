@@ -24,6 +24,10 @@ type Server struct {
 	Sources config.Sources
 	// Ceiling is what no policy may be wider than; nil: anything.
 	Ceiling *config.Policy
+	// Profile is that of requests that name none; empty: as in a run.
+	Profile string
+	// Hidden are files that no sandbox shows: the server's socket and its tokens.
+	Hidden []string
 	// Environ is what policies pass to processes of.
 	Environ []string
 	// AllowUIDs are users beside the server's own who may connect to a unix socket.
