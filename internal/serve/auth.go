@@ -66,10 +66,13 @@ func (s *Server) authenticate(r *http.Request) (sandboxes.Owner, error) {
 	case p.tcp:
 		return s.byToken(r)
 	case p.uid >= 0 && (p.uid == os.Geteuid() || slices.Contains(s.AllowUIDs, p.uid)):
-		return sandboxes.Owner("uid:" + strconv.Itoa(p.uid)), nil
+		return OwnerOf(p.uid), nil
 	}
 	return "", fail(http.StatusForbidden, codeForbidden, "this user may not use the server").hint("the server's owner allows it by --allow-uid")
 }
+
+// OwnerOf is a user of this system.
+func OwnerOf(uid int) sandboxes.Owner { return sandboxes.Owner("uid:" + strconv.Itoa(uid)) }
 
 func (s *Server) byToken(r *http.Request) (sandboxes.Owner, error) {
 	if !s.hosts[r.Host] {
