@@ -2,11 +2,14 @@ package serve
 
 import (
 	"net"
+	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
 
-// peerUID is the user that connected; -1: the kernel doesn't say.
+// peerUID is the user that connected; -1: the kernel doesn't say, or it is somebody in another PID namespace than this process,
+// as everybody in a sandbox is: what reaches the socket from there isn't let in by the uid that it shares with the caller.
 func peerUID(c *net.UnixConn) int {
 	uid := -1
 	raw, err := c.SyscallConn()
@@ -14,7 +17,15 @@ func peerUID(c *net.UnixConn) int {
 		return uid
 	}
 	_ = raw.Control(func(fd uintptr) {
-		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+		cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err != nil || cred.Pid <= 0 {
+			return
+		}
+		own, err := os.Readlink("/proc/self/ns/pid")
+		if err != nil {
+			return
+		}
+		if its, err := os.Readlink("/proc/" + strconv.Itoa(int(cred.Pid)) + "/ns/pid"); err == nil && its == own {
 			uid = int(cred.Uid)
 		}
 	})
