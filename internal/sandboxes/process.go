@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/confine-run/confine/backend"
@@ -39,8 +41,9 @@ type Process struct {
 	Done chan struct{}
 
 	process backend.Process
-	input   *os.File // the end that is written to, nil for none
-	inside  *os.File // the end that the process reads
+	writing sync.Mutex // of input
+	input   *os.File   // the end that is written to, nil for none
+	inside  *os.File   // the end that the process reads
 	report  *status.Report
 }
 
@@ -166,21 +169,49 @@ func (p *Process) Signal(sig os.Signal) error { return p.process.Signal(sig) }
 // Resize changes the size of its terminal.
 func (p *Process) Resize(size backend.WinSize) error { return p.process.Resize(size) }
 
-// WriteInput writes to its standard input what r gives, and waits for the process to take it, until ctx ends.
-func (p *Process) WriteInput(ctx context.Context, r io.Reader) (int64, error) {
+// ErrFull says that a process took nothing of its standard input for a minute.
+var ErrFull = errors.New("the process has not read its standard input for a minute")
+
+// ErrBusy says that somebody else writes to the standard input of a process right now.
+var ErrBusy = errors.New("somebody else writes to the standard input of the process")
+
+// inputTime is how long a write waits for a process that doesn't read.
+const inputTime = time.Minute
+
+// WriteInput writes to its standard input what r gives, and waits for the process to take it, until ctx ends. It says how much
+// was taken.
+func (p *Process) WriteInput(ctx context.Context, r io.Reader) (n int64, err error) {
 	if p.input == nil {
 		return 0, ErrNoStdin
 	}
+	if !p.writing.TryLock() {
+		return 0, ErrBusy
+	}
+	defer p.writing.Unlock()
 	defer context.AfterFunc(ctx, func() { _ = p.input.SetWriteDeadline(time.Unix(1, 0)) })()
-	n, err := io.Copy(p.input, r)
-	if errors.Is(err, os.ErrClosed) {
-		err = ErrNoStdin
+	for b := make([]byte, 32<<10); ; {
+		some, ended := r.Read(b)
+		_ = p.input.SetWriteDeadline(time.Now().Add(inputTime))
+		if ctx.Err() != nil {
+			return n, ctx.Err()
+		}
+		taken, err := p.input.Write(b[:some])
+		n += int64(taken)
+		switch {
+		case ctx.Err() != nil:
+			return n, ctx.Err()
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return n, ErrFull
+		case errors.Is(err, os.ErrClosed), errors.Is(err, syscall.EPIPE):
+			return n, ErrNoStdin
+		case err != nil:
+			return n, err
+		case ended == io.EOF:
+			return n, nil
+		case ended != nil:
+			return n, ended
+		}
 	}
-	if ctx.Err() != nil {
-		_ = p.input.SetWriteDeadline(time.Time{})
-		err = ctx.Err()
-	}
-	return n, err
 }
 
 // CloseInput is the end of its standard input.

@@ -11,14 +11,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/confine-run/confine/internal/sandboxes"
 )
 
 // peer is who is at the other end of a connection.
 type peer struct {
-	uid int  // of a unix socket; -1: nobody knows
-	tcp bool // a token is needed
+	uid  int  // of a unix socket; -1: nobody knows
+	tcp  bool // a token is needed
+	conn syscall.Conn
 }
 
 type peerKey struct{}
@@ -26,8 +28,11 @@ type peerKey struct{}
 // connContext is for [http.Server]: it remembers the peer of a connection, as the kernel says.
 func connContext(ctx context.Context, c net.Conn) context.Context {
 	p := peer{uid: -1, tcp: true}
-	if unix, ok := c.(unixConn); ok {
-		p = peer{uid: peerUID(unix.UnixConn)}
+	switch c := c.(type) {
+	case unixConn:
+		p = peer{uid: peerUID(c.UnixConn), conn: c.UnixConn}
+	case conn:
+		p.conn, _ = c.Conn.(syscall.Conn)
 	}
 	return context.WithValue(ctx, peerKey{}, p)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -322,17 +321,32 @@ func (c *call) follow(r *sandboxes.Reader) error {
 	}
 }
 
+// watch cancels what a client that is gone has begun. net/http looks for that only when the whole body was read.
+func (c *call) watch(ctx context.Context, cancel func()) {
+	p, _ := c.Context().Value(peerKey{}).(peer)
+	for p.conn != nil {
+		select {
+		case <-time.After(200 * time.Millisecond):
+			if hungUp(p.conn) {
+				cancel()
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // stdin writes the body to the input of a process; ?eof=1 is its end.
 func (s *Server) stdin(c *call) error {
 	p, err := s.named(c)
 	if err != nil {
 		return err
 	}
-	n, err := p.WriteInput(c.Context(), &patient{c})
+	ctx, cancel := context.WithCancel(c.Context())
+	defer cancel()
+	go c.watch(ctx, cancel)
+	n, err := p.WriteInput(ctx, &patient{c, c.Body})
 	if err != nil {
-		if errors.Is(err, syscall.EPIPE) {
-			err = sandboxes.ErrNoStdin
-		}
 		return err
 	}
 	if eof := c.URL.Query().Get("eof"); eof == "1" || eof == "true" {
@@ -342,18 +356,6 @@ func (s *Server) stdin(c *call) error {
 	}
 	reply(c.w, http.StatusOK, map[string]int64{"bytes": n})
 	return nil
-}
-
-// patient reads a body that may take as long as it likes, as long as something comes.
-type patient struct{ c *call }
-
-func (p *patient) Read(b []byte) (int, error) {
-	_ = p.c.control.SetReadDeadline(time.Now().Add(bodyTime))
-	n, err := p.c.Body.Read(b)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fail(http.StatusRequestTimeout, codeBadRequest, "nothing came for 30 seconds")
-	}
-	return n, err
 }
 
 // signals are those that have names here.

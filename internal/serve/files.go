@@ -212,7 +212,7 @@ func (s *Server) writeFile(c *call) error {
 		}
 		perm = fs.FileMode(n)
 	}
-	body := &patient{c}
+	body := &patient{c, c.Body}
 	switch {
 	case query.Has("dir"):
 		err = makeAll(files, name)

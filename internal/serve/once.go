@@ -54,7 +54,7 @@ func (s *Server) once(do func(*call) error) func(*call) error {
 		case c.streams():
 			return fail(http.StatusBadRequest, codeBadRequest, "frames can't be sent again by an Idempotency-Key").hint("ask for detach, and follow the output of the process")
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(c.w, c.Body, maxBody))
+		body, err := io.ReadAll(http.MaxBytesReader(c.w, &patient{c, c.Body}, maxBody))
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,4 +31,18 @@ func peerUID(c *net.UnixConn) int {
 		}
 	})
 	return uid
+}
+
+// hungUp says whether the other side of a connection is gone for good: not only that it sends no more.
+func hungUp(c syscall.Conn) (gone bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		poll := []unix.PollFd{{Fd: int32(fd)}}
+		n, err := unix.Poll(poll, 0)
+		gone = err == nil && n > 0 && poll[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
+	})
+	return gone
 }

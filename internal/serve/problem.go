@@ -39,6 +39,7 @@ const (
 	codeTooLarge     = "TOO_LARGE"      // the request's body
 	codeEnded        = "ENDED"          // the sandbox, or the process
 	codeDropped      = "DROPPED"        // frames that are not kept any more
+	codeFull         = "STDIN_FULL"     // the process doesn't read, or somebody else writes
 	codeNoStdin      = "NO_STDIN"       // the process has no input that is open
 	codeExec         = "EXEC_FAILED"    // the process could not be started
 	codeBuild        = "BUILD_FAILED"   // the sandbox could not be built
@@ -88,6 +89,10 @@ func problemOf(err error) *problem {
 		return fail(http.StatusGone, codeEnded, err.Error())
 	case errors.Is(err, sandboxes.ErrDropped):
 		return fail(http.StatusGone, codeDropped, err.Error()).hint("ask without \"from\" for what is left")
+	case errors.Is(err, sandboxes.ErrBusy):
+		return fail(http.StatusConflict, codeFull, err.Error()).hint("one at a time")
+	case errors.Is(err, sandboxes.ErrFull):
+		return fail(http.StatusConflict, codeFull, err.Error()).hint("send the rest when it reads again")
 	case errors.Is(err, sandboxes.ErrNoStdin):
 		return fail(http.StatusConflict, codeNoStdin, err.Error())
 	case errors.Is(err, errors.ErrUnsupported):

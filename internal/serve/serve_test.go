@@ -41,6 +41,9 @@ func play(c *confinetest.Call) (r confinetest.Result) {
 		to, _ := c.Files.Create(c.Args[2], 0o600)
 		_, _ = io.Copy(to, from)
 		_ = to.Close()
+	case "doze":
+		time.Sleep(200 * time.Millisecond)
+		fmt.Fprint(c.Stdout, "awake")
 	case "sleep":
 		<-c.Context.Done()
 	case "flood":
@@ -288,6 +291,19 @@ func TestAProcessThatIsDetached(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	c.refused(404, codeNotFound, "GET", box+"/processes/3", nil)
+}
+
+// A request may wait longer than a body may take.
+func TestAProcessMayRunLongerThanABodyMayTake(t *testing.T) {
+	defer func(d time.Duration) { bodyTime = d }(bodyTime)
+	bodyTime = 50 * time.Millisecond
+	_, c := newServer(t, nil)
+	box := c.open(doc{})
+	var r resultDoc
+	c.want(200, "POST", box+"/exec", doc{"argv": []string{"doze"}}, &r)
+	if string(r.Stdout) != "awake" {
+		t.Errorf("%+v", r)
+	}
 }
 
 func TestATerminalIsAConnection(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -42,10 +43,12 @@ type Server struct {
 	stats stats
 }
 
+// bodyTime is the most between two reads of a body. Tests have less.
+var bodyTime = 30 * time.Second
+
 // Bounds of a request.
 const (
 	maxBody     = 32 << 20         // of a document
-	bodyTime    = 30 * time.Second // between two reads of a body
 	writeTime   = 60 * time.Second // that a client may take for what it is sent
 	maxConns    = 1024
 	headerTime  = 10 * time.Second
@@ -188,7 +191,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[strin
 		w.Header().Set("Allow", strings.Join(names, ", "))
 		err = fail(http.StatusMethodNotAllowed, codeMethod, r.Method+" is not for this path")
 	default:
-		_ = c.control.SetReadDeadline(time.Now().Add(bodyTime))
 		err = route.do(c)
 	}
 	if err != nil {
@@ -199,7 +201,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[strin
 
 // read reads the body, which is one document with no fields that nobody knows.
 func (c *call) read(v any) error {
-	d := json.NewDecoder(http.MaxBytesReader(c.w, c.Body, maxBody))
+	d := json.NewDecoder(http.MaxBytesReader(c.w, &patient{c, c.Body}, maxBody))
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
 	if err == nil {
@@ -214,6 +216,25 @@ func (c *call) read(v any) error {
 	}
 	return err
 }
+
+// patient reads a body that may take as long as it likes, as long as something comes. What is waited for behind it has no deadline:
+// one that passed would cancel the request.
+type patient struct {
+	c    *call
+	body io.ReadCloser
+}
+
+func (p *patient) Read(b []byte) (int, error) {
+	_ = p.c.control.SetReadDeadline(time.Now().Add(bodyTime))
+	n, err := p.body.Read(b)
+	_ = p.c.control.SetReadDeadline(time.Time{})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fail(http.StatusRequestTimeout, codeBadRequest, "nothing came for 30 seconds")
+	}
+	return n, err
+}
+
+func (p *patient) Close() error { return p.body.Close() }
 
 // streams says whether the client asks for frames.
 func (c *call) streams() bool { return strings.Contains(c.Header.Get("Accept"), ndjson) }
