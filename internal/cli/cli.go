@@ -188,8 +188,11 @@ func (e *NotInBuild) Remedy() string { return "to run a program of that name: co
 
 // later answers for a subcommand that isn't there yet.
 func (s *session) later(c *Command, args []string) int {
-	if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
+	if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") && s.engine.Server == nil {
 		return s.page(c.Name)
+	}
+	if s.engine.Server != nil {
+		return s.usage(s.engine.Server(append([]string{c.Name}, args...)))
 	}
 	return s.usage(&NotInBuild{c.Name})
 }
