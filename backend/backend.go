@@ -78,6 +78,8 @@ type Sandbox interface {
 	// Snapshot writes the sandbox down, Restore makes it what it was then; errors.ErrUnsupported where that can't be had.
 	Snapshot(ctx context.Context) (Snapshot, error)
 	Restore(ctx context.Context, s Snapshot) error
+	// Done is closed when it has ended, by Close or by itself: by its context, a limit of its own, or a fault.
+	Done() <-chan struct{}
 	// Close ends everybody inside, and waits until nothing is left. A second one gives the same.
 	Close() (*status.BoxReport, error)
 }

@@ -9,8 +9,13 @@ import (
 	"reflect"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/backends"
 	"github.com/confine-run/confine/status"
 )
+
+// Init turns the process into the inside of a run, if that is what it was started as; then it doesn't return. A
+// program that starts anything calls it first thing in main.
+func Init() { backends.Init() }
 
 // Cmd is a command that is to run, or runs, or has run, once. Its fields are set before it starts.
 type Cmd struct {
@@ -136,7 +141,7 @@ func (c *Cmd) run(e *backend.Exec) (backend.Process, error) {
 	spec.Argv = c.Args
 	b := c.Backend
 	if b == nil {
-		b = backendFor(spec.Policy)
+		b = backends.For(spec.Policy)
 	}
 	return backend.Run(c.ctx, b, spec, e)
 }

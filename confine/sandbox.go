@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/backends"
 	"github.com/confine-run/confine/status"
 )
 
@@ -41,7 +42,7 @@ func Open(ctx context.Context, policy *Policy, opts ...Option) (*Sandbox, error)
 	if err != nil {
 		return nil, err
 	}
-	o := &options{spec: spec, backend: backendFor(spec.Policy)}
+	o := &options{spec: spec, backend: backends.For(spec.Policy)}
 	for _, option := range opts {
 		option(o)
 	}

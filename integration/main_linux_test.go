@@ -93,6 +93,9 @@ func makePrograms() error {
 	} else if err := build(confine, ".."); err != nil {
 		return err
 	}
+	if err := build(filepath.Join(scene.programs, "confine-server"), "../cmd/confine-server"); err != nil {
+		return err
+	}
 	for _, name := range []string{"attempt", "netpeer"} {
 		if err := build(filepath.Join(scene.programs, name), "./"+name); err != nil {
 			return err

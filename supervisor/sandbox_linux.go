@@ -186,6 +186,9 @@ func (s *Sandbox) Root() (fd int, err error) {
 	return fd, err
 }
 
+// Done is closed when it has ended, and nothing of it is left.
+func (s *Sandbox) Done() <-chan struct{} { return s.ended }
+
 // Close ends the sandbox and everybody in it, waits until nothing of it is left, and says what all of it came to. It may
 // be called again.
 func (s *Sandbox) Close() *status.BoxReport {

@@ -419,7 +419,13 @@ func second[T any](_ T, err error) error { return err }
 func (s suite) ends(t *testing.T) {
 	box := s.open(t)
 	p, _ := s.start(t, box, nil, "sleep")
+	select {
+	case <-box.Done():
+		t.Error("done before it has ended")
+	default:
+	}
 	r, err := box.Close()
+	<-box.Done()
 	if err != nil || len(box.Ledger()) == 0 || r.Backend != s.Backend.Name() || r.Version != status.ReportVersion || len(r.Enforced) == 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -442,6 +448,7 @@ func (s suite) ends(t *testing.T) {
 	if r := p.Wait(); r.Status != status.KilledKill {
 		t.Errorf("the sandbox's context has ended: %s", r.Status)
 	}
+	<-box.Done()
 	if _, err := box.Close(); err != nil {
 		t.Error(err)
 	}

@@ -162,6 +162,9 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 // Ledger says what it was built to enforce.
 func (s *sandbox) Ledger() status.Ledger { return s.plan.Plan.Ledger }
 
+// Done is closed when it has ended.
+func (s *sandbox) Done() <-chan struct{} { return s.box.Done() }
+
 // Close ends everybody inside.
 func (s *sandbox) Close() (*status.BoxReport, error) {
 	s.closed.Do(s.close)

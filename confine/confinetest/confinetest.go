@@ -206,7 +206,10 @@ func (s *sandbox) end(cause error) {
 	}
 }
 
+func (s *sandbox) Done() <-chan struct{} { return s.ctx.Done() }
+
 func (s *sandbox) Close() (*status.BoxReport, error) {
+	defer s.cancel(signalled(syscall.SIGKILL))
 	s.mu.Lock()
 	if s.report == nil {
 		p := s.plan.spec.Policy

@@ -47,15 +47,13 @@ func Main(e Engine) int {
 		Stdin:      os.Stdin,
 		Stdout:     os.Stdout,
 		Stderr:     os.Stderr,
-		SystemFile: systemFile,
+		SystemFile: config.SystemFile,
 		Out:        func(b []byte) error { return outputs.WriteAll(1, b) },
 		Err:        func(b []byte) error { return outputs.WriteAll(2, b) },
 		Console:    terminal.NewConsole(os.Stderr),
 	}
 	return p.Main(context.Background(), e)
 }
-
-const systemFile = "/etc/confine/confine.toml"
 
 // session is one call of the command line.
 type session struct {
@@ -149,7 +147,11 @@ func (s *session) dispatch(c *Command, args []string) int {
 		if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 			return s.page(c.Name)
 		}
-		return s.usage(&config.UsageError{Msg: "confine " + c.Name + ": not in this build yet", Hint: "to run a program of that name: confine -- " + c.Name})
+		err := error(&config.UsageError{Msg: "confine " + c.Name + ": not on this system yet", Hint: "to run a program of that name: confine -- " + c.Name})
+		if s.engine.Server != nil {
+			err = s.engine.Server(append([]string{c.Name}, args...))
+		}
+		return s.usage(err)
 	}
 	var line Line
 	var err error

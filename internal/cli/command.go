@@ -21,8 +21,8 @@ type Command struct {
 	Text    string // paragraphs for help and the man page, or empty
 	Takes   Takes
 	Words   []string // the words that can follow, where they are a closed set
-	// Later: the name is taken, and what it stands for is not in this build.
-	Later bool
+	// Server: confine-server does it, which lies beside this program.
+	Server bool
 }
 
 const commandArgs = "[--] COMMAND [ARG…]"
@@ -79,10 +79,13 @@ var commands = [...]Command{
 			"half a minute at most."},
 	{Name: "discard", Args: "[PATH…]", Takes: takesRun,
 		Summary: "drop what an overlay run changed"},
-	{Name: "session", Args: "…", Takes: TakesAll, Later: true,
-		Summary: "long-lived sandboxes"},
-	{Name: "serve", Later: true,
-		Summary: "a local API with a warm pool"},
+	{Name: "session", Args: "start|exec|shell|cp|ps|logs|kill|list|stop|gc …", Server: true,
+		Summary: "sandboxes that stay, for one command after another",
+		Text: "\"confine session start [options]\" takes the options of a run and prints an ID; \"confine session exec ID CMD…\" runs a " +
+			"command in it, and exits as that does. \"confine session help\" lists all of it, docs/SESSIONS.md is the manual."},
+	{Name: "serve", Args: "[--listen ADDRESS]… [--token-file FILE] [--ceiling NAME|FILE] …", Server: true,
+		Summary: "sandboxes and runs by HTTP, on a socket of your own",
+		Text: "\"confine serve --help\" lists its options, docs/API.md is the manual."},
 	{Name: "selftest", Takes: TakesAll,
 		Summary: "try the built-in escape attempts on this host",
 		Text: "Makes each attempt outside, where it has to work, and inside, where it must not, under the policy that a run with these " +

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -32,6 +33,7 @@ func Confined() Engine {
 			return host.RunDoctor(), nil
 		},
 		Selftest: trySelftest,
+		Server:   becomeServer,
 		DieBy:    func(signal string, job bool) { linux.DieBy(unix.SignalNum(signal), job) },
 	}
 }
@@ -233,4 +235,14 @@ func explanationOf(policy *config.Policy, p *process.Plan, c *process.Command, c
 		e.Refused = cant.Error()
 	}
 	return e
+}
+
+// becomeServer executes confine-server, which lies in the directory of this program: it is never looked for in PATH.
+func becomeServer(args []string) error {
+	own, err := os.Executable()
+	if err == nil {
+		path := filepath.Join(filepath.Dir(own), "confine-server")
+		err = &fs.PathError{Op: "execve", Path: path, Err: unix.Exec(path, append([]string{path}, args...), os.Environ())}
+	}
+	return &config.UsageError{Msg: err.Error(), Hint: "install confine-server beside confine: make install does", Err: err}
 }

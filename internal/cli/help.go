@@ -44,7 +44,7 @@ func programPage() string {
 	var b strings.Builder
 	b.WriteString(pageHead("confine", OneLine, "confine [options] [--] COMMAND [ARG…]\nconfine SUBCOMMAND …", Description) + "\nSUBCOMMANDS\n")
 	for _, c := range commands {
-		b.WriteString(column(c.Name, c.Line(), 14) + "\n")
+		b.WriteString(column(c.Name, c.Summary, 14) + "\n")
 	}
 	return b.String() + "\nOptions: \"confine help run\". Manual: \"man confine\".\n"
 }
@@ -57,14 +57,6 @@ func pageHead(name, summary, usage, text string) string {
 	return head
 }
 
-// Line is the summary, and whether it can be had.
-func (c *Command) Line() string {
-	if c.Later {
-		return c.Summary + " (not in this build yet)"
-	}
-	return c.Summary
-}
-
 func commandPage(c *Command) string {
 	usage, text := "confine "+c.Name, c.Text
 	switch {
@@ -74,13 +66,11 @@ func commandPage(c *Command) string {
 		usage += " [options]"
 	}
 	switch {
-	case c.Later:
-		text = strings.TrimSpace("Not in this build yet. " + text)
 	case c.Takes.All():
 		text = strings.TrimSpace(text + "\n\n" + Values + "\n\n" + Twins)
 	}
-	page := pageHead("confine "+c.Name, c.Line(), strings.TrimSpace(usage+" "+c.Args), text)
-	if c.Later {
+	page := pageHead("confine "+c.Name, c.Summary, strings.TrimSpace(usage+" "+c.Args), text)
+	if c.Server {
 		return page
 	}
 	heading := ""

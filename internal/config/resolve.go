@@ -603,6 +603,9 @@ func (src *Sources) below(dir, fallback string, names ...string) string {
 	return filepath.Join(append([]string{dir}, names...)...)
 }
 
+// SystemFile is the file of the system's administrator.
+const SystemFile = "/etc/confine/confine.toml"
+
 // Here are the sources of a process with these variables, in the current directory, without flags.
 func Here(environ []string, system string) Sources {
 	src := Sources{Environ: environ, SystemFile: system, UID: os.Getuid()}

@@ -21,7 +21,7 @@ func markdown() []byte {
 	}
 	b.WriteString("\n## Subcommands\n\n| subcommand | does |\n|---|---|\n")
 	for _, c := range command.Commands() {
-		b.WriteString(cells(code(strings.TrimSpace(c.Name+" "+c.Args)), c.Line()))
+		b.WriteString(cells(code(strings.TrimSpace(c.Name+" "+c.Args)), c.Summary))
 	}
 	b.WriteString("\n## Exit codes\n\n" + endings + "\n\n| status | when |")
 	for _, d := range dialects {

@@ -57,11 +57,7 @@ func man() []byte {
 	r.section("SUBCOMMANDS")
 	for _, c := range command.Commands() {
 		r.item(manCommand(&c))
-		text := c.Summary
-		if c.Later {
-			text += "; not in this build yet"
-		}
-		r.WriteString(roffText(text) + "\n")
+		r.WriteString(roffText(c.Summary) + "\n")
 		if c.Text != "" {
 			r.WriteString(".IP\n" + roffText(c.Text) + "\n")
 		}

@@ -1,0 +1,26 @@
+// Command confine-server is what "confine serve" and "confine session" start, and lies beside it: they need net/http, whose
+// start no run is to pay for.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/confine-run/confine/internal/backends"
+	"github.com/confine-run/confine/internal/serve"
+	"github.com/confine-run/confine/internal/session"
+)
+
+func main() {
+	backends.Init() // the inside of a sandbox is this program, started again
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "serve":
+			os.Exit(serve.Main(os.Args[2:], backends.For))
+		case "session":
+			os.Exit(session.Main(os.Args[2:], backends.For))
+		}
+	}
+	fmt.Fprintln(os.Stderr, "confine-server: started by \"confine serve\" and \"confine session\", and by nobody else")
+	os.Exit(2)
+}

@@ -1,0 +1,20 @@
+package backends
+
+import (
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/process"
+	"github.com/confine-run/confine/internal/config"
+)
+
+// Init turns the process into the inside of a run, if that is what it was started as; then it doesn't return.
+func Init() { process.Init() }
+
+var all = map[string]backend.Backend{"": process.Backend{}, "process": process.Backend{}}
+
+// For is the one of a policy. An isolation that has none is refused by the plan of processes, which says so.
+func For(p *config.Policy) backend.Backend {
+	if b, ok := all[p.Isolation]; ok {
+		return b
+	}
+	return process.Backend{}
+}

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package backends
+
+import (
+	"runtime"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
+)
+
+// Init does nothing here.
+func Init() {}
+
+// For is one that refuses everything.
+func For(*config.Policy) backend.Backend { return backend.None{System: runtime.GOOS} }

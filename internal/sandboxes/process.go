@@ -1,0 +1,233 @@
+package sandboxes
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/status"
+)
+
+// ErrNoProcess is the answer for a process that isn't remembered.
+var ErrNoProcess = errors.New("there is no such process")
+
+// ErrNoStdin is the answer where a process was started without an input that is written to later, or that was closed.
+var ErrNoStdin = errors.New("the process has no standard input that is open")
+
+// Exec is what is to be started.
+type Exec struct {
+	backend.Exec           // its streams are not looked at
+	Input        io.Reader // all of its standard input; nil: the null device, unless OpenInput
+	OpenInput    bool      // WriteInput writes it
+	Tag          string    // a name that the client gives it
+}
+
+// Process is one in a sandbox.
+type Process struct {
+	Number  int // in its sandbox, from 1
+	Argv    []string
+	Tag     string
+	TTY     bool
+	Started time.Time
+	// Log has what it wrote and what became of it: "started" first, "exit" last.
+	Log *Log
+	// Done is closed when the last frame is in the log.
+	Done chan struct{}
+
+	process backend.Process
+	writing sync.Mutex // of input
+	input   *os.File   // the end that is written to, nil for none
+	inside  *os.File   // the end that the process reads
+	report  *status.Report
+}
+
+// Start starts a process. follow, if not nil, is given a reader of its log from the first frame on, before anything is
+// written to it.
+func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
+	p := &Process{
+		Argv: e.Argv, Tag: e.Tag, TTY: e.TTY != nil, Started: time.Now().UTC(),
+		Log: NewLog(s.manager.opts.LogBytes), Done: make(chan struct{}),
+	}
+	run := e.Exec
+	run.Stdin, run.Env = e.Input, slices.Concat(s.env, e.Env)
+	if e.OpenInput {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		run.Stdin, p.input, p.inside = r, w, r
+	}
+	stdout, stderr := p.Log.Writer(FrameStdout, s.closing), p.Log.Writer(FrameStderr, s.closing)
+	run.Stdout, run.Stderr = stdout, stderr
+	var reader *Reader
+	if follow != nil {
+		reader, _ = p.Log.Reader(0)
+	}
+	done := s.Use()
+	err := s.number(p)
+	if err == nil {
+		p.Log.Append(Frame{Type: FrameStarted, Process: p.Number, Argv: p.Argv})
+		p.process, err = s.box.Start(context.Background(), &run)
+	}
+	if err != nil {
+		done()
+		p.closeInput()
+		return nil, err
+	}
+	s.remember(p)
+	s.Events.Append(Frame{Type: FrameStarted, Process: p.Number, Argv: p.Argv})
+	if follow != nil {
+		follow(reader)
+	}
+	go func() {
+		defer done()
+		r := p.process.Wait()
+		stdout.Flush()
+		stderr.Flush()
+		p.report = r
+		for i := range r.Violations {
+			p.Log.Append(Frame{Type: FrameDenied, Denied: &r.Violations[i]})
+		}
+		for _, limit := range r.LimitsHit {
+			p.Log.Append(Frame{Type: FrameLimit, Limit: limit})
+		}
+		p.Log.Close(Frame{Type: FrameExit, Process: p.Number, Report: r})
+		s.Events.Append(Frame{Type: FrameExit, Process: p.Number, Report: r})
+		p.closeInput()
+		close(p.Done)
+	}()
+	return p, nil
+}
+
+// number gives a process its number, unless the sandbox is ending.
+func (s *Sandbox) number(p *Process) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.closing:
+		return backend.ErrClosed
+	default:
+	}
+	s.last++
+	p.Number = s.last
+	return nil
+}
+
+// remember makes a process one that is found by its number.
+func (s *Sandbox) remember(p *Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.processes = append(s.processes, p)
+	for i := 0; len(s.processes) > maxProcesses && i < len(s.processes); {
+		select {
+		case <-s.processes[i].Done:
+			s.processes = append(s.processes[:i:i], s.processes[i+1:]...)
+		default:
+			i++
+		}
+	}
+}
+
+// Processes are those that are remembered, the oldest first.
+func (s *Sandbox) Processes() []*Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]*Process(nil), s.processes...)
+}
+
+// Process finds one by its number.
+func (s *Sandbox) Process(number int) (*Process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.processes {
+		if p.Number == number {
+			return p, nil
+		}
+	}
+	return nil, ErrNoProcess
+}
+
+// Report is there when it has ended; else it is nil.
+func (p *Process) Report() *status.Report {
+	select {
+	case <-p.Done:
+		return p.report
+	default:
+		return nil
+	}
+}
+
+// Signal sends a signal to the process and its process group.
+func (p *Process) Signal(sig os.Signal) error { return p.process.Signal(sig) }
+
+// Resize changes the size of its terminal.
+func (p *Process) Resize(size backend.WinSize) error { return p.process.Resize(size) }
+
+// ErrFull says that a process took nothing of its standard input for a minute.
+var ErrFull = errors.New("the process has not read its standard input for a minute")
+
+// ErrBusy says that somebody else writes to the standard input of a process right now.
+var ErrBusy = errors.New("somebody else writes to the standard input of the process")
+
+// inputTime is how long a write waits for a process that doesn't read.
+const inputTime = time.Minute
+
+// WriteInput writes to its standard input what r gives, and waits for the process to take it, until ctx ends. It says how much
+// was taken.
+func (p *Process) WriteInput(ctx context.Context, r io.Reader) (n int64, err error) {
+	if p.input == nil {
+		return 0, ErrNoStdin
+	}
+	if !p.writing.TryLock() {
+		return 0, ErrBusy
+	}
+	defer p.writing.Unlock()
+	defer context.AfterFunc(ctx, func() { _ = p.input.SetWriteDeadline(time.Unix(1, 0)) })()
+	for b := make([]byte, 32<<10); ; {
+		some, ended := r.Read(b)
+		_ = p.input.SetWriteDeadline(time.Now().Add(inputTime))
+		if ctx.Err() != nil {
+			return n, ctx.Err()
+		}
+		taken, err := p.input.Write(b[:some])
+		n += int64(taken)
+		switch {
+		case ctx.Err() != nil:
+			return n, ctx.Err()
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return n, ErrFull
+		case errors.Is(err, os.ErrClosed), errors.Is(err, syscall.EPIPE):
+			return n, ErrNoStdin
+		case err != nil:
+			return n, err
+		case ended == io.EOF:
+			return n, nil
+		case ended != nil:
+			return n, ended
+		}
+	}
+}
+
+// CloseInput is the end of its standard input.
+func (p *Process) CloseInput() error {
+	if p.input == nil {
+		return ErrNoStdin
+	}
+	if err := p.input.Close(); err != nil {
+		return ErrNoStdin
+	}
+	return nil
+}
+
+func (p *Process) closeInput() {
+	if p.input != nil {
+		_ = p.input.Close()
+		_ = p.inside.Close()
+	}
+}

@@ -1,0 +1,241 @@
+package sandboxes
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/status"
+)
+
+// Why a sandbox ended, where its backend doesn't know: one deadline is held, here, and this says which one it was.
+const (
+	CauseClosed   = "closed"   // somebody asked for it
+	CauseLifetime = "lifetime" // its time was over
+	CauseIdle     = "idle"     // nothing ran, and nobody asked for anything
+)
+
+// maxProcesses is how many processes of a sandbox are remembered; of more, the oldest that have ended go.
+const maxProcesses = 1000
+
+// Sandbox is one that stands, or what is known of one that stood.
+type Sandbox struct {
+	ID      string
+	Name    string
+	Owner   Owner
+	Created time.Time
+	// Events has what happens to the sandbox: its processes start and exit, it reaches limits, it ends.
+	Events *Log
+
+	manager *Manager
+	env     []string
+	box     backend.Sandbox
+	cancel  context.CancelFunc
+	closing chan struct{} // closed when it begins to end
+	changed chan struct{} // of length 1: the deadlines are others
+	ended   chan struct{} // closed when nothing is left, and end is set
+
+	mu        sync.Mutex
+	labels    map[string]string
+	deadline  time.Time     // zero: none
+	idle      time.Duration // 0: for ever
+	used      time.Time     // when nothing ran any more and nobody asked any more
+	using     int           // processes that run, and clients that ask
+	processes []*Process
+	last      int // the number of the newest process
+	cause     string
+	reason    string
+	end       *End
+}
+
+// End says how a sandbox ended.
+type End struct {
+	Time   time.Time         `json:"time"`
+	Cause  string            `json:"cause"`
+	Reason string            `json:"reason"`
+	Report *status.BoxReport `json:"report"`
+	Error  string            `json:"error,omitempty"` // what could not be removed
+}
+
+func newSandbox(m *Manager, box backend.Sandbox, cancel context.CancelFunc, owner Owner, r Request) *Sandbox {
+	now := time.Now()
+	s := &Sandbox{
+		ID: NewID(), Name: r.Name, Owner: owner, Created: now, Events: NewLog(m.opts.LogBytes),
+		manager: m, env: r.Env, box: box, cancel: cancel,
+		closing: make(chan struct{}), changed: make(chan struct{}, 1), ended: make(chan struct{}),
+		labels: r.Labels, idle: r.Idle, used: now,
+	}
+	if r.Lifetime > 0 {
+		s.deadline = now.Add(r.Lifetime)
+	}
+	return s
+}
+
+// watch ends the sandbox when it is time, and stays until nothing is left of it.
+func (s *Sandbox) watch() {
+	for {
+		s.mu.Lock()
+		at, cause, reason := s.nextDeadline()
+		s.mu.Unlock()
+		var timer <-chan time.Time
+		if !at.IsZero() {
+			timer = time.After(time.Until(at))
+		}
+		select {
+		case <-s.changed:
+			continue
+		case <-timer:
+			if s.expired(cause) {
+				s.begin(cause, reason)
+				s.finish()
+				return
+			}
+		case <-s.box.Done():
+			s.begin("", "")
+			s.finish()
+			return
+		case <-s.closing:
+			s.finish()
+			return
+		}
+	}
+}
+
+// nextDeadline is when the sandbox ends if nothing happens. The caller holds mu.
+func (s *Sandbox) nextDeadline() (at time.Time, cause, reason string) {
+	at, cause, reason = s.deadline, CauseLifetime, "its lifetime is over"
+	if s.idle > 0 && s.using == 0 {
+		if idle := s.used.Add(s.idle); at.IsZero() || idle.Before(at) {
+			at, cause, reason = idle, CauseIdle, fmt.Sprintf("nothing ran and nobody asked for anything for %v", s.idle)
+		}
+	}
+	return at, cause, reason
+}
+
+// expired says whether the deadline is still what it was, and over.
+func (s *Sandbox) expired(cause string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, now, _ := s.nextDeadline()
+	return !at.IsZero() && !time.Now().Before(at) && now == cause
+}
+
+// begin begins the end. The first to call it says why.
+func (s *Sandbox) begin(cause, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.closing:
+	default:
+		s.cause, s.reason = cause, reason
+		close(s.closing)
+	}
+}
+
+// finish ends everybody inside.
+func (s *Sandbox) finish() {
+	report, err := s.box.Close()
+	s.cancel()
+	s.mu.Lock()
+	processes := s.processes
+	s.mu.Unlock()
+	for _, p := range processes {
+		<-p.Done
+	}
+	end := &End{Time: time.Now().UTC(), Cause: s.cause, Reason: s.reason, Report: report}
+	if end.Cause == "" && report != nil {
+		end.Cause, end.Reason = string(report.Cause), report.Reason
+	}
+	if err != nil {
+		end.Error = err.Error()
+	}
+	s.mu.Lock()
+	s.end = end
+	s.mu.Unlock()
+	s.Events.Close(Frame{Type: FrameEnded, Cause: end.Cause, Reason: end.Reason})
+	s.manager.bury(s)
+	close(s.ended)
+}
+
+// Close ends the sandbox and everybody inside, and waits until nothing is left.
+func (s *Sandbox) Close(cause, reason string) *End {
+	s.begin(cause, reason)
+	<-s.ended
+	return s.Ended()
+}
+
+// Done is closed when nothing is left of it.
+func (s *Sandbox) Done() <-chan struct{} { return s.ended }
+
+// Ended says how it ended; nil: it stands.
+func (s *Sandbox) Ended() *End {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end
+}
+
+// Use keeps the sandbox from being idle until done is called.
+func (s *Sandbox) Use() (done func()) {
+	s.count(1)
+	return sync.OnceFunc(func() { s.count(-1) })
+}
+
+func (s *Sandbox) count(by int) {
+	s.mu.Lock()
+	s.using += by
+	s.used = time.Now()
+	s.mu.Unlock()
+	s.wake()
+}
+
+func (s *Sandbox) wake() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// SetDeadlines changes how long it stays from now on; nil: as it was, 0: for ever.
+func (s *Sandbox) SetDeadlines(lifetime, idle *time.Duration) {
+	s.mu.Lock()
+	if lifetime != nil {
+		s.deadline = time.Time{}
+		if *lifetime > 0 {
+			s.deadline = time.Now().Add(*lifetime)
+		}
+	}
+	if idle != nil {
+		s.idle = *idle
+	}
+	s.mu.Unlock()
+	s.wake()
+}
+
+// Deadlines are when its lifetime is over (zero: never) and how long it may be idle.
+func (s *Sandbox) Deadlines() (deadline time.Time, idle time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deadline, s.idle
+}
+
+// Labels are the owner's.
+func (s *Sandbox) Labels() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.labels
+}
+
+// SetLabels replaces them.
+func (s *Sandbox) SetLabels(labels map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.labels = labels
+}
+
+// Ledger says what it enforces.
+func (s *Sandbox) Ledger() status.Ledger { return s.box.Ledger() }
+
+// Files are those that processes inside see.
+func (s *Sandbox) Files() backend.Files { return s.box.Files() }

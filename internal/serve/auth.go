@@ -1,0 +1,96 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/confine-run/confine/internal/sandboxes"
+)
+
+// peer is who is at the other end of a connection.
+type peer struct {
+	uid  int  // of a unix socket; -1: nobody knows
+	tcp  bool // a token is needed
+	conn syscall.Conn
+}
+
+type peerKey struct{}
+
+// connContext is for [http.Server]: it remembers the peer of a connection, as the kernel says.
+func connContext(ctx context.Context, c net.Conn) context.Context {
+	p := peer{uid: -1, tcp: true}
+	switch c := c.(type) {
+	case unixConn:
+		p = peer{uid: peerUID(c.UnixConn), conn: c.UnixConn}
+	case conn:
+		p.conn, _ = c.Conn.(syscall.Conn)
+	}
+	return context.WithValue(ctx, peerKey{}, p)
+}
+
+// Token is the digest of a secret that gives access on TCP. Each is an owner of its own.
+type Token [sha256.Size]byte
+
+// minToken is the least length of a token: 128 bits, written in hexadecimal digits.
+const minToken = 32
+
+// ParseTokens reads a file of tokens: one a line, each of at least 32 characters; lines that begin with # are comments.
+func ParseTokens(text string) ([]Token, error) {
+	var all []Token
+	for n, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if len(line) < minToken {
+			return nil, fail(0, codePolicy, "line "+strconv.Itoa(n+1)+" of the token file has fewer than 32 characters")
+		}
+		all = append(all, sha256.Sum256([]byte(line)))
+	}
+	return all, nil
+}
+
+// authenticate says whose request it is.
+func (s *Server) authenticate(r *http.Request) (sandboxes.Owner, error) {
+	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+		return "", fail(http.StatusForbidden, codeForbidden, "requests from pages in a browser are refused")
+	}
+	p, ok := r.Context().Value(peerKey{}).(peer)
+	switch {
+	case !ok:
+		return "", fail(http.StatusForbidden, codeForbidden, "nobody knows who asks")
+	case p.tcp:
+		return s.byToken(r)
+	case p.uid >= 0 && (p.uid == os.Geteuid() || slices.Contains(s.AllowUIDs, p.uid)):
+		return OwnerOf(p.uid), nil
+	}
+	return "", fail(http.StatusForbidden, codeForbidden, "this user may not use the server").hint("the server's owner allows it by --allow-uid")
+}
+
+// OwnerOf is a user of this system.
+func OwnerOf(uid int) sandboxes.Owner { return sandboxes.Owner("uid:" + strconv.Itoa(uid)) }
+
+func (s *Server) byToken(r *http.Request) (sandboxes.Owner, error) {
+	if !s.hosts[r.Host] {
+		return "", fail(http.StatusForbidden, codeForbidden, "the server does not go by the name in Host").hint("ask for the address that it listens on")
+	}
+	scheme, word, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	digest := sha256.Sum256([]byte(strings.TrimSpace(word)))
+	found := 0
+	for _, t := range s.Tokens { // all of them: time says nothing
+		found |= subtle.ConstantTimeCompare(t[:], digest[:])
+	}
+	if found == 0 || !strings.EqualFold(scheme, "Bearer") {
+		return "", fail(http.StatusUnauthorized, codeUnauthorized, "a token is needed").hint("send Authorization: Bearer TOKEN, with one of the server's --token-file")
+	}
+	return sandboxes.Owner("token:" + hex.EncodeToString(digest[:8])), nil
+}

@@ -1,0 +1,176 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/sandboxes"
+	"github.com/confine-run/confine/status"
+)
+
+// Client speaks to a server on a unix socket.
+type Client struct {
+	http.Client
+	socket string
+}
+
+// NewClient makes one. Nothing is connected yet.
+func NewClient(socket string) *Client {
+	c := &Client{socket: socket}
+	c.Transport = &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return c.dial(ctx)
+	}}
+	return c
+}
+
+func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "unix", c.socket)
+}
+
+// Error is what a server refused.
+type Error struct {
+	Status             int
+	Code, Detail, Hint string
+	Report             *status.Report
+}
+
+func (e *Error) Error() string { return hint.Text(e.Detail, e.Hint) }
+
+// Remedy is Hint.
+func (e *Error) Remedy() string { return e.Hint }
+
+// ErrCut is the answer to a stream that ended without its last frame.
+var ErrCut = errors.New("the stream was cut before its end")
+
+// send gives an answer that is no problem. Its body is the caller's to close.
+func (c *Client) send(ctx context.Context, method, path, accept string, body io.Reader) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://confine"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	if accept != "" {
+		r.Header.Set("Accept", accept)
+	}
+	answer, err := c.Client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode < 300 {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	var p problem
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxBody)).Decode(&p); err != nil {
+		return nil, fmt.Errorf("%s %s: %s", method, path, answer.Status)
+	}
+	return nil, &Error{p.Status, p.Code, p.Detail, p.Hint, p.Report}
+}
+
+// Do sends a document and reads one; either may be nil.
+func (c *Client) Do(ctx context.Context, method, path string, body, into any) error {
+	var from io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		from = bytes.NewReader(text)
+	}
+	answer, err := c.send(ctx, method, path, "", from)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if into == nil {
+		return nil
+	}
+	return json.NewDecoder(answer.Body).Decode(into)
+}
+
+// Get copies what a path gives, octets, to a writer.
+func (c *Client) Get(ctx context.Context, path string, to io.Writer) error {
+	answer, err := c.send(ctx, http.MethodGet, path, "", nil)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	_, err = io.Copy(to, answer.Body)
+	return err
+}
+
+// Put sends octets to a path.
+func (c *Client) Put(ctx context.Context, method, path string, from io.Reader) error {
+	answer, err := c.send(ctx, method, path, "", from)
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
+}
+
+// Frames gives the frames of a log after one, up to the last of all, which is of type last.
+func (c *Client) Frames(ctx context.Context, path string, after uint64, last string, each func(*sandboxes.Frame) error) error {
+	answer, err := c.send(ctx, http.MethodGet, path+"?follow=1&from="+strconv.FormatUint(after, 10), ndjson, nil)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewReader(answer.Body)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF {
+			return ErrCut
+		}
+		if err != nil {
+			return err
+		}
+		var f sandboxes.Frame
+		if err := json.Unmarshal(line, &f); err != nil {
+			return err
+		}
+		if err := each(&f); err != nil {
+			return err
+		}
+		if f.Type == last {
+			return nil
+		}
+	}
+}
+
+// Terminal connects to the terminal of a process.
+func (c *Client) Terminal(ctx context.Context, path string) (net.Conn, error) {
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: confine\r\nConnection: Upgrade\r\nUpgrade: "+ttyProtocol+"\r\n\r\n"); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	lines := bufio.NewReader(conn)
+	answer, err := http.ReadResponse(lines, nil)
+	if err == nil && answer.StatusCode != http.StatusSwitchingProtocols {
+		err = errors.New(path + ": " + answer.Status)
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return &upgraded{conn, lines}, nil
+}
+
+// upgraded is a connection of which some may have been read already.
+type upgraded struct {
+	net.Conn
+	read *bufio.Reader
+}
+
+func (u *upgraded) Read(b []byte) (int, error) { return u.read.Read(b) }

@@ -1,0 +1,409 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/sandboxes"
+	"github.com/confine-run/confine/status"
+)
+
+// execDoc asks for a process.
+type execDoc struct {
+	Argv        []string          `json:"argv"`
+	Env         map[string]string `json:"env"`
+	Dir         string            `json:"dir"` // as seen inside
+	Stdin       octets            `json:"stdin"`
+	OpenStdin   bool              `json:"open_stdin"` // it is written later
+	TTY         *sizeDoc          `json:"tty"`
+	TimeLimit   duration          `json:"time_limit"`
+	OutputLimit int64             `json:"output_limit"` // bytes of each stream
+	Tag         string            `json:"tag"`
+	Detach      bool              `json:"detach"` // the answer is there at once
+}
+
+type sizeDoc struct {
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
+}
+
+// processDoc is a process as it is shown.
+type processDoc struct {
+	Number  int            `json:"process"`
+	State   string         `json:"state"` // "running" or "exited"
+	Argv    []string       `json:"argv"`
+	Tag     string         `json:"tag,omitempty"`
+	TTY     bool           `json:"tty,omitempty"`
+	Started time.Time      `json:"started"`
+	Seq     uint64         `json:"seq"` // of the newest frame
+	Report  *status.Report `json:"report,omitempty"`
+}
+
+func processOf(p *sandboxes.Process) *processDoc {
+	d := &processDoc{Number: p.Number, State: "running", Argv: p.Argv, Tag: p.Tag, TTY: p.TTY, Started: p.Started, Seq: p.Log.Last(), Report: p.Report()}
+	if d.Report != nil {
+		d.State = "exited"
+	}
+	return d
+}
+
+// resultDoc is what became of a process that the client waited for.
+type resultDoc struct {
+	Process   int            `json:"process"`
+	Report    *status.Report `json:"report"`
+	Stdout    octets         `json:"stdout"`
+	Stderr    octets         `json:"stderr"`
+	Truncated bool           `json:"truncated,omitempty"` // there was more, which is not in this document
+}
+
+// maxResult is the most bytes of each stream in one document.
+const maxResult = 8 << 20
+
+// envOf is an environment as K=V.
+func envOf(env map[string]string) ([]string, error) {
+	var all []string
+	for k, v := range env {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
+			return nil, fail(http.StatusUnprocessableEntity, codeBadRequest, "env: "+strconv.Quote(k)+" can't be a variable")
+		}
+		all = append(all, k+"="+v)
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+func (d *execDoc) exec() (*sandboxes.Exec, error) {
+	if len(d.Argv) == 0 {
+		return nil, &config.UsageError{Msg: "no command given", Hint: `say "argv": ["echo", "hello"]`}
+	}
+	for _, word := range d.Argv {
+		if strings.ContainsRune(word, 0) {
+			return nil, fail(http.StatusUnprocessableEntity, codeBadRequest, "argv has a NUL byte")
+		}
+	}
+	e := &sandboxes.Exec{OpenInput: d.OpenStdin, Tag: d.Tag}
+	e.Argv, e.Dir = d.Argv, d.Dir
+	var err error
+	if e.Env, err = envOf(d.Env); err != nil {
+		return nil, err
+	}
+	switch {
+	case d.OpenStdin && d.Stdin != nil, d.TTY != nil && d.Stdin != nil:
+		return nil, fail(http.StatusUnprocessableEntity, codeBadRequest, "stdin is given here, or written later: not both")
+	case d.Stdin != nil:
+		e.Input = strings.NewReader(string(d.Stdin))
+	}
+	if d.TTY != nil {
+		e.TTY, e.OpenInput = &backend.WinSize{Rows: d.TTY.Rows, Cols: d.TTY.Cols}, true
+	}
+	e.Limits = backend.Limits{Time: time.Duration(d.TimeLimit), Output: d.OutputLimit}
+	return e, nil
+}
+
+// exec starts a process. What is asked for decides what comes: the process at once, its frames, or its result.
+func (s *Server) exec(c *call) error {
+	b, done, err := s.standing(c)
+	if err != nil {
+		return err
+	}
+	defer done()
+	var d execDoc
+	if err := c.read(&d); err != nil {
+		return err
+	}
+	e, err := d.exec()
+	if err != nil {
+		return err
+	}
+	s.stats.execs.Add(1)
+	var reader *sandboxes.Reader
+	follow := func(r *sandboxes.Reader) { reader = r }
+	if d.Detach {
+		follow = nil
+	}
+	p, err := b.Start(e, follow)
+	if err != nil {
+		return startProblem(err)
+	}
+	c.w.Header().Set("Location", "/v1/sandboxes/"+b.ID+"/processes/"+strconv.Itoa(p.Number))
+	switch {
+	case d.Detach:
+		reply(c.w, http.StatusCreated, processOf(p))
+		return nil
+	case c.streams():
+		defer reader.Close()
+		return c.follow(reader)
+	}
+	defer reader.Close()
+	r, err := collect(c.Context(), p, reader)
+	if err != nil {
+		return err
+	}
+	reply(c.w, http.StatusOK, r)
+	return nil
+}
+
+// startProblem is that of a process that could not be started.
+func startProblem(err error) error {
+	var usage *config.UsageError
+	if errors.As(err, &usage) || errors.Is(err, backend.ErrClosed) {
+		return err
+	}
+	return fail(http.StatusUnprocessableEntity, codeExec, err.Error())
+}
+
+// collect waits for a process, and gives what it wrote.
+func collect(ctx context.Context, p *sandboxes.Process, reader *sandboxes.Reader) (*resultDoc, error) {
+	r := &resultDoc{Process: p.Number}
+	for {
+		frames, err := reader.Next(ctx)
+		if err == io.EOF {
+			return r, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range frames {
+			f := &frames[i]
+			switch f.Type {
+			case sandboxes.FrameStdout:
+				r.keep(&r.Stdout, f)
+			case sandboxes.FrameStderr:
+				r.keep(&r.Stderr, f)
+			case sandboxes.FrameExit:
+				r.Report = f.Report
+			}
+		}
+	}
+}
+
+func (r *resultDoc) keep(to *octets, f *sandboxes.Frame) {
+	some := f.Bytes()
+	if room := maxResult - len(*to); len(some) > room {
+		some, r.Truncated = some[:room], true
+	}
+	*to = append(*to, some...)
+}
+
+// named is the process that a path names.
+func (s *Server) named(c *call) (*sandboxes.Process, error) {
+	b, err := s.box(c)
+	if err != nil {
+		return nil, err
+	}
+	n, err := strconv.Atoi(c.PathValue("number"))
+	if err != nil {
+		return nil, sandboxes.ErrNoProcess
+	}
+	return b.Process(n)
+}
+
+func (s *Server) processes(c *call) error {
+	b, err := s.box(c)
+	if err != nil {
+		return err
+	}
+	all := []*processDoc{}
+	for _, p := range b.Processes() {
+		all = append(all, processOf(p))
+	}
+	reply(c.w, http.StatusOK, map[string]any{"processes": all})
+	return nil
+}
+
+func (s *Server) process(c *call) error {
+	p, err := s.named(c)
+	if err != nil {
+		return err
+	}
+	reply(c.w, http.StatusOK, processOf(p))
+	return nil
+}
+
+func (s *Server) output(c *call) error {
+	p, err := s.named(c)
+	if err != nil {
+		return err
+	}
+	return s.frames(c, p.Log)
+}
+
+// frames sends a log: after ?from=SEQ, to its end where ?follow=1 asks for that, else what is there now.
+func (s *Server) frames(c *call, log *sandboxes.Log) error {
+	from, err := number(c, "from")
+	if err != nil {
+		return err
+	}
+	last := log.Last()
+	r, err := log.Reader(from)
+	if err != nil {
+		if errors.Is(err, sandboxes.ErrDropped) {
+			return err
+		}
+		return fail(http.StatusBadRequest, codeBadRequest, err.Error())
+	}
+	defer r.Close()
+	if on := c.URL.Query().Get("follow"); on == "1" || on == "true" {
+		return c.follow(r)
+	}
+	c.begin()
+	for from < last {
+		frames, err := r.Next(c.Context())
+		if err != nil {
+			return nil
+		}
+		for i := range frames {
+			if frames[i].Seq > last {
+				return nil
+			}
+			if err := c.send(&frames[i]); err != nil {
+				return nil
+			}
+			from = frames[i].Seq
+		}
+	}
+	return nil
+}
+
+func (c *call) begin() {
+	h := c.w.Header()
+	h.Set("Content-Type", ndjson)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	c.w.WriteHeader(http.StatusOK)
+}
+
+// send sends a frame. A client that takes nothing for a minute is gone.
+func (c *call) send(f *sandboxes.Frame) error {
+	text, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	_ = c.control.SetWriteDeadline(time.Now().Add(writeTime))
+	_, err = c.w.Write(append(text, '\n'))
+	return err
+}
+
+// follow sends frames to the last, and one that only says that the server is there whenever there is none for a while.
+func (c *call) follow(r *sandboxes.Reader) error {
+	c.begin()
+	_ = c.control.Flush()
+	last := uint64(0)
+	for {
+		ctx, cancel := context.WithTimeout(c.Context(), keepalive)
+		frames, err := r.Next(ctx)
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) && c.Context().Err() == nil {
+			frames, err = []sandboxes.Frame{{Seq: last, Time: time.Now().UTC(), Type: sandboxes.FrameKeepalive}}, nil
+		}
+		if err != nil {
+			return nil // the last frame was sent, or nobody is there
+		}
+		for i := range frames {
+			last = frames[i].Seq
+			if err := c.send(&frames[i]); err != nil {
+				return nil
+			}
+		}
+		if err := c.control.Flush(); err != nil {
+			return nil
+		}
+	}
+}
+
+// watch cancels what a client that is gone has begun. net/http looks for that only when the whole body was read.
+func (c *call) watch(ctx context.Context, cancel func()) {
+	p, _ := c.Context().Value(peerKey{}).(peer)
+	for p.conn != nil {
+		select {
+		case <-time.After(200 * time.Millisecond):
+			if hungUp(p.conn) {
+				cancel()
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// stdin writes the body to the input of a process; ?eof=1 is its end.
+func (s *Server) stdin(c *call) error {
+	p, err := s.named(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(c.Context())
+	defer cancel()
+	go c.watch(ctx, cancel)
+	n, err := p.WriteInput(ctx, &patient{c, c.Body})
+	if err != nil {
+		return err
+	}
+	if eof := c.URL.Query().Get("eof"); eof == "1" || eof == "true" {
+		if err := p.CloseInput(); err != nil {
+			return err
+		}
+	}
+	reply(c.w, http.StatusOK, map[string]int64{"bytes": n})
+	return nil
+}
+
+// signals are those that have names here.
+var signals = map[string]syscall.Signal{
+	"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM,
+	"USR1": syscall.Signal(10), "USR2": syscall.Signal(12), "CONT": syscall.Signal(18), "STOP": syscall.Signal(19), "WINCH": syscall.Signal(28),
+}
+
+func (s *Server) signal(c *call) error {
+	p, err := s.named(c)
+	if err != nil {
+		return err
+	}
+	var d struct {
+		Signal string `json:"signal"`
+	}
+	if err := c.read(&d); err != nil {
+		return err
+	}
+	sig, ok := signals[strings.TrimPrefix(strings.ToUpper(d.Signal), "SIG")]
+	if n, err := strconv.Atoi(d.Signal); err == nil && n > 0 && n <= 64 {
+		sig, ok = syscall.Signal(n), true
+	}
+	if !ok {
+		return fail(http.StatusUnprocessableEntity, codeBadRequest, strconv.Quote(d.Signal)+" is no signal").hint("a name such as TERM, or a number")
+	}
+	if err := p.Signal(sig); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Server) resize(c *call) error {
+	p, err := s.named(c)
+	if err != nil {
+		return err
+	}
+	var d sizeDoc
+	if err := c.read(&d); err != nil {
+		return err
+	}
+	if !p.TTY {
+		return fail(http.StatusConflict, codeBadRequest, "the process has no terminal")
+	}
+	if err := p.Resize(backend.WinSize{Rows: d.Rows, Cols: d.Cols}); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,9 @@
+package serve
+
+import (
+	"net"
+	"os"
+)
+
+// listenUnix opens a socket. Nobody is let in by it: this system does not say who connects.
+func listenUnix(path string, _ os.FileMode) (net.Listener, error) { return net.Listen("unix", path) }

@@ -1,0 +1,214 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/sandboxes"
+)
+
+const usage = `usage: confine serve [--listen unix:PATH|HOST:PORT]… [options]
+
+The local API: sandboxes and runs by HTTP. GET /v1/openapi.json describes it; docs/API.md is its manual.
+
+  --listen ADDRESS      unix:PATH or HOST:PORT; repeatable. Without it: $XDG_RUNTIME_DIR/confine/serve.sock, or the
+                        sockets that systemd passes
+  --token-file FILE     tokens for TCP, one a line, of 32 characters or more; a TCP address needs it
+  --allow-uid UID       a user who may connect to the unix socket, beside its own; repeatable
+  --ceiling NAME|FILE   no policy may be wider than this profile, or this file
+  --profile NAME        of requests that name none
+  --max-sandboxes N     at one time (256)
+  --max-per-owner N     of one user or token (0: as many)
+`
+
+// many is a flag that is repeated.
+type many []string
+
+func (m *many) String() string { return strings.Join(*m, ",") }
+
+func (m *many) Set(word string) error {
+	*m = append(*m, word)
+	return nil
+}
+
+// Main is "confine serve" with its arguments. backends builds what a policy asks for. It gives the exit code.
+func Main(args []string, backends func(*config.Policy) backend.Backend) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	err := start(ctx, args, backends, os.Stderr)
+	var usageError *config.UsageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Print(usage)
+		return 0
+	case errors.As(err, &usageError):
+		fmt.Fprintln(os.Stderr, "confine serve: "+usageError.Error())
+		return 2
+	}
+	fmt.Fprintln(os.Stderr, "confine serve: "+err.Error())
+	return 1
+}
+
+// start serves until ctx ends. A line for each address goes to said when it is listened on.
+func start(ctx context.Context, args []string, backends func(*config.Policy) backend.Backend, said io.Writer) error {
+	var listen, uids many
+	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Var(&listen, "listen", "")
+	flags.Var(&uids, "allow-uid", "")
+	tokenFile := flags.String("token-file", "", "")
+	ceiling := flags.String("ceiling", "", "")
+	profile := flags.String("profile", "", "")
+	most := flags.Int("max-sandboxes", 256, "")
+	perOwner := flags.Int("max-per-owner", 0, "")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return err
+		}
+		return &config.UsageError{Msg: err.Error(), Hint: "see: confine serve --help"}
+	}
+	if flags.NArg() > 0 {
+		return &config.UsageError{Msg: fmt.Sprintf("%q is no option", flags.Arg(0)), Hint: "see: confine serve --help"}
+	}
+	s := &Server{Sources: config.Here(os.Environ(), config.SystemFile), Profile: *profile, Version: version(), Environ: harmless(os.Environ())}
+	var err error
+	if s.Ceiling, err = s.ceiling(*ceiling); err != nil {
+		return err
+	}
+	for _, word := range uids {
+		uid, err := strconv.Atoi(word)
+		if err != nil || uid < 0 {
+			return &config.UsageError{Msg: fmt.Sprintf("--allow-uid %q is no number of a user", word)}
+		}
+		s.AllowUIDs = append(s.AllowUIDs, uid)
+	}
+	if *tokenFile != "" {
+		text, err := os.ReadFile(*tokenFile)
+		if err != nil {
+			return &config.UsageError{Msg: err.Error(), Err: err}
+		}
+		if s.Tokens, err = ParseTokens(string(text)); err != nil {
+			return &config.UsageError{Msg: *tokenFile + ": " + err.Error()}
+		}
+	}
+	listeners, err := open(listen, len(uids) > 0)
+	if err != nil {
+		return err
+	}
+	for _, l := range listeners {
+		if addr, ok := l.Addr().(*net.UnixAddr); ok {
+			s.Hidden = append(s.Hidden, addr.Name)
+			fmt.Fprintln(said, "confine serve: listening on unix:"+addr.Name)
+		} else {
+			fmt.Fprintln(said, "confine serve: listening on http://"+l.Addr().String())
+		}
+	}
+	if *tokenFile != "" {
+		if path, err := filepath.Abs(*tokenFile); err == nil {
+			s.Hidden = append(s.Hidden, path)
+		}
+	}
+	s.Manager = sandboxes.New(sandboxes.Options{Backend: backends, Max: *most, MaxPerOwner: *perOwner})
+	return s.Serve(ctx, listeners...)
+}
+
+// version is that of the module, where the program was built from one.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
+}
+
+// ceiling is the policy of a profile, or of a file.
+func (s *Server) ceiling(word string) (*config.Policy, error) {
+	if word == "" {
+		return nil, nil
+	}
+	if slices.Contains(config.Profiles(), word) {
+		p, err := config.Profile(word)
+		if s.Profile == "" {
+			s.Profile = word
+		}
+		return &p, err
+	}
+	src := s.Sources
+	src.Environ = nil
+	src.Flags = []config.Setting{{Option: "config", Values: []string{word}, Source: "--ceiling"}}
+	r, err := config.Resolve(src)
+	if err != nil {
+		return nil, err
+	}
+	return &r.Policy, nil
+}
+
+// harmless is what of an environment policies may pass: what processes need to find their way, and nothing that is a secret.
+func harmless(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		return !strings.HasPrefix(name, "LC_") && !slices.Contains([]string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "SHELL", "TERM"}, name)
+	})
+}
+
+// open opens what is to be listened on.
+func open(addresses []string, shared bool) ([]net.Listener, error) {
+	passed, err := passedSockets()
+	if err != nil || len(passed) > 0 && len(addresses) == 0 {
+		return passed, err
+	}
+	if len(addresses) == 0 {
+		path, err := DefaultSocket()
+		if err != nil {
+			return nil, err
+		}
+		addresses = []string{"unix:" + path}
+	}
+	for _, address := range addresses {
+		l, err := Listen(address, shared)
+		if err != nil {
+			for _, l := range passed {
+				_ = l.Close()
+			}
+			return nil, err
+		}
+		passed = append(passed, l)
+	}
+	return passed, nil
+}
+
+// passedSockets are those that systemd opened for this process: descriptors from 3 on, as sd_listen_fds(3) says.
+func passedSockets() (all []net.Listener, err error) {
+	if pid, _ := strconv.Atoi(os.Getenv("LISTEN_PID")); pid != os.Getpid() {
+		return nil, nil
+	}
+	n, err := strconv.Atoi(os.Getenv("LISTEN_FDS"))
+	if err != nil || n < 0 || n > 64 {
+		return nil, &config.UsageError{Msg: "LISTEN_FDS is no number of sockets"}
+	}
+	for fd := 3; fd < 3+n; fd++ {
+		f := os.NewFile(uintptr(fd), "LISTEN_FDS")
+		l, err := net.FileListener(f) // a copy, which is closed at an exec
+		_ = f.Close()
+		if err != nil {
+			return nil, &config.UsageError{Msg: fmt.Sprintf("descriptor %d is no socket that listens", fd), Err: err}
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}

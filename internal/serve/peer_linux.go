@@ -1,0 +1,48 @@
+package serve
+
+import (
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// peerUID is the user that connected; -1: the kernel doesn't say, or it is somebody in another PID namespace than this process,
+// as everybody in a sandbox is: what reaches the socket from there isn't let in by the uid that it shares with the caller.
+func peerUID(c *net.UnixConn) int {
+	uid := -1
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return uid
+	}
+	_ = raw.Control(func(fd uintptr) {
+		cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err != nil || cred.Pid <= 0 {
+			return
+		}
+		own, err := os.Readlink("/proc/self/ns/pid")
+		if err != nil {
+			return
+		}
+		if its, err := os.Readlink("/proc/" + strconv.Itoa(int(cred.Pid)) + "/ns/pid"); err == nil && its == own {
+			uid = int(cred.Uid)
+		}
+	})
+	return uid
+}
+
+// hungUp says whether the other side of a connection is gone for good: not only that it sends no more.
+func hungUp(c syscall.Conn) (gone bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		poll := []unix.PollFd{{Fd: int32(fd)}}
+		n, err := unix.Poll(poll, 0)
+		gone = err == nil && n > 0 && poll[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
+	})
+	return gone
+}

@@ -1,0 +1,207 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
+)
+
+// policyDoc is a policy as a request has it: options by their names, with "_" for "-".
+type policyDoc map[string]json.RawMessage
+
+// source is where what a request says comes from, for answers.
+const source = "request"
+
+// settings are what the document says, as flags would.
+func (d policyDoc) settings() ([]config.Setting, error) {
+	names := make([]string, 0, len(d))
+	for key := range d {
+		names = append(names, key)
+	}
+	slices.Sort(names)
+	var all []config.Setting
+	for _, key := range names {
+		o := config.LookupOption(strings.ReplaceAll(key, "_", "-"))
+		if o == nil || strings.Contains(key, "-") || o.Run && o.Name != "profile" || o.FileOnly {
+			return nil, fail(http.StatusUnprocessableEntity, codePolicy, strconv.Quote(key)+" is no option of a policy").hint("docs/POLICY.md lists them; write _ for -")
+		}
+		words, err := wordsOf(d[key], o.IsList())
+		if err != nil {
+			return nil, fail(http.StatusUnprocessableEntity, codePolicy, key+": "+err.Error())
+		}
+		all = append(all, config.Setting{Option: o.Name, Values: words, Source: source})
+	}
+	return all, nil
+}
+
+// wordsOf is a value as words of a flag.
+func wordsOf(raw json.RawMessage, list bool) ([]string, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	word := func(v any) (string, error) {
+		switch v := v.(type) {
+		case string:
+			return v, nil
+		case json.Number:
+			return v.String(), nil
+		case bool:
+			return strconv.FormatBool(v), nil
+		}
+		return "", fail(0, codePolicy, "it takes text, a number, true or false")
+	}
+	items, ok := v.([]any)
+	if ok != list {
+		if list {
+			return nil, fail(0, codePolicy, "it takes a list")
+		}
+		ok = false
+	}
+	if !ok {
+		w, err := word(v)
+		return []string{w}, err
+	}
+	if len(items) == 0 {
+		return []string{"none"}, nil
+	}
+	var words []string
+	for _, item := range items {
+		w, err := word(item)
+		if err != nil {
+			return nil, err
+		}
+		words = append(words, w)
+	}
+	return words, nil
+}
+
+// spec is what a request wants: a policy that the server's files and its ceiling allow, and the directory that it is about.
+func (s *Server) spec(doc policyDoc, dir string) (*backend.Spec, error) {
+	if dir != "" && !filepath.IsAbs(dir) {
+		return nil, fail(http.StatusUnprocessableEntity, codePolicy, "dir is not absolute")
+	}
+	src := s.Sources
+	src.Environ, src.Dir = nil, dir
+	var err error
+	if src.Flags, err = doc.settings(); err != nil {
+		return nil, err
+	}
+	if _, ok := doc["profile"]; !ok && s.Profile != "" {
+		src.Flags = append(src.Flags, config.Setting{Option: "profile", Values: []string{s.Profile}, Source: "--profile"})
+	}
+	if dir == "" {
+		src.Dir = "/"
+	}
+	r, err := config.Resolve(src)
+	if err != nil {
+		return nil, err
+	}
+	policy := &r.Policy
+	if dir == "" { // there is none of the caller's: processes start in a private one
+		if policy.Filesystem.WorkdirAsked && policy.Filesystem.Workdir != "none" {
+			return nil, fail(http.StatusUnprocessableEntity, codePolicy, "workdir says how dir appears, and there is no dir")
+		}
+		policy.Filesystem.Workdir, policy.Filesystem.WorkdirAsked, policy.Filesystem.TempDir = "none", false, true
+		if policy.Filesystem.Chdir == "" {
+			policy.Filesystem.Chdir = "/tmp"
+		}
+	}
+	if err := policy.Validate(); err != nil {
+		return nil, err
+	}
+	if err := s.within(policy, dir); err != nil {
+		return nil, err
+	}
+	for _, path := range s.Hidden {
+		policy.Filesystem.Deny = append(policy.Filesystem.Deny, literal.Replace(path))
+	}
+	return &backend.Spec{Policy: policy, Resolved: r, Dir: src.Dir, Environ: s.Environ, ConfigFiles: r.Protected}, nil
+}
+
+// literal makes a pattern of a path that stands for nothing else.
+var literal = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `\`, `\\`)
+
+// within refuses what is wider than the server's ceiling.
+func (s *Server) within(p *config.Policy, dir string) error {
+	if s.Ceiling == nil {
+		return nil
+	}
+	if option := p.Wider(s.Ceiling); option != "" {
+		return fail(http.StatusForbidden, codeCeiling, "the policy's "+option+" is wider than the server allows").hint("ask for less of it")
+	}
+	if dir == "" {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil || real != filepath.Clean(dir) {
+		return fail(http.StatusForbidden, codeCeiling, "dir is reached through a link, or not there").hint("name the directory itself")
+	}
+	if own := s.Sources.Dir; own == "" || real != own && !strings.HasPrefix(real, strings.TrimSuffix(own, "/")+"/") {
+		return fail(http.StatusForbidden, codeCeiling, "dir is not in the directory that the server was started in")
+	}
+	return nil
+}
+
+// octets are bytes in a document: text where they are UTF-8, else {"b64": …}.
+type octets []byte
+
+func (o octets) MarshalJSON() ([]byte, error) {
+	if utf8.Valid(o) {
+		return json.Marshal(string(o))
+	}
+	return json.Marshal(map[string][]byte{"b64": o})
+}
+
+func (o *octets) UnmarshalJSON(text []byte) error {
+	var s string
+	if json.Unmarshal(text, &s) == nil {
+		*o = octets(s)
+		return nil
+	}
+	var coded struct {
+		B64 *[]byte `json:"b64"`
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&coded); err != nil || coded.B64 == nil {
+		return fail(http.StatusBadRequest, codeBadRequest, `bytes are text, or {"b64": "…"}`)
+	}
+	*o = *coded.B64
+	return nil
+}
+
+// duration is a time: a number of seconds, or words as options have them: "1.5m", "none".
+type duration time.Duration
+
+func (d *duration) UnmarshalJSON(text []byte) error {
+	words, err := wordsOf(text, false)
+	if err != nil {
+		return err
+	}
+	*d = 0
+	if words[0] == "none" || words[0] == "0" {
+		return nil
+	}
+	parsed, err := config.ParseDuration(words[0])
+	if err != nil {
+		return fail(http.StatusUnprocessableEntity, codePolicy, "a time: "+err.Error()).hint(`it takes "90s", "1.5m", a number of seconds, or "none"`)
+	}
+	*d = duration(parsed)
+	return nil
+}
+
+func (d duration) MarshalJSON() ([]byte, error) {
+	return json.Marshal(config.FormatDuration(time.Duration(d)))
+}

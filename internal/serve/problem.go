@@ -1,0 +1,144 @@
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"syscall"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/sandboxes"
+	"github.com/confine-run/confine/status"
+)
+
+// problem is an error as RFC 9457 has it. Code is for programs, Detail and Hint are for people.
+type problem struct {
+	Type   string         `json:"type"`
+	Title  string         `json:"title"`
+	Status int            `json:"status"`
+	Code   string         `json:"code"`
+	Detail string         `json:"detail,omitempty"`
+	Hint   string         `json:"hint,omitempty"`
+	Report *status.Report `json:"report,omitempty"` // of what could not be built
+}
+
+func (p *problem) Error() string { return p.Code + ": " + p.Detail }
+
+// The codes of problems.
+const (
+	codeBadRequest   = "BAD_REQUEST"
+	codePolicy       = "POLICY"         // a mistake in the policy
+	codeCeiling      = "CEILING"        // a policy that is wider than the server's
+	codeUnauthorized = "UNAUTHORIZED"   // no token, or a wrong one
+	codeForbidden    = "FORBIDDEN"      // who asks, or from where, may not
+	codeNotFound     = "NOT_FOUND"      // no such thing, or somebody else's
+	codeMethod       = "METHOD"         // not for this path
+	codeTooLarge     = "TOO_LARGE"      // the request's body
+	codeEnded        = "ENDED"          // the sandbox, or the process
+	codeDropped      = "DROPPED"        // frames that are not kept any more
+	codeFull         = "STDIN_FULL"     // the process doesn't read, or somebody else writes
+	codeNoStdin      = "NO_STDIN"       // the process has no input that is open
+	codeExec         = "EXEC_FAILED"    // the process could not be started
+	codeBuild        = "BUILD_FAILED"   // the sandbox could not be built
+	codeQuota        = "QUOTA"          // there are too many
+	codeConflict     = "CONFLICT"       // a key of idempotency, used for another request
+	codeFile         = "FILE"           // what the file system answered
+	codeUnsupported  = "UNSUPPORTED"    // this backend can't
+	codeInternal     = "INTERNAL_ERROR" // a fault of the server
+)
+
+func fail(code int, what, detail string) *problem {
+	return &problem{Type: "about:blank", Title: http.StatusText(code), Status: code, Code: what, Detail: detail}
+}
+
+func (p *problem) hint(hint string) *problem {
+	p.Hint = hint
+	return p
+}
+
+// problemOf says what an error is to a client.
+func problemOf(err error) *problem {
+	var p *problem
+	var usage *config.UsageError
+	var quota *sandboxes.QuotaError
+	var unbuilt *backend.BuildError
+	var large *http.MaxBytesError
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &usage):
+		return fail(http.StatusUnprocessableEntity, codePolicy, usage.Msg).hint(usage.Hint)
+	case errors.As(err, &quota):
+		return fail(http.StatusTooManyRequests, codeQuota, quota.Error()).hint("end some, or wait")
+	case errors.As(err, &unbuilt):
+		p := fail(http.StatusUnprocessableEntity, codeBuild, unbuilt.Report.Reason)
+		p.Report = unbuilt.Report
+		if e := unbuilt.Report.SetupError; e != nil {
+			p.Hint = e.Hint
+		}
+		return p
+	case errors.As(err, &large):
+		return fail(http.StatusRequestEntityTooLarge, codeTooLarge, "the body has more bytes than are taken")
+	case errors.Is(err, sandboxes.ErrNotFound), errors.Is(err, sandboxes.ErrNoProcess):
+		return fail(http.StatusNotFound, codeNotFound, err.Error())
+	case errors.Is(err, backend.ErrClosed), errors.Is(err, os.ErrProcessDone):
+		return fail(http.StatusGone, codeEnded, err.Error())
+	case errors.Is(err, sandboxes.ErrDropped):
+		return fail(http.StatusGone, codeDropped, err.Error()).hint("ask without \"from\" for what is left")
+	case errors.Is(err, sandboxes.ErrBusy):
+		return fail(http.StatusConflict, codeFull, err.Error()).hint("one at a time")
+	case errors.Is(err, sandboxes.ErrFull):
+		return fail(http.StatusConflict, codeFull, err.Error()).hint("send the rest when it reads again")
+	case errors.Is(err, sandboxes.ErrNoStdin):
+		return fail(http.StatusConflict, codeNoStdin, err.Error())
+	case errors.Is(err, errors.ErrUnsupported):
+		return fail(http.StatusNotImplemented, codeUnsupported, err.Error())
+	case errors.As(err, &path):
+		return fileProblem(path)
+	}
+	return fail(http.StatusInternalServerError, codeInternal, err.Error())
+}
+
+// fileProblem is what the file system of a sandbox answered.
+func fileProblem(err *fs.PathError) *problem {
+	code := http.StatusUnprocessableEntity
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		code = http.StatusNotFound
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		code = http.StatusForbidden
+	case errors.Is(err, fs.ErrExist):
+		code = http.StatusConflict
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		code = http.StatusInsufficientStorage
+	}
+	return fail(code, codeFile, err.Op+" "+err.Path+": "+err.Err.Error())
+}
+
+// reply writes a document.
+func reply(w http.ResponseWriter, code int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(text, '\n'))
+}
+
+// refuse writes an error.
+func refuse(w http.ResponseWriter, err error) {
+	p := problemOf(err)
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	text, _ := json.Marshal(p) // plain data
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(text, '\n'))
+}

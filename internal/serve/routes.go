@@ -1,0 +1,70 @@
+package serve
+
+import (
+	_ "embed"
+	"net/http"
+)
+
+// route is what is done for one method of a path.
+type route struct {
+	do   func(*call) error
+	open bool // whoever asks
+}
+
+// openAPI describes the routes, in OpenAPI 3.1.
+//
+//go:embed openapi.json
+var openAPI []byte
+
+// routes are all paths, as [http.ServeMux] has them, and what is done there.
+func (s *Server) routes() map[string]map[string]route {
+	get := func(do func(*call) error) map[string]route { return map[string]route{http.MethodGet: {do: do}} }
+	post := func(do func(*call) error) map[string]route { return map[string]route{http.MethodPost: {do: do}} }
+	const box = "/v1/sandboxes/{id}"
+	return map[string]map[string]route{
+		"/v1/healthz":      {http.MethodGet: {do: s.health, open: true}},
+		"/v1/version":      get(s.version),
+		"/v1/metrics":      get(s.metrics),
+		"/v1/openapi.json": get(s.describe),
+		"/v1/runs":         post(s.once(s.run)),
+		"/v1/sandboxes": {
+			http.MethodGet:  {do: s.list},
+			http.MethodPost: {do: s.once(s.create)},
+		},
+		box: {
+			http.MethodGet:    {do: s.show},
+			http.MethodPatch:  {do: s.change},
+			http.MethodDelete: {do: s.remove},
+		},
+		box + "/exec":                      post(s.once(s.exec)),
+		box + "/events":                    get(s.events),
+		box + "/processes":                 get(s.processes),
+		box + "/processes/{number}":        get(s.process),
+		box + "/processes/{number}/output": get(s.output),
+		box + "/processes/{number}/stdin":  post(s.stdin),
+		box + "/processes/{number}/signal": post(s.signal),
+		box + "/processes/{number}/resize": post(s.resize),
+		box + "/processes/{number}/tty":    get(s.terminal),
+		box + "/files/{path...}": {
+			http.MethodGet:    {do: s.readFile},
+			http.MethodPut:    {do: s.writeFile},
+			http.MethodDelete: {do: s.removeFile},
+		},
+	}
+}
+
+func (s *Server) health(c *call) error {
+	reply(c.w, http.StatusOK, map[string]string{"status": "ok"})
+	return nil
+}
+
+func (s *Server) version(c *call) error {
+	reply(c.w, http.StatusOK, map[string]string{"version": s.Version, "api": "v1"})
+	return nil
+}
+
+func (s *Server) describe(c *call) error {
+	c.w.Header().Set("Content-Type", "application/json")
+	_, err := c.w.Write(openAPI)
+	return err
+}

@@ -1,0 +1,242 @@
+package serve
+
+import (
+	"maps"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/confine-run/confine/internal/sandboxes"
+	"github.com/confine-run/confine/status"
+)
+
+// sandboxDoc is a sandbox as it is shown.
+type sandboxDoc struct {
+	ID          string            `json:"id"`
+	Name        string            `json:"name,omitempty"`
+	State       string            `json:"state"` // "running" or "ended"
+	Created     time.Time         `json:"created"`
+	Deadline    *time.Time        `json:"deadline,omitempty"` // when its lifetime is over
+	IdleTimeout duration          `json:"idle_timeout"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Processes   int               `json:"processes"` // that run
+	Ended       *sandboxes.End    `json:"ended,omitempty"`
+	Ledger      status.Ledger     `json:"ledger,omitempty"` // of one alone
+}
+
+func docOf(b *sandboxes.Sandbox, whole bool) *sandboxDoc {
+	d := &sandboxDoc{ID: b.ID, Name: b.Name, State: "running", Created: b.Created.UTC(), Labels: b.Labels(), Ended: b.Ended()}
+	deadline, idle := b.Deadlines()
+	if !deadline.IsZero() {
+		deadline = deadline.UTC()
+		d.Deadline = &deadline
+	}
+	d.IdleTimeout = duration(idle)
+	for _, p := range b.Processes() {
+		if p.Report() == nil {
+			d.Processes++
+		}
+	}
+	if d.Ended != nil {
+		d.State = "ended"
+	}
+	if whole {
+		d.Ledger = b.Ledger()
+	} else if d.Ended != nil {
+		short := *d.Ended
+		short.Report = nil
+		d.Ended = &short
+	}
+	return d
+}
+
+// createDoc asks for a sandbox.
+type createDoc struct {
+	Policy      policyDoc         `json:"policy"`
+	Dir         string            `json:"dir"`
+	For         []string          `json:"for"` // a command whose tool chain is to be visible
+	Env         map[string]string `json:"env"` // of all its processes
+	Name        string            `json:"name"`
+	Labels      map[string]string `json:"labels"`
+	Lifetime    *duration         `json:"lifetime"`
+	IdleTimeout *duration         `json:"idle_timeout"`
+}
+
+// What a sandbox has where nobody says it.
+const (
+	defaultLifetime = time.Hour
+	defaultIdle     = 10 * time.Minute
+)
+
+// Bounds of what a client says about a sandbox.
+const (
+	maxLabels = 64
+	maxWord   = 256
+)
+
+func checkLabels(labels map[string]string) error {
+	if len(labels) > maxLabels {
+		return fail(http.StatusUnprocessableEntity, codeBadRequest, "more than 64 labels")
+	}
+	for k, v := range labels {
+		if k == "" || len(k) > maxWord || len(v) > maxWord {
+			return fail(http.StatusUnprocessableEntity, codeBadRequest, "a label that is empty or has more than 256 bytes")
+		}
+	}
+	return nil
+}
+
+func (s *Server) request(d *createDoc) (r sandboxes.Request, err error) {
+	if err := checkLabels(d.Labels); err != nil {
+		return r, err
+	}
+	if len(d.Name) > maxWord {
+		return r, fail(http.StatusUnprocessableEntity, codeBadRequest, "the name has more than 256 bytes")
+	}
+	r = sandboxes.Request{Name: d.Name, Labels: d.Labels, Lifetime: defaultLifetime, Idle: defaultIdle}
+	if d.Lifetime != nil {
+		r.Lifetime = time.Duration(*d.Lifetime)
+	}
+	if d.IdleTimeout != nil {
+		r.Idle = time.Duration(*d.IdleTimeout)
+	}
+	if r.Env, err = envOf(d.Env); err != nil {
+		return r, err
+	}
+	if r.Spec, err = s.spec(d.Policy, d.Dir); err == nil {
+		r.Spec.Argv = d.For
+	}
+	return r, err
+}
+
+func (s *Server) create(c *call) error {
+	var d createDoc
+	if err := c.read(&d); err != nil {
+		return err
+	}
+	r, err := s.request(&d)
+	if err != nil {
+		return err
+	}
+	b, err := s.Manager.Create(c.Context(), c.owner, r)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Location", "/v1/sandboxes/"+b.ID)
+	reply(c.w, http.StatusCreated, docOf(b, true))
+	return nil
+}
+
+// list shows those of the owner, with ?state= and ?label=K=V.
+func (s *Server) list(c *call) error {
+	all := []*sandboxDoc{}
+	query := c.URL.Query()
+	wanted := map[string]string{}
+	for _, l := range query["label"] {
+		for i := range l {
+			if l[i] == '=' {
+				wanted[l[:i]] = l[i+1:]
+				break
+			}
+		}
+	}
+next:
+	for _, b := range s.Manager.List(c.owner) {
+		d := docOf(b, false)
+		if state := query.Get("state"); state != "" && d.State != state {
+			continue
+		}
+		for k, v := range wanted {
+			if d.Labels[k] != v {
+				continue next
+			}
+		}
+		all = append(all, d)
+	}
+	reply(c.w, http.StatusOK, map[string]any{"sandboxes": all})
+	return nil
+}
+
+// box is the sandbox that a path names.
+func (s *Server) box(c *call) (*sandboxes.Sandbox, error) {
+	return s.Manager.Get(c.owner, c.PathValue("id"))
+}
+
+// standing is the sandbox that a path names, in use until done is called, unless it has ended.
+func (s *Server) standing(c *call) (b *sandboxes.Sandbox, done func(), err error) {
+	if b, err = s.box(c); err != nil {
+		return nil, nil, err
+	}
+	if end := b.Ended(); end != nil {
+		return nil, nil, fail(http.StatusGone, codeEnded, "the sandbox has ended: "+end.Reason)
+	}
+	return b, b.Use(), nil
+}
+
+func (s *Server) show(c *call) error {
+	b, err := s.box(c)
+	if err != nil {
+		return err
+	}
+	reply(c.w, http.StatusOK, docOf(b, true))
+	return nil
+}
+
+// changeDoc changes a sandbox. A lifetime counts from now on.
+type changeDoc struct {
+	Labels      *map[string]string `json:"labels"`
+	Lifetime    *duration          `json:"lifetime"`
+	IdleTimeout *duration          `json:"idle_timeout"`
+}
+
+func (s *Server) change(c *call) error {
+	b, done, err := s.standing(c)
+	if err != nil {
+		return err
+	}
+	defer done()
+	var d changeDoc
+	if err := c.read(&d); err != nil {
+		return err
+	}
+	if d.Labels != nil {
+		if err := checkLabels(*d.Labels); err != nil {
+			return err
+		}
+		b.SetLabels(maps.Clone(*d.Labels))
+	}
+	b.SetDeadlines((*time.Duration)(d.Lifetime), (*time.Duration)(d.IdleTimeout))
+	reply(c.w, http.StatusOK, docOf(b, true))
+	return nil
+}
+
+func (s *Server) remove(c *call) error {
+	b, err := s.box(c)
+	if err != nil {
+		return err
+	}
+	b.Close(sandboxes.CauseClosed, "a client asked for it")
+	reply(c.w, http.StatusOK, docOf(b, true))
+	return nil
+}
+
+func (s *Server) events(c *call) error {
+	b, err := s.box(c)
+	if err != nil {
+		return err
+	}
+	return s.frames(c, b.Events)
+}
+
+// number is a number in a query.
+func number(c *call, name string) (uint64, error) {
+	word := c.URL.Query().Get(name)
+	if word == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(word, 10, 64)
+	if err != nil {
+		return 0, fail(http.StatusBadRequest, codeBadRequest, name+" is not a number")
+	}
+	return n, nil
+}

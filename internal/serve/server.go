@@ -1,0 +1,242 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/sandboxes"
+)
+
+// Server is what a server is started with.
+type Server struct {
+	Manager *sandboxes.Manager
+	// Sources are where policies come from, but for what a request says: the server's own files.
+	Sources config.Sources
+	// Ceiling is what no policy may be wider than; nil: anything.
+	Ceiling *config.Policy
+	// Profile is that of requests that name none; empty: as in a run.
+	Profile string
+	// Hidden are files that no sandbox shows: the server's socket and its tokens.
+	Hidden []string
+	// Environ is what policies pass to processes of.
+	Environ []string
+	// AllowUIDs are users beside the server's own who may connect to a unix socket.
+	AllowUIDs []int
+	// Tokens give access on TCP.
+	Tokens []Token
+	// Version is the program's.
+	Version string
+
+	hosts map[string]bool // that TCP requests may name
+	keys  keys
+	stats stats
+}
+
+// bodyTime is the most between two reads of a body. Tests have less.
+var bodyTime = 30 * time.Second
+
+// Bounds of a request.
+const (
+	maxBody     = 32 << 20         // of a document
+	writeTime   = 60 * time.Second // that a client may take for what it is sent
+	maxConns    = 1024
+	headerTime  = 10 * time.Second
+	idleTime    = 2 * time.Minute
+	maxHeader   = 64 << 10
+	keepalive   = 15 * time.Second
+	maxPathName = 4096
+)
+
+// Serve answers on listeners until ctx ends, then ends all sandboxes, and gives up to a second to requests under way.
+func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
+	s.hosts = map[string]bool{}
+	for _, l := range listeners {
+		if addr, ok := l.Addr().(*net.TCPAddr); ok {
+			if len(s.Tokens) == 0 {
+				return errors.New("a TCP address needs tokens")
+			}
+			_, port, _ := net.SplitHostPort(addr.String())
+			for _, name := range []string{addr.IP.String(), "localhost"} {
+				s.hosts[net.JoinHostPort(name, port)] = true
+			}
+		}
+	}
+	server := &http.Server{
+		Handler: s.handler(), ConnContext: connContext, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
+		ErrorLog: log.New(io.Discard, "", 0), // what clients do wrong is no news
+	}
+	var group sync.WaitGroup
+	failed := make(chan error, len(listeners))
+	room := make(chan struct{}, maxConns)
+	for _, l := range listeners {
+		group.Go(func() { failed <- server.Serve(&limited{l, room}) })
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	s.Manager.Close()
+	last, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if server.Shutdown(last) != nil {
+		_ = server.Close()
+	}
+	group.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return err
+}
+
+// limited is a listener with room for so many connections.
+type limited struct {
+	net.Listener
+	room chan struct{}
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	l.room <- struct{}{}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.room
+		return nil, err
+	}
+	free := sync.OnceFunc(func() { <-l.room })
+	if unix, ok := c.(*net.UnixConn); ok {
+		return unixConn{unix, free}, nil
+	}
+	return conn{c, free}, nil
+}
+
+// conn frees its room when it is closed.
+type conn struct {
+	net.Conn
+	free func()
+}
+
+func (c conn) Close() error {
+	defer c.free()
+	return c.Conn.Close()
+}
+
+type unixConn struct {
+	*net.UnixConn
+	free func()
+}
+
+func (c unixConn) Close() error {
+	defer c.free()
+	return c.UnixConn.Close()
+}
+
+// call is a request whose owner is known.
+type call struct {
+	*http.Request
+	w       http.ResponseWriter
+	owner   sandboxes.Owner
+	control *http.ResponseController
+}
+
+// handler finds the route of a request, and who asks.
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	for path, methods := range s.routes() {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, methods) })
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, nil) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.URL.Path) > maxPathName || r.URL.Path != "" && !strings.HasPrefix(r.URL.Path, "/") {
+			refuse(w, fail(http.StatusBadRequest, codeBadRequest, "a path that can't be"))
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[string]route) {
+	c := &call{w: w, Request: r, control: http.NewResponseController(w)}
+	s.stats.requests.Add(1)
+	method := r.Method
+	if _, ok := methods[method]; !ok && method == http.MethodHead {
+		method = http.MethodGet
+	}
+	route, ok := methods[method]
+	var err error
+	if !route.open {
+		c.owner, err = s.authenticate(r)
+	}
+	switch {
+	case err != nil:
+	case methods == nil:
+		err = fail(http.StatusNotFound, codeNotFound, "there is nothing at this path").hint("GET /v1/openapi.json lists what there is")
+	case !ok:
+		var names []string
+		for name := range methods {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		w.Header().Set("Allow", strings.Join(names, ", "))
+		err = fail(http.StatusMethodNotAllowed, codeMethod, r.Method+" is not for this path")
+	default:
+		err = route.do(c)
+	}
+	if err != nil {
+		s.stats.problems.Add(1)
+		refuse(w, err)
+	}
+}
+
+// read reads the body, which is one document with no fields that nobody knows.
+func (c *call) read(v any) error {
+	d := json.NewDecoder(http.MaxBytesReader(c.w, &patient{c, c.Body}, maxBody))
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	if err == nil {
+		if _, more := d.Token(); more != io.EOF {
+			err = errors.New("more than one document")
+		}
+	}
+	var large *http.MaxBytesError
+	var p *problem
+	if err != nil && !errors.As(err, &large) && !errors.As(err, &p) {
+		return fail(http.StatusBadRequest, codeBadRequest, "the body: "+err.Error()).hint("GET /v1/openapi.json describes it")
+	}
+	return err
+}
+
+// patient reads a body that may take as long as it likes, as long as something comes. What is waited for behind it has no deadline:
+// one that passed would cancel the request.
+type patient struct {
+	c    *call
+	body io.ReadCloser
+}
+
+func (p *patient) Read(b []byte) (int, error) {
+	_ = p.c.control.SetReadDeadline(time.Now().Add(bodyTime))
+	n, err := p.body.Read(b)
+	_ = p.c.control.SetReadDeadline(time.Time{})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fail(http.StatusRequestTimeout, codeBadRequest, "nothing came for 30 seconds")
+	}
+	return n, err
+}
+
+func (p *patient) Close() error { return p.body.Close() }
+
+// streams says whether the client asks for frames.
+func (c *call) streams() bool { return strings.Contains(c.Header.Get("Accept"), ndjson) }
+
+const ndjson = "application/x-ndjson"

@@ -1,0 +1,371 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/sandboxes"
+	"github.com/confine-run/confine/internal/serve"
+	"github.com/confine-run/confine/status"
+)
+
+const usage = `usage: confine session COMMAND …
+
+A sandbox that stays, for commands one after another or at once.
+
+  start [options] [--name N] [--idle-timeout D] [--lifetime D] [--owner-pid PID] [-- COMMAND]
+                          open one, and print its ID; the options are those of a run, and COMMAND is whose tool
+                          chain is to be visible. It ends after D without a command (1h), D after its start (24h), or with PID
+  exec ID [-i] [-t] [--detach] [--env K=V]… [--dir D] [--time-limit D] [--] CMD…
+                          run a command in it; exits as the command does
+  shell ID                an interactive shell in it
+  cp SRC DST              copy a file or a directory; one of the two is ID:PATH
+  ps ID                   its processes
+  logs ID PROCESS [-f]    what a process wrote
+  kill ID PROCESS [SIGNAL]
+  list [--json]           all sessions, and for a day those that have ended
+  stop ID                 end it and everything in it
+  gc                      forget those that have ended
+
+ID is the word that start printed, the beginning of it, or the session's name.
+`
+
+// Exit codes of our own.
+const (
+	rcProblem = 125
+	rcUsage   = 125
+)
+
+// commands are the subcommands: what they do with the words behind them.
+var commands = map[string]func(ctx context.Context, args []string) (int, error){
+	"start": startCommand, "exec": execCommand, "shell": shellCommand, "cp": copyCommand, "ps": psCommand, "logs": logsCommand,
+	"kill": killCommand, "list": listCommand, "stop": stopCommand, "gc": gcCommand,
+}
+
+// Main is "confine session" with its arguments. It gives the exit code.
+func Main(args []string, backends func(*config.Policy) backend.Backend) int {
+	if len(args) > 0 && args[0] == holdWord {
+		return hold(args[1:], backends)
+	}
+	if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
+		fmt.Print(usage)
+		return 0
+	}
+	do := commands[args[0]]
+	if do == nil {
+		return fail(&config.UsageError{Msg: fmt.Sprintf("%q is no command of sessions", args[0]), Hint: `"confine session help" lists them`})
+	}
+	if len(args) > 1 && (args[1] == "-h" || args[1] == "--help") {
+		fmt.Print(usage)
+		return 0
+	}
+	ctx, stop := context.Background(), func() {}
+	if args[0] != "exec" && args[0] != "shell" { // those pass signals on
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	}
+	defer stop()
+	rc, err := do(ctx, args[1:])
+	if err != nil {
+		return fail(err)
+	}
+	return rc
+}
+
+// fail says what went wrong.
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, "confine session: "+strings.ReplaceAll(err.Error(), "\nhint: ", "\nconfine session: hint: "))
+	return rcProblem
+}
+
+// words takes so many words, and nothing that looks like an option.
+func words(args []string, least, most int, form string) error {
+	for _, a := range args {
+		if strings.HasPrefix(a, "-") && a != "-" {
+			return &config.UsageError{Msg: fmt.Sprintf("unknown option %q", a), Hint: "usage: confine session " + form}
+		}
+	}
+	if len(args) < least || len(args) > most {
+		return &config.UsageError{Msg: "usage: confine session " + form}
+	}
+	return nil
+}
+
+func startCommand(ctx context.Context, args []string) (int, error) {
+	if _, err := parseStart(args); err != nil {
+		return 0, err
+	}
+	_, _ = bury(false)
+	b, err := launch(ctx, args)
+	if err != nil {
+		return 0, err
+	}
+	if b.Error != "" {
+		return 0, &config.UsageError{Msg: b.Error, Hint: b.Hint}
+	}
+	for _, n := range b.Notices {
+		fmt.Fprintln(os.Stderr, "confine session: "+n)
+	}
+	fmt.Println(b.ID)
+	return 0, nil
+}
+
+// open finds a session that stands, and a client of it. path is that of its sandbox.
+func open(word string) (c *serve.Client, path string, err error) {
+	i, err := standing(word)
+	if err != nil {
+		return nil, "", err
+	}
+	return serve.NewClient(i.socket()), "/v1/sandboxes/" + i.ID, nil
+}
+
+// processView is what is shown of a process.
+type processView struct {
+	Process int            `json:"process"`
+	State   string         `json:"state"`
+	Argv    []string       `json:"argv"`
+	Started time.Time      `json:"started"`
+	Report  *status.Report `json:"report"`
+}
+
+func psCommand(ctx context.Context, args []string) (int, error) {
+	if err := words(args, 1, 1, "ps ID"); err != nil {
+		return 0, err
+	}
+	c, path, err := open(args[0])
+	if err != nil {
+		return 0, err
+	}
+	var all struct {
+		Processes []processView `json:"processes"`
+	}
+	if err := c.Do(ctx, "GET", path+"/processes", nil, &all); err != nil {
+		return 0, err
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "PROCESS\tSTATE\tSTARTED\tENDED AS\tCPU\tMEMORY\tCOMMAND")
+	for _, p := range all.Processes {
+		ended, cpu, memory := "", "", ""
+		if r := p.Report; r != nil {
+			ended = string(r.Status)
+			cpu = (time.Duration(r.Usage.CPUMS) * time.Millisecond).String()
+			memory = config.FormatSize(r.Usage.MemoryPeakBytes)
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Process, p.State, p.Started.Local().Format("15:04:05"), ended, cpu, memory, visible(strings.Join(p.Argv, " ")))
+	}
+	return 0, w.Flush()
+}
+
+// visible makes a line of text that can't move the cursor.
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+func logsCommand(ctx context.Context, args []string) (int, error) {
+	follow := false
+	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool {
+		is := a == "-f" || a == "--follow"
+		follow = follow || is
+		return is
+	})
+	if err := words(args, 2, 2, "logs ID PROCESS [-f]"); err != nil {
+		return 0, err
+	}
+	c, path, err := open(args[0])
+	if err != nil {
+		return 0, err
+	}
+	path += "/processes/" + url.PathEscape(args[1])
+	var p processView
+	if err := c.Do(ctx, "GET", path, nil, &p); err != nil {
+		return 0, err
+	}
+	var seen struct {
+		Seq uint64 `json:"seq"`
+	}
+	if err := c.Do(ctx, "GET", path, nil, &seen); err != nil {
+		return 0, err
+	}
+	err = c.Frames(ctx, path+"/output", 0, sandboxes.FrameExit, func(f *sandboxes.Frame) error {
+		if err := relay(f); err != nil {
+			return err
+		}
+		if !follow && f.Seq >= seen.Seq {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return 0, err
+}
+
+var errEnough = errors.New("enough")
+
+// relay writes a frame of output to where it belongs.
+func relay(f *sandboxes.Frame) (err error) {
+	switch f.Type {
+	case sandboxes.FrameStdout:
+		_, err = os.Stdout.Write(f.Bytes())
+	case sandboxes.FrameStderr:
+		_, err = os.Stderr.Write(f.Bytes())
+	}
+	return err
+}
+
+func killCommand(ctx context.Context, args []string) (int, error) {
+	if err := words(args, 2, 3, "kill ID PROCESS [SIGNAL]"); err != nil {
+		return 0, err
+	}
+	c, path, err := open(args[0])
+	if err != nil {
+		return 0, err
+	}
+	sig := "TERM"
+	if len(args) > 2 {
+		sig = args[2]
+	}
+	return 0, c.Do(ctx, "POST", path+"/processes/"+url.PathEscape(args[1])+"/signal", map[string]string{"signal": sig}, nil)
+}
+
+// line is a session as "list" shows it.
+type line struct {
+	*info
+	State     string     `json:"state"`
+	Deadline  *time.Time `json:"deadline,omitempty"`
+	Processes int        `json:"processes"`
+}
+
+func listCommand(ctx context.Context, args []string) (int, error) {
+	asJSON := len(args) == 1 && args[0] == "--json"
+	if !asJSON {
+		if err := words(args, 0, 0, "list [--json]"); err != nil {
+			return 0, err
+		}
+	}
+	all, err := list()
+	if err != nil {
+		return 0, err
+	}
+	lines := []line{}
+	for _, i := range all {
+		l := line{info: i, State: "running"}
+		if i.Ended != nil {
+			l.State = "ended"
+		} else {
+			short, cancel := context.WithTimeout(ctx, 2*time.Second)
+			err := serve.NewClient(i.socket()).Do(short, "GET", "/v1/sandboxes/"+i.ID, nil, &l)
+			cancel()
+			if err != nil {
+				l.State = "unreachable"
+			}
+		}
+		lines = append(lines, l)
+	}
+	if asJSON {
+		return 0, json.NewEncoder(os.Stdout).Encode(lines)
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tNAME\tSTATE\tCREATED\tPROCESSES\tENDS")
+	for _, l := range lines {
+		ends := "never"
+		if l.Deadline != nil {
+			ends = "in " + time.Until(*l.Deadline).Round(time.Second).String()
+		}
+		if l.Ended != nil {
+			ends = l.Ended.Cause + ": " + visible(l.Ended.Reason)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", l.ID, visible(l.Name), l.State, l.Created.Local().Format("2006-01-02 15:04:05"), l.Processes, ends)
+	}
+	return 0, w.Flush()
+}
+
+func stopCommand(ctx context.Context, args []string) (int, error) {
+	if err := words(args, 1, 1, "stop ID"); err != nil {
+		return 0, err
+	}
+	i, err := find(args[0])
+	if err != nil || i.Ended != nil {
+		return 0, err
+	}
+	err = serve.NewClient(i.socket()).Do(ctx, "DELETE", "/v1/sandboxes/"+i.ID, nil, nil)
+	if _, waited := i.wait(10 * time.Second); waited != nil {
+		return 0, errors.Join(err, waited)
+	}
+	return 0, nil
+}
+
+func gcCommand(_ context.Context, args []string) (int, error) {
+	if err := words(args, 0, 0, "gc"); err != nil {
+		return 0, err
+	}
+	removed, err := bury(true)
+	for _, id := range removed {
+		fmt.Println(id)
+	}
+	return 0, err
+}
+
+// place is SRC or DST of "cp".
+type place struct {
+	client *serve.Client
+	path   string // of the file, for the client; or a name on this side
+}
+
+func placeOf(word string) (*place, error) {
+	id, name, ok := strings.Cut(word, ":")
+	if !ok || strings.Contains(id, "/") {
+		return &place{path: word}, nil
+	}
+	if !filepath.IsAbs(name) {
+		return nil, &config.UsageError{Msg: fmt.Sprintf("%q is not absolute", name), Hint: "write ID:/PATH; of a name here that has a colon, ./NAME"}
+	}
+	c, path, err := open(id)
+	if err != nil {
+		return nil, err
+	}
+	var parts []string
+	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {
+		parts = append(parts, url.PathEscape(part))
+	}
+	return &place{c, path + "/files/" + strings.Join(parts, "/")}, nil
+}
+
+func copyCommand(ctx context.Context, args []string) (int, error) {
+	if err := words(args, 2, 2, "cp SRC DST"); err != nil {
+		return 0, err
+	}
+	from, err := placeOf(args[0])
+	if err != nil {
+		return 0, err
+	}
+	to, err := placeOf(args[1])
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case (from.client == nil) == (to.client == nil):
+		return 0, &config.UsageError{Msg: "one of the two has to be ID:/PATH, and the other a name here"}
+	case to.client != nil:
+		return 0, upload(ctx, from.path, to, filepath.Base(args[0]))
+	}
+	return 0, download(ctx, from, to.path)
+}

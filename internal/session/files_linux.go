@@ -1,0 +1,179 @@
+package session
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/sandboxes"
+)
+
+// info is what is known of a session, as long as its files are there.
+type info struct {
+	ID      string         `json:"id"`
+	Name    string         `json:"name,omitempty"`
+	PID     int            `json:"pid"` // of its supervisor
+	Created time.Time      `json:"created"`
+	Ended   *sandboxes.End `json:"ended,omitempty"`
+	dir     string
+}
+
+// tombstoneAge is how long it is known how a session ended.
+const tombstoneAge = 24 * time.Hour
+
+func (i *info) socket() string { return filepath.Join(i.dir, "sock") }
+
+// base is the directory of all sessions of this user, who alone can look into it.
+func base() (string, error) {
+	dir := os.Getenv("XDG_RUNTIME_DIR")
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(os.TempDir(), "confine-"+strconv.Itoa(os.Geteuid()))
+	} else {
+		dir = filepath.Join(dir, "confine")
+	}
+	for _, d := range []string{dir, filepath.Join(dir, "sessions")} {
+		if err := os.Mkdir(d, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
+		if err := own(d); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(dir, "sessions"), nil
+}
+
+// own refuses a directory that somebody else has, or can write to.
+func own(dir string) error {
+	i, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	st, ok := i.Sys().(*syscall.Stat_t)
+	if !i.IsDir() || !ok || int(st.Uid) != os.Geteuid() || i.Mode().Perm()&0o077 != 0 {
+		return &config.UsageError{Msg: fmt.Sprintf("%q is not a directory of your own that nobody else can open", dir), Hint: "remove it, or set XDG_RUNTIME_DIR"}
+	}
+	return nil
+}
+
+// list gives all sessions whose files are there, the oldest first. One whose supervisor was killed is among the ended.
+func list() ([]*info, error) {
+	dir, err := base()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []*info
+	for _, e := range entries {
+		if i, err := read(filepath.Join(dir, e.Name())); err == nil {
+			all = append(all, i)
+		}
+	}
+	slices.SortFunc(all, func(a, b *info) int { return a.Created.Compare(b.Created) })
+	return all, nil
+}
+
+// read reads the files of a session.
+func read(dir string) (*info, error) {
+	i := &info{dir: dir}
+	text, err := os.ReadFile(filepath.Join(dir, "session.json"))
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, i); err != nil {
+		return nil, err
+	}
+	text, err = os.ReadFile(filepath.Join(dir, "ended.json"))
+	if err == nil {
+		i.Ended = &sandboxes.End{}
+		return i, json.Unmarshal(text, i.Ended)
+	}
+	if held, err := locked(dir); err == nil && !held {
+		i.Ended = &sandboxes.End{Time: i.Created, Cause: "killed", Reason: "its supervisor was killed"}
+		if st, err := os.Stat(filepath.Join(dir, "session.json")); err == nil {
+			i.Ended.Time = st.ModTime()
+		}
+	}
+	return i, nil
+}
+
+// locked says whether the supervisor of a session is there: it holds a lock as long as it lives.
+func locked(dir string) (bool, error) {
+	f, err := os.Open(filepath.Join(dir, "session.json"))
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return true, nil
+	}
+	return false, err
+}
+
+// find finds a session by its ID, the beginning of one, or its name.
+func find(word string) (*info, error) {
+	all, err := list()
+	if err != nil {
+		return nil, err
+	}
+	var found []*info
+	var ended *info // of that name, the latest
+	for _, i := range all {
+		if i.ID == word || i.Name == word && i.Ended == nil {
+			return i, nil
+		}
+		if i.Name == word {
+			ended = i
+		}
+		if len(word) >= 4 && strings.HasPrefix(i.ID, word) {
+			found = append(found, i)
+		}
+	}
+	switch {
+	case ended != nil:
+		return ended, nil
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) == 0:
+		return nil, &config.UsageError{Msg: fmt.Sprintf("there is no session %q", word), Hint: `"confine session list" shows those there are`}
+	}
+	return nil, &config.UsageError{Msg: fmt.Sprintf("%q is the beginning of %d sessions", word, len(found))}
+}
+
+// standing is find for what needs a session that stands.
+func standing(word string) (*info, error) {
+	i, err := find(word)
+	if err == nil && i.Ended != nil {
+		return nil, &config.UsageError{Msg: fmt.Sprintf("the session %s has ended: %s", word, i.Ended.Reason)}
+	}
+	return i, err
+}
+
+// bury removes the files of sessions that ended a day ago or more; with all, of all that have ended.
+func bury(all bool) (removed []string, err error) {
+	sessions, err := list()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range sessions {
+		if i.Ended != nil && (all || time.Since(i.Ended.Time) > tombstoneAge) {
+			if err := os.RemoveAll(i.dir); err != nil {
+				return removed, err
+			}
+			removed = append(removed, i.ID)
+		}
+	}
+	return removed, nil
+}

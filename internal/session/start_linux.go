@@ -1,0 +1,96 @@
+package session
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/confine-run/confine/internal/cli"
+	"github.com/confine-run/confine/internal/config"
+)
+
+// startLine is what "start" was told.
+type startLine struct {
+	settings       []config.Setting
+	command        []string // whose tool chain is to be visible
+	name           string
+	lifetime, idle time.Duration
+	ownerPID       int
+}
+
+// ownOptions are those of "start" beside the options of a run.
+var ownOptions = map[string]func(s *startLine, word string) error{
+	"name": func(s *startLine, word string) error {
+		if word == "" || len(word) > 64 || strings.ContainsAny(word, "/:\x00") || strings.HasPrefix(word, "-") {
+			return fmt.Errorf("takes a word of up to 64 bytes, without / and :")
+		}
+		s.name = word
+		return nil
+	},
+	"lifetime":     func(s *startLine, word string) error { return parseTime(&s.lifetime, word) },
+	"idle-timeout": func(s *startLine, word string) error { return parseTime(&s.idle, word) },
+	"owner-pid": func(s *startLine, word string) (err error) {
+		if s.ownerPID, err = strconv.Atoi(word); err != nil || s.ownerPID < 1 {
+			err = fmt.Errorf("takes the number of a process")
+		}
+		return err
+	},
+}
+
+func parseTime(to *time.Duration, word string) (err error) {
+	if word == "none" {
+		*to = 0
+		return nil
+	}
+	*to, err = config.ParseDuration(word)
+	return err
+}
+
+// parseStart takes the arguments of "start" apart: its own options, and those of a run, up to "--" or the first word that is none.
+func parseStart(args []string) (*startLine, error) {
+	s := &startLine{lifetime: 24 * time.Hour, idle: time.Hour}
+	var rest []string
+	for len(args) > 0 {
+		word := args[0]
+		name, value, attached := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+		set := ownOptions[name]
+		if !strings.HasPrefix(word, "--") || set == nil {
+			line, err := cli.Scan(cli.TakesAll, args[:1])
+			if err == nil && (line.Ended || len(line.Rest) > 0) {
+				rest = append(rest, args...)
+				break
+			}
+			n := 1
+			if err != nil { // it needs a value, or is unknown: the next word tells
+				if line, err = cli.Scan(cli.TakesAll, args[:min(2, len(args))]); err != nil {
+					return nil, err
+				}
+				n = 2
+			}
+			s.settings = append(s.settings, line.Settings...)
+			args = args[n:]
+			continue
+		}
+		args = args[1:]
+		if !attached {
+			if len(args) == 0 {
+				return nil, &config.UsageError{Msg: word + " needs a value"}
+			}
+			value, args = args[0], args[1:]
+		}
+		if err := set(s, value); err != nil {
+			return nil, &config.UsageError{Msg: "--" + name + " " + strconv.Quote(value) + ": " + err.Error()}
+		}
+	}
+	if len(rest) > 0 && rest[0] == "--" {
+		rest = rest[1:]
+	}
+	s.command = rest
+	for _, set := range s.settings {
+		if o := config.LookupOption(set.Option); o != nil && o.Run && set.Option != "profile" && set.Option != "config" {
+			return nil, &config.UsageError{Msg: "--" + set.Option + " is about one command, not about a session"}
+		}
+	}
+	return s, nil
+}
