@@ -19,6 +19,7 @@ type forker struct {
 	pid          int
 	errno        unix.Errno
 	stack        [forkerStack]byte
+	tls          [2]uintptr // of the thread: where a goroutine's would stand, which there is none of, is below [1]
 	word         uint64 // read and written
 }
 
@@ -68,7 +69,7 @@ func newForker(slack int) (*forker, error) {
 		_ = unix.Close(f.wanted)
 		return nil, &CallError{"eventfd", err.(unix.Errno)}
 	}
-	const flags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD | unix.CLONE_SYSVSEM
+	const flags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD | unix.CLONE_SYSVSEM | unix.CLONE_SETTLS
 	main := forkerMain // the value of a function is the address of its address
 	pc := **(**uintptr)(unsafe.Pointer(&main))
 	top := (uintptr(unsafe.Pointer(&f.stack)) + forkerStack) &^ 15
@@ -79,7 +80,7 @@ func newForker(slack int) (*forker, error) {
 		all, old := fullSigset(), unix.Sigset_t{}
 		err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &old)
 		if err == nil {
-			if _, errno := rawThread(flags, top, pc, f); errno != 0 {
+			if _, errno := rawThread(flags, top, uintptr(unsafe.Pointer(&f.tls[1])), pc, f); errno != 0 {
 				err = unix.Errno(errno)
 			}
 			_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
@@ -94,7 +95,7 @@ func newForker(slack int) (*forker, error) {
 }
 
 // rawThread is a clone(2) of a thread that calls main, a function's address, with f.
-func rawThread(flags, stack, main uintptr, f *forker) (tid, errno uintptr)
+func rawThread(flags, stack, tls, main uintptr, f *forker) (tid, errno uintptr)
 
 // forkerMain is the thread. It has no goroutine: nothing here may grow a stack, allocate, or write a pointer.
 //

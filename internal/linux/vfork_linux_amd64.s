@@ -28,31 +28,32 @@ ok:
 	MOVQ	$0, errno+24(FP)
 	RET
 
-// func rawThread(flags, stack, main uintptr, f *forker) (tid, errno uintptr)
+// func rawThread(flags, stack, tls, main uintptr, f *forker) (tid, errno uintptr)
 //
-// The new thread has this one's thread-local storage, in which main looks for nothing. It is called as Go calls it: the
+// The compiler may look for a goroutine in the thread-local storage, so the new thread has one that stays: that of the
+// thread which makes it is gone when that ends. main is called as Go calls it: the
 // wrapper of its name here does more in builds with the race detector.
-TEXT ·rawThread(SB),NOSPLIT,$0-48
+TEXT ·rawThread(SB),NOSPLIT,$0-56
 	MOVQ	flags+0(FP), DI
 	MOVQ	stack+8(FP), SI
-	MOVQ	main+16(FP), R12
-	MOVQ	f+24(FP), R13
+	MOVQ	main+24(FP), R12
+	MOVQ	f+32(FP), R13
 	MOVQ	$0, DX
 	MOVQ	$0, R10
-	MOVQ	$0, R8
+	MOVQ	tls+16(FP), R8
 	MOVQ	$56, AX // clone
 	SYSCALL
 	CMPQ	AX, $0
 	JEQ	thread
 	CMPQ	AX, $0xfffffffffffff001
 	JLS	ok
-	MOVQ	$-1, tid+32(FP)
+	MOVQ	$-1, tid+40(FP)
 	NEGQ	AX
-	MOVQ	AX, errno+40(FP)
+	MOVQ	AX, errno+48(FP)
 	RET
 ok:
-	MOVQ	AX, tid+32(FP)
-	MOVQ	$0, errno+40(FP)
+	MOVQ	AX, tid+40(FP)
+	MOVQ	$0, errno+48(FP)
 	RET
 thread:
 	MOVQ	R13, AX

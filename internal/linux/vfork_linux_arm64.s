@@ -25,17 +25,18 @@ ok:
 	MOVD	ZR, errno+24(FP)
 	RET
 
-// func rawThread(flags, stack, main uintptr, f *forker) (tid, errno uintptr)
+// func rawThread(flags, stack, tls, main uintptr, f *forker) (tid, errno uintptr)
 //
-// The new thread has this one's thread-local storage, in which main looks for nothing. It is called as Go calls it: the
+// The compiler may look for a goroutine in the thread-local storage, so the new thread has one that stays: that of the
+// thread which makes it is gone when that ends. main is called as Go calls it: the
 // wrapper of its name here does more in builds with the race detector.
-TEXT ·rawThread(SB),NOSPLIT,$0-48
+TEXT ·rawThread(SB),NOSPLIT,$0-56
 	MOVD	flags+0(FP), R0
 	MOVD	stack+8(FP), R1
-	MOVD	main+16(FP), R12
-	MOVD	f+24(FP), R13
+	MOVD	main+24(FP), R12
+	MOVD	f+32(FP), R13
 	MOVD	$0, R2
-	MOVD	$0, R3
+	MOVD	tls+16(FP), R3
 	MOVD	$0, R4
 	MOVD	$220, R8 // clone
 	SVC
@@ -43,13 +44,13 @@ TEXT ·rawThread(SB),NOSPLIT,$0-48
 	CMN	$4095, R0
 	BCC	ok
 	MOVD	$-1, R4
-	MOVD	R4, tid+32(FP)
+	MOVD	R4, tid+40(FP)
 	NEG	R0, R0
-	MOVD	R0, errno+40(FP)
+	MOVD	R0, errno+48(FP)
 	RET
 ok:
-	MOVD	R0, tid+32(FP)
-	MOVD	ZR, errno+40(FP)
+	MOVD	R0, tid+40(FP)
+	MOVD	ZR, errno+48(FP)
 	RET
 thread:
 	MOVD	R13, R0
