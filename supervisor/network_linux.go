@@ -48,7 +48,7 @@ func (b *box) sockets(m *handoff.Sockets, fds []int) *SetupError {
 	}
 	made := b.plan.Box.Network.Made(m.Fallbacks)[n.served:]
 	if len(made) == 0 && b.plan.Box.Network.Dials && len(fds) == 1 {
-		return published(n.gateway.ServeDials(fds[0]))
+		return published(n.gateway.ServeDials(fds[0], b.child.pidfd))
 	}
 	if len(fds) == 0 || len(fds) > len(made) {
 		closeAll(fds)

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -32,7 +33,7 @@ type listener interface {
 }
 
 func newSockets() sockets {
-	return sockets{served: map[uint16]bool{}, raw: rawSockets{fds: [2]int{-1, -1}}}
+	return sockets{served: map[uint16]bool{}, raw: rawSockets{fds: [2]int{-1, -1}}, dialing: dialers{there: netns.None()}}
 }
 
 // Serve takes sockets, as the plan for the inside lists them. It takes the
@@ -49,8 +50,8 @@ func (g *Gateway) Serve(sockets []*handoff.Socket, fds []int) error {
 	return failed
 }
 
-// ServeDials takes the socket by which the init gives sockets.
-func (g *Gateway) ServeDials(fd int) error {
+// ServeDials takes the socket by which the init gives sockets. init is a pidfd of the init, which stays the caller's, or -1.
+func (g *Gateway) ServeDials(fd, init int) error {
 	f := os.NewFile(uintptr(fd), "socket")
 	defer f.Close()
 	c, err := net.FileConn(f)
@@ -58,6 +59,9 @@ func (g *Gateway) ServeDials(fd int) error {
 		return err
 	}
 	g.sockets.dialing.init = c.(*net.UnixConn)
+	if copied, err := unix.FcntlInt(uintptr(init), unix.F_DUPFD_CLOEXEC, 0); err == nil {
+		g.sockets.dialing.there = netns.NsHandle(copied)
+	}
 	for _, p := range g.plan.Publish {
 		if err := g.publish(p); err != nil {
 			return err

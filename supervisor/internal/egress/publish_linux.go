@@ -4,19 +4,24 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"sync"
 
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/supervisor/internal/egress/emulate"
 )
 
-// dialers are sockets of the inside's, which the init makes there one by one when it is asked for them: an ordinary
-// user can't enter the inside's network namespace with a process of several threads.
+// dialers are sockets of the inside's, made there one by one when they are asked for: by a thread
+// of ours that enters the inside's network namespace, or else by the init. To enter it takes
+// CAP_SYS_ADMIN here and there. An ordinary user has the one there in the run's user namespace,
+// which no process of several threads can enter.
 type dialers struct {
-	mu   sync.Mutex
-	init *net.UnixConn // by which it is asked, or nil
+	mu    sync.Mutex
+	init  *net.UnixConn  // by which it is asked, or nil
+	there netns.NsHandle // a pidfd of it; closed where its network namespace can't be entered
 }
 
 func (d *dialers) socket() (fd int, err error) {
@@ -24,6 +29,12 @@ func (d *dialers) socket() (fd int, err error) {
 	defer d.mu.Unlock()
 	if d.init == nil {
 		return -1, os.ErrClosed
+	}
+	if d.there.IsOpen() {
+		if fd, err := socketIn(d.there); err == nil {
+			return fd, nil
+		}
+		_ = d.there.Close()
 	}
 	b, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
 	if _, err := d.init.Write(b); err != nil {
@@ -44,9 +55,38 @@ func (d *dialers) socket() (fd int, err error) {
 	return fds[0], nil
 }
 
+// socketIn makes a TCP socket in another network namespace. The thread that goes there comes back, or
+// ends with its goroutine.
+func socketIn(there netns.NsHandle) (fd int, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		var here netns.NsHandle
+		if here, err = netns.Get(); err != nil {
+			return
+		}
+		defer here.Close()
+		if err = netns.Set(there); err == nil { // setns takes a pidfd since Linux 5.8
+			fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+			if netns.Set(here) != nil {
+				return
+			}
+		}
+		runtime.UnlockOSThread()
+	}()
+	<-done
+	return fd, err
+}
+
 func (d *dialers) close() {
 	if d.init != nil {
-		_ = d.init.Close()
+		_ = d.init.Close() // whoever waits for it, with the lock, goes on
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.there.IsOpen() {
+		_ = d.there.Close()
 	}
 }
 

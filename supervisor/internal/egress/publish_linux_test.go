@@ -3,10 +3,68 @@ package egress
 import (
 	"net"
 	"os"
+	"os/exec"
+	"syscall"
 	"testing"
 
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/host"
 )
+
+func cookie(t *testing.T, fd int) uint64 {
+	t.Helper()
+	n, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	if err == unix.ENOPROTOOPT {
+		t.Skip("needs Linux 5.14")
+	}
+	must(t, err)
+	return n
+}
+
+func ownCookie(t *testing.T) uint64 {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	return cookie(t, fd)
+}
+
+func TestASocketIsMadeInAnotherNetworkNamespaceAndNoThreadStaysThere(t *testing.T) {
+	for _, condition := range []string{"root", "program:sleep"} {
+		if ok, err := host.Has(condition); err != nil {
+			t.Fatal(err)
+		} else if !ok {
+			must(t, host.MustRun(condition))
+			t.Skip("needs ", condition)
+		}
+	}
+	pidfd := -1
+	c := exec.Command("sleep", "300")
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, PidFD: &pidfd}
+	if err := c.Start(); err != nil {
+		t.Skip("no network namespace can be made: ", err)
+	}
+	defer func() { _ = c.Process.Kill(); _ = c.Wait(); _ = unix.Close(pidfd) }()
+	own := ownCookie(t)
+	for range 100 {
+		fd, err := socketIn(netns.NsHandle(pidfd))
+		must(t, err)
+		if got := cookie(t, fd); got == own {
+			t.Fatal("the socket is of the own network namespace")
+		}
+		_ = unix.Close(fd)
+		if ownCookie(t) != own {
+			t.Fatal("a thread stayed in the other network namespace")
+		}
+	}
+	_ = c.Process.Kill()
+	_ = c.Wait()
+	if fd, err := socketIn(netns.NsHandle(pidfd)); err == nil {
+		t.Errorf("made socket %d in the network namespace of nobody", fd)
+	}
+}
 
 // The init makes the sockets by which published ports are reached; without one there is an error.
 func TestTheInitMakesTheSocketsOfPublishedPorts(t *testing.T) {
@@ -35,7 +93,9 @@ func TestTheInitMakesTheSocketsOfPublishedPorts(t *testing.T) {
 	asked, err := net.FileConn(f)
 	must(t, err)
 	must(t, f.Close())
-	d := dialers{init: asked.(*net.UnixConn)}
+	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0) // no network namespace to be entered
+	must(t, err)
+	d := dialers{init: asked.(*net.UnixConn), there: netns.NsHandle(null)}
 	c, err := d.connect(port)
 	must(t, err)
 	defer c.Close()
