@@ -85,7 +85,7 @@ var commands = [...]Command{
 			"command in it, and exits as that does. \"confine session help\" lists all of it, docs/SESSIONS.md is the manual."},
 	{Name: "serve", Args: "[--listen ADDRESS]… [--token-file FILE] [--ceiling NAME|FILE] …", Server: true,
 		Summary: "sandboxes and runs by HTTP, on a socket of your own",
-		Text: "\"confine serve --help\" lists its options, docs/API.md is the manual."},
+		Text:    "\"confine serve --help\" lists its options, docs/API.md is the manual."},
 	{Name: "selftest", Takes: TakesAll,
 		Summary: "try the built-in escape attempts on this host",
 		Text: "Makes each attempt outside, where it has to work, and inside, where it must not, under the policy that a run with these " +

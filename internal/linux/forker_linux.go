@@ -20,7 +20,7 @@ type forker struct {
 	errno        unix.Errno
 	stack        [forkerStack]byte
 	tls          [2]uintptr // of the thread: where a goroutine's would stand, which there is none of, is below [1]
-	word         uint64 // read and written
+	word         uint64     // read and written
 }
 
 const forkerStack = 4 << 10

@@ -37,17 +37,22 @@ type Sandbox struct {
 	changed chan struct{} // of length 1: the deadlines are others
 	ended   chan struct{} // closed when nothing is left, and end is set
 
-	mu        sync.Mutex
-	labels    map[string]string
-	deadline  time.Time     // zero: none
-	idle      time.Duration // 0: for ever
-	used      time.Time     // when nothing ran any more and nobody asked any more
-	using     int           // processes that run, and clients that ask
+	mu     sync.Mutex
+	labels map[string]string
+	deadlines
 	processes []*Process
 	last      int // the number of the newest process
 	cause     string
 	reason    string
 	end       *End
+}
+
+// deadlines are when a sandbox ends.
+type deadlines struct {
+	deadline time.Time     // zero: none
+	idle     time.Duration // 0: for ever
+	used     time.Time     // when nothing ran any more and nobody asked any more
+	using    int           // processes that run, and clients that ask
 }
 
 // End says how a sandbox ended.
@@ -65,7 +70,7 @@ func newSandbox(m *Manager, box backend.Sandbox, cancel context.CancelFunc, owne
 		ID: NewID(), Name: r.Name, Owner: owner, Created: now, Events: NewLog(m.opts.LogBytes),
 		manager: m, env: r.Env, box: box, cancel: cancel,
 		closing: make(chan struct{}), changed: make(chan struct{}, 1), ended: make(chan struct{}),
-		labels: r.Labels, idle: r.Idle, used: now,
+		labels: r.Labels, deadlines: deadlines{idle: r.Idle, used: now},
 	}
 	if r.Lifetime > 0 {
 		s.deadline = now.Add(r.Lifetime)

@@ -196,7 +196,7 @@ func (r *resultDoc) keep(to *octets, f *sandboxes.Frame) {
 }
 
 // named is the process that a path names.
-func (s *Server) named(c *call) (*sandboxes.Process, error) {
+func (s processRoutes) named(c *call) (*sandboxes.Process, error) {
 	b, err := s.box(c)
 	if err != nil {
 		return nil, err
@@ -208,7 +208,7 @@ func (s *Server) named(c *call) (*sandboxes.Process, error) {
 	return b.Process(n)
 }
 
-func (s *Server) processes(c *call) error {
+func (s processRoutes) processes(c *call) error {
 	b, err := s.box(c)
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func (s *Server) processes(c *call) error {
 	return nil
 }
 
-func (s *Server) process(c *call) error {
+func (s processRoutes) process(c *call) error {
 	p, err := s.named(c)
 	if err != nil {
 		return err
@@ -230,7 +230,7 @@ func (s *Server) process(c *call) error {
 	return nil
 }
 
-func (s *Server) output(c *call) error {
+func (s processRoutes) output(c *call) error {
 	p, err := s.named(c)
 	if err != nil {
 		return err
@@ -337,7 +337,7 @@ func (c *call) watch(ctx context.Context, cancel func()) {
 }
 
 // stdin writes the body to the input of a process; ?eof=1 is its end.
-func (s *Server) stdin(c *call) error {
+func (s processRoutes) stdin(c *call) error {
 	p, err := s.named(c)
 	if err != nil {
 		return err
@@ -364,7 +364,7 @@ var signals = map[string]syscall.Signal{
 	"USR1": syscall.Signal(10), "USR2": syscall.Signal(12), "CONT": syscall.Signal(18), "STOP": syscall.Signal(19), "WINCH": syscall.Signal(28),
 }
 
-func (s *Server) signal(c *call) error {
+func (s processRoutes) signal(c *call) error {
 	p, err := s.named(c)
 	if err != nil {
 		return err
@@ -389,7 +389,7 @@ func (s *Server) signal(c *call) error {
 	return nil
 }
 
-func (s *Server) resize(c *call) error {
+func (s processRoutes) resize(c *call) error {
 	p, err := s.named(c)
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ func entryOf(info fs.FileInfo) entryDoc {
 }
 
 // file is what a path names: a name inside, and whose it is.
-func (s *Server) file(c *call) (files backend.Files, name string, done func(), err error) {
+func (s fileRoutes) file(c *call) (files backend.Files, name string, done func(), err error) {
 	b, done, err := s.standing(c)
 	if err != nil {
 		return nil, "", nil, err
@@ -54,7 +54,7 @@ func (s *Server) file(c *call) (files backend.Files, name string, done func(), e
 }
 
 // readFile gives a file with ranges; of a directory a list by ?list, and a tar of what is below it by ?tar.
-func (s *Server) readFile(c *call) error {
+func (s fileRoutes) readFile(c *call) error {
 	files, name, done, err := s.file(c)
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func (zeros) Read(b []byte) (int, error) {
 }
 
 // writeFile writes a file anew with what comes, makes a directory by ?dir, and unpacks a tar by ?tar.
-func (s *Server) writeFile(c *call) error {
+func (s fileRoutes) writeFile(c *call) error {
 	files, name, done, err := s.file(c)
 	if err != nil {
 		return err
@@ -294,7 +294,7 @@ func unpack(files backend.Files, dir string, from io.Reader) error {
 }
 
 // removeFile removes a file or an empty directory; with ?recursive what is below it, too.
-func (s *Server) removeFile(c *call) error {
+func (s fileRoutes) removeFile(c *call) error {
 	files, name, done, err := s.file(c)
 	if err != nil {
 		return err

@@ -16,10 +16,17 @@ type route struct {
 //go:embed openapi.json
 var openAPI []byte
 
+// What is asked about one process, and about files, of a sandbox.
+type (
+	processRoutes struct{ *Server }
+	fileRoutes    struct{ *Server }
+)
+
 // routes are all paths, as [http.ServeMux] has them, and what is done there.
 func (s *Server) routes() map[string]map[string]route {
 	get := func(do func(*call) error) map[string]route { return map[string]route{http.MethodGet: {do: do}} }
 	post := func(do func(*call) error) map[string]route { return map[string]route{http.MethodPost: {do: do}} }
+	process, file := processRoutes{s}, fileRoutes{s}
 	const box = "/v1/sandboxes/{id}"
 	return map[string]map[string]route{
 		"/v1/healthz":      {http.MethodGet: {do: s.health, open: true}},
@@ -38,17 +45,17 @@ func (s *Server) routes() map[string]map[string]route {
 		},
 		box + "/exec":                      post(s.once(s.exec)),
 		box + "/events":                    get(s.events),
-		box + "/processes":                 get(s.processes),
-		box + "/processes/{number}":        get(s.process),
-		box + "/processes/{number}/output": get(s.output),
-		box + "/processes/{number}/stdin":  post(s.stdin),
-		box + "/processes/{number}/signal": post(s.signal),
-		box + "/processes/{number}/resize": post(s.resize),
-		box + "/processes/{number}/tty":    get(s.terminal),
+		box + "/processes":                 get(process.processes),
+		box + "/processes/{number}":        get(process.process),
+		box + "/processes/{number}/output": get(process.output),
+		box + "/processes/{number}/stdin":  post(process.stdin),
+		box + "/processes/{number}/signal": post(process.signal),
+		box + "/processes/{number}/resize": post(process.resize),
+		box + "/processes/{number}/tty":    get(process.terminal),
 		box + "/files/{path...}": {
-			http.MethodGet:    {do: s.readFile},
-			http.MethodPut:    {do: s.writeFile},
-			http.MethodDelete: {do: s.removeFile},
+			http.MethodGet:    {do: file.readFile},
+			http.MethodPut:    {do: file.writeFile},
+			http.MethodDelete: {do: file.removeFile},
 		},
 	}
 }

@@ -14,7 +14,7 @@ const ttyProtocol = "confine-tty"
 
 // terminal makes the connection one of a process's terminal: what the client sends is typed, what the process writes comes back,
 // after the frame ?from. It ends with the process, whose report is asked for then.
-func (s *Server) terminal(c *call) error {
+func (s processRoutes) terminal(c *call) error {
 	p, err := s.named(c)
 	if err != nil {
 		return err
