@@ -44,8 +44,9 @@ func prepare(env *testscript.Env) error {
 		return err
 	}
 	own := p.own
-	if strings.HasPrefix(name, "network_") {
-		if err := copyProgram(filepath.Join(scene.programs, "netpeer"), p.program("netpeer")); err != nil {
+	kind, _, _ := strings.Cut(name, "_")
+	if also := map[string]string{"network": "netpeer", "session": "confine-server", "serve": "confine-server"}[kind]; also != "" {
+		if err := copyProgram(filepath.Join(scene.programs, also), p.program(also)); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 const (
 	CauseClosed   = "closed"   // somebody asked for it
 	CauseLifetime = "lifetime" // its time was over
+	CauseFailed   = "failed"   // a fault, which the error or the report says
 	CauseIdle     = "idle"     // nothing ran, and nobody asked for anything
 )
 
@@ -155,6 +156,9 @@ func (s *Sandbox) finish() {
 	}
 	if err != nil {
 		end.Error = err.Error()
+	}
+	if end.Cause == "" {
+		end.Cause, end.Reason = CauseFailed, "it ended without a word: "+end.Error
 	}
 	s.mu.Lock()
 	s.end = end

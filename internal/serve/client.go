@@ -33,7 +33,7 @@ func NewClient(socket string) *Client {
 }
 
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
-	return (&net.Dialer{}).DialContext(ctx, "unix", c.socket)
+	return dialUnix(ctx, c.socket)
 }
 
 // Error is what a server refused.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -61,7 +62,7 @@ func removeStale(path string) error {
 	if info.Mode().Type() != os.ModeSocket {
 		return &config.UsageError{Msg: path + " is there, and is no socket"}
 	}
-	c, err := net.Dial("unix", path)
+	c, err := dialUnix(context.Background(), path)
 	if err == nil {
 		_ = c.Close()
 		return &config.UsageError{Msg: "a server answers on " + path + " already"}

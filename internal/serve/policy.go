@@ -125,12 +125,14 @@ func (s *Server) spec(doc policyDoc, dir string) (*backend.Spec, error) {
 		return nil, err
 	}
 	for _, path := range s.Hidden {
-		policy.Filesystem.Deny = append(policy.Filesystem.Deny, literal.Replace(path))
+		policy.Filesystem.Deny = append(policy.Filesystem.Deny, Literal(path))
 	}
 	return &backend.Spec{Policy: policy, Resolved: r, Dir: src.Dir, Environ: s.Environ, ConfigFiles: r.Protected}, nil
 }
 
-// literal makes a pattern of a path that stands for nothing else.
+// Literal is a pattern of a policy that stands for one path.
+func Literal(path string) string { return literal.Replace(path) }
+
 var literal = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `\`, `\\`)
 
 // within refuses what is wider than the server's ceiling.

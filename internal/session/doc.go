@@ -6,5 +6,5 @@
 // is a file that says why, for a day.
 //
 // The files of a session are in DIR/ID (0700), where DIR is $XDG_RUNTIME_DIR/confine/sessions, or one in the temporary directory that
-// belongs to the user: "sock", "session.json" with what it is, and "ended.json" when it has ended.
+// belongs to the user: "sock", "session" with what it is, and "ended" when it has ended.
 package session

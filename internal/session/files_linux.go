@@ -87,21 +87,21 @@ func list() ([]*info, error) {
 // read reads the files of a session.
 func read(dir string) (*info, error) {
 	i := &info{dir: dir}
-	text, err := os.ReadFile(filepath.Join(dir, "session.json"))
+	text, err := os.ReadFile(filepath.Join(dir, "session"))
 	if err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(text, i); err != nil {
 		return nil, err
 	}
-	text, err = os.ReadFile(filepath.Join(dir, "ended.json"))
+	text, err = os.ReadFile(filepath.Join(dir, "ended"))
 	if err == nil {
 		i.Ended = &sandboxes.End{}
 		return i, json.Unmarshal(text, i.Ended)
 	}
 	if held, err := locked(dir); err == nil && !held {
 		i.Ended = &sandboxes.End{Time: i.Created, Cause: "killed", Reason: "its supervisor was killed"}
-		if st, err := os.Stat(filepath.Join(dir, "session.json")); err == nil {
+		if st, err := os.Stat(filepath.Join(dir, "session")); err == nil {
 			i.Ended.Time = st.ModTime()
 		}
 	}
@@ -110,7 +110,7 @@ func read(dir string) (*info, error) {
 
 // locked says whether the supervisor of a session is there: it holds a lock as long as it lives.
 func locked(dir string) (bool, error) {
-	f, err := os.Open(filepath.Join(dir, "session.json"))
+	f, err := os.Open(filepath.Join(dir, "session"))
 	if err != nil {
 		return false, err
 	}

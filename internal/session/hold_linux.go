@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -127,7 +128,9 @@ func (s *startLine) hold(ctx context.Context, backends func(*config.Policy) back
 	m := sandboxes.New(sandboxes.Options{Backend: backends, Max: 1})
 	defer m.Close()
 	policy := r.Policy
-	spec := &backend.Spec{Policy: &policy, Resolved: r, Dir: src.Dir, Environ: src.Environ, ConfigFiles: append(r.Protected, parent), Argv: s.command}
+	// As a whole: what is in it comes and goes with other sessions.
+	policy.Filesystem.Deny = append(slices.Clone(policy.Filesystem.Deny), serve.Literal(filepath.Dir(parent)))
+	spec := &backend.Spec{Policy: &policy, Resolved: r, Dir: src.Dir, Environ: src.Environ, ConfigFiles: r.Protected, Argv: s.command}
 	b, err := m.Create(ctx, serve.OwnerOf(os.Geteuid()), sandboxes.Request{Spec: spec, Name: s.name, Lifetime: s.lifetime, Idle: s.idle})
 	if err != nil {
 		var usage *config.UsageError
@@ -163,7 +166,7 @@ func (s *startLine) hold(ctx context.Context, backends func(*config.Policy) back
 	err = server.Serve(ctx, listener)
 	<-b.Done()
 	text, _ := json.Marshal(b.Ended()) // plain data
-	return errors.Join(err, os.WriteFile(filepath.Join(i.dir, "ended.json"), append(text, '\n'), 0o600))
+	return errors.Join(err, os.WriteFile(filepath.Join(i.dir, "ended"), append(text, '\n'), 0o600))
 }
 
 // write makes the files of a session, and holds its lock.
@@ -171,7 +174,7 @@ func (i *info) write() (lock *os.File, err error) {
 	if err := os.Mkdir(i.dir, 0o700); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(i.dir, "session.json")
+	path := filepath.Join(i.dir, "session")
 	f, err := os.OpenFile(path+".new", os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -23,7 +23,7 @@ type startLine struct {
 var ownOptions = map[string]func(s *startLine, word string) error{
 	"name": func(s *startLine, word string) error {
 		if word == "" || len(word) > 64 || strings.ContainsAny(word, "/:\x00") || strings.HasPrefix(word, "-") {
-			return fmt.Errorf("takes a word of up to 64 bytes, without / and :")
+			return fmt.Errorf("takes a word of up to 64 bytes that has neither / nor : in it")
 		}
 		s.name = word
 		return nil

@@ -1,0 +1,8 @@
+//go:build unix
+
+package serve
+
+import "net"
+
+// abandon closes a socket as the end of its process does: its name stays.
+func abandon(l net.Listener) { _ = l.(*socket).UnixListener.Close() }

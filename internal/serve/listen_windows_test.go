@@ -1,0 +1,9 @@
+package serve
+
+import "net"
+
+// abandon closes a socket as the end of its process does: its name stays.
+func abandon(l net.Listener) {
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	_ = l.Close()
+}
