@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"os/signal"
@@ -79,9 +80,24 @@ func Main(args []string, backends func(*config.Policy) backend.Backend) int {
 	defer stop()
 	rc, err := do(ctx, args[1:])
 	if err != nil {
-		return fail(err)
+		return fail(ended(args[1:], err))
 	}
 	return rc
+}
+
+// ended says how a session ended whose supervisor went away while it was asked.
+func ended(args []string, err error) error {
+	if len(args) == 0 || !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) {
+		return err
+	}
+	i, notFound := find(args[0])
+	if notFound != nil {
+		return err
+	}
+	if i, notEnded := i.wait(2 * time.Second); notEnded == nil {
+		return errEnded(args[0], i)
+	}
+	return err
 }
 
 // fail says what went wrong.

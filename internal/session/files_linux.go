@@ -156,9 +156,13 @@ func find(word string) (*info, error) {
 func standing(word string) (*info, error) {
 	i, err := find(word)
 	if err == nil && i.Ended != nil {
-		return nil, &config.UsageError{Msg: fmt.Sprintf("the session %s has ended: %s", word, i.Ended.Reason)}
+		return nil, errEnded(word, i)
 	}
 	return i, err
+}
+
+func errEnded(word string, i *info) error {
+	return &config.UsageError{Msg: fmt.Sprintf("the session %s has ended: %s", word, i.Ended.Reason)}
 }
 
 // bury removes the files of sessions that ended a day ago or more; with all, of all that have ended.
