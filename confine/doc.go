@@ -15,5 +15,6 @@
 //
 // Any number of runs and sandboxes may overlap in one program. Nothing of the program is changed for them: no signal is
 // handled, no thread of the caller's is locked, and nothing of the environment or the current directory is remembered.
-// Where a system has no backend yet, everything is refused, and nothing is run unconfined.
+// A program that changes its user or its groups does so before its first run: what starts runs is a thread of its own, which
+// keeps those that the program had then. Where a system has no backend yet, everything is refused, and nothing is run unconfined.
 package confine
