@@ -95,6 +95,10 @@ func deadGroups() (left []string) {
 			if _, err := strconv.Atoi(pid); err != nil {
 				continue // somebody else's
 			}
+			var st syscall.Stat_t
+			if err := syscall.Stat(g, &st); err != nil || int(st.Uid) != os.Geteuid() {
+				continue // gone, or another user's, whose next run removes it
+			}
 			if _, err := os.Stat("/proc/" + pid); err != nil {
 				left = append(left, "cgroup "+g)
 			}
