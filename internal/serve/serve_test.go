@@ -437,6 +437,8 @@ func TestRequestsThatAreWrongAreProblems(t *testing.T) {
 	c.refused(413, codeTooLarge, "POST", box+"/exec", `{"stdin": "`+strings.Repeat("x", maxBody)+`"}`)
 	c.refused(404, codeNotFound, "GET", "/v1/sandboxes/none", nil)
 	c.refused(404, codeNotFound, "GET", "/nothing", nil)
+	c.refused(400, codeBadRequest, "GET", "/v1//sandboxes", nil)
+	c.refused(400, codeBadRequest, "GET", "/v1/../v1/sandboxes", nil)
 	c.refused(405, codeMethod, "PUT", "/v1/sandboxes", nil)
 }
 

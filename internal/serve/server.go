@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -158,8 +159,9 @@ func (s *Server) handler() http.Handler {
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, nil) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(r.URL.Path) > maxPathName || r.URL.Path != "" && !strings.HasPrefix(r.URL.Path, "/") {
-			refuse(w, fail(http.StatusBadRequest, codeBadRequest, "a path that can't be"))
+		// The mux would lead the client elsewhere by a page of HTML.
+		if clean := path.Clean(r.URL.Path); len(r.URL.Path) > maxPathName || r.URL.Path != clean && r.URL.Path != clean+"/" {
+			refuse(w, fail(http.StatusBadRequest, codeBadRequest, "the path is too long, or has empty parts or dots"))
 			return
 		}
 		mux.ServeHTTP(w, r)
