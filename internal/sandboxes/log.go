@@ -18,7 +18,6 @@ const (
 	FrameStderr  = "stderr"
 	FrameDenied  = "denied"
 	FrameLimit   = "limit"
-	FrameUsage   = "usage"
 	FrameExit    = "exit"  // the last of a process
 	FrameEnded   = "ended" // the last of a sandbox
 	// FrameKeepalive is made for a reader, and has no number of its own: it repeats the last.
@@ -38,7 +37,6 @@ type Frame struct {
 	Argv    []string          `json:"argv,omitempty"`
 	Denied  *status.Violation `json:"denied,omitempty"`
 	Limit   string            `json:"limit,omitempty"`
-	Usage   *status.Load      `json:"usage,omitempty"`
 	Report  *status.Report    `json:"report,omitempty"`
 	Cause   string            `json:"cause,omitempty"`
 	Reason  string            `json:"reason,omitempty"`
@@ -53,7 +51,13 @@ func (f *Frame) Bytes() []byte {
 }
 
 // cost is about what a frame takes in memory.
-func (f *Frame) cost() int { return 256 + len(f.Data) + len(f.B64) }
+func (f *Frame) cost() int {
+	n := 256 + len(f.Data) + len(f.B64)
+	for _, word := range f.Argv {
+		n += len(word)
+	}
+	return n
+}
 
 // ErrDropped is the answer to a reader that asks for frames which are not kept any more.
 var ErrDropped = errors.New("these frames are not kept any more")

@@ -58,7 +58,7 @@ type Manager struct {
 	mu         sync.Mutex
 	all        map[string]*Sandbox // by ID: those that stand, and tombstones
 	tombstones []*Sandbox          // in the order of their ends
-	building   map[Owner]int
+	building   map[Owner][]string  // the names of those that are being built; "" has none
 	closed     bool
 	ending     sync.WaitGroup // of sandboxes that stand or are being built
 }
@@ -67,7 +67,7 @@ type Manager struct {
 func New(o Options) *Manager {
 	o.LogBytes = cmp.Or(o.LogBytes, 1<<20)
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Manager{opts: o, ctx: ctx, cancel: cancel, all: map[string]*Sandbox{}, building: map[Owner]int{}}
+	return &Manager{opts: o, ctx: ctx, cancel: cancel, all: map[string]*Sandbox{}, building: map[Owner][]string{}}
 }
 
 // Request is what somebody wants.
@@ -80,8 +80,8 @@ type Request struct {
 	Lifetime, Idle time.Duration
 }
 
-// NewID is a name that nobody guesses.
-func NewID() string {
+// newID is a name that nobody guesses.
+func newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:])
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
@@ -106,7 +106,9 @@ func (m *Manager) Create(ctx context.Context, owner Owner, r Request) (*Sandbox,
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.building[owner]--; m.building[owner] == 0 {
+	names := m.building[owner]
+	i := slices.Index(names, r.Name)
+	if m.building[owner] = slices.Delete(names, i, i+1); len(names) == 1 {
 		delete(m.building, owner)
 	}
 	if err != nil {
@@ -130,11 +132,11 @@ func (m *Manager) reserve(owner Owner, name string) error {
 	if m.closed {
 		return backend.ErrClosed
 	}
-	all, own := 0, 0
-	for _, n := range m.building {
-		all += n
+	all, own := 0, len(m.building[owner])
+	for _, names := range m.building {
+		all += len(names)
 	}
-	own = m.building[owner]
+	taken := name != "" && slices.Contains(m.building[owner], name)
 	for _, s := range m.all {
 		if s.Ended() != nil {
 			continue
@@ -144,9 +146,10 @@ func (m *Manager) reserve(owner Owner, name string) error {
 			continue
 		}
 		own++
-		if name != "" && s.Name == name {
-			return &config.UsageError{Msg: fmt.Sprintf("there is a sandbox named %q", name)}
-		}
+		taken = taken || name != "" && s.Name == name
+	}
+	if taken {
+		return &config.UsageError{Msg: fmt.Sprintf("there is a sandbox named %q", name)}
 	}
 	if m.opts.Max > 0 && all >= m.opts.Max {
 		return &QuotaError{"sandboxes", m.opts.Max}
@@ -154,7 +157,7 @@ func (m *Manager) reserve(owner Owner, name string) error {
 	if m.opts.MaxPerOwner > 0 && own >= m.opts.MaxPerOwner {
 		return &QuotaError{"sandboxes of this owner", m.opts.MaxPerOwner}
 	}
-	m.building[owner]++
+	m.building[owner] = append(m.building[owner], name)
 	m.ending.Add(1)
 	return nil
 }

@@ -19,7 +19,7 @@ const (
 )
 
 // maxProcesses is how many processes of a sandbox are remembered; of more, the oldest that have ended go.
-const maxProcesses = 1000
+const maxProcesses = 100
 
 // Sandbox is one that stands, or what is known of one that stood.
 type Sandbox struct {
@@ -27,7 +27,7 @@ type Sandbox struct {
 	Name    string
 	Owner   Owner
 	Created time.Time
-	// Events has what happens to the sandbox: its processes start and exit, it reaches limits, it ends.
+	// Events has what happens to the sandbox: its processes start and exit, it ends.
 	Events *Log
 
 	manager *Manager
@@ -68,7 +68,7 @@ type End struct {
 func newSandbox(m *Manager, box backend.Sandbox, cancel context.CancelFunc, owner Owner, r Request) *Sandbox {
 	now := time.Now()
 	s := &Sandbox{
-		ID: NewID(), Name: r.Name, Owner: owner, Created: now, Events: NewLog(m.opts.LogBytes),
+		ID: newID(), Name: r.Name, Owner: owner, Created: now, Events: NewLog(m.opts.LogBytes),
 		manager: m, env: r.Env, box: box, cancel: cancel,
 		closing: make(chan struct{}), changed: make(chan struct{}, 1), ended: make(chan struct{}),
 		labels: r.Labels, deadlines: deadlines{idle: r.Idle, used: now},

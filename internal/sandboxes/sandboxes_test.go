@@ -362,6 +362,29 @@ func TestOwnersSeeTheirOwn(t *testing.T) {
 	}
 }
 
+func TestANameIsTakenWhileItsSandboxIsBuilt(t *testing.T) {
+	mock := &confinetest.Backend{Handle: play, BuildDelay: 20 * time.Millisecond}
+	m := newManager(t, Options{Backend: func(*config.Policy) backend.Backend { return mock }})
+	r := request()
+	r.Name = "work"
+	made := make(chan error)
+	for range 8 {
+		go func() {
+			_, err := m.Create(t.Context(), "me", r)
+			made <- err
+		}()
+	}
+	n := 0
+	for range 8 {
+		if <-made == nil {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d sandboxes have one name", n)
+	}
+}
+
 func TestTombstonesAreBounded(t *testing.T) {
 	m := newManager(t, Options{})
 	for range 20 {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -52,7 +53,7 @@ func ParseTokens(text string) ([]Token, error) {
 			continue
 		}
 		if len(line) < minToken {
-			return nil, fail(0, codePolicy, "line "+strconv.Itoa(n+1)+" of the token file has fewer than 32 characters")
+			return nil, fmt.Errorf("line %d has fewer than %d characters", n+1, minToken)
 		}
 		all = append(all, sha256.Sum256([]byte(line)))
 	}
@@ -79,9 +80,16 @@ func (s *Server) authenticate(r *http.Request) (sandboxes.Owner, error) {
 // OwnerOf is a user of this system.
 func OwnerOf(uid int) sandboxes.Owner { return sandboxes.Owner("uid:" + strconv.Itoa(uid)) }
 
+// named says whether a Host is that of the server: an address or localhost, and a port that it listens on. Other names may be
+// those of a page that had them lead here.
+func (s *Server) named(host string) bool {
+	name, port, err := net.SplitHostPort(host)
+	return err == nil && s.ports[port] && (name == "localhost" || net.ParseIP(name) != nil)
+}
+
 func (s *Server) byToken(r *http.Request) (sandboxes.Owner, error) {
-	if !s.hosts[r.Host] {
-		return "", fail(http.StatusForbidden, codeForbidden, "the server does not go by the name in Host").hint("ask for the address that it listens on")
+	if !s.named(r.Host) {
+		return "", fail(http.StatusForbidden, codeForbidden, "the server does not go by the name in Host").hint("ask for its address")
 	}
 	scheme, word, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	digest := sha256.Sum256([]byte(strings.TrimSpace(word)))

@@ -66,6 +66,9 @@ type resultDoc struct {
 	Truncated bool           `json:"truncated,omitempty"` // there was more, which is not in this document
 }
 
+// maxArgv is what the kernel takes at most.
+const maxArgv = 2 << 20
+
 // maxResult is the most bytes of each stream in one document.
 const maxResult = 8 << 20
 
@@ -85,6 +88,9 @@ func envOf(env map[string]string) ([]string, error) {
 func (d *execDoc) exec() (*sandboxes.Exec, error) {
 	if len(d.Argv) == 0 {
 		return nil, &config.UsageError{Msg: "no command given", Hint: `say "argv": ["echo", "hello"]`}
+	}
+	if size := len(strings.Join(d.Argv, "\x00")); size > maxArgv {
+		return nil, fail(http.StatusUnprocessableEntity, codeBadRequest, "argv has more than 2 MiB")
 	}
 	for _, word := range d.Argv {
 		if strings.ContainsRune(word, 0) {

@@ -19,6 +19,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/sandboxes"
+	"github.com/confine-run/confine/status"
 )
 
 const usage = `usage: confine serve [--listen unix:PATH|HOST:PORT]… [options]
@@ -59,7 +60,7 @@ func Main(args []string, backends func(*config.Policy) backend.Backend) int {
 		return 0
 	case errors.As(err, &usageError):
 		fmt.Fprintln(os.Stderr, "confine serve: "+usageError.Error())
-		return 2
+		return status.UsageRC
 	}
 	fmt.Fprintln(os.Stderr, "confine serve: "+err.Error())
 	return 1
@@ -206,7 +207,7 @@ func passedSockets() (all []net.Listener, err error) {
 		l, err := net.FileListener(f) // a copy, which is closed at an exec
 		_ = f.Close()
 		if err != nil {
-			return nil, &config.UsageError{Msg: fmt.Sprintf("descriptor %d is no socket that listens", fd), Err: err}
+			return nil, &config.UsageError{Msg: fmt.Sprintf("descriptor %d is no socket that listens: %v", fd, err), Err: err}
 		}
 		all = append(all, l)
 	}

@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -60,12 +61,12 @@ func wordsOf(raw json.RawMessage, list bool) ([]string, error) {
 		case bool:
 			return strconv.FormatBool(v), nil
 		}
-		return "", fail(0, codePolicy, "it takes text, a number, true or false")
+		return "", errors.New("it takes text, a number, true or false")
 	}
 	items, ok := v.([]any)
 	if ok != list {
 		if list {
-			return nil, fail(0, codePolicy, "it takes a list")
+			return nil, errors.New("it takes a list")
 		}
 		ok = false
 	}

@@ -519,6 +519,10 @@ func TestTCPNeedsATokenAndItsOwnName(t *testing.T) {
 	c.refused(404, codeNotFound, "GET", box, nil)
 	c.refused(404, codeNotFound, "DELETE", box, nil)
 	c.refused(404, codeNotFound, "POST", "/v1/sandboxes/mine/exec", doc{"argv": []string{"echo"}})
+	for _, host := range []string{"localhost", "127.0.0.1", "192.0.2.1"} { // no names but these
+		c.head = map[string]string{"Authorization": "Bearer " + one, "Host": net.JoinHostPort(host, strings.Split(l.Addr().String(), ":")[1])}
+		c.want(200, "GET", "/v1/sandboxes", nil, nil)
+	}
 	for k, v := range map[string]string{"Origin": "http://evil.test", "Sec-Fetch-Site": "cross-site", "Host": "evil.test"} {
 		c.head = map[string]string{"Authorization": "Bearer " + one, k: v}
 		c.refused(403, codeForbidden, "GET", "/v1/sandboxes", nil)

@@ -39,7 +39,7 @@ type Server struct {
 	// Version is the program's.
 	Version string
 
-	hosts map[string]bool // that TCP requests may name
+	ports map[string]bool // of TCP
 	keys  keys
 	stats stats
 }
@@ -61,16 +61,14 @@ const (
 
 // Serve answers on listeners until ctx ends, then ends all sandboxes, and gives up to a second to requests under way.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
-	s.hosts = map[string]bool{}
+	s.ports = map[string]bool{}
 	for _, l := range listeners {
 		if addr, ok := l.Addr().(*net.TCPAddr); ok {
 			if len(s.Tokens) == 0 {
-				return errors.New("a TCP address needs tokens")
+				return &config.UsageError{Msg: "a TCP address needs tokens", Hint: "name a file of them: --token-file FILE"}
 			}
 			_, port, _ := net.SplitHostPort(addr.String())
-			for _, name := range []string{addr.IP.String(), "localhost"} {
-				s.hosts[net.JoinHostPort(name, port)] = true
-			}
+			s.ports[port] = true
 		}
 	}
 	server := &http.Server{

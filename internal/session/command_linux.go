@@ -44,12 +44,6 @@ A sandbox that stays, for commands one after another or at once.
 ID is the word that start printed, the beginning of it, or the session's name.
 `
 
-// Exit codes of our own.
-const (
-	rcProblem = 125
-	rcUsage   = 125
-)
-
 // commands are the subcommands: what they do with the words behind them.
 var commands = map[string]func(ctx context.Context, args []string) (int, error){
 	"start": startCommand, "exec": execCommand, "shell": shellCommand, "cp": copyCommand, "ps": psCommand, "logs": logsCommand,
@@ -103,7 +97,7 @@ func ended(args []string, err error) error {
 // fail says what went wrong.
 func fail(err error) int {
 	fmt.Fprintln(os.Stderr, "confine session: "+strings.ReplaceAll(err.Error(), "\nhint: ", "\nconfine session: hint: "))
-	return rcProblem
+	return status.UsageRC
 }
 
 // words takes so many words, and nothing that looks like an option.
@@ -153,6 +147,7 @@ type processView struct {
 	State   string         `json:"state"`
 	Argv    []string       `json:"argv"`
 	Started time.Time      `json:"started"`
+	Seq     uint64         `json:"seq"` // of the newest frame
 	Report  *status.Report `json:"report"`
 }
 
@@ -213,17 +208,11 @@ func logsCommand(ctx context.Context, args []string) (int, error) {
 	if err := c.Do(ctx, "GET", path, nil, &p); err != nil {
 		return 0, err
 	}
-	var seen struct {
-		Seq uint64 `json:"seq"`
-	}
-	if err := c.Do(ctx, "GET", path, nil, &seen); err != nil {
-		return 0, err
-	}
 	err = c.Frames(ctx, path+"/output", 0, sandboxes.FrameExit, func(f *sandboxes.Frame) error {
 		if err := relay(f); err != nil {
 			return err
 		}
-		if !follow && f.Seq >= seen.Seq {
+		if !follow && f.Seq >= p.Seq {
 			return errEnough
 		}
 		return nil

@@ -166,7 +166,11 @@ func (s *startLine) hold(ctx context.Context, backends func(*config.Policy) back
 	err = server.Serve(ctx, listener)
 	<-b.Done()
 	text, _ := json.Marshal(b.Ended()) // plain data
-	return errors.Join(err, os.WriteFile(filepath.Join(i.dir, "ended"), append(text, '\n'), 0o600))
+	path := filepath.Join(i.dir, "ended")
+	if written := os.WriteFile(path+".new", append(text, '\n'), 0o600); written != nil {
+		return errors.Join(err, written)
+	}
+	return errors.Join(err, os.Rename(path+".new", path)) // whoever reads it reads all of it
 }
 
 // write makes the files of a session, and holds its lock.
