@@ -42,6 +42,12 @@ type Runner interface {
 	Run(ctx context.Context, s *Spec, e *Exec) (Process, error)
 }
 
+// Keeper is a backend whose snapshots stay, in a directory.
+type Keeper interface {
+	// Kept is the snapshot of that ID in a directory of them. One that isn't there is fs.ErrNotExist.
+	Kept(dir, id string) (Snapshot, error)
+}
+
 // Spec is what a sandbox is to be, on any system.
 type Spec struct {
 	Policy *config.Policy
@@ -54,6 +60,10 @@ type Spec struct {
 	Environ []string
 	// ConfigFiles are policy files in use; they are never writable inside.
 	ConfigFiles []string
+	// From is what its files are at first; nil: as the policy shows them.
+	From Snapshot
+	// Snapshots is the directory that its snapshots are kept in; empty: as long as this process lives, and no longer.
+	Snapshots string
 }
 
 // Plan is what will be done for a Spec.
@@ -75,9 +85,18 @@ type Sandbox interface {
 	Ledger() status.Ledger
 	// Files are those that processes inside see.
 	Files() Files
-	// Snapshot writes the sandbox down, Restore makes it what it was then; errors.ErrUnsupported where that can't be had.
+	// Usage is what everybody inside uses now, and has used.
+	Usage() (Usage, error)
+	// Changes says what was changed in trees of which the caller has overlays. keep, if not empty, is a directory of kept runs, where
+	// that is then found by the RunID.
+	Changes(ctx context.Context, keep string) (*status.Changes, error)
+	// Network changes whom the processes inside may reach from now on. Connections that it doesn't allow any more end.
+	Network(ctx context.Context, n *config.Network) error
+	// Snapshot writes the sandbox down, Restore makes it what it was then, and Fork makes another that is as this one is now;
+	// errors.ErrUnsupported where that can't be had. What a backend can't write down, it ends.
 	Snapshot(ctx context.Context) (Snapshot, error)
 	Restore(ctx context.Context, s Snapshot) error
+	Fork(ctx context.Context) (Sandbox, error)
 	// Done is closed when it has ended, by Close or by itself: by its context, a limit of its own, or a fault.
 	Done() <-chan struct{}
 	// Close ends everybody inside, and waits until nothing is left. A second one gives the same.
@@ -87,7 +106,16 @@ type Sandbox interface {
 // Snapshot is a sandbox written down.
 type Snapshot interface {
 	ID() string
+	// Close lets go of it. One that is kept in a directory stays there.
 	Close() error
+}
+
+// Usage is what a sandbox or a process uses at a moment. -1 is what nobody counts.
+type Usage struct {
+	CPU     time.Duration `json:"cpu"`    // of all of its life
+	Memory  int64         `json:"memory"` // bytes
+	Tasks   int64         `json:"tasks"`
+	Scratch int64         `json:"scratch"` // bytes of files in private places and overlays
 }
 
 // Exec is a process to be started.
@@ -105,6 +133,14 @@ type Exec struct {
 	TTY *WinSize
 	// Limits narrow the sandbox's own.
 	Limits Limits
+	// Tell, if not nil, is told what happens when it does, one at a time. It must not wait.
+	Tell func(Event)
+}
+
+// Event is something that happens to a process that goes on. One field is set.
+type Event struct {
+	Denied *status.Violation
+	Limit  status.Capability
 }
 
 // WinSize is the size of a terminal, in characters.
@@ -122,6 +158,8 @@ type Process interface {
 	Signal(sig os.Signal) error
 	// Resize changes the size of its terminal.
 	Resize(size WinSize) error
+	// Usage is what it, and those it started, use now.
+	Usage() (Usage, error)
 	// Wait waits until it has ended and its output was delivered. It may be called again.
 	Wait() *status.Report
 }
@@ -133,10 +171,43 @@ type Files interface {
 	Open(name string) (io.ReadCloser, error)
 	Create(name string, perm fs.FileMode) (io.WriteCloser, error)
 	Stat(name string) (fs.FileInfo, error)
+	Lstat(name string) (fs.FileInfo, error)
+	Readlink(name string) (string, error)
 	List(name string) ([]fs.DirEntry, error)
 	Mkdir(name string, perm fs.FileMode) error
+	Symlink(target, name string) error
+	Chmod(name string, perm fs.FileMode) error // of a file or a directory, through links
+	Rename(from, to string) error
 	Remove(name string) error // a file or an empty directory
+	// Watch tells what happens in a directory; deep: in all below it, too.
+	Watch(name string, deep bool) (Watcher, error)
 }
+
+// Watcher tells what happens to files.
+type Watcher interface {
+	// Next waits for more, until ctx ends. io.EOF: the directory is gone.
+	Next(ctx context.Context) (events []FileEvent, err error)
+	Close() error
+}
+
+// FileEvent is something that happened to a file.
+type FileEvent struct {
+	Op   FileOp `json:"op"`
+	Name string `json:"name"` // relative to the directory that is watched
+}
+
+// FileOp is what happened.
+type FileOp string
+
+// What happens to files. A file that is moved is renamed away, and created where it comes to be.
+const (
+	FileCreated FileOp = "create"
+	FileWritten FileOp = "write"
+	FileRemoved FileOp = "remove"
+	FileRenamed FileOp = "rename"
+	FileChmod   FileOp = "chmod"
+	FileLost    FileOp = "lost" // some events were too many to be told
+)
 
 // ErrClosed is the answer of a sandbox that has ended.
 var ErrClosed = errors.New("the sandbox has ended")

@@ -43,4 +43,6 @@ type ended struct{ report *status.Report }
 func (ended) Signal(os.Signal) error { return os.ErrProcessDone }
 func (ended) Resize(WinSize) error   { return os.ErrProcessDone }
 
+func (ended) Usage() (Usage, error) { return Usage{}, os.ErrProcessDone }
+
 func (e ended) Wait() *status.Report { return e.report }

@@ -247,3 +247,15 @@ func (b Backend) Run(ctx context.Context, s *backend.Spec, e *backend.Exec) (bac
 	}
 	return r, nil
 }
+
+func (s *sandbox) Usage() (backend.Usage, error) { return backend.Usage{}, errors.ErrUnsupported }
+
+func (s *sandbox) Changes(context.Context, string) (*status.Changes, error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (s *sandbox) Network(context.Context, *config.Network) error { return errors.ErrUnsupported }
+
+func (s *sandbox) Fork(context.Context) (backend.Sandbox, error) { return nil, errors.ErrUnsupported }
+
+func (p *process) Usage() (backend.Usage, error) { return backend.Usage{}, errors.ErrUnsupported }

@@ -190,3 +190,15 @@ func (f boxFiles) in(op, name string, do func(dir int, base string) error) error
 	}
 	return nil
 }
+
+func (f boxFiles) Lstat(string) (fs.FileInfo, error) { return nil, errors.ErrUnsupported }
+
+func (f boxFiles) Readlink(string) (string, error) { return "", errors.ErrUnsupported }
+
+func (f boxFiles) Symlink(string, string) error { return errors.ErrUnsupported }
+
+func (f boxFiles) Chmod(string, fs.FileMode) error { return errors.ErrUnsupported }
+
+func (f boxFiles) Rename(string, string) error { return errors.ErrUnsupported }
+
+func (f boxFiles) Watch(string, bool) (backend.Watcher, error) { return nil, errors.ErrUnsupported }

@@ -254,3 +254,13 @@ func (s *sandbox) Restore(ctx context.Context, from backend.Snapshot) error {
 	s.files.become(own.files)
 	return ctx.Err()
 }
+
+func (s *sandbox) Usage() (backend.Usage, error) { return backend.Usage{}, errors.ErrUnsupported }
+
+func (s *sandbox) Changes(context.Context, string) (*status.Changes, error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (s *sandbox) Network(context.Context, *config.Network) error { return errors.ErrUnsupported }
+
+func (s *sandbox) Fork(context.Context) (backend.Sandbox, error) { return nil, errors.ErrUnsupported }

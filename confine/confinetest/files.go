@@ -2,6 +2,7 @@ package confinetest
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"io/fs"
 	"maps"
@@ -164,3 +165,15 @@ func (i info) Mode() fs.FileMode  { return i.n.mode }
 func (i info) ModTime() time.Time { return i.n.time }
 func (i info) IsDir() bool        { return i.n.mode.IsDir() }
 func (i info) Sys() any           { return nil }
+
+func (f *files) Lstat(string) (fs.FileInfo, error) { return nil, errors.ErrUnsupported }
+
+func (f *files) Readlink(string) (string, error) { return "", errors.ErrUnsupported }
+
+func (f *files) Symlink(string, string) error { return errors.ErrUnsupported }
+
+func (f *files) Chmod(string, fs.FileMode) error { return errors.ErrUnsupported }
+
+func (f *files) Rename(string, string) error { return errors.ErrUnsupported }
+
+func (f *files) Watch(string, bool) (backend.Watcher, error) { return nil, errors.ErrUnsupported }

@@ -241,3 +241,5 @@ func (s *stream) stop() {
 	defer s.mu.Unlock()
 	s.over = true
 }
+
+func (p *process) Usage() (backend.Usage, error) { return backend.Usage{}, errors.ErrUnsupported }
