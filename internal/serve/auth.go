@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/confine-run/confine/internal/sandboxes"
@@ -22,18 +23,20 @@ type peer struct {
 	uid  int  // of a unix socket; -1: nobody knows
 	tcp  bool // a token is needed
 	conn syscall.Conn
+	busy *atomic.Bool
 }
 
 type peerKey struct{}
 
 // connContext is for [http.Server]: it remembers the peer of a connection, as the kernel says.
 func connContext(ctx context.Context, c net.Conn) context.Context {
-	p := peer{uid: -1, tcp: true}
+	p := peer{uid: -1, tcp: true, busy: new(atomic.Bool)}
 	switch c := c.(type) {
 	case unixConn:
-		p = peer{uid: peerUID(c.UnixConn), conn: c.UnixConn}
+		p = peer{uid: peerUID(c.UnixConn), conn: c.UnixConn, busy: c.busy}
 	case conn:
 		p.conn, _ = c.Conn.(syscall.Conn)
+		p.busy = c.busy
 	}
 	return context.WithValue(ctx, peerKey{}, p)
 }

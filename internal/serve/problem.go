@@ -131,6 +131,8 @@ func reply(w http.ResponseWriter, code int, v any) {
 	_, _ = w.Write(append(text, '\n'))
 }
 
+const problemType = "application/problem+json"
+
 // refuse writes an error.
 func refuse(w http.ResponseWriter, err error) {
 	p := problemOf(err)
@@ -138,7 +140,7 @@ func refuse(w http.ResponseWriter, err error) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	text, _ := json.Marshal(p) // plain data
-	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Content-Type", problemType)
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(text, '\n'))
 }

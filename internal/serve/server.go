@@ -72,7 +72,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		}
 	}
 	server := &http.Server{
-		Handler: s.handler(), ConnContext: connContext, MaxHeaderBytes: maxHeader,
+		Handler: s.handler(), ConnContext: connContext, ConnState: connState, MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		ErrorLog: log.New(io.Discard, "", 0), // what clients do wrong is no news
 	}
@@ -98,47 +98,6 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		err = nil
 	}
 	return err
-}
-
-// limited is a listener with room for so many connections.
-type limited struct {
-	net.Listener
-	room chan struct{}
-}
-
-func (l *limited) Accept() (net.Conn, error) {
-	l.room <- struct{}{}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.room
-		return nil, err
-	}
-	free := sync.OnceFunc(func() { <-l.room })
-	if unix, ok := c.(*net.UnixConn); ok {
-		return unixConn{unix, free}, nil
-	}
-	return conn{c, free}, nil
-}
-
-// conn frees its room when it is closed.
-type conn struct {
-	net.Conn
-	free func()
-}
-
-func (c conn) Close() error {
-	defer c.free()
-	return c.Conn.Close()
-}
-
-type unixConn struct {
-	*net.UnixConn
-	free func()
-}
-
-func (c unixConn) Close() error {
-	defer c.free()
-	return c.UnixConn.Close()
 }
 
 // call is a request whose owner is known.
@@ -168,6 +127,9 @@ func (s *Server) handler() http.Handler {
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[string]route) {
 	c := &call{w: w, Request: r, control: http.NewResponseController(w)}
+	if p, ok := r.Context().Value(peerKey{}).(peer); ok {
+		p.busy.Store(true)
+	}
 	s.stats.requests.Add(1)
 	method := r.Method
 	if _, ok := methods[method]; !ok && method == http.MethodHead {
