@@ -131,6 +131,12 @@ func reply(w http.ResponseWriter, code int, v any) {
 	_, _ = w.Write(append(text, '\n'))
 }
 
+// plainProblem is the answer to what is no request.
+func plainProblem(code int, text string) (kind string, body []byte) {
+	body, _ = json.Marshal(fail(code, codeBadRequest, text)) // plain data
+	return problemType, body
+}
+
 const problemType = "application/problem+json"
 
 // refuse writes an error.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/sandboxes"
+	"github.com/confine-run/confine/internal/sockets"
 )
 
 // Server is what a server is started with.
@@ -72,7 +73,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		}
 	}
 	server := &http.Server{
-		Handler: s.handler(), ConnContext: connContext, ConnState: connState, MaxHeaderBytes: maxHeader,
+		Handler: s.handler(), ConnContext: sockets.Context, ConnState: sockets.State, MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		ErrorLog: log.New(io.Discard, "", 0), // what clients do wrong is no news
 	}
@@ -80,7 +81,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	failed := make(chan error, len(listeners))
 	room := make(chan struct{}, maxConns)
 	for _, l := range listeners {
-		group.Go(func() { failed <- server.Serve(&limited{l, room}) })
+		group.Go(func() { failed <- server.Serve(sockets.Bound(l, room, plainProblem)) })
 	}
 	var err error
 	select {
@@ -104,6 +105,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 type call struct {
 	*http.Request
 	w       http.ResponseWriter
+	peer    *sockets.Peer
 	owner   sandboxes.Owner
 	control *http.ResponseController
 }
@@ -127,9 +129,7 @@ func (s *Server) handler() http.Handler {
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[string]route) {
 	c := &call{w: w, Request: r, control: http.NewResponseController(w)}
-	if p, ok := r.Context().Value(peerKey{}).(peer); ok {
-		p.busy.Store(true)
-	}
+	c.peer = sockets.PeerOf(r)
 	s.stats.requests.Add(1)
 	method := r.Method
 	if _, ok := methods[method]; !ok && method == http.MethodHead {
