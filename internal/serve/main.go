@@ -113,9 +113,7 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 	if err != nil {
 		return err
 	}
-	if dir, err := sockets.Dir(); err == nil {
-		s.Hidden = append(s.Hidden, dir) // of sessions, too
-	}
+	s.Hidden = append(s.Hidden, sockets.Dir()) // those of sessions are there, too
 	for _, l := range listeners {
 		if addr, ok := l.Addr().(*net.UnixAddr); ok {
 			s.Hidden = append(s.Hidden, addr.Name)
@@ -178,8 +176,8 @@ func open(addresses []string, shared bool) ([]net.Listener, error) {
 		return passed, err
 	}
 	if len(addresses) == 0 {
-		dir, err := sockets.Dir()
-		if err != nil {
+		dir := sockets.Dir()
+		if err := sockets.Own(dir); err != nil {
 			return nil, err
 		}
 		addresses = []string{"unix:" + filepath.Join(dir, "serve.sock")}

@@ -33,8 +33,8 @@ func (i *info) socket() string { return filepath.Join(i.dir, "sock") }
 
 // base is the directory of all sessions of this user, who alone can look into it.
 func base() (string, error) {
-	dir, err := sockets.Dir()
-	if err != nil {
+	dir := sockets.Dir()
+	if err := sockets.Own(dir); err != nil {
 		return "", err
 	}
 	dir = filepath.Join(dir, "sessions")

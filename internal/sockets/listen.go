@@ -16,15 +16,12 @@ import (
 )
 
 // Dir is the directory of a user's sockets, which nobody else can look into: $XDG_RUNTIME_DIR/confine, or one of that user's own in
-// the directory of temporary files. It is made where it is missing.
-func Dir() (string, error) {
-	dir := os.Getenv("XDG_RUNTIME_DIR")
-	if filepath.IsAbs(dir) {
-		dir = filepath.Join(dir, "confine")
-	} else {
-		dir = filepath.Join(os.TempDir(), "confine-"+strconv.Itoa(os.Geteuid()))
+// the directory of temporary files. [Own] makes it.
+func Dir() string {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "confine")
 	}
-	return dir, Own(dir)
+	return filepath.Join(os.TempDir(), "confine-"+strconv.Itoa(os.Geteuid()))
 }
 
 // Own makes a directory, and refuses one that somebody else has or can look into.
