@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -222,7 +223,8 @@ func readEntry(from io.Reader) (*entry, error) {
 	if e.kind == tar.TypeDir {
 		e.name = strings.TrimSuffix(e.name, "/")
 	}
-	if !validPath(e.name) {
+	dir, base := path.Split(e.name)
+	if !validPath(dir + strings.TrimPrefix(base, whiteout)) { // what is hidden can have the longest name
 		return nil, fmt.Errorf("%.200q: a name that leads elsewhere, or can't be one", h.Name)
 	}
 	if err := e.parse(h); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -105,6 +106,9 @@ func (s *Store) makeTree(ctx context.Context, in *Info, layer string) error {
 		return err
 	}
 	if err := s.unpackLayer(ctx, w, layer, f, budget); err != nil {
+		if !ofHost(err) && !errors.Is(err, ErrDamaged) { // it was taken once
+			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
 		return err
 	}
 	unlock2, err := s.lock(ctx)

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -98,6 +99,16 @@ func (u *unpacker) unpack(from io.Reader) error {
 		return fmt.Errorf("%w: something follows its end", ErrDamaged)
 	}
 	return u.finish()
+}
+
+// ofHost says whether an error is about where something was to be unpacked, and not about what.
+func ofHost(err error) bool {
+	for _, e := range []error{errSpace, errNoWhiteout, unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS, unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // damaged marks what an archive that is cut or changed makes of reading it.
@@ -199,8 +210,8 @@ func (u *unpacker) mark(e *entry, dir, hidden string) error {
 		}
 		return named("setxattr "+overlayXattr+"opaque", unix.Fsetxattr(u.in, overlayXattr+"opaque", []byte("y"), 0))
 	}
-	if hidden == "" || hidden == "." || hidden == ".." || strings.HasPrefix(hidden, whiteout) {
-		return errors.New("a whiteout of what can't be a name")
+	if strings.HasPrefix(hidden, whiteout) {
+		return errors.New("a whiteout of a whiteout")
 	}
 	if err := u.enter(dir); err != nil {
 		return err
@@ -275,8 +286,12 @@ func (u *unpacker) file(e *entry, base string, from io.Reader) error {
 			at += int64(len(b))
 		}
 	}
-	if _, err := io.ReadFull(from, u.buf[:padding(e.stored())]); err != nil {
+	rest := u.buf[:padding(e.stored())]
+	if _, err := io.ReadFull(from, rest); err != nil {
 		return err
+	}
+	if !bytes.Equal(rest, zeros[:len(rest)]) {
+		return errors.New("it is longer than its pieces")
 	}
 	if err := f.Truncate(e.size); err != nil {
 		return err
