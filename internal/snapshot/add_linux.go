@@ -336,7 +336,7 @@ func (r *reader) entry(dir int, name, at string, marked bool) (sub bool, err err
 		return false, r.failed("read", at, fmt.Errorf("a path of %d bytes, and no system call takes more than %d", long, maxPath))
 	}
 	if strings.HasPrefix(name, whiteout) {
-		return false, r.failed("read", at, errors.New("a layer can't hold a name that begins with .wh."))
+		return false, r.failed("read", at, errors.New("a name that begins with .wh. can't be in a layer"))
 	}
 	switch n.mode & unix.S_IFMT {
 	case unix.S_IFDIR:

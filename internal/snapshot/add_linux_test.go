@@ -102,7 +102,7 @@ func TestWhatNoLayerHolds(t *testing.T) {
 		wants string
 		is    error
 	}{
-		{"a name like a whiteout", func(t *testing.T, dir string) { build(t, dir, map[string]string{"d/.wh.x": ""}) }, `"/work/d/.wh.x": a layer can't hold a name that begins with .wh.`, nil},
+		{"a name like a whiteout", func(t *testing.T, dir string) { build(t, dir, map[string]string{"d/.wh.x": ""}) }, `"/work/d/.wh.x": a name that begins with .wh. can't be in a layer`, nil},
 		{"a redirect", func(t *testing.T, dir string) {
 			build(t, dir, map[string]string{"d/": ""})
 			must(t, unix.Setxattr(dir+"/d", "user.overlay.redirect", []byte("/etc"), 0))

@@ -26,7 +26,7 @@ type file struct {
 
 // plain is a header, as Add writes it.
 func plain(name string, kind byte, link string) *tar.Header {
-	return &tar.Header{Name: name, Typeflag: kind, Linkname: link, Mode: 0o644, Format: tar.FormatPAX}
+	return &tar.Header{Name: name, Typeflag: kind, Linkname: link, Mode: 0o755, Format: tar.FormatPAX}
 }
 
 func archive(t testing.TB, files ...file) []byte {
@@ -309,7 +309,7 @@ func TestHostileBundles(t *testing.T) {
 		{"a character device", header(&tar.Header{Name: "work", Typeflag: tar.TypeChar}), "which is in no snapshot", nil},
 		{"a FIFO", header(plain("work", tar.TypeFifo, "")), "which is in no snapshot", nil},
 		{"a global header", header(&tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "work", PAXRecords: map[string]string{"path": "x"}}), "which is in no snapshot", nil},
-		{"an attribute of overlayfs", raw(entry{name: "work", kind: tar.TypeDir, xattrs: map[string][]byte{"user.overlay.redirect": []byte("/etc")}}, ""), "the attribute", nil},
+		{"an attribute of overlayfs", raw(entry{name: "work", kind: tar.TypeDir, mode: 0o755, xattrs: map[string][]byte{"user.overlay.redirect": []byte("/etc")}}, ""), "the attribute", nil},
 		{"an attribute of the system", raw(entry{name: "work", kind: tar.TypeReg, xattrs: map[string][]byte{"security.capability": []byte("x")}}, ""), "the attribute", nil},
 		{"a trusted attribute", raw(entry{name: "work", kind: tar.TypeReg, xattrs: map[string][]byte{"trusted.overlay.opaque": []byte("y")}}, ""), "the attribute", nil},
 		{"attributes without end", raw(entry{name: "work", kind: tar.TypeReg, xattrs: map[string][]byte{"user.x": make([]byte, maxXattrs)}}, ""), "bytes of attributes", nil},

@@ -64,6 +64,7 @@ func FuzzLayer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		top := t.TempDir()
 		must(t, os.Mkdir(top+"/tree", 0o700))
+		defer wipe(t, top+"/tree")
 		must(t, os.WriteFile(top+"/beside", []byte("beside"), 0o600))
 		root, err := unix.Open(top+"/tree", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		must(t, err)
@@ -91,7 +92,11 @@ func FuzzLayer(f *testing.F) {
 				continue
 			}
 			var st unix.Stat_t
-			must(t, unix.Fstatat(root, filepath.Join(dir, name), &st, unix.AT_SYMLINK_NOFOLLOW))
+			err = unix.Fstatat(root, filepath.Join(dir, name), &st, unix.AT_SYMLINK_NOFOLLOW)
+			if err == unix.EACCES {
+				continue // in a closed directory
+			}
+			must(t, err)
 			if h.Typeflag == tar.TypeReg && st.Size != h.Size {
 				t.Errorf("%q: %d bytes, and others see %d", h.Name, st.Size, h.Size)
 			}

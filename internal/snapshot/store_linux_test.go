@@ -16,14 +16,28 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 func newStore(t testing.TB) *Store {
 	t.Helper()
 	s, err := Open(filepath.Join(t.TempDir(), "snapshots"))
 	must(t, err)
-	t.Cleanup(func() { _ = s.Close() })
+	t.Cleanup(func() {
+		_ = s.Close()
+		wipe(t, s.path)
+	})
 	return s
+}
+
+// wipe removes a directory, with what is closed to its owner.
+func wipe(t testing.TB, dir string) {
+	t.Helper()
+	up, err := unix.Open(filepath.Dir(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(up)
+	must(t, linux.RemoveAll(up, filepath.Base(dir), 0))
 }
 
 // build makes a tree: "path" → content; "path/" a directory, "path@" a link, "path!" a whiteout, "path/^" an opaque directory.
