@@ -10,6 +10,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/filetree"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/status"
 )
@@ -67,6 +68,7 @@ func problemOf(err error) *problem {
 	var unbuilt *backend.BuildError
 	var large *http.MaxBytesError
 	var path *fs.PathError
+	var packed *filetree.Error
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -97,6 +99,8 @@ func problemOf(err error) *problem {
 		return fail(http.StatusConflict, codeNoStdin, err.Error())
 	case errors.Is(err, errors.ErrUnsupported):
 		return fail(http.StatusNotImplemented, codeUnsupported, err.Error())
+	case errors.As(err, &packed):
+		return fail(http.StatusUnprocessableEntity, codeBadRequest, packed.Error())
 	case errors.As(err, &path):
 		return fileProblem(path)
 	}
