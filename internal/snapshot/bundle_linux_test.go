@@ -331,11 +331,12 @@ func TestHostileBundles(t *testing.T) {
 		{"another name for a file with holes", sparse(paxSparseMap, "0,4", paxSparseSize, "9", paxSparseCount, "1", paxSparse+"name", "../escape"), "leads elsewhere", nil},
 		{"a hole too large", sparse(paxSparseMap, "0,4", paxSparseSize, "8796093022209", paxSparseCount, "1"), "", ErrTooLarge},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		attack := func(t *testing.T, noMknod bool) {
 			top := t.TempDir()
 			s, err := Open(filepath.Join(top, "snapshots"))
 			must(t, err)
 			defer s.Close()
+			s.noMknod = noMknod
 			_, err = s.Import(t.Context(), bytes.NewReader(c.make(t)), Limits{})
 			if !errors.Is(err, ErrBundle) || !strings.Contains(err.Error(), c.wants) || c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("%v\nwant %s", err, c.wants)
@@ -349,7 +350,9 @@ func TestHostileBundles(t *testing.T) {
 			if len(names) != 1 || len(blobs)+len(trees) != 0 {
 				t.Errorf("left: %v %v %v", names, blobs, trees)
 			}
-		})
+		}
+		t.Run(c.name, func(t *testing.T) { attack(t, false) })
+		t.Run(c.name+", whiteouts by attribute", func(t *testing.T) { attack(t, true) })
 	}
 }
 

@@ -251,11 +251,17 @@ func (u *unpacker) link(e *entry, base string) error {
 		return fmt.Errorf("the file that it is a hard link to, %.200q: %w", e.link, err)
 	}
 	defer unix.Close(from)
-	var st unix.Stat_t
-	if err := unix.Fstatat(from, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	file, err := unix.Openat(from, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
 		return fmt.Errorf("the file that it is a hard link to, %.200q: %w", e.link, err)
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+	defer unix.Close(file)
+	n, err := stat(file, "")
+	if err != nil {
+		return named("statx", err)
+	}
+	_, marked := unix.Getxattr(procPath(file), overlayXattr+"whiteout", nil)
+	if n.mode&unix.S_IFMT != unix.S_IFREG || marked == nil {
 		return fmt.Errorf("it is a hard link to %.200q, which is no file", e.link)
 	}
 	return named("linkat", unix.Linkat(from, name, u.in, base, 0))
