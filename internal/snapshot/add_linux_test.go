@@ -92,6 +92,61 @@ func TestWhatALayerHolds(t *testing.T) {
 	if err != nil || string(buf[:n]) != "\x00\n1" || st.Mode&0o7777 != 0o600 || st.Ino != st2.Ino {
 		t.Errorf("%q %v, mode %o", buf[:n], err, st.Mode)
 	}
+	// What overlayfs takes of it.
+	if n, err := unix.Getxattr(tree+"hides", "user.overlay.opaque", buf); err != nil || string(buf[:n]) != "y" {
+		t.Errorf("it isn't opaque: %q %v", buf[:max(n, 0)], err)
+	}
+	_, err = unix.Getxattr(tree+"gone", "user.overlay.whiteout", nil)
+	if must(t, unix.Lstat(tree+"gone", &st)); err != nil && (st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != 0) {
+		t.Errorf("no whiteout: mode %o", st.Mode)
+	}
+}
+
+// The longest name there is can be deleted, too.
+func TestTheLongestWhiteout(t *testing.T) {
+	s := newStore(t)
+	name := strings.Repeat("n", 255)
+	id := add(t, s, "", upper(t, "/work", map[string]string{name + "!": ""}))
+	if _, err := os.Lstat(trees(t, s, id)[0].Path + "/work/" + name); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is mounted in a place is none of it.
+func TestWhatIsMountedInAPlace(t *testing.T) {
+	s := newStore(t)
+	o := newOverlay(t, t.TempDir())
+	o.do(t, act{Op: "mkdir", A: []byte("../upper/mnt")}, act{Op: "mkdir", A: []byte("../upper/d")}, act{Op: "write", A: []byte("../upper/d/f"), B: []byte("1")},
+		act{Op: "write", A: []byte("../upper/file"), B: []byte("2")}, act{Op: "mkdir", A: []byte("../upper/same")},
+		act{Op: "mount", A: []byte("../upper/mnt")}, act{Op: "write", A: []byte("../upper/mnt/in"), B: []byte("3")},
+		act{Op: "bind", A: []byte("../upper/same"), B: []byte("../upper/d")}, act{Op: "bind", A: []byte("../upper/file"), B: []byte("../upper/d/f")})
+	names, _ := layerNames(t, s, add(t, s, "", Place{"/work", o.upper}))
+	if want := []string{"work/", "work/d/", "work/d/f"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
+	}
+}
+
+// The snapshot below goes while one on it is made: then there is none, and it says so.
+func TestAParentThatGoes(t *testing.T) {
+	s := newStore(t)
+	id := add(t, s, "", upper(t, "/work", map[string]string{"f": "1"}))
+	other, err := Open(s.path)
+	must(t, err)
+	defer other.Close()
+	s.hook = func(point string) error {
+		if point == "document" {
+			s.hook = nil
+			return other.Remove(id)
+		}
+		return nil
+	}
+	if _, err := s.Add(t.Context(), Meta{Parent: id}, []Place{upper(t, "/work", nil)}); !errors.Is(err, ErrDamaged) {
+		t.Error(err)
+	}
+	if all := ids(t, s); len(all) != 0 {
+		t.Error(all)
+	}
+	nothingLeft(t, s)
 }
 
 // What an ordinary user's program can make to be in the way, each with the error that names it.

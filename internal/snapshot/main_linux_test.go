@@ -145,6 +145,10 @@ func perform(a act) error {
 		return unix.Lsetxattr(x, "user.te=st%", a.B, 0)
 	case "touch":
 		return unix.UtimesNanoAt(unix.AT_FDCWD, x, []unix.Timespec{{Sec: a.N, Nsec: 5}, {Sec: a.N, Nsec: 5}}, unix.AT_SYMLINK_NOFOLLOW)
+	case "mount":
+		return unix.Mount("tmpfs", x, "tmpfs", 0, "")
+	case "bind":
+		return unix.Mount(y, x, "", unix.MS_BIND, "")
 	case "sparse":
 		f, err := os.OpenFile(x, os.O_WRONLY|os.O_CREATE, 0o644)
 		if err != nil {
