@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 const layerName = "layer"
@@ -260,21 +262,23 @@ func (r *reader) namesIn(fd int) (names []string, size int, err error) {
 		return nil, 0, err
 	}
 	defer unix.Close(dup)
-	err = eachName(dup, func(name string) error {
-		if size += len(name); len(names) >= r.names || r.text+size > maxText {
-			return fmt.Errorf("names: %w", ErrTooLarge)
+	for e, err := range linux.Dirents(dup, make([]byte, 32<<10)) {
+		if err != nil {
+			return nil, 0, err
 		}
-		names = append(names, name)
-		return nil
-	})
+		if size += len(e.Name); len(names) >= r.names || r.text+size > maxText {
+			return nil, 0, fmt.Errorf("names: %w", ErrTooLarge)
+		}
+		names = append(names, string(e.Name))
+	}
 	r.text += size
 	slices.Sort(names)
-	return names, size, err
+	return names, size, nil
 }
 
 // open opens a directory so that it can be read and searched. What is above was opened before.
 func (r *reader) open(dir string) (int, error) {
-	fd, err := openBeneath(r.root, dir, dirFlags)
+	fd, err := linux.OpenBeneath(r.root, dir, dirFlags)
 	if err == nil {
 		var st unix.Stat_t
 		if err = unix.Fstat(fd, &st); err == nil && st.Mode&0o500 == 0o500 {
@@ -285,7 +289,7 @@ func (r *reader) open(dir string) (int, error) {
 	if err != nil && err != unix.EACCES {
 		return -1, err
 	}
-	at, err := openBeneath(r.root, dir, lookupFlags)
+	at, err := linux.OpenBeneath(r.root, dir, lookupFlags)
 	if err != nil {
 		return -1, err
 	}
@@ -294,18 +298,18 @@ func (r *reader) open(dir string) (int, error) {
 	if err := unix.Fstat(at, &st); err != nil {
 		return -1, err
 	}
-	if err := unix.Chmod(procPath(at), st.Mode&0o7777|0o700); err != nil {
+	if err := unix.Chmod(linux.FDPath(at), st.Mode&0o7777|0o700); err != nil {
 		return -1, err
 	}
 	r.loose = append(r.loose, loosened{dir, st.Mode & 0o7777})
-	return openBeneath(r.root, dir, dirFlags)
+	return linux.OpenBeneath(r.root, dir, dirFlags)
 }
 
 // restore puts the modes back, the deepest first.
 func (r *reader) restore() {
 	for _, l := range slices.Backward(r.loose) {
-		if fd, err := openBeneath(r.root, l.path, lookupFlags); err == nil {
-			_ = unix.Chmod(procPath(fd), l.mode)
+		if fd, err := linux.OpenBeneath(r.root, l.path, lookupFlags); err == nil {
+			_ = unix.Chmod(linux.FDPath(fd), l.mode)
 			_ = unix.Close(fd)
 		}
 	}
@@ -382,44 +386,38 @@ func (r *reader) directory(at string, n node) error {
 	}
 	defer unix.Close(fd)
 	e := r.newEntry(at, tar.TypeDir, n)
-	hides := false
-	err = r.xattrs(fd, e, func(name string, value []byte) error {
-		if name == "opaque" {
-			hides = string(value) == "y"
-		}
-		return nil
-	})
+	own, err := xattrs(fd, e)
 	if err == nil {
 		err = r.emit(e, nil)
 	}
-	if err != nil || !hides {
+	if err != nil || string(own["opaque"]) != "y" {
 		return r.failed("read", at, err)
 	}
 	return r.emit(&entry{name: e.name + "/" + opaque, kind: tar.TypeReg, mode: 0o600}, nil)
 }
 
-// xattrs notes the attributes of an open object. Those that overlayfs has for itself are for own.
-func (r *reader) xattrs(fd int, e *entry, own func(name string, value []byte) error) error {
+// xattrs notes the attributes of an open object, and gives those that overlayfs has for itself.
+func xattrs(fd int, e *entry) (own map[string][]byte, err error) {
+	e.xattrs, err = linux.Xattrs(fd, func(name string) bool { return ownXattr(name) || strings.HasPrefix(name, overlayXattr) })
+	own = map[string][]byte{}
 	size := 0
-	return eachXattr(fd, func(name string, value []byte) error {
+	for name, value := range e.xattrs {
 		if of, ok := strings.CutPrefix(name, overlayXattr); ok {
-			if of == "redirect" || of == "metacopy" {
-				return fmt.Errorf("the attribute %s: what it refers to would be lost", name)
-			}
-			return own(of, value)
+			own[of] = value
+			delete(e.xattrs, name)
+			continue
 		}
-		if !ownXattr(name) {
-			return nil
+		size += len(name) + len(value)
+	}
+	for _, name := range []string{"redirect", "metacopy"} {
+		if _, ok := own[name]; ok && err == nil {
+			err = fmt.Errorf("the attribute %s: what it refers to would be lost", overlayXattr+name)
 		}
-		if size += len(name) + len(value); size > maxXattrs {
-			return fmt.Errorf("its attributes: %w", ErrTooLarge)
-		}
-		if e.xattrs == nil {
-			e.xattrs = map[string][]byte{}
-		}
-		e.xattrs[name] = value
-		return nil
-	})
+	}
+	if size > maxXattrs || err == unix.E2BIG {
+		err = fmt.Errorf("its attributes: %w", ErrTooLarge)
+	}
+	return own, err
 }
 
 func (r *reader) file(dir int, name, at string, n node, marked bool) error {
@@ -434,15 +432,11 @@ func (r *reader) file(dir int, name, at string, n node, marked bool) error {
 	}
 	defer done()
 	e := r.newEntry(at, tar.TypeReg, n)
-	stands := false
-	err = r.xattrs(int(f.Fd()), e, func(name string, _ []byte) error {
-		stands = stands || name == "whiteout" && marked && n.size == 0
-		return nil
-	})
+	own, err := xattrs(int(f.Fd()), e)
 	if err != nil {
 		return r.failed("read", at, err)
 	}
-	if stands {
+	if _, stands := own["whiteout"]; stands && marked && n.size == 0 {
 		return r.whiteout(at)
 	}
 	if n.links > 1 {
@@ -466,8 +460,8 @@ func (r *reader) openFile(dir int, name string, mode uint32) (f *os.File, done f
 	if err != nil {
 		return nil, nil, err
 	}
-	restore := func() { _ = unix.Chmod(procPath(at), mode); _ = unix.Close(at) }
-	if err = unix.Chmod(procPath(at), mode|0o600); err == nil {
+	restore := func() { _ = unix.Chmod(linux.FDPath(at), mode); _ = unix.Close(at) }
+	if err = unix.Chmod(linux.FDPath(at), mode|0o600); err == nil {
 		f, err = openFile(dir, name)
 	}
 	if err != nil {
