@@ -108,6 +108,9 @@ func (s *Store) layer(ctx context.Context, w *work, limits Limits, places []Plac
 	if err := s.at("layer"); err != nil {
 		return d, left, err
 	}
+	if _, err := s.whiteouts(w.fd); err != nil { // here rather than when it is needed
+		return d, left, err
+	}
 	fd, err := unix.Openat(w.fd, layerName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return d, left, failed("open", s.path, err)
@@ -115,7 +118,7 @@ func (s *Store) layer(ctx context.Context, w *work, limits Limits, places []Plac
 	f := os.NewFile(uintptr(fd), layerName)
 	defer f.Close()
 	sum := sha256.New()
-	r := &reader{ctx: ctx, left: &left, names: limits.Names, bytes: limits.Bytes}
+	r := &reader{ctx: ctx, left: &left, work: w.fd, names: limits.Names, bytes: limits.Bytes}
 	out := bufio.NewWriterSize(io.MultiWriter(f, sum), 1<<20)
 	r.out = out
 	if err := r.read(places); err != nil {
@@ -141,6 +144,7 @@ type reader struct {
 	left  *Left
 	names int   // that may still come
 	bytes int64 // of the layer, the same
+	work  int   // descriptor of the work directory
 	text  int   // bytes of the paths in todo, and of the names of one directory
 
 	dev   uint64
@@ -151,6 +155,8 @@ type reader struct {
 	links map[inode]string
 	loose []loosened
 	buf   []byte
+
+	attributes int // bytes of those of directories
 }
 
 // loosened is an object of the place whose owner got more rights for as long as it is read.
@@ -387,10 +393,20 @@ func (r *reader) directory(at string, n node) error {
 	defer unix.Close(fd)
 	e := r.newEntry(at, tar.TypeDir, n)
 	own, err := xattrs(fd, e)
+	hides := string(own["opaque"]) == "y"
+	if r.attributes += e.attributes(); r.attributes > maxDirXattrs && err == nil {
+		err = fmt.Errorf("attributes of directories: %w", ErrTooLarge)
+	}
+	if err == nil && hides {
+		err = r.fits(&entry{xattrs: map[string][]byte{overlayXattr + "opaque": []byte("y")}})
+	}
+	if err == nil {
+		err = r.fits(e)
+	}
 	if err == nil {
 		err = r.emit(e, nil)
 	}
-	if err != nil || string(own["opaque"]) != "y" {
+	if err != nil || !hides {
 		return r.failed("read", at, err)
 	}
 	return r.emit(&entry{name: e.name + "/" + opaque, kind: tar.TypeReg, mode: 0o600}, nil)
@@ -400,21 +416,18 @@ func (r *reader) directory(at string, n node) error {
 func xattrs(fd int, e *entry) (own map[string][]byte, err error) {
 	e.xattrs, err = linux.Xattrs(fd, func(name string) bool { return ownXattr(name) || strings.HasPrefix(name, overlayXattr) })
 	own = map[string][]byte{}
-	size := 0
 	for name, value := range e.xattrs {
 		if of, ok := strings.CutPrefix(name, overlayXattr); ok {
 			own[of] = value
 			delete(e.xattrs, name)
-			continue
 		}
-		size += len(name) + len(value)
 	}
 	for _, name := range []string{"redirect", "metacopy"} {
 		if _, ok := own[name]; ok && err == nil {
 			err = fmt.Errorf("the attribute %s: what it refers to would be lost", overlayXattr+name)
 		}
 	}
-	if size > maxXattrs || err == unix.E2BIG {
+	if e.attributes() > maxXattrs || err == unix.E2BIG {
 		err = fmt.Errorf("its attributes: %w", ErrTooLarge)
 	}
 	return own, err
@@ -445,10 +458,42 @@ func (r *reader) file(dir int, name, at string, n node, marked bool) error {
 	if e.size = n.size; e.size > maxFile {
 		return r.failed("read", at, fmt.Errorf("a file of %d bytes: %w", e.size, ErrTooLarge))
 	}
+	if err := r.fits(e); err != nil {
+		return r.failed("read", at, err)
+	}
 	if e.data, err = extents(r.ctx, int(f.Fd()), e.size); err != nil {
 		return r.failed("read", at, err)
 	}
 	return r.failed("read", at, r.emit(e, f))
+}
+
+// fits finds out by trying whether the store's file system takes what is less common, attributes and large files: what
+// can't be unpacked is no part of a snapshot.
+func (r *reader) fits(e *entry) error {
+	const try, large = "fits", 1 << 30
+	if len(e.xattrs) == 0 && e.size <= large {
+		return nil
+	}
+	fd, err := unix.Openat(r.work, try, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.Unlinkat(r.work, try, 0); err != nil {
+		return err
+	}
+	if err := unix.Ftruncate(fd, e.size); err != nil {
+		return fmt.Errorf("the store's file system takes no file of %d bytes: %w", e.size, err)
+	}
+	for name, value := range e.xattrs {
+		if name == "system.posix_acl_default" {
+			continue // of directories alone
+		}
+		if err := unix.Fsetxattr(fd, name, value, 0); err != nil {
+			return fmt.Errorf("the store's file system doesn't take the attribute %.300q: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // openFile opens a file for reading. If its owner may not, that is so no longer until done.

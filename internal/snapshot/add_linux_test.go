@@ -102,6 +102,47 @@ func TestWhatALayerHolds(t *testing.T) {
 	}
 }
 
+// What a tmpfs holds, and the store's file system doesn't, is told when the snapshot is taken, and not when it is needed.
+func TestAttributesThatTheStoreDoesNotTake(t *testing.T) {
+	s := newStore(t)
+	o := newOverlay(t, t.TempDir())
+	o.do(t, act{Op: "write", A: []byte("f"), B: []byte("1")}, act{Op: "xattr", A: []byte("f"), B: make([]byte, 40<<10)})
+	probe := filepath.Join(t.TempDir(), "probe")
+	must(t, os.WriteFile(probe, nil, 0o600))
+	takes := unix.Setxattr(probe, "user.te=st%", make([]byte, 40<<10), 0) == nil
+	id, err := s.Add(t.Context(), Meta{}, []Place{{"/work", o.upper}})
+	if takes != (err == nil) || !takes && !strings.Contains(err.Error(), `"/work/f": the store's file system doesn't take the attribute "user.te=st%"`) {
+		t.Errorf("%v, and the file system takes it: %v", err, takes)
+	}
+	if err == nil {
+		trees(t, s, id)
+	}
+}
+
+// An opaque directory and a whiteout at the end of the longest path there is.
+func TestTheLongestPath(t *testing.T) {
+	for _, what := range []string{"/^", "!", ""} {
+		s := newStore(t)
+		dir := t.TempDir()
+		fd := openedDir(t, dir)
+		at, prefix := fd, "work/"
+		for len(prefix) < maxPath-255 {
+			name := strings.Repeat("d", min(250, maxPath-len(prefix)-12))
+			must(t, unix.Mkdirat(at, name, 0o755))
+			next, err := openDir(at, name)
+			must(t, err)
+			defer unix.Close(next)
+			at, prefix = next, prefix+name+"/"
+		}
+		build(t, fmt.Sprintf("/proc/self/fd/%d", at), map[string]string{strings.Repeat("n", maxPath-len(prefix)) + what: "1"})
+		id := add(t, s, "", Place{"/work", fd})
+		trees(t, s, id)
+		must(t, s.Remove(id))
+		wipe(t, dir)
+		must(t, os.Mkdir(dir, 0o700))
+	}
+}
+
 // The longest name there is can be deleted, too.
 func TestTheLongestWhiteout(t *testing.T) {
 	s := newStore(t)

@@ -31,6 +31,8 @@ type unpacker struct {
 	buf  []byte
 	dirs []*entry // their modes, attributes and times come last, the deepest first
 	last *entry   // the entry before
+
+	attributes int // bytes of those of dirs
 }
 
 // budget is what all layers of a snapshot may still take.
@@ -140,6 +142,9 @@ func (u *unpacker) entry(e *entry, from io.Reader) error {
 	}
 	switch e.kind {
 	case tar.TypeDir:
+		if u.attributes += e.attributes(); u.attributes > maxDirXattrs {
+			return fmt.Errorf("attributes of directories: %w", ErrTooLarge)
+		}
 		u.dirs = append(u.dirs, e)
 		return unix.Mkdirat(u.in, base, 0o700)
 	case tar.TypeSymlink:
