@@ -72,7 +72,7 @@ func Execute(ctx context.Context, policy *config.Policy, command *Command, io su
 // about what was asked for.
 func Open(ctx context.Context, policy *config.Policy, command *Command, io supervisor.Options) (box *supervisor.Sandbox, plan *Plan, r *status.Report, err error) {
 	r, err = carryOut(ctx, policy, command, io, nil, func(s *set) (r *status.Report) {
-		box, r = s.ready.Build(ctx, &s.plan.Plan, s.group)
+		box, r = s.ready.Build(ctx, &s.plan.Plan, -1, s.group)
 		plan = s.plan
 		return r
 	})

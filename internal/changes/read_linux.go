@@ -30,8 +30,8 @@ func Read(t Tree, limits Limits) (*Set, error) {
 type place struct {
 	path   string
 	uppers uppers // those that have it, the highest first
-	lower  bool // there is one in the lower
-	opaque bool // the lower one doesn't show through
+	lower  bool   // there is one in the lower
+	opaque bool   // the lower one doesn't show through
 }
 
 type inode struct{ dev, ino uint64 }

@@ -326,6 +326,41 @@ func (w *Watch) Freeze() (thaw func()) {
 	}
 }
 
+// Alone says whether nobody is inside but the init.
+func (w *Watch) Alone() (bool, error) {
+	t, err := w.root()
+	if err != nil {
+		return false, err
+	}
+	defer t.Close()
+	return t.Alone()
+}
+
+// Pause gives what stops everybody inside, by a view of its own on the same tree. The dog, which stops and continues by itself,
+// waits meanwhile.
+func (w *Watch) Pause() (stop func() (resume func(), err error), err error) {
+	t, err := w.root()
+	if err != nil {
+		return nil, err
+	}
+	return func() (func(), error) {
+		release := func() {}
+		if w.dog != nil {
+			release = w.dog.Hold()
+		}
+		resume := func() {
+			_ = t.Continue()
+			_ = t.Close()
+			release()
+		}
+		if err := t.Stop(); err != nil {
+			resume()
+			return nil, err
+		}
+		return resume, nil
+	}, nil
+}
+
 // Usage is what was used, as far as samples tell.
 func (w *Watch) Usage() tree.Usage {
 	if w == nil || w.dog == nil {
