@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/process/internal/boxfiles"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
@@ -102,7 +103,7 @@ func (Backend) Open(ctx context.Context, s *backend.Spec) (backend.Sandbox, *sta
 	if err != nil || r != nil {
 		return nil, r, err
 	}
-	return &sandbox{box: box, plan: made, spec: s, root: openRoot(box, made.tier)}, nil, nil
+	return &sandbox{box: box, plan: made, spec: s, root: rootOf(box, made.tier)}, nil, nil
 }
 
 // sandbox is one that was built.
@@ -110,10 +111,24 @@ type sandbox struct {
 	box  *supervisor.Sandbox
 	plan *Plan
 	spec *backend.Spec
-	root *boxRoot
+	root *boxfiles.Root
 
 	closed sync.Once
 	report *status.BoxReport
+}
+
+// rootOf gives the root directory of a sandbox, and none where there is no mount namespace: those files would be the caller's.
+func rootOf(box *supervisor.Sandbox, t tier) *boxfiles.Root {
+	if t == tierNoNS {
+		return boxfiles.NewRoot(func() (int, error) { return -1, errors.ErrUnsupported })
+	}
+	return boxfiles.NewRoot(box.Root)
+}
+
+// Files are those that processes inside see.
+func (s *sandbox) Files() backend.Files {
+	c := &s.plan.Box
+	return boxfiles.Files{Root: s.root, UID: c.UID, GID: c.GID}
 }
 
 // Start starts a process.
@@ -175,7 +190,7 @@ func (s *sandbox) Close() (*status.BoxReport, error) {
 }
 
 func (s *sandbox) close() {
-	s.root.close()
+	s.root.Close()
 	r := s.box.Close()
 	whole := backend.Complete(&status.Report{Enforced: r.Enforced, LimitsHit: r.LimitsHit, Violations: r.Violations}, s.spec)
 	r.Version, r.Profile, r.PolicyDigest, r.Host = whole.Version, whole.Profile, whole.PolicyDigest, whole.Host
