@@ -22,6 +22,8 @@ type stacks struct {
 	base     []int           // of what is below alone; guarded by mu
 	noLayers string          // as handoff.Built says
 	places   []handoff.Upper // where something can be written, and where that is kept
+	files    int64           // that were there at first
+	closed   bool            // guarded by mu
 	replaced bool            // another box goes on in its place: nobody asks what was changed. The loop's
 }
 
@@ -30,6 +32,10 @@ func (s *stacks) hold(x *built, p *plan.Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.own, s.base, s.noLayers = x.own, x.base, x.NoLayers
+	var fs unix.Statfs_t
+	if len(s.own) > 0 && unix.Fstatfs(s.own[0], &fs) == nil {
+		s.files = int64(fs.Files - fs.Ffree)
+	}
 	for _, u := range slices.Concat(x.Uppers, x.Places) {
 		if u.Dst == "/" || slices.ContainsFunc(p.Box.Mounts, func(m handoff.Mount) bool { return m.Dst == u.Dst && IsPlace(&m) }) {
 			s.places = append(s.places, u)
@@ -54,12 +60,13 @@ func (s *stacks) close() {
 	defer s.mu.Unlock()
 	closeAll(s.own)
 	closeAll(s.base)
-	s.own, s.base = nil, nil
+	s.own, s.base, s.closed = nil, nil, true
 }
 
 // Layer is what was written in a sandbox, in memory.
 type Layer struct {
 	Places []handoff.Upper
+	Files  int64 // that were in it at first
 	// Own are the mounts by which others can stand on it. They are the caller's from here on.
 	Own []int
 }
@@ -91,7 +98,19 @@ func (s *Sandbox) TakeLayer() *Layer {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	defer func() { x.own = nil }()
-	return &Layer{Places: x.places, Own: x.own}
+	return &Layer{Places: x.places, Files: x.files, Own: x.own}
+}
+
+// GiveBack gives back what TakeLayer gave.
+func (s *Sandbox) GiveBack(l *Layer) {
+	x := &s.box.stacks
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		closeAll(l.Own)
+		return
+	}
+	x.own = l.Own
 }
 
 // Written opens what was written in each place. Nobody may write there as long as that is read.

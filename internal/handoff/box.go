@@ -103,6 +103,9 @@ type Layer struct {
 // BelowDir is the directory of a scratch that the one before it is mounted on.
 const BelowDir = "below"
 
+// SizedDir, with a number, is the directory of a scratch that a MountTmpfs is mounted on.
+const SizedDir = "sized"
+
 func (l *Layer) code(c *codec) {
 	c.str(&l.Src)
 	num(c, &l.Dev)

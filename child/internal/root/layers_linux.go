@@ -125,7 +125,7 @@ func (b *Builder) unlessLeft(err error) error {
 }
 
 // sizedDir is where a tmpfs of its own size is mounted in the scratch of a box that others may stand on.
-func sizedDir(n int) string { return "sized" + strconv.Itoa(n) }
+func sizedDir(n int) string { return handoff.SizedDir + strconv.Itoa(n) }
 
 // mountSized mounts a tmpfs of its own size in the scratch, and gives what is to be shown: all of it, or an overlay in it.
 func (b *Builder) mountSized(fs int, m *handoff.Mount) (tree int, err error) {

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -326,6 +327,9 @@ func (w *Watch) Freeze() (thaw func()) {
 	}
 }
 
+// pauses is how often those who make others faster than they are stopped are stopped again.
+const pauses = 16
+
 // Alone says whether nobody is inside but the init.
 func (w *Watch) Alone() (bool, error) {
 	t, err := w.root()
@@ -353,7 +357,13 @@ func (w *Watch) Pause() (stop func() (resume func(), err error), err error) {
 			_ = t.Close()
 			release()
 		}
-		if err := t.Stop(); err != nil {
+		var err error
+		for range pauses {
+			if err = t.Stop(); !errors.Is(err, tree.ErrUnsettled) {
+				break
+			}
+		}
+		if err != nil {
 			resume()
 			return nil, err
 		}
