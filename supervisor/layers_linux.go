@@ -157,9 +157,14 @@ const dirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLO
 
 // Alone says whether nobody is inside but the init.
 func (s *Sandbox) Alone() (alone bool, err error) {
-	if !s.box.do(func() { alone, err = s.box.watch.Alone() }) {
-		err = unix.ESRCH
+	asked := make(chan struct{})
+	if !s.box.do(func() {
+		defer close(asked)
+		alone, err = s.box.watch.Alone()
+	}) {
+		return false, unix.ESRCH
 	}
+	<-asked
 	return alone, err
 }
 

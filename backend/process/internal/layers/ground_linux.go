@@ -235,7 +235,7 @@ func (g *Ground) Save(ctx context.Context, st *Store, base *Ground, meta snapsho
 	if g.InMemory() {
 		id, err = g.saveMemory(ctx, st, base, meta)
 	} else {
-		id, err = g.bring(ctx, st)
+		id, err = g.bring(ctx, st, base, meta)
 	}
 	if err == nil {
 		g.mu.Lock()
@@ -267,15 +267,48 @@ func (g *Ground) saveMemory(ctx context.Context, st *Store, base *Ground, meta s
 	return st.Add(ctx, meta, dirs)
 }
 
-// bring takes a snapshot over from its own store.
-func (g *Ground) bring(ctx context.Context, st *Store) (id string, err error) {
-	if g.below != nil { // it is one of the layers of a fork's, and no whole snapshot
-		return "", fmt.Errorf("layers of two stores: %w", unix.EXDEV)
+// bring takes a snapshot over from its own store; one of layers that lie on others, layer by layer.
+func (g *Ground) bring(ctx context.Context, st *Store, base *Ground, meta snapshot.Meta) (id string, err error) {
+	if g.below != nil {
+		if id, err = g.below.Save(ctx, st, base, meta); err != nil {
+			return "", err
+		}
+		for _, t := range g.trees {
+			dirs, err := open(t, g.Info.Places)
+			if err != nil {
+				return "", err
+			}
+			meta.Parent = id
+			if id, err = st.Add(ctx, meta, dirs); err != nil {
+				return "", err
+			}
+		}
+		return id, nil
 	}
 	r, w := io.Pipe()
 	go func() { _ = w.CloseWithError(g.from.s.Export(ctx, g.Info.ID, w)) }()
 	defer r.Close()
 	return st.s.Import(ctx, r, snapshot.Limits{})
+}
+
+// open opens the places of a layer that is a directory.
+func open(t snapshot.Tree, places []snapshot.PlaceInfo) (dirs map[string]int, err error) {
+	dirs = map[string]int{}
+	for _, p := range places {
+		fd, err := unix.Openat2(int(t.Dir.Fd()), "./"+strings.TrimPrefix(p.Path, "/"), &unix.OpenHow{
+			Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS})
+		if err == unix.ENOENT {
+			continue
+		}
+		if err != nil {
+			for _, fd := range dirs {
+				_ = unix.Close(fd)
+			}
+			return nil, fmt.Errorf("%s of a layer: %w", p.Path, err)
+		}
+		dirs[p.Path] = fd
+	}
+	return dirs, nil
 }
 
 // Add writes down what is in directories, and closes them.
