@@ -234,12 +234,12 @@ func (at *standing) missing(what string) error {
 }
 
 // still stops everybody inside, and keeps everybody outside from the files. Alone: there was nobody.
-func (s *sandbox) still(at *standing) (resume func(open func() (int, error)), alone bool, err error) {
+func (s *sandbox) still(ctx context.Context, at *standing) (resume func(open func() (int, error)), alone bool, err error) {
 	release := s.root.Hold()
 	alone, err = at.box.Alone()
 	if err == nil && !alone {
 		var wake func()
-		if wake, err = at.box.Pause(); err == nil {
+		if wake, err = at.box.Pause(ctx); err == nil {
 			held := release
 			release = func(open func() (int, error)) {
 				wake()
@@ -291,7 +291,7 @@ func (s *sandbox) save(ctx context.Context, at *standing, st *layers.Store, base
 	if meta.Parent, err = at.ground.Save(ctx, st, base, meta); err != nil {
 		return "", err
 	}
-	resume, _, err := s.still(at)
+	resume, _, err := s.still(ctx, at)
 	if err != nil {
 		return "", err
 	}
@@ -305,7 +305,7 @@ func (s *sandbox) save(ctx context.Context, at *standing, st *layers.Store, base
 
 // Changes says what was changed in overlays until now.
 func (s *sandbox) Changes(ctx context.Context, keep string) (*status.Changes, error) {
-	_, at, done, err := s.begin(ctx)
+	ctx, at, done, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +313,7 @@ func (s *sandbox) Changes(ctx context.Context, keep string) (*status.Changes, er
 	if err := at.missing("changes while a sandbox goes on"); err != nil {
 		return nil, err
 	}
-	resume, _, err := s.still(&at)
+	resume, _, err := s.still(ctx, &at)
 	if err != nil {
 		return nil, err
 	}
@@ -420,7 +420,7 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 	if len(s.spec.Policy.Network.Publish) > 0 {
 		return nil, &config.UsageError{Msg: "a sandbox that publishes ports can't be forked: a port leads to one sandbox", Hint: "leave --publish away"}
 	}
-	release, alone, err := s.still(&at)
+	release, alone, err := s.still(ctx, &at)
 	if err != nil {
 		return nil, err
 	}
