@@ -173,6 +173,18 @@ func (s *Sandbox) Alone() (alone bool, err error) {
 	return alone, err
 }
 
+// CPU is what everybody inside has used until now, as far as that is seen.
+func (s *Sandbox) CPU() (used time.Duration) {
+	asked := make(chan struct{})
+	if s.box.do(func() {
+		defer close(asked)
+		used = time.Duration(s.box.watch.Load().CPUMS) * time.Millisecond
+	}) {
+		<-asked
+	}
+	return used
+}
+
 // Pause stops everybody inside until resume is called. Who can't be stopped is an error. Nobody may be started meanwhile.
 func (s *Sandbox) Pause(ctx context.Context) (resume func(), err error) {
 	var stop func() (func(), error)

@@ -376,19 +376,27 @@ func (s *sandbox) replace(at *standing, g *layers.Ground, why string) error {
 	s.mu.Lock()
 	s.replacing = true
 	s.mu.Unlock()
-	r := at.box.Replace(why)
 	var next *standing
-	var failed *status.Report
-	err := error(backend.ErrClosed)
-	if r.Cause == "" { // else it has ended by itself
-		used := time.Duration(r.Usage.CPUMS) * time.Millisecond
-		for _, e := range s.earlier {
-			used += time.Duration(e.Usage.CPUMS) * time.Millisecond
-		}
-		next, failed, err = build(s.life, s.spec, g, at.plan, used)
+	r := &status.BoxReport{}
+	ended := func() { r = at.box.Replace(why) }
+	used := time.Duration(0)
+	for _, e := range s.earlier {
+		used += time.Duration(e.Usage.CPUMS) * time.Millisecond
 	}
-	if failed != nil {
-		err = &backend.BuildError{Report: failed}
+	var err error
+	if at.plan.undisturbed() {
+		var both sync.WaitGroup
+		used += at.box.CPU()
+		both.Go(ended)
+		next, err = s.succeed(g, at.plan, used)
+		both.Wait()
+	} else if ended(); r.Cause == "" {
+		next, err = s.succeed(g, at.plan, used+time.Duration(r.Usage.CPUMS)*time.Millisecond)
+	}
+	if r.Cause != "" { // it has ended by itself
+		if err = backend.ErrClosed; next != nil {
+			next.box.Close()
+		}
 	}
 	s.mu.Lock()
 	s.replacing = false
@@ -404,6 +412,21 @@ func (s *sandbox) replace(at *standing, g *layers.Ground, why string) error {
 	at.ground.Drop()
 	go s.await(next.box)
 	return nil
+}
+
+// undisturbed says whether another box can be planned and built while one of this plan ends: nothing is put in order then that
+// the plan would find otherwise, and nothing is held that there is once.
+func (p *Plan) undisturbed() bool {
+	return len(p.Guarded.KeepAbsent)+len(p.Guarded.KeepClear)+len(p.Watch.Trees)+len(p.Network.Publish) == 0
+}
+
+// succeed builds the box that goes on. used is what CPU time others had before it.
+func (s *sandbox) succeed(g *layers.Ground, like *Plan, used time.Duration) (*standing, error) {
+	next, failed, err := build(s.life, s.spec, g, like, used)
+	if failed != nil {
+		err = &backend.BuildError{Report: failed}
+	}
+	return next, err
 }
 
 // Fork makes another sandbox, which ends with ctx, with the same files. Nobody inside is in it. Where nobody is
