@@ -51,8 +51,32 @@ func (p *planner) standOn() error {
 			return &config.UsageError{Msg: "a snapshot can't be shown to another user (--user)", Err: errors.ErrUnsupported}
 		}
 	}
+	if disk := c.ground.Disk(); disk != nil && disk.Info.PolicyDigest != p.policy.Digest() {
+		p.hideInLayers()
+	}
 	b.Layers = c.ground.Layers()
 	return narrow(b, c.ground.Used())
+}
+
+// hideInLayers hides what --deny names and only a layer may have, of a sandbox that another policy held. What a sandbox has made
+// itself, under the same policy, it goes on to see.
+func (p *planner) hideInLayers() {
+	b := &p.plan.Box
+	for _, name := range p.policy.Filesystem.Deny {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(p.command.Dir, name)
+		}
+		name = filepath.Clean(name)
+		for _, o := range p.plan.Overlays { // it is a name outside
+			if rel, below := strings.CutPrefix(name, o.Path+"/"); below {
+				name = filepath.Join(o.Dst, rel)
+				break
+			}
+		}
+		if !slices.ContainsFunc(b.Mounts, func(m handoff.Mount) bool { return m.Dst == name }) {
+			b.Mounts = append(b.Mounts, handoff.Mount{Kind: handoff.MountMask, Dst: name})
+		}
+	}
 }
 
 // narrow leaves to what is written from now on what the files below leave of the limits.
@@ -452,11 +476,12 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 		return f, err
 	}
 	release(nil)
-	g := at.ground.Hold()
-	if !alone {
-		if g, err = s.copied(ctx, &at); err != nil {
-			return nil, err
-		}
+	if alone {
+		return s.beside(life, &at, at.ground.Hold())
+	}
+	g, err := s.copied(ctx, &at)
+	if err != nil {
+		return nil, err
 	}
 	return s.beside(life, &at, g)
 }
