@@ -59,6 +59,7 @@ func Run(t *testing.T, target Target) {
 		{"beginnings", layered{s}.beginnings},
 		{"changes so far", layered{s}.changesSoFar},
 		{"snapshots of others", layered{s}.otherPlaces},
+		{"snapshots that were thrown away", layered{s}.thrownAway},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

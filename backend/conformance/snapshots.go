@@ -410,3 +410,32 @@ func (s layered) otherPlaces(t *testing.T) {
 		t.Errorf("begun with another's: %v, %v", box, err)
 	}
 }
+
+// What a sandbox stands on can be thrown away: it stands, and can be written down again.
+func (s layered) thrownAway(t *testing.T) {
+	box := s.open(t)
+	if !s.supported(t, box) {
+		return
+	}
+	s.writes(t, box, "/tmp/a", "1")
+	first := s.snapshot(t, box)
+	s.restore(t, box, first)
+	s.writes(t, box, "/tmp/b", "2")
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	s.want(t, box, "/tmp/a", "1", "/tmp/b", "2")
+	second := s.snapshot(t, box)
+	s.writes(t, box, "/tmp/b", "3")
+	f := s.fork(t, box)
+	s.restore(t, box, second)
+	s.want(t, box, "/tmp/a", "1", "/tmp/b", "2")
+	if _, err := box.Close(); err != nil {
+		t.Error(err)
+	}
+	s.want(t, f, "/tmp/a", "1", "/tmp/b", "3")
+	third := s.snapshot(t, f)
+	if err := errors.Join(second.Close(), third.Close()); err != nil {
+		t.Error(err)
+	}
+}
