@@ -321,6 +321,9 @@ func (s *sandbox) save(ctx context.Context, at *standing, st *layers.Store, base
 	}
 	defer resume(nil)
 	dirs, err := at.box.Written()
+	if errors.Is(err, unix.ESRCH) {
+		err = backend.ErrClosed
+	}
 	if err != nil {
 		return "", err
 	}

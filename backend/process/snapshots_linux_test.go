@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -568,4 +569,36 @@ func TestRootsOfTheCallersAreWrittenDown(t *testing.T) {
 	if err := snap.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A run can begin with a snapshot, too.
+func TestRunsBeginWithSnapshots(t *testing.T) {
+	onLayers(t)
+	before := descriptors(t)
+	box := sandboxOf(t, t.Context(), nil)
+	sh(t, box, "echo then >/tmp/a; echo there >new")
+	snap, err := box.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := *box.spec
+	spec.From = snap
+	for range 2 {
+		var out strings.Builder
+		p, err := backend.Run(t.Context(), Backend{}, &spec, &backend.Exec{Argv: []string{"sh", "-c", "cat /tmp/a new; echo now >/tmp/a; rm new"}, Stdout: &out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := p.Wait(); r.Status != status.OK || out.String() != "then\nthere\n" || r.Changes == nil || len(r.Changes.Added) != 0 {
+			t.Errorf("%s: %s, %q, %+v", r.Status, r.Reason, out.String(), r.Changes)
+		}
+	}
+	_, err = box.Close()
+	if err = errors.Join(err, snap.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := backend.Run(t.Context(), Backend{}, &spec, &backend.Exec{Argv: []string{"true"}}); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("begun with what was thrown away: %v", err)
+	}
+	left(t, before)
 }
