@@ -124,6 +124,7 @@ type sandbox struct {
 	work    sync.RWMutex
 	store   *layers.Store       // its own snapshots; nil: there was none yet. Guarded by work
 	earlier []*status.BoxReport // of the boxes that it was; guarded by work
+	failed  *status.SetupError  // why it could not go on in another box; guarded by work
 
 	mu sync.Mutex
 	standing
@@ -274,6 +275,9 @@ func (s *sandbox) close() {
 	s.root.Close()
 	at := s.now()
 	r := sum(append(s.earlier, at.box.Close()))
+	if r.SetupError == nil {
+		r.SetupError = s.failed
+	}
 	s.end()
 	at.ground.Drop()
 	if s.store != nil {

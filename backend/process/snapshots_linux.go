@@ -430,6 +430,9 @@ func (s *sandbox) replace(at *standing, g *layers.Ground, why string) error {
 	if err != nil {
 		s.mu.Unlock()
 		g.Drop()
+		if failed := (*backend.BuildError)(nil); errors.As(err, &failed) {
+			s.failed = failed.Report.SetupError
+		}
 		s.end()
 		return err
 	}
@@ -463,7 +466,12 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	later := false
+	defer func() {
+		if !later {
+			done()
+		}
+	}()
 	if err := at.missing("fork"); err != nil {
 		return nil, err
 	}
@@ -474,9 +482,19 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	if alone && (at.started || s.root.Used()) {
-		f, err := s.divide(life, &at, release)
-		return f, err
+	if alone && (at.started || s.root.Used() || !at.ground.Ready()) {
+		g, err := s.divide(&at, release)
+		if err != nil {
+			return nil, err
+		}
+		later = true // the fork is what is waited for; who wants something of the source waits a little longer
+		defer func() {
+			go func() {
+				defer done()
+				s.release(release, s.replace(&at, g, "the sandbox was forked"))
+			}()
+		}()
+		return s.beside(life, &at, g.Hold())
 	}
 	release(nil)
 	if alone {
@@ -501,39 +519,24 @@ func (s *sandbox) beside(life context.Context, at *standing, g *layers.Ground) (
 	return box, nil
 }
 
-// divide has the sandbox and a fork of it stand on what was written in it. release is that of its files.
-func (s *sandbox) divide(life context.Context, at *standing, release func(open func() (int, error))) (backend.Sandbox, error) {
+// divide makes a ground of what was written in a sandbox, for that and a fork. release is that of its files.
+func (s *sandbox) divide(at *standing, release func(open func() (int, error))) (*layers.Ground, error) {
 	layer := at.box.TakeLayer()
 	g, err := at.ground.Over(layer)
 	if err == nil {
 		box := at.plan.Box
 		box.Mounts = slices.Clone(box.Mounts)
-		if err = narrow(&box, g.Own()); err != nil {
-			g.Abandon()
+		if err = narrow(&box, g.Own()); err == nil {
+			return g, nil
 		}
+		g.Abandon()
 	}
-	if err != nil {
-		at.box.GiveBack(layer)
-		release(nil)
-		if errors.Is(err, unix.ESRCH) {
-			err = backend.ErrClosed
-		}
-		return nil, err
+	at.box.GiveBack(layer)
+	release(nil)
+	if errors.Is(err, unix.ESRCH) {
+		err = backend.ErrClosed
 	}
-	var fork backend.Sandbox
-	var failed error
-	var both sync.WaitGroup
-	both.Go(func() { fork, failed = s.beside(life, at, g.Hold()) })
-	err = s.replace(at, g, "the sandbox was forked")
-	s.release(release, err)
-	both.Wait()
-	if err != nil && failed == nil {
-		_, _ = fork.Close()
-	}
-	if err = errors.Join(err, failed); err != nil {
-		return nil, err
-	}
-	return fork, nil
+	return nil, err
 }
 
 // copied is a ground with what is written in the sandbox now. It goes with the last who stands on it.

@@ -20,7 +20,7 @@ type Built struct {
 
 	HasProc, HasScratch bool  // which descriptors come with it, in this order
 	Sized               uint8 // after these, so many roots of MountTmpfs
-	// Stacks come after these: mounts of its scratch with all that is below, as Box says, and as many again of what is below alone.
+	// Stacks come after these: mounts of its scratch with all that is below, as Box says, and then one of what is below alone.
 	Stacks uint8
 	// NoLayers is why nothing can stand on its scratch: the call that failed; empty if something can.
 	NoLayers string

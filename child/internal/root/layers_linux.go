@@ -19,6 +19,7 @@ type layers struct {
 	dirs   []int
 	stood  bool  // an overlay was made, so that there can be more
 	handed []int // for others
+	sized  []int // tmpfs of their own size, in the order of the table
 }
 
 const cloneFlags = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC
@@ -37,7 +38,7 @@ func (b *layers) open() error {
 		_ = unix.Close(b.stack)
 	}
 	b.dirs = make([]int, len(b.box.Scratch.Layers))
-	below := ""
+	above := b.scratch.fd
 	for i := len(b.box.Scratch.Layers) - 1; i >= 0; i-- {
 		l := &b.box.Scratch.Layers[i]
 		if l.Src != "" {
@@ -50,12 +51,11 @@ func (b *layers) open() error {
 			}
 			continue
 		}
-		below += "/" + handoff.BelowDir
-		fd, err := openIn(b.scratch.fd, below[1:])
+		fd, err := openIn(above, handoff.BelowDir)
 		if err != nil {
-			return fault.Of("openat2", below[1:], err)
+			return fault.Of("openat2", handoff.BelowDir, err)
 		}
-		b.dirs[i] = fd
+		b.dirs[i], above = fd, fd
 	}
 	return nil
 }
@@ -128,15 +128,9 @@ func (b *layers) unlessLeft(err error) error {
 // sizedDir is where a tmpfs of its own size is mounted in the scratch of a box that others may stand on.
 func sizedDir(n int) string { return handoff.SizedDir + strconv.Itoa(n) }
 
-// mountSized mounts a tmpfs of its own size in the scratch, and gives what is to be shown: all of it, or an overlay in it.
-func (b *layers) mountSized(fs int, m *handoff.Mount) (tree int, err error) {
-	dir := sizedDir(len(b.sized))
-	if err := unix.Mkdirat(b.scratch.fd, dir, 0o700); err != nil {
-		return -1, fault.Of("mkdir", dir, err)
-	}
-	if err := moveMount(fs, b.scratch.fd, dir); err != nil {
-		return -1, err
-	}
+// inSized gives what is to be shown of a tmpfs of its own size: all of it, or an overlay in it.
+func (b *layers) inSized(fs int, m *handoff.Mount) (tree int, err error) {
+	dir := sizedDir(len(b.Builder.sized))
 	lowers, err := b.of(m.Dst)
 	if err != nil {
 		return -1, err
@@ -151,19 +145,34 @@ func (b *layers) mountSized(fs int, m *handoff.Mount) (tree int, err error) {
 	return tree, fault.Of("open_tree", m.Dst, err)
 }
 
-// handOut makes the mounts by which others can stand on the scratch, once everything is in it: two of the
-// whole, one for who goes on in this box's place and one for another, and two of what is below, for
-// others that stand beside this one.
+// handOut makes the mounts by which others can stand on the scratch: two of the whole, one for who goes on in this box's
+// place and one for another, and one of what is below, in the place of that which was used up. What is mounted in the scratch
+// for others comes before them, and what is only for this box after: each mount is copied with all others of a stack.
 func (b *layers) handOut() error {
 	if !b.box.Scratch.HandOut {
 		return nil
 	}
-	if b.out.NoLayers = b.try(); b.out.NoLayers != "" {
-		return nil
+	for i := range b.box.Mounts {
+		m := &b.box.Mounts[i]
+		if m.Kind != handoff.MountTmpfs {
+			continue
+		}
+		fd, err := b.newSized(m)
+		if err != nil {
+			return err
+		}
+		dir := sizedDir(len(b.sized))
+		if err := unix.Mkdirat(b.scratch.fd, dir, 0o700); err != nil {
+			return fault.Of("mkdir", dir, err)
+		}
+		if err := moveMount(fd, b.scratch.fd, dir); err != nil {
+			return err
+		}
+		b.sized = append(b.sized, fd)
 	}
 	dirs := []string{"", ""}
 	if b.box.Scratch.Stacked {
-		dirs = append(dirs, handoff.BelowDir, handoff.BelowDir)
+		dirs = append(dirs, handoff.BelowDir)
 	}
 	for _, dir := range dirs {
 		flags := uint(cloneTree)
@@ -177,6 +186,17 @@ func (b *layers) handOut() error {
 		b.handed = append(b.handed, fd)
 	}
 	return nil
+}
+
+// judge says whether anything can stand on the scratch, once everything is in it.
+func (b *layers) judge() {
+	if !b.box.Scratch.HandOut {
+		return
+	}
+	if b.out.NoLayers = b.try(); b.out.NoLayers != "" {
+		closeAll(b.handed)
+		b.handed = nil
+	}
 }
 
 // try looks whether something can stand on a scratch of this kernel, and names the call that says no.

@@ -35,7 +35,8 @@ func (b *Builder) mountAll() error {
 		return err
 	}
 	closeAll(b.layers.dirs)
-	return b.layers.handOut()
+	b.layers.judge()
+	return nil
 }
 
 func (b *Builder) mount(m *handoff.Mount) error {
@@ -148,12 +149,11 @@ func (b *Builder) private(m *handoff.Mount) error {
 
 // tmpfs is a private place with a size of its own.
 func (b *Builder) tmpfs(m *handoff.Mount) error {
-	options := []string{"mode", octalMode(m.Mode), "size", strconv.FormatInt(m.Size, 10)}
-	if n := b.box.Scratch.Inodes; n > 0 {
-		options = append(options, "nr_inodes", strconv.FormatInt(n, 10))
-	}
-	fd, err := newTmpfs(options...)
-	if err != nil {
+	var fd int
+	var err error
+	if b.box.Scratch.HandOut {
+		fd = b.layers.sized[len(b.sized)]
+	} else if fd, err = b.newSized(m); err != nil {
 		return err
 	}
 	if err := b.own(fd, m.Dst); err != nil {
@@ -161,7 +161,7 @@ func (b *Builder) tmpfs(m *handoff.Mount) error {
 	}
 	tree := fd
 	if b.box.Scratch.HandOut {
-		if tree, err = b.layers.mountSized(fd, m); err != nil {
+		if tree, err = b.layers.inSized(fd, m); err != nil {
 			return err
 		}
 	}
@@ -174,6 +174,14 @@ func (b *Builder) tmpfs(m *handoff.Mount) error {
 		_ = unix.Close(fd)
 	}
 	return b.attachAt(tree, m.Dst, true)
+}
+
+func (b *Builder) newSized(m *handoff.Mount) (fd int, err error) {
+	options := []string{"mode", octalMode(m.Mode), "size", strconv.FormatInt(m.Size, 10)}
+	if n := b.box.Scratch.Inodes; n > 0 {
+		options = append(options, "nr_inodes", strconv.FormatInt(n, 10))
+	}
+	return newTmpfs(options...)
 }
 
 func octalMode(mode uint32) string { return strconv.FormatUint(uint64(mode), 8) }

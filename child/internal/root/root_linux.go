@@ -118,6 +118,9 @@ func (b *Builder) makeRoot() error {
 	if err := b.layers.open(); err != nil {
 		return err
 	}
+	if err := b.layers.handOut(); err != nil {
+		return err
+	}
 	return b.imageRoot()
 }
 

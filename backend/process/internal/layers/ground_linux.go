@@ -49,7 +49,7 @@ const deepest = 128
 // ErrDeep: there are too many layers.
 var ErrDeep = hint.New("it stands on too many layers, of forks and snapshots that were made one of the other", "begin with a new sandbox, or an earlier snapshot")
 
-// spare is how many mounts are kept for others. A sandbox that is built uses one up, and hands out two.
+// spare is how many mounts are kept for others. A sandbox that is built uses one up, and hands out another.
 const spare = 4
 
 // OnDisk is the ground of a snapshot. below, which may be nil, is what its layers lie on.
@@ -214,6 +214,16 @@ func (g *Ground) Take() (mount int, ok bool) {
 	}
 	mount, g.mounts = g.mounts[n-1], g.mounts[:n-1]
 	return mount, true
+}
+
+// Ready says whether there is what Take gives.
+func (g *Ground) Ready() bool {
+	if !g.InMemory() {
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.mounts) > 0
 }
 
 // Put takes mounts that a box which stands on it has handed out.
