@@ -157,7 +157,7 @@ func (b *layers) handOut() error {
 		if m.Kind != handoff.MountTmpfs {
 			continue
 		}
-		fd, err := b.newSized(m)
+		fd, err := newSized(b.box, m)
 		if err != nil {
 			return err
 		}

@@ -153,7 +153,7 @@ func (b *Builder) tmpfs(m *handoff.Mount) error {
 	var err error
 	if b.box.Scratch.HandOut {
 		fd = b.layers.sized[len(b.sized)]
-	} else if fd, err = b.newSized(m); err != nil {
+	} else if fd, err = newSized(b.box, m); err != nil {
 		return err
 	}
 	if err := b.own(fd, m.Dst); err != nil {
@@ -176,9 +176,9 @@ func (b *Builder) tmpfs(m *handoff.Mount) error {
 	return b.attachAt(tree, m.Dst, true)
 }
 
-func (b *Builder) newSized(m *handoff.Mount) (fd int, err error) {
+func newSized(box *handoff.Box, m *handoff.Mount) (fd int, err error) {
 	options := []string{"mode", octalMode(m.Mode), "size", strconv.FormatInt(m.Size, 10)}
-	if n := b.box.Scratch.Inodes; n > 0 {
+	if n := box.Scratch.Inodes; n > 0 {
 		options = append(options, "nr_inodes", strconv.FormatInt(n, 10))
 	}
 	return newTmpfs(options...)
