@@ -51,7 +51,15 @@ func Run(t *testing.T, target Target) {
 		{"permissions and names", s.permissionsAndNames},
 		{"watching", s.watching},
 		{"ends", s.ends},
-		{"snapshots", s.snapshots},
+		{"snapshots", layered{s}.snapshots},
+		{"snapshots diverge", layered{s}.divergence},
+		{"what was removed", layered{s}.removals},
+		{"forks", layered{s}.forks},
+		{"forks of who is busy", layered{s}.busyForks},
+		{"beginnings", layered{s}.beginnings},
+		{"changes so far", layered{s}.changesSoFar},
+		{"snapshots of others", layered{s}.otherPlaces},
+		{"snapshots that were thrown away", layered{s}.thrownAway},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -382,37 +390,6 @@ func (s suite) ends(t *testing.T) {
 	<-box.Done()
 	if _, err := box.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-func (s suite) snapshots(t *testing.T) {
-	box := s.open(t)
-	before, err := box.Snapshot(t.Context())
-	if !s.Snapshots {
-		if !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%v", err)
-		}
-		return
-	}
-	if err != nil || before.ID() == "" {
-		t.Fatal(before, err)
-	}
-	s.says(t, box, nil, "write", "/tmp/later", "x")
-	p, _ := s.start(t, box, nil, "sleep")
-	if err := box.Restore(t.Context(), before); err != nil {
-		t.Fatal(err)
-	}
-	if r := p.Wait(); r.Status == status.OK {
-		t.Errorf("what ran at a restore: %s", r.Status)
-	}
-	if _, err := box.Files().Stat("/tmp/later"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("made after the snapshot: %v", err)
-	}
-	if err := before.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := box.Restore(t.Context(), before); err == nil {
-		t.Error("restored from what was thrown away")
 	}
 }
 
