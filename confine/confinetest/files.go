@@ -34,6 +34,13 @@ func newFiles() *files {
 	return &files{all: map[string]*node{"/": {name: "/", mode: fs.ModeDir | 0o755}, "/tmp": {name: "tmp", mode: fs.ModeDir | 0o777}}}
 }
 
+// tree makes a directory with those above it, as an overlay of the caller's would be there.
+func (f *files) tree(dir string) {
+	for at := clean(dir); f.all[at] == nil; at = path.Dir(at) {
+		f.all[at] = &node{name: path.Base(at), mode: fs.ModeDir | 0o755}
+	}
+}
+
 func (f *files) copy() map[string]*node {
 	f.mu.Lock()
 	defer f.mu.Unlock()
