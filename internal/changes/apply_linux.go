@@ -116,6 +116,9 @@ func (a *applying) apply() (Result, error) {
 		return Result{}, err
 	}
 	a.result.Applied = len(a.chosen) - a.result.Nothing
+	if a.options.Dry {
+		return a.result, nil
+	}
 	for i := range a.run.m.Changes {
 		if a.chosen[i] {
 			e := &a.run.m.Changes[i]

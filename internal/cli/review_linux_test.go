@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/internal/changes"
-	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/review"
 )
 
 func TestASignalBeforeTheCommitEndsTheApply(t *testing.T) {
@@ -96,7 +96,9 @@ func TestASignalEndsTheSearchForWhatIsProtected(t *testing.T) {
 	in.signalled(syscall.SIGINT)
 	// The search has begun, and may be over or not: of two that are ready either is right.
 	for range 1000 {
-		test, err := protectedTest(in.ctx, os.Getenv, nil, nil, nil, func(*config.Guard) {})
+		search := review.NewProtection(in.ctx, os.Getenv, nil)
+		test := search.Test(nil, nil, nil)
+		err := search.Err()
 		if err == nil {
 			continue
 		}
