@@ -157,3 +157,16 @@ func (s *sandbox) Changes(ctx context.Context, _ string) (*status.Changes, error
 	c.Counts.Added = len(c.Added)
 	return c, nil
 }
+
+// KeptIn are the IDs of the snapshots that were made in a directory.
+func (b *Backend) KeptIn(dir string) (all []string) {
+	b.kept.mu.Lock()
+	defer b.kept.mu.Unlock()
+	for at := range b.kept.all {
+		if at.dir == dir {
+			all = append(all, at.id)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
