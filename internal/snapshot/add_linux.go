@@ -183,8 +183,12 @@ func (r *reader) read(places []Place) error {
 	return r.write(make([]byte, 2*block)) // the end of a tar
 }
 
+// failed is about something in a place: whoever named it may want to be read otherwise by a terminal.
 func (r *reader) failed(op, name string, err error) error {
-	return failed(op, "/"+path.Join(r.place, name), err)
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %.300q: %w", op, "/"+path.Join(r.place, name), err)
 }
 
 func (r *reader) readPlace() error {
@@ -327,6 +331,9 @@ func (r *reader) entry(dir int, name, at string, marked bool) (sub bool, err err
 	}
 	if n.mounted || n.dev != r.dev {
 		return false, nil // whatever the place has there can't be seen
+	}
+	if long := len(r.place) + len("/") + len(at); long > maxPath {
+		return false, r.failed("read", at, fmt.Errorf("a path of %d bytes, and no system call takes more than %d", long, maxPath))
 	}
 	if strings.HasPrefix(name, whiteout) {
 		return false, r.failed("read", at, errors.New("a layer can't hold a name that begins with .wh."))
@@ -472,9 +479,6 @@ func (r *reader) openFile(dir int, name string, mode uint32) (f *os.File, done f
 
 // emit writes an entry, and the data of a file.
 func (r *reader) emit(e *entry, f *os.File) error {
-	if len(e.name) > maxPath {
-		return fmt.Errorf("%s…: a path of %d bytes, and no system call takes more than %d", e.name[:100], len(e.name), maxPath)
-	}
 	if r.names -= cost(e.name); r.names < 0 {
 		return fmt.Errorf("names: %w", ErrTooLarge)
 	}

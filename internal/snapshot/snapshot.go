@@ -97,8 +97,8 @@ func (l Limits) orDefault() Limits {
 }
 
 var (
-	// ErrBundle: what was to be imported isn't what Export writes.
-	ErrBundle = errors.New("is no bundle of a snapshot")
+	// ErrBundle: what was to be imported isn't what Export writes, or is more than a limit.
+	ErrBundle = errors.New("the bundle is refused")
 	// ErrDamaged: a part of a snapshot is missing, or isn't what its digest says.
 	ErrDamaged = errors.New("the snapshot is damaged")
 	// ErrTaken: a name is that of another snapshot.

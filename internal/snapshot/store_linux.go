@@ -191,13 +191,13 @@ func (s *folder) sweep() error {
 	if err != nil {
 		return err
 	}
-	needed := map[string]bool{}
+	needed, unknown := map[string]bool{}, false
 	for _, d := range x.Manifests {
 		id, _ := d.blob()
 		needed[id] = true
 		m, layers, err := s.manifest(id)
-		if err != nil {
-			return err // nobody knows what it needs
+		if unknown = unknown || err != nil; err != nil {
+			continue // nobody knows what a damaged one needs: what is whole stays, until that is removed
 		}
 		config, _ := m.Config.blob()
 		needed[config] = true
@@ -206,14 +206,16 @@ func (s *folder) sweep() error {
 		}
 	}
 	for _, where := range []string{".", blobsDir, treesDir} {
-		if err := s.sweepIn(where, needed); err != nil {
+		if err := s.sweepIn(where, func(name string) bool {
+			return strings.HasPrefix(name, unfinished) || !unknown && where != "." && ValidID(name) && !needed[name]
+		}); err != nil {
 			return failed("remove", s.path+"/"+where, err)
 		}
 	}
 	return nil
 }
 
-func (s *folder) sweepIn(where string, needed map[string]bool) error {
+func (s *folder) sweepIn(where string, unneeded func(name string) bool) error {
 	dir, err := openDir(s.fd(), where)
 	if err != nil {
 		return err
@@ -224,7 +226,7 @@ func (s *folder) sweepIn(where string, needed map[string]bool) error {
 		return err
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, unfinished) || ValidID(name) && !needed[name] && where != "." {
+		if unneeded(name) {
 			if err := s.drop(dir, name); err != nil {
 				return err
 			}

@@ -85,7 +85,11 @@ func (u *unpacker) unpack(from io.Reader) error {
 		if err != nil {
 			return damaged(err)
 		}
-		if err := u.entry(e, from); err != nil {
+		err = u.entry(e, from)
+		if err == unix.EEXIST {
+			err = errors.New("it is there twice")
+		}
+		if err != nil {
 			return fmt.Errorf("%.200q: %w", e.name, damaged(err))
 		}
 		u.last = e
