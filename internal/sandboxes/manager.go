@@ -128,7 +128,7 @@ func (m *Manager) Create(ctx context.Context, owner Owner, r Request) (*Sandbox,
 	if err != nil {
 		return nil, err
 	}
-	built.backend, built.policy = b, spec.Policy
+	built.backend, built.policy, built.dir = b, spec.Policy, spec.Dir
 	all, err := m.add(owner, r, built)
 	if err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func (m *Manager) Fork(ctx context.Context, from *Sandbox, n int, r Request) ([]
 			}
 			return nil, err
 		}
-		one.backend, one.policy = from.backend, from.policy
+		one.backend, one.policy, one.dir = from.backend, from.policy, from.dir
 		all = append(all, one)
 	}
 	return m.add(from.Owner, r, all...)
@@ -182,6 +182,7 @@ type built struct {
 	end     context.CancelFunc // of its life
 	backend backend.Backend
 	policy  *config.Policy
+	dir     string
 }
 
 func (b *built) drop() {

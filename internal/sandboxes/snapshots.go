@@ -125,14 +125,7 @@ func (h Snapshots) Remove(word string) error {
 	return s.Remove(in.ID)
 }
 
-// DigestError says that a bundle is that of another snapshot.
-type DigestError struct{ Want, Got string }
-
-func (e *DigestError) Error() string {
-	return fmt.Sprintf("the bundle is that of %s, and not of %s", e.Got, e.Want)
-}
-
-// Import takes a bundle, which has to be that of an ID. made is false if it was there.
+// Import takes a bundle, which has to be that of an ID (else snapshot.ErrOther). made is false if it was there.
 func (h Snapshots) Import(ctx context.Context, id string, r io.Reader) (in *snapshot.Info, made bool, err error) {
 	if !snapshot.ValidID(id) {
 		return nil, false, &config.UsageError{Msg: "that is no ID of a snapshot", Hint: "it is what GET /v1/snapshots says: 64 hexadecimal digits"}
@@ -145,15 +138,11 @@ func (h Snapshots) Import(ctx context.Context, id string, r io.Reader) (in *snap
 		return nil, false, err
 	}
 	defer w.done()
-	got, err := w.store.Import(ctx, r, snapshot.Limits{Bytes: w.room})
-	if err != nil {
+	if _, err := w.store.Import(ctx, r, snapshot.Limits{Bytes: w.room, ID: id}); err != nil {
 		return nil, false, err
 	}
-	if got != id {
-		return nil, false, errors.Join(&DigestError{id, got}, w.remove(got))
-	}
 	if err := w.fits(); err != nil {
-		return nil, false, errors.Join(err, w.remove(got))
+		return nil, false, errors.Join(err, w.remove(id))
 	}
 	in, err = w.store.Find(id)
 	return in, true, err
@@ -328,5 +317,6 @@ func (s *Sandbox) Changes(ctx context.Context, keep string) (*status.Changes, er
 	return s.box.Changes(ctx, keep)
 }
 
-// Policy is what it was built with.
+// Policy is what it was built with, and Dir the directory of the caller's that it is about.
 func (s *Sandbox) Policy() *config.Policy { return s.policy }
+func (s *Sandbox) Dir() string            { return s.dir }

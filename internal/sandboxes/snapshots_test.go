@@ -216,9 +216,8 @@ func TestABundleOfAnotherSnapshotIsNotTaken(t *testing.T) {
 	if in, made, err := h.Import(t.Context(), other, bundle(other)); err != nil || !made || in.ID != other {
 		t.Fatal(in, made, err)
 	}
-	var digest *sandboxes.DigestError
 	for _, wrong := range []string{other, strings.Repeat("ef", 32)} {
-		if _, _, err := h.Import(t.Context(), one, bundle(wrong)); !errors.As(err, &digest) {
+		if _, _, err := h.Import(t.Context(), one, bundle(wrong)); !errors.Is(err, snapshot.ErrOther) {
 			t.Errorf("%.4s for %.4s: %v", wrong, one, err)
 		}
 	}

@@ -34,7 +34,7 @@ type keyOf struct {
 
 // answer is one that was given, or is being made.
 type answer struct {
-	digest [sha256.Size]byte // of the request's body
+	digest [sha256.Size]byte // of the request's query and body
 	at     time.Time
 	made   chan struct{} // closed when the rest is there
 	code   int           // 0: there is nothing to give again
@@ -60,7 +60,7 @@ func (s *Server) once(do func(*call) error) func(*call) error {
 		}
 		key := keyOf{c.owner, c.URL.Path, word}
 		for {
-			a, mine := s.keys.claim(key, sha256.Sum256(body))
+			a, mine := s.keys.claim(key, sha256.Sum256(append([]byte(c.URL.RawQuery+"\n"), body...)))
 			if a == nil {
 				return fail(http.StatusConflict, codeConflict, "the Idempotency-Key was used for another request")
 			}

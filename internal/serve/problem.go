@@ -10,6 +10,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/status"
 )
@@ -23,6 +24,8 @@ type problem struct {
 	Detail string         `json:"detail,omitempty"`
 	Hint   string         `json:"hint,omitempty"`
 	Report *status.Report `json:"report,omitempty"` // of what could not be built
+	Paths  []pathDoc      `json:"paths,omitempty"`  // that something is wrong with
+	More   int            `json:"more,omitempty"`   // of those, which aren't listed
 }
 
 func (p *problem) Error() string { return p.Code + ": " + p.Detail }
@@ -46,6 +49,12 @@ const (
 	codeQuota        = "QUOTA"          // there are too many
 	codeConflict     = "CONFLICT"       // a key of idempotency, used for another request
 	codeFile         = "FILE"           // what the file system answered
+	codeChanged      = "CHANGED"        // paths of the caller's that have changed meanwhile
+	codeRefused      = "REFUSED"        // changes that are not applied
+	codeIncomplete   = "INCOMPLETE"     // more changes than were kept
+	codeNoOverlay    = "NO_OVERLAY"     // nothing of the caller's could be changed
+	codeBundle       = "BUNDLE"         // no bundle of a snapshot, or of another
+	codeBusy         = "BUSY"           // somebody else is at it
 	codeUnsupported  = "UNSUPPORTED"    // this backend can't
 	codeInternal     = "INTERNAL_ERROR" // a fault of the server
 )
@@ -67,8 +76,14 @@ func problemOf(err error) *problem {
 	var unbuilt *backend.BuildError
 	var large *http.MaxBytesError
 	var path *fs.PathError
+	if errors.As(err, &p) {
+		return p
+	}
+	if p = changeProblem(err); p == nil {
+		p = snapshotProblem(err)
+	}
 	switch {
-	case errors.As(err, &p):
+	case p != nil:
 		return p
 	case errors.As(err, &usage):
 		return fail(http.StatusUnprocessableEntity, codePolicy, usage.Msg).hint(usage.Hint)
@@ -100,7 +115,8 @@ func problemOf(err error) *problem {
 	case errors.As(err, &path):
 		return fileProblem(path)
 	}
-	return fail(http.StatusInternalServerError, codeInternal, err.Error())
+	text, remedy := hint.Split(err)
+	return fail(http.StatusInternalServerError, codeInternal, text).hint(remedy)
 }
 
 // fileProblem is what the file system of a sandbox answered.

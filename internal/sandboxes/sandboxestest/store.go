@@ -131,6 +131,9 @@ func (s store) Import(_ context.Context, r io.Reader, l snapshot.Limits) (id str
 	if _, err := fmt.Fscanf(bytes.NewReader(text), "bundle of %s\n", &id); err != nil {
 		return "", snapshot.ErrBundle
 	}
+	if id != l.ID && l.ID != "" {
+		return "", snapshot.ErrOther
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.got == nil {
