@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -44,18 +46,21 @@ type built struct {
 	*handoff.Built
 	proc, scratch int   // their roots, or -1
 	sized         []int // roots of tmpfs of their own size
+	own, base     []int // stacks: with its scratch, and of what is below
 	ipc           []int // handoff.IPCTables
 }
 
 func (e *event) built(m *handoff.Built) *built {
 	b := &built{Built: m, proc: e.take(m.HasProc), scratch: e.take(m.HasScratch), sized: e.takeSome(m.Sized)}
+	stacks := e.takeSome(m.Stacks)
+	b.own, b.base = stacks[:min(2, len(stacks))], stacks[min(2, len(stacks)):]
 	b.ipc = e.takeSome(min(m.IPC, uint8(len(handoff.IPCTables))))
 	return b
 }
 
 // close lets go of what nobody has taken over.
 func (b *built) close() {
-	for _, fd := range append(append([]int{b.proc, b.scratch}, b.sized...), b.ipc...) {
+	for _, fd := range slices.Concat([]int{b.proc, b.scratch}, b.sized, b.own, b.base, b.ipc) {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}

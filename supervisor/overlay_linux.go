@@ -51,18 +51,33 @@ func (b *box) review() *status.Changes {
 		return nil
 	}
 	defer func() { _ = unix.Close(o.scratch) }()
+	if b.stacks.replaced {
+		return nil
+	}
+	scratch := o.scratch
+	b.stacks.mu.Lock()
+	defer b.stacks.mu.Unlock()
+	if len(b.stacks.own) > 0 { // unlike the other it holds what is mounted below
+		scratch = b.stacks.own[0]
+	}
+	return b.changed(scratch, b.plan.Keep)
+}
+
+// changed reads what was written to overlays until now.
+func (b *box) changed(scratch int, keepIn string) *status.Changes {
+	o := &b.overlays
 	var c status.Changes
 	lost, deep := 0, 0 // changes that are too many to be kept, or have paths that are too long
 	k := changes.Keeping{Start: o.began, Command: redact.Redact(b.plan.Exec.Argv), Protect: b.plan.Protect}
 	for i := range b.plan.Overlays {
 		at := &b.plan.Overlays[i]
-		tree, err := o.open(at)
+		tree, err := o.open(scratch, &b.plan.Box, at)
 		if tree == nil && err == nil {
 			continue // it was never made
 		}
 		var set *changes.Set
 		if err == nil {
-			defer func() { _, _ = unix.Close(tree.Upper), unix.Close(tree.Lower) }()
+			defer closeTrees([]changes.Tree{*tree})
 			set, err = changes.Read(*tree, changes.Limits{})
 		}
 		if err != nil {
@@ -73,10 +88,10 @@ func (b *box) review() *status.Changes {
 		lost, deep = lost+set.Truncated, deep+set.Deep
 		k.Trees, k.Sets = append(k.Trees, *tree), append(k.Sets, set)
 	}
-	if b.plan.Keep == "" || c.Counts == (status.ChangeCounts{}) {
+	if keepIn == "" || c.Counts == (status.ChangeCounts{}) {
 		return &c
 	}
-	id, partly, err := keep(b.plan.Keep, k)
+	id, partly, err := keep(keepIn, k)
 	c.RunID, c.Kept = id, err == nil
 	if c.Error = missing(lost, deep, partly); err != nil {
 		c.Error = "the changes could not be kept: " + err.Error()
@@ -102,22 +117,26 @@ func missing(lost, deep, partly int) string {
 
 // open gives the two sides of one overlay, or none if the child took a fallback
 // or left it out.
-func (o *overlays) open(at *plan.Overlay) (*changes.Tree, error) {
+func (o *overlays) open(scratch int, box *handoff.Box, at *plan.Overlay) (*changes.Tree, error) {
 	for _, u := range o.uppers {
 		if u.Dst != at.Dst {
 			continue
 		}
-		const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-		upper, err := openUpper(o.scratch, strconv.FormatUint(uint64(u.Part), 10), flags)
+		upper, err := openUpper(scratch, u.Dir, dirFlags)
 		if err != nil {
 			return nil, err
 		}
-		lower, err := openTree(at.Path, flags, at.Dev, at.Ino)
+		lower, err := openTree(at.Path, dirFlags, at.Dev, at.Ino)
 		if err != nil {
 			_ = unix.Close(upper)
 			return nil, err
 		}
-		return &changes.Tree{Path: at.Path, Upper: upper, Lower: lower}, nil
+		t := &changes.Tree{Path: at.Path, Upper: upper, Lower: lower}
+		if t.Under, err = under(scratch, box, at.Dst); err != nil {
+			closeTrees([]changes.Tree{*t})
+			return nil, err
+		}
+		return t, nil
 	}
 	return nil, nil
 }

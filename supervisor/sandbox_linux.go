@@ -31,10 +31,11 @@ type Sandbox struct {
 }
 
 // Build carries out the part of a plan that is about the box. Cancelling ctx ends the sandbox with everybody in it, at
-// any time. Where there is no sandbox, there is a report that says why.
-func (p *Prepared) Build(ctx context.Context, pl *plan.Plan, group *cgroup.Group) (*Sandbox, *status.Report) {
+// any time. stack is a mount of what it stands on, as the plan says, or -1; it is used up. Where there is no sandbox, there is a report that says why.
+func (p *Prepared) Build(ctx context.Context, pl *plan.Plan, stack int, group *cgroup.Group) (*Sandbox, *status.Report) {
 	child, failed := p.begun()
 	b := newBox(pl, child, group, p.opts)
+	b.stacks.below = stack
 	if failed == nil {
 		failed = b.begin(nil)
 	}
@@ -191,12 +192,20 @@ func (s *Sandbox) Done() <-chan struct{} { return s.ended }
 
 // Close ends the sandbox and everybody in it, waits until nothing of it is left, and says what all of it came to. It may
 // be called again.
-func (s *Sandbox) Close() *status.BoxReport {
+func (s *Sandbox) Close() *status.BoxReport { return s.close("the sandbox was closed") }
+
+// Replace is Close of a sandbox in whose place another goes on: what it has changed isn't looked at.
+func (s *Sandbox) Replace(why string) *status.BoxReport {
+	s.box.do(func() { s.box.stacks.replaced = true })
+	return s.close(why)
+}
+
+func (s *Sandbox) close(why string) *status.BoxReport {
 	b := s.box
 	b.do(func() {
 		s.closing = true
 		for _, j := range b.jobs {
-			j.because(status.CauseCaller, "the sandbox was closed")
+			j.because(status.CauseCaller, why)
 		}
 		b.child.close()
 	})

@@ -105,12 +105,15 @@ func (c *cloning) wait() (*process, *SetupError) {
 	return nil, failed
 }
 
-// send writes the id maps and sends the plan, and with it the way into the group.
-func (c *process) send(p *plan.Plan, group *cgroup.Group) *SetupError {
+// send writes the id maps and sends the plan, and with it what the box stands on, or -1, and the way into the group.
+func (c *process) send(p *plan.Plan, stack int, group *cgroup.Group) *SetupError {
 	if err := c.writeMaps(p); err != nil {
 		return err
 	}
 	var fds []int
+	if p.Box.Stacked = stack >= 0; p.Box.Stacked {
+		fds = append(fds, stack)
+	}
 	if group != nil {
 		dir, procs := group.Join()
 		// The kernel judges the one by who clones: not another user.

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/process/internal/boxfiles"
+	"github.com/confine-run/confine/backend/process/internal/layers"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
@@ -62,11 +65,15 @@ func (p boxPlan) Ledger() status.Ledger { return status.Ledger(p.Plan.Ledger) }
 func (p boxPlan) Key() [32]byte {
 	box := p.Plan.Plan
 	box.Exec, box.Ledger, box.Notices, box.Box.TempDir = handoff.Exec{}, nil, nil, ""
+	from := ""
+	if p.spec.From != nil {
+		from = p.spec.From.ID()
+	}
 	text, err := json.Marshal(struct {
-		Plan plan.Plan
-		Env  []string
-		Dir  string
-	}{box, p.Plan.Exec.Env, p.Plan.Exec.Dir})
+		Plan      plan.Plan
+		Env       []string
+		Dir, From string
+	}{box, p.Plan.Exec.Env, p.Plan.Exec.Dir, from})
 	if err != nil {
 		panic(err) // plain data
 	}
@@ -96,24 +103,104 @@ func (b Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, er
 
 // Open plans a sandbox, once, while its init is being started, and has that build it.
 func (Backend) Open(ctx context.Context, s *backend.Spec) (backend.Sandbox, *status.Report, error) {
+	g, err := groundOf(ctx, s.From)
+	if err != nil {
+		return nil, nil, err
+	}
+	box, r, err := openOn(ctx, s, g, nil)
+	if box == nil {
+		return nil, r, err
+	}
+	return box, nil, nil
+}
+
+// sandbox is one that was built. When it is restored or forked another box goes on in its place.
+type sandbox struct {
+	life context.Context
+	spec *backend.Spec
+	root *boxfiles.Root
+
+	// work is held for writing while it is written down or replaced: nobody starts meanwhile.
+	work    sync.RWMutex
+	store   *layers.Store       // its own snapshots; nil: there was none yet. Guarded by work
+	earlier []*status.BoxReport // of the boxes that it was; guarded by work
+
+	mu sync.Mutex
+	standing
+	replacing bool // the end of the box is none of the sandbox; guarded by mu
+
+	over   chan struct{} // closed when it has ended
+	end    func()        // closes it
+	ending context.Context
+	stop   context.CancelFunc // what is under way, since it is being closed
+
+	closed sync.Once
+	report *status.BoxReport
+}
+
+// standing is a box, and what it stands on. Guarded by mu of its sandbox.
+type standing struct {
+	box     *supervisor.Sandbox
+	plan    *Plan
+	ground  *layers.Ground
+	started bool // somebody was, who may have written
+}
+
+// openOn builds a sandbox on what others have left, which is its own then. like is the plan of another sandbox, where it is
+// known on which tier there are any.
+func openOn(ctx context.Context, s *backend.Spec, g *layers.Ground, like *Plan) (*sandbox, *status.Report, error) {
+	at, r, err := build(ctx, s, g, like, 0)
+	if at == nil {
+		g.Drop()
+		return nil, r, err
+	}
+	box := &sandbox{life: ctx, spec: s, standing: *at, root: boxfiles.NewRoot(rootOf(at)), over: make(chan struct{})}
+	box.end = sync.OnceFunc(func() { close(box.over) })
+	box.ending, box.stop = context.WithCancel(context.Background())
+	go box.await(at.box)
+	return box, nil, nil
+}
+
+// build builds a box. used is what CPU time boxes before it have used, in whose place it goes on.
+func build(ctx context.Context, s *backend.Spec, g *layers.Ground, like *Plan, used time.Duration) (*standing, *status.Report, error) {
 	command := commandOf(s)
-	command.Boxed = true
+	command.Boxed, command.ground, command.like, command.used = true, g, like, used
 	box, made, r, err := Open(ctx, s.Policy, command, unconnected)
 	if err != nil || r != nil {
 		return nil, r, err
 	}
-	return &sandbox{box: box, plan: made, spec: s, root: openRoot(box, made.tier)}, nil, nil
+	return &standing{box: box, plan: made, ground: g}, nil, nil
 }
 
-// sandbox is one that was built.
-type sandbox struct {
-	box  *supervisor.Sandbox
-	plan *Plan
-	spec *backend.Spec
-	root *boxRoot
+// await tells when a box has ended in whose place no other goes on.
+func (s *sandbox) await(box *supervisor.Sandbox) {
+	<-box.Done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.box == box && !s.replacing {
+		s.end()
+	}
+}
 
-	closed sync.Once
-	report *status.BoxReport
+// now is the box that there is, with what is known of it.
+func (s *sandbox) now() standing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.standing
+}
+
+// rootOf gives what opens the root directory of a box. There is none without a mount namespace: those files would be the caller's.
+func rootOf(at *standing) func() (int, error) {
+	if at.plan.tier == tierNoNS {
+		return func() (int, error) { return -1, errors.ErrUnsupported }
+	}
+	return at.box.Root
+}
+
+// Files are those that processes inside see.
+func (s *sandbox) Files() backend.Files {
+	c := &s.now().plan.Box
+	return boxfiles.Files{Root: s.root, UID: c.UID, GID: c.GID}
 }
 
 // Start starts a process.
@@ -124,7 +211,13 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	x := s.plan.Exec
+	s.work.RLock()
+	defer s.work.RUnlock()
+	s.mu.Lock()
+	s.started = true
+	s.mu.Unlock()
+	at := s.now()
+	x := at.plan.Exec
 	x.Argv, x.Env = e.Argv, withEnv(x.Env, e.Env)
 	if e.Dir != "" {
 		x.Dir = e.Dir
@@ -138,7 +231,7 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 	if err != nil {
 		return nil, err
 	}
-	p, failed := s.box.Start(&x, w.options, s.plan.judge(), s.plan.refuses)
+	p, failed := at.box.Start(&x, w.options, at.plan.judge(), at.plan.refuses)
 	if failed != nil {
 		w.close()
 		if failed.Errno == unix.ESRCH {
@@ -160,10 +253,10 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 }
 
 // Ledger says what it was built to enforce.
-func (s *sandbox) Ledger() status.Ledger { return s.plan.Plan.Ledger }
+func (s *sandbox) Ledger() status.Ledger { return s.now().plan.Plan.Ledger }
 
 // Done is closed when it has ended.
-func (s *sandbox) Done() <-chan struct{} { return s.box.Done() }
+func (s *sandbox) Done() <-chan struct{} { return s.over }
 
 // Close ends everybody inside.
 func (s *sandbox) Close() (*status.BoxReport, error) {
@@ -175,21 +268,22 @@ func (s *sandbox) Close() (*status.BoxReport, error) {
 }
 
 func (s *sandbox) close() {
-	s.root.close()
-	r := s.box.Close()
+	s.stop()
+	s.work.Lock()
+	defer s.work.Unlock()
+	s.root.Close()
+	at := s.now()
+	r := sum(append(s.earlier, at.box.Close()))
+	s.end()
+	at.ground.Drop()
+	if s.store != nil {
+		s.store.Drop()
+	}
 	whole := backend.Complete(&status.Report{Enforced: r.Enforced, LimitsHit: r.LimitsHit, Violations: r.Violations}, s.spec)
 	r.Version, r.Profile, r.PolicyDigest, r.Host = whole.Version, whole.Profile, whole.PolicyDigest, whole.Host
 	r.Enforced, r.LimitsHit, r.Violations = whole.Enforced, whole.LimitsHit, whole.Violations
 	s.report = r
 }
-
-// Snapshot is not supported: processes can't be written down.
-func (s *sandbox) Snapshot(context.Context) (backend.Snapshot, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Restore is not supported either.
-func (s *sandbox) Restore(context.Context, backend.Snapshot) error { return errors.ErrUnsupported }
 
 // process is one in a sandbox.
 type process struct {
@@ -217,6 +311,11 @@ func (p *process) Wait() *status.Report { return p.report() }
 func (b Backend) Run(ctx context.Context, s *backend.Spec, e *backend.Exec) (backend.Process, error) {
 	command := commandOf(s)
 	command.Argv, command.Env = e.Argv, e.Env
+	g, err := groundOf(ctx, s.From)
+	if err != nil {
+		return nil, err
+	}
+	command.ground = g
 	policy := *s.Policy
 	if e.Dir != "" {
 		policy.Filesystem.Chdir = e.Dir
@@ -226,6 +325,7 @@ func (b Backend) Run(ctx context.Context, s *backend.Spec, e *backend.Exec) (bac
 	}
 	w, err := connect(e)
 	if err != nil {
+		g.Drop()
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -235,6 +335,7 @@ func (b Backend) Run(ctx context.Context, s *backend.Spec, e *backend.Exec) (bac
 	ready := make(chan error, 2)
 	go func() {
 		defer close(r.done)
+		defer g.Drop()
 		defer cancel()
 		var err error
 		r.report, err = Execute(ctx, &policy, command, w.options, func(*Plan) { ready <- nil })
@@ -250,12 +351,6 @@ func (b Backend) Run(ctx context.Context, s *backend.Spec, e *backend.Exec) (bac
 
 func (s *sandbox) Usage() (backend.Usage, error) { return backend.Usage{}, errors.ErrUnsupported }
 
-func (s *sandbox) Changes(context.Context, string) (*status.Changes, error) {
-	return nil, errors.ErrUnsupported
-}
-
 func (s *sandbox) Network(context.Context, *config.Network) error { return errors.ErrUnsupported }
-
-func (s *sandbox) Fork(context.Context) (backend.Sandbox, error) { return nil, errors.ErrUnsupported }
 
 func (p *process) Usage() (backend.Usage, error) { return backend.Usage{}, errors.ErrUnsupported }

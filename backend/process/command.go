@@ -31,6 +31,7 @@ type Command struct {
 	WatchCalls bool
 
 	image *image.Tree // of --rootfs, once it is unpacked
+	boxed             // of what a sandbox stands on
 }
 
 func (c *Command) fill() error {

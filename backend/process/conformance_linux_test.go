@@ -7,7 +7,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	conformance.Run(t, conformance.Target{Backend: Backend{}, Program: func(does ...string) []string {
+	conformance.Run(t, conformance.Target{Backend: Backend{}, Snapshots: true, Program: func(does ...string) []string {
 		script := map[string]string{
 			"echo": `printf '%s\n' "$*"`, "cat": "cat", "exit": "exit $1", "sleep": "exec sleep 100", "write": `printf %s "$2" >"$1"`, "read": `cat "$1"`,
 			"env": `eval "printf '%s\n' \"\$$1\""`, "pwd": "pwd", "size": "stty size", "err": `printf '%s\n' "$*" >&2`, "flood": "while :; do echo 0123456789; done",

@@ -42,6 +42,7 @@ type Plan struct {
 	ruleset *landlock.Ruleset
 	rules   *network.Rules
 	tier    tier
+	why     downgrade // why it is no higher tier
 	viewer  explain.Viewer
 	seen    sync.Mutex
 	view    *explain.Checker // made when it is asked for; guarded by seen
@@ -82,7 +83,7 @@ func newPlan(policy *config.Policy, command *Command, have func() groups, t tier
 }
 
 func newPlanner(policy *config.Policy, command *Command, t tier, why downgrade) *planner {
-	p := &Plan{policy: policy, command: command, tier: t}
+	p := &Plan{policy: policy, command: command, tier: t, why: why}
 	p.Ledger = asked(policy)
 	p.Box.Refuse = insists(policy)
 	return &planner{policy: policy, command: command, host: host.Current(), tier: t, why: why, landlock: landlockABI(), plan: p}
@@ -101,6 +102,7 @@ func (p *planner) make(have func() groups) (*Plan, error) {
 		limits.compile,
 		filter.compile,
 		p.containment,
+		p.standOn,
 	} {
 		if err := part(); err != nil {
 			return nil, err
