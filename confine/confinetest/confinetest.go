@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"syscall"
@@ -156,12 +157,14 @@ func (b *Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, e
 		return nil, b.BuildErr
 	}
 	own := p.(plan)
-	files := newFiles()
-	if own.overlay() != "" {
-		files.tree(own.overlay())
+	lower, err := lowerOf(own.overlay())
+	if err != nil {
+		return nil, err
 	}
+	files := newFiles()
+	maps.Copy(files.all, lower)
 	if own.spec.From != nil {
-		from, err := filesOf(own.spec.From)
+		from, err := own.filesOf(own.spec.From)
 		if err != nil {
 			return nil, err
 		}
@@ -170,11 +173,11 @@ func (b *Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, e
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return newSandbox(ctx, b, own, files), nil
+	return newSandbox(ctx, b, own, files, lower), nil
 }
 
-func newSandbox(ctx context.Context, b *Backend, p plan, files *files) *sandbox {
-	s := &sandbox{backend: b, plan: p, files: files, built: time.Now(), running: map[*process]bool{}}
+func newSandbox(ctx context.Context, b *Backend, p plan, files *files, lower map[string]*node) *sandbox {
+	s := &sandbox{backend: b, plan: p, files: files, lower: lower, built: time.Now(), running: map[*process]bool{}}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s
 }
@@ -183,14 +186,16 @@ type sandbox struct {
 	backend *Backend
 	plan    plan
 	files   *files
+	lower   map[string]*node // of the overlay, and the directories above
 	built   time.Time
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 
 	mu      sync.Mutex
 	running map[*process]bool
-	report  *status.BoxReport // of one that is closed
+	report  *status.BoxReport // of one that is being closed
 	forks   int               // that were asked for
+	closed  sync.Once
 }
 
 func (s *sandbox) Ledger() status.Ledger { return s.plan.ledger }
@@ -231,15 +236,17 @@ func (s *sandbox) Done() <-chan struct{} { return s.ctx.Done() }
 
 func (s *sandbox) Close() (*status.BoxReport, error) {
 	defer s.cancel(signalled(syscall.SIGKILL))
-	s.mu.Lock()
-	if s.report == nil {
+	s.closed.Do(func() {
 		p := s.plan.spec.Policy
-		s.report = &status.BoxReport{Version: status.ReportVersion, Backend: Name, Profile: p.Profile, PolicyDigest: p.Digest(),
+		report := &status.BoxReport{Version: status.ReportVersion, Backend: Name, Profile: p.Profile, PolicyDigest: p.Digest(),
 			DurationMS: time.Since(s.built).Milliseconds(), LimitsHit: []string{}, Violations: []status.Violation{}, Enforced: s.plan.ledger}
-	}
-	s.mu.Unlock()
-	s.end(signalled(syscall.SIGKILL))
-	s.files.close()
+		s.mu.Lock()
+		s.report = report
+		s.mu.Unlock()
+		s.end(signalled(syscall.SIGKILL))
+		report.Changes = s.changed()
+		s.files.close()
+	})
 	return s.report, nil
 }
 
