@@ -80,7 +80,7 @@ func applyCommand(s *session, line *Line) (int, error) {
 		if _, err = fmt.Fprintf(r, "applied %s of run %s\n", plural(done.Applied, "change"), run.ID()); err != nil {
 			return err
 		}
-		for _, line := range applyNotes(&done) {
+		for _, line := range ApplyNotes(&done) {
 			s.log.notice(line)
 		}
 		return nil
@@ -126,7 +126,7 @@ func (s *session) review(name string, line *Line, do func(*reviewing) error) (_ 
 			return rcUsage, err
 		}
 	}
-	if r.paths, err = canonicalPaths(line.Rest); err != nil {
+	if r.paths, err = CanonicalPaths(line.Rest); err != nil {
 		return rcUsage, err
 	}
 	src := s.sources(nil)
@@ -227,9 +227,9 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// canonicalPaths makes paths what runs keep: absolute and without symbolic links on the way.
+// CanonicalPaths makes paths what runs keep: absolute and without symbolic links on the way.
 // The last component may be one, or gone, and so may be directories above it.
-func canonicalPaths(paths []string) ([]string, error) {
+func CanonicalPaths(paths []string) ([]string, error) {
 	all := make([]string, 0, len(paths))
 	for _, p := range paths {
 		if p == "" {
@@ -308,8 +308,8 @@ func places(trees []string) string {
 	return strings.Join(all, ", ")
 }
 
-// applyNotes are lines on where the tree isn't as the run left it.
-func applyNotes(done *changes.Result) (lines []string) {
+// ApplyNotes are lines on where the tree isn't as the run left it.
+func ApplyNotes(done *changes.Result) (lines []string) {
 	if n := done.NoSetID; n > 0 {
 		line := "set-id bits of " + plural(n, "path") + " were left out"
 		if done.Nothing > 0 {

@@ -84,7 +84,7 @@ func TestNotesOfApply(t *testing.T) {
 		"1 hard link became a file of its own":                                                {Copied: 1},
 		"2 hard links became files of their own":                                              {Copied: 2},
 	} {
-		if got := strings.Join(applyNotes(&done), "\n"); got != want {
+		if got := strings.Join(ApplyNotes(&done), "\n"); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

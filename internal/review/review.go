@@ -32,10 +32,11 @@ type Review struct {
 	store    *changes.Store
 	run      *changes.Run // nil: nothing is changed
 	applying *Protection  // the last
+	agreed   *Agreed
 }
 
-// Take looks at what a sandbox has changed by now. Until Close it is kept in dir.
-func Take(ctx context.Context, box Changer, dir string) (*Review, error) {
+// Take looks at what a sandbox has changed by now. Until Close it is kept in dir. agreed remembers what was applied of that sandbox.
+func Take(ctx context.Context, box Changer, dir string, agreed *Agreed) (*Review, error) {
 	report, err := box.Changes(ctx, dir)
 	switch {
 	case err != nil:
@@ -47,7 +48,7 @@ func Take(ctx context.Context, box Changer, dir string) (*Review, error) {
 	case report.RunID == "" && report.Counts != (status.ChangeCounts{}):
 		return nil, errors.ErrUnsupported // by a backend that keeps none
 	}
-	r := &Review{Report: report}
+	r := &Review{Report: report, agreed: agreed}
 	if report.RunID == "" {
 		return r, nil
 	}
@@ -124,10 +125,14 @@ func (r *Review) Apply(ctx context.Context, env func(string) string, paths []str
 		return changes.Result{}, nil
 	}
 	r.applying = NewProtection(ctx, env, r.run)
-	o.Context, o.Protected = ctx, r.applying.Test
+	o.Context, o.Protected, o.Agreed = ctx, r.applying.Test, r.agreed.holds
+	trees, before := r.run.Info().Trees, r.run.Entries()
 	done, err := r.store.Apply(r.run, paths, o)
 	if left := r.applying.Err(); left != nil {
 		err = left
+	}
+	if err == nil && !o.Dry {
+		r.agreed.add(trees, before, paths)
 	}
 	return done, err
 }

@@ -22,10 +22,11 @@ type box struct {
 	t           *testing.T
 	tree, upper string
 	began       time.Time
+	agreed      *Agreed
 }
 
 func newBox(t *testing.T) *box {
-	b := &box{t, t.TempDir(), t.TempDir(), time.Now()}
+	b := &box{t, t.TempDir(), t.TempDir(), time.Now(), &Agreed{}}
 	b.put(b.tree, "old", "as it was")
 	time.Sleep(10 * time.Millisecond)
 	b.began = time.Now()
@@ -67,7 +68,7 @@ func (b *box) Changes(_ context.Context, keep string) (*status.Changes, error) {
 // take looks at the changes, and forgets them when the test has.
 func take(t *testing.T, b *box, keep string) *Review {
 	t.Helper()
-	r, err := Take(t.Context(), b, keep)
+	r, err := Take(t.Context(), b, keep, b.agreed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,5 +179,46 @@ func TestAnEndedContextChangesNothing(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(b.tree, "new")); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// A file that was applied may be changed again and applied again, unless somebody else has changed it meanwhile.
+func TestWhatWasAppliedIsNoConflictOfTheNext(t *testing.T) {
+	b, keep := newBox(t), t.TempDir()
+	apply := func(b *box, force bool) error {
+		t.Helper()
+		r := take(t, b, keep)
+		_, err := r.Apply(t.Context(), none, nil, changes.Options{Force: force})
+		return errors.Join(err, r.Close())
+	}
+	for i, text := range []string{"first", "second", "third"} {
+		b.put(b.upper, "old", text)
+		b.put(b.upper, "new", text)
+		if err := apply(b, false); err != nil {
+			t.Errorf("apply %d: %v", i, err)
+		}
+	}
+	fork := *b
+	fork.agreed = b.agreed.Clone()
+	b.put(b.upper, "old", "by the source")
+	if err := apply(b, false); err != nil {
+		t.Error(err)
+	}
+	fork.upper = t.TempDir()
+	b.put(fork.upper, "old", "by the fork")
+	var conflict *changes.ConflictError
+	if err := apply(&fork, false); !errors.As(err, &conflict) {
+		t.Errorf("over what the source has applied since: %v", err)
+	}
+	b.put(b.tree, "new", "by somebody else")
+	b.put(b.upper, "new", "fourth")
+	if err := apply(b, false); !errors.As(err, &conflict) || conflict.Paths[0].Path != b.tree+"/new" {
+		t.Errorf("over somebody else's: %v", err)
+	}
+	if err := apply(b, true); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(b.tree + "/new"); string(text) != "fourth" {
+		t.Errorf("%q, %v", text, err)
 	}
 }

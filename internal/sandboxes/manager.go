@@ -15,6 +15,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/review"
 )
 
 // Owner is somebody who has sandboxes: a user of the system, or whoever holds a token. Nobody sees what is another's.
@@ -128,7 +129,7 @@ func (m *Manager) Create(ctx context.Context, owner Owner, r Request) (*Sandbox,
 	if err != nil {
 		return nil, err
 	}
-	built.backend, built.policy, built.dir = b, spec.Policy, spec.Dir
+	built.backend, built.policy, built.dir, built.agreed = b, spec.Policy, spec.Dir, &review.Agreed{}
 	all, err := m.add(owner, r, built)
 	if err != nil {
 		return nil, err
@@ -170,7 +171,7 @@ func (m *Manager) Fork(ctx context.Context, from *Sandbox, n int, r Request) ([]
 			}
 			return nil, err
 		}
-		one.backend, one.policy, one.dir = from.backend, from.policy, from.dir
+		one.backend, one.policy, one.dir, one.agreed = from.backend, from.policy, from.dir, from.agreed.Clone()
 		all = append(all, one)
 	}
 	return m.add(from.Owner, r, all...)
@@ -183,6 +184,7 @@ type built struct {
 	backend backend.Backend
 	policy  *config.Policy
 	dir     string
+	agreed  *review.Agreed
 }
 
 func (b *built) drop() {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/review"
 	"github.com/confine-run/confine/internal/snapshot"
-	"github.com/confine-run/confine/status"
 )
 
 // ErrNoSnapshot is the answer for a snapshot that isn't there, or is somebody else's.
@@ -56,7 +56,7 @@ func SnapshotDir(dir string, owner Owner) string {
 // open opens the owner's store. Where there is none yet, make says whether one is made; else it is ErrNoSnapshot.
 func (h Snapshots) open(make bool) (Store, error) {
 	if h.m.opts.Snapshots == "" {
-		return nil, &config.UsageError{Msg: "no snapshots are kept here", Hint: "confine serve --state DIR says where"}
+		return nil, &config.UsageError{Msg: "no snapshots are kept here", Hint: "name a directory by XDG_STATE_HOME, or by confine serve --state"}
 	}
 	if h.m.opts.OpenStore != nil {
 		return h.m.opts.OpenStore(h.dir())
@@ -311,10 +311,10 @@ func (s *Sandbox) Restore(ctx context.Context, word string) error {
 	return errors.Join(s.box.Restore(ctx, from), from.Close())
 }
 
-// Changes says what was changed in trees of which the caller has overlays, and keeps that in a directory of kept runs.
-func (s *Sandbox) Changes(ctx context.Context, keep string) (*status.Changes, error) {
+// Review looks at what was changed in trees of which the caller has overlays. Until it is closed that is kept in a directory of kept runs.
+func (s *Sandbox) Review(ctx context.Context, keep string) (*review.Review, error) {
 	defer s.Use()()
-	return s.box.Changes(ctx, keep)
+	return review.Take(ctx, s.box, keep, s.agreed)
 }
 
 // Policy is what it was built with, and Dir the directory of the caller's that it is about.

@@ -66,7 +66,7 @@ func (s changeRoutes) taken(c *call) (b *sandboxes.Sandbox, r *review.Review, do
 		unused()
 		return nil, nil, nil, err
 	}
-	if r, err = review.Take(c.Context(), b, s.Changes); err != nil {
+	if r, err = b.Review(c.Context(), s.Changes); err != nil {
 		end()
 		unused()
 		return nil, nil, nil, err
@@ -161,8 +161,8 @@ func (s changeRoutes) writable(b *sandboxes.Sandbox, trees []string, d *applyDoc
 	return nil
 }
 
-// pathDoc is a path that something is wrong with.
-type pathDoc struct {
+// PathProblem is a path that something is wrong with.
+type PathProblem struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
 	Hard   bool   `json:"hard"` // force doesn't help
@@ -170,7 +170,7 @@ type pathDoc struct {
 
 func (p *problem) list(all []changes.Conflict, more int) *problem {
 	for _, c := range all {
-		p.Paths = append(p.Paths, pathDoc{c.Path, c.Reason, c.Hard})
+		p.Paths = append(p.Paths, PathProblem{c.Path, c.Reason, c.Hard})
 	}
 	p.More = more
 	return p
@@ -184,10 +184,10 @@ func changeProblem(err error) *problem {
 	detail, _ := hint.Split(err)
 	switch {
 	case errors.As(err, &conflict):
-		p := fail(http.StatusConflict, codeChanged, fmt.Sprintf("%d paths have changed since", len(conflict.Paths)+conflict.More))
+		p := fail(http.StatusConflict, CodeChanged, fmt.Sprintf("%d paths have changed since", len(conflict.Paths)+conflict.More))
 		return p.list(conflict.Paths, conflict.More).hint(`"force": true lets the sandbox's version win, but for those that are hard`)
 	case errors.As(err, &refused):
-		p := fail(http.StatusUnprocessableEntity, codeRefused, fmt.Sprintf("%d paths can't be applied", len(refused.Paths)+refused.More))
+		p := fail(http.StatusUnprocessableEntity, CodeRefused, fmt.Sprintf("%d paths can't be applied", len(refused.Paths)+refused.More))
 		if refused.Asked() {
 			p.Hint = `look at diff?patch; then "allow_protected": true, or name the other paths`
 		} else {
@@ -197,11 +197,11 @@ func changeProblem(err error) *problem {
 	case errors.As(err, &bad):
 		return fail(http.StatusBadRequest, codeBadRequest, bad.Error())
 	case errors.Is(err, review.ErrNothing):
-		return fail(http.StatusUnprocessableEntity, codeNoOverlay, detail).hint(`open one with "workdir": "overlay" and a dir`)
+		return fail(http.StatusUnprocessableEntity, CodeNoOverlay, detail).hint(`open one with "workdir": "overlay" and a dir`)
 	case errors.Is(err, changes.ErrNoMatch):
 		return fail(http.StatusNotFound, codeNotFound, detail).hint("diff lists what was changed")
 	case errors.Is(err, changes.ErrIncomplete), errors.Is(err, changes.ErrDeep):
-		return fail(http.StatusConflict, codeIncomplete, detail).hint(`"force": true applies the others`)
+		return fail(http.StatusConflict, CodeIncomplete, detail).hint(`"force": true applies the others`)
 	case errors.Is(err, changes.ErrBusy), errors.Is(err, snapshot.ErrBusy):
 		return fail(http.StatusServiceUnavailable, codeBusy, detail).hint("try again")
 	}

@@ -146,13 +146,13 @@ func TestConflictsAndRefusalsAreListed(t *testing.T) {
 	writeTo(t, o.upper, ".bashrc", "echo obeyed\n")
 	_, text := c.send("POST", box+"/apply", nil)
 	var p problem
-	if err := json.Unmarshal(text, &p); err != nil || p.Code != codeRefused || len(p.Paths) != 1 || p.Paths[0].Path != o.tree+"/.bashrc" || !strings.Contains(p.Hint, "allow_protected") {
+	if err := json.Unmarshal(text, &p); err != nil || p.Code != CodeRefused || len(p.Paths) != 1 || p.Paths[0].Path != o.tree+"/.bashrc" || !strings.Contains(p.Hint, "allow_protected") {
 		t.Errorf("%s", text)
 	}
 	writeTo(t, o.tree, "old", "by somebody else\n")
 	_, text = c.send("POST", box+"/apply", doc{"paths": []string{o.tree + "/old"}})
 	p = problem{}
-	if err := json.Unmarshal(text, &p); err != nil || p.Code != codeChanged || p.Status != 409 || len(p.Paths) != 1 || p.Paths[0].Hard {
+	if err := json.Unmarshal(text, &p); err != nil || p.Code != CodeChanged || p.Status != 409 || len(p.Paths) != 1 || p.Paths[0].Hard {
 		t.Errorf("%s", text)
 	}
 	c.want(200, "POST", box+"/apply", doc{"force": true, "allow_protected": true}, nil)
@@ -185,8 +185,8 @@ func TestApplyStaysBelowTheCeiling(t *testing.T) {
 func TestWithoutAnOverlayThereIsNothingToLookAt(t *testing.T) {
 	_, c := newServer(t, func(s *Server) { s.Changes = t.TempDir() })
 	box := c.open(doc{})
-	c.refused(422, codeNoOverlay, "GET", box+"/diff", nil)
-	c.refused(422, codeNoOverlay, "POST", box+"/apply", nil)
+	c.refused(422, CodeNoOverlay, "GET", box+"/diff", nil)
+	c.refused(422, CodeNoOverlay, "POST", box+"/apply", nil)
 }
 
 // What a server that was killed in an apply has left is brought to an end by the next one.

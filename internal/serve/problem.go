@@ -24,7 +24,7 @@ type problem struct {
 	Detail string         `json:"detail,omitempty"`
 	Hint   string         `json:"hint,omitempty"`
 	Report *status.Report `json:"report,omitempty"` // of what could not be built
-	Paths  []pathDoc      `json:"paths,omitempty"`  // that something is wrong with
+	Paths  []PathProblem  `json:"paths,omitempty"`  // that something is wrong with
 	More   int            `json:"more,omitempty"`   // of those, which aren't listed
 }
 
@@ -49,10 +49,10 @@ const (
 	codeQuota        = "QUOTA"          // there are too many
 	codeConflict     = "CONFLICT"       // a key of idempotency, used for another request
 	codeFile         = "FILE"           // what the file system answered
-	codeChanged      = "CHANGED"        // paths of the caller's that have changed meanwhile
-	codeRefused      = "REFUSED"        // changes that are not applied
-	codeIncomplete   = "INCOMPLETE"     // more changes than were kept
-	codeNoOverlay    = "NO_OVERLAY"     // nothing of the caller's could be changed
+	CodeChanged      = "CHANGED"        // paths of the caller's that have changed meanwhile
+	CodeRefused      = "REFUSED"        // changes that are not applied
+	CodeIncomplete   = "INCOMPLETE"     // more changes than were kept
+	CodeNoOverlay    = "NO_OVERLAY"     // nothing of the caller's could be changed
 	codeBundle       = "BUNDLE"         // no bundle of a snapshot, or of another
 	codeBusy         = "BUSY"           // somebody else is at it
 	codeUnsupported  = "UNSUPPORTED"    // this backend can't
