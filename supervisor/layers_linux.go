@@ -1,9 +1,11 @@
 package supervisor
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -160,6 +162,9 @@ func (s *Sandbox) Alone() (alone bool, err error) {
 	asked := make(chan struct{})
 	if !s.box.do(func() {
 		defer close(asked)
+		if len(s.box.jobs) > 0 { // it may not have been forked yet
+			return
+		}
 		alone, err = s.box.watch.Alone()
 	}) {
 		return false, unix.ESRCH
@@ -168,20 +173,46 @@ func (s *Sandbox) Alone() (alone bool, err error) {
 	return alone, err
 }
 
-// Pause stops everybody inside until resume is called. Who can't be stopped is an error.
-func (s *Sandbox) Pause() (resume func(), err error) {
-	var stop func() (func(), error)
+// CPU is what everybody inside has used until now, as far as that is seen.
+func (s *Sandbox) CPU() (used time.Duration) {
 	asked := make(chan struct{})
-	if !s.box.do(func() {
+	if s.box.do(func() {
 		defer close(asked)
-		stop, err = s.box.watch.Pause()
+		used = time.Duration(s.box.watch.Load().CPUMS) * time.Millisecond
 	}) {
-		return nil, unix.ESRCH
+		<-asked
 	}
-	if <-asked; err != nil {
-		return nil, err
+	return used
+}
+
+// Pause stops everybody inside until resume is called. Who can't be stopped is an error. Nobody may be started meanwhile.
+func (s *Sandbox) Pause(ctx context.Context) (resume func(), err error) {
+	var stop func() (func(), error)
+	for {
+		asked, begun := make(chan struct{}), true
+		if !s.box.do(func() {
+			defer close(asked)
+			for _, j := range s.box.jobs { // one that was asked for, and isn't there yet, would begin to run later
+				begun = begun && (j.targetStarted || j.out.waited || j.out.setup != nil || j.out.exec != nil)
+			}
+			if begun {
+				stop, err = s.box.watch.Pause()
+			}
+		}) {
+			return nil, unix.ESRCH
+		}
+		if <-asked; err != nil {
+			return nil, err
+		}
+		if begun {
+			return stop()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(time.Millisecond):
+		}
 	}
-	return stop()
 }
 
 // Changes says what was changed in overlays until now, and keeps it in a directory if that isn't empty. Nobody may

@@ -263,7 +263,7 @@ func (s suite) busyForks(t *testing.T) {
 	}
 	_ = feed.Close()
 	if r := p.Wait(); r.Status != status.OK || out.String() != "goes on" {
-		t.Errorf("%s, %q", r.Status, out.String())
+		t.Errorf("%s: %s, %q", r.Status, r.Reason, out.String())
 	}
 	s.want(t, box, "/tmp/a", "source")
 	s.writes(t, box, "/tmp/a", "later")

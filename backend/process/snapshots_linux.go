@@ -51,8 +51,32 @@ func (p *planner) standOn() error {
 			return &config.UsageError{Msg: "a snapshot can't be shown to another user (--user)", Err: errors.ErrUnsupported}
 		}
 	}
+	if disk := c.ground.Disk(); disk != nil && disk.Info.PolicyDigest != p.policy.Digest() {
+		p.hideInLayers()
+	}
 	b.Layers = c.ground.Layers()
 	return narrow(b, c.ground.Used())
+}
+
+// hideInLayers hides what --deny names and only a layer may have, of a sandbox that another policy held. What a sandbox has made
+// itself, under the same policy, it goes on to see.
+func (p *planner) hideInLayers() {
+	b := &p.plan.Box
+	for _, name := range p.policy.Filesystem.Deny {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(p.command.Dir, name)
+		}
+		name = filepath.Clean(name)
+		for _, o := range p.plan.Overlays { // it is a name outside
+			if rel, below := strings.CutPrefix(name, o.Path+"/"); below {
+				name = filepath.Join(o.Dst, rel)
+				break
+			}
+		}
+		if !slices.ContainsFunc(b.Mounts, func(m handoff.Mount) bool { return m.Dst == name }) {
+			b.Mounts = append(b.Mounts, handoff.Mount{Kind: handoff.MountMask, Dst: name})
+		}
+	}
 }
 
 // narrow leaves to what is written from now on what the files below leave of the limits.
@@ -234,12 +258,12 @@ func (at *standing) missing(what string) error {
 }
 
 // still stops everybody inside, and keeps everybody outside from the files. Alone: there was nobody.
-func (s *sandbox) still(at *standing) (resume func(open func() (int, error)), alone bool, err error) {
+func (s *sandbox) still(ctx context.Context, at *standing) (resume func(open func() (int, error)), alone bool, err error) {
 	release := s.root.Hold()
 	alone, err = at.box.Alone()
 	if err == nil && !alone {
 		var wake func()
-		if wake, err = at.box.Pause(); err == nil {
+		if wake, err = at.box.Pause(ctx); err == nil {
 			held := release
 			release = func(open func() (int, error)) {
 				wake()
@@ -291,7 +315,7 @@ func (s *sandbox) save(ctx context.Context, at *standing, st *layers.Store, base
 	if meta.Parent, err = at.ground.Save(ctx, st, base, meta); err != nil {
 		return "", err
 	}
-	resume, _, err := s.still(at)
+	resume, _, err := s.still(ctx, at)
 	if err != nil {
 		return "", err
 	}
@@ -305,7 +329,7 @@ func (s *sandbox) save(ctx context.Context, at *standing, st *layers.Store, base
 
 // Changes says what was changed in overlays until now.
 func (s *sandbox) Changes(ctx context.Context, keep string) (*status.Changes, error) {
-	_, at, done, err := s.begin(ctx)
+	ctx, at, done, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +337,7 @@ func (s *sandbox) Changes(ctx context.Context, keep string) (*status.Changes, er
 	if err := at.missing("changes while a sandbox goes on"); err != nil {
 		return nil, err
 	}
-	resume, _, err := s.still(&at)
+	resume, _, err := s.still(ctx, &at)
 	if err != nil {
 		return nil, err
 	}
@@ -376,19 +400,27 @@ func (s *sandbox) replace(at *standing, g *layers.Ground, why string) error {
 	s.mu.Lock()
 	s.replacing = true
 	s.mu.Unlock()
-	r := at.box.Replace(why)
 	var next *standing
-	var failed *status.Report
-	err := error(backend.ErrClosed)
-	if r.Cause == "" { // else it has ended by itself
-		used := time.Duration(r.Usage.CPUMS) * time.Millisecond
-		for _, e := range s.earlier {
-			used += time.Duration(e.Usage.CPUMS) * time.Millisecond
-		}
-		next, failed, err = build(s.life, s.spec, g, at.plan, used)
+	r := &status.BoxReport{}
+	ended := func() { r = at.box.Replace(why) }
+	used := time.Duration(0)
+	for _, e := range s.earlier {
+		used += time.Duration(e.Usage.CPUMS) * time.Millisecond
 	}
-	if failed != nil {
-		err = &backend.BuildError{Report: failed}
+	var err error
+	if at.plan.undisturbed() {
+		var both sync.WaitGroup
+		used += at.box.CPU()
+		both.Go(ended)
+		next, err = s.succeed(g, at.plan, used)
+		both.Wait()
+	} else if ended(); r.Cause == "" {
+		next, err = s.succeed(g, at.plan, used+time.Duration(r.Usage.CPUMS)*time.Millisecond)
+	}
+	if r.Cause != "" { // it has ended by itself
+		if err = backend.ErrClosed; next != nil {
+			next.box.Close()
+		}
 	}
 	s.mu.Lock()
 	s.replacing = false
@@ -406,6 +438,21 @@ func (s *sandbox) replace(at *standing, g *layers.Ground, why string) error {
 	return nil
 }
 
+// undisturbed says whether another box can be planned and built while one of this plan ends: nothing is put in order then that
+// the plan would find otherwise, and nothing is held that there is once.
+func (p *Plan) undisturbed() bool {
+	return len(p.Guarded.KeepAbsent)+len(p.Guarded.KeepClear)+len(p.Watch.Trees)+len(p.Network.Publish) == 0
+}
+
+// succeed builds the box that goes on. used is what CPU time others had before it.
+func (s *sandbox) succeed(g *layers.Ground, like *Plan, used time.Duration) (*standing, error) {
+	next, failed, err := build(s.life, s.spec, g, like, used)
+	if failed != nil {
+		err = &backend.BuildError{Report: failed}
+	}
+	return next, err
+}
+
 // Fork makes another sandbox, which ends with ctx, with the same files. Nobody inside is in it. Where nobody is
 // inside both stand on what there is, and nothing is copied.
 func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
@@ -420,7 +467,7 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 	if len(s.spec.Policy.Network.Publish) > 0 {
 		return nil, &config.UsageError{Msg: "a sandbox that publishes ports can't be forked: a port leads to one sandbox", Hint: "leave --publish away"}
 	}
-	release, alone, err := s.still(&at)
+	release, alone, err := s.still(ctx, &at)
 	if err != nil {
 		return nil, err
 	}
@@ -429,11 +476,12 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 		return f, err
 	}
 	release(nil)
-	g := at.ground.Hold()
-	if !alone {
-		if g, err = s.copied(ctx, &at); err != nil {
-			return nil, err
-		}
+	if alone {
+		return s.beside(life, &at, at.ground.Hold())
+	}
+	g, err := s.copied(ctx, &at)
+	if err != nil {
+		return nil, err
 	}
 	return s.beside(life, &at, g)
 }

@@ -33,7 +33,7 @@ type Root struct {
 	closed   bool
 	used     atomic.Bool  // since it was made, or renewed
 	writing  atomic.Int64 // files that are open for that
-	watchers sync.Map // *watcher → nothing: those that end with it
+	watchers sync.Map     // *watcher → nothing: those that end with it
 }
 
 // NewRoot makes one of what opens it, once.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/snapshot"
 	"github.com/confine-run/confine/supervisor"
 )
@@ -23,7 +25,8 @@ type Ground struct {
 	trees []snapshot.Tree
 	Info  *snapshot.Info // of that
 
-	places []handoff.Upper // of what is in memory
+	places []handoff.Upper   // of what is in memory, without those that nothing was written to
+	modes  map[string]uint32 // of the tops of all of them
 
 	used Used // by that
 	deep int  // layers, with those below
@@ -77,6 +80,9 @@ func (g *Ground) Over(l *supervisor.Layer) (*Ground, error) {
 	if len(l.Own) > 0 {
 		err = o.measure(l)
 	}
+	if err == nil {
+		err = o.leaveOut(l.Own[0])
+	}
 	if err == nil && o.deep > deepest {
 		err = ErrDeep
 	}
@@ -111,6 +117,45 @@ func (g *Ground) measure(l *supervisor.Layer) error {
 		g.used.Sized[u.Dst] = int64(fs.Blocks-fs.Bfree) * fs.Bsize
 	}
 	return nil
+}
+
+// leaveOut leaves out the places that are as they were: each layer is asked for each name. The first that has a place stays.
+func (g *Ground) leaveOut(scratch int) error {
+	dirs, err := supervisor.OpenPlaces(scratch, g.places)
+	if err != nil {
+		return fmt.Errorf("open of a layer: %w", err)
+	}
+	g.modes = map[string]uint32{}
+	g.places = slices.DeleteFunc(slices.Clone(g.places), func(u handoff.Upper) bool {
+		fd := dirs[u.Dst]
+		defer unix.Close(fd)
+		var st unix.Stat_t
+		if unix.Fstat(fd, &st) != nil {
+			return false
+		}
+		g.modes[u.Dst] = st.Mode
+		for b := g.below; b != nil; b = b.below {
+			if was, has := b.modes[u.Dst]; has {
+				return was == st.Mode && empty(fd)
+			}
+		}
+		return false
+	})
+	return nil
+}
+
+// empty says whether there is nothing in an upper directory, and nothing known of it.
+func empty(fd int) bool {
+	var buf [4096]byte
+	if n, err := unix.Flistxattr(fd, buf[:]); err != nil || strings.Trim(strings.ReplaceAll(string(buf[:n]), "user.overlay.impure", ""), "\x00") != "" {
+		return false
+	}
+	for e, err := range linux.Dirents(fd, buf[:]) {
+		if err != nil || len(e.Name) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (g *Ground) depth() int {

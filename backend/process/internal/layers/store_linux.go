@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -62,6 +63,9 @@ func NewTemp() (*Store, error) {
 	return st, nil
 }
 
+// fresh is longer than it takes to lock what was made.
+const fresh = time.Second
+
 // sweep removes what nobody holds any more. It looks at directories of this user's alone, and by descriptor.
 func sweep(dir, prefix string) {
 	all, err := os.ReadDir(dir)
@@ -77,8 +81,8 @@ func sweep(dir, prefix string) {
 			continue
 		}
 		var st unix.Stat_t
-		// One that is empty may be about to be locked.
-		if unix.Fstat(fd, &st) == nil && int(st.Uid) == os.Geteuid() && st.Nlink > 2 && unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
+		// One that is new may be about to be locked.
+		if unix.Fstat(fd, &st) == nil && int(st.Uid) == os.Geteuid() && time.Since(time.Unix(st.Ctim.Unix())) > fresh && unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
 			remove(filepath.Join(dir, e.Name()))
 		}
 		_ = unix.Close(fd)
