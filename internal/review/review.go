@@ -41,7 +41,7 @@ func Take(ctx context.Context, box Changer, dir string, agreed *Agreed) (*Review
 	switch {
 	case err != nil:
 		return nil, err
-	case report == nil:
+	case report == nil || len(report.Trees) == 0 && report.Error == "":
 		return nil, ErrNothing
 	case report.RunID == "" && report.Error != "":
 		return nil, errors.New(report.Error)
