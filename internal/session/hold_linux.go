@@ -167,6 +167,7 @@ func (s *startLine) hold(ctx context.Context, backends func(*config.Policy) back
 	}()
 	tell(&began{ID: b.ID, Notices: r.Notices})
 	err = server.Serve(ctx, h.listener)
+	close(h.closed)
 	h.group.Wait()
 	return err
 }

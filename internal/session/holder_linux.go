@@ -20,7 +20,8 @@ import (
 // fork needs the memory that its files are in, which can't be handed to another process.
 type holder struct {
 	parent string // the directory of all sessions
-	ended  chan struct{}
+	ended  chan struct{} // closed when none stands any more
+	closed chan struct{} // closed when nobody answers any more
 
 	mu       sync.Mutex
 	over     bool
@@ -30,7 +31,7 @@ type holder struct {
 }
 
 func newHolder(parent string) *holder {
-	return &holder{parent: parent, ended: make(chan struct{}), standing: map[string]*info{}}
+	return &holder{parent: parent, ended: make(chan struct{}), closed: make(chan struct{}), standing: map[string]*info{}}
 }
 
 // opened makes a sandbox a session, before anybody else knows of it.
@@ -75,19 +76,23 @@ func (h *holder) listen(i *info) (err error) {
 	return backend.ErrClosed
 }
 
-// bury writes down how a session ended. With the last the supervisor ends.
+// bury writes down how a session ended. Of the last one, with which the supervisor ends, that is written when nobody answers any more.
 func (h *holder) bury(i *info, end *sandboxes.End) {
+	h.mu.Lock()
+	delete(h.standing, i.ID)
+	last := len(h.standing) == 0
+	if last {
+		h.over = true
+		close(h.ended)
+	}
+	h.mu.Unlock()
+	if last {
+		<-h.closed
+	}
 	text, _ := json.Marshal(end) // plain data
 	path := filepath.Join(i.dir, "ended")
 	if os.WriteFile(path+".new", append(text, '\n'), 0o600) == nil {
 		_ = os.Rename(path+".new", path) // whoever reads it reads all of it
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.standing, i.ID)
-	if len(h.standing) == 0 && !h.over {
-		h.over = true
-		close(h.ended)
 	}
 }
 
