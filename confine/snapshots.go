@@ -16,10 +16,10 @@ import (
 )
 
 // WithSnapshots has the snapshots of a sandbox kept in a directory of the caller's own, where [OpenSnapshot] finds them. Without it they
-// are there as long as the sandbox and those that began with them.
+// are there until they are closed.
 func WithSnapshots(dir string) Option {
 	return func(o *options) {
-		if abs, err := filepath.Abs(dir); err == nil {
+		if abs, err := filepath.Abs(dir); err == nil && dir != "" {
 			dir = abs
 		}
 		o.spec.Snapshots = dir

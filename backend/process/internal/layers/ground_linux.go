@@ -274,7 +274,7 @@ func (g *Ground) Save(ctx context.Context, st *Store, base *Ground, meta snapsho
 	g.mu.Lock()
 	id, known := g.ids[st.path]
 	g.mu.Unlock()
-	if known {
+	if known && st.has(id) { // else it was thrown away, and what stands on it is written down once more
 		return id, nil
 	}
 	if g.InMemory() {
@@ -314,7 +314,7 @@ func (g *Ground) saveMemory(ctx context.Context, st *Store, base *Ground, meta s
 
 // bring takes a snapshot over from its own store; one of layers that lie on others, layer by layer.
 func (g *Ground) bring(ctx context.Context, st *Store, base *Ground, meta snapshot.Meta) (id string, err error) {
-	if g.below != nil {
+	if g.below != nil || !g.from.has(g.Info.ID) {
 		if id, err = g.below.Save(ctx, st, base, meta); err != nil {
 			return "", err
 		}
@@ -334,6 +334,12 @@ func (g *Ground) bring(ctx context.Context, st *Store, base *Ground, meta snapsh
 	go func() { _ = w.CloseWithError(g.from.s.Export(ctx, g.Info.ID, w)) }()
 	defer r.Close()
 	return st.s.Import(ctx, r, snapshot.Limits{})
+}
+
+// has says whether a snapshot is in the store.
+func (st *Store) has(id string) bool {
+	_, err := st.s.Get(id)
+	return err == nil
 }
 
 // open opens the places of a layer that is a directory.
