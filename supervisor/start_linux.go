@@ -111,7 +111,7 @@ func (c *process) send(p *plan.Plan, stack int, group *cgroup.Group) *SetupError
 		return err
 	}
 	var fds []int
-	if p.Box.Stacked = stack >= 0; p.Box.Stacked {
+	if p.Box.Scratch.Stacked = stack >= 0; p.Box.Scratch.Stacked {
 		fds = append(fds, stack)
 	}
 	if group != nil {

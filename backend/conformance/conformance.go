@@ -51,14 +51,15 @@ func Run(t *testing.T, target Target) {
 		{"permissions and names", s.permissionsAndNames},
 		{"watching", s.watching},
 		{"ends", s.ends},
-		{"snapshots", s.snapshots},
-		{"snapshots diverge", s.divergence},
-		{"what was removed", s.removals},
-		{"forks", s.forks},
-		{"forks of who is busy", s.busyForks},
-		{"beginnings", s.beginnings},
-		{"changes so far", s.changesSoFar},
-		{"snapshots of others", s.otherPlaces},
+		{"snapshots", layered{s}.snapshots},
+		{"snapshots diverge", layered{s}.divergence},
+		{"what was removed", layered{s}.removals},
+		{"forks", layered{s}.forks},
+		{"forks of who is busy", layered{s}.busyForks},
+		{"beginnings", layered{s}.beginnings},
+		{"changes so far", layered{s}.changesSoFar},
+		{"snapshots of others", layered{s}.otherPlaces},
+		{"snapshots that were thrown away", layered{s}.thrownAway},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

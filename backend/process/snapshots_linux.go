@@ -33,7 +33,7 @@ type boxed struct {
 // standOn puts a box on what others have left, and has it hand out what others can stand on.
 func (p *planner) standOn() error {
 	c, b := p.command, &p.plan.Box
-	b.HandOut = c.Boxed && p.tier != tierNoNS
+	b.Scratch.HandOut = c.Boxed && p.tier != tierNoNS
 	if w := &p.plan.Watch; w.CPU > 0 && c.used > 0 {
 		w.CPU = max(w.CPU-c.used, time.Millisecond)
 	}
@@ -54,7 +54,7 @@ func (p *planner) standOn() error {
 	if disk := c.ground.Disk(); disk != nil && disk.Info.PolicyDigest != p.policy.Digest() {
 		p.hideInLayers()
 	}
-	b.Layers = c.ground.Layers()
+	b.Scratch.Layers = c.ground.Layers()
 	return narrow(b, c.ground.Used())
 }
 
@@ -321,6 +321,9 @@ func (s *sandbox) save(ctx context.Context, at *standing, st *layers.Store, base
 	}
 	defer resume(nil)
 	dirs, err := at.box.Written()
+	if errors.Is(err, unix.ESRCH) {
+		err = backend.ErrClosed
+	}
 	if err != nil {
 		return "", err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -141,6 +142,7 @@ func descriptors(t testing.TB) int {
 
 // What is written together is copied together: everybody stands still meanwhile, whoever they make.
 func TestWhoForksWithoutEndIsStoppedForACopy(t *testing.T) {
+	onLayers(t)
 	box := sandboxOf(t, t.Context(), func(s *backend.Spec) { s.Policy.Processes = 48 })
 	const counts = `i=0; while :; do i=$((i+1)); echo $i >/tmp/a.new; mv /tmp/a.new /tmp/a; echo $i >/tmp/b.new; mv /tmp/b.new /tmp/b; done`
 	for _, script := range []string{counts, "while :; do (sh -c : &) 2>/dev/null; done", "while :; do sleep 0.01 & done 2>/dev/null"} {
@@ -177,6 +179,7 @@ func TestWhoForksWithoutEndIsStoppedForACopy(t *testing.T) {
 }
 
 func TestManyForksAtOnceLeaveNothing(t *testing.T) {
+	onLayers(t)
 	before := descriptors(t)
 	box := sandboxOf(t, t.Context(), nil)
 	sh(t, box, "echo 1 >/tmp/a")
@@ -233,6 +236,7 @@ func left(t *testing.T, before int) {
 }
 
 func TestForksOfWhatIsBeingClosed(t *testing.T) {
+	onLayers(t)
 	before := descriptors(t)
 	for i := range 20 {
 		box := sandboxOf(t, t.Context(), nil)
@@ -270,6 +274,7 @@ func TestForksOfWhatIsBeingClosed(t *testing.T) {
 
 // A sandbox that ends by a limit of its own while it is forked has ended: it isn't brought back.
 func TestForksOfWhatIsKilledForItsMemory(t *testing.T) {
+	onLayers(t)
 	before := descriptors(t)
 	box := sandboxOf(t, t.Context(), func(s *backend.Spec) { s.Policy.MemoryLimit = 96 << 20 })
 	sh(t, box, "echo 1 >/tmp/a")
@@ -302,6 +307,7 @@ func TestForksOfWhatIsKilledForItsMemory(t *testing.T) {
 
 // Who stands on what others have left has no more room than they had.
 func TestForksOfForksHaveTheLimitsOfOne(t *testing.T) {
+	onLayers(t)
 	box := sandboxOf(t, t.Context(), func(s *backend.Spec) {
 		s.Policy.DiskLimit, s.Policy.MaxFiles = 8<<20, 200
 		s.Policy.Filesystem.Mounts = []config.Mount{{Dst: "/sized", Size: 4 << 20}}
@@ -342,6 +348,7 @@ func TestForksOfForksHaveTheLimitsOfOne(t *testing.T) {
 
 // What is hidden or protected is so whatever layers have there.
 func TestMasksHoldOnLayers(t *testing.T) {
+	onLayers(t)
 	box := sandboxOf(t, t.Context(), func(s *backend.Spec) {
 		for _, dir := range []string{"d", ".git/hooks"} {
 			if err := os.MkdirAll(filepath.Join(s.Dir, dir), 0o755); err != nil {
@@ -394,6 +401,7 @@ func TestMasksHoldOnLayers(t *testing.T) {
 
 // Directories of layers are moved as those of any overlay: rename says no, and mv copies.
 func TestDirectoriesOfLayersAreMoved(t *testing.T) {
+	onLayers(t)
 	box := sandboxOf(t, t.Context(), nil)
 	sh(t, box, "mkdir -p /tmp/d/e; echo 1 >/tmp/d/e/f; ln -s e /tmp/d/l; chmod 1777 /tmp/d; mkdir -m 0 /tmp/shut; echo 2 >/dev/shm/s")
 	f := forked(t, forked(t, box))
@@ -407,6 +415,7 @@ func TestDirectoriesOfLayersAreMoved(t *testing.T) {
 
 // A sandbox adds up what it was.
 func TestReportsAddUp(t *testing.T) {
+	onLayers(t)
 	box := sandboxOf(t, t.Context(), nil)
 	const burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; mount -t tmpfs x /tmp 2>/dev/null; :"
 	sh(t, box, burn)
@@ -436,6 +445,7 @@ func TestReportsAddUp(t *testing.T) {
 
 // Who is killed leaves no process, and what it had on a disk goes with the next.
 func TestKilledWhileForkingLeavesNothing(t *testing.T) {
+	onLayers(t)
 	exe := filepath.Join(t.TempDir(), "test")
 	text, err := os.ReadFile("/proc/self/exe")
 	if err == nil {
@@ -512,4 +522,83 @@ func TestForksWithoutEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// What was written to a root of the caller's, and what the run itself has in it, is there for the next, too.
+func TestRootsOfTheCallersAreWrittenDown(t *testing.T) {
+	onLayers(t)
+	box := sandboxOf(t, t.Context(), func(s *backend.Spec) {
+		root := t.TempDir()
+		for _, dir := range []string{"usr", "etc", "opt/d", "tmp", "proc", "dev"} {
+			if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"bin", "lib", "lib64"} {
+			if err := os.Symlink("usr/"+name, filepath.Join(root, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(root, "opt/d/there"), []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s.Policy.Filesystem.Rootfs, s.Policy.Filesystem.Workdir = root, "none"
+		s.Policy.Filesystem.Mounts = []config.Mount{{Src: "/usr", Dst: "/usr", Mode: "ro"}}
+	})
+	if got := says(t, box, "rm -r /opt/d && mkdir /opt/d && echo 1 >/opt/new && echo 2 >/tmp/new && cat /etc/hosts >/dev/null && echo ok"); got != "ok" {
+		t.Fatalf("%q", got)
+	}
+	f := forked(t, box)
+	snap, err := f.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh(t, f, "echo 3 >/opt/new")
+	again := forked(t, f)
+	if err := again.Restore(t.Context(), snap); err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string]struct {
+		backend.Sandbox
+		want string
+	}{"the source": {box, "1"}, "a fork": {f, "3"}, "restored": {again, "1"}} {
+		if got := says(t, b, "ls /opt/d; cat /opt/new /tmp/new; test -s /etc/hosts && echo hosts"); got != b.want+"\n2\nhosts" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if err := snap.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A run can begin with a snapshot, too.
+func TestRunsBeginWithSnapshots(t *testing.T) {
+	onLayers(t)
+	before := descriptors(t)
+	box := sandboxOf(t, t.Context(), nil)
+	sh(t, box, "echo then >/tmp/a; echo there >new")
+	snap, err := box.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := *box.spec
+	spec.From = snap
+	for range 2 {
+		var out strings.Builder
+		p, err := backend.Run(t.Context(), Backend{}, &spec, &backend.Exec{Argv: []string{"sh", "-c", "cat /tmp/a new; echo now >/tmp/a; rm new"}, Stdout: &out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := p.Wait(); r.Status != status.OK || out.String() != "then\nthere\n" || r.Changes == nil || len(r.Changes.Added) != 0 {
+			t.Errorf("%s: %s, %q, %+v", r.Status, r.Reason, out.String(), r.Changes)
+		}
+	}
+	_, err = box.Close()
+	if err = errors.Join(err, snap.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := backend.Run(t.Context(), Backend{}, &spec, &backend.Exec{Argv: []string{"true"}}); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("begun with what was thrown away: %v", err)
+	}
+	left(t, before)
 }

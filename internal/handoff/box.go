@@ -26,13 +26,6 @@ type Box struct {
 
 	Mounts  []Mount // in this order
 	Scratch Scratch
-	// Layers are what its overlays and private places have below what is written there, the lowest first.
-	Layers []Layer
-	// Stacked: those of boxes come as the first descriptor with this frame: a mount of the scratch of the last of them,
-	// which has those before it mounted below, each in the one after it. It can be attached once.
-	Stacked bool
-	// HandOut: others may stand on its scratch.
-	HandOut bool
 
 	// The cgroups that processes begin in come as descriptors with this frame: a
 	// directory of cgroup v2 if JoinDir, and then so many cgroup.procs, of all of them.
@@ -70,9 +63,9 @@ func (b *Box) code(c *codec) {
 	list(c, &b.Mounts, func(m *Mount) { m.code(c) })
 	num(c, &b.Scratch.Size)
 	num(c, &b.Scratch.Inodes)
-	list(c, &b.Layers, func(l *Layer) { l.code(c) })
-	c.bool(&b.Stacked)
-	c.bool(&b.HandOut)
+	list(c, &b.Scratch.Layers, func(l *Layer) { l.code(c) })
+	c.bool(&b.Scratch.Stacked)
+	c.bool(&b.Scratch.HandOut)
 	c.bool(&b.JoinDir)
 	num(c, &b.JoinProcs)
 	c.bool(&b.Linger)
@@ -90,6 +83,13 @@ func (b *Box) code(c *codec) {
 type Scratch struct {
 	Size   int64 // bytes
 	Inodes int64
+	// Layers are what overlays and private places have below what is written there, the lowest first.
+	Layers []Layer
+	// Stacked: those of boxes come as the first descriptor with this frame: a mount of the scratch of the last of them,
+	// which has those before it mounted below, each in the one after it. It can be attached once.
+	Stacked bool
+	// HandOut: others may stand on it.
+	HandOut bool
 }
 
 // Layer is what was written in another box.

@@ -48,13 +48,13 @@ func (b *Builder) imageTree(m *handoff.Mount) (tree int, err error) {
 	defer unix.Close(lower)
 	if b.fell.RootNested = m.ReadOnly; !m.ReadOnly {
 		b.out.Places = append(b.out.Places, handoff.Upper{Dst: "/", Dir: b.scratch.nextPart()})
-		lowers, err := b.lowers("/")
+		lowers, err := b.layers.of("/")
 		if err != nil {
 			return -1, err
 		}
 		defer closeAll(lowers)
 		if len(lowers) > 0 {
-			return b.over(append(slices.Clip(lowers), lower), &b.scratch, "/")
+			return b.layers.over(append(slices.Clip(lowers), lower), &b.scratch, "/")
 		}
 		tree, err = b.newOverlay([]int{lower}, mode&0o7777, &b.scratch)
 		if !overlayUnsupported(err) {

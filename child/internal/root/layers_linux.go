@@ -14,37 +14,38 @@ import (
 // layers are what overlays and private places have below what is written there: what other boxes have
 // left, the lowest first.
 type layers struct {
-	stack int // the scratches of boxes, to be attached; or -1
-	dirs  []int
-	stood bool // an overlay was made, so that there can be more
-	own   []int
+	*Builder
+	stack  int // the scratches of boxes, to be attached; or -1
+	dirs   []int
+	stood  bool  // an overlay was made, so that there can be more
+	handed []int // for others
 }
 
 const cloneFlags = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC
 
-// openLayers mounts the scratches of other boxes below this one's, where the kernel takes them for what overlays
+// open mounts the scratches of other boxes below this one's, where the kernel takes them for what overlays
 // lie on, and opens all the layers that the plan names. Each scratch has the one before it on a directory of its
 // own, and nothing of any of them is seen from inside: they go with the corner.
-func (b *Builder) openLayers() error {
-	if b.box.Stacked {
+func (b *layers) open() error {
+	if b.box.Scratch.Stacked {
 		if err := unix.Mkdirat(b.scratch.fd, handoff.BelowDir, 0o700); err != nil {
 			return fault.Of("mkdir", handoff.BelowDir, err)
 		}
-		if err := moveMount(b.layers.stack, b.scratch.fd, handoff.BelowDir); err != nil {
+		if err := moveMount(b.stack, b.scratch.fd, handoff.BelowDir); err != nil {
 			return err
 		}
-		_ = unix.Close(b.layers.stack)
+		_ = unix.Close(b.stack)
 	}
-	b.layers.dirs = make([]int, len(b.box.Layers))
+	b.dirs = make([]int, len(b.box.Scratch.Layers))
 	below := ""
-	for i := len(b.box.Layers) - 1; i >= 0; i-- {
-		l := &b.box.Layers[i]
+	for i := len(b.box.Scratch.Layers) - 1; i >= 0; i-- {
+		l := &b.box.Scratch.Layers[i]
 		if l.Src != "" {
 			fd, mode, err := openSource(&handoff.Mount{Src: l.Src, Dev: l.Dev, Ino: l.Ino})
 			if err != nil {
 				return err
 			}
-			if b.layers.dirs[i] = fd; !isDir(mode) {
+			if b.dirs[i] = fd; !isDir(mode) {
 				return fault.Of("open", l.Src, unix.ENOTDIR)
 			}
 			continue
@@ -54,7 +55,7 @@ func (b *Builder) openLayers() error {
 		if err != nil {
 			return fault.Of("openat2", below[1:], err)
 		}
-		b.layers.dirs[i] = fd
+		b.dirs[i] = fd
 	}
 	return nil
 }
@@ -68,10 +69,10 @@ func openIn(layer int, dir string) (int, error) {
 	})
 }
 
-// lowers opens what the layers have of a place, the highest first.
-func (b *Builder) lowers(dst string) (fds []int, err error) {
-	for i, layer := range slices.Backward(b.layers.dirs) {
-		l := &b.box.Layers[i]
+// of opens what the layers have of a place, the highest first.
+func (b *layers) of(dst string) (fds []int, err error) {
+	for i, layer := range slices.Backward(b.dirs) {
+		l := &b.box.Scratch.Layers[i]
 		dir := strings.TrimPrefix(dst, "/")
 		if dir == "" {
 			dir = "."
@@ -104,7 +105,7 @@ func closeAll(fds []int) {
 
 // over makes an overlay of layers, which gets the mode that the highest of them has, in a file system of ours.
 // A private place is one without a tree of the caller's below.
-func (b *Builder) over(lowers []int, in *scratch, dst string) (fd int, err error) {
+func (b *layers) over(lowers []int, in *scratch, dst string) (fd int, err error) {
 	st, err := stat(lowers[0], dst)
 	if err != nil {
 		return -1, err
@@ -117,8 +118,8 @@ func (b *Builder) over(lowers []int, in *scratch, dst string) (fd int, err error
 }
 
 // unlessLeft is err, unless that is that something is there already, which another box has left.
-func (b *Builder) unlessLeft(err error) error {
-	if len(b.box.Layers) > 0 && fault.Errno(err) == unix.EEXIST {
+func (b *layers) unlessLeft(err error) error {
+	if len(b.box.Scratch.Layers) > 0 && fault.Errno(err) == unix.EEXIST {
 		return nil
 	}
 	return err
@@ -128,7 +129,7 @@ func (b *Builder) unlessLeft(err error) error {
 func sizedDir(n int) string { return handoff.SizedDir + strconv.Itoa(n) }
 
 // mountSized mounts a tmpfs of its own size in the scratch, and gives what is to be shown: all of it, or an overlay in it.
-func (b *Builder) mountSized(fs int, m *handoff.Mount) (tree int, err error) {
+func (b *layers) mountSized(fs int, m *handoff.Mount) (tree int, err error) {
 	dir := sizedDir(len(b.sized))
 	if err := unix.Mkdirat(b.scratch.fd, dir, 0o700); err != nil {
 		return -1, fault.Of("mkdir", dir, err)
@@ -136,7 +137,7 @@ func (b *Builder) mountSized(fs int, m *handoff.Mount) (tree int, err error) {
 	if err := moveMount(fs, b.scratch.fd, dir); err != nil {
 		return -1, err
 	}
-	lowers, err := b.lowers(m.Dst)
+	lowers, err := b.of(m.Dst)
 	if err != nil {
 		return -1, err
 	}
@@ -153,15 +154,15 @@ func (b *Builder) mountSized(fs int, m *handoff.Mount) (tree int, err error) {
 // handOut makes the mounts by which others can stand on the scratch, once everything is in it: two of the
 // whole, one for who goes on in this box's place and one for another, and two of what is below, for
 // others that stand beside this one.
-func (b *Builder) handOut() error {
-	if !b.box.HandOut {
+func (b *layers) handOut() error {
+	if !b.box.Scratch.HandOut {
 		return nil
 	}
-	if b.out.NoLayers = b.tryLayers(); b.out.NoLayers != "" {
+	if b.out.NoLayers = b.try(); b.out.NoLayers != "" {
 		return nil
 	}
 	dirs := []string{"", ""}
-	if b.box.Stacked {
+	if b.box.Scratch.Stacked {
 		dirs = append(dirs, handoff.BelowDir, handoff.BelowDir)
 	}
 	for _, dir := range dirs {
@@ -173,17 +174,17 @@ func (b *Builder) handOut() error {
 		if err != nil {
 			return fault.Of("open_tree", corner+"/"+dir, err)
 		}
-		b.layers.own = append(b.layers.own, fd)
+		b.handed = append(b.handed, fd)
 	}
 	return nil
 }
 
-// tryLayers looks whether something can stand on a scratch of this kernel, and names the call that says no.
-func (b *Builder) tryLayers() string {
+// try looks whether something can stand on a scratch of this kernel, and names the call that says no.
+func (b *layers) try() string {
 	if b.fell.OverlayKeepDirs {
 		return "getxattr"
 	}
-	if b.layers.stood {
+	if b.stood {
 		return ""
 	}
 	part, err := b.scratch.part(0o700)
@@ -205,7 +206,7 @@ func (b *Builder) tryLayers() string {
 // underLayer says whether what is to be hidden is where it was, and not to be seen only because a layer has
 // something else there, or nothing. Then nobody has moved it away.
 func (k *masker) underLayer(m *handoff.Mount) bool {
-	if len(k.box.Layers) == 0 || m.Dev != 0 {
+	if len(k.box.Scratch.Layers) == 0 || m.Dev != 0 {
 		return false
 	}
 	var over *handoff.Mount

@@ -35,7 +35,7 @@ func (b *Builder) mountAll() error {
 		return err
 	}
 	closeAll(b.layers.dirs)
-	return b.handOut()
+	return b.layers.handOut()
 }
 
 func (b *Builder) mount(m *handoff.Mount) error {
@@ -43,9 +43,9 @@ func (b *Builder) mount(m *handoff.Mount) error {
 	case handoff.MountDir:
 		return b.makeDir(m.Dst, m.Mode)
 	case handoff.MountFile:
-		return b.unlessLeft(b.makeFile(m))
+		return b.layers.unlessLeft(b.makeFile(m))
 	case handoff.MountSymlink:
-		return b.unlessLeft(b.makeSymlink(m))
+		return b.layers.unlessLeft(b.makeSymlink(m))
 	case handoff.MountBind:
 		return b.bind(m)
 	case handoff.MountScratch:
@@ -120,13 +120,13 @@ func (b *Builder) private(m *handoff.Mount) error {
 	var lowers []int
 	if !m.ReadOnly { // else nobody has written there
 		var err error
-		if lowers, err = b.lowers(m.Dst); err != nil {
+		if lowers, err = b.layers.of(m.Dst); err != nil {
 			return err
 		}
 	}
 	defer closeAll(lowers)
 	if len(lowers) > 0 {
-		fd, err := b.over(lowers, &b.scratch, m.Dst)
+		fd, err := b.layers.over(lowers, &b.scratch, m.Dst)
 		if err != nil {
 			return err
 		}
@@ -160,8 +160,8 @@ func (b *Builder) tmpfs(m *handoff.Mount) error {
 		return err
 	}
 	tree := fd
-	if b.box.HandOut {
-		if tree, err = b.mountSized(fd, m); err != nil {
+	if b.box.Scratch.HandOut {
+		if tree, err = b.layers.mountSized(fd, m); err != nil {
 			return err
 		}
 	}
@@ -186,14 +186,14 @@ func (b *Builder) overlay(m *handoff.Mount) error {
 	}
 	defer unix.Close(lower)
 	upper := handoff.Upper{Dst: m.Dst, Dir: b.scratch.nextPart()}
-	lowers, err := b.lowers(m.Dst)
+	lowers, err := b.layers.of(m.Dst)
 	if err != nil {
 		return err
 	}
 	defer closeAll(lowers)
 	var fd int
 	if len(lowers) > 0 {
-		fd, err = b.over(append(slices.Clip(lowers), lower), &b.scratch, m.Dst)
+		fd, err = b.layers.over(append(slices.Clip(lowers), lower), &b.scratch, m.Dst)
 	} else {
 		fd, err = b.newOverlay([]int{lower}, mode&0o7777, &b.scratch)
 	}

@@ -34,6 +34,7 @@ type Builder struct {
 func New(box *handoff.Box, out *handoff.Built, stack int, renew func() error) *Builder {
 	b := &Builder{box: box, out: out, renew: renew, scratch: scratch{fd: -1}, layers: layers{stack: stack}}
 	b.tree = tree{image: box.Root.Kind != 0, fell: &out.Fallbacks, refuse: &box.Refuse}
+	b.layers.Builder = b
 	b.masker = masker{tree: &b.tree, box: box, scratch: &b.scratch, proc: -1}
 	return b
 }
@@ -55,13 +56,13 @@ var Steps = [...]struct {
 // Descriptors are what the outside needs of it, as handoff.Built says, and belong to the caller from here on.
 func (b *Builder) Descriptors() (fds []int) {
 	b.out.HasProc, b.out.HasScratch = b.masker.proc >= 0, b.scratch.fd >= 0
-	b.out.Sized, b.out.Stacks, b.out.IPC = uint8(len(b.sized)), uint8(len(b.layers.own)), uint8(len(b.ipc))
+	b.out.Sized, b.out.Stacks, b.out.IPC = uint8(len(b.sized)), uint8(len(b.layers.handed)), uint8(len(b.ipc))
 	for _, fd := range [...]int{b.masker.proc, b.scratch.fd} {
 		if fd >= 0 {
 			fds = append(fds, fd)
 		}
 	}
-	return append(append(append(fds, b.sized...), b.layers.own...), b.ipc...)
+	return append(append(append(fds, b.sized...), b.layers.handed...), b.ipc...)
 }
 
 // scratch is the one sized tmpfs behind every private writable place. It is
@@ -114,7 +115,7 @@ func (b *Builder) makeRoot() error {
 	if err := moveMount(b.scratch.fd, fd, corner); err != nil {
 		return err
 	}
-	if err := b.openLayers(); err != nil {
+	if err := b.layers.open(); err != nil {
 		return err
 	}
 	return b.imageRoot()

@@ -20,8 +20,8 @@ type identity struct {
 // it made is found by the next call.
 const maxPasses = 64
 
-// Alone says whether there is nobody but PID 1.
-func (t *Tree) Alone() (bool, error) {
+// Alone says whether there is nobody in a tree but PID 1.
+func Alone(t *Tree) (bool, error) {
 	err := t.list()
 	return len(t.pids) == 1 && t.pids[0] == t.root, err
 }

@@ -337,7 +337,7 @@ func (w *Watch) Alone() (bool, error) {
 		return false, err
 	}
 	defer t.Close()
-	return t.Alone()
+	return tree.Alone(t)
 }
 
 // Pause gives what stops everybody inside, by a view of its own on the same tree. The dog, which stops and continues by itself,

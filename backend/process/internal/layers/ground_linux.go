@@ -297,7 +297,7 @@ func (g *Ground) saveMemory(ctx context.Context, st *Store, base *Ground, meta s
 	g.mu.Lock()
 	if len(g.mounts) == 0 {
 		g.mu.Unlock()
-		return "", unix.ESTALE
+		return "", fmt.Errorf("no mount is left of what it stands on: %w", unix.ESTALE)
 	}
 	mount, err := unix.FcntlInt(uintptr(g.mounts[0]), unix.F_DUPFD_CLOEXEC, 0)
 	g.mu.Unlock()
