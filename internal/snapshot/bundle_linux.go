@@ -173,10 +173,8 @@ func (im *importer) refused(err error) error {
 	if im.ctx.Err() != nil {
 		return context.Cause(im.ctx)
 	}
-	for _, other := range []error{errSpace, errNoWhiteout, unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS} {
-		if errors.Is(err, other) {
-			return err
-		}
+	if ofHost(err) {
+		return err
 	}
 	return fmt.Errorf("%w: %w", ErrBundle, err)
 }

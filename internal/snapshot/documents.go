@@ -206,7 +206,7 @@ func (m *Meta) check() error {
 
 func validPlace(p string) error {
 	if !path.IsAbs(p) || path.Clean(p) != p || p != "/" && !validPath(p[1:]) {
-		return fmt.Errorf("place %.100q: it takes an absolute path without . and ..", p)
+		return fmt.Errorf("place %.100q: it takes an absolute path, and no . or .. in it", p)
 	}
 	return nil
 }

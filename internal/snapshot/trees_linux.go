@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // Trees gives the layers of a snapshot as directories, the bottom first. Each is unpacked once, and shared: nobody may
@@ -50,7 +53,7 @@ func (s *Store) Trees(ctx context.Context, id string) (trees []Tree, err error) 
 func (s *folder) tree(layer string) (Tree, error) {
 	t := Tree{Path: s.path + "/" + treesDir + "/" + layer}
 	for {
-		fd, err := openBeneath(s.fd(), treesDir+"/"+layer, dirFlags)
+		fd, err := linux.OpenBeneath(s.fd(), treesDir+"/"+layer, dirFlags)
 		if err != nil {
 			return t, err
 		}
@@ -105,6 +108,9 @@ func (s *Store) makeTree(ctx context.Context, in *Info, layer string) error {
 		return err
 	}
 	if err := s.unpackLayer(ctx, w, layer, f, budget); err != nil {
+		if !ofHost(err) && !errors.Is(err, ErrDamaged) { // it was taken once
+			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
 		return err
 	}
 	unlock2, err := s.lock(ctx)
@@ -141,7 +147,7 @@ func (s *folder) lockLayer(ctx context.Context, layer string) (unlock func(), er
 }
 
 func openBeneathFile(dir int, path string) (*os.File, error) {
-	fd, err := openBeneath(dir, path, unix.O_RDONLY|unix.O_NONBLOCK)
+	fd, err := linux.OpenBeneath(dir, path, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, err
 	}
