@@ -33,7 +33,7 @@ type node struct {
 
 func newFiles() *files {
 	return &files{watchers: map[*watcher]bool{},
-		all: map[string]*node{"/": {name: "/", mode: fs.ModeDir | 0o755}, "/tmp": {name: "tmp", mode: fs.ModeDir | 0o777}}}
+		all: map[string]*node{"/": {name: "/", mode: fs.ModeDir | 0o755}, "/tmp": {name: "tmp", mode: fs.ModeDir | fs.ModeSticky | 0o777}}}
 }
 
 func (f *files) copy() map[string]*node {

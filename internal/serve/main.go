@@ -33,6 +33,10 @@ The local API: sandboxes and runs by HTTP. GET /v1/openapi.json describes it; do
   --allow-uid UID       a user who may connect to the unix socket, beside its own; repeatable
   --ceiling NAME|FILE   no policy may be wider than this profile, or this file
   --profile NAME        of requests that name none
+  --state DIR           what outlives the server: snapshots. $XDG_STATE_HOME/confine/serve, or that of systemd
+  --max-snapshots N     of one user or token (100; 0: any number)
+  --max-snapshot-bytes SIZE
+                        of all snapshots of one user or token (16G; 0: any number)
   --max-sandboxes N     at one time (256)
   --max-per-owner N     of one user or token (0: as many)
 `
@@ -79,6 +83,9 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 	profile := flags.String("profile", "", "")
 	most := flags.Int("max-sandboxes", 256, "")
 	perOwner := flags.Int("max-per-owner", 0, "")
+	state := flags.String("state", "", "")
+	snapshots := flags.Int("max-snapshots", 100, "")
+	snapshotBytes := flags.String("max-snapshot-bytes", "16G", "")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return err
@@ -109,6 +116,13 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 			return &config.UsageError{Msg: *tokenFile + ": " + err.Error()}
 		}
 	}
+	o := sandboxes.Options{Backend: backends, Max: *most, MaxPerOwner: *perOwner, MaxSnapshots: *snapshots}
+	if o.MaxSnapshotBytes, err = config.ParseSize(*snapshotBytes); err != nil {
+		return &config.UsageError{Msg: "--max-snapshot-bytes: " + err.Error()}
+	}
+	if err := s.prepareState(*state, &o, said); err != nil {
+		return err
+	}
 	listeners, err := open(listen, len(uids) > 0)
 	if err != nil {
 		return err
@@ -127,7 +141,7 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 			s.Hidden = append(s.Hidden, path)
 		}
 	}
-	s.Manager = sandboxes.New(sandboxes.Options{Backend: backends, Max: *most, MaxPerOwner: *perOwner})
+	s.Manager = sandboxes.New(o)
 	return s.Serve(ctx, listeners...)
 }
 

@@ -39,7 +39,7 @@ type keyOf struct{ path, key string }
 
 // answer is one that was given, or is being made.
 type answer struct {
-	digest [sha256.Size]byte // of the request's body
+	digest [sha256.Size]byte // of the request's query and body
 	at     time.Time
 	made   chan struct{} // closed when the rest is there
 	code   int           // 0: there is nothing to give again
@@ -68,7 +68,7 @@ func (s *Server) once(do func(*call) error) func(*call) error {
 		}
 		key := keyOf{c.URL.Path, word}
 		for {
-			a, mine, err := s.keys.claim(c.owner, key, sha256.Sum256(body))
+			a, mine, err := s.keys.claim(c.owner, key, sha256.Sum256(append([]byte(c.URL.RawQuery+"\n"), body...)))
 			if err != nil {
 				return err
 			}

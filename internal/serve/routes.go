@@ -26,7 +26,7 @@ type (
 func (s *Server) routes() map[string]map[string]route {
 	get := func(do func(*call) error) map[string]route { return map[string]route{http.MethodGet: {do: do}} }
 	post := func(do func(*call) error) map[string]route { return map[string]route{http.MethodPost: {do: do}} }
-	process, file := processRoutes{s}, fileRoutes{s}
+	process, file, change, snapshot := processRoutes{s}, fileRoutes{s}, changeRoutes{s}, snapshotRoutes{s}
 	const box = "/v1/sandboxes/{id}"
 	return map[string]map[string]route{
 		"/v1/healthz":      {http.MethodGet: {do: s.health, open: true}},
@@ -43,6 +43,17 @@ func (s *Server) routes() map[string]map[string]route {
 			http.MethodPatch:  {do: s.change},
 			http.MethodDelete: {do: s.remove},
 		},
+		"/v1/snapshots": get(snapshot.list),
+		"/v1/snapshots/{snapshot}": {
+			http.MethodGet:    {do: snapshot.download},
+			http.MethodPut:    {do: snapshot.upload},
+			http.MethodDelete: {do: snapshot.drop},
+		},
+		box + "/snapshots":                 post(s.once(snapshot.take)),
+		box + "/restore":                   post(snapshot.restore),
+		box + "/fork":                      post(s.once(snapshot.fork)),
+		box + "/diff":                      get(change.diff),
+		box + "/apply":                     post(s.once(change.apply)),
 		box + "/exec":                      post(s.once(s.exec)),
 		box + "/events":                    get(s.events),
 		box + "/processes":                 get(process.processes),

@@ -60,6 +60,7 @@ type createDoc struct {
 	Labels      map[string]string `json:"labels"`
 	Lifetime    *duration         `json:"lifetime"`
 	IdleTimeout *duration         `json:"idle_timeout"`
+	From        string            `json:"from"` // the ID or the name of a snapshot that it begins with
 }
 
 // What a sandbox has where nobody says it.
@@ -93,7 +94,7 @@ func (s *Server) request(d *createDoc) (r sandboxes.Request, err error) {
 	if len(d.Name) > maxWord {
 		return r, fail(http.StatusUnprocessableEntity, codeBadRequest, "the name has more than 256 bytes")
 	}
-	r = sandboxes.Request{Name: d.Name, Labels: d.Labels, Lifetime: defaultLifetime, Idle: defaultIdle}
+	r = sandboxes.Request{Name: d.Name, Labels: d.Labels, From: d.From, Lifetime: defaultLifetime, Idle: defaultIdle}
 	if d.Lifetime != nil {
 		r.Lifetime = time.Duration(*d.Lifetime)
 	}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,8 @@ type Server struct {
 	Ceiling *config.Policy
 	// Profile is that of requests that name none; empty: as in a run.
 	Profile string
+	// Changes is the directory of what is looked at of sandboxes' changes; empty: nobody looks.
+	Changes string
 	// Hidden are files that no sandbox shows: the server's socket and its tokens.
 	Hidden []string
 	// Environ is what policies pass to processes of.
@@ -40,12 +43,13 @@ type Server struct {
 	// Version is the program's.
 	Version string
 
-	ports map[string]bool // of TCP
-	keys  keys
+	ports   map[string]bool // of TCP
+	keys    keys
+	stats   stats
+	reviews reviews
 	// What each owner has of the server now.
 	bodies   bodies
 	requests share
-	stats    stats
 }
 
 // bodyTime is the most between two reads of a body. Tests have less.
@@ -173,6 +177,20 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[strin
 		s.stats.problems.Add(1)
 		refuse(w, err)
 	}
+}
+
+// readOr is read, of a body that may be empty.
+func (c *call) readOr(v any) error {
+	body := bufio.NewReader(c.Body)
+	if _, err := body.Peek(1); err == io.EOF {
+		return nil
+	}
+	inner := *c
+	request := *c.Request
+	inner.Request, request.Body = &request, io.NopCloser(body)
+	err := inner.read(v)
+	c.done = inner.done
+	return err
 }
 
 // read reads the body, which is one document with no fields that nobody knows.
