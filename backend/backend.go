@@ -48,6 +48,12 @@ type Keeper interface {
 	Kept(dir, id string) (Snapshot, error)
 }
 
+// Prover is a sandbox that shows that it waits for work.
+type Prover interface {
+	// Ready waits for that, and is an error where there is none.
+	Ready(ctx context.Context) error
+}
+
 // Spec is what a sandbox is to be, on any system.
 type Spec struct {
 	Policy *config.Policy

@@ -51,6 +51,13 @@ func (s *state) serve() {
 				runtime.GOMAXPROCS(2) // neither waits until the runtime's monitor sees that the other does
 				go s.reap()
 			}
+		case *handoff.Ping:
+			s.mu.Lock()
+			err := linux.SendFrame(sock, frame)
+			s.mu.Unlock()
+			if err != nil {
+				exit(125)
+			}
 		case *handoff.Close:
 			s.mu.Lock()
 			s.close()

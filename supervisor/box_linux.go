@@ -36,6 +36,7 @@ type box struct {
 	ending          // why there is no box, or none any more
 	last   []func() // what is to be closed when nobody is left
 
+	pings
 	watch *watch.Watch
 	masks *masks
 	trees *disk.Watchdog
@@ -218,6 +219,8 @@ func (b *box) hear(e event) {
 		}
 	case *handoff.Built:
 		b.hearBuilt(e.built(m))
+	case *handoff.Ping:
+		b.pinged(m)
 	case *handoff.Closed:
 		b.use(&m.Used)
 		b.closed = m
