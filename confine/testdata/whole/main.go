@@ -74,6 +74,18 @@ func use(ctx context.Context) error {
 	if snapshot, err = box.Snapshot(ctx); err == nil {
 		fmt.Println(snapshot.ID(), box.Restore(ctx, snapshot), snapshot.Close())
 	}
+	var pool *confine.Pool
+	if pool, err = confine.NewPool(ctx, policy, confine.PoolOptions{Min: 1, Max: 2, Age: time.Minute}, options...); err != nil {
+		return err
+	}
+	_, _ = pool.Command("true").Run()
+	_, _ = pool.CommandContext(ctx, "true").Run()
+	if box, err := pool.Open(ctx); err == nil {
+		_, _ = box.Close()
+	}
+	var stats confine.PoolStats = pool.Stats()
+	fmt.Println(stats.Ready)
+	pool.Close()
 	var whole *confine.BoxReport
 	whole, err = box.Close()
 	fmt.Println(whole.Usage)
