@@ -40,7 +40,7 @@ func (s *state) serve() {
 		case *handoff.Exec:
 			pidfd, only := s.exec(f, fds), f.Last && s.box.Has(unix.CLONE_NEWPID)
 			if !only || !endsSoon(pidfd) {
-				linux.ForgetData()
+				linux.ForgetImage()
 			}
 			_ = unix.Close(pidfd)
 			switch {

@@ -59,6 +59,9 @@ func notIgnored() []os.Signal {
 // forgetAfter is when signals have their default action again after a run, if there is still something to do.
 const forgetAfter = 10 * time.Millisecond
 
+// restAfter is when confine has done what it does at the start of a run, and only waits, mostly.
+const restAfter = 200 * time.Millisecond
+
 // runs counts those that have begun.
 var runs atomic.Int64
 
@@ -124,6 +127,7 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 	if !io.Capture && r.Invocation.Log != "quiet" {
 		io.Last = func(text []byte) { last = text }
 	}
+	defer time.AfterFunc(restAfter, linux.ForgetImage).Stop()
 	var planned *process.Plan
 	var begun string // where the target starts; "": that was said, or chosen
 	report, err := process.Execute(ctx, &r.Policy, command, io.Options, func(plan *process.Plan) {

@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ForgetData takes the pages of the executable's read-only data out of this
+// ForgetImage takes the pages of the executable's code and read-only data out of this
 // process's page table. The kernel maps them in by the dozen when one of them is
 // touched, and a process that has started touches few; those come back from the
 // page cache.
-func ForgetData() {
+func ForgetImage() {
 	aux, err := unix.Auxv()
 	if err != nil {
 		return
@@ -39,7 +39,7 @@ func ForgetData() {
 	}
 	for i := range headers {
 		h := &headers[i]
-		if h.kind != ptLoad || h.flags != pfRead {
+		if h.kind != ptLoad || h.flags&pfWrite != 0 {
 			continue
 		}
 		first := (base + h.address) &^ (uintptr(unix.Getpagesize()) - 1)
@@ -52,7 +52,7 @@ const (
 	atPhnum = 5 // AT_PHNUM
 	ptLoad  = 1 // PT_LOAD
 	ptPhdr  = 6 // PT_PHDR
-	pfRead  = 4 // PF_R
+	pfWrite = 2 // PF_W
 )
 
 // programHeader is Elf64_Phdr.

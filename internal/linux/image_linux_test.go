@@ -22,11 +22,13 @@ func resident(t *testing.T, access string) int {
 	return n
 }
 
-func TestForgetData(t *testing.T) {
-	resident(t, "r--p")
-	before := resident(t, "r--p") // what asking for it needs is there now
-	ForgetData()
-	if after := resident(t, "r--p"); after >= before {
-		t.Errorf("%d KiB, and then %d", before, after)
+func TestForgetImage(t *testing.T) {
+	for _, access := range []string{"r--p", "r-xp"} {
+		resident(t, access)
+		before := resident(t, access) // what asking for it needs is there now
+		ForgetImage()
+		if after := resident(t, access); after >= before {
+			t.Errorf("%s: %d KiB, and then %d", access, before, after)
+		}
 	}
 }

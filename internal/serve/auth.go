@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -12,31 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/confine-run/confine/internal/sandboxes"
+	"github.com/confine-run/confine/internal/sockets"
 )
-
-// peer is who is at the other end of a connection.
-type peer struct {
-	uid  int  // of a unix socket; -1: nobody knows
-	tcp  bool // a token is needed
-	conn syscall.Conn
-}
-
-type peerKey struct{}
-
-// connContext is for [http.Server]: it remembers the peer of a connection, as the kernel says.
-func connContext(ctx context.Context, c net.Conn) context.Context {
-	p := peer{uid: -1, tcp: true}
-	switch c := c.(type) {
-	case unixConn:
-		p = peer{uid: peerUID(c.UnixConn), conn: c.UnixConn}
-	case conn:
-		p.conn, _ = c.Conn.(syscall.Conn)
-	}
-	return context.WithValue(ctx, peerKey{}, p)
-}
 
 // Token is the digest of a secret that gives access on TCP. Each is an owner of its own.
 type Token [sha256.Size]byte
@@ -65,14 +43,14 @@ func (s *Server) authenticate(r *http.Request) (sandboxes.Owner, error) {
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
 		return "", fail(http.StatusForbidden, codeForbidden, "requests from pages in a browser are refused")
 	}
-	p, ok := r.Context().Value(peerKey{}).(peer)
+	p := sockets.PeerOf(r)
 	switch {
-	case !ok:
+	case p == nil:
 		return "", fail(http.StatusForbidden, codeForbidden, "nobody knows who asks")
-	case p.tcp:
+	case p.TCP:
 		return s.byToken(r)
-	case p.uid >= 0 && (p.uid == os.Geteuid() || slices.Contains(s.AllowUIDs, p.uid)):
-		return OwnerOf(p.uid), nil
+	case p.UID >= 0 && (p.UID == os.Geteuid() || slices.Contains(s.AllowUIDs, p.UID)):
+		return OwnerOf(p.UID), nil
 	}
 	return "", fail(http.StatusForbidden, codeForbidden, "this user may not use the server").hint("the server's owner allows it by --allow-uid")
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/sandboxes"
+	"github.com/confine-run/confine/internal/sockets"
 	"github.com/confine-run/confine/status"
 )
 
@@ -33,7 +34,7 @@ func NewClient(socket string) *Client {
 }
 
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
-	return dialUnix(ctx, c.socket)
+	return sockets.Dial(ctx, c.socket)
 }
 
 // Error is what a server refused.

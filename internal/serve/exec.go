@@ -329,11 +329,10 @@ func (c *call) follow(r *sandboxes.Reader) error {
 
 // watch cancels what a client that is gone has begun. net/http looks for that only when the whole body was read.
 func (c *call) watch(ctx context.Context, cancel func()) {
-	p, _ := c.Context().Value(peerKey{}).(peer)
-	for p.conn != nil {
+	for {
 		select {
 		case <-time.After(200 * time.Millisecond):
-			if hungUp(p.conn) {
+			if c.peer.HungUp() {
 				cancel()
 			}
 		case <-ctx.Done():

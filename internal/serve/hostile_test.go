@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,8 +17,8 @@ import (
 	"time"
 )
 
-// Clients that are slow, leave in the middle, or send what they like. What comes back is a problem or nothing, and of all of
-// them no goroutine and no descriptor is left.
+// Ten thousand clients that are slow, leave in the middle, or send what they like. What comes back is a document, a problem or
+// nothing, and of all of them no goroutine, no descriptor and little memory is left.
 func TestHostileClientsLeaveNothing(t *testing.T) {
 	_, c := newServer(t, nil)
 	path := ""
@@ -33,6 +34,7 @@ func TestHostileClientsLeaveNothing(t *testing.T) {
 	box := c.open(doc{})
 	process := c.want(201, "POST", box+"/exec", doc{"argv": []string{"sleep"}, "detach": true, "open_stdin": true}, nil).Header.Get("Location")
 	const head = " HTTP/1.1\r\nHost: c\r\n"
+	hear := func(c net.Conn) { hear(t, c) }
 	attempts := map[string]func(conn net.Conn){
 		"nothing":               func(net.Conn) {},
 		"half a line":           func(c net.Conn) { fmt.Fprint(c, "GET /v1/sand") },
@@ -87,9 +89,10 @@ func TestHostileClientsLeaveNothing(t *testing.T) {
 	}
 	before := census()
 	var group sync.WaitGroup
-	for range 8 {
+	const clients, each = 50, 200
+	for range clients {
 		group.Go(func() {
-			for range 20 {
+			for range each {
 				conn := connect()
 				attempts[names[rand.IntN(len(names))]](conn)
 				_ = conn.Close()
@@ -120,10 +123,20 @@ func post(c net.Conn, path, body string, more ...string) {
 	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: c\r\n%sContent-Length: %d\r\n\r\n%s", path, strings.Join(append(more, ""), "\r\n"), len(body), body)
 }
 
-// hear reads what comes.
-func hear(c net.Conn) {
-	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-	_, _ = io.Copy(io.Discard, io.LimitReader(c, 1<<20))
+// hear reads an answer, if one comes. One that is an error has to be a problem.
+func hear(t *testing.T, c net.Conn) {
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return
+	}
+	text, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	if r.StatusCode < 400 {
+		return
+	}
+	var p problem
+	if err := json.Unmarshal(text, &p); err != nil || r.Header.Get("Content-Type") != problemType || p.Status != r.StatusCode || p.Code == "" || p.Detail == "" {
+		t.Errorf("%s: %q: %s", r.Status, r.Header.Get("Content-Type"), text)
+	}
 }
 
 type counted struct {

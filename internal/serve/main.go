@@ -19,6 +19,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/sandboxes"
+	"github.com/confine-run/confine/internal/sockets"
 	"github.com/confine-run/confine/status"
 )
 
@@ -26,8 +27,8 @@ const usage = `usage: confine serve [--listen unix:PATH|HOST:PORT]… [options]
 
 The local API: sandboxes and runs by HTTP. GET /v1/openapi.json describes it; docs/API.md is its manual.
 
-  --listen ADDRESS      unix:PATH or HOST:PORT; repeatable. Without it: $XDG_RUNTIME_DIR/confine/serve.sock, or the
-                        sockets that systemd passes
+  --listen ADDRESS      unix:PATH or HOST:PORT; repeatable. Without it: the sockets that systemd passes, or $XDG_RUNTIME_DIR/confine/serve.sock
+                        (/tmp/confine-UID/serve.sock where there is no such directory)
   --token-file FILE     tokens for TCP, one a line, of 32 characters or more; a TCP address needs it
   --allow-uid UID       a user who may connect to the unix socket, beside its own; repeatable
   --ceiling NAME|FILE   no policy may be wider than this profile, or this file
@@ -112,6 +113,7 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 	if err != nil {
 		return err
 	}
+	s.Hidden = append(s.Hidden, sockets.Dir()) // those of sessions are there, too
 	for _, l := range listeners {
 		if addr, ok := l.Addr().(*net.UnixAddr); ok {
 			s.Hidden = append(s.Hidden, addr.Name)
@@ -174,14 +176,14 @@ func open(addresses []string, shared bool) ([]net.Listener, error) {
 		return passed, err
 	}
 	if len(addresses) == 0 {
-		path, err := DefaultSocket()
-		if err != nil {
+		dir := sockets.Dir()
+		if err := sockets.Own(dir); err != nil {
 			return nil, err
 		}
-		addresses = []string{"unix:" + path}
+		addresses = []string{"unix:" + filepath.Join(dir, "serve.sock")}
 	}
 	for _, address := range addresses {
-		l, err := Listen(address, shared)
+		l, err := sockets.Listen(address, shared)
 		if err != nil {
 			for _, l := range passed {
 				_ = l.Close()

@@ -131,6 +131,14 @@ func reply(w http.ResponseWriter, code int, v any) {
 	_, _ = w.Write(append(text, '\n'))
 }
 
+// plainProblem is the answer to what is no request.
+func plainProblem(code int, text string) (kind string, body []byte) {
+	body, _ = json.Marshal(fail(code, codeBadRequest, text)) // plain data
+	return problemType, body
+}
+
+const problemType = "application/problem+json"
+
 // refuse writes an error.
 func refuse(w http.ResponseWriter, err error) {
 	p := problemOf(err)
@@ -138,7 +146,7 @@ func refuse(w http.ResponseWriter, err error) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	text, _ := json.Marshal(p) // plain data
-	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Content-Type", problemType)
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(text, '\n'))
 }

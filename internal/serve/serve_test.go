@@ -21,6 +21,7 @@ import (
 	"github.com/confine-run/confine/confine/confinetest"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/sandboxes"
+	"github.com/confine-run/confine/internal/sockets"
 )
 
 // play plays the processes of these tests.
@@ -75,7 +76,7 @@ func newServer(t *testing.T, change func(*Server)) (*Server, *client) {
 		change(s)
 	}
 	path := filepath.Join(t.TempDir(), "s")
-	l, err := Listen("unix:"+path, false)
+	l, err := sockets.Listen("unix:"+path, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -500,7 +501,7 @@ func TestTCPNeedsATokenAndItsOwnName(t *testing.T) {
 	if _, err := ParseTokens("short"); err == nil {
 		t.Error("a short token")
 	}
-	l, err := Listen("127.0.0.1:0", false)
+	l, err := sockets.Listen("127.0.0.1:0", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -556,34 +557,5 @@ func TestTheDescriptionHasEveryRoute(t *testing.T) {
 	slices.Sort(served)
 	if !slices.Equal(described, served) {
 		t.Errorf("described:\n%s\nserved:\n%s", strings.Join(described, "\n"), strings.Join(served, "\n"))
-	}
-}
-
-func TestASocketThatNobodyAnswersOnIsReplaced(t *testing.T) {
-	path := filepath.Join(t.TempDir(), strings.Repeat("d", 120), "s") // longer than the kernel takes
-	l, err := Listen("unix:"+path, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info, err)
-	}
-	if _, err := Listen("unix:"+path, false); err == nil {
-		t.Error("a second one")
-	}
-	abandon(l)
-	l, err = Listen("unix:"+path, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Listen("unix:"+path, false); err == nil {
-		t.Error("in the place of a file")
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Error(err)
 	}
 }

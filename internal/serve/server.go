@@ -17,6 +17,7 @@ import (
 
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/sandboxes"
+	"github.com/confine-run/confine/internal/sockets"
 )
 
 // Server is what a server is started with.
@@ -72,7 +73,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		}
 	}
 	server := &http.Server{
-		Handler: s.handler(), ConnContext: connContext, MaxHeaderBytes: maxHeader,
+		Handler: s.handler(), ConnContext: sockets.Context, ConnState: sockets.State, MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		ErrorLog: log.New(io.Discard, "", 0), // what clients do wrong is no news
 	}
@@ -80,7 +81,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	failed := make(chan error, len(listeners))
 	room := make(chan struct{}, maxConns)
 	for _, l := range listeners {
-		group.Go(func() { failed <- server.Serve(&limited{l, room}) })
+		group.Go(func() { failed <- server.Serve(sockets.Bound(l, room, plainProblem)) })
 	}
 	var err error
 	select {
@@ -100,51 +101,11 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	return err
 }
 
-// limited is a listener with room for so many connections.
-type limited struct {
-	net.Listener
-	room chan struct{}
-}
-
-func (l *limited) Accept() (net.Conn, error) {
-	l.room <- struct{}{}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.room
-		return nil, err
-	}
-	free := sync.OnceFunc(func() { <-l.room })
-	if unix, ok := c.(*net.UnixConn); ok {
-		return unixConn{unix, free}, nil
-	}
-	return conn{c, free}, nil
-}
-
-// conn frees its room when it is closed.
-type conn struct {
-	net.Conn
-	free func()
-}
-
-func (c conn) Close() error {
-	defer c.free()
-	return c.Conn.Close()
-}
-
-type unixConn struct {
-	*net.UnixConn
-	free func()
-}
-
-func (c unixConn) Close() error {
-	defer c.free()
-	return c.UnixConn.Close()
-}
-
 // call is a request whose owner is known.
 type call struct {
 	*http.Request
 	w       http.ResponseWriter
+	peer    *sockets.Peer
 	owner   sandboxes.Owner
 	control *http.ResponseController
 }
@@ -168,6 +129,7 @@ func (s *Server) handler() http.Handler {
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[string]route) {
 	c := &call{w: w, Request: r, control: http.NewResponseController(w)}
+	c.peer = sockets.PeerOf(r)
 	s.stats.requests.Add(1)
 	method := r.Method
 	if _, ok := methods[method]; !ok && method == http.MethodHead {

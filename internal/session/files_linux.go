@@ -4,17 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/sandboxes"
+	"github.com/confine-run/confine/internal/sockets"
 )
 
 // info is what is known of a session, as long as its files are there.
@@ -34,34 +33,12 @@ func (i *info) socket() string { return filepath.Join(i.dir, "sock") }
 
 // base is the directory of all sessions of this user, who alone can look into it.
 func base() (string, error) {
-	dir := os.Getenv("XDG_RUNTIME_DIR")
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(os.TempDir(), "confine-"+strconv.Itoa(os.Geteuid()))
-	} else {
-		dir = filepath.Join(dir, "confine")
+	dir := sockets.Dir()
+	if err := sockets.Own(dir); err != nil {
+		return "", err
 	}
-	for _, d := range []string{dir, filepath.Join(dir, "sessions")} {
-		if err := os.Mkdir(d, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return "", err
-		}
-		if err := own(d); err != nil {
-			return "", err
-		}
-	}
-	return filepath.Join(dir, "sessions"), nil
-}
-
-// own refuses a directory that somebody else has, or can write to.
-func own(dir string) error {
-	i, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	st, ok := i.Sys().(*syscall.Stat_t)
-	if !i.IsDir() || !ok || int(st.Uid) != os.Geteuid() || i.Mode().Perm()&0o077 != 0 {
-		return &config.UsageError{Msg: fmt.Sprintf("%q is not a directory of your own that nobody else can open", dir), Hint: "remove it, or set XDG_RUNTIME_DIR"}
-	}
-	return nil
+	dir = filepath.Join(dir, "sessions")
+	return dir, sockets.Own(dir)
 }
 
 // list gives all sessions whose files are there, the oldest first. One whose supervisor was killed is among the ended.

@@ -20,6 +20,7 @@ import (
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/internal/serve"
+	"github.com/confine-run/confine/internal/sockets"
 	"github.com/confine-run/confine/status"
 )
 
@@ -145,7 +146,7 @@ func (s *startLine) hold(ctx context.Context, backends func(*config.Policy) back
 		return err
 	}
 	defer lock.Close()
-	listener, err := serve.Listen("unix:"+i.socket(), false)
+	listener, err := sockets.Listen("unix:"+i.socket(), false)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(i.dir))
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package serve
+package sockets
 
 import (
 	"context"
@@ -51,8 +51,8 @@ func (s *socket) Close() error {
 	return err
 }
 
-// dialUnix connects to a socket.
-func dialUnix(ctx context.Context, path string) (net.Conn, error) {
+// Dial connects to a socket.
+func Dial(ctx context.Context, path string) (net.Conn, error) {
 	short, done, err := shorten(path)
 	if err != nil {
 		return nil, err
@@ -78,4 +78,9 @@ func shorten(path string) (short string, done func(), err error) {
 		return "", nil, errors.Join(&os.PathError{Op: "bind", Path: path, Err: syscall.ENAMETOOLONG}, dir.Close())
 	}
 	return short, func() { _ = dir.Close() }, nil
+}
+
+func isOwn(dir os.FileInfo) bool {
+	st, ok := dir.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid() && dir.Mode().Perm()&0o077 == 0
 }

@@ -1,4 +1,4 @@
-package serve
+package sockets
 
 import (
 	"net"
@@ -22,11 +22,19 @@ func peerUID(c *net.UnixConn) int {
 		if err != nil || cred.Pid <= 0 {
 			return
 		}
+		// Numbers are used again, when who connected has ended and somebody else has the connection (Linux 6.5; before that nobody can tell).
+		alive := func() bool { return true }
+		if pidfd, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD); err == nil {
+			defer unix.Close(pidfd)
+			alive = func() bool { return unix.PidfdSendSignal(pidfd, 0, nil, 0) != unix.ESRCH }
+		} else if err != unix.ENOPROTOOPT {
+			return
+		}
 		own, err := os.Readlink("/proc/self/ns/pid")
 		if err != nil {
 			return
 		}
-		if its, err := os.Readlink("/proc/" + strconv.Itoa(int(cred.Pid)) + "/ns/pid"); err == nil && its == own {
+		if its, err := os.Readlink("/proc/" + strconv.Itoa(int(cred.Pid)) + "/ns/pid"); err == nil && its == own && alive() {
 			uid = int(cred.Uid)
 		}
 	})

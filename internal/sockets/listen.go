@@ -1,25 +1,42 @@
-package serve
+package sockets
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/confine-run/confine/internal/config"
 )
 
-// DefaultSocket is where a server listens, and a client looks, when nobody says where.
-func DefaultSocket() (string, error) {
-	dir := os.Getenv("XDG_RUNTIME_DIR")
-	if !filepath.IsAbs(dir) {
-		return "", &config.UsageError{Msg: "there is no XDG_RUNTIME_DIR for a socket", Hint: "name one: --listen unix:PATH"}
+// Dir is the directory of a user's sockets, which nobody else can look into: $XDG_RUNTIME_DIR/confine, or one of that user's own in
+// the directory of temporary files. [Own] makes it.
+func Dir() string {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "confine")
 	}
-	return filepath.Join(dir, "confine", "serve.sock"), nil
+	return filepath.Join(os.TempDir(), "confine-"+strconv.Itoa(os.Geteuid()))
+}
+
+// Own makes a directory, and refuses one that somebody else has or can look into.
+func Own(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	i, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if !i.IsDir() || !isOwn(i) {
+		return &config.UsageError{Msg: fmt.Sprintf("%q is not a directory of your own that nobody else can open", dir), Hint: "remove it, or set XDG_RUNTIME_DIR"}
+	}
+	return nil
 }
 
 // Listen opens "unix:PATH" or "HOST:PORT". A socket that nobody answers on any more is replaced. What is shared are users beside
@@ -62,7 +79,7 @@ func removeStale(path string) error {
 	if info.Mode().Type() != os.ModeSocket {
 		return &config.UsageError{Msg: path + " is there, and is no socket"}
 	}
-	c, err := dialUnix(context.Background(), path)
+	c, err := Dial(context.Background(), path)
 	if err == nil {
 		_ = c.Close()
 		return &config.UsageError{Msg: "a server answers on " + path + " already"}
