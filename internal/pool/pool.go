@@ -173,6 +173,16 @@ func (c *Claimed) Close() (*status.BoxReport, error) {
 	return c.Sandbox.Close()
 }
 
+// Spec is what the pool's sandboxes are to be.
+func (p *Pool) Spec() (*backend.Spec, error) {
+	now := p.plan("")
+	if now.spec == nil {
+		return nil, now.err
+	}
+	own := *now.spec
+	return &own, nil
+}
+
 // Claim gives a sandbox, which ends with ctx. If command is not empty, it is one that shows what the command of this
 // name needs. A sandbox that can't be built is a *backend.BuildError; any other error is about what was asked for.
 func (p *Pool) Claim(ctx context.Context, command string) (*Claimed, error) {
@@ -246,6 +256,16 @@ func (p *Pool) poke() {
 // Retire ends a sandbox that was claimed, in the background, when no claim is being served.
 func (c *Claimed) Retire() {
 	go c.pool.while(func() { teardown(func() { _, _ = c.Close() }) })
+}
+
+// Background is the sandbox for somebody who doesn't wait for its end: Close gives way to claims, as Retire does.
+func (c *Claimed) Background() backend.Sandbox { return background{c} }
+
+type background struct{ *Claimed }
+
+func (b background) Close() (r *status.BoxReport, err error) {
+	teardown(func() { r, err = b.Claimed.Close() })
+	return r, err
 }
 
 // while does something that Close waits for, if the pool isn't closed yet.

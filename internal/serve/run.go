@@ -29,7 +29,8 @@ type runDoc struct {
 // ranDoc is what became of a run.
 type ranDoc struct {
 	resultDoc
-	Sandbox *status.BoxReport `json:"sandbox"`
+	ID      string            `json:"id"`                // of the sandbox
+	Sandbox *status.BoxReport `json:"sandbox,omitempty"` // not of one that came from a pool: nobody waits for its end
 	Files   map[string]octets `json:"files,omitempty"`
 	Missing map[string]string `json:"missing,omitempty"` // what could not be collected, and why
 }
@@ -51,20 +52,19 @@ func (s *Server) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	spec, err := s.spec(d.Policy, d.Dir)
-	if err != nil {
+	var request sandboxes.Request
+	if err := (poolRoutes{s}).fill(&request, d.Policy, d.Dir, d.Argv); err != nil {
 		return err
 	}
-	spec.Argv = d.Argv
 	s.stats.runs.Add(1)
-	b, err := s.Manager.Create(c.Context(), c.owner, sandboxes.Request{Spec: spec})
+	b, err := s.Manager.Create(c.Context(), c.owner, request)
 	if err != nil {
 		return err
 	}
-	defer b.Close(sandboxes.CauseClosed, "the run's client has left")
-	base := spec.Policy.Filesystem.Chdir
+	defer b.End(sandboxes.CauseClosed, "the run's client has left")
+	base := request.Spec.Policy.Filesystem.Chdir
 	if base == "" {
-		base = spec.Dir
+		base = request.Spec.Dir
 	}
 	for name, data := range d.Files {
 		if err := write(b.Files(), absolute(base, name), data); err != nil {
@@ -96,7 +96,10 @@ func (s *Server) run(c *call) error {
 		r.Files[name] = data
 		room -= int64(len(data))
 	}
-	r.Sandbox = b.Close(sandboxes.CauseClosed, "its only process has ended").Report
+	if end := b.End(sandboxes.CauseClosed, "its only process has ended"); end != nil {
+		r.Sandbox = end.Report
+	}
+	r.ID = b.ID
 	reply(c.w, http.StatusOK, r)
 	return nil
 }

@@ -41,6 +41,7 @@ type Server struct {
 	Version string
 
 	ports map[string]bool // of TCP
+	pools []*profilePool
 	keys  keys
 	stats stats
 }
@@ -89,6 +90,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	case err = <-failed:
 	}
 	s.Manager.Close()
+	poolRoutes{s}.close()
 	last, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if server.Shutdown(last) != nil {
