@@ -27,6 +27,7 @@ type streams struct {
 	source [3]int // our ends of 1 and 2
 	out    [3]*output.Stream
 	begun  bool
+	later  bool // the pump may start a moment later
 	err    error
 	watch  atomic.Pointer[watch.Watch] // that looks when something is written to 2
 
@@ -76,6 +77,10 @@ func (s *streams) handedOver() {
 // onPTY says whether some stream is a pty, which comes with the target.
 func (s *streams) onPTY() bool { return s.tty != [3]bool{} }
 
+// pumpAfter is how long the pump of a process in a sandbox waits for its end: one that has a thread of its own takes more than
+// a short process.
+const pumpAfter = 2 * time.Millisecond
+
 // begin starts to move bytes. pty is the master that the child made, or -1.
 func (s *streams) begin(pty int) error {
 	for fd := 1; fd <= 2; fd++ {
@@ -93,7 +98,11 @@ func (s *streams) begin(pty int) error {
 		}
 	}
 	s.begun = true
-	s.pump.Start()
+	if s.later && pty < 0 {
+		s.pump.StartSoon(pumpAfter)
+	} else {
+		s.pump.Start()
+	}
 	return nil
 }
 
