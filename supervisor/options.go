@@ -15,6 +15,9 @@ import (
 type Options struct {
 	// Stdin, Stdout and Stderr are the caller's descriptors; -1 is none.
 	Stdin, Stdout, Stderr int
+	// OpenStdout and OpenStderr, if not nil, give the descriptor when there is something to be written to it, which may be
+	// never. They are called at most once, from any goroutine.
+	OpenStdout, OpenStderr func() (fd int, err error)
 	// Limits are this process's own, narrower than the plan's; 0: none.
 	Limits struct {
 		Time   time.Duration

@@ -115,9 +115,9 @@ func (s *streams) relay(fd, source int, keys output.Keys) (err error) {
 	case s.opts.Capture:
 		c.Dst = -1
 	case fd == 1:
-		c.Dst, c.Guard = s.opts.Stdout, s.opts.OutGuard
+		c.Dst, c.Open, c.Guard = s.opts.Stdout, s.opts.OpenStdout, s.opts.OutGuard
 	default:
-		c.Dst, c.Guard = s.opts.Stderr, s.opts.ErrGuard
+		c.Dst, c.Open, c.Guard = s.opts.Stderr, s.opts.OpenStderr, s.opts.ErrGuard
 	}
 	s.out[fd], err = s.pump.Output(c)
 	return err

@@ -135,7 +135,7 @@ func (p *Pool) build(now planned) {
 	case <-p.ctx.Done():
 		return
 	}
-	giveWay(p.ctx)
+	giveWay(p.ctx, p.patience())
 	ctx, end := context.WithCancel(context.Background()) // whoever claims it may outlive the pool
 	stop := context.AfterFunc(p.ctx, end)
 	s := &parked{key: now.key, end: end}
@@ -158,6 +158,13 @@ func (p *Pool) build(now planned) {
 	if !ready {
 		p.discard(s)
 	}
+}
+
+// patience is how long the builder gives way to claims: the more are left, the longer.
+func (p *Pool) patience() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return patience * time.Duration(len(p.parked)) / time.Duration(max(p.want, 1))
 }
 
 // prove waits for a sandbox to show that it is ready.
@@ -203,8 +210,8 @@ var (
 
 // Whoever works in the background waits for a moment without a claim, but not for ever: what is used up has to be made.
 const (
-	quiet    = time.Millisecond
-	patience = 20 * time.Millisecond
+	quiet    = 3 * time.Millisecond
+	patience = 100 * time.Millisecond
 )
 
 // serve says that somebody waits for an answer, until it is done.
@@ -216,18 +223,20 @@ func serve() (done func()) {
 	}
 }
 
-// giveWay waits for a moment without a claim.
-func giveWay(ctx context.Context) {
-	for until := time.Now().Add(patience); time.Now().Before(until) && ctx.Err() == nil; time.Sleep(quiet) {
-		if serving.Load() == 0 && time.Since(began)-time.Duration(served.Load()) > quiet {
+// giveWay waits for a moment without a claim, but not longer than so.
+func giveWay(ctx context.Context, patience time.Duration) {
+	for until := time.Now().Add(patience); time.Now().Before(until) && ctx.Err() == nil; {
+		rest := quiet - (time.Since(began) - time.Duration(served.Load()))
+		if serving.Load() == 0 && rest < 0 {
 			return
 		}
+		time.Sleep(max(rest, quiet/3))
 	}
 }
 
 // teardown does what ends a sandbox, with few others at once.
 func teardown(end func()) {
-	giveWay(context.Background())
+	giveWay(context.Background(), patience)
 	teardowns <- struct{}{}
 	defer func() { <-teardowns }()
 	end()
