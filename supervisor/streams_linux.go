@@ -184,8 +184,18 @@ func (s *streams) resize(rows, cols uint16) error {
 	return unix.IoctlSetWinsize(s.master, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
 }
 
-// end waits until the caller has what the target wrote.
-func (s *streams) end(patience time.Duration) {
+// endNow is end where nobody has to be waited for; else it is false.
+func (s *streams) endNow() bool {
+	if !s.begun || !s.pump.EndNow() {
+		return false
+	}
+	s.closeRest()
+	s.ended()
+	return true
+}
+
+// closeRest closes what the pump has no part in.
+func (s *streams) closeRest() {
 	s.handedOver()
 	s.mu.Lock()
 	if s.master >= 0 {
@@ -199,16 +209,26 @@ func (s *streams) end(patience time.Duration) {
 			s.source[i] = -1
 		}
 	}
+}
+
+// end waits until the caller has what the target wrote.
+func (s *streams) end(patience time.Duration) {
+	s.closeRest()
 	if !s.begun {
 		patience = 0 // nothing was moved; only to close what is open
 	}
 	if s.err = s.pump.End(patience); s.err == nil { // else the streams may still be in use
-		s.emptyLeft()
-		s.undelivered()
-		for fd, out := range s.out {
-			if s.opts.Last != nil && out != nil && (fd == 2 || s.tty[2]) {
-				s.opts.Last(out.Last())
-			}
+		s.ended()
+	}
+}
+
+// ended tells what there is to tell when all was moved.
+func (s *streams) ended() {
+	s.emptyLeft()
+	s.undelivered()
+	for fd, out := range s.out {
+		if s.opts.Last != nil && out != nil && (fd == 2 || s.tty[2]) {
+			s.opts.Last(out.Last())
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -107,7 +108,7 @@ func (Backend) Open(ctx context.Context, s *backend.Spec) (backend.Sandbox, *sta
 	if err != nil || r != nil {
 		return nil, r, err
 	}
-	return &sandbox{box: box, plan: made, spec: s, root: openRoot(box, made.tier)}, nil, nil
+	return &sandbox{box: box, plan: made, spec: s, root: openRoot(box, made.tier), digest: sync.OnceValue(s.Policy.Digest)}, nil, nil
 }
 
 // sandbox is one that was built.
@@ -116,6 +117,8 @@ type sandbox struct {
 	plan *Plan
 	spec *backend.Spec
 	root *boxRoot
+	// digest is the policy's. It is made when the first report is, and takes a tenth of a short process's time.
+	digest func() string
 
 	closed sync.Once
 	report *status.BoxReport
@@ -143,6 +146,22 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 	if err != nil {
 		return nil, err
 	}
+	running := &process{wires: w}
+	w.options.Gone = func() {
+		if !running.awaited.Load() { // else whoever waits makes it
+			go running.report()
+		}
+	}
+	command := commandOf(s.spec)
+	command.Argv = e.Argv
+	started := make(chan func() bool, 1)
+	running.report = sync.OnceValue(func() *status.Report {
+		defer (<-started)()
+		r := running.p.Wait(context.Background())
+		w.close()
+		r.PolicyDigest = s.digest()
+		return explained(r, s.spec.Policy, command)
+	})
 	p, failed := s.box.Start(&x, w.options, s.plan.judge(), s.plan.refuses)
 	if failed != nil {
 		w.close()
@@ -151,16 +170,8 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 		}
 		return nil, failed
 	}
-	command := commandOf(s.spec)
-	command.Argv = e.Argv
-	running := &process{p: p, wires: w}
-	running.report = sync.OnceValue(func() *status.Report {
-		defer context.AfterFunc(ctx, func() { _ = p.Signal(unix.SIGKILL) })()
-		r := p.Wait(context.Background())
-		w.close()
-		return explained(r, s.spec.Policy, command)
-	})
-	go running.report()
+	running.p = p
+	started <- context.AfterFunc(ctx, func() { _ = p.Signal(unix.SIGKILL) })
 	return running, nil
 }
 
@@ -201,9 +212,10 @@ func (s *sandbox) Restore(context.Context, backend.Snapshot) error { return erro
 
 // process is one in a sandbox.
 type process struct {
-	p      *supervisor.Process
-	wires  *wires
-	report func() *status.Report
+	p       *supervisor.Process
+	wires   *wires
+	awaited atomic.Bool
+	report  func() *status.Report // made once
 }
 
 func (p *process) Signal(sig os.Signal) error {
@@ -219,7 +231,10 @@ func (p *process) Signal(sig os.Signal) error {
 
 func (p *process) Resize(size backend.WinSize) error { return p.p.Resize(size.Rows, size.Cols) }
 
-func (p *process) Wait() *status.Report { return p.report() }
+func (p *process) Wait() *status.Report {
+	p.awaited.Store(true)
+	return p.report()
+}
 
 // Run builds a sandbox and starts its only process.
 func (b Backend) Run(ctx context.Context, s *backend.Spec, e *backend.Exec) (backend.Process, error) {

@@ -71,7 +71,8 @@ func (p *Pool) keep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for p.ctx.Err() == nil {
-		now := p.plan("")
+		p.refresh()
+		now := p.plan("", p.opts.Fresh)
 		for _, s := range p.spoiled(now) {
 			p.discard(s)
 		}
@@ -80,7 +81,7 @@ func (p *Pool) keep() {
 			p.build(now)
 			continue
 		}
-		timer.Reset(min(max(wait, time.Millisecond), tick, p.opts.Fresh, p.opts.Age))
+		timer.Reset(min(max(wait, time.Millisecond), tick, p.opts.Fresh/2, p.opts.Age))
 		select {
 		case <-p.wake:
 		case <-timer.C:
@@ -88,6 +89,30 @@ func (p *Pool) keep() {
 		}
 	}
 }
+
+// refresh plans anew what claims ask for, before it is too old for them.
+func (p *Pool) refresh() {
+	old := p.opts.Fresh / 2
+	p.plan("", old)
+	p.mu.Lock()
+	var commands []string
+	for name, f := range p.fits {
+		switch {
+		case time.Since(f.at) < old:
+		case f.used && len(commands) < maxRefreshed:
+			commands = append(commands, name)
+		default:
+			delete(p.fits, name)
+		}
+	}
+	p.mu.Unlock()
+	for _, name := range commands {
+		p.plan(name, old)
+	}
+}
+
+// maxRefreshed bounds how many commands are planned anew in the background.
+const maxRefreshed = 20
 
 // need says whether one more is to be built, and when.
 func (p *Pool) need(now planned) (wait time.Duration, needed bool) {

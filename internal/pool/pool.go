@@ -54,6 +54,7 @@ type planned struct {
 	key  key
 	err  error // there is nothing to park
 	at   time.Time
+	used bool // since then
 }
 
 // Pool keeps parked sandboxes. Its methods may be called from any goroutine.
@@ -73,6 +74,7 @@ type Pool struct {
 	demand
 	faults
 	counts
+	poking bool // the keeper will be woken
 	closed bool
 }
 
@@ -84,7 +86,7 @@ func New(ctx context.Context, o Options) (*Pool, error) {
 	o.Age, o.Fresh = cmp.Or(o.Age, 5*time.Minute), cmp.Or(o.Fresh, 3*time.Second)
 	p := &Pool{opts: o, wake: make(chan struct{}, 1), fits: map[string]planned{}, demand: demand{want: o.Min, since: time.Now()}}
 	p.ctx, p.cancel = context.WithCancel(ctx)
-	if now := p.plan(""); now.err != nil {
+	if now := p.plan("", p.opts.Fresh); now.err != nil {
 		var cant *config.Unenforceable
 		if !errors.As(now.err, &cant) { // that is a report of each claim
 			p.cancel()
@@ -107,15 +109,18 @@ func (p *Pool) Close() {
 
 // plan says what a sandbox for a command is to be. The name "" is the pool's own; what is known and not too old isn't
 // computed again.
-func (p *Pool) plan(command string) planned {
+func (p *Pool) plan(command string, age time.Duration) planned {
 	known := func() (planned, bool) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		now := p.now
 		if command != "" {
-			now = p.fits[command]
+			if now = p.fits[command]; age == p.opts.Fresh && !now.used && !now.at.IsZero() {
+				now.used = true
+				p.fits[command] = now
+			}
 		}
-		return now, !now.at.IsZero() && time.Since(now.at) < p.opts.Fresh
+		return now, !now.at.IsZero() && time.Since(now.at) < age
 	}
 	if now, ok := known(); ok {
 		return now
@@ -175,7 +180,7 @@ func (c *Claimed) Close() (*status.BoxReport, error) {
 
 // Spec is what the pool's sandboxes are to be.
 func (p *Pool) Spec() (*backend.Spec, error) {
-	now := p.plan("")
+	now := p.plan("", p.opts.Fresh)
 	if now.spec == nil {
 		return nil, now.err
 	}
@@ -191,10 +196,10 @@ func (p *Pool) Claim(ctx context.Context, command string) (*Claimed, error) {
 	}
 	began := time.Now()
 	defer serve()()
-	now := p.plan("")
+	now := p.plan("", p.opts.Fresh)
 	own := now
 	if command != "" && now.err == nil {
-		own = p.plan(command)
+		own = p.plan(command, p.opts.Fresh)
 	}
 	if s := p.take(now, own); s != nil {
 		stop := context.AfterFunc(ctx, s.end)
@@ -228,7 +233,7 @@ func (p *Pool) Claim(ctx context.Context, command string) (*Claimed, error) {
 func (p *Pool) take(now, own planned) *parked {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer p.poke()
+	defer p.pokeLater()
 	if p.closed || now.err != nil || own.err != nil || own.key != now.key {
 		return nil // the pool has none of these, however many it keeps
 	}
@@ -250,6 +255,19 @@ func (p *Pool) poke() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
+	}
+}
+
+// pokeLater wakes the keeper when whoever claims has its answer. The caller holds mu.
+func (p *Pool) pokeLater() {
+	if !p.poking {
+		p.poking = true
+		time.AfterFunc(quiet, func() {
+			p.mu.Lock()
+			p.poking = false
+			p.mu.Unlock()
+			p.poke()
+		})
 	}
 }
 

@@ -130,10 +130,7 @@ func (p *Pump) take() bool {
 // With ErrUndelivered something was left. It also closes a Pump
 // that was never started, where set-up failed: then with patience 0.
 func (p *Pump) End(patience time.Duration) error {
-	own := patience < 0 && p.take()
-	if !own {
-		p.Start()
-	}
+	p.Start()
 	until := int64(forever)
 	if patience >= 0 {
 		until = int64(time.Since(p.began) + patience)
@@ -143,14 +140,10 @@ func (p *Pump) End(patience time.Duration) error {
 			break
 		}
 	}
-	switch {
-	case own:
-		p.here()
-	case patience < 0:
-		p.poke()
+	p.poke()
+	if patience < 0 {
 		<-p.idle
-	default:
-		p.poke()
+	} else {
 		t := time.NewTimer(patience + stuck)
 		defer t.Stop()
 		select {
@@ -215,15 +208,29 @@ func (p *Pump) thread() {
 	p.run()
 }
 
-// here has the caller be the pump, on its own thread, which is left as it was. A SIGPIPE or SIGXFSZ that is pending on it
-// is taken.
-func (p *Pump) here() {
+// EndNow is End where nobody has to be waited for: all that the target wrote is there, and its destinations take it. Else it
+// is false, and End is still to be called. It is for a pump that is to start soon, and needs no thread of its own then: the
+// caller's is left as it was.
+func (p *Pump) EndNow() bool {
+	if !p.take() {
+		return false
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	old := blockSignals()
-	p.run()
+	set, _ := p.enter([]unix.PollFd{{Fd: int32(p.wake), Events: unix.POLLIN}})
+	if n, err := unix.Poll(set, 0); n > 0 && err == nil {
+		p.leave(set)
+	}
 	takePending()
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
+	if !p.finished() {
+		go p.thread()
+		return false
+	}
+	p.close()
+	close(p.idle)
+	return true
 }
 
 // run moves bytes until there is nothing more to be moved.

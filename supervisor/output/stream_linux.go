@@ -363,7 +363,11 @@ func (s *Stream) leave(p *Pump, set []unix.PollFd) {
 		}
 		s.full, ready = false, true
 	}
-	if i := s.polled[0]; ready || i >= 0 && set[i].Revents != 0 {
+	i := s.polled[0]
+	switch {
+	case i >= 0 && !s.pty && !ready && set[i].Revents == unix.POLLHUP: // an empty pipe that nobody writes to
+		s.closeSrc()
+	case ready || i >= 0 && set[i].Revents != 0:
 		s.step(p)
 	}
 }
