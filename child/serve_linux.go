@@ -55,7 +55,7 @@ func (s *state) serve() {
 			_ = unix.Close(pidfd)
 			s.used = true
 		case *handoff.Ping:
-			s.used = true
+			s.starter.Rehearse()
 			s.mu.Lock()
 			err := linux.SendFrame(sock, frame)
 			s.mu.Unlock()

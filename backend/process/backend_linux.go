@@ -108,7 +108,9 @@ func (Backend) Open(ctx context.Context, s *backend.Spec) (backend.Sandbox, *sta
 	if err != nil || r != nil {
 		return nil, r, err
 	}
-	return &sandbox{box: box, plan: made, spec: s, root: openRoot(box, made.tier), digest: sync.OnceValue(s.Policy.Digest)}, nil, nil
+	built := &sandbox{box: box, plan: made, spec: s, root: openRoot(box, made.tier), digest: sync.OnceValue(s.Policy.Digest)}
+	go built.digest()
+	return built, nil, nil
 }
 
 // sandbox is one that was built.
@@ -117,7 +119,7 @@ type sandbox struct {
 	plan *Plan
 	spec *backend.Spec
 	root *boxRoot
-	// digest is the policy's. It is made when the first report is, and takes a tenth of a short process's time.
+	// digest is the policy's, made once: that takes a tenth of a short process's time.
 	digest func() string
 
 	closed sync.Once
