@@ -228,6 +228,7 @@ func (p *Pool) throwAll() {
 var (
 	builder   = make(chan struct{}, 1)
 	teardowns = make(chan struct{}, 2)
+	unended   atomic.Int64 // that are to be torn down
 	serving   atomic.Int64 // claims that are being served
 	served    atomic.Int64 // when the last was: nanoseconds after began
 	began     = time.Now()
@@ -259,10 +260,12 @@ func giveWay(ctx context.Context, patience time.Duration) {
 	}
 }
 
-// teardown does what ends a sandbox, with few others at once.
+// teardown does what ends a sandbox, with few others at once. The more wait for it, the less patient it is.
 func teardown(end func()) {
-	giveWay(context.Background(), patience)
+	n := unended.Add(1)
+	defer unended.Add(-1)
 	teardowns <- struct{}{}
 	defer func() { <-teardowns }()
+	giveWay(context.Background(), patience/time.Duration(n*n))
 	end()
 }
