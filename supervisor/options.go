@@ -18,8 +18,6 @@ type Options struct {
 	// OpenStdout and OpenStderr, if not nil, give the descriptor when there is something to be written to it, which may be
 	// never. They are called at most once, from any goroutine.
 	OpenStdout, OpenStderr func() (fd int, err error)
-	// Gone, if not nil, is called when a process in a sandbox has ended, for whoever makes its report. It must not wait.
-	Gone func()
 	// Limits are this process's own, narrower than the plan's; 0: none.
 	Limits struct {
 		Time   time.Duration
@@ -60,6 +58,8 @@ type Options struct {
 
 // Events are told while the run goes on.
 type Events struct {
+	// Gone, if not nil, is called when a process in a sandbox has ended, for whoever makes its report. It must not wait.
+	Gone func()
 	// Started is called when the target runs.
 	Started func()
 	// Attempt, if not nil, is called for each kind of attempt to reach something, when it

@@ -218,8 +218,15 @@ func (p *Pump) EndNow() bool {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	old := blockSignals()
-	set, _ := p.enter([]unix.PollFd{{Fd: int32(p.wake), Events: unix.POLLIN}})
-	if n, err := unix.Poll(set, 0); n > 0 && err == nil {
+	var set []unix.PollFd
+	for range turn {
+		set = append(set[:0], unix.PollFd{Fd: int32(p.wake), Events: unix.POLLIN})
+		if set, _ = p.enter(set); p.finished() {
+			break
+		}
+		if n, err := unix.Poll(set, 0); n == 0 || err != nil {
+			break
+		}
 		p.leave(set)
 	}
 	takePending()

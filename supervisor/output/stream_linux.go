@@ -37,10 +37,9 @@ type Config struct {
 
 // Stream is one output stream of the target under its limit.
 type Stream struct {
-	src      int // -1: at its end, or closed
-	pty      bool
-	dst      *dest // nil: none, or failed, or not open yet
-	open     func() (fd int, err error)
+	src int // -1: at its end, or closed
+	pty bool
+	goal
 	guard    Guard
 	told     func()
 	keys     Keys
@@ -61,8 +60,14 @@ type Stream struct {
 	polled [2]int // places of src and dst in the poll set; -1: not in it
 }
 
+// goal is where a stream leads.
+type goal struct {
+	dst  *dest // nil: none, or failed, or not open yet
+	open func() (fd int, err error)
+}
+
 func newStream(c Config) (*Stream, error) {
-	s := &Stream{src: c.Src, guard: c.Guard, keys: c.Keys, told: c.Read, open: c.Open, capture: c.Capture, keeps: c.Last, meter: meter{limit: c.Limit, due: -1}}
+	s := &Stream{src: c.Src, guard: c.Guard, keys: c.Keys, told: c.Read, goal: goal{open: c.Open}, capture: c.Capture, keeps: c.Last, meter: meter{limit: c.Limit, due: -1}}
 	if c.Capture && c.Limit == 0 {
 		s.meter.limit = captureMax
 	}
