@@ -183,6 +183,10 @@ func (p *Pump) leaveAll(ended time.Time) bool {
 			}
 			s.meter.due = s.meter.total + int64(n)
 		}
+		if s.dropping() { // what is there counts, although nobody reads it
+			s.meter.total = max(s.meter.total, s.meter.due)
+			s.total.Store(s.meter.total)
+		}
 		if s.dropping() || s.meter.total >= s.meter.due && len(s.pend) == 0 && !s.full {
 			p.left = append(p.left, s.src)
 			s.src = -1
