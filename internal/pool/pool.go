@@ -151,12 +151,14 @@ func (p *Pool) plan(command string, age time.Duration) planned {
 	if len(p.fits) >= maxCommands {
 		clear(p.fits)
 	}
-	p.fits[command] = now
+	if len(command) <= maxCommand {
+		p.fits[command] = now
+	}
 	return now
 }
 
-// maxCommands bounds how many names of commands are remembered.
-const maxCommands = 1000
+// maxCommands bounds how many names of commands are remembered, and maxCommand how long they are.
+const maxCommands, maxCommand = 1000, 4096
 
 func keyOf(plan backend.Plan, policy *config.Policy) key {
 	own := plan.Key()

@@ -459,3 +459,20 @@ func TestAPoolOfNothingIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestNamesOfCommandsAreBounded(t *testing.T) {
+	h := &host{}
+	p := h.open(t, Options{Min: 1, Max: 1, Fresh: time.Hour})
+	ready(t, p, 1)
+	for i := range maxCommands + 10 {
+		if now := p.plan(fmt.Sprint("c", i), time.Hour); now.err != nil {
+			t.Fatal(now.err)
+		}
+	}
+	p.plan(strings.Repeat("x", maxCommand+1), time.Hour)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.fits) > maxCommands || p.fits[strings.Repeat("x", maxCommand+1)].spec != nil {
+		t.Errorf("%d names", len(p.fits))
+	}
+}

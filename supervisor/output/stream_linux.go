@@ -101,7 +101,10 @@ func (s *Stream) need() {
 	}
 	fd, err := open()
 	if err != nil {
-		s.err, _ = err.(unix.Errno)
+		errno, ok := err.(unix.Errno)
+		if s.err = errno; !ok {
+			s.err = unix.EIO
+		}
 		return
 	}
 	s.opened(fd)
