@@ -214,14 +214,24 @@ func (a *api) get(path string) ([]byte, error) { return a.answer(a.Get("http://c
 
 func (a *api) ready() (int, error) {
 	body, err := a.get("pools")
-	var d struct{ Pools []confine.PoolStats }
+	var d struct {
+		Pools []struct {
+			Ready int `json:"ready"`
+		}
+	}
 	if err == nil {
 		err = json.Unmarshal(body, &d)
 	}
-	if err != nil || len(d.Pools) != 1 {
-		return 0, errors.Join(err, errors.New("no pool"))
+	least := -1
+	for _, p := range d.Pools {
+		if least < 0 || p.Ready < least {
+			least = p.Ready // nothing is to be built while something is measured
+		}
 	}
-	return d.Pools[0].Ready, nil
+	if err == nil && least < 0 {
+		err = errors.New("no pool")
+	}
+	return least, err
 }
 
 func (a *api) run(program string) error {

@@ -146,11 +146,36 @@ func (f Files) WriteFile(name string, data []byte, perm fs.FileMode) error {
 // Stat describes what a name leads to.
 func (f Files) Stat(name string) (fs.FileInfo, error) { return f.f.Stat(name) }
 
+// Lstat describes a name itself, a symbolic link too.
+func (f Files) Lstat(name string) (fs.FileInfo, error) { return f.f.Lstat(name) }
+
+// Readlink gives what a symbolic link says.
+func (f Files) Readlink(name string) (string, error) { return f.f.Readlink(name) }
+
 // List is a directory, in no order.
 func (f Files) List(name string) ([]fs.DirEntry, error) { return f.f.List(name) }
 
 // Mkdir makes a directory.
 func (f Files) Mkdir(name string, perm fs.FileMode) error { return f.f.Mkdir(name, perm) }
 
+// Symlink makes a symbolic link. What it says may be anything: it is followed inside only.
+func (f Files) Symlink(target, name string) error { return f.f.Symlink(target, name) }
+
+// Chmod changes the permissions of a file or a directory, which have no other bits than these nine.
+func (f Files) Chmod(name string, perm fs.FileMode) error { return f.f.Chmod(name, perm) }
+
+// Rename moves a file or a directory, over a file that is there.
+func (f Files) Rename(from, to string) error { return f.f.Rename(from, to) }
+
 // Remove removes a file or an empty directory.
 func (f Files) Remove(name string) error { return f.f.Remove(name) }
+
+// Watch tells what happens in a directory, until it is gone; deep: in all below it, too.
+func (f Files) Watch(name string, deep bool) (Watcher, error) { return f.f.Watch(name, deep) }
+
+// Watcher tells what happens to files. Next waits for more, until its context ends; io.EOF says that the directory is gone.
+type Watcher = backend.Watcher
+
+// FileEvent is something that happened to a file: its Op is "create", "write", "remove", "rename" (it is created where it comes to be),
+// "chmod", or "lost", which says that some events were too many to be told.
+type FileEvent = backend.FileEvent

@@ -47,6 +47,9 @@ func Run(t *testing.T, target Target) {
 		{"terminals", s.terminals},
 		{"limits of one process", s.limits},
 		{"files", s.files},
+		{"links", s.links},
+		{"permissions and names", s.permissionsAndNames},
+		{"watching", s.watching},
 		{"ends", s.ends},
 		{"snapshots", s.snapshots},
 	} {
@@ -343,78 +346,6 @@ func (s suite) limits(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
-
-func (s suite) files(t *testing.T) {
-	box := s.open(t)
-	f := box.Files()
-	if _, err := f.Stat("/tmp"); errors.Is(err, errors.ErrUnsupported) {
-		t.Skip("it sees the caller's own files here")
-	}
-	put := func(name, text string) {
-		t.Helper()
-		w, err := f.Create(name, 0o600)
-		if err == nil {
-			_, err = io.WriteString(w, text)
-			err = errors.Join(err, w.Close())
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	put("/tmp/in", "a long text to begin with")
-	put("/tmp/in", "from outside")
-	if got := s.says(t, box, nil, "read", "/tmp/in"); got != "from outside" {
-		t.Errorf("%q", got)
-	}
-	s.says(t, box, nil, "write", "/tmp/out", "from inside")
-	r, err := f.Open("/tmp/out")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := io.ReadAll(r); err != nil || string(got) != "from inside" {
-		t.Errorf("%q, %v", got, err)
-	}
-	r.Close()
-	if err := f.Mkdir("/tmp/dir", 0o700); err != nil {
-		t.Error(err)
-	}
-	list, err := f.List("/tmp")
-	var names []string
-	for _, e := range list {
-		names = append(names, e.Name())
-	}
-	for _, want := range []string{"in", "out", "dir"} {
-		if err != nil || !slices.Contains(names, want) {
-			t.Errorf("%q without %q, %v", names, want, err)
-		}
-	}
-	if info, err := f.Stat("/tmp/dir/"); err != nil || !info.IsDir() {
-		t.Error(info, err)
-	}
-	for _, err := range []error{f.Remove("/tmp/in"), f.Remove("/tmp/dir")} {
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	for what, err := range map[string]error{"removed": second(f.Stat("/tmp/in")), "never there": second(f.Open("/tmp/never")), "below nothing": f.Mkdir("/tmp/no/dir", 0o700)} {
-		if !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	for what, err := range map[string]error{"a directory": second(f.Open("/tmp")), "the root": f.Remove("/")} {
-		if err == nil {
-			t.Errorf("%s was opened, or removed", what)
-		}
-	}
-	if _, err := box.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := f.Stat("/tmp"); err == nil {
-		t.Error("files of a sandbox that is closed")
-	}
-}
-
-func second[T any](_ T, err error) error { return err }
 
 func (s suite) ends(t *testing.T) {
 	box := s.open(t)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/process/internal/boxfiles"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
@@ -108,7 +109,7 @@ func (Backend) Open(ctx context.Context, s *backend.Spec) (backend.Sandbox, *sta
 	if err != nil || r != nil {
 		return nil, r, err
 	}
-	built := &sandbox{box: box, plan: made, spec: s, root: openRoot(box, made.tier), digest: sync.OnceValue(s.Policy.Digest)}
+	built := &sandbox{box: box, plan: made, spec: s, root: rootOf(box, made.tier), digest: sync.OnceValue(s.Policy.Digest)}
 	go built.digest()
 	return built, nil, nil
 }
@@ -118,12 +119,26 @@ type sandbox struct {
 	box  *supervisor.Sandbox
 	plan *Plan
 	spec *backend.Spec
-	root *boxRoot
+	root *boxfiles.Root
 	// digest is the policy's, made once: that takes a tenth of a short process's time.
 	digest func() string
 
 	closed sync.Once
 	report *status.BoxReport
+}
+
+// rootOf gives the root directory of a sandbox, and none where there is no mount namespace: those files would be the caller's.
+func rootOf(box *supervisor.Sandbox, t tier) *boxfiles.Root {
+	if t == tierNoNS {
+		return boxfiles.NewRoot(func() (int, error) { return -1, errors.ErrUnsupported })
+	}
+	return boxfiles.NewRoot(box.Root)
+}
+
+// Files are those that processes inside see.
+func (s *sandbox) Files() backend.Files {
+	c := &s.plan.Box
+	return boxfiles.Files{Root: s.root, UID: c.UID, GID: c.GID}
 }
 
 // Start starts a process.
@@ -196,7 +211,7 @@ func (s *sandbox) Close() (*status.BoxReport, error) {
 }
 
 func (s *sandbox) close() {
-	s.root.close()
+	s.root.Close()
 	r := s.box.Close()
 	whole := backend.Complete(&status.Report{Enforced: r.Enforced, LimitsHit: r.LimitsHit, Violations: r.Violations}, s.spec)
 	r.Version, r.Profile, r.PolicyDigest, r.Host = whole.Version, whole.Profile, whole.PolicyDigest, whole.Host

@@ -1,8 +1,6 @@
 package serve
 
 import (
-	"archive/tar"
-	"errors"
 	"io"
 	"io/fs"
 	"net/http"
@@ -12,10 +10,8 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/filetree"
 )
-
-// maxTarFiles is how many files a tar may have, either way.
-const maxTarFiles = 100_000
 
 // entryDoc is a file as a list has it.
 type entryDoc struct {
@@ -24,19 +20,40 @@ type entryDoc struct {
 	Size     int64     `json:"size"`
 	Mode     string    `json:"mode"` // octal
 	Modified time.Time `json:"modified"`
+	// Of a link: what it says, and the type of what that leads to; empty: nothing.
+	Target  string `json:"target,omitempty"`
+	LeadsTo string `json:"leads_to,omitempty"`
 }
 
-func entryOf(info fs.FileInfo) entryDoc {
-	d := entryDoc{Name: info.Name(), Type: "other", Size: info.Size(), Mode: "0" + strconv.FormatUint(uint64(info.Mode().Perm()), 8), Modified: info.ModTime().UTC()}
-	switch mode := info.Mode(); {
+func typeOf(mode fs.FileMode) string {
+	switch {
 	case mode.IsRegular():
-		d.Type = "file"
+		return "file"
 	case mode.IsDir():
-		d.Type = "directory"
+		return "directory"
 	case mode&fs.ModeSymlink != 0:
-		d.Type = "link"
+		return "link"
 	}
-	return d
+	return "other"
+}
+
+// entryOf describes a file, itself.
+func entryOf(files backend.Files, name string) (*entryDoc, error) {
+	info, err := files.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	mode := info.Mode()
+	d := &entryDoc{Name: info.Name(), Type: typeOf(mode), Size: info.Size(), Mode: "0" + strconv.FormatUint(uint64(mode.Perm()), 8), Modified: info.ModTime().UTC()}
+	if mode&fs.ModeSymlink != 0 {
+		if d.Target, err = files.Readlink(name); err != nil {
+			return nil, err
+		}
+		if info, err := files.Stat(name); err == nil {
+			d.LeadsTo = typeOf(info.Mode())
+		}
+	}
+	return d, nil
 }
 
 // file is what a path names: a name inside, and whose it is.
@@ -53,7 +70,7 @@ func (s fileRoutes) file(c *call) (files backend.Files, name string, done func()
 	return b.Files(), name, done, nil
 }
 
-// readFile gives a file with ranges; of a directory a list by ?list, and a tar of what is below it by ?tar.
+// readFile gives a file with ranges; of a directory a list by ?list, a tar of what is below it by ?tar, and what happens in it by ?watch.
 func (s fileRoutes) readFile(c *call) error {
 	files, name, done, err := s.file(c)
 	if err != nil {
@@ -61,24 +78,26 @@ func (s fileRoutes) readFile(c *call) error {
 	}
 	defer done()
 	query := c.URL.Query()
+	switch {
+	case query.Has("stat"):
+		return entry(c, http.StatusOK, files, name)
+	case query.Has("list"):
+		return list(c, files, name)
+	case query.Has("watch"):
+		return watchFiles(c, files, name, query.Has("deep") && query.Get("deep") != "0")
+	case query.Has("tar"):
+		c.w.Header().Set("Content-Type", "application/x-tar")
+		began, err := filetree.Pack(files, name, &prompt{c})
+		if err != nil && began {
+			panic(http.ErrAbortHandler) // after its beginning only the cut can tell
+		}
+		return err
+	}
 	info, err := files.Stat(name)
 	if err != nil {
 		return err
 	}
-	switch {
-	case query.Has("stat"):
-		reply(c.w, http.StatusOK, entryOf(info))
-		return nil
-	case query.Has("list"):
-		return list(c, files, name)
-	case query.Has("tar"):
-		c.w.Header().Set("Content-Type", "application/x-tar")
-		t := &archive{files: files, to: tar.NewWriter(&prompt{c})}
-		if err := t.add(name, ""); err != nil {
-			return t.failed(err)
-		}
-		return t.to.Close()
-	case info.IsDir():
+	if info.IsDir() {
 		return fail(http.StatusUnprocessableEntity, codeFile, name+" is a directory").hint("ask for ?list or ?tar")
 	}
 	f, err := files.Open(name)
@@ -109,91 +128,27 @@ func (p *prompt) Write(b []byte) (int, error) {
 	return p.c.w.Write(b)
 }
 
+func entry(c *call, code int, files backend.Files, name string) error {
+	d, err := entryOf(files, name)
+	if err == nil {
+		reply(c.w, code, d)
+	}
+	return err
+}
+
 func list(c *call, files backend.Files, name string) error {
 	entries, err := files.List(name)
 	if err != nil {
 		return err
 	}
-	all := []entryDoc{}
+	all := []*entryDoc{}
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil { // else it is gone by now
-			all = append(all, entryOf(info))
+		if d, err := entryOf(files, path.Join(name, e.Name())); err == nil { // else it is gone by now
+			all = append(all, d)
 		}
 	}
 	reply(c.w, http.StatusOK, map[string]any{"entries": all})
 	return nil
-}
-
-// archive is a tree on its way into a tar. What is no directory and no regular file is left out.
-type archive struct {
-	files backend.Files
-	to    *tar.Writer
-	n     int
-}
-
-// failed is an error of a tar: after its beginning only the cut can tell.
-func (a *archive) failed(err error) error {
-	if a.n > 0 {
-		panic(http.ErrAbortHandler)
-	}
-	return err
-}
-
-func (a *archive) add(name, as string) error {
-	info, err := a.files.Stat(name)
-	if err != nil {
-		return err
-	}
-	if info.IsDir() {
-		entries, err := a.files.List(name)
-		if err != nil {
-			return err
-		}
-		if as != "" {
-			if err := a.header(&tar.Header{Typeflag: tar.TypeDir, Name: as + "/", Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()}); err != nil {
-				return err
-			}
-		}
-		for _, e := range entries {
-			if !e.IsDir() && !e.Type().IsRegular() {
-				continue
-			}
-			if err := a.add(path.Join(name, e.Name()), path.Join(as, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
-		return nil
-	}
-	f, err := a.files.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if as == "" {
-		as = path.Base(name)
-	}
-	if err := a.header(&tar.Header{Typeflag: tar.TypeReg, Name: as, Size: info.Size(), Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()}); err != nil {
-		return err
-	}
-	n, err := io.Copy(a.to, io.LimitReader(f, info.Size()))
-	if err == nil && n < info.Size() { // it became shorter: what is missing is zeros
-		_, err = io.CopyN(a.to, zeros{}, info.Size()-n)
-	}
-	return err
-}
-
-func (a *archive) header(h *tar.Header) error {
-	if a.n++; a.n > maxTarFiles {
-		return errors.New("more than 100,000 files")
-	}
-	return a.to.WriteHeader(h)
-}
-
-type zeros struct{}
-
-func (zeros) Read(b []byte) (int, error) {
-	clear(b)
-	return len(b), nil
 }
 
 // writeFile writes a file anew with what comes, makes a directory by ?dir, and unpacks a tar by ?tar.
@@ -204,22 +159,18 @@ func (s fileRoutes) writeFile(c *call) error {
 	}
 	defer done()
 	query := c.URL.Query()
-	perm := fs.FileMode(0o644)
-	if word := query.Get("mode"); word != "" {
-		n, err := strconv.ParseUint(word, 8, 32)
-		if err != nil || n > 0o777 {
-			return fail(http.StatusBadRequest, codeBadRequest, "mode is not one, such as 0644")
-		}
-		perm = fs.FileMode(n)
+	perm, err := permOf(query.Get("mode"), 0o644)
+	if err != nil {
+		return err
 	}
 	body := &patient{c, c.Body}
 	switch {
 	case query.Has("dir"):
-		err = makeAll(files, name)
+		err = filetree.MakeAll(files, name)
 	case query.Has("tar"):
-		err = unpack(files, name, body)
+		_, err = filetree.Unpack(files, name, body, false)
 	default:
-		err = receive(files, name, perm, body)
+		err = filetree.Write(files, name, perm, body)
 	}
 	if err != nil {
 		return err
@@ -228,69 +179,77 @@ func (s fileRoutes) writeFile(c *call) error {
 	return nil
 }
 
-func receive(files backend.Files, name string, perm fs.FileMode, from io.Reader) error {
-	w, err := create(files, name, perm)
+// permOf reads a mode.
+func permOf(word string, otherwise fs.FileMode) (fs.FileMode, error) {
+	if word == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.ParseUint(word, 8, 32)
+	if err != nil || n > 0o777 {
+		return 0, fail(http.StatusBadRequest, codeBadRequest, "mode is not one, such as 0644")
+	}
+	return fs.FileMode(n), nil
+}
+
+// makeFile makes a directory or a link, which isn't there.
+func (s fileRoutes) makeFile(c *call) error {
+	files, name, done, err := s.file(c)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(w, from)
-	return errors.Join(err, w.Close())
-}
-
-// makeAll makes a directory with those above it.
-func makeAll(files backend.Files, name string) error {
-	if info, err := files.Stat(name); err == nil && info.IsDir() {
-		return nil
+	defer done()
+	var d struct {
+		Type   string `json:"type"`   // "directory" or "link"
+		Mode   string `json:"mode"`   // of a directory
+		Target string `json:"target"` // of a link
 	}
-	if parent := path.Dir(name); parent != name {
-		if err := makeAll(files, parent); err != nil {
-			return err
-		}
-	}
-	if err := files.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := c.read(&d); err != nil {
 		return err
 	}
-	return nil
-}
-
-// unpack makes the directories and regular files of a tar. Anything else in it is refused, as are names that lead out.
-func unpack(files backend.Files, dir string, from io.Reader) error {
-	if err := makeAll(files, dir); err != nil {
+	perm, err := permOf(d.Mode, 0o755)
+	switch {
+	case err != nil:
+	case d.Type == "directory" && d.Target == "":
+		err = files.Mkdir(name, perm)
+	case d.Type == "link" && d.Target != "" && d.Mode == "":
+		err = files.Symlink(d.Target, name)
+	default:
+		err = fail(http.StatusUnprocessableEntity, codeBadRequest, "type is neither directory, with a mode, nor link, with a target").hint("PUT writes files")
+	}
+	if err != nil {
 		return err
 	}
-	t := tar.NewReader(from)
-	for n := 0; ; n++ {
-		h, err := t.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			var p *problem
-			if errors.As(err, &p) {
-				return p
-			}
-			return fail(http.StatusUnprocessableEntity, codeBadRequest, "the tar: "+err.Error())
-		}
-		if n >= maxTarFiles {
-			return fail(http.StatusUnprocessableEntity, codeBadRequest, "the tar has more than 100,000 files")
-		}
-		rel := path.Clean(strings.TrimSuffix(h.Name, "/"))
-		if !fs.ValidPath(rel) {
-			return fail(http.StatusUnprocessableEntity, codeBadRequest, "the tar: "+strconv.Quote(h.Name)+" leads out of it")
-		}
-		name := path.Join(dir, rel)
-		switch h.Typeflag {
-		case tar.TypeDir:
-			err = makeAll(files, name)
-		case tar.TypeReg:
-			err = receive(files, name, fs.FileMode(h.Mode&0o777), t)
-		default:
-			err = fail(http.StatusUnprocessableEntity, codeBadRequest, "the tar: "+strconv.Quote(h.Name)+" is neither a file nor a directory")
-		}
-		if err != nil {
-			return err
-		}
+	return entry(c, http.StatusCreated, files, name)
+}
+
+// changeFile changes the mode of a file or a directory, and then its name.
+func (s fileRoutes) changeFile(c *call) error {
+	files, name, done, err := s.file(c)
+	if err != nil {
+		return err
 	}
+	defer done()
+	var d struct {
+		Mode string `json:"mode"`
+		Path string `json:"path"` // absolute, as seen inside
+	}
+	if err := c.read(&d); err != nil {
+		return err
+	}
+	perm, err := permOf(d.Mode, 0)
+	if err == nil && d.Path != "" && !path.IsAbs(d.Path) {
+		err = fail(http.StatusUnprocessableEntity, codeBadRequest, "path is not absolute")
+	}
+	if err == nil && d.Mode != "" {
+		err = files.Chmod(name, perm)
+	}
+	if err == nil && d.Path != "" {
+		err, name = files.Rename(name, d.Path), d.Path
+	}
+	if err != nil {
+		return err
+	}
+	return entry(c, http.StatusOK, files, name)
 }
 
 // removeFile removes a file or an empty directory; with ?recursive what is below it, too.
@@ -301,7 +260,7 @@ func (s fileRoutes) removeFile(c *call) error {
 	}
 	defer done()
 	if c.URL.Query().Has("recursive") {
-		err = removeAll(files, name)
+		err = filetree.RemoveAll(files, name)
 	} else {
 		err = files.Remove(name)
 	}
@@ -310,21 +269,4 @@ func (s fileRoutes) removeFile(c *call) error {
 	}
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
-}
-
-func removeAll(files backend.Files, name string) error {
-	entries, err := files.List(name)
-	if err == nil {
-		for _, e := range entries {
-			below := path.Join(name, e.Name())
-			remove := files.Remove
-			if e.IsDir() {
-				remove = func(name string) error { return removeAll(files, name) }
-			}
-			if err := remove(below); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
-	}
-	return files.Remove(name)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
@@ -14,11 +15,20 @@ import (
 	"github.com/confine-run/confine/internal/sandboxes"
 )
 
-// profilePool has sandboxes of one profile ready.
+// profilePool has sandboxes of one profile ready, for one kind of request.
 type profilePool struct {
 	profile string
+	kind    poolKind
 	*pool.Pool
 }
+
+// poolKind is what sandboxes are for. A profile's limits on how long a run may take hold in those of runs alone.
+type poolKind string
+
+const (
+	forRuns      poolKind = "runs"
+	forSandboxes poolKind = "sandboxes"
+)
 
 // poolRoutes are what there is about pools.
 type poolRoutes struct{ *Server }
@@ -34,30 +44,38 @@ func (s poolRoutes) open(words []string, backends func(*config.Policy) backend.B
 			s.close()
 			return &config.UsageError{Msg: fmt.Sprintf("--pool %q: it takes PROFILE=MIN:MAX", word), Hint: "so many sandboxes are always ready, and so many at most: --pool standard=2:20"}
 		}
-		p, err := s.add(profile, pool.Options{Min: min, Max: max, Backend: backends})
-		if err != nil {
-			s.close()
-			return fmt.Errorf("--pool %s: %w", word, err)
+		for _, kind := range []poolKind{forRuns, forSandboxes} {
+			p, err := s.add(profile, kind, pool.Options{Min: min, Max: max, Backend: backends})
+			if err != nil {
+				s.close()
+				return fmt.Errorf("--pool %s: %w", word, err)
+			}
+			s.pools = append(s.pools, p)
 		}
-		s.pools = append(s.pools, p)
 	}
 	return nil
 }
 
-func (s poolRoutes) add(profile string, o pool.Options) (*profilePool, error) {
+func (s poolRoutes) add(profile string, kind poolKind, o pool.Options) (*profilePool, error) {
 	name, err := json.Marshal(profile)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range s.pools {
-		if p.profile == profile {
+		if p.profile == profile && p.kind == kind {
 			return nil, &config.UsageError{Msg: "there is a pool of this profile already"}
 		}
 	}
 	// Its files are read again each time: they may have changed.
-	o.Spec = func() (*backend.Spec, error) { return s.spec(policyDoc{"profile": name}, "") }
+	o.Spec = func() (*backend.Spec, error) {
+		spec, err := s.spec(policyDoc{"profile": name}, "")
+		if err == nil && kind == forSandboxes {
+			s.lift(spec)
+		}
+		return spec, err
+	}
 	p, err := pool.New(context.Background(), o)
-	return &profilePool{profile, p}, err
+	return &profilePool{profile, kind, p}, err
 }
 
 // close ends what is parked.
@@ -68,54 +86,81 @@ func (s poolRoutes) close() {
 }
 
 // of is the pool whose sandboxes are what a request wants, or nil: one that says nothing of its policy but the profile.
-func (s poolRoutes) of(doc policyDoc, dir string) *profilePool {
+func (s poolRoutes) of(kind poolKind, doc policyDoc, dir string) *profilePool {
 	profile := s.Profile
 	raw, named := doc["profile"]
 	if dir != "" || len(doc) > 1 || len(doc) == 1 && !named || named && json.Unmarshal(raw, &profile) != nil {
 		return nil
 	}
 	for _, p := range s.pools {
-		if p.profile == profile {
+		if p.profile == profile && p.kind == kind {
 			return p
 		}
 	}
 	return nil
 }
 
-// fill says of a request which sandbox it wants, for commands like this one: from a pool, or one that is built.
-func (s poolRoutes) fill(r *sandboxes.Request, doc policyDoc, dir string, argv []string) (err error) {
-	p := s.of(doc, dir)
-	if p == nil {
-		if r.Spec, err = s.spec(doc, dir); err == nil {
-			r.Spec.Argv = argv
+// forRun says of a request for a run which sandbox it wants.
+func (s poolRoutes) forRun(r *sandboxes.Request, d *runDoc) (err error) {
+	limit := time.Duration(d.TimeLimit)
+	if p := s.of(forRuns, d.Policy, d.Dir); p != nil {
+		// A limit that is narrower than the profile's is the process's; another is the sandbox's.
+		if r.Spec, err = p.Spec(); err != nil || r.Spec.Policy.TimeLimit == 0 || limit <= r.Spec.Policy.TimeLimit {
+			r.Open = p.opener(d.Argv)
+			return err
 		}
+	}
+	if r.Spec, err = s.spec(d.Policy, d.Dir); err != nil {
 		return err
 	}
+	r.Spec.Argv = d.Argv
+	if limit > 0 && !r.Spec.Resolved.IsSet("time-limit") { // it is this one's own
+		r.Spec.Policy.TimeLimit = limit
+		return s.within(r.Spec.Policy, d.Dir)
+	}
+	return nil
+}
+
+// forSandbox says of a request for a sandbox which one it wants.
+func (s poolRoutes) forSandbox(r *sandboxes.Request, d *createDoc) (err error) {
+	if p := s.of(forSandboxes, d.Policy, d.Dir); p != nil {
+		r.Open = p.opener(d.For)
+		r.Spec, err = p.Spec()
+		return err
+	}
+	if r.Spec, err = s.spec(d.Policy, d.Dir); err == nil {
+		r.Spec.Argv = d.For
+		s.lift(r.Spec)
+	}
+	return err
+}
+
+// opener claims a sandbox for commands like this one.
+func (p *profilePool) opener(argv []string) func(context.Context) (backend.Sandbox, error) {
 	command := ""
 	if len(argv) > 0 {
 		command = argv[0]
 	}
-	r.Open = func(ctx context.Context) (backend.Sandbox, error) {
+	return func(ctx context.Context) (backend.Sandbox, error) {
 		box, err := p.Claim(ctx, command)
 		if err != nil {
 			return nil, err
 		}
 		return box.Background(), nil
 	}
-	r.Spec, err = p.Spec()
-	return err
 }
 
 // poolDoc is a pool as it is shown.
 type poolDoc struct {
-	Profile string `json:"profile"`
+	Profile string   `json:"profile"`
+	For     poolKind `json:"for"`
 	pool.Stats
 }
 
 func (s poolRoutes) list(c *call) error {
 	all := []poolDoc{}
 	for _, p := range s.pools {
-		all = append(all, poolDoc{p.profile, p.Stats()})
+		all = append(all, poolDoc{p.profile, p.kind, p.Stats()})
 	}
 	reply(c.w, http.StatusOK, map[string]any{"pools": all})
 	return nil
@@ -133,7 +178,7 @@ func (s poolRoutes) metrics(b *strings.Builder) {
 	one := func(name, kind, help string, value func(*pool.Stats) int64) {
 		fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
 		for i, p := range s.pools {
-			fmt.Fprintf(b, "%s{profile=%s} %d\n", name, label(p.profile), value(&all[i]))
+			fmt.Fprintf(b, "%s{profile=%s,for=%q} %d\n", name, label(p.profile), p.kind, value(&all[i]))
 		}
 	}
 	one("confine_pool_ready", "gauge", "Sandboxes that are parked.", func(s *pool.Stats) int64 { return int64(s.Ready) })
@@ -150,7 +195,7 @@ func (s poolRoutes) metrics(b *strings.Builder) {
 			path pool.Path
 			of   *pool.PathStats
 		}{{pool.Parked, &all[i].Parked}, {pool.Cold, &all[i].Cold}} {
-			labels := fmt.Sprintf("profile=%s,path=%q", label(p.profile), by.path)
+			labels := fmt.Sprintf("profile=%s,for=%q,path=%q", label(p.profile), p.kind, by.path)
 			sum := int64(0)
 			for j, bound := range pool.Bounds {
 				sum += by.of.Buckets[j]

@@ -12,7 +12,7 @@ import (
 )
 
 // withPool is a server with a pool of which all are ready, and what it shows of it.
-func withPool(t *testing.T, change func(*Server)) (c *client, show func() poolDoc) {
+func withPool(t *testing.T, kind poolKind, change func(*Server)) (c *client, show func() poolDoc) {
 	t.Helper()
 	mock := &confinetest.Backend{Handle: play}
 	_, c = newServer(t, func(s *Server) {
@@ -27,10 +27,11 @@ func withPool(t *testing.T, change func(*Server)) (c *client, show func() poolDo
 		t.Helper()
 		var d struct{ Pools []poolDoc }
 		c.want(200, "GET", "/v1/pools", nil, &d)
-		if len(d.Pools) != 1 || d.Pools[0].Profile != "standard" || d.Pools[0].Min != 2 || d.Pools[0].Max != 4 {
+		i := slices.IndexFunc(d.Pools, func(p poolDoc) bool { return p.For == kind })
+		if len(d.Pools) != 2 || i < 0 || d.Pools[i].Profile != "standard" || d.Pools[i].Min != 2 || d.Pools[i].Max != 4 {
 			t.Fatalf("%+v", d)
 		}
-		return d.Pools[0]
+		return d.Pools[i]
 	}
 	for until := time.Now().Add(10 * time.Second); show().Ready < 2; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
@@ -41,7 +42,7 @@ func withPool(t *testing.T, change func(*Server)) (c *client, show func() poolDo
 }
 
 func TestRunsTakeTheirSandboxesFromAPool(t *testing.T) {
-	c, show := withPool(t, nil)
+	c, show := withPool(t, forRuns, nil)
 	var r ranDoc
 	c.want(200, "POST", "/v1/runs", `{"argv": ["echo", "hello"], "policy": {"profile": "standard"}, "collect": ["in"], "files": {"in": "x"}}`, &r)
 	if string(r.Stdout) != "hello\n" || r.Sandbox != nil || string(r.Files["in"]) != "x" || show().Parked.Claims != 1 {
@@ -61,6 +62,7 @@ func TestRunsTakeTheirSandboxesFromAPool(t *testing.T) {
 		`{"argv": ["echo"]}`: 0,
 		`{"argv": ["echo"], "policy": {"profile": "standard"}, "dir": "/"}`:                                          0,
 		`{"argv": ["env"], "policy": {"profile": "standard"}, "env": {"A": "b"}, "stdin": "x", "time_limit": "10s"}`: 1,
+		`{"argv": ["echo"], "policy": {"profile": "standard"}, "time_limit": "10h"}`:                                 0,
 	} {
 		before := show()
 		c.want(200, "POST", "/v1/runs", body, nil)
@@ -72,7 +74,7 @@ func TestRunsTakeTheirSandboxesFromAPool(t *testing.T) {
 }
 
 func TestTheProfileOfTheServerIsThatOfItsPool(t *testing.T) {
-	c, show := withPool(t, func(s *Server) { s.Profile = "standard" })
+	c, show := withPool(t, forRuns, func(s *Server) { s.Profile = "standard" })
 	c.want(200, "POST", "/v1/runs", `{"argv": ["echo"]}`, nil)
 	if show().Parked.Claims != 1 {
 		t.Errorf("%+v", show())
@@ -80,7 +82,7 @@ func TestTheProfileOfTheServerIsThatOfItsPool(t *testing.T) {
 }
 
 func TestASandboxOfAPoolIsItsOwnersAndEndsAtOnce(t *testing.T) {
-	c, show := withPool(t, nil)
+	c, show := withPool(t, forSandboxes, nil)
 	var d sandboxDoc
 	c.want(201, "POST", "/v1/sandboxes", `{"name": "n", "policy": {"profile": "standard"}, "env": {"S": "hunter2"}, "labels": {"a": "b"}}`, &d)
 	var r resultDoc
@@ -100,14 +102,14 @@ func TestASandboxOfAPoolIsItsOwnersAndEndsAtOnce(t *testing.T) {
 }
 
 func TestMetricsTellOfPools(t *testing.T) {
-	c, _ := withPool(t, nil)
+	c, _ := withPool(t, forRuns, nil)
 	c.want(200, "POST", "/v1/runs", `{"argv": ["echo"], "policy": {"profile": "standard"}}`, nil)
 	_, body := c.send("GET", "/v1/metrics", nil)
 	lines := strings.Split(string(body), "\n")
 	for _, want := range []string{
-		`confine_pool_claim_seconds_bucket{profile="standard",path="parked",le="+Inf"} 1`,
-		`confine_pool_claim_seconds_count{profile="standard",path="cold"} 0`,
-		`confine_pool_failed_total{profile="standard"} 0`,
+		`confine_pool_claim_seconds_bucket{profile="standard",for="runs",path="parked",le="+Inf"} 1`,
+		`confine_pool_claim_seconds_count{profile="standard",for="runs",path="cold"} 0`,
+		`confine_pool_failed_total{profile="standard",for="runs"} 0`,
 		`# TYPE confine_pool_claim_seconds histogram`,
 	} {
 		if !slices.Contains(lines, want) {

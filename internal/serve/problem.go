@@ -10,6 +10,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/filetree"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/status"
 )
@@ -67,6 +68,7 @@ func problemOf(err error) *problem {
 	var unbuilt *backend.BuildError
 	var large *http.MaxBytesError
 	var path *fs.PathError
+	var packed *filetree.Error
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -85,8 +87,10 @@ func problemOf(err error) *problem {
 		return fail(http.StatusRequestEntityTooLarge, codeTooLarge, "the body has more bytes than are taken")
 	case errors.Is(err, sandboxes.ErrNotFound), errors.Is(err, sandboxes.ErrNoProcess):
 		return fail(http.StatusNotFound, codeNotFound, err.Error())
-	case errors.Is(err, backend.ErrClosed), errors.Is(err, os.ErrProcessDone):
+	case errors.Is(err, backend.ErrClosed):
 		return fail(http.StatusGone, codeEnded, err.Error())
+	case errors.Is(err, os.ErrProcessDone):
+		return fail(http.StatusGone, codeEnded, "the process has ended")
 	case errors.Is(err, sandboxes.ErrDropped):
 		return fail(http.StatusGone, codeDropped, err.Error()).hint("ask without \"from\" for what is left")
 	case errors.Is(err, sandboxes.ErrBusy):
@@ -97,6 +101,8 @@ func problemOf(err error) *problem {
 		return fail(http.StatusConflict, codeNoStdin, err.Error())
 	case errors.Is(err, errors.ErrUnsupported):
 		return fail(http.StatusNotImplemented, codeUnsupported, err.Error())
+	case errors.As(err, &packed):
+		return fail(http.StatusUnprocessableEntity, codeBadRequest, packed.Error())
 	case errors.As(err, &path):
 		return fileProblem(path)
 	}

@@ -56,6 +56,8 @@ func (s *Server) routes() map[string]map[string]route {
 		box + "/files/{path...}": {
 			http.MethodGet:    {do: file.readFile},
 			http.MethodPut:    {do: file.writeFile},
+			http.MethodPost:   {do: file.makeFile},
+			http.MethodPatch:  {do: file.changeFile},
 			http.MethodDelete: {do: file.removeFile},
 		},
 	}

@@ -1,15 +1,14 @@
 package serve
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"path"
-	"slices"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/filetree"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/status"
 )
@@ -53,7 +52,7 @@ func (s *Server) run(c *call) error {
 		return err
 	}
 	var request sandboxes.Request
-	if err := (poolRoutes{s}).fill(&request, d.Policy, d.Dir, d.Argv); err != nil {
+	if err := (poolRoutes{s}).forRun(&request, &d); err != nil {
 		return err
 	}
 	s.stats.runs.Add(1)
@@ -67,7 +66,7 @@ func (s *Server) run(c *call) error {
 		base = request.Spec.Dir
 	}
 	for name, data := range d.Files {
-		if err := write(b.Files(), absolute(base, name), data); err != nil {
+		if err := filetree.Write(b.Files(), absolute(base, name), 0o644, bytes.NewReader(data)); err != nil {
 			return err
 		}
 	}
@@ -109,37 +108,6 @@ func absolute(base, name string) string {
 		return name
 	}
 	return path.Join(base, name)
-}
-
-// write writes a file, and makes the directories that it needs.
-func write(files backend.Files, name string, data []byte) error {
-	w, err := create(files, name, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(data)
-	return errors.Join(err, w.Close())
-}
-
-// create opens a file for writing, and makes the directories that it needs.
-func create(files backend.Files, name string, perm fs.FileMode) (io.WriteCloser, error) {
-	w, err := files.Create(name, perm)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return w, err
-	}
-	var missing []string
-	for dir := path.Dir(name); dir != "/" && dir != "."; dir = path.Dir(dir) {
-		if _, err := files.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		missing = append(missing, dir)
-	}
-	for _, dir := range slices.Backward(missing) {
-		if err := files.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-	}
-	return files.Create(name, perm)
 }
 
 // read reads a file of at most so many bytes.

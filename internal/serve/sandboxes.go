@@ -106,7 +106,7 @@ func (s *Server) request(d *createDoc) (r sandboxes.Request, err error) {
 	if r.Env, err = envOf(d.Env); err != nil {
 		return r, err
 	}
-	return r, poolRoutes{s}.fill(&r, d.Policy, d.Dir, d.For)
+	return r, poolRoutes{s}.forSandbox(&r, d)
 }
 
 func (s *Server) create(c *call) error {

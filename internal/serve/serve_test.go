@@ -378,7 +378,8 @@ func TestTarsThatLeadOutAreRefused(t *testing.T) {
 	for name, h := range map[string]*tar.Header{
 		"a name above":     {Typeflag: tar.TypeReg, Name: "../x", Mode: 0o600},
 		"an absolute name": {Typeflag: tar.TypeReg, Name: "/etc/x", Mode: 0o600},
-		"a link":           {Typeflag: tar.TypeSymlink, Name: "x", Linkname: "/etc"},
+		"a hard link":      {Typeflag: tar.TypeLink, Name: "x", Linkname: "/etc/passwd"},
+		"a link outside":   {Typeflag: tar.TypeSymlink, Name: "../x", Linkname: "y"},
 		"a device":         {Typeflag: tar.TypeChar, Name: "x"},
 	} {
 		var b bytes.Buffer

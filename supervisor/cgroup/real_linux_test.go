@@ -513,14 +513,14 @@ func TestOwnersAreNotJudgedByAnotherProc(t *testing.T) {
 	reused := thisOwner()
 	reused.pid, reused.start = os.Getppid(), 1<<40
 	d := fake(t, nil)
-	if h.dead(d, reused, reused.name(1)) {
+	if h.dead(d, reused, reused.name(1), true) {
 		t.Error("one that lives was taken for dead")
 	}
-	if h = thisProcess(); !h.dead(d, reused, reused.name(1)) {
+	if h = thisProcess(); !h.dead(d, reused, reused.name(1), true) {
 		t.Error("the control: its number is used by another")
 	}
 	h.owner.spaces = 0
-	if h.dead(d, reused, reused.name(1)) {
+	if h.dead(d, reused, reused.name(1), true) {
 		t.Error("judged without knowing the own namespaces")
 	}
 }

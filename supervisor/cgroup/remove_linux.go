@@ -144,6 +144,10 @@ const sweepPatience = 100 * time.Millisecond
 // start in so many looks, at all of them: a start costs the same beside any number of others.
 const sweepSiblings = 16
 
+// sweepClosely is of how many of those it is found out, on average, whether the number of their owner is
+// somebody else's by now: that costs a look into /proc, where many starts at once are in each other's way.
+const sweepClosely = 4
+
 // sweep removes what is left in a directory of runs whose owner is gone, killed most likely, with what is
 // still in there. judged are the names that need no look, since another hierarchy of v1 has them too; it adds
 // those that stay.
@@ -163,7 +167,7 @@ func (h *here) sweep(in *dir, judged *[]string) {
 		if !ok || slices.Contains(*judged, name) {
 			continue
 		}
-		if h.dead(in, o, name) {
+		if h.dead(in, o, name, rand.IntN(len(all)) < sweepClosely) {
 			dead = append(dead, name)
 		} else {
 			*judged = append(*judged, name)
@@ -197,13 +201,16 @@ func (d *dir) removeLeft(names []string, until time.Time) {
 // kernel, which takes it in the own pid namespace; /proc may show another one. A number that
 // is in use is the owner's when the directory is locked: a lock ends with its process. Only
 // without one, as in the moment before it is taken and by versions that took none, is /proc asked
-// whether the number is another's by now.
-func (h *here) dead(in *dir, o owner, name string) bool {
+// whether the number is another's by now. Not closely, a number that is in use is the owner's.
+func (h *here) dead(in *dir, o owner, name string, closely bool) bool {
 	if o.spaces != h.owner.spaces || h.owner.spaces == 0 || o == h.owner {
 		return false
 	}
 	if unix.Kill(o.pid, 0) == unix.ESRCH {
 		return true
+	}
+	if !closely {
+		return false
 	}
 	if fd, err := openAt(in.fd, name, flagsDir); err == nil {
 		defer unix.Close(fd)

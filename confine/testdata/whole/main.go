@@ -69,6 +69,20 @@ func use(ctx context.Context) error {
 	_, _ = files.Create("/tmp/d/f", 0o600)
 	_, _ = files.Stat("/tmp")
 	_, _ = files.List("/tmp")
+	_ = files.Symlink("f", "/tmp/d/l")
+	_, _ = files.Lstat("/tmp/d/l")
+	_, _ = files.Readlink("/tmp/d/l")
+	_ = files.Chmod("/tmp/d/f", 0o644)
+	_ = files.Rename("/tmp/d/l", "/tmp/d/m")
+	var watcher confine.Watcher
+	if watcher, err = files.Watch("/tmp/d", true); err == nil {
+		var events []confine.FileEvent
+		events, err = watcher.Next(ctx)
+		for _, e := range events {
+			fmt.Println(e.Op == "create", e.Name)
+		}
+		fmt.Println(err, watcher.Close())
+	}
 	_ = files.Remove("/tmp/d/f")
 	var snapshot *confine.Snapshot
 	if snapshot, err = box.Snapshot(ctx); err == nil {
