@@ -36,10 +36,8 @@ type box struct {
 	ending          // why there is no box, or none any more
 	last   []func() // what is to be closed when nobody is left
 
-	watch *watch.Watch
-	masks *masks
-	trees *disk.Watchdog
-
+	pings
+	guards
 	counters
 	standing
 	closed   *handoff.Closed // the init has reaped everybody else; nil: not yet
@@ -47,6 +45,13 @@ type box struct {
 	overlays overlays
 	stacks   stacks
 	aftermath
+}
+
+// guards look at what is inside, as long as there is something.
+type guards struct {
+	watch *watch.Watch
+	masks *masks
+	trees *disk.Watchdog
 }
 
 // mailbox is how others have the loop do something.
@@ -219,6 +224,8 @@ func (b *box) hear(e event) {
 		}
 	case *handoff.Built:
 		b.hearBuilt(e.built(m))
+	case *handoff.Ping:
+		b.pinged(m)
 	case *handoff.Closed:
 		b.use(&m.Used)
 		b.closed = m

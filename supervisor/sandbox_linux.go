@@ -92,6 +92,7 @@ func (s *Sandbox) Start(e *handoff.Exec, o Options, judge denials.Judge, refuses
 	if err != nil {
 		return nil, &SetupError{Step: "streams", Op: "pipe", Errno: errnoOf(err)}
 	}
+	io.later = true
 	j := newJob(s.box, &exec, &o, io)
 	j.refused.judge, j.refused.refuses = judge, refuses
 	failed := make(chan *SetupError, 1)

@@ -235,6 +235,11 @@ func (c *process) exec(e *handoff.Exec, stdio [3]int) error {
 	return err
 }
 
+// ping asks a child for an answer.
+func (c *process) ping(id uint32) error {
+	return linux.SendFrame(c.sock, handoff.Encode(&handoff.Ping{ID: id}))
+}
+
 // close has a child end everybody, tell what they used, and end.
 func (c *process) close() { _ = linux.SendFrame(c.sock, handoff.Encode(&handoff.Close{})) }
 

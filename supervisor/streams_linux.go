@@ -27,6 +27,7 @@ type streams struct {
 	source [3]int // our ends of 1 and 2
 	out    [3]*output.Stream
 	begun  bool
+	later  bool // the pump may start a moment later
 	err    error
 	watch  atomic.Pointer[watch.Watch] // that looks when something is written to 2
 
@@ -76,6 +77,10 @@ func (s *streams) handedOver() {
 // onPTY says whether some stream is a pty, which comes with the target.
 func (s *streams) onPTY() bool { return s.tty != [3]bool{} }
 
+// pumpAfter is how long the pump of a process in a sandbox waits for its end: one that has a thread of its own takes more than
+// a short process.
+const pumpAfter = 2 * time.Millisecond
+
 // begin starts to move bytes. pty is the master that the child made, or -1.
 func (s *streams) begin(pty int) error {
 	for fd := 1; fd <= 2; fd++ {
@@ -93,7 +98,11 @@ func (s *streams) begin(pty int) error {
 		}
 	}
 	s.begun = true
-	s.pump.Start()
+	if s.later && pty < 0 {
+		s.pump.StartSoon(pumpAfter)
+	} else {
+		s.pump.Start()
+	}
 	return nil
 }
 
@@ -106,9 +115,9 @@ func (s *streams) relay(fd, source int, keys output.Keys) (err error) {
 	case s.opts.Capture:
 		c.Dst = -1
 	case fd == 1:
-		c.Dst, c.Guard = s.opts.Stdout, s.opts.OutGuard
+		c.Dst, c.Open, c.Guard = s.opts.Stdout, s.opts.OpenStdout, s.opts.OutGuard
 	default:
-		c.Dst, c.Guard = s.opts.Stderr, s.opts.ErrGuard
+		c.Dst, c.Open, c.Guard = s.opts.Stderr, s.opts.OpenStderr, s.opts.ErrGuard
 	}
 	s.out[fd], err = s.pump.Output(c)
 	return err
@@ -175,8 +184,18 @@ func (s *streams) resize(rows, cols uint16) error {
 	return unix.IoctlSetWinsize(s.master, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
 }
 
-// end waits until the caller has what the target wrote.
-func (s *streams) end(patience time.Duration) {
+// endNow is end where nobody has to be waited for; else it is false.
+func (s *streams) endNow() bool {
+	if !s.begun || !s.pump.EndNow() {
+		return false
+	}
+	s.closeRest()
+	s.ended()
+	return true
+}
+
+// closeRest closes what the pump has no part in.
+func (s *streams) closeRest() {
 	s.handedOver()
 	s.mu.Lock()
 	if s.master >= 0 {
@@ -190,16 +209,26 @@ func (s *streams) end(patience time.Duration) {
 			s.source[i] = -1
 		}
 	}
+}
+
+// end waits until the caller has what the target wrote.
+func (s *streams) end(patience time.Duration) {
+	s.closeRest()
 	if !s.begun {
 		patience = 0 // nothing was moved; only to close what is open
 	}
 	if s.err = s.pump.End(patience); s.err == nil { // else the streams may still be in use
-		s.emptyLeft()
-		s.undelivered()
-		for fd, out := range s.out {
-			if s.opts.Last != nil && out != nil && (fd == 2 || s.tty[2]) {
-				s.opts.Last(out.Last())
-			}
+		s.ended()
+	}
+}
+
+// ended tells what there is to tell when all was moved.
+func (s *streams) ended() {
+	s.emptyLeft()
+	s.undelivered()
+	for fd, out := range s.out {
+		if s.opts.Last != nil && out != nil && (fd == 2 || s.tty[2]) {
+			s.opts.Last(out.Last())
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -61,19 +62,25 @@ func specOf(policy *config.Policy, c *Command) *backend.Spec {
 
 func (p boxPlan) Ledger() status.Ledger { return status.Ledger(p.Plan.Ledger) }
 
-// Key leaves out what is about one process, and what is only said: the ledger and the notices.
+// Key leaves out what is about one process, and what is only said: the ledger and the notices. What every process of the
+// sandbox begins with, its environment, filter and limits, counts.
 func (p boxPlan) Key() [32]byte {
 	box := p.Plan.Plan
-	box.Exec, box.Ledger, box.Notices, box.Box.TempDir = handoff.Exec{}, nil, nil, ""
+	box.Ledger, box.Notices, box.Box.TempDir = nil, nil, ""
+	e := &box.Exec
+	e.ID, e.Argv, e.Last, e.TTY, e.Rows, e.Cols, e.Modes = 0, nil, false, [3]bool{}, 0, 0, nil
+	if e.SeccompPass != 0 {
+		e.SeccompPass = 1 // that there is such a number; it is another each time
+	}
 	from := ""
 	if p.spec.From != nil {
 		from = p.spec.From.ID()
 	}
 	text, err := json.Marshal(struct {
-		Plan      plan.Plan
-		Env       []string
-		Dir, From string
-	}{box, p.Plan.Exec.Env, p.Plan.Exec.Dir, from})
+		Plan plan.Plan
+		Exec handoff.Exec
+		From string
+	}{box, *e, from})
 	if err != nil {
 		panic(err) // plain data
 	}
@@ -119,6 +126,8 @@ type sandbox struct {
 	life context.Context
 	spec *backend.Spec
 	root *boxfiles.Root
+	// digest is the policy's, made once: that takes a tenth of a short process's time.
+	digest func() string
 
 	// work is held for writing while it is written down or replaced: nobody starts meanwhile.
 	work    sync.RWMutex
@@ -155,7 +164,11 @@ func openOn(ctx context.Context, s *backend.Spec, g *layers.Ground, like *Plan) 
 		g.Drop()
 		return nil, r, err
 	}
-	box := &sandbox{life: ctx, spec: s, standing: *at, root: boxfiles.NewRoot(rootOf(at)), over: make(chan struct{})}
+	box := &sandbox{
+		life: ctx, spec: s, standing: *at, root: boxfiles.NewRoot(rootOf(at)), over: make(chan struct{}),
+		digest: sync.OnceValue(s.Policy.Digest),
+	}
+	go box.digest()
 	box.end = sync.OnceFunc(func() { close(box.over) })
 	box.ending, box.stop = context.WithCancel(context.Background())
 	go box.await(at.box)
@@ -232,6 +245,22 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 	if err != nil {
 		return nil, err
 	}
+	running := &process{wires: w}
+	w.options.Gone = func() {
+		if !running.awaited.Load() { // else whoever waits makes it
+			go running.report()
+		}
+	}
+	command := commandOf(s.spec)
+	command.Argv = e.Argv
+	started := make(chan func() bool, 1)
+	running.report = sync.OnceValue(func() *status.Report {
+		defer (<-started)()
+		r := running.p.Wait(context.Background())
+		w.close()
+		r.PolicyDigest = s.digest()
+		return explained(r, s.spec.Policy, command)
+	})
 	p, failed := at.box.Start(&x, w.options, at.plan.judge(), at.plan.refuses)
 	if failed != nil {
 		w.close()
@@ -240,18 +269,13 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 		}
 		return nil, failed
 	}
-	command := commandOf(s.spec)
-	command.Argv = e.Argv
-	running := &process{p: p, wires: w}
-	running.report = sync.OnceValue(func() *status.Report {
-		defer context.AfterFunc(ctx, func() { _ = p.Signal(unix.SIGKILL) })()
-		r := p.Wait(context.Background())
-		w.close()
-		return explained(r, s.spec.Policy, command)
-	})
-	go running.report()
+	running.p = p
+	started <- context.AfterFunc(ctx, func() { _ = p.Signal(unix.SIGKILL) })
 	return running, nil
 }
+
+// Ready waits until its init has shown that it waits for work.
+func (s *sandbox) Ready(ctx context.Context) error { return s.now().box.Ready(ctx) }
 
 // Ledger says what it was built to enforce.
 func (s *sandbox) Ledger() status.Ledger { return s.now().plan.Plan.Ledger }
@@ -291,9 +315,10 @@ func (s *sandbox) close() {
 
 // process is one in a sandbox.
 type process struct {
-	p      *supervisor.Process
-	wires  *wires
-	report func() *status.Report
+	p       *supervisor.Process
+	wires   *wires
+	awaited atomic.Bool
+	report  func() *status.Report // made once
 }
 
 func (p *process) Signal(sig os.Signal) error {
@@ -309,7 +334,10 @@ func (p *process) Signal(sig os.Signal) error {
 
 func (p *process) Resize(size backend.WinSize) error { return p.p.Resize(size.Rows, size.Cols) }
 
-func (p *process) Wait() *status.Report { return p.report() }
+func (p *process) Wait() *status.Report {
+	p.awaited.Store(true)
+	return p.report()
+}
 
 // Run builds a sandbox and starts its only process.
 func (b Backend) Run(ctx context.Context, s *backend.Spec, e *backend.Exec) (backend.Process, error) {

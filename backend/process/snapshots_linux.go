@@ -281,6 +281,15 @@ func (s *sandbox) still(ctx context.Context, at *standing) (resume func(open fun
 	return nil, false, fmt.Errorf("the processes inside can't be stopped for a moment: %w", err)
 }
 
+// ShelveIn says where its snapshots are kept.
+func (s *sandbox) ShelveIn(dir string) {
+	s.work.Lock()
+	defer s.work.Unlock()
+	spec := *s.spec
+	spec.Snapshots = dir
+	s.spec = &spec
+}
+
 // Snapshot writes down what is in private places and overlays. Processes stand still meanwhile, and are not in it.
 func (s *sandbox) Snapshot(ctx context.Context) (backend.Snapshot, error) {
 	ctx, at, done, err := s.begin(ctx)

@@ -171,6 +171,7 @@ const (
 	KindStopped
 	KindExited
 	KindClosed
+	KindPing // either way
 )
 
 // Frame is a pointer to one of the types of this package that have a Kind.
@@ -204,6 +205,8 @@ func empty(k Kind) Frame {
 		return new(Exited)
 	case KindClosed:
 		return new(Closed)
+	case KindPing:
+		return new(Ping)
 	}
 	return nil
 }

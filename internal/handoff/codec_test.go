@@ -50,6 +50,7 @@ func full() []Frame {
 		&Stopped{ID: 1, Signal: 20},
 		&Exited{ID: 1, WaitStatus: 0x1234, Used: someUsage, InitTasks: 12, Astray: 11},
 		&Closed{Used: someUsage},
+		&Ping{ID: 5},
 	}
 }
 

@@ -90,6 +90,8 @@ type Request struct {
 	From   string   // the ID or the name of a snapshot of the owner's that it begins with; empty: none
 	// Lifetime is when it ends, whatever happens; Idle is how long it stays when no process runs and nobody asks for it. 0: for ever.
 	Lifetime, Idle time.Duration
+	// Open, if not nil, gives a sandbox of Spec that is there already, and ends with ctx. Whoever ends it doesn't wait for that.
+	Open func(ctx context.Context) (backend.Sandbox, error)
 }
 
 // newID is a name that nobody guesses.
@@ -120,6 +122,13 @@ func (m *Manager) Create(ctx context.Context, owner Owner, r Request) (*Sandbox,
 		spec.From = from
 	}
 	built, err := m.build(ctx, func(life context.Context) (backend.Sandbox, error) {
+		if r.Open != nil && r.From == "" {
+			box, err := r.Open(life)
+			if shelver, ok := backend.As[backend.Shelver](box); ok && err == nil && spec.Snapshots != "" {
+				shelver.ShelveIn(spec.Snapshots)
+			}
+			return box, err
+		}
 		box, failed, err := backend.Open(life, b, &spec)
 		if failed != nil {
 			err = &backend.BuildError{Report: failed}

@@ -52,6 +52,7 @@ type deadlines struct {
 	idle     time.Duration // 0: for ever
 	used     time.Time     // when nothing ran any more and nobody asked any more
 	using    int           // processes that run, and clients that ask
+	pooled   bool          // it was there before it was asked for: nobody waits for its end
 }
 
 // End says how a sandbox ended.
@@ -69,7 +70,7 @@ func newSandbox(m *Manager, b built, owner Owner, r Request) *Sandbox {
 		ID: newID(), Name: r.Name, Owner: owner, Created: now, Events: NewLog(m.opts.LogBytes),
 		manager: m, env: r.Env, built: b,
 		closing: make(chan struct{}), changed: make(chan struct{}, 1), ended: make(chan struct{}),
-		labels: r.Labels, deadlines: deadlines{idle: r.Idle, used: now},
+		labels: r.Labels, deadlines: deadlines{idle: r.Idle, used: now, pooled: r.Open != nil},
 	}
 	if r.Lifetime > 0 {
 		s.deadline = now.Add(r.Lifetime)
@@ -171,6 +172,25 @@ func (s *Sandbox) Close(cause, reason string) *End {
 	s.begin(cause, reason)
 	<-s.ended
 	return s.Ended()
+}
+
+// End is Close, but doesn't wait for one that came from a pool: then it is nil.
+func (s *Sandbox) End(cause, reason string) *End {
+	if !s.pooled {
+		return s.Close(cause, reason)
+	}
+	s.begin(cause, reason)
+	return s.Ended()
+}
+
+// Ending says whether it has begun to end, or has ended.
+func (s *Sandbox) Ending() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
 }
 
 // Done is closed when nothing is left of it.

@@ -33,6 +33,9 @@ The local API: sandboxes and runs by HTTP. GET /v1/openapi.json describes it; do
   --allow-uid UID       a user who may connect to the unix socket, beside its own; repeatable
   --ceiling NAME|FILE   no policy may be wider than this profile, or this file
   --profile NAME        of requests that name none
+  --pool PROFILE=MIN:MAX
+                        sandboxes of this profile that are built ahead: so many always, and so many when they are asked
+                        for; repeatable
   --state DIR           what outlives the server: snapshots. $XDG_STATE_HOME/confine/serve, or that of systemd
   --max-snapshots N     of one user or token (100; 0: any number)
   --max-snapshot-bytes SIZE
@@ -73,11 +76,12 @@ func Main(args []string, backends func(*config.Policy) backend.Backend) int {
 
 // start serves until ctx ends. A line for each address goes to said when it is listened on.
 func start(ctx context.Context, args []string, backends func(*config.Policy) backend.Backend, said io.Writer) error {
-	var listen, uids many
+	var listen, uids, pools many
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.Var(&listen, "listen", "")
 	flags.Var(&uids, "allow-uid", "")
+	flags.Var(&pools, "pool", "")
 	tokenFile := flags.String("token-file", "", "")
 	ceiling := flags.String("ceiling", "", "")
 	profile := flags.String("profile", "", "")
@@ -142,6 +146,12 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 		}
 	}
 	s.Manager = sandboxes.New(o)
+	if err := (poolRoutes{s}).open(pools, backends); err != nil {
+		for _, l := range listeners {
+			_ = l.Close()
+		}
+		return err
+	}
 	return s.Serve(ctx, listeners...)
 }
 

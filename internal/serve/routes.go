@@ -33,6 +33,7 @@ func (s *Server) routes() map[string]map[string]route {
 		"/v1/version":      get(s.version),
 		"/v1/metrics":      get(s.metrics),
 		"/v1/openapi.json": get(s.describe),
+		"/v1/pools":        get(poolRoutes{s}.list),
 		"/v1/runs":         post(s.once(s.run)),
 		"/v1/sandboxes": {
 			http.MethodGet:  {do: s.list},

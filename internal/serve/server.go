@@ -47,6 +47,7 @@ type Server struct {
 	keys    keys
 	stats   stats
 	reviews reviews
+	pools   []*profilePool
 	// What each owner has of the server now.
 	bodies   bodies
 	requests share
@@ -96,6 +97,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	case err = <-failed:
 	}
 	s.Manager.Close()
+	poolRoutes{s}.close()
 	last, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if server.Shutdown(last) != nil {
