@@ -19,7 +19,7 @@ import (
 // has files, a socket, a lifetime and an end of its own; the supervisor stays as long as one of them stands, and with it end all. A
 // fork needs the memory that its files are in, which can't be handed to another process.
 type holder struct {
-	parent string // the directory of all sessions
+	parent string        // the directory of all sessions
 	ended  chan struct{} // closed when none stands any more
 	closed chan struct{} // closed when nobody answers any more
 
