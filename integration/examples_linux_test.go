@@ -105,10 +105,7 @@ func TestTryMakesAnEnvironmentWithoutPytest(t *testing.T) {
 func TestAgentsTakeBackWhatFails(t *testing.T) {
 	needs(t, "userns")
 	needs(t, "overlay")
-	agent := filepath.Join(t.TempDir(), "agent")
-	if out, err := exec.Command("go", "build", "-o", agent, "../examples/agent").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	agent := filepath.Join(scene.programs, "agent")
 	script, err := filepath.Abs("../examples/agent/agent.sh")
 	if err != nil {
 		t.Fatal(err)

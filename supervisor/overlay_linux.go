@@ -27,6 +27,14 @@ type overlays struct {
 	began   time.Time
 }
 
+// began is since when what somebody else changes in a tree is a conflict.
+func (b *box) began() time.Time {
+	if at := b.plan.Began; !at.IsZero() && at.Before(b.overlays.began) {
+		return at
+	}
+	return b.overlays.began
+}
+
 // coarse is the clock that file systems stamp with.
 func coarse() time.Time {
 	var now unix.Timespec
@@ -70,7 +78,7 @@ func (b *box) changed(scratch int, keepIn string) *status.Changes {
 	o := &b.overlays
 	var c status.Changes
 	lost, deep := 0, 0 // changes that are too many to be kept, or have paths that are too long
-	k := changes.Keeping{Start: o.began, Command: redact.Redact(b.plan.Exec.Argv), Protect: b.plan.Protect}
+	k := changes.Keeping{Start: b.began(), Command: redact.Redact(b.plan.Exec.Argv), Protect: b.plan.Protect}
 	for i := range b.plan.Overlays {
 		at := &b.plan.Overlays[i]
 		tree, err := o.open(scratch, &b.plan.Box, at)

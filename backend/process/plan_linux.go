@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/sys/unix"
@@ -36,6 +37,7 @@ type Plan struct {
 	Seccomp *seccomp.Filter
 	policy  *config.Policy
 	command *Command
+	planned time.Time       // of a box
 	watched *seccomp.Filter // Seccomp with files watched; nil is without
 	// What questions are answered from.
 	table   *rootfs.Table

@@ -30,6 +30,14 @@ type boxed struct {
 	used   time.Duration // of the CPU, by those in whose place it goes on
 }
 
+// groundInfo is what is known of the snapshot that it begins with; nil: it begins with none.
+func (c *boxed) groundInfo() *snapshot.Info {
+	if c.ground == nil {
+		return nil
+	}
+	return c.ground.Info
+}
+
 // standOn puts a box on what others have left, and has it hand out what others can stand on.
 func (p *planner) standOn() error {
 	c, b := p.command, &p.plan.Box
@@ -37,6 +45,15 @@ func (p *planner) standOn() error {
 	if w := &p.plan.Watch; w.CPU > 0 && c.used > 0 {
 		w.CPU = max(w.CPU-c.used, time.Millisecond)
 	}
+	switch info := c.groundInfo(); {
+	case c.like != nil && !c.like.Began.IsZero():
+		p.plan.Began = c.like.Began
+	case c.like != nil:
+		p.plan.Began = c.like.planned
+	case info != nil:
+		p.plan.Began = info.Created
+	}
+	p.plan.planned = time.Now().Add(-20 * time.Millisecond) // file systems stamp with a coarser clock
 	if c.ground == nil {
 		return nil
 	}
