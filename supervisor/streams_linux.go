@@ -32,6 +32,9 @@ type streams struct {
 
 	mu     sync.Mutex
 	master int // of the pty, where no terminal of the caller's gives it its size; else -1. Guarded by mu
+	// A size that was asked for before the child has sent the pty; ended: it won't any more. Guarded by mu.
+	size  *unix.Winsize
+	ended bool
 }
 
 func openStreams(tty [3]bool, o *Options) (*streams, error) {
@@ -134,7 +137,13 @@ func (s *streams) beginPTY(pty int) error {
 		}
 		s.mu.Lock()
 		s.master = master
+		if s.size != nil {
+			err = unix.IoctlSetWinsize(master, unix.TIOCSWINSZ, s.size)
+		}
 		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
 		if s.opts.Resizer != nil {
 			s.opts.Resizer(s.resize)
 		}
@@ -169,16 +178,22 @@ func (s *streams) keyboard() (fd int, keys output.Keys) {
 func (s *streams) resize(rows, cols uint16) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.master < 0 {
+	size := &unix.Winsize{Row: rows, Col: cols}
+	switch {
+	case s.master >= 0:
+		return unix.IoctlSetWinsize(s.master, unix.TIOCSWINSZ, size)
+	case s.ended || s.tty == [3]bool{} || s.opts.Terminal != nil:
 		return unix.ENOTTY
 	}
-	return unix.IoctlSetWinsize(s.master, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+	s.size = size // until the pty is here
+	return nil
 }
 
 // end waits until the caller has what the target wrote.
 func (s *streams) end(patience time.Duration) {
 	s.handedOver()
 	s.mu.Lock()
+	s.ended = true
 	if s.master >= 0 {
 		_ = unix.Close(s.master)
 		s.master = -1

@@ -33,6 +33,7 @@ The local API: sandboxes and runs by HTTP. GET /v1/openapi.json describes it; do
   --allow-uid UID       a user who may connect to the unix socket, beside its own; repeatable
   --ceiling NAME|FILE   no policy may be wider than this profile, or this file
   --profile NAME        of requests that name none
+  --api NAME[,NAME]     confine, e2b (E2B's wire API, for its SDKs), or both (confine)
   --max-sandboxes N     at one time (256)
   --max-per-owner N     of one user or token (0: as many)
 `
@@ -77,6 +78,7 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 	tokenFile := flags.String("token-file", "", "")
 	ceiling := flags.String("ceiling", "", "")
 	profile := flags.String("profile", "", "")
+	api := flags.String("api", apiConfine, "")
 	most := flags.Int("max-sandboxes", 256, "")
 	perOwner := flags.Int("max-per-owner", 0, "")
 	if err := flags.Parse(args); err != nil {
@@ -93,6 +95,11 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 	if s.Ceiling, err = s.ceiling(*ceiling); err != nil {
 		return err
 	}
+	own, other, err := apis(*api)
+	if err != nil {
+		return err
+	}
+	s.E2B, s.Alone = other, !own
 	for _, word := range uids {
 		uid, err := strconv.Atoi(word)
 		if err != nil || uid < 0 {
