@@ -153,7 +153,7 @@ func (b *Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, e
 		return nil, err
 	}
 	own := p.(plan)
-	s := &sandbox{backend: b, plan: own, files: newFiles(), built: time.Now(), running: map[*process]bool{}}
+	s := &sandbox{backend: b, plan: own, files: newFiles(own.spec.Policy.Filesystem.Mounts), built: time.Now(), running: map[*process]bool{}}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s, nil
 }

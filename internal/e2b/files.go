@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"compress/flate"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -30,11 +31,14 @@ type writeInfo struct {
 func plain(err error) error {
 	var e *rpcError
 	var f *failure
+	var damaged flate.CorruptInputError
 	switch {
 	case err == nil || errors.As(err, &f):
 		return err
 	case errors.As(err, &e):
 		return &failure{e.code.status, e.message}
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &damaged):
+		return &failure{http.StatusBadRequest, "the body: " + err.Error()}
 	case errors.Is(err, fs.ErrNotExist):
 		return &failure{http.StatusNotFound, err.Error()}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -25,7 +25,7 @@ type (
 	processConfig struct {
 		Cmd  string            `json:"cmd"`
 		Args []string          `json:"args"`
-		Envs map[string]string `json:"envs"`
+		Envs map[string]string `json:"envs,omitempty"`
 		Cwd  *string           `json:"cwd,omitempty"`
 	}
 	ptyConfig struct {
