@@ -1,0 +1,2 @@
+// Package snapshot keeps what is in the files of sandboxes, in a directory that is an OCI image layout.
+package snapshot
