@@ -30,11 +30,13 @@ type Root struct {
 	mu       sync.RWMutex
 	open     func() (int, error)
 	closed   bool
-	watchers sync.Map // *watcher → nothing: those that end with it
+	watchers map[*watcher]bool // those that end with it
 }
 
 // NewRoot makes one of what opens it, once.
-func NewRoot(open func() (int, error)) *Root { return &Root{open: sync.OnceValues(open)} }
+func NewRoot(open func() (int, error)) *Root {
+	return &Root{open: sync.OnceValues(open), watchers: map[*watcher]bool{}}
+}
 
 // use calls do with the descriptor, which stays open until do returns.
 func (r *Root) use(do func(root int) error) error {
@@ -58,10 +60,9 @@ func (r *Root) Close() {
 		return
 	}
 	r.closed = true
-	r.watchers.Range(func(w, _ any) bool {
-		w.(*watcher).end(backend.ErrClosed)
-		return true
-	})
+	for w := range r.watchers {
+		w.end(backend.ErrClosed)
+	}
 	if fd, err := r.open(); err == nil {
 		_ = unix.Close(fd)
 	}
