@@ -212,7 +212,7 @@ func start(ctx context.Context, c *call, in *startRequest, to *sender) error {
 	}
 	defer reader.Close()
 	c.box.remember(p, in.Process)
-	return follow(ctx, p, reader, to)
+	return c.box.follow(ctx, p, reader, to)
 }
 
 // remember keeps what a process was started with, as long as it runs.
@@ -239,10 +239,10 @@ func connect(ctx context.Context, c *call, in *selected, to *sender) error {
 		return err
 	}
 	defer reader.Close()
-	return follow(ctx, p, reader, to)
+	return c.box.follow(ctx, p, reader, to)
 }
 
-func follow(ctx context.Context, p *sandboxes.Process, reader *sandboxes.Reader, to *sender) error {
+func (b *box) follow(ctx context.Context, p *sandboxes.Process, reader *sandboxes.Reader, to *sender) error {
 	tell := func(e *event) error { return to.send(map[string]*event{"event": e}) }
 	if err := tell(&event{Start: &startEvent{p.Number}}); err != nil {
 		return err
@@ -256,7 +256,7 @@ func follow(ctx context.Context, p *sandboxes.Process, reader *sandboxes.Reader,
 		cancel()
 		switch {
 		case err == io.EOF: // it had ended before
-			return ended(p.Report(), tell)
+			return b.ended(p.Report(), tell)
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
@@ -271,7 +271,7 @@ func follow(ctx context.Context, p *sandboxes.Process, reader *sandboxes.Reader,
 			case sandboxes.FrameStdout, sandboxes.FrameStderr:
 				e = &event{Data: dataOf(p.TTY, f)}
 			case sandboxes.FrameExit:
-				return ended(f.Report, tell)
+				return b.ended(f.Report, tell)
 			default:
 				continue
 			}
@@ -292,13 +292,16 @@ func dataOf(tty bool, f *sandboxes.Frame) *dataEvent {
 	return &dataEvent{Stdout: f.Bytes()}
 }
 
-// ended tells how a process ended. One whose time was over is an error of the call, as it is to the client, whose time it was.
-func ended(r *status.Report, tell func(*event) error) error {
-	if r == nil {
+// ended tells how a process ended. One whose time was over is an error of the call, as it is to the client, whose time it was; so is
+// one that has ended with its sandbox.
+func (b *box) ended(r *status.Report, tell func(*event) error) error {
+	switch {
+	case r == nil:
 		return &rpcError{internal, "it has ended without a report"}
-	}
-	if r.Status == status.Timeout {
+	case r.Status == status.Timeout:
 		return &rpcError{deadlineExceeded, r.Reason}
+	case r.ExitCode == nil && b.Ending():
+		return &rpcError{unavailable, gone}
 	}
 	e := &endEvent{ExitCode: r.RC, Status: "exit status " + strconv.Itoa(r.RC)}
 	if e.Exited = r.ExitCode != nil; e.Exited {

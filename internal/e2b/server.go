@@ -23,6 +23,9 @@ const Home = "/home/user"
 // What the SDKs take this for: it decides what they ask for. Later versions have metadata of files, which is not to be had here.
 const envdVersion = "0.5.7"
 
+// gone is how the SDKs know a sandbox that has ended.
+const gone = "The sandbox was not found"
+
 // envdPort is the only one at which there is anything.
 const envdPort = "49983"
 
@@ -159,7 +162,7 @@ func (s *Server) inside(do func(*call) error) http.HandlerFunc {
 		}
 		if err == nil {
 			if c.box = s.find(id); c.box == nil {
-				err = &failure{http.StatusBadGateway, "The sandbox was not found"}
+				err = &failure{http.StatusBadGateway, gone}
 			}
 		}
 		if err == nil {
@@ -183,7 +186,7 @@ func (s *Server) find(id string) *box {
 	s.mu.Lock()
 	b := s.boxes[id]
 	s.mu.Unlock()
-	if b == nil || b.Ended() != nil {
+	if b == nil || b.Ending() {
 		return nil
 	}
 	return b

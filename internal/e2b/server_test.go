@@ -272,7 +272,7 @@ func TestWhatTheSDKsSend(t *testing.T) {
 					}
 				}
 				if strings.HasSuffix(r.Do, "GetWatcherEvents") {
-					time.Sleep(100 * time.Millisecond) // the SDK's caller waited, too
+					time.Sleep(500 * time.Millisecond) // the SDK's caller waited, too
 				}
 				answer := c.send(&r)
 				check := func(text string) {
@@ -353,15 +353,24 @@ func TestAStreamOfASandboxThatEnds(t *testing.T) {
 		if len(got) < 3 || !strings.Contains(strings.Join(got, ""), `"keepalive":{}`) || !strings.HasPrefix(got[len(got)-1], "2 ") {
 			t.Errorf("%s: %q", what, got)
 		}
+		if what == "start" && !strings.Contains(got[len(got)-1], `"code":"unavailable","message":"The sandbox was not found"`) {
+			t.Errorf("%q", got)
+		}
 	}
 	status, text := c.text(&request{Do: "GET /health", Head: head("")})
 	if status != 502 || !strings.Contains(text, "was not found") {
 		t.Error(status, text)
 	}
-	c.server.mu.Lock()
-	defer c.server.mu.Unlock()
-	if len(c.server.boxes) != 0 {
-		t.Errorf("%d sandboxes are remembered", len(c.server.boxes))
+	for until := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		c.server.mu.Lock()
+		n := len(c.server.boxes)
+		c.server.mu.Unlock()
+		if n == 0 {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%d sandboxes are remembered", n)
+		}
 	}
 }
 

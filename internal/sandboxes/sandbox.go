@@ -178,6 +178,16 @@ func (s *Sandbox) Close(cause, reason string) *End {
 // Done is closed when nothing is left of it.
 func (s *Sandbox) Done() <-chan struct{} { return s.ended }
 
+// Ending says whether it has begun to end.
+func (s *Sandbox) Ending() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
 // Ended says how it ended; nil: it stands.
 func (s *Sandbox) Ended() *End {
 	s.mu.Lock()
