@@ -97,6 +97,10 @@ var limits = map[status.Cause]status.Status{
 	status.CauseMemAlloc: status.MemLimit,
 }
 
+func outOfMemory(limit int64, detail string) string {
+	return fmt.Sprintf("memory limit of %d bytes reached: %s", limit, detail)
+}
+
 func (o *outcome) verdict() verdict {
 	v := verdict{cause: o.cause}
 	if o.waited {
@@ -115,7 +119,7 @@ func (o *outcome) verdict() verdict {
 		v.NotFound = v.exitCode == 127
 	case limits[o.cause] == status.MemLimit:
 		v.status, v.Memory = status.MemLimit, o.detail
-		v.reason = fmt.Sprintf("memory limit of %d bytes reached: %s", o.limit.memory, o.detail)
+		v.reason = outOfMemory(o.limit.memory, o.detail)
 	case limits[o.cause] != "":
 		v.status, v.reason = limits[o.cause], o.detail
 	case o.cause == status.CauseDisk || o.cause == status.CauseTasks:

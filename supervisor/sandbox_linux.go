@@ -215,6 +215,9 @@ func (s *Sandbox) Close() *status.BoxReport {
 	}
 	if b.cause != "" {
 		report.Cause, report.Reason = b.cause, b.detail
+		if limits[b.cause] == status.MemLimit {
+			report.Reason = outOfMemory(j.out.limit.memory, b.detail)
+		}
 		if c := capabilityOf(b.cause); c != "" && !slices.Contains(report.LimitsHit, string(c)) {
 			report.LimitsHit = append(report.LimitsHit, string(c))
 		}

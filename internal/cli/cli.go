@@ -144,7 +144,7 @@ func handlerOf(name string) (h handler, ok bool) {
 func (s *session) dispatch(c *Command, args []string) int {
 	h, ok := handlerOf(c.Name)
 	if !ok {
-		if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
+		if s.engine.Server == nil && len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 			return s.page(c.Name)
 		}
 		err := error(&config.UsageError{Msg: "confine " + c.Name + ": not on this system yet", Hint: "to run a program of that name: confine -- " + c.Name})

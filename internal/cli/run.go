@@ -230,30 +230,8 @@ func shellCommand(s *session, line *Line) (int, error) {
 	if err != nil {
 		return rcUsage, err
 	}
-	lift(r)
+	r.Lift("subcommand shell", "time-limit", "cpu-time", "output-limit")
 	return s.start(r, []string{s.shellInside(r)})
-}
-
-// lift takes away the limits that a profile sets for single commands and that
-// would end an interactive shell at a random moment, or cut what it shows. What
-// the user, a file or a variable has set stays.
-func lift(r *config.Resolved) {
-	for _, l := range []struct {
-		option string
-		none   func(*config.Policy)
-	}{
-		{"time-limit", func(p *config.Policy) { p.TimeLimit = 0 }},
-		{"cpu-time", func(p *config.Policy) { p.CPUTime = 0 }},
-		{"output-limit", func(p *config.Policy) { p.OutputLimit = 0 }},
-	} {
-		if r.IsSet(l.option) {
-			continue
-		}
-		l.none(&r.Policy)
-		r.Origins[l.option] = append(r.Origins[l.option], config.Setting{
-			Option: l.option, Values: []string{"none"}, Source: "subcommand shell",
-		})
-	}
 }
 
 // shellInside is the caller's shell where it can be seen inside, or else a plain

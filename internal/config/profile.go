@@ -433,6 +433,27 @@ func withoutOverlays(partial []string) (list []string) {
 	return list
 }
 
+// Lift takes away limits that a profile sets for single commands, where commands come one after another: they
+// would end what is not meant to end soon, or cut what it shows. What the user, a file or a variable has set stays. source is who says so.
+func (r *Resolved) Lift(source string, options ...string) {
+	for _, option := range options {
+		if r.IsSet(option) {
+			continue
+		}
+		switch option {
+		case "time-limit":
+			r.Policy.TimeLimit = 0
+		case "cpu-time":
+			r.Policy.CPUTime = 0
+		case "output-limit":
+			r.Policy.OutputLimit = 0
+		default:
+			panic(option)
+		}
+		r.Origins[option] = append(r.Origins[option], Setting{Option: option, Values: []string{"none"}, Source: source})
+	}
+}
+
 // IsSet says whether a flag, a variable or a file sets an option, and not only a profile.
 func (r *Resolved) IsSet(option string) bool {
 	said := r.Origins[option]

@@ -162,19 +162,29 @@ func (m *Manager) reserve(owner Owner, name string) error {
 	return nil
 }
 
-// Get finds a sandbox or a tombstone by its ID, or a sandbox that stands by its name.
+// Get finds a sandbox or a tombstone by its ID or its name. Of a name, one that stands counts, or else the last.
 func (m *Manager) Get(owner Owner, id string) (*Sandbox, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.all[id]; s != nil && s.Owner == owner {
 		return s, nil
 	}
+	var last *Sandbox
 	for _, s := range m.all {
-		if s.Owner == owner && id != "" && s.Name == id && s.Ended() == nil {
+		if s.Owner != owner || id == "" || s.Name != id {
+			continue
+		}
+		if s.Ended() == nil {
 			return s, nil
 		}
+		if last == nil || s.Created.After(last.Created) {
+			last = s
+		}
 	}
-	return nil, ErrNotFound
+	if last == nil {
+		return nil, ErrNotFound
+	}
+	return last, nil
 }
 
 // List gives those of an owner, tombstones too, the oldest first.

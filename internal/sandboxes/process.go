@@ -3,6 +3,7 @@ package sandboxes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
 
@@ -53,6 +55,9 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 	p := &Process{
 		Argv: e.Argv, Tag: e.Tag, TTY: e.TTY != nil, Started: time.Now().UTC(),
 		Log: NewLog(s.manager.opts.LogBytes), Done: make(chan struct{}),
+	}
+	if err := s.allows(e.Limits); err != nil {
+		return nil, err
 	}
 	run := e.Exec
 	run.Stdin, run.Env = e.Input, slices.Concat(s.env, e.Env)
@@ -103,6 +108,18 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 		close(p.Done)
 	}()
 	return p, nil
+}
+
+// allows refuses limits of a process that are wider than the sandbox's.
+func (s *Sandbox) allows(l backend.Limits) error {
+	const hint = "it was set when the sandbox was opened"
+	if most := s.limits.Time; most > 0 && l.Time > most {
+		return &config.UsageError{Msg: fmt.Sprintf("a time limit of %s is more than the sandbox's of %s", config.FormatDuration(l.Time), config.FormatDuration(most)), Hint: hint}
+	}
+	if most := s.limits.Output; most > 0 && l.Output > most {
+		return &config.UsageError{Msg: fmt.Sprintf("an output limit of %s is more than the sandbox's of %s", config.FormatSize(l.Output), config.FormatSize(most)), Hint: hint}
+	}
+	return nil
 }
 
 // number gives a process its number, unless the sandbox is ending.

@@ -32,6 +32,7 @@ type Sandbox struct {
 
 	manager *Manager
 	env     []string
+	limits  backend.Limits // of each process
 	box     backend.Sandbox
 	cancel  context.CancelFunc
 	closing chan struct{} // closed when it begins to end
@@ -69,7 +70,7 @@ func newSandbox(m *Manager, box backend.Sandbox, cancel context.CancelFunc, owne
 	now := time.Now()
 	s := &Sandbox{
 		ID: newID(), Name: r.Name, Owner: owner, Created: now, Events: NewLog(m.opts.LogBytes),
-		manager: m, env: r.Env, box: box, cancel: cancel,
+		manager: m, env: r.Env, limits: backend.Limits{Time: r.Spec.Policy.TimeLimit, Output: r.Spec.Policy.OutputLimit}, box: box, cancel: cancel,
 		closing: make(chan struct{}), changed: make(chan struct{}, 1), ended: make(chan struct{}),
 		labels: r.Labels, deadlines: deadlines{idle: r.Idle, used: now},
 	}

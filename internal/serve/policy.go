@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -129,6 +130,16 @@ func (s *Server) spec(doc policyDoc, dir string) (*backend.Spec, error) {
 		policy.Filesystem.Deny = append(policy.Filesystem.Deny, Literal(path))
 	}
 	return &backend.Spec{Policy: policy, Resolved: r, Dir: src.Dir, Environ: s.Environ, ConfigFiles: r.Protected}, nil
+}
+
+// lift takes away what a profile says of how long a run may take: a sandbox has a lifetime, and its processes what is asked of each. What
+// the ceiling says of it stays.
+func (s *Server) lift(spec *backend.Spec) {
+	spec.Resolved.Lift("a sandbox", "time-limit", "cpu-time")
+	if s.Ceiling != nil {
+		spec.Policy.TimeLimit = cmp.Or(spec.Policy.TimeLimit, s.Ceiling.TimeLimit)
+		spec.Policy.CPUTime = cmp.Or(spec.Policy.CPUTime, s.Ceiling.CPUTime)
+	}
 }
 
 // Literal is a pattern of a policy that stands for one path.

@@ -87,8 +87,10 @@ func problemOf(err error) *problem {
 		return fail(http.StatusRequestEntityTooLarge, codeTooLarge, "the body has more bytes than are taken")
 	case errors.Is(err, sandboxes.ErrNotFound), errors.Is(err, sandboxes.ErrNoProcess):
 		return fail(http.StatusNotFound, codeNotFound, err.Error())
-	case errors.Is(err, backend.ErrClosed), errors.Is(err, os.ErrProcessDone):
+	case errors.Is(err, backend.ErrClosed):
 		return fail(http.StatusGone, codeEnded, err.Error())
+	case errors.Is(err, os.ErrProcessDone):
+		return fail(http.StatusGone, codeEnded, "the process has ended")
 	case errors.Is(err, sandboxes.ErrDropped):
 		return fail(http.StatusGone, codeDropped, err.Error()).hint("ask without \"from\" for what is left")
 	case errors.Is(err, sandboxes.ErrBusy):

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"path"
+	"time"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/filetree"
@@ -55,6 +56,12 @@ func (s *Server) run(c *call) error {
 		return err
 	}
 	spec.Argv = d.Argv
+	if limit := time.Duration(d.TimeLimit); limit > 0 && !spec.Resolved.IsSet("time-limit") { // it is this one's own
+		spec.Policy.TimeLimit = limit
+		if err := s.within(spec.Policy, d.Dir); err != nil {
+			return err
+		}
+	}
 	s.stats.runs.Add(1)
 	b, err := s.Manager.Create(c.Context(), c.owner, sandboxes.Request{Spec: spec})
 	if err != nil {

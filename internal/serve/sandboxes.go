@@ -103,10 +103,12 @@ func (s *Server) request(d *createDoc) (r sandboxes.Request, err error) {
 	if r.Env, err = envOf(d.Env); err != nil {
 		return r, err
 	}
-	if r.Spec, err = s.spec(d.Policy, d.Dir); err == nil {
-		r.Spec.Argv = d.For
+	if r.Spec, err = s.spec(d.Policy, d.Dir); err != nil {
+		return r, err
 	}
-	return r, err
+	r.Spec.Argv = d.For
+	s.lift(r.Spec)
+	return r, nil
 }
 
 func (s *Server) create(c *call) error {

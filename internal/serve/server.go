@@ -44,7 +44,10 @@ type Server struct {
 
 	ports map[string]bool // of TCP
 	keys  keys
-	stats stats
+	// What each owner has of the server now.
+	bodies   bodies
+	requests share
+	stats    stats
 }
 
 // bodyTime is the most between two reads of a body. Tests have less.
@@ -81,8 +84,8 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	}
 	var group sync.WaitGroup
 	failed := make(chan error, len(listeners))
-	room := make(chan struct{}, maxConns)
 	for _, l := range listeners {
+		room := make(chan struct{}, maxConns)
 		group.Go(func() { failed <- server.Serve(sockets.Bound(l, room, plainProblem)) })
 	}
 	var err error
@@ -109,6 +112,8 @@ type call struct {
 	w       http.ResponseWriter
 	peer    *sockets.Peer
 	owner   sandboxes.Owner
+	bodies  *bodies // nil: the document is counted already
+	done    []func()
 	control *http.ResponseController
 }
 
@@ -166,7 +171,16 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[strin
 		w.Header().Set("Allow", strings.Join(names, ", "))
 		err = fail(http.StatusMethodNotAllowed, codeMethod, r.Method+" is not for this path")
 	default:
+		done, ok := s.requests.take(c.owner, 1, maxRequests)
+		if !ok {
+			err = fail(http.StatusTooManyRequests, codeQuota, "there are too many requests under way").hint("wait for some of them")
+			break
+		}
+		c.bodies, c.done = &s.bodies, []func(){done}
 		err = route.do(c)
+		for _, done := range c.done {
+			done()
+		}
 	}
 	if err != nil {
 		s.stats.problems.Add(1)
@@ -176,6 +190,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[strin
 
 // read reads the body, which is one document with no fields that nobody knows.
 func (c *call) read(v any) error {
+	if err := c.bodies.take(c); err != nil {
+		return err
+	}
 	d := json.NewDecoder(http.MaxBytesReader(c.w, &patient{c, c.Body}, maxBody))
 	d.DisallowUnknownFields()
 	err := d.Decode(v)

@@ -170,10 +170,28 @@ func (e *execLine) run(ctx context.Context, word string) (int, error) {
 		return 128 + int(syscall.SIGPIPE), nil
 	case err != nil:
 		return 0, err
-	case report.Status != status.OK && report.Status != status.Failed:
-		fmt.Fprintf(os.Stderr, "confine session: %s: %s\n", report.Status, visible(report.Reason))
 	}
+	remark(report)
 	return report.RC, nil
+}
+
+// remark says what a caller has to know beside the exit code.
+func remark(r *status.Report) {
+	say := func(text string) { fmt.Fprintln(os.Stderr, "confine session: "+visible(text)) }
+	if r.Status != status.OK && r.Status != status.Failed {
+		say(string(r.Status) + ": " + r.Reason)
+	}
+	if r.Truncated.Stdout || r.Truncated.Stderr {
+		say("the output was cut at the session's limit")
+		say("hint: --output-limit of \"session start\" sets another")
+	}
+	for i := range r.Violations {
+		v := &r.Violations[i]
+		say("refused: " + v.Kind + " " + v.What)
+		if v.Hint != "" {
+			say("hint: " + v.Hint)
+		}
+	}
 }
 
 // standardInput is read without closing it.

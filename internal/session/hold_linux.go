@@ -108,6 +108,7 @@ func (s *startLine) hold(ctx context.Context, backends func(*config.Policy) back
 	if err != nil {
 		return err
 	}
+	r.Lift("a session", "time-limit", "cpu-time", "output-limit")
 	if err := r.Policy.Validate(); err != nil {
 		return r.WithOrigin(err)
 	}
