@@ -75,6 +75,8 @@ func rpcErrorOf(err error) *rpcError {
 	switch {
 	case errors.As(err, &e):
 		return e
+	case errors.Is(err, errTooMany):
+		return is(resourceExhausted)
 	case errors.As(err, &f), errors.As(err, &usage), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENAMETOOLONG):
 		return is(invalidArgument)
 	case errors.As(err, &large):
@@ -152,7 +154,7 @@ func unary[In, Out any](do func(context.Context, *call, *In) (*Out, error)) func
 			if err != nil {
 				return nil, err
 			}
-			text, err := io.ReadAll(http.MaxBytesReader(c.w, c.patient(c.server.BodyTime), maxMessage))
+			text, err := c.document(http.MaxBytesReader(c.w, c.patient(c.server.BodyTime), maxMessage))
 			if err != nil {
 				return nil, err
 			}
@@ -193,7 +195,7 @@ func decode(text []byte, v any) error {
 }
 
 // readEnvelope gives the next message of a stream. io.EOF is its end.
-func readEnvelope(r io.Reader) ([]byte, error) {
+func readEnvelope(r io.Reader, document func(io.Reader) ([]byte, error)) ([]byte, error) {
 	var head [5]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		if err == io.ErrUnexpectedEOF {
@@ -210,7 +212,7 @@ func readEnvelope(r io.Reader) ([]byte, error) {
 	case size > maxMessage:
 		return nil, &rpcError{resourceExhausted, "the message is too large"}
 	}
-	text, err := io.ReadAll(io.LimitReader(r, int64(size))) // memory as it comes, not as it says
+	text, err := document(io.LimitReader(r, int64(size))) // memory as it comes, not as it says
 	if err == nil && len(text) < int(size) {
 		err = &rpcError{invalidArgument, "the stream ends in an envelope"}
 	}
@@ -270,14 +272,14 @@ func serverStream[In any](do func(context.Context, *call, *In, *sender) error) f
 				return err
 			}
 			body := c.patient(c.server.BodyTime)
-			text, err := readEnvelope(body)
+			text, err := readEnvelope(body, c.document)
 			if err == io.EOF {
 				err = &rpcError{invalidArgument, "the stream has no message"}
 			}
 			if err != nil {
 				return err
 			}
-			if _, err := readEnvelope(body); err != io.EOF {
+			if _, err := readEnvelope(body, c.document); err != io.EOF {
 				return &rpcError{invalidArgument, "the stream has more than one message"}
 			}
 			var in In
@@ -293,7 +295,7 @@ func serverStream[In any](do func(context.Context, *call, *In, *sender) error) f
 			return do(ctx, c, &in, s)
 		}()
 		var f *failure
-		if errors.As(err, &f) && !s.began {
+		if errors.As(err, &f) && f.status == http.StatusUnsupportedMediaType {
 			return f
 		}
 		s.end(err)

@@ -5,9 +5,11 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Each sandbox has a token of its own, each owner its own sandboxes, and nobody is told which others there are.
@@ -204,7 +206,7 @@ func FuzzReadEnvelope(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := bytes.NewReader(b)
 		for {
-			text, err := readEnvelope(r)
+			text, err := readEnvelope(r, io.ReadAll)
 			if err != nil {
 				return
 			}
@@ -254,5 +256,59 @@ func FuzzMessages(f *testing.F) {
 	})
 	if len(names) < 13 {
 		f.Error(names)
+	}
+}
+
+// What is large, and how many requests there are at one time, is bounded for each owner.
+func TestAnOwnersShare(t *testing.T) {
+	c := newServer(t)
+	c.open()
+	c.large.Store(1)
+	body := `{"path": "` + strings.Repeat("x", 2*smallDocument) + `"}`
+	slow, send := io.Pipe()
+	defer send.Close()
+	r, err := http.NewRequest("POST", c.base+"/filesystem.Filesystem/Stat", slow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range head(typeUnary) {
+		r.Header.Set(k, c.fill(v))
+	}
+	go func() {
+		if answer, err := http.DefaultTransport.RoundTrip(r); err == nil {
+			answer.Body.Close()
+		}
+	}()
+	if _, err := io.WriteString(send, body[:smallDocument+1]); err != nil {
+		t.Fatal(err)
+	}
+	for until := time.Now().Add(5 * time.Second); c.large.Load() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("what is large isn't counted")
+		}
+	}
+	if status, text := c.call("filesystem.Filesystem/Stat", body); status != 429 || !strings.Contains(text, "resource_exhausted") {
+		t.Errorf("a second one: %d %s", status, text)
+	}
+	if got := c.stream("filesystem.Filesystem/WatchDir", body); len(got) != 1 || !strings.Contains(got[0], "resource_exhausted") {
+		t.Errorf("in an envelope: %q", got)
+	}
+	if status, text := c.call("filesystem.Filesystem/Stat", `{"path": "."}`); status != 200 {
+		t.Errorf("a small one: %d %s", status, text)
+	}
+	_, _ = io.WriteString(send, body[smallDocument+1:])
+	send.Close()
+	for until := time.Now().Add(5 * time.Second); c.large.Load() < 1; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("it is never given back")
+		}
+	}
+	c.requests.Store(0)
+	for _, do := range []string{"GET /health", "GET /v2/sandboxes"} {
+		h := head("")
+		h["X-API-Key"] = "{key}"
+		if status, text := c.text(&request{Do: do, Head: h}); status != 429 {
+			t.Errorf("%s: %d %s", do, status, text)
+		}
 	}
 }

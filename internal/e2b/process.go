@@ -184,7 +184,9 @@ func (b *box) exec(in *startRequest, timeout time.Duration) (*sandboxes.Exec, er
 		}
 		e.TTY, e.OpenInput = size, true
 	}
-	e.Limits.Time = timeout
+	if most := b.spec.Policy.TimeLimit; most == 0 || timeout < most { // else the policy's holds
+		e.Limits.Time = timeout
+	}
 	return e, nil
 }
 
@@ -388,7 +390,7 @@ func (s *Server) streamInput(c *call) error {
 		body := c.patient(wait)
 		var p *sandboxes.Process
 		for {
-			text, err := readEnvelope(body)
+			text, err := readEnvelope(body, c.document)
 			switch {
 			case err == io.EOF && p == nil:
 				return &rpcError{invalidArgument, "the stream names no process"}

@@ -37,6 +37,9 @@ type Options struct {
 	Owner func(*http.Request) (sandboxes.Owner, error)
 	// Spec is what a sandbox of a template is to be. Its home is [Home].
 	Spec func(template string, internet *bool) (*backend.Spec, error)
+	// Request takes one owner's share of the requests that are under way, Large of those with a document of more than 64 KiB, until done
+	// is called; not ok: it has enough of them.
+	Request, Large func(sandboxes.Owner) (done func(), ok bool)
 	// Explain says what an error is to a client.
 	Explain func(error) (status int, message string)
 	// BodyTime is the most between two reads of a body, WriteTime what a client may take for what it is sent.
@@ -124,6 +127,49 @@ type call struct {
 	owner   sandboxes.Owner
 	box     *box // of what is inside
 	server  *Server
+	done    []func() // gives back what the request has taken
+}
+
+var errTooMany = &failure{http.StatusTooManyRequests, "there are too many requests under way: wait for some of them"}
+
+// serve does what is asked for, within the owner's share.
+func (c *call) serve(do func(*call) error) error {
+	defer func() {
+		for _, done := range c.done {
+			done()
+		}
+	}()
+	if err := c.take(c.server.Request); err != nil {
+		return err
+	}
+	return do(c)
+}
+
+func (c *call) take(share func(sandboxes.Owner) (func(), bool)) error {
+	done, ok := share(c.owner)
+	if !ok {
+		return errTooMany
+	}
+	c.done = append(c.done, done)
+	return nil
+}
+
+// smallDocument is the most of one that isn't counted.
+const smallDocument = 64 << 10
+
+// document reads all of a document, which may be large if the owner's share allows it.
+func (c *call) document(r io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, smallDocument))
+	if err != nil || len(text) < smallDocument {
+		return text, err
+	}
+	if len(c.done) < 2 {
+		if err := c.take(c.server.Large); err != nil {
+			return nil, err
+		}
+	}
+	rest, err := io.ReadAll(r)
+	return append(text, rest...), err
 }
 
 // failure is an error of the control API, and of what has no protocol of its own.
@@ -140,7 +186,7 @@ func (s *Server) owned(do func(*call) error) http.HandlerFunc {
 		c := &call{Request: r, w: w, control: http.NewResponseController(w), server: s}
 		var err error
 		if c.owner, err = s.Owner(r); err == nil {
-			err = do(c)
+			err = c.serve(do)
 		}
 		if err != nil {
 			s.Refuse(w, err)
@@ -166,7 +212,8 @@ func (s *Server) inside(do func(*call) error) http.HandlerFunc {
 			}
 		}
 		if err == nil {
-			err = do(c)
+			c.owner = c.box.Owner
+			err = c.serve(do)
 		}
 		if err != nil {
 			s.Refuse(w, err)
@@ -235,7 +282,7 @@ const maxDocument = 16 << 20
 
 // read reads a body, which is one document.
 func (c *call) read(v any) error {
-	text, err := io.ReadAll(http.MaxBytesReader(c.w, c.patient(c.server.BodyTime), maxDocument))
+	text, err := c.document(http.MaxBytesReader(c.w, c.patient(c.server.BodyTime), maxDocument))
 	if err != nil {
 		return err
 	}

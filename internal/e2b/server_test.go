@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,14 +51,30 @@ type client struct {
 	server *Server
 	base   string
 	values map[string]string // of {id}, {token}, {key}, {watcher}
+	// What is left of the shares.
+	requests, large atomic.Int64
+}
+
+func share(left *atomic.Int64) func(sandboxes.Owner) (func(), bool) {
+	return func(sandboxes.Owner) (func(), bool) {
+		if left.Add(-1) < 0 {
+			left.Add(1)
+			return nil, false
+		}
+		return func() { left.Add(1) }, true
+	}
 }
 
 func newServer(t *testing.T) *client {
 	t.Helper()
 	mock := &confinetest.Backend{Handle: play}
+	c := &client{t: t, values: map[string]string{"{key}": "key of a"}}
+	c.requests.Store(100)
+	c.large.Store(100)
 	manager := sandboxes.New(sandboxes.Options{Backend: func(*config.Policy) backend.Backend { return mock }, MaxPerOwner: 5})
 	s := New(Options{
 		Manager: manager, BodyTime: 5 * time.Second, WriteTime: 5 * time.Second,
+		Request: share(&c.requests), Large: share(&c.large),
 		Admit: func(r *http.Request) error {
 			if r.Header.Get("Origin") != "" {
 				return &failure{http.StatusForbidden, "not from there"}
@@ -90,7 +107,8 @@ func newServer(t *testing.T) *client {
 	})
 	web := httptest.NewServer(s)
 	t.Cleanup(func() { manager.Close(); web.Close() })
-	return &client{t, s, web.URL, map[string]string{"{key}": "key of a"}}
+	c.server, c.base = s, web.URL
+	return c
 }
 
 // request is one as an SDK sends it.

@@ -50,8 +50,10 @@ func newE2B(s *Server) *e2bSide {
 			_, err := s.admit(r)
 			return err
 		},
-		Owner: side.owner,
-		Spec:  side.spec,
+		Owner:   side.owner,
+		Request: func(owner sandboxes.Owner) (func(), bool) { return s.requests.take(owner, 1, maxRequests) },
+		Large:   func(owner sandboxes.Owner) (func(), bool) { return s.bodies.share.take(owner, maxBody, maxBodies) },
+		Spec:    side.spec,
 		Explain: func(err error) (int, string) {
 			p := problemOf(err)
 			if p.Hint != "" {
@@ -108,6 +110,7 @@ func (s *e2bSide) spec(template string, internet *bool) (*backend.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.lift(spec)
 	p := spec.Policy
 	if internet != nil {
 		if *internet && !p.Network.All {
