@@ -33,6 +33,9 @@ type streams struct {
 
 	mu     sync.Mutex
 	master int // of the pty, where no terminal of the caller's gives it its size; else -1. Guarded by mu
+	// A size that was asked for before the child has sent the pty; ended: it won't any more. Guarded by mu.
+	size  *unix.Winsize
+	ended bool
 }
 
 func openStreams(tty [3]bool, o *Options) (*streams, error) {
@@ -143,7 +146,13 @@ func (s *streams) beginPTY(pty int) error {
 		}
 		s.mu.Lock()
 		s.master = master
+		if s.size != nil {
+			err = unix.IoctlSetWinsize(master, unix.TIOCSWINSZ, s.size)
+		}
 		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
 		if s.opts.Resizer != nil {
 			s.opts.Resizer(s.resize)
 		}
@@ -178,10 +187,15 @@ func (s *streams) keyboard() (fd int, keys output.Keys) {
 func (s *streams) resize(rows, cols uint16) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.master < 0 {
+	size := &unix.Winsize{Row: rows, Col: cols}
+	switch {
+	case s.master >= 0:
+		return unix.IoctlSetWinsize(s.master, unix.TIOCSWINSZ, size)
+	case s.ended || s.tty == [3]bool{} || s.opts.Terminal != nil:
 		return unix.ENOTTY
 	}
-	return unix.IoctlSetWinsize(s.master, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+	s.size = size // until the pty is here
+	return nil
 }
 
 // endNow is end where nobody has to be waited for; else it is false.
@@ -190,7 +204,7 @@ func (s *streams) endNow() bool {
 		return false
 	}
 	s.closeRest()
-	s.ended()
+	s.wrapUp()
 	return true
 }
 
@@ -198,6 +212,7 @@ func (s *streams) endNow() bool {
 func (s *streams) closeRest() {
 	s.handedOver()
 	s.mu.Lock()
+	s.ended = true
 	if s.master >= 0 {
 		_ = unix.Close(s.master)
 		s.master = -1
@@ -218,12 +233,12 @@ func (s *streams) end(patience time.Duration) {
 		patience = 0 // nothing was moved; only to close what is open
 	}
 	if s.err = s.pump.End(patience); s.err == nil { // else the streams may still be in use
-		s.ended()
+		s.wrapUp()
 	}
 }
 
-// ended tells what there is to tell when all was moved.
-func (s *streams) ended() {
+// wrapUp tells what there is to tell when all was moved.
+func (s *streams) wrapUp() {
 	s.emptyLeft()
 	s.undelivered()
 	for fd, out := range s.out {

@@ -328,7 +328,14 @@ func (s suite) terminals(t *testing.T) {
 	if got := s.says(t, box, &backend.Exec{TTY: &backend.WinSize{Rows: 17, Cols: 71}}, "size"); strings.TrimSpace(got) != "17 71" {
 		t.Errorf("%q", got)
 	}
-	p, _ := s.start(t, box, nil, "sleep")
+	// At once after its start, too.
+	p, _ := s.start(t, box, &backend.Exec{TTY: &backend.WinSize{Rows: 17, Cols: 71}}, "sleep")
+	if err := p.Resize(backend.WinSize{Rows: 18, Cols: 72}); err != nil {
+		t.Error(err)
+	}
+	_ = p.Signal(os.Kill)
+	p.Wait()
+	p, _ = s.start(t, box, nil, "sleep")
 	if err := p.Resize(backend.WinSize{Rows: 1, Cols: 1}); err == nil {
 		t.Error("a terminal that isn't there has another size")
 	}

@@ -161,7 +161,7 @@ func (b *Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, e
 	if err != nil {
 		return nil, err
 	}
-	files := newFiles()
+	files := newFiles(own.spec.Policy.Filesystem.Mounts)
 	maps.Copy(files.all, lower)
 	if own.spec.From != nil {
 		from, err := own.filesOf(own.spec.From)

@@ -132,7 +132,7 @@ func (s *sandbox) Fork(ctx context.Context) (backend.Sandbox, error) {
 	if failed {
 		return nil, s.backend.ForkErr
 	}
-	files := newFiles()
+	files := newFiles(nil)
 	files.become(s.files.copy())
 	return newSandbox(ctx, s.backend, s.plan, files, s.lower), nil
 }

@@ -40,6 +40,7 @@ The local API: sandboxes and runs by HTTP. GET /v1/openapi.json describes it; do
   --max-snapshots N     of one user or token (100; 0: any number)
   --max-snapshot-bytes SIZE
                         of all snapshots of one user or token (16G; 0: any number)
+  --api NAME[,NAME]     confine, e2b (E2B's wire API, for its SDKs), or both (confine)
   --max-sandboxes N     at one time (256)
   --max-per-owner N     of one user or token (0: as many)
 `
@@ -85,6 +86,7 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 	tokenFile := flags.String("token-file", "", "")
 	ceiling := flags.String("ceiling", "", "")
 	profile := flags.String("profile", "", "")
+	api := flags.String("api", apiConfine, "")
 	most := flags.Int("max-sandboxes", 256, "")
 	perOwner := flags.Int("max-per-owner", 0, "")
 	state := flags.String("state", "", "")
@@ -104,6 +106,11 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 	if s.Ceiling, err = s.ceiling(*ceiling); err != nil {
 		return err
 	}
+	own, other, err := apis(*api)
+	if err != nil {
+		return err
+	}
+	s.E2B, s.Alone = other, !own
 	for _, word := range uids {
 		uid, err := strconv.Atoi(word)
 		if err != nil || uid < 0 {

@@ -137,6 +137,8 @@ func fileProblem(err *fs.PathError) *problem {
 		code = http.StatusConflict
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		code = http.StatusInsufficientStorage
+	case errors.Is(err, syscall.EMFILE): // of watchers
+		return fail(http.StatusTooManyRequests, codeQuota, err.Op+" "+err.Path+": there are too many already").hint("end some: a sandbox has 16")
 	}
 	return fail(code, codeFile, err.Op+" "+err.Path+": "+err.Err.Error())
 }

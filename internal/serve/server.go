@@ -40,6 +40,8 @@ type Server struct {
 	AllowUIDs []int
 	// Tokens give access on TCP.
 	Tokens []Token
+	// E2B: E2B's API is served, too. Alone: and no other.
+	E2B, Alone bool
 	// Version is the program's.
 	Version string
 
@@ -125,13 +127,24 @@ type call struct {
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, methods := range s.routes() {
+		if s.Alone && path != "/v1/healthz" {
+			continue
+		}
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, methods) })
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, nil) })
+	var other *e2bSide
+	if s.E2B {
+		other = newE2B(s)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The mux would lead the client elsewhere by a page of HTML.
 		if clean := path.Clean(r.URL.Path); len(r.URL.Path) > maxPathName || r.URL.Path != clean && r.URL.Path != clean+"/" {
 			refuse(w, fail(http.StatusBadRequest, codeBadRequest, "the path is too long, or has empty parts or dots"))
+			return
+		}
+		if other != nil && !strings.HasPrefix(r.URL.Path, "/v1/") {
+			other.answer(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)

@@ -31,13 +31,15 @@ type Root struct {
 	mu       sync.RWMutex
 	open     func() (int, error)
 	closed   bool
-	used     atomic.Bool  // since it was made, or renewed
-	writing  atomic.Int64 // files that are open for that
-	watchers sync.Map     // *watcher → nothing: those that end with it
+	used     atomic.Bool       // since it was made, or renewed
+	writing  atomic.Int64      // files that are open for that
+	watchers map[*watcher]bool // those that end with it
 }
 
 // NewRoot makes one of what opens it, once.
-func NewRoot(open func() (int, error)) *Root { return &Root{open: sync.OnceValues(open)} }
+func NewRoot(open func() (int, error)) *Root {
+	return &Root{open: sync.OnceValues(open), watchers: map[*watcher]bool{}}
+}
 
 // use calls do with the descriptor, which stays open until do returns.
 func (r *Root) use(do func(root int) error) error {
@@ -63,11 +65,10 @@ func (r *Root) Hold() (release func(open func() (int, error))) {
 		if open == nil || r.closed {
 			return
 		}
-		r.watchers.Range(func(w, _ any) bool {
-			w.(*watcher).end(io.EOF)
-			r.watchers.Delete(w)
-			return true
-		})
+		for w := range r.watchers {
+			w.end(io.EOF)
+		}
+		clear(r.watchers)
 		if r.used.Swap(false) {
 			if fd, err := r.open(); err == nil {
 				_ = unix.Close(fd)
@@ -109,10 +110,9 @@ func (r *Root) Close() {
 		return
 	}
 	r.closed = true
-	r.watchers.Range(func(w, _ any) bool {
-		w.(*watcher).end(backend.ErrClosed)
-		return true
-	})
+	for w := range r.watchers {
+		w.end(backend.ErrClosed)
+	}
 	if fd, err := r.open(); err == nil {
 		_ = unix.Close(fd)
 	}
