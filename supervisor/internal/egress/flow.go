@@ -42,6 +42,11 @@ type ending struct {
 	aborted bool
 	outside *conn // of TCP, once there is one
 	silent  bool  // nothing more comes from inside
+
+	reached bool              // the other side is dialled, at an address
+	at      netip.Addr        // that
+	needs   network.Protocols // what of it is not refused, by the rules that it began under
+	revoked *network.Verdict  // by rules that came later
 }
 
 // onAbort has abort call end; at once if the flow is aborted already.
@@ -124,7 +129,7 @@ func (p *policy) judge(f *flow) bool {
 	to, port := f.to.Addr(), f.to.Port()
 	switch {
 	case f.use == handoff.UseLocalhost:
-		f.verdict = p.rules.Localhost(port)
+		f.verdict = p.rules().Localhost(port)
 	case names.Synthetic(to):
 		name, ok := p.pool.Name(to)
 		if !ok {
@@ -132,9 +137,9 @@ func (p *policy) judge(f *flow) bool {
 			break
 		}
 		f.name = name
-		f.verdict = p.rules.Connect(name, port)
+		f.verdict = p.rules().Connect(name, port)
 	default:
-		f.verdict = p.rules.Address(to, port)
+		f.verdict = p.rules().Address(to, port)
 	}
 	return f.verdict.Allowed
 }
@@ -190,8 +195,15 @@ func (g *Gateway) reach(f *flow) (far net.Conn, ok bool) {
 	}
 	switch {
 	case err == nil:
-		f.dialled = endpoint(far.RemoteAddr()).Addr().String()
-		if g.plan.Log {
+		at := endpoint(far.RemoteAddr()).Addr()
+		f.dialled = at.String()
+		if v := g.enter(f, at); !v.Allowed {
+			_ = far.Close()
+			f.verdict = v
+			g.note(f, status.AttemptBlocked, string(v.Why))
+			break
+		}
+		if g.now.Load().Log {
 			g.remember(f, status.AttemptAllowed, "")
 		}
 		return far, true
@@ -243,9 +255,12 @@ func (g *Gateway) relay(f *flow, inside, outside *conn) {
 	back.Wait()
 	_ = inside.Close()
 	_ = outside.Close()
+	revoked := f.isRevoked()
 	switch {
 	case f.incoming:
 		g.log.countIncoming(f.sent.Load(), f.received.Load(), blocked)
+	case revoked:
+		g.note(f, status.AttemptBlocked, string(f.verdict.Why))
 	case cut:
 		g.note(f, status.AttemptFailed, whyCut)
 	case blocked != "":
