@@ -103,6 +103,10 @@ type Sandbox interface {
 	Close() (*status.BoxReport, error)
 }
 
+// Teller is a sandbox that tells what happens to it and to no process of its own of which that is known. The function must
+// not wait; the one that is set last is told.
+type Teller interface{ Tell(func(Event)) }
+
 // Snapshot is a sandbox written down.
 type Snapshot interface {
 	ID() string

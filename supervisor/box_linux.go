@@ -46,6 +46,7 @@ type box struct {
 	network  network
 	overlays overlays
 	aftermath
+	crowd *crowd // of a sandbox for many; nil: its only process is all there is
 }
 
 // mailbox is how others have the loop do something.
@@ -289,7 +290,7 @@ func (b *box) beginWatch(x *built) {
 	if b.watch == nil {
 		return
 	}
-	b.watch.Tell(b.opts.LimitHit)
+	b.watch.Tell(b.opts.LimitHit, b.crowd != nil)
 	var begun func()
 	only := b.jobs[0]
 	switch {

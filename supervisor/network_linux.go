@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"errors"
+	"fmt"
 	"net"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,42 @@ type network struct {
 	gateway *egress.Gateway
 	served  int // of the sockets that the plan has for this kernel
 	summary *egress.Summary
+	swapped bool // the rules are not those that it began with
+}
+
+// PortError is a port that rules name, and on which nobody listens where flows can't be led to a gateway.
+type PortError uint16
+
+func (e PortError) Error() string {
+	return fmt.Sprintf("port %d is none of those that the gateway listens on, and this host leads no others there", uint16(e))
+}
+
+// ChangedRules is in the ledger from the first change on.
+const ChangedRules = "the rules were changed while it stood"
+
+// swap has other rules hold from now on.
+func (n *network) swap(b *box, to *plan.Network) error {
+	if n.gateway == nil {
+		return errors.New("there is no gateway")
+	}
+	if b.fellBack.NoRedirect {
+		named, _ := to.Rules.NamedPorts()
+		for _, port := range named {
+			if !n.gateway.Serves(port) {
+				return PortError(port)
+			}
+		}
+	}
+	n.gateway.Swap(to)
+	if n.swapped {
+		return nil
+	}
+	n.swapped = true
+	b.ledger.Note(status.Network, ChangedRules)
+	for _, j := range b.jobs {
+		j.ledger.Note(status.Network, ChangedRules)
+	}
+	return nil
 }
 
 // supervise begins to serve a run that has no network of its own, if this is one.

@@ -102,15 +102,19 @@ func (Backend) Open(ctx context.Context, s *backend.Spec) (backend.Sandbox, *sta
 	if err != nil || r != nil {
 		return nil, r, err
 	}
-	return &sandbox{box: box, plan: made, spec: s, root: openRoot(box, made.tier)}, nil, nil
+	return &sandbox{box: box, plan: made, spec: s, ledger: made.Plan.Ledger, root: openRoot(box, made.tier)}, nil, nil
 }
 
 // sandbox is one that was built.
 type sandbox struct {
 	box  *supervisor.Sandbox
 	plan *Plan
-	spec *backend.Spec
 	root *boxRoot
+
+	changing sync.Mutex // of the network, by one at a time
+	mu       sync.Mutex
+	spec     *backend.Spec // guarded by mu: another one since its network was changed
+	ledger   status.Ledger // likewise
 
 	closed sync.Once
 	report *status.BoxReport
@@ -146,21 +150,32 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 		}
 		return nil, failed
 	}
-	command := commandOf(s.spec)
+	command := commandOf(s.now())
 	command.Argv = e.Argv
 	running := &process{p: p, wires: w}
 	running.report = sync.OnceValue(func() *status.Report {
 		defer context.AfterFunc(ctx, func() { _ = p.Signal(unix.SIGKILL) })()
 		r := p.Wait(context.Background())
 		w.close()
-		return explained(r, s.spec.Policy, command)
+		return explained(r, s.now().Policy, command)
 	})
 	go running.report()
 	return running, nil
 }
 
 // Ledger says what it was built to enforce.
-func (s *sandbox) Ledger() status.Ledger { return s.plan.Plan.Ledger }
+func (s *sandbox) Ledger() status.Ledger {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ledger
+}
+
+// now is what it is by now.
+func (s *sandbox) now() *backend.Spec {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spec
+}
 
 // Done is closed when it has ended.
 func (s *sandbox) Done() <-chan struct{} { return s.box.Done() }
@@ -177,7 +192,7 @@ func (s *sandbox) Close() (*status.BoxReport, error) {
 func (s *sandbox) close() {
 	s.root.close()
 	r := s.box.Close()
-	whole := backend.Complete(&status.Report{Enforced: r.Enforced, LimitsHit: r.LimitsHit, Violations: r.Violations}, s.spec)
+	whole := backend.Complete(&status.Report{Enforced: r.Enforced, LimitsHit: r.LimitsHit, Violations: r.Violations}, s.now())
 	r.Version, r.Profile, r.PolicyDigest, r.Host = whole.Version, whole.Profile, whole.PolicyDigest, whole.Host
 	r.Enforced, r.LimitsHit, r.Violations = whole.Enforced, whole.LimitsHit, whole.Violations
 	s.report = r
@@ -231,6 +246,8 @@ func (b Backend) Run(ctx context.Context, s *backend.Spec, e *backend.Exec) (bac
 	ctx, cancel := context.WithCancel(ctx)
 	r := &run{cancel: cancel, signals: make(chan os.Signal, 8), done: make(chan struct{})}
 	w.options.Signals = r.signals
+	w.options.Using = func(now func() (supervisor.Now, error)) { r.usage.Store(&now) }
+	w.options.Attempt = w.attempted
 	w.options.Resizer = func(resize func(rows, cols uint16) error) { r.resize.Store(&resize) }
 	ready := make(chan error, 2)
 	go func() {
@@ -248,14 +265,27 @@ func (b Backend) Run(ctx context.Context, s *backend.Spec, e *backend.Exec) (bac
 	return r, nil
 }
 
-func (s *sandbox) Usage() (backend.Usage, error) { return backend.Usage{}, errors.ErrUnsupported }
+// Usage is what everybody inside uses now.
+func (s *sandbox) Usage() (backend.Usage, error) {
+	now, err := s.box.Usage()
+	if errors.Is(err, os.ErrProcessDone) {
+		err = backend.ErrClosed
+	}
+	return backend.Usage(now), err
+}
+
+// Tell has somebody told what happens to nobody in particular.
+func (s *sandbox) Tell(tell func(backend.Event)) {
+	s.box.Tell(func(v status.Violation) { tell(backend.Event{Denied: &v}) }, func(c status.Capability) { tell(backend.Event{Limit: c}) })
+}
 
 func (s *sandbox) Changes(context.Context, string) (*status.Changes, error) {
 	return nil, errors.ErrUnsupported
 }
 
-func (s *sandbox) Network(context.Context, *config.Network) error { return errors.ErrUnsupported }
-
 func (s *sandbox) Fork(context.Context) (backend.Sandbox, error) { return nil, errors.ErrUnsupported }
 
-func (p *process) Usage() (backend.Usage, error) { return backend.Usage{}, errors.ErrUnsupported }
+func (p *process) Usage() (backend.Usage, error) {
+	now, err := p.p.Usage()
+	return backend.Usage(now), err
+}

@@ -153,6 +153,9 @@ const (
 	whyCut         = "cut" // the run had ended, and not all that it had sent was taken
 )
 
+// Exhausted says whether an attempt was refused for a limit.
+func Exhausted(a *status.Attempt) bool { return a.Why == whyBytes || a.Why == whyConnections }
+
 // carry serves a connection that is one of a flow.
 func (g *Gateway) carry(f *flow, inside *conn) {
 	far, ok := g.reach(f)

@@ -106,13 +106,17 @@ func seen(b, oob []byte, from *net.IPAddr, header int, protocol string) *flow {
 	}
 }
 
+// Serves says whether something of the gateway's listens on a port that rules name.
+func (g *Gateway) Serves(port uint16) bool {
+	g.sockets.mu.Lock()
+	defer g.sockets.mu.Unlock()
+	return g.sockets.served[port]
+}
+
 // unserved notes an attempt that the kernel has refused already.
 func (g *Gateway) unserved(f *flow) {
 	port := f.to.Port()
-	g.sockets.mu.Lock()
-	served := g.sockets.served[port]
-	g.sockets.mu.Unlock()
-	if !f.known() || served || port == resolverPort || isOwn(f.to.Addr()) {
+	if !f.known() || g.Serves(port) || port == resolverPort || isOwn(f.to.Addr()) {
 		return
 	}
 	if g.judge(f) {

@@ -36,6 +36,7 @@ type Watch struct {
 
 	course
 	looks looks
+	asks  asks
 	noted
 }
 
@@ -54,6 +55,7 @@ type noted struct {
 	early   []int                      // whom the dog killed of others; guarded by mu
 	hitSet  map[status.Capability]bool // guarded by mu
 	onLimit func(status.Capability)    // guarded by mu
+	again   bool                       // it is told each time; guarded by mu
 
 	memoryNow, memoryPeak, tasksPeak int64 // of the cgroup; guarded by mu
 }
@@ -229,7 +231,7 @@ func (w *Watch) Break(err error) { w.found <- Hit{Broken: err} }
 func (w *Watch) note(c status.Capability) {
 	w.mu.Lock()
 	tell := w.onLimit
-	if w.hitSet[c] {
+	if w.hitSet[c] && !w.again {
 		tell = nil
 	}
 	w.hitSet[c] = true
@@ -239,14 +241,14 @@ func (w *Watch) note(c status.Capability) {
 	}
 }
 
-// Tell says whom to tell about limits, those included that were reached already.
-func (w *Watch) Tell(limit func(status.Capability)) {
+// Tell says whom to tell about limits, those included that were reached already: the first time, or again whenever it is seen.
+func (w *Watch) Tell(limit func(status.Capability), again bool) {
 	if w == nil || limit == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.onLimit = limit
+	w.onLimit, w.again = limit, again
 	for c := range w.hitSet {
 		limit(c)
 	}
@@ -265,6 +267,7 @@ func (w *Watch) End() {
 	}
 	w.fill()
 	w.looks.end()
+	w.asks.end()
 	w.close()
 }
 
