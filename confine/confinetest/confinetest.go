@@ -43,6 +43,9 @@ type Call struct {
 	Stdout, Stderr io.Writer // likewise
 	TTY            *backend.WinSize
 	Files          backend.Files
+	// Use says what the process uses from now on, Tell that something happens to it, as its caller is told.
+	Use  func(backend.Usage)
+	Tell func(backend.Event)
 }
 
 // Result is how a process ends: by its exit code, or as Status says.
@@ -153,7 +156,7 @@ func (b *Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, e
 		return nil, err
 	}
 	own := p.(plan)
-	s := &sandbox{backend: b, plan: own, files: newFiles(), built: time.Now(), running: map[*process]bool{}}
+	s := &sandbox{backend: b, plan: own, policy: own.spec.Policy, files: newFiles(), built: time.Now(), running: map[*process]bool{}}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s, nil
 }
@@ -167,6 +170,8 @@ type sandbox struct {
 	cancel  context.CancelCauseFunc
 
 	mu      sync.Mutex
+	policy  *config.Policy // by now
+	used    time.Duration  // of CPU, by those that have ended
 	running map[*process]bool
 	report  *status.BoxReport // of one that is closed
 	taken   int               // snapshots
@@ -212,7 +217,7 @@ func (s *sandbox) Close() (*status.BoxReport, error) {
 	defer s.cancel(signalled(syscall.SIGKILL))
 	s.mu.Lock()
 	if s.report == nil {
-		p := s.plan.spec.Policy
+		p := s.policy
 		s.report = &status.BoxReport{Version: status.ReportVersion, Backend: Name, Profile: p.Profile, PolicyDigest: p.Digest(),
 			DurationMS: time.Since(s.built).Milliseconds(), LimitsHit: []string{}, Violations: []status.Violation{}, Enforced: s.plan.ledger}
 	}
@@ -255,12 +260,8 @@ func (s *sandbox) Restore(ctx context.Context, from backend.Snapshot) error {
 	return ctx.Err()
 }
 
-func (s *sandbox) Usage() (backend.Usage, error) { return backend.Usage{}, errors.ErrUnsupported }
-
 func (s *sandbox) Changes(context.Context, string) (*status.Changes, error) {
 	return nil, errors.ErrUnsupported
 }
-
-func (s *sandbox) Network(context.Context, *config.Network) error { return errors.ErrUnsupported }
 
 func (s *sandbox) Fork(context.Context) (backend.Sandbox, error) { return nil, errors.ErrUnsupported }
