@@ -107,6 +107,12 @@ type Sandbox interface {
 // not wait; the one that is set last is told.
 type Teller interface{ Tell(func(Event)) }
 
+// Seer is a sandbox that sees what goes over its network.
+type Seer interface {
+	// Traffic is what was reached and refused until now; nil: it sees nothing.
+	Traffic() *status.Traffic
+}
+
 // Snapshot is a sandbox written down.
 type Snapshot interface {
 	ID() string

@@ -167,10 +167,22 @@ func (n *network) end() {
 
 // report is what went out, and what did not.
 func (n *network) report() *status.Traffic {
-	s := n.summary
-	if s == nil {
+	if n.summary == nil {
 		return nil
 	}
+	return traffic(n.summary)
+}
+
+// now is that until now. The gateway of a box that stands is no other any more.
+func (n *network) now() *status.Traffic {
+	if n.gateway == nil {
+		return nil
+	}
+	s := n.gateway.Summary()
+	return traffic(&s)
+}
+
+func traffic(s *egress.Summary) *status.Traffic {
 	return &status.Traffic{
 		Attempts: s.Attempts, Others: s.Others, Connections: s.Connections, SentBytes: s.Sent, ReceivedBytes: s.Received,
 	}

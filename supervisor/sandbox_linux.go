@@ -300,6 +300,9 @@ func (s *Sandbox) Network(n *plan.Network) (err error) {
 	return err
 }
 
+// Traffic is what was reached and refused until now; nil: there is no gateway that would see it.
+func (s *Sandbox) Traffic() *status.Traffic { return s.box.network.now() }
+
 // Tell has somebody told what happens to the sandbox, and to no process of which that is known: what was denied, when it is of a new
 // kind, and limits that are reached, each once. Neither may wait.
 func (s *Sandbox) Tell(denied func(status.Violation), limit func(status.Capability)) {

@@ -274,6 +274,9 @@ func (s *sandbox) Usage() (backend.Usage, error) {
 	return backend.Usage(now), err
 }
 
+// Traffic is what the gateway has seen until now.
+func (s *sandbox) Traffic() *status.Traffic { return s.box.Traffic() }
+
 // Tell has somebody told what happens to nobody in particular.
 func (s *sandbox) Tell(tell func(backend.Event)) {
 	s.box.Tell(func(v status.Violation) { tell(backend.Event{Denied: &v}) }, func(c status.Capability) { tell(backend.Event{Limit: c}) })

@@ -64,7 +64,8 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 		run.Stdin, p.input, p.inside = r, w, r
 	}
 	stdout, stderr := p.Log.Writer(FrameStdout, s.closing), p.Log.Writer(FrameStderr, s.closing)
-	run.Stdout, run.Stderr = stdout, stderr
+	happened := &told{log: p.Log}
+	run.Stdout, run.Stderr, run.Tell = stdout, stderr, happened.happens
 	var reader *Reader
 	if follow != nil {
 		reader, _ = p.Log.Reader(0)
@@ -91,12 +92,7 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 		stdout.Flush()
 		stderr.Flush()
 		p.report = r
-		for i := range r.Violations {
-			p.Log.Append(Frame{Type: FrameDenied, Denied: &r.Violations[i]})
-		}
-		for _, limit := range r.LimitsHit {
-			p.Log.Append(Frame{Type: FrameLimit, Limit: limit})
-		}
+		happened.rest(r)
 		p.Log.Close(Frame{Type: FrameExit, Process: p.Number, Report: r})
 		s.Events.Append(Frame{Type: FrameExit, Process: p.Number, Report: r})
 		p.closeInput()

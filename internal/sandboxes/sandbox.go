@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
 
@@ -38,7 +39,10 @@ type Sandbox struct {
 	changed chan struct{} // of length 1: the deadlines are others
 	ended   chan struct{} // closed when nothing is left, and end is set
 
+	changing sync.Mutex // of the network, by one at a time
+
 	mu     sync.Mutex
+	policy *config.Policy // that holds now
 	labels map[string]string
 	deadlines
 	processes []*Process
@@ -71,11 +75,12 @@ func newSandbox(m *Manager, box backend.Sandbox, cancel context.CancelFunc, owne
 		ID: newID(), Name: r.Name, Owner: owner, Created: now, Events: NewLog(m.opts.LogBytes),
 		manager: m, env: r.Env, box: box, cancel: cancel,
 		closing: make(chan struct{}), changed: make(chan struct{}, 1), ended: make(chan struct{}),
-		labels: r.Labels, deadlines: deadlines{idle: r.Idle, used: now},
+		policy: r.Spec.Policy, labels: r.Labels, deadlines: deadlines{idle: r.Idle, used: now},
 	}
 	if r.Lifetime > 0 {
 		s.deadline = now.Add(r.Lifetime)
 	}
+	s.tellEvents()
 	return s
 }
 

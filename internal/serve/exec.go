@@ -45,7 +45,8 @@ type processDoc struct {
 	Tag     string         `json:"tag,omitempty"`
 	TTY     bool           `json:"tty,omitempty"`
 	Started time.Time      `json:"started"`
-	Seq     uint64         `json:"seq"` // of the newest frame
+	Seq     uint64         `json:"seq"`             // of the newest frame
+	Usage   *backend.Usage `json:"usage,omitempty"` // of one that runs
 	Report  *status.Report `json:"report,omitempty"`
 }
 
@@ -148,7 +149,7 @@ func (s *Server) exec(c *call) error {
 		return nil
 	case c.streams():
 		defer reader.Close()
-		return c.follow(reader)
+		return c.follow(reader, p.Usage)
 	}
 	defer reader.Close()
 	r, err := collect(c.Context(), p, reader)
@@ -221,7 +222,9 @@ func (s processRoutes) processes(c *call) error {
 	}
 	all := []*processDoc{}
 	for _, p := range b.Processes() {
-		all = append(all, processOf(p))
+		d := processOf(p)
+		d.look(p)
+		all = append(all, d)
 	}
 	reply(c.w, http.StatusOK, map[string]any{"processes": all})
 	return nil
@@ -232,7 +235,9 @@ func (s processRoutes) process(c *call) error {
 	if err != nil {
 		return err
 	}
-	reply(c.w, http.StatusOK, processOf(p))
+	d := processOf(p)
+	d.look(p)
+	reply(c.w, http.StatusOK, d)
 	return nil
 }
 
@@ -241,11 +246,11 @@ func (s processRoutes) output(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.frames(c, p.Log)
+	return s.frames(c, p.Log, p.Usage)
 }
 
 // frames sends a log: after ?from=SEQ, to its end where ?follow=1 asks for that, else what is there now.
-func (s *Server) frames(c *call, log *sandboxes.Log) error {
+func (s *Server) frames(c *call, log *sandboxes.Log, usage func() (backend.Usage, error)) error {
 	from, err := number(c, "from")
 	if err != nil {
 		return err
@@ -260,7 +265,7 @@ func (s *Server) frames(c *call, log *sandboxes.Log) error {
 	}
 	defer r.Close()
 	if on := c.URL.Query().Get("follow"); on == "1" || on == "true" {
-		return c.follow(r)
+		return c.follow(r, usage)
 	}
 	c.begin()
 	for from < last {
@@ -295,36 +300,9 @@ func (c *call) send(f *sandboxes.Frame) error {
 	if err != nil {
 		return err
 	}
-	_ = c.control.SetWriteDeadline(time.Now().Add(writeTime))
+	_ = c.control.SetWriteDeadline(time.Now().Add(c.pace.write))
 	_, err = c.w.Write(append(text, '\n'))
 	return err
-}
-
-// follow sends frames to the last, and one that only says that the server is there whenever there is none for a while.
-func (c *call) follow(r *sandboxes.Reader) error {
-	c.begin()
-	_ = c.control.Flush()
-	last := uint64(0)
-	for {
-		ctx, cancel := context.WithTimeout(c.Context(), keepalive)
-		frames, err := r.Next(ctx)
-		cancel()
-		if errors.Is(err, context.DeadlineExceeded) && c.Context().Err() == nil {
-			frames, err = []sandboxes.Frame{{Seq: last, Time: time.Now().UTC(), Type: sandboxes.FrameKeepalive}}, nil
-		}
-		if err != nil {
-			return nil // the last frame was sent, or nobody is there
-		}
-		for i := range frames {
-			last = frames[i].Seq
-			if err := c.send(&frames[i]); err != nil {
-				return nil
-			}
-		}
-		if err := c.control.Flush(); err != nil {
-			return nil
-		}
-	}
 }
 
 // watch cancels what a client that is gone has begun. net/http looks for that only when the whole body was read.

@@ -20,8 +20,9 @@ type sandboxDoc struct {
 	IdleTimeout duration          `json:"idle_timeout"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Processes   int               `json:"processes"` // that run
-	Ended       *sandboxes.End    `json:"ended,omitempty"`
-	Ledger      status.Ledger     `json:"ledger,omitempty"` // of one alone
+	liveDoc
+	Ended  *sandboxes.End `json:"ended,omitempty"`
+	Ledger status.Ledger  `json:"ledger,omitempty"` // of one alone
 }
 
 func docOf(b *sandboxes.Sandbox, whole bool) *sandboxDoc {
@@ -41,7 +42,7 @@ func docOf(b *sandboxes.Sandbox, whole bool) *sandboxDoc {
 		d.State = "ended"
 	}
 	if whole {
-		d.Ledger = b.Ledger()
+		d.Ledger, d.Network = b.Ledger(), networkOf(&b.Policy().Network)
 	} else if d.Ended != nil {
 		short := *d.Ended
 		short.Report = nil
@@ -127,7 +128,7 @@ func (s *Server) create(c *call) error {
 	return nil
 }
 
-// list shows those of the owner, with ?state= and ?label=K=V.
+// list shows those of the owner, with ?state= and ?label=K=V; with ?usage=1, what each uses.
 func (s *Server) list(c *call) error {
 	all := []*sandboxDoc{}
 	query := c.URL.Query()
@@ -150,6 +151,9 @@ next:
 			if d.Labels[k] != v {
 				continue next
 			}
+		}
+		if query.Get("usage") == "1" {
+			d.look(b)
 		}
 		all = append(all, d)
 	}
@@ -178,7 +182,9 @@ func (s *Server) show(c *call) error {
 	if err != nil {
 		return err
 	}
-	reply(c.w, http.StatusOK, docOf(b, true))
+	d := docOf(b, true)
+	d.look(b)
+	reply(c.w, http.StatusOK, d)
 	return nil
 }
 
@@ -187,6 +193,7 @@ type changeDoc struct {
 	Labels      *map[string]string `json:"labels"`
 	Lifetime    *duration          `json:"lifetime"`
 	IdleTimeout *duration          `json:"idle_timeout"`
+	Network     policyDoc          `json:"network"`
 }
 
 func (s *Server) change(c *call) error {
@@ -203,6 +210,13 @@ func (s *Server) change(c *call) error {
 		if err := checkLabels(*d.Labels); err != nil {
 			return err
 		}
+	}
+	if d.Network != nil { // first: where it is refused, nothing else changes
+		if err := s.changeNetwork(c, b, d.Network); err != nil {
+			return err
+		}
+	}
+	if d.Labels != nil {
 		b.SetLabels(maps.Clone(*d.Labels))
 	}
 	b.SetDeadlines((*time.Duration)(d.Lifetime), (*time.Duration)(d.IdleTimeout))
@@ -225,7 +239,7 @@ func (s *Server) events(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.frames(c, b.Events)
+	return s.frames(c, b.Events, b.Usage)
 }
 
 // number is a number in a query.

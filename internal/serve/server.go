@@ -39,6 +39,7 @@ type Server struct {
 	// Version is the program's.
 	Version string
 
+	pace  pace
 	ports map[string]bool // of TCP
 	keys  keys
 	stats stats
@@ -55,13 +56,12 @@ const (
 	headerTime  = 10 * time.Second
 	idleTime    = 2 * time.Minute
 	maxHeader   = 64 << 10
-	keepalive   = 15 * time.Second
 	maxPathName = 4096
 )
 
 // Serve answers on listeners until ctx ends, then ends all sandboxes, and gives up to a second to requests under way.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
-	s.ports = map[string]bool{}
+	s.ports, s.pace = map[string]bool{}, s.pace.or(usualPace)
 	for _, l := range listeners {
 		if addr, ok := l.Addr().(*net.TCPAddr); ok {
 			if len(s.Tokens) == 0 {
@@ -146,6 +146,7 @@ type call struct {
 	*http.Request
 	w       http.ResponseWriter
 	owner   sandboxes.Owner
+	pace    pace
 	control *http.ResponseController
 }
 
@@ -167,7 +168,7 @@ func (s *Server) handler() http.Handler {
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[string]route) {
-	c := &call{w: w, Request: r, control: http.NewResponseController(w)}
+	c := &call{w: w, Request: r, pace: s.pace, control: http.NewResponseController(w)}
 	s.stats.requests.Add(1)
 	method := r.Method
 	if _, ok := methods[method]; !ok && method == http.MethodHead {
