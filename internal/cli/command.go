@@ -86,6 +86,9 @@ var commands = [...]Command{
 	{Name: "serve", Args: "[--listen ADDRESS]… [--token-file FILE] [--ceiling NAME|FILE] …", Server: true,
 		Summary: "sandboxes and runs by HTTP, on a socket of your own",
 		Text:    "\"confine serve --help\" lists its options, docs/API.md is the manual."},
+	{Name: "top", Args: "[--server unix:PATH] [--once] [--json]", Server: true,
+		Summary: "what all sessions use, live",
+		Text:    "\"confine top --help\" says more. Where there is no terminal it prints lines."},
 	{Name: "selftest", Takes: TakesAll,
 		Summary: "try the built-in escape attempts on this host",
 		Text: "Makes each attempt outside, where it has to work, and inside, where it must not, under the policy that a run with these " +
