@@ -55,7 +55,7 @@ func cells(r *Row, now time.Time) []string {
 	if t := r.Traffic; t != nil {
 		ok, refused = count(t.Allowed), count(t.Blocked)
 	}
-	return []string{name, plain(r.State), percent, cpu, memory, limit, tasks, scratch, strconv.Itoa(r.Processes), ok, refused, since(now.Sub(r.Created).Truncate(time.Second))}
+	return []string{name, plain(r.State), percent, cpu, memory, limit, tasks, scratch, strconv.Itoa(r.Processes), ok, refused, age(now.Sub(r.Created))}
 }
 
 func count(n int64) string {
@@ -98,6 +98,13 @@ func since(d time.Duration) string {
 		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
 	}
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+}
+
+func age(d time.Duration) string {
+	if d >= 0 && d < time.Minute {
+		return strconv.Itoa(int(d.Seconds())) + "s"
+	}
+	return since(d)
 }
 
 // lines is the picture as text, at most so many columns wide and so many lines high; 0 is any.
