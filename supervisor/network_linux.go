@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -18,7 +19,6 @@ type network struct {
 	gateway *egress.Gateway
 	served  int // of the sockets that the plan has for this kernel
 	summary *egress.Summary
-	swapped bool // the rules are not those that it began with
 }
 
 // PortError is a port that rules name, and on which nobody listens where flows can't be led to a gateway.
@@ -28,11 +28,20 @@ func (e PortError) Error() string {
 	return fmt.Sprintf("port %d is none of those that the gateway listens on, and this host leads no others there", uint16(e))
 }
 
-// ChangedRules is in the ledger from the first change on.
-const ChangedRules = "the rules were changed while it stood"
+// changedRules is in the ledger from the first change on.
+const changedRules = "the rules were changed while it stood"
+
+// SayChanged has a ledger say what is requested of the network by now, and that it was something else.
+func SayChanged[L ~map[status.Capability]status.Enforcement](l L, requested string) {
+	e := l[status.Network]
+	if e.Requested = requested; !strings.Contains(e.Details, changedRules) {
+		e.Details = strings.TrimPrefix(e.Details+"; "+changedRules, "; ")
+	}
+	l[status.Network] = e
+}
 
 // swap has other rules hold from now on.
-func (n *network) swap(b *box, to *plan.Network) error {
+func (n *network) swap(b *box, to *plan.Network, requested string) error {
 	if n.gateway == nil {
 		return errors.New("there is no gateway")
 	}
@@ -45,13 +54,9 @@ func (n *network) swap(b *box, to *plan.Network) error {
 		}
 	}
 	n.gateway.Swap(to)
-	if n.swapped {
-		return nil
-	}
-	n.swapped = true
-	b.ledger.Note(status.Network, ChangedRules)
+	SayChanged(b.ledger, requested)
 	for _, j := range b.jobs {
-		j.ledger.Note(status.Network, ChangedRules)
+		SayChanged(j.ledger, requested)
 	}
 	return nil
 }

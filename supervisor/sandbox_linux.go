@@ -283,8 +283,8 @@ func (s *Sandbox) running() (all []*Process) {
 }
 
 // Network has other rules and limits of the network hold from now on, for a sandbox that has a gateway. What they don't allow has ended when it
-// returns. A *PortError says that it can't be had; then nothing has changed.
-func (s *Sandbox) Network(n *plan.Network) (err error) {
+// returns. requested is what the ledger says of them. A PortError says that it can't be had; then nothing has changed.
+func (s *Sandbox) Network(n *plan.Network, requested string) (err error) {
 	done := make(chan struct{})
 	if !s.box.do(func() {
 		defer close(done)
@@ -292,7 +292,7 @@ func (s *Sandbox) Network(n *plan.Network) (err error) {
 			err = s.gone()
 			return
 		}
-		err = s.box.network.swap(s.box, n)
+		err = s.box.network.swap(s.box, n, requested)
 	}) {
 		return s.gone()
 	}

@@ -267,7 +267,8 @@ func (s *sandbox) Network(ctx context.Context, n *config.Network) error {
 	}
 	to := reachable(&policy.Network, rules)
 	to.Publish, to.Supervised = s.plan.Network.Publish, s.plan.Network.Supervised
-	err = s.box.Network(&to)
+	requested := asked(&policy)[status.Network].Requested
+	err = s.box.Network(&to, requested)
 	var port supervisor.PortError
 	var gone *supervisor.SetupError
 	switch {
@@ -281,10 +282,7 @@ func (s *sandbox) Network(ctx context.Context, n *config.Network) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.spec, s.ledger = &spec, maps.Clone(s.ledger)
-	if e := s.ledger[status.Network]; !strings.Contains(e.Details, supervisor.ChangedRules) {
-		e.Details += "; " + supervisor.ChangedRules
-		s.ledger[status.Network] = e
-	}
+	supervisor.SayChanged(s.ledger, requested)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/network"
 	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
 )
 
 // Swap has other rules and limits hold from now on, and ends the flows that they don't allow. When it returns, nothing is
@@ -16,6 +17,7 @@ import (
 // reached anything. One of the two sees the other.
 func (g *Gateway) Swap(n *plan.Network) {
 	g.now.Store(n)
+	searches := maxSearching
 	g.everyFlow(func(f *flow) {
 		f.mu.Lock()
 		reached := f.reached
@@ -23,9 +25,17 @@ func (g *Gateway) Swap(n *plan.Network) {
 		if !reached {
 			return
 		}
-		if v := g.still(f); !v.Allowed {
-			f.revoke(v)
+		v := g.still(f)
+		if v.Allowed {
+			return
 		}
+		// Whose it is can be found as long as there is a socket. Few are searched for: the others wait to be ended.
+		if k := (key{f.protocol, f.what(), status.AttemptBlocked, string(v.Why)}); searches > 0 && g.log.startSearch(k) {
+			searches--
+			pid, comm := g.process.of(f.protocol, f.from)
+			g.log.setOwner(k, owner{pid, comm})
+		}
+		f.revoke(v)
 	})
 }
 
