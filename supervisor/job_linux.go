@@ -28,8 +28,7 @@ type job struct {
 	io     *streams
 	ledger plan.Ledger // the box's, or in a sandbox for many one of its own
 
-	wall *time.Timer // nil: no limit
-	out  outcome
+	out outcome
 
 	started time.Time // of the target
 	ended   time.Time
@@ -42,13 +41,18 @@ type job struct {
 	target        int // pidfd
 	unwatch       func()
 
-	beat *time.Timer // of what is told about usage; nil is none
-
+	clocks
 	stopped
 	number int            // of the target, as the proc inside has it
 	mine   *mine          // of one of many: what is its own, of what the box knows of all; else nil
 	gone   chan struct{}  // closed when the target is, or will never be there
 	late   chan os.Signal // that came when the loop had ended
+}
+
+// clocks are those of a job; nil is none.
+type clocks struct {
+	wall *time.Timer // of its limit
+	beat *time.Timer // of what is told about usage
 }
 
 func newJob(b *box, e *handoff.Exec, o *Options, io *streams) *job {
@@ -150,7 +154,7 @@ func (j *job) hearStarted(t *started) {
 		j.opts.Started()
 	}
 	if j.opts.Using != nil {
-		j.opts.Using(j.watch.UsedNow)
+		j.opts.Using(j.watch.Asks().UsedNow)
 	}
 	if j.opts.Usage != nil {
 		j.beat = j.after(beatEvery, func() {

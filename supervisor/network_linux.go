@@ -2,9 +2,7 @@ package supervisor
 
 import (
 	"errors"
-	"fmt"
 	"net"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -19,23 +17,24 @@ type network struct {
 	gateway *egress.Gateway
 	served  int // of the sockets that the plan has for this kernel
 	summary *egress.Summary
+	swapped bool // the rules are not those that it began with
 }
 
-// PortError is a port that rules name, and on which nobody listens where flows can't be led to a gateway.
-type PortError uint16
-
-func (e PortError) Error() string {
-	return fmt.Sprintf("port %d is none of those that the gateway listens on, and this host leads no others there", uint16(e))
-}
+// PortError is a port that new rules name and nobody listens on.
+type PortError = egress.PortError
 
 // changedRules is in the ledger from the first change on.
 const changedRules = "the rules were changed while it stood"
 
-// SayChanged has a ledger say what is requested of the network by now, and that it was something else.
-func SayChanged[L ~map[status.Capability]status.Enforcement](l L, requested string) {
+// SayChanged has a ledger say what is requested of the network by now, and with the first change that it was something else.
+func SayChanged[L ~map[status.Capability]status.Enforcement](l L, requested string, first bool) {
 	e := l[status.Network]
-	if e.Requested = requested; !strings.Contains(e.Details, changedRules) {
-		e.Details = strings.TrimPrefix(e.Details+"; "+changedRules, "; ")
+	e.Requested = requested
+	if first && e.Details != "" {
+		e.Details += "; "
+	}
+	if first {
+		e.Details += changedRules
 	}
 	l[status.Network] = e
 }
@@ -45,19 +44,14 @@ func (n *network) swap(b *box, to *plan.Network, requested string) error {
 	if n.gateway == nil {
 		return errors.New("there is no gateway")
 	}
-	if b.fellBack.NoRedirect {
-		named, _ := to.Rules.NamedPorts()
-		for _, port := range named {
-			if !n.gateway.Serves(port) {
-				return PortError(port)
-			}
-		}
+	if err := n.gateway.Swap(to, b.fellBack.NoRedirect); err != nil {
+		return err
 	}
-	n.gateway.Swap(to)
-	SayChanged(b.ledger, requested)
+	SayChanged(b.ledger, requested, !n.swapped)
 	for _, j := range b.jobs {
-		SayChanged(j.ledger, requested)
+		SayChanged(j.ledger, requested, !n.swapped)
 	}
+	n.swapped = true
 	return nil
 }
 

@@ -38,7 +38,7 @@ func (j *job) report() *status.Report {
 	}
 	j.io.report(rep)
 	if j.mine != nil {
-		j.ownUsage(rep)
+		j.mine.report(j, &rep.Usage)
 	} else {
 		j.reportUsage(rep)
 	}
@@ -98,20 +98,19 @@ func (j *job) reportUsage(rep *status.Report) {
 	}
 }
 
-// ownUsage is that of one process of many: what the kernel gave its parent when it was waited for, and samples that were taken
+// report is the usage of one process of many: what the kernel gave its parent when it was waited for, and samples that were taken
 // of it and those below it because somebody asked. What the box counts of all is not its own.
-func (j *job) ownUsage(rep *status.Report) {
-	u := &rep.Usage
+func (m *mine) report(j *job, u *status.Usage) {
 	u.Sources = map[string]string{}
 	j.crowd.mu.Lock()
-	peak := j.mine.peak
+	peak := m.peak
 	j.crowd.mu.Unlock()
 	if j.out.waited {
 		from := "rusage of the process and of those it waited for"
 		switch {
 		case j.exited.Left == handoff.LeftSome:
 			from += "; processes that it left behind are not in it"
-		case j.exited.Left == handoff.LeftMaybe && j.watch.Orphaned(j.mine.born, j.crowd.is):
+		case j.exited.Left == handoff.LeftMaybe && j.watch.Asks().Orphaned(m.born, j.crowd.is):
 			from += "; processes without a parent that began meanwhile, its own or another's, are not in it"
 		}
 		user, system := time.Duration(j.used.UserUS)*time.Microsecond, time.Duration(j.used.SystemUS)*time.Microsecond
@@ -174,7 +173,7 @@ func (j *job) limitsHit(rep *status.Report) []string {
 	if j.out.limit.file > 0 && j.out.waited && j.out.waitStatus.Signaled() && j.out.waitStatus.Signal() == syscall.SIGXFSZ {
 		hit[status.FileSize] = true
 	}
-	for _, c := range j.boxLimits() {
+	for _, c := range j.mine.limitsOf(j) {
 		hit[c] = true
 	}
 	names := make([]string, 0, len(hit))
@@ -185,12 +184,12 @@ func (j *job) limitsHit(rep *status.Report) []string {
 	return names
 }
 
-// boxLimits are those of the box that were reached: of one process of many, while it ran.
-func (j *job) boxLimits() (hit []status.Capability) {
-	if j.mine != nil {
+// limitsOf are those of the box that were reached: of one process of many, while it ran.
+func (m *mine) limitsOf(j *job) (hit []status.Capability) {
+	if m != nil {
 		j.crowd.mu.Lock()
 		defer j.crowd.mu.Unlock()
-		return slices.Collect(maps.Keys(j.mine.limits))
+		return slices.Collect(maps.Keys(m.limits))
 	}
 	if n := j.network.summary; n != nil && n.Exhausted {
 		hit = append(hit, status.Network)

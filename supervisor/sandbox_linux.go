@@ -243,7 +243,7 @@ func (s *Sandbox) Close() *status.BoxReport {
 type Now = watch.Now
 
 // Usage is what everybody inside uses. Nothing is looked at before somebody asks.
-func (s *Sandbox) Usage() (Now, error) { return s.box.watch.UsedNow() }
+func (s *Sandbox) Usage() (Now, error) { return s.box.watch.Asks().UsedNow() }
 
 // Usage is what the process and those below it use.
 func (p *Process) Usage() (now Now, err error) {
@@ -262,7 +262,7 @@ func (p *Process) Usage() (now Now, err error) {
 		return Now{Scratch: -1}, nil // it is being started
 	}
 	defer unix.Close(pidfd)
-	if now, err = j.watch.UsedBy(number, pidfd); err != nil {
+	if now, err = j.watch.Asks().UsedBy(number, pidfd); err != nil {
 		return now, err
 	}
 	j.crowd.mu.Lock()
@@ -369,7 +369,7 @@ func (c *crowd) attempted(a status.Attempt) {
 	c.mu.Unlock()
 	whose := 0
 	if a.PID != 0 {
-		whose = w.Within(a.PID, c.is)
+		whose = w.Asks().Within(a.PID, c.is)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -385,7 +385,7 @@ func (c *crowd) attempted(a status.Attempt) {
 		j.opts.Denied(v)
 	}
 	if egress.Exhausted(&a) {
-		j.limited(status.Network)
+		j.mine.limit(status.Network, j.opts)
 	}
 }
 
@@ -394,7 +394,7 @@ func (c *crowd) limit(l status.Capability) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, j := range c.jobs {
-		j.limited(l)
+		j.mine.limit(l, j.opts)
 	}
 	if !c.limits[l] {
 		c.limits[l] = true
@@ -404,13 +404,13 @@ func (c *crowd) limit(l status.Capability) {
 	}
 }
 
-// limited tells a process of a limit of the sandbox, once. The crowd's lock is held.
-func (j *job) limited(l status.Capability) {
-	if j.mine.limits[l] {
+// limit tells a process of a limit of the sandbox, once. The crowd's lock is held.
+func (m *mine) limit(l status.Capability, o *Options) {
+	if m.limits[l] {
 		return
 	}
-	j.mine.limits[l] = true
-	if j.opts.LimitHit != nil {
-		j.opts.LimitHit(l)
+	m.limits[l] = true
+	if o.LimitHit != nil {
+		o.LimitHit(l)
 	}
 }

@@ -115,6 +115,7 @@ type sandbox struct {
 	mu       sync.Mutex
 	spec     *backend.Spec // guarded by mu: another one since its network was changed
 	ledger   status.Ledger // likewise
+	changed  bool          // its network was; likewise
 
 	closed sync.Once
 	report *status.BoxReport

@@ -282,7 +282,8 @@ func (s *sandbox) Network(ctx context.Context, n *config.Network) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.spec, s.ledger = &spec, maps.Clone(s.ledger)
-	supervisor.SayChanged(s.ledger, requested)
+	supervisor.SayChanged(s.ledger, requested, !s.changed)
+	s.changed = true
 	return nil
 }
 

@@ -39,17 +39,22 @@ type Sandbox struct {
 	changed chan struct{} // of length 1: the deadlines are others
 	ended   chan struct{} // closed when nothing is left, and end is set
 
-	changing sync.Mutex // of the network, by one at a time
-
-	mu     sync.Mutex
-	policy *config.Policy // that holds now
-	labels map[string]string
+	mu sync.Mutex
+	terms
 	deadlines
 	processes []*Process
 	last      int // the number of the newest process
 	cause     string
 	reason    string
 	end       *End
+}
+
+// terms are what holds by now.
+type terms struct {
+	changing sync.Mutex // of the network, by one at a time; the rest is guarded by the sandbox's
+
+	policy *config.Policy
+	labels map[string]string
 }
 
 // deadlines are when a sandbox ends.
@@ -75,7 +80,7 @@ func newSandbox(m *Manager, box backend.Sandbox, cancel context.CancelFunc, owne
 		ID: newID(), Name: r.Name, Owner: owner, Created: now, Events: NewLog(m.opts.LogBytes),
 		manager: m, env: r.Env, box: box, cancel: cancel,
 		closing: make(chan struct{}), changed: make(chan struct{}, 1), ended: make(chan struct{}),
-		policy: r.Spec.Policy, labels: r.Labels, deadlines: deadlines{idle: r.Idle, used: now},
+		terms: terms{policy: r.Spec.Policy, labels: r.Labels}, deadlines: deadlines{idle: r.Idle, used: now},
 	}
 	if r.Lifetime > 0 {
 		s.deadline = now.Add(r.Lifetime)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -303,6 +304,76 @@ func (c *call) send(f *sandboxes.Frame) error {
 	_ = c.control.SetWriteDeadline(time.Now().Add(c.pace.write))
 	_, err = c.w.Write(append(text, '\n'))
 	return err
+}
+
+// pace is how often streams say something of their own, and how long they wait for their reader.
+type pace struct {
+	usage     time.Duration // between two frames of usage
+	keepalive time.Duration // without any other frame
+	write     time.Duration // that a client may take for what it is sent
+}
+
+var usualPace = pace{usage: time.Second, keepalive: 15 * time.Second, write: writeTime}
+
+// or is another where nothing was said: tests say less.
+func (p pace) or(usual pace) pace {
+	return pace{cmp.Or(p.usage, usual.usage), cmp.Or(p.keepalive, usual.keepalive), cmp.Or(p.write, usual.write)}
+}
+
+// follow sends frames to the last. Between them it says every second what is used, as long as somebody can tell, and else now and then
+// that the server is there: frames of the reader's own, which repeat the number of the last.
+func (c *call) follow(r *sandboxes.Reader, usage func() (backend.Usage, error)) error {
+	c.begin()
+	_ = c.control.Flush()
+	last, look, said := uint64(0), time.Now().Add(c.pace.usage), time.Now()
+	for {
+		wake := said.Add(c.pace.keepalive)
+		if usage != nil && look.Before(wake) {
+			wake = look
+		}
+		ctx, cancel := context.WithDeadline(c.Context(), wake)
+		frames, err := r.Next(ctx)
+		cancel()
+		if err != nil && (!errors.Is(err, context.DeadlineExceeded) || c.Context().Err() != nil) {
+			return nil // the last frame was sent, or nobody is there
+		}
+		now := time.Now()
+		own := &sandboxes.Frame{Seq: last, Time: now.UTC()}
+		if len(frames) > 0 {
+			own.Seq = frames[len(frames)-1].Seq
+		}
+		if usage != nil && !now.Before(look) {
+			look = now.Add(c.pace.usage)
+			u, err := usage()
+			if err != nil {
+				usage = nil // it has ended, or nobody can tell
+			} else {
+				own.Type, own.Usage = sandboxes.FrameUsage, &u
+			}
+		}
+		if own.Type == "" && len(frames) == 0 && !now.Before(said.Add(c.pace.keepalive)) {
+			own.Type = sandboxes.FrameKeepalive
+		}
+		if own.Type != "" {
+			frames = append(frames, *own)
+		}
+		for i := range frames {
+			last, said = frames[i].Seq, now
+			if err := c.send(&frames[i]); err != nil {
+				return nil
+			}
+		}
+		if err := c.control.Flush(); err != nil {
+			return nil
+		}
+	}
+}
+
+// look fills in what a process that runs uses.
+func (d *processDoc) look(p *sandboxes.Process) {
+	if u, err := p.Usage(); err == nil {
+		d.Usage = &u
+	}
 }
 
 // watch cancels what a client that is gone has begun. net/http looks for that only when the whole body was read.

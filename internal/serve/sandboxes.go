@@ -1,11 +1,15 @@
 package serve
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/status"
 )
@@ -253,4 +257,100 @@ func number(c *call, name string) (uint64, error) {
 		return 0, fail(http.StatusBadRequest, codeBadRequest, name+" is not a number")
 	}
 	return n, nil
+}
+
+// liveDoc is what is known of a sandbox that stands while somebody looks.
+type liveDoc struct {
+	Usage   *backend.Usage             `json:"usage,omitempty"`
+	Limits  *limitsDoc                 `json:"limits,omitempty"`
+	Traffic *trafficDoc                `json:"traffic,omitempty"` // where somebody sees it
+	Network map[string]json.RawMessage `json:"network,omitempty"` // the options that hold; of one alone
+}
+
+// limitsDoc are those that usage can be held against; 0 is none.
+type limitsDoc struct {
+	Memory int64 `json:"memory"`
+	Tasks  int64 `json:"tasks"`
+	Disk   int64 `json:"disk"`
+}
+
+// trafficDoc is what went over the network until now.
+type trafficDoc struct {
+	Allowed       int64 `json:"allowed"` // attempts
+	Blocked       int64 `json:"blocked"`
+	Failed        int64 `json:"failed"`
+	SentBytes     int64 `json:"sent_bytes"`
+	ReceivedBytes int64 `json:"received_bytes"`
+}
+
+// look fills in what takes a look at the sandbox.
+func (d *liveDoc) look(b *sandboxes.Sandbox) {
+	if b.Ended() != nil {
+		return
+	}
+	if u, err := b.Usage(); err == nil {
+		d.Usage = &u
+	}
+	p := b.Policy()
+	d.Limits = &limitsDoc{Memory: p.MemoryLimit, Tasks: p.Processes, Disk: p.DiskLimit}
+	t := b.Traffic()
+	if t == nil {
+		return
+	}
+	d.Traffic = &trafficDoc{SentBytes: t.SentBytes, ReceivedBytes: t.ReceivedBytes}
+	for i := range t.Attempts {
+		switch a := &t.Attempts[i]; a.Verdict {
+		case status.AttemptAllowed:
+			d.Traffic.Allowed += a.Count
+		case status.AttemptBlocked:
+			d.Traffic.Blocked += a.Count
+		case status.AttemptFailed:
+			d.Traffic.Failed += a.Count
+		}
+	}
+}
+
+// changeNetwork has other rules hold: the options that are said are others, the rest is as it was. They may be no wider than the ceiling.
+func (s *Server) changeNetwork(c *call, b *sandboxes.Sandbox, said policyDoc) error {
+	settings, err := said.settings()
+	if err != nil {
+		return err
+	}
+	return b.Network(c.Context(), func(p *config.Policy) (*config.Network, error) {
+		n, err := p.Network.Change(settings)
+		if err != nil {
+			return nil, err
+		}
+		policy := *p
+		policy.Network = *n
+		if err := policy.Validate(); err != nil {
+			return nil, err
+		}
+		if s.Ceiling != nil {
+			if option := policy.Wider(s.Ceiling); option != "" {
+				return nil, fail(http.StatusForbidden, codeCeiling, "with this network, the policy's "+option+" would be wider than the server allows").hint("ask for less of it")
+			}
+		}
+		return n, nil
+	})
+}
+
+// networkOf are the options of a network, as a change takes them.
+func networkOf(n *config.Network) map[string]json.RawMessage {
+	doc := map[string]json.RawMessage{}
+	for _, set := range n.Settings() {
+		o := config.LookupOption(set.Option)
+		var v any = set.Values
+		switch {
+		case o.IsList() && len(set.Values) == 0:
+			v = []string{}
+		case o.IsBool():
+			v = set.Values[0] == "true"
+		case !o.IsList():
+			v = set.Values[0]
+		}
+		text, _ := json.Marshal(v) // plain data
+		doc[strings.ReplaceAll(set.Option, "-", "_")] = text
+	}
+	return doc
 }

@@ -148,7 +148,8 @@ func (g *Gateway) drain(done <-chan struct{}) {
 	end := time.NewTimer(drainMost)
 	defer end.Stop()
 	for last := int64(-1); ; {
-		now := g.arrived()
+		now := g.bytes.Load() // changes whenever bytes have arrived at some other side
+		g.everyFlow(func(f *flow) { now += f.acknowledged() })
 		if now == last {
 			break
 		}
@@ -168,13 +169,6 @@ func (g *Gateway) drain(done <-chan struct{}) {
 	g.cancel()
 	g.everyFlow((*flow).abort)
 	<-done
-}
-
-// arrived changes whenever bytes have arrived at some other side.
-func (g *Gateway) arrived() int64 {
-	all := g.bytes.Load()
-	g.everyFlow(func(f *flow) { all += f.acknowledged() })
-	return all
 }
 
 // everyFlow does something with each flow that is open.

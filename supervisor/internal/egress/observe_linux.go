@@ -106,17 +106,17 @@ func seen(b, oob []byte, from *net.IPAddr, header int, protocol string) *flow {
 	}
 }
 
-// Serves says whether something of the gateway's listens on a port that rules name.
-func (g *Gateway) Serves(port uint16) bool {
-	g.sockets.mu.Lock()
-	defer g.sockets.mu.Unlock()
-	return g.sockets.served[port]
+// serve says whether something of the gateway's listens on a port that rules name.
+func (s *sockets) serve(port uint16) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.served[port]
 }
 
 // unserved notes an attempt that the kernel has refused already.
 func (g *Gateway) unserved(f *flow) {
 	port := f.to.Port()
-	if !f.known() || g.Serves(port) || port == resolverPort || isOwn(f.to.Addr()) {
+	if !f.known() || g.sockets.serve(port) || port == resolverPort || isOwn(f.to.Addr()) {
 		return
 	}
 	if g.judge(f) {

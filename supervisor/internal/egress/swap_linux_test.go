@@ -90,7 +90,7 @@ func TestSwapEndsWhatIsNotAllowedAnyMore(t *testing.T) {
 			if !talks(c) {
 				t.Fatal("it doesn't talk before")
 			}
-			g.Swap(&plan.Network{Rules: rules(p)})
+			must(t, g.Swap(&plan.Network{Rules: rules(p)}, false))
 			if got := talks(c); got != stays[name] {
 				t.Errorf("it talks afterwards: %v", got)
 			}
@@ -113,7 +113,7 @@ func TestWhatIsGivenLaterIsReached(t *testing.T) {
 	port := echoes(t)
 	g := gateway(t, plan.Network{Rules: allow("*")}, map[string][]string{"ok.test.": {"127.0.0.1"}})
 	defer g.Close()
-	g.Swap(&plan.Network{})
+	must(t, g.Swap(&plan.Network{}, false))
 	for range 2 { // the answer of before is worth nothing
 		c, ended := connected(t, g, "ok.test", port)
 		<-ended
@@ -121,7 +121,7 @@ func TestWhatIsGivenLaterIsReached(t *testing.T) {
 			t.Fatal("it is reached without a rule")
 		}
 	}
-	g.Swap(&plan.Network{Rules: allow("ok.test", "127.0.0.1")})
+	must(t, g.Swap(&plan.Network{Rules: allow("ok.test", "127.0.0.1")}, false))
 	c, _ := connected(t, g, "ok.test", port)
 	if !talks(c) {
 		t.Error("it isn't reached")
@@ -139,7 +139,7 @@ func TestLimitsThatComeLaterHold(t *testing.T) {
 	if !talks(c) {
 		t.Fatal("it doesn't talk before")
 	}
-	g.Swap(&plan.Network{Rules: all, MaxBytes: 10})
+	must(t, g.Swap(&plan.Network{Rules: all, MaxBytes: 10}, false))
 	if talks(c) {
 		t.Error("more passes than may")
 	}
@@ -157,7 +157,7 @@ func TestNoConnectionOutlivesASwap(t *testing.T) {
 	g := gateway(t, yes, nil)
 	defer g.Close()
 	for round := range 60 {
-		g.Swap(&yes)
+		must(t, g.Swap(&yes, false))
 		stop := make(chan struct{})
 		var making sync.WaitGroup
 		var mu sync.Mutex
@@ -178,7 +178,7 @@ func TestNoConnectionOutlivesASwap(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Duration(round%7) * 300 * time.Microsecond)
-		g.Swap(&no)
+		must(t, g.Swap(&no, false))
 		close(stop)
 		making.Wait()
 		for i, c := range made {
@@ -213,7 +213,7 @@ func TestASwapWhileItIsDialledCounts(t *testing.T) {
 	g := gateway(t, plan.Network{Rules: p}, map[string][]string{"ok.test.": {"127.0.0.1"}})
 	defer g.Close()
 	g.own = func(netip.Addr, *flow) bool {
-		g.Swap(&plan.Network{})
+		must(t, g.Swap(&plan.Network{}, false))
 		return false
 	}
 	c, ended := connected(t, g, "ok.test", port)
@@ -242,7 +242,7 @@ func TestSwapEndsDatagramsToo(t *testing.T) {
 	for e.received.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	g.Swap(&plan.Network{})
+	must(t, g.Swap(&plan.Network{}, false))
 	if a := <-told; a.Verdict != status.AttemptBlocked || a.SentBytes != 6 || a.ReceivedBytes != 6 {
 		t.Errorf("told is %+v", a)
 	}

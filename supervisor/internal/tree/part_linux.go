@@ -15,8 +15,8 @@ type Part struct {
 	Tasks  int64         // zombies left out
 }
 
-// Part adds up a process and all below it. It is false when the process isn't there.
-func (t *Tree) Part(pid int) (part Part, ok bool) {
+// PartOf adds up a process and all below it, of a tree's last sample. It is false when the process isn't there.
+func PartOf(t *Tree, pid int) (part Part, ok bool) {
 	if pid <= 0 || pid > math.MaxInt32 || find(t.cur, int32(pid)) == nil {
 		return part, false
 	}
@@ -70,8 +70,9 @@ func Above(proc, pid int, is func(pid int) bool) int {
 	return 0
 }
 
-// Orphan says whether somebody who was born then or later (in clock ticks since boot) is a child of PID 1, and none of those who are known.
-func (t *Tree) Orphan(born int64, known func(pid int) bool) bool {
+// Orphaned says whether somebody of a tree's last sample who was born then or later (by [Clock]) is a child of PID 1, and none of those who
+// are known.
+func Orphaned(t *Tree, born int64, known func(pid int) bool) bool {
 	for i := range t.cur {
 		if p := &t.cur[i]; !p.root && p.ppid == t.root && p.start >= born && !p.dead() && !known(int(p.pid)) {
 			return true

@@ -17,8 +17,9 @@ type Now struct {
 	Memory, Tasks, Scratch int64
 }
 
-// asks are samples that are taken because somebody asks: nothing is, as long as nobody does.
-type asks struct {
+// Asks answers what is used. Samples are taken because somebody asks: nothing is, as long as nobody does.
+type Asks struct {
+	*Watch
 	mu     sync.Mutex
 	ended  bool // guarded by mu, as all of it
 	tree   *tree.Tree
@@ -27,35 +28,42 @@ type asks struct {
 	at     time.Time
 }
 
+// Asks are answered until the watch ends.
+func (w *Watch) Asks() *Asks {
+	if w == nil {
+		return nil
+	}
+	return w.asks
+}
+
 // askedAgain is for how long a sample is new enough: however many ask, one is taken at a time, and no more than so often.
 const askedAgain = 200 * time.Millisecond
 
 // look takes a sample, unless there is one that is new enough. The lock is held.
-func (w *Watch) look() (*tree.Sample, error) {
-	if a := &w.asks; !a.at.IsZero() && time.Since(a.at) < askedAgain {
+func (a *Asks) look() (*tree.Sample, error) {
+	if !a.at.IsZero() && time.Since(a.at) < askedAgain {
 		return &a.sample, a.err
 	}
-	return w.lookAnew()
+	return a.lookAnew()
 }
 
-func (w *Watch) lookAnew() (*tree.Sample, error) {
-	a := &w.asks
+func (a *Asks) lookAnew() (*tree.Sample, error) {
 	if a.tree == nil {
-		if a.tree, a.err = w.root(); a.err != nil {
+		if a.tree, a.err = a.root(); a.err != nil {
 			a.tree = nil
 			return nil, a.err
 		}
 	}
 	need := tree.Need{PSSAbove: -1, Memfds: tree.PartWalk}
-	bytes, inodes := w.scratchUsed()
-	need.Scratch = bytes + inodes*inodeSize + w.ipc.used()
+	bytes, inodes := a.scratchUsed()
+	need.Scratch = bytes + inodes*inodeSize + a.ipc.used()
 	a.sample, a.err = a.tree.Sample(need)
 	a.at = time.Now()
 	return &a.sample, a.err
 }
 
 // end closes what was needed for answers. There are none afterwards.
-func (a *asks) end() {
+func (a *Asks) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = true
@@ -65,24 +73,24 @@ func (a *asks) end() {
 }
 
 // UsedNow is what everybody inside uses: as the cgroup counts where there is one, else by a sample.
-func (w *Watch) UsedNow() (Now, error) {
-	if w == nil {
+func (a *Asks) UsedNow() (Now, error) {
+	if a == nil {
 		return Now{}, os.ErrProcessDone
 	}
-	w.asks.mu.Lock()
-	defer w.asks.mu.Unlock()
-	if w.asks.ended {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
 		return Now{}, os.ErrProcessDone
 	}
 	now := Now{CPU: -1, Memory: -1, Tasks: -1, Scratch: -1}
-	for _, fd := range w.private.fds {
+	for _, fd := range a.private.fds {
 		if fd >= 0 {
-			now.Scratch, _ = w.scratchUsed()
+			now.Scratch, _ = a.scratchUsed()
 			break
 		}
 	}
-	if w.group != nil {
-		s := w.group.Stat()
+	if a.group != nil {
+		s := a.group.Stat()
 		if s.CPU.Known {
 			now.CPU = s.CPU.D
 		}
@@ -96,12 +104,12 @@ func (w *Watch) UsedNow() (Now, error) {
 	if now.CPU >= 0 && now.Memory >= 0 && now.Tasks >= 0 {
 		return now, nil
 	}
-	s, err := w.look()
+	s, err := a.look()
 	if err != nil {
 		return Now{}, err
 	}
 	if now.CPU < 0 {
-		now.CPU = max(s.CPU, w.Usage().CPU) // who looks more often has seen more of those whom nobody waited for
+		now.CPU = max(s.CPU, a.Usage().CPU) // who looks more often has seen more of those whom nobody waited for
 	}
 	if now.Memory < 0 {
 		now.Memory = s.Memory()
@@ -114,27 +122,27 @@ func (w *Watch) UsedNow() (Now, error) {
 
 // UsedBy is what a process and those below it use: inside is its number there, and pidfd stands for it. What lost its
 // parent is below nobody but PID 1, and not in it.
-func (w *Watch) UsedBy(inside, pidfd int) (Now, error) {
-	if w == nil {
+func (a *Asks) UsedBy(inside, pidfd int) (Now, error) {
+	if a == nil {
 		return Now{}, os.ErrProcessDone
 	}
-	w.asks.mu.Lock()
-	defer w.asks.mu.Unlock()
-	if w.asks.ended {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
 		return Now{}, os.ErrProcessDone
 	}
-	if w.proc < 0 { // it is found in the caller's proc
+	if a.proc < 0 { // it is found in the caller's proc
 		inside = linux.PIDOf(pidfd)
 	}
-	if _, err := w.look(); err != nil {
+	if _, err := a.look(); err != nil {
 		return Now{}, err
 	}
-	part, ok := w.asks.tree.Part(inside)
+	part, ok := tree.PartOf(a.tree, inside)
 	if !ok { // it may have begun after the last sample
-		if _, err := w.lookAnew(); err != nil {
+		if _, err := a.lookAnew(); err != nil {
 			return Now{}, err
 		}
-		part, ok = w.asks.tree.Part(inside)
+		part, ok = tree.PartOf(a.tree, inside)
 	}
 	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
 	if n, err := unix.Poll(poll, 0); !ok || n != 0 || err != nil { // the number may be somebody else's by now
@@ -145,33 +153,33 @@ func (w *Watch) UsedBy(inside, pidfd int) (Now, error) {
 
 // Orphaned says whether somebody is there who was born then or later, has lost his parent, and is none of those who are known. born
 // is by tree.Clock.
-func (w *Watch) Orphaned(born int64, known func(pid int) bool) bool {
-	if w == nil {
+func (a *Asks) Orphaned(born int64, known func(pid int) bool) bool {
+	if a == nil {
 		return false
 	}
-	w.asks.mu.Lock()
-	defer w.asks.mu.Unlock()
-	if w.asks.ended {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
 		return false
 	}
-	t, err := w.root()
+	t, err := a.root()
 	if err != nil {
 		return false
 	}
 	defer t.Close()
 	_, err = t.Sample(tree.Need{PSSAbove: tree.NoPSS})
-	return err == nil && t.Orphan(born, known)
+	return err == nil && tree.Orphaned(t, born, known)
 }
 
 // Within says which of some processes another one is, or is below of; 0 is none. All are numbers inside.
-func (w *Watch) Within(pid int, of func(pid int) bool) int {
-	if w == nil || w.proc < 0 {
+func (a *Asks) Within(pid int, of func(pid int) bool) int {
+	if a == nil || a.proc < 0 {
 		return 0
 	}
-	w.asks.mu.Lock()
-	defer w.asks.mu.Unlock()
-	if w.asks.ended {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
 		return 0
 	}
-	return tree.Above(w.proc, pid, of)
+	return tree.Above(a.proc, pid, of)
 }

@@ -36,7 +36,7 @@ type Watch struct {
 
 	course
 	looks looks
-	asks  asks
+	asks  *Asks
 	noted
 }
 
@@ -98,6 +98,7 @@ func New(p *plan.Plan, in Inside) (*Watch, error) {
 		noted: noted{hitSet: map[status.Capability]bool{}, targets: map[int]bool{}},
 		root:  func() (*tree.Tree, error) { return tree.New(in.Proc) },
 	}
+	w.asks = &Asks{Watch: w}
 	if in.Trees != nil && in.Proc >= 0 {
 		in.Trees.CountOpen(in.Proc)
 	}
