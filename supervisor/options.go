@@ -7,6 +7,7 @@ import (
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/files"
+	"github.com/confine-run/confine/supervisor/internal/watch"
 	"github.com/confine-run/confine/supervisor/output"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
@@ -86,3 +87,6 @@ type Learning struct {
 	// Peaks, if not nil, is told at the end of a watched run what single processes had.
 	Peaks func(files.Peaks)
 }
+
+// Now is what is used at a moment. -1 is what nobody counts.
+type Now = watch.Now

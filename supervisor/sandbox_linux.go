@@ -239,9 +239,6 @@ func (s *Sandbox) Close() *status.BoxReport {
 	return report
 }
 
-// Now is what is used at a moment. -1 is what nobody counts.
-type Now = watch.Now
-
 // Usage is what everybody inside uses. Nothing is looked at before somebody asks.
 func (s *Sandbox) Usage() (Now, error) { return s.box.watch.Asks().UsedNow() }
 

@@ -11,12 +11,6 @@ import (
 	"github.com/confine-run/confine/supervisor/internal/tree"
 )
 
-// Now is what is used at a moment. -1 is what nobody counts.
-type Now struct {
-	CPU                    time.Duration // of all of its life
-	Memory, Tasks, Scratch int64
-}
-
 // Asks answers what is used. Samples are taken because somebody asks: nothing is, as long as nobody does.
 type Asks struct {
 	*Watch
