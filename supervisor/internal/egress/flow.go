@@ -296,6 +296,9 @@ func plainPort(p netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port())
 }
 
+// maxSwapSearches is for how many kinds of flows that new rules end their process is searched first.
+const maxSwapSearches = 16
+
 // Swap has other rules and limits hold from now on, and ends the flows that they don't allow. When it returns, nothing is
 // reached any more that they refuse.
 //
@@ -314,7 +317,7 @@ func (g *Gateway) Swap(n *plan.Network, fixed bool) error {
 		}
 	}
 	g.now.Store(n)
-	searches := maxSearching
+	searches := maxSwapSearches
 	g.everyFlow(func(f *flow) {
 		f.mu.Lock()
 		reached := f.reached
