@@ -138,11 +138,20 @@ func (a *Asks) UsedBy(inside, pidfd int) (Now, error) {
 		}
 		part, ok = tree.PartOf(a.tree, inside)
 	}
-	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
-	if n, err := unix.Poll(poll, 0); !ok || n != 0 || err != nil { // the number may be somebody else's by now
+	if !ok || ended(pidfd) { // the number may be somebody else's by now
 		return Now{}, os.ErrProcessDone
 	}
 	return Now{CPU: part.CPU, Memory: part.Memory, Tasks: part.Tasks, Scratch: -1}, nil
+}
+
+// ended says whether a process has, or that can't be told.
+func ended(pidfd int) bool {
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+		if err != unix.EINTR {
+			return n != 0 || err != nil
+		}
+	}
 }
 
 // Orphaned says whether somebody is there who was born then or later, has lost his parent, and is none of those who are known. born
