@@ -193,3 +193,68 @@ func (l *lockedBuffer) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+// TestASandboxIsAskedAndChangedFromEverywhere, while processes come and go, and while it is closed.
+func TestASandboxIsAskedAndChangedFromEverywhere(t *testing.T) {
+	policy := confine.Default()
+	policy.AllowPartial = []string{"all"}
+	policy.Network.Allow, policy.Network.Deny = []string{"*"}, []string{"*"}
+	box, err := confine.Open(t.Context(), policy, confine.WithDir(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	again := func(do func(i int)) {
+		all.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+					do(i)
+				}
+			}
+		})
+	}
+	var asked, ran, changed atomic.Int64
+	for range 2 {
+		again(func(int) {
+			c := box.Command("sh", "-c", "sleep 0.02 & exit 0")
+			if c.Start() != nil {
+				return
+			}
+			if u, err := c.Process.Usage(); err == nil && (u.CPU < 0 || u.Tasks < 0) {
+				t.Errorf("%+v", u)
+			}
+			if r, err := c.Wait(); err == nil && r.Usage.CPUMS < 1000 {
+				ran.Add(1)
+			}
+		})
+		again(func(int) {
+			if _, err := box.Usage(); err == nil {
+				asked.Add(1)
+			}
+		})
+	}
+	again(func(i int) {
+		n := policy.Network
+		n.Allow = []string{fmt.Sprintf("%d.example", i)}
+		if box.Network(t.Context(), &n) == nil {
+			changed.Add(1)
+		}
+	})
+	time.Sleep(time.Second)
+	if _, err := box.Close(); err != nil {
+		t.Error(err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	close(stop)
+	all.Wait()
+	if asked.Load() == 0 || ran.Load() == 0 || changed.Load() == 0 {
+		t.Errorf("%d answers, %d processes, %d changes", asked.Load(), ran.Load(), changed.Load())
+	}
+	if _, err := box.Usage(); err == nil {
+		t.Error("what is closed uses something")
+	}
+}
