@@ -44,9 +44,13 @@ type Sandbox struct {
 	deadlines
 	processes []*Process
 	last      int // the number of the newest process
-	cause     string
-	reason    string
-	end       *End
+	ending
+}
+
+// ending is why a sandbox ends, and how it did.
+type ending struct {
+	cause, reason string
+	end           *End // nil: it has not ended
 }
 
 // terms are what holds by now.

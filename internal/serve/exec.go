@@ -313,7 +313,7 @@ type pace struct {
 	write     time.Duration // that a client may take for what it is sent
 }
 
-var usualPace = pace{usage: time.Second, keepalive: 15 * time.Second, write: writeTime}
+var usualPace = pace{usage: time.Second, keepalive: keepalive, write: writeTime}
 
 // or is another where nothing was said: tests say less.
 func (p pace) or(usual pace) pace {

@@ -52,6 +52,7 @@ var bodyTime = 30 * time.Second
 const (
 	maxBody     = 32 << 20         // of a document
 	writeTime   = 60 * time.Second // that a client may take for what it is sent
+	keepalive   = 15 * time.Second // of a stream that has nothing to say
 	maxConns    = 1024
 	headerTime  = 10 * time.Second
 	idleTime    = 2 * time.Minute

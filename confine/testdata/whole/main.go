@@ -74,6 +74,9 @@ func use(ctx context.Context) error {
 	if snapshot, err = box.Snapshot(ctx); err == nil {
 		fmt.Println(snapshot.ID(), box.Restore(ctx, snapshot), snapshot.Close())
 	}
+	var used confine.Usage
+	used, err = box.Usage()
+	fmt.Println(used.CPU, used.Memory, used.Tasks, used.Scratch, err, box.Network(ctx, &confine.Default().Network))
 	var whole *confine.BoxReport
 	whole, err = box.Close()
 	fmt.Println(whole.Usage)
