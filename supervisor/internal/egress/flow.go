@@ -306,9 +306,12 @@ const maxSwapSearches = 16
 // the other side is reached, and then looks which rules hold; Swap says first which rules hold, and then looks who has
 // reached anything. One of the two sees the other.
 //
-// fixed: the gateway listens on the ports that were named at first, and on no others. Rules that name another are a [PortError], and
-// nothing changes.
+// fixed: the gateway listens on the ports that were named at first, and on no others. Rules that name another, or none, are a [PortError],
+// and nothing changes.
 func (g *Gateway) Swap(n *plan.Network, fixed bool) error {
+	if fixed && n.Rules.AnyPort() {
+		return PortError(0)
+	}
 	if named, _ := n.Rules.NamedPorts(); fixed {
 		for _, port := range named {
 			if !g.sockets.serve(port) {
@@ -340,10 +343,13 @@ func (g *Gateway) Swap(n *plan.Network, fixed bool) error {
 	return nil
 }
 
-// PortError is a port that rules name, and on which nobody listens where flows can't be led to a gateway.
+// PortError is a port that rules name, and on which nobody listens where flows can't be led to a gateway; 0: a rule names none.
 type PortError uint16
 
 func (e PortError) Error() string {
+	if e == 0 {
+		return "a rule names no port, and this host leads only ports that were named when it was opened to the gateway"
+	}
 	return fmt.Sprintf("port %d is none of those that the gateway listens on, and this host leads no others there", uint16(e))
 }
 

@@ -262,3 +262,24 @@ func TestSwapEndsDatagramsToo(t *testing.T) {
 		t.Errorf("%+v", s.Attempts)
 	}
 }
+
+// TestPortsThatNobodyListensOnAreNotPromised where flows can't be led to the gateway: nothing changes.
+func TestPortsThatNobodyListensOnAreNotPromised(t *testing.T) {
+	g := gateway(t, plan.Network{Rules: allow("ok.test:80")}, nil)
+	defer g.Close()
+	g.sockets.served[80] = true
+	for want, p := range map[PortError]network.Policy{81: {Allow: []string{"ok.test:81"}}, 0: {Allow: []string{"ok.test"}}} {
+		var port PortError
+		if err := g.Swap(&plan.Network{Rules: rules(p)}, true); !errors.As(err, &port) || port != want {
+			t.Errorf("%v: %v", p, err)
+		}
+		if !g.rules().Connect("ok.test", 80).Allowed {
+			t.Error("something has changed")
+		}
+	}
+	for _, p := range []network.Policy{{}, {Allow: []string{"other.test:80"}}, {Allow: []string{"other.test"}, Ports: []int{80}}} {
+		if err := g.Swap(&plan.Network{Rules: rules(p)}, true); err != nil {
+			t.Errorf("%v: %v", p, err)
+		}
+	}
+}
