@@ -64,6 +64,25 @@ func (s suite) usage(t *testing.T) {
 			t.Fatalf("who has ended still counts: %+v; before, %+v", later, all)
 		}
 	}
+	sole, err := backend.Run(t.Context(), s.Backend, s.spec(t), &backend.Exec{Argv: s.Program("sleep")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if u, err := sole.Usage(); err != nil || u.CPU < 0 {
+			t.Fatalf("a run uses %+v, %v", u, err)
+		} else if u.Tasks > 0 {
+			break // it is no longer being started
+		}
+		if time.Now().After(end) {
+			t.Fatal("a run uses nothing")
+		}
+	}
+	_ = sole.Signal(os.Kill)
+	sole.Wait()
+	if _, err := sole.Usage(); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("usage of a run that has ended: %v", err)
+	}
 	_, _ = box.Close()
 	if _, err := box.Usage(); !errors.Is(err, backend.ErrClosed) {
 		t.Errorf("usage of a sandbox that has ended: %v", err)
