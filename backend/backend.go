@@ -129,6 +129,16 @@ func As[T any](s Sandbox) (t T, ok bool) {
 	}
 }
 
+// Teller is a sandbox that tells what happens to it and to no process of its own of which that is known. The function must
+// not wait; the one that is set last is told.
+type Teller interface{ Tell(func(Event)) }
+
+// Seer is a sandbox that sees what goes over its network.
+type Seer interface {
+	// Traffic is what was reached and refused until now; nil: it sees nothing.
+	Traffic() *status.Traffic
+}
+
 // Snapshot is a sandbox written down.
 type Snapshot interface {
 	ID() string

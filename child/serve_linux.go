@@ -193,10 +193,25 @@ func (s *state) waited(pid int, status unix.WaitStatus, used *unix.Rusage) {
 	delete(s.targets, pid)
 	t.Close()
 	m := handoff.Exited{ID: t.ID, WaitStatus: uint32(status), Used: usage(used), InitTasks: t.NewTasks(), Astray: network.Astray(s.box, status)}
+	if !t.Last {
+		m.Left = leftBehind(pid)
+	}
 	_ = linux.SendFrame(sock, handoff.Encode(&m))
 	if t.Last {
 		s.close()
 	}
+}
+
+// leftBehind says whether a target that was waited for has left somebody behind, who is a child of the init's now.
+func leftBehind(pid int) uint32 {
+	const look = unix.WEXITED | unix.WNOHANG | unix.WNOWAIT
+	switch {
+	case unix.Waitid(unix.P_PGID, pid, nil, look, nil) == nil:
+		return handoff.LeftSome
+	case unix.Waitid(unix.P_ALL, 0, nil, look|unix.WALL, nil) == nil:
+		return handoff.LeftMaybe
+	}
+	return handoff.LeftNone // ECHILD
 }
 
 // close ends whoever is left, says what all of them used, and ends the init. The lock is held.

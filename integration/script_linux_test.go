@@ -45,8 +45,12 @@ func prepare(env *testscript.Env) error {
 		return err
 	}
 	own := p.own
-	kind, _, _ := strings.Cut(name, "_")
-	if also := map[string]string{"network": "netpeer", "session": "confine-server", "serve": "confine-server"}[kind]; also != "" {
+	kind, about, _ := strings.Cut(name, "_")
+	also := map[string][]string{"network": {"netpeer"}, "session": {"confine-server"}, "serve": {"confine-server"}}[kind]
+	if kind != "network" && about == "network" {
+		also = append(also, "netpeer")
+	}
+	for _, also := range also {
 		if err := copyProgram(filepath.Join(scene.programs, also), p.program(also)); err != nil {
 			return err
 		}

@@ -45,6 +45,7 @@ type box struct {
 	overlays overlays
 	stacks   stacks
 	aftermath
+	crowd *crowd // of a sandbox for many; nil: its only process is all there is
 }
 
 // guards look at what is inside, as long as there is something.
@@ -298,7 +299,7 @@ func (b *box) beginWatch(x *built) {
 	if b.watch == nil {
 		return
 	}
-	b.watch.Tell(b.opts.LimitHit)
+	b.watch.Tell(b.opts.LimitHit, b.crowd != nil)
 	var begun func()
 	only := b.jobs[0]
 	switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/internal/tree"
 )
 
 // beatEvery is how often it is told what the run uses.
@@ -27,8 +28,7 @@ type job struct {
 	io     *streams
 	ledger plan.Ledger // the box's, or in a sandbox for many one of its own
 
-	wall *time.Timer // nil: no limit
-	out  outcome
+	out outcome
 
 	started time.Time // of the target
 	ended   time.Time
@@ -41,12 +41,18 @@ type job struct {
 	target        int // pidfd
 	unwatch       func()
 
-	beat *time.Timer // of what is told about usage; nil is none
-
+	clocks
 	stopped
 	number int            // of the target, as the proc inside has it
+	mine   *mine          // of one of many: what is its own, of what the box knows of all; else nil
 	gone   chan struct{}  // closed when the target is, or will never be there
 	late   chan os.Signal // that came when the loop had ended
+}
+
+// clocks are those of a job; nil is none.
+type clocks struct {
+	wall *time.Timer // of its limit
+	beat *time.Timer // of what is told about usage
 }
 
 func newJob(b *box, e *handoff.Exec, o *Options, io *streams) *job {
@@ -81,6 +87,9 @@ func (j *job) send() error {
 func (j *job) built() {
 	j.out.built = true
 	j.started = time.Now()
+	if j.mine != nil {
+		j.mine.born = tree.Clock()
+	}
 	if d := wallLimit(j); d > 0 {
 		j.wall = j.after(d, j.timeIsUp)
 	}
@@ -138,8 +147,14 @@ func (j *job) hearStarted(t *started) {
 	for _, n := range j.early {
 		j.signal(n)
 	}
+	if j.mine != nil {
+		j.crowd.enter(j)
+	}
 	if j.opts.Started != nil {
 		j.opts.Started()
+	}
+	if j.opts.Using != nil {
+		j.opts.Using(j.watch.Asks().UsedNow)
 	}
 	if j.opts.Usage != nil {
 		j.beat = j.after(beatEvery, func() {
@@ -190,6 +205,9 @@ func (j *job) use(u *handoff.Usage) {
 // end lets go of a target that is gone, or will never be there.
 func (j *job) end() {
 	delete(j.jobs, j.exec.ID)
+	if j.mine != nil {
+		j.crowd.leave(j)
+	}
 	if j.out.setup == nil && !j.out.waited {
 		j.out.setup = j.failed
 	}
@@ -207,7 +225,11 @@ func (j *job) end() {
 
 // settle takes over what only a box that has ended knows.
 func (j *job) settle() {
-	j.out.refused = j.network.refused()
+	if j.mine == nil {
+		j.out.refused = j.network.refused()
+	} else {
+		j.out.refused = j.mine.refused()
+	}
 	if j.opts.Astray != nil && j.exited.Astray > 0 {
 		j.opts.Astray(int(j.exited.Astray))
 	}

@@ -17,6 +17,42 @@ type network struct {
 	gateway *egress.Gateway
 	served  int // of the sockets that the plan has for this kernel
 	summary *egress.Summary
+	swapped bool // the rules are not those that it began with
+}
+
+// PortError is a port that new rules name and nobody listens on.
+type PortError = egress.PortError
+
+// changedRules is in the ledger from the first change on.
+const changedRules = "the rules were changed while it stood"
+
+// SayChanged has a ledger say what is requested of the network by now, and with the first change that it was something else.
+func SayChanged[L ~map[status.Capability]status.Enforcement](l L, requested string, first bool) {
+	e := l[status.Network]
+	e.Requested = requested
+	if first && e.Details != "" {
+		e.Details += "; "
+	}
+	if first {
+		e.Details += changedRules
+	}
+	l[status.Network] = e
+}
+
+// swap has other rules hold from now on.
+func (n *network) swap(b *box, to *plan.Network, requested string) error {
+	if n.gateway == nil {
+		return errors.New("there is no gateway")
+	}
+	if err := n.gateway.Swap(to, b.fellBack.NoRedirect); err != nil {
+		return err
+	}
+	SayChanged(b.ledger, requested, !n.swapped)
+	for _, j := range b.jobs {
+		SayChanged(j.ledger, requested, !n.swapped)
+	}
+	n.swapped = true
+	return nil
 }
 
 // supervise begins to serve a run that has no network of its own, if this is one.
@@ -130,10 +166,22 @@ func (n *network) end() {
 
 // report is what went out, and what did not.
 func (n *network) report() *status.Traffic {
-	s := n.summary
-	if s == nil {
+	if n.summary == nil {
 		return nil
 	}
+	return traffic(n.summary)
+}
+
+// now is that until now. The gateway of a box that stands is no other any more.
+func (n *network) now() *status.Traffic {
+	if n.gateway == nil {
+		return nil
+	}
+	s := n.gateway.Summary()
+	return traffic(&s)
+}
+
+func traffic(s *egress.Summary) *status.Traffic {
 	return &status.Traffic{
 		Attempts: s.Attempts, Others: s.Others, Connections: s.Connections, SentBytes: s.Sent, ReceivedBytes: s.Received,
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/files"
+	"github.com/confine-run/confine/supervisor/internal/watch"
 	"github.com/confine-run/confine/supervisor/output"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
@@ -41,6 +42,8 @@ type Options struct {
 	// Watching, if not nil, is called when the target runs, with what tells the time
 	// since its start and the memory that its tree uses; stop when it has ended.
 	Watching func(elapsed func() time.Duration, memory func() int64) (stop func())
+	// Using, if not nil, is given what tells what everybody inside uses, when the target runs.
+	Using func(now func() (Now, error))
 	// Stopping, if not nil, is called when confine or its caller ends the run: from then on its
 	// output waits for its reader for a short time only. It may be called again, and must not wait.
 	Stopping func()
@@ -95,3 +98,6 @@ func (o *Options) gone() {
 		o.Gone()
 	}
 }
+
+// Now is what is used at a moment. -1 is what nobody counts.
+type Now = watch.Now

@@ -1,10 +1,13 @@
 package supervisor
 
 import (
+	"maps"
+	"slices"
 	"sort"
 	"syscall"
 	"time"
 
+	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/internal/tree"
 )
@@ -34,7 +37,11 @@ func (j *job) report() *status.Report {
 		rep.DurationMS = j.ended.Sub(j.started).Milliseconds()
 	}
 	j.io.report(rep)
-	j.reportUsage(rep)
+	if j.mine != nil {
+		j.mine.report(j, &rep.Usage)
+	} else {
+		j.reportUsage(rep)
+	}
 	rep.Enforced = j.confirmed()
 	if j.fellBack.OverlayReadOnly {
 		rep.Ending.ReadOnly = j.readOnlyTrees()
@@ -44,8 +51,9 @@ func (j *job) report() *status.Report {
 		rep.OutOfMemory = j.outOfMemory
 	}
 	rep.Violations = j.violations()
-	rep.Network = j.network.report()
-	rep.Changes = j.changes
+	if j.mine == nil {
+		rep.Network, rep.Changes = j.network.report(), j.changes
+	}
 	rep.Normalize()
 	return rep
 }
@@ -90,6 +98,44 @@ func (j *job) reportUsage(rep *status.Report) {
 	}
 }
 
+// report is the usage of one process of many: what the kernel gave its parent when it was waited for, and samples that were taken
+// of it and those below it because somebody asked. What the box counts of all is not its own.
+func (m *mine) report(j *job, u *status.Usage) {
+	u.Sources = map[string]string{}
+	j.crowd.mu.Lock()
+	peak := m.peak
+	j.crowd.mu.Unlock()
+	if j.out.waited {
+		from := "rusage of the process and of those it waited for"
+		switch {
+		case j.exited.Left == handoff.LeftSome:
+			from += "; processes that it left behind are not in it"
+		case j.exited.Left == handoff.LeftMaybe && j.watch.Asks().Orphaned(m.born, j.crowd.is):
+			from += "; processes without a parent that began meanwhile, its own or another's, are not in it"
+		}
+		user, system := time.Duration(j.used.UserUS)*time.Microsecond, time.Duration(j.used.SystemUS)*time.Microsecond
+		u.UserMS, u.SystemMS, u.CPUMS = user.Milliseconds(), system.Milliseconds(), (user + system).Milliseconds()
+		u.ReadBytes, u.WriteBytes, u.ContextSwitches = j.used.ReadBytes, j.used.WriteBytes, j.used.Switches
+		u.MemoryPeakBytes, u.TasksPeak = j.used.MaxRSS, 1
+		u.Sources["cpu_ms"], u.Sources["read_bytes"], u.Sources["context_switches"] = from, from, from
+		u.Sources["memory_peak_bytes"] = "rusage, largest process"
+		if j.used.RSSAtMost {
+			u.Sources["memory_peak_bytes"] = "at most: rusage counts the init that the target was forked from"
+		}
+		u.Sources["tasks_peak"] = "at least: the process itself, since nobody counted"
+	}
+	const samples = "samples of the process and of those below it"
+	if peak.CPU.Milliseconds() > u.CPUMS {
+		u.CPUMS, u.Sources["cpu_ms"] = peak.CPU.Milliseconds(), samples
+	}
+	if peak.Memory > u.MemoryPeakBytes || j.used.RSSAtMost && peak.Memory > 0 {
+		u.MemoryPeakBytes, u.Sources["memory_peak_bytes"] = peak.Memory, samples
+	}
+	if peak.Tasks > 0 {
+		u.TasksPeak, u.Sources["tasks_peak"] = max(peak.Tasks, u.TasksPeak), samples
+	}
+}
+
 // peaks are the highest that was seen, where the kernel keeps no peak.
 func (j *job) peaks(u *status.Usage, seen *tree.Usage) {
 	u.TasksPeak = max(seen.TasksPeak, j.watch.TasksSeen())
@@ -127,10 +173,7 @@ func (j *job) limitsHit(rep *status.Report) []string {
 	if j.out.limit.file > 0 && j.out.waited && j.out.waitStatus.Signaled() && j.out.waitStatus.Signal() == syscall.SIGXFSZ {
 		hit[status.FileSize] = true
 	}
-	if n := j.network.summary; n != nil && n.Exhausted {
-		hit[status.Network] = true
-	}
-	for _, c := range append(j.groupLimits(), j.watch.Limits(j.tasksCounted(max(j.watch.Usage().TasksPeak, j.watch.TasksSeen())))...) {
+	for _, c := range j.mine.limitsOf(j) {
 		hit[c] = true
 	}
 	names := make([]string, 0, len(hit))
@@ -141,8 +184,27 @@ func (j *job) limitsHit(rep *status.Report) []string {
 	return names
 }
 
+// limitsOf are those of the box that were reached: of one process of many, while it ran.
+func (m *mine) limitsOf(j *job) (hit []status.Capability) {
+	if m != nil {
+		j.crowd.mu.Lock()
+		defer j.crowd.mu.Unlock()
+		return slices.Collect(maps.Keys(m.limits))
+	}
+	if n := j.network.summary; n != nil && n.Exhausted {
+		hit = append(hit, status.Network)
+	}
+	return slices.Concat(hit, j.groupLimits(), j.watch.Limits(j.tasksCounted(max(j.watch.Usage().TasksPeak, j.watch.TasksSeen()))))
+}
+
 // violations are the attempts that this side can name.
 func (j *job) violations() (list []status.Violation) {
+	if j.mine != nil {
+		j.crowd.mu.Lock()
+		list = slices.Concat(j.mine.denied, j.refused.refusedFiles())
+		j.crowd.mu.Unlock()
+		return append(j.refused.deniedCalls(), list...)
+	}
 	list = j.network.violations()
 	if j.stays != "" {
 		list = append(list, status.Violation{Kind: "file", What: j.stays, Count: 1, Rule: status.RuleLeft,

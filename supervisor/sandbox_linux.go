@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -16,6 +17,8 @@ import (
 	"github.com/confine-run/confine/supervisor/cgroup"
 	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/files"
+	"github.com/confine-run/confine/supervisor/internal/egress"
+	"github.com/confine-run/confine/supervisor/internal/watch"
 )
 
 // Sandbox is a box that stands, for processes one after another or at once. What one of them leaves behind, files
@@ -34,7 +37,10 @@ type Sandbox struct {
 // any time. stack is a mount of what it stands on, as the plan says, or -1; it is used up. Where there is no sandbox, there is a report that says why.
 func (p *Prepared) Build(ctx context.Context, pl *plan.Plan, stack int, group *cgroup.Group) (*Sandbox, *status.Report) {
 	child, failed := p.begun()
+	c := &crowd{jobs: map[int]*job{}, limits: map[status.Capability]bool{}}
+	p.opts.Attempt, p.opts.LimitHit = c.attempted, c.limit
 	b := newBox(pl, child, group, p.opts)
+	b.crowd = c
 	b.stacks.below = stack
 	if failed == nil {
 		failed = b.begin(nil)
@@ -94,6 +100,7 @@ func (s *Sandbox) Start(e *handoff.Exec, o Options, judge denials.Judge, refuses
 	}
 	io.later = true
 	j := newJob(s.box, &exec, &o, io)
+	j.mine = &mine{limits: map[status.Capability]bool{}}
 	j.refused.judge, j.refused.refuses = judge, refuses
 	failed := make(chan *SetupError, 1)
 	begun := s.box.do(func() {
@@ -203,6 +210,9 @@ func (s *Sandbox) Replace(why string) *status.BoxReport {
 
 func (s *Sandbox) close(why string) *status.BoxReport {
 	b := s.box
+	for _, p := range s.running() {
+		_, _ = p.Usage() // what is killed tells nobody what it has used
+	}
 	b.do(func() {
 		s.closing = true
 		for _, j := range b.jobs {
@@ -361,4 +371,177 @@ func (s *Sandbox) Changes(keep string) (*status.Changes, error) {
 		return nil, unix.ESRCH
 	}
 	return s.box.changed(x.own[0], keep), nil
+}
+
+// Usage is what everybody inside uses. Nothing is looked at before somebody asks.
+func (s *Sandbox) Usage() (Now, error) { return s.box.watch.Asks().UsedNow() }
+
+// Usage is what the process and those below it use.
+func (p *Process) Usage() (now Now, err error) {
+	j, pidfd, number := p.job, -1, 0
+	there := p.tell(func() {
+		if number = j.number; j.targetStarted {
+			pidfd, err = unix.FcntlInt(uintptr(j.target), unix.F_DUPFD_CLOEXEC, 0)
+		}
+	})
+	switch {
+	case !there:
+		return now, os.ErrProcessDone
+	case err != nil:
+		return now, err
+	case pidfd < 0:
+		return Now{Scratch: -1}, nil // it is being started
+	}
+	defer unix.Close(pidfd)
+	if now, err = j.watch.Asks().UsedBy(number, pidfd); err != nil {
+		return now, err
+	}
+	j.crowd.mu.Lock()
+	defer j.crowd.mu.Unlock()
+	now.CPU = max(now.CPU, j.mine.peak.CPU) // what loses its parent takes its time with it
+	j.mine.peak = Now{CPU: now.CPU, Memory: max(now.Memory, j.mine.peak.Memory), Tasks: max(now.Tasks, j.mine.peak.Tasks)}
+	return now, nil
+}
+
+// running are the processes that have started and not ended.
+func (s *Sandbox) running() (all []*Process) {
+	s.box.crowd.mu.Lock()
+	defer s.box.crowd.mu.Unlock()
+	for _, j := range s.box.crowd.jobs {
+		all = append(all, &Process{j, s})
+	}
+	return all
+}
+
+// Network has other rules and limits of the network hold from now on, for a sandbox that has a gateway. What they don't allow has ended when it
+// returns. requested is what the ledger says of them. A PortError says that it can't be had; then nothing has changed.
+func (s *Sandbox) Network(n *plan.Network, requested string) (err error) {
+	done := make(chan struct{})
+	if !s.box.do(func() {
+		defer close(done)
+		if s.closing || s.box.cause != "" {
+			err = s.gone()
+			return
+		}
+		err = s.box.network.swap(s.box, n, requested)
+	}) {
+		return s.gone()
+	}
+	<-done
+	return err
+}
+
+// Traffic is what was reached and refused until now; nil: there is no gateway that would see it.
+func (s *Sandbox) Traffic() *status.Traffic { return s.box.network.now() }
+
+// Tell has somebody told what happens to the sandbox, and to no process of which that is known: what was denied, when it is of a new
+// kind, and limits that are reached, each once. Neither may wait.
+func (s *Sandbox) Tell(denied func(status.Violation), limit func(status.Capability)) {
+	c := s.box.crowd
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tellDenied, c.tellLimit = denied, limit
+}
+
+// crowd are the processes that run in a sandbox, of which each is told what is its own of what the sandbox hears.
+type crowd struct {
+	mu         sync.Mutex
+	watch      *watch.Watch
+	jobs       map[int]*job // by their numbers inside
+	limits     map[status.Capability]bool
+	tellDenied func(status.Violation)
+	tellLimit  func(status.Capability)
+}
+
+// mine is what of that is one process's. The crowd's lock guards it.
+type mine struct {
+	born   int64 // see tree.Clock
+	denied []status.Violation
+	limits map[status.Capability]bool // of the sandbox, that were reached while it ran
+	peak   Now                        // the most that samples have seen, which are taken when somebody asks
+}
+
+func (m *mine) refused() (times int64) {
+	for i := range m.denied {
+		times += m.denied[i].Count
+	}
+	return times
+}
+
+func (c *crowd) enter(j *job) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watch, c.jobs[j.number] = j.watch, j
+}
+
+func (c *crowd) leave(j *job) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.jobs[j.number] == j {
+		delete(c.jobs, j.number)
+	}
+}
+
+// is says whether a number is that of a process that runs.
+func (c *crowd) is(number int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.jobs[number] != nil
+}
+
+// attempted hears of each kind of attempt to reach something, once.
+func (c *crowd) attempted(a status.Attempt) {
+	if a.Verdict != status.AttemptBlocked {
+		return
+	}
+	v := a.Violation()
+	c.mu.Lock()
+	w := c.watch
+	c.mu.Unlock()
+	whose := 0
+	if a.PID != 0 {
+		whose = w.Asks().Within(a.PID, c.is)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	j := c.jobs[whose]
+	if j == nil {
+		if c.tellDenied != nil {
+			c.tellDenied(v)
+		}
+		return
+	}
+	j.mine.denied = append(j.mine.denied, v)
+	if j.opts.Denied != nil {
+		j.opts.Denied(v)
+	}
+	if egress.Exhausted(&a) {
+		j.mine.limit(status.Network, j.opts)
+	}
+}
+
+// limit hears of limits of the sandbox, whenever it is seen that one is reached.
+func (c *crowd) limit(l status.Capability) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, j := range c.jobs {
+		j.mine.limit(l, j.opts)
+	}
+	if !c.limits[l] {
+		c.limits[l] = true
+		if c.tellLimit != nil {
+			c.tellLimit(l)
+		}
+	}
+}
+
+// limit tells a process of a limit of the sandbox, once. The crowd's lock is held.
+func (m *mine) limit(l status.Capability, o *Options) {
+	if m.limits[l] {
+		return
+	}
+	m.limits[l] = true
+	if o.LimitHit != nil {
+		o.LimitHit(l)
+	}
 }

@@ -24,7 +24,8 @@ import (
 type Target struct {
 	Backend backend.Backend
 	// Program gives the words of a process that does what is said: "echo WORDS", "cat", "exit N", "sleep", "write FILE WORDS", "read FILE",
-	// "env NAME", "pwd", "size" (of its terminal: "ROWS COLS"), "err WORDS" (to standard error), "flood" (without end).
+	// "env NAME", "pwd", "size" (of its terminal: "ROWS COLS"), "err WORDS" (to standard error), "flood" (without end), "denied" (a system
+	// call that no policy allows, and then "sleep").
 	Program func(does ...string) []string
 	// Snapshots: it has them.
 	Snapshots bool
@@ -60,6 +61,9 @@ func Run(t *testing.T, target Target) {
 		{"changes so far", layered{s}.changesSoFar},
 		{"snapshots of others", layered{s}.otherPlaces},
 		{"snapshots that were thrown away", layered{s}.thrownAway},
+		{"usage", s.usage},
+		{"events", s.events},
+		{"network", s.network},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -124,10 +124,7 @@ func (Backend) Open(ctx context.Context, s *backend.Spec) (backend.Sandbox, *sta
 // sandbox is one that was built. When it is restored or forked another box goes on in its place.
 type sandbox struct {
 	life context.Context
-	spec *backend.Spec
 	root *boxfiles.Root
-	// digest is the policy's, made once: that takes a tenth of a short process's time.
-	digest func() string
 
 	// work is held for writing while it is written down or replaced: nobody starts meanwhile.
 	work    sync.RWMutex
@@ -135,8 +132,11 @@ type sandbox struct {
 	earlier []*status.BoxReport // of the boxes that it was; guarded by work
 	failed  *status.SetupError  // why it could not go on in another box; guarded by work
 
+	changing sync.Mutex // of the network, by one at a time
+
 	mu sync.Mutex
 	standing
+	wanted
 	replacing bool // the end of the box is none of the sandbox; guarded by mu
 
 	over   chan struct{} // closed when it has ended
@@ -148,10 +148,25 @@ type sandbox struct {
 	report *status.BoxReport
 }
 
+// wanted is what the sandbox is to be by now. Guarded by mu of its sandbox.
+type wanted struct {
+	spec *backend.Spec
+	// digest is the policy's, made once: that takes a tenth of a short process's time.
+	digest func() string
+}
+
+func newWanted(s *backend.Spec) wanted {
+	w := wanted{s, sync.OnceValue(s.Policy.Digest)}
+	go w.digest()
+	return w
+}
+
 // standing is a box, and what it stands on. Guarded by mu of its sandbox.
 type standing struct {
 	box     *supervisor.Sandbox
 	plan    *Plan
+	ledger  status.Ledger // by now
+	changed bool          // its network was
 	ground  *layers.Ground
 	started bool // somebody was, who may have written
 }
@@ -165,10 +180,8 @@ func openOn(ctx context.Context, s *backend.Spec, g *layers.Ground, like *Plan) 
 		return nil, r, err
 	}
 	box := &sandbox{
-		life: ctx, spec: s, standing: *at, root: boxfiles.NewRoot(rootOf(at)), over: make(chan struct{}),
-		digest: sync.OnceValue(s.Policy.Digest),
+		life: ctx, wanted: newWanted(s), standing: *at, root: boxfiles.NewRoot(rootOf(at)), over: make(chan struct{}),
 	}
-	go box.digest()
 	box.end = sync.OnceFunc(func() { close(box.over) })
 	box.ending, box.stop = context.WithCancel(context.Background())
 	go box.await(at.box)
@@ -183,7 +196,7 @@ func build(ctx context.Context, s *backend.Spec, g *layers.Ground, like *Plan, u
 	if err != nil || r != nil {
 		return nil, r, err
 	}
-	return &standing{box: box, plan: made, ground: g}, nil, nil
+	return &standing{box: box, plan: made, ground: g, ledger: made.Plan.Ledger}, nil, nil
 }
 
 // await tells when a box has ended in whose place no other goes on.
@@ -201,6 +214,13 @@ func (s *sandbox) now() standing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.standing
+}
+
+// asked is what it is to be by now.
+func (s *sandbox) asked() *backend.Spec {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spec
 }
 
 // rootOf gives what opens the root directory of a box. There is none without a mount namespace: those files would be the caller's.
@@ -251,15 +271,18 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 			go running.report()
 		}
 	}
-	command := commandOf(s.spec)
+	command := commandOf(s.asked())
 	command.Argv = e.Argv
 	started := make(chan func() bool, 1)
 	running.report = sync.OnceValue(func() *status.Report {
 		defer (<-started)()
 		r := running.p.Wait(context.Background())
 		w.close()
-		r.PolicyDigest = s.digest()
-		return explained(r, s.spec.Policy, command)
+		s.mu.Lock()
+		w := s.wanted
+		s.mu.Unlock()
+		r.PolicyDigest = w.digest()
+		return explained(r, w.spec.Policy, command)
 	})
 	p, failed := at.box.Start(&x, w.options, at.plan.judge(), at.plan.refuses)
 	if failed != nil {
@@ -278,7 +301,7 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 func (s *sandbox) Ready(ctx context.Context) error { return s.now().box.Ready(ctx) }
 
 // Ledger says what it was built to enforce.
-func (s *sandbox) Ledger() status.Ledger { return s.now().plan.Plan.Ledger }
+func (s *sandbox) Ledger() status.Ledger { return s.now().ledger }
 
 // Done is closed when it has ended.
 func (s *sandbox) Done() <-chan struct{} { return s.over }
@@ -307,7 +330,7 @@ func (s *sandbox) close() {
 	if s.store != nil {
 		s.store.Drop()
 	}
-	whole := backend.Complete(&status.Report{Enforced: r.Enforced, LimitsHit: r.LimitsHit, Violations: r.Violations}, s.spec)
+	whole := backend.Complete(&status.Report{Enforced: r.Enforced, LimitsHit: r.LimitsHit, Violations: r.Violations}, s.asked())
 	r.Version, r.Profile, r.PolicyDigest, r.Host = whole.Version, whole.Profile, whole.PolicyDigest, whole.Host
 	r.Enforced, r.LimitsHit, r.Violations = whole.Enforced, whole.LimitsHit, whole.Violations
 	s.report = r
@@ -363,6 +386,8 @@ func (b Backend) Run(ctx context.Context, s *backend.Spec, e *backend.Exec) (bac
 	ctx, cancel := context.WithCancel(ctx)
 	r := &run{cancel: cancel, signals: make(chan os.Signal, 8), done: make(chan struct{})}
 	w.options.Signals = r.signals
+	w.options.Using = func(now func() (supervisor.Now, error)) { r.usage.Store(&now) }
+	w.options.Attempt = w.attempted
 	w.options.Resizer = func(resize func(rows, cols uint16) error) { r.resize.Store(&resize) }
 	ready := make(chan error, 2)
 	go func() {
@@ -381,8 +406,24 @@ func (b Backend) Run(ctx context.Context, s *backend.Spec, e *backend.Exec) (bac
 	return r, nil
 }
 
-func (s *sandbox) Usage() (backend.Usage, error) { return backend.Usage{}, errors.ErrUnsupported }
+// Usage is what everybody inside uses now.
+func (s *sandbox) Usage() (backend.Usage, error) {
+	now, err := s.now().box.Usage()
+	if errors.Is(err, os.ErrProcessDone) {
+		err = backend.ErrClosed
+	}
+	return backend.Usage(now), err
+}
 
-func (s *sandbox) Network(context.Context, *config.Network) error { return errors.ErrUnsupported }
+// Traffic is what the gateway has seen until now.
+func (s *sandbox) Traffic() *status.Traffic { return s.now().box.Traffic() }
 
-func (p *process) Usage() (backend.Usage, error) { return backend.Usage{}, errors.ErrUnsupported }
+// Tell has somebody told what happens to nobody in particular.
+func (s *sandbox) Tell(tell func(backend.Event)) {
+	s.now().box.Tell(func(v status.Violation) { tell(backend.Event{Denied: &v}) }, func(c status.Capability) { tell(backend.Event{Limit: c}) })
+}
+
+func (p *process) Usage() (backend.Usage, error) {
+	now, err := p.p.Usage()
+	return backend.Usage(now), err
+}

@@ -2,19 +2,25 @@ package process
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
+	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/landlock"
 	"github.com/confine-run/confine/internal/netns"
 	"github.com/confine-run/confine/internal/network"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/internal/seccomp"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor"
 )
 
 // networkCompiler compiles who may be reached, and the way out: a network of the run's own and a gateway, or without
@@ -235,4 +241,100 @@ func listener(fields [][]byte) (port uint16, ok bool) {
 	four := len(raw) >= 4 && raw[len(raw)-1] == 127
 	six := len(raw) == 16 && raw[12] == 1 && !slices.ContainsFunc(slices.Concat(raw[:12], raw[13:]), func(b byte) bool { return b != 0 })
 	return uint16(n), any || four || six
+}
+
+// Network changes whom the processes inside may reach, where a gateway decides that.
+func (s *sandbox) Network(ctx context.Context, n *config.Network) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.work.RLock()
+	defer s.work.RUnlock()
+	at, spec := s.now(), *s.asked()
+	policy := *spec.Policy
+	was := policy.Network
+	policy.Network = *n
+	spec.Policy, spec.Resolved = &policy, nil
+	if err := policy.Validate(); err != nil {
+		return err
+	}
+	rules, err := policy.Network.Rules()
+	if err != nil {
+		return err
+	}
+	if err := at.plan.canSwap(&was, &policy.Network, rules); err != nil {
+		return err
+	}
+	to := reachable(&policy.Network, rules)
+	to.Publish, to.Supervised = at.plan.Network.Publish, at.plan.Network.Supervised
+	requested := asked(&policy)[status.Network].Requested
+	err = at.box.Network(&to, requested)
+	var port supervisor.PortError
+	var gone *supervisor.SetupError
+	switch {
+	case errors.As(err, &port):
+		return &config.UsageError{Msg: "network: " + err.Error(), Hint: reopen}
+	case errors.As(err, &gone):
+		return backend.ErrClosed
+	case err != nil:
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wanted, s.ledger = newWanted(&spec), maps.Clone(s.ledger)
+	supervisor.SayChanged(s.ledger, requested, !s.changed)
+	s.changed = true
+	return nil
+}
+
+const reopen = "open a sandbox with it"
+
+// canSwap refuses by name what a box can't be given that was built for other rules.
+func (p *Plan) canSwap(was, n *config.Network, rules *network.Rules) error {
+	refuse := func(msg, hint string) error { return &config.UsageError{Msg: "network: " + msg, Hint: hint} }
+	added, removed := missing(n.Publish, was.Publish), missing(was.Publish, n.Publish)
+	switch {
+	case was.All && n.All:
+		return refuse("the sandbox is on the caller's own network, where there are no rules to change", `--allow-network "*" leads all names through a gateway`)
+	case was.All:
+		return refuse("the sandbox is on the caller's own network, which it was opened with", reopen)
+	case n.All:
+		return refuse("a sandbox that has a network of its own can't be put on the caller's", `--allow-network "*" allows all names`)
+	case len(added)+len(removed) > 0:
+		return refuse("ports are published when a sandbox is opened: "+strings.Join(slices.Concat(added, removed), ", "), reopen)
+	case p.Network.Supervised:
+		return nil // every call is judged, and made outside
+	case p.tier == tierNoNS:
+		return refuse("there is no network namespace, and the sandbox was opened with none of the supervisor's calls", `open it with --allow-network "*" --deny-network "*": it reaches nothing then, and can be given more`)
+	}
+	if named, any := rules.NamedPorts(); (any || len(named) > 0) && len(p.Box.Network.Requests) == 0 {
+		return refuse("the sandbox was opened with nothing that leads to names or addresses", `open it with --allow-network "*" --deny-network "*": it reaches nothing then, and can be given more`)
+	}
+	ports, any := rules.LocalhostPorts()
+	if _, before := p.rules.LocalhostPorts(); any && !before {
+		return refuse("which ports of the caller's own lead out is decided when a sandbox is opened: localhost", reopen)
+	}
+	for _, port := range ports {
+		if rules.Localhost(port).Allowed && !p.leadsOut(port) {
+			return refuse("which ports of the caller's own lead out is decided when a sandbox is opened: localhost:"+strconv.Itoa(int(port)), reopen)
+		}
+	}
+	return nil
+}
+
+// leadsOut says whether a port inside is one of the caller's.
+func (p *Plan) leadsOut(port uint16) bool {
+	return slices.ContainsFunc(p.Box.Network.Sockets, func(s handoff.Socket) bool { return s.Use == handoff.UseLocalhost && s.Port == port })
+}
+
+// missing are those of some words that are not among others.
+func missing(some, of []string) (all []string) {
+	for _, w := range some {
+		if !slices.Contains(of, w) {
+			all = append(all, w)
+		}
+	}
+	return all
 }

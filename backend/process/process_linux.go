@@ -22,6 +22,7 @@ type run struct {
 	cancel  context.CancelFunc
 	signals chan os.Signal
 	resize  atomic.Pointer[func(rows, cols uint16) error]
+	usage   atomic.Pointer[func() (supervisor.Now, error)]
 	done    chan struct{}
 	report  *status.Report
 }
@@ -56,6 +57,21 @@ func (r *run) Resize(size backend.WinSize) error {
 	return (*resize)(size.Rows, size.Cols)
 }
 
+// Usage is what everybody inside uses, which is what the process has started.
+func (r *run) Usage() (backend.Usage, error) {
+	select {
+	case <-r.done:
+		return backend.Usage{}, os.ErrProcessDone
+	default:
+	}
+	usage := r.usage.Load()
+	if usage == nil {
+		return backend.Usage{Scratch: -1}, nil // it is being started
+	}
+	now, err := (*usage)()
+	return backend.Usage(now), err
+}
+
 func (r *run) Wait() *status.Report {
 	<-r.done
 	return r.report
@@ -80,6 +96,7 @@ type wires struct {
 	exec    *backend.Exec // keeps its files from being collected
 	stdin   *os.File      // the end of ours that is written to
 	copied  sync.WaitGroup
+	telling sync.Mutex // one event at a time
 
 	mu     sync.Mutex
 	inside []*os.File // the ends that the sandbox has
@@ -91,6 +108,10 @@ func connect(e *backend.Exec) (*wires, error) {
 		return nil, &config.UsageError{Msg: "a limit is less than nothing"}
 	}
 	w := &wires{options: unconnected, exec: e}
+	if e.Tell != nil {
+		w.options.Denied = func(v status.Violation) { w.tell(backend.Event{Denied: &v}) }
+		w.options.LimitHit = func(c status.Capability) { w.tell(backend.Event{Limit: c}) }
+	}
 	w.options.Limits.Time, w.options.Limits.Output = e.Limits.Time, e.Limits.Output
 	var err error
 	if w.options.Stdin, err = w.source(e.Stdin); err == nil {
@@ -106,6 +127,20 @@ func connect(e *backend.Exec) (*wires, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+func (w *wires) tell(e backend.Event) {
+	w.telling.Lock()
+	defer w.telling.Unlock()
+	w.exec.Tell(e)
+}
+
+// attempted tells of what the only process of a run could not reach.
+func (w *wires) attempted(a status.Attempt) {
+	if w.exec.Tell != nil && a.Verdict == status.AttemptBlocked {
+		v := a.Violation()
+		w.tell(backend.Event{Denied: &v})
+	}
 }
 
 // same says whether two writers are one, as package os/exec has it.
@@ -178,5 +213,3 @@ func (w *wires) close() {
 	}
 	w.copied.Wait()
 }
-
-func (r *run) Usage() (backend.Usage, error) { return backend.Usage{}, os.ErrProcessDone }

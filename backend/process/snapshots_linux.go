@@ -300,8 +300,8 @@ func (s *sandbox) still(ctx context.Context, at *standing) (resume func(open fun
 
 // ShelveIn says where its snapshots are kept.
 func (s *sandbox) ShelveIn(dir string) {
-	s.work.Lock()
-	defer s.work.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	spec := *s.spec
 	spec.Snapshots = dir
 	s.spec = &spec
@@ -318,7 +318,7 @@ func (s *sandbox) Snapshot(ctx context.Context) (backend.Snapshot, error) {
 		return nil, err
 	}
 	if s.store == nil {
-		if dir := s.spec.Snapshots; dir != "" {
+		if dir := s.asked().Snapshots; dir != "" {
 			s.store, err = layers.OpenStore(dir)
 		} else {
 			s.store, err = layers.NewTemp()
@@ -337,7 +337,7 @@ func (s *sandbox) Snapshot(ctx context.Context) (backend.Snapshot, error) {
 
 // save writes what the sandbox has over base to a store, after what it stands on.
 func (s *sandbox) save(ctx context.Context, at *standing, st *layers.Store, base *layers.Ground) (id string, err error) {
-	meta := snapshot.Meta{PolicyDigest: s.spec.Policy.Digest(), Places: placesOf(&at.plan.Box)}
+	meta := snapshot.Meta{PolicyDigest: s.asked().Policy.Digest(), Places: placesOf(&at.plan.Box)}
 	if meta.Parent, err = at.ground.Save(ctx, st, base, meta); err != nil {
 		return "", err
 	}
@@ -478,7 +478,7 @@ func (p *Plan) undisturbed() bool {
 
 // succeed builds the box that goes on. used is what CPU time others had before it.
 func (s *sandbox) succeed(g *layers.Ground, like *Plan, used time.Duration) (*standing, error) {
-	next, failed, err := build(s.life, s.spec, g, like, used)
+	next, failed, err := build(s.life, s.asked(), g, like, used)
 	if failed != nil {
 		err = &backend.BuildError{Report: failed}
 	}
@@ -501,7 +501,7 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 	if err := at.missing("fork"); err != nil {
 		return nil, err
 	}
-	if len(s.spec.Policy.Network.Publish) > 0 {
+	if len(s.asked().Policy.Network.Publish) > 0 {
 		return nil, &config.UsageError{Msg: "a sandbox that publishes ports can't be forked: a port leads to one sandbox", Hint: "leave --publish away"}
 	}
 	release, alone, err := s.still(ctx, &at)
@@ -535,7 +535,7 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 
 // beside builds a fork on a ground, which is its own then.
 func (s *sandbox) beside(life context.Context, at *standing, g *layers.Ground) (backend.Sandbox, error) {
-	box, r, err := openOn(life, s.spec, g, at.plan)
+	box, r, err := openOn(life, s.asked(), g, at.plan)
 	if r != nil {
 		err = &backend.BuildError{Report: r}
 	}

@@ -1,4 +1,4 @@
-// Command confine-server is what "confine serve" and "confine session" start, and lies beside it: they need net/http, whose
+// Command confine-server is what "confine serve", "confine session" and "confine top" start, and lies beside it: they need net/http, whose
 // start no run is to pay for.
 package main
 
@@ -9,6 +9,7 @@ import (
 	"github.com/confine-run/confine/internal/backends"
 	"github.com/confine-run/confine/internal/serve"
 	"github.com/confine-run/confine/internal/session"
+	"github.com/confine-run/confine/internal/top"
 )
 
 func main() {
@@ -19,8 +20,10 @@ func main() {
 			os.Exit(serve.Main(os.Args[2:], backends.For))
 		case "session":
 			os.Exit(session.Main(os.Args[2:], backends.For))
+		case "top":
+			os.Exit(top.Main(os.Args[2:]))
 		}
 	}
-	fmt.Fprintln(os.Stderr, "confine-server: started by \"confine serve\" and \"confine session\", and by nobody else")
+	fmt.Fprintln(os.Stderr, "confine-server: started by \"confine serve\", \"confine session\" and \"confine top\", and by nobody else")
 	os.Exit(2)
 }

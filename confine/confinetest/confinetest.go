@@ -43,6 +43,9 @@ type Call struct {
 	Stdout, Stderr io.Writer // likewise
 	TTY            *backend.WinSize
 	Files          backend.Files
+	// Use says what the process uses from now on, Tell that something happens to it, as its caller is told.
+	Use  func(backend.Usage)
+	Tell func(backend.Event)
 }
 
 // Result is how a process ends: by its exit code, or as Status says.
@@ -177,7 +180,7 @@ func (b *Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, e
 }
 
 func newSandbox(ctx context.Context, b *Backend, p plan, files *files, lower map[string]*node) *sandbox {
-	s := &sandbox{backend: b, plan: p, files: files, lower: lower, built: time.Now(), running: map[*process]bool{}}
+	s := &sandbox{backend: b, plan: p, policy: p.spec.Policy, files: files, lower: lower, built: time.Now(), running: map[*process]bool{}}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s
 }
@@ -192,6 +195,8 @@ type sandbox struct {
 	cancel  context.CancelCauseFunc
 
 	mu      sync.Mutex
+	policy  *config.Policy // by now
+	used    time.Duration  // of CPU, by those that have ended
 	running map[*process]bool
 	report  *status.BoxReport // of one that is being closed
 	forks   int               // that were asked for
@@ -237,7 +242,9 @@ func (s *sandbox) Done() <-chan struct{} { return s.ctx.Done() }
 func (s *sandbox) Close() (*status.BoxReport, error) {
 	defer s.cancel(signalled(syscall.SIGKILL))
 	s.closed.Do(func() {
-		p := s.plan.spec.Policy
+		s.mu.Lock()
+		p := s.policy
+		s.mu.Unlock()
 		report := &status.BoxReport{Version: status.ReportVersion, Backend: Name, Profile: p.Profile, PolicyDigest: p.Digest(),
 			DurationMS: time.Since(s.built).Milliseconds(), LimitsHit: []string{}, Violations: []status.Violation{}, Enforced: s.plan.ledger}
 		s.mu.Lock()
@@ -249,7 +256,3 @@ func (s *sandbox) Close() (*status.BoxReport, error) {
 	})
 	return s.report, nil
 }
-
-func (s *sandbox) Usage() (backend.Usage, error) { return backend.Usage{}, errors.ErrUnsupported }
-
-func (s *sandbox) Network(context.Context, *config.Network) error { return errors.ErrUnsupported }

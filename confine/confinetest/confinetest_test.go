@@ -40,9 +40,14 @@ func toy(c *Call) (r Result) {
 	case "exit":
 		r.Code, err = strconv.Atoi(first)
 	case "sleep":
+		c.Use(backend.Usage{Memory: 1 << 20, Tasks: 1, Scratch: -1})
+		<-c.Context.Done()
+	case "denied":
+		c.Tell(backend.Event{Denied: &status.Violation{Kind: "syscall", What: "mount", Count: 1}})
 		<-c.Context.Done()
 	case "flood":
-		for err == nil {
+		for began := time.Now(); err == nil; {
+			c.Use(backend.Usage{CPU: time.Since(began), Memory: 1 << 20, Tasks: 1, Scratch: -1})
 			_, err = fmt.Fprintln(c.Stdout, "0123456789")
 		}
 	case "write":

@@ -24,6 +24,7 @@ type process struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{}
 	report *status.Report
+	live
 }
 
 // signalled is a signal as the cause of an end.
@@ -59,7 +60,7 @@ func newProcess(ctx context.Context, s *sandbox, e *backend.Exec) *process {
 		if handle == nil {
 			handle = func(*Call) Result { return Result{} }
 		}
-		c := &Call{Context: inner, Args: e.Argv, Env: s.environ(e.Env), Dir: e.Dir, Stdin: e.Stdin, Stdout: out, Stderr: errs, TTY: e.TTY, Files: s.files}
+		c := &Call{Context: inner, Args: e.Argv, Env: s.environ(e.Env), Dir: e.Dir, Stdin: e.Stdin, Stdout: out, Stderr: errs, TTY: e.TTY, Files: s.files, Use: p.use, Tell: p.tell}
 		if c.Stdin == nil {
 			c.Stdin = strings.NewReader("")
 		}
@@ -76,12 +77,16 @@ func newProcess(ctx context.Context, s *sandbox, e *backend.Exec) *process {
 			p.report = p.ended(r)
 		case <-inner.Done():
 		}
+		if errors.Is(context.Cause(inner), errTime) {
+			p.tell(backend.Event{Limit: status.WallTime})
+		}
 		if inner.Err() != nil { // a handler that heard of it may have been faster
 			p.report = p.stopped(context.Cause(inner))
 		}
 		out.stop()
 		errs.stop()
 		p.report.Truncated.Stdout, p.report.Bytes.Stdout = out.cut, out.n
+		p.report.Violations = p.denied()
 		p.report.Truncated.Stderr, p.report.Bytes.Stderr = errs.cut, errs.n
 		if out.cut || errs.cut {
 			p.report.LimitsHit = append(p.report.LimitsHit, string(status.Output))
@@ -109,7 +114,9 @@ func (s *sandbox) environ(own []string) (env []string) {
 }
 
 func (p *process) blank() *status.Report {
-	policy := p.box.plan.spec.Policy
+	p.box.mu.Lock()
+	policy := p.box.policy
+	p.box.mu.Unlock()
 	r := &status.Report{Backend: Name, Profile: policy.Profile, PolicyDigest: policy.Digest(), Cmd: p.exec.Argv,
 		DurationMS: time.Since(p.began).Milliseconds(), Enforced: status.Ledger{}}
 	for c, e := range p.box.plan.ledger {
@@ -197,6 +204,9 @@ func (p *process) Resize(size backend.WinSize) error {
 func (p *process) Wait() *status.Report {
 	<-p.done
 	p.box.mu.Lock()
+	if p.box.running[p] {
+		p.box.used += p.usage().CPU
+	}
 	delete(p.box.running, p)
 	p.box.mu.Unlock()
 	return p.report
@@ -241,5 +251,3 @@ func (s *stream) stop() {
 	defer s.mu.Unlock()
 	s.over = true
 }
-
-func (p *process) Usage() (backend.Usage, error) { return backend.Usage{}, errors.ErrUnsupported }

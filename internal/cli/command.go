@@ -79,13 +79,16 @@ var commands = [...]Command{
 			"half a minute at most."},
 	{Name: "discard", Args: "[PATH…]", Takes: takesRun,
 		Summary: "drop what an overlay run changed"},
-	{Name: "session", Args: "start|exec|shell|cp|ps|logs|kill|list|snapshot|restore|fork|diff|apply|stop|gc …", Server: true,
+	{Name: "session", Args: "start|exec|shell|cp|ps|logs|kill|list|network|snapshot|restore|fork|diff|apply|stop|gc …", Server: true,
 		Summary: "sandboxes that stay, for one command after another",
 		Text: "\"confine session start [options]\" takes the options of a run and prints an ID; \"confine session exec ID CMD…\" runs a " +
 			"command in it, and exits as that does. \"confine session help\" lists all of it, docs/SESSIONS.md is the manual."},
 	{Name: "serve", Args: "[--listen ADDRESS]… [--token-file FILE] [--ceiling NAME|FILE] …", Server: true,
 		Summary: "sandboxes and runs by HTTP, on a socket of your own",
 		Text:    "\"confine serve --help\" lists its options, docs/API.md is the manual."},
+	{Name: "top", Args: "[--server unix:PATH] [--once] [--json]", Server: true,
+		Summary: "what all sessions use, live",
+		Text:    "\"confine top --help\" says more. Where there is no terminal it prints lines."},
 	{Name: "selftest", Takes: TakesAll,
 		Summary: "try the built-in escape attempts on this host",
 		Text: "Makes each attempt outside, where it has to work, and inside, where it must not, under the policy that a run with these " +

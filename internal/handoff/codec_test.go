@@ -48,7 +48,7 @@ func full() []Frame {
 		&ExecError{ID: 1, Path: "/bin/sh", Step: StepExecve, Op: "prlimit64", Errno: 2},
 		&Started{ID: 1, PID: 2, Path: "/bin/sh", HasPTY: true, HasListener: true, NoListener: 16},
 		&Stopped{ID: 1, Signal: 20},
-		&Exited{ID: 1, WaitStatus: 0x1234, Used: someUsage, InitTasks: 12, Astray: 11},
+		&Exited{ID: 1, WaitStatus: 0x1234, Used: someUsage, InitTasks: 12, Astray: 11, Left: LeftMaybe},
 		&Closed{Used: someUsage},
 		&Ping{ID: 5},
 	}

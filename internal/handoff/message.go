@@ -65,7 +65,15 @@ type Exited struct {
 	Used       Usage  // by it and by whom it waited for
 	InitTasks  uint32 // threads of the init since Started: RLIMIT_NPROC leaves the process so many fewer
 	Astray     uint32 // what was meant for a network, where there is none and it failed
+	Left       uint32 // LeftNone, LeftSome, LeftMaybe: whether Used leaves somebody out whom it had started
 }
+
+// What a process has left behind when it ended.
+const (
+	LeftNone  = iota
+	LeftSome  // of its process group
+	LeftMaybe // there are others who have lost their parent, or may
+)
 
 // Closed says that nobody is left inside. It is the last frame.
 type Closed struct {
@@ -180,6 +188,7 @@ func (m *Exited) code(c *codec) {
 	m.Used.code(c)
 	num(c, &m.InitTasks)
 	num(c, &m.Astray)
+	num(c, &m.Left)
 }
 
 func (m *Closed) code(c *codec) { m.Used.code(c) }

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/status"
 )
 
@@ -18,8 +19,10 @@ const (
 	FrameStderr  = "stderr"
 	FrameDenied  = "denied"
 	FrameLimit   = "limit"
-	FrameExit    = "exit"  // the last of a process
-	FrameEnded   = "ended" // the last of a sandbox
+	// FrameUsage, like FrameKeepalive, is made for a reader.
+	FrameUsage = "usage"
+	FrameExit  = "exit"  // the last of a process
+	FrameEnded = "ended" // the last of a sandbox
 	// FrameKeepalive is made for a reader, and has no number of its own: it repeats the last.
 	FrameKeepalive = "keepalive"
 )
@@ -37,6 +40,7 @@ type Frame struct {
 	Argv    []string          `json:"argv,omitempty"`
 	Denied  *status.Violation `json:"denied,omitempty"`
 	Limit   string            `json:"limit,omitempty"`
+	Usage   *backend.Usage    `json:"usage,omitempty"`
 	Report  *status.Report    `json:"report,omitempty"`
 	Cause   string            `json:"cause,omitempty"`
 	Reason  string            `json:"reason,omitempty"`
@@ -55,6 +59,9 @@ func (f *Frame) cost() int {
 	n := 256 + len(f.Data) + len(f.B64)
 	for _, word := range f.Argv {
 		n += len(word)
+	}
+	if v := f.Denied; v != nil {
+		n += len(v.What) + len(v.Rule) + len(v.Hint)
 	}
 	return n
 }

@@ -180,7 +180,7 @@ func (m *Manager) Fork(ctx context.Context, from *Sandbox, n int, r Request) ([]
 			}
 			return nil, err
 		}
-		one.backend, one.policy, one.dir, one.agreed = from.backend, from.policy, from.dir, from.agreed.Clone()
+		one.backend, one.policy, one.dir, one.agreed = from.backend, from.Policy(), from.dir, from.agreed.Clone()
 		all = append(all, one)
 	}
 	return m.add(from.Owner, r, all...)

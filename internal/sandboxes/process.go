@@ -69,7 +69,8 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 		run.Stdin, p.input, p.inside = r, w, r
 	}
 	stdout, stderr := p.Log.Writer(FrameStdout, s.closing), p.Log.Writer(FrameStderr, s.closing)
-	run.Stdout, run.Stderr = stdout, stderr
+	happened := &told{log: p.Log}
+	run.Stdout, run.Stderr, run.Tell = stdout, stderr, happened.happens
 	var reader *Reader
 	if follow != nil {
 		reader, _ = p.Log.Reader(0)
@@ -96,12 +97,7 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 		stdout.Flush()
 		stderr.Flush()
 		p.report = r
-		for i := range r.Violations {
-			p.Log.Append(Frame{Type: FrameDenied, Denied: &r.Violations[i]})
-		}
-		for _, limit := range r.LimitsHit {
-			p.Log.Append(Frame{Type: FrameLimit, Limit: limit})
-		}
+		happened.rest(r)
 		p.Log.Close(Frame{Type: FrameExit, Process: p.Number, Report: r})
 		s.Events.Append(Frame{Type: FrameExit, Process: p.Number, Report: r})
 		p.closeInput()
@@ -113,10 +109,10 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 // allows refuses limits of a process that are wider than the sandbox's.
 func (s *Sandbox) allows(l backend.Limits) error {
 	const hint = "it was set when the sandbox was opened"
-	if most := s.policy.TimeLimit; most > 0 && l.Time > most {
+	if most := s.Policy().TimeLimit; most > 0 && l.Time > most {
 		return &config.UsageError{Msg: fmt.Sprintf("a time limit of %s is more than the sandbox's of %s", config.FormatDuration(l.Time), config.FormatDuration(most)), Hint: hint}
 	}
-	if most := s.policy.OutputLimit; most > 0 && l.Output > most {
+	if most := s.Policy().OutputLimit; most > 0 && l.Output > most {
 		return &config.UsageError{Msg: fmt.Sprintf("an output limit of %s is more than the sandbox's of %s", config.FormatSize(l.Output), config.FormatSize(most)), Hint: hint}
 	}
 	return nil

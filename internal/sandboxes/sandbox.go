@@ -36,14 +36,24 @@ type Sandbox struct {
 	changed chan struct{} // of length 1: the deadlines are others
 	ended   chan struct{} // closed when nothing is left, and over is set
 
-	mu     sync.Mutex
-	labels map[string]string
+	mu sync.Mutex
+	terms
 	deadlines
 	processes []*Process
 	last      int // the number of the newest process
-	cause     string
-	reason    string
-	over      *End
+	ending
+}
+
+// ending is why a sandbox ends, and how it did.
+type ending struct {
+	cause, reason string
+	over          *End // nil: it has not ended
+}
+
+// terms are what holds by now.
+type terms struct {
+	changing sync.Mutex // of the network, by one at a time; the rest is guarded by the sandbox's, as the policy
+	labels   map[string]string
 }
 
 // deadlines are when a sandbox ends.
@@ -70,11 +80,12 @@ func newSandbox(m *Manager, b built, owner Owner, r Request) *Sandbox {
 		ID: newID(), Name: r.Name, Owner: owner, Created: now, Events: NewLog(m.opts.LogBytes),
 		manager: m, env: r.Env, built: b,
 		closing: make(chan struct{}), changed: make(chan struct{}, 1), ended: make(chan struct{}),
-		labels: r.Labels, deadlines: deadlines{idle: r.Idle, used: now, pooled: r.Open != nil},
+		terms: terms{labels: r.Labels}, deadlines: deadlines{idle: r.Idle, used: now, pooled: r.Open != nil},
 	}
 	if r.Lifetime > 0 {
 		s.deadline = now.Add(r.Lifetime)
 	}
+	s.tellEvents()
 	return s
 }
 

@@ -317,6 +317,5 @@ func (s *Sandbox) Review(ctx context.Context, keep string) (*review.Review, erro
 	return review.Take(ctx, s.box, keep, s.agreed)
 }
 
-// Policy is what it was built with, and Dir the directory of the caller's that it is about.
-func (s *Sandbox) Policy() *config.Policy { return s.policy }
-func (s *Sandbox) Dir() string            { return s.dir }
+// Dir is the directory of the caller's that it is about.
+func (s *Sandbox) Dir() string { return s.dir }

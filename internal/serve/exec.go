@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,7 +46,8 @@ type processDoc struct {
 	Tag     string         `json:"tag,omitempty"`
 	TTY     bool           `json:"tty,omitempty"`
 	Started time.Time      `json:"started"`
-	Seq     uint64         `json:"seq"` // of the newest frame
+	Seq     uint64         `json:"seq"`             // of the newest frame
+	Usage   *backend.Usage `json:"usage,omitempty"` // of one that runs
 	Report  *status.Report `json:"report,omitempty"`
 }
 
@@ -148,7 +150,7 @@ func (s *Server) exec(c *call) error {
 		return nil
 	case c.streams():
 		defer reader.Close()
-		return c.follow(reader)
+		return c.follow(reader, p.Usage)
 	}
 	defer reader.Close()
 	r, err := collect(c.Context(), p, reader)
@@ -221,7 +223,9 @@ func (s processRoutes) processes(c *call) error {
 	}
 	all := []*processDoc{}
 	for _, p := range b.Processes() {
-		all = append(all, processOf(p))
+		d := processOf(p)
+		d.look(p)
+		all = append(all, d)
 	}
 	reply(c.w, http.StatusOK, map[string]any{"processes": all})
 	return nil
@@ -232,7 +236,9 @@ func (s processRoutes) process(c *call) error {
 	if err != nil {
 		return err
 	}
-	reply(c.w, http.StatusOK, processOf(p))
+	d := processOf(p)
+	d.look(p)
+	reply(c.w, http.StatusOK, d)
 	return nil
 }
 
@@ -241,11 +247,11 @@ func (s processRoutes) output(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.frames(c, p.Log)
+	return s.frames(c, p.Log, p.Usage)
 }
 
 // frames sends a log: after ?from=SEQ, to its end where ?follow=1 asks for that, else what is there now.
-func (s *Server) frames(c *call, log *sandboxes.Log) error {
+func (s *Server) frames(c *call, log *sandboxes.Log, usage func() (backend.Usage, error)) error {
 	from, err := number(c, "from")
 	if err != nil {
 		return err
@@ -260,7 +266,7 @@ func (s *Server) frames(c *call, log *sandboxes.Log) error {
 	}
 	defer r.Close()
 	if on := c.URL.Query().Get("follow"); on == "1" || on == "true" {
-		return c.follow(r)
+		return c.follow(r, usage)
 	}
 	c.begin()
 	for from < last {
@@ -295,28 +301,64 @@ func (c *call) send(f *sandboxes.Frame) error {
 	if err != nil {
 		return err
 	}
-	_ = c.control.SetWriteDeadline(time.Now().Add(writeTime))
+	_ = c.control.SetWriteDeadline(time.Now().Add(c.pace.write))
 	_, err = c.w.Write(append(text, '\n'))
 	return err
 }
 
-// follow sends frames to the last, and one that only says that the server is there whenever there is none for a while.
-func (c *call) follow(r *sandboxes.Reader) error {
+// pace is how often streams say something of their own, and how long they wait for their reader.
+type pace struct {
+	usage     time.Duration // between two frames of usage
+	keepalive time.Duration // without any other frame
+	write     time.Duration // that a client may take for what it is sent
+}
+
+var usualPace = pace{usage: time.Second, keepalive: keepalive, write: writeTime}
+
+// or is another where nothing was said: tests say less.
+func (p pace) or(usual pace) pace {
+	return pace{cmp.Or(p.usage, usual.usage), cmp.Or(p.keepalive, usual.keepalive), cmp.Or(p.write, usual.write)}
+}
+
+// follow sends frames to the last. Between them it says every second what is used, as long as somebody can tell, and else now and then
+// that the server is there: frames of the reader's own, which repeat the number of the last.
+func (c *call) follow(r *sandboxes.Reader, usage func() (backend.Usage, error)) error {
 	c.begin()
 	_ = c.control.Flush()
-	last := uint64(0)
+	last, look, said := uint64(0), time.Now().Add(c.pace.usage), time.Now()
 	for {
-		ctx, cancel := context.WithTimeout(c.Context(), keepalive)
+		wake := said.Add(c.pace.keepalive)
+		if usage != nil && look.Before(wake) {
+			wake = look
+		}
+		ctx, cancel := context.WithDeadline(c.Context(), wake)
 		frames, err := r.Next(ctx)
 		cancel()
-		if errors.Is(err, context.DeadlineExceeded) && c.Context().Err() == nil {
-			frames, err = []sandboxes.Frame{{Seq: last, Time: time.Now().UTC(), Type: sandboxes.FrameKeepalive}}, nil
-		}
-		if err != nil {
+		if err != nil && (!errors.Is(err, context.DeadlineExceeded) || c.Context().Err() != nil) {
 			return nil // the last frame was sent, or nobody is there
 		}
+		now := time.Now()
+		own := &sandboxes.Frame{Seq: last, Time: now.UTC()}
+		if len(frames) > 0 {
+			own.Seq = frames[len(frames)-1].Seq
+		}
+		if usage != nil && !now.Before(look) {
+			look = now.Add(c.pace.usage)
+			u, err := usage()
+			if err != nil {
+				usage = nil // it has ended, or nobody can tell
+			} else {
+				own.Type, own.Usage = sandboxes.FrameUsage, &u
+			}
+		}
+		if own.Type == "" && len(frames) == 0 && !now.Before(said.Add(c.pace.keepalive)) {
+			own.Type = sandboxes.FrameKeepalive
+		}
+		if own.Type != "" {
+			frames = append(frames, *own)
+		}
 		for i := range frames {
-			last = frames[i].Seq
+			last, said = frames[i].Seq, now
 			if err := c.send(&frames[i]); err != nil {
 				return nil
 			}
@@ -324,6 +366,13 @@ func (c *call) follow(r *sandboxes.Reader) error {
 		if err := c.control.Flush(); err != nil {
 			return nil
 		}
+	}
+}
+
+// look fills in what a process that runs uses.
+func (d *processDoc) look(p *sandboxes.Process) {
+	if u, err := p.Usage(); err == nil {
+		d.Usage = &u
 	}
 }
 

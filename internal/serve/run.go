@@ -77,7 +77,7 @@ func (s *Server) run(c *call) error {
 	}
 	defer reader.Close()
 	if c.streams() {
-		return c.follow(reader)
+		return c.follow(reader, p.Usage)
 	}
 	r := &ranDoc{Files: map[string]octets{}, Missing: map[string]string{}}
 	result, err := collect(c.Context(), p, reader)

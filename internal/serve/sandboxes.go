@@ -1,11 +1,15 @@
 package serve
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/status"
 )
@@ -20,8 +24,9 @@ type sandboxDoc struct {
 	IdleTimeout duration          `json:"idle_timeout"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Processes   int               `json:"processes"` // that run
-	Ended       *sandboxes.End    `json:"ended,omitempty"`
-	Ledger      status.Ledger     `json:"ledger,omitempty"` // of one alone
+	liveDoc
+	Ended  *sandboxes.End `json:"ended,omitempty"`
+	Ledger status.Ledger  `json:"ledger,omitempty"` // of one alone
 }
 
 func docOf(b *sandboxes.Sandbox, whole bool) *sandboxDoc {
@@ -44,7 +49,7 @@ func docOf(b *sandboxes.Sandbox, whole bool) *sandboxDoc {
 		d.State = "ending"
 	}
 	if whole {
-		d.Ledger = b.Ledger()
+		d.Ledger, d.Network = b.Ledger(), networkOf(&b.Policy().Network)
 	} else if d.Ended != nil {
 		short := *d.Ended
 		short.Report = nil
@@ -128,7 +133,7 @@ func (s *Server) create(c *call) error {
 	return nil
 }
 
-// list shows those of the owner, with ?state= and ?label=K=V.
+// list shows those of the owner, with ?state= and ?label=K=V; with ?usage=1, what each uses.
 func (s *Server) list(c *call) error {
 	all := []*sandboxDoc{}
 	query := c.URL.Query()
@@ -151,6 +156,9 @@ next:
 			if d.Labels[k] != v {
 				continue next
 			}
+		}
+		if query.Get("usage") == "1" {
+			d.look(b)
 		}
 		all = append(all, d)
 	}
@@ -179,7 +187,9 @@ func (s *Server) show(c *call) error {
 	if err != nil {
 		return err
 	}
-	reply(c.w, http.StatusOK, docOf(b, true))
+	d := docOf(b, true)
+	d.look(b)
+	reply(c.w, http.StatusOK, d)
 	return nil
 }
 
@@ -188,6 +198,7 @@ type changeDoc struct {
 	Labels      *map[string]string `json:"labels"`
 	Lifetime    *duration          `json:"lifetime"`
 	IdleTimeout *duration          `json:"idle_timeout"`
+	Network     policyDoc          `json:"network"`
 }
 
 func (s *Server) change(c *call) error {
@@ -204,6 +215,13 @@ func (s *Server) change(c *call) error {
 		if err := checkLabels(*d.Labels); err != nil {
 			return err
 		}
+	}
+	if d.Network != nil { // first: where it is refused, nothing else changes
+		if err := s.changeNetwork(c, b, d.Network); err != nil {
+			return err
+		}
+	}
+	if d.Labels != nil {
 		b.SetLabels(maps.Clone(*d.Labels))
 	}
 	b.SetDeadlines((*time.Duration)(d.Lifetime), (*time.Duration)(d.IdleTimeout))
@@ -229,7 +247,7 @@ func (s *Server) events(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.frames(c, b.Events)
+	return s.frames(c, b.Events, b.Usage)
 }
 
 // number is a number in a query.
@@ -243,4 +261,100 @@ func number(c *call, name string) (uint64, error) {
 		return 0, fail(http.StatusBadRequest, codeBadRequest, name+" is not a number")
 	}
 	return n, nil
+}
+
+// liveDoc is what is known of a sandbox that stands while somebody looks.
+type liveDoc struct {
+	Usage   *backend.Usage             `json:"usage,omitempty"`
+	Limits  *limitsDoc                 `json:"limits,omitempty"`
+	Traffic *trafficDoc                `json:"traffic,omitempty"` // where somebody sees it
+	Network map[string]json.RawMessage `json:"network,omitempty"` // the options that hold; of one alone
+}
+
+// limitsDoc are those that usage can be held against; 0 is none.
+type limitsDoc struct {
+	Memory int64 `json:"memory"`
+	Tasks  int64 `json:"tasks"`
+	Disk   int64 `json:"disk"`
+}
+
+// trafficDoc is what went over the network until now.
+type trafficDoc struct {
+	Allowed       int64 `json:"allowed"` // attempts
+	Blocked       int64 `json:"blocked"`
+	Failed        int64 `json:"failed"`
+	SentBytes     int64 `json:"sent_bytes"`
+	ReceivedBytes int64 `json:"received_bytes"`
+}
+
+// look fills in what takes a look at the sandbox.
+func (d *liveDoc) look(b *sandboxes.Sandbox) {
+	if b.Ended() != nil {
+		return
+	}
+	if u, err := b.Usage(); err == nil {
+		d.Usage = &u
+	}
+	p := b.Policy()
+	d.Limits = &limitsDoc{Memory: p.MemoryLimit, Tasks: p.Processes, Disk: p.DiskLimit}
+	t := b.Traffic()
+	if t == nil {
+		return
+	}
+	d.Traffic = &trafficDoc{SentBytes: t.SentBytes, ReceivedBytes: t.ReceivedBytes}
+	for i := range t.Attempts {
+		switch a := &t.Attempts[i]; a.Verdict {
+		case status.AttemptAllowed:
+			d.Traffic.Allowed += a.Count
+		case status.AttemptBlocked:
+			d.Traffic.Blocked += a.Count
+		case status.AttemptFailed:
+			d.Traffic.Failed += a.Count
+		}
+	}
+}
+
+// changeNetwork has other rules hold: the options that are said are others, the rest is as it was. They may be no wider than the ceiling.
+func (s *Server) changeNetwork(c *call, b *sandboxes.Sandbox, said policyDoc) error {
+	settings, err := said.settings()
+	if err != nil {
+		return err
+	}
+	return b.Network(c.Context(), func(p *config.Policy) (*config.Network, error) {
+		n, err := p.Network.Change(settings)
+		if err != nil {
+			return nil, err
+		}
+		policy := *p
+		policy.Network = *n
+		if err := policy.Validate(); err != nil {
+			return nil, err
+		}
+		if s.Ceiling != nil {
+			if option := policy.Wider(s.Ceiling); option != "" {
+				return nil, fail(http.StatusForbidden, codeCeiling, "with this network, the policy's "+option+" would be wider than the server allows").hint("ask for less of it")
+			}
+		}
+		return n, nil
+	})
+}
+
+// networkOf are the options of a network, as a change takes them.
+func networkOf(n *config.Network) map[string]json.RawMessage {
+	doc := map[string]json.RawMessage{}
+	for _, set := range n.Settings() {
+		o := config.LookupOption(set.Option)
+		var v any = set.Values
+		switch {
+		case o.IsList() && len(set.Values) == 0:
+			v = []string{}
+		case o.IsBool():
+			v = set.Values[0] == "true"
+		case !o.IsList():
+			v = set.Values[0]
+		}
+		text, _ := json.Marshal(v) // plain data
+		doc[strings.ReplaceAll(set.Option, "-", "_")] = text
+	}
+	return doc
 }

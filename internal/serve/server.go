@@ -45,6 +45,7 @@ type Server struct {
 	// Version is the program's.
 	Version string
 
+	pace    pace
 	ports   map[string]bool // of TCP
 	keys    keys
 	stats   stats
@@ -62,17 +63,17 @@ var bodyTime = 30 * time.Second
 const (
 	maxBody     = 32 << 20         // of a document
 	writeTime   = 60 * time.Second // that a client may take for what it is sent
+	keepalive   = 15 * time.Second // of a stream that has nothing to say
 	maxConns    = 1024
 	headerTime  = 10 * time.Second
 	idleTime    = 2 * time.Minute
 	maxHeader   = 64 << 10
-	keepalive   = 15 * time.Second
 	maxPathName = 4096
 )
 
 // Serve answers on listeners until ctx ends, then ends all sandboxes, and gives up to a second to requests under way.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
-	s.ports = map[string]bool{}
+	s.ports, s.pace = map[string]bool{}, s.pace.or(usualPace)
 	for _, l := range listeners {
 		if addr, ok := l.Addr().(*net.TCPAddr); ok {
 			if len(s.Tokens) == 0 {
@@ -120,6 +121,7 @@ type call struct {
 	owner   sandboxes.Owner
 	bodies  *bodies // nil: the document is counted already
 	done    []func()
+	pace    pace
 	control *http.ResponseController
 }
 
@@ -152,8 +154,7 @@ func (s *Server) handler() http.Handler {
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[string]route) {
-	c := &call{w: w, Request: r, control: http.NewResponseController(w)}
-	c.peer = sockets.PeerOf(r)
+	c := &call{w: w, Request: r, peer: sockets.PeerOf(r), pace: s.pace, control: http.NewResponseController(w)}
 	s.stats.requests.Add(1)
 	method := r.Method
 	if _, ok := methods[method]; !ok && method == http.MethodHead {

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -35,10 +36,13 @@ A sandbox that stays, for commands one after another or at once.
                           run a command in it; exits as the command does
   shell ID                an interactive shell in it
   cp SRC DST              copy a file or a directory; one of the two is ID:PATH
-  ps ID                   its processes
+  ps ID [--json]          its processes, and what each uses
   logs ID PROCESS [-f]    what a process wrote
   kill ID PROCESS [SIGNAL]
-  list [--json]           all sessions, and for a day those that have ended
+  list [--json]           all sessions, what each uses, and for a day those that have ended
+  network ID [--json] [--allow-network HOST]… [--deny-network HOST]… …
+                          change whom it may reach, by the network options of a run, and print what holds: an option that
+                          is given replaces what it was, and connections that aren't allowed any more end
   snapshot ID [NAME]      write its files down, and print the ID of that; no process is in it
   snapshot --list [--json]
   snapshot --remove NAME…
@@ -59,7 +63,7 @@ ID is the word that start printed, the beginning of it, or the session's name.
 var commands = map[string]func(ctx context.Context, args []string) (int, error){
 	"start": startCommand, "exec": execCommand, "shell": shellCommand, "cp": copyCommand, "ps": psCommand, "logs": logsCommand,
 	"snapshot": snapshotCommand, "restore": restoreCommand, "fork": forkCommand, "diff": diffCommand, "apply": applyCommand,
-	"kill": killCommand, "list": listCommand, "stop": stopCommand, "gc": gcCommand,
+	"kill": killCommand, "list": listCommand, "network": networkCommand, "stop": stopCommand, "gc": gcCommand,
 }
 
 // Main is "confine session" with its arguments. It gives the exit code.
@@ -159,12 +163,17 @@ type processView struct {
 	State   string         `json:"state"`
 	Argv    []string       `json:"argv"`
 	Started time.Time      `json:"started"`
-	Seq     uint64         `json:"seq"` // of the newest frame
-	Report  *status.Report `json:"report"`
+	Seq     uint64         `json:"seq"`             // of the newest frame
+	Usage   *backend.Usage `json:"usage,omitempty"` // of one that runs
+	Report  *status.Report `json:"report,omitempty"`
 }
 
 func psCommand(ctx context.Context, args []string) (int, error) {
-	if err := words(args, 1, 1, "ps ID"); err != nil {
+	asJSON := len(args) == 2 && args[1] == "--json"
+	if asJSON {
+		args = args[:1]
+	}
+	if err := words(args, 1, 1, "ps ID [--json]"); err != nil {
 		return 0, err
 	}
 	c, path, err := open(args[0])
@@ -177,16 +186,21 @@ func psCommand(ctx context.Context, args []string) (int, error) {
 	if err := c.Do(ctx, "GET", path+"/processes", nil, &all); err != nil {
 		return 0, err
 	}
+	if asJSON {
+		return 0, json.NewEncoder(os.Stdout).Encode(all.Processes)
+	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "PROCESS\tSTATE\tSTARTED\tENDED AS\tCPU\tMEMORY\tCOMMAND")
+	fmt.Fprintln(w, "PROCESS\tSTATE\tSTARTED\tENDED AS\tCPU\tMEMORY\tTASKS\tCOMMAND")
 	for _, p := range all.Processes {
-		ended, cpu, memory := "", "", ""
+		ended, cpu, memory, tasks := "", "", "", ""
 		if r := p.Report; r != nil {
 			ended = string(r.Status)
 			cpu = (time.Duration(r.Usage.CPUMS) * time.Millisecond).String()
 			memory = config.FormatSize(r.Usage.MemoryPeakBytes)
+		} else {
+			cpu, memory, tasks, _ = used(p.Usage)
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Process, p.State, p.Started.Local().Format("15:04:05"), ended, cpu, memory, visible(strings.Join(p.Argv, " ")))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Process, p.State, p.Started.Local().Format("15:04:05"), ended, cpu, memory, tasks, visible(strings.Join(p.Argv, " ")))
 	}
 	return 0, w.Flush()
 }
@@ -266,9 +280,34 @@ func killCommand(ctx context.Context, args []string) (int, error) {
 // line is a session as "list" shows it.
 type line struct {
 	*info
-	State     string     `json:"state"`
-	Deadline  *time.Time `json:"deadline,omitempty"`
-	Processes int        `json:"processes"`
+	State     string         `json:"state"`
+	Deadline  *time.Time     `json:"deadline,omitempty"`
+	Processes int            `json:"processes"`
+	Usage     *backend.Usage `json:"usage,omitempty"`
+}
+
+// used is what is used as people read it; "-" is what nobody counts.
+func used(u *backend.Usage) (cpu, memory, tasks, scratch string) {
+	if u == nil {
+		return "-", "-", "-", "-"
+	}
+	size := func(n int64) string {
+		if n < 0 {
+			return "-"
+		}
+		if n == 0 {
+			return "0"
+		}
+		return config.FormatSize(n &^ (4<<10 - 1)) // of whole pages
+	}
+	cpu, tasks = "-", "-"
+	if u.CPU >= 0 {
+		cpu = u.CPU.Round(10 * time.Millisecond).String()
+	}
+	if u.Tasks >= 0 {
+		tasks = strconv.FormatInt(u.Tasks, 10)
+	}
+	return cpu, size(u.Memory), tasks, size(u.Scratch)
 }
 
 func listCommand(ctx context.Context, args []string) (int, error) {
@@ -301,7 +340,7 @@ func listCommand(ctx context.Context, args []string) (int, error) {
 		return 0, json.NewEncoder(os.Stdout).Encode(lines)
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tNAME\tSTATE\tCREATED\tPROCESSES\tENDS")
+	fmt.Fprintln(w, "ID\tNAME\tSTATE\tCREATED\tPROCESSES\tCPU\tMEMORY\tTASKS\tSCRATCH\tENDS")
 	for _, l := range lines {
 		ends := "never"
 		if l.Deadline != nil {
@@ -310,7 +349,9 @@ func listCommand(ctx context.Context, args []string) (int, error) {
 		if l.Ended != nil {
 			ends = l.Ended.Cause + ": " + visible(l.Ended.Reason)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", l.ID, visible(l.Name), l.State, l.Created.Local().Format("2006-01-02 15:04:05"), l.Processes, ends)
+		cpu, memory, tasks, scratch := used(l.Usage)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", l.ID, visible(l.Name), l.State, l.Created.Local().Format("2006-01-02 15:04:05"),
+			l.Processes, cpu, memory, tasks, scratch, ends)
 	}
 	return 0, w.Flush()
 }

@@ -158,3 +158,20 @@ func bury(all bool) (removed []string, err error) {
 	}
 	return removed, nil
 }
+
+// Held is a session that stands.
+type Held struct {
+	ID, Name, Socket string
+	Created          time.Time
+}
+
+// Standing are all sessions of this user that stand, the oldest first.
+func Standing() (some []Held, err error) {
+	all, err := list()
+	for _, i := range all {
+		if i.Ended == nil {
+			some = append(some, Held{i.ID, i.Name, i.socket(), i.Created})
+		}
+	}
+	return some, err
+}

@@ -63,6 +63,9 @@ func launch(ctx context.Context, args []string) (*began, error) {
 		_ = cmd.Wait()
 		return nil, fmt.Errorf("the supervisor of the session ended without a word: %w", errors.Join(ctx.Err(), err))
 	}
+	if b.Error != "" {
+		_ = cmd.Wait() // it ends
+	}
 	return &b, nil
 }
 

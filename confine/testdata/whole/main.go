@@ -109,6 +109,9 @@ func use(ctx context.Context) error {
 	var stats confine.PoolStats = pool.Stats()
 	fmt.Println(stats.Ready)
 	pool.Close()
+	var used confine.Usage
+	used, err = box.Usage()
+	fmt.Println(used.CPU, used.Memory, used.Tasks, used.Scratch, err, box.Network(ctx, &confine.Default().Network))
 	var whole *confine.BoxReport
 	whole, err = box.Close()
 	fmt.Println(whole.Usage)

@@ -115,7 +115,8 @@ func TestRoom(t *testing.T) {
 	for _, c := range []struct {
 		room, asked, want int64
 	}{{10, 0, 10}, {10, 20, 10}, {10, 5, 5}, {1 << 30, 0, defaultConnections}} {
-		g.room, g.plan.MaxConnections = c.room, int(c.asked)
+		g.room = c.room
+		g.now.Store(&plan.Network{MaxConnections: int(c.asked)})
 		if got := g.most(); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}

@@ -53,7 +53,7 @@ func (c *conn) local() netip.AddrPort  { return endpoint(c.LocalAddr()) }
 // nothing; 0 is the end. Where there is a limit, bytes are counted before they are sent, so that no number
 // of connections at the same time passes it: then none is spliced.
 func (g *Gateway) copyOnce(dst, src *conn, most int64) (int64, error) {
-	if src.bulk && g.plan.MaxBytes == 0 {
+	if src.bulk && g.now.Load().MaxBytes == 0 {
 		runtime.Gosched() // meanwhile more comes, and others have their turn
 		n, err := g.pipes.splice(dst, src, most)
 		g.spend(n)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/network"
@@ -20,12 +21,14 @@ var (
 
 // policy is what may be reached, and where that is.
 type policy struct {
-	plan     *plan.Network
-	rules    *network.Rules
+	now      atomic.Pointer[plan.Network] // see Swap
 	pool     names.Pool
 	resolver names.Resolver
 	own      func(a netip.Addr, f *flow) bool // see ownAddress
 }
+
+// rules are those that hold now.
+func (p *policy) rules() *network.Rules { return &p.now.Load().Rules }
 
 // addresses are those of the flow's other side that may be dialled. They are asked
 // for and judged once, and nothing is asked again by name.
@@ -38,7 +41,7 @@ func (p *policy) addresses(ctx context.Context, f *flow) ([]netip.Addr, error) {
 	case f.use == handoff.UseLocalhost:
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, nil
 	case f.name == "":
-		if v := p.checkOwn(f.to.Addr(), f); !v.Allowed {
+		if v := p.checkOwn(p.rules(), f.to.Addr(), f, f.verdict); !v.Allowed {
 			f.verdict = v
 			return nil, errRefused
 		}
@@ -56,9 +59,9 @@ func (p *policy) allowedOf(f *flow, all []netip.Addr) (list []netip.Addr, err er
 	var refused network.Verdict
 	for _, a := range all {
 		a = a.Unmap().WithZone("")
-		v := p.rules.Resolved(f.name, a, f.to.Port())
+		v := p.rules().Resolved(f.name, a, f.to.Port())
 		if v.Allowed {
-			v = p.checkOwn(a, f)
+			v = p.checkOwn(p.rules(), a, f, f.verdict)
 		}
 		if v.Allowed {
 			list = append(list, a)
@@ -73,14 +76,14 @@ func (p *policy) allowedOf(f *flow, all []netip.Addr) (list []netip.Addr, err er
 	return list, nil
 }
 
-// checkOwn refuses this host's own addresses, which are another way to write its loopback.
-func (p *policy) checkOwn(a netip.Addr, f *flow) network.Verdict {
-	if p.rules.BlocksInternal() && p.own(a, f) {
-		if named := p.rules.Own(a, f.to.Port()); !named.Allowed {
+// checkOwn refuses this host's own addresses, which are another way to write its loopback; for others it gives v.
+func (p *policy) checkOwn(rules *network.Rules, a netip.Addr, f *flow, v network.Verdict) network.Verdict {
+	if rules.BlocksInternal() && p.own(a, f) {
+		if named := rules.Own(a, f.to.Port()); !named.Allowed {
 			return named
 		}
 	}
-	return f.verdict
+	return v
 }
 
 // dial connects to the first of the addresses that there is a way to: of datagrams nobody

@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/network"
+	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/internal/egress/names"
 )
@@ -42,6 +44,11 @@ type ending struct {
 	aborted bool
 	outside *conn // of TCP, once there is one
 	silent  bool  // nothing more comes from inside
+
+	reached bool              // the other side is dialled, at an address
+	at      netip.Addr        // that
+	needs   network.Protocols // what of it is not refused, by the rules that it began under
+	revoked *network.Verdict  // by rules that came later
 }
 
 // onAbort has abort call end; at once if the flow is aborted already.
@@ -124,7 +131,7 @@ func (p *policy) judge(f *flow) bool {
 	to, port := f.to.Addr(), f.to.Port()
 	switch {
 	case f.use == handoff.UseLocalhost:
-		f.verdict = p.rules.Localhost(port)
+		f.verdict = p.rules().Localhost(port)
 	case names.Synthetic(to):
 		name, ok := p.pool.Name(to)
 		if !ok {
@@ -132,9 +139,9 @@ func (p *policy) judge(f *flow) bool {
 			break
 		}
 		f.name = name
-		f.verdict = p.rules.Connect(name, port)
+		f.verdict = p.rules().Connect(name, port)
 	default:
-		f.verdict = p.rules.Address(to, port)
+		f.verdict = p.rules().Address(to, port)
 	}
 	return f.verdict.Allowed
 }
@@ -147,6 +154,9 @@ const (
 	whyUnreachable = "unreachable"
 	whyCut         = "cut" // the run had ended, and not all that it had sent was taken
 )
+
+// Exhausted says whether an attempt was refused for a limit.
+func Exhausted(a *status.Attempt) bool { return a.Why == whyBytes || a.Why == whyConnections }
 
 // carry serves a connection that is one of a flow.
 func (g *Gateway) carry(f *flow, inside *conn) {
@@ -190,8 +200,15 @@ func (g *Gateway) reach(f *flow) (far net.Conn, ok bool) {
 	}
 	switch {
 	case err == nil:
-		f.dialled = endpoint(far.RemoteAddr()).Addr().String()
-		if g.plan.Log {
+		at := endpoint(far.RemoteAddr()).Addr()
+		f.dialled = at.String()
+		if v := g.enter(f, at); !v.Allowed {
+			_ = far.Close()
+			f.verdict = v
+			g.note(f, status.AttemptBlocked, string(v.Why))
+			break
+		}
+		if g.now.Load().Log {
 			g.remember(f, status.AttemptAllowed, "")
 		}
 		return far, true
@@ -243,9 +260,12 @@ func (g *Gateway) relay(f *flow, inside, outside *conn) {
 	back.Wait()
 	_ = inside.Close()
 	_ = outside.Close()
+	revoked := f.isRevoked()
 	switch {
 	case f.incoming:
 		g.log.countIncoming(f.sent.Load(), f.received.Load(), blocked)
+	case revoked:
+		g.note(f, status.AttemptBlocked, string(f.verdict.Why))
 	case cut:
 		g.note(f, status.AttemptFailed, whyCut)
 	case blocked != "":
@@ -274,4 +294,122 @@ func endpoint(a net.Addr) netip.AddrPort {
 // plainPort is an address in the form in which rules compare it.
 func plainPort(p netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port())
+}
+
+// maxSwapSearches is for how many kinds of flows that new rules end their process is searched first.
+const maxSwapSearches = 16
+
+// Swap has other rules and limits hold from now on, and ends the flows that they don't allow. When it returns, nothing is
+// reached any more that they refuse.
+//
+// A flow that is being judged or dialled meanwhile is in no list that could be looked through. So whoever dials says first that
+// the other side is reached, and then looks which rules hold; Swap says first which rules hold, and then looks who has
+// reached anything. One of the two sees the other.
+//
+// fixed: the gateway listens on the ports that were named at first, and on no others. Rules that name another, or none, are a [PortError],
+// and nothing changes.
+func (g *Gateway) Swap(n *plan.Network, fixed bool) error {
+	if fixed && n.Rules.AnyPort() {
+		return PortError(0)
+	}
+	if named, _ := n.Rules.NamedPorts(); fixed {
+		for _, port := range named {
+			if !g.sockets.serve(port) {
+				return PortError(port)
+			}
+		}
+	}
+	g.now.Store(n)
+	searches := maxSwapSearches
+	g.everyFlow(func(f *flow) {
+		f.mu.Lock()
+		reached := f.reached
+		f.mu.Unlock()
+		if !reached {
+			return
+		}
+		v := g.still(f)
+		if v.Allowed {
+			return
+		}
+		// Whose it is can be found as long as there is a socket. Few are searched for: the others wait to be ended.
+		if k := (key{f.protocol, f.what(), status.AttemptBlocked, string(v.Why)}); searches > 0 && g.log.startSearch(k) {
+			searches--
+			pid, comm := g.process.of(f.protocol, f.from)
+			g.log.setOwner(k, owner{pid, comm})
+		}
+		f.revoke(v)
+	})
+	return nil
+}
+
+// PortError is a port that rules name, and on which nobody listens where flows can't be led to a gateway; 0: a rule names none.
+type PortError uint16
+
+func (e PortError) Error() string {
+	if e == 0 {
+		return "a rule names no port, and this host leads only ports that were named when it was opened to the gateway"
+	}
+	return fmt.Sprintf("port %d is none of those that the gateway listens on, and this host leads no others there", uint16(e))
+}
+
+// enter is called when a flow has reached an address, before anything passes, and says whether the rules of this moment allow it.
+func (p *policy) enter(f *flow, at netip.Addr) network.Verdict {
+	f.mu.Lock()
+	f.reached, f.at = true, at
+	f.mu.Unlock()
+	v := p.still(f)
+	needs := p.rules().Needs(f.host(), f.to.Port())
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.needs = needs
+	if v.Allowed {
+		return f.verdict // has the words that it was judged by
+	}
+	return v
+}
+
+// still judges a flow that has reached an address by the rules of this moment.
+func (p *policy) still(f *flow) (v network.Verdict) {
+	rules, port := p.rules(), f.to.Port()
+	f.mu.Lock()
+	at, needs := f.at, f.needs
+	f.mu.Unlock()
+	switch {
+	case f.use == handoff.UseLocalhost:
+		v = rules.Localhost(port)
+	case f.name != "":
+		v = rules.Resolved(f.name, at, port)
+	default:
+		v = rules.Address(f.to.Addr(), port)
+	}
+	if v.Allowed && f.use != handoff.UseLocalhost {
+		v = p.checkOwn(rules, at, f, v)
+	}
+	switch {
+	case !v.Allowed || needs == 0: // nothing has passed yet, and what does is judged by rules that hold then
+	case needs&^rules.Needs(f.host(), port) != 0:
+		v = network.Verdict{Why: network.ReasonScheme, Rule: v.Rule}
+	case rules.HasPath(f.host(), port): // the request that is under way was for some path
+		v = network.Verdict{Why: network.ReasonPath, Rule: v.Rule}
+	}
+	return v
+}
+
+// revoke ends a flow that new rules don't allow.
+func (f *flow) revoke(v network.Verdict) {
+	f.mu.Lock()
+	f.revoked = &v
+	f.mu.Unlock()
+	f.abort()
+}
+
+// isRevoked says whether new rules have ended a flow. Its verdict is theirs then.
+func (f *flow) isRevoked() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.revoked != nil {
+		f.verdict = *f.revoked
+	}
+	return f.revoked != nil
 }

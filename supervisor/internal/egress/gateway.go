@@ -45,8 +45,8 @@ type Gateway struct {
 
 // budget is what a run may use of the network at one time and altogether.
 type budget struct {
-	limits *plan.Network
-	room   int64 // flows that there are descriptors for
+	limits *atomic.Pointer[plan.Network] // the policy's
+	room   int64                         // flows that there are descriptors for
 
 	connections atomic.Int64 // open now
 	bytes       atomic.Int64 // both ways
@@ -57,10 +57,12 @@ type budget struct {
 // attempt that is new of its kind, one at a time.
 func New(p *plan.Network, tell func(status.Attempt)) (*Gateway, error) {
 	g := &Gateway{
-		policy: policy{plan: p, rules: &p.Rules, resolver: names.Resolver{Lookup: names.System}, own: ownAddress},
-		budget: budget{limits: p}, sockets: newSockets(), pipes: newPipes(),
+		policy:  policy{resolver: names.Resolver{Lookup: names.System}, own: ownAddress},
+		sockets: newSockets(), pipes: newPipes(),
 		questionSlots: make(chan struct{}, maxQuestions), open: map[*flow]struct{}{},
 	}
+	g.now.Store(p)
+	g.limits = &g.now
 	g.patience.hello, g.patience.idle = helloPatience, questionsIdle
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.inside, g.endInside = context.WithCancel(g.ctx)
@@ -87,8 +89,8 @@ func (g *Gateway) begin(f *flow) bool {
 
 // most is how many flows there may be at one time.
 func (b *budget) most() int64 {
-	if b.limits.MaxConnections > 0 {
-		return min(b.room, int64(b.limits.MaxConnections))
+	if n := b.limits.Load().MaxConnections; n > 0 {
+		return min(b.room, int64(n))
 	}
 	return min(b.room, defaultConnections)
 }
@@ -103,11 +105,15 @@ func (g *Gateway) end(f *flow) {
 // spend counts bytes against the run's own limit.
 func (b *budget) spend(n int64) bool {
 	total := b.bytes.Add(n)
-	return b.limits.MaxBytes == 0 || total <= b.limits.MaxBytes
+	most := b.limits.Load().MaxBytes
+	return most == 0 || total <= most
 }
 
 // spent says whether nothing more may pass.
-func (b *budget) spent() bool { return b.limits.MaxBytes > 0 && b.bytes.Load() >= b.limits.MaxBytes }
+func (b *budget) spent() bool {
+	most := b.limits.Load().MaxBytes
+	return most > 0 && b.bytes.Load() >= most
+}
 
 const (
 	// drainPatience is how long a run that has ended waits for what it has sent while nothing
@@ -142,7 +148,8 @@ func (g *Gateway) drain(done <-chan struct{}) {
 	end := time.NewTimer(drainMost)
 	defer end.Stop()
 	for last := int64(-1); ; {
-		now := g.arrived()
+		now := g.bytes.Load() // changes whenever bytes have arrived at some other side
+		g.everyFlow(func(f *flow) { now += f.acknowledged() })
 		if now == last {
 			break
 		}
@@ -162,13 +169,6 @@ func (g *Gateway) drain(done <-chan struct{}) {
 	g.cancel()
 	g.everyFlow((*flow).abort)
 	<-done
-}
-
-// arrived changes whenever bytes have arrived at some other side.
-func (g *Gateway) arrived() int64 {
-	all := g.bytes.Load()
-	g.everyFlow(func(f *flow) { all += f.acknowledged() })
-	return all
 }
 
 // everyFlow does something with each flow that is open.

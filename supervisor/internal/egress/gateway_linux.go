@@ -62,7 +62,7 @@ func (g *Gateway) ServeDials(fd, init int) error {
 	if copied, err := unix.FcntlInt(uintptr(init), unix.F_DUPFD_CLOEXEC, 0); err == nil {
 		g.sockets.dialing.there = netns.NsHandle(copied)
 	}
-	for _, p := range g.plan.Publish {
+	for _, p := range g.now.Load().Publish {
 		if err := g.publish(p); err != nil {
 			return err
 		}

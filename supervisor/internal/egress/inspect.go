@@ -36,7 +36,7 @@ const (
 // inspects says whether the bytes of a client are inspected: of flows to names, and where the
 // rules want a protocol.
 func (p *policy) inspects(f *flow) bool {
-	return !f.incoming && (f.name != "" || p.rules.Needs(f.host(), f.to.Port()) != network.Any)
+	return !f.incoming && (f.name != "" || p.rules().Needs(f.host(), f.to.Port()) != network.Any)
 }
 
 // forward passes on what comes from inside, of flows to names not before it is known
@@ -47,7 +47,7 @@ func (g *Gateway) forward(f *flow, said *answer, inside, outside *conn) error {
 	}
 	c := &client{
 		g: g, f: f, answer: said, inside: inside, outside: outside, buf: make([]byte, firstBuffer),
-		permitted: g.rules.Needs(f.host(), f.to.Port()),
+		permitted: g.rules().Needs(f.host(), f.to.Port()),
 	}
 	kind, err := c.classify()
 	if err != nil || c.ended && c.have == 0 { // nothing is said, so nothing is refused
@@ -71,7 +71,7 @@ func (g *Gateway) forward(f *flow, said *answer, inside, outside *conn) error {
 
 // speaks says whether the rules let the client speak so.
 func (c *client) speaks(spoken network.Protocols) error {
-	if v := c.g.rules.Speaks(c.f.host(), c.f.to.Port(), spoken); !v.Allowed {
+	if v := c.g.rules().Speaks(c.f.host(), c.f.to.Port(), spoken); !v.Allowed {
 		c.f.verdict = v
 		return refusal(v.Why)
 	}
@@ -291,8 +291,8 @@ func (c *client) check(r peek.Request) error {
 		c.f.claimed = r.Host
 		return refusal(whyHost)
 	}
-	if host := c.f.host(); c.g.rules.HasPath(host, port) {
-		if v := c.g.rules.Path(host, port, r.Path); !v.Allowed {
+	if host := c.f.host(); c.g.rules().HasPath(host, port) {
+		if v := c.g.rules().Path(host, port, r.Path); !v.Allowed {
 			c.f.verdict = v
 			return refusal(v.Why)
 		}

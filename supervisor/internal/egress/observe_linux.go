@@ -106,13 +106,17 @@ func seen(b, oob []byte, from *net.IPAddr, header int, protocol string) *flow {
 	}
 }
 
+// serve says whether something of the gateway's listens on a port that rules name.
+func (s *sockets) serve(port uint16) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.served[port]
+}
+
 // unserved notes an attempt that the kernel has refused already.
 func (g *Gateway) unserved(f *flow) {
 	port := f.to.Port()
-	g.sockets.mu.Lock()
-	served := g.sockets.served[port]
-	g.sockets.mu.Unlock()
-	if !f.known() || served || port == resolverPort || isOwn(f.to.Addr()) {
+	if !f.known() || g.sockets.serve(port) || port == resolverPort || isOwn(f.to.Addr()) {
 		return
 	}
 	if g.judge(f) {

@@ -81,7 +81,7 @@ func (g *Gateway) resolve(f *flow, query []byte, tcp bool) []byte {
 			return err
 		},
 		Allowed: func(name string) bool {
-			verdict = g.rules.Name(name)
+			verdict = g.rules().Name(name)
 			return verdict.Allowed
 		},
 		Refused: func(name string, why names.Why) {

@@ -178,7 +178,7 @@ func (e *session) refusePayload(payload []byte) (why string) {
 			return why
 		}
 	}
-	if v := e.listener.g.rules.Speaks(e.host(), e.to.Port(), network.Raw); !v.Allowed {
+	if v := e.listener.g.rules().Speaks(e.host(), e.to.Port(), network.Raw); !v.Allowed {
 		e.verdict = v
 		return string(v.Why)
 	}
@@ -216,6 +216,9 @@ func (e *session) carry() {
 	g.all.Go(func() { e.over <- e.answers(far) })
 	why := e.forwardAll(far)
 	_ = far.Close()
+	if e.isRevoked() {
+		why = string(e.verdict.Why)
+	}
 	if why != "" {
 		g.note(&e.flow, status.AttemptBlocked, why)
 		return

@@ -61,6 +61,9 @@ func (w *Watch) Look(target bool) {
 	}
 	if tasks {
 		l.tasks = max(l.tasks, s.Tasks)
+		if s.Tasks >= w.plan.Tasks {
+			w.note(status.Tasks)
+		}
 	}
 	if n := w.plan.Descriptors; n > 0 && t.Descriptors()+pair > n {
 		w.note(status.FileDescriptors)

@@ -37,6 +37,7 @@ type Watch struct {
 
 	course
 	looks looks
+	asks  *Asks
 	noted
 }
 
@@ -55,6 +56,7 @@ type noted struct {
 	early   []int                      // whom the dog killed of others; guarded by mu
 	hitSet  map[status.Capability]bool // guarded by mu
 	onLimit func(status.Capability)    // guarded by mu
+	again   bool                       // it is told each time; guarded by mu
 
 	memoryNow, memoryPeak, tasksPeak int64 // of the cgroup; guarded by mu
 }
@@ -97,6 +99,7 @@ func New(p *plan.Plan, in Inside) (*Watch, error) {
 		noted: noted{hitSet: map[status.Capability]bool{}, targets: map[int]bool{}},
 		root:  func() (*tree.Tree, error) { return tree.New(in.Proc) },
 	}
+	w.asks = &Asks{Watch: w}
 	if in.Trees != nil && in.Proc >= 0 {
 		in.Trees.CountOpen(in.Proc)
 	}
@@ -230,7 +233,7 @@ func (w *Watch) Break(err error) { w.found <- Hit{Broken: err} }
 func (w *Watch) note(c status.Capability) {
 	w.mu.Lock()
 	tell := w.onLimit
-	if w.hitSet[c] {
+	if w.hitSet[c] && !w.again {
 		tell = nil
 	}
 	w.hitSet[c] = true
@@ -240,14 +243,14 @@ func (w *Watch) note(c status.Capability) {
 	}
 }
 
-// Tell says whom to tell about limits, those included that were reached already.
-func (w *Watch) Tell(limit func(status.Capability)) {
+// Tell says whom to tell about limits, those included that were reached already: the first time, or again whenever it is seen.
+func (w *Watch) Tell(limit func(status.Capability), again bool) {
 	if w == nil || limit == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.onLimit = limit
+	w.onLimit, w.again = limit, again
 	for c := range w.hitSet {
 		limit(c)
 	}
@@ -266,6 +269,7 @@ func (w *Watch) End() {
 	}
 	w.fill()
 	w.looks.end()
+	w.asks.end()
 	w.close()
 }
 
