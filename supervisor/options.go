@@ -42,8 +42,6 @@ type Options struct {
 	// Watching, if not nil, is called when the target runs, with what tells the time
 	// since its start and the memory that its tree uses; stop when it has ended.
 	Watching func(elapsed func() time.Duration, memory func() int64) (stop func())
-	// Using, if not nil, is given what tells what everybody inside uses, when the target runs.
-	Using func(now func() (Now, error))
 	// Stopping, if not nil, is called when confine or its caller ends the run: from then on its
 	// output waits for its reader for a short time only. It may be called again, and must not wait.
 	Stopping func()
@@ -76,6 +74,8 @@ type Events struct {
 	LimitHit func(status.Capability)
 	// Usage, if not nil, is called once a second with what the tree uses. It must not wait.
 	Usage func(status.Load)
+	// Using, if not nil, is given what tells what everybody inside uses, when the target runs.
+	Using func(now func() (Now, error))
 }
 
 // Learning is what somebody asks for who makes a policy of what a run does.

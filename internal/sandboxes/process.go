@@ -56,7 +56,7 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 		Argv: e.Argv, Tag: e.Tag, TTY: e.TTY != nil, Started: time.Now().UTC(),
 		Log: NewLog(s.manager.opts.LogBytes), Done: make(chan struct{}),
 	}
-	if err := s.allows(e.Limits); err != nil {
+	if err := allows(s.Policy(), e.Limits); err != nil {
 		return nil, err
 	}
 	run := e.Exec
@@ -107,12 +107,12 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 }
 
 // allows refuses limits of a process that are wider than the sandbox's.
-func (s *Sandbox) allows(l backend.Limits) error {
+func allows(p *config.Policy, l backend.Limits) error {
 	const hint = "it was set when the sandbox was opened"
-	if most := s.Policy().TimeLimit; most > 0 && l.Time > most {
+	if most := p.TimeLimit; most > 0 && l.Time > most {
 		return &config.UsageError{Msg: fmt.Sprintf("a time limit of %s is more than the sandbox's of %s", config.FormatDuration(l.Time), config.FormatDuration(most)), Hint: hint}
 	}
-	if most := s.Policy().OutputLimit; most > 0 && l.Output > most {
+	if most := p.OutputLimit; most > 0 && l.Output > most {
 		return &config.UsageError{Msg: fmt.Sprintf("an output limit of %s is more than the sandbox's of %s", config.FormatSize(l.Output), config.FormatSize(most)), Hint: hint}
 	}
 	return nil
@@ -132,15 +132,21 @@ func (s *Sandbox) number(p *Process) error {
 	return nil
 }
 
+// roster is what is known of processes. Its own lock guards it.
+type roster struct {
+	lock sync.Mutex
+	all  []*Process
+}
+
 // remember makes a process one that is found by its number.
-func (s *Sandbox) remember(p *Process) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.processes = append(s.processes, p)
-	for i := 0; len(s.processes) > maxProcesses && i < len(s.processes); {
+func (r *roster) remember(p *Process) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.all = append(r.all, p)
+	for i := 0; len(r.all) > maxProcesses && i < len(r.all); {
 		select {
-		case <-s.processes[i].Done:
-			s.processes = append(s.processes[:i:i], s.processes[i+1:]...)
+		case <-r.all[i].Done:
+			r.all = append(r.all[:i:i], r.all[i+1:]...)
 		default:
 			i++
 		}
@@ -148,17 +154,17 @@ func (s *Sandbox) remember(p *Process) {
 }
 
 // Processes are those that are remembered, the oldest first.
-func (s *Sandbox) Processes() []*Process {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]*Process(nil), s.processes...)
+func (r *roster) Processes() []*Process {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	return slices.Clone(r.all)
 }
 
 // Process finds one by its number.
-func (s *Sandbox) Process(number int) (*Process, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.processes {
+func (r *roster) Process(number int) (*Process, error) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	for _, p := range r.all {
 		if p.Number == number {
 			return p, nil
 		}

@@ -39,9 +39,9 @@ type Sandbox struct {
 	mu sync.Mutex
 	terms
 	deadlines
-	processes []*Process
-	last      int // the number of the newest process
+	last int // the number of the newest process
 	ending
+	roster
 }
 
 // ending is why a sandbox ends, and how it did.
@@ -154,10 +154,7 @@ func (s *Sandbox) begin(cause, reason string) {
 func (s *Sandbox) finish() {
 	report, err := s.box.Close()
 	s.built.end()
-	s.mu.Lock()
-	processes := s.processes
-	s.mu.Unlock()
-	for _, p := range processes {
+	for _, p := range s.Processes() {
 		<-p.Done
 	}
 	end := &End{Time: time.Now().UTC(), Cause: s.cause, Reason: s.reason, Report: report}

@@ -229,8 +229,8 @@ func snapshotProblem(err error) *problem {
 const keepTime = time.Hour
 
 // recoverChanges brings to an end what a server that was killed left half applied, and forgets what it had kept for looks.
-func (s *Server) recoverChanges() (notices []string, err error) {
-	store, err := changes.FindStore(s.Changes)
+func recoverChanges(dir string) (notices []string, err error) {
+	store, err := changes.FindStore(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +288,7 @@ func (s *Server) prepareState(word string, o *sandboxes.Options, said io.Writer)
 	}
 	s.Changes, o.Snapshots = filepath.Join(dir, "changes"), filepath.Join(dir, "snapshots")
 	s.Hidden = append(s.Hidden, dir)
-	notices, err := s.recoverChanges()
+	notices, err := recoverChanges(s.Changes)
 	for _, n := range notices {
 		fmt.Fprintln(said, "confine serve: "+n)
 	}

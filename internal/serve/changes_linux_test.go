@@ -198,7 +198,7 @@ func TestWhatAKilledServerKeptIsForgotten(t *testing.T) {
 		t.Fatal(c, err)
 	}
 	s := &Server{Changes: keep}
-	if notices, err := s.recoverChanges(); err != nil || len(notices) != 0 {
+	if notices, err := recoverChanges(s.Changes); err != nil || len(notices) != 0 {
 		t.Error(notices, err)
 	}
 	if _, err := os.Lstat(filepath.Join(keep, c.RunID)); err != nil {
@@ -213,7 +213,7 @@ func TestWhatAKilledServerKeptIsForgotten(t *testing.T) {
 	if err := os.WriteFile(record, []byte(old), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.recoverChanges(); err != nil {
+	if _, err := recoverChanges(s.Changes); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(filepath.Join(keep, c.RunID)); !os.IsNotExist(err) {

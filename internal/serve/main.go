@@ -111,21 +111,8 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 		return err
 	}
 	s.E2B, s.Alone = other, !own
-	for _, word := range uids {
-		uid, err := strconv.Atoi(word)
-		if err != nil || uid < 0 {
-			return &config.UsageError{Msg: fmt.Sprintf("--allow-uid %q is no number of a user", word)}
-		}
-		s.AllowUIDs = append(s.AllowUIDs, uid)
-	}
-	if *tokenFile != "" {
-		text, err := os.ReadFile(*tokenFile)
-		if err != nil {
-			return &config.UsageError{Msg: err.Error(), Err: err}
-		}
-		if s.Tokens, err = ParseTokens(string(text)); err != nil {
-			return &config.UsageError{Msg: *tokenFile + ": " + err.Error()}
-		}
+	if err := s.admitThese(uids, *tokenFile); err != nil {
+		return err
 	}
 	o := sandboxes.Options{Backend: backends, Max: *most, MaxPerOwner: *perOwner, MaxSnapshots: *snapshots}
 	if o.MaxSnapshotBytes, err = config.ParseSize(*snapshotBytes); err != nil {
@@ -160,6 +147,28 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 		return err
 	}
 	return s.Serve(ctx, listeners...)
+}
+
+// admitThese reads who may connect.
+func (s *Server) admitThese(uids []string, tokenFile string) error {
+	for _, word := range uids {
+		uid, err := strconv.Atoi(word)
+		if err != nil || uid < 0 {
+			return &config.UsageError{Msg: fmt.Sprintf("--allow-uid %q is no number of a user", word)}
+		}
+		s.AllowUIDs = append(s.AllowUIDs, uid)
+	}
+	if tokenFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(tokenFile)
+	if err != nil {
+		return &config.UsageError{Msg: err.Error(), Err: err}
+	}
+	if s.Tokens, err = ParseTokens(string(text)); err != nil {
+		return &config.UsageError{Msg: tokenFile + ": " + err.Error()}
+	}
+	return nil
 }
 
 // version is that of the module, where the program was built from one.

@@ -29,7 +29,7 @@ func (s *Server) routes() map[string]map[string]route {
 	process, file, change, snapshot := processRoutes{s}, fileRoutes{s}, changeRoutes{s}, snapshotRoutes{s}
 	const box = "/v1/sandboxes/{id}"
 	return map[string]map[string]route{
-		"/v1/healthz":      {http.MethodGet: {do: s.health, open: true}},
+		"/v1/healthz":      {http.MethodGet: {do: health, open: true}},
 		"/v1/version":      get(s.version),
 		"/v1/metrics":      get(s.metrics),
 		"/v1/openapi.json": get(s.describe),
@@ -74,7 +74,7 @@ func (s *Server) routes() map[string]map[string]route {
 	}
 }
 
-func (s *Server) health(c *call) error {
+func health(c *call) error {
 	reply(c.w, http.StatusOK, map[string]string{"status": "ok"})
 	return nil
 }

@@ -217,7 +217,7 @@ func (s *Server) change(c *call) error {
 		}
 	}
 	if d.Network != nil { // first: where it is refused, nothing else changes
-		if err := s.changeNetwork(c, b, d.Network); err != nil {
+		if err := changeNetwork(c, b, d.Network, s.Ceiling); err != nil {
 			return err
 		}
 	}
@@ -315,7 +315,7 @@ func (d *liveDoc) look(b *sandboxes.Sandbox) {
 }
 
 // changeNetwork has other rules hold: the options that are said are others, the rest is as it was. They may be no wider than the ceiling.
-func (s *Server) changeNetwork(c *call, b *sandboxes.Sandbox, said policyDoc) error {
+func changeNetwork(c *call, b *sandboxes.Sandbox, said policyDoc, ceiling *config.Policy) error {
 	settings, err := said.settings()
 	if err != nil {
 		return err
@@ -330,8 +330,8 @@ func (s *Server) changeNetwork(c *call, b *sandboxes.Sandbox, said policyDoc) er
 		if err := policy.Validate(); err != nil {
 			return nil, err
 		}
-		if s.Ceiling != nil {
-			if option := policy.Wider(s.Ceiling); option != "" {
+		if ceiling != nil {
+			if option := policy.Wider(ceiling); option != "" {
 				return nil, fail(http.StatusForbidden, codeCeiling, "with this network, the policy's "+option+" would be wider than the server allows").hint("ask for less of it")
 			}
 		}

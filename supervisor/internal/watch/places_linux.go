@@ -30,7 +30,7 @@ func (w *Watch) scratchUsed() (bytes, inodes int64) {
 
 // fill looks what is full at the end. Private places outlive the run's namespace for as long as
 // we hold them.
-func (w *Watch) fill() {
+func fill(w *Watch) {
 	w.places(func(i int, fs *unix.Statfs_t) {
 		if i > 0 && i <= len(w.private.sized) && fs.Blocks > 0 && fs.Bfree == 0 {
 			w.private.full = append(w.private.full, w.private.sized[i-1])

@@ -267,7 +267,7 @@ func (w *Watch) End() {
 		<-w.metered
 		<-w.weighed
 	}
-	w.fill()
+	fill(w)
 	w.looks.end()
 	w.asks.end()
 	w.close()
