@@ -90,6 +90,9 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 	}
 	s := &Server{Sources: config.Here(os.Environ(), config.SystemFile), Profile: *profile, Version: version(), Environ: harmless(os.Environ())}
 	var err error
+	if s.Sources.Dir, err = filepath.EvalSymlinks(s.Sources.Dir); err != nil {
+		return &config.UsageError{Msg: "the current directory can't be told: " + err.Error(), Hint: "start it in one that exists", Err: err}
+	}
 	if s.Ceiling, err = s.ceiling(*ceiling); err != nil {
 		return err
 	}
@@ -158,6 +161,7 @@ func (s *Server) ceiling(word string) (*config.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.ceilingFiles = r.Protected
 	return &r.Policy, nil
 }
 

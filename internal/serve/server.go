@@ -40,6 +40,8 @@ type Server struct {
 	// Version is the program's.
 	Version string
 
+	ceilingFiles []string // that the ceiling was read from
+
 	ports map[string]bool // of TCP
 	keys  keys
 	stats stats
