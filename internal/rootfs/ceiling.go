@@ -1,6 +1,7 @@
 package rootfs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -64,14 +65,29 @@ func (l *Ceiling) Compile(in view.Input) (*Table, error) {
 		if dir != "" && most.Cwd.Path != dir {
 			return nil, &WiderError{"dir", dir, errDirLink}
 		}
-		x := c.View.Wider(&most.View, in.Host)
-		if x == nil {
+		if err = c.wider(most); err == nil {
 			return &c.table, nil
 		}
 		if try == tries {
-			return nil, exceeds(x)
+			return nil, err
 		}
 	}
+}
+
+// wider is what a view shows more than another, or keeps absent less.
+func (c *compiler) wider(most *compiler) error {
+	if x := c.View.Wider(&most.View, c.Host); x != nil {
+		return exceeds(x)
+	}
+	for _, p := range most.table.KeepAbsent {
+		for _, at := range c.ShownAt(p) {
+			protected := slices.ContainsFunc(c.Protected, func(k view.Protected) bool { return hostfs.Under(at, k.Dst) && k.Keep != view.Pinned })
+			if g := c.Nearest(at); g.Access == view.Write && !protected && !c.Masked(at) && !c.table.KeptAbsent(p) {
+				return &WiderError{cmp.Or(g.Origin.Option, "command"), p, fmt.Errorf("%q could be made, which the ceiling protects", p)}
+			}
+		}
+	}
+	return nil
 }
 
 func exceeds(x *view.Excess) error {

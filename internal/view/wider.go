@@ -106,6 +106,21 @@ func (r *reach) of(outside string) (most Access) {
 	return most
 }
 
+// pins says whether a path outside stays where it is, wherever it is shown with so much access.
+func (r *reach) pins(outside string, least Access) bool {
+	for i := range r.grants {
+		g := &r.grants[i]
+		if !hostfs.Under(outside, g.Src.Path) {
+			continue
+		}
+		at := hostfs.Rebase(outside, g.Src.Path, g.Dst)
+		if a, by := r.at(at); by == g && a >= least && r.kept[at] == 0 && at != g.Dst {
+			return false
+		}
+	}
+	return true
+}
+
 // outside are the paths of the host's that are meant by one inside, whatever covers them.
 func (r *reach) outside(inside string) (all []string) {
 	for i := range r.grants {
@@ -126,8 +141,8 @@ type alias struct{ dir, place string }
 type comparison struct {
 	host       hostfs.Host
 	some, most *reach
-	places     map[string]bool // outside, where most changes: whether it only pins there
-	pinned     map[string]bool
+	places     map[string]bool // outside, where most changes
+	pinned     map[string]bool // those that it pins
 	numbers    map[string]number
 	above      map[number][]alias // directories above, and at, places
 }
@@ -219,7 +234,7 @@ func (c *comparison) place(g *Grant, at, other string) *Excess {
 	if a > x.Most || at == g.Src.Path && !c.opens(g) {
 		return x
 	}
-	if c.pinned[other] && a >= Overlay && at != g.Src.Path && c.some.kept[hostfs.Rebase(at, g.Src.Path, g.Dst)] == 0 {
+	if c.pinned[other] && a >= Overlay && at != g.Src.Path && c.some.kept[hostfs.Rebase(at, g.Src.Path, g.Dst)] == 0 && c.most.pins(other, a) {
 		x.Pin = true
 		return x
 	}
