@@ -100,6 +100,8 @@ func TestNothingIsShownThatTheCeilingDoesNot(t *testing.T) {
 		{"a file for a command", nil, command("/home/u/secret/key"), "command"},
 		{"a link for a command, which shows nothing", evil, command("/home/u/srv/data/evil/key"), ""},
 		{"a device", nil, read("/dev/kvm"), "allow-read"},
+		{"a device of a tree, in which it doesn't work", []string{"/home/u/srv/read/dev#"}, read("/home/u/srv/read/dev"), "allow-read"},
+		{"the tree that the device is in", []string{"/home/u/srv/read/dev#"}, read("/home/u/srv/read"), ""},
 	} {
 		err := below(ceilingHost(t, c.host...), c.change)
 		var wider *WiderError
@@ -112,6 +114,36 @@ func TestNothingIsShownThatTheCeilingDoesNot(t *testing.T) {
 		}
 		if got != c.option {
 			t.Errorf("%s: %q (%v), want %q", c.name, got, err, c.option)
+		}
+	}
+}
+
+// What lies in a tree that runs may write to decides nothing, if the ceiling itself names it. What isn't there yet isn't shown, and is no mistake.
+func TestNoNameOfTheCeilingLeadsThroughALinkOfARun(t *testing.T) {
+	h := ceilingHost(t, "/home/u/srv/data/evil -> /home/u/secret")
+	for name, add := range map[string]func(f *view.Filesystem, name string){
+		"read":    func(f *view.Filesystem, name string) { f.AllowRead = append(f.AllowRead, name) },
+		"write":   func(f *view.Filesystem, name string) { f.AllowWrite = append(f.AllowWrite, name) },
+		"overlay": func(f *view.Filesystem, name string) { f.Overlay = append(f.Overlay, name) },
+		"mount": func(f *view.Filesystem, name string) {
+			f.Mounts = append(f.Mounts, view.Mount{Src: name, Dst: "/m", Mode: "ro"})
+		},
+	} {
+		for at, want := range map[string]bool{"/home/u/srv/data/sub": true, "/home/u/srv/data/none": true, "/home/u/srv/data/evil": false} {
+			c := ceilingTest()
+			add(&c.Filesystem, at)
+			for _, same := range []bool{true, false} { // if the request names it, too, or not
+				_, err := c.Compile(hosttest.Input(h, func(in *view.Input) {
+					in.Dir, in.Workdir, in.Protect, in.Deny = "/", "none", c.Protect, c.Deny
+					if same && at != "/home/u/srv/data/none" {
+						add(&in.Filesystem, at)
+					}
+				}))
+				var wider *WiderError
+				if got := err == nil; got != want || err != nil && !errors.As(err, &wider) {
+					t.Errorf("%s %s, named %t: %v", name, at, same, err)
+				}
+			}
 		}
 	}
 }
