@@ -35,7 +35,7 @@ func TestDirsThatAreExchangedStayBelowTheCeiling(t *testing.T) {
 	}
 	ceiling, srv, secret := filepath.Join(p.own, "ceiling.toml"), filepath.Join(p.work, "srv"), filepath.Join(p.work, "secret")
 	dir, link := filepath.Join(srv, "work", "x"), filepath.Join(srv, "work", "y")
-	must(os.WriteFile(ceiling, []byte("[sandbox]\nprofile = 'standard'\nworkdir = 'rw'\n"), 0o644))
+	must(os.WriteFile(ceiling, []byte("[sandbox]\nprofile = 'standard'\nworkdir = 'rw'\nfilesystem.allow_write = ['"+filepath.Join(srv, "work")+"']\n"), 0o644))
 	must(os.MkdirAll(filepath.Join(dir, "in"), 0o755))
 	must(os.MkdirAll(filepath.Join(secret, "in"), 0o755))
 	must(os.WriteFile(filepath.Join(secret, "key"), []byte("SECRET"), 0o644))
@@ -77,7 +77,15 @@ func TestDirsThatAreExchangedStayBelowTheCeiling(t *testing.T) {
 		begun := time.Now()
 		for i := 0; time.Since(begun) < 8*time.Second && !enough(shown, ran, refused); i++ {
 			name := []string{dir, dir + "/in"}[i%2]
-			body, err := json.Marshal(map[string]any{"argv": []string{"sh", "-c", "cat key in/key; echo changed > key"}, "dir": name, "policy": map[string]any{"profile": "standard", "workdir": "rw"}})
+			doc := map[string]any{"argv": []string{"sh", "-c", "cd " + name + " && cat key; echo changed > key"}}
+			if policy := map[string]any{"profile": "standard"}; i%4 < 2 {
+				policy["workdir"] = "rw"
+				doc["dir"], doc["policy"] = name, policy
+			} else {
+				policy["allow_write"] = []string{name}
+				doc["policy"] = policy
+			}
+			body, err := json.Marshal(doc)
 			must(err)
 			answer, err := client.Post("http://c/v1/runs", "application/json", bytes.NewReader(body))
 			if err != nil {
