@@ -48,6 +48,12 @@ type Keeper interface {
 	Kept(dir, id string) (Snapshot, error)
 }
 
+// Prover is a sandbox that shows that it waits for work.
+type Prover interface {
+	// Ready waits for that, and is an error where there is none.
+	Ready(ctx context.Context) error
+}
+
 // Spec is what a sandbox is to be, on any system.
 type Spec struct {
 	Policy *config.Policy
@@ -106,6 +112,26 @@ type Sandbox interface {
 	Done() <-chan struct{}
 	// Close ends everybody inside, and waits until nothing is left. A second one gives the same.
 	Close() (*status.BoxReport, error)
+}
+
+// Shelver is a sandbox that was built before anybody knew where its snapshots are to be kept.
+type Shelver interface {
+	// ShelveIn is Spec.Snapshots. It comes before the first snapshot.
+	ShelveIn(dir string)
+}
+
+// As finds what else a sandbox can do, itself or the one that it wraps, as its method Unwrap says.
+func As[T any](s Sandbox) (t T, ok bool) {
+	for {
+		if t, ok = s.(T); ok {
+			return t, true
+		}
+		w, is := s.(interface{ Unwrap() Sandbox })
+		if !is {
+			return t, false
+		}
+		s = w.Unwrap()
+	}
 }
 
 // Snapshot is a sandbox written down.

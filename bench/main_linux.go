@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/confine-run/confine/confine"
 )
 
 func main() {
+	confine.Init() // the inside of a sandbox of this program's is this program, started again
 	if len(os.Args) > 1 && os.Args[1] == insideWord {
 		os.Exit(inside(os.Args[2:]))
 	}

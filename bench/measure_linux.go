@@ -38,6 +38,7 @@ const (
 	times  kind = iota // the ratio to the base
 	extra              // the difference to the base
 	itself             // the median
+	tail               // the 99th percentile of what is more than the base's median
 )
 
 func atMost(x float64) bound  { return bound{most: x} }
@@ -80,6 +81,21 @@ var measurements = []measurement{
 	{"net-memory", "PSS of all that carries the bytes, without the client: of confine its supervisor and PID 1. At rest one connection has been made and closed.", "MiB", "", 3, (*bench).flowMemory,
 		[]aim{{"supervisor and PID 1 with a network", "≤ 10 MiB at rest", byName + atRest, itself, atMost(10), ""},
 			{"with 1,000 connections", "–", byName + heldOpen, itself, bound{}, ""}}},
+	{"parked", "A program of three instructions in a sandbox that is there already, until its result is: by package confine in this process, and by `confine serve` on a unix socket, whose answer to a request for nothing stands beside it. " +
+		"All sandboxes are ready before each, and nothing is being built.",
+		"ms", bare, 100, (*bench).parked,
+		[]aim{{"a run in a parked sandbox, by the Go API", "≤ 0.6 ms more than fork and exec", pooled, extra, atMost(0.6), ""},
+			{"the slowest of a hundred of them", "–", pooled, tail, bound{}, ""},
+			{"the same by HTTP", "≤ 1.3 ms more than fork and exec", overHTTP, extra, atMost(1.3), ""},
+			{"the slowest of a hundred of them", "–", overHTTP, tail, bound{}, ""}}},
+	{"burst", "The same program, 200 runs at once, out of a pool of 200.", "s", bwrap, 3, burst(200, 200, 200),
+		[]aim{{"a burst of 200 runs out of a pool", "≤ 0.5 × bwrap", pooled, times, atMost(0.5), ""}}},
+	{"sustained", "The same program, 600 runs, 16 in flight, out of a pool of 20 that is refilled meanwhile.", "s", bwrap, 3, burst(600, 16, 20),
+		[]aim{{"runs for longer than a pool lasts", "≥ 0.8 × bwrap's throughput, ≤ 1.25 × its time", pooled, times, atMost(1.25), ""}}},
+	{"at-once", "100 sandboxes are opened at one time, with none parked.", "s", "", 3, atOnce(100),
+		[]aim{{"100 sandboxes at one time", "none fails", pooled, itself, bound{}, ""}}},
+	{"pool-memory", "PSS of the PID 1 of a parked sandbox and what the process that keeps it grows by: the mean of 40.", "MiB", "", 3, poolMemory(40),
+		[]aim{{"memory of a parked sandbox", "≤ 1.5 MiB", poolInit, itself, atMost(1.5), ""}}},
 	{"sequence", "`/bin/true`, 1,000 runs one after another. That nothing is left of runs is for `make soak` to show.", "s", bwrap, 1, batch(1000, 1),
 		[]aim{{"1,000 runs one after another, against bwrap", "none fails", standard, times, bound{}, ""}}},
 	{"together", "The same, 200 runs at once.", "s", bwrap, 3, batch(200, 200),
@@ -149,6 +165,9 @@ func (m *measurement) judge(all []series) (list []answer) {
 			said = fmt.Sprintf("%.2f ×", x)
 		case extra:
 			x = difference(own, base)
+			said = fmt.Sprintf("%+.1f %s", x, m.unit)
+		case tail:
+			x = own.percentile(99) - base.values().median
 			said = fmt.Sprintf("%+.1f %s", x, m.unit)
 		case itself:
 			x = own.values().median

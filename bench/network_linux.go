@@ -62,7 +62,7 @@ func (b *bench) ways(of func(name string, c command) peer, word string, n int) (
 	local := at("127.0.0.1")
 	// It has to ask for the server's name, which is in a hosts file of our own.
 	name := command{argv: append([]string{b.self, insideWord, "named"},
-		confine(b.confine, wide+" --block-internal=false --allow-network "+serverName+":"+port, at(serverName))...)}
+		confineWords(b.confine, wide+" --block-internal=false --allow-network "+serverName+":"+port, at(serverName))...)}
 	if os.Geteuid() != 0 {
 		name.attr = &syscall.SysProcAttr{
 			Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS,

@@ -9,10 +9,10 @@ import (
 
 // confined is argv run by confine with these options.
 func (b *bench) confined(options string, argv ...string) command {
-	return command{argv: confine(b.confine, options, argv)}
+	return command{argv: confineWords(b.confine, options, argv)}
 }
 
-func confine(binary, options string, argv []string) []string {
+func confineWords(binary, options string, argv []string) []string {
 	words := append([]string{binary}, strings.Fields(options)...)
 	return append(append(words, "--"), argv...)
 }

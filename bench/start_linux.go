@@ -20,7 +20,7 @@ func (b *bench) starts() ([]peer, error) {
 		b.timed(standard+", caller's whole environment", own),
 	}
 	if b.against != "" {
-		peers = append(peers, b.timed("the other build, -p standard", command{argv: confine(b.against, "-p standard", []string{target})}))
+		peers = append(peers, b.timed("the other build, -p standard", command{argv: confineWords(b.against, "-p standard", []string{target})}))
 	}
 	if b.bwrap == "" {
 		return peers, nil

@@ -29,6 +29,16 @@ func (s *series) spread(of func(reading) float64) spread {
 
 func (s *series) values() spread { return s.spread(func(r reading) float64 { return r.value }) }
 
+// percentile is the reading that so many of a hundred aren't above.
+func (s *series) percentile(n int) float64 {
+	var list []float64
+	for _, r := range s.readings {
+		list = append(list, r.value)
+	}
+	slices.Sort(list)
+	return list[(len(list)-1)*n/100]
+}
+
 // median of a list that it may reorder; of an even number, the mean of the two
 // in the middle.
 func median(list []float64) float64 {

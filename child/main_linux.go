@@ -88,13 +88,17 @@ func (s *state) receive() string {
 	}
 	to := &s.starter
 	to.Box = s.box
+	stack := -1
+	if s.box.Scratch.Stacked && len(fds) > 0 {
+		stack, fds = fds[0], fds[1:]
+	}
 	if s.box.JoinDir && len(fds) > 0 {
 		to.JoinDir, fds = fds[0], fds[1:]
 	}
-	if to.JoinProcs = fds; len(fds) != int(s.box.JoinProcs) || s.box.JoinDir && to.JoinDir == linux.NoCgroup {
+	if to.JoinProcs = fds; len(fds) != int(s.box.JoinProcs) || s.box.JoinDir && to.JoinDir == linux.NoCgroup || s.box.Scratch.Stacked && stack < 0 {
 		return "not the descriptors that were announced"
 	}
-	s.root = root.New(s.box, &s.out, renew)
+	s.root = root.New(s.box, &s.out, stack, renew)
 	return ""
 }
 

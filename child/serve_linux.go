@@ -23,6 +23,7 @@ func (s *state) serve() {
 		exit(125)
 	}
 	for {
+		s.rest()
 		frame, fds, err := linux.ReceiveFrame(sock)
 		if err != nil { // the supervisor is gone: the kernel ends everybody with an init, and a guard does
 			s.mu.Lock()
@@ -39,17 +40,27 @@ func (s *state) serve() {
 		switch f := f.(type) {
 		case *handoff.Exec:
 			pidfd, only := s.exec(f, fds), f.Last && s.box.Has(unix.CLONE_NEWPID)
-			if !only || !endsSoon(pidfd) {
-				linux.ForgetImage()
-			}
-			_ = unix.Close(pidfd)
 			switch {
 			case only: // nothing more is sent, and the supervisor's death is ours: one thread is enough
+				if !endsSoon(pidfd) {
+					linux.ForgetImage()
+				}
+				_ = unix.Close(pidfd)
 				s.reap()
-			case !s.reaping:
+			case !s.reaping && !s.endsAlone(pidfd):
 				s.reaping = true
 				runtime.GOMAXPROCS(2) // neither waits until the runtime's monitor sees that the other does
 				go s.reap()
+			}
+			_ = unix.Close(pidfd)
+			s.used = true
+		case *handoff.Ping:
+			s.starter.Rehearse()
+			s.mu.Lock()
+			err := linux.SendFrame(sock, frame)
+			s.mu.Unlock()
+			if err != nil {
+				exit(125)
 			}
 		case *handoff.Close:
 			s.mu.Lock()
@@ -99,9 +110,52 @@ func (s *state) exec(e *handoff.Exec, fds []int) (pidfd int) {
 // endsSoon says whether a process ends within some milliseconds. Then memory isn't worth giving back: that takes a
 // fortieth of the run's CPU.
 func endsSoon(pidfd int) bool {
-	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 5)
+	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, soon)
 	return n > 0
 }
+
+// endsAlone says whether the first processes of a sandbox that are started end at once, and leave nobody. Then they were reaped
+// here, and nothing more is needed: to hand that over to another thread takes as long as such a process itself.
+func (s *state) endsAlone(pidfd int) bool {
+	if pidfd < 0 {
+		return true // it was not started
+	}
+	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}, {Fd: sock, Events: unix.POLLIN}}
+	wait := unix.Timespec{Nsec: soon * 1e6}
+	_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds[0])), uintptr(len(fds)), uintptr(unsafe.Pointer(&wait)), 0, 0, 0)
+	if fds[0].Revents == 0 {
+		return false
+	}
+	for {
+		var status unix.WaitStatus
+		var used unix.Rusage
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, &used)
+		switch {
+		case err == unix.ECHILD:
+			return true
+		case err != nil || pid <= 0:
+			return false
+		}
+		s.mu.Lock()
+		s.waited(pid, status, &used)
+		s.mu.Unlock()
+	}
+}
+
+// rest gives memory back when the supervisor wants nothing for a moment.
+func (s *state) rest() {
+	if !s.used {
+		return
+	}
+	fds := []unix.PollFd{{Fd: sock, Events: unix.POLLIN}}
+	if n, err := unix.Poll(fds, restAfter); n == 0 && err == nil {
+		linux.ForgetImage()
+		s.used = false
+	}
+}
+
+// soon is what counts as at once, and restAfter how long the supervisor wants nothing for a moment, in ms.
+const soon, restAfter = 5, 100
 
 // reap waits for everybody, and tells of each target that is stopped or gone.
 func (s *state) reap() {

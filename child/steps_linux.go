@@ -23,6 +23,7 @@ type state struct {
 	starter target.Starter
 
 	reaping  bool // reap goes on
+	used     bool // something was asked for since the last rest
 	mu       sync.Mutex
 	targets  map[int]*target.Target // by pid; guarded by mu
 	children chan struct{}          // there are children again

@@ -44,6 +44,7 @@ type Cmd struct {
 
 	ctx     context.Context
 	sandbox *Sandbox // nil: one of its own
+	pool    *Pool    // or one of a pool's
 	outputs []*output
 }
 
@@ -116,13 +117,20 @@ func (c *Cmd) Start() error {
 	}
 	var p backend.Process
 	var err error
-	if c.sandbox != nil {
+	if c.sandbox != nil || c.pool != nil {
 		if c.Policy != nil {
 			return errors.New("confine: a process has the policy of its sandbox")
 		}
 		e.Dir = c.Dir
+	}
+	switch {
+	case c.pool != nil:
+		if p, err = c.pool.p.Run(c.ctx, e); err != nil {
+			return unbuilt(err)
+		}
+	case c.sandbox != nil:
 		p, err = c.sandbox.box.Start(c.ctx, e)
-	} else {
+	default:
 		p, err = c.run(e)
 	}
 	if err != nil {

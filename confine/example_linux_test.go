@@ -76,3 +76,24 @@ func ExampleOpen() {
 	// 2
 	// 3
 }
+
+// A pool has sandboxes ready before they are asked for.
+func ExampleNewPool() {
+	policy, _ := confine.Profile("standard")
+	policy.Filesystem.Workdir = "none" // nothing of the current directory is visible
+	pool, err := confine.NewPool(context.Background(), policy, confine.PoolOptions{Min: 2, Max: 8})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+
+	for _, word := range []string{"one", "two"} {
+		cmd := pool.Command("sh", "-c", "ls /tmp | wc -l; touch /tmp/mine; cat")
+		cmd.Stdin = strings.NewReader(word)
+		out, _, err := cmd.Output()
+		fmt.Printf("%q %v\n", out, err)
+	}
+	// Output:
+	// "0\none" <nil>
+	// "0\ntwo" <nil>
+}

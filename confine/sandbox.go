@@ -8,13 +8,17 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/backends"
+	"github.com/confine-run/confine/internal/review"
 	"github.com/confine-run/confine/status"
 )
 
 // Sandbox holds processes, one after another or at once. What one leaves behind, files and processes in the background, is
 // there for the next; nothing of it outlives Close. Memory, tasks, disk, network and what is visible are the sandbox's;
 // time and output are limited for each process. A limit of its own that ends something ends the sandbox. Its methods may be called from any goroutine.
-type Sandbox struct{ box backend.Sandbox }
+type Sandbox struct {
+	box    backend.Sandbox
+	agreed *review.Agreed // what was applied of it
+}
 
 // Option says more about a sandbox than its policy.
 type Option func(*options)
@@ -53,8 +57,10 @@ func Open(ctx context.Context, policy *Policy, opts ...Option) (*Sandbox, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Sandbox{box}, nil
+	return newSandbox(box), nil
 }
+
+func newSandbox(box backend.Sandbox) *Sandbox { return &Sandbox{box: box, agreed: &review.Agreed{}} }
 
 // Command is a process in the sandbox, not started yet.
 func (s *Sandbox) Command(name string, arg ...string) *Cmd {
@@ -74,7 +80,8 @@ func (s *Sandbox) Ledger() status.Ledger { return s.box.Ledger() }
 // Files are those that processes inside see.
 func (s *Sandbox) Files() Files { return Files{s.box.Files()} }
 
-// Snapshot writes the sandbox down, and Restore makes it what it was then. errors.ErrUnsupported says that this backend can't.
+// Snapshot writes down the files of the sandbox: those of its private places and of its overlays. Processes go on, and are not in it.
+// errors.ErrUnsupported says that this host can't.
 func (s *Sandbox) Snapshot(ctx context.Context) (*Snapshot, error) {
 	snapshot, err := s.box.Snapshot(ctx)
 	if err != nil {
@@ -83,7 +90,7 @@ func (s *Sandbox) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return &Snapshot{snapshot}, nil
 }
 
-// Restore makes the sandbox what it was when the snapshot was made. Processes end.
+// Restore makes the files what they were when the snapshot was made. Processes end.
 func (s *Sandbox) Restore(ctx context.Context, snapshot *Snapshot) error {
 	return s.box.Restore(ctx, snapshot.s)
 }
@@ -92,13 +99,13 @@ func (s *Sandbox) Restore(ctx context.Context, snapshot *Snapshot) error {
 // could not be removed, or a fault that ended the sandbox before; a limit of its own, or its context, that did is in the report. It may be called again.
 func (s *Sandbox) Close() (*BoxReport, error) { return s.box.Close() }
 
-// Snapshot is a sandbox written down.
+// Snapshot is the files of a sandbox, written down.
 type Snapshot struct{ s backend.Snapshot }
 
 // ID names it.
 func (s *Snapshot) ID() string { return s.s.ID() }
 
-// Close throws it away.
+// Close lets go of it. One that is kept in a directory stays there.
 func (s *Snapshot) Close() error { return s.s.Close() }
 
 // Files are those of a sandbox, under absolute names as seen inside: symbolic links lead nowhere else, what is hidden

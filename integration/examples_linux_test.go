@@ -100,3 +100,73 @@ func TestTryMakesAnEnvironmentWithoutPytest(t *testing.T) {
 		}
 	}
 }
+
+// The loops of an agent: a step that fails is taken back, what the others changed is applied.
+func TestAgentsTakeBackWhatFails(t *testing.T) {
+	needs(t, "userns")
+	needs(t, "overlay")
+	agent := filepath.Join(scene.programs, "agent")
+	script, err := filepath.Abs("../examples/agent/agent.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		argv []string
+		said string
+	}{
+		"in Go":      {[]string{agent, "-apply"}, "applied 1"},
+		"in a shell": {[]string{"/bin/sh", script, "apply"}, "applied 1 change of session"},
+	} {
+		dir, own := t.TempDir(), t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "old"), []byte("as it was\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(c.argv[0], c.argv[1:]...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "CONFINE="+filepath.Join(scene.programs, "confine"), "HOME="+own, "XDG_RUNTIME_DIR="+own, "XDG_STATE_HOME="+own)
+		cmd.Stdin = strings.NewReader("echo hello >greeting\nrm -rf ./*; false\ncat greeting old\n")
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "taken back\n") || !strings.Contains(string(out), "hello\nas it was\n") || !strings.Contains(string(out), c.said) {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+		for file, want := range map[string]string{"greeting": "hello\n", "old": "as it was\n"} {
+			if text, err := os.ReadFile(filepath.Join(dir, file)); string(text) != want {
+				t.Errorf("%s: %s: %q, %v", name, file, text, err)
+			}
+		}
+	}
+}
+
+// The units are ones for systemd, and ask for nothing that it doesn't know.
+func TestUnitsOfSystemd(t *testing.T) {
+	needs(t, "program:systemd-analyze")
+	dir := t.TempDir()
+	var user, system []string
+	units, err := filepath.Glob("../examples/systemd/confine-serve*")
+	if err != nil || len(units) != 4 {
+		t.Fatal(units, err)
+	}
+	for _, unit := range units {
+		text, err := os.ReadFile(unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(dir, filepath.Base(unit))
+		at := strings.ReplaceAll(string(text), "/usr/local/bin/confine ", filepath.Join(scene.programs, "confine")+" ")
+		if err := os.WriteFile(name, []byte(at), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(name, "system.") {
+			system = append(system, name)
+		} else {
+			user = append(user, name)
+		}
+	}
+	for manager, names := range map[string][]string{"--user": user, "--system": system} {
+		cmd := exec.Command("systemd-analyze", append([]string{"verify", manager}, names...)...)
+		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir)
+		if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "confine-serve") {
+			t.Errorf("%s: %v\n%s", manager, err, out)
+		}
+	}
+}

@@ -93,6 +93,9 @@ func makePrograms() error {
 	} else if err := build(confine, ".."); err != nil {
 		return err
 	}
+	if err := build(filepath.Join(scene.programs, "agent"), "../examples/agent"); err != nil {
+		return err
+	}
 	if err := build(filepath.Join(scene.programs, "confine-server"), "../cmd/confine-server"); err != nil {
 		return err
 	}

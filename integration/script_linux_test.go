@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,7 +31,7 @@ func TestScripts(t *testing.T) {
 // passedOn are variables of the caller's that tool chains need. Everything else
 // that a script finds is made for it.
 var passedOn = []string{
-	"GOROOT", "GOTOOLCHAIN", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "PYENV_ROOT", "JAVA_HOME", "CARGO_HOME", "RUSTUP_HOME", "LANG",
+	"GOROOT", "GOTOOLCHAIN", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "PYENV_ROOT", "JAVA_HOME", "CARGO_HOME", "RUSTUP_HOME", "LANG", "CONFINE_SDKS",
 }
 
 // prepare gives a script a binary of its own, by which everything that is left
@@ -89,9 +90,26 @@ func condition(cond string) (bool, error) {
 	if module, ok := strings.CutPrefix(cond, "debian:"); ok {
 		return hasModule("/usr/bin/python3", module, cond)
 	}
+	if name, ok := strings.CutPrefix(cond, "sdk:"); ok {
+		return hasSDK(name, cond)
+	}
 	ok, err := host.Has(cond)
 	if err != nil || ok {
 		return ok, err
+	}
+	return false, host.MustRun(cond)
+}
+
+// hasSDK says whether somebody's package was installed for these tests, below CONFINE_SDKS.
+func hasSDK(name, cond string) (bool, error) {
+	file, ok := map[string]string{"python": "python/bin/python", "js": "js/node_modules/e2b/package.json"}[name]
+	if !ok {
+		return false, fmt.Errorf("unknown condition %q", cond)
+	}
+	if dir := os.Getenv("CONFINE_SDKS"); dir != "" {
+		if _, err := os.Stat(filepath.Join(dir, file)); err == nil {
+			return true, nil
+		}
 	}
 	return false, host.MustRun(cond)
 }

@@ -65,7 +65,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	cmd.Env = []string{
 		"PATH=" + systemPath(), "HOME=" + filepath.Join(dir, "home"), "TMPDIR=" + filepath.Join(dir, "tmp"),
 		"LANG=C.UTF-8", "GOFLAGS=" + os.Getenv("GOFLAGS"), programsVar + "=" + scene.programs,
-		"CONFINE_MUST_RUN=" + os.Getenv("CONFINE_MUST_RUN"),
+		"CONFINE_MUST_RUN=" + os.Getenv("CONFINE_MUST_RUN"), "CONFINE_SDKS=" + os.Getenv("CONFINE_SDKS"),
 	}
 	if os.Getenv("GOCOVERDIR") != "" {
 		cmd.Env = append(cmd.Env, "GOCOVERDIR="+filepath.Join(dir, "cover"))

@@ -36,16 +36,22 @@ type box struct {
 	ending          // why there is no box, or none any more
 	last   []func() // what is to be closed when nobody is left
 
-	watch *watch.Watch
-	masks *masks
-	trees *disk.Watchdog
-
+	pings
+	guards
 	counters
 	standing
 	closed   *handoff.Closed // the init has reaped everybody else; nil: not yet
 	network  network
 	overlays overlays
+	stacks   stacks
 	aftermath
+}
+
+// guards look at what is inside, as long as there is something.
+type guards struct {
+	watch *watch.Watch
+	masks *masks
+	trees *disk.Watchdog
 }
 
 // mailbox is how others have the loop do something.
@@ -78,7 +84,7 @@ type ending struct {
 
 func newBox(p *plan.Plan, child *process, group *cgroup.Group, o *Options) *box {
 	return &box{
-		plan: p, ledger: maps.Clone(p.Ledger), child: child, counters: counters{group: group}, opts: o, overlays: overlays{scratch: -1, began: coarse()},
+		plan: p, ledger: maps.Clone(p.Ledger), child: child, counters: counters{group: group}, opts: o, overlays: overlays{scratch: -1, began: coarse()}, stacks: stacks{below: -1},
 		mailbox: mailbox{make(chan func()), make(chan struct{})}, open: make(chan struct{}), jobs: map[uint32]*job{},
 	}
 }
@@ -108,7 +114,7 @@ func (b *box) begin(only *job) *SetupError {
 		only.exec.Last, only.exec.Modes = true, only.opts.Terminal.Modes()
 		b.jobs[only.exec.ID] = only
 	}
-	if err := b.child.send(b.plan, b.group); err != nil {
+	if err := b.child.send(b.plan, b.stacks.below, b.group); err != nil {
 		return err
 	}
 	if only != nil && !watch.Awaited(b.plan) {
@@ -218,6 +224,8 @@ func (b *box) hear(e event) {
 		}
 	case *handoff.Built:
 		b.hearBuilt(e.built(m))
+	case *handoff.Ping:
+		b.pinged(m)
 	case *handoff.Closed:
 		b.use(&m.Used)
 		b.closed = m
@@ -257,6 +265,7 @@ func (b *box) use(u *handoff.Usage) {
 func (b *box) hearBuilt(x *built) {
 	b.network.nameProcesses(x.proc)
 	b.ready, b.places = true, slices.Concat(x.Uppers, x.Places)
+	b.stacks.hold(x, b.plan)
 	if err := b.overlays.hold(x.scratch, x.Uppers); err != nil {
 		x.close()
 		b.broken(err)
@@ -405,6 +414,7 @@ func (b *box) abandon() *SetupError {
 		b.child.discard()
 	}
 	b.network.end()
+	b.stacks.close()
 	return b.release()
 }
 
@@ -418,6 +428,7 @@ func (b *box) tidy() {
 		b.ledger.Weaken(status.Filesystem, status.ProtectedLeft, "a protected path that did not exist before could not be removed")
 	}
 	b.changes = b.review() // after what may have been put where it is kept is gone
+	b.stacks.close()
 }
 
 // gone waits for an init that close didn't wait for: the kernel has taken down its namespaces meanwhile.

@@ -47,6 +47,10 @@ func (r *refusals) heed(t *started, target int, at time.Time, gone <-chan struct
 		r.unheard(unix.Errno(t.NoListener))
 	}
 	r.readAudit(target)
+	if t.listener >= 0 && !r.box.plan.Files.Any() && nobodyUnder(t.listener) {
+		_ = unix.Close(t.listener)
+		return
+	}
 	if t.listener < 0 {
 		return
 	}
@@ -70,6 +74,13 @@ func (r *refusals) heed(t *started, target int, at time.Time, gone <-chan struct
 		case <-gone:
 		}
 	}()
+}
+
+// nobodyUnder says whether all who were under a filter have ended already, as short processes have: nothing can come.
+func nobodyUnder(listener int) bool {
+	fds := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return n == 1 && err == nil && fds[0].Revents&(unix.POLLIN|unix.POLLHUP) == unix.POLLHUP
 }
 
 // close stops listening to the calls of the target and of those that it has made.

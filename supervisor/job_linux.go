@@ -193,6 +193,7 @@ func (j *job) end() {
 	if j.out.setup == nil && !j.out.waited {
 		j.out.setup = j.failed
 	}
+	defer j.opts.gone()
 	defer close(j.gone)
 	for _, t := range []*time.Timer{j.wall, j.deadline, j.beat} {
 		if t != nil {
@@ -228,6 +229,9 @@ func (j *job) settle() {
 // deliver waits until the caller's side has what the target wrote. The target is
 // gone: what asks for an end now is about us.
 func (j *job) deliver(ctx context.Context) {
+	if j.io.endNow() {
+		return
+	}
 	slow := time.Duration(-1) // the caller's side may take as long as without us to read what is there
 	if j.out.cause != "" {
 		slow = initPatience

@@ -1,6 +1,10 @@
 package supervisor
 
 import (
+	"context"
+	"errors"
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -44,18 +48,21 @@ type built struct {
 	*handoff.Built
 	proc, scratch int   // their roots, or -1
 	sized         []int // roots of tmpfs of their own size
+	own, base     []int // stacks: with its scratch, and of what is below
 	ipc           []int // handoff.IPCTables
 }
 
 func (e *event) built(m *handoff.Built) *built {
 	b := &built{Built: m, proc: e.take(m.HasProc), scratch: e.take(m.HasScratch), sized: e.takeSome(m.Sized)}
+	stacks := e.takeSome(m.Stacks)
+	b.own, b.base = stacks[:min(2, len(stacks))], stacks[min(2, len(stacks)):]
 	b.ipc = e.takeSome(min(m.IPC, uint8(len(handoff.IPCTables))))
 	return b
 }
 
 // close lets go of what nobody has taken over.
 func (b *built) close() {
-	for _, fd := range append(append([]int{b.proc, b.scratch}, b.sized...), b.ipc...) {
+	for _, fd := range slices.Concat([]int{b.proc, b.scratch}, b.sized, b.own, b.base, b.ipc) {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
@@ -97,4 +104,50 @@ func listen(sock int) <-chan event {
 		}
 	}()
 	return events
+}
+
+// pings are the questions that an init has not answered yet. Only the loop touches them.
+type pings struct {
+	asked map[uint32]chan<- struct{}
+	last  uint32
+}
+
+// Ready waits until the init has shown that it waits for work: everything stands then, and its privileges are gone.
+func (s *Sandbox) Ready(ctx context.Context) error {
+	answered, failed := make(chan struct{}), make(chan error, 1)
+	var id uint32
+	if !s.box.do(func() {
+		p := &s.box.pings
+		if p.asked == nil {
+			p.asked = map[uint32]chan<- struct{}{}
+		}
+		p.last++
+		id = p.last
+		p.asked[id] = answered
+		failed <- s.box.child.ping(id)
+	}) {
+		return errEnded
+	}
+	if err := <-failed; err != nil {
+		return err
+	}
+	select {
+	case <-answered:
+		return nil
+	case <-s.box.over:
+		return errEnded
+	case <-ctx.Done():
+		s.box.do(func() { delete(s.box.asked, id) })
+		return ctx.Err()
+	}
+}
+
+var errEnded = errors.New("the sandbox has ended")
+
+// pinged: the init has answered.
+func (p *pings) pinged(m *handoff.Ping) {
+	if answered := p.asked[m.ID]; answered != nil {
+		delete(p.asked, m.ID)
+		close(answered)
+	}
 }

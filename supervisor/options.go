@@ -15,6 +15,9 @@ import (
 type Options struct {
 	// Stdin, Stdout and Stderr are the caller's descriptors; -1 is none.
 	Stdin, Stdout, Stderr int
+	// OpenStdout and OpenStderr, if not nil, give the descriptor when there is something to be written to it, which may be
+	// never. They are called at most once, from any goroutine.
+	OpenStdout, OpenStderr func() (fd int, err error)
 	// Limits are this process's own, narrower than the plan's; 0: none.
 	Limits struct {
 		Time   time.Duration
@@ -55,6 +58,8 @@ type Options struct {
 
 // Events are told while the run goes on.
 type Events struct {
+	// Gone, if not nil, is called when a process in a sandbox has ended, for whoever makes its report. It must not wait.
+	Gone func()
 	// Started is called when the target runs.
 	Started func()
 	// Attempt, if not nil, is called for each kind of attempt to reach something, when it
@@ -83,4 +88,10 @@ type Learning struct {
 	Passed func(all []denials.Denial, others int64)
 	// Peaks, if not nil, is told at the end of a watched run what single processes had.
 	Peaks func(files.Peaks)
+}
+
+func (o *Options) gone() {
+	if o.Gone != nil {
+		o.Gone()
+	}
 }

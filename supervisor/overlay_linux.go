@@ -2,8 +2,10 @@ package supervisor
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -23,6 +25,14 @@ type overlays struct {
 	scratch int // its root, or -1
 	uppers  []handoff.Upper
 	began   time.Time
+}
+
+// began is since when what somebody else changes in a tree is a conflict.
+func (b *box) began() time.Time {
+	if at := b.plan.Began; !at.IsZero() && at.Before(b.overlays.began) {
+		return at
+	}
+	return b.overlays.began
 }
 
 // coarse is the clock that file systems stamp with.
@@ -51,18 +61,33 @@ func (b *box) review() *status.Changes {
 		return nil
 	}
 	defer func() { _ = unix.Close(o.scratch) }()
+	if b.stacks.replaced {
+		return nil
+	}
+	scratch := o.scratch
+	b.stacks.mu.Lock()
+	defer b.stacks.mu.Unlock()
+	if len(b.stacks.own) > 0 { // unlike the other it holds what is mounted below
+		scratch = b.stacks.own[0]
+	}
+	return b.changed(scratch, b.plan.Keep)
+}
+
+// changed reads what was written to overlays until now.
+func (b *box) changed(scratch int, keepIn string) *status.Changes {
+	o := &b.overlays
 	var c status.Changes
 	lost, deep := 0, 0 // changes that are too many to be kept, or have paths that are too long
-	k := changes.Keeping{Start: o.began, Command: redact.Redact(b.plan.Exec.Argv), Protect: b.plan.Protect}
+	k := changes.Keeping{Start: b.began(), Command: redact.Redact(b.plan.Exec.Argv), Protect: b.plan.Protect}
 	for i := range b.plan.Overlays {
 		at := &b.plan.Overlays[i]
-		tree, err := o.open(at)
+		tree, err := o.open(scratch, &b.plan.Box, at)
 		if tree == nil && err == nil {
 			continue // it was never made
 		}
 		var set *changes.Set
 		if err == nil {
-			defer func() { _, _ = unix.Close(tree.Upper), unix.Close(tree.Lower) }()
+			defer closeTrees([]changes.Tree{*tree})
 			set, err = changes.Read(*tree, changes.Limits{})
 		}
 		if err != nil {
@@ -73,10 +98,10 @@ func (b *box) review() *status.Changes {
 		lost, deep = lost+set.Truncated, deep+set.Deep
 		k.Trees, k.Sets = append(k.Trees, *tree), append(k.Sets, set)
 	}
-	if b.plan.Keep == "" || c.Counts == (status.ChangeCounts{}) {
+	if keepIn == "" || c.Counts == (status.ChangeCounts{}) {
 		return &c
 	}
-	id, partly, err := keep(b.plan.Keep, k)
+	id, partly, err := keep(keepIn, k)
 	c.RunID, c.Kept = id, err == nil
 	if c.Error = missing(lost, deep, partly); err != nil {
 		c.Error = "the changes could not be kept: " + err.Error()
@@ -102,22 +127,26 @@ func missing(lost, deep, partly int) string {
 
 // open gives the two sides of one overlay, or none if the child took a fallback
 // or left it out.
-func (o *overlays) open(at *plan.Overlay) (*changes.Tree, error) {
+func (o *overlays) open(scratch int, box *handoff.Box, at *plan.Overlay) (*changes.Tree, error) {
 	for _, u := range o.uppers {
 		if u.Dst != at.Dst {
 			continue
 		}
-		const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-		upper, err := openUpper(o.scratch, strconv.FormatUint(uint64(u.Part), 10), flags)
+		upper, err := openUpper(scratch, u.Dir, dirFlags)
 		if err != nil {
 			return nil, err
 		}
-		lower, err := openTree(at.Path, flags, at.Dev, at.Ino)
+		lower, err := openTree(at.Path, dirFlags, at.Dev, at.Ino)
 		if err != nil {
 			_ = unix.Close(upper)
 			return nil, err
 		}
-		return &changes.Tree{Path: at.Path, Upper: upper, Lower: lower}, nil
+		t := &changes.Tree{Path: at.Path, Upper: upper, Lower: lower}
+		if t.Under, err = under(scratch, box, at.Dst); err != nil {
+			closeTrees([]changes.Tree{*t})
+			return nil, err
+		}
+		return t, nil
 	}
 	return nil, nil
 }
@@ -200,4 +229,144 @@ func keep(dir string, k changes.Keeping) (id string, partly int, err error) {
 	}
 	defer store.Close()
 	return store.Keep(k)
+}
+
+// stacks are mounts of the scratch of a box, and of those that it stands on. They are in no namespace, hold what is
+
+// mounted below them, and can each be attached once, by the child of another box.
+type stacks struct {
+	mu       sync.Mutex
+	below    int             // what it is to be built on, the caller's; or -1
+	own      []int           // with its own scratch; guarded by mu
+	base     []int           // of what is below alone; guarded by mu
+	noLayers string          // as handoff.Built says
+	places   []handoff.Upper // where something can be written, and where that is kept
+	files    int64           // that were there at first
+	closed   bool            // guarded by mu
+	replaced bool            // another box goes on in its place: nobody asks what was changed. The loop's
+}
+
+// hold takes over what the child has handed out.
+func (s *stacks) hold(x *built, p *plan.Plan) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.own, s.base, s.noLayers = x.own, x.base, x.NoLayers
+	var fs unix.Statfs_t
+	if len(s.own) > 0 && unix.Fstatfs(s.own[0], &fs) == nil {
+		s.files = int64(fs.Files - fs.Ffree)
+	}
+	for _, u := range slices.Concat(x.Uppers, x.Places) {
+		if u.Dst == "/" || slices.ContainsFunc(p.Box.Mounts, func(m handoff.Mount) bool { return m.Dst == u.Dst && IsPlace(&m) }) {
+			s.places = append(s.places, u)
+		}
+	}
+}
+
+// IsPlace says whether an entry of a mount table is a place where something can be written that is no tree of the caller's.
+
+// One that stands for what is hidden is none.
+func IsPlace(m *handoff.Mount) bool {
+	switch m.Kind {
+	case handoff.MountOverlay:
+		return true
+	case handoff.MountScratch, handoff.MountTmpfs:
+		return !m.ReadOnly && m.Mode&0o222 != 0
+	}
+	return false
+}
+
+func (s *stacks) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	closeAll(s.own)
+	closeAll(s.base)
+	s.own, s.base, s.closed = nil, nil, true
+}
+
+// Layer is what was written in a sandbox, in memory.
+type Layer struct {
+	Places []handoff.Upper
+	Files  int64 // that were in it at first
+	// Own are the mounts by which others can stand on it. They are the caller's from here on.
+	Own []int
+}
+
+// TakeLayer gives away the mounts of what was written in the sandbox, which has to be replaced then. There are none when
+
+// OpenPlaces opens directories of a scratch.
+func OpenPlaces(scratch int, places []handoff.Upper) (dirs map[string]int, err error) {
+	dirs = map[string]int{}
+	for _, u := range places {
+		fd, err := openPlace(scratch, u.Dir)
+		if err != nil {
+			for _, fd := range dirs {
+				_ = unix.Close(fd)
+			}
+			return nil, err
+		}
+		dirs[u.Dst] = fd
+	}
+	return dirs, nil
+}
+
+// openPlace is openUpper of what goes on to be used: its mode stays as it is.
+func openPlace(scratch int, dir string) (int, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(scratch, dir, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return -1, err
+	}
+	fd, err := openUpper(scratch, dir, dirFlags)
+	if mode := st.Mode & 0o7777; err == nil && mode&0o700 != 0o700 {
+		err = unix.Fchmod(fd, mode)
+	}
+	return fd, err
+}
+
+const dirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+
+// Changes says what was changed in overlays until now, and keeps it in a directory if that isn't empty. Nobody may
+
+// under opens what layers have of a place, the highest first. scratch is that of the box, which has others mounted below.
+func under(scratch int, box *handoff.Box, dst string) (fds []int, err error) {
+	below := ""
+	for _, l := range slices.Backward(box.Scratch.Layers) {
+		fd := -1
+		if l.Src != "" {
+			fd, err = openOf(&l, dst)
+		} else {
+			below += handoff.BelowDir + "/"
+			if at := slices.IndexFunc(l.Places, func(u handoff.Upper) bool { return u.Dst == dst }); at >= 0 {
+				fd, err = openPlace(scratch, below+l.Places[at].Dir)
+			}
+		}
+		if err != nil {
+			closeAll(fds)
+			return nil, err
+		}
+		if fd >= 0 {
+			fds = append(fds, fd)
+		}
+	}
+	return fds, nil
+}
+
+// openOf opens a place of a layer that is a directory; -1 if it has nothing there.
+func openOf(l *handoff.Layer, dst string) (int, error) {
+	top, err := openTree(l.Src, unix.O_PATH|unix.O_DIRECTORY, l.Dev, l.Ino)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(top)
+	fd, err := unix.Openat2(top, "./"+strings.TrimPrefix(dst, "/"), &unix.OpenHow{Flags: dirFlags, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS})
+	if err == unix.ENOENT {
+		return -1, nil
+	}
+	return fd, err
+}
+
+// closeTrees lets go of the sides of trees.
+func closeTrees(trees []changes.Tree) {
+	for _, t := range trees {
+		closeAll(append([]int{t.Upper, t.Lower}, t.Under...))
+	}
 }

@@ -31,10 +31,11 @@ type Sandbox struct {
 }
 
 // Build carries out the part of a plan that is about the box. Cancelling ctx ends the sandbox with everybody in it, at
-// any time. Where there is no sandbox, there is a report that says why.
-func (p *Prepared) Build(ctx context.Context, pl *plan.Plan, group *cgroup.Group) (*Sandbox, *status.Report) {
+// any time. stack is a mount of what it stands on, as the plan says, or -1; it is used up. Where there is no sandbox, there is a report that says why.
+func (p *Prepared) Build(ctx context.Context, pl *plan.Plan, stack int, group *cgroup.Group) (*Sandbox, *status.Report) {
 	child, failed := p.begun()
 	b := newBox(pl, child, group, p.opts)
+	b.stacks.below = stack
 	if failed == nil {
 		failed = b.begin(nil)
 	}
@@ -91,6 +92,7 @@ func (s *Sandbox) Start(e *handoff.Exec, o Options, judge denials.Judge, refuses
 	if err != nil {
 		return nil, &SetupError{Step: "streams", Op: "pipe", Errno: errnoOf(err)}
 	}
+	io.later = true
 	j := newJob(s.box, &exec, &o, io)
 	j.refused.judge, j.refused.refuses = judge, refuses
 	failed := make(chan *SetupError, 1)
@@ -191,12 +193,20 @@ func (s *Sandbox) Done() <-chan struct{} { return s.ended }
 
 // Close ends the sandbox and everybody in it, waits until nothing of it is left, and says what all of it came to. It may
 // be called again.
-func (s *Sandbox) Close() *status.BoxReport {
+func (s *Sandbox) Close() *status.BoxReport { return s.close("the sandbox was closed") }
+
+// Replace is Close of a sandbox in whose place another goes on: what it has changed isn't looked at.
+func (s *Sandbox) Replace(why string) *status.BoxReport {
+	s.box.do(func() { s.box.stacks.replaced = true })
+	return s.close(why)
+}
+
+func (s *Sandbox) close(why string) *status.BoxReport {
 	b := s.box
 	b.do(func() {
 		s.closing = true
 		for _, j := range b.jobs {
-			j.because(status.CauseCaller, "the sandbox was closed")
+			j.because(status.CauseCaller, why)
 		}
 		b.child.close()
 	})
@@ -230,4 +240,125 @@ func (s *Sandbox) Close() *status.BoxReport {
 		report.SetupError = failed.report()
 	}
 	return report
+}
+
+// NoLayers is why nothing can stand on what is written in the sandbox: the call that failed. Empty: something can.
+func (s *Sandbox) NoLayers() string {
+	switch {
+	case !s.box.plan.Box.Scratch.HandOut:
+		return "mount namespace"
+	case s.box.plan.Box.Root.ReadOnly, s.box.fellBack.RootReadOnly, s.box.fellBack.OverlayReadOnly:
+		return "overlay"
+	}
+	return s.box.stacks.noLayers
+}
+
+// TakeBase gives away the mounts of what the sandbox stands on.
+func (s *Sandbox) TakeBase() []int {
+	x := &s.box.stacks
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	defer func() { x.base = nil }()
+	return x.base
+}
+
+// it has ended.
+func (s *Sandbox) TakeLayer() *Layer {
+	x := &s.box.stacks
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	defer func() { x.own = nil }()
+	return &Layer{Places: x.places, Files: x.files, Own: x.own}
+}
+
+// GiveBack gives back what TakeLayer gave.
+func (s *Sandbox) GiveBack(l *Layer) {
+	x := &s.box.stacks
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		closeAll(l.Own)
+		return
+	}
+	x.own = l.Own
+}
+
+// Written opens what was written in each place. Nobody may write there as long as that is read.
+func (s *Sandbox) Written() (dirs map[string]int, err error) {
+	x := &s.box.stacks
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.own) == 0 {
+		return nil, unix.ESRCH
+	}
+	return OpenPlaces(x.own[0], x.places)
+}
+
+// Alone says whether nobody is inside but the init.
+func (s *Sandbox) Alone() (alone bool, err error) {
+	asked := make(chan struct{})
+	if !s.box.do(func() {
+		defer close(asked)
+		if len(s.box.jobs) > 0 { // it may not have been forked yet
+			return
+		}
+		alone, err = s.box.watch.Alone()
+	}) {
+		return false, unix.ESRCH
+	}
+	<-asked
+	return alone, err
+}
+
+// CPU is what everybody inside has used until now, as far as that is seen.
+func (s *Sandbox) CPU() (used time.Duration) {
+	asked := make(chan struct{})
+	if s.box.do(func() {
+		defer close(asked)
+		used = time.Duration(s.box.watch.Load().CPUMS) * time.Millisecond
+	}) {
+		<-asked
+	}
+	return used
+}
+
+// Pause stops everybody inside until resume is called. Who can't be stopped is an error. Nobody may be started meanwhile.
+func (s *Sandbox) Pause(ctx context.Context) (resume func(), err error) {
+	var stop func() (func(), error)
+	for {
+		asked, begun := make(chan struct{}), true
+		if !s.box.do(func() {
+			defer close(asked)
+			for _, j := range s.box.jobs { // one that was asked for, and isn't there yet, would begin to run later
+				begun = begun && (j.targetStarted || j.out.waited || j.out.setup != nil || j.out.exec != nil)
+			}
+			if begun {
+				stop, err = s.box.watch.Pause()
+			}
+		}) {
+			return nil, unix.ESRCH
+		}
+		if <-asked; err != nil {
+			return nil, err
+		}
+		if begun {
+			return stop()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// write there meanwhile.
+func (s *Sandbox) Changes(keep string) (*status.Changes, error) {
+	x := &s.box.stacks
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.own) == 0 {
+		return nil, unix.ESRCH
+	}
+	return s.box.changed(x.own[0], keep), nil
 }

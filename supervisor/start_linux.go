@@ -105,12 +105,15 @@ func (c *cloning) wait() (*process, *SetupError) {
 	return nil, failed
 }
 
-// send writes the id maps and sends the plan, and with it the way into the group.
-func (c *process) send(p *plan.Plan, group *cgroup.Group) *SetupError {
+// send writes the id maps and sends the plan, and with it what the box stands on, or -1, and the way into the group.
+func (c *process) send(p *plan.Plan, stack int, group *cgroup.Group) *SetupError {
 	if err := c.writeMaps(p); err != nil {
 		return err
 	}
 	var fds []int
+	if p.Box.Scratch.Stacked = stack >= 0; p.Box.Scratch.Stacked {
+		fds = append(fds, stack)
+	}
 	if group != nil {
 		dir, procs := group.Join()
 		// The kernel judges the one by who clones: not another user.
@@ -230,6 +233,11 @@ func (c *process) exec(e *handoff.Exec, stdio [3]int) error {
 		return nil // as above
 	}
 	return err
+}
+
+// ping asks a child for an answer.
+func (c *process) ping(id uint32) error {
+	return linux.SendFrame(c.sock, handoff.Encode(&handoff.Ping{ID: id}))
 }
 
 // close has a child end everybody, tell what they used, and end.

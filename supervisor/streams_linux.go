@@ -27,11 +27,15 @@ type streams struct {
 	source [3]int // our ends of 1 and 2
 	out    [3]*output.Stream
 	begun  bool
+	later  bool // the pump may start a moment later
 	err    error
 	watch  atomic.Pointer[watch.Watch] // that looks when something is written to 2
 
 	mu     sync.Mutex
 	master int // of the pty, where no terminal of the caller's gives it its size; else -1. Guarded by mu
+	// A size that was asked for before the child has sent the pty; ended: it won't any more. Guarded by mu.
+	size  *unix.Winsize
+	ended bool
 }
 
 func openStreams(tty [3]bool, o *Options) (*streams, error) {
@@ -76,6 +80,10 @@ func (s *streams) handedOver() {
 // onPTY says whether some stream is a pty, which comes with the target.
 func (s *streams) onPTY() bool { return s.tty != [3]bool{} }
 
+// pumpAfter is how long the pump of a process in a sandbox waits for its end: one that has a thread of its own takes more than
+// a short process.
+const pumpAfter = 2 * time.Millisecond
+
 // begin starts to move bytes. pty is the master that the child made, or -1.
 func (s *streams) begin(pty int) error {
 	for fd := 1; fd <= 2; fd++ {
@@ -93,7 +101,11 @@ func (s *streams) begin(pty int) error {
 		}
 	}
 	s.begun = true
-	s.pump.Start()
+	if s.later && pty < 0 {
+		s.pump.StartSoon(pumpAfter)
+	} else {
+		s.pump.Start()
+	}
 	return nil
 }
 
@@ -106,9 +118,9 @@ func (s *streams) relay(fd, source int, keys output.Keys) (err error) {
 	case s.opts.Capture:
 		c.Dst = -1
 	case fd == 1:
-		c.Dst, c.Guard = s.opts.Stdout, s.opts.OutGuard
+		c.Dst, c.Open, c.Guard = s.opts.Stdout, s.opts.OpenStdout, s.opts.OutGuard
 	default:
-		c.Dst, c.Guard = s.opts.Stderr, s.opts.ErrGuard
+		c.Dst, c.Open, c.Guard = s.opts.Stderr, s.opts.OpenStderr, s.opts.ErrGuard
 	}
 	s.out[fd], err = s.pump.Output(c)
 	return err
@@ -134,7 +146,13 @@ func (s *streams) beginPTY(pty int) error {
 		}
 		s.mu.Lock()
 		s.master = master
+		if s.size != nil {
+			err = unix.IoctlSetWinsize(master, unix.TIOCSWINSZ, s.size)
+		}
 		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
 		if s.opts.Resizer != nil {
 			s.opts.Resizer(s.resize)
 		}
@@ -169,16 +187,32 @@ func (s *streams) keyboard() (fd int, keys output.Keys) {
 func (s *streams) resize(rows, cols uint16) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.master < 0 {
+	size := &unix.Winsize{Row: rows, Col: cols}
+	switch {
+	case s.master >= 0:
+		return unix.IoctlSetWinsize(s.master, unix.TIOCSWINSZ, size)
+	case s.ended || s.tty == [3]bool{} || s.opts.Terminal != nil:
 		return unix.ENOTTY
 	}
-	return unix.IoctlSetWinsize(s.master, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+	s.size = size // until the pty is here
+	return nil
 }
 
-// end waits until the caller has what the target wrote.
-func (s *streams) end(patience time.Duration) {
+// endNow is end where nobody has to be waited for; else it is false.
+func (s *streams) endNow() bool {
+	if !s.begun || !s.pump.EndNow() {
+		return false
+	}
+	s.closeRest()
+	s.wrapUp()
+	return true
+}
+
+// closeRest closes what the pump has no part in.
+func (s *streams) closeRest() {
 	s.handedOver()
 	s.mu.Lock()
+	s.ended = true
 	if s.master >= 0 {
 		_ = unix.Close(s.master)
 		s.master = -1
@@ -190,16 +224,26 @@ func (s *streams) end(patience time.Duration) {
 			s.source[i] = -1
 		}
 	}
+}
+
+// end waits until the caller has what the target wrote.
+func (s *streams) end(patience time.Duration) {
+	s.closeRest()
 	if !s.begun {
 		patience = 0 // nothing was moved; only to close what is open
 	}
 	if s.err = s.pump.End(patience); s.err == nil { // else the streams may still be in use
-		s.emptyLeft()
-		s.undelivered()
-		for fd, out := range s.out {
-			if s.opts.Last != nil && out != nil && (fd == 2 || s.tty[2]) {
-				s.opts.Last(out.Last())
-			}
+		s.wrapUp()
+	}
+}
+
+// wrapUp tells what there is to tell when all was moved.
+func (s *streams) wrapUp() {
+	s.emptyLeft()
+	s.undelivered()
+	for fd, out := range s.out {
+		if s.opts.Last != nil && out != nil && (fd == 2 || s.tty[2]) {
+			s.opts.Last(out.Last())
 		}
 	}
 }

@@ -51,7 +51,15 @@ func Run(t *testing.T, target Target) {
 		{"permissions and names", s.permissionsAndNames},
 		{"watching", s.watching},
 		{"ends", s.ends},
-		{"snapshots", s.snapshots},
+		{"snapshots", layered{s}.snapshots},
+		{"snapshots diverge", layered{s}.divergence},
+		{"what was removed", layered{s}.removals},
+		{"forks", layered{s}.forks},
+		{"forks of who is busy", layered{s}.busyForks},
+		{"beginnings", layered{s}.beginnings},
+		{"changes so far", layered{s}.changesSoFar},
+		{"snapshots of others", layered{s}.otherPlaces},
+		{"snapshots that were thrown away", layered{s}.thrownAway},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -320,7 +328,14 @@ func (s suite) terminals(t *testing.T) {
 	if got := s.says(t, box, &backend.Exec{TTY: &backend.WinSize{Rows: 17, Cols: 71}}, "size"); strings.TrimSpace(got) != "17 71" {
 		t.Errorf("%q", got)
 	}
-	p, _ := s.start(t, box, nil, "sleep")
+	// At once after its start, too.
+	p, _ := s.start(t, box, &backend.Exec{TTY: &backend.WinSize{Rows: 17, Cols: 71}}, "sleep")
+	if err := p.Resize(backend.WinSize{Rows: 18, Cols: 72}); err != nil {
+		t.Error(err)
+	}
+	_ = p.Signal(os.Kill)
+	p.Wait()
+	p, _ = s.start(t, box, nil, "sleep")
 	if err := p.Resize(backend.WinSize{Rows: 1, Cols: 1}); err == nil {
 		t.Error("a terminal that isn't there has another size")
 	}
@@ -382,37 +397,6 @@ func (s suite) ends(t *testing.T) {
 	<-box.Done()
 	if _, err := box.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-func (s suite) snapshots(t *testing.T) {
-	box := s.open(t)
-	before, err := box.Snapshot(t.Context())
-	if !s.Snapshots {
-		if !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%v", err)
-		}
-		return
-	}
-	if err != nil || before.ID() == "" {
-		t.Fatal(before, err)
-	}
-	s.says(t, box, nil, "write", "/tmp/later", "x")
-	p, _ := s.start(t, box, nil, "sleep")
-	if err := box.Restore(t.Context(), before); err != nil {
-		t.Fatal(err)
-	}
-	if r := p.Wait(); r.Status == status.OK {
-		t.Errorf("what ran at a restore: %s", r.Status)
-	}
-	if _, err := box.Files().Stat("/tmp/later"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("made after the snapshot: %v", err)
-	}
-	if err := before.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := box.Restore(t.Context(), before); err == nil {
-		t.Error("restored from what was thrown away")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -257,6 +258,19 @@ func (s suite) watching(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s is watched", what)
 		}
+	}
+	var many []backend.Watcher
+	for err == nil && len(many) < 100 {
+		var w backend.Watcher
+		if w, err = f.Watch("/tmp", false); err == nil {
+			many = append(many, w)
+		}
+	}
+	if !errors.Is(err, syscall.EMFILE) || len(many) < 10 {
+		t.Errorf("%d watchers, %v", len(many), err)
+	}
+	for _, w := range many {
+		all(t, w.Close())
 	}
 	all(t, f.Mkdir("/tmp/gone", 0o700))
 	gone, err := f.Watch("/tmp/gone", true)

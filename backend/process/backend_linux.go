@@ -7,11 +7,14 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/process/internal/boxfiles"
+	"github.com/confine-run/confine/backend/process/internal/layers"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
@@ -59,15 +62,25 @@ func specOf(policy *config.Policy, c *Command) *backend.Spec {
 
 func (p boxPlan) Ledger() status.Ledger { return status.Ledger(p.Plan.Ledger) }
 
-// Key leaves out what is about one process, and what is only said: the ledger and the notices.
+// Key leaves out what is about one process, and what is only said: the ledger and the notices. What every process of the
+// sandbox begins with, its environment, filter and limits, counts.
 func (p boxPlan) Key() [32]byte {
 	box := p.Plan.Plan
-	box.Exec, box.Ledger, box.Notices, box.Box.TempDir = handoff.Exec{}, nil, nil, ""
+	box.Ledger, box.Notices, box.Box.TempDir = nil, nil, ""
+	e := &box.Exec
+	e.ID, e.Argv, e.Last, e.TTY, e.Rows, e.Cols, e.Modes = 0, nil, false, [3]bool{}, 0, 0, nil
+	if e.SeccompPass != 0 {
+		e.SeccompPass = 1 // that there is such a number; it is another each time
+	}
+	from := ""
+	if p.spec.From != nil {
+		from = p.spec.From.ID()
+	}
 	text, err := json.Marshal(struct {
 		Plan plan.Plan
-		Env  []string
-		Dir  string
-	}{box, p.Plan.Exec.Env, p.Plan.Exec.Dir})
+		Exec handoff.Exec
+		From string
+	}{box, *e, from})
 	if err != nil {
 		panic(err) // plain data
 	}
@@ -97,37 +110,110 @@ func (b Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, er
 
 // Open plans a sandbox, once, while its init is being started, and has that build it.
 func (Backend) Open(ctx context.Context, s *backend.Spec) (backend.Sandbox, *status.Report, error) {
-	command := commandOf(s)
-	command.Boxed = true
-	box, made, r, err := Open(ctx, s.Policy, command, unconnected)
-	if err != nil || r != nil {
+	g, err := groundOf(ctx, s.From)
+	if err != nil {
+		return nil, nil, err
+	}
+	box, r, err := openOn(ctx, s, g, nil)
+	if box == nil {
 		return nil, r, err
 	}
-	return &sandbox{box: box, plan: made, spec: s, root: rootOf(box, made.tier)}, nil, nil
+	return box, nil, nil
 }
 
-// sandbox is one that was built.
+// sandbox is one that was built. When it is restored or forked another box goes on in its place.
 type sandbox struct {
-	box  *supervisor.Sandbox
-	plan *Plan
+	life context.Context
 	spec *backend.Spec
 	root *boxfiles.Root
+	// digest is the policy's, made once: that takes a tenth of a short process's time.
+	digest func() string
+
+	// work is held for writing while it is written down or replaced: nobody starts meanwhile.
+	work    sync.RWMutex
+	store   *layers.Store       // its own snapshots; nil: there was none yet. Guarded by work
+	earlier []*status.BoxReport // of the boxes that it was; guarded by work
+	failed  *status.SetupError  // why it could not go on in another box; guarded by work
+
+	mu sync.Mutex
+	standing
+	replacing bool // the end of the box is none of the sandbox; guarded by mu
+
+	over   chan struct{} // closed when it has ended
+	end    func()        // closes it
+	ending context.Context
+	stop   context.CancelFunc // what is under way, since it is being closed
 
 	closed sync.Once
 	report *status.BoxReport
 }
 
-// rootOf gives the root directory of a sandbox, and none where there is no mount namespace: those files would be the caller's.
-func rootOf(box *supervisor.Sandbox, t tier) *boxfiles.Root {
-	if t == tierNoNS {
-		return boxfiles.NewRoot(func() (int, error) { return -1, errors.ErrUnsupported })
+// standing is a box, and what it stands on. Guarded by mu of its sandbox.
+type standing struct {
+	box     *supervisor.Sandbox
+	plan    *Plan
+	ground  *layers.Ground
+	started bool // somebody was, who may have written
+}
+
+// openOn builds a sandbox on what others have left, which is its own then. like is the plan of another sandbox, where it is
+// known on which tier there are any.
+func openOn(ctx context.Context, s *backend.Spec, g *layers.Ground, like *Plan) (*sandbox, *status.Report, error) {
+	at, r, err := build(ctx, s, g, like, 0)
+	if at == nil {
+		g.Drop()
+		return nil, r, err
 	}
-	return boxfiles.NewRoot(box.Root)
+	box := &sandbox{
+		life: ctx, spec: s, standing: *at, root: boxfiles.NewRoot(rootOf(at)), over: make(chan struct{}),
+		digest: sync.OnceValue(s.Policy.Digest),
+	}
+	go box.digest()
+	box.end = sync.OnceFunc(func() { close(box.over) })
+	box.ending, box.stop = context.WithCancel(context.Background())
+	go box.await(at.box)
+	return box, nil, nil
+}
+
+// build builds a box. used is what CPU time boxes before it have used, in whose place it goes on.
+func build(ctx context.Context, s *backend.Spec, g *layers.Ground, like *Plan, used time.Duration) (*standing, *status.Report, error) {
+	command := commandOf(s)
+	command.Boxed, command.ground, command.like, command.used = true, g, like, used
+	box, made, r, err := Open(ctx, s.Policy, command, unconnected)
+	if err != nil || r != nil {
+		return nil, r, err
+	}
+	return &standing{box: box, plan: made, ground: g}, nil, nil
+}
+
+// await tells when a box has ended in whose place no other goes on.
+func (s *sandbox) await(box *supervisor.Sandbox) {
+	<-box.Done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.box == box && !s.replacing {
+		s.end()
+	}
+}
+
+// now is the box that there is, with what is known of it.
+func (s *sandbox) now() standing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.standing
+}
+
+// rootOf gives what opens the root directory of a box. There is none without a mount namespace: those files would be the caller's.
+func rootOf(at *standing) func() (int, error) {
+	if at.plan.tier == tierNoNS {
+		return func() (int, error) { return -1, errors.ErrUnsupported }
+	}
+	return at.box.Root
 }
 
 // Files are those that processes inside see.
 func (s *sandbox) Files() backend.Files {
-	c := &s.plan.Box
+	c := &s.now().plan.Box
 	return boxfiles.Files{Root: s.root, UID: c.UID, GID: c.GID}
 }
 
@@ -139,7 +225,13 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	x := s.plan.Exec
+	s.work.RLock()
+	defer s.work.RUnlock()
+	s.mu.Lock()
+	s.started = true
+	s.mu.Unlock()
+	at := s.now()
+	x := at.plan.Exec
 	x.Argv, x.Env = e.Argv, withEnv(x.Env, e.Env)
 	if e.Dir != "" {
 		x.Dir = e.Dir
@@ -153,7 +245,23 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 	if err != nil {
 		return nil, err
 	}
-	p, failed := s.box.Start(&x, w.options, s.plan.judge(), s.plan.refuses)
+	running := &process{wires: w}
+	w.options.Gone = func() {
+		if !running.awaited.Load() { // else whoever waits makes it
+			go running.report()
+		}
+	}
+	command := commandOf(s.spec)
+	command.Argv = e.Argv
+	started := make(chan func() bool, 1)
+	running.report = sync.OnceValue(func() *status.Report {
+		defer (<-started)()
+		r := running.p.Wait(context.Background())
+		w.close()
+		r.PolicyDigest = s.digest()
+		return explained(r, s.spec.Policy, command)
+	})
+	p, failed := at.box.Start(&x, w.options, at.plan.judge(), at.plan.refuses)
 	if failed != nil {
 		w.close()
 		if failed.Errno == unix.ESRCH {
@@ -161,24 +269,19 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 		}
 		return nil, failed
 	}
-	command := commandOf(s.spec)
-	command.Argv = e.Argv
-	running := &process{p: p, wires: w}
-	running.report = sync.OnceValue(func() *status.Report {
-		defer context.AfterFunc(ctx, func() { _ = p.Signal(unix.SIGKILL) })()
-		r := p.Wait(context.Background())
-		w.close()
-		return explained(r, s.spec.Policy, command)
-	})
-	go running.report()
+	running.p = p
+	started <- context.AfterFunc(ctx, func() { _ = p.Signal(unix.SIGKILL) })
 	return running, nil
 }
 
+// Ready waits until its init has shown that it waits for work.
+func (s *sandbox) Ready(ctx context.Context) error { return s.now().box.Ready(ctx) }
+
 // Ledger says what it was built to enforce.
-func (s *sandbox) Ledger() status.Ledger { return s.plan.Plan.Ledger }
+func (s *sandbox) Ledger() status.Ledger { return s.now().plan.Plan.Ledger }
 
 // Done is closed when it has ended.
-func (s *sandbox) Done() <-chan struct{} { return s.box.Done() }
+func (s *sandbox) Done() <-chan struct{} { return s.over }
 
 // Close ends everybody inside.
 func (s *sandbox) Close() (*status.BoxReport, error) {
@@ -190,27 +293,32 @@ func (s *sandbox) Close() (*status.BoxReport, error) {
 }
 
 func (s *sandbox) close() {
+	s.stop()
+	s.work.Lock()
+	defer s.work.Unlock()
 	s.root.Close()
-	r := s.box.Close()
+	at := s.now()
+	r := sum(append(s.earlier, at.box.Close()))
+	if r.SetupError == nil {
+		r.SetupError = s.failed
+	}
+	s.end()
+	at.ground.Drop()
+	if s.store != nil {
+		s.store.Drop()
+	}
 	whole := backend.Complete(&status.Report{Enforced: r.Enforced, LimitsHit: r.LimitsHit, Violations: r.Violations}, s.spec)
 	r.Version, r.Profile, r.PolicyDigest, r.Host = whole.Version, whole.Profile, whole.PolicyDigest, whole.Host
 	r.Enforced, r.LimitsHit, r.Violations = whole.Enforced, whole.LimitsHit, whole.Violations
 	s.report = r
 }
 
-// Snapshot is not supported: processes can't be written down.
-func (s *sandbox) Snapshot(context.Context) (backend.Snapshot, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Restore is not supported either.
-func (s *sandbox) Restore(context.Context, backend.Snapshot) error { return errors.ErrUnsupported }
-
 // process is one in a sandbox.
 type process struct {
-	p      *supervisor.Process
-	wires  *wires
-	report func() *status.Report
+	p       *supervisor.Process
+	wires   *wires
+	awaited atomic.Bool
+	report  func() *status.Report // made once
 }
 
 func (p *process) Signal(sig os.Signal) error {
@@ -226,12 +334,20 @@ func (p *process) Signal(sig os.Signal) error {
 
 func (p *process) Resize(size backend.WinSize) error { return p.p.Resize(size.Rows, size.Cols) }
 
-func (p *process) Wait() *status.Report { return p.report() }
+func (p *process) Wait() *status.Report {
+	p.awaited.Store(true)
+	return p.report()
+}
 
 // Run builds a sandbox and starts its only process.
 func (b Backend) Run(ctx context.Context, s *backend.Spec, e *backend.Exec) (backend.Process, error) {
 	command := commandOf(s)
 	command.Argv, command.Env = e.Argv, e.Env
+	g, err := groundOf(ctx, s.From)
+	if err != nil {
+		return nil, err
+	}
+	command.ground = g
 	policy := *s.Policy
 	if e.Dir != "" {
 		policy.Filesystem.Chdir = e.Dir
@@ -241,6 +357,7 @@ func (b Backend) Run(ctx context.Context, s *backend.Spec, e *backend.Exec) (bac
 	}
 	w, err := connect(e)
 	if err != nil {
+		g.Drop()
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -250,6 +367,7 @@ func (b Backend) Run(ctx context.Context, s *backend.Spec, e *backend.Exec) (bac
 	ready := make(chan error, 2)
 	go func() {
 		defer close(r.done)
+		defer g.Drop()
 		defer cancel()
 		var err error
 		r.report, err = Execute(ctx, &policy, command, w.options, func(*Plan) { ready <- nil })
@@ -265,12 +383,6 @@ func (b Backend) Run(ctx context.Context, s *backend.Spec, e *backend.Exec) (bac
 
 func (s *sandbox) Usage() (backend.Usage, error) { return backend.Usage{}, errors.ErrUnsupported }
 
-func (s *sandbox) Changes(context.Context, string) (*status.Changes, error) {
-	return nil, errors.ErrUnsupported
-}
-
 func (s *sandbox) Network(context.Context, *config.Network) error { return errors.ErrUnsupported }
-
-func (s *sandbox) Fork(context.Context) (backend.Sandbox, error) { return nil, errors.ErrUnsupported }
 
 func (p *process) Usage() (backend.Usage, error) { return backend.Usage{}, errors.ErrUnsupported }

@@ -30,6 +30,20 @@
 // A sandbox for many processes comes the same way, by Backend.Open: Prepared.Build in the place of Run, and then
 // sandbox.Start for each process.
 //
+// # What a sandbox stands on
+//
+// A sandbox for many is written down, restored and forked by what it stands on (snapshots_linux.go, package layers). What is
+// written in it is in one tmpfs, the scratch. Where another goes on from there that is never written again: it becomes the
+// lower layers of overlays of both, and each gets a new one. So whoever forks gets another box in the same
+// place, and nothing is copied; but what runs inside can't be moved to one, and then it is stopped for as long as its
+// files are copied to a disk, for the fork alone. A snapshot is the same copy, for whoever wants it later; to
+// restore one is to go on in a new box on its layers.
+//
+//	box of the source      ┌ scratch 1: /tmp, overlays ┐        handed out by the child as mounts in no namespace
+//	  fork                 └─────────────┬─────────────┘        (handoff.Built), one for each box that is to stand on it
+//	box of the source ── scratch 2 ──────┼────── scratch 3 ── box of the fork
+//	                                 snapshots below, if it began with one
+//
 // # The plan and its ledger
 //
 // A planner (plan_linux.go) asks one compiler after another: identity; files (filesystem_linux.go, landlock_linux.go);

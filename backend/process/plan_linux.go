@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/sys/unix"
@@ -36,12 +37,14 @@ type Plan struct {
 	Seccomp *seccomp.Filter
 	policy  *config.Policy
 	command *Command
+	planned time.Time       // of a box
 	watched *seccomp.Filter // Seccomp with files watched; nil is without
 	// What questions are answered from.
 	table   *rootfs.Table
 	ruleset *landlock.Ruleset
 	rules   *network.Rules
 	tier    tier
+	why     downgrade // why it is no higher tier
 	viewer  explain.Viewer
 	seen    sync.Mutex
 	view    *explain.Checker // made when it is asked for; guarded by seen
@@ -82,7 +85,7 @@ func newPlan(policy *config.Policy, command *Command, have func() groups, t tier
 }
 
 func newPlanner(policy *config.Policy, command *Command, t tier, why downgrade) *planner {
-	p := &Plan{policy: policy, command: command, tier: t}
+	p := &Plan{policy: policy, command: command, tier: t, why: why}
 	p.Ledger = asked(policy)
 	p.Box.Refuse = insists(policy)
 	return &planner{policy: policy, command: command, host: host.Current(), tier: t, why: why, landlock: landlockABI(), plan: p}
@@ -101,6 +104,7 @@ func (p *planner) make(have func() groups) (*Plan, error) {
 		limits.compile,
 		filter.compile,
 		p.containment,
+		p.standOn,
 	} {
 		if err := part(); err != nil {
 			return nil, err

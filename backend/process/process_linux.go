@@ -78,9 +78,12 @@ func signalOf(sig os.Signal) (unix.Signal, error) {
 type wires struct {
 	options supervisor.Options
 	exec    *backend.Exec // keeps its files from being collected
-	inside  []*os.File    // the ends that the sandbox has
 	stdin   *os.File      // the end of ours that is written to
 	copied  sync.WaitGroup
+
+	mu     sync.Mutex
+	inside []*os.File // the ends that the sandbox has
+	closed bool
 }
 
 func connect(e *backend.Exec) (*wires, error) {
@@ -91,12 +94,12 @@ func connect(e *backend.Exec) (*wires, error) {
 	w.options.Limits.Time, w.options.Limits.Output = e.Limits.Time, e.Limits.Output
 	var err error
 	if w.options.Stdin, err = w.source(e.Stdin); err == nil {
-		w.options.Stdout, err = w.sink(e.Stdout)
+		w.options.Stdout, w.options.OpenStdout = w.sink(e.Stdout)
 	}
 	if same(e.Stdout, e.Stderr) {
-		w.options.Stderr = w.options.Stdout
-	} else if err == nil {
-		w.options.Stderr, err = w.sink(e.Stderr)
+		w.options.Stderr, w.options.OpenStderr = w.options.Stdout, w.options.OpenStdout
+	} else {
+		w.options.Stderr, w.options.OpenStderr = w.sink(e.Stderr)
 	}
 	if err != nil {
 		w.close()
@@ -129,16 +132,27 @@ func (w *wires) source(from io.Reader) (fd int, err error) {
 	return int(r.Fd()), nil
 }
 
-func (w *wires) sink(to io.Writer) (fd int, err error) {
+// sink is a descriptor, or what opens one when it is needed.
+func (w *wires) sink(to io.Writer) (fd int, open func() (int, error)) {
 	if to == nil {
 		return -1, nil
 	}
 	if f, ok := to.(*os.File); ok {
 		return int(f.Fd()), nil
 	}
+	return -1, sync.OnceValues(func() (int, error) { return w.open(to) })
+}
+
+// open makes a pipe from which somebody writes to a writer. An error is an errno.
+func (w *wires) open(to io.Writer) (fd int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return -1, unix.EPIPE
+	}
 	from, in, err := os.Pipe()
 	if err != nil {
-		return -1, err
+		return -1, unix.EMFILE
 	}
 	w.inside = append(w.inside, in)
 	w.copied.Go(func() {
@@ -153,9 +167,12 @@ func (w *wires) sink(to io.Writer) (fd int, err error) {
 // close lets go of the pipes, when the process has ended and what it wrote is in them, and waits until the caller's
 // writers have it.
 func (w *wires) close() {
+	w.mu.Lock()
+	w.closed = true
 	for _, f := range w.inside {
 		_ = f.Close()
 	}
+	w.mu.Unlock()
 	if w.stdin != nil {
 		_ = w.stdin.Close()
 	}

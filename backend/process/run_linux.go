@@ -72,7 +72,7 @@ func Execute(ctx context.Context, policy *config.Policy, command *Command, io su
 // about what was asked for.
 func Open(ctx context.Context, policy *config.Policy, command *Command, io supervisor.Options) (box *supervisor.Sandbox, plan *Plan, r *status.Report, err error) {
 	r, err = carryOut(ctx, policy, command, io, nil, func(s *set) (r *status.Report) {
-		box, r = s.ready.Build(ctx, &s.plan.Plan, s.group)
+		box, r = s.build(ctx, command.ground)
 		plan = s.plan
 		return r
 	})
@@ -110,6 +110,9 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 		}
 	}
 	g, why := tierUserNS, downgrade{}
+	if command.like != nil {
+		g, why = command.like.tier, command.like.why
+	}
 	var digest chan string
 	for ; ; begin.rearm() {
 		s, r, err := prepare(begin, policy, command, io, g, why)
@@ -130,6 +133,9 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 			return nil, nil
 		}
 		var ok bool
+		if command.ground.InMemory() { // what it was to stand on is used up
+			return explained(r, policy, command), nil
+		}
 		if g, why, ok = g.next(host.Current(), r.SetupError, policy.Filesystem.Rootfs != ""); !ok {
 			return explained(r, policy, command), nil
 		}

@@ -37,7 +37,7 @@ func boxOf(t *testing.T, ctx context.Context, change func(*config.Policy)) (*sup
 	}
 	none := supervisor.Options{Stdin: -1, Stdout: -1, Stderr: -1}
 	ready := supervisor.Prepare(p.Namespaces, none)
-	box, failed := ready.Build(ctx, &p.Plan, nil)
+	box, failed := ready.Build(ctx, &p.Plan, -1, nil)
 	if failed != nil {
 		t.Skip("no sandbox can be built here: ", failed.Reason)
 	}

@@ -6,7 +6,7 @@
 //	)}
 //	box, err := confine.Open(ctx, policy, confine.WithBackend(mock))
 //
-// Processes are functions, files are in memory, snapshots are copies of them. It passes the same suite as backends that
+// Processes are functions, files are in memory, snapshots and forks are copies of them. It passes the same suite as backends that
 // confine, and holds nothing: its ledger says "mock".
 package confinetest
 
@@ -17,7 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"maps"
 	"slices"
 	"sync"
 	"syscall"
@@ -62,6 +62,13 @@ type Backend struct {
 	BuildDelay, StartDelay time.Duration
 	// Weak are capabilities that can't be enforced.
 	Weak []status.Capability
+	// SnapshotErr, RestoreErr, ForkErr and ChangesErr are what those fail with; of forks of one sandbox, those after the first ForksWell.
+	SnapshotErr, RestoreErr, ForkErr, ChangesErr error
+	ForksWell                                    int
+	// SnapshotDelay is how long a snapshot, and a fork, takes.
+	SnapshotDelay time.Duration
+
+	kept kept
 }
 
 // Step is what one process does.
@@ -149,27 +156,46 @@ func (b *Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, e
 	if b.BuildErr != nil {
 		return nil, b.BuildErr
 	}
+	own := p.(plan)
+	lower, err := lowerOf(own.overlay())
+	if err != nil {
+		return nil, err
+	}
+	files := newFiles(own.spec.Policy.Filesystem.Mounts)
+	maps.Copy(files.all, lower)
+	if own.spec.From != nil {
+		from, err := own.filesOf(own.spec.From)
+		if err != nil {
+			return nil, err
+		}
+		files.become(from)
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	own := p.(plan)
-	s := &sandbox{backend: b, plan: own, files: newFiles(), built: time.Now(), running: map[*process]bool{}}
+	return newSandbox(ctx, b, own, files, lower), nil
+}
+
+func newSandbox(ctx context.Context, b *Backend, p plan, files *files, lower map[string]*node) *sandbox {
+	s := &sandbox{backend: b, plan: p, files: files, lower: lower, built: time.Now(), running: map[*process]bool{}}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	return s, nil
+	return s
 }
 
 type sandbox struct {
 	backend *Backend
 	plan    plan
 	files   *files
+	lower   map[string]*node // of the overlay, and the directories above
 	built   time.Time
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 
 	mu      sync.Mutex
 	running map[*process]bool
-	report  *status.BoxReport // of one that is closed
-	taken   int               // snapshots
+	report  *status.BoxReport // of one that is being closed
+	forks   int               // that were asked for
+	closed  sync.Once
 }
 
 func (s *sandbox) Ledger() status.Ledger { return s.plan.ledger }
@@ -210,57 +236,20 @@ func (s *sandbox) Done() <-chan struct{} { return s.ctx.Done() }
 
 func (s *sandbox) Close() (*status.BoxReport, error) {
 	defer s.cancel(signalled(syscall.SIGKILL))
-	s.mu.Lock()
-	if s.report == nil {
+	s.closed.Do(func() {
 		p := s.plan.spec.Policy
-		s.report = &status.BoxReport{Version: status.ReportVersion, Backend: Name, Profile: p.Profile, PolicyDigest: p.Digest(),
+		report := &status.BoxReport{Version: status.ReportVersion, Backend: Name, Profile: p.Profile, PolicyDigest: p.Digest(),
 			DurationMS: time.Since(s.built).Milliseconds(), LimitsHit: []string{}, Violations: []status.Violation{}, Enforced: s.plan.ledger}
-	}
-	s.mu.Unlock()
-	s.end(signalled(syscall.SIGKILL))
-	s.files.close()
+		s.mu.Lock()
+		s.report = report
+		s.mu.Unlock()
+		s.end(signalled(syscall.SIGKILL))
+		report.Changes = s.changed()
+		s.files.close()
+	})
 	return s.report, nil
-}
-
-// snapshot is a copy of the files.
-type snapshot struct {
-	id    string
-	files map[string]*node // nil: thrown away
-}
-
-func (s *snapshot) ID() string { return s.id }
-
-func (s *snapshot) Close() error {
-	s.files = nil
-	return nil
-}
-
-func (s *sandbox) Snapshot(ctx context.Context) (backend.Snapshot, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.report != nil {
-		return nil, backend.ErrClosed
-	}
-	s.taken++
-	return &snapshot{fmt.Sprintf("mock-%d", s.taken), s.files.copy()}, ctx.Err()
-}
-
-func (s *sandbox) Restore(ctx context.Context, from backend.Snapshot) error {
-	own, ok := from.(*snapshot)
-	if !ok || own.files == nil {
-		return os.ErrInvalid
-	}
-	s.end(signalled(syscall.SIGKILL))
-	s.files.become(own.files)
-	return ctx.Err()
 }
 
 func (s *sandbox) Usage() (backend.Usage, error) { return backend.Usage{}, errors.ErrUnsupported }
 
-func (s *sandbox) Changes(context.Context, string) (*status.Changes, error) {
-	return nil, errors.ErrUnsupported
-}
-
 func (s *sandbox) Network(context.Context, *config.Network) error { return errors.ErrUnsupported }
-
-func (s *sandbox) Fork(context.Context) (backend.Sandbox, error) { return nil, errors.ErrUnsupported }

@@ -13,9 +13,10 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
 )
 
-// files are in memory. /tmp is there from the start.
+// files are in memory. /tmp is there from the start, and the policy's own places.
 type files struct {
 	mu       sync.Mutex
 	all      map[string]*node // by clean absolute names that no link is in
@@ -31,9 +32,15 @@ type node struct {
 	time time.Time
 }
 
-func newFiles() *files {
-	return &files{watchers: map[*watcher]bool{},
-		all: map[string]*node{"/": {name: "/", mode: fs.ModeDir | 0o755}, "/tmp": {name: "tmp", mode: fs.ModeDir | 0o777}}}
+func newFiles(places []config.Mount) *files {
+	f := &files{watchers: map[*watcher]bool{},
+		all: map[string]*node{"/": {name: "/", mode: fs.ModeDir | 0o755}, "/tmp": {name: "tmp", mode: fs.ModeDir | fs.ModeSticky | 0o777}}}
+	for _, m := range places {
+		for at := path.Clean("/" + m.Dst); m.Size > 0 && f.all[at] == nil; at = path.Dir(at) {
+			f.all[at] = &node{name: path.Base(at), mode: fs.ModeDir | 0o755}
+		}
+	}
+	return f
 }
 
 func (f *files) copy() map[string]*node {

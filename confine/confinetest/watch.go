@@ -12,8 +12,11 @@ import (
 	"github.com/confine-run/confine/backend"
 )
 
-// maxEvents is how many events wait for Next; more are lost.
-const maxEvents = 1000
+// Bounds of watching, as other backends have them: watchers of a sandbox, and events that wait for Next, of which more are lost.
+const (
+	maxWatchers = 16
+	maxEvents   = 1000
+)
 
 // watcher tells what is done with files.
 type watcher struct {
@@ -35,6 +38,9 @@ func (f *files) Watch(name string, deep bool) (backend.Watcher, error) {
 			return fs.ErrNotExist
 		case !was.mode.IsDir():
 			return syscall.ENOTDIR
+		}
+		if len(f.watchers) >= maxWatchers {
+			return syscall.EMFILE
 		}
 		w.top = at
 		f.watchers[w] = true

@@ -48,6 +48,11 @@ func (s *Store) Apply(r *Run, paths []string, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	for i := range chosen {
+		if e := &r.m.Changes[i]; e.Base.Raced && o.Agreed != nil && o.Agreed(join2(r.m.Trees[e.Tree].Path, e.Path), e.Base) {
+			e.Base.Raced = false
+		}
+	}
 	parents := r.m.addParents(chosen)
 	a := &applying{trees: r.trees(), store: s, run: r, options: &o, chosen: chosen, parents: parents, journal: &journal{Version: journalVersion, Moves: []*move{}, Modes: []*modeStep{}}}
 	defer a.close()
@@ -116,6 +121,9 @@ func (a *applying) apply() (Result, error) {
 		return Result{}, err
 	}
 	a.result.Applied = len(a.chosen) - a.result.Nothing
+	if a.options.Dry {
+		return a.result, nil
+	}
 	for i := range a.run.m.Changes {
 		if a.chosen[i] {
 			e := &a.run.m.Changes[i]

@@ -15,7 +15,7 @@ func TestSelection(t *testing.T) {
 	s := newScene(t, map[string]string{"a": "1", "d/x": "1", "d/y": "1"}, map[string]string{"a": "2", "d/x": "2", "n/m/o": "o", "n/m/p": "p", "n/q": "q"})
 	whiteout(t, s.upper+"/d/y")
 	r := s.keep(t)
-	if _, err := s.store.Apply(r, []string{"a", "nothing"}, Options{}); !errors.Is(err, errNoMatch) || !strings.Contains(err.Error(), "no change at nothing\nhint: ") {
+	if _, err := s.store.Apply(r, []string{"a", "nothing"}, Options{}); !errors.Is(err, ErrNoMatch) || !strings.Contains(err.Error(), "no change at nothing\nhint: ") {
 		t.Error(err)
 	}
 	s.want(t, "a", "1")

@@ -129,8 +129,12 @@ func (l Limits) orDefault() Limits {
 type Tree struct {
 	Path  string // of the real tree, absolute, without symbolic links
 	Upper int    // the overlay's upper directory, O_RDONLY|O_DIRECTORY
+	Under []int  // directories that were uppers before, between that and the real tree; the highest first, the same
 	Lower int    // the real tree, the same
 }
+
+// uppers are what was written, the last first.
+func (t *Tree) uppers() []int { return append([]int{t.Upper}, t.Under...) }
 
 // comparePaths orders paths as a walk does: "/" before any other byte.
 func comparePaths(a, b string) int {

@@ -132,6 +132,11 @@ func (r *Run) writeJSON(w io.Writer, all []*Entry, outside func(*Entry) string) 
 	})
 }
 
+// WriteNone is what Diff writes as JSON where nothing in trees was changed.
+func WriteNone(w io.Writer, trees []string) error {
+	return writeList(w, diffDocument{Version: 1, Time: time.Now().UTC(), Command: []string{}, Trees: append([]string{}, trees...), Changes: []diffChange{}}, 0, nil)
+}
+
 // writeList writes a document whose last field is an empty list, with the n values
 // in that list.
 func writeList(w io.Writer, document any, n int, value func(i int) any) error {

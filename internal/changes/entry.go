@@ -34,7 +34,7 @@ func (m *manifest) match(paths []string) (map[int]bool, error) {
 			}
 		}
 		if !found {
-			return nil, hint.With(fmt.Errorf("%w %s", errNoMatch, Quote(p)), "confine diff lists them")
+			return nil, hint.With(fmt.Errorf("%w %s", ErrNoMatch, Quote(p)), "confine diff lists them")
 		}
 	}
 	return chosen, nil

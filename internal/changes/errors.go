@@ -19,8 +19,8 @@ var (
 	ErrBusy = hint.New("another apply or discard is at work", "try again when it has ended")
 	// ErrNoRun: there is no such run, or none at all.
 	ErrNoRun = errors.New("no kept run")
-	// errNoMatch: no change of the run is at or below a path that was named.
-	errNoMatch = errors.New("no change at")
+	// ErrNoMatch: no change of the run is at or below a path that was named.
+	ErrNoMatch = errors.New("no change at")
 	// errApplied: a run is gone because its interrupted apply has just been finished.
 	errApplied = errors.New("was applied already")
 	// ErrIncomplete: the record doesn't hold all changes.
@@ -123,6 +123,9 @@ func (e *RefusedError) Error() string {
 
 // Remedy is Hint, for who has it as an error.
 func (e *RefusedError) Remedy() string { return e.Hint }
+
+// Asked says whether there are some that AllowProtected takes over.
+func (e *RefusedError) Asked() bool { return e.asked }
 
 // mostNamed bounds what a hint names.
 const mostNamed = 3

@@ -5,11 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"io"
 	"maps"
 	"os"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -17,24 +15,12 @@ import (
 	"github.com/confine-run/confine/internal/linux"
 )
 
-// beneath is how every path below a tree is resolved.
-const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
-
-// openBeneath opens path below dir; "" is dir itself.
+// openBeneath is how every path below a tree is resolved.
 func openBeneath(dir int, path string, flags int) (int, error) {
-	if path == "" {
-		path = "."
-	}
-	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC | unix.O_NOCTTY), Resolve: beneath}
-	if flags&unix.O_PATH != 0 {
-		how.Flags &^= unix.O_NOCTTY
-	} else {
-		// A link at the end is ELOOP for RESOLVE_NO_SYMLINKS, and would be ENOTDIR
-		// for this one.
-		how.Flags &^= unix.O_NOFOLLOW
-	}
-	return linux.Openat2(dir, path, &how)
+	return linux.OpenBeneath(dir, path, flags)
 }
+
+func procPath(fd int) string { return linux.FDPath(fd) }
 
 const (
 	dirFlags    = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
@@ -51,8 +37,6 @@ func openTree(path string) (int, error) {
 	fd, err := openBeneath(root, strings.TrimPrefix(path, "/"), dirFlags)
 	return fd, failed("openat2", path, err)
 }
-
-func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 // node is what statx says.
 type node struct {
@@ -190,42 +174,8 @@ func names(fd int, each func(name string) error) error {
 	return nil
 }
 
-// xattrs are the attributes of an open object that are part of a change. A file
-// system without any has none.
-func xattrs(fd int) (map[string][]byte, error) {
-	path := procPath(fd) // fd may be O_PATH
-	buf := make([]byte, 1024)
-	n, err := unix.Listxattr(path, buf)
-	if err == unix.ERANGE {
-		buf = make([]byte, 64<<10) // XATTR_LIST_MAX
-		n, err = unix.Listxattr(path, buf)
-	}
-	if errors.Is(err, unix.ENOTSUP) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var all map[string][]byte
-	for name := range strings.SplitSeq(string(buf[:n]), "\x00") {
-		if !ownXattr(name) {
-			continue
-		}
-		value := make([]byte, 64<<10) // XATTR_SIZE_MAX
-		n, err := unix.Getxattr(path, name, value)
-		if err == unix.ENODATA {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if all == nil {
-			all = map[string][]byte{}
-		}
-		all[name] = append([]byte{}, value[:n]...)
-	}
-	return all, nil
-}
+// xattrs are the attributes of an open object that are part of a change.
+func xattrs(fd int) (map[string][]byte, error) { return linux.Xattrs(fd, ownXattr) }
 
 func sameXattrs(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, bytes.Equal) }
 
@@ -257,84 +207,6 @@ func setXattrs(fd int, want map[string][]byte) error {
 
 func isRoot() bool { return os.Geteuid() == 0 }
 
-const blockSize = 4096
-
-var zeroBlock [blockSize]byte
-
-// blocks reads the blocks of a file that aren't all zero, and skips its holes.
-type blocks struct {
-	fd   int
-	size int64
-	off  int64 // of what wasn't read yet
-	end  int64 // of the data that off is in
-	at   int64 // of have
-	have []byte
-	buf  []byte
-}
-
-func newBlocks(fd int, size int64) *blocks {
-	return &blocks{fd: fd, size: size, buf: make([]byte, (min(31*blockSize, size)/blockSize+1)*blockSize)}
-}
-
-// next is the next block and its offset; io.EOF when the rest is zero.
-func (b *blocks) next() (int64, []byte, error) {
-	for {
-		for len(b.have) > 0 {
-			n := min(blockSize, len(b.have))
-			at, block := b.at, b.have[:n]
-			b.at, b.have = b.at+int64(n), b.have[n:]
-			if !bytes.Equal(block, zeroBlock[:n]) {
-				return at, block, nil
-			}
-		}
-		if b.off >= b.size {
-			return 0, nil, io.EOF
-		}
-		if err := b.fill(); err != nil {
-			return 0, nil, err
-		}
-	}
-}
-
-func (b *blocks) fill() error {
-	if b.off >= b.end {
-		data, err := unix.Seek(b.fd, b.off, unix.SEEK_DATA)
-		if err == unix.ENXIO {
-			return io.EOF
-		}
-		b.end = b.size
-		if err == nil {
-			b.off = max(b.off, data/blockSize*blockSize)
-			if hole, err := unix.Seek(b.fd, data, unix.SEEK_HOLE); err == nil && hole < b.size-blockSize { // no overflow
-				b.end = (hole + blockSize - 1) / blockSize * blockSize
-			}
-		} else if err != unix.EINVAL { // EINVAL: a file system without
-			return err
-		}
-		if b.off >= b.size {
-			return io.EOF
-		}
-	}
-	want := b.buf[:min(int64(len(b.buf)), b.end-b.off, b.size-b.off)]
-	n := 0
-	for n < len(want) {
-		m, err := unix.Pread(b.fd, want[n:], b.off+int64(n))
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if m == 0 {
-			return io.ErrUnexpectedEOF // it shrank
-		}
-		n += m
-	}
-	b.at, b.have = b.off, want
-	b.off += int64(n)
-	return nil
-}
-
 // digest is the content of an open file, in a line. See the package comment.
 func digest(fd int, size int64) (string, error) { return copyContent(nil, fd, size) }
 
@@ -343,9 +215,9 @@ func digest(fd int, size int64) (string, error) { return copyContent(nil, fd, si
 func copyContent(dst *os.File, src int, size int64) (string, error) {
 	sum := sha256.New()
 	var number [8]byte
-	b := newBlocks(src, size)
+	b := linux.NewBlocks(src, size)
 	for {
-		at, block, err := b.next()
+		at, block, err := b.Next()
 		if err == io.EOF {
 			break
 		}
@@ -374,13 +246,13 @@ func copyContent(dst *os.File, src int, size int64) (string, error) {
 // sameContent compares two open files of one size, and stops at the first
 // difference.
 func sameContent(a, b int, size int64) (bool, error) {
-	x, y := newBlocks(a, size), newBlocks(b, size)
+	x, y := linux.NewBlocks(a, size), linux.NewBlocks(b, size)
 	for {
-		i, p, err := x.next()
+		i, p, err := x.Next()
 		if err != nil && err != io.EOF {
 			return false, err
 		}
-		j, q, err2 := y.next()
+		j, q, err2 := y.Next()
 		if err2 != nil && err2 != io.EOF {
 			return false, err2
 		}

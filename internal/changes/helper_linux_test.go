@@ -18,7 +18,7 @@ import (
 func snapshot(t testing.TB, dir int) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	up := newUpper(dir)
+	up := newUppers([]int{dir})[0]
 	defer up.restore()
 	for todo := []string{""}; len(todo) > 0; {
 		at := todo[0]

@@ -144,9 +144,8 @@ type keeper struct {
 
 // tree makes the entries of one tree.
 func (w *keeper) tree(index int, t Tree, all []Change) ([]Entry, error) {
-	up := newUpper(t.Upper)
-	defer up.restore()
-	upper := &parent{open: up.dir}
+	upper := written{uppers: newUppers(t.uppers())}
+	defer upper.restore()
 	lower := &parent{open: func(path string) (int, error) { return openBeneath(t.Lower, path, lookupFlags) }}
 	defer upper.close()
 	defer lower.close()
@@ -172,7 +171,7 @@ func (w *keeper) tree(index int, t Tree, all []Change) ([]Entry, error) {
 			e.Blob, e.Digest, e.Xattrs = f.Blob, f.Digest, f.Xattrs
 			continue
 		}
-		if err := w.content(e, up, upper); err != nil {
+		if err := w.content(e, &upper); err != nil {
 			return nil, failed("read (upper)", t.Path+"/"+c.Path, err)
 		}
 		if e.Blob != "" {
@@ -182,13 +181,35 @@ func (w *keeper) tree(index int, t Tree, all []Change) ([]Entry, error) {
 	return entries, nil
 }
 
+// written is what the run left, with the directory open that was asked for last.
+type written struct {
+	uppers
+	dir parent
+	of  *upper // that dir is of
+}
+
+// at gives the upper directory that has a path.
+func (w *written) at(path string) (*upper, error) {
+	up, err := w.find(path)
+	if err == nil && up != w.of {
+		w.close()
+		w.of, w.dir = up, parent{open: up.dir}
+	}
+	return up, err
+}
+
+func (w *written) close() { w.dir.close() }
+
 // closed: one object is out of reach for this user. The rest is kept.
 func closed(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
 
 // content stores what the run left at a path.
-func (w *keeper) content(e *Entry, up *upper, in *parent) error {
+func (w *keeper) content(e *Entry, in *written) error {
+	up, err := in.at(e.Path)
+	if err != nil {
+		return err
+	}
 	var fd int
-	var err error
 	done := func() { _ = unix.Close(fd) }
 	switch e.Type {
 	case Dir:
@@ -196,7 +217,7 @@ func (w *keeper) content(e *Entry, up *upper, in *parent) error {
 	case File:
 		dir, name := split(e.Path)
 		var at int
-		if at, err = in.at(dir); err == nil {
+		if at, err = in.dir.at(dir); err == nil {
 			fd, done, err = up.file(at, name)
 		}
 	default:

@@ -40,6 +40,8 @@ type act struct {
 // overlay is an overlay of lower with its upper directory in a tmpfs, in a user
 // namespace, as a run has it.
 type overlay struct {
+	there  string // where its base is seen from here
+	layers int
 	lower  string
 	tree   Tree
 	merged int
@@ -47,11 +49,14 @@ type overlay struct {
 	out    io.Reader
 }
 
-func newOverlay(t *testing.T, lower string) *overlay {
+func newOverlay(t *testing.T, lower string) *overlay { return newLayered(t, lower, 0) }
+
+// newLayered makes one whose upper directory becomes a lower one so many times while operations go on.
+func newLayered(t *testing.T, lower string, layers int) *overlay {
 	t.Helper()
 	base := t.TempDir()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), "CHANGES_ROLE=overlay", "CHANGES_BASE="+base, "CHANGES_LOWER="+lower)
+	cmd.Env = append(os.Environ(), "CHANGES_ROLE=overlay", "CHANGES_BASE="+base, "CHANGES_LOWER="+lower, "CHANGES_LAYERS="+strconv.Itoa(layers))
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
@@ -68,16 +73,19 @@ func newOverlay(t *testing.T, lower string) *overlay {
 	if answer := o.answer(t); answer[0] != "ready" {
 		t.Skip("no overlay for users: ", answer)
 	}
-	open := func(path string) int {
-		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		must(t, err)
-		t.Cleanup(func() { _ = unix.Close(fd) })
-		return fd
-	}
-	there := "/proc/" + strconv.Itoa(cmd.Process.Pid) + "/root" + base
-	o.tree = Tree{Path: lower, Upper: open(there + "/upper"), Lower: open(lower)}
-	o.merged = open(there + "/merged")
+	o.there, o.layers = "/proc/"+strconv.Itoa(cmd.Process.Pid)+"/root"+base, layers
+	o.open(t)
 	return o
+}
+
+// open opens what there is now.
+func (o *overlay) open(t *testing.T) {
+	t.Helper()
+	o.tree = Tree{Path: o.lower, Upper: openDir(t, o.there+"/upper"+strconv.Itoa(o.layers)), Lower: openDir(t, o.lower)}
+	for i := o.layers - 1; i >= 0; i-- {
+		o.tree.Under = append(o.tree.Under, openDir(t, o.there+"/upper"+strconv.Itoa(i)))
+	}
+	o.merged = openDir(t, o.there+"/merged")
 }
 
 func (o *overlay) answer(t *testing.T) (said []string) {
@@ -90,7 +98,11 @@ func (o *overlay) answer(t *testing.T) (said []string) {
 func (o *overlay) do(t *testing.T, acts ...act) []string {
 	t.Helper()
 	must(t, json.NewEncoder(o.in).Encode(acts))
-	return o.answer(t)
+	said := o.answer(t)
+	if o.layers > 0 {
+		o.open(t)
+	}
+	return said
 }
 
 func ownOverlay() {
@@ -98,18 +110,29 @@ func ownOverlay() {
 	out := json.NewEncoder(os.Stdout)
 	base := os.Getenv("CHANGES_BASE")
 	err := unix.Mount("tmpfs", base, "tmpfs", 0, "size=256m")
-	for _, dir := range []string{"upper", "work", "merged"} {
+	dirs, lower := []string{"merged"}, os.Getenv("CHANGES_LOWER")
+	layers, _ := strconv.Atoi(os.Getenv("CHANGES_LAYERS"))
+	for i := range layers + 1 {
+		dirs = append(dirs, "upper"+strconv.Itoa(i), "work"+strconv.Itoa(i))
+	}
+	for _, dir := range dirs {
 		if err == nil {
 			err = os.Mkdir(filepath.Join(base, dir), 0o755)
 		}
 	}
-	if err == nil {
-		err = unix.Mount("overlay", base+"/merged", "overlay", 0,
-			"userxattr,lowerdir="+os.Getenv("CHANGES_LOWER")+",upperdir="+base+"/upper,workdir="+base+"/work")
+	next := 0
+	mount := func() {
+		n := strconv.Itoa(next)
+		if err == nil {
+			err = unix.Mount("overlay", base+"/merged", "overlay", 0, "userxattr,lowerdir="+lower+",upperdir="+base+"/upper"+n+",workdir="+base+"/work"+n)
+		}
+		if err == nil {
+			err = os.Chdir(base + "/merged")
+		}
+		lower = base + "/upper" + n + ":" + lower
+		next++
 	}
-	if err == nil {
-		err = os.Chdir(base + "/merged")
-	}
+	mount()
 	unix.Umask(0)
 	if err != nil {
 		must(nil, out.Encode([]string{err.Error()}))
@@ -120,6 +143,16 @@ func ownOverlay() {
 	must(nil, json.NewDecoder(os.Stdin).Decode(&acts))
 	said := make([]string, len(acts))
 	for i, a := range acts {
+		if next <= layers && i >= len(acts)*next/(layers+1) {
+			if err = os.Chdir("/"); err == nil {
+				err = unix.Unmount(base+"/merged", unix.MNT_DETACH)
+			}
+			mount()
+			if err != nil {
+				must(nil, out.Encode([]string{err.Error()}))
+				os.Exit(1)
+			}
+		}
 		if err := perform(a); err != nil {
 			said[i] = err.Error()
 		}

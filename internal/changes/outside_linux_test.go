@@ -160,7 +160,7 @@ func TestRandomLinksThatWereAppliedStayInTheTree(t *testing.T) {
 			case errors.Is(err, ErrNoRun): // nothing is left of it
 			default:
 				var conflict *ConflictError
-				if !errors.As(err, &conflict) && !errors.Is(err, errNoMatch) {
+				if !errors.As(err, &conflict) && !errors.Is(err, ErrNoMatch) {
 					t.Fatalf("seed %d: %s: %v", seed, at, err)
 				}
 			}

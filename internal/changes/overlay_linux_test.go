@@ -21,7 +21,7 @@ func TestApplyGivesWhatTheOverlayShowed(t *testing.T) {
 			s := newScene(t, map[string]string{
 				"a": "one\n", "b": "two\n", "d/x": "x", "d/y": "y", "d/e/z": "z", "d/e/f/": "", "l@": "a", "dl@": "d", "empty/": "", "same": "same"})
 			must(t, os.Link(s.lower+"/a", s.lower+"/hard"))
-			o := newOverlay(t, s.lower)
+			o := newLayered(t, s.lower, seed%4)
 			var script []string
 			acts := randomActs(rand.New(rand.NewPCG(uint64(seed), 7)), 60)
 			for i, said := range o.do(t, acts...) {

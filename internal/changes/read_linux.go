@@ -8,12 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read compares an upper directory with the tree below it. Both descriptors stay
-// the caller's.
+// Read compares what was written over a tree with that. The descriptors stay the caller's.
 func Read(t Tree, limits Limits) (*Set, error) {
-	r := &reader{upper: newUpper(t.Upper), lower: t.Lower, root: t.Path, limits: limits.orDefault(), set: &Set{}, inodes: map[inode][]int{}, same: map[inode]string{}}
-	defer r.upper.restore()
-	r.push(place{upper: true, lower: true})
+	r := &reader{uppers: newUppers(t.uppers()), lower: t.Lower, root: t.Path, limits: limits.orDefault(), set: &Set{}, inodes: map[inode][]int{}, same: map[inode]string{}}
+	defer r.uppers.restore()
+	r.push(place{uppers: r.uppers, lower: true})
 	for len(r.todo) > 0 {
 		p := r.todo[len(r.todo)-1]
 		r.todo = r.todo[:len(r.todo)-1]
@@ -30,15 +29,15 @@ func Read(t Tree, limits Limits) (*Set, error) {
 // so that a deep tree holds neither descriptors nor stack.
 type place struct {
 	path   string
-	upper  bool // there is one in the upper
-	lower  bool // there is one in the lower
-	opaque bool // the lower one doesn't show through
+	uppers uppers // those that have it, the highest first
+	lower  bool   // there is one in the lower
+	opaque bool   // the lower one doesn't show through
 }
 
 type inode struct{ dev, ino uint64 }
 
 type reader struct {
-	upper   *upper
+	uppers  uppers
 	lower   int
 	root    string
 	limits  Limits
@@ -79,12 +78,12 @@ func (r *reader) deep(path string) {
 
 func (r *reader) push(p place) {
 	if len(p.path) > maxPath {
-		if p.upper && p.lower { // else emit has counted it
+		if p.uppers != nil && p.lower { // else emit has counted it
 			r.deep(p.path)
 		}
 		return
 	}
-	if r.waiting+r.upper.bytes+len(p.path) > r.limits.PathBytes {
+	if r.waiting+r.uppers.bytes()+len(p.path) > r.limits.PathBytes {
 		r.set.Truncated++
 		return
 	}
@@ -129,14 +128,14 @@ func (r *reader) finish() {
 	slices.SortFunc(all, func(a, b Change) int { return comparePaths(a.Path, b.Path) })
 }
 
-// directory compares the two sides of one directory.
+// directory compares the two merged of one directory.
 func (r *reader) directory(p place) error {
-	up, low := -1, -1
+	low := -1
+	var all merged
 	defer func() {
-		for _, fd := range []int{up, low} {
-			if fd >= 0 {
-				_ = unix.Close(fd)
-			}
+		all.close()
+		if low >= 0 {
+			_ = unix.Close(low)
 		}
 	}()
 	var err error
@@ -157,44 +156,100 @@ func (r *reader) directory(p place) error {
 			return r.failed("openat2", p.path, err)
 		}
 	}
-	if !p.upper {
+	if p.uppers == nil {
 		if low < 0 {
 			return nil
 		}
-		return r.deleted(p, low, -1, blind)
+		return r.deleted(p, low, nil, blind)
 	}
-	if up, err = r.upper.dir(p.path); err != nil {
-		return r.failed("openat2 (upper)", p.path, err)
+	for _, u := range p.uppers {
+		fd, err := u.dir(p.path)
+		if err != nil {
+			return r.failed("openat2 (upper)", p.path, err)
+		}
+		hides, xwhiteouts := opaque(fd)
+		all = append(all, level{u, fd, xwhiteouts})
+		if p.opaque = p.opaque || hides; hides { // what is further below, too
+			break
+		}
 	}
-	hides, xwhiteouts := opaque(up)
-	p.opaque = p.opaque || hides
 	if low >= 0 && p.path != "" {
-		if err := r.directoryMode(p.path, up, low); err != nil {
+		if err := r.directoryMode(p.path, all[0], low); err != nil {
 			return err
 		}
 	}
-	err = names(up, func(name string) error { return r.entry(p, up, low, name, xwhiteouts) })
-	if err != nil {
-		return r.failed("readdir (upper)", p.path, err)
+	for i := range all {
+		err = names(all[i].fd, func(name string) error {
+			if seen, err := all[:i].have(name); err != nil || seen {
+				return err
+			}
+			return r.entry(p, all[i:], low, name)
+		})
+		if err != nil {
+			return r.failed("readdir (upper)", p.path, err)
+		}
 	}
 	if low >= 0 && p.opaque {
-		return r.deleted(p, low, up, blind)
+		return r.deleted(p, low, all, blind)
 	}
 	return nil
 }
 
-// deleted emits what is in the lower directory and not in the upper one; all of
-// it without an upper one. Blind, it can't tell what that is.
-func (r *reader) deleted(p place, low, up int, blind bool) error {
+// level is a directory of an upper one.
+type level struct {
+	upper      *upper
+	fd         int
+	xwhiteouts bool
+}
+
+// merged is one directory as several have it, the highest first.
+type merged []level
+
+func (s merged) have(name string) (bool, error) {
+	for i := range s {
+		if n, err := statAt(s[i].fd, name); err != nil || n.typ != Absent {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+func (s merged) close() {
+	for i := range s {
+		_ = unix.Close(s[i].fd)
+	}
+}
+
+// below gives those that have a directory of a name that is seen in the first, merged with it. Whatever else stands there,
+// a whiteout too, ends that: it hides what is further below.
+func (s merged) below(name string) (all uppers, opaque bool, err error) {
+	all = uppers{s[0].upper}
+	for i := range s[1:] {
+		n, err := statAt(s[1+i].fd, name)
+		if err != nil {
+			return nil, false, err
+		}
+		switch n.typ {
+		case Absent:
+		case Dir:
+			all = append(all, s[1+i].upper)
+		default:
+			return all, true, nil
+		}
+	}
+	return all, false, nil
+}
+
+// deleted emits what is in the lower directory and not in the upper ones; all of
+// it without any. Blind, it can't tell what that is.
+func (r *reader) deleted(p place, low int, uppers merged, blind bool) error {
 	if blind {
 		r.set.Truncated++
 		return nil
 	}
 	err := names(low, func(name string) error {
-		if up >= 0 {
-			if n, err := statAt(up, name); err != nil || n.typ != Absent {
-				return err // entry saw to it
-			}
+		if seen, err := uppers.have(name); err != nil || seen {
+			return err // entry saw to it
 		}
 		old, err := statAt(low, name)
 		if err != nil {
@@ -230,10 +285,10 @@ func (r *reader) gone(path string, low int, name string, old node) error {
 	return nil
 }
 
-// entry compares one name of an upper directory.
-func (r *reader) entry(p place, up, low int, name string, xwhiteouts bool) error {
-	path := join(p.path, name)
-	n, err := statAt(up, name)
+// entry compares one name of an upper directory, the first of those that are merged.
+func (r *reader) entry(p place, at merged, low int, name string) error {
+	path, up := join(p.path, name), at[0]
+	n, err := statAt(up.fd, name)
 	if err != nil {
 		return err
 	}
@@ -244,8 +299,8 @@ func (r *reader) entry(p place, up, low int, name string, xwhiteouts bool) error
 		}
 	}
 	hidden := closed(err) // nobody can say what was there
-	if xwhiteouts && !n.whiteout {
-		if n.whiteout, err = xwhiteout(up, name, n); err != nil {
+	if up.xwhiteouts && !n.whiteout {
+		if n.whiteout, err = xwhiteout(up.fd, name, n); err != nil {
 			return err
 		}
 	}
@@ -256,8 +311,15 @@ func (r *reader) entry(p place, up, low int, name string, xwhiteouts bool) error
 	if n.whiteout {
 		return r.gone(path, low, name, old)
 	}
+	var uppers uppers
+	hides := false
+	if n.typ == Dir {
+		if uppers, hides, err = at.below(name); err != nil {
+			return err
+		}
+	}
 	if n.typ == Dir && old.typ == Dir {
-		r.push(place{path: path, upper: true, lower: true, opaque: p.opaque})
+		r.push(place{path: path, uppers: uppers, lower: true, opaque: p.opaque || hides})
 		return nil
 	}
 	c, err := r.compare(path, up, low, name, n, old)
@@ -276,7 +338,7 @@ func (r *reader) entry(p place, up, low int, name string, xwhiteouts bool) error
 		r.emit(c, in)
 	}
 	if n.typ == Dir {
-		r.push(place{path: path, upper: true})
+		r.push(place{path: path, uppers: uppers})
 	}
 	if old.typ == Dir {
 		r.push(place{path: path, lower: true})
@@ -286,11 +348,11 @@ func (r *reader) entry(p place, up, low int, name string, xwhiteouts bool) error
 
 // compare tells how one name differs; a Change without a kind if it doesn't. Two
 // directories are none of its business.
-func (r *reader) compare(path string, up, low int, name string, n, old node) (Change, error) {
+func (r *reader) compare(path string, up level, low int, name string, n, old node) (Change, error) {
 	c := changeOf(path, "", n, old)
 	var err error
 	if n.typ == Symlink {
-		if c.Target, err = readLink(up, name); err != nil {
+		if c.Target, err = readLink(up.fd, name); err != nil {
 			return c, err
 		}
 	}
@@ -322,11 +384,11 @@ func changing(err error) bool {
 	return err == unix.ENOENT || err == unix.EINVAL || err == unix.ESTALE || err == unix.ELOOP || err == unix.ENXIO
 }
 
-func (r *reader) compareFiles(up, low int, name string, n, old node) (Kind, error) {
+func (r *reader) compareFiles(up level, low int, name string, n, old node) (Kind, error) {
 	if n.size != old.size {
 		return Modified, nil
 	}
-	a, done, err := r.upper.file(up, name)
+	a, done, err := up.upper.file(up.fd, name)
 	if err != nil {
 		return "", err
 	}
@@ -369,20 +431,20 @@ func xattrKind(a, b int) (Kind, error) {
 	return ModeOnly, err
 }
 
-// directoryMode emits the change of a directory that is on both sides.
-func (r *reader) directoryMode(path string, up, low int) error {
-	n, err := statFD(up)
+// directoryMode emits the change of a directory that is on both merged.
+func (r *reader) directoryMode(path string, up level, low int) error {
+	n, err := statFD(up.fd)
 	if err != nil {
 		return r.failed("fstat (upper)", path, err)
 	}
-	n.mode = r.upper.mode(path, n.mode)
+	n.mode = up.upper.mode(path, n.mode)
 	old, err := statFD(low)
 	if err != nil {
 		return r.failed("fstat", path, err)
 	}
 	kind := ModeOnly
 	if n.mode == old.mode && n.uid == old.uid && n.gid == old.gid {
-		if kind, err = xattrKind(up, low); err != nil {
+		if kind, err = xattrKind(up.fd, low); err != nil {
 			return r.failed("listxattr", path, err)
 		}
 	}
@@ -401,7 +463,48 @@ type upper struct {
 	bytes int // of the paths in loose
 }
 
-func newUpper(fd int) *upper { return &upper{fd: fd, loose: map[string]uint32{}} }
+// uppers are those of one tree, the highest first.
+type uppers []*upper
+
+func newUppers(fds []int) (all uppers) {
+	for _, fd := range fds {
+		all = append(all, &upper{fd: fd, loose: map[string]uint32{}})
+	}
+	return all
+}
+
+func (all uppers) restore() {
+	for _, u := range all {
+		u.restore()
+	}
+}
+
+func (all uppers) bytes() (n int) {
+	for _, u := range all {
+		n += u.bytes
+	}
+	return n
+}
+
+// find gives the first that has a path, of which it is known that the run left something there. That hides what others have there.
+func (all uppers) find(path string) (*upper, error) {
+	dir, name := split(path)
+	for _, u := range all[:len(all)-1] {
+		at, err := u.dir(dir)
+		if gone(err) || err == unix.ENOTDIR || err == unix.ELOOP {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		n, err := statAt(at, name)
+		_ = unix.Close(at)
+		if err != nil || n.typ != Absent {
+			return u, err
+		}
+	}
+	return all[len(all)-1], nil
+}
 
 // dir opens a directory so that it can be read and searched.
 func (u *upper) dir(path string) (int, error) {

@@ -17,6 +17,11 @@ type Options struct {
 	// changes are refused unless AllowProtected; so are symbolic links that lead out of their tree.
 	Protected      func(trees, dirs, names []string) func(path string, t Type) bool
 	AllowProtected bool
+	// Agreed says whether what the real tree had at a path is what an earlier apply of the same sandbox brought about: then
+	// that it was changed since the run began is no conflict. nil: nothing is.
+	Agreed func(path string, had Base) bool
+	// Dry stops before anything is touched: the result is what would be done.
+	Dry bool
 	// Context, where it ends before the commit, ends all with its cause, and the tree is as it was; so it does
 	// with a wait for another apply. nil: nothing stops it. Committed is told that it goes on to the end from
 	// there, now or by whoever comes next.

@@ -79,7 +79,7 @@ var commands = [...]Command{
 			"half a minute at most."},
 	{Name: "discard", Args: "[PATH…]", Takes: takesRun,
 		Summary: "drop what an overlay run changed"},
-	{Name: "session", Args: "start|exec|shell|cp|ps|logs|kill|list|stop|gc …", Server: true,
+	{Name: "session", Args: "start|exec|shell|cp|ps|logs|kill|list|snapshot|restore|fork|diff|apply|stop|gc …", Server: true,
 		Summary: "sandboxes that stay, for one command after another",
 		Text: "\"confine session start [options]\" takes the options of a run and prints an ID; \"confine session exec ID CMD…\" runs a " +
 			"command in it, and exits as that does. \"confine session help\" lists all of it, docs/SESSIONS.md is the manual."},

@@ -5,13 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
-	"path"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,11 +17,12 @@ import (
 	"github.com/confine-run/confine/internal/cli/outputs"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/review"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
 
-// review is what diff, apply and discard have in common.
-type review struct {
+// reviewing is what diff, apply and discard have in common.
+type reviewing struct {
 	*session
 	store *changes.Store
 	id    string
@@ -35,7 +32,7 @@ type review struct {
 
 // diffCommand shows what a run changed.
 func diffCommand(s *session, line *Line) (int, error) {
-	return s.review("diff", line, func(r *review) error {
+	return s.review("diff", line, func(r *reviewing) error {
 		switch {
 		case r.flags["list"] && r.flags["patch"]:
 			return &config.UsageError{Msg: "--list and --patch don't go together", Hint: "confine diff --patch --run ID shows one run of the list"}
@@ -61,7 +58,7 @@ func diffCommand(s *session, line *Line) (int, error) {
 
 // applyCommand copies what a run changed to the real trees.
 func applyCommand(s *session, line *Line) (int, error) {
-	return s.review("apply", line, func(r *review) error {
+	return s.review("apply", line, func(r *reviewing) error {
 		run, err := r.open()
 		if err != nil {
 			return err
@@ -69,16 +66,12 @@ func applyCommand(s *session, line *Line) (int, error) {
 		defer run.Close()
 		signals, stop := watchSignals(s.ctx, s.log.advise)
 		defer stop()
-		var left error // what the search for protected paths was left for
+		protection := review.NewProtection(signals.ctx, s.env, run)
 		done, err := r.store.Apply(run, r.paths, changes.Options{
 			Context: signals.ctx, Committed: signals.markCommitted,
-			Force: r.flags["force"], AllowProtected: r.flags["allow-protected"],
-			Protected: func(trees, dirs, names []string) (test func(string, changes.Type) bool) {
-				test, left = protectedTest(signals.ctx, s.env, trees, dirs, names, func(g *config.Guard) { addIndexes(g, run, trees) })
-				return test
-			},
+			Force: r.flags["force"], AllowProtected: r.flags["allow-protected"], Protected: protection.Test,
 		})
-		if left != nil {
+		if left := protection.Err(); left != nil {
 			return left
 		}
 		if err != nil {
@@ -87,70 +80,16 @@ func applyCommand(s *session, line *Line) (int, error) {
 		if _, err = fmt.Fprintf(r, "applied %s of run %s\n", plural(done.Applied, "change"), run.ID()); err != nil {
 			return err
 		}
-		for _, line := range applyNotes(&done) {
+		for _, line := range ApplyNotes(&done) {
 			s.log.notice(line)
 		}
 		return nil
 	})
 }
 
-// protectedTest tests for what apply doesn't take over unasked. What is in the trees decides how long the search
-// takes, so a signal ends the wait for it. With an error everything is protected.
-func protectedTest(ctx context.Context, env func(string) string, trees, dirs, names []string, further func(*config.Guard)) (func(string, changes.Type) bool, error) {
-	guard := config.NewGuard(env, names)
-	all := func(string, changes.Type) bool { return true }
-	looked := make(chan []string, 1)
-	go func() {
-		var partly []string
-		for i, dir := range slices.Concat(trees, dirs) {
-			if !guard.Look(dir, i < len(trees)) {
-				partly = append(partly, dir)
-			}
-		}
-		further(guard)
-		looked <- partly
-	}()
-	select {
-	case partly := <-looked:
-		if len(partly) > 0 {
-			return all, hint.New("not all that other programs obey by way of "+strconv.Quote(partly[0])+" was found: there is too much of it",
-				"look at the changes with confine diff --patch; then --allow-protected")
-		}
-	case <-ctx.Done():
-		return all, context.Cause(ctx)
-	}
-	return func(path string, t changes.Type) bool {
-		switch t {
-		case changes.Dir:
-			return guard.Protects(path, fs.ModeDir)
-		case changes.Symlink:
-			return guard.Protects(path, fs.ModeSymlink)
-		}
-		return guard.Protects(path, 0)
-	}, nil
-}
-
-// addIndexes shows the guard each index of git's that the run changed.
-func addIndexes(guard *config.Guard, run *changes.Run, trees []string) {
-	all := run.Entries()
-	for i := range all {
-		if e := &all[i]; path.Base(e.Path) == "index" && e.Blob != "" {
-			name := trees[e.Tree] + "/" + e.Path
-			guard.Index(name, func(part string) (string, error) {
-				for j := range all {
-					if o := &all[j]; o.Tree == e.Tree && o.Path == path.Join(path.Dir(e.Path), part) && o.Blob != "" {
-						return run.Content(o)
-					}
-				}
-				return "", os.ErrNotExist
-			})
-		}
-	}
-}
-
 // discardCommand drops what a run changed.
 func discardCommand(s *session, line *Line) (int, error) {
-	return s.review("discard", line, func(r *review) error {
+	return s.review("discard", line, func(r *reviewing) error {
 		run, err := r.open()
 		var broken *changes.BrokenError
 		if errors.As(err, &broken) && broken.Run == r.id {
@@ -176,8 +115,8 @@ func discardCommand(s *session, line *Line) (int, error) {
 }
 
 // review reads the options, opens the store, and runs the subcommand.
-func (s *session) review(name string, line *Line, do func(*review) error) (_ int, err error) {
-	r := &review{session: s, flags: map[string]bool{}}
+func (s *session) review(name string, line *Line, do func(*reviewing) error) (_ int, err error) {
+	r := &reviewing{session: s, flags: map[string]bool{}}
 	id, named := line.last("run")
 	if r.id = id; named && id == "" { // a script's variable that isn't set
 		return rcUsage, &config.UsageError{Msg: "--run: it names no run", Hint: "without --run the latest one is meant"}
@@ -187,7 +126,7 @@ func (s *session) review(name string, line *Line, do func(*review) error) (_ int
 			return rcUsage, err
 		}
 	}
-	if r.paths, err = canonicalPaths(line.Rest); err != nil {
+	if r.paths, err = CanonicalPaths(line.Rest); err != nil {
 		return rcUsage, err
 	}
 	src := s.sources(nil)
@@ -220,7 +159,7 @@ func (s *session) review(name string, line *Line, do func(*review) error) (_ int
 }
 
 // Write writes to standard output.
-func (r *review) Write(b []byte) (int, error) {
+func (r *reviewing) Write(b []byte) (int, error) {
 	if err := r.Out(b); err != nil {
 		return 0, &stdoutError{err}
 	}
@@ -229,7 +168,7 @@ func (r *review) Write(b []byte) (int, error) {
 
 // open opens the run that was named, or the newest that has to do with the current
 // directory: that it is in, or that is in it.
-func (r *review) open() (*changes.Run, error) {
+func (r *reviewing) open() (*changes.Run, error) {
 	if r.id != "" {
 		return r.store.Open(r.id)
 	}
@@ -288,9 +227,9 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// canonicalPaths makes paths what runs keep: absolute and without symbolic links on the way.
+// CanonicalPaths makes paths what runs keep: absolute and without symbolic links on the way.
 // The last component may be one, or gone, and so may be directories above it.
-func canonicalPaths(paths []string) ([]string, error) {
+func CanonicalPaths(paths []string) ([]string, error) {
 	all := make([]string, 0, len(paths))
 	for _, p := range paths {
 		if p == "" {
@@ -333,7 +272,7 @@ type keptLine struct {
 }
 
 // list writes one line for each run that is kept, the newest first.
-func (r *review) list(asJSON bool) error {
+func (r *reviewing) list(asJSON bool) error {
 	all, err := r.store.List()
 	if err != nil {
 		return err
@@ -369,8 +308,8 @@ func places(trees []string) string {
 	return strings.Join(all, ", ")
 }
 
-// applyNotes are lines on where the tree isn't as the run left it.
-func applyNotes(done *changes.Result) (lines []string) {
+// ApplyNotes are lines on where the tree isn't as the run left it.
+func ApplyNotes(done *changes.Result) (lines []string) {
 	if n := done.NoSetID; n > 0 {
 		line := "set-id bits of " + plural(n, "path") + " were left out"
 		if done.Nothing > 0 {

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/internal/changes"
-	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/review"
 )
 
 func TestASignalBeforeTheCommitEndsTheApply(t *testing.T) {
@@ -84,7 +84,7 @@ func TestNotesOfApply(t *testing.T) {
 		"1 hard link became a file of its own":                                                {Copied: 1},
 		"2 hard links became files of their own":                                              {Copied: 2},
 	} {
-		if got := strings.Join(applyNotes(&done), "\n"); got != want {
+		if got := strings.Join(ApplyNotes(&done), "\n"); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -96,7 +96,9 @@ func TestASignalEndsTheSearchForWhatIsProtected(t *testing.T) {
 	in.signalled(syscall.SIGINT)
 	// The search has begun, and may be over or not: of two that are ready either is right.
 	for range 1000 {
-		test, err := protectedTest(in.ctx, os.Getenv, nil, nil, nil, func(*config.Guard) {})
+		search := review.NewProtection(in.ctx, os.Getenv, nil)
+		test := search.Test(nil, nil, nil)
+		err := search.Err()
 		if err == nil {
 			continue
 		}

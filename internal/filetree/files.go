@@ -31,8 +31,14 @@ func Host(root *os.Root) Files { return host{root} }
 
 func (h host) Open(name string) (io.ReadCloser, error) { return h.Root.Open(name) }
 
+// Create makes a new file in the place of any other: whatever has the name may lead elsewhere, or be a FIFO.
 func (h host) Create(name string, perm fs.FileMode) (io.WriteCloser, error) {
-	return h.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+	if info, err := h.Lstat(name); err == nil && !info.IsDir() {
+		if err := h.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return h.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 }
 
 func (h host) List(name string) ([]fs.DirEntry, error) {

@@ -144,6 +144,11 @@ func Unpack(files Files, dir string, from io.Reader, within bool) (left []string
 		if h.Name = path.Clean(strings.TrimSuffix(h.Name, "/")); !fs.ValidPath(h.Name) {
 			return nil, &Error{strconv.Quote(h.Name) + " leads out of it"}
 		}
+		for key := range h.PAXRecords {
+			if strings.HasPrefix(key, "GNU.sparse.") { // a few bytes of it would be as many as it says
+				return nil, &Error{strconv.Quote(h.Name) + " is sparse"}
+			}
+		}
 		name := path.Join(dir, h.Name)
 		switch h.Typeflag {
 		case tar.TypeDir:

@@ -129,6 +129,24 @@ func TestHostileTars(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	dir, sparse := rootOf(t)
+	var bomb bytes.Buffer
+	w := tar.NewWriter(&bomb)
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "bomb", Size: 512, Format: tar.FormatPAX,
+		PAXRecords: map[string]string{"AAA.sparse.major": "1", "AAA.sparse.minor": "0", "AAA.sparse.name": "bomb", "AAA.sparse.realsize": "1000000000"}}); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = w.Write(append([]byte("0\n"), make([]byte, 510)...))
+	hole := bytes.ReplaceAll(bomb.Bytes(), []byte("AAA.sparse"), []byte("GNU.sparse"))
+	if h, err := tar.NewReader(bytes.NewReader(hole)).Next(); err != nil || h.Size != 1000000000 {
+		t.Fatalf("the bomb is none: %+v, %v", h, err)
+	}
+	if _, err := Unpack(sparse, ".", bytes.NewReader(hole), true); !errors.As(err, new(*Error)) {
+		t.Errorf("sparse: %v", err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "bomb")); err == nil {
+		t.Error("a file of holes was made")
+	}
 	_, files := rootOf(t)
 	cut := packed(t, &tar.Header{Typeflag: tar.TypeReg, Name: "x", Uname: strings.Repeat("x", 30)}).Bytes()
 	for _, text := range [][]byte{cut[:520], cut[:100], bytes.Repeat([]byte("no tar "), 1000)} {

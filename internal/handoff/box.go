@@ -63,6 +63,9 @@ func (b *Box) code(c *codec) {
 	list(c, &b.Mounts, func(m *Mount) { m.code(c) })
 	num(c, &b.Scratch.Size)
 	num(c, &b.Scratch.Inodes)
+	list(c, &b.Scratch.Layers, func(l *Layer) { l.code(c) })
+	c.bool(&b.Scratch.Stacked)
+	c.bool(&b.Scratch.HandOut)
 	c.bool(&b.JoinDir)
 	num(c, &b.JoinProcs)
 	c.bool(&b.Linger)
@@ -80,6 +83,34 @@ func (b *Box) code(c *codec) {
 type Scratch struct {
 	Size   int64 // bytes
 	Inodes int64
+	// Layers are what overlays and private places have below what is written there, the lowest first.
+	Layers []Layer
+	// Stacked: those of boxes come as the first descriptor with this frame: a mount of the scratch of the last of them,
+	// which has those before it mounted below, each in the one after it. It can be attached once.
+	Stacked bool
+	// HandOut: others may stand on it.
+	HandOut bool
+}
+
+// Layer is what was written in another box.
+type Layer struct {
+	// Src is a directory that has it, Dev and Ino what that was when it was resolved. None: it is the scratch of a box.
+	Src      string
+	Dev, Ino uint64
+	Places   []Upper // of a scratch; in a directory they stand under their own paths, and one that isn't there is empty
+}
+
+// BelowDir is the directory of a scratch that the one before it is mounted on.
+const BelowDir = "below"
+
+// SizedDir, with a number, is the directory of a scratch that a MountTmpfs is mounted on.
+const SizedDir = "sized"
+
+func (l *Layer) code(c *codec) {
+	c.str(&l.Src)
+	num(c, &l.Dev)
+	num(c, &l.Ino)
+	list(c, &l.Places, func(u *Upper) { u.code(c) })
 }
 
 // Landlock is a ruleset that the target puts on itself. Nothing handled and nothing

@@ -3,7 +3,7 @@ package handoff
 import "unsafe"
 
 // version changes with every change of any encoding below.
-const version = 2
+const version = 4
 
 // Error is a frame that could not be read.
 type Error string
@@ -171,6 +171,7 @@ const (
 	KindStopped
 	KindExited
 	KindClosed
+	KindPing // either way
 )
 
 // Frame is a pointer to one of the types of this package that have a Kind.
@@ -204,6 +205,8 @@ func empty(k Kind) Frame {
 		return new(Exited)
 	case KindClosed:
 		return new(Closed)
+	case KindPing:
+		return new(Ping)
 	}
 	return nil
 }

@@ -25,7 +25,8 @@ func full() []Frame {
 				{Kind: MountTmpfs, Dst: "/scratch", Size: 1 << 40},
 				{Kind: MountBind, Dst: "/dev/null", Src: "/dev/null", Device: true, Instead: true},
 			},
-			Scratch: Scratch{Size: 1 << 40, Inodes: 7},
+			Scratch: Scratch{Size: 1 << 40, Inodes: 7, Stacked: true, HandOut: true,
+				Layers: []Layer{{Src: "/l", Dev: 1, Ino: 2, Places: []Upper{{"/tmp", "1"}}}}},
 			JoinDir: true, JoinProcs: 3, Linger: true,
 			Network: Network{Pings: true, Ping: 5, Dials: true,
 				Requests: []Netlink{{Name: "routes", Protocol: 12, Messages: "\x00\xff", Acks: 2, Role: RoleRedirect}},
@@ -43,12 +44,13 @@ func full() []Frame {
 		&Close{},
 		&SetupError{Step: "mounts", Op: "openat2", Path: "/a b", Errno: 13},
 		&Sockets{Fallbacks: allFallbacks},
-		&Built{Skipped: []uint32{3}, Fallbacks: allFallbacks, Uppers: []Upper{{"/a", 7}}, Places: []Upper{{"/b", 8}}, HasProc: true, HasScratch: true, Sized: 2, IPC: 3},
+		&Built{Skipped: []uint32{3}, Fallbacks: allFallbacks, Uppers: []Upper{{"/a", "7"}}, Places: []Upper{{"/b", "8"}}, HasProc: true, HasScratch: true, Sized: 2, Stacks: 4, NoLayers: "x", IPC: 3},
 		&ExecError{ID: 1, Path: "/bin/sh", Step: StepExecve, Op: "prlimit64", Errno: 2},
 		&Started{ID: 1, PID: 2, Path: "/bin/sh", HasPTY: true, HasListener: true, NoListener: 16},
 		&Stopped{ID: 1, Signal: 20},
 		&Exited{ID: 1, WaitStatus: 0x1234, Used: someUsage, InitTasks: 12, Astray: 11},
 		&Closed{Used: someUsage},
+		&Ping{ID: 5},
 	}
 }
 

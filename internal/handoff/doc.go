@@ -13,6 +13,8 @@
 //	    │ ◀────────────── Started + descriptors ─ │
 //	    │ ◀────────────── Stopped ─────────────── │  (pty only) the process was stopped
 //	    │ ◀────────────── Exited ──────────────── │  the process is gone
+//	    │ ── Ping ──────────────────────────────▶ │  (at any time in between)
+//	    │ ◀────────────── Ping ────────────────── │  whoever waits for work answers
 //	    │ ── Close ─────────────────────────────▶ │  …or the last Exec has exited
 //	    │ ◀────────────── Closed ──────────────── │  everybody else was killed and reaped
 //

@@ -69,3 +69,10 @@ type Close struct{}
 func (*Close) kind() Kind { return KindClose }
 
 func (*Close) code(*codec) {}
+
+// Ping asks an init that waits for something to do whether it is there. It sends the same back.
+type Ping struct{ ID uint32 }
+
+func (*Ping) kind() Kind { return KindPing }
+
+func (p *Ping) code(c *codec) { num(c, &p.ID) }

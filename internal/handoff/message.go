@@ -11,7 +11,7 @@ type Sockets struct {
 	Fallbacks Fallbacks // so far
 }
 
-// Built says that everything stands. Descriptors come with it: the roots of proc and scratch, those of MountTmpfs, and IPCTables.
+// Built says that everything stands. Descriptors come with it: the roots of proc and scratch, those of MountTmpfs, stacks, and IPCTables.
 type Built struct {
 	Skipped   []uint32 // indices of optional mounts that were left out
 	Fallbacks Fallbacks
@@ -20,7 +20,11 @@ type Built struct {
 
 	HasProc, HasScratch bool  // which descriptors come with it, in this order
 	Sized               uint8 // after these, so many roots of MountTmpfs
-	IPC                 uint8 // and then so many of IPCTables
+	// Stacks come after these: mounts of its scratch with all that is below, as Box says, and then one of what is below alone.
+	Stacks uint8
+	// NoLayers is why nothing can stand on its scratch: the call that failed; empty if something can.
+	NoLayers string
+	IPC      uint8 // and then so many of IPCTables
 }
 
 // ExecError says that a process can't be started.
@@ -81,13 +85,13 @@ type Usage struct {
 
 // Upper is where an overlay, or a private place, keeps what is written to it.
 type Upper struct {
-	Dst  string // of the mount
-	Part uint32 // the name of a directory in the root of scratch
+	Dst string // of the mount
+	Dir string // a directory in the root of scratch, or below
 }
 
 func (u *Upper) code(c *codec) {
 	c.str(&u.Dst)
-	num(c, &u.Part)
+	c.str(&u.Dir)
 }
 
 // Fallbacks are the planned, weaker mechanisms that the kernel made the child take.
@@ -143,6 +147,8 @@ func (m *Built) code(c *codec) {
 	c.bool(&m.HasProc)
 	c.bool(&m.HasScratch)
 	num(c, &m.Sized)
+	num(c, &m.Stacks)
+	c.str(&m.NoLayers)
 	num(c, &m.IPC)
 }
 

@@ -144,7 +144,7 @@ func private(dir *os.File) error {
 
 // sweep removes what an interrupted run left. Only the holder of the lock does.
 func sweep(dir *os.File) error {
-	names, err := list(int(dir.Fd()))
+	names, err := linux.Names(int(dir.Fd()))
 	if err != nil {
 		return err
 	}

@@ -12,18 +12,6 @@ func openDir(up int, name string) (int, error) {
 	return unix.Openat(up, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
-// list gives all names in a directory.
-func list(fd int) (names []string, err error) {
-	var buf [16 << 10]byte
-	for e, err := range linux.Dirents(fd, buf[:]) {
-		if err != nil {
-			return names, err
-		}
-		names = append(names, string(e.Name))
-	}
-	return names, nil
-}
-
 // clear takes away what earlier layers left in the directory at dir.
 func (x *extractor) clear(dir int, name string) error {
 	fd, err := openDir(dir, ".") // an offset of its own
@@ -31,7 +19,7 @@ func (x *extractor) clear(dir int, name string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	names, err := list(fd)
+	names, err := linux.Names(fd)
 	if err != nil {
 		return err
 	}

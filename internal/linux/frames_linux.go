@@ -1,6 +1,10 @@
 package linux
 
-import "golang.org/x/sys/unix"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
 
 // MaxFrame bounds what SendFrame and ReceiveFrame carry: execve itself takes no
 // more than a few megabytes of arguments.
@@ -42,8 +46,22 @@ func ReceiveFrame(sock int) (frame []byte, fds []int, err error) {
 		return nil, fds, unix.EMSGSIZE
 	}
 	frame = make([]byte, n)
-	more, err := receive(sock, frame)
+	got := receiveThere(sock, frame)
+	more, err := receive(sock, frame[got:])
 	return frame, append(fds, more...), err
+}
+
+// receiveThere takes what is there of a frame whose length was read, which is all of it mostly. It doesn't wait, so the Go scheduler
+// isn't told, which would have to give the processor back. Descriptors come with a frame's first byte, which was read.
+func receiveThere(sock int, buf []byte) int {
+	if len(buf) == 0 {
+		return 0
+	}
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(sock), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), unix.MSG_DONTWAIT, 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
 }
 
 // receive fills buf.

@@ -27,6 +27,8 @@ type Plan struct {
 	Namespaces uintptr
 	UIDMap     IDMap
 	GIDMap     IDMap
+	// Began is since when the caller's trees are what is below its overlays, where that is earlier than it itself; zero: since it begins.
+	Began time.Time
 	// SeccompKills: a call that the filter refuses ends the target by SIGSYS.
 	SeccompKills bool
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/review"
 )
 
 // Owner is somebody who has sandboxes: a user of the system, or whoever holds a token. Nobody sees what is another's.
@@ -26,6 +27,15 @@ type Options struct {
 	Backend func(p *config.Policy) backend.Backend
 	// Max is how many sandboxes there are at one time, MaxPerOwner how many of one owner. 0: any number.
 	Max, MaxPerOwner int
+	// Snapshots is a directory below which each owner has one for snapshots; empty: none are kept.
+	Snapshots string
+	// MaxSnapshots is how many snapshots an owner has, MaxSnapshotBytes how many bytes they take. 0: any number.
+	MaxSnapshots     int
+	MaxSnapshotBytes int64
+	// OpenStore opens a directory of snapshots; nil: that of package snapshot.
+	OpenStore func(dir string) (Store, error)
+	// Opened, if not nil, is told of each sandbox before whoever asked for it. One for which it has an error is closed.
+	Opened func(*Sandbox) error
 	// LogBytes is about what the log of one process, and of one sandbox, keeps. 0: 1 MiB.
 	LogBytes int
 }
@@ -46,7 +56,7 @@ type QuotaError struct {
 }
 
 func (e *QuotaError) Error() string {
-	return fmt.Sprintf("there are %d %s, and not more may be", e.Max, e.What)
+	return fmt.Sprintf("there may be %d %s, and not more", e.Max, e.What)
 }
 
 // Manager keeps sandboxes. Its methods may be called from any goroutine.
@@ -59,6 +69,7 @@ type Manager struct {
 	all        map[string]*Sandbox // by ID: those that stand, and tombstones
 	tombstones []*Sandbox          // in the order of their ends
 	building   map[Owner][]string  // the names of those that are being built; "" has none
+	shelves    map[Owner]*shelf    // of those who write snapshots
 	closed     bool
 	ending     sync.WaitGroup // of sandboxes that stand or are being built
 }
@@ -67,7 +78,7 @@ type Manager struct {
 func New(o Options) *Manager {
 	o.LogBytes = cmp.Or(o.LogBytes, 1<<20)
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Manager{opts: o, ctx: ctx, cancel: cancel, all: map[string]*Sandbox{}, building: map[Owner][]string{}}
+	return &Manager{opts: o, ctx: ctx, cancel: cancel, all: map[string]*Sandbox{}, building: map[Owner][]string{}, shelves: map[Owner]*shelf{}}
 }
 
 // Request is what somebody wants.
@@ -76,8 +87,11 @@ type Request struct {
 	Name   string // by which the owner finds it, too; empty: none
 	Labels map[string]string
 	Env    []string // K=V, of all its processes
+	From   string   // the ID or the name of a snapshot of the owner's that it begins with; empty: none
 	// Lifetime is when it ends, whatever happens; Idle is how long it stays when no process runs and nobody asks for it. 0: for ever.
 	Lifetime, Idle time.Duration
+	// Open, if not nil, gives a sandbox of Spec that is there already, and ends with ctx. Whoever ends it doesn't wait for that.
+	Open func(ctx context.Context) (backend.Sandbox, error)
 }
 
 // newID is a name that nobody guesses.
@@ -87,46 +101,153 @@ func newID() string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
 }
 
-// Create opens a sandbox. ctx bounds its building only. An error is a *config.UsageError, a *QuotaError, or a *backend.BuildError
-// that has the report of what could not be built.
+// Create opens a sandbox. ctx bounds its building only. An error is a *config.UsageError, a *QuotaError, ErrNoSnapshot, or a
+// *backend.BuildError that has the report of what could not be built.
 func (m *Manager) Create(ctx context.Context, owner Owner, r Request) (*Sandbox, error) {
-	if err := m.reserve(owner, r.Name); err != nil {
+	if err := m.reserve(owner, r.Name, 1); err != nil {
 		return nil, err
 	}
-	defer m.ending.Done()
+	defer m.free(owner, r.Name, 1)
+	b := m.opts.Backend(r.Spec.Policy)
+	spec := *r.Spec
+	if m.opts.Snapshots != "" {
+		spec.Snapshots = m.Snapshots(owner).dir()
+	}
+	if r.From != "" {
+		from, err := m.Snapshots(owner).kept(b, r.From)
+		if err != nil {
+			return nil, err
+		}
+		defer from.Close()
+		spec.From = from
+	}
+	built, err := m.build(ctx, func(life context.Context) (backend.Sandbox, error) {
+		if r.Open != nil && r.From == "" {
+			box, err := r.Open(life)
+			if shelver, ok := backend.As[backend.Shelver](box); ok && err == nil && spec.Snapshots != "" {
+				shelver.ShelveIn(spec.Snapshots)
+			}
+			return box, err
+		}
+		box, failed, err := backend.Open(life, b, &spec)
+		if failed != nil {
+			err = &backend.BuildError{Report: failed}
+		}
+		return box, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	built.backend, built.policy, built.dir, built.agreed = b, spec.Policy, spec.Dir, &review.Agreed{}
+	all, err := m.add(owner, r, built)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// maxForks is how many forks are made at once.
+const maxForks = 256
+
+// Fork opens so many sandboxes that are as one is now, without its processes: all of them, or with an error none. Each has an ID and a
+// lifetime of its own; what r says nothing about, they have of that one. Its Spec and From are not looked at.
+func (m *Manager) Fork(ctx context.Context, from *Sandbox, n int, r Request) ([]*Sandbox, error) {
+	switch {
+	case n < 1:
+		return nil, &config.UsageError{Msg: "the number of forks is below 1"}
+	case n > maxForks:
+		return nil, &QuotaError{"forks at once", maxForks}
+	case n > 1 && r.Name != "":
+		return nil, &config.UsageError{Msg: "a name is of one fork alone"}
+	}
+	if err := m.reserve(from.Owner, r.Name, n); err != nil {
+		return nil, err
+	}
+	defer m.free(from.Owner, r.Name, n)
+	defer from.Use()()
+	if r.Env == nil {
+		r.Env = from.env
+	}
+	if r.Labels == nil {
+		r.Labels = from.Labels()
+	}
+	var all []built
+	for range n {
+		one, err := m.build(ctx, from.box.Fork)
+		if err != nil {
+			for _, b := range all {
+				b.drop()
+			}
+			return nil, err
+		}
+		one.backend, one.policy, one.dir, one.agreed = from.backend, from.policy, from.dir, from.agreed.Clone()
+		all = append(all, one)
+	}
+	return m.add(from.Owner, r, all...)
+}
+
+// built is a sandbox that nobody has yet.
+type built struct {
+	box     backend.Sandbox
+	end     context.CancelFunc // of its life
+	backend backend.Backend
+	policy  *config.Policy
+	dir     string
+	agreed  *review.Agreed
+}
+
+func (b *built) drop() {
+	_, _ = b.box.Close()
+	b.end()
+}
+
+// build builds a sandbox that ends with the manager, and isn't built when ctx has ended before.
+func (m *Manager) build(ctx context.Context, do func(life context.Context) (backend.Sandbox, error)) (built, error) {
 	life, end := context.WithCancel(m.ctx)
 	abandoned := context.AfterFunc(ctx, end)
-	box, failed, err := backend.Open(life, m.opts.Backend(r.Spec.Policy), r.Spec)
-	if failed != nil {
-		err = &backend.BuildError{Report: failed}
-	}
+	box, err := do(life)
 	if err == nil && !abandoned() {
 		_, _ = box.Close()
 		err = ctx.Err()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	names := m.building[owner]
-	i := slices.Index(names, r.Name)
-	if m.building[owner] = slices.Delete(names, i, i+1); len(names) == 1 {
-		delete(m.building, owner)
-	}
 	if err != nil {
+		abandoned()
 		end()
-		return nil, err
+		return built{}, err
 	}
-	s := newSandbox(m, box, end, owner, r)
-	m.all[s.ID] = s
-	m.ending.Add(1)
-	go func() {
-		defer m.ending.Done()
-		s.watch()
-	}()
-	return s, nil
+	return built{box: box, end: end}, nil
 }
 
-// reserve has room for one more.
-func (m *Manager) reserve(owner Owner, name string) error {
+// add makes what was built sandboxes that are found.
+func (m *Manager) add(owner Owner, r Request, all ...built) (some []*Sandbox, err error) {
+	m.mu.Lock()
+	for i := range all {
+		s := newSandbox(m, all[i], owner, r)
+		m.all[s.ID] = s
+		some = append(some, s)
+		m.ending.Add(1)
+		go func() {
+			defer m.ending.Done()
+			s.watch()
+		}()
+	}
+	m.mu.Unlock()
+	for _, s := range some {
+		if m.opts.Opened != nil && err == nil {
+			err = m.opts.Opened(s)
+		}
+	}
+	if err != nil {
+		for _, s := range some {
+			s.Close(CauseFailed, err.Error())
+		}
+		return nil, err
+	}
+	return some, nil
+}
+
+// reserve has room for n more, until they are there or it is freed.
+func (m *Manager) reserve(owner Owner, name string, n int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -151,15 +272,29 @@ func (m *Manager) reserve(owner Owner, name string) error {
 	if taken {
 		return &config.UsageError{Msg: fmt.Sprintf("there is a sandbox named %q", name)}
 	}
-	if m.opts.Max > 0 && all >= m.opts.Max {
+	if m.opts.Max > 0 && all+n > m.opts.Max {
 		return &QuotaError{"sandboxes", m.opts.Max}
 	}
-	if m.opts.MaxPerOwner > 0 && own >= m.opts.MaxPerOwner {
+	if m.opts.MaxPerOwner > 0 && own+n > m.opts.MaxPerOwner {
 		return &QuotaError{"sandboxes of this owner", m.opts.MaxPerOwner}
 	}
-	m.building[owner] = append(m.building[owner], name)
-	m.ending.Add(1)
+	m.building[owner] = append(m.building[owner], slices.Repeat([]string{name}, n)...)
+	m.ending.Add(n)
 	return nil
+}
+
+// free is the end of what was reserved: the sandboxes are there, or won't be.
+func (m *Manager) free(owner Owner, name string, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for range n {
+		names := m.building[owner]
+		i := slices.Index(names, name)
+		if m.building[owner] = slices.Delete(names, i, i+1); len(names) == 1 {
+			delete(m.building, owner)
+		}
+	}
+	m.ending.Add(-n)
 }
 
 // Get finds a sandbox or a tombstone by its ID or its name. Of a name, one that stands counts, or else the last.

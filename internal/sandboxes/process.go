@@ -113,10 +113,10 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 // allows refuses limits of a process that are wider than the sandbox's.
 func (s *Sandbox) allows(l backend.Limits) error {
 	const hint = "it was set when the sandbox was opened"
-	if most := s.limits.Time; most > 0 && l.Time > most {
+	if most := s.policy.TimeLimit; most > 0 && l.Time > most {
 		return &config.UsageError{Msg: fmt.Sprintf("a time limit of %s is more than the sandbox's of %s", config.FormatDuration(l.Time), config.FormatDuration(most)), Hint: hint}
 	}
-	if most := s.limits.Output; most > 0 && l.Output > most {
+	if most := s.policy.OutputLimit; most > 0 && l.Output > most {
 		return &config.UsageError{Msg: fmt.Sprintf("an output limit of %s is more than the sandbox's of %s", config.FormatSize(l.Output), config.FormatSize(most)), Hint: hint}
 	}
 	return nil

@@ -1,7 +1,6 @@
 package sandboxes
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -32,12 +31,10 @@ type Sandbox struct {
 
 	manager *Manager
 	env     []string
-	limits  backend.Limits // of each process
-	box     backend.Sandbox
-	cancel  context.CancelFunc
+	built
 	closing chan struct{} // closed when it begins to end
 	changed chan struct{} // of length 1: the deadlines are others
-	ended   chan struct{} // closed when nothing is left, and end is set
+	ended   chan struct{} // closed when nothing is left, and over is set
 
 	mu     sync.Mutex
 	labels map[string]string
@@ -46,7 +43,7 @@ type Sandbox struct {
 	last      int // the number of the newest process
 	cause     string
 	reason    string
-	end       *End
+	over      *End
 }
 
 // deadlines are when a sandbox ends.
@@ -55,6 +52,7 @@ type deadlines struct {
 	idle     time.Duration // 0: for ever
 	used     time.Time     // when nothing ran any more and nobody asked any more
 	using    int           // processes that run, and clients that ask
+	pooled   bool          // it was there before it was asked for: nobody waits for its end
 }
 
 // End says how a sandbox ended.
@@ -66,13 +64,13 @@ type End struct {
 	Error  string            `json:"error,omitempty"` // what could not be removed
 }
 
-func newSandbox(m *Manager, box backend.Sandbox, cancel context.CancelFunc, owner Owner, r Request) *Sandbox {
+func newSandbox(m *Manager, b built, owner Owner, r Request) *Sandbox {
 	now := time.Now()
 	s := &Sandbox{
 		ID: newID(), Name: r.Name, Owner: owner, Created: now, Events: NewLog(m.opts.LogBytes),
-		manager: m, env: r.Env, limits: backend.Limits{Time: r.Spec.Policy.TimeLimit, Output: r.Spec.Policy.OutputLimit}, box: box, cancel: cancel,
+		manager: m, env: r.Env, built: b,
 		closing: make(chan struct{}), changed: make(chan struct{}, 1), ended: make(chan struct{}),
-		labels: r.Labels, deadlines: deadlines{idle: r.Idle, used: now},
+		labels: r.Labels, deadlines: deadlines{idle: r.Idle, used: now, pooled: r.Open != nil},
 	}
 	if r.Lifetime > 0 {
 		s.deadline = now.Add(r.Lifetime)
@@ -144,7 +142,7 @@ func (s *Sandbox) begin(cause, reason string) {
 // finish ends everybody inside.
 func (s *Sandbox) finish() {
 	report, err := s.box.Close()
-	s.cancel()
+	s.built.end()
 	s.mu.Lock()
 	processes := s.processes
 	s.mu.Unlock()
@@ -162,7 +160,7 @@ func (s *Sandbox) finish() {
 		end.Cause, end.Reason = CauseFailed, "it ended without a word: "+end.Error
 	}
 	s.mu.Lock()
-	s.end = end
+	s.over = end
 	s.mu.Unlock()
 	s.Events.Close(Frame{Type: FrameEnded, Cause: end.Cause, Reason: end.Reason})
 	s.manager.bury(s)
@@ -176,6 +174,25 @@ func (s *Sandbox) Close(cause, reason string) *End {
 	return s.Ended()
 }
 
+// End is Close, but doesn't wait for one that came from a pool: then it is nil.
+func (s *Sandbox) End(cause, reason string) *End {
+	if !s.pooled {
+		return s.Close(cause, reason)
+	}
+	s.begin(cause, reason)
+	return s.Ended()
+}
+
+// Ending says whether it has begun to end, or has ended.
+func (s *Sandbox) Ending() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
 // Done is closed when nothing is left of it.
 func (s *Sandbox) Done() <-chan struct{} { return s.ended }
 
@@ -183,7 +200,7 @@ func (s *Sandbox) Done() <-chan struct{} { return s.ended }
 func (s *Sandbox) Ended() *End {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.end
+	return s.over
 }
 
 // Use keeps the sandbox from being idle until done is called.

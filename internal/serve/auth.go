@@ -38,21 +38,33 @@ func ParseTokens(text string) ([]Token, error) {
 	return all, nil
 }
 
-// authenticate says whose request it is.
-func (s *Server) authenticate(r *http.Request) (sandboxes.Owner, error) {
+// admit refuses requests from where none may come, whatever they have with them. It says who is at the other end.
+func (s *Server) admit(r *http.Request) (*sockets.Peer, error) {
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
-		return "", fail(http.StatusForbidden, codeForbidden, "requests from pages in a browser are refused")
+		return nil, fail(http.StatusForbidden, codeForbidden, "requests from pages in a browser are refused")
 	}
 	p := sockets.PeerOf(r)
 	switch {
 	case p == nil:
-		return "", fail(http.StatusForbidden, codeForbidden, "nobody knows who asks")
+		return nil, fail(http.StatusForbidden, codeForbidden, "nobody knows who asks")
+	case p.TCP && !s.named(r.Host):
+		return nil, fail(http.StatusForbidden, codeForbidden, "the server does not go by the name in Host").hint("ask for its address")
+	case p.TCP, p.UID >= 0 && (p.UID == os.Geteuid() || slices.Contains(s.AllowUIDs, p.UID)):
+		return p, nil
+	}
+	return nil, fail(http.StatusForbidden, codeForbidden, "this user may not use the server").hint("the server's owner allows it by --allow-uid")
+}
+
+// authenticate says whose request it is.
+func (s *Server) authenticate(r *http.Request) (sandboxes.Owner, error) {
+	p, err := s.admit(r)
+	switch {
+	case err != nil:
+		return "", err
 	case p.TCP:
 		return s.byToken(r)
-	case p.UID >= 0 && (p.UID == os.Geteuid() || slices.Contains(s.AllowUIDs, p.UID)):
-		return OwnerOf(p.UID), nil
 	}
-	return "", fail(http.StatusForbidden, codeForbidden, "this user may not use the server").hint("the server's owner allows it by --allow-uid")
+	return OwnerOf(p.UID), nil
 }
 
 // OwnerOf is a user of this system.
@@ -66,9 +78,6 @@ func (s *Server) named(host string) bool {
 }
 
 func (s *Server) byToken(r *http.Request) (sandboxes.Owner, error) {
-	if !s.named(r.Host) {
-		return "", fail(http.StatusForbidden, codeForbidden, "the server does not go by the name in Host").hint("ask for its address")
-	}
 	scheme, word, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	digest := sha256.Sum256([]byte(strings.TrimSpace(word)))
 	found := 0

@@ -42,6 +42,8 @@ type Error struct {
 	Status             int
 	Code, Detail, Hint string
 	Report             *status.Report
+	Paths              []PathProblem
+	More               int // paths that are not listed
 }
 
 func (e *Error) Error() string { return hint.Text(e.Detail, e.Hint) }
@@ -73,7 +75,7 @@ func (c *Client) send(ctx context.Context, method, path, accept string, body io.
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxBody)).Decode(&p); err != nil {
 		return nil, fmt.Errorf("%s %s: %s", method, path, answer.Status)
 	}
-	return nil, &Error{p.Status, p.Code, p.Detail, p.Hint, p.Report}
+	return nil, &Error{p.Status, p.Code, p.Detail, p.Hint, p.Report, p.Paths, p.More}
 }
 
 // Do sends a document and reads one; either may be nil.

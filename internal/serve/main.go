@@ -33,6 +33,14 @@ The local API: sandboxes and runs by HTTP. GET /v1/openapi.json describes it; do
   --allow-uid UID       a user who may connect to the unix socket, beside its own; repeatable
   --ceiling NAME|FILE   no policy may be wider than this profile, or this file
   --profile NAME        of requests that name none
+  --pool PROFILE=MIN:MAX
+                        sandboxes of this profile that are built ahead: so many always, and so many when they are asked
+                        for; repeatable
+  --state DIR           what outlives the server: snapshots. $XDG_STATE_HOME/confine/serve, or that of systemd
+  --max-snapshots N     of one user or token (100; 0: any number)
+  --max-snapshot-bytes SIZE
+                        of all snapshots of one user or token (16G; 0: any number)
+  --api NAME[,NAME]     confine, e2b (E2B's wire API, for its SDKs), or both (confine)
   --max-sandboxes N     at one time (256)
   --max-per-owner N     of one user or token (0: as many)
 `
@@ -69,16 +77,21 @@ func Main(args []string, backends func(*config.Policy) backend.Backend) int {
 
 // start serves until ctx ends. A line for each address goes to said when it is listened on.
 func start(ctx context.Context, args []string, backends func(*config.Policy) backend.Backend, said io.Writer) error {
-	var listen, uids many
+	var listen, uids, pools many
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.Var(&listen, "listen", "")
 	flags.Var(&uids, "allow-uid", "")
+	flags.Var(&pools, "pool", "")
 	tokenFile := flags.String("token-file", "", "")
 	ceiling := flags.String("ceiling", "", "")
 	profile := flags.String("profile", "", "")
+	api := flags.String("api", apiConfine, "")
 	most := flags.Int("max-sandboxes", 256, "")
 	perOwner := flags.Int("max-per-owner", 0, "")
+	state := flags.String("state", "", "")
+	snapshots := flags.Int("max-snapshots", 100, "")
+	snapshotBytes := flags.String("max-snapshot-bytes", "16G", "")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return err
@@ -90,12 +103,14 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 	}
 	s := &Server{Sources: config.Here(os.Environ(), config.SystemFile), Profile: *profile, Version: version(), Environ: harmless(os.Environ())}
 	var err error
-	if s.Sources.Dir, err = filepath.EvalSymlinks(s.Sources.Dir); err != nil {
-		return &config.UsageError{Msg: "the current directory can't be told: " + err.Error(), Hint: "start it in one that exists", Err: err}
-	}
 	if s.Ceiling, err = s.ceiling(*ceiling); err != nil {
 		return err
 	}
+	own, other, err := apis(*api)
+	if err != nil {
+		return err
+	}
+	s.E2B, s.Alone = other, !own
 	for _, word := range uids {
 		uid, err := strconv.Atoi(word)
 		if err != nil || uid < 0 {
@@ -111,6 +126,13 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 		if s.Tokens, err = ParseTokens(string(text)); err != nil {
 			return &config.UsageError{Msg: *tokenFile + ": " + err.Error()}
 		}
+	}
+	o := sandboxes.Options{Backend: backends, Max: *most, MaxPerOwner: *perOwner, MaxSnapshots: *snapshots}
+	if o.MaxSnapshotBytes, err = config.ParseSize(*snapshotBytes); err != nil {
+		return &config.UsageError{Msg: "--max-snapshot-bytes: " + err.Error()}
+	}
+	if err := s.prepareState(*state, &o, said); err != nil {
+		return err
 	}
 	listeners, err := open(listen, len(uids) > 0)
 	if err != nil {
@@ -130,7 +152,13 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 			s.Hidden = append(s.Hidden, path)
 		}
 	}
-	s.Manager = sandboxes.New(sandboxes.Options{Backend: backends, Max: *most, MaxPerOwner: *perOwner})
+	s.Manager = sandboxes.New(o)
+	if err := (poolRoutes{s}).open(pools, backends); err != nil {
+		for _, l := range listeners {
+			_ = l.Close()
+		}
+		return err
+	}
 	return s.Serve(ctx, listeners...)
 }
 
@@ -147,6 +175,11 @@ func (s *Server) ceiling(word string) (*config.Policy, error) {
 	if word == "" {
 		return nil, nil
 	}
+	dir, err := filepath.EvalSymlinks(s.Sources.Dir)
+	if err != nil {
+		return nil, &config.UsageError{Msg: "the current directory can't be told: " + err.Error(), Hint: "start it in one that exists", Err: err}
+	}
+	s.Sources.Dir = dir // what it is compared with is resolved, too
 	if slices.Contains(config.Profiles(), word) {
 		p, err := config.Profile(word)
 		if s.Profile == "" {

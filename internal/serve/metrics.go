@@ -39,6 +39,7 @@ func (s *Server) metrics(c *call) error {
 	} {
 		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n%s %d\n", m.name, m.help, m.name, m.kind, m.name, m.value)
 	}
+	poolRoutes{s}.metrics(&b)
 	c.w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 	_, err := c.w.Write([]byte(b.String()))
 	return err

@@ -134,17 +134,17 @@ func (s *Server) spec(doc policyDoc, dir string) (*backend.Spec, error) {
 		policy.Filesystem.Deny = append(policy.Filesystem.Deny, Literal(path))
 	}
 	return &backend.Spec{Policy: policy, Resolved: r, Dir: src.Dir, Environ: s.Environ, ConfigFiles: slices.Concat(r.Protected, s.ceilingFiles),
-		Ceiling: s.shown(), CeilingDir: s.Sources.Dir}, nil
+		Ceiling: showable(s.Ceiling, s.Hidden), CeilingDir: s.Sources.Dir}, nil
 }
 
-// shown is the ceiling of what is visible: the server's own files are hidden by it, too.
-func (s *Server) shown() *config.Policy {
-	if s.Ceiling == nil {
+// showable is a ceiling by which the server's own files are hidden, too.
+func showable(ceiling *config.Policy, hidden []string) *config.Policy {
+	if ceiling == nil {
 		return nil
 	}
-	c := *s.Ceiling
+	c := *ceiling
 	c.Filesystem.Deny = slices.Clone(c.Filesystem.Deny)
-	for _, path := range s.Hidden {
+	for _, path := range hidden {
 		c.Filesystem.Deny = append(c.Filesystem.Deny, Literal(path))
 	}
 	return &c

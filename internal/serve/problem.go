@@ -11,6 +11,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/filetree"
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/status"
 )
@@ -24,6 +25,8 @@ type problem struct {
 	Detail string         `json:"detail,omitempty"`
 	Hint   string         `json:"hint,omitempty"`
 	Report *status.Report `json:"report,omitempty"` // of what could not be built
+	Paths  []PathProblem  `json:"paths,omitempty"`  // that something is wrong with
+	More   int            `json:"more,omitempty"`   // of those, which aren't listed
 }
 
 func (p *problem) Error() string { return p.Code + ": " + p.Detail }
@@ -47,6 +50,12 @@ const (
 	codeQuota        = "QUOTA"          // there are too many
 	codeConflict     = "CONFLICT"       // a key of idempotency, used for another request
 	codeFile         = "FILE"           // what the file system answered
+	CodeChanged      = "CHANGED"        // paths of the caller's that have changed meanwhile
+	CodeRefused      = "REFUSED"        // changes that are not applied
+	CodeIncomplete   = "INCOMPLETE"     // more changes than were kept
+	CodeNoOverlay    = "NO_OVERLAY"     // nothing of the caller's could be changed
+	codeBundle       = "BUNDLE"         // no bundle of a snapshot, or of another
+	codeBusy         = "BUSY"           // somebody else is at it
 	codeUnsupported  = "UNSUPPORTED"    // this backend can't
 	codeInternal     = "INTERNAL_ERROR" // a fault of the server
 )
@@ -70,8 +79,14 @@ func problemOf(err error) *problem {
 	var large *http.MaxBytesError
 	var path *fs.PathError
 	var packed *filetree.Error
+	if errors.As(err, &p) {
+		return p
+	}
+	if p = changeProblem(err); p == nil {
+		p = snapshotProblem(err)
+	}
 	switch {
-	case errors.As(err, &p):
+	case p != nil:
 		return p
 	case errors.As(err, &wider):
 		p := fail(http.StatusForbidden, codeCeiling, wider.Error())
@@ -113,7 +128,8 @@ func problemOf(err error) *problem {
 	case errors.As(err, &path):
 		return fileProblem(path)
 	}
-	return fail(http.StatusInternalServerError, codeInternal, err.Error())
+	text, remedy := hint.Split(err)
+	return fail(http.StatusInternalServerError, codeInternal, text).hint(remedy)
 }
 
 // fileProblem is what the file system of a sandbox answered.
@@ -128,6 +144,8 @@ func fileProblem(err *fs.PathError) *problem {
 		code = http.StatusConflict
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		code = http.StatusInsufficientStorage
+	case errors.Is(err, syscall.EMFILE): // of watchers
+		return fail(http.StatusTooManyRequests, codeQuota, err.Op+" "+err.Path+": there are too many already").hint("end some: a sandbox has 16")
 	}
 	return fail(code, codeFile, err.Op+" "+err.Path+": "+err.Err.Error())
 }

@@ -26,13 +26,14 @@ type (
 func (s *Server) routes() map[string]map[string]route {
 	get := func(do func(*call) error) map[string]route { return map[string]route{http.MethodGet: {do: do}} }
 	post := func(do func(*call) error) map[string]route { return map[string]route{http.MethodPost: {do: do}} }
-	process, file := processRoutes{s}, fileRoutes{s}
+	process, file, change, snapshot := processRoutes{s}, fileRoutes{s}, changeRoutes{s}, snapshotRoutes{s}
 	const box = "/v1/sandboxes/{id}"
 	return map[string]map[string]route{
 		"/v1/healthz":      {http.MethodGet: {do: s.health, open: true}},
 		"/v1/version":      get(s.version),
 		"/v1/metrics":      get(s.metrics),
 		"/v1/openapi.json": get(s.describe),
+		"/v1/pools":        get(poolRoutes{s}.list),
 		"/v1/runs":         post(s.once(s.run)),
 		"/v1/sandboxes": {
 			http.MethodGet:  {do: s.list},
@@ -43,6 +44,17 @@ func (s *Server) routes() map[string]map[string]route {
 			http.MethodPatch:  {do: s.change},
 			http.MethodDelete: {do: s.remove},
 		},
+		"/v1/snapshots": get(snapshot.list),
+		"/v1/snapshots/{snapshot}": {
+			http.MethodGet:    {do: snapshot.download},
+			http.MethodPut:    {do: snapshot.upload},
+			http.MethodDelete: {do: snapshot.drop},
+		},
+		box + "/snapshots":                 post(s.once(snapshot.take)),
+		box + "/restore":                   post(snapshot.restore),
+		box + "/fork":                      post(s.once(snapshot.fork)),
+		box + "/diff":                      get(change.diff),
+		box + "/apply":                     post(s.once(change.apply)),
 		box + "/exec":                      post(s.once(s.exec)),
 		box + "/events":                    get(s.events),
 		box + "/processes":                 get(process.processes),

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"path"
-	"time"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/filetree"
@@ -29,7 +28,8 @@ type runDoc struct {
 // ranDoc is what became of a run.
 type ranDoc struct {
 	resultDoc
-	Sandbox *status.BoxReport `json:"sandbox"`
+	ID      string            `json:"id"`                // of the sandbox
+	Sandbox *status.BoxReport `json:"sandbox,omitempty"` // not of one that came from a pool: nobody waits for its end
 	Files   map[string]octets `json:"files,omitempty"`
 	Missing map[string]string `json:"missing,omitempty"` // what could not be collected, and why
 }
@@ -51,26 +51,19 @@ func (s *Server) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	spec, err := s.spec(d.Policy, d.Dir)
-	if err != nil {
+	var request sandboxes.Request
+	if err := (poolRoutes{s}).forRun(&request, &d); err != nil {
 		return err
-	}
-	spec.Argv = d.Argv
-	if limit := time.Duration(d.TimeLimit); limit > 0 && !spec.Resolved.IsSet("time-limit") { // it is this one's own
-		spec.Policy.TimeLimit = limit
-		if err := s.within(spec.Policy, d.Dir); err != nil {
-			return err
-		}
 	}
 	s.stats.runs.Add(1)
-	b, err := s.Manager.Create(c.Context(), c.owner, sandboxes.Request{Spec: spec})
+	b, err := s.Manager.Create(c.Context(), c.owner, request)
 	if err != nil {
 		return err
 	}
-	defer b.Close(sandboxes.CauseClosed, "the run's client has left")
-	base := spec.Policy.Filesystem.Chdir
+	defer b.End(sandboxes.CauseClosed, "the run's client has left")
+	base := request.Spec.Policy.Filesystem.Chdir
 	if base == "" {
-		base = spec.Dir
+		base = request.Spec.Dir
 	}
 	for name, data := range d.Files {
 		if err := filetree.Write(b.Files(), absolute(base, name), 0o644, bytes.NewReader(data)); err != nil {
@@ -102,7 +95,10 @@ func (s *Server) run(c *call) error {
 		r.Files[name] = data
 		room -= int64(len(data))
 	}
-	r.Sandbox = b.Close(sandboxes.CauseClosed, "its only process has ended").Report
+	if end := b.End(sandboxes.CauseClosed, "its only process has ended"); end != nil {
+		r.Sandbox = end.Report
+	}
+	r.ID = b.ID
 	reply(c.w, http.StatusOK, r)
 	return nil
 }

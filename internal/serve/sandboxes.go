@@ -14,7 +14,7 @@ import (
 type sandboxDoc struct {
 	ID          string            `json:"id"`
 	Name        string            `json:"name,omitempty"`
-	State       string            `json:"state"` // "running" or "ended"
+	State       string            `json:"state"` // "running", "ending" or "ended"
 	Created     time.Time         `json:"created"`
 	Deadline    *time.Time        `json:"deadline,omitempty"` // when its lifetime is over
 	IdleTimeout duration          `json:"idle_timeout"`
@@ -37,8 +37,11 @@ func docOf(b *sandboxes.Sandbox, whole bool) *sandboxDoc {
 			d.Processes++
 		}
 	}
-	if d.Ended != nil {
+	switch {
+	case d.Ended != nil:
 		d.State = "ended"
+	case b.Ending():
+		d.State = "ending"
 	}
 	if whole {
 		d.Ledger = b.Ledger()
@@ -60,6 +63,7 @@ type createDoc struct {
 	Labels      map[string]string `json:"labels"`
 	Lifetime    *duration         `json:"lifetime"`
 	IdleTimeout *duration         `json:"idle_timeout"`
+	From        string            `json:"from"` // the ID or the name of a snapshot that it begins with
 }
 
 // What a sandbox has where nobody says it.
@@ -93,7 +97,7 @@ func (s *Server) request(d *createDoc) (r sandboxes.Request, err error) {
 	if len(d.Name) > maxWord {
 		return r, fail(http.StatusUnprocessableEntity, codeBadRequest, "the name has more than 256 bytes")
 	}
-	r = sandboxes.Request{Name: d.Name, Labels: d.Labels, Lifetime: defaultLifetime, Idle: defaultIdle}
+	r = sandboxes.Request{Name: d.Name, Labels: d.Labels, From: d.From, Lifetime: defaultLifetime, Idle: defaultIdle}
 	if d.Lifetime != nil {
 		r.Lifetime = time.Duration(*d.Lifetime)
 	}
@@ -103,12 +107,7 @@ func (s *Server) request(d *createDoc) (r sandboxes.Request, err error) {
 	if r.Env, err = envOf(d.Env); err != nil {
 		return r, err
 	}
-	if r.Spec, err = s.spec(d.Policy, d.Dir); err != nil {
-		return r, err
-	}
-	r.Spec.Argv = d.For
-	s.lift(r.Spec)
-	return r, nil
+	return r, poolRoutes{s}.forSandbox(&r, d)
 }
 
 func (s *Server) create(c *call) error {
@@ -217,8 +216,11 @@ func (s *Server) remove(c *call) error {
 	if err != nil {
 		return err
 	}
-	b.Close(sandboxes.CauseClosed, "a client asked for it")
-	reply(c.w, http.StatusOK, docOf(b, true))
+	code := http.StatusOK
+	if b.End(sandboxes.CauseClosed, "a client asked for it") == nil {
+		code = http.StatusAccepted
+	}
+	reply(c.w, code, docOf(b, true))
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,8 @@ type Server struct {
 	Ceiling *config.Policy
 	// Profile is that of requests that name none; empty: as in a run.
 	Profile string
+	// Changes is the directory of what is looked at of sandboxes' changes; empty: nobody looks.
+	Changes string
 	// Hidden are files that no sandbox shows: the server's socket and its tokens.
 	Hidden []string
 	// Environ is what policies pass to processes of.
@@ -37,14 +40,21 @@ type Server struct {
 	AllowUIDs []int
 	// Tokens give access on TCP.
 	Tokens []Token
+	// E2B: E2B's API is served, too. Alone: and no other.
+	E2B, Alone bool
 	// Version is the program's.
 	Version string
 
 	ceilingFiles []string // that the ceiling was read from
 
-	ports map[string]bool // of TCP
-	keys  keys
-	stats stats
+	ports   map[string]bool // of TCP
+	keys    keys
+	stats   stats
+	reviews reviews
+	pools   []*profilePool
+	// What each owner has of the server now.
+	bodies   bodies
+	requests share
 }
 
 // bodyTime is the most between two reads of a body. Tests have less.
@@ -81,8 +91,8 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	}
 	var group sync.WaitGroup
 	failed := make(chan error, len(listeners))
-	room := make(chan struct{}, maxConns)
 	for _, l := range listeners {
+		room := make(chan struct{}, maxConns)
 		group.Go(func() { failed <- server.Serve(sockets.Bound(l, room, plainProblem)) })
 	}
 	var err error
@@ -91,6 +101,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	case err = <-failed:
 	}
 	s.Manager.Close()
+	poolRoutes{s}.close()
 	last, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if server.Shutdown(last) != nil {
@@ -109,6 +120,8 @@ type call struct {
 	w       http.ResponseWriter
 	peer    *sockets.Peer
 	owner   sandboxes.Owner
+	bodies  *bodies // nil: the document is counted already
+	done    []func()
 	control *http.ResponseController
 }
 
@@ -116,13 +129,24 @@ type call struct {
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, methods := range s.routes() {
+		if s.Alone && path != "/v1/healthz" {
+			continue
+		}
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, methods) })
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, nil) })
+	var other *e2bSide
+	if s.E2B {
+		other = newE2B(s)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The mux would lead the client elsewhere by a page of HTML.
 		if clean := path.Clean(r.URL.Path); len(r.URL.Path) > maxPathName || r.URL.Path != clean && r.URL.Path != clean+"/" {
 			refuse(w, fail(http.StatusBadRequest, codeBadRequest, "the path is too long, or has empty parts or dots"))
+			return
+		}
+		if other != nil && !strings.HasPrefix(r.URL.Path, "/v1/") {
+			other.answer(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -155,7 +179,16 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[strin
 		w.Header().Set("Allow", strings.Join(names, ", "))
 		err = fail(http.StatusMethodNotAllowed, codeMethod, r.Method+" is not for this path")
 	default:
+		done, ok := s.requests.take(c.owner, 1, maxRequests)
+		if !ok {
+			err = fail(http.StatusTooManyRequests, codeQuota, "there are too many requests under way").hint("wait for some of them")
+			break
+		}
+		c.bodies, c.done = &s.bodies, []func(){done}
 		err = route.do(c)
+		for _, done := range c.done {
+			done()
+		}
 	}
 	if err != nil {
 		s.stats.problems.Add(1)
@@ -163,8 +196,25 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[strin
 	}
 }
 
+// readOr is read, of a body that may be empty.
+func (c *call) readOr(v any) error {
+	body := bufio.NewReader(c.Body)
+	if _, err := body.Peek(1); err == io.EOF {
+		return nil
+	}
+	inner := *c
+	request := *c.Request
+	inner.Request, request.Body = &request, io.NopCloser(body)
+	err := inner.read(v)
+	c.done = inner.done
+	return err
+}
+
 // read reads the body, which is one document with no fields that nobody knows.
 func (c *call) read(v any) error {
+	if err := c.bodies.take(c); err != nil {
+		return err
+	}
 	d := json.NewDecoder(http.MaxBytesReader(c.w, &patient{c, c.Body}, maxBody))
 	d.DisallowUnknownFields()
 	err := d.Decode(v)

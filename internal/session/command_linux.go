@@ -27,7 +27,8 @@ const usage = `usage: confine session COMMAND …
 
 A sandbox that stays, for commands one after another or at once.
 
-  start [options] [--name N] [--idle-timeout D] [--lifetime D] [--owner-pid PID] [-- COMMAND]
+  start [options] [--name N] [--idle-timeout D] [--lifetime D] [--owner-pid PID]
+        [--from SNAPSHOT] [-- COMMAND]
                           open one, and print its ID; the options are those of a run, and COMMAND is whose tool
                           chain is to be visible. It ends after D without a command (1h), D after its start (24h), or with PID
   exec ID [-i] [-t] [--detach] [--env K=V]… [--dir D] [--time-limit D] [--] CMD…
@@ -38,6 +39,16 @@ A sandbox that stays, for commands one after another or at once.
   logs ID PROCESS [-f]    what a process wrote
   kill ID PROCESS [SIGNAL]
   list [--json]           all sessions, and for a day those that have ended
+  snapshot ID [NAME]      write its files down, and print the ID of that; no process is in it
+  snapshot --list [--json]
+  snapshot --remove NAME…
+  restore ID NAME         make its files what they were in a snapshot; what runs in it ends
+  fork ID [--name N] [--idle-timeout D] [--lifetime D]
+                          another session with the same files, and without the processes; prints its ID
+  diff ID [--patch] [--json] [PATH…]
+                          what it has changed in the caller's files by now, where it has an overlay of them
+  apply ID [--force] [--allow-protected] [--dry-run] [PATH…]
+                          copy that to the caller's files, all of it or nothing; the session goes on
   stop ID                 end it and everything in it
   gc                      forget those that have ended
 
@@ -47,6 +58,7 @@ ID is the word that start printed, the beginning of it, or the session's name.
 // commands are the subcommands: what they do with the words behind them.
 var commands = map[string]func(ctx context.Context, args []string) (int, error){
 	"start": startCommand, "exec": execCommand, "shell": shellCommand, "cp": copyCommand, "ps": psCommand, "logs": logsCommand,
+	"snapshot": snapshotCommand, "restore": restoreCommand, "fork": forkCommand, "diff": diffCommand, "apply": applyCommand,
 	"kill": killCommand, "list": listCommand, "stop": stopCommand, "gc": gcCommand,
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,9 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/filetree"
 )
 
@@ -67,13 +71,15 @@ func download(ctx context.Context, from *place, to string) error {
 	if err := from.client.Do(ctx, "GET", from.path+"?stat", nil, &what); err != nil {
 		return err
 	}
-	if info, err := os.Stat(to); err == nil && info.IsDir() {
-		name, err := url.PathUnescape(path.Base(from.path))
-		if err != nil || name == "" || strings.Contains(name, "/") {
-			return &fs.PathError{Op: "create", Path: name, Err: fs.ErrInvalid}
-		}
-		to = filepath.Join(to, name)
+	name, err := url.PathUnescape(path.Base(from.path))
+	if err != nil {
+		return err
 	}
+	root, name, err := destination(to, name)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	r, w := io.Pipe()
 	get := from.path
 	if what.directory() {
@@ -82,7 +88,7 @@ func download(ctx context.Context, from *place, to string) error {
 	go func() { w.CloseWithError(from.client.Get(ctx, get, w)) }()
 	defer r.Close()
 	if what.directory() {
-		return unpack(r, to)
+		return unpack(r, root, name)
 	}
 	mode, err := strconv.ParseUint(what.Mode, 8, 32)
 	if err != nil {
@@ -91,24 +97,47 @@ func download(ctx context.Context, from *place, to string) error {
 	if what.Type == "link" {
 		mode = 0o666 // less the umask
 	}
-	return create(to, fs.FileMode(mode), r)
+	return filetree.Write(filetree.Host(root), name, fs.FileMode(mode)&0o777, r)
 }
 
-func create(name string, mode fs.FileMode, from io.Reader) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode&0o777)
-	if err != nil {
-		return err
+// destination opens the directory in which something is to be made, and says by which name: to, or name if to is a directory. No link
+// is followed on the way, not at the end either: a session that writes to the caller's tree may have made it.
+func destination(to, name string) (root *os.Root, base string, err error) {
+	dir, base := filepath.Split(filepath.Clean(to))
+	if info, err := os.Lstat(to); err == nil && info.IsDir() {
+		dir, base = to, name
 	}
-	_, err = io.Copy(f, from)
-	return errors.Join(err, f.Close())
+	if base == "" || base == "." || base == ".." || strings.Contains(base, "/") {
+		return nil, "", &fs.PathError{Op: "create", Path: to, Err: fs.ErrInvalid}
+	}
+	root, err = openDir(unix.AT_FDCWD, cmp.Or(dir, "."))
+	return root, base, err
+}
+
+// openDir opens a directory through no link.
+func openDir(at int, dir string) (*os.Root, error) {
+	fd, err := unix.Openat2(at, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if errors.Is(err, unix.ELOOP) {
+		return nil, &config.UsageError{Msg: fmt.Sprintf("a symbolic link is on the way to %q, and the session may have made it", dir), Hint: "name the real path", Err: err}
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+	}
+	defer unix.Close(fd)
+	return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(fd))
 }
 
 // unpack makes what came. It says which links it has left out.
-func unpack(from io.Reader, dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+func unpack(from io.Reader, in *os.Root, name string) error {
+	if err := in.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	root, err := os.OpenRoot(dir)
+	at, err := in.Open(".")
+	if err != nil {
+		return err
+	}
+	defer at.Close()
+	root, err := openDir(int(at.Fd()), name)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/internal/serve"
-	"github.com/confine-run/confine/internal/sockets"
 	"github.com/confine-run/confine/status"
 )
 
@@ -122,58 +121,60 @@ func (s *startLine) hold(ctx context.Context, backends func(*config.Policy) back
 	if err != nil {
 		return err
 	}
-	if s.name != "" {
-		if i, err := find(s.name); err == nil && i.Ended == nil {
-			return &config.UsageError{Msg: fmt.Sprintf("there is a session %q already", s.name)}
-		}
+	if err := untaken(s.name); err != nil {
+		return err
 	}
-	m := sandboxes.New(sandboxes.Options{Backend: backends, Max: 1})
+	h := newHolder(parent)
+	o := sandboxes.Options{Backend: backends, Max: maxHeld, Opened: h.opened}
+	server := &serve.Server{Sources: src, Hidden: []string{filepath.Dir(parent)}} // as a whole: what is in it comes and goes with other sessions
+	if runs, err := src.StoreDir(); err == nil {
+		state := filepath.Dir(runs)
+		server.Changes, o.Snapshots = runs, filepath.Join(state, snapshotsName)
+		server.Hidden = append(server.Hidden, state)
+	}
+	m := sandboxes.New(o)
 	defer m.Close()
+	server.Manager = m
 	policy := r.Policy
-	// As a whole: what is in it comes and goes with other sessions.
-	policy.Filesystem.Deny = append(slices.Clone(policy.Filesystem.Deny), serve.Literal(filepath.Dir(parent)))
+	policy.Filesystem.Deny = slices.Clone(policy.Filesystem.Deny)
+	for _, dir := range server.Hidden {
+		policy.Filesystem.Deny = append(policy.Filesystem.Deny, serve.Literal(dir))
+	}
 	spec := &backend.Spec{Policy: &policy, Resolved: r, Dir: src.Dir, Environ: src.Environ, ConfigFiles: r.Protected, Argv: s.command}
-	b, err := m.Create(ctx, serve.OwnerOf(os.Geteuid()), sandboxes.Request{Spec: spec, Name: s.name, Lifetime: s.lifetime, Idle: s.idle})
+	me := serve.OwnerOf(os.Geteuid())
+	b, err := m.Create(ctx, me, sandboxes.Request{Spec: spec, Name: s.name, Lifetime: s.lifetime, Idle: s.idle, From: s.from})
 	if err != nil {
 		var usage *config.UsageError
 		if errors.As(err, &usage) {
 			err = r.WithOrigin(err)
 		}
+		if errors.Is(err, sandboxes.ErrNoSnapshot) {
+			err = &config.UsageError{Msg: fmt.Sprintf("--from %q: %v", s.from, err), Hint: listSnapshots}
+		}
 		return err
-	}
-	i := &info{ID: b.ID, Name: s.name, PID: os.Getpid(), Created: b.Created.UTC(), dir: filepath.Join(parent, b.ID)}
-	lock, err := i.write()
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	listener, err := sockets.Listen("unix:"+i.socket(), false)
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(i.dir))
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	go func() {
+		defer end()
 		select {
 		case <-owner:
-			b.Close("owner", "the process "+strconv.Itoa(s.ownerPID)+" that owned it has ended")
-		case <-b.Done():
+			for _, b := range m.List(me) {
+				b.Close("owner", "the process "+strconv.Itoa(s.ownerPID)+" that owned it has ended")
+			}
+		case <-h.ended:
 		case <-ctx.Done():
 		}
-		<-b.Done()
-		end()
 	}()
 	tell(&began{ID: b.ID, Notices: r.Notices})
-	server := &serve.Server{Manager: m, Sources: src}
-	err = server.Serve(ctx, listener)
-	<-b.Done()
-	text, _ := json.Marshal(b.Ended()) // plain data
-	path := filepath.Join(i.dir, "ended")
-	if written := os.WriteFile(path+".new", append(text, '\n'), 0o600); written != nil {
-		return errors.Join(err, written)
-	}
-	return errors.Join(err, os.Rename(path+".new", path)) // whoever reads it reads all of it
+	err = server.Serve(ctx, h.listener)
+	close(h.closed)
+	h.group.Wait()
+	return err
 }
+
+// maxHeld is how many sessions one supervisor holds.
+const maxHeld = 256
 
 // write makes the files of a session, and holds its lock.
 func (i *info) write() (lock *os.File, err error) {

@@ -14,7 +14,7 @@ import (
 type startLine struct {
 	settings       []config.Setting
 	command        []string // whose tool chain is to be visible
-	name           string
+	name, from     string
 	lifetime, idle time.Duration
 	ownerPID       int
 }
@@ -22,10 +22,13 @@ type startLine struct {
 // ownOptions are those of "start" beside the options of a run.
 var ownOptions = map[string]func(s *startLine, word string) error{
 	"name": func(s *startLine, word string) error {
-		if word == "" || len(word) > 64 || strings.ContainsAny(word, "/:\x00") || strings.HasPrefix(word, "-") {
-			return fmt.Errorf("takes a word of up to 64 bytes that has neither / nor : in it")
-		}
 		s.name = word
+		return checkName(word)
+	},
+	"from": func(s *startLine, word string) error {
+		if s.from = word; word == "" {
+			return fmt.Errorf("takes the ID or the name of a snapshot")
+		}
 		return nil
 	},
 	"lifetime":     func(s *startLine, word string) error { return parseTime(&s.lifetime, word) },
@@ -38,6 +41,13 @@ var ownOptions = map[string]func(s *startLine, word string) error{
 	},
 }
 
+func checkName(word string) error {
+	if word == "" || len(word) > 64 || strings.ContainsAny(word, "/:\x00") || strings.HasPrefix(word, "-") {
+		return fmt.Errorf("takes a word of up to 64 bytes that has neither / nor : in it")
+	}
+	return nil
+}
+
 func parseTime(to *time.Duration, word string) (err error) {
 	if word == "none" {
 		*to = 0
@@ -47,9 +57,15 @@ func parseTime(to *time.Duration, word string) (err error) {
 	return err
 }
 
+// How long a session stays where nobody says it.
+const (
+	defaultLifetime = 24 * time.Hour
+	defaultIdle     = time.Hour
+)
+
 // parseStart takes the arguments of "start" apart: its own options, and those of a run, up to "--" or the first word that is none.
 func parseStart(args []string) (*startLine, error) {
-	s := &startLine{lifetime: 24 * time.Hour, idle: time.Hour}
+	s := &startLine{lifetime: defaultLifetime, idle: defaultIdle}
 	var rest []string
 	for len(args) > 0 {
 		word := args[0]

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 const layerName = "layer"
@@ -106,6 +108,9 @@ func (s *Store) layer(ctx context.Context, w *work, limits Limits, places []Plac
 	if err := s.at("layer"); err != nil {
 		return d, left, err
 	}
+	if _, err := s.whiteouts(w.fd); err != nil { // here rather than when it is needed
+		return d, left, err
+	}
 	fd, err := unix.Openat(w.fd, layerName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return d, left, failed("open", s.path, err)
@@ -113,7 +118,7 @@ func (s *Store) layer(ctx context.Context, w *work, limits Limits, places []Plac
 	f := os.NewFile(uintptr(fd), layerName)
 	defer f.Close()
 	sum := sha256.New()
-	r := &reader{ctx: ctx, left: &left, names: limits.Names, bytes: limits.Bytes}
+	r := &reader{ctx: ctx, left: &left, work: w.fd, names: limits.Names, bytes: limits.Bytes}
 	out := bufio.NewWriterSize(io.MultiWriter(f, sum), 1<<20)
 	r.out = out
 	if err := r.read(places); err != nil {
@@ -139,6 +144,7 @@ type reader struct {
 	left  *Left
 	names int   // that may still come
 	bytes int64 // of the layer, the same
+	work  int   // descriptor of the work directory
 	text  int   // bytes of the paths in todo, and of the names of one directory
 
 	dev   uint64
@@ -149,6 +155,8 @@ type reader struct {
 	links map[inode]string
 	loose []loosened
 	buf   []byte
+
+	attributes int // bytes of those of directories
 }
 
 // loosened is an object of the place whose owner got more rights for as long as it is read.
@@ -260,21 +268,23 @@ func (r *reader) namesIn(fd int) (names []string, size int, err error) {
 		return nil, 0, err
 	}
 	defer unix.Close(dup)
-	err = eachName(dup, func(name string) error {
-		if size += len(name); len(names) >= r.names || r.text+size > maxText {
-			return fmt.Errorf("names: %w", ErrTooLarge)
+	for e, err := range linux.Dirents(dup, make([]byte, 32<<10)) {
+		if err != nil {
+			return nil, 0, err
 		}
-		names = append(names, name)
-		return nil
-	})
+		if size += len(e.Name); len(names) >= r.names || r.text+size > maxText {
+			return nil, 0, fmt.Errorf("names: %w", ErrTooLarge)
+		}
+		names = append(names, string(e.Name))
+	}
 	r.text += size
 	slices.Sort(names)
-	return names, size, err
+	return names, size, nil
 }
 
 // open opens a directory so that it can be read and searched. What is above was opened before.
 func (r *reader) open(dir string) (int, error) {
-	fd, err := openBeneath(r.root, dir, dirFlags)
+	fd, err := linux.OpenBeneath(r.root, dir, dirFlags)
 	if err == nil {
 		var st unix.Stat_t
 		if err = unix.Fstat(fd, &st); err == nil && st.Mode&0o500 == 0o500 {
@@ -285,7 +295,7 @@ func (r *reader) open(dir string) (int, error) {
 	if err != nil && err != unix.EACCES {
 		return -1, err
 	}
-	at, err := openBeneath(r.root, dir, lookupFlags)
+	at, err := linux.OpenBeneath(r.root, dir, lookupFlags)
 	if err != nil {
 		return -1, err
 	}
@@ -294,18 +304,18 @@ func (r *reader) open(dir string) (int, error) {
 	if err := unix.Fstat(at, &st); err != nil {
 		return -1, err
 	}
-	if err := unix.Chmod(procPath(at), st.Mode&0o7777|0o700); err != nil {
+	if err := unix.Chmod(linux.FDPath(at), st.Mode&0o7777|0o700); err != nil {
 		return -1, err
 	}
 	r.loose = append(r.loose, loosened{dir, st.Mode & 0o7777})
-	return openBeneath(r.root, dir, dirFlags)
+	return linux.OpenBeneath(r.root, dir, dirFlags)
 }
 
 // restore puts the modes back, the deepest first.
 func (r *reader) restore() {
 	for _, l := range slices.Backward(r.loose) {
-		if fd, err := openBeneath(r.root, l.path, lookupFlags); err == nil {
-			_ = unix.Chmod(procPath(fd), l.mode)
+		if fd, err := linux.OpenBeneath(r.root, l.path, lookupFlags); err == nil {
+			_ = unix.Chmod(linux.FDPath(fd), l.mode)
 			_ = unix.Close(fd)
 		}
 	}
@@ -382,13 +392,17 @@ func (r *reader) directory(at string, n node) error {
 	}
 	defer unix.Close(fd)
 	e := r.newEntry(at, tar.TypeDir, n)
-	hides := false
-	err = r.xattrs(fd, e, func(name string, value []byte) error {
-		if name == "opaque" {
-			hides = string(value) == "y"
-		}
-		return nil
-	})
+	own, err := xattrs(fd, e)
+	hides := string(own["opaque"]) == "y"
+	if r.attributes += e.attributes(); r.attributes > maxDirXattrs && err == nil {
+		err = fmt.Errorf("attributes of directories: %w", ErrTooLarge)
+	}
+	if err == nil && hides {
+		err = r.fits(&entry{xattrs: map[string][]byte{overlayXattr + "opaque": []byte("y")}})
+	}
+	if err == nil {
+		err = r.fits(e)
+	}
 	if err == nil {
 		err = r.emit(e, nil)
 	}
@@ -398,28 +412,25 @@ func (r *reader) directory(at string, n node) error {
 	return r.emit(&entry{name: e.name + "/" + opaque, kind: tar.TypeReg, mode: 0o600}, nil)
 }
 
-// xattrs notes the attributes of an open object. Those that overlayfs has for itself are for own.
-func (r *reader) xattrs(fd int, e *entry, own func(name string, value []byte) error) error {
-	size := 0
-	return eachXattr(fd, func(name string, value []byte) error {
+// xattrs notes the attributes of an open object, and gives those that overlayfs has for itself.
+func xattrs(fd int, e *entry) (own map[string][]byte, err error) {
+	e.xattrs, err = linux.Xattrs(fd, func(name string) bool { return ownXattr(name) || strings.HasPrefix(name, overlayXattr) })
+	own = map[string][]byte{}
+	for name, value := range e.xattrs {
 		if of, ok := strings.CutPrefix(name, overlayXattr); ok {
-			if of == "redirect" || of == "metacopy" {
-				return fmt.Errorf("the attribute %s: what it refers to would be lost", name)
-			}
-			return own(of, value)
+			own[of] = value
+			delete(e.xattrs, name)
 		}
-		if !ownXattr(name) {
-			return nil
+	}
+	for _, name := range []string{"redirect", "metacopy"} {
+		if _, ok := own[name]; ok && err == nil {
+			err = fmt.Errorf("the attribute %s: what it refers to would be lost", overlayXattr+name)
 		}
-		if size += len(name) + len(value); size > maxXattrs {
-			return fmt.Errorf("its attributes: %w", ErrTooLarge)
-		}
-		if e.xattrs == nil {
-			e.xattrs = map[string][]byte{}
-		}
-		e.xattrs[name] = value
-		return nil
-	})
+	}
+	if e.attributes() > maxXattrs || err == unix.E2BIG {
+		err = fmt.Errorf("its attributes: %w", ErrTooLarge)
+	}
+	return own, err
 }
 
 func (r *reader) file(dir int, name, at string, n node, marked bool) error {
@@ -434,15 +445,11 @@ func (r *reader) file(dir int, name, at string, n node, marked bool) error {
 	}
 	defer done()
 	e := r.newEntry(at, tar.TypeReg, n)
-	stands := false
-	err = r.xattrs(int(f.Fd()), e, func(name string, _ []byte) error {
-		stands = stands || name == "whiteout" && marked && n.size == 0
-		return nil
-	})
+	own, err := xattrs(int(f.Fd()), e)
 	if err != nil {
 		return r.failed("read", at, err)
 	}
-	if stands {
+	if _, stands := own["whiteout"]; stands && marked && n.size == 0 {
 		return r.whiteout(at)
 	}
 	if n.links > 1 {
@@ -451,10 +458,42 @@ func (r *reader) file(dir int, name, at string, n node, marked bool) error {
 	if e.size = n.size; e.size > maxFile {
 		return r.failed("read", at, fmt.Errorf("a file of %d bytes: %w", e.size, ErrTooLarge))
 	}
+	if err := r.fits(e); err != nil {
+		return r.failed("read", at, err)
+	}
 	if e.data, err = extents(r.ctx, int(f.Fd()), e.size); err != nil {
 		return r.failed("read", at, err)
 	}
 	return r.failed("read", at, r.emit(e, f))
+}
+
+// fits finds out by trying whether the store's file system takes what is less common, attributes and large files: what
+// can't be unpacked is no part of a snapshot.
+func (r *reader) fits(e *entry) error {
+	const try, large = "fits", 1 << 30
+	if len(e.xattrs) == 0 && e.size <= large {
+		return nil
+	}
+	fd, err := unix.Openat(r.work, try, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.Unlinkat(r.work, try, 0); err != nil {
+		return err
+	}
+	if err := unix.Ftruncate(fd, e.size); err != nil {
+		return fmt.Errorf("the store's file system takes no file of %d bytes: %w", e.size, err)
+	}
+	for name, value := range e.xattrs {
+		if name == "system.posix_acl_default" {
+			continue // of directories alone
+		}
+		if err := unix.Fsetxattr(fd, name, value, 0); err != nil {
+			return fmt.Errorf("the store's file system doesn't take the attribute %.300q: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // openFile opens a file for reading. If its owner may not, that is so no longer until done.
@@ -466,8 +505,8 @@ func (r *reader) openFile(dir int, name string, mode uint32) (f *os.File, done f
 	if err != nil {
 		return nil, nil, err
 	}
-	restore := func() { _ = unix.Chmod(procPath(at), mode); _ = unix.Close(at) }
-	if err = unix.Chmod(procPath(at), mode|0o600); err == nil {
+	restore := func() { _ = unix.Chmod(linux.FDPath(at), mode); _ = unix.Close(at) }
+	if err = unix.Chmod(linux.FDPath(at), mode|0o600); err == nil {
 		f, err = openFile(dir, name)
 	}
 	if err != nil {

@@ -92,6 +92,102 @@ func TestWhatALayerHolds(t *testing.T) {
 	if err != nil || string(buf[:n]) != "\x00\n1" || st.Mode&0o7777 != 0o600 || st.Ino != st2.Ino {
 		t.Errorf("%q %v, mode %o", buf[:n], err, st.Mode)
 	}
+	// What overlayfs takes of it.
+	if n, err := unix.Getxattr(tree+"hides", "user.overlay.opaque", buf); err != nil || string(buf[:n]) != "y" {
+		t.Errorf("it isn't opaque: %q %v", buf[:max(n, 0)], err)
+	}
+	_, err = unix.Getxattr(tree+"gone", "user.overlay.whiteout", nil)
+	if must(t, unix.Lstat(tree+"gone", &st)); err != nil && (st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != 0) {
+		t.Errorf("no whiteout: mode %o", st.Mode)
+	}
+}
+
+// What a tmpfs holds, and the store's file system doesn't, is told when the snapshot is taken, and not when it is needed.
+func TestAttributesThatTheStoreDoesNotTake(t *testing.T) {
+	s := newStore(t)
+	o := newOverlay(t, t.TempDir())
+	o.do(t, act{Op: "write", A: []byte("f"), B: []byte("1")}, act{Op: "xattr", A: []byte("f"), B: make([]byte, 40<<10)})
+	probe := filepath.Join(t.TempDir(), "probe")
+	must(t, os.WriteFile(probe, nil, 0o600))
+	takes := unix.Setxattr(probe, "user.te=st%", make([]byte, 40<<10), 0) == nil
+	id, err := s.Add(t.Context(), Meta{}, []Place{{"/work", o.upper}})
+	if takes != (err == nil) || !takes && !strings.Contains(err.Error(), `"/work/f": the store's file system doesn't take the attribute "user.te=st%"`) {
+		t.Errorf("%v, and the file system takes it: %v", err, takes)
+	}
+	if err == nil {
+		trees(t, s, id)
+	}
+}
+
+// An opaque directory and a whiteout at the end of the longest path there is.
+func TestTheLongestPath(t *testing.T) {
+	for _, what := range []string{"/^", "!", ""} {
+		s := newStore(t)
+		dir := t.TempDir()
+		fd := openedDir(t, dir)
+		at, prefix := fd, "work/"
+		for len(prefix) < maxPath-255 {
+			name := strings.Repeat("d", min(250, maxPath-len(prefix)-12))
+			must(t, unix.Mkdirat(at, name, 0o755))
+			next, err := openDir(at, name)
+			must(t, err)
+			defer unix.Close(next)
+			at, prefix = next, prefix+name+"/"
+		}
+		build(t, fmt.Sprintf("/proc/self/fd/%d", at), map[string]string{strings.Repeat("n", maxPath-len(prefix)) + what: "1"})
+		id := add(t, s, "", Place{"/work", fd})
+		trees(t, s, id)
+		must(t, s.Remove(id))
+		wipe(t, dir)
+		must(t, os.Mkdir(dir, 0o700))
+	}
+}
+
+// The longest name there is can be deleted, too.
+func TestTheLongestWhiteout(t *testing.T) {
+	s := newStore(t)
+	name := strings.Repeat("n", 255)
+	id := add(t, s, "", upper(t, "/work", map[string]string{name + "!": ""}))
+	if _, err := os.Lstat(trees(t, s, id)[0].Path + "/work/" + name); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is mounted in a place is none of it.
+func TestWhatIsMountedInAPlace(t *testing.T) {
+	s := newStore(t)
+	o := newOverlay(t, t.TempDir())
+	o.do(t, act{Op: "mkdir", A: []byte("../upper/mnt")}, act{Op: "mkdir", A: []byte("../upper/d")}, act{Op: "write", A: []byte("../upper/d/f"), B: []byte("1")},
+		act{Op: "write", A: []byte("../upper/file"), B: []byte("2")}, act{Op: "mkdir", A: []byte("../upper/same")},
+		act{Op: "mount", A: []byte("../upper/mnt")}, act{Op: "write", A: []byte("../upper/mnt/in"), B: []byte("3")},
+		act{Op: "bind", A: []byte("../upper/same"), B: []byte("../upper/d")}, act{Op: "bind", A: []byte("../upper/file"), B: []byte("../upper/d/f")})
+	names, _ := layerNames(t, s, add(t, s, "", Place{"/work", o.upper}))
+	if want := []string{"work/", "work/d/", "work/d/f"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
+	}
+}
+
+// The snapshot below goes while one on it is made: then there is none, and it says so.
+func TestAParentThatGoes(t *testing.T) {
+	s := newStore(t)
+	id := add(t, s, "", upper(t, "/work", map[string]string{"f": "1"}))
+	other, err := Open(s.path)
+	must(t, err)
+	defer other.Close()
+	s.hook = func(point string) error {
+		if point == "document" {
+			s.hook = nil
+			return other.Remove(id)
+		}
+		return nil
+	}
+	if _, err := s.Add(t.Context(), Meta{Parent: id}, []Place{upper(t, "/work", nil)}); !errors.Is(err, ErrDamaged) {
+		t.Error(err)
+	}
+	if all := ids(t, s); len(all) != 0 {
+		t.Error(all)
+	}
+	nothingLeft(t, s)
 }
 
 // What an ordinary user's program can make to be in the way, each with the error that names it.
@@ -278,7 +374,7 @@ func TestTheSameContentIsTheSameLayer(t *testing.T) {
 			must(t, err)
 			must(t, f.Truncate(int64(len(content))))
 			for at := 0; at < len(content); at += 4096 {
-				if b := content[at : at+4096]; !bytes.Equal(b, zeros[:]) || i == 2 && at%3 == 0 {
+				if b := content[at : at+4096]; !bytes.Equal(b, make([]byte, len(b))) || i == 2 && at%3 == 0 {
 					_, err = f.WriteAt(b, int64(at))
 					must(t, err)
 				}

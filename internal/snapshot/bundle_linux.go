@@ -143,12 +143,15 @@ func (s *Store) Import(ctx context.Context, r io.Reader, l Limits) (id string, e
 	if err != nil {
 		return "", im.refused(err)
 	}
+	id, _ = top.blob()
+	if l.ID != "" && id != l.ID {
+		return "", fmt.Errorf("%w: %s", ErrOther, id)
+	}
 	trees, err := im.unpack(layers)
 	if err != nil {
 		return "", im.refused(err)
 	}
 	config, _ := m.Config.blob()
-	id, _ = top.blob()
 	blobs := append(slices.Clone(trees), config, id)
 	return id, s.commit(ctx, w, top, blobs, trees, layers)
 }

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -73,6 +74,60 @@ func TestKilledAtEachStep(t *testing.T) {
 			}
 			t.Logf("%d points: %v", len(points), points)
 		})
+	}
+}
+
+// A disk that is full at whatever step: the error says so, and nothing is left.
+func TestAFaultAtEachStep(t *testing.T) {
+	other := newStore(t)
+	var bundle bytes.Buffer
+	must(t, other.Export(t.Context(), add(t, other, "", upper(t, "/work", map[string]string{"i": "1"})), &bundle))
+	for op, do := range map[string]func(s *Store, id string) error{
+		"add": func(s *Store, id string) error {
+			_, err := s.Add(t.Context(), Meta{Parent: id}, []Place{upper(t, "/work", map[string]string{"g": "1"})})
+			return err
+		},
+		"import": func(s *Store, _ string) error {
+			_, err := s.Import(t.Context(), bytes.NewReader(bundle.Bytes()), Limits{})
+			if errors.Is(err, ErrBundle) {
+				t.Error("the bundle is blamed: ", err)
+			}
+			return err
+		},
+		"trees": func(s *Store, id string) error {
+			all, err := s.Trees(t.Context(), id)
+			if errors.Is(err, ErrDamaged) {
+				t.Error("the snapshot is blamed: ", err)
+			}
+			CloseTrees(all)
+			return err
+		},
+		"remove": func(s *Store, id string) error { return s.Remove(id) },
+	} {
+		for step := 1; ; step++ {
+			s := newStore(t)
+			id := add(t, s, "", upper(t, "/work", map[string]string{"f": "1"}))
+			met := false
+			left := step
+			s.hook = func(string) error {
+				if left--; left == 0 {
+					met = true
+					return unix.ENOSPC
+				}
+				return nil
+			}
+			err := do(s, id)
+			s.hook = nil
+			nothingLeft(t, s)
+			if !met {
+				must(t, err)
+				break
+			}
+			if !errors.Is(err, unix.ENOSPC) {
+				t.Errorf("%s, step %d: %v", op, step, err)
+			}
+			whole(t, s)
+		}
 	}
 }
 

@@ -1,20 +1,14 @@
 package snapshot
 
 import (
-	"bytes"
 	"context"
 	"io"
 
-	"golang.org/x/sys/unix"
+	"github.com/confine-run/confine/internal/linux"
 )
 
-const (
-	page = 4096
-	// minHole is the least run of zeros that is written as a hole; each costs room in a header.
-	minHole = 32 << 10
-)
-
-var zeros [page]byte
+// minHole is the least run of zeros that is written as a hole; each costs room in a header.
+const minHole = 32 << 10
 
 // extents are the pieces of an open file that aren't zeros. They depend on its content alone, so that a file with
 // holes and its full twin are the same in a layer. Holes aren't read.
@@ -26,64 +20,19 @@ func extents(ctx context.Context, fd int, size int64) ([]extent, error) {
 		return []extent{{0, size}}, nil
 	}
 	p := &pieces{gap: minHole}
-	buf := make([]byte, 256<<10)
-	for at := int64(0); at < size; {
-		from, to, err := data(fd, at, size)
+	for b := linux.NewBlocks(fd, size); ; {
+		at, block, err := b.Next()
 		if err == io.EOF {
-			break
+			return p.end(size), nil
+		}
+		if err == nil {
+			err = ctx.Err()
 		}
 		if err != nil {
 			return nil, err
 		}
-		for at = from; at < to; {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			n, err := unix.Pread(fd, buf[:min(int64(len(buf)), to-at)], at)
-			if err == unix.EINTR {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			if n == 0 {
-				return nil, io.ErrUnexpectedEOF
-			}
-			if whole := n &^ (page - 1); whole > 0 && at+int64(n) < to {
-				n = whole
-			}
-			for i := 0; i < n; i += page {
-				b := buf[i:min(i+page, n)]
-				if !bytes.Equal(b, zeros[:len(b)]) {
-					p.add(at+int64(i), int64(len(b)))
-				}
-			}
-			at += int64(n)
-		}
+		p.add(at, int64(len(block)))
 	}
-	return p.end(size), nil
-}
-
-// data is the next piece of a file that isn't a hole, in whole pages; io.EOF: there is none.
-func data(fd int, at, size int64) (from, to int64, err error) {
-	from, err = unix.Seek(fd, at, unix.SEEK_DATA)
-	switch err {
-	case unix.ENXIO:
-		return 0, 0, io.EOF
-	case unix.EINVAL: // a file system without
-		return at, size, nil
-	case nil:
-	default:
-		return 0, 0, err
-	}
-	to, err = unix.Seek(fd, from, unix.SEEK_HOLE)
-	if err != nil {
-		return 0, 0, err
-	}
-	if from = max(at, from&^(page-1)); from >= size {
-		return 0, 0, io.EOF
-	}
-	return from, min(size, (to+page-1)&^(page-1)), nil
 }
 
 // pieces collects them, and makes one of those between which there is less than gap. The gap grows with

@@ -1,73 +1,11 @@
 package snapshot
 
-import (
-	"errors"
-	"strconv"
-	"strings"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/confine-run/confine/internal/linux"
-)
-
-// openBeneath opens path below dir, through no link; "" is dir itself.
-func openBeneath(dir int, path string, flags uint64) (int, error) {
-	if path == "" {
-		path = "."
-	}
-	return linux.Openat2(dir, path, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV})
-}
+import "golang.org/x/sys/unix"
 
 const (
 	dirFlags    = unix.O_RDONLY | unix.O_DIRECTORY
 	lookupFlags = unix.O_PATH | unix.O_DIRECTORY
 )
-
-func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
-
-// eachXattr calls each with the attributes of an open object. A file system without any has none.
-func eachXattr(fd int, each func(name string, value []byte) error) error {
-	buf := make([]byte, 1024)
-	n, err := unix.Flistxattr(fd, buf)
-	if err == unix.ERANGE {
-		buf = make([]byte, 64<<10) // XATTR_LIST_MAX
-		n, err = unix.Flistxattr(fd, buf)
-	}
-	if errors.Is(err, unix.ENOTSUP) {
-		return nil
-	}
-	if err != nil || n == 0 {
-		return err
-	}
-	for name := range strings.SplitSeq(strings.TrimSuffix(string(buf[:n]), "\x00"), "\x00") {
-		value := make([]byte, 64<<10) // XATTR_SIZE_MAX
-		n, err := unix.Fgetxattr(fd, name, value)
-		if err == unix.ENODATA {
-			continue
-		}
-		if err == nil {
-			err = each(name, value[:n:n])
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// eachName calls each with the names in an open directory.
-func eachName(fd int, each func(name string) error) error {
-	for e, err := range linux.Dirents(fd, make([]byte, 32<<10)) {
-		if err == nil {
-			err = each(string(e.Name))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // node is what stands at a name.
 type node struct {

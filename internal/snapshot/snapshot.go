@@ -79,6 +79,8 @@ type Limits struct {
 	Bytes  int64 // of its blobs, and once more of the files in them, holes not counted; 32 GiB
 	Names  int   // of files and directories in all layers; 1,048,576. A long path counts for several.
 	Layers int   // 128
+	// ID is what is imported; empty: anything.
+	ID string
 }
 
 const maxLayers = 128
@@ -99,6 +101,8 @@ func (l Limits) orDefault() Limits {
 var (
 	// ErrBundle: what was to be imported isn't what Export writes, or is more than a limit.
 	ErrBundle = errors.New("the bundle is refused")
+	// ErrOther: what was to be imported isn't the snapshot that was asked for.
+	ErrOther = errors.New("the bundle is that of another snapshot")
 	// ErrDamaged: a part of a snapshot is missing, or isn't what its digest says.
 	ErrDamaged = errors.New("the snapshot is damaged")
 	// ErrTaken: a name is that of another snapshot.

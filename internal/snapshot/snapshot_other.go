@@ -20,6 +20,7 @@ func (*Store) List() ([]Info, error)                              { return nil, 
 func (*Store) Name(string, string) error                          { return errors.ErrUnsupported }
 func (*Store) Remove(string) error                                { return errors.ErrUnsupported }
 func (*Store) Trees(context.Context, string) ([]Tree, error)      { return nil, errors.ErrUnsupported }
+func (*Store) Bytes() (int64, error)                              { return 0, errors.ErrUnsupported }
 func (*Store) Export(context.Context, string, io.Writer) error    { return errors.ErrUnsupported }
 func (*Store) Import(context.Context, io.Reader, Limits) (string, error) {
 	return "", errors.ErrUnsupported

@@ -221,7 +221,7 @@ func (s *folder) sweepIn(where string, unneeded func(name string) bool) error {
 		return err
 	}
 	defer unix.Close(dir)
-	names, err := listDir(dir)
+	names, err := linux.Names(dir)
 	if err != nil {
 		return err
 	}
@@ -575,17 +575,6 @@ func treeIn(layer string) string { return "tree-" + layer }
 
 func openDir(dir int, name string) (int, error) {
 	return unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-}
-
-func listDir(fd int) (names []string, err error) {
-	var buf [16 << 10]byte
-	for e, err := range linux.Dirents(fd, buf[:]) {
-		if err != nil {
-			return names, err
-		}
-		names = append(names, string(e.Name))
-	}
-	return names, nil
 }
 
 // openFile opens a regular file for reading, and nothing else.

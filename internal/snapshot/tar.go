@@ -25,6 +25,8 @@ const (
 	maxFragments = 8192
 	// maxXattrs bounds the attributes of one object, for the same reason.
 	maxXattrs = 256 << 10
+	// maxDirXattrs bounds those of all directories of a layer, which come last when it is unpacked.
+	maxDirXattrs = 32 << 20
 	// maxFile is more than a file can be on many file systems; one that can't be unpacked is no part of a snapshot.
 	maxFile = 8 << 40
 )
@@ -43,6 +45,14 @@ type entry struct {
 	xattrs   map[string][]byte
 	size     int64    // with its holes
 	data     []extent // in order; of a regular file
+}
+
+// attributes is the size of them.
+func (e *entry) attributes() (n int) {
+	for name, value := range e.xattrs {
+		n += len(name) + len(value)
+	}
+	return n
 }
 
 // stored is how many bytes of the file are in the archive.
@@ -224,7 +234,11 @@ func readEntry(from io.Reader) (*entry, error) {
 		e.name = strings.TrimSuffix(e.name, "/")
 	}
 	dir, base := path.Split(e.name)
-	if !validPath(dir + strings.TrimPrefix(base, whiteout)) { // what is hidden can have the longest name
+	about := dir + strings.TrimPrefix(base, whiteout) // what a whiteout is about can have the longest name
+	if base == opaque {
+		about = strings.TrimSuffix(dir, "/")
+	}
+	if !validPath(about) {
 		return nil, fmt.Errorf("%.200q: a name that leads elsewhere, or can't be one", h.Name)
 	}
 	if err := e.parse(h); err != nil {

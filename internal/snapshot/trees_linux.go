@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // Trees gives the layers of a snapshot as directories, the bottom first. Each is unpacked once, and shared: nobody may
@@ -51,7 +53,7 @@ func (s *Store) Trees(ctx context.Context, id string) (trees []Tree, err error) 
 func (s *folder) tree(layer string) (Tree, error) {
 	t := Tree{Path: s.path + "/" + treesDir + "/" + layer}
 	for {
-		fd, err := openBeneath(s.fd(), treesDir+"/"+layer, dirFlags)
+		fd, err := linux.OpenBeneath(s.fd(), treesDir+"/"+layer, dirFlags)
 		if err != nil {
 			return t, err
 		}
@@ -145,7 +147,7 @@ func (s *folder) lockLayer(ctx context.Context, layer string) (unlock func(), er
 }
 
 func openBeneathFile(dir int, path string) (*os.File, error) {
-	fd, err := openBeneath(dir, path, unix.O_RDONLY|unix.O_NONBLOCK)
+	fd, err := linux.OpenBeneath(dir, path, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, err
 	}

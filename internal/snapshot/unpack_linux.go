@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // unpacker makes the tree of one layer, in the form that overlayfs takes as a lower one. The layer may be
@@ -29,6 +31,8 @@ type unpacker struct {
 	buf  []byte
 	dirs []*entry // their modes, attributes and times come last, the deepest first
 	last *entry   // the entry before
+
+	attributes int // bytes of those of dirs
 }
 
 // budget is what all layers of a snapshot may still take.
@@ -68,7 +72,7 @@ func (b *budget) name(path string) error {
 	if b.names -= cost(path); b.names < 0 {
 		return fmt.Errorf("names: %w", ErrTooLarge)
 	}
-	return b.take(page)
+	return b.take(linux.BlockSize)
 }
 
 // unpack reads a layer to its end.
@@ -138,6 +142,9 @@ func (u *unpacker) entry(e *entry, from io.Reader) error {
 	}
 	switch e.kind {
 	case tar.TypeDir:
+		if u.attributes += e.attributes(); u.attributes > maxDirXattrs {
+			return fmt.Errorf("attributes of directories: %w", ErrTooLarge)
+		}
 		u.dirs = append(u.dirs, e)
 		return unix.Mkdirat(u.in, base, 0o700)
 	case tar.TypeSymlink:
@@ -163,7 +170,7 @@ func (u *unpacker) enter(dir string) error {
 		return nil
 	}
 	u.leave()
-	fd, err := openBeneath(u.root, dir, dirFlags)
+	fd, err := linux.OpenBeneath(u.root, dir, dirFlags)
 	if err == unix.ENOENT && dir != "" {
 		up, base := path.Split(dir)
 		if err := u.enter(strings.TrimSuffix(up, "/")); err != nil {
@@ -177,7 +184,7 @@ func (u *unpacker) enter(dir string) error {
 		}
 		u.dirs = append(u.dirs, &entry{name: dir, mode: 0o755, uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())})
 		u.leave()
-		fd, err = openBeneath(u.root, dir, dirFlags)
+		fd, err = linux.OpenBeneath(u.root, dir, dirFlags)
 	}
 	if err == unix.ELOOP || err == unix.ENOTDIR {
 		return errors.New("what it is in is no directory of the layer")
@@ -246,16 +253,22 @@ func named(op string, err error) error {
 // link makes another name of a file of the layer that has one.
 func (u *unpacker) link(e *entry, base string) error {
 	dir, name := path.Split(e.link)
-	from, err := openBeneath(u.root, strings.TrimSuffix(dir, "/"), lookupFlags)
+	from, err := linux.OpenBeneath(u.root, strings.TrimSuffix(dir, "/"), lookupFlags)
 	if err != nil {
 		return fmt.Errorf("the file that it is a hard link to, %.200q: %w", e.link, err)
 	}
 	defer unix.Close(from)
-	var st unix.Stat_t
-	if err := unix.Fstatat(from, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	file, err := unix.Openat(from, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
 		return fmt.Errorf("the file that it is a hard link to, %.200q: %w", e.link, err)
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+	defer unix.Close(file)
+	n, err := stat(file, "")
+	if err != nil {
+		return named("statx", err)
+	}
+	_, marked := unix.Getxattr(linux.FDPath(file), overlayXattr+"whiteout", nil)
+	if n.mode&unix.S_IFMT != unix.S_IFREG || marked == nil {
 		return fmt.Errorf("it is a hard link to %.200q, which is no file", e.link)
 	}
 	return named("linkat", unix.Linkat(from, name, u.in, base, 0))
@@ -269,7 +282,7 @@ func (u *unpacker) file(e *entry, base string, from io.Reader) error {
 	f := os.NewFile(uintptr(fd), base)
 	defer f.Close()
 	for _, d := range e.data {
-		if err := u.budget.take((d.size + page - 1) &^ (page - 1)); err != nil {
+		if err := u.budget.take((d.size + linux.BlockSize - 1) &^ (linux.BlockSize - 1)); err != nil {
 			return err
 		}
 		for at, end := d.at, d.at+d.size; at < end; {
@@ -290,7 +303,7 @@ func (u *unpacker) file(e *entry, base string, from io.Reader) error {
 	if _, err := io.ReadFull(from, rest); err != nil {
 		return err
 	}
-	if !bytes.Equal(rest, zeros[:len(rest)]) {
+	if !bytes.Equal(rest, make([]byte, len(rest))) {
 		return errors.New("it is longer than its pieces")
 	}
 	if err := f.Truncate(e.size); err != nil {
@@ -327,7 +340,7 @@ func (u *unpacker) finish() error {
 	u.leave()
 	for _, e := range slices.Backward(u.dirs) {
 		up, base := path.Split(e.name)
-		dir, err := openBeneath(u.root, strings.TrimSuffix(up, "/"), lookupFlags)
+		dir, err := linux.OpenBeneath(u.root, strings.TrimSuffix(up, "/"), lookupFlags)
 		if err != nil {
 			return err
 		}

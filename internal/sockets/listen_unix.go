@@ -30,6 +30,9 @@ func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := os.Chmod(short, mode); err != nil { // what the umask took away
+		return nil, errors.Join(err, l.Close())
+	}
 	unix := l.(*net.UnixListener)
 	unix.SetUnlinkOnClose(false) // of the short name
 	return &socket{unix, path}, nil

@@ -1,9 +1,12 @@
 package sockets
 
 import (
+	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -30,15 +33,39 @@ func peerUID(c *net.UnixConn) int {
 		} else if err != unix.ENOPROTOOPT {
 			return
 		}
-		own, err := os.Readlink("/proc/self/ns/pid")
-		if err != nil {
-			return
-		}
-		if its, err := os.Readlink("/proc/" + strconv.Itoa(int(cred.Pid)) + "/ns/pid"); err == nil && its == own && alive() {
+		if inSameNamespace(strconv.Itoa(int(cred.Pid))) && alive() {
 			uid = int(cred.Uid)
 		}
 	})
 	return uid
+}
+
+// inSameNamespace says whether a process is in this one's PID namespace. Of another user's that can't be read, but how many it is in:
+// when both are in one alone, that is the same.
+func inSameNamespace(pid string) bool {
+	own, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return false
+	}
+	its, err := os.Readlink("/proc/" + pid + "/ns/pid")
+	if err == nil {
+		return its == own
+	}
+	return errors.Is(err, fs.ErrPermission) && namespaces("self") == 1 && namespaces(pid) == 1
+}
+
+// namespaces is how many PID namespaces a process is in, from that of /proc on; 0: that can't be told.
+func namespaces(pid string) int {
+	text, err := os.ReadFile("/proc/" + pid + "/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if numbers, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			return len(strings.Fields(numbers))
+		}
+	}
+	return 0
 }
 
 // hungUp says whether the other side of a connection is gone for good: not only that it sends no more.

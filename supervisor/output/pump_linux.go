@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -26,6 +27,7 @@ type Pump struct {
 	mu      sync.Mutex
 	wake    int // eventfd; -1: closed
 	started bool
+	later   *time.Timer // that starts it; nil is none
 
 	began time.Time
 	until atomic.Int64 // nanoseconds after began; noEnd: the run goes on
@@ -91,8 +93,34 @@ func (p *Pump) Start() {
 	defer p.mu.Unlock()
 	if !p.started {
 		p.started = true
-		go p.run()
+		go p.thread()
 	}
+}
+
+// StartSoon is Start for a target that may end before a thread has begun: if End is called by then, there is none. What
+// the target writes first may be late by so much.
+func (p *Pump) StartSoon(d time.Duration) {
+	if len(p.ins) > 0 {
+		p.Start()
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.started && p.later == nil {
+		p.later = time.AfterFunc(d, p.Start)
+	}
+}
+
+// take says whether nobody has started it yet, who is then the only one.
+func (p *Pump) take() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.later == nil || p.started {
+		return false
+	}
+	p.later.Stop()
+	p.started = true
+	return true
 }
 
 // End is called when the target and everything it started are gone: it gives
@@ -155,6 +183,10 @@ func (p *Pump) leaveAll(ended time.Time) bool {
 			}
 			s.meter.due = s.meter.total + int64(n)
 		}
+		if s.dropping() { // what is there counts, although nobody reads it
+			s.meter.total = max(s.meter.total, s.meter.due)
+			s.total.Store(s.meter.total)
+		}
 		if s.dropping() || s.meter.total >= s.meter.due && len(s.pend) == 0 && !s.full {
 			p.left = append(p.left, s.src)
 			s.src = -1
@@ -172,12 +204,49 @@ func (p *Pump) poke() {
 	}
 }
 
-// run is the thread of the pump. The thread is never unlocked and so ends with
+// thread is that of the pump. It is never unlocked and so ends with
 // it, together with its signal mask and what is pending on it.
-func (p *Pump) run() {
+func (p *Pump) thread() {
 	runtime.LockOSThread()
-	defer close(p.idle)
 	blockSignals()
+	p.run()
+}
+
+// EndNow is End where nobody has to be waited for: all that the target wrote is there, and its destinations take it. Else it
+// is false, and End is still to be called. It is for a pump that is to start soon, and needs no thread of its own then: the
+// caller's is left as it was.
+func (p *Pump) EndNow() bool {
+	if !p.take() {
+		return false
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	old := blockSignals()
+	var set []unix.PollFd
+	for range turn {
+		set = append(set[:0], unix.PollFd{Fd: int32(p.wake), Events: unix.POLLIN})
+		if set, _ = p.enter(set); p.finished() {
+			break
+		}
+		if n, err := unix.Poll(set, 0); n == 0 || err != nil {
+			break
+		}
+		p.leave(set)
+	}
+	takePending()
+	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
+	if !p.finished() {
+		go p.thread()
+		return false
+	}
+	p.close()
+	close(p.idle)
+	return true
+}
+
+// run moves bytes until there is nothing more to be moved.
+func (p *Pump) run() {
+	defer close(p.idle)
 	defer p.close()
 	if len(p.outs) > 0 {
 		if fd, err := unix.Open("/dev/null", unix.O_WRONLY|unix.O_CLOEXEC, 0); err == nil {
@@ -289,8 +358,21 @@ func milliseconds(d time.Duration) int {
 }
 
 // blockSignals keeps the kernel from ending or stopping the process for what a
-// write or read of this thread meets: it gets the errno instead.
-func blockSignals() {
+// write or read of this thread meets: it gets the errno instead. It gives the mask of before.
+func blockSignals() (old unix.Sigset_t) {
 	set := linux.Sigset(unix.SIGPIPE, unix.SIGXFSZ, unix.SIGTTIN)
-	unix.PthreadSigmask(unix.SIG_BLOCK, &set, nil)
+	_ = unix.PthreadSigmask(unix.SIG_BLOCK, &set, &old)
+	return old
+}
+
+// takePending takes what such writes have raised, before it could be delivered.
+func takePending() {
+	set := linux.Sigset(unix.SIGPIPE, unix.SIGXFSZ)
+	now := unix.Timespec{}
+	for {
+		n, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGTIMEDWAIT, uintptr(unsafe.Pointer(&set)), 0, uintptr(unsafe.Pointer(&now)), 8, 0, 0)
+		if errno != unix.EINTR && int(n) <= 0 || errno != 0 && errno != unix.EINTR {
+			return
+		}
+	}
 }

@@ -23,8 +23,10 @@ const (
 
 // Config says what to do with one output stream of the target.
 type Config struct {
-	Src     int    // read end of a pipe made for this stream alone, or a pty master; the Pump's from now on
-	Dst     int    // the caller's descriptor, not closed; -1: none
+	Src int // read end of a pipe made for this stream alone, or a pty master; the Pump's from now on
+	Dst int // the caller's descriptor, not closed; -1: none
+	// Open, if not nil, gives Dst when there is something to be written to it: most streams of most targets have nothing.
+	Open    func() (fd int, err error)
 	Limit   int64  // bytes that pass; 0: all
 	Capture bool   // keep what passes, for Captured; without a limit, up to 64 MiB
 	Guard   Guard  // of Dst; nil: none
@@ -35,9 +37,9 @@ type Config struct {
 
 // Stream is one output stream of the target under its limit.
 type Stream struct {
-	src      int // -1: at its end, or closed
-	pty      bool
-	dst      *dest // nil: none, or failed
+	src int // -1: at its end, or closed
+	pty bool
+	goal
 	guard    Guard
 	told     func()
 	keys     Keys
@@ -58,8 +60,14 @@ type Stream struct {
 	polled [2]int // places of src and dst in the poll set; -1: not in it
 }
 
+// goal is where a stream leads.
+type goal struct {
+	dst  *dest // nil: none, or failed, or not open yet
+	open func() (fd int, err error)
+}
+
 func newStream(c Config) (*Stream, error) {
-	s := &Stream{src: c.Src, guard: c.Guard, keys: c.Keys, told: c.Read, capture: c.Capture, keeps: c.Last, meter: meter{limit: c.Limit, due: -1}}
+	s := &Stream{src: c.Src, guard: c.Guard, keys: c.Keys, told: c.Read, goal: goal{open: c.Open}, capture: c.Capture, keeps: c.Last, meter: meter{limit: c.Limit, due: -1}}
 	if c.Capture && c.Limit == 0 {
 		s.meter.limit = captureMax
 	}
@@ -72,13 +80,34 @@ func newStream(c Config) (*Stream, error) {
 		return nil, err
 	}
 	if c.Dst >= 0 {
-		d, err := openDest(c.Dst)
-		if err != nil {
-			s.err = err // drained all the same
-		}
-		s.dst = d
+		s.opened(c.Dst)
 	}
 	return s, nil
+}
+
+func (s *Stream) opened(fd int) {
+	d, err := openDest(fd)
+	if err != nil {
+		s.err = err // drained all the same
+	}
+	s.dst = d
+}
+
+// need opens what is opened when there is something for it.
+func (s *Stream) need() {
+	open := s.open
+	if s.open = nil; open == nil {
+		return
+	}
+	fd, err := open()
+	if err != nil {
+		errno, ok := err.(unix.Errno)
+		if s.err = errno; !ok {
+			s.err = unix.EIO
+		}
+		return
+	}
+	s.opened(fd)
 }
 
 // Bytes is how much the target has written so far, what was dropped included.
@@ -103,7 +132,7 @@ func (s *Stream) Unread() error { return s.unread }
 
 func (s *Stream) done() bool { return s.src < 0 && len(s.pend) == 0 }
 
-func (s *Stream) dropping() bool { return s.meter.over || s.dst == nil && !s.capture }
+func (s *Stream) dropping() bool { return s.meter.over || s.dst == nil && s.open == nil && !s.capture }
 
 // step moves bytes until one side has to be waited for, or the turn is over.
 func (s *Stream) step(p *Pump) {
@@ -188,6 +217,7 @@ func (s *Stream) copy() bool {
 	if s.told != nil {
 		s.told()
 	}
+	s.need()
 	got := s.meter.admit(s.buf[:n])
 	s.total.Store(s.meter.total)
 	s.pend = got
@@ -341,7 +371,11 @@ func (s *Stream) leave(p *Pump, set []unix.PollFd) {
 		}
 		s.full, ready = false, true
 	}
-	if i := s.polled[0]; ready || i >= 0 && set[i].Revents != 0 {
+	i := s.polled[0]
+	switch {
+	case i >= 0 && !s.pty && !ready && set[i].Revents == unix.POLLHUP: // an empty pipe that nobody writes to
+		s.closeSrc()
+	case ready || i >= 0 && set[i].Revents != 0:
 		s.step(p)
 	}
 }

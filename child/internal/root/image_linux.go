@@ -1,6 +1,8 @@
 package root
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/child/internal/fault"
@@ -45,8 +47,16 @@ func (b *Builder) imageTree(m *handoff.Mount) (tree int, err error) {
 	}
 	defer unix.Close(lower)
 	if b.fell.RootNested = m.ReadOnly; !m.ReadOnly {
-		b.out.Places = append(b.out.Places, handoff.Upper{Dst: "/", Part: uint32(b.scratch.next)})
-		tree, err = b.newOverlay(lower, mode&0o7777)
+		b.out.Places = append(b.out.Places, handoff.Upper{Dst: "/", Dir: b.scratch.nextPart()})
+		lowers, err := b.layers.of("/")
+		if err != nil {
+			return -1, err
+		}
+		defer closeAll(lowers)
+		if len(lowers) > 0 {
+			return b.layers.over(append(slices.Clip(lowers), lower), &b.scratch, "/")
+		}
+		tree, err = b.newOverlay([]int{lower}, mode&0o7777, &b.scratch)
 		if !overlayUnsupported(err) {
 			return tree, err
 		}

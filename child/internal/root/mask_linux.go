@@ -105,6 +105,9 @@ func (k *masker) mask(m *handoff.Mount) error {
 	}
 	fd, err := k.inside(m.Dst)
 	if err == unix.ENOENT || err == unix.ENOTDIR {
+		if k.underLayer(m) {
+			return nil
+		}
 		return gone(m)
 	}
 	if err != nil {

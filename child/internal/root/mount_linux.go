@@ -1,6 +1,7 @@
 package root
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,7 +31,12 @@ func (b *Builder) mountAll() error {
 	if err := b.seal(); err != nil {
 		return err
 	}
-	return b.boundFiles()
+	if err := b.boundFiles(); err != nil {
+		return err
+	}
+	closeAll(b.layers.dirs)
+	b.layers.judge()
+	return nil
 }
 
 func (b *Builder) mount(m *handoff.Mount) error {
@@ -38,9 +44,9 @@ func (b *Builder) mount(m *handoff.Mount) error {
 	case handoff.MountDir:
 		return b.makeDir(m.Dst, m.Mode)
 	case handoff.MountFile:
-		return b.makeFile(m)
+		return b.layers.unlessLeft(b.makeFile(m))
 	case handoff.MountSymlink:
-		return b.makeSymlink(m)
+		return b.layers.unlessLeft(b.makeSymlink(m))
 	case handoff.MountBind:
 		return b.bind(m)
 	case handoff.MountScratch:
@@ -109,9 +115,26 @@ func (b *Builder) show(tree int, m *handoff.Mount, dir bool) error {
 	return b.restrictPlaced(m.Dst, attr, dir)
 }
 
-// private shows a part of the scratch tmpfs.
+// private shows a part of the scratch tmpfs, over what other boxes have left in its place.
 func (b *Builder) private(m *handoff.Mount) error {
-	b.out.Places = append(b.out.Places, handoff.Upper{Dst: m.Dst, Part: uint32(b.scratch.next)})
+	upper := handoff.Upper{Dst: m.Dst, Dir: b.scratch.nextPart()}
+	var lowers []int
+	if !m.ReadOnly { // else nobody has written there
+		var err error
+		if lowers, err = b.layers.of(m.Dst); err != nil {
+			return err
+		}
+	}
+	defer closeAll(lowers)
+	if len(lowers) > 0 {
+		fd, err := b.layers.over(lowers, &b.scratch, m.Dst)
+		if err != nil {
+			return err
+		}
+		b.out.Places = append(b.out.Places, upper)
+		return b.attachAt(fd, m.Dst, true)
+	}
+	b.out.Places = append(b.out.Places, upper)
 	name, err := b.scratch.newPart(m.Mode)
 	if err != nil {
 		return err
@@ -126,23 +149,39 @@ func (b *Builder) private(m *handoff.Mount) error {
 
 // tmpfs is a private place with a size of its own.
 func (b *Builder) tmpfs(m *handoff.Mount) error {
-	options := []string{"mode", octalMode(m.Mode), "size", strconv.FormatInt(m.Size, 10)}
-	if n := b.box.Scratch.Inodes; n > 0 {
-		options = append(options, "nr_inodes", strconv.FormatInt(n, 10))
-	}
-	fd, err := newTmpfs(options...)
-	if err != nil {
+	var fd int
+	var err error
+	if b.box.Scratch.HandOut {
+		fd = b.layers.sized[len(b.sized)]
+	} else if fd, err = newSized(b.box, m); err != nil {
 		return err
 	}
 	if err := b.own(fd, m.Dst); err != nil {
 		return err
+	}
+	tree := fd
+	if b.box.Scratch.HandOut {
+		if tree, err = b.layers.inSized(fd, m); err != nil {
+			return err
+		}
 	}
 	root, err := unix.Openat(fd, ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) // attachAt closes fd
 	if err != nil {
 		return fault.Of("open", m.Dst, err)
 	}
 	b.sized = append(b.sized, root)
-	return b.attachAt(fd, m.Dst, true)
+	if tree != fd {
+		_ = unix.Close(fd)
+	}
+	return b.attachAt(tree, m.Dst, true)
+}
+
+func newSized(box *handoff.Box, m *handoff.Mount) (fd int, err error) {
+	options := []string{"mode", octalMode(m.Mode), "size", strconv.FormatInt(m.Size, 10)}
+	if n := box.Scratch.Inodes; n > 0 {
+		options = append(options, "nr_inodes", strconv.FormatInt(n, 10))
+	}
+	return newTmpfs(options...)
 }
 
 func octalMode(mode uint32) string { return strconv.FormatUint(uint64(mode), 8) }
@@ -154,10 +193,20 @@ func (b *Builder) overlay(m *handoff.Mount) error {
 		return err
 	}
 	defer unix.Close(lower)
-	upper := handoff.Upper{Dst: m.Dst, Part: uint32(b.scratch.next)}
-	fd, err := b.newOverlay(lower, mode&0o7777)
+	upper := handoff.Upper{Dst: m.Dst, Dir: b.scratch.nextPart()}
+	lowers, err := b.layers.of(m.Dst)
 	if err != nil {
-		if !overlayUnsupported(err) {
+		return err
+	}
+	defer closeAll(lowers)
+	var fd int
+	if len(lowers) > 0 {
+		fd, err = b.layers.over(append(slices.Clip(lowers), lower), &b.scratch, m.Dst)
+	} else {
+		fd, err = b.newOverlay([]int{lower}, mode&0o7777, &b.scratch)
+	}
+	if err != nil {
+		if !overlayUnsupported(err) || len(lowers) > 0 { // what others have left would be missing
 			return err
 		}
 		nested := fault.Errno(err) == unix.EINVAL && heldBelow(lower)
@@ -178,7 +227,7 @@ func (b *Builder) overlay(m *handoff.Mount) error {
 	if err := b.own(fd, m.Dst); err != nil {
 		return err
 	}
-	if err := b.opaque(upper.Part); err != nil {
+	if err := b.opaque(upper.Dir); err != nil {
 		return err
 	}
 	b.out.Uppers = append(b.out.Uppers, upper)
@@ -188,8 +237,8 @@ func (b *Builder) overlay(m *handoff.Mount) error {
 // opaque looks whether an upper directory takes the attribute by which overlayfs
 // notes that a directory hides the one below it. Without, which is a tmpfs before
 // Linux 6.6, removing a directory of the tree gives EIO.
-func (b *Builder) opaque(part uint32) error {
-	_, err := unix.Getxattr(fdPath(b.scratch.fd)+"/"+strconv.FormatUint(uint64(part), 10), "user.overlay.opaque", nil)
+func (b *Builder) opaque(part string) error {
+	_, err := unix.Getxattr(fdPath(b.scratch.fd)+"/"+part, "user.overlay.opaque", nil)
 	if err == unix.ENODATA {
 		return nil
 	}
@@ -225,21 +274,30 @@ func refusedOverlay(err error, m *handoff.Mount, nested bool) error {
 	return err
 }
 
-// newOverlay takes the next two parts of the scratch file system, the upper directory first.
-func (b *Builder) newOverlay(lower int, mode uint32) (fd int, err error) {
-	upper, err := b.scratch.part(mode)
+// newOverlay takes the next two parts of a scratch file system, the upper directory first. The first of the lower ones is the highest.
+func (b *Builder) newOverlay(lowers []int, mode uint32, in *scratch) (fd int, err error) {
+	upper, err := in.part(mode)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(upper)
-	work, err := b.scratch.part(0o700)
+	work, err := in.part(0o700)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(work)
+	options := []string{"lowerdir", fdPath(lowers[0])}
+	if len(lowers) > 1 { // one at a time, since Linux 6.5: one text takes no more than 255 bytes
+		options = options[:0]
+		for _, lower := range lowers {
+			options = append(options, "lowerdir+", fdPath(lower))
+		}
+	}
 	// By descriptor: no name is resolved twice, and no ":" or "," in one matters.
-	return newFS("overlay", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
-		"lowerdir", fdPath(lower), "upperdir", fdPath(upper), "workdir", fdPath(work), "userxattr", "")
+	fd, err = newFS("overlay", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
+		append(options, "upperdir", fdPath(upper), "workdir", fdPath(work), "userxattr", "")...)
+	b.layers.stood = b.layers.stood || err == nil
+	return fd, err
 }
 
 func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

@@ -20,7 +20,7 @@ func rooted(t *testing.T) (*Builder, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(&handoff.Box{}, new(handoff.Built), nil)
+	s := New(&handoff.Box{}, new(handoff.Built), -1, nil)
 	s.fd = fd
 	t.Cleanup(func() {
 		s.forget("/")

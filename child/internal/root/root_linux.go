@@ -18,6 +18,7 @@ type Builder struct {
 	renew func() error
 
 	scratch scratch
+	layers  layers
 	masker  masker
 	sized   []int    // roots of tmpfs of their own size
 	ipc     []int    // handoff.IPCTables
@@ -29,10 +30,11 @@ type Builder struct {
 	PIDs [2]int
 }
 
-// New is a builder of the root that box asks for. What it does it says in out.
-func New(box *handoff.Box, out *handoff.Built, renew func() error) *Builder {
-	b := &Builder{box: box, out: out, renew: renew, scratch: scratch{fd: -1}}
+// New is a builder of the root that box asks for. What it does it says in out. stack came with the box, or is -1.
+func New(box *handoff.Box, out *handoff.Built, stack int, renew func() error) *Builder {
+	b := &Builder{box: box, out: out, renew: renew, scratch: scratch{fd: -1}, layers: layers{stack: stack}}
 	b.tree = tree{image: box.Root.Kind != 0, fell: &out.Fallbacks, refuse: &box.Refuse}
+	b.layers.Builder = b
 	b.masker = masker{tree: &b.tree, box: box, scratch: &b.scratch, proc: -1}
 	return b
 }
@@ -54,13 +56,13 @@ var Steps = [...]struct {
 // Descriptors are what the outside needs of it, as handoff.Built says, and belong to the caller from here on.
 func (b *Builder) Descriptors() (fds []int) {
 	b.out.HasProc, b.out.HasScratch = b.masker.proc >= 0, b.scratch.fd >= 0
-	b.out.Sized, b.out.IPC = uint8(len(b.sized)), uint8(len(b.ipc))
+	b.out.Sized, b.out.Stacks, b.out.IPC = uint8(len(b.sized)), uint8(len(b.layers.handed)), uint8(len(b.ipc))
 	for _, fd := range [...]int{b.masker.proc, b.scratch.fd} {
 		if fd >= 0 {
 			fds = append(fds, fd)
 		}
 	}
-	return append(append(fds, b.sized...), b.ipc...)
+	return append(append(append(fds, b.sized...), b.layers.handed...), b.ipc...)
 }
 
 // scratch is the one sized tmpfs behind every private writable place. It is
@@ -113,6 +115,12 @@ func (b *Builder) makeRoot() error {
 	if err := moveMount(b.scratch.fd, fd, corner); err != nil {
 		return err
 	}
+	if err := b.layers.open(); err != nil {
+		return err
+	}
+	if err := b.layers.handOut(); err != nil {
+		return err
+	}
 	return b.imageRoot()
 }
 
@@ -142,6 +150,9 @@ func (b *Builder) boundFiles() error {
 	return fault.Of("fsconfig reconfigure", corner, unix.FsconfigReconfigure(fd))
 }
 
+// nextPart is what newPart will make.
+func (s *scratch) nextPart() string { return strconv.Itoa(s.next) }
+
 // newPart makes the next directory of the scratch file system.
 func (s *scratch) newPart(mode uint32) (name string, err error) {
 	name = strconv.Itoa(s.next)
@@ -155,6 +166,10 @@ func (s *scratch) part(mode uint32) (fd int, err error) {
 	if err != nil {
 		return -1, err
 	}
+	return s.open(name)
+}
+
+func (s *scratch) open(name string) (fd int, err error) {
 	fd, err = unix.Openat(s.fd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	return fd, fault.Of("open", name, err)
 }

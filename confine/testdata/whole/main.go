@@ -86,8 +86,29 @@ func use(ctx context.Context) error {
 	_ = files.Remove("/tmp/d/f")
 	var snapshot *confine.Snapshot
 	if snapshot, err = box.Snapshot(ctx); err == nil {
-		fmt.Println(snapshot.ID(), box.Restore(ctx, snapshot), snapshot.Close())
+		_, _ = confine.Open(ctx, nil, confine.WithSnapshots("."), confine.WithSnapshot(snapshot))
+		_, _ = confine.OpenSnapshot(".", snapshot.ID())
+		fmt.Println(box.Restore(ctx, snapshot), snapshot.Close())
 	}
+	_, _ = box.Fork(ctx)
+	var changes *confine.Changes
+	changes, err = box.Changes(ctx)
+	fmt.Println(changes, err)
+	_, err = box.Apply(ctx, "/a")
+	var unapplied *confine.ApplyError
+	fmt.Println(errors.As(err, &unapplied), errors.Is(err, unapplied.Unwrap()))
+	var pool *confine.Pool
+	if pool, err = confine.NewPool(ctx, policy, confine.PoolOptions{Min: 1, Max: 2, Age: time.Minute}, options...); err != nil {
+		return err
+	}
+	_, _ = pool.Command("true").Run()
+	_, _ = pool.CommandContext(ctx, "true").Run()
+	if box, err := pool.Open(ctx); err == nil {
+		_, _ = box.Close()
+	}
+	var stats confine.PoolStats = pool.Stats()
+	fmt.Println(stats.Ready)
+	pool.Close()
 	var whole *confine.BoxReport
 	whole, err = box.Close()
 	fmt.Println(whole.Usage)

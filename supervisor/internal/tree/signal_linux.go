@@ -20,6 +20,12 @@ type identity struct {
 // it made is found by the next call.
 const maxPasses = 64
 
+// Alone says whether there is nobody in a tree but PID 1.
+func Alone(t *Tree) (bool, error) {
+	err := t.list()
+	return len(t.pids) == 1 && t.pids[0] == t.root, err
+}
+
 // Signal sends a signal to every process but PID 1, again and again until
 // nobody is left who has not had it.
 func (t *Tree) Signal(sig unix.Signal) error {

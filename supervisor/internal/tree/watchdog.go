@@ -45,6 +45,7 @@ type Watchdog struct {
 	tree governed
 	host
 
+	turn  sync.Mutex // of the goroutine that stops and continues
 	mu    sync.Mutex
 	usage Usage // guarded by mu
 
@@ -85,6 +86,12 @@ func (w *Watchdog) Usage() Usage {
 	return w.usage
 }
 
+// Hold keeps the watchdog from stopping and continuing anybody, until it is released.
+func (w *Watchdog) Hold() (release func()) {
+	w.turn.Lock()
+	return w.turn.Unlock
+}
+
 // Run watches until stop is closed or PID 1 is gone, and leaves nobody
 // stopped. After an error nothing is watched any more: the run must be ended.
 func (w *Watchdog) Run(stop <-chan struct{}) error {
@@ -99,7 +106,9 @@ func (w *Watchdog) Run(stop <-chan struct{}) error {
 	}
 	defer w.awaitMeasured()
 	for {
+		w.turn.Lock()
 		wait, err := w.step()
+		w.turn.Unlock()
 		if errors.Is(err, os.ErrProcessDone) {
 			return nil
 		}

@@ -1,8 +1,6 @@
 package watch
 
 import (
-	"strconv"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
@@ -92,7 +90,7 @@ func (w *Watch) OutOfMemory(shared []handoff.Upper) *status.OutOfMemory {
 			continue
 		}
 		for _, p := range shared {
-			if bytes, err := measure(fd, p.Part); err == nil {
+			if bytes, err := measure(fd, p.Dir); err == nil {
 				see(p.Dst, bytes)
 			}
 		}
@@ -101,8 +99,8 @@ func (w *Watch) OutOfMemory(shared []handoff.Upper) *status.OutOfMemory {
 }
 
 // measure looks through one of the directories of scratch.
-func measure(scratch int, part uint32) (int64, error) {
-	dir, err := unix.Openat(scratch, strconv.FormatUint(uint64(part), 10), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+func measure(scratch int, part string) (int64, error) {
+	dir, err := unix.Openat(scratch, part, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}

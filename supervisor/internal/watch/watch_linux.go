@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -324,6 +325,50 @@ func (w *Watch) Freeze() (thaw func()) {
 		_ = t.Continue()
 		_ = t.Close()
 	}
+}
+
+// pauses is how often those who make others faster than they are stopped are stopped again.
+const pauses = 16
+
+// Alone says whether nobody is inside but the init.
+func (w *Watch) Alone() (bool, error) {
+	t, err := w.root()
+	if err != nil {
+		return false, err
+	}
+	defer t.Close()
+	return tree.Alone(t)
+}
+
+// Pause gives what stops everybody inside, by a view of its own on the same tree. The dog, which stops and continues by itself,
+// waits meanwhile.
+func (w *Watch) Pause() (stop func() (resume func(), err error), err error) {
+	t, err := w.root()
+	if err != nil {
+		return nil, err
+	}
+	return func() (func(), error) {
+		release := func() {}
+		if w.dog != nil {
+			release = w.dog.Hold()
+		}
+		resume := func() {
+			_ = t.Continue()
+			_ = t.Close()
+			release()
+		}
+		var err error
+		for range pauses {
+			if err = t.Stop(); !errors.Is(err, tree.ErrUnsettled) {
+				break
+			}
+		}
+		if err != nil {
+			resume()
+			return nil, err
+		}
+		return resume, nil
+	}, nil
 }
 
 // Usage is what was used, as far as samples tell.

@@ -8,6 +8,7 @@ import (
 	"path"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -30,11 +31,15 @@ type Root struct {
 	mu       sync.RWMutex
 	open     func() (int, error)
 	closed   bool
-	watchers sync.Map // *watcher → nothing: those that end with it
+	used     atomic.Bool       // since it was made, or renewed
+	writing  atomic.Int64      // files that are open for that
+	watchers map[*watcher]bool // those that end with it
 }
 
 // NewRoot makes one of what opens it, once.
-func NewRoot(open func() (int, error)) *Root { return &Root{open: sync.OnceValues(open)} }
+func NewRoot(open func() (int, error)) *Root {
+	return &Root{open: sync.OnceValues(open), watchers: map[*watcher]bool{}}
+}
 
 // use calls do with the descriptor, which stays open until do returns.
 func (r *Root) use(do func(root int) error) error {
@@ -43,11 +48,58 @@ func (r *Root) use(do func(root int) error) error {
 	if r.closed {
 		return backend.ErrClosed
 	}
+	r.used.Store(true)
 	root, err := r.open()
 	if err != nil {
 		return err
 	}
 	return do(root)
+}
+
+// Hold waits for those who use it, and keeps others from it until release is called. With what opens another root directory,
+// that is the one from then on; what watches directories of the old one is told that they are gone.
+func (r *Root) Hold() (release func(open func() (int, error))) {
+	r.mu.Lock()
+	return func(open func() (int, error)) {
+		defer r.mu.Unlock()
+		if open == nil || r.closed {
+			return
+		}
+		for w := range r.watchers {
+			w.end(io.EOF)
+		}
+		clear(r.watchers)
+		if r.used.Swap(false) {
+			if fd, err := r.open(); err == nil {
+				_ = unix.Close(fd)
+			}
+		}
+		r.open = sync.OnceValues(open)
+	}
+}
+
+// Used says whether anybody has used it since it was made, or renewed, and Writing, whether a file is being written.
+func (r *Root) Used() bool    { return r.used.Load() }
+func (r *Root) Writing() bool { return r.writing.Load() > 0 }
+
+// writer is a file that is being written.
+type writer struct {
+	*os.File
+	done func()
+}
+
+func (w *writer) Close() error {
+	defer w.done()
+	return w.File.Close()
+}
+
+// written counts a file that was opened for writing.
+func (f Files) written(file *os.File, err error) (io.WriteCloser, error) {
+	if err != nil {
+		return nil, err
+	}
+	f.Root.writing.Add(1)
+	return &writer{file, sync.OnceFunc(func() { f.Root.writing.Add(-1) })}, nil
 }
 
 // Close waits for those who use it, and ends what watches.
@@ -58,10 +110,9 @@ func (r *Root) Close() {
 		return
 	}
 	r.closed = true
-	r.watchers.Range(func(w, _ any) bool {
-		w.(*watcher).end(backend.ErrClosed)
-		return true
-	})
+	for w := range r.watchers {
+		w.end(backend.ErrClosed)
+	}
 	if fd, err := r.open(); err == nil {
 		_ = unix.Close(fd)
 	}
@@ -147,11 +198,11 @@ func (f Files) Create(name string, perm fs.FileMode) (io.WriteCloser, error) {
 	for range 3 { // somebody inside may make it, or remove it, right now
 		file, err := f.regular("create", name, unix.O_WRONLY|unix.O_TRUNC)
 		if !errors.Is(err, fs.ErrNotExist) {
-			return file, err
+			return f.written(file, err)
 		}
 		file, err = f.open("create", name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, perm)
 		if !errors.Is(err, fs.ErrExist) {
-			return file, err
+			return f.written(file, err)
 		}
 	}
 	return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}

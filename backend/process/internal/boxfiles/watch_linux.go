@@ -19,10 +19,12 @@ import (
 	"github.com/confine-run/confine/internal/linux"
 )
 
-// Bounds of one watcher.
+// Bounds of watching. Somebody inside may make, and rename, directories faster than they are looked through.
 const (
-	maxWatched = 4096    // directories
-	maxScanned = 200_000 // names that are read to find directories, since events were last waited for
+	maxWatchers = 16      // of a sandbox: the kernel has 128 for a user
+	maxWatched  = 4096    // directories of a watcher
+	maxScanned  = 150_000 // names that one reads in a second to find directories
+	scanOpen    = 16      // names that opening a directory costs as much as
 )
 
 // watcher tells what inotify(7) does. No descriptor of a directory is held, for one that is held is never seen to be removed:
@@ -38,8 +40,9 @@ type watcher struct {
 
 	dirs    map[int32]string // by watch, relative to the top, which is "."
 	found   map[string]bool  // told as created because a scan saw it: the kernel may tell that again
-	scanned int
-	ended   error // of the top, or of the sandbox
+	scanned int              // since when
+	since   time.Time        // it was last 0
+	ended   error            // of the top, or of the sandbox
 	mu      sync.Mutex
 }
 
@@ -52,7 +55,7 @@ const (
 func (f Files) Watch(name string, deep bool) (backend.Watcher, error) {
 	fail := func(err error) (backend.Watcher, error) {
 		var path *fs.PathError
-		if !errors.As(err, &path) {
+		if !errors.As(err, &path) && !errors.Is(err, backend.ErrClosed) {
 			err = &fs.PathError{Op: "watch", Path: name, Err: err}
 		}
 		return nil, err
@@ -62,7 +65,7 @@ func (f Files) Watch(name string, deep bool) (backend.Watcher, error) {
 		return fail(err)
 	}
 	defer top.Close()
-	w := &watcher{files: f, name: name, deep: deep, dirs: map[int32]string{}, found: map[string]bool{}}
+	w := &watcher{files: f, name: name, deep: deep, dirs: map[int32]string{}, found: map[string]bool{}, since: time.Now()}
 	if w.top, err = identity(top); err != nil {
 		return fail(err)
 	}
@@ -77,15 +80,25 @@ func (f Files) Watch(name string, deep bool) (backend.Watcher, error) {
 	} else if lost && w.deep {
 		w.found["."] = true // told by the first Next
 	}
-	err = f.Root.use(func(int) error { // it ends with the root
-		f.Root.watchers.Store(w, nil)
-		return nil
-	})
-	if err != nil {
+	if err := f.Root.watch(w); err != nil {
 		_ = w.events.Close()
-		return nil, err
+		return fail(err)
 	}
 	return w, nil
+}
+
+// watch has a watcher end with the root, unless there are too many.
+func (r *Root) watch(w *watcher) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.closed:
+		return backend.ErrClosed
+	case len(r.watchers) >= maxWatchers:
+		return unix.EMFILE
+	}
+	r.watchers[w] = true
+	return nil
 }
 
 func identity(dir *os.File) ([2]uint64, error) {
@@ -97,7 +110,7 @@ func identity(dir *os.File) ([2]uint64, error) {
 // add watches a directory, and with deep those below it. What it finds there is told, if anybody listens. Lost are directories
 // that are not watched because there are too many, or because they can't be.
 func (w *watcher) add(dir *os.File, rel string, tell func(name string)) (lost bool, err error) {
-	if len(w.dirs) >= maxWatched {
+	if w.scanned += scanOpen; len(w.dirs) >= maxWatched || w.scanned > maxScanned {
 		return true, nil
 	}
 	var wd int
@@ -193,8 +206,10 @@ func (w *watcher) Next(ctx context.Context) (events []backend.FileEvent, err err
 		if w.gone() != nil {
 			break
 		}
-		w.scanned = 0
 		n, err := w.events.Read(w.buffer[:])
+		if now := time.Now(); now.Sub(w.since) > time.Second {
+			w.scanned, w.since = 0, now
+		}
 		switch {
 		case err == nil:
 			events = w.take(w.buffer[:n])
@@ -231,7 +246,9 @@ func (w *watcher) end(err error) {
 
 // Close ends it.
 func (w *watcher) Close() error {
-	w.files.Root.watchers.Delete(w)
+	w.files.Root.mu.Lock()
+	delete(w.files.Root.watchers, w)
+	w.files.Root.mu.Unlock()
 	return w.events.Close()
 }
 

@@ -62,6 +62,7 @@ func classifyBinary(b []byte) (kind Kind, more bool) {
 		if b[1] == 3 {
 			return TLS, false
 		}
+		return classifyRecord(b)
 	case first == 4: // then connect or bind
 		if len(b) < 2 {
 			return Undecided, true
@@ -78,6 +79,21 @@ func classifyBinary(b []byte) (kind Kind, more bool) {
 		}
 	case first&0x80 != 0:
 		return classifySSLv2(b)
+	}
+	return Undecided, false
+}
+
+// classifyRecord knows a record of TLS by what is in it: Go's servers take a first one whatever version it says, a hello or an alert.
+func classifyRecord(b []byte) (kind Kind, more bool) {
+	hello := b[0] == recordHandshake
+	if !hello && b[0] != recordAlert {
+		return Undecided, false
+	}
+	if len(b) < recordHeader+1 {
+		return Undecided, true
+	}
+	if hello && b[recordHeader] == messageHello || !hello && b[3] == 0 && b[4] == 2 {
+		return TLS, false
 	}
 	return Undecided, false
 }

@@ -38,6 +38,7 @@ type Command struct {
 	CeilingDir string
 
 	image *image.Tree // of --rootfs, once it is unpacked
+	boxed             // of what a sandbox stands on
 }
 
 func (c *Command) fill() error {

@@ -1,0 +1,133 @@
+package confinetest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"testing"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/status"
+)
+
+func open(t *testing.T, b *Backend, change func(*backend.Spec)) backend.Sandbox {
+	t.Helper()
+	p := config.Default()
+	p.Filesystem.Workdir = "overlay"
+	spec := &backend.Spec{Policy: &p, Dir: "/work/tree", Snapshots: "/state"}
+	if change != nil {
+		change(spec)
+	}
+	box, failed, err := backend.Open(t.Context(), b, spec)
+	if err != nil || failed != nil {
+		t.Fatal(err, failed)
+	}
+	t.Cleanup(func() { _, _ = box.Close() })
+	return box
+}
+
+func put(t *testing.T, box backend.Sandbox, name, text string) {
+	t.Helper()
+	if err := write(box.Files(), name, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func want(t *testing.T, box backend.Sandbox, name, text string) {
+	t.Helper()
+	if got, err := read(box.Files(), name); string(got) != text || (err != nil) != (text == "") {
+		t.Errorf("%s: %q, %v, want %q", name, got, err, text)
+	}
+}
+
+func TestASnapshotThatIsKeptIsFoundInItsDirectoryAndInNoOther(t *testing.T) {
+	mock := &Backend{}
+	box := open(t, mock, nil)
+	put(t, box, "/tmp/a", "before")
+	made, err := box.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, box, "/tmp/a", "after")
+	_ = made.Close()
+	_, _ = box.Close()
+	for _, at := range []struct{ dir, id string }{{"/other", made.ID()}, {"/state", "guessed"}, {"", made.ID()}} {
+		if _, err := mock.Kept(at.dir, at.id); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q in %q: %v", at.id, at.dir, err)
+		}
+	}
+	kept, err := mock.Kept("/state", made.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		other := open(t, mock, func(s *backend.Spec) { s.From = kept })
+		want(t, other, "/tmp/a", "before")
+		put(t, other, "/tmp/a", "its own")
+	}
+}
+
+func TestAForkHasTheFilesAndAnEndOfItsOwn(t *testing.T) {
+	mock := &Backend{Handle: toy, ForksWell: 1, ForkErr: errors.New("no room")}
+	box := open(t, mock, nil)
+	put(t, box, "/tmp/a", "shared")
+	fork, err := box.Fork(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, fork, "/tmp/a", "of the fork")
+	want(t, box, "/tmp/a", "shared")
+	if _, err := box.Fork(t.Context()); err == nil || err.Error() != "no room" {
+		t.Errorf("the second fork: %v", err)
+	}
+	_, _ = box.Close()
+	want(t, fork, "/tmp/a", "of the fork")
+	if _, err := box.Fork(t.Context()); !errors.Is(err, backend.ErrClosed) {
+		t.Errorf("a fork of what has ended: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	second, err := fork.Fork(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	<-second.Done()
+	want(t, fork, "/tmp/a", "of the fork")
+}
+
+func TestChangesAreWhatIsBelowTheOverlay(t *testing.T) {
+	box := open(t, &Backend{}, nil)
+	put(t, box, "/tmp/a", "no change of the caller's")
+	put(t, box, "/work/tree/new", "12345")
+	c, err := box.Changes(t.Context(), "")
+	if err != nil || len(c.Added) != 1 || c.Added[0] != "/work/tree/new" || c.Counts != (status.ChangeCounts{Added: 1}) || c.Bytes != 5 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	none := open(t, &Backend{}, func(s *backend.Spec) { s.Policy.Filesystem.Workdir = "none" })
+	if c, err := none.Changes(t.Context(), ""); c != nil || err != nil {
+		t.Errorf("without an overlay: %+v, %v", c, err)
+	}
+}
+
+func TestFaultsOfTheMockAreThoseThatItIsGiven(t *testing.T) {
+	fault := errors.New("the disk is full")
+	box := open(t, &Backend{SnapshotErr: fault, RestoreErr: fault, ChangesErr: fault}, nil)
+	put(t, box, "/tmp/a", "as it was")
+	_, err := box.Snapshot(t.Context())
+	_, changes := box.Changes(t.Context(), "")
+	for _, err := range []error{err, changes} {
+		if !errors.Is(err, fault) {
+			t.Error(err)
+		}
+	}
+	well := open(t, &Backend{}, nil)
+	from, err := well.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := box.Restore(t.Context(), from); !errors.Is(err, fault) {
+		t.Error(err)
+	}
+	want(t, box, "/tmp/a", "as it was")
+}

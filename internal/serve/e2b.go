@@ -1,0 +1,135 @@
+package serve
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/e2b"
+	"github.com/confine-run/confine/internal/sandboxes"
+)
+
+// The names of what --api takes.
+const (
+	apiConfine = "confine"
+	apiE2B     = "e2b"
+)
+
+// homeSize is how much there is room for in the home directory of a sandbox of E2B's, where its policy doesn't allow less.
+const homeSize = 1 << 30
+
+// apis reads a list of APIs.
+func apis(word string) (confine, forE2B bool, err error) {
+	for _, name := range strings.Split(word, ",") {
+		switch name {
+		case apiConfine:
+			confine = true
+		case apiE2B:
+			forE2B = true
+		default:
+			return false, false, &config.UsageError{Msg: "--api: " + name + " is no API", Hint: "there are confine and e2b, and both: confine,e2b"}
+		}
+	}
+	return confine, forE2B, nil
+}
+
+// e2bSide is a server as E2B's API has it: with its owners, its policies and its ceiling.
+type e2bSide struct {
+	*Server
+	api *e2b.Server
+}
+
+func newE2B(s *Server) *e2bSide {
+	side := &e2bSide{Server: s}
+	side.api = e2b.New(e2b.Options{
+		Manager: s.Manager,
+		Admit: func(r *http.Request) error {
+			_, err := s.admit(r)
+			return err
+		},
+		Owner:   side.owner,
+		Request: func(owner sandboxes.Owner) (func(), bool) { return s.requests.take(owner, 1, maxRequests) },
+		Large:   func(owner sandboxes.Owner) (func(), bool) { return s.bodies.share.take(owner, maxBody, maxBodies) },
+		Spec:    side.spec,
+		Explain: func(err error) (int, string) {
+			p := problemOf(err)
+			if p.Hint != "" {
+				return p.Status, p.Detail + "; hint: " + p.Hint
+			}
+			return p.Status, p.Detail
+		},
+		BodyTime: bodyTime, WriteTime: writeTime,
+	})
+	return side
+}
+
+// owner is authenticate, and the token may come as X-API-Key.
+func (s *e2bSide) owner(r *http.Request) (sandboxes.Owner, error) {
+	if key := r.Header.Get("X-API-Key"); key != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	return s.authenticate(r)
+}
+
+// answer answers a request, and one that makes a sandbox and has an Idempotency-Key once.
+func (s *e2bSide) answer(w http.ResponseWriter, r *http.Request) {
+	s.stats.requests.Add(1)
+	if r.Method != http.MethodPost || r.Header.Get("Idempotency-Key") == "" || !strings.HasSuffix(r.URL.Path, "/sandboxes") {
+		s.api.ServeHTTP(w, r)
+		return
+	}
+	c := &call{w: w, Request: r, control: http.NewResponseController(w)}
+	var err error
+	if c.owner, err = s.owner(r); err == nil {
+		err = s.once(func(c *call) error {
+			s.api.ServeHTTP(c.w, c.Request)
+			return nil
+		})(c)
+	}
+	if err != nil {
+		s.api.Refuse(w, err)
+	}
+}
+
+// spec is what a template is: "base" is what requests get that name no profile, any other name is that of a profile. Its home
+// is a private place.
+func (s *e2bSide) spec(template string, internet *bool) (*backend.Spec, error) {
+	doc := policyDoc{}
+	switch {
+	case template == "" || template == "base":
+	case slices.Contains(config.Profiles(), template):
+		doc["profile"] = []byte(`"` + template + `"`)
+	default:
+		return nil, fail(http.StatusNotFound, codeNotFound, "template '"+template+"' not found").hint(`it is "base", or a profile: ` + strings.Join(config.Profiles(), ", "))
+	}
+	spec, err := s.Server.spec(doc, "")
+	if err != nil {
+		return nil, err
+	}
+	s.lift(spec)
+	p := spec.Policy
+	if internet != nil {
+		if *internet && !p.Network.All {
+			return nil, fail(http.StatusBadRequest, codePolicy, "allow_internet_access: the policy of this template does not allow all of the network").hint("leave it away: the network is as the template's policy says")
+		}
+		if !*internet {
+			p.Network.All, p.Network.Allow = false, nil
+		}
+	}
+	size := int64(homeSize)
+	if p.DiskLimit > 0 {
+		size = min(size, p.DiskLimit)
+	}
+	p.Filesystem.Mounts = append(slices.Clone(p.Filesystem.Mounts), config.Mount{Dst: e2b.Home, Size: size})
+	p.Filesystem.Chdir = e2b.Home
+	p.Env.Set = maps.Clone(p.Env.Set)
+	if p.Env.Set == nil {
+		p.Env.Set = map[string]string{}
+	}
+	maps.Copy(p.Env.Set, map[string]string{"HOME": e2b.Home, "USER": "user", "LOGNAME": "user", "E2B_SANDBOX": "true"})
+	return spec, p.Validate()
+}

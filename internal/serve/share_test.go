@@ -1,0 +1,89 @@
+package serve
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/confine-run/confine/internal/sandboxes"
+)
+
+// One owner's keys are not forgotten for another's, and take so much at most.
+func TestEachOwnerHasKeysOfItsOwn(t *testing.T) {
+	var k keys
+	digest := sha256.Sum256(nil)
+	answer := func(owner sandboxes.Owner, word string, size int) bool {
+		t.Helper()
+		a, mine, err := k.claim(owner, keyOf{"/", word}, digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !mine {
+			return false
+		}
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		c := &call{Request: r, w: httptest.NewRecorder(), owner: owner}
+		if err := k.make(keyOf{"/", word}, a, c, nil, func(c *call) error {
+			c.w.WriteHeader(http.StatusCreated)
+			_, _ = c.w.Write(make([]byte, size))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return true
+	}
+	answer("a", "pay", 1)
+	for i := range 2 * maxKeys {
+		answer("b", fmt.Sprint(i), 100<<10)
+	}
+	if answer("a", "pay", 1) {
+		t.Error("what one owner sent was done again for another's requests")
+	}
+	if own := k.all["b"]; own.bytes > maxKeptAll+maxKept || len(own.all) > maxKeys || len(own.order) > maxKeys {
+		t.Errorf("%d bytes in %d answers are kept", own.bytes, len(own.all))
+	}
+	if !answer("b", "0", 1) {
+		t.Error("nothing was forgotten")
+	}
+	for i := range maxKeys {
+		if _, _, err := k.claim("c", keyOf{"/", fmt.Sprint(i)}, digest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := k.claim("c", keyOf{"/", "more"}, digest); err == nil {
+		t.Error("any number of requests is under way")
+	}
+}
+
+func TestLargeDocumentsOfOneOwnerAreFew(t *testing.T) {
+	var b bodies
+	request := func(owner sandboxes.Owner, size int64) (*call, error) {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.ContentLength = size
+		c := &call{Request: r, owner: owner}
+		return c, b.take(c)
+	}
+	var all []*call
+	for range maxBodies / maxBody {
+		c, err := request("a", -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	if _, err := request("a", smallBody+1); err == nil {
+		t.Error("one owner takes as much as it likes")
+	}
+	if _, err := request("a", smallBody); err != nil {
+		t.Errorf("a small one: %v", err)
+	}
+	if _, err := request("b", maxBody); err != nil {
+		t.Errorf("another owner: %v", err)
+	}
+	all[0].done[0]()
+	if _, err := request("a", maxBody); err != nil {
+		t.Errorf("after one has gone: %v", err)
+	}
+}
