@@ -66,6 +66,11 @@ type Spec struct {
 	Environ []string
 	// ConfigFiles are policy files in use; they are never writable inside.
 	ConfigFiles []string
+	// Ceiling is what the sandbox may show no more of the caller's files than, and CeilingDir, canonical, what Dir has to be in unless that is
+	// "/", which stands for none. What is wider is a *config.CeilingError. Who sets it has compared the rest ([config.Policy.Wider]).
+	// nil: what the policy says counts.
+	Ceiling    *config.Policy
+	CeilingDir string
 	// From is what its files are at first; nil: as the policy shows them.
 	From Snapshot
 	// Snapshots is the directory that its snapshots are kept in; empty: as long as this process lives, and no longer.

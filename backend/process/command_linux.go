@@ -1,11 +1,14 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"slices"
 
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/image"
+	"github.com/confine-run/confine/internal/rootfs"
+	"github.com/confine-run/confine/internal/view"
 )
 
 // Command is what is to run, and where it comes from.
@@ -29,6 +32,10 @@ type Command struct {
 	// WatchCalls: under the policy "default", each system call that "strict" would have
 	// refused is told to IO.Passed.
 	WatchCalls bool
+
+	// Ceiling is what the run may see no more than, in a directory that lies in CeilingDir; nil: whatever its policy says.
+	Ceiling    *config.Policy
+	CeilingDir string
 
 	image *image.Tree // of --rootfs, once it is unpacked
 	boxed             // of what a sandbox stands on
@@ -56,8 +63,33 @@ func (c *Command) env(name string) string { return config.LookupEnv(c.Environ, n
 // reaches refuses a file that the policy names, if a link in a tree of work is on the way to it.
 func (c *Command) reaches(policy *config.Policy, option, name string) error {
 	others := slices.DeleteFunc(slices.Clone(c.ConfigFiles), func(f string) bool { return f == name })
-	if _, err := config.NamesOf(policy, c.Dir, others, c.env).Real(name, false); err != nil {
+	if _, err := config.NamesOf(policy, c.Dir, others, c.env, c.work()...).Real(name, false); err != nil {
 		return config.ThroughLink(option, name, err)
 	}
 	return nil
+}
+
+// work are the trees that other runs below the ceiling may fill.
+func (c *Command) work() []string {
+	if c.Ceiling == nil {
+		return nil
+	}
+	return c.ceiling().Work()
+}
+
+func (c *Command) ceiling() *rootfs.Ceiling {
+	return &rootfs.Ceiling{Filesystem: c.Ceiling.Filesystem, Base: c.CeilingDir}
+}
+
+// look decides what is visible.
+func (c *Command) look(in view.Input) (*rootfs.Table, error) {
+	if c.Ceiling == nil {
+		return rootfs.Compile(in)
+	}
+	t, err := c.ceiling().Compile(in)
+	var wider *rootfs.WiderError
+	if !errors.As(err, &wider) {
+		return t, err
+	}
+	return nil, &config.CeilingError{Option: wider.Option, Path: wider.Path, Err: wider}
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/landlock"
 	"github.com/confine-run/confine/internal/netns"
-	"github.com/confine-run/confine/internal/rootfs"
 	"github.com/confine-run/confine/internal/view"
 	"github.com/confine-run/confine/status"
 )
@@ -44,7 +43,7 @@ func (p *fileCompiler) compile() error {
 	if err := p.root(&in); err != nil {
 		return err
 	}
-	table, err := rootfs.Compile(in)
+	table, err := p.command.look(in)
 	if err != nil {
 		return usage(p.startHint(err))
 	}

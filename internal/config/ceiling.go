@@ -1,13 +1,35 @@
 package config
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
+// CeilingError is a policy that shows more than a ceiling does. It unwraps to nothing: that it is about the ceiling is what counts.
+type CeilingError struct {
+	Option string // that shows it; "command": it was found by the command; empty: the ceiling itself can't be told
+	Path   string // what it shows, outside
+	Err    error
+}
+
+func (e *CeilingError) Error() string {
+	switch e.Option {
+	case "":
+		return e.Err.Error()
+	case "command":
+		return "what is visible for the command is wider than the ceiling allows: " + e.Err.Error()
+	case "dir":
+		return "dir " + strconv.Quote(e.Path) + " " + e.Err.Error()
+	}
+	return "the policy's " + e.Option + " is wider than the ceiling allows: " + e.Err.Error()
+}
+
 // Wider names the first option in which a policy allows more than a ceiling does, or could; "" is none. What can't be compared
-// has to be the same. Names of profiles, and what the environment holds, are no matter of it.
+// has to be the same. Names of profiles, and what the environment holds, are no matter of it. Of paths only the words are compared, since
+// nothing is resolved: a backend with a ceiling compares what they show.
 func (p *Policy) Wider(ceiling *Policy) string {
 	for _, part := range []func(p, c *Policy) string{widerLimits, widerNetwork, widerFiles, widerRest} {
 		if option := part(p, ceiling); option != "" {
@@ -61,7 +83,7 @@ func widerNetwork(policy, ceiling *Policy) string {
 	p, c := &policy.Network, &ceiling.Network
 	return first([]compared{
 		{"allow-network", p.All && !c.All || !c.All && adds(p.Allow, c.Allow)},
-		{"deny-network", !c.All && adds(c.Deny, p.Deny) || c.All && !p.All && adds(c.Deny, p.Deny)},
+		{"deny-network", adds(c.Deny, p.Deny)},
 		{"allow-port", !c.All && len(c.Ports) > 0 && len(p.Allow) > 0 && (len(p.Ports) == 0 || adds(p.Ports, c.Ports))},
 		{"block-internal", c.BlockInternal && !p.BlockInternal},
 		{"log-network", c.Log && !p.Log},
@@ -84,9 +106,8 @@ func widerFiles(policy, ceiling *Policy) string {
 		{"allow-write", !below(p.AllowWrite, c.AllowWrite)},
 		{"deny", adds(c.Deny, p.Deny)},
 		{"workdir", slices.Index(workdirs, p.Workdir) > slices.Index(workdirs, c.Workdir)},
-		{"mount", slices.ContainsFunc(p.Mounts, func(m Mount) bool { return m.Size == 0 && !slices.Contains(c.Mounts, m) })},
+		{"mount", widerMounts(policy, ceiling)},
 		{"virtual-fs", c.Virtual && !p.Virtual},
-		{"temp-dir", p.TempDir && !c.TempDir},
 		{"home", p.Home && !c.Home},
 		{"etc", p.Etc && !c.Etc},
 		{"ephemeral-home", p.EphemeralHome && !c.EphemeralHome},
@@ -97,6 +118,23 @@ func widerFiles(policy, ceiling *Policy) string {
 		{"protect", adds(c.Protect, p.Protect)},
 		{"log-files", c.Log && !p.Log},
 	})
+}
+
+// widerMounts: a mount is one of the ceiling's. Other places of the run's own are as much as is left of the ceiling's disk limit, since each
+// has its size beside the policy's own limit.
+func widerMounts(policy, ceiling *Policy) bool {
+	most := ceiling.DiskLimit
+	room := most - policy.DiskLimit
+	for _, m := range policy.Filesystem.Mounts {
+		if slices.Contains(ceiling.Filesystem.Mounts, m) {
+			continue
+		}
+		if m.Size <= 0 || most > 0 && m.Size > room {
+			return true
+		}
+		room -= m.Size
+	}
+	return false
 }
 
 // under says whether a path is in one of the trees.
@@ -110,13 +148,22 @@ func under(path string, trees []string) bool {
 	return false
 }
 
+// The narrowest first.
+var (
+	filters       = []string{"strict", "default", "off"}
+	filterActions = []string{"kill", "errno", "log"}
+)
+
 func widerRest(p, c *Policy) string {
 	allowed := slices.Contains(c.AllowPartial, WordAll) || !adds(p.AllowPartial, c.AllowPartial)
+	rank := func(all []string, word string) int { return slices.Index(all, word) }
+	named := rank(filters, p.Seccomp) >= 0 && rank(filters, c.Seccomp) >= 0
+	acts := rank(filterActions, p.SeccompAction) >= 0 && rank(filterActions, c.SeccompAction) >= 0
 	return first([]compared{
-		{"seccomp", p.Seccomp != c.Seccomp && c.Seccomp != "off" && !(p.Seccomp == "strict" && c.Seccomp == "default")},
-		{"seccomp-action", p.SeccompAction != c.SeccompAction && p.SeccompAction == "log"},
-		{"isolation", p.Isolation != c.Isolation && c.Isolation != "" && c.Isolation != "process"},
-		{"user", c.User != nil && (p.User == nil || *p.User != *c.User)},
+		{"seccomp", p.Seccomp != c.Seccomp && !(named && rank(filters, p.Seccomp) < rank(filters, c.Seccomp))},
+		{"seccomp-action", p.SeccompAction != c.SeccompAction && !(acts && rank(filterActions, p.SeccompAction) < rank(filterActions, c.SeccompAction))},
+		{"isolation", cmp.Or(p.Isolation, "process") != cmp.Or(c.Isolation, "process")},
+		{"user", (p.User == nil) != (c.User == nil) || p.User != nil && *p.User != *c.User},
 		{"cgroup-parent", p.CgroupParent != c.CgroupParent},
 		{"allow-partial", !allowed},
 		{"require", adds(c.Require, p.Require)},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"reflect"
 	"testing"
 )
@@ -68,7 +69,7 @@ func TestEachWiderOptionIsFound(t *testing.T) {
 		}
 		return true
 	}
-	free := map[string]bool{"Profile": true, "WorkdirAsked": true, "Chdir": true, "Env": true, "trusted": true}
+	free := map[string]bool{"Profile": true, "WorkdirAsked": true, "Chdir": true, "Env": true, "trusted": true, "TempDir": true}
 	var each func(path []int, of reflect.Type)
 	each = func(path []int, of reflect.Type) {
 		for i := range of.NumField() {
@@ -105,12 +106,30 @@ func TestNarrowerPoliciesAreWithin(t *testing.T) {
 			p.Filesystem.Deny = append(p.Filesystem.Deny, "x")
 			p.Require = append(p.Require, "y")
 		},
-		"a private place": func(p *Policy) { p.Filesystem.Mounts = []Mount{{Dst: "/x", Size: 1}} },
+		"a private place in what is left of the disk limit": func(p *Policy) {
+			p.DiskLimit, p.Filesystem.Mounts = 4, []Mount{{Dst: "/x", Size: 4}, {Dst: "/y", Size: 2}}
+		},
 	} {
 		p := ceilingTest()
 		narrow(p)
 		if option := p.Wider(c); option != "" {
 			t.Errorf("%s: %s", name, option)
+		}
+	}
+	open := *c
+	open.User, open.Seccomp, open.SeccompAction, open.Isolation = nil, "off", "kill", ""
+	for name, change := range map[string]func(p *Policy){
+		"a user, where the ceiling has none": func(p *Policy) { p.User = &User{UID: 2, GID: 2} },
+		"a filter of a file":                 func(p *Policy) { p.Seccomp = "/etc/passwd" },
+		"what is milder than to kill":        func(p *Policy) { p.SeccompAction = "errno" },
+		"another isolation":                  func(p *Policy) { p.Isolation = "vm" },
+	} {
+		p := open
+		if option := p.Wider(&open); option != "" {
+			t.Fatal(option)
+		}
+		if change(&p); p.Wider(&open) == "" {
+			t.Errorf("%s is within", name)
 		}
 	}
 	for name, leave := range map[string]func(p *Policy){
@@ -119,6 +138,16 @@ func TestNarrowerPoliciesAreWithin(t *testing.T) {
 		"readable made writable":                  func(p *Policy) { p.Filesystem.AllowWrite = []string{"/srv"} },
 		"no limit":                                func(p *Policy) { p.MemoryLimit = 0 },
 		"any port":                                func(p *Policy) { p.Network.Ports = nil },
+		"a private place beside the disk limit":   func(p *Policy) { p.Filesystem.Mounts = []Mount{{Dst: "/x", Size: 1}} },
+		"places that are too large together": func(p *Policy) {
+			p.DiskLimit, p.Filesystem.Mounts = 2, []Mount{{Dst: "/x", Size: 5}, {Dst: "/y", Size: 4}}
+		},
+		"places that are more than a number holds": func(p *Policy) {
+			p.DiskLimit, p.Filesystem.Mounts = 1, []Mount{{Dst: "/x", Size: math.MaxInt64}, {Dst: "/y", Size: math.MaxInt64}}
+		},
+		"another user, where the ceiling has one": func(p *Policy) { p.User = &User{UID: 2, GID: 1} },
+		"a filter of a file":                      func(p *Policy) { p.Seccomp = "/etc/passwd" },
+		"a backend that compares no files":        func(p *Policy) { p.Isolation = "process" },
 	} {
 		p := ceilingTest()
 		leave(p)

@@ -264,15 +264,31 @@ func (in *interpreter) entry(e entry) error {
 	case "test":
 		return in.test(e, e.key[1:])
 	}
+	if err := in.unplaced(e); err != nil {
+		return err
+	}
 	known := tables
 	for _, o := range options {
 		known = append(known, o.Key) // said without its table
 	}
-	err := in.unknown(e, e.key, "", known)
-	if len(e.key) == 1 && (len(lookupKey(e.key)) > 0 || e.key[0] == keyFilesystem) {
-		err.(*UsageError).Hint = "put it below a line that says [sandbox]"
+	return in.unknown(e, e.key, "", known)
+}
+
+// unplaced is a key or a table of [sandbox] that is said without that.
+func (in *interpreter) unplaced(e entry) error {
+	table := slices.Contains([]string{keyFilesystem, "network", "filesystem", "env", "profiles"}, e.key[0])
+	if !table && len(lookupKey(e.key)) == 0 {
+		return nil
 	}
-	return err
+	kind, meant := "key", "[sandbox] "+strings.Join(e.key, ".")
+	switch {
+	case e.table() && !e.Inline:
+		kind, meant = "table", "[sandbox."+strings.Join(e.key, ".")+"]"
+	case table && len(e.key) > 1:
+		meant = "[sandbox." + e.key[0] + "] " + strings.Join(e.key[1:], ".")
+	}
+	return &UsageError{Msg: fmt.Sprintf("%s: unknown %s %q, did you mean %s?", in.doc.where(e.keyAt), kind, strings.Join(e.key, "."), meant),
+		Hint: "put it below a line that says [sandbox]"}
 }
 
 func (in *interpreter) sandbox(e entry, key []string) error {

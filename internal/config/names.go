@@ -20,9 +20,9 @@ func (r *Resolved) RealDir(src *Sources, name string) (string, error) {
 	return real, nil
 }
 
-// NamesOf knows the trees of work of a policy, whose links decide nothing.
-func NamesOf(policy *Policy, dir string, files []string, env func(string) string) *names.Names {
-	in := view.Input{Filesystem: policy.Filesystem, Caller: view.Caller{ConfigFiles: files, Dir: dir, HomeDir: env("HOME"), Env: env}}
+// NamesOf knows the trees of work of a policy, whose links decide nothing, and further ones.
+func NamesOf(policy *Policy, dir string, files []string, env func(string) string, work ...string) *names.Names {
+	in := view.Input{Filesystem: policy.Filesystem, Caller: view.Caller{ConfigFiles: files, Dir: dir, HomeDir: env("HOME"), Env: env, Work: work}}
 	return names.NewNames(&in)
 }
 

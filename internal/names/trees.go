@@ -15,6 +15,7 @@ import (
 //
 //   - the current directory, with the checkout around it;
 //   - what the policy names: trees, a prepared root, and the directories of policy files in use;
+//   - what other runs may fill, where a ceiling says so;
 //   - every other checkout;
 //   - what lies in directories for temporary files.
 //
@@ -65,7 +66,7 @@ func (t *Trees) Look() {
 	for _, p := range slices.Concat(in.AllowRead, in.Overlay, []string{in.Rootfs}) {
 		add(p, false)
 	}
-	for _, p := range in.AllowWrite {
+	for _, p := range slices.Concat(in.AllowWrite, in.Work) {
 		add(p, true)
 	}
 	for _, m := range in.Mounts {

@@ -67,6 +67,14 @@ var steps = [...]struct {
 func Compile(in view.Input) (*Table, error) { return compileAt(in, time.Now) }
 
 func compileAt(in view.Input, now func() time.Time) (*Table, error) {
+	c, err := compiled(in, now)
+	if err != nil {
+		return nil, err
+	}
+	return &c.table, nil
+}
+
+func compiled(in view.Input, now func() time.Time) (*compiler, error) {
 	if in.Host == nil {
 		in.Host = hostfs.This()
 	}
@@ -94,7 +102,7 @@ func compileAt(in view.Input, now func() time.Time) (*Table, error) {
 			return nil, err
 		}
 	}
-	return &c.table, nil
+	return c, nil
 }
 
 // emit makes the table of what was decided.

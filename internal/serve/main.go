@@ -184,6 +184,11 @@ func (s *Server) ceiling(word string) (*config.Policy, error) {
 	if word == "" {
 		return nil, nil
 	}
+	dir, err := filepath.EvalSymlinks(s.Sources.Dir)
+	if err != nil {
+		return nil, &config.UsageError{Msg: "the current directory can't be told: " + err.Error(), Hint: "start it in one that exists", Err: err}
+	}
+	s.Sources.Dir = dir // what it is compared with is resolved, too
 	if slices.Contains(config.Profiles(), word) {
 		p, err := config.Profile(word)
 		if s.Profile == "" {
@@ -198,6 +203,7 @@ func (s *Server) ceiling(word string) (*config.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.ceilingFiles = r.Protected
 	return &r.Policy, nil
 }
 

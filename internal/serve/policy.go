@@ -111,6 +111,10 @@ func (s *Server) spec(doc policyDoc, dir string) (*backend.Spec, error) {
 		return nil, err
 	}
 	policy := &r.Policy
+	if policy.Filesystem.Keep && r.IsSet("keep") && doc["keep"] != nil {
+		return nil, fail(http.StatusUnprocessableEntity, codePolicy, "nothing that a sandbox leaves is kept on the server's disk").hint("leave out keep, and read its files while it is there")
+	}
+	policy.Filesystem.Keep = false
 	if dir == "" { // there is none of the caller's: processes start in a private one
 		if policy.Filesystem.WorkdirAsked && policy.Filesystem.Workdir != "none" {
 			return nil, fail(http.StatusUnprocessableEntity, codePolicy, "workdir says how dir appears, and there is no dir")
@@ -129,7 +133,21 @@ func (s *Server) spec(doc policyDoc, dir string) (*backend.Spec, error) {
 	for _, path := range s.Hidden {
 		policy.Filesystem.Deny = append(policy.Filesystem.Deny, Literal(path))
 	}
-	return &backend.Spec{Policy: policy, Resolved: r, Dir: src.Dir, Environ: s.Environ, ConfigFiles: r.Protected}, nil
+	return &backend.Spec{Policy: policy, Resolved: r, Dir: src.Dir, Environ: s.Environ, ConfigFiles: slices.Concat(r.Protected, s.ceilingFiles),
+		Ceiling: showable(s.Ceiling, s.Hidden), CeilingDir: s.Sources.Dir}, nil
+}
+
+// showable is a ceiling by which the server's own files are hidden, too.
+func showable(ceiling *config.Policy, hidden []string) *config.Policy {
+	if ceiling == nil {
+		return nil
+	}
+	c := *ceiling
+	c.Filesystem.Deny = slices.Clone(c.Filesystem.Deny)
+	for _, path := range hidden {
+		c.Filesystem.Deny = append(c.Filesystem.Deny, Literal(path))
+	}
+	return &c
 }
 
 // lift takes away what a profile says of how long a run may take: a sandbox has a lifetime, and its processes what is asked of each. What
@@ -147,26 +165,21 @@ func Literal(path string) string { return literal.Replace(path) }
 
 var literal = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `\`, `\\`)
 
-// within refuses what is wider than the server's ceiling.
+// within refuses what is wider than the server's ceiling by its words. What paths lead to, dir too, the backend compares.
 func (s *Server) within(p *config.Policy, dir string) error {
 	if s.Ceiling == nil {
 		return nil
 	}
 	if option := p.Wider(s.Ceiling); option != "" {
-		return fail(http.StatusForbidden, codeCeiling, "the policy's "+option+" is wider than the server allows").hint("ask for less of it")
+		return fail(http.StatusForbidden, codeCeiling, "the policy's "+option+" is wider than the server allows").hint(lessHint)
 	}
-	if dir == "" {
-		return nil
-	}
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil || real != filepath.Clean(dir) {
-		return fail(http.StatusForbidden, codeCeiling, "dir is reached through a link, or not there").hint("name the directory itself")
-	}
-	if own := s.Sources.Dir; own == "" || real != own && !strings.HasPrefix(real, strings.TrimSuffix(own, "/")+"/") {
+	if own := s.Sources.Dir; dir != "" && (own == "" || filepath.Clean(dir) != own && !strings.HasPrefix(filepath.Clean(dir), strings.TrimSuffix(own, "/")+"/")) {
 		return fail(http.StatusForbidden, codeCeiling, "dir is not in the directory that the server was started in")
 	}
 	return nil
 }
+
+const lessHint = "ask for less of it"
 
 // octets are bytes in a document: text where they are UTF-8, else {"b64": …}.
 type octets []byte

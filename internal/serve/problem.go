@@ -73,6 +73,7 @@ func (p *problem) hint(hint string) *problem {
 func problemOf(err error) *problem {
 	var p *problem
 	var usage *config.UsageError
+	var wider *config.CeilingError
 	var quota *sandboxes.QuotaError
 	var unbuilt *backend.BuildError
 	var large *http.MaxBytesError
@@ -86,6 +87,12 @@ func problemOf(err error) *problem {
 	}
 	switch {
 	case p != nil:
+		return p
+	case errors.As(err, &wider):
+		p := fail(http.StatusForbidden, codeCeiling, wider.Error())
+		if wider.Option != "" {
+			p.Hint = lessHint
+		}
 		return p
 	case errors.As(err, &usage):
 		return fail(http.StatusUnprocessableEntity, codePolicy, usage.Msg).hint(usage.Hint)

@@ -45,6 +45,8 @@ type Server struct {
 	// Version is the program's.
 	Version string
 
+	ceilingFiles []string // that the ceiling was read from
+
 	pace    pace
 	ports   map[string]bool // of TCP
 	keys    keys

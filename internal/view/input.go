@@ -62,6 +62,7 @@ type Caller struct {
 	Env                    func(string) string
 	Command                string   // argv[0] as typed
 	ConfigFiles            []string // policy files in use: never writable inside
+	Work                   []string // further trees of work: what others may fill
 }
 
 // Input is all that a view depends on, but for what is asked of the host.
