@@ -53,7 +53,11 @@ type Server struct {
 	stats   stats
 	reviews reviews
 	pools   []*profilePool
-	// What each owner has of the server now.
+	shares
+}
+
+// shares are what each owner has of the server now.
+type shares struct {
 	bodies   bodies
 	requests share
 }
