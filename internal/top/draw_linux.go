@@ -124,7 +124,8 @@ func (p *Picture) lines(width, height int) []string {
 		all = append(all, "server: "+plain(p.Unreachable))
 	}
 	for _, pool := range p.Pools {
-		all = append(all, fmt.Sprintf("pool %s  parked %d of %d to %d  hits %d  misses %d", plain(pool.Profile), pool.Parked, pool.Min, pool.Max, pool.Hits, pool.Misses))
+		all = append(all, fmt.Sprintf("pool %s for %s  ready %d of %d to %d  claims: parked %d, cold %d",
+			plain(pool.Profile), plain(pool.For), pool.Ready, pool.Min, pool.Max, pool.Parked.Claims, pool.Cold.Claims))
 	}
 	rows := [][]string{nil}
 	for _, c := range columns {

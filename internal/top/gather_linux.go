@@ -51,11 +51,18 @@ type Row struct {
 // Pool is one of a server's.
 type Pool struct {
 	Profile string `json:"profile"`
+	For     string `json:"for"` // runs or sandboxes
+	Ready   int    `json:"ready"`
 	Min     int    `json:"min"`
 	Max     int    `json:"max"`
-	Parked  int    `json:"parked"`
-	Hits    int64  `json:"hits"`
-	Misses  int64  `json:"misses"`
+	// Parked are claims that found one that was ready, Cold those for which one was built.
+	Parked Claims `json:"parked"`
+	Cold   Claims `json:"cold"`
+}
+
+// Claims are those that came by their sandboxes in one way.
+type Claims struct {
+	Claims int64 `json:"claims"`
 }
 
 // Source is somebody who has sandboxes.
@@ -88,6 +95,9 @@ func gather(ctx context.Context, sources []Source, before *Picture) *Picture {
 				Sandboxes []Row `json:"sandboxes"`
 			}
 			err := s.Client.Do(ctx, "GET", "/v1/sandboxes?usage=1&state=running", nil, &all)
+			if s.ID != "" { // a session's supervisor has its forks, too, which are sessions of their own
+				all.Sandboxes = slices.DeleteFunc(all.Sandboxes, func(r Row) bool { return r.ID != s.ID })
+			}
 			for j := range all.Sandboxes {
 				all.Sandboxes[j].at, all.Sandboxes[j].Session = time.Now(), s.ID != ""
 			}
