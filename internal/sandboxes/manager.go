@@ -59,6 +59,11 @@ func (e *QuotaError) Error() string {
 	return fmt.Sprintf("there may be %d %s, and not more", e.Max, e.What)
 }
 
+// TakenError says that a sandbox of the owner's has that name.
+type TakenError struct{ Name string }
+
+func (e *TakenError) Error() string { return fmt.Sprintf("there is a sandbox named %q", e.Name) }
+
 // Manager keeps sandboxes. Its methods may be called from any goroutine.
 type Manager struct {
 	opts   Options
@@ -270,7 +275,7 @@ func (m *Manager) reserve(owner Owner, name string, n int) error {
 		taken = taken || name != "" && s.Name == name
 	}
 	if taken {
-		return &config.UsageError{Msg: fmt.Sprintf("there is a sandbox named %q", name)}
+		return &TakenError{name}
 	}
 	if m.opts.Max > 0 && all+n > m.opts.Max {
 		return &QuotaError{"sandboxes", m.opts.Max}

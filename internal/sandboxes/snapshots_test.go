@@ -287,7 +287,7 @@ func TestAForkOutlivesWhatItWasForkedFrom(t *testing.T) {
 	if _, err := w.Fork(t.Context(), b, 1, sandboxes.Request{}); !errors.Is(err, backend.ErrClosed) {
 		t.Errorf("of what has ended: %v", err)
 	}
-	if _, err := w.Fork(t.Context(), got, 1, sandboxes.Request{Name: "copy"}); !errors.As(err, new(*config.UsageError)) {
+	if _, err := w.Fork(t.Context(), got, 1, sandboxes.Request{Name: "copy"}); !errors.As(err, new(*sandboxes.TakenError)) {
 		t.Errorf("a name twice: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -48,7 +48,7 @@ const (
 	codeExec         = "EXEC_FAILED"    // the process could not be started
 	codeBuild        = "BUILD_FAILED"   // the sandbox could not be built
 	codeQuota        = "QUOTA"          // there are too many
-	codeConflict     = "CONFLICT"       // a key of idempotency, used for another request
+	codeConflict     = "CONFLICT"       // a key of idempotency, used for another request; a name that is taken
 	codeFile         = "FILE"           // what the file system answered
 	CodeChanged      = "CHANGED"        // paths of the caller's that have changed meanwhile
 	CodeRefused      = "REFUSED"        // changes that are not applied
@@ -74,6 +74,7 @@ func problemOf(err error) *problem {
 	var p *problem
 	var usage *config.UsageError
 	var wider *config.CeilingError
+	var taken *sandboxes.TakenError
 	var quota *sandboxes.QuotaError
 	var unbuilt *backend.BuildError
 	var large *http.MaxBytesError
@@ -96,6 +97,8 @@ func problemOf(err error) *problem {
 		return p
 	case errors.As(err, &usage):
 		return fail(http.StatusUnprocessableEntity, codePolicy, usage.Msg).hint(usage.Hint)
+	case errors.As(err, &taken):
+		return fail(http.StatusConflict, codeConflict, taken.Error()).hint("end that, or choose another name")
 	case errors.As(err, &quota):
 		return fail(http.StatusTooManyRequests, codeQuota, quota.Error()).hint("end some, or wait")
 	case errors.As(err, &unbuilt):
