@@ -106,6 +106,7 @@ func (s *state) receive() string {
 // start another run instead.
 func Uninitialised() {
 	m := handoff.SetupError{Step: "start", Op: "this program has to call confine.Init first thing in main"}
+	_, _, _ = linux.ReceiveFrame(sock) // before it, the outside still writes this process's maps
 	_ = linux.SendFrame(sock, handoff.Encode(&m))
 	exit(125)
 }
