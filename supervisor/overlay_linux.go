@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -90,6 +91,9 @@ func (b *box) changed(scratch int, keepIn string) *status.Changes {
 			defer closeTrees([]changes.Tree{*tree})
 			set, err = changes.Read(*tree, changes.Limits{})
 		}
+		if err == nil {
+			err = b.beneathMounts(at, set)
+		}
 		if err != nil {
 			c.Trees, c.Error = append(c.Trees, inText(at.Path)), "what was changed in "+strconv.Quote(at.Path)+" can't be told: "+err.Error()
 			return &c
@@ -107,6 +111,28 @@ func (b *box) changed(scratch int, keepIn string) *status.Changes {
 		c.Error = "the changes could not be kept: " + err.Error()
 	}
 	return &c
+}
+
+// beneathMounts refuses what no process inside could have changed: what lies at or below something else that is mounted in the overlay, such as
+// what hides a file, and what that lies in. A snapshot that somebody has made by hand can have it.
+func (b *box) beneathMounts(at *plan.Overlay, set *changes.Set) error {
+	within := func(path, dir string) bool {
+		return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+	}
+	for i := range b.plan.Box.Mounts {
+		m := &b.plan.Box.Mounts[i]
+		if m.Dst == at.Dst || !within(m.Dst, at.Dst) || m.Ino == 0 && (m.Kind == handoff.MountMask || m.Kind == handoff.MountReadOnly) || m.Kind == handoff.MountPin {
+			continue
+		}
+		for j := range set.Changes {
+			c := &set.Changes[j]
+			gone := c.Kind == changes.Deleted || c.Was != changes.Absent && c.Was != c.Type
+			if within(filepath.Join(at.Dst, c.Path), m.Dst) || gone && within(m.Dst, filepath.Join(at.Dst, c.Path)) {
+				return errors.New(strconv.Quote(c.Path) + " is where no process of the sandbox can write")
+			}
+		}
+	}
+	return nil
 }
 
 // missing says what a kept run lacks: changes that were too many, have paths that are too

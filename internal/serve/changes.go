@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -119,45 +117,23 @@ type appliedDoc struct {
 }
 
 func (s changeRoutes) apply(c *call) error {
+	if s.Ceiling != nil { // which says what sandboxes show and write, and not what may be written for them
+		return fail(http.StatusForbidden, codeCeiling, "a server with a ceiling writes nothing outside of sandboxes").hint("whoever has the files applies changes, by what diff?patch says")
+	}
 	var d applyDoc
 	if err := c.readOr(&d); err != nil {
 		return err
 	}
-	b, r, done, err := s.taken(c)
+	_, r, done, err := s.taken(c)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err := s.writable(b, r.Report.Trees, &d); err != nil {
-		return err
-	}
 	did, err := r.Apply(c.Context(), os.Getenv, d.Paths, changes.Options{Force: d.Force, AllowProtected: d.AllowProtected, Dry: d.DryRun})
 	if err != nil {
 		return err
 	}
 	reply(c.w, http.StatusOK, appliedDoc{did.Applied, d.DryRun, did.NoSetID, did.Parted, did.Copied})
-	return nil
-}
-
-// writable refuses to write in trees in which the server's ceiling lets no sandbox write.
-func (s changeRoutes) writable(b *sandboxes.Sandbox, trees []string, d *applyDoc) error {
-	if s.Ceiling == nil {
-		return nil
-	}
-	may := slices.Clone(s.Ceiling.Filesystem.AllowWrite)
-	if s.Ceiling.Filesystem.Workdir == "rw" && b.Policy().Filesystem.Workdir == "overlay" {
-		may = append(may, b.Dir())
-	}
-	for _, tree := range trees {
-		if !slices.ContainsFunc(may, func(dir string) bool {
-			return filepath.IsAbs(dir) && (tree == dir || strings.HasPrefix(tree, strings.TrimSuffix(filepath.Clean(dir), "/")+"/"))
-		}) {
-			return fail(http.StatusForbidden, codeCeiling, "the server lets no sandbox write in "+tree).hint("its owner applies changes, by what diff?patch says")
-		}
-	}
-	if d.AllowProtected {
-		return fail(http.StatusForbidden, codeCeiling, "the server has a ceiling, below which nothing protected is written").hint("leave allow_protected out")
-	}
 	return nil
 }
 

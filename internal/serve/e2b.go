@@ -82,7 +82,8 @@ func (s *e2bSide) answer(w http.ResponseWriter, r *http.Request) {
 		s.api.ServeHTTP(w, r)
 		return
 	}
-	c := &call{w: w, Request: r, control: http.NewResponseController(w)}
+	c := &call{w: w, Request: r, bodies: &s.bodies, control: http.NewResponseController(w)}
+	defer c.over()
 	var err error
 	if c.owner, err = s.owner(r); err == nil {
 		err = s.once(func(c *call) error {

@@ -190,14 +190,19 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[strin
 			break
 		}
 		c.bodies, c.done = &s.bodies, []func(){done}
+		defer c.over() // of one that is cut off by a panic, too
 		err = route.do(c)
-		for _, done := range c.done {
-			done()
-		}
 	}
 	if err != nil {
 		s.stats.problems.Add(1)
 		refuse(w, err)
+	}
+}
+
+// over gives back what the request had.
+func (c *call) over() {
+	for _, done := range c.done {
+		done()
 	}
 }
 
