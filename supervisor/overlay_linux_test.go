@@ -6,6 +6,10 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/changes"
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/plan"
 )
 
 func TestWhatAKeptRunLacksIsTold(t *testing.T) {
@@ -44,5 +48,36 @@ func TestTheTopOfAnUpperThatWasClosedIsOpened(t *testing.T) {
 			t.Errorf("%o: %v", mode, err)
 		}
 		_, _ = unix.Close(fd), unix.Close(scratch)
+	}
+}
+
+// What no process could write, because something else is mounted there, is told by nobody as changed.
+func TestNothingIsChangedBeneathMounts(t *testing.T) {
+	at := &plan.Overlay{Dst: "/w"}
+	b := &box{plan: &plan.Plan{Box: handoff.Box{Mounts: []handoff.Mount{
+		{Kind: handoff.MountOverlay, Dst: "/w"}, {Kind: handoff.MountMask, Dst: "/w/a/key", Ino: 1},
+		{Kind: handoff.MountBind, Dst: "/w/ro"}, {Kind: handoff.MountMask, Dst: "/w/absent"}, {Kind: handoff.MountPin, Dst: "/w/pin"},
+	}}}}
+	for _, c := range []struct {
+		changes.Change
+		refused bool
+	}{
+		{changes.Change{Path: "b", Kind: changes.Added, Type: changes.File}, false},
+		{changes.Change{Path: "a/other", Kind: changes.Deleted, Type: changes.File, Was: changes.File}, false},
+		{changes.Change{Path: "a", Kind: changes.ModeOnly, Type: changes.Dir, Was: changes.Dir}, false},
+		{changes.Change{Path: "absent", Kind: changes.Added, Type: changes.File}, false},
+		{changes.Change{Path: "pin/x", Kind: changes.Added, Type: changes.File}, false},
+		{changes.Change{Path: "rose", Kind: changes.Added, Type: changes.File}, false},
+		{changes.Change{Path: "a/key", Kind: changes.Deleted, Type: changes.File, Was: changes.File}, true},
+		{changes.Change{Path: "a/key/x", Kind: changes.Added, Type: changes.File}, true},
+		{changes.Change{Path: "a", Kind: changes.Deleted, Type: changes.Dir, Was: changes.Dir}, true},
+		{changes.Change{Path: "a", Kind: changes.Modified, Type: changes.Symlink, Was: changes.Dir}, true},
+		{changes.Change{Path: "ro/f", Kind: changes.Modified, Type: changes.File, Was: changes.File}, true},
+		{changes.Change{Path: "ro", Kind: changes.Deleted, Type: changes.Dir, Was: changes.Dir}, true},
+	} {
+		err := b.beneathMounts(at, &changes.Set{Changes: []changes.Change{c.Change}})
+		if (err != nil) != c.refused {
+			t.Errorf("%s %s: %v", c.Kind, c.Path, err)
+		}
 	}
 }
