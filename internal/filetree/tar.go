@@ -120,6 +120,7 @@ func (zeros) Read(b []byte) (int, error) {
 type later struct {
 	links []*tar.Header
 	modes []*tar.Header
+	left  []string // what was left out already
 }
 
 // Unpack makes the directories, regular files and symbolic links of a tar below a directory. With within, links that could lead
@@ -148,6 +149,10 @@ func Unpack(files Files, dir string, from io.Reader, within bool) (left []string
 			if strings.HasPrefix(key, "GNU.sparse.") { // a few bytes of it would be as many as it says
 				return nil, &Error{strconv.Quote(h.Name) + " is sparse"}
 			}
+		}
+		if within && through(files, dir, h.Name) {
+			last.left = append(last.left, h.Name)
+			continue
 		}
 		name := path.Join(dir, h.Name)
 		switch h.Typeflag {
@@ -188,8 +193,9 @@ func cut(err error) error {
 }
 
 func (l *later) make(files Files, dir string, within bool) (left []string, err error) {
+	left = l.left
 	for _, h := range l.links {
-		if within && !inside(h.Name, h.Linkname) {
+		if within && (!inside(h.Name, h.Linkname) || through(files, dir, h.Name)) {
 			left = append(left, h.Name)
 			continue
 		}
@@ -216,6 +222,16 @@ func (l *later) make(files Files, dir string, within bool) (left []string, err e
 		}
 	}
 	return left, nil
+}
+
+// through says whether a link is on the way to a name: it was there before, and nobody knows where it leads by now.
+func through(files Files, dir, name string) bool {
+	for at := path.Dir(name); at != "."; at = path.Dir(at) {
+		if info, err := files.Lstat(path.Join(dir, at)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // inside says whether a link stays in its tree, whatever other links there stay in it, too: it goes up before it goes down, and not
