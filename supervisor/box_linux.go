@@ -71,6 +71,7 @@ type standing struct {
 // aftermath is what is found when nobody is left.
 type aftermath struct {
 	outOfMemory *status.OutOfMemory // nil: it was not for want of memory that the run ended
+	tick        time.Time           // no file of the run's has an earlier time
 	remains     *remains.Remains
 	stays       string // the run's own directory, where that could not be removed
 	changes     *status.Changes
@@ -85,7 +86,7 @@ type ending struct {
 
 func newBox(p *plan.Plan, child *process, group *cgroup.Group, o *Options) *box {
 	return &box{
-		plan: p, ledger: maps.Clone(p.Ledger), child: child, counters: counters{group: group}, opts: o, overlays: overlays{scratch: -1, began: coarse()}, stacks: stacks{below: -1},
+		plan: p, ledger: maps.Clone(p.Ledger), child: child, counters: counters{group: group}, opts: o, aftermath: aftermath{tick: coarse()}, overlays: overlays{scratch: -1, began: time.Now()}, stacks: stacks{below: -1},
 		mailbox: mailbox{make(chan func()), make(chan struct{})}, open: make(chan struct{}), jobs: map[uint32]*job{},
 	}
 }
@@ -424,7 +425,7 @@ func (b *box) tidy() {
 	if dir := b.plan.Box.TempDir; dir != "" && RemoveTemp(dir) != nil {
 		b.stays = dir
 	}
-	b.remains = remains.Take(b.plan, b.overlays.began)
+	b.remains = remains.Take(b.plan, b.tick)
 	if b.ready && (b.stays != "" || b.remains.Left()) {
 		b.ledger.Weaken(status.Filesystem, status.ProtectedLeft, "a protected path that did not exist before could not be removed")
 	}

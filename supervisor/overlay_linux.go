@@ -25,18 +25,19 @@ import (
 type overlays struct {
 	scratch int // its root, or -1
 	uppers  []handoff.Upper
-	began   time.Time
+	began   time.Time // by the clock, which is never behind a stamp that a file has
 }
 
-// began is since when what somebody else changes in a tree is a conflict.
-func (b *box) began() time.Time {
+// foreign is since when what somebody else changes in a tree is a conflict.
+func (b *box) foreign() time.Time {
 	if at := b.plan.Began; !at.IsZero() && at.Before(b.overlays.began) {
 		return at
 	}
 	return b.overlays.began
 }
 
-// coarse is the clock that file systems stamp with.
+// coarse is the clock that file systems stamp with, unless the last stamp was asked for: then the next is the finer
+// clock's, and up to a tick ahead of this one.
 func coarse() time.Time {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now)
@@ -79,7 +80,7 @@ func (b *box) changed(scratch int, keepIn string) *status.Changes {
 	o := &b.overlays
 	var c status.Changes
 	lost, deep := 0, 0 // changes that are too many to be kept, or have paths that are too long
-	k := changes.Keeping{Start: b.began(), Command: redact.Redact(b.plan.Exec.Argv), Protect: b.plan.Protect}
+	k := changes.Keeping{Start: b.foreign(), Command: redact.Redact(b.plan.Exec.Argv), Protect: b.plan.Protect}
 	for i := range b.plan.Overlays {
 		at := &b.plan.Overlays[i]
 		tree, err := o.open(scratch, &b.plan.Box, at)

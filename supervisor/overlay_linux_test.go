@@ -1,9 +1,11 @@
 package supervisor
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -48,6 +50,27 @@ func TestTheTopOfAnUpperThatWasClosedIsOpened(t *testing.T) {
 			t.Errorf("%o: %v", mode, err)
 		}
 		_, _ = unix.Close(fd), unix.Close(scratch)
+	}
+}
+
+// A file whose status was read has its next time from the fine clock: what was changed just before the run began is no conflict.
+func TestAChangeJustBeforeTheRunIsNoConflict(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "tool")
+	if err := os.WriteFile(name, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 100 {
+		var st unix.Stat_t
+		if err := errors.Join(unix.Stat(name, &st), unix.Chmod(name, 0o600+uint32(n%2))); err != nil {
+			t.Fatal(err)
+		}
+		b := newBox(&plan.Plan{}, nil, nil, &Options{})
+		if err := unix.Stat(name, &st); err != nil {
+			t.Fatal(err)
+		}
+		if changed := time.Unix(st.Ctim.Unix()); changed.After(b.foreign()) {
+			t.Fatalf("changed %v, and the run began %v before", changed, changed.Sub(b.foreign()))
+		}
 	}
 }
 

@@ -24,9 +24,9 @@ func StoreDir(getenv func(string) string) (string, error) {
 
 // Keeping is what Keep needs to know.
 type Keeping struct {
-	// Start is when the run began, by the clock that file systems stamp with
-	// (CLOCK_REALTIME_COARSE): what changed in the real tree since may not be
-	// what the run began with.
+	// Start is when the run began: what changed in the real tree since may not be
+	// what the run began with. It comes from the fine clock: a file's time may be
+	// ahead of CLOCK_REALTIME_COARSE.
 	Start   time.Time
 	Command []string
 	Protect []string // paths that the policy protects: absolute, or at the end of any
