@@ -41,6 +41,8 @@ The local API: sandboxes and runs by HTTP. GET /v1/openapi.json describes it; do
   --max-snapshot-bytes SIZE
                         of all snapshots of one user or token (16G; 0: any number)
   --api NAME[,NAME]     confine, e2b (E2B's wire API, for its SDKs), or both (confine)
+  --until-eof           end when standard input does: a program that holds the other end of a pipe has a server of its own, which
+                        ends with it, however that ends
   --max-sandboxes N     at one time (256)
   --max-per-owner N     of one user or token (0: as many)
 `
@@ -59,7 +61,7 @@ func (m *many) Set(word string) error {
 func Main(args []string, backends func(*config.Policy) backend.Backend) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	err := start(ctx, args, backends, os.Stderr)
+	err := start(ctx, args, backends, os.Stdin, os.Stderr)
 	var usageError *config.UsageError
 	switch {
 	case err == nil:
@@ -75,8 +77,8 @@ func Main(args []string, backends func(*config.Policy) backend.Backend) int {
 	return 1
 }
 
-// start serves until ctx ends. A line for each address goes to said when it is listened on.
-func start(ctx context.Context, args []string, backends func(*config.Policy) backend.Backend, said io.Writer) error {
+// start serves until ctx ends, or what it is held by does. A line for each address goes to said when it is listened on.
+func start(ctx context.Context, args []string, backends func(*config.Policy) backend.Backend, held io.Reader, said io.Writer) error {
 	var listen, uids, pools many
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -91,6 +93,7 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 	perOwner := flags.Int("max-per-owner", 0, "")
 	state := flags.String("state", "", "")
 	snapshots := flags.Int("max-snapshots", 100, "")
+	untilEOF := flags.Bool("until-eof", false, "")
 	snapshotBytes := flags.String("max-snapshot-bytes", "16G", "")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -145,6 +148,15 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 			_ = l.Close()
 		}
 		return err
+	}
+	if *untilEOF {
+		var end context.CancelFunc
+		ctx, end = context.WithCancel(ctx)
+		defer end()
+		go func() {
+			_, _ = io.Copy(io.Discard, held)
+			end()
+		}()
 	}
 	return s.Serve(ctx, listeners...)
 }

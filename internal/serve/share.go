@@ -9,7 +9,7 @@ import (
 
 // What one owner may have of the server at one time, so that there is something left for others.
 const (
-	maxRequests = 256
+	maxRequests = 3 * maxConns / 4
 	maxBodies   = 4 * maxBody // bytes of documents that are being read, or were and are acted on
 	smallBody   = 64 << 10    // the largest that isn't counted
 )
