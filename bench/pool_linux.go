@@ -372,7 +372,7 @@ func (b *bench) forks() ([]peer, error) {
 		return func() (*confine.Sandbox, error) { return box.Fork(context.Background()) }
 	}
 	return []peer{timed(opened, func() (*confine.Sandbox, error) { return confine.Open(context.Background(), policy) }),
-		timed(forked, fork(full)), timed(forkEmpty, fork(empty))}, nil
+		timed(forkEmpty, fork(empty)), timed(forked, fork(full))}, nil
 }
 
 // poolMemory is what one of many that are parked takes: its PID 1, and what this process has grown by.

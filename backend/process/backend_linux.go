@@ -131,6 +131,7 @@ type sandbox struct {
 	store   *layers.Store       // its own snapshots; nil: there was none yet. Guarded by work
 	earlier []*status.BoxReport // of the boxes that it was; guarded by work
 	failed  *status.SetupError  // why it could not go on in another box; guarded by work
+	unused  func()              // ends what began ahead for a fork; nil: nothing. Guarded by work
 
 	changing sync.Mutex // of the network, by one at a time
 
@@ -326,6 +327,9 @@ func (s *sandbox) close() {
 		r.SetupError = s.failed
 	}
 	s.end()
+	if s.unused != nil {
+		s.unused()
+	}
 	at.ground.Drop()
 	if s.store != nil {
 		s.store.Drop()

@@ -518,11 +518,13 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 			go func() {
 				defer done()
 				s.release(release, s.replace(&at, g, "the sandbox was forked"))
+				s.spare(&at)
 			}()
 		}()
 		return s.beside(life, &at, g.Hold())
 	}
 	release(nil)
+	defer s.spare(&at)
 	if alone {
 		return s.beside(life, &at, at.ground.Hold())
 	}
@@ -531,6 +533,13 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 		return nil, err
 	}
 	return s.beside(life, &at, g)
+}
+
+// spare has the init of another fork start ahead: whoever forks once often forks again.
+func (s *sandbox) spare(at *standing) {
+	if s.ending.Err() == nil {
+		s.unused = supervisor.Spare(at.plan.tier.namespaces(s.asked().Policy))
+	}
 }
 
 // beside builds a fork on a ground, which is its own then.
