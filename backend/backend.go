@@ -90,7 +90,7 @@ type Plan interface {
 // Sandbox is built, and holds processes: one after another or at once. What one leaves behind, files and other
 // processes, is there for the next. Its methods may be called from any goroutine.
 type Sandbox interface {
-	// Start starts a process. Cancelling ctx kills it.
+	// Start starts a process. Cancelling ctx kills it. A directory that it can't start in is a *DirError.
 	Start(ctx context.Context, e *Exec) (Process, error)
 	// Ledger says what it was built to enforce, and by what.
 	Ledger() status.Ledger

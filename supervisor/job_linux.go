@@ -171,9 +171,9 @@ func (j *job) hearStarted(t *started) {
 
 // hearFailed: there is no target, by the command's own fault or by ours.
 func (j *job) hearFailed(m *handoff.ExecError) {
-	switch m.Step {
-	case handoff.StepLookup, handoff.StepExecve:
-		j.out.exec = &execError{path: m.Path, errno: unix.Errno(m.Errno), lookup: m.Step == handoff.StepLookup}
+	switch {
+	case m.Step == handoff.StepLookup, m.Step == handoff.StepExecve, m.Step == handoff.StepChdir && j.mine != nil:
+		j.out.exec = &execError{path: m.Path, errno: unix.Errno(m.Errno), step: m.Step}
 	default:
 		j.out.setup = &SetupError{Step: m.Step, Op: m.Op, Path: m.Path, Errno: unix.Errno(m.Errno)}
 	}

@@ -289,6 +289,13 @@ func (s suite) surroundings(t *testing.T) {
 	if got := s.says(t, box, &backend.Exec{Dir: "/tmp"}, "pwd"); got != "/tmp\n" {
 		t.Errorf("%q", got)
 	}
+	s.says(t, box, nil, "write", "/tmp/file", "x")
+	for _, name := range []string{"/no-such-directory", "/tmp/file", "/tmp/file/below", "/tmp/" + strings.Repeat("x", 300)} {
+		var e *backend.DirError
+		if p, err := box.Start(t.Context(), &backend.Exec{Argv: s.Program("pwd"), Dir: name}); !errors.As(err, &e) || e.Dir != name {
+			t.Errorf("in %s: %v, %v", name, p, err)
+		}
+	}
 }
 
 func (s suite) signals(t *testing.T) {

@@ -254,6 +254,9 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 	x := at.plan.Exec
 	x.Argv, x.Env = e.Argv, withEnv(x.Env, e.Env)
 	if e.Dir != "" {
+		if err := backend.DirIn(s.Files(), e.Dir); err != nil {
+			return nil, err
+		}
 		x.Dir = e.Dir
 		x.Env = withEnv(x.Env, []string{"PWD=" + e.Dir})
 	}

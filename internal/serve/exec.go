@@ -167,6 +167,10 @@ func startProblem(err error) error {
 	if errors.As(err, &usage) || errors.Is(err, backend.ErrClosed) {
 		return err
 	}
+	var dir *backend.DirError
+	if errors.As(err, &dir) {
+		return fail(http.StatusUnprocessableEntity, codeDir, dir.Error()).hint("say a directory as processes inside see it; one of the host is there if the policy shows it")
+	}
 	return fail(http.StatusUnprocessableEntity, codeExec, err.Error())
 }
 

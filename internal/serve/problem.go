@@ -45,6 +45,7 @@ const (
 	codeDropped      = "DROPPED"        // frames that are not kept any more
 	codeFull         = "STDIN_FULL"     // the process doesn't read, or somebody else writes
 	codeNoStdin      = "NO_STDIN"       // the process has no input that is open
+	codeDir          = "DIR"            // where the process was to start
 	codeExec         = "EXEC_FAILED"    // the process could not be started
 	codeBuild        = "BUILD_FAILED"   // the sandbox could not be built
 	codeQuota        = "QUOTA"          // there are too many
