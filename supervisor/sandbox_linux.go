@@ -272,6 +272,7 @@ func (s *Sandbox) TakeBase() []int {
 	return x.base
 }
 
+// TakeLayer gives away the mounts of what was written in the sandbox, which has to be replaced then. There are none when
 // it has ended.
 func (s *Sandbox) TakeLayer() *Layer {
 	x := &s.box.stacks
@@ -362,7 +363,7 @@ func (s *Sandbox) Pause(ctx context.Context) (resume func(), err error) {
 	}
 }
 
-// write there meanwhile.
+// Changes says what was written to overlays until now. Nobody may write there meanwhile.
 func (s *Sandbox) Changes(keep string) (*status.Changes, error) {
 	x := &s.box.stacks
 	x.mu.Lock()

@@ -396,6 +396,9 @@ func (s *sandbox) Restore(ctx context.Context, from backend.Snapshot) error {
 	if err := at.missing("restore"); err != nil {
 		return err
 	}
+	if err := at.box.Unmoved(); err != nil {
+		return err
+	}
 	if at.plan.Box.OtherIDs {
 		return &config.UsageError{Msg: "a snapshot can't be shown to another user (--user)", Err: errors.ErrUnsupported}
 	}
@@ -499,6 +502,9 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 		}
 	}()
 	if err := at.missing("fork"); err != nil {
+		return nil, err
+	}
+	if err := at.box.Unmoved(); err != nil {
 		return nil, err
 	}
 	if len(s.asked().Policy.Network.Publish) > 0 {

@@ -170,6 +170,10 @@ func changeProblem(err error) *problem {
 			p.Hint = "name the other paths"
 		}
 		return p.list(refused.Paths, refused.More)
+	case errors.Is(err, changes.ErrExchanged):
+		return fail(http.StatusConflict, CodeTree, detail).hint("put it back under its name, or open another sandbox")
+	case errors.As(err, new(*changes.WallError)):
+		return fail(http.StatusUnprocessableEntity, CodeRefused, detail).hint("its files came from a bundle that no sandbox has written")
 	case errors.As(err, &bad):
 		return fail(http.StatusBadRequest, codeBadRequest, bad.Error())
 	case errors.Is(err, review.ErrNothing):

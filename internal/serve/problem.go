@@ -55,6 +55,7 @@ const (
 	CodeRefused      = "REFUSED"        // changes that are not applied
 	CodeIncomplete   = "INCOMPLETE"     // more changes than were kept
 	CodeNoOverlay    = "NO_OVERLAY"     // nothing of the caller's could be changed
+	CodeTree         = "TREE"           // the caller's tree below an overlay was exchanged
 	codeBundle       = "BUNDLE"         // no bundle of a snapshot, or of another
 	codeBusy         = "BUSY"           // somebody else is at it
 	codeUnsupported  = "UNSUPPORTED"    // this backend can't
