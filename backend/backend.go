@@ -253,6 +253,9 @@ const (
 // ErrClosed is the answer of a sandbox that has ended.
 var ErrClosed = errors.New("the sandbox has ended")
 
+// ErrUnstopped: what has to stand still for a moment doesn't.
+var ErrUnstopped = errors.New("the processes inside can't be stopped for a moment")
+
 // BuildError is a sandbox that could not be built. Its report is that of a run that could not start.
 type BuildError struct{ Report *status.Report }
 

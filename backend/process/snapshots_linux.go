@@ -295,7 +295,7 @@ func (s *sandbox) still(ctx context.Context, at *standing) (resume func(open fun
 	if errors.Is(err, unix.ESRCH) {
 		return nil, false, backend.ErrClosed
 	}
-	return nil, false, fmt.Errorf("the processes inside can't be stopped for a moment: %w", err)
+	return nil, false, fmt.Errorf("%w: %w", backend.ErrUnstopped, err)
 }
 
 // ShelveIn says where its snapshots are kept.

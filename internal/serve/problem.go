@@ -56,6 +56,7 @@ const (
 	CodeIncomplete   = "INCOMPLETE"     // more changes than were kept
 	CodeNoOverlay    = "NO_OVERLAY"     // nothing of the caller's could be changed
 	CodeTree         = "TREE"           // the caller's tree below an overlay was exchanged
+	codeSnapshot     = "SNAPSHOT"       // the sandbox has what no snapshot can hold
 	codeBundle       = "BUNDLE"         // no bundle of a snapshot, or of another
 	codeBusy         = "BUSY"           // somebody else is at it
 	codeUnsupported  = "UNSUPPORTED"    // this backend can't
