@@ -190,6 +190,7 @@ type WinSize struct{ Rows, Cols uint16 }
 // Limits are those of one process. 0: the sandbox's.
 type Limits struct {
 	Time   time.Duration // wall clock
+	CPU    time.Duration // CPU time, of it and those below it
 	Output int64         // bytes per stream
 }
 

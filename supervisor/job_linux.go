@@ -59,7 +59,7 @@ func newJob(b *box, e *handoff.Exec, o *Options, io *streams) *job {
 	j := &job{box: b, ledger: b.ledger, exec: e, opts: o, io: io, gone: make(chan struct{}), late: make(chan os.Signal, 1)}
 	j.refused = &refusals{box: b, ledger: b.ledger, opts: o, exec: e}
 	j.out.seccompKills = b.plan.SeccompKills
-	j.out.limit = heldTo{max(b.plan.Watch.Memory, b.plan.Held.Memory), fileLimit(e), b.plan.Watch.CPU}
+	j.out.limit = heldTo{max(b.plan.Watch.Memory, b.plan.Held.Memory), fileLimit(e), narrower(b.plan.Watch.CPU, o.Limits.CPU)}
 	if io != nil {
 		io.limit = narrower(b.plan.Watch.Output, o.Limits.Output)
 	}

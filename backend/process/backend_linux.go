@@ -268,6 +268,9 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 	if err != nil {
 		return nil, err
 	}
+	if e.Limits.CPU > 0 {
+		x.Rlimits = behindCPU(x.Rlimits, e.Limits.CPU)
+	}
 	running := &process{wires: w}
 	w.options.Gone = func() {
 		if !running.awaited.Load() { // else whoever waits makes it
@@ -285,6 +288,7 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 		w := s.wanted
 		s.mu.Unlock()
 		r.PolicyDigest = w.digest()
+		enterOwn(r, w.spec.Policy, &e.Limits)
 		return explained(r, w.spec.Policy, command)
 	})
 	p, failed := at.box.Start(&x, w.options, at.plan.judge(), at.plan.refuses)
