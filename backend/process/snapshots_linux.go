@@ -295,7 +295,7 @@ func (s *sandbox) still(ctx context.Context, at *standing) (resume func(open fun
 	if errors.Is(err, unix.ESRCH) {
 		return nil, false, backend.ErrClosed
 	}
-	return nil, false, fmt.Errorf("the processes inside can't be stopped for a moment: %w", err)
+	return nil, false, fmt.Errorf("%w: %w", backend.ErrUnstopped, err)
 }
 
 // ShelveIn says where its snapshots are kept.
@@ -394,6 +394,9 @@ func (s *sandbox) Restore(ctx context.Context, from backend.Snapshot) error {
 		return &config.UsageError{Msg: "no snapshot to restore"}
 	}
 	if err := at.missing("restore"); err != nil {
+		return err
+	}
+	if err := at.box.Unmoved(); err != nil {
 		return err
 	}
 	if at.plan.Box.OtherIDs {
@@ -499,6 +502,9 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 		}
 	}()
 	if err := at.missing("fork"); err != nil {
+		return nil, err
+	}
+	if err := at.box.Unmoved(); err != nil {
 		return nil, err
 	}
 	if len(s.asked().Policy.Network.Publish) > 0 {

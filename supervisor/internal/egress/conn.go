@@ -2,9 +2,11 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -164,6 +166,9 @@ func dialTCP(ctx context.Context, list []netip.Addr, port uint16) (*net.TCPConn,
 func connect(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
 	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error { return c.Control(oobInline) }}
 	c, err := d.DialContext(ctx, "tcp", to.String())
+	if errors.Is(err, os.ErrDeadlineExceeded) { // the dialer holds the deadline by a timer of its own, which may be the first
+		err = context.DeadlineExceeded
+	}
 	if err != nil {
 		return nil, err
 	}
