@@ -150,15 +150,19 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 		return err
 	}
 	if *untilEOF {
-		var end context.CancelFunc
-		ctx, end = context.WithCancel(ctx)
-		defer end()
-		go func() {
-			_, _ = io.Copy(io.Discard, held)
-			end()
-		}()
+		ctx = until(ctx, held)
 	}
 	return s.Serve(ctx, listeners...)
+}
+
+// until is a context that ends when a reader does, too.
+func until(ctx context.Context, r io.Reader) context.Context {
+	ctx, end := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, r)
+		end()
+	}()
+	return ctx
 }
 
 // admitThese reads who may connect.
