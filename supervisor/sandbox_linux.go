@@ -153,7 +153,9 @@ func (p *Process) hold(limit time.Duration) {
 			left = limit - now.CPU
 		}
 	}
-	p.tell(func() { p.job.stop(status.CauseCPUTree, fmt.Sprintf("CPU time limit of %s for one process reached", limit)) })
+	p.tell(func() {
+		p.job.stop(status.CauseCPUTree, fmt.Sprintf("CPU time limit of %s for one process reached", limit))
+	})
 }
 
 func (s *Sandbox) gone() *SetupError {
