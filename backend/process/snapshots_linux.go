@@ -411,7 +411,7 @@ func (s *sandbox) Restore(ctx context.Context, from backend.Snapshot) error {
 		return err
 	}
 	release := s.root.Hold()
-	err = s.replace(&at, g, "the sandbox was restored")
+	err = s.replace(&at, g, "the sandbox was restored", true)
 	s.release(release, err)
 	return err
 }
@@ -427,27 +427,38 @@ func (s *sandbox) release(release func(open func() (int, error)), err error) {
 }
 
 // replace ends the box, and has another go on in its place on a ground, which is its own then. Where that can't be, the
-// sandbox has ended.
-func (s *sandbox) replace(at *standing, g *layers.Ground, why string) error {
-	s.mu.Lock()
-	s.replacing = true
-	s.mu.Unlock()
-	var next *standing
-	r := &status.BoxReport{}
-	ended := func() { r = at.box.Replace(why) }
-	used := time.Duration(0)
+// sandbox has ended; if it is to stay, and both can stand at one time, it is as it was.
+func (s *sandbox) replace(at *standing, g *layers.Ground, why string, stay bool) error {
+	used := time.Duration(0) // by the boxes before this one
 	for _, e := range s.earlier {
 		used += time.Duration(e.Usage.CPUMS) * time.Millisecond
 	}
+	both := at.plan.undisturbed()
+	var next *standing
 	var err error
-	if at.plan.undisturbed() {
-		var both sync.WaitGroup
+	if stay = stay && both; stay {
+		if next, err = s.succeed(g, at.plan, used+at.box.CPU()); err != nil {
+			g.Drop()
+			return err
+		}
+	}
+	s.mu.Lock()
+	s.replacing = true
+	s.mu.Unlock()
+	var r *status.BoxReport
+	switch {
+	case stay:
+		r = at.box.Replace(why)
+	case both:
+		var ended sync.WaitGroup
 		used += at.box.CPU()
-		both.Go(ended)
+		ended.Go(func() { r = at.box.Replace(why) })
 		next, err = s.succeed(g, at.plan, used)
-		both.Wait()
-	} else if ended(); r.Cause == "" {
-		next, err = s.succeed(g, at.plan, used+time.Duration(r.Usage.CPUMS)*time.Millisecond)
+		ended.Wait()
+	default:
+		if r = at.box.Replace(why); r.Cause == "" {
+			next, err = s.succeed(g, at.plan, used+time.Duration(r.Usage.CPUMS)*time.Millisecond)
+		}
 	}
 	if r.Cause != "" { // it has ended by itself
 		if err = backend.ErrClosed; next != nil {
@@ -523,7 +534,7 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 		defer func() {
 			go func() {
 				defer done()
-				s.release(release, s.replace(&at, g, "the sandbox was forked"))
+				s.release(release, s.replace(&at, g, "the sandbox was forked", false))
 				s.spare(&at)
 			}()
 		}()

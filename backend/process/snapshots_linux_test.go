@@ -241,6 +241,46 @@ func left(t *testing.T, before int) {
 	}
 }
 
+// What can't be restored, as what was made by hand and is no snapshot of a sandbox, leaves the sandbox as it was.
+func TestARestoreThatFailsChangesNothing(t *testing.T) {
+	kept := t.TempDir()
+	box := sandboxOf(t, t.Context(), func(s *backend.Spec) { s.Snapshots = kept })
+	sh(t, box, "echo a >/tmp/a")
+	snapshot, err := box.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snapshot.Close()
+	if err := box.Restore(t.Context(), snapshot); err != nil {
+		t.Fatal(err)
+	}
+	spoiled := 0
+	_ = filepath.WalkDir(kept, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() && e.Name() == "tmp" {
+			spoiled++
+			if err := errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if spoiled == 0 {
+		t.Fatal("nothing was unpacked")
+	}
+	sh(t, box, "echo b >/tmp/b; sleep 100 &")
+	var unbuilt *backend.BuildError
+	if err := box.Restore(t.Context(), snapshot); !errors.As(err, &unbuilt) {
+		t.Fatal(err)
+	}
+	if r := sh(t, box, "test -f /tmp/b && grep -qx sleep /proc/[0-9]*/comm"); r.Status != status.OK {
+		t.Errorf("%s: %s", r.Status, r.Reason)
+	}
+	if r, err := box.Close(); err != nil || r.Cause != "" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // A child that waits for the next fork is no part of any: whoever kills it delays that, and it goes with the sandbox that was forked.
 func TestWhatWaitsForTheNextFork(t *testing.T) {
 	children := func() (all []int) {
