@@ -305,11 +305,15 @@ func TestAClaimIsNotGivenWhatAnOldPlanSays(t *testing.T) {
 
 // What was planned for a command is known no longer than what the pool keeps.
 func TestAClaimForACommandIsNotGivenWhatAnOldPlanSays(t *testing.T) {
-	h := &host{state: "a"}
+	h := &host{}
 	p := h.open(t, Options{Min: 1, Max: 1, Fresh: time.Hour})
 	ready(t, p, 1)
-	for _, want := range []string{"a", "b"} {
-		h.set(func() { h.state = want })
+	for _, want := range []int64{77, 78} {
+		h.set(func() {
+			other := *h.policy
+			other.OutputLimit = want
+			h.policy = &other
+		})
 		p.mu.Lock()
 		p.now.at = p.now.at.Add(-time.Hour) // the keeper makes another
 		p.mu.Unlock()
@@ -317,8 +321,8 @@ func TestAClaimForACommandIsNotGivenWhatAnOldPlanSays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.Sandbox.(*box).state; got != want {
-			t.Errorf("%s, and it is %s by now", got, want)
+		if got := c.Spec.Policy.OutputLimit; got != want {
+			t.Errorf("%d, and it is %d by now", got, want)
 		}
 		c.Retire()
 	}
