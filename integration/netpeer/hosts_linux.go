@@ -103,7 +103,8 @@ func network() error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(address(own4), address(own6), local(anyIP...),
+		// What comes for an IPv6 address is taken when the kernel has entered a route of its own for it, by a work that is done later.
+		return errors.Join(address(own4), address(own6), local(own6), local(anyIP...),
 			route(all4, unix.RTN_UNICAST, out.Index, own4.Addr()), route(all6, unix.RTN_UNICAST, out.Index, own6.Addr()))
 	}); err != nil {
 		return err
