@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+import confine
+
 MUST_RUN = frozenset(filter(None, os.environ.get("CONFINE_MUST_RUN", "").split(",")))
 
 # Sandboxes need these; the Go tests probe them, and doctor prints them.
@@ -56,3 +58,6 @@ def _binary() -> None:
         if not binary.exists():
             pytest.exit(f"{binary} is not built: make build", returncode=2)
         os.environ["CONFINE_BINARY"] = str(binary)
+    # Interpreters that tests start import the same package.
+    source = str(Path(confine.__file__).parents[1])
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
