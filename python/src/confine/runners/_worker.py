@@ -56,7 +56,7 @@ def allowed_import(modules: tuple[str, ...]) -> Callable[..., Any]:
     below = tuple(m + "." for m in modules)
 
     def allowed(name: str) -> bool:
-        return name in modules or name.startswith(below)
+        return name == "__future__" or name in modules or name.startswith(below)
 
     def __import__(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
         if "*" not in modules and level == 0 and not allowed(name) and not (fromlist and all(allowed(f"{name}.{f}") for f in fromlist)):
@@ -71,7 +71,7 @@ def describe(e: BaseException) -> str:
     name = type.__dict__["__name__"].__get__(type(e))
     try:
         text = str(e)
-    except Exception:
+    except (Exception, SystemExit):
         text = "<str failed>"
     return str(f"{name}: {text}" if text else name)[:MAX_ERROR]
 
@@ -104,12 +104,15 @@ def evaluate(code: str, context: dict[str, Any], modules: tuple[str, ...], space
 
 def report(e: BaseException) -> None:
     """The traceback, as an interpreter prints it, without the frames of this file."""
-    trace = e.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename != FILE:
-        trace = trace.tb_next
     try:
-        traceback.print_exception(type(e), e.with_traceback(trace), trace)
-    except Exception:  # its str may fail, or there is no memory left
+        shown: traceback.TracebackException | None = traceback.TracebackException(type(e), e, e.__traceback__)
+        lines = shown.format() if shown else []
+        while shown is not None:
+            mine = evaluate.__code__.co_filename
+            shown.stack[:] = [f for f in shown.stack if f.filename != mine]
+            shown = shown.__cause__ or shown.__context__
+        sys.stderr.write("".join(lines))
+    except (Exception, SystemExit):  # its str may fail, or there is no memory left
         pass
 
 
@@ -172,6 +175,7 @@ def child(codec: Any, control: tuple[int, int], answer: int, out: int, err: int)
     os.closerange(4, 2**16 if resource is None else resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     prctl(PR_SET_DUMPABLE, 1)
     os.setpgid(0, 0)
+    me = os.getpid()
     for number in signal.valid_signals():
         try:
             signal.signal(number, signal.SIG_DFL)
@@ -197,19 +201,25 @@ def child(codec: Any, control: tuple[int, int], answer: int, out: int, err: int)
         value, error = NOTHING, "MemoryError: the variables take more than the memory limit"
     except Exception as e:
         value, error = NOTHING, describe(e)
+    sys.settrace(None)
+    sys.setprofile(None)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except Exception:
             pass
+    if os.getpid() != me:  # the code has forked, and only one answers
+        os._exit(0)
     reply = {"error": error, "value": None if value is NOTHING else value}
     try:
         result = codec.dumps(reply, abilities, opaque=True)
         if len(result) > job["result"]:
             error = f"ResultTooLarge: the result takes {len(result)} bytes, and {job['result']} are allowed"
             result = codec.dumps({"error": error, "value": None})
+    except MemoryError:
+        result = codec.dumps({"error": "MemoryError: there is no memory left to carry the result", "value": None})
     except BaseException as e:
-        result = codec.dumps({"error": f"the result can't be carried: {describe(e)}", "value": None})
+        result = codec.dumps({"error": f"ResultError: the result can't be carried: {describe(e)}", "value": None})
     write_all(3, struct.pack(">Q", len(result)))
     write_all(3, result)
     while True:  # the worker reads how much memory this took, and ends it
@@ -325,15 +335,17 @@ class Worker:
                 os._exit(0)
             if deadline is not None and time.monotonic() >= deadline:
                 ended = "timeout"
-            for fd in (out, err, answer):
-                if fd in events and not self.take(fd, got[fd], started.get("output", 0) if fd != answer else 2**40, dropped):
-                    poll.unregister(fd)
+            if answer in events and not self.take(answer, got[answer], 2**40, dropped):
+                poll.unregister(answer)
             if not started and len(got[answer]) >= FRAME.size:  # from the child before it runs anything
                 size, _ = FRAME.unpack_from(got[answer])
                 if len(got[answer]) >= FRAME.size + size:
                     started = json.loads(got[answer][FRAME.size : FRAME.size + size])
                     del got[answer][: FRAME.size + size]
                     deadline = time.monotonic() + started["timeout"]
+            for fd in (out, err):
+                if fd in events and not self.take(fd, got[fd], started["output"], dropped):
+                    poll.unregister(fd)
             if started and len(got[answer]) >= 8:
                 length = struct.unpack_from(">Q", got[answer])[0]
                 if length > started["result"] + 65536:

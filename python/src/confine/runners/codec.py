@@ -29,6 +29,7 @@ MAX_DEPTH = 100  # of lists in lists; far from what the JSON module can read
 MAX_DIGITS = 100_000  # of a Decimal
 MAX_REPR = 10_000  # characters of what can't be carried
 MAX_SAME_HASH = 1_000  # keys of one hash: building a set of them takes the square of that
+MAX_TEXT = 1 << 16  # characters of a string in the document; a longer one is a blob
 MAX_NULLS = 10_000_000  # cells of Arrow columns that have no bytes
 
 
@@ -85,7 +86,7 @@ class _Writer:
         self.blobs: list[bytes] = []
         self.within: set[int] = set()
 
-    def blob(self, data: bytes | memoryview) -> int:
+    def blob(self, data: Any) -> int:
         self.blobs.append(bytes(data))
         return len(self.blobs) - 1
 
@@ -160,6 +161,8 @@ def _write_float(w: _Writer, x: float) -> Any:
 
 def _write_str(w: _Writer, x: str) -> Any:
     x = str.__str__(x)
+    if len(x) > MAX_TEXT:
+        return {"$": "str", "b": w.blob(x.encode("utf-8", "surrogatepass"))}
     if not x.isascii():
         try:
             x.encode()
@@ -248,6 +251,8 @@ def _write_pandas(w: _Writer, x: Any) -> Any:
         return {"$": "timestamp", "v": x.tz_localize(None).isoformat(), "unit": x.unit, "tz": _zone(x.tz), "utc": x.utcoffset() and x.utcoffset().total_seconds()}
     if isinstance(x, pd.Timedelta):
         return {"$": "timedelta64", "v": x.isoformat(), "unit": x.unit}
+    if isinstance(x, pd.Period):
+        return {"$": "period", "v": x.ordinal, "freq": x.freqstr}
     if isinstance(x, pd.DataFrame):
         return w.inside(x, _write_frame)
     if isinstance(x, pd.Series):
@@ -331,11 +336,15 @@ _LIBRARIES: dict[str, Callable[[_Writer, Any], Any]] = {
 }
 
 
+# Taken before code inside can put something else in its place.
+_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
 def dumps(value: Any, abilities: Abilities = Abilities(), *, opaque: bool = False) -> bytes:
     """The packet of a value. What has no form as data is a CodecError or, with opaque, goes as an Opaque."""
     writer = _Writer(abilities, opaque)
     document = writer.write(value)
-    text = json.dumps({"v": document, "b": [len(b) for b in writer.blobs]}, allow_nan=False, separators=(",", ":")).encode()
+    text = _json({"v": document, "b": [len(b) for b in writer.blobs]}).encode()
     return b"".join([struct.pack(">I", len(text)), text, *writer.blobs])
 
 
@@ -505,6 +514,12 @@ def _read_timedelta64(r: _Reader, x: Any) -> Any:
     return pd.Timedelta(_text(x["v"])).as_unit(_text(x["unit"]))
 
 
+def _read_period(r: _Reader, x: Any) -> Any:
+    import pandas as pd
+
+    return pd.Period(ordinal=int(x["v"]), freq=_text(x["freq"]))
+
+
 def _read_missing(r: _Reader, x: Any) -> Any:
     import pandas as pd
 
@@ -632,6 +647,7 @@ _KINDS: dict[str, Callable[[_Reader, Any], Any]] = {
     "extension": lambda r, x: _read_column(r, x["v"]),
     "timestamp": _read_timestamp,
     "timedelta64": _read_timedelta64,
+    "period": _read_period,
     "missing": _read_missing,
     "png": _read_png,
     "pickle": _read_pickle,
