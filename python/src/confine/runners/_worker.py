@@ -131,10 +131,37 @@ def read_exactly(fd: int, size: int) -> bytes:
     return b"".join(parts)
 
 
+def read_into(fd: int, size: int) -> bytearray | None:
+    """What comes by fd, in place. None, and what came is lost, when there is no memory for it."""
+    try:
+        data = bytearray(size)
+    except MemoryError:
+        while size:
+            size -= len(read_exactly(fd, min(size, 2**20)))
+        return None
+    view = memoryview(data)
+    while view:
+        got = os.readv(fd, [view])
+        if not got:
+            raise EOFError
+        view = view[got:]
+    return data
+
+
 def write_all(fd: int, data: bytes | memoryview) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view[: 2**20]) :]
+
+
+def widen(fd: int) -> None:
+    """Makes a pipe hold a MiB, so that large values need fewer turns."""
+    try:
+        import fcntl
+
+        fcntl.fcntl(fd, 1031, 2**20)  # F_SETPIPE_SZ
+    except (ImportError, OSError):
+        pass
 
 
 def frame(header: dict[str, Any], payload: bytes = b"") -> bytes:
@@ -164,11 +191,12 @@ def child(codec: Any, control: tuple[int, int], answer: int, out: int, err: int)
     try:
         size, rest = FRAME.unpack(read_exactly(control[0], FRAME.size))
         job = json.loads(read_exactly(control[0], size))
-        packet = read_exactly(control[0], rest)
+        base, data = status_kb("self", "VmRSS", "VmData")
+        limit(resource.RLIMIT_DATA, data * 1024 + job["memory"])
+        packet = read_into(control[0], rest)
     except EOFError:
         os._exit(0)
-    base, data = status_kb("self", "VmRSS", "VmData")
-    write_all(answer, frame({"timeout": job["timeout"], "result": job["result"], "output": job["output"], "base": base - rest // 1024}))
+    write_all(answer, frame({"timeout": job["timeout"], "result": job["result"], "output": job["output"], "base": base}))
     os.dup2(out, 1)
     os.dup2(err, 2)
     os.dup2(answer, 3, inheritable=False)
@@ -187,11 +215,12 @@ def child(codec: Any, control: tuple[int, int], answer: int, out: int, err: int)
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
     limit(resource.RLIMIT_CORE, 0)
     limit(getattr(resource, "RLIMIT_MSGQUEUE", resource.RLIMIT_CORE), 0)  # message queues outlive their makers
-    limit(resource.RLIMIT_DATA, data * 1024 + job["memory"])
     abilities = codec.Abilities(**job["abilities"])
     try:
         if "numpy.random" in sys.modules:  # random does so itself
             sys.modules["numpy.random"].seed()
+        if packet is None:
+            raise MemoryError
         context = codec.loads(packet, abilities, pictures=True)
         del packet
         main = types.ModuleType("__main__")
@@ -311,10 +340,10 @@ class Worker:
                 pass
             finally:
                 os._exit(70)
-        for _, w in pipes:
+        for r, w in pipes:
             os.close(w)
-        for r, _ in pipes:
             os.set_blocking(r, False)
+        widen(pipes[0][0])
         return (pid, *(r for r, _ in pipes))  # type: ignore[return-value]
 
     def job(self, pid: int, answer: int, out: int, err: int) -> str:
@@ -377,7 +406,7 @@ class Worker:
         """Takes what a pipe has, a bounded part of it, and says whether there may be more."""
         for _ in range(64):
             try:
-                data = os.read(fd, 65536)
+                data = os.read(fd, 65536 if fd in dropped else 2**20)
             except BlockingIOError:
                 return True
             if not data:

@@ -356,7 +356,7 @@ def _nothing_like_it(token: str) -> Any:
 
 
 class _Reader:
-    def __init__(self, data: bytes, abilities: Abilities, pictures: bool) -> None:
+    def __init__(self, data: bytes | bytearray, abilities: Abilities, pictures: bool) -> None:
         self.abilities, self.pictures = abilities, pictures
         (length,) = struct.unpack_from(">I", data)
         end = 4 + length
@@ -654,7 +654,7 @@ _KINDS: dict[str, Callable[[_Reader, Any], Any]] = {
 }
 
 
-def loads(data: bytes, abilities: Abilities = Abilities(), *, pictures: bool = False) -> Any:
+def loads(data: bytes | bytearray, abilities: Abilities = Abilities(), *, pictures: bool = False) -> Any:
     """The value of a packet. With pictures, a picture is opened by Pillow; else it is a Picture."""
     try:
         reader = _Reader(data, abilities, pictures)

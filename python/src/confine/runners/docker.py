@@ -76,6 +76,7 @@ class DockerRunner(PooledRunner):
         result_limit: int = RESULT_LIMIT,
         unsafe_pickle: bool = False,
     ) -> None:
+        self._check(config)
         found = engine or find_engine()
         if found is None:
             raise RunnerUnavailable("neither docker nor podman answers")

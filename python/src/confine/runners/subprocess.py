@@ -163,10 +163,9 @@ class SubprocessRunner(PooledRunner):
         result_limit: int = RESULT_LIMIT,
         unsafe_pickle: bool = False,
     ) -> None:
-        from .._binary import find_binary
-
+        self._check(config)
         self.data_dir = None if data_dir is None else Path(data_dir).resolve(strict=True)
-        self._binary = str(find_binary())
+        self._binary = _binary()
         self._options = _options(config, self.data_dir, allow_partial)
         self.fresh = bool(fresh) or config.security_level is SecurityLevel.STRICT
         preload = [m for m in config.allowed_modules if m != "*"]
@@ -183,6 +182,12 @@ class SubprocessRunner(PooledRunner):
     def enforced(self) -> dict[str, dict[str, Any]]:
         """What holds each capability here, as "confine explain" tells it."""
         return _ledger(self._binary, self._options)
+
+
+def _binary() -> str:
+    from .._binary import find_binary
+
+    return str(find_binary())
 
 
 def _start(binary: str, options: tuple[str, ...], preload: Sequence[str], fresh: bool) -> _pool.Interpreter:
@@ -245,7 +250,10 @@ def _shown(data_dir: Path | None) -> list[str]:
 @functools.lru_cache(maxsize=64)
 def _ledger(binary: str, options: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     asked = [binary, "explain", "--json", *options, "--", sys.executable]
-    answer = subprocess.run(asked, capture_output=True, env=_environment(), cwd="/", timeout=60, check=False)
+    try:
+        answer = subprocess.run(asked, capture_output=True, env=_environment(), cwd="/", timeout=60, check=False)
+    except (OSError, subprocess.SubprocessError) as e:
+        raise RunnerUnavailable(f"{binary}: {e}") from e
     try:
         enforced = json.loads(answer.stdout)["enforced"]
         if not isinstance(enforced, dict):
