@@ -11,8 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from conftest import need
-
 from confine.runners import (
     DockerRunner,
     InProcessRunner,
@@ -21,8 +19,9 @@ from confine.runners import (
     SandboxedRunner,
     SubprocessRunner,
 )
+from conftest import need
 
-IMAGE = "localhost/confine-tests-python:1"
+IMAGE = "localhost/confine-tests-python:2"
 #: What a host with few privileges has to be told; harmless elsewhere.
 OPTIONS = ("--runtime", "runc", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=100:100")
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -60,11 +59,14 @@ def _import_image() -> str:
         root = Path(scratch, "root")
         for directory in ("usr/bin", "usr/lib", "usr/lib64", "tmp", "etc", "proc", "sys", "dev"):
             (root / directory).mkdir(parents=True)
+        (root / "tmp").chmod(0o1777)
         for name in ("bin", "lib", "lib64"):
             (root / name).symlink_to(f"usr/{name}")
         shutil.copy(Path(SYSTEM_PYTHON).resolve(), root / "usr/bin/python3")
         library = root / f"usr/lib/python{major}.{minor}"
-        shutil.copytree(stdlib, library, ignore=shutil.ignore_patterns("test", "__pycache__", "dist-packages"), ignore_dangling_symlinks=True)
+        shutil.copytree(
+            stdlib, library, ignore=shutil.ignore_patterns("test", "__pycache__", "dist-packages"), ignore_dangling_symlinks=True
+        )
         objects = [SYSTEM_PYTHON, *map(str, Path(stdlib, "lib-dynload").glob("*.so"))]
         said = subprocess.run(["ldd", *objects], capture_output=True, text=True, check=False).stdout
         for path in {word for line in said.splitlines() for word in line.split() if word.startswith("/") and not word.endswith(":")}:
@@ -87,7 +89,7 @@ def leftovers() -> set[int]:
                 line = (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if b'spaces[1].main(setup, spaces[0])' in line:
+            if b"spaces[1].main(setup, spaces[0])" in line:
                 found.add(int(entry.name))
     return found
 
@@ -98,5 +100,3 @@ def has(module: str) -> bool:
     except ImportError:
         return False
     return True
-
-

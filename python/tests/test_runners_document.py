@@ -1,11 +1,13 @@
 """The tests of the runners' design document, as they stand there."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import pytest
-from conftest import need
 
 from confine.runners import SandboxConfig, SubprocessRunner
+from conftest import need
 
 
 @pytest.fixture(autouse=True)
@@ -13,6 +15,7 @@ def _linux() -> None:
     need("linux")
 
 
+# fmt: off
 def test_memory_limit_enforced():
     runner = SubprocessRunner(SandboxConfig(max_memory_mb=50))
     result = runner.execute("x = 'a' * (100 * 1024 * 1024)", {})
@@ -31,6 +34,7 @@ def test_network_blocked():
     assert not result.success
 
 
+# fmt: on
 # In the two above the list of modules alone refuses the code. These say the same of what lies behind it.
 
 

@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import need
-from runner_cases import leftovers
 
 from confine.runners import ContextError, Picture, RunnerClosed, RunnerUnavailable, SandboxConfig, SubprocessRunner
 from confine.runners import subprocess as module
+from conftest import need
+from runner_cases import leftovers
 
 CONFIG = SandboxConfig(timeout_seconds=5, max_memory_mb=64, allowed_modules=("*",))
 PID = "import os\nos.stat('/proc/self/ns/pid').st_ino"
@@ -53,7 +53,10 @@ def test_one_is_ready_before_it_is_asked_for() -> None:
 def test_executions_at_once_have_a_sandbox_each() -> None:
     places: list[object] = []
     with SubprocessRunner(CONFIG) as runner:
-        threads = [threading.Thread(target=lambda: places.append(runner.execute("import time\ntime.sleep(1)\n" + PID, {}).result)) for _ in range(4)]
+        threads = [
+            threading.Thread(target=lambda: places.append(runner.execute("import time\ntime.sleep(1)\n" + PID, {}).result))
+            for _ in range(4)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -227,7 +230,15 @@ def test_a_binary_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(
     "answer",
-    ["", "hello", "\\0\\0\\0\\2\\0\\0\\0\\0\\0\\0\\0\\0{}", "\\0\\0\\0\\2\\0\\0\\0\\0\\0\\0\\0\\0[]", "\\377\\377\\377\\377\\0\\0\\0\\0\\0\\0\\0\\0", "\\0\\0\\0\\2\\377\\0\\0\\0\\0\\0\\0\\0{}", "\\0\\0\\0\\2\\0\\0\\0\\0\\0\\0\\0\\0{{"],
+    [
+        "",
+        "hello",
+        "\\0\\0\\0\\2\\0\\0\\0\\0\\0\\0\\0\\0{}",
+        "\\0\\0\\0\\2\\0\\0\\0\\0\\0\\0\\0\\0[]",
+        "\\377\\377\\377\\377\\0\\0\\0\\0\\0\\0\\0\\0",
+        "\\0\\0\\0\\2\\377\\0\\0\\0\\0\\0\\0\\0{}",
+        "\\0\\0\\0\\2\\0\\0\\0\\0\\0\\0\\0\\0{{",
+    ],
 )
 def test_a_worker_that_says_something_else(answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "confine"
@@ -250,7 +261,13 @@ def test_an_option_that_is_none() -> None:
 
 
 def test_the_callers_variables_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("CONFINE_ALLOW_NETWORK", "all"), ("CONFINE_MEMORY_LIMIT", "none"), ("PYTHONSTARTUP", "/nothing"), ("SECRET", "x"), ("PYTHONPATH", "/nothing")):
+    for name, value in (
+        ("CONFINE_ALLOW_NETWORK", "all"),
+        ("CONFINE_MEMORY_LIMIT", "none"),
+        ("PYTHONSTARTUP", "/nothing"),
+        ("SECRET", "x"),
+        ("PYTHONPATH", "/nothing"),
+    ):
         monkeypatch.setenv(name, value)
     with SubprocessRunner(CONFIG) as runner:
         inside = runner.execute("import os\ndict(os.environ)", {}).result
@@ -310,7 +327,9 @@ def test_frames_arrays_and_pictures() -> None:
         pd.testing.assert_series_equal(runner.execute("df.groupby('b').a.sum()", {"df": frame}).result, frame.groupby("b").a.sum())
         picture = runner.execute("image.resize((4, 4))", {"image": Image.new("L", (2, 2))}).result
         assert isinstance(picture, Picture)
-        assert runner.execute("image.size", {"image": picture}).result == (2, 2) or runner.execute("image.size", {"image": picture}).result == (4, 4)
+        assert runner.execute("image.size", {"image": picture}).result == (2, 2) or runner.execute(
+            "image.size", {"image": picture}
+        ).result == (4, 4)
         numbers = {runner.execute("import numpy\nnumpy.random.random()", {}).result for _ in range(3)}
         assert len(numbers) == 3
 

