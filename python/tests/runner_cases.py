@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import secrets
 import shutil
 import subprocess
 import tarfile
@@ -18,6 +20,7 @@ from confine.runners import (
     SandboxConfig,
     SandboxedRunner,
     SubprocessRunner,
+    _pool,
 )
 from conftest import need
 
@@ -80,23 +83,17 @@ def _import_image() -> str:
     return IMAGE
 
 
+#: What the command lines of this process's interpreters end with: others run tests at the same time.
+MARK = f"# {secrets.token_hex(8)}"
+_pool.ARGUMENTS[-1] += MARK
+
+
 def leftovers() -> set[int]:
-    """Processes that run the worker, by their command lines."""
+    """Processes that are interpreters of this process's runners, or were started for them."""
     found = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            try:
-                line = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"spaces[1].main(setup, spaces[0])" in line:
-                found.add(int(entry.name))
+            with contextlib.suppress(OSError):
+                if MARK.encode() in (entry / "cmdline").read_bytes():
+                    found.add(int(entry.name))
     return found
-
-
-def has(module: str) -> bool:
-    try:
-        __import__(module)
-    except ImportError:
-        return False
-    return True

@@ -61,7 +61,7 @@ def again(value: Any, abilities: Abilities = Abilities(), **options: Any) -> Any
         (),
         (1, (2,)),
         set(),
-        {1, "a", (1,)},
+        {(1, "a")},
         frozenset({b"x"}),
         {},
         {"a": {"b": 1}},

@@ -1,5 +1,7 @@
 """Interpreters that wait: who gets which, what becomes of those that fail, and that none is left."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import gc
@@ -17,7 +19,7 @@ import pytest
 from confine.runners import ContextError, Picture, RunnerClosed, RunnerUnavailable, SandboxConfig, SubprocessRunner
 from confine.runners import subprocess as module
 from conftest import need
-from runner_cases import leftovers
+from runner_cases import MARK, leftovers
 
 CONFIG = SandboxConfig(timeout_seconds=5, max_memory_mb=64, allowed_modules=("*",))
 PID = "import os\nos.stat('/proc/self/ns/pid').st_ino"
@@ -155,14 +157,17 @@ def test_a_runner_that_is_forgotten_leaves_nothing() -> None:
 
 PROGRAM = """
 import os, sys, threading, time
-from confine.runners import SandboxConfig, SubprocessRunner
+from confine.runners import SandboxConfig, SubprocessRunner, _pool
+_pool.ARGUMENTS[-1] += os.environ["MARK"]
 runner = SubprocessRunner(SandboxConfig(timeout_seconds=30, allowed_modules=("*",)))
 assert runner.execute("1", {}).result == 1
 """
 
 
 def program(text: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", PROGRAM + textwrap.dedent(text)], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM + textwrap.dedent(text)], env={**os.environ, "MARK": MARK}, stdout=subprocess.PIPE, text=True
+    )
 
 
 def test_an_interpreter_that_ends_leaves_nothing() -> None:

@@ -193,21 +193,9 @@ def status_kb(pid: int | str, *names: str) -> list[int]:
 
 
 def child(codec: Any, control: tuple[int, int], answer: int, out: int, err: int) -> NoReturn:
-    """Reads a job, gives up everything that is the worker's, and runs it."""
-    try:
-        size, rest = FRAME.unpack(read_exactly(control[0], FRAME.size))
-        job = json.loads(read_exactly(control[0], size))
-        base, data = status_kb("self", "VmRSS", "VmData")
-        limit(resource.RLIMIT_DATA, data * 1024 + job["memory"])
-        packet = read_into(control[0], rest)
-    except EOFError:
-        os._exit(0)
-    write_all(answer, frame({"timeout": job["timeout"], "result": job["result"], "output": job["output"], "base": base}))
+    """Gets ready, waits for a job, gives up everything that is the worker's, and runs it."""
     os.dup2(out, 1)
     os.dup2(err, 2)
-    os.dup2(answer, 3, inheritable=False)
-    os.closerange(4, min(2**20, resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
-    prctl(PR_SET_DUMPABLE, 1)
     os.setpgid(0, 0)
     me = os.getpid()
     for number in signal.valid_signals():
@@ -215,22 +203,34 @@ def child(codec: Any, control: tuple[int, int], answer: int, out: int, err: int)
             signal.signal(number, signal.SIG_DFL)
         except OSError:
             pass
+    signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
     limit(resource.RLIMIT_CORE, 0)
     limit(getattr(resource, "RLIMIT_MSGQUEUE", resource.RLIMIT_CORE), 0)  # message queues outlive their makers
+    if "numpy.random" in sys.modules:  # random does so itself
+        sys.modules["numpy.random"].seed()
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    base, data = status_kb("self", "VmRSS", "VmData")
+    try:
+        size, rest = FRAME.unpack(read_exactly(control[0], FRAME.size))
+        job = json.loads(read_exactly(control[0], size))
+        limit(resource.RLIMIT_DATA, data * 1024 + job["memory"])
+        packet = read_into(control[0], rest)
+    except EOFError:
+        os._exit(0)
+    write_all(answer, frame({"timeout": job["timeout"], "result": job["result"], "output": job["output"], "base": base}))
+    os.dup2(answer, 3, inheritable=False)
+    os.closerange(4, min(2**20, resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+    prctl(PR_SET_DUMPABLE, 1)
     abilities = codec.Abilities(**job["abilities"])
     try:
-        if "numpy.random" in sys.modules:  # random does so itself
-            sys.modules["numpy.random"].seed()
         if packet is None:
             raise MemoryError
         context = codec.loads(packet, abilities, pictures=True)
         del packet
-        main = types.ModuleType("__main__")
-        sys.modules["__main__"] = main
         value, error = evaluate(job["code"], context, tuple(job["modules"]), vars(main))
     except MemoryError:
         value, error = NOTHING, "MemoryError: the variables take more than the memory limit"
@@ -255,8 +255,7 @@ def child(codec: Any, control: tuple[int, int], answer: int, out: int, err: int)
         result = codec.dumps({"error": "MemoryError: there is no memory left to carry the result", "value": None})
     except BaseException as e:
         result = codec.dumps({"error": f"ResultError: the result can't be carried: {describe(e)}", "value": None})
-    write_all(3, struct.pack(">Q", len(result)))
-    write_all(3, result)
+    write_all(3, struct.pack(">Q", len(result)) + result)
     while True:  # the worker reads how much memory this took, and ends it
         signal.pause()
 
