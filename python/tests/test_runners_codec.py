@@ -237,7 +237,7 @@ def test_hostile_packets(data: bytes) -> None:
     began = time.monotonic()
     with pytest.raises(CodecError):
         loads(data)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 def test_mangled_packets_are_values_or_errors() -> None:

@@ -1,7 +1,5 @@
 """Interpreters that wait: who gets which, what becomes of those that fail, and that none is left."""
 
-# ruff: noqa: E501
-
 from __future__ import annotations
 
 import gc
@@ -22,7 +20,7 @@ from conftest import need
 from runner_cases import MARK, leftovers
 
 CONFIG = SandboxConfig(timeout_seconds=5, max_memory_mb=64, allowed_modules=("*",))
-PID = "import os\nos.stat('/proc/self/ns/pid').st_ino"
+PID = "import os\n(os.stat('/proc/self/ns/pid').st_ino, open('/proc/1/stat').read().split()[21])"
 
 
 @pytest.fixture(autouse=True)
@@ -155,6 +153,15 @@ def test_a_runner_that_is_forgotten_leaves_nothing() -> None:
     assert until(lambda: not leftovers() - before)
 
 
+def test_cleanup_ends_what_was_stopped_or_has_a_session_of_its_own() -> None:
+    before = leftovers()
+    with SubprocessRunner(SandboxConfig(timeout_seconds=0.5, allowed_modules=("*",))) as runner:
+        for code in ("os.kill(os.getppid(), 19)", "os.kill(-1, 19)", "[os.setsid(), os.fork()] if os.fork() == 0 else 0"):
+            runner.execute(f"import os, time\n{code}\ntime.sleep(9)", {})
+        assert leftovers() - before
+    assert not leftovers() - before
+
+
 PROGRAM = """
 import os, sys, threading, time
 from confine.runners import SandboxConfig, SubprocessRunner, _pool
@@ -202,7 +209,7 @@ def test_a_fork_has_sandboxes_of_its_own_and_holds_none_of_its_parents() -> None
     before = leftovers()
     with program(
         """
-        place = "import os\\nos.stat('/proc/self/ns/pid').st_ino"
+        place = "import os\\n(os.stat('/proc/self/ns/pid').st_ino, open('/proc/1/stat').read().split()[21])"
         mine = runner.execute(place, {}).result
         child = os.fork()
         if child == 0:
@@ -307,8 +314,10 @@ def test_unsafe_pickle() -> None:
 
 def test_large_variables_go_in_and_come_out() -> None:
     data = os.urandom(20 << 20)
-    with SubprocessRunner(CONFIG) as runner:
+    config = SandboxConfig(timeout_seconds=20, max_memory_mb=128, allowed_modules=())
+    with SubprocessRunner(config) as runner:
         result = runner.execute("x[::-1]", {"x": data})
+        assert result.error is None
         assert result.result == data[::-1]
         assert runner.execute("len(x)", {"x": bytes(200 << 20)}).error == "MemoryError: the variables take more than the memory limit"
 

@@ -255,7 +255,8 @@ def child(codec: Any, control: tuple[int, int], answer: int, out: int, err: int)
         result = codec.dumps({"error": "MemoryError: there is no memory left to carry the result", "value": None})
     except BaseException as e:
         result = codec.dumps({"error": f"ResultError: the result can't be carried: {describe(e)}", "value": None})
-    write_all(3, struct.pack(">Q", len(result)) + result)
+    write_all(3, struct.pack(">Q", len(result)))
+    write_all(3, result)
     while True:  # the worker reads how much memory this took, and ends it
         signal.pause()
 
