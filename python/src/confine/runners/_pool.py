@@ -142,7 +142,8 @@ class Interpreter:
                 raise Lost("protocol")
         except Lost as e:
             said = self.read_all(self.stderr, 65536, 1.0).decode("utf-8", "replace").strip()
-            raise RunnerUnavailable(f"no interpreter started ({e}): {said or 'it said nothing'}") from None
+            said = said or str(self.report().get("reason") or "it said nothing")
+            raise RunnerUnavailable(f"no interpreter started ({e}): {said}") from None
         self.again = self.again and self.hello.get("again") is True
         self.arrow = self.hello.get("arrow") is True
 

@@ -194,8 +194,13 @@ def _binary() -> str:
 def _start(binary: str, options: tuple[str, ...], preload: Sequence[str], fresh: bool) -> _pool.Interpreter:
     # Only where everybody in the PID namespace is the job's can the worker end them all.
     again = not fresh and _ledger(binary, options).get("containment", {}).get("mechanism") == "pid_namespace"
-    argv = [binary, *options, "--report", "fd:{report}", "--", sys.executable, *_pool.ARGUMENTS]
+    argv = [binary, *options, "--report", "fd:{report}", "--", _interpreter(), *_pool.ARGUMENTS]
     return _pool.Interpreter(_pool.Command(argv, _environment(), report=True), preload, again)
+
+
+def _interpreter() -> str:
+    """This one, by a name that means the same inside."""
+    return os.path.abspath(sys.executable)
 
 
 def _environment() -> dict[str, str]:
@@ -237,7 +242,7 @@ def _shown(data_dir: Path | None) -> list[str]:
     paths = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     paths |= {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {str(Path(sys.executable).resolve().parent)}
-    found = [Path(p) for p in sorted(filter(None, paths)) if Path(p).is_dir()]
+    found = [Path(os.path.abspath(p)) for p in filter(None, paths) if Path(p).is_dir()]
     if data_dir is not None:
         found.append(data_dir)
     shown: list[Path] = []
@@ -250,7 +255,7 @@ def _shown(data_dir: Path | None) -> list[str]:
 
 @functools.lru_cache(maxsize=64)
 def _ledger(binary: str, options: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    asked = [binary, "explain", "--json", *options, "--", sys.executable]
+    asked = [binary, "explain", "--json", *options, "--", _interpreter()]
     try:
         answer = subprocess.run(asked, capture_output=True, env=_environment(), cwd="/", timeout=60, check=False)
     except (OSError, subprocess.SubprocessError) as e:
