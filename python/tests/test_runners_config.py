@@ -237,13 +237,14 @@ def test_in_process_from_another_thread_leaves_what_does_not_stop() -> None:
 
     results: list[SandboxResult] = []
     runner = InProcessRunner(SandboxConfig(timeout_seconds=0.3, allowed_modules=("time",)))
-    for code in ("while True: pass", "import time\ntime.sleep(1.5)", "6 * 7"):
+    for code in ("while True: pass", "import time\ntime.sleep(5)", "6 * 7"):
         thread = threading.Thread(target=lambda code=code: results.append(runner.execute(code, {})))  # type: ignore[misc]
         thread.start()
         thread.join(10)
     assert [r.error for r in results] == ["TimeoutError: the code ran longer than 0.3 s"] * 2 + [None]
     assert results[2].result == 42
-    assert all(r.execution_time_ms < 1200 for r in results)
+    if sys.gettrace() is None:  # a thread that is traced waits in CPython 3.11 until the other has its exception
+        assert all(r.execution_time_ms < 3000 for r in results)
 
 
 def test_in_process_lets_an_interrupt_through() -> None:

@@ -109,7 +109,10 @@ ATTACKS = {
     "another program started": ("import subprocess\nsubprocess.run(['/bin/sh', '-c', 'exit 7']).returncode", None),
     "the host's network": ("import socket\nsocket.create_connection(('192.0.2.1', 80))", "OSError: [Errno 101]"),
     "the caller's files": (f"open({__file__!r})", "FileNotFoundError"),
-    "the interpreter's own files written": ("import os\ntry: open(os.__file__, 'a')\nexcept OSError as e: raise OSError(e.errno in (13, 30))", "OSError: True"),
+    "the interpreter's own files written": (
+        "import os\ntry: open(os.__file__, 'a')\nexcept OSError as e: raise OSError(e.errno in (13, 30))",
+        "OSError: True",
+    ),
 }
 
 

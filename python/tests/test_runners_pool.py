@@ -118,10 +118,11 @@ def test_interrupt_throws_the_sandbox_away() -> None:
 def test_cleanup_ends_an_execution_of_another_thread() -> None:
     runner = SubprocessRunner(SandboxConfig(timeout_seconds=30, allowed_modules=("*",)))
     before = leftovers()
+    runner.execute("1", {})
     results = []
     thread = threading.Thread(target=lambda: results.append(runner.execute("import time\ntime.sleep(20)", {})))
     thread.start()
-    assert until(lambda: runner._pool.out)
+    assert until(lambda: not runner._pool.idle)
     time.sleep(0.5)
     runner.cleanup()
     thread.join(5)

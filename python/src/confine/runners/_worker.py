@@ -122,7 +122,34 @@ def report(e: BaseException) -> None:
         pass
 
 
-# The protocol.
+# What host and worker share.
+
+
+def widen(fd: int) -> None:
+    """Makes a pipe hold a MiB, so that large values need fewer turns."""
+    try:
+        import fcntl
+
+        fcntl.fcntl(fd, 1031, 2**20)  # F_SETPIPE_SZ
+    except (ImportError, OSError):
+        pass
+
+
+def status_kb(pid: int | str, *names: str) -> list[int]:
+    """Lines of /proc/PID/status, in KiB; 0 where there are none."""
+    found = dict.fromkeys(names, 0)
+    try:
+        with open(f"/proc/{pid}/status", "rb") as f:
+            for line in f.read().decode("ascii", "replace").splitlines():
+                name, _, value = line.partition(":")
+                if name in found:
+                    found[name] = int(value.split()[0])
+    except (OSError, ValueError, IndexError):
+        pass
+    return list(found.values())
+
+
+# From here on it runs in the sandbox, where nobody measures which lines do.
 
 
 def read_exactly(fd: int, size: int) -> bytes:
@@ -160,33 +187,9 @@ def write_all(fd: int, data: bytes | memoryview) -> None:
         view = view[os.write(fd, view[: 2**20]) :]
 
 
-def widen(fd: int) -> None:
-    """Makes a pipe hold a MiB, so that large values need fewer turns."""
-    try:
-        import fcntl
-
-        fcntl.fcntl(fd, 1031, 2**20)  # F_SETPIPE_SZ
-    except (ImportError, OSError):
-        pass
-
-
 def frame(header: dict[str, Any], payload: bytes = b"") -> bytes:
     text = json.dumps(header).encode()
     return FRAME.pack(len(text), len(payload)) + text + payload
-
-
-def status_kb(pid: int | str, *names: str) -> list[int]:
-    """Lines of /proc/PID/status, in KiB; 0 where there are none."""
-    found = dict.fromkeys(names, 0)
-    try:
-        with open(f"/proc/{pid}/status", "rb") as f:
-            for line in f.read().decode("ascii", "replace").splitlines():
-                name, _, value = line.partition(":")
-                if name in found:
-                    found[name] = int(value.split()[0])
-    except (OSError, ValueError, IndexError):
-        pass
-    return list(found.values())
 
 
 # The child.
