@@ -1,0 +1,104 @@
+"""What coverage measured in sandboxes, added to what measures here: pytest-cov's, or that of "coverage run -m pytest"."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from ._sandbox import Broken
+
+__all__ = ["Gathered", "measured", "settings", "start"]
+
+_RUN = ("branch", "source", "source_pkgs", "omit", "include", "plugins", "concurrency", "relative_files", "cover_pylib", "core")
+# Of one file, and of all that sandboxes measure.
+_PLACES = 2_000_000
+_LAST_LINE = 2**24
+
+
+def settings() -> dict[str, Any] | None:
+    """How coverage measures in this process, if it does, as data."""
+    coverage = sys.modules.get("coverage")
+    current = coverage.Coverage.current() if coverage else None
+    if current is None:
+        return None
+    options = {}
+    for name in _RUN:
+        value = current.get_option("run:" + name)
+        if value is not None:
+            options["run:" + name] = value
+    return {"config_file": getattr(current.config, "config_file", None) or False, "options": options}
+
+
+def start(told: dict[str, Any]) -> Any:
+    """Inside: measure as settings() has told."""
+    import coverage
+
+    cover = coverage.Coverage(data_file=None, config_file=told["config_file"])
+    for name, value in told["options"].items():
+        cover.set_option(name, value)
+    cover.start()
+    return cover
+
+
+def measured(cover: Any) -> Iterator[dict[str, Any]]:
+    """Inside: what was measured, a message for each file and context."""
+    cover.stop()
+    data = cover.get_data()
+    for context in data.measured_contexts():
+        data.set_query_context(context)
+        for file in data.measured_files():
+            places = data.arcs(file) if data.has_arcs() else data.lines(file)
+            if places:
+                yield {"file": file, "context": context, "arcs": data.has_arcs(), "places": places, "tracer": data.file_tracer(file)}
+
+
+class Gathered:
+    """What came from sandboxes, until it is added to what is measured here."""
+
+    def __init__(self) -> None:
+        self._by_context: dict[str, dict[str, set[Any]]] = {}
+        self._tracers: dict[str, str] = {}
+        self._count = 0
+        self._arcs: bool | None = None
+
+    def add(self, message: dict[str, Any]) -> None:
+        """Check a message of measured()."""
+        file, context, arcs, places = (message.get(key) for key in ("file", "context", "arcs", "places"))
+        if not (isinstance(file, str) and isinstance(context, str) and isinstance(arcs, bool) and isinstance(places, list)):
+            raise Broken("no coverage")
+        self._count += len(places)
+        if self._count > _PLACES or (self._arcs is not None and arcs != self._arcs):
+            raise Broken("no coverage")
+        self._arcs = arcs
+        checked = self._by_context.setdefault(context, {}).setdefault(file, set())
+        for place in places:
+            numbers = place if arcs else [place]
+            if not isinstance(numbers, list) or len(numbers) != (2 if arcs else 1):
+                raise Broken("no coverage")
+            if not all(type(number) is int and abs(number) <= _LAST_LINE for number in numbers):
+                raise Broken("no coverage")
+            checked.add(tuple(numbers) if arcs else place)
+        if isinstance(tracer := message.get("tracer"), str) and tracer:
+            self._tracers[file] = tracer
+
+    def merge(self) -> None:
+        """Add all to the data of the coverage that runs here."""
+        coverage = sys.modules.get("coverage")
+        current = coverage.Coverage.current() if coverage else None
+        if current is None or not self._by_context:
+            return
+        assert coverage is not None
+        with tempfile.TemporaryDirectory(prefix="confine-coverage-") as directory:
+            data = coverage.CoverageData(os.path.join(directory, "data"))
+            for context, files in self._by_context.items():
+                data.set_context(context)
+                (data.add_arcs if self._arcs else data.add_lines)(files)
+            ours = current.get_data()
+            known = set(getattr(current.config, "plugins", None) or [])
+            data.add_file_tracers({file: name for file, name in self._tracers.items() if name.split(".")[0] in known})
+            ours.update(data)
+            data.close()
+        self._by_context.clear()
