@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from typing import Any
 
 from ._sandbox import Broken
 
-__all__ = ["Gathered", "measured", "settings", "start"]
+__all__ = ["Gathered", "settings"]
 
 _RUN = ("branch", "source", "source_pkgs", "omit", "include", "plugins", "concurrency", "relative_files", "cover_pylib", "core")
 # Of one file, and of all that sandboxes measure.
@@ -32,29 +31,6 @@ def settings() -> dict[str, Any] | None:
     return {"config_file": getattr(current.config, "config_file", None) or False, "options": options}
 
 
-def start(told: dict[str, Any]) -> Any:
-    """Inside: measure as settings() has told."""
-    import coverage
-
-    cover = coverage.Coverage(data_file=None, config_file=told["config_file"])
-    for name, value in told["options"].items():
-        cover.set_option(name, value)
-    cover.start()
-    return cover
-
-
-def measured(cover: Any) -> Iterator[dict[str, Any]]:
-    """Inside: what was measured, a message for each file and context."""
-    cover.stop()
-    data = cover.get_data()
-    for context in data.measured_contexts():
-        data.set_query_context(context)
-        for file in data.measured_files():
-            places = data.arcs(file) if data.has_arcs() else data.lines(file)
-            if places:
-                yield {"file": file, "context": context, "arcs": data.has_arcs(), "places": places, "tracer": data.file_tracer(file)}
-
-
 class Gathered:
     """What came from sandboxes, until it is added to what is measured here."""
 
@@ -65,7 +41,7 @@ class Gathered:
         self._arcs: bool | None = None
 
     def add(self, message: dict[str, Any]) -> None:
-        """Check a message of measured()."""
+        """Check a message of the worker's."""
         file, context, arcs, places = (message.get(key) for key in ("file", "context", "arcs", "places"))
         if not (isinstance(file, str) and isinstance(context, str) and isinstance(arcs, bool) and isinstance(places, list)):
             raise Broken("no coverage")

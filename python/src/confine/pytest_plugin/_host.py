@@ -35,7 +35,8 @@ _WARNINGS = 1000
 _PROPERTIES = 100
 
 # What the interpreter in a sandbox is started with: its path is that of the one here.
-_BOOT = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from confine.pytest_plugin import _worker; _worker.main()"
+_BOOT = "import sys, json, runpy; sys.path[:] = json.loads(sys.argv[2]); runpy.run_path(sys.argv[1], run_name='confine_worker')"
+_WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_worker.py")
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class Host:
         self._current: tuple[_Place, Sandbox] | None = None
         self._waiting: list[tuple[_Place, Sandbox]] = []
         self._done: list[Sandbox] = []
+        self._unfit: dict[_Place, _Failure] = {}
         self._gathered = _coverage.Gathered()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._warned = 0
@@ -154,7 +156,8 @@ class Host:
         try:
             box = self._sandbox(place)
             box.denials.clear()
-            box.send({"run": self._named(item), "next": follows and self._named(follows), "time_limit": policy.time_limit})
+            with contextlib.suppress(Gone):  # which is found out by listening, too, with what it said before
+                box.send({"run": self._named(item), "next": follows and self._named(follows), "time_limit": policy.time_limit})
             self._prepare(item, nextitem, place)
             self._listen(box, item, reports, policy.time_limit)
             box.drain()
@@ -209,7 +212,7 @@ class Host:
                     if isinstance(message.get("stop"), str) and message["stop"]:
                         item.session.shouldstop = message["stop"]
                     return
-                elif "bye" not in message and "exit" not in message and "coverage" not in message:
+                elif "bye" not in message and "coverage" not in message:
                     raise Broken("no such message")
         except Expired:
             raise _Failure("TIMEOUT", f"time limit of {time_limit:g} s reached") from None
@@ -293,8 +296,16 @@ class Host:
             found = next((pair for pair in self._waiting if pair[0] == place), None)
             if found:
                 self._waiting.remove(found)
-            self._current = found or (place, self._start(place))
-            self._ready(self._current[1])
+            if place in self._unfit:
+                raise self._unfit[place]
+            try:
+                box = found[1] if found else self._start(place)
+                self._ready(box)
+            except _Failure as failure:
+                # As it is for the other tests of the place.
+                self._unfit[place] = failure
+                raise
+            self._current = place, box
         return self._current[1]
 
     def _start(self, place: _Place) -> Sandbox:
@@ -312,7 +323,7 @@ class Host:
         ]
         flags = ["-O"] * sys.flags.optimize + [f"-W{option}" for option in sys.warnoptions] + ["-Xdev"] * sys.flags.dev_mode
         path = [os.path.join(self._directory, entry) for entry in self._config.stash[START_PATH]]
-        command = [self._binary, *options, "--", sys.executable, *flags, "-c", _BOOT, json.dumps(path)]
+        command = [self._binary, *options, "--", sys.executable, *flags, "-c", _BOOT, _WORKER, json.dumps(path)]
         live = self._config.getoption("capture") in ("no", "tee-sys")
         try:
             box = Sandbox(command, self._directory, self._show if live else None)
@@ -332,6 +343,14 @@ class Host:
         return box
 
     def _ready(self, box: Sandbox) -> None:
+        """Wait until box has collected; one that can't is ended."""
+        try:
+            self._greeted(box)
+        except BaseException:
+            box.end(_END_S)
+            raise
+
+    def _greeted(self, box: Sandbox) -> None:
         try:
             message = box.receive(time.monotonic() + _START_S)
         except Expired:
@@ -341,7 +360,8 @@ class Host:
         except Gone:
             box.end(_END_S)
             status, reason = _cause(box)
-            raise _Failure(status, f"the sandbox came to no test: {reason}", outside=True) from None
+            text = box.tail.decode("utf-8", "replace")
+            raise _Failure(status, f"the sandbox came to no test: {reason}", text, outside=True) from None
         if "ready" not in message:
             text = str(message.get("internal", message.get("reason", "")))
             raise _Failure("FAILED", "pytest came to no test in the sandbox", text, outside=True)
@@ -422,7 +442,7 @@ def _cause(box: Sandbox) -> tuple[str, str]:
         return "INTERNAL_ERROR", words[0] if words else "the sandbox ended without a report"
     status, reason = str(report.get("status")), str(report.get("reason"))
     if status in ("OK", "FAILED", "SANDBOX_DENIED"):
-        return status, f"the test ended its interpreter with exit code {report.get('exit_code')}"
+        return "EXITED", f"the test ended its interpreter with exit code {report.get('exit_code')}"
     hint = (report.get("setup_error") or {}).get("hint")
     return status, f"{reason}; hint: {hint}" if hint else reason
 

@@ -150,7 +150,8 @@ class Sandbox:
                     stream.close()
 
     def _registered(self) -> set[Any]:
-        return {key.fileobj for key in self._selector.get_map().values()}
+        # None: it is closed.
+        return {key.fileobj for key in (self._selector.get_map() or {}).values()}
 
     def _turn(self, deadline: float | None) -> None:
         left = None if deadline is None else deadline - time.monotonic()

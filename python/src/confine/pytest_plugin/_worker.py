@@ -2,6 +2,8 @@
 
 It is the same pytest as outside, with the same arguments, ini file, conftest files and plugins, but for the terminal: what plugins
 write of the whole session lands in an overlay that is thrown away.
+
+It is run as a file: a plugin that is imported before pytest looks for plugins gets a warning, which some have made an error.
 """
 
 from __future__ import annotations
@@ -19,8 +21,6 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from . import INSIDE, _coverage
-
 # Of each captured stream.
 _OUTPUT = 2**20
 _WARNINGS = 1000
@@ -34,7 +34,7 @@ class Worker:
         self._requests = requests
         self._answers = answers
         self._stderr = stderr
-        self._cover = _coverage.start(told["coverage"]) if told["coverage"] else None
+        self._cover = _measure(told["coverage"]) if told["coverage"] else None
         self._warnings = 0
         self._errors: list[str] = []
 
@@ -46,6 +46,8 @@ class Worker:
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> None:
         """Before plugins configure themselves: what is not for here."""
+        from confine.pytest_plugin import INSIDE
+
         self._config = config
         config.stash[INSIDE] = True
         config.pluginmanager.unregister(name="terminal")
@@ -159,7 +161,7 @@ class Worker:
 
     def pytest_unconfigure(self) -> None:
         if self._cover:
-            for message in _coverage.measured(self._cover):
+            for message in _measured(self._cover):
                 self.answer(coverage=message)
         self.answer(bye=True)
 
@@ -171,6 +173,29 @@ def _find(items: dict[str, list[pytest.Item]], wanted: list[Any] | None) -> pyte
     nodeid, place = wanted
     found = items.get(nodeid, [])
     return found[place] if place < len(found) else None
+
+
+def _measure(told: dict[str, Any]) -> Any:
+    """Measure as _coverage.settings() has told."""
+    import coverage
+
+    cover = coverage.Coverage(data_file=None, config_file=told["config_file"])
+    for name, value in told["options"].items():
+        cover.set_option(name, value)
+    cover.start()
+    return cover
+
+
+def _measured(cover: Any) -> Iterator[dict[str, Any]]:
+    """What was measured, a message for each file and context."""
+    cover.stop()
+    data = cover.get_data()
+    for context in data.measured_contexts():
+        data.set_query_context(context)
+        for file in data.measured_files():
+            places = data.arcs(file) if data.has_arcs() else data.lines(file)
+            if places:
+                yield {"file": file, "context": context, "arcs": data.has_arcs(), "places": places, "tracer": data.file_tracer(file)}
 
 
 def _cut(text: str) -> str:
@@ -189,7 +214,10 @@ def main() -> None:
     sys.argv = told["argv"]
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     worker = Worker(told, requests, answers, os.dup(2))
-    code = pytest.main(told["args"], plugins=[worker])
-    with contextlib.suppress(OSError):
-        worker.answer(exit=int(code))
+    pytest.main(told["args"], plugins=[worker])
+    requests.close()
+
+
+if __name__ == "confine_worker":
+    main()
 
