@@ -18,6 +18,7 @@ from ._version import VERSION as __version__
 if TYPE_CHECKING:
     from ._binary import find_binary
     from ._result import Result
+    from .pytests import SandboxPolicy, SandboxResultV2, run_pytests, run_pytests_v2
     from .errors import (
         BinaryNotFound,
         BuildFailed,
@@ -57,6 +58,7 @@ _EXPORTS = {
         "TransportError",
         "VersionMismatch",
     ),
+    "pytests": ("SandboxPolicy", "SandboxResultV2", "run_pytests", "run_pytests_v2"),
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
 
@@ -78,7 +80,11 @@ __all__ = [  # noqa: RUF022
     "ServerError",
     "TransportError",
     "VersionMismatch",
+    "SandboxPolicy",
+    "SandboxResultV2",
     "find_binary",
+    "run_pytests",
+    "run_pytests_v2",
 ]
 
 

@@ -16,6 +16,7 @@ import json
 import math
 import os
 import secrets
+import shutil
 import stat
 import subprocess
 import sys
@@ -125,8 +126,10 @@ def run_pytests_v2(paths: Sequence[str], policy: SandboxPolicy | None = None) ->
     if not all(isinstance(path, str) for path in paths) or any("\0" in path for path in paths):
         raise ValueError("paths are strings without a null character")
 
+    # A path is no option of pytest's, however it begins.
+    paths = ["./" + path if path.startswith("-") else path for path in paths]
     # The order of tests and the head of the output are the same each time.
-    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", *(["--", *paths] if paths else [])]
+    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", *paths]
     with _coverage_directory() as coverage:
         try:
             return _result(_run(command, [path.split("::")[0] for path in paths], policy, coverage), command)
@@ -292,9 +295,13 @@ def _coverage_directory() -> Iterator[str | None]:
     if not config:
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="confine-coverage-") as directory:
+    directory = tempfile.mkdtemp(prefix="confine-coverage-")
+    try:
         yield directory
         _keep_coverage(directory, _data_file(config))
+    finally:
+        with contextlib.suppress(RecursionError):  # directories in directories are the tests' doing
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _data_file(config: str) -> str:
@@ -321,11 +328,14 @@ def _keep_coverage(directory: str, data_file: str) -> None:
             source = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             continue
-        with open(source, "rb") as file:
-            info = os.fstat(file.fileno())
+        try:
+            info = os.fstat(source)
             if not stat.S_ISREG(info.st_mode) or info.st_size > left:
                 continue
-            data = file.read(left)
+            with open(source, "rb", closefd=False) as file:
+                data = file.read(left)
+        finally:
+            os.close(source)
         left -= len(data)
         with open(f"{data_file}.confine.{secrets.token_hex(8)}", "xb") as target:
             target.write(data)
