@@ -160,7 +160,7 @@ def test_output_is_cut_and_says_so() -> None:
 
 def test_output_that_is_no_text() -> None:
     at_the_end("os.write(1, b'\\xff\\n')")
-    assert run(body("pass"))["stdout"].endswith("\ufffd\n")
+    assert "\ufffd" in run(body("pass"))["stdout"]
 
 
 def test_the_environment_is_the_same_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,7 +152,6 @@ def _arguments(paths: Sequence[str], policy: SandboxPolicy, coverage: str | None
         "--profile=testing",
         "--log=normal",
         "--exit-codes=normalized",
-        "--workdir=overlay",
         f"--time-limit={_seconds(policy.wall_time_s)}",
         f"--cpu-time={_seconds(policy.cpu_time_s)}",
         f"--memory-limit={policy.mem_bytes}",

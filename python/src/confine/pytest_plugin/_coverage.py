@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from typing import Any
 
 from ._sandbox import Broken
@@ -66,15 +64,13 @@ class Gathered:
         current = coverage.Coverage.current() if coverage else None
         if current is None or not self._by_context:
             return
-        assert coverage is not None
-        with tempfile.TemporaryDirectory(prefix="confine-coverage-") as directory:
-            data = coverage.CoverageData(os.path.join(directory, "data"))
-            for context, files in self._by_context.items():
-                data.set_context(context)
-                (data.add_arcs if self._arcs else data.add_lines)(files)
-            ours = current.get_data()
-            known = set(getattr(current.config, "plugins", None) or [])
-            data.add_file_tracers({file: name for file, name in self._tracers.items() if name.split(".")[0] in known})
-            ours.update(data)
-            data.close()
+        # As if it had been measured here: what update() takes over does not count for the name of the file, by which "combine" knows
+        # what is there twice.
+        ours = current.get_data()
+        for context, files in self._by_context.items():
+            ours.set_context(context)
+            (ours.add_arcs if self._arcs else ours.add_lines)(files)
+        known = set(getattr(current.config, "plugins", None) or [])
+        ours.add_file_tracers({file: name for file, name in self._tracers.items() if name.split(".")[0] in known})
+        ours.set_context(getattr(current.config, "context", None))
         self._by_context.clear()

@@ -193,8 +193,8 @@ class Host:
                 message = box.receive(deadline)
                 if "report" in message:
                     report = _reports.rebuilt(item, message["report"])
-                    if len(reports) >= _REPORTS:
-                        raise Broken("too many reports")
+                    if len(reports) >= _REPORTS or _reports.twice(reports, report):
+                        raise Broken("more reports than a test has")
                     reports.append(report)
                 elif "warning" in message:
                     self._warn(message, item)
@@ -241,6 +241,8 @@ class Host:
             output = box.tail.decode("utf-8", "replace").strip()
             if output:
                 sections.append(("Captured output of the sandbox", output))
+        if status == "BROKEN":
+            reports.clear()  # nor is what came before
         # Of a test with subtests, these have reports of their own.
         whole = [report for report in reports if not hasattr(report, "context")]
         when = "teardown" if any(report.when == "call" for report in whole) else "setup" if failure.outside else "call"
@@ -312,7 +314,6 @@ class Host:
         options = [
             "--log=quiet",
             "--events={events}",
-            "--workdir=overlay",
             # Of a test the time is counted here, and what it writes, too: a sandbox waits, and its tests may be many.
             "--time-limit=none",
             "--output-limit=none",

@@ -13,7 +13,7 @@ import pytest
 
 from ._sandbox import Broken
 
-__all__ = ["complete", "failed", "rebuilt"]
+__all__ = ["complete", "failed", "passed_teardown", "rebuilt", "twice"]
 
 _PHASES = ("setup", "call", "teardown")
 # "rerun" is pytest-rerunfailures's.
@@ -78,6 +78,15 @@ def complete(reports: Iterable[pytest.TestReport]) -> bool:
     """Whether reports tell of a whole test: set up, called if that went well, and torn down."""
     final = {report.when: report.outcome for report in reports if report.outcome != "rerun" and not hasattr(report, "context")}
     return "teardown" in final and "setup" in final and (final["setup"] != "passed" or "call" in final)
+
+
+def twice(reports: Iterable[pytest.TestReport], report: pytest.TestReport) -> bool:
+    """Whether report would be counted beside one of reports: a test has one outcome, those of reruns and subtests aside."""
+
+    def counts(each: pytest.TestReport) -> bool:
+        return each.outcome != "rerun" and not hasattr(each, "context") and (each.when == "call" or each.outcome != "passed")
+
+    return counts(report) and any(counts(each) and each.when == report.when for each in reports)
 
 
 def _about(item: pytest.Item) -> dict[str, Any]:

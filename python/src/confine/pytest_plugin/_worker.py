@@ -209,6 +209,9 @@ def main() -> None:
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)
+    for stream in (sys.stdout, sys.stderr):
+        # With -s somebody looks on.
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr] # of an interpreter that just started
     requests = open(descriptor, "rb")
     told = json.loads(requests.readline())
     sys.argv = told["argv"]
