@@ -45,8 +45,8 @@ def test_before(): pass
         ("[write(b'x' * 10**6) for _ in range(40)]", "BROKEN"),
         ("[say(report=report('call')) for _ in range(2)]", "BROKEN"),
         ("[say(report=report('setup', outcome='failed')) for _ in range(2)]", "BROKEN"),
-        ("[say(report=report('setup')) for _ in range(20000)]", "BROKEN"),
-        ("[say(report=report('call', outcome='rerun')) for _ in range(20000)]", "BROKEN"),
+        ("[say(report=report('setup')) for _ in range(20000)]", "BROKEN|TIMEOUT"),
+        ("[say(report=report('call', outcome='rerun')) for _ in range(20000)]", "BROKEN|TIMEOUT"),
         ("os.close(worker()._answers); time.sleep(60)", "INTERNAL_ERROR|TIMEOUT"),
         ("import ctypes; ctypes.string_at(0)", "KILLED_SIGNAL"),
         ("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)", "TIMEOUT"),
@@ -57,7 +57,9 @@ def test_what_a_hostile_test_says(pytester: pytest.Pytester, run: Run, code: str
     pytester.makepyfile(FIND + f"def test_hostile():\n    {code}\ndef test_after(): pass\n")
     begun = time.monotonic()
     result = run("--confine=session", "-o", "confine_time_limit=5s")
-    assert outcomes(result) == {"failed": 1, "passed": 2}
+    counts = outcomes(result)
+    counts.pop("rerun", None)  # these count for nothing
+    assert counts == {"failed": 1, "passed": 2}
     result.stdout.re_match_lines([f"FAILED .*test_hostile - ({message}): .*"])
     assert time.monotonic() - begun < 60
 

@@ -245,7 +245,7 @@ class Host:
             reports.clear()  # nor is what came before
         # Of a test with subtests, these have reports of their own.
         whole = [report for report in reports if not hasattr(report, "context")]
-        when = "teardown" if any(report.when == "call" for report in whole) else "setup" if failure.outside else "call"
+        when = "teardown" if any(report.when == "call" and report.outcome != "rerun" for report in whole) else "setup" if failure.outside else "call"
         # What a report of ours replaces is not counted twice.
         reports[:] = [report for report in reports if report not in whole or _PHASE[report.when or ""] < _PHASE[when]]
         text = f"{status}: {reason}" + (f"\n\n{failure.text}" if failure.text else "")
