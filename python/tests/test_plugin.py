@@ -31,7 +31,7 @@ def _there(monkeypatch: pytest.MonkeyPatch) -> None:
     need("linux")
     monkeypatch.setenv("COLUMNS", "200")
     for name in list(os.environ):
-        if name.startswith(("PYTEST_", "COV_CORE_")):
+        if name.startswith(("PYTEST_", "COV_CORE_", "COVERAGE_")):
             monkeypatch.delenv(name)
 
 

@@ -11,14 +11,24 @@ docs/PYTHON.md is the manual. Whatever is named here is imported when it is firs
 from __future__ import annotations
 
 import importlib
+import os
+from _thread import RLock
 from typing import TYPE_CHECKING, Any
 
 from ._version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from ._async.client import AsyncClient
+    from ._async.files import AsyncFiles
+    from ._async.process import AsyncProcess
+    from ._async.sandbox import AsyncSandbox
     from ._binary import find_binary
     from ._result import Result
-    from .pytests import SandboxPolicy, SandboxResultV2, run_pytests, run_pytests_v2
+    from ._sync.client import Client
+    from ._sync.files import Files
+    from ._sync.process import Process
+    from ._sync.sandbox import Sandbox
+    from ._wire import Entry, FileEvent, Frame, Snapshot
     from .errors import (
         BinaryNotFound,
         BuildFailed,
@@ -33,14 +43,25 @@ if TYPE_CHECKING:
         SandboxEnded,
         ServerDied,
         ServerError,
+        TooLarge,
         TransportError,
         VersionMismatch,
     )
+    from .pytests import SandboxPolicy, SandboxResultV2, run_pytests, run_pytests_v2
 
 # Each module with the names that it gives to users.
 _EXPORTS = {
+    "_async.client": ("AsyncClient",),
+    "_async.files": ("AsyncFiles",),
+    "_async.process": ("AsyncProcess",),
+    "_async.sandbox": ("AsyncSandbox",),
     "_binary": ("find_binary",),
     "_result": ("Result",),
+    "_sync.client": ("Client",),
+    "_sync.files": ("Files",),
+    "_sync.process": ("Process",),
+    "_sync.sandbox": ("Sandbox",),
+    "_wire": ("Entry", "FileEvent", "Frame", "Snapshot"),
     "errors": (
         "BinaryNotFound",
         "BuildFailed",
@@ -55,6 +76,7 @@ _EXPORTS = {
         "SandboxEnded",
         "ServerDied",
         "ServerError",
+        "TooLarge",
         "TransportError",
         "VersionMismatch",
     ),
@@ -62,37 +84,66 @@ _EXPORTS = {
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
 
-__all__ = [  # noqa: RUF022
-    "__version__",
+__all__ = [
+    "AsyncClient",
+    "AsyncFiles",
+    "AsyncProcess",
+    "AsyncSandbox",
     "BinaryNotFound",
     "BuildFailed",
+    "Client",
     "ConfineError",
     "Conflict",
     "ConnectionLost",
+    "Entry",
+    "FileEvent",
+    "Files",
+    "Frame",
     "NotFound",
     "PolicyError",
+    "Process",
     "ProcessFailed",
     "QuotaExceeded",
     "RequestTimeout",
     "Result",
+    "Sandbox",
     "SandboxEnded",
-    "ServerDied",
-    "ServerError",
-    "TransportError",
-    "VersionMismatch",
     "SandboxPolicy",
     "SandboxResultV2",
+    "ServerDied",
+    "ServerError",
+    "Snapshot",
+    "TooLarge",
+    "TransportError",
+    "VersionMismatch",
+    "__version__",
     "find_binary",
     "run_pytests",
     "run_pytests_v2",
 ]
 
 
+# Nobody forks while another thread imports: the child would wait forever for that thread, which it hasn't.
+_importing = RLock()
+
+
+def _forked() -> None:
+    global _importing
+    _importing = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=lambda: _importing.acquire(), after_in_parent=lambda: _importing.release(), after_in_child=_forked)
+
+
 def __getattr__(name: str) -> Any:
     module = _HOME.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module("." + module, __name__), name)
+    with _importing:
+        if module.startswith(("_sync.", "_async.")):
+            importlib.import_module("." + module.split(".")[0] + ".client", __name__)  # all that it imports later, too
+        value = getattr(importlib.import_module("." + module, __name__), name)
     globals()[name] = value
     return value
 

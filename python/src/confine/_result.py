@@ -29,13 +29,13 @@ class Result:
 
     @property
     def status(self) -> str:
-        """OK, FAILED, SIGNALED, TIMEOUT, …: the words of docs/REPORT.md."""
+        """OK, FAILED, KILLED_SIGNAL, TIMEOUT, …: the words of docs/REPORT.md."""
         return str(self.report.get("status", ""))
 
     @property
     def rc(self) -> int:
         """The exit code: the process's own, or confine's where a limit or a signal ended it (124, 137, …)."""
-        return int(self.report.get("exit_code", -1))
+        return int(self.report.get("rc", -1))
 
     @property
     def signal(self) -> str | None:
@@ -60,7 +60,7 @@ class Result:
     @property
     def denials(self) -> list[dict[str, Any]]:
         """What the process tried and was denied, as the report lists it."""
-        denials = self.report.get("denied")
+        denials = self.report.get("violations")
         return denials if isinstance(denials, list) else []
 
     @property

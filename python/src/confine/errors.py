@@ -14,6 +14,7 @@
         ConnectionLost      the connection ended before the answer did
         ServerDied          the private server is no more
         RequestTimeout      the answer took longer than request_timeout
+      TooLarge              what comes out of a sandbox is more than is taken: a limit of read(), a line of a stream
       ProcessFailed         a process ended badly, and check=True was asked for: result
 
 Wrong types and values that never leave this process are TypeError and ValueError, as everywhere.
@@ -41,6 +42,7 @@ __all__ = [
     "SandboxEnded",
     "ServerDied",
     "ServerError",
+    "TooLarge",
     "TransportError",
     "VersionMismatch",
 ]
@@ -123,6 +125,10 @@ class ServerDied(ConnectionLost):
 
 class RequestTimeout(TransportError, TimeoutError):
     """The answer took longer than request_timeout; limits of processes are the server's, and no errors."""
+
+
+class TooLarge(ConfineError):
+    """What comes out of a sandbox is more than is taken."""
 
 
 class ProcessFailed(ConfineError):

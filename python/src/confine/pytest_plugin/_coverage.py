@@ -9,7 +9,8 @@ from ._sandbox import Broken
 
 __all__ = ["Gathered", "settings"]
 
-_RUN = ("branch", "source", "source_pkgs", "omit", "include", "plugins", "concurrency", "relative_files", "cover_pylib", "core")
+# What decides what is measured. Its configuration file may not be seen inside.
+_RUN = ("branch", "source", "source_pkgs", "omit", "include", "plugins", "concurrency", "dynamic_context", "relative_files", "cover_pylib", "core")
 # Of one file, and of all that sandboxes measure.
 _PLACES = 2_000_000
 _LAST_LINE = 2**24
@@ -26,7 +27,7 @@ def settings() -> dict[str, Any] | None:
         value = current.get_option("run:" + name)
         if value is not None:
             options["run:" + name] = value
-    return {"config_file": getattr(current.config, "config_file", None) or False, "options": options}
+    return options
 
 
 class Gathered:

@@ -179,8 +179,8 @@ def _measure(told: dict[str, Any]) -> Any:
     """Measure as _coverage.settings() has told."""
     import coverage
 
-    cover = coverage.Coverage(data_file=None, config_file=told["config_file"])
-    for name, value in told["options"].items():
+    cover = coverage.Coverage(data_file=None, config_file=False)
+    for name, value in told.items():
         cover.set_option(name, value)
     cover.start()
     return cover
