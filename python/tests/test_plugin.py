@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from conftest import need
 
 pytest_plugins = ["pytester"]
@@ -126,8 +127,12 @@ def test_each_scope_has_the_outcomes_of_no_scope(pytester: pytest.Pytester, run:
         within = run(f"--confine={scope}", "--junitxml=out.xml", "-ra")
         assert outcomes(within) == outcomes(without), scope
         within.stdout.fnmatch_lines(["confine: * in a sandbox of its own"])
-        within.stdout.fnmatch_lines(["*assert [[]1, 2] == [[]1, 3]", "*Captured stdout call*", "said on out", "*Captured stderr call*", "said on err"])
-        within.stdout.fnmatch_lines(["*RuntimeWarning: careful", "SKIPPED * not this", "XFAIL * known", "ERROR *test_setup - ValueError: in setup"])
+        within.stdout.fnmatch_lines(
+            ["*assert [[]1, 2] == [[]1, 3]", "*Captured stdout call*", "said on out", "*Captured stderr call*", "said on err"]
+        )
+        within.stdout.fnmatch_lines(
+            ["*RuntimeWarning: careful", "SKIPPED * not this", "XFAIL * known", "ERROR *test_setup - ValueError: in setup"]
+        )
         root = ElementTree.parse(pytester.path / "out.xml")
         assert {found.get("value") for found in root.iter("property")} == {"value"}
 
@@ -207,9 +212,7 @@ def test_what_ends_a_sandbox_is_a_failed_test(pytester: pytest.Pytester, run: Ru
 def test_what_is_shared_and_what_is_not(pytester: pytest.Pytester, run: Run) -> None:
     code = "import common, os\ndef test_a():\n    common.SEEN.append(1); open('left', 'a').write('x')\n    print(f'<{len(common.SEEN)} {os.path.getsize(\"left\")}>')\n    assert 0\ndef test_b(): test_a()\n"
     pytester.makepyfile(common="SEEN = []", test_one=code, test_two=code)
-    seen = {
-        scope: [line.strip("<>") for line in run(f"--confine={scope}").outlines if line.startswith("<")] for scope in SCOPES
-    }
+    seen = {scope: [line.strip("<>") for line in run(f"--confine={scope}").outlines if line.startswith("<")] for scope in SCOPES}
     assert seen["test"] == ["1 1"] * 4
     assert seen["module"] == ["1 1", "2 2"] * 2
     assert seen["session"] == ["1 1", "2 2", "3 3", "4 4"]
@@ -222,7 +225,9 @@ def test_marker_and_ini_keys(pytester: pytest.Pytester, run: Run, monkeypatch: p
     (pytester.mkdir("elsewhere") / "file").write_text("there")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        pytester.makeini("[pytest]\nconfine = module\nconfine_env = GIVEN SET=2\nconfine_time_limit = 9s\nconfine_options = --processes=40\n")
+        pytester.makeini(
+            "[pytest]\nconfine = module\nconfine_env = GIVEN SET=2\nconfine_time_limit = 9s\nconfine_options = --processes=40\n"
+        )
         pytester.makepyfile(
             f"""
             import os, resource, socket, threading, time, pytest
@@ -275,7 +280,9 @@ def test_a_marker_that_says_nothing_known_is_an_error(pytester: pytest.Pytester,
 
 
 def test_a_sandbox_that_cannot_be_is_an_error_of_each_test(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile("import pytest\n@pytest.mark.parametrize('x', range(5))\ndef test_it(x): pass\n@pytest.mark.confine(memory_limit='1M')\ndef test_small(): pass")
+    pytester.makepyfile(
+        "import pytest\n@pytest.mark.parametrize('x', range(5))\ndef test_it(x): pass\n@pytest.mark.confine(memory_limit='1M')\ndef test_small(): pass"
+    )
     begun = time.monotonic()
     result = run("--confine=module", "-o", "confine_options=--no-such-option")
     assert outcomes(result) == {"errors": 6}
@@ -319,7 +326,9 @@ def test_workers_of_xdist(pytester: pytest.Pytester, run: Run, scope: str) -> No
 
 def test_groups_of_xdist(pytester: pytest.Pytester, run: Run) -> None:
     need("python:xdist")
-    pytester.makepyfile("import pytest\n@pytest.mark.xdist_group('g')\ndef test_a(): pass\n@pytest.mark.xdist_group('g')\ndef test_b(): pass\ndef test_c(): pass")
+    pytester.makepyfile(
+        "import pytest\n@pytest.mark.xdist_group('g')\ndef test_a(): pass\n@pytest.mark.xdist_group('g')\ndef test_b(): pass\ndef test_c(): pass"
+    )
     assert outcomes(run("--confine=module", "-n2", "--dist=loadgroup")) == {"passed": 3}
 
 
@@ -354,7 +363,9 @@ def test_leaving_a_session(pytester: pytest.Pytester, run: Run) -> None:
 
 
 def test_output_that_is_not_captured(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile("import os, sys\ndef test_it():\n    assert sys.stdin.read() == ''\n    print('printed'); os.system('echo from a program')")
+    pytester.makepyfile(
+        "import os, sys\ndef test_it():\n    assert sys.stdin.read() == ''\n    print('printed'); os.system('echo from a program')"
+    )
     run("--confine", "-s").stdout.fnmatch_lines(["*printed", "*from a program"])
     run("--confine", "--capture=tee-sys").stdout.fnmatch_lines(["*printed"])
     pytester.makepyfile("import sys\ndef test_it():\n    sys.stdout.write('~' * 3000000); assert 0")
@@ -387,7 +398,9 @@ def test_ini_file_conftest_and_directories(pytester: pytest.Pytester, run: Run, 
     root = pytester.mkdir("project")
     (root / "lib").mkdir()
     (root / "tests" / "deep").mkdir(parents=True)
-    (root / "pytest.ini").write_text("[pytest]\nconfine = session\npythonpath = lib\naddopts = --mine\nmarkers = own\nfilterwarnings = error\n")
+    (root / "pytest.ini").write_text(
+        "[pytest]\nconfine = session\npythonpath = lib\naddopts = --mine\nmarkers = own\nfilterwarnings = error\n"
+    )
     (root / "conftest.py").write_text("def pytest_addoption(parser): parser.addoption('--mine', action='store_true')\n")
     (root / "lib" / "library.py").write_text("VALUE = 9\n")
     (root / "data").write_text("data")
@@ -406,7 +419,9 @@ def test_ini_file_conftest_and_directories(pytester: pytest.Pytester, run: Run, 
 
 
 def test_what_is_only_there_outside(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile("import os, pytest\nNAMES = ['x'] if os.environ.get('OUTSIDE') else ['y']\n@pytest.mark.parametrize('n', NAMES)\ndef test_it(n): pass\ndef test_other(): pass")
+    pytester.makepyfile(
+        "import os, pytest\nNAMES = ['x'] if os.environ.get('OUTSIDE') else ['y']\n@pytest.mark.parametrize('n', NAMES)\ndef test_it(n): pass\ndef test_other(): pass"
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OUTSIDE", "1")
         result = run("--confine=module")
@@ -430,7 +445,9 @@ def test_subtests(pytester: pytest.Pytester, run: Run) -> None:
 
 def test_plugins_that_run_tests_again_or_stop_them(pytester: pytest.Pytester, run: Run) -> None:
     need("python:pytest_rerunfailures", "python:pytest_timeout")
-    pytester.makepyfile("import time\nTRIES = []\ndef test_rr():\n    TRIES.append(1)\n    assert len(TRIES) == 3\ndef test_tt(): time.sleep(60)")
+    pytester.makepyfile(
+        "import time\nTRIES = []\ndef test_rr():\n    TRIES.append(1)\n    assert len(TRIES) == 3\ndef test_tt(): time.sleep(60)"
+    )
     result = run("--confine=module", "--reruns=2", "-k", "rr")
     assert outcomes(result) == {"deselected": 1, "passed": 1, "rerun": 2}
     result = run("--confine=module", "--timeout=1", "-k", "tt")
@@ -448,7 +465,9 @@ def test_coverage_of_what_ran_inside(pytester: pytest.Pytester, monkeypatch: pyt
     for scope in ("off", *SCOPES):
         result = pytester.runpytest_subprocess(*PLUGIN, f"--confine={scope}", "--cov=mod", "--cov-report=term-missing")
         result.stdout.fnmatch_lines(["mod.py *6 *1 *83%* 7"])
-        result = pytester.runpytest_subprocess(*PLUGIN, f"--confine={scope}", "--cov=mod", "--cov-branch", "--cov-report=term-missing", "-k", "one")
+        result = pytester.runpytest_subprocess(
+            *PLUGIN, f"--confine={scope}", "--cov=mod", "--cov-branch", "--cov-report=term-missing", "-k", "one"
+        )
         result.stdout.fnmatch_lines(["mod.py *6 *2 *2 *1 *62%* 4, 7"])
     result = pytester.runpytest_subprocess(*PLUGIN, "--confine", "--cov=mod", "--cov-context=test", "--cov-report=json")
     contexts = subprocess.run(
@@ -456,8 +475,15 @@ def test_coverage_of_what_ran_inside(pytester: pytest.Pytester, monkeypatch: pyt
         cwd=pytester.path, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     assert "test_one.py::test_it|run" in contexts
-    subprocess.run([sys.executable, "-m", "coverage", "run", "--source=.", "-m", "pytest", *PLUGIN, "--confine"], cwd=pytester.path, check=True, capture_output=True)
-    table = subprocess.run([sys.executable, "-m", "coverage", "report", "-m"], cwd=pytester.path, capture_output=True, text=True, check=True).stdout
+    subprocess.run(
+        [sys.executable, "-m", "coverage", "run", "--source=.", "-m", "pytest", *PLUGIN, "--confine"],
+        cwd=pytester.path,
+        check=True,
+        capture_output=True,
+    )
+    table = subprocess.run(
+        [sys.executable, "-m", "coverage", "report", "-m"], cwd=pytester.path, capture_output=True, text=True, check=True
+    ).stdout
     assert any(line.split()[:4] == ["mod.py", "6", "1", "83%"] for line in table.splitlines()), table
 
 
@@ -490,7 +516,20 @@ def test_nothing_is_left_of_a_pytest_that_is_ended(pytester: pytest.Pytester, nu
     word = f"left-{os.getpid()}-{number.value}"
     # It never lets another thread of Python's run.
     pytester.makepyfile("import re\ndef test_it():\n    print('now', flush=True)\n    re.match('(a+)+$', 'a' * 60 + 'b')\n")
-    command = [sys.executable, "-m", "pytest", *PLUGIN, "--confine=session", "-s", "-p", "no:faulthandler", "-o", f"confine_env=WORD={word}", "-o", "confine_time_limit=none"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *PLUGIN,
+        "--confine=session",
+        "-s",
+        "-p",
+        "no:faulthandler",
+        "-o",
+        f"confine_env=WORD={word}",
+        "-o",
+        "confine_time_limit=none",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=pytester.path) as process:
         assert process.stdout
         while b"now" not in process.stdout.readline():

@@ -8,9 +8,9 @@ import time
 from typing import Any
 
 import pytest
-from conftest import need
 
 from confine.pytest_plugin import _coverage, _policy, _reports, _sandbox
+from conftest import need
 from test_plugin import PLUGIN, Run, outcomes, run  # noqa: F401 # a fixture
 
 pytest_plugins = ["pytester"]

@@ -10,7 +10,19 @@ from ._sandbox import Broken
 __all__ = ["Gathered", "settings"]
 
 # What decides what is measured. Its configuration file may not be seen inside.
-_RUN = ("branch", "source", "source_pkgs", "omit", "include", "plugins", "concurrency", "dynamic_context", "relative_files", "cover_pylib", "core")
+_RUN = (
+    "branch",
+    "source",
+    "source_pkgs",
+    "omit",
+    "include",
+    "plugins",
+    "concurrency",
+    "dynamic_context",
+    "relative_files",
+    "cover_pylib",
+    "core",
+)
 # Of one file, and of all that sandboxes measure.
 _PLACES = 2_000_000
 _LAST_LINE = 2**24

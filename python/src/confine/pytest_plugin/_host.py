@@ -148,7 +148,8 @@ class Host:
     def _run(self, item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
         """Have item run in its sandbox; what its reports are."""
         place, policy = self._place(item), self._policy(item)
-        assert place is not None and policy is not None
+        if place is None or policy is None:
+            raise RuntimeError("a test of the outside")
         follows = nextitem if self._scope != "test" and nextitem is not None and self._place(nextitem) == place else None
         reports: list[pytest.TestReport] = []
         begun = time.monotonic()
@@ -228,9 +229,7 @@ class Host:
             pytest.exit(reason, returncode=code if isinstance(code, int) and 0 <= code < 256 else None)
         raise _Failure("FAILED", f"{message['interrupted']} {reason}".rstrip())
 
-    def _failed(
-        self, box: Sandbox | None, item: pytest.Item, reports: list[pytest.TestReport], failure: _Failure, begun: float
-    ) -> None:
+    def _failed(self, box: Sandbox | None, item: pytest.Item, reports: list[pytest.TestReport], failure: _Failure, begun: float) -> None:
         """Make the reports of a test that its sandbox did not live to report."""
         sections, status, reason = [], failure.status, failure.reason
         if box is not None:
@@ -245,7 +244,13 @@ class Host:
             reports.clear()  # nor is what came before
         # Of a test with subtests, these have reports of their own.
         whole = [report for report in reports if not hasattr(report, "context")]
-        when = "teardown" if any(report.when == "call" and report.outcome != "rerun" for report in whole) else "setup" if failure.outside else "call"
+        when = (
+            "teardown"
+            if any(report.when == "call" and not _reports.rerun(report) for report in whole)
+            else "setup"
+            if failure.outside
+            else "call"
+        )
         # What a report of ours replaces is not counted twice.
         reports[:] = [report for report in reports if report not in whole or _PHASE[report.when or ""] < _PHASE[when]]
         text = f"{status}: {reason}" + (f"\n\n{failure.text}" if failure.text else "")
@@ -267,7 +272,7 @@ class Host:
             return
         properties = [entry for report in reports for entry in report.user_properties if entry[0] in ("confine_status", "confine_reason")]
         properties = list(dict.fromkeys(properties)) + [("confine_denied", denial) for denial in denials[:_PROPERTIES]]
-        last = [report for report in reports if report.outcome != "rerun"]
+        last = [report for report in reports if not _reports.rerun(report)]
         shown = next((report for report in last if report.failed), next((report for report in last if report.when == "call"), last[0]))
         shown.sections += sections
         for report in last:

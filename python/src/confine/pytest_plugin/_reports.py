@@ -13,7 +13,7 @@ import pytest
 
 from ._sandbox import Broken
 
-__all__ = ["complete", "failed", "passed_teardown", "rebuilt", "twice"]
+__all__ = ["complete", "failed", "passed_teardown", "rebuilt", "rerun", "twice"]
 
 _PHASES = ("setup", "call", "teardown")
 # "rerun" is pytest-rerunfailures's.
@@ -74,9 +74,15 @@ def passed_teardown(item: pytest.Item) -> pytest.TestReport:
     return _built(item, _about(item) | {"when": "teardown", "outcome": "passed", "longrepr": None})
 
 
+def rerun(report: pytest.TestReport) -> bool:
+    """Whether pytest-rerunfailures has the test run again after this report."""
+    outcome: str = report.outcome
+    return outcome == "rerun"
+
+
 def complete(reports: Iterable[pytest.TestReport]) -> bool:
     """Whether reports tell of a whole test: set up, called if that went well, and torn down."""
-    final = {report.when: report.outcome for report in reports if report.outcome != "rerun" and not hasattr(report, "context")}
+    final = {report.when: report.outcome for report in reports if not rerun(report) and not hasattr(report, "context")}
     return "teardown" in final and "setup" in final and (final["setup"] != "passed" or "call" in final)
 
 
@@ -84,7 +90,7 @@ def twice(reports: Iterable[pytest.TestReport], report: pytest.TestReport) -> bo
     """Whether report would be counted beside one of reports: a test has one outcome, those of reruns and subtests aside."""
 
     def counts(each: pytest.TestReport) -> bool:
-        return each.outcome != "rerun" and not hasattr(each, "context") and (each.when == "call" or each.outcome != "passed")
+        return not rerun(each) and not hasattr(each, "context") and (each.when == "call" or each.outcome != "passed")
 
     return counts(report) and any(counts(each) and each.when == report.when for each in reports)
 
@@ -202,8 +208,7 @@ def _entry(value: Any) -> dict[str, Any]:
         "type": "ReprEntry",
         "data": {
             "lines": _texts(data.get("lines")),
-            "reprfuncargs": arguments
-            and {"args": [(_text(name), _text(text)) for name, text in _pairs(arguments.get("args"))]},
+            "reprfuncargs": arguments and {"args": [(_text(name), _text(text)) for name, text in _pairs(arguments.get("args"))]},
             "reprfileloc": _crash(data.get("reprfileloc")),
             "reprlocals": local and {"lines": _texts(local.get("lines"))},
             "style": data["style"],

@@ -65,7 +65,9 @@ class Sandbox:
             raise
         finally:
             os.close(tell)
-        assert self._process.stdin and self._process.stdout and self._process.stderr
+        assert self._process.stdin
+        assert self._process.stdout
+        assert self._process.stderr
         self._stdin, self._stdout, self._stderr = self._process.stdin, self._process.stdout, self._process.stderr
         self._on_output = on_output
         self._told = told

@@ -52,7 +52,7 @@ class Worker:
         config.stash[INSIDE] = True
         config.pluginmanager.unregister(name="terminal")
         # Which tests run, and what is made of the results, is decided outside.
-        for name, value in {
+        options: dict[str, Any] = {
             "keyword": "",
             "markexpr": "",
             "deselect": None,
@@ -70,7 +70,8 @@ class Worker:
             "dist": "no",
             "tx": [],
             "looponfail": False,
-        }.items():
+        }
+        for name, value in options.items():
             if hasattr(config.option, name):
                 setattr(config.option, name, value)
 
@@ -91,12 +92,12 @@ class Worker:
         self.answer(ready=True)
         for line in self._requests:
             request = json.loads(line)
-            item, nextitem = (_find(items, request[key]) for key in ("run", "next"))
-            if item is None:
+            wanted, nextitem = (_find(items, request[key]) for key in ("run", "next"))
+            if wanted is None:
                 self.answer(missing="\n".join(self._errors)[-_OUTPUT:])
                 continue
             with self._limited(request["time_limit"]):
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+                wanted.config.hook.pytest_runtest_protocol(item=wanted, nextitem=nextitem)
             self.answer(done=True, stop=str(session.shouldstop or session.shouldfail or ""))
         return True
 
@@ -223,4 +224,3 @@ def main() -> None:
 
 if __name__ == "confine_worker":
     main()
-
