@@ -210,7 +210,11 @@ def test_what_ends_a_sandbox_is_a_failed_test(pytester: pytest.Pytester, run: Ru
 
 
 def test_what_is_shared_and_what_is_not(pytester: pytest.Pytester, run: Run) -> None:
-    code = "import common, os\ndef test_a():\n    common.SEEN.append(1); open('left', 'a').write('x')\n    print(f'<{len(common.SEEN)} {os.path.getsize(\"left\")}>')\n    assert 0\ndef test_b(): test_a()\n"
+    code = (
+        "import common, os\ndef test_a():\n    common.SEEN.append(1); open('left', 'a').write('x')\n"
+        "    print(f'<{len(common.SEEN)} {os.path.getsize(\"left\")}>')\n"
+        "    assert 0\ndef test_b(): test_a()\n"
+    )
     pytester.makepyfile(common="SEEN = []", test_one=code, test_two=code)
     seen = {scope: [line.strip("<>") for line in run(f"--confine={scope}").outlines if line.startswith("<")] for scope in SCOPES}
     assert seen["test"] == ["1 1"] * 4
@@ -281,7 +285,8 @@ def test_a_marker_that_says_nothing_known_is_an_error(pytester: pytest.Pytester,
 
 def test_a_sandbox_that_cannot_be_is_an_error_of_each_test(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(
-        "import pytest\n@pytest.mark.parametrize('x', range(5))\ndef test_it(x): pass\n@pytest.mark.confine(memory_limit='1M')\ndef test_small(): pass"
+        "import pytest\n@pytest.mark.parametrize('x', range(5))\ndef test_it(x): pass\n"
+        "@pytest.mark.confine(memory_limit='1M')\ndef test_small(): pass"
     )
     begun = time.monotonic()
     result = run("--confine=module", "-o", "confine_options=--no-such-option")
@@ -327,7 +332,8 @@ def test_workers_of_xdist(pytester: pytest.Pytester, run: Run, scope: str) -> No
 def test_groups_of_xdist(pytester: pytest.Pytester, run: Run) -> None:
     need("python:xdist")
     pytester.makepyfile(
-        "import pytest\n@pytest.mark.xdist_group('g')\ndef test_a(): pass\n@pytest.mark.xdist_group('g')\ndef test_b(): pass\ndef test_c(): pass"
+        "import pytest\n@pytest.mark.xdist_group('g')\ndef test_a(): pass\n@pytest.mark.xdist_group('g')\n"
+        "def test_b(): pass\ndef test_c(): pass"
     )
     assert outcomes(run("--confine=module", "-n2", "--dist=loadgroup")) == {"passed": 3}
 
@@ -420,7 +426,8 @@ def test_ini_file_conftest_and_directories(pytester: pytest.Pytester, run: Run, 
 
 def test_what_is_only_there_outside(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(
-        "import os, pytest\nNAMES = ['x'] if os.environ.get('OUTSIDE') else ['y']\n@pytest.mark.parametrize('n', NAMES)\ndef test_it(n): pass\ndef test_other(): pass"
+        "import os, pytest\nNAMES = ['x'] if os.environ.get('OUTSIDE') else ['y']\n@pytest.mark.parametrize('n', NAMES)\n"
+        "def test_it(n): pass\ndef test_other(): pass"
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OUTSIDE", "1")

@@ -10,7 +10,7 @@ tests imported. What is here is only options, so that a pytest without --confine
     _worker.py    the other side: runs in the sandbox
     _coverage.py  what was measured there
 
-docs/PYTHON.md is the manual.
+docs/PYTHON.md is the manual. There are no asserts here that pytest would have to look into: PYTEST_DONT_REWRITE.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import IO, Any, cast
 
 __all__ = ["Broken", "Expired", "Gone", "Sandbox"]
 
@@ -65,10 +65,9 @@ class Sandbox:
             raise
         finally:
             os.close(tell)
-        assert self._process.stdin
-        assert self._process.stdout
-        assert self._process.stderr
-        self._stdin, self._stdout, self._stderr = self._process.stdin, self._process.stdout, self._process.stderr
+        self._stdin = cast(IO[bytes], self._process.stdin)
+        self._stdout = cast(IO[bytes], self._process.stdout)
+        self._stderr = cast(IO[bytes], self._process.stderr)
         self._on_output = on_output
         self._told = told
         self._selector = selectors.DefaultSelector()

@@ -213,13 +213,11 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # With -s somebody looks on.
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr] # of an interpreter that just started
-    requests = open(descriptor, "rb")
-    told = json.loads(requests.readline())
-    sys.argv = told["argv"]
     signal.signal(signal.SIGIO, signal.SIG_DFL)
-    worker = Worker(told, requests, answers, os.dup(2))
-    pytest.main(told["args"], plugins=[worker])
-    requests.close()
+    with open(descriptor, "rb") as requests:
+        told = json.loads(requests.readline())
+        sys.argv = told["argv"]
+        pytest.main(told["args"], plugins=[Worker(told, requests, answers, os.dup(2))])
 
 
 if __name__ == "confine_worker":
