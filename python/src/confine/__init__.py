@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         create_runner,
         load_config,
     )
+    from .pytests import SandboxPolicy, SandboxResultV2, run_pytests, run_pytests_v2
 
 # Each module with the names that it gives to users.
 _EXPORTS = {
@@ -111,6 +112,7 @@ _EXPORTS = {
         "create_runner",
         "load_config",
     ),
+    "pytests": ("SandboxPolicy", "SandboxResultV2", "run_pytests", "run_pytests_v2"),
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
 
@@ -149,6 +151,8 @@ __all__ = [
     "SandboxResult",
     "SandboxedRunner",
     "SecurityLevel",
+    "SandboxPolicy",
+    "SandboxResultV2",
     "ServerDied",
     "ServerError",
     "Snapshot",
@@ -160,6 +164,8 @@ __all__ = [
     "create_runner",
     "find_binary",
     "load_config",
+    "run_pytests",
+    "run_pytests_v2",
 ]
 
 

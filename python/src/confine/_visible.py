@@ -1,0 +1,51 @@
+"""What of the host a Python program has to see in a sandbox: its interpreter, its modules, and the files that it is about.
+
+Both pytests.py and the pytest plugin give the options that this makes to the program confine.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+
+__all__ = ["options"]
+
+
+def options(paths: Iterable[str], directory: str) -> list[str]:
+    """Options of confine that show the running interpreter, and directories of paths outside directory as overlays.
+
+    What is too broad to be shown because somebody's module or test happens to lie there (/, /tmp, a home directory) is not: of
+    such a place the file itself is.
+    """
+    broad = _broad()
+    interpreter = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, os.path.dirname(sys.executable)}
+    # Installed in place, packages lie anywhere; a zip file is one, too.
+    interpreter.update(os.path.abspath(entry) for entry in sys.path if entry and os.path.exists(entry))
+    shown = [place for place in _topmost(interpreter - broad) if not _within(place, directory)]
+    found = []
+    for place in _topmost(
+        path if os.path.isdir(path) or (parent := os.path.dirname(path)) in broad else parent
+        for path in map(os.path.abspath, paths)
+        if os.path.exists(path) and not (_within(path, directory) and directory not in broad)
+    ):
+        found.append("--overlay=" + place if os.path.isdir(place) else "--allow-read=" + place)
+    return ["--allow-read=" + place for place in shown] + found
+
+
+def _broad() -> set[str]:
+    home = os.path.abspath(os.path.expanduser("~"))
+    return {"/", "/tmp", "/var/tmp", "/home", "/usr", home, os.path.dirname(home)}  # noqa: S108
+
+
+def _within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def _topmost(places: Iterable[str]) -> list[str]:
+    """The places that lie in no other one, in a fixed order."""
+    top: list[str] = []
+    for place in sorted(set(places)):
+        if not (top and _within(place, top[-1])):
+            top.append(place)
+    return top
