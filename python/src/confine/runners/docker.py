@@ -1,0 +1,146 @@
+"""DockerRunner: interpreters in containers of docker or podman, by their command lines.
+
+The container is the wall here, and the engine's word all that is known of it. A container serves one execution.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from . import _pool
+from .base import OUTPUT_LIMIT, RESULT_LIMIT, RunnerUnavailable
+from .config import SandboxConfig, SecurityLevel
+from .subprocess import OVERHEAD_MB, PooledRunner
+
+ENGINES = ("docker", "podman")
+#: Which engine and which image: variables of the environment.
+ENGINE_VARIABLE, IMAGE_VARIABLE = "CONFINE_RUNNER_ENGINE", "CONFINE_RUNNER_IMAGE"
+#: Nobody of the host, and nobody of the image.
+USER = "64523:64523"
+TASKS = 64
+
+
+def default_image() -> str:
+    """The image of $CONFINE_RUNNER_IMAGE, or the official slim one of this Python's version."""
+    return os.environ.get(IMAGE_VARIABLE) or f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
+
+
+def find_engine() -> str | None:
+    """The first engine that answers: that of $CONFINE_RUNNER_ENGINE, or else docker, podman."""
+    wanted = os.environ.get(ENGINE_VARIABLE)
+    for engine in (wanted,) if wanted else ENGINES:
+        if shutil.which(engine) and _call([engine, "version"], 10) == 0:
+            return engine
+    return None
+
+
+def docker_available(image: str | None = None) -> bool:
+    """Whether an engine answers and has the image. Nothing is ever pulled."""
+    engine = find_engine()
+    return engine is not None and _call([engine, "image", "inspect", image or default_image()], 10) == 0
+
+
+def _call(argv: Sequence[str], seconds: float) -> int:
+    quiet = subprocess.DEVNULL
+    try:
+        return subprocess.run(argv, stdin=quiet, stdout=quiet, stderr=quiet, timeout=seconds, check=False).returncode
+    except (OSError, subprocess.SubprocessError):
+        return -1
+
+
+class DockerRunner(PooledRunner):
+    """Docker-based sandbox for Strict security level.
+
+    engine: "docker", "podman" or a path. image: one that has python3, and the modules. options: more of "run"'s.
+    """
+
+    def __init__(
+        self,
+        config: SandboxConfig,
+        *,
+        engine: str | None = None,
+        image: str | None = None,
+        options: Sequence[str] = (),
+        warm: int = 1,
+        output_limit: int = OUTPUT_LIMIT,
+        result_limit: int = RESULT_LIMIT,
+        unsafe_pickle: bool = False,
+    ) -> None:
+        found = engine or find_engine()
+        if found is None:
+            raise RunnerUnavailable("neither docker nor podman answers")
+        self.engine, self.image = found, image or default_image()
+        with resources.as_file(resources.files(__package__).joinpath("seccomp.json")) as path:
+            profile = str(Path(path))
+        self._limits = _limits(config)
+        argv = [found, "run", "--rm", "-i", "--pull", "never", *_container(config, profile), *options]
+        start = functools.partial(_start, found, argv, self.image, [m for m in config.allowed_modules if m != "*"])
+        super().__init__(
+            config,
+            start,
+            warm=warm,
+            output_limit=output_limit,
+            result_limit=result_limit,
+            unsafe_pickle=unsafe_pickle,
+        )
+
+    @property
+    def enforced(self) -> dict[str, dict[str, Any]]:
+        """What the engine was asked for. It is not looked at whether it does."""
+        details = "asked of the engine, and not looked at"
+        names = {**self._limits, "filesystem": "read-only", "network": "none", "privileges": "none", "syscalls": "seccomp.json"}
+        return {
+            name: {"requested": value, "enabled": True, "effective": True, "mechanism": Path(self.engine).name, "details": details}
+            for name, value in names.items()
+        }
+
+
+def _limits(config: SandboxConfig) -> dict[str, str]:
+    limits = {"memory": f"{config.max_memory_mb + OVERHEAD_MB}m", "tasks": str(TASKS), "file_descriptors": "1024"}
+    if config.security_level is not SecurityLevel.PERMISSIVE:
+        limits["cpu_rate"] = "0.5" if config.security_level is SecurityLevel.STRICT else "1"
+    return limits
+
+
+def _container(config: SandboxConfig, profile: str) -> list[str]:
+    limits = _limits(config)
+    options = [
+        *("--network", "none"),
+        "--read-only",
+        *("--tmpfs", "/tmp:rw,noexec,nosuid,nodev,size=64m"),  # noqa: S108
+        *("--cap-drop", "ALL"),
+        *("--security-opt", "no-new-privileges"),
+        *("--security-opt", f"seccomp={profile}"),
+        *("--user", USER),
+        *("--memory", limits["memory"], "--memory-swap", limits["memory"]),
+        *("--pids-limit", limits["tasks"]),
+        *("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=100:100", "--ulimit", "core=0:0"),
+        *("--workdir", "/tmp"),  # noqa: S108
+        *("--hostname", "sandbox"),
+    ]
+    if "cpu_rate" in limits:
+        options += ["--cpus", limits["cpu_rate"]]
+    for name, value in {**_pool.ENVIRONMENT, "HOME": "/tmp", "LC_ALL": "C.UTF-8"}.items():  # noqa: S108
+        options += ["--env", f"{name}={value}"]
+    return options
+
+
+def _start(engine: str, argv: Sequence[str], image: str, preload: Sequence[str]) -> _pool.Interpreter:
+    name = f"confine-{os.getpid()}-{secrets.token_hex(6)}"
+
+    def stop() -> None:
+        with contextlib.suppress(OSError):
+            _call([engine, "rm", "--force", name], 30)
+
+    command = [*argv, "--name", name, image, "python3", *_pool.ARGUMENTS]
+    return _pool.Interpreter(_pool.Command(command, dict(os.environ), stop=stop), preload, False)
