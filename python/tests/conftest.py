@@ -6,11 +6,15 @@ conditions that a test gives to need(). One that is missing then fails.
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
+import inspect
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,3 +65,98 @@ def _binary() -> None:
     # Interpreters that tests start import the same package.
     source = str(Path(confine.__file__).parents[1])
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+
+
+class Blocking:
+    """Something to be awaited, without: the same test is for both clients."""
+
+    def __init__(self, target: Any, loop: asyncio.AbstractEventLoop):
+        self.target = target
+        self.loop = loop
+
+    def wrap(self, value: Any) -> Any:
+        if inspect.isawaitable(value):
+
+            async def wait() -> Any:
+                return await value
+
+            return self.wrap(self.loop.run_until_complete(wait()))
+        if isinstance(value, list):
+            return [self.wrap(v) for v in value]
+        if inspect.ismethod(value):
+            return lambda *a, **k: self.wrap(value(*a, **k))
+        if isinstance(value, (confine.AsyncClient, confine.AsyncSandbox, confine.AsyncProcess, confine.AsyncFiles)):
+            return Blocking(value, self.loop)
+        if hasattr(value, "__anext__"):
+            return self.steps(value)
+        return value
+
+    def steps(self, value: Any) -> Iterator[Any]:
+        while True:
+            try:
+                yield self.wrap(self.loop.run_until_complete(value.__anext__()))
+            except StopAsyncIteration:
+                return
+
+    def __getattr__(self, name: str) -> Any:
+        return self.wrap(getattr(self.target, name))
+
+    def __repr__(self) -> str:
+        return repr(self.target)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.steps(self.target.__aiter__())
+
+    def __enter__(self) -> Any:
+        return self.wrap(self.target.__aenter__())
+
+    def __exit__(self, *error: object) -> None:
+        self.wrap(self.target.__aexit__(*error))
+
+
+class Api:
+    """One of the two clients, to be used alike."""
+
+    def __init__(self, kind: str):
+        self.kind = kind
+        self.loop = asyncio.new_event_loop() if kind == "async" else None
+
+    def client(self, *args: Any, **words: Any) -> Any:
+        if self.loop is None:
+            return confine.Client(*args, **words)
+        return Blocking(confine.AsyncClient(*args, **words), self.loop)
+
+    def sandbox(self, *args: Any, **words: Any) -> Any:
+        if self.loop is None:
+            return confine.Sandbox(*args, **words)
+        return Blocking(confine.AsyncSandbox(*args, **words), self.loop).__enter__()
+
+    def close(self) -> None:
+        if self.loop is not None:
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+            self.loop.close()
+
+
+@pytest.fixture(params=["sync", "async"])
+def api(request: pytest.FixtureRequest) -> Iterator[Api]:
+    """Both clients, one after the other."""
+    need("linux")
+    api = Api(request.param)
+    yield api
+    api.close()
+
+
+@pytest.fixture
+def client(api: Api) -> Iterator[Any]:
+    """A client of the private server."""
+    client = api.client()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def box(client: Any) -> Iterator[Any]:
+    """A sandbox."""
+    box = client.sandbox("standard")
+    yield box
+    box.close()

@@ -11,6 +11,8 @@ docs/PYTHON.md is the manual. Whatever is named here is imported when it is firs
 from __future__ import annotations
 
 import importlib
+import os
+from _thread import RLock
 from typing import TYPE_CHECKING, Any
 
 from ._version import VERSION as __version__
@@ -115,11 +117,27 @@ __all__ = [
 ]
 
 
+# Nobody forks while another thread imports: the child would wait forever for that thread, which it hasn't.
+_importing = RLock()
+
+
+def _forked() -> None:
+    global _importing
+    _importing = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=lambda: _importing.acquire(), after_in_parent=lambda: _importing.release(), after_in_child=_forked)
+
+
 def __getattr__(name: str) -> Any:
     module = _HOME.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module("." + module, __name__), name)
+    with _importing:
+        if module.startswith(("_sync.", "_async.")):
+            importlib.import_module("." + module.split(".")[0] + ".client", __name__)  # all that it imports later, too
+        value = getattr(importlib.import_module("." + module, __name__), name)
     globals()[name] = value
     return value
 

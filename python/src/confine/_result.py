@@ -29,7 +29,7 @@ class Result:
 
     @property
     def status(self) -> str:
-        """OK, FAILED, SIGNALED, TIMEOUT, …: the words of docs/REPORT.md."""
+        """OK, FAILED, KILLED_SIGNAL, TIMEOUT, …: the words of docs/REPORT.md."""
         return str(self.report.get("status", ""))
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterable, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from .. import _server, _wire
@@ -269,3 +269,13 @@ class AsyncCall:
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
+
+
+async def chunks(call: AsyncCall) -> AsyncIterator[bytes]:
+    """The body of an answer, piece by piece."""
+    async with call:
+        while True:
+            some = await call.chunk()
+            if not some:
+                return
+            yield some

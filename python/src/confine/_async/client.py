@@ -12,7 +12,7 @@ from .._result import Result
 from .._transport import Address, parse
 from .._wire import Duration, Policy, Snapshot
 from ..errors import ConfineError
-from ._http import AsyncCall, AsyncPool
+from ._http import AsyncCall, AsyncPool, chunks
 from .sandbox import AsyncSandbox, snapshot_id
 
 
@@ -173,7 +173,7 @@ class AsyncClient:
         except BaseException:
             call.close()
             raise
-        return _chunks(call)
+        return chunks(call)
 
     async def upload_snapshot(self, id: str, bundle: bytes | Iterable[bytes] | AsyncIterable[bytes]) -> dict[str, Any]:
         """Take a bundle, which has to be that of the ID."""
@@ -198,12 +198,3 @@ class AsyncClient:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-
-async def _chunks(call: AsyncCall) -> AsyncIterator[bytes]:
-    async with call:
-        while True:
-            some = await call.chunk()
-            if not some:
-                return
-            yield some

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 from .. import _wire
 from .._wire import Entry, FileEvent
 from ..errors import ConnectionLost, NotFound
-from ._http import AsyncCall
+from ._http import AsyncCall, chunks
 
 if TYPE_CHECKING:
     from .sandbox import AsyncSandbox
@@ -41,22 +41,14 @@ class AsyncFiles:
             raise ValueError(f'format is "bytes", "text" or "stream", not {format!r}')
         where = _wire.file_path(path)
         if format == "stream":
-            return self._stream(where, None)
-        call = await self._box._send("GET", "files/" + where)
+            return await self._stream(where, None)
+        call = await self._box._checked(await self._box._send("GET", "files/" + where))
         async with call:
-            await call.check()
             data = await call.read(limit, str(path))
         return data.decode() if format == "text" else data
 
     async def _stream(self, where: str, query: dict[str, str] | None) -> AsyncIterator[bytes]:
-        call = await self._box._send("GET", "files/" + where, query=query)
-        async with call:
-            await call.check()
-            while True:
-                some = await call.chunk()
-                if not some:
-                    return
-                yield some
+        return chunks(await self._box._checked(await self._box._send("GET", "files/" + where, query=query)))
 
     async def write(self, path: Path, data: str | bytes | Iterable[bytes] | AsyncIterable[bytes], *, mode: int | None = None) -> None:
         """Write a file anew, with the directories that it needs. Data is text, bytes, or gives bytes piece by piece."""
@@ -124,16 +116,11 @@ class AsyncFiles:
         """What happens in a directory from now on, until it is gone or the sandbox has ended; deep: below it, too."""
         query = {"watch": "", "deep": "" if deep else None}
         call = await self._box._send("GET", "files/" + _wire.file_path(path), query=query, stream=True)
-        try:
-            await call.check()
-        except BaseException:
-            call.close()
-            raise
-        return _events(call)
+        return _events(await self._box._checked(call))
 
     async def download(self, path: Path) -> AsyncIterator[bytes]:
         """A tar of a directory: pieces of it. Whoever unpacks it shouldn't trust it: tarfile's filter="data"."""
-        return self._stream(_wire.file_path(path), {"tar": ""})
+        return await self._stream(_wire.file_path(path), {"tar": ""})
 
     async def upload(self, path: Path, tar: bytes | Iterable[bytes] | AsyncIterable[bytes]) -> None:
         """Unpack a tar below a directory: directories, regular files, symbolic links and modes."""

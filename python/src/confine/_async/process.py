@@ -138,13 +138,7 @@ class AsyncProcess:
 
     async def _resume(self) -> AsyncCall:
         query = {"from": self._seq, "follow": 1}
-        call = await self.sandbox._send("GET", f"processes/{self.number}/output", query=query, stream=True)
-        try:
-            await call.check()
-        except BaseException:
-            call.close()
-            raise
-        return call
+        return await self.sandbox._checked(await self.sandbox._send("GET", f"processes/{self.number}/output", query=query, stream=True))
 
     def __aiter__(self) -> AsyncIterator[Frame]:
         return self

@@ -127,14 +127,22 @@ class AsyncSandbox:
         return await self._client._pool.send(method, target, doc=doc, body=body, headers=headers, at=self._address)
 
     async def _ask(self, method: str, path: str = "", **words: Any) -> dict[str, Any]:
-        call = await self._send(method, path, **words)
-        try:
+        call = await self._checked(await self._send(method, path, **words))
+        async with call:
             return await call.doc()
+
+    async def _checked(self, call: AsyncCall) -> AsyncCall:
+        """The call, unless its answer is a problem."""
+        try:
+            await call.check()
         except SandboxEnded as e:
+            call.close()
             await self._why(e)
             raise
-        finally:
+        except BaseException:
             call.close()
+            raise
+        return call
 
     async def _why(self, error: SandboxEnded) -> None:
         """Find out what ended it, if it has ended: the same code says that a process has."""
@@ -277,10 +285,9 @@ class AsyncSandbox:
         seq, resumed = start, 0
         while True:
             query = {"from": seq, "follow": 1 if follow else None}
-            call = await self._send("GET", "events", query=query, stream=True)
+            call = await self._checked(await self._send("GET", "events", query=query, stream=True))
             try:
                 async with call:
-                    await call.check()
                     while (line := await call.line()) is not None:
                         frame = _wire.frame(line)
                         if frame.type in ("usage", "keepalive") or frame.seq <= seq:
@@ -312,9 +319,8 @@ class AsyncSandbox:
         query: dict[str, Any] = {"path": list(paths)} if paths else {}
         if format == "json":
             return await self._ask("GET", "diff", query=query)
-        call = await self._send("GET", "diff", query={**query, format: ""})
+        call = await self._checked(await self._send("GET", "diff", query={**query, format: ""}))
         async with call:
-            await call.check()
             return (await call.read()).decode("utf-8", "surrogateescape")
 
     async def apply(self, *paths: str, dry_run: bool = False, force: bool = False, allow_protected: bool = False) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Iterable, Mapping
 from typing import Any
 
 from .. import _server, _wire
@@ -270,3 +270,13 @@ class Call:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def chunks(call: Call) -> Iterator[bytes]:
+    """The body of an answer, piece by piece."""
+    with call:
+        while True:
+            some = call.chunk()
+            if not some:
+                return
+            yield some

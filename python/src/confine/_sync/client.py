@@ -13,7 +13,7 @@ from .._result import Result
 from .._transport import Address, parse
 from .._wire import Duration, Policy, Snapshot
 from ..errors import ConfineError
-from ._http import Call, Pool
+from ._http import Call, Pool, chunks
 from .sandbox import Sandbox, snapshot_id
 
 
@@ -174,7 +174,7 @@ class Client:
         except BaseException:
             call.close()
             raise
-        return _chunks(call)
+        return chunks(call)
 
     def upload_snapshot(self, id: str, bundle: bytes | Iterable[bytes] | Iterable[bytes]) -> dict[str, Any]:
         """Take a bundle, which has to be that of the ID."""
@@ -199,12 +199,3 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _chunks(call: Call) -> Iterator[bytes]:
-    with call:
-        while True:
-            some = call.chunk()
-            if not some:
-                return
-            yield some

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 from .. import _wire
 from .._wire import Entry, FileEvent
 from ..errors import ConnectionLost, NotFound
-from ._http import Call
+from ._http import Call, chunks
 
 if TYPE_CHECKING:
     from .sandbox import Sandbox
@@ -43,21 +43,13 @@ class Files:
         where = _wire.file_path(path)
         if format == "stream":
             return self._stream(where, None)
-        call = self._box._send("GET", "files/" + where)
+        call = self._box._checked(self._box._send("GET", "files/" + where))
         with call:
-            call.check()
             data = call.read(limit, str(path))
         return data.decode() if format == "text" else data
 
     def _stream(self, where: str, query: dict[str, str] | None) -> Iterator[bytes]:
-        call = self._box._send("GET", "files/" + where, query=query)
-        with call:
-            call.check()
-            while True:
-                some = call.chunk()
-                if not some:
-                    return
-                yield some
+        return chunks(self._box._checked(self._box._send("GET", "files/" + where, query=query)))
 
     def write(self, path: Path, data: str | bytes | Iterable[bytes] | Iterable[bytes], *, mode: int | None = None) -> None:
         """Write a file anew, with the directories that it needs. Data is text, bytes, or gives bytes piece by piece."""
@@ -125,12 +117,7 @@ class Files:
         """What happens in a directory from now on, until it is gone or the sandbox has ended; deep: below it, too."""
         query = {"watch": "", "deep": "" if deep else None}
         call = self._box._send("GET", "files/" + _wire.file_path(path), query=query, stream=True)
-        try:
-            call.check()
-        except BaseException:
-            call.close()
-            raise
-        return _events(call)
+        return _events(self._box._checked(call))
 
     def download(self, path: Path) -> Iterator[bytes]:
         """A tar of a directory: pieces of it. Whoever unpacks it shouldn't trust it: tarfile's filter="data"."""

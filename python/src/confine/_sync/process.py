@@ -139,13 +139,7 @@ class Process:
 
     def _resume(self) -> Call:
         query = {"from": self._seq, "follow": 1}
-        call = self.sandbox._send("GET", f"processes/{self.number}/output", query=query, stream=True)
-        try:
-            call.check()
-        except BaseException:
-            call.close()
-            raise
-        return call
+        return self.sandbox._checked(self.sandbox._send("GET", f"processes/{self.number}/output", query=query, stream=True))
 
     def __iter__(self) -> Iterator[Frame]:
         return self

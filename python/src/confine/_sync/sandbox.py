@@ -128,14 +128,22 @@ class Sandbox:
         return self._client._pool.send(method, target, doc=doc, body=body, headers=headers, at=self._address)
 
     def _ask(self, method: str, path: str = "", **words: Any) -> dict[str, Any]:
-        call = self._send(method, path, **words)
-        try:
+        call = self._checked(self._send(method, path, **words))
+        with call:
             return call.doc()
+
+    def _checked(self, call: Call) -> Call:
+        """The call, unless its answer is a problem."""
+        try:
+            call.check()
         except SandboxEnded as e:
+            call.close()
             self._why(e)
             raise
-        finally:
+        except BaseException:
             call.close()
+            raise
+        return call
 
     def _why(self, error: SandboxEnded) -> None:
         """Find out what ended it, if it has ended: the same code says that a process has."""
@@ -278,10 +286,9 @@ class Sandbox:
         seq, resumed = start, 0
         while True:
             query = {"from": seq, "follow": 1 if follow else None}
-            call = self._send("GET", "events", query=query, stream=True)
+            call = self._checked(self._send("GET", "events", query=query, stream=True))
             try:
                 with call:
-                    call.check()
                     while (line := call.line()) is not None:
                         frame = _wire.frame(line)
                         if frame.type in ("usage", "keepalive") or frame.seq <= seq:
@@ -313,9 +320,8 @@ class Sandbox:
         query: dict[str, Any] = {"path": list(paths)} if paths else {}
         if format == "json":
             return self._ask("GET", "diff", query=query)
-        call = self._send("GET", "diff", query={**query, format: ""})
+        call = self._checked(self._send("GET", "diff", query={**query, format: ""}))
         with call:
-            call.check()
             return (call.read()).decode("utf-8", "surrogateescape")
 
     def apply(self, *paths: str, dry_run: bool = False, force: bool = False, allow_protected: bool = False) -> dict[str, Any]:
