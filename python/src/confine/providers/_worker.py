@@ -27,8 +27,8 @@ class FinalAnswer(BaseException):
 class Worker:
     """One interpreter, whose variables stay from one piece of code to the next."""
 
-    def __init__(self, codec: Any, source: int, answers: int) -> None:
-        self.codec, self.source, self.answers = codec, source, answers
+    def __init__(self, codec: Any, source: int, answers: int, most: int) -> None:
+        self.codec, self.source, self.answers, self.most = codec, source, answers, most
         self.lock = threading.Lock()
         self.main = types.ModuleType("__main__")
         sys.modules["__main__"] = self.main
@@ -40,6 +40,8 @@ class Worker:
 
     def send(self, message: dict[str, Any], opaque: bool = False) -> None:
         packet = self.codec.dumps(message, opaque=opaque)
+        if len(packet) > self.most:
+            raise ValueError(f"it takes {len(packet)} bytes, and {self.most} are carried")
         view = memoryview(len(packet).to_bytes(8, "big") + packet)
         while view:
             view = view[os.write(self.answers, view) :]
@@ -146,7 +148,7 @@ def main() -> None:
     sys.argv[:] = [""]
     sys.path.insert(0, os.getcwd())
     signal.signal(signal.SIGALRM, late)
-    worker = Worker(codec, source, answers)
+    worker = Worker(codec, source, answers, setup["most"])
     missing = []
     for name in setup["imports"]:
         try:

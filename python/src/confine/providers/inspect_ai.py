@@ -66,6 +66,10 @@ class ConfineConfig(BaseModel, frozen=True, extra="forbid"):
     lifetime: float | str = "24h"
     idle_timeout: float | str = "1h"
 
+    def __hash__(self) -> int:
+        # Inspect opens sandboxes once for those that are alike.
+        return hash(self.model_dump_json())
+
     def sandboxes(self) -> dict[str, str | dict[str, Any] | None]:
         """All policies, by the names of their sandboxes."""
         if "default" in self.more:

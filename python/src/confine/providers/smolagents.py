@@ -62,7 +62,7 @@ class ConfineExecutor(PythonExecutor):
         time_limit: float = 30.0,
         max_calls: int = 100,
         max_output: int = DEFAULT_MAX_LEN_OUTPUT,
-        max_value: int = 64 << 20,
+        max_value: int = 16 << 20,
         lifetime: Duration = "24h",
         **words: Any,
     ):
@@ -164,10 +164,9 @@ class ConfineExecutor(PythonExecutor):
                 deadline += time.monotonic() - began
             raise InterpreterError(f"the code has called more than {self._max_calls} tools")
         except BaseException as e:
-            logs, why = inside.logs(), inside.why()
+            why = inside.why(e)
             self.cleanup()
             if isinstance(e, (ConfineError, codec.CodecError, TimeoutError)):
-                self.state["_print_outputs"] = logs
                 raise InterpreterError(f"the sandbox is no more, and the variables of the code with it: {why or e}") from e
             raise
 
@@ -190,15 +189,16 @@ class _Interpreter:
             self.data, self.printed, self.mark, self.dropped = bytearray(), bytearray(), b"", 0
             self.max_output, self.max_value = max_output, max_value
             source = resources.files(codec.__package__).joinpath("codec.py").read_text(encoding="utf-8")
-            setup = json.dumps({"codec": source, "imports": imports}).encode()
+            setup = json.dumps({"codec": source, "imports": imports, "most": max_value - 8}).encode()
             self.write(setup)
             missing = self.receive(time.monotonic() + _START).get("missing")
             if missing:
                 raise ImportError("the sandbox has not what the code is to import: " + "; ".join(map(str, missing)))
         except (ConfineError, codec.CodecError, TimeoutError) as e:
-            why = self.why() if hasattr(self, "process") else ""
+            why = self.why(e) if hasattr(self, "process") else ""
+            said = self.logs()[-1000:] if why else ""
             self.close()
-            raise RuntimeError(f"no interpreter started in the sandbox: {why or e}") from e
+            raise RuntimeError(f"no interpreter started in the sandbox: {why or e}\n{said}".rstrip()) from e
         except BaseException:
             self.close()
             raise
@@ -227,6 +227,8 @@ class _Interpreter:
             raise TimeoutError("the interpreter has ended")
         if frame.type == "stdout":
             self.data += frame.data
+            if len(self.data) > self.max_value + (1 << 20):
+                raise codec.CodecError("there is more than was asked for")
         elif frame.type == "stderr":
             self.printed += frame.data
             # The end of it is kept, too: what went wrong is there.
@@ -249,12 +251,14 @@ class _Interpreter:
             printed = printed[: printed.index(self.mark)]
         return _short(printed.decode("utf-8", "replace"), self.max_output)
 
-    def why(self) -> str:
-        """What ended it, if it has ended."""
-        result = self.process.result
-        if result is None:
-            return ""
-        return result.reason if result.status not in ("OK", "FAILED") else result.stderr_text[-1000:]
+    def why(self, error: BaseException) -> str:
+        """What ended it, if it has ended; what it printed last comes with that."""
+        if not isinstance(error, TimeoutError):
+            with contextlib.suppress(TimeoutError, ConfineError, codec.CodecError):
+                deadline = time.monotonic() + _GRACE / 4
+                while True:
+                    self.frame(deadline)
+        return self.process.result.reason if self.process.result else ""
 
 
 def _end(box: Sandbox) -> None:
@@ -269,7 +273,8 @@ def _policy(policy: Policy, python: str | None) -> dict[str, Any]:
         shown = {os.path.realpath(p) for p in (sys.prefix, sys.base_prefix)} | {os.path.abspath(sys.prefix)}
         places = sorted(p for p in shown if p not in ("/", "/usr"))
         options["allow_read"] = [*options.get("allow_read", ()), *places]
-    return options
+    # What the code prints is bounded here, and its values come the same way.
+    return {"output_limit": "none", **options}
 
 
 def _plain(value: Any) -> Any:
