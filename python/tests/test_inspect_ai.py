@@ -349,6 +349,8 @@ def test_a_sample_that_takes_too_long_leaves_nothing(tmp_path: Path) -> None:
 
 
 EVALUATION = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what starts in the background
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.solver import solver
@@ -381,7 +383,9 @@ def test_an_evaluation_that_is_killed_leaves_nothing(tmp_path: Path, number: sig
         assert evaluation.stdout.readline() == b"begun\n", evaluation.communicate()[1].decode()
         while not any(b"sleep\x00987137" in read(path) for path in Path("/proc").glob("[0-9]*/cmdline")):
             time.sleep(0.05)
-    finally:
         evaluation.send_signal(number)
         evaluation.communicate(timeout=30)
+    finally:
+        evaluation.kill()
+        evaluation.communicate()
     assert gone("sleep 987137")
