@@ -29,7 +29,7 @@ TEST     := $(GO) test -count=1 -vet=off -timeout 30m
 MEASURE  := ./supervisor ./supervisor/cgroup ./supervisor/internal/disk ./supervisor/internal/tree ./integration/...
 
 .DEFAULT_GOAL := build
-.PHONY: build try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak machines install clean
+.PHONY: build try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak machines python python-check python-test wheel install clean
 
 build:
 	$(BUILD) -ldflags '$(LDFLAGS) $(if $(filter linux,$(shell $(GO) env GOOS)),$(ENTRY))' -o bin/confine .
@@ -70,7 +70,7 @@ tidy:
 # In a copy, so that a tree with changes of its own can be asked too.
 generated:
 	@set -e; copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
-	tar -cf - --exclude=./.git --exclude=./.try --exclude=./bin --exclude=./dist --exclude=./cover . | tar -xf - -C "$$copy"; \
+	tar -cf - --exclude=./.git --exclude=./python/.venv --exclude=./.try --exclude=./bin --exclude=./dist --exclude=./cover . | tar -xf - -C "$$copy"; \
 	(cd "$$copy" && $(GO) generate ./...); \
 	diff -rq --exclude=.git --exclude=.try --exclude=bin --exclude=dist --exclude=cover . "$$copy" || \
 		{ echo "generated files are out of date, run: $(GO) generate ./..."; exit 1; }
@@ -111,6 +111,30 @@ soak:
 machines:
 	$(GO) run ./integration/machines $(MACHINES)
 
+# The Python package: what its tools say, and its tests. VENV is where they are, and is made when it isn't there.
+PYTHON ?= python3
+VENV   ?= $(CURDIR)/python/.venv
+
+python: python-check python-test
+
+$(VENV)/ready: python/requirements-dev.txt
+	$(PYTHON) -m venv '$(VENV)'
+	'$(VENV)/bin/pip' install --quiet --disable-pip-version-check -r python/requirements-dev.txt
+	touch '$@'
+
+python-check: $(VENV)/ready
+	cd python && '$(VENV)/bin/ruff' check --quiet . && '$(VENV)/bin/ruff' format --quiet --check . && \
+	'$(VENV)/bin/mypy' && '$(VENV)/bin/python' scripts/unasync.py --check
+
+# CONFINE_MUST_RUN is as for `make test`; tests/conftest.py has its words.
+python-test: $(VENV)/ready build
+	cd python && rm -f .coverage .coverage.* && '$(VENV)/bin/coverage' run -m pytest --quiet && \
+	'$(VENV)/bin/coverage' combine --quiet && '$(VENV)/bin/coverage' report --skip-covered
+
+# A wheel for each platform, with the programs in it; needs no network once Go has the modules.
+wheel:
+	$(PYTHON) python/buildsystem/confine_build.py dist/wheels
+
 install: build
 	install -D -m 0755 bin/confine '$(DESTDIR)$(PREFIX)/bin/confine'
 	install -D -m 0755 bin/confine-server '$(DESTDIR)$(PREFIX)/bin/confine-server'
@@ -120,4 +144,4 @@ install: build
 	install -D -m 0644 internal/cli/shells/completion.fish '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/confine.fish'
 
 clean:
-	rm -rf .try bin dist cover
+	rm -rf .try bin dist cover python/.venv python/.coverage python/.coverage.*

@@ -89,7 +89,7 @@ def gone_now(pid: int) -> bool:
 
 
 def test_a_program_that_goes_on_holds_no_server() -> None:
-    need("linux", "program:sleep")
+    need("linux")
     out = python(
         SAY
         + """
