@@ -18,8 +18,9 @@ shown as a patch, and applied to the real files when the tests pass. The model o
 
 from __future__ import annotations
 
+import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import confine
@@ -32,22 +33,17 @@ PROPOSALS = [
 ]
 
 
-def model() -> Iterator[str]:
+def model() -> Generator[str, str, None]:
     """Stands for a language model: yields commands, and is sent what came of them."""
-    for proposal in PROPOSALS:
-        outcome = yield proposal
-        assert outcome is not None
+    yield from PROPOSALS
 
 
-def step(client: confine.Client, box: confine.Sandbox, command: str) -> str:
+def step(box: confine.Sandbox, command: str, snapshots: list[confine.Snapshot]) -> str:
     """Runs a command; what it did is undone if it fails. The answer is for the model."""
-    before = box.snapshot()
-    try:
-        result = box.exec(["bash", "-o", "pipefail", "-c", command], time_limit=30, env={"PYTHONDONTWRITEBYTECODE": "1"})
-        if not result.ok:
-            box.restore(before)
-    finally:
-        client.remove_snapshot(before)  # they are kept until somebody does
+    snapshots.append(box.snapshot())
+    result = box.exec(["bash", "-o", "pipefail", "-c", command], time_limit=30, env={"PYTHONDONTWRITEBYTECODE": "1"})
+    if not result.ok:
+        box.restore(snapshots[-1])
     print(f"  {'OK' if result.ok else 'FAILED, undone'}")
     denied = "".join(f"\ndenied: {d['kind']} {d['what']}" for d in result.denials)
     return f"{result.status}: {result.reason}\n{result.stdout_text[-2000:]}{result.stderr_text[-2000:]}{denied}"
@@ -60,16 +56,18 @@ def main() -> None:
         calc.write_text("def add(a, b):\n    return a - b\n")
         policy = {"workdir": "overlay", "memory_limit": "512M"}
         with confine.Client() as client, client.sandbox(policy, dir=directory) as box:
-            proposals = model()
-            command, number = next(proposals, None), 1
-            while command is not None:
-                print(f"step {number}: {command}")
-                outcome = step(client, box, command)
-                number += 1
-                try:
-                    command = proposals.send(outcome)
-                except StopIteration:
-                    break
+            snapshots: list[confine.Snapshot] = []
+            try:
+                proposals = model()
+                command = next(proposals)
+                for number in itertools.count(1):
+                    print(f"step {number}: {command}")
+                    command = proposals.send(step(box, command, snapshots))
+            except StopIteration:  # the model has nothing more to say
+                pass
+            finally:
+                for snapshot in reversed(snapshots):  # they are kept until somebody removes them
+                    client.remove_snapshot(snapshot)
             assert "a - b" in calc.read_text()  # nothing has touched the real file
             for line in box.diff(format="names").splitlines():
                 print(line.replace(directory + "/", ""))

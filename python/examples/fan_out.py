@@ -1,7 +1,7 @@
 """Many sandboxes at once: each part of a task in one of its own, so many at a time, and all of them gone when it ends.
 
-    $ python fan_out.py
-    primes below 80000: 7837, in 8 sandboxes
+$ python fan_out.py
+primes below 80000: 7837, in 8 sandboxes
 """
 
 from __future__ import annotations

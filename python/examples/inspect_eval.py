@@ -1,8 +1,8 @@
 """An evaluation of Inspect whose samples have sandboxes of confine's. The model of this example says what it is told to.
 
-    $ python inspect_eval.py
-    tool: hello from a sandbox
-    accuracy: 1.0
+$ python inspect_eval.py
+tool: hello from a sandbox
+accuracy: 1.0
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import tempfile
 from typing import Any
 
-from confine.providers.inspect_ai import ConfineConfig
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, get_model
@@ -18,6 +17,8 @@ from inspect_ai.scorer import includes
 from inspect_ai.solver import generate, use_tools
 from inspect_ai.tool import bash
 from inspect_ai.util import SandboxEnvironmentSpec
+
+from confine.providers.inspect_ai import ConfineConfig
 
 
 def model() -> Any:
@@ -42,9 +43,9 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as logs:
         log = eval(task, model=model(), display="none", log_dir=logs)[0]
-    assert log.samples and log.results, log.error
-    print("tool:", next(m.text for m in log.samples[0].messages if m.role == "tool").strip())
-    print("accuracy:", log.results.scores[0].metrics["accuracy"].value)
+        assert log.samples and log.results, log.error
+        print("tool:", next(m.text for m in log.samples[0].messages if m.role == "tool").strip())
+        print("accuracy:", log.results.scores[0].metrics["accuracy"].value)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """A judge: runs submissions on tests, each run in a sandbox of its own, and says what came of them.
 
-    $ python judge.py
-    right       accepted
-    wrong       wrong answer on test 2
-    endless     time limit on test 1
-    greedy      memory limit on test 1
-    crashing    runtime error on test 2 (exit code 1)
-    curious     runtime error on test 1 (exit code 1)
+$ python judge.py
+right       accepted
+wrong       wrong answer on test 2
+endless     time limit on test 1
+greedy      memory limit on test 1
+crashing    runtime error on test 2 (exit code 1)
+curious     runtime error on test 1 (exit code 1)
 """
 
 from __future__ import annotations

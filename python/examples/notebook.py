@@ -29,7 +29,7 @@ for line in sys.stdin:
         exec(compile(cell["code"], "<cell>", "exec"), space)
     except BaseException as e:
         print("".join(traceback.format_exception_only(type(e), e)), end="")
-    print(cell["mark"], flush=True)
+    print(end=cell["mark"], flush=True)
 """
 
 
@@ -42,7 +42,7 @@ class Notebook:
 
     def run(self, code: str) -> str:
         """Runs a cell: what it printed."""
-        mark = secrets.token_hex(16)
+        mark = secrets.token_hex(16) + "\n"
         self.kernel.write(json.dumps({"code": code, "mark": mark}) + "\n")
         printed = ""
         for frame in self.kernel:

@@ -1,8 +1,8 @@
 """A CodeAgent of smolagents whose code runs in a sandbox, and whose tools stay outside. The model says what it is told to.
 
-    $ python smolagents_agent.py
-    stock() is called outside
-    {'apples': 12, 'pears': 30}
+$ python smolagents_agent.py
+stock() is called outside
+{'apples': 12, 'pears': 30}
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from confine.providers.smolagents import ConfineExecutor
 from smolagents import CodeAgent, Model, tool
 from smolagents.models import ChatMessage, MessageRole
+
+from confine.providers.smolagents import ConfineExecutor
 
 HERE = os.getpid()
 

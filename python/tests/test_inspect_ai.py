@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conftest import need
 
 need("linux", "python:inspect_ai")
 
 import anyio
-import confine
-from confine.errors import BinaryNotFound, PolicyError
-from confine.providers.inspect_ai import ConfineConfig, ConfineSandboxEnvironment
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog
@@ -38,6 +36,10 @@ from inspect_ai.util import (
     sandbox,
 )
 from inspect_ai.util._sandbox.self_check import *  # noqa: F403
+
+import confine
+from confine.errors import BinaryNotFound, PolicyError
+from confine.providers.inspect_ai import ConfineConfig, ConfineSandboxEnvironment
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("default")]  # what Inspect warns of is its own affair
 
@@ -194,12 +196,16 @@ def test_trio_is_refused_before_anything_starts() -> None:
         step.send(None)
 
 
-async def test_clean_up_ends_what_is_left_on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_clean_up_ends_what_is_left_on_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delenv("CONFINE_URL", raising=False)
     await ConfineSandboxEnvironment.cli_cleanup(None)
     assert "Nothing to clean up" in capsys.readouterr().out
     url = f"unix:{tmp_path}/s"
-    server = subprocess.Popen([confine.find_binary(), "serve", "--until-eof", "--listen", url], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        [confine.find_binary(), "serve", "--until-eof", "--listen", url], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     try:
         monkeypatch.setenv("CONFINE_URL", url)
         for _ in range(500):
@@ -377,7 +383,9 @@ def test_an_evaluation_that_is_killed_leaves_nothing(tmp_path: Path, number: sig
     (info / "entry_points.txt").write_text("[inspect_ai]\nconfine = confine.providers.inspect_ai\n")
     environ = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}"}
     script = f"LOGS = {str(tmp_path)!r}{EVALUATION}"
-    evaluation = subprocess.Popen([sys.executable, "-c", script], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    evaluation = subprocess.Popen(
+        [sys.executable, "-c", script], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
     try:
         assert evaluation.stdout
         assert evaluation.stdout.readline() == b"begun\n", evaluation.communicate()[1].decode()

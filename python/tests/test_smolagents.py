@@ -11,19 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conftest import need
 
 need("linux", "python:smolagents")
 
-import confine
 import numpy as np
 import PIL.Image
-from confine.errors import PolicyError
-from confine.providers.smolagents import ConfineExecutor
 from smolagents import CodeAgent, Model, Tool, tool
 from smolagents.agent_types import AgentImage, AgentText
 from smolagents.local_python_executor import InterpreterError
 from smolagents.models import ChatMessage, MessageRole
+
+import confine
+from confine.errors import PolicyError
+from confine.providers.smolagents import ConfineExecutor
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -104,7 +106,9 @@ def test_an_agent_works_with_state_tools_and_variables(executor: ConfineExecutor
 
 def test_an_agent_may_have_agents(executor: ConfineExecutor) -> None:
     with ConfineExecutor() as other:
-        helper = CodeAgent(tools=[], model=Script("final_answer(6 * 7)"), executor=other, name="helper", description="helps", verbosity_level=0)
+        helper = CodeAgent(
+            tools=[], model=Script("final_answer(6 * 7)"), executor=other, name="helper", description="helps", verbosity_level=0
+        )
         model = Script("final_answer(helper('please help'))")
         agent = CodeAgent(tools=[], managed_agents=[helper], model=model, executor=executor, verbosity_level=0)
         assert "42" in agent.run("?")
@@ -112,7 +116,12 @@ def test_an_agent_may_have_agents(executor: ConfineExecutor) -> None:
 
 def test_a_picture_is_an_answer(executor: ConfineExecutor) -> None:
     with ConfineExecutor(imports=["PIL.Image"]) as executor:
-        agent = CodeAgent(tools=[], model=Script("import PIL.Image\nfinal_answer(PIL.Image.new('RGB', (3, 2), 'red'))"), executor=executor, verbosity_level=0)
+        agent = CodeAgent(
+            tools=[],
+            model=Script("import PIL.Image\nfinal_answer(PIL.Image.new('RGB', (3, 2), 'red'))"),
+            executor=executor,
+            verbosity_level=0,
+        )
         answer = agent.run("draw", additional_args={"sketch": PIL.Image.new("L", (2, 2))})
         assert isinstance(answer, AgentImage)
         assert answer.to_raw().getpixel((0, 0)) == (255, 0, 0)
@@ -124,7 +133,13 @@ def test_a_picture_is_an_answer(executor: ConfineExecutor) -> None:
 def test_values_go_in_and_come_out(executor: ConfineExecutor) -> None:
     with ConfineExecutor(imports=["numpy"]) as executor:
         executor.send_variables({"a": np.arange(3), "b": b"\0\xff", "t": AgentText("words"), "s": {1, 2}})
-        assert executor("import numpy\n(a + 1).tolist(), b, t, type(t).__name__, s").output == ([1, 2, 3], b"\0\xff", "words", "str", {1, 2})
+        assert executor("import numpy\n(a + 1).tolist(), b, t, type(t).__name__, s").output == (
+            [1, 2, 3],
+            b"\0\xff",
+            "words",
+            "str",
+            {1, 2},
+        )
         assert (executor("a * 2").output == np.arange(3) * 2).all()
         assert executor("x = 1").output is None
         assert executor("object").output == "<class 'object'>"
@@ -133,7 +148,9 @@ def test_values_go_in_and_come_out(executor: ConfineExecutor) -> None:
 
 
 def test_output_is_that_of_every_process_and_is_bounded(executor: ConfineExecutor) -> None:
-    said = executor("import os, sys, subprocess\nprint('one')\nsys.stderr.write('two\\n')\n_ = subprocess.run(['echo', 'three'])\nos.system('echo four')")
+    said = executor(
+        "import os, sys, subprocess\nprint('one')\nsys.stderr.write('two\\n')\n_ = subprocess.run(['echo', 'three'])\nos.system('echo four')"
+    )
     assert (said.logs, said.output) == ("one\ntwo\nthree\nfour\n", 0)
     long = executor("print('begin'); print('x' * 10_000_000); print('end')").logs
     assert len(long) < 51_000
@@ -173,7 +190,9 @@ def test_tools_are_called_here_with_data_only(executor: ConfineExecutor) -> None
         with pytest.raises(InterpreterError, match=why):
             executor(code)
     assert seen == [(("bad",), {})]
-    assert executor("from threading import Thread\nt = Thread(target=lambda: price_list.append(1))\nprice_list = []\nt.start(); t.join()\nprice_list").output == [1]
+    assert executor(
+        "from threading import Thread\nt = Thread(target=lambda: price_list.append(1))\nprice_list = []\nt.start(); t.join()\nprice_list"
+    ).output == [1]
     with pytest.raises(ValueError, match="whose name is 'no name'"):
         executor.send_tools({"no name": note})
 
@@ -200,14 +219,22 @@ def test_code_that_takes_too_long_is_stopped_and_what_it_made_stays(executor: Co
     assert executor("slow()").output == "slept"
 
 
+# The code writes what it likes to whatever it finds open.
+FORGED = """
+import os
+for fd in range(3, 9):
+    try: os.write(fd, {})
+    except OSError: pass
+while True: pass
+"""
 HOSTILE = {
     "the time limit": "import signal; signal.setitimer(signal.ITIMER_REAL, 0)\nwhile True: pass",
     "exited": "import os; os._exit(0)",
     "memory limit of 134217728 bytes": "x = bytearray(10**9)",
     "killed by SIGKILL": "import os; os.kill(os.getpid(), 9)",
-    "the value takes .* bytes": "import os\nfor fd in range(3, 9):\n    try: os.write(fd, b'\\xff' * 64)\n    except OSError: pass\nwhile True: pass",
+    "the value takes .* bytes": FORGED.format("b'\\xff' * 64"),
     "more than 100 tools": "while True: echo(1)",
-    "not a message": "import os\nfor fd in range(3, 9):\n    try: os.write(fd, (12).to_bytes(8, 'big') + (8).to_bytes(4, 'big') + b'[       ')\n    except OSError: pass\nwhile True: pass",
+    "not a message": FORGED.format("(12).to_bytes(8, 'big') + (8).to_bytes(4, 'big') + b'[       '"),
 }
 
 
@@ -232,12 +259,9 @@ def test_nothing_that_comes_out_is_unpickled(executor: ConfineExecutor, tmp_path
     assert "Evil object" in executor(evil).output
     forged = (
         "import json, os, pickle, struct\n"
-        f"data = pickle.dumps(eval('open'))\n"
+        "data = pickle.dumps(eval('open'))\n"
         'text = json.dumps({"v": {"value": {"$": "pickle", "b": 0}}, "b": [len(data)]}).encode()\n'
-        "packet = struct.pack('>I', len(text)) + text + data\n"
-        "os.write([fd for fd in range(3, 9) if os.path.exists(f'/proc/self/fd/{fd}') and os.readlink(f'/proc/self/fd/{fd}').startswith('pipe')][-1],"
-        " len(packet).to_bytes(8, 'big') + packet)\n"
-        "while True: pass"
+        "packet = struct.pack('>I', len(text)) + text + data\n" + FORGED.format("len(packet).to_bytes(8, 'big') + packet")
     )
     executor._time_limit = 1
     with pytest.raises(InterpreterError, match="a pickle, which nobody asked for"):

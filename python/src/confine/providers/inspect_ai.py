@@ -35,7 +35,7 @@ try:
         sandboxenv,
     )
     from inspect_ai.util._subprocess import max_subprocesses_context_var
-    from pydantic import BaseModel, Field
+    from pydantic import BaseModel, ConfigDict, Field
 except ImportError as e:
     raise ImportError(f"confine.providers.inspect_ai needs the package inspect_ai, 0.3.285 or later: {e}", name=e.name) from e
 
@@ -51,8 +51,10 @@ _INPUT = 4 << 20
 _OUTPUT = 1 << 30
 
 
-class ConfineConfig(BaseModel, frozen=True, extra="forbid"):
+class ConfineConfig(BaseModel):
     """What the sandboxes of a sample are."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     #: The policy of the sandbox "default": a profile's name, or options by their names (docs/OPTIONS.md, with _ for -).
     policy: str | dict[str, Any] | None = None

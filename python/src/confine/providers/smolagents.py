@@ -48,9 +48,10 @@ _PIXELS = 50_000_000
 class ConfineExecutor(PythonExecutor):
     """A Python executor of smolagents: one sandbox, which is opened at once, and one interpreter in it.
 
-    policy is a profile's name or options by their names; further keywords are those of confine.Sandbox. python is the interpreter, this one
-    unless said, whose packages the policy then shows. imports are modules that the code is to find: one that is missing is an error here, not
-    in the middle of a run. time_limit holds for each piece of code, without the time of the tools that it calls, of which it may call max_calls.
+    policy is a profile's name or options by their names; further keywords are those of confine.Sandbox. python is the interpreter: this
+    one unless said, whose packages the policy then shows. imports are modules that the code is to find: one that is missing is an error here,
+    not in the middle of a run. time_limit holds for each piece of code, without the time of the tools that it calls, max_calls at most.
+    max_output is of what is printed, in characters, and max_value of each value, in bytes.
     """
 
     def __init__(
