@@ -35,7 +35,9 @@ PROPOSALS = [
 
 def model() -> Generator[str, str, None]:
     """Stands for a language model: yields commands, and is sent what came of them."""
-    yield from PROPOSALS
+    for proposal in PROPOSALS:
+        told = yield proposal
+        assert told  # a real one would read it
 
 
 def step(box: confine.Sandbox, command: str, snapshots: list[confine.Snapshot]) -> str:

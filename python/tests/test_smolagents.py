@@ -27,8 +27,6 @@ import confine
 from confine.errors import PolicyError
 from confine.providers.smolagents import ConfineExecutor
 
-pytestmark = pytest.mark.filterwarnings("default")
-
 
 @pytest.fixture
 def executor() -> Iterator[ConfineExecutor]:
@@ -114,7 +112,7 @@ def test_an_agent_may_have_agents(executor: ConfineExecutor) -> None:
         assert "42" in agent.run("?")
 
 
-def test_a_picture_is_an_answer(executor: ConfineExecutor) -> None:
+def test_a_picture_is_an_answer() -> None:
     with ConfineExecutor(imports=["PIL.Image"]) as executor:
         agent = CodeAgent(
             tools=[],
@@ -125,12 +123,14 @@ def test_a_picture_is_an_answer(executor: ConfineExecutor) -> None:
         answer = agent.run("draw", additional_args={"sketch": PIL.Image.new("L", (2, 2))})
         assert isinstance(answer, AgentImage)
         assert answer.to_raw().getpixel((0, 0)) == (255, 0, 0)
+        with pytest.raises(InterpreterError, match="a picture of 10000x10000 is too large"):
+            executor("import PIL.Image; PIL.Image.new('1', (10000, 10000))")
 
 
 # Values, output, errors.
 
 
-def test_values_go_in_and_come_out(executor: ConfineExecutor) -> None:
+def test_values_go_in_and_come_out() -> None:
     with ConfineExecutor(imports=["numpy"]) as executor:
         executor.send_variables({"a": np.arange(3), "b": b"\0\xff", "t": AgentText("words"), "s": {1, 2}})
         assert executor("import numpy\n(a + 1).tolist(), b, t, type(t).__name__, s").output == (

@@ -48,10 +48,10 @@ _PIXELS = 50_000_000
 class ConfineExecutor(PythonExecutor):
     """A Python executor of smolagents: one sandbox, which is opened at once, and one interpreter in it.
 
-    policy is a profile's name or options by their names; further keywords are those of confine.Sandbox. python is the interpreter: this
-    one unless said, whose packages the policy then shows. imports are modules that the code is to find: one that is missing is an error here,
-    not in the middle of a run. time_limit holds for each piece of code, without the time of the tools that it calls, max_calls at most.
-    max_output is of what is printed, in characters, and max_value of each value, in bytes.
+    policy is a profile's name or options by their names; further keywords are those of confine.Sandbox. python is the interpreter:
+    this one unless said, whose packages the policy then shows. imports are modules that the code is to find: one that is missing is
+    an error here, not in the middle of a run. time_limit holds for each piece of code, without the time of the tools that it calls,
+    max_calls at most. max_output is of what is printed, in characters, and max_value of each value, in bytes.
     """
 
     def __init__(
@@ -183,10 +183,12 @@ class _Interpreter:
 
     def __init__(self, python: str, imports: list[str], words: dict[str, Any], max_output: int, max_value: int):
         self.box = Sandbox(**words)
-        self.close = weakref.finalize(self, _end, self.box)
+        parts: list[Process | Sandbox] = [self.box]
+        self.close = weakref.finalize(self, _end, parts)
         try:
             worker = resources.files(__package__).joinpath("_worker.py").read_text(encoding="utf-8")
             self.process: Process = self.box.start([python, "-I", "-B", "-X", "utf8", "-c", worker], stdin=True)
+            parts.insert(0, self.process)
             self.data, self.printed, self.mark, self.dropped = bytearray(), bytearray(), b"", 0
             self.max_output, self.max_value = max_output, max_value
             source = resources.files(codec.__package__).joinpath("codec.py").read_text(encoding="utf-8")
@@ -262,9 +264,10 @@ class _Interpreter:
         return self.process.result.reason if self.process.result else ""
 
 
-def _end(box: Sandbox) -> None:
-    with contextlib.suppress(ConfineError):
-        box.close()
+def _end(parts: list[Process | Sandbox]) -> None:
+    for part in parts:
+        with contextlib.suppress(ConfineError):
+            part.close()
 
 
 def _policy(policy: Policy, python: str | None) -> dict[str, Any]:
