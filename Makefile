@@ -29,7 +29,7 @@ TEST     := $(GO) test -count=1 -vet=off -timeout 30m
 MEASURE  := ./supervisor ./supervisor/cgroup ./supervisor/internal/disk ./supervisor/internal/tree ./integration/...
 
 .DEFAULT_GOAL := build
-.PHONY: build try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak machines python python-check python-test wheel install clean
+.PHONY: build try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak machines python python-check python-test python-providers wheel install clean
 
 build:
 	$(BUILD) -ldflags '$(LDFLAGS) $(if $(filter linux,$(shell $(GO) env GOOS)),$(ENTRY))' -o bin/confine .
@@ -130,6 +130,20 @@ python-check: $(VENV)/ready
 python-test: $(VENV)/ready build
 	cd python && rm -f .coverage .coverage.* && '$(VENV)/bin/coverage' run -m pytest --quiet && \
 	'$(VENV)/bin/coverage' combine --quiet && '$(VENV)/bin/coverage' report --skip-covered
+
+# What is made for other packages, tested with those, and the examples.
+PROVIDERS ?= $(VENV)/providers
+
+$(PROVIDERS)/ready: python/tests/requirements-providers.txt
+	$(PYTHON) -m venv '$(PROVIDERS)'
+	'$(PROVIDERS)/bin/pip' install --quiet --disable-pip-version-check -r python/tests/requirements-providers.txt
+	touch '$@'
+
+python-providers: $(PROVIDERS)/ready build
+	cd python && rm -f .coverage .coverage.* && \
+	'$(PROVIDERS)/bin/coverage' run -m pytest --quiet tests/test_inspect_ai.py tests/test_smolagents.py tests/test_providers.py tests/test_examples.py && \
+	'$(PROVIDERS)/bin/coverage' combine --quiet && \
+	'$(PROVIDERS)/bin/coverage' report --include='*/providers/*' --omit='*/_worker.py'
 
 # A wheel for each platform, with the programs in it; needs no network once Go has the modules.
 wheel:

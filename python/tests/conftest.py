@@ -42,7 +42,7 @@ def _holds(condition: str) -> bool:
 
 
 def need(*conditions: str) -> None:
-    """Skip the test unless all conditions hold; fail it where CONFINE_MUST_RUN names one that does not.
+    """Skip the test, or the module that asks, unless all conditions hold; fail it where CONFINE_MUST_RUN names one that does not.
 
     linux, root, program:NAME, python:MODULE, env:VARIABLE.
     """
@@ -51,7 +51,7 @@ def need(*conditions: str) -> None:
             continue
         if condition in MUST_RUN:
             pytest.fail(f"CONFINE_MUST_RUN: {condition} does not hold", pytrace=False)
-        pytest.skip(f"needs {condition}")
+        pytest.skip(f"needs {condition}", allow_module_level=True)
 
 
 @pytest.fixture(scope="session", autouse=True)
