@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         TransportError,
         VersionMismatch,
     )
+    from .pytests import SandboxPolicy, SandboxResultV2, run_pytests, run_pytests_v2
     from .runners import (
         ContextError,
         DockerRunner,
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
         create_runner,
         load_config,
     )
-    from .pytests import SandboxPolicy, SandboxResultV2, run_pytests, run_pytests_v2
 
 # Each module with the names that it gives to users.
 _EXPORTS = {
@@ -148,11 +148,11 @@ __all__ = [
     "Sandbox",
     "SandboxConfig",
     "SandboxEnded",
+    "SandboxPolicy",
     "SandboxResult",
+    "SandboxResultV2",
     "SandboxedRunner",
     "SecurityLevel",
-    "SandboxPolicy",
-    "SandboxResultV2",
     "ServerDied",
     "ServerError",
     "Snapshot",
