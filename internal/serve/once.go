@@ -144,7 +144,7 @@ func (k *keys) make(key keyOf, a *answer, c *call, body []byte, do func(*call) e
 	request := *c.Request
 	request.Body = io.NopCloser(bytes.NewReader(body))
 	inner.Request = &request
-	err := do(&inner)
+	err := inner.ended(do(&inner))
 	k.mu.Lock()
 	own := k.all[c.owner]
 	if err == nil && tee.code < 300 && tee.kept.Len() <= maxKept {

@@ -180,6 +180,7 @@ func (s *Server) standing(c *call) (b *sandboxes.Sandbox, done func(), err error
 	if end := b.Ended(); end != nil {
 		return nil, nil, fail(http.StatusGone, codeEnded, "the sandbox has ended: "+end.Reason)
 	}
+	c.box = b
 	return b, b.Use(), nil
 }
 

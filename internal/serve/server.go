@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/internal/sockets"
@@ -125,7 +126,8 @@ type call struct {
 	w       http.ResponseWriter
 	peer    *sockets.Peer
 	owner   sandboxes.Owner
-	bodies  *bodies // nil: the document is counted already
+	box     *sandboxes.Sandbox // that it is about, if it stood when it was asked for
+	bodies  *bodies            // nil: the document is counted already
 	done    []func()
 	pace    pace
 	control *http.ResponseController
@@ -166,6 +168,24 @@ func (s *Server) handler() http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// endTime is how long a sandbox may take to say why it has ended.
+const endTime = 10 * time.Second
+
+// ended says why a sandbox has ended that ended before it was used, where that is the error.
+func (c *call) ended(err error) error {
+	if c.box == nil || !errors.Is(err, backend.ErrClosed) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), endTime)
+	defer cancel()
+	select {
+	case <-c.box.Done():
+		return fail(http.StatusGone, codeEnded, "the sandbox has ended: "+c.box.Ended().Reason)
+	case <-ctx.Done():
+		return err
+	}
 }
 
 // single are headers that say who asks, and for what: somebody in between may look at another of them than the server does.
@@ -212,7 +232,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[strin
 		c.peer.Serve()
 		c.bodies, c.done = &s.bodies, []func(){done}
 		defer c.over() // of one that is cut off by a panic, too
-		err = route.do(c)
+		err = c.ended(route.do(c))
 	}
 	if err != nil {
 		s.stats.problems.Add(1)

@@ -2,15 +2,18 @@ package serve
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/sandboxes"
 )
 
@@ -138,5 +141,24 @@ func TestHeadersThatSayWhoAsksAreThereOnce(t *testing.T) {
 		if answer.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: %s", name, answer.Status)
 		}
+	}
+}
+
+// Who asks in the moment in which a sandbox ends is told why it does.
+func TestASandboxThatIsEndingSaysWhy(t *testing.T) {
+	s, c := newServer(t, nil)
+	_, id, _ := strings.Cut(c.open(doc{}), "/v1/sandboxes/")
+	b, err := s.Manager.Get(OwnerOf(os.Getuid()), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := &call{Request: httptest.NewRequest(http.MethodPost, "/", nil), box: b}
+	go b.Close("memory_limit", "too much memory")
+	var p *problem
+	if err := asks.ended(backend.ErrClosed); !errors.As(err, &p) || p.Code != codeEnded || !strings.HasSuffix(p.Detail, ": too much memory") {
+		t.Error(err)
+	}
+	if err := asks.ended(io.EOF); err != io.EOF {
+		t.Error(err)
 	}
 }
