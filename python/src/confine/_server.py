@@ -12,7 +12,6 @@ import contextlib
 import itertools
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -41,7 +40,7 @@ class _Server:
     """A server and its directory."""
 
     def __init__(self) -> None:
-        if sys.platform == "win32":
+        if os.name == "nt":  # a checker for Windows reads on
             raise ConfineError("there is no private server on Windows: start one, and name it by base_url or $CONFINE_URL")
         binary = find_binary()
         self.directory = _directory()
