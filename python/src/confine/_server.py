@@ -142,6 +142,8 @@ def _sweep(base: str) -> None:
 
 _lock = threading.RLock()
 _server: _Server | None = None
+# Threads that go on while the interpreter ends start no other.
+_ended = False
 
 
 def address() -> str:
@@ -151,6 +153,8 @@ def address() -> str:
     if server is not None and server.alive():
         return server.address
     with _lock:
+        if _ended:
+            raise ServerDied("the private server has ended: the interpreter is about to")
         if _server is not None and not _server.alive():
             _server.end()
             _server = None
@@ -184,8 +188,9 @@ def alive(which: str) -> bool:
 
 
 def _end() -> None:
-    global _server
+    global _server, _ended
     with _lock:
+        _ended = True
         if _server is not None:
             _server.end()
             _server = None
