@@ -307,6 +307,14 @@ def test_a_result_that_is_too_large() -> None:
         assert runner.execute("bytes(100)", {}).result == bytes(100)
 
 
+def test_a_result_of_too_many_values() -> None:
+    with SubprocessRunner(SandboxConfig(timeout_seconds=30, max_memory_mb=1024, allowed_modules=())) as runner:
+        assert (
+            runner.execute("[0] * 5_100_000", {}).error
+            == "ResultError: the result can't be carried: there are more than 5000000 values in it"
+        )
+
+
 def test_unsafe_pickle() -> None:
     with SubprocessRunner(CONFIG, unsafe_pickle=True) as runner:
         assert runner.execute("x", {"x": int}).result is int

@@ -465,6 +465,7 @@ def _forked() -> None:
             one.process.returncode = 0  # not a child of this process
             one.forget()
         pool.reset()
+        pool.meter.lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
