@@ -465,7 +465,7 @@ class Worker:
         found = [limits, os.getpriority(os.PRIO_PROCESS, 0), os.getpgrp()]
         if hasattr(os, "sched_getaffinity"):
             found += [os.sched_getaffinity(0), os.sched_getscheduler(0)]
-        for name in ("self/oom_score_adj", "sysvipc/shm", "sysvipc/sem", "sysvipc/msg"):
+        for name in ("self/oom_score_adj", "self/autogroup", "sysvipc/shm", "sysvipc/sem", "sysvipc/msg"):
             try:
                 with open(f"/proc/{name}") as f:
                     lines = f.read().splitlines()
