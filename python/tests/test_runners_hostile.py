@@ -201,11 +201,6 @@ POISON = {
         "import os\nos.path.exists('/proc/self/autogroup') and 'nice 19' in open(f'/proc/{os.getppid()}/autogroup').read()",
         False,
     ),
-    "the worker stopped after the answer": (
-        "import os, time\nworker = os.getppid()\nif os.fork() == 0:\n    time.sleep(0.003)\n    while 1: os.kill(worker, 19)\n1",
-        "6 * 7",
-        42,
-    ),
     "the worker's score for the OOM killer": (
         "import os\nopen(f'/proc/{os.getppid()}/oom_score_adj', 'w').write('900')",
         "int(open('/proc/self/oom_score_adj').read()) < 900",

@@ -85,6 +85,19 @@ def test_one_that_died_while_it_waited_is_replaced() -> None:
         assert runner.execute("6 * 7", {}).result == 42
 
 
+def test_one_that_never_gets_clean_is_replaced() -> None:
+    before = leftovers()
+    with SubprocessRunner(CONFIG, warm=0) as runner:
+        assert runner.execute("1", {}).result == 1
+        for pid in leftovers() - before:  # confine itself, too
+            os.kill(pid, signal.SIGSTOP)
+        began = time.monotonic()
+        assert runner.execute("6 * 7", {}).result == 42
+        assert time.monotonic() - began < 8
+        assert runner.metrics.sandboxes_thrown_away == 1
+    assert not leftovers() - before
+
+
 def test_one_that_is_old_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     with SubprocessRunner(CONFIG) as runner:
         first = runner.execute(PID, {}).result
