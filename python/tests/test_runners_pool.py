@@ -269,10 +269,12 @@ def test_a_binary_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 )
 def test_a_worker_that_says_something_else(answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "confine"
-    fake.write_text(f"#!/bin/sh\n[ \"$1\" != explain ] || {{ echo '{{\"enforced\": {{}}}}'; exit; }}\nprintf '{answer}'\ncat >/dev/null\n")
+    fake.write_text(
+        f"#!/bin/sh\n[ \"$1\" != explain ] || {{ echo '{{\"enforced\": {{}}}}'; exit; }}\nprintf '{answer}'\nexec cat >/dev/null\n"
+    )
     fake.chmod(0o755)
     monkeypatch.setattr(module, "_binary", lambda: str(fake))
-    monkeypatch.setattr("confine.runners._pool.START_TIME", 1.0)
+    monkeypatch.setattr("confine.runners._pool.START_TIME", 0.5)
     with SubprocessRunner(CONFIG, warm=0) as runner, pytest.raises(RunnerUnavailable, match="no interpreter started"):
         runner.execute("1", {})
 
