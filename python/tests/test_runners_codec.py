@@ -251,6 +251,16 @@ def test_mangled_packets_are_values_or_errors() -> None:
             loads(bytes(data))
 
 
+def test_many_small_values_come_out_only_so_far() -> None:
+    many = packet(b'{"v":[' + b"[]," * 2_600_000 + b'1],"b":[]}')
+    with pytest.raises(CodecError, match="too many parts"):
+        loads(many)
+    assert len(loads(many, inside=True)) == 2_600_001
+    with pytest.raises(CodecError, match="more than 5000000 values"):
+        dumps([0] * 5_100_000, opaque=True)
+    assert again([0] * 1_000_000) == [0] * 1_000_000
+
+
 def test_a_blob_is_read_once() -> None:
     reference = {"$": "bytes", "b": 0}
     assert loads(packet([reference, reference], b"x" * 1000)) == [b"x" * 1000, b""]
@@ -491,9 +501,9 @@ def test_pictures() -> None:
     assert isinstance(picture, Picture)
     assert picture._repr_png_() == picture.data
     assert picture.media_type == "image/png"
-    opened = again(image, pictures=True)
+    opened = again(image, inside=True)
     assert (opened.size, opened.getpixel((0, 0))) == ((3, 2), (255, 0, 0))
-    assert again(picture, pictures=True).size == (3, 2)
+    assert again(picture, inside=True).size == (3, 2)
 
 
 def test_figures() -> None:

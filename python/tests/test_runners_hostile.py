@@ -14,7 +14,7 @@ from conftest import need
 from runner_cases import runner
 
 MODULES = ("*",)
-CONFIG = SandboxConfig(timeout_seconds=1, max_memory_mb=50, allowed_modules=MODULES)
+CONFIG = SandboxConfig(timeout_seconds=0.5, max_memory_mb=50, allowed_modules=MODULES)
 #: For code that is to end by something else than its time.
 LONG = SandboxConfig(timeout_seconds=15, max_memory_mb=50, allowed_modules=MODULES)
 
@@ -196,6 +196,11 @@ POISON = {
         "import signal\nsignal.getsignal(2) is signal.default_int_handler",
         True,
     ),
+    "the worker's group of the scheduler": (
+        "import os\ntry: open(f'/proc/{os.getppid()}/autogroup', 'w').write('19')\nexcept OSError: pass",
+        "import os\nos.path.exists('/proc/self/autogroup') and 'nice 19' in open(f'/proc/{os.getppid()}/autogroup').read()",
+        False,
+    ),
     "the worker's score for the OOM killer": (
         "import os\nopen(f'/proc/{os.getppid()}/oom_score_adj', 'w').write('900')",
         "int(open('/proc/self/oom_score_adj').read()) < 900",
@@ -250,7 +255,7 @@ CONTAINED = (
 @pytest.mark.parametrize("name", CONTAINED)
 def test_attack_in_a_container(name: str) -> None:
     code, error = ATTACKS[name]
-    with runner("podman", CONFIG, warm=0) as made:
+    with runner("podman", CONFIG if error == "TimeoutError" else LONG, warm=0) as made:
         result = made.execute(code, {})
         assert (result.error or "").startswith(error or "")
         assert (result.error is None) == (error is None)

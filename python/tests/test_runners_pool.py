@@ -85,6 +85,20 @@ def test_one_that_died_while_it_waited_is_replaced() -> None:
         assert runner.execute("6 * 7", {}).result == 42
 
 
+def test_one_that_never_gets_clean_is_replaced() -> None:
+    before = leftovers()
+    with SubprocessRunner(CONFIG, warm=0) as runner:
+        assert runner.execute("1", {}).result == 1
+        (one,) = runner._pool.idle
+        assert one.ready()
+        one.cleaning = True  # as if it had not said so yet, and then never does
+        began = time.monotonic()
+        assert runner.execute("6 * 7", {}).result == 42
+        assert time.monotonic() - began < 8
+        assert runner.metrics.sandboxes_thrown_away == 1
+    assert not leftovers() - before
+
+
 def test_one_that_is_old_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     with SubprocessRunner(CONFIG) as runner:
         first = runner.execute(PID, {}).result
@@ -255,10 +269,12 @@ def test_a_binary_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 )
 def test_a_worker_that_says_something_else(answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "confine"
-    fake.write_text(f"#!/bin/sh\n[ \"$1\" != explain ] || {{ echo '{{\"enforced\": {{}}}}'; exit; }}\nprintf '{answer}'\ncat >/dev/null\n")
+    fake.write_text(
+        f"#!/bin/sh\n[ \"$1\" != explain ] || {{ echo '{{\"enforced\": {{}}}}'; exit; }}\nprintf '{answer}'\nexec cat >/dev/null\n"
+    )
     fake.chmod(0o755)
     monkeypatch.setattr(module, "_binary", lambda: str(fake))
-    monkeypatch.setattr("confine.runners._pool.START_TIME", 1.0)
+    monkeypatch.setattr("confine.runners._pool.START_TIME", 0.5)
     with SubprocessRunner(CONFIG, warm=0) as runner, pytest.raises(RunnerUnavailable, match="no interpreter started"):
         runner.execute("1", {})
 
@@ -305,6 +321,14 @@ def test_a_result_that_is_too_large() -> None:
     with SubprocessRunner(CONFIG, result_limit=1000) as runner:
         assert str(runner.execute("bytes(2000)", {}).error).startswith("ResultTooLarge: the result takes 2")
         assert runner.execute("bytes(100)", {}).result == bytes(100)
+
+
+def test_a_result_of_too_many_values() -> None:
+    with SubprocessRunner(SandboxConfig(timeout_seconds=30, max_memory_mb=1024, allowed_modules=())) as runner:
+        assert (
+            runner.execute("[0] * 5_100_000", {}).error
+            == "ResultError: the result can't be carried: there are more than 5000000 values in it"
+        )
 
 
 def test_unsafe_pickle() -> None:

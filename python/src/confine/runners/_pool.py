@@ -141,6 +141,7 @@ class Interpreter:
             if self.hello.get("hello") != 1:
                 raise Lost("protocol")
         except Lost as e:
+            self.end()
             said = self.read_all(self.stderr, 65536, 1.0).decode("utf-8", "replace").strip()
             said = said or str(self.report().get("reason") or "it said nothing")
             raise RunnerUnavailable(f"no interpreter started ({e}): {said}") from None
@@ -465,6 +466,7 @@ def _forked() -> None:
             one.process.returncode = 0  # not a child of this process
             one.forget()
         pool.reset()
+        pool.meter.lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -232,7 +232,7 @@ def child(codec: Any, control: tuple[int, int], answer: int, out: int, err: int)
     try:
         if packet is None:
             raise MemoryError
-        context = codec.loads(packet, abilities, pictures=True)
+        context = codec.loads(packet, abilities, inside=True)
         del packet
         value, error = evaluate(job["code"], context, tuple(job["modules"]), vars(main))
     except MemoryError:
@@ -256,6 +256,8 @@ def child(codec: Any, control: tuple[int, int], answer: int, out: int, err: int)
             result = codec.dumps({"error": error, "value": None})
     except MemoryError:
         result = codec.dumps({"error": "MemoryError: there is no memory left to carry the result", "value": None})
+    except codec.CodecError as e:
+        result = codec.dumps({"error": f"ResultError: the result can't be carried: {e}", "value": None})
     except BaseException as e:
         result = codec.dumps({"error": f"ResultError: the result can't be carried: {describe(e)}", "value": None})
     write_all(3, struct.pack(">Q", len(result)))
@@ -463,7 +465,7 @@ class Worker:
         found = [limits, os.getpriority(os.PRIO_PROCESS, 0), os.getpgrp()]
         if hasattr(os, "sched_getaffinity"):
             found += [os.sched_getaffinity(0), os.sched_getscheduler(0)]
-        for name in ("self/oom_score_adj", "sysvipc/shm", "sysvipc/sem", "sysvipc/msg"):
+        for name in ("self/oom_score_adj", "self/autogroup", "sysvipc/shm", "sysvipc/sem", "sysvipc/msg"):
             try:
                 with open(f"/proc/{name}") as f:
                     lines = f.read().splitlines()

@@ -32,6 +32,7 @@ MAX_DIGITS = 100_000  # of a Decimal
 MAX_REPR = 10_000  # characters of what can't be carried
 MAX_SAME_HASH = 1_000  # keys of one hash: building a set of them takes the square of that
 MAX_TEXT = 1 << 16  # characters of a string in the document; a longer one is a blob
+MAX_PARTS = 5_000_000  # values in a document that comes out: each takes far more memory than its bytes
 MAX_NULLS = 10_000_000  # cells of Arrow columns that have no bytes
 
 
@@ -360,10 +361,17 @@ def dumps(value: Any, abilities: Abilities = Abilities(), *, opaque: bool = Fals
     writer = _Writer(abilities, opaque)
     document = writer.write(value)
     text = _json({"v": document, "b": [len(b) for b in writer.blobs]}).encode()
+    if opaque and _parts(text) > MAX_PARTS:
+        raise CodecError(f"there are more than {MAX_PARTS} values in it")
     return b"".join([struct.pack(">I", len(text)), text, *writer.blobs])
 
 
 # In: packets to values.
+
+
+def _parts(document: bytes | bytearray) -> int:
+    """How many values a document may have, at most: as many as what they begin or end with."""
+    return document.count(b",") + document.count(b"[") + document.count(b"{")
 
 
 def _nothing_like_it(token: str) -> Any:
@@ -371,13 +379,16 @@ def _nothing_like_it(token: str) -> Any:
 
 
 class _Reader:
-    def __init__(self, data: bytes | bytearray, abilities: Abilities, pictures: bool) -> None:
-        self.abilities, self.pictures = abilities, pictures
+    def __init__(self, data: bytes | bytearray, abilities: Abilities, inside: bool) -> None:
+        self.abilities, self.inside = abilities, inside
         (length,) = struct.unpack_from(">I", data)
         end = 4 + length
         if end > len(data):
             raise CodecError("the packet is cut")
-        document = json.loads(data[4:end], parse_constant=_nothing_like_it)
+        text = data[4:end]
+        if not inside and _parts(text) > MAX_PARTS:
+            raise CodecError("too many parts")
+        document = json.loads(text, parse_constant=_nothing_like_it)
         self.value = document["v"]
         self.blobs: list[memoryview] = []
         view = memoryview(data)
@@ -601,7 +612,7 @@ def _read_png(r: _Reader, x: Any) -> Any:
     data = bytes(r.blob(x))
     if not data.startswith(b"\x89PNG\r\n\x1a\n"):
         raise CodecError("not a PNG")
-    if not r.pictures:
+    if not r.inside:
         return Picture(data)
     image = _library("PIL.Image").open(io.BytesIO(data), formats=["PNG"])
     image.load()
@@ -667,10 +678,10 @@ _KINDS: dict[str, Callable[[_Reader, Any], Any]] = {
 }
 
 
-def loads(data: bytes | bytearray, abilities: Abilities = Abilities(), *, pictures: bool = False) -> Any:
-    """The value of a packet. With pictures, a picture is opened by Pillow; else it is a Picture."""
+def loads(data: bytes | bytearray, abilities: Abilities = Abilities(), *, inside: bool = False) -> Any:
+    """The value of a packet. Inside a sandbox a picture is opened by Pillow, and there may be as much as there is memory."""
     try:
-        reader = _Reader(data, abilities, pictures)
+        reader = _Reader(data, abilities, inside)
         return reader.read(reader.value)
     except CodecError:
         raise

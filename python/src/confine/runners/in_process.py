@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import io
+import os
 import signal
 import sys
 import threading
@@ -22,6 +23,16 @@ from .base import OUTPUT_LIMIT, RunnerClosed, SandboxedRunner, SandboxResult, ch
 from .config import SandboxConfig
 
 _one = threading.Lock()  # sys.stdout, the signal and the limits are the process's
+
+
+def _forked() -> None:
+    """Whoever held the lock is not in the fork."""
+    global _one
+    _one = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class _OutOfTime(BaseException):

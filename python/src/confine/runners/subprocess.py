@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _pool, codec
+from . import _pool, _worker, codec
 from .base import (
     OUTPUT_LIMIT,
     RESULT_LIMIT,
@@ -126,7 +126,7 @@ class PooledRunner(SandboxedRunner):
                 raise codec.CodecError("an error that is none")
         except (codec.CodecError, KeyError, TypeError, MemoryError) as e:
             return None, f"Crash: the answer can't be read: {e}", False
-        return value, error, True
+        return value, None if error is None else error[: 2 * _worker.MAX_ERROR], True
 
     def _lost(self, interpreter: _pool.Interpreter, why: str) -> str:
         """The error of an execution whose sandbox is no more."""
@@ -165,6 +165,8 @@ class SubprocessRunner(PooledRunner):
         unsafe_pickle: bool = False,
     ) -> None:
         self._check(config)
+        if sys.platform != "linux":
+            raise RunnerUnavailable("SubprocessRunner needs Linux")
         self.data_dir = None if data_dir is None else Path(data_dir).resolve(strict=True)
         self._binary = _binary()
         self._options = _options(config, self.data_dir, allow_partial)
