@@ -15,6 +15,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -198,7 +199,8 @@ def _run(command: list[str], paths: Sequence[str], policy: SandboxPolicy, covera
 
 
 def _result(report: dict[str, Any], command: list[str]) -> SandboxResultV2:
-    status, reason = report["status"], report["reason"]
+    # Which number a process has is not the same each time.
+    status, reason = report["status"], re.sub(r" \(pid \d+\)", "", report["reason"])
     # What ended the run is in status; that not everything was held must not get lost behind it.
     if status != "INTERNAL_ERROR" and any(line["enabled"] and not line["effective"] for line in report["enforced"].values()):
         reason = "PARTIAL_ENFORCEMENT"

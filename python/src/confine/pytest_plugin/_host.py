@@ -35,8 +35,15 @@ _WARNINGS = 1000
 _PROPERTIES = 100
 
 # What the interpreter in a sandbox is started with: its path is that of the one here.
-_BOOT = "import sys, json, runpy; sys.path[:] = json.loads(sys.argv[2]); runpy.run_path(sys.argv[1], run_name='confine_worker')"
 _WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_worker.py")
+_BOOT = """
+import importlib.util, json, sys
+sys.path[:] = json.loads(sys.argv[2])
+spec = importlib.util.spec_from_file_location("confine.pytest_plugin._worker", sys.argv[1])
+worker = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(worker)
+worker.main()
+"""
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,3 @@ def main() -> None:
         told = json.loads(requests.readline())
         sys.argv = told["argv"]
         pytest.main(told["args"], plugins=[Worker(told, requests, answers, os.dup(2))])
-
-
-if __name__ == "confine_worker":
-    main()
