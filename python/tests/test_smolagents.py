@@ -123,8 +123,8 @@ def test_a_picture_is_an_answer() -> None:
         answer = agent.run("draw", additional_args={"sketch": PIL.Image.new("L", (2, 2))})
         assert isinstance(answer, AgentImage)
         assert answer.to_raw().getpixel((0, 0)) == (255, 0, 0)
-        with pytest.raises(InterpreterError, match="a picture of 10000x10000 is too large"):
-            executor("import PIL.Image; PIL.Image.new('1', (10000, 10000))")
+        with pytest.raises(InterpreterError, match="a picture of 9000x9000 is too large"):
+            executor("import PIL.Image; PIL.Image.new('1', (9000, 9000))")
 
 
 # Values, output, errors.
@@ -149,7 +149,7 @@ def test_values_go_in_and_come_out() -> None:
 
 def test_output_is_that_of_every_process_and_is_bounded(executor: ConfineExecutor) -> None:
     said = executor(
-        "import os, sys, subprocess\nprint('one')\nsys.stderr.write('two\\n')\n_ = subprocess.run(['echo', 'three'])\nos.system('echo four')"
+        "import os, sys\nprint('one')\nsys.stderr.write('two\\n')\n_ = os.system('echo three')\nos.system('echo four')"
     )
     assert (said.logs, said.output) == ("one\ntwo\nthree\nfour\n", 0)
     long = executor("print('begin'); print('x' * 10_000_000); print('end')").logs
