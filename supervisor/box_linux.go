@@ -29,7 +29,7 @@ type box struct {
 	child  *process
 	opts   *Options // of them Attempt, LimitHit, Alone
 
-	events <-chan event
+	events *inbox
 	mailbox
 	open   chan struct{} // closed when processes can be started at any time: of a box that isn't for one job
 	jobs   map[uint32]*job
@@ -177,11 +177,14 @@ func (b *box) loop(ctx context.Context) {
 	done := ctx.Done()
 	for {
 		select {
-		case e, open := <-b.events:
-			if !open {
+		case <-b.events.more:
+			events, over := b.events.take()
+			for _, e := range events {
+				b.hear(e)
+			}
+			if over {
 				return
 			}
-			b.hear(e)
 		case <-setup.C:
 			if !b.ready {
 				b.fail(&SetupError{Step: "start", Op: "set-up", Errno: unix.ETIMEDOUT})

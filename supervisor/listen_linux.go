@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -79,12 +80,51 @@ func (e *event) started(m *handoff.Started) *started {
 	return &started{Started: m, pidfd: e.take(true), pty: e.take(m.HasPTY), listener: e.take(m.HasListener)}
 }
 
+// inbox is what the child has said and nobody has heard yet. It has no bound but what the child's processes are: the loop, which
+// hears, also sends, and a child that had to wait until it is heard would not take that.
+type inbox struct {
+	more chan struct{} // there is something, or it is over
+
+	mu     sync.Mutex
+	events []event
+	over   bool
+}
+
+func (i *inbox) put(e event) {
+	i.mu.Lock()
+	i.events = append(i.events, e)
+	i.mu.Unlock()
+	i.wake()
+}
+
+func (i *inbox) end() {
+	i.mu.Lock()
+	i.over = true
+	i.mu.Unlock()
+	i.wake()
+}
+
+func (i *inbox) wake() {
+	select {
+	case i.more <- struct{}{}:
+	default:
+	}
+}
+
+// take gives what there is, and whether nothing follows.
+func (i *inbox) take() (events []event, over bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	events, i.events = i.events, nil
+	return events, i.over
+}
+
 // listen reads what the child says until it is gone. When that can't be
 // understood the last event says why.
-func listen(sock int) <-chan event {
-	events := make(chan event)
+func listen(sock int) *inbox {
+	events := &inbox{more: make(chan struct{}, 1)}
 	go func() {
-		defer close(events)
+		defer events.end()
 		for {
 			frame, fds, err := linux.ReceiveFrame(sock)
 			if err == unix.ECONNRESET {
@@ -97,7 +137,7 @@ func listen(sock int) <-chan event {
 			if e.err != nil {
 				e.close()
 			}
-			events <- e
+			events.put(e)
 			if e.err != nil {
 				return
 			}

@@ -151,14 +151,20 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 	}
 	if *untilEOF {
 		var end context.CancelFunc
-		ctx, end = context.WithCancel(ctx)
+		ctx, end = heldBy(ctx, held)
 		defer end()
-		go func() {
-			_, _ = io.Copy(io.Discard, held)
-			end()
-		}()
 	}
 	return s.Serve(ctx, listeners...)
+}
+
+// heldBy ends when ctx does, or what can be read of held.
+func heldBy(ctx context.Context, held io.Reader) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, held)
+		end()
+	}()
+	return ctx, end
 }
 
 // admitThese reads who may connect.

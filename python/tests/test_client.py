@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import io
 import os
 import signal
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 import confine
+from conftest import need
 
 
 def running(box: Any) -> list[int]:
@@ -562,8 +564,8 @@ def test_a_sandbox_that_was_never_opened_says_so() -> None:
 def test_many_tasks_use_one_client() -> None:
     async def main() -> None:
         async with confine.AsyncSandbox("standard") as box:
-            results = await asyncio.gather(*(box.exec(["echo", str(i)]) for i in range(100)))
-            assert [int(r.stdout) for r in results] == list(range(100))
+            results = await asyncio.gather(*(box.exec(["echo", str(i)]) for i in range(400)))
+            assert [int(r.stdout) for r in results] == list(range(400))
 
     asyncio.run(main())
 
@@ -591,3 +593,43 @@ def test_an_interrupt_ends_the_process() -> None:
             box.exec(["sleep", "60"])
         timer.join()
         assert running(box) == []
+
+
+def test_a_process_may_say_nothing_for_longer_than_the_server(api: Any) -> None:
+    with api.client(request_timeout=0.5) as client, client.sandbox() as box:
+        assert box.exec(["sleep", "1.5"]).ok
+
+
+def test_a_limit_of_the_sandbox_is_what_ended_it(client: Any) -> None:
+    need("program:python3")
+    with client.sandbox({"profile": "standard", "memory_limit": "64M"}) as box:
+        assert box.exec(["python3", "-c", "x = bytearray(300 << 20)"]).status == "MEM_LIMIT"
+        with pytest.raises(confine.SandboxEnded) as caught:
+            box.exec(["true"])
+        assert caught.value.cause.startswith("memory")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_loop_that_is_closed_in_the_middle() -> None:
+    client = confine.AsyncClient()
+    loop = asyncio.new_event_loop()
+    box = loop.run_until_complete(client.sandbox())
+    task = loop.create_task(box.exec(["sleep", "60"]))
+    loop.run_until_complete(asyncio.sleep(0.1))
+    loop.close()
+    del task
+    gc.collect()
+    assert asyncio.run(box.exec(["echo", "on"])).stdout == b"on\n"
+    asyncio.run(box.close())
+    client.close_now()
+
+
+def test_a_client_that_is_none() -> None:
+    with pytest.raises(TypeError, match="client"):
+        confine.Sandbox(client="unix:/x")  # type: ignore[arg-type]
+
+
+def test_paths_in_a_policy(client: Any, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("seen")
+    with client.sandbox({"profile": "standard", "allow_read": [tmp_path]}) as box:
+        assert box.exec(["cat", tmp_path / "x"]).stdout == b"seen"

@@ -6,6 +6,7 @@ import doctest
 from pathlib import Path
 
 import pytest
+
 from conftest import need
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -140,6 +140,29 @@ def test_a_fork_has_a_server_of_its_own() -> None:
     assert out.stdout.splitlines()[1:] == ["cause forked", "child hi", "other True", "parent still", "same True"], out.stderr
 
 
+def test_a_named_server_goes_on_in_both() -> None:
+    need("linux")
+    out = python(
+        SAY
+        + """
+    client = confine.Client("unix:" + _server._server.address)
+    mine = client.connect(box.id)
+    mine.exec(["true"])
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            print(mine.exec(["echo", "child"]).stdout_text, end="", flush=True)
+            client.close()
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    print(mine.exec(["echo", "parent"]).stdout_text, end="")
+    """
+    )
+    assert out.stdout.splitlines()[1:] == ["child", "parent"], out.stderr
+
+
 def test_a_child_that_lives_on_holds_no_server() -> None:
     need("linux")
     out = python(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import itertools
 import os
 import subprocess
 import sys
@@ -33,6 +34,7 @@ _DYING = 0.2
 _LONGEST = 100
 # Directories of interpreters that were killed go when they are empty for so long.
 _OLD = 60.0
+_MANY = 10_000
 
 
 class _Server:
@@ -133,7 +135,7 @@ def _directory() -> str:
 def _sweep(base: str) -> None:
     """Removes what interpreters that were killed have left: a server unlinks its socket, and nothing else is in there."""
     with contextlib.suppress(OSError), os.scandir(base) as entries:
-        for entry in entries:
+        for entry in itertools.islice(entries, _MANY):
             with contextlib.suppress(OSError):
                 if entry.name.startswith(_PREFIX) and entry.stat(follow_symlinks=False).st_mtime < time.time() - _OLD:
                     os.rmdir(entry.path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import select
 import socket
 import sys
@@ -43,6 +44,13 @@ def parse(url: str) -> Address:
 
 
 def _new(address: Address) -> socket.socket:
+    try:
+        return _socket(address)
+    except OSError as e:  # too many files are open
+        raise ConnectionLost(f"there is no connection to be had: {e}") from e
+
+
+def _socket(address: Address) -> socket.socket:
     if isinstance(address, str):
         if not hasattr(socket, "AF_UNIX"):
             raise ConnectionLost("this Python has no unix sockets: name a server by http://HOST:PORT")
@@ -63,6 +71,7 @@ class _Base:
 
     def __init__(self, sock: socket.socket):
         self._sock = sock
+        self._pid = os.getpid()
 
     def stale(self) -> bool:
         """Whether it was closed by the other side, or has bytes that nobody waits for."""
@@ -76,7 +85,10 @@ class _Base:
             return True
 
     def close(self) -> None:
-        """Close it; whoever reads or writes elsewhere gets ConnectionLost."""
+        """Close it. The server sees that, also if a child has a copy; a child that closes its copy ends nothing."""
+        with contextlib.suppress(OSError):
+            if self._pid == os.getpid():
+                self._sock.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):
             self._sock.close()
 

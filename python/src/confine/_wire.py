@@ -206,7 +206,7 @@ class Body:
 
 def document(value: object) -> bytes:
     """A document as JSON. TypeError and ValueError for what can't be one."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=os.fspath).encode()
 
 
 def parse(data: bytes) -> dict[str, Any]:
@@ -288,7 +288,7 @@ def policy(value: Policy) -> dict[str, Any] | None:
     for name in value:
         if not isinstance(name, str):
             raise TypeError(f"an option of a policy has a name, not {name!r}")
-    return {name: os.fspath(v) if isinstance(v, os.PathLike) else v for name, v in value.items()}
+    return dict(value)
 
 
 def duration(value: Duration, what: str) -> float | str | None:

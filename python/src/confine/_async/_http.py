@@ -15,6 +15,8 @@ _IDLE = 30.0
 _KEPT = 64
 # How long an answer is waited for by whoever was interrupted, so that nothing is left running.
 GRACE = 5.0
+# A stream that says nothing for so long has a server that doesn't run.
+_ALIVE = 45.0
 
 
 class AsyncPool:
@@ -158,12 +160,14 @@ class AsyncCall:
         self._rest = bytearray()
         self._whole: list[bytes] = []
         self._closed = False
+        self._patient = False
         #: How long the server may say nothing.
         self.timeout = pool.timeout
 
     def hurry(self) -> None:
         """Whoever waits from now on was interrupted already."""
         self.timeout = GRACE
+        self._patient = True
 
     async def _more(self) -> bool:
         try:
@@ -219,6 +223,10 @@ class AsyncCall:
 
     async def line(self) -> bytes | None:
         """The next line of the body; None at its end."""
+        if not self._patient:
+            # What goes on gives a sign of life every 15 seconds at least.
+            self._patient = True
+            self.timeout = None if self.timeout is None else max(self.timeout, _ALIVE)
         while not self._whole:
             some = await self.chunk()
             if not some:

@@ -49,7 +49,7 @@ class AsyncClient:
         """The answer of what makes sandboxes; if its caller is interrupted, they end."""
         try:
             return await call.doc()
-        except ConfineError:
+        except (ConfineError, GeneratorExit):
             raise
         except BaseException:
             try:

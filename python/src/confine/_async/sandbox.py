@@ -60,6 +60,8 @@ class AsyncSandbox:
             from .client import AsyncClient
 
             client = AsyncClient()
+        elif not hasattr(client, "_pool"):
+            raise TypeError(f"client is a client, not {type(client).__name__}")
         self._bare(client, own)
         # sync: self.open()
 
@@ -180,7 +182,8 @@ class AsyncSandbox:
         try:
             result = await process.wait(on_stdout, on_stderr)
         except BaseException as e:
-            if not isinstance(e, ConnectionLost):
+            # A coroutine that is thrown away, as by a loop that is closed, can't wait for anything.
+            if not isinstance(e, (ConnectionLost, GeneratorExit)):
                 await _quietly_kill(process)
             raise
         finally:
@@ -232,7 +235,7 @@ class AsyncSandbox:
             process.close()
             await self._why(e)
             raise
-        except ConfineError:
+        except (ConfineError, GeneratorExit):
             process.close()
             raise
         except BaseException:

@@ -50,7 +50,7 @@ class Client:
         """The answer of what makes sandboxes; if its caller is interrupted, they end."""
         try:
             return call.doc()
-        except ConfineError:
+        except (ConfineError, GeneratorExit):
             raise
         except BaseException:
             try:

@@ -61,6 +61,8 @@ class Sandbox:
             from .client import Client
 
             client = Client()
+        elif not hasattr(client, "_pool"):
+            raise TypeError(f"client is a client, not {type(client).__name__}")
         self._bare(client, own)
         self.open()
 
@@ -181,7 +183,8 @@ class Sandbox:
         try:
             result = process.wait(on_stdout, on_stderr)
         except BaseException as e:
-            if not isinstance(e, ConnectionLost):
+            # A coroutine that is thrown away, as by a loop that is closed, can't wait for anything.
+            if not isinstance(e, (ConnectionLost, GeneratorExit)):
                 _quietly_kill(process)
             raise
         finally:
@@ -233,7 +236,7 @@ class Sandbox:
             process.close()
             self._why(e)
             raise
-        except ConfineError:
+        except (ConfineError, GeneratorExit):
             process.close()
             raise
         except BaseException:
