@@ -47,6 +47,22 @@ if TYPE_CHECKING:
         TransportError,
         VersionMismatch,
     )
+    from .runners import (
+        ContextError,
+        DockerRunner,
+        InProcessRunner,
+        MockRunner,
+        RunnerClosed,
+        RunnerError,
+        RunnerUnavailable,
+        SandboxConfig,
+        SandboxedRunner,
+        SandboxResult,
+        SecurityLevel,
+        SubprocessRunner,
+        create_runner,
+        load_config,
+    )
 
 # Each module with the names that it gives to users.
 _EXPORTS = {
@@ -79,6 +95,22 @@ _EXPORTS = {
         "TransportError",
         "VersionMismatch",
     ),
+    "runners": (
+        "ContextError",
+        "DockerRunner",
+        "InProcessRunner",
+        "MockRunner",
+        "RunnerClosed",
+        "RunnerError",
+        "RunnerUnavailable",
+        "SandboxConfig",
+        "SandboxResult",
+        "SandboxedRunner",
+        "SecurityLevel",
+        "SubprocessRunner",
+        "create_runner",
+        "load_config",
+    ),
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
 
@@ -93,10 +125,14 @@ __all__ = [
     "ConfineError",
     "Conflict",
     "ConnectionLost",
+    "ContextError",
+    "DockerRunner",
     "Entry",
     "FileEvent",
     "Files",
     "Frame",
+    "InProcessRunner",
+    "MockRunner",
     "NotFound",
     "PolicyError",
     "Process",
@@ -104,16 +140,26 @@ __all__ = [
     "QuotaExceeded",
     "RequestTimeout",
     "Result",
+    "RunnerClosed",
+    "RunnerError",
+    "RunnerUnavailable",
     "Sandbox",
+    "SandboxConfig",
     "SandboxEnded",
+    "SandboxResult",
+    "SandboxedRunner",
+    "SecurityLevel",
     "ServerDied",
     "ServerError",
     "Snapshot",
+    "SubprocessRunner",
     "TooLarge",
     "TransportError",
     "VersionMismatch",
     "__version__",
+    "create_runner",
     "find_binary",
+    "load_config",
 ]
 
 

@@ -1,9 +1,9 @@
 """Runners of code: variables go in, a result comes out, and nothing else does.
 
-    >>> from confine.runners import create_runner
-    >>> with create_runner() as runner:  # doctest: +SKIP
-    ...     runner.execute("a + b", {"a": 1, "b": 2}).result
-    3
+>>> from confine.runners import create_runner
+>>> with create_runner() as runner:  # doctest: +SKIP
+...     runner.execute("a + b", {"a": 1, "b": 2}).result
+3
 """
 
 from __future__ import annotations

@@ -19,8 +19,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import IO, Any
 
+from . import _worker
 from .base import Meter, RunnerClosed, RunnerUnavailable
 from .codec import Abilities
 
@@ -108,16 +109,20 @@ class Interpreter:
         finally:
             if write >= 0:
                 os.close(write)
-        assert self.process.stdin and self.process.stdout and self.process.stderr
-        self.stdin, self.stdout, self.stderr = (f.fileno() for f in (self.process.stdin, self.process.stdout, self.process.stderr))
+        self.stdin, self.stdout, self.stderr = (f.fileno() for f in self.streams())
         for fd in (self.stdin, self.stdout, self.stderr):
             os.set_blocking(fd, False)
+        for fd in (self.stdin, self.stdout):
+            _worker.widen(fd)
         self.poll_in, self.poll_out = select.poll(), select.poll()
         self.poll_in.register(self.stdout, select.POLLIN)
         self.poll_out.register(self.stdin, select.POLLOUT)
         self.preload, self.again = list(preload), again
         self.cleaning = self.arrow = False
         self.hello: dict[str, Any] = {}
+
+    def streams(self) -> list[IO[bytes]]:
+        return [f for f in (self.process.stdin, self.process.stdout, self.process.stderr) if f is not None]
 
     def greet(self) -> None:
         """Gives it the worker to run, and waits until it has imported its modules."""
@@ -137,7 +142,8 @@ class Interpreter:
                 raise Lost("protocol")
         except Lost as e:
             said = self.read_all(self.stderr, 65536, 1.0).decode("utf-8", "replace").strip()
-            raise RunnerUnavailable(f"no interpreter started ({e}): {said or 'it said nothing'}") from None
+            said = said or str(self.report().get("reason") or "it said nothing")
+            raise RunnerUnavailable(f"no interpreter started ({e}): {said}") from None
         self.again = self.again and self.hello.get("again") is True
         self.arrow = self.hello.get("arrow") is True
 
@@ -220,7 +226,8 @@ class Interpreter:
             if self.cleaning:
                 header, _ = self.receive(time.monotonic() + CLEAN_TIME, 0)
                 self.cleaning = False
-                return header.get("clean") is True
+                if header.get("clean") is not True:
+                    return False
         except Lost:
             return False
         return self.process.poll() is None and not self.poll_in.poll(0)
@@ -279,10 +286,9 @@ class Interpreter:
 
     def forget(self) -> None:
         """Closes this process's ends of the pipes."""
-        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        for stream in self.streams():
+            with contextlib.suppress(OSError):
+                stream.close()
         if self.report_fd >= 0:
             with contextlib.suppress(OSError):
                 os.close(self.report_fd)
@@ -459,6 +465,7 @@ def _forked() -> None:
             one.process.returncode = 0  # not a child of this process
             one.forget()
         pool.reset()
+        pool.meter.lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

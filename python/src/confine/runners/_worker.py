@@ -15,7 +15,11 @@ namespace, empties the private places and says "clean", or says why not: the hos
 What a child writes is counted in bytes and passed on unread.
 """
 
+# Running code is what this is for, and most of what fails here has nobody to be told.
+# ruff: noqa: N807, S102, S110, S307, SIM105, SIM115
+
 from __future__ import annotations
+import __future__
 
 import ast
 import builtins
@@ -31,13 +35,13 @@ import sys
 import time
 import traceback
 import types
-from typing import Any, Callable, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 try:
-    import __future__
     import resource
 except ImportError:  # not a Unix: only evaluate is used there
-    resource = None  # type: ignore[assignment]
+    pass
 
 FILE = "<sandbox>"  # the name of the code in tracebacks
 FRAME = struct.Struct(">IQ")  # of a JSON document, and of what follows it
@@ -56,7 +60,7 @@ def allowed_import(modules: tuple[str, ...]) -> Callable[..., Any]:
     below = tuple(m + "." for m in modules)
 
     def allowed(name: str) -> bool:
-        return name in modules or name.startswith(below)
+        return name == "__future__" or name in modules or name.startswith(below)
 
     def __import__(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
         if "*" not in modules and level == 0 and not allowed(name) and not (fromlist and all(allowed(f"{name}.{f}") for f in fromlist)):
@@ -71,12 +75,14 @@ def describe(e: BaseException) -> str:
     name = type.__dict__["__name__"].__get__(type(e))
     try:
         text = str(e)
-    except Exception:
+    except (Exception, SystemExit):
         text = "<str failed>"
     return str(f"{name}: {text}" if text else name)[:MAX_ERROR]
 
 
-def evaluate(code: str, context: dict[str, Any], modules: tuple[str, ...], space: dict[str, Any], passing: tuple[type[BaseException], ...] = ()) -> tuple[Any, str | None]:
+def evaluate(
+    code: str, context: dict[str, Any], modules: tuple[str, ...], space: dict[str, Any], passing: tuple[type[BaseException], ...] = ()
+) -> tuple[Any, str | None]:
     """Runs code: its value, or NOTHING and the error. Exceptions that pass aren't caught; others' tracebacks go to sys.stderr."""
     guarded = dict(vars(builtins), __import__=allowed_import(modules))
     space.update(context, __builtins__=guarded)
@@ -104,39 +110,29 @@ def evaluate(code: str, context: dict[str, Any], modules: tuple[str, ...], space
 
 def report(e: BaseException) -> None:
     """The traceback, as an interpreter prints it, without the frames of this file."""
-    trace = e.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename != FILE:
-        trace = trace.tb_next
     try:
-        traceback.print_exception(type(e), e.with_traceback(trace), trace)
-    except Exception:  # its str may fail, or there is no memory left
+        shown: traceback.TracebackException | None = traceback.TracebackException(type(e), e, e.__traceback__)
+        lines = shown.format() if shown else []
+        while shown is not None:
+            mine = evaluate.__code__.co_filename
+            shown.stack[:] = [f for f in shown.stack if f.filename != mine]
+            shown = shown.__cause__ or shown.__context__
+        sys.stderr.write("".join(lines))
+    except (Exception, SystemExit):  # its str may fail, or there is no memory left
         pass
 
 
-# The protocol.
+# What host and worker share.
 
 
-def read_exactly(fd: int, size: int) -> bytes:
-    """What comes by fd, or EOFError when it ends before. The buffer grows by what is there, not by what was announced."""
-    parts = []
-    while size:
-        part = os.read(fd, min(size, 2**20))
-        if not part:
-            raise EOFError
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+def widen(fd: int) -> None:
+    """Makes a pipe hold a MiB, so that large values need fewer turns."""
+    try:
+        import fcntl
 
-
-def write_all(fd: int, data: bytes | memoryview) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view[: 2**20]) :]
-
-
-def frame(header: dict[str, Any], payload: bytes = b"") -> bytes:
-    text = json.dumps(header).encode()
-    return FRAME.pack(len(text), len(payload)) + text + payload
+        fcntl.fcntl(fd, 1031, 2**20)  # F_SETPIPE_SZ
+    except (ImportError, OSError):
+        pass
 
 
 def status_kb(pid: int | str, *names: str) -> list[int]:
@@ -153,63 +149,117 @@ def status_kb(pid: int | str, *names: str) -> list[int]:
     return list(found.values())
 
 
+# From here on it runs in the sandbox, where nobody measures which lines do.
+
+
+def read_exactly(fd: int, size: int) -> bytes:
+    """What comes by fd, or EOFError when it ends before. The buffer grows by what is there, not by what was announced."""
+    parts = []
+    while size:
+        part = os.read(fd, min(size, 2**20))
+        if not part:
+            raise EOFError
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def read_into(fd: int, size: int) -> bytearray | None:
+    """What comes by fd, in place. None, and what came is lost, when there is no memory for it."""
+    try:
+        data = bytearray(size)
+    except MemoryError:
+        while size:
+            size -= len(read_exactly(fd, min(size, 2**20)))
+        return None
+    view = memoryview(data)
+    while view:
+        got = os.readv(fd, [view])
+        if not got:
+            raise EOFError
+        view = view[got:]
+    return data
+
+
+def write_all(fd: int, data: bytes | memoryview) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view[: 2**20]) :]
+
+
+def frame(header: dict[str, Any], payload: bytes = b"") -> bytes:
+    text = json.dumps(header).encode()
+    return FRAME.pack(len(text), len(payload)) + text + payload
+
+
 # The child.
 
 
 def child(codec: Any, control: tuple[int, int], answer: int, out: int, err: int) -> NoReturn:
-    """Reads a job, gives up everything that is the worker's, and runs it."""
-    try:
-        size, rest = FRAME.unpack(read_exactly(control[0], FRAME.size))
-        job = json.loads(read_exactly(control[0], size))
-        packet = read_exactly(control[0], rest)
-    except EOFError:
-        os._exit(0)
-    base, data = status_kb("self", "VmRSS", "VmData")
-    write_all(answer, frame({"timeout": job["timeout"], "result": job["result"], "output": job["output"], "base": base - rest // 1024}))
+    """Gets ready, waits for a job, gives up everything that is the worker's, and runs it."""
     os.dup2(out, 1)
     os.dup2(err, 2)
-    os.dup2(answer, 3, inheritable=False)
-    os.closerange(4, 2**16 if resource is None else resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    prctl(PR_SET_DUMPABLE, 1)
     os.setpgid(0, 0)
+    me = os.getpid()
     for number in signal.valid_signals():
         try:
             signal.signal(number, signal.SIG_DFL)
         except OSError:
             pass
+    signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
     limit(resource.RLIMIT_CORE, 0)
     limit(getattr(resource, "RLIMIT_MSGQUEUE", resource.RLIMIT_CORE), 0)  # message queues outlive their makers
-    limit(resource.RLIMIT_DATA, data * 1024 + job["memory"])
+    if "numpy.random" in sys.modules:  # random does so itself
+        sys.modules["numpy.random"].seed()
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    base, data = status_kb("self", "VmRSS", "VmData")
+    try:
+        size, rest = FRAME.unpack(read_exactly(control[0], FRAME.size))
+        job = json.loads(read_exactly(control[0], size))
+        limit(resource.RLIMIT_DATA, data * 1024 + job["memory"])
+        packet = read_into(control[0], rest)
+    except EOFError:
+        os._exit(0)
+    write_all(answer, frame({"timeout": job["timeout"], "result": job["result"], "output": job["output"], "base": base}))
+    os.dup2(answer, 3, inheritable=False)
+    os.closerange(4, min(2**20, resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+    prctl(PR_SET_DUMPABLE, 1)
     abilities = codec.Abilities(**job["abilities"])
     try:
-        if "numpy.random" in sys.modules:  # random does so itself
-            sys.modules["numpy.random"].seed()
-        context = codec.loads(packet, abilities, pictures=True)
+        if packet is None:
+            raise MemoryError
+        context = codec.loads(packet, abilities, inside=True)
         del packet
-        main = types.ModuleType("__main__")
-        sys.modules["__main__"] = main
         value, error = evaluate(job["code"], context, tuple(job["modules"]), vars(main))
     except MemoryError:
         value, error = NOTHING, "MemoryError: the variables take more than the memory limit"
     except Exception as e:
         value, error = NOTHING, describe(e)
+    sys.settrace(None)
+    sys.setprofile(None)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except Exception:
             pass
+    if os.getpid() != me:  # the code has forked, and only one answers
+        os._exit(0)
     reply = {"error": error, "value": None if value is NOTHING else value}
     try:
         result = codec.dumps(reply, abilities, opaque=True)
         if len(result) > job["result"]:
             error = f"ResultTooLarge: the result takes {len(result)} bytes, and {job['result']} are allowed"
             result = codec.dumps({"error": error, "value": None})
+    except MemoryError:
+        result = codec.dumps({"error": "MemoryError: there is no memory left to carry the result", "value": None})
+    except codec.CodecError as e:
+        result = codec.dumps({"error": f"ResultError: the result can't be carried: {e}", "value": None})
     except BaseException as e:
-        result = codec.dumps({"error": f"the result can't be carried: {describe(e)}", "value": None})
+        result = codec.dumps({"error": f"ResultError: the result can't be carried: {describe(e)}", "value": None})
     write_all(3, struct.pack(">Q", len(result)))
     write_all(3, result)
     while True:  # the worker reads how much memory this took, and ends it
@@ -301,10 +351,10 @@ class Worker:
                 pass
             finally:
                 os._exit(70)
-        for _, w in pipes:
+        for r, w in pipes:
             os.close(w)
-        for r, _ in pipes:
             os.set_blocking(r, False)
+        widen(pipes[0][0])
         return (pid, *(r for r, _ in pipes))  # type: ignore[return-value]
 
     def job(self, pid: int, answer: int, out: int, err: int) -> str:
@@ -325,15 +375,17 @@ class Worker:
                 os._exit(0)
             if deadline is not None and time.monotonic() >= deadline:
                 ended = "timeout"
-            for fd in (out, err, answer):
-                if fd in events and not self.take(fd, got[fd], started.get("output", 0) if fd != answer else 2**40, dropped):
-                    poll.unregister(fd)
+            if answer in events and not self.take(answer, got[answer], 2**40, dropped):
+                poll.unregister(answer)
             if not started and len(got[answer]) >= FRAME.size:  # from the child before it runs anything
                 size, _ = FRAME.unpack_from(got[answer])
                 if len(got[answer]) >= FRAME.size + size:
                     started = json.loads(got[answer][FRAME.size : FRAME.size + size])
                     del got[answer][: FRAME.size + size]
                     deadline = time.monotonic() + started["timeout"]
+            for fd in (out, err):
+                if fd in events and not self.take(fd, got[fd], started["output"], dropped):
+                    poll.unregister(fd)
             if started and len(got[answer]) >= 8:
                 length = struct.unpack_from(">Q", got[answer])[0]
                 if length > started["result"] + 65536:
@@ -365,7 +417,7 @@ class Worker:
         """Takes what a pipe has, a bounded part of it, and says whether there may be more."""
         for _ in range(64):
             try:
-                data = os.read(fd, 65536)
+                data = os.read(fd, 65536 if fd in dropped else 2**20)
             except BlockingIOError:
                 return True
             if not data:

@@ -109,8 +109,7 @@ class SandboxedRunner(ABC):
     @abstractmethod
     def __init__(self, config: SandboxConfig) -> None:
         """Initialize with configuration."""
-        if not isinstance(config, SandboxConfig):
-            raise TypeError(f"config is a SandboxConfig, not {type(config).__name__}")
+        self._check(config)
         self.config = config
         self._meter = Meter()
 
@@ -132,6 +131,11 @@ class SandboxedRunner(ABC):
     def cleanup(self) -> None:
         """Release any resources held by the sandbox."""
         ...
+
+    @staticmethod
+    def _check(config: Any) -> None:
+        if not isinstance(config, SandboxConfig):
+            raise TypeError(f"config is a SandboxConfig, not {type(config).__name__}")
 
     @property
     def metrics(self) -> Metrics:

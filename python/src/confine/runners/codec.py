@@ -15,6 +15,7 @@ import dataclasses
 import datetime as dt
 import decimal
 import fractions
+import importlib
 import io
 import json
 import math
@@ -23,12 +24,15 @@ import struct
 import sys
 import uuid
 from collections import Counter
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 MAX_DEPTH = 100  # of lists in lists; far from what the JSON module can read
 MAX_DIGITS = 100_000  # of a Decimal
 MAX_REPR = 10_000  # characters of what can't be carried
 MAX_SAME_HASH = 1_000  # keys of one hash: building a set of them takes the square of that
+MAX_TEXT = 1 << 16  # characters of a string in the document; a longer one is a blob
+MAX_PARTS = 5_000_000  # values in a document that comes out: each takes far more memory than its bytes
 MAX_NULLS = 10_000_000  # cells of Arrow columns that have no bytes
 
 
@@ -66,10 +70,15 @@ class Abilities:
     pickle: bool = False
 
 
+def _library(name: str) -> Any:
+    """A library that only some values need."""
+    return importlib.import_module(name)
+
+
 def has_arrow() -> bool:
     """Whether this side reads and writes Arrow. Before 14.0.1 reading it could run code, so an older one doesn't count."""
     try:
-        import pyarrow
+        pyarrow = _library("pyarrow")
     except Exception:
         return False
     numbers = [int(n) for n in re.findall(r"\d+", pyarrow.__version__)[:3]]
@@ -85,7 +94,7 @@ class _Writer:
         self.blobs: list[bytes] = []
         self.within: set[int] = set()
 
-    def blob(self, data: bytes | memoryview) -> int:
+    def blob(self, data: Any) -> int:
         self.blobs.append(bytes(data))
         return len(self.blobs) - 1
 
@@ -160,6 +169,8 @@ def _write_float(w: _Writer, x: float) -> Any:
 
 def _write_str(w: _Writer, x: str) -> Any:
     x = str.__str__(x)
+    if len(x) > MAX_TEXT:
+        return {"$": "str", "b": w.blob(x.encode("utf-8", "surrogatepass"))}
     if not x.isascii():
         try:
             x.encode()
@@ -226,7 +237,7 @@ _DTYPE = re.compile(r"[<>|](?:[biufcSU][0-9]{1,9}|[mM]8(?:\[[0-9]{0,9}[a-zA-Zμ]
 
 
 def _write_numpy(w: _Writer, x: Any) -> Any:
-    np: Any = sys.modules["numpy"]
+    np = _library("numpy")
     if isinstance(x, np.ma.MaskedArray):
         return None
     if isinstance(x, np.ndarray) and x.dtype == object:
@@ -241,17 +252,27 @@ def _write_numpy(w: _Writer, x: Any) -> Any:
 
 
 def _write_pandas(w: _Writer, x: Any) -> Any:
-    pd: Any = sys.modules["pandas"]
+    pd = _library("pandas")
     if x is pd.NaT or x is pd.NA:
         return {"$": "missing", "v": "NaT" if x is pd.NaT else "NA"}
     if isinstance(x, pd.Timestamp):
-        return {"$": "timestamp", "v": x.tz_localize(None).isoformat(), "unit": x.unit, "tz": _zone(x.tz), "utc": x.utcoffset() and x.utcoffset().total_seconds()}
+        return {
+            "$": "timestamp",
+            "v": x.tz_localize(None).isoformat(),
+            "unit": x.unit,
+            "tz": _zone(x.tz),
+            "utc": x.utcoffset() and x.utcoffset().total_seconds(),
+        }
     if isinstance(x, pd.Timedelta):
         return {"$": "timedelta64", "v": x.isoformat(), "unit": x.unit}
+    if isinstance(x, pd.Period):
+        return {"$": "period", "v": x.ordinal, "freq": x.freqstr}
     if isinstance(x, pd.DataFrame):
         return w.inside(x, _write_frame)
     if isinstance(x, pd.Series):
-        return w.inside(x, lambda w, x: {"$": "series", "v": _write_column(w, x), "index": _write_index(w, x.index), "name": w.write(x.name)})
+        return w.inside(
+            x, lambda w, x: {"$": "series", "v": _write_column(w, x), "index": _write_index(w, x.index), "name": w.write(x.name)}
+        )
     if isinstance(x, pd.Index):
         return w.inside(x, lambda w, x: {"$": "index", "v": _write_index(w, x)})
     if isinstance(x, pd.api.extensions.ExtensionArray):
@@ -265,7 +286,7 @@ def _zone(tz: Any) -> str | None:
 
 def _write_frame(w: _Writer, x: Any) -> Any:
     if w.abilities.arrow:
-        import pyarrow as pa
+        pa = _library("pyarrow")
 
         try:
             table = pa.Table.from_pandas(x)
@@ -286,7 +307,7 @@ def _write_frame(w: _Writer, x: Any) -> Any:
 
 def _write_column(w: _Writer, column: Any) -> Any:
     """One column: what NumPy holds as an array, categories as codes, everything else as objects and the dtype's name."""
-    pd: Any = sys.modules["pandas"]
+    pd = _library("pandas")
     if isinstance(column.dtype, pd.CategoricalDtype):
         values = column.array if isinstance(column, pd.Series) else column.values
         return {"codes": w.write(values.codes), "categories": _write_index(w, values.categories), "ordered": bool(values.ordered)}
@@ -296,7 +317,7 @@ def _write_column(w: _Writer, column: Any) -> Any:
 
 
 def _write_index(w: _Writer, index: Any) -> Any:
-    pd: Any = sys.modules["pandas"]
+    pd = _library("pandas")
     if isinstance(index, pd.RangeIndex):
         return {"range": [index.start, index.stop, index.step], "name": w.write(index.name)}
     if isinstance(index, pd.MultiIndex):
@@ -331,15 +352,26 @@ _LIBRARIES: dict[str, Callable[[_Writer, Any], Any]] = {
 }
 
 
+# Taken before code inside can put something else in its place.
+_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
 def dumps(value: Any, abilities: Abilities = Abilities(), *, opaque: bool = False) -> bytes:
     """The packet of a value. What has no form as data is a CodecError or, with opaque, goes as an Opaque."""
     writer = _Writer(abilities, opaque)
     document = writer.write(value)
-    text = json.dumps({"v": document, "b": [len(b) for b in writer.blobs]}, allow_nan=False, separators=(",", ":")).encode()
+    text = _json({"v": document, "b": [len(b) for b in writer.blobs]}).encode()
+    if opaque and _parts(text) > MAX_PARTS:
+        raise CodecError(f"there are more than {MAX_PARTS} values in it")
     return b"".join([struct.pack(">I", len(text)), text, *writer.blobs])
 
 
 # In: packets to values.
+
+
+def _parts(document: bytes | bytearray) -> int:
+    """How many values a document may have, at most: as many as what they begin or end with."""
+    return document.count(b",") + document.count(b"[") + document.count(b"{")
 
 
 def _nothing_like_it(token: str) -> Any:
@@ -347,13 +379,16 @@ def _nothing_like_it(token: str) -> Any:
 
 
 class _Reader:
-    def __init__(self, data: bytes, abilities: Abilities, pictures: bool) -> None:
-        self.abilities, self.pictures = abilities, pictures
+    def __init__(self, data: bytes | bytearray, abilities: Abilities, inside: bool) -> None:
+        self.abilities, self.inside = abilities, inside
         (length,) = struct.unpack_from(">I", data)
         end = 4 + length
         if end > len(data):
             raise CodecError("the packet is cut")
-        document = json.loads(data[4:end], parse_constant=_nothing_like_it)
+        text = data[4:end]
+        if not inside and _parts(text) > MAX_PARTS:
+            raise CodecError("too many parts")
+        document = json.loads(text, parse_constant=_nothing_like_it)
         self.value = document["v"]
         self.blobs: list[memoryview] = []
         view = memoryview(data)
@@ -410,11 +445,11 @@ def _text(x: Any, limit: int = 100) -> str:
 def _read_dict(r: _Reader, x: Any) -> Any:
     pairs = r.many(x["v"])
     r.keys([k for k, _ in pairs])
-    return {k: v for k, v in pairs}
+    return dict(pairs)
 
 
 def _read_numpy(r: _Reader, x: Any) -> Any:
-    import numpy as np
+    np = _library("numpy")
 
     shape = x["shape"]
     if not _DTYPE.fullmatch(_text(x["dtype"])) or not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
@@ -431,7 +466,7 @@ def _read_numpy(r: _Reader, x: Any) -> Any:
 
 
 def _read_objects(r: _Reader, x: Any) -> Any:
-    import numpy as np
+    np = _library("numpy")
 
     values = r.many(x["v"])
     array = np.empty(len(values), object)
@@ -441,7 +476,7 @@ def _read_objects(r: _Reader, x: Any) -> Any:
 
 
 def _read_column(r: _Reader, x: Any) -> Any:
-    import pandas as pd
+    pd = _library("pandas")
 
     if "codes" in x:
         return pd.Categorical.from_codes(r.read(x["codes"]), _read_index(r, x["categories"]), ordered=x["ordered"] is True)
@@ -454,7 +489,7 @@ def _read_column(r: _Reader, x: Any) -> Any:
 
 
 def _read_index(r: _Reader, x: Any) -> Any:
-    import pandas as pd
+    pd = _library("pandas")
 
     if "range" in x:
         start, stop, step = x["range"]
@@ -469,7 +504,7 @@ def _read_index(r: _Reader, x: Any) -> Any:
 
 
 def _read_frame(r: _Reader, x: Any) -> Any:
-    import pandas as pd
+    pd = _library("pandas")
 
     index = _read_index(r, x["index"])
     columns = [_read_column(r, c) for c in x["v"]]
@@ -481,7 +516,7 @@ def _read_frame(r: _Reader, x: Any) -> Any:
 
 
 def _read_series(r: _Reader, x: Any) -> Any:
-    import pandas as pd
+    pd = _library("pandas")
 
     index = _read_index(r, x["index"])
     column = _read_column(r, x["v"])
@@ -491,7 +526,7 @@ def _read_series(r: _Reader, x: Any) -> Any:
 
 
 def _read_timestamp(r: _Reader, x: Any) -> Any:
-    import pandas as pd
+    pd = _library("pandas")
 
     stamp = pd.Timestamp(_text(x["v"])).as_unit(_text(x["unit"]))
     if x["tz"] is None:
@@ -500,20 +535,26 @@ def _read_timestamp(r: _Reader, x: Any) -> Any:
 
 
 def _read_timedelta64(r: _Reader, x: Any) -> Any:
-    import pandas as pd
+    pd = _library("pandas")
 
     return pd.Timedelta(_text(x["v"])).as_unit(_text(x["unit"]))
 
 
+def _read_period(r: _Reader, x: Any) -> Any:
+    pd = _library("pandas")
+
+    return pd.Period(ordinal=int(x["v"]), freq=_text(x["freq"]))
+
+
 def _read_missing(r: _Reader, x: Any) -> Any:
-    import pandas as pd
+    pd = _library("pandas")
 
     return pd.NaT if x["v"] == "NaT" else pd.NA
 
 
 def _arrow_type(kind: Any) -> bool:
     """Types whose values lie in their buffers one by one, so that a small stream makes no large table."""
-    import pyarrow.types as t
+    t = _library("pyarrow").types
 
     if t.is_dictionary(kind):
         return bool(_arrow_type(kind.value_type))
@@ -550,7 +591,7 @@ def _compressed(metadata: bytes) -> bool:
 
 
 def _read_arrow(r: _Reader, x: Any) -> Any:
-    import pyarrow as pa
+    pa = _library("pyarrow")
 
     if not has_arrow():
         raise CodecError("pyarrow 14.0.1 or later is needed to read this")
@@ -571,11 +612,9 @@ def _read_png(r: _Reader, x: Any) -> Any:
     data = bytes(r.blob(x))
     if not data.startswith(b"\x89PNG\r\n\x1a\n"):
         raise CodecError("not a PNG")
-    if not r.pictures:
+    if not r.inside:
         return Picture(data)
-    from PIL import Image
-
-    image = Image.open(io.BytesIO(data), formats=["PNG"])
+    image = _library("PIL.Image").open(io.BytesIO(data), formats=["PNG"])
     image.load()
     return image
 
@@ -585,7 +624,7 @@ def _read_pickle(r: _Reader, x: Any) -> Any:
         raise CodecError("a pickle, which nobody asked for")
     import pickle
 
-    return pickle.loads(r.blob(x))
+    return pickle.loads(r.blob(x))  # noqa: S301 - asked for by name
 
 
 def _read_int(r: _Reader, x: Any) -> int:
@@ -632,16 +671,17 @@ _KINDS: dict[str, Callable[[_Reader, Any], Any]] = {
     "extension": lambda r, x: _read_column(r, x["v"]),
     "timestamp": _read_timestamp,
     "timedelta64": _read_timedelta64,
+    "period": _read_period,
     "missing": _read_missing,
     "png": _read_png,
     "pickle": _read_pickle,
 }
 
 
-def loads(data: bytes, abilities: Abilities = Abilities(), *, pictures: bool = False) -> Any:
-    """The value of a packet. With pictures, a picture is opened by Pillow; else it is a Picture."""
+def loads(data: bytes | bytearray, abilities: Abilities = Abilities(), *, inside: bool = False) -> Any:
+    """The value of a packet. Inside a sandbox a picture is opened by Pillow, and there may be as much as there is memory."""
     try:
-        reader = _Reader(data, abilities, pictures)
+        reader = _Reader(data, abilities, inside)
         return reader.read(reader.value)
     except CodecError:
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import os
@@ -28,19 +29,21 @@ class SandboxConfig:
     allowed_modules: tuple[str, ...] = ("pandas", "math", "statistics", "json")
 
     def __post_init__(self) -> None:
-        if not isinstance(self.security_level, SecurityLevel):
-            raise TypeError(f"security_level is a SecurityLevel, not {self.security_level!r}")
-        if isinstance(self.timeout_seconds, bool) or not isinstance(self.timeout_seconds, (int, float)):
-            raise TypeError(f"timeout_seconds is a number, not {self.timeout_seconds!r}")
-        if not (math.isfinite(self.timeout_seconds) and self.timeout_seconds > 0):
-            raise ValueError(f"timeout_seconds is more than 0 and finite, not {self.timeout_seconds!r}")
-        if isinstance(self.max_memory_mb, bool) or not isinstance(self.max_memory_mb, int):
-            raise TypeError(f"max_memory_mb is a whole number, not {self.max_memory_mb!r}")
-        if self.max_memory_mb <= 0:
-            raise ValueError(f"max_memory_mb is more than 0, not {self.max_memory_mb!r}")
-        if isinstance(self.allowed_modules, str) or not all(isinstance(m, str) for m in self.allowed_modules):
-            raise TypeError(f"allowed_modules are names of modules, not {self.allowed_modules!r}")
-        object.__setattr__(self, "allowed_modules", tuple(self.allowed_modules))
+        values: dict[str, Any] = vars(self)
+        level, seconds, memory, modules = (values[f.name] for f in fields(self))
+        if not isinstance(level, SecurityLevel):
+            raise TypeError(f"security_level is a SecurityLevel, not {level!r}")
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+            raise TypeError(f"timeout_seconds is a number, not {seconds!r}")
+        if not (math.isfinite(seconds) and seconds > 0):
+            raise ValueError(f"timeout_seconds is more than 0 and finite, not {seconds!r}")
+        if isinstance(memory, bool) or not isinstance(memory, int):
+            raise TypeError(f"max_memory_mb is a whole number, not {memory!r}")
+        if memory <= 0:
+            raise ValueError(f"max_memory_mb is more than 0, not {memory!r}")
+        if isinstance(modules, str) or not all(isinstance(m, str) for m in modules):
+            raise TypeError(f"allowed_modules are names of modules, not {modules!r}")
+        object.__setattr__(self, "allowed_modules", tuple(modules))
 
     @classmethod
     def for_level(cls, level: SecurityLevel) -> SandboxConfig:
@@ -128,7 +131,7 @@ def _read_file(path: Path) -> dict[str, Any]:
             document = json.loads(text)
         else:
             try:
-                import tomllib
+                tomllib = importlib.import_module("tomllib")
             except ImportError:
                 raise ValueError("TOML needs Python 3.11 or later; JSON doesn't") from None
             document = tomllib.loads(text)

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import os
 import secrets
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,8 +24,8 @@ from .config import SandboxConfig, SecurityLevel
 from .subprocess import OVERHEAD_MB, PooledRunner
 
 ENGINES = ("docker", "podman")
-#: Which engine and which image: variables of the environment.
-ENGINE_VARIABLE, IMAGE_VARIABLE = "CONFINE_RUNNER_ENGINE", "CONFINE_RUNNER_IMAGE"
+#: Which engine, which image, and more options of "run": variables of the environment.
+ENGINE_VARIABLE, IMAGE_VARIABLE, OPTIONS_VARIABLE = (f"CONFINE_RUNNER_{name}" for name in ("ENGINE", "IMAGE", "ENGINE_OPTIONS"))
 #: Nobody of the host, and nobody of the image.
 USER = "64523:64523"
 TASKS = 64
@@ -70,12 +71,13 @@ class DockerRunner(PooledRunner):
         *,
         engine: str | None = None,
         image: str | None = None,
-        options: Sequence[str] = (),
+        options: Sequence[str] | None = None,
         warm: int = 1,
         output_limit: int = OUTPUT_LIMIT,
         result_limit: int = RESULT_LIMIT,
         unsafe_pickle: bool = False,
     ) -> None:
+        self._check(config)
         found = engine or find_engine()
         if found is None:
             raise RunnerUnavailable("neither docker nor podman answers")
@@ -83,6 +85,7 @@ class DockerRunner(PooledRunner):
         with resources.as_file(resources.files(__package__).joinpath("seccomp.json")) as path:
             profile = str(Path(path))
         self._limits = _limits(config)
+        options = shlex.split(os.environ.get(OPTIONS_VARIABLE, "")) if options is None else options
         argv = [found, "run", "--rm", "-i", "--pull", "never", *_container(config, profile), *options]
         start = functools.partial(_start, found, argv, self.image, [m for m in config.allowed_modules if m != "*"])
         super().__init__(
@@ -117,7 +120,7 @@ def _container(config: SandboxConfig, profile: str) -> list[str]:
     options = [
         *("--network", "none"),
         "--read-only",
-        *("--tmpfs", "/tmp:rw,noexec,nosuid,nodev,size=64m"),  # noqa: S108
+        *("--tmpfs", "/tmp:rw,noexec,nosuid,nodev,size=64m,mode=1777"),  # noqa: S108
         *("--cap-drop", "ALL"),
         *("--security-opt", "no-new-privileges"),
         *("--security-opt", f"seccomp={profile}"),

@@ -1,8 +1,8 @@
 """InProcessRunner: exec() with a list of modules, a time limit and a memory limit. It is no wall.
 
 Code runs in the caller's own process, with all that it may: it can reach every module, file and secret of it, by
-`().__class__.__base__.__subclasses__()` for one. Time is held by a signal in the main thread; in another thread the code runs in a thread of its
-own that is asked to stop and, when it does not, left behind.
+`().__class__.__base__.__subclasses__()` for one. Time is held by a signal in the main thread; in another thread the code runs
+in a thread of its own that is asked to stop and, when it does not, left behind.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import io
+import os
 import signal
 import sys
 import threading
@@ -22,6 +23,16 @@ from .base import OUTPUT_LIMIT, RunnerClosed, SandboxedRunner, SandboxResult, ch
 from .config import SandboxConfig
 
 _one = threading.Lock()  # sys.stdout, the signal and the limits are the process's
+
+
+def _forked() -> None:
+    """Whoever held the lock is not in the fork."""
+    global _one
+    _one = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class _OutOfTime(BaseException):
@@ -88,14 +99,16 @@ def _alarm(seconds: float) -> Iterator[None]:
     def over(*_: Any) -> None:
         raise _OutOfTime
 
-    handler = signal.signal(signal.SIGALRM, over)
+    began, handler = time.monotonic(), signal.signal(signal.SIGALRM, over)
     # Again and again: code may catch it once.
-    signal.setitimer(signal.ITIMER_REAL, seconds, 0.05)
+    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, 0.05)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
+        if left:  # the caller's own timer goes on
+            signal.setitimer(signal.ITIMER_REAL, max(0.001, left - (time.monotonic() - began)), interval)
 
 
 def _beside(run: Any, seconds: float) -> tuple[Any, str | None]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _pool, codec
+from . import _pool, _worker, codec
 from .base import (
     OUTPUT_LIMIT,
     RESULT_LIMIT,
@@ -126,7 +126,7 @@ class PooledRunner(SandboxedRunner):
                 raise codec.CodecError("an error that is none")
         except (codec.CodecError, KeyError, TypeError, MemoryError) as e:
             return None, f"Crash: the answer can't be read: {e}", False
-        return value, error, True
+        return value, None if error is None else error[: 2 * _worker.MAX_ERROR], True
 
     def _lost(self, interpreter: _pool.Interpreter, why: str) -> str:
         """The error of an execution whose sandbox is no more."""
@@ -148,7 +148,8 @@ class PooledRunner(SandboxedRunner):
 class SubprocessRunner(PooledRunner):
     """Subprocess-based sandbox for Standard security level.
 
-    fresh: a sandbox of its own for each execution, as always at STRICT. data_dir: a directory that code may read. allow_partial: capabilities that may be missing (docs/POLICY.md).
+    fresh: a sandbox of its own for each execution, as always at STRICT. data_dir: a directory that code may read.
+    allow_partial: capabilities that may be missing (docs/POLICY.md).
     """
 
     def __init__(
@@ -163,10 +164,11 @@ class SubprocessRunner(PooledRunner):
         result_limit: int = RESULT_LIMIT,
         unsafe_pickle: bool = False,
     ) -> None:
-        from .._binary import find_binary
-
+        self._check(config)
+        if sys.platform != "linux":
+            raise RunnerUnavailable("SubprocessRunner needs Linux")
         self.data_dir = None if data_dir is None else Path(data_dir).resolve(strict=True)
-        self._binary = str(find_binary())
+        self._binary = _binary()
         self._options = _options(config, self.data_dir, allow_partial)
         self.fresh = bool(fresh) or config.security_level is SecurityLevel.STRICT
         preload = [m for m in config.allowed_modules if m != "*"]
@@ -185,11 +187,22 @@ class SubprocessRunner(PooledRunner):
         return _ledger(self._binary, self._options)
 
 
+def _binary() -> str:
+    from .._binary import find_binary
+
+    return str(find_binary())
+
+
 def _start(binary: str, options: tuple[str, ...], preload: Sequence[str], fresh: bool) -> _pool.Interpreter:
     # Only where everybody in the PID namespace is the job's can the worker end them all.
     again = not fresh and _ledger(binary, options).get("containment", {}).get("mechanism") == "pid_namespace"
-    argv = [binary, *options, "--report", "fd:{report}", "--", sys.executable, *_pool.ARGUMENTS]
+    argv = [binary, *options, "--report", "fd:{report}", "--", _interpreter(), *_pool.ARGUMENTS]
     return _pool.Interpreter(_pool.Command(argv, _environment(), report=True), preload, again)
+
+
+def _interpreter() -> str:
+    """This one, by a name that means the same inside."""
+    return os.path.abspath(sys.executable)
 
 
 def _environment() -> dict[str, str]:
@@ -231,7 +244,7 @@ def _shown(data_dir: Path | None) -> list[str]:
     paths = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     paths |= {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {str(Path(sys.executable).resolve().parent)}
-    found = [Path(p) for p in sorted(filter(None, paths)) if Path(p).is_dir()]
+    found = [Path(os.path.abspath(p)) for p in filter(None, paths) if Path(p).is_dir()]
     if data_dir is not None:
         found.append(data_dir)
     shown: list[Path] = []
@@ -244,8 +257,11 @@ def _shown(data_dir: Path | None) -> list[str]:
 
 @functools.lru_cache(maxsize=64)
 def _ledger(binary: str, options: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    asked = [binary, "explain", "--json", *options, "--", sys.executable]
-    answer = subprocess.run(asked, capture_output=True, env=_environment(), cwd="/", timeout=60, check=False)
+    asked = [binary, "explain", "--json", *options, "--", _interpreter()]
+    try:
+        answer = subprocess.run(asked, capture_output=True, env=_environment(), cwd="/", timeout=60, check=False)
+    except (OSError, subprocess.SubprocessError) as e:
+        raise RunnerUnavailable(f"{binary}: {e}") from e
     try:
         enforced = json.loads(answer.stdout)["enforced"]
         if not isinstance(enforced, dict):
