@@ -90,7 +90,7 @@ type Plan interface {
 // Sandbox is built, and holds processes: one after another or at once. What one leaves behind, files and other
 // processes, is there for the next. Its methods may be called from any goroutine.
 type Sandbox interface {
-	// Start starts a process. Cancelling ctx kills it.
+	// Start starts a process. Cancelling ctx kills it. A directory that it can't start in is a *DirError.
 	Start(ctx context.Context, e *Exec) (Process, error)
 	// Ledger says what it was built to enforce, and by what.
 	Ledger() status.Ledger
@@ -190,6 +190,7 @@ type WinSize struct{ Rows, Cols uint16 }
 // Limits are those of one process. 0: the sandbox's.
 type Limits struct {
 	Time   time.Duration // wall clock
+	CPU    time.Duration // CPU time, of it and those below it
 	Output int64         // bytes per stream
 }
 
@@ -252,6 +253,9 @@ const (
 
 // ErrClosed is the answer of a sandbox that has ended.
 var ErrClosed = errors.New("the sandbox has ended")
+
+// ErrUnstopped: what has to stand still for a moment doesn't.
+var ErrUnstopped = errors.New("the processes inside can't be stopped for a moment")
 
 // BuildError is a sandbox that could not be built. Its report is that of a run that could not start.
 type BuildError struct{ Report *status.Report }

@@ -33,6 +33,11 @@ func Open(ctx context.Context, b Backend, s *Spec) (Sandbox, *status.Report, err
 
 // Run starts a process in a sandbox of its own, which ends with it.
 func Run(ctx context.Context, b Backend, s *Spec, e *Exec) (Process, error) {
+	if d := e.Limits.CPU; d > 0 && (s.Policy.CPUTime == 0 || d < s.Policy.CPUTime) { // of the only process is of all
+		spec, policy := *s, *s.Policy
+		policy.CPUTime, spec.Policy = d, &policy
+		s = &spec
+	}
 	if r, ok := b.(Runner); ok {
 		return r.Run(ctx, s, e)
 	}

@@ -96,6 +96,8 @@ var measurements = []measurement{
 		[]aim{{"100 sandboxes at one time", "none fails", pooled, itself, bound{}, ""}}},
 	{"pool-memory", "PSS of the PID 1 of a parked sandbox and what the process that keeps it grows by: the mean of 40.", "MiB", "", 3, poolMemory(40),
 		[]aim{{"memory of a parked sandbox", "≤ 1.5 MiB", poolInit, itself, atMost(1.5), ""}}},
+	{"fork", "A sandbox with 1 GiB in 64 files of its private /tmp is forked, until the fork stands; beside it one without files, and an open. Each is closed before the next. After a fork the init of another starts ahead: the one with 1 GiB has it, and the open, which comes after that.", "ms", opened, 30, (*bench).forks,
+		[]aim{{"fork of a sandbox with 1 GiB of files", "≤ 5 ms", forked, itself, atMost(5), ""}}},
 	{"sequence", "`/bin/true`, 1,000 runs one after another. That nothing is left of runs is for `make soak` to show.", "s", bwrap, 1, batch(1000, 1),
 		[]aim{{"1,000 runs one after another, against bwrap", "none fails", standard, times, bound{}, ""}}},
 	{"together", "The same, 200 runs at once.", "s", bwrap, 3, batch(200, 200),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -25,6 +26,9 @@ const (
 	overHTTP  = "confine serve, a pool by HTTP"
 	emptyHTTP = "confine serve, a request for nothing"
 	poolInit  = "a parked sandbox"
+	forked    = "a fork of 1 GiB"
+	forkEmpty = "a fork of nothing"
+	opened    = "an open"
 )
 
 // shortest is a program of a few instructions that ends well: what is measured is not its own start.
@@ -322,6 +326,53 @@ func atOnce(count int) func(*bench) ([]peer, error) {
 			return r, err
 		}}}, nil
 	}
+}
+
+// forks compares forks of sandboxes with opening one.
+func (b *bench) forks() ([]peer, error) {
+	policy, err := b.profileOf()
+	if err != nil {
+		return nil, err
+	}
+	policy.MemoryLimit, policy.DiskLimit, policy.MaxFileSize = 4<<30, 2<<30, 1<<30
+	defer b.briefly()()
+	source := func(files int) (*confine.Sandbox, error) {
+		box, err := confine.Open(context.Background(), policy)
+		if err != nil {
+			return nil, err
+		}
+		b.undo = append(b.undo, func() { _, _ = box.Close() })
+		text := bytes.Repeat([]byte("confine\n"), 2<<20)
+		for i := range files {
+			err = errors.Join(err, box.Files().WriteFile(fmt.Sprintf("/tmp/%d", i), text, 0o644))
+		}
+		return box, err
+	}
+	full, err := source(64)
+	if err != nil {
+		return nil, err
+	}
+	empty, err := source(0)
+	if err != nil {
+		return nil, err
+	}
+	timed := func(name string, open func() (*confine.Sandbox, error)) peer {
+		return peer{name, func() (r reading, err error) {
+			defer b.briefly()()
+			began := time.Now()
+			box, err := open()
+			r.value = milliseconds(time.Since(began))
+			if err == nil {
+				_, err = box.Close()
+			}
+			return r, err
+		}}
+	}
+	fork := func(box *confine.Sandbox) func() (*confine.Sandbox, error) {
+		return func() (*confine.Sandbox, error) { return box.Fork(context.Background()) }
+	}
+	return []peer{timed(opened, func() (*confine.Sandbox, error) { return confine.Open(context.Background(), policy) }),
+		timed(forkEmpty, fork(empty)), timed(forked, fork(full))}, nil
 }
 
 // poolMemory is what one of many that are parked takes: its PID 1, and what this process has grown by.

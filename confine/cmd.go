@@ -76,7 +76,8 @@ func (c *Cmd) output(w io.Writer) io.Writer {
 // WinSize is the size of a terminal: rows and columns of characters.
 type WinSize = backend.WinSize
 
-// Limits are those of one process, in a sandbox that has its own: Time, of the wall clock, and Output, bytes of each stream. 0 is none.
+// Limits are those of one process, in a sandbox that has its own: Time, of the wall clock; CPU, of the process and those
+// below it; and Output, bytes of each stream. 0 is none.
 type Limits = backend.Limits
 
 // Command is a run of a program, by its path or its name in PATH, in a sandbox of its own.

@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
@@ -28,6 +29,9 @@ type BoxReport = status.BoxReport
 
 // UsageError is a mistake in what was asked for, with a hint. Nothing was started.
 type UsageError = config.UsageError
+
+// DirError is a directory of a [Cmd] that isn't there inside its sandbox: nothing was started.
+type DirError = backend.DirError
 
 // Default is the policy of the profile "default".
 func Default() *Policy {

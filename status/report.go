@@ -141,6 +141,8 @@ type Changes struct {
 	// Truncated: there were more than the lists hold.
 	Truncated bool   `json:"truncated,omitempty"`
 	Error     string `json:"error,omitempty"` // why they could not be read or kept
+	// Cause is the error of Error, in the process that read them.
+	Cause error `json:"-"`
 }
 
 // ChangeCounts counts changes by their kind.

@@ -59,7 +59,7 @@ func newJob(b *box, e *handoff.Exec, o *Options, io *streams) *job {
 	j := &job{box: b, ledger: b.ledger, exec: e, opts: o, io: io, gone: make(chan struct{}), late: make(chan os.Signal, 1)}
 	j.refused = &refusals{box: b, ledger: b.ledger, opts: o, exec: e}
 	j.out.seccompKills = b.plan.SeccompKills
-	j.out.limit = heldTo{max(b.plan.Watch.Memory, b.plan.Held.Memory), fileLimit(e), b.plan.Watch.CPU}
+	j.out.limit = heldTo{max(b.plan.Watch.Memory, b.plan.Held.Memory), fileLimit(e), narrower(b.plan.Watch.CPU, o.Limits.CPU)}
 	if io != nil {
 		io.limit = narrower(b.plan.Watch.Output, o.Limits.Output)
 	}
@@ -171,9 +171,9 @@ func (j *job) hearStarted(t *started) {
 
 // hearFailed: there is no target, by the command's own fault or by ours.
 func (j *job) hearFailed(m *handoff.ExecError) {
-	switch m.Step {
-	case handoff.StepLookup, handoff.StepExecve:
-		j.out.exec = &execError{path: m.Path, errno: unix.Errno(m.Errno), lookup: m.Step == handoff.StepLookup}
+	switch {
+	case m.Step == handoff.StepLookup, m.Step == handoff.StepExecve, m.Step == handoff.StepChdir && j.mine != nil:
+		j.out.exec = &execError{path: m.Path, errno: unix.Errno(m.Errno), step: m.Step}
 	default:
 		j.out.setup = &SetupError{Step: m.Step, Op: m.Op, Path: m.Path, Errno: unix.Errno(m.Errno)}
 	}

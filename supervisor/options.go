@@ -22,6 +22,7 @@ type Options struct {
 	// Limits are this process's own, narrower than the plan's; 0: none.
 	Limits struct {
 		Time   time.Duration
+		CPU    time.Duration // of one process of many
 		Output int64
 	}
 	Events

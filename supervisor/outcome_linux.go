@@ -49,15 +49,15 @@ type heldTo struct {
 
 // execError is a command that could not be started.
 type execError struct {
-	path   string
-	errno  syscall.Errno
-	lookup bool // not even execve was reached
+	path  string
+	errno syscall.Errno
+	step  string // of the hand-off
 }
 
 // rc is what a shell would make of it. ENOENT from execve itself is a script
 // whose interpreter is missing: the file is there, and can't be executed.
 func (e *execError) rc() int {
-	if e.lookup && (e.errno == syscall.ENOENT || e.errno == syscall.ENOTDIR) {
+	if e.step == handoff.StepLookup && (e.errno == syscall.ENOENT || e.errno == syscall.ENOTDIR) {
 		return 127
 	}
 	return 126
@@ -65,6 +65,8 @@ func (e *execError) rc() int {
 
 func (e *execError) reason() string {
 	switch {
+	case e.step == handoff.StepChdir:
+		return fmt.Sprintf("it can't start in the directory %q: %v", e.path, e.errno)
 	case e.rc() == 127:
 		return fmt.Sprintf("command not found: %q", e.path)
 	case e.errno == syscall.ENOENT:

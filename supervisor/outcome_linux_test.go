@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
 )
 
@@ -62,8 +63,8 @@ func TestVerdict(t *testing.T) {
 		{"SIGXFSZ without a limit of ours", outcome{waited: true, waitStatus: signaled(25)}, status.KilledSignal, status.CauseSignal, 153},
 		{"SIGXFSZ under a limit", outcome{limit: heldTo{file: 4096}, waited: true, waitStatus: signaled(25)}, status.KilledSignal, status.CauseSignal, 153},
 		{"SIGXCPU sent by itself", outcome{limit: heldTo{cpu: 9 * time.Second}, cpuUsed: time.Millisecond, waited: true, waitStatus: signaled(24)}, status.KilledSignal, status.CauseSignal, 152},
-		{"not found", outcome{exec: &execError{path: "x", errno: syscall.ENOENT, lookup: true}}, status.ExecFailed, status.CauseExec, 127},
-		{"not executable", outcome{exec: &execError{path: "x", errno: syscall.EACCES, lookup: true}}, status.ExecFailed, status.CauseExec, 126},
+		{"not found", outcome{exec: &execError{path: "x", errno: syscall.ENOENT, step: handoff.StepLookup}}, status.ExecFailed, status.CauseExec, 127},
+		{"not executable", outcome{exec: &execError{path: "x", errno: syscall.EACCES, step: handoff.StepLookup}}, status.ExecFailed, status.CauseExec, 126},
 		{"a script without its interpreter", outcome{exec: &execError{path: "x", errno: syscall.ENOENT}}, status.ExecFailed, status.CauseExec, 126},
 		{"another machine's", outcome{exec: &execError{path: "x", errno: syscall.ENOEXEC}}, status.ExecFailed, status.CauseExec, 126},
 		{"set-up", outcome{setup: &SetupError{Step: "mounts", Errno: syscall.EPERM}}, status.InternalError, status.CauseSetup, 1},

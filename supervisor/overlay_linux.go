@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"errors"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/confine-run/confine/internal/changes"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/internal/redact"
@@ -96,7 +96,9 @@ func (b *box) changed(scratch int, keepIn string) *status.Changes {
 			err = b.beneathMounts(at, set)
 		}
 		if err != nil {
-			c.Trees, c.Error = append(c.Trees, inText(at.Path)), "what was changed in "+strconv.Quote(at.Path)+" can't be told: "+err.Error()
+			c.Cause = &changes.TreeError{Path: at.Path, Err: err}
+			text, _ := hint.Split(c.Cause)
+			c.Trees, c.Error = append(c.Trees, inText(at.Path)), text
 			return &c
 		}
 		tell(&c, at.Path, set)
@@ -129,7 +131,7 @@ func (b *box) beneathMounts(at *plan.Overlay, set *changes.Set) error {
 			c := &set.Changes[j]
 			gone := c.Kind == changes.Deleted || c.Was != changes.Absent && c.Was != c.Type
 			if within(filepath.Join(at.Dst, c.Path), m.Dst) || gone && within(m.Dst, filepath.Join(at.Dst, c.Path)) {
-				return errors.New(strconv.Quote(c.Path) + " is where no process of the sandbox can write")
+				return &changes.WallError{Path: c.Path}
 			}
 		}
 	}
@@ -163,7 +165,7 @@ func (o *overlays) open(scratch int, box *handoff.Box, at *plan.Overlay) (*chang
 		if err != nil {
 			return nil, err
 		}
-		lower, err := openTree(at.Path, dirFlags, at.Dev, at.Ino)
+		lower, err := openLower(at)
 		if err != nil {
 			_ = unix.Close(upper)
 			return nil, err
@@ -176,6 +178,29 @@ func (o *overlays) open(scratch int, box *handoff.Box, at *plan.Overlay) (*chang
 		return t, nil
 	}
 	return nil, nil
+}
+
+// openLower opens the tree below an overlay.
+func openLower(at *plan.Overlay) (int, error) {
+	fd, err := openTree(at.Path, dirFlags, at.Dev, at.Ino)
+	switch err {
+	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ESTALE:
+		err = changes.ErrExchanged
+	}
+	return fd, err
+}
+
+// Unmoved is a *[changes.TreeError] if a tree below an overlay isn't what it was: no other box can be built on it.
+func (s *Sandbox) Unmoved() error {
+	for i := range s.box.plan.Overlays {
+		at := &s.box.plan.Overlays[i]
+		fd, err := openLower(at)
+		if err != nil {
+			return &changes.TreeError{Path: at.Path, Err: err}
+		}
+		_ = unix.Close(fd)
+	}
+	return nil
 }
 
 // openTree opens what the plan resolved, and nothing else that stands there now.

@@ -41,15 +41,35 @@ func Ahead(namespaces uintptr) (drop func()) {
 	return func() { _ = takeAhead(0) }
 }
 
+// spare is how long a child waits for a run that may come.
+const spare = 2 * time.Second
+
+// Spare is Ahead for a run that may come soon, if no other child waits. drop ends it before its time.
+func Spare(namespaces uintptr) (drop func()) {
+	if ahead.Load() != nil {
+		return func() {}
+	}
+	c := clone(namespaces)
+	drop = func() {
+		if ahead.CompareAndSwap(c, nil) {
+			c.discard()
+		}
+	}
+	if !ahead.CompareAndSwap(nil, c) {
+		c.discard()
+		return func() {}
+	}
+	time.AfterFunc(spare, drop)
+	return drop
+}
+
 // takeAhead gives the child that was begun, if it is of these namespaces, and ends any other.
 func takeAhead(namespaces uintptr) *cloning {
 	c := ahead.Swap(nil)
 	if c == nil || namespaces != 0 && c.namespaces == namespaces {
 		return c
 	}
-	if child, _ := c.wait(); child != nil {
-		child.discard()
-	}
+	c.discard()
 	return nil
 }
 
@@ -58,6 +78,7 @@ func takeAhead(namespaces uintptr) *cloning {
 func Prepare(namespaces uintptr, o Options) *Prepared {
 	p := &Prepared{opts: &o}
 	c := takeAhead(namespaces)
+	waited := c != nil
 	reaper := c == nil && namespaces&unix.CLONE_NEWPID == 0 && o.Alone && alone()
 	if reaper {
 		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -67,6 +88,10 @@ func Prepare(namespaces uintptr, o Options) *Prepared {
 	}
 	p.start = sync.OnceValues(func() (*process, *SetupError) {
 		child, err := c.wait()
+		if waited && child != nil && child.ended() { // it was killed while nobody needed it
+			child.discard()
+			child, err = clone(namespaces).wait()
+		}
 		if child != nil {
 			child.alone = reaper
 		}

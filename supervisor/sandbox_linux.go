@@ -2,8 +2,10 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -130,7 +132,30 @@ func (s *Sandbox) Start(e *handoff.Exec, o Options, judge denials.Judge, refuses
 		return nil, why
 	}
 	j.heedSignals()
-	return &Process{j, s}, nil
+	p := &Process{j, s}
+	if limit := o.Limits.CPU; limit > 0 {
+		go p.hold(limit)
+	}
+	return p, nil
+}
+
+// hold ends a process whose CPU time has reached its own limit, with that of those below it. Samples say so: what loses its parent has left
+// them, and is held by what the sandbox as a whole may use. Where none can be taken RLIMIT_CPU stands behind, for each process.
+func (p *Process) hold(limit time.Duration) {
+	for left := limit; left > 0; {
+		wait := min(max(left/time.Duration(runtime.NumCPU()), 100*time.Millisecond), time.Second)
+		select {
+		case <-p.job.gone:
+			return
+		case <-time.After(wait):
+		}
+		if now, err := p.Usage(); err == nil {
+			left = limit - now.CPU
+		}
+	}
+	p.tell(func() {
+		p.job.stop(status.CauseCPUTree, fmt.Sprintf("CPU time limit of %s for one process reached", limit))
+	})
 }
 
 func (s *Sandbox) gone() *SetupError {
@@ -272,6 +297,7 @@ func (s *Sandbox) TakeBase() []int {
 	return x.base
 }
 
+// TakeLayer gives away the mounts of what was written in the sandbox, which has to be replaced then. There are none when
 // it has ended.
 func (s *Sandbox) TakeLayer() *Layer {
 	x := &s.box.stacks
@@ -362,7 +388,7 @@ func (s *Sandbox) Pause(ctx context.Context) (resume func(), err error) {
 	}
 }
 
-// write there meanwhile.
+// Changes says what was written to overlays until now. Nobody may write there meanwhile.
 func (s *Sandbox) Changes(keep string) (*status.Changes, error) {
 	x := &s.box.stacks
 	x.mu.Lock()

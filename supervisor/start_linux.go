@@ -105,6 +105,20 @@ func (c *cloning) wait() (*process, *SetupError) {
 	return nil, failed
 }
 
+// ended says whether the child is a process no more.
+func (c *process) ended() bool {
+	fds := []unix.PollFd{{Fd: int32(c.pidfd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return n == 1 && err == nil
+}
+
+// discard ends what was begun.
+func (c *cloning) discard() {
+	if child, _ := c.wait(); child != nil {
+		child.discard()
+	}
+}
+
 // send writes the id maps and sends the plan, and with it what the box stands on, or -1, and the way into the group.
 func (c *process) send(p *plan.Plan, stack int, group *cgroup.Group) *SetupError {
 	if err := c.writeMaps(p); err != nil {

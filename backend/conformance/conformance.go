@@ -24,7 +24,7 @@ import (
 type Target struct {
 	Backend backend.Backend
 	// Program gives the words of a process that does what is said: "echo WORDS", "cat", "exit N", "sleep", "write FILE WORDS", "read FILE",
-	// "env NAME", "pwd", "size" (of its terminal: "ROWS COLS"), "err WORDS" (to standard error), "flood" (without end), "denied" (a system
+	// "env NAME", "pwd", "size" (of its terminal: "ROWS COLS"), "err WORDS" (to standard error), "flood" (without end), "burn" (uses CPU time without end, in a process of its own), "denied" (a system
 	// call that no policy allows, and then "sleep").
 	Program func(does ...string) []string
 	// Snapshots: it has them.
@@ -289,6 +289,13 @@ func (s suite) surroundings(t *testing.T) {
 	if got := s.says(t, box, &backend.Exec{Dir: "/tmp"}, "pwd"); got != "/tmp\n" {
 		t.Errorf("%q", got)
 	}
+	s.says(t, box, nil, "write", "/tmp/file", "x")
+	for _, name := range []string{"/no-such-directory", "/tmp/file", "/tmp/file/below", "/tmp/" + strings.Repeat("x", 300)} {
+		var e *backend.DirError
+		if p, err := box.Start(t.Context(), &backend.Exec{Argv: s.Program("pwd"), Dir: name}); !errors.As(err, &e) || e.Dir != name {
+			t.Errorf("in %s: %v, %v", name, p, err)
+		}
+	}
 }
 
 func (s suite) signals(t *testing.T) {
@@ -353,13 +360,30 @@ func (s suite) limits(t *testing.T) {
 	if r := p.Wait(); r.Status != status.Timeout || r.RC != 124 || !slices.Contains(r.LimitsHit, string(status.WallTime)) {
 		t.Errorf("%s, %d, %q", r.Status, r.RC, r.LimitsHit)
 	}
+	// CPU time of one process, with those below it: it ends, and nobody else.
+	other, _ := s.start(t, box, nil, "sleep")
+	p, _ = s.start(t, box, &backend.Exec{Limits: backend.Limits{CPU: 300 * time.Millisecond, Time: 30 * time.Second}}, "burn")
+	if r := p.Wait(); r.Status != status.CPULimit || r.RC != 152 || !slices.Contains(r.LimitsHit, string(status.CPUTime)) {
+		t.Errorf("%s, %d, %q: %s", r.Status, r.RC, r.LimitsHit, r.Reason)
+	} else if e := r.Enforced[status.CPUTime]; !e.Applied || !e.Effective {
+		t.Errorf("%+v", e)
+	}
+	_ = other.Signal(os.Kill)
+	if r := other.Wait(); r.Status != status.KilledKill || len(r.LimitsHit) > 0 {
+		t.Errorf("the other: %s, %q", r.Status, r.LimitsHit)
+	}
 	p, out := s.start(t, box, &backend.Exec{Limits: backend.Limits{Output: 1000, Time: 10 * time.Second}}, "flood")
 	for len(out.String()) < 1000 {
 		time.Sleep(time.Millisecond)
 	}
 	_ = p.Signal(os.Kill)
-	if r := p.Wait(); !r.Truncated.Stdout || !strings.HasSuffix(out.String(), "[TRUNCATED]\n") || len(out.String()) > 1100 {
-		t.Errorf("%d bytes, %+v", len(out.String()), r.Truncated)
+	if r := p.Wait(); !r.Truncated.Stdout || r.Truncated.Stderr || !slices.Contains(r.LimitsHit, string(status.Output)) || !strings.HasSuffix(out.String(), "[TRUNCATED]\n") || len(out.String()) > 1100 {
+		t.Errorf("%d bytes, %+v, %q", len(out.String()), r.Truncated, r.LimitsHit)
+	}
+	// It is no end: what ends by itself ends well.
+	p, _ = s.start(t, box, &backend.Exec{Limits: backend.Limits{Output: 4}}, "echo", "too long")
+	if r := p.Wait(); r.Status != status.OK || !r.Truncated.Stdout || !slices.Contains(r.LimitsHit, string(status.Output)) {
+		t.Errorf("%s, %+v, %q", r.Status, r.Truncated, r.LimitsHit)
 	}
 	if got := s.says(t, box, nil, "echo", "still there"); got != "still there\n" {
 		t.Errorf("%q", got)

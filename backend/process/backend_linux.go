@@ -131,6 +131,7 @@ type sandbox struct {
 	store   *layers.Store       // its own snapshots; nil: there was none yet. Guarded by work
 	earlier []*status.BoxReport // of the boxes that it was; guarded by work
 	failed  *status.SetupError  // why it could not go on in another box; guarded by work
+	unused  func()              // ends what began ahead for a fork; nil: nothing. Guarded by work
 
 	changing sync.Mutex // of the network, by one at a time
 
@@ -254,6 +255,9 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 	x := at.plan.Exec
 	x.Argv, x.Env = e.Argv, withEnv(x.Env, e.Env)
 	if e.Dir != "" {
+		if err := backend.DirIn(s.Files(), e.Dir); err != nil {
+			return nil, err
+		}
 		x.Dir = e.Dir
 		x.Env = withEnv(x.Env, []string{"PWD=" + e.Dir})
 	}
@@ -264,6 +268,9 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 	w, err := connect(e)
 	if err != nil {
 		return nil, err
+	}
+	if e.Limits.CPU > 0 {
+		x.Rlimits = behindCPU(x.Rlimits, e.Limits.CPU)
 	}
 	running := &process{wires: w}
 	w.options.Gone = func() {
@@ -282,6 +289,7 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 		w := s.wanted
 		s.mu.Unlock()
 		r.PolicyDigest = w.digest()
+		enterOwn(r, w.spec.Policy, &e.Limits)
 		return explained(r, w.spec.Policy, command)
 	})
 	p, failed := at.box.Start(&x, w.options, at.plan.judge(), at.plan.refuses)
@@ -326,6 +334,9 @@ func (s *sandbox) close() {
 		r.SetupError = s.failed
 	}
 	s.end()
+	if s.unused != nil {
+		s.unused()
+	}
 	at.ground.Drop()
 	if s.store != nil {
 		s.store.Drop()

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/host"
@@ -259,6 +261,37 @@ func (p *limitCompiler) rlimit(resource int, soft, hard uint64) {
 		soft, hard = min(soft, most), min(hard, most)
 	}
 	p.plan.Exec.Rlimits = append(p.plan.Exec.Rlimits, handoff.Rlimit{Resource: uint32(resource), Soft: soft, Hard: hard})
+}
+
+// behindCPU has RLIMIT_CPU stand behind the limit of a process on CPU time, as behind a sandbox's.
+func behindCPU(all []handoff.Rlimit, limit time.Duration) []handoff.Rlimit {
+	s := uint64((limit + time.Second - 1) / time.Second)
+	l := handoff.Rlimit{Resource: unix.RLIMIT_CPU, Soft: s + 1, Hard: s + 2}
+	var now unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CPU, &now); err == nil {
+		l.Soft, l.Hard = min(l.Soft, now.Max), min(l.Hard, now.Max)
+	}
+	all = slices.Clone(all)
+	if i := slices.IndexFunc(all, func(o handoff.Rlimit) bool { return o.Resource == l.Resource }); i >= 0 {
+		l.Soft, l.Hard = min(l.Soft, all[i].Soft), min(l.Hard, all[i].Hard)
+		all[i] = l
+		return all
+	}
+	return append(all, l)
+}
+
+// enterOwn has the ledger of a process say which limits of its own are narrower than the sandbox's.
+func enterOwn(r *status.Report, p *config.Policy, own *backend.Limits) {
+	started := r.Status != status.ExecFailed && r.Status != status.InternalError
+	enter := func(c status.Capability, narrower bool, requested, mechanism, details string) {
+		if narrower {
+			r.Enforced[c] = status.Enforcement{Requested: requested, Enabled: true, Applied: started, Effective: started, Mechanism: mechanism, Details: details}
+		}
+	}
+	enter(status.WallTime, own.Time > 0 && (p.TimeLimit == 0 || own.Time < p.TimeLimit), config.FormatDuration(own.Time), "timer", "")
+	enter(status.Output, own.Output > 0 && (p.OutputLimit == 0 || own.Output < p.OutputLimit), config.FormatSize(own.Output), "relay", "per stream")
+	enter(status.CPUTime, own.CPU > 0 && (p.CPUTime == 0 || own.CPU < p.CPUTime), config.FormatDuration(own.CPU), "tree_watchdog",
+		"sum over the process and those below it, sampled, without whom loses its parent; RLIMIT_CPU behind it, for each")
 }
 
 // affinity picks the cores, of those that the caller may use. Different runs

@@ -104,7 +104,7 @@ type wires struct {
 }
 
 func connect(e *backend.Exec) (*wires, error) {
-	if e.Limits.Time < 0 || e.Limits.Output < 0 {
+	if e.Limits.Time < 0 || e.Limits.CPU < 0 || e.Limits.Output < 0 {
 		return nil, &config.UsageError{Msg: "a limit is less than nothing"}
 	}
 	w := &wires{options: unconnected, exec: e}
@@ -112,7 +112,7 @@ func connect(e *backend.Exec) (*wires, error) {
 		w.options.Denied = func(v status.Violation) { w.tell(backend.Event{Denied: &v}) }
 		w.options.LimitHit = func(c status.Capability) { w.tell(backend.Event{Limit: c}) }
 	}
-	w.options.Limits.Time, w.options.Limits.Output = e.Limits.Time, e.Limits.Output
+	w.options.Limits.Time, w.options.Limits.CPU, w.options.Limits.Output = e.Limits.Time, e.Limits.CPU, e.Limits.Output
 	var err error
 	if w.options.Stdin, err = w.source(e.Stdin); err == nil {
 		w.options.Stdout, w.options.OpenStdout = w.sink(e.Stdout)

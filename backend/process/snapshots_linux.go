@@ -295,7 +295,7 @@ func (s *sandbox) still(ctx context.Context, at *standing) (resume func(open fun
 	if errors.Is(err, unix.ESRCH) {
 		return nil, false, backend.ErrClosed
 	}
-	return nil, false, fmt.Errorf("the processes inside can't be stopped for a moment: %w", err)
+	return nil, false, fmt.Errorf("%w: %w", backend.ErrUnstopped, err)
 }
 
 // ShelveIn says where its snapshots are kept.
@@ -396,6 +396,9 @@ func (s *sandbox) Restore(ctx context.Context, from backend.Snapshot) error {
 	if err := at.missing("restore"); err != nil {
 		return err
 	}
+	if err := at.box.Unmoved(); err != nil {
+		return err
+	}
 	if at.plan.Box.OtherIDs {
 		return &config.UsageError{Msg: "a snapshot can't be shown to another user (--user)", Err: errors.ErrUnsupported}
 	}
@@ -408,7 +411,7 @@ func (s *sandbox) Restore(ctx context.Context, from backend.Snapshot) error {
 		return err
 	}
 	release := s.root.Hold()
-	err = s.replace(&at, g, "the sandbox was restored")
+	err = s.replace(&at, g, "the sandbox was restored", true)
 	s.release(release, err)
 	return err
 }
@@ -424,27 +427,38 @@ func (s *sandbox) release(release func(open func() (int, error)), err error) {
 }
 
 // replace ends the box, and has another go on in its place on a ground, which is its own then. Where that can't be, the
-// sandbox has ended.
-func (s *sandbox) replace(at *standing, g *layers.Ground, why string) error {
-	s.mu.Lock()
-	s.replacing = true
-	s.mu.Unlock()
-	var next *standing
-	r := &status.BoxReport{}
-	ended := func() { r = at.box.Replace(why) }
-	used := time.Duration(0)
+// sandbox has ended; if it is to stay, and both can stand at one time, it is as it was.
+func (s *sandbox) replace(at *standing, g *layers.Ground, why string, stay bool) error {
+	used := time.Duration(0) // by the boxes before this one
 	for _, e := range s.earlier {
 		used += time.Duration(e.Usage.CPUMS) * time.Millisecond
 	}
+	both := at.plan.undisturbed()
+	var next *standing
 	var err error
-	if at.plan.undisturbed() {
-		var both sync.WaitGroup
+	if stay = stay && both; stay {
+		if next, err = s.succeed(g, at.plan, used+at.box.CPU()); err != nil {
+			g.Drop()
+			return err
+		}
+	}
+	s.mu.Lock()
+	s.replacing = true
+	s.mu.Unlock()
+	var r *status.BoxReport
+	switch {
+	case stay:
+		r = at.box.Replace(why)
+	case both:
+		var ended sync.WaitGroup
 		used += at.box.CPU()
-		both.Go(ended)
+		ended.Go(func() { r = at.box.Replace(why) })
 		next, err = s.succeed(g, at.plan, used)
-		both.Wait()
-	} else if ended(); r.Cause == "" {
-		next, err = s.succeed(g, at.plan, used+time.Duration(r.Usage.CPUMS)*time.Millisecond)
+		ended.Wait()
+	default:
+		if r = at.box.Replace(why); r.Cause == "" {
+			next, err = s.succeed(g, at.plan, used+time.Duration(r.Usage.CPUMS)*time.Millisecond)
+		}
 	}
 	if r.Cause != "" { // it has ended by itself
 		if err = backend.ErrClosed; next != nil {
@@ -501,6 +515,9 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 	if err := at.missing("fork"); err != nil {
 		return nil, err
 	}
+	if err := at.box.Unmoved(); err != nil {
+		return nil, err
+	}
 	if len(s.asked().Policy.Network.Publish) > 0 {
 		return nil, &config.UsageError{Msg: "a sandbox that publishes ports can't be forked: a port leads to one sandbox", Hint: "leave --publish away"}
 	}
@@ -517,12 +534,14 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 		defer func() {
 			go func() {
 				defer done()
-				s.release(release, s.replace(&at, g, "the sandbox was forked"))
+				s.release(release, s.replace(&at, g, "the sandbox was forked", false))
+				s.spare(&at)
 			}()
 		}()
 		return s.beside(life, &at, g.Hold())
 	}
 	release(nil)
+	defer s.spare(&at)
 	if alone {
 		return s.beside(life, &at, at.ground.Hold())
 	}
@@ -531,6 +550,13 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 		return nil, err
 	}
 	return s.beside(life, &at, g)
+}
+
+// spare has the init of another fork start ahead: whoever forks once often forks again.
+func (s *sandbox) spare(at *standing) {
+	if s.ending.Err() == nil {
+		s.unused = supervisor.Spare(at.plan.tier.namespaces(s.asked().Policy))
+	}
 }
 
 // beside builds a fork on a ground, which is its own then.

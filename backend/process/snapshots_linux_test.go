@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
@@ -236,6 +238,98 @@ func left(t *testing.T, before int) {
 	}
 	if all, _ := filepath.Glob(filepath.Join(os.TempDir(), fmt.Sprintf("confine-snapshots-%d-*", os.Geteuid()))); len(all) > 0 {
 		t.Errorf("left behind: %q", all)
+	}
+}
+
+// What can't be restored, as what was made by hand and is no snapshot of a sandbox, leaves the sandbox as it was.
+func TestARestoreThatFailsChangesNothing(t *testing.T) {
+	kept := t.TempDir()
+	box := sandboxOf(t, t.Context(), func(s *backend.Spec) { s.Snapshots = kept })
+	sh(t, box, "echo a >/tmp/a")
+	snapshot, err := box.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snapshot.Close()
+	if err := box.Restore(t.Context(), snapshot); err != nil {
+		t.Fatal(err)
+	}
+	spoiled := 0
+	_ = filepath.WalkDir(kept, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() && e.Name() == "tmp" {
+			spoiled++
+			if err := errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if spoiled == 0 {
+		t.Fatal("nothing was unpacked")
+	}
+	sh(t, box, "echo b >/tmp/b; sleep 100 &")
+	var unbuilt *backend.BuildError
+	if err := box.Restore(t.Context(), snapshot); !errors.As(err, &unbuilt) {
+		t.Fatal(err)
+	}
+	if r := sh(t, box, "test -f /tmp/b && grep -qx sleep /proc/[0-9]*/comm"); r.Status != status.OK {
+		t.Errorf("%s: %s", r.Status, r.Reason)
+	}
+	if r, err := box.Close(); err != nil || r.Cause != "" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A child that waits for the next fork is no part of any: whoever kills it delays that, and it goes with the sandbox that was forked.
+func TestWhatWaitsForTheNextFork(t *testing.T) {
+	children := func() (all []int) {
+		lists, _ := filepath.Glob("/proc/self/task/*/children")
+		for _, list := range lists {
+			text, _ := os.ReadFile(list)
+			for _, word := range strings.Fields(string(text)) {
+				pid, _ := strconv.Atoi(word)
+				all = append(all, pid)
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	box := sandboxOf(t, t.Context(), nil)
+	fork := func() backend.Sandbox {
+		f, err := box.Fork(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := sh(t, f, "true"); r.Status != status.OK {
+			t.Errorf("%s: %s", r.Status, r.Reason)
+		}
+		return f
+	}
+	defer fork().Close()
+	waits := children()
+	if len(waits) != 3 {
+		t.Fatalf("%d children: want the sandbox, its fork, and what waits for another", len(waits))
+	}
+	for _, pid := range waits {
+		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", pid)); err != nil || len(text) > 0 {
+			continue // it is somebody's
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err = errors.Join(err, unix.Kill(pid, unix.SIGKILL)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000); n != 1 {
+			t.Fatal(err)
+		}
+		_ = unix.Close(fd)
+	}
+	defer fork().Close()
+	if _, err := box.Close(); err != nil {
+		t.Error(err)
+	}
+	if now := children(); len(now) != 2 {
+		t.Errorf("%d children: want two forks", len(now))
 	}
 }
 

@@ -220,6 +220,11 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 	if s.report != nil || s.ctx.Err() != nil {
 		return nil, backend.ErrClosed
 	}
+	if e.Dir != "" {
+		if err := backend.DirIn(s.files, e.Dir); err != nil {
+			return nil, err
+		}
+	}
 	p := newProcess(ctx, s, e)
 	s.running[p] = true
 	return p, nil

@@ -45,6 +45,11 @@ func toy(c *Call) (r Result) {
 	case "denied":
 		c.Tell(backend.Event{Denied: &status.Violation{Kind: "syscall", What: "mount", Count: 1}})
 		<-c.Context.Done()
+	case "burn":
+		for used := time.Duration(0); c.Context.Err() == nil; used += 10 * time.Millisecond {
+			c.Use(backend.Usage{CPU: used, Memory: 1 << 20, Tasks: 1, Scratch: -1})
+			time.Sleep(time.Millisecond)
+		}
 	case "flood":
 		for began := time.Now(); err == nil; {
 			c.Use(backend.Usage{CPU: time.Since(began), Memory: 1 << 20, Tasks: 1, Scratch: -1})

@@ -22,6 +22,9 @@ func (p *process) use(u backend.Usage) {
 	p.live.mu.Lock()
 	defer p.live.mu.Unlock()
 	p.now = &u
+	if most := p.exec.Limits.CPU; most > 0 && u.CPU >= most {
+		p.cancel(errCPU)
+	}
 }
 
 // tell passes on an event, and has the report name what was denied.

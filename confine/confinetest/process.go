@@ -32,8 +32,11 @@ type signalled syscall.Signal
 
 func (s signalled) Error() string { return syscall.Signal(s).String() }
 
-// errTime is the limit of time as one.
-var errTime = errors.New("wall-clock limit reached")
+// errTime and errCPU are the limits of time as one.
+var (
+	errTime = errors.New("wall-clock limit reached")
+	errCPU  = errors.New("CPU time limit reached")
+)
 
 func newProcess(ctx context.Context, s *sandbox, e *backend.Exec) *process {
 	p := &process{box: s, exec: e, began: time.Now(), done: make(chan struct{})}
@@ -79,6 +82,9 @@ func newProcess(ctx context.Context, s *sandbox, e *backend.Exec) *process {
 		}
 		if errors.Is(context.Cause(inner), errTime) {
 			p.tell(backend.Event{Limit: status.WallTime})
+		}
+		if errors.Is(context.Cause(inner), errCPU) {
+			p.tell(backend.Event{Limit: status.CPUTime})
 		}
 		if inner.Err() != nil { // a handler that heard of it may have been faster
 			p.report = p.stopped(context.Cause(inner))
@@ -154,6 +160,8 @@ func (p *process) stopped(cause error) *status.Report {
 	switch {
 	case errors.Is(cause, errTime):
 		r.Status, r.Cause, r.LimitsHit = status.Timeout, status.CauseWall, []string{string(status.WallTime)}
+	case errors.Is(cause, errCPU):
+		r.Status, r.Cause, r.LimitsHit = status.CPULimit, status.CauseCPUTree, []string{string(status.CPUTime)}
 	case errors.As(cause, &by) && syscall.Signal(by) != syscall.SIGKILL:
 		r.Status, r.Cause = status.KilledSignal, status.CauseCaller
 		if syscall.Signal(by) == syscall.SIGTERM {

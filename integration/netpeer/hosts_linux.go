@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/mdlayher/netlink"
@@ -102,7 +103,8 @@ func network() error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(address(own4), address(own6), local(anyIP...),
+		// What comes for an IPv6 address is taken when the kernel has entered a route of its own for it, by a work that is done later.
+		return errors.Join(address(own4), address(own6), local(own6), local(anyIP...),
 			route(all4, unix.RTN_UNICAST, out.Index, own4.Addr()), route(all6, unix.RTN_UNICAST, out.Index, own6.Addr()))
 	}); err != nil {
 		return err
@@ -130,15 +132,39 @@ func (h *host) end() string {
 	return inside
 }
 
-// running waits until an interface can send.
+// running waits until an interface can send. That it runs (IFF_RUNNING) the kernel also says of one of whose carrier it has not heard, which
+// still drops what it is given; that its state is "up" it says when it has heard.
 func running(name string) error {
 	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
-		i, err := net.InterfaceByName(name)
-		if err != nil || i.Flags&net.FlagRunning != 0 {
+		if is, err := isUp(name); is || err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("%s doesn't run", name)
+}
+
+// isUp says whether the operational state of an interface is "up" (RFC 2863).
+func isUp(name string) (is bool, err error) {
+	const operUp = 6 // IF_OPER_UP
+	all, err := syscall.NetlinkRIB(unix.RTM_GETLINK, unix.AF_UNSPEC)
+	if err != nil {
+		return false, err
+	}
+	messages, err := syscall.ParseNetlinkMessage(all)
+	for i := 0; err == nil && i < len(messages); i++ {
+		if messages[i].Header.Type != unix.RTM_NEWLINK {
+			continue
+		}
+		var attributes []syscall.NetlinkRouteAttr
+		attributes, err = syscall.ParseNetlinkRouteAttr(&messages[i])
+		mine, up := false, false
+		for _, a := range attributes {
+			mine = mine || a.Attr.Type == unix.IFLA_IFNAME && unix.ByteSliceToString(a.Value) == name
+			up = up || a.Attr.Type == unix.IFLA_OPERSTATE && a.Value[0] == operUp
+		}
+		is = is || mine && up
+	}
+	return is, err
 }
 
 // up brings one up; on the cable nobody asks for anybody's address (ARP, NDP).

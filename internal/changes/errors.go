@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -27,7 +28,28 @@ var (
 	ErrIncomplete = errors.New("the run had more changes than were kept")
 	// ErrDeep: some have paths that no system call takes.
 	ErrDeep = errors.New("changes with paths that are too long for the system (PATH_MAX, 4096 bytes) could not be kept")
+	// ErrExchanged: the tree below an overlay isn't there any more, or is another by now.
+	ErrExchanged = hint.New("it was moved, removed or replaced since the sandbox was opened", "put it back, or open another sandbox")
 )
+
+// A TreeError is a tree of which it can't be told what was changed in it.
+type TreeError struct {
+	Path string
+	Err  error
+}
+
+func (e *TreeError) Error() string {
+	return "what was changed in " + strconv.Quote(e.Path) + " can't be told: " + e.Err.Error()
+}
+
+func (e *TreeError) Unwrap() error { return e.Err }
+
+// A WallError is a change where no process of the sandbox can have written: somebody has made the layers by hand.
+type WallError struct{ Path string }
+
+func (e *WallError) Error() string {
+	return strconv.Quote(e.Path) + " is where no process of the sandbox can write"
+}
 
 // A BrokenError is a kept run whose record can't be read.
 type BrokenError struct {

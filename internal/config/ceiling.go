@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/confine-run/confine/internal/network"
 )
 
 // CeilingError is a policy that shows more than a ceiling does. It unwraps to nothing: that it is about the ceiling is what counts.
@@ -81,10 +83,11 @@ func widerLimits(p, c *Policy) string {
 
 func widerNetwork(policy, ceiling *Policy) string {
 	p, c := &policy.Network, &ceiling.Network
+	allow, deny, ports := network.Wider(p.rules(), c.rules())
 	return first([]compared{
-		{"allow-network", p.All && !c.All || !c.All && adds(p.Allow, c.Allow)},
-		{"deny-network", adds(c.Deny, p.Deny)},
-		{"allow-port", !c.All && len(c.Ports) > 0 && len(p.Allow) > 0 && (len(p.Ports) == 0 || adds(p.Ports, c.Ports))},
+		{"allow-network", !c.All && (p.All || allow)},
+		{"deny-network", deny},
+		{"allow-port", !c.All && ports},
 		{"block-internal", c.BlockInternal && !p.BlockInternal},
 		{"log-network", c.Log && !p.Log},
 		{"max-network-bytes", over(p.MaxBytes, c.MaxBytes)},

@@ -101,7 +101,10 @@ func TestNarrowerPoliciesAreWithin(t *testing.T) {
 		"a path below":           func(p *Policy) { p.Filesystem.AllowRead = []string{"/srv/a/b", "/var/work/x"} },
 		"nothing of the workdir": func(p *Policy) { p.Filesystem.Workdir = "none" },
 		"no network":             func(p *Policy) { p.Network.Allow = nil },
-		"a stricter filter":      func(p *Policy) { p.Seccomp = "strict" },
+		"a port of a host, another denied with all below it": func(p *Policy) {
+			p.Network.Allow, p.Network.Ports, p.Network.Deny = []string{"a.test:443"}, nil, []string{"*.test", "b.*"}
+		},
+		"a stricter filter": func(p *Policy) { p.Seccomp = "strict" },
 		"more denied, and needed": func(p *Policy) {
 			p.Filesystem.Deny = append(p.Filesystem.Deny, "x")
 			p.Require = append(p.Require, "y")
@@ -137,6 +140,9 @@ func TestNarrowerPoliciesAreWithin(t *testing.T) {
 		"a way out of it":                         func(p *Policy) { p.Filesystem.AllowRead = []string{"/srv/../etc"} },
 		"readable made writable":                  func(p *Policy) { p.Filesystem.AllowWrite = []string{"/srv"} },
 		"no limit":                                func(p *Policy) { p.MemoryLimit = 0 },
+		"another port":                            func(p *Policy) { p.Network.Allow = []string{"a.test:80"} },
+		"a host beside it":                        func(p *Policy) { p.Network.Allow = []string{"ba.test"} },
+		"one of the denied ports open":            func(p *Policy) { p.Network.Deny = []string{"b.test:80"} },
 		"any port":                                func(p *Policy) { p.Network.Ports = nil },
 		"a private place beside the disk limit":   func(p *Policy) { p.Filesystem.Mounts = []Mount{{Dst: "/x", Size: 1}} },
 		"places that are too large together": func(p *Policy) {

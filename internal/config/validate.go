@@ -442,11 +442,15 @@ func checkDenyHost(_ place, word string) (string, error) {
 
 // Rules compiles what may be reached: for plan, explain, gateway and self-test the one reading of these words.
 func (n *Network) Rules() (*network.Rules, error) {
-	rules, err := network.Compile(network.Policy{Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal})
+	rules, err := network.Compile(n.rules())
 	if err != nil {
 		return nil, &UsageError{Msg: err.Error(), Err: err}
 	}
 	return rules, nil
+}
+
+func (n *Network) rules() network.Policy {
+	return network.Policy{Allow: n.Allow, Deny: n.Deny, Ports: n.Ports, BlockInternal: n.BlockInternal}
 }
 
 // hostMistake makes what is wrong with a word of the network a mistake of the user's.

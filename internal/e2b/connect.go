@@ -77,7 +77,7 @@ func rpcErrorOf(err error) *rpcError {
 		return e
 	case errors.Is(err, errTooMany):
 		return is(resourceExhausted)
-	case errors.As(err, &f), errors.As(err, &usage), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENAMETOOLONG):
+	case errors.As(err, &f), errors.As(err, &usage), errors.As(err, new(*backend.DirError)), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENAMETOOLONG):
 		return is(invalidArgument)
 	case errors.As(err, &large):
 		return &rpcError{resourceExhausted, "the message is too large"}

@@ -168,9 +168,6 @@ func (b *box) exec(in *startRequest, timeout time.Duration) (*sandboxes.Exec, er
 		if e.Dir, err = resolve(*p.Cwd); err != nil {
 			return nil, err
 		}
-		if info, err := b.Files().Stat(e.Dir); err != nil || !info.IsDir() {
-			return nil, &rpcError{invalidArgument, "cwd " + strconv.Quote(e.Dir) + " does not exist"}
-		}
 	}
 	if in.Tag != nil {
 		if e.Tag = *in.Tag; len(e.Tag) > maxWord {

@@ -39,7 +39,7 @@ type Options struct {
 	Spec func(template string, internet *bool) (*backend.Spec, error)
 	// Request takes one owner's share of the requests that are under way, Large of those with a document of more than 64 KiB, until done
 	// is called; not ok: it has enough of them.
-	Request, Large func(sandboxes.Owner) (done func(), ok bool)
+	Request, Large func(sandboxes.Owner, *http.Request) (done func(), ok bool)
 	// Explain says what an error is to a client.
 	Explain func(error) (status int, message string)
 	// BodyTime is the most between two reads of a body, WriteTime what a client may take for what it is sent.
@@ -145,8 +145,8 @@ func (c *call) serve(do func(*call) error) error {
 	return do(c)
 }
 
-func (c *call) take(share func(sandboxes.Owner) (func(), bool)) error {
-	done, ok := share(c.owner)
+func (c *call) take(share func(sandboxes.Owner, *http.Request) (func(), bool)) error {
+	done, ok := share(c.owner, c.Request)
 	if !ok {
 		return errTooMany
 	}
@@ -303,7 +303,9 @@ type patient struct {
 func (p *patient) Read(b []byte) (int, error) {
 	_ = p.c.control.SetReadDeadline(time.Now().Add(p.wait))
 	n, err := p.c.Body.Read(b)
-	_ = p.c.control.SetReadDeadline(time.Time{})
+	if err == io.EOF { // what is waited for behind it has no deadline
+		_ = p.c.control.SetReadDeadline(time.Time{})
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = &failure{http.StatusRequestTimeout, "nothing came for too long"}
 	}

@@ -55,8 +55,8 @@ type client struct {
 	requests, large atomic.Int64
 }
 
-func share(left *atomic.Int64) func(sandboxes.Owner) (func(), bool) {
-	return func(sandboxes.Owner) (func(), bool) {
+func share(left *atomic.Int64) func(sandboxes.Owner, *http.Request) (func(), bool) {
+	return func(sandboxes.Owner, *http.Request) (func(), bool) {
 		if left.Add(-1) < 0 {
 			left.Add(1)
 			return nil, false

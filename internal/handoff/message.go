@@ -40,6 +40,7 @@ type ExecError struct {
 const (
 	StepLookup = "lookup"
 	StepExecve = "execve"
+	StepChdir  = "chdir" // of a process in a sandbox; a run is told by its plan where it starts
 )
 
 // Started says that a process runs. Descriptors come with it: its pidfd, the master of its pty, the listener of its filter.

@@ -145,6 +145,9 @@ func (p *Pool) plan(command string, age time.Duration) planned {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if command == "" {
+		if p.now.key != now.key {
+			clear(p.fits) // they were planned for what is no more
+		}
 		p.now = now
 		return now
 	}

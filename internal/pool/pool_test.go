@@ -303,6 +303,31 @@ func TestAClaimIsNotGivenWhatAnOldPlanSays(t *testing.T) {
 	c.Retire()
 }
 
+// What was planned for a command is known no longer than what the pool keeps.
+func TestAClaimForACommandIsNotGivenWhatAnOldPlanSays(t *testing.T) {
+	h := &host{}
+	p := h.open(t, Options{Min: 1, Max: 1, Fresh: time.Hour})
+	ready(t, p, 1)
+	for _, want := range []int64{77, 78} {
+		h.set(func() {
+			other := *h.policy
+			other.OutputLimit = want
+			h.policy = &other
+		})
+		p.mu.Lock()
+		p.now.at = p.now.at.Add(-time.Hour) // the keeper makes another
+		p.mu.Unlock()
+		c, err := p.Claim(t.Context(), "sh")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Spec.Policy.OutputLimit; got != want {
+			t.Errorf("%d, and it is %d by now", got, want)
+		}
+		c.Retire()
+	}
+}
+
 func TestACommandThatNeedsMoreGetsASandboxOfItsOwn(t *testing.T) {
 	h := &host{needy: "/opt/tool"}
 	p := h.open(t, Options{Min: 2, Max: 2, Fresh: time.Hour})

@@ -43,6 +43,8 @@ func Take(ctx context.Context, box Changer, dir string, agreed *Agreed) (*Review
 		return nil, err
 	case report == nil || len(report.Trees) == 0 && report.Error == "":
 		return nil, ErrNothing
+	case report.RunID == "" && report.Cause != nil:
+		return nil, report.Cause
 	case report.RunID == "" && report.Error != "":
 		return nil, errors.New(report.Error)
 	case report.RunID == "" && report.Counts != (status.ChangeCounts{}):

@@ -112,6 +112,9 @@ func allows(p *config.Policy, l backend.Limits) error {
 	if most := p.TimeLimit; most > 0 && l.Time > most {
 		return &config.UsageError{Msg: fmt.Sprintf("a time limit of %s is more than the sandbox's of %s", config.FormatDuration(l.Time), config.FormatDuration(most)), Hint: hint}
 	}
+	if most := p.CPUTime; most > 0 && l.CPU > most {
+		return &config.UsageError{Msg: fmt.Sprintf("a limit of CPU time of %s is more than the sandbox's of %s", config.FormatDuration(l.CPU), config.FormatDuration(most)), Hint: hint}
+	}
 	if most := p.OutputLimit; most > 0 && l.Output > most {
 		return &config.UsageError{Msg: fmt.Sprintf("an output limit of %s is more than the sandbox's of %s", config.FormatSize(l.Output), config.FormatSize(most)), Hint: hint}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/changes"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
@@ -170,6 +171,10 @@ func changeProblem(err error) *problem {
 			p.Hint = "name the other paths"
 		}
 		return p.list(refused.Paths, refused.More)
+	case errors.Is(err, changes.ErrExchanged):
+		return fail(http.StatusConflict, CodeTree, detail).hint("put it back under its name, or open another sandbox")
+	case errors.As(err, new(*changes.WallError)):
+		return fail(http.StatusUnprocessableEntity, CodeRefused, detail).hint("its files came from a bundle that no sandbox has written")
 	case errors.As(err, &bad):
 		return fail(http.StatusBadRequest, codeBadRequest, bad.Error())
 	case errors.Is(err, review.ErrNothing):
@@ -193,6 +198,13 @@ func snapshotProblem(err error) *problem {
 		return fail(http.StatusConflict, codeConflict, err.Error()).hint("DELETE that, or choose another name")
 	case errors.Is(err, snapshot.ErrTooLarge):
 		return fail(http.StatusRequestEntityTooLarge, codeTooLarge, err.Error())
+	case errors.As(err, new(*snapshot.UnfitError)):
+		return fail(http.StatusUnprocessableEntity, codeSnapshot, err.Error()).hint("remove that, and ask again")
+	case errors.Is(err, snapshot.ErrLayers):
+		detail, remedy := hint.Split(err)
+		return fail(http.StatusUnprocessableEntity, codeSnapshot, detail).hint(remedy)
+	case errors.Is(err, backend.ErrUnstopped):
+		return fail(http.StatusServiceUnavailable, codeBusy, err.Error()).hint("try again")
 	case errors.Is(err, snapshot.ErrOther):
 		return fail(http.StatusUnprocessableEntity, codeBundle, err.Error()).hint("the ID in the path is the digest of its manifest")
 	case errors.Is(err, snapshot.ErrBundle):

@@ -27,6 +27,7 @@ type overlaid struct {
 	*confinetest.Backend
 	tree, upper string
 	began       time.Time
+	cause       error // why nothing can be told
 }
 
 type overlaidBox struct {
@@ -41,6 +42,9 @@ func (o *overlaid) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, 
 
 func (b overlaidBox) Changes(_ context.Context, keep string) (*status.Changes, error) {
 	o := b.of
+	if o.cause != nil {
+		return &status.Changes{Trees: []string{o.tree}, Error: o.cause.Error(), Cause: o.cause}, nil
+	}
 	upper, err := unix.Open(o.upper, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -180,6 +184,17 @@ func TestNothingIsAppliedBelowACeiling(t *testing.T) {
 		c.refused(403, codeCeiling, "POST", "/v1/sandboxes/"+d.ID+"/apply", doc{"allow_protected": true})
 		c.want(200, "GET", "/v1/sandboxes/"+d.ID+"/diff", nil, nil)
 	}
+}
+
+// What a sandbox or the caller has made of a tree is no fault of the server.
+func TestATreeOfWhichNothingCanBeToldIsAProblem(t *testing.T) {
+	o, c, _ := newOverlaid(t, nil)
+	box := c.open(doc{})
+	o.cause = &changes.TreeError{Path: o.tree, Err: changes.ErrExchanged}
+	c.refused(409, CodeTree, "GET", box+"/diff", nil)
+	c.refused(409, CodeTree, "POST", box+"/apply", nil)
+	o.cause = &changes.TreeError{Path: o.tree, Err: &changes.WallError{Path: "a"}}
+	c.refused(422, CodeRefused, "GET", box+"/diff", nil)
 }
 
 func TestWithoutAnOverlayThereIsNothingToLookAt(t *testing.T) {

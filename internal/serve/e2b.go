@@ -10,6 +10,7 @@ import (
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/e2b"
 	"github.com/confine-run/confine/internal/sandboxes"
+	"github.com/confine-run/confine/internal/sockets"
 )
 
 // The names of what --api takes.
@@ -50,10 +51,17 @@ func newE2B(s *Server) *e2bSide {
 			_, err := s.admit(r)
 			return err
 		},
-		Owner:   side.owner,
-		Request: func(owner sandboxes.Owner) (func(), bool) { return s.requests.take(owner, 1, maxRequests) },
-		Large:   func(owner sandboxes.Owner) (func(), bool) { return s.bodies.share.take(owner, maxBody, maxBodies) },
-		Spec:    side.spec,
+		Owner: side.owner,
+		Request: func(owner sandboxes.Owner, r *http.Request) (done func(), ok bool) {
+			if done, ok = s.requests.take(owner, 1, maxRequests); ok {
+				sockets.PeerOf(r).Serve()
+			}
+			return done, ok
+		},
+		Large: func(owner sandboxes.Owner, _ *http.Request) (func(), bool) {
+			return s.bodies.share.take(owner, maxBody, maxBodies)
+		},
+		Spec: side.spec,
 		Explain: func(err error) (int, string) {
 			p := problemOf(err)
 			if p.Hint != "" {

@@ -28,6 +28,7 @@ type execDoc struct {
 	OpenStdin   bool              `json:"open_stdin"` // it is written later
 	TTY         *sizeDoc          `json:"tty"`
 	TimeLimit   duration          `json:"time_limit"`
+	CPUTime     duration          `json:"cpu_time"`     // of it and those below it
 	OutputLimit int64             `json:"output_limit"` // bytes of each stream
 	Tag         string            `json:"tag"`
 	Detach      bool              `json:"detach"` // the answer is there at once
@@ -114,7 +115,7 @@ func (d *execDoc) exec() (*sandboxes.Exec, error) {
 	if d.TTY != nil {
 		e.TTY, e.OpenInput = &backend.WinSize{Rows: d.TTY.Rows, Cols: d.TTY.Cols}, true
 	}
-	e.Limits = backend.Limits{Time: time.Duration(d.TimeLimit), Output: d.OutputLimit}
+	e.Limits = backend.Limits{Time: time.Duration(d.TimeLimit), CPU: time.Duration(d.CPUTime), Output: d.OutputLimit}
 	return e, nil
 }
 
@@ -166,6 +167,10 @@ func startProblem(err error) error {
 	var usage *config.UsageError
 	if errors.As(err, &usage) || errors.Is(err, backend.ErrClosed) {
 		return err
+	}
+	var dir *backend.DirError
+	if errors.As(err, &dir) {
+		return fail(http.StatusUnprocessableEntity, codeDir, dir.Error()).hint("say a directory as processes inside see it; one of the host is there if the policy shows it")
 	}
 	return fail(http.StatusUnprocessableEntity, codeExec, err.Error())
 }

@@ -108,15 +108,7 @@ func (s fileRoutes) readFile(c *call) error {
 		return err
 	}
 	defer f.Close()
-	h := c.w.Header()
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	if seeker, ok := f.(io.ReadSeeker); ok {
-		http.ServeContent(&prompt{c}, c.Request, "", info.ModTime(), seeker)
-		return nil
-	}
-	_, _ = io.Copy(&prompt{c}, f)
+	filetree.Serve(&prompt{c}, c.Request, f, info.ModTime())
 	return nil
 }
 

@@ -215,7 +215,7 @@ func TestWhatIsDeniedIsToldWhenItIs(t *testing.T) {
 
 func TestTheNetworkIsChanged(t *testing.T) {
 	p := config.Default()
-	p.Network.Allow, p.Network.BlockInternal = []string{"*", "a.example:443", "b.example"}, true
+	p.Network.Allow, p.Network.BlockInternal = []string{"*.test", "a.example:443", "b.example"}, true
 	c := newLive(t, func(s *Server) { s.Ceiling = &p })
 	box := c.open(doc{"policy": doc{"allow_network": []string{"a.example:443"}}})
 	var d sandboxDoc
@@ -250,6 +250,7 @@ func TestTheNetworkIsChanged(t *testing.T) {
 	if got := network(); got != before || d.Labels["k"] != "v" || d.IdleTimeout == duration(time.Second) {
 		t.Errorf("something has changed: %s, %+v", got, d)
 	}
+	c.want(200, "PATCH", box, doc{"network": doc{"allow_network": []string{"x.y.test:443", "b.example:80"}}}, &d) // narrower words
 	c.want(200, "PATCH", box, doc{"network": doc{"allow_network": []string{}}}, &d)
 	if got := network(); !strings.Contains(got, `"allow_network":[]`) {
 		t.Errorf("%s", got)

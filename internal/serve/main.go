@@ -129,42 +129,46 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 		return err
 	}
 	s.Hidden = append(s.Hidden, sockets.Dir()) // those of sessions are there, too
-	for _, l := range listeners {
-		if addr, ok := l.Addr().(*net.UnixAddr); ok {
-			s.Hidden = append(s.Hidden, addr.Name)
-			fmt.Fprintln(said, "confine serve: listening on unix:"+addr.Name)
-		} else {
-			fmt.Fprintln(said, "confine serve: listening on http://"+l.Addr().String())
-		}
-	}
+	s.Hidden = append(s.Hidden, announced(listeners, said)...)
 	if *tokenFile != "" {
 		if path, err := filepath.Abs(*tokenFile); err == nil {
 			s.Hidden = append(s.Hidden, path)
 		}
 	}
 	s.Manager = sandboxes.New(o)
-	if err := (poolRoutes{s}).open(pools, backends); err != nil {
+	if err := (poolRoutes{s}).open(pools, *ceiling, backends); err != nil {
 		for _, l := range listeners {
 			_ = l.Close()
 		}
 		return err
 	}
 	if *untilEOF {
-		var end context.CancelFunc
-		ctx, end = heldBy(ctx, held)
-		defer end()
+		ctx = until(ctx, held)
 	}
 	return s.Serve(ctx, listeners...)
 }
 
-// heldBy ends when ctx does, or what can be read of held.
-func heldBy(ctx context.Context, held io.Reader) (context.Context, context.CancelFunc) {
+// until is a context that ends when a reader does, too.
+func until(ctx context.Context, r io.Reader) context.Context {
 	ctx, end := context.WithCancel(ctx)
 	go func() {
-		_, _ = io.Copy(io.Discard, held)
+		_, _ = io.Copy(io.Discard, r)
 		end()
 	}()
-	return ctx, end
+	return ctx
+}
+
+// announced tells where the server listens, and gives the names of sockets.
+func announced(listeners []net.Listener, said io.Writer) (paths []string) {
+	for _, l := range listeners {
+		if addr, ok := l.Addr().(*net.UnixAddr); ok {
+			paths = append(paths, addr.Name)
+			fmt.Fprintln(said, "confine serve: listening on unix:"+addr.Name)
+		} else {
+			fmt.Fprintln(said, "confine serve: listening on http://"+l.Addr().String())
+		}
+	}
+	return paths
 }
 
 // admitThese reads who may connect.

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -33,8 +34,8 @@ const (
 // poolRoutes are what there is about pools.
 type poolRoutes struct{ *Server }
 
-// open begins to keep sandboxes ready: a word is PROFILE=MIN:MAX.
-func (s poolRoutes) open(words []string, backends func(*config.Policy) backend.Backend) error {
+// open begins to keep sandboxes ready: a word is PROFILE=MIN:MAX. ceiling is the server's, for errors.
+func (s poolRoutes) open(words []string, ceiling string, backends func(*config.Policy) backend.Backend) error {
 	for _, word := range words {
 		profile, size, _ := strings.Cut(word, "=")
 		least, most, _ := strings.Cut(size, ":")
@@ -48,12 +49,28 @@ func (s poolRoutes) open(words []string, backends func(*config.Policy) backend.B
 			p, err := s.add(profile, kind, pool.Options{Min: min, Max: max, Backend: backends})
 			if err != nil {
 				s.close()
-				return fmt.Errorf("--pool %s: %w", word, err)
+				return unpooled(word, ceiling, err)
 			}
 			s.pools = append(s.pools, p)
 		}
 	}
 	return nil
+}
+
+// unpooled says why there is no pool: what has been asked for is a mistake on the command line, whatever it would be in a request.
+func unpooled(word, ceiling string, err error) error {
+	var usage *config.UsageError
+	var wider *config.CeilingError
+	var p *problem
+	switch {
+	case errors.As(err, &usage):
+		return &config.UsageError{Msg: "--pool " + word + ": " + usage.Msg, Hint: usage.Hint, Err: err}
+	case errors.As(err, &p) && p.Code == codeCeiling:
+		err = errors.New(p.Detail)
+	case !errors.As(err, &wider):
+		return fmt.Errorf("--pool %s: %w", word, err)
+	}
+	return &config.UsageError{Msg: fmt.Sprintf("--pool %s is wider than --ceiling %s: %v", word, ceiling, err), Hint: "name a pool of a profile that is within the ceiling, or another ceiling", Err: err}
 }
 
 func (s poolRoutes) add(profile string, kind poolKind, o pool.Options) (*profilePool, error) {

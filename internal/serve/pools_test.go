@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +21,7 @@ func withPool(t *testing.T, kind poolKind, change func(*Server)) (c *client, sho
 		if change != nil {
 			change(s)
 		}
-		if err := (poolRoutes{s}).open([]string{"standard=2:4"}, func(*config.Policy) backend.Backend { return mock }); err != nil {
+		if err := (poolRoutes{s}).open([]string{"standard=2:4"}, "", func(*config.Policy) backend.Backend { return mock }); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -121,14 +123,15 @@ func TestMetricsTellOfPools(t *testing.T) {
 func TestPoolsThatAreNoneAreRefused(t *testing.T) {
 	for _, words := range [][]string{{"standard"}, {"standard=1"}, {"standard=2:1"}, {"standard=-1:1"}, {"standard=0:0"}, {"=1:2"}, {"standard=a:2"}, {"no-such=1:2"}, {"standard=0:1", "standard=0:2"}} {
 		s := &Server{Sources: config.Sources{Dir: t.TempDir(), Home: t.TempDir()}}
-		err := (poolRoutes{s}).open(words, func(*config.Policy) backend.Backend { return &confinetest.Backend{} })
-		if err == nil {
-			t.Error(words)
+		err := (poolRoutes{s}).open(words, "", func(*config.Policy) backend.Backend { return &confinetest.Backend{} })
+		if !errors.As(err, new(*config.UsageError)) || !strings.Contains(err.Error(), "--pool "+words[len(words)-1]) && !strings.Contains(err.Error(), strconv.Quote(words[0])) {
+			t.Error(words, err)
 		}
 		poolRoutes{s}.close()
 	}
 	s := &Server{Sources: config.Sources{Dir: t.TempDir(), Home: t.TempDir()}, Ceiling: &config.Policy{MemoryLimit: 1}}
-	if err := (poolRoutes{s}).open([]string{"default=0:1"}, func(*config.Policy) backend.Backend { return &confinetest.Backend{} }); err == nil {
-		t.Error("a pool that is wider than the ceiling")
+	err := (poolRoutes{s}).open([]string{"default=0:1"}, "low.toml", func(*config.Policy) backend.Backend { return &confinetest.Backend{} })
+	if !errors.As(err, new(*config.UsageError)) || !strings.Contains(err.Error(), "--pool default=0:1 is wider than --ceiling low.toml: ") || !strings.Contains(err.Error(), "hint: name a pool") {
+		t.Error("a pool that is wider than the ceiling:", err)
 	}
 }

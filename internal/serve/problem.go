@@ -45,6 +45,7 @@ const (
 	codeDropped      = "DROPPED"        // frames that are not kept any more
 	codeFull         = "STDIN_FULL"     // the process doesn't read, or somebody else writes
 	codeNoStdin      = "NO_STDIN"       // the process has no input that is open
+	codeDir          = "DIR"            // where the process was to start
 	codeExec         = "EXEC_FAILED"    // the process could not be started
 	codeBuild        = "BUILD_FAILED"   // the sandbox could not be built
 	codeQuota        = "QUOTA"          // there are too many
@@ -54,6 +55,8 @@ const (
 	CodeRefused      = "REFUSED"        // changes that are not applied
 	CodeIncomplete   = "INCOMPLETE"     // more changes than were kept
 	CodeNoOverlay    = "NO_OVERLAY"     // nothing of the caller's could be changed
+	CodeTree         = "TREE"           // the caller's tree below an overlay was exchanged
+	codeSnapshot     = "SNAPSHOT"       // the sandbox has what no snapshot can hold
 	codeBundle       = "BUNDLE"         // no bundle of a snapshot, or of another
 	codeBusy         = "BUSY"           // somebody else is at it
 	codeUnsupported  = "UNSUPPORTED"    // this backend can't

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
@@ -99,8 +100,8 @@ func (s *Server) request(d *createDoc) (r sandboxes.Request, err error) {
 	if err := checkLabels(d.Labels); err != nil {
 		return r, err
 	}
-	if len(d.Name) > maxWord {
-		return r, fail(http.StatusUnprocessableEntity, codeBadRequest, "the name has more than 256 bytes")
+	if len(d.Name) > maxWord || strings.ContainsFunc(d.Name, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		return r, fail(http.StatusUnprocessableEntity, codeBadRequest, "the name has more than 256 bytes, or some that can't be printed")
 	}
 	r = sandboxes.Request{Name: d.Name, Labels: d.Labels, From: d.From, Lifetime: defaultLifetime, Idle: defaultIdle}
 	if d.Lifetime != nil {

@@ -436,6 +436,8 @@ func TestRequestsThatAreWrongAreProblems(t *testing.T) {
 	c.refused(422, codeBadRequest, "POST", box+"/exec", doc{"argv": []string{"a\x00b"}})
 	c.refused(422, codeBadRequest, "POST", box+"/exec", doc{"argv": []string{"cat"}, "env": doc{"A=B": "c"}})
 	c.refused(422, codeBadRequest, "POST", box+"/exec", doc{"argv": []string{"cat"}, "stdin": "x", "open_stdin": true})
+	c.refused(422, codeDir, "POST", box+"/exec", doc{"argv": []string{"cat"}, "dir": "/nowhere"})
+	c.refused(422, codeDir, "POST", box+"/exec", doc{"argv": []string{"cat"}, "dir": "/a\x00b"})
 	c.refused(413, codeTooLarge, "POST", box+"/exec", `{"stdin": "`+strings.Repeat("x", maxBody)+`"}`)
 	c.refused(404, codeNotFound, "GET", "/v1/sandboxes/none", nil)
 	c.refused(404, codeNotFound, "GET", "/nothing", nil)

@@ -72,6 +72,7 @@ const (
 	keepalive   = 15 * time.Second // of a stream that has nothing to say
 	maxConns    = 1024
 	headerTime  = 10 * time.Second
+	unreadTime  = time.Second // for what is left of a body that was not read
 	idleTime    = 2 * time.Minute
 	maxHeader   = 64 << 10
 	maxPathName = 4096
@@ -97,8 +98,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	var group sync.WaitGroup
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
-		room := make(chan struct{}, maxConns)
-		group.Go(func() { failed <- server.Serve(sockets.Bound(l, room, plainProblem)) })
+		group.Go(func() { failed <- server.Serve(sockets.Bound(l, maxConns, plainProblem)) })
 	}
 	var err error
 	select {
@@ -146,6 +146,15 @@ func (s *Server) handler() http.Handler {
 		other = newE2B(s)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			defer impatient(w)()
+		}
+		for _, name := range single {
+			if len(r.Header.Values(name)) > 1 {
+				refuse(w, fail(http.StatusBadRequest, codeBadRequest, "the header "+name+" is there twice"))
+				return
+			}
+		}
 		// The mux would lead the client elsewhere by a page of HTML.
 		if clean := path.Clean(r.URL.Path); len(r.URL.Path) > maxPathName || r.URL.Path != clean && r.URL.Path != clean+"/" {
 			refuse(w, fail(http.StatusBadRequest, codeBadRequest, "the path is too long, or has empty parts or dots"))
@@ -157,6 +166,17 @@ func (s *Server) handler() http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// single are headers that say who asks, and for what: somebody in between may look at another of them than the server does.
+var single = []string{"Authorization", "X-Api-Key", "X-Access-Token", "E2b-Sandbox-Id"}
+
+// impatient bounds how long package net/http waits for a body that no handler reads: it does before it answers, and again before the
+// next request. The time is that of a head, and left is called when the handler has returned.
+func impatient(w http.ResponseWriter) (left func()) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(headerTime))
+	return func() { _ = control.SetReadDeadline(time.Now().Add(unreadTime)) }
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[string]route) {
@@ -189,6 +209,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[strin
 			err = fail(http.StatusTooManyRequests, codeQuota, "there are too many requests under way").hint("wait for some of them")
 			break
 		}
+		c.peer.Serve()
 		c.bodies, c.done = &s.bodies, []func(){done}
 		defer c.over() // of one that is cut off by a panic, too
 		err = route.do(c)
@@ -241,8 +262,8 @@ func (c *call) read(v any) error {
 	return err
 }
 
-// patient reads a body that may take as long as it likes, as long as something comes. What is waited for behind it has no deadline:
-// one that passed would cancel the request.
+// patient reads a body that may take as long as it likes, as long as something comes. What is waited for behind its end has no
+// deadline: one that passed would cancel the request.
 type patient struct {
 	c    *call
 	body io.ReadCloser
@@ -251,7 +272,9 @@ type patient struct {
 func (p *patient) Read(b []byte) (int, error) {
 	_ = p.c.control.SetReadDeadline(time.Now().Add(bodyTime))
 	n, err := p.body.Read(b)
-	_ = p.c.control.SetReadDeadline(time.Time{})
+	if err == io.EOF {
+		_ = p.c.control.SetReadDeadline(time.Time{})
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fail(http.StatusRequestTimeout, codeBadRequest, "nothing came for 30 seconds")
 	}

@@ -3,9 +3,13 @@ package serve
 import (
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/confine-run/confine/internal/sandboxes"
 )
@@ -85,5 +89,54 @@ func TestLargeDocumentsOfOneOwnerAreFew(t *testing.T) {
 	all[0].done[0]()
 	if _, err := request("a", maxBody); err != nil {
 		t.Errorf("after one has gone: %v", err)
+	}
+}
+
+// A body that nobody reads, and that never comes, holds neither the answer nor the connection.
+func TestABodyThatIsNotReadIsNotWaitedFor(t *testing.T) {
+	_, c := newServer(t, nil)
+	var group sync.WaitGroup
+	defer group.Wait()
+	for _, ask := range []string{
+		"POST /v1/nothing HTTP/1.1\r\nHost: c\r\nContent-Length: 60\r\n\r\n{",
+		"POST /v1/nothing HTTP/1.1\r\nHost: c\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+		"GET /v1/healthz HTTP/1.1\r\nHost: c\r\nContent-Length: 60\r\n\r\n{",
+		"POST /v1/runs HTTP/1.1\r\nHost: c\r\nContent-Length: 60\r\n\r\n]",
+	} {
+		conn, err := c.Transport.(*http.Transport).DialContext(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second)) // less than the time that a body may take
+		if _, err := io.WriteString(conn, ask); err != nil {
+			t.Fatal(err)
+		}
+		group.Go(func() {
+			defer conn.Close()
+			all, err := io.ReadAll(conn)
+			if err != nil || !strings.HasPrefix(string(all), "HTTP/1.1 ") {
+				t.Errorf("%q: %v, %q", ask, err, all)
+			}
+		})
+	}
+}
+
+// Of two that say who asks, somebody in between may have looked at the other.
+func TestHeadersThatSayWhoAsksAreThereOnce(t *testing.T) {
+	_, c := newServer(t, nil)
+	for _, name := range single {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", c.base+"/v1/version", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header[http.CanonicalHeaderKey(name)] = []string{"a", "b"}
+		answer, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %s", name, answer.Status)
+		}
 	}
 }

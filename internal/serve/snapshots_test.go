@@ -2,6 +2,7 @@ package serve
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/internal/sandboxes/sandboxestest"
+	"github.com/confine-run/confine/internal/snapshot"
 	"github.com/confine-run/confine/internal/sockets"
 )
 
@@ -138,6 +140,21 @@ func TestWhatFailsHalfWayLeavesNothing(t *testing.T) {
 	c.want(200, "GET", "/v1/snapshots", nil, &all)
 	if n := c.running(); n != 1 || len(all.Snapshots) != 0 {
 		t.Errorf("%d stand, %+v", n, all)
+	}
+}
+
+func TestWhatASandboxHasThatNoSnapshotHoldsIsNoFaultOfTheServer(t *testing.T) {
+	for _, p := range []struct {
+		err  error
+		code int
+		what string
+	}{
+		{fmt.Errorf("read: %w", &snapshot.UnfitError{Msg: "a name"}), 422, codeSnapshot}, {fmt.Errorf("many: %w", snapshot.ErrLayers), 422, codeSnapshot},
+		{fmt.Errorf("%w: timed out", backend.ErrUnstopped), 503, codeBusy},
+	} {
+		_, c := newServer(t, keeping(&confinetest.Backend{SnapshotErr: p.err}, nil))
+		box := c.open(doc{})
+		c.refused(p.code, p.what, "POST", box+"/snapshots", nil)
 	}
 }
 

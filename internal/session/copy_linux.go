@@ -18,6 +18,7 @@ import (
 
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/filetree"
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // stat is what the server says of a file.
@@ -32,11 +33,21 @@ type stat struct {
 func (s *stat) directory() bool { return s.Type == "directory" || s.LeadsTo == "directory" }
 
 // upload copies a file, or a directory with what is below it, into a session. Into a directory that is
-// there it goes under its own name.
+// there it goes under its own name. No link is followed on the way to it, at its end or below it: a session that writes to the
+// caller's tree may have made it, and would be given what it leads to.
 func upload(ctx context.Context, from string, to *place, name string) error {
-	info, err := os.Stat(from)
+	fd, err := openat(unix.AT_FDCWD, from, unix.RESOLVE_NO_SYMLINKS, 0)
+	if err != nil {
+		return planted(from, err)
+	}
+	f := os.NewFile(uintptr(fd), from)
+	defer f.Close()
+	info, err := f.Stat()
 	if err != nil {
 		return err
+	}
+	if !info.IsDir() && !info.Mode().IsRegular() {
+		return &config.UsageError{Msg: fmt.Sprintf("%q is neither a file nor a directory", from), Hint: "what is read from a pipe goes in by \"confine session exec ID -i -- sh -c 'cat >FILE'\""}
 	}
 	at := to.path
 	var there stat
@@ -44,24 +55,68 @@ func upload(ctx context.Context, from string, to *place, name string) error {
 		at += "/" + url.PathEscape(name)
 	}
 	if !info.IsDir() {
-		f, err := os.Open(from)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
 		return to.client.Put(ctx, "PUT", at+"?mode=0"+strconv.FormatUint(uint64(info.Mode().Perm()), 8), f)
 	}
+	root, err := os.OpenRoot("/proc/self/fd/" + strconv.Itoa(fd))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	r, w := io.Pipe()
+	packed := make(chan struct{})
 	go func() {
-		root, err := os.OpenRoot(from)
-		if err == nil {
-			defer root.Close()
-			_, err = filetree.Pack(filetree.Host(root), ".", w)
-		}
+		defer close(packed)
+		_, err := filetree.Pack(source{filetree.Host(root), f}, ".", w)
 		w.CloseWithError(err)
 	}()
-	defer r.Close()
-	return to.client.Put(ctx, "PUT", at+"?tar", r)
+	err = to.client.Put(ctx, "PUT", at+"?tar", r)
+	r.Close()
+	<-packed
+	return err
+}
+
+// openat opens for reading what isn't a link, and waits for no writer of a FIFO.
+func openat(dir int, name string, resolve, flags uint64) (int, error) {
+	return linux.Openat2(dir, name, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC | flags, Resolve: resolve})
+}
+
+// source is a directory of the caller's whose files somebody else may exchange while they are copied. What became a link or no file at
+// all since it was looked at is as good as gone.
+type source struct {
+	filetree.Files
+	dir *os.File
+}
+
+func (s source) open(name string, flags uint64) (*os.File, error) {
+	fd, err := openat(int(s.dir.Fd()), name, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS, flags)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func (s source) Open(name string) (io.ReadCloser, error) {
+	f, err := s.open(name, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, &fs.PathError{Op: "open", Path: name, Err: cmp.Or(err, fs.ErrNotExist)}
+	}
+	return f, nil
+}
+
+func (s source) List(name string) ([]fs.DirEntry, error) {
+	dir, err := s.open(name, unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.ReadDir(-1)
 }
 
 // download copies a file or a directory out of a session. What comes is somebody else's: names stay below where it goes, and
@@ -116,15 +171,20 @@ func destination(to, name string) (root *os.Root, base string, err error) {
 
 // openDir opens a directory through no link.
 func openDir(at int, dir string) (*os.Root, error) {
-	fd, err := unix.Openat2(at, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
-	if errors.Is(err, unix.ELOOP) {
-		return nil, &config.UsageError{Msg: fmt.Sprintf("a symbolic link is on the way to %q, and the session may have made it", dir), Hint: "name the real path", Err: err}
-	}
+	fd, err := linux.Openat2(at, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+		return nil, planted(dir, err)
 	}
 	defer unix.Close(fd)
 	return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(fd))
+}
+
+// planted is an error of opening a name through no link.
+func planted(name string, err error) error {
+	if errors.Is(err, unix.ELOOP) {
+		return &config.UsageError{Msg: fmt.Sprintf("%q is a symbolic link, or one is on the way to it, and the session may have made it", name), Hint: "name the real path", Err: err}
+	}
+	return &fs.PathError{Op: "open", Path: name, Err: err}
 }
 
 // unpack makes what came. It says which links it has left out.

@@ -27,6 +27,7 @@ type execLine struct {
 	OpenStdin bool              `json:"open_stdin,omitempty"`
 	TTY       *size             `json:"tty,omitempty"`
 	TimeLimit string            `json:"time_limit,omitempty"`
+	CPUTime   string            `json:"cpu_time,omitempty"`
 	Detach    bool              `json:"detach"` // always: its output is followed by its number
 
 	stays bool // --detach: nobody follows
@@ -37,7 +38,7 @@ type size struct {
 	Cols uint16 `json:"cols"`
 }
 
-const execForm = "exec ID [-i] [-t] [--detach] [--env K=V]… [--dir D] [--time-limit D] [--] CMD…"
+const execForm = "exec ID [-i] [-t] [--detach] [--env K=V]… [--dir D] [--time-limit D] [--cpu-time D] [--] CMD…"
 
 func execCommand(ctx context.Context, args []string) (int, error) {
 	if len(args) < 2 {
@@ -73,7 +74,7 @@ func (e *execLine) parse(args []string) (rest []string, err error) {
 		case "--detach", "-d":
 			e.stays = true
 			continue
-		case "--env", "-e", "--dir", "--time-limit":
+		case "--env", "-e", "--dir", "--time-limit", "--cpu-time":
 		default:
 			return nil, &config.UsageError{Msg: fmt.Sprintf("unknown option %q", word), Hint: "usage: confine session " + execForm}
 		}
@@ -88,6 +89,8 @@ func (e *execLine) parse(args []string) (rest []string, err error) {
 			e.Dir = value
 		case "--time-limit":
 			e.TimeLimit = value
+		case "--cpu-time":
+			e.CPUTime = value
 		default:
 			k, v, ok := strings.Cut(value, "=")
 			if !ok {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/confine-run/confine/internal/cli"
 	"github.com/confine-run/confine/internal/config"
@@ -42,8 +43,9 @@ var ownOptions = map[string]func(s *startLine, word string) error{
 }
 
 func checkName(word string) error {
-	if word == "" || len(word) > 64 || strings.ContainsAny(word, "/:\x00") || strings.HasPrefix(word, "-") {
-		return fmt.Errorf("takes a word of up to 64 bytes that has neither / nor : in it")
+	if word == "" || len(word) > 64 || strings.ContainsAny(word, "/:\x00") || strings.HasPrefix(word, "-") ||
+		strings.ContainsFunc(word, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		return fmt.Errorf("takes a word of up to 64 bytes that can be printed, and has neither / nor : in it")
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -343,10 +342,10 @@ func (r *reader) entry(dir int, name, at string, marked bool) (sub bool, err err
 		return false, nil // whatever the place has there can't be seen
 	}
 	if long := len(r.place) + len("/") + len(at); long > maxPath {
-		return false, r.failed("read", at, fmt.Errorf("a path of %d bytes, and no system call takes more than %d", long, maxPath))
+		return false, r.failed("read", at, &UnfitError{Msg: fmt.Sprintf("a path of %d bytes, and no system call takes more than %d", long, maxPath)})
 	}
 	if strings.HasPrefix(name, whiteout) {
-		return false, r.failed("read", at, errors.New("a name that begins with .wh. can't be in a layer"))
+		return false, r.failed("read", at, &UnfitError{Msg: "a name that begins with .wh. can't be in a layer"})
 	}
 	switch n.mode & unix.S_IFMT {
 	case unix.S_IFDIR:
@@ -424,7 +423,7 @@ func xattrs(fd int, e *entry) (own map[string][]byte, err error) {
 	}
 	for _, name := range []string{"redirect", "metacopy"} {
 		if _, ok := own[name]; ok && err == nil {
-			err = fmt.Errorf("the attribute %s: what it refers to would be lost", overlayXattr+name)
+			err = &UnfitError{Msg: "the attribute " + overlayXattr + name + ": what it refers to would be lost"}
 		}
 	}
 	if e.attributes() > maxXattrs || err == unix.E2BIG {
@@ -483,14 +482,14 @@ func (r *reader) fits(e *entry) error {
 		return err
 	}
 	if err := unix.Ftruncate(fd, e.size); err != nil {
-		return fmt.Errorf("the store's file system takes no file of %d bytes: %w", e.size, err)
+		return &UnfitError{fmt.Sprintf("the store's file system takes no file of %d bytes", e.size), err}
 	}
 	for name, value := range e.xattrs {
 		if name == "system.posix_acl_default" {
 			continue // of directories alone
 		}
 		if err := unix.Fsetxattr(fd, name, value, 0); err != nil {
-			return fmt.Errorf("the store's file system doesn't take the attribute %.300q: %w", name, err)
+			return &UnfitError{fmt.Sprintf("the store's file system doesn't take the attribute %.300q", name), err}
 		}
 	}
 	return nil

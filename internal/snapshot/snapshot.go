@@ -120,6 +120,21 @@ var (
 		"keep snapshots on another file system than that of a container, or use Linux 6.7 or later")
 )
 
+// UnfitError is a file that can't be in a snapshot.
+type UnfitError struct {
+	Msg string
+	Err error // what the store's file system said, if it was that
+}
+
+func (e *UnfitError) Error() string {
+	if e.Err != nil {
+		return e.Msg + ": " + e.Err.Error()
+	}
+	return e.Msg
+}
+
+func (e *UnfitError) Unwrap() error { return e.Err }
+
 // ValidID says whether id has the form of one: the SHA-256 of a manifest, in hexadecimal.
 func ValidID(id string) bool {
 	return len(id) == 64 && strings.Trim(id, "0123456789abcdef") == ""

@@ -2,6 +2,7 @@ package sockets
 
 import (
 	"bytes"
+	"container/list"
 	"context"
 	"fmt"
 	"net"
@@ -15,39 +16,78 @@ import (
 // Problem is the body of an answer to what is no request, and its type.
 type Problem func(code int, text string) (kind string, body []byte)
 
-// Bound gives a listener that has so many connections open at most. What package net/http itself answers on them, to what never
-// got to a handler, becomes a problem.
-func Bound(l net.Listener, room chan struct{}, problem Problem) net.Listener {
-	return &bound{l, room, problem}
+// Bound gives a listener that has so many connections open at most. One more takes the place of the one that has been longest without
+// a request of somebody who may ask (see [Peer.Serve]); if there is none, it waits. What package net/http itself answers, to what
+// never got to a handler, becomes a problem.
+func Bound(l net.Listener, most int, problem Problem) net.Listener {
+	return &bound{Listener: l, room: make(chan struct{}, most), problem: problem}
 }
 
 type bound struct {
 	net.Listener
 	room    chan struct{}
 	problem Problem
+
+	mu   sync.Mutex
+	rest list.List // of *conn, without such a request: the longest first
 }
 
 func (b *bound) Accept() (net.Conn, error) {
-	b.room <- struct{}{}
-	c, err := b.Listener.Accept()
+	inner, err := b.Listener.Accept()
 	if err != nil {
-		<-b.room
 		return nil, err
 	}
-	return &conn{Conn: c, free: sync.OnceFunc(func() { <-b.room }), problem: b.problem}, nil
+	select {
+	case b.room <- struct{}{}:
+	default:
+		if longest := b.longest(); longest != nil {
+			_ = longest.Close()
+		}
+		b.room <- struct{}{}
+	}
+	c := &conn{Conn: inner, in: b}
+	c.free = sync.OnceFunc(func() {
+		c.serves(true)
+		<-b.room
+	})
+	c.serves(false)
+	return c, nil
+}
+
+func (b *bound) longest() *conn {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.rest.Front(); e != nil {
+		return e.Value.(*conn)
+	}
+	return nil
 }
 
 // conn frees its room when it is closed.
 type conn struct {
 	net.Conn
-	free    func()
-	problem Problem
-	busy    atomic.Bool // a handler has it, or what that wrote is under way
+	in   *bound
+	free func()
+	busy atomic.Bool   // a handler has it, or what that wrote is under way
+	rest *list.Element // its place there; nil: it has none. Guarded by in.mu
 }
 
 func (c *conn) Close() error {
 	defer c.free()
 	return c.Conn.Close()
+}
+
+// serves says whether there is a request for which it may not be closed.
+func (c *conn) serves(yes bool) {
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	switch {
+	case yes && c.rest != nil:
+		c.in.rest.Remove(c.rest)
+		c.rest = nil
+	case !yes && c.rest == nil:
+		c.rest = c.in.rest.PushBack(c)
+	}
 }
 
 // plainHead is how package net/http ends the head of its own answers.
@@ -63,7 +103,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	if !ok || err != nil {
 		return c.Conn.Write(b)
 	}
-	kind, body := c.problem(code, string(text))
+	kind, body := c.in.problem(code, string(text))
 	_, err = fmt.Fprintf(c.Conn, "%s%d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		version, code, http.StatusText(code), kind, len(body), body)
 	return len(b), err
@@ -93,6 +133,7 @@ func Context(ctx context.Context, c net.Conn) context.Context {
 func State(c net.Conn, state http.ConnState) {
 	if own, ok := c.(*conn); ok && state == http.StateIdle {
 		own.busy.Store(false)
+		own.serves(false)
 	}
 }
 
@@ -103,6 +144,13 @@ func PeerOf(r *http.Request) *Peer {
 		p.conn.busy.Store(true)
 	}
 	return p
+}
+
+// Serve says that the request is of somebody who may ask: the connection has its place until it waits for the next.
+func (p *Peer) Serve() {
+	if p != nil && p.conn != nil {
+		p.conn.serves(true)
+	}
 }
 
 // HungUp says whether the peer is gone for good: not only that it sends no more.

@@ -1,10 +1,15 @@
 package sockets
 
 import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestASocketThatNobodyAnswersOnIsReplaced(t *testing.T) {
@@ -33,5 +38,51 @@ func TestASocketThatNobodyAnswersOnIsReplaced(t *testing.T) {
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Error(err)
+	}
+}
+
+// Whoever only connects keeps nobody out: the place of a connection is safe while a request of somebody who may ask is under way.
+func TestTheLongestIdleConnectionGivesWay(t *testing.T) {
+	inner, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := Bound(inner, 2, nil)
+	defer l.Close()
+	var mine, theirs []net.Conn
+	connect := func() {
+		c, err := net.Dial("unix", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		accepted, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine, theirs = append(mine, c), append(theirs, accepted)
+	}
+	closed := func(i int) bool {
+		_ = mine[i].SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		_, err := mine[i].Read(make([]byte, 1))
+		if err != io.EOF && !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(err)
+		}
+		return err == io.EOF
+	}
+	connect()
+	peer := &Peer{conn: theirs[0].(*conn)}
+	peer.Serve()
+	for i := range 3 { // each takes the place of the one before, never that of the first
+		connect()
+		if closed(0) || i > 0 && !closed(i) || closed(i+1) {
+			t.Fatalf("after %d", i)
+		}
+	}
+	State(theirs[0], http.StateIdle)
+	connect()
+	connect()
+	if !closed(3) || !closed(0) {
+		t.Error("what waits for its next request stays")
 	}
 }

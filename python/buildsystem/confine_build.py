@@ -114,7 +114,7 @@ def wheel(directory: Path, target: str, *, editable: bool = False) -> str:
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 entry.create_system = 3  # Unix, whoever builds
                 entry.external_attr = (0o100000 | mode) << 16
-                z.writestr(entry, data, compresslevel=9)
+                z.writestr(entry, data, compresslevel=6)
         shutil.move(unfinished, directory / name)
     return name
 

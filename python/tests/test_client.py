@@ -59,6 +59,8 @@ def test_a_signal_and_a_time_limit_are_told(box: Any) -> None:
     assert late.rc == 124
     assert box.exec(["sleep", "60"], time_limit=timedelta(seconds=0.2)).status == "TIMEOUT"
     assert box.exec(["sleep", "60"], time_limit="200ms").status == "TIMEOUT"
+    assert box.exec(["sh", "-c", "while :; do :; done"], cpu_time=0.3, time_limit=30).status == "CPU_LIMIT"
+    assert box.exec(["true"]).ok
 
 
 def test_environment_directory_and_input(box: Any) -> None:

@@ -65,9 +65,18 @@ def test_the_same_checkout_makes_the_same_wheel(wheel: Path, build: ModuleType, 
 
 def test_what_pip_installs_works_alone(wheel: Path, tmp_path: Path) -> None:
     venv = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
     env = {k: v for k, v in os.environ.items() if k not in ("CONFINE_BINARY", "PYTHONPATH") and not k.startswith("COVERAGE")}
-    pip = [str(venv / "bin" / "pip"), "--disable-pip-version-check", "--quiet", "--no-cache-dir"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(venv / "bin" / "python"),
+        "--disable-pip-version-check",
+        "--quiet",
+        "--no-cache-dir",
+    ]
     subprocess.run([*pip, "install", "--no-index", str(wheel)], check=True, env=env)
     script = """
 import confine
@@ -109,11 +118,12 @@ def test_metadata_for_each_platform(build: ModuleType, tmp_path: Path, monkeypat
         ]
 
 
-def test_editable_leaves_the_package_where_it_is(build: ModuleType, tmp_path: Path) -> None:
-    need("program:go")
+def test_editable_leaves_the_package_where_it_is(build: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "programs", lambda directory, target: iter([Path(os.environ["CONFINE_BINARY"])]))
     with zipfile.ZipFile(tmp_path / build.build_editable(str(tmp_path))) as z:
         assert z.read("confine.pth").decode() == f"{PYTHON / 'src'}\n"
         assert "confine/__init__.py" not in z.namelist()
+        assert f"confine-{confine.__version__}.data/scripts/confine" in z.namelist()
 
 
 def test_a_source_distribution_has_what_a_build_needs(build: ModuleType, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ type Starter struct {
 // Start starts a target, or says why it can't be started.
 func (s *Starter) Start(e *handoff.Exec, stdio [3]int) (*Target, *handoff.ExecError) {
 	t := &Target{Exec: e, stdio: stdio, pty: -1, tty: -1, PIDFD: -1, listener: -1}
-	step, err := "chdir", fault.Of("chdir", t.Dir, unix.Chdir(t.Dir))
+	step, err := handoff.StepChdir, fault.Of("chdir", t.Dir, unix.Chdir(t.Dir))
 	if err == nil {
 		step, err = "terminal", s.terminal(t)
 	}

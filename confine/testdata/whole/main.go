@@ -47,10 +47,11 @@ func use(ctx context.Context) error {
 	report, err = cmd.Wait()
 	var exit *confine.ExitError
 	var usage *confine.UsageError
+	var dir *confine.DirError
 	if errors.As(err, &exit) {
 		err = exit.Unwrap()
 	}
-	fmt.Println(report.Status, errors.As(err, &usage))
+	fmt.Println(report.Status, errors.As(err, &usage), errors.As(err, &dir))
 
 	options := []confine.Option{confine.WithDir("."), confine.WithCommand("sh"), confine.WithBackend(&confinetest.Backend{})}
 	var box *confine.Sandbox

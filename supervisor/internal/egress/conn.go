@@ -2,9 +2,11 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -102,6 +104,7 @@ const (
 func dialTCP(ctx context.Context, list []netip.Addr, port uint16) (*net.TCPConn, error) {
 	type try struct {
 		cancel context.CancelFunc
+		ended  chan struct{} // closed when it has no descriptor any more, or a connection
 		conn   *net.TCPConn
 		err    error
 	}
@@ -112,13 +115,14 @@ func dialTCP(ctx context.Context, list []netip.Addr, port uint16) (*net.TCPConn,
 	defer all.Wait()
 	defer cancel()
 	start := func(to netip.AddrPort) {
-		t := &try{}
+		t := &try{ended: make(chan struct{})}
 		var own context.Context
 		own, t.cancel = context.WithCancel(ctx)
 		under = append(under, t)
 		all.Go(func() {
 			defer t.cancel()
 			t.conn, t.err = connect(own, to)
+			close(t.ended)
 			select {
 			case results <- t:
 			case <-ctx.Done():
@@ -139,6 +143,7 @@ func dialTCP(ctx context.Context, list []netip.Addr, port uint16) (*net.TCPConn,
 			}
 			if len(under) == maxTried { // the oldest had its time
 				under[0].cancel()
+				<-under[0].ended
 				under = slices.Delete(under, 0, 1)
 			}
 			start(netip.AddrPortFrom(list[0], port))
@@ -164,6 +169,9 @@ func dialTCP(ctx context.Context, list []netip.Addr, port uint16) (*net.TCPConn,
 func connect(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
 	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error { return c.Control(oobInline) }}
 	c, err := d.DialContext(ctx, "tcp", to.String())
+	if errors.Is(err, os.ErrDeadlineExceeded) { // the dialer holds the deadline by a timer of its own, which may be the first
+		err = context.DeadlineExceeded
+	}
 	if err != nil {
 		return nil, err
 	}

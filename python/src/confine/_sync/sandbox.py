@@ -169,6 +169,7 @@ class Sandbox:
         dir: str | PathLike[str] | None = None,
         stdin: bytes | str | None = None,
         time_limit: Duration = None,
+        cpu_time: Duration = None,
         output_limit: int | None = None,
         check: bool = False,
         on_stdout: Callable[[bytes], object] | None = None,
@@ -179,7 +180,7 @@ class Sandbox:
         dir is a directory as seen inside. What ends the process is the server's affair: time_limit makes the status TIMEOUT, and
         no exception; check raises ProcessFailed unless the status is OK. Whoever is interrupted, or cancelled, ends the process.
         """
-        process = self._start(argv, env, dir, stdin, None, time_limit, output_limit)
+        process = self._start(argv, env, dir, stdin, None, time_limit, cpu_time, output_limit)
         try:
             result = process.wait(on_stdout, on_stderr)
         except BaseException as e:
@@ -200,10 +201,11 @@ class Sandbox:
         stdin: bytes | str | bool | None = False,
         tty: tuple[int, int] | bool | None = None,
         time_limit: Duration = None,
+        cpu_time: Duration = None,
         output_limit: int | None = None,
     ) -> Process:
         """Start a command. stdin: True, to write it later; or what it is. tty: rows and columns of a terminal, or True."""
-        return self._start(argv, env, dir, stdin, tty, time_limit, output_limit)
+        return self._start(argv, env, dir, stdin, tty, time_limit, cpu_time, output_limit)
 
     def _start(
         self,
@@ -213,6 +215,7 @@ class Sandbox:
         stdin: bytes | str | bool | None,
         tty: tuple[int, int] | bool | None,
         time_limit: Duration,
+        cpu_time: Duration,
         output_limit: int | None,
     ) -> Process:
         if output_limit is not None and (isinstance(output_limit, bool) or not isinstance(output_limit, int)):
@@ -226,6 +229,7 @@ class Sandbox:
             "open_stdin": True if stdin is True else None,
             "tty": None if size is None else {"rows": size[0], "cols": size[1]},
             "time_limit": _wire.duration(time_limit, "time_limit"),
+            "cpu_time": _wire.duration(cpu_time, "cpu_time"),
             "output_limit": output_limit,
         }
         call = self._send("POST", "exec", doc=_wire.without_none(doc), stream=True)
