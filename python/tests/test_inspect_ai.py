@@ -38,6 +38,7 @@ from inspect_ai.util import (
 from inspect_ai.util._sandbox.self_check import *  # noqa: F403
 
 import confine
+import confine._server
 from confine.errors import BinaryNotFound, PolicyError
 from confine.providers.inspect_ai import ConfineConfig, ConfineSandboxEnvironment
 
@@ -176,6 +177,21 @@ async def test_a_sample_that_is_cancelled_while_it_opens_leaves_nothing() -> Non
         with pytest.raises(PolicyError):
             await ConfineSandboxEnvironment.sample_init("task", ConfineConfig(more={"second": {"memory_limit": "nonsense"}}), {})
         assert len(await client.sandboxes(state="running")) == before
+
+
+async def test_a_server_that_dies_makes_sandboxes_unavailable_and_the_next_has_another() -> None:
+    async for box in opened(None):
+        waits = asyncio.ensure_future(box.exec(["sleep", "987139"], timeout=600))
+        await asyncio.sleep(0.3)
+        server = confine._server._server
+        assert server
+        server.process.kill()
+        for call in (waits, box.exec(["true"]), box.read_file("x"), box.write_file("x", "y")):
+            with pytest.raises(SandboxUnavailableError, match="server"):
+                await call
+        assert gone("sleep 987139")
+    async for box in opened(None):
+        assert (await box.exec(["true"])).success
 
 
 async def test_a_configuration_is_checked() -> None:

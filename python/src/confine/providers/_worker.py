@@ -35,7 +35,8 @@ class Worker:
         self.final: dict[str, Any] | None = None
 
     def read(self) -> dict[str, Any]:
-        message: dict[str, Any] = self.codec.loads(read_exactly(self.source, int.from_bytes(read_exactly(self.source, 8), "big")))
+        packet = read_exactly(self.source, int.from_bytes(read_exactly(self.source, 8), "big"))
+        message: dict[str, Any] = self.codec.loads(packet, inside=True)
         return message
 
     def send(self, message: dict[str, Any], opaque: bool = False) -> None:
@@ -78,7 +79,7 @@ class Worker:
         return None
 
     def answer(self, code: str, seconds: float) -> dict[str, Any]:
-        self.final = None
+        self.final, me = None, os.getpid()
         try:
             signal.setitimer(signal.ITIMER_REAL, seconds)
             value = self.run(code)
@@ -92,6 +93,9 @@ class Worker:
             answer = {"error": "".join(shown.format())}
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
+        flush()
+        if os.getpid() != me:  # the code has forked, and only one answers
+            os._exit(0)
         return answer if self.final is None else {"final": self.final}
 
     def serve(self) -> None:
@@ -104,13 +108,13 @@ class Worker:
                 vars(self.main).update({name: self.tool(name) for name in message["tools"]})
                 self.send({"value": None})
             else:
-                answer = self.answer(message["code"], message["seconds"])
-                for stream in (sys.stdout, sys.stderr):
-                    try:
-                        stream.flush()
-                    except Exception:
-                        pass
-                os.write(2, message["mark"].encode())
+                try:
+                    answer = self.answer(message["code"], message["seconds"])
+                    os.write(2, message["mark"].encode())
+                except TimeoutError as e:  # it was as good as done
+                    answer = {"error": f"TimeoutError: {e}"}
+                except OSError:  # the code has closed it
+                    pass
                 try:
                     self.send(answer, opaque=True)
                 except Exception as e:
@@ -126,6 +130,14 @@ def read_exactly(fd: int, size: int) -> bytes:
         parts.append(part)
         size -= len(part)
     return b"".join(parts)
+
+
+def flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
 
 
 def late(*_: object) -> None:

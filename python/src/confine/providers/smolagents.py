@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -34,6 +34,7 @@ try:
 except ImportError as e:
     raise ImportError(f"confine.providers.smolagents needs the package smolagents, 1.26 or later: {e}", name=e.name) from e
 
+from .. import _wire
 from .._sync.process import Process
 from .._sync.sandbox import Sandbox
 from .._wire import Duration, Policy
@@ -71,7 +72,7 @@ class ConfineExecutor(PythonExecutor):
         self._words = {**words, "policy": _policy(policy, None if python else sys.executable), "lifetime": lifetime}
         self._imports, self._time_limit = list(imports), float(time_limit)
         self._max_calls, self._max_output, self._max_value = max_calls, max_output, max_value
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._values: dict[str, Any] = {}
         self._tools: dict[str, Callable[..., Any]] = {}
         self._inside: _Interpreter | None = None
@@ -83,7 +84,7 @@ class ConfineExecutor(PythonExecutor):
 
     def send_variables(self, variables: dict[str, Any]) -> None:
         """Variables of the code's. One that can't be carried is a TypeError."""
-        with self._lock:
+        with self._alone():
             for name, value in variables.items():
                 try:
                     codec.dumps(_plain(value))
@@ -96,7 +97,7 @@ class ConfineExecutor(PythonExecutor):
 
     def send_tools(self, tools: Mapping[str, Callable[..., Any]]) -> None:
         """Tools, which stay here: the code has functions of their names."""
-        with self._lock:
+        with self._alone():
             for name in tools:
                 if not name.isidentifier():
                     raise ValueError(f"code can't call a tool whose name is {name!r}")
@@ -105,7 +106,7 @@ class ConfineExecutor(PythonExecutor):
 
     def __call__(self, code_action: str) -> CodeOutput:
         """Runs code. InterpreterError is what went wrong with it; what it printed is in the logs, or in state."""
-        with self._lock:
+        with self._alone():
             self.state["_print_outputs"] = ""
             inside = self._begin()
             mark = f"\0{secrets.token_hex(16)}\0"
@@ -122,10 +123,9 @@ class ConfineExecutor(PythonExecutor):
 
     def cleanup(self) -> None:
         """Ends the sandbox. The next piece of code would begin in a new one."""
-        with self._lock:
-            if self._inside is not None:
-                self._inside.close()
-                self._inside = None
+        inside, self._inside = self._inside, None
+        if inside is not None:
+            inside.close()
 
     def __enter__(self) -> ConfineExecutor:
         return self
@@ -134,6 +134,16 @@ class ConfineExecutor(PythonExecutor):
         self.cleanup()
 
     # The interpreter.
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One at a time: a tool that waited for the code that has called it would wait forever."""
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError("this executor runs something already: an agent that another one calls needs an executor of its own")
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def _begin(self) -> _Interpreter:
         """The interpreter; a new one, with what was sent, when there is none."""
@@ -189,7 +199,7 @@ class _Interpreter:
             worker = resources.files(__package__).joinpath("_worker.py").read_text(encoding="utf-8")
             self.process: Process = self.box.start([python, "-I", "-B", "-X", "utf8", "-c", worker], stdin=True)
             parts.insert(0, self.process)
-            self.data, self.printed, self.mark, self.dropped = bytearray(), bytearray(), b"", 0
+            self.data, self.printed, self.mark = bytearray(), bytearray(), b""
             self.max_output, self.max_value = max_output, max_value
             source = resources.files(codec.__package__).joinpath("codec.py").read_text(encoding="utf-8")
             setup = json.dumps({"codec": source, "imports": imports, "most": max_value - 8}).encode()
@@ -237,7 +247,6 @@ class _Interpreter:
             # The end of it is kept, too: what went wrong is there.
             if (more := len(self.printed) - 4 * self.max_output) > 0:
                 del self.printed[self.max_output : self.max_output + more]
-                self.dropped += more
         if time.monotonic() > deadline:
             raise TimeoutError("the time limit of the code is reached")
 
@@ -272,11 +281,12 @@ def _end(parts: list[Process | Sandbox]) -> None:
 
 def _policy(policy: Policy, python: str | None) -> dict[str, Any]:
     """The policy, which shows this interpreter and its packages."""
-    options: dict[str, Any] = {"profile": policy} if isinstance(policy, str) else dict(policy or {})
+    options = dict(_wire.policy(policy) or {})
     if python is not None:
         shown = {os.path.realpath(p) for p in (sys.prefix, sys.base_prefix)} | {os.path.abspath(sys.prefix)}
         places = sorted(p for p in shown if p not in ("/", "/usr"))
-        options["allow_read"] = [*options.get("allow_read", ()), *places]
+        given = options.get("allow_read", [])
+        options["allow_read"] = [*([given] if isinstance(given, str) else given), *places]
     # What the code prints is bounded here, and its values come the same way.
     return {"output_limit": "none", **options}
 
