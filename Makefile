@@ -124,7 +124,7 @@ $(VENV)/ready: python/requirements-dev.txt
 
 python-check: $(VENV)/ready
 	cd python && '$(VENV)/bin/ruff' check --quiet . && '$(VENV)/bin/ruff' format --quiet --check . && \
-	'$(VENV)/bin/mypy' && '$(VENV)/bin/mypy' --platform win32 -p confine._async -p confine._sync -m confine._server -m confine._transport -m confine._binary && '$(VENV)/bin/python' scripts/unasync.py --check
+	'$(VENV)/bin/mypy' && '$(VENV)/bin/mypy' --platform win32 --follow-imports silent -p confine._async -p confine._sync -m confine._server -m confine._transport -m confine._binary && '$(VENV)/bin/python' scripts/unasync.py --check
 
 # CONFINE_MUST_RUN is as for `make test`; tests/conftest.py has its words.
 python-test: $(VENV)/ready build
