@@ -72,7 +72,7 @@ generated:
 	@set -e; copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
 	tar -cf - --exclude=./.git --exclude=./python/.venv --exclude=./.try --exclude=./bin --exclude=./dist --exclude=./cover . | tar -xf - -C "$$copy"; \
 	(cd "$$copy" && $(GO) generate ./...); \
-	diff -rq --exclude=.git --exclude=.try --exclude=bin --exclude=dist --exclude=cover . "$$copy" || \
+	diff -rq --exclude=.git --exclude=.venv --exclude=.try --exclude=bin --exclude=dist --exclude=cover . "$$copy" || \
 		{ echo "generated files are out of date, run: $(GO) generate ./..."; exit 1; }
 
 cross:
