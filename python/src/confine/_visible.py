@@ -15,10 +15,12 @@ __all__ = ["options"]
 def options(paths: Iterable[str], directory: str) -> list[str]:
     """Options of confine that show the running interpreter, and directories of paths outside directory as overlays.
 
-    What is too broad to be shown because somebody's module or test happens to lie there (/, /tmp, a home directory) is not: of
-    such a place the file itself is.
+    What is too broad to be shown because somebody's module or test happens to lie there (/, /tmp, the home directory) is not: of
+    such a place the file itself is. The home directory is where it is named, without its secrets.
     """
-    broad = _broad()
+    home = os.path.abspath(os.path.expanduser("~"))
+    system = {"/", "/tmp", "/var/tmp", "/home", "/usr", os.path.dirname(home)}  # noqa: S108
+    broad = {*system, home}
     interpreter = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, os.path.dirname(sys.executable)}
     # Installed in place, packages lie anywhere; a zip file is one, too.
     interpreter.update(os.path.abspath(entry) for entry in sys.path if entry and os.path.exists(entry))
@@ -27,15 +29,12 @@ def options(paths: Iterable[str], directory: str) -> list[str]:
     for place in _topmost(
         path if os.path.isdir(path) or (parent := os.path.dirname(path)) in broad else parent
         for path in map(os.path.abspath, paths)
-        if os.path.exists(path) and not (_within(path, directory) and directory not in broad)
+        if os.path.exists(path) and path not in system and not (_within(path, directory) and directory not in broad)
     ):
         found.append("--overlay=" + place if os.path.isdir(place) else "--allow-read=" + place)
+    if "--overlay=" + home in found:
+        found.append("--deny=secrets")
     return ["--allow-read=" + place for place in shown] + found
-
-
-def _broad() -> set[str]:
-    home = os.path.abspath(os.path.expanduser("~"))
-    return {"/", "/tmp", "/var/tmp", "/home", "/usr", home, os.path.dirname(home)}  # noqa: S108
 
 
 def _within(path: str, directory: str) -> bool:

@@ -7,6 +7,7 @@ import codecs
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -244,7 +245,7 @@ class Host:
             box.end(_END_S)
             if not status:
                 status, reason = _cause(box)
-            output = box.tail.decode("utf-8", "replace").strip()
+            output = _FRAME.sub("", box.tail.decode("utf-8", "replace")).strip()
             if output:
                 sections.append(("Captured output of the sandbox", output))
         if status == "BROKEN":
@@ -435,6 +436,8 @@ class Host:
                 box.end(0)
 
 
+# Of faulthandler: what every test stands on.
+_FRAME = re.compile(r'^  File "(?:<string>"|.*/(?:_pytest|pluggy|confine/pytest_plugin)/).*\n', re.MULTILINE)
 _PHASE = {"setup": 0, "call": 1, "teardown": 2}
 # Variables that pytest sets itself, or that are about places which tests don't see.
 _OWN = ("PYTEST_CURRENT_TEST", "PYTEST_DEBUG_TEMPROOT", "PYTEST_VERSION")
