@@ -72,7 +72,7 @@ generated:
 	@set -e; copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
 	tar -cf - --exclude=./.git --exclude=./python/.venv --exclude=./.try --exclude=./bin --exclude=./dist --exclude=./cover . | tar -xf - -C "$$copy"; \
 	(cd "$$copy" && $(GO) generate ./...); \
-	diff -rq --exclude=.git --exclude=.try --exclude=bin --exclude=dist --exclude=cover . "$$copy" || \
+	diff -rq --exclude=.git --exclude=.venv --exclude=.try --exclude=bin --exclude=dist --exclude=cover . "$$copy" || \
 		{ echo "generated files are out of date, run: $(GO) generate ./..."; exit 1; }
 
 cross:
@@ -124,7 +124,7 @@ $(VENV)/ready: python/requirements-dev.txt
 
 python-check: $(VENV)/ready
 	cd python && '$(VENV)/bin/ruff' check --quiet . && '$(VENV)/bin/ruff' format --quiet --check . && \
-	'$(VENV)/bin/mypy' && '$(VENV)/bin/python' scripts/unasync.py --check
+	'$(VENV)/bin/mypy' && '$(VENV)/bin/mypy' --platform win32 && '$(VENV)/bin/python' scripts/unasync.py --check
 
 # CONFINE_MUST_RUN is as for `make test`; tests/conftest.py has its words.
 python-test: $(VENV)/ready build

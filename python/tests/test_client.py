@@ -183,6 +183,13 @@ def test_wrong_types_are_refused_before_anything_is_sent(box: Any, client: Any) 
     ):
         with pytest.raises(TypeError):
             box.exec(["true"], **words)
+    for tty in ("x", (1,), (1, "2"), 7, [True, 1]):
+        with pytest.raises(TypeError):
+            box.start(["true"], tty=tty)
+    with pytest.raises(ValueError, match="terminal"):
+        box.start(["true"], tty=(-1, 5))
+    with pytest.raises(TypeError):
+        box.exec(["true"], on_stdout=7)
     for limit in (0, -1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="time"):
             box.exec(["true"], time_limit=limit)

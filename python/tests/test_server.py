@@ -61,6 +61,21 @@ def test_the_server_ends_with_the_interpreter() -> None:
     assert not Path(directory).exists()
 
 
+def test_threads_that_go_on_start_no_other_server() -> None:
+    need("linux")
+    out = python(
+        SAY
+        + """
+    _server._end()  # as when the interpreter ends
+    try:
+        confine.Client().version()
+    except confine.ServerDied as e:
+        print(e)
+"""
+    )
+    assert out.stdout.splitlines()[1].startswith("the private server has ended"), out.stderr
+
+
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_the_server_ends_with_an_interpreter_that_is_killed(end: signal.Signals) -> None:
     need("linux")

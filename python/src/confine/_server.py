@@ -12,7 +12,6 @@ import contextlib
 import itertools
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -41,7 +40,7 @@ class _Server:
     """A server and its directory."""
 
     def __init__(self) -> None:
-        if sys.platform == "win32":
+        if os.name == "nt":  # a checker for Windows reads on
             raise ConfineError("there is no private server on Windows: start one, and name it by base_url or $CONFINE_URL")
         binary = find_binary()
         self.directory = _directory()
@@ -143,6 +142,8 @@ def _sweep(base: str) -> None:
 
 _lock = threading.RLock()
 _server: _Server | None = None
+# Threads that go on while the interpreter ends start no other.
+_ended = False
 
 
 def address() -> str:
@@ -152,6 +153,8 @@ def address() -> str:
     if server is not None and server.alive():
         return server.address
     with _lock:
+        if _ended:
+            raise ServerDied("the private server has ended: the interpreter is about to")
         if _server is not None and not _server.alive():
             _server.end()
             _server = None
@@ -185,8 +188,9 @@ def alive(which: str) -> bool:
 
 
 def _end() -> None:
-    global _server
+    global _server, _ended
     with _lock:
+        _ended = True
         if _server is not None:
             _server.end()
             _server = None

@@ -76,7 +76,7 @@ class _Base:
     def stale(self) -> bool:
         """Whether it was closed by the other side, or has bytes that nobody waits for."""
         try:
-            if hasattr(select, "poll"):
+            if sys.platform != "win32":
                 poll = select.poll()
                 poll.register(self._sock, select.POLLIN)
                 return bool(poll.poll(0))

@@ -304,6 +304,17 @@ def duration(value: Duration, what: str) -> float | str | None:
     return value
 
 
+def size(value: object) -> dict[str, int] | None:
+    """Rows and columns of a terminal."""
+    if value is None:
+        return None
+    if not isinstance(value, (tuple, list)) or len(value) != 2 or not all(type(n) is int for n in value):
+        raise TypeError("a terminal has rows and columns: (24, 80)")
+    if not all(0 <= n < 1 << 16 for n in value):
+        raise ValueError(f"a terminal of {value[0]} rows and {value[1]} columns there is not")
+    return {"rows": value[0], "cols": value[1]}
+
+
 def timeout(value: float | None) -> float | None:
     """How long something of ours may take."""
     if value is None:

@@ -220,7 +220,7 @@ class AsyncProcess:
 
     async def resize(self, rows: int, cols: int) -> None:
         """Change the size of its terminal."""
-        await self._post("resize", doc={"rows": rows, "cols": cols})
+        await self._post("resize", doc=_wire.size((rows, cols)))
 
     def close(self) -> None:
         """Stop listening. The process goes on."""

@@ -179,6 +179,9 @@ class AsyncSandbox:
         dir is a directory as seen inside. What ends the process is the server's affair: time_limit makes the status TIMEOUT, and
         no exception; check raises ProcessFailed unless the status is OK. Whoever is interrupted, or cancelled, ends the process.
         """
+        for callback in (on_stdout, on_stderr):
+            if callback is not None and not callable(callback):
+                raise TypeError(f"a callback is a function, not {type(callback).__name__}")
         process = await self._start(argv, env, dir, stdin, None, time_limit, cpu_time, output_limit)
         try:
             result = await process.wait(on_stdout, on_stderr)
@@ -219,14 +222,14 @@ class AsyncSandbox:
     ) -> AsyncProcess:
         if output_limit is not None and (isinstance(output_limit, bool) or not isinstance(output_limit, int)):
             raise TypeError(f"output_limit is a number of bytes, not {type(output_limit).__name__}")
-        size = (24, 80) if tty is True else tty or None
+        size = _wire.size((24, 80) if tty is True else tty or None)
         doc = {
             "argv": _wire.argv(argv),
             "env": _wire.texts(env, "env"),
             "dir": None if dir is None else _wire.text(dir, "dir"),
             "stdin": None if stdin is None or isinstance(stdin, bool) else _wire.to_octets(stdin),
             "open_stdin": True if stdin is True else None,
-            "tty": None if size is None else {"rows": size[0], "cols": size[1]},
+            "tty": size,
             "time_limit": _wire.duration(time_limit, "time_limit"),
             "cpu_time": _wire.duration(cpu_time, "cpu_time"),
             "output_limit": output_limit,

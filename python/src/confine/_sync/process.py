@@ -221,7 +221,7 @@ class Process:
 
     def resize(self, rows: int, cols: int) -> None:
         """Change the size of its terminal."""
-        self._post("resize", doc={"rows": rows, "cols": cols})
+        self._post("resize", doc=_wire.size((rows, cols)))
 
     def close(self) -> None:
         """Stop listening. The process goes on."""
