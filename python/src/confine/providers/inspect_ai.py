@@ -37,7 +37,7 @@ try:
     from inspect_ai.util._subprocess import max_subprocesses_context_var
     from pydantic import BaseModel, ConfigDict, Field
 except ImportError as e:
-    raise ImportError(f"confine.providers.inspect_ai needs the package inspect_ai, 0.3.285 or later: {e}", name=e.name) from e
+    raise ImportError(f"confine.providers.inspect_ai needs the package inspect_ai, 0.3.280 or later: {e}", name=e.name) from e
 
 from .._async.client import AsyncClient
 from .._async.sandbox import AsyncSandbox
