@@ -29,7 +29,7 @@ TEST     := $(GO) test -count=1 -vet=off -timeout 30m
 MEASURE  := ./supervisor ./supervisor/cgroup ./supervisor/internal/disk ./supervisor/internal/tree ./integration/...
 
 .DEFAULT_GOAL := build
-.PHONY: build try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak machines python python-check python-test python-providers wheel install clean
+.PHONY: build try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak machines python python-check python-test python-cover python-providers wheel install clean
 
 build:
 	$(BUILD) -ldflags '$(LDFLAGS) $(if $(filter linux,$(shell $(GO) env GOOS)),$(ENTRY))' -o bin/confine .
@@ -128,6 +128,9 @@ python-check: $(VENV)/ready
 
 # CONFINE_MUST_RUN is as for `make test`; tests/conftest.py has its words.
 python-test: $(VENV)/ready build
+	cd python && '$(VENV)/bin/python' -m pytest --quiet --numprocesses 4 --dist worksteal
+
+python-cover: $(VENV)/ready build
 	cd python && rm -f .coverage .coverage.* && '$(VENV)/bin/coverage' run -m pytest --quiet && \
 	'$(VENV)/bin/coverage' combine --quiet && '$(VENV)/bin/coverage' report --skip-covered
 
