@@ -356,14 +356,14 @@ def test_stopping_and_selecting(pytester: pytest.Pytester) -> None:
 
 
 def test_leaving_a_session(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile("import pytest\ndef test_a(): pytest.exit('enough', returncode=7)\ndef test_b(): pass")
-    result = run("--confine")
-    assert result.ret == 7
-    result.stdout.fnmatch_lines(["*Exit: enough*"])
+    pytester.makepyfile("import pytest\ndef test_a(): pytest.exit('enough', returncode=0)\ndef test_b(): pass")
+    for scope in SCOPES:
+        result = run(f"--confine={scope}")
+        assert result.ret == 1
+        assert outcomes(result) == {"failed": 1, "passed": 1}
+        result.stdout.fnmatch_lines(["FAILED *test_a - FAILED: pytest.exit: enough"])
     pytester.makepyfile("import pytest\ndef test_a(request): request.session.shouldstop = 'well'\ndef test_b(): pass")
-    result = run("--confine=session")
-    assert outcomes(result) == {"passed": 1}
-    result.stdout.fnmatch_lines(["*well*"])
+    assert outcomes(run("--confine=session")) == {"passed": 2}
     pytester.makepyfile("def test_a(): raise KeyboardInterrupt\ndef test_b(): pass")
     assert outcomes(run("--confine=session")) == {"failed": 1, "passed": 1}
 

@@ -83,6 +83,35 @@ def test_reports_name_no_other_test(pytester: pytest.Pytester, run: Run) -> None
     assert "PASSED test_reports_name_no_other_test.py::test_after" not in text
 
 
+@pytest.mark.parametrize(
+    ("code", "failed"),
+    [
+        ("pytest.exit('\\x1b[2J\\nok', returncode=0)", 2),
+        ("say(interrupted='Exit', reason='\\x1b[2J\\nok', code=0); time.sleep(60)", 2),
+        ("say(interrupted='\\x1b[2J', reason=[[]], code='0'); time.sleep(60)", 2),
+        ("request.session.shouldstop = 'enough'", 1),
+        ("request.session.shouldfail = 'enough'", 1),
+        ("[say(report=report(when)) for when in ('setup', 'call', 'teardown')]; say(done=True, stop='enough'); time.sleep(60)", 1),
+        ("say(report=report('call', duration=10**400)); time.sleep(60)", 2),
+        ("say(report=report('call', user_properties=[['n', 10**400]])); time.sleep(60)", 2),
+        ("say(report=report('call', duration=1e300)); time.sleep(60)", 2),
+    ],
+)
+def test_no_sandbox_ends_the_session(pytester: pytest.Pytester, run: Run, code: str, failed: int) -> None:  # noqa: F811
+    need("linux", "python:xdist")
+    pytester.makepyfile(
+        "import pytest\n" + FIND + f"def test_fails(): assert 0\ndef test_hostile(request):\n    {code}\ndef test_after(): pass\n"
+    )
+    result = run("--confine", "-o", "confine_time_limit=10s", *["-n1"] * ("pytest.exit" in code))
+    assert result.ret == 1
+    counts = outcomes(result)
+    assert (counts["failed"], counts["failed"] + counts["passed"]) == (failed, 4)
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+    assert "\x1b[2J" not in result.stdout.str()
+    if "Exit" in code or "exit" in code:
+        assert r"FAILED: pytest.exit: \x1b[2J\nok" in result.stdout.lines
+
+
 def test_a_worker_that_reads_nothing_holds_nobody_up(pytester: pytest.Pytester) -> None:
     code = "import time\nprint('{\"ready\": true}', flush=True)\ntime.sleep(60)\n"
     box = _sandbox.Sandbox([sys.executable, "-c", code, "{events}"], str(pytester.path))

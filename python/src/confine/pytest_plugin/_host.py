@@ -34,6 +34,8 @@ _END_S = 2.0
 _REPORTS = 10_000
 _WARNINGS = 1000
 _PROPERTIES = 100
+# Characters of what a test says as it leaves.
+_REASON = 1000
 
 # What the interpreter in a sandbox is started with: its path is that of the one here.
 _WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_worker.py")
@@ -208,18 +210,15 @@ class Host:
                 elif "warning" in message:
                     self._warn(message, item)
                 elif "missing" in message:
-                    why = message["missing"]
-                    text = why if isinstance(why, str) else ""
+                    text = _said(message["missing"])
                     raise _Failure("NOT_FOUND", "the test is not there when it is collected in the sandbox", text, outside=True)
                 elif "interrupted" in message:
-                    self._interrupted(message)
+                    raise _Failure("FAILED", _interruption(message))
                 elif "internal" in message:
-                    raise _Failure("FAILED", "pytest had an internal error in the sandbox", str(message["internal"]))
+                    raise _Failure("FAILED", "pytest had an internal error in the sandbox", _said(message["internal"]))
                 elif "done" in message:
                     if not _reports.complete(reports):
                         raise Broken("no end of a test")
-                    if isinstance(message.get("stop"), str) and message["stop"]:
-                        item.session.shouldstop = message["stop"]
                     return
                 elif "bye" not in message and "coverage" not in message:
                     raise Broken("no such message")
@@ -229,13 +228,6 @@ class Host:
             raise _Failure("BROKEN", f"what came out of the sandbox is not what pytest says ({error})") from None
         except Gone:
             raise _Failure("", "") from None
-
-    def _interrupted(self, message: dict[str, Any]) -> None:
-        reason = str(message.get("reason"))
-        if message["interrupted"] == "Exit":
-            code = message.get("code")
-            pytest.exit(reason, returncode=code if isinstance(code, int) and 0 <= code < 256 else None)
-        raise _Failure("FAILED", f"{message['interrupted']} {reason}".rstrip())
 
     def _failed(self, box: Sandbox | None, item: pytest.Item, reports: list[pytest.TestReport], failure: _Failure, begun: float) -> None:
         """Make the reports of a test that its sandbox did not live to report."""
@@ -377,7 +369,7 @@ class Host:
             text = box.tail.decode("utf-8", "replace")
             raise _Failure(status, f"the sandbox came to no test: {reason}", text, outside=True) from None
         if "ready" not in message:
-            text = str(message.get("internal", message.get("reason", "")))
+            text = _said(message.get("internal", message.get("reason")))
             raise _Failure("FAILED", "pytest came to no test in the sandbox", text, outside=True)
 
     def _prepare(self, item: pytest.Item, nextitem: pytest.Item | None, place: _Place) -> None:
@@ -448,6 +440,20 @@ def _inner(item: pytest.Item) -> str:
     if item.config.getoption("loadgroup", False) and item.get_closest_marker("xdist_group"):
         return item.nodeid.rpartition("@")[0] or item.nodeid
     return item.nodeid
+
+
+def _said(value: Any) -> str:
+    """Lines of text that a sandbox says."""
+    return _reports.visible(value, "\n\t") if isinstance(value, str) else ""
+
+
+def _interruption(message: dict[str, Any]) -> str:
+    """What would have ended the session, were it not that of a sandbox: here it is the failure of a test."""
+    kind, reason = (
+        _reports.visible(text[:_REASON]) if isinstance(text := message.get(key), str) else "" for key in ("interrupted", "reason")
+    )
+    kind = {"Exit": "pytest.exit", "": "interrupted"}.get(kind, kind)
+    return f"{kind}: {reason}" if reason else kind
 
 
 def _cause(box: Sandbox) -> tuple[str, str]:

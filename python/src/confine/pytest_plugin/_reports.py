@@ -13,7 +13,7 @@ import pytest
 
 from ._sandbox import Broken
 
-__all__ = ["complete", "failed", "passed_teardown", "rebuilt", "rerun", "twice"]
+__all__ = ["complete", "failed", "passed_teardown", "rebuilt", "rerun", "twice", "visible"]
 
 _PHASES = ("setup", "call", "teardown")
 # "rerun" is pytest-rerunfailures's.
@@ -21,6 +21,8 @@ _OUTCOMES = ("passed", "failed", "skipped", "rerun")
 _STYLES = ("long", "short", "line", "no", "native", "value", "auto")
 # Entries of a traceback, links of a chain, sections, properties.
 _MANY = 10_000
+# Of numbers.
+_GREATEST = 2**53
 
 
 def rebuilt(item: pytest.Item, data: Any) -> pytest.TestReport:
@@ -95,6 +97,11 @@ def twice(reports: Iterable[pytest.TestReport], report: pytest.TestReport) -> bo
     return counts(report) and any(counts(each) and each.when == report.when for each in reports)
 
 
+def visible(text: str, kept: str = "") -> str:
+    """Text as a terminal may have it: what is not printed is named, but for the characters of kept."""
+    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+
+
 def _about(item: pytest.Item) -> dict[str, Any]:
     return {
         "$report_type": "TestReport",
@@ -129,12 +136,14 @@ def _text_or_none(value: Any) -> str | None:
 
 
 def _number(value: Any) -> float:
-    _need(isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value))
+    _need(isinstance(value, (int, float)) and not isinstance(value, bool) and (isinstance(value, int) or math.isfinite(value)))
+    # Of a greater one, which JSON can name, there may be no float, and no time.
+    _need(abs(value) <= _GREATEST)
     return float(value)
 
 
 def _line(value: Any) -> int | None:
-    _need(value is None or (isinstance(value, int) and not isinstance(value, bool)))
+    _need(value is None or (isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _GREATEST))
     return value  # type: ignore[no-any-return] # looked at above
 
 

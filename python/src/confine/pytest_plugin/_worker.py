@@ -98,7 +98,7 @@ class Worker:
                 continue
             with self._limited(request["time_limit"]):
                 wanted.config.hook.pytest_runtest_protocol(item=wanted, nextitem=nextitem)
-            self.answer(done=True, stop=str(session.shouldstop or session.shouldfail or ""))
+            self.answer(done=True)
         return True
 
     @contextlib.contextmanager
@@ -128,7 +128,7 @@ class Worker:
         self.answer(report=data)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        self.answer(interrupted=excinfo.typename, reason=_cut(str(excinfo.value)), code=getattr(excinfo.value, "returncode", None))
+        self.answer(interrupted=excinfo.typename, reason=_cut(str(excinfo.value)))
 
     def pytest_internalerror(self, excrepr: Any) -> None:
         self.answer(internal=_cut(str(excrepr)))
