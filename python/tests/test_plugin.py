@@ -145,7 +145,9 @@ def test_another_way_to_name_it(pytester: pytest.Pytester, run: Run) -> None:
     run().stdout.fnmatch_lines(["confine: the session in*"])
     run("--confine=module").stdout.fnmatch_lines(["confine: each module in*"])
     run("--confine=off").stdout.no_fnmatch_line("confine:*")
-    assert run("--confine=all").ret == pytest.ExitCode.USAGE_ERROR
+    result = run("--confine=all")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--confine=test/--confine=module/--confine=session/--confine=off: *'all'"])
     pytester.makeini("[pytest]\nconfine = all\n")
     result = run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -442,6 +444,22 @@ def test_what_is_only_there_outside(pytester: pytest.Pytester, run: Run) -> None
     result.stdout.fnmatch_lines(["*AssertionError: only outside*"])
 
 
+def test_a_current_directory_that_is_too_broad_is_told(pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = pytester.mkdir("project")
+    (project / "pytest.ini").write_text("[pytest]\n")
+    (project / "test_it.py").write_text("def test_it(): pass\n")
+    monkeypatch.setenv("HOME", str(pytester.path))
+    result = run("--confine", "project/test_it.py")
+    assert outcomes(result) == {"errors": 1}
+    result.stdout.fnmatch_lines(["*NOT_FOUND: *", "the current directory *start in the directory of a project, or give absolute paths"])
+    assert outcomes(run("--confine", str(project / "test_it.py"))) == {"passed": 1}
+
+
+def test_arguments_that_no_pipe_takes_at_once(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile("def test_it(): pass")
+    assert outcomes(run("--confine", "--deselect=" + "x" * 300_000)) == {"passed": 1}
+
+
 def test_subtests(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(
         "import unittest\nclass TestIt(unittest.TestCase):\n    def test_it(self):\n        for i in range(5):\n"
@@ -518,11 +536,20 @@ def processes(word: str) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_nothing_is_left_of_a_pytest_that_is_ended(pytester: pytest.Pytester, number: signal.Signals) -> None:
-    word = f"left-{os.getpid()}-{number.value}"
-    # It never lets another thread of Python's run.
-    pytester.makepyfile("import re\ndef test_it():\n    print('now', flush=True)\n    re.match('(a+)+$', 'a' * 60 + 'b')\n")
+# It never lets another thread of Python's run.
+BUSY = "re.match('(a+)+$', 'a' * 60 + 'b')"
+# It listens to nothing, or it can't.
+DEAF = "signal.signal(signal.SIGIO, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(99)"
+STOPPED = "os.kill(os.getpid(), signal.SIGSTOP)"
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGKILL, BUSY), (signal.SIGINT, BUSY), (signal.SIGTERM, BUSY), (signal.SIGKILL, DEAF), (signal.SIGKILL, STOPPED)],
+)
+def test_nothing_is_left_of_a_pytest_that_is_ended(pytester: pytest.Pytester, number: signal.Signals, code: str) -> None:
+    word = f"left-{os.getpid()}-{number.value}-{len(code)}"
+    pytester.makepyfile(f"import os, re, signal, time\ndef test_it():\n    print('now', flush=True)\n    {code}\n")
     command = [
         sys.executable,
         "-m",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from confine.pytest_plugin import _coverage, _policy, _reports, _sandbox
+from confine.pytest_plugin import _coverage, _host, _policy, _reports, _sandbox
 from conftest import need
 from test_plugin import PLUGIN, Run, outcomes, run  # noqa: F401 # a fixture
 
@@ -41,6 +44,8 @@ def test_before(): pass
         ("say(report=report('setup')); say(done=True)", "BROKEN"),
         ("say(report=report('call', outcome='excellent'))", "BROKEN"),
         ("say(report=report('call', outcome='failed', longrepr={'reprcrash': 3}))", "BROKEN"),
+        ("say(warning=3)", "BROKEN"),
+        ("write(b'{\"report\":' + b'9' * 100000 + b'}\\n')", "BROKEN"),
         ("[say(report=report('call', sections=[['x', 'y' * 10**7]])) for _ in range(40)]", "BROKEN"),
         ("[write(b'x' * 10**6) for _ in range(40)]", "BROKEN"),
         ("[say(report=report('call')) for _ in range(2)]", "BROKEN"),
@@ -117,8 +122,7 @@ def test_a_worker_that_reads_nothing_holds_nobody_up(pytester: pytest.Pytester) 
     box = _sandbox.Sandbox([sys.executable, "-c", code, "{events}"], str(pytester.path))
     try:
         assert box.receive(time.monotonic() + 20) == {"ready": True}
-        with pytest.raises(_sandbox.Gone):
-            box.send({"run": "x" * 1_000_000})
+        box.send({"run": "x" * 1_000_000})
         begun = time.monotonic()
         with pytest.raises(_sandbox.Expired):
             box.receive(begun + 0.2)
@@ -128,6 +132,139 @@ def test_a_worker_that_reads_nothing_holds_nobody_up(pytester: pytest.Pytester) 
     box.end(1)
     with pytest.raises(_sandbox.Gone):
         box.receive(None)
+    with pytest.raises(_sandbox.Gone):
+        box.send({})
+
+
+def test_warnings_show_no_files(pytester: pytest.Pytester, run: Run) -> None:  # noqa: F811
+    need("linux")
+    secret = pytester.path / "secret"
+    secret.write_text("hunter2\n")
+    os.mkfifo(pytester.path / "fifo")
+    pytester.makepyfile(
+        "import warnings\n" + FIND + "def test_hostile():\n"
+        f"    say(warning='for\\x1b[2Jged', file={str(secret)!r}, line=1, category=['builtins', 'UserWarning'])\n"
+        f"    say(warning='forged', file={str(pytester.path / 'fifo')!r} + '\\x1b[2J', line=1, category=[[], {{}}])\n"
+        f"    say(warning='forged', file={str(pytester.path / 'fifo')!r}, line=10**9, category=['pytest', 'Item'])\n"
+        f"    say(warning='forged', file=__file__, line=-1, category=['pytest', 'PytestWarning'])\n"
+        "    warnings.warn('careful')  # where it is\n"
+    )
+    result = run("--confine", "-W", "default")
+    assert outcomes(result) == {"passed": 2, "warnings": 5}
+    text = result.stdout.str()
+    assert "hunter2" not in text
+    assert "\x1b[2J" not in text
+    result.stdout.fnmatch_lines_random(
+        [r"*secret:1: UserWarning: for\x1b[[]2Jged", r"*fifo\x1b[[]2J:1: UserWarning: forged", "*PytestWarning: forged", "*# where it is"]
+    )
+
+
+def test_warnings_have_an_end(pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    need("linux")
+    monkeypatch.setattr(_host, "_WARNINGS", 3)
+    pytester.makepyfile(FIND + "def test_it():\n    for n in range(5): say(warning=f'{n}' + 'x' * 5000, file='', line=n)\n")
+    result = run("--confine", "-W", "default")
+    assert outcomes(result) == {"passed": 2, "warnings": 4}
+    result.stdout.fnmatch_lines(["*confine: 2 warnings of tests are not shown"])
+    assert "x" * 3000 not in result.stdout.str()
+
+
+def test_words_from_inside_are_made_visible(pytester: pytest.Pytester, run: Run) -> None:  # noqa: F811
+    need("linux")
+    for code in (
+        "say(missing='\\x1b[2J'); time.sleep(60)",
+        "say(internal='\\x1b[2J'); time.sleep(60)",
+        "os.write(worker()._stderr, b'\\x1b[2J'); os._exit(0)",
+    ):
+        pytester.makepyfile(FIND + f"def test_hostile():\n    {code}\n")
+        result = run("--confine", "-k", "hostile")
+        assert result.ret == 1
+        assert "\x1b[2J" not in result.stdout.str(), code
+        assert r"\x1b[2J" in result.stdout.str(), code
+    assert _host._told({"kind": "network", "what": "a\u202eb\n", "rule": "r", "hint": "\x1b"}) == r"network a\u202eb\n: r (\x1b)"
+
+
+def test_properties_and_the_xml_file(pytester: pytest.Pytester, run: Run) -> None:  # noqa: F811
+    need("linux")
+    pytester.makepyfile(
+        "import pytest\n" + FIND + "def test_hostile(record_property):\n"
+        "    record_property('\\0\\x1b<&\\ud800', '\\0\\x1b<&\\ud800\\ufffe')\n"
+        "    for name in ('confine_status', 'confine_reason', 'confine_denied'): record_property(name, 'OK')\n"
+        "    print('\\0\\x1b\\ufffe]]>')\n    pytest.fail('\\0\\x1b\\ufffe<')\n"
+        "def test_skips(): pytest.skip('\\0\\x1b')\n"
+        "def test_properties(record_property):\n"
+        "    for value in ([1], {2: 3}, 4, 2.5, float('nan'), 10**400, None, True): record_property('of', value)\n"
+    )
+    result = run("--confine", "--junitxml=out.xml", "-o", "junit_logging=all")
+    assert outcomes(result) == {"failed": 1, "passed": 2, "skipped": 1}
+    found = [(entry.get("name"), entry.get("value")) for entry in ElementTree.parse(pytester.path / "out.xml").iter("property")]
+    assert found[0] == (r"\x00\x1b<&\ud800", r"#x00#x1B<&\ud800#xFFFE")
+    values = ["[1]", "{2: 3}", "4", "2.5", "nan", "1" + "0" * 400, "None", "True"]
+    assert found[1:] == [("of", value) for value in values]
+
+
+def test_what_all_tests_say_has_an_end(pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    need("linux")
+    monkeypatch.setattr(_host, "_SAID", 2**19)
+    pytester.makepyfile(
+        FIND + "def test_loud(): print('~' * 2**20)\n"
+        "def test_louder(): print('~' * 2**20); assert 0\n"
+        "def test_hostile():\n    for _ in range(9): say(report=report('setup', sections=[['x', '~' * 2**15]]))\n"
+    )
+    result = run("--confine")
+    assert outcomes(result) == {"failed": 2, "passed": 2}
+    result.stdout.fnmatch_lines(["FAILED *test_louder - assert 0", "FAILED *test_hostile - BROKEN: *"])
+    assert result.stdout.str().count("~") < 2**13
+
+
+def test_a_flood_at_the_end_of_a_test_is_its_failure(
+    pytester: pytest.Pytester,
+    run: Run,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    need("linux")
+
+    def flooded(box: object) -> None:
+        raise _sandbox.Broken("a flood")
+
+    monkeypatch.setattr(_sandbox.Sandbox, "drain", flooded)
+    pytester.makepyfile("def test_it(): pass")
+    result = run("--confine")
+    assert outcomes(result) == {"failed": 1}
+    result.stdout.fnmatch_lines(["BROKEN: *(a flood)"])
+
+
+def test_sandboxes_that_do_not_end_cost_seconds_in_all(
+    pytester: pytest.Pytester,
+    run: Run,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    need("linux")
+    monkeypatch.setattr(_host, "_LEAVE_S", 0.2, raising=False)
+    monkeypatch.setattr(_host, "_FINISH_S", 4.0)
+    pytester.makepyfile(
+        "import atexit, pytest, time\n@pytest.mark.parametrize('n', range(6))\ndef test_it(n): atexit.register(time.sleep, 99)\n"
+    )
+    begun = time.monotonic()
+    assert outcomes(run("--confine")) == {"passed": 6}
+    assert time.monotonic() - begun < 20
+
+
+def test_a_module_whose_sandboxes_are_not_ready_costs_one_wait(
+    pytester: pytest.Pytester,
+    run: Run,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    need("linux")
+    monkeypatch.setattr(_host, "_START_S", 3.0)
+    monkeypatch.setenv("OUTSIDE", "1")
+    pytester.makepyfile(
+        "import os, pytest, time\nif 'OUTSIDE' not in os.environ: time.sleep(99)\n"
+        "@pytest.mark.parametrize('n', range(6))\ndef test_it(n): pass"
+    )
+    begun = time.monotonic()
+    assert outcomes(run("--confine")) == {"errors": 6}
+    assert time.monotonic() - begun < 12
 
 
 @pytest.fixture
@@ -218,11 +355,15 @@ def test_sections_and_skips_and_subtests(item: pytest.Item) -> None:
         _reports.rebuilt(item, {**base, "_report_type": "SubTestReport"})
     with pytest.raises(_sandbox.Broken):
         _reports.rebuilt(item, "text")
+    # Without these pytest's summaries, and junit.xml, end the session.
+    for outcome, longrepr in (("failed", None), ("skipped", None), ("skipped", "why")):
+        with pytest.raises(_sandbox.Broken):
+            _reports.rebuilt(item, {"when": "call", "outcome": outcome, "longrepr": longrepr})
 
 
 def test_what_a_whole_test_is(item: pytest.Item) -> None:
     def reports(*pairs: tuple[str, str]) -> list[pytest.TestReport]:
-        return [_reports.rebuilt(item, {"when": when, "outcome": outcome}) for when, outcome in pairs]
+        return [_reports.rebuilt(item, {"when": when, "outcome": outcome, "longrepr": "why"}) for when, outcome in pairs]
 
     passed = [("setup", "passed"), ("call", "passed"), ("teardown", "passed")]
     assert _reports.complete(reports(*passed))
@@ -232,31 +373,144 @@ def test_what_a_whole_test_is(item: pytest.Item) -> None:
         assert not _reports.complete(reports(*less))
 
 
+class Measuring:
+    """A coverage that measures lines, or arcs, of the files below a directory."""
+
+    def __init__(self, below: Path, *, branch: bool = False):
+        self.below = below
+        self.options = {"run:branch": branch}
+        self.config = self._inorout = self
+        self.plugins = ["templates"]
+        self.context = None
+        self.added: list[Any] = []
+
+    def get_option(self, name: str) -> Any:
+        return self.options.get(name)
+
+    def check_include_omit_etc(self, path: str, frame: Any) -> str | None:
+        return None if path.startswith(f"{self.below}/") else "elsewhere"
+
+    def get_data(self) -> Any:
+        return self
+
+    def set_context(self, context: str | None) -> None:
+        self.added.append(context)
+
+    def add_lines(self, files: dict[str, set[int]]) -> None:
+        self.added.append(files)
+
+    add_arcs = add_file_tracers = add_lines
+
+
+@pytest.fixture
+def measuring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measuring:
+    """What measures here measures files in tmp_path / "mine"."""
+    for name in ("mine/file.py", "mine/page.html", "other/file.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("line\n" * 10)
+    monkeypatch.chdir(tmp_path / "mine")
+    found = Measuring(tmp_path / "mine")
+    monkeypatch.setattr(_coverage, "_current", lambda: found)
+    return found
+
+
 @pytest.mark.parametrize(
-    "message",
+    "changed",
     [
-        {},
-        {"file": 3, "context": "", "arcs": False, "places": [1]},
-        {"file": "f", "context": "", "arcs": 0, "places": [1]},
-        {"file": "f", "context": "", "arcs": False, "places": 1},
-        {"file": "f", "context": "", "arcs": False, "places": ["1"]},
-        {"file": "f", "context": "", "arcs": False, "places": [True]},
-        {"file": "f", "context": "", "arcs": False, "places": [2**60]},
-        {"file": "f", "context": "", "arcs": True, "places": [1]},
-        {"file": "f", "context": "", "arcs": True, "places": [[1]]},
-        {"file": "f", "context": "", "arcs": True, "places": [[1, 2]] * 2_000_001},
+        {"file": None},
+        {"file": 3},
+        {"file": "x" * 5000},
+        {"file": "\ud800"},
+        {"file": "file.py\0"},
+        {"context": "of nobody"},
+        {"arcs": 0},
+        {"arcs": True, "places": [[1, 2]]},
+        {"places": 1},
+        {"places": ["1"]},
+        {"places": [True]},
+        {"places": [[1, 2]]},
     ],
 )
-def test_coverage_that_is_none(message: dict[str, Any]) -> None:
+def test_coverage_that_is_none(measuring: Measuring, changed: dict[str, Any]) -> None:
     with pytest.raises(_sandbox.Broken):
-        _coverage.Gathered().add(message)
+        _coverage.Gathered(contexts=False).add({"file": "file.py", "context": "", "arcs": False, "places": [1], **changed})
+    measuring.options["run:branch"] = True
+    for places in ([1], [[1]], [[1, 2, 3]], [["1", 2]]):
+        with pytest.raises(_sandbox.Broken):
+            _coverage.Gathered(contexts=False).add({"file": "file.py", "context": "", "arcs": True, "places": places})
 
 
-def test_coverage_of_two_kinds() -> None:
-    gathered = _coverage.Gathered()
-    gathered.add({"file": "f", "context": "", "arcs": True, "places": [[-1, 1], [1, 2]], "tracer": "some.tracer"})
+def test_coverage_is_of_what_is_measured_here(measuring: Measuring, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gathered = _coverage.Gathered(contexts=True)
+
+    def add(file: str, places: list[Any], context: str = "", tracer: str = "") -> None:
+        gathered.add({"file": file, "context": context, "arcs": False, "places": places, "tracer": tracer})
+
+    add("file.py", [1, 2, 10**6, -1], tracer="templates.Tracer")
+    add("file.py", [2, 3], context="c")
+    add("page.html", [5], tracer="templates.Tracer")
+    add(str(tmp_path / "mine/page.html"), [5], tracer="forged.Tracer")
+    for elsewhere in ("missing.py", "/etc/passwd", "../other/file.py", str(tmp_path / "other/file.py"), "."):
+        add(elsewhere, [1])
+    assert gathered.merge() == ""
+    page = str(tmp_path / "mine/page.html")
+    lines = {"file.py": {1, 2}, "page.html": {5}, page: {5}}
+    assert measuring.added == ["", lines, "c", {"file.py": {2, 3}}, {"page.html": "templates.Tracer"}, None]
+    assert gathered.merge() == ""
+    # There is an end to it, of which what comes again is no part.
+    monkeypatch.setattr(_coverage, "_PLACES", 12)
+    for _ in range(3):
+        add("file.py", list(range(1, 11)))
     with pytest.raises(_sandbox.Broken):
-        gathered.add({"file": "f", "context": "", "arcs": False, "places": [1]})
+        add("page.html", list(range(1, 11)))
+    monkeypatch.setattr(_coverage, "_FILES", 8)  # as many as were asked about
+    with pytest.raises(_sandbox.Broken):
+        add("one more", [1])
+
+
+def test_coverage_that_cannot_be_added_is_told(measuring: Measuring, monkeypatch: pytest.MonkeyPatch) -> None:
+    gathered = _coverage.Gathered(contexts=False)
+    gathered.add({"file": "file.py", "context": "", "arcs": False, "places": [1]})
+
+    def fails(files: object) -> None:
+        raise ValueError("no")
+
+    monkeypatch.setattr(measuring, "add_lines", fails)
+    assert gathered.merge() == "ValueError: no"
+    measuring._inorout = None  # type: ignore[assignment] # as of a version that has none
+    with pytest.raises(_sandbox.Broken, match="can't be asked"):
+        gathered.add({"file": "page.html", "context": "", "arcs": False, "places": [1]})
+
+
+COVERAGE = """
+def forge(**message): say(coverage={"context": "", "arcs": False, "tracer": None, **message})
+def test_hostile():
+    atexit.register(forge, file=os.path.abspath("other.py"), places=[1, 2])
+    atexit.register(forge, file="/etc/passwd", places=[1])
+    atexit.register(forge, file=os.path.abspath("mod.py"), places=[5, 2**23])
+    MORE
+"""
+
+
+def test_coverage_that_is_made_up(pytester: pytest.Pytester) -> None:
+    need("linux", "python:pytest_cov")
+    pytester.makepyfile(mod="def hit():\n    return 1\n\ndef missed():\n    return 2\n", other="def hit():\n    return 1\n")
+    code = "import atexit, mod\n" + FIND + COVERAGE
+    pytester.makepyfile(test_it=code.replace("MORE", "mod.hit()"))
+    arguments = [*PLUGIN, "--confine=session", "--cov=mod", "--cov-report=json", "-rw"]
+    result = pytester.runpytest_subprocess(*arguments)
+    assert result.ret == 0
+    (name, measured), *more = json.loads((pytester.path / "coverage.json").read_text())["files"].items()
+    assert not more
+    assert name == "mod.py"
+    assert measured["executed_lines"] == [1, 2, 4, 5]
+    assert (pytester.path / ".coverage").stat().st_size < 200_000
+    # Of another kind, it is none, and that is said.
+    pytester.makepyfile(test_it=code.replace("MORE", "atexit.register(forge, file='mod.py', arcs=True, places=[[1, 2]])"))
+    result = pytester.runpytest_subprocess(*arguments)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*PytestWarning: confine: coverage of 1 sandbox(es) is not counted*"])
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
 
 
 @pytest.mark.parametrize(("word", "seconds"), [("10s", 10), ("1.5m", 90), ("100ms", 0.1), (3, 3), (0.5, 0.5), ("none", None), ("2h", 7200)])

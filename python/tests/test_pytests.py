@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import socket
 import subprocess
@@ -200,6 +201,21 @@ def test_paths_elsewhere_node_ids_and_dashes(tmp_path: Path, tmp_path_factory: p
     assert run_pytests_v2(["--version"])["rc"] == 4
 
 
+def test_a_current_directory_that_is_too_broad_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/test_it.py").write_text(body("pass"))
+    why = "the current directory .* is too broad: start in the directory of a project, or give absolute paths"
+    for paths, rc in (["project"], 4), ([], 5):
+        result = run_pytests_v2(paths)
+        assert (result["status"], result["rc"]) == ("FAILED", rc)
+        assert re.fullmatch(f"exited {rc}; {why}", result["reason"])
+        assert re.search(why, run_pytests(paths, 30)[1])
+    assert run_pytests_v2([str(tmp_path / "project")])["status"] == "OK"
+    assert run_pytests_v2(["."])["status"] == "OK"
+    assert run_pytests_v2([".", "missing"])["reason"] == "exited 4"
+
+
 def test_the_network_is_the_callers_unless_it_is_enforced() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         connect = body(f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 5).close()")
@@ -385,22 +401,39 @@ def test_it():
     assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["good"]
 
 
-def test_nothing_goes_on_when_the_caller_is_killed() -> None:
-    Path("test_it.py").write_text(body("__import__('time').sleep(100)"))
+def descendants(pid: int) -> dict[int, tuple[list[str], str]]:
+    """The processes below pid: the arguments of each, and its state."""
+    found: dict[int, tuple[list[str], str]] = {}
+    todo = [str(pid)]
+    while todo:
+        for children in Path(f"/proc/{todo.pop()}/task").glob("*/children"):
+            try:
+                for child in children.read_text().split():
+                    arguments = Path(f"/proc/{child}/cmdline").read_text().split("\0")
+                    found[int(child)] = (arguments, Path(f"/proc/{child}/stat").read_text().rpartition(") ")[2][0])
+                    todo.append(child)
+            except OSError:  # it has ended meanwhile
+                continue
+    return found
+
+
+@pytest.mark.parametrize("code", ["__import__('time').sleep(100)", "__import__('os').kill(0, 19)"])
+def test_nothing_goes_on_when_the_caller_is_killed(code: str) -> None:
+    Path("test_it.py").write_text(body(code))
     caller = subprocess.Popen([sys.executable, "-c", "import confine; confine.run_pytests(['test_it.py'], 60)"])
-    children = Path(f"/proc/{caller.pid}/task/{caller.pid}/children")
-    running = b""
-    while b"__child" not in running:  # confine has its init by now
+    below: dict[int, tuple[list[str], str]] = {}
+    while not any(arguments[1:3] == ["-m", "pytest"] and (state == "T" or "kill" not in code) for arguments, state in below.values()):
         assert caller.poll() is None
-        program = children.read_text().split()
-        if program:
-            below = Path(f"/proc/{program[0]}/task").glob("*/children")
-            inits = [pid for path in below for pid in path.read_text().split()]
-            running = b"".join(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in inits)
-    watched = os.pidfd_open(int(program[0]))
+        try:
+            below = descendants(caller.pid)
+        except OSError:  # of glob's
+            continue
+    watched = [os.pidfd_open(pid) for pid, (arguments, _) in below.items() if "pytest" in arguments]
     try:
         caller.kill()
         caller.wait()
-        assert select.select([watched], [], [], 10)[0], "it goes on"
+        for descriptor in watched:
+            assert select.select([descriptor], [], [], 10)[0], "it goes on"
     finally:
-        os.close(watched)
+        for descriptor in watched:
+            os.close(descriptor)

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterable
 
-__all__ = ["options"]
+__all__ = ["hidden", "options"]
 
 
 def options(paths: Iterable[str], directory: str) -> list[str]:
@@ -18,8 +18,7 @@ def options(paths: Iterable[str], directory: str) -> list[str]:
     What is too broad to be shown because somebody's module or test happens to lie there (/, /tmp, the home directory) is not: of
     such a place the file itself is. The home directory is where it is named, without its secrets.
     """
-    home = os.path.abspath(os.path.expanduser("~"))
-    system = {"/", "/tmp", "/var/tmp", "/home", "/usr", os.path.dirname(home)}  # noqa: S108
+    home, system = _home(), _system()
     broad = {*system, home}
     interpreter = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, os.path.dirname(sys.executable)}
     # Installed in place, packages lie anywhere; a zip file is one, too.
@@ -35,6 +34,25 @@ def options(paths: Iterable[str], directory: str) -> list[str]:
     if "--overlay=" + home in found:
         found.append("--deny=secrets")
     return ["--allow-read=" + place for place in shown] + found
+
+
+def hidden(paths: Iterable[str], directory: str) -> str:
+    """Why what is named from directory on is not found inside, and what to do; nothing if it is shown."""
+    if directory not in {*_system(), _home()} or (directory == _home() and directory in map(os.path.abspath, paths)):
+        return ""
+    return (
+        f"the current directory {directory!r} is not shown inside as it is, because it is too broad: "
+        "start in the directory of a project, or give absolute paths"
+    )
+
+
+def _home() -> str:
+    return os.path.abspath(os.path.expanduser("~"))
+
+
+def _system() -> set[str]:
+    """Places that are never shown as they are."""
+    return {"/", "/tmp", "/var/tmp", "/home", "/usr", os.path.dirname(_home())}  # noqa: S108
 
 
 def _within(path: str, directory: str) -> bool:

@@ -114,7 +114,7 @@ def run_pytests(paths: Sequence[str], timeout_s: float) -> tuple[int, str]:
     """
     result = run_pytests_v2(paths, SandboxPolicy(wall_time_s=timeout_s))
     output = result["stdout"] + result["stderr"]
-    if result["status"] not in ("OK", "FAILED"):
+    if result["status"] not in ("OK", "FAILED") or "; " in result["reason"]:
         output += ("" if not output or output.endswith("\n") else "\n") + f"[{result['status']}] {result['reason']}\n"
     return result["rc"], output
 
@@ -140,9 +140,21 @@ def run_pytests_v2(paths: Sequence[str], policy: SandboxPolicy | None = None) ->
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", *paths]
     with _coverage_directory() as coverage:
         try:
-            return _result(_run(command, [path.split("::")[0] for path in paths], policy, coverage), command)
+            places = [path.split("::")[0] for path in paths]
+            result = _result(_run(command, places, policy, coverage), command)
+            # Of pytest: what was named is not there, or there are no tests.
+            if result["reason"] in ("exited 4", "exited 5") and (why := _visible.hidden(places, os.getcwd())):
+                result["reason"] += "; " + why
+            return result
         except (ConfineError, OSError, ValueError, subprocess.SubprocessError) as error:
             return _internal_error(str(error), command)
+
+
+def with_us(command: list[str]) -> list[str]:
+    """The command that starts command, a program by its path, so that it ends with the thread that does so."""
+    if sys.platform == "linux" and sys.executable:
+        return [sys.executable, "-I", "-S", "-c", _WITH_US, str(os.getpid()), *command]
+    return command
 
 
 def _flag(name: str) -> bool:
@@ -191,9 +203,7 @@ def _arguments(paths: Sequence[str], policy: SandboxPolicy, coverage: str | None
 
 def _run(command: list[str], paths: Sequence[str], policy: SandboxPolicy, coverage: str | None) -> dict[str, Any]:
     """The report of confine on command, with the streams in it."""
-    run = [str(find_binary()), *_arguments(paths, policy, coverage), "--", *command]
-    if sys.platform == "linux" and sys.executable:
-        run = [sys.executable, "-I", "-S", "-c", _WITH_US, str(os.getpid()), *run]
+    run = with_us([str(find_binary()), *_arguments(paths, policy, coverage), "--", *command])
     try:
         done = subprocess.run(run, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=policy.wall_time_s + _PATIENCE_S)
     except subprocess.TimeoutExpired:

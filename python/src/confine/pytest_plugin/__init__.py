@@ -15,6 +15,7 @@ docs/PYTHON.md is the manual. There are no asserts here that pytest would have t
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -40,13 +41,25 @@ _INI = {
 }
 
 
+class _Scope(argparse.Action):
+    """Take the scope from the name that was used."""
+
+    def __call__(self, parser: object, namespace: argparse.Namespace, values: object, option_string: str | None = None) -> None:
+        setattr(namespace, self.dest, (option_string or "").partition("=")[2] or "test")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("confine", "tests in sandboxes")
-    # As options of their own, so that "--confine tests" is not a scope of that name.
-    group.addoption("--confine", action="store_const", const="test", dest="confine", help="the same as --confine=test")
-    for scope, what in _SCOPES.items():
-        group.addoption(f"--confine={scope}", action="store_const", const=scope, dest="confine", help=f"run {what} in a sandbox of its own")
-    group.addoption("--confine=off", action="store_const", const="off", dest="confine", help="run tests here, whatever the ini file says")
+    # Names of one option, so that "--confine tests" is not a scope of that name, and an error about another one says which there are.
+    group.addoption(
+        "--confine",
+        *(f"--confine={scope}" for scope in (*_SCOPES, "off")),
+        action=_Scope,
+        nargs=0,
+        dest="confine",
+        help=f"run {', '.join(what + ' (' + scope + ')' for scope, what in _SCOPES.items())} in a sandbox of its own; test if no word is "
+        "given; off: run tests here, whatever the ini file says",
+    )
     for name, (kind, text) in _INI.items():
         parser.addini(name, help=text, type=kind)  # type: ignore[arg-type] # words of pytest's
 

@@ -6,6 +6,7 @@ import builtins
 import codecs
 import contextlib
 import json
+import linecache
 import os
 import re
 import subprocess
@@ -14,7 +15,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -25,17 +26,29 @@ from ..errors import ConfineError
 from . import START_PATH, _coverage, _policy, _reports
 from ._sandbox import Broken, Expired, Gone, Sandbox
 
-# Until a sandbox has imported and collected, and until one that is done has torn down and told what it measured.
+# Until a sandbox has imported and collected.
 _START_S = 120.0
+# Until one that is done has told what it measured: each may take so long, and of what they take beyond there is so much in all.
+_LEAVE_S = 1.0
 _FINISH_S = 60.0
 # Between the time limit, when a sandbox tells where its test is, and its end; and from then until it is killed.
 _GRACE_S = 0.3
 _END_S = 2.0
 _REPORTS = 10_000
-_WARNINGS = 1000
+# Characters of each captured stream.
+_OUTPUT = 2**20
+# Bytes that all tests may have to say, which pytest keeps until its end; and what each still may when these are spent.
+_SAID = 512 * 2**20
+_SAID_LEAST = 2**18
+_OUTPUT_LEAST = 2**12
+# Of all tests.
+_WARNINGS = 10_000
 _PROPERTIES = 100
-# Characters of what a test says as it leaves.
+# Characters of what a test says as it leaves, of a warning, of the name of a file, of several lines.
 _REASON = 1000
+_WARNING = 2100
+_NAME = 4096
+_TEXT = 2**20
 
 # What the interpreter in a sandbox is started with: its path is that of the one here.
 _WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_worker.py")
@@ -89,7 +102,10 @@ class Host:
         self._waiting: list[tuple[_Place, Sandbox]] = []
         self._done: list[Sandbox] = []
         self._unfit: dict[_Place, _Failure] = {}
-        self._gathered = _coverage.Gathered()
+        self._gathered = _coverage.Gathered(contexts=config.getoption("cov_context", None) is not None)
+        self._lost = 0
+        self._patience = _FINISH_S
+        self._said = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._warned = 0
         self._policies: dict[pytest.Item, _policy.Policy | None] = {}
@@ -121,10 +137,15 @@ class Host:
         try:
             yield
             # Before pytest-cov makes its report, which it does after the innermost loop.
-            self._close(_FINISH_S)
-            self._gathered.merge()
+            self._close(kill=False)
+            if lost := self._gathered.merge():
+                self._tell(f"coverage of what ran in sandboxes is not counted: {lost}")
+            if self._lost:
+                self._tell(f"coverage of {self._lost} sandbox(es) is not counted, or in part: they did not tell it, or too late")
+            if self._warned > _WARNINGS:
+                self._tell(f"{self._warned - _WARNINGS} warnings of tests are not shown")
         finally:
-            self._close(0)
+            self._close(kill=True)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
@@ -168,10 +189,19 @@ class Host:
             box = self._sandbox(place)
             box.denials.clear()
             with contextlib.suppress(Gone):  # which is found out by listening, too, with what it said before
-                box.send({"run": self._named(item), "next": follows and self._named(follows), "time_limit": policy.time_limit})
+                spent = self._said > _SAID
+                request = {
+                    "run": self._named(item),
+                    "next": follows and self._named(follows),
+                    "time_limit": policy.time_limit,
+                    "output": _OUTPUT_LEAST if spent else _OUTPUT,
+                }
+                box.send(request, *[_SAID_LEAST] * spent)
             self._prepare(item, nextitem, place)
-            self._listen(box, item, reports, policy.time_limit)
-            box.drain()
+            try:
+                self._listen(box, item, reports, policy.time_limit)
+            finally:
+                self._said += box.taken
         except _Failure as failure:
             self._failed(box, item, reports, failure, begun)
             return reports
@@ -189,7 +219,7 @@ class Host:
             self._forget(box)
             self._done.append(box)
             while len(self._done) > self._ahead:
-                self._finish(self._done.pop(0), _FINISH_S)
+                self._finish(self._done.pop(0))
         return reports
 
     def _named(self, item: pytest.Item) -> list[Any]:
@@ -210,7 +240,7 @@ class Host:
                 elif "warning" in message:
                     self._warn(message, item)
                 elif "missing" in message:
-                    text = _said(message["missing"])
+                    text = "\n\n".join(filter(None, [self._hidden(), _said(message["missing"])]))
                     raise _Failure("NOT_FOUND", "the test is not there when it is collected in the sandbox", text, outside=True)
                 elif "interrupted" in message:
                     raise _Failure("FAILED", _interruption(message))
@@ -219,6 +249,7 @@ class Host:
                 elif "done" in message:
                     if not _reports.complete(reports):
                         raise Broken("no end of a test")
+                    box.drain()
                     return
                 elif "bye" not in message and "coverage" not in message:
                     raise Broken("no such message")
@@ -237,7 +268,7 @@ class Host:
             box.end(_END_S)
             if not status:
                 status, reason = _cause(box)
-            output = _FRAME.sub("", box.tail.decode("utf-8", "replace")).strip()
+            output = _FRAME.sub("", _words(box)).strip()
             if output:
                 sections.append(("Captured output of the sandbox", output))
         if status == "BROKEN":
@@ -252,7 +283,7 @@ class Host:
             else "call"
         )
         # What a report of ours replaces is not counted twice.
-        reports[:] = [report for report in reports if report not in whole or _PHASE[report.when or ""] < _PHASE[when]]
+        reports[:] = [report for report in reports if hasattr(report, "context") or _PHASE[report.when or ""] < _PHASE[when]]
         text = f"{status}: {reason}" + (f"\n\n{failure.text}" if failure.text else "")
         report = _reports.failed(item, when, f"{status}: {reason}", text, time.monotonic() - begun)
         report.user_properties += [("confine_status", status), ("confine_reason", reason)]
@@ -283,34 +314,46 @@ class Host:
     def _warn(self, message: dict[str, Any], item: pytest.Item) -> None:
         """A warning of a test, for the summary."""
         text, file, line, kind = (message.get(key) for key in ("warning", "file", "line", "category"))
+        if not (isinstance(text, str) and isinstance(file, str) and type(line) is int):
+            raise Broken("no warning")
         self._warned += 1
-        if self._warned > _WARNINGS or not (isinstance(text, str) and isinstance(file, str) and type(line) is int):
+        if self._warned > _WARNINGS:
             return
-        category: Any = UserWarning
-        if isinstance(kind, list) and len(kind) == 2 and kind[0] in ("builtins", "pytest") and isinstance(kind[1], str):
-            found = getattr(builtins if kind[0] == "builtins" else pytest, kind[1], None)
-            category = found if isinstance(found, type) and issubclass(found, Warning) else category
-        warning = warnings.WarningMessage(message=_made(category, text), category=category, filename=file, lineno=line)
-        arguments = {"warning_message": warning, "when": "runtest", "nodeid": item.nodeid, "location": None}
+        category: Any = _CATEGORIES.get(tuple(kind), UserWarning) if isinstance(kind, list) and _are_texts(kind) else UserWarning
+        file = file[:_NAME]
+        # pytest would show that line of that file, whatever it is: of the test's own it may be.
+        source = linecache.getline(file, line).strip() if file == str(item.path) else ""
+        self._record(_made(category, _said(text[:_WARNING])), _reports.visible(file), line, source, item.nodeid)
+
+    def _tell(self, text: str) -> None:
+        """A warning of ours."""
+        self._record(pytest.PytestWarning(f"confine: {text}"), __file__, 0, "", "")
+
+    def _record(self, warning: Warning, file: str, line: int, source: str, nodeid: str) -> None:
+        told = warnings.WarningMessage(message=warning, category=type(warning), filename=file, lineno=line, line=source)
+        arguments = {"warning_message": told, "when": "runtest", "nodeid": nodeid, "location": None}
         self._config.hook.pytest_warning_recorded.call_historic(kwargs=arguments)
 
     def _sandbox(self, place: _Place) -> Sandbox:
         """The sandbox of place, ready for a test."""
         if self._current and self._current[0] != place:
-            self._finish(self._current[1], _FINISH_S)
+            self._finish(self._current[1])
             self._current = None
         if self._current is None:
             found = next((pair for pair in self._waiting if pair[0] == place), None)
             if found:
                 self._waiting.remove(found)
-            if place in self._unfit:
-                raise self._unfit[place]
+            unfit = self._unfit.get(place) or self._unfit.get(replace(place, scope=""))
+            if unfit:
+                if found:
+                    found[1].end(0)
+                raise unfit
             try:
                 box = found[1] if found else self._start(place)
                 self._ready(box)
             except _Failure as failure:
-                # As it is for the other tests of the place.
-                self._unfit[place] = failure
+                # As it is for the other tests of the place, and for nobody to wait for again with each test of a module.
+                self._unfit[replace(place, scope="") if failure.status == "TIMEOUT" else place] = failure
                 raise
             self._current = place, box
         return self._current[1]
@@ -330,7 +373,7 @@ class Host:
         flags = ["-O"] * sys.flags.optimize + [f"-W{option}" for option in sys.warnoptions] + ["-Xdev"] * sys.flags.dev_mode
         path = [os.path.join(self._directory, entry) for entry in self._config.stash[START_PATH]]
         command = [self._binary, *options, "--", sys.executable, *flags, "-c", _BOOT, _WORKER, json.dumps(path)]
-        live = self._config.getoption("capture") in ("no", "tee-sys")
+        live = self._config.getoption("capture", "") in ("no", "tee-sys")
         try:
             box = Sandbox(command, self._directory, self._show if live else None)
         except (OSError, subprocess.SubprocessError) as error:
@@ -366,11 +409,14 @@ class Host:
         except Gone:
             box.end(_END_S)
             status, reason = _cause(box)
-            text = box.tail.decode("utf-8", "replace")
-            raise _Failure(status, f"the sandbox came to no test: {reason}", text, outside=True) from None
+            raise _Failure(status, f"the sandbox came to no test: {reason}", _words(box), outside=True) from None
         if "ready" not in message:
-            text = _said(message.get("internal", message.get("reason")))
+            said = _said(message.get("internal", message.get("reason")))
+            text = "\n\n".join(filter(None, [self._hidden(), said]))
             raise _Failure("FAILED", "pytest came to no test in the sandbox", text, outside=True)
+
+    def _hidden(self) -> str:
+        return _visible.hidden([str(self._config.rootpath)], self._directory)
 
     def _prepare(self, item: pytest.Item, nextitem: pytest.Item | None, place: _Place) -> None:
         """Start the sandboxes that will be needed next, while this one works."""
@@ -401,33 +447,47 @@ class Host:
         if self._current and self._current[1] is box:
             self._current = None
 
-    def _finish(self, box: Sandbox, patience: float) -> None:
-        """Let a sandbox tear down and tell what it has measured."""
-        deadline = time.monotonic() + patience
+    def _finish(self, box: Sandbox) -> None:
+        """Let a sandbox tell what it has measured, and end."""
+        begun = time.monotonic()
+        deadline = begun + _LEAVE_S + self._patience
+        told = False
         try:
             box.leave()
             while True:
                 message = box.receive(deadline)
+                told = told or "bye" in message
                 if isinstance(message.get("coverage"), dict):
                     self._gathered.add(message["coverage"])
-        except (Gone, Expired, Broken):
+        except Gone:
             pass
+        except (Expired, Broken):
+            told = False
         finally:
             box.end(_END_S)
+            self._patience -= min(self._patience, max(0.0, time.monotonic() - begun - _LEAVE_S))
+        self._lost += not told and _coverage.settings() is not None
 
-    def _close(self, patience: float) -> None:
+    def _close(self, *, kill: bool) -> None:
         done, self._done = self._done, []
         waiting, self._waiting = self._waiting, []
         current, self._current = self._current, None
         for _, box in waiting:
             box.end(0)
         for box in [*done, *([current[1]] if current else [])]:
-            if patience:
-                self._finish(box, patience)
-            else:
+            if kill:
                 box.end(0)
+            else:
+                self._finish(box)
 
 
+# Warnings that a test can have, by module and name.
+_CATEGORIES = {
+    (module.__name__, name): found
+    for module in (builtins, pytest)
+    for name, found in vars(module).items()
+    if isinstance(found, type) and issubclass(found, Warning)
+}
 # Of faulthandler: what every test stands on.
 _FRAME = re.compile(r'^  File "(?:<string>"|.*/(?:_pytest|pluggy|confine/pytest_plugin)/).*\n', re.MULTILINE)
 _PHASE = {"setup": 0, "call": 1, "teardown": 2}
@@ -444,7 +504,12 @@ def _inner(item: pytest.Item) -> str:
 
 def _said(value: Any) -> str:
     """Lines of text that a sandbox says."""
-    return _reports.visible(value, "\n\t") if isinstance(value, str) else ""
+    return _reports.visible(value[:_TEXT], "\n\t") if isinstance(value, str) else ""
+
+
+def _words(box: Sandbox) -> str:
+    """The end of what was written in a sandbox."""
+    return _said(box.tail.decode("utf-8", "replace"))
 
 
 def _interruption(message: dict[str, Any]) -> str:
@@ -460,18 +525,22 @@ def _cause(box: Sandbox) -> tuple[str, str]:
     """How a sandbox ended that nobody ended here."""
     report = box.report
     if not report:
-        words = box.tail.decode("utf-8", "replace").strip().splitlines()
+        words = _words(box).strip().splitlines()
         return "INTERNAL_ERROR", words[0] if words else "the sandbox ended without a report"
     status, reason = str(report.get("status")), str(report.get("reason"))
     if status in ("OK", "FAILED", "SANDBOX_DENIED"):
         return "EXITED", f"the test ended its interpreter with exit code {report.get('exit_code')}"
     hint = (report.get("setup_error") or {}).get("hint")
-    return status, f"{reason}; hint: {hint}" if hint else reason
+    return status, _reports.visible(f"{reason}; hint: {hint}" if hint else reason)
 
 
 def _told(denial: dict[str, Any]) -> str:
     text = f"{denial.get('kind')} {denial.get('what')}: {denial.get('rule')}"
-    return f"{text} ({denial['hint']})" if denial.get("hint") else text
+    return _reports.visible(f"{text} ({denial['hint']})" if denial.get("hint") else text)
+
+
+def _are_texts(values: list[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _made(category: Any, text: str) -> Warning:

@@ -5,7 +5,6 @@ A hostile test can say that it passed. It can't speak for another one, leave its
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,9 +12,11 @@ import pytest
 
 from ._sandbox import Broken
 
-__all__ = ["complete", "failed", "passed_teardown", "rebuilt", "rerun", "twice", "visible"]
+__all__ = ["PROPERTIES", "complete", "failed", "passed_teardown", "rebuilt", "rerun", "twice", "visible"]
 
 _PHASES = ("setup", "call", "teardown")
+#: Properties that say how a test ended in the eyes of confine.
+PROPERTIES = ("confine_status", "confine_reason", "confine_denied")
 # "rerun" is pytest-rerunfailures's.
 _OUTCOMES = ("passed", "failed", "skipped", "rerun")
 _STYLES = ("long", "short", "line", "no", "native", "value", "auto")
@@ -35,12 +36,19 @@ def rebuilt(item: pytest.Item, data: Any) -> pytest.TestReport:
         "outcome": data["outcome"],
         "longrepr": _longrepr(data.get("longrepr")),
         "sections": [(_text(name), _text(content)) for name, content in _pairs(data.get("sections"))],
-        "user_properties": [(_text(name), _scalar(value)) for name, value in _pairs(data.get("user_properties"))],
+        # pytest writes names into junit.xml as they are. Ours are not for a test to say.
+        "user_properties": [
+            (visible(_text(name)), _scalar(value)) for name, value in _pairs(data.get("user_properties")) if name not in PROPERTIES
+        ],
     }
     for key in ("duration", "start", "stop"):
         kwargs[key] = _number(data.get(key, 0))
     if "wasxfail" in data:
         kwargs["wasxfail"] = _text(data["wasxfail"])
+    # What pytest counts on.
+    longrepr = kwargs["longrepr"]
+    _need(data["outcome"] != "failed" or longrepr is not None)
+    _need(data["outcome"] != "skipped" or "wasxfail" in kwargs or isinstance(longrepr, tuple))
     if data.get("_report_type") == "SubTestReport":
         context = data.get("_subtest.context")
         _need(isinstance(context, dict) and isinstance(context.get("kwargs"), dict))
@@ -136,10 +144,9 @@ def _text_or_none(value: Any) -> str | None:
 
 
 def _number(value: Any) -> float:
-    _need(isinstance(value, (int, float)) and not isinstance(value, bool) and (isinstance(value, int) or math.isfinite(value)))
-    # Of a greater one, which JSON can name, there may be no float, and no time.
-    _need(abs(value) <= _GREATEST)
-    return float(value)
+    # Of a greater one, which JSON can name, there may be no float, and no time. No number is less than NaN.
+    _need(isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _GREATEST)
+    return value  # type: ignore[no-any-return] # looked at above
 
 
 def _line(value: Any) -> int | None:

@@ -9,6 +9,7 @@ interpreter to read.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import json
 import os
@@ -19,11 +20,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import IO, Any, cast
 
+from ..pytests import with_us
+
 __all__ = ["Broken", "Expired", "Gone", "Sandbox"]
 
 # Of one message, and of all messages between two requests.
-_LINE = 32 * 2**20
-_SUM = 128 * 2**20
+_LINE = 8 * 2**20
+_SUM = 64 * 2**20
+# Of a number. Of longer ones some versions of Python take forever to know the value.
+_DIGITS = 20
 # Of standard error, its end is kept.
 _TAIL = 64 * 2**10
 # Of confine's own lines, which it bounds itself.
@@ -51,7 +56,8 @@ class Sandbox:
         told, tell = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [word.replace("{events}", f"fd:{tell}") for word in command],
+                # A test that listens to nothing would outlive a pytest that is killed.
+                with_us([word.replace("{events}", f"fd:{tell}") for word in command]),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -76,9 +82,12 @@ class Sandbox:
         self._selector.register(self._stdout, selectors.EVENT_READ, self._from_worker)
         self._selector.register(self._stderr, selectors.EVENT_READ, self._from_stderr)
         self._selector.register(told, selectors.EVENT_READ, self._from_confine)
-        self._lines: list[bytes] = []
+        self._lines: collections.deque[bytes] = collections.deque()
         self._part = bytearray()
-        self._sum = 0
+        self._unsent = bytearray()
+        self._most = _SUM
+        #: Bytes that came since the last request.
+        self.taken = 0
         self._event_part = b""
         #: The end of what was written to standard error.
         self.tail = b""
@@ -88,15 +97,13 @@ class Sandbox:
         self.report: dict[str, Any] = {}
         self.closed = False
 
-    def send(self, message: dict[str, Any]) -> None:
-        """Hand message to the worker; Gone when it takes nothing."""
-        data = json.dumps(message).encode() + b"\n"
-        self._sum = 0
-        try:
-            while data:
-                data = data[os.write(self._stdin.fileno(), data) :]
-        except (OSError, ValueError) as error:  # a full pipe, too: a worker of ours reads each message before it works
-            raise Gone from error
+    def send(self, message: dict[str, Any], most: int = _SUM) -> None:
+        """Hand message to the worker, which may answer with so many bytes; Gone when nobody is there to take it."""
+        self.taken, self._most = 0, min(most, _SUM)
+        self._unsent += json.dumps(message).encode() + b"\n"
+        self._to_worker()
+        if self._stdin.closed:
+            raise Gone
 
     def receive(self, deadline: float | None) -> dict[str, Any]:
         """The next message of the worker, until time.monotonic() is deadline."""
@@ -105,7 +112,7 @@ class Sandbox:
                 raise Gone
             self._turn(deadline)
         try:
-            message = json.loads(self._lines.pop(0))
+            message = json.loads(self._lines.popleft().decode(), parse_int=_number)
         except (ValueError, RecursionError) as error:
             raise Broken("no JSON") from error
         if not isinstance(message, dict):
@@ -124,10 +131,16 @@ class Sandbox:
         self.closed = True
         if patience and self._stdout in self._registered():
             self._process.send_signal(signal.SIGTERM)
+        if self._stdin in self._registered():
+            self._selector.unregister(self._stdin)
         self._wait(time.monotonic() + patience)
 
     def leave(self) -> None:
         """Have the worker end by itself: its standard input ends."""
+        self.taken, self._most = 0, _SUM
+        self._unsent.clear()
+        if self._stdin in self._registered():
+            self._selector.unregister(self._stdin)
         with contextlib.suppress(OSError):
             self._stdin.close()
 
@@ -136,7 +149,7 @@ class Sandbox:
             with contextlib.suppress(Expired, Broken):
                 while self._registered():
                     self._lines.clear()
-                    self._sum = 0
+                    self.taken = 0
                     self._turn(deadline)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(max(0.0, deadline - time.monotonic()))
@@ -173,10 +186,24 @@ class Sandbox:
             self._selector.unregister(file)
         return data
 
+    def _to_worker(self) -> None:
+        """Write what its pipe takes now; the rest when it takes more, which is not waited for."""
+        try:
+            while self._unsent:
+                del self._unsent[: os.write(self._stdin.fileno(), self._unsent)]
+        except BlockingIOError:
+            if self._stdin not in self._registered():
+                self._selector.register(self._stdin, selectors.EVENT_WRITE, self._to_worker)
+            return
+        except (OSError, ValueError):  # nobody reads it any more
+            self.leave()
+        if self._stdin in self._registered():
+            self._selector.unregister(self._stdin)
+
     def _from_worker(self) -> None:
         data = self._read(self._stdout)
-        self._sum += len(data)
-        if self._sum > _SUM or len(self._part) + len(data) > _LINE:
+        self.taken += len(data)
+        if self.taken > self._most or len(self._part) + len(data) > _LINE:
             raise Broken("more than a test has to say")
         *lines, rest = data.split(b"\n")
         if lines:
@@ -201,3 +228,9 @@ class Sandbox:
                 self.denials.append(event["denied"])
             elif event["event"] == "ended":
                 self.report = event["report"]
+
+
+def _number(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError("a number that is too long")
+    return int(digits)

@@ -21,9 +21,13 @@ from typing import Any, BinaryIO
 
 import pytest
 
-# Of each captured stream.
-_OUTPUT = 2**20
+# Of texts, and of a message: more is not taken outside.
+_TEXT = 2**20
+_LINE = 8 * 2**20
+# Numbers beyond are told as text.
+_GREATEST = 2**53
 _WARNINGS = 1000
+_WARNING = 2000
 
 
 class Worker:
@@ -35,11 +39,14 @@ class Worker:
         self._answers = answers
         self._stderr = stderr
         self._cover = _measure(told["coverage"]) if told["coverage"] else None
+        self._output = 0
         self._warnings = 0
         self._errors: list[str] = []
 
     def answer(self, **message: Any) -> None:
-        data = json.dumps(message, default=str).encode() + b"\n"
+        self._write(_encoded(message))
+
+    def _write(self, data: bytes) -> None:
         while data:
             data = data[os.write(self._answers, data) :]
 
@@ -94,8 +101,9 @@ class Worker:
             request = json.loads(line)
             wanted, nextitem = (_find(items, request[key]) for key in ("run", "next"))
             if wanted is None:
-                self.answer(missing="\n".join(self._errors)[-_OUTPUT:])
+                self.answer(missing="\n".join(self._errors)[-_TEXT:])
                 continue
+            self._output = request["output"]
             with self._limited(request["time_limit"]):
                 wanted.config.hook.pytest_runtest_protocol(item=wanted, nextitem=nextitem)
             self.answer(done=True)
@@ -124,8 +132,17 @@ class Worker:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
-        data["sections"] = [(name, _cut(text)) for name, text in report.sections]
-        self.answer(report=data)
+        data["user_properties"] = [(str(name), _plain(value)) for name, value in report.user_properties]
+        if "_subtest.context" in data:
+            kwargs = data["_subtest.context"]["kwargs"]
+            data["_subtest.context"]["kwargs"] = {str(name): _plain(value) for name, value in kwargs.items()}
+        most = self._output
+        while True:
+            data["sections"] = [(name, _cut(text, most)) for name, text in report.sections]
+            line = _encoded({"report": data})
+            if len(line) <= _LINE or not most:
+                return self._write(line)
+            most //= 8
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         self.answer(interrupted=excinfo.typename, reason=_cut(str(excinfo.value)))
@@ -137,7 +154,7 @@ class Worker:
         self._warnings += 1
         if when == "runtest" and self._warnings <= _WARNINGS:
             self.answer(
-                warning=_cut(str(warning_message.message)),
+                warning=_cut(str(warning_message.message), _WARNING),
                 category=[warning_message.category.__module__, warning_message.category.__name__],
                 file=warning_message.filename,
                 line=warning_message.lineno,
@@ -199,8 +216,19 @@ def _measured(cover: Any) -> Iterator[dict[str, Any]]:
                 yield {"file": file, "context": context, "arcs": data.has_arcs(), "places": places, "tracer": data.file_tracer(file)}
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _OUTPUT else text[:_OUTPUT] + "\n[TRUNCATED]\n"
+def _encoded(message: dict[str, Any]) -> bytes:
+    return json.dumps(message, default=str).encode() + b"\n"
+
+
+def _plain(value: Any) -> Any:
+    """A property as it is told outside: what is no simple value there is text."""
+    if isinstance(value, (int, float)):
+        return value if abs(value) <= _GREATEST else str(value)
+    return value if value is None or isinstance(value, str) else str(value)
+
+
+def _cut(text: str, most: int = _TEXT) -> str:
+    return text if len(text) <= most else text[:most] + "\n[TRUNCATED]\n"
 
 
 def main() -> None:
