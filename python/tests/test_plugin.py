@@ -512,6 +512,21 @@ def test_coverage_of_what_ran_inside(pytester: pytest.Pytester, monkeypatch: pyt
     assert any(line.split()[:4] == ["mod.py", "6", "1", "83%"] for line in table.splitlines()), table
 
 
+def test_coverage_of_packages_that_only_tests_import(pytester: pytest.Pytester) -> None:
+    need("python:pytest_cov")
+    code = "def hit(x):\n    if x:\n        return 1\n    return 2\n"
+    for name, text in (("src/pkg/__init__", ""), ("src/pkg/sub/__init__", ""), ("src/pkg/sub/mod", code), ("src/space/leaf", code)):
+        path = pytester.path / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    pytester.makeini("[pytest]\npythonpath = src\n")
+    pytester.makepyfile("def test_it():\n    import pkg.sub.mod as m, space.leaf as l\n    assert (m.hit(1), l.hit(0)) == (1, 2)\n")
+    for scope in ("off", "test"):
+        result = pytester.runpytest_subprocess(*PLUGIN, f"--confine={scope}", "--cov=pkg", "--cov=space", "--cov-report=term-missing")
+        result.stdout.fnmatch_lines(["src/pkg/sub/mod.py *4 *1 *75% *4", "src/space/leaf.py *4 *1 *75% *3"])
+        assert "no-data-collected" not in result.stdout.str() + result.stderr.str()
+
+
 def test_coverage_and_xdist(pytester: pytest.Pytester) -> None:
     need("python:pytest_cov", "python:xdist")
     pytester.makepyfile(

@@ -191,12 +191,17 @@ def test_properties_and_the_xml_file(pytester: pytest.Pytester, run: Run) -> Non
         "    record_property('\\0\\x1b<&\\ud800', '\\0\\x1b<&\\ud800\\ufffe')\n"
         "    for name in ('confine_status', 'confine_reason', 'confine_denied'): record_property(name, 'OK')\n"
         "    print('\\0\\x1b\\ufffe]]>')\n    pytest.fail('\\0\\x1b\\ufffe<')\n"
+        "def test_fails(): pytest.fail('\\0\\x1b', pytrace=False)\n"
         "def test_skips(): pytest.skip('\\0\\x1b')\n"
+        "def test_xfails(): pytest.xfail('\\0\\x1b')\n"
         "def test_properties(record_property):\n"
         "    for value in ([1], {2: 3}, 4, 2.5, float('nan'), 10**400, None, True): record_property('of', value)\n"
     )
-    result = run("--confine", "--junitxml=out.xml", "-o", "junit_logging=all")
-    assert outcomes(result) == {"failed": 1, "passed": 2, "skipped": 1}
+    result = run("--confine", "--junitxml=out.xml", "-o", "junit_logging=all", "-ra")
+    assert outcomes(result) == {"failed": 2, "passed": 2, "skipped": 1, "xfailed": 1}
+    summary = result.stdout.str().rpartition("short test summary")[2]
+    assert "\x1b" not in summary
+    assert summary.count(r"\x1b") == 4
     found = [(entry.get("name"), entry.get("value")) for entry in ElementTree.parse(pytester.path / "out.xml").iter("property")]
     assert found[0] == (r"\x00\x1b<&\ud800", r"#x00#x1B<&\ud800#xFFFE")
     values = ["[1]", "{2: 3}", "4", "2.5", "nan", "1" + "0" * 400, "None", "True"]

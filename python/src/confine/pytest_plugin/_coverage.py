@@ -6,6 +6,7 @@ import inspect
 import os
 import sys
 import types
+import warnings
 from typing import Any
 
 from ._sandbox import Broken
@@ -100,7 +101,9 @@ class Gathered:
         try:
             # As if it had been measured here: what update() takes over does not count for the name of the file, by which "combine"
             # knows what is there twice.
-            ours = current.get_data()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that there is no data: now there is
+                ours = current.get_data()
             try:
                 for context, files in by_context.items():
                     ours.set_context(context)

@@ -44,7 +44,7 @@ def rebuilt(item: pytest.Item, data: Any) -> pytest.TestReport:
     for key in ("duration", "start", "stop"):
         kwargs[key] = _number(data.get(key, 0))
     if "wasxfail" in data:
-        kwargs["wasxfail"] = _text(data["wasxfail"])
+        kwargs["wasxfail"] = _words(data["wasxfail"])
     # What pytest counts on.
     longrepr = kwargs["longrepr"]
     _need(data["outcome"] != "failed" or longrepr is not None)
@@ -139,6 +139,11 @@ def _text(value: Any) -> str:
     return str(value).encode("utf-8", "backslashreplace").decode()
 
 
+def _words(value: Any) -> str:
+    """What pytest puts in its summary, and as it is into junit.xml."""
+    return visible(_text(value), "\n\t")
+
+
 def _text_or_none(value: Any) -> str | None:
     return None if value is None else _text(value)
 
@@ -175,10 +180,10 @@ def _texts(value: Any) -> list[str]:
 
 def _longrepr(value: Any) -> Any:
     if value is None or isinstance(value, str):
-        return _text_or_none(value)
+        return value and _words(value)
     if isinstance(value, list):  # of a skip
         _need(len(value) == 3)
-        return _text(value[0]), _line(value[1]), _text(value[2])
+        return _words(value[0]), _line(value[1]), _words(value[2])
     _need(isinstance(value, dict))
     sections = _items(value.get("sections"))
     _need(all(isinstance(section, list) and len(section) == 3 for section in sections))
@@ -200,7 +205,7 @@ def _crash(value: Any) -> dict[str, Any] | None:
     if value is None:
         return None
     _need(isinstance(value, dict))
-    return {"path": _text(value.get("path")), "lineno": _line(value.get("lineno")), "message": _text(value.get("message"))}
+    return {"path": _words(value.get("path")), "lineno": _line(value.get("lineno")), "message": _words(value.get("message"))}
 
 
 def _traceback(value: Any) -> dict[str, Any]:
@@ -219,6 +224,7 @@ def _entry(value: Any) -> dict[str, Any]:
         return {"type": "ReprEntryNative", "data": {"lines": _texts(data.get("lines"))}}
     _need(value.get("type") == "ReprEntry" and data.get("style") in _STYLES)
     arguments, local = data.get("reprfuncargs"), data.get("reprlocals")
+    _need(data["style"] != "short" or data.get("reprfileloc") is not None)  # some versions have it that there is one
     _need(all(part is None or isinstance(part, dict) for part in (arguments, local)))
     return {
         "type": "ReprEntry",
