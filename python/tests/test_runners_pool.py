@@ -17,7 +17,7 @@ import pytest
 from confine.runners import ContextError, Picture, RunnerClosed, RunnerUnavailable, SandboxConfig, SubprocessRunner
 from confine.runners import subprocess as module
 from conftest import need
-from runner_cases import MARK, leftovers
+from runner_cases import MARK, SYSTEM_PYTHON, leftovers
 
 CONFIG = SandboxConfig(timeout_seconds=5, max_memory_mb=64, allowed_modules=("*",))
 PID = "import os\n(os.stat('/proc/self/ns/pid').st_ino, open('/proc/1/stat').read().split()[21])"
@@ -287,6 +287,19 @@ def test_an_option_that_is_none() -> None:
             SubprocessRunner(CONFIG, **options)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         SubprocessRunner("standard")  # type: ignore[arg-type]
+
+
+def test_an_interpreter_that_is_all_below_usr() -> None:
+    """As distributions have it: there is nothing to show besides /usr."""
+    need(f"program:{SYSTEM_PYTHON}")
+    program = (
+        "import sys\nassert sys.prefix == '/usr' and sys.version_info >= (3, 10)\nprint('started', flush=True)\n"
+        "from confine.runners import create_runner\nwith create_runner() as r: print(r.execute('a + b', {'a': 1, 'b': 2}))"
+    )
+    found = subprocess.run([SYSTEM_PYTHON, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    if "started" not in found.stdout:
+        pytest.skip(f"{SYSTEM_PYTHON} is another one")
+    assert "success=True, result=3" in found.stdout, found.stderr
 
 
 def test_the_callers_variables_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -252,7 +252,8 @@ def _shown(data_dir: Path | None) -> list[str]:
         system = path == Path("/") or path.is_relative_to("/usr") or path in (Path("/bin"), Path("/lib"))
         if not system and not any(path.is_relative_to(above) for above in shown):
             shown.append(path)
-    return [str(path) for path in shown]
+    # A private view has at least one mount. Where everything is below /usr, that is the standard library, once more.
+    return [str(path) for path in shown] or [sysconfig.get_path("stdlib")]
 
 
 @functools.lru_cache(maxsize=64)
