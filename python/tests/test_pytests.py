@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -382,3 +383,24 @@ def test_it():
     result = run(code)
     assert result["status"] == "OK", result["stdout"]
     assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["good"]
+
+
+def test_nothing_goes_on_when_the_caller_is_killed() -> None:
+    Path("test_it.py").write_text(body("__import__('time').sleep(100)"))
+    caller = subprocess.Popen([sys.executable, "-c", "import confine; confine.run_pytests(['test_it.py'], 60)"])
+    children = Path(f"/proc/{caller.pid}/task/{caller.pid}/children")
+    running = b""
+    while b"__child" not in running:  # confine has its init by now
+        assert caller.poll() is None
+        program = children.read_text().split()
+        if program:
+            below = Path(f"/proc/{program[0]}/task").glob("*/children")
+            inits = [pid for path in below for pid in path.read_text().split()]
+            running = b"".join(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in inits)
+    watched = os.pidfd_open(int(program[0]))
+    try:
+        caller.kill()
+        caller.wait()
+        assert select.select([watched], [], [], 10)[0], "it goes on"
+    finally:
+        os.close(watched)

@@ -10,11 +10,11 @@ from .errors import ProcessFailed
 __all__ = ["Result"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What came of a process: its report (docs/REPORT.md) and what it wrote."""
 
-    report: dict[str, Any] = field(repr=False)
+    report: dict[str, Any]
     stdout: bytes = b""
     stderr: bytes = b""
     #: There was more output than is here (8 MiB of each stream); the process's own limit is in the report's status.
@@ -24,8 +24,12 @@ class Result:
     #: The ID of the sandbox.
     sandbox: str = ""
     #: Of Client.run: what was collected, and what could not be, each with the reason.
-    files: dict[str, bytes] = field(default_factory=dict, repr=False)
+    files: dict[str, bytes] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Say how it ended and what it wrote, not the whole report."""
+        return f"<Result {self.status}, rc {self.rc}: stdout={self.stdout!r}, stderr={self.stderr!r}>"
 
     @property
     def status(self) -> str:

@@ -39,6 +39,13 @@ VERSION = 2
 _SECCOMP_FLAG = "VLTAIR_SANDBOX_ENABLE_SECCOMP"
 _RESTRICTED_FLAG = "VLTAIR_SANDBOX_ENABLE_RESTRICTED_LAUNCH"
 
+# confine ends with the thread that waits for it, however that ends: PR_SET_PDEATHSIG is 1, SIGKILL 9.
+_WITH_US = """import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
+
 # confine ends by itself at the time limit. This is for a confine that doesn't, and for hosts that stood still.
 _PATIENCE_S = 60.0
 
@@ -185,6 +192,8 @@ def _arguments(paths: Sequence[str], policy: SandboxPolicy, coverage: str | None
 def _run(command: list[str], paths: Sequence[str], policy: SandboxPolicy, coverage: str | None) -> dict[str, Any]:
     """The report of confine on command, with the streams in it."""
     run = [str(find_binary()), *_arguments(paths, policy, coverage), "--", *command]
+    if sys.platform == "linux" and sys.executable:
+        run = [sys.executable, "-I", "-S", "-c", _WITH_US, str(os.getpid()), *run]
     try:
         done = subprocess.run(run, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=policy.wall_time_s + _PATIENCE_S)
     except subprocess.TimeoutExpired:
