@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from confine.runners.codec import Abilities, CodecError, Opaque, Picture, dumps, has_arrow, loads
+from confine.runners.codec import Abilities, CodecError, CodecTimeout, Opaque, Picture, dumps, has_arrow, loads
 from conftest import need
 
 BERLIN = dt.timezone(dt.timedelta(hours=1))
@@ -230,6 +230,8 @@ P = 2**61 - 1  # what hashes of numbers are taken modulo
         packet({"$": "missing"}),
         packet({"$": "set", "v": [n * P for n in range(20_000)]}),
         packet({"$": "dict", "v": [[n * P, n] for n in range(20_000)]}),
+        packet({"$": "set", "v": [k * P + n for n in range(50) for k in range(900)]}),
+        packet(b'{"v":[' + b"[]," * 1_100_000 + b'1],"b":[]}'),
     ],
     ids=lambda d: str(d[:40]),
 )
@@ -256,9 +258,16 @@ def test_many_small_values_come_out_only_so_far() -> None:
     with pytest.raises(CodecError, match="too many parts"):
         loads(many)
     assert len(loads(many, inside=True)) == 2_600_001
-    with pytest.raises(CodecError, match="more than 5000000 values"):
+    with pytest.raises(CodecError, match="more than 3000000 values"):
         dumps([0] * 5_100_000, opaque=True)
     assert again([0] * 1_000_000) == [0] * 1_000_000
+
+
+def test_there_is_a_time_in_which_it_has_to_be_read() -> None:
+    data = dumps([[1]] * 1000)
+    assert len(loads(data, deadline=time.monotonic() + 60)) == 1000
+    with pytest.raises(CodecTimeout):
+        loads(data, deadline=time.monotonic() - 1)
 
 
 def test_a_blob_is_read_once() -> None:
@@ -338,6 +347,10 @@ def test_arrays_that_have_no_form() -> None:
         ("|V8", [1], 8),
         ("<i3", [1], 3),
         ("|S0", [2**40], 0),
+        ("|S0", [1_000_000], 0),
+        ("<U999999999", [0], 0),
+        ("<i8", [0, 2**40], 0),
+        ("<i8", [1], 16),
         ("<U9999999999", [1], 8),
         ("<i8", [True], 8),
         (7, [1], 8),
@@ -434,6 +447,119 @@ def test_hostile_frames() -> None:
         loads(packet(short, bytes(8)))
     with pytest.raises(CodecError):
         loads(packet({"$": "frame", "columns": short, "index": {"range": [0, 9, 1], "name": None}, "v": [column]}, bytes(8)))
+
+
+def objects(*values: Any) -> dict[str, Any]:
+    return {"$": "objects", "shape": [len(values)], "v": list(values)}
+
+
+def column(kind: str, *values: Any) -> dict[str, Any]:
+    return {"$": "extension", "v": {"values": objects(*(values or (1,))), "dtype": kind}}
+
+
+RANGE = {"range": [0, 1_500_000, 1], "name": None}
+TEXTS = {"$": "array", "dtype": "|S2", "shape": [4], "b": 0}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        column("S1000000"),
+        column("U1000000"),
+        column("V1000000"),
+        column("i8,i8"),
+        column("object"),
+        column("Sparse[S1000000]"),
+        column("datetime64[ns, dateutil//etc/hostname]"),
+        column("datetime64[ns, ../../etc/hostname]"),
+        column("timestamp[ns, tz=/etc/hostname][pyarrow]"),
+        {"$": "extension", "v": {"values": {"$": "range", "v": [0, 1_500_000, 1]}, "dtype": "Int64"}},
+        {"$": "extension", "v": {"values": {"$": "index", "v": RANGE}, "dtype": "Int64"}},
+        {"$": "extension", "v": {"values": TEXTS}},
+        {"$": "index", "v": {"column": {"values": TEXTS}, "name": None}},
+        {"$": "index", "v": {"levels": [RANGE], "names": [None]}},
+        {"$": "index", "v": {"levels": [{"levels": [RANGE], "names": [None]}], "names": [None]}},
+        {"$": "index", "v": {"range": [0.5, 1, 1], "name": None}},
+        {
+            "$": "index",
+            "v": {"levels": [{"column": {"values": objects(*(n * P for n in range(3000)))}, "name": None}], "names": [None]},
+        },
+        {"$": "extension", "v": {"codes": {"$": "array", "dtype": "|i1", "shape": [8], "b": 0}, "categories": RANGE, "ordered": False}},
+        {"$": "frame", "columns": {"range": [0, 0, 1], "name": None}, "index": RANGE, "v": []},
+        {"$": "objects", "shape": [0, 10**15], "v": []},
+        {"$": "objects", "shape": [-1], "v": [1]},
+        {"$": "period", "v": 1, "freq": "x" * 50},
+        {"$": "period", "v": "1", "freq": "D"},
+        {"$": "timestamp", "v": "now", "unit": "ns", "tz": None, "utc": 0},
+    ],
+    ids=lambda d: str(d)[:60],
+)
+def test_what_makes_much_of_little(document: Any) -> None:
+    need("python:pandas")
+    with pytest.raises(CodecError):
+        loads(packet(document, bytes(8)))
+
+
+def test_more_columns_than_come_out() -> None:
+    need("python:pandas")
+    empty = {"$": "index", "v": {"range": [0, 0, 1], "name": None}}
+    with pytest.raises(CodecError, match="too many columns"):
+        loads(packet([empty] * 50_001))
+
+
+@pytest.mark.parametrize("zone", ["dateutil//etc/hostname", "dateutil/UTC", "/etc/hostname", "Europe/../../x", "tzlocal()", "a b", ""])
+def test_a_time_zone_is_no_file(zone: str) -> None:
+    """None of these texts reaches pandas, which would open a file for some."""
+    need("python:pandas")
+    stamp = {"$": "timestamp", "v": "2020-01-01T00:00:00", "unit": "ns", "utc": 0, "tz": zone}
+    with pytest.raises(CodecError, match="not a time zone"):
+        loads(packet(stamp))
+
+
+def test_a_time_zone_in_arrow_is_no_file() -> None:
+    need("python:pyarrow", "python:pandas")
+    import pyarrow as pa
+
+    def read(table: Any) -> Any:
+        return loads(packet({"$": "arrow", "b": 0}, stream(table)), ARROW)
+
+    plain = pa.table({"a": [1, 2]})
+    with pytest.raises(CodecError, match="unknown types"):
+        read(pa.table({"a": pa.array([0], pa.timestamp("ns", "dateutil//etc/hostname"))}))
+    told = {"name": "a", "field_name": "a", "pandas_type": "int64", "metadata": None}
+    for columns, names in (
+        ([{**told, "numpy_type": "datetime64[ns, dateutil//etc/hostname]"}], []),
+        ([{**told, "numpy_type": "int64"}], [{**told, "name": None, "field_name": None, "numpy_type": "S1000000"}]),
+        ([{**told, "numpy_type": "datetime64[ns]", "metadata": {"timezone": "/etc/hostname"}}], []),
+        ([{**told, "numpy_type": ["int64"]}], []),
+    ):
+        document = {"columns": columns, "column_indexes": names, "index_columns": [], "pandas_version": "2"}
+        with pytest.raises(CodecError, match="unknown types"):
+            read(plain.replace_schema_metadata({"pandas": json.dumps(document)}))
+
+
+def test_types_of_pandas_come_back() -> None:
+    need("python:pandas")
+    import pandas as pd
+
+    for series in (
+        pd.Series([1, None], dtype="UInt8"),
+        pd.Series([True, None], dtype="boolean"),
+        pd.Series([1.5, None], dtype="Float32"),
+        pd.Series(["a", None], dtype="string"),
+        pd.Series(pd.date_range("2020", periods=2, tz="America/Argentina/Ushuaia")),
+        pd.Series(pd.date_range("2020", periods=2, tz="Etc/GMT+5")),
+        pd.Series(pd.date_range("2020", periods=2, tz="+05:30")),
+        pd.Series(pd.period_range("2020", periods=2, freq="Q-JAN")),
+        pd.Series(pd.Categorical([3, 5, 3])),
+        pd.Series([0, 0, 1], dtype="Sparse[int64]"),
+    ):
+        back = again(series)
+        pd.testing.assert_series_equal(back, series)
+    many = pd.MultiIndex.from_arrays([pd.RangeIndex(30), ["same"] * 30])
+    pd.testing.assert_index_equal(again(many), many)
+    ranged = pd.Series(pd.Categorical.from_codes([0, 1], pd.RangeIndex(2)))
+    pd.testing.assert_series_equal(again(ranged), ranged, check_categorical=False)
 
 
 def stream(table: Any, **options: Any) -> bytes:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 
@@ -116,6 +117,29 @@ ATTACKS = {
 }
 
 
+FORGED = """
+import os, json, struct, time
+d = json.dumps({'v': %s, 'b': [8]}).encode()
+d = struct.pack('>I', len(d)) + d + bytes(8)
+os.write(3, struct.pack('>Q', len(d)) + d)
+time.sleep(99)
+"""
+for forged in (
+    "1",
+    "[1]",
+    "'x'",
+    "{'error': None}",
+    "{'error': None, 'value': 1, 'more': 1}",
+    "{'error': 1, 'value': 1}",
+    "{'$': 'range', 'v': [0, 1, 1]}",
+    "{'$': 'scalar', 'dtype': '<i8', 'shape': [], 'b': 0}",
+    "{'$': 'objects', 'shape': [0], 'v': []}",
+    "{'$': 'index', 'v': {'range': [0, 1, 1], 'name': None}}",
+    "{'$': 'series', 'v': {'values': {'$': 'objects', 'shape': [0], 'v': []}}, 'index': {'range': [0, 0, 1], 'name': None}, 'name': None}",
+):
+    ATTACKS[f"an answer that is {forged}"] = (FORGED % forged, "Crash: the answer can't be read")
+
+
 @pytest.fixture(scope="module")
 def box() -> Iterator[SandboxedRunner]:
     need("linux")
@@ -178,7 +202,11 @@ POISON = {
         "import ctypes\nctypes.CDLL(None).mq_open(b'/q', 0)",
         -1,
     ),
-    "priority": ("import os\nos.setpriority(os.PRIO_PROCESS, os.getppid(), 19)", "import os\nos.getpriority(os.PRIO_PROCESS, 0)", 0),
+    "priority": (
+        "import os\nos.setpriority(os.PRIO_PROCESS, os.getppid(), 19)",
+        "import os\nos.getpriority(os.PRIO_PROCESS, 0)",
+        os.getpriority(os.PRIO_PROCESS, 0),
+    ),
     "modules": ("import math, builtins\nmath.pi = 3\nbuiltins.len = None", "import math\n[math.pi > 3, len('x')]", [True, 1]),
     "a standard library's function": ("import json\njson.loads = None", "import json\njson.loads('1')", 1),
     "a process that goes on": (

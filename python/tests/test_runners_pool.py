@@ -339,8 +339,8 @@ def test_a_result_that_is_too_large() -> None:
 def test_a_result_of_too_many_values() -> None:
     with SubprocessRunner(SandboxConfig(timeout_seconds=30, max_memory_mb=1024, allowed_modules=())) as runner:
         assert (
-            runner.execute("[0] * 5_100_000", {}).error
-            == "ResultError: the result can't be carried: there are more than 5000000 values in it"
+            runner.execute("[0] * 3_100_000", {}).error
+            == "ResultError: the result can't be carried: there are more than 3000000 values in it"
         )
 
 

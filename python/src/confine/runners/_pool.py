@@ -214,7 +214,9 @@ class Interpreter:
                 dropped=(int(first), int(second)),
                 packet=rest[err:],
             )
-        except (KeyError, TypeError, ValueError):
+            if not 0 <= outcome.memory_kb < 2**50:
+                raise Lost("protocol")
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise Lost("protocol") from None
         self.cleaning = True
         return outcome

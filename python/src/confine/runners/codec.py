@@ -22,6 +22,7 @@ import math
 import re
 import struct
 import sys
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -30,14 +31,21 @@ from typing import Any
 MAX_DEPTH = 100  # of lists in lists; far from what the JSON module can read
 MAX_DIGITS = 100_000  # of a Decimal
 MAX_REPR = 10_000  # characters of what can't be carried
-MAX_SAME_HASH = 1_000  # keys of one hash: building a set of them takes the square of that
+MAX_SAME_HASH = 20  # keys of one hash: building a set of them takes the square of that
 MAX_TEXT = 1 << 16  # characters of a string in the document; a longer one is a blob
-MAX_PARTS = 5_000_000  # values in a document that comes out: each takes far more memory than its bytes
+MAX_PARTS = 3_000_000  # values in a document that comes out, lists and dictionaries thrice: each takes more memory than its bytes
+MAX_COLUMNS = 50_000  # columns and indexes of pandas: each takes far more memory and time than its bytes
+MAX_EMPTY = 1_000_000  # of a dimension of what has no elements, and of an index without columns
+MAX_WIDTH = 4_096  # bytes of an element of an array that has none
 MAX_NULLS = 10_000_000  # cells of Arrow columns that have no bytes
 
 
 class CodecError(ValueError):
     """A value that can't be carried, or a packet that isn't one."""
+
+
+class CodecTimeout(CodecError):
+    """A packet that takes longer to read than there is time."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +101,12 @@ class _Writer:
         self.abilities, self.opaque = abilities, opaque
         self.blobs: list[bytes] = []
         self.within: set[int] = set()
+        self.columns = 0
+
+    def column(self) -> None:
+        self.columns += 1
+        if self.opaque and self.columns > MAX_COLUMNS:
+            raise CodecError(f"there are more than {MAX_COLUMNS} columns in it")
 
     def blob(self, data: Any) -> int:
         self.blobs.append(bytes(data))
@@ -236,6 +250,38 @@ _CONTAINERS: dict[type, Callable[[_Writer, Any], Any]] = {
 _DTYPE = re.compile(r"[<>|](?:[biufcSU][0-9]{1,9}|[mM]8(?:\[[0-9]{0,9}[a-zA-Zμ]{1,7}\])?)", re.ASCII)
 
 
+# Types as texts that are given to pandas, which opens files for some, and makes a gigabyte of a "S1000000000".
+_ZONE = re.compile(r"(?!/|dateutil/)[A-Za-z0-9_+/-]{1,64}|(?:UTC)?[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?", re.ASCII)
+_FREQUENCY = re.compile(r"[A-Za-z0-9-]{1,30}", re.ASCII)
+_STAMP = re.compile(r"[0-9T:. +-]{1,40}", re.ASCII)
+_NUMBERS = r"(?:bool_?|u?int(?:8|16|32|64)|float(?:16|32|64|128)?|complex(?:64|128|256)|(?:datetime|timedelta)64\[(?:s|ms|us|ns)\])"
+_NUMPY_TYPE = re.compile(rf"{_NUMBERS}|object|str|bytes|unicode", re.ASCII)
+_PANDAS_TYPE = re.compile(
+    r"U?Int(?:8|16|32|64)|Float(?:32|64)|boolean|str|string(?:\[(?:python|pyarrow|pyarrow_numpy)\])?"
+    rf"|Sparse\[{_NUMBERS}(?:, [A-Za-z0-9.+-]{{1,30}})?\]"
+    r"|(?:bool|u?int(?:8|16|32|64)|halffloat|float|double|(?:large_)?(?:string|binary)|date32\[day\]|date64\[ms\]"
+    r"|(?:timestamp|duration|time32|time64)\[(?:s|ms|us|ns)\])\[pyarrow\]",
+    re.ASCII,
+)
+_ZONED_TYPE = re.compile(r"datetime64\[(?:s|ms|us|ns), (.{1,70})\]|timestamp\[(?:s|ms|us|ns), tz=(.{1,70})\]\[pyarrow\]", re.ASCII)
+_PERIOD_TYPE = re.compile(rf"period\[{_FREQUENCY.pattern}\]", re.ASCII)
+
+
+def _is_zone(x: Any) -> bool:
+    """Whether a text is the name of a time zone, and not of a file."""
+    return isinstance(x, str) and _ZONE.fullmatch(x) is not None and ".." not in x
+
+
+def _pandas_type(x: Any) -> bool:
+    """Whether a text is one of pandas' own types."""
+    if not isinstance(x, str) or len(x) > 100:
+        return False
+    zoned = _ZONED_TYPE.fullmatch(x)
+    if zoned:
+        return _is_zone(zoned[1] or zoned[2])
+    return any(kind.fullmatch(x) for kind in (_PANDAS_TYPE, _PERIOD_TYPE))
+
+
 def _write_numpy(w: _Writer, x: Any) -> Any:
     np = _library("numpy")
     if isinstance(x, np.ma.MaskedArray):
@@ -308,9 +354,11 @@ def _write_frame(w: _Writer, x: Any) -> Any:
 def _write_column(w: _Writer, column: Any) -> Any:
     """One column: what NumPy holds as an array, categories as codes, everything else as objects and the dtype's name."""
     pd = _library("pandas")
+    w.column()
     if isinstance(column.dtype, pd.CategoricalDtype):
         values = column.array if isinstance(column, pd.Series) else column.values
-        return {"codes": w.write(values.codes), "categories": _write_index(w, values.categories), "ordered": bool(values.ordered)}
+        categories = {"column": _write_column(w, values.categories), "name": w.write(values.categories.name)}
+        return {"codes": w.write(values.codes), "categories": categories, "ordered": bool(values.ordered)}
     if type(column.dtype).__module__.partition(".")[0] == "numpy":
         return {"values": w.write(column.to_numpy())}
     return {"values": w.write(column.astype(object).to_numpy()), "dtype": str(column.dtype)}
@@ -321,7 +369,7 @@ def _write_index(w: _Writer, index: Any) -> Any:
     if isinstance(index, pd.RangeIndex):
         return {"range": [index.start, index.stop, index.step], "name": w.write(index.name)}
     if isinstance(index, pd.MultiIndex):
-        levels = [_write_index(w, index.get_level_values(i)) for i in range(index.nlevels)]
+        levels = [{"column": _write_column(w, index.get_level_values(i)), "name": None} for i in range(index.nlevels)]
         return {"levels": levels, "names": w.write(list(index.names))}
     return {"column": _write_column(w, index), "name": w.write(index.name)}
 
@@ -354,6 +402,7 @@ _LIBRARIES: dict[str, Callable[[_Writer, Any], Any]] = {
 
 # Taken before code inside can put something else in its place.
 _json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+_now = time.monotonic
 
 
 def dumps(value: Any, abilities: Abilities = Abilities(), *, opaque: bool = False) -> bytes:
@@ -371,7 +420,7 @@ def dumps(value: Any, abilities: Abilities = Abilities(), *, opaque: bool = Fals
 
 def _parts(document: bytes | bytearray) -> int:
     """How many values a document may have, at most: as many as what they begin or end with."""
-    return document.count(b",") + document.count(b"[") + document.count(b"{")
+    return document.count(b",") + 2 * (document.count(b"[") + document.count(b"{"))
 
 
 def _nothing_like_it(token: str) -> Any:
@@ -379,8 +428,8 @@ def _nothing_like_it(token: str) -> Any:
 
 
 class _Reader:
-    def __init__(self, data: bytes | bytearray, abilities: Abilities, inside: bool) -> None:
-        self.abilities, self.inside = abilities, inside
+    def __init__(self, data: bytes | bytearray, abilities: Abilities, inside: bool, deadline: float) -> None:
+        self.abilities, self.inside, self.deadline = abilities, inside, deadline
         (length,) = struct.unpack_from(">I", data)
         end = 4 + length
         if end > len(data):
@@ -399,7 +448,12 @@ class _Reader:
             end += size
         if end != len(data):
             raise CodecError("there is more than the packet")
-        self.depth = 0
+        self.depth = self.columns = 0
+
+    def column(self) -> None:
+        self.columns += 1
+        if not self.inside and self.columns > MAX_COLUMNS:
+            raise CodecError("too many columns")
 
     def blob(self, x: dict[str, Any]) -> memoryview:
         n = x["b"]
@@ -415,6 +469,8 @@ class _Reader:
         self.depth += 1
         if self.depth > 2 * MAX_DEPTH:
             raise CodecError("nested too deep")
+        if _now() > self.deadline:
+            raise CodecTimeout("it takes too long to read")
         try:
             if isinstance(x, list):
                 return [self.read(v) for v in x]
@@ -429,9 +485,23 @@ class _Reader:
             raise CodecError("not a list")
         return [self.read(v) for v in x]
 
-    def keys(self, items: list[Any]) -> list[Any]:
-        """Items that a set or a dictionary can be made of without taking the square of their number."""
-        if len(items) > MAX_SAME_HASH and Counter(map(hash, items)).most_common(1)[0][1] > MAX_SAME_HASH:
+    def keys(self, items: list[Any], same: bool = False) -> list[Any]:
+        """Items that a set or a dictionary can be made of without taking the square of their number.
+
+        same: there may be any number of equal ones.
+        """
+        if len(items) <= MAX_SAME_HASH:
+            return items
+        hashes = list(map(hash, items))
+        if same:
+            found: dict[int, list[Any]] = {}
+            for item, number in zip(items, hashes, strict=True):
+                known = found.setdefault(number, [])
+                if not any(item is k or (type(item) is type(k) and item == k) for k in known):
+                    known.append(item)
+                if len(known) > MAX_SAME_HASH:
+                    raise CodecError("too many keys with one hash")
+        elif Counter(hashes).most_common(1)[0][1] > MAX_SAME_HASH:
             raise CodecError("too many keys with one hash")
         return items
 
@@ -448,18 +518,27 @@ def _read_dict(r: _Reader, x: Any) -> Any:
     return dict(pairs)
 
 
+def _shape(x: Any) -> list[int]:
+    """A shape. Where one dimension is 0, no bytes stand for the others."""
+    if not isinstance(x, list) or len(x) > 64 or not all(type(n) is int and n >= 0 for n in x) or (0 in x and max(x) > MAX_EMPTY):
+        raise CodecError("not an array")
+    return x
+
+
 def _read_numpy(r: _Reader, x: Any) -> Any:
     np = _library("numpy")
 
-    shape = x["shape"]
-    if not _DTYPE.fullmatch(_text(x["dtype"])) or not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+    shape = _shape(x["shape"])
+    if not _DTYPE.fullmatch(_text(x["dtype"])):
         raise CodecError("not an array")
     dtype: Any = np.dtype(x["dtype"])
     blob = r.blob(x)
-    if dtype.itemsize == 0 or math.prod(shape) == 0:
-        if math.prod(shape) > 1_000_000:
+    if math.prod(shape) == 0:
+        if dtype.itemsize > MAX_WIDTH:
             raise CodecError("not an array")
         array = np.zeros(shape, dtype)
+    elif dtype.itemsize * math.prod(shape) != len(blob) or not len(blob):
+        raise CodecError("not an array")
     else:
         array = np.frombuffer(blob, dtype).reshape(shape).copy()
     return array if x["$"] == "array" else array[()]
@@ -472,30 +551,55 @@ def _read_objects(r: _Reader, x: Any) -> Any:
     array = np.empty(len(values), object)
     for i, v in enumerate(values):
         array[i] = v
-    return array.reshape([int(n) for n in x["shape"]])
+    return array.reshape(_shape(x["shape"]))
 
 
 def _read_column(r: _Reader, x: Any) -> Any:
     pd = _library("pandas")
 
+    r.column()
     if "codes" in x:
-        return pd.Categorical.from_codes(r.read(x["codes"]), _read_index(r, x["categories"]), ordered=x["ordered"] is True)
-    values = r.read(x["values"])
+        codes = _column_values(r, x["codes"])
+        if codes.dtype.kind != "i":
+            raise CodecError("not a column")
+        return pd.Categorical.from_codes(codes, _read_level(r, x["categories"]), ordered=x["ordered"] is True)
+    values = _column_values(r, x["values"])
     if "dtype" in x:
-        return pd.array(values, dtype=_text(x["dtype"], 1000))
-    if values.ndim != 1:
+        if not _pandas_type(x["dtype"]):
+            raise CodecError("not a type of pandas'")
+        return pd.array(values, dtype=x["dtype"])
+    return values
+
+
+def _column_values(r: _Reader, x: Any) -> Any:
+    """One dimension of numbers, times or objects: pandas makes objects of NumPy's texts, which take far more than their bytes."""
+    values = r.read(x)
+    if not isinstance(values, _library("numpy").ndarray) or values.ndim != 1 or values.dtype.kind not in "biufcmMO":
         raise CodecError("not a column")
     return values
+
+
+def _read_level(r: _Reader, x: Any) -> Any:
+    """Categories, and levels of an index, for which pandas makes a table of hashes: no ranges, which have no bytes."""
+    if not isinstance(x, dict) or "column" not in x:
+        raise CodecError("not an index")
+    index = _read_index(r, x)
+    if index.dtype == object:
+        r.keys(list(index), same=True)
+    return index
 
 
 def _read_index(r: _Reader, x: Any) -> Any:
     pd = _library("pandas")
 
+    r.column()
     if "range" in x:
         start, stop, step = x["range"]
+        if not all(type(n) is int for n in (start, stop, step)):
+            raise CodecError("not an index")
         return pd.RangeIndex(start, stop, step, name=r.read(x["name"]))
     if "levels" in x:
-        levels = [_read_index(r, level) for level in x["levels"]]
+        levels = [_read_level(r, level) for level in x["levels"]]
         return pd.MultiIndex.from_arrays(levels, names=r.many(x["names"]))
     column = _read_column(r, x["column"])
     if isinstance(getattr(column, "dtype", None), object) and str(getattr(column, "dtype", "")) == "object":
@@ -510,6 +614,8 @@ def _read_frame(r: _Reader, x: Any) -> Any:
     columns = [_read_column(r, c) for c in x["v"]]
     if any(len(c) != len(index) for c in columns):
         raise CodecError("columns of different lengths")
+    if not columns and len(index) > MAX_EMPTY:
+        raise CodecError("an index of nothing")
     frame = pd.DataFrame({i: pd.Series(c, index=index) for i, c in enumerate(columns)}, index=index)
     frame.columns = _read_index(r, x["columns"])
     return frame
@@ -528,10 +634,14 @@ def _read_series(r: _Reader, x: Any) -> Any:
 def _read_timestamp(r: _Reader, x: Any) -> Any:
     pd = _library("pandas")
 
-    stamp = pd.Timestamp(_text(x["v"])).as_unit(_text(x["unit"]))
+    if not _STAMP.fullmatch(_text(x["v"])):
+        raise CodecError("not a time")
+    stamp = pd.Timestamp(x["v"]).as_unit(_text(x["unit"]))
     if x["tz"] is None:
         return stamp
-    return (stamp.tz_localize("UTC") - pd.Timedelta(seconds=float(x["utc"]))).tz_convert(_text(x["tz"]))
+    if not _is_zone(x["tz"]):
+        raise CodecError("not a time zone")
+    return (stamp.tz_localize("UTC") - pd.Timedelta(seconds=float(x["utc"]))).tz_convert(x["tz"])
 
 
 def _read_timedelta64(r: _Reader, x: Any) -> Any:
@@ -543,7 +653,9 @@ def _read_timedelta64(r: _Reader, x: Any) -> Any:
 def _read_period(r: _Reader, x: Any) -> Any:
     pd = _library("pandas")
 
-    return pd.Period(ordinal=int(x["v"]), freq=_text(x["freq"]))
+    if type(x["v"]) is not int or not _FREQUENCY.fullmatch(_text(x["freq"])):
+        raise CodecError("not a period")
+    return pd.Period(ordinal=x["v"], freq=x["freq"])
 
 
 def _read_missing(r: _Reader, x: Any) -> Any:
@@ -604,8 +716,39 @@ def _read_arrow(r: _Reader, x: Any) -> Any:
         raise CodecError("an Arrow stream that makes much of little")
     if table.num_rows * (1 + sum(pa.types.is_null(f.type) for f in table.schema)) > max(MAX_NULLS, 8 * len(blob)):
         raise CodecError("an Arrow stream that makes much of little")
+    if not all(_arrow_names(f.type) for f in table.schema) or not _arrow_metadata(table.schema.metadata):
+        raise CodecError("an Arrow stream of unknown types")
     table.validate(full=True)
     return table.to_pandas()
+
+
+def _arrow_names(kind: Any) -> bool:
+    """Whether the time zone of a type is one."""
+    t = _library("pyarrow").types
+
+    if t.is_dictionary(kind):
+        return _arrow_names(kind.value_type)
+    return not t.is_timestamp(kind) or kind.tz is None or _is_zone(kind.tz)
+
+
+def _arrow_metadata(metadata: dict[bytes, bytes] | None) -> bool:
+    """Whether the types that pandas is told to make are those it may: names of types and of time zones go to it as they are."""
+    document = json.loads((metadata or {}).get(b"pandas", b"{}"))
+    pending: list[Any] = [document]
+    while pending:
+        x = pending.pop()
+        if isinstance(x, dict):
+            kind, zone = x.get("numpy_type"), x.get("timezone")
+            if kind is not None and not (
+                isinstance(kind, str) and (_NUMPY_TYPE.fullmatch(kind) or _pandas_type(kind) or kind == "category")
+            ):
+                return False
+            if zone is not None and not _is_zone(zone):
+                return False
+            pending += x.values()
+        elif isinstance(x, list):
+            pending += x
+    return True
 
 
 def _read_png(r: _Reader, x: Any) -> Any:
@@ -678,10 +821,13 @@ _KINDS: dict[str, Callable[[_Reader, Any], Any]] = {
 }
 
 
-def loads(data: bytes | bytearray, abilities: Abilities = Abilities(), *, inside: bool = False) -> Any:
-    """The value of a packet. Inside a sandbox a picture is opened by Pillow, and there may be as much as there is memory."""
+def loads(data: bytes | bytearray, abilities: Abilities = Abilities(), *, inside: bool = False, deadline: float = math.inf) -> Any:
+    """The value of a packet. Inside a sandbox a picture is opened by Pillow, and there may be as much as there is memory.
+
+    deadline: of time.monotonic(), after which no further part is read.
+    """
     try:
-        reader = _Reader(data, abilities, inside)
+        reader = _Reader(data, abilities, inside, deadline)
         return reader.read(reader.value)
     except CodecError:
         raise

@@ -85,10 +85,11 @@ class PooledRunner(SandboxedRunner):
                 "abilities": {"arrow": abilities.arrow, "pickle": abilities.pickle},
             }
             started, untouched = time.perf_counter(), False
+            deadline = time.monotonic() + self.config.timeout_seconds + _pool.GRACE
             outcome = interpreter.run(job, packet)
             memory = round(outcome.memory_kb / 1024, 3)
             out, err = text(outcome.stdout, outcome.dropped[0]), text(outcome.stderr, outcome.dropped[1])
-            value, error, again = self._answer(outcome, abilities)
+            value, error, again = self._answer(outcome, abilities, deadline)
         except _pool.Lost as e:
             error = self._lost(interpreter, str(e))
         finally:
@@ -109,7 +110,7 @@ class PooledRunner(SandboxedRunner):
         self._meter.add(result, outcome_of(error), (started - began) * 1000)
         return result
 
-    def _answer(self, outcome: _pool.Outcome, abilities: codec.Abilities) -> tuple[Any, str | None, bool]:
+    def _answer(self, outcome: _pool.Outcome, abilities: codec.Abilities, deadline: float) -> tuple[Any, str | None, bool]:
         """The value, the error, and whether the sandbox may be used again."""
         if outcome.end == "timeout":
             return None, timeout_error(self.config), False
@@ -120,11 +121,15 @@ class PooledRunner(SandboxedRunner):
         try:
             if outcome.end != "answer":
                 raise codec.CodecError("more than was allowed")
-            answer = codec.loads(outcome.packet, abilities)
+            answer = codec.loads(outcome.packet, abilities, deadline=deadline)
+            if type(answer) is not dict or set(answer) != {"error", "value"}:
+                raise codec.CodecError("not an answer")
             error, value = answer["error"], answer["value"]
             if error is not None and not isinstance(error, str):
                 raise codec.CodecError("an error that is none")
-        except (codec.CodecError, KeyError, TypeError, MemoryError) as e:
+        except codec.CodecTimeout:
+            return None, timeout_error(self.config), False
+        except Exception as e:  # whatever comes from inside and isn't understood
             return None, f"Crash: the answer can't be read: {e}", False
         return value, None if error is None else error[: 2 * _worker.MAX_ERROR], True
 
