@@ -37,7 +37,10 @@ MAX_PARTS = 3_000_000  # values in a document that comes out, lists and dictiona
 MAX_COLUMNS = 50_000  # columns and indexes of pandas: each takes far more memory and time than its bytes
 MAX_EMPTY = 1_000_000  # of a dimension of what has no elements, and of an index without columns
 MAX_WIDTH = 4_096  # bytes of an element of an array that has none
-MAX_NULLS = 10_000_000  # cells of Arrow columns that have no bytes
+MAX_LEVEL = 5_000  # categories that are in no order and no text: pandas' tables of hashes take the square of what collides
+MIN_TEXTS = 100  # texts that go by Arrow
+MAX_HEAD = 4_096  # bytes of a message's head in an Arrow stream
+MAX_DIGITS_OF_INT = 20  # in the document; larger ones are hexadecimal
 
 
 class CodecError(ValueError):
@@ -255,7 +258,6 @@ _ZONE = re.compile(r"(?!/|dateutil/)[A-Za-z0-9_+/-]{1,64}|(?:UTC)?[+-][0-9]{2}:[
 _FREQUENCY = re.compile(r"[A-Za-z0-9-]{1,30}", re.ASCII)
 _STAMP = re.compile(r"[0-9T:. +-]{1,40}", re.ASCII)
 _NUMBERS = r"(?:bool_?|u?int(?:8|16|32|64)|float(?:16|32|64|128)?|complex(?:64|128|256)|(?:datetime|timedelta)64\[(?:s|ms|us|ns)\])"
-_NUMPY_TYPE = re.compile(rf"{_NUMBERS}|object|str|bytes|unicode", re.ASCII)
 _PANDAS_TYPE = re.compile(
     r"U?Int(?:8|16|32|64)|Float(?:32|64)|boolean|str|string(?:\[(?:python|pyarrow|pyarrow_numpy)\])?"
     rf"|Sparse\[{_NUMBERS}(?:, [A-Za-z0-9.+-]{{1,30}})?\]"
@@ -307,7 +309,7 @@ def _write_pandas(w: _Writer, x: Any) -> Any:
             "v": x.tz_localize(None).isoformat(),
             "unit": x.unit,
             "tz": _zone(x.tz),
-            "utc": x.utcoffset() and x.utcoffset().total_seconds(),
+            "utc": None if x.tz is None else x.utcoffset().total_seconds(),
         }
     if isinstance(x, pd.Timedelta):
         return {"$": "timedelta64", "v": x.isoformat(), "unit": x.unit}
@@ -331,18 +333,6 @@ def _zone(tz: Any) -> str | None:
 
 
 def _write_frame(w: _Writer, x: Any) -> Any:
-    if w.abilities.arrow:
-        pa = _library("pyarrow")
-
-        try:
-            table = pa.Table.from_pandas(x)
-            if all(_arrow_type(field.type) for field in table.schema):
-                sink = pa.BufferOutputStream()
-                with pa.ipc.new_stream(sink, table.schema) as stream:
-                    stream.write_table(table)
-                return {"$": "arrow", "b": w.blob(memoryview(sink.getvalue()))}
-        except (pa.ArrowException, ValueError, TypeError, OverflowError):
-            pass  # columns of mixed objects, columns of one name: as columns, below
     return {
         "$": "frame",
         "columns": _write_index(w, x.columns),
@@ -352,16 +342,37 @@ def _write_frame(w: _Writer, x: Any) -> Any:
 
 
 def _write_column(w: _Writer, column: Any) -> Any:
-    """One column: what NumPy holds as an array, categories as codes, everything else as objects and the dtype's name."""
+    """One column: what NumPy holds as an array, text by Arrow, categories as codes, everything else as objects and the dtype's name."""
     pd = _library("pandas")
     w.column()
     if isinstance(column.dtype, pd.CategoricalDtype):
         values = column.array if isinstance(column, pd.Series) else column.values
-        categories = {"column": _write_column(w, values.categories), "name": w.write(values.categories.name)}
-        return {"codes": w.write(values.codes), "categories": categories, "ordered": bool(values.ordered)}
-    if type(column.dtype).__module__.partition(".")[0] == "numpy":
+        return {"codes": w.write(values.codes), "categories": _write_level(w, values.categories), "ordered": bool(values.ordered)}
+    numpy = type(column.dtype).__module__.partition(".")[0] == "numpy"
+    if numpy and column.dtype != object:
         return {"values": w.write(column.to_numpy())}
-    return {"values": w.write(column.astype(object).to_numpy()), "dtype": str(column.dtype)}
+    values = column.to_numpy() if numpy else column.astype(object).to_numpy()
+    dtype = {} if numpy or not _pandas_type(str(column.dtype)) else {"dtype": str(column.dtype)}
+    text = _arrow_text(values, missing=bool(dtype)) if w.abilities.arrow and len(values) >= MIN_TEXTS else None
+    return {"values": w.write(values), **dtype} if text is None else {"text": w.blob(text), **dtype}
+
+
+def _write_level(w: _Writer, index: Any) -> Any:
+    """Categories, and levels of an index."""
+    if w.opaque:
+        _check_level(index)
+    return {"column": _write_column(w, index), "name": w.write(index.name)}
+
+
+def _check_level(index: Any) -> None:
+    """Text, whose hashes nobody can foresee, what is in order, for which pandas needs no hashes, and a few others."""
+    if len(index) <= MAX_LEVEL:
+        return
+    numpy = type(index.dtype).__module__.partition(".")[0] == "numpy"
+    if index.inferred_type == "string" and (numpy or str(index.dtype) == "str"):
+        return
+    if not numpy or not index.is_monotonic_increasing:
+        raise CodecError(f"there are more than {MAX_LEVEL} categories in it that are neither text nor in order")
 
 
 def _write_index(w: _Writer, index: Any) -> Any:
@@ -369,8 +380,10 @@ def _write_index(w: _Writer, index: Any) -> Any:
     if isinstance(index, pd.RangeIndex):
         return {"range": [index.start, index.stop, index.step], "name": w.write(index.name)}
     if isinstance(index, pd.MultiIndex):
-        levels = [{"column": _write_column(w, index.get_level_values(i)), "name": None} for i in range(index.nlevels)]
-        return {"levels": levels, "names": w.write(list(index.names))}
+        np = _library("numpy")
+        index = index.remove_unused_levels()
+        levels = [_write_level(w, level) for level in index.levels]
+        return {"levels": levels, "codes": [w.write(np.asarray(c)) for c in index.codes], "names": w.write(list(index.names))}
     return {"column": _write_column(w, index), "name": w.write(index.name)}
 
 
@@ -427,6 +440,13 @@ def _nothing_like_it(token: str) -> Any:
     raise CodecError(f"{token} is not JSON")
 
 
+def _small_int(digits: str) -> int:
+    """What is longer takes the square of its length, and not every Python forbids that."""
+    if len(digits) > MAX_DIGITS_OF_INT:
+        raise CodecError("a number with too many digits")
+    return int(digits)
+
+
 class _Reader:
     def __init__(self, data: bytes | bytearray, abilities: Abilities, inside: bool, deadline: float) -> None:
         self.abilities, self.inside, self.deadline = abilities, inside, deadline
@@ -437,7 +457,7 @@ class _Reader:
         text = data[4:end]
         if not inside and _parts(text) > MAX_PARTS:
             raise CodecError("too many parts")
-        document = json.loads(text, parse_constant=_nothing_like_it)
+        document = json.loads(text, parse_constant=_nothing_like_it, parse_int=_small_int)
         self.value = document["v"]
         self.blobs: list[memoryview] = []
         view = memoryview(data)
@@ -485,23 +505,9 @@ class _Reader:
             raise CodecError("not a list")
         return [self.read(v) for v in x]
 
-    def keys(self, items: list[Any], same: bool = False) -> list[Any]:
-        """Items that a set or a dictionary can be made of without taking the square of their number.
-
-        same: there may be any number of equal ones.
-        """
-        if len(items) <= MAX_SAME_HASH:
-            return items
-        hashes = list(map(hash, items))
-        if same:
-            found: dict[int, list[Any]] = {}
-            for item, number in zip(items, hashes, strict=True):
-                known = found.setdefault(number, [])
-                if not any(item is k or (type(item) is type(k) and item == k) for k in known):
-                    known.append(item)
-                if len(known) > MAX_SAME_HASH:
-                    raise CodecError("too many keys with one hash")
-        elif Counter(hashes).most_common(1)[0][1] > MAX_SAME_HASH:
+    def keys(self, items: list[Any]) -> list[Any]:
+        """Items that a set or a dictionary can be made of without taking the square of their number."""
+        if len(items) > MAX_SAME_HASH and Counter(map(hash, items)).most_common(1)[0][1] > MAX_SAME_HASH:
             raise CodecError("too many keys with one hash")
         return items
 
@@ -559,16 +565,14 @@ def _read_column(r: _Reader, x: Any) -> Any:
 
     r.column()
     if "codes" in x:
-        codes = _column_values(r, x["codes"])
-        if codes.dtype.kind != "i":
-            raise CodecError("not a column")
-        return pd.Categorical.from_codes(codes, _read_level(r, x["categories"]), ordered=x["ordered"] is True)
-    values = _column_values(r, x["values"])
-    if "dtype" in x:
-        if not _pandas_type(x["dtype"]):
-            raise CodecError("not a type of pandas'")
-        return pd.array(values, dtype=x["dtype"])
-    return values
+        return pd.Categorical.from_codes(_read_codes(r, x["codes"]), _read_level(r, x["categories"]), ordered=x["ordered"] is True)
+    values = _read_text(r, x) if "text" in x else _column_values(r, x["values"])
+    if "dtype" not in x:
+        return values
+    dtype = x["dtype"]
+    if not _pandas_type(dtype) or values.dtype != object or not _plain(values, "str" in dtype):
+        raise CodecError("not a column of pandas'")
+    return pd.array(values, dtype=dtype)
 
 
 def _column_values(r: _Reader, x: Any) -> Any:
@@ -579,13 +583,27 @@ def _column_values(r: _Reader, x: Any) -> Any:
     return values
 
 
+def _read_codes(r: _Reader, x: Any) -> Any:
+    codes = _column_values(r, x)
+    if codes.dtype.kind != "i":
+        raise CodecError("not codes")
+    return codes
+
+
+def _plain(values: Any, text: bool) -> bool:
+    """Whether these are single values, and no text to be read as something else: as times, which takes long."""
+    np, pd = _library("numpy"), _library("pandas")
+    single = (type(None), int, float, complex, bytes, decimal.Decimal, dt.date, dt.time, dt.timedelta, np.generic, pd.Period, type(pd.NA))
+    return all(text if isinstance(v, str) else isinstance(v, single) or v is pd.NaT for v in values)
+
+
 def _read_level(r: _Reader, x: Any) -> Any:
-    """Categories, and levels of an index, for which pandas makes a table of hashes: no ranges, which have no bytes."""
+    """Categories, and levels of an index: no ranges, which have no bytes."""
     if not isinstance(x, dict) or "column" not in x:
         raise CodecError("not an index")
     index = _read_index(r, x)
-    if index.dtype == object:
-        r.keys(list(index), same=True)
+    if not r.inside:
+        _check_level(index)
     return index
 
 
@@ -594,17 +612,18 @@ def _read_index(r: _Reader, x: Any) -> Any:
 
     r.column()
     if "range" in x:
-        start, stop, step = x["range"]
-        if not all(type(n) is int for n in (start, stop, step)):
-            raise CodecError("not an index")
+        start, stop, step = _whole(x["range"])
         return pd.RangeIndex(start, stop, step, name=r.read(x["name"]))
     if "levels" in x:
-        levels = [_read_level(r, level) for level in x["levels"]]
-        return pd.MultiIndex.from_arrays(levels, names=r.many(x["names"]))
+        levels, codes = [_read_level(r, level) for level in x["levels"]], [_read_codes(r, c) for c in x["codes"]]
+        return pd.MultiIndex(levels, codes, names=r.many(x["names"]))
     column = _read_column(r, x["column"])
-    if isinstance(getattr(column, "dtype", None), object) and str(getattr(column, "dtype", "")) == "object":
-        return pd.Index(column, dtype=object, name=r.read(x["name"]))
-    return pd.Index(column, name=r.read(x["name"]))
+    return pd.Index(column, dtype=_kept(column), name=r.read(x["name"]))
+
+
+def _kept(column: Any) -> Any:
+    """The type of a column of objects, which would be guessed from them otherwise."""
+    return object if column.dtype == object else None
 
 
 def _read_frame(r: _Reader, x: Any) -> Any:
@@ -616,7 +635,7 @@ def _read_frame(r: _Reader, x: Any) -> Any:
         raise CodecError("columns of different lengths")
     if not columns and len(index) > MAX_EMPTY:
         raise CodecError("an index of nothing")
-    frame = pd.DataFrame({i: pd.Series(c, index=index) for i, c in enumerate(columns)}, index=index)
+    frame = pd.DataFrame({i: pd.Series(c, index=index, dtype=_kept(c)) for i, c in enumerate(columns)}, index=index)
     frame.columns = _read_index(r, x["columns"])
     return frame
 
@@ -628,7 +647,7 @@ def _read_series(r: _Reader, x: Any) -> Any:
     column = _read_column(r, x["v"])
     if len(column) != len(index):
         raise CodecError("columns of different lengths")
-    return pd.Series(column, index=index, name=r.read(x["name"]))
+    return pd.Series(column, index=index, dtype=_kept(column), name=r.read(x["name"]))
 
 
 def _read_timestamp(r: _Reader, x: Any) -> Any:
@@ -641,7 +660,7 @@ def _read_timestamp(r: _Reader, x: Any) -> Any:
         return stamp
     if not _is_zone(x["tz"]):
         raise CodecError("not a time zone")
-    return (stamp.tz_localize("UTC") - pd.Timedelta(seconds=float(x["utc"]))).tz_convert(x["tz"])
+    return (stamp.tz_localize("UTC") - pd.Timedelta(seconds=_number(x["utc"]))).tz_convert(x["tz"])
 
 
 def _read_timedelta64(r: _Reader, x: Any) -> Any:
@@ -664,14 +683,29 @@ def _read_missing(r: _Reader, x: Any) -> Any:
     return pd.NaT if x["v"] == "NaT" else pd.NA
 
 
-def _arrow_type(kind: Any) -> bool:
-    """Types whose values lie in their buffers one by one, so that a small stream makes no large table."""
-    t = _library("pyarrow").types
+def _arrow_text(values: Any, missing: bool) -> Any:
+    """Texts as an Arrow stream of one column in one part; None if there is anything else among them.
 
-    if t.is_dictionary(kind):
-        return bool(_arrow_type(kind.value_type))
-    plain = (t.is_primitive, t.is_boolean, t.is_string, t.is_large_string, t.is_binary, t.is_large_binary, t.is_decimal, t.is_null)
-    return any(is_it(kind) for is_it in plain)
+    missing: whether the column's type says what is there where nothing is.
+    """
+    pa = _library("pyarrow")
+
+    try:
+        array = pa.array(values, from_pandas=missing)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        return None
+    if not isinstance(array, pa.StringArray) or len(array) > _most_texts(array.nbytes):
+        return None
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch([array], names=["text"])
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return memoryview(sink.getvalue())
+
+
+def _most_texts(size: int) -> int:
+    """How many texts Arrow may carry in so many bytes: each takes sixty and more in Python."""
+    return max(MAX_PARTS, size // 8)
 
 
 def _compressed(metadata: bytes) -> bool:
@@ -702,53 +736,28 @@ def _compressed(metadata: bytes) -> bool:
     return bool(field(batch, 3))
 
 
-def _read_arrow(r: _Reader, x: Any) -> Any:
+def _read_text(r: _Reader, x: Any) -> Any:
+    """Text and nothing else of what Arrow has: one column in one part, neither compressed nor of a type of somebody's own."""
     pa = _library("pyarrow")
 
     if not has_arrow():
         raise CodecError("pyarrow 14.0.1 or later is needed to read this")
-    blob = r.blob(x)
+    blob = r.blob({"b": x["text"]})
+    parts = 0
     for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(blob)):
-        if _compressed(message.metadata.to_pybytes()):
-            raise CodecError("compressed Arrow data")
-    table = pa.ipc.open_stream(pa.py_buffer(blob)).read_all()
-    if not all(_arrow_type(f.type) for f in table.schema) or table.nbytes > 2 * len(blob) + 65536:
-        raise CodecError("an Arrow stream that makes much of little")
-    if table.num_rows * (1 + sum(pa.types.is_null(f.type) for f in table.schema)) > max(MAX_NULLS, 8 * len(blob)):
-        raise CodecError("an Arrow stream that makes much of little")
-    if not all(_arrow_names(f.type) for f in table.schema) or not _arrow_metadata(table.schema.metadata):
-        raise CodecError("an Arrow stream of unknown types")
-    table.validate(full=True)
-    return table.to_pandas()
-
-
-def _arrow_names(kind: Any) -> bool:
-    """Whether the time zone of a type is one."""
-    t = _library("pyarrow").types
-
-    if t.is_dictionary(kind):
-        return _arrow_names(kind.value_type)
-    return not t.is_timestamp(kind) or kind.tz is None or _is_zone(kind.tz)
-
-
-def _arrow_metadata(metadata: dict[bytes, bytes] | None) -> bool:
-    """Whether the types that pandas is told to make are those it may: names of types and of time zones go to it as they are."""
-    document = json.loads((metadata or {}).get(b"pandas", b"{}"))
-    pending: list[Any] = [document]
-    while pending:
-        x = pending.pop()
-        if isinstance(x, dict):
-            kind, zone = x.get("numpy_type"), x.get("timezone")
-            if kind is not None and not (
-                isinstance(kind, str) and (_NUMPY_TYPE.fullmatch(kind) or _pandas_type(kind) or kind == "category")
-            ):
-                return False
-            if zone is not None and not _is_zone(zone):
-                return False
-            pending += x.values()
-        elif isinstance(x, list):
-            pending += x
-    return True
+        head, parts = message.metadata.to_pybytes(), parts + 1
+        if len(head) > MAX_HEAD or b"ARROW:extension" in head or _compressed(head) or message.type != ("schema", "record batch")[parts > 1]:
+            raise CodecError("compressed Arrow data, or more than a column of text")
+        if parts > 2:
+            raise CodecError("more than one part of Arrow data")
+    with pa.ipc.open_stream(pa.py_buffer(blob)) as stream:
+        if len(stream.schema) != 1 or stream.schema.types != [pa.string()]:
+            raise CodecError("Arrow data that is not text")
+        batch = stream.read_next_batch()
+    if batch.num_rows > _most_texts(len(blob)):
+        raise CodecError("Arrow data that makes much of little")
+    batch.validate(full=True)
+    return batch.column(0).to_numpy(zero_copy_only=False)
 
 
 def _read_png(r: _Reader, x: Any) -> Any:
@@ -770,13 +779,32 @@ def _read_pickle(r: _Reader, x: Any) -> Any:
     return pickle.loads(r.blob(x))  # noqa: S301 - asked for by name
 
 
+def _whole(x: Any) -> list[int]:
+    if not isinstance(x, list) or not all(type(n) is int for n in x):
+        raise CodecError("not whole numbers")
+    return x
+
+
+def _words(r: _Reader, x: Any) -> str:
+    words = r.read(x)
+    if not isinstance(words, str):
+        raise CodecError("not a text")
+    return words[:MAX_REPR]
+
+
 def _read_int(r: _Reader, x: Any) -> int:
     return int(_text(x["v"], 2**26), 16)
 
 
 def _read_complex(r: _Reader, x: Any) -> complex:
     real, imag = r.many(x["v"])
-    return complex(float(real), float(imag))
+    return complex(_number(real), _number(imag))
+
+
+def _number(x: Any) -> float:
+    if type(x) not in (int, float):
+        raise CodecError("not a number")
+    return float(x)
 
 
 def _read_fraction(r: _Reader, x: Any) -> fractions.Fraction:
@@ -799,15 +827,14 @@ _KINDS: dict[str, Callable[[_Reader, Any], Any]] = {
     "datetime": lambda r, x: dt.datetime.fromisoformat(_text(x["v"])).replace(fold=x["fold"]),
     "date": lambda r, x: dt.date.fromisoformat(_text(x["v"])),
     "time": lambda r, x: dt.time.fromisoformat(_text(x["v"])).replace(fold=x["fold"]),
-    "timedelta": lambda r, x: dt.timedelta(*(int(n) for n in x["v"])),
+    "timedelta": lambda r, x: dt.timedelta(*_whole(x["v"])),
     "decimal": lambda r, x: decimal.Decimal(_text(x["v"], MAX_DIGITS)),
     "fraction": _read_fraction,
     "uuid": lambda r, x: uuid.UUID(hex=_text(x["v"])),
-    "opaque": lambda r, x: Opaque(str(r.read(x["type"]))[:MAX_REPR], str(r.read(x["repr"]))[:MAX_REPR]),
+    "opaque": lambda r, x: Opaque(_words(r, x["type"]), _words(r, x["repr"])),
     "array": _read_numpy,
     "scalar": _read_numpy,
     "objects": _read_objects,
-    "arrow": _read_arrow,
     "frame": _read_frame,
     "series": _read_series,
     "index": lambda r, x: _read_index(r, x["v"]),
