@@ -717,5 +717,27 @@ def test_figures() -> None:
     from matplotlib.figure import Figure
 
     figure = Figure()
-    figure.subplots().plot([1, 2])
+    axes = figure.subplots()
+    axes.plot([1, 2])
     assert again(figure).data.startswith(b"\x89PNG")
+    assert again(axes) == again(figure)
+    many = Figure()
+    for each in (many.subplots(2, 2), many.subfigures(1, 2)[0].subplots(1, 2)):
+        assert again(each) == again(each.flat[0]) == again(many)
+    with pytest.raises(CodecError, match="no form as data"):
+        again(axes.lines)
+
+
+def test_what_pandas_draws() -> None:
+    need("python:matplotlib", "python:pandas")
+    import numpy as np
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": [1, 2], "b": [2, 1]})
+    for drawn in (frame.plot(backend="matplotlib"), frame.plot(subplots=True), frame.hist(), frame.a.plot.bar()):
+        assert isinstance(again(drawn), Picture)
+    mixed = np.array([frame.plot(), 1], dtype=object)
+    assert isinstance(again(mixed)[0], Picture)
+    assert again(mixed)[1] == 1
+    assert list(again(np.array([frame.plot(), frame.plot()], dtype=object)).shape) == [2]
+    assert again(np.array([], dtype=object)).shape == (0,)

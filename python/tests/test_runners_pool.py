@@ -64,6 +64,87 @@ def test_executions_at_once_have_a_sandbox_each() -> None:
         assert len(set(places)) == 4
 
 
+def test_there_are_never_more_than_may_be() -> None:
+    results: list[object] = []
+    with SubprocessRunner(CONFIG, max_sandboxes=3) as runner:
+        threads = [
+            threading.Thread(target=lambda: results.append(runner.execute("import time\ntime.sleep(0.1)\n6 * 7", {}).result))
+            for _ in range(20)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert results == [42] * 20
+        assert runner.metrics.sandboxes_started <= 3
+        for _ in range(5):  # those that fail make room
+            assert runner.execute("import os\nos._exit(1)", {}).error
+        assert runner.execute("6 * 7", {}).result == 42
+        assert 0 < runner._pool.live <= 3
+
+
+@pytest.mark.parametrize("warm", [0, 1])
+def test_whoever_finds_all_at_work_waits_only_so_long(warm: int) -> None:
+    errors: list[str | None] = []
+    config = SandboxConfig(timeout_seconds=2, allowed_modules=("*",))
+    with SubprocessRunner(config, max_sandboxes=1, warm=warm) as runner:
+        assert runner.execute("1", {}).result == 1
+        threads = [
+            threading.Thread(target=lambda: errors.append(runner.execute("import time\ntime.sleep(1.7)", {}).error)) for _ in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert [e for e in errors if e] == ["TimeoutError: no sandbox was free within 2 s: all 1 are at work"]
+        assert runner.metrics.outcomes == {"ok": 3, "timeout": 1}
+        assert runner.metrics.sandboxes_started == 1
+
+
+def test_what_nobody_needs_any_more_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("confine.runners._pool.IDLE_TIME", 0.4)
+    before = leftovers()
+    with SubprocessRunner(CONFIG, max_sandboxes=4) as runner:
+        threads = [threading.Thread(target=runner.execute, args=("import time\ntime.sleep(1)", {})) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert until(lambda: runner._pool.live == 1)
+        one = len(leftovers() - before)
+        assert until(lambda: len(leftovers() - before) <= one)
+        assert runner.execute("6 * 7", {}).result == 42
+    assert not leftovers() - before
+
+
+def test_how_many_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert module.default_sandboxes() >= 4
+    monkeypatch.setenv("CONFINE_RUNNER_SANDBOXES", "2")
+    with SubprocessRunner(CONFIG) as runner:
+        assert runner.max_sandboxes == 2
+    for text in ("0", "-1", "x", "", "9" * 5000):
+        monkeypatch.setenv("CONFINE_RUNNER_SANDBOXES", text)
+        with pytest.raises(ValueError, match="CONFINE_RUNNER_SANDBOXES"):
+            SubprocessRunner(CONFIG)
+    for most, warm in ((0, 0), (1, 2)):
+        with pytest.raises(ValueError, match="max_sandboxes is 1 or more"):
+            SubprocessRunner(CONFIG, max_sandboxes=most, warm=warm)
+
+
+def test_an_interrupt_while_one_gets_clean_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    with SubprocessRunner(CONFIG, max_sandboxes=1, warm=0) as runner:
+        assert runner.execute("1", {}).result == 1
+
+        def interrupted(_: object) -> bool:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("confine.runners._pool.Interpreter.ready", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                runner.execute("1", {})
+        assert runner.execute("6 * 7", {}).result == 42
+
+
 def test_another_takes_the_place_of_one_that_failed() -> None:
     with SubprocessRunner(CONFIG) as runner:
         first = runner.execute(PID, {}).result
@@ -387,13 +468,17 @@ def test_frames_arrays_and_pictures() -> None:
 
 
 def test_figures_come_out_as_pictures() -> None:
-    need("python:matplotlib")
-    config = SandboxConfig(timeout_seconds=30, max_memory_mb=512, allowed_modules=("matplotlib",))
+    need("python:matplotlib", "python:pandas")
+    config = SandboxConfig(timeout_seconds=30, max_memory_mb=512, allowed_modules=("matplotlib", "pandas"))
     with SubprocessRunner(config) as runner:
         code = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2])\nfig"
         result = runner.execute(code, {})
         assert result.error is None
         assert isinstance(result.result, Picture)
+        for code in ("pd.Series([1, 2]).plot()", "pd.DataFrame({'a': [1, 2], 'b': [2, 1]}).plot(subplots=True)"):
+            result = runner.execute(f"import pandas as pd\n{code}", {})
+            assert result.error is None
+            assert isinstance(result.result, Picture)
 
 
 def test_a_module_that_is_not_installed_is_an_error_of_the_code_that_wants_it() -> None:

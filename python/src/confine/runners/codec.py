@@ -289,6 +289,9 @@ def _write_numpy(w: _Writer, x: Any) -> Any:
     if isinstance(x, np.ma.MaskedArray):
         return None
     if isinstance(x, np.ndarray) and x.dtype == object:
+        picture = _write_matplotlib(w, x)
+        if picture is not None:
+            return picture
         return w.inside(x, lambda w, x: {"$": "objects", "shape": list(x.shape), "v": [w.write(v) for v in x.ravel().tolist()]})
     if isinstance(x, (np.ndarray, np.generic)):
         code = x.dtype.str
@@ -397,12 +400,25 @@ def _write_pillow(w: _Writer, x: Any) -> Any:
 
 
 def _write_matplotlib(w: _Writer, x: Any) -> Any:
-    figure: Any = sys.modules.get("matplotlib.figure")
-    if figure is None or not isinstance(x, figure.Figure):
+    figure = _figure(x)
+    if figure is None:
         return None
     out = io.BytesIO()
-    x.savefig(out, format="png")
+    figure.savefig(out, format="png")
     return {"$": "png", "b": w.blob(out.getvalue())}
+
+
+def _figure(x: Any) -> Any:
+    """The figure that this is, or that these axes belong to: what pandas' plot() gives back is one or an array of them."""
+    figures, axes = (sys.modules.get(f"matplotlib.{name}") for name in ("figure", "axes"))
+    if figures is None or axes is None:
+        return None
+    if isinstance(x, (figures.Figure, axes.Axes)):
+        while x is not None and not isinstance(x, figures.Figure):
+            x = x.figure  # of a part of a figure, that it is a part of
+        return x
+    found = [_figure(one) if isinstance(one, axes.Axes) else None for one in x.flat] if type(x).__module__ == "numpy" else []
+    return found[0] if found and all(one is found[0] for one in found) else None
 
 
 _LIBRARIES: dict[str, Callable[[_Writer, Any], Any]] = {
