@@ -360,6 +360,77 @@ def test_a_worker_that_says_something_else(answer: str, tmp_path: Path, monkeypa
         runner.execute("1", {})
 
 
+LYING = """#!{python}
+import json, struct, sys
+if sys.argv[1] == "explain":
+    print(json.dumps({{"enforced": {{}}}}))
+    sys.exit()
+def take(n): return sys.stdin.buffer.read(n)
+def say(header, rest=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    sys.stdout.buffer.write(struct.pack(">IQ", len(text), len(rest)) + text + rest)
+    sys.stdout.buffer.flush()
+take(int.from_bytes(take(4), "big"))
+say({{"hello": 1}})
+head = take(12)
+take(int.from_bytes(head[:4], "big") + int.from_bytes(head[4:], "big"))
+good = {{"end": "answer", "code": 0, "memory_kb": 0, "dropped": [0, 0], "parts": [0, 0, 0]}}
+def packet(value):
+    text = json.dumps({{"v": value, "b": []}}).encode()
+    return struct.pack(">I", len(text)) + text
+{lie}
+take(1)
+"""
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        "say({})",
+        "say([])",
+        "say({**good, 'parts': None})",
+        "say({**good, 'parts': [0, 0]})",
+        "say({**good, 'parts': [-1, 0, 1]})",
+        "say({**good, 'parts': [1, 0, 0]})",
+        "say({**good, 'parts': [0, 0, 2**70]})",
+        "say({**good, 'parts': [float('inf'), 0, 0]})",
+        "say({**good, 'parts': [float('nan'), 0, 0]})",
+        "say({**good, 'dropped': 7})",
+        "say({**good, 'dropped': [1, 2, 3]})",
+        "say({**good, 'dropped': [{}, []]})",
+        "say({**good, 'code': 'x'})",
+        "say({**good, 'code': None})",
+        "say({**good, 'code': 1e308, 'end': 'signal'})",
+        "say({**good, 'code': -1e308, 'end': 'exit'})",
+        "say({**good, 'memory_kb': -1})",
+        "say({**good, 'memory_kb': 1e308})",
+        "say({**good, 'end': ['timeout']})",
+        "say({**good, 'end': 'x' * 60_000})",
+        "say(b'{\"code\":' + b'9' * 60_000 + b'}')",
+        "say(b'[' * 60_000)",
+        "say(b'\\xff')",
+        "say(b' ' * 70_000)",
+        "say({**good, 'parts': [0, 0, 9]}, b'123456789')",
+        "say({**good, 'parts': [0, 0, len(packet(7))]}, packet(7))",
+        "say({**good, 'parts': [0, 0, len(packet([]))]}, packet([]))",
+        "say({**good, 'parts': [0, 0, len(packet({'error': {}, 'value': 1}))]}, packet({'error': {}, 'value': 1}))",
+        "sys.stdout.buffer.write(b'\\0\\0\\0\\2' + b'\\xff' * 8 + b'{}'); sys.stdout.flush()",
+        "sys.exit()",
+    ],
+)
+def test_a_worker_that_lies_about_a_job(lie: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "confine"
+    fake.write_text(LYING.format(python=sys.executable, lie=lie))
+    fake.chmod(0o755)
+    monkeypatch.setattr(module, "_binary", lambda: str(fake))
+    with SubprocessRunner(CONFIG, warm=0) as runner:
+        result = runner.execute("1", {})
+        assert not result.success
+        assert str(result.error).startswith("Crash: ")
+        assert len(str(result.error)) < 1000
+        assert runner.metrics.sandboxes_thrown_away == 1
+
+
 def test_an_option_that_is_none() -> None:
     with SubprocessRunner(CONFIG, allow_partial=("nonsense",)) as runner, pytest.raises(RunnerUnavailable, match="nonsense"):
         runner.execute("1", {})
