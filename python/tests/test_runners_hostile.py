@@ -233,7 +233,7 @@ POISON = {
     "the worker's limits": (
         "import os, resource\nfor n in range(16):\n"
         "    try: resource.prlimit(os.getppid(), n, (0, resource.prlimit(os.getppid(), n)[1]))\n    except (OSError, ValueError): pass",
-        "import resource\n[resource.getrlimit(n) for n in range(16)]",
+        "import resource\n[resource.getrlimit(n) for n in range(16) if n != resource.RLIMIT_DATA]",
         None,
     ),
     "the worker's priority at the disk": (
