@@ -373,6 +373,9 @@ def frames() -> list[Any]:
         pd.DataFrame({"a": [1, 2], "b": ["x", None], "c": [1.5, math.nan]}),
         pd.DataFrame(),
         pd.DataFrame({"a": []}),
+        pd.DataFrame([[1.5, 2], [3, math.nan]], columns=["a", "b"]),
+        pd.DataFrame({"a": pd.date_range("2020", periods=2), "b": pd.date_range("2021", periods=2)}),
+        pd.DataFrame([[True, False]]),
         pd.DataFrame({"a": [1, 2]}, index=["x", "y"]),
         pd.DataFrame(
             {
@@ -507,6 +510,15 @@ TEXTS = {"$": "array", "dtype": "|S2", "shape": [4], "b": 0}
         {"$": "opaque", "type": [[1]], "repr": ""},
         {"$": "opaque", "type": "", "repr": {"$": "int", "v": "f" * 5000}},
         {"$": "frame", "columns": {"range": [0, 0, 1], "name": None}, "index": RANGE, "v": []},
+        {"$": "frame", "columns": {"range": [0, 9, 1], "name": None}, "index": {"range": [0, 8, 1], "name": None}, "block": CODES},
+        {"$": "frame", "columns": {"range": [0, 1, 1], "name": None}, "index": {"range": [0, 8, 1], "name": None}, "block": CODES},
+        {"$": "frame", "columns": {"range": [0, 1, 1], "name": None}, "index": {"range": [0, 1, 1], "name": None}, "block": [[1]]},
+        {
+            "$": "frame",
+            "columns": {"range": [0, 1, 1], "name": None},
+            "index": {"range": [0, 2, 1], "name": None},
+            "block": {"$": "array", "dtype": "<U1", "shape": [2, 1], "b": 0},
+        },
         {"$": "objects", "shape": [0, 10**15], "v": []},
         {"$": "objects", "shape": [-1], "v": [1]},
         {"$": "period", "v": 1, "freq": "x" * 50},

@@ -336,12 +336,16 @@ def _zone(tz: Any) -> str | None:
 
 
 def _write_frame(w: _Writer, x: Any) -> Any:
-    return {
-        "$": "frame",
-        "columns": _write_index(w, x.columns),
-        "index": _write_index(w, x.index),
-        "v": [_write_column(w, x.iloc[:, i]) for i in range(x.shape[1])],
-    }
+    frame = {"$": "frame", "columns": _write_index(w, x.columns), "index": _write_index(w, x.index)}
+    kinds = set(x.dtypes)
+    if len(kinds) == 1 and _of_numpy(kinds.pop()):  # may be wide
+        return {**frame, "block": w.write(x.to_numpy())}
+    return {**frame, "v": [_write_column(w, x.iloc[:, i]) for i in range(x.shape[1])]}
+
+
+def _of_numpy(dtype: Any) -> bool:
+    """Whether it is a type of NumPy's other than objects."""
+    return type(dtype).__module__.partition(".")[0] == "numpy" and dtype.kind != "O"
 
 
 def _write_column(w: _Writer, column: Any) -> Any:
@@ -351,11 +355,10 @@ def _write_column(w: _Writer, column: Any) -> Any:
     if isinstance(column.dtype, pd.CategoricalDtype):
         values = column.array if isinstance(column, pd.Series) else column.values
         return {"codes": w.write(values.codes), "categories": _write_level(w, values.categories), "ordered": bool(values.ordered)}
-    numpy = type(column.dtype).__module__.partition(".")[0] == "numpy"
-    if numpy and column.dtype != object:
+    if _of_numpy(column.dtype):
         return {"values": w.write(column.to_numpy())}
-    values = column.to_numpy() if numpy else column.astype(object).to_numpy()
-    dtype = {} if numpy or not _pandas_type(str(column.dtype)) else {"dtype": str(column.dtype)}
+    values = column.astype(object).to_numpy()
+    dtype = {"dtype": str(column.dtype)} if column.dtype != object and _pandas_type(str(column.dtype)) else {}
     text = _arrow_text(values, missing=bool(dtype)) if w.abilities.arrow and len(values) >= MIN_TEXTS else None
     return {"values": w.write(values), **dtype} if text is None else {"text": w.blob(text), **dtype}
 
@@ -556,7 +559,7 @@ def _read_numpy(r: _Reader, x: Any) -> Any:
     dtype: Any = np.dtype(x["dtype"])
     blob = r.blob(x)
     if math.prod(shape) == 0:
-        if dtype.itemsize > MAX_WIDTH:
+        if not 0 <= dtype.itemsize <= MAX_WIDTH:  # less than 0 in NumPy 1, where it is too large
             raise CodecError("not an array")
         array = np.zeros(shape, dtype)
     elif dtype.itemsize * math.prod(shape) != len(blob) or not len(blob):
@@ -646,6 +649,11 @@ def _read_frame(r: _Reader, x: Any) -> Any:
     pd = _library("pandas")
 
     index = _read_index(r, x["index"])
+    if "block" in x:
+        block = r.read(x["block"])
+        if not isinstance(block, _library("numpy").ndarray) or block.ndim != 2 or block.dtype.kind not in "biufcmM":
+            raise CodecError("not a frame")
+        return pd.DataFrame(block, index=index, columns=_read_index(r, x["columns"]))
     columns = [_read_column(r, c) for c in x["v"]]
     if any(len(c) != len(index) for c in columns):
         raise CodecError("columns of different lengths")
