@@ -66,6 +66,11 @@ def _lost(error: OSError) -> ConnectionLost:
     return ConnectionLost(f"the connection to the server is lost: {error}")
 
 
+def _unreached(address: Address, error: OSError) -> ConnectionLost:
+    where = f"unix:{address}" if isinstance(address, str) else f"http://{address[0]}:{address[1]}"
+    return ConnectionLost(f"no server answers at {where}: {error}")
+
+
 class _Base:
     """A socket, and whether anybody may go on using it."""
 
@@ -116,7 +121,7 @@ class Stream(_Base):
             raise RequestTimeout("the server does not take the connection") from None
         except OSError as e:
             sock.close()
-            raise _lost(e) from e
+            raise _unreached(address, e) from e
         except BaseException:
             sock.close()
             raise
@@ -150,7 +155,10 @@ class AsyncStream(_Base):
         """A connection to the address; ConnectionLost if nobody listens there, RequestTimeout if it takes longer."""
         loop = asyncio.get_running_loop()
         if not isinstance(address, str) and not _literal(address[0]):
-            found = await loop.getaddrinfo(*address, type=socket.SOCK_STREAM)
+            try:
+                found = await loop.getaddrinfo(*address, type=socket.SOCK_STREAM)
+            except OSError as e:
+                raise _unreached(address, e) from e
             address = str(found[0][4][0]), address[1]
         sock = _new(address)
         sock.setblocking(False)
@@ -176,7 +184,7 @@ class AsyncStream(_Base):
             if isinstance(e, RequestTimeout):
                 raise
             bound_error = RequestTimeout("the server does not take the connection")
-            raise (bound_error if end is not None and loop.time() >= end else _lost(e)) from e
+            raise (bound_error if end is not None and loop.time() >= end else _unreached(address, e)) from e
         except BaseException:
             sock.close()
             raise
