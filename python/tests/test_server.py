@@ -213,6 +213,7 @@ def test_forks_beside_threads_that_start_a_server() -> None:
     """
     )
     assert out.stdout == "done\n", out.stderr
+    assert "confine" not in out.stderr
 
 
 def test_multiprocessing_by_fork() -> None:
