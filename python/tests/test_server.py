@@ -613,6 +613,14 @@ def test_a_token_and_tcp(tmp_path: Path, api: Any, monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv("CONFINE_TOKEN", "x" * 40)
         with api.client(f"http://localhost:{port}") as client:
             client.version()
+        # Of a name, each address is tried; nobody listens at the first.
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port)) for host in ("127.0.0.2", "127.0.0.1")]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        with api.client(f"http://localhost:{port}") as client:
+            client.version()
+        del found[1]
+        with api.client(f"http://localhost:{port}") as client, pytest.raises(confine.ConnectionLost, match=r"127\.0\.0\.2"):
+            client.version()
     finally:
         server.communicate()
 
