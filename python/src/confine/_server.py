@@ -15,10 +15,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from typing import IO
 
+from . import _forks
 from ._binary import find_binary
 from ._transport import Stream
 from .errors import ConfineError, ConnectionLost, ServerDied
@@ -166,7 +166,6 @@ def _nobody_listens(path: str) -> bool:
     return False
 
 
-_lock = threading.RLock()
 _server: _Server | None = None
 # Threads that go on while the interpreter ends start no other.
 _ended = False
@@ -178,7 +177,7 @@ def address() -> str:
     server = _server
     if server is not None and server.alive():
         return server.address
-    with _lock:
+    with _forks.lock:
         if _ended:
             raise ServerDied("the private server has ended: the interpreter is about to")
         if _server is not None and not _server.alive():
@@ -218,7 +217,7 @@ def alive(which: str) -> bool:
 
 def _end() -> None:
     global _server, _ended
-    with _lock:
+    with _forks.lock:
         _ended = True
         if _server is not None:
             _server.end()
@@ -226,8 +225,7 @@ def _end() -> None:
 
 
 def _forget() -> None:
-    global _server, _lock
-    _lock = threading.RLock()
+    global _server
     if _server is not None:
         _server.forget()
         _server = None
@@ -235,5 +233,4 @@ def _forget() -> None:
 
 atexit.register(_end)
 if hasattr(os, "register_at_fork"):
-    # Nobody forks while a server starts: a child would hold a pipe that it doesn't know of.
-    os.register_at_fork(before=lambda: _lock.acquire(), after_in_parent=lambda: _lock.release(), after_in_child=_forget)
+    os.register_at_fork(after_in_child=_forget)
