@@ -89,6 +89,7 @@ def test_whoever_finds_all_at_work_waits_only_so_long(warm: int) -> None:
     config = SandboxConfig(timeout_seconds=4, allowed_modules=("*",))
     with SubprocessRunner(config, max_sandboxes=1, warm=warm) as runner:
         assert runner.execute("1", {}).result == 1
+        used = time.process_time()
         threads = [
             threading.Thread(target=lambda: errors.append(runner.execute("import time\ntime.sleep(2.8)", {}).error)) for _ in range(3)
         ]
@@ -98,6 +99,7 @@ def test_whoever_finds_all_at_work_waits_only_so_long(warm: int) -> None:
             thread.join(30)
         assert [e for e in errors if e] == ["TimeoutError: no sandbox was free within 4 s: all 1 are at work"]
         assert runner.metrics.outcomes == {"ok": 3, "timeout": 1}
+        assert time.process_time() - used < 1  # they sleep
         assert runner.metrics.sandboxes_started == 1
 
 

@@ -349,6 +349,7 @@ class Pool:
         while True:
             with self.changed:
                 self.wanted = self.spare > 0
+                self.wake()
                 found = self.choose(deadline)
                 if found is not None:
                     self.out.add(found)
@@ -378,9 +379,10 @@ class Pool:
                 if self.starting < self.waiting and self.live < self.most:
                     self.live += 1
                     return None
-                self.wake()
-                if not self.changed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
+                promised = self.starting >= self.waiting
+                if not promised and time.monotonic() >= deadline:
                     raise Busy
+                self.changed.wait(None if promised else deadline - time.monotonic())
         finally:
             self.waiting -= 1
         raise RunnerClosed("the runner was cleaned up")
