@@ -148,9 +148,9 @@ python-providers: $(PROVIDERS)/ready build
 	'$(PROVIDERS)/bin/coverage' combine --quiet && \
 	'$(PROVIDERS)/bin/coverage' report --include='*/providers/*' --omit='*/_worker.py'
 
-# A wheel for each platform, with the programs in it; needs no network once Go has the modules.
+# A wheel for each platform, with the programs in it, or for those in TARGETS (GOOS/GOARCH…); needs no network once Go has the modules.
 wheel:
-	$(PYTHON) python/buildsystem/confine_build.py dist/wheels
+	$(PYTHON) python/buildsystem/confine_build.py dist/wheels $(TARGETS)
 
 install: build
 	install -D -m 0755 bin/confine '$(DESTDIR)$(PREFIX)/bin/confine'

@@ -71,14 +71,26 @@ func withPID(word string, do func(pid int) error) error {
 	case "parent":
 		return do(os.Getppid())
 	case "child":
-		cmd, err := Again(nil, "sleep", "20")
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrBroken, err)
-		}
-		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-		return do(cmd.Process.Pid)
+		return withChild(do)
 	}
 	return do(int(Number(word)))
+}
+
+// withChild starts this program once more, and waits until it says so: what is being executed has no environment yet.
+func withChild(do func(pid int) error) error {
+	cmd := again("awake", "20")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		return fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	return do(cmd.Process.Pid)
 }
 
 // memory: the kernel checks at the open.

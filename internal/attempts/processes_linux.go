@@ -18,6 +18,7 @@ var processTries = []Try{
 	{"deaf", 1, deaf},           // SECONDS: ignores what can be ignored; writes "ready" first
 	{"hear", 1, hear},           // SECONDS: exits with 40+n on signal n; writes "ready" first
 	{"sleep", 1, Sleep},         // SECONDS
+	{"awake", 1, awake},         // SECONDS
 	{"daemon", 1, daemon},       // SECONDS [TOKEN]: leaves a process of a session of its own, deaf
 	{"between", 2, between},     // SECONDS TOKEN: the one that daemon ends
 	{"stopped", 1, stopped},     // SECONDS: leaves a stopped process
@@ -59,14 +60,26 @@ func Sleep(args []string) error {
 	return nil
 }
 
+// awake says that it runs.
+func awake(args []string) error {
+	if _, err := os.Stdout.WriteString("awake\n"); err != nil {
+		return err
+	}
+	return Sleep(args)
+}
+
 // Self is what has to stand before a word for this program to take it as one of ours.
 var Self []string
 
 // Again starts this program once more.
 func Again(attr *syscall.SysProcAttr, args ...string) (*exec.Cmd, error) {
-	cmd := exec.Command("/proc/self/exe", append(Self[:len(Self):len(Self)], args...)...)
+	cmd := again(args...)
 	cmd.SysProcAttr = attr
 	return cmd, cmd.Start()
+}
+
+func again(args ...string) *exec.Cmd {
+	return exec.Command("/proc/self/exe", append(Self[:len(Self):len(Self)], args...)...)
 }
 
 // cloned starts this program once more, and waits for it.

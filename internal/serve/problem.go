@@ -149,7 +149,8 @@ func fileProblem(err *fs.PathError) *problem {
 	case errors.Is(err, fs.ErrExist):
 		code = http.StatusConflict
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		code = http.StatusInsufficientStorage
+		return fail(http.StatusInsufficientStorage, codeFile, err.Op+" "+err.Path+": "+err.Err.Error()).
+			hint("disk_limit bounds private places, and memory_limit those in memory; what there was space for may have been written")
 	case errors.Is(err, syscall.EMFILE): // of watchers
 		return fail(http.StatusTooManyRequests, codeQuota, err.Op+" "+err.Path+": there are too many already").hint("end some: a sandbox has 16")
 	}

@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +53,12 @@ def need(*conditions: str) -> None:
         if condition in MUST_RUN:
             pytest.fail(f"CONFINE_MUST_RUN: {condition} does not hold", pytrace=False)
         pytest.skip(f"needs {condition}", allow_module_level=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interrupts() -> None:
+    """Tests interrupt themselves and what they start, also where whoever started them in the background has this signal ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -485,6 +485,14 @@ def test_addresses_that_are_none(api: Any, url: str) -> None:
         api.client(url)
 
 
+def test_a_place_that_is_full(api: Any) -> None:
+    with api.client() as client, client.sandbox({"mount": ["tmpfs:/small:65536"]}) as box:
+        box.files.write("/small/a", b"x" * 1000)
+        with pytest.raises(confine.StorageFull, match=r"(?s)no space left.*hint: ") as caught:
+            box.files.write("/small/b", b"x" * 1_000_000)
+        assert (caught.value.status, caught.value.code) == (507, "FILE")
+
+
 def test_words_that_are_none(api: Any) -> None:
     with pytest.raises(TypeError):
         api.client(7)

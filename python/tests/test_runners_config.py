@@ -154,9 +154,26 @@ def test_strict_falls_back_with_a_warning(monkeypatch: pytest.MonkeyPatch, caplo
         assert type(runner) is SubprocessRunner
         assert runner.fresh
         assert runner.execute("1 + 1", {}).result == 2
-    assert [record.message for record in caplog.records] == ["Docker unavailable, using subprocess for STRICT level"]
-    with pytest.raises(RunnerUnavailable, match="neither docker nor podman answers"):
+    assert [record.message for record in caplog.records] == [
+        "Docker unavailable, using subprocess for STRICT level: no-engine-of-this-name is not installed"
+    ]
+    with pytest.raises(RunnerUnavailable, match="no-engine-of-this-name is not installed"):
         DockerRunner(SandboxConfig())
+
+
+def test_why_there_is_no_container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    need("linux")
+    monkeypatch.delenv("CONFINE_RUNNER_ENGINE", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert docker.docker_missing() == "docker is not installed; podman is not installed"
+    engine = tmp_path / "docker"
+    engine.write_text("#!/bin/sh\necho more >&2\necho cannot connect to the daemon >&2\nexit 1\n")
+    engine.chmod(0o755)
+    assert docker.docker_missing() == "docker does not answer (cannot connect to the daemon); podman is not installed"
+    engine.write_text("#!/bin/sh\n[ $1 = version ]\n")
+    assert docker.docker_missing("x:1") == "docker has no image x:1, and none is pulled"
+    engine.write_text("#!/bin/sh\nexit 0\n")
+    assert docker.docker_missing() == ""
 
 
 def test_strict_is_a_container_where_there_is_an_engine(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -169,7 +186,8 @@ def test_strict_is_a_container_where_there_is_an_engine(monkeypatch: pytest.Monk
         assert runner.execute("1 + 1", {}).result == 2
         assert runner.enforced["cpu_rate"]["requested"] == "0.5"
     assert not caplog.records
-    assert not docker.docker_available("localhost/no-image-of-this-name:1")
+    assert not docker.docker_missing(image)
+    assert "no-image-of-this-name" in docker.docker_missing("localhost/no-image-of-this-name:1")
 
 
 def test_container_has_what_the_document_says() -> None:

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from confine.runners import Opaque, SandboxConfig, SandboxedRunner, SubprocessRunner
+from confine.runners import Opaque, SandboxConfig, SandboxedRunner, SubprocessRunner, _worker
 from conftest import need
 from runner_cases import runner
 
@@ -116,6 +118,29 @@ ATTACKS = {
 }
 
 
+FORGED = """
+import os, json, struct, time
+d = json.dumps({'v': %s, 'b': [8]}).encode()
+d = struct.pack('>I', len(d)) + d + bytes(8)
+os.write(3, struct.pack('>Q', len(d)) + d)
+time.sleep(99)
+"""
+for forged in (
+    "1",
+    "[1]",
+    "'x'",
+    "{'error': None}",
+    "{'error': None, 'value': 1, 'more': 1}",
+    "{'error': 1, 'value': 1}",
+    "{'$': 'range', 'v': [0, 1, 1]}",
+    "{'$': 'scalar', 'dtype': '<i8', 'shape': [], 'b': 0}",
+    "{'$': 'objects', 'shape': [0], 'v': []}",
+    "{'$': 'index', 'v': {'range': [0, 1, 1], 'name': None}}",
+    "{'$': 'series', 'v': {'values': {'$': 'objects', 'shape': [0], 'v': []}}, 'index': {'range': [0, 0, 1], 'name': None}, 'name': None}",
+):
+    ATTACKS[f"an answer that is {forged}"] = (FORGED % forged, "Crash: the answer can't be read")
+
+
 @pytest.fixture(scope="module")
 def box() -> Iterator[SandboxedRunner]:
     need("linux")
@@ -178,7 +203,11 @@ POISON = {
         "import ctypes\nctypes.CDLL(None).mq_open(b'/q', 0)",
         -1,
     ),
-    "priority": ("import os\nos.setpriority(os.PRIO_PROCESS, os.getppid(), 19)", "import os\nos.getpriority(os.PRIO_PROCESS, 0)", 0),
+    "priority": (
+        "import os\nos.setpriority(os.PRIO_PROCESS, os.getppid(), 19)",
+        "import os\nos.getpriority(os.PRIO_PROCESS, 0)",
+        os.getpriority(os.PRIO_PROCESS, 0),
+    ),
     "modules": ("import math, builtins\nmath.pi = 3\nbuiltins.len = None", "import math\n[math.pi > 3, len('x')]", [True, 1]),
     "a standard library's function": ("import json\njson.loads = None", "import json\njson.loads('1')", 1),
     "a process that goes on": (
@@ -201,6 +230,44 @@ POISON = {
         "import os\nos.path.exists('/proc/self/autogroup') and 'nice 19' in open(f'/proc/{os.getppid()}/autogroup').read()",
         False,
     ),
+    "the worker's limits": (
+        "import os, resource\nfor n in range(16):\n"
+        "    try: resource.prlimit(os.getppid(), n, (0, resource.prlimit(os.getppid(), n)[1]))\n    except (OSError, ValueError): pass",
+        "import resource\n[resource.getrlimit(n) for n in range(16) if n != resource.RLIMIT_DATA]",
+        None,
+    ),
+    "the worker's priority at the disk": (
+        "import ctypes, os\nctypes.CDLL(None).syscall({'x86_64': 251, 'aarch64': 30}[os.uname().machine], 1, os.getppid(), 3 << 13)",
+        "import ctypes, os\nctypes.CDLL(None).syscall({'x86_64': 252, 'aarch64': 31}[os.uname().machine], 1, 0)",
+        None,
+    ),
+    "the worker's scheduler": (
+        "import os\nos.sched_setscheduler(os.getppid(), os.SCHED_IDLE, os.sched_param(0))",
+        "import os\nos.sched_getscheduler(0)",
+        0,
+    ),
+    "the worker's processors": (
+        "import os\ntry: os.sched_setaffinity(os.getppid(), {min(os.sched_getaffinity(0))})\nexcept OSError: pass",
+        "import os\nlen(os.sched_getaffinity(0))",
+        None,
+    ),
+    "the worker's timers": (
+        "import os\ntry: open(f'/proc/{os.getppid()}/timerslack_ns', 'w').write('90000000')\nexcept OSError: pass",
+        "open('/proc/self/timerslack_ns').read()",
+        None,
+    ),
+    "what the worker's dumps would have": (
+        "import os\ntry: open(f'/proc/{os.getppid()}/coredump_filter', 'w').write('0x7f')\nexcept OSError: pass",
+        "open('/proc/self/coredump_filter').read()",
+        None,
+    ),
+    "a connection that was closed": (
+        "import socket\na = socket.create_server(('127.0.0.1', 7070))\nb = socket.create_connection(('127.0.0.1', 7070))\n"
+        "c, _ = a.accept()\nc.close()\nb.recv(1)\nb.close()\na.close()",
+        "open('/proc/net/tcp').read().count('\\n')",
+        1,
+    ),
+    "a directory's times": ("import os\nos.utime('/tmp', (7, 7))", "import os\nint(os.stat('/tmp').st_mtime) == 7", False),
     "the worker's score for the OOM killer": (
         "import os\nopen(f'/proc/{os.getppid()}/oom_score_adj', 'w').write('900')",
         "int(open('/proc/self/oom_score_adj').read()) < 900",
@@ -218,6 +285,55 @@ def test_nothing_passes_to_the_next_execution(box: SandboxedRunner, name: str) -
     result = box.execute(look, {})
     assert result.error is None
     assert result.result == clean
+
+
+def test_a_file_that_an_import_wrote_is_believed_by_nobody_once_it_was_changed(tmp_path: Path) -> None:
+    """Of the same size, with the same time of change as far as code can set it."""
+    need("linux")
+    for name in ("cache", "link", "dir/cache"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("good") if name != "link" else (tmp_path / name).symlink_to("good")
+    worker = _worker.Worker.__new__(_worker.Worker)
+    worker.places, worker.times = [str(tmp_path)], {}
+    before = worker.inventory()
+    time.sleep(0.02)
+    assert worker.inventory() == before
+    for name in ("cache", "link", "dir/cache"):
+        path = tmp_path / name
+        info = path.lstat()
+        if name == "link":
+            path.unlink()
+            path.symlink_to("evil")
+        else:
+            path.write_text("evil")
+        os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns), follow_symlinks=False)
+        after = worker.inventory()
+        assert after != before
+        before = after
+
+
+def test_a_cache_of_a_library_is_not_believed_once_it_was_changed() -> None:
+    need("linux", "python:matplotlib")
+    config = SandboxConfig(timeout_seconds=60, max_memory_mb=512, allowed_modules=("*", "matplotlib.font_manager"))
+    find = "import glob, os\nfiles = glob.glob('/tmp/**/fontlist*', recursive=True)\n"
+    with SubprocessRunner(config) as made:
+        assert made.execute(find + "open(files[0]).read(1)", {}).result == "{"
+        assert made.execute(find + "open(files[0]).read(1)", {}).result == "{"
+        assert made.metrics.sandboxes_thrown_away == 0
+        made.execute(
+            find
+            + "i = os.stat(files[0])\nf = open(files[0], 'r+')\nf.write('x')\nf.close()\nos.utime(files[0], ns=(i.st_atime_ns, i.st_mtime_ns))",
+            {},
+        )
+        assert made.execute(find + "open(files[0]).read(1)", {}).result == "{"
+        assert made.metrics.sandboxes_thrown_away == 1
+
+
+def test_limits_are_all_looked_at() -> None:
+    need("linux")
+    import resource
+
+    assert _worker.limits() == [resource.getrlimit(n) for n in range(16)]
 
 
 def test_random_numbers_differ_from_one_execution_to_the_next(box: SandboxedRunner) -> None:

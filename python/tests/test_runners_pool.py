@@ -17,7 +17,7 @@ import pytest
 from confine.runners import ContextError, Picture, RunnerClosed, RunnerUnavailable, SandboxConfig, SubprocessRunner
 from confine.runners import subprocess as module
 from conftest import need
-from runner_cases import MARK, leftovers
+from runner_cases import MARK, SYSTEM_PYTHON, leftovers
 
 CONFIG = SandboxConfig(timeout_seconds=5, max_memory_mb=64, allowed_modules=("*",))
 PID = "import os\n(os.stat('/proc/self/ns/pid').st_ino, open('/proc/1/stat').read().split()[21])"
@@ -62,6 +62,89 @@ def test_executions_at_once_have_a_sandbox_each() -> None:
         for thread in threads:
             thread.join(30)
         assert len(set(places)) == 4
+
+
+def test_there_are_never_more_than_may_be() -> None:
+    results: list[object] = []
+    with SubprocessRunner(CONFIG, max_sandboxes=3) as runner:
+        threads = [
+            threading.Thread(target=lambda: results.append(runner.execute("import time\ntime.sleep(0.1)\n6 * 7", {}).result))
+            for _ in range(20)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert results == [42] * 20
+        assert runner.metrics.sandboxes_started <= 3
+        for _ in range(5):  # those that fail make room
+            assert runner.execute("import os\nos._exit(1)", {}).error
+        assert runner.execute("6 * 7", {}).result == 42
+        assert 0 < runner._pool.live <= 3
+
+
+@pytest.mark.parametrize("warm", [0, 1])
+def test_whoever_finds_all_at_work_waits_only_so_long(warm: int) -> None:
+    errors: list[str | None] = []
+    config = SandboxConfig(timeout_seconds=4, allowed_modules=("*",))
+    with SubprocessRunner(config, max_sandboxes=1, warm=warm) as runner:
+        assert runner.execute("1", {}).result == 1
+        used = time.process_time()
+        threads = [
+            threading.Thread(target=lambda: errors.append(runner.execute("import time\ntime.sleep(2.8)", {}).error)) for _ in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert [e for e in errors if e] == ["TimeoutError: no sandbox was free within 4 s: all 1 are at work"]
+        assert runner.metrics.outcomes == {"ok": 3, "timeout": 1}
+        assert time.process_time() - used < 1  # they sleep
+        assert runner.metrics.sandboxes_started == 1
+
+
+def test_what_nobody_needs_any_more_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("confine.runners._pool.IDLE_TIME", 0.4)
+    before = leftovers()
+    with SubprocessRunner(CONFIG, max_sandboxes=4) as runner:
+        threads = [threading.Thread(target=runner.execute, args=("import time\ntime.sleep(1)", {})) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert until(lambda: runner._pool.live == 1)
+        one = len(leftovers() - before)
+        assert until(lambda: len(leftovers() - before) <= one)
+        assert runner.execute("6 * 7", {}).result == 42
+    assert not leftovers() - before
+
+
+def test_how_many_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert module.default_sandboxes() >= 4
+    monkeypatch.setenv("CONFINE_RUNNER_SANDBOXES", "2")
+    with SubprocessRunner(CONFIG) as runner:
+        assert runner.max_sandboxes == 2
+    for text in ("0", "-1", "x", "", "9" * 5000):
+        monkeypatch.setenv("CONFINE_RUNNER_SANDBOXES", text)
+        with pytest.raises(ValueError, match="CONFINE_RUNNER_SANDBOXES"):
+            SubprocessRunner(CONFIG)
+    for most, warm in ((0, 0), (1, 2)):
+        with pytest.raises(ValueError, match="max_sandboxes is 1 or more"):
+            SubprocessRunner(CONFIG, max_sandboxes=most, warm=warm)
+
+
+def test_an_interrupt_while_one_gets_clean_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    with SubprocessRunner(CONFIG, max_sandboxes=1, warm=0) as runner:
+        assert runner.execute("1", {}).result == 1
+
+        def interrupted(_: object) -> bool:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("confine.runners._pool.Interpreter.ready", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                runner.execute("1", {})
+        assert runner.execute("6 * 7", {}).result == 42
 
 
 def test_another_takes_the_place_of_one_that_failed() -> None:
@@ -279,6 +362,77 @@ def test_a_worker_that_says_something_else(answer: str, tmp_path: Path, monkeypa
         runner.execute("1", {})
 
 
+LYING = """#!{python}
+import json, struct, sys
+if sys.argv[1] == "explain":
+    print(json.dumps({{"enforced": {{}}}}))
+    sys.exit()
+def take(n): return sys.stdin.buffer.read(n)
+def say(header, rest=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    sys.stdout.buffer.write(struct.pack(">IQ", len(text), len(rest)) + text + rest)
+    sys.stdout.buffer.flush()
+take(int.from_bytes(take(4), "big"))
+say({{"hello": 1}})
+head = take(12)
+take(int.from_bytes(head[:4], "big") + int.from_bytes(head[4:], "big"))
+good = {{"end": "answer", "code": 0, "memory_kb": 0, "dropped": [0, 0], "parts": [0, 0, 0]}}
+def packet(value):
+    text = json.dumps({{"v": value, "b": []}}).encode()
+    return struct.pack(">I", len(text)) + text
+{lie}
+take(1)
+"""
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        "say({})",
+        "say([])",
+        "say({**good, 'parts': None})",
+        "say({**good, 'parts': [0, 0]})",
+        "say({**good, 'parts': [-1, 0, 1]})",
+        "say({**good, 'parts': [1, 0, 0]})",
+        "say({**good, 'parts': [0, 0, 2**70]})",
+        "say({**good, 'parts': [float('inf'), 0, 0]})",
+        "say({**good, 'parts': [float('nan'), 0, 0]})",
+        "say({**good, 'dropped': 7})",
+        "say({**good, 'dropped': [1, 2, 3]})",
+        "say({**good, 'dropped': [{}, []]})",
+        "say({**good, 'code': 'x'})",
+        "say({**good, 'code': None})",
+        "say({**good, 'code': 1e308, 'end': 'signal'})",
+        "say({**good, 'code': -1e308, 'end': 'exit'})",
+        "say({**good, 'memory_kb': -1})",
+        "say({**good, 'memory_kb': 1e308})",
+        "say({**good, 'end': ['timeout']})",
+        "say({**good, 'end': 'x' * 60_000})",
+        "say(b'{\"code\":' + b'9' * 60_000 + b'}')",
+        "say(b'[' * 60_000)",
+        "say(b'\\xff')",
+        "say(b' ' * 70_000)",
+        "say({**good, 'parts': [0, 0, 9]}, b'123456789')",
+        "say({**good, 'parts': [0, 0, len(packet(7))]}, packet(7))",
+        "say({**good, 'parts': [0, 0, len(packet([]))]}, packet([]))",
+        "say({**good, 'parts': [0, 0, len(packet({'error': {}, 'value': 1}))]}, packet({'error': {}, 'value': 1}))",
+        "sys.stdout.buffer.write(b'\\0\\0\\0\\2' + b'\\xff' * 8 + b'{}'); sys.stdout.flush()",
+        "sys.exit()",
+    ],
+)
+def test_a_worker_that_lies_about_a_job(lie: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "confine"
+    fake.write_text(LYING.format(python=sys.executable, lie=lie))
+    fake.chmod(0o755)
+    monkeypatch.setattr(module, "_binary", lambda: str(fake))
+    with SubprocessRunner(CONFIG, warm=0) as runner:
+        result = runner.execute("1", {})
+        assert not result.success
+        assert str(result.error).startswith("Crash: ")
+        assert len(str(result.error)) < 1000
+        assert runner.metrics.sandboxes_thrown_away == 1
+
+
 def test_an_option_that_is_none() -> None:
     with SubprocessRunner(CONFIG, allow_partial=("nonsense",)) as runner, pytest.raises(RunnerUnavailable, match="nonsense"):
         runner.execute("1", {})
@@ -287,6 +441,19 @@ def test_an_option_that_is_none() -> None:
             SubprocessRunner(CONFIG, **options)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         SubprocessRunner("standard")  # type: ignore[arg-type]
+
+
+def test_an_interpreter_that_is_all_below_usr() -> None:
+    """As distributions have it: there is nothing to show besides /usr."""
+    need(f"program:{SYSTEM_PYTHON}")
+    program = (
+        "import sys\nassert sys.prefix == '/usr' and sys.version_info >= (3, 10)\nprint('started', flush=True)\n"
+        "from confine.runners import create_runner\nwith create_runner() as r: print(r.execute('a + b', {'a': 1, 'b': 2}))"
+    )
+    found = subprocess.run([SYSTEM_PYTHON, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    if "started" not in found.stdout:
+        pytest.skip(f"{SYSTEM_PYTHON} is another one")
+    assert "success=True, result=3" in found.stdout, found.stderr
 
 
 def test_the_callers_variables_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,8 +493,8 @@ def test_a_result_that_is_too_large() -> None:
 def test_a_result_of_too_many_values() -> None:
     with SubprocessRunner(SandboxConfig(timeout_seconds=30, max_memory_mb=1024, allowed_modules=())) as runner:
         assert (
-            runner.execute("[0] * 5_100_000", {}).error
-            == "ResultError: the result can't be carried: there are more than 5000000 values in it"
+            runner.execute("[0] * 3_100_000", {}).error
+            == "ResultError: the result can't be carried: there are more than 3000000 values in it"
         )
 
 
@@ -374,13 +541,17 @@ def test_frames_arrays_and_pictures() -> None:
 
 
 def test_figures_come_out_as_pictures() -> None:
-    need("python:matplotlib")
-    config = SandboxConfig(timeout_seconds=30, max_memory_mb=512, allowed_modules=("matplotlib",))
+    need("python:matplotlib", "python:pandas")
+    config = SandboxConfig(timeout_seconds=30, max_memory_mb=512, allowed_modules=("matplotlib", "pandas"))
     with SubprocessRunner(config) as runner:
         code = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2])\nfig"
         result = runner.execute(code, {})
         assert result.error is None
         assert isinstance(result.result, Picture)
+        for code in ("pd.Series([1, 2]).plot()", "pd.DataFrame({'a': [1, 2], 'b': [2, 1]}).plot(subplots=True)"):
+            result = runner.execute(f"import pandas as pd\n{code}", {})
+            assert result.error is None
+            assert isinstance(result.result, Picture)
 
 
 def test_a_module_that_is_not_installed_is_an_error_of_the_code_that_wants_it() -> None:

@@ -95,6 +95,27 @@ def test_the_server_ends_with_an_interpreter_that_is_killed(end: signal.Signals)
     assert not Path(directory).exists()
 
 
+def test_a_socket_of_nobody_goes_and_a_servers_stays() -> None:
+    """The interpreter and its server were killed: nobody listens."""
+    need("linux")
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(SAY + "    sys.stdin.read()\n")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as interpreter:
+        assert interpreter.stdout is not None
+        pid, directory = interpreter.stdout.readline().split()
+        os.utime(directory, (1, 1))
+        assert python(SAY).returncode == 0
+        assert Path(directory, "s").exists()
+        interpreter.send_signal(signal.SIGSTOP)
+        os.kill(int(pid), signal.SIGKILL)
+        interpreter.kill()
+    assert gone(int(pid))
+    assert Path(directory, "s").exists()
+    os.utime(directory, (1, 1))
+    assert python(SAY).returncode == 0
+    assert not Path(directory).exists()
+
+
 def gone_now(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -213,6 +234,7 @@ def test_forks_beside_threads_that_start_a_server() -> None:
     """
     )
     assert out.stdout == "done\n", out.stderr
+    assert "confine" not in out.stderr
 
 
 def test_multiprocessing_by_fork() -> None:
@@ -223,13 +245,22 @@ def test_multiprocessing_by_fork() -> None:
     def work(i):
         with confine.Sandbox() as box:
             return int(box.exec(["echo", str(i)]).stdout)
+    def alone(queue):
+        work(1)
+        queue.put(confine._server._server.directory)
     if __name__ == "__main__":
         assert work(7) == 7
         with multiprocessing.get_context("fork").Pool(3) as pool:
             print(pool.map(work, range(6)))
+        queue = multiprocessing.get_context("fork").SimpleQueue()
+        process = multiprocessing.get_context("fork").Process(target=alone, args=(queue,))
+        process.start()
+        directory = queue.get()
+        process.join()
+        print(process.exitcode, confine._server.os.path.exists(directory))
     """
     )
-    assert out.stdout == "[0, 1, 2, 3, 4, 5]\n", out.stderr
+    assert out.stdout == "[0, 1, 2, 3, 4, 5]\n0 False\n", out.stderr
 
 
 def test_the_socket_is_of_its_owner_alone() -> None:
@@ -464,7 +495,7 @@ def test_nobody_listens(tmp_path: Path, api: Any) -> None:
         unused.bind(("127.0.0.1", 0))
         with api.client(f"http://127.0.0.1:{unused.getsockname()[1]}") as client:
             ended(client.version, confine.ConnectionLost)
-    with api.client("http://nowhere.invalid:80") as client, pytest.raises((confine.ConnectionLost, OSError)):
+    with api.client("http://nowhere.invalid:80") as client, pytest.raises(confine.ConnectionLost, match=r"http://nowhere\.invalid:80"):
         client.version()
 
 
@@ -611,6 +642,14 @@ def test_a_token_and_tcp(tmp_path: Path, api: Any, monkeypatch: pytest.MonkeyPat
             ended(client.version, confine.ServerError)
         monkeypatch.setenv("CONFINE_TOKEN", "x" * 40)
         with api.client(f"http://localhost:{port}") as client:
+            client.version()
+        # Of a name, each address is tried; nobody listens at the first.
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port)) for host in ("127.0.0.2", "127.0.0.1")]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        with api.client(f"http://localhost:{port}") as client:
+            client.version()
+        del found[1]
+        with api.client(f"http://localhost:{port}") as client, pytest.raises(confine.ConnectionLost, match=r"127\.0\.0\.2"):
             client.version()
     finally:
         server.communicate()

@@ -11,10 +11,9 @@ docs/PYTHON.md is the manual. Whatever is named here is imported when it is firs
 from __future__ import annotations
 
 import importlib
-import os
-from _thread import RLock
 from typing import TYPE_CHECKING, Any
 
+from . import _forks
 from ._version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
         SandboxEnded,
         ServerDied,
         ServerError,
+        StorageFull,
         TooLarge,
         TransportError,
         VersionMismatch,
@@ -92,6 +92,7 @@ _EXPORTS = {
         "SandboxEnded",
         "ServerDied",
         "ServerError",
+        "StorageFull",
         "TooLarge",
         "TransportError",
         "VersionMismatch",
@@ -156,6 +157,7 @@ __all__ = [
     "ServerDied",
     "ServerError",
     "Snapshot",
+    "StorageFull",
     "SubprocessRunner",
     "TooLarge",
     "TransportError",
@@ -169,24 +171,11 @@ __all__ = [
 ]
 
 
-# Nobody forks while another thread imports: the child would wait forever for that thread, which it hasn't.
-_importing = RLock()
-
-
-def _forked() -> None:
-    global _importing
-    _importing = RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=lambda: _importing.acquire(), after_in_parent=lambda: _importing.release(), after_in_child=_forked)
-
-
 def __getattr__(name: str) -> Any:
     module = _HOME.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with _importing:
+    with _forks.lock:
         if module.startswith(("_sync.", "_async.")):
             importlib.import_module("." + module.split(".")[0] + ".client", __name__)  # all that it imports later, too
         value = getattr(importlib.import_module("." + module, __name__), name)

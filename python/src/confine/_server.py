@@ -11,12 +11,14 @@ import atexit
 import contextlib
 import itertools
 import os
+import socket
 import subprocess
+import sys
 import tempfile
-import threading
 import time
 from typing import IO
 
+from . import _forks
 from ._binary import find_binary
 from ._transport import Stream
 from .errors import ConfineError, ConnectionLost, ServerDied
@@ -31,7 +33,7 @@ _END = 10.0
 _DYING = 0.2
 # The longest name of a unix socket that every system takes.
 _LONGEST = 100
-# Directories of interpreters that were killed go when they are empty for so long.
+# Directories of interpreters that were killed go when nothing happened in them for so long.
 _OLD = 60.0
 _MANY = 10_000
 
@@ -132,15 +134,38 @@ def _directory() -> str:
 
 
 def _sweep(base: str) -> None:
-    """Removes what interpreters that were killed have left: a server unlinks its socket, and nothing else is in there."""
+    """Removes what this user's interpreters that were killed have left: an empty directory or, when the server was killed too, a socket.
+
+    A start doesn't take as long as these are old, and a server that lives listens.
+    """
+    if sys.platform == "win32":
+        return
     with contextlib.suppress(OSError), os.scandir(base) as entries:
         for entry in itertools.islice(entries, _MANY):
             with contextlib.suppress(OSError):
-                if entry.name.startswith(_PREFIX) and entry.stat(follow_symlinks=False).st_mtime < time.time() - _OLD:
+                if not entry.name.startswith(_PREFIX):
+                    continue
+                info, path = entry.stat(follow_symlinks=False), os.path.join(entry.path, "s")
+                if info.st_uid == os.geteuid() and info.st_mtime < time.time() - _OLD:
+                    if _nobody_listens(path):
+                        os.unlink(path)
                     os.rmdir(entry.path)
 
 
-_lock = threading.RLock()
+def _nobody_listens(path: str) -> bool:
+    if sys.platform == "win32":
+        return False
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            pass
+    return False
+
+
 _server: _Server | None = None
 # Threads that go on while the interpreter ends start no other.
 _ended = False
@@ -152,7 +177,7 @@ def address() -> str:
     server = _server
     if server is not None and server.alive():
         return server.address
-    with _lock:
+    with _forks.lock:
         if _ended:
             raise ServerDied("the private server has ended: the interpreter is about to")
         if _server is not None and not _server.alive():
@@ -160,6 +185,9 @@ def address() -> str:
             _server = None
         if _server is None:
             _server = _Server()
+            processes = sys.modules.get("multiprocessing.util")
+            if processes is not None:  # its children end without atexit
+                processes.Finalize(None, _end, exitpriority=0)
         return _server.address
 
 
@@ -189,7 +217,7 @@ def alive(which: str) -> bool:
 
 def _end() -> None:
     global _server, _ended
-    with _lock:
+    with _forks.lock:
         _ended = True
         if _server is not None:
             _server.end()
@@ -197,8 +225,7 @@ def _end() -> None:
 
 
 def _forget() -> None:
-    global _server, _lock
-    _lock = threading.RLock()
+    global _server
     if _server is not None:
         _server.forget()
         _server = None
@@ -206,5 +233,4 @@ def _forget() -> None:
 
 atexit.register(_end)
 if hasattr(os, "register_at_fork"):
-    # Nobody forks while a server starts: a child would hold a pipe that it doesn't know of.
-    os.register_at_fork(before=lambda: _lock.acquire(), after_in_parent=lambda: _lock.release(), after_in_child=_forget)
+    os.register_at_fork(after_in_child=_forget)

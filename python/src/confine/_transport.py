@@ -66,6 +66,11 @@ def _lost(error: OSError) -> ConnectionLost:
     return ConnectionLost(f"the connection to the server is lost: {error}")
 
 
+def _unreached(address: Address, error: OSError) -> ConnectionLost:
+    where = f"unix:{address}" if isinstance(address, str) else f"http://{address[0]}:{address[1]}"
+    return ConnectionLost(f"no server answers at {where}: {error}")
+
+
 class _Base:
     """A socket, and whether anybody may go on using it."""
 
@@ -99,8 +104,19 @@ class Stream(_Base):
     @classmethod
     def connect(cls, address: Address, timeout: float | None) -> Stream:
         """A connection to the address; ConnectionLost if nobody listens there, RequestTimeout if it takes longer."""
-        sock = _new(address)
         end = None if timeout is None else time.monotonic() + timeout
+        try:
+            found = [address] if _literal(address) else _each(socket.getaddrinfo(address[0], address[1], type=socket.SOCK_STREAM))
+        except OSError as e:
+            raise _unreached(address, e) from e
+        for each in found[:-1]:
+            with contextlib.suppress(ConnectionLost):
+                return cls._connect(each, timeout, end)
+        return cls._connect(found[-1], timeout, end)
+
+    @classmethod
+    def _connect(cls, address: Address, timeout: float | None, end: float | None) -> Stream:
+        sock = _new(address)
         try:
             sock.settimeout(timeout)
             while True:
@@ -116,7 +132,7 @@ class Stream(_Base):
             raise RequestTimeout("the server does not take the connection") from None
         except OSError as e:
             sock.close()
-            raise _lost(e) from e
+            raise _unreached(address, e) from e
         except BaseException:
             sock.close()
             raise
@@ -149,13 +165,22 @@ class AsyncStream(_Base):
     async def connect(cls, address: Address, timeout: float | None) -> AsyncStream:
         """A connection to the address; ConnectionLost if nobody listens there, RequestTimeout if it takes longer."""
         loop = asyncio.get_running_loop()
-        if not isinstance(address, str) and not _literal(address[0]):
-            found = await loop.getaddrinfo(*address, type=socket.SOCK_STREAM)
-            address = str(found[0][4][0]), address[1]
+        end = None if timeout is None else loop.time() + timeout
+        try:
+            found = [address] if _literal(address) else _each(await loop.getaddrinfo(address[0], address[1], type=socket.SOCK_STREAM))
+        except OSError as e:
+            raise _unreached(address, e) from e
+        for each in found[:-1]:
+            with contextlib.suppress(ConnectionLost):
+                return await cls._connect(each, timeout, end)
+        return await cls._connect(found[-1], timeout, end)
+
+    @classmethod
+    async def _connect(cls, address: Address, timeout: float | None, end: float | None) -> AsyncStream:
+        loop = asyncio.get_running_loop()
         sock = _new(address)
         sock.setblocking(False)
         stream = cls(sock)
-        end = None if timeout is None else loop.time() + timeout
         try:
             if isinstance(address, str):
                 # Not by the loop: a full queue says EAGAIN, which means neither that it is under way nor an error.
@@ -176,7 +201,7 @@ class AsyncStream(_Base):
             if isinstance(e, RequestTimeout):
                 raise
             bound_error = RequestTimeout("the server does not take the connection")
-            raise (bound_error if end is not None and loop.time() >= end else _lost(e)) from e
+            raise (bound_error if end is not None and loop.time() >= end else _unreached(address, e)) from e
         except BaseException:
             sock.close()
             raise
@@ -220,12 +245,20 @@ class AsyncStream(_Base):
         return data
 
 
-def _literal(host: str) -> bool:
+def _literal(address: Address) -> bool:
+    """Whether nobody has to be asked what it means."""
+    if isinstance(address, str):
+        return True
     try:
-        socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
+        socket.inet_pton(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, address[0])
     except OSError:
         return False
     return True
+
+
+def _each(found: list[Any]) -> list[Address]:
+    """The addresses of a name, each to be tried."""
+    return [(str(address[0]), int(address[1])) for *_, address in found]
 
 
 _PROACTOR: Any = ()

@@ -24,6 +24,7 @@ from .errors import (
     QuotaExceeded,
     SandboxEnded,
     ServerError,
+    StorageFull,
     TooLarge,
 )
 
@@ -402,6 +403,9 @@ _KINDS: dict[str, type[ServerError]] = {
     "ENDED": SandboxEnded,
 }
 
+# Of answers of a file system, whose code is FILE.
+_STATUSES: dict[int, type[ServerError]] = {404: NotFound, 409: Conflict, 507: StorageFull}
+
 
 def problem(status: int, data: bytes) -> ServerError:
     """The error that an answer is."""
@@ -411,7 +415,7 @@ def problem(status: int, data: bytes) -> ServerError:
         doc = {}
     code = str(doc.get("code", ""))
     message = str(doc.get("detail") or doc.get("title") or f"the server answers {status}")
-    kind = _KINDS.get(code, NotFound if status == 404 else Conflict if status == 409 else ServerError)
+    kind = _KINDS.get(code) or _STATUSES.get(status, ServerError)
     return kind(message, code=code, status=status, hint=str(doc.get("hint", "")), problem=doc)
 
 

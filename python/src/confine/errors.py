@@ -8,6 +8,7 @@
         NotFound            a sandbox, process, snapshot or file that is not there
         Conflict            a name that is taken, something that changed meanwhile, what is busy
         QuotaExceeded       as many as there may be
+        StorageFull         the place of a file is full: its limit, or the disk
         BuildFailed         the sandbox could not be built: report
         SandboxEnded        the sandbox is no more: cause
       TransportError        no answer
@@ -42,6 +43,7 @@ __all__ = [
     "SandboxEnded",
     "ServerDied",
     "ServerError",
+    "StorageFull",
     "TooLarge",
     "TransportError",
     "VersionMismatch",
@@ -93,6 +95,10 @@ class Conflict(ServerError):
 
 class QuotaExceeded(ServerError):
     """There are as many as there may be."""
+
+
+class StorageFull(ServerError):
+    """There is no space left for a file; what there was space for may have been written."""
 
 
 class BuildFailed(ServerError):

@@ -28,7 +28,9 @@ from .codec import Abilities
 START_TIME = 60.0  # seconds for an interpreter to import its modules
 CLEAN_TIME = 3.0  # for a sandbox to be as it was
 GRACE = 0.5  # the worker holds the time limit; the host, that much later
+READ_TIME = 3.0  # at least, for an answer to be read, however little of the time limit is left
 LIFETIME = 900.0  # of one that waits
+IDLE_TIME = 60.0  # of one that was used and is more than are kept ready
 MAX_HEADER = 1 << 16
 
 # Reads the worker and the codec, which the sandbox has no file of.
@@ -60,6 +62,10 @@ ENVIRONMENT = {**THREADS, "OMP_THREAD_LIMIT": "1", "MPLBACKEND": "agg", "MPLCONF
 
 class Lost(Exception):
     """An interpreter that can't be used any more, and why: "timeout", "ended" or "protocol"."""
+
+
+class Busy(Exception):
+    """As many interpreters as there may be are at work, and none was given back in time."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +125,7 @@ class Interpreter:
         self.poll_out.register(self.stdin, select.POLLOUT)
         self.preload, self.again = list(preload), again
         self.cleaning = self.arrow = False
+        self.idle_since = 0.0
         self.hello: dict[str, Any] = {}
 
     def streams(self) -> list[IO[bytes]]:
@@ -214,10 +221,16 @@ class Interpreter:
                 dropped=(int(first), int(second)),
                 packet=rest[err:],
             )
-        except (KeyError, TypeError, ValueError):
+            if not 0 <= outcome.memory_kb < 2**50:
+                raise Lost("protocol")
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise Lost("protocol") from None
         self.cleaning = True
         return outcome
+
+    def settled(self) -> bool:
+        """Whether ready() knows without waiting."""
+        return not self.cleaning or bool(self.poll_in.poll(0))
 
     def ready(self) -> bool:
         """Whether a sandbox that has run something is as it was before: waits for the worker to say so."""
@@ -300,11 +313,12 @@ class Pool:
     """Keeps an interpreter ready beside those at work, and throws away what is used, both in a thread of its own.
 
     A claim never waits for more than it has to: one that ran before and is clean, one that is ready, one that is being
-    started and that nobody else waits for, or else one that the caller starts.
+    started and that nobody else waits for, or else one that the caller starts. Where there are as many as there may be, it waits
+    for one that is given back.
     """
 
-    def __init__(self, start: Callable[[], Interpreter], spare: int, meter: Meter) -> None:
-        self.start, self.spare, self.meter = start, spare, meter
+    def __init__(self, start: Callable[[], Interpreter], spare: int, most: int, meter: Meter) -> None:
+        self.start, self.spare, self.most, self.meter = start, spare, most, meter
         self.reset()
         self.closed = False
         _pools.add(self)
@@ -315,7 +329,7 @@ class Pool:
         self.parked: deque[Interpreter] = deque()
         self.doomed: deque[Interpreter] = deque()
         self.out: set[Interpreter] = set()
-        self.starting = self.waiting = 0
+        self.live = self.starting = self.waiting = 0  # live: idle, parked, out, and those about to be started
         self.wanted = self.spare > 0
         self.keeper: threading.Thread | None = None
 
@@ -330,48 +344,68 @@ class Pool:
         with self.changed:
             self.wake()
 
-    def claim(self) -> Interpreter:
+    def claim(self, seconds: float) -> Interpreter:
+        deadline = time.monotonic() + seconds
         while True:
             with self.changed:
                 self.wanted = self.spare > 0
-                found = self.choose()
-                if self.closed:
-                    raise RunnerClosed("the runner was cleaned up")
+                self.wake()
+                found = self.choose(deadline)
                 if found is not None:
                     self.out.add(found)
                     self.wake()
             if found is None:
                 return self.build()
-            if found.ready():
-                return found
-            self.discard(found)
+            ready = False
+            try:
+                if ready := found.ready():
+                    return found
+            finally:
+                if not ready:
+                    self.discard(found)
 
-    def choose(self) -> Interpreter | None:
-        if self.idle and not self.closed:
-            return self.idle.popleft()
+    def choose(self, deadline: float) -> Interpreter | None:
+        """One that is there, or None for one that the caller starts."""
         self.waiting += 1
         try:
-            while not self.parked and self.starting >= self.waiting and not self.closed:
-                self.wake()
-                self.changed.wait()
+            while not self.closed:
+                if self.idle:
+                    # The last one that is clean, so that those that nobody needs get old.
+                    one = next((one for one in reversed(self.idle) if one.settled()), self.idle[0])
+                    self.idle.remove(one)
+                    return one
+                if self.parked:
+                    return self.parked.popleft()
+                if self.starting < self.waiting and self.live < self.most:
+                    self.live += 1
+                    return None
+                promised = self.starting >= self.waiting
+                if not promised and time.monotonic() >= deadline:
+                    raise Busy
+                self.changed.wait(None if promised else deadline - time.monotonic())
         finally:
             self.waiting -= 1
-        return self.parked.popleft() if self.parked and not self.closed else None
+        raise RunnerClosed("the runner was cleaned up")
 
     def build(self) -> Interpreter:
         """A new one, which close() can end while it is still starting."""
-        made = self.start()
-        with self.changed:
-            self.out.add(made)
-            closed = self.closed
+        made = None
         try:
+            made = self.start()
+            with self.changed:
+                self.out.add(made)
+                closed = self.closed
             if closed:
                 raise RunnerClosed("the runner was cleaned up")
             made.greet()
         except BaseException as e:
             with self.changed:
-                self.out.discard(made)
-            made.close()
+                self.live -= 1
+                self.changed.notify_all()
+                if made is not None:
+                    self.out.discard(made)
+            if made is not None:
+                made.close()
             if self.closed:
                 raise RunnerClosed("the runner was cleaned up") from e
             raise
@@ -382,7 +416,9 @@ class Pool:
         with self.changed:
             self.out.discard(used)
             if not self.closed:
+                used.idle_since = time.monotonic()
                 self.idle.append(used)
+                self.changed.notify_all()
                 return
         used.close()
 
@@ -391,6 +427,7 @@ class Pool:
         used.end()
         with self.changed:
             self.out.discard(used)
+            self.live -= 1
             if not self.closed:
                 self.doomed.append(used)
                 self.wake()
@@ -414,21 +451,30 @@ class Pool:
         if keeper is not None and keeper is not threading.current_thread():
             keeper.join(5)
 
+    def doom(self, old: Interpreter) -> None:
+        """Has the keeper end one that waits; called with the lock."""
+        self.meter.count("thrown away")
+        self.live -= 1
+        self.doomed.append(old)
+
     def step(self) -> bool:
         """One thing that the keeper does; False when it has nothing to do any more."""
         with self.changed:
             now = time.monotonic()
             for old in [p for p in self.parked if now - p.started > LIFETIME or p.process.poll() is not None]:
                 self.parked.remove(old)
-                self.doomed.append(old)
+                self.doom(old)
+            while self.idle and len(self.idle) + len(self.parked) > self.spare and now - self.idle[0].idle_since > IDLE_TIME:
+                self.doom(self.idle.popleft())
             doomed = self.doomed.popleft() if self.doomed else None
-            build = doomed is None and self.wanted and len(self.parked) < self.spare
+            build = doomed is None and self.wanted and len(self.parked) < self.spare and self.live < self.most
             if self.closed and doomed is None:
                 return False
             if build:
                 self.starting += 1
+                self.live += 1
             elif doomed is None:
-                self.changed.wait(60)
+                self.changed.wait(IDLE_TIME / 4 if self.idle else 60)
                 return True
         if doomed is not None:
             doomed.close()

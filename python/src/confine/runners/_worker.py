@@ -304,6 +304,7 @@ class Worker:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         self.places = writable_places()
+        self.times: dict[str, tuple[int, int]] = {}
 
     def send(self, header: dict[str, Any], payload: bytes = b"") -> None:
         try:
@@ -323,7 +324,10 @@ class Worker:
         arrow = "pandas" in sys.modules and self.codec.has_arrow()
         gc.collect()
         gc.freeze()  # so that a child's collections don't copy every page
-        self.before = [self.standing(), self.inventory()]
+        self.network = tcp()
+        self.before: list[Any] = [self.standing(), self.inventory()]
+        if any(not stat.S_ISDIR(kind) for kind, *_ in self.before[1].values()):
+            time.sleep(0.02)  # a change in the same tick of the kernel's clock would not be seen
         # Only where PID 1 is somebody else is this a sandbox in which everybody else is the job's.
         again = bool(self.setup["again"]) and sealed and os.getppid() == 1 and not shared_memory()
         hello = {"hello": 1, "python": list(sys.version_info[:3]), "modules": modules, "arrow": arrow, "again": again, "pid": os.getpid()}
@@ -453,6 +457,7 @@ class Worker:
         try:
             if not self.wipe():
                 return "too many files"
+            self.turn_back()
             if self.before != [self.standing(), self.inventory()]:
                 return "something was changed"
         except (OSError, ValueError, RecursionError) as e:
@@ -460,34 +465,43 @@ class Worker:
         return ""
 
     def standing(self) -> list[Any]:
-        """What others of the same user could change of this process."""
-        limits = [resource.getrlimit(n) for n in range(resource.RLIM_NLIMITS)] if hasattr(resource, "RLIM_NLIMITS") else []
-        found = [limits, os.getpriority(os.PRIO_PROCESS, 0), os.getpgrp()]
+        """What others of the same user could change of this process, and what they leave in the kernel."""
+        found = [limits(), os.getpriority(os.PRIO_PROCESS, 0), os.getpgrp(), io_priority(), tcp() if self.network == [0, 0] else None]
         if hasattr(os, "sched_getaffinity"):
-            found += [os.sched_getaffinity(0), os.sched_getscheduler(0)]
-        for name in ("self/oom_score_adj", "self/autogroup", "sysvipc/shm", "sysvipc/sem", "sysvipc/msg"):
-            try:
-                with open(f"/proc/{name}") as f:
-                    lines = f.read().splitlines()
-                    found.append(lines if name.startswith("self") else len(lines))
-            except OSError:
-                found.append(None)
+            found += [os.sched_getaffinity(0), os.sched_getscheduler(0), os.sched_getparam(0)]
+        for name in ("oom_score_adj", "autogroup", "timerslack_ns", "coredump_filter"):
+            found.append(lines_of(f"/proc/self/{name}"))
+        for name in ("shm", "sem", "msg"):
+            found.append(len(lines_of(f"/proc/sysvipc/{name}")))
         return found
 
     def inventory(self) -> dict[str, Any]:
-        """The files of the private places: names, modes and attributes."""
+        """The files of the private places. Nobody there can set when a file was changed last, so that stands for what is in it."""
         found: dict[str, Any] = {}
         pending = list(self.places)
         while pending:
             path = pending.pop()
             info = os.lstat(path)
-            found[path] = (info.st_mode, info.st_dev, os.listxattr(path, follow_symlinks=False))
-            if stat.S_ISDIR(info.st_mode) and (path in self.places or info.st_dev == os.lstat(os.path.dirname(path)).st_dev):
-                with os.scandir(path) as entries:
-                    pending += [entry.path for entry in entries]
+            kind = [info.st_mode, info.st_dev, info.st_ino, info.st_uid, info.st_gid, os.listxattr(path, follow_symlinks=False)]
+            if not stat.S_ISDIR(info.st_mode):
+                found[path] = [*kind, info.st_size, info.st_mtime_ns, info.st_ctime_ns]
+            else:
+                found[path] = kind
+                self.times.setdefault(path, (info.st_atime_ns, info.st_mtime_ns))
+                if path in self.places or info.st_dev == os.lstat(os.path.dirname(path)).st_dev:
+                    with os.scandir(path) as entries:
+                        pending += [entry.path for entry in entries]
             if len(found) > 10_000:
                 raise OSError("too many files")
         return found
+
+    def turn_back(self) -> None:
+        """Gives the directories that stay the times that they had."""
+        for path, times in self.times.items():
+            try:
+                os.utime(path, ns=times, follow_symlinks=False)
+            except OSError:
+                pass
 
     def wipe(self) -> bool:
         """Removes what was not there in the beginning; 2,000 files at most, above which a new sandbox is cheaper."""
@@ -510,6 +524,42 @@ class Worker:
                 elif entry.path not in known:
                     os.unlink(entry.path)
         return True
+
+
+def limits() -> list[tuple[int, int]]:
+    """This process's limits, all that the kernel has."""
+    found = []
+    for number in range(64):
+        try:
+            found.append(resource.getrlimit(number))
+        except ValueError:
+            break
+    return found
+
+
+def lines_of(path: str) -> list[str]:
+    try:
+        with open(path) as f:
+            return f.read().splitlines()
+    except OSError:
+        return []
+
+
+def tcp() -> list[int]:
+    """How many connections there are, and how many that ended and keep their port for a minute."""
+    words = next((line.split() for line in lines_of("/proc/self/net/sockstat") if line.startswith("TCP:")), [])
+    return [int(words[words.index(name) + 1]) for name in ("inuse", "tw") if name in words]
+
+
+def io_priority() -> int:
+    """This process's, -1 where it can't be had."""
+    number = {"x86_64": 252, "aarch64": 31}.get(os.uname().machine)
+    try:
+        import ctypes
+
+        return -1 if number is None else int(ctypes.CDLL(None).syscall(number, 1, 0))
+    except Exception:
+        return -1
 
 
 def shared_memory() -> bool:

@@ -22,6 +22,7 @@ import math
 import re
 import struct
 import sys
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -30,14 +31,24 @@ from typing import Any
 MAX_DEPTH = 100  # of lists in lists; far from what the JSON module can read
 MAX_DIGITS = 100_000  # of a Decimal
 MAX_REPR = 10_000  # characters of what can't be carried
-MAX_SAME_HASH = 1_000  # keys of one hash: building a set of them takes the square of that
+MAX_SAME_HASH = 20  # keys of one hash: building a set of them takes the square of that
 MAX_TEXT = 1 << 16  # characters of a string in the document; a longer one is a blob
-MAX_PARTS = 5_000_000  # values in a document that comes out: each takes far more memory than its bytes
-MAX_NULLS = 10_000_000  # cells of Arrow columns that have no bytes
+MAX_PARTS = 3_000_000  # values in a document that comes out, lists and dictionaries thrice: each takes more memory than its bytes
+MAX_COLUMNS = 50_000  # columns and indexes of pandas: each takes far more memory and time than its bytes
+MAX_EMPTY = 1_000_000  # of a dimension of what has no elements, and of an index without columns
+MAX_WIDTH = 4_096  # bytes of an element of an array that has none
+MAX_LEVEL = 5_000  # categories that are in no order and no text: pandas' tables of hashes take the square of what collides
+MIN_TEXTS = 100  # texts that go by Arrow
+MAX_HEAD = 4_096  # bytes of a message's head in an Arrow stream
+MAX_DIGITS_OF_INT = 20  # in the document; larger ones are hexadecimal
 
 
 class CodecError(ValueError):
     """A value that can't be carried, or a packet that isn't one."""
+
+
+class CodecTimeout(CodecError):
+    """A packet that takes longer to read than there is time."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +104,12 @@ class _Writer:
         self.abilities, self.opaque = abilities, opaque
         self.blobs: list[bytes] = []
         self.within: set[int] = set()
+        self.columns = 0
+
+    def column(self) -> None:
+        self.columns += 1
+        if self.opaque and self.columns > MAX_COLUMNS:
+            raise CodecError(f"there are more than {MAX_COLUMNS} columns in it")
 
     def blob(self, data: Any) -> int:
         self.blobs.append(bytes(data))
@@ -236,11 +253,45 @@ _CONTAINERS: dict[type, Callable[[_Writer, Any], Any]] = {
 _DTYPE = re.compile(r"[<>|](?:[biufcSU][0-9]{1,9}|[mM]8(?:\[[0-9]{0,9}[a-zA-Zμ]{1,7}\])?)", re.ASCII)
 
 
+# Types as texts that are given to pandas, which opens files for some, and makes a gigabyte of a "S1000000000".
+_ZONE = re.compile(r"(?!/|dateutil/)[A-Za-z0-9_+/-]{1,64}|(?:UTC)?[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?", re.ASCII)
+_FREQUENCY = re.compile(r"[A-Za-z0-9-]{1,30}", re.ASCII)
+_STAMP = re.compile(r"[0-9T:. +-]{1,40}", re.ASCII)
+_NUMBERS = r"(?:bool_?|u?int(?:8|16|32|64)|float(?:16|32|64|128)?|complex(?:64|128|256)|(?:datetime|timedelta)64\[(?:s|ms|us|ns)\])"
+_PANDAS_TYPE = re.compile(
+    r"U?Int(?:8|16|32|64)|Float(?:32|64)|boolean|str|string(?:\[(?:python|pyarrow|pyarrow_numpy)\])?"
+    rf"|Sparse\[{_NUMBERS}(?:, [A-Za-z0-9.+-]{{1,30}})?\]"
+    r"|(?:bool|u?int(?:8|16|32|64)|halffloat|float|double|(?:large_)?(?:string|binary)|date32\[day\]|date64\[ms\]"
+    r"|(?:timestamp|duration|time32|time64)\[(?:s|ms|us|ns)\])\[pyarrow\]",
+    re.ASCII,
+)
+_ZONED_TYPE = re.compile(r"datetime64\[(?:s|ms|us|ns), (.{1,70})\]|timestamp\[(?:s|ms|us|ns), tz=(.{1,70})\]\[pyarrow\]", re.ASCII)
+_PERIOD_TYPE = re.compile(rf"period\[{_FREQUENCY.pattern}\]", re.ASCII)
+
+
+def _is_zone(x: Any) -> bool:
+    """Whether a text is the name of a time zone, and not of a file."""
+    return isinstance(x, str) and _ZONE.fullmatch(x) is not None and ".." not in x
+
+
+def _pandas_type(x: Any) -> bool:
+    """Whether a text is one of pandas' own types."""
+    if not isinstance(x, str) or len(x) > 100:
+        return False
+    zoned = _ZONED_TYPE.fullmatch(x)
+    if zoned:
+        return _is_zone(zoned[1] or zoned[2])
+    return any(kind.fullmatch(x) for kind in (_PANDAS_TYPE, _PERIOD_TYPE))
+
+
 def _write_numpy(w: _Writer, x: Any) -> Any:
     np = _library("numpy")
     if isinstance(x, np.ma.MaskedArray):
         return None
     if isinstance(x, np.ndarray) and x.dtype == object:
+        picture = _write_matplotlib(w, x)
+        if picture is not None:
+            return picture
         return w.inside(x, lambda w, x: {"$": "objects", "shape": list(x.shape), "v": [w.write(v) for v in x.ravel().tolist()]})
     if isinstance(x, (np.ndarray, np.generic)):
         code = x.dtype.str
@@ -261,7 +312,7 @@ def _write_pandas(w: _Writer, x: Any) -> Any:
             "v": x.tz_localize(None).isoformat(),
             "unit": x.unit,
             "tz": _zone(x.tz),
-            "utc": x.utcoffset() and x.utcoffset().total_seconds(),
+            "utc": None if x.tz is None else x.utcoffset().total_seconds(),
         }
     if isinstance(x, pd.Timedelta):
         return {"$": "timedelta64", "v": x.isoformat(), "unit": x.unit}
@@ -285,35 +336,49 @@ def _zone(tz: Any) -> str | None:
 
 
 def _write_frame(w: _Writer, x: Any) -> Any:
-    if w.abilities.arrow:
-        pa = _library("pyarrow")
+    frame = {"$": "frame", "columns": _write_index(w, x.columns), "index": _write_index(w, x.index)}
+    kinds = set(x.dtypes)
+    if len(kinds) == 1 and _of_numpy(kinds.pop()):  # may be wide
+        return {**frame, "block": w.write(x.to_numpy())}
+    return {**frame, "v": [_write_column(w, x.iloc[:, i]) for i in range(x.shape[1])]}
 
-        try:
-            table = pa.Table.from_pandas(x)
-            if all(_arrow_type(field.type) for field in table.schema):
-                sink = pa.BufferOutputStream()
-                with pa.ipc.new_stream(sink, table.schema) as stream:
-                    stream.write_table(table)
-                return {"$": "arrow", "b": w.blob(memoryview(sink.getvalue()))}
-        except (pa.ArrowException, ValueError, TypeError, OverflowError):
-            pass  # columns of mixed objects, columns of one name: as columns, below
-    return {
-        "$": "frame",
-        "columns": _write_index(w, x.columns),
-        "index": _write_index(w, x.index),
-        "v": [_write_column(w, x.iloc[:, i]) for i in range(x.shape[1])],
-    }
+
+def _of_numpy(dtype: Any) -> bool:
+    """Whether it is a type of NumPy's other than objects."""
+    return type(dtype).__module__.partition(".")[0] == "numpy" and dtype.kind != "O"
 
 
 def _write_column(w: _Writer, column: Any) -> Any:
-    """One column: what NumPy holds as an array, categories as codes, everything else as objects and the dtype's name."""
+    """One column: what NumPy holds as an array, text by Arrow, categories as codes, everything else as objects and the dtype's name."""
     pd = _library("pandas")
+    w.column()
     if isinstance(column.dtype, pd.CategoricalDtype):
         values = column.array if isinstance(column, pd.Series) else column.values
-        return {"codes": w.write(values.codes), "categories": _write_index(w, values.categories), "ordered": bool(values.ordered)}
-    if type(column.dtype).__module__.partition(".")[0] == "numpy":
+        return {"codes": w.write(values.codes), "categories": _write_level(w, values.categories), "ordered": bool(values.ordered)}
+    if _of_numpy(column.dtype):
         return {"values": w.write(column.to_numpy())}
-    return {"values": w.write(column.astype(object).to_numpy()), "dtype": str(column.dtype)}
+    values = column.astype(object).to_numpy()
+    dtype = {"dtype": str(column.dtype)} if column.dtype != object and _pandas_type(str(column.dtype)) else {}
+    text = _arrow_text(values, missing=bool(dtype)) if w.abilities.arrow and len(values) >= MIN_TEXTS else None
+    return {"values": w.write(values), **dtype} if text is None else {"text": w.blob(text), **dtype}
+
+
+def _write_level(w: _Writer, index: Any) -> Any:
+    """Categories, and levels of an index."""
+    if w.opaque:
+        _check_level(index)
+    return {"column": _write_column(w, index), "name": w.write(index.name)}
+
+
+def _check_level(index: Any) -> None:
+    """Text, whose hashes nobody can foresee, what is in order, for which pandas needs no hashes, and a few others."""
+    if len(index) <= MAX_LEVEL:
+        return
+    numpy = type(index.dtype).__module__.partition(".")[0] == "numpy"
+    if index.inferred_type == "string" and (numpy or str(index.dtype) == "str"):
+        return
+    if not numpy or not index.is_monotonic_increasing:
+        raise CodecError(f"there are more than {MAX_LEVEL} categories in it that are neither text nor in order")
 
 
 def _write_index(w: _Writer, index: Any) -> Any:
@@ -321,8 +386,10 @@ def _write_index(w: _Writer, index: Any) -> Any:
     if isinstance(index, pd.RangeIndex):
         return {"range": [index.start, index.stop, index.step], "name": w.write(index.name)}
     if isinstance(index, pd.MultiIndex):
-        levels = [_write_index(w, index.get_level_values(i)) for i in range(index.nlevels)]
-        return {"levels": levels, "names": w.write(list(index.names))}
+        np = _library("numpy")
+        index = index.remove_unused_levels()
+        levels = [_write_level(w, level) for level in index.levels]
+        return {"levels": levels, "codes": [w.write(np.asarray(c)) for c in index.codes], "names": w.write(list(index.names))}
     return {"column": _write_column(w, index), "name": w.write(index.name)}
 
 
@@ -336,12 +403,25 @@ def _write_pillow(w: _Writer, x: Any) -> Any:
 
 
 def _write_matplotlib(w: _Writer, x: Any) -> Any:
-    figure: Any = sys.modules.get("matplotlib.figure")
-    if figure is None or not isinstance(x, figure.Figure):
+    figure = _figure(x)
+    if figure is None:
         return None
     out = io.BytesIO()
-    x.savefig(out, format="png")
+    figure.savefig(out, format="png")
     return {"$": "png", "b": w.blob(out.getvalue())}
+
+
+def _figure(x: Any) -> Any:
+    """The figure that this is, or that these axes belong to: what pandas' plot() gives back is one or an array of them."""
+    figures, axes = (sys.modules.get(f"matplotlib.{name}") for name in ("figure", "axes"))
+    if figures is None or axes is None:
+        return None
+    if isinstance(x, (figures.Figure, axes.Axes)):
+        while x is not None and not isinstance(x, figures.Figure):
+            x = x.figure  # of a part of a figure, that it is a part of
+        return x
+    found = [_figure(one) if isinstance(one, axes.Axes) else None for one in x.flat] if type(x).__module__ == "numpy" else []
+    return found[0] if found and all(one is found[0] for one in found) else None
 
 
 _LIBRARIES: dict[str, Callable[[_Writer, Any], Any]] = {
@@ -354,6 +434,7 @@ _LIBRARIES: dict[str, Callable[[_Writer, Any], Any]] = {
 
 # Taken before code inside can put something else in its place.
 _json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+_now = time.monotonic
 
 
 def dumps(value: Any, abilities: Abilities = Abilities(), *, opaque: bool = False) -> bytes:
@@ -371,16 +452,23 @@ def dumps(value: Any, abilities: Abilities = Abilities(), *, opaque: bool = Fals
 
 def _parts(document: bytes | bytearray) -> int:
     """How many values a document may have, at most: as many as what they begin or end with."""
-    return document.count(b",") + document.count(b"[") + document.count(b"{")
+    return document.count(b",") + 2 * (document.count(b"[") + document.count(b"{"))
 
 
 def _nothing_like_it(token: str) -> Any:
     raise CodecError(f"{token} is not JSON")
 
 
+def _small_int(digits: str) -> int:
+    """What is longer takes the square of its length, and not every Python forbids that."""
+    if len(digits) > MAX_DIGITS_OF_INT:
+        raise CodecError("a number with too many digits")
+    return int(digits)
+
+
 class _Reader:
-    def __init__(self, data: bytes | bytearray, abilities: Abilities, inside: bool) -> None:
-        self.abilities, self.inside = abilities, inside
+    def __init__(self, data: bytes | bytearray, abilities: Abilities, inside: bool, deadline: float) -> None:
+        self.abilities, self.inside, self.deadline = abilities, inside, deadline
         (length,) = struct.unpack_from(">I", data)
         end = 4 + length
         if end > len(data):
@@ -388,7 +476,7 @@ class _Reader:
         text = data[4:end]
         if not inside and _parts(text) > MAX_PARTS:
             raise CodecError("too many parts")
-        document = json.loads(text, parse_constant=_nothing_like_it)
+        document = json.loads(text, parse_constant=_nothing_like_it, parse_int=_small_int)
         self.value = document["v"]
         self.blobs: list[memoryview] = []
         view = memoryview(data)
@@ -399,7 +487,12 @@ class _Reader:
             end += size
         if end != len(data):
             raise CodecError("there is more than the packet")
-        self.depth = 0
+        self.depth = self.columns = 0
+
+    def column(self) -> None:
+        self.columns += 1
+        if not self.inside and self.columns > MAX_COLUMNS:
+            raise CodecError("too many columns")
 
     def blob(self, x: dict[str, Any]) -> memoryview:
         n = x["b"]
@@ -415,6 +508,8 @@ class _Reader:
         self.depth += 1
         if self.depth > 2 * MAX_DEPTH:
             raise CodecError("nested too deep")
+        if _now() > self.deadline:
+            raise CodecTimeout("it takes too long to read")
         try:
             if isinstance(x, list):
                 return [self.read(v) for v in x]
@@ -448,18 +543,27 @@ def _read_dict(r: _Reader, x: Any) -> Any:
     return dict(pairs)
 
 
+def _shape(x: Any) -> list[int]:
+    """A shape. Where one dimension is 0, no bytes stand for the others."""
+    if not isinstance(x, list) or len(x) > 64 or not all(type(n) is int and n >= 0 for n in x) or (0 in x and max(x) > MAX_EMPTY):
+        raise CodecError("not an array")
+    return x
+
+
 def _read_numpy(r: _Reader, x: Any) -> Any:
     np = _library("numpy")
 
-    shape = x["shape"]
-    if not _DTYPE.fullmatch(_text(x["dtype"])) or not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+    shape = _shape(x["shape"])
+    if not _DTYPE.fullmatch(_text(x["dtype"])):
         raise CodecError("not an array")
     dtype: Any = np.dtype(x["dtype"])
     blob = r.blob(x)
-    if dtype.itemsize == 0 or math.prod(shape) == 0:
-        if math.prod(shape) > 1_000_000:
+    if math.prod(shape) == 0:
+        if not 0 <= dtype.itemsize <= MAX_WIDTH:  # less than 0 in NumPy 1, where it is too large
             raise CodecError("not an array")
         array = np.zeros(shape, dtype)
+    elif dtype.itemsize * math.prod(shape) != len(blob) or not len(blob):
+        raise CodecError("not an array")
     else:
         array = np.frombuffer(blob, dtype).reshape(shape).copy()
     return array if x["$"] == "array" else array[()]
@@ -472,45 +576,90 @@ def _read_objects(r: _Reader, x: Any) -> Any:
     array = np.empty(len(values), object)
     for i, v in enumerate(values):
         array[i] = v
-    return array.reshape([int(n) for n in x["shape"]])
+    return array.reshape(_shape(x["shape"]))
 
 
 def _read_column(r: _Reader, x: Any) -> Any:
     pd = _library("pandas")
 
+    r.column()
     if "codes" in x:
-        return pd.Categorical.from_codes(r.read(x["codes"]), _read_index(r, x["categories"]), ordered=x["ordered"] is True)
-    values = r.read(x["values"])
-    if "dtype" in x:
-        return pd.array(values, dtype=_text(x["dtype"], 1000))
-    if values.ndim != 1:
+        return pd.Categorical.from_codes(_read_codes(r, x["codes"]), _read_level(r, x["categories"]), ordered=x["ordered"] is True)
+    values = _read_text(r, x) if "text" in x else _column_values(r, x["values"])
+    if "dtype" not in x:
+        return values
+    dtype = x["dtype"]
+    if not _pandas_type(dtype) or values.dtype != object or not _plain(values, "str" in dtype):
+        raise CodecError("not a column of pandas'")
+    return pd.array(values, dtype=dtype)
+
+
+def _column_values(r: _Reader, x: Any) -> Any:
+    """One dimension of numbers, times or objects: pandas makes objects of NumPy's texts, which take far more than their bytes."""
+    values = r.read(x)
+    if not isinstance(values, _library("numpy").ndarray) or values.ndim != 1 or values.dtype.kind not in "biufcmMO":
         raise CodecError("not a column")
     return values
+
+
+def _read_codes(r: _Reader, x: Any) -> Any:
+    codes = _column_values(r, x)
+    if codes.dtype.kind != "i":
+        raise CodecError("not codes")
+    return codes
+
+
+def _plain(values: Any, text: bool) -> bool:
+    """Whether these are single values, and no text to be read as something else: as times, which takes long."""
+    np, pd = _library("numpy"), _library("pandas")
+    single = (type(None), int, float, complex, bytes, decimal.Decimal, dt.date, dt.time, dt.timedelta, np.generic, pd.Period, type(pd.NA))
+    return all(text if isinstance(v, str) else isinstance(v, single) or v is pd.NaT for v in values)
+
+
+def _read_level(r: _Reader, x: Any) -> Any:
+    """Categories, and levels of an index: no ranges, which have no bytes."""
+    if not isinstance(x, dict) or "column" not in x:
+        raise CodecError("not an index")
+    index = _read_index(r, x)
+    if not r.inside:
+        _check_level(index)
+    return index
 
 
 def _read_index(r: _Reader, x: Any) -> Any:
     pd = _library("pandas")
 
+    r.column()
     if "range" in x:
-        start, stop, step = x["range"]
+        start, stop, step = _whole(x["range"])
         return pd.RangeIndex(start, stop, step, name=r.read(x["name"]))
     if "levels" in x:
-        levels = [_read_index(r, level) for level in x["levels"]]
-        return pd.MultiIndex.from_arrays(levels, names=r.many(x["names"]))
+        levels, codes = [_read_level(r, level) for level in x["levels"]], [_read_codes(r, c) for c in x["codes"]]
+        return pd.MultiIndex(levels, codes, names=r.many(x["names"]))
     column = _read_column(r, x["column"])
-    if isinstance(getattr(column, "dtype", None), object) and str(getattr(column, "dtype", "")) == "object":
-        return pd.Index(column, dtype=object, name=r.read(x["name"]))
-    return pd.Index(column, name=r.read(x["name"]))
+    return pd.Index(column, dtype=_kept(column), name=r.read(x["name"]))
+
+
+def _kept(column: Any) -> Any:
+    """The type of a column of objects, which would be guessed from them otherwise."""
+    return object if column.dtype == object else None
 
 
 def _read_frame(r: _Reader, x: Any) -> Any:
     pd = _library("pandas")
 
     index = _read_index(r, x["index"])
+    if "block" in x:
+        block = r.read(x["block"])
+        if not isinstance(block, _library("numpy").ndarray) or block.ndim != 2 or block.dtype.kind not in "biufcmM":
+            raise CodecError("not a frame")
+        return pd.DataFrame(block, index=index, columns=_read_index(r, x["columns"]))
     columns = [_read_column(r, c) for c in x["v"]]
     if any(len(c) != len(index) for c in columns):
         raise CodecError("columns of different lengths")
-    frame = pd.DataFrame({i: pd.Series(c, index=index) for i, c in enumerate(columns)}, index=index)
+    if not columns and len(index) > MAX_EMPTY:
+        raise CodecError("an index of nothing")
+    frame = pd.DataFrame({i: pd.Series(c, index=index, dtype=_kept(c)) for i, c in enumerate(columns)}, index=index)
     frame.columns = _read_index(r, x["columns"])
     return frame
 
@@ -522,16 +671,20 @@ def _read_series(r: _Reader, x: Any) -> Any:
     column = _read_column(r, x["v"])
     if len(column) != len(index):
         raise CodecError("columns of different lengths")
-    return pd.Series(column, index=index, name=r.read(x["name"]))
+    return pd.Series(column, index=index, dtype=_kept(column), name=r.read(x["name"]))
 
 
 def _read_timestamp(r: _Reader, x: Any) -> Any:
     pd = _library("pandas")
 
-    stamp = pd.Timestamp(_text(x["v"])).as_unit(_text(x["unit"]))
+    if not _STAMP.fullmatch(_text(x["v"])):
+        raise CodecError("not a time")
+    stamp = pd.Timestamp(x["v"]).as_unit(_text(x["unit"]))
     if x["tz"] is None:
         return stamp
-    return (stamp.tz_localize("UTC") - pd.Timedelta(seconds=float(x["utc"]))).tz_convert(_text(x["tz"]))
+    if not _is_zone(x["tz"]):
+        raise CodecError("not a time zone")
+    return (stamp.tz_localize("UTC") - pd.Timedelta(seconds=_number(x["utc"]))).tz_convert(x["tz"])
 
 
 def _read_timedelta64(r: _Reader, x: Any) -> Any:
@@ -543,7 +696,9 @@ def _read_timedelta64(r: _Reader, x: Any) -> Any:
 def _read_period(r: _Reader, x: Any) -> Any:
     pd = _library("pandas")
 
-    return pd.Period(ordinal=int(x["v"]), freq=_text(x["freq"]))
+    if type(x["v"]) is not int or not _FREQUENCY.fullmatch(_text(x["freq"])):
+        raise CodecError("not a period")
+    return pd.Period(ordinal=x["v"], freq=x["freq"])
 
 
 def _read_missing(r: _Reader, x: Any) -> Any:
@@ -552,14 +707,29 @@ def _read_missing(r: _Reader, x: Any) -> Any:
     return pd.NaT if x["v"] == "NaT" else pd.NA
 
 
-def _arrow_type(kind: Any) -> bool:
-    """Types whose values lie in their buffers one by one, so that a small stream makes no large table."""
-    t = _library("pyarrow").types
+def _arrow_text(values: Any, missing: bool) -> Any:
+    """Texts as an Arrow stream of one column in one part; None if there is anything else among them.
 
-    if t.is_dictionary(kind):
-        return bool(_arrow_type(kind.value_type))
-    plain = (t.is_primitive, t.is_boolean, t.is_string, t.is_large_string, t.is_binary, t.is_large_binary, t.is_decimal, t.is_null)
-    return any(is_it(kind) for is_it in plain)
+    missing: whether the column's type says what is there where nothing is.
+    """
+    pa = _library("pyarrow")
+
+    try:
+        array = pa.array(values, from_pandas=missing)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        return None
+    if not isinstance(array, pa.StringArray) or len(array) > _most_texts(array.nbytes):
+        return None
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch([array], names=["text"])
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return memoryview(sink.getvalue())
+
+
+def _most_texts(size: int) -> int:
+    """How many texts Arrow may carry in so many bytes: each takes sixty and more in Python."""
+    return max(MAX_PARTS, size // 8)
 
 
 def _compressed(metadata: bytes) -> bool:
@@ -590,22 +760,28 @@ def _compressed(metadata: bytes) -> bool:
     return bool(field(batch, 3))
 
 
-def _read_arrow(r: _Reader, x: Any) -> Any:
+def _read_text(r: _Reader, x: Any) -> Any:
+    """Text and nothing else of what Arrow has: one column in one part, neither compressed nor of a type of somebody's own."""
     pa = _library("pyarrow")
 
     if not has_arrow():
         raise CodecError("pyarrow 14.0.1 or later is needed to read this")
-    blob = r.blob(x)
+    blob = r.blob({"b": x["text"]})
+    parts = 0
     for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(blob)):
-        if _compressed(message.metadata.to_pybytes()):
-            raise CodecError("compressed Arrow data")
-    table = pa.ipc.open_stream(pa.py_buffer(blob)).read_all()
-    if not all(_arrow_type(f.type) for f in table.schema) or table.nbytes > 2 * len(blob) + 65536:
-        raise CodecError("an Arrow stream that makes much of little")
-    if table.num_rows * (1 + sum(pa.types.is_null(f.type) for f in table.schema)) > max(MAX_NULLS, 8 * len(blob)):
-        raise CodecError("an Arrow stream that makes much of little")
-    table.validate(full=True)
-    return table.to_pandas()
+        head, parts = message.metadata.to_pybytes(), parts + 1
+        if len(head) > MAX_HEAD or b"ARROW:extension" in head or _compressed(head) or message.type != ("schema", "record batch")[parts > 1]:
+            raise CodecError("compressed Arrow data, or more than a column of text")
+        if parts > 2:
+            raise CodecError("more than one part of Arrow data")
+    with pa.ipc.open_stream(pa.py_buffer(blob)) as stream:
+        if len(stream.schema) != 1 or stream.schema.types != [pa.string()]:
+            raise CodecError("Arrow data that is not text")
+        batch = stream.read_next_batch()
+    if batch.num_rows > _most_texts(len(blob)):
+        raise CodecError("Arrow data that makes much of little")
+    batch.validate(full=True)
+    return batch.column(0).to_numpy(zero_copy_only=False)
 
 
 def _read_png(r: _Reader, x: Any) -> Any:
@@ -627,13 +803,32 @@ def _read_pickle(r: _Reader, x: Any) -> Any:
     return pickle.loads(r.blob(x))  # noqa: S301 - asked for by name
 
 
+def _whole(x: Any) -> list[int]:
+    if not isinstance(x, list) or not all(type(n) is int for n in x):
+        raise CodecError("not whole numbers")
+    return x
+
+
+def _words(r: _Reader, x: Any) -> str:
+    words = r.read(x)
+    if not isinstance(words, str):
+        raise CodecError("not a text")
+    return words[:MAX_REPR]
+
+
 def _read_int(r: _Reader, x: Any) -> int:
     return int(_text(x["v"], 2**26), 16)
 
 
 def _read_complex(r: _Reader, x: Any) -> complex:
     real, imag = r.many(x["v"])
-    return complex(float(real), float(imag))
+    return complex(_number(real), _number(imag))
+
+
+def _number(x: Any) -> float:
+    if type(x) not in (int, float):
+        raise CodecError("not a number")
+    return float(x)
 
 
 def _read_fraction(r: _Reader, x: Any) -> fractions.Fraction:
@@ -656,15 +851,14 @@ _KINDS: dict[str, Callable[[_Reader, Any], Any]] = {
     "datetime": lambda r, x: dt.datetime.fromisoformat(_text(x["v"])).replace(fold=x["fold"]),
     "date": lambda r, x: dt.date.fromisoformat(_text(x["v"])),
     "time": lambda r, x: dt.time.fromisoformat(_text(x["v"])).replace(fold=x["fold"]),
-    "timedelta": lambda r, x: dt.timedelta(*(int(n) for n in x["v"])),
+    "timedelta": lambda r, x: dt.timedelta(*_whole(x["v"])),
     "decimal": lambda r, x: decimal.Decimal(_text(x["v"], MAX_DIGITS)),
     "fraction": _read_fraction,
     "uuid": lambda r, x: uuid.UUID(hex=_text(x["v"])),
-    "opaque": lambda r, x: Opaque(str(r.read(x["type"]))[:MAX_REPR], str(r.read(x["repr"]))[:MAX_REPR]),
+    "opaque": lambda r, x: Opaque(_words(r, x["type"]), _words(r, x["repr"])),
     "array": _read_numpy,
     "scalar": _read_numpy,
     "objects": _read_objects,
-    "arrow": _read_arrow,
     "frame": _read_frame,
     "series": _read_series,
     "index": lambda r, x: _read_index(r, x["v"]),
@@ -678,10 +872,13 @@ _KINDS: dict[str, Callable[[_Reader, Any], Any]] = {
 }
 
 
-def loads(data: bytes | bytearray, abilities: Abilities = Abilities(), *, inside: bool = False) -> Any:
-    """The value of a packet. Inside a sandbox a picture is opened by Pillow, and there may be as much as there is memory."""
+def loads(data: bytes | bytearray, abilities: Abilities = Abilities(), *, inside: bool = False, deadline: float = math.inf) -> Any:
+    """The value of a packet. Inside a sandbox a picture is opened by Pillow, and there may be as much as there is memory.
+
+    deadline: of time.monotonic(), after which no further part is read.
+    """
     try:
-        reader = _Reader(data, abilities, inside)
+        reader = _Reader(data, abilities, inside, deadline)
         return reader.read(reader.value)
     except CodecError:
         raise

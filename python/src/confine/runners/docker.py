@@ -36,27 +36,41 @@ def default_image() -> str:
     return os.environ.get(IMAGE_VARIABLE) or f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
 
 
-def find_engine() -> str | None:
-    """The first engine that answers: that of $CONFINE_RUNNER_ENGINE, or else docker, podman."""
-    wanted = os.environ.get(ENGINE_VARIABLE)
+def docker_missing(image: str | None = None) -> str:
+    """Why a DockerRunner can't be had here; nothing if it can. Nothing is ever pulled."""
+    engine, why = find_engine()
+    if engine is None:
+        return why
+    image = image or default_image()
+    code, said = _call([engine, "image", "inspect", image], 10)
+    return "" if code == 0 else f"{engine} has no image {image}, and none is pulled{said}"
+
+
+def find_engine() -> tuple[str | None, str]:
+    """The first engine that answers: that of $CONFINE_RUNNER_ENGINE, or else docker, podman. None, and what is wrong with each."""
+    wanted, why = os.environ.get(ENGINE_VARIABLE), []
     for engine in (wanted,) if wanted else ENGINES:
-        if shutil.which(engine) and _call([engine, "version"], 10) == 0:
-            return engine
-    return None
+        if not shutil.which(engine):
+            why.append(f"{engine} is not installed")
+            continue
+        code, said = _call([engine, "version"], 10)
+        if code == 0:
+            return engine, ""
+        why.append(f"{engine} does not answer{said}")
+    return None, "; ".join(why)
 
 
-def docker_available(image: str | None = None) -> bool:
-    """Whether an engine answers and has the image. Nothing is ever pulled."""
-    engine = find_engine()
-    return engine is not None and _call([engine, "image", "inspect", image or default_image()], 10) == 0
-
-
-def _call(argv: Sequence[str], seconds: float) -> int:
-    quiet = subprocess.DEVNULL
+def _call(argv: Sequence[str], seconds: float) -> tuple[int, str]:
+    """The exit code, -1 if there is none, and the last line that it said of what is wrong, in brackets."""
     try:
-        return subprocess.run(argv, stdin=quiet, stdout=quiet, stderr=quiet, timeout=seconds, check=False).returncode
-    except (OSError, subprocess.SubprocessError):
-        return -1
+        run = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=seconds, check=False
+        )
+        code, said = run.returncode, run.stderr.decode("utf-8", "replace")
+    except (OSError, subprocess.SubprocessError) as e:
+        code, said = -1, str(e)
+    lines = said.strip().splitlines()
+    return code, f" ({lines[-1][:300]})" if lines else ""
 
 
 class DockerRunner(PooledRunner):
@@ -73,14 +87,15 @@ class DockerRunner(PooledRunner):
         image: str | None = None,
         options: Sequence[str] | None = None,
         warm: int = 1,
+        max_sandboxes: int | None = None,
         output_limit: int = OUTPUT_LIMIT,
         result_limit: int = RESULT_LIMIT,
         unsafe_pickle: bool = False,
     ) -> None:
         self._check(config)
-        found = engine or find_engine()
+        found, why = (engine, "") if engine else find_engine()
         if found is None:
-            raise RunnerUnavailable("neither docker nor podman answers")
+            raise RunnerUnavailable(why)
         self.engine, self.image = found, image or default_image()
         with resources.as_file(resources.files(__package__).joinpath("seccomp.json")) as path:
             profile = str(Path(path))
@@ -92,6 +107,7 @@ class DockerRunner(PooledRunner):
             config,
             start,
             warm=warm,
+            max_sandboxes=max_sandboxes,
             output_limit=output_limit,
             result_limit=result_limit,
             unsafe_pickle=unsafe_pickle,

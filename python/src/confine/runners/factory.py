@@ -6,7 +6,7 @@ import logging
 
 from .base import SandboxedRunner
 from .config import SandboxConfig, SecurityLevel, load_config
-from .docker import DockerRunner, docker_available
+from .docker import DockerRunner, docker_missing
 from .in_process import InProcessRunner
 from .subprocess import SubprocessRunner
 
@@ -28,9 +28,10 @@ def create_runner(
         config = load_config(level)
 
     if level == SecurityLevel.STRICT:
-        if docker_available():
+        missing = docker_missing()
+        if not missing:
             return DockerRunner(config)
-        logger.warning("Docker unavailable, using subprocess for STRICT level")
+        logger.warning("Docker unavailable, using subprocess for STRICT level: %s", missing)
         return SubprocessRunner(config)
     if level == SecurityLevel.STANDARD:
         return SubprocessRunner(config)

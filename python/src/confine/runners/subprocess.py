@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -34,12 +35,28 @@ from .config import SandboxConfig, SecurityLevel
 OVERHEAD_MB = 256
 
 
+#: How many sandboxes a runner may have: a variable of the environment.
+SANDBOXES_VARIABLE = "CONFINE_RUNNER_SANDBOXES"
+
+
+def default_sandboxes() -> int:
+    """As many as $CONFINE_RUNNER_SANDBOXES says, or two for each CPU that is there for this process, and four at least."""
+    said = os.environ.get(SANDBOXES_VARIABLE)
+    if said is not None:
+        if not re.fullmatch("[1-9][0-9]{0,3}", said):
+            raise ValueError(f"{SANDBOXES_VARIABLE}={said[:80]!r} is not a number from 1 to 9999")
+        return int(said)
+    cpus = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(4, 2 * cpus)
+
+
 class PooledRunner(SandboxedRunner):
     """A runner whose interpreters wait in a pool: what SubprocessRunner and DockerRunner have in common.
 
-    warm: how many interpreters are kept ready. output_limit: bytes of each of
-    stdout and stderr; result_limit: of the result. unsafe_pickle: what has no form as data is pickled both ways, and whoever
-    wrote the code then runs what he likes here, too.
+    warm: how many interpreters are kept ready. max_sandboxes: how many there are at most; who comes when all are at work waits for
+    one, as long as code may run. None: as many as $CONFINE_RUNNER_SANDBOXES says, or else two for each CPU, and four at least.
+    output_limit: bytes of each of stdout and stderr; result_limit: of the result. unsafe_pickle: what has no form as data is pickled
+    both ways, and whoever wrote the code then runs what he likes here, too.
     """
 
     def __init__(
@@ -48,6 +65,7 @@ class PooledRunner(SandboxedRunner):
         start: Callable[[], _pool.Interpreter],
         *,
         warm: int = 1,
+        max_sandboxes: int | None = None,
         output_limit: int = OUTPUT_LIMIT,
         result_limit: int = RESULT_LIMIT,
         unsafe_pickle: bool = False,
@@ -57,8 +75,11 @@ class PooledRunner(SandboxedRunner):
             raise RunnerUnavailable("this runner needs a Unix")
         if warm < 0 or output_limit < 0 or result_limit < 0:
             raise ValueError("warm, output_limit and result_limit are 0 or more")
+        self.max_sandboxes = default_sandboxes() if max_sandboxes is None else max_sandboxes
+        if self.max_sandboxes < max(1, warm):
+            raise ValueError("max_sandboxes is 1 or more, and no less than warm")
         self.output_limit, self.result_limit, self.unsafe_pickle = output_limit, result_limit, unsafe_pickle
-        self._pool = _pool.Pool(start, warm, self._meter)
+        self._pool = _pool.Pool(start, warm, self.max_sandboxes, self._meter)
         self._finalizer = weakref.finalize(self, self._pool.close)
         self._pool.warm()
 
@@ -66,12 +87,18 @@ class PooledRunner(SandboxedRunner):
         """Runs code with those variables in an interpreter that is ready."""
         context = checked(code, {} if context is None else context)
         began = time.perf_counter()
-        interpreter = self._pool.claim()
+        error: str | None
+        try:
+            interpreter = self._pool.claim(self.config.timeout_seconds)
+        except _pool.Busy:
+            error = f"TimeoutError: no sandbox was free within {self.config.timeout_seconds:g} s: all {self.max_sandboxes} are at work"
+            result = SandboxResult(False, None, "", "", error, 0.0, None)
+            self._meter.add(result, outcome_of(error), (time.perf_counter() - began) * 1000)
+            return result
         started = time.perf_counter()
         again, untouched, memory = False, True, None
         out = err = ""
         value = None
-        error: str | None
         try:
             abilities = _pool.abilities(interpreter, self.unsafe_pickle, _has_arrow)
             packet = packed(context, abilities)
@@ -85,10 +112,12 @@ class PooledRunner(SandboxedRunner):
                 "abilities": {"arrow": abilities.arrow, "pickle": abilities.pickle},
             }
             started, untouched = time.perf_counter(), False
+            deadline = time.monotonic() + self.config.timeout_seconds + _pool.GRACE
             outcome = interpreter.run(job, packet)
             memory = round(outcome.memory_kb / 1024, 3)
             out, err = text(outcome.stdout, outcome.dropped[0]), text(outcome.stderr, outcome.dropped[1])
-            value, error, again = self._answer(outcome, abilities)
+            deadline = max(deadline, time.monotonic() + _pool.READ_TIME)
+            value, error, again = self._answer(outcome, abilities, deadline)
         except _pool.Lost as e:
             error = self._lost(interpreter, str(e))
         finally:
@@ -109,7 +138,7 @@ class PooledRunner(SandboxedRunner):
         self._meter.add(result, outcome_of(error), (started - began) * 1000)
         return result
 
-    def _answer(self, outcome: _pool.Outcome, abilities: codec.Abilities) -> tuple[Any, str | None, bool]:
+    def _answer(self, outcome: _pool.Outcome, abilities: codec.Abilities, deadline: float) -> tuple[Any, str | None, bool]:
         """The value, the error, and whether the sandbox may be used again."""
         if outcome.end == "timeout":
             return None, timeout_error(self.config), False
@@ -120,11 +149,15 @@ class PooledRunner(SandboxedRunner):
         try:
             if outcome.end != "answer":
                 raise codec.CodecError("more than was allowed")
-            answer = codec.loads(outcome.packet, abilities)
+            answer = codec.loads(outcome.packet, abilities, deadline=deadline)
+            if type(answer) is not dict or set(answer) != {"error", "value"}:
+                raise codec.CodecError("not an answer")
             error, value = answer["error"], answer["value"]
             if error is not None and not isinstance(error, str):
                 raise codec.CodecError("an error that is none")
-        except (codec.CodecError, KeyError, TypeError, MemoryError) as e:
+        except codec.CodecTimeout:
+            return None, timeout_error(self.config), False
+        except Exception as e:  # whatever comes from inside and isn't understood
             return None, f"Crash: the answer can't be read: {e}", False
         return value, None if error is None else error[: 2 * _worker.MAX_ERROR], True
 
@@ -160,6 +193,7 @@ class SubprocessRunner(PooledRunner):
         allow_partial: Sequence[str] = (),
         fresh: bool = False,
         warm: int = 1,
+        max_sandboxes: int | None = None,
         output_limit: int = OUTPUT_LIMIT,
         result_limit: int = RESULT_LIMIT,
         unsafe_pickle: bool = False,
@@ -176,6 +210,7 @@ class SubprocessRunner(PooledRunner):
             config,
             functools.partial(_start, self._binary, self._options, preload, self.fresh),
             warm=warm,
+            max_sandboxes=max_sandboxes,
             output_limit=output_limit,
             result_limit=result_limit,
             unsafe_pickle=unsafe_pickle,
@@ -252,7 +287,8 @@ def _shown(data_dir: Path | None) -> list[str]:
         system = path == Path("/") or path.is_relative_to("/usr") or path in (Path("/bin"), Path("/lib"))
         if not system and not any(path.is_relative_to(above) for above in shown):
             shown.append(path)
-    return [str(path) for path in shown]
+    # A private view has at least one mount. Where everything is below /usr, that is the standard library, once more.
+    return [str(path) for path in shown] or [sysconfig.get_path("stdlib")]
 
 
 @functools.lru_cache(maxsize=64)
