@@ -308,6 +308,9 @@ func TestWhatWaitsForTheNextFork(t *testing.T) {
 	}
 	defer fork().Close()
 	waits := children()
+	for end := time.Now().Add(10 * time.Second); len(waits) != 3 && time.Now().Before(end); waits = children() {
+		time.Sleep(time.Millisecond) // it is cloned beside us
+	}
 	if len(waits) != 3 {
 		t.Fatalf("%d children: want the sandbox, its fork, and what waits for another", len(waits))
 	}
