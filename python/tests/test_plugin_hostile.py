@@ -251,7 +251,7 @@ def test_sandboxes_that_do_not_end_cost_seconds_in_all(
         "import atexit, pytest, time\n@pytest.mark.parametrize('n', range(6))\ndef test_it(n): atexit.register(time.sleep, 99)\n"
     )
     begun = time.monotonic()
-    assert outcomes(run("--confine")) == {"passed": 6}
+    assert outcomes(run("--confine"))["passed"] == 6  # what is lost of their coverage, if it is measured, is a warning
     assert time.monotonic() - begun < 20
 
 

@@ -30,6 +30,7 @@ def counts(project: Path, *arguments: str) -> dict[str, int]:
     modules, tests, options = PROJECTS[project.name]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV", "PYTHONPATH"))}
     environment["PYTHONPATH"] = os.pathsep.join([str(project / modules), os.environ.get("PYTHONPATH", "")])
+    environment["TMPDIR"] = str(project.parent)  # they leave files there by fixed names
     command = [sys.executable, "-m", "pytest", *PLUGIN, "-q", "-p", "no:cacheprovider", *options, *arguments, tests]
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
