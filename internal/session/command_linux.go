@@ -364,11 +364,29 @@ func stopCommand(ctx context.Context, args []string) (int, error) {
 	if err != nil || i.Ended != nil {
 		return 0, err
 	}
+	supervisor, _ := gone(i.PID) // nil: it is
 	err = serve.NewClient(i.socket()).Do(ctx, "DELETE", "/v1/sandboxes/"+i.ID, nil, nil)
-	if _, waited := i.wait(10 * time.Second); waited != nil {
+	if _, waited := i.wait(stopPatience); waited != nil {
 		return 0, errors.Join(err, waited)
 	}
+	// It says that the last of its sessions has ended before it ends itself.
+	if supervisor != nil && !i.shared() {
+		select {
+		case <-supervisor:
+		case <-time.After(stopPatience):
+			return 0, errors.New("the session has ended, and its supervisor has not")
+		}
+	}
 	return 0, nil
+}
+
+// stopPatience is for a session to end, and then for its supervisor.
+const stopPatience = 10 * time.Second
+
+// shared says whether the supervisor of a session has another.
+func (i *info) shared() bool {
+	all, _ := list()
+	return slices.ContainsFunc(all, func(o *info) bool { return o.ID != i.ID && o.PID == i.PID && o.Ended == nil })
 }
 
 func gcCommand(_ context.Context, args []string) (int, error) {
