@@ -127,7 +127,7 @@ func TestSwappedWhileItIsUsed(t *testing.T) {
 	files, sh := boxOf(t, inside)
 	done := make(chan string)
 	go func() {
-		done <- sh("cd /tmp; mkdir real; echo x >real/f; i=0; while [ $i -lt 150 ]; do ln -sfn real d; ln -sfn /dev d; ln -sfn " + dir + " d; ln -sf " + secret +
+		done <- sh("exec 2>/dev/null; cd /tmp; mkdir real; echo x >real/f; i=0; while [ $i -lt 150 ]; do ln -sfn real d; ln -sfn /dev d; ln -sfn " + dir + " d; ln -sf " + secret +
 			" l; rm -f l; echo x >l; rm -f l; mkfifo l; rm -f l; i=$((i+1)); done; echo over")
 	}()
 	n := 0

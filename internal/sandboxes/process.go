@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -46,7 +47,7 @@ type Process struct {
 	writing sync.Mutex // of input
 	input   *os.File   // the end that is written to, nil for none
 	inside  *os.File   // the end that the process reads
-	report  *status.Report
+	report  atomic.Pointer[status.Report]
 }
 
 // Start starts a process. follow, if not nil, is given a reader of its log from the first frame on, before anything is
@@ -96,11 +97,11 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 		r := p.process.Wait()
 		stdout.Flush()
 		stderr.Flush()
-		p.report = r
+		p.closeInput()
 		happened.rest(r)
+		p.report.Store(r) // whoever is told that it has ended finds it ended
 		p.Log.Close(Frame{Type: FrameExit, Process: p.Number, Report: r})
 		s.Events.Append(Frame{Type: FrameExit, Process: p.Number, Report: r})
-		p.closeInput()
 		close(p.Done)
 	}()
 	return p, nil
@@ -176,14 +177,7 @@ func (r *roster) Process(number int) (*Process, error) {
 }
 
 // Report is there when it has ended; else it is nil.
-func (p *Process) Report() *status.Report {
-	select {
-	case <-p.Done:
-		return p.report
-	default:
-		return nil
-	}
-}
+func (p *Process) Report() *status.Report { return p.report.Load() }
 
 // Signal sends a signal to the process and its process group.
 func (p *Process) Signal(sig os.Signal) error { return p.process.Signal(sig) }

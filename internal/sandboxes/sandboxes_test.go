@@ -116,6 +116,18 @@ func TestFramesOfAProcess(t *testing.T) {
 	}
 }
 
+// Whoever is told that a process has ended finds it ended.
+func TestToldThatItEnded(t *testing.T) {
+	s := create(t, newManager(t, Options{}), request())
+	for range 200 {
+		var follower *Reader
+		p := start(t, s, func(r *Reader) { follower = r }, "echo")
+		if frames := all(t, follower); frames[len(frames)-1].Type != FrameExit || p.Report() == nil {
+			t.Fatalf("%+v, and it runs", frames)
+		}
+	}
+}
+
 func TestAFollowerGetsEverythingAndOthersWhatIsKept(t *testing.T) {
 	s := create(t, newManager(t, Options{LogBytes: 64 << 10}), request())
 	var follower *Reader
