@@ -62,10 +62,6 @@ func asked(q *config.Policy) plan.Ledger {
 	if q.CgroupParent != "" {
 		l.Ask(status.Cgroup, q.CgroupParent)
 	}
-	if q.Isolation != "" && q.Isolation != "process" {
-		l.Ask(status.Isolation, q.Isolation)
-		l.Missing(status.Isolation, status.NotInBuild, "only process isolation is in this build")
-	}
 	return l
 }
 

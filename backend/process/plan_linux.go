@@ -37,6 +37,7 @@ type Plan struct {
 	Seccomp *seccomp.Filter
 	policy  *config.Policy
 	command *Command
+	engine  *engine         // nil: the command is a program
 	planned time.Time       // of a box
 	watched *seccomp.Filter // Seccomp with files watched; nil is without
 	// What questions are answered from.
@@ -85,7 +86,8 @@ func newPlan(policy *config.Policy, command *Command, have func() groups, t tier
 }
 
 func newPlanner(policy *config.Policy, command *Command, t tier, why downgrade) *planner {
-	p := &Plan{policy: policy, command: command, tier: t, why: why}
+	policy, command, engine := withEngine(policy, command)
+	p := &Plan{policy: policy, command: command, engine: engine, tier: t, why: why}
 	p.Ledger = asked(policy)
 	p.Box.Refuse = insists(policy)
 	return &planner{policy: policy, command: command, host: host.Current(), tier: t, why: why, landlock: landlockABI(), plan: p}
@@ -104,6 +106,7 @@ func (p *planner) make(have func() groups) (*Plan, error) {
 		limits.compile,
 		filter.compile,
 		p.containment,
+		p.asEngine,
 		p.standOn,
 	} {
 		if err := part(); err != nil {

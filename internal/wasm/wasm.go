@@ -18,9 +18,6 @@ const Engine = "wazero"
 // PageSize is that of a module's memory.
 const PageSize = 64 << 10
 
-// FDVar is the variable with the number of the descriptor that the engine tells its end by.
-const FDVar = "CONFINE_WASM_TOLD"
-
 // Options are what the engine is started with.
 type Options struct {
 	// Dirs are directories and files that the module gets, under the same names. The first is its current directory.

@@ -18,6 +18,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental/sysfs"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
+	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/wasm"
 	"github.com/confine-run/confine/status"
 )
@@ -52,18 +53,18 @@ func Main(args []string) int {
 
 // teller gives what tells the supervisor, by a descriptor that is hidden from the module.
 func teller() func(*wasm.Told) {
-	fd, err := strconv.Atoi(os.Getenv(wasm.FDVar))
+	fd, err := strconv.Atoi(os.Getenv(handoff.TellsVar))
 	if err != nil || fd < 3 {
 		return func(*wasm.Told) {}
 	}
 	syscall.CloseOnExec(fd)
-	f := os.NewFile(uintptr(fd), wasm.FDVar)
+	f := os.NewFile(uintptr(fd), handoff.TellsVar)
 	return func(t *wasm.Told) { _, _ = f.Write(t.Encode()) }
 }
 
 func unsetFD(environ []string) (rest []string) {
 	for _, e := range environ {
-		if !strings.HasPrefix(e, wasm.FDVar+"=") {
+		if !strings.HasPrefix(e, handoff.TellsVar+"=") {
 			rest = append(rest, e)
 		}
 	}
