@@ -14,10 +14,6 @@ import (
 // What keeps a module from being started.
 var errNoCommand = errors.New("it has no _start: it is a library, and no command")
 
-type notModule struct{ error }
-
-func (e *notModule) Unwrap() error { return e.error }
-
 type notImported struct{ from, name string }
 
 func (e *notImported) Error() string {

@@ -79,15 +79,14 @@ func run(o *wasm.Options, argv, environ []string) (*wasm.Told, int) {
 	}
 	mem := &memory{limit: uint64(o.Pages) * wasm.PageSize}
 	ctx := experimental.WithMemoryAllocator(context.Background(), mem)
-	runtime, err := newRuntime(ctx, o.Cache)
+	runtime, module, err := compiled(ctx, text, o.Cache)
+	if err != nil && o.Cache != "" { // what is kept is another module's by now, or another CPU's
+		runtime, module, err = compiled(ctx, text, "")
+	}
 	if err != nil {
 		return notStarted(argv[0], err)
 	}
 	defer runtime.Close(ctx)
-	module, err := runtime.CompileModule(ctx, text)
-	if err != nil {
-		return notStarted(argv[0], &notModule{err})
-	}
 	if err := suits(module, mem.limit); err != nil {
 		return notStarted(argv[0], err)
 	}
@@ -141,14 +140,23 @@ func readModule(r io.Reader) ([]byte, error) {
 	return text, err
 }
 
-func newRuntime(ctx context.Context, cache string) (wazero.Runtime, error) {
+// compiled is a module as it runs, with what a directory has of it, if that is not "".
+func compiled(ctx context.Context, text []byte, cache string) (wazero.Runtime, wazero.CompiledModule, error) {
 	config := wazero.NewRuntimeConfig().WithDebugInfoEnabled(false)
 	if cache != "" {
-		if c, err := wazero.NewCompilationCacheWithDir(cache); err == nil {
-			config = config.WithCompilationCache(c)
+		c, err := wazero.NewCompilationCacheWithDir(cache)
+		if err != nil {
+			return nil, nil, err
 		}
+		config = config.WithCompilationCache(c)
 	}
-	return wazero.NewRuntimeWithConfig(ctx, config), nil
+	runtime := wazero.NewRuntimeWithConfig(ctx, config)
+	module, err := runtime.CompileModule(ctx, text)
+	if err != nil {
+		_ = runtime.Close(ctx)
+		return nil, nil, err
+	}
+	return runtime, module, nil
 }
 
 // compile writes to w what a module is compiled to: the name of a file below a cache's directory, a line, and what it holds.
@@ -163,14 +171,11 @@ func compile(r io.Reader, w io.Writer) error {
 	}
 	defer os.RemoveAll(dir)
 	ctx := context.Background()
-	runtime, err := newRuntime(ctx, dir)
+	runtime, _, err := compiled(ctx, text, dir)
 	if err != nil {
 		return err
 	}
 	defer runtime.Close(ctx)
-	if _, err := runtime.CompileModule(ctx, text); err != nil {
-		return err
-	}
 	all, err := filepath.Glob(filepath.Join(dir, "*", "*"))
 	if err != nil || len(all) != 1 {
 		return fmt.Errorf("it was compiled to %d files, %w", len(all), errors.Join(err))

@@ -6,7 +6,6 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/experimental"
 
-	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/wasm"
 )
 
@@ -49,7 +48,7 @@ func (l *linear) Free() {} // the engine ends with the module
 func suits(module wazero.CompiledModule, limit uint64) error {
 	for _, m := range module.ExportedMemories() {
 		if most := uint64(m.Min()) * wasm.PageSize; limit > 0 && most > limit {
-			return &tooLarge{fmt.Sprintf("the module begins with %s of memory, and gets %s", config.FormatSize(int64(most)), config.FormatSize(int64(limit)))}
+			return &tooLarge{fmt.Sprintf("the module begins with %d bytes of memory, and gets %d", most, limit)}
 		}
 	}
 	for _, f := range module.ImportedFunctions() {
