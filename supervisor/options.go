@@ -52,9 +52,6 @@ type Options struct {
 	// Last, if not nil, is told at the end what the target wrote last to standard error, or to
 	// a pty. It is the target's text, and says what that likes.
 	Last func(text []byte)
-	// Told, if not nil, is given at the end what the target has told by a descriptor of its own (handoff.TellsVar), which may be
-	// nothing. It may be called again with nothing.
-	Told func(text []byte)
 	// Undelivered, if not nil, is called at the end for "stdout" and "stderr" when the
 	// caller's did not take what the target wrote, or that could not be read. That
 	// nobody reads any more is not worth a word: the target has seen it.
@@ -65,6 +62,9 @@ type Options struct {
 type Events struct {
 	// Gone, if not nil, is called when a process in a sandbox has ended, for whoever makes its report. It must not wait.
 	Gone func()
+	// Told, if not nil, is given at the end what the target has told by a descriptor of its own (handoff.TellsVar), which may be
+	// nothing. It may be called again with nothing.
+	Told func(text []byte)
 	// Started is called when the target runs.
 	Started func()
 	// Attempt, if not nil, is called for each kind of attempt to reach something, when it

@@ -242,9 +242,9 @@ func heard(r *status.Report, told []byte) {
 	case status.ExecFailed:
 		r.Cause, code, r.ExitCode = status.CauseExec, t.Code, nil
 	case status.KilledSignal:
-		r.Cause, r.Signal, r.ExitCode, signal = status.CauseSignal, t.Signal, nil, code-128
+		r.Cause, r.Signal, r.ExitCode, signal = status.CauseModule, t.Signal, nil, code-128
 	case status.MemLimit:
-		r.Cause, r.ExitCode = status.CauseMemAlloc, nil
+		r.Cause, r.ExitCode = status.CauseModule, nil
 		r.LimitsHit = append(r.LimitsHit, string(status.Memory))
 	case status.SandboxDenied:
 	default:
@@ -254,7 +254,7 @@ func heard(r *status.Report, told []byte) {
 	if t.Reason != "" {
 		r.Reason = t.Reason
 	}
-	r.Ending.NotFound, r.Ending.Remedy = t.Status == status.ExecFailed && code == 127, t.Hint
+	r.Ending.NotFound, r.Ending.Remedy, r.Ending.Module = t.Status == status.ExecFailed && code == 127, t.Hint, t.Reason
 }
 
 // entryFor is the same of a module that a sandbox shows.
