@@ -5,8 +5,6 @@ package engine
 import (
 	"os"
 	"syscall"
-	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,23 +42,4 @@ func writeAt(f *os.File, b []byte, at int64) (n int, err error) {
 		n += max(some, 0)
 	}
 	return n, err
-}
-
-func setTimes(f *os.File, atime, mtime time.Time) error {
-	times := [2]unix.Timespec{timespec(atime), timespec(mtime)}
-	_, _, e := unix.Syscall6(unix.SYS_UTIMENSAT, f.Fd(), 0, uintptr(unsafe.Pointer(&times)), 0, 0, 0)
-	if e != 0 {
-		return e
-	}
-	return nil
-}
-
-// omit is UTIME_OMIT.
-const omit = 0x3ffffffe
-
-func timespec(t time.Time) unix.Timespec {
-	if t.IsZero() {
-		return unix.Timespec{Nsec: omit}
-	}
-	return unix.NsecToTimespec(t.UnixNano())
 }

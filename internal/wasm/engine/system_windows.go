@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"os"
 	"unsafe"
 
@@ -22,3 +23,7 @@ func reserve(size uint64) ([]byte, error) {
 	}
 	return unsafe.Slice((*byte)(unsafe.Pointer(at)), size), nil //nolint:govet // not Go's memory
 }
+
+func setAppend(*os.File, bool) error { return errors.ErrUnsupported }
+
+func writeAt(f *os.File, b []byte, at int64) (int, error) { return f.WriteAt(b, at) }

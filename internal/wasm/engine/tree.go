@@ -87,6 +87,8 @@ func (t *tree) errno(name string, err error) expsys.Errno {
 		return expsys.EACCES
 	case errors.Is(err, fs.ErrClosed):
 		return expsys.EBADF
+	case errors.Is(err, errors.ErrUnsupported):
+		return expsys.ENOTSUP
 	}
 	t.seen.refused(path.Join(t.name, name))
 	return expsys.EPERM
@@ -95,7 +97,7 @@ func (t *tree) errno(name string, err error) expsys.Errno {
 // others are errors that the engine's library has no number for.
 func others(e syscall.Errno) expsys.Errno {
 	switch e {
-	case syscall.ENXIO, syscall.ENODEV, syscall.EBUSY, syscall.ETXTBSY:
+	case syscall.ENXIO, syscall.ENODEV, syscall.EBUSY:
 		return expsys.EACCES
 	case syscall.EXDEV, syscall.EMLINK:
 		return expsys.ENOTSUP
