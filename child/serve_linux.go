@@ -2,6 +2,7 @@ package child
 
 import (
 	"runtime"
+	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -77,10 +78,16 @@ func (s *state) exec(e *handoff.Exec, fds []int) (pidfd int) {
 	defer s.mu.Unlock()
 	defer closeAll(fds)
 	var stdio [3]int
-	if len(fds) != len(stdio) {
+	if rest := len(fds) - len(stdio); rest < 0 || rest > 1 || (rest == 1) != e.Tells {
 		exit(125)
 	}
-	copy(stdio[:], fds)
+	if copy(stdio[:], fds); e.Tells {
+		tells := fds[len(stdio)]
+		e.Env = append(e.Env, handoff.TellsVar+"="+strconv.Itoa(tells))
+		if _, err := unix.FcntlInt(uintptr(tells), unix.F_SETFD, 0); err != nil { // its copy goes to the process; ours is closed below
+			exit(125)
+		}
+	}
 	t, failed := s.starter.Start(e, stdio)
 	if e.Last && linux.SetCapabilities() != nil { // what the last steps of a target need
 		exit(125)

@@ -80,7 +80,11 @@ func narrower[T ~int64](a, b T) T {
 // send has the child start the target. It may be called from elsewhere.
 func (j *job) send() error {
 	defer j.io.handedOver()
-	return j.child.exec(j.exec, j.io.target)
+	fds := j.io.target[:]
+	if j.exec.Tells = j.io.tells.inside >= 0; j.exec.Tells {
+		fds = append(fds, j.io.tells.inside)
+	}
+	return j.child.exec(j.exec, fds)
 }
 
 // built: the box stands, and the target begins as soon as the child has its turn.

@@ -62,6 +62,9 @@ type Options struct {
 type Events struct {
 	// Gone, if not nil, is called when a process in a sandbox has ended, for whoever makes its report. It must not wait.
 	Gone func()
+	// Told, if not nil, is given at the end what the target has told by a descriptor of its own (handoff.TellsVar), which may be
+	// nothing. It may be called again with nothing.
+	Told func(text []byte)
 	// Started is called when the target runs.
 	Started func()
 	// Attempt, if not nil, is called for each kind of attempt to reach something, when it

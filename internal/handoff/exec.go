@@ -29,7 +29,12 @@ type Exec struct {
 	// Modes of the pty: the flags of input, output, control and local modes, then the
 	// characters. None: as the kernel makes it.
 	Modes []uint32
+	// Tells: a fourth descriptor comes with the frame. The process has it under the number that the variable TellsVar says.
+	Tells bool
 }
+
+// TellsVar is in the environment of a process that tells its supervisor something.
+const TellsVar = "CONFINE_TELLS"
 
 // Rlimit is one setrlimit.
 type Rlimit struct {
@@ -61,6 +66,7 @@ func (e *Exec) code(c *codec) {
 	num(c, &e.Rows)
 	num(c, &e.Cols)
 	list(c, &e.Modes, func(n *uint32) { num(c, n) })
+	c.bool(&e.Tells)
 }
 
 // Close ends the sandbox and everybody in it.
