@@ -219,7 +219,7 @@ func (s *state) close() {
 	s.killRest()
 	var used unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_CHILDREN, &used)
-	if linux.SendFrame(sock, handoff.Encode(&handoff.Closed{Used: usage(&used)})) != nil {
+	if linux.SendFrame(sock, handoff.Encode(&handoff.Closed{Used: usage(&used), LastPID: s.lastPID()})) != nil {
 		s.tidy()
 	}
 	if s.box.Linger {
@@ -227,6 +227,32 @@ func (s *state) close() {
 	}
 	_ = unix.Shutdown(sock, unix.SHUT_RDWR) // its own end would come after that of the namespaces
 	exit(0)
+}
+
+// lastPID is the number that was given last in this pid namespace, which loadavg tells to whoever is in it; 0: nobody asked, or
+// it can't be read.
+func (s *state) lastPID() (last uint64) {
+	if !s.box.CountTasks || !s.box.Has(unix.CLONE_NEWPID) {
+		return 0
+	}
+	fd, err := unix.Open("/proc/loadavg", unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return 0
+	}
+	var text [128]byte
+	n, err := unix.Read(fd, text[:])
+	if _ = unix.Close(fd); err != nil {
+		return 0
+	}
+	for _, c := range text[:n] {
+		switch {
+		case c == ' ':
+			last = 0
+		case c >= '0' && c <= '9':
+			last = 10*last + uint64(c-'0')
+		}
+	}
+	return last
 }
 
 // usage is what the kernel has counted.

@@ -115,6 +115,7 @@ func (b *box) begin(only *job) *SetupError {
 		only.refused.subscribe()
 		only.exec.Last, only.exec.Modes = true, only.opts.Terminal.Modes()
 		b.jobs[only.exec.ID] = only
+		b.plan.Box.CountTasks = only.opts.Record != nil
 	}
 	if err := b.child.send(b.plan, b.stacks.below, b.group); err != nil {
 		return err

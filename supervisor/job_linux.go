@@ -14,6 +14,7 @@ import (
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/internal/tree"
+	"github.com/confine-run/confine/supervisor/internal/watch"
 )
 
 // beatEvery is how often it is told what the run uses.
@@ -40,6 +41,7 @@ type job struct {
 	targetStarted bool
 	target        int // pidfd
 	unwatch       func()
+	recorder      *watch.Recorder // nil: nobody asked
 
 	clocks
 	stopped
@@ -87,6 +89,7 @@ func (j *job) send() error {
 func (j *job) built() {
 	j.out.built = true
 	j.started = time.Now()
+	j.opts.phase(status.PhaseBuild)
 	if j.mine != nil {
 		j.mine.born = tree.Clock()
 	}
@@ -150,8 +153,12 @@ func (j *job) hearStarted(t *started) {
 	if j.mine != nil {
 		j.crowd.enter(j)
 	}
+	j.opts.phase(status.PhaseStart)
 	if j.opts.Started != nil {
 		j.opts.Started()
+	}
+	if j.opts.Record != nil {
+		j.recorder = j.watch.Record(j.opts.Record, j.io.written, time.Now())
 	}
 	if j.opts.Using != nil {
 		j.opts.Using(j.watch.Asks().UsedNow)
@@ -221,6 +228,7 @@ func (j *job) end() {
 	if j.unwatch != nil {
 		j.unwatch()
 	}
+	j.recorder.End()
 }
 
 // settle takes over what only a box that has ended knows.

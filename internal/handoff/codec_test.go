@@ -27,7 +27,7 @@ func full() []Frame {
 			},
 			Scratch: Scratch{Size: 1 << 40, Inodes: 7, Stacked: true, HandOut: true,
 				Layers: []Layer{{Src: "/l", Dev: 1, Ino: 2, Places: []Upper{{"/tmp", "1"}}}}},
-			JoinDir: true, JoinProcs: 3, Linger: true,
+			JoinDir: true, JoinProcs: 3, Linger: true, CountTasks: true,
 			Network: Network{Pings: true, Ping: 5, Dials: true,
 				Requests: []Netlink{{Name: "routes", Protocol: 12, Messages: "\x00\xff", Acks: 2, Role: RoleRedirect}},
 				Sockets: []Socket{{Family: 2, Type: 1, Protocol: 255, Options: []SocketOption{{-1, 19, 1}},
@@ -49,7 +49,7 @@ func full() []Frame {
 		&Started{ID: 1, PID: 2, Path: "/bin/sh", HasPTY: true, HasListener: true, NoListener: 16},
 		&Stopped{ID: 1, Signal: 20},
 		&Exited{ID: 1, WaitStatus: 0x1234, Used: someUsage, InitTasks: 12, Astray: 11, Left: LeftMaybe},
-		&Closed{Used: someUsage},
+		&Closed{Used: someUsage, LastPID: 1 << 33},
 		&Ping{ID: 5},
 	}
 }

@@ -78,7 +78,8 @@ const (
 
 // Closed says that nobody is left inside. It is the last frame.
 type Closed struct {
-	Used Usage // by everybody who was reaped inside
+	Used    Usage  // by everybody who was reaped inside
+	LastPID uint64 // that was given in the pid namespace, for Box.CountTasks; 0: nobody knows
 }
 
 // Usage is what getrusage tells.
@@ -192,7 +193,10 @@ func (m *Exited) code(c *codec) {
 	num(c, &m.Left)
 }
 
-func (m *Closed) code(c *codec) { m.Used.code(c) }
+func (m *Closed) code(c *codec) {
+	m.Used.code(c)
+	num(c, &m.LastPID)
+}
 
 func (u *Usage) code(c *codec) {
 	num(c, &u.UserUS)
