@@ -196,6 +196,9 @@ func (s *state) waited(pid int, status unix.WaitStatus, used *unix.Rusage) {
 	if !t.Last {
 		m.Left = leftBehind(pid)
 	}
+	if t.CountTasks && s.box.Has(unix.CLONE_NEWPID) {
+		m.LastPID = lastPID()
+	}
 	_ = linux.SendFrame(sock, handoff.Encode(&m))
 	if t.Last {
 		s.close()
@@ -219,7 +222,7 @@ func (s *state) close() {
 	s.killRest()
 	var used unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_CHILDREN, &used)
-	if linux.SendFrame(sock, handoff.Encode(&handoff.Closed{Used: usage(&used), LastPID: s.lastPID()})) != nil {
+	if linux.SendFrame(sock, handoff.Encode(&handoff.Closed{Used: usage(&used)})) != nil {
 		s.tidy()
 	}
 	if s.box.Linger {
@@ -229,12 +232,8 @@ func (s *state) close() {
 	exit(0)
 }
 
-// lastPID is the number that was given last in this pid namespace, which loadavg tells to whoever is in it; 0: nobody asked, or
-// it can't be read.
-func (s *state) lastPID() (last uint64) {
-	if !s.box.CountTasks || !s.box.Has(unix.CLONE_NEWPID) {
-		return 0
-	}
+// lastPID is the number that was given last in this pid namespace, which loadavg tells to whoever is in it; 0: it can't be read.
+func lastPID() (last uint64) {
 	fd, err := unix.Open("/proc/loadavg", unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return 0

@@ -14,6 +14,7 @@ import (
 	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/files"
 	"github.com/confine-run/confine/supervisor/internal/audit"
+	"github.com/confine-run/confine/supervisor/internal/watch"
 )
 
 // refusals is what is heard of the calls and files that are denied to a process, by the filter, by the rules of files and by
@@ -208,7 +209,7 @@ func (r *refusals) failed(a *denials.Asked) {
 	}
 	const low = 0xff // what of it a parent is told
 	code := int(a.Args[0] & low)
-	r.opts.Record(status.Event{Event: status.EventProcess, Process: &status.Process{PID: r.box.watch.Number(who.PID, who.Group), Comm: who.Comm, ExitCode: &code}})
+	r.opts.Record(status.Event{Event: status.EventProcess, Process: &status.Process{PID: watch.Number(r.box.watch, who.PID, who.Group), Comm: who.Comm, ExitCode: &code}})
 }
 
 // takeOthers handles those of the network and of files, or is nil. A call of the network's

@@ -41,7 +41,6 @@ type job struct {
 	targetStarted bool
 	target        int // pidfd
 	unwatch       func()
-	recorder      *watch.Recorder // nil: nobody asked
 
 	clocks
 	stopped
@@ -55,6 +54,8 @@ type job struct {
 type clocks struct {
 	wall *time.Timer // of its limit
 	beat *time.Timer // of what is told about usage
+
+	samples *watch.Recorder // of a record
 }
 
 func newJob(b *box, e *handoff.Exec, o *Options, io *streams) *job {
@@ -158,7 +159,7 @@ func (j *job) hearStarted(t *started) {
 		j.opts.Started()
 	}
 	if j.opts.Record != nil {
-		j.recorder = j.watch.Record(j.opts.Record, j.io.written, time.Now())
+		j.samples = watch.Record(j.watch, j.opts.Record, j.io.written, time.Now())
 	}
 	if j.opts.Using != nil {
 		j.opts.Using(j.watch.Asks().UsedNow)
@@ -228,7 +229,7 @@ func (j *job) end() {
 	if j.unwatch != nil {
 		j.unwatch()
 	}
-	j.recorder.End()
+	j.samples.End()
 }
 
 // settle takes over what only a box that has ended knows.

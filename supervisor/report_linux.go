@@ -96,7 +96,7 @@ func (j *job) reportUsage(rep *status.Report) {
 	if j.out.waited && u.TasksPeak < 1 {
 		u.TasksPeak = 1 // it ran, and ended before the first sample
 	}
-	if u.TasksStarted = j.tasksStarted(); u.TasksStarted > 0 {
+	if u.TasksStarted = tasksStarted(j); u.TasksStarted > 0 {
 		u.Sources["tasks_started"] = "at least: the numbers of the pid namespace"
 	}
 }
@@ -156,11 +156,11 @@ func (j *job) peaks(u *status.Usage, seen *tree.Usage) {
 }
 
 // tasksStarted is how many tasks of the target's there ever were, at least: their numbers may have begun anew. 0: nobody knows.
-func (j *job) tasksStarted() int64 {
-	if j.closed == nil || j.number <= 0 {
+func tasksStarted(j *job) int64 {
+	if j.exited.LastPID == 0 || j.number <= 0 {
 		return 0
 	}
-	return max(0, int64(min(j.closed.LastPID, 1<<32))-int64(j.number)+1-int64(j.exited.InitTasks))
+	return max(0, int64(min(j.exited.LastPID, 1<<32))-int64(j.number)+1-int64(j.exited.InitTasks))
 }
 
 // tasksCounted is so many of the target's as RLIMIT_NPROC counts them: a thread that

@@ -33,8 +33,6 @@ type Box struct {
 	JoinProcs uint8
 	// Linger: with the init goes what its cgroup counted, so it stays until that was read.
 	Linger bool
-	// CountTasks: the end says which number a task got last.
-	CountTasks bool
 
 	Network Network
 
@@ -71,7 +69,6 @@ func (b *Box) code(c *codec) {
 	c.bool(&b.JoinDir)
 	num(c, &b.JoinProcs)
 	c.bool(&b.Linger)
-	c.bool(&b.CountTasks)
 	b.Network.code(c)
 	list(c, &b.Sysctls, func(s *Sysctl) {
 		c.str(&s.Path)

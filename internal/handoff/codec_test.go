@@ -27,7 +27,7 @@ func full() []Frame {
 			},
 			Scratch: Scratch{Size: 1 << 40, Inodes: 7, Stacked: true, HandOut: true,
 				Layers: []Layer{{Src: "/l", Dev: 1, Ino: 2, Places: []Upper{{"/tmp", "1"}}}}},
-			JoinDir: true, JoinProcs: 3, Linger: true, CountTasks: true,
+			JoinDir: true, JoinProcs: 3, Linger: true,
 			Network: Network{Pings: true, Ping: 5, Dials: true,
 				Requests: []Netlink{{Name: "routes", Protocol: 12, Messages: "\x00\xff", Acks: 2, Role: RoleRedirect}},
 				Sockets: []Socket{{Family: 2, Type: 1, Protocol: 255, Options: []SocketOption{{-1, 19, 1}},
@@ -36,7 +36,7 @@ func full() []Frame {
 			Refuse: Fallbacks{ProcOfCaller: true, MountSetattr: true, NoListener: true},
 		},
 		&Exec{
-			ID: 3, Argv: []string{"sh", "-c", "", "\xff\xfe"}, Env: []string{"A=b", "C="}, Dir: "/tmp", Last: true,
+			ID: 3, Argv: []string{"sh", "-c", "", "\xff\xfe"}, Env: []string{"A=b", "C="}, Dir: "/tmp", Last: true, CountTasks: true,
 			Rlimits: []Rlimit{{Resource: 7, Soft: 1, Hard: ^uint64(0)}}, CPUs: []uint32{0, 3},
 			Seccomp: []uint64{1, ^uint64(0)}, SeccompFlags: 1, SeccompNotify: []uint64{2}, SeccompPass: 3,
 			TTY: [3]bool{true, false, true}, Rows: 24, Cols: 80, Modes: []uint32{1, 2, 3},
@@ -48,8 +48,8 @@ func full() []Frame {
 		&ExecError{ID: 1, Path: "/bin/sh", Step: StepExecve, Op: "prlimit64", Errno: 2},
 		&Started{ID: 1, PID: 2, Path: "/bin/sh", HasPTY: true, HasListener: true, NoListener: 16},
 		&Stopped{ID: 1, Signal: 20},
-		&Exited{ID: 1, WaitStatus: 0x1234, Used: someUsage, InitTasks: 12, Astray: 11, Left: LeftMaybe},
-		&Closed{Used: someUsage, LastPID: 1 << 33},
+		&Exited{ID: 1, WaitStatus: 0x1234, Used: someUsage, InitTasks: 12, Astray: 11, Left: LeftMaybe, LastPID: 1 << 33},
+		&Closed{Used: someUsage},
 		&Ping{ID: 5},
 	}
 }

@@ -67,6 +67,7 @@ type Exited struct {
 	InitTasks  uint32 // threads of the init since Started: RLIMIT_NPROC leaves the process so many fewer
 	Astray     uint32 // what was meant for a network, where there is none and it failed
 	Left       uint32 // LeftNone, LeftSome, LeftMaybe: whether Used leaves somebody out whom it had started
+	LastPID    uint64 // that was given in the pid namespace, for Exec.CountTasks; 0: nobody knows
 }
 
 // What a process has left behind when it ended.
@@ -78,8 +79,7 @@ const (
 
 // Closed says that nobody is left inside. It is the last frame.
 type Closed struct {
-	Used    Usage  // by everybody who was reaped inside
-	LastPID uint64 // that was given in the pid namespace, for Box.CountTasks; 0: nobody knows
+	Used Usage // by everybody who was reaped inside
 }
 
 // Usage is what getrusage tells.
@@ -191,12 +191,10 @@ func (m *Exited) code(c *codec) {
 	num(c, &m.InitTasks)
 	num(c, &m.Astray)
 	num(c, &m.Left)
-}
-
-func (m *Closed) code(c *codec) {
-	m.Used.code(c)
 	num(c, &m.LastPID)
 }
+
+func (m *Closed) code(c *codec) { m.Used.code(c) }
 
 func (u *Usage) code(c *codec) {
 	num(c, &u.UserUS)

@@ -13,6 +13,7 @@ import (
 type fact struct {
 	Name, Value, Of string
 	Part            float64 // of its limit; 0: it has none
+	Bad             bool    // something was refused, or a limit was reached
 }
 
 // peak is the highest of memory, and who says so: the kernel's own figure where there is one, since between two samples anything can be.
@@ -84,16 +85,22 @@ func (run *Run) facts() []fact {
 		}
 	}
 	all = append(all, fact{Name: "Network", Value: plural(int64(reached), "host reached", "hosts reached"), Of: strconv.Itoa(refused) + " refused"})
-	if reached+refused == 0 {
+	switch {
+	case reached+refused == 0:
 		all[4].Value, all[4].Of = "not used", ""
+	case refused > 0:
+		all[4].Value, all[4].Of, all[4].Bad = plural(int64(refused), "host refused", "hosts refused"), strconv.Itoa(reached)+" reached", true
 	}
 	var n int64
 	for _, v := range run.refusals() {
 		n += max(v.Count, 1)
 	}
-	all = append(all, fact{Name: "Calls and files", Value: plural(n, "refusal", "refusals"), Of: plural(int64(len(run.refusals())), "kind", "kinds")})
+	all = append(all, fact{Name: "Calls and files", Bad: n > 0, Value: plural(n, "refusal", "refusals"), Of: plural(int64(len(run.refusals())), "kind", "kinds")})
 	if n == 0 {
 		all[5].Value, all[5].Of = "none refused", ""
+	}
+	for i := range all {
+		all[i].Bad = all[i].Bad || all[i].Part >= 0.98
 	}
 	return all
 }
@@ -156,7 +163,7 @@ func (run *Run) verdict() (word, why, class string) {
 	case run.Report.Status == status.OK:
 		return string(run.Report.Status), run.Report.Reason, "ok"
 	}
-	return string(run.Report.Status), run.Report.Reason, "bad"
+	return cut(string(run.Report.Status), 24), run.Report.Reason, "bad"
 }
 
 // notes are what a careful reader wants to know of how all this is known.

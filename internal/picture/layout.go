@@ -27,28 +27,34 @@ const (
 
 // drawing is where everything stands.
 type drawing struct {
-	Width, Height         float64
-	Left, Right           float64
-	Title                 string
-	Word, Why, Class      string
-	WordWidth             float64
-	Command               []string
-	Facts                 []place[fact]
-	Start                 []place[string]
-	StartTotal, StartSays string
-	Top, Bottom           float64 // of what has a time
-	Ticks                 []place[string]
-	Gaps                  []box
-	Bands                 []band
-	Sections              []section
-	Marks                 []mark
-	Notes                 []place[string]
+	Width, Height    float64
+	Left, Right      float64
+	Title            string
+	Word, Why, Class string
+	WordWidth        float64
+	Command          []string
+	Facts            []place[fact]
+	Start            start
+	Top, Bottom      float64 // of what has a time
+	Ticks            []place[string]
+	Gaps             []box
+	Bands            []band
+	Sections         []section
+	Marks            []mark
+	Notes            []place[string]
 }
 
 // place is something at a place.
 type place[T any] struct {
 	X, Y, W float64
 	Is      T
+}
+
+// start is what came before the command.
+type start struct {
+	Y           float64
+	Total, Says string
+	Parts       []place[string]
 }
 
 type box struct{ X, Y, W, H float64 }
@@ -60,6 +66,7 @@ type band struct {
 	Area, Part  string // paths
 	Lines       []line // of its limit and its peak
 	Says        []place[string]
+	Legend      place[string] // of the part
 }
 
 type line struct {
@@ -84,11 +91,11 @@ type drawnRow struct {
 	Bars       []bar
 	Area       string
 	Hint       place[string]
-	HintAnchor string
 }
 
 type bar struct {
 	X, Y, W, H, Sure float64
+	Failed           float64 // where the mark of a failure is; 0: none
 	Class, Full      string
 }
 
@@ -127,7 +134,7 @@ func (run *Run) x(ms int64) float64 {
 func (d *drawing) head(run *Run) {
 	word, why, class := run.verdict()
 	d.Word, d.Class = word, class
-	d.WordWidth = float64(len(word))*10.5 + 22
+	d.WordWidth = float64(len(word))*11.7 + 22
 	d.Why = cut(firstLine(why), int((width-d.WordWidth-50)/8.2))
 	command := cut(strings.Join(run.Record.Cmd, " "), 296)
 	d.Command = wrapHard("$ "+command, 149)
@@ -142,16 +149,16 @@ func (d *drawing) head(run *Run) {
 		all += p.US
 	}
 	if all > 0 {
-		d.StartTotal = "Before it ran: " + micro(all)
+		d.Start.Y, d.Start.Total = d.Height, "Before it ran: "+micro(all)
 		var parts []string
 		x := 250.0
 		for _, p := range run.Phases {
 			says := phaseText(p.Name) + " " + micro(p.US)
-			d.Start = append(d.Start, place[string]{X: x, Y: d.Height, W: max(400*float64(p.US)/float64(all), 2), Is: says})
+			d.Start.Parts = append(d.Start.Parts, place[string]{X: x, Y: d.Height, W: max(400*float64(p.US)/float64(all), 2), Is: says})
 			x += 400 * float64(p.US) / float64(all)
 			parts = append(parts, says)
 		}
-		d.StartSays = strings.Join(parts, " · ")
+		d.Start.Says = strings.Join(parts, " · ")
 		d.Height += 30
 	}
 	d.Height += 6
@@ -188,14 +195,14 @@ func (d *drawing) bands(run *Run) {
 		quotaSays = fmt.Sprintf("limit %s of a core", strconv.Itoa(l.CPUPercent)+" %")
 	}
 	d.band(&figure{name: "CPU, cores in use", class: "cpu", series: cpu, limit: quota, limitSays: quotaSays, least: 1, most: float64(run.Record.CPUs), say: cores,
-		says: []string{plural(int64(run.Record.CPUs), "core", "cores") + " there", "dark: in the kernel"}})
+		first: "highest " + trim(cpu.highest()) + " of " + plural(int64(run.Record.CPUs), "core", "cores"), legend: "in the kernel"})
 	peak, source := run.peak()
 	d.band(&figure{name: "Memory", class: "memory", series: run.level(columns, func(s *Sample) *int64 { return s.MemoryBytes }), limit: float64(l.MemoryBytes), peak: float64(peak),
 		say: bytes, says: []string{cut(source, 30)}})
 	d.band(&figure{name: "Tasks", class: "tasks", series: run.level(columns, func(s *Sample) *int64 { return s.Tasks }), limit: float64(l.Tasks), peak: float64(run.mostTasks()),
 		say: func(v float64) string { return strconv.FormatInt(int64(v+.5), 10) }, least: 2})
 	if disk := run.level(columns, func(s *Sample) *int64 { return s.DiskBytes }); disk.highest() > 0 {
-		d.band(&figure{name: "Files in private places", class: "disk", series: disk, limit: float64(l.DiskBytes), say: bytes, says: []string{"highest " + bytes(disk.highest())}})
+		d.band(&figure{name: "Files in private places", class: "disk", series: disk, limit: float64(l.DiskBytes), say: bytes, first: "highest " + bytes(disk.highest())})
 	}
 	written := func(s *Sample) *int64 {
 		if s.StdoutBytes == nil || s.StderrBytes == nil {
@@ -211,7 +218,7 @@ func (d *drawing) bands(run *Run) {
 				n = max(n, *w)
 			}
 		}
-		d.band(&figure{name: "Output, per second", class: "output", series: out, say: bytes, says: []string{size(float64(n)) + " in all", "dark: standard error"}})
+		d.band(&figure{name: "Output, per second", class: "output", series: out, say: bytes, says: []string{size(float64(n)) + " in all", "highest " + size(out.highest()) + "/s"}, legend: "standard error"})
 	}
 }
 
@@ -221,9 +228,11 @@ type figure struct {
 	*series
 	limit, peak float64 // 0: none
 	limitSays   string
+	first       string
 	least, most float64 // what the scale has at least, and what can't be more; 0: that isn't known
 	say         func(float64) string
 	says        []string
+	legend      string // of the part
 }
 
 func (d *drawing) band(f *figure) {
@@ -250,6 +259,9 @@ func (d *drawing) band(f *figure) {
 		b.Part = area(f.part, f.known, y, b.Y+b.H)
 	}
 	var says []string
+	if f.first != "" {
+		says = append(says, f.first)
+	}
 	if f.peak > 0 {
 		says = append(says, "peak "+f.say(f.peak))
 		b.Lines = append(b.Lines, line{Y: y(f.peak), Class: "peak"})
@@ -268,6 +280,10 @@ func (d *drawing) band(f *figure) {
 	}
 	for i, s := range append(says, f.says...) {
 		b.Says = append(b.Says, place[string]{X: right + 10, Y: b.Y + 12 + float64(i)*15, Is: s})
+	}
+	if f.legend != "" {
+		n := float64(len(says) + len(f.says))
+		b.Legend = place[string]{X: right + 22, Y: b.Y + 12 + n*15, Is: f.legend}
 	}
 	d.Bands = append(d.Bands, b)
 	d.Height += bandHeight
@@ -304,16 +320,12 @@ func (d *drawing) attempt(s *section, run *Run, class, name, says, hint string, 
 	x, end := run.x(first), run.x(last)
 	r := drawnRow{Y: d.Height, X: 16, Name: cut(name, 31), Full: cut(name, 300), Says: says, Class: class}
 	r.Bars = []bar{{X: x - 1.5, Y: d.Height + 3, W: max(end-x, 0) + 3, H: rowHeight - 7, Sure: max(end-x, 0) + 3, Class: class, Full: cut(name, 300) + ", " + says}}
+	if strings.HasPrefix(hint, "--") {
+		hint = "to allow it: " + hint
+	}
 	if hint != "" {
-		r.Hint = place[string]{X: end + 10, Y: d.Height + 12}
-		room := right - end - 10
-		if x-left > room {
-			r.HintAnchor, r.Hint.X, room = "end", x-10, x-left-10
-		}
-		if columns := int(room / 6.3); columns >= 12 {
-			r.Hint.Is = cut("to allow it: "+hint, columns)
-		}
-		r.Full += " — " + cut(hint, 200)
+		d.Height += lineHeight
+		r.Hint = place[string]{X: left + 4, Y: d.Height + 11, Is: cut(hint, 105)}
 	}
 	s.Rows = append(s.Rows, r)
 	d.Height += rowHeight
@@ -324,7 +336,7 @@ func (d *drawing) network(run *Run) {
 	if len(hosts) == 0 {
 		return
 	}
-	s := d.heading("Network: hosts reached and refused")
+	s := d.heading("Network")
 	for i := range hosts {
 		if i == mostHosts && len(hosts) > mostHosts+1 {
 			d.more(s, len(hosts)-i, "host", "hosts")
@@ -360,7 +372,7 @@ func (d *drawing) refused(run *Run) {
 	if len(all) == 0 {
 		return
 	}
-	s := d.heading("Refused: system calls and files")
+	s := d.heading("Refused calls and files")
 	for i := range all {
 		if i == mostKinds && len(all) > mostKinds+1 {
 			d.more(s, len(all)-i, "kind", "kinds")
@@ -458,7 +470,7 @@ func (run *Run) bar(p *Process, y, h float64) bar {
 	b.Sure = min(max(run.x(p.LastMS)-x, 1.5), b.W)
 	b.Full = fmt.Sprintf("%s\npid %d, parent %d, from %s to %s", cut(p.command(), 300), p.PID, p.Parent, span(p.StartedMS), span(p.GoneMS))
 	if p.Failed != nil {
-		b.Class = "bad"
+		b.Failed = b.X + max(b.W-3, 0)
 		b.Full += ", exit " + strconv.Itoa(*p.Failed)
 	}
 	if !p.Gone {
@@ -503,11 +515,14 @@ func (d *drawing) time(run *Run) {
 			break
 		}
 		m := mark{X: run.x(l.AtMS), Y: d.Top + 8, Anchor: "start", Says: "limit reached: " + cut(strings.ReplaceAll(string(l.Name), "_", " "), 24)}
+		if l.AtMS >= run.EndMS {
+			m.Says += " (told at the end)"
+		}
 		if m.TextX = m.X + 4; m.X > (left+right)/2 {
 			m.TextX, m.Anchor = m.X-4, "end"
 		}
 		for _, o := range d.Marks {
-			if math.Abs(o.X-m.X) < 160 && o.Anchor == m.Anchor {
+			if math.Abs(o.X-m.X) < 220 && o.Anchor == m.Anchor {
 				m.Y = max(m.Y, o.Y+12)
 			}
 		}

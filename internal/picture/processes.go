@@ -124,7 +124,7 @@ func (p *Process) command() string {
 	}
 	words := slices.Clone(p.Argv)
 	words[0] = path.Base(words[0])
-	return strings.Join(words, " ")
+	return strings.TrimRight(strings.Join(words, " "), " ") // who writes another title over them leaves blanks
 }
 
 // step is how many there are from a time on.

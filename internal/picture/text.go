@@ -91,7 +91,7 @@ func (t *text) head() {
 	t.line("")
 	for _, f := range t.run.facts() {
 		class := ""
-		if f.Part >= 0.98 {
+		if f.Bad {
 			class = "bad"
 		}
 		t.line(pad(f.Name, t.names) + " " + t.paint(class, pad(f.Value, 16)) + " " + t.paint("m", f.Of))
@@ -194,8 +194,11 @@ func (t *text) attempts() {
 }
 
 func (t *text) hint(hint string) {
+	if strings.HasPrefix(hint, "--") {
+		hint = "to allow it: " + hint
+	}
 	if hint != "" {
-		t.line(t.paint("m", cut("    to allow it: "+hint, t.Width)))
+		t.line(t.paint("m", cut("    "+hint, t.Width)))
 	}
 }
 

@@ -72,6 +72,8 @@ func span(ms int64) string {
 		return strconv.FormatInt(ms, 10) + " ms"
 	case ms < 100_000:
 		return trim(d.Seconds()) + " s"
+	case d < 2*time.Hour && ms%60_000 == 0:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
 	case d < 2*time.Hour:
 		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
 	}

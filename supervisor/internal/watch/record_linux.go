@@ -55,7 +55,7 @@ type seen struct {
 }
 
 // Record begins to take samples. written says how much the target has written; began is its start.
-func (w *Watch) Record(tell func(status.Event), written func() (stdout, stderr int64), began time.Time) *Recorder {
+func Record(w *Watch, tell func(status.Event), written func() (stdout, stderr int64), began time.Time) *Recorder {
 	if w == nil {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (w *Watch) Record(tell func(status.Event), written func() (stdout, stderr i
 }
 
 // Number is that of a process in samples: the one inside, or where only the caller's proc is seen the caller's.
-func (w *Watch) Number(inside, outside int) int {
+func Number(w *Watch, inside, outside int) int {
 	if w != nil && w.proc < 0 {
 		return outside
 	}
