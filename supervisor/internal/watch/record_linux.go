@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -13,11 +12,12 @@ import (
 )
 
 // How often a record has a sample: the first often, so that there is something to see of short runs, and after each so many half as
-// often, so that an hour has no more than some thousands. None comes before the last has cost less than a hundredth of the time.
+// often, so that an hour has no more than some thousands. None comes before the last has cost less than its share of the time of a
+// core, as its own thread counts that: what wakes it costs half as much again, so that all of it is less than a hundredth.
 const (
-	recordFastest = 20 * time.Millisecond
+	recordFastest = 40 * time.Millisecond
 	recordsEach   = 500
-	recordShare   = 100
+	recordShare   = 160
 )
 
 // Bounds of what a record has of processes.
@@ -88,31 +88,27 @@ func (r *Recorder) End() {
 func (r *Recorder) run() {
 	defer close(r.done)
 	defer r.tree.Close()
-	runtime.LockOSThread() // its time is measured
-	defer runtime.UnlockOSThread()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	every := recordFastest
+	sleep, done := tree.Sleeper(r.stop)
+	defer done()
+	every, telling := recordFastest, time.Duration(0)
 	for n := 1; ; n++ {
-		ended := false
-		select {
-		case <-r.stop:
-			ended = true
-		case <-timer.C:
-		}
-		busy := linux.ThreadTime()
-		s := r.sample(ended)
+		begun := linux.ThreadTime()
+		s := r.sample(false)
 		if n%recordsEach == 0 {
 			every *= 2
 		}
-		wait := max(every, recordShare*(linux.ThreadTime()-busy))
+		taken := linux.ThreadTime()
+		wait := max(every, recordShare*(taken-begun+telling))
 		s.EveryMS = wait.Milliseconds()
 		r.tell(status.Event{Event: status.EventSample, Sample: &s})
-		if ended {
-			return
+		telling = linux.ThreadTime() - taken
+		if !sleep(wait) {
+			break
 		}
-		timer.Reset(wait)
 	}
+	s := r.sample(true)
+	s.EveryMS = every.Milliseconds()
+	r.tell(status.Event{Event: status.EventSample, Sample: &s})
 }
 
 // sample looks at everybody, and at the counters. At the end, what is still there is ended by the init.
