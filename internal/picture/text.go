@@ -64,7 +64,7 @@ func (run *Run) Text(to io.Writer, pen Pen) error {
 
 // ascii writes our own characters with those that any terminal has, and others as escapes.
 func ascii(s string) string {
-	own := strings.NewReplacer("×", "x", "…", "...", "·", "-", "µ", "u", "—", "-")
+	own := strings.NewReplacer("×", "x", "…", "~", "·", "-", "µ", "u", "—", "-")
 	var b strings.Builder
 	for _, r := range own.Replace(s) {
 		if r < 0x80 {
@@ -77,17 +77,25 @@ func ascii(s string) string {
 	return b.String()
 }
 
+// cut is [cut], of what is to be shown.
+func (t *text) cut(s string, columns int) string {
+	if t.ASCII {
+		s = ascii(s[:min(len(s), 16*columns)])
+	}
+	return cut(s, columns)
+}
+
 func (t *text) line(s string) { t.b.WriteString(strings.TrimRight(s, " ") + "\n") }
 
 // row is a line of a name, something over time, and figures.
 func (t *text) row(class, name, plot, says string) {
-	t.line(pad(cut(name, t.names), t.names) + " " + pad(plot, t.plot) + " " + t.paint(class, cut(says, t.says)))
+	t.line(pad(t.cut(name, t.names), t.names) + " " + pad(plot, t.plot) + " " + t.paint(class, t.cut(says, t.says)))
 }
 
 func (t *text) head() {
 	word, why, class := t.run.verdict()
-	t.line(t.paint(class, word) + "  " + cut(firstLine(why), t.Width-len(word)-2))
-	t.line(cut("$ "+strings.Join(t.run.Record.Cmd, " "), t.Width))
+	t.line(t.paint(class, word) + "  " + t.cut(firstLine(why), t.Width-len(word)-2))
+	t.line(t.cut("$ "+strings.Join(t.run.Record.Cmd, " "), t.Width))
 	t.line("")
 	for _, f := range t.run.facts() {
 		class := ""
@@ -103,7 +111,7 @@ func (t *text) head() {
 		parts = append(parts, phaseText(p.Name)+" "+micro(p.US))
 	}
 	if all > 0 {
-		t.line(cut(pad("Before it ran", t.names)+" "+pad(micro(all), 16)+" "+strings.Join(parts, ", "), t.Width))
+		t.line(t.cut(pad("Before it ran", t.names)+" "+pad(micro(all), 16)+" "+strings.Join(parts, ", "), t.Width))
 	}
 }
 
@@ -198,7 +206,7 @@ func (t *text) hint(hint string) {
 		hint = "to allow it: " + hint
 	}
 	if hint != "" {
-		t.line(t.paint("m", cut("    "+hint, t.Width)))
+		t.line(t.paint("m", t.cut("    "+hint, t.Width)))
 	}
 }
 
@@ -219,12 +227,12 @@ func (t *text) processes() {
 	t.line("Processes")
 	for _, r := range rows {
 		indent := strings.Repeat(" ", 2+min(r.depth, 6))
-		name := indent + cut(r.label(), t.names-len(indent))
+		name := indent + t.cut(r.label(), t.names-len(indent))
 		says := span(min(r.busy, mostTime))
 		steps, peak := r.together()
 		if n := len(r.all); n > 1 || r.further {
 			count := " " + times(int64(n))
-			name = indent + cut(r.label(), max(t.names-len(indent)-widthOf(count), 4)) + count
+			name = indent + t.cut(r.label(), max(t.names-len(indent)-widthOf(count), 4)) + count
 			says = fmt.Sprintf("%d at once", peak)
 			if peak <= 1 {
 				says = span(r.busy) + " in all"

@@ -111,6 +111,11 @@ func (e *eventLog) end(r *status.Report) error {
 	for _, c := range r.LimitsHit {
 		e.limit(status.Capability(c))
 	}
+	if e.most > 0 { // a record is about how it went: what was written is the caller's
+		without := *r
+		without.Stdout, without.Stderr = "", ""
+		r = &without
+	}
 	e.emit(status.Event{Event: status.EventEnded, Report: r}, nil)
 	e.mu.Lock()
 	defer e.mu.Unlock()
