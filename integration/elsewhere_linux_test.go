@@ -207,3 +207,130 @@ func busyboxImage(t *testing.T) string {
 	t.Cleanup(func() { _ = exec.Command("podman", "rmi", "--force", image).Run() })
 	return image
 }
+
+// TestImages builds the Dockerfile, and the example on top of it, which an ordinary user without a capability runs in full.
+func TestImages(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("podman is tried as root")
+	}
+	needs(t, "userns", "procmount", "program:podman", "program:runc", "program:busybox")
+	base, tree := busyboxImage(t), t.TempDir()
+	for name, from := range map[string]string{"bin/confine": filepath.Join(scene.programs, "confine"), "bin/confine-server": filepath.Join(scene.programs, "confine-server"),
+		"Dockerfile": "../Dockerfile", ".dockerignore": "../.dockerignore", "example": "../examples/docker/Dockerfile"} {
+		if err := os.MkdirAll(filepath.Join(tree, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := copyProgram(from, filepath.Join(tree, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	podman := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("podman", args...)
+		cmd.Dir = tree
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("podman %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	const alone, example = "localhost/confine-tests-alone:1", "localhost/confine-tests-example:1"
+	t.Cleanup(func() { _ = exec.Command("podman", "rmi", "--force", example, alone).Run() })
+	podman("build", "-q", "-t", alone, ".")
+	podman("build", "-q", "-t", example, "--build-arg", "BASE="+base, "--build-arg", "CONFINE="+alone, "-f", "example", ".")
+	run := []string{"run", "--rm", "--runtime", "runc", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=100:100", "--network", "none"}
+	if out := podman(append(run, alone, "version")...); !strings.HasPrefix(out, "confine ") {
+		t.Error(out)
+	}
+	out := podman(append(run, "--security-opt", "seccomp=unconfined", "--security-opt", "unmask=ALL", example, "--report", "fd:2", "--", "sh", "-c", "cat /proc/self/status")...)
+	if !strings.Contains(out, `"status":"OK"`) || !strings.Contains(out, `"reason":"exited 0"`) || !strings.Contains(out, "Uid:\t1000") || !strings.Contains(out, "CapBnd:\t0000000000000000") {
+		t.Error(out)
+	}
+}
+
+// TestAction runs the scripts of action.yml with what a runner gives them, and holds the file itself to what keeps a workflow's text out of a shell.
+func TestAction(t *testing.T) {
+	needs(t, "userns", "program:bash")
+	temp := t.TempDir()
+	scripts, err := filepath.Abs("../examples/github")
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(script string, env ...string) (out string, code int) {
+		cmd := exec.Command("bash", filepath.Join(scripts, script))
+		cmd.Dir = temp
+		cmd.Env = append([]string{"PATH=" + scene.programs + ":" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "RUNNER_TEMP=" + temp, "GITHUB_TOKEN=sesame", "CONFINE_ALLOW_PARTIAL=all",
+			"GITHUB_OUTPUT=" + filepath.Join(temp, "output"), "GITHUB_STEP_SUMMARY=" + filepath.Join(temp, "summary"), "GITHUB_PATH=" + filepath.Join(temp, "path")}, env...)
+		b, _ := cmd.CombinedOutput()
+		return string(b), cmd.ProcessState.ExitCode()
+	}
+	out, code := step("run.sh", "ACTION_OPTIONS=--time-limit\n20s\n", "ACTION_RUN=echo token=$GITHUB_TOKEN; '/bin/sh' -c 'sleep 0.2' '````' '$(touch planted)'; exit 9")
+	if code != 9 || !strings.Contains(out, "token=\n") {
+		t.Errorf("%d, %s", code, out)
+	}
+	for file, wants := range map[string][]string{"output": {"status=FAILED\n", "directory=" + temp + "/confine."}, "summary": {"````text\nFAILED  exited 9\n", "of 20 s"}} {
+		text, err := os.ReadFile(filepath.Join(temp, file))
+		for _, want := range wants {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s, %v: no %q in\n%s", file, err, want, text)
+			}
+		}
+		if strings.Count(string(text), "````") > 2 {
+			t.Errorf("%s: a name ends the block\n%s", file, text)
+		}
+	}
+	if pages, err := filepath.Glob(filepath.Join(temp, "confine.*", "report.html")); len(pages) != 1 {
+		t.Error(pages, err)
+	}
+	if _, err := os.Stat(filepath.Join(temp, "planted")); err == nil {
+		t.Error("text of the script was run by a shell of the action's")
+	}
+	action, err := os.ReadFile("../action.yml")
+	if err != nil {
+		if os.Geteuid() != 0 && os.IsNotExist(err) {
+			return // the ordinary user's copy has the examples alone
+		}
+		t.Fatal(err)
+	}
+	declared, used, _ := strings.Cut(string(action), "\noutputs:")
+	for line := range strings.Lines(used) {
+		if run, ok := strings.CutPrefix(strings.TrimSpace(line), "run: "); ok && strings.Contains(run, "${{") {
+			t.Errorf("a workflow's text in a shell's: %s", line)
+		}
+		if _, name, ok := strings.Cut(line, "inputs."); ok {
+			if name, _, _ = strings.Cut(name, " "); !strings.Contains(declared, "\n  "+name+":\n") {
+				t.Errorf("no input %q", name)
+			}
+		}
+	}
+}
+
+// TestActionInstalls builds what the action builds.
+func TestActionInstalls(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("the ordinary user has no checkout")
+	}
+	needs(t, "program:bash", "program:go", "program:make", "program:git")
+	temp, tree := t.TempDir(), t.TempDir()
+	checkout, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := exec.Command("sh", "-c", "tar -C \"$0\" --exclude=./.git --exclude=./bin --exclude=./python -cf - . | tar -C \"$1\" -xf -", checkout, tree)
+	if out, err := copied.CombinedOutput(); err != nil {
+		t.Fatal(err, string(out))
+	}
+	cmd := exec.Command("bash", filepath.Join(checkout, "examples/github/install.sh"))
+	cmd.Env = append(os.Environ(), "RUNNER_TEMP="+temp, "GITHUB_PATH="+filepath.Join(temp, "path"), "GITHUB_ACTION_PATH="+tree, "ACTION_USERNS=as they are")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatal(err, string(out))
+	}
+	path, err := os.ReadFile(filepath.Join(temp, "path"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := strings.TrimSpace(string(path))
+	if out, err := exec.Command(filepath.Join(bin, "confine"), "report", "--help").CombinedOutput(); err != nil || !strings.Contains(string(out), "usage: confine report") {
+		t.Errorf("%v %s", err, out)
+	}
+}
