@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -275,5 +276,28 @@ func TestCut(t *testing.T) {
 		if got := cut(in, 10); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
+	}
+}
+
+// TestThePictureOfTheREADME holds docs/picture.svg to what is drawn of a record that a real run has left. UPDATE_GOLDEN=1 writes it.
+func TestThePictureOfTheREADME(t *testing.T) {
+	f, err := os.Open("testdata/shop.record")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	run, err := Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	svg, _, _, _ := drawn(t, run)
+	const file = "../../docs/picture.svg"
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, []byte(svg), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(file); err != nil || string(want) != svg {
+		t.Errorf("%s is another one (%v): UPDATE_GOLDEN=1 go test ./internal/picture", file, err)
 	}
 }

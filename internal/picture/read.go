@@ -179,7 +179,11 @@ func (r *reader) take(line []byte, n int) error {
 		if !within(e.Phase.US, mostTime*1000) || len(r.run.Phases) > 16 {
 			return errors.New("a phase that can't be")
 		}
-		r.run.Phases = append(r.run.Phases, *e.Phase)
+		if n := len(r.run.Phases); n > 0 && r.run.Phases[n-1].Name == e.Phase.Name { // begun anew on a host that gives less
+			r.run.Phases[n-1].US += e.Phase.US
+		} else {
+			r.run.Phases = append(r.run.Phases, *e.Phase)
+		}
 	case e.Event == status.EventSample && e.Sample != nil:
 		return r.sample(at, e.Sample)
 	case e.Event == status.EventProcess && e.Process != nil:

@@ -2,7 +2,6 @@ package picture
 
 import (
 	"bytes"
-	"os"
 	"strings"
 	"testing"
 
@@ -103,9 +102,6 @@ func FuzzRead(f *testing.F) {
 	})
 	f.Add(l.Bytes())
 	f.Add(hostile(names[:15]...).Bytes())
-	if b, err := os.ReadFile("testdata/npm.record"); err == nil {
-		f.Add(b)
-	}
 	f.Fuzz(func(t *testing.T, record []byte) {
 		run, err := Read(bytes.NewReader(record))
 		if err != nil {
