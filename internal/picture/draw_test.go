@@ -58,6 +58,13 @@ func harmless(t testing.TB, svg, html, trace, text string) {
 	if err := json.Unmarshal([]byte(trace), &doc); err != nil {
 		t.Error("trace:", err)
 	}
+	for _, e := range doc.TraceEvents {
+		ts, isTime := e["ts"].(float64)
+		dur, long := e["dur"].(float64)
+		if ph, _ := e["ph"].(string); !isTime || ts < 0 || long && dur < 0 || !strings.Contains("XCiM", ph) || long != (ph == "X") || e["name"] == nil || e["pid"] == nil {
+			t.Fatalf("trace: %v", e)
+		}
+	}
 	for name, s := range map[string]string{"svg": svg, "html": html, "text": text} {
 		for i, r := range s {
 			if r != '\n' && (unicode.Is(unicode.C, r) || r == unicode.ReplacementChar && s[i] != "\uFFFD"[0]) {

@@ -34,7 +34,14 @@ func (run *Run) Trace(to io.Writer) error {
 	_, _ = w.WriteString(`{"displayTimeUnit":"ms","traceEvents":[` + "\n")
 	enc := json.NewEncoder(w) // it ends each with a line's end
 	first := true
+	var before int64 // the command ran: no time of a trace is below 0
+	for _, p := range run.Phases {
+		before += p.US
+	}
 	emit := func(t traced) {
+		if t.Phase != "M" {
+			t.TS += before
+		}
 		if !first {
 			_ = w.WriteByte(',')
 		}
