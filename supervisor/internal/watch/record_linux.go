@@ -12,12 +12,15 @@ import (
 )
 
 // How often a record has a sample: the first often, so that there is something to see of short runs, and after each so many half as
-// often, so that an hour has no more than some thousands. None comes before the last has cost less than its share of the time of a
-// core, as its own thread counts that: what wakes it costs half as much again, so that all of it is less than a hundredth.
+// often, so that an hour has no more than some thousands. Counters are cheap, and looking at a thousand processes is not, so each has a
+// share of the time of a core, as its own thread counts that, and goes as often as that allows. With what wakes the thread, which
+// costs as much again, all of it is less than a hundredth. Looks have something in advance: a short run with many processes shows more of them.
 const (
 	recordFastest = 40 * time.Millisecond
 	recordsEach   = 500
-	recordShare   = 160
+	countsShare   = 400
+	looksShare    = 250
+	looksAdvance  = 10 * time.Millisecond
 )
 
 // Bounds of what a record has of processes.
@@ -34,8 +37,10 @@ type Recorder struct {
 	tell    func(status.Event)
 	written func() (stdout, stderr int64)
 	began   time.Time
-	clock   int64 // by tree.Clock, when it began
+	clock   int64      // by tree.Clock, when it began
+	times   tree.Times // of the last look
 	known   map[tree.Seen]*seen
+	names   map[int]string // of those of this look, by their number
 	told    int
 	round   int
 	peak    int64
@@ -63,7 +68,7 @@ func Record(w *Watch, tell func(status.Event), written func() (stdout, stderr in
 	if err != nil { // it has ended
 		return nil
 	}
-	r := &Recorder{watch: w, tree: t, tell: tell, written: written, began: began, known: map[tree.Seen]*seen{}, stop: make(chan struct{}), done: make(chan struct{})}
+	r := &Recorder{watch: w, tree: t, tell: tell, written: written, began: began, known: map[tree.Seen]*seen{}, names: map[int]string{}, stop: make(chan struct{}), done: make(chan struct{})}
 	r.clock = tree.Clock() - int64(time.Since(began)/tree.ClockTick)
 	go r.run()
 	return r
@@ -91,55 +96,66 @@ func (r *Recorder) run() {
 	sleep, done := tree.Sleeper(r.stop)
 	defer done()
 	every, telling := recordFastest, time.Duration(0)
+	looks := -looksAdvance // what they have cost
 	for n := 1; ; n++ {
+		var s status.Sample
 		begun := linux.ThreadTime()
-		s := r.sample(false)
+		if time.Since(r.began) >= looksShare*looks {
+			r.look(&s)
+			looked := linux.ThreadTime()
+			looks, begun = looks+looked-begun, looked
+		}
+		r.count(&s, false)
 		if n%recordsEach == 0 {
 			every *= 2
 		}
-		taken := linux.ThreadTime()
-		wait := max(every, recordShare*(taken-begun+telling))
+		counted := linux.ThreadTime()
+		wait := max(every, countsShare*(counted-begun+telling))
 		s.EveryMS = wait.Milliseconds()
 		r.tell(status.Event{Event: status.EventSample, Sample: &s})
-		telling = linux.ThreadTime() - taken
+		telling = linux.ThreadTime() - counted
 		if !sleep(wait) {
 			break
 		}
 	}
-	s := r.sample(true)
-	s.EveryMS = every.Milliseconds()
+	s := status.Sample{EveryMS: every.Milliseconds()}
+	r.gone(true)
+	if all, err := r.tree.Sample(tree.Need{PSSAbove: tree.NoPSS}); err == nil {
+		r.times = all.Times
+	}
+	r.count(&s, true)
 	r.tell(status.Event{Event: status.EventSample, Sample: &s})
 }
 
-// sample looks at everybody, and at the counters. At the end, what is still there is ended by the init.
-func (r *Recorder) sample(ended bool) (s status.Sample) {
-	w := r.watch
+// look looks at everybody.
+func (r *Recorder) look(s *status.Sample) {
 	all, err := r.tree.Sample(tree.Need{PSSAbove: tree.NoPSS})
-	use := w.Usage()
-	if err == nil && !ended {
-		s.Untold = r.processes()
+	if err != nil {
+		return
 	}
-	if ended {
-		r.gone(true)
-	}
+	r.times = all.Times
+	live := all.Live()
+	s.Tasks = &live
+	s.Untold = r.processes()
+}
+
+// count reads the counters. At the end whoever is still there is ended by the init, so that tasks and memory are nobody's.
+func (r *Recorder) count(s *status.Sample, ended bool) {
+	w := r.watch
 	number := func(n int64) *int64 { return &n }
-	if cpu := max(all.CPU, use.CPU); cpu > 0 || err == nil {
-		s.CPUMS, s.UserMS, s.SystemMS = number(cpu.Milliseconds()), number(max(all.User, use.User).Milliseconds()), number(max(all.System, use.System).Milliseconds())
-	}
+	use := w.Usage()
+	s.CPUMS = number(max(r.times.CPU, use.CPU).Milliseconds())
+	s.UserMS, s.SystemMS = number(max(r.times.User, use.User).Milliseconds()), number(max(r.times.System, use.System).Milliseconds())
 	if w.group == nil && use.Tasks > 0 && !ended { // of the watchdog's own last sample
-		s.MemoryBytes = number(use.Memory)
+		s.MemoryBytes, s.Tasks = number(use.Memory), number(use.Tasks)
 	}
-	if err == nil && !ended {
-		s.Tasks = number(all.Live())
-	}
-	r.counted(&s, ended)
+	r.counted(s, ended)
 	if slices.ContainsFunc(w.private.fds, func(fd int) bool { return fd >= 0 }) {
 		bytes, _ := w.scratchUsed()
 		s.DiskBytes = &bytes
 	}
 	out, errs := r.written()
 	s.StdoutBytes, s.StderrBytes = &out, &errs
-	return s
 }
 
 // counted lays over it what the cgroup has counted. Tasks and memory of the end are those of nobody.
@@ -170,7 +186,8 @@ func (r *Recorder) counted(s *status.Sample, ended bool) {
 
 // processes tells of those who are new, have another name, or are gone, and how many there are that it can't tell of.
 func (r *Recorder) processes() (untold int64) {
-	now := time.Now()
+	now, names := time.Now(), r.names
+	clear(names)
 	r.round++
 	tree.Each(r.tree, func(p tree.Seen) {
 		key := tree.Seen{PID: p.PID, Start: p.Start}
@@ -181,9 +198,11 @@ func (r *Recorder) processes() (untold int64) {
 			return
 		case k == nil:
 			r.told++
-			k = &seen{first: true}
+			k = &seen{first: true, name: p.Name, parent: p.Parent}
 			r.known[key] = k
-			r.name(p, k)
+			if names[p.Parent] != p.Name { // else it has its parent's command line, unless it has called execve: the next look has it
+				r.name(p, k)
+			}
 			r.tellOf(p, k)
 		case k.name != p.Name || k.first && !p.Dead:
 			k.first = false
@@ -191,7 +210,7 @@ func (r *Recorder) processes() (untold int64) {
 				r.tellOf(p, k)
 			}
 		}
-		k.last, k.round = now, r.round
+		k.last, k.round, names[p.PID] = now, r.round, k.name
 	})
 	r.gone(false)
 	return untold
