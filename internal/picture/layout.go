@@ -417,7 +417,7 @@ func (d *drawing) process(s *section, run *Run, r *row) {
 	steps, peak := r.together()
 	switch {
 	case peak > 1:
-		out.Says = plural(int64(peak), "", "at once")
+		out.Says = strconv.Itoa(peak) + " seen at once"
 	case len(r.all) > 1:
 		out.Says = span(r.busy) + " in all"
 	}
@@ -435,9 +435,21 @@ func (d *drawing) process(s *section, run *Run, r *row) {
 		}
 	} else {
 		out.Area = run.crowd(steps, peak, d.Height)
+		out.Bars = run.failures(r, d.Height)
 	}
 	s.Rows = append(s.Rows, out)
 	d.Height += rowHeight
+}
+
+// failures are marks where processes of a row failed, as many as can be told apart.
+func (run *Run) failures(r *row, top float64) (marks []bar) {
+	const most = 300
+	for _, p := range r.all {
+		if p.Failed != nil && len(marks) < most {
+			marks = append(marks, bar{X: run.x(p.GoneMS) - 2, Y: top + 2, W: 2, H: rowHeight - 4, Sure: 2, Class: "bad", Full: cut(p.command(), 200) + ", exit " + strconv.Itoa(*p.Failed)})
+		}
+	}
+	return marks
 }
 
 // packed puts few processes into lanes where none covers another.

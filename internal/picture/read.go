@@ -53,6 +53,8 @@ type Process struct {
 	GoneMS int64 // when it was first missed, or the run's end; it ended in between
 	Gone   bool  // before the record's end
 	Failed *int  // what it gave exit_group
+	// FailedMS is when, and so the moment of its end.
+	FailedMS int64
 }
 
 // Failure is the end of a process that no sample has seen.
@@ -241,7 +243,7 @@ func (r *reader) process(at int64, p *status.Process) error {
 	}
 	if p.ExitCode != nil {
 		if was := r.last[p.PID]; was != nil && !was.Gone {
-			was.Failed = p.ExitCode
+			was.Failed, was.FailedMS = p.ExitCode, at
 		} else {
 			r.run.Unseen = append(r.run.Unseen, Failure{at, p.Comm, *p.ExitCode})
 		}
@@ -293,6 +295,9 @@ func (r *reader) finish() {
 	for _, p := range run.Processes {
 		if !p.Gone {
 			p.LastMS, p.GoneMS = run.EndMS, run.EndMS
+		}
+		if p.Failed != nil {
+			p.LastMS, p.GoneMS = max(p.FailedMS, p.StartedMS), max(p.FailedMS, p.StartedMS)
 		}
 		p.StartedMS, p.LastMS, p.GoneMS = min(p.StartedMS, run.EndMS), min(p.LastMS, run.EndMS), min(p.GoneMS, run.EndMS)
 	}

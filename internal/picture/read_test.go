@@ -16,7 +16,7 @@ func TestARecordIsRead(t *testing.T) {
 		t.Errorf("%+v", run)
 	}
 	b := run.Processes[2]
-	if b.PID != 4 || b.Failed == nil || *b.Failed != 2 || b.LastMS != 90 || b.GoneMS != 100 || !b.Gone {
+	if b.PID != 4 || b.Failed == nil || *b.Failed != 2 || b.LastMS != 90 || b.GoneMS != 90 || !b.Gone {
 		t.Errorf("%+v", b)
 	}
 	if notes := strings.Join(run.notes(), " "); !strings.Contains(notes, "at least 40 tasks") || !strings.Contains(notes, "1 such ended with a failure") {

@@ -1,7 +1,6 @@
 package picture
 
 import (
-	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -233,7 +232,7 @@ func (t *text) processes() {
 		if n := len(r.all); n > 1 || r.further {
 			count := " " + times(int64(n))
 			name = indent + t.cut(r.label(), max(t.names-len(indent)-widthOf(count), 4)) + count
-			says = fmt.Sprintf("%d at once", peak)
+			says = strconv.Itoa(peak) + " seen at once"
 			if peak <= 1 {
 				says = span(r.busy) + " in all"
 			}
