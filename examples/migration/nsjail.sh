@@ -14,7 +14,7 @@ project)
 	exec nsjail --really_quiet --mode o -R /usr -s usr/bin:/bin -s usr/lib:/lib -s usr/lib64:/lib64 -T /tmp -B "$PWD" --cwd "$PWD" -- "$@"
 	;;
 host)
-	echo "nsjail: an interface of its own (--macvlan_iface, --use_pasta) and packet filters that you make" >&2
+	echo "nsjail: an interface of its own (--macvlan_iface), as root, and packet filters that you make" >&2
 	exit 64
 	;;
 verdict)
