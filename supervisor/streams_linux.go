@@ -356,6 +356,17 @@ func (s *streams) undelivered() {
 	}
 }
 
+// written is how much the target has written until now.
+func (s *streams) written() (stdout, stderr int64) {
+	var n [3]int64
+	for fd, out := range s.out {
+		if out != nil {
+			n[fd] = out.Bytes()
+		}
+	}
+	return n[1], n[2]
+}
+
 // report tells what passed.
 func (s *streams) report(rep *status.Report) {
 	if s == nil {

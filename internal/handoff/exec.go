@@ -10,6 +10,8 @@ type Exec struct {
 	Dir  string   // where it starts
 	// Last: no other follows. The sandbox ends with it.
 	Last bool
+	// CountTasks: its end says which number a task got last. It is the last one.
+	CountTasks bool
 
 	Rlimits []Rlimit
 	CPUs    []uint32 // sched_setaffinity
@@ -50,6 +52,7 @@ func (e *Exec) code(c *codec) {
 	list(c, &e.Env, c.str)
 	c.str(&e.Dir)
 	c.bool(&e.Last)
+	c.bool(&e.CountTasks)
 	list(c, &e.Rlimits, func(r *Rlimit) {
 		num(c, &r.Resource)
 		num(c, &r.Soft)
