@@ -85,6 +85,10 @@ func (c *Command) moduleCache(policy *config.Policy) (string, error) {
 // asEngine writes the ledger's line, and makes the command line that of the engine.
 func (p *planner) asEngine() error {
 	q := p.policy
+	if q.Deterministic && q.Isolation != isolationWASM {
+		return &config.UsageError{Msg: "deterministic: a program of the system's finds other clocks and other random numbers",
+			Hint: "--isolation wasm runs a module of WebAssembly, which has none but what it is given"}
+	}
 	if q.Isolation == "" || q.Isolation == "process" {
 		return nil
 	}
