@@ -5,7 +5,7 @@ else, and a program:
 
     python3 python/buildsystem/confine_build.py DIRECTORY [GOOS/GOARCH…]
 
-A wheel has the package, and the programs confine, confine-server and confine-wasm for one platform as its scripts. The same checkout, Go and zlib make
+A wheel has the package, and the programs for one platform as its scripts. The same checkout, Go and zlib make
 the same bytes: no time, no path and no commit is in it. The modules that Go needs come from its cache, or from where it gets them.
 """
 
