@@ -83,6 +83,9 @@ func forget(signals chan os.Signal, run int64) {
 var handleQuit = func() {}
 
 func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
+	if r.Policy.Isolation == "vm" {
+		return runMachine(ctx, r, argv, io)
+	}
 	command := &process.Command{Argv: argv, ConfigFiles: r.Protected}
 	command.WatchFiles, command.WatchCalls = io.Accesses != nil, io.Passed != nil
 	wantTTY(command, r.Invocation.TTY, io)
@@ -214,7 +217,10 @@ func wantTTY(c *process.Command, tty string, io RunIO) {
 	}
 }
 
-func explainPlan(_ context.Context, r *config.Resolved, argv []string) (*Explanation, error) {
+func explainPlan(ctx context.Context, r *config.Resolved, argv []string) (*Explanation, error) {
+	if r.Policy.Isolation == "vm" {
+		return explainMachine(ctx, r, argv)
+	}
 	command := &process.Command{Argv: argv, ConfigFiles: r.Protected}
 	plan, err := process.NewPlan(&r.Policy, command)
 	var cant *config.Unenforceable

@@ -55,6 +55,7 @@ var samples = map[string]struct{ flag, toml, want string }{
 	"seccomp-action":   {"log", `"log"`, "log"},
 	"isolation":        {"vm", `"vm"`, "vm"},
 	"user":             {"7:8", `"7:8"`, "7:8"},
+	"vm-kernel":        {"/boot/k", `"/boot/k"`, "/boot/k"},
 	"cgroup-parent":    {"/cg", `"/cg"`, "/cg"},
 	"allow-partial":    {"memory", `["memory"]`, "memory"},
 	"require":          {"network", `["network"]`, "network"},

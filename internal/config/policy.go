@@ -37,6 +37,7 @@ type Policy struct {
 	Seccomp       string // "off", "default", "strict", or a file's path
 	SeccompAction string // "errno", "kill" or "log"
 	Isolation     string // "process", "wasm" or "vm"
+	VMKernel      string // the file of the kernel that a machine boots; empty: the one beside the program, or the host's
 	User          *User  // as root: run as another
 	CgroupParent  string
 
