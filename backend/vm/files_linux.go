@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"path"
+	"strings"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/vm/internal/wire"
@@ -72,14 +74,26 @@ func (f files) List(name string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	var all []fs.DirEntry
-	for i := range a.List {
-		if base := a.List[i].Base; base == "" || base == "." || base == ".." || !fs.ValidPath(base) || base != a.List[i].Name() {
+	for _, e := range a.List {
+		if e.Name == "" || e.Name == "." || e.Name == ".." || strings.ContainsAny(e.Name, "/\x00") {
 			return nil, errOdd
 		}
-		all = append(all, &a.List[i])
+		all = append(all, entry{f, path.Join(name, e.Name), e})
 	}
 	return all, nil
 }
+
+// entry is one of a directory, whose description is asked for when it is wanted.
+type entry struct {
+	files files
+	path  string
+	is    wire.Entry
+}
+
+func (e entry) Name() string               { return e.is.Name }
+func (e entry) IsDir() bool                { return e.is.Type.IsDir() }
+func (e entry) Type() fs.FileMode          { return e.is.Type.Type() }
+func (e entry) Info() (fs.FileInfo, error) { return e.files.Lstat(e.path) }
 
 func (f files) Mkdir(name string, perm fs.FileMode) error {
 	return f.do(&wire.Request{Method: wire.FMkdir, Name: name, Perm: perm})

@@ -16,10 +16,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// kernelHere is the kernel that the tests boot: the one that CONFINE_TEST_KERNEL names, or the host's.
+// kernelHere is the kernel that the tests boot: the one that VMKERNEL names, or the host's.
 func kernelHere(t *testing.T) string {
 	t.Helper()
-	named := os.Getenv("CONFINE_TEST_KERNEL")
+	named := os.Getenv("VMKERNEL")
 	k, err := findKernel(named)
 	if err == nil && k.modules == "" {
 		err = errors.New("there are no modules of " + k.path)
@@ -32,7 +32,7 @@ func kernelHere(t *testing.T) string {
 	if err == nil {
 		return k.path
 	}
-	if must := host.MustRun("vm"); must != nil {
+	if must := host.MustRun("vmkernel"); must != nil {
 		t.Fatal(must, err)
 	}
 	t.Skip("no machine boots here: ", filepath.Base(named), err)

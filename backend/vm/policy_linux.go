@@ -2,8 +2,10 @@ package vm
 
 import (
 	"maps"
+	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/confine-run/confine/internal/config"
@@ -140,4 +142,15 @@ func mountsOf(k *kernel, initrd string) []config.Mount {
 		{Src: k.path, Dst: filepath.Join(inBox, "kernel")},
 		{Src: initrd, Dst: filepath.Join(inBox, "initramfs")},
 	}
+}
+
+// localPorts are ports of the caller's loopback that are allowed by number.
+func localPorts(p *config.Policy) (ports []int) {
+	for _, word := range p.Network.Allow {
+		host, port, err := net.SplitHostPort(word)
+		if n, numErr := strconv.Atoi(port); err == nil && numErr == nil && n > 0 && n < 1<<16 && (host == "localhost" || host == "127.0.0.1") && !slices.Contains(ports, n) {
+			ports = append(ports, n)
+		}
+	}
+	return ports
 }

@@ -62,7 +62,7 @@ func boot(ctx context.Context, p plan) (*sandbox, *status.Report, error) {
 		return nil, nil, err
 	}
 	outerPolicy := outerOf(p.spec.Policy, mountsOf(p.kernel, initrd))
-	outer, failed, err := backend.Open(ctx, process.Backend{}, outerSpec(p.spec, outerPolicy))
+	outer, failed, err := backend.Open(context.WithoutCancel(ctx), process.Backend{}, outerSpec(p.spec, outerPolicy))
 	if err != nil || failed != nil {
 		if failed != nil {
 			failed.Backend = Name
@@ -130,7 +130,7 @@ func (s *sandbox) arguments() []string {
 		"-device", "virtio-serial-pci", "-device", "virtserialport,chardev=host,name=" + guest.Port,
 		"-fsdev", "local,id=root,path=/,security_model=none,multidevs=remap", "-device", "virtio-9p-pci,fsdev=root,mount_tag=" + guest.Root,
 	}
-	if hasNetwork(p) {
+	if s.card {
 		args = append(args, "-netdev", "user,id=net,ipv6=off", "-device", "virtio-net-pci,netdev=net,romfile=")
 	}
 	return args
@@ -194,7 +194,7 @@ func (s *sandbox) greet(ctx context.Context) (*status.Report, error) {
 	}
 	a, err := s.conn.call(ctx, &wire.Request{Method: wire.Open, Open: &wire.Spec{
 		Policy: innerOf(s.spec.Policy, uid, gid, config.LookupEnv(s.spec.Environ, "HOME")), Argv: s.spec.Argv, Environ: s.spec.Environ, Dir: dir,
-		ConfigFiles: s.spec.ConfigFiles, Network: hasNetwork(s.spec.Policy),
+		ConfigFiles: s.spec.ConfigFiles, Network: s.card, Local: localPorts(s.spec.Policy),
 	}})
 	switch {
 	case errors.Is(err, backend.ErrClosed):

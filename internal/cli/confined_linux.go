@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/backend/process"
+	"github.com/confine-run/confine/backend/vm"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/linux"
@@ -30,7 +31,7 @@ func Confined() Engine {
 		Ahead:   process.Ahead,
 		Explain: explainPlan,
 		Doctor: func(context.Context) ([]host.Result, error) {
-			return host.RunDoctor(), nil
+			return append(host.RunDoctor(), vm.Doctor()), nil
 		},
 		Selftest: trySelftest,
 		Server:   becomeServer,

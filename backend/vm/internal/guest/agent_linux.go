@@ -173,6 +173,11 @@ func (g *agent) open(s *wire.Spec) (*wire.Answer, error) {
 		if err := networkUp(); err != nil {
 			return nil, err
 		}
+		for _, port := range s.Local {
+			if err := relay(port); err != nil {
+				return nil, err
+			}
+		}
 	}
 	box, failed, err := backend.Open(context.Background(), process.Backend{}, &backend.Spec{
 		Policy: s.Policy, Argv: s.Argv, Dir: s.Dir, Environ: s.Environ, ConfigFiles: s.ConfigFiles,

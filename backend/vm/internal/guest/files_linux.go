@@ -62,9 +62,7 @@ func (g *agent) files(ctx context.Context, files backend.Files, r *wire.Request)
 		entries, err := files.List(r.Name)
 		a := &wire.Answer{}
 		for _, e := range entries {
-			if f, infoErr := e.Info(); infoErr == nil { // else it is gone
-				a.List = append(a.List, *wire.InfoOf(f))
-			}
+			a.List = append(a.List, wire.Entry{Name: e.Name(), Type: e.Type()})
 		}
 		return a, err
 	case wire.FMkdir:

@@ -1,7 +1,10 @@
 package guest
 
 import (
+	"io"
+	"net"
 	"os"
+	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -60,4 +63,40 @@ func defaultRoute(fd int) error {
 		return os.NewSyscallError("ioctl SIOCADDRT", errno)
 	}
 	return nil
+}
+
+// relay leads a port of the guest's loopback to the same of the host's, as far as the gateway outside lets it.
+func relay(port int) error {
+	l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return err
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go lead(c, port)
+		}
+	}()
+	return nil
+}
+
+func lead(c net.Conn, port int) {
+	defer c.Close()
+	to, err := net.Dial("tcp4", net.JoinHostPort(net.IP(gateway[:]).String(), strconv.Itoa(port)))
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(to, c)
+		_ = to.(*net.TCPConn).CloseWrite()
+	}()
+	_, _ = io.Copy(c, to)
+	_ = c.(*net.TCPConn).CloseWrite()
+	<-done
 }

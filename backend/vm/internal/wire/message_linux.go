@@ -72,7 +72,8 @@ type Spec struct {
 	Argv, Environ []string
 	Dir           string
 	ConfigFiles   []string
-	Network       bool // it has a card
+	Network       bool  // it has a card
+	Local         []int // ports of its loopback that lead to the caller's
 }
 
 // Exec is a backend.Exec without its streams.
@@ -97,7 +98,7 @@ type Answer struct {
 	N      int                 `json:",omitempty"`
 	Name   string              `json:",omitempty"`
 	Info   *Info               `json:",omitempty"`
-	List   []Info              `json:",omitempty"`
+	List   []Entry             `json:",omitempty"`
 	Events []backend.FileEvent `json:",omitempty"`
 }
 
@@ -113,7 +114,13 @@ type Credit struct {
 	N      int
 }
 
-// Info is an fs.FileInfo and an fs.DirEntry.
+// Entry is one of a directory.
+type Entry struct {
+	Name string
+	Type fs.FileMode
+}
+
+// Info is an fs.FileInfo.
 type Info struct {
 	Base     string
 	Bytes    int64
@@ -148,12 +155,6 @@ func (i *Info) IsDir() bool { return i.Bits.IsDir() }
 
 // Sys has the owner.
 func (i *Info) Sys() any { return &syscall.Stat_t{Uid: i.UID, Gid: i.GID} }
-
-// Type is that of its mode.
-func (i *Info) Type() fs.FileMode { return i.Bits.Type() }
-
-// Info is itself.
-func (i *Info) Info() (fs.FileInfo, error) { return i, nil }
 
 // Error is an error that means on the other side what it meant on this one.
 type Error struct {
