@@ -113,21 +113,26 @@ func (c *conn) heard(f *wire.Frame) error {
 		}
 		a := &wire.Answer{}
 		if err := f.Message(a); err != nil {
-			return err
+			return err // who waits hears that it is dead
 		}
 		to <- a
 		return nil
 	}
 	c.mu.Lock()
 	p := c.processes[f.ID]
-	if f.Kind == wire.End {
-		delete(c.processes, f.ID)
-	}
 	c.mu.Unlock()
 	if p == nil {
 		return wire.Broken("a frame of kind %d about a process that there isn't", f.Kind)
 	}
-	return p.heard(f)
+	if err := p.heard(f); err != nil {
+		return err // of which it hears, since it is still there
+	}
+	if f.Kind == wire.End {
+		c.mu.Lock()
+		delete(c.processes, f.ID)
+		c.mu.Unlock()
+	}
+	return nil
 }
 
 // call asks, and waits. A guest that doesn't answer in time is ended.
