@@ -89,6 +89,10 @@ var commands = [...]Command{
 	{Name: "top", Args: "[--server unix:PATH] [--once] [--json]", Server: true,
 		Summary: "what all sessions use, live",
 		Text:    "\"confine top --help\" says more. Where there is no terminal it prints lines."},
+	{Name: "report", Args: "RECORD [--text] [--html FILE] [--svg FILE] [--trace FILE]", Server: true,
+		Summary: "draw what a run with --record was like",
+		Text: "RECORD is what --record of a run wrote: processes, what they used beside their limits, whom they reached, and what was refused to " +
+			"them. A page and a picture need nothing from elsewhere; without an option it is drawn in the terminal. docs/PICTURES.md shows one."},
 	{Name: "selftest", Takes: TakesAll,
 		Summary: "try the built-in escape attempts on this host",
 		Text: "Makes each attempt outside, where it has to work, and inside, where it must not, under the policy that a run with these " +

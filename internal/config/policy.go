@@ -38,6 +38,7 @@ type Policy struct {
 	SeccompAction string // "errno", "kill" or "log"
 	Isolation     string // "process", "wasm" or "vm"
 	VMKernel      string // the file of the kernel that a machine boots; empty: the one beside the program, or the host's
+	Deterministic bool   // of wasm: clocks and random numbers are the same in each run
 	User          *User  // as root: run as another
 	CgroupParent  string
 

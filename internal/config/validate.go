@@ -575,14 +575,28 @@ func (r *Resolved) check() error {
 	switch {
 	case in.JSON && in.TTY == "always":
 		return &UsageError{Msg: "json captures the streams, so the command can't have a terminal", Hint: "drop --json or --tty always"}
-	case in.Report != "" && in.Report == in.Events:
-		return &UsageError{Msg: "report and events would both write to " + strconv.Quote(in.Report), Hint: "name two places"}
+	}
+	if err := in.onePlaceEach(); err != nil {
+		return err
 	}
 	if p.Network.All && len(p.Network.Allow) > 0 {
 		r.Notices = append(r.Notices, "the network is allowed as a whole, so naming "+strconv.Quote(p.Network.Allow[0])+" narrows nothing")
 	}
 	if p.Filesystem.Keep && !p.HasOverlay() && r.IsSet("keep") {
 		r.Notices = append(r.Notices, nothingToKeep)
+	}
+	return nil
+}
+
+// onePlaceEach refuses two of report, events and record in one place.
+func (in *Invocation) onePlaceEach() error {
+	places := [...]struct{ name, at string }{{"report", in.Report}, {"events", in.Events}, {"record", in.Record}}
+	for i, a := range places {
+		for _, b := range places[i+1:] {
+			if a.at != "" && a.at == b.at {
+				return &UsageError{Msg: a.name + " and " + b.name + " would both write to " + strconv.Quote(a.at), Hint: "name two places"}
+			}
+		}
 	}
 	return nil
 }
