@@ -13,8 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/process"
 	"github.com/confine-run/confine/backend/vm"
+	"github.com/confine-run/confine/internal/cli/machine"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/linux"
@@ -162,6 +164,48 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 		}
 	}
 	return finish(report, r, io), nil
+}
+
+// runMachine runs the command in a virtual machine of its own.
+func runMachine(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
+	spec, err := machineSpec(r, argv)
+	if err != nil {
+		return nil, err
+	}
+	tty := r.Invocation.TTY
+	report, err := machine.Run(ctx, spec, &machine.IO{
+		Stdin: io.Stdin, Stdout: io.Stdout, Stderr: io.Stderr, Capture: io.Capture,
+		TTY:     tty == "always" || tty != "never" && !io.Capture && terminal.Relayed(io.Stdin, io.Stdout),
+		Signals: notIgnored(), Notified: handleQuit, Started: io.Started, Denied: io.Denied, LimitHit: io.LimitHit,
+	})
+	if err != nil {
+		return nil, r.WithOrigin(err)
+	}
+	return finish(report, r, io), nil
+}
+
+func machineSpec(r *config.Resolved, argv []string) (*backend.Spec, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, &config.UsageError{Msg: "the current directory can't be told: " + err.Error(), Hint: "change to one that exists", Err: err}
+	}
+	return &backend.Spec{Policy: &r.Policy, Resolved: r, Argv: argv, Dir: dir, Environ: os.Environ(), ConfigFiles: r.Protected}, nil
+}
+
+// explainMachine explains the sandbox around the machine, which has the files and the network that were asked for.
+func explainMachine(ctx context.Context, r *config.Resolved, argv []string) (*Explanation, error) {
+	spec, err := machineSpec(r, argv)
+	if err != nil {
+		return nil, err
+	}
+	x, err := vm.Explain(ctx, spec)
+	if err != nil {
+		return nil, r.WithOrigin(err)
+	}
+	e := explanationOf(&r.Policy, x.Outer, x.Command, x.Refused)
+	e.Backend, e.Enforced = vm.Name, x.Ledger
+	e.Ask = func(q config.Ask) (config.Answer, error) { return x.Outer.Ask(r, q) }
+	return e, nil
 }
 
 // elsewhere is where the target starts, if that is not the current directory and nobody has

@@ -1,4 +1,4 @@
-package cli
+package machine
 
 import (
 	"bytes"
@@ -13,19 +13,24 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/vm"
-	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
-	"github.com/confine-run/confine/supervisor/terminal"
 )
 
-// runMachine runs the command in a machine of its own.
-func runMachine(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, &config.UsageError{Msg: "the current directory can't be told: " + err.Error(), Hint: "change to one that exists", Err: err}
-	}
-	spec := machineSpec(r, argv, dir)
-	e := &backend.Exec{Argv: argv, Tell: func(v backend.Event) {
+// IO is what a command in a machine is connected to.
+type IO struct {
+	Stdin, Stdout, Stderr int // -1: none
+	Capture               bool
+	TTY                   bool // on a terminal, with keys from Stdin
+	Signals               []os.Signal
+	Notified              func() // they are heard from now on
+	Started               func()
+	Denied                func(status.Violation)
+	LimitHit              func(status.Capability)
+}
+
+// Run runs the command in a machine of its own. An error is about what was asked for.
+func Run(ctx context.Context, spec *backend.Spec, io *IO) (*status.Report, error) {
+	e := &backend.Exec{Argv: spec.Argv, Tell: func(v backend.Event) {
 		if v.Denied != nil && io.Denied != nil {
 			io.Denied(*v.Denied)
 		}
@@ -33,25 +38,24 @@ func runMachine(ctx context.Context, r *config.Resolved, argv []string, io RunIO
 			io.LimitHit(v.Limit)
 		}
 	}}
-	out, errs := connectMachine(e, &io)
-	if r.Invocation.TTY == "always" || r.Invocation.TTY != "never" && !io.Capture && terminal.Relayed(io.Stdin, io.Stdout) {
+	out, errs := connect(e, io)
+	if io.TTY {
 		e.TTY = &backend.WinSize{Rows: 24, Cols: 80}
 		if now, err := unix.IoctlGetWinsize(io.Stdout, unix.TIOCGWINSZ); err == nil {
 			e.TTY.Rows, e.TTY.Cols = now.Row, now.Col
 		}
-		defer rawTerminal(io.Stdin)()
+		defer raw(io.Stdin)()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &machineSignals{cancel: cancel, stdout: io.Stdout}
-	stop := s.listen()
-	defer stop()
+	s := &signals{cancel: cancel, stdout: io.Stdout}
+	defer s.listen(io)()
 	p, err := backend.Run(ctx, vm.Backend{}, spec, e)
 	if n := s.begin(p); n != 0 && (err != nil || p == nil) {
-		return finish(stoppedEarly(n, spec), r, io), nil
+		return stoppedEarly(n, spec), nil
 	}
 	if err != nil {
-		return nil, r.WithOrigin(err)
+		return nil, err
 	}
 	if io.Started != nil {
 		io.Started()
@@ -64,15 +68,11 @@ func runMachine(ctx context.Context, r *config.Resolved, argv []string, io RunIO
 		report.Stdout, report.Encoding.Stdout = asText(out, report.Encoding.Stdout)
 		report.Stderr, report.Encoding.Stderr = asText(errs, report.Encoding.Stderr)
 	}
-	return finish(report, r, io), nil
+	return report, nil
 }
 
-func machineSpec(r *config.Resolved, argv []string, dir string) *backend.Spec {
-	return &backend.Spec{Policy: &r.Policy, Resolved: r, Argv: argv, Dir: dir, Environ: os.Environ(), ConfigFiles: r.Protected}
-}
-
-// connectMachine gives the process its streams. What is captured is in the two buffers.
-func connectMachine(e *backend.Exec, io *RunIO) (out, errs *bytes.Buffer) {
+// connect gives the process its streams. What is captured is in the two buffers.
+func connect(e *backend.Exec, io *IO) (out, errs *bytes.Buffer) {
 	if io.Stdin >= 0 {
 		e.Stdin = os.NewFile(uintptr(io.Stdin), "stdin")
 	}
@@ -97,26 +97,26 @@ func asText(b *bytes.Buffer, encoding string) (text, enc string) {
 	return base64.StdEncoding.EncodeToString(b.Bytes()), "base64"
 }
 
-// rawTerminal has the keys go to the terminal in the guest as they are pressed, until restore.
-func rawTerminal(fd int) (restore func()) {
+// raw has the keys go to the terminal in the guest as they are pressed, until restore.
+func raw(fd int) (restore func()) {
 	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {
 		return func() {}
 	}
-	raw := *before
-	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
-	raw.Oflag &^= unix.OPOST
-	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
-	raw.Cflag = raw.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
-	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
-	if err := unix.IoctlSetTermios(fd, unix.TCSETSW, &raw); err != nil {
+	mode := *before
+	mode.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
+	mode.Oflag &^= unix.OPOST
+	mode.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
+	mode.Cflag = mode.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
+	mode.Cc[unix.VMIN], mode.Cc[unix.VTIME] = 1, 0
+	if err := unix.IoctlSetTermios(fd, unix.TCSETSW, &mode); err != nil {
 		return func() {}
 	}
 	return func() { _ = unix.IoctlSetTermios(fd, unix.TCSETSW, before) }
 }
 
-// machineSignals are those of the caller. Until there is a process to be told, one ends the machine.
-type machineSignals struct {
+// signals are those of the caller. Until there is a process to be told, one ends the machine.
+type signals struct {
 	cancel context.CancelFunc
 	stdout int
 
@@ -125,15 +125,17 @@ type machineSignals struct {
 	last    unix.Signal
 }
 
-func (s *machineSignals) listen() (stop func()) {
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, append(notIgnored(), unix.SIGWINCH)...)
-	handleQuit()
+func (s *signals) listen(io *IO) (stop func()) {
+	heard := make(chan os.Signal, 8)
+	signal.Notify(heard, append(io.Signals, unix.SIGWINCH)...)
+	if io.Notified != nil {
+		io.Notified()
+	}
 	done := make(chan struct{})
 	go func() {
 		for {
 			select {
-			case sig := <-signals:
+			case sig := <-heard:
 				s.pass(sig.(unix.Signal))
 			case <-done:
 				return
@@ -141,12 +143,12 @@ func (s *machineSignals) listen() (stop func()) {
 		}
 	}()
 	return func() {
-		signal.Stop(signals)
+		signal.Stop(heard)
 		close(done)
 	}
 }
 
-func (s *machineSignals) pass(n unix.Signal) {
+func (s *signals) pass(n unix.Signal) {
 	s.mu.Lock()
 	p := s.process
 	if n != unix.SIGWINCH && n != unix.SIGTSTP {
@@ -167,7 +169,7 @@ func (s *machineSignals) pass(n unix.Signal) {
 }
 
 // begin says that there is a process; the signal is one that came before.
-func (s *machineSignals) begin(p backend.Process) unix.Signal {
+func (s *signals) begin(p backend.Process) unix.Signal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.process = p
@@ -175,7 +177,7 @@ func (s *machineSignals) begin(p backend.Process) unix.Signal {
 }
 
 // passed is the last that was passed on.
-func (s *machineSignals) passed() unix.Signal {
+func (s *signals) passed() unix.Signal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last
@@ -192,20 +194,4 @@ func stoppedEarly(n unix.Signal, spec *backend.Spec) *status.Report {
 	}
 	r.RC = r.Status.RC(status.Normalized, 0, int(n))
 	return backend.Complete(r, spec)
-}
-
-// explainMachine explains the sandbox around the machine, which has the files and the network that were asked for.
-func explainMachine(ctx context.Context, r *config.Resolved, argv []string) (*Explanation, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	x, err := vm.Explain(ctx, machineSpec(r, argv, dir))
-	if err != nil {
-		return nil, r.WithOrigin(err)
-	}
-	e := explanationOf(&r.Policy, x.Outer, x.Command, x.Refused)
-	e.Backend, e.Enforced = vm.Name, x.Ledger
-	e.Ask = func(q config.Ask) (config.Answer, error) { return x.Outer.Ask(r, q) }
-	return e, nil
 }
