@@ -109,10 +109,10 @@ func releaseOf(f *os.File) (string, error) {
 var (
 	modules = []string{
 		"virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_console",
-		"netfs", "fscache", "9pnet", "9pnet_virtio", "9p", "failover", "net_failover", "virtio_net",
+		"netfs", "fscache", "9pnet", "9pnet_virtio", "9p", "failover", "net_failover", "virtio_net", "overlay",
 	}
 	moduleDirs = []string{
-		"drivers/virtio", "drivers/char", "drivers/net", "net/9p", "net/core", "fs/9p", "fs/netfs", "fs/fscache", "lib", "arch/x86/crypto", "crypto",
+		"drivers/virtio", "drivers/char", "drivers/net", "net/9p", "net/core", "fs/9p", "fs/netfs", "fs/fscache", "fs/overlayfs", "lib", "arch/x86/crypto", "crypto",
 	}
 )
 
