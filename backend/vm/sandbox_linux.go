@@ -56,7 +56,7 @@ func boot(ctx context.Context, p plan) (*sandbox, *status.Report, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	defer os.RemoveAll(dir) // the sandbox has it mounted, and QEMU has read it
+	defer os.RemoveAll(dir)
 	initrd := filepath.Join(dir, "initramfs")
 	if err := errors.Join(os.Chmod(dir, 0o755), p.kernel.writeInitramfs(initrd)); err != nil {
 		return nil, nil, err
@@ -69,6 +69,7 @@ func boot(ctx context.Context, p plan) (*sandbox, *status.Report, error) {
 		}
 		return nil, failed, err
 	}
+	_ = os.RemoveAll(dir) // the sandbox has it mounted; who is killed from now on leaves nothing
 	s := &sandbox{plan: p, card: hasNetwork(p.spec.Policy), spec: p.spec, outer: outer, console: &tail{}, closed: make(chan struct{}), over: make(chan struct{})}
 	if err := s.startQEMU(ctx); err != nil {
 		_, _ = outer.Close()
