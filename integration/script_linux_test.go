@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 // passedOn are variables of the caller's that tool chains need. Everything else
 // that a script finds is made for it.
 var passedOn = []string{
-	"GOROOT", "GOTOOLCHAIN", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "PYENV_ROOT", "JAVA_HOME", "CARGO_HOME", "RUSTUP_HOME", "LANG", "CONFINE_SDKS",
+	"GOROOT", "GOTOOLCHAIN", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "PYENV_ROOT", "JAVA_HOME", "CARGO_HOME", "RUSTUP_HOME", "LANG", "CONFINE_SDKS", "VMKERNEL",
 }
 
 // prepare gives a script a binary of its own, by which everything that is left
@@ -99,6 +99,9 @@ func condition(cond string) (bool, error) {
 	if name, ok := strings.CutPrefix(cond, "sdk:"); ok {
 		return hasSDK(name, cond)
 	}
+	if cond == "vmkernel" {
+		return hasKernel()
+	}
 	if cond == "wasi" {
 		if compilesWASI() {
 			return true, nil
@@ -110,6 +113,18 @@ func condition(cond string) (bool, error) {
 		return ok, err
 	}
 	return false, host.MustRun(cond)
+}
+
+// hasKernel says whether machines can be booted: there is QEMU, and a kernel for them, which VMKERNEL names.
+func hasKernel() (bool, error) {
+	_, err := os.Stat("/usr/bin/qemu-system-x86_64")
+	if err == nil {
+		_, err = os.Stat(os.Getenv("VMKERNEL"))
+	}
+	if err == nil {
+		return true, nil
+	}
+	return false, host.MustRun("vmkernel")
 }
 
 // compilesWASI says whether clang makes modules of WebAssembly, which takes wasi-libc.

@@ -21,7 +21,7 @@ func (s suite) usage(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	var of [2]backend.Usage
-	for end := time.Now().Add(20 * time.Second); of[0].CPU < 50*time.Millisecond; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); of[0].CPU < 50*time.Millisecond || of[0].CPU <= of[1].CPU; time.Sleep(50 * time.Millisecond) {
 		for i, p := range []backend.Process{busy, idle} {
 			u, err := p.Usage()
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/confine-run/confine/integration/machines/orders"
+	"github.com/confine-run/confine/internal/initramfs"
 )
 
 // writeInitramfs is the payload, the modules, the orders, the disk, where it has one, and /init.
@@ -22,11 +23,11 @@ func writeInitramfs(to string, o *orders.Orders, files map[string]string, k *ker
 	}
 	defer f.Close()
 	b := bufio.NewWriter(f)
-	c := cpio{w: b}
+	c := initramfs.To(b)
 	guest := files["guest"]
 	for _, module := range k.modules {
 		name := filepath.Base(module)
-		if slices.Contains(o.Without, moduleName(name)) {
+		if slices.Contains(o.Without, initramfs.ModuleName(name)) {
 			continue
 		}
 		o.Modules = append(o.Modules, name)
@@ -37,27 +38,27 @@ func writeInitramfs(to string, o *orders.Orders, files map[string]string, k *ker
 		if err != nil {
 			return err
 		}
-		c.file(path.Join(orders.Payload[1:], name), 0o755, content)
+		c.File(path.Join(orders.Payload[1:], name), 0o755, content)
 		if files[name] == guest {
-			c.file("init", 0o755, content)
+			c.File("init", 0o755, content)
 		}
 	}
 	text, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	c.file(orders.File[1:], 0o644, text)
+	c.File(orders.File[1:], 0o644, text)
 	if disk != "" {
 		content, err := os.ReadFile(disk)
 		if err != nil {
 			return err
 		}
-		c.file(orders.Disk[1:], 0o644, content)
+		c.File(orders.Disk[1:], 0o644, content)
 	}
 	for _, dir := range []string{"dev", "proc", "root", "sys"} {
-		c.dir(dir)
+		c.Dir(dir)
 	}
-	if err := c.end(); err != nil {
+	if err := c.End(); err != nil {
 		return err
 	}
 	return errors.Join(b.Flush(), f.Close())

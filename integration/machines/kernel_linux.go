@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/confine-run/confine/internal/initramfs"
 )
 
 // kernelFiles are what a machine needs of a kernel's package.
@@ -75,7 +77,7 @@ func takeModules(whole, dir string) (files []string, err error) {
 	all := map[string]string{}
 	err = filepath.WalkDir(whole, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && strings.Contains(d.Name(), ".ko") {
-			all[moduleName(path)] = path
+			all[initramfs.ModuleName(path)] = path
 		}
 		return err
 	})
@@ -91,13 +93,13 @@ func takeModules(whole, dir string) (files []string, err error) {
 		if err != nil {
 			return nil, true, err
 		}
-		deps, err := dependsOn(module)
+		deps, err := initramfs.DependsOn(module)
 		if err != nil {
 			return nil, true, fmt.Errorf("%s: %w", path, err)
 		}
 		return deps, true, os.WriteFile(filepath.Join(dir, name+".ko"), module, 0o644)
 	}
-	order, err := inOrder(modules, needs)
+	order, err := initramfs.InOrder(modules, needs)
 	for _, name := range order {
 		files = append(files, name+".ko")
 	}

@@ -13,7 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/process"
+	"github.com/confine-run/confine/backend/vm"
+	"github.com/confine-run/confine/internal/cli/machine"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/linux"
@@ -31,7 +34,7 @@ func Confined() Engine {
 		Ahead:   process.Ahead,
 		Explain: explainPlan,
 		Doctor: func(context.Context) ([]host.Result, error) {
-			return append(host.RunDoctor(), engineThere()), nil
+			return append(host.RunDoctor(), engineThere(), vm.Doctor()), nil
 		},
 		Selftest: trySelftest,
 		Server:   becomeServer,
@@ -84,6 +87,9 @@ func forget(signals chan os.Signal, run int64) {
 var handleQuit = func() {}
 
 func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
+	if r.Policy.Isolation == "vm" {
+		return runMachine(ctx, r, argv, io)
+	}
 	command := &process.Command{Argv: argv, ConfigFiles: r.Protected}
 	command.WatchFiles, command.WatchCalls = io.Accesses != nil, io.Passed != nil
 	wantTTY(command, r.Invocation.TTY, io)
@@ -160,6 +166,48 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 	return finish(report, r, io), nil
 }
 
+// runMachine runs the command in a virtual machine of its own.
+func runMachine(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
+	spec, err := machineSpec(r, argv)
+	if err != nil {
+		return nil, err
+	}
+	tty := r.Invocation.TTY
+	report, err := machine.Run(ctx, spec, &machine.IO{
+		Stdin: io.Stdin, Stdout: io.Stdout, Stderr: io.Stderr, Capture: io.Capture,
+		TTY:     tty == "always" || tty != "never" && !io.Capture && terminal.Relayed(io.Stdin, io.Stdout),
+		Signals: notIgnored(), Notified: handleQuit, Started: io.Started, Denied: io.Denied, LimitHit: io.LimitHit,
+	})
+	if err != nil {
+		return nil, r.WithOrigin(err)
+	}
+	return finish(report, r, io), nil
+}
+
+func machineSpec(r *config.Resolved, argv []string) (*backend.Spec, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, &config.UsageError{Msg: "the current directory can't be told: " + err.Error(), Hint: "change to one that exists", Err: err}
+	}
+	return &backend.Spec{Policy: &r.Policy, Resolved: r, Argv: argv, Dir: dir, Environ: os.Environ(), ConfigFiles: r.Protected}, nil
+}
+
+// explainMachine explains the sandbox around the machine, which has the files and the network that were asked for.
+func explainMachine(ctx context.Context, r *config.Resolved, argv []string) (*Explanation, error) {
+	spec, err := machineSpec(r, argv)
+	if err != nil {
+		return nil, err
+	}
+	x, err := vm.Explain(ctx, spec)
+	if err != nil {
+		return nil, r.WithOrigin(err)
+	}
+	e := explanationOf(&r.Policy, x.Outer, x.Command, x.Refused)
+	e.Backend, e.Enforced = vm.Name, x.Ledger
+	e.Ask = func(q config.Ask) (config.Answer, error) { return x.Outer.Ask(r, q) }
+	return e, nil
+}
+
 // elsewhere is where the target starts, if that is not the current directory and nobody has
 // chosen or said so.
 func elsewhere(p *process.Plan, policy *config.Policy) string {
@@ -215,7 +263,10 @@ func wantTTY(c *process.Command, tty string, io RunIO) {
 	}
 }
 
-func explainPlan(_ context.Context, r *config.Resolved, argv []string) (*Explanation, error) {
+func explainPlan(ctx context.Context, r *config.Resolved, argv []string) (*Explanation, error) {
+	if r.Policy.Isolation == "vm" {
+		return explainMachine(ctx, r, argv)
+	}
 	command := &process.Command{Argv: argv, ConfigFiles: r.Protected}
 	plan, err := process.NewPlan(&r.Policy, command)
 	var cant *config.Unenforceable

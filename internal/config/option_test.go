@@ -56,6 +56,7 @@ var samples = map[string]struct{ flag, toml, want string }{
 	"isolation":        {"vm", `"vm"`, "vm"},
 	"deterministic":    {"true", `true`, "true"},
 	"user":             {"7:8", `"7:8"`, "7:8"},
+	"vm-kernel":        {"/boot/k", `"/boot/k"`, "/boot/k"},
 	"cgroup-parent":    {"/cg", `"/cg"`, "/cg"},
 	"allow-partial":    {"memory", `["memory"]`, "memory"},
 	"require":          {"network", `["network"]`, "network"},

@@ -37,9 +37,9 @@ type Policy struct {
 	Seccomp       string // "off", "default", "strict", or a file's path
 	SeccompAction string // "errno", "kill" or "log"
 	Isolation     string // "process", "wasm" or "vm"
-	Deterministic bool   // of wasm: clocks and random numbers are the same in each run
-	User          *User  // as root: run as another
-	CgroupParent  string
+	Level
+	User         *User // as root: run as another
+	CgroupParent string
 
 	// AllowPartial names capabilities that need not be enforceable ("all": none
 	// needs to). Require names those without which nothing starts, as
@@ -48,6 +48,12 @@ type Policy struct {
 	Require      []string
 
 	trusted map[string][]byte // by path: the text of files for Seccomp, which isn't to be read again
+}
+
+// Level is what is said of an isolation beside its name.
+type Level struct {
+	Deterministic bool   // of wasm: clocks and random numbers are the same in each run
+	VMKernel      string // the file of the kernel that a machine boots; empty: the one beside the program, or the host's
 }
 
 // TrustedSeccomp is the text of the file that Seccomp names, where that was read when the policy file that names it

@@ -109,6 +109,15 @@ var builtins = [...]builtin{
 		{"deny", []string{"secrets"}, "nor in the project itself: .env, keys, tokens"},
 		{"allow-network", []string{"localhost", "*.local"}, "one's own services"},
 	}},
+	{"agent", "tools of an agent: few processes, writes land in an overlay", []line{
+		{"time-limit", []string{"60s"}, ""},
+		{"cpu-time", []string{"30s"}, ""},
+		{"memory-limit", []string{"512M"}, ""},
+		{"processes", []string{"10"}, ""},
+		{"file-descriptors", []string{"512"}, ""},
+		{"workdir", []string{"overlay"}, "what it wrote is looked at before it counts"},
+		{"etc", []string{"true"}, "programs have their settings there, and many don't start without"},
+	}},
 }
 
 // noProfile is what a policy has that started from no profile: no limit, nothing

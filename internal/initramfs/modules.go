@@ -1,4 +1,4 @@
-package main
+package initramfs
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// dependsOn reads from a module what has to be loaded before it.
-func dependsOn(module []byte) ([]string, error) {
+// DependsOn reads from a module what has to be loaded before it.
+func DependsOn(module []byte) ([]string, error) {
 	f, err := elf.NewFile(bytes.NewReader(module))
 	if err != nil {
 		return nil, err
@@ -31,16 +31,16 @@ func dependsOn(module []byte) ([]string, error) {
 	return nil, nil
 }
 
-// moduleName is how modules name each other: files may have "-" for "_".
-func moduleName(file string) string {
+// ModuleName is how modules name each other: files may have "-" for "_".
+func ModuleName(file string) string {
 	file = file[strings.LastIndexByte(file, '/')+1:]
 	name, _, _ := strings.Cut(file, ".ko")
 	return strings.ReplaceAll(name, "-", "_")
 }
 
-// inOrder is the names with all that they need, what is needed first. needs says
+// InOrder is the names with all that they need, what is needed first. needs says
 // what a module needs, and whether there is one of that name: what is built in has none.
-func inOrder(names []string, needs func(name string) ([]string, bool, error)) (order []string, err error) {
+func InOrder(names []string, needs func(name string) ([]string, bool, error)) (order []string, err error) {
 	for _, name := range names {
 		deps, isModule, err := needs(name)
 		if err != nil {
@@ -49,7 +49,7 @@ func inOrder(names []string, needs func(name string) ([]string, bool, error)) (o
 		if !isModule || slices.Contains(order, name) {
 			continue
 		}
-		before, err := inOrder(deps, needs)
+		before, err := InOrder(deps, needs)
 		if err != nil {
 			return nil, err
 		}
@@ -60,13 +60,4 @@ func inOrder(names []string, needs func(name string) ([]string, bool, error)) (o
 		}
 	}
 	return order, nil
-}
-
-// series is a release without what changes from one update to the next.
-func series(release string) string {
-	parts := strings.SplitN(release, ".", 3)
-	if len(parts) < 2 {
-		return release
-	}
-	return parts[0] + "." + parts[1]
 }

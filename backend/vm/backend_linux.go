@@ -1,0 +1,166 @@
+package vm
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"os"
+	"runtime"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/process"
+	"github.com/confine-run/confine/backend/vm/internal/guest"
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/status"
+)
+
+// Name is the backend's, as reports have it.
+const Name = "linux-vm"
+
+// Backend builds machines.
+type Backend struct {
+	kernel string // that is booted where the policy names none, in tests
+}
+
+// Name is in every report.
+func (Backend) Name() string { return Name }
+
+// Init turns the process into the first of a guest, if that is what the kernel started it as; then it doesn't return.
+func Init() {
+	if guest.Called(os.Args) {
+		guest.Main()
+	}
+}
+
+// plan is that of the sandbox around QEMU, with what is booted.
+type plan struct {
+	backend.Plan
+	spec   *backend.Spec
+	qemu   string
+	kernel *kernel
+	ledger status.Ledger
+}
+
+// Plan finds what a machine needs, and plans the sandbox around it. What the guest gives, it says when it has booted.
+func (b Backend) Plan(ctx context.Context, s *backend.Spec) (backend.Plan, error) {
+	if err := refuse(s.Policy); err != nil {
+		return nil, err
+	}
+	qemu, k, missing := find(cmp.Or(s.Policy.VMKernel, b.kernel))
+	outer, err := process.Backend{}.Plan(ctx, outerSpec(s, outerOf(s.Policy, nil)))
+	if outer == nil {
+		return nil, err
+	}
+	p := plan{Plan: outer, spec: s, qemu: qemu, kernel: k, ledger: foretold(s.Policy, outer.Ledger(), k, missing)}
+	return p, accept(s.Policy, p.ledger, missing, err)
+}
+
+// accept holds what there is against what was asked for. err is what the plan of the outer sandbox came to.
+func accept(p *config.Policy, l status.Ledger, missing *missingError, err error) error {
+	var cant *config.Unenforceable
+	switch {
+	case errors.As(err, &cant):
+		cant.Ledger = l
+		return cant
+	case err != nil:
+		return err
+	case missing != nil: // whatever else may be missing: nothing runs behind less than what was asked for
+		return &config.Unenforceable{
+			Capability: status.Isolation, Requested: "vm", Reason: status.NotInBuild, Details: missing.Error(), Hint: missing.hint, Ledger: l, Err: missing.err,
+		}
+	}
+	return config.Accept(p, l)
+}
+
+// Explanation is what is shown of a plan.
+type Explanation struct {
+	Outer   *process.Plan
+	Command *process.Command
+	Ledger  status.Ledger
+	Refused *config.Unenforceable // nil: it isn't
+}
+
+// Explain plans, and shows it.
+func Explain(_ context.Context, s *backend.Spec) (*Explanation, error) {
+	if err := refuse(s.Policy); err != nil {
+		return nil, err
+	}
+	_, k, missing := find(s.Policy.VMKernel)
+	x := &Explanation{Command: &process.Command{Argv: s.Argv, Dir: s.Dir, Environ: s.Environ, ConfigFiles: s.ConfigFiles}}
+	var err error
+	if x.Outer, err = process.NewPlan(outerOf(s.Policy, nil), x.Command); x.Outer == nil {
+		return nil, err
+	}
+	x.Ledger = foretold(s.Policy, status.Ledger(x.Outer.Ledger), k, missing)
+	if err := accept(s.Policy, x.Ledger, missing, err); err != nil && !errors.As(err, &x.Refused) {
+		return nil, err
+	}
+	return x, nil
+}
+
+// missingError is what a machine needs and isn't there.
+type missingError struct {
+	err  error
+	hint string
+}
+
+func (m *missingError) Error() string { return m.err.Error() }
+
+// find finds QEMU and a kernel.
+func find(kernelFile string) (qemu string, k *kernel, missing *missingError) {
+	if runtime.GOARCH != "amd64" {
+		return "", nil, &missingError{errors.New("machines are x86-64, and this host is " + runtime.GOARCH), "run it with --isolation process"}
+	}
+	for _, path := range qemuPaths {
+		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			qemu = path
+			break
+		}
+	}
+	if qemu == "" {
+		return "", nil, &missingError{errors.New("there is no qemu-system-x86_64 in /usr/bin nor in /usr/local/bin"), "apt-get install --no-install-recommends qemu-system-x86"}
+	}
+	k, err := findKernel(kernelFile)
+	if err != nil {
+		return qemu, nil, &missingError{err, kernelHint}
+	}
+	return qemu, k, nil
+}
+
+// outerSpec is what the sandbox around QEMU is to be. It shows the tool chain of the command, not QEMU's, which is the system's.
+func outerSpec(s *backend.Spec, policy *config.Policy) *backend.Spec {
+	o := *s
+	o.Policy, o.Resolved, o.From, o.Snapshots = policy, nil, nil, ""
+	return &o
+}
+
+// Ledger says what will be enforced.
+func (p plan) Ledger() status.Ledger { return p.ledger }
+
+// Key is the same for machines that are the same.
+func (p plan) Key() [32]byte {
+	outer := p.Plan.Key()
+	text, err := json.Marshal(struct {
+		Outer  []byte
+		Policy string
+		Kernel *kernel
+	}{outer[:], p.spec.Policy.Digest(), p.kernel})
+	if err != nil {
+		panic(err) // plain data
+	}
+	return sha256.Sum256(text)
+}
+
+// Build boots a machine.
+func (Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, error) {
+	box, failed, err := boot(ctx, p.(plan))
+	if failed != nil {
+		return nil, &backend.BuildError{Report: failed}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return box, nil
+}

@@ -1,0 +1,189 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/vm/internal/wire"
+)
+
+// patience is how long a guest may take to answer. Emulated and on a busy host it is slow.
+const patience = time.Minute
+
+// conn is the host's end of what is said to a guest. The first fault, of either side, ends it for all.
+type conn struct {
+	to    *wire.Writer
+	hello chan wire.Greeting
+	dead  chan struct{} // closed with err set
+	fault func()        // ends the machine
+
+	mu        sync.Mutex
+	err       error
+	greeted   bool
+	last      uint32
+	pending   map[uint32]chan *wire.Answer
+	processes map[uint32]*task
+}
+
+// newConn begins to listen. fault is called once, when the guest broke the protocol or is gone.
+func newConn(from io.Reader, to io.Writer, fault func()) *conn {
+	c := &conn{
+		to: wire.NewWriter(to), hello: make(chan wire.Greeting, 1), dead: make(chan struct{}), fault: fault,
+		pending: map[uint32]chan *wire.Answer{}, processes: map[uint32]*task{},
+	}
+	go c.listen(from)
+	return c
+}
+
+func (c *conn) listen(from io.Reader) {
+	for {
+		f, err := wire.Read(from)
+		if err == nil {
+			err = c.heard(&f)
+		}
+		if err != nil {
+			c.fail(err)
+			return
+		}
+	}
+}
+
+// errGone is the end of a guest of which nobody knows why.
+var errGone = errors.New("the machine ended")
+
+// fail is the end: everybody who waits hears of it.
+func (c *conn) fail(err error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	if errors.Is(err, wire.ErrProtocol) {
+		err = fmt.Errorf("the guest %w", err)
+	} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errGone
+	}
+	c.err = err
+	processes := c.processes
+	c.processes = map[uint32]*task{}
+	c.mu.Unlock()
+	close(c.dead)
+	go c.fault()
+	for _, p := range processes {
+		p.broken(err)
+	}
+}
+
+// why is why it is dead; nil: it isn't.
+func (c *conn) why() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// heard takes what the guest says, which has to be asked for.
+func (c *conn) heard(f *wire.Frame) error {
+	if f.Kind == wire.Hello {
+		var g wire.Greeting
+		if err := f.Message(&g); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		again := c.greeted
+		c.greeted = true
+		c.mu.Unlock()
+		if again || f.ID != 0 || g.Version != wire.Version {
+			return wire.Broken("a greeting that is none")
+		}
+		c.hello <- g
+		return nil
+	}
+	if f.Kind == wire.Reply {
+		c.mu.Lock()
+		to := c.pending[f.ID]
+		delete(c.pending, f.ID)
+		c.mu.Unlock()
+		if to == nil {
+			return wire.Broken("an answer that nobody asked for")
+		}
+		a := &wire.Answer{}
+		if err := f.Message(a); err != nil {
+			return err // who waits hears that it is dead
+		}
+		to <- a
+		return nil
+	}
+	c.mu.Lock()
+	p := c.processes[f.ID]
+	c.mu.Unlock()
+	if p == nil {
+		return wire.Broken("a frame of kind %d about a process that there isn't", f.Kind)
+	}
+	if err := p.heard(f); err != nil {
+		return err // of which it hears, since it is still there
+	}
+	if f.Kind == wire.End {
+		c.mu.Lock()
+		delete(c.processes, f.ID)
+		c.mu.Unlock()
+	}
+	return nil
+}
+
+// call asks, and waits. A guest that doesn't answer in time is ended.
+func (c *conn) call(ctx context.Context, r *wire.Request) (*wire.Answer, error) {
+	return c.ask(ctx, r, patience)
+}
+
+// ask with a limit of 0 waits for as long as ctx does.
+func (c *conn) ask(ctx context.Context, r *wire.Request, limit time.Duration) (*wire.Answer, error) {
+	answered := make(chan *wire.Answer, 1)
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return nil, backend.ErrClosed
+	}
+	c.last++
+	id := c.last
+	c.pending[id] = answered
+	c.mu.Unlock()
+	var late <-chan time.Time
+	if limit > 0 {
+		t := time.NewTimer(limit)
+		defer t.Stop()
+		late = t.C
+	}
+	sent := make(chan error, 1)
+	go func() { sent <- c.to.SendMessage(wire.Call, id, r) }() // which waits for a guest that doesn't read
+	for {
+		select {
+		case err := <-sent:
+			if err != nil {
+				c.mu.Lock()
+				delete(c.pending, id)
+				c.mu.Unlock()
+				if errors.Is(err, wire.ErrTooLong) {
+					return nil, err
+				}
+				return nil, backend.ErrClosed
+			}
+			sent = nil
+		case a := <-answered:
+			return a, a.Err.Err()
+		case <-c.dead:
+			return nil, backend.ErrClosed
+		case <-late:
+			c.fail(fmt.Errorf("the guest didn't answer for %v", limit))
+		case <-ctx.Done():
+			if limit == 0 {
+				_, _ = c.call(context.Background(), &wire.Request{Method: wire.Cancel, To: id})
+			}
+			return nil, ctx.Err() // the answer is still taken
+		}
+	}
+}

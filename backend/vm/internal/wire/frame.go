@@ -1,0 +1,135 @@
+package wire
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Kind says what a frame is.
+type Kind byte
+
+// The kinds. What is about a process has its number.
+const (
+	Hello  Kind = iota + 1 // the guest's first
+	Call                   // a Request; the number is the call's
+	Reply                  // the Answer to the call of that number
+	Stdin                  // bytes; none is the end
+	Stdout                 // bytes
+	Stderr                 // bytes
+	Taken                  // a Credit
+	Event                  // a backend.Event
+	End                    // an Ended
+	kinds
+)
+
+const (
+	// MaxData is the most that a frame has of a stream.
+	MaxData = 32 << 10
+	// MaxMessage is the longest message.
+	MaxMessage = 1 << 20
+	// MaxReply is the longest answer, which is asked for.
+	MaxReply = 8 << 20
+	// Window is how much of a stream may be on its way.
+	Window = 256 << 10
+)
+
+const headerSize = 9
+
+// Frame is one thing that is said.
+type Frame struct {
+	Kind Kind
+	ID   uint32
+	Data []byte
+}
+
+// ErrProtocol is behind whatever the other side may not say.
+var ErrProtocol = errors.New("broke the protocol")
+
+// Broken is an ErrProtocol.
+func Broken(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrProtocol, fmt.Sprintf(format, args...))
+}
+
+// limit is how long a frame of that kind may be.
+func (k Kind) limit() uint32 {
+	switch k {
+	case Stdin, Stdout, Stderr:
+		return MaxData
+	case Reply:
+		return MaxReply
+	}
+	return MaxMessage
+}
+
+// Read reads a frame. Nothing is allocated for one that is too long.
+func Read(r io.Reader) (Frame, error) {
+	var header [headerSize]byte
+	if _, err := io.ReadFull(r, header[:]); err != nil {
+		return Frame{}, err
+	}
+	f := Frame{Kind: Kind(header[0]), ID: binary.BigEndian.Uint32(header[1:])}
+	if f.Kind == 0 || f.Kind >= kinds {
+		return Frame{}, Broken("a frame of kind %d", f.Kind)
+	}
+	n := binary.BigEndian.Uint32(header[5:])
+	if n > f.Kind.limit() {
+		return Frame{}, Broken("a frame of kind %d of %d bytes", f.Kind, n)
+	}
+	f.Data = make([]byte, n)
+	if _, err := io.ReadFull(r, f.Data); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return Frame{}, err
+	}
+	return f, nil
+}
+
+// Writer writes frames, from any goroutine.
+type Writer struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// NewWriter writes to w.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// ErrTooLong is a frame that the other side would not take.
+var ErrTooLong = errors.New("it is too long to be told")
+
+// Send writes a frame.
+func (w *Writer) Send(k Kind, id uint32, data []byte) error {
+	if uint64(len(data)) > uint64(k.limit()) {
+		return ErrTooLong
+	}
+	frame := make([]byte, headerSize, headerSize+len(data))
+	frame[0] = byte(k)
+	binary.BigEndian.PutUint32(frame[1:], id)
+	binary.BigEndian.PutUint32(frame[5:], uint32(len(data)))
+	frame = append(frame, data...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err := w.w.Write(frame)
+	return err
+}
+
+// SendMessage writes a frame with a message.
+func (w *Writer) SendMessage(k Kind, id uint32, message any) error {
+	data, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	return w.Send(k, id, data)
+}
+
+// Message reads what SendMessage wrote.
+func (f *Frame) Message(to any) error {
+	if err := json.Unmarshal(f.Data, to); err != nil {
+		return Broken("a message of kind %d that is none: %v", f.Kind, err)
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package vm
+
+import (
+	"maps"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/status"
+)
+
+const (
+	// kernelMemory is what the guest's kernel and its init need beside what the policy gives to processes.
+	kernelMemory = 192 << 20
+	// qemuMemory is what QEMU needs beside the memory of the guest, translated code above all.
+	qemuMemory = 320 << 20
+	// defaultMemory is that of a machine whose policy has no limit.
+	defaultMemory = 1 << 30
+	// bootCPU is CPU time that no process of the guest is blamed for: that of booting, and of QEMU's devices.
+	bootCPU = 20 * time.Second
+	// inBox is where the sandbox around QEMU shows what it boots.
+	inBox = "/run/confine-vm"
+)
+
+// limitsInside are capabilities that the inner sandbox gives as they were asked for. The outer one has them, if at all, for QEMU as a whole.
+var limitsInside = []status.Capability{
+	status.WallTime, status.CPUTime, status.CPURate, status.CPUs, status.Memory, status.Tasks, status.FileDescriptors,
+	status.FileSize, status.Disk, status.Files, status.MountSize, status.Output,
+}
+
+// heldOutside are those that only the outer sandbox can give.
+var heldOutside = []status.Capability{status.Network, status.Overlay, status.Publish, status.Cgroup}
+
+// refuse says what a machine doesn't give yet.
+func refuse(p *config.Policy) error {
+	f := &p.Filesystem
+	for _, r := range []struct {
+		is   bool
+		what string
+	}{
+		{f.Rootfs != "", "--rootfs"},
+		{f.Virtual, "--virtual-fs"},
+		{len(p.Network.Publish) > 0, "--publish"},
+		{p.Seccomp != "" && !slices.Contains([]string{"off", "default", "strict"}, p.Seccomp), "--seccomp FILE"},
+	} {
+		if r.is {
+			return &config.UsageError{Msg: r.what + " can't be had with --isolation vm", Hint: "leave it away, or take --isolation process"}
+		}
+	}
+	return nil
+}
+
+func ramOf(p *config.Policy) int64 {
+	ram := int64(defaultMemory)
+	if p.MemoryLimit > 0 {
+		ram = p.MemoryLimit
+	}
+	const mebibyte = 1 << 20
+	return (ram + kernelMemory + mebibyte - 1) / mebibyte * mebibyte
+}
+
+// outerOf is the policy of the sandbox around QEMU: what is shown and reached is as it was asked for.
+func outerOf(p *config.Policy, shown []config.Mount) *config.Policy {
+	o := *p
+	o.Isolation = "process"
+	o.TimeLimit = 0 // of one process, which the host's clock and the inner sandbox see to
+	if p.CPUTime > 0 {
+		o.CPUTime = p.CPUTime + bootCPU
+	}
+	if p.MemoryLimit > 0 {
+		o.MemoryLimit = ramOf(p) + qemuMemory + p.ScratchLimit()
+	}
+	o.DiskLimit = p.ScratchLimit()
+	o.Processes, o.FileDescriptors, o.OutputLimit = 128, 0, 0
+	o.Seccomp, o.SeccompAction = "default", "errno"
+	o.Env = config.Env{}
+	o.Filesystem.Mounts = slices.Concat(p.Filesystem.Mounts, shown)
+	o.Filesystem.Log = false
+	o.Require = nil
+	if !slices.Contains(o.AllowPartial, config.WordAll) {
+		o.AllowPartial = slices.Clone(o.AllowPartial)
+		for _, c := range limitsInside {
+			o.AllowPartial = append(o.AllowPartial, string(c))
+		}
+	}
+	return &o
+}
+
+// innerOf is the policy of the sandbox in the guest. What is an overlay outside is writable inside: the outer keeps the writes apart.
+func innerOf(p *config.Policy, uid, gid uint32, home string) *config.Policy {
+	i := *p
+	i.Isolation, i.VMKernel, i.CgroupParent = "process", "", ""
+	i.Network = config.Network{All: hasNetwork(p)}
+	i.User = nil
+	if uid != 0 {
+		i.User = &config.User{UID: uid, GID: gid}
+	}
+	f := &i.Filesystem
+	f.Keep = false
+	if f.Workdir == "overlay" {
+		f.Workdir = "rw"
+	}
+	f.AllowWrite = slices.Concat(f.AllowWrite, f.Overlay)
+	f.Overlay = nil
+	if f.EphemeralHome && home != "" {
+		f.EphemeralHome = false
+		f.AllowWrite = append(f.AllowWrite, home)
+	}
+	f.Mounts = slices.Clone(f.Mounts)
+	for n := range f.Mounts {
+		m := &f.Mounts[n]
+		if m.Size == 0 {
+			m.Src = m.Dst
+		}
+		if m.Mode == "overlay" {
+			m.Mode = "rw"
+		}
+	}
+	i.Env.Set = maps.Clone(i.Env.Set)
+	i.Require = slices.DeleteFunc(slices.Clone(i.Require), func(r string) bool {
+		for _, c := range append(slices.Clone(heldOutside), status.Isolation) {
+			if r == string(c) || len(r) > len(c) && r[:len(c)+1] == string(c)+"=" {
+				return true
+			}
+		}
+		return false
+	})
+	return &i
+}
+
+func hasNetwork(p *config.Policy) bool { return p.Network.All || len(p.Network.Allow) > 0 }
+
+// qemuPaths are where QEMU may be: never in PATH, which may lead into a tree of work.
+var qemuPaths = []string{"/usr/bin/qemu-system-x86_64", "/usr/local/bin/qemu-system-x86_64"}
+
+// mountsOf show what is booted to the sandbox around QEMU.
+func mountsOf(k *kernel, initrd string) []config.Mount {
+	return []config.Mount{
+		{Src: k.path, Dst: filepath.Join(inBox, "kernel")},
+		{Src: initrd, Dst: filepath.Join(inBox, "initramfs")},
+	}
+}
+
+// localPorts are ports of the caller's loopback that are allowed by number.
+func localPorts(p *config.Policy) (ports []int) {
+	for _, word := range p.Network.Allow {
+		host, port, err := net.SplitHostPort(word)
+		if n, numErr := strconv.Atoi(port); err == nil && numErr == nil && n > 0 && n < 1<<16 && (host == "localhost" || host == "127.0.0.1") && !slices.Contains(ports, n) {
+			ports = append(ports, n)
+		}
+	}
+	return ports
+}
