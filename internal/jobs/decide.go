@@ -5,9 +5,8 @@ import "time"
 // Verdict is what a worker does with a message.
 type Verdict struct {
 	Do     Action
-	Reason Reason        // of Give
-	Detail string        // likewise
-	Delay  time.Duration // of Leave
+	Reason Reason // of Give
+	Detail string // likewise
 }
 
 // Action is one of those below.
@@ -23,9 +22,6 @@ const (
 	Give                 // give it up
 	Ask                  // find out whether the worker that runs it is gone, then decide again
 )
-
-// leaveFor is when a message comes back whose job somebody runs.
-const leaveFor = 5 * time.Second
 
 // Situation is what a worker knows of a message's job. Nothing else counts.
 type Situation struct {
@@ -49,13 +45,13 @@ func Decide(s *Situation) Verdict {
 		if r.Run > s.Job.Run {
 			return Verdict{Do: Drop}
 		}
-		return Verdict{Do: Leave, Delay: leaveFor}
+		return Verdict{Do: Leave}
 	case r.State.Final() && r.Seal:
 		return Verdict{Do: Seal}
 	case r.State.Final():
 		return Verdict{Do: Drop}
 	case r.State == Running && s.Mine:
-		return Verdict{Do: Leave, Delay: leaveFor}
+		return Verdict{Do: Leave}
 	case r.State == Running && r.Worker != s.Me && !s.Gone:
 		return Verdict{Do: Ask}
 	case r.Cancel:

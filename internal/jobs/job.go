@@ -90,6 +90,7 @@ const (
 	version     = 1
 	maxJob      = 512 << 10 // bytes of the message
 	maxPatterns = 100
+	maxTTL      = 366 * 24 * 3600
 	MaxArray    = 100_000
 	MaxAttempts = 100
 )
@@ -127,8 +128,8 @@ func (j *Job) check() error {
 		return errors.New("it has no command")
 	case j.MaxAttempts < 1 || j.MaxAttempts > MaxAttempts:
 		return fmt.Errorf("it may be started %d times; 1 to %d can be", j.MaxAttempts, MaxAttempts)
-	case j.TTL < 0:
-		return errors.New("its time to live is negative")
+	case !(j.TTL >= 0 && j.TTL <= maxTTL):
+		return errors.New("its time to live is negative, or more than a year")
 	case len(j.Output) > maxPatterns:
 		return fmt.Errorf("it has more than %d patterns of outputs", maxPatterns)
 	case j.Input != "" && !validDigest(j.Input):

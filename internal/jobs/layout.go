@@ -33,8 +33,8 @@ const (
 	recordSubject = "$KV." + recordBucket + "."
 )
 
-// ackWait is how long a message may be with a worker that says nothing of it.
-const ackWait = 30 * time.Second
+// AckWait is how long a message may be with a worker that says nothing of it.
+const AckWait = 30 * time.Second
 
 // Keep is how long it is known what has become of a job, and what files it had.
 const Keep = 7 * 24 * time.Hour
@@ -68,7 +68,7 @@ func layout(replicas int, store int64) []jetstream.StreamConfig {
 }
 
 // consumer is that of a priority. Each has its own, since a consumer gives messages by their age.
-func consumer(priority string) jetstream.ConsumerConfig {
+func consumer(priority string, ackWait time.Duration) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Durable: "workers-" + priority, FilterSubject: jobSubject + priority + ".>",
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, MaxAckPending: 100_000,
@@ -155,7 +155,7 @@ func (q *Queue) ensure(ctx context.Context, replicas int, store int64) error {
 		q.streams[want.Name] = stream
 	}
 	for _, priority := range Priorities {
-		want := consumer(priority)
+		want := consumer(priority, q.ackWait)
 		c, err := q.streams[QueueStream].Consumer(ctx, want.Durable)
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
 			c, err = q.streams[QueueStream].CreateConsumer(ctx, want)

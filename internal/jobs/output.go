@@ -84,7 +84,7 @@ func (q *Queue) read(ctx context.Context, key Key, r *reading, follow bool) erro
 	if err != nil {
 		return err
 	}
-	for !r.end {
+	for !r.end && ctx.Err() == nil {
 		var batch jetstream.MessageBatch
 		if follow {
 			batch, err = c.Fetch(100, jetstream.FetchMaxWait(time.Second))

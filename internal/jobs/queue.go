@@ -29,6 +29,8 @@ type Options struct {
 	Patient   bool   // wait for servers that aren't there yet, and never give up
 	Replicas  int    // of what is made; 0: one
 	Store     int64  // bytes of all that is made; 0: Store
+	// AckWait is that of this package; tests have less time.
+	AckWait time.Duration
 }
 
 // Queue is a connection. Its methods may be called from any goroutine.
@@ -40,6 +42,7 @@ type Queue struct {
 	files     jetstream.ObjectStore
 	records   jetstream.KeyValue
 	workers   jetstream.KeyValue
+	ackWait   time.Duration
 }
 
 // apiTime is how long one answer of a server may take.
@@ -95,7 +98,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	if err != nil {
 		return nil, hint.With(fmt.Errorf("connect %q: %w", o.URL, err), "--nats URL names the servers; --embedded needs none")
 	}
-	q := &Queue{nc: nc, streams: map[string]jetstream.Stream{}, consumers: map[string]jetstream.Consumer{}}
+	q := &Queue{nc: nc, streams: map[string]jetstream.Stream{}, consumers: map[string]jetstream.Consumer{}, ackWait: cmp.Or(o.AckWait, AckWait)}
 	if q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(apiTime), jetstream.WithPublishAsyncMaxPending(1000)); err != nil {
 		nc.Close()
 		return nil, err
@@ -232,6 +235,9 @@ func (q *Queue) queued(ctx context.Context, key Key) (*Job, error) {
 	}
 	return ParseJob(m.Data)
 }
+
+// AckWait is how long a message may be with a worker that says nothing of it.
+func (q *Queue) AckWait() time.Duration { return q.ackWait }
 
 // Consumer gives the messages of a priority.
 func (q *Queue) Consumer(priority string) jetstream.Consumer { return q.consumers[priority] }

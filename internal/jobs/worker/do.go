@@ -44,12 +44,12 @@ func (s *shift) do(r *run) {
 	case err == nil:
 		_ = s.message(r).Ack()
 	case errors.Is(err, errLeft):
-		_ = s.message(r).NakWithDelay(leaveFor)
+		_ = s.message(r).NakWithDelay(s.later())
 	case errors.Is(err, errAgain):
 		_ = s.message(r).Nak()
 	default:
 		s.say("%s: %v", r.job.Key, err)
-		_ = s.message(r).NakWithDelay(leaveFor)
+		_ = s.message(r).NakWithDelay(s.later())
 	}
 }
 
@@ -237,7 +237,7 @@ func (s *shift) once(d *delivery, do func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
 	defer cancel()
 	if err := do(ctx); err != nil {
-		_ = d.NakWithDelay(leaveFor)
+		_ = d.NakWithDelay(s.later())
 		return
 	}
 	_ = d.Ack()

@@ -31,7 +31,7 @@ func (s *shift) execute(r *run) outcome {
 
 // ended says whether it has come to its end by itself, or by a limit, whatever we wanted of it.
 func ended(r *jobs.Record) bool {
-	return r.Report != nil && r.Report.Cause != status.CauseContext
+	return r.Report != nil && !slices.Contains([]status.Cause{status.CauseContext, status.CauseCaller, status.CauseSetup}, r.Report.Cause)
 }
 
 // inside builds the sandbox, fills it, runs the command, and collects what it left.

@@ -108,7 +108,9 @@ func (s *shift) take(rank, n int) int {
 
 // await waits for a message.
 func (s *shift) await(ctx context.Context, rank int, to chan<- *delivery) {
-	batch, err := s.q.Consumer(jobs.Priorities[rank]).Fetch(1, jetstream.FetchMaxWait(idleTime))
+	once, cancel := context.WithTimeout(ctx, idleTime)
+	defer cancel()
+	batch, err := s.q.Consumer(jobs.Priorities[rank]).Fetch(1, jetstream.FetchContext(once))
 	if err == nil {
 		for m := range batch.Messages() {
 			if d := s.read(m, rank); d != nil {
@@ -117,7 +119,7 @@ func (s *shift) await(ctx context.Context, rank int, to chan<- *delivery) {
 		}
 		err = batch.Error()
 	}
-	if err != nil && !errors.Is(err, jetstream.ErrNoMessages) {
+	if err != nil && !errors.Is(err, jetstream.ErrNoMessages) && once.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-time.After(250 * time.Millisecond):
@@ -143,21 +145,21 @@ func (s *shift) read(m jetstream.Msg, rank int) *delivery {
 		if errors.As(err, &no) {
 			s.refuse(d, no.detail)
 		} else {
-			_ = m.NakWithDelay(leaveFor)
+			_ = m.NakWithDelay(s.later())
 			s.say("%s: %v", d.job.Key, err)
 		}
 		return nil
 	}
 	if !fits(d.kind.need, s.opts.Room) { // another one may have more
-		_ = m.NakWithDelay(leaveFor)
+		_ = m.NakWithDelay(s.later())
 		s.kinds.done(d.kind)
 		return nil
 	}
 	return d
 }
 
-// leaveFor is when a message comes back that this worker can do nothing with.
-const leaveFor = 5 * time.Second
+// later is when a message comes back that this worker can do nothing with.
+func (w *Worker) later() time.Duration { return w.q.AckWait() / 6 }
 
 // keep takes a message in hand.
 func (s *shift) keep(d *delivery) {

@@ -190,7 +190,7 @@ func (s *shift) expire(ctx context.Context) (ended bool) {
 
 // heartbeat has the servers leave with us what we have.
 func (s *shift) heartbeat(ctx context.Context) {
-	every(ctx, heartbeat, func() {
+	every(ctx, s.q.AckWait()/3, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for d := range s.held {
@@ -198,9 +198,6 @@ func (s *shift) heartbeat(ctx context.Context) {
 		}
 	})
 }
-
-// heartbeat is a third of what a consumer waits for.
-const heartbeat = 10 * time.Second
 
 func every(ctx context.Context, d time.Duration, do func()) {
 	t := time.NewTicker(d)
