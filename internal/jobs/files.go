@@ -16,6 +16,9 @@ import (
 // MaxFile is the most bytes of an input or of outputs.
 const MaxFile = 1 << 30
 
+// fileTime is how long it may take to move one.
+const fileTime = 10 * time.Minute
+
 func validDigest(s string) bool {
 	b, err := hex.DecodeString(s)
 	return err == nil && len(b) == sha256.Size && hex.EncodeToString(b) == s
@@ -73,7 +76,11 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 // Store keeps a file under its digest, unless it is there already and has half of its time yet.
 func (q *Queue) Store(ctx context.Context, s *Spool) error {
-	info, err := q.files.GetInfo(ctx, s.Digest)
+	ctx, cancel := context.WithTimeout(ctx, fileTime)
+	defer cancel()
+	brief, done := context.WithTimeout(ctx, apiTime)
+	defer done()
+	info, err := q.files.GetInfo(brief, s.Digest)
 	if err == nil && info.Size == uint64(s.Size) && time.Since(info.ModTime) < Keep/2 {
 		return nil
 	}
@@ -103,6 +110,8 @@ func (q *Queue) fetch(ctx context.Context, dir, digest string) (*Spool, error) {
 	if !validDigest(digest) {
 		return nil, fmt.Errorf("%.100q is no digest", digest)
 	}
+	ctx, cancel := context.WithTimeout(ctx, fileTime)
+	defer cancel()
 	o, err := q.files.Get(ctx, digest)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return nil, ErrNoFile

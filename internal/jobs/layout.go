@@ -139,13 +139,7 @@ func consumerDiffers(want, have *jetstream.ConsumerConfig) []string {
 // ensure makes what isn't there, and refuses what is there and wrong.
 func (q *Queue) ensure(ctx context.Context, replicas int, store int64) error {
 	for _, want := range layout(replicas, store) {
-		stream, err := q.js.Stream(ctx, want.Name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			stream, err = q.js.CreateStream(ctx, want)
-			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was faster
-				stream, err = q.js.Stream(ctx, want.Name)
-			}
-		}
+		stream, err := made(ctx, want, q.js.Stream, q.js.CreateStream, want.Name, jetstream.ErrStreamNotFound, jetstream.ErrStreamNameAlreadyInUse)
 		if err != nil {
 			return about("stream", want.Name, err)
 		}
@@ -156,13 +150,8 @@ func (q *Queue) ensure(ctx context.Context, replicas int, store int64) error {
 	}
 	for _, priority := range Priorities {
 		want := consumer(priority, q.ackWait)
-		c, err := q.streams[QueueStream].Consumer(ctx, want.Durable)
-		if errors.Is(err, jetstream.ErrConsumerNotFound) {
-			c, err = q.streams[QueueStream].CreateConsumer(ctx, want)
-			if errors.Is(err, jetstream.ErrConsumerExists) {
-				c, err = q.streams[QueueStream].Consumer(ctx, want.Durable)
-			}
-		}
+		s := q.streams[QueueStream]
+		c, err := made(ctx, want, s.Consumer, s.CreateConsumer, want.Durable, jetstream.ErrConsumerNotFound, jetstream.ErrConsumerExists)
 		if err != nil {
 			return about("consumer", want.Durable, err)
 		}
@@ -172,6 +161,20 @@ func (q *Queue) ensure(ctx context.Context, replicas int, store int64) error {
 		q.consumers[priority] = c
 	}
 	return nil
+}
+
+// made looks for something, and makes it where it isn't there.
+func made[C, T any](ctx context.Context, want C, find func(context.Context, string) (T, error), create func(context.Context, C) (T, error), name string, none, taken error) (T, error) {
+	brief, cancel := context.WithTimeout(ctx, apiTime)
+	defer cancel()
+	one, err := find(brief, name)
+	if errors.Is(err, none) {
+		one, err = create(brief, want)
+	}
+	if errors.Is(err, taken) { // somebody was faster
+		one, err = find(brief, name)
+	}
+	return one, err
 }
 
 func about(kind, name string, err error) error {

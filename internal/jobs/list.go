@@ -65,6 +65,8 @@ func (q *Queue) List(ctx context.Context, account, batch string) ([]Kept, error)
 
 // waiting are the jobs that have a message, with their priorities.
 func (q *Queue) waiting(ctx context.Context, pattern string) (map[Key]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*apiTime)
+	defer cancel()
 	info, err := q.streams[QueueStream].Info(ctx, jetstream.WithSubjectFilter(jobSubject+"*."+pattern))
 	if err != nil {
 		return nil, err

@@ -80,7 +80,9 @@ func (q *Queue) read(ctx context.Context, key Key, r *reading, follow bool) erro
 	if r.next > 0 {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, r.next
 	}
-	c, err := q.streams[outputStream].OrderedConsumer(ctx, config)
+	brief, cancel := context.WithTimeout(ctx, apiTime)
+	defer cancel()
+	c, err := q.streams[outputStream].OrderedConsumer(brief, config)
 	if err != nil {
 		return err
 	}
@@ -137,6 +139,8 @@ func (q *Queue) Bury(ctx context.Context, subject string, l *Letter) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, apiTime)
+	defer cancel()
 	_, err = q.js.Publish(ctx, deadSubject+subject, text)
 	return err
 }

@@ -45,7 +45,8 @@ type Queue struct {
 	ackWait   time.Duration
 }
 
-// apiTime is how long one answer of a server may take.
+// apiTime is how long one answer of a server may take. Each call has that of its own, since the client waits for an answer that is lost for as long as
+// the context lasts.
 const apiTime = 5 * time.Second
 
 func (o *Options) connection() ([]nats.Option, error) {
@@ -122,6 +123,8 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 
 func (q *Queue) open(ctx context.Context, o *Options) error {
 	err := q.ensure(ctx, max(o.Replicas, 1), cmp.Or(o.Store, Store))
+	ctx, cancel := context.WithTimeout(ctx, apiTime)
+	defer cancel()
 	if err == nil {
 		q.files, err = q.js.ObjectStore(ctx, fileBucket)
 	}

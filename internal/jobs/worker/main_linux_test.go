@@ -255,6 +255,7 @@ func submitMain() {
 		err = q.Submit(ctx, d.Jobs...)
 	}
 	if err != nil {
+		fmt.Fprintln(os.Stderr, "submit:", err)
 		os.Exit(1)
 	}
 	os.Exit(0)
