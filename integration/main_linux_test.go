@@ -99,6 +99,9 @@ func makePrograms() error {
 	if err := build(filepath.Join(scene.programs, "confine-server"), "../cmd/confine-server"); err != nil {
 		return err
 	}
+	if err := build(filepath.Join(scene.programs, "confine-worker"), "../cmd/confine-worker"); err != nil {
+		return err
+	}
 	for _, name := range []string{"attempt", "netpeer"} {
 		if err := build(filepath.Join(scene.programs, name), "./"+name); err != nil {
 			return err

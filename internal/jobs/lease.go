@@ -97,6 +97,26 @@ func (l *Lease) Leave(ctx context.Context) error {
 	return l.write(ctx)
 }
 
+// stopSubject is that of requests to end a server of one user, with its worker.
+const stopSubject = "confine.embedded.stop"
+
+// OnStop calls a function when somebody asks for the end of a server of one user.
+func (q *Queue) OnStop(do func()) error {
+	_, err := q.nc.Subscribe(stopSubject, func(m *nats.Msg) {
+		_ = m.Respond(nil)
+		do()
+	})
+	return err
+}
+
+// Stop asks for that.
+func (q *Queue) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTime)
+	defer cancel()
+	_, err := q.nc.RequestWithContext(ctx, stopSubject, nil)
+	return err
+}
+
 // OnCancel calls a function when somebody wants a job of this worker's cancelled. What it gives is closed when the job has ended; nil:
 // it isn't run here.
 func (l *Lease) OnCancel(do func(Key) <-chan struct{}) (stop func(), err error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/confine-run/confine/internal/cli"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/jobs"
+	"github.com/confine-run/confine/internal/jobs/embedded"
 )
 
 const jobsUsage = `usage: confine jobs COMMAND [options]
@@ -26,6 +27,7 @@ const jobsUsage = `usage: confine jobs COMMAND [options]
   retry ID…             have it run once more
   fetch ID DIR          the files that it left, into a new directory
   workers               who takes jobs, and what room each has
+  stop                  end the process of --embedded; what waits goes on with the next
 
 An ID is what "confine submit" printed; ID.N is one of an array.
 
@@ -44,7 +46,7 @@ var jobsCommands = map[string]struct {
 	least, most int
 }{
 	"list": {list, 0, 1}, "show": {show, 1, 1}, "logs": {logs, 1, 1}, "cancel": {cancel, 1, 1000}, "retry": {retry, 1, 1000},
-	"fetch": {fetchCommand, 2, 2}, "workers": {workers, 0, 0},
+	"fetch": {fetchCommand, 2, 2}, "workers": {workers, 0, 0}, "stop": {stop, 0, 0},
 }
 
 func jobsCommand(ctx context.Context, args []string) (int, error) {
@@ -84,6 +86,14 @@ func jobsCommand(ctx context.Context, args []string) (int, error) {
 	}
 	if n := len(words) - 1; n < c.least || n > c.most {
 		return 0, &config.UsageError{Msg: "confine jobs " + words[0] + " doesn't take " + strconv.Itoa(n) + " words", Hint: `"confine jobs help" says what it takes`}
+	}
+	if words[0] == "stop" {
+		if !a.embedded {
+			return 0, &config.UsageError{Msg: "stop is for --embedded", Hint: "a worker ends by SIGTERM"}
+		}
+		if _, there, err := embedded.Find(); !there {
+			return 0, err
+		}
 	}
 	q, err := a.open(ctx)
 	if err != nil {
@@ -255,6 +265,25 @@ func fetchCommand(ctx context.Context, a *asked, words []string) (int, error) {
 		return 1, err
 	}
 	return 0, nil
+}
+
+// stop ends the process of --embedded, and waits for that.
+func stop(ctx context.Context, a *asked, _ []string) (int, error) {
+	if err := a.q.Stop(ctx); err != nil {
+		return 1, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	for {
+		if _, there, err := embedded.Find(); !there {
+			return 0, err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return 1, errors.New("it has not ended yet: its jobs have time to end")
+		}
+	}
 }
 
 func workers(ctx context.Context, a *asked, _ []string) (int, error) {

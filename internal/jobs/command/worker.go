@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -43,6 +44,7 @@ type hired struct {
 	place
 	worker.Options
 	ceilings []string
+	inside   bool // it has a server in its own process
 	cpu      int
 	tasks    int
 }
@@ -80,7 +82,7 @@ func work(ctx context.Context, args []string, backends func(*config.Policy) back
 	if len(args) == 1 && args[0] == embedded.Word {
 		h.ceilings = []string{"none"} // its user's own jobs, on its user's own host
 		return 0, embedded.Serve(ctx, func(ctx context.Context, o jobs.Options, dir string) error {
-			h.place.Options, h.Hidden = o, []string{dir}
+			h.place.Options, h.Hidden, h.inside = o, []string{dir}, true
 			return h.work(ctx)
 		})
 	}
@@ -136,6 +138,13 @@ func (h *hired) work(ctx context.Context) error {
 		return err
 	}
 	defer q.Close()
+	if h.inside {
+		inner, stop := context.WithCancel(ctx)
+		defer stop()
+		if ctx = inner; q.OnStop(stop) != nil {
+			return errors.New("the server inside takes no requests")
+		}
+	}
 	// The first signal has ended ctx; a second one ends the patience.
 	hurry, cancel := context.WithCancel(context.Background())
 	defer cancel()

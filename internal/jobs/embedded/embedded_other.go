@@ -17,6 +17,9 @@ func Connect(context.Context) (jobs.Options, error) {
 	return jobs.Options{}, errors.ErrUnsupported
 }
 
+// Find finds nothing.
+func Find() (jobs.Options, bool, error) { return jobs.Options{}, false, nil }
+
 // Serve is not on this system yet.
 func Serve(context.Context, func(context.Context, jobs.Options, string) error) error {
 	return errors.ErrUnsupported

@@ -92,6 +92,15 @@ func Connect(ctx context.Context) (jobs.Options, error) {
 	}
 }
 
+// Find gives how the process in the background is reached, if there is one.
+func Find() (o jobs.Options, ok bool, err error) {
+	dir, err := Dir()
+	if err == nil {
+		o, ok = running(dir)
+	}
+	return o, ok, err
+}
+
 // running says how to reach the process, if there is one: it holds a lock as long as it serves.
 func running(dir string) (o jobs.Options, ok bool) {
 	lock, err := os.Open(filepath.Join(dir, "lock"))
