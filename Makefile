@@ -29,7 +29,7 @@ TEST     := $(GO) test -count=1 -vet=off -timeout 30m
 MEASURE  := ./supervisor ./supervisor/cgroup ./supervisor/internal/disk ./supervisor/internal/tree ./integration/...
 
 .DEFAULT_GOAL := build
-.PHONY: build try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak machines python python-check python-test python-cover python-providers wheel install clean
+.PHONY: build try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak faults jobs-bench machines python python-check python-test python-cover python-providers wheel install clean
 
 build:
 	$(BUILD) -ldflags '$(LDFLAGS) $(if $(filter linux,$(shell $(GO) env GOOS)),$(ENTRY))' -o bin/confine .
@@ -108,6 +108,16 @@ bench: build
 # SOAK are words for it, such as SOAK='-duration 2h'.
 soak:
 	$(GO) run ./integration/soak $(SOAK)
+
+# Jobs on a cluster of three, of which something fails all the time, for FAULTS, on five tracks of chance; and 10,000 jobs, beside pools that
+# have no queue. The figures are in docs/CLUSTER.md.
+FAULTS ?= 2m
+
+faults:
+	$(GO) test -count=5 -timeout 0 -v ./internal/jobs/worker -run 'TestFaults' -faults $(FAULTS)
+
+jobs-bench:
+	$(GO) test -count=1 -timeout 0 -v ./internal/jobs/worker -run 'TestThroughput' -jobs 10000
 
 # The scripts on other hosts, each a machine of its own, and a table of what holds
 # what there. Needs QEMU and Debian's archive, and skips without.

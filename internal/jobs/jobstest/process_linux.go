@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"testing"
 )
@@ -25,9 +26,37 @@ func (p *Process) Start() {
 	p.cmd = exec.Command(os.Args[0], serverWord, string(text))
 	p.cmd.Stderr = os.Stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it ends with the test
+	if p.Disk > 0 {
+		p.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS
+		p.cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}
+		p.cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
+	}
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// DiskPath is where the files of a server are that has a disk of its own.
+func (p *Process) DiskPath() string {
+	return "/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/root" + p.Store
+}
+
+// SmallDisk is a server that has a disk of its own, of so many bytes. SIGHUP starts it again.
+func SmallDisk(t testing.TB, c Config, size int64) *Process {
+	t.Helper()
+	c.Disk, c.Store = size, t.TempDir()
+	p := &Process{Config: c, t: t}
+	p.Start()
+	t.Cleanup(func() { p.Signal(syscall.SIGKILL) })
+	return p
+}
+
+// mountDisk mounts an empty disk.
+func mountDisk(path string, size int64) error {
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	return syscall.Mount("tmpfs", path, "tmpfs", 0, "size="+strconv.FormatInt(size, 10))
 }
 
 // Signal sends a signal: SIGKILL, SIGSTOP, SIGCONT.

@@ -24,6 +24,7 @@ type Config struct {
 	Routes int   // the port for other servers; 0: it is alone
 	Others []int // theirs
 	Max    int64 // bytes of the store
+	Disk   int64 // bytes of the disk that it is on; 0: the host's
 }
 
 func (c *Config) options() *server.Options {
@@ -70,16 +71,26 @@ func Main() {
 	if err := json.Unmarshal([]byte(os.Args[2]), &c); err != nil {
 		panic(err)
 	}
-	s, err := server.NewServer(c.options())
-	if err != nil {
-		panic(err)
+	if c.Disk > 0 {
+		if err := mountDisk(c.Store, c.Disk); err != nil {
+			panic(err)
+		}
 	}
-	go s.Start()
-	end := make(chan os.Signal, 1)
-	signal.Notify(end, syscall.SIGTERM)
-	<-end
-	s.Shutdown()
-	os.Exit(0)
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM, syscall.SIGHUP)
+	for {
+		s, err := server.NewServer(c.options())
+		if err != nil {
+			panic(err)
+		}
+		go s.Start()
+		sig := <-told
+		s.Shutdown()
+		s.WaitForShutdown()
+		if sig == syscall.SIGTERM {
+			os.Exit(0)
+		}
+	}
 }
 
 // Ports are free ones.

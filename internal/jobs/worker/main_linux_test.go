@@ -15,6 +15,7 @@ import (
 
 	"github.com/confine-run/confine/internal/backends"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/jobs"
 	"github.com/confine-run/confine/internal/jobs/jobstest"
 )
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) {
 	jobstest.Main()
 	workerMain()
 	submitMain()
+	poolMain()
 	backends.Init()
 	os.Exit(m.Run())
 }
@@ -137,6 +139,20 @@ func kill(cmd *exec.Cmd) {
 	_ = cmd.Wait()
 }
 
+// needSandboxes skips a test where no sandbox can be built, unless it must not be.
+func needSandboxes(t testing.TB) {
+	t.Helper()
+	if ok, err := host.Has("userns"); ok {
+		return
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.MustRun("userns"); err != nil {
+		t.Fatal(err)
+	}
+	t.Skip("this host has no user namespaces")
+}
+
 // scene is a queue, and a directory that jobs write to.
 type scene struct {
 	testing.TB
@@ -147,6 +163,7 @@ type scene struct {
 
 func set(t testing.TB, url string) *scene {
 	t.Helper()
+	needSandboxes(t)
 	h := hired{URL: url, AckWait: time.Second}
 	q, err := h.queue(t.Context())
 	if err != nil {
