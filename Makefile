@@ -26,7 +26,7 @@ export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
 TEST     := $(GO) test -count=1 -vet=off -timeout 30m
 # They measure time, CPU and memory, or look for what any run of the host's has left: nothing
 # else may run beside them.
-MEASURE  := ./supervisor ./supervisor/cgroup ./supervisor/internal/disk ./supervisor/internal/tree ./integration/...
+MEASURE  := ./internal/jobs/worker ./supervisor ./supervisor/cgroup ./supervisor/internal/disk ./supervisor/internal/tree ./integration/...
 
 .DEFAULT_GOAL := build
 .PHONY: build try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak faults jobs-bench machines python python-check python-test python-cover python-providers wheel install clean

@@ -59,7 +59,7 @@ func (q *Queue) cancel(ctx context.Context, p *Peers, key Key) (*Record, error) 
 	if !errors.Is(err, nats.ErrNoResponders) {
 		return nil, nil
 	}
-	if gone, err := p.Gone(ctx, r.Worker); !gone {
+	if presence, err := p.See(ctx, r.Worker); presence != Gone {
 		return nil, err
 	}
 	if k, err = q.Get(ctx, key); err != nil || k.Record == nil || k.State != Running || k.Worker != r.Worker {

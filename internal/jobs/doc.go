@@ -19,7 +19,7 @@
 // That a job runs in one place follows from leases. A worker writes its own key again and again; when the servers have not confirmed
 // that for as long as its lease, by a clock of its own that nobody sets, it ends what it runs. Others take over when they have seen the
 // key unchanged for one and a half times as long, by clocks of their own, and have written "gone" there, at the revision that they saw
-// ([Peers.Gone]). After that the worker can't renew it. No time of one host is compared with that of another.
+// ([Peers.See]). After that the worker can't renew it. No time of one host is compared with that of another.
 //
 // A job that is cancelled while it waits gets a record that says so; whoever would start it is refused. One that runs is
 // ended by its worker, or found without one by the same rule; only then is its record final, and the cancellation acknowledged.

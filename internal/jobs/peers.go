@@ -39,89 +39,89 @@ type seen struct {
 	info     WorkerInfo
 }
 
-// Peers are the workers as they are seen from here.
+// Peers is what was seen of workers from here, of those that somebody asked for: nobody watches all of them.
 type Peers struct {
-	q    *Queue
-	mu   sync.Mutex
-	all  map[string]seen
-	stop func()
+	q   *Queue
+	mu  sync.Mutex
+	all map[string]seen
 }
 
-// Watch begins to watch the workers.
-func (q *Queue) Watch(ctx context.Context) (*Peers, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	w, err := q.workers.WatchAll(ctx)
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	p := &Peers{q: q, all: map[string]seen{}, stop: cancel}
-	go func() {
-		for e := range w.Updates() {
-			if e != nil {
-				p.saw(e)
-			}
-		}
-	}()
-	return p, nil
-}
+// Peers have seen nothing yet.
+func (q *Queue) Peers() *Peers { return &Peers{q: q, all: map[string]seen{}} }
 
-// Close ends the watch.
-func (p *Peers) Close() { p.stop() }
+// Presence is what is known of a worker.
+type Presence int
 
-func (p *Peers) saw(e jetstream.KeyValueEntry) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := seen{revision: e.Revision(), at: boottime()}
-	if e.Operation() != jetstream.KeyValuePut || json.Unmarshal(e.Value(), &s.info) != nil {
-		delete(p.all, e.Key())
-		return
-	}
-	if s.revision > p.all[e.Key()].revision {
-		p.all[e.Key()] = s
-	}
-}
+// Presences.
+const (
+	Silent Presence = iota // nothing yet: it has not written since it was first asked for
+	There                  // it has written since it was asked for the last time
+	Gone                   // it runs nothing any more, and never will
+)
 
-// All are those that are not gone.
-func (p *Peers) All() map[string]WorkerInfo {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := map[string]WorkerInfo{}
-	for name, s := range p.all {
-		if !s.info.Gone {
-			all[name] = s.info
-		}
-	}
-	return all
-}
-
-// Gone says whether a worker is: it says so itself, or has said nothing for so long that it has ended what it ran, and can say nothing any
-// more. That is made true here: its key is written for it, at the revision that was seen so long ago, which the servers
-// refuse if it has written meanwhile, and after which they refuse the worker. No clock is compared with that of another host.
-func (p *Peers) Gone(ctx context.Context, worker string) (bool, error) {
-	p.mu.Lock()
-	s, known := p.all[worker]
-	p.mu.Unlock()
-	lease := s.info.Lease.Duration()
+// See looks for a worker, once more. It is Gone when it says so itself, or has said nothing for so long that it has ended what it ran, and can say
+// nothing any more. That is made true here: its key is written for it, at the revision that was seen so long ago, which the servers refuse if it
+// has written meanwhile, and after which they refuse the worker. No clock is compared with that of another host.
+func (p *Peers) See(ctx context.Context, worker string) (Presence, error) {
+	brief, cancel := context.WithTimeout(ctx, apiTime)
+	defer cancel()
+	now := seen{at: boottime()}
+	e, err := p.q.workers.Get(brief, worker)
 	switch {
-	case known && s.info.Gone:
-		return true, nil
-	case known && boottime()-s.at < lease+lease/2:
-		return false, nil
+	case errors.Is(err, jetstream.ErrKeyNotFound): // it writes its key before it takes a job: it was gone so long ago that nobody knows
+	case err != nil:
+		return Silent, err
+	default:
+		if err := json.Unmarshal(e.Value(), &now.info); err != nil {
+			return Silent, err
+		}
+		now.revision = e.Revision()
 	}
-	// One that is not known has no key, since it writes that before it takes a job: unless the servers know better.
-	s.info.Gone = true
-	revision, err := p.q.put(ctx, "$KV."+workerBucket+"."+worker, s.info, s.revision, goneKeep)
-	if errors.Is(err, ErrChanged) {
-		return false, nil // the watch will say
+	if now.info.Gone {
+		p.forget(worker)
+		return Gone, nil
+	}
+	if now.revision != 0 {
+		switch before, known := p.saw(worker, now); {
+		case known && before.revision != now.revision:
+			return There, nil
+		case !known || boottime()-before.at < now.info.Lease.Duration()*3/2:
+			return Silent, nil
+		}
+	}
+	now.info.Gone = true
+	_, err = p.q.put(ctx, "$KV."+workerBucket+"."+worker, now.info, now.revision, goneKeep)
+	p.forget(worker)
+	if errors.Is(err, ErrChanged) { // what was read was old
+		return There, nil
 	}
 	if err != nil {
-		return false, err
+		return Silent, err
 	}
+	return Gone, nil
+}
+
+// saw remembers what was seen of a worker, unless that is no news, and gives what it was before.
+func (p *Peers) saw(worker string, now seen) (before seen, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.all[worker] = seen{revision, boottime(), s.info}
-	return true, nil
+	before, known = p.all[worker]
+	if !known || before.revision != now.revision {
+		if len(p.all) >= maxSeen {
+			clear(p.all) // they are seen anew
+		}
+		p.all[worker] = now
+	}
+	return before, known
+}
+
+// maxSeen bounds what is remembered.
+const maxSeen = 10_000
+
+func (p *Peers) forget(worker string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.all, worker)
 }
 
 // Named is a worker with its name.

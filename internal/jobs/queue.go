@@ -239,6 +239,18 @@ func (q *Queue) queued(ctx context.Context, key Key) (*Job, error) {
 	return ParseJob(m.Data)
 }
 
+// Waiting is how many requests for messages wait.
+func (q *Queue) Waiting(ctx context.Context) (n int) {
+	ctx, cancel := context.WithTimeout(ctx, apiTime)
+	defer cancel()
+	for _, priority := range Priorities {
+		if c, err := q.streams[QueueStream].Consumer(ctx, consumer(priority, 0).Durable); err == nil {
+			n += c.CachedInfo().NumWaiting
+		}
+	}
+	return n
+}
+
 // AckWait is how long a message may be with a worker that says nothing of it.
 func (q *Queue) AckWait() time.Duration { return q.ackWait }
 

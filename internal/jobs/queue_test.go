@@ -171,10 +171,7 @@ func TestAJobThatIsCancelledWhileItWaitsIsNotStarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := take(t, q, "normal") // a worker has it in hand already
-	peers, err := q.Watch(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	peers := q.Peers()
 	r, err := q.Cancel(t.Context(), peers, j.Key)
 	if err != nil || r.State != jobs.Cancelled {
 		t.Fatalf("%+v, %v", r, err)
@@ -204,16 +201,13 @@ func TestAWorkerThatIsSilentIsGoneAndStaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	peers, err := q.Watch(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	peers := q.Peers()
 	began := time.Now()
 	for time.Since(began) < time.Second {
 		if err := lease.Renew(t.Context(), jobs.Need{}, 0); err != nil {
 			t.Fatal(err)
 		}
-		if gone, err := peers.Gone(t.Context(), lease.Name); gone || err != nil {
+		if presence, err := peers.See(t.Context(), lease.Name); presence == jobs.Gone || err != nil {
 			t.Fatalf("gone while it says that it is there: %v", err)
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -221,11 +215,11 @@ func TestAWorkerThatIsSilentIsGoneAndStaysSo(t *testing.T) {
 	silent := time.Now()
 	for {
 		left := lease.Left()
-		gone, err := peers.Gone(t.Context(), lease.Name)
+		presence, err := peers.See(t.Context(), lease.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if gone {
+		if presence == jobs.Gone {
 			if left > 0 {
 				t.Errorf("it is held for gone with %v of its lease left", left)
 			}
@@ -242,8 +236,8 @@ func TestAWorkerThatIsSilentIsGoneAndStaysSo(t *testing.T) {
 	if lease.Left() > 0 {
 		t.Error("it has a lease")
 	}
-	if gone, err := peers.Gone(t.Context(), "nobody"); !gone || err != nil {
-		t.Errorf("a worker that has no key: %v, %v", gone, err)
+	if presence, err := peers.See(t.Context(), "nobody"); presence != jobs.Gone || err != nil {
+		t.Errorf("a worker that has no key: %v, %v", presence, err)
 	}
 }
 

@@ -209,11 +209,7 @@ func logs(ctx context.Context, a *asked, words []string) (int, error) {
 func cancel(ctx context.Context, a *asked, words []string) (int, error) {
 	ctx, stop := context.WithTimeout(ctx, a.timeout)
 	defer stop()
-	peers, err := a.q.Watch(ctx)
-	if err != nil {
-		return 1, err
-	}
-	defer peers.Close()
+	peers := a.q.Peers()
 	rc := 0
 	for _, word := range words {
 		all, err := a.keys(ctx, word)

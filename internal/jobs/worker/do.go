@@ -40,9 +40,12 @@ func (s *shift) message(r *run) *delivery {
 func (s *shift) do(r *run) {
 	defer r.cancel(nil)
 	err := s.settle(r)
+	var quiet *silent
 	switch {
 	case err == nil:
 		_ = s.message(r).Ack()
+	case errors.As(err, &quiet):
+		s.attend(s.message(r), quiet.worker)
 	case errors.Is(err, errLeft):
 		_ = s.message(r).NakWithDelay(s.later())
 	case errors.Is(err, errAgain):
@@ -51,6 +54,42 @@ func (s *shift) do(r *run) {
 		s.say("%s: %v", r.job.Key, err)
 		_ = s.message(r).NakWithDelay(s.later())
 	}
+}
+
+// silent is a worker that runs a job by its record, and of which nothing was heard yet.
+type silent struct{ worker string }
+
+func (e *silent) Error() string { return "nothing was heard of the worker " + e.worker + " yet" }
+
+// attend keeps a message until its worker is heard of, or gone: another worker would have to begin to listen anew. It takes no room meanwhile.
+func (s *shift) attend(d *delivery, worker string) {
+	s.mu.Lock()
+	s.attended[d] = true
+	d.again = true
+	s.mu.Unlock()
+	go func() {
+		presence := jobs.Silent
+		for presence == jobs.Silent && s.beating.Err() == nil {
+			select {
+			case <-s.beating.Done():
+			case <-time.After(s.opts.Lease / 4):
+			}
+			if now, err := s.peers.See(s.beating, worker); err == nil {
+				presence = now
+			}
+		}
+		s.mu.Lock()
+		delete(s.attended, d)
+		over := s.over
+		s.mu.Unlock()
+		if presence == jobs.Gone && !over {
+			s.keep(d)
+			s.poke()
+			return
+		}
+		_ = d.NakWithDelay(s.later())
+		s.drop(d)
+	}()
 }
 
 var (
@@ -76,11 +115,14 @@ func (s *shift) settle(r *run) error {
 		fresh = true
 		verdict := jobs.Decide(now)
 		if verdict.Do == jobs.Ask {
-			gone, err := s.peers.Gone(r.ctx, now.Kept.Worker)
+			presence, err := s.peers.See(r.ctx, now.Kept.Worker)
 			if err != nil {
 				return err
 			}
-			if !gone {
+			if presence == jobs.Silent {
+				return &silent{now.Kept.Worker}
+			}
+			if presence == jobs.There {
 				return errLeft
 			}
 			now.Gone = true
@@ -217,7 +259,7 @@ func (s *shift) refuse(d *delivery, detail string) {
 			return err
 		}
 		if k.Record != nil && k.State == jobs.Running {
-			if gone, err := s.peers.Gone(ctx, k.Worker); !gone {
+			if presence, err := s.peers.See(ctx, k.Worker); presence != jobs.Gone {
 				return errors.Join(err, errLeft)
 			}
 		}

@@ -153,12 +153,7 @@ func (c *chaos) newJobs(seed int) func() {
 func (c *chaos) cancel(j *jobs.Job) {
 	ctx, stop := context.WithTimeout(c.Context(), 60*time.Second)
 	defer stop()
-	peers, err := c.Watch(ctx)
-	if err != nil {
-		c.say("%s: %v", j.Key, err)
-		return
-	}
-	defer peers.Close()
+	peers := c.Peers()
 	r, err := c.Cancel(ctx, peers, j.Key)
 	if err != nil {
 		c.say("%s: not cancelled: %v", j.Key, err)

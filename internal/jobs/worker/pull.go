@@ -108,6 +108,8 @@ func (s *shift) take(rank, n int) int {
 
 // await waits for a message.
 func (s *shift) await(ctx context.Context, rank int, to chan<- *delivery) {
+	s.open.Add(1)
+	defer s.open.Add(-1)
 	once, cancel := context.WithTimeout(ctx, idleTime)
 	defer cancel()
 	batch, err := s.q.Consumer(jobs.Priorities[rank]).Fetch(1, jetstream.FetchContext(once))
@@ -204,14 +206,13 @@ func (s *shift) startSome(ctx context.Context) {
 			s.used = minus(s.used, r.d.kind.need)
 			delete(s.running, d.job.Key)
 			s.full = false
-			last := r.d
+			last, stays := r.d, s.attended[r.d]
 			s.mu.Unlock()
-			s.drop(last)
-			close(r.done)
-			select {
-			case s.wake <- struct{}{}:
-			default:
+			if !stays {
+				s.drop(last)
 			}
+			close(r.done)
+			s.poke()
 		})
 	}
 }
@@ -219,11 +220,16 @@ func (s *shift) startSome(ctx context.Context) {
 // patience is how long a message may wait here for room.
 const patience = time.Second
 
-// share gives back what has waited for longer than that, unless this is the worker to wait for: all but the first, and that too where another
-// worker says that it has room. No more are taken until something has ended.
+// share gives back what has waited for longer than that: all but the first, and that too where another worker waits for messages. No more are
+// taken until something has ended.
 func (s *shift) share() {
-	others := s.peers.All()
-	delete(others, s.lease.Name)
+	s.mu.Lock()
+	none := len(s.hand) == 0 || time.Since(s.hand[0].arrived) < patience
+	s.mu.Unlock()
+	if none {
+		return
+	}
+	others := s.q.Waiting(s.ctx) > int(s.open.Load())
 	s.mu.Lock()
 	var back []*delivery
 	var head *delivery
@@ -234,14 +240,8 @@ func (s *shift) share() {
 		if time.Since(d.arrived) < patience {
 			return false
 		}
-		if d == head {
-			free := false
-			for _, o := range others {
-				free = free || fits(plus(o.Used, d.kind.need), o.Room)
-			}
-			if !free {
-				return false
-			}
+		if d == head && !others {
+			return false
 		}
 		back = append(back, d)
 		return true
@@ -251,6 +251,14 @@ func (s *shift) share() {
 	for _, d := range back {
 		_ = d.Nak()
 		s.drop(d)
+	}
+}
+
+// poke has the puller look again.
+func (s *shift) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
 	}
 }
 

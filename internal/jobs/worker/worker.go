@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/confine-run/confine/backend"
@@ -102,22 +103,21 @@ type shift struct {
 	hand    []*delivery // that are not started yet
 	running map[jobs.Key]*run
 	held    map[*delivery]bool // all that the servers are to leave with us
-	group   sync.WaitGroup     // of running
-	wake    chan struct{}      // of length 1: there may be room
-	full    bool               // nothing is taken until something has ended
-	over    bool               // nothing is started any more
+	// attended are those of it whose job another worker has, of which nothing is heard.
+	attended map[*delivery]bool
+	open     atomic.Int32    // requests for messages that wait
+	group    sync.WaitGroup  // of running
+	wake     chan struct{}   // of length 1: there may be room
+	beating  context.Context // it ends when nothing runs any more
+	full     bool            // nothing is taken until something has ended
+	over     bool            // nothing is started any more
 }
 
 // shift does jobs until ctx ends, or the lease does.
 func (w *Worker) shift(ctx, hurry context.Context, lease *jobs.Lease) error {
-	peers, err := w.q.Watch(context.Background())
-	if err != nil {
-		return err
-	}
-	defer peers.Close()
 	life, end := context.WithCancel(context.Background())
 	defer end()
-	s := &shift{Worker: w, lease: lease, peers: peers, ctx: life, running: map[jobs.Key]*run{}, held: map[*delivery]bool{}, wake: make(chan struct{}, 1)}
+	s := &shift{Worker: w, lease: lease, peers: w.q.Peers(), ctx: life, running: map[jobs.Key]*run{}, held: map[*delivery]bool{}, attended: map[*delivery]bool{}, wake: make(chan struct{}, 1)}
 	stop, err := lease.OnCancel(s.cancel)
 	if err != nil {
 		return err
@@ -129,6 +129,7 @@ func (w *Worker) shift(ctx, hurry context.Context, lease *jobs.Lease) error {
 	beating, rest := context.WithCancel(life)
 	beats.Go(func() { s.renew(beating) })
 	beats.Go(func() { s.heartbeat(beating) })
+	s.beating = beating
 	beats.Go(func() {
 		if s.expire(beating) {
 			lost(errLost)

@@ -161,10 +161,7 @@ func TestWhatIsNoJobIsGivenUp(t *testing.T) {
 func TestAJobThatIsCancelledEndsBeforeThatIsSaid(t *testing.T) {
 	s := set(t, jobstest.Inside(t))
 	hire(t, hired{URL: s.url})
-	peers, err := s.Watch(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	peers := s.Peers()
 	j := s.ticking("cancel", 0, 10_000)
 	s.submit(j)
 	s.begun(j)
@@ -189,10 +186,7 @@ func (s *scene) still(j *jobs.Job) {
 func TestAJobWhoseWorkerHasDiedIsCancelledWithoutOne(t *testing.T) {
 	s := set(t, jobstest.Inside(t))
 	w := hire(t, hired{URL: s.url})
-	peers, err := s.Watch(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	peers := s.Peers()
 	j := s.ticking("orphan", 0, 10_000)
 	s.submit(j)
 	s.begun(j)
