@@ -38,13 +38,13 @@ func (q *Queue) cancel(ctx context.Context, p *Peers, key Key) (*Record, error) 
 		return nil, ErrNoJob
 	case r == nil || r.State.Final() && j != nil && j.Run > r.Run:
 		// Nobody has begun: whoever does is refused.
-		return q.end(ctx, k, &Record{Job: j, Run: j.Run, Seal: true})
+		return end(ctx, q, k, &Record{Job: j, Run: j.Run, Seal: true})
 	case r.State.Final():
 		return r, nil
 	case r.State == Queued: // it was given back
 		next := *r
 		next.Seal = true
-		return q.end(ctx, k, &next)
+		return end(ctx, q, k, &next)
 	case !r.Cancel:
 		next := *r
 		next.Cancel = true
@@ -67,10 +67,10 @@ func (q *Queue) cancel(ctx context.Context, p *Peers, key Key) (*Record, error) 
 	}
 	next := *k.Record
 	next.Seal = true
-	return q.end(ctx, k, &next)
+	return end(ctx, q, k, &next)
 }
 
-func (q *Queue) end(ctx context.Context, k Kept, next *Record) (*Record, error) {
+func end(ctx context.Context, q *Queue, k Kept, next *Record) (*Record, error) {
 	next.State, next.Ended = Cancelled, time.Now().UTC()
 	if _, err := q.Put(ctx, k, next); err != nil {
 		return nil, err

@@ -99,14 +99,14 @@ func (q *Queue) Fetch(ctx context.Context, dir, digest string) (*Spool, error) {
 	var s *Spool
 	var err error
 	for range 3 { // somebody may store it anew just now
-		if s, err = q.fetch(ctx, dir, digest); err == nil || errors.Is(err, ErrNoFile) || ctx.Err() != nil {
+		if s, err = fetch(ctx, q, dir, digest); err == nil || errors.Is(err, ErrNoFile) || ctx.Err() != nil {
 			break
 		}
 	}
 	return s, err
 }
 
-func (q *Queue) fetch(ctx context.Context, dir, digest string) (*Spool, error) {
+func fetch(ctx context.Context, q *Queue, dir, digest string) (*Spool, error) {
 	if !validDigest(digest) {
 		return nil, fmt.Errorf("%.100q is no digest", digest)
 	}

@@ -15,7 +15,7 @@ func (q *Queue) List(ctx context.Context, account, batch string) ([]Kept, error)
 	if batch != "" {
 		pattern = account + "." + batch + ".*"
 	}
-	waiting, err := q.waiting(ctx, pattern)
+	waiting, err := waiting(ctx, q, pattern)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (q *Queue) List(ctx context.Context, account, batch string) ([]Kept, error)
 }
 
 // waiting are the jobs that have a message, with their priorities.
-func (q *Queue) waiting(ctx context.Context, pattern string) (map[Key]string, error) {
+func waiting(ctx context.Context, q *Queue, pattern string) (map[Key]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*apiTime)
 	defer cancel()
 	info, err := q.streams[QueueStream].Info(ctx, jetstream.WithSubjectFilter(jobSubject+"*."+pattern))

@@ -53,7 +53,7 @@ func (q *Queue) Output(ctx context.Context, key Key, follow bool, give func(*Chu
 			r.run, r.attempt, r.end = k.Run, k.Attempt, false
 		}
 		if k.State == Running || k.State.Final() {
-			if err := q.read(ctx, key, r, follow && !k.State.Final()); err != nil {
+			if err := read(ctx, q, key, r, follow && !k.State.Final()); err != nil {
 				return nil, err
 			}
 		}
@@ -75,7 +75,7 @@ type reading struct {
 }
 
 // read reads what there is in the stream. With follow it waits a moment for more.
-func (q *Queue) read(ctx context.Context, key Key, r *reading, follow bool) error {
+func read(ctx context.Context, q *Queue, key Key, r *reading, follow bool) error {
 	config := jetstream.OrderedConsumerConfig{FilterSubjects: []string{outputSubject + key.String()}, DeliverPolicy: jetstream.DeliverAllPolicy}
 	if r.next > 0 {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, r.next

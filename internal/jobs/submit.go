@@ -90,8 +90,8 @@ func (q *Queue) send(ctx context.Context, messages []*nats.Msg) (left []*nats.Ms
 				failed = ctx.Err()
 			}
 			if code(failed, errCodeStoreFailed) {
-				var there bool
-				if there, failed = q.there(ctx, part[i]); there {
+				var known bool
+				if known, failed = there(ctx, q, part[i]); known {
 					continue
 				}
 			}
@@ -105,7 +105,7 @@ func (q *Queue) send(ctx context.Context, messages []*nats.Msg) (left []*nats.Ms
 }
 
 // there says whether the message that the queue has no room for is there: of this run, not of one before.
-func (q *Queue) there(ctx context.Context, m *nats.Msg) (bool, error) {
+func there(ctx context.Context, q *Queue, m *nats.Msg) (bool, error) {
 	mine, err := ParseJob(m.Data)
 	if err != nil {
 		return false, err

@@ -42,6 +42,12 @@ func (c *Config) options() *server.Options {
 // Inside is a server in the test's own process. Its URL is that of clients.
 func Inside(t testing.TB, change ...func(*server.Options)) string {
 	t.Helper()
+	return InsideServer(t, change...).ClientURL()
+}
+
+// InsideServer is one, too.
+func InsideServer(t testing.TB, change ...func(*server.Options)) *server.Server {
+	t.Helper()
 	c := Config{Name: "inside", Store: t.TempDir(), Port: server.RANDOM_PORT, Max: 16 << 30}
 	o := c.options()
 	for _, f := range change {
@@ -59,7 +65,7 @@ func Inside(t testing.TB, change ...func(*server.Options)) string {
 		s.Shutdown()
 		s.WaitForShutdown()
 	})
-	return s.ClientURL()
+	return s
 }
 
 // Main is a server, if this process was started as one; then it doesn't return. TestMain calls it.

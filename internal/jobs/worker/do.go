@@ -252,8 +252,8 @@ func (s *shift) giveUp(ctx context.Context, k jobs.Kept, next *jobs.Record, reas
 }
 
 // refuse gives up a job that can't have what it asks for.
-func (s *shift) refuse(d *delivery, detail string) {
-	s.once(d, func(ctx context.Context) error {
+func refuse(s *shift, d *delivery, detail string) {
+	once(s, d, func(ctx context.Context) error {
 		k, err := s.q.Get(ctx, d.job.Key)
 		if err != nil || k.Record != nil && (k.Run > d.job.Run || k.Run == d.job.Run && k.State.Final()) {
 			return err
@@ -268,14 +268,14 @@ func (s *shift) refuse(d *delivery, detail string) {
 }
 
 // unreadable gives up what is no job.
-func (s *shift) unreadable(d *delivery, why error) {
-	s.once(d, func(ctx context.Context) error {
+func unreadable(s *shift, d *delivery, why error) {
+	once(s, d, func(ctx context.Context) error {
 		return s.q.BuryText(ctx, d.Subject(), d.Data(), why)
 	})
 }
 
 // once does something about a message that is no job to run, and is done with it.
-func (s *shift) once(d *delivery, do func(context.Context) error) {
+func once(s *shift, d *delivery, do func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
 	defer cancel()
 	if err := do(ctx); err != nil {

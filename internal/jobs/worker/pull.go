@@ -80,14 +80,20 @@ func (s *shift) pull(ctx context.Context) {
 	}
 }
 
-// wanted is how many messages more there is use for: as many again as run, so that none of those that end waits for the servers.
+// wanted is how many messages more there is use for: as many again as run, so that none of those that end waits for the servers, and where
+// jobs are short so many more that a request is for several.
 func (s *shift) wanted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.full || len(s.hand) > 0 && !fits(plus(s.used, s.hand[0].kind.need), s.opts.Room) && len(s.hand) >= max(1, len(s.running)) {
 		return 0
 	}
-	return min(max(1, len(s.running)), s.opts.Jobs) + 1 - len(s.hand)
+	most := max(1, len(s.running))
+	most += 1 + min(s.rate/4, 3*most)
+	if len(s.hand) > most/2 {
+		return 0
+	}
+	return most - len(s.hand)
 }
 
 // take takes messages that are there, and gives their number.
@@ -139,13 +145,13 @@ func (s *shift) read(m jetstream.Msg, rank int) *delivery {
 	d.again = meta.NumDelivered > 1
 	d.age = time.Since(meta.Timestamp)
 	if d.job, err = jobs.Read(m.Subject(), m.Data()); err != nil {
-		s.unreadable(d, err)
+		unreadable(s, d, err)
 		return nil
 	}
 	if d.kind, err = s.kinds.of(d.job, m.Subject()); err != nil {
 		var no *refused
 		if errors.As(err, &no) {
-			s.refuse(d, no.detail)
+			refuse(s, d, no.detail)
 		} else {
 			_ = m.NakWithDelay(s.later())
 			s.say("%s: %v", d.job.Key, err)
@@ -206,6 +212,7 @@ func (s *shift) startSome(ctx context.Context) {
 			s.used = minus(s.used, r.d.kind.need)
 			delete(s.running, d.job.Key)
 			s.full = false
+			s.ends++
 			last, stays := r.d, s.attended[r.d]
 			s.mu.Unlock()
 			if !stays {
@@ -224,6 +231,7 @@ const patience = time.Second
 // taken until something has ended.
 func (s *shift) share() {
 	s.mu.Lock()
+	s.rate, s.ends = s.ends, 0
 	none := len(s.hand) == 0 || time.Since(s.hand[0].arrived) < patience
 	s.mu.Unlock()
 	if none {

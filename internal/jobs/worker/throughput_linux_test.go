@@ -80,7 +80,8 @@ func poolMain() {
 // Here they are few, and what is looked at is that all are done; "make jobs-bench" has 10,000, and fails below 0.9.
 func TestThroughput(t *testing.T) {
 	n := *throughput
-	s := set(t, jobstest.Inside(t))
+	server := jobstest.InsideServer(t)
+	s := set(t, server.ClientURL())
 	const rounds = 5 // in turn: the host has other things to do, too
 	n /= rounds
 	own := func() time.Duration {
@@ -121,15 +122,28 @@ func TestThroughput(t *testing.T) {
 		hire(t, hired{URL: s.url, Jobs: atOnce, AckWait: time.Second, Lease: 10 * time.Second})
 	}
 	queued("warm", min(n, 200))
+	traffic := func() (messages, bytes int64) {
+		v, err := server.Varz(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.InMsgs + v.OutMsgs, v.InBytes + v.OutBytes
+	}
+	messages, bytes := int64(0), int64(0)
 	var pools, queues, submits time.Duration
 	for i := range rounds {
 		pools += own()
+		m, b := traffic()
 		submitted, all := queued(string(rune('a'+i)), n)
+		m2, b2 := traffic()
+		messages, bytes = messages+m2-m, bytes+b2-b
 		queues, submits = queues+all, submits+submitted
 	}
+	jobsDone := int64(rounds * n)
 	ratio := pools.Seconds() / queues.Seconds()
 	t.Logf("%d × %d jobs: out of pools %v, out of the queue %v (of which submitting %v): %.2f of the throughput", rounds, n, pools, queues, submits, ratio)
 	t.Logf("a job takes %v out of the pools, %v out of the queue", pools/time.Duration(rounds*n), queues/time.Duration(rounds*n))
+	t.Logf("a job is %.1f messages that the server gets or sends, and %.1f KiB", float64(messages)/float64(jobsDone), float64(bytes)/1024/float64(jobsDone))
 	if n*rounds >= 10_000 && ratio < 0.9 {
 		t.Errorf("the queue takes more than a tenth of the time")
 	}

@@ -109,6 +109,8 @@ type shift struct {
 	group    sync.WaitGroup  // of running
 	wake     chan struct{}   // of length 1: there may be room
 	beating  context.Context // it ends when nothing runs any more
+	ends     int             // since share looked
+	rate     int             // of a second, then
 	full     bool            // nothing is taken until something has ended
 	over     bool            // nothing is started any more
 }
