@@ -238,15 +238,17 @@ func (c *chaos) watch(ctx context.Context) {
 	}
 	defer nc.Close()
 	js, _ := jetstream.New(nc)
-	bucket, err := js.KeyValue(ctx, "confine-records")
-	if err != nil {
-		c.Error(err)
-		return
-	}
-	w, err := bucket.WatchAll(ctx)
-	if err != nil {
-		c.Error(err)
-		return
+	var w jetstream.KeyWatcher
+	for w == nil { // a server may fail just now
+		brief, cancel := context.WithTimeout(ctx, 5*time.Second)
+		if bucket, err := js.KeyValue(brief, "confine-records"); err == nil {
+			w, _ = bucket.WatchAll(ctx)
+		}
+		cancel()
+		if ctx.Err() != nil {
+			c.Error("the records were never watched")
+			return
+		}
 	}
 	for {
 		select {
