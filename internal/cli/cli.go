@@ -120,6 +120,7 @@ func handlerOf(name string) (h handler, ok bool) {
 		{"explain", explainCommand, false, 0},
 		{"learn", learnCommand, false, 0},
 		{"shell", shellCommand, false, 0},
+		{"slurm", slurmCommand, false, 0},
 		{"selftest", selftestCommand, false, 0},
 		{"doctor", doctorCommand, true, 0},
 		{"profiles", profilesCommand, true, 1},

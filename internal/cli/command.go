@@ -105,6 +105,11 @@ var commands = [...]Command{
 	{Name: "worker", Args: "--nats URL --ceiling NAME|FILE [options]", Program: workerProgram,
 		Summary: "take commands from a queue, as many as there is room for",
 		Text:    "\"confine worker --help\" lists its options, docs/CLUSTER.md is the manual."},
+	{Name: "slurm", Args: commandArgs, Takes: TakesAll,
+		Summary: "run a command as a task of Slurm, within its allocation",
+		Text: "\"srun confine slurm -- CMD\" and a line of a batch script give each task a sandbox of its own, with the memory and the CPUs of the " +
+			"allocation where no option says less; more is refused. Slurm's time is the limit, unless one is named. In --report and --events, %j is the job, %s the step, %t the task, %n the " +
+			"node. Where this is no task of Slurm's, or the sandbox can't be had, nothing starts. docs/CLUSTER.md has more."},
 	{Name: "selftest", Takes: TakesAll,
 		Summary: "try the built-in escape attempts on this host",
 		Text: "Makes each attempt outside, where it has to work, and inside, where it must not, under the policy that a run with these " +
