@@ -33,8 +33,7 @@ MEASURE  := ./internal/jobs/worker ./supervisor ./supervisor/cgroup ./supervisor
 
 build:
 	$(BUILD) -ldflags '$(LDFLAGS) $(if $(filter linux,$(shell $(GO) env GOOS)),$(ENTRY))' -o bin/confine .
-	$(BUILD) -ldflags '$(LDFLAGS)' -o bin/confine-server ./cmd/confine-server
-	$(BUILD) -ldflags '$(LDFLAGS)' -o bin/confine-worker ./cmd/confine-worker
+	$(BUILD) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 # The main job: the Python suites of this checkout, confined. What it lacks is made in .try.
 try: build
@@ -82,10 +81,8 @@ cross:
 		entry=; [ "$${p%/*}" != linux ] || entry='$(ENTRY)'; \
 		echo "build $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} \
 		$(BUILD) -ldflags "$(LDFLAGS) $$entry" -o dist/confine-$${p%/*}-$${p#*/}$$suffix .; \
-		GOOS=$${p%/*} GOARCH=$${p#*/} \
-		$(BUILD) -ldflags "$(LDFLAGS)" -o dist/confine-server-$${p%/*}-$${p#*/}$$suffix ./cmd/confine-server; \
-		GOOS=$${p%/*} GOARCH=$${p#*/} \
-		$(BUILD) -ldflags "$(LDFLAGS)" -o dist/confine-worker-$${p%/*}-$${p#*/}$$suffix ./cmd/confine-worker; done
+		for also in confine-server confine-wasm confine-worker; do GOOS=$${p%/*} GOARCH=$${p#*/} \
+		$(BUILD) -ldflags "$(LDFLAGS)" -o dist/$$also-$${p%/*}-$${p#*/}$$suffix ./cmd/$$also; done; done
 
 # Every fuzz target there is, for FUZZTIME each. What is interesting is minimized by ten
 # tries: by time, as is the default, a slow target does nothing else for a minute.
@@ -169,6 +166,7 @@ install: build
 	install -D -m 0755 bin/confine '$(DESTDIR)$(PREFIX)/bin/confine'
 	install -D -m 0755 bin/confine-server '$(DESTDIR)$(PREFIX)/bin/confine-server'
 	install -D -m 0755 bin/confine-worker '$(DESTDIR)$(PREFIX)/bin/confine-worker'
+	install -D -m 0755 bin/confine-wasm '$(DESTDIR)$(PREFIX)/bin/confine-wasm'
 	install -D -m 0644 docs/confine.1 '$(DESTDIR)$(PREFIX)/share/man/man1/confine.1'
 	install -D -m 0644 internal/cli/shells/completion.bash '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/confine'
 	install -D -m 0644 internal/cli/shells/completion.zsh '$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_confine'

@@ -200,7 +200,7 @@ type Process interface {
 	Signal(sig os.Signal) error
 	// Resize changes the size of its terminal.
 	Resize(size WinSize) error
-	// Usage is what it, and those it started, use now.
+	// Usage is what it, and those it started, use now: nothing as long as it is being started.
 	Usage() (Usage, error)
 	// Wait waits until it has ended and its output was delivered. It may be called again.
 	Wait() *status.Report

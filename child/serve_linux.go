@@ -2,6 +2,7 @@ package child
 
 import (
 	"runtime"
+	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -77,10 +78,16 @@ func (s *state) exec(e *handoff.Exec, fds []int) (pidfd int) {
 	defer s.mu.Unlock()
 	defer closeAll(fds)
 	var stdio [3]int
-	if len(fds) != len(stdio) {
+	if rest := len(fds) - len(stdio); rest < 0 || rest > 1 || (rest == 1) != e.Tells {
 		exit(125)
 	}
-	copy(stdio[:], fds)
+	if copy(stdio[:], fds); e.Tells {
+		tells := fds[len(stdio)]
+		e.Env = append(e.Env, handoff.TellsVar+"="+strconv.Itoa(tells))
+		if _, err := unix.FcntlInt(uintptr(tells), unix.F_SETFD, 0); err != nil { // its copy goes to the process; ours is closed below
+			exit(125)
+		}
+	}
 	t, failed := s.starter.Start(e, stdio)
 	if e.Last && linux.SetCapabilities() != nil { // what the last steps of a target need
 		exit(125)
@@ -196,6 +203,9 @@ func (s *state) waited(pid int, status unix.WaitStatus, used *unix.Rusage) {
 	if !t.Last {
 		m.Left = leftBehind(pid)
 	}
+	if t.CountTasks && s.box.Has(unix.CLONE_NEWPID) {
+		m.LastPID = lastPID()
+	}
 	_ = linux.SendFrame(sock, handoff.Encode(&m))
 	if t.Last {
 		s.close()
@@ -227,6 +237,28 @@ func (s *state) close() {
 	}
 	_ = unix.Shutdown(sock, unix.SHUT_RDWR) // its own end would come after that of the namespaces
 	exit(0)
+}
+
+// lastPID is the number that was given last in this pid namespace, which loadavg tells to whoever is in it; 0: it can't be read.
+func lastPID() (last uint64) {
+	fd, err := unix.Open("/proc/loadavg", unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return 0
+	}
+	var text [128]byte
+	n, err := unix.Read(fd, text[:])
+	if _ = unix.Close(fd); err != nil {
+		return 0
+	}
+	for _, c := range text[:n] {
+		switch {
+		case c == ' ':
+			last = 0
+		case c >= '0' && c <= '9':
+			last = 10*last + uint64(c-'0')
+		}
+	}
+	return last
 }
 
 // usage is what the kernel has counted.

@@ -97,8 +97,14 @@ func TestTheNetworkOfASandboxIsChanged(t *testing.T) {
 			t.Fatalf("it doesn't connect: %q", out.String())
 		}
 	}
-	if u, err := c.Process.Usage(); err != nil || u.Tasks < 1 || u.Memory < 1<<20 {
-		t.Errorf("it uses %+v, %v", u, err)
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		u, err := c.Process.Usage() // nothing as long as it is being started, and its output may be here before that is known
+		if err == nil && u.Tasks >= 1 && u.Memory >= 1<<20 {
+			break
+		}
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("it uses %+v, %v", u, err)
+		}
 	}
 	none := policy.Network
 	none.Allow = nil

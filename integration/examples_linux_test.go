@@ -170,3 +170,117 @@ func TestUnitsOfSystemd(t *testing.T) {
 		}
 	}
 }
+
+// triedBy says which test tries each example: by its file, or what is below a directory.
+var triedBy = map[string]string{
+	"agent/": "TestAgentsTakeBackWhatFails", "docker/": "TestImages", "github/": "TestAction", "github/install.sh": "TestActionInstalls", "goapi/": "TestGoAPIExample",
+	"judge/": "TestJudgeIsRightOnABusyHost", "migration/": "TestMigration", "python/": "TestPythonExample", "systemd/": "TestUnitsOfSystemd",
+	"try.sh": "TestTryMakesAnEnvironmentWithoutPytest", "untrusted/": "TestMischiefComesToNothing",
+}
+
+// TestEveryExampleIsTried: there is no example that nothing tries.
+func TestEveryExampleIsTried(t *testing.T) {
+	tests := ""
+	files, err := filepath.Glob("*_linux_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Skip("the ordinary user's copy has no sources")
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests += string(text)
+	}
+	seen := map[string]bool{}
+	err = filepath.WalkDir("../examples", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name := filepath.ToSlash(strings.TrimPrefix(path, "../examples/"))
+		key := name
+		if triedBy[key] == "" {
+			dir, _, _ := strings.Cut(name, "/")
+			key = dir + "/"
+		}
+		if seen[key] = true; triedBy[key] == "" {
+			t.Errorf("nothing tries examples/%s", name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, test := range triedBy {
+		if !seen[key] || !strings.Contains(tests, "func "+test+"(") {
+			t.Errorf("%s: there is no such example, or no %s", key, test)
+		}
+	}
+}
+
+// TestMischiefComesToNothing: what the script tries works outside, some of it, and inside nothing.
+func TestMischiefComesToNothing(t *testing.T) {
+	needs(t, "userns")
+	script, err := filepath.Abs("../examples/untrusted/mischief.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := append(os.Environ(), "API_TOKEN=x", "CONFINE_ALLOW_PARTIAL=all")
+	outside := exec.Command("sh", script)
+	outside.Env = env
+	if out, err := outside.Output(); err != nil || !strings.Contains(string(out), "sees a token in the environment: yes") || !strings.Contains(string(out), "sees other processes: yes") {
+		t.Errorf("outside: %v\n%s", err, out)
+	}
+	inside := exec.Command(filepath.Join(scene.programs, "confine"), "--level", "strict", "--allow-read", script, "--", "sh", script)
+	inside.Env = env
+	out, err := inside.Output()
+	if err != nil || strings.Count(string(out), ": no\n") != 8 || strings.Contains(string(out), ": yes") {
+		t.Errorf("inside: %v\n%s", err, out)
+	}
+}
+
+// TestPythonExample runs the suite as the README does, by make, too: nothing of it stays.
+func TestPythonExample(t *testing.T) {
+	needs(t, "userns", "overlay", "debian:pytest", "program:make")
+	dir := filepath.Join(t.TempDir(), "python")
+	if err := os.CopyFS(dir, os.DirFS("../examples/python")); err != nil {
+		t.Fatal(err)
+	}
+	confine := filepath.Join(scene.programs, "confine")
+	for _, c := range []struct {
+		want string
+		argv []string
+	}{
+		{"6 passed", []string{confine, "--profile", "testing", "--", "/usr/bin/python3", "-m", "pytest", "-q"}},
+		{"made-by-make\n", []string{"make", "--silent", "all-confined", "CONFINE=" + confine}},
+	} {
+		cmd := exec.Command(c.argv[0], c.argv[1:]...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "CONFINE_ALLOW_PARTIAL=all")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 3 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// TestGoAPIExample builds it and runs it.
+func TestGoAPIExample(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("the ordinary user has no checkout")
+	}
+	needs(t, "userns", "program:go")
+	program := filepath.Join(t.TempDir(), "goapi")
+	if err := build(program, "../examples/goapi"); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), "CONFINE_ALLOW_PARTIAL=all")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "hello from confine") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

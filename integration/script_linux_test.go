@@ -3,8 +3,10 @@ package integration
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -46,7 +48,7 @@ func prepare(env *testscript.Env) error {
 	}
 	own := p.own
 	kind, about, _ := strings.Cut(name, "_")
-	also := map[string][]string{"network": {"netpeer"}, "session": {"confine-server"}, "serve": {"confine-server"}, "jobs": {"confine-worker"}}[kind]
+	also := map[string][]string{"network": {"netpeer"}, "session": {"confine-server"}, "serve": {"confine-server"}, "wasm": {"confine-wasm", "confine-server"}, "report": {"confine-server"}, "jobs": {"confine-worker"}}[kind]
 	if kind != "network" && about == "network" {
 		also = append(also, "netpeer")
 	}
@@ -97,12 +99,25 @@ func condition(cond string) (bool, error) {
 	if name, ok := strings.CutPrefix(cond, "sdk:"); ok {
 		return hasSDK(name, cond)
 	}
+	if cond == "wasi" {
+		if compilesWASI() {
+			return true, nil
+		}
+		return false, host.MustRun(cond)
+	}
 	ok, err := host.Has(cond)
 	if err != nil || ok {
 		return ok, err
 	}
 	return false, host.MustRun(cond)
 }
+
+// compilesWASI says whether clang makes modules of WebAssembly, which takes wasi-libc.
+var compilesWASI = sync.OnceValue(func() bool {
+	cmd := exec.Command("clang", "--target=wasm32-wasi", "-x", "c", "-", "-o", "/dev/null")
+	cmd.Stdin = strings.NewReader("int main(){return 0;}")
+	return cmd.Run() == nil
+})
 
 // hasSDK says whether somebody's package was installed for these tests, below CONFINE_SDKS.
 func hasSDK(name, cond string) (bool, error) {

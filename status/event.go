@@ -15,9 +15,16 @@ const (
 	EventLimitHit EventKind = "limit_hit" // a limit was reached, for the first time
 	EventUsage    EventKind = "usage"     // once a second
 	EventEnded    EventKind = "ended"     // always the last one, also when nothing was started
+
+	// Of --record alone.
+	EventRecord  EventKind = "record"  // always the first one: what is recorded
+	EventPhase   EventKind = "phase"   // a part of the start is done
+	EventReached EventKind = "reached" // a host was reached, or failed, for the first time
+	EventSample  EventKind = "sample"  // what is used at a moment
+	EventProcess EventKind = "process" // a process was seen for the first time, has another name, failed, or is gone
 )
 
-// Event is one line of --events.
+// Event is one line of --events, or of --record.
 type Event struct {
 	Event     EventKind `json:"event"`
 	Time      string    `json:"time"`       // EventTime
@@ -31,6 +38,12 @@ type Event struct {
 	Limit  Capability `json:"limit,omitempty"`  // of EventLimitHit
 	Usage  *Load      `json:"usage,omitempty"`  // of EventUsage
 	Report *Report    `json:"report,omitempty"` // of EventEnded
+
+	Record  *Record  `json:"record,omitempty"`  // of EventRecord
+	Phase   *Phase   `json:"phase,omitempty"`   // of EventPhase
+	Reached *Attempt `json:"reached,omitempty"` // of EventReached
+	Sample  *Sample  `json:"sample,omitempty"`  // of EventSample
+	Process *Process `json:"process,omitempty"` // of EventProcess
 }
 
 // Load is what a run uses at one moment.

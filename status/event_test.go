@@ -52,6 +52,11 @@ func TestEventsFitTheirSchema(t *testing.T) {
 		EventLimitHit: {Limit: Memory},
 		EventUsage:    {Usage: &Load{}},
 		EventEnded:    {Report: &r},
+		EventRecord:   {Record: &Record{Version: RecordVersion, Cmd: []string{"make"}, CPUs: 2, Limits: RecordedLimits{TimeMS: 1}}},
+		EventPhase:    {Phase: &Phase{Name: PhaseBuild, US: 700}},
+		EventReached:  {Reached: &Attempt{What: "example.com:443", Protocol: "tcp", Verdict: AttemptAllowed, Count: 1}},
+		EventSample:   {Sample: &Sample{EveryMS: 20, CPUMS: new(int64)}},
+		EventProcess:  {Process: &Process{PID: 3, Argv: []string{"cc"}, ExitCode: new(int)}},
 	}
 	for _, kind := range constants[EventKind](t, "EventKind") {
 		e, ok := all[kind]

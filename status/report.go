@@ -63,6 +63,7 @@ type Ending struct {
 	After    string   // the signal of the caller's that was passed on before another one ended the command
 	Memory   string   // of MEM_LIMIT: who held it, or was killed
 	NotFound bool     // of EXEC_FAILED: there is no such command
+	Module   string   // of a module of WebAssembly: what the engine said of its end
 	Remedy   string   // the line of Reason that says what to do
 	ReadOnly []string // trees that were to be overlays, and turned out to be none
 }
@@ -80,9 +81,10 @@ type Usage struct {
 	SystemMS        int64 `json:"system_ms"`
 	MemoryPeakBytes int64 `json:"memory_peak_bytes"`
 	TasksPeak       int64 `json:"tasks_peak"`
-	ThrottledMS     int64 `json:"throttled_ms"` // how long the CPU rate held the run back
-	ReadBytes       int64 `json:"read_bytes"`   // from storage
-	WriteBytes      int64 `json:"write_bytes"`  // to storage
+	TasksStarted    int64 `json:"tasks_started,omitempty"` // that there ever were at least, with --record; 0: nobody knows
+	ThrottledMS     int64 `json:"throttled_ms"`            // how long the CPU rate held the run back
+	ReadBytes       int64 `json:"read_bytes"`              // from storage
+	WriteBytes      int64 `json:"write_bytes"`             // to storage
 	ContextSwitches int64 `json:"context_switches"`
 	// PressureMS is how long work waited for a resource, where the kernel counts it
 	// (PSI): "cpu_some", "memory_some", "memory_full", "io_some", "io_full".

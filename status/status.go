@@ -34,6 +34,7 @@ const (
 	CauseCPUGroup Cause = "cpu_cgroup"      // the count of the run's cgroup
 	CauseMemGroup Cause = "memory_cgroup"   // an OOM kill in the run's cgroup
 	CauseMemAlloc Cause = "memory_refused"  // an allocation that the cgroup's limit refused, as it counted
+	CauseModule   Cause = "module"          // the engine of WebAssembly stopped the module, or refused it memory, and it failed
 	CauseTasks    Cause = "tasks_watchdog"  // killed as one task too many
 	CauseDisk     Cause = "disk_watchdog"   // our count of what was written to writable trees
 	CauseSeccomp  Cause = "seccomp"         // the system call filter

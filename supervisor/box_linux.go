@@ -113,7 +113,7 @@ func (b *box) begin(only *job) *SetupError {
 	}
 	if only != nil {
 		only.refused.subscribe()
-		only.exec.Last, only.exec.Modes = true, only.opts.Terminal.Modes()
+		only.exec.Last, only.exec.Modes, only.exec.CountTasks = true, only.opts.Terminal.Modes(), only.opts.Record != nil
 		b.jobs[only.exec.ID] = only
 	}
 	if err := b.child.send(b.plan, b.stacks.below, b.group); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/confine-run/confine/supervisor/denials"
 	"github.com/confine-run/confine/supervisor/files"
 	"github.com/confine-run/confine/supervisor/internal/audit"
+	"github.com/confine-run/confine/supervisor/internal/watch"
 )
 
 // refusals is what is heard of the calls and files that are denied to a process, by the filter, by the rules of files and by
@@ -186,6 +187,7 @@ func (r *refusals) take(target int) func(*denials.Asked) bool {
 		switch {
 		case a.Rule == denials.Exits:
 			r.box.watch.Look(a.TID == target)
+			r.failed(a)
 			a.Continue()
 		case others != nil:
 			return others(a)
@@ -194,6 +196,20 @@ func (r *refusals) take(target int) func(*denials.Asked) bool {
 		}
 		return true
 	}
+}
+
+// failed tells a record who ends with a status that isn't 0.
+func (r *refusals) failed(a *denials.Asked) {
+	if r.opts.Record == nil {
+		return
+	}
+	who, err := denials.Look(a.TID)
+	if err != nil || !a.Waits() {
+		return
+	}
+	const low = 0xff // what of it a parent is told
+	code := int(a.Args[0] & low)
+	r.opts.Record(status.Event{Event: status.EventProcess, Process: &status.Process{PID: watch.Number(r.box.watch, who.PID, who.Group), Comm: who.Comm, ExitCode: &code}})
 }
 
 // takeOthers handles those of the network and of files, or is nil. A call of the network's

@@ -14,6 +14,7 @@ import (
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/internal/tree"
+	"github.com/confine-run/confine/supervisor/internal/watch"
 )
 
 // beatEvery is how often it is told what the run uses.
@@ -53,6 +54,8 @@ type job struct {
 type clocks struct {
 	wall *time.Timer // of its limit
 	beat *time.Timer // of what is told about usage
+
+	samples *watch.Recorder // of a record
 }
 
 func newJob(b *box, e *handoff.Exec, o *Options, io *streams) *job {
@@ -80,13 +83,18 @@ func narrower[T ~int64](a, b T) T {
 // send has the child start the target. It may be called from elsewhere.
 func (j *job) send() error {
 	defer j.io.handedOver()
-	return j.child.exec(j.exec, j.io.target)
+	fds := j.io.target[:]
+	if j.exec.Tells = j.io.tells.inside >= 0; j.exec.Tells {
+		fds = append(fds, j.io.tells.inside)
+	}
+	return j.child.exec(j.exec, fds)
 }
 
 // built: the box stands, and the target begins as soon as the child has its turn.
 func (j *job) built() {
 	j.out.built = true
 	j.started = time.Now()
+	j.opts.phase(status.PhaseBuild)
 	if j.mine != nil {
 		j.mine.born = tree.Clock()
 	}
@@ -150,8 +158,12 @@ func (j *job) hearStarted(t *started) {
 	if j.mine != nil {
 		j.crowd.enter(j)
 	}
+	j.opts.phase(status.PhaseStart)
 	if j.opts.Started != nil {
 		j.opts.Started()
+	}
+	if j.opts.Record != nil {
+		j.samples = watch.Record(j.watch, j.opts.Record, j.io.written, time.Now())
 	}
 	if j.opts.Using != nil {
 		j.opts.Using(j.watch.Asks().UsedNow)
@@ -221,6 +233,7 @@ func (j *job) end() {
 	if j.unwatch != nil {
 		j.unwatch()
 	}
+	j.samples.End()
 }
 
 // settle takes over what only a box that has ended knows.

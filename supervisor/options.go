@@ -62,6 +62,9 @@ type Options struct {
 type Events struct {
 	// Gone, if not nil, is called when a process in a sandbox has ended, for whoever makes its report. It must not wait.
 	Gone func()
+	// Told, if not nil, is given at the end what the target has told by a descriptor of its own (handoff.TellsVar), which may be
+	// nothing. It may be called again with nothing.
+	Told func(text []byte)
 	// Started is called when the target runs.
 	Started func()
 	// Attempt, if not nil, is called for each kind of attempt to reach something, when it
@@ -75,6 +78,9 @@ type Events struct {
 	LimitHit func(status.Capability)
 	// Usage, if not nil, is called once a second with what the tree uses. It must not wait.
 	Usage func(status.Load)
+	// Record, if not nil, is told of phases, samples and processes: see the kinds of events of records. It is called from
+	// several goroutines.
+	Record func(status.Event)
 	// Using, if not nil, is given what tells what everybody inside uses, when the target runs.
 	Using func(now func() (Now, error))
 }
@@ -97,6 +103,13 @@ type Learning struct {
 func (o *Options) gone() {
 	if o.Gone != nil {
 		o.Gone()
+	}
+}
+
+// phase tells a record that a part of the start is done.
+func (o *Options) phase(name status.PhaseName) {
+	if o.Record != nil {
+		o.Record(status.Event{Event: status.EventPhase, Phase: &status.Phase{Name: name}})
 	}
 }
 

@@ -96,6 +96,9 @@ func (j *job) reportUsage(rep *status.Report) {
 	if j.out.waited && u.TasksPeak < 1 {
 		u.TasksPeak = 1 // it ran, and ended before the first sample
 	}
+	if u.TasksStarted = tasksStarted(j); u.TasksStarted > 0 {
+		u.Sources["tasks_started"] = "at least: the numbers of the pid namespace"
+	}
 }
 
 // report is the usage of one process of many: what the kernel gave its parent when it was waited for, and samples that were taken
@@ -150,6 +153,14 @@ func (j *job) peaks(u *status.Usage, seen *tree.Usage) {
 	if most > 0 && j.tasksCounted(u.TasksPeak) >= most {
 		u.TasksPeak = most // the kernel holds it; a sample is not taken in one moment
 	}
+}
+
+// tasksStarted is how many tasks of the target's there ever were, at least: their numbers may have begun anew. 0: nobody knows.
+func tasksStarted(j *job) int64 {
+	if j.exited.LastPID == 0 || j.number <= 0 {
+		return 0
+	}
+	return max(0, int64(min(j.exited.LastPID, 1<<32))-int64(j.number)+1-int64(j.exited.InitTasks))
 }
 
 // tasksCounted is so many of the target's as RLIMIT_NPROC counts them: a thread that

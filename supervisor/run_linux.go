@@ -158,6 +158,7 @@ func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group, 
 	b := newBox(pl, child, group, p.opts)
 	j := newJob(b, &pl.Exec, p.opts, p.io)
 	j.refused.judge, j.refused.refuses = judge, refuses
+	j.opts.phase(status.PhasePlan)
 	switch {
 	case err != nil:
 		j.out.setup = err

@@ -240,9 +240,9 @@ func baseOf(path string) string {
 	return path
 }
 
-// exec has a child that is built, or will be, start a process with these streams.
-func (c *process) exec(e *handoff.Exec, stdio [3]int) error {
-	err := linux.SendFrame(c.sock, handoff.Encode(e), stdio[:]...)
+// exec has a child that is built, or will be, start a process with these descriptors.
+func (c *process) exec(e *handoff.Exec, fds []int) error {
+	err := linux.SendFrame(c.sock, handoff.Encode(e), fds...)
 	if err == unix.EPIPE || err == unix.ECONNRESET {
 		return nil // as above
 	}

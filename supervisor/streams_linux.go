@@ -25,6 +25,7 @@ type streams struct {
 	pump   *output.Pump
 	target [3]int // the target's 0, 1, 2, until the child has them
 	source [3]int // our ends of 1 and 2
+	tells  tells
 	out    [3]*output.Stream
 	begun  bool
 	later  bool // the pump may start a moment later
@@ -38,8 +39,29 @@ type streams struct {
 	ended bool
 }
 
+// tells are the ends of a pipe by which the target tells something; -1: it tells nothing.
+type tells struct{ inside, outside int }
+
+// maxTold is how much of that is heard: what fits into the pipe at once, since nobody reads before the target has ended.
+const maxTold = 4096
+
+// heard is what it has told.
+func (t *tells) heard() []byte {
+	if t.outside < 0 {
+		return nil
+	}
+	text := make([]byte, maxTold)
+	n, err := unix.Read(t.outside, text) // without waiting
+	_ = unix.Close(t.outside)
+	t.outside = -1
+	if err != nil {
+		return nil
+	}
+	return text[:n]
+}
+
 func openStreams(tty [3]bool, o *Options) (*streams, error) {
-	s := &streams{tty: tty, opts: o, target: [3]int{-1, -1, -1}, source: [3]int{-1, -1, -1}, master: -1}
+	s := &streams{tty: tty, opts: o, target: [3]int{-1, -1, -1}, source: [3]int{-1, -1, -1}, master: -1, tells: tells{-1, -1}}
 	pump, err := output.New()
 	if err != nil {
 		return nil, err
@@ -51,6 +73,15 @@ func openStreams(tty [3]bool, o *Options) (*streams, error) {
 			s.end(0)
 			return nil, err
 		}
+	}
+	if o.Told != nil {
+		var ends [2]int
+		if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+			s.handedOver()
+			s.end(0)
+			return nil, err
+		}
+		s.tells = tells{outside: ends[0], inside: ends[1]}
 	}
 	return s, nil
 }
@@ -74,6 +105,10 @@ func (s *streams) handedOver() {
 			_ = unix.Close(fd)
 		}
 		s.target[i] = -1
+	}
+	if s.tells.inside >= 0 {
+		_ = unix.Close(s.tells.inside)
+		s.tells.inside = -1
 	}
 }
 
@@ -211,6 +246,9 @@ func (s *streams) endNow() bool {
 // closeRest closes what the pump has no part in.
 func (s *streams) closeRest() {
 	s.handedOver()
+	if text := s.tells.heard(); s.opts.Told != nil {
+		s.opts.Told(text)
+	}
 	s.mu.Lock()
 	s.ended = true
 	if s.master >= 0 {
@@ -316,6 +354,17 @@ func (s *streams) undelivered() {
 			s.opts.Undelivered(name, fmt.Errorf("write: %w", err))
 		}
 	}
+}
+
+// written is how much the target has written until now.
+func (s *streams) written() (stdout, stderr int64) {
+	var n [3]int64
+	for fd, out := range s.out {
+		if out != nil {
+			n[fd] = out.Bytes()
+		}
+	}
+	return n[1], n[2]
 }
 
 // report tells what passed.

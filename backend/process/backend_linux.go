@@ -269,6 +269,11 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 	if err != nil {
 		return nil, err
 	}
+	var told []byte
+	if at.plan.engine != nil {
+		w.options.Told = func(text []byte) { told = append(told, text...) }
+		x.Argv = at.plan.moduleArgs(e.Argv, x.Dir, s.entryFor(ctx, at.plan, e.Argv[0], x.Dir))
+	}
 	if e.Limits.CPU > 0 {
 		x.Rlimits = behindCPU(x.Rlimits, e.Limits.CPU)
 	}
@@ -285,6 +290,9 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 		defer (<-started)()
 		r := running.p.Wait(context.Background())
 		w.close()
+		if at.plan.engine != nil {
+			heard(r, told)
+		}
 		s.mu.Lock()
 		w := s.wanted
 		s.mu.Unlock()

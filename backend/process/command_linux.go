@@ -37,8 +37,9 @@ type Command struct {
 	Ceiling    *config.Policy
 	CeilingDir string
 
-	image *image.Tree // of --rootfs, once it is unpacked
-	boxed             // of what a sandbox stands on
+	image    *image.Tree // of --rootfs, once it is unpacked
+	compiled string      // what a module was compiled to, or ""
+	boxed                // of what a sandbox stands on
 }
 
 func (c *Command) fill() error {

@@ -48,7 +48,7 @@
 //
 // A planner (plan_linux.go) asks one compiler after another: identity; files (filesystem_linux.go, landlock_linux.go);
 // network; limits, with the cgroup; the filter of system calls. Each fills in fields of the plan that are its own, and writes
-// their lines of the ledger there and then. The ledger begins with what the policy asks for (ledger_linux.go); what no
+// their lines of the ledger there and then. The ledger begins with what the policy asks for (asked); what no
 // compiler writes about is missing, and config.Accept refuses what is missing and may not be. What turns out only when
 // the sandbox is built, package supervisor writes over that, where it hears of it.
 //

@@ -109,6 +109,11 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 			return nil, err
 		}
 	}
+	var told []byte
+	if policy.Isolation == isolationWASM {
+		command.compile(begin.ctx, policy)
+		io.Told = func(text []byte) { told = append(told, text...) }
+	}
 	g, why := tierUserNS, downgrade{}
 	if command.like != nil {
 		g, why = command.like.tier, command.like.why
@@ -127,6 +132,9 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 			go func() { digest <- policy.Digest() }() // while the child builds
 			if r = do(s); r != nil {
 				r.PolicyDigest = <-digest
+				if io.Told != nil && s.plan.engine != nil {
+					heard(r, told)
+				}
 			}
 		}
 		if r == nil {

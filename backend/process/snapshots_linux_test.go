@@ -548,6 +548,7 @@ func TestReportsAddUp(t *testing.T) {
 func TestKilledWhileForkingLeavesNothing(t *testing.T) {
 	onLayers(t)
 	exe := filepath.Join(t.TempDir(), "test")
+	t.Setenv("TMPDIR", t.TempDir()) // a test that is killed leaves directories
 	text, err := os.ReadFile("/proc/self/exe")
 	if err == nil {
 		err = os.WriteFile(exe, text, 0o755)

@@ -1,5 +1,5 @@
-// Command confine-server is what "confine serve", "confine session" and "confine top" start, and lies beside it: they need net/http, whose
-// start no run is to pay for.
+// Command confine-server is what "confine serve", "confine session", "confine top" and "confine report" start, and lies beside it: they need
+// net/http, or templates, whose start no run is to pay for.
 package main
 
 import (
@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/confine-run/confine/internal/backends"
+	"github.com/confine-run/confine/internal/picture"
 	"github.com/confine-run/confine/internal/serve"
 	"github.com/confine-run/confine/internal/session"
 	"github.com/confine-run/confine/internal/top"
@@ -20,10 +21,12 @@ func main() {
 			os.Exit(serve.Main(os.Args[2:], backends.For))
 		case "session":
 			os.Exit(session.Main(os.Args[2:], backends.For))
+		case "report":
+			os.Exit(picture.Main(os.Args[2:]))
 		case "top":
 			os.Exit(top.Main(os.Args[2:]))
 		}
 	}
-	fmt.Fprintln(os.Stderr, "confine-server: started by \"confine serve\", \"confine session\" and \"confine top\", and by nobody else")
+	fmt.Fprintln(os.Stderr, "confine-server: started by \"confine serve\", \"confine session\", \"confine top\" and \"confine report\", and by nobody else")
 	os.Exit(2)
 }

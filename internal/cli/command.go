@@ -110,6 +110,10 @@ var commands = [...]Command{
 		Text: "\"srun confine slurm -- CMD\" and a line of a batch script give each task a sandbox of its own, with the memory and the CPUs of the " +
 			"allocation where no option says less; more is refused. Slurm's time is the limit, unless one is named. In --report and --events, %j is the job, %s the step, %t the task, %n the " +
 			"node. Where this is no task of Slurm's, or the sandbox can't be had, nothing starts. docs/CLUSTER.md has more."},
+	{Name: "report", Args: "RECORD [--text] [--html FILE] [--svg FILE] [--trace FILE]", Program: serverProgram,
+		Summary: "draw what a run with --record was like",
+		Text: "RECORD is what --record of a run wrote: processes, what they used beside their limits, whom they reached, and what was refused to " +
+			"them. A page and a picture need nothing from elsewhere; without an option it is drawn in the terminal. docs/PICTURES.md shows one."},
 	{Name: "selftest", Takes: TakesAll,
 		Summary: "try the built-in escape attempts on this host",
 		Text: "Makes each attempt outside, where it has to work, and inside, where it must not, under the policy that a run with these " +

@@ -241,7 +241,7 @@ func explanationOf(policy *config.Policy, p *process.Plan, c *process.Command, c
 	return e
 }
 
-// becomeServer executes confine-server, which lies in the directory of this program: it is never looked for in PATH.
+// become executes a program that lies in the directory of this program: it is never looked for in PATH.
 func become(program string, args []string) error {
 	own, err := os.Executable()
 	if err == nil {

@@ -117,7 +117,7 @@ func selftestCommand(s *session, line *Line) (int, error) {
 	}
 	for _, set := range line.Settings {
 		switch set.Option {
-		case "report", "events", "exit-codes", "tty":
+		case "report", "events", "record", "exit-codes", "tty":
 			return rcUsage, &config.UsageError{Msg: "selftest: --" + set.Option + " is about one command", Hint: "--json prints the results"}
 		}
 	}

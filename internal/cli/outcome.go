@@ -44,7 +44,7 @@ func ending(r *status.Report, p *config.Policy, explicit bool) (record, bool) {
 		return record{Msg: config.FormatDuration(p.CPUTime) + " CPU time limit reached", Hint: "--cpu-time sets another"}, true
 	case status.MemLimit:
 		msg := config.FormatSize(p.MemoryLimit) + " memory limit reached"
-		if who := r.Ending.Memory; who != "" {
+		if who := cmp.Or(r.Ending.Memory, r.Ending.Module); who != "" {
 			msg += ": " + who
 		}
 		return outOfMemory(r, p, msg), true
@@ -83,7 +83,7 @@ func outOfMemory(r *status.Report, p *config.Policy, msg string) record {
 }
 
 func killed(r *status.Report) record {
-	if r.Cause == status.CauseCaller && r.Ending.Early {
+	if r.Cause == status.CauseCaller && r.Ending.Early || r.Cause == status.CauseModule {
 		return record{Msg: r.Reason}
 	}
 	why, remedy := ", which confine did not send", ""
@@ -148,7 +148,7 @@ func byProcess(v *status.Violation) string {
 
 func execFailed(r *status.Report, p *config.Policy, explicit bool) record {
 	rec := internal(r)
-	if len(r.Cmd) == 0 || rec.Hint != "" {
+	if len(r.Cmd) == 0 || rec.Hint != "" || r.Ending.Module != "" && !r.Ending.NotFound {
 		return rec
 	}
 	name, missing := r.Cmd[0], r.Ending.NotFound

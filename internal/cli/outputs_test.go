@@ -114,7 +114,7 @@ func TestUnsafeReportPathsAreRefused(t *testing.T) {
 		{"not open", "fd:987", "bad file descriptor"},
 		{"open for reading", fmt.Sprintf("fd:%d", rd.Fd()), "not open for writing"},
 	} {
-		for _, option := range []string{"--report", "--events"} {
+		for _, option := range []string{"--report", "--events", "--record"} {
 			t.Run(c.name+" "+option, func(t *testing.T) {
 				var fake call
 				r := fake.run(t, option, c.spec, "ls")
@@ -143,7 +143,7 @@ func TestReadOnlyDirectoryIsRefused(t *testing.T) {
 	dir := inTemp(t)
 	must(t, os.Chmod(dir, 0o500))
 	t.Cleanup(func() { os.Chmod(dir, 0o700) })
-	for _, option := range []string{"--report", "--events"} {
+	for _, option := range []string{"--report", "--events", "--record"} {
 		var c call
 		r := c.run(t, option, "x", "ls")
 		nothingStarted(t, r)
@@ -160,7 +160,7 @@ func TestSomebodyElsesFileIsRefused(t *testing.T) {
 	inTemp(t)
 	must(t, os.WriteFile("x", []byte("theirs"), 0o666))
 	must(t, os.Chown("x", 12345, 12345))
-	for _, option := range []string{"--report", "--events"} {
+	for _, option := range []string{"--report", "--events", "--record"} {
 		var c call
 		r := c.run(t, option, "x", "ls")
 		nothingStarted(t, r)
@@ -237,7 +237,7 @@ func TestNoPlaceIsFoundThroughALinkOfATreeOfWork(t *testing.T) {
 		{dir + "/work/build", "outside"}, {"/proc/self/cwd/build", "outside"}, {"../work/build", "outside"}, {"../named/l", "outside"},
 		{"../keys", "outside/.ssh"}, // not in a tree of work, but protected
 	} {
-		for _, option := range []string{"--report", "--events"} {
+		for _, option := range []string{"--report", "--events", "--record"} {
 			var fake call
 			r := fake.run(t, "--allow-write", "../named", option, c.place+"/x", "ls")
 			nothingStarted(t, r)

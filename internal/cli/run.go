@@ -41,7 +41,7 @@ func (s *session) start(r *config.Resolved, argv []string) (int, error) {
 // kept everything from starting.
 func (s *session) runWith(r *config.Resolved, argv []string, also func(*RunIO)) (int, *status.Report) {
 	trace := status.TraceID(s.env("TRACEPARENT"))
-	out, err := outputs.Open(&r.Invocation, trace, s.realDir(r))
+	out, err := outputs.Open(&r.Invocation, trace, func() status.Record { return recordOf(&r.Policy, argv) }, s.realDir(r))
 	if err != nil {
 		return s.usage(err), nil
 	}
@@ -77,6 +77,18 @@ func (s *session) runWith(r *config.Resolved, argv []string, also func(*RunIO)) 
 	report.TraceID = trace // as the events have named it
 	report.Normalize()
 	return s.reportEnd(report, r, out), report
+}
+
+// recordOf is what a record of a run is about.
+func recordOf(p *config.Policy, argv []string) status.Record {
+	cpus := runtime.NumCPU()
+	if p.CPUs > 0 {
+		cpus = min(cpus, p.CPUs)
+	}
+	return status.Record{Cmd: redact.Redact(argv), Profile: p.Profile, CPUs: cpus, Limits: status.RecordedLimits{
+		TimeMS: p.TimeLimit.Milliseconds(), CPUMS: p.CPUTime.Milliseconds(), CPUPercent: p.CPULimit, MemoryBytes: p.MemoryLimit,
+		Tasks: p.Processes, DiskBytes: p.ScratchLimit(), OutputBytes: p.OutputLimit,
+	}}
 }
 
 func fdOf(f *os.File) int {

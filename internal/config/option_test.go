@@ -60,6 +60,7 @@ var samples = map[string]struct{ flag, toml, want string }{
 	"require":          {"network", `["network"]`, "network"},
 	"report":           {"fd:3", "", "fd:3"},
 	"events":           {"/ev", "", "/ev"},
+	"record":           {"/rec", "", "/rec"},
 	"json":             {"true", "", "true"},
 	"exit-codes":       {"gnu", `"gnu"`, "gnu"},
 	"log":              {"quiet", `"quiet"`, "quiet"},

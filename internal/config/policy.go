@@ -37,6 +37,7 @@ type Policy struct {
 	Seccomp       string // "off", "default", "strict", or a file's path
 	SeccompAction string // "errno", "kill" or "log"
 	Isolation     string // "process", "wasm" or "vm"
+	Deterministic bool   // of wasm: clocks and random numbers are the same in each run
 	User          *User  // as root: run as another
 	CgroupParent  string
 

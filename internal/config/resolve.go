@@ -50,6 +50,7 @@ type Invocation struct {
 	Config    string // --config, absolute
 	Report    string // absolute path or "fd:N"; empty: none
 	Events    string // absolute path or "fd:N"; empty: none
+	Record    string // absolute path or "fd:N"; empty: none
 	JSON      bool
 	ExitCodes string // "normalized", "gnu" or "simple"
 	Log       string // "quiet", "normal" or "verbose"

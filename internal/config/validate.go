@@ -512,6 +512,8 @@ func (p *Policy) conflicts() error {
 	switch {
 	case p.MemoryLimit > 0 && p.MemoryLimit < leastMemory:
 		return &UsageError{Msg: "memory-limit " + strconv.Quote(FormatSize(p.MemoryLimit)) + " is less than any program needs to start", Hint: "the least is " + FormatSize(leastMemory)}
+	case p.Deterministic && p.Isolation != "wasm":
+		return &UsageError{Msg: "deterministic: a program of the system's finds other clocks and other random numbers", Hint: "--isolation wasm runs a module of WebAssembly, which has none but what it is given"}
 	case n.All && len(n.Deny) > 0:
 		return wholeNetwork("deny-network", n.Deny[0])
 	case n.All && len(n.Ports) > 0:
@@ -575,14 +577,28 @@ func (r *Resolved) check() error {
 	switch {
 	case in.JSON && in.TTY == "always":
 		return &UsageError{Msg: "json captures the streams, so the command can't have a terminal", Hint: "drop --json or --tty always"}
-	case in.Report != "" && in.Report == in.Events:
-		return &UsageError{Msg: "report and events would both write to " + strconv.Quote(in.Report), Hint: "name two places"}
+	}
+	if err := in.onePlaceEach(); err != nil {
+		return err
 	}
 	if p.Network.All && len(p.Network.Allow) > 0 {
 		r.Notices = append(r.Notices, "the network is allowed as a whole, so naming "+strconv.Quote(p.Network.Allow[0])+" narrows nothing")
 	}
 	if p.Filesystem.Keep && !p.HasOverlay() && r.IsSet("keep") {
 		r.Notices = append(r.Notices, nothingToKeep)
+	}
+	return nil
+}
+
+// onePlaceEach refuses two of report, events and record in one place.
+func (in *Invocation) onePlaceEach() error {
+	places := [...]struct{ name, at string }{{"report", in.Report}, {"events", in.Events}, {"record", in.Record}}
+	for i, a := range places {
+		for _, b := range places[i+1:] {
+			if a.at != "" && a.at == b.at {
+				return &UsageError{Msg: a.name + " and " + b.name + " would both write to " + strconv.Quote(a.at), Hint: "name two places"}
+			}
+		}
 	}
 	return nil
 }

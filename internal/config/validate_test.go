@@ -372,6 +372,7 @@ func TestConflicts(t *testing.T) {
 		{"required and given up", `"memory"`, []Setting{flag("require", "memory=x"), flag("allow-partial", "mem")}},
 		{"captured and on a terminal", "--tty always", []Setting{flag("json"), flag("tty", "always")}},
 		{"two reports in one file", "two places", []Setting{flag("report", "/x"), flag("events", "/x")}},
+		{"a record in the file of events", "events and record", []Setting{flag("events", "/x"), flag("record", "/x")}},
 	} {
 		_, err := Resolve(Sources{Dir: "/", Flags: c.flags})
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -3,7 +3,7 @@ package handoff
 import "unsafe"
 
 // version changes with every change of any encoding below.
-const version = 5
+const version = 7
 
 // Error is a frame that could not be read.
 type Error string

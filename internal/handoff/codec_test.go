@@ -36,7 +36,7 @@ func full() []Frame {
 			Refuse: Fallbacks{ProcOfCaller: true, MountSetattr: true, NoListener: true},
 		},
 		&Exec{
-			ID: 3, Argv: []string{"sh", "-c", "", "\xff\xfe"}, Env: []string{"A=b", "C="}, Dir: "/tmp", Last: true,
+			ID: 3, Argv: []string{"sh", "-c", "", "\xff\xfe"}, Env: []string{"A=b", "C="}, Dir: "/tmp", Last: true, CountTasks: true,
 			Rlimits: []Rlimit{{Resource: 7, Soft: 1, Hard: ^uint64(0)}}, CPUs: []uint32{0, 3},
 			Seccomp: []uint64{1, ^uint64(0)}, SeccompFlags: 1, SeccompNotify: []uint64{2}, SeccompPass: 3,
 			TTY: [3]bool{true, false, true}, Rows: 24, Cols: 80, Modes: []uint32{1, 2, 3},
@@ -48,7 +48,7 @@ func full() []Frame {
 		&ExecError{ID: 1, Path: "/bin/sh", Step: StepExecve, Op: "prlimit64", Errno: 2},
 		&Started{ID: 1, PID: 2, Path: "/bin/sh", HasPTY: true, HasListener: true, NoListener: 16},
 		&Stopped{ID: 1, Signal: 20},
-		&Exited{ID: 1, WaitStatus: 0x1234, Used: someUsage, InitTasks: 12, Astray: 11, Left: LeftMaybe},
+		&Exited{ID: 1, WaitStatus: 0x1234, Used: someUsage, InitTasks: 12, Astray: 11, Left: LeftMaybe, LastPID: 1 << 33},
 		&Closed{Used: someUsage},
 		&Ping{ID: 5},
 	}

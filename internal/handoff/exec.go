@@ -10,6 +10,8 @@ type Exec struct {
 	Dir  string   // where it starts
 	// Last: no other follows. The sandbox ends with it.
 	Last bool
+	// CountTasks: its end says which number a task got last. It is the last one.
+	CountTasks bool
 
 	Rlimits []Rlimit
 	CPUs    []uint32 // sched_setaffinity
@@ -29,7 +31,12 @@ type Exec struct {
 	// Modes of the pty: the flags of input, output, control and local modes, then the
 	// characters. None: as the kernel makes it.
 	Modes []uint32
+	// Tells: a fourth descriptor comes with the frame. The process has it under the number that the variable TellsVar says.
+	Tells bool
 }
+
+// TellsVar is in the environment of a process that tells its supervisor something.
+const TellsVar = "CONFINE_TELLS"
 
 // Rlimit is one setrlimit.
 type Rlimit struct {
@@ -45,6 +52,7 @@ func (e *Exec) code(c *codec) {
 	list(c, &e.Env, c.str)
 	c.str(&e.Dir)
 	c.bool(&e.Last)
+	c.bool(&e.CountTasks)
 	list(c, &e.Rlimits, func(r *Rlimit) {
 		num(c, &r.Resource)
 		num(c, &r.Soft)
@@ -61,6 +69,7 @@ func (e *Exec) code(c *codec) {
 	num(c, &e.Rows)
 	num(c, &e.Cols)
 	list(c, &e.Modes, func(n *uint32) { num(c, n) })
+	c.bool(&e.Tells)
 }
 
 // Close ends the sandbox and everybody in it.

@@ -67,6 +67,7 @@ type Exited struct {
 	InitTasks  uint32 // threads of the init since Started: RLIMIT_NPROC leaves the process so many fewer
 	Astray     uint32 // what was meant for a network, where there is none and it failed
 	Left       uint32 // LeftNone, LeftSome, LeftMaybe: whether Used leaves somebody out whom it had started
+	LastPID    uint64 // that was given in the pid namespace, for Exec.CountTasks; 0: nobody knows
 }
 
 // What a process has left behind when it ended.
@@ -190,6 +191,7 @@ func (m *Exited) code(c *codec) {
 	num(c, &m.InitTasks)
 	num(c, &m.Astray)
 	num(c, &m.Left)
+	num(c, &m.LastPID)
 }
 
 func (m *Closed) code(c *codec) { m.Used.code(c) }

@@ -329,9 +329,15 @@ func listCommand(ctx context.Context, args []string) (int, error) {
 		} else {
 			short, cancel := context.WithTimeout(ctx, 2*time.Second)
 			err := serve.NewClient(i.socket()).Do(short, "GET", "/v1/sandboxes/"+i.ID, nil, &l)
+			slow := short.Err() != nil
 			cancel()
 			if err != nil {
 				l.State = "unreachable"
+			}
+			if err != nil && !slow { // whoever answers no more may be about to write down how it ended
+				if now, err := i.wait(time.Second); err == nil {
+					l.info, l.State = now, "ended"
+				}
 			}
 		}
 		lines = append(lines, l)

@@ -5,7 +5,7 @@ else, and a program:
 
     python3 python/buildsystem/confine_build.py DIRECTORY [GOOS/GOARCH…]
 
-A wheel has the package, and the programs confine and confine-server for one platform as its scripts. The same checkout, Go and zlib make
+A wheel has the package, and the programs confine, confine-server and confine-wasm for one platform as its scripts. The same checkout, Go and zlib make
 the same bytes: no time, no path and no commit is in it. The modules that Go needs come from its cache, or from where it gets them.
 """
 
@@ -29,7 +29,7 @@ PYTHON = Path(__file__).resolve().parents[1]
 ROOT = PYTHON.parent
 SOURCE = PYTHON / "src"
 MODULE = "github.com/confine-run/confine"
-PROGRAMS = {"confine": ".", "confine-server": "./cmd/confine-server"}
+PROGRAMS = {"confine": ".", "confine-server": "./cmd/confine-server", "confine-wasm": "./cmd/confine-wasm"}
 
 # What is static runs with every C library; Go needs macOS 12.
 TAGS = {

@@ -29,10 +29,13 @@ const (
 type eventLog struct {
 	sink  *Sink
 	trace string
+	most  int64 // bytes, but for the last line; 0: no bound
 
 	mu      sync.Mutex
+	phase   time.Time    // when the last part of the start was done; guarded by mu
 	began   time.Time    // of the target; guarded by mu
 	sent    map[any]bool // what is sent only once; guarded by mu
+	size    int64        // of the lines; guarded by mu
 	dropped int64        // since the last line that is on its way; guarded by mu
 	queue   *queue       // nil: written at once
 	err     error        // the first one; guarded by mu
@@ -65,15 +68,22 @@ func (e *eventLog) emit(v status.Event, key any) {
 	if !e.began.IsZero() {
 		v.ElapsedMS = max(0, now.Sub(e.began).Milliseconds())
 	}
+	if v.Phase != nil {
+		v.Phase.US, e.phase = now.Sub(e.phase).Microseconds(), now
+	}
 	e.ended = v.Event == status.EventEnded
 	v.Dropped = e.dropped
 	switch line := Encode(v); {
+	case e.most > 0 && e.size+int64(len(line)) > e.most && !e.ended:
+		e.dropped++
 	case e.queue == nil:
-		e.err = e.sink.write(line)
+		e.err, e.dropped = e.sink.write(line), 0
+		e.size += int64(len(line))
 	case e.ended:
 		e.queue.close(line)
 	case e.queue.put(line):
 		e.dropped = 0
+		e.size += int64(len(line))
 	default:
 		e.dropped++
 	}
@@ -101,6 +111,11 @@ func (e *eventLog) end(r *status.Report) error {
 	for _, c := range r.LimitsHit {
 		e.limit(status.Capability(c))
 	}
+	if e.most > 0 { // a record is about how it went: what was written is the caller's
+		without := *r
+		without.Stdout, without.Stderr = "", ""
+		r = &without
+	}
 	e.emit(status.Event{Event: status.EventEnded, Report: r}, nil)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -112,24 +127,55 @@ func (e *eventLog) end(r *status.Report) error {
 	return e.err
 }
 
-// listen has a run tell what happens.
+// listen has a run tell what happens, beside whoever is told already.
 func (e *eventLog) listen(io *supervisor.Options) {
-	io.Started, io.LimitHit, io.Usage = e.started, e.limit, e.usage
-	denied := io.Denied
+	started, limit, denied, attempt := io.Started, io.LimitHit, io.Denied, io.Attempt
+	io.Started = func() {
+		e.started()
+		if started != nil {
+			started()
+		}
+	}
+	io.LimitHit = func(c status.Capability) {
+		e.limit(c)
+		if limit != nil {
+			limit(c)
+		}
+	}
 	io.Denied = func(v status.Violation) {
 		e.refused(v)
 		if denied != nil {
 			denied(v)
 		}
 	}
-	if attempt := io.Attempt; attempt != nil {
-		io.Attempt = func(a status.Attempt) {
-			if a.Verdict == status.AttemptBlocked {
-				e.refused(a.Violation())
-			}
+	io.Attempt = func(a status.Attempt) {
+		if a.Verdict == status.AttemptBlocked {
+			e.refused(a.Violation())
+		} else if e.most > 0 {
+			e.emit(status.Event{Event: status.EventReached, Reached: &a}, [3]string{a.Protocol, a.What, a.Verdict})
+		}
+		if attempt != nil {
 			attempt(a)
 		}
 	}
+}
+
+// mostRecorded bounds a record: what comes beyond is counted, but for the end.
+const mostRecorded = 64 << 20
+
+// newRecord is for --record: events, but for usage, and what only a record has.
+func newRecord(s *Sink, trace string, of status.Record) *eventLog {
+	e := newEvents(s, trace)
+	e.most, e.phase = mostRecorded, time.Now()
+	of.Version = status.RecordVersion
+	e.emit(status.Event{Event: status.EventRecord, Record: &of}, nil)
+	return e
+}
+
+// record has a run tell what a record has.
+func (e *eventLog) record(io *supervisor.Options) {
+	e.listen(io)
+	io.Record = func(v status.Event) { e.emit(v, nil) }
 }
 
 // queue hands lines to a descriptor of which nobody knows when it takes them. The lock of its log

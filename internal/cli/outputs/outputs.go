@@ -1,4 +1,4 @@
-// Package outputs is where --report and --events go, and other files that are written when a
+// Package outputs is where --report, --events and --record go, and other files that are written when a
 // run has ended: no target, and no tree that an earlier one wrote to, leads them elsewhere, and
 // what could not be written is told.
 package outputs
@@ -17,12 +17,13 @@ import (
 type Outputs struct {
 	report *Sink
 	events *eventLog // nil: nobody asked
+	record *eventLog // nil: nobody asked
 	// Lost is what the command wrote and one of the caller's streams didn't take.
 	Lost []error
 }
 
-// Open opens them before anything starts.
-func Open(inv *config.Invocation, trace string, real RealDir) (*Outputs, error) {
+// Open opens them before anything starts. of is what a record is about.
+func Open(inv *config.Invocation, trace string, of func() status.Record, real RealDir) (*Outputs, error) {
 	o := new(Outputs)
 	var err error
 	if inv.Report != "" {
@@ -31,12 +32,20 @@ func Open(inv *config.Invocation, trace string, real RealDir) (*Outputs, error) 
 		}
 	}
 	if inv.Events != "" {
-		s, err := openEvents(inv.Events, real)
+		s, err := openEvents("--events", inv.Events, real)
 		if err != nil {
 			o.Close()
 			return nil, err
 		}
 		o.events = newEvents(s, trace)
+	}
+	if inv.Record != "" {
+		s, err := openEvents("--record", inv.Record, real)
+		if err != nil {
+			o.Close()
+			return nil, err
+		}
+		o.record = newRecord(s, trace, of())
 	}
 	return o, nil
 }
@@ -46,6 +55,10 @@ func (o *Outputs) Listen(io *supervisor.Options) {
 	io.Undelivered = func(stream string, err error) { o.Lost = append(o.Lost, fmt.Errorf("%s: %w", stream, err)) }
 	if o.events != nil {
 		o.events.listen(io)
+		io.Usage = o.events.usage
+	}
+	if o.record != nil {
+		o.record.record(io)
 	}
 }
 
@@ -54,16 +67,21 @@ func (o *Outputs) Close() {
 	if o.report != nil {
 		o.report.Close()
 	}
-	if o.events != nil {
-		o.events.sink.Close()
+	for _, e := range [...]*eventLog{o.events, o.record} {
+		if e != nil {
+			e.sink.Close()
+		}
 	}
 }
 
 // End writes the report, and the last event.
 func (o *Outputs) End(r *status.Report) (failed []error) {
 	failed = o.Lost
-	if o.events != nil {
-		if err := o.events.end(r); err != nil {
+	for _, e := range [...]*eventLog{o.events, o.record} {
+		if e == nil {
+			continue
+		}
+		if err := e.end(r); err != nil {
 			failed = append(failed, err)
 		}
 	}

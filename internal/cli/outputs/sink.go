@@ -68,9 +68,9 @@ func OpenWhole(option, spec string, real RealDir) (*Sink, error) {
 	return s, nil
 }
 
-// openEvents opens the file that events are written to as they happen.
-func openEvents(spec string, real RealDir) (*Sink, error) {
-	s, err := open("--events", spec, real)
+// openEvents opens the file that events, or a record, are written to as they happen.
+func openEvents(option, spec string, real RealDir) (*Sink, error) {
+	s, err := open(option, spec, real)
 	if err != nil || !s.IsFile() {
 		return s, err
 	}

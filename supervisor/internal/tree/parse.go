@@ -1,10 +1,16 @@
 package tree
 
-import "bytes"
+import (
+	"bytes"
+	"time"
+)
 
 // userHZ is the unit of times in /proc/PID/stat. It is part of the ABI on
 // every architecture that Go runs on, whatever CONFIG_HZ is.
 const userHZ = 100
+
+// ClockTick is the unit of [Clock].
+const ClockTick = time.Second / userHZ
 
 // stat is what is taken from /proc/PID/stat. Times are in units of 1/userHZ seconds.
 type stat struct {

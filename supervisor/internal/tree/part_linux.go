@@ -85,5 +85,5 @@ func Orphaned(t *Tree, born int64, known func(pid int) bool) bool {
 func Clock() int64 {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now)
-	return now.Nano() / int64(time.Second/userHZ)
+	return now.Nano() / int64(ClockTick)
 }

@@ -61,6 +61,17 @@ func (r *reader) file(pid int32, name string) ([]byte, error) {
 	return r.all(fd)
 }
 
+// readOnce reads what there is room for, and closes the file.
+func readOnce(fd int, b []byte) (int, error) {
+	defer unix.Close(fd)
+	for {
+		n, err := unix.Read(fd, b)
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
 func (r *reader) all(fd int) ([]byte, error) {
 	for n := 0; ; {
 		if n == len(r.buf) {

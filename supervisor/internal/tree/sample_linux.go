@@ -81,7 +81,7 @@ func (t *Tree) bound(s *Sample, grown, faults int64) int64 {
 	return min(s.ceiling(), w.Memory()+grown*t.page+copied+max(s.files()-w.files(), 0))
 }
 
-func ticks(n int64) time.Duration { return time.Duration(n) * (time.Second / userHZ) }
+func ticks(n int64) time.Duration { return time.Duration(n) * ClockTick }
 
 // refresh makes a new table, and brings the ledger up to it.
 func (t *Tree) refresh() error {

@@ -42,6 +42,11 @@ func sharedMemory() int64 {
 // timerSlack is the kernel's own: by how much later a sleep may end, so that others end with it.
 const timerSlack = 50 * time.Microsecond
 
+// Sleeper makes what others who look at a tree sleep with: it is false when stop is closed. done gives the thread back.
+func Sleeper(stop <-chan struct{}) (sleep func(time.Duration) bool, done func()) {
+	return realtimeSleeper(stop)
+}
+
 // realtimeSleeper sleeps in the kernel, on a thread that comes before all others
 // where the caller may have one (CAP_SYS_NICE). A fork bomb of a thousand
 // processes leaves an ordinary thread a thousandth of a core, with seconds

@@ -1,0 +1,25 @@
+package engine
+
+import (
+	"os"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+func setTimes(f *os.File, atime, mtime time.Time) error {
+	times := [2]unix.Timespec{timespec(atime), timespec(mtime)}
+	_, _, e := unix.Syscall6(unix.SYS_UTIMENSAT, f.Fd(), 0, uintptr(unsafe.Pointer(&times)), 0, 0, 0)
+	if e != 0 {
+		return e
+	}
+	return nil
+}
+
+func timespec(t time.Time) unix.Timespec {
+	if t.IsZero() {
+		return unix.Timespec{Nsec: unix.UTIME_OMIT}
+	}
+	return unix.NsecToTimespec(t.UnixNano())
+}
