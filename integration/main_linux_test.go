@@ -96,13 +96,10 @@ func makePrograms() error {
 	if err := build(filepath.Join(scene.programs, "agent"), "../examples/agent"); err != nil {
 		return err
 	}
-	for _, name := range []string{"confine-server", "confine-wasm"} {
+	for _, name := range []string{"confine-server", "confine-wasm", "confine-worker"} {
 		if err := build(filepath.Join(scene.programs, name), "../cmd/"+name); err != nil {
 			return err
 		}
-	}
-	if err := build(filepath.Join(scene.programs, "confine-worker"), "../cmd/confine-worker"); err != nil {
-		return err
 	}
 	for _, name := range []string{"attempt", "netpeer"} {
 		if err := build(filepath.Join(scene.programs, name), "./"+name); err != nil {

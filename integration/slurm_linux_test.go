@@ -20,6 +20,7 @@ import (
 // slurm is a controller and two nodes on this host, with a munged of their own.
 type slurm struct {
 	*testing.T
+	*place
 	dir     string
 	confine string
 }
@@ -55,7 +56,7 @@ PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 func startSlurm(t *testing.T) *slurm {
 	t.Helper()
 	p := placeOf(t)
-	s := &slurm{T: t, dir: t.TempDir(), confine: p.program("confine")}
+	s := &slurm{T: t, place: p, dir: t.TempDir(), confine: p.program("confine")}
 	var ports []any
 	for range 3 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -228,6 +229,7 @@ func (s *slurm) cancelled() {
 		left, _, _ := s.run("squeue", "-h")
 		return left == ""
 	})
+	s.until("the end of its processes", func() bool { return len(s.stays()) == 0 })
 	before, _ := os.ReadFile(s.dir + "/tick")
 	time.Sleep(300 * time.Millisecond) // that is what it is about
 	if after, _ := os.ReadFile(s.dir + "/tick"); !bytes.Equal(before, after) {
