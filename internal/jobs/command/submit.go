@@ -40,12 +40,10 @@ host is in it. The command starts in a private directory.
 // submission is what "submit" was told.
 type submission struct {
 	place
-	wait        bool
-	input, to   string
-	job         jobs.Job
-	from, last  int
-	settings    []config.Setting
-	description string
+	wait       bool
+	input, to  string
+	job        jobs.Job
+	from, last int
 }
 
 func (s *submission) option(name string) *cli.Own {
