@@ -49,6 +49,7 @@ const (
 	bare           = "bare"
 	standard       = "confine -p standard"
 	testingProfile = "confine -p testing"
+	asModule       = "confine -p standard --isolation wasm"
 	bwrap          = "bwrap"
 	sameMount      = "bwrap, confine's mounts one for one"
 	byName         = "confine, by name"
@@ -63,6 +64,9 @@ var measurements = []measurement{
 	{"start", "`/bin/true` from fork to exit. bwrap loads no system call filter, keeps no clocks and hands its streams on; confine does all of its work.",
 		"ms", sameMount, 60, (*bench).starts,
 		[]aim{{"cold start of `/bin/true` in full confinement", "≤ 1.25 × `bwrap --unshare-all` with the like mounts", standard, times, atMost(1.25), ""}}},
+	{"module", "A module of WebAssembly that ends at once, as it is compiled already, from fork to exit; beside it `/bin/true`, and wazero's own command line where it is installed.",
+		"ms", standard, 60, (*bench).modules,
+		[]aim{{"a module of WebAssembly, compiled already", "≤ 2 ms more than `/bin/true`", asModule, extra, atMost(2), ""}}},
 	{"memory", "PSS of supervisor and PID 1, a second after the start of a target that waits, without the target.", "MiB", bwrap, 5, (*bench).memory,
 		[]aim{{"memory of supervisor and PID 1", "≤ 6 MiB", standard, itself, atMost(6), ""}}},
 	{"calls", "`getppid`, the best of 60 loops of 50,000 each time. Any filter at all has its price, one of a single instruction too.", "ns", bare, 15, (*bench).calls,

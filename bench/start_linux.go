@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"time"
 )
 
@@ -28,6 +30,21 @@ func (b *bench) starts() ([]peer, error) {
 	same, err := b.mountForMount("-p standard", target)
 	// What is judged is the work of confining, not how many mounts were asked for.
 	return append(peers, b.timed(bwrap, b.bwrapped(nil, target)), b.timed(sameMount, same)), err
+}
+
+// module is the least one: a type, a function of it, and that as _start.
+const module = "\x00asm\x01\x00\x00\x00\x01\x04\x01\x60\x00\x00\x03\x02\x01\x00\x05\x03\x01\x00\x01\x07\x13\x02\x06_start\x00\x00\x06memory\x02\x00\x0a\x04\x01\x02\x00\x0b"
+
+func (b *bench) modules() ([]peer, error) {
+	name := filepath.Join(b.work, "least.wasm")
+	if err := os.WriteFile(name, []byte(module), 0o600); err != nil {
+		return nil, err
+	}
+	peers := []peer{b.timed(standard, b.confined("-p standard", target)), b.timed(asModule, b.confined("-p standard --isolation wasm --allow-read "+name, name))}
+	if wazero, err := exec.LookPath("wazero"); err == nil {
+		peers = append(peers, b.timed("wazero run", command{argv: []string{wazero, "run", "-cachedir", filepath.Join(b.scratch, "wazero"), name}}))
+	}
+	return peers, nil
 }
 
 // batch compares count runs, with so many in flight. A reading is all of them, in seconds.

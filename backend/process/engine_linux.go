@@ -34,8 +34,8 @@ const isolationWASM = "wasm"
 // engineTasks are those of the engine, which has threads where a module has none.
 const engineTasks = 32
 
-// enginePath finds the program beside this one.
-func enginePath() (string, error) {
+// EnginePath finds the program beside this one.
+func EnginePath() (string, error) {
 	own, err := os.Executable()
 	if err == nil {
 		own, err = filepath.EvalSymlinks(filepath.Join(filepath.Dir(own), wasm.Program))
@@ -49,14 +49,14 @@ func withEngine(policy *config.Policy, c *Command) (*config.Policy, *Command, *e
 	if policy.Isolation != isolationWASM {
 		return policy, c, nil
 	}
-	path, err := enginePath()
+	path, err := EnginePath()
 	if err != nil {
 		return policy, c, nil
 	}
 	e := &engine{path: path, entry: c.compiled}
 	own, command := *policy, *c
 	own.Filesystem.AllowRead = append(slices.Clone(own.Filesystem.AllowRead), path)
-	if dir, err := command.moduleCache(policy); err == nil && (&wasm.Cache{Dir: dir}).Make() == nil {
+	if dir, err := command.moduleCache(policy); err == nil && (&wasm.Cache{Dir: dir}).There() {
 		e.cache = dir
 		own.Filesystem.AllowRead = append(own.Filesystem.AllowRead, dir)
 		command.ConfigFiles = append(slices.Clone(command.ConfigFiles), dir)
@@ -85,6 +85,10 @@ func (c *Command) moduleCache(policy *config.Policy) (string, error) {
 // asEngine writes the ledger's line, and makes the command line that of the engine.
 func (p *planner) asEngine() error {
 	q := p.policy
+	if q.Deterministic && q.Isolation != isolationWASM {
+		return &config.UsageError{Msg: "deterministic: a program of the system's finds other clocks and other random numbers",
+			Hint: "--isolation wasm runs a module of WebAssembly, which has none but what it is given"}
+	}
 	if q.Isolation == "" || q.Isolation == "process" {
 		return nil
 	}
@@ -144,6 +148,9 @@ func (c *Command) compile(ctx context.Context, policy *config.Policy) {
 	if policy.Isolation != isolationWASM {
 		return
 	}
+	if dir, err := c.moduleCache(policy); err != nil || (&wasm.Cache{Dir: dir}).Make() != nil {
+		return
+	}
 	name := c.Argv[0]
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(cmp.Or(policy.Filesystem.Chdir, c.Dir), name)
@@ -193,7 +200,7 @@ const (
 // compiler runs the engine's compiler in a sandbox that shows nothing but the system.
 func (c *Command) compiler(policy *config.Policy) func(context.Context, io.Reader, io.Writer) error {
 	return func(ctx context.Context, module io.Reader, to io.Writer) error {
-		path, err := enginePath()
+		path, err := EnginePath()
 		if err != nil {
 			return err
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/confine-run/confine/internal/rootfs"
 	"github.com/confine-run/confine/internal/seccomp"
 	"github.com/confine-run/confine/internal/view"
+	"github.com/confine-run/confine/internal/wasm"
 	"github.com/confine-run/confine/status"
 )
 
@@ -121,6 +122,9 @@ func (p *planner) make(have func() groups) (*Plan, error) {
 	var cant *config.Unenforceable
 	if errors.As(err, &cant) && cant.Reason == status.HomeUnusable {
 		cant.Hint = "set HOME to your home directory; or " + cant.Hint
+	}
+	if errors.As(err, &cant) && cant.Capability == status.Isolation && p.policy.Isolation == isolationWASM {
+		cant.Hint = wasm.Install + "; or " + cant.Hint
 	}
 	if errors.As(err, &cant) && p.why.hint != "" && cant.Reason == p.why.reason {
 		cant.Hint = p.why.hint + "; or " + cant.Hint

@@ -268,7 +268,7 @@ func TestARestoreThatFailsChangesNothing(t *testing.T) {
 	if spoiled == 0 {
 		t.Fatal("nothing was unpacked")
 	}
-	sh(t, box, "echo b >/tmp/b; sleep 100 &")
+	sh(t, box, "echo b >/tmp/b; sleep 100 & until grep -qx sleep /proc/$!/comm; do :; done")
 	var unbuilt *backend.BuildError
 	if err := box.Restore(t.Context(), snapshot); !errors.As(err, &unbuilt) {
 		t.Fatal(err)

@@ -113,7 +113,7 @@ var groups = []group{
 		"it only decides what this process is"},
 	{"self-test", []string{"internal/selftest"}, []string{"leaves", "configuration", "processes", "outside", "rules", "attempts"},
 		"it runs what the command line would"},
-	{"command line", []string{"internal/cli", "internal/cli/..."}, []string{"leaves", "host", "configuration", "seam", "processes", "outside", "changes", "review", "self-test", "learning", "command line", "terminals", "system call policies"},
+	{"command line", []string{"internal/cli", "internal/cli/..."}, []string{"leaves", "host", "configuration", "seam", "processes", "outside", "changes", "review", "self-test", "learning", "modules", "command line", "terminals", "system call policies"},
 		"it asks for what a run tells while it goes on, which the API doesn't"},
 	{"program", []string{""}, []string{"host", "api", "inside", "self-test", "command line"},
 		"it only decides what this process is: the inside, a probe, an attempt, or the command line"},

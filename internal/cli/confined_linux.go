@@ -18,6 +18,7 @@ import (
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/redact"
+	"github.com/confine-run/confine/internal/wasm"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
@@ -30,7 +31,7 @@ func Confined() Engine {
 		Ahead:   process.Ahead,
 		Explain: explainPlan,
 		Doctor: func(context.Context) ([]host.Result, error) {
-			return host.RunDoctor(), nil
+			return append(host.RunDoctor(), engineThere()), nil
 		},
 		Selftest: trySelftest,
 		Beside:   become,
@@ -249,4 +250,13 @@ func become(program string, args []string) error {
 		err = &fs.PathError{Op: "execve", Path: path, Err: unix.Exec(path, append([]string{path}, args...), os.Environ())}
 	}
 	return &config.UsageError{Msg: err.Error(), Hint: "install " + program + " beside confine: make install does", Err: err}
+}
+
+// engineThere says whether modules of WebAssembly can be run.
+func engineThere() host.Result {
+	r := host.Result{Name: "wasm", Means: "--isolation wasm: its engine lies beside this program", Answer: host.Yes}
+	if _, err := process.EnginePath(); err != nil {
+		r.Answer, r.Detail, r.Remedy = host.No, err.Error(), wasm.Install
+	}
+	return r
 }

@@ -166,6 +166,7 @@ func widerRest(p, c *Policy) string {
 		{"seccomp", p.Seccomp != c.Seccomp && !(named && rank(filters, p.Seccomp) < rank(filters, c.Seccomp))},
 		{"seccomp-action", p.SeccompAction != c.SeccompAction && !(acts && rank(filterActions, p.SeccompAction) < rank(filterActions, c.SeccompAction))},
 		{"isolation", cmp.Or(p.Isolation, "process") != cmp.Or(c.Isolation, "process")},
+		{"deterministic", c.Deterministic && !p.Deterministic},
 		{"user", (p.User == nil) != (c.User == nil) || p.User != nil && *p.User != *c.User},
 		{"cgroup-parent", p.CgroupParent != c.CgroupParent},
 		{"allow-partial", !allowed},

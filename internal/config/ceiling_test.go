@@ -16,6 +16,7 @@ func ceilingTest() *Policy {
 	c.Filesystem = Filesystem{AllowRead: []string{"/srv"}, AllowWrite: []string{"/var/work"}, Deny: []string{"*.key"}, Workdir: "ro",
 		Mounts: []Mount{{Src: "/srv", Dst: "/data"}}, Virtual: true, Overlay: []string{"/opt"}, Landlock: true, Protect: []string{".git"}, Log: true}
 	c.Seccomp, c.SeccompAction, c.Isolation, c.User = "default", "errno", "vm", &User{UID: 1, GID: 1}
+	c.Deterministic = true
 	c.AllowPartial, c.Require, c.CgroupParent = []string{"memory"}, []string{"pids"}, "/own"
 	return c
 }

@@ -54,6 +54,7 @@ var samples = map[string]struct{ flag, toml, want string }{
 	"seccomp":          {"/s.toml", `"/s.toml"`, "/s.toml"},
 	"seccomp-action":   {"log", `"log"`, "log"},
 	"isolation":        {"vm", `"vm"`, "vm"},
+	"deterministic":    {"true", `true`, "true"},
 	"user":             {"7:8", `"7:8"`, "7:8"},
 	"cgroup-parent":    {"/cg", `"/cg"`, "/cg"},
 	"allow-partial":    {"memory", `["memory"]`, "memory"},

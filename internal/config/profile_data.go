@@ -28,6 +28,7 @@ var everyProfile = [...]line{
 	{"seccomp", []string{"default"}, "programs run unharmed, the kernel's rarely used calls are gone"},
 	{"seccomp-action", []string{"errno"}, "programs probe for calls and take a no"},
 	{"isolation", []string{"process"}, "starts in milliseconds"},
+	{"deterministic", []string{"false"}, ""},
 
 	{"env", []string{"PATH", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "LANG", "LANGUAGE"}, "how to find programs, how to talk to the terminal"},
 	{"env", []string{"CI"}, "programs stop asking questions"},

@@ -512,8 +512,6 @@ func (p *Policy) conflicts() error {
 	switch {
 	case p.MemoryLimit > 0 && p.MemoryLimit < leastMemory:
 		return &UsageError{Msg: "memory-limit " + strconv.Quote(FormatSize(p.MemoryLimit)) + " is less than any program needs to start", Hint: "the least is " + FormatSize(leastMemory)}
-	case p.Deterministic && p.Isolation != "wasm":
-		return &UsageError{Msg: "deterministic: a program of the system's finds other clocks and other random numbers", Hint: "--isolation wasm runs a module of WebAssembly, which has none but what it is given"}
 	case n.All && len(n.Deny) > 0:
 		return wholeNetwork("deny-network", n.Deny[0])
 	case n.All && len(n.Ports) > 0:

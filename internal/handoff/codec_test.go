@@ -39,7 +39,7 @@ func full() []Frame {
 			ID: 3, Argv: []string{"sh", "-c", "", "\xff\xfe"}, Env: []string{"A=b", "C="}, Dir: "/tmp", Last: true, CountTasks: true,
 			Rlimits: []Rlimit{{Resource: 7, Soft: 1, Hard: ^uint64(0)}}, CPUs: []uint32{0, 3},
 			Seccomp: []uint64{1, ^uint64(0)}, SeccompFlags: 1, SeccompNotify: []uint64{2}, SeccompPass: 3,
-			TTY: [3]bool{true, false, true}, Rows: 24, Cols: 80, Modes: []uint32{1, 2, 3},
+			TTY: [3]bool{true, false, true}, Rows: 24, Cols: 80, Modes: []uint32{1, 2, 3}, Tells: true,
 		},
 		&Close{},
 		&SetupError{Step: "mounts", Op: "openat2", Path: "/a b", Errno: 13},

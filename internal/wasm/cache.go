@@ -74,11 +74,16 @@ func (c *Cache) Make() error {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return err
 	}
-	info, err := os.Lstat(c.Dir)
-	if err == nil && (!info.IsDir() || !private(info)) {
-		err = &fs.PathError{Op: "open", Path: c.Dir, Err: errForeign}
+	if !c.There() {
+		return &fs.PathError{Op: "open", Path: c.Dir, Err: errForeign}
 	}
-	return err
+	return nil
+}
+
+// There says whether the directory is there, and nobody else can have put something into it.
+func (c *Cache) There() bool {
+	info, err := os.Lstat(c.Dir)
+	return err == nil && info.IsDir() && private(info)
 }
 
 var errForeign = errors.New("somebody else owns it or can write to it")

@@ -12,6 +12,9 @@ import (
 // Program is the engine's name. It lies in the directory of the program that starts runs, or in that of confine.
 const Program = "confine-wasm"
 
+// Install is what to do where it isn't there.
+const Install = "install confine-wasm beside confine: make install does"
+
 // Engine is in ledgers.
 const Engine = "wazero"
 
