@@ -26,10 +26,10 @@ export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
 TEST     := $(GO) test -count=1 -vet=off -timeout 30m
 # They measure time, CPU and memory, or look for what any run of the host's has left: nothing
 # else may run beside them.
-MEASURE  := ./supervisor ./supervisor/cgroup ./supervisor/internal/disk ./supervisor/internal/tree ./integration/...
+MEASURE  := ./internal/jobs/worker ./supervisor ./supervisor/cgroup ./supervisor/internal/disk ./supervisor/internal/tree ./integration/...
 
 .DEFAULT_GOAL := build
-.PHONY: build try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak machines python python-check python-test python-cover python-providers wheel install clean
+.PHONY: build try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak faults jobs-bench machines python python-check python-test python-cover python-providers wheel install clean
 
 build:
 	$(BUILD) -ldflags '$(LDFLAGS) $(if $(filter linux,$(shell $(GO) env GOOS)),$(ENTRY))' -o bin/confine .
@@ -81,7 +81,7 @@ cross:
 		entry=; [ "$${p%/*}" != linux ] || entry='$(ENTRY)'; \
 		echo "build $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} \
 		$(BUILD) -ldflags "$(LDFLAGS) $$entry" -o dist/confine-$${p%/*}-$${p#*/}$$suffix .; \
-		for also in confine-server confine-wasm; do GOOS=$${p%/*} GOARCH=$${p#*/} \
+		for also in confine-server confine-wasm confine-worker; do GOOS=$${p%/*} GOARCH=$${p#*/} \
 		$(BUILD) -ldflags "$(LDFLAGS)" -o dist/$$also-$${p%/*}-$${p#*/}$$suffix ./cmd/$$also; done; done
 
 # Every fuzz target there is, for FUZZTIME each. What is interesting is minimized by ten
@@ -105,6 +105,16 @@ bench: build
 # SOAK are words for it, such as SOAK='-duration 2h'.
 soak:
 	$(GO) run ./integration/soak $(SOAK)
+
+# Jobs on a cluster of three, of which something fails all the time, for FAULTS, on five tracks of chance; and 10,000 jobs, beside pools that
+# have no queue. The figures are in docs/CLUSTER.md.
+FAULTS ?= 2m
+
+faults:
+	$(GO) test -count=5 -timeout 0 -v ./internal/jobs/worker -run 'TestFaults' -faults $(FAULTS)
+
+jobs-bench:
+	$(GO) test -count=1 -timeout 0 -v ./internal/jobs/worker -run 'TestThroughput' -jobs 10000
 
 # The scripts on other hosts, each a machine of its own, and a table of what holds
 # what there. Needs QEMU and Debian's archive, and skips without.
@@ -155,6 +165,7 @@ wheel:
 install: build
 	install -D -m 0755 bin/confine '$(DESTDIR)$(PREFIX)/bin/confine'
 	install -D -m 0755 bin/confine-server '$(DESTDIR)$(PREFIX)/bin/confine-server'
+	install -D -m 0755 bin/confine-worker '$(DESTDIR)$(PREFIX)/bin/confine-worker'
 	install -D -m 0755 bin/confine-wasm '$(DESTDIR)$(PREFIX)/bin/confine-wasm'
 	install -D -m 0644 docs/confine.1 '$(DESTDIR)$(PREFIX)/share/man/man1/confine.1'
 	install -D -m 0644 internal/cli/shells/completion.bash '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/confine'

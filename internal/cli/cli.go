@@ -120,6 +120,7 @@ func handlerOf(name string) (h handler, ok bool) {
 		{"explain", explainCommand, false, 0},
 		{"learn", learnCommand, false, 0},
 		{"shell", shellCommand, false, 0},
+		{"slurm", slurmCommand, false, 0},
 		{"selftest", selftestCommand, false, 0},
 		{"doctor", doctorCommand, true, 0},
 		{"profiles", profilesCommand, true, 1},
@@ -144,12 +145,12 @@ func handlerOf(name string) (h handler, ok bool) {
 func (s *session) dispatch(c *Command, args []string) int {
 	h, ok := handlerOf(c.Name)
 	if !ok {
-		if s.engine.Server == nil && len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
+		if s.engine.Beside == nil && len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 			return s.page(c.Name)
 		}
 		err := error(&config.UsageError{Msg: "confine " + c.Name + ": not on this system yet", Hint: "to run a program of that name: confine -- " + c.Name})
-		if s.engine.Server != nil {
-			err = s.engine.Server(append([]string{c.Name}, args...))
+		if s.engine.Beside != nil {
+			err = s.engine.Beside(c.Program, append([]string{c.Name}, args...))
 		}
 		return s.usage(err)
 	}

@@ -21,9 +21,15 @@ type Command struct {
 	Text    string // paragraphs for help and the man page, or empty
 	Takes   Takes
 	Words   []string // the words that can follow, where they are a closed set
-	// Server: confine-server does it, which lies beside this program.
-	Server bool
+	// Program does it, which lies beside this one; empty: this one does.
+	Program string
 }
+
+// Programs that lie beside this one, for what needs more than a run is to start with.
+const (
+	serverProgram = "confine-server" // net/http
+	workerProgram = "confine-worker" // NATS
+)
 
 const commandArgs = "[--] COMMAND [ARG…]"
 
@@ -79,17 +85,32 @@ var commands = [...]Command{
 			"half a minute at most."},
 	{Name: "discard", Args: "[PATH…]", Takes: takesRun,
 		Summary: "drop what an overlay run changed"},
-	{Name: "session", Args: "start|exec|…", Server: true,
+	{Name: "session", Args: "start|exec|…", Program: serverProgram,
 		Summary: "sandboxes that stay, for one command after another",
 		Text: "\"confine session start [options]\" takes the options of a run and prints an ID; \"confine session exec ID CMD…\" runs a " +
 			"command in it, and exits as that does. \"confine session help\" lists all of it, docs/SESSIONS.md is the manual."},
-	{Name: "serve", Args: "[--listen ADDRESS]… [--token-file FILE] [--ceiling NAME|FILE] …", Server: true,
+	{Name: "serve", Args: "[--listen ADDRESS]… [--token-file FILE] [--ceiling NAME|FILE] …", Program: serverProgram,
 		Summary: "sandboxes and runs by HTTP, on a socket of your own",
 		Text:    "\"confine serve --help\" lists its options, docs/API.md is the manual."},
-	{Name: "top", Args: "[--server unix:PATH] [--once] [--json]", Server: true,
+	{Name: "top", Args: "[--server unix:PATH] [--once] [--json]", Program: serverProgram,
 		Summary: "what all sessions use, live",
 		Text:    "\"confine top --help\" says more. Where there is no terminal it prints lines."},
-	{Name: "report", Args: "RECORD [--text] [--html FILE] [--svg FILE] [--trace FILE]", Server: true,
+	{Name: "submit", Args: "[options] -- COMMAND [ARG…]", Program: workerProgram,
+		Summary: "put a command into a queue, for a worker on some host",
+		Text: "Takes the options of a run beside its own. \"confine submit --embedded --wait -- CMD…\" needs nothing but this host; with " +
+			"--nats URL, any host has workers. \"confine submit --help\" lists its options, docs/CLUSTER.md is the manual."},
+	{Name: "jobs", Args: "list|show|logs|…", Program: workerProgram,
+		Summary: "what has become of what was submitted",
+		Text:    "\"confine jobs help\" lists all of it, docs/CLUSTER.md is the manual."},
+	{Name: "worker", Args: "--nats URL --ceiling NAME|FILE [options]", Program: workerProgram,
+		Summary: "take commands from a queue, as many as there is room for",
+		Text:    "\"confine worker --help\" lists its options, docs/CLUSTER.md is the manual."},
+	{Name: "slurm", Args: commandArgs, Takes: TakesAll,
+		Summary: "run a command as a task of Slurm, within its allocation",
+		Text: "\"srun confine slurm -- CMD\" and a line of a batch script give each task a sandbox of its own, with the memory and the CPUs of the " +
+			"allocation where no option says less; more is refused. Slurm's time is the limit, unless one is named. In --report and --events, %j is the job, %s the step, %t the task, %n the " +
+			"node. Where this is no task of Slurm's, or the sandbox can't be had, nothing starts. docs/CLUSTER.md has more."},
+	{Name: "report", Args: "RECORD [--text] [--html FILE] [--svg FILE] [--trace FILE]", Program: serverProgram,
 		Summary: "draw what a run with --record was like",
 		Text: "RECORD is what --record of a run wrote: processes, what they used beside their limits, whom they reached, and what was refused to " +
 			"them. A page and a picture need nothing from elsewhere; without an option it is drawn in the terminal. docs/PICTURES.md shows one."},

@@ -37,7 +37,7 @@ func Confined() Engine {
 			return append(host.RunDoctor(), engineThere(), vm.Doctor()), nil
 		},
 		Selftest: trySelftest,
-		Server:   becomeServer,
+		Beside:   become,
 		DieBy:    func(signal string, job bool) { linux.DieBy(unix.SignalNum(signal), job) },
 	}
 }
@@ -293,14 +293,14 @@ func explanationOf(policy *config.Policy, p *process.Plan, c *process.Command, c
 	return e
 }
 
-// becomeServer executes confine-server, which lies in the directory of this program: it is never looked for in PATH.
-func becomeServer(args []string) error {
+// become executes a program that lies in the directory of this program: it is never looked for in PATH.
+func become(program string, args []string) error {
 	own, err := os.Executable()
 	if err == nil {
-		path := filepath.Join(filepath.Dir(own), "confine-server")
+		path := filepath.Join(filepath.Dir(own), program)
 		err = &fs.PathError{Op: "execve", Path: path, Err: unix.Exec(path, append([]string{path}, args...), os.Environ())}
 	}
-	return &config.UsageError{Msg: err.Error(), Hint: "install confine-server beside confine: make install does", Err: err}
+	return &config.UsageError{Msg: err.Error(), Hint: "install " + program + " beside confine: make install does", Err: err}
 }
 
 // engineThere says whether modules of WebAssembly can be run.

@@ -148,7 +148,7 @@ func TestEverySubcommandIsKnown(t *testing.T) {
 		if r := fake.run(t, "help", c.Name); r.rc != 0 || !strings.HasPrefix(r.out, "confine "+c.Name+" - ") {
 			t.Errorf("help %s: rc %d, %.60q", c.Name, r.rc, r.out)
 		}
-		if r := fake.run(t, c.Name); c.Server && (r.rc != 125 || !strings.Contains(r.err, "not on this system yet")) {
+		if r := fake.run(t, c.Name); c.Program != "" && (r.rc != 125 || !strings.Contains(r.err, "not on this system yet")) {
 			t.Errorf("%s: rc %d, %q", c.Name, r.rc, r.err)
 		}
 	}
@@ -220,7 +220,7 @@ func TestHelpHasEveryOptionInShortLines(t *testing.T) {
 			t.Errorf("%s is missing", c.Name)
 		}
 		for _, o := range c.Flags() {
-			if !c.Server && !strings.Contains(pages[c.Name], "--"+o.Name) {
+			if c.Program == "" && !strings.Contains(pages[c.Name], "--"+o.Name) {
 				t.Errorf("%s: --%s is missing", c.Name, o.Name)
 			}
 		}

@@ -28,9 +28,9 @@ type Engine struct {
 	// Selftest makes the escape attempts under the policy. The error is about the
 	// self-test itself.
 	Selftest func(ctx context.Context, r *config.Resolved) ([]selftest.Result, error)
-	// Server becomes the program that lies beside this one and does what a subcommand stands for that needs it. It returns
+	// Beside becomes a program that lies beside this one and does what a subcommand stands for that needs it. It returns
 	// only with an error; nil: there is no such program.
-	Server func(args []string) error
+	Beside func(program string, args []string) error
 	// DieBy ends this process by a signal, given by its name, and with job sends it to the rest
 	// of its job. It returns where it can't; nil is nowhere.
 	DieBy func(signal string, job bool)

@@ -70,7 +70,7 @@ func commandPage(c *Command) string {
 		text = strings.TrimSpace(text + "\n\n" + Values + "\n\n" + Twins)
 	}
 	page := pageHead("confine "+c.Name, c.Summary, strings.TrimSpace(usage+" "+c.Args), text)
-	if c.Server {
+	if c.Program != "" {
 		return page
 	}
 	heading := ""

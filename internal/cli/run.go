@@ -7,8 +7,10 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/confine-run/confine/internal/cli/outputs"
+	"github.com/confine-run/confine/internal/cli/slurm"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/redact"
@@ -230,6 +232,40 @@ func (s *session) sources(settings []config.Setting) config.Sources {
 const plainShell = "/bin/sh"
 
 // shellCommand is an interactive shell inside. On a terminal it gets a pty of its own,
+// slurmCommand is "confine slurm [options] [--] COMMAND [ARG…]".
+func slurmCommand(s *session, line *Line) (int, error) {
+	if len(line.Rest) == 0 {
+		return rcUsage, &config.UsageError{Msg: "no command", Hint: "usage: srun confine slurm [options] " + commandArgs}
+	}
+	a, err := slurm.Of(s.env)
+	if err != nil {
+		return rcUsage, err
+	}
+	named := strings.NewReplacer("%%", "%", "%j", a.Job, "%s", a.Step, "%t", a.Task, "%n", a.Node)
+	for i, set := range line.Settings {
+		if set.Option == "report" || set.Option == "events" {
+			line.Settings[i].Values = []string{named.Replace(set.Values[0])}
+		}
+	}
+	r, err := s.resolve(line.Settings)
+	if err != nil {
+		return rcUsage, err
+	}
+	r.Lift(slurm.Source, "time-limit", "cpu-time") // it has limits of its own, and ends what passes them
+	if a.Memory > 0 {
+		err = r.Allot(slurm.Source, "memory-limit", a.Memory)
+	}
+	if err == nil && a.CPUs > 0 {
+		err = r.Allot(slurm.Source, "cpus", a.CPUs)
+	}
+	if err != nil {
+		return rcUsage, err
+	}
+	r.Policy.Env.Pass = append(r.Policy.Env.Pass, slurm.Passed[:]...)
+	s.explicit = line.Ended
+	return s.start(r, line.Rest)
+}
+
 // so that line editing, job control and the prompt are what they are outside.
 func shellCommand(s *session, line *Line) (int, error) {
 	if len(line.Rest) > 0 {

@@ -17,6 +17,57 @@ type Line struct {
 	Ended    bool             // "--" stood before Rest
 }
 
+// Own is an option of a subcommand's that is none of a run.
+type Own struct {
+	Switch bool // it takes no value, but "true" or "false" behind "="
+	Set    func(word string) error
+}
+
+// ScanOwn takes arguments apart: those that own knows by their names, and options of a run, up to "--" or the first word that is none. rest is
+// what follows.
+func ScanOwn(args []string, own func(name string) *Own) (settings []config.Setting, rest []string, err error) {
+	for len(args) > 0 {
+		word := args[0]
+		name, value, attached := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+		var option *Own
+		if strings.HasPrefix(word, "--") {
+			option = own(name)
+		}
+		if option == nil {
+			line, err := Scan(TakesAll, args[:1])
+			if err == nil && (line.Ended || len(line.Rest) > 0) {
+				if line.Ended {
+					args = args[1:]
+				}
+				return settings, args, nil
+			}
+			n := 1
+			if err != nil { // it needs a value, or is unknown: the next word tells
+				if line, err = Scan(TakesAll, args[:min(2, len(args))]); err != nil {
+					return nil, nil, err
+				}
+				n = 2
+			}
+			settings, args = append(settings, line.Settings...), args[n:]
+			continue
+		}
+		args = args[1:]
+		switch {
+		case attached:
+		case option.Switch:
+			value = "true"
+		case len(args) == 0:
+			return nil, nil, &config.UsageError{Msg: word + " needs a value"}
+		default:
+			value, args = args[0], args[1:]
+		}
+		if err := option.Set(value); err != nil {
+			return nil, nil, &config.UsageError{Msg: "--" + name + " " + strconv.Quote(value) + ": " + err.Error()}
+		}
+	}
+	return settings, nil, nil
+}
+
 // Scan parses args: flags up to the first word that is none, or up to "--",
 // which is dropped. The words after that belong to the command and are not
 // looked at. Values are interpreted by config.Resolve.

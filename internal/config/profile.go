@@ -454,6 +454,34 @@ func (r *Resolved) Lift(source string, options ...string) {
 	}
 }
 
+// Allot is for an allocation that somebody else has made: it is the limit where only a profile, or nobody, has set one, and what is set may not be
+// wider. source is who says so.
+func (r *Resolved) Allot(source, option string, most int64) error {
+	memory, cpus := &r.Policy.MemoryLimit, &r.Policy.CPUs
+	set, text := r.IsSet(option), FormatSize(most)
+	wider := false
+	switch option {
+	case "memory-limit":
+		if wider = over(*memory, most); !set {
+			*memory = most
+		}
+	case "cpus":
+		text = strconv.FormatInt(most, 10)
+		if wider = over(int64(*cpus), most); !set {
+			*cpus = int(most)
+		}
+	default:
+		panic(option)
+	}
+	if set && wider {
+		return &UsageError{Msg: "--" + option + " is more than the " + text + " of the allocation (" + source + ")", Hint: "ask for less, or for a larger allocation"}
+	}
+	if !set {
+		r.Origins[option] = append(r.Origins[option], Setting{Option: option, Values: []string{text}, Source: source})
+	}
+	return nil
+}
+
 // IsSet says whether a flag, a variable or a file sets an option, and not only a profile.
 func (r *Resolved) IsSet(option string) bool {
 	said := r.Origins[option]

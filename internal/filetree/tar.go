@@ -26,6 +26,7 @@ type Packer struct {
 	files Files
 	to    *tar.Writer
 	n     int
+	keep  func(name string) bool // of files and links; nil: all. Directories are left out with it
 }
 
 // Pack writes what is below a directory; of a file, that file under its own name. began says whether anything was written.
@@ -45,11 +46,27 @@ func Pack(files Files, name string, to io.Writer) (began bool, err error) {
 	return p.n > 0, err
 }
 
+// PackSome writes the files and links below a directory whose names, relative to it, are to be kept, and gives their number. It makes
+// no entries of directories: whoever unpacks it makes those that are needed.
+func PackSome(files Files, dir string, to io.Writer, keep func(name string) bool) (n int, err error) {
+	p := &Packer{files: files, to: tar.NewWriter(to), keep: keep}
+	info, err := files.Stat(dir)
+	if err == nil {
+		err = p.add(dir, "", info)
+	}
+	if err == nil {
+		err = p.to.Close()
+	}
+	return p.n, err
+}
+
 func (p *Packer) add(name, as string, info fs.FileInfo) error {
 	h := &tar.Header{Name: as, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()}
 	switch {
 	case info.IsDir():
 		return p.directory(name, as, h)
+	case p.keep != nil && !p.keep(as):
+		return nil
 	case info.Mode()&fs.ModeSymlink != 0:
 		target, err := p.files.Readlink(name)
 		if err != nil {
@@ -81,7 +98,7 @@ func (p *Packer) directory(name, as string, h *tar.Header) error {
 	if err != nil {
 		return err
 	}
-	if as != "" {
+	if as != "" && p.keep == nil {
 		h.Typeflag, h.Name = tar.TypeDir, as+"/"
 		if err := p.header(h); err != nil {
 			return err

@@ -104,7 +104,7 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 	if flags.NArg() > 0 {
 		return &config.UsageError{Msg: fmt.Sprintf("%q is no option", flags.Arg(0)), Hint: "see: confine serve --help"}
 	}
-	s := &Server{Sources: config.Here(os.Environ(), config.SystemFile), Profile: *profile, Version: version(), Environ: harmless(os.Environ())}
+	s := &Server{Sources: config.Here(os.Environ(), config.SystemFile), Profile: *profile, Version: version(), Environ: config.Harmless(os.Environ())}
 	var err error
 	if s.Ceiling, err = s.ceiling(*ceiling); err != nil {
 		return err
@@ -211,30 +211,11 @@ func (s *Server) ceiling(word string) (*config.Policy, error) {
 		return nil, &config.UsageError{Msg: "the current directory can't be told: " + err.Error(), Hint: "start it in one that exists", Err: err}
 	}
 	s.Sources.Dir = dir // what it is compared with is resolved, too
-	if slices.Contains(config.Profiles(), word) {
-		p, err := config.Profile(word)
-		if s.Profile == "" {
-			s.Profile = word
-		}
-		return &p, err
+	p, files, err := config.LoadCeiling(s.Sources, word)
+	if s.ceilingFiles = files; err == nil && s.Profile == "" && slices.Contains(config.Profiles(), word) {
+		s.Profile = word
 	}
-	src := s.Sources
-	src.Environ = nil
-	src.Flags = []config.Setting{{Option: "config", Values: []string{word}, Source: "--ceiling"}}
-	r, err := config.Resolve(src)
-	if err != nil {
-		return nil, err
-	}
-	s.ceilingFiles = r.Protected
-	return &r.Policy, nil
-}
-
-// harmless is what of an environment policies may pass: what processes need to find their way, and nothing that is a secret.
-func harmless(environ []string) []string {
-	return slices.DeleteFunc(slices.Clone(environ), func(e string) bool {
-		name, _, _ := strings.Cut(e, "=")
-		return !strings.HasPrefix(name, "LC_") && !slices.Contains([]string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "SHELL", "TERM"}, name)
-	})
+	return p, err
 }
 
 // open opens what is to be listened on.

@@ -115,13 +115,9 @@ func (s *Server) spec(doc policyDoc, dir string) (*backend.Spec, error) {
 		return nil, fail(http.StatusUnprocessableEntity, codePolicy, "nothing that a sandbox leaves is kept on the server's disk").hint("leave out keep, and read its files while it is there")
 	}
 	policy.Filesystem.Keep = false
-	if dir == "" { // there is none of the caller's: processes start in a private one
-		if policy.Filesystem.WorkdirAsked && policy.Filesystem.Workdir != "none" {
-			return nil, fail(http.StatusUnprocessableEntity, codePolicy, "workdir says how dir appears, and there is no dir")
-		}
-		policy.Filesystem.Workdir, policy.Filesystem.WorkdirAsked, policy.Filesystem.TempDir = "none", false, true
-		if policy.Filesystem.Chdir == "" {
-			policy.Filesystem.Chdir = "/tmp"
+	if dir == "" {
+		if err := policy.WithoutDir(); err != nil {
+			return nil, fail(http.StatusUnprocessableEntity, codePolicy, err.Msg)
 		}
 	}
 	if err := policy.Validate(); err != nil {
@@ -130,24 +126,8 @@ func (s *Server) spec(doc policyDoc, dir string) (*backend.Spec, error) {
 	if err := s.within(policy, dir); err != nil {
 		return nil, err
 	}
-	for _, path := range s.Hidden {
-		policy.Filesystem.Deny = append(policy.Filesystem.Deny, Literal(path))
-	}
-	return &backend.Spec{Policy: policy, Resolved: r, Dir: src.Dir, Environ: s.Environ, ConfigFiles: slices.Concat(r.Protected, s.ceilingFiles),
-		Ceiling: showable(s.Ceiling, s.Hidden), CeilingDir: s.Sources.Dir}, nil
-}
-
-// showable is a ceiling by which the server's own files are hidden, too.
-func showable(ceiling *config.Policy, hidden []string) *config.Policy {
-	if ceiling == nil {
-		return nil
-	}
-	c := *ceiling
-	c.Filesystem.Deny = slices.Clone(c.Filesystem.Deny)
-	for _, path := range hidden {
-		c.Filesystem.Deny = append(c.Filesystem.Deny, Literal(path))
-	}
-	return &c
+	return &backend.Spec{Policy: policy.Hiding(s.Hidden), Resolved: r, Dir: src.Dir, Environ: s.Environ, ConfigFiles: slices.Concat(r.Protected, s.ceilingFiles),
+		Ceiling: s.Ceiling.Hiding(s.Hidden), CeilingDir: s.Sources.Dir}, nil
 }
 
 // lift takes away what a profile says of how long a run may take: a sandbox has a lifetime, and its processes what is asked of each. What
@@ -159,11 +139,6 @@ func (s *Server) lift(spec *backend.Spec) {
 		spec.Policy.CPUTime = cmp.Or(spec.Policy.CPUTime, s.Ceiling.CPUTime)
 	}
 }
-
-// Literal is a pattern of a policy that stands for one path.
-func Literal(path string) string { return literal.Replace(path) }
-
-var literal = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `\`, `\\`)
 
 // within refuses what is wider than the server's ceiling by its words. What paths lead to, dir too, the backend compares.
 func (s *Server) within(p *config.Policy, dir string) error {

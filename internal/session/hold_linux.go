@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -138,12 +137,7 @@ func (s *startLine) hold(ctx context.Context, backends func(*config.Policy) back
 	m := sandboxes.New(o)
 	defer m.Close()
 	server.Manager = m
-	policy := r.Policy
-	policy.Filesystem.Deny = slices.Clone(policy.Filesystem.Deny)
-	for _, dir := range server.Hidden {
-		policy.Filesystem.Deny = append(policy.Filesystem.Deny, serve.Literal(dir))
-	}
-	spec := &backend.Spec{Policy: &policy, Resolved: r, Dir: src.Dir, Environ: src.Environ, ConfigFiles: r.Protected, Argv: s.command}
+	spec := &backend.Spec{Policy: r.Policy.Hiding(server.Hidden), Resolved: r, Dir: src.Dir, Environ: src.Environ, ConfigFiles: r.Protected, Argv: s.command}
 	me := serve.OwnerOf(os.Geteuid())
 	b, err := m.Create(ctx, me, sandboxes.Request{Spec: spec, Name: s.name, Lifetime: s.lifetime, Idle: s.idle, From: s.from})
 	if err != nil {

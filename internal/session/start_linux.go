@@ -68,43 +68,16 @@ const (
 // parseStart takes the arguments of "start" apart: its own options, and those of a run, up to "--" or the first word that is none.
 func parseStart(args []string) (*startLine, error) {
 	s := &startLine{lifetime: defaultLifetime, idle: defaultIdle}
-	var rest []string
-	for len(args) > 0 {
-		word := args[0]
-		name, value, attached := strings.Cut(strings.TrimPrefix(word, "--"), "=")
-		set := ownOptions[name]
-		if !strings.HasPrefix(word, "--") || set == nil {
-			line, err := cli.Scan(cli.TakesAll, args[:1])
-			if err == nil && (line.Ended || len(line.Rest) > 0) {
-				rest = append(rest, args...)
-				break
-			}
-			n := 1
-			if err != nil { // it needs a value, or is unknown: the next word tells
-				if line, err = cli.Scan(cli.TakesAll, args[:min(2, len(args))]); err != nil {
-					return nil, err
-				}
-				n = 2
-			}
-			s.settings = append(s.settings, line.Settings...)
-			args = args[n:]
-			continue
+	var err error
+	s.settings, s.command, err = cli.ScanOwn(args, func(name string) *cli.Own {
+		if set := ownOptions[name]; set != nil {
+			return &cli.Own{Set: func(word string) error { return set(s, word) }}
 		}
-		args = args[1:]
-		if !attached {
-			if len(args) == 0 {
-				return nil, &config.UsageError{Msg: word + " needs a value"}
-			}
-			value, args = args[0], args[1:]
-		}
-		if err := set(s, value); err != nil {
-			return nil, &config.UsageError{Msg: "--" + name + " " + strconv.Quote(value) + ": " + err.Error()}
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	if len(rest) > 0 && rest[0] == "--" {
-		rest = rest[1:]
-	}
-	s.command = rest
 	for _, set := range s.settings {
 		if o := config.LookupOption(set.Option); o != nil && o.Run && set.Option != "profile" && set.Option != "config" {
 			return nil, &config.UsageError{Msg: "--" + set.Option + " is about one command, not about a session"}

@@ -1,0 +1,238 @@
+package integration
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/confine-run/confine/status"
+)
+
+// slurm is a controller and two nodes on this host, with a munged of their own.
+type slurm struct {
+	*testing.T
+	*place
+	dir     string
+	confine string
+}
+
+const slurmConf = `ClusterName=confine
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort=%[2]d
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket=%[1]s/munge.sock
+SlurmUser=root
+SlurmdUser=root
+SlurmctldPidFile=%[1]s/slurmctld.pid
+SlurmdPidFile=%[1]s/slurmd.%%n.pid
+StateSaveLocation=%[1]s/state
+SlurmdSpoolDir=%[1]s/spool.%%n
+SlurmctldLogFile=%[1]s/slurmctld.log
+SlurmdLogFile=%[1]s/slurmd.%%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+MpiDefault=none
+SwitchType=switch/none
+ReturnToService=2
+KillWait=2
+SlurmdParameters=config_overrides
+NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=%[3]d CPUs=2 RealMemory=2000 State=UNKNOWN
+NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=%[4]d CPUs=2 RealMemory=2000 State=UNKNOWN
+PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+`
+
+func startSlurm(t *testing.T) *slurm {
+	t.Helper()
+	p := placeOf(t)
+	s := &slurm{T: t, place: p, dir: t.TempDir(), confine: p.program("confine")}
+	var ports []any
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		l.Close()
+	}
+	key := make([]byte, 1024)
+	_, _ = rand.Read(key)
+	for path, text := range map[string][]byte{"munge.key": key, "slurm.conf": fmt.Appendf(nil, slurmConf, append([]any{s.dir}, ports...)...)} {
+		if err := os.WriteFile(filepath.Join(s.dir, path), text, 0o400); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"state", "spool.n1", "spool.n2"} {
+		if err := os.Mkdir(filepath.Join(s.dir, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.daemon("munged", "--foreground", "--force", "--socket="+s.dir+"/munge.sock", "--key-file="+s.dir+"/munge.key", "--pid-file="+s.dir+"/munge.pid",
+		"--seed-file="+s.dir+"/munge.seed", "--log-file="+s.dir+"/munge.log")
+	s.until("munge", func() bool {
+		_, err := os.Stat(s.dir + "/munge.sock")
+		return err == nil
+	})
+	s.daemon("slurmctld", "-D", "-f", s.dir+"/slurm.conf")
+	for _, node := range []string{"n1", "n2"} {
+		s.daemon("slurmd", "-D", "-N", node, "-f", s.dir+"/slurm.conf")
+	}
+	s.until("two nodes", func() bool {
+		out, _, _ := s.run("sinfo", "-h", "-o", "%T %D")
+		return out == "idle 2\n"
+	})
+	return s
+}
+
+// daemon starts one of the programs, which ends with the test.
+func (s *slurm) daemon(name string, args ...string) {
+	s.Helper()
+	cmd := exec.Command(name, args...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		timer := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+		timer.Stop()
+		if s.Failed() {
+			s.Logf("%s: %s", name, out.String())
+		}
+	})
+}
+
+func (s *slurm) until(what string, ok func() bool) {
+	s.Helper()
+	for end := time.Now().Add(60 * time.Second); !ok(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.Fatalf("%s: not within a minute", what)
+		}
+	}
+}
+
+// run runs one of Slurm's programs.
+func (s *slurm) run(name string, args ...string) (out, errs string, code int) {
+	s.Helper()
+	cmd := exec.CommandContext(s.Context(), name, args...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "SLURM_CONF="+s.dir+"/slurm.conf")
+	var o, e bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &o, &e
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		s.Fatal(err)
+	}
+	return o.String(), e.String(), cmd.ProcessState.ExitCode()
+}
+
+// TestSlurm has tasks of real slurmds confined: on two nodes, within what a batch job was given, and not at all where that can't be.
+func TestSlurm(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("slurmd wants root")
+	}
+	t.Parallel()
+	needs(t, "userns", "program:munged", "program:slurmctld", "program:slurmd", "program:srun", "program:python3")
+	s := startSlurm(t)
+	out, errs, code := s.run("srun", "-N2", s.confine, "slurm", "--report", s.dir+"/report.%j.%t.json", "--", "sh", "-c", "echo $SLURM_PROCID $SLURMD_NODENAME; test ! -e "+s.dir+"/munge.sock; exit $((SLURM_PROCID*3))")
+	if lines := strings.Fields(out); code != 3 || len(lines) != 4 || !strings.Contains(out, "0 n1\n") || !strings.Contains(out, "1 n2\n") {
+		t.Errorf("two nodes: %d, %q, %q", code, out, errs)
+	}
+	reports, err := filepath.Glob(s.dir + "/report.*.json")
+	if err != nil || len(reports) != 2 {
+		t.Errorf("%q, %v", reports, err)
+	}
+	for _, path := range reports {
+		var r status.Report
+		if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, &r) != nil || r.Cmd[0] != "sh" {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+
+	hog := "python3 -c 'x = b\"a\" * 200_000_000; print(\"had it\")'"
+	if out, code := s.batch("--mem-per-cpu=400", s.confine+" slurm -- "+hog); code != 0 || !strings.Contains(out, "had it") {
+		t.Errorf("within the allocation: %d, %q", code, out)
+	}
+	if out, code := s.batch("--mem-per-cpu=100", s.confine+" slurm -- "+hog); code != 137 || !strings.Contains(out, "MEM_LIMIT") {
+		t.Errorf("beyond the allocation: %d, %q", code, out)
+	}
+	if out, code := s.batch("--mem-per-cpu=100", "srun "+s.confine+" slurm -- "+hog); code != 137 || !strings.Contains(out, "MEM_LIMIT") {
+		t.Errorf("beyond the allocation, in a step: %d, %q", code, out)
+	}
+	touched := s.dir + "/touched"
+	for name, words := range map[string]string{
+		"more than the allocation":     s.confine + " slurm -m 1G --allow-write " + s.dir + " -- touch " + touched,
+		"a sandbox that can't be had":  s.confine + " slurm --isolation vm --allow-write " + s.dir + " -- touch " + touched,
+		"a program that isn't there":   s.dir + "/no-confine slurm -- touch " + touched,
+		"an environment that is wrong": "SLURM_MEM_PER_CPU=all " + s.confine + " slurm --allow-write " + s.dir + " -- touch " + touched,
+	} {
+		if out, code := s.batch("--mem-per-cpu=100", words); code == 0 {
+			t.Errorf("%s: %q", name, out)
+		}
+		if _, err := os.Stat(touched); err == nil {
+			t.Fatalf("%s: it has run", name)
+		}
+	}
+	if out, code := s.batch("--mem-per-cpu=100", s.confine+" slurm --allow-write "+s.dir+" -- touch "+touched); code != 0 {
+		t.Errorf("the same, and right: %d, %q", code, out)
+	}
+	if _, err := os.Stat(touched); err != nil {
+		t.Error(err)
+	}
+	s.cancelled()
+	cmd := exec.Command(s.confine, "slurm", "--", "true")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	if text, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 125 || !strings.Contains(string(text), "no task of Slurm's") {
+		t.Errorf("outside of Slurm: %v, %s", err, text)
+	}
+}
+
+// batch runs a script of one line, and gives what it wrote and its exit code.
+func (s *slurm) batch(option, line string) (string, int) {
+	s.Helper()
+	_, errs, code := s.run("sbatch", "-W", "-o", s.dir+"/out", option, "--wrap", line)
+	text, err := os.ReadFile(s.dir + "/out")
+	if err != nil {
+		s.Fatalf("%v: %s", err, errs)
+	}
+	return string(text), code
+}
+
+// cancelled looks that nothing is left of a task when Slurm has ended its job.
+func (s *slurm) cancelled() {
+	s.Helper()
+	out, errs, code := s.run("sbatch", "--parsable", "-o", s.dir+"/long", "--wrap", s.confine+" slurm --allow-write "+s.dir+" -- sh -c 'trap \"\" TERM; echo begun; while :; do date +%s%N >"+s.dir+"/tick; sleep 0.05; done'")
+	if code != 0 {
+		s.Fatal(errs)
+	}
+	s.until("the task", func() bool {
+		_, err := os.Stat(s.dir + "/tick")
+		return err == nil
+	})
+	if _, errs, code := s.run("scancel", strings.TrimSpace(out)); code != 0 {
+		s.Fatal(errs)
+	}
+	s.until("the end of the job", func() bool {
+		left, _, _ := s.run("squeue", "-h")
+		return left == ""
+	})
+	s.until("the end of its processes", func() bool { return len(s.stays()) == 0 })
+	before, _ := os.ReadFile(s.dir + "/tick")
+	time.Sleep(300 * time.Millisecond) // that is what it is about
+	if after, _ := os.ReadFile(s.dir + "/tick"); !bytes.Equal(before, after) {
+		s.Error("the command goes on after its job was cancelled")
+	}
+}

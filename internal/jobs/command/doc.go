@@ -1,0 +1,2 @@
+// Package command is "confine submit", "confine jobs" and "confine worker".
+package command

@@ -1,0 +1,177 @@
+package jobs_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
+
+	"github.com/confine-run/confine/internal/jobs"
+)
+
+// certificate makes one for loopback that is its own authority.
+func certificate(t *testing.T, dir string) (cert, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
+	der, err := x509.CreateCertificate(rand.Reader, about, about, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private})))
+	return cert, key
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// user makes the key of a user: what servers know, and a file of the seed.
+func user(t *testing.T, dir, name string) (public, file string) {
+	t.Helper()
+	k, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, _ := k.Seed()
+	public, _ = k.PublicKey()
+	file = filepath.Join(dir, name)
+	write(t, file, string(seed)+"\n")
+	return public, file
+}
+
+// TestTheExampleOfAServerHoldsTeamsApart: with examples/cluster/nats.conf a worker can do all, and a team what its own jobs need, by TLS and with keys
+// from files.
+func TestTheExampleOfAServerHoldsTeamsApart(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := certificate(t, dir)
+	worker, workerFile := user(t, dir, "worker")
+	team, teamFile := user(t, dir, "team")
+	_, strangerFile := user(t, dir, "stranger")
+	text, err := os.ReadFile("../../examples/cluster/nats.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(text), "cluster {") // this one is alone
+	_, after, ok := strings.Cut(rest, "\n}\n")
+	if !ok {
+		t.Fatal("the example has another form")
+	}
+	conf := filepath.Join(dir, "nats.conf")
+	write(t, conf, strings.NewReplacer("/etc/nats/server.pem", cert, "/etc/nats/server.key", key, "/var/lib/nats", dir, "UWORKER", worker, "UTEAMA", team,
+		"0.0.0.0:4222", "127.0.0.1:-1").Replace(before+after))
+	o, err := server.ProcessConfigFile(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.NoSigs, o.NoLog = true, true
+	s, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Start()
+	if !s.ReadyForConnections(20 * time.Second) {
+		t.Fatal("the server isn't ready")
+	}
+	t.Cleanup(s.Shutdown)
+	url := strings.Replace(s.ClientURL(), "nats://", "tls://", 1)
+
+	for name, o := range map[string]jobs.Options{
+		"no key":                       {URL: url, CA: cert},
+		"a key that nobody knows":      {URL: url, CA: cert, NKey: strangerFile},
+		"no authority that is trusted": {URL: url, NKey: workerFile},
+		"two kinds of secrets":         {URL: url, CA: cert, NKey: workerFile, TokenFile: teamFile},
+		"no such file":                 {URL: url, CA: cert, NKey: filepath.Join(dir, "none")},
+	} {
+		if q, err := jobs.Open(t.Context(), o); err == nil {
+			q.Close()
+			t.Errorf("%s: it is connected", name)
+		}
+	}
+	all, err := jobs.Open(t.Context(), jobs.Options{URL: url, CA: cert, NKey: workerFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.Close()
+	one, err := jobs.Open(t.Context(), jobs.Options{URL: url, CA: cert, NKey: teamFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+
+	mine, other := job("mine", 0), job("other", 0)
+	mine.Key.Account, other.Key.Account = "team-a", "team-b"
+	if err := all.Submit(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Submit(t.Context(), mine); err != nil {
+		t.Fatalf("its own job: %v", err)
+	}
+	if k, err := one.Show(t.Context(), mine.Key); err != nil || k.State != jobs.Queued {
+		t.Errorf("%+v, %v", k, err)
+	}
+	if list, err := one.List(t.Context(), "team-a", ""); err != nil || len(list) != 1 {
+		t.Errorf("%d jobs, %v", len(list), err)
+	}
+	spool, err := jobs.NewSpool(dir, 100, func(w io.Writer) error { _, err := io.Copy(w, bytes.NewReader([]byte("input"))); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Store(t.Context(), spool); err != nil {
+		t.Errorf("its input: %v", err)
+	}
+	if _, err := one.Fetch(t.Context(), dir, spool.Digest); err != nil {
+		t.Errorf("its input: %v", err)
+	}
+	peers := one.Peers()
+	if r, err := one.Cancel(t.Context(), peers, mine.Key); err != nil || r.State != jobs.Cancelled {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if err := all.Write(t.Context(), mine.Key, &jobs.Chunk{Run: 1, Data: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := one.Output(t.Context(), mine.Key, false, func(*jobs.Chunk) error { return nil }); err != nil {
+		t.Errorf("what its job wrote: %v", err)
+	}
+
+	short, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	foreign := job("foreign", 0)
+	foreign.Key.Account = "team-b"
+	if err := one.Submit(short, foreign); err == nil {
+		t.Error("it has submitted a job of another team's")
+	}
+	if r, err := one.Cancel(short, peers, other.Key); err == nil {
+		t.Errorf("it has cancelled a job of another team's: %+v", r)
+	}
+	if k, err := all.Show(t.Context(), other.Key); err != nil || k.State != jobs.Queued {
+		t.Errorf("%+v, %v", k, err)
+	}
+}
