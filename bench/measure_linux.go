@@ -65,7 +65,7 @@ var measurements = []measurement{
 		"ms", sameMount, 60, (*bench).starts,
 		[]aim{{"cold start of `/bin/true` in full confinement", "≤ 1.25 × `bwrap --unshare-all` with the like mounts", standard, times, atMost(1.25), ""}}},
 	{"module", "A module of WebAssembly that ends at once, as it is compiled already, from fork to exit; beside it `/bin/true`, and wazero's own command line where it is installed.",
-		"ms", standard, 60, (*bench).modules,
+		"ms", standard, 60, modules,
 		[]aim{{"a module of WebAssembly, compiled already", "≤ 2 ms more than `/bin/true`", asModule, extra, atMost(2), ""}}},
 	{"memory", "PSS of supervisor and PID 1, a second after the start of a target that waits, without the target.", "MiB", bwrap, 5, (*bench).memory,
 		[]aim{{"memory of supervisor and PID 1", "≤ 6 MiB", standard, itself, atMost(6), ""}}},

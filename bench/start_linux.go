@@ -35,7 +35,7 @@ func (b *bench) starts() ([]peer, error) {
 // module is the least one: a type, a function of it, and that as _start.
 const module = "\x00asm\x01\x00\x00\x00\x01\x04\x01\x60\x00\x00\x03\x02\x01\x00\x05\x03\x01\x00\x01\x07\x13\x02\x06_start\x00\x00\x06memory\x02\x00\x0a\x04\x01\x02\x00\x0b"
 
-func (b *bench) modules() ([]peer, error) {
+func modules(b *bench) ([]peer, error) {
 	name := filepath.Join(b.work, "least.wasm")
 	if err := os.WriteFile(name, []byte(module), 0o600); err != nil {
 		return nil, err
