@@ -3,7 +3,6 @@ package vm
 import (
 	"bufio"
 	"bytes"
-	"debug/elf"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -167,15 +167,20 @@ func (k *kernel) addModules(a *initramfs.Archive) error {
 	return nil
 }
 
+// atBase is AT_BASE: where a program's interpreter is, which loads libraries for it; see getauxval(3).
+const atBase = 7
+
 // writeInitramfs makes the first file system of a machine: this program as init, and modules.
 func (k *kernel) writeInitramfs(to string) error {
 	own, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		return err
 	}
-	if program, err := elf.NewFile(bytes.NewReader(own)); err != nil {
+	loaded, err := unix.Auxv()
+	if err != nil {
 		return err
-	} else if program.Section(".interp") != nil {
+	}
+	if slices.ContainsFunc(loaded, func(of [2]uintptr) bool { return of[0] == atBase && of[1] != 0 }) {
 		return errors.New("this program is linked with libraries that a guest hasn't: build it with CGO_ENABLED=0")
 	}
 	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
