@@ -40,6 +40,12 @@ func (nothing) Ask(config.Ask) (config.Answer, error) { return config.Answer{}, 
 // ended is a process that was never there.
 type ended struct{ report *status.Report }
 
+// Unstarted says whether it is such a process of [Run]: its report says why.
+func Unstarted(p Process) bool {
+	_, is := p.(ended)
+	return is
+}
+
 func (ended) Signal(os.Signal) error { return os.ErrProcessDone }
 func (ended) Resize(WinSize) error   { return os.ErrProcessDone }
 

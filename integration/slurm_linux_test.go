@@ -175,7 +175,7 @@ func TestSlurm(t *testing.T) {
 	touched := s.dir + "/touched"
 	for name, words := range map[string]string{
 		"more than the allocation":     s.confine + " slurm -m 1G --allow-write " + s.dir + " -- touch " + touched,
-		"a sandbox that can't be had":  s.confine + " slurm --isolation vm --allow-write " + s.dir + " -- touch " + touched,
+		"a sandbox that can't be had":  s.confine + " slurm --isolation vm --vm-kernel none.such --allow-write " + s.dir + " -- touch " + touched,
 		"a program that isn't there":   s.dir + "/no-confine slurm -- touch " + touched,
 		"an environment that is wrong": "SLURM_MEM_PER_CPU=all " + s.confine + " slurm --allow-write " + s.dir + " -- touch " + touched,
 	} {

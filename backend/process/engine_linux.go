@@ -97,7 +97,7 @@ func (p *planner) asEngine() error {
 	e := p.plan.engine
 	switch {
 	case q.Isolation != isolationWASM:
-		l.Missing(status.Isolation, status.NotInBuild, "there is no isolation of this name in this build")
+		l.Missing(status.Isolation, status.NotInBuild, "there is no such thing here: the command is a process")
 		return nil
 	case e == nil:
 		l.Missing(status.Isolation, status.NotInBuild, wasm.Program+" is not beside the program that starts runs")

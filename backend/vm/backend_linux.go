@@ -66,7 +66,7 @@ func accept(p *config.Policy, l status.Ledger, missing *missingError, err error)
 		return cant
 	case err != nil:
 		return err
-	case missing != nil: // whatever else may be missing: nothing runs behind less than what was asked for
+	case missing != nil: // where the policy takes less, the command is no machine's
 		return &config.Unenforceable{
 			Capability: status.Isolation, Requested: "vm", Reason: status.NotInBuild, Details: missing.Error(), Hint: missing.hint, Ledger: l, Err: missing.err,
 		}
@@ -127,6 +127,15 @@ func find(kernelFile string) (qemu string, k *kernel, missing *missingError) {
 		return qemu, nil, &missingError{err, kernelHint}
 	}
 	return qemu, k, nil
+}
+
+// GoesWithout says whether the command of a policy runs as a process: there is no machine to be had, and the policy takes that.
+func GoesWithout(p *config.Policy) bool {
+	if !config.AllowsPartial(p, status.Isolation) {
+		return false
+	}
+	_, _, missing := find(p.VMKernel)
+	return missing != nil
 }
 
 // outerSpec is what the sandbox around QEMU is to be. It shows the tool chain of the command, not QEMU's, which is the system's.

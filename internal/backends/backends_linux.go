@@ -17,7 +17,7 @@ var all = map[string]backend.Backend{"": process.Backend{}, "process": process.B
 
 // For is the one of a policy. An isolation that has none is refused by the plan of processes, which says so.
 func For(p *config.Policy) backend.Backend {
-	if b, ok := all[p.Isolation]; ok {
+	if b, ok := all[p.Isolation]; ok && (p.Isolation != "vm" || !vm.GoesWithout(p)) {
 		return b
 	}
 	return process.Backend{}

@@ -87,7 +87,7 @@ func forget(signals chan os.Signal, run int64) {
 var handleQuit = func() {}
 
 func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
-	if r.Policy.Isolation == "vm" {
+	if r.Policy.Isolation == "vm" && !vm.GoesWithout(&r.Policy) {
 		return runMachine(ctx, r, argv, io)
 	}
 	command := &process.Command{Argv: argv, ConfigFiles: r.Protected}
@@ -264,7 +264,7 @@ func wantTTY(c *process.Command, tty string, io RunIO) {
 }
 
 func explainPlan(ctx context.Context, r *config.Resolved, argv []string) (*Explanation, error) {
-	if r.Policy.Isolation == "vm" {
+	if r.Policy.Isolation == "vm" && !vm.GoesWithout(&r.Policy) {
 		return explainMachine(ctx, r, argv)
 	}
 	command := &process.Command{Argv: argv, ConfigFiles: r.Protected}

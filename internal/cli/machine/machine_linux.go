@@ -57,7 +57,7 @@ func Run(ctx context.Context, spec *backend.Spec, io *IO) (*status.Report, error
 	if err != nil {
 		return nil, err
 	}
-	if io.Started != nil {
+	if io.Started != nil && !backend.Unstarted(p) {
 		io.Started()
 	}
 	report := p.Wait()
