@@ -17,6 +17,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/wasm"
 	"github.com/confine-run/confine/status"
 )
@@ -77,6 +78,10 @@ func (c *Command) moduleCache(policy *config.Policy) (string, error) {
 			return "", fs.ErrNotExist
 		}
 		dir = filepath.Join(dir, ".cache")
+	}
+	// A clone may have brought one along.
+	if home := c.env("HOME"); hostfs.Under(dir, c.Dir) && !(filepath.IsAbs(home) && hostfs.Under(home, c.Dir)) {
+		return "", fs.ErrPermission
 	}
 	dir = filepath.Join(dir, "confine", "wasm")
 	return dir, c.reaches(policy, "compiled modules", dir)

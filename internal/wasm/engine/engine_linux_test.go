@@ -161,6 +161,27 @@ func TestNothingLeadsOutOfATree(t *testing.T) {
 	}
 }
 
+// With proc in a tree, its files would be the engine's memory and its descriptors.
+func TestNoFileOfTheKernelsIsOpened(t *testing.T) {
+	tree, err := openTree("/", &seen{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"proc/self/mem", "proc/self/environ", "proc/self/fd/0", "proc/self/root/etc/passwd", "proc/version", "sys/kernel/profiling"} {
+		for _, flag := range []expsys.Oflag{expsys.O_RDONLY, expsys.O_RDWR} {
+			if f, e := tree.OpenFile(name, flag, 0); e == 0 {
+				f.Close()
+				t.Errorf("%s was opened", name)
+			}
+		}
+	}
+	f, e := tree.OpenFile("etc/passwd", expsys.O_RDONLY, 0)
+	if e != 0 {
+		t.Fatalf("the control: %v", e)
+	}
+	f.Close()
+}
+
 func TestFilesOfATree(t *testing.T) {
 	dir := t.TempDir()
 	tree, err := openTree(dir, &seen{}, false)

@@ -125,7 +125,8 @@ func (t *tree) OpenFile(name string, flag expsys.Oflag, perm fs.FileMode) (expsy
 	}
 	info, err := f.Stat()
 	if kind := fs.ModeIrregular; err == nil {
-		if kind = info.Mode().Type(); kind != 0 && kind != fs.ModeDir {
+		// A file of proc's may be the engine's own memory.
+		if kind = info.Mode().Type(); kind != 0 && kind != fs.ModeDir || kind == 0 && ofKernel(f) {
 			_ = f.Close()
 			t.seen.refused(path.Join(t.name, name))
 			return nil, expsys.EACCES
