@@ -56,13 +56,23 @@ func withEngine(policy *config.Policy, c *Command) (*config.Policy, *Command, *e
 	}
 	e := &engine{path: path, entry: c.compiled}
 	own, command := *policy, *c
-	own.Filesystem.AllowRead = append(slices.Clone(own.Filesystem.AllowRead), path)
+	shown := []string{path}
+	if info, err := os.Stat(c.Argv[0]); filepath.IsAbs(c.Argv[0]) && err == nil && info.Mode().IsRegular() { // as of a program, its file is shown
+		shown = append(shown, c.Argv[0])
+	}
+	engines := []string{path}
 	if dir, err := command.moduleCache(policy); err == nil && (&wasm.Cache{Dir: dir}).There() {
 		e.cache = dir
-		own.Filesystem.AllowRead = append(own.Filesystem.AllowRead, dir)
+		shown, engines = append(shown, dir), append(engines, dir)
 		command.ConfigFiles = append(slices.Clone(command.ConfigFiles), dir)
 	}
 	command.ConfigFiles = append(slices.Clone(command.ConfigFiles), path)
+	own.Filesystem.AllowRead = slices.Concat(own.Filesystem.AllowRead, shown)
+	if c.Ceiling != nil { // the engine is nobody's wish
+		ceiling := *c.Ceiling
+		ceiling.Filesystem.AllowRead = slices.Concat(ceiling.Filesystem.AllowRead, engines)
+		command.Ceiling = &ceiling
+	}
 	if own.Processes > 0 {
 		own.Processes = max(own.Processes, engineTasks)
 	}

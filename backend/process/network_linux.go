@@ -307,10 +307,10 @@ func (p *Plan) canSwap(was, n *config.Network, rules *network.Rules) error {
 	case p.Network.Supervised:
 		return nil // every call is judged, and made outside
 	case p.tier == tierNoNS:
-		return refuse("there is no network namespace, and the sandbox was opened with none of the supervisor's calls", `open it with --allow-network "*" --deny-network "*": it reaches nothing then, and can be given more`)
+		return refuse("there is no network namespace, and the sandbox was opened with none of the supervisor's calls", `open it with --allow-network "*" --deny-network "*": it reaches nothing then, until --allow-network HOST --deny-network none gives it something`)
 	}
 	if named, any := rules.NamedPorts(); (any || len(named) > 0) && len(p.Box.Network.Requests) == 0 {
-		return refuse("the sandbox was opened with nothing that leads to names or addresses", `open it with --allow-network "*" --deny-network "*": it reaches nothing then, and can be given more`)
+		return refuse("the sandbox was opened with nothing that leads to names or addresses", `open it with --allow-network "*" --deny-network "*": it reaches nothing then, until --allow-network HOST --deny-network none gives it something`)
 	}
 	ports, any := rules.LocalhostPorts()
 	if _, before := p.rules.LocalhostPorts(); any && !before {

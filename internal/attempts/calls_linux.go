@@ -63,7 +63,9 @@ var calls = []namedCall{
 		_ = unix.Unlink(name)
 		return err
 	}},
-	{"setuid", func() error { return InThread(func() error { return Raw(unix.SYS_SETUID, 12345, 0, 0) }) }},
+	{"setuid", func() error {
+		return InThread(func() error { return Raw(unix.SYS_SETUID, uintptr(os.Getuid()^1), 0, 0) })
+	}},
 	{"ptrace_child", func() error { return withPID("child", unix.PtraceSeize) }}, // as a debugger does
 	{"modify_ldt", modifyLDT},
 	{"vmsplice", vmsplice},

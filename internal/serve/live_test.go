@@ -260,3 +260,10 @@ func TestTheNetworkIsChanged(t *testing.T) {
 	c.want(200, "DELETE", box, nil, nil)
 	c.refused(410, codeEnded, "PATCH", box, doc{"network": doc{"allow_network": []string{}}})
 }
+
+// A sandbox has a lifetime: what its profile says of how long a run may take doesn't hold for it and for its processes.
+func TestNoRunsTimeHoldsForASandbox(t *testing.T) {
+	c := newLive(t, nil)
+	box := c.open(doc{"policy": doc{"profile": "standard"}}) // 30 s
+	c.want(200, "POST", box+"/exec", doc{"argv": []string{"echo", "x"}, "time_limit": "10m", "cpu_time": "10m"}, nil)
+}

@@ -126,7 +126,8 @@ func (s *Server) spec(doc policyDoc, dir string) (*backend.Spec, error) {
 	if err := s.within(policy, dir); err != nil {
 		return nil, err
 	}
-	return &backend.Spec{Policy: policy.Hiding(s.Hidden), Resolved: r, Dir: src.Dir, Environ: s.Environ, ConfigFiles: slices.Concat(r.Protected, s.ceilingFiles),
+	r.Policy = *policy.Hiding(s.Hidden) // one policy, whoever changes it later
+	return &backend.Spec{Policy: policy, Resolved: r, Dir: src.Dir, Environ: s.Environ, ConfigFiles: slices.Concat(r.Protected, s.ceilingFiles),
 		Ceiling: s.Ceiling.Hiding(s.Hidden), CeilingDir: s.Sources.Dir}, nil
 }
 

@@ -124,7 +124,11 @@ func find(word string) (*info, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) == 0:
-		return nil, &config.UsageError{Msg: fmt.Sprintf("there is no session %q", word), Hint: `"confine session list" shows those there are`}
+		hint := `"confine session list" shows those there are`
+		if strings.HasPrefix(word, "-") {
+			hint = "options come after the session: confine session exec ID -it -- COMMAND"
+		}
+		return nil, &config.UsageError{Msg: fmt.Sprintf("there is no session %q", word), Hint: hint}
 	}
 	return nil, &config.UsageError{Msg: fmt.Sprintf("%q is the beginning of %d sessions", word, len(found))}
 }

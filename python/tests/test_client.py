@@ -97,6 +97,12 @@ def test_output_without_end_is_bounded(api: Any, client: Any) -> None:
         result = box.exec(["sh", "-c", "head -c 20000000 /dev/zero"])
         assert result.truncated
         assert len(result.stdout) == 8 << 20
+        assert not box.exec(["echo"]).truncated
+    with client.sandbox({"profile": "standard", "output_limit": "1K"}) as box:
+        result = box.exec(["sh", "-c", "head -c 20000 /dev/zero"])
+        assert result.truncated
+        assert result.stdout.endswith(b"[TRUNCATED]\n")
+    assert client.run(["sh", "-c", "head -c 20000 /dev/zero"], policy={"profile": "standard", "output_limit": "1K"}).truncated
 
 
 def test_frames_come_as_they_happen(box: Any) -> None:

@@ -17,7 +17,7 @@ class Result:
     report: dict[str, Any]
     stdout: bytes = b""
     stderr: bytes = b""
-    #: There was more output than is here (8 MiB of each stream); the process's own limit is in the report's status.
+    #: There was more output than is here: than 8 MiB of a stream, or than its output limit.
     truncated: bool = False
     #: The number of the process in its sandbox.
     process: int = 0

@@ -238,6 +238,12 @@ def octets(fields: Any) -> bytes:
     return b""
 
 
+def cut(report: object) -> bool:
+    """Whether a process wrote more than its output limit."""
+    streams = report.get("truncated") if isinstance(report, dict) else None
+    return isinstance(streams, dict) and any(streams.values())
+
+
 def to_octets(value: str | bytes | bytearray | memoryview, what: str = "stdin") -> str | dict[str, str]:
     """Bytes or text for a document."""
     if isinstance(value, str):

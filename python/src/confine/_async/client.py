@@ -149,7 +149,7 @@ class AsyncClient:
             answer.get("report") or {},
             _wire.octets(answer.get("stdout")),
             _wire.octets(answer.get("stderr")),
-            bool(answer.get("truncated")),
+            bool(answer.get("truncated")) or _wire.cut(answer.get("report")),
             int(answer.get("process", 0)),
             str(answer.get("id", "")),
             {name: _wire.octets(data) for name, data in (answer.get("files") or {}).items()},

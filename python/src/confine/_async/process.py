@@ -115,7 +115,7 @@ class AsyncProcess:
                 report if isinstance(report, dict) else {},
                 bytes(self._stdout),
                 bytes(self._stderr),
-                self._truncated,
+                self._truncated or _wire.cut(report),
                 self.number,
                 self.sandbox.id,
             )

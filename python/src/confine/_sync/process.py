@@ -116,7 +116,7 @@ class Process:
                 report if isinstance(report, dict) else {},
                 bytes(self._stdout),
                 bytes(self._stderr),
-                self._truncated,
+                self._truncated or _wire.cut(report),
                 self.number,
                 self.sandbox.id,
             )
