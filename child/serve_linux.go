@@ -84,7 +84,7 @@ func (s *state) exec(e *handoff.Exec, fds []int) (pidfd int) {
 	if copy(stdio[:], fds); e.Tells {
 		tells := fds[len(stdio)]
 		e.Env = append([]string{handoff.TellsVar + "=" + strconv.Itoa(tells)}, e.Env...) // the first of a name counts
-		if _, err := unix.FcntlInt(uintptr(tells), unix.F_SETFD, 0); err != nil { // its copy goes to the process; ours is closed below
+		if _, err := unix.FcntlInt(uintptr(tells), unix.F_SETFD, 0); err != nil {        // its copy goes to the process; ours is closed below
 			exit(125)
 		}
 	}
