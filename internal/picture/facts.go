@@ -93,7 +93,7 @@ func (run *Run) facts() []fact {
 	}
 	var n int64
 	for _, v := range run.refusals() {
-		n += max(v.Count, 1)
+		n = min(n+v.Count, mostCount) // each is between 1 and that
 	}
 	all = append(all, fact{Name: "Calls and files", Bad: n > 0, Value: plural(n, "refusal", "refusals"), Of: plural(int64(len(run.refusals())), "kind", "kinds")})
 	if n == 0 {

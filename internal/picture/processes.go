@@ -26,7 +26,11 @@ type row struct {
 func (run *Run) rows() []*row {
 	top := &row{depth: -1, by: map[string]*row{}}
 	in := map[*Process]*row{}
-	now := map[int]*Process{} // whoever has a number
+	now := map[int]*Process{}      // whoever has a number
+	earliest := map[int]*Process{} // whoever had it first
+	for _, p := range slices.Backward(run.Processes) {
+		earliest[p.PID] = p
+	}
 	order := slices.Clone(run.Processes)
 	slices.SortStableFunc(order, func(a, b *Process) int { return cmp.Compare(a.StartedMS, b.StartedMS) })
 	for i, p := range order {
@@ -34,8 +38,8 @@ func (run *Run) rows() []*row {
 		if parent := now[p.Parent]; parent != nil && parent != p {
 			above = in[parent]
 		} else if i > 0 && p.Parent > 1 { // the parent may have the same time, and come later
-			if parent := run.earliest(p.Parent); parent != nil && in[parent] != nil {
-				above = in[parent]
+			if r := in[earliest[p.Parent]]; r != nil {
+				above = r
 			}
 		}
 		if above == top || above.name != p.Comm {
@@ -54,15 +58,6 @@ func (run *Run) rows() []*row {
 		}
 	}
 	return top.flat(nil)
-}
-
-func (run *Run) earliest(pid int) *Process {
-	for _, p := range run.Processes {
-		if p.PID == pid {
-			return p
-		}
-	}
-	return nil
 }
 
 // flat is what is below a row, one after another, however deep.

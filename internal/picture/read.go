@@ -168,7 +168,7 @@ func (r *reader) take(line []byte, n int) error {
 	if !within(at, mostTime) || !within(e.Dropped, mostCount) {
 		return errors.New("a time or a number that can't be")
 	}
-	r.run.Lost += e.Dropped
+	r.run.Lost = min(r.run.Lost+e.Dropped, mostCount)
 	if e.Event != status.EventEnded {
 		r.end = max(r.end, at)
 	}
@@ -182,7 +182,7 @@ func (r *reader) take(line []byte, n int) error {
 			return errors.New("a phase that can't be")
 		}
 		if n := len(r.run.Phases); n > 0 && r.run.Phases[n-1].Name == e.Phase.Name { // begun anew on a host that gives less
-			r.run.Phases[n-1].US += e.Phase.US
+			r.run.Phases[n-1].US = min(r.run.Phases[n-1].US+e.Phase.US, mostTime*1000)
 		} else {
 			r.run.Phases = append(r.run.Phases, *e.Phase)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/confine-run/confine/status"
 )
@@ -110,4 +111,34 @@ func FuzzRead(f *testing.F) {
 		svg, html, trace, text := drawn(t, run)
 		harmless(t, svg, html, trace, text)
 	})
+}
+
+// What a record says can't make the reading of it take the square of its length, nor a sum begin anew at zero.
+func TestAHostileRecordIsDrawnInTimeAndAddedUp(t *testing.T) {
+	const many = 150_000
+	l := new(lines)
+	l.begin("x")
+	for i := range many {
+		l.process(int64(i), 2+i, many*2+i, "x") // whose parents nobody has seen
+	}
+	for range 256 {
+		l.add(many, status.Event{Event: status.EventDenied, Dropped: mostCount, Denied: &status.Violation{Kind: "syscall", What: "bpf(…)", Count: mostCount}})
+	}
+	run := l.read(t)
+	if run.Lost != mostCount {
+		t.Errorf("%d lines are lost", run.Lost)
+	}
+	if f := run.facts()[5]; !f.Bad || f.Value == "none refused" {
+		t.Errorf("%+v", f)
+	}
+	rows := make(chan int, 1)
+	go func() { rows <- len(run.rows()) }()
+	select {
+	case n := <-rows:
+		if n != 1 {
+			t.Errorf("%d rows", n)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("each process is looked for among all")
+	}
 }
