@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -31,7 +32,14 @@ const (
 	maxEntry   = 512 << 20 // of one module
 	maxModule  = 256 << 20
 	cacheWords = 200 // of a file's name
+	// maxCompiling is how many modules a process has compiled at once. That is beside the limits of the runs that want it; who comes
+	// meanwhile has its module compiled by the engine, in its own run and below its own limits.
+	maxCompiling = 2
 )
+
+var compiling atomic.Int32
+
+var errBusy = errors.New("enough other modules are being compiled")
 
 // Entry gives the directory for a module, and has it compiled if nobody did. f is read from its beginning, and stays where it is
 // known by identity; "" knows nothing.
@@ -103,6 +111,10 @@ func compiled(name string) (dir, file string, ok bool) {
 
 // add has a module compiled. It is there as a whole or not at all.
 func (c *Cache) add(ctx context.Context, dir string, module io.Reader) error {
+	defer compiling.Add(-1)
+	if compiling.Add(1) > maxCompiling {
+		return errBusy
+	}
 	c.prune()
 	temp, err := os.MkdirTemp(c.Dir, "new-")
 	if err != nil {
