@@ -341,15 +341,28 @@ func (m *Manager) List(owner Owner) []*Sandbox {
 	return some
 }
 
-// bury makes a sandbox that has ended a tombstone, and forgets tombstones that are old, or too many.
+// bury makes a sandbox that has ended a tombstone, and forgets tombstones that are old, or too many: then the oldest of whoever has most.
+// So nobody who opens and ends many takes from another the word of how his ended.
 func (m *Manager) bury(s *Sandbox) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tombstones = append(m.tombstones, s)
-	for len(m.tombstones) > maxTombstones || time.Since(m.tombstones[0].Ended().Time) > tombstoneAge {
-		delete(m.all, m.tombstones[0].ID)
-		m.tombstones = m.tombstones[1:]
+	for time.Since(m.tombstones[0].Ended().Time) > tombstoneAge {
+		m.forget(0)
 	}
+	if len(m.tombstones) > maxTombstones {
+		of := map[Owner]int{}
+		for _, t := range m.tombstones {
+			of[t.Owner]++
+		}
+		most := slices.Max(slices.Collect(maps.Values(of)))
+		m.forget(slices.IndexFunc(m.tombstones, func(t *Sandbox) bool { return of[t.Owner] == most }))
+	}
+}
+
+func (m *Manager) forget(tombstone int) {
+	delete(m.all, m.tombstones[tombstone].ID)
+	m.tombstones = slices.Delete(m.tombstones, tombstone, tombstone+1)
 }
 
 // Close ends everything, and waits until nothing is left.

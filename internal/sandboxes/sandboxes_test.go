@@ -397,8 +397,14 @@ func TestANameIsTakenWhileItsSandboxIsBuilt(t *testing.T) {
 	}
 }
 
+// Who ends many sandboxes pushes out his own tombstones, and not a neighbour's.
 func TestTombstonesAreBounded(t *testing.T) {
 	m := newManager(t, Options{})
+	neighbours, err := m.Create(t.Context(), "neighbour", request())
+	if err != nil {
+		t.Fatal(err)
+	}
+	neighbours.Close(CauseClosed, "")
 	for range 20 {
 		var some sync.WaitGroup
 		for range maxTombstones / 10 {
@@ -412,8 +418,11 @@ func TestTombstonesAreBounded(t *testing.T) {
 		}
 		some.Wait()
 	}
-	if n := len(m.List("me")); n > maxTombstones {
+	if n := len(m.List("me")) + len(m.List("neighbour")); n > maxTombstones {
 		t.Errorf("%d tombstones", n)
+	}
+	if s, err := m.Get("neighbour", neighbours.ID); err != nil || s.Ended() == nil {
+		t.Errorf("the neighbour's tombstone: %v", err)
 	}
 }
 
