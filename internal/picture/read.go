@@ -17,6 +17,8 @@ import (
 const (
 	mostLine  = 32 << 20 // bytes
 	mostLines = 1 << 20
+	mostBytes = 128 << 20 // of all lines
+	mostWords = 1 << 10   // of a command line
 	mostTime  = int64(366 * 24 * time.Hour / time.Millisecond)
 	mostCount = int64(1) << 56
 )
@@ -90,6 +92,7 @@ var errNoRecord = errors.New(`no record: the first line is not that of --record`
 func Read(from io.Reader) (*Run, error) {
 	r := &reader{run: &Run{}, by: map[process]*Process{}, last: map[int]*Process{}}
 	in := bufio.NewReaderSize(from, 64<<10)
+	left := mostBytes
 	for n := 1; ; n++ {
 		line, err := readLine(in)
 		whole := err == nil
@@ -97,8 +100,8 @@ func Read(from io.Reader) (*Run, error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if len(line) > 0 || whole {
-			if n > mostLines {
-				return nil, fmt.Errorf("line %d: too many lines", n)
+			if left -= len(line) + 1; n > mostLines || left < 0 {
+				return nil, fmt.Errorf("line %d: too much for a record", n)
 			}
 			err := r.take(line, n)
 			if err != nil && !whole && n > 1 {
@@ -240,6 +243,9 @@ func (r *reader) sample(at int64, s *status.Sample) error {
 func (r *reader) process(at int64, p *status.Process) error {
 	if p.PID <= 0 || p.Parent < 0 || !within(p.StartedMS, mostTime) || p.SeenMS != nil && !within(*p.SeenMS, mostTime) {
 		return errors.New("a process that can't be")
+	}
+	if len(p.Argv) > mostWords {
+		p.Argv, p.Cut = slices.Clone(p.Argv[:mostWords]), true
 	}
 	if p.ExitCode != nil {
 		if was := r.last[p.PID]; was != nil && !was.Gone {

@@ -2,6 +2,7 @@ package picture
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,20 @@ func TestALineAfterTheEndIsRefused(t *testing.T) {
 	l.end(120, nil)
 	l.sample(130, 1, 1)
 	if _, err := Read(bytes.NewReader(l.Bytes())); err == nil || !strings.Contains(err.Error(), "line 22: after the end") {
+		t.Error(err)
+	}
+}
+
+// What is kept of a record is bounded, however many words of three bytes each there are in it.
+func TestAHostileRecordIsKeptInPart(t *testing.T) {
+	l := new(lines)
+	l.begin("x")
+	l.process(1, 2, 1, make([]string, 1<<20)...)
+	if p := l.read(t).Processes[0]; len(p.Argv) != mostWords || cap(p.Argv) > 2*mostWords || !p.Cut {
+		t.Errorf("%d words of %d, %v", len(p.Argv), cap(p.Argv), p.Cut)
+	}
+	line := `{"event":"something new","of":"` + strings.Repeat("x", mostLine/2) + `"}` + "\n"
+	if _, err := Read(io.MultiReader(strings.NewReader(l.String()), strings.NewReader(strings.Repeat(line, 2*mostBytes/mostLine)))); err == nil || !strings.Contains(err.Error(), "too much for a record") {
 		t.Error(err)
 	}
 }
