@@ -144,7 +144,7 @@ python-cover: $(VENV)/ready build
 	cd python && rm -f .coverage .coverage.* && '$(VENV)/bin/coverage' run -m pytest --quiet && \
 	'$(VENV)/bin/coverage' combine --quiet && '$(VENV)/bin/coverage' report --skip-covered
 
-# What is made for other packages, tested with those, and the examples.
+# What is made for other packages, tested with those, and the examples; and the runner's suite in virtual machines of $VMKERNEL.
 PROVIDERS ?= $(VENV)/providers
 
 $(PROVIDERS)/ready: python/tests/requirements-providers.txt
@@ -157,6 +157,7 @@ python-providers: $(PROVIDERS)/ready build
 	'$(PROVIDERS)/bin/coverage' run -m pytest --quiet tests/test_inspect_ai.py tests/test_smolagents.py tests/test_providers.py tests/test_examples.py && \
 	'$(PROVIDERS)/bin/coverage' combine --quiet && \
 	'$(PROVIDERS)/bin/coverage' report --include='*/providers/*' --omit='*/_worker.py'
+	cd python && '$(PROVIDERS)/bin/python' -m pytest --quiet tests/test_runners_conformance.py -k '[vm'
 
 # A wheel for each platform, with the programs in it, or for those in TARGETS (GOOS/GOARCH…); needs no network once Go has the modules.
 wheel:

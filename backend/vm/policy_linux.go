@@ -42,7 +42,6 @@ func refuse(p *config.Policy) error {
 		what string
 	}{
 		{f.Rootfs != "", "--rootfs"},
-		{f.Virtual, "--virtual-fs"},
 		{len(p.Network.Publish) > 0, "--publish"},
 		{p.Seccomp != "" && !slices.Contains([]string{"off", "default", "strict"}, p.Seccomp), "--seccomp FILE"},
 	} {

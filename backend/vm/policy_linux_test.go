@@ -64,7 +64,6 @@ func TestTheInnerSandboxLeavesOverlaysAndNamesToTheOuter(t *testing.T) {
 func TestWhatAMachineDoesNotGiveIsRefusedByName(t *testing.T) {
 	for name, change := range map[string]func(*config.Policy){
 		"rootfs":  func(p *config.Policy) { p.Filesystem.Rootfs = "/x" },
-		"virtual": func(p *config.Policy) { p.Filesystem.Virtual = true },
 		"publish": func(p *config.Policy) { p.Network.Publish = []string{"80:80"} },
 		"filter":  func(p *config.Policy) { p.Seccomp = "/x" },
 	} {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import secrets
 import shutil
 import subprocess
@@ -28,7 +29,7 @@ IMAGE = "localhost/confine-tests-python:2"
 #: What a host with few privileges has to be told; harmless elsewhere.
 OPTIONS = ("--runtime", "runc", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=100:100")
 SYSTEM_PYTHON = "/usr/bin/python3"
-KINDS = ("subprocess", "podman", "in_process", "mock")
+KINDS = ("subprocess", "vm", "podman", "in_process", "mock")
 
 Make = Callable[..., SandboxedRunner]
 
@@ -38,6 +39,10 @@ def runner(kind: str, config: SandboxConfig, **options: Any) -> SandboxedRunner:
     if kind == "subprocess":
         need("linux")
         return SubprocessRunner(config, **options)
+    if kind == "vm":
+        need("linux", "env:VMKERNEL", "program:qemu-system-x86_64")
+        # One machine at a time: each takes seconds of CPU to boot.
+        return SubprocessRunner(config, isolation="vm", vm_kernel=os.environ["VMKERNEL"], **{"max_sandboxes": 1, **options})
     if kind == "podman":
         return DockerRunner(config, engine="podman", image=podman_image(), options=OPTIONS, **options)
     if kind == "in_process":

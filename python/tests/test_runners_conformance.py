@@ -13,7 +13,7 @@ import pytest
 from confine.runners import ContextError, RunnerClosed, SandboxConfig, SandboxedRunner, SandboxResult
 from runner_cases import KINDS, runner
 
-ISOLATED = ("subprocess", "podman")
+ISOLATED = ("subprocess", "vm", "podman")
 CONFIG = SandboxConfig(
     timeout_seconds=1, max_memory_mb=64, allowed_modules=("math", "json", "time", "sys", "os", "threading", "json.decoder", "dataclasses")
 )
@@ -275,7 +275,7 @@ def test_ledger(kind: str, box: SandboxedRunner) -> None:
         assert ledger == {}
         return
     assert ledger["memory"]["effective"] is True
-    assert ledger["network"]["mechanism"] == {"subprocess": "network_namespace", "podman": "podman"}[kind]
+    assert ledger["network"]["mechanism"] == ("podman" if kind == "podman" else "network_namespace")
 
 
 def test_memory_is_measured(kind: str, box: SandboxedRunner) -> None:

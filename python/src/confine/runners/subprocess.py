@@ -182,7 +182,8 @@ class SubprocessRunner(PooledRunner):
     """Subprocess-based sandbox for Standard security level.
 
     fresh: a sandbox of its own for each execution, as always at STRICT. data_dir: a directory that code may read.
-    allow_partial: capabilities that may be missing (docs/POLICY.md).
+    allow_partial: capabilities that may be missing (docs/POLICY.md). isolation: "process", or "vm" for a virtual machine around each
+    sandbox (docs/LEVELS.md), whose kernel is vm_kernel unless confine finds one.
     """
 
     def __init__(
@@ -192,6 +193,8 @@ class SubprocessRunner(PooledRunner):
         data_dir: str | os.PathLike[str] | None = None,
         allow_partial: Sequence[str] = (),
         fresh: bool = False,
+        isolation: str = "process",
+        vm_kernel: str | os.PathLike[str] | None = None,
         warm: int = 1,
         max_sandboxes: int | None = None,
         output_limit: int = OUTPUT_LIMIT,
@@ -199,11 +202,19 @@ class SubprocessRunner(PooledRunner):
         unsafe_pickle: bool = False,
     ) -> None:
         self._check(config)
+        if isolation not in ("process", "vm"):
+            raise ValueError(f'isolation is "process" or "vm", not {isolation!r}')
+        if vm_kernel is not None and isolation != "vm":
+            raise ValueError('vm_kernel is for isolation="vm"')
         if sys.platform != "linux":
             raise RunnerUnavailable("SubprocessRunner needs Linux")
         self.data_dir = None if data_dir is None else Path(data_dir).resolve(strict=True)
         self._binary = _binary()
         self._options = _options(config, self.data_dir, allow_partial)
+        if isolation == "vm":
+            self._options += ("--isolation", "vm")
+        if vm_kernel is not None:
+            self._options += ("--vm-kernel", os.path.abspath(vm_kernel))
         self.fresh = bool(fresh) or config.security_level is SecurityLevel.STRICT
         preload = [m for m in config.allowed_modules if m != "*"]
         super().__init__(
