@@ -59,7 +59,7 @@ func defaultActions() {
 }
 
 func inScene(run func() int) (code int, err error) {
-	if scene.dir, err = os.MkdirTemp("", "confine-integration-"); err != nil {
+	if scene.dir, err = os.MkdirTemp("", "confine-test-"); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, removeScene()) }()

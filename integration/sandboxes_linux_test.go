@@ -260,14 +260,15 @@ func (s *served) started() (*http.Client, error) {
 		return nil, err
 	}
 	s.cmd = cmd
+	var err error
 	for range 600 {
-		answer, err := client.Get("http://c/v1/healthz")
-		if err == nil {
+		var answer *http.Response
+		if answer, err = client.Get("http://c/v1/healthz"); err == nil {
 			return client, answer.Body.Close()
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	return nil, errors.New("the server doesn't answer")
+	return nil, fmt.Errorf("the server doesn't answer on %s: %w, %s", s.socket, err, s.said.String())
 }
 
 // end ends the server, and waits for that.
