@@ -202,6 +202,8 @@ def test_paths_elsewhere_node_ids_and_dashes(tmp_path: Path, tmp_path_factory: p
     assert sorted(path.name for path in other.iterdir()) == ["helper.py", "test_far.py"]
     # A path is no option of pytest's.
     assert run_pytests_v2(["--version"])["rc"] == 4
+    (tmp_path / "arguments").write_text("--version\n")
+    assert run_pytests_v2([f"@{tmp_path / 'arguments'}"])["rc"] == 4
 
 
 def test_a_current_directory_that_is_too_broad_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

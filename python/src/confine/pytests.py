@@ -135,7 +135,7 @@ def run_pytests_v2(paths: Sequence[str], policy: SandboxPolicy | None = None) ->
         raise ValueError("paths are strings without a null character")
 
     # A path is no option of pytest's, however it begins.
-    paths = ["./" + path if path.startswith("-") else path for path in paths]
+    paths = ["./" + path if path.startswith(("-", "@")) else path for path in paths]
     # The order of tests and the head of the output are the same each time.
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", *paths]
     with _coverage_directory() as coverage:
