@@ -456,12 +456,13 @@ class Host:
             box.leave()
             while True:
                 message = box.receive(deadline)
-                told = told or "bye" in message
+                if not told and "bye" in message:
+                    told, deadline = True, min(deadline, time.monotonic() + _LEAVE_S)
                 if isinstance(message.get("coverage"), dict):
                     self._gathered.add(message["coverage"])
-        except Gone:
+        except (Gone, Expired):
             pass
-        except (Expired, Broken):
+        except Broken:
             told = False
         finally:
             box.end(_END_S)
