@@ -67,6 +67,9 @@ def test_environment_directory_and_input(box: Any) -> None:
     result = box.exec(["sh", "-c", 'echo "$X" "$PWD"; cat'], env={"X": "é 1"}, dir="/usr", stdin=b"\xff\0end")
     assert result.stdout == "é 1 /usr\n".encode() + b"\xff\0end"
     assert box.exec(["cat"], stdin="text é").stdout_text == "text é"
+    with pytest.raises(confine.TooLarge, match="write"):
+        box.exec(["cat"], stdin=bytes(16 << 20 | 1))
+    assert box.exec(["wc", "-c"], stdin=b"\xff" * (16 << 20)).stdout_text == "16777216\n"
     assert box.exec(["cat"]).stdout == b""
 
 

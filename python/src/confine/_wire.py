@@ -244,12 +244,19 @@ def cut(report: object) -> bool:
     return isinstance(streams, dict) and any(streams.values())
 
 
+#: Bytes that a document carries, as base64 or with characters escaped.
+OCTETS = 1 << 24
+
+
 def to_octets(value: str | bytes | bytearray | memoryview, what: str = "stdin") -> str | dict[str, str]:
     """Bytes or text for a document."""
+    if not isinstance(value, (str, bytes, bytearray, memoryview)):
+        raise TypeError(f"{what} is bytes or text, not {type(value).__name__}")
+    if len(value) > OCTETS:
+        more = ": start(…, stdin=True) of a sandbox, and write(), take any number" if what == "stdin" else ""
+        raise TooLarge(f"{what} has more than {OCTETS} bytes{more}")
     if isinstance(value, str):
         return value
-    if not isinstance(value, (bytes, bytearray, memoryview)):
-        raise TypeError(f"{what} is bytes or text, not {type(value).__name__}")
     data = bytes(value)
     try:
         return data.decode()
