@@ -6,12 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/process"
 	"github.com/confine-run/confine/backend/vm/internal/guest"
+	"github.com/confine-run/confine/backend/vm/internal/keeper"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
@@ -27,10 +29,13 @@ type Backend struct {
 // Name is in every report.
 func (Backend) Name() string { return Name }
 
-// Init turns the process into the first of a guest, if that is what the kernel started it as; then it doesn't return.
+// Init turns the process into the first of a guest or the keeper of a machine, if that is what it was started as; then it doesn't return.
 func Init() {
 	if guest.Called(os.Args) {
 		guest.Main()
+	}
+	if keeper.Called(os.Args) {
+		keeper.Main()
 	}
 }
 
@@ -40,6 +45,7 @@ type plan struct {
 	spec   *backend.Spec
 	qemu   string
 	kernel *kernel
+	own    string // file of this program
 	ledger status.Ledger
 }
 
@@ -49,11 +55,20 @@ func (b Backend) Plan(ctx context.Context, s *backend.Spec) (backend.Plan, error
 		return nil, err
 	}
 	qemu, k, missing := find(cmp.Or(s.Policy.VMKernel, b.kernel))
-	outer, err := process.Backend{}.Plan(ctx, outerSpec(s, outerOf(s.Policy, nil)))
+	var shown []config.Mount
+	own := ""
+	if missing == nil {
+		var err error
+		if own, err = ownFile(); err != nil {
+			return nil, err
+		}
+		shown = mountsOf(k, own, ramOf(s.Policy))
+	}
+	outer, err := process.Backend{}.Plan(ctx, outerSpec(s, outerOf(s.Policy, shown)))
 	if outer == nil {
 		return nil, err
 	}
-	p := plan{Plan: outer, spec: s, qemu: qemu, kernel: k, ledger: foretold(s.Policy, outer.Ledger(), k, missing)}
+	p := plan{Plan: outer, spec: s, qemu: qemu, kernel: k, own: own, ledger: foretold(s.Policy, outer.Ledger(), k, missing)}
 	return p, accept(s.Policy, p.ledger, missing, err)
 }
 
@@ -100,6 +115,22 @@ func Explain(_ context.Context, s *backend.Spec) (*Explanation, error) {
 	return x, nil
 }
 
+// ownFile is where this program is.
+func ownFile() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	running, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return "", err
+	}
+	if there, err := os.Stat(path); err != nil || !os.SameFile(running, there) {
+		return "", fmt.Errorf("%q isn't the program any more that runs: a machine needs it", path)
+	}
+	return path, selfContained()
+}
+
 // missingError is what a machine needs and isn't there.
 type missingError struct {
 	err  error
@@ -141,7 +172,7 @@ func GoesWithout(p *config.Policy) bool {
 // outerSpec is what the sandbox around QEMU is to be. It shows the tool chain of the command, not QEMU's, which is the system's.
 func outerSpec(s *backend.Spec, policy *config.Policy) *backend.Spec {
 	o := *s
-	o.Policy, o.Resolved, o.From, o.Snapshots = policy, nil, nil, ""
+	o.Policy, o.Resolved = policy, nil
 	return &o
 }
 
@@ -152,19 +183,21 @@ func (p plan) Ledger() status.Ledger { return p.ledger }
 func (p plan) Key() [32]byte {
 	outer := p.Plan.Key()
 	text, err := json.Marshal(struct {
-		Outer  []byte
-		Policy string
-		Kernel *kernel
-	}{outer[:], p.spec.Policy.Digest(), p.kernel})
+		Outer          []byte
+		Policy, Kernel string
+	}{outer[:], p.spec.Policy.Digest(), p.kernel.path})
 	if err != nil {
 		panic(err) // plain data
 	}
 	return sha256.Sum256(text)
 }
 
-// Build boots a machine.
+// Kept is a machine written down, or anything else that is in the directory: what it is of, the sandbox knows that is to go on from it.
+func (Backend) Kept(dir, id string) (backend.Snapshot, error) { return process.Backend{}.Kept(dir, id) }
+
+// Build boots a machine, or has one go on that was written down.
 func (Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, error) {
-	box, failed, err := boot(ctx, p.(plan))
+	box, failed, err := open(ctx, p.(plan))
 	if failed != nil {
 		return nil, &backend.BuildError{Report: failed}
 	}

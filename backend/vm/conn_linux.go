@@ -142,16 +142,10 @@ func (c *conn) call(ctx context.Context, r *wire.Request) (*wire.Answer, error) 
 
 // ask with a limit of 0 waits for as long as ctx does.
 func (c *conn) ask(ctx context.Context, r *wire.Request, limit time.Duration) (*wire.Answer, error) {
-	answered := make(chan *wire.Answer, 1)
-	c.mu.Lock()
-	if c.err != nil {
-		c.mu.Unlock()
-		return nil, backend.ErrClosed
+	id, answered, err := c.pend()
+	if err != nil {
+		return nil, err
 	}
-	c.last++
-	id := c.last
-	c.pending[id] = answered
-	c.mu.Unlock()
 	var late <-chan time.Time
 	if limit > 0 {
 		t := time.NewTimer(limit)
@@ -184,6 +178,70 @@ func (c *conn) ask(ctx context.Context, r *wire.Request, limit time.Duration) (*
 				_, _ = c.call(context.Background(), &wire.Request{Method: wire.Cancel, To: id})
 			}
 			return nil, ctx.Err() // the answer is still taken
+		}
+	}
+}
+
+// hold has the guest be ready to be written down. Nothing is said to it, or by it, until resume.
+func (c *conn) hold(ctx context.Context, nonce []byte) (*wire.Held, error) {
+	id, answered, err := c.pend()
+	if err != nil {
+		return nil, err
+	}
+	held, err := c.to.Hold(wire.Call, id, &wire.Request{Method: wire.Save, Data: nonce})
+	if err != nil {
+		return nil, backend.ErrClosed
+	}
+	if _, err := c.wait(ctx, answered); err != nil {
+		if ctx.Err() != nil { // what it is by now, nobody knows
+			c.fail(errors.New("the guest wasn't waited for while it was written down"))
+		}
+		held.Release()
+		return nil, err
+	}
+	return held, nil
+}
+
+// resume has it go on as what it was.
+func (c *conn) resume(held *wire.Held) error {
+	id, answered, err := c.pend()
+	if err != nil {
+		held.Release()
+		return err
+	}
+	if err := held.Resume(wire.Call, id, &wire.Request{Method: wire.Resume, Wake: &wire.Wake{}}); err != nil {
+		return backend.ErrClosed
+	}
+	_, err = c.wait(context.Background(), answered)
+	return err
+}
+
+// pend has an answer waited for.
+func (c *conn) pend() (uint32, chan *wire.Answer, error) {
+	answered := make(chan *wire.Answer, 1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return 0, nil, backend.ErrClosed
+	}
+	c.last++
+	c.pending[c.last] = answered
+	return c.last, answered, nil
+}
+
+func (c *conn) wait(ctx context.Context, answered chan *wire.Answer) (*wire.Answer, error) {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		select {
+		case a := <-answered:
+			return a, a.Err.Err()
+		case <-c.dead:
+			return nil, backend.ErrClosed
+		case <-late.C:
+			c.fail(fmt.Errorf("the guest didn't answer for %v", patience))
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
 }

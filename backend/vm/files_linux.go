@@ -13,13 +13,13 @@ import (
 )
 
 // files are those of the guest, which it shows as it likes: nothing is opened on this side.
-type files struct{ conn *conn }
+type files struct{ box *sandbox }
 
 // Files are those that processes inside see.
-func (s *sandbox) Files() backend.Files { return files{s.conn} }
+func (s *sandbox) Files() backend.Files { return files{s} }
 
 func (f files) call(r *wire.Request) (*wire.Answer, error) {
-	return f.conn.call(context.Background(), r)
+	return f.box.call(context.Background(), r)
 }
 
 func (f files) do(r *wire.Request) error {
@@ -36,11 +36,12 @@ func (f files) Create(name string, perm fs.FileMode) (io.WriteCloser, error) {
 }
 
 func (f files) handle(r *wire.Request) (*handle, error) {
-	a, err := f.call(r)
+	c := f.box.now().conn
+	a, err := c.call(context.Background(), r)
 	if err != nil {
 		return nil, err
 	}
-	return &handle{f, a.Handle}, nil
+	return &handle{c, a.Handle}, nil
 }
 
 // errOdd is an answer that fits no question.
@@ -125,8 +126,12 @@ func (f files) Watch(name string, deep bool) (backend.Watcher, error) {
 
 // handle is a file that is open in the guest.
 type handle struct {
-	files files
-	id    uint32
+	conn *conn // of the machine that it is open in
+	id   uint32
+}
+
+func (h *handle) call(r *wire.Request) (*wire.Answer, error) {
+	return h.conn.call(context.Background(), r)
 }
 
 // chunk is how much of a file goes in one message, which has it in base64.
@@ -137,7 +142,7 @@ func (h *handle) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	want := min(len(p), chunk)
-	a, err := h.files.call(&wire.Request{Method: wire.FRead, To: h.id, N: want})
+	a, err := h.call(&wire.Request{Method: wire.FRead, To: h.id, N: want})
 	if a == nil {
 		return 0, err
 	}
@@ -151,7 +156,7 @@ func (h *handle) Write(p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
 		data := p[done:min(len(p), done+chunk)]
-		a, err := h.files.call(&wire.Request{Method: wire.FWrite, To: h.id, Data: data})
+		a, err := h.call(&wire.Request{Method: wire.FWrite, To: h.id, Data: data})
 		if a != nil && a.N >= 0 && a.N <= len(data) {
 			done += a.N
 		}
@@ -166,14 +171,15 @@ func (h *handle) Write(p []byte) (int, error) {
 }
 
 func (h *handle) Close() error {
-	return h.files.do(&wire.Request{Method: wire.FClose, To: h.id})
+	_, err := h.call(&wire.Request{Method: wire.FClose, To: h.id})
+	return err
 }
 
 // watcher is one in the guest.
 type watcher struct{ h *handle }
 
 func (w watcher) Next(ctx context.Context) ([]backend.FileEvent, error) {
-	a, err := w.h.files.conn.ask(ctx, &wire.Request{Method: wire.FNext, To: w.h.id}, 0)
+	a, err := w.h.conn.ask(ctx, &wire.Request{Method: wire.FNext, To: w.h.id}, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func newHostile(t *testing.T) *hostile {
 	h.conn = newConn(fromGuest, toGuest, func() { close(h.ended) })
 	p := config.Default()
 	p.OutputLimit = 1000
-	h.box = &sandbox{conn: h.conn, spec: &backend.Spec{Policy: &p}, console: &tail{}, closed: make(chan struct{}), ledger: status.Ledger{}}
+	h.box = &sandbox{machine: &machine{conn: h.conn, console: &tail{}}, spec: &backend.Spec{Policy: &p}, closed: make(chan struct{}), ledger: status.Ledger{}}
 	return h
 }
 

@@ -40,7 +40,7 @@ func isolation(k *kernel, release string, missing *missingError) status.Enforcem
 
 // merged is the ledger of both walls, of what the guest says of its own. What of it the host can't see it takes from the guest; what
 // the host itself holds, and how, is never the guest's to say.
-func (s *sandbox) merged(inner status.Ledger) status.Ledger {
+func (s *sandbox) merged(m *machine, inner status.Ledger) status.Ledger {
 	l := status.Ledger{}
 	for c, o := range s.wall() {
 		i, ok := inner[c]
@@ -59,7 +59,7 @@ func (s *sandbox) merged(inner status.Ledger) status.Ledger {
 			l[c] = o
 		}
 	}
-	l[status.Isolation] = isolation(s.plan.kernel, s.release, nil)
+	l[status.Isolation] = isolation(s.plan.kernel, m.release, nil)
 	return l
 }
 

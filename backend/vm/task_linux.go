@@ -30,6 +30,7 @@ const (
 // task is a process in the guest.
 type task struct {
 	box  *sandbox
+	at   *machine // in which it is
 	id   uint32
 	exec *backend.Exec
 	in   map[wire.Kind]*wire.Inflow // what the guest sends
@@ -67,43 +68,44 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	p := &task{box: s, exec: e, in: map[wire.Kind]*wire.Inflow{}, got: map[wire.Kind]int64{}, limit: s.outputLimit(e), ended: make(chan struct{})}
+	m := s.now()
+	p := &task{box: s, at: m, exec: e, in: map[wire.Kind]*wire.Inflow{}, got: map[wire.Kind]int64{}, limit: least(s.asked().Policy.OutputLimit, e.Limits.Output), ended: make(chan struct{})}
 	p.report = sync.OnceValue(p.wait)
 	x := &wire.Exec{
 		Argv: e.Argv, Env: e.Env, Dir: e.Dir, TTY: e.TTY, Limits: e.Limits,
 		Stdin: e.Stdin != nil, Stdout: e.Stdout != nil, Joined: same(e.Stdout, e.Stderr),
 	}
 	x.Stderr = e.Stderr != nil && !x.Joined
-	s.conn.mu.Lock()
-	s.processes++
-	p.id = s.processes
-	if s.conn.err == nil {
-		s.conn.processes[p.id] = p
+	m.conn.mu.Lock()
+	m.processes++
+	p.id = m.processes
+	if m.conn.err == nil {
+		m.conn.processes[p.id] = p
 	}
-	s.conn.mu.Unlock()
-	p.out = wire.NewOutflow(func(data []byte) error { return s.conn.to.Send(wire.Stdin, p.id, data) })
+	m.conn.mu.Unlock()
+	p.out = wire.NewOutflow(func(data []byte) error { return m.conn.to.Send(wire.Stdin, p.id, data) })
 	for k, to := range map[wire.Kind]io.Writer{wire.Stdout: e.Stdout, wire.Stderr: e.Stderr} {
 		if to == nil || k == wire.Stderr && x.Joined {
 			continue
 		}
-		p.in[k] = wire.NewInflow(func(n int) { _ = s.conn.to.SendMessage(wire.Taken, p.id, wire.Credit{Stream: k, N: n}) })
+		p.in[k] = wire.NewInflow(func(n int) { _ = m.conn.to.SendMessage(wire.Taken, p.id, wire.Credit{Stream: k, N: n}) })
 		p.delivering.Go(func() { p.deliver(k, to) })
 	}
-	if _, err := s.conn.call(ctx, &wire.Request{Method: wire.Start, To: p.id, Exec: x}); err != nil {
+	if _, err := m.conn.call(ctx, &wire.Request{Method: wire.Start, To: p.id, Exec: x}); err != nil {
 		if ctx.Err() != nil { // it may run by now
 			go p.kill(status.CauseContext)
 			err = ctx.Err()
 		}
-		s.conn.mu.Lock()
+		m.conn.mu.Lock()
 		if ctx.Err() == nil {
-			delete(s.conn.processes, p.id)
+			delete(m.conn.processes, p.id)
 		}
-		s.conn.mu.Unlock()
+		m.conn.mu.Unlock()
 		p.end(nil, err)
 		return nil, err
 	}
-	if limit := s.timeLimit(e); limit > 0 {
-		p.timer = time.AfterFunc(limit+s.asked().Policy.Grace+slack, func() { p.box.conn.fail(errLate) })
+	if limit := least(s.asked().Policy.TimeLimit, e.Limits.Time); limit > 0 {
+		p.timer = time.AfterFunc(limit+s.asked().Policy.Grace+slack, func() { m.conn.fail(errLate) })
 	}
 	p.unhook = context.AfterFunc(ctx, func() { p.kill(status.CauseContext) })
 	if e.Stdin != nil {
@@ -122,14 +124,6 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 // errLate is a process that the guest should have ended.
 var errLate = errors.New("the guest didn't end a process at its time limit")
 
-func (s *sandbox) timeLimit(e *backend.Exec) time.Duration {
-	return least(s.asked().Policy.TimeLimit, e.Limits.Time)
-}
-
-func (s *sandbox) outputLimit(e *backend.Exec) int64 {
-	return least(s.asked().Policy.OutputLimit, e.Limits.Output)
-}
-
 // least of two limits, of which 0 is none.
 func least[T time.Duration | int64](a, b T) T {
 	if a == 0 || b > 0 && b < a {
@@ -142,14 +136,14 @@ func least[T time.Duration | int64](a, b T) T {
 func (p *task) feed(from io.Reader) {
 	_, err := io.Copy(p.out, struct{ io.Reader }{from})
 	if err == nil {
-		_ = p.box.conn.to.Send(wire.Stdin, p.id, nil)
+		_ = p.at.conn.to.Send(wire.Stdin, p.id, nil)
 	}
 }
 
 // deliver writes what comes to where it belongs. When nobody reads it any more the process hears of it, by SIGPIPE.
 func (p *task) deliver(k wire.Kind, to io.Writer) {
 	if _, err := io.Copy(struct{ io.Writer }{to}, p.in[k]); err != nil {
-		_ = p.box.conn.to.SendMessage(wire.Taken, p.id, wire.Credit{Stream: k})
+		_ = p.at.conn.to.SendMessage(wire.Taken, p.id, wire.Credit{Stream: k})
 		_, _ = io.Copy(io.Discard, p.in[k])
 	}
 }
@@ -228,14 +222,14 @@ func (p *task) wait() *status.Report {
 	guest, fault, killed := p.guest, p.fault, p.killed
 	p.mu.Unlock()
 	if guest == nil {
-		return p.box.broke(fault, killed, p.exec)
+		return p.box.broke(p.at, fault, killed, p.exec)
 	}
 	r := guest.Report
 	r.Ending = guest.Ending
 	if killed == status.CauseContext && r.Status == status.KilledKill {
 		r.Cause, r.Reason = killed, "cancelled by the caller"
 	}
-	r.Enforced = p.box.merged(r.Enforced)
+	r.Enforced = p.box.merged(p.at, r.Enforced)
 	return p.box.complete(r, p.exec.Argv)
 }
 
@@ -246,11 +240,11 @@ func (p *task) kill(cause status.Cause) {
 		p.killed = cause
 	}
 	p.mu.Unlock()
-	_, _ = p.box.conn.call(context.Background(), &wire.Request{Method: wire.Signal, To: p.id, N: int(unix.SIGKILL)})
+	_, _ = p.at.conn.call(context.Background(), &wire.Request{Method: wire.Signal, To: p.id, N: int(unix.SIGKILL)})
 	select {
 	case <-p.ended:
 	case <-time.After(slack):
-		p.box.conn.fail(errors.New("the guest didn't end a process that was killed"))
+		p.at.conn.fail(errors.New("the guest didn't end a process that was killed"))
 	}
 }
 
@@ -277,7 +271,7 @@ func (p *task) Signal(sig os.Signal) error {
 
 // answer calls, and takes a guest that has ended for a process that has.
 func (p *task) answer(r *wire.Request) error {
-	_, err := p.box.conn.call(context.Background(), r)
+	_, err := p.at.conn.call(context.Background(), r)
 	if errors.Is(err, backend.ErrClosed) {
 		return os.ErrProcessDone
 	}
@@ -296,7 +290,7 @@ func (p *task) Usage() (backend.Usage, error) {
 		return backend.Usage{}, os.ErrProcessDone
 	default:
 	}
-	a, err := p.box.conn.call(context.Background(), &wire.Request{Method: wire.Usage, To: p.id})
+	a, err := p.at.conn.call(context.Background(), &wire.Request{Method: wire.Usage, To: p.id})
 	if errors.Is(err, backend.ErrClosed) {
 		err = os.ErrProcessDone
 	}

@@ -17,9 +17,12 @@ import (
 
 // agent does what the host says.
 type agent struct {
-	to *wire.Writer
+	port io.Writer
+	host *relayed // nil: there was none to be had
 
 	mu        sync.Mutex
+	to        *wire.Writer
+	paused    *paused
 	box       backend.Sandbox
 	processes map[uint32]*running
 	calls     map[uint32]context.CancelFunc
@@ -35,7 +38,7 @@ type running struct {
 }
 
 func newAgent(port io.Writer) *agent {
-	return &agent{to: wire.NewWriter(port), processes: map[uint32]*running{}, calls: map[uint32]context.CancelFunc{}, handles: map[uint32]io.Closer{}}
+	return &agent{port: port, to: wire.NewWriter(port), processes: map[uint32]*running{}, calls: map[uint32]context.CancelFunc{}, handles: map[uint32]io.Closer{}}
 }
 
 // serve serves the host until there is none.
@@ -88,15 +91,26 @@ func (g *agent) process(id uint32) *running {
 
 // call answers beside others.
 func (g *agent) call(id uint32, r *wire.Request) {
+	switch r.Method {
+	case wire.Save:
+		go g.save(id, r.Data)
+		return
+	case wire.Resume:
+		g.resume(id, r.Wake)
+		return
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	g.mu.Lock()
 	g.calls[id] = cancel
+	to := g.to
 	g.mu.Unlock()
 	go func() {
 		defer func() {
 			cancel()
 			g.mu.Lock()
-			delete(g.calls, id)
+			if g.to == to {
+				delete(g.calls, id)
+			}
 			g.mu.Unlock()
 		}()
 		a, err := g.do(ctx, r)
@@ -104,8 +118,8 @@ func (g *agent) call(id uint32, r *wire.Request) {
 			a = &wire.Answer{}
 		}
 		a.Err = wire.ErrorOf(err)
-		if err := g.to.SendMessage(wire.Reply, id, a); errors.Is(err, wire.ErrTooLong) {
-			_ = g.to.SendMessage(wire.Reply, id, &wire.Answer{Err: wire.ErrorOf(err)})
+		if err := to.SendMessage(wire.Reply, id, a); errors.Is(err, wire.ErrTooLong) {
+			_ = to.SendMessage(wire.Reply, id, &wire.Answer{Err: wire.ErrorOf(err)})
 		}
 	}()
 }
@@ -195,10 +209,13 @@ func (g *agent) start(box backend.Sandbox, r *wire.Request) error {
 		return errors.ErrUnsupported
 	}
 	id, x := r.To, r.Exec
+	g.mu.Lock()
+	to := g.to
+	g.mu.Unlock()
 	p := &running{out: map[wire.Kind]*wire.Outflow{}}
 	e := &backend.Exec{Argv: x.Argv, Env: x.Env, Dir: x.Dir, TTY: x.TTY, Limits: x.Limits}
 	stream := func(k wire.Kind) io.Writer {
-		p.out[k] = wire.NewOutflow(func(data []byte) error { return g.to.Send(k, id, data) })
+		p.out[k] = wire.NewOutflow(func(data []byte) error { return to.Send(k, id, data) })
 		return p.out[k]
 	}
 	if x.Stdout {
@@ -211,16 +228,16 @@ func (g *agent) start(box backend.Sandbox, r *wire.Request) error {
 		e.Stderr = stream(wire.Stderr)
 	}
 	if x.Stdin {
-		p.stdin = wire.NewInflow(func(n int) { _ = g.to.SendMessage(wire.Taken, id, wire.Credit{Stream: wire.Stdin, N: n}) })
+		p.stdin = wire.NewInflow(func(n int) { _ = to.SendMessage(wire.Taken, id, wire.Credit{Stream: wire.Stdin, N: n}) })
 		e.Stdin = p.stdin
 	}
-	e.Tell = func(v backend.Event) { _ = g.to.SendMessage(wire.Event, id, &v) }
+	e.Tell = func(v backend.Event) { _ = to.SendMessage(wire.Event, id, &v) }
 	g.mu.Lock()
 	g.processes[id] = p
 	g.mu.Unlock()
 	started, err := box.Start(context.Background(), e)
 	if err != nil {
-		g.forget(id)
+		g.forget(id, p)
 		return err
 	}
 	g.mu.Lock()
@@ -228,21 +245,23 @@ func (g *agent) start(box backend.Sandbox, r *wire.Request) error {
 	g.mu.Unlock()
 	go func() {
 		report := started.Wait()
-		g.forget(id)
+		g.forget(id, p)
 		if p.stdin != nil {
 			p.stdin.Close(nil)
 		}
 		end := wire.Ended{Report: report, Ending: report.Ending}
-		if errors.Is(g.to.SendMessage(wire.End, id, &end), wire.ErrTooLong) {
+		if errors.Is(to.SendMessage(wire.End, id, &end), wire.ErrTooLong) {
 			report.Violations = nil
-			_ = g.to.SendMessage(wire.End, id, &end)
+			_ = to.SendMessage(wire.End, id, &end)
 		}
 	}()
 	return nil
 }
 
-func (g *agent) forget(id uint32) {
+func (g *agent) forget(id uint32, p *running) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.processes, id)
+	if g.processes[id] == p {
+		delete(g.processes, id)
+	}
 }

@@ -27,9 +27,9 @@ func Called(args []string) bool { return len(args) == 2 && args[1] == Word && os
 const (
 	// Modules is the directory of kernel modules in the initramfs; its file "order" lists them, as a list in JSON.
 	Modules = "/modules"
-	// Port is the name of the serial port to the host, and Root the tag of the file system.
-	Port = "confine.0"
-	Root = "root"
+	// Port is the name of the serial port to the host, and Files of the one to its files.
+	Port  = "confine.0"
+	Files = "confine.1"
 
 	hostRoot, newRoot = "/host", "/root"
 )
@@ -49,7 +49,7 @@ var (
 func Main() {
 	os.Args[0] = "confine" // not "init"
 	err := prepare()
-	port, portErr := openPort()
+	port, portErr := openPort(Port)
 	if portErr != nil {
 		fmt.Println("guest:", errors.Join(err, portErr))
 		powerOff()
@@ -59,7 +59,7 @@ func Main() {
 	_ = unix.Uname(&name)
 	hello := wire.Greeting{Version: wire.Version, Release: unix.ByteSliceToString(name.Release[:])}
 	if err == nil {
-		err = enterRoot()
+		g.host, err = enterRoot()
 	}
 	if err != nil {
 		hello.Failed = err.Error()
@@ -136,7 +136,7 @@ func loadModules() error {
 }
 
 // openPort finds the port by its name.
-func openPort() (*os.File, error) {
+func openPort(named string) (*os.File, error) {
 	const class = "/sys/class/virtio-ports"
 	ports, err := os.ReadDir(class)
 	if err != nil {
@@ -144,23 +144,30 @@ func openPort() (*os.File, error) {
 	}
 	for _, p := range ports {
 		name, err := os.ReadFile(filepath.Join(class, p.Name(), "name"))
-		if err == nil && string(bytes.TrimSpace(name)) == Port {
+		if err == nil && string(bytes.TrimSpace(name)) == named {
 			return os.OpenFile("/dev/"+p.Name(), os.O_RDWR, 0)
 		}
 	}
-	return nil, errors.New("the machine has no port " + Port)
+	return nil, errors.New("the machine has no port " + named)
 }
 
 // enterRoot makes a root directory of the host's files and the guest's own /proc, /sys and /dev. The host's root may lack these, and can't be
 // written to; so the root is a tmpfs, where all that the host's has is mounted one by one.
-func enterRoot() error {
-	for _, m := range []mount{
-		{Root, hostRoot, "9p", unix.MS_NOSUID | unix.MS_NODEV, "trans=virtio,version=9p2000.L,msize=512000,cache=loose"},
-		{"tmpfs", newRoot, "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=755"},
-	} {
-		if err := m.do(); err != nil {
-			return err
-		}
+func enterRoot() (*relayed, error) {
+	port, err := openPort(Files)
+	if err != nil {
+		return nil, err
+	}
+	host, err := mountHost(port, hostRoot)
+	if err != nil {
+		return nil, err
+	}
+	return host, enterNewRoot()
+}
+
+func enterNewRoot() error {
+	if err := (mount{"tmpfs", newRoot, "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=755"}).do(); err != nil {
+		return err
 	}
 	for _, dir := range own {
 		if err := (mount{dir, newRoot + dir, "", unix.MS_MOVE, ""}).do(); err != nil {

@@ -76,6 +76,7 @@ type Outflow struct {
 	wake   sync.Cond
 	sent   int // and not taken
 	closed error
+	nobody bool // reads it: what is written is dropped
 	send   func(data []byte) error
 }
 
@@ -98,6 +99,14 @@ func (o *Outflow) Taken(n int) error {
 	return nil
 }
 
+// Discard has what is written from now on dropped.
+func (o *Outflow) Discard() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.nobody = true
+	o.wake.Broadcast()
+}
+
 // Close has writes fail from now on.
 func (o *Outflow) Close(err error) {
 	o.mu.Lock()
@@ -112,8 +121,12 @@ func (o *Outflow) Write(p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
 		o.mu.Lock()
-		for o.sent >= Window && o.closed == nil {
+		for o.sent >= Window && o.closed == nil && !o.nobody {
 			o.wake.Wait()
+		}
+		if o.nobody && o.closed == nil {
+			o.mu.Unlock()
+			return len(p), nil
 		}
 		n := min(len(p)-done, Window-o.sent, MaxData)
 		err := o.closed

@@ -91,8 +91,9 @@ func Read(r io.Reader) (Frame, error) {
 
 // Writer writes frames, from any goroutine.
 type Writer struct {
-	mu sync.Mutex
-	w  io.Writer
+	mu        sync.Mutex
+	w         io.Writer
+	abandoned bool
 }
 
 // NewWriter writes to w.
@@ -103,6 +104,12 @@ var ErrTooLong = errors.New("it is too long to be told")
 
 // Send writes a frame.
 func (w *Writer) Send(k Kind, id uint32, data []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.send(k, id, data)
+}
+
+func (w *Writer) send(k Kind, id uint32, data []byte) error {
 	if uint64(len(data)) > uint64(k.limit()) {
 		return ErrTooLong
 	}
@@ -111,10 +118,47 @@ func (w *Writer) Send(k Kind, id uint32, data []byte) error {
 	binary.BigEndian.PutUint32(frame[1:], id)
 	binary.BigEndian.PutUint32(frame[5:], uint32(len(data)))
 	frame = append(frame, data...)
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if w.abandoned {
+		return nil
+	}
 	_, err := w.w.Write(frame)
 	return err
+}
+
+// Hold writes a frame with a message, and has everybody else wait until the Held goes on or is abandoned. With an error nobody waits.
+func (w *Writer) Hold(k Kind, id uint32, message any) (*Held, error) {
+	data, err := json.Marshal(message)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	if err := w.send(k, id, data); err != nil {
+		w.mu.Unlock()
+		return nil, err
+	}
+	return &Held{w}, nil
+}
+
+// Held is a Writer that nobody else writes to.
+type Held struct{ w *Writer }
+
+// Resume writes a frame with a message, and has everybody write again.
+func (h *Held) Resume(k Kind, id uint32, message any) error {
+	defer h.Release()
+	data, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	return h.w.send(k, id, data)
+}
+
+// Release has everybody write again.
+func (h *Held) Release() { h.w.mu.Unlock() }
+
+// Abandon has nobody write any more: what they write is dropped.
+func (h *Held) Abandon() {
+	h.w.abandoned = true
+	h.w.mu.Unlock()
 }
 
 // SendMessage writes a frame with a message.

@@ -14,7 +14,7 @@ import (
 )
 
 // Version is the protocol's.
-const Version = 1
+const Version = 2
 
 // Greeting is what the guest says first.
 type Greeting struct {
@@ -33,6 +33,8 @@ const (
 	Sync    = "sync"   // writes are on the host
 	Close   = "close"  // the sandbox
 	Cancel  = "cancel" // the call of number To
+	Save    = "save"   // be ready to be written down: nothing is said after the answer
+	Resume  = "resume" // go on
 	FOpen   = "open file"
 	FCreate = "create file"
 	FRead   = "read" // of handle To
@@ -57,6 +59,7 @@ type Request struct {
 	To     uint32           `json:",omitempty"`
 	Open   *Spec            `json:",omitempty"`
 	Exec   *Exec            `json:",omitempty"`
+	Wake   *Wake            `json:",omitempty"`
 	N      int              `json:",omitempty"`
 	Size   *backend.WinSize `json:",omitempty"`
 	Name   string           `json:",omitempty"`
@@ -74,6 +77,14 @@ type Spec struct {
 	ConfigFiles   []string
 	Network       bool  // it has a card
 	Local         []int // ports of its loopback that lead to the caller's
+}
+
+// Wake is how a machine goes on that was written down.
+type Wake struct {
+	// Other: it is another machine than the one that was, or the same at another time. Whoever was connected to its processes isn't any more.
+	Other bool
+	Now   time.Time
+	Seed  []byte // for its random numbers
 }
 
 // Exec is a backend.Exec without its streams.

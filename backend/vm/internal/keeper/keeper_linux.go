@@ -1,0 +1,251 @@
+package keeper
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/backend/vm/internal/ninep"
+)
+
+// Word is what the host starts this program with in the sandbox; after it come the Machine and QEMU's own words.
+const Word = "__machine"
+
+// Called says whether this process is to be a keeper.
+func Called(args []string) bool { return len(args) > 3 && args[1] == Word }
+
+// Where a machine is written down.
+const (
+	Place  = "/run/confine-vm/state"
+	Memory = Place + "/memory"
+	State  = Place + "/devices"
+	Fids   = Place + "/fids"
+	About  = Place + "/machine"
+)
+
+// Machine is what a keeper has to know.
+type Machine struct {
+	Restore bool   // go on with what is in Place
+	Modules string // directory of the kernel's; empty: it has none
+	Epoch   uint64 // of its files, see ninep.New
+}
+
+// Order is what the host says. One is answered before the next comes.
+type Order struct {
+	Save []byte // write the machine down, with this about it; it stands still from then on
+	Go   bool   // go on
+}
+
+// Answer is the answer to an Order, and the first thing that a keeper says.
+type Answer struct {
+	Err string `json:",omitempty"`
+}
+
+// maxTable is how long the table of what a guest holds is at most.
+const maxTable = 256 << 20
+
+// Main never returns. Its exit code is QEMU's.
+func Main() {
+	var m Machine
+	if err := json.Unmarshal([]byte(os.Args[2]), &m); err != nil {
+		fail(err)
+	}
+	k := &keeper{files: ninep.New(m.Epoch), host: NewMux(os.Stdout), orders: make(chan Order)}
+	if err := k.start(&m, os.Args[3:]); err != nil {
+		fail(err)
+	}
+	go k.obey(m.Restore)
+	go func() { _, _ = io.Copy(k.host.To(Guest), struct{ io.Reader }{k.guest}) }()
+	go func() {
+		_ = Split(os.Stdin, func(data []byte) error {
+			_, err := k.guest.Write(data)
+			return err
+		}, func(data []byte) error {
+			var o Order
+			if err := json.Unmarshal(data, &o); err != nil {
+				return err
+			}
+			k.orders <- o
+			return nil
+		})
+		_ = k.qemu.Process.Kill() // the host is gone
+	}()
+	err := k.qemu.Wait()
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) {
+		os.Exit(0)
+	}
+	if ended.ExitCode() >= 0 {
+		os.Exit(ended.ExitCode())
+	}
+	fail(errors.New("QEMU was ended: " + ended.String()))
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "keeper:", err)
+	os.Exit(1)
+}
+
+type keeper struct {
+	files  *ninep.Server
+	host   *Mux
+	orders chan Order
+	qemu   *exec.Cmd
+	qmp    *monitor
+	guest  *os.File // the guest's protocol
+	port   *os.File // its files
+}
+
+func pair(name string) (own, other *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	return os.NewFile(uintptr(fds[0]), name), os.NewFile(uintptr(fds[1]), name), nil
+}
+
+// start starts QEMU with descriptors 3, 4 and 5: the guest's protocol, its files, and the monitor; and 6, the initramfs, if it boots.
+func (k *keeper) start(m *Machine, argv []string) error {
+	port, qemuPort, err := pair("files")
+	if err != nil {
+		return err
+	}
+	own, monitor, err := pair("monitor")
+	if err != nil {
+		return err
+	}
+	guest, qemuGuest, err := pair("guest")
+	if err != nil {
+		return err
+	}
+	k.port, k.guest = port, guest
+	handed := []*os.File{qemuGuest, qemuPort, monitor}
+	if !m.Restore {
+		f, err := newInitramfs(m.Modules)
+		if err != nil {
+			return err
+		}
+		handed = append(handed, f)
+		argv = append(argv, "-initrd", "/proc/self/fd/6")
+	}
+	k.qemu = exec.Command(argv[0], argv[1:]...)
+	k.qemu.Stderr, k.qemu.ExtraFiles = os.Stderr, handed
+	k.qemu.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	if err := k.qemu.Start(); err != nil {
+		return err
+	}
+	for _, f := range handed {
+		_ = f.Close()
+	}
+	k.qmp, err = newMonitor(own)
+	return err
+}
+
+// Arguments are those of QEMU for what start hands it.
+func Arguments(bytes int64, restore bool) []string {
+	args := []string{
+		"-object", "memory-backend-file,id=memory,share=on,mem-path=" + Memory + ",size=" + strconv.FormatInt(bytes, 10), "-machine", "memory-backend=memory",
+		"-chardev", "socket,id=host,fd=3", "-chardev", "socket,id=files,fd=4", "-chardev", "socket,id=monitor,fd=5", "-mon", "chardev=monitor,mode=control", "-S",
+	}
+	if restore {
+		args = append(args, "-incoming", "defer")
+	}
+	return args
+}
+
+// obey does what the host says, until the host is gone.
+func (k *keeper) obey(restore bool) {
+	err := k.qmp.prepare()
+	if err == nil && restore {
+		err = k.load()
+	}
+	go func() { _ = k.files.Serve(k.port) }()
+	if err == nil {
+		err = k.qmp.call("cont", nil, nil)
+	}
+	k.answer(err)
+	for o := range k.orders {
+		switch {
+		case o.Save != nil:
+			k.answer(k.save(o.Save))
+		case o.Go:
+			k.answer(errors.Join(ignoreMissing(os.Remove(State)), k.qmp.call("cont", nil, nil)))
+		default:
+			k.answer(errors.New("an order that is none"))
+		}
+	}
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (k *keeper) answer(err error) {
+	a := Answer{}
+	if err != nil {
+		a.Err = err.Error()
+		a.Err = a.Err[:min(len(a.Err), 4096)]
+	}
+	text, _ := json.Marshal(a)
+	_ = k.host.Send(Orders, text)
+}
+
+// save writes the machine down. The guest has said before that it asks for no files.
+func (k *keeper) save(about []byte) error {
+	if err := k.qmp.call("stop", nil, nil); err != nil {
+		return err
+	}
+	all, err := k.files.Save()
+	if err != nil {
+		return err
+	}
+	table, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.WriteFile(Fids, table, 0o600), os.WriteFile(About, about, 0o600)); err != nil {
+		return err
+	}
+	state, err := os.OpenFile(State, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer state.Close()
+	return k.qmp.move("migrate", state)
+}
+
+// load has QEMU take up what is in the place.
+func (k *keeper) load() error {
+	f, err := os.Open(Fids)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var all map[uint32]ninep.Fid
+	if err := json.NewDecoder(io.LimitReader(f, maxTable)).Decode(&all); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(Fids), err)
+	}
+	if err := k.files.Load(all); err != nil {
+		return err
+	}
+	state, err := os.Open(State)
+	if err != nil {
+		return err
+	}
+	defer state.Close()
+	return k.qmp.move("migrate-incoming", state)
+}
+
+// patience is how long QEMU may take for its part.
+const patience = 30 * time.Second

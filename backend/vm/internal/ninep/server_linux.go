@@ -1,0 +1,286 @@
+package ninep
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Fid is what the guest holds by a number.
+type Fid struct {
+	Path string
+	Open bool `json:",omitempty"`
+	// Flags are those that it was opened with, and Size and Time what a file was then that was opened for reading alone.
+	Flags int   `json:",omitempty"`
+	Size  int64 `json:",omitempty"`
+	Time  int64 `json:",omitempty"`
+}
+
+// fid is one with what is open of it.
+type fid struct {
+	Fid
+	file  int // -1: it isn't open
+	stale error
+	names []string // of a directory
+	xattr *xattr
+}
+
+// xattr is an attribute that is being read, or written.
+type xattr struct {
+	name  string
+	data  []byte
+	write bool
+	flags int
+}
+
+// Server serves the tree below its own root.
+type Server struct {
+	epoch uint64 // files of another server's are others
+
+	mu   sync.Mutex // of everything: requests are answered one after the other
+	fids map[uint32]*fid
+}
+
+// New is a server of which no other has the epoch: after a restore, a file that has the number of another one by now isn't taken for it.
+func New(epoch uint64) *Server { return &Server{epoch: epoch, fids: map[uint32]*fid{}} }
+
+// maxFids bounds what a guest may hold.
+const maxFids = 1 << 20
+
+// Serve answers until the stream ends.
+func (s *Server) Serve(conn io.ReadWriter) error {
+	from := bufio.NewReaderSize(conn, 64<<10)
+	in, out := make([]byte, MaxMessage), &writer{b: make([]byte, 0, MaxMessage)}
+	for {
+		if _, err := io.ReadFull(from, in[:headerSize]); err != nil {
+			return err
+		}
+		n := binary.LittleEndian.Uint32(in)
+		if n < headerSize || n > MaxMessage {
+			return errMessage
+		}
+		if _, err := io.ReadFull(from, in[headerSize:n]); err != nil {
+			return err
+		}
+		kind, tag := in[4], binary.LittleEndian.Uint16(in[5:])
+		r := &reader{b: in[headerSize:n]}
+		out.b = out.b[:headerSize]
+		s.mu.Lock()
+		err := s.answer(kind, r, out)
+		s.mu.Unlock()
+		if r.bad {
+			return errMessage
+		}
+		kind++
+		if err != nil {
+			out.b, kind = out.b[:headerSize], rLerror
+			out.u32(uint32(errnoOf(err)))
+		}
+		if _, err := conn.Write(out.end(kind, tag)); err != nil {
+			return err
+		}
+	}
+}
+
+func errnoOf(err error) unix.Errno {
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return unix.EIO
+}
+
+// Save is the table. A file that is open, and whose name leads to it no more, can't be found again: that is an error.
+func (s *Server) Save() (map[uint32]Fid, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[uint32]Fid{}
+	for n, f := range s.fids {
+		if f.xattr != nil {
+			continue // whoever holds it is told that it is stale
+		}
+		if f.file >= 0 {
+			var open, named unix.Stat_t
+			if err := unix.Fstat(f.file, &open); err != nil {
+				return nil, err
+			}
+			if err := unix.Lstat(f.Path, &named); err != nil || open.Dev != named.Dev || open.Ino != named.Ino {
+				return nil, fmt.Errorf("a process holds %q open, which was removed since", f.Path)
+			}
+			f.Size, f.Time = open.Size, open.Mtim.Sec
+		}
+		all[n] = f.Fid
+	}
+	return all, nil
+}
+
+// Load opens what a table has. A file that was open for reading alone, and isn't there any more or is another, is an error: a program
+// that is one half of what it was and another half of something else ends worse.
+func (s *Server) Load(all map[uint32]Fid) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(all) > maxFids {
+		return errMessage
+	}
+	for n, saved := range all {
+		f := &fid{Fid: saved, file: -1}
+		if !path.IsAbs(f.Path) || f.Path != path.Clean(f.Path) || strings.ContainsRune(f.Path, 0) {
+			return errMessage
+		}
+		if f.Open {
+			file, st, err := open(f.Path, f.Flags)
+			reads := f.Flags&unix.O_ACCMODE == unix.O_RDONLY
+			switch {
+			case err == nil && reads && st.Mode&unix.S_IFMT == unix.S_IFREG && (st.Size != f.Size || st.Mtim.Sec != f.Time):
+				_ = unix.Close(file)
+				return fmt.Errorf("%q isn't the file any more that a process has open", f.Path)
+			case err != nil && reads:
+				return fmt.Errorf("%q, which a process has open: %w", f.Path, err)
+			case err != nil:
+				f.stale = unix.ESTALE
+			default:
+				f.file = file
+			}
+		}
+		s.fids[n] = f
+	}
+	return nil
+}
+
+// open opens a regular file or a directory, and nothing else.
+func open(name string, flags int) (int, *unix.Stat_t, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(name, &st); err != nil {
+		return -1, nil, err
+	}
+	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFDIR {
+		return -1, nil, unix.EINVAL
+	}
+	flags &= unix.O_ACCMODE | unix.O_TRUNC | unix.O_DIRECTORY | unix.O_CREAT | unix.O_EXCL
+	fd, err := unix.Open(name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, nil, err
+	}
+	if err := unix.Fstat(fd, &st); err != nil {
+		_ = unix.Close(fd)
+		return -1, nil, err
+	}
+	return fd, &st, nil
+}
+
+func (s *Server) qidOf(st *unix.Stat_t) qid {
+	h := fnv.New64a()
+	var b [24]byte
+	binary.LittleEndian.PutUint64(b[:], st.Dev)
+	binary.LittleEndian.PutUint64(b[8:], st.Ino)
+	binary.LittleEndian.PutUint64(b[16:], s.epoch)
+	_, _ = h.Write(b[:])
+	q := qid{path: h.Sum64(), version: uint32(st.Mtim.Nano() ^ st.Size<<8)}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		q.kind = 0x80
+	case unix.S_IFLNK:
+		q.kind = 0x02
+	}
+	return q
+}
+
+func (s *Server) lookup(n uint32) (*fid, error) {
+	f := s.fids[n]
+	if f == nil {
+		return nil, unix.EBADF
+	}
+	return f, f.stale
+}
+
+// add gives a number to something.
+func (s *Server) add(n uint32, f *fid) error {
+	if s.fids[n] != nil {
+		return unix.EEXIST
+	}
+	if len(s.fids) >= maxFids {
+		return unix.ENFILE
+	}
+	s.fids[n] = f
+	return nil
+}
+
+// drop forgets it.
+func (s *Server) drop(n uint32) (err error) {
+	f := s.fids[n]
+	if f == nil {
+		return unix.EBADF
+	}
+	delete(s.fids, n)
+	if f.file >= 0 {
+		_ = unix.Close(f.file)
+	}
+	if x := f.xattr; x != nil && x.write {
+		if len(x.data) == 0 {
+			err = unix.Lremovexattr(f.Path, x.name)
+		} else {
+			err = unix.Lsetxattr(f.Path, x.name, x.data, x.flags)
+		}
+	}
+	return err
+}
+
+// child is a name in a directory.
+func child(dir, name string) (string, error) {
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+		return "", unix.EINVAL
+	}
+	return path.Join(dir, name), nil
+}
+
+// moved has fids follow a name that changed, their own or that of a directory above.
+func (s *Server) moved(from, to string) {
+	for _, f := range s.fids {
+		if f.Path == from {
+			f.Path = to
+		} else if rest, below := strings.CutPrefix(f.Path, from+"/"); below {
+			f.Path = to + "/" + rest
+		}
+	}
+}
+
+// read is a directory, from an entry on.
+func (s *Server) readDir(f *fid, from uint64, count uint32, out *writer) error {
+	if f.names == nil || from == 0 {
+		entries, err := os.ReadDir(f.Path)
+		if err != nil {
+			return err
+		}
+		f.names = []string{".", ".."}
+		for _, e := range entries {
+			f.names = append(f.names, e.Name())
+		}
+	}
+	out.u32(0)
+	start := len(out.b)
+	for i := from; i < uint64(len(f.names)); i++ {
+		name := f.names[i]
+		if len(out.b)-start+13+8+1+2+len(name) > int(min(count, MaxMessage-headerSize-4)) {
+			break
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(path.Join(f.Path, name), &st); err != nil {
+			continue // it went
+		}
+		out.qid(s.qidOf(&st))
+		out.u64(i + 1)
+		out.u8(byte(st.Mode >> 12)) // DT_ of the type
+		out.str(name)
+	}
+	binary.LittleEndian.PutUint32(out.b[start-4:], uint32(len(out.b)-start))
+	return nil
+}

@@ -1,0 +1,294 @@
+package vm
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/vm/internal/keeper"
+	"github.com/confine-run/confine/backend/vm/internal/wire"
+	"github.com/confine-run/confine/internal/config"
+)
+
+// A machine that is written down is a snapshot of the outer sandbox, in which the keeper has put the memory, the state of the devices
+// and what the guest holds of files (package keeper). Processes are in it: they go on where they were. Who was connected to them isn't.
+
+// format is that of what a keeper writes.
+const format = "1"
+
+// about is what a machine is, as it is written down with it. All of it has to fit where it is to go on.
+type about struct {
+	Format  string
+	QEMU    string // its version
+	Type    string
+	CPU     string
+	Accel   string
+	Memory  int64
+	CPUs    int
+	Network bool
+	Kernel  string // digest
+	Init    string // digest of the program that is init
+	Policy  string // digest
+	User    string
+	Nonce   []byte // that is in the memory, too
+}
+
+// describe is a machine of this plan, with a version of QEMU.
+func (p plan) describe(qemu string) (*about, error) {
+	kernel, err := digestOf(p.kernel.path)
+	if err != nil {
+		return nil, err
+	}
+	own, err := digestOf("/proc/self/exe")
+	if err != nil {
+		return nil, err
+	}
+	policy := p.spec.Policy
+	uid, gid := identity(policy)
+	return &about{
+		Format: format, QEMU: qemu, Type: machineType, CPU: cpuModel, Accel: mechanism, Memory: ramOf(policy), CPUs: max(1, policy.CPUs),
+		Network: hasNetwork(policy), Kernel: kernel, Init: own, Policy: policy.Digest(), User: fmt.Sprint(uid, ":", gid),
+	}, nil
+}
+
+// misfit names the first thing that is other.
+func (a *about) misfit(here *about) error {
+	for _, f := range []struct {
+		name        string
+		there, here any
+	}{
+		{"format", a.Format, here.Format}, {"version of QEMU", a.QEMU, here.QEMU}, {"machine type", a.Type, here.Type}, {"CPU", a.CPU, here.CPU},
+		{"accelerator", a.Accel, here.Accel}, {"size of memory", a.Memory, here.Memory}, {"number of CPUs", a.CPUs, here.CPUs},
+		{"network card", a.Network, here.Network}, {"kernel", a.Kernel, here.Kernel}, {"version of confine", a.Init, here.Init},
+		{"policy", a.Policy, here.Policy}, {"user", a.User, here.User},
+	} {
+		if f.there != f.here {
+			return &config.UsageError{Msg: fmt.Sprintf("the machine that was written down has another %s: %.100q, and here it is %.100q", f.name, fmt.Sprint(f.there), fmt.Sprint(f.here)),
+				Hint: "restore it where all of that is the same"}
+		}
+	}
+	return nil
+}
+
+// digests of files that were read before, by what tells that they are the same.
+var digests sync.Map
+
+func digestOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	key := fmt.Sprint(path, st.Size(), st.ModTime().UnixNano())
+	if known, ok := digests.Load(key); ok {
+		return known.(string), nil
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	d := hex.EncodeToString(h.Sum(nil))
+	digests.Store(key, d)
+	return d, nil
+}
+
+// maxAbout is how long an about is at most.
+const maxAbout = 64 << 10
+
+// fitting is what is written down in the outer sandbox, if it is of a machine like this one.
+func (s *sandbox) fitting() (*about, error) {
+	version := func() string {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.qemu
+	}
+	if version() == "" {
+		s.confirm()
+	}
+	f, err := s.outer.Files().Open(keeper.About)
+	if err != nil {
+		return nil, &config.UsageError{Msg: "there is no machine in the snapshot", Err: err}
+	}
+	defer f.Close()
+	var a about
+	if err := json.NewDecoder(io.LimitReader(f, maxAbout)).Decode(&a); err != nil {
+		return nil, &config.UsageError{Msg: "the machine in the snapshot is none", Err: err}
+	}
+	here, err := s.plan.describe(version())
+	if err != nil {
+		return nil, err
+	}
+	return &a, a.misfit(here)
+}
+
+// errNoRestore is a machine that is another than the one that was written down.
+var errNoRestore = errors.New("the guest doesn't go on from where it was: it doesn't know the number that was left in its memory")
+
+// wake has a machine go on that was written down: as another one than it was, with a clock and random numbers of its own.
+func (m *machine) wake(ctx context.Context, s *sandbox, known *about) error {
+	if err := m.begun(ctx); err != nil {
+		return err
+	}
+	m.conn.greeted = true // it did, when it booted
+	m.release = s.plan.kernel.release
+	a, err := m.conn.call(ctx, &wire.Request{Method: wire.Resume, Wake: &wire.Wake{Other: true, Now: time.Now(), Seed: random(64)}})
+	switch {
+	case errors.Is(err, backend.ErrClosed):
+		return m.conn.why()
+	case err != nil:
+		return err
+	case len(known.Nonce) != nonceSize || !bytes.Equal(a.Data, known.Nonce):
+		return errNoRestore
+	}
+	s.setLedger(s.merged(m, a.Ledger))
+	return nil
+}
+
+const nonceSize = 32
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b)
+	return b
+}
+
+// written has the machine written down in the outer sandbox while do is done, and go on.
+func (s *sandbox) written(ctx context.Context, do func() error) (err error) {
+	s.mu.Lock()
+	m, version := s.machine, s.qemu
+	s.mu.Unlock()
+	a, err := s.plan.describe(version)
+	if err != nil {
+		return err
+	}
+	a.Nonce = random(nonceSize)
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	held, err := m.conn.hold(ctx, a.Nonce)
+	if err != nil {
+		return err
+	}
+	err = m.orders.give(&keeper.Order{Save: text})
+	if err == nil {
+		err = do()
+	} else if !errors.Is(err, errKeeper) && !errors.Is(err, errGone) {
+		err = &config.UsageError{Msg: "the machine can't be written down: " + err.Error()}
+	}
+	if goErr := m.orders.give(&keeper.Order{Go: true}); goErr != nil {
+		held.Release()
+		m.conn.fail(goErr)
+		return errors.Join(err, goErr)
+	}
+	return errors.Join(err, m.conn.resume(held))
+}
+
+// alter has one at a time change what the sandbox is.
+func (s *sandbox) alter(do func() error) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	select {
+	case <-s.closed:
+		return backend.ErrClosed
+	case <-s.over:
+		return backend.ErrClosed
+	default:
+		return do()
+	}
+}
+
+// Snapshot writes the machine down: its memory, its devices, and what is in overlays. It stands still meanwhile.
+func (s *sandbox) Snapshot(ctx context.Context) (made backend.Snapshot, err error) {
+	err = s.alter(func() error {
+		return s.written(ctx, func() (err error) {
+			made, err = s.outer.Snapshot(ctx)
+			return err
+		})
+	})
+	if err != nil && made != nil {
+		return nil, errors.Join(err, made.Close())
+	}
+	return made, err
+}
+
+// errReplaced is the end of a machine in whose place another goes on.
+var errReplaced = errors.New("the sandbox was restored")
+
+// Restore makes the machine the one that was written down. Those of its processes that run go on where they were then; those that
+// run now end.
+func (s *sandbox) Restore(ctx context.Context, from backend.Snapshot) error {
+	return s.alter(func() error {
+		m := s.now()
+		s.mu.Lock()
+		s.replacing = true
+		s.mu.Unlock()
+		err := s.outer.Restore(ctx, from)
+		if err == nil {
+			m.conn.fail(errReplaced)
+			<-m.over
+			var failed any
+			if r, beginErr := s.begin(ctx, true); r != nil {
+				failed, err = r, &backend.BuildError{Report: r}
+			} else if err = beginErr; err != nil {
+				failed = err
+			}
+			if failed == nil {
+				return nil
+			}
+		}
+		s.mu.Lock()
+		s.replacing = false
+		s.mu.Unlock()
+		select {
+		case <-m.over: // there is no machine any more
+			s.ended.Do(func() { close(s.over) })
+		default:
+		}
+		return err
+	})
+}
+
+// Fork makes another machine that is as this one is now, with its processes.
+func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
+	var outer backend.Sandbox
+	err := s.alter(func() error {
+		return s.written(life, func() (err error) {
+			outer, err = s.outer.Fork(context.WithoutCancel(life))
+			return err
+		})
+	})
+	if err != nil {
+		if outer != nil {
+			_, _ = outer.Close()
+		}
+		return nil, err
+	}
+	p := s.plan
+	p.spec = s.asked()
+	s.mu.Lock()
+	version, confirmed := s.qemu, s.confirmed
+	s.mu.Unlock()
+	f, failed, err := openIn(life, p, outer, true, version, confirmed)
+	if failed != nil {
+		err = &backend.BuildError{Report: failed}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
