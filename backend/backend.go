@@ -134,6 +134,12 @@ func As[T any](s Sandbox) (t T, ok bool) {
 	}
 }
 
+// Mover is a sandbox whose snapshots have its processes in them, so that it can go on elsewhere.
+type Mover interface {
+	// Depart writes it down, and leaves it standing still until back is called or it is closed. back may be nil with an error.
+	Depart(ctx context.Context) (s Snapshot, back func() error, err error)
+}
+
 // Teller is a sandbox that tells what happens to it and to no process of its own of which that is known. The function must
 // not wait; the one that is set last is told.
 type Teller interface{ Tell(func(Event)) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/confine-run/confine/backend"
@@ -21,6 +22,7 @@ type conn struct {
 	hello chan wire.Greeting
 	dead  chan struct{} // closed with err set
 	fault func()        // ends the machine
+	still atomic.Bool   // it stands still, for as long as somebody likes
 
 	mu        sync.Mutex
 	err       error
@@ -52,6 +54,9 @@ func (c *conn) listen(from io.Reader) {
 		}
 	}
 }
+
+// errStill is the answer of a machine that is about to go on elsewhere.
+var errStill = errors.New("the machine stands still")
 
 // errGone is the end of a guest of which nobody knows why.
 var errGone = errors.New("the machine ended")
@@ -142,6 +147,9 @@ func (c *conn) call(ctx context.Context, r *wire.Request) (*wire.Answer, error) 
 
 // ask with a limit of 0 waits for as long as ctx does.
 func (c *conn) ask(ctx context.Context, r *wire.Request, limit time.Duration) (*wire.Answer, error) {
+	if c.still.Load() {
+		return nil, errStill
+	}
 	id, answered, err := c.pend()
 	if err != nil {
 		return nil, err

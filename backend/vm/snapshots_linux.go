@@ -38,7 +38,7 @@ type about struct {
 	Network bool
 	Kernel  string // digest
 	Init    string // digest of the program that is init
-	Policy  string // digest
+	Policy  string // digest, but for what is denied: the sandbox in the guest goes on to deny what it did, and the one around QEMU what it is told here
 	User    string
 	Nonce   []byte // that is in the memory, too
 }
@@ -53,11 +53,12 @@ func (p plan) describe(qemu string) (*about, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy := p.spec.Policy
-	uid, gid := identity(policy)
+	policy := *p.spec.Policy
+	policy.Filesystem.Deny = nil
+	uid, gid := identity(&policy)
 	return &about{
-		Format: format, QEMU: qemu, Type: machineType, CPU: cpuModel, Accel: mechanism, Memory: ramOf(policy), CPUs: max(1, policy.CPUs),
-		Network: hasNetwork(policy), Kernel: kernel, Init: own, Policy: policy.Digest(), User: fmt.Sprint(uid, ":", gid),
+		Format: format, QEMU: qemu, Type: machineType, CPU: cpuModel, Accel: mechanism, Memory: ramOf(&policy), CPUs: max(1, policy.CPUs),
+		Network: hasNetwork(&policy), Kernel: kernel, Init: own, Policy: policy.Digest(), User: fmt.Sprint(uid, ":", gid),
 	}, nil
 }
 
@@ -166,36 +167,71 @@ func random(n int) []byte {
 	return b
 }
 
-// written has the machine written down in the outer sandbox while do is done, and go on.
-func (s *sandbox) written(ctx context.Context, do func() error) (err error) {
+// written has the machine written down in the outer sandbox, do done, and the machine go on.
+func (s *sandbox) written(ctx context.Context, do func() error) error {
+	back, err := s.stand(ctx)
+	if err == nil {
+		err = do()
+	}
+	if back != nil {
+		err = errors.Join(err, back())
+	}
+	return err
+}
+
+// stand has the machine written down in the outer sandbox, and stand still until back is called. back is nil if it doesn't stand.
+func (s *sandbox) stand(ctx context.Context) (back func() error, err error) {
 	s.mu.Lock()
 	m, version := s.machine, s.qemu
 	s.mu.Unlock()
 	a, err := s.plan.describe(version)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a.Nonce = random(nonceSize)
 	text, err := json.Marshal(a)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	held, err := m.conn.hold(ctx, a.Nonce)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	back = func() error {
+		if err := m.orders.give(&keeper.Order{Go: true}); err != nil {
+			held.Release()
+			m.conn.fail(err)
+			return err
+		}
+		return m.conn.resume(held)
 	}
 	err = m.orders.give(&keeper.Order{Save: text})
-	if err == nil {
-		err = do()
-	} else if !errors.Is(err, errKeeper) && !errors.Is(err, errGone) {
+	if err != nil && !errors.Is(err, errKeeper) && !errors.Is(err, errGone) {
 		err = &config.UsageError{Msg: "the machine can't be written down: " + err.Error()}
 	}
-	if goErr := m.orders.give(&keeper.Order{Go: true}); goErr != nil {
-		held.Release()
-		m.conn.fail(goErr)
-		return errors.Join(err, goErr)
-	}
-	return errors.Join(err, m.conn.resume(held))
+	return back, err
+}
+
+// Depart writes the machine down, and has it stand still.
+func (s *sandbox) Depart(ctx context.Context) (made backend.Snapshot, back func() error, err error) {
+	err = s.alter(func() (err error) {
+		if back, err = s.stand(ctx); err == nil {
+			made, err = s.outer.Snapshot(ctx)
+		}
+		if err != nil && back != nil {
+			err, back = errors.Join(err, back()), nil
+		}
+		if err == nil {
+			m, on := s.now(), back
+			m.conn.still.Store(true)
+			back = func() error {
+				m.conn.still.Store(false)
+				return on()
+			}
+		}
+		return err
+	})
+	return made, back, err
 }
 
 // alter has one at a time change what the sandbox is.

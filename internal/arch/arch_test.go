@@ -85,7 +85,7 @@ var groups = []group{
 		"it is a host of processes, and does what its own host says"},
 	{"files of machines", []string{"backend/vm/internal/ninep"}, nil,
 		"a protocol over what the walls around it show, and nothing else"},
-	{"keepers", []string{"backend/vm/internal/keeper"}, []string{"first file systems", "guests", "files of machines"},
+	{"keepers", []string{"backend/vm/internal/keeper"}, []string{"first file systems", "guests", "files of machines", "snapshots"},
 		"it is beside QEMU, and as little believed: what the host wants it is told"},
 	{"virtual machines", []string{"backend/vm"}, []string{"leaves", "host", "configuration", "seam", "processes", "words of machines", "guests", "keepers"},
 		"a machine is a process in a sandbox of processes"},

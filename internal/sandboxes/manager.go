@@ -92,6 +92,7 @@ type Request struct {
 	Name   string // by which the owner finds it, too; empty: none
 	Labels map[string]string
 	Env    []string // K=V, of all its processes
+	Origin []byte   // how it would be asked for elsewhere; nil: nobody knows
 	From   string   // the ID or the name of a snapshot of the owner's that it begins with; empty: none
 	// Lifetime is when it ends, whatever happens; Idle is how long it stays when no process runs and nobody asks for it. 0: for ever.
 	Lifetime, Idle time.Duration
@@ -173,6 +174,7 @@ func (m *Manager) Fork(ctx context.Context, from *Sandbox, n int, r Request) ([]
 	if r.Env == nil {
 		r.Env = from.env
 	}
+	r.Origin = from.origin
 	if r.Labels == nil {
 		r.Labels = from.Labels()
 	}

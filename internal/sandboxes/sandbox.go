@@ -31,10 +31,12 @@ type Sandbox struct {
 
 	manager *Manager
 	env     []string
+	origin  []byte
 	built
-	closing chan struct{} // closed when it begins to end
-	changed chan struct{} // of length 1: the deadlines are others
-	ended   chan struct{} // closed when nothing is left, and over is set
+	departing departing
+	closing   chan struct{} // closed when it begins to end
+	changed   chan struct{} // of length 1: the deadlines are others
+	ended     chan struct{} // closed when nothing is left, and over is set
 
 	mu sync.Mutex
 	terms
@@ -78,7 +80,7 @@ func newSandbox(m *Manager, b built, owner Owner, r Request) *Sandbox {
 	now := time.Now()
 	s := &Sandbox{
 		ID: newID(), Name: r.Name, Owner: owner, Created: now, Events: NewLog(m.opts.LogBytes),
-		manager: m, env: r.Env, built: b,
+		manager: m, env: r.Env, origin: r.Origin, built: b,
 		closing: make(chan struct{}), changed: make(chan struct{}, 1), ended: make(chan struct{}),
 		terms: terms{labels: r.Labels}, deadlines: deadlines{idle: r.Idle, used: now, pooled: r.Open != nil},
 	}

@@ -267,6 +267,11 @@ func (h Snapshots) kept(b backend.Backend, word string) (backend.Snapshot, error
 
 // Snapshot writes the files of the sandbox down, and names what was written unless name is empty. What runs goes on, and isn't in it.
 func (s *Sandbox) Snapshot(ctx context.Context, name string) (*snapshot.Info, error) {
+	return s.write(ctx, name, s.box.Snapshot)
+}
+
+// write has take write it down.
+func (s *Sandbox) write(ctx context.Context, name string, take func(context.Context) (backend.Snapshot, error)) (*snapshot.Info, error) {
 	defer s.Use()()
 	h := s.manager.Snapshots(s.Owner)
 	w, err := h.write()
@@ -283,7 +288,7 @@ func (s *Sandbox) Snapshot(ctx context.Context, name string) (*snapshot.Info, er
 			return nil, fmt.Errorf("%s: %w", name, snapshot.ErrTaken)
 		}
 	}
-	made, err := s.box.Snapshot(ctx)
+	made, err := take(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -18,15 +18,17 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-// Client speaks to a server on a unix socket.
+// Client speaks to a server.
 type Client struct {
 	http.Client
-	socket string
+	socket string // of a unix socket; else:
+	base   string // "http://HOST:PORT"
+	token  string
 }
 
-// NewClient makes one. Nothing is connected yet.
+// NewClient makes one of a server on a unix socket. Nothing is connected yet.
 func NewClient(socket string) *Client {
-	c := &Client{socket: socket}
+	c := &Client{socket: socket, base: "http://confine"}
 	c.Transport = &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return c.dial(ctx)
 	}}
@@ -55,10 +57,16 @@ func (e *Error) Remedy() string { return e.Hint }
 var ErrCut = errors.New("the stream was cut before its end")
 
 // send gives an answer that is no problem. Its body is the caller's to close.
-func (c *Client) send(ctx context.Context, method, path, accept string, body io.Reader) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, method, "http://confine"+path, body)
+func (c *Client) send(ctx context.Context, method, path, accept string, body io.Reader, more ...string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, err
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		r.Header.Set(more[i], more[i+1])
 	}
 	if accept != "" {
 		r.Header.Set("Accept", accept)
@@ -96,6 +104,20 @@ func (c *Client) Do(ctx context.Context, method, path string, body, into any) er
 	if into == nil {
 		return nil
 	}
+	return json.NewDecoder(answer.Body).Decode(into)
+}
+
+// once sends a document that creates something, once for a key, and reads the answer.
+func (c *Client) once(ctx context.Context, path, key string, body, into any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	answer, err := c.send(ctx, http.MethodPost, path, "", bytes.NewReader(text), "Idempotency-Key", key)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
 	return json.NewDecoder(answer.Body).Decode(into)
 }
 

@@ -50,7 +50,12 @@ func (s *Server) routes() map[string]map[string]route {
 			http.MethodPut:    {do: snapshot.upload},
 			http.MethodDelete: {do: snapshot.drop},
 		},
-		box + "/snapshots":                 post(s.once(snapshot.take)),
+		box + "/snapshots": post(s.once(snapshot.take)),
+		box + "/departure": {
+			http.MethodPost:   {do: departureRoutes{s}.begin},
+			http.MethodPut:    {do: departureRoutes{s}.arrived},
+			http.MethodDelete: {do: departureRoutes{s}.back},
+		},
 		box + "/restore":                   post(snapshot.restore),
 		box + "/fork":                      post(s.once(snapshot.fork)),
 		box + "/diff":                      get(change.diff),

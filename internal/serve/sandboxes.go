@@ -19,7 +19,7 @@ import (
 type sandboxDoc struct {
 	ID          string            `json:"id"`
 	Name        string            `json:"name,omitempty"`
-	State       string            `json:"state"` // "running", "ending" or "ended"
+	State       string            `json:"state"` // "running", "departing", "ending" or "ended"
 	Created     time.Time         `json:"created"`
 	Deadline    *time.Time        `json:"deadline,omitempty"` // when its lifetime is over
 	IdleTimeout duration          `json:"idle_timeout"`
@@ -48,6 +48,8 @@ func docOf(b *sandboxes.Sandbox, whole bool) *sandboxDoc {
 		d.State = "ended"
 	case b.Ending():
 		d.State = "ending"
+	case b.Departing() != nil:
+		d.State = "departing"
 	}
 	if whole {
 		d.Ledger, d.Network = b.Ledger(), networkOf(&b.Policy().Network)
@@ -61,15 +63,15 @@ func docOf(b *sandboxes.Sandbox, whole bool) *sandboxDoc {
 
 // createDoc asks for a sandbox.
 type createDoc struct {
-	Policy      policyDoc         `json:"policy"`
-	Dir         string            `json:"dir"`
-	For         []string          `json:"for"` // a command whose tool chain is to be visible
-	Env         map[string]string `json:"env"` // of all its processes
-	Name        string            `json:"name"`
-	Labels      map[string]string `json:"labels"`
-	Lifetime    *duration         `json:"lifetime"`
-	IdleTimeout *duration         `json:"idle_timeout"`
-	From        string            `json:"from"` // the ID or the name of a snapshot that it begins with
+	Policy      policyDoc         `json:"policy,omitempty"`
+	Dir         string            `json:"dir,omitempty"`
+	For         []string          `json:"for,omitempty"` // a command whose tool chain is to be visible
+	Env         map[string]string `json:"env,omitempty"` // of all its processes
+	Name        string            `json:"name,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Lifetime    *duration         `json:"lifetime,omitempty"`
+	IdleTimeout *duration         `json:"idle_timeout,omitempty"`
+	From        string            `json:"from,omitempty"` // the ID or the name of a snapshot that it begins with
 }
 
 // What a sandbox has where nobody says it.
@@ -111,6 +113,11 @@ func (s *Server) request(d *createDoc) (r sandboxes.Request, err error) {
 		r.Idle = time.Duration(*d.IdleTimeout)
 	}
 	if r.Env, err = envOf(d.Env); err != nil {
+		return r, err
+	}
+	own := *d
+	own.From = ""
+	if r.Origin, err = json.Marshal(&own); err != nil {
 		return r, err
 	}
 	return r, poolRoutes{s}.forSandbox(&r, d)
@@ -179,6 +186,9 @@ func (s *Server) standing(c *call) (b *sandboxes.Sandbox, done func(), err error
 	}
 	if end := b.Ended(); end != nil {
 		return nil, nil, fail(http.StatusGone, codeEnded, "the sandbox has ended: "+end.Reason)
+	}
+	if b.Departing() != nil {
+		return nil, nil, fail(http.StatusConflict, codeConflict, sandboxes.ErrDeparting.Error()).hint("say once more where to, or that it stays")
 	}
 	c.box = b
 	return b, b.Use(), nil

@@ -17,7 +17,7 @@ type snapshotRoutes struct{ *Server }
 type snapshotDoc struct {
 	ID      string   `json:"id"`
 	Names   []string `json:"names"`
-	Holds   string   `json:"holds"` // always "files": no process is in one
+	Holds   string   `json:"holds"` // "files", or "memory": processes are in it, too
 	Created string   `json:"created"`
 	Parent  string   `json:"parent,omitempty"`
 	// PolicyDigest is that of the sandbox that it was made of, Places are what of it was written down.
@@ -30,7 +30,7 @@ type snapshotDoc struct {
 }
 
 func docOfSnapshot(in *snapshot.Info) *snapshotDoc {
-	d := &snapshotDoc{ID: in.ID, Names: append([]string{}, in.Names...), Holds: "files", Created: in.Created.UTC().Format(time.RFC3339Nano), Parent: in.Parent,
+	d := &snapshotDoc{ID: in.ID, Names: append([]string{}, in.Names...), Holds: in.Holds(), Created: in.Created.UTC().Format(time.RFC3339Nano), Parent: in.Parent,
 		PolicyDigest: in.PolicyDigest, Places: append([]snapshot.PlaceInfo{}, in.Places...), Layers: len(in.Layers), Size: in.Size, Left: in.Left}
 	if in.Err != nil {
 		d.Error = in.Err.Error()

@@ -43,12 +43,18 @@ A sandbox that stays, for commands one after another or at once.
   network ID [--json] [--allow-network HOST]… [--deny-network HOST]… …
                           change whom it may reach, by the network options of a run, and print what holds: an option that
                           is given replaces what it was, and connections that aren't allowed any more end
-  snapshot ID [NAME]      write its files down, and print the ID of that; no process is in it
+  snapshot ID [NAME]      write its files down, and print the ID of that; no process is in it, but with --isolation vm
   snapshot --list [--json]
   snapshot --remove NAME…
+  snapshot --export NAME  write it to standard output, as a bundle
+  snapshot --import ID    take a bundle from standard input, which has to be that of the ID
   restore ID NAME         make its files what they were in a snapshot; what runs in it ends
   fork ID [--name N] [--idle-timeout D] [--lifetime D]
-                          another session with the same files, and without the processes; prints its ID
+                          another session with the same files, and without the processes, but with --isolation vm; prints its ID
+  teleport ID --to URL [--token-file FILE] [--from URL [--from-token-file FILE]]
+                          have it go on at another server (unix:PATH, http://HOST:PORT), and print its ID there. With --isolation
+                          vm its processes go on, and connections to them are broken; else it is files, and nothing may run.
+                          ID is a session's, or a sandbox's of the server --from. Whoever was interrupted says the same again
   diff ID [--patch] [--json] [PATH…]
                           what it has changed in the caller's files by now, where it has an overlay of them
   apply ID [--force] [--allow-protected] [--dry-run] [PATH…]
@@ -62,7 +68,7 @@ ID is the word that start printed, the beginning of it, or the session's name.
 // commands are the subcommands: what they do with the words behind them.
 var commands = map[string]func(ctx context.Context, args []string) (int, error){
 	"start": startCommand, "exec": execCommand, "shell": shellCommand, "cp": copyCommand, "ps": psCommand, "logs": logsCommand,
-	"snapshot": snapshotCommand, "restore": restoreCommand, "fork": forkCommand, "diff": diffCommand, "apply": applyCommand,
+	"snapshot": snapshotCommand, "restore": restoreCommand, "fork": forkCommand, "teleport": teleportCommand, "diff": diffCommand, "apply": applyCommand,
 	"kill": killCommand, "list": listCommand, "network": networkCommand, "stop": stopCommand, "gc": gcCommand,
 }
 

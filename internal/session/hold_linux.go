@@ -139,7 +139,7 @@ func (s *startLine) hold(ctx context.Context, backends func(*config.Policy) back
 	server.Manager = m
 	spec := &backend.Spec{Policy: r.Policy.Hiding(server.Hidden), Resolved: r, Dir: src.Dir, Environ: src.Environ, ConfigFiles: r.Protected, Argv: s.command}
 	me := serve.OwnerOf(os.Geteuid())
-	b, err := m.Create(ctx, me, sandboxes.Request{Spec: spec, Name: s.name, Lifetime: s.lifetime, Idle: s.idle, From: s.from})
+	b, err := m.Create(ctx, me, sandboxes.Request{Spec: spec, Name: s.name, Lifetime: s.lifetime, Idle: s.idle, From: s.from, Origin: origin(s.settings, s.command, src.Dir)})
 	if err != nil {
 		var usage *config.UsageError
 		if errors.As(err, &usage) {

@@ -56,8 +56,8 @@ func flags(args []string, form string, known ...string) (set map[string]bool, re
 }
 
 func snapshotCommand(ctx context.Context, args []string) (int, error) {
-	const form = "snapshot ID [NAME] | --list [--json] | --remove NAME…"
-	set, rest, err := flags(args, form, "--list", "--json", "--remove")
+	const form = "snapshot ID [NAME] | --list [--json] | --remove NAME… | --export NAME | --import ID"
+	set, rest, err := flags(args, form, "--list", "--json", "--remove", "--export", "--import")
 	if err != nil {
 		return 0, err
 	}
@@ -75,6 +75,10 @@ func snapshotCommand(ctx context.Context, args []string) (int, error) {
 			}
 		}
 		return 0, nil
+	case set["--export"] && len(rest) == 1 && len(set) == 1:
+		return 0, exportSnapshot(ctx, rest[0])
+	case set["--import"] && len(rest) == 1 && len(set) == 1:
+		return 0, importSnapshot(ctx, rest[0])
 	case len(set) > 0 || len(rest) < 1 || len(rest) > 2:
 		return 0, &config.UsageError{Msg: "usage: confine session " + form}
 	}
@@ -116,7 +120,7 @@ func showSnapshots(asJSON bool) error {
 	if asJSON {
 		lines := []map[string]any{}
 		for _, in := range all {
-			line := map[string]any{"id": in.ID, "names": append([]string{}, in.Names...), "holds": "files", "created": in.Created.UTC(), "size": in.Size,
+			line := map[string]any{"id": in.ID, "names": append([]string{}, in.Names...), "holds": in.Holds(), "created": in.Created.UTC(), "size": in.Size,
 				"parent": in.Parent, "places": append([]snapshot.PlaceInfo{}, in.Places...)}
 			if in.Err != nil {
 				line["error"] = in.Err.Error()

@@ -58,6 +58,19 @@ type Info struct {
 	Err    error    // in a list: it can't be read
 }
 
+// MachinePlace is the place that a machine is written down in.
+const MachinePlace = "/run/confine-vm/state"
+
+// Holds says what is in it: "files", or "memory" where that of a machine with its processes is one of them.
+func (in *Info) Holds() string {
+	for _, p := range in.Places {
+		if p.Path == MachinePlace {
+			return "memory"
+		}
+	}
+	return "files"
+}
+
 // Tree is a layer in the form that overlayfs takes as a lower one, in a user namespace and with "userxattr". A place at
 // /a/b is Path+"/a/b", which is missing if the layer has nothing there.
 type Tree struct {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/backend/vm/internal/ninep"
+	"github.com/confine-run/confine/internal/snapshot"
 )
 
 // Word is what the host starts this program with in the sandbox; after it come the Machine and QEMU's own words.
@@ -24,7 +25,7 @@ func Called(args []string) bool { return len(args) > 3 && args[1] == Word }
 
 // Where a machine is written down.
 const (
-	Place  = "/run/confine-vm/state"
+	Place  = snapshot.MachinePlace
 	Memory = Place + "/memory"
 	State  = Place + "/devices"
 	Fids   = Place + "/fids"

@@ -1,0 +1,144 @@
+package sandboxes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
+)
+
+// CauseDeparted is the end of a sandbox that goes on elsewhere.
+const CauseDeparted = "departed"
+
+// Departure is a sandbox that is about to go on elsewhere: it is written down, and does nothing until it is known whether it has arrived.
+type Departure struct {
+	Token    string // of this departure; whoever takes the sandbox in does so once for it
+	Snapshot string // ID of what it is written down in
+	Memory   bool   // its processes are in it, and go on; else it is files
+	Origin   []byte // what asked for it, as Request.Origin had it
+}
+
+// ErrDeparting is the answer of a sandbox that is about to go on elsewhere.
+var ErrDeparting = errors.New("the sandbox is being moved elsewhere, and stands still until that has come to an end")
+
+// departing is what of a sandbox is about its departure.
+type departing struct {
+	one  sync.Mutex // at a time
+	mu   sync.Mutex
+	now  *Departure
+	back func() error // it goes on here
+	used func()
+}
+
+// Departing is how it departs; nil: it doesn't.
+func (s *Sandbox) Departing() *Departure {
+	s.departing.mu.Lock()
+	defer s.departing.mu.Unlock()
+	return s.departing.now
+}
+
+// Depart writes it down, and has it stand still. One that departs already gives the same once more. Where the backend has no memory of
+// processes, none may run: they would be lost.
+func (s *Sandbox) Depart(ctx context.Context) (*Departure, error) {
+	d := &s.departing
+	d.one.Lock()
+	defer d.one.Unlock()
+	if now := s.Departing(); now != nil {
+		return now, nil
+	}
+	if s.origin == nil {
+		return nil, &config.UsageError{Msg: "it isn't known how to ask for this sandbox elsewhere", Err: errors.ErrUnsupported}
+	}
+	used := s.Use()
+	back := func() error { return nil }
+	mover, memory := backend.As[backend.Mover](s.box)
+	take := s.box.Snapshot
+	if memory {
+		take = func(ctx context.Context) (made backend.Snapshot, err error) {
+			made, back, err = mover.Depart(ctx)
+			return made, err
+		}
+	} else if err := s.quiet(); err != nil {
+		used()
+		return nil, err
+	}
+	in, err := s.write(ctx, "", take)
+	if err == nil && !memory {
+		err = s.quiet()
+	}
+	if err != nil {
+		if back != nil {
+			err = errors.Join(err, back())
+		}
+		used()
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now, d.back, d.used = &Departure{Token: newID() + newID(), Snapshot: in.ID, Memory: memory, Origin: s.origin}, back, used
+	return d.now, nil
+}
+
+// quiet says that processes run, if some do.
+func (s *Sandbox) quiet() error {
+	for _, p := range s.Processes() {
+		if p.Report() == nil {
+			return &config.UsageError{Msg: fmt.Sprintf("process %d runs: of a sandbox of this isolation files are moved, and no processes", p.Number),
+				Hint: "wait for it or end it, or take --isolation vm, which moves processes too"}
+		}
+	}
+	return nil
+}
+
+// departs is how it departs by that token, which nobody else settles from now on.
+func (s *Sandbox) departs(token string) (*Departure, func(), error) {
+	s.departing.one.Lock()
+	if now := s.Departing(); now != nil && now.Token == token {
+		return now, s.departing.one.Unlock, nil
+	}
+	s.departing.one.Unlock()
+	return nil, nil, fmt.Errorf("a departure with that token: %w", ErrNotFound)
+}
+
+// Return has it go on here: nobody took it in.
+func (s *Sandbox) Return(token string) error {
+	now, done, err := s.departs(token)
+	if err != nil {
+		return err
+	}
+	defer done()
+	d := &s.departing
+	err = d.back()
+	d.mu.Lock()
+	d.now = nil
+	d.mu.Unlock()
+	d.used()
+	return errors.Join(err, s.forget(now))
+}
+
+// Arrived ends it: it goes on elsewhere.
+func (s *Sandbox) Arrived(token, where string) error {
+	now, done, err := s.departs(token)
+	if err != nil {
+		return err
+	}
+	defer done()
+	s.Close(CauseDeparted, "it goes on at "+where)
+	return s.forget(now)
+}
+
+// forget throws away what it was written down in, unless somebody gave that a name.
+func (s *Sandbox) forget(d *Departure) error {
+	of := s.manager.Snapshots(s.Owner)
+	in, err := of.Find(d.Snapshot)
+	if err == nil && len(in.Names) == 0 {
+		err = of.Remove(d.Snapshot)
+	}
+	if errors.Is(err, ErrNoSnapshot) {
+		return nil
+	}
+	return err
+}
