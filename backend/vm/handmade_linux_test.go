@@ -1,0 +1,240 @@
+package vm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/process"
+	"github.com/confine-run/confine/backend/vm/internal/keeper"
+	"github.com/confine-run/confine/internal/config"
+)
+
+// A snapshot that somebody made without a machine leads to no machine, and to an answer soon.
+func TestAMachineMadeByHandIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	spec := specHere(t, dir)
+	p, err := Backend{}.Plan(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vp := p.(plan)
+	// A sandbox with the places of a machine's, and QEMU's version of here.
+	outer, failed, err := backend.Open(t.Context(), process.Backend{}, outerSpec(spec, outerOf(spec.Policy, mountsOf(vp.kernel, vp.own, ramOf(spec.Policy)))))
+	if err != nil || failed != nil {
+		t.Fatalf("%v, %+v", err, failed)
+	}
+	defer outer.Close()
+	here := &sandbox{plan: vp, outer: outer}
+	here.confirm()
+	if !strings.Contains(here.qemu, "QEMU") {
+		t.Fatalf("its version is %q", here.qemu)
+	}
+	good, err := vp.describe(here.qemu)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good.Nonce = random(nonceSize)
+	other := *good
+	other.QEMU = "QEMU emulator version 1"
+	text := func(v any) string {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	files := outer.Files()
+	for _, c := range []struct{ name, about, fids, devices, usage, says string }{
+		{"no machine", "", "", "", "there is no machine", ""},
+		{"a description that is none", "[", "{}", "x", "is none", ""},
+		{"a long description", `{"Format": "` + strings.Repeat("1", maxAbout) + `"}`, "{}", "x", "is none", ""},
+		{"another version of QEMU", text(&other), "{}", "x", "another version of QEMU", ""},
+		{"devices that are none", text(good), "{}", strings.Repeat("x", 1<<16), "", "migration"},
+		{"a table that is none", text(good), "[]", "x", "", "fids"},
+		{"a name that leads up", text(good), `{"1":{"Path":"/../etc/shadow","Open":true}}`, "x", "", "9P"},
+		{"a device to be opened", text(good), `{"1":{"Path":"/dev/null","Open":true}}`, "x", "", "/dev/null"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for name, content := range map[string]string{keeper.About: c.about, keeper.Fids: c.fids, keeper.State: c.devices} {
+				if content == "" {
+					continue
+				}
+				f, err := files.Create(name, 0o600)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = io.WriteString(f, content)
+				if err := errors.Join(err, f.Close()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			snap, err := outer.Snapshot(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer snap.Close()
+			from := *spec
+			from.From = snap
+			began := time.Now()
+			box, failed, err := backend.Open(t.Context(), Backend{}, &from)
+			switch {
+			case box != nil:
+				_, _ = box.Close()
+				t.Fatal("it runs")
+			case c.usage != "" && (!errors.As(err, new(*config.UsageError)) || !strings.Contains(err.Error(), c.usage)):
+				t.Errorf("%+v, %v", failed, err)
+			case c.says != "" && (failed == nil || !strings.Contains(failed.Reason, c.says)):
+				t.Errorf("%+v, %v", failed, err)
+			}
+			if took := time.Since(began); took > time.Minute {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+// qemuOf finds a QEMU below this process.
+func qemuOf(t *testing.T) int {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parents, qemus := map[int]int{}, []int{}
+	for _, name := range all {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		after := bytes.LastIndexByte(text, ')')
+		fields := strings.Fields(string(text[after+1:]))
+		parents[pid], _ = strconv.Atoi(fields[1])
+		if bytes.Contains(text[:after], []byte("qemu-system")) {
+			qemus = append(qemus, pid)
+		}
+	}
+	for _, pid := range qemus {
+		for at := pid; at > 1; at = parents[at] {
+			if at == os.Getpid() {
+				return pid
+			}
+		}
+	}
+	t.Fatal("no QEMU below this process")
+	return 0
+}
+
+// A QEMU that is killed ends the sandbox, which says so; whoever waits is told.
+func TestAMachineWhoseQEMUIsKilledHasEnded(t *testing.T) {
+	box := opened(t, specHere(t, t.TempDir()))
+	p, err := box.Start(t.Context(), &backend.Exec{Argv: []string{"sleep", "100"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(qemuOf(t), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-box.Done()
+	if r := p.Wait(); !strings.Contains(r.Reason, "QEMU ended") {
+		t.Errorf("%s: %s", r.Status, r.Reason)
+	}
+	if _, err := box.Start(t.Context(), &backend.Exec{Argv: []string{"true"}}); !errors.Is(err, backend.ErrClosed) {
+		t.Errorf("afterwards: %v", err)
+	}
+	if _, err := box.Snapshot(t.Context()); !errors.Is(err, backend.ErrClosed) {
+		t.Errorf("a snapshot afterwards: %v", err)
+	}
+}
+
+// What a guest writes to its console is bounded, however much that is.
+func TestAFloodOnTheConsoleKeepsItsEndAlone(t *testing.T) {
+	m := &machine{console: &tail{}}
+	for range 1000 {
+		_, _ = m.console.Write(bytes.Repeat([]byte("flood\n"), 1<<12))
+	}
+	_, _ = m.console.Write([]byte("\x1b[2Jthe end"))
+	if n := cap(m.console.text); n > 4*maxTail {
+		t.Errorf("%d bytes are kept", n)
+	}
+	if said := m.lastWords(); !strings.Contains(said, `\x1b[2Jthe end`) {
+		t.Errorf("%q", said)
+	}
+}
+
+func BenchmarkBoot(b *testing.B) {
+	for b.Loop() {
+		first(b, nil)
+	}
+}
+
+// BenchmarkRestore begins with a machine that was written down before, up to the end of its first command.
+func BenchmarkRestore(b *testing.B) {
+	box := first(b, nil)
+	snap, err := box.Snapshot(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	first(b, snap)
+	for b.Loop() {
+		first(b, snap)
+	}
+}
+
+func BenchmarkFork(b *testing.B) {
+	box := first(b, nil)
+	for b.Loop() {
+		f, err := box.Fork(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		_, _ = f.Close()
+		b.StartTimer()
+	}
+}
+
+var benchSpec *backend.Spec
+
+// first is a machine that has run a command.
+func first(b *testing.B, from backend.Snapshot) backend.Sandbox {
+	b.Helper()
+	if benchSpec == nil {
+		p := config.Default()
+		p.Isolation, p.VMKernel, p.MemoryLimit = "vm", os.Getenv("VMKERNEL"), 512<<20
+		dir, err := os.MkdirTemp("", "vm-bench-")
+		if err != nil {
+			b.Fatal(err)
+		}
+		benchSpec = &backend.Spec{Policy: &p, Dir: "/", Environ: []string{"PATH=/usr/bin:/bin"}, Snapshots: dir}
+	}
+	spec := *benchSpec
+	spec.From = from
+	box, failed, err := backend.Open(b.Context(), Backend{}, &spec)
+	if err != nil || failed != nil {
+		b.Fatalf("%v, %+v", err, failed)
+	}
+	p, err := box.Start(b.Context(), &backend.Exec{Argv: []string{"true"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p.Wait()
+	b.StopTimer()
+	b.Cleanup(func() { _, _ = box.Close() })
+	if from != nil {
+		_, _ = box.Close()
+	}
+	b.StartTimer()
+	return box
+}
